@@ -1,0 +1,268 @@
+/* fs.c - files and folders over POSIX calls.
+ *
+ * What is written becomes visible by rename(): content is fsynced first and the folder after, so that a crash at any
+ * moment leaves the old file or the whole new one. Temporary names end in .tmp-PID, so ranks on one host do not meet.
+ */
+#include "base/fs.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool fs_exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+bool fs_is_dir(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static Status make_one_dir(const char *path)
+{
+    if (mkdir(path, 0777) == 0) return OK;
+    int error = errno;
+    if (fs_is_dir(path)) return OK; /* there already, or another rank was faster */
+    return fail(ERR_IO, "%s: cannot make folder: %s", path, strerror(error));
+}
+
+Status fs_make_dirs(const char *path)
+{
+    char *copy = mem_strdup(path);
+    if (!copy) return ERR_MEMORY;
+    Status status = OK;
+    for (char *p = copy + 1; copy[0] && *p && status == OK; p++) {
+        if (*p != '/') continue;
+        *p = '\0';
+        status = make_one_dir(copy);
+        *p = '/';
+    }
+    if (status == OK) status = make_one_dir(copy);
+    mem_free(copy);
+    return status;
+}
+
+/* Reads fd to its end. The size from fstat() is only a first guess: files grow, and some report 0. */
+static Status read_all(int fd, const char *path, uint8_t **out, size_t *bytes)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0) return fail(ERR_DATA, "%s: cannot read: %s", path, strerror(errno));
+    size_t capacity = st.st_size > 0 ? (size_t)st.st_size + 2 : 4096, length = 0;
+    uint8_t *data = mem_alloc(capacity);
+    if (!data) return ERR_MEMORY;
+    for (;;) {
+        ssize_t n = read(fd, data + length, capacity - length - 1);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            mem_free(data);
+            return fail(ERR_DATA, "%s: cannot read: %s", path, strerror(errno));
+        }
+        if (n == 0) break;
+        length += (size_t)n;
+        if (capacity - length > 1) continue;
+        uint8_t *larger = mem_realloc(data, capacity * 2);
+        if (!larger) {
+            mem_free(data);
+            return ERR_MEMORY;
+        }
+        data = larger;
+        capacity *= 2;
+    }
+    data[length] = 0;
+    *out = data;
+    *bytes = length;
+    return OK;
+}
+
+Status fs_read_file(const char *path, uint8_t **out, size_t *bytes)
+{
+    *out = NULL;
+    *bytes = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail(ERR_DATA, "%s: cannot open: %s", path, strerror(errno));
+    Status status = read_all(fd, path, out, bytes);
+    close(fd);
+    return status;
+}
+
+static bool write_all(int fd, const void *data, size_t bytes)
+{
+    const uint8_t *p = data;
+    while (bytes > 0) {
+        ssize_t n = write(fd, p, bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return false;
+        p += n;
+        bytes -= (size_t)n;
+    }
+    return fsync(fd) == 0;
+}
+
+/* The folder that holds path; mem_free. */
+static char *parent_of(const char *path)
+{
+    char *copy = mem_strdup(path);
+    if (!copy) return NULL;
+    char *slash = strrchr(copy, '/');
+    if (!slash) {
+        mem_free(copy);
+        return mem_strdup(".");
+    }
+    slash[slash == copy] = '\0'; /* the parent of /x is / */
+    return copy;
+}
+
+static Status sync_parent(const char *path)
+{
+    char *parent = parent_of(path);
+    if (!parent) return ERR_MEMORY;
+    Status status = fs_sync_dir(parent);
+    mem_free(parent);
+    return status;
+}
+
+/* Renames the finished temporary over path and makes that durable; removes the temporary if it cannot. */
+static Status publish(const char *temporary, const char *path)
+{
+    if (rename(temporary, path) != 0) {
+        int error = errno;
+        unlink(temporary);
+        return fail(ERR_IO, "%s: cannot replace: %s", path, strerror(error));
+    }
+    return sync_parent(path);
+}
+
+static Status write_temporary(const char *temporary, const char *path, const void *data, size_t bytes)
+{
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+    bool good = write_all(fd, data, bytes);
+    int error = errno;
+    if (close(fd) != 0 && good) {
+        good = false;
+        error = errno;
+    }
+    if (good) return OK;
+    unlink(temporary);
+    return fail(ERR_IO, "%s: cannot write: %s", path, strerror(error));
+}
+
+static Status temporary_name(StrBuf *out, const char *path)
+{
+    str_printf(out, "%s.tmp-%ld", path, (long)getpid());
+    return out->failed ? ERR_MEMORY : OK;
+}
+
+Status fs_write_atomic(const char *path, const void *data, size_t bytes)
+{
+    StrBuf temporary = { 0 };
+    Status status = temporary_name(&temporary, path);
+    if (status == OK) status = write_temporary(temporary.text, path, data, bytes);
+    if (status == OK) status = publish(temporary.text, path);
+    str_free(&temporary);
+    return status;
+}
+
+Status fs_replace_symlink(const char *target, const char *link_path)
+{
+    StrBuf temporary = { 0 };
+    Status status = temporary_name(&temporary, link_path);
+    if (status == OK) {
+        unlink(temporary.text); /* left by a killed process of the same number */
+        if (symlink(target, temporary.text) != 0) {
+            status = fail(ERR_IO, "%s: cannot make link: %s", link_path, strerror(errno));
+        }
+    }
+    if (status == OK) status = publish(temporary.text, link_path);
+    str_free(&temporary);
+    return status;
+}
+
+Status fs_sync_dir(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return fail(ERR_IO, "%s: cannot open folder: %s", path, strerror(errno));
+    /* Some network file systems cannot sync a folder and say EINVAL; there is nothing more to do there. */
+    bool good = fsync(fd) == 0 || errno == EINVAL;
+    int error = errno;
+    close(fd);
+    return good ? OK : fail(ERR_IO, "%s: cannot sync folder: %s", path, strerror(error));
+}
+
+/* ---- listing ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* All names, each with its NUL, one after another. */
+static Status collect_names(DIR *dir, const char *path, StrBuf *names, size_t *count)
+{
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (!entry) break;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        str_add_n(names, entry->d_name, strlen(entry->d_name) + 1);
+        (*count)++;
+    }
+    if (errno != 0) return fail(ERR_DATA, "%s: cannot read folder: %s", path, strerror(errno));
+    return names->failed ? ERR_MEMORY : OK;
+}
+
+/* One block: count pointers, then the strings they point to. */
+static char **pack_names(const StrBuf *names, size_t count)
+{
+    size_t bytes;
+    if (!mem_mul(count, sizeof(char *), &bytes) || !mem_add(bytes, names->length, &bytes)) {
+        fail(ERR_MEMORY, "out of memory: %zu file names", count);
+        return NULL;
+    }
+    char **block = mem_alloc(bytes);
+    if (!block) return NULL;
+    char *text = (char *)(block + count);
+    if (names->length) memcpy(text, names->text, names->length);
+    for (size_t i = 0; i < count; i++) {
+        block[i] = text;
+        text += strlen(text) + 1;
+    }
+    qsort(block, count, sizeof *block, compare_names);
+    return block;
+}
+
+Status fs_list(const char *path, char ***names, int64_t *count)
+{
+    *names = NULL;
+    *count = 0;
+    DIR *dir = opendir(path);
+    if (!dir) return fail(ERR_DATA, "%s: cannot read folder: %s", path, strerror(errno));
+    StrBuf text = { 0 };
+    size_t n = 0;
+    Status status = collect_names(dir, path, &text, &n);
+    closedir(dir);
+    if (status == OK && !(*names = pack_names(&text, n))) status = ERR_MEMORY;
+    if (status == OK) *count = (int64_t)n;
+    str_free(&text);
+    return status;
+}
+
+char *fs_join(const char *a, const char *b)
+{
+    StrBuf path = { 0 };
+    bool slash = a[0] && a[strlen(a) - 1] != '/';
+    str_printf(&path, "%s%s%s", a, slash ? "/" : "", b);
+    if (!path.failed) return path.text;
+    str_free(&path);
+    return NULL;
+}

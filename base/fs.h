@@ -1,0 +1,24 @@
+/* fs.h - file system helpers. Errors name the path. Reading errors are ERR_DATA, writing errors ERR_IO. */
+#ifndef CONVOY_BASE_FS_H
+#define CONVOY_BASE_FS_H
+#include "base/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+bool fs_exists(const char *path);
+bool fs_is_dir(const char *path);      /* follows symlinks */
+Status fs_make_dirs(const char *path); /* mkdir -p */
+/* returns to caller (mem_free); a NUL follows the last byte */
+Status fs_read_file(const char *path, uint8_t **out, size_t *bytes);
+/* Writes path.tmp-PID, fsyncs it, renames it over path, fsyncs the folder: readers see the old file or the new one,
+ * never a part. */
+Status fs_write_atomic(const char *path, const void *data, size_t bytes);
+/* atomic: new link under a temporary name, then rename */
+Status fs_replace_symlink(const char *target, const char *link_path);
+Status fs_sync_dir(const char *path);
+/* Names in a folder without "." and "..", sorted by strcmp. Returns to caller: one mem_free for the array, which holds
+ * the strings. */
+Status fs_list(const char *path, char ***names, int64_t *count);
+char *fs_join(const char *a, const char *b); /* a/b, mem_free; NULL when out of memory */
+#endif

@@ -1,0 +1,208 @@
+/* log.c - the console, the log file and the live progress line behind one mutex.
+ *
+ * DESIGN. A line is formatted into a local buffer first (control characters become blanks, so one event is one line),
+ * then written in one call under the mutex: lines of different threads never mix. The live line, if one is on the
+ * terminal, is wiped before anything else is printed and comes back with the next log_progress(). The state below is
+ * file-scope because a message may come from anywhere, also from a place that has been handed nothing. */
+#include "base/log.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_BYTES 4096
+#define WIPE_LINE  "\r\033[K"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static FILE *file;
+static int own_rank;
+static LogLevel console_level = LOG_INFO;
+static bool opened, terminal, live_line;
+
+static const struct {
+    const char *prefix, *file_name;
+} levels[] = {
+    [LOG_DEBUG] = { "", "debug" },
+    [LOG_INFO] = { "", "info" },
+    [LOG_WARNING] = { "convoy: warning: ", "warning" },
+    [LOG_ERROR] = { "convoy: error: ", "error" },
+};
+
+/* Whether somebody watches stdout. mpirun gives its ranks a pseudo-terminal even where its own output goes to a file;
+ * such a one is not our controlling terminal (tcgetpgrp fails), and then the parent's stdout decides. In doubt: no,
+ * since plain lines are right everywhere. */
+static bool stdout_is_watched(void)
+{
+    char path[64], own[64], parents[64];
+    if (!isatty(STDOUT_FILENO)) return false;
+    if (tcgetpgrp(STDOUT_FILENO) >= 0) return true;
+    snprintf(path, sizeof path, "/proc/%ld/fd/1", (long)getppid());
+    ssize_t n = readlink(path, parents, sizeof parents - 1), k = readlink("/proc/self/fd/1", own, sizeof own - 1);
+    if (n <= 0 || k <= 0) return false;
+    parents[n] = own[k] = '\0';
+    bool is_terminal = str_starts_with(parents, "/dev/pts/") || str_starts_with(parents, "/dev/tty");
+    return is_terminal && strcmp(parents, own) != 0;
+}
+
+Status log_open(const char *path, int rank, LogLevel min_level)
+{
+    FILE *f = NULL;
+    if (path) {
+        f = fopen(path, "a");
+        if (!f) return fail(ERR_IO, "%s: cannot open for writing: %s", path, strerror(errno));
+        setvbuf(f, NULL, _IOLBF, 0);
+    }
+    log_close();
+    pthread_mutex_lock(&mutex);
+    file = f;
+    own_rank = rank;
+    console_level = min_level;
+    opened = true;
+    terminal = rank == 0 && stdout_is_watched();
+    pthread_mutex_unlock(&mutex);
+    return OK;
+}
+
+static void wipe_live_line(void)
+{
+    if (!live_line) return;
+    fputs(WIPE_LINE, stdout);
+    fflush(stdout);
+    live_line = false;
+}
+
+void log_close(void)
+{
+    pthread_mutex_lock(&mutex);
+    wipe_live_line();
+    if (file) fclose(file);
+    file = NULL;
+    opened = terminal = false;
+    own_rank = 0;
+    console_level = LOG_INFO;
+    pthread_mutex_unlock(&mutex);
+}
+
+/* Where a console line of this level goes, NULL for nowhere. */
+static FILE *console_for(LogLevel level)
+{
+    if (level == LOG_ERROR) return stderr;
+    if (level < console_level || own_rank != 0) return NULL;
+    return opened && level <= LOG_INFO ? stdout : stderr;
+}
+
+static void write_file_line(LogLevel level, const char *text)
+{
+    char when[32];
+    clock_format_utc(when, sizeof when);
+    if (own_rank == 0) fprintf(file, "%s %s %s\n", when, levels[level].file_name, text);
+    else fprintf(file, "%s %s rank %d: %s\n", when, levels[level].file_name, own_rank, text);
+}
+
+/* Text of one line: cut to the buffer, without control characters. */
+PRINTF_LIKE(3, 0) static void format_line(char *out, size_t bytes, const char *format, va_list args)
+{
+    vsnprintf(out, bytes, format, args);
+    for (char *p = out; *p; p++) {
+        if ((unsigned char)*p < ' ' || *p == 127) *p = ' ';
+    }
+}
+
+PRINTF_LIKE(2, 0) static void log_line(LogLevel level, const char *format, va_list args)
+{
+    char text[LINE_BYTES];
+    format_line(text, sizeof text, format, args);
+    pthread_mutex_lock(&mutex);
+    FILE *console = console_for(level);
+    if (console) {
+        wipe_live_line();
+        fprintf(console, "%s%s\n", levels[level].prefix, text);
+        fflush(console);
+    }
+    if (file && level >= LOG_INFO) write_file_line(level, text);
+    pthread_mutex_unlock(&mutex);
+}
+
+void log_debug(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_line(LOG_DEBUG, format, args);
+    va_end(args);
+}
+
+void log_info(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_line(LOG_INFO, format, args);
+    va_end(args);
+}
+
+void log_warning(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_line(LOG_WARNING, format, args);
+    va_end(args);
+}
+
+void log_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_line(LOG_ERROR, format, args);
+    va_end(args);
+}
+
+int log_rank(void)
+{
+    pthread_mutex_lock(&mutex);
+    int rank = own_rank;
+    pthread_mutex_unlock(&mutex);
+    return rank;
+}
+
+bool log_console_is_terminal(void)
+{
+    pthread_mutex_lock(&mutex);
+    bool result = terminal;
+    pthread_mutex_unlock(&mutex);
+    return result;
+}
+
+void log_progress(const char *format, ...)
+{
+    char text[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    format_line(text, sizeof text, format, args);
+    va_end(args);
+    pthread_mutex_lock(&mutex);
+    if (own_rank == 0 && terminal) {
+        wipe_live_line();
+        fputs(text, stdout);
+        live_line = text[0] != '\0';
+        fflush(stdout);
+    } else if (own_rank == 0 && text[0]) {
+        fprintf(opened ? stdout : stderr, "%s\n", text);
+        fflush(opened ? stdout : stderr);
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+Status log_print(const char *text)
+{
+    pthread_mutex_lock(&mutex);
+    wipe_live_line();
+    bool good = fputs(text, stdout) >= 0;
+    good = fflush(stdout) == 0 && good;
+    int error = errno;
+    pthread_mutex_unlock(&mutex);
+    return good ? OK : fail(ERR_IO, "cannot write to standard output: %s", strerror(error));
+}

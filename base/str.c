@@ -1,0 +1,207 @@
+/* str.c - growing text, strict parsing of numbers, nearest names. The checksum is in crc32c.c. */
+#include "base/str.h"
+
+#include "base/mem.h"
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- buffer ---- */
+
+/* Makes room for n more bytes and the NUL. */
+static bool reserve(StrBuf *b, size_t n)
+{
+    size_t need;
+    if (b->failed) return false;
+    if (!mem_add(b->length, n, &need) || !mem_add(need, 1, &need)) {
+        b->failed = true;
+        return false;
+    }
+    if (need <= b->capacity) return true;
+    size_t capacity = b->capacity < 64 ? 64 : b->capacity;
+    while (capacity < need) capacity = capacity > SIZE_MAX / 2 ? need : capacity * 2;
+    char *text = mem_realloc(b->text, capacity);
+    if (!text) {
+        b->failed = true;
+        return false;
+    }
+    b->text = text;
+    b->capacity = capacity;
+    return true;
+}
+
+void str_add_n(StrBuf *b, const char *s, size_t n)
+{
+    if (!reserve(b, n)) return;
+    memcpy(b->text + b->length, s, n);
+    b->length += n;
+    b->text[b->length] = '\0';
+}
+
+void str_add(StrBuf *b, const char *s)
+{
+    str_add_n(b, s, strlen(s));
+}
+
+void str_printf(StrBuf *b, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    ASSERT(n >= 0);
+    if (!reserve(b, (size_t)n)) return;
+    va_start(args, format);
+    vsnprintf(b->text + b->length, (size_t)n + 1, format, args);
+    va_end(args);
+    b->length += (size_t)n;
+}
+
+void str_clear(StrBuf *b)
+{
+    b->length = 0;
+    b->failed = false;
+    if (b->text) b->text[0] = '\0';
+}
+
+void str_free(StrBuf *b)
+{
+    mem_free(b->text);
+    *b = (StrBuf){ 0 };
+}
+
+/* ---- numbers ---- */
+
+static const char *skip_blanks(const char *s)
+{
+    while (isspace((unsigned char)*s)) s++;
+    return s;
+}
+
+static const char *skip_digits(const char *s)
+{
+    while (isdigit((unsigned char)*s)) s++;
+    return s;
+}
+
+bool str_to_i64(const char *s, int64_t *out)
+{
+    const char *start = skip_blanks(s);
+    const char *digits = start + (*start == '+' || *start == '-');
+    const char *end = skip_digits(digits);
+    if (end == digits || *skip_blanks(end) != '\0') return false;
+    errno = 0;
+    long long value = strtoll(start, NULL, 10);
+    if (errno == ERANGE || value < INT64_MIN || value > INT64_MAX) return false;
+    *out = value;
+    return true;
+}
+
+/* The end of a decimal number at s, or s if there is none. strtod() alone would also take inf, nan and hex. */
+static const char *scan_decimal(const char *s)
+{
+    const char *p = s + (*s == '+' || *s == '-');
+    const char *whole_end = skip_digits(p);
+    ptrdiff_t digits = whole_end - p;
+    p = whole_end;
+    if (*p == '.') {
+        const char *fraction_end = skip_digits(p + 1);
+        digits += fraction_end - (p + 1);
+        p = fraction_end;
+    }
+    if (digits == 0) return s;
+    if (*p == 'e' || *p == 'E') {
+        const char *exponent = p + 1 + (p[1] == '+' || p[1] == '-');
+        const char *end = skip_digits(exponent);
+        if (end == exponent) return s;
+        p = end;
+    }
+    return p;
+}
+
+bool str_to_double(const char *s, double *out)
+{
+    const char *start = skip_blanks(s);
+    const char *end = scan_decimal(start);
+    if (end == start || *skip_blanks(end) != '\0') return false;
+    double value = strtod(start, NULL);
+    if (!isfinite(value)) return false;
+    *out = value;
+    return true;
+}
+
+bool str_to_bool(const char *s, bool *out)
+{
+    static const char *const words[] = { "false", "no", "off", "0", "true", "yes", "on", "1" };
+    for (int i = 0; i < 8; i++) {
+        if (strcasecmp(s, words[i]) != 0) continue;
+        *out = i >= 4;
+        return true;
+    }
+    return false;
+}
+
+/* ---- comparing ---- */
+
+bool str_starts_with(const char *s, const char *prefix)
+{
+    return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+bool str_ends_with_nocase(const char *s, const char *suffix)
+{
+    size_t n = strlen(s), k = strlen(suffix);
+    return n >= k && strcasecmp(s + n - k, suffix) == 0;
+}
+
+#define DISTANCE_MAX 127 /* longer strings are no typos of our names: their distance is the longer one's length */
+
+static int min2(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+int str_distance(const char *a, const char *b)
+{
+    size_t la = strlen(a), lb = strlen(b);
+    int table[3][DISTANCE_MAX + 1]; /* rows i-2, i-1 and i, by i modulo 3 */
+    if (la > DISTANCE_MAX || lb > DISTANCE_MAX) {
+        size_t longer = la > lb ? la : lb;
+        return strcmp(a, b) == 0 ? 0 : longer > INT_MAX ? INT_MAX : (int)longer;
+    }
+    int n = (int)la, m = (int)lb;
+    for (int j = 0; j <= m; j++) table[0][j] = j;
+    for (int i = 1; i <= n; i++) {
+        int *row = table[i % 3];
+        const int *above = table[(i + 2) % 3], *above2 = table[(i + 1) % 3];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int d = above[j - 1] + (a[i - 1] != b[j - 1]);
+            d = min2(d, min2(above[j], row[j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d = min2(d, above2[j - 2] + 1);
+            row[j] = d;
+        }
+    }
+    return table[n % 3][m];
+}
+
+const char *str_nearest(const char *s, const char *const *names, int n)
+{
+    const char *best = NULL;
+    size_t length = strlen(s);
+    if (length > DISTANCE_MAX) return NULL;
+    int best_distance = 2 + (int)length / 4; /* one edit, and one more for every four letters */
+    for (int i = 0; i < n; i++) {
+        int d = str_distance(s, names[i]);
+        if (d >= best_distance) continue;
+        best_distance = d;
+        best = names[i];
+    }
+    return best;
+}

@@ -1,0 +1,172 @@
+/* thread.c - starting threads, counting CPUs, the bounded queue.
+ *
+ * QUEUE. A ring of pointers under one mutex with two conditions (not full, not empty); closing wakes everybody. Items
+ * come out in the order in which they went in. */
+#include "base/thread.h"
+
+#include "base/mem.h"
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+Status thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *arg)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* a thread starts with the mask of its creator */
+    int error = pthread_create(out, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) return fail(ERR_ENV, "cannot start thread %s: %s", name, strerror(error));
+    char shown[16];
+    snprintf(shown, sizeof shown, "%.15s", name);
+    pthread_setname_np(*out, shown); /* for debuggers and top only; a failure changes nothing */
+    return OK;
+}
+
+/* ---- CPUs ---- */
+
+/* CPUs that a cgroup quota file grants ("max 100000" or "150000 100000"; half a CPU counts as one), 0 for no limit. */
+static int quota_in(const char *path)
+{
+    long long quota = 0, period = 0;
+    FILE *f = fopen(path, "r");
+    if (!f) return 0;
+    int fields = fscanf(f, "%lld %lld", &quota, &period);
+    fclose(f);
+    if (fields != 2 || quota <= 0 || period <= 0) return 0;
+    return (int)((quota + period - 1) / period);
+}
+
+/* The tightest cpu.max (cgroup v2) on the way from this process's group up to the root, 0 for none. */
+static int cgroup_quota(void)
+{
+    char line[1024], path[1200];
+    int least = 0;
+    FILE *f = fopen("/proc/self/cgroup", "r");
+    if (!f) return 0;
+    bool found = false;
+    while (!found && fgets(line, sizeof line, f)) found = strncmp(line, "0::/", 4) == 0;
+    fclose(f);
+    if (!found) return 0;
+    char *group = line + 3;
+    group[strcspn(group, "\n")] = '\0';
+    for (;;) {
+        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
+        int quota = quota_in(path);
+        if (quota > 0 && (least == 0 || quota < least)) least = quota;
+        char *slash = strrchr(group, '/');
+        if (!slash) return least;
+        *slash = '\0';
+    }
+}
+
+int thread_allowed_cpus(void)
+{
+    cpu_set_t set;
+    long cpus = 0;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0) cpus = CPU_COUNT(&set);
+    else cpus = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than cpu_set_t has bits */
+    int quota = cgroup_quota();
+    if (quota > 0 && quota < cpus) cpus = quota;
+    return cpus < 1 ? 1 : (int)cpus;
+}
+
+/* ---- queue ---- */
+
+struct Queue {
+    pthread_mutex_t mutex;
+    pthread_cond_t not_full, not_empty;
+    size_t capacity, first, length;
+    bool closed;
+    void *items[];
+};
+
+Status queue_create(Queue **out, size_t capacity)
+{
+    size_t bytes;
+    *out = NULL;
+    ASSERT(capacity > 0);
+    if (!mem_mul(capacity, sizeof(void *), &bytes) || !mem_add(bytes, sizeof(Queue), &bytes)) {
+        return fail(ERR_MEMORY, "out of memory: queue of %zu items", capacity);
+    }
+    Queue *q = mem_calloc(1, bytes);
+    if (!q) return ERR_MEMORY;
+    pthread_mutex_init(&q->mutex, NULL); /* these three cannot fail with default attributes on Linux */
+    pthread_cond_init(&q->not_full, NULL);
+    pthread_cond_init(&q->not_empty, NULL);
+    q->capacity = capacity;
+    *out = q;
+    return OK;
+}
+
+void queue_destroy(Queue *q)
+{
+    if (!q) return;
+    pthread_cond_destroy(&q->not_empty);
+    pthread_cond_destroy(&q->not_full);
+    pthread_mutex_destroy(&q->mutex);
+    mem_free(q);
+}
+
+bool queue_put(Queue *q, void *item)
+{
+    pthread_mutex_lock(&q->mutex);
+    while (!q->closed && q->length == q->capacity) pthread_cond_wait(&q->not_full, &q->mutex);
+    bool good = !q->closed;
+    if (good) {
+        q->items[(q->first + q->length) % q->capacity] = item;
+        q->length++;
+        pthread_cond_signal(&q->not_empty);
+    }
+    pthread_mutex_unlock(&q->mutex);
+    return good;
+}
+
+/* Takes the first item if there is one; the mutex is held. */
+static bool take_locked(Queue *q, void **item)
+{
+    if (q->length == 0) return false;
+    *item = q->items[q->first];
+    q->first = (q->first + 1) % q->capacity;
+    q->length--;
+    pthread_cond_signal(&q->not_full);
+    return true;
+}
+
+bool queue_take(Queue *q, void **item)
+{
+    pthread_mutex_lock(&q->mutex);
+    while (!q->closed && q->length == 0) pthread_cond_wait(&q->not_empty, &q->mutex);
+    bool good = take_locked(q, item);
+    pthread_mutex_unlock(&q->mutex);
+    return good;
+}
+
+bool queue_try_take(Queue *q, void **item)
+{
+    pthread_mutex_lock(&q->mutex);
+    bool good = take_locked(q, item);
+    pthread_mutex_unlock(&q->mutex);
+    return good;
+}
+
+void queue_close(Queue *q)
+{
+    pthread_mutex_lock(&q->mutex);
+    q->closed = true;
+    pthread_cond_broadcast(&q->not_full);
+    pthread_cond_broadcast(&q->not_empty);
+    pthread_mutex_unlock(&q->mutex);
+}
+
+size_t queue_length(Queue *q)
+{
+    pthread_mutex_lock(&q->mutex);
+    size_t length = q->length;
+    pthread_mutex_unlock(&q->mutex);
+    return length;
+}

@@ -1,0 +1,110 @@
+/* data.h - the public face of data/: a dataset on disk in, batches of uint8 images in memory out.
+ *
+ * A Dataset is an index over a source (ImageFolder tree, IDX files, synthetic). A Loader turns a range of the endless
+ * training stream, or one pass of evaluation, into batch slots: decode threads work ahead on step N+1 while the caller
+ * trains step N.
+ *
+ * THE STREAM. Training is the permutations of epoch 0, 1, 2, ... end to end. Global batch k is positions kG .. (k+1)G
+ * of it for any world size; rank r takes the contiguous slice rG/W .. (r+1)G/W, cut into micro-batches of batch images.
+ * Evaluation is positions 0 .. N-1 once, split over ranks into contiguous slices; every rank makes the same number of
+ * batches and short ones are padded with label -1. A batch's pixels depend on (seed, epoch, sample id) only, never on
+ * threads, ranks or timing.
+ *
+ * Nothing here knows devices: slot memory comes from an allocator that the caller gives (pinned memory later). */
+#ifndef CONVOY_DATA_DATA_H
+#define CONVOY_DATA_DATA_H
+#include "base/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum DataFormat { DATA_AUTO, DATA_IMAGEFOLDER, DATA_IDX, DATA_SYNTHETIC, DATA_FORMAT_COUNT } DataFormat;
+typedef enum DataRole { DATA_TRAIN, DATA_VAL } DataRole; /* IDX: train-* or t10k-* files; augmentation on or off */
+typedef enum Augment {
+    AUGMENT_NONE,     /* train like eval: resize + centre crop (IDX and images already of image_size: as they are) */
+    AUGMENT_IMAGENET, /* RandomResizedCrop(scale .08-1, ratio 3/4-4/3, bilinear) + flip 0.5 */
+    AUGMENT_CIFAR,    /* resize to image_size if needed, zero-pad image_size/8, random crop, flip 0.5 */
+    AUGMENT_COUNT
+} Augment;
+
+typedef struct DatasetOptions {
+    const char *path; /* folder; ignored by DATA_SYNTHETIC */
+    DataFormat format;
+    DataRole role;
+    int64_t synthetic_images; /* DATA_SYNTHETIC: how many */
+    int synthetic_classes;
+} DatasetOptions;
+
+typedef struct Dataset Dataset;
+/* Scans or maps the source. ERR_DATA with one line naming the folder or file: no such folder, no class folders, a class
+ * folder without images, IDX magic or size wrong. */
+Status dataset_open(Dataset **out, const DatasetOptions *o);
+void dataset_close(Dataset *d); /* NULL ok; no loader may still use it */
+int64_t dataset_images(const Dataset *d);
+int dataset_classes(const Dataset *d);
+const char *dataset_class_name(const Dataset *d, int label); /* folder name, or the number */
+int64_t dataset_class_images(const Dataset *d, int label);
+int dataset_label(const Dataset *d, int64_t id);
+const char *dataset_format_name(const Dataset *d); /* "imagefolder", "idx", "synthetic" */
+/* Where sample id comes from, for messages: a path, or "train-images-idx3-ubyte[17]". Written to out. */
+void dataset_describe_sample(const Dataset *d, int64_t id, char *out, size_t bytes);
+/* Decodes a sample completely to channels x any size (for inspect dataset and tests): pixels NHWC, mem_free. */
+Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixels, int *width, int *height);
+
+typedef struct SlotAllocator {                  /* both run on the thread that creates or destroys the loader */
+    void *(*alloc)(void *cookie, size_t bytes); /* 64-byte aligned; NULL = failure */
+    void (*free)(void *cookie, void *p);
+    void *cookie;
+} SlotAllocator;
+
+typedef struct LoaderOptions {
+    int image_size, eval_resize; /* eval_resize: shorter side before the centre crop; 0 = image_size */
+    int channels;                /* 1 or 3 */
+    Augment augment;
+    uint64_t seed;
+    int threads;   /* decode threads, >= 1 */
+    int slots;     /* batches in flight, >= 3 */
+    int64_t batch; /* images per slot (micro-batch of this rank) */
+    int rank, world;
+    int64_t global_batch;    /* training: G; must be batch * world * k for a whole k */
+    int64_t first_step;      /* training: global step to start at (resume) */
+    int64_t last_step;       /* training: stop after this many global steps in all; -1 = endless */
+    double max_bad_fraction; /* training: more bad samples than max(10, this * N) is ERR_DATA */
+    SlotAllocator allocator; /* zero: plain memory */
+} LoaderOptions;
+
+typedef struct Batch {
+    const uint8_t *images;     /* [batch, image_size, image_size, channels], borrowed until loader_release */
+    const int32_t *labels;     /* [batch]; -1 = padding; */
+    const int64_t *sample_ids; /* [batch]; the sample asked for (not its replacement); -1 = padding */
+    int64_t count;             /* images that are not padding and could be decoded */
+    int64_t bad; /* evaluation: images of this batch that could not be decoded (label -1 here): they count as wrong.
+                                    training: samples replaced */
+    int64_t step, micro; /* global step and micro-batch within it; evaluation: batch number, 0 */
+    int slot;
+} Batch;
+
+typedef struct Loader Loader;
+Status loader_create(Loader **out, const Dataset *d,
+                     const LoaderOptions *o); /* borrows d until destroyed; starts the threads */
+void loader_destroy(Loader *l);               /* stops threads wherever they are; NULL ok */
+/* Waits for the next batch in order. *out is false at the end of evaluation or after last_step. wait_s: time spent
+ * waiting (added to). */
+Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s);
+void loader_release(Loader *l, const Batch *batch); /* the slot may be refilled */
+int64_t loader_batches(const Loader *l);            /* evaluation: how many batches every rank makes */
+
+/* Counters since creation, for logs and bench. */
+typedef struct LoaderStats {
+    int64_t images, bytes_read, bad, replaced;
+    double decode_s; /* summed over threads */
+    int ready_slots;
+} LoaderStats;
+void loader_stats(Loader *l, LoaderStats *out);
+
+/* The permutation of an epoch: sample id at a position of the stream. Exposed for tests and for inspect. */
+int64_t sampler_id(uint64_t seed, int64_t images, int64_t position);
+
+/* versions.c: "libjpeg-turbo 2.1.5, libspng 0.7.3", for convoy --version. Static. */
+const char *data_library_versions(void);
+#endif

@@ -1,0 +1,132 @@
+/* dataset.c - opens a source by format name or by looking, and answers questions about it. */
+#include "data/dataset.h"
+#include "base/mem.h"
+#include "data/pipeline.h"
+#include <string.h>
+
+#define INSPECT_SYNTHETIC_SIZE 64 /* side of a synthetic image when nobody says what it is for */
+
+struct Dataset {
+    Source *source;
+    DataRole role;
+    char *path;
+};
+
+static const SourceKind *const kinds[DATA_FORMAT_COUNT] = {
+    [DATA_IMAGEFOLDER] = &source_imagefolder,
+    [DATA_IDX] = &source_idx,
+    [DATA_SYNTHETIC] = &source_synthetic,
+};
+
+/* In the order of asking; imagefolder says yes to everything. */
+static const SourceKind *const guesses[] = { &source_idx, &source_imagefolder };
+
+static const SourceKind *choose_kind(const DatasetOptions *o)
+{
+    if (o->format != DATA_AUTO) return kinds[o->format];
+    const SourceKind *kind = NULL;
+    for (size_t i = 0; !kind; i++)
+        if (guesses[i]->probe(o->path, o->role)) kind = guesses[i];
+    return kind;
+}
+
+Status dataset_open(Dataset **out, const DatasetOptions *o)
+{
+    *out = NULL;
+    ASSERT(o->format >= DATA_AUTO && o->format < DATA_FORMAT_COUNT);
+    bool needs_path = o->format != DATA_SYNTHETIC;
+    if (needs_path && (!o->path || !o->path[0])) return fail(ERR_USAGE, "no data folder is given");
+    Dataset *d = mem_calloc(1, sizeof *d);
+    if (!d) return ERR_MEMORY;
+    d->role = o->role;
+    d->path = mem_strdup(needs_path ? o->path : source_synthetic.name);
+    Status status = d->path ? choose_kind(o)->open(&d->source, o) : ERR_MEMORY;
+    if (status != OK) {
+        dataset_close(d);
+        return status;
+    }
+    *out = d;
+    return OK;
+}
+
+void dataset_close(Dataset *d)
+{
+    if (!d) return;
+    if (d->source) d->source->kind->close(d->source);
+    mem_free(d->path);
+    mem_free(d);
+}
+
+int64_t dataset_images(const Dataset *d)
+{
+    return d->source->images;
+}
+
+int dataset_classes(const Dataset *d)
+{
+    return d->source->classes;
+}
+
+const char *dataset_class_name(const Dataset *d, int label)
+{
+    ASSERT(label >= 0 && label < d->source->classes);
+    return d->source->class_names[label];
+}
+
+int64_t dataset_class_images(const Dataset *d, int label)
+{
+    ASSERT(label >= 0 && label < d->source->classes);
+    return d->source->class_images[label];
+}
+
+int dataset_label(const Dataset *d, int64_t id)
+{
+    return d->source->kind->label(d->source, id);
+}
+
+const char *dataset_format_name(const Dataset *d)
+{
+    return d->source->kind->name;
+}
+
+void dataset_describe_sample(const Dataset *d, int64_t id, char *out, size_t bytes)
+{
+    d->source->kind->describe(d->source, id, out, bytes);
+}
+
+const Source *dataset_source(const Dataset *d)
+{
+    return d->source;
+}
+
+DataRole dataset_role(const Dataset *d)
+{
+    return d->role;
+}
+
+const char *dataset_path(const Dataset *d)
+{
+    return d->path;
+}
+
+Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixels, int *width, int *height)
+{
+    ASSERT(id >= 0 && id < d->source->images && (channels == 1 || channels == 3));
+    *pixels = NULL;
+    Worker *worker = NULL;
+    TRY(worker_create(&worker));
+    ImageView view = { 0 };
+    bool raw = false;
+    size_t bytes_read = 0;
+    Status status = worker_load(worker, d->source, id, INSPECT_SYNTHETIC_SIZE, channels, &view, &raw, &bytes_read);
+    size_t bytes = (size_t)view.width * (size_t)view.height * (size_t)channels;
+    if (status == OK && !(*pixels = mem_alloc(bytes))) status = ERR_MEMORY;
+    if (status == OK) {
+        memcpy(*pixels, view.pixels, bytes);
+        *width = view.width;
+        *height = view.height;
+    }
+    worker_destroy(worker);
+    /* Inside data/, ERR_IO tells a failing file system from a bad file; outside, what cannot be read is ERR_DATA. */
+    return status == ERR_IO ? ERR_DATA : status;
+}

@@ -1,0 +1,76 @@
+/* pipeline.c - read -> decode -> augment for one image on one thread.
+ *
+ * All memory on this way is the worker's and grows to a high-water mark, so that after the largest images have passed
+ * nothing of ours is allocated; a buffer that one giant has grown is given back. */
+#include "data/pipeline.h"
+#include "base/mem.h"
+#include "data/decode.h"
+
+#define TRIM_BYTES     ((size_t)64 << 20)
+#define MAX_NAME_BYTES 768
+
+struct Worker {
+    ByteBuf file;
+    ByteBuf converted; /* raw pixels after a change of channels */
+    Decoder *decoder;
+    ResizeScratch resize;
+};
+
+Status worker_create(Worker **out)
+{
+    *out = NULL;
+    Worker *w = mem_calloc(1, sizeof *w);
+    if (!w) return ERR_MEMORY;
+    Status status = decoder_create(&w->decoder);
+    if (status != OK) {
+        worker_destroy(w);
+        return status;
+    }
+    *out = w;
+    return OK;
+}
+
+void worker_destroy(Worker *w)
+{
+    if (!w) return;
+    decoder_destroy(w->decoder);
+    buf_free(&w->file);
+    buf_free(&w->converted);
+    resize_scratch_free(&w->resize);
+    mem_free(w);
+}
+
+Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, int channels, ImageView *view,
+                   bool *raw, size_t *bytes_read)
+{
+    decoder_trim(w->decoder);
+    buf_trim(&w->file, TRIM_BYTES);
+    Sample sample;
+    TRY(source->kind->read(source, id, image_size, &w->file, &sample));
+    *bytes_read = sample.bytes;
+    *raw = !sample.encoded;
+    if (*raw) {
+        *view = sample.image;
+        return image_convert(view, channels, &w->converted);
+    }
+    Status status = decoder_decode(w->decoder, sample.data, sample.bytes, channels, view);
+    if (status != OK) {
+        char name[MAX_NAME_BYTES];
+        source->kind->describe(source, id, name, sizeof name);
+        return fail_note(status, "%s", name);
+    }
+    return OK;
+}
+
+Status worker_make_view(Worker *w, const Source *source, int64_t id, const ViewOptions *o, const AugmentDraw *draw,
+                        uint8_t *out, size_t *bytes_read)
+{
+    ImageView image;
+    bool raw = false;
+    TRY(worker_load(w, source, id, o->image_size, o->channels, &image, &raw, bytes_read));
+    /* Raw pixels (MNIST, synthetic) are no photographs with a border to cut off: they are only brought to size. */
+    int resize = raw || o->eval_resize == 0 ? o->image_size : o->eval_resize;
+    AugmentPlan plan = o->training ? augment_draw(o->augment, image.width, image.height, resize, o->image_size, draw)
+                                   : augment_center(image.width, image.height, resize, o->image_size);
+    return augment_apply(&plan, &image, &w->resize, out);
+}

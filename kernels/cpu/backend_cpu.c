@@ -1,0 +1,160 @@
+/* backend_cpu.c - the CPU backend: its table of ops, its memory, and oneDNN's engine and stream.
+ *
+ * oneDNN runs on OpenMP here, so its primitives and our own kernels use one team of threads, whose size is set once
+ * when the backend is made; OpenMP keeps that size per thread, so the thread that makes the backend is the one that
+ * prepares and runs ops. A CPU stream runs each op when it is given; waiting for it costs nothing. */
+#include "base/mem.h"
+#include "base/thread.h"
+#include "kernels/cpu/dnnl_util.h"
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+static const OpImpl *const ops[OP_COUNT] = {
+    [OP_INPUT] = &cpu_input,
+    [OP_CONV2D] = &cpu_conv2d,
+    [OP_CONV2D_BWD_DATA] = &cpu_conv2d_bwd_data,
+    [OP_CONV2D_BWD_WEIGHTS] = &cpu_conv2d_bwd_weights,
+    [OP_BATCHNORM] = &cpu_batchnorm,
+    [OP_BATCHNORM_BWD] = &cpu_batchnorm_bwd,
+    [OP_ACTIVATION] = &cpu_activation,
+    [OP_ACTIVATION_BWD] = &cpu_activation_bwd,
+    [OP_ADD] = &cpu_add,
+    [OP_POOL2D] = &cpu_pool2d,
+    [OP_POOL2D_BWD] = &cpu_pool2d_bwd,
+    [OP_GLOBAL_AVGPOOL] = &cpu_global_avgpool,
+    [OP_GLOBAL_AVGPOOL_BWD] = &cpu_global_avgpool_bwd,
+    [OP_SUBSAMPLE] = &cpu_subsample,
+    [OP_SUBSAMPLE_BWD] = &cpu_subsample_bwd,
+    [OP_LINEAR] = &cpu_linear,
+    [OP_LINEAR_BWD_DATA] = &cpu_linear_bwd_data,
+    [OP_LINEAR_BWD_WEIGHTS] = &cpu_linear_bwd_weights,
+    [OP_SOFTMAX_XENT] = &cpu_softmax_xent,
+    [OP_UPDATE] = &cpu_update,
+    [OP_SCALE] = &cpu_scale,
+};
+
+static Status cpu_alloc(Backend *b, size_t bytes, void **out)
+{
+    (void)b;
+    *out = mem_alloc_aligned(bytes, MEM_ALIGN);
+    if (!*out) return ERR_MEMORY;
+    memset(*out, 0, bytes);
+    return OK;
+}
+
+static void cpu_free(Backend *b, void *p)
+{
+    (void)b;
+    mem_free(p);
+}
+
+static void cpu_stream_destroy(Backend *b, Stream *s)
+{
+    (void)b;
+    if (!s) return;
+    if (s->stream) dnnl_stream_destroy(s->stream);
+    mem_free(s);
+}
+
+static Status cpu_stream_create(Backend *backend, Stream **out)
+{
+    CpuBackend *b = (CpuBackend *)backend;
+    *out = NULL;
+    Stream *s = mem_calloc(1, sizeof *s);
+    if (!s) return ERR_MEMORY;
+    Status st = cpu_dnnl_status(dnnl_stream_create(&s->stream, b->engine->engine, dnnl_stream_default_flags), "stream");
+    if (st != OK) {
+        cpu_stream_destroy(backend, s);
+        return st;
+    }
+    *out = s;
+    return OK;
+}
+
+static Status cpu_stream_wait(Backend *b, Stream *s)
+{
+    (void)b;
+    TRY_DNNL(dnnl_stream_wait(s->stream));
+    return OK;
+}
+
+static void cpu_destroy(Backend *backend)
+{
+    CpuBackend *b = (CpuBackend *)backend;
+    cpu_layouts_destroy(b);
+    if (b->engine && b->engine->engine) dnnl_engine_destroy(b->engine->engine);
+    mem_free(b->engine);
+    mem_free(b);
+}
+
+/* The instruction set's name and the channel block that suits it, by the names oneDNN prints for its kernels. */
+static const struct IsaRow {
+    dnnl_cpu_isa_t isa;
+    const char *name;
+} isa_names[] = {
+    { dnnl_cpu_isa_sse41, "SSE4.1" },
+    { dnnl_cpu_isa_avx, "AVX" },
+    { dnnl_cpu_isa_avx2, "AVX2" },
+    { dnnl_cpu_isa_avx2_vnni, "AVX2 VNNI" },
+    { dnnl_cpu_isa_avx512_core, "AVX-512" },
+    { dnnl_cpu_isa_avx512_core_vnni, "AVX-512 VNNI" },
+    { dnnl_cpu_isa_avx512_core_bf16, "AVX-512 BF16" },
+};
+
+/* Instruction sets are bit masks; each one that includes AVX-512's bits has registers of 16 floats. */
+static int block_of_isa(void)
+{
+    unsigned isa = (unsigned)dnnl_get_effective_cpu_isa(), wide = (unsigned)dnnl_cpu_isa_avx512_core;
+    return (isa & wide) == wide ? 16 : 8;
+}
+
+static void cpu_describe(const Backend *backend, char *out, size_t bytes)
+{
+    const CpuBackend *b = (const CpuBackend *)backend;
+    const dnnl_version_t *v = dnnl_version();
+    const char *name = b->block == 16 ? "AVX-512 or newer" : "portable";
+    for (size_t i = 0; i < sizeof isa_names / sizeof isa_names[0]; i++)
+        if (dnnl_get_effective_cpu_isa() == isa_names[i].isa) name = isa_names[i].name;
+    snprintf(out, bytes, "oneDNN %d.%d.%d, %s, blocks of %d, %d thread%s", v->major, v->minor, v->patch, name, b->block,
+             b->threads, b->threads == 1 ? "" : "s");
+}
+
+static const BackendVTable vtable = {
+    .name = "cpu",
+    .ops = ops,
+    .fuses_add_into_batchnorm_bwd = true,
+    .alignment = MEM_ALIGN,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .export_tensor = cpu_export_tensor,
+    .import_tensor = cpu_import_tensor,
+    .stream_create = cpu_stream_create,
+    .stream_destroy = cpu_stream_destroy,
+    .stream_wait = cpu_stream_wait,
+    .destroy = cpu_destroy,
+    .describe = cpu_describe,
+};
+
+Status backend_cpu_create(Backend **out, int threads)
+{
+    *out = NULL;
+    CpuBackend *b = mem_calloc(1, sizeof *b);
+    if (!b) return ERR_MEMORY;
+    b->base.v = &vtable;
+    b->threads = threads > 0 ? threads : thread_allowed_cpus();
+    b->block = block_of_isa();
+    omp_set_num_threads(b->threads);
+    Status st = OK;
+    if (!(b->engine = mem_calloc(1, sizeof *b->engine))) {
+        st = ERR_MEMORY;
+    } else {
+        st = cpu_dnnl_status(dnnl_engine_create(&b->engine->engine, dnnl_cpu, 0), "engine");
+    }
+    if (st != OK) {
+        cpu_destroy(&b->base);
+        return st;
+    }
+    *out = &b->base;
+    return OK;
+}

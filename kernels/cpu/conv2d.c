@@ -1,0 +1,187 @@
+/* conv2d.c - convolution and its two gradients on oneDNN.
+ *
+ * The three directions are one relation between x, w and y, of which two are inputs and one is the output; a table
+ * says which is which and one prepare() serves all. What runs is a list of steps around the primitive that
+ * conv2d_choose.c picked: reorders of inputs that it wants otherwise, the primitive, and what takes its result to
+ * where and how the output must lie. Where nothing has to be reordered, which is nearly every layer, the list is the
+ * primitive alone.
+ *
+ * WEIGHTS seen for the first time get the layout that the forward primitive of the full window prefers, whichever
+ * direction asks, so that forward reads them as they lie. Their gradient lies like them. */
+#include "kernels/cpu/conv2d.h"
+#include "base/mem.h"
+
+enum { ROLE_X, ROLE_W, ROLE_Y, ROLE_COUNT };
+
+static const struct DirectionRow {
+    struct {
+        CpuPlace place;
+        int slot;
+        int arg; /* oneDNN's number */
+    } roles[ROLE_COUNT];
+} directions[CONV_DIRECTION_COUNT] = {
+    [CONV_FORWARD] = { { { PLACE_INPUT, CONV_IN_X, DNNL_ARG_SRC },
+                         { PLACE_INPUT, CONV_IN_W, DNNL_ARG_WEIGHTS },
+                         { PLACE_OUTPUT, CONV_OUT_Y, DNNL_ARG_DST } } },
+    [CONV_BWD_DATA] = { { { PLACE_OUTPUT, CONV_BWD_DATA_OUT_DX, DNNL_ARG_DIFF_SRC },
+                          { PLACE_INPUT, CONV_BWD_DATA_IN_W, DNNL_ARG_WEIGHTS },
+                          { PLACE_INPUT, CONV_BWD_DATA_IN_DY, DNNL_ARG_DIFF_DST } } },
+    [CONV_BWD_WEIGHTS] = { { { PLACE_INPUT, CONV_BWD_WEIGHTS_IN_X, DNNL_ARG_SRC },
+                             { PLACE_OUTPUT, CONV_BWD_WEIGHTS_OUT_DW, DNNL_ARG_DIFF_WEIGHTS },
+                             { PLACE_INPUT, CONV_BWD_WEIGHTS_IN_DY, DNNL_ARG_DIFF_DST } } },
+};
+
+/* Decides the layout of a weight tensor (or its gradient) that no program has placed yet. */
+static Status decide_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x, const Layout *y, OpTensor *w)
+{
+    if (w->bytes) return OK;
+    ConvProblem problem = { .direction = CONV_FORWARD, .geometry = g, .x = x, .y = y };
+    ConvChoice choice;
+    TRY(conv_choose(b, &problem, &choice));
+    dnnl_primitive_desc_destroy(choice.pd);
+    w->bytes = choice.w->bytes;
+    return cpu_layout_for_tensor(b, &w->layout, choice.w);
+}
+
+/* The live window of weights that lie as full. */
+static Status window_of(CpuBackend *b, CpuOperand *out, CpuOperand full, const ConvGeometry *g)
+{
+    int64_t offsets[LAYOUT_MAX_RANK] = { 0 };
+    offsets[g->w_rank - 2] = g->first_tap[0];
+    offsets[g->w_rank - 1] = g->first_tap[1];
+    *out = full;
+    return cpu_layout_window(b, &out->layout, full.layout, g->w, offsets);
+}
+
+/* have, or a copy of it that lies as want. */
+static Status fetch(CpuBackend *b, CpuSteps *s, CpuOperand have, const Layout *want, CpuOperand *out)
+{
+    *out = have;
+    if (have.layout == want) return OK;
+    *out = cpu_operand_workspace(s, want);
+    return cpu_steps_add_reorder(b, s, have, *out);
+}
+
+/* Takes what the primitive made to the output: another layout, around the dead taps (which get zero), or added to what
+ * is there. */
+static Status deliver(CpuBackend *b, CpuSteps *s, CpuOperand made, CpuOperand output, const ConvGeometry *crop,
+                      bool add)
+{
+    CpuOperand target = output, part;
+    if (add && (crop || made.layout != output.layout)) target = cpu_operand_workspace(s, output.layout);
+    if (crop) {
+        cpu_steps_add_zero(s, target);
+        TRY(window_of(b, &part, target, crop));
+        TRY(cpu_steps_add_reorder(b, s, made, part));
+    } else if (made.layout != output.layout) {
+        TRY(cpu_steps_add_reorder(b, s, made, target));
+    } else {
+        target = made;
+    }
+    if (add) cpu_steps_add_sum(s, output, target);
+    return OK;
+}
+
+/* The steps around choice; takes choice->pd. */
+static Status make_steps(CpuBackend *b, CpuSteps *s, const ConvGeometry *g, const struct DirectionRow *row,
+                         const CpuOperand *have, const ConvChoice *choice, bool add)
+{
+    const Layout *want[ROLE_COUNT] = { choice->x, choice->w, choice->y };
+    CpuOperand use[ROLE_COUNT];
+    int args[ROLE_COUNT], output = -1;
+    bool direct = true;
+    Status st = OK;
+    for (int i = 0; i < ROLE_COUNT && st == OK; i++) {
+        const bool crop = i == ROLE_W && g->cropped;
+        args[i] = row->roles[i].arg;
+        if (have[i].place == PLACE_OUTPUT) {
+            output = i;
+            direct = !crop && !add && have[i].layout == want[i];
+            use[i] = direct ? have[i] : cpu_operand_workspace(s, want[i]);
+            continue;
+        }
+        CpuOperand from = have[i];
+        if (crop) st = window_of(b, &from, have[i], g);
+        if (st == OK) st = fetch(b, s, from, want[i], &use[i]);
+    }
+    if (st != OK) {
+        dnnl_primitive_desc_destroy(choice->pd);
+        return st;
+    }
+    TRY(cpu_steps_add_primitive(b, s, choice->pd, ROLE_COUNT, args, use));
+    if (direct) return OK;
+    return deliver(b, s, use[output], have[output], output == ROLE_W && g->cropped ? g : NULL, add);
+}
+
+static Status prepare(OpInstance *op, ConvDirection direction)
+{
+    CpuBackend *b = (CpuBackend *)op->backend;
+    const struct DirectionRow *row = &directions[direction];
+    OpTensor *t[ROLE_COUNT];
+    CpuOperand have[ROLE_COUNT];
+    CpuSteps *s = op->state = mem_calloc(1, sizeof *s);
+    if (!s) return ERR_MEMORY;
+    for (int i = 0; i < ROLE_COUNT; i++) {
+        const int slot = row->roles[i].slot;
+        const bool input = row->roles[i].place == PLACE_INPUT;
+        t[i] = input ? &op->in[slot] : &op->out[slot];
+        have[i] = input ? cpu_operand_in(slot, NULL) : cpu_operand_out(slot, NULL);
+    }
+    const ConvGeometry full = conv_geometry(op->attr, &t[ROLE_X]->desc, &t[ROLE_W]->desc, &t[ROLE_Y]->desc);
+    const ConvGeometry live = conv_crop(&full);
+    cpu_decide_activation(b, t[ROLE_X]);
+    cpu_decide_activation(b, t[ROLE_Y]);
+    TRY(cpu_layout_of_tensor(b, &have[ROLE_X].layout, t[ROLE_X]));
+    TRY(cpu_layout_of_tensor(b, &have[ROLE_Y].layout, t[ROLE_Y]));
+    TRY(decide_weights(b, &full, have[ROLE_X].layout, have[ROLE_Y].layout, t[ROLE_W]));
+    have[ROLE_W].layout = t[ROLE_W]->layout;
+    if (!have[ROLE_W].layout) TRY(cpu_layout_plain(b, &have[ROLE_W].layout, full.w_rank, full.w));
+
+    ConvChoice choice;
+    ConvProblem problem = {
+        .direction = direction, .geometry = &live, .x = have[ROLE_X].layout, .y = have[ROLE_Y].layout
+    };
+    if (!live.cropped) problem.w = have[ROLE_W].layout;
+    TRY(conv_choose(b, &problem, &choice));
+    op->implementation = choice.implementation;
+    /* Only parameter gradients accumulate. */
+    const bool add = op->accumulate && direction == CONV_BWD_WEIGHTS;
+    TRY(make_steps(b, s, &live, row, have, &choice, add));
+    op->workspace_bytes = s->workspace_bytes;
+    return OK;
+}
+
+static Status prepare_forward(OpInstance *op)
+{
+    return prepare(op, CONV_FORWARD);
+}
+static Status prepare_bwd_data(OpInstance *op)
+{
+    return prepare(op, CONV_BWD_DATA);
+}
+static Status prepare_bwd_weights(OpInstance *op)
+{
+    return prepare(op, CONV_BWD_WEIGHTS);
+}
+
+static Status bind(OpInstance *op)
+{
+    return cpu_steps_bind(op->state, op);
+}
+
+static Status run(OpInstance *op, Stream *stream)
+{
+    const CpuBackend *b = (const CpuBackend *)op->backend;
+    return cpu_steps_run(op->state, b->threads, stream);
+}
+
+static void release(OpInstance *op)
+{
+    if (op->state) cpu_steps_release(op->state);
+    mem_free(op->state);
+    op->state = NULL;
+}
+
+const OpImpl cpu_conv2d = { prepare_forward, bind, run, release };
+const OpImpl cpu_conv2d_bwd_data = { prepare_bwd_data, bind, run, release };
+const OpImpl cpu_conv2d_bwd_weights = { prepare_bwd_weights, bind, run, release };

@@ -1,0 +1,144 @@
+/* conv2d_choose.c - picks the oneDNN primitive of a convolution, and leaves out work on padding.
+ *
+ * CHOICE. oneDNN lists its implementations fastest first, but only those that take the layouts it is asked about,
+ * down to a reference implementation that takes all and is a thousand times slower. So layouts are asked about in
+ * the order of what they cost us: as the tensors lie, then with weights as the primitive likes them, then with
+ * activations reordered to N,H,W,C and to N,C,H,W, for which there is an implementation by matrix multiplication.
+ * The first answer that is not a reference wins.
+ *
+ * CROP. In the last stage of a ResNet on small images a 3x3 window meets a 1x1 image: eight of nine taps only ever
+ * see padding. Taps at the rim of the window that meet no pixel at any position are left out; the result is the
+ * same sum. */
+#include "base/log.h"
+#include "kernels/cpu/conv2d.h"
+#include <string.h>
+
+ConvGeometry conv_geometry(const Conv2dAttr *a, const TensorDesc *x, const TensorDesc *w, const TensorDesc *y)
+{
+    ConvGeometry g = { .w_rank = a->groups > 1 ? 5 : 4,
+                       .stride = { a->stride_h, a->stride_w },
+                       .pad_before = { a->pad_top, a->pad_left },
+                       .pad_after = { a->pad_bottom, a->pad_right } };
+    memcpy(g.x, x->dims, sizeof g.x);
+    memcpy(g.y, y->dims, sizeof g.y);
+    int64_t *d = g.w;
+    if (a->groups > 1) *d++ = a->groups;
+    *d++ = w->dims[0] / a->groups;
+    memcpy(d, &w->dims[1], 3 * sizeof *d);
+    return g;
+}
+
+/* The range of taps of one axis that meet a pixel at some position; false if there is nothing to crop. */
+static bool live_taps(int64_t window, int64_t size, int64_t positions, int64_t stride, int64_t pad, int64_t *first,
+                      int64_t *last)
+{
+    *first = window;
+    *last = -1;
+    for (int64_t tap = 0; tap < window; tap++)
+        for (int64_t p = 0; p < positions; p++) {
+            int64_t at = p * stride + tap - pad;
+            if (at < 0 || at >= size) continue;
+            if (tap < *first) *first = tap;
+            *last = tap;
+            break;
+        }
+    return *last >= 0 && *last - *first + 1 < window;
+}
+
+ConvGeometry conv_crop(const ConvGeometry *full)
+{
+    ConvGeometry g = *full;
+    for (int axis = 0; axis < 2; axis++) {
+        int64_t *window = &g.w[g.w_rank - 2 + axis], first, last;
+        if (!live_taps(*window, g.x[2 + axis], g.y[2 + axis], g.stride[axis], g.pad_before[axis], &first, &last))
+            continue;
+        int64_t before = g.pad_before[axis] - first, after = g.pad_after[axis] - (*window - 1 - last);
+        if (before < 0 || after < 0) continue; /* windows that lie in the padding as a whole; not worth a formula */
+        g.pad_before[axis] = before;
+        g.pad_after[axis] = after;
+        g.first_tap[axis] = first;
+        *window = last - first + 1;
+        g.cropped = true;
+    }
+    return g;
+}
+
+static bool accept_fast(const char *info)
+{
+    return !strstr(info, "ref");
+}
+
+static bool accept_any(const char *info)
+{
+    (void)info;
+    return true;
+}
+
+/* What oneDNN calls the descriptors of x, w and y in each direction. */
+static const dnnl_query_t queries[CONV_DIRECTION_COUNT][3] = {
+    [CONV_FORWARD] = { dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md },
+    [CONV_BWD_DATA] = { dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md },
+    [CONV_BWD_WEIGHTS] = { dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md },
+};
+
+/* Asks for one combination of layouts; *found says whether there is an acceptable implementation. */
+static Status ask(CpuBackend *b, const ConvProblem *p, const Layout *w, bool (*accept)(const char *info),
+                  ConvChoice *out, bool *found)
+{
+    const ConvGeometry *g = p->geometry;
+    CompatConv conv = { .direction = p->direction, .x = &p->x->desc, .w = &w->desc, .y = &p->y->desc };
+    memcpy(conv.stride, g->stride, sizeof conv.stride);
+    memcpy(conv.pad_before, g->pad_before, sizeof conv.pad_before);
+    memcpy(conv.pad_after, g->pad_after, sizeof conv.pad_after);
+    dnnl_status_t st = compat_conv_create(&out->pd, b->engine->engine, &conv, accept);
+    *found = st == dnnl_success;
+    if (st == dnnl_unimplemented) return OK;
+    TRY(cpu_dnnl_status(st, "convolution"));
+    const dnnl_query_t *q = queries[p->direction];
+    Status made = cpu_layout_of_primitive(b, &out->x, out->pd, q[0]);
+    if (made == OK) made = cpu_layout_of_primitive(b, &out->w, out->pd, q[1]);
+    if (made == OK) made = cpu_layout_of_primitive(b, &out->y, out->pd, q[2]);
+    if (made == OK)
+        made = cpu_dnnl_status(
+            dnnl_primitive_desc_query(out->pd, dnnl_query_impl_info_str, 0, (void *)&out->implementation), "name");
+    if (made != OK) dnnl_primitive_desc_destroy(out->pd);
+    return made;
+}
+
+/* Says once that a convolution will be slow; a few products (one pixel of one channel) are not worth a word. */
+static void warn_slow(CpuBackend *b, const ConvGeometry *g, const char *implementation)
+{
+    const double worth_a_word = 1e6;
+    double products = 1;
+    for (int i = 0; i < g->w_rank; i++) products *= (double)g->w[i];
+    products *= (double)(g->y[0] * g->y[2] * g->y[3]);
+    if (b->engine->warned_slow || products < worth_a_word) return;
+    b->engine->warned_slow = true;
+    log_warning("oneDNN has only a reference implementation (%s) for a convolution: slow", implementation);
+}
+
+Status conv_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out)
+{
+    static const dnnl_format_tag_t activations[] = { dnnl_format_tag_undef /* as they lie */, dnnl_nhwc, dnnl_nchw };
+    const ConvGeometry *g = problem->geometry;
+    const Layout *open;
+    bool found = false;
+    TRY(cpu_layout_make(b, &open, g->w_rank, g->w, dnnl_format_tag_any));
+    for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++) {
+        ConvProblem p = *problem;
+        if (activations[i] != dnnl_format_tag_undef) {
+            TRY(cpu_layout_make(b, &p.x, 4, g->x, activations[i]));
+            TRY(cpu_layout_make(b, &p.y, 4, g->y, activations[i]));
+        }
+        if (p.w) TRY(ask(b, &p, p.w, accept_fast, out, &found));
+        if (!found) TRY(ask(b, &p, open, accept_fast, out, &found));
+        if (found) return OK;
+    }
+    ConvProblem plain = *problem;
+    TRY(cpu_layout_make(b, &plain.x, 4, g->x, dnnl_nchw));
+    TRY(cpu_layout_make(b, &plain.y, 4, g->y, dnnl_nchw));
+    TRY(ask(b, &plain, open, accept_any, out, &found));
+    if (!found) return fail(ERR_INTERNAL, "oneDNN has no implementation of this convolution");
+    warn_slow(b, g, out->implementation);
+    return OK;
+}

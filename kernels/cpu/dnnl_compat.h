@@ -1,0 +1,51 @@
+/* dnnl_compat.h - oneDNN 2 and oneDNN 3 behind one face.
+ *
+ * What differs between the two C interfaces is here and in dnnl_compat.c, and nowhere else: memory descriptors (a
+ * struct by value in 2, an opaque pointer with an owner in 3), how a convolution's primitive descriptor is made
+ * (operation descriptors in 2, one call in 3), and how its implementations are walked. Functions return oneDNN's own
+ * status; dnnl_util.c translates it into ours. */
+#ifndef CONVOY_KERNELS_CPU_DNNL_COMPAT_H
+#define CONVOY_KERNELS_CPU_DNNL_COMPAT_H
+#include <oneapi/dnnl/dnnl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if DNNL_VERSION_MAJOR < 2
+#error "oneDNN 2 or newer is needed"
+#elif DNNL_VERSION_MAJOR == 2
+typedef const dnnl_memory_desc_t *CompatDescRef; /* how oneDNN's functions take a descriptor */
+#else
+typedef const_dnnl_memory_desc_t CompatDescRef;
+#endif
+
+/* An owned descriptor: compat_desc_free() it once. */
+typedef struct CompatDesc {
+    dnnl_memory_desc_t handle;
+} CompatDesc;
+
+CompatDescRef compat_desc_ref(const CompatDesc *d);
+dnnl_status_t compat_desc_make(CompatDesc *out, int rank, const int64_t *dims, dnnl_format_tag_t tag); /* f32 */
+/* The window of parent that starts at offsets, in parent's memory. */
+dnnl_status_t compat_desc_window(CompatDesc *out, const CompatDesc *parent, const int64_t *dims,
+                                 const int64_t *offsets);
+dnnl_status_t compat_desc_query(CompatDesc *out, const_dnnl_primitive_desc_t pd,
+                                dnnl_query_t what); /* a copy; what = dnnl_query_*_md */
+void compat_desc_free(CompatDesc *d);
+bool compat_desc_equal(const CompatDesc *a, const CompatDesc *b);
+size_t compat_desc_bytes(const CompatDesc *d);
+void compat_desc_dims(const CompatDesc *d, int *rank, dnnl_dims_t dims);
+
+typedef enum ConvDirection { CONV_FORWARD, CONV_BWD_DATA, CONV_BWD_WEIGHTS, CONV_DIRECTION_COUNT } ConvDirection;
+
+typedef struct CompatConv {
+    ConvDirection direction;
+    const CompatDesc *x, *w, *y;               /* or their gradients */
+    dnnl_dims_t stride, pad_before, pad_after; /* two used */
+} CompatConv;
+
+/* The first implementation for which accept(info string) holds. Not found: dnnl_unimplemented. Caller destroys *out.
+ * Scratchpad in user mode, direct algorithm, training where forward. */
+dnnl_status_t compat_conv_create(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const CompatConv *conv,
+                                 bool (*accept)(const char *info));
+#endif

@@ -1,0 +1,167 @@
+/* layout.c - how tensors lie in the CPU backend's memory: the interned layouts, the activation layout, views of it,
+ * shares of work.
+ *
+ * Layouts are few (a network has some hundreds of shapes at most) and looked up in prepare() only, so they are one
+ * linked list. */
+#include "base/mem.h"
+#include "kernels/cpu/dnnl_util.h"
+#include <string.h>
+
+struct CpuLayouts {
+    Layout *first;
+};
+
+void cpu_layouts_destroy(CpuBackend *b)
+{
+    if (!b->layouts) return;
+    for (Layout *l = b->layouts->first, *next; l; l = next) {
+        next = l->next;
+        compat_desc_free(&l->desc);
+        mem_free(l);
+    }
+    mem_free(b->layouts);
+    b->layouts = NULL;
+}
+
+/* Takes desc: the list owns it, or it is freed. */
+static Status intern(CpuBackend *b, const Layout **out, CompatDesc *desc, int rank, const int64_t *dims)
+{
+    *out = NULL;
+    if (!b->layouts && !(b->layouts = mem_calloc(1, sizeof *b->layouts))) {
+        compat_desc_free(desc);
+        return ERR_MEMORY;
+    }
+    for (const Layout *l = b->layouts->first; l; l = l->next) {
+        if (!compat_desc_equal(&l->desc, desc)) continue;
+        compat_desc_free(desc);
+        *out = l;
+        return OK;
+    }
+    Layout *made = mem_calloc(1, sizeof *made);
+    if (!made) {
+        compat_desc_free(desc);
+        return ERR_MEMORY;
+    }
+    made->desc = *desc;
+    made->rank = rank;
+    memcpy(made->dims, dims, (size_t)rank * sizeof *dims);
+    made->bytes = compat_desc_bytes(&made->desc);
+    made->next = b->layouts->first;
+    b->layouts->first = made;
+    *out = made;
+    return OK;
+}
+
+static void copy_dims(dnnl_dims_t out, int rank, const int64_t *dims)
+{
+    ASSERT(rank >= 1 && rank <= LAYOUT_MAX_RANK);
+    memset(out, 0, sizeof(dnnl_dims_t));
+    memcpy(out, dims, (size_t)rank * sizeof *dims);
+}
+
+Status cpu_layout_make(CpuBackend *b, const Layout **out, int rank, const int64_t *dims, dnnl_format_tag_t tag)
+{
+    dnnl_dims_t d;
+    CompatDesc desc;
+    *out = NULL;
+    copy_dims(d, rank, dims);
+    TRY_DNNL(compat_desc_make(&desc, rank, d, tag));
+    return intern(b, out, &desc, rank, d);
+}
+
+Status cpu_layout_plain(CpuBackend *b, const Layout **out, int rank, const int64_t *dims)
+{
+    static const dnnl_format_tag_t plain[LAYOUT_MAX_RANK + 1] = {
+        dnnl_format_tag_undef, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd, dnnl_abcde
+    };
+    ASSERT(rank >= 1 && rank <= LAYOUT_MAX_RANK);
+    return cpu_layout_make(b, out, rank, dims, plain[rank]);
+}
+
+Status cpu_layout_of_primitive(CpuBackend *b, const Layout **out, const_dnnl_primitive_desc_t pd, dnnl_query_t what)
+{
+    CompatDesc desc;
+    dnnl_dims_t dims;
+    int rank = 0;
+    *out = NULL;
+    TRY_DNNL(compat_desc_query(&desc, pd, what));
+    compat_desc_dims(&desc, &rank, dims);
+    return intern(b, out, &desc, rank, dims);
+}
+
+Status cpu_layout_window(CpuBackend *b, const Layout **out, const Layout *parent, const int64_t *dims,
+                         const int64_t *offsets)
+{
+    dnnl_dims_t d, o;
+    CompatDesc desc;
+    *out = NULL;
+    copy_dims(d, parent->rank, dims);
+    copy_dims(o, parent->rank, offsets);
+    TRY_DNNL(compat_desc_window(&desc, &parent->desc, d, o));
+    return intern(b, out, &desc, parent->rank, d);
+}
+
+Status cpu_layout_of_tensor(CpuBackend *b, const Layout **out, const OpTensor *t)
+{
+    *out = t->layout;
+    return t->layout ? OK : cpu_layout_plain(b, out, t->desc.rank, t->desc.dims);
+}
+
+Status cpu_layout_for_tensor(CpuBackend *b, const Layout **out, const Layout *layout)
+{
+    const Layout *plain;
+    *out = NULL;
+    TRY(cpu_layout_plain(b, &plain, layout->rank, layout->dims));
+    *out = layout == plain ? NULL : layout;
+    return OK;
+}
+
+const Layout *cpu_activation_layout(CpuBackend *b, const TensorDesc *desc, size_t *bytes)
+{
+    *bytes = tensor_plain_bytes(desc);
+    if (desc->rank != 4 || desc->dtype != DTYPE_F32 || desc->dims[1] < b->block) return NULL;
+    const Layout *found = NULL;
+    Status st = cpu_layout_make(b, &found, 4, desc->dims, b->block == 16 ? dnnl_nChw16c : dnnl_nChw8c);
+    ASSERT(st == OK);
+    /* The list's entry is ours and const only to others; an activation layout is marked the first time it is asked
+     * for. */
+    for (Layout *l = b->layouts->first; l; l = l->next)
+        if (l == found) l->block = b->block;
+    *bytes = found->bytes;
+    return found;
+}
+
+void cpu_decide_activation(CpuBackend *b, OpTensor *t)
+{
+    if (t->bytes) return;
+    t->layout = cpu_activation_layout(b, &t->desc, &t->bytes);
+}
+
+void cpu_decide_plain(OpTensor *t)
+{
+    if (t->bytes) return;
+    t->layout = NULL;
+    t->bytes = tensor_plain_bytes(&t->desc);
+}
+
+CpuView cpu_view(const OpTensor *t)
+{
+    const TensorDesc *d = &t->desc;
+    CpuView v = { 1, 1, 1, 1, 1, 1, 1 };
+    if (d->rank > 0) v.n = d->dims[0];
+    if (d->rank > 1) v.c = d->dims[1];
+    if (d->rank > 2) v.h = d->dims[2];
+    if (d->rank > 3) v.w = d->dims[3];
+    v.hw = v.h * v.w;
+    ASSERT(!t->layout || t->layout->block);
+    if (t->layout) v.b = t->layout->block;
+    v.cb = (v.c + v.b - 1) / v.b;
+    return v;
+}
+
+void cpu_share(int64_t total, int part, int parts, int64_t *first, int64_t *last)
+{
+    int64_t each = total / parts, rest = total % parts;
+    *first = part * each + (part < rest ? part : rest);
+    *last = *first + each + (part < rest ? 1 : 0);
+}

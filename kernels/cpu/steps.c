@@ -1,0 +1,180 @@
+/* steps.c - lists of oneDNN primitives and small loops that an op instance walks at run time. See dnnl_util.h.
+ *
+ * A primitive's memory objects are made once, in prepare(), without an address; bind() points them at theirs. oneDNN 2
+ * zeroes the padding of a blocked memory object when it is pointed somewhere: bind() happens between steps, when
+ * padding is the only thing there that must be defined, so that is welcome. */
+#include "base/mem.h"
+#include "kernels/cpu/dnnl_util.h"
+#include <string.h>
+
+#define WORKSPACE_ALIGN ((size_t)64)
+
+static size_t take_workspace(CpuSteps *s, size_t bytes)
+{
+    size_t at = s->workspace_bytes;
+    s->workspace_bytes += (bytes + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN;
+    return at;
+}
+
+CpuOperand cpu_operand_in(int slot, const Layout *layout)
+{
+    return (CpuOperand){ .place = PLACE_INPUT, .slot = slot, .layout = layout };
+}
+
+CpuOperand cpu_operand_out(int slot, const Layout *layout)
+{
+    return (CpuOperand){ .place = PLACE_OUTPUT, .slot = slot, .layout = layout };
+}
+
+CpuOperand cpu_operand_workspace(CpuSteps *s, const Layout *layout)
+{
+    return (CpuOperand){ .place = PLACE_WORKSPACE, .offset = take_workspace(s, layout->bytes), .layout = layout };
+}
+
+static CpuStep *new_step(CpuSteps *s, CpuStepKind kind, int count, const CpuOperand *operands)
+{
+    ASSERT(s->count < CPU_MAX_STEPS && count <= STEP_MAX_OPERANDS);
+    CpuStep *step = &s->items[s->count++];
+    *step = (CpuStep){ .kind = kind, .operand_count = count };
+    memcpy(step->operands, operands, (size_t)count * sizeof *operands);
+    return step;
+}
+
+static Status make_memories(CpuBackend *b, CpuStep *step, const int *arg_ids)
+{
+    for (int i = 0; i < step->operand_count; i++) {
+        step->args[i].arg = arg_ids[i];
+        TRY_DNNL(dnnl_memory_create(&step->args[i].memory, compat_desc_ref(&step->operands[i].layout->desc),
+                                    b->engine->engine, DNNL_MEMORY_NONE));
+    }
+    return OK;
+}
+
+static Status add_primitive(CpuBackend *b, CpuSteps *s, const_dnnl_primitive_desc_t pd, int count, const int *arg_ids,
+                            const CpuOperand *operands)
+{
+    CpuOperand with_scratch[STEP_MAX_OPERANDS];
+    int ids[STEP_MAX_OPERANDS];
+    const Layout *scratch;
+    ASSERT(count < STEP_MAX_OPERANDS);
+    memcpy(with_scratch, operands, (size_t)count * sizeof *operands);
+    memcpy(ids, arg_ids, (size_t)count * sizeof *ids);
+    TRY(cpu_layout_of_primitive(b, &scratch, pd, dnnl_query_scratchpad_md));
+    if (scratch->bytes) {
+        with_scratch[count] = cpu_operand_workspace(s, scratch);
+        ids[count++] = DNNL_ARG_SCRATCHPAD;
+    }
+    CpuStep *step = new_step(s, STEP_PRIMITIVE, count, with_scratch);
+    TRY_DNNL(dnnl_primitive_create(&step->primitive, pd));
+    return make_memories(b, step, ids);
+}
+
+Status cpu_steps_add_primitive(CpuBackend *b, CpuSteps *s, dnnl_primitive_desc_t pd, int count, const int *arg_ids,
+                               const CpuOperand *operands)
+{
+    Status st = add_primitive(b, s, pd, count, arg_ids, operands);
+    dnnl_primitive_desc_destroy(pd);
+    return st;
+}
+
+Status cpu_steps_add_reorder(CpuBackend *b, CpuSteps *s, CpuOperand from, CpuOperand to)
+{
+    static const int arg_ids[] = { DNNL_ARG_FROM, DNNL_ARG_TO };
+    const CpuOperand operands[] = { from, to };
+    dnnl_primitive_desc_t pd = NULL;
+    TRY(cpu_reorder_create(b, &pd, from.layout, to.layout));
+    return cpu_steps_add_primitive(b, s, pd, 2, arg_ids, operands);
+}
+
+void cpu_steps_add_zero(CpuSteps *s, CpuOperand what)
+{
+    new_step(s, STEP_ZERO, 1, &what);
+}
+
+void cpu_steps_add_sum(CpuSteps *s, CpuOperand into, CpuOperand what)
+{
+    ASSERT(into.layout == what.layout);
+    new_step(s, STEP_ADD, 2, (const CpuOperand[]){ into, what });
+}
+
+static void *address_of(const CpuOperand *o, const OpInstance *op)
+{
+    switch (o->place) {
+    case PLACE_INPUT:
+        return op->in[o->slot].data;
+    case PLACE_OUTPUT:
+        return op->out[o->slot].data;
+    case PLACE_WORKSPACE:
+        return (char *)op->workspace + o->offset;
+    }
+    return NULL;
+}
+
+Status cpu_steps_bind(CpuSteps *s, const OpInstance *op)
+{
+    for (int i = 0; i < s->count; i++) {
+        CpuStep *step = &s->items[i];
+        for (int k = 0; k < step->operand_count; k++) {
+            step->address[k] = address_of(&step->operands[k], op);
+            ASSERT(step->address[k]);
+            if (step->args[k].memory) TRY_DNNL(dnnl_memory_set_data_handle(step->args[k].memory, step->address[k]));
+        }
+    }
+    return OK;
+}
+
+CPU_CLONES static void add_range(float *restrict into, const float *restrict what, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) into[i] += what[i];
+}
+
+static void add_all(float *into, const float *what, int64_t count, int threads)
+{
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int part = 0; part < threads; part++) {
+        int64_t first, last;
+        cpu_share(count, part, threads, &first, &last);
+        add_range(into + first, what + first, last - first);
+    }
+}
+
+static void zero_all(char *what, int64_t bytes, int threads)
+{
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int part = 0; part < threads; part++) {
+        int64_t first, last;
+        cpu_share(bytes, part, threads, &first, &last);
+        memset(what + first, 0, (size_t)(last - first));
+    }
+}
+
+Status cpu_steps_run(const CpuSteps *s, int threads, Stream *stream)
+{
+    for (int i = 0; i < s->count; i++) {
+        const CpuStep *step = &s->items[i];
+        const int64_t bytes = (int64_t)step->operands[0].layout->bytes;
+        switch (step->kind) {
+        case STEP_PRIMITIVE:
+            TRY_DNNL(dnnl_primitive_execute(step->primitive, stream->stream, step->operand_count, step->args));
+            break;
+        case STEP_ZERO:
+            zero_all(step->address[0], bytes, threads);
+            break;
+        case STEP_ADD:
+            add_all(step->address[0], step->address[1], bytes / (int64_t)sizeof(float), threads);
+            break;
+        }
+    }
+    return OK;
+}
+
+void cpu_steps_release(CpuSteps *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        CpuStep *step = &s->items[i];
+        for (int k = 0; k < step->operand_count; k++)
+            if (step->args[k].memory) dnnl_memory_destroy(step->args[k].memory);
+        if (step->primitive) dnnl_primitive_destroy(step->primitive);
+    }
+    *s = (CpuSteps){ 0 };
+}

@@ -1,0 +1,157 @@
+/* update.c - the optimizer step over flat ranges: SGD, Adam and AdamW with torch.optim's rules, in float32 as torch
+ * computes them.
+ *
+ * Work is shared out by element over all segments, so one large tensor and many small ones both fill the team. Every
+ * element is independent: results do not depend on the number of threads. Elements outside every segment (padding of
+ * weight layouts) are not touched. Scalars that change from step to step are read in run(); combinations that torch
+ * forms in double (1 - beta, lr / correction) are formed in double here too. */
+#include "kernels/cpu/lanes.h"
+#include <math.h>
+
+typedef struct Rates { /* one step's numbers, rounded once */
+    float lr, momentum, beta2, one_minus_beta1, one_minus_beta2, eps, step, root_correction2;
+} Rates;
+typedef struct Range {
+    float *param, *state0, *state1;
+    const float *grad;
+    int64_t count;
+} Range;
+typedef void StepFn(const Range *range, const Rates *rates, float decay);
+
+CPU_CLONES static void step_sgd(const Range *range, const Rates *rates, float decay)
+{
+    float *p = range->param, lr = rates->lr;
+    const float *g = range->grad;
+#pragma omp simd
+    for (int64_t i = 0; i < range->count; i++) p[i] -= lr * (g[i] + decay * p[i]);
+}
+
+CPU_INLINE void momentum_range(const Range *range, const Rates *rates, float decay, bool nesterov)
+{
+    float *p = range->param, *m = range->state0, lr = rates->lr, momentum = rates->momentum;
+    const float *g = range->grad;
+#pragma omp simd
+    for (int64_t i = 0; i < range->count; i++) {
+        float d = g[i] + decay * p[i], next = momentum * m[i] + d;
+        m[i] = next;
+        p[i] -= lr * (nesterov ? d + momentum * next : next);
+    }
+}
+
+CPU_CLONES static void step_momentum(const Range *range, const Rates *rates, float decay)
+{
+    momentum_range(range, rates, decay, false);
+}
+
+CPU_CLONES static void step_nesterov(const Range *range, const Rates *rates, float decay)
+{
+    momentum_range(range, rates, decay, true);
+}
+
+CPU_INLINE void adam_range(const Range *range, const Rates *rates, float decay, bool decoupled)
+{
+    float *p = range->param, *m = range->state0, *v = range->state1;
+    const float *g = range->grad;
+    Rates r = *rates;
+    float keep = (float)(1.0 - (double)r.lr * (double)decay);
+#pragma omp simd
+    for (int64_t i = 0; i < range->count; i++) {
+        float d = decoupled ? g[i] : g[i] + decay * p[i], before = decoupled ? p[i] * keep : p[i];
+        float first = m[i] + r.one_minus_beta1 * (d - m[i]), second = r.beta2 * v[i] + r.one_minus_beta2 * (d * d);
+        m[i] = first;
+        v[i] = second;
+        p[i] = before - r.step * (first / (sqrtf(second) / r.root_correction2 + r.eps));
+    }
+}
+
+CPU_CLONES static void step_adam(const Range *range, const Rates *rates, float decay)
+{
+    adam_range(range, rates, decay, false);
+}
+
+CPU_CLONES static void step_adamw(const Range *range, const Rates *rates, float decay)
+{
+    adam_range(range, rates, decay, true);
+}
+
+static StepFn *step_of(const UpdateAttr *a)
+{
+    static StepFn *const steps[UPDATE_KIND_COUNT] = {[UPDATE_ADAM] = step_adam, [UPDATE_ADAMW] = step_adamw};
+    if (a->kind != UPDATE_SGD) return steps[a->kind];
+    if (a->momentum == 0.0f) return step_sgd;
+    return a->nesterov ? step_nesterov : step_momentum;
+}
+
+static Rates rates_of(const UpdateAttr *a, const float *scalars)
+{
+    double lr = (double)scalars[SCALAR_LR];
+    Rates r = {.lr = (float)lr, .momentum = a->momentum, .beta2 = a->beta2, .eps = a->eps};
+    r.one_minus_beta1 = (float)(1.0 - (double)a->beta1);
+    r.one_minus_beta2 = (float)(1.0 - (double)a->beta2);
+    if (a->kind == UPDATE_SGD) return r;
+    r.step = (float)(lr / (double)scalars[SCALAR_BIAS_CORRECTION1]);
+    r.root_correction2 = (float)sqrt((double)scalars[SCALAR_BIAS_CORRECTION2]);
+    return r;
+}
+
+static Status update_prepare(OpInstance *op)
+{
+    const UpdateAttr *attr = op->attr;
+    bool one_moment = attr->kind != UPDATE_SGD || attr->momentum != 0.0f, two_moments = attr->kind != UPDATE_SGD;
+    if ((one_moment && op->in[UPDATE_IN_STATE0].desc.rank == 0) ||
+        (two_moments && op->in[UPDATE_IN_STATE1].desc.rank == 0))
+        return fail(ERR_INTERNAL, "update: optimizer state is missing");
+    for (int i = UPDATE_IN_PARAM; i <= UPDATE_IN_SCALARS; i++)
+        if (op->in[i].desc.rank != 0) cpu_decide_plain(&op->in[i]);
+    op->implementation = "elementwise";
+    return OK;
+}
+
+static float *advance(float *base, int64_t elements)
+{
+    return base ? base + elements : NULL;
+}
+
+/* Elements [first, last) in the count over all segments, which may begin and end inside one. */
+static void update_share(const UpdateAttr *attr, const Range *all, StepFn *step, const Rates *rates, int64_t first,
+                         int64_t last)
+{
+    int64_t passed = 0;
+    for (int i = 0; i < attr->segment_count && passed < last; i++) {
+        const UpdateSegment *s = &attr->segments[i];
+        int64_t from = first > passed ? first - passed : 0, to = last - passed < s->count ? last - passed : s->count;
+        passed += s->count;
+        if (from >= to) continue;
+        int64_t at = s->first + from;
+        Range part = {.param = all->param + at,
+                      .grad = all->grad + at,
+                      .state0 = advance(all->state0, at),
+                      .state1 = advance(all->state1, at),
+                      .count = to - from};
+        step(&part, rates, s->weight_decay);
+    }
+}
+
+static Status update_run(OpInstance *op, Stream *stream)
+{
+    const UpdateAttr *attr = op->attr;
+    Range all = {.param = op->in[UPDATE_IN_PARAM].data,
+                 .grad = op->in[UPDATE_IN_GRAD].data,
+                 .state0 = op->in[UPDATE_IN_STATE0].data,
+                 .state1 = op->in[UPDATE_IN_STATE1].data};
+    Rates rates = rates_of(attr, op->in[UPDATE_IN_SCALARS].data);
+    StepFn *step = step_of(attr);
+    int64_t total = 0;
+    for (int i = 0; i < attr->segment_count; i++) total += attr->segments[i].count;
+    int parts = cpu_team(op, total);
+    (void)stream; /* CPU ops run when called */
+#pragma omp parallel for num_threads(parts)
+    for (int part = 0; part < parts; part++) {
+        int64_t first, last;
+        cpu_share(total, part, parts, &first, &last);
+        update_share(attr, &all, step, &rates, first, last);
+    }
+    return OK;
+}
+
+const OpImpl cpu_update = {.prepare = update_prepare, .bind = cpu_bind_nothing, .run = update_run};

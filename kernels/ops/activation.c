@@ -1,0 +1,71 @@
+/* activation.c - elementwise non-linearities on their own, where no batch norm takes them along. */
+#include "kernels/ops/infer.h"
+#include <stdio.h>
+
+static Status check_attr(OpKind kind, const ActivationAttr *a)
+{
+    return (unsigned)a->act < ACT_COUNT ? OK
+                                        : fail(ERR_INTERNAL, "%s: unknown activation %d", op_name(kind), (int)a->act);
+}
+
+static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    const OpKind kind = OP_ACTIVATION;
+    TRY(check_attr(kind, attr));
+    TRY(infer_need(kind, ACTIVATION_IN_X, in[ACTIVATION_IN_X], DTYPE_F32, 0));
+    return infer_output_like(kind, ACTIVATION_OUT_Y, wanted[ACTIVATION_OUT_Y], &out[ACTIVATION_OUT_Y],
+                             in[ACTIVATION_IN_X]);
+}
+
+static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    const OpKind kind = OP_ACTIVATION_BWD;
+    TRY(check_attr(kind, attr));
+    TRY(infer_need(kind, ACTIVATION_BWD_IN_DY, in[ACTIVATION_BWD_IN_DY], DTYPE_F32, 0));
+    TRY(infer_need_like(kind, ACTIVATION_BWD_IN_Y, in[ACTIVATION_BWD_IN_Y], in[ACTIVATION_BWD_IN_DY]));
+    return infer_output_like(kind, ACTIVATION_BWD_OUT_DX, wanted[ACTIVATION_BWD_OUT_DX], &out[ACTIVATION_BWD_OUT_DX],
+                             in[ACTIVATION_BWD_IN_DY]);
+}
+
+static double flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+{
+    (void)attr;
+    (void)out;
+    return (double)tensor_elements(in[0]);
+}
+
+static void print(const void *attr, char *out, size_t bytes)
+{
+    static const char *const names[ACT_COUNT] = { [ACT_NONE] = "none", [ACT_RELU] = "relu" };
+    const ActivationAttr *a = attr;
+    snprintf(out, bytes, "%s", names[a->act]);
+}
+
+const OpDef op_rows_activation[] = {
+    {
+        .kind = OP_ACTIVATION,
+        .name = "activation",
+        .attr_bytes = sizeof(ActivationAttr),
+        .inputs = 1,
+        .outputs = 1,
+        .in_names = { "x" },
+        .out_names = { "y" },
+        .in_place_of = { ACTIVATION_IN_X, -1, -1, -1 },
+        .infer = infer_forward,
+        .flops = flops,
+        .print = print,
+    },
+    {
+        .kind = OP_ACTIVATION_BWD,
+        .name = "activation_bwd",
+        .attr_bytes = sizeof(ActivationAttr),
+        .inputs = 2,
+        .outputs = 1,
+        .in_names = { "dy", "y" },
+        .out_names = { "dx" },
+        .in_place_of = { ACTIVATION_BWD_IN_DY, -1, -1, -1 },
+        .infer = infer_backward,
+        .flops = flops,
+        .print = print,
+    },
+};

@@ -1,0 +1,30 @@
+/* add.c - the sum of two tensors of one shape. */
+#include "kernels/ops/infer.h"
+
+static Status infer(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    (void)attr;
+    const OpKind kind = OP_ADD;
+    TRY(infer_need(kind, ADD_IN_A, in[ADD_IN_A], DTYPE_F32, 0));
+    TRY(infer_need_like(kind, ADD_IN_B, in[ADD_IN_B], in[ADD_IN_A]));
+    return infer_output_like(kind, ADD_OUT_Y, wanted[ADD_OUT_Y], &out[ADD_OUT_Y], in[ADD_IN_A]);
+}
+
+static double flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+{
+    (void)attr;
+    (void)out;
+    return (double)tensor_elements(in[ADD_IN_A]);
+}
+
+const OpDef op_rows_add[] = { {
+    .kind = OP_ADD,
+    .name = "add",
+    .inputs = 2,
+    .outputs = 1,
+    .in_names = { "a", "b" },
+    .out_names = { "y" },
+    .in_place_of = { ADD_IN_A, -1, -1, -1 },
+    .infer = infer,
+    .flops = flops,
+} };

@@ -1,0 +1,105 @@
+/* batchnorm.c - y = act(bn(x) + residual), and its gradient: shapes, work, printing.
+ *
+ * x is [N,C,H,W] or [N,C]; the channel is dim 1. gamma, beta and the running statistics are [C], saved is [2,C]. */
+#include "kernels/ops/infer.h"
+#include <stdio.h>
+
+static Status check_x(OpKind kind, int slot, const BatchNormAttr *a, const TensorDesc *x)
+{
+    TRY(infer_need(kind, slot, x, DTYPE_F32, 0));
+    if (x->rank != 4 && x->rank != 2)
+        return fail(ERR_INTERNAL, "%s: x has rank %d, needed is 4 or 2", op_name(kind), x->rank);
+    if ((unsigned)a->mode >= BN_MODE_COUNT || (unsigned)a->act >= ACT_COUNT)
+        return fail(ERR_INTERNAL, "%s: bad mode or activation", op_name(kind));
+    return OK;
+}
+
+static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    const OpKind kind = OP_BATCHNORM;
+    const TensorDesc *x = in[BN_IN_X];
+    TRY(check_x(kind, BN_IN_X, attr, x));
+    for (int slot = BN_IN_GAMMA; slot <= BN_IN_RUNNING_VAR; slot++)
+        TRY(infer_need_dims(kind, slot, in[slot], 1, &x->dims[1]));
+    if (in[BN_IN_RESIDUAL]) TRY(infer_need_like(kind, BN_IN_RESIDUAL, in[BN_IN_RESIDUAL], x));
+    TRY(infer_output_like(kind, BN_OUT_Y, wanted[BN_OUT_Y], &out[BN_OUT_Y], x));
+    return infer_output(kind, BN_OUT_SAVED, wanted[BN_OUT_SAVED], &out[BN_OUT_SAVED], DTYPE_F32, 2,
+                        (int64_t[]){ 2, x->dims[1] });
+}
+
+static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    const OpKind kind = OP_BATCHNORM_BWD;
+    const BatchNormAttr *a = attr;
+    const TensorDesc *x = in[BN_BWD_IN_X];
+    TRY(check_x(kind, BN_BWD_IN_X, a, x));
+    const int64_t c = x->dims[1];
+    TRY(infer_need_like(kind, BN_BWD_IN_DY, in[BN_BWD_IN_DY], x));
+    if (in[BN_BWD_IN_DY2]) TRY(infer_need_like(kind, BN_BWD_IN_DY2, in[BN_BWD_IN_DY2], x));
+    if (in[BN_BWD_IN_Y]) TRY(infer_need_like(kind, BN_BWD_IN_Y, in[BN_BWD_IN_Y], x));
+    TRY(infer_need_dims(kind, BN_BWD_IN_GAMMA, in[BN_BWD_IN_GAMMA], 1, &c));
+    TRY(infer_need_dims(kind, BN_BWD_IN_BETA, in[BN_BWD_IN_BETA], 1, &c));
+    TRY(infer_need_dims(kind, BN_BWD_IN_SAVED, in[BN_BWD_IN_SAVED], 2, (int64_t[]){ 2, c }));
+    bool residual = wanted[BN_BWD_OUT_DRESIDUAL] || out[BN_BWD_OUT_DRESIDUAL].rank;
+    if (residual && a->act != ACT_NONE && !in[BN_BWD_IN_Y])
+        return fail(ERR_INTERNAL, "%s: with a residual and an activation y is needed", op_name(kind));
+    TRY(infer_output_like(kind, BN_BWD_OUT_DX, wanted[BN_BWD_OUT_DX], &out[BN_BWD_OUT_DX], x));
+    TRY(infer_output(kind, BN_BWD_OUT_DGAMMA, wanted[BN_BWD_OUT_DGAMMA], &out[BN_BWD_OUT_DGAMMA], DTYPE_F32, 1, &c));
+    TRY(infer_output(kind, BN_BWD_OUT_DBETA, wanted[BN_BWD_OUT_DBETA], &out[BN_BWD_OUT_DBETA], DTYPE_F32, 1, &c));
+    return infer_output_like(kind, BN_BWD_OUT_DRESIDUAL, wanted[BN_BWD_OUT_DRESIDUAL], &out[BN_BWD_OUT_DRESIDUAL], x);
+}
+
+/* Per element: the two moments (3), normalise, scale and shift (4). Backward: two sums (4), the three terms of dx
+ * (5). */
+static double flops_forward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+{
+    (void)attr;
+    (void)out;
+    return 7.0 * (double)tensor_elements(in[BN_IN_X]);
+}
+
+static double flops_backward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+{
+    (void)attr;
+    (void)out;
+    return 9.0 * (double)tensor_elements(in[BN_BWD_IN_X]);
+}
+
+static void print(const void *attr, char *out, size_t bytes)
+{
+    static const char *const modes[BN_MODE_COUNT] = {
+        [BN_TRAIN] = "train", [BN_EVAL] = "eval", [BN_FROZEN] = "frozen"
+    };
+    static const char *const acts[ACT_COUNT] = { [ACT_NONE] = "", [ACT_RELU] = " relu" };
+    const BatchNormAttr *a = attr;
+    snprintf(out, bytes, "%s%s", modes[a->mode], acts[a->act]);
+}
+
+const OpDef op_rows_batchnorm[] = {
+    {
+        .kind = OP_BATCHNORM,
+        .name = "batchnorm",
+        .attr_bytes = sizeof(BatchNormAttr),
+        .inputs = 6,
+        .outputs = 2,
+        .in_names = { "x", "gamma", "beta", "running_mean", "running_var", "residual?" },
+        .out_names = { "y", "saved" },
+        .in_place_of = { -1, -1, -1, -1 },
+        .infer = infer_forward,
+        .flops = flops_forward,
+        .print = print,
+    },
+    {
+        .kind = OP_BATCHNORM_BWD,
+        .name = "batchnorm_bwd",
+        .attr_bytes = sizeof(BatchNormAttr),
+        .inputs = 7,
+        .outputs = 4,
+        .in_names = { "dy", "dy2?", "x", "y?", "gamma", "beta", "saved" },
+        .out_names = { "dx", "dgamma", "dbeta", "dresidual?" },
+        .in_place_of = { BN_BWD_IN_DY, -1, -1, BN_BWD_IN_DY2 },
+        .infer = infer_backward,
+        .flops = flops_backward,
+        .print = print,
+    },
+};

@@ -1,0 +1,75 @@
+/* infer.c - see infer.h. Every message reads "op slot: what is wrong, with the shape". */
+#include "kernels/ops/infer.h"
+#include <inttypes.h>
+
+#define SHAPE_TEXT 96
+
+static Status wrong_shape(OpKind kind, const char *slot, const TensorDesc *got, const TensorDesc *need)
+{
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+    tensor_format(got, a, sizeof a);
+    tensor_format(need, b, sizeof b);
+    return fail(ERR_INTERNAL, "%s: %s is %s, needed is %s", op_name(kind), slot, a, b);
+}
+
+static bool equal(const TensorDesc *a, const TensorDesc *b)
+{
+    return a->dtype == b->dtype && tensor_same_shape(a, b);
+}
+
+Status infer_need(OpKind kind, int slot, const TensorDesc *in, DType dtype, int rank)
+{
+    const char *name = op_def(kind)->in_names[slot];
+    if (!in) return fail(ERR_INTERNAL, "%s: input %s is missing", op_name(kind), name);
+    char text[SHAPE_TEXT];
+    tensor_format(in, text, sizeof text);
+    if (in->dtype != dtype)
+        return fail(ERR_INTERNAL, "%s: %s is %s, needed is %s", op_name(kind), name, text, dtype_name(dtype));
+    if (rank && in->rank != rank)
+        return fail(ERR_INTERNAL, "%s: %s is %s, needed is rank %d", op_name(kind), name, text, rank);
+    for (int i = 0; i < in->rank; i++)
+        if (in->dims[i] < 1) return fail(ERR_INTERNAL, "%s: %s is %s, which is empty", op_name(kind), name, text);
+    return in->rank ? OK : fail(ERR_INTERNAL, "%s: input %s has no shape", op_name(kind), name);
+}
+
+Status infer_need_like(OpKind kind, int slot, const TensorDesc *in, const TensorDesc *like)
+{
+    TRY(infer_need(kind, slot, in, like->dtype, 0));
+    return equal(in, like) ? OK : wrong_shape(kind, op_def(kind)->in_names[slot], in, like);
+}
+
+Status infer_need_dims(OpKind kind, int slot, const TensorDesc *in, int rank, const int64_t *dims)
+{
+    TensorDesc need = tensor_desc(DTYPE_F32, rank, dims);
+    return infer_need_like(kind, slot, in, &need);
+}
+
+Status infer_output_like(OpKind kind, int slot, bool wanted, TensorDesc *out, const TensorDesc *like)
+{
+    if (out->rank) return equal(out, like) ? OK : wrong_shape(kind, op_def(kind)->out_names[slot], out, like);
+    if (wanted) *out = *like;
+    return OK;
+}
+
+Status infer_output(OpKind kind, int slot, bool wanted, TensorDesc *out, DType dtype, int rank, const int64_t *dims)
+{
+    TensorDesc made = tensor_desc(dtype, rank, dims);
+    return infer_output_like(kind, slot, wanted, out, &made);
+}
+
+Status infer_preset(OpKind kind, int slot, const TensorDesc *out, int rank)
+{
+    const char *name = op_def(kind)->out_names[slot];
+    if (!out->rank) return fail(ERR_INTERNAL, "%s: the shape of %s must be given by the caller", op_name(kind), name);
+    char text[SHAPE_TEXT];
+    tensor_format(out, text, sizeof text);
+    if (out->dtype != DTYPE_F32) return fail(ERR_INTERNAL, "%s: %s is %s, needed is f32", op_name(kind), name, text);
+    if (rank && out->rank != rank)
+        return fail(ERR_INTERNAL, "%s: %s is %s, needed is rank %d", op_name(kind), name, text, rank);
+    return OK;
+}
+
+int64_t infer_window_count(int64_t size, int64_t pad, int64_t window, int64_t stride)
+{
+    return stride < 1 || window < 1 || size + pad < window ? 0 : (size + pad - window) / stride + 1;
+}

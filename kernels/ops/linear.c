@@ -1,0 +1,108 @@
+/* linear.c - y = x w^T + b and its gradients: shapes and work. x is [N,C], or [N,C,H,W] taken as N rows of C*H*W. */
+#include "kernels/ops/infer.h"
+
+/* Checks x against w and gives the shape of y. */
+static Status output_dims(OpKind kind, const TensorDesc *x, const TensorDesc *w, int64_t y[2])
+{
+    char xs[96], ws[96];
+    tensor_format(x, xs, sizeof xs);
+    tensor_format(w, ws, sizeof ws);
+    if (x->rank < 2) return fail(ERR_INTERNAL, "%s: x is %s, needed is rank 2 or 4", op_name(kind), xs);
+    if (tensor_elements(x) != x->dims[0] * w->dims[1])
+        return fail(ERR_INTERNAL, "%s: weights %s do not fit x %s", op_name(kind), ws, xs);
+    y[0] = x->dims[0];
+    y[1] = w->dims[0];
+    return OK;
+}
+
+static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    (void)attr;
+    const OpKind kind = OP_LINEAR;
+    int64_t y[2];
+    TRY(infer_need(kind, LINEAR_IN_X, in[LINEAR_IN_X], DTYPE_F32, 0));
+    TRY(infer_need(kind, LINEAR_IN_W, in[LINEAR_IN_W], DTYPE_F32, 2));
+    TRY(output_dims(kind, in[LINEAR_IN_X], in[LINEAR_IN_W], y));
+    if (in[LINEAR_IN_B]) TRY(infer_need_dims(kind, LINEAR_IN_B, in[LINEAR_IN_B], 1, &y[1]));
+    return infer_output(kind, LINEAR_OUT_Y, wanted[LINEAR_OUT_Y], &out[LINEAR_OUT_Y], DTYPE_F32, 2, y);
+}
+
+static Status infer_bwd_data(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    (void)attr;
+    (void)wanted;
+    const OpKind kind = OP_LINEAR_BWD_DATA;
+    int64_t y[2];
+    TRY(infer_need(kind, LINEAR_BWD_DATA_IN_W, in[LINEAR_BWD_DATA_IN_W], DTYPE_F32, 2));
+    TRY(infer_preset(kind, LINEAR_BWD_DATA_OUT_DX, &out[LINEAR_BWD_DATA_OUT_DX], 0));
+    TRY(output_dims(kind, &out[LINEAR_BWD_DATA_OUT_DX], in[LINEAR_BWD_DATA_IN_W], y));
+    return infer_need_dims(kind, LINEAR_BWD_DATA_IN_DY, in[LINEAR_BWD_DATA_IN_DY], 2, y);
+}
+
+static Status infer_bwd_weights(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    (void)attr;
+    const OpKind kind = OP_LINEAR_BWD_WEIGHTS;
+    const int dw = LINEAR_BWD_WEIGHTS_OUT_DW, db = LINEAR_BWD_WEIGHTS_OUT_DB;
+    int64_t y[2];
+    TRY(infer_need(kind, LINEAR_BWD_WEIGHTS_IN_X, in[LINEAR_BWD_WEIGHTS_IN_X], DTYPE_F32, 0));
+    TRY(infer_preset(kind, dw, &out[dw], 2));
+    TRY(output_dims(kind, in[LINEAR_BWD_WEIGHTS_IN_X], &out[dw], y));
+    TRY(infer_need_dims(kind, LINEAR_BWD_WEIGHTS_IN_DY, in[LINEAR_BWD_WEIGHTS_IN_DY], 2, y));
+    return infer_output(kind, db, wanted[db], &out[db], DTYPE_F32, 1, &y[1]);
+}
+
+static double flops_forward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+{
+    (void)attr;
+    return 2.0 * (double)tensor_elements(&out[LINEAR_OUT_Y]) * (double)in[LINEAR_IN_W]->dims[1];
+}
+
+static double flops_bwd_data(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+{
+    (void)attr;
+    (void)out;
+    return 2.0 * (double)tensor_elements(in[LINEAR_BWD_DATA_IN_DY]) * (double)in[LINEAR_BWD_DATA_IN_W]->dims[1];
+}
+
+static double flops_bwd_weights(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+{
+    (void)attr;
+    return 2.0 * (double)tensor_elements(in[LINEAR_BWD_WEIGHTS_IN_DY]) * (double)out[LINEAR_BWD_WEIGHTS_OUT_DW].dims[1];
+}
+
+const OpDef op_rows_linear[] = {
+    {
+        .kind = OP_LINEAR,
+        .name = "linear",
+        .inputs = 3,
+        .outputs = 1,
+        .in_names = { "x", "w", "b?" },
+        .out_names = { "y" },
+        .in_place_of = { -1, -1, -1, -1 },
+        .infer = infer_forward,
+        .flops = flops_forward,
+    },
+    {
+        .kind = OP_LINEAR_BWD_DATA,
+        .name = "linear_bwd_data",
+        .inputs = 2,
+        .outputs = 1,
+        .in_names = { "dy", "w" },
+        .out_names = { "dx" },
+        .in_place_of = { -1, -1, -1, -1 },
+        .infer = infer_bwd_data,
+        .flops = flops_bwd_data,
+    },
+    {
+        .kind = OP_LINEAR_BWD_WEIGHTS,
+        .name = "linear_bwd_weights",
+        .inputs = 2,
+        .outputs = 2,
+        .in_names = { "x", "dy" },
+        .out_names = { "dw", "db?" },
+        .in_place_of = { -1, -1, -1, -1 },
+        .infer = infer_bwd_weights,
+        .flops = flops_bwd_weights,
+    },
+};

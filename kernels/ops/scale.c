@@ -1,0 +1,38 @@
+/* scale.c - y = x * factor. */
+#include "kernels/ops/infer.h"
+#include <stdio.h>
+
+static Status infer(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    (void)attr;
+    const OpKind kind = OP_SCALE;
+    TRY(infer_need(kind, SCALE_IN_X, in[SCALE_IN_X], DTYPE_F32, 0));
+    return infer_output_like(kind, SCALE_OUT_Y, wanted[SCALE_OUT_Y], &out[SCALE_OUT_Y], in[SCALE_IN_X]);
+}
+
+static double flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+{
+    (void)attr;
+    (void)out;
+    return (double)tensor_elements(in[SCALE_IN_X]);
+}
+
+static void print(const void *attr, char *out, size_t bytes)
+{
+    const ScaleAttr *a = attr;
+    snprintf(out, bytes, "x %g", (double)a->factor);
+}
+
+const OpDef op_rows_scale[] = { {
+    .kind = OP_SCALE,
+    .name = "scale",
+    .attr_bytes = sizeof(ScaleAttr),
+    .inputs = 1,
+    .outputs = 1,
+    .in_names = { "x" },
+    .out_names = { "y" },
+    .in_place_of = { SCALE_IN_X, -1, -1, -1 },
+    .infer = infer,
+    .flops = flops,
+    .print = print,
+} };

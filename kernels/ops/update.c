@@ -1,0 +1,59 @@
+/* update.c - the optimizer step over flat ranges: which state each kind keeps, and that its segments lie inside the
+ * tensors. It has no outputs: parameters and states are updated in place. */
+#include "kernels/ops/infer.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+static Status check_segments(const UpdateAttr *a, int64_t count)
+{
+    int64_t at = 0;
+    for (int i = 0; i < a->segment_count; i++) {
+        const UpdateSegment *s = &a->segments[i];
+        if (s->first < at || s->count < 0 || s->count > count - s->first)
+            return fail(ERR_INTERNAL,
+                        "%s: segment %d (%" PRId64 "+%" PRId64 ") overlaps or leaves the %" PRId64 " elements",
+                        op_name(OP_UPDATE), i, s->first, s->count, count);
+        at = s->first + s->count;
+    }
+    return OK;
+}
+
+static Status infer(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    (void)wanted;
+    (void)out;
+    const OpKind kind = OP_UPDATE;
+    const UpdateAttr *a = attr;
+    if ((unsigned)a->kind >= UPDATE_KIND_COUNT)
+        return fail(ERR_INTERNAL, "%s: unknown kind %d", op_name(kind), (int)a->kind);
+    const TensorDesc *param = in[UPDATE_IN_PARAM];
+    TRY(infer_need(kind, UPDATE_IN_PARAM, param, DTYPE_F32, 1));
+    TRY(infer_need_like(kind, UPDATE_IN_GRAD, in[UPDATE_IN_GRAD], param));
+    bool two_moments = a->kind != UPDATE_SGD;
+    bool one_moment = two_moments || a->momentum != 0.0F;
+    if (one_moment || in[UPDATE_IN_STATE0]) TRY(infer_need_like(kind, UPDATE_IN_STATE0, in[UPDATE_IN_STATE0], param));
+    if (two_moments || in[UPDATE_IN_STATE1]) TRY(infer_need_like(kind, UPDATE_IN_STATE1, in[UPDATE_IN_STATE1], param));
+    TRY(infer_need_dims(kind, UPDATE_IN_SCALARS, in[UPDATE_IN_SCALARS], 1, (int64_t[]){ SCALAR_COUNT }));
+    return check_segments(a, param->dims[0]);
+}
+
+static void print(const void *attr, char *out, size_t bytes)
+{
+    static const char *const names[UPDATE_KIND_COUNT] = {
+        [UPDATE_SGD] = "sgd", [UPDATE_ADAM] = "adam", [UPDATE_ADAMW] = "adamw"
+    };
+    const UpdateAttr *a = attr;
+    snprintf(out, bytes, "%s%s", names[a->kind], a->kind == UPDATE_SGD && a->nesterov ? " nesterov" : "");
+}
+
+const OpDef op_rows_update[] = { {
+    .kind = OP_UPDATE,
+    .name = "update",
+    .attr_bytes = sizeof(UpdateAttr),
+    .inputs = 5,
+    .outputs = 0,
+    .in_names = { "param", "grad", "state0?", "state1?", "scalars" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer,
+    .print = print,
+} };

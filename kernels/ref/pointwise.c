@@ -1,0 +1,50 @@
+/* pointwise.c - ops that look at one element at a time: activation and its gradient, add, scale. All may run in place.
+ *
+ * ReLU lets NaN pass, as torch does: a broken step must show. Its gradient at y = 0 is 0. */
+#include "kernels/ref/ref.h"
+
+static Status run_activation(OpInstance *op, Stream *stream)
+{
+    (void)stream;
+    const ActivationAttr *attr = op->attr;
+    const double *x = ref_in(op, ACTIVATION_IN_X);
+    double *y = ref_out(op, ACTIVATION_OUT_Y);
+    for (int64_t i = 0, n = tensor_elements(&op->in[ACTIVATION_IN_X].desc); i < n; i++)
+        y[i] = attr->act == ACT_RELU && x[i] <= 0 ? 0 : x[i];
+    return OK;
+}
+
+static Status run_activation_bwd(OpInstance *op, Stream *stream)
+{
+    (void)stream;
+    const ActivationAttr *attr = op->attr;
+    const double *dy = ref_in(op, ACTIVATION_BWD_IN_DY), *y = ref_in(op, ACTIVATION_BWD_IN_Y);
+    double *dx = ref_out(op, ACTIVATION_BWD_OUT_DX);
+    for (int64_t i = 0, n = tensor_elements(&op->in[ACTIVATION_BWD_IN_DY].desc); i < n; i++)
+        dx[i] = attr->act == ACT_RELU && y[i] <= 0 ? 0 : dy[i];
+    return OK;
+}
+
+static Status run_add(OpInstance *op, Stream *stream)
+{
+    (void)stream;
+    const double *a = ref_in(op, ADD_IN_A), *b = ref_in(op, ADD_IN_B);
+    double *y = ref_out(op, ADD_OUT_Y);
+    for (int64_t i = 0, n = tensor_elements(&op->in[ADD_IN_A].desc); i < n; i++) y[i] = a[i] + b[i];
+    return OK;
+}
+
+static Status run_scale(OpInstance *op, Stream *stream)
+{
+    (void)stream;
+    const ScaleAttr *attr = op->attr;
+    const double *x = ref_in(op, SCALE_IN_X);
+    double *y = ref_out(op, SCALE_OUT_Y);
+    for (int64_t i = 0, n = tensor_elements(&op->in[SCALE_IN_X].desc); i < n; i++) y[i] = x[i] * (double)attr->factor;
+    return OK;
+}
+
+const OpImpl ref_activation = {ref_prepare, ref_bind, run_activation, NULL};
+const OpImpl ref_activation_bwd = {ref_prepare, ref_bind, run_activation_bwd, NULL};
+const OpImpl ref_add = {ref_prepare, ref_bind, run_add, NULL};
+const OpImpl ref_scale = {ref_prepare, ref_bind, run_scale, NULL};

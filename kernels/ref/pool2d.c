@@ -1,0 +1,130 @@
+/* pool2d.c - maximum and average over windows, and over whole images.
+ *
+ * Maximum: padding never wins; of equal values the first in row-major window order does (torch's rule); NaN wins over everything. Its
+ * index is r * window_w + s. Average: the divisor is the whole window, padding included. */
+#include "kernels/ref/ref.h"
+
+#include <math.h>
+#include <string.h>
+
+/* One window over one image: image is dims N,C,H,W. */
+typedef struct Window {
+    int64_t h0, w0;          /* image position of window element (0,0) */
+    int64_t r0, r1, s0, s1;  /* the part of the window inside the image */
+} Window;
+
+static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t smallest(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static Window window_at(const Pool2dAttr *a, const int64_t *image, int64_t p, int64_t q)
+{
+    Window v = {p * a->stride_h - a->pad_h, q * a->stride_w - a->pad_w, 0, 0, 0, 0};
+    v.r0 = largest(0, -v.h0);
+    v.r1 = smallest(a->window_h, image[2] - v.h0);
+    v.s0 = largest(0, -v.w0);
+    v.s1 = smallest(a->window_w, image[3] - v.w0);
+    return v;
+}
+
+static double pool_max(const Pool2dAttr *a, const double *plane, int64_t width, const Window *v, int64_t *index)
+{
+    double best = -INFINITY;
+    *index = v->r0 * a->window_w + v->s0;
+    for (int64_t r = v->r0; r < v->r1; r++)
+        for (int64_t s = v->s0; s < v->s1; s++) {
+            double value = plane[(v->h0 + r) * width + v->w0 + s];
+            if (value > best || (isnan(value) && !isnan(best))) {
+                best = value;
+                *index = r * a->window_w + s;
+            }
+        }
+    return best;
+}
+
+static double pool_avg(const Pool2dAttr *a, const double *plane, int64_t width, const Window *v)
+{
+    double sum = 0;
+    for (int64_t r = v->r0; r < v->r1; r++)
+        for (int64_t s = v->s0; s < v->s1; s++) sum += plane[(v->h0 + r) * width + v->w0 + s];
+    return sum / ((double)a->window_h * (double)a->window_w);
+}
+
+static Status run_forward(OpInstance *op, Stream *stream)
+{
+    (void)stream;
+    const Pool2dAttr *a = op->attr;
+    const int64_t *image = ref_in_dims(op, POOL_IN_X), *d = ref_out_dims(op, POOL_OUT_Y);
+    double *y = ref_out(op, POOL_OUT_Y);
+    uint8_t *indices = ref_has_out(op, POOL_OUT_INDEX) ? op->out[POOL_OUT_INDEX].data : NULL;
+    for (int64_t nc = 0; nc < d[0] * d[1]; nc++)
+        for (int64_t p = 0; p < d[2]; p++)
+            for (int64_t q = 0; q < d[3]; q++) {
+                const double *plane = ref_in(op, POOL_IN_X) + nc * image[2] * image[3];
+                Window v = window_at(a, image, p, q);
+                int64_t at = (nc * d[2] + p) * d[3] + q, index = 0;
+                y[at] = a->kind == POOL_MAX ? pool_max(a, plane, image[3], &v, &index) : pool_avg(a, plane, image[3], &v);
+                if (indices) indices[at] = (uint8_t)index;
+            }
+    return OK;
+}
+
+static void spread(const Pool2dAttr *a, double *plane, int64_t width, const Window *v, double dy)
+{
+    double share = dy / ((double)a->window_h * (double)a->window_w);
+    for (int64_t r = v->r0; r < v->r1; r++)
+        for (int64_t s = v->s0; s < v->s1; s++) plane[(v->h0 + r) * width + v->w0 + s] += share;
+}
+
+static Status run_backward(OpInstance *op, Stream *stream)
+{
+    (void)stream;
+    const Pool2dAttr *a = op->attr;
+    const int64_t *image = ref_out_dims(op, POOL_BWD_OUT_DX), *d = ref_in_dims(op, POOL_BWD_IN_DY);
+    const uint8_t *indices = op->in[POOL_BWD_IN_INDEX].data;
+    memset(op->out[POOL_BWD_OUT_DX].data, 0, op->out[POOL_BWD_OUT_DX].bytes);
+    for (int64_t nc = 0; nc < d[0] * d[1]; nc++)
+        for (int64_t p = 0; p < d[2]; p++)
+            for (int64_t q = 0; q < d[3]; q++) {
+                double *plane = ref_out(op, POOL_BWD_OUT_DX) + nc * image[2] * image[3];
+                Window v = window_at(a, image, p, q);
+                int64_t at = (nc * d[2] + p) * d[3] + q;
+                double dy = ref_in(op, POOL_BWD_IN_DY)[at];
+                if (a->kind == POOL_MAX)
+                    plane[(v.h0 + indices[at] / a->window_w) * image[3] + v.w0 + indices[at] % a->window_w] += dy;
+                else
+                    spread(a, plane, image[3], &v, dy);
+            }
+    return OK;
+}
+
+static Status run_global(OpInstance *op, Stream *stream)
+{
+    (void)stream;
+    const int64_t *d = ref_in_dims(op, GLOBAL_AVGPOOL_IN_X);
+    const double *x = ref_in(op, GLOBAL_AVGPOOL_IN_X);
+    double *y = ref_out(op, GLOBAL_AVGPOOL_OUT_Y);
+    int64_t hw = d[2] * d[3];
+    for (int64_t nc = 0; nc < d[0] * d[1]; nc++) {
+        double sum = 0;
+        for (int64_t i = 0; i < hw; i++) sum += x[nc * hw + i];
+        y[nc] = sum / (double)hw;
+    }
+    return OK;
+}
+
+static Status run_global_bwd(OpInstance *op, Stream *stream)
+{
+    (void)stream;
+    const int64_t *d = ref_out_dims(op, GLOBAL_AVGPOOL_BWD_OUT_DX);
+    const double *dy = ref_in(op, GLOBAL_AVGPOOL_BWD_IN_DY);
+    double *dx = ref_out(op, GLOBAL_AVGPOOL_BWD_OUT_DX);
+    int64_t hw = d[2] * d[3];
+    for (int64_t nc = 0; nc < d[0] * d[1]; nc++)
+        for (int64_t i = 0; i < hw; i++) dx[nc * hw + i] = dy[nc] / (double)hw;
+    return OK;
+}
+
+const OpImpl ref_pool2d = {ref_prepare, ref_bind, run_forward, NULL};
+const OpImpl ref_pool2d_bwd = {ref_prepare, ref_bind, run_backward, NULL};
+const OpImpl ref_global_avgpool = {ref_prepare, ref_bind, run_global, NULL};
+const OpImpl ref_global_avgpool_bwd = {ref_prepare, ref_bind, run_global_bwd, NULL};

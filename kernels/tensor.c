@@ -1,0 +1,57 @@
+/* tensor.c - element types and shapes as data: a table of types, products of dims, and how a shape is written in
+ * messages. */
+#include "kernels/tensor.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} dtypes[DTYPE_COUNT] = {
+    [DTYPE_F32] = { "f32", 4 }, [DTYPE_F64] = { "f64", 8 },   [DTYPE_U8] = { "u8", 1 },
+    [DTYPE_I32] = { "i32", 4 }, [DTYPE_BF16] = { "bf16", 2 }, [DTYPE_F16] = { "f16", 2 },
+};
+
+TensorDesc tensor_desc(DType dtype, int rank, const int64_t *dims)
+{
+    TensorDesc d = { dtype, rank, { 0 } };
+    for (int i = 0; i < rank && i < TENSOR_MAX_RANK; i++) d.dims[i] = dims[i];
+    return d;
+}
+
+size_t dtype_bytes(DType dtype)
+{
+    return dtypes[dtype].bytes;
+}
+
+const char *dtype_name(DType dtype)
+{
+    return dtypes[dtype].name;
+}
+
+int64_t tensor_elements(const TensorDesc *d)
+{
+    int64_t n = 1;
+    for (int i = 0; i < d->rank; i++) n *= d->dims[i];
+    return n;
+}
+
+size_t tensor_plain_bytes(const TensorDesc *d)
+{
+    return (size_t)tensor_elements(d) * dtype_bytes(d->dtype);
+}
+
+bool tensor_same_shape(const TensorDesc *a, const TensorDesc *b)
+{
+    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;
+}
+
+void tensor_format(const TensorDesc *d, char *out, size_t bytes)
+{
+    if (bytes == 0) return;
+    size_t used = (size_t)snprintf(out, bytes, "%s[", dtype_name(d->dtype));
+    for (int i = 0; i < d->rank && used < bytes; i++)
+        used += (size_t)snprintf(out + used, bytes - used, i ? ",%" PRId64 : "%" PRId64, d->dims[i]);
+    if (used < bytes) snprintf(out + used, bytes - used, "]");
+}

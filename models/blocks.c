@@ -1,0 +1,91 @@
+/* blocks.c - conv-bn-act, the basic block and the bottleneck, with torchvision's names for what is in them.
+ *
+ * The residual sum and the last activation belong to the block's last batch norm (y = act(bn(x) + residual)), so a
+ * block ends in one pass over memory. The shortcut is appended just before that batch norm: its output then lives as
+ * briefly as it can, and backward meets it first, while the gradient that it needs is still warm. */
+#include "models/blocks.h"
+#include <math.h>
+#include <stdio.h>
+
+#define BN_EPS               1e-5F
+#define BN_MOMENTUM          0.1F
+#define BOTTLENECK_EXPANSION 4
+
+TensorId block_conv_bn(Graph *g, const char *conv_name, const char *bn_name, TensorId x, const ConvBnOptions *o)
+{
+    x = graph_conv2d(g, conv_name, x, o->filters, o->window, o->stride, o->window / 2, 1);
+    const BnOptions bn = {
+        .eps = BN_EPS, .momentum = BN_MOMENTUM, .act = o->act, .residual = o->residual, .zero_gamma = o->zero_gamma
+    };
+    return graph_batchnorm(g, bn_name, x, &bn);
+}
+
+/* Convolution and batch norm number index inside a block: name.conv1 and name.bn1. */
+static TensorId add_layer(Graph *g, const char *block, int index, TensorId x, const ConvBnOptions *o)
+{
+    char conv[BLOCK_NAME_MAX], bn[BLOCK_NAME_MAX];
+    snprintf(conv, sizeof conv, "%s.conv%d", block, index);
+    snprintf(bn, sizeof bn, "%s.bn%d", block, index);
+    return block_conv_bn(g, conv, bn, x, o);
+}
+
+static TensorId add_shortcut(Graph *g, TensorId x, int64_t out_channels, const BlockOptions *o)
+{
+    if (x == TENSOR_NONE) return x;
+    if (o->stride == 1 && graph_tensor(g, x)->desc.dims[1] == out_channels) return x;
+    char first[BLOCK_NAME_MAX], second[BLOCK_NAME_MAX];
+    if (o->shortcut == SHORTCUT_SUBSAMPLE) {
+        snprintf(first, sizeof first, "%s.shortcut", o->name);
+        return graph_subsample(g, first, x, o->stride, out_channels);
+    }
+    snprintf(first, sizeof first, "%s.downsample.0", o->name);
+    snprintf(second, sizeof second, "%s.downsample.1", o->name);
+    const ConvBnOptions projection = {
+        .filters = out_channels, .window = 1, .stride = o->stride, .residual = TENSOR_NONE
+    };
+    return block_conv_bn(g, first, second, x, &projection);
+}
+
+/* Last layer of a block: its batch norm comes after the shortcut in the graph, so the two halves are written out. */
+static TensorId add_last_layer(Graph *g, int index, TensorId x, TensorId block_input, int64_t filters, int window,
+                               const BlockOptions *o)
+{
+    char conv[BLOCK_NAME_MAX], bn[BLOCK_NAME_MAX];
+    snprintf(conv, sizeof conv, "%s.conv%d", o->name, index);
+    snprintf(bn, sizeof bn, "%s.bn%d", o->name, index);
+    x = graph_conv2d(g, conv, x, filters, window, 1, window / 2, 1);
+    const BnOptions last = { .eps = BN_EPS,
+                             .momentum = BN_MOMENTUM,
+                             .act = ACT_RELU,
+                             .residual = add_shortcut(g, block_input, filters, o),
+                             .zero_gamma = o->zero_init_last_gamma };
+    return graph_batchnorm(g, bn, x, &last);
+}
+
+TensorId block_basic(Graph *g, TensorId x, const BlockOptions *o)
+{
+    const ConvBnOptions first = {
+        .filters = o->planes, .window = 3, .stride = o->stride, .act = ACT_RELU, .residual = TENSOR_NONE
+    };
+    TensorId y = add_layer(g, o->name, 1, x, &first);
+    return add_last_layer(g, 2, y, x, o->planes, 3, o);
+}
+
+TensorId block_bottleneck(Graph *g, TensorId x, const BlockOptions *o)
+{
+    const ConvBnOptions reduce = {
+        .filters = o->planes, .window = 1, .stride = 1, .act = ACT_RELU, .residual = TENSOR_NONE
+    };
+    const ConvBnOptions spatial = {
+        .filters = o->planes, .window = 3, .stride = o->stride, .act = ACT_RELU, .residual = TENSOR_NONE
+    };
+    TensorId y = add_layer(g, o->name, 1, x, &reduce);
+    y = add_layer(g, o->name, 2, y, &spatial);
+    return add_last_layer(g, 3, y, x, o->planes * BOTTLENECK_EXPANSION, 1, o);
+}
+
+int64_t block_scale_channels(int64_t channels, double width)
+{
+    const int64_t scaled = 8 * (int64_t)llround((double)channels * width / 8);
+    return scaled < 8 ? 8 : scaled;
+}

@@ -1,0 +1,196 @@
+/* build.c - the builder calls that networks are written with: one per forward op, with its weights.
+ *
+ * A call creates the parameters and buffers of its layer (named as torchvision names them, with their init rule and
+ * whether weight decay applies) and one node. What a layer needs besides its own arguments it reads from the graph's
+ * options: the batch-norm mode, whether backward will want the batch-norm statistics, the pooling index and the
+ * gradient of the logits. An evaluation graph asks for none of these, so it carries no memory for them. */
+#include "models/graph/graph.h"
+#include "models/graph/graph_internal.h"
+#include <string.h>
+
+/* Description of x if the graph is healthy and x has this rank (0: any); else NULL, with the error kept. The copy
+ * outlives growth. */
+static bool take_desc(Graph *g, const char *name, TensorId x, int rank, TensorDesc *out)
+{
+    if (g->status != OK) return false;
+    if (x < 0 || x >= g->tensor_count) {
+        graph_break(g, fail(ERR_INTERNAL, "%s: input tensor %d does not exist", name, x));
+        return false;
+    }
+    *out = g->tensors[x].desc;
+    if (rank == 0 || out->rank == rank) return true;
+    graph_break(g, fail(ERR_INTERNAL, "%s: input has rank %d, not %d", name, out->rank, rank));
+    return false;
+}
+
+static TensorId node_output(const Graph *g, int node, int slot)
+{
+    return node < 0 ? TENSOR_NONE : g->nodes[node].out[slot];
+}
+
+/* A node with one input and its required outputs; returns the first. */
+static TensorId add_unary(Graph *g, OpKind kind, const char *name, const void *attr, TensorId x)
+{
+    const TensorId in[OP_MAX_INPUTS] = { x };
+    return node_output(g, graph_add_node(g, kind, PHASE_FORWARD, name, attr, in, NULL, NULL), 0);
+}
+
+typedef struct WeightSpec {
+    const char *suffix;
+    TensorRole role;
+    InitKind init;
+    int64_t fan;
+    bool decay;
+} WeightSpec;
+
+/* Creates layer.suffix; names must be new, since checkpoints and other programs find tensors by name. */
+static TensorId add_weight(Graph *g, const char *layer, const WeightSpec *spec, int rank, const int64_t *dims)
+{
+    if (g->status != OK) return TENSOR_NONE;
+    const char *name = arena_printf(g->arena, "%s.%s", layer, spec->suffix);
+    if (!name) {
+        graph_break(g, ERR_MEMORY);
+        return TENSOR_NONE;
+    }
+    if (graph_find(g, name) != TENSOR_NONE) {
+        graph_break(g, fail(ERR_INTERNAL, "%s: this name is already taken", name));
+        return TENSOR_NONE;
+    }
+    TensorDesc desc = tensor_desc(DTYPE_F32, rank, dims);
+    TensorId id = graph_add_tensor(g, name, spec->role, &desc);
+    if (id == TENSOR_NONE) return id;
+    GraphTensor *t = graph_edit_tensor(g, id);
+    t->init = spec->init;
+    t->fan = spec->fan;
+    t->decay = spec->decay;
+    return id;
+}
+
+TensorId graph_images(Graph *g, const GraphOptions *o)
+{
+    if (g->status != OK) return TENSOR_NONE;
+    if (o->channels < 1 || o->channels > OP_MAX_IMAGE_CHANNELS) {
+        graph_break(g, fail(ERR_USAGE, "images with %lld channels: 1 to %d are possible", (long long)o->channels,
+                            OP_MAX_IMAGE_CHANNELS));
+        return TENSOR_NONE;
+    }
+    const int64_t dims[] = { o->batch, o->height, o->width, o->channels };
+    TensorDesc desc = tensor_desc(DTYPE_U8, 4, dims);
+    TensorId images = graph_add_tensor(g, "images", ROLE_INPUT, &desc);
+    InputAttr attr;
+    memset(&attr, 0, sizeof attr);
+    memcpy(attr.mean, o->mean, sizeof attr.mean);
+    memcpy(attr.std, o->std, sizeof attr.std);
+    return add_unary(g, OP_INPUT, "input", &attr, images);
+}
+
+TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int window, int stride, int pad,
+                      int groups)
+{
+    TensorDesc xd;
+    if (!take_desc(g, name, x, 4, &xd)) return TENSOR_NONE;
+    if (groups < 1 || filters < 1 || xd.dims[1] % groups || filters % groups) {
+        graph_break(g, fail(ERR_INTERNAL, "%s: %lld channels and %lld filters do not divide into %d groups", name,
+                            (long long)xd.dims[1], (long long)filters, groups));
+        return TENSOR_NONE;
+    }
+    const int64_t dims[] = { filters, xd.dims[1] / groups, window, window };
+    const WeightSpec weight = { "weight", ROLE_PARAM, INIT_HE_FAN_OUT, filters * window * window, true };
+    const Conv2dAttr attr = { .stride_h = stride,
+                              .stride_w = stride,
+                              .pad_top = pad,
+                              .pad_bottom = pad,
+                              .pad_left = pad,
+                              .pad_right = pad,
+                              .groups = groups };
+    const TensorId in[OP_MAX_INPUTS] = { [CONV_IN_X] = x, [CONV_IN_W] = add_weight(g, name, &weight, 4, dims) };
+    return node_output(g, graph_add_node(g, OP_CONV2D, PHASE_FORWARD, name, &attr, in, NULL, NULL), CONV_OUT_Y);
+}
+
+static BatchNormMode batchnorm_mode(const GraphOptions *o)
+{
+    if (!o->training) return BN_EVAL;
+    return o->bn_frozen ? BN_FROZEN : BN_TRAIN;
+}
+
+TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions *bn)
+{
+    TensorDesc xd;
+    if (!take_desc(g, name, x, 4, &xd)) return TENSOR_NONE;
+    const WeightSpec gamma = { "weight", ROLE_PARAM, bn->zero_gamma ? INIT_ZERO : INIT_ONE, 0, false };
+    const WeightSpec beta = { "bias", ROLE_PARAM, INIT_ZERO, 0, false };
+    const WeightSpec mean = { "running_mean", ROLE_BUFFER, INIT_ZERO, 0, false };
+    const WeightSpec var = { "running_var", ROLE_BUFFER, INIT_ONE, 0, false };
+    const int64_t dims[] = { xd.dims[1] };
+    TensorId in[OP_MAX_INPUTS] = { [BN_IN_X] = x, [BN_IN_RESIDUAL] = bn->residual };
+    in[BN_IN_GAMMA] = add_weight(g, name, &gamma, 1, dims);
+    in[BN_IN_BETA] = add_weight(g, name, &beta, 1, dims);
+    in[BN_IN_RUNNING_MEAN] = add_weight(g, name, &mean, 1, dims);
+    in[BN_IN_RUNNING_VAR] = add_weight(g, name, &var, 1, dims);
+    const BatchNormAttr attr = {
+        .eps = bn->eps, .momentum = bn->momentum, .mode = batchnorm_mode(&g->options), .act = bn->act
+    };
+    const bool wanted[OP_MAX_OUTPUTS] = { [BN_OUT_Y] = true, [BN_OUT_SAVED] = g->options.training };
+    return node_output(g, graph_add_node(g, OP_BATCHNORM, PHASE_FORWARD, name, &attr, in, wanted, NULL), BN_OUT_Y);
+}
+
+TensorId graph_activation(Graph *g, const char *name, TensorId x, ActKind act)
+{
+    const ActivationAttr attr = { .act = act };
+    return add_unary(g, OP_ACTIVATION, name, &attr, x);
+}
+
+TensorId graph_pool2d(Graph *g, const char *name, TensorId x, const Pool2dAttr *attr)
+{
+    const TensorId in[OP_MAX_INPUTS] = { [POOL_IN_X] = x };
+    const bool wanted[OP_MAX_OUTPUTS] = {
+        [POOL_OUT_Y] = true, [POOL_OUT_INDEX] = g->options.training && attr->kind == POOL_MAX
+    };
+    return node_output(g, graph_add_node(g, OP_POOL2D, PHASE_FORWARD, name, attr, in, wanted, NULL), POOL_OUT_Y);
+}
+
+TensorId graph_global_avgpool(Graph *g, const char *name, TensorId x)
+{
+    return add_unary(g, OP_GLOBAL_AVGPOOL, name, NULL, x);
+}
+
+TensorId graph_subsample(Graph *g, const char *name, TensorId x, int stride, int64_t out_channels)
+{
+    const SubsampleAttr attr = { .stride = stride, .out_channels = out_channels };
+    return add_unary(g, OP_SUBSAMPLE, name, &attr, x);
+}
+
+TensorId graph_linear(Graph *g, const char *name, TensorId x, int64_t out_features)
+{
+    TensorDesc xd;
+    if (!take_desc(g, name, x, 0, &xd)) return TENSOR_NONE;
+    int64_t features = 1;
+    for (int i = 1; i < xd.rank; i++) features *= xd.dims[i];
+    const WeightSpec weight = { "weight", ROLE_PARAM, INIT_UNIFORM_FAN_IN, features, true };
+    const WeightSpec bias = { "bias", ROLE_PARAM, INIT_UNIFORM_FAN_IN, features, false };
+    const int64_t weight_dims[] = { out_features, features }, bias_dims[] = { out_features };
+    TensorId in[OP_MAX_INPUTS] = { [LINEAR_IN_X] = x };
+    in[LINEAR_IN_W] = add_weight(g, name, &weight, 2, weight_dims);
+    in[LINEAR_IN_B] = add_weight(g, name, &bias, 1, bias_dims);
+    return node_output(g, graph_add_node(g, OP_LINEAR, PHASE_FORWARD, name, NULL, in, NULL, NULL), LINEAR_OUT_Y);
+}
+
+TensorId graph_softmax_xent(Graph *g, TensorId logits)
+{
+    TensorDesc ld;
+    if (!take_desc(g, "loss", logits, 2, &ld)) return TENSOR_NONE;
+    const int64_t label_dims[] = { ld.dims[0] }, scalar_dims[] = { SCALAR_COUNT };
+    const TensorDesc labels = tensor_desc(DTYPE_I32, 1, label_dims), scalars = tensor_desc(DTYPE_F32, 1, scalar_dims);
+    TensorId in[OP_MAX_INPUTS] = { [XENT_IN_LOGITS] = logits };
+    in[XENT_IN_LABELS] = graph_add_tensor(g, "labels", ROLE_INPUT, &labels);
+    in[XENT_IN_SCALARS] = graph_add_tensor(g, "scalars", ROLE_INPUT, &scalars);
+    const XentAttr attr = { .label_smoothing = g->options.label_smoothing };
+    const bool wanted[OP_MAX_OUTPUTS] = { [XENT_OUT_STATS] = true, [XENT_OUT_DLOGITS] = g->options.training };
+    TensorId stats = node_output(g, graph_add_node(g, OP_SOFTMAX_XENT, PHASE_FORWARD, "loss", &attr, in, wanted, NULL),
+                                 XENT_OUT_STATS);
+    if (stats == TENSOR_NONE) return stats;
+    g->tensors[stats].role = ROLE_OUTPUT;
+    g->tensors[stats].name = "stats";
+    g->logits = logits;
+    return stats;
+}

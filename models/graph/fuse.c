@@ -1,0 +1,68 @@
+/* fuse.c - rewrites node patterns that a backend's kernels can do in one pass over memory. Runs between backward and
+ * plan.
+ *
+ * add_into_batchnorm_bwd: where a residual block's input was made by a batch norm, its gradient is the sum of two
+ * shares. The OP_ADD that sums them writes and re-reads one whole activation; batchnorm_bwd can read both shares itself
+ * (dy, dy2).
+ *
+ * Nodes only ever disappear, and a surviving node's new inputs are inputs of the node that disappeared before it, so
+ * the array stays in topological order. The tensor that the removed node produced stays as an entry without producer or
+ * consumer and takes no memory. */
+#include "models/graph/graph.h"
+#include "models/graph/graph_internal.h"
+
+/* Number of input slots that read id; *reader and *slot are the last of them. */
+static int count_readers(const Graph *g, TensorId id, int *reader, int *slot)
+{
+    int readers = 0;
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < OP_MAX_INPUTS; k++)
+            if (g->nodes[i].in[k] == id) {
+                readers++;
+                *reader = i;
+                *slot = k;
+            }
+    return readers;
+}
+
+/* Moves the addends of node into the batch norm that alone reads their sum. False if the pattern is not there. */
+static bool fold_add(Graph *g, int node)
+{
+    const GraphNode *add = &g->nodes[node];
+    const TensorId sum = add->out[ADD_OUT_Y];
+    int reader = -1, slot = -1;
+    if (add->kind != OP_ADD || g->tensors[sum].role != ROLE_ACTIVATION) return false;
+    if (count_readers(g, sum, &reader, &slot) != 1) return false;
+    GraphNode *bn = &g->nodes[reader];
+    if (bn->kind != OP_BATCHNORM_BWD || slot != BN_BWD_IN_DY || bn->in[BN_BWD_IN_DY2] != TENSOR_NONE) return false;
+    bn->in[BN_BWD_IN_DY] = add->in[ADD_IN_A];
+    bn->in[BN_BWD_IN_DY2] = add->in[ADD_IN_B];
+    return true;
+}
+
+static void renumber_outputs(Graph *g, int node, int producer)
+{
+    for (int k = 0; k < OP_MAX_OUTPUTS; k++) {
+        TensorId id = g->nodes[node].out[k];
+        if (id != TENSOR_NONE) g->tensors[id].producer = producer;
+    }
+}
+
+Status graph_fuse(Graph *g, const FuseOptions *o)
+{
+    TRY(graph_status(g));
+    if (!o->add_into_batchnorm_bwd) return OK;
+    /* Readers come later in the array, so compaction in the same pass would move a node between being found and being
+     * edited. */
+    bool *gone = mem_calloc((size_t)g->node_count, sizeof *gone);
+    if (!gone) return ERR_MEMORY;
+    for (int i = 0; i < g->node_count; i++) gone[i] = fold_add(g, i);
+    int kept = 0;
+    for (int i = 0; i < g->node_count; i++) {
+        renumber_outputs(g, i, gone[i] ? -1 : kept);
+        if (!gone[i]) g->nodes[kept++] = g->nodes[i];
+    }
+    g->node_count = kept;
+    mem_free(gone);
+    return OK;
+}

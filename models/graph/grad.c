@@ -1,0 +1,252 @@
+/* grad.c - backward: one rule per op in a table, and one walk over the forward nodes in reverse.
+ *
+ * DESIGN. The array is the topological order, so when the walk reaches a node, all consumers of its outputs have
+ * delivered their share of the gradient. A rule appends the backward nodes of one forward node and hands gradients on
+ * in two ways: deliver() to an activation (a second share makes an OP_ADD), own() for a parameter, which may be used by
+ * one node only.
+ *
+ * Which tensors need a gradient is worked out first: parameters do, and whatever depends on one. Images do not, so
+ * neither does the data gradient of the first layer exist.
+ *
+ * ORDER. Weight gradients are appended before data gradients: the bucket they fill can start on its way to the other
+ * ranks a whole data gradient earlier. The order in which parameter gradients are produced is also their order in the
+ * GRAD slab (plan.h). */
+#include "models/graph/graph.h"
+#include "models/graph/graph_internal.h"
+
+typedef struct Walk {
+    Graph *g;
+    TensorId *grad; /* by forward tensor: the gradient so far */
+    bool *needs;    /* by forward tensor: depends on a parameter */
+} Walk;
+
+/* Appends the backward nodes of n. n is a copy; the gradient of its first output exists except for a rule that seeds.
+ */
+typedef void (*GradRule)(Walk *w, const GraphNode *n, TensorId dy);
+
+/* Appends a backward node named after its forward node. Returns a copy, with all outputs absent once the graph is
+ * broken. */
+static GraphNode emit(Walk *w, const GraphNode *n, OpKind kind, const char *suffix, const TensorId *in,
+                      const bool *wanted, const TensorDesc *preset)
+{
+    GraphNode none = { .kind = kind };
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) none.out[i] = TENSOR_NONE;
+    const char *name = arena_printf(w->g->arena, "%s.%s", n->name, suffix);
+    if (!name) {
+        graph_break(w->g, ERR_MEMORY);
+        return none;
+    }
+    int index = graph_add_node(w->g, kind, PHASE_BACKWARD, name, n->attr, in, wanted, preset);
+    return index < 0 ? none : w->g->nodes[index];
+}
+
+static void deliver(Walk *w, TensorId x, TensorId dx)
+{
+    if (x == TENSOR_NONE || dx == TENSOR_NONE || !w->needs[x]) return;
+    if (w->grad[x] == TENSOR_NONE) {
+        w->grad[x] = dx;
+        return;
+    }
+    const TensorId in[OP_MAX_INPUTS] = { [ADD_IN_A] = w->grad[x], [ADD_IN_B] = dx };
+    const GraphNode like = { .name = w->g->tensors[x].name };
+    w->grad[x] = emit(w, &like, OP_ADD, "grad_sum", in, NULL, NULL).out[ADD_OUT_Y];
+}
+
+static void own(Walk *w, TensorId param, TensorId dparam)
+{
+    if (param == TENSOR_NONE || dparam == TENSOR_NONE) return;
+    Graph *g = w->g;
+    GraphTensor *p = &g->tensors[param], *d = &g->tensors[dparam];
+    const char *name = arena_printf(g->arena, "grad:%s", p->name);
+    if (p->grad != TENSOR_NONE) graph_break(g, fail(ERR_INTERNAL, "parameter %s is used by two nodes", p->name));
+    if (!name) graph_break(g, ERR_MEMORY);
+    if (g->status != OK) return;
+    d->name = name;
+    d->role = ROLE_GRAD;
+    d->grad_of = param;
+    p->grad = dparam;
+}
+
+static TensorDesc desc_of(const Walk *w, TensorId id)
+{
+    return id == TENSOR_NONE ? (TensorDesc){ .rank = 0 } : w->g->tensors[id].desc;
+}
+
+/* Backward of an op with one activation input x, whose gradient takes dy and at most one more tensor. */
+static void emit_unary(Walk *w, const GraphNode *n, OpKind kind, TensorId dy, TensorId second)
+{
+    const TensorId in[OP_MAX_INPUTS] = { dy, second };
+    const TensorDesc preset[OP_MAX_OUTPUTS] = { desc_of(w, n->in[0]) };
+    deliver(w, n->in[0], emit(w, n, kind, "bwd", in, NULL, preset).out[0]);
+}
+
+static void grad_conv2d(Walk *w, const GraphNode *n, TensorId dy)
+{
+    const TensorId x = n->in[CONV_IN_X], weight = n->in[CONV_IN_W];
+    const TensorId weights_in[OP_MAX_INPUTS] = { [CONV_BWD_WEIGHTS_IN_X] = x, [CONV_BWD_WEIGHTS_IN_DY] = dy };
+    const TensorDesc dw[OP_MAX_OUTPUTS] = { [CONV_BWD_WEIGHTS_OUT_DW] = desc_of(w, weight) };
+    own(w, weight, emit(w, n, OP_CONV2D_BWD_WEIGHTS, "bwd_weights", weights_in, NULL, dw).out[CONV_BWD_WEIGHTS_OUT_DW]);
+    if (!w->needs[x]) return;
+    const TensorId data_in[OP_MAX_INPUTS] = { [CONV_BWD_DATA_IN_DY] = dy, [CONV_BWD_DATA_IN_W] = weight };
+    const TensorDesc dx[OP_MAX_OUTPUTS] = { [CONV_BWD_DATA_OUT_DX] = desc_of(w, x) };
+    deliver(w, x, emit(w, n, OP_CONV2D_BWD_DATA, "bwd_data", data_in, NULL, dx).out[CONV_BWD_DATA_OUT_DX]);
+}
+
+static void grad_linear(Walk *w, const GraphNode *n, TensorId dy)
+{
+    const TensorId x = n->in[LINEAR_IN_X], weight = n->in[LINEAR_IN_W], bias = n->in[LINEAR_IN_B];
+    const TensorId weights_in[OP_MAX_INPUTS] = { [LINEAR_BWD_WEIGHTS_IN_X] = x, [LINEAR_BWD_WEIGHTS_IN_DY] = dy };
+    const bool wanted[OP_MAX_OUTPUTS] = {
+        [LINEAR_BWD_WEIGHTS_OUT_DW] = true, [LINEAR_BWD_WEIGHTS_OUT_DB] = bias != TENSOR_NONE
+    };
+    const TensorDesc dw[OP_MAX_OUTPUTS] = {
+        [LINEAR_BWD_WEIGHTS_OUT_DW] = desc_of(w, weight), [LINEAR_BWD_WEIGHTS_OUT_DB] = desc_of(w, bias)
+    };
+    const GraphNode weights = emit(w, n, OP_LINEAR_BWD_WEIGHTS, "bwd_weights", weights_in, wanted, dw);
+    own(w, weight, weights.out[LINEAR_BWD_WEIGHTS_OUT_DW]);
+    own(w, bias, weights.out[LINEAR_BWD_WEIGHTS_OUT_DB]);
+    if (!w->needs[x]) return;
+    const TensorId data_in[OP_MAX_INPUTS] = { [LINEAR_BWD_DATA_IN_DY] = dy, [LINEAR_BWD_DATA_IN_W] = weight };
+    const TensorDesc dx[OP_MAX_OUTPUTS] = { [LINEAR_BWD_DATA_OUT_DX] = desc_of(w, x) };
+    deliver(w, x, emit(w, n, OP_LINEAR_BWD_DATA, "bwd_data", data_in, NULL, dx).out[LINEAR_BWD_DATA_OUT_DX]);
+}
+
+static void grad_batchnorm(Walk *w, const GraphNode *n, TensorId dy)
+{
+    const BatchNormAttr *attr = n->attr;
+    const TensorId x = n->in[BN_IN_X], gamma = n->in[BN_IN_GAMMA], beta = n->in[BN_IN_BETA],
+                   residual = n->in[BN_IN_RESIDUAL];
+    /* Without a residual the kernel recomputes the sign of y from x, so y need not stay alive. */
+    const bool needs_y = attr->act != ACT_NONE && residual != TENSOR_NONE;
+    const bool gives_residual = residual != TENSOR_NONE && w->needs[residual];
+    const TensorId in[OP_MAX_INPUTS] = { [BN_BWD_IN_DY] = dy,
+                                         [BN_BWD_IN_DY2] = TENSOR_NONE,
+                                         [BN_BWD_IN_X] = x,
+                                         [BN_BWD_IN_Y] = needs_y ? n->out[BN_OUT_Y] : TENSOR_NONE,
+                                         [BN_BWD_IN_GAMMA] = gamma,
+                                         [BN_BWD_IN_BETA] = beta,
+                                         [BN_BWD_IN_SAVED] = n->out[BN_OUT_SAVED] };
+    const bool wanted[OP_MAX_OUTPUTS] = { true, true, true, [BN_BWD_OUT_DRESIDUAL] = gives_residual };
+    const TensorDesc preset[OP_MAX_OUTPUTS] = { [BN_BWD_OUT_DX] = desc_of(w, x),
+                                                [BN_BWD_OUT_DGAMMA] = desc_of(w, gamma),
+                                                [BN_BWD_OUT_DBETA] = desc_of(w, beta),
+                                                [BN_BWD_OUT_DRESIDUAL] = desc_of(w, residual) };
+    const GraphNode b = emit(w, n, OP_BATCHNORM_BWD, "bwd", in, wanted, preset);
+    own(w, gamma, b.out[BN_BWD_OUT_DGAMMA]);
+    own(w, beta, b.out[BN_BWD_OUT_DBETA]);
+    deliver(w, x, b.out[BN_BWD_OUT_DX]);
+    deliver(w, residual, b.out[BN_BWD_OUT_DRESIDUAL]);
+}
+
+static void grad_activation(Walk *w, const GraphNode *n, TensorId dy)
+{
+    emit_unary(w, n, OP_ACTIVATION_BWD, dy, n->out[ACTIVATION_OUT_Y]);
+}
+
+static void grad_add(Walk *w, const GraphNode *n, TensorId dy)
+{
+    deliver(w, n->in[ADD_IN_A], dy);
+    deliver(w, n->in[ADD_IN_B], dy);
+}
+
+static void grad_pool2d(Walk *w, const GraphNode *n, TensorId dy)
+{
+    emit_unary(w, n, OP_POOL2D_BWD, dy, n->out[POOL_OUT_INDEX]);
+}
+
+static void grad_global_avgpool(Walk *w, const GraphNode *n, TensorId dy)
+{
+    emit_unary(w, n, OP_GLOBAL_AVGPOOL_BWD, dy, TENSOR_NONE);
+}
+
+static void grad_subsample(Walk *w, const GraphNode *n, TensorId dy)
+{
+    emit_unary(w, n, OP_SUBSAMPLE_BWD, dy, TENSOR_NONE);
+}
+
+static void grad_scale(Walk *w, const GraphNode *n, TensorId dy)
+{
+    emit_unary(w, n, OP_SCALE, dy, TENSOR_NONE);
+}
+
+/* The seed: the forward node has already computed the gradient of the logits. */
+static void grad_softmax_xent(Walk *w, const GraphNode *n, TensorId dy)
+{
+    (void)dy;
+    deliver(w, n->in[XENT_IN_LOGITS], n->out[XENT_OUT_DLOGITS]);
+}
+
+static const GradRule rules[OP_COUNT] = {
+    [OP_CONV2D] = grad_conv2d,
+    [OP_BATCHNORM] = grad_batchnorm,
+    [OP_ACTIVATION] = grad_activation,
+    [OP_ADD] = grad_add,
+    [OP_POOL2D] = grad_pool2d,
+    [OP_GLOBAL_AVGPOOL] = grad_global_avgpool,
+    [OP_SUBSAMPLE] = grad_subsample,
+    [OP_LINEAR] = grad_linear,
+    [OP_SOFTMAX_XENT] = grad_softmax_xent,
+    [OP_SCALE] = grad_scale,
+};
+
+static void mark_needs(Walk *w, int tensors, int nodes)
+{
+    for (TensorId id = 0; id < tensors; id++) w->needs[id] = w->g->tensors[id].role == ROLE_PARAM;
+    for (int i = 0; i < nodes; i++) {
+        const GraphNode *n = &w->g->nodes[i];
+        bool any = false;
+        for (int k = 0; k < OP_MAX_INPUTS; k++) any = any || (n->in[k] != TENSOR_NONE && w->needs[n->in[k]]);
+        for (int k = 0; k < OP_MAX_OUTPUTS; k++)
+            if (n->out[k] != TENSOR_NONE) w->needs[n->out[k]] = any;
+    }
+}
+
+static Status walk_back(Walk *w, int nodes)
+{
+    for (int i = nodes - 1; i >= 0 && w->g->status == OK; i--) {
+        const GraphNode n = w->g->nodes[i]; /* a copy: rules make the array grow */
+        TensorId dy = n.out[0] == TENSOR_NONE ? TENSOR_NONE : w->grad[n.out[0]];
+        bool seeds = n.kind == OP_SOFTMAX_XENT;
+        if (!seeds && dy == TENSOR_NONE) continue; /* does not depend on a parameter, or nothing depends on it */
+        if (!rules[n.kind])
+            return graph_break(w->g, fail(ERR_INTERNAL, "%s: op %s has no gradient rule", n.name, op_name(n.kind)));
+        rules[n.kind](w, &n, dy);
+    }
+    return graph_status(w->g);
+}
+
+static Status check_complete(Graph *g)
+{
+    for (TensorId id = 0; id < g->tensor_count; id++) {
+        const GraphTensor *t = &g->tensors[id];
+        if (t->role == ROLE_PARAM && t->grad == TENSOR_NONE)
+            return graph_break(g, fail(ERR_INTERNAL, "parameter %s does not reach the loss", t->name));
+    }
+    return OK;
+}
+
+Status graph_append_backward(Graph *g)
+{
+    TRY(graph_status(g));
+    if (!g->options.training) return graph_break(g, fail(ERR_INTERNAL, "an evaluation graph has no backward pass"));
+    if (g->logits == TENSOR_NONE) return graph_break(g, fail(ERR_INTERNAL, "the network does not end in a loss"));
+    const int tensors = g->tensor_count, nodes = g->node_count;
+    if (g->nodes[nodes - 1].phase != PHASE_FORWARD)
+        return graph_break(g, fail(ERR_INTERNAL, "backward was already appended"));
+    Walk w = { .g = g,
+               .grad = mem_calloc((size_t)tensors, sizeof *w.grad),
+               .needs = mem_calloc((size_t)tensors, sizeof *w.needs) };
+    Status status = ERR_MEMORY;
+    if (!w.grad || !w.needs) {
+        graph_break(g, status);
+        goto done;
+    }
+    for (TensorId id = 0; id < tensors; id++) w.grad[id] = TENSOR_NONE;
+    mark_needs(&w, tensors, nodes);
+    status = walk_back(&w, nodes);
+    if (status == OK) status = check_complete(g);
+done:
+    mem_free(w.grad);
+    mem_free(w.needs);
+    return status;
+}

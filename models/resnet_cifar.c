@@ -1,0 +1,36 @@
+/* resnet_cifar.c - the CIFAR ResNets of He et al. 2015, section 4.2: 3x3 stem, three stages of 16, 32 and 64 filters,
+ * basic blocks.
+ *
+ * Shortcuts are option A: where the shape changes, every second pixel and zeros for the new channels, so they have no
+ * parameters. A variant is one number: blocks in a stage (depth = 6 n + 2). */
+#include "models/families.h"
+#include <stdio.h>
+
+#define FIRST_PLANES 16
+
+Status resnet_cifar_build(Graph *g, const ModelDef *def, const ModelOptions *o)
+{
+    const CifarResNetRow *row = def->params;
+    const ConvBnOptions stem = { .filters = block_scale_channels(FIRST_PLANES, o->width),
+                                 .window = 3,
+                                 .stride = 1,
+                                 .act = ACT_RELU,
+                                 .residual = TENSOR_NONE };
+    TensorId x = graph_images(g, &o->graph);
+    x = block_conv_bn(g, "conv1", "bn1", x, &stem);
+    for (int stage = 0; stage < 3; stage++) {
+        for (int i = 0; i < row->blocks; i++) {
+            char name[BLOCK_NAME_MAX];
+            snprintf(name, sizeof name, "layer%d.%d", stage + 1, i);
+            const BlockOptions block = { .name = name,
+                                         .planes = block_scale_channels((int64_t)FIRST_PLANES << stage, o->width),
+                                         .stride = stage > 0 && i == 0 ? 2 : 1,
+                                         .shortcut = SHORTCUT_SUBSAMPLE,
+                                         .zero_init_last_gamma = o->zero_init_last_gamma };
+            x = block_basic(g, x, &block);
+        }
+    }
+    x = graph_global_avgpool(g, "avgpool", x);
+    graph_softmax_xent(g, graph_linear(g, "fc", x, o->graph.classes));
+    return graph_status(g);
+}

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""Golden files for tests/unit/test_golden.c: logits, loss and gradients of networks in PyTorch, float64.
+
+Weights, images and labels come from a counter formula that the C test computes too, so only results are stored. Run by hand in an environment
+with torch and torchvision, never by build or tests:
+
+    python3 scripts/make_golden.py tests/golden
+
+Each file is text: a line per record, "name value value ...", with a manifest line of versions at the top.
+"""
+import hashlib
+import sys
+
+import numpy as np
+import torch
+import torchvision
+from torch import nn
+
+
+def mix(stream, count):
+    """uint32 per element: Murmur3's finaliser over stream * 2654435761 + index. In [0,1) after division by 2^32."""
+    with np.errstate(over="ignore"):
+        z = (np.arange(count, dtype=np.uint32) + np.uint32(stream * 2654435761 % 2**32))
+        z ^= z >> np.uint32(16)
+        z *= np.uint32(0x85EBCA6B)
+        z ^= z >> np.uint32(13)
+        z *= np.uint32(0xC2B2AE35)
+        z ^= z >> np.uint32(16)
+    return z.astype(np.float64) / 4294967296.0
+
+
+def rounded(values):
+    return values.astype(np.float32).astype(np.float64)
+
+
+def stream_of(name):
+    """FNV-1a of the tensor's name, 32 bits."""
+    h = 2166136261
+    for byte in name.encode():
+        h = (h ^ byte) * 16777619 % 2**32
+    return h
+
+
+@torch.no_grad()
+def fill(model):
+    """Parameters and buffers; the stream is a hash of the name, the range depends on what it is."""
+    for name, tensor in model.state_dict().items():
+        if name.endswith("num_batches_tracked"):
+            continue
+        u = mix(stream_of(name), tensor.numel())
+        if tensor.dim() == 4:
+            v = (2 * u - 1) * np.sqrt(6.0 / (tensor.shape[1] * tensor.shape[2] * tensor.shape[3]))
+        elif tensor.dim() == 2:
+            v = (2 * u - 1) * np.sqrt(3.0 / tensor.shape[1])
+        elif name.endswith("running_mean"):
+            v = 0.2 * u - 0.1
+        elif name.endswith("running_var") or name.endswith("weight"):
+            v = 0.5 + u
+        else:
+            v = 0.2 * u - 0.1
+        tensor.copy_(torch.from_numpy(rounded(v)).reshape(tensor.shape))
+
+
+def images(batch, channels, size, mean, std):
+    """uint8 pixels N,H,W,C from the formula, normalised as the input op does, N,C,H,W."""
+    u = mix(1000003, batch * size * size * channels)
+    pixels = torch.from_numpy(np.floor(u * 256).reshape(batch, size, size, channels))
+    return ((pixels / 255.0 - mean) / std).permute(0, 3, 1, 2).contiguous()
+
+
+def labels(batch, classes):
+    return torch.tensor([(7 * i + 3) % classes for i in range(batch)])
+
+
+class CifarBlock(nn.Module):
+    """He et al. 2015, section 4.2, option A: the shortcut has no parameters; added channels are zero, at the end."""
+
+    def __init__(self, cin, cout, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(cin, cout, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(cout)
+        self.conv2 = nn.Conv2d(cout, cout, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(cout)
+        self.stride, self.extra = stride, cout - cin
+
+    def forward(self, x):
+        y = torch.relu(self.bn1(self.conv1(x)))
+        y = self.bn2(self.conv2(y))
+        short = x if self.extra == 0 else nn.functional.pad(x[:, :, ::self.stride, ::self.stride], (0, 0, 0, 0, 0, self.extra))
+        return torch.relu(y + short)
+
+
+class CifarResNet(nn.Module):
+    def __init__(self, depth, classes, widths=(16, 32, 64)):
+        super().__init__()
+        n = (depth - 2) // 6
+        self.conv1 = nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(widths[0])
+        cin = widths[0]
+        for i, w in enumerate(widths):
+            blocks = [CifarBlock(cin if b == 0 else w, w, 2 if i > 0 and b == 0 else 1) for b in range(n)]
+            setattr(self, f"layer{i + 1}", nn.Sequential(*blocks))
+            cin = w
+        self.fc = nn.Linear(cin, classes)
+
+    def forward(self, x):
+        x = torch.relu(self.bn1(self.conv1(x)))
+        x = self.layer3(self.layer2(self.layer1(x)))
+        return self.fc(x.mean((2, 3)))
+
+
+def narrow_resnet18(classes, width):
+    model = torchvision.models.resnet18(num_classes=classes)
+    w = [max(8, int(c * width / 8 + 0.5) * 8) for c in (64, 128, 256, 512)]
+    model.conv1 = nn.Conv2d(3, w[0], 7, 2, 3, bias=False)
+    model.bn1 = nn.BatchNorm2d(w[0])
+    cin = w[0]
+    for i, c in enumerate(w):
+        blocks = []
+        for b in range(2):
+            stride = 2 if i > 0 and b == 0 else 1
+            down = None
+            if b == 0 and (stride != 1 or cin != c):
+                down = nn.Sequential(nn.Conv2d(cin, c, 1, stride, bias=False), nn.BatchNorm2d(c))
+            blocks.append(torchvision.models.resnet.BasicBlock(cin, c, stride, down))
+            cin = c
+        setattr(model, f"layer{i + 1}", nn.Sequential(*blocks))
+    model.fc = nn.Linear(cin, classes)
+    return model
+
+
+def line(out, name, values):
+    out.write(name + " " + " ".join(f"{float(v):.17g}" for v in values) + "\n")
+
+
+PICKS = 48  # elements of a gradient that are stored
+
+
+def sample(grad, stream):
+    """A gradient in a few numbers: norm, the projection on a direction from the formula, some elements."""
+    g = grad.reshape(-1).numpy()
+    direction = 2 * mix(stream, g.size) - 1
+    return [np.linalg.norm(g), float(np.dot(g, direction))] + [g[(i * 7919 + 13) % g.size] for i in range(PICKS)]
+
+
+def backward(model, dtype, x, y, memory_format=torch.contiguous_format, mkldnn=True):
+    m = model.to(dtype).to(memory_format=memory_format).train()
+    fill(m)
+    m.zero_grad()
+    with torch.backends.mkldnn.flags(enabled=mkldnn):
+        loss = nn.functional.cross_entropy(m(x.to(dtype).contiguous(memory_format=memory_format)), y)
+        loss.backward()
+    return loss.item(), {name: p.grad.double().contiguous().clone() for name, p in m.named_parameters()}
+
+
+def float32_runs(model, x, y):
+    """float32 PyTorch in several orders of summation: an error taken from one run alone is a draw of luck."""
+    order = torch.arange(len(y) - 1, -1, -1)
+    for mkldnn in (True, False):
+        yield backward(model, torch.float32, x, y, mkldnn=mkldnn)
+        yield backward(model, torch.float32, x[order], y[order], mkldnn=mkldnn)
+        yield backward(model, torch.float32, x, y, torch.channels_last, mkldnn=mkldnn)
+
+
+def gradients(out, model, x, y):
+    """float64 gradients, and how far float32 PyTorch is from them: relative L2 error of the whole tensor, the worst of its runs."""
+    runs = list(float32_runs(model, x, y))
+    loss64, grads64 = backward(model, torch.float64, x, y)
+    line(out, "loss", [loss64, max(abs(loss - loss64) for loss, _ in runs)])
+    for name in grads64:
+        error = max(((g[name] - grads64[name]).norm() / grads64[name].norm()).item() for _, g in runs)
+        line(out, f"grad.{name}", [error] + sample(grads64[name], stream_of(name) + 1))
+
+
+def losses(out, model, x, y, steps=5):
+    """Training losses under SGD: momentum 0.9, Nesterov, weight decay 1e-4 on weights of dimension > 1, learning rate 0.05."""
+    model = model.double().train()
+    fill(model)
+    decay = [p for p in model.parameters() if p.dim() > 1]
+    rest = [p for p in model.parameters() if p.dim() <= 1]
+    opt = torch.optim.SGD([{"params": decay, "weight_decay": 1e-4}, {"params": rest, "weight_decay": 0.0}], lr=0.05, momentum=0.9, nesterov=True)
+    values = []
+    for _ in range(steps):
+        opt.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        opt.step()
+        values.append(loss.item())
+    line(out, "sgd.losses", values)
+
+
+def write(folder, name, model, batch, size, classes, train):
+    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    script = hashlib.sha256(open(__file__, "rb").read()).hexdigest()[:16]
+    model = model.double()
+    fill(model)
+    x, y = images(batch, 3, size, mean.float().double(), std.float().double()), labels(batch, classes)
+    with open(f"{folder}/{name}.txt", "w") as out:
+        out.write(f"# torch {torch.__version__} torchvision {torchvision.__version__} script {script}\n")
+        line(out, "shape", [batch, 3, size, size, classes])
+        with torch.no_grad():
+            line(out, "logits", model.eval()(x).reshape(-1))
+        if train:
+            gradients(out, model, x, y)
+            losses(out, model, x, y)
+
+
+def main():
+    folder = sys.argv[1]
+    torch.use_deterministic_algorithms(True)
+    write(folder, "resnet18", torchvision.models.resnet18(num_classes=1000), 2, 224, 1000, False)
+    write(folder, "resnet50", torchvision.models.resnet50(num_classes=1000), 2, 224, 1000, False)
+    write(folder, "resnet18_narrow", narrow_resnet18(10, 0.125), 8, 32, 10, True)
+    write(folder, "resnet20", CifarResNet(20, 10), 8, 32, 10, True)
+
+
+main()

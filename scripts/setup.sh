@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# setup.sh [--list] - installs the Debian or Ubuntu packages that building and testing need. Says what it installs; when all is there, one line.
+#
+# Known to hold on Debian 12 and Ubuntu 22.04 and 24.04, where every name below exists; libjpeg-dev is libjpeg-turbo on all three.
+# libdnnl-dev is oneDNN 2.x on the first two and 3.x on the last: kernels/cpu/dnnl_compat.h covers both.
+set -euo pipefail
+
+packages=(
+    gcc make pkg-config
+    libdnnl-dev              # oneDNN: convolutions and matrix products on the CPU
+    libjpeg-dev libspng-dev  # image decoding
+    libyaml-dev              # config files
+    zlib1g-dev               # .gz data files
+    libopenmpi-dev openmpi-bin
+)
+
+if [[ ${1:-} == --list ]]; then
+    printf '%s\n' "${packages[@]}"
+    exit 0
+fi
+if ! command -v dpkg-query > /dev/null; then
+    echo "setup: this is not Debian or Ubuntu; install what these packages hold by your own means: ${packages[*]}"
+    exit 0
+fi
+
+# Names of installed packages and of what they provide (pkgconf provides pkg-config).
+installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Provides}\n' |
+    awk '$1 == "ii" { gsub(/\([^)]*\)|,/, ""); for (i = 2; i <= NF; i++) print $i }')
+missing=()
+for package in "${packages[@]}"; do
+    grep -qxF "$package" <<< "$installed" || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+    echo "setup: all packages are installed"
+    exit 0
+fi
+
+sudo=()
+if ((EUID != 0)); then
+    if ! command -v sudo > /dev/null; then
+        echo "setup: missing packages: ${missing[*]}. Install them as root: apt-get install ${missing[*]}" >&2
+        exit 78
+    fi
+    sudo=(sudo)
+fi
+echo "setup: installing ${missing[*]} (apt-get${sudo:+, through sudo})"
+"${sudo[@]}" apt-get update -qq
+"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"

@@ -1,0 +1,128 @@
+/* compare.c - the verdict on what a backend computed, given the reference's results and the bound of the result's tolerance row. */
+#include "tests/check/check.h"
+
+#include <math.h>
+
+#define EPS 0x1p-24
+#define TRUST_MIN_ELEMENTS 16 /* fewer may well be all zero */
+
+typedef struct Checked { /* one result */
+    const Comparison *c;
+    const ToleranceRow *row;
+    Bound bound;
+    const char *name;
+    const Host *ref, *got, *absolute;
+    double *scale; /* BOUND_NORM */
+    double max;    /* BOUND_MAX */
+} Checked;
+
+static Status check_trust(const Checked *k)
+{
+    int64_t n = tensor_elements(&k->ref->desc), zeros = 0, nans = 0;
+    for (int64_t i = 0; i < n; i++) {
+        zeros += k->ref->v[i] == 0;
+        nans += isnan(k->ref->v[i]) != 0;
+    }
+    if (k->c->variant.mode != MODE_NAN && nans) return fail(ERR_HEALTH, "mistrusted: the reference has NaN in %s", k->name);
+    double limit = k->c->family->max_zero_share;
+    if (n >= TRUST_MIN_ELEMENTS && k->ref->desc.dtype == DTYPE_F32 && (double)zeros > limit * (double)n)
+        return fail(ERR_HEALTH, "mistrusted: %.0f %% of %s are zero in the reference", 100.0 * (double)zeros / (double)n, k->name);
+    return OK;
+}
+
+static double max_abs(const Host *t)
+{
+    double max = 0;
+    for (int64_t i = 0, n = tensor_elements(&t->desc); i < n; i++)
+        if (fabs(t->v[i]) > max) max = fabs(t->v[i]);
+    return max;
+}
+
+/* How roundings of a sum add up: like sqrt(K), but for few terms like K. */
+static double growth(int64_t terms) { return terms <= 4 ? (double)terms : fmax(4, sqrt((double)terms)); }
+
+/* Allowed |got - ref| of element i; 0 means equal after rounding to float. */
+static double allowed(const Checked *k, int64_t i)
+{
+    double ref = fabs(k->ref->v[i]), c = k->row->c * EPS;
+    switch (k->bound) {
+    case BOUND_EQUAL: return 0;
+    case BOUND_SUM: return c * growth(k->c->problem->terms) * k->absolute->v[i] + EPS * ref;
+    case BOUND_MAX: return c * k->max;
+    case BOUND_ELEMENT: return c * ref;
+    case BOUND_NORM: return c * k->scale[i] + EPS * ref;
+    case BOUND_STATS: return i == STATS_LOSS_SUM ? c * ref : 0;
+    }
+    return 0;
+}
+
+static bool is_nan_count(const Checked *k, int64_t i)
+{
+    return k->bound == BOUND_STATS && i != STATS_LOSS_SUM && k->c->variant.mode == MODE_NAN; /* how NaN ranks is not defined */
+}
+
+static double nearest(const Checked *k, double ref)
+{
+    if (k->ref->desc.dtype != DTYPE_F32) return ref;
+    float f = (float)ref;
+    return (double)f;
+}
+
+static Status check_elements(const Checked *k, Verdict *verdict)
+{
+    for (int64_t i = 0, n = tensor_elements(&k->ref->desc); i < n; i++) {
+        double ref = k->ref->v[i], got = k->got->v[i], limit = allowed(k, i);
+        if (is_nan_count(k, i) || (isnan(ref) && isnan(got))) continue;
+        double error = limit > 0 ? fabs(got - ref) : fabs(nearest(k, got) - nearest(k, ref)); /* a float64 backend too */
+        if (limit > 0 && error / limit > verdict->worst) verdict->worst = error / limit;
+        if (!(error <= limit))
+            return fail(ERR_HEALTH, "%s[%lld] is %.9g, should be %.9g (off by %.3g, allowed %.3g)", k->name, (long long)i, got, ref, error,
+                        limit);
+    }
+    return OK;
+}
+
+static Bound bound_of(const Comparison *c, const ToleranceRow *row)
+{
+    bool maximum = c->problem->kind == OP_POOL2D && c->problem->attr.pool.kind == POOL_MAX; /* chosen, not computed */
+    return c->variant.mode == MODE_EXACT || maximum ? BOUND_EQUAL : row->bound;
+}
+
+static Status compare_one(Arena *arena, const Comparison *c, bool input, int slot, Verdict *verdict)
+{
+    const OpDef *def = op_def(c->problem->kind);
+    Checked k = {.c = c, .row = tolerance_row(c->problem->kind, input, slot)};
+    k.name = input ? def->in_names[slot] : def->out_names[slot];
+    if (!k.row) return fail(ERR_HEALTH, "no tolerance row for %s", k.name);
+    k.bound = bound_of(c, k.row);
+    k.ref = input ? &c->ref->in[slot] : &c->ref->out[slot];
+    k.got = input ? &c->got->in[slot] : &c->got->out[slot];
+    if (k.bound == BOUND_SUM) k.absolute = input ? &c->absolute->in[slot] : &c->absolute->out[slot];
+    if (k.bound == BOUND_MAX) k.max = max_abs(k.ref);
+    if (k.bound == BOUND_NORM) {
+        k.scale = arena_alloc(arena, (size_t)tensor_elements(&k.ref->desc) * sizeof(double));
+        if (!k.scale) return ERR_MEMORY;
+        tolerance_norm_scale(c->problem, c->in, c->ref, input, slot, k.scale);
+    }
+    TRY(check_trust(&k));
+    return check_elements(&k, verdict);
+}
+
+static bool any_nan(const Result *r)
+{
+    for (int slot = 0; slot < OP_MAX_OUTPUTS; slot++)
+        for (int64_t i = 0, n = r->out[slot].desc.rank ? tensor_elements(&r->out[slot].desc) : 0; i < n; i++)
+            if (isnan(r->out[slot].v[i])) return true;
+    return false;
+}
+
+Status compare_results(Arena *arena, const Comparison *c, Verdict *verdict)
+{
+    verdict->worst = 0;
+    if (c->variant.mode == MODE_NAN && !any_nan(c->ref)) return fail(ERR_HEALTH, "mistrusted: the NaN does not reach the reference's results");
+    for (int slot = 0; slot < OP_MAX_OUTPUTS; slot++)
+        if (c->ref->out[slot].desc.rank) TRY(compare_one(arena, c, false, slot, verdict));
+    for (int slot = 0; slot < OP_MAX_INPUTS; slot++)
+        if (c->ref->in[slot].desc.rank) TRY(compare_one(arena, c, true, slot, verdict));
+    return OK;
+}

@@ -1,0 +1,221 @@
+/* rig.c - runs one op on one backend with everything around it watched.
+ *
+ * Every tensor and the workspace lie between guard bytes; outputs and workspace hold NaN before the run; inputs must hold the same bytes
+ * after it; padding that a layout adds must be zero. A rig may run several times, each time in fresh memory that is bound anew. */
+#include "tests/check/rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool op_updates_input(const Problem *p, int slot)
+{
+    if (p->kind == OP_BATCHNORM)
+        return p->attr.bn.mode == BN_TRAIN && (slot == BN_IN_RUNNING_MEAN || slot == BN_IN_RUNNING_VAR);
+    return p->kind == OP_UPDATE && (slot == UPDATE_IN_PARAM || slot == UPDATE_IN_STATE0 || slot == UPDATE_IN_STATE1);
+}
+
+bool op_out_is_gradient(OpKind kind, int slot)
+{
+    if (kind == OP_BATCHNORM_BWD) return slot == BN_BWD_OUT_DGAMMA || slot == BN_BWD_OUT_DBETA;
+    return kind == OP_CONV2D_BWD_WEIGHTS || kind == OP_LINEAR_BWD_WEIGHTS;
+}
+
+static Status check_decided(const OpInstance *op)
+{
+    const OpDef *def = op_def(op->kind);
+    for (int i = 0; i < OP_MAX_INPUTS + OP_MAX_OUTPUTS; i++) {
+        bool input = i < OP_MAX_INPUTS;
+        int slot = input ? i : i - OP_MAX_INPUTS;
+        const OpTensor *t = input ? &op->in[slot] : &op->out[slot];
+        if (t->desc.rank == 0) continue;
+        if (t->bytes < tensor_plain_bytes(&t->desc))
+            return fail(ERR_HEALTH, "prepare left %s with %zu bytes", input ? def->in_names[slot] : def->out_names[slot], t->bytes);
+    }
+    return OK;
+}
+
+/* What was decided before prepare must be so behind it. */
+static Status prepare_and_check(OpInstance *op)
+{
+    const OpInstance before = *op;
+    TRY(op_prepare(op));
+    for (int i = 0; i < OP_MAX_INPUTS; i++)
+        if (before.in[i].bytes && (before.in[i].bytes != op->in[i].bytes || before.in[i].layout != op->in[i].layout))
+            return fail(ERR_HEALTH, "prepare changed the decided layout of input %d", i);
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++)
+        if (before.out[i].bytes && (before.out[i].bytes != op->out[i].bytes || before.out[i].layout != op->out[i].layout))
+            return fail(ERR_HEALTH, "prepare changed the decided layout of output %d", i);
+    return check_decided(op);
+}
+
+Status rig_create(Rig *rig, Backend *b, const Problem *p, const Variant *v)
+{
+    *rig = (Rig){.backend = b, .problem = p, .variant = *v};
+    OpInstance *op = &rig->op;
+    *op = (OpInstance){.kind = p->kind, .backend = b, .attr = &p->attr, .accumulate = v->accumulate};
+    for (int i = 0; i < OP_MAX_INPUTS; i++) op->in[i].desc = p->in[i];
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) op->out[i].desc = p->out[i];
+    TRY(layouts_decide_inputs(b, p, v, op));
+    TRY(prepare_and_check(op));
+    return b->v->stream_create(b, &rig->stream);
+}
+
+void rig_destroy(Rig *rig)
+{
+    if (!rig->backend) return;
+    if (rig->stream) rig->backend->v->stream_destroy(rig->backend, rig->stream);
+    op_release(&rig->op);
+    rig->backend = NULL;
+}
+
+bool rig_can_lie_over(const Rig *rig, int out_slot)
+{
+    const OpTensor *out = &rig->op.out[out_slot], *in = &rig->op.in[op_def(rig->op.kind)->in_place_of[out_slot]];
+    return out->layout == in->layout && out->bytes == in->bytes;
+}
+
+typedef struct Run { /* the memory of one run */
+    Rig *rig;
+    Arena *arena;
+    Guarded in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS], workspace;
+    uint8_t *before[OP_MAX_INPUTS];
+    bool overwritten[OP_MAX_INPUTS]; /* an output lies over it, or the op updates it */
+} Run;
+
+static Status place_inputs(Run *r, const Host *in)
+{
+    OpInstance *op = &r->rig->op;
+    Backend *b = r->rig->backend;
+    for (int i = 0; i < OP_MAX_INPUTS; i++) {
+        OpTensor *t = &op->in[i];
+        if (t->desc.rank == 0) continue;
+        TRY(guarded_alloc(b, r->arena, t->bytes, &r->in[i]));
+        t->data = r->in[i].data;
+        if (!(r->before[i] = arena_alloc(r->arena, t->bytes))) return ERR_MEMORY;
+        TRY(rig_write(b, t->data, t->bytes, r->before[i])); /* zeros, then the values: padding is zero whatever import does */
+        TRY(rig_import(b, r->arena, t, &in[i]));
+        TRY(rig_read(b, t->data, t->bytes, r->before[i]));
+        r->overwritten[i] = op_updates_input(r->rig->problem, i);
+    }
+    return OK;
+}
+
+static Status place_outputs(Run *r, const Host *start)
+{
+    OpInstance *op = &r->rig->op;
+    Backend *b = r->rig->backend;
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) {
+        OpTensor *t = &op->out[i];
+        if (t->desc.rank == 0) continue;
+        if (r->rig->variant.in_place >> i & 1) {
+            int over = op_def(op->kind)->in_place_of[i];
+            if (!rig_can_lie_over(r->rig, i)) return fail(ERR_HEALTH, "output %d may lie over input %d but is laid out otherwise", i, over);
+            t->data = op->in[over].data;
+            r->overwritten[over] = true;
+            continue;
+        }
+        TRY(guarded_alloc(b, r->arena, t->bytes, &r->out[i]));
+        t->data = r->out[i].data;
+        if (!start[i].v) continue;
+        uint8_t *zeros = arena_alloc(r->arena, t->bytes);
+        if (!zeros) return ERR_MEMORY;
+        TRY(rig_write(b, t->data, t->bytes, zeros));
+        TRY(rig_import(b, r->arena, t, &start[i]));
+    }
+    return OK;
+}
+
+static Status check_guards(const Run *r)
+{
+    const OpDef *def = op_def(r->rig->op.kind);
+    for (int i = 0; i < OP_MAX_INPUTS; i++)
+        if (r->in[i].base) TRY(guarded_check(r->rig->backend, r->arena, &r->in[i], def->in_names[i]));
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++)
+        if (r->out[i].base) TRY(guarded_check(r->rig->backend, r->arena, &r->out[i], def->out_names[i]));
+    return r->workspace.base ? guarded_check(r->rig->backend, r->arena, &r->workspace, "workspace") : OK;
+}
+
+static Status check_inputs(const Run *r)
+{
+    for (int i = 0; i < OP_MAX_INPUTS; i++) {
+        if (!r->in[i].base || r->overwritten[i]) continue;
+        uint8_t *after = arena_alloc(r->arena, r->in[i].bytes);
+        if (!after) return ERR_MEMORY;
+        TRY(rig_read(r->rig->backend, r->in[i].data, r->in[i].bytes, after));
+        if (memcmp(after, r->before[i], r->in[i].bytes) != 0)
+            return fail(ERR_HEALTH, "changed its input %s", op_def(r->rig->op.kind)->in_names[i]);
+    }
+    return OK;
+}
+
+/* Exported and imported into zeros, a tensor must give the same bytes: what lies between its elements is zero. */
+static Status check_padding(const Run *r, const OpTensor *t, const uint8_t *raw, const char *name)
+{
+    Backend *b = r->rig->backend;
+    Guarded fresh;
+    uint8_t *again = arena_alloc(r->arena, t->bytes);
+    void *plain = arena_alloc(r->arena, tensor_plain_bytes(&t->desc));
+    if (!again || !plain) return ERR_MEMORY;
+    Status st = guarded_alloc(b, r->arena, t->bytes, &fresh);
+    OpTensor copy = *t;
+    copy.data = fresh.data;
+    if (st == OK) st = rig_write(b, copy.data, t->bytes, again);
+    if (st == OK) st = b->v->export_tensor(b, t, plain);
+    if (st == OK) st = b->v->import_tensor(b, &copy, plain);
+    if (st == OK) st = rig_read(b, copy.data, t->bytes, again);
+    if (st == OK) st = guarded_check(b, r->arena, &fresh, "an imported tensor");
+    if (st == OK && memcmp(raw, again, t->bytes) != 0) st = fail(ERR_HEALTH, "padding of %s is not zero", name);
+    guarded_free(b, &fresh);
+    return st;
+}
+
+static Status take_result(const Run *r, const OpTensor *t, const char *name, Host *host, uint8_t **raw)
+{
+    Backend *b = r->rig->backend;
+    if (!(*raw = arena_alloc(r->arena, t->bytes))) return ERR_MEMORY;
+    TRY(rig_read(b, t->data, t->bytes, *raw));
+    TRY(rig_export(b, r->arena, t, host));
+    bool compact = t->bytes == rig_plain_bytes(b, &t->desc);
+    if (compact || r->rig->variant.mode == MODE_NAN) return OK; /* NaN times a zero of the padding is NaN */
+    return check_padding(r, t, *raw, name);
+}
+
+static Status take_results(const Run *r, Result *out)
+{
+    const OpInstance *op = &r->rig->op;
+    const OpDef *def = op_def(op->kind);
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++)
+        if (op->out[i].desc.rank) TRY(take_result(r, &op->out[i], def->out_names[i], &out->out[i], &out->raw_out[i]));
+    for (int i = 0; i < OP_MAX_INPUTS; i++)
+        if (op->in[i].desc.rank && op_updates_input(r->rig->problem, i))
+            TRY(take_result(r, &op->in[i], def->in_names[i], &out->in[i], &out->raw_in[i]));
+    return OK;
+}
+
+static Status run_placed(Run *r, const Host *in, const Host *start, Result *out)
+{
+    OpInstance *op = &r->rig->op;
+    Backend *b = r->rig->backend;
+    const OpImpl *impl = b->v->ops[op->kind];
+    TRY(place_inputs(r, in));
+    TRY(place_outputs(r, start));
+    TRY(guarded_alloc(b, r->arena, op->workspace_bytes, &r->workspace));
+    op->workspace = op->workspace_bytes ? r->workspace.data : NULL;
+    TRY(impl->bind(op));
+    TRY(impl->run(op, r->rig->stream));
+    TRY(b->v->stream_wait(b, r->rig->stream));
+    TRY(check_guards(r));
+    TRY(check_inputs(r));
+    return take_results(r, out);
+}
+
+Status rig_run(Rig *rig, Arena *arena, const Host *in, const Host *start, Result *out)
+{
+    Run r = {.rig = rig, .arena = arena};
+    Status st = run_placed(&r, in, start, out);
+    for (int i = 0; i < OP_MAX_INPUTS; i++) guarded_free(rig->backend, &r.in[i]);
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) guarded_free(rig->backend, &r.out[i]);
+    guarded_free(rig->backend, &r.workspace);
+    return st;
+}

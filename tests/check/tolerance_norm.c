@@ -1,0 +1,111 @@
+/* tolerance_norm.c - how much rounding can show in each result of batch norm, in units of eps.
+ *
+ * Per channel of n elements, A = |x| + |mean| is what x - mean is computed from, so an element of (x - mean) is uncertain by A. Then
+ *   var     V = 2 mean(|x - mean| A) + var                  istd is uncertain by istd V / (2 (var + eps))
+ *   xh      X = istd A + |xh| V / (2 (var + eps))           only the first term where the statistics are given (eval, frozen, backward)
+ *   y       |gamma| X + |beta| + |residual|
+ *   dbeta   sum |dz|                    dgamma  sum |dz| X
+ *   dx      |gamma| istd (|dz| + mean|dz| + |xh| mean(|dz| X) + X mean(|dz xh|))
+ * The sums over n are allowed no extra factor: a backend adds in parts, and sequential float32 sums of this check's sizes stay within c. */
+#include "tests/check/check.h"
+
+#include <math.h>
+
+typedef struct Channel {
+    int64_t c, n, channels, hw;
+    double mean, istd, var_eps, var_scale; /* var_scale: V, 0 where statistics are given */
+} Channel;
+
+static int64_t at(const Channel *k, int64_t i) { return (i / k->hw * k->channels + k->c) * k->hw + i % k->hw; }
+
+static Channel channel_of(const Host *x, const Host *saved, int64_t c)
+{
+    const int64_t *d = x->desc.dims;
+    Channel k = {.c = c, .channels = d[1], .hw = x->desc.rank == 4 ? d[2] * d[3] : 1};
+    k.n = d[0] * k.hw;
+    k.mean = saved->v[c];
+    k.istd = saved->v[d[1] + c];
+    k.var_eps = 1 / (k.istd * k.istd);
+    return k;
+}
+
+static double centred_scale(const Channel *k, const Host *x, int64_t i) { return fabs(x->v[at(k, i)]) + fabs(k->mean); }
+
+static void find_var_scale(Channel *k, const Host *x)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < k->n; i++) sum += fabs(x->v[at(k, i)] - k->mean) * centred_scale(k, x, i);
+    k->var_scale = 2 * sum / (double)k->n + k->var_eps;
+}
+
+static double xh_scale(const Channel *k, const Host *x, int64_t i)
+{
+    double xh = fabs(x->v[at(k, i)] - k->mean) * k->istd;
+    return k->istd * centred_scale(k, x, i) + xh * (1 + k->var_scale / (2 * k->var_eps));
+}
+
+static double mean_abs(const Channel *k, const Host *x)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < k->n; i++) sum += fabs(x->v[at(k, i)]);
+    return sum / (double)k->n;
+}
+
+static void forward_channel(const Problem *p, const Host *in, Channel *k, bool input, int slot, double *scale)
+{
+    const Host *x = &in[BN_IN_X], *residual = &in[BN_IN_RESIDUAL];
+    if (p->attr.bn.mode == BN_TRAIN) find_var_scale(k, x);
+    if (input) {
+        double r = fabs(in[slot].v[k->c]), m = (double)p->attr.bn.momentum;
+        double n = (double)k->n;
+        scale[k->c] = r + m * (slot == BN_IN_RUNNING_MEAN ? mean_abs(k, x) : k->var_scale * n / (n - 1));
+    } else if (slot == BN_OUT_SAVED) {
+        scale[k->c] = p->attr.bn.mode == BN_TRAIN ? mean_abs(k, x) : fabs(k->mean);
+        scale[k->channels + k->c] = k->istd * (1 + k->var_scale / (2 * k->var_eps));
+    } else {
+        double gamma = fabs(in[BN_IN_GAMMA].v[k->c]), beta = fabs(in[BN_IN_BETA].v[k->c]);
+        for (int64_t i = 0; i < k->n; i++)
+            scale[at(k, i)] = gamma * xh_scale(k, x, i) + beta + (residual->desc.rank ? fabs(residual->v[at(k, i)]) : 0);
+    }
+}
+
+/* Upper bound of |dz|: the mask only lowers it. */
+static double dz_scale(const Channel *k, const Host *in, int64_t i)
+{
+    double dz = fabs(in[BN_BWD_IN_DY].v[at(k, i)]);
+    return in[BN_BWD_IN_DY2].desc.rank ? dz + fabs(in[BN_BWD_IN_DY2].v[at(k, i)]) : dz;
+}
+
+static void backward_channel(const Host *in, const Channel *k, int slot, const double *result, double *scale)
+{
+    const Host *x = &in[BN_BWD_IN_X];
+    double sum_dz = 0, sum_dz_x = 0, sum_dz_xh = 0, n = (double)k->n;
+    for (int64_t i = 0; i < k->n; i++) {
+        double dz = dz_scale(k, in, i);
+        sum_dz += dz;
+        sum_dz_x += dz * xh_scale(k, x, i);
+        sum_dz_xh += dz * fabs(x->v[at(k, i)] - k->mean) * k->istd;
+    }
+    if (slot == BN_BWD_OUT_DGAMMA) scale[k->c] = sum_dz_x + fabs(result[k->c]);
+    if (slot == BN_BWD_OUT_DBETA) scale[k->c] = sum_dz + fabs(result[k->c]);
+    if (slot != BN_BWD_OUT_DX) return;
+    double factor = fabs(in[BN_BWD_IN_GAMMA].v[k->c]) * k->istd;
+    for (int64_t i = 0; i < k->n; i++) {
+        double xh = fabs(x->v[at(k, i)] - k->mean) * k->istd;
+        scale[at(k, i)] = factor * (dz_scale(k, in, i) + sum_dz / n + xh * sum_dz_x / n + xh_scale(k, x, i) * sum_dz_xh / n);
+    }
+}
+
+void tolerance_norm_scale(const Problem *p, const Host *in, const Result *ref, bool input, int slot, double *scale)
+{
+    bool forward = p->kind == OP_BATCHNORM;
+    const Host *x = forward ? &in[BN_IN_X] : &in[BN_BWD_IN_X];
+    const Host *saved = forward ? &ref->out[BN_OUT_SAVED] : &in[BN_BWD_IN_SAVED];
+    for (int64_t c = 0; c < x->desc.dims[1]; c++) {
+        Channel k = channel_of(x, saved, c);
+        if (forward)
+            forward_channel(p, in, &k, input, slot, scale);
+        else
+            backward_channel(in, &k, slot, ref->out[slot].v, scale); /* with accumulation the result's size covers the start's */
+    }
+}

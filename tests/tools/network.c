@@ -1,0 +1,129 @@
+/* network.c - see network.h. */
+#include "tests/tools/network.h"
+#include "base/mem.h"
+#include <math.h>
+#include <string.h>
+
+#define IMAGE_STREAM 1000003u
+
+double network_uniform(uint32_t stream, uint32_t index)
+{
+    uint32_t z = index + stream * 2654435761u;
+    z ^= z >> 16;
+    z *= 0x85ebca6bu;
+    z ^= z >> 13;
+    z *= 0xc2b2ae35u;
+    z ^= z >> 16;
+    return (double)z / 4294967296.0;
+}
+
+uint32_t network_stream(const char *name)
+{
+    uint32_t h = 2166136261u;
+    for (; *name; name++) h = (h ^ (unsigned char)*name) * 16777619u;
+    return h;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+static double formula(const GraphTensor *t, double u)
+{
+    const int64_t *d = t->desc.dims;
+    if (t->desc.rank == 4) return (2 * u - 1) * sqrt(6.0 / (double)(d[1] * d[2] * d[3]));
+    if (t->desc.rank == 2) return (2 * u - 1) * sqrt(3.0 / (double)d[1]);
+    if (ends_with(t->name, "running_var") || ends_with(t->name, "weight")) return 0.5 + u;
+    return 0.2 * u - 0.1;
+}
+
+/* State index of a tensor name; the executor's order is that of backward, the formula's is that of the graph. */
+static int state_index(const Executor *x, const char *name)
+{
+    for (int i = 0; i < executor_state_count(x); i++) {
+        if (strcmp(executor_state_name(x, i), name) == 0) return i;
+    }
+    return -1;
+}
+
+Status network_fill(Network *n)
+{
+    const Graph *g = program_graph(n->program);
+    for (TensorId id = 0; id < graph_tensor_count(g); id++) {
+        const GraphTensor *t = graph_tensor(g, id);
+        if (t->role != ROLE_PARAM && t->role != ROLE_BUFFER) continue;
+        int64_t count = tensor_elements(&t->desc);
+        uint32_t stream = network_stream(t->name);
+        float *values = mem_alloc((size_t)count * sizeof *values);
+        if (!values) return ERR_MEMORY;
+        for (int64_t i = 0; i < count; i++) values[i] = (float)formula(t, network_uniform(stream, (uint32_t)i));
+        Status status = executor_import_state(n->executor, state_index(n->executor, t->name), values);
+        mem_free(values);
+        TRY(status);
+    }
+    return OK;
+}
+
+static Status make_inputs(Network *n)
+{
+    const GraphOptions *o = &n->options.graph;
+    int64_t pixels = o->batch * o->height * o->width * o->channels;
+    n->images = mem_alloc((size_t)pixels);
+    n->labels = mem_alloc((size_t)o->batch * sizeof *n->labels);
+    if (!n->images || !n->labels) return ERR_MEMORY;
+    for (int64_t i = 0; i < pixels; i++) n->images[i] = (uint8_t)floor(network_uniform(IMAGE_STREAM, (uint32_t)i) * 256);
+    for (int64_t i = 0; i < o->batch; i++) n->labels[i] = (int32_t)((7 * i + 3) % o->classes);
+    TRY(program_set_input(n->program, "images", n->images));
+    return program_set_input(n->program, "labels", n->labels);
+}
+
+Status network_open(Network *n, NetworkBackend backend, const char *model_name, const ModelOptions *o)
+{
+    *n = (Network) { .options = *o };
+    Graph *g = NULL;
+    if (backend == NETWORK_REF) {
+        TRY(backend_ref_create(&n->backend));
+    } else {
+        TRY(backend_cpu_create(&n->backend, 0));
+    }
+    FuseOptions fuse = { .add_into_batchnorm_bwd = n->backend->v->fuses_add_into_batchnorm_bwd };
+    TRY(executor_create(&n->executor, n->backend));
+    TRY(model_build(&g, model_find(model_name), o));
+    if (o->graph.training) TRY(graph_fuse(g, &fuse));
+    TRY(executor_add(n->executor, g, false, &n->program));
+    TRY(executor_commit(n->executor));
+    return make_inputs(n);
+}
+
+void network_close(Network *n)
+{
+    executor_destroy(n->executor);
+    backend_destroy(n->backend);
+    mem_free(n->images);
+    mem_free(n->labels);
+}
+
+Status network_run(Network *n, float grad_scale, double *loss_sum)
+{
+    float scalars[SCALAR_COUNT] = { 0 };
+    scalars[SCALAR_GRAD_SCALE] = grad_scale;
+    TRY(executor_set_scalars(n->executor, scalars));
+    TRY(executor_run(n->executor, n->program, NULL));
+    if (loss_sum) *loss_sum = program_stats(n->program)[STATS_LOSS_SUM];
+    return OK;
+}
+
+Status network_read(const Network *n, TensorId id, double **out, int64_t *count)
+{
+    const OpTensor *t = program_tensor(n->program, id);
+    *count = tensor_elements(&t->desc);
+    float *values = mem_alloc((size_t)*count * sizeof *values);
+    *out = mem_alloc((size_t)*count * sizeof **out);
+    if (!values || !*out) return ERR_MEMORY;
+    Status status = n->backend->v->export_tensor(n->backend, t, values);
+    for (int64_t i = 0; i < *count; i++) (*out)[i] = (double)values[i];
+    mem_free(values);
+    return status;
+}

@@ -1,0 +1,34 @@
+/* network.h - a whole network on a backend, for tests: built, filled by a counter formula, run.
+ *
+ * The formula (Murmur3's finaliser over stream * 2654435761 + index) is the one of scripts/make_golden.py, so a golden file needs to hold results
+ * only. A tensor's stream is a hash of its name. */
+#ifndef CONVOY_TESTS_NETWORK_H
+#define CONVOY_TESTS_NETWORK_H
+#include "models/models.h"
+#include "trainer/exec/executor.h"
+
+typedef struct Network {
+    Backend *backend;
+    Executor *executor;
+    Program *program;
+    ModelOptions options;
+    uint8_t *images;
+    int32_t *labels;
+} Network;
+
+/* uniform in [0,1) at (stream, index) */
+double network_uniform(uint32_t stream, uint32_t index);
+
+uint32_t network_stream(const char *name); /* FNV-1a */
+
+typedef enum NetworkBackend { NETWORK_CPU, NETWORK_REF } NetworkBackend;
+/* Builds model_name on the backend and commits it; images and labels come from the formula. */
+Status network_open(Network *n, NetworkBackend backend, const char *model_name, const ModelOptions *o);
+void network_close(Network *n);
+/* Fills parameters and buffers by the formula. */
+Status network_fill(Network *n);
+/* Runs the program once; grad_scale goes to SCALAR_GRAD_SCALE. *loss_sum (may be NULL) gets the sum of losses. */
+Status network_run(Network *n, float grad_scale, double *loss_sum);
+/* Copies a tensor of the program to plain doubles; mem_free. */
+Status network_read(const Network *n, TensorId id, double **out, int64_t *count);
+#endif

@@ -1,0 +1,115 @@
+/* test_args.c - usage lines and the arguments held against them. */
+#include "tests/test.h"
+#include "trainer/args.h"
+#include <string.h>
+
+static const char train_help[] = "usage: convoy train CONFIG [--set key=value]...\n\nmore text CONFIG --other\n";
+static const char eval_help[] = "usage: convoy eval CONFIG --checkpoint FILE [--set key=value]...\n";
+static const char bench_help[] = "usage: convoy bench WHAT [CONFIG] [--steps N] [--nodes] [--set key=value]...\n";
+
+#define PARSE(args, help, ...) parse(args, help, (const char *[]){ __VA_ARGS__, NULL })
+
+/* Parses a NULL-terminated list. The strings outlive args because they are literals. */
+static Status parse(Args *args, const char *help, const char **words)
+{
+    static char *argv[128];
+    int argc = 0;
+    for (; words[argc]; argc++) memcpy(&argv[argc], &words[argc], sizeof argv[0]); /* drops const; argv is only read */
+    return args_parse(args, argc, argv, help);
+}
+
+TEST(positional_and_sets)
+{
+    Args a;
+    REQUIRE_OK(PARSE(&a, train_help, "--set", "a.b=1", "x.yaml", "--set=c.d=2=3"));
+    CHECK(!a.help);
+    CHECK_INT(a.positional_count, 1);
+    CHECK_STR(a.config, "x.yaml");
+    CHECK_STR(a.positional[0], "x.yaml");
+    REQUIRE(a.set_count == 2);
+    CHECK_STR(a.sets[0], "a.b=1");
+    CHECK_STR(a.sets[1], "c.d=2=3");
+    CHECK(a.checkpoint == NULL);
+}
+
+TEST(option_with_value)
+{
+    Args a;
+    REQUIRE_OK(PARSE(&a, eval_help, "x.yaml", "--checkpoint", "f.safetensors"));
+    CHECK_STR(a.checkpoint, "f.safetensors");
+    REQUIRE_OK(PARSE(&a, eval_help, "--checkpoint=g", "x.yaml"));
+    CHECK_STR(a.checkpoint, "g");
+    CHECK_STR(args_value(&a, "--checkpoint"), "g");
+    CHECK(args_value(&a, "--nodes") == NULL);
+}
+
+TEST(optional_things)
+{
+    Args a;
+    REQUIRE_OK(PARSE(&a, bench_help, "step"));
+    CHECK_STR(a.positional[0], "step");
+    CHECK(a.config == NULL);
+    CHECK(args_value(&a, "--nodes") == NULL);
+    CHECK(args_value(&a, "--steps") == NULL);
+    REQUIRE_OK(PARSE(&a, bench_help, "step", "--nodes", "c.yaml", "--steps", "7"));
+    CHECK_STR(a.config, "c.yaml");
+    CHECK_STR(args_value(&a, "--nodes"), "");
+    CHECK_STR(args_value(&a, "--steps"), "7");
+}
+
+TEST(double_dash_ends_options)
+{
+    Args a;
+    REQUIRE_OK(PARSE(&a, train_help, "--", "--set"));
+    CHECK_STR(a.config, "--set");
+    CHECK_INT(a.set_count, 0);
+}
+
+TEST(missing_arguments)
+{
+    Args a;
+    CHECK_STATUS(args_parse(&a, 0, NULL, train_help), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "convoy train: CONFIG is missing");
+    CHECK_STATUS(PARSE(&a, eval_help, "x.yaml"), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "convoy eval: --checkpoint is missing");
+    CHECK_STATUS(PARSE(&a, eval_help, "x.yaml", "--checkpoint"), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "--checkpoint needs a value");
+}
+
+TEST(wrong_arguments)
+{
+    Args a;
+    CHECK_STATUS(PARSE(&a, train_help, "x.yaml", "--sett", "a=1"), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "unknown option --sett (did you mean --set?)");
+    CHECK_STATUS(PARSE(&a, train_help, "x.yaml", "--zzzzzzzz=1"), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "unknown option --zzzzzzzz (see convoy train --help)");
+    CHECK_STATUS(PARSE(&a, train_help, "x.yaml", "y.yaml"), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "unexpected argument \"y.yaml\"");
+    CHECK_STATUS(PARSE(&a, eval_help, "x", "--checkpoint", "a", "--checkpoint", "b"), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "--checkpoint is given twice");
+    CHECK_STATUS(PARSE(&a, bench_help, "step", "--nodes=3"), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "--nodes takes no value");
+    CHECK_STATUS(PARSE(&a, train_help, "x.yaml", "-x"), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "unknown option -x");
+}
+
+TEST(too_many_sets)
+{
+    const char *words[ARGS_SET_MAX + 3] = { "x.yaml" };
+    Args a;
+    for (int i = 1; i <= ARGS_SET_MAX; i++) words[i] = "--set=a=1";
+    CHECK_OK(parse(&a, train_help, words));
+    CHECK_INT(a.set_count, ARGS_SET_MAX);
+    words[ARGS_SET_MAX + 1] = "--set=a=1";
+    CHECK_STATUS(parse(&a, train_help, words), ERR_USAGE);
+}
+
+TEST(help_comes_before_errors)
+{
+    Args a;
+    CHECK_OK(PARSE(&a, train_help, "--bogus", "--help"));
+    CHECK(a.help);
+    CHECK_OK(PARSE(&a, train_help, "-h"));
+    CHECK(a.help);
+    CHECK_STATUS(PARSE(&a, train_help, "--", "--help", "x"), ERR_USAGE);
+}

@@ -1,0 +1,316 @@
+/* Checkpoints: written behind the caller's back, linked, pruned, found again; damaged ones passed over. */
+#include "base/fs.h"
+#include "base/mem.h"
+#include "tests/test.h"
+#include "trainer/checkpoint.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 1200, FLOATS = 1000 };
+
+static SafeTensor tensor_row(const char *name, int64_t n)
+{
+    return (SafeTensor){ .name = name, .desc = tensor_desc(DTYPE_F32, 1, &n) };
+}
+
+static CheckpointWriter *make_writer(int64_t keep)
+{
+    const SafeTensor rows[2] = { tensor_row("fc.weight", FLOATS), tensor_row("optimizer.fc.weight", 3) };
+    CheckpointWriter *w = NULL;
+    CHECK_OK(checkpoint_writer_create(&w, test_scratch(), rows, 2, keep));
+    return w;
+}
+
+static CheckpointMeta meta_of(int64_t step)
+{
+    return (CheckpointMeta){ .step = step,
+                             .images = step * 32,
+                             .epoch = step / 10,
+                             .seed = 0xFEDCBA9876543210U,
+                             .config_hash = 0xDEADBEEFU,
+                             .global_batch = 32,
+                             .dataset_images = 320,
+                             .best_top1 = 0.1,
+                             .model = "resnet20",
+                             .config = "model:\n  name: \"resnet20\"\n" };
+}
+
+/* Tensor values are functions of the step. */
+static Status save(CheckpointWriter *w, int64_t step, bool best)
+{
+    TRY(checkpoint_stage(w));
+    float *a = checkpoint_staging(w, 0), *b = checkpoint_staging(w, 1);
+    for (int i = 0; i < FLOATS; i++) a[i] = (float)(step + i);
+    for (int i = 0; i < 3; i++) b[i] = (float)(-step);
+    CheckpointMeta meta = meta_of(step);
+    return checkpoint_submit(w, &meta, best);
+}
+
+static void path_of(char *out, const char *name)
+{
+    snprintf(out, PATH_BYTES, "%s/%s", test_scratch(), name);
+}
+
+static bool exists(const char *name)
+{
+    char path[PATH_BYTES];
+    struct stat st;
+    path_of(path, name);
+    return lstat(path, &st) == 0;
+}
+
+static void check_link(const char *link, const char *target)
+{
+    char path[PATH_BYTES], found[PATH_BYTES] = "";
+    path_of(path, link);
+    ssize_t n = readlink(path, found, sizeof found - 1);
+    found[n > 0 ? n : 0] = '\0';
+    CHECK_STR(found, target);
+}
+
+/* Flips a byte in the last tensor. */
+static void damage(const char *name)
+{
+    char path[PATH_BYTES];
+    uint8_t *data = NULL;
+    size_t bytes = 0;
+    path_of(path, name);
+    REQUIRE_OK(fs_read_file(path, &data, &bytes));
+    data[bytes - 5] ^= 4;
+    CHECK_OK(fs_write_atomic(path, data, bytes));
+    mem_free(data);
+}
+
+static void check_found(int64_t step)
+{
+    SafeFile *f = NULL;
+    CheckpointMeta meta;
+    char *path = NULL;
+    REQUIRE_OK(checkpoint_find(&f, &meta, test_scratch(), &path));
+    REQUIRE(f != NULL);
+    CHECK_INT(meta.step, step);
+    const SafeTensor *t = safetensors_find(f, "fc.weight");
+    CHECK(t != NULL && ((const float *)t->data)[7] == (float)(step + 7));
+    CHECK_CONTAINS(path, ".safetensors");
+    mem_free(path);
+    safetensors_close(f);
+}
+
+TEST(everything_comes_back)
+{
+    char path[PATH_BYTES];
+    SafeFile *f = NULL;
+    CheckpointMeta meta;
+    CheckpointWriter *w = make_writer(3);
+    REQUIRE(w != NULL);
+    CHECK_OK(save(w, 1234, false));
+    CHECK_OK(checkpoint_flush(w));
+    path_of(path, "step-00001234.safetensors");
+    REQUIRE_OK(checkpoint_open(&f, &meta, path));
+    CHECK_INT(meta.step, 1234);
+    CHECK_INT(meta.images, 1234 * 32);
+    CHECK_INT(meta.epoch, 123);
+    CHECK(meta.seed == 0xFEDCBA9876543210U);
+    CHECK(meta.config_hash == 0xDEADBEEFU);
+    CHECK_INT(meta.global_batch, 32);
+    CHECK_INT(meta.dataset_images, 320);
+    CHECK(meta.best_top1 == 0.1);
+    CHECK_STR(meta.model, "resnet20");
+    CHECK_STR(meta.config, "model:\n  name: \"resnet20\"\n");
+    CHECK(((const float *)safetensors_find(f, "optimizer.fc.weight")->data)[2] == -1234);
+    check_link("latest", "step-00001234.safetensors");
+    CHECK(!exists("best"));
+    safetensors_close(f);
+    checkpoint_writer_destroy(w);
+}
+
+TEST(poll_tells_of_each_file_once)
+{
+    CheckpointWriter *w = make_writer(3);
+    bool done = true;
+    int64_t step = -1;
+    const char *path = NULL;
+    REQUIRE(w != NULL);
+    CHECK_OK(checkpoint_poll(w, &done, &step, &path));
+    CHECK(!done);
+    CHECK_OK(save(w, 5, false));
+    CHECK_OK(checkpoint_flush(w));
+    CHECK_OK(checkpoint_poll(w, &done, &step, &path));
+    CHECK(done && step == 5);
+    CHECK_CONTAINS(path, "step-00000005.safetensors");
+    CHECK_OK(checkpoint_poll(w, &done, &step, &path));
+    CHECK(!done);
+    checkpoint_writer_destroy(w);
+}
+
+TEST(keeps_the_newest_and_the_best)
+{
+    CheckpointWriter *w = make_writer(2);
+    REQUIRE(w != NULL);
+    for (int64_t step = 10; step <= 50; step += 10) CHECK_OK(save(w, step, step == 20));
+    CHECK_OK(checkpoint_flush(w));
+    CHECK(!exists("step-00000010.safetensors"));
+    CHECK(exists("step-00000020.safetensors"));
+    CHECK(!exists("step-00000030.safetensors"));
+    CHECK(exists("step-00000040.safetensors"));
+    CHECK(exists("step-00000050.safetensors"));
+    check_link("latest", "step-00000050.safetensors");
+    check_link("best", "step-00000020.safetensors");
+    checkpoint_writer_destroy(w);
+    check_found(50);
+}
+
+TEST(a_damaged_newest_is_passed_over)
+{
+    SafeFile *f = NULL;
+    CheckpointMeta meta;
+    char path[PATH_BYTES];
+    CheckpointWriter *w = make_writer(3);
+    REQUIRE(w != NULL);
+    for (int64_t step = 1; step <= 3; step++) CHECK_OK(save(w, step, false));
+    checkpoint_writer_destroy(w);
+    damage("step-00000003.safetensors");
+    check_found(2);
+    path_of(path, "step-00000003.safetensors");
+    CHECK_STATUS(checkpoint_open(&f, &meta, path), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "step-00000003.safetensors");
+    CHECK(f == NULL);
+    path_of(path, "step-00000002.safetensors");
+    CHECK(truncate(path, 100) == 0);
+    check_found(1);
+    damage("step-00000001.safetensors");
+    CHECK_STATUS(checkpoint_find(&f, &meta, test_scratch(), NULL), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "step-00000003.safetensors");
+}
+
+TEST(later_steps_of_a_left_branch_are_set_aside)
+{
+    CheckpointWriter *w = make_writer(3);
+    REQUIRE(w != NULL);
+    CHECK_OK(save(w, 10, false));
+    CHECK_OK(save(w, 20, true));
+    CHECK_OK(save(w, 15, false));
+    CHECK_OK(checkpoint_flush(w));
+    CHECK(!exists("step-00000020.safetensors"));
+    CHECK(exists("step-00000020.safetensors.stale"));
+    check_link("latest", "step-00000015.safetensors");
+    check_link("best", "step-00000020.safetensors.stale");
+    checkpoint_writer_destroy(w);
+    check_found(15);
+}
+
+TEST(no_folder_and_no_file_are_no_error)
+{
+    SafeFile *f = NULL;
+    CheckpointMeta meta;
+    char path[PATH_BYTES];
+    path_of(path, "absent");
+    CHECK_OK(checkpoint_find(&f, &meta, path, NULL));
+    CHECK(f == NULL);
+    CHECK_OK(checkpoint_find(&f, &meta, test_scratch(), NULL));
+    CHECK(f == NULL);
+}
+
+TEST(leftovers_go_and_strangers_stay)
+{
+    char path[PATH_BYTES];
+    path_of(path, "step-00000009.safetensors.tmp-4711");
+    CHECK_OK(fs_write_atomic(path, "torn", 4));
+    path_of(path, "notes.txt");
+    CHECK_OK(fs_write_atomic(path, "mine", 4));
+    path_of(path, "step-x.safetensors");
+    CHECK_OK(fs_write_atomic(path, "mine", 4));
+    CheckpointWriter *w = make_writer(1);
+    REQUIRE(w != NULL);
+    CHECK(!exists("step-00000009.safetensors.tmp-4711"));
+    CHECK_OK(save(w, 1, false));
+    CHECK_OK(save(w, 2, false));
+    checkpoint_writer_destroy(w);
+    CHECK(exists("notes.txt") && exists("step-x.safetensors"));
+    CHECK(!exists("step-00000001.safetensors"));
+    check_found(2);
+}
+
+/* A file size limit stands for a full disk. */
+TEST(a_full_disk_is_reported_and_loses_nothing)
+{
+    struct rlimit before, small;
+    bool done = false;
+    int64_t step = 0;
+    const char *path = NULL;
+    CheckpointWriter *w = make_writer(1);
+    REQUIRE(w != NULL);
+    CHECK_OK(save(w, 1, false));
+    CHECK_OK(checkpoint_flush(w));
+    CHECK_OK(checkpoint_poll(w, &done, &step, &path));
+    getrlimit(RLIMIT_FSIZE, &before);
+    small = before;
+    small.rlim_cur = 2048;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    CHECK_OK(save(w, 2, true));
+    CHECK_STATUS(checkpoint_flush(w), ERR_IO);
+    setrlimit(RLIMIT_FSIZE, &before);
+    CHECK_CONTAINS(status_message(), "step-00000002.safetensors");
+    CHECK_OK(checkpoint_poll(w, &done, &step, &path));
+    CHECK(!done);
+    check_link("latest", "step-00000001.safetensors");
+    check_found(1);
+    CHECK_OK(save(w, 3, false)); /* space again: the writer goes on */
+    CHECK_OK(checkpoint_flush(w));
+    checkpoint_writer_destroy(w);
+    check_found(3);
+}
+
+TEST(other_safetensors_are_no_checkpoints)
+{
+    char path[PATH_BYTES];
+    const float x = 1;
+    const int64_t one = 1;
+    SafeFile *f = NULL;
+    CheckpointMeta meta;
+    const SafeTensor tensor = { "x", tensor_desc(DTYPE_F32, 1, &one), &x };
+    const SafePair pair = { "step", "many" };
+    path_of(path, "other.safetensors");
+    CHECK_OK(safetensors_write(path, &tensor, 1, NULL, 0));
+    CHECK_STATUS(checkpoint_open(&f, &meta, path), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "not a convoy checkpoint");
+    CHECK_OK(safetensors_write(path, &tensor, 1, &pair, 1));
+    CHECK_STATUS(checkpoint_open(&f, &meta, path), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "many");
+    CHECK(f == NULL);
+}
+
+/* One flipped bit anywhere in the header - position, seed, names - is seen: the header has a checksum of its own. */
+TEST(every_flipped_bit_is_refused)
+{
+    char path[PATH_BYTES], bad[PATH_BYTES];
+    uint8_t *data = NULL;
+    size_t bytes = 0, accepted = 0;
+    CheckpointWriter *w = make_writer(1);
+    REQUIRE(w != NULL);
+    CHECK_OK(save(w, 1, false));
+    checkpoint_writer_destroy(w);
+    path_of(path, "step-00000001.safetensors");
+    path_of(bad, "bad.safetensors");
+    REQUIRE_OK(fs_read_file(path, &data, &bytes));
+    size_t header_end = bytes - (FLOATS + 3) * sizeof(float);
+    for (size_t i = 0; i < header_end; i++) {
+        SafeFile *f = NULL;
+        CheckpointMeta meta;
+        data[i] ^= (uint8_t)(1U << (i % 8));
+        FILE *out = fopen(bad, "wb");
+        REQUIRE(out != NULL && fwrite(data, 1, bytes, out) == bytes);
+        fclose(out);
+        data[i] ^= (uint8_t)(1U << (i % 8));
+        accepted += checkpoint_open(&f, &meta, bad) == OK;
+        safetensors_close(f);
+    }
+    CHECK_INT(accepted, 0);
+    mem_free(data);
+}

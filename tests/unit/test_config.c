@@ -1,0 +1,438 @@
+/* test_config.c - the table of keys, YAML and --set, error messages, the dump, and the files that are made from the
+ * table. Runs from the root of the repository: it loads every file in configs/ and compares docs/config.md. */
+#include "base/fs.h"
+#include "base/mem.h"
+#include "tests/test.h"
+#include "trainer/config.h"
+#include "trainer/config_keys.h"
+#include <stdio.h>
+#include <string.h>
+
+static void in_scratch(char out[512], const char *name)
+{
+    snprintf(out, 512, "%s/%s", test_scratch(), name);
+}
+
+/* Loads text as the file t.yaml, with up to one --set (NULL: none). */
+static Status load_text(Config **out, const char *text, const char *set)
+{
+    char path[512];
+    in_scratch(path, "t.yaml");
+    CHECK_OK(fs_write_atomic(path, text, strlen(text)));
+    return config_load(out, path, &set, set ? 1 : 0);
+}
+
+/* Demands that text is refused with a sentence that holds part. */
+static void check_refused(const char *text, const char *part)
+{
+    Config *c = NULL;
+    Status status = load_text(&c, text, NULL);
+    CHECK_STATUS(status, ERR_USAGE);
+    CHECK(c == NULL);
+    if (status != OK) CHECK_CONTAINS(status_message(), part);
+    config_destroy(c);
+}
+
+static void check_set_refused(const char *set, const char *part)
+{
+    Config *c = NULL;
+    CHECK_STATUS(config_load(&c, NULL, &set, 1), ERR_USAGE);
+    CHECK(c == NULL);
+    CHECK_CONTAINS(status_message(), part);
+    config_destroy(c);
+}
+
+/* ---- the table ---- */
+
+TEST(rows_are_complete)
+{
+    for (int i = 0; i < config_key_count; i++) {
+        const ConfigKey *k = &config_keys[i];
+        CHECK(config_find_key(k->key) == i); /* no key twice */
+        CHECK(k->help && strlen(k->help) > 8);
+        CHECK(k->help[strlen(k->help) - 1] != '.');
+        CHECK(strchr(k->help, '|') == NULL); /* would break the table in docs/config.md */
+        bool math = k->flags & KEY_MATH, runtime = k->flags & KEY_RUNTIME;
+        CHECK(math != runtime);
+        CHECK((k->type == KEY_ENUM) == (k->names != NULL));
+        if (k->type == KEY_INT || k->type == KEY_DOUBLE || k->type == KEY_LIST) CHECK(k->min < k->max);
+        const char *dot = strchr(k->key, '.');
+        CHECK(dot != NULL && strchr(dot + 1, '.') == NULL);
+    }
+}
+
+TEST(sections_are_contiguous)
+{
+    for (int i = 0; i < config_key_count; i++) {
+        size_t n = (size_t)(strchr(config_keys[i].key, '.') - config_keys[i].key) + 1;
+        bool left = false; /* the section has ended */
+        for (int j = i + 1; j < config_key_count; j++) {
+            bool same = strncmp(config_keys[i].key, config_keys[j].key, n) == 0;
+            CHECK(!(same && left));
+            if (!same) left = true;
+        }
+    }
+}
+
+/* A default outside its range, or not of its type, fails here by name. */
+TEST(defaults_are_in_range)
+{
+    Config *c = mem_calloc(1, sizeof *c);
+    REQUIRE(c != NULL);
+    for (int i = 0; i < config_key_count; i++)
+        CHECK_OK(config_set_text(c, &config_keys[i], config_keys[i].fallback, "default: "));
+    config_destroy(c);
+    CHECK_OK(config_load(&c, NULL, NULL, 0));
+    config_destroy(c);
+}
+
+static void check_name(const char *key, int value, const char *name)
+{
+    int index = config_find_key(key);
+    REQUIRE(index >= 0);
+    CHECK_STR(config_keys[index].names[value], name);
+}
+
+TEST(names_are_in_the_order_of_the_enums)
+{
+    check_name("model.bn", CONFIG_BN_FROZEN, "frozen");
+    check_name("model.stem", CONFIG_STEM_CIFAR, "cifar");
+    check_name("data.format", CONFIG_FORMAT_IMAGEFOLDER, "imagefolder");
+    check_name("data.format", CONFIG_FORMAT_IDX, "idx");
+    check_name("data.format", CONFIG_FORMAT_SYNTHETIC, "synthetic");
+    check_name("data.augment", CONFIG_AUGMENT_IMAGENET, "imagenet");
+    check_name("data.augment", CONFIG_AUGMENT_CIFAR, "cifar");
+    check_name("train.batch_mode", CONFIG_BATCH_PER_RANK, "per_rank");
+    check_name("train.batch_mode", CONFIG_BATCH_GLOBAL, "global");
+    check_name("train.precision", CONFIG_PRECISION_FP32, "fp32");
+    check_name("optimizer.name", CONFIG_OPTIMIZER_ADAM, "adam");
+    check_name("optimizer.name", CONFIG_OPTIMIZER_ADAMW, "adamw");
+    check_name("optimizer.lr_scaling", CONFIG_LR_LINEAR, "linear");
+    check_name("optimizer.lr_scaling", CONFIG_LR_SQRT, "sqrt");
+    check_name("optimizer.lr_scaling", CONFIG_LR_WORLD_SIZE, "world_size");
+    check_name("schedule.name", CONFIG_SCHEDULE_STEP, "step");
+    check_name("schedule.name", CONFIG_SCHEDULE_POLY, "poly");
+    check_name("schedule.name", CONFIG_SCHEDULE_CONSTANT, "constant");
+    check_name("device.backend", CONFIG_BACKEND_CPU, "cpu");
+}
+
+/* ---- reading ---- */
+
+TEST(every_type_is_read)
+{
+    Config *c = NULL;
+    REQUIRE_OK(load_text(&c,
+                         "# a comment\n"
+                         "model: {name: resnet20, zero_init_last_gamma: yes}\n"
+                         "data:\n  train: \"a b\"\n  std: 0.5\n  mean: [0.1, .2, 3e-1]\n  val: ~\n"
+                         "train.epochs: 1.5\n"
+                         "optimizer:\n  name: adam\n"
+                         "log:\n"
+                         "schedule:\n  milestones: []\n",
+                         "train.seed=9007199254740991"));
+    CHECK_STR(c->model.name, "resnet20");
+    CHECK(c->model.zero_init_last_gamma);
+    CHECK_STR(c->data.train, "a b");
+    CHECK_STR(c->data.val, "");
+    CHECK_INT(c->data.std.count, 1);
+    CHECK_NEAR(c->data.std.values[0], 0.5, 0);
+    CHECK_INT(c->data.mean.count, 3);
+    CHECK_NEAR(c->data.mean.values[2], 0.3, 0);
+    CHECK_NEAR(c->train.epochs, 1.5, 0);
+    CHECK_INT(c->train.seed, 9007199254740991);
+    CHECK_INT(c->optimizer.name, CONFIG_OPTIMIZER_ADAM);
+    CHECK_INT(c->schedule.milestones.count, 0);
+    CHECK_INT(c->log.every, 1);
+    CHECK_STR(c->run.dir, "runs/t");
+    config_destroy(c);
+}
+
+TEST(empty_files_are_all_defaults)
+{
+    static const char *const texts[] = { "", "# nothing\n", "---\n", "{}\n", "train:\n" };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        Config *c = NULL;
+        REQUIRE_OK(load_text(&c, texts[i], NULL));
+        CHECK_STR(c->model.name, "resnet50");
+        CHECK_NEAR(c->train.epochs, 90, 0);
+        config_destroy(c);
+    }
+}
+
+TEST(set_takes_every_form)
+{
+    static const char *const sets[] = { "optimizer.betas=[0.8, 0.95]",
+                                        "data.mean=0.1,0.2,0.3",
+                                        "data.train=/x=y/z, [1]",
+                                        "log.every=2",
+                                        "log.every=3",
+                                        "run.dir=here" };
+    Config *c = NULL;
+    REQUIRE_OK(config_load(&c, NULL, sets, 6));
+    CHECK_NEAR(c->optimizer.betas.values[1], 0.95, 0);
+    CHECK_INT(c->data.mean.count, 3);
+    CHECK_STR(c->data.train, "/x=y/z, [1]");
+    CHECK_INT(c->log.every, 3); /* the last one holds */
+    CHECK_STR(c->run.dir, "here");
+    config_destroy(c);
+}
+
+TEST(set_overrides_the_file)
+{
+    Config *c = NULL;
+    REQUIRE_OK(load_text(&c, "optimizer: {lr: 0.5}\n", "optimizer.lr=0.25"));
+    CHECK_NEAR(c->optimizer.lr, 0.25, 0);
+    config_destroy(c);
+}
+
+/* ---- refusing ---- */
+
+TEST(unknown_keys_name_line_and_nearest)
+{
+    check_refused("train:\n  epochs: 3\n  epoks: 4\n",
+                  "t.yaml:3: unknown key train.epoks (did you mean train.epochs?)");
+    check_refused("lr: 3\n", "t.yaml:1: unknown key lr (did you mean optimizer.lr?)");
+    check_refused("\noptimiser:\n  lr: 3\n", "t.yaml:2: unknown key optimiser (did you mean optimizer");
+    check_refused("zzzzzzzzzzzz: 3\n", "t.yaml:1: unknown key zzzzzzzzzzzz (convoy inspect config lists all)");
+    check_refused("train: 3\n", "t.yaml:1: train is a section");
+    check_refused("train: {epochs: {a: 3}}\n", "train.epochs takes a value, not a map");
+    check_set_refused("train.epoch=3", "--set: unknown key train.epoch (did you mean train.epochs?)");
+    check_set_refused("train.epochs", "--set train.epochs: write it as key=value");
+    check_set_refused("train=3", "--set: train is a section");
+}
+
+TEST(bad_values_name_key_value_and_range)
+{
+    check_refused("train:\n  label_smoothing: 1.5\n",
+                  "t.yaml:2: train.label_smoothing is \"1.5\"; it must be a number from 0 to below 1");
+    check_refused("train: {label_smoothing: 1}\n", "from 0 to below 1"); /* an open end is not in the range */
+    check_refused("train: {epochs: 0}\n", "a number above 0 to 1000000");
+    check_refused("train: {epochs: nan}\n", "train.epochs is \"nan\"");
+    check_refused("train: {seed: 1.5}\n", "train.seed is \"1.5\"; it must be a whole number from 0");
+    check_refused("train: {seed: 99999999999999999999}\n", "train.seed");
+    check_refused("train: {epochs: }\n", "train.epochs is empty");
+    check_refused("optimizer: {name: sdg}\n", "must be one of sgd, adam, adamw (did you mean sgd?)");
+    check_refused("optimizer: {nesterov: maybe}\n", "it must be true or false");
+    check_refused("data: {std: [0.5, 0, 1]}\n", "data.std is \"0\"; it must be a list of numbers above 0");
+    check_refused("data: {mean: [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}\n", "a list of more than 16 values");
+    check_refused("train: {epochs: [3]}\n", "train.epochs is a list; it takes one value");
+    check_set_refused("train.epochs=-1", "--set: train.epochs is \"-1\"");
+    check_set_refused("data.mean=1,,2", "data.mean is empty");
+    check_set_refused("data.train=a\nb", "data.train must be UTF-8 text without control characters");
+    check_set_refused("data.train=\xC3", "data.train must be UTF-8");
+    check_set_refused("data.train=\xED\xA0\x80", "data.train must be UTF-8");
+}
+
+TEST(bad_yaml_names_the_line)
+{
+    check_refused("train:\n  epochs: [3\n", "t.yaml:3: bad YAML");
+    check_refused("log: {every: 1}}\n", "t.yaml:1: bad YAML");
+    check_refused("train:\n\tepochs: 3\n", "t.yaml:2: bad YAML");
+    check_refused("- 1\n", "t.yaml:1: a config is a map");
+    check_refused("hello\n", "t.yaml:1: a config is a map");
+    check_refused("log: {every: 1}\n---\nlog: {every: 2}\n", "t.yaml:2: a second YAML document");
+    check_refused("log: {every: &x 1}\ntrain: {seed: *x}\n", "t.yaml:2: train.seed: aliases are not supported");
+    check_refused("? [a]\n: 1\n", "a key must be plain text");
+    check_refused("data: {mean: [[1]]}\n", "a list may hold only plain values");
+    check_refused("data: {train: \"a\\0b\"}\n", "zero byte");
+    check_refused("data: {train: \xFF}\n", "bad YAML");
+}
+
+TEST(duplicates_name_both_lines)
+{
+    check_refused("log:\n  every: 1\n  every: 2\n", "t.yaml:3: log.every is given twice (first in line 2)");
+    check_refused("log:\n  every: 1\nlog.every: 2\n", "t.yaml:3: log.every is given twice (first in line 2)");
+    check_refused("train: {epochs: 1}\nlog: {every: 1}\ntrain: {seed: 1}\n",
+                  "t.yaml:3: section train is given twice (first in line 1)");
+}
+
+TEST(keys_are_checked_together)
+{
+    check_refused("model: {name: resnet51}\n",
+                  "t.yaml:1: model.name is \"resnet51\", which is no network (did you mean resnet5");
+    check_refused("model:\n  in_channels: 1\n", "data.mean has 3 values and model.in_channels is 1");
+    check_refused("data:\n  std: [1, 1]\n", "t.yaml:2: data.std has 2 values and model.in_channels is 3");
+    check_refused("optimizer: {betas: [0.9]}\n", "optimizer.betas has 1 values; it takes two");
+    check_refused("optimizer: {nesterov: true, momentum: 0}\n", "optimizer.nesterov needs optimizer.momentum");
+    check_refused("train: {batch_mode: global}\n", "train.global_batch must be given");
+    check_refused("schedule: {milestones: [3, 3]}\n", "schedule.milestones must be ascending");
+    check_refused("data: {image_size: 300}\n", "data.eval_resize is 256, smaller than data.image_size 300");
+    check_set_refused("data.std=[1,1]", "--set: data.std has 2 values");
+}
+
+TEST(files_that_cannot_be_read)
+{
+    Config *c = NULL;
+    char path[512];
+    in_scratch(path, "none.yaml");
+    CHECK_STATUS(config_load(&c, path, NULL, 0), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "none.yaml: no such config file");
+    CHECK_STATUS(config_load(&c, test_scratch(), NULL, 0), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "is a folder");
+    CHECK(c == NULL);
+}
+
+/* Every prefix of a config is read or refused, never more; under a sanitizer this walks the error paths. */
+TEST(truncated_files_do_no_harm)
+{
+    static const char text[] =
+        "model: {name: \"resnet\\x32\\x30\"}\ndata:\n  mean: [0.1, 0.2, 0.3]\n  train: 'x'\nlog: {every: 2}\n";
+    char cut[sizeof text];
+    int loaded = 0;
+    for (size_t n = 0; n < sizeof text; n++) {
+        Config *c = NULL;
+        memcpy(cut, text, n);
+        cut[n] = '\0';
+        if (load_text(&c, cut, NULL) == OK) loaded++;
+        config_destroy(c);
+    }
+    CHECK(loaded > 2 && loaded < (int)sizeof text);
+}
+
+/* Loading with the k-th allocation failing ends in ERR_MEMORY and leaks nothing (the sanitizer's part), until it
+ * succeeds. */
+TEST(out_of_memory_is_an_error)
+{
+    static const char *const sets[] = { "data.mean=[1,2,3]", "run.dir=x" };
+    for (int k = 1; k < 10000; k++) {
+        Config *c = NULL;
+        mem_fail_at(k);
+        Status status = config_load(&c, "configs/demo.yaml", sets, 2);
+        mem_fail_at(0);
+        config_destroy(c);
+        if (status == OK) {
+            CHECK(k > 10);
+            return;
+        }
+        CHECK_STATUS(status, ERR_MEMORY);
+    }
+    CHECK(!"loading never succeeded");
+}
+
+/* ---- writing ---- */
+
+TEST(dump_loads_back_equal)
+{
+    static const char *const sets[] = { "data.train=\xC3\xA9 \"q\" \\ # :",
+                                        "optimizer.lr=0.1234567890123456789",
+                                        "optimizer.eps=1e-300",
+                                        "schedule.milestones=[]",
+                                        "train.seed=9007199254740991",
+                                        "optimizer.betas=0.5,0.75",
+                                        "model.bn=frozen",
+                                        "run.dir=r" };
+    Config *a = NULL, *b = NULL;
+    StrBuf first = { 0 }, second = { 0 };
+    REQUIRE_OK(config_load(&a, NULL, sets, 8));
+    REQUIRE_OK(config_dump_yaml(a, &first));
+    REQUIRE_OK(load_text(&b, first.text, NULL));
+    REQUIRE_OK(config_dump_yaml(b, &second));
+    CHECK_STR(second.text, first.text);
+    CHECK_STR(b->data.train, a->data.train);
+    CHECK(b->optimizer.lr == a->optimizer.lr && b->optimizer.eps == a->optimizer.eps);
+    CHECK_INT(config_math_hash(a), config_math_hash(b));
+    for (int i = 0; i < config_key_count; i++) { /* every key is in the dump */
+        char line[64];
+        snprintf(line, sizeof line, "  %s: ", strchr(config_keys[i].key, '.') + 1);
+        CHECK_CONTAINS(first.text, line);
+    }
+    str_free(&first);
+    str_free(&second);
+    config_destroy(a);
+    config_destroy(b);
+}
+
+TEST(hash_sees_math_keys_only)
+{
+    Config *c = NULL;
+    REQUIRE_OK(config_load(&c, NULL, NULL, 0));
+    uint32_t before = config_math_hash(c);
+    c->log.every = 7;
+    c->data.threads = 3;
+    CHECK_INT(config_math_hash(c), before);
+    c->train.seed = 2;
+    CHECK(config_math_hash(c) != before);
+    config_destroy(c);
+}
+
+TEST(differences_are_named)
+{
+    Config *c = NULL;
+    StrBuf text = { 0 };
+    REQUIRE_OK(config_load(&c, NULL, NULL, 0));
+    /* A key of another version of Convoy is passed over: the checkpoint is still good. */
+    CHECK_OK(config_math_difference(
+        c, "optimizer:\n  lr: 0.2\n  new_key: 1\nlog: {every: 9}\nnew: {a: [1], b: {c: 1}}\n", &text));
+    CHECK_STR(text.text ? text.text : "", "optimizer.lr was 0.2 and is 0.1");
+    str_clear(&text);
+    CHECK_OK(config_math_difference(c, "train: {seed: 5}\nmodel: {name: mlp}\n", &text));
+    CHECK_STR(text.text ? text.text : "", "model.name was \"mlp\" and is \"resnet50\"; train.seed was 5 and is 1");
+    str_clear(&text);
+    CHECK_OK(config_math_difference(c, "", &text));
+    CHECK_INT(text.length, 0);
+    CHECK_STATUS(config_math_difference(c, "train: [", &text), ERR_USAGE);
+    str_free(&text);
+    config_destroy(c);
+}
+
+TEST(help_prints_every_key)
+{
+    StrBuf text = { 0 };
+    REQUIRE_OK(config_print_help(&text));
+    for (int i = 0; i < config_key_count; i++) {
+        char line[128];
+        snprintf(line, sizeof line, "\n%s = ", config_keys[i].key);
+        CHECK_CONTAINS(text.text, line);
+    }
+    size_t longest = 0;
+    for (const char *p = text.text, *end; (end = strchr(p, '\n')); p = end + 1)
+        if ((size_t)(end - p) > longest) longest = (size_t)(end - p);
+    CHECK(longest <= 120);
+    str_free(&text);
+}
+
+/* ---- files in the tree ---- */
+
+TEST(docs_page_is_current)
+{
+    StrBuf want = { 0 };
+    uint8_t *got = NULL;
+    size_t bytes = 0;
+    REQUIRE_OK(config_write_markdown(&want));
+    REQUIRE_OK(fs_read_file("docs/config.md", &got, &bytes));
+    /* Out of date: ./convoy inspect config --markdown > docs/config.md */
+    CHECK(bytes == want.length && memcmp(got, want.text, bytes) == 0);
+    mem_free(got);
+    str_free(&want);
+}
+
+static void check_config_file(const char *name)
+{
+    char path[256], run_dir[256];
+    Config *c = NULL, *again = NULL;
+    StrBuf dump = { 0 };
+    snprintf(path, sizeof path, "configs/%s", name);
+    REQUIRE_OK(config_load(&c, path, NULL, 0));
+    snprintf(run_dir, sizeof run_dir, "runs/%.*s", (int)(strlen(name) - strlen(".yaml")), name);
+    CHECK_STR(c->run.dir, run_dir);
+    REQUIRE_OK(config_dump_yaml(c, &dump));
+    REQUIRE_OK(load_text(&again, dump.text, NULL));
+    CHECK_INT(config_math_hash(again), config_math_hash(c));
+    str_free(&dump);
+    config_destroy(c);
+    config_destroy(again);
+}
+
+TEST(all_configs_load)
+{
+    char **names = NULL;
+    int64_t count = 0, yaml = 0;
+    REQUIRE_OK(fs_list("configs", &names, &count));
+    for (int64_t i = 0; i < count; i++) {
+        if (!str_ends_with_nocase(names[i], ".yaml")) continue;
+        yaml++;
+        check_config_file(names[i]);
+    }
+    CHECK(yaml >= 5);
+    mem_free(names);
+}

@@ -1,0 +1,168 @@
+/* Files and folders: whole reads, atomic writes, links, listings, and errors that name the path. */
+#include "base/fs.h"
+#include "base/mem.h"
+#include "tests/test.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A path in the scratch folder; four may be in use at a time. */
+static const char *in_scratch(const char *name)
+{
+    static char paths[4][1200];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", test_scratch(), name);
+    return path;
+}
+
+static void check_content(const char *path, const char *want)
+{
+    uint8_t *data;
+    size_t bytes;
+    REQUIRE_OK(fs_read_file(path, &data, &bytes));
+    CHECK_INT(bytes, strlen(want));
+    CHECK_STR((const char *)data, want);
+    mem_free(data);
+}
+
+TEST(written_files_read_back)
+{
+    const char *path = in_scratch("file");
+    CHECK(!fs_exists(path));
+    CHECK_OK(fs_write_atomic(path, "one", 3));
+    check_content(path, "one");
+    CHECK_OK(fs_write_atomic(path, "", 0));
+    check_content(path, "");
+    CHECK(fs_exists(path) && !fs_is_dir(path));
+}
+
+TEST(large_and_unsized_files)
+{
+    const size_t n = 3000001;
+    uint8_t *data = mem_alloc(n), *back;
+    size_t bytes;
+    REQUIRE(data);
+    for (size_t i = 0; i < n; i++) data[i] = (uint8_t)(i * 31 >> 3);
+    CHECK_OK(fs_write_atomic(in_scratch("large"), data, n));
+    REQUIRE_OK(fs_read_file(in_scratch("large"), &back, &bytes));
+    CHECK(bytes == n && memcmp(data, back, n) == 0 && back[n] == 0);
+    mem_free(back);
+    mem_free(data);
+    REQUIRE_OK(fs_read_file("/proc/self/maps", &back, &bytes)); /* says 0 bytes, holds several thousand */
+    CHECK(bytes > 1000 && strlen((const char *)back) == bytes);
+    mem_free(back);
+}
+
+/* A file size limit stands in for a full disk: write() takes the first part and then fails. */
+static void check_too_large(const char *path)
+{
+    static const char data[5000] = "new";
+    struct rlimit before, tight;
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    tight = before;
+    tight.rlim_cur = 1000;
+    signal(SIGXFSZ, SIG_IGN);
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &tight) == 0);
+    Status status = fs_write_atomic(path, data, sizeof data);
+    setrlimit(RLIMIT_FSIZE, &before);
+    CHECK_STATUS(status, ERR_IO);
+    CHECK_CONTAINS(status_message(), "file: cannot write: File too large");
+}
+
+TEST(failed_write_leaves_the_old_file)
+{
+    const char *path = in_scratch("folder/file");
+    REQUIRE_OK(fs_make_dirs(in_scratch("folder")));
+    CHECK_OK(fs_write_atomic(path, "old", 3));
+    check_too_large(path);
+    mem_fail_at(1);
+    CHECK_STATUS(fs_write_atomic(path, "new", 3), ERR_MEMORY);
+    CHECK_OK(fs_make_dirs(in_scratch("taken")));
+    CHECK_STATUS(fs_write_atomic(in_scratch("taken"), "new", 3), ERR_IO); /* rename() onto a folder fails */
+    CHECK_CONTAINS(status_message(), "taken: cannot replace");
+    check_content(path, "old");
+    char **names;
+    int64_t count;
+    static const char *const folders[] = { "folder", "" };
+    for (int i = 0; i < 2; i++) { /* no temporary file is left: there are file, and folder and taken */
+        REQUIRE_OK(fs_list(in_scratch(folders[i]), &names, &count));
+        CHECK_INT(count, i + 1);
+        mem_free(names);
+    }
+}
+
+TEST(errors_name_the_path)
+{
+    uint8_t *data = NULL;
+    size_t bytes;
+    char **names = NULL;
+    int64_t count;
+    CHECK_STATUS(fs_read_file(in_scratch("none"), &data, &bytes), ERR_DATA);
+    CHECK_CONTAINS(status_message(), in_scratch("none: cannot open: No such file"));
+    CHECK_STATUS(fs_read_file(test_scratch(), &data, &bytes), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "Is a directory");
+    CHECK_STATUS(fs_list(in_scratch("none"), &names, &count), ERR_DATA);
+    CHECK_CONTAINS(status_message(), in_scratch("none"));
+    CHECK_STATUS(fs_write_atomic(in_scratch("none/file"), "x", 1), ERR_IO);
+    CHECK_CONTAINS(status_message(), in_scratch("none/file"));
+    CHECK_STATUS(fs_sync_dir(in_scratch("none")), ERR_IO);
+    CHECK(data == NULL && names == NULL);
+}
+
+TEST(folders_are_made_with_their_parents)
+{
+    CHECK_OK(fs_make_dirs(in_scratch("a/b//c/")));
+    CHECK(fs_is_dir(in_scratch("a/b/c")));
+    CHECK_OK(fs_make_dirs(in_scratch("a/b/c")));
+    CHECK_OK(fs_write_atomic(in_scratch("plain"), "x", 1));
+    CHECK_STATUS(fs_make_dirs(in_scratch("plain/inside")), ERR_IO);
+    CHECK_CONTAINS(status_message(), "plain");
+}
+
+TEST(symlinks_are_replaced)
+{
+    char target[100] = "";
+    const char *link_path = in_scratch("latest");
+    CHECK_OK(fs_replace_symlink("step-1", link_path));
+    CHECK_OK(fs_replace_symlink("step-2", link_path));
+    ssize_t n = readlink(link_path, target, sizeof target - 1);
+    CHECK(n > 0);
+    CHECK_STR(target, "step-2");
+    CHECK(!fs_exists(link_path)); /* follows the link, which leads nowhere yet */
+    CHECK_OK(fs_make_dirs(in_scratch("step-2")));
+    CHECK(fs_is_dir(link_path));
+}
+
+TEST(listings_are_sorted)
+{
+    static const char *const made[] = { "b", "a10", ".hidden", "a9", "B" }, *const want[] = { ".hidden", "B", "a10",
+                                                                                              "a9", "b" };
+    char **names;
+    int64_t count;
+    REQUIRE_OK(fs_list(test_scratch(), &names, &count));
+    CHECK_INT(count, 0);
+    mem_free(names);
+    for (int i = 0; i < 5; i++) CHECK_OK(fs_write_atomic(in_scratch(made[i]), "", 0));
+    REQUIRE_OK(fs_list(test_scratch(), &names, &count));
+    CHECK_INT(count, 5);
+    for (int i = 0; i < 5 && i < count; i++) CHECK_STR(names[i], want[i]);
+    mem_free(names);
+}
+
+TEST(join)
+{
+    static const char *const rows[][3] = {
+        { "a", "b", "a/b" }, { "a/", "b", "a/b" }, { "", "b", "b" }, { "/", "b", "/b" }
+    };
+    for (int i = 0; i < 4; i++) {
+        char *path = fs_join(rows[i][0], rows[i][1]);
+        CHECK_STR(path, rows[i][2]);
+        mem_free(path);
+    }
+    mem_fail_at(1);
+    CHECK(fs_join("a", "b") == NULL);
+}

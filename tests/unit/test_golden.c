@@ -1,0 +1,122 @@
+/* test_golden.c - whole networks against PyTorch: files made by scripts/make_golden.py hold float64 results for weights of a formula. */
+#include "base/mem.h"
+#include "tests/tools/network.h"
+#include "tests/test.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PICKS       48
+#define LINE_VALUES 4096
+
+/* Reads "name v v v ..." from a golden file; returns how many values, 0 if the line is not there. */
+static int golden(const char *file, const char *name, double values[LINE_VALUES])
+{
+    char path[256], *line = NULL;
+    size_t capacity = 0, n = strlen(name);
+    int count = 0;
+    snprintf(path, sizeof path, "tests/golden/%s.txt", file);
+    FILE *f = fopen(path, "r");
+    if (!f) return 0;
+    while (count == 0 && getline(&line, &capacity, f) > 0) {
+        if (strncmp(line, name, n) != 0 || line[n] != ' ') continue;
+        char *at = line + n, *end;
+        for (double v = strtod(at, &end); end != at && count < LINE_VALUES; v = strtod(at, &end)) {
+            values[count++] = v;
+            at = end;
+        }
+    }
+    free(line); /* getline's own memory */
+    fclose(f);
+    return count;
+}
+
+static ModelOptions options(const char *file, bool training, double width)
+{
+    double shape[LINE_VALUES];
+    CHECK_INT(golden(file, "shape", shape), 5);
+    ModelOptions o = { .width = width };
+    o.graph = (GraphOptions) { .batch = (int64_t)shape[0], .channels = (int64_t)shape[1], .height = (int64_t)shape[2],
+        .width = (int64_t)shape[3], .classes = (int64_t)shape[4], .training = training,
+        .mean = { 0.485f, 0.456f, 0.406f }, .std = { 0.229f, 0.224f, 0.225f } };
+    return o;
+}
+
+static void check_logits(const char *file, const char *model, double width)
+{
+    static double want[LINE_VALUES];
+    double *got = NULL, worst = 0, largest = 0;
+    int64_t count = 0;
+    Network n;
+    ModelOptions o = options(file, false, width);
+    REQUIRE_OK(network_open(&n, NETWORK_CPU, model, &o));
+    REQUIRE_OK(network_fill(&n));
+    REQUIRE_OK(network_run(&n, 1, NULL));
+    REQUIRE_OK(network_read(&n, graph_logits(program_graph(n.program)), &got, &count));
+    REQUIRE(golden(file, "logits", want) == count);
+    for (int64_t i = 0; i < count; i++) {
+        worst = fmax(worst, fabs(got[i] - want[i]));
+        largest = fmax(largest, fabs(want[i]));
+    }
+    CHECK_NEAR(worst, 0, 1e-4 * largest);
+    CHECK(largest > 0.1);
+    mem_free(got);
+    network_close(&n);
+}
+
+TEST(logits_of_resnet18_are_torchvisions) { check_logits("resnet18", "resnet18", 1); }
+TEST(logits_of_resnet50_are_torchvisions) { check_logits("resnet50", "resnet50", 1); }
+TEST(logits_of_narrow_resnet18) { check_logits("resnet18_narrow", "resnet18", 0.125); }
+TEST(logits_of_resnet20) { check_logits("resnet20", "resnet20", 1); }
+
+/* Our error on the stored elements against float32 PyTorch's on the whole tensor: at most twice, with a floor of a few roundings. */
+static void check_gradient(const char *file, const Network *n, const GraphTensor *t)
+{
+    double want[LINE_VALUES], *got = NULL, error = 0, size = 0, norm = 0, projection = 0;
+    char name[200];
+    int64_t count = 0;
+    snprintf(name, sizeof name, "grad.%s", t->name);
+    REQUIRE(golden(file, name, want) == 3 + PICKS);
+    REQUIRE_OK(network_read(n, t->grad, &got, &count));
+    for (int i = 0; i < PICKS; i++) {
+        double w = want[3 + i], d = got[((int64_t)i * 7919 + 13) % count] - w;
+        error += d * d;
+        size += w * w;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        norm += got[i] * got[i];
+        projection += got[i] * (2 * network_uniform(network_stream(t->name) + 1, (uint32_t)i) - 1);
+    }
+    double bound = 2 * want[0] + 4e-7;
+    if (!test_check(sqrt(error / size) <= bound, __FILE__, __LINE__, t->name)) {
+        printf("    relative error %.3g, float32 PyTorch %.3g\n", sqrt(error / size), want[0]);
+    }
+    CHECK_NEAR(sqrt(norm), want[1], bound * want[1]);
+    CHECK_NEAR(projection, want[2], 3 * bound * want[1]); /* the direction's elements are of size 1/sqrt(3) */
+    mem_free(got);
+}
+
+static void check_training(const char *file, const char *model, double width)
+{
+    double want[LINE_VALUES], loss = 0;
+    Network n;
+    ModelOptions o = options(file, true, width);
+    REQUIRE_OK(network_open(&n, NETWORK_CPU, model, &o));
+    REQUIRE_OK(network_fill(&n));
+    REQUIRE_OK(network_run(&n, 1.0f / (float)o.graph.batch, &loss));
+    REQUIRE(golden(file, "loss", want) == 2);
+    CHECK_NEAR(loss / (double)o.graph.batch, want[0], 2 * want[1] + 1e-6 * want[0]);
+    const Graph *g = program_graph(n.program);
+    int checked = 0;
+    for (TensorId id = 0; id < graph_tensor_count(g); id++) {
+        if (graph_tensor(g, id)->role != ROLE_PARAM) continue;
+        check_gradient(file, &n, graph_tensor(g, id));
+        checked++;
+    }
+    CHECK(checked >= 59);
+    network_close(&n);
+}
+
+TEST(gradients_of_narrow_resnet18) { check_training("resnet18_narrow", "resnet18", 0.125); }
+TEST(gradients_of_resnet20) { check_training("resnet20", "resnet20", 1); }

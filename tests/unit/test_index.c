@@ -1,0 +1,153 @@
+/* ImageFolder scanning: torchvision's order and extensions, symlinks, and errors that name the folder. */
+#include "base/mem.h"
+#include "data/data.h"
+#include "tests/test.h"
+#include "tests/tools/data_tree.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static Dataset *open_tree(const char *path)
+{
+    Dataset *d = NULL;
+    DatasetOptions o = { .path = path, .format = DATA_AUTO, .role = DATA_TRAIN };
+    CHECK_STATUS(dataset_open(&d, &o), OK);
+    return d;
+}
+
+static void check_sample(const Dataset *d, int64_t id, const char *ending, int label)
+{
+    char text[2048];
+    dataset_describe_sample(d, id, text, sizeof text);
+    size_t length = strlen(text), tail = strlen(ending);
+    CHECK_STR(length >= tail ? text + length - tail : text, ending);
+    CHECK_INT(dataset_label(d, id), label);
+}
+
+static const char *open_error(const char *path, DataFormat format, Status want)
+{
+    Dataset *d = NULL;
+    DatasetOptions o = { .path = path, .format = format, .role = DATA_TRAIN };
+    CHECK_STATUS(dataset_open(&d, &o), want);
+    CHECK(d == NULL);
+    dataset_close(d);
+    return status_message();
+}
+
+TEST(order_is_that_of_torchvision)
+{
+    const char *root = test_scratch();
+    const char *const files[] = { "b/z.jpg",       "b/a.JPEG",         "b/sub/0.png",      "b/sub-x/1.Jpg",
+                                  "a/.hidden.jpg", "a/B.jpg",          "a/a.jpg",          "a/note.txt",
+                                  "a/x.webp",      "C/deep/er/q.jpeg", "b/sub/deep/2.png", "ignored.jpg" };
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) tree_write(root, files[i], "x", 1);
+    Dataset *d = open_tree(root);
+    REQUIRE(d != NULL);
+    CHECK_INT(dataset_classes(d), 3);
+    CHECK_STR(dataset_class_name(d, 0), "C");
+    CHECK_STR(dataset_class_name(d, 1), "a");
+    CHECK_STR(dataset_class_name(d, 2), "b");
+    CHECK_STR(dataset_format_name(d), "imagefolder");
+    CHECK_INT(dataset_images(d), 9);
+    CHECK_INT(dataset_class_images(d, 1), 3);
+    check_sample(d, 0, "/C/deep/er/q.jpeg", 0);
+    check_sample(d, 1, "/a/.hidden.jpg", 1);
+    check_sample(d, 2, "/a/B.jpg", 1);
+    check_sample(d, 3, "/a/a.jpg", 1);
+    check_sample(d, 4, "/b/a.JPEG", 2);
+    check_sample(d, 5, "/b/z.jpg", 2);
+    check_sample(d, 6, "/b/sub/0.png", 2);
+    check_sample(d, 7, "/b/sub-x/1.Jpg", 2); /* '-' sorts before '/' in the whole path */
+    check_sample(d, 8, "/b/sub/deep/2.png", 2);
+    dataset_close(d);
+}
+
+TEST(symlinks_are_followed)
+{
+    char root[1024], link[1100];
+    snprintf(root, sizeof root, "%s/tree", test_scratch());
+    tree_write(root, "real/0.jpg", "x", 1);
+    tree_write(test_scratch(), "elsewhere/1.jpg", "x", 1);
+    tree_write(test_scratch(), "elsewhere/2.jpg", "x", 1);
+    snprintf(link, sizeof link, "%s/alias", root);
+    REQUIRE(symlink("../elsewhere", link) == 0);
+    snprintf(link, sizeof link, "%s/real/inner", root);
+    REQUIRE(symlink("../../elsewhere", link) == 0);
+    snprintf(link, sizeof link, "%s/real/file.jpg", root);
+    REQUIRE(symlink("../../elsewhere/1.jpg", link) == 0);
+    Dataset *d = open_tree(root);
+    REQUIRE(d != NULL);
+    CHECK_INT(dataset_classes(d), 2);
+    CHECK_INT(dataset_class_images(d, 0), 2);
+    CHECK_INT(dataset_class_images(d, 1), 4);
+    check_sample(d, 3, "/real/file.jpg", 1);
+    check_sample(d, 5, "/real/inner/2.jpg", 1);
+    dataset_close(d);
+}
+
+TEST(symlink_loop_is_an_error)
+{
+    char link[1100];
+    tree_write(test_scratch(), "c/0.jpg", "x", 1);
+    snprintf(link, sizeof link, "%s/c/loop", test_scratch());
+    REQUIRE(symlink(".", link) == 0);
+    CHECK_CONTAINS(open_error(test_scratch(), DATA_IMAGEFOLDER, ERR_DATA), "/c/loop/loop");
+}
+
+TEST(errors_name_the_folder)
+{
+    char path[1100];
+    snprintf(path, sizeof path, "%s/none", test_scratch());
+    CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA), "/none: no such folder");
+    tree_write(test_scratch(), "file", "x", 1);
+    snprintf(path, sizeof path, "%s/file", test_scratch());
+    CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA), "/file: no such folder");
+    snprintf(path, sizeof path, "%s/flat", test_scratch());
+    tree_write(path, "0.jpg", "x", 1);
+    CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA), "/flat: no class folders");
+    snprintf(path, sizeof path, "%s/tree", test_scratch());
+    tree_write(path, "full/0.jpg", "x", 1);
+    tree_write(path, "empty/readme.txt", "x", 1);
+    CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA), "/tree/empty: class folder without");
+    CHECK_CONTAINS(open_error("", DATA_AUTO, ERR_USAGE), "no data folder");
+    CHECK_CONTAINS(open_error(NULL, DATA_IMAGEFOLDER, ERR_USAGE), "no data folder");
+}
+
+TEST(many_samples_find_their_labels)
+{
+    char path[64];
+    for (int i = 0; i < 600; i++) {
+        snprintf(path, sizeof path, "k%02d/%03d.png", i % 17, i);
+        tree_write(test_scratch(), path, "x", 1);
+    }
+    Dataset *d = open_tree(test_scratch());
+    REQUIRE(d != NULL);
+    CHECK_INT(dataset_images(d), 600);
+    int64_t id = 0;
+    for (int c = 0; c < dataset_classes(d); c++)
+        for (int64_t i = 0; i < dataset_class_images(d, c); i++) CHECK_INT(dataset_label(d, id++), c);
+    CHECK_INT(id, 600);
+    dataset_close(d);
+}
+
+TEST(synthetic_needs_no_folder)
+{
+    Dataset *d = NULL;
+    DatasetOptions o = { .format = DATA_SYNTHETIC, .synthetic_images = 10, .synthetic_classes = 4 };
+    REQUIRE_OK(dataset_open(&d, &o));
+    int64_t total = 0;
+    for (int c = 0; c < 4; c++) total += dataset_class_images(d, c);
+    CHECK_INT(total, 10);
+    CHECK_INT(dataset_class_images(d, 1), 3);
+    CHECK_INT(dataset_class_images(d, 2), 2);
+    CHECK_INT(dataset_label(d, 7), 3);
+    CHECK_STR(dataset_class_name(d, 3), "3");
+    uint8_t *a = NULL;
+    int width = 0, height = 0;
+    CHECK_OK(dataset_decode(d, 7, 3, &a, &width, &height));
+    CHECK(a && width > 0 && height > 0);
+    mem_free(a);
+    dataset_close(d);
+    o.synthetic_classes = 0;
+    CHECK_STATUS(dataset_open(&d, &o), ERR_USAGE);
+}

@@ -1,0 +1,284 @@
+/* The CPU backend's memory: layouts, views, export and import, and a convolution's weights shared by two batch
+ * sizes. */
+#include "kernels/cpu/cpu.h"
+#include "tests/test.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static Backend *backend;
+static CpuBackend *cpu;
+
+static void start(void)
+{
+    REQUIRE_OK(backend_cpu_create(&backend, 2));
+    cpu = (CpuBackend *)backend;
+}
+
+static TensorDesc f32x4(int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    return tensor_desc(DTYPE_F32, 4, (int64_t[]){ a, b, c, d });
+}
+
+/* Whole numbers, so that sums are exact in any order; none of them zero, so that padding shows. */
+static float *numbers(const TensorDesc *d, int start_at)
+{
+    int64_t n = tensor_elements(d);
+    void *p;
+    if (backend->v->alloc(backend, (size_t)n * sizeof(float), &p) != OK) abort();
+    for (int64_t i = 0; i < n; i++) ((float *)p)[i] = (float)((i * 7 + start_at) % 5 - 7);
+    return p;
+}
+
+static void fill(OpTensor *t, int start_at)
+{
+    float *host = numbers(&t->desc, start_at);
+    REQUIRE_OK(backend->v->alloc(backend, t->bytes, &t->data));
+    memset(t->data, 0xff, t->bytes);
+    CHECK_OK(backend->v->import_tensor(backend, t, host));
+    backend->v->free(backend, host);
+}
+
+static void run(OpInstance *op)
+{
+    Stream *stream;
+    REQUIRE_OK(backend->v->stream_create(backend, &stream));
+    if (op->workspace_bytes) REQUIRE_OK(backend->v->alloc(backend, op->workspace_bytes, &op->workspace));
+    CHECK_OK(backend->v->ops[op->kind]->bind(op));
+    CHECK_OK(backend->v->ops[op->kind]->run(op, stream));
+    CHECK_OK(backend->v->stream_wait(backend, stream));
+    backend->v->stream_destroy(backend, stream);
+}
+
+/* import, export and import again must give the same bits, padding included. */
+static void check_round_trip(OpTensor *t)
+{
+    size_t plain = tensor_plain_bytes(&t->desc);
+    void *again, *out;
+    fill(t, 0);
+    float *host = numbers(&t->desc, 0);
+    REQUIRE_OK(backend->v->alloc(backend, plain, &out));
+    REQUIRE_OK(backend->v->alloc(backend, t->bytes, &again));
+    CHECK_OK(backend->v->export_tensor(backend, t, out));
+    CHECK(memcmp(out, host, plain) == 0);
+    OpTensor copy = *t;
+    copy.data = again;
+    CHECK_OK(backend->v->import_tensor(backend, &copy, out));
+    CHECK(memcmp(again, t->data, t->bytes) == 0);
+    const float *stored = t->data;
+    int64_t zeros = 0;
+    for (size_t i = 0; i < t->bytes / sizeof(float); i++) zeros += stored[i] == 0.0F;
+    CHECK_INT(zeros, (t->bytes - plain) / sizeof(float));
+    backend->v->free(backend, host);
+    backend->v->free(backend, out);
+    backend->v->free(backend, again);
+    backend->v->free(backend, t->data);
+}
+
+static void prepare_conv(OpInstance *op, const Conv2dAttr *attr, TensorDesc x, TensorDesc w)
+{
+    *op = (OpInstance){ .kind = OP_CONV2D, .backend = backend, .attr = attr };
+    op->in[CONV_IN_X].desc = x;
+    op->in[CONV_IN_W].desc = w;
+    REQUIRE_OK(
+        op_def(OP_CONV2D)->infer(attr, (const TensorDesc *[]){ &x, &w }, (bool[]){ true }, &op->out[CONV_OUT_Y].desc));
+    REQUIRE_OK(op_prepare(op));
+}
+
+TEST(activations_are_blocked_from_one_block_on)
+{
+    start();
+    TensorDesc images = f32x4(2, 3, 5, 7), odd = f32x4(2, cpu->block + 4, 5, 7),
+               flat = tensor_desc(DTYPE_F32, 2, (int64_t[]){ 4, 64 });
+    size_t bytes;
+    CHECK(cpu_activation_layout(cpu, &images, &bytes) == NULL);
+    CHECK_INT(bytes, 2 * 3 * 5 * 7 * 4);
+    CHECK(cpu_activation_layout(cpu, &flat, &bytes) == NULL);
+    const Layout *layout = cpu_activation_layout(cpu, &odd, &bytes);
+    CHECK(layout != NULL);
+    CHECK_INT(bytes, 2 * 2 * cpu->block * 5 * 7 * 4);
+    CHECK(cpu_activation_layout(cpu, &odd, &bytes) == layout);
+    OpTensor t = { .desc = odd };
+    cpu_decide_activation(cpu, &t);
+    CpuView v = cpu_view(&t);
+    CHECK_INT(v.b, cpu->block);
+    CHECK_INT(v.cb, 2);
+    CHECK_INT(v.c, cpu->block + 4);
+    CHECK_INT(v.hw, 35);
+    OpTensor plain = { .desc = odd };
+    cpu_decide_plain(&plain);
+    CHECK(plain.layout == NULL);
+    CHECK_INT(cpu_view(&plain).b, 1);
+    CHECK_INT(cpu_view(&plain).cb, cpu->block + 4);
+    backend_destroy(backend);
+}
+
+TEST(blocked_elements_are_where_the_view_says)
+{
+    start();
+    OpTensor t = { .desc = f32x4(2, cpu->block + 4, 3, 2) };
+    cpu_decide_activation(cpu, &t);
+    fill(&t, 3);
+    CpuView v = cpu_view(&t);
+    float *host = numbers(&t.desc, 3);
+    const float *data = t.data;
+    int64_t wrong = 0;
+    for (int64_t n = 0; n < v.n; n++)
+        for (int64_t c = 0; c < v.c; c++)
+            for (int64_t i = 0; i < v.hw; i++)
+                wrong += data[((n * v.cb + c / v.b) * v.hw + i) * v.b + c % v.b] != host[(n * v.c + c) * v.hw + i];
+    CHECK_INT(wrong, 0);
+    backend->v->free(backend, host);
+    backend->v->free(backend, t.data);
+    backend_destroy(backend);
+}
+
+TEST(shares_cover_everything_once)
+{
+    for (int64_t total = 0; total < 20; total++)
+        for (int parts = 1; parts < 7; parts++) {
+            int64_t at = 0;
+            for (int part = 0; part < parts; part++) {
+                int64_t first, last;
+                cpu_share(total, part, parts, &first, &last);
+                CHECK_INT(first, at);
+                CHECK(last >= first && last - first <= total / parts + 1);
+                at = last;
+            }
+            CHECK_INT(at, total);
+        }
+}
+
+TEST(tensors_survive_export_and_import)
+{
+    static const struct {
+        int64_t x[4], w[4];
+        Conv2dAttr attr;
+    } rows[] = {
+        { { 2, 3, 32, 32 }, { 64, 3, 7, 7 }, { 2, 2, 3, 3, 3, 3, 1 } },
+        { { 2, 12, 6, 6 }, { 12, 12, 3, 3 }, { 1, 1, 1, 1, 1, 1, 1 } },
+        { { 2, 64, 8, 8 }, { 128, 64, 1, 1 }, { 2, 2, 0, 0, 0, 0, 1 } },
+        { { 2, 32, 6, 6 }, { 32, 16, 3, 3 }, { 1, 1, 1, 1, 1, 1, 2 } },
+        { { 2, 20, 6, 6 }, { 20, 1, 3, 3 }, { 1, 1, 1, 1, 1, 1, 20 } },
+        { { 2, 16, 1, 1 }, { 24, 16, 3, 3 }, { 1, 1, 1, 1, 1, 1, 1 } },
+        { { 2, 1, 28, 28 }, { 64, 1, 7, 7 }, { 2, 2, 3, 3, 3, 3, 1 } },
+    };
+    start();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        OpInstance op;
+        prepare_conv(&op, &rows[i].attr, tensor_desc(DTYPE_F32, 4, rows[i].x), tensor_desc(DTYPE_F32, 4, rows[i].w));
+        check_round_trip(&op.in[CONV_IN_X]);
+        check_round_trip(&op.in[CONV_IN_W]);
+        check_round_trip(&op.out[CONV_OUT_Y]);
+        op_release(&op);
+    }
+    backend_destroy(backend);
+}
+
+/* Weights that one batch size placed are read by another; on a 1x1 image all but the centre tap is padding. */
+TEST(weights_placed_by_one_batch_serve_another)
+{
+    start();
+    Conv2dAttr attr = { 1, 1, 1, 1, 1, 1, 1 };
+    OpInstance first, second;
+    TensorDesc w = f32x4(24, 12, 3, 3);
+    prepare_conv(&first, &attr, f32x4(4, 12, 5, 5), w);
+    second = (OpInstance){ .kind = OP_CONV2D, .backend = backend, .attr = &attr };
+    second.in[CONV_IN_X].desc = f32x4(1, 12, 1, 1);
+    second.in[CONV_IN_W] = first.in[CONV_IN_W];
+    second.out[CONV_OUT_Y].desc = f32x4(1, 24, 1, 1);
+    REQUIRE_OK(op_prepare(&second));
+    CHECK(second.in[CONV_IN_W].layout == first.in[CONV_IN_W].layout);
+    for (int i = 0; i < 2; i++) fill(&second.in[i], i);
+    fill(&second.out[0], 0);
+    run(&second);
+    float *x = numbers(&second.in[CONV_IN_X].desc, 0), *weights = numbers(&w, 1), y[24];
+    CHECK_OK(backend->v->export_tensor(backend, &second.out[0], y));
+    for (int k = 0; k < 24; k++) {
+        double sum = 0;
+        for (int c = 0; c < 12; c++) sum += (double)x[c] * (double)weights[(k * 12 + c) * 9 + 4];
+        CHECK_NEAR(y[k], sum, 0);
+    }
+    op_release(&first);
+    op_release(&second);
+    backend->v->free(backend, x);
+    backend->v->free(backend, weights);
+    for (int i = 0; i < 2; i++) backend->v->free(backend, second.in[i].data);
+    backend->v->free(backend, second.out[0].data);
+    backend->v->free(backend, second.workspace);
+    backend_destroy(backend);
+}
+
+/* The gradient of taps that only see padding is zero, and is added as zero when accumulating. */
+TEST(weight_gradient_of_dead_taps)
+{
+    start();
+    Conv2dAttr attr = { 1, 1, 1, 1, 1, 1, 1 };
+    for (int add = 0; add < 2; add++) {
+        OpInstance op = { .kind = OP_CONV2D_BWD_WEIGHTS, .backend = backend, .attr = &attr, .accumulate = add != 0 };
+        op.in[CONV_BWD_WEIGHTS_IN_X].desc = f32x4(3, 12, 1, 1);
+        op.in[CONV_BWD_WEIGHTS_IN_DY].desc = f32x4(3, 16, 1, 1);
+        op.out[CONV_BWD_WEIGHTS_OUT_DW].desc = f32x4(16, 12, 3, 3);
+        REQUIRE_OK(op_prepare(&op));
+        fill(&op.in[0], 0);
+        fill(&op.in[1], 1);
+        fill(&op.out[0], 2);
+        run(&op);
+        float *x = numbers(&op.in[0].desc, 0), *dy = numbers(&op.in[1].desc, 1), *before = numbers(&op.out[0].desc, 2),
+              dw[16 * 12 * 9];
+        CHECK_OK(backend->v->export_tensor(backend, &op.out[0], dw));
+        int wrong = 0;
+        for (int i = 0; i < 16 * 12 * 9; i++) {
+            int k = i / 108, c = i / 9 % 12;
+            double want = add ? (double)before[i] : 0.0;
+            for (int n = 0; i % 9 == 4 && n < 3; n++) want += (double)x[n * 12 + c] * (double)dy[n * 16 + k];
+            wrong += (double)dw[i] != want;
+        }
+        CHECK_INT(wrong, 0);
+        float *owned[] = { x, dy, before, op.in[0].data, op.in[1].data, op.out[0].data, op.workspace };
+        for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) backend->v->free(backend, owned[i]);
+        op_release(&op);
+    }
+    backend_destroy(backend);
+}
+
+TEST(no_convolution_of_our_networks_falls_back_to_a_reference)
+{
+    static const int64_t rows[][6] = {
+        /* channels, size, filters, window, stride, pad: among them the awkward ones */
+        { 3, 224, 64, 7, 2, 3 },  { 1, 28, 64, 7, 2, 3 },   { 64, 7, 128, 1, 2, 0 },
+        { 256, 2, 256, 3, 1, 1 }, { 256, 2, 512, 3, 2, 1 }, { 512, 1, 512, 3, 1, 1 },
+        { 3, 32, 16, 3, 1, 1 },   { 12, 4, 12, 3, 1, 1 },   { 4, 8, 4, 3, 1, 1 },
+    };
+    start();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const int64_t *r = rows[i];
+        Conv2dAttr attr = { (int)r[4], (int)r[4], (int)r[5], (int)r[5], (int)r[5], (int)r[5], 1 };
+        OpInstance op, back[2];
+        prepare_conv(&op, &attr, f32x4(2, r[0], r[1], r[1]), f32x4(r[2], r[0], r[3], r[3]));
+        CHECK(!strstr(op.implementation, "ref"));
+        for (int k = 0; k < 2; k++) {
+            back[k] = (OpInstance){ .kind = k ? OP_CONV2D_BWD_WEIGHTS : OP_CONV2D_BWD_DATA,
+                                    .backend = backend,
+                                    .attr = &attr };
+            back[k].in[0] = k ? op.in[CONV_IN_X] : op.out[CONV_OUT_Y];
+            back[k].in[1] = k ? op.out[CONV_OUT_Y] : op.in[CONV_IN_W];
+            back[k].out[0] = k ? op.in[CONV_IN_W] : op.in[CONV_IN_X];
+            CHECK_OK(op_prepare(&back[k]));
+            CHECK(!strstr(back[k].implementation, "ref"));
+            op_release(&back[k]);
+        }
+        op_release(&op);
+    }
+    backend_destroy(backend);
+}
+
+TEST(describes_itself)
+{
+    start();
+    char text[128];
+    backend->v->describe(backend, text, sizeof text);
+    CHECK_CONTAINS(text, "oneDNN ");
+    CHECK_CONTAINS(text, "2 threads");
+    backend_destroy(backend);
+}

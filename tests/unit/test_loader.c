@@ -1,0 +1,464 @@
+/* The loader: the stream of the training contract, the same bytes for any threads and ranks, evaluation that counts
+ * every image once, bad files, failing file systems, and leaving at any moment. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "data/data.h"
+#include "tests/test.h"
+#include "tests/tools/data_tree.h"
+#include "tests/tools/image_write.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static Dataset *open_data(const char *path, DataRole role)
+{
+    Dataset *d = NULL;
+    DatasetOptions o = { .path = path, .format = DATA_AUTO, .role = role };
+    CHECK_STATUS(dataset_open(&d, &o), OK);
+    return d;
+}
+
+static Dataset *open_synthetic(int64_t images, DataRole role)
+{
+    Dataset *d = NULL;
+    DatasetOptions o = { .format = DATA_SYNTHETIC, .role = role, .synthetic_images = images, .synthetic_classes = 7 };
+    CHECK_STATUS(dataset_open(&d, &o), OK);
+    return d;
+}
+
+static LoaderOptions options(int64_t batch, int threads)
+{
+    return (LoaderOptions){ .image_size = 24,
+                            .channels = 3,
+                            .augment = AUGMENT_IMAGENET,
+                            .seed = 42,
+                            .threads = threads,
+                            .slots = 3,
+                            .batch = batch,
+                            .world = 1,
+                            .global_batch = batch,
+                            .last_step = -1 };
+}
+
+/* A checksum of everything that training sees of global step `step`, over all ranks, in stream order. */
+static uint32_t step_crc(const Dataset *d, LoaderOptions o, int64_t step)
+{
+    uint32_t crc = 0;
+    int64_t share = o.global_batch / o.world, micros = share / o.batch;
+    o.first_step = step;
+    o.last_step = step + 1;
+    for (o.rank = 0; o.rank < o.world; o.rank++) {
+        Loader *l = NULL;
+        Batch b;
+        bool more = false;
+        CHECK_STATUS(loader_create(&l, d, &o), OK);
+        for (int64_t m = 0; m < micros; m++) {
+            CHECK_STATUS(loader_next(l, &b, &more, NULL), OK);
+            CHECK(more && b.step == step && b.micro == m && b.count == o.batch && b.bad == 0);
+            if (!more) break;
+            size_t n = (size_t)o.batch, image = (size_t)(o.image_size * o.image_size * o.channels);
+            for (size_t i = 0; i < n; i++) { /* image by image, so that cuts into batches do not show */
+                CHECK_INT(b.labels[i], dataset_label(d, b.sample_ids[i]));
+                crc = str_crc32c(crc, b.images + i * image, image);
+                crc = str_crc32c(crc, &b.sample_ids[i], sizeof b.sample_ids[i]);
+            }
+            loader_release(l, &b);
+        }
+        CHECK_STATUS(loader_next(l, &b, &more, NULL), OK);
+        CHECK(!more);
+        loader_destroy(l);
+    }
+    return crc;
+}
+
+TEST(batches_are_the_same_for_any_threads_ranks_and_micro_batches)
+{
+    tree_write_shapes(test_scratch(), 3, 8, 40);
+    Dataset *d = open_data(test_scratch(), DATA_TRAIN);
+    REQUIRE(d != NULL);
+    for (int64_t step = 0; step < 5; step += 2) {
+        LoaderOptions o = options(8, 1);
+        uint32_t want = step_crc(d, o, step);
+        o.threads = 4;
+        CHECK_INT(step_crc(d, o, step), want);
+        o.slots = 5;
+        o.batch = 2;
+        CHECK_INT(step_crc(d, o, step), want);
+        o.world = 2;
+        CHECK_INT(step_crc(d, o, step), want);
+        o.batch = 2;
+        o.world = 4;
+        CHECK_INT(step_crc(d, o, step), want);
+        o.seed = 43;
+        CHECK(step_crc(d, o, step) != want);
+    }
+    dataset_close(d);
+}
+
+TEST(the_stream_is_permutation_after_permutation)
+{
+    enum { IMAGES = 26, BATCH = 4, STEPS = 20 };
+    Dataset *d = open_synthetic(IMAGES, DATA_TRAIN);
+    LoaderOptions o = options(BATCH, 2);
+    Loader *l = NULL;
+    Batch b;
+    bool more = false;
+    o.image_size = 8;
+    o.last_step = STEPS;
+    REQUIRE_OK(loader_create(&l, d, &o));
+    for (int64_t position = 0; position < STEPS * BATCH; position += BATCH) {
+        REQUIRE_OK(loader_next(l, &b, &more, NULL));
+        REQUIRE(more);
+        CHECK_INT(b.step, position / BATCH);
+        for (int i = 0; i < BATCH; i++) CHECK_INT(b.sample_ids[i], sampler_id(42, IMAGES, position + i));
+        loader_release(l, &b);
+    }
+    CHECK_OK(loader_next(l, &b, &more, NULL));
+    CHECK(!more);
+    LoaderStats stats;
+    loader_stats(l, &stats);
+    CHECK_INT(stats.images, STEPS * BATCH);
+    CHECK_INT(stats.bad, 0);
+    loader_destroy(l);
+    dataset_close(d);
+}
+
+/* Counts how often each of the images is seen over all ranks. */
+static void check_evaluation(int64_t images, int world, int64_t batch)
+{
+    enum { MOST = 64 };
+    int seen[MOST] = { 0 };
+    int64_t batches = -1;
+    Dataset *d = open_synthetic(images, DATA_VAL);
+    LoaderOptions o = options(batch, 2);
+    o.world = world;
+    o.image_size = 8;
+    for (o.rank = 0; o.rank < world; o.rank++) {
+        Loader *l = NULL;
+        Batch b;
+        bool more = true;
+        int64_t made = 0;
+        REQUIRE_OK(loader_create(&l, d, &o));
+        for (;; made++) {
+            REQUIRE_OK(loader_next(l, &b, &more, NULL));
+            if (!more) break;
+            int64_t count = 0;
+            for (int64_t i = 0; i < batch; i++) {
+                int64_t id = b.sample_ids[i];
+                CHECK_INT(b.labels[i], id < 0 ? -1 : id % 7);
+                if (id >= 0) seen[id]++;
+                count += id >= 0;
+            }
+            CHECK_INT(b.count, count);
+            CHECK_INT(b.step, made);
+            loader_release(l, &b);
+        }
+        CHECK_INT(made, loader_batches(l));
+        if (batches < 0) batches = made;
+        CHECK_INT(made, batches);
+        loader_destroy(l);
+    }
+    for (int64_t i = 0; i < images; i++) CHECK_INT(seen[i], 1);
+    dataset_close(d);
+}
+
+TEST(evaluation_sees_every_image_once)
+{
+    check_evaluation(24, 1, 8);
+    check_evaluation(23, 1, 8);
+    check_evaluation(23, 4, 3);
+    check_evaluation(25, 3, 4);
+    check_evaluation(2, 4, 5);
+    check_evaluation(1, 1, 1);
+}
+
+TEST(evaluation_ignores_augmentation)
+{
+    tree_write_idx(test_scratch(), "t10k", 6, 28, 3, 0);
+    Dataset *d = open_data(test_scratch(), DATA_VAL);
+    REQUIRE(d != NULL);
+    LoaderOptions o = options(6, 1);
+    o.image_size = 28;
+    o.eval_resize = 32; /* raw pixels of the right size stay as they are */
+    o.channels = 1;
+    Loader *l = NULL;
+    Batch b;
+    bool more = false;
+    REQUIRE_OK(loader_create(&l, d, &o));
+    REQUIRE_OK(loader_next(l, &b, &more, NULL));
+    REQUIRE(more);
+    int wrong = 0;
+    for (int i = 0; i < 6 * 28 * 28; i++) wrong += b.images[i] != (uint8_t)(i / 784 * 7 + i % 784);
+    CHECK_INT(wrong, 0);
+    loader_destroy(l); /* with the batch still held */
+    dataset_close(d);
+}
+
+TEST(batch_larger_than_the_dataset)
+{
+    Dataset *d = open_synthetic(10, DATA_TRAIN);
+    LoaderOptions o = options(11, 1);
+    Loader *l = NULL;
+    CHECK_STATUS(loader_create(&l, d, &o), ERR_USAGE);
+    CHECK(l == NULL);
+    CHECK_STR(status_message(), "global batch of 11 images is larger than the dataset (10 images in synthetic)");
+    dataset_close(d);
+}
+
+/* A tree of good pictures with one bad file of each sort among them; returns how many are bad. */
+static int write_mixed_tree(void)
+{
+    const char *root = test_scratch();
+    JpegSettings cmyk = { .channels = 4, .quality = 90 };
+    PngSettings rgb = { .colour_type = 2, .bit_depth = 8 };
+    static uint8_t pixels[32 * 32 * 4], *bytes;
+    size_t size = 0;
+    tree_write_shapes(root, 3, 10, 40);
+    CHECK_STATUS(image_encode_jpeg(pixels, 32, 32, &cmyk, &bytes, &size), OK);
+    tree_write(root, "class0/cmyk.jpg", bytes, size);
+    mem_free(bytes);
+    CHECK_STATUS(image_encode_png(pixels, 32 * 3, 32, 32, &rgb, &bytes, &size), OK);
+    tree_write(root, "class1/really_a.JPEG", bytes, size);
+    tree_write(root, "class1/cut.png", bytes, size / 2);
+    mem_free(bytes);
+    cmyk.channels = 3;
+    CHECK_STATUS(image_encode_jpeg(pixels, 32, 32, &cmyk, &bytes, &size), OK);
+    tree_write(root, "class2/cut.jpg", bytes, size * 2 / 3);
+    mem_free(bytes);
+    tree_write(root, "class0/empty.jpg", "", 0);
+    tree_write(root, "class0/text.jpg", "no picture", 10);
+    tree_write_shape(root, "class2/gone.jpg", 2, 99, 40);
+    return 5;
+}
+
+static Dataset *open_mixed(DataRole role, int *bad)
+{
+    char path[1200];
+    *bad = write_mixed_tree();
+    Dataset *d = open_data(test_scratch(), role);
+    snprintf(path, sizeof path, "%s/class2/gone.jpg", test_scratch());
+    CHECK(unlink(path) == 0);
+    return d;
+}
+
+TEST(bad_files_are_replaced_in_training)
+{
+    int bad = 0;
+    Dataset *d = open_mixed(DATA_TRAIN, &bad);
+    REQUIRE(d != NULL);
+    int64_t images = dataset_images(d), replaced = 0;
+    CHECK_INT(images, 30 + 2 + bad);
+    for (int threads = 1; threads <= 3; threads += 2) {
+        LoaderOptions o = options(images, threads);
+        uint32_t crc = 0, again = 0;
+        for (int pass = 0; pass < 2; pass++) {
+            Loader *l = NULL;
+            Batch b;
+            bool more = false;
+            LoaderStats stats;
+            REQUIRE_OK(loader_create(&l, d, &o));
+            REQUIRE_OK(loader_next(l, &b, &more, NULL));
+            REQUIRE(more);
+            CHECK_INT(b.count, images);
+            CHECK_INT(b.bad, bad);
+            for (int64_t i = 0; i < images; i++) replaced += b.labels[i] != dataset_label(d, b.sample_ids[i]);
+            crc = again;
+            again = str_crc32c(0, b.images, (size_t)images * 24 * 24 * 3);
+            again = str_crc32c(again, b.labels, (size_t)images * sizeof b.labels[0]);
+            loader_stats(l, &stats);
+            CHECK_INT(stats.bad, bad);
+            CHECK(stats.replaced >= bad);
+            loader_destroy(l);
+        }
+        CHECK_INT(crc, again);
+    }
+    CHECK(replaced > 0 && replaced % 4 == 0); /* some replacement is of another class, the same in all four passes */
+    dataset_close(d);
+}
+
+TEST(bad_files_count_as_wrong_in_evaluation)
+{
+    int bad = 0;
+    Dataset *d = open_mixed(DATA_VAL, &bad);
+    REQUIRE(d != NULL);
+    int64_t images = dataset_images(d), count = 0, wrong = 0;
+    LoaderOptions o = options(8, 2);
+    Loader *l = NULL;
+    Batch b;
+    bool more = false;
+    REQUIRE_OK(loader_create(&l, d, &o));
+    for (;;) {
+        REQUIRE_OK(loader_next(l, &b, &more, NULL));
+        if (!more) break;
+        count += b.count;
+        wrong += b.bad;
+        for (int i = 0; i < 8; i++) wrong -= b.sample_ids[i] >= 0 && b.labels[i] < 0;
+        loader_release(l, &b);
+    }
+    CHECK_INT(count, images - bad);
+    CHECK_INT(wrong, 0);
+    LoaderStats stats;
+    loader_stats(l, &stats);
+    CHECK_INT(stats.bad, bad);
+    loader_destroy(l);
+    dataset_close(d);
+}
+
+/* Runs training steps until the loader fails; returns the status. */
+static Status run_until_failure(const Dataset *d, const LoaderOptions *o, int steps)
+{
+    Loader *l = NULL;
+    Batch b;
+    bool more = true;
+    Status status = loader_create(&l, d, o);
+    for (int i = 0; i < steps && status == OK; i++) {
+        status = loader_next(l, &b, &more, NULL);
+        if (status == OK && more) loader_release(l, &b);
+    }
+    loader_destroy(l);
+    return status;
+}
+
+TEST(too_many_bad_files_end_training)
+{
+    char path[64];
+    tree_write_shapes(test_scratch(), 2, 20, 40);
+    for (int i = 0; i < 11; i++) {
+        snprintf(path, sizeof path, "class1/bad%02d.jpg", i);
+        tree_write(test_scratch(), path, "x", 1);
+    }
+    Dataset *d = open_data(test_scratch(), DATA_TRAIN);
+    REQUIRE(d != NULL);
+    LoaderOptions o = options(17, 2);
+    CHECK_STATUS(run_until_failure(d, &o, 3), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "11 of 51 samples are bad, more than the 10 allowed");
+    CHECK_CONTAINS(status_message(), test_scratch());
+    o.max_bad_fraction = 0.25;
+    CHECK_STATUS(run_until_failure(d, &o, 6), OK);
+    dataset_close(d);
+}
+
+TEST(no_good_file_at_all)
+{
+    for (int i = 0; i < 4; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "c/%d.jpg", i);
+        tree_write(test_scratch(), path, "x", 1);
+    }
+    Dataset *d = open_data(test_scratch(), DATA_TRAIN);
+    REQUIRE(d != NULL);
+    LoaderOptions o = options(2, 2);
+    CHECK_STATUS(run_until_failure(d, &o, 2), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "found no good sample");
+    dataset_close(d);
+}
+
+TEST(failing_file_system_is_not_a_bad_file)
+{
+    char link[1200];
+    tree_write_shapes(test_scratch(), 1, 3, 40);
+    snprintf(link, sizeof link, "%s/class0/eio.jpg", test_scratch());
+    REQUIRE(symlink("/proc/self/mem", link) == 0); /* reading its first byte gives EIO */
+    for (int role = DATA_TRAIN; role <= DATA_VAL; role++) {
+        Dataset *d = open_data(test_scratch(), (DataRole)role);
+        REQUIRE(d != NULL);
+        LoaderOptions o = options(4, 2);
+        CHECK_STATUS(run_until_failure(d, &o, 1), ERR_DATA);
+        CHECK_CONTAINS(status_message(), "/class0/eio.jpg: cannot be read after 4 tries");
+        dataset_close(d);
+    }
+}
+
+TEST(leaving_at_any_moment_does_not_hang)
+{
+    tree_write_shapes(test_scratch(), 2, 6, 40);
+    Dataset *d = open_data(test_scratch(), DATA_TRAIN);
+    REQUIRE(d != NULL);
+    for (int i = 0; i < 60; i++) {
+        LoaderOptions o = options(4, 1 + i % 4);
+        Loader *l = NULL;
+        Batch b;
+        bool more = false;
+        REQUIRE_OK(loader_create(&l, d, &o));
+        for (int k = 0; k < i % 6; k++) {
+            REQUIRE_OK(loader_next(l, &b, &more, NULL));
+            if (i % 3) loader_release(l, &b);
+            else if (k == 2) break; /* all slots are held: nothing more may come */
+        }
+        clock_sleep_s(0.0005 * (i % 5));
+        loader_destroy(l);
+    }
+    dataset_close(d);
+}
+
+TEST(steady_state_allocates_nothing)
+{
+    tree_write_shapes(test_scratch(), 2, 8, 48);
+    Dataset *d = open_data(test_scratch(), DATA_TRAIN);
+    REQUIRE(d != NULL);
+    LoaderOptions o = options(8, 1);
+    o.augment = AUGMENT_CIFAR;
+    Loader *l = NULL;
+    Batch b;
+    bool more = false;
+    int64_t before = 0;
+    REQUIRE_OK(loader_create(&l, d, &o));
+    for (int i = 0; i < 30; i++) {
+        if (i == 10) before = mem_allocation_count();
+        REQUIRE_OK(loader_next(l, &b, &more, NULL));
+        loader_release(l, &b);
+    }
+    CHECK_INT(mem_allocation_count(), before);
+    loader_destroy(l);
+    dataset_close(d);
+}
+
+typedef struct Counter {
+    int allocs, frees;
+} Counter;
+
+static void *counting_alloc(void *cookie, size_t bytes)
+{
+    ((Counter *)cookie)->allocs++;
+    return mem_alloc_aligned(bytes, MEM_ALIGN);
+}
+
+static void counting_free(void *cookie, void *p)
+{
+    ((Counter *)cookie)->frees++;
+    mem_free(p);
+}
+
+TEST(slots_come_from_the_given_allocator)
+{
+    Counter counter = { 0 };
+    Dataset *d = open_synthetic(16, DATA_TRAIN);
+    LoaderOptions o = options(4, 1);
+    o.slots = 4;
+    o.allocator = (SlotAllocator){ .alloc = counting_alloc, .free = counting_free, .cookie = &counter };
+    CHECK_STATUS(run_until_failure(d, &o, 3), OK);
+    CHECK_INT(counter.allocs, 4);
+    CHECK_INT(counter.frees, 4);
+    dataset_close(d);
+}
+
+TEST(every_failed_allocation_is_reported)
+{
+    tree_write_shapes(test_scratch(), 2, 4, 40);
+    for (int64_t n = 1;; n++) {
+        Dataset *d = NULL;
+        DatasetOptions data = { .path = test_scratch(), .format = DATA_AUTO, .role = DATA_TRAIN };
+        LoaderOptions o = options(4, 1);
+        int64_t before = mem_allocation_count();
+        mem_fail_at(n);
+        Status status = dataset_open(&d, &data);
+        if (status == OK) status = run_until_failure(d, &o, 1);
+        int64_t used = mem_allocation_count() - before;
+        mem_fail_at(0);
+        dataset_close(d);
+        CHECK(status == OK || status == ERR_MEMORY);
+        if (status == OK && used < n) break; /* failure n lies behind the last allocation */
+        REQUIRE(n < 500);
+    }
+}

@@ -1,0 +1,198 @@
+/* Who prints what where. Each test redirects the console into files, which the fork per test confines to it. */
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "tests/test.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int saved_stdout, saved_stderr;
+
+static char *path_in_scratch(const char *name)
+{
+    static char paths[4][1200];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", test_scratch(), name);
+    return path;
+}
+
+static void redirect(int from, const char *name)
+{
+    int fd = open(path_in_scratch(name), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    CHECK(fd >= 0 && dup2(fd, from) >= 0);
+    close(fd);
+}
+
+static void capture(void)
+{
+    saved_stdout = dup(STDOUT_FILENO);
+    saved_stderr = dup(STDERR_FILENO);
+    redirect(STDOUT_FILENO, "stdout");
+    redirect(STDERR_FILENO, "stderr");
+}
+
+static void release(void)
+{
+    fflush(NULL);
+    dup2(saved_stdout, STDOUT_FILENO);
+    dup2(saved_stderr, STDERR_FILENO);
+}
+
+static void check_file(const char *name, const char *want)
+{
+    uint8_t *data;
+    size_t bytes;
+    REQUIRE_OK(fs_read_file(path_in_scratch(name), &data, &bytes));
+    CHECK_STR((const char *)data, want);
+    mem_free(data);
+}
+
+static void say_everything(void)
+{
+    log_debug("debug %d", 1);
+    log_info("info %d", 2);
+    log_warning("warning %d", 3);
+    log_error("error %d", 4);
+    log_progress("progress %d", 5);
+    log_progress("%s", "");
+}
+
+TEST(rank_zero_speaks)
+{
+    capture();
+    Status status = log_open(path_in_scratch("log.txt"), 0, LOG_INFO);
+    say_everything();
+    CHECK(!log_console_is_terminal());
+    log_close();
+    release();
+    CHECK_OK(status);
+    check_file("stdout", "info 2\nprogress 5\n");
+    check_file("stderr", "convoy: warning: warning 3\nconvoy: error: error 4\n");
+    uint8_t *data;
+    size_t bytes;
+    REQUIRE_OK(fs_read_file(path_in_scratch("log.txt"), &data, &bytes));
+    CHECK_CONTAINS((const char *)data, "Z info info 2\n");
+    CHECK_CONTAINS((const char *)data, "Z warning warning 3\n");
+    CHECK_CONTAINS((const char *)data, "Z error error 4\n");
+    CHECK(!strstr((const char *)data, "debug"));
+    mem_free(data);
+}
+
+TEST(other_ranks_print_errors_only)
+{
+    capture();
+    Status status = log_open(path_in_scratch("log.txt"), 3, LOG_DEBUG);
+    int rank = log_rank();
+    say_everything();
+    log_close();
+    release();
+    CHECK_OK(status);
+    CHECK_INT(rank, 3);
+    check_file("stdout", "");
+    check_file("stderr", "convoy: error: error 4\n");
+    uint8_t *data;
+    size_t bytes;
+    REQUIRE_OK(fs_read_file(path_in_scratch("log.txt"), &data, &bytes));
+    CHECK_CONTAINS((const char *)data, "Z info rank 3: info 2\n");
+    mem_free(data);
+}
+
+TEST(before_open_everything_goes_to_stderr)
+{
+    capture();
+    say_everything();
+    release();
+    check_file("stdout", "");
+    check_file("stderr", "info 2\nconvoy: warning: warning 3\nconvoy: error: error 4\nprogress 5\n");
+}
+
+TEST(levels_filter_the_console)
+{
+    capture();
+    Status status = log_open(NULL, 0, LOG_DEBUG);
+    log_debug("seen");
+    log_close();
+    CHECK_OK(log_open(NULL, 0, LOG_ERROR));
+    log_info("hidden");
+    log_warning("hidden");
+    log_close();
+    release();
+    CHECK_OK(status);
+    check_file("stdout", "seen\n");
+    check_file("stderr", "");
+}
+
+TEST(one_event_is_one_line)
+{
+    char text[10000];
+    memset(text, 'y', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    capture();
+    log_error("two\nlines\r\x1b[31m");
+    log_error("%s", text);
+    release();
+    uint8_t *data;
+    size_t bytes;
+    REQUIRE_OK(fs_read_file(path_in_scratch("stderr"), &data, &bytes));
+    CHECK(strncmp((const char *)data, "convoy: error: two lines  [31m\n", 31) == 0);
+    CHECK(bytes > 4000 && bytes < 4200 && data[bytes - 1] == '\n');
+    mem_free(data);
+}
+
+TEST(log_file_is_appended_to)
+{
+    capture();
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(log_open(path_in_scratch("log.txt"), 0, LOG_INFO));
+        log_info("line %d", i);
+        log_close();
+    }
+    Status none = log_open(path_in_scratch("none/log.txt"), 0, LOG_INFO);
+    release();
+    CHECK_STATUS(none, ERR_IO);
+    CHECK_CONTAINS(status_message(), "none/log.txt: cannot open for writing");
+    uint8_t *data;
+    size_t bytes;
+    REQUIRE_OK(fs_read_file(path_in_scratch("log.txt"), &data, &bytes));
+    CHECK_CONTAINS((const char *)data, "line 0\n");
+    CHECK_CONTAINS((const char *)data, "line 1\n");
+    mem_free(data);
+}
+
+TEST(print_is_verbatim_and_reports_a_full_disk)
+{
+    capture();
+    Status good = log_print("a\n\tb 100%s\n");
+    int full = open("/dev/full", O_WRONLY);
+    dup2(full, STDOUT_FILENO);
+    Status bad = log_print("lost");
+    release();
+    CHECK_OK(good);
+    CHECK_STATUS(bad, ERR_IO);
+    check_file("stdout", "a\n\tb 100%s\n");
+}
+
+TEST(broken_invariant_aborts_with_one_line)
+{
+    capture();
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        ASSERT(1 + 1 == 3);
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    release();
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    uint8_t *data;
+    size_t bytes;
+    REQUIRE_OK(fs_read_file(path_in_scratch("stderr"), &data, &bytes));
+    CHECK_CONTAINS((const char *)data, "convoy: error: rank 0: tests/unit/test_log.c:");
+    CHECK_CONTAINS((const char *)data, "broken invariant: 1 + 1 == 3\n");
+    mem_free(data);
+}

@@ -1,0 +1,309 @@
+/* test_models.c - the registry, the networks' parameters, and their first values. */
+#include "base/mem.h"
+#include "models/blocks.h"
+#include "models/models.h"
+#include "tests/test.h"
+#include <math.h>
+#include <string.h>
+
+static ModelOptions options(int64_t channels, int64_t size, int64_t classes)
+{
+    ModelOptions o = { .width = 1, .stem = STEM_IMAGENET };
+    o.graph = (GraphOptions){ .batch = 1, .channels = channels, .height = size, .width = size, .classes = classes };
+    for (int i = 0; i < OP_MAX_IMAGE_CHANNELS; i++) o.graph.std[i] = 1;
+    return o;
+}
+
+static Graph *build(const char *name, const ModelOptions *o)
+{
+    Graph *g = NULL;
+    CHECK(model_find(name) != NULL);
+    CHECK_STATUS(model_build(&g, model_find(name), o), OK);
+    return g;
+}
+
+/* Published totals for ResNets (torchvision); the others by hand:
+ * CIFAR, n blocks a stage: 432 + (2n 2304) + (4608 + (2n-1) 9216) + (18432 + (2n-1) 36864) + 2 (16 (2n+1) + 64 n + 128
+ * n) + 650; mlp: (784 512 + 512) + (512 512 + 512) + (512 10 + 10). */
+TEST(parameter_totals)
+{
+    static const struct {
+        const char *name;
+        int64_t channels, size, classes, total;
+    } rows[] = {
+        { "resnet18", 3, 224, 1000, 11689512 },
+        { "resnet34", 3, 224, 1000, 21797672 },
+        { "resnet50", 3, 224, 1000, 25557032 },
+        { "resnet101", 3, 224, 1000, 44549160 },
+        { "resnet152", 3, 224, 1000, 60192808 },
+        { "resnet20", 3, 32, 10, 269722 },
+        { "resnet32", 3, 32, 10, 464154 },
+        { "resnet44", 3, 32, 10, 658586 },
+        { "resnet56", 3, 32, 10, 853018 },
+        { "resnet110", 3, 32, 10, 1727962 },
+        { "mlp", 1, 28, 10, 669706 },
+    };
+    CHECK(sizeof rows / sizeof rows[0] == (size_t)model_count());
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const ModelOptions o = options(rows[i].channels, rows[i].size, rows[i].classes);
+        Graph *g = build(rows[i].name, &o);
+        CHECK(graph_parameter_elements(g) == rows[i].total);
+        graph_destroy(g);
+    }
+}
+
+static void check_tensor(const Graph *g, const char *name, int rank, const int64_t *dims)
+{
+    const TensorId id = graph_find(g, name);
+    CHECK(id != TENSOR_NONE);
+    const TensorDesc want = tensor_desc(DTYPE_F32, rank, dims);
+    CHECK(tensor_same_shape(&graph_tensor(g, id)->desc, &want));
+}
+
+TEST(names_and_shapes_are_torchvisions)
+{
+    const ModelOptions o = options(3, 224, 1000);
+    Graph *g = build("resnet50", &o);
+    check_tensor(g, "conv1.weight", 4, (const int64_t[]){ 64, 3, 7, 7 });
+    check_tensor(g, "bn1.running_var", 1, (const int64_t[]){ 64 });
+    check_tensor(g, "layer1.0.conv1.weight", 4, (const int64_t[]){ 64, 64, 1, 1 });
+    check_tensor(g, "layer1.0.downsample.0.weight", 4, (const int64_t[]){ 256, 64, 1, 1 });
+    check_tensor(g, "layer1.0.downsample.1.running_mean", 1, (const int64_t[]){ 256 });
+    check_tensor(g, "layer3.5.conv2.weight", 4, (const int64_t[]){ 256, 256, 3, 3 });
+    check_tensor(g, "layer4.2.bn3.bias", 1, (const int64_t[]){ 2048 });
+    check_tensor(g, "fc.weight", 2, (const int64_t[]){ 1000, 2048 });
+    check_tensor(g, "fc.bias", 1, (const int64_t[]){ 1000 });
+    CHECK(graph_find(g, "layer1.1.downsample.0.weight") == TENSOR_NONE);
+    graph_destroy(g);
+    g = build("resnet34", &o);
+    CHECK(graph_find(g, "layer1.0.downsample.0.weight") == TENSOR_NONE);
+    check_tensor(g, "layer2.0.downsample.0.weight", 4, (const int64_t[]){ 128, 64, 1, 1 });
+    check_tensor(g, "layer3.5.bn2.weight", 1, (const int64_t[]){ 256 });
+    graph_destroy(g);
+}
+
+static const TensorDesc *node_shape(const Graph *g, const char *name)
+{
+    for (int i = 0; i < graph_node_count(g); i++)
+        if (strcmp(graph_node(g, i)->name, name) == 0) return &graph_tensor(g, graph_node(g, i)->out[0])->desc;
+    CHECK(!"no such node");
+    return NULL;
+}
+
+TEST(stride_is_in_the_3x3_and_stems_differ)
+{
+    ModelOptions o = options(3, 224, 1000);
+    Graph *g = build("resnet50", &o);
+    CHECK(node_shape(g, "conv1")->dims[2] == 112 && node_shape(g, "maxpool")->dims[2] == 56);
+    CHECK(node_shape(g, "layer2.0.conv1")->dims[2] == 56 && node_shape(g, "layer2.0.conv2")->dims[2] == 28);
+    CHECK(node_shape(g, "layer4.2.bn3")->dims[2] == 7 && node_shape(g, "layer4.2.bn3")->dims[1] == 2048);
+    graph_destroy(g);
+    o = options(1, 32, 10);
+    o.stem = STEM_CIFAR;
+    g = build("resnet18", &o);
+    CHECK(node_shape(g, "conv1")->dims[2] == 32 && node_shape(g, "layer1.1.bn2")->dims[2] == 32);
+    check_tensor(g, "conv1.weight", 4, (const int64_t[]){ 64, 1, 3, 3 });
+    graph_destroy(g);
+}
+
+TEST(every_network_takes_any_image)
+{
+    static const int64_t shapes[][2] = { { 1, 28 }, { 3, 32 }, { 4, 33 }, { 3, 1 } };
+    for (int i = 0; i < model_count(); i++) {
+        for (int s = 0; s < 4; s++) {
+            for (int training = 0; training < 2; training++) {
+                ModelOptions o = options(shapes[s][0], shapes[s][1], 7);
+                o.width = 0.125;
+                o.graph.training = training;
+                Graph *g = build(model_at(i)->name, &o);
+                CHECK(graph_tensor(g, graph_logits(g))->desc.dims[1] == 7);
+                graph_destroy(g);
+            }
+        }
+    }
+}
+
+TEST(training_and_evaluation_have_the_same_weights_in_the_same_order)
+{
+    ModelOptions o = options(3, 32, 10);
+    Graph *eval = build("resnet20", &o);
+    o.graph.training = true;
+    Graph *train = build("resnet20", &o);
+    TensorId t = 0;
+    int compared = 0;
+    for (TensorId e = 0; e < graph_tensor_count(eval); e++) {
+        const GraphTensor *a = graph_tensor(eval, e);
+        if (a->role != ROLE_PARAM && a->role != ROLE_BUFFER) continue;
+        while (graph_tensor(train, t)->role != ROLE_PARAM && graph_tensor(train, t)->role != ROLE_BUFFER) t++;
+        const GraphTensor *b = graph_tensor(train, t++);
+        CHECK(strcmp(a->name, b->name) == 0 && a->role == b->role && tensor_same_shape(&a->desc, &b->desc));
+        compared++;
+    }
+    CHECK(compared == 19 * 5 + 2);
+    graph_destroy(eval);
+    graph_destroy(train);
+}
+
+TEST(batchnorm_mode_follows_the_options)
+{
+    static const struct {
+        bool training, frozen;
+        BatchNormMode mode;
+    } rows[] = {
+        { true, false, BN_TRAIN }, { true, true, BN_FROZEN }, { false, false, BN_EVAL }, { false, true, BN_EVAL }
+    };
+    for (int r = 0; r < 4; r++) {
+        ModelOptions o = options(3, 32, 10);
+        o.graph.training = rows[r].training;
+        o.graph.bn_frozen = rows[r].frozen;
+        Graph *g = build("resnet20", &o);
+        int seen = 0;
+        for (int i = 0; i < graph_node_count(g); i++) {
+            if (graph_node(g, i)->kind != OP_BATCHNORM) continue;
+            const BatchNormAttr *attr = graph_node(g, i)->attr;
+            CHECK(attr->mode == rows[r].mode);
+            CHECK_NEAR((double)attr->eps, 1e-5, 1e-11);
+            CHECK_NEAR((double)attr->momentum, 0.1, 1e-7);
+            seen++;
+        }
+        CHECK(seen == 19);
+        graph_destroy(g);
+    }
+}
+
+static float *init_by_name(const Graph *g, const char *name, uint64_t seed, int64_t *count)
+{
+    const TensorId id = graph_find(g, name);
+    CHECK(id != TENSOR_NONE);
+    *count = tensor_elements(&graph_tensor(g, id)->desc);
+    float *values = mem_calloc((size_t)*count, sizeof *values);
+    CHECK_STATUS(model_init_tensor(g, id, seed, values), OK);
+    return values;
+}
+
+static void check_all_equal(const Graph *g, const char *name, double want)
+{
+    int64_t count = 0;
+    float *values = init_by_name(g, name, 1, &count);
+    CHECK(count > 0);
+    for (int64_t i = 0; i < count; i++) CHECK((double)values[i] == want);
+    mem_free(values);
+}
+
+TEST(convolutions_start_he_normal)
+{
+    const ModelOptions o = options(3, 32, 10);
+    Graph *g = build("resnet18", &o);
+    int64_t count = 0;
+    float *w = init_by_name(g, "layer3.0.conv2.weight", 3, &count);
+    double sum = 0, squares = 0;
+    int beyond = 0;
+    const double deviation = sqrt(2.0 / (256 * 9));
+    for (int64_t i = 0; i < count; i++) {
+        sum += (double)w[i];
+        squares += (double)w[i] * (double)w[i];
+        beyond += fabs((double)w[i]) > 2 * deviation;
+    }
+    CHECK(count == 256 * 256 * 9);
+    CHECK_NEAR(sum / (double)count, 0, 5 * deviation / sqrt((double)count));
+    CHECK_NEAR(sqrt(squares / (double)count), deviation, 0.005 * deviation);
+    CHECK_NEAR((double)beyond / (double)count, 0.0455, 0.002); /* a normal, not a uniform distribution */
+    mem_free(w);
+    graph_destroy(g);
+}
+
+TEST(linear_layers_start_uniform)
+{
+    const ModelOptions o = options(1, 28, 10);
+    Graph *g = build("mlp", &o);
+    static const char *const names[] = { "fc1.weight", "fc1.bias" };
+    const double bound = 1 / 28.0; /* 1 / sqrt(784) */
+    for (int k = 0; k < 2; k++) {
+        int64_t count = 0;
+        float *w = init_by_name(g, names[k], 3, &count);
+        double squares = 0;
+        for (int64_t i = 0; i < count; i++) {
+            CHECK(fabs((double)w[i]) <= bound * (1 + 1e-6));
+            squares += (double)w[i] * (double)w[i];
+        }
+        CHECK_NEAR(sqrt(squares / (double)count), bound / sqrt(3.0), (k ? 0.1 : 0.01) * bound);
+        mem_free(w);
+    }
+    graph_destroy(g);
+}
+
+TEST(batchnorm_starts_as_the_identity)
+{
+    ModelOptions o = options(3, 32, 10);
+    Graph *g = build("resnet50", &o);
+    check_all_equal(g, "layer1.0.bn3.weight", 1);
+    check_all_equal(g, "layer1.0.bn3.bias", 0);
+    check_all_equal(g, "layer1.0.bn3.running_mean", 0);
+    check_all_equal(g, "layer1.0.bn3.running_var", 1);
+    graph_destroy(g);
+    o.zero_init_last_gamma = true;
+    g = build("resnet50", &o);
+    check_all_equal(g, "layer1.0.bn3.weight", 0);
+    check_all_equal(g, "layer1.0.bn2.weight", 1);
+    check_all_equal(g, "layer1.0.downsample.1.weight", 1);
+    graph_destroy(g);
+    g = build("resnet20", &o);
+    check_all_equal(g, "layer2.1.bn2.weight", 0);
+    check_all_equal(g, "layer2.1.bn1.weight", 1);
+    graph_destroy(g);
+}
+
+TEST(draws_are_addressed_by_seed_and_tensor)
+{
+    const ModelOptions o = options(3, 32, 10);
+    Graph *g = build("resnet20", &o);
+    int64_t n = 0, m = 0;
+    float *a = init_by_name(g, "layer1.0.conv1.weight", 7, &n),
+          *again = init_by_name(g, "layer1.0.conv1.weight", 7, &m);
+    float *seed = init_by_name(g, "layer1.0.conv1.weight", 8, &m),
+          *other = init_by_name(g, "layer1.0.conv2.weight", 7, &m);
+    CHECK(n == m && n == 16 * 16 * 9);
+    CHECK(memcmp(a, again, (size_t)n * sizeof *a) == 0);
+    CHECK(memcmp(a, seed, (size_t)n * sizeof *a) != 0);
+    CHECK(memcmp(a, other, (size_t)n * sizeof *a) != 0);
+    mem_free(a);
+    mem_free(again);
+    mem_free(seed);
+    mem_free(other);
+    CHECK_STATUS(model_init_tensor(g, graph_input(g, "images"), 7, NULL), ERR_INTERNAL);
+    graph_destroy(g);
+}
+
+TEST(names_are_found_or_guessed)
+{
+    CHECK(model_find("resnet") == NULL && model_find("ResNet50") == NULL);
+    CHECK(strcmp(model_nearest("resnet5O"), "resnet50") == 0);
+    CHECK(model_nearest("convolutional-thing") == NULL);
+    for (int i = 0; i < model_count(); i++) {
+        CHECK(model_find(model_at(i)->name) == model_at(i));
+        CHECK(strlen(model_at(i)->summary) > 10);
+    }
+}
+
+TEST(impossible_options_are_user_errors)
+{
+    ModelOptions good = options(3, 32, 10);
+    Graph *g = NULL;
+    ModelOptions bad[5] = { good, good, good, good, good };
+    bad[0].graph.batch = 0;
+    bad[1].graph.classes = 0;
+    bad[2].graph.height = 0;
+    bad[3].graph.channels = OP_MAX_IMAGE_CHANNELS + 1;
+    bad[4].width = 0;
+    for (int i = 0; i < 5; i++) {
+        CHECK_STATUS(model_build(&g, model_find("resnet20"), &bad[i]), ERR_USAGE);
+        CHECK(g == NULL);
+    }
+}
+
+TEST(width_is_rounded_to_eights)
+{
+    CHECK(block_scale_channels(64, 1) == 64 && block_scale_channels(64, 0.125) == 8);
+    CHECK(block_scale_channels(64, 0.01) == 8 && block_scale_channels(512, 0.25) == 128 &&
+          block_scale_channels(64, 1.3) == 80);
+}

@@ -1,0 +1,93 @@
+/* test_op_tables.c - walks the table of ops and those of the backends, and names every slot that is empty.
+ *
+ * An op exists when it has a row in kernels/ops, an implementation in every backend, and one in the reference that tests it. A gap shows
+ * here by name, not at run time as a model that cannot be prepared. */
+#include "tests/test.h"
+
+#include "kernels/backend.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Reports "op 7: name" as the text of a failed check. */
+static void check_slot(bool good, OpKind kind, const char *where, const char *what)
+{
+    char text[128];
+    snprintf(text, sizeof text, "%s: op %d: %s", where, (int)kind, what);
+    (void)test_check(good, __FILE__, __LINE__, text);
+}
+
+static int filled_names(const char *const *names, int max)
+{
+    int n = 0;
+    while (n < max && names[n] && names[n][0]) n++;
+    return n;
+}
+
+TEST(every_row_is_complete)
+{
+    for (int k = 0; k < OP_COUNT; k++) {
+        OpKind kind = (OpKind)k;
+        const OpDef *def = op_def(kind);
+        check_slot(def != NULL, kind, "op_def", "row");
+        if (!def) continue;
+        check_slot(def->kind == kind, kind, "op_def", "kind at its own place");
+        check_slot(def->name && def->name[0], kind, "op_def", "name");
+        check_slot(def->infer != NULL, kind, "op_def", "infer");
+        check_slot(def->inputs >= 1 && def->inputs <= OP_MAX_INPUTS, kind, "op_def", "inputs");
+        check_slot(def->outputs >= 0 && def->outputs <= OP_MAX_OUTPUTS, kind, "op_def", "outputs");
+        check_slot(filled_names(def->in_names, OP_MAX_INPUTS) == def->inputs, kind, "op_def", "one name for each input");
+        check_slot(filled_names(def->out_names, OP_MAX_OUTPUTS) == def->outputs, kind, "op_def", "one name for each output");
+    }
+}
+
+TEST(names_are_unique)
+{
+    for (int a = 0; a < OP_COUNT; a++)
+        for (int b = 0; b < a; b++) check_slot(strcmp(op_name((OpKind)a), op_name((OpKind)b)) != 0, (OpKind)a, op_name((OpKind)b), "own name");
+}
+
+TEST(in_place_names_inputs)
+{
+    for (int k = 0; k < OP_COUNT; k++) {
+        const OpDef *def = op_def((OpKind)k);
+        for (int i = 0; i < def->outputs; i++) {
+            int over = def->in_place_of[i];
+            check_slot(over >= -1 && over < def->inputs, def->kind, def->name, "in_place_of names an input or is -1");
+            for (int j = 0; j < i; j++) check_slot(over < 0 || over != def->in_place_of[j], def->kind, def->name, "no two outputs over one input");
+        }
+    }
+}
+
+static void check_backend(const Backend *b)
+{
+    const BackendVTable *v = b->v;
+    CHECK(v->name && v->name[0]);
+    CHECK(v->alloc && v->free && v->export_tensor && v->import_tensor);
+    CHECK(v->stream_create && v->stream_destroy && v->stream_wait && v->destroy && v->describe);
+    CHECK(v->alignment >= 64 && (v->alignment & (v->alignment - 1)) == 0);
+    for (int k = 0; k < OP_COUNT; k++) {
+        const OpImpl *impl = v->ops[k];
+        check_slot(impl != NULL, (OpKind)k, v->name, op_name((OpKind)k));
+        if (!impl) continue;
+        check_slot(impl->prepare != NULL, (OpKind)k, op_name((OpKind)k), "prepare");
+        check_slot(impl->bind != NULL, (OpKind)k, op_name((OpKind)k), "bind");
+        check_slot(impl->run != NULL, (OpKind)k, op_name((OpKind)k), "run");
+    }
+}
+
+TEST(reference_has_every_op)
+{
+    Backend *b;
+    REQUIRE_OK(backend_ref_create(&b));
+    check_backend(b);
+    backend_destroy(b);
+}
+
+TEST(cpu_has_every_op)
+{
+    Backend *b;
+    REQUIRE_OK(backend_cpu_create(&b, 1));
+    check_backend(b);
+    backend_destroy(b);
+}

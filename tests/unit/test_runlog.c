@@ -1,0 +1,273 @@
+/* test_runlog.c - the run folder and metrics.jsonl, read back with our own JSON reader. */
+#include "base/fs.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "tests/test.h"
+#include "trainer/runlog.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LINES_MAX 32
+
+typedef struct Lines {
+    Arena *arena;
+    JsonValue *line[LINES_MAX]; /* NULL where a line is no JSON */
+    int count;
+} Lines;
+
+static void in_scratch(char out[512], const char *name)
+{
+    snprintf(out, 512, "%s/%s", test_scratch(), name);
+}
+
+/* Reads metrics.jsonl of the run folder dir under the scratch folder. */
+static void read_lines(Lines *l, const char *dir)
+{
+    char path[512], name[128];
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    memset(l, 0, sizeof *l);
+    snprintf(name, sizeof name, "%s/metrics.jsonl", dir);
+    in_scratch(path, name);
+    REQUIRE_OK(arena_create(&l->arena, 0));
+    REQUIRE_OK(fs_read_file(path, &text, &bytes));
+    CHECK(bytes > 0 && text[bytes - 1] == '\n');
+    for (char *p = (char *)text, *end; p < (char *)text + bytes; p = end + 1) {
+        end = strchr(p, '\n');
+        REQUIRE(end != NULL && l->count < LINES_MAX);
+        if (json_parse(l->arena, p, (size_t)(end - p), &l->line[l->count]) != OK) l->line[l->count] = NULL;
+        l->count++;
+    }
+    mem_free(text);
+}
+
+static void check_event(const Lines *l, int index, const char *event)
+{
+    REQUIRE(index < l->count);
+    const JsonValue *v = json_get(l->line[index], "event");
+    REQUIRE(v != NULL && v->type == JSON_STRING);
+    CHECK_STR(v->string, event);
+    CHECK(json_get(l->line[index], "time") != NULL);
+}
+
+static double number(const Lines *l, int index, const char *key)
+{
+    const JsonValue *v = index < l->count ? json_get(l->line[index], key) : NULL;
+    return v && v->type == JSON_NUMBER ? v->number : (double)NAN;
+}
+
+static Config *some_config(void)
+{
+    Config *c = NULL;
+    CHECK_OK(config_load(&c, NULL, NULL, 0));
+    return c;
+}
+
+/* Every number of the records that write_all_events() writes. */
+static const struct {
+    int line;
+    const char *key;
+    double value;
+} numbers[] = {
+    { 0, "world", 2 },           { 0, "images", 50000 },     { 0, "val_images", 10000 }, { 0, "classes", 10 },
+    { 0, "parameters", 272474 }, { 0, "global_batch", 128 }, { 0, "steps", 5859 },       { 1, "step", 7 },
+    { 2, "epoch", 1 },           { 2, "step", 8 },           { 2, "loss", 0.1 },         { 2, "lr", 1.0 / 3 },
+    { 2, "images_per_s", 1000 }, { 2, "step_ms", 12.5 },     { 2, "data_wait_ms", 0 },   { 2, "comm_wait_ms", 1e-9 },
+    { 3, "epoch", 1 },           { 3, "seconds", 2.5 },      { 3, "images", 1000 },      { 3, "images_per_s", 400 },
+    { 4, "epoch", 1 },           { 4, "step", 8 },           { 4, "images", 100 },       { 4, "loss", 2 },
+    { 4, "top1", 0.25 },         { 4, "top5", 0.75 },        { 5, "step", 8 },           { 6, "code", 0 },
+};
+
+/* One record of each kind, in the run folder "run". */
+static void write_all_events(void)
+{
+    char dir[512];
+    RunLog *r = NULL;
+    Config *c = some_config();
+    in_scratch(dir, "run");
+    REQUIRE_OK(runlog_open(&r, dir, 0, c));
+    CHECK_OK(runlog_start(r, &(StartRecord){ .model = "resnet20",
+                                             .dataset = "idx",
+                                             .backend = "cpu \"x\"",
+                                             .host = "h",
+                                             .version = "1",
+                                             .world = 2,
+                                             .images = 50000,
+                                             .val_images = 10000,
+                                             .classes = 10,
+                                             .parameters = 272474,
+                                             .global_batch = 128,
+                                             .steps = 5859 }));
+    CHECK_OK(runlog_resume(r, 7, "checkpoints/step-7"));
+    CHECK_OK(runlog_step(r, &(StepRecord){ .epoch = 1,
+                                           .step = 8,
+                                           .loss = 0.1,
+                                           .lr = 1.0 / 3,
+                                           .images_per_s = 1e3,
+                                           .step_ms = 12.5,
+                                           .data_wait_ms = 0,
+                                           .comm_wait_ms = 1e-9 }));
+    CHECK_OK(runlog_epoch(r, &(EpochRecord){ .epoch = 1, .seconds = 2.5, .images = 1000, .images_per_s = 400 }));
+    CHECK_OK(
+        runlog_eval(r, &(EvalRecord){ .epoch = 1, .step = 8, .images = 100, .loss = 2, .top1 = 0.25, .top5 = 0.75 }));
+    CHECK_OK(runlog_checkpoint(r, 8, "a\nb"));
+    runlog_done(r, 0, "completed");
+    runlog_close(r);
+    config_destroy(c);
+}
+
+TEST(events_have_their_fields)
+{
+    write_all_events();
+    Lines l;
+    read_lines(&l, "run");
+    REQUIRE(l.count == 7);
+    static const char *const events[] = { "start", "resume", "step", "epoch", "eval", "checkpoint", "done" };
+    for (int i = 0; i < 7; i++) check_event(&l, i, events[i]);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        CHECK_NEAR(number(&l, numbers[i].line, numbers[i].key), numbers[i].value, 0); /* all digits: equal, not near */
+    CHECK_STR(json_get(l.line[0], "backend")->string, "cpu \"x\"");
+    CHECK_STR(json_get(l.line[5], "path")->string, "a\nb");
+    CHECK_STR(json_get(l.line[6], "reason")->string, "completed");
+    arena_destroy(l.arena);
+}
+
+TEST(nan_is_null)
+{
+    char dir[512];
+    RunLog *r = NULL;
+    Lines l;
+    in_scratch(dir, "run");
+    REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
+    CHECK_OK(runlog_step(r, &(StepRecord){ .loss = NAN, .lr = INFINITY }));
+    runlog_close(r);
+    read_lines(&l, "run");
+    REQUIRE(l.count == 1);
+    CHECK_INT(json_get(l.line[0], "loss")->type, JSON_NULL);
+    CHECK_INT(json_get(l.line[0], "lr")->type, JSON_NULL);
+    arena_destroy(l.arena);
+}
+
+TEST(run_folder_is_complete)
+{
+    char dir[512], path[512];
+    RunLog *r = NULL;
+    uint8_t *text = NULL;
+    size_t bytes;
+    Config *c = some_config();
+    StrBuf want = { 0 };
+    in_scratch(dir, "deep/er/run");
+    REQUIRE_OK(runlog_open(&r, dir, 0, c));
+    CHECK_OK(runlog_epoch(r, &(EpochRecord){ .epoch = 41 }));
+    runlog_close(r);
+    in_scratch(path, "deep/er/run/checkpoints");
+    CHECK(fs_is_dir(path));
+    in_scratch(path, "deep/er/run/config.yaml");
+    REQUIRE_OK(fs_read_file(path, &text, &bytes));
+    REQUIRE_OK(config_dump_yaml(c, &want));
+    CHECK_STR((const char *)text, want.text);
+    mem_free(text);
+    in_scratch(path, "deep/er/run/log.txt");
+    REQUIRE_OK(fs_read_file(path, &text, &bytes));
+    CHECK_CONTAINS((const char *)text, "epoch 41 done");
+    mem_free(text);
+    str_free(&want);
+    config_destroy(c);
+}
+
+TEST(torn_line_is_ended)
+{
+    char dir[512], path[512];
+    RunLog *r = NULL;
+    Lines l;
+    in_scratch(dir, "run");
+    in_scratch(path, "run/metrics.jsonl");
+    REQUIRE_OK(fs_make_dirs(dir));
+    FILE *f = fopen(path, "w");
+    REQUIRE(f != NULL);
+    fputs("{\"event\":\"done\",\"time\":1}\n{\"event\":\"st", f);
+    fclose(f);
+    REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
+    CHECK_OK(runlog_checkpoint(r, 3, "x"));
+    CHECK_OK(runlog_checkpoint(r, 4, "y"));
+    runlog_close(r);
+    read_lines(&l, "run");
+    REQUIRE(l.count == 4);
+    check_event(&l, 0, "done");
+    CHECK(l.line[1] == NULL);
+    check_event(&l, 2, "checkpoint");
+    check_event(&l, 3, "checkpoint");
+    arena_destroy(l.arena);
+}
+
+TEST(other_ranks_write_nothing)
+{
+    char dir[512];
+    RunLog *r = NULL;
+    in_scratch(dir, "run");
+    REQUIRE_OK(runlog_open(&r, dir, 1, NULL));
+    CHECK_OK(runlog_step(r, &(StepRecord){ .step = 1 }));
+    CHECK_OK(runlog_epoch(r, &(EpochRecord){ .epoch = 1 }));
+    CHECK_OK(runlog_eval(r, &(EvalRecord){ .epoch = 1 }));
+    CHECK_OK(runlog_checkpoint(r, 1, "x"));
+    runlog_progress(r, &(StepRecord){ .step = 1 }, 10, 3);
+    runlog_done(r, 0, "completed");
+    runlog_close(r);
+    CHECK(!fs_exists(dir));
+}
+
+TEST(console_only_without_folder)
+{
+    RunLog *r = NULL;
+    REQUIRE_OK(runlog_open(&r, NULL, 0, NULL));
+    CHECK_OK(runlog_step(r, &(StepRecord){ .step = 1 }));
+    runlog_done(r, 0, "completed");
+    runlog_close(r);
+}
+
+TEST(steps_allocate_nothing)
+{
+    char dir[512], sentence[1024];
+    RunLog *r = NULL;
+    in_scratch(dir, "run");
+    memset(sentence, '\x01', sizeof sentence - 1); /* escaped to six bytes each */
+    sentence[sizeof sentence - 1] = '\0';
+    REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
+    int64_t before = mem_allocation_count();
+    for (int i = 0; i < 10; i++) CHECK_OK(runlog_step(r, &(StepRecord){ .step = i, .loss = 1.0 / 3, .lr = 1e-300 }));
+    CHECK_OK(runlog_checkpoint(r, 3, sentence));
+    runlog_done(r, 65, sentence);
+    CHECK_INT(mem_allocation_count(), before);
+    runlog_close(r);
+}
+
+TEST(unwritable_folder_is_io)
+{
+    char dir[512], path[512];
+    RunLog *r = NULL;
+    in_scratch(path, "file");
+    FILE *f = fopen(path, "w");
+    REQUIRE(f != NULL);
+    fclose(f);
+    in_scratch(dir, "file/run");
+    CHECK_STATUS(runlog_open(&r, dir, 0, NULL), ERR_IO);
+    CHECK(r == NULL);
+}
+
+TEST(full_disk_is_io_and_done_keeps_the_sentence)
+{
+    char dir[512], path[512];
+    RunLog *r = NULL;
+    in_scratch(dir, "run");
+    in_scratch(path, "run/metrics.jsonl");
+    REQUIRE_OK(fs_make_dirs(dir));
+    REQUIRE_OK(fs_replace_symlink("/dev/full", path)); /* every write fails with ENOSPC */
+    REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
+    CHECK_STATUS(runlog_step(r, &(StepRecord){ .step = 1 }), ERR_IO);
+    CHECK_CONTAINS(status_message(), "metrics.jsonl: cannot write");
+    fail(ERR_DATA, "the cause");
+    runlog_done(r, 65, status_message());
+    CHECK_STR(status_message(), "the cause");
+    runlog_close(r);
+}

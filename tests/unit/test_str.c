@@ -1,0 +1,154 @@
+/* Text buffers, strict numbers, nearest names, CRC-32C. */
+#include "base/mem.h"
+#include "base/str.h"
+#include "tests/test.h"
+#include <string.h>
+
+TEST(buffer_grows_and_clears)
+{
+    StrBuf b = { 0 };
+    for (int i = 0; i < 1000; i++) str_printf(&b, "%d,", i);
+    str_add(&b, "end");
+    str_add_n(&b, "xyz", 1);
+    CHECK(!b.failed);
+    CHECK_INT(b.length, strlen(b.text));
+    CHECK_INT(b.length, 10 * 2 + 90 * 3 + 900 * 4 + 4);
+    CHECK(str_starts_with(b.text, "0,1,2,"));
+    CHECK_STR(b.text + b.length - 4, "endx");
+    str_clear(&b);
+    CHECK_STR(b.text, "");
+    str_printf(&b, "%s", "");
+    CHECK_INT(b.length, 0);
+    str_free(&b);
+    CHECK(b.text == NULL);
+}
+
+TEST(buffer_remembers_a_failure)
+{
+    StrBuf b = { 0 };
+    mem_fail_at(1);
+    str_add(&b, "lost");
+    CHECK(b.failed);
+    str_add(&b, "also lost");
+    CHECK(b.text == NULL);
+    str_free(&b);
+}
+
+TEST(whole_numbers)
+{
+    static const struct {
+        const char *text;
+        bool good;
+        int64_t value;
+    } rows[] = {
+        { "0", true, 0 },
+        { " -17\t", true, -17 },
+        { "+5", true, 5 },
+        { "007", true, 7 },
+        { "9223372036854775807", true, INT64_MAX },
+        { "-9223372036854775808", true, INT64_MIN },
+        { "9223372036854775808", false, 0 },
+        { "", false, 0 },
+        { "  ", false, 0 },
+        { "-", false, 0 },
+        { "1.0", false, 0 },
+        { "1e3", false, 0 },
+        { "0x10", false, 0 },
+        { "12a", false, 0 },
+        { "1 2", false, 0 },
+        { "- 1", false, 0 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int64_t value = 99;
+        bool good = str_to_i64(rows[i].text, &value);
+        if (good != rows[i].good || value != (good ? rows[i].value : 99))
+            CHECK_STR(rows[i].text, "parsed as the table says");
+    }
+}
+
+TEST(real_numbers)
+{
+    static const struct {
+        const char *text;
+        bool good;
+        double value;
+    } rows[] = {
+        { "0.1", true, 0.1 },   { " 1e-4 ", true, 1e-4 }, { "-.5", true, -0.5 }, { "5.", true, 5 },
+        { "+3E+2", true, 300 }, { "1e-400", true, 0 },    { "1e400", false, 0 }, { "inf", false, 0 },
+        { "nan", false, 0 },    { "0x1p3", false, 0 },    { ".", false, 0 },     { "1e", false, 0 },
+        { "1e+", false, 0 },    { "", false, 0 },         { "0,5", false, 0 },   { "1.2.3", false, 0 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        double value = 99;
+        bool good = str_to_double(rows[i].text, &value);
+        if (good != rows[i].good || !(value == (good ? rows[i].value : 99)))
+            CHECK_STR(rows[i].text, "parsed as the table says");
+    }
+}
+
+TEST(truth_values)
+{
+    static const char *const words[] = { "true", "Yes", "ON", "1", "false", "no", "Off", "0" };
+    bool value;
+    for (int i = 0; i < 8; i++) {
+        value = i >= 4;
+        CHECK(str_to_bool(words[i], &value) && value == (i < 4));
+    }
+    CHECK(!str_to_bool("", &value) && !str_to_bool("2", &value) && !str_to_bool("tru", &value));
+}
+
+TEST(beginnings_and_ends)
+{
+    CHECK(str_starts_with("abc", "ab") && str_starts_with("abc", "") && !str_starts_with("ab", "abc"));
+    CHECK(str_ends_with_nocase("photo.JPG", ".jpg") && !str_ends_with_nocase("jpg", ".jpg") &&
+          str_ends_with_nocase("x", ""));
+}
+
+TEST(distances)
+{
+    CHECK_INT(str_distance("", ""), 0);
+    CHECK_INT(str_distance("abc", ""), 3);
+    CHECK_INT(str_distance("kitten", "sitting"), 3);
+    CHECK_INT(str_distance("sdg", "sgd"), 1);
+    CHECK_INT(str_distance("ca", "abc"), 3); /* optimal string alignment; the unrestricted distance would be 2 */
+    char long_a[300], long_b[200];
+    memset(long_a, 'a', sizeof long_a - 1);
+    memset(long_b, 'a', sizeof long_b - 1);
+    long_a[sizeof long_a - 1] = long_b[sizeof long_b - 1] = '\0';
+    CHECK_INT(str_distance(long_a, long_b), 299);
+    CHECK_INT(str_distance(long_a, long_a), 0);
+}
+
+TEST(nearest_names)
+{
+    static const char *const keys[] = { "optimizer.lr", "optimizer.momentum", "train.epochs", "sgd", "adam" };
+    CHECK_STR(str_nearest("optimzer.lr", keys, 5), "optimizer.lr");
+    CHECK_STR(str_nearest("train.epoch", keys, 5), "train.epochs");
+    CHECK_STR(str_nearest("sdg", keys, 5), "sgd");
+    CHECK_STR(str_nearest("zebra", keys, 5), NULL);
+    CHECK_STR(str_nearest("", keys, 5), NULL);
+    CHECK_STR(str_nearest("sgd", keys, 0), NULL);
+}
+
+TEST(crc32c_known_answer)
+{
+    CHECK_INT(str_crc32c(0, "123456789", 9), 0xE3069283);
+    CHECK_INT(str_crc32c_portable(0, "123456789", 9), 0xE3069283);
+    CHECK_INT(str_crc32c(0, "", 0), 0);
+    unsigned char zeros[32] = { 0 };
+    CHECK_INT(str_crc32c(0, zeros, 32), 0x8A9136AA); /* RFC 3720 B.4 */
+}
+
+TEST(crc32c_both_ways_agree_and_chain)
+{
+    unsigned char data[300];
+    for (int i = 0; i < 300; i++) data[i] = (unsigned char)(i * 37 + i / 5);
+    for (size_t n = 0; n <= 300; n += 7) {
+        uint32_t whole = str_crc32c(0, data, n);
+        CHECK_INT(str_crc32c_portable(0, data, n), whole);
+        for (size_t cut = 0; cut <= n; cut += 13) {
+            CHECK_INT(str_crc32c(str_crc32c(0, data, cut), data + cut, n - cut), whole);
+            CHECK_INT(str_crc32c_portable(str_crc32c_portable(0, data, cut), data + cut, n - cut), whole);
+        }
+    }
+}

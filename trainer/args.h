@@ -1,0 +1,41 @@
+/* args.h - the command line of a subcommand, read by the usage line of its own help text.
+ *
+ * USAGE LINE. A help text begins "usage: convoy eval CONFIG --checkpoint FILE [--set key=value]...\n". Lower-case
+ * words are the command. Upper-case words are positional arguments. --name VALUE is an option with a value, [--name]
+ * a flag. Brackets make a thing optional, dots behind the bracket let an option be repeated (--set alone). So what
+ * the help says and what is accepted cannot differ.
+ *
+ * ACCEPTED. --name value and --name=value; -- ends the options; --help or -h anywhere prints the help text and
+ * nothing else is checked. */
+#ifndef CONVOY_TRAINER_ARGS_H
+#define CONVOY_TRAINER_ARGS_H
+#include "base/status.h"
+#include <stdbool.h>
+
+#define ARGS_OPTION_MAX     8
+#define ARGS_POSITIONAL_MAX 4
+#define ARGS_SET_MAX        64
+
+typedef struct ArgsOption { /* one option of the usage line */
+    char name[24];          /* "--checkpoint" */
+    bool has_value, required, repeated;
+    const char *value; /* as given; "" for a flag that was given; NULL if absent */
+} ArgsOption;
+
+typedef struct Args { /* plain data; strings are borrowed from argv */
+    bool help;        /* the help was printed: there is nothing more to do */
+    const char *positional[ARGS_POSITIONAL_MAX];
+    int positional_count;
+    const char *config;             /* the positional argument CONFIG; NULL where it is optional and absent */
+    const char *checkpoint;         /* --checkpoint; NULL if absent */
+    const char *sets[ARGS_SET_MAX]; /* values of --set in order */
+    int set_count;
+    ArgsOption options[ARGS_OPTION_MAX];
+    int option_count;
+} Args;
+
+/* argv: what follows the command's name. ERR_USAGE names the argument, and for an unknown option the nearest one. */
+Status args_parse(Args *out, int argc, char **argv, const char *help);
+/* The value of any option, "" for a flag that was given; NULL if absent. */
+const char *args_value(const Args *args, const char *option);
+#endif

@@ -1,0 +1,20 @@
+/* bench.h - the benchmarks behind convoy bench; each prints its own lines on rank 0. */
+#ifndef CONVOY_TRAINER_BENCH_H
+#define CONVOY_TRAINER_BENCH_H
+#include "trainer/run.h"
+
+typedef struct BenchOptions {
+    int64_t steps, warmup;
+    bool nodes;
+} BenchOptions;
+
+Status bench_decode(Comm *comm, const Config *c, const BenchOptions *o);
+Status bench_loader(Comm *comm, const Config *c, const BenchOptions *o);
+Status bench_step(Comm *comm, const Config *c, const BenchOptions *o);
+Status bench_allreduce(Comm *comm, const Config *c, const BenchOptions *o);
+
+/* c with synthetic images where data.train is not set; shares c's strings. */
+Config bench_config(const Config *c);
+/* The middle value; sorts values. count >= 1. */
+double bench_median(double *values, int64_t count);
+#endif

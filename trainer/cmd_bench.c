@@ -1,0 +1,74 @@
+/* cmd_bench.c - convoy bench decode|loader|step|allreduce [CONFIG]: one part by itself, on this machine, with this configuration.
+ *
+ * Results are lines of "name value", made to be read by people and by scripts. Without data.train synthetic images stand in. */
+#include "trainer/bench.h"
+#include "base/str.h"
+#include "trainer/cmd.h"
+#include <string.h>
+
+#define STEPS_DEFAULT 20
+#define STEPS_MAX 1000000
+
+typedef struct BenchRow {
+    const char *name;
+    Status (*run)(Comm *comm, const Config *c, const BenchOptions *o);
+} BenchRow;
+
+static const BenchRow benches[] = {
+    { "decode", bench_decode },
+    { "loader", bench_loader },
+    { "step", bench_step },
+    { "allreduce", bench_allreduce },
+};
+
+static const char help[] =
+    "usage: convoy bench WHAT [CONFIG] [--steps N] [--warmup N] [--nodes] [--set key=value]...\n"
+    "\n"
+    "Measures one part by itself; under mpirun on all ranks. Without data.train synthetic images stand in. WHAT is\n"
+    "\n"
+    "  decode      images/s that one thread decodes from data.train, whole images, no augmentation\n"
+    "  loader      images/s of the training input alone: files to batches\n"
+    "  step        training steps: images/s, milliseconds, waits, overlap of gradient reduction, allocations\n"
+    "  allreduce   time and bandwidth of gradient sums by size\n"
+    "\n"
+    "  --steps N           measured steps, batches or repetitions (default 20)\n"
+    "  --warmup N          steps before them that do not count (default 3)\n"
+    "  --nodes             step: also where the time goes, by kind of operation\n"
+    "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
+
+static Status count_option(const Args *args, const char *name, int64_t fallback, int64_t *out)
+{
+    const char *text = args_value(args, name);
+    *out = fallback;
+    if (!text) return OK;
+    if (str_to_i64(text, out) && *out >= 0 && *out <= STEPS_MAX) return OK;
+    return fail(ERR_USAGE, "convoy bench: %s %s is not a whole number from 0 to %d", name, text, STEPS_MAX);
+}
+
+static const BenchRow *find_bench(const char *name)
+{
+    for (size_t i = 0; i < sizeof benches / sizeof *benches; i++) {
+        if (strcmp(benches[i].name, name) == 0) return &benches[i];
+    }
+    return NULL;
+}
+
+static Status bench(Comm *comm, const Config *c, const Args *args)
+{
+    BenchOptions o = { .nodes = args_value(args, "--nodes") != NULL };
+    TRY(count_option(args, "--steps", STEPS_DEFAULT, &o.steps));
+    TRY(count_option(args, "--warmup", 3, &o.warmup));
+    if (o.steps < 1) return fail(ERR_USAGE, "convoy bench: --steps must be at least 1");
+    return find_bench(args->positional[0])->run(comm, c, &o);
+}
+
+Status cmd_bench(int argc, char **argv)
+{
+    Args args;
+    TRY(args_parse(&args, argc, argv, help));
+    if (args.help) return OK;
+    if (!find_bench(args.positional[0])) {
+        return fail(ERR_USAGE, "convoy bench: unknown benchmark %s (decode, loader, step or allreduce)", args.positional[0]);
+    }
+    return run_with_config(&args, bench);
+}

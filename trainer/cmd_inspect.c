@@ -1,0 +1,169 @@
+/* cmd_inspect.c - convoy inspect model | checkpoint | config: what a network, a file, a key is, without running
+ * anything.
+ *
+ * inspect dataset is in inspect_dataset.c, inspect memory in memory.c. Answers go to stdout whole, through
+ * log_print(). */
+#include "base/log.h"
+#include "base/str.h"
+#include "models/models.h"
+#include "trainer/args.h"
+#include "trainer/checkpoint.h"
+#include "trainer/cmd.h"
+#include "trainer/config.h"
+#include <string.h>
+
+static const CmdRow rows[] = {
+    { "model", inspect_model, "NAME [--dot]", "layers, shapes, parameters and FLOPs of a network" },
+    { "checkpoint", inspect_checkpoint, "FILE", "verify a checkpoint and list what is in it" },
+    { "config", inspect_config, "[--markdown]", "every key of a config file, with default and help" },
+    { "dataset", inspect_dataset, "DIR [--format NAME] [--role NAME]",
+      "classes and images of a dataset; decodes every image" },
+    { "memory", inspect_memory, "CONFIG [--set key=value]...", "what a run will take, before it runs" },
+};
+
+Status cmd_inspect(int argc, char **argv)
+{
+    return cmd_dispatch("convoy inspect", "subject", rows, sizeof rows / sizeof rows[0], "", argc, argv);
+}
+
+/* Prints text and frees it; status is that of building it. */
+static Status print_and_free(StrBuf *text, Status status)
+{
+    if (status == OK && text->failed) status = fail(ERR_MEMORY, "out of memory printing the answer");
+    if (status == OK) status = log_print(text->text ? text->text : "");
+    str_free(text);
+    return status;
+}
+
+/* ---- model ---- */
+
+static const char model_help[] =
+    "usage: convoy inspect model NAME [--dot]\n"
+    "\n"
+    "Prints the layers of a network for one image and 1000 classes, with output shapes, parameters and FLOPs. The "
+    "image has\n"
+    "224 pixels a side and 3 channels; 32 for the CIFAR ResNets; 28 and 1 channel for mlp.\n"
+    "\n"
+    "  --dot   a drawing for Graphviz instead\n"
+    "\n"
+    "NAME is one of:\n";
+
+/* Networks that are made for another image than 224 x 224 x 3. */
+static const struct {
+    const char *name;
+    int64_t image_size, channels;
+} usual_images[] = {
+    { "resnet20", 32, 3 }, { "resnet32", 32, 3 },  { "resnet44", 32, 3 },
+    { "resnet56", 32, 3 }, { "resnet110", 32, 3 }, { "mlp", 28, 1 },
+};
+
+static Status print_model_help(void)
+{
+    StrBuf text = { 0 };
+    str_add(&text, model_help);
+    for (int i = 0; i < model_count(); i++) str_printf(&text, "  %-10s  %s\n", model_at(i)->name, model_at(i)->summary);
+    return print_and_free(&text, OK);
+}
+
+static Status describe_model(const ModelDef *def, bool dot)
+{
+    ModelOptions o = { .width = 1,
+                       .graph = { .batch = 1, .channels = 3, .height = 224, .width = 224, .classes = 1000 } };
+    for (size_t i = 0; i < sizeof usual_images / sizeof usual_images[0]; i++) {
+        if (strcmp(usual_images[i].name, def->name) != 0) continue;
+        o.graph.channels = usual_images[i].channels;
+        o.graph.height = o.graph.width = usual_images[i].image_size;
+    }
+    for (int c = 0; c < o.graph.channels; c++) o.graph.std[c] = 1;
+    Graph *graph = NULL;
+    StrBuf text = { 0 };
+    Status status = model_build(&graph, def, &o);
+    if (status == OK && !dot) {
+        str_printf(&text, "%s: %s; %lld x %lld pixels, %lld channels, %lld classes\n", def->name, def->summary,
+                   (long long)o.graph.height, (long long)o.graph.width, (long long)o.graph.channels,
+                   (long long)o.graph.classes);
+        status = graph_dump_table(graph, &text);
+    } else if (status == OK) {
+        status = graph_dump_dot(graph, &text);
+    }
+    graph_destroy(graph);
+    return print_and_free(&text, status);
+}
+
+Status inspect_model(int argc, char **argv)
+{
+    Args args;
+    for (int i = 0; i < argc; i++) /* the table of names is part of this help */
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return print_model_help();
+    TRY(args_parse(&args, argc, argv, model_help));
+    const char *name = args.positional[0];
+    const ModelDef *def = model_find(name);
+    if (def) return describe_model(def, args_value(&args, "--dot") != NULL);
+    const char *nearest = model_nearest(name);
+    if (nearest) return fail(ERR_USAGE, "%s: no such network (did you mean %s?)", name, nearest);
+    return fail(ERR_USAGE, "%s: no such network (convoy inspect model --help lists all)", name);
+}
+
+/* ---- checkpoint ---- */
+
+static const char checkpoint_help[] = "usage: convoy inspect checkpoint FILE\n"
+                                      "\n"
+                                      "Verifies a checkpoint (.safetensors) and prints its position, its seed and its "
+                                      "tensors. Exit code 65 if it is damaged.\n";
+
+static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta, const char *path, StrBuf *text)
+{
+    int64_t elements = 0, bytes = 0;
+    const char *crc = safetensors_metadata(file, "crc32c");
+    str_printf(text, "%s\nmodel %s\nstep %lld\nepoch %lld\nimages %lld\n", path, meta->model, (long long)meta->step,
+               (long long)meta->epoch, (long long)meta->images);
+    str_printf(text, "seed %llu\nglobal_batch %lld\ndataset_images %lld\n", (unsigned long long)meta->seed,
+               (long long)meta->global_batch, (long long)meta->dataset_images);
+    if (meta->best_top1 >= 0) str_printf(text, "best_top1 %.6f\n", meta->best_top1);
+    str_printf(text, "config_hash %08x\n", (unsigned)meta->config_hash);
+    if (crc) str_printf(text, "crc32c %s ok\n", crc);
+    else str_add(text, "crc32c absent: the data was not verified\n");
+    for (int i = 0; i < safetensors_count(file); i++) {
+        const SafeTensor *t = safetensors_at(file, i);
+        char shape[96];
+        tensor_format(&t->desc, shape, sizeof shape);
+        str_printf(text, "  %-48s %s\n", t->name, shape);
+        elements += tensor_elements(&t->desc);
+        bytes += (int64_t)tensor_plain_bytes(&t->desc);
+    }
+    str_printf(text, "tensors %d\nelements %lld\nbytes %lld\n", safetensors_count(file), (long long)elements,
+               (long long)bytes);
+}
+
+Status inspect_checkpoint(int argc, char **argv)
+{
+    Args args;
+    TRY(args_parse(&args, argc, argv, checkpoint_help));
+    if (args.help) return OK;
+    SafeFile *file = NULL;
+    CheckpointMeta meta;
+    StrBuf text = { 0 };
+    TRY(checkpoint_open(&file, &meta, args.positional[0]));
+    describe_checkpoint(file, &meta, args.positional[0], &text);
+    safetensors_close(file);
+    return print_and_free(&text, OK);
+}
+
+/* ---- config ---- */
+
+static const char config_help[] =
+    "usage: convoy inspect config [--markdown]\n"
+    "\n"
+    "Prints every key of a config file with its default, what it takes and what it does.\n"
+    "\n"
+    "  --markdown   the page docs/config.md\n";
+
+Status inspect_config(int argc, char **argv)
+{
+    Args args;
+    TRY(args_parse(&args, argc, argv, config_help));
+    if (args.help) return OK;
+    StrBuf text = { 0 };
+    Status status = args_value(&args, "--markdown") ? config_write_markdown(&text) : config_print_help(&text);
+    return print_and_free(&text, status);
+}

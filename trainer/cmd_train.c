@@ -1,0 +1,69 @@
+/* cmd_train.c - convoy train CONFIG [--set key=value]... */
+#include "base/log.h"
+#include "base/str.h"
+#include "trainer/args.h"
+#include "trainer/cmd.h"
+#include "trainer/loop.h"
+#include "trainer/run.h"
+#include <unistd.h>
+
+static const char help[] =
+    "usage: convoy train CONFIG [--set key=value]...\n"
+    "\n"
+    "Trains the network that CONFIG describes and evaluates it. Start it alone or under mpirun:\n"
+    "\n"
+    "  convoy train configs/demo.yaml\n"
+    "  mpirun -n 4 convoy train configs/resnet50-imagenet.yaml --set data.train=DIR --set data.val=DIR\n"
+    "\n"
+    "Everything is kept in the run folder (run.dir): config.yaml, metrics.jsonl, log.txt, checkpoints/.\n"
+    "The same command again continues from the newest checkpoint (checkpoint.resume).\n"
+    "USR1 or TERM: saves a checkpoint and leaves with exit code 75.\n"
+    "Open MPI: as root add --allow-run-as-root; for more ranks than cores --oversubscribe; for several\n"
+    "threads a rank --bind-to none.\n"
+    "\n"
+    "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
+
+static Status start_record(RunLog *log, const Session *s)
+{
+    char backend[256], host[256] = "";
+    s->backend->v->describe(s->backend, backend, sizeof backend);
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    StartRecord r = { .model = s->config->model.name, .dataset = dataset_format_name(s->train), .backend = backend, .host = host,
+        .version = CONVOY_VERSION, .world = s->comm->world, .images = s->plan.images,
+        .val_images = s->val ? dataset_images(s->val) : 0, .classes = s->classes,
+        .parameters = graph_parameter_elements(program_graph(s->first)), .global_batch = s->plan.global_batch,
+        .steps = s->plan.total_steps };
+    return runlog_start(log, &r);
+}
+
+static Status train(Comm *comm, const Config *c, RunLog *log)
+{
+    Session session;
+    Status status = session_open(&session, c, comm, SESSION_TRAIN);
+    if (status == OK) status = comm_agree(comm, start_record(log, &session));
+    if (status == OK) status = session_commit(&session);
+    if (status == OK) status = loop_run(&session, log, c->run.dir);
+    session_close(&session);
+    return status;
+}
+
+static Status train_with_log(Comm *comm, const Config *c, const Args *args)
+{
+    RunLog *log = NULL;
+    (void)args;
+    comm_set_timeout(comm, c->comm.timeout_s);
+    TRY(comm_agree(comm, runlog_open(&log, c->run.dir, comm->rank, c)));
+    Status status = train(comm, c, log);
+    if (status == OK) log_info("done: run folder %s", c->run.dir);
+    runlog_done(log, status_exit_code(status), status == OK ? "completed" : status_message());
+    status = comm->rank == 0 ? cmd_report(status) : cmd_silence(status); /* while log.txt is open */
+    runlog_close(log);
+    return status;
+}
+
+Status cmd_train(int argc, char **argv)
+{
+    Args args;
+    TRY(args_parse(&args, argc, argv, help));
+    return args.help ? OK : run_with_config(&args, train_with_log);
+}

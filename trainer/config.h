@@ -1,0 +1,60 @@
+/* config.h - a run's configuration: one struct, filled from defaults, a YAML file and --set key=value, through one table of keys.
+ *
+ * Only trainer/ sees Config; the other rooms take their own option structs. Strings are owned by the Config. */
+#ifndef CONVOY_TRAINER_CONFIG_H
+#define CONVOY_TRAINER_CONFIG_H
+#include "base/status.h"
+#include "base/str.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CONFIG_LIST_MAX 16
+typedef struct ConfigList { int count; double values[CONFIG_LIST_MAX]; } ConfigList;
+
+/* Values of enum keys are indices into the key's list of names; these enums are in that order. */
+enum { CONFIG_BN_TRAIN, CONFIG_BN_FROZEN };
+enum { CONFIG_STEM_IMAGENET, CONFIG_STEM_CIFAR };
+enum { CONFIG_FORMAT_AUTO, CONFIG_FORMAT_IMAGEFOLDER, CONFIG_FORMAT_IDX, CONFIG_FORMAT_SYNTHETIC };
+enum { CONFIG_AUGMENT_NONE, CONFIG_AUGMENT_IMAGENET, CONFIG_AUGMENT_CIFAR };
+enum { CONFIG_BATCH_PER_RANK, CONFIG_BATCH_GLOBAL };
+enum { CONFIG_PRECISION_FP32 };
+enum { CONFIG_OPTIMIZER_SGD, CONFIG_OPTIMIZER_ADAM, CONFIG_OPTIMIZER_ADAMW };
+enum { CONFIG_LR_NONE, CONFIG_LR_LINEAR, CONFIG_LR_SQRT, CONFIG_LR_WORLD_SIZE };
+enum { CONFIG_SCHEDULE_COSINE, CONFIG_SCHEDULE_STEP, CONFIG_SCHEDULE_POLY, CONFIG_SCHEDULE_CONSTANT };
+enum { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_CPU };
+
+typedef struct Config {
+    struct { char *name; int64_t classes /*0 = from the dataset*/, in_channels; int stem, bn; bool zero_init_last_gamma; } model;
+    struct {
+        char *train, *val;
+        int format, augment;
+        int64_t image_size, eval_resize /*0 = image_size*/, threads /*0 = auto*/, synthetic_images;
+        ConfigList mean, std;
+        double max_bad_fraction;
+    } data;
+    struct {
+        double epochs;
+        int64_t max_steps /*0 = no limit*/, batch_per_rank, global_batch, accumulate, seed;
+        int batch_mode, precision;
+        double label_smoothing, eval_every /*epochs; 0 = only at the end*/;
+    } train;
+    struct { int name, lr_scaling; double lr, momentum, weight_decay, eps; bool nesterov, decay_all; ConfigList betas; } optimizer;
+    struct { int name; double warmup_epochs, min_lr, power, gamma; ConfigList milestones; } schedule;
+    struct { double bucket_mb, first_bucket_mb, timeout_s; } comm;
+    struct { double every_epochs /*0 = never but at the end*/; int64_t every_steps /*0 = off*/, keep; char *resume; } checkpoint;
+    struct { int64_t every; } log;
+    struct { char *dir; } run;
+    struct { int backend; int64_t threads /*0 = auto*/; } device;
+} Config;
+
+/* Starts from defaults, reads path (NULL: none), applies sets[0..n) ("key=value"). ERR_USAGE with file:line and the nearest key for an unknown
+ * one, with range or names for a bad value; consistency between keys is checked last. */
+Status config_load(Config **out, const char *path, const char *const *sets, int set_count);
+void config_destroy(Config *c);
+Status config_dump_yaml(const Config *c, StrBuf *out);                /* every key, in table order; loads back to an equal Config */
+uint32_t config_math_hash(const Config *c);                           /* CRC-32C over the keys that change results (flag MATH) */
+/* Names and values of MATH keys in which a dumped YAML text differs from c, "" if none: for the message on resume. */
+Status config_math_difference(const Config *c, const char *yaml, StrBuf *out);
+Status config_write_markdown(StrBuf *out);                            /* docs/config.md */
+Status config_print_help(StrBuf *out);                                /* convoy inspect config */
+#endif

@@ -1,0 +1,127 @@
+/* config_keys.c - every configuration key: one row each, in the order in which they are printed.
+ *
+ * From a row come the YAML and --set parsers, range checks, convoy inspect config, docs/config.md and the dump in
+ * checkpoints. To add a key: a field in Config (config.h) and a row here, then make docs. Defaults are those of
+ * ResNet-50 on ImageNet.
+ *
+ * MATH or RUNTIME. A key is MATH if changing it in the middle of a run would give another model than a run that had
+ * it from the start. The batch keys are RUNTIME because a checkpoint stores the global batch itself, and how ranks
+ * share it may change on resume. Paths are RUNTIME because data moves; a checkpoint stores the number of images. */
+#include "trainer/config_keys.h"
+#include <math.h>
+
+static const char *const bn_names[] = { "train", "frozen", NULL };
+static const char *const stem_names[] = { "imagenet", "cifar", NULL };
+static const char *const format_names[] = { "auto", "imagefolder", "idx", "synthetic", NULL };
+static const char *const augment_names[] = { "none", "imagenet", "cifar", NULL };
+static const char *const batch_mode_names[] = { "per_rank", "global", NULL };
+static const char *const precision_names[] = { "fp32", NULL };
+static const char *const optimizer_names[] = { "sgd", "adam", "adamw", NULL };
+static const char *const lr_scaling_names[] = { "none", "linear", "sqrt", "world_size", NULL };
+static const char *const schedule_names[] = { "cosine", "step", "poly", "constant", NULL };
+static const char *const backend_names[] = { "auto", "cpu", NULL };
+
+#define HEAD(section, field, type)                 #section "." #field, type, offsetof(Config, section.field)
+#define BOOL(section, field, fallback)             HEAD(section, field, KEY_BOOL), fallback, 0, 1, NULL
+#define INT(section, field, fallback, min, max)    HEAD(section, field, KEY_INT), fallback, min, max, NULL
+#define DOUBLE(section, field, fallback, min, max) HEAD(section, field, KEY_DOUBLE), fallback, min, max, NULL
+#define ENUM(section, field, fallback, names)      HEAD(section, field, KEY_ENUM), fallback, 0, 0, names
+#define STRING(section, field, fallback)           HEAD(section, field, KEY_STRING), fallback, 0, 0, NULL
+#define LIST(section, field, fallback, min, max)   HEAD(section, field, KEY_LIST), fallback, min, max, NULL
+
+/* clang-format off */
+const ConfigKey config_keys[] = {
+    {STRING(model, name, "resnet50"), KEY_MATH, "Network; convoy inspect model NAME shows one"},
+    {INT(model, classes, "0", 0, 1e6), KEY_MATH, "Number of classes; 0 takes it from the training set"},
+    {INT(model, in_channels, "3", 1, 16), KEY_MATH, "Channels of an image: 3 for colour, 1 for grey"},
+    {ENUM(model, stem, "imagenet", stem_names), KEY_MATH,
+     "First layers of ResNet-18 to -152: 7x7 stride 2 and max pooling, or 3x3 stride 1 for small images"},
+    {ENUM(model, bn, "train", bn_names), KEY_MATH,
+     "Batch norm by batch statistics, or by frozen running statistics (gamma and beta still train)"},
+    {BOOL(model, zero_init_last_gamma, "false"), KEY_MATH,
+     "Start the last batch norm of each residual block at zero, so that blocks begin as the identity"},
+
+    {STRING(data, train, ""), KEY_RUNTIME, "Folder of the training set"},
+    {STRING(data, val, ""), KEY_RUNTIME, "Folder of the validation set; empty means no evaluation"},
+    {ENUM(data, format, "auto", format_names), KEY_RUNTIME,
+     "One folder a class (imagefolder), the files of MNIST (idx; one folder serves both sets), or generated images"},
+    {INT(data, image_size, "224", 8, 4096), KEY_MATH, "Height and width of the images that the network sees"},
+    {INT(data, eval_resize, "256", 0, 4096), KEY_MATH,
+     "Evaluation scales the shorter side to this before the centre crop; 0 means image_size"},
+    {LIST(data, mean, "0.485, 0.456, 0.406", -1e3, 1e3), KEY_MATH,
+     "Subtracted from pixels in 0..1; one value, or one for each channel"},
+    {LIST(data, std, "0.229, 0.224, 0.225", 0, 1e3), KEY_MATH | KEY_OPEN_MIN,
+     "Divides pixels after the mean is subtracted; one value, or one for each channel"},
+    {ENUM(data, augment, "imagenet", augment_names), KEY_MATH,
+     "Training images: random resized crop and flip (imagenet), padded random crop and flip (cifar), or as in "
+     "evaluation (none)"},
+    {INT(data, threads, "0", 0, 1024), KEY_RUNTIME,
+     "Decode threads of each rank; 0 chooses by the CPUs that the rank may use"},
+    {DOUBLE(data, max_bad_fraction, "0.01", 0, 1), KEY_RUNTIME,
+     "Training fails when more than this share of the images (but at least 10) cannot be decoded"},
+    {INT(data, synthetic_images, "1024", 1, 1e9), KEY_MATH, "Images of each set where data.format is synthetic"},
+
+    {DOUBLE(train, epochs, "90", 0, 1e6), KEY_MATH | KEY_OPEN_MIN,
+     "Length of the run in passes over the training set; may be a fraction"},
+    {INT(train, max_steps, "0", 0, 1e15), KEY_MATH, "Stop after this many steps in all; 0 means no limit"},
+    {ENUM(train, batch_mode, "per_rank", batch_mode_names), KEY_RUNTIME,
+     "Whether batch_per_rank or global_batch decides the batch"},
+    {INT(train, batch_per_rank, "32", 1, 1e6), KEY_RUNTIME,
+     "Images of a rank in one pass through the network; with batch_mode global, at most so many"},
+    {INT(train, global_batch, "0", 0, 1e9), KEY_RUNTIME,
+     "Images of a step over all ranks and passes, with batch_mode global"},
+    {INT(train, accumulate, "1", 1, 1e6), KEY_RUNTIME,
+     "Passes through the network whose gradients are summed for one step; with batch_mode global, at least so many"},
+    {ENUM(train, precision, "fp32", precision_names), KEY_MATH, "Number format of the computation"},
+    {INT(train, seed, "1", 0, 9007199254740992.0), KEY_MATH, "Seed of initial weights, shuffling and augmentation"},
+    {DOUBLE(train, label_smoothing, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
+     "Share of the target that is spread over all classes"},
+    {DOUBLE(train, eval_every, "1", 0, 1e6), KEY_RUNTIME, "Evaluate every so many epochs; 0 means only at the end"},
+
+    {ENUM(optimizer, name, "sgd", optimizer_names), KEY_MATH, "Update rule"},
+    {DOUBLE(optimizer, lr, "0.1", 0, 1e6), KEY_MATH, "Learning rate before scaling"},
+    {ENUM(optimizer, lr_scaling, "linear", lr_scaling_names), KEY_MATH,
+     "Multiplies lr: linear by global batch / 256, sqrt by the root of that, world_size by the number of ranks"},
+    {DOUBLE(optimizer, momentum, "0.9", 0, 1), KEY_MATH | KEY_OPEN_MAX, "Momentum of sgd"},
+    {BOOL(optimizer, nesterov, "false"), KEY_MATH, "Nesterov's form of momentum"},
+    {DOUBLE(optimizer, weight_decay, "0.0001", 0, 100), KEY_MATH,
+     "L2 penalty of sgd and adam, decoupled decay of adamw"},
+    {BOOL(optimizer, decay_all, "false"), KEY_MATH,
+     "Decay biases and batch norm too, not only convolution and linear weights"},
+    {LIST(optimizer, betas, "0.9, 0.999", 0, 1), KEY_MATH | KEY_OPEN_MAX,
+     "Decay rates of the two moments of adam and adamw"},
+    {DOUBLE(optimizer, eps, "1e-8", 0, 1), KEY_MATH | KEY_OPEN_MIN, "Added to the root of adam's second moment"},
+
+    {ENUM(schedule, name, "cosine", schedule_names), KEY_MATH, "Course of the learning rate after warmup"},
+    {DOUBLE(schedule, warmup_epochs, "5", 0, 1e6), KEY_MATH,
+     "Epochs of linear rise to the learning rate; 0 means none"},
+    {DOUBLE(schedule, min_lr, "0", 0, 1e6), KEY_MATH, "Where cosine and poly end"},
+    {DOUBLE(schedule, power, "1", 0, 100), KEY_MATH | KEY_OPEN_MIN, "Exponent of poly"},
+    {LIST(schedule, milestones, "30, 60, 80", 0, 1e6), KEY_MATH,
+     "Epochs, ascending, at which step multiplies the learning rate by gamma"},
+    {DOUBLE(schedule, gamma, "0.1", 0, 1), KEY_MATH | KEY_OPEN_MIN, "Factor of step"},
+
+    {DOUBLE(comm, bucket_mb, "200", 0, 65536), KEY_RUNTIME | KEY_OPEN_MIN,
+     "Most MiB of gradients that are summed over ranks in one piece"},
+    {DOUBLE(comm, first_bucket_mb, "0", 0, 65536), KEY_RUNTIME, "The same for the first piece; 0 means as the others"},
+    {DOUBLE(comm, timeout_s, "600", 0, 1e6), KEY_RUNTIME,
+     "Seconds without an answer after which a peer counts as lost; 0 waits for ever"},
+
+    {DOUBLE(checkpoint, every_epochs, "1", 0, 1e6), KEY_RUNTIME, "Save every so many epochs; 0 means only at the end"},
+    {INT(checkpoint, every_steps, "0", 0, 1e15), KEY_RUNTIME, "Save every so many steps as well; 0 means off"},
+    {INT(checkpoint, keep, "3", 1, 1e6), KEY_RUNTIME,
+     "How many of the newest checkpoints stay; the best one always does"},
+    {STRING(checkpoint, resume, "auto"), KEY_RUNTIME,
+     "auto continues the run folder if it holds a checkpoint, none starts afresh, anything else names the file to "
+     "continue from"},
+
+    {INT(log, every, "1", 1, 1e9), KEY_RUNTIME, "Record every so many steps"},
+    {STRING(run, dir, ""), KEY_RUNTIME, "Run folder; empty means runs/ and the name of the config file"},
+    {ENUM(device, backend, "auto", backend_names), KEY_RUNTIME, "What computes"},
+    {INT(device, threads, "0", 0, 1024), KEY_RUNTIME,
+     "Compute threads of each rank; 0 takes the CPUs that the rank may use"},
+};
+/* clang-format on */
+
+const int config_key_count = (int)(sizeof config_keys / sizeof config_keys[0]);
+_Static_assert(sizeof config_keys / sizeof config_keys[0] <= CONFIG_KEY_MAX, "raise CONFIG_KEY_MAX");

@@ -1,0 +1,153 @@
+/* optim.c - see optim.h. */
+#include "trainer/optim.h"
+#include "base/mem.h"
+#include <math.h>
+
+#define MAX_STATES 2
+
+struct Optimizer {
+    Executor *executor;
+    Backend *backend;
+    UpdateKind kind;
+    double beta1, beta2;
+    void *states[MAX_STATES];
+    int state_count;
+    OpInstance *ops;          /* [bucket_count] */
+    UpdateAttr *attrs;        /* [bucket_count] */
+    UpdateSegment *segments;  /* all buckets' segments end to end */
+    int bucket_count;
+};
+
+typedef struct KindRow {
+    UpdateKind kind;
+    int states;
+    const char *state_names[MAX_STATES];
+} KindRow;
+
+static const KindRow kinds[] = {
+    [CONFIG_OPTIMIZER_SGD] = { UPDATE_SGD, 1, { "momentum" } },
+    [CONFIG_OPTIMIZER_ADAM] = { UPDATE_ADAM, 2, { "exp_avg", "exp_avg_sq" } },
+    [CONFIG_OPTIMIZER_ADAMW] = { UPDATE_ADAMW, 2, { "exp_avg", "exp_avg_sq" } },
+};
+
+int optimizer_states_needed(const Config *c)
+{
+    if (c->optimizer.name == CONFIG_OPTIMIZER_SGD && c->optimizer.momentum <= 0) return 0;
+    return kinds[c->optimizer.name].states;
+}
+
+/* One segment per parameter that lies in the bucket. */
+static int add_segments(Optimizer *o, const Config *c, const Bucket *bucket, UpdateSegment *out)
+{
+    int count = 0;
+    for (int i = 0; i < executor_state_count(o->executor); i++) {
+        size_t offset = executor_state_offset(o->executor, i);
+        if (!executor_state_is_param(o->executor, i)) continue;
+        if (offset < bucket->offset || offset >= bucket->offset + bucket->bytes) continue;
+        bool decay = c->optimizer.decay_all || executor_state_decays(o->executor, i);
+        out[count++] = (UpdateSegment) { .first = (int64_t)(offset / sizeof(float)),
+            .count = (int64_t)(executor_state(o->executor, i)->bytes / sizeof(float)),
+            .weight_decay = decay ? (float)c->optimizer.weight_decay : 0 };
+    }
+    return count;
+}
+
+static OpTensor flat(void *data, size_t bytes)
+{
+    int64_t n = (int64_t)(bytes / sizeof(float));
+    return (OpTensor) { .desc = tensor_desc(DTYPE_F32, 1, &n), .bytes = bytes, .data = data };
+}
+
+static Status make_op(Optimizer *o, int bucket)
+{
+    OpInstance *op = &o->ops[bucket];
+    size_t bytes = executor_slab_bytes(o->executor, SLAB_PARAM);
+    *op = (OpInstance) { .kind = OP_UPDATE, .backend = o->backend, .attr = &o->attrs[bucket] };
+    op->in[UPDATE_IN_PARAM] = flat(executor_slab(o->executor, SLAB_PARAM), bytes);
+    op->in[UPDATE_IN_GRAD] = flat(executor_slab(o->executor, SLAB_GRAD), bytes);
+    for (int s = 0; s < o->state_count; s++) op->in[UPDATE_IN_STATE0 + s] = flat(o->states[s], bytes);
+    op->in[UPDATE_IN_SCALARS] = *executor_scalars(o->executor);
+    TRY(op_prepare(op));
+    ASSERT(op->workspace_bytes == 0);
+    const OpImpl *impl = o->backend->v->ops[OP_UPDATE];
+    return impl->bind ? impl->bind(op) : OK;
+}
+
+static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
+{
+    size_t bytes = executor_slab_bytes(o->executor, SLAB_PARAM);
+    for (int s = 0; s < o->state_count; s++) TRY(o->backend->v->alloc(o->backend, bytes, &o->states[s]));
+    UpdateSegment *next = o->segments;
+    for (int k = 0; k < o->bucket_count; k++) {
+        int count = add_segments(o, c, &buckets[k], next);
+        o->attrs[k] = (UpdateAttr) { .kind = o->kind, .momentum = (float)c->optimizer.momentum, .beta1 = (float)o->beta1,
+            .beta2 = (float)o->beta2, .eps = (float)c->optimizer.eps, .nesterov = c->optimizer.nesterov,
+            .segment_count = count, .segments = next };
+        next += count;
+        TRY(make_op(o, k));
+    }
+    return OK;
+}
+
+Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Config *c, const Bucket *buckets, int bucket_count)
+{
+    Optimizer *o = *out = mem_calloc(1, sizeof *o);
+    if (!o) return ERR_MEMORY;
+    *o = (Optimizer) { .executor = x, .backend = backend, .kind = kinds[c->optimizer.name].kind,
+        .beta1 = c->optimizer.betas.values[0], .beta2 = c->optimizer.betas.values[1],
+        .state_count = optimizer_states_needed(c), .bucket_count = bucket_count };
+    o->ops = mem_calloc((size_t)bucket_count + 1, sizeof *o->ops);
+    o->attrs = mem_calloc((size_t)bucket_count + 1, sizeof *o->attrs);
+    o->segments = mem_calloc((size_t)executor_state_count(x) + 1, sizeof *o->segments);
+    Status status = o->ops && o->attrs && o->segments ? fill(o, c, buckets) : ERR_MEMORY;
+    if (status != OK) {
+        optimizer_destroy(o);
+        *out = NULL;
+    }
+    return status;
+}
+
+void optimizer_destroy(Optimizer *o)
+{
+    if (!o) return;
+    for (int k = 0; o->ops && k < o->bucket_count; k++) {
+        if (o->ops[k].backend) op_release(&o->ops[k]);
+    }
+    for (int s = 0; s < o->state_count; s++) {
+        if (o->states[s]) o->backend->v->free(o->backend, o->states[s]);
+    }
+    mem_free(o->ops);
+    mem_free(o->attrs);
+    mem_free(o->segments);
+    mem_free(o);
+}
+
+void optimizer_scalars(const Optimizer *o, double lr, int64_t update, float scalars[SCALAR_COUNT])
+{
+    scalars[SCALAR_LR] = (float)lr;
+    scalars[SCALAR_BIAS_CORRECTION1] = (float)(1 - pow(o->beta1, (double)update));
+    scalars[SCALAR_BIAS_CORRECTION2] = (float)(1 - pow(o->beta2, (double)update));
+}
+
+Status optimizer_update(Optimizer *o, int bucket, Stream *stream)
+{
+    return o->backend->v->ops[OP_UPDATE]->run(&o->ops[bucket], stream);
+}
+
+void *optimizer_state_slab(const Optimizer *o, int s) { return o->states[s]; }
+int optimizer_state_count(const Optimizer *o) { return o->state_count; }
+
+const char *optimizer_state_name(const Optimizer *o, int s)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (kinds[i].kind == o->kind) return kinds[i].state_names[s];
+    }
+    return "state";
+}
+
+OpTensor optimizer_state(const Optimizer *o, int s, int param)
+{
+    OpTensor t = *executor_state(o->executor, param);
+    t.data = (char *)o->states[s] + executor_state_offset(o->executor, param);
+    return t;
+}

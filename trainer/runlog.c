@@ -1,0 +1,277 @@
+/* runlog.c - writes a run's records: JSON lines for programs, log lines for people.
+ *
+ * DESIGN. A record is built in one buffer that runlog_open() sizes, and goes out in one write(2) to a file opened for
+ * appending, so a line is complete or torn at the end, never mixed. No stdio in between: a full disk is seen at the
+ * record it hits. After a torn line the next record starts a new one, so readers lose that record alone. Records
+ * carry "time" (Unix seconds) besides their own fields. */
+#include "trainer/runlog.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_BYTES 32768 /* a sentence of 1 KiB or a path of 4 KiB, each byte escaped to six */
+
+struct RunLog {
+    int rank, fd; /* fd -1: no file */
+    char *path;   /* of metrics.jsonl */
+    StrBuf line;
+    JsonWriter writer;
+    bool torn; /* the file does not end in a newline */
+};
+
+/* ---- opening ---- */
+
+static Status write_config(const char *dir, const Config *config)
+{
+    StrBuf text = { 0 };
+    char *path = fs_join(dir, "config.yaml");
+    Status status = path ? config_dump_yaml(config, &text) : ERR_MEMORY;
+    if (status == OK) status = fs_write_atomic(path, text.text, text.length);
+    str_free(&text);
+    mem_free(path);
+    return status;
+}
+
+static Status make_dirs(const char *dir)
+{
+    char *path = fs_join(dir, "checkpoints");
+    Status status = path ? fs_make_dirs(path) : ERR_MEMORY;
+    mem_free(path);
+    return status;
+}
+
+static Status open_log_file(const char *dir)
+{
+    char *path = fs_join(dir, "log.txt");
+    Status status = path ? log_open(path, 0, LOG_INFO) : ERR_MEMORY;
+    mem_free(path);
+    return status;
+}
+
+/* Opens metrics.jsonl for appending and looks at how an earlier run left it. */
+static Status open_metrics(RunLog *r, const char *dir)
+{
+    char last = '\n';
+    if (!(r->path = fs_join(dir, "metrics.jsonl"))) return ERR_MEMORY;
+    r->fd = open(r->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (r->fd < 0) return fail(ERR_IO, "%s: cannot open for writing: %s", r->path, strerror(errno));
+    off_t end = lseek(r->fd, 0, SEEK_END);
+    if (end > 0 && pread(r->fd, &last, 1, end - 1) != 1)
+        return fail(ERR_IO, "%s: cannot read its last byte: %s", r->path, strerror(errno));
+    r->torn = last != '\n';
+    return OK;
+}
+
+/* Grows the line buffer to its final size. */
+static Status reserve_line(RunLog *r)
+{
+    for (int i = 0; i < LINE_BYTES / 64; i++) str_printf(&r->line, "%64s", "");
+    bool failed = r->line.failed;
+    str_clear(&r->line);
+    return failed ? fail(ERR_MEMORY, "out of memory for the run log") : OK;
+}
+
+static Status open_folder(RunLog *r, const char *dir, const Config *config)
+{
+    TRY(make_dirs(dir));
+    if (config) TRY(write_config(dir, config));
+    TRY(open_log_file(dir));
+    TRY(open_metrics(r, dir));
+    return reserve_line(r);
+}
+
+Status runlog_open(RunLog **out, const char *dir, int rank, const Config *config)
+{
+    *out = NULL;
+    RunLog *r = mem_calloc(1, sizeof *r);
+    if (!r) return ERR_MEMORY;
+    r->rank = rank;
+    r->fd = -1;
+    Status status = rank == 0 && dir ? open_folder(r, dir, config) : log_open(NULL, rank, LOG_INFO);
+    if (status != OK) runlog_close(r);
+    else *out = r;
+    return status;
+}
+
+void runlog_close(RunLog *r)
+{
+    if (!r) return;
+    if (r->fd >= 0) close(r->fd);
+    /* Closes log.txt; the console stays open for what main may still have to say, and silent on other ranks. Cannot
+     * fail without a path. */
+    log_open(NULL, r->rank, LOG_INFO);
+    str_free(&r->line);
+    mem_free(r->path);
+    mem_free(r);
+}
+
+/* ---- records ---- */
+
+/* Starts a record; NULL where nothing is written. */
+static JsonWriter *begin(RunLog *r, const char *event)
+{
+    if (r->fd < 0) return NULL;
+    str_clear(&r->line);
+    if (r->torn) str_add(&r->line, "\n");
+    r->writer = (JsonWriter){ .out = &r->line };
+    json_begin_object(&r->writer, NULL);
+    json_string(&r->writer, "event", event);
+    json_number(&r->writer, "time", clock_unix_s());
+    return &r->writer;
+}
+
+/* Ends and writes the record: 0 or an errno. */
+static int write_record(RunLog *r)
+{
+    json_end_object(&r->writer);
+    str_add(&r->line, "\n");
+    if (r->line.failed) return ENOMEM;
+    for (size_t done = 0; done < r->line.length;) {
+        ssize_t n = write(r->fd, r->line.text + done, r->line.length - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return n < 0 ? errno : ENOSPC;
+        done += (size_t)n;
+        r->torn = r->line.text[done - 1] != '\n';
+    }
+    return 0;
+}
+
+static Status end(RunLog *r)
+{
+    int error = write_record(r);
+    return error ? fail(ERR_IO, "%s: cannot write: %s", r->path, strerror(error)) : OK;
+}
+
+Status runlog_start(RunLog *r, const StartRecord *s)
+{
+    if (r->rank != 0) return OK;
+    log_info("%s, %lld parameters, %lld classes; %s with %lld training and %lld validation images", s->model,
+             (long long)s->parameters, (long long)s->classes, s->dataset, (long long)s->images,
+             (long long)s->val_images);
+    log_info("%d %s on %s (%s), global batch %lld, %lld steps", s->world, s->world == 1 ? "rank" : "ranks", s->host,
+             s->backend, (long long)s->global_batch, (long long)s->steps);
+    JsonWriter *w = begin(r, "start");
+    if (!w) return OK;
+    json_string(w, "model", s->model);
+    json_string(w, "dataset", s->dataset);
+    json_string(w, "backend", s->backend);
+    json_string(w, "host", s->host);
+    json_string(w, "version", s->version);
+    json_int(w, "world", s->world);
+    json_int(w, "images", s->images);
+    json_int(w, "val_images", s->val_images);
+    json_int(w, "classes", s->classes);
+    json_int(w, "parameters", s->parameters);
+    json_int(w, "global_batch", s->global_batch);
+    json_int(w, "steps", s->steps);
+    return end(r);
+}
+
+Status runlog_step(RunLog *r, const StepRecord *s)
+{
+    JsonWriter *w = begin(r, "step");
+    if (!w) return OK;
+    json_int(w, "epoch", s->epoch);
+    json_int(w, "step", s->step);
+    json_number(w, "loss", s->loss);
+    json_number(w, "lr", s->lr);
+    json_number(w, "images_per_s", s->images_per_s);
+    json_number(w, "step_ms", s->step_ms);
+    json_number(w, "data_wait_ms", s->data_wait_ms);
+    json_number(w, "comm_wait_ms", s->comm_wait_ms);
+    return end(r);
+}
+
+Status runlog_epoch(RunLog *r, const EpochRecord *e)
+{
+    if (r->rank != 0) return OK;
+    log_info("epoch %lld done: %lld images in %.1f s, %.1f images/s", (long long)e->epoch, (long long)e->images,
+             e->seconds, e->images_per_s);
+    JsonWriter *w = begin(r, "epoch");
+    if (!w) return OK;
+    json_int(w, "epoch", e->epoch);
+    json_number(w, "seconds", e->seconds);
+    json_int(w, "images", e->images);
+    json_number(w, "images_per_s", e->images_per_s);
+    return end(r);
+}
+
+Status runlog_eval(RunLog *r, const EvalRecord *e)
+{
+    if (r->rank != 0) return OK;
+    log_info("epoch %lld step %lld eval: loss %.4f, top-1 %.2f %%, top-5 %.2f %% of %lld images", (long long)e->epoch,
+             (long long)e->step, e->loss, 100 * e->top1, 100 * e->top5, (long long)e->images);
+    JsonWriter *w = begin(r, "eval");
+    if (!w) return OK;
+    json_int(w, "epoch", e->epoch);
+    json_int(w, "step", e->step);
+    json_int(w, "images", e->images);
+    json_number(w, "loss", e->loss);
+    json_number(w, "top1", e->top1);
+    json_number(w, "top5", e->top5);
+    return end(r);
+}
+
+/* checkpoint and resume: a step and a file. */
+static Status position_record(RunLog *r, const char *event, int64_t step, const char *path)
+{
+    JsonWriter *w = begin(r, event);
+    if (!w) return OK;
+    json_int(w, "step", step);
+    json_string(w, "path", path);
+    return end(r);
+}
+
+Status runlog_checkpoint(RunLog *r, int64_t step, const char *path)
+{
+    if (r->rank == 0) log_info("step %lld: saved %s", (long long)step, path);
+    return position_record(r, "checkpoint", step, path);
+}
+
+Status runlog_resume(RunLog *r, int64_t step, const char *path)
+{
+    return position_record(r, "resume", step, path);
+}
+
+void runlog_done(RunLog *r, int code, const char *reason)
+{
+    JsonWriter *w = begin(r, "done");
+    if (!w) return;
+    json_int(w, "code", code);
+    json_string(w, "reason", reason);
+    /* No fail() here: the run has its outcome, and the sentence of that must still be there for main to print. */
+    int error = write_record(r);
+    if (error) log_warning("%s: cannot write the last record: %s", r->path, strerror(error));
+}
+
+/* "45 s", "3:20", "1:02:03"; "?" where nothing is known yet. */
+static void format_eta(char *out, size_t bytes, double seconds)
+{
+    if (!(seconds >= 0 && seconds < 1e9)) {
+        snprintf(out, bytes, "?");
+        return;
+    }
+    long long s = (long long)(seconds + 0.5);
+    if (s < 60) snprintf(out, bytes, "%lld s", s);
+    else if (s < 3600) snprintf(out, bytes, "%lld:%02lld", s / 60, s % 60);
+    else snprintf(out, bytes, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+}
+
+void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double eta_s)
+{
+    char eta[48];
+    if (r->rank != 0) return;
+    format_eta(eta, sizeof eta, eta_s);
+    double wait = s->step_ms > 0 ? 100 * s->data_wait_ms / s->step_ms : 0;
+    log_progress("epoch %lld step %lld/%lld loss %.4f lr %.4g %.1f images/s data wait %.1f %% ETA %s",
+                 (long long)s->epoch, (long long)s->step, (long long)total_steps, s->loss, s->lr, s->images_per_s, wait,
+                 eta);
+}

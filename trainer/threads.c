@@ -1,0 +1,57 @@
+/* threads.c - see threads.h. Ranks compare their masks, not environment variables of launchers: those lie often enough. */
+#include "trainer/threads.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Host and mask in one number, so that ranks can be compared by an allgather. */
+static int64_t placement_key(void)
+{
+    cpu_set_t mask;
+    char host[256] = "";
+    CPU_ZERO(&mask);
+    if (sched_getaffinity(0, sizeof mask, &mask) != 0) memset(&mask, 0xff, sizeof mask);
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    uint32_t low = str_crc32c(0, &mask, sizeof mask);
+    return (int64_t)(((uint64_t)str_crc32c(1, host, strlen(host)) << 32) | low);
+}
+
+static int count_sharers(Comm *comm)
+{
+    int64_t *keys = mem_calloc((size_t)comm->world, sizeof *keys);
+    if (!keys) return comm->local_world;
+    keys[comm->rank] = placement_key();
+    CommJob job = { .kind = COMM_ALLGATHER, .type = COMM_I64, .data = keys, .count = 1, .name = "thread placement" };
+    comm_post(comm, &job);
+    comm_wait(comm, &job);
+    int sharers = 0;
+    for (int i = 0; i < comm->world; i++) sharers += keys[i] == keys[comm->rank];
+    mem_free(keys);
+    return sharers;
+}
+
+static int at_least_one(int n)
+{
+    return n > 0 ? n : 1;
+}
+
+ThreadPlan threads_choose(Comm *comm, const Config *c)
+{
+    ThreadPlan p = { .allowed = thread_allowed_cpus(), .sharers = count_sharers(comm) };
+    p.compute = c->device.threads > 0 ? (int)c->device.threads : at_least_one(p.allowed / p.sharers);
+    p.decode = c->data.threads > 0 ? (int)c->data.threads : at_least_one(p.allowed / p.sharers / 4);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    if (comm->rank != 0) return p;
+    if (c->device.threads > p.allowed) {
+        log_warning("device.threads: %d threads on %d allowed CPUs; with mpirun use --bind-to none or --map-by slot:PE=%d", p.compute,
+            p.allowed, p.compute);
+    } else if (c->device.threads == 0 && p.allowed == 1 && online >= 2L * comm->local_world) {
+        log_warning("each rank is bound to 1 of %ld CPUs; with mpirun use --bind-to none or --map-by slot:PE=%ld to use them all", online,
+            online / comm->local_world);
+    }
+    return p;
+}
