@@ -33,7 +33,7 @@ ALL_FLAGS = -std=c17 -g -fopenmp $(WARNINGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
 PLAIN_FLAGS := -O2
 CPU_FLAGS   := -O3
 # Decoded and augmented pixels must be the same on every machine: no fused multiply-add behind our back.
-DATA_FLAGS  := -O2 -ffp-contract=off
+DATA_FLAGS  := -O3 -ffp-contract=off
 LIBS        := -ldnnl -ljpeg -lspng -lyaml -lz -lm -lpthread
 # Recursive (=) on purpose: mpicc is asked when a command needs it, which is after setup may have installed it.
 MPI_CFLAGS = $(if $(filter 1,$(MPI)),$(patsubst -I%,-isystem %,$(shell mpicc --showme:compile)))

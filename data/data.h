@@ -75,12 +75,12 @@ typedef struct LoaderOptions {
 
 typedef struct Batch {
     const uint8_t *images;     /* [batch, image_size, image_size, channels], borrowed until loader_release */
-    const int32_t *labels;     /* [batch]; -1 = padding; */
+    const int32_t *labels;     /* [batch]; -1 = padding, or bad in evaluation */
     const int64_t *sample_ids; /* [batch]; the sample asked for (not its replacement); -1 = padding */
     int64_t count;             /* images that are not padding and could be decoded */
-    int64_t bad; /* evaluation: images of this batch that could not be decoded (label -1 here): they count as wrong.
-                                    training: samples replaced */
-    int64_t step, micro; /* global step and micro-batch within it; evaluation: batch number, 0 */
+    int64_t bad;               /* evaluation: images that could not be decoded (label -1 here): they count as wrong;
+                                  training: samples replaced */
+    int64_t step, micro;       /* global step and micro-batch within it; evaluation: batch number, 0 */
     int slot;
 } Batch;
 

@@ -214,4 +214,5 @@ def main():
     write(folder, "resnet20", CifarResNet(20, 10), 8, 32, 10, True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -24,7 +24,8 @@ Status reducer_create(Reducer **out, Comm *comm, const ReducerOptions *o);
 void reducer_destroy(Reducer *r);
 void reducer_begin(Reducer *r);                          /* a new step: no bucket is posted */
 void reducer_ready(Reducer *r, int bucket);              /* in ascending order */
-void reducer_backward_done(Reducer *r);                  /* posts buffers and metrics */
+void reducer_backward_done(Reducer *r);                  /* posts buffers and metrics; first the buckets
+                                                            of a rank that failed and could not announce them */
 void reducer_wait_bucket(Reducer *r, int bucket, double *wait_s);
 void reducer_wait_rest(Reducer *r, double *wait_s);      /* buffers and metrics */
 

@@ -62,14 +62,13 @@ static Status activation_bwd_run(OpInstance *op, Stream *stream)
     for (int part = 0; part < parts; part++) {
         int64_t first, last;
         cpu_share(count, part, parts, &first, &last);
-        if (attr->act == ACT_RELU)
-            relu_bwd(dx + first, dy + first, y + first, last - first);
-        else
-            copy(dx + first, dy + first, last - first);
+        if (attr->act == ACT_RELU) relu_bwd(dx + first, dy + first, y + first, last - first);
+        else copy(dx + first, dy + first, last - first);
     }
     return OK;
 }
 
-const OpImpl cpu_activation = {.prepare = activation_prepare, .bind = cpu_bind_nothing, .run = activation_run};
-const OpImpl cpu_activation_bwd = {
-    .prepare = activation_bwd_prepare, .bind = cpu_bind_nothing, .run = activation_bwd_run};
+const OpImpl cpu_activation = { .prepare = activation_prepare, .bind = cpu_bind_nothing, .run = activation_run };
+const OpImpl cpu_activation_bwd = { .prepare = activation_bwd_prepare,
+                                    .bind = cpu_bind_nothing,
+                                    .run = activation_bwd_run };

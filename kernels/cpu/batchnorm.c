@@ -39,7 +39,7 @@ CPU_CLONES static void sum_plane(const float *restrict x, int64_t count, const f
     int64_t i = 0;
     memset(out, 0, sizeof *out);
     while (i < count) {
-        float sum[CPU_LANES] = {0}, square[CPU_LANES] = {0};
+        float sum[CPU_LANES] = { 0 }, square[CPU_LANES] = { 0 };
         int64_t end = count - i < SUM_STEPS * CPU_LANES ? count : i + SUM_STEPS * CPU_LANES;
         for (; i + CPU_LANES <= end; i += CPU_LANES) sum_step(x + i, guess, sum, square, CPU_LANES);
         if (i + CPU_HALF_LANES <= end) {
@@ -168,13 +168,13 @@ static void apply_block(const void *ctx, int64_t plane, const BnLanes *lanes)
 
 static void run_training(const Forward *f, int threads, void *workspace)
 {
-    BnSweep sweep = {.view = f->view,
-                     .threads = threads,
-                     .ctx = f,
-                     .begin = begin_block,
-                     .sum = sum_block,
-                     .finish = finish_block,
-                     .apply = apply_block};
+    BnSweep sweep = { .view = f->view,
+                      .threads = threads,
+                      .ctx = f,
+                      .begin = begin_block,
+                      .sum = sum_block,
+                      .finish = finish_block,
+                      .apply = apply_block };
     bn_sweep(&sweep, workspace);
 }
 
@@ -213,27 +213,25 @@ static Status batchnorm_prepare(OpInstance *op)
 
 static Status batchnorm_run(OpInstance *op, Stream *stream)
 {
-    static NormaliseFn *const variants[2][ACT_COUNT] = {{normalise, normalise_relu},
-                                                        {normalise_add, normalise_add_relu}};
+    static NormaliseFn *const variants[2][ACT_COUNT] = { { normalise, normalise_relu },
+                                                         { normalise_add, normalise_add_relu } };
     const BatchNormAttr *attr = op->attr;
-    Forward f = {.attr = attr,
-                 .view = cpu_view(&op->in[BN_IN_X]),
-                 .x = op->in[BN_IN_X].data,
-                 .residual = op->in[BN_IN_RESIDUAL].data,
-                 .gamma = op->in[BN_IN_GAMMA].data,
-                 .beta = op->in[BN_IN_BETA].data,
-                 .y = op->out[BN_OUT_Y].data,
-                 .running_mean = op->in[BN_IN_RUNNING_MEAN].data,
-                 .running_var = op->in[BN_IN_RUNNING_VAR].data,
-                 .saved = op->out[BN_OUT_SAVED].data};
+    Forward f = { .attr = attr,
+                  .view = cpu_view(&op->in[BN_IN_X]),
+                  .x = op->in[BN_IN_X].data,
+                  .residual = op->in[BN_IN_RESIDUAL].data,
+                  .gamma = op->in[BN_IN_GAMMA].data,
+                  .beta = op->in[BN_IN_BETA].data,
+                  .y = op->out[BN_OUT_Y].data,
+                  .running_mean = op->in[BN_IN_RUNNING_MEAN].data,
+                  .running_var = op->in[BN_IN_RUNNING_VAR].data,
+                  .saved = op->out[BN_OUT_SAVED].data };
     int threads = cpu_team(op, f.view.n * f.view.cb * f.view.hw * f.view.b);
     (void)stream; /* CPU ops run when called */
     f.normalise = variants[f.residual != NULL][attr->act];
-    if (attr->mode == BN_TRAIN)
-        run_training(&f, threads, op->workspace);
-    else
-        run_frozen(&f, threads, op->workspace);
+    if (attr->mode == BN_TRAIN) run_training(&f, threads, op->workspace);
+    else run_frozen(&f, threads, op->workspace);
     return OK;
 }
 
-const OpImpl cpu_batchnorm = {.prepare = batchnorm_prepare, .bind = cpu_bind_nothing, .run = batchnorm_run};
+const OpImpl cpu_batchnorm = { .prepare = batchnorm_prepare, .bind = cpu_bind_nothing, .run = batchnorm_run };

@@ -31,15 +31,19 @@ typedef struct Backward { /* what the sweep's callbacks see */
 
 /* ---- inner loops ---- */
 
+/* Two loops: in one, gcc moves dy + dy2 behind the mask's branch, may not move it back (it could trap) and stays
+ * scalar. */
 CPU_INLINE void sum_step(const Planes *p, int64_t i, const BnLanes *c, float *first, float *second, int lanes, bool two,
                          Mask mask, bool store)
 {
     const float *dy = p->dy + i, *dy2 = two ? p->dy2 + i : NULL, *x = p->x + i,
                 *y = mask == MASK_FROM_Y ? p->y + i : NULL;
-    float *dz_out = store ? p->dz + i : NULL;
+    float *dz_out = store ? p->dz + i : NULL, whole[CPU_LANES];
+#pragma omp simd
+    for (int l = 0; l < lanes; l++) whole[l] = two ? dy[l] + dy2[l] : dy[l];
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        float dz = two ? dy[l] + dy2[l] : dy[l];
+        float dz = whole[l];
         if (mask == MASK_FROM_X) dz = bn_affine(x[l], c->mean[l], c->scale[l], c->shift[l]) <= 0.0f ? 0.0f : dz;
         if (mask == MASK_FROM_Y) dz = y[l] <= 0.0f ? 0.0f : dz;
         if (store) dz_out[l] = dz;
@@ -55,7 +59,7 @@ CPU_INLINE void sum_run(const Planes *planes, int64_t count, const BnLanes *c, B
     int64_t i = 0;
     memset(out, 0, sizeof *out);
     while (i < count) {
-        float first[CPU_LANES] = {0}, second[CPU_LANES] = {0};
+        float first[CPU_LANES] = { 0 }, second[CPU_LANES] = { 0 };
         int64_t end = count - i < SUM_STEPS * CPU_LANES ? count : i + SUM_STEPS * CPU_LANES;
         for (; i + CPU_LANES <= end; i += CPU_LANES) sum_step(&p, i, c, first, second, CPU_LANES, two, mask, store);
         if (i + CPU_HALF_LANES <= end) {
@@ -111,10 +115,10 @@ CPU_CLONES static void sum_two_y_store(const Planes *p, int64_t count, const BnL
 }
 
 /* Without a stored dz there is one gradient, and the mask is none or comes from x. */
-static SumFn *const sum_only[MASK_COUNT] = {[MASK_NONE] = sum_one, [MASK_FROM_X] = sum_one_x};
+static SumFn *const sum_only[MASK_COUNT] = { [MASK_NONE] = sum_one, [MASK_FROM_X] = sum_one_x };
 static SumFn *const sum_and_store[2][MASK_COUNT] = {
-    {[MASK_NONE] = sum_one_store, [MASK_FROM_X] = sum_one_x_store, [MASK_FROM_Y] = sum_one_y_store},
-    {[MASK_NONE] = sum_two_store, [MASK_FROM_X] = sum_two_x_store, [MASK_FROM_Y] = sum_two_y_store},
+    { [MASK_NONE] = sum_one_store, [MASK_FROM_X] = sum_one_x_store, [MASK_FROM_Y] = sum_one_y_store },
+    { [MASK_NONE] = sum_two_store, [MASK_FROM_X] = sum_two_x_store, [MASK_FROM_Y] = sum_two_y_store },
 };
 
 CPU_INLINE void apply_step(float *dx, const float *dz, const float *x, const BnLanes *c, int lanes, bool mask)
@@ -169,11 +173,11 @@ static void sum_block(const void *ctx, int64_t plane, const BnLanes *lanes, BnSu
     const Backward *g = ctx;
     const Planes *t = &g->base;
     int64_t count = g->view.hw * g->view.b, at = plane * count;
-    Planes p = {.dy = t->dy + at,
-                .dy2 = t->dy2 ? t->dy2 + at : NULL,
-                .x = t->x + at,
-                .y = t->y ? t->y + at : NULL,
-                .dz = t->dz ? t->dz + at : NULL};
+    Planes p = { .dy = t->dy + at,
+                 .dy2 = t->dy2 ? t->dy2 + at : NULL,
+                 .x = t->x + at,
+                 .y = t->y ? t->y + at : NULL,
+                 .dz = t->dz ? t->dz + at : NULL };
     g->sum(&p, count, lanes, partial);
 }
 
@@ -234,34 +238,36 @@ static Status batchnorm_bwd_run(OpInstance *op, Stream *stream)
 {
     const BatchNormAttr *attr = op->attr;
     const OpTensor *in = op->in, *out = op->out;
-    Backward g = {.view = cpu_view(&in[BN_BWD_IN_X]),
-                  .frozen = attr->mode != BN_TRAIN,
-                  .accumulate = op->accumulate,
-                  .base = {.dy = in[BN_BWD_IN_DY].data,
-                           .dy2 = in[BN_BWD_IN_DY2].data,
-                           .x = in[BN_BWD_IN_X].data,
-                           .y = in[BN_BWD_IN_Y].data},
-                  .gamma = in[BN_BWD_IN_GAMMA].data,
-                  .beta = in[BN_BWD_IN_BETA].data,
-                  .saved = in[BN_BWD_IN_SAVED].data,
-                  .dx = out[BN_BWD_OUT_DX].data,
-                  .dgamma = out[BN_BWD_OUT_DGAMMA].data,
-                  .dbeta = out[BN_BWD_OUT_DBETA].data};
+    Backward g = { .view = cpu_view(&in[BN_BWD_IN_X]),
+                   .frozen = attr->mode != BN_TRAIN,
+                   .accumulate = op->accumulate,
+                   .base = { .dy = in[BN_BWD_IN_DY].data,
+                             .dy2 = in[BN_BWD_IN_DY2].data,
+                             .x = in[BN_BWD_IN_X].data,
+                             .y = in[BN_BWD_IN_Y].data },
+                   .gamma = in[BN_BWD_IN_GAMMA].data,
+                   .beta = in[BN_BWD_IN_BETA].data,
+                   .saved = in[BN_BWD_IN_SAVED].data,
+                   .dx = out[BN_BWD_OUT_DX].data,
+                   .dgamma = out[BN_BWD_OUT_DGAMMA].data,
+                   .dbeta = out[BN_BWD_OUT_DBETA].data };
     (void)stream; /* CPU ops run when called */
     choose(&g,
            attr->act == ACT_NONE ? MASK_NONE
            : g.base.y != NULL    ? MASK_FROM_Y
                                  : MASK_FROM_X,
            out[BN_BWD_OUT_DRESIDUAL].data);
-    BnSweep sweep = {.view = g.view,
-                     .threads = cpu_team(op, g.view.n * g.view.cb * g.view.hw * g.view.b),
-                     .ctx = &g,
-                     .begin = begin_block,
-                     .sum = sum_block,
-                     .finish = finish_block,
-                     .apply = apply_block};
+    BnSweep sweep = { .view = g.view,
+                      .threads = cpu_team(op, g.view.n * g.view.cb * g.view.hw * g.view.b),
+                      .ctx = &g,
+                      .begin = begin_block,
+                      .sum = sum_block,
+                      .finish = finish_block,
+                      .apply = apply_block };
     bn_sweep(&sweep, op->workspace);
     return OK;
 }
 
-const OpImpl cpu_batchnorm_bwd = {.prepare = batchnorm_bwd_prepare, .bind = cpu_bind_nothing, .run = batchnorm_bwd_run};
+const OpImpl cpu_batchnorm_bwd = { .prepare = batchnorm_bwd_prepare,
+                                   .bind = cpu_bind_nothing,
+                                   .run = batchnorm_bwd_run };

@@ -67,7 +67,7 @@ static void sweep_shared(const BnSweep *s, int64_t count, void *workspace)
     }
 #pragma omp for schedule(static)
     for (int64_t j = 0; j < count; j++) {
-        BnSums total = {{0}, {0}};
+        BnSums total = { { 0 }, { 0 } };
         for (int64_t n = 0; n < images; n++) add_partial(&total, &partials[j * images + n]);
         s->finish(s->ctx, first + j, &total, &lanes[j]);
     }

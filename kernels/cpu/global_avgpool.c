@@ -16,7 +16,7 @@ CPU_CLONES static void sum_plane(const float *restrict x, int64_t count, double 
     int64_t i = 0;
     memset(out, 0, CPU_LANES * sizeof *out);
     while (i < count) {
-        float sum[CPU_LANES] = {0};
+        float sum[CPU_LANES] = { 0 };
         int64_t end = count - i < SUM_STEPS * CPU_LANES ? count : i + SUM_STEPS * CPU_LANES;
         for (; i + CPU_LANES <= end; i += CPU_LANES) sum_step(x + i, sum, CPU_LANES);
         if (i + CPU_HALF_LANES <= end) {
@@ -81,7 +81,7 @@ static Status global_avgpool_bwd_run(OpInstance *op, Stream *stream)
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t plane = 0; plane < v.n * v.cb; plane++) {
         int64_t block = plane % v.cb, n = plane / v.cb;
-        float value[CPU_LANES] = {0};
+        float value[CPU_LANES] = { 0 };
         for (int64_t c = 0; c < cpu_block_channels(&v, block); c++)
             cpu_spread_lanes(value, c, v.b, dy[n * v.c + block * v.b + c] / (float)v.hw);
         fill_plane(dx + plane * v.hw * v.b, v.hw * v.b, value);
@@ -89,7 +89,9 @@ static Status global_avgpool_bwd_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_global_avgpool = {
-    .prepare = global_avgpool_prepare, .bind = cpu_bind_nothing, .run = global_avgpool_run};
-const OpImpl cpu_global_avgpool_bwd = {
-    .prepare = global_avgpool_bwd_prepare, .bind = cpu_bind_nothing, .run = global_avgpool_bwd_run};
+const OpImpl cpu_global_avgpool = { .prepare = global_avgpool_prepare,
+                                    .bind = cpu_bind_nothing,
+                                    .run = global_avgpool_run };
+const OpImpl cpu_global_avgpool_bwd = { .prepare = global_avgpool_bwd_prepare,
+                                        .bind = cpu_bind_nothing,
+                                        .run = global_avgpool_bwd_run };

@@ -60,8 +60,7 @@ static Status input_run(OpInstance *op, Stream *stream)
         int64_t n = i / v.h, h = i % v.h;
         for (int64_t c = 0; c < v.cb * v.b; c++) {
             float *at = x + ((n * v.cb + c / v.b) * v.hw + h * v.w) * v.b + c % v.b;
-            if (c < v.c)
-                look_up_row(at, v.b, row + c, v.c, v.w, state->value[c]);
+            if (c < v.c) look_up_row(at, v.b, row + c, v.c, v.w, state->value[c]);
             else
                 for (int64_t w = 0; w < v.w; w++) at[w * v.b] = 0.0f;
         }
@@ -70,4 +69,5 @@ static Status input_run(OpInstance *op, Stream *stream)
 }
 
 const OpImpl cpu_input = {
-    .prepare = input_prepare, .bind = cpu_bind_nothing, .run = input_run, .release = input_release};
+    .prepare = input_prepare, .bind = cpu_bind_nothing, .run = input_run, .release = input_release
+};

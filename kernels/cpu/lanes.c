@@ -26,6 +26,15 @@ Status cpu_decide_like(OpTensor *t, const OpTensor *model, const OpInstance *op)
     return fail(ERR_INTERNAL, "%s: tensors of one elementwise op lie differently", op_name(op->kind));
 }
 
+Status cpu_decide_like_blocks(OpTensor *t, const OpTensor *model, const OpInstance *op)
+{
+    TRY(cpu_require_decided(model, op));
+    if (model->layout == NULL) cpu_decide_plain(t);
+    else cpu_decide_activation(cpu_backend_of(op), t);
+    if (cpu_view(t).b == cpu_view(model).b) return OK;
+    return fail(ERR_INTERNAL, "%s: input and output have different channel blocks", op_name(op->kind));
+}
+
 Status cpu_bind_nothing(OpInstance *op)
 {
     (void)op; /* run() reads the slots directly */

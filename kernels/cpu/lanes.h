@@ -20,6 +20,8 @@ enum { CPU_LANES = 16, CPU_HALF_LANES = 8 };
 Status cpu_decide_like(OpTensor *t, const OpTensor *model, const OpInstance *op);
 /* Error unless t was decided with at least one byte: inputs that some earlier node had to make. */
 Status cpu_require_decided(const OpTensor *t, const OpInstance *op);
+/* The same for an activation of other height and width: decides t to have the channel blocks of model, or checks it. */
+Status cpu_decide_like_blocks(OpTensor *t, const OpTensor *model, const OpInstance *op);
 Status cpu_bind_nothing(OpInstance *op);
 /* Threads worth waking for that many elements: the team, or 1 where starting it costs more than the work. */
 int cpu_team(const OpInstance *op, int64_t elements);

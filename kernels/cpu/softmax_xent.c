@@ -23,7 +23,7 @@ typedef struct Row { /* what the first walk over a row finds */
 
 static Row survey(const float *logits, int64_t classes, int32_t label)
 {
-    Row row = {.max = logits[0]};
+    Row row = { .max = logits[0] };
     for (int64_t k = 0; k < classes; k++) {
         row.max = logits[k] > row.max ? logits[k] : row.max;
         row.sum += (double)logits[k];
@@ -99,8 +99,7 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
         memset(&rows[n], 0, sizeof rows[n]);
         if (is_class(labels[n], classes))
             run_row(logits + n * classes, classes, labels[n], (double)attr->label_smoothing, scale, &rows[n], gradient);
-        else if (gradient)
-            memset(gradient, 0, (size_t)classes * sizeof *gradient);
+        else if (gradient) memset(gradient, 0, (size_t)classes * sizeof *gradient);
     }
     for (int i = 0; i < STATS_COUNT; i++) {
         stats[i] = 0;
@@ -109,4 +108,4 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_softmax_xent = {.prepare = softmax_xent_prepare, .bind = cpu_bind_nothing, .run = softmax_xent_run};
+const OpImpl cpu_softmax_xent = { .prepare = softmax_xent_prepare, .bind = cpu_bind_nothing, .run = softmax_xent_run };

@@ -29,12 +29,9 @@ CPU_INLINE void move_positions(const Grid *g, float *small, float *large, int64_
 
 static void move_channels(const Grid *g, float *small, float *large, int64_t width, bool gather)
 {
-    if (width == 8)
-        move_positions(g, small, large, 8, gather);
-    else if (width == 16)
-        move_positions(g, small, large, 16, gather);
-    else
-        move_positions(g, small, large, width, gather);
+    if (width == 8) move_positions(g, small, large, 8, gather);
+    else if (width == 16) move_positions(g, small, large, 16, gather);
+    else move_positions(g, small, large, width, gather);
 }
 
 /* The channels of image n that both tensors have, and no more: lanes past the last one are padding in large but real in
@@ -60,7 +57,7 @@ static Status prepare(OpInstance *op)
 static void run(OpInstance *op, const OpTensor *small, const OpTensor *large, bool gather)
 {
     const SubsampleAttr *attr = op->attr;
-    Grid g = {.large = cpu_view(large), .small = cpu_view(small), .stride = attr->stride};
+    Grid g = { .large = cpu_view(large), .small = cpu_view(small), .stride = attr->stride };
     float *out = op->out[0].data, *s = small->data, *l = large->data;
     int64_t floats = (int64_t)(op->out[0].bytes / sizeof *out) / g.large.n; /* of one image */
     int threads = cpu_team(op, floats * g.large.n);
@@ -85,5 +82,5 @@ static Status subsample_bwd_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_subsample = {.prepare = prepare, .bind = cpu_bind_nothing, .run = subsample_run};
-const OpImpl cpu_subsample_bwd = {.prepare = prepare, .bind = cpu_bind_nothing, .run = subsample_bwd_run};
+const OpImpl cpu_subsample = { .prepare = prepare, .bind = cpu_bind_nothing, .run = subsample_run };
+const OpImpl cpu_subsample_bwd = { .prepare = prepare, .bind = cpu_bind_nothing, .run = subsample_bwd_run };

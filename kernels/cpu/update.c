@@ -48,20 +48,34 @@ CPU_CLONES static void step_nesterov(const Range *range, const Rates *rates, flo
     momentum_range(range, rates, decay, true);
 }
 
+/* Elements [i, i + lanes). The root has a loop of its own: it may set errno, which keeps a compiler that is not told
+ * otherwise from making vectors of the loop it is in. */
+CPU_INLINE void adam_lanes(const Range *range, int64_t i, const Rates *r, float decay, float keep, bool decoupled,
+                           int lanes)
+{
+    float *p = range->param + i, *m = range->state0 + i, *v = range->state1 + i, root[CPU_LANES];
+    const float *g = range->grad + i;
+#pragma omp simd
+    for (int l = 0; l < lanes; l++) {
+        float d = decoupled ? g[l] : g[l] + decay * p[l];
+        m[l] = m[l] + r->one_minus_beta1 * (d - m[l]);
+        v[l] = r->beta2 * v[l] + r->one_minus_beta2 * (d * d);
+    }
+    for (int l = 0; l < lanes; l++) root[l] = sqrtf(v[l]);
+#pragma omp simd
+    for (int l = 0; l < lanes; l++) {
+        float before = decoupled ? p[l] * keep : p[l];
+        p[l] = before - r->step * (m[l] / (root[l] / r->root_correction2 + r->eps));
+    }
+}
+
 CPU_INLINE void adam_range(const Range *range, const Rates *rates, float decay, bool decoupled)
 {
-    float *p = range->param, *m = range->state0, *v = range->state1;
-    const float *g = range->grad;
     Rates r = *rates;
     float keep = (float)(1.0 - (double)r.lr * (double)decay);
-#pragma omp simd
-    for (int64_t i = 0; i < range->count; i++) {
-        float d = decoupled ? g[i] : g[i] + decay * p[i], before = decoupled ? p[i] * keep : p[i];
-        float first = m[i] + r.one_minus_beta1 * (d - m[i]), second = r.beta2 * v[i] + r.one_minus_beta2 * (d * d);
-        m[i] = first;
-        v[i] = second;
-        p[i] = before - r.step * (first / (sqrtf(second) / r.root_correction2 + r.eps));
-    }
+    int64_t i = 0;
+    for (; i + CPU_LANES <= range->count; i += CPU_LANES) adam_lanes(range, i, &r, decay, keep, decoupled, CPU_LANES);
+    for (; i < range->count; i++) adam_lanes(range, i, &r, decay, keep, decoupled, 1);
 }
 
 CPU_CLONES static void step_adam(const Range *range, const Rates *rates, float decay)
@@ -76,7 +90,7 @@ CPU_CLONES static void step_adamw(const Range *range, const Rates *rates, float 
 
 static StepFn *step_of(const UpdateAttr *a)
 {
-    static StepFn *const steps[UPDATE_KIND_COUNT] = {[UPDATE_ADAM] = step_adam, [UPDATE_ADAMW] = step_adamw};
+    static StepFn *const steps[UPDATE_KIND_COUNT] = { [UPDATE_ADAM] = step_adam, [UPDATE_ADAMW] = step_adamw };
     if (a->kind != UPDATE_SGD) return steps[a->kind];
     if (a->momentum == 0.0f) return step_sgd;
     return a->nesterov ? step_nesterov : step_momentum;
@@ -85,7 +99,7 @@ static StepFn *step_of(const UpdateAttr *a)
 static Rates rates_of(const UpdateAttr *a, const float *scalars)
 {
     double lr = (double)scalars[SCALAR_LR];
-    Rates r = {.lr = (float)lr, .momentum = a->momentum, .beta2 = a->beta2, .eps = a->eps};
+    Rates r = { .lr = (float)lr, .momentum = a->momentum, .beta2 = a->beta2, .eps = a->eps };
     r.one_minus_beta1 = (float)(1.0 - (double)a->beta1);
     r.one_minus_beta2 = (float)(1.0 - (double)a->beta2);
     if (a->kind == UPDATE_SGD) return r;
@@ -123,11 +137,11 @@ static void update_share(const UpdateAttr *attr, const Range *all, StepFn *step,
         passed += s->count;
         if (from >= to) continue;
         int64_t at = s->first + from;
-        Range part = {.param = all->param + at,
-                      .grad = all->grad + at,
-                      .state0 = advance(all->state0, at),
-                      .state1 = advance(all->state1, at),
-                      .count = to - from};
+        Range part = { .param = all->param + at,
+                       .grad = all->grad + at,
+                       .state0 = advance(all->state0, at),
+                       .state1 = advance(all->state1, at),
+                       .count = to - from };
         step(&part, rates, s->weight_decay);
     }
 }
@@ -135,10 +149,10 @@ static void update_share(const UpdateAttr *attr, const Range *all, StepFn *step,
 static Status update_run(OpInstance *op, Stream *stream)
 {
     const UpdateAttr *attr = op->attr;
-    Range all = {.param = op->in[UPDATE_IN_PARAM].data,
-                 .grad = op->in[UPDATE_IN_GRAD].data,
-                 .state0 = op->in[UPDATE_IN_STATE0].data,
-                 .state1 = op->in[UPDATE_IN_STATE1].data};
+    Range all = { .param = op->in[UPDATE_IN_PARAM].data,
+                  .grad = op->in[UPDATE_IN_GRAD].data,
+                  .state0 = op->in[UPDATE_IN_STATE0].data,
+                  .state1 = op->in[UPDATE_IN_STATE1].data };
     Rates rates = rates_of(attr, op->in[UPDATE_IN_SCALARS].data);
     StepFn *step = step_of(attr);
     int64_t total = 0;
@@ -154,4 +168,4 @@ static Status update_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_update = {.prepare = update_prepare, .bind = cpu_bind_nothing, .run = update_run};
+const OpImpl cpu_update = { .prepare = update_prepare, .bind = cpu_bind_nothing, .run = update_run };

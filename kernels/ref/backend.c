@@ -1,6 +1,7 @@
 /* backend.c - the reference backend itself: memory, copies, the table of ops. See ref.h for what it is.
  *
- * Host memory is float for f32 tensors, so export and import convert; a test that wants all 53 bits reads t->data, which is plain. */
+ * Host memory is float for f32 tensors, so export and import convert; a test that wants all 53 bits reads t->data,
+ * which is plain. */
 #include "kernels/ref/ref.h"
 
 #include "base/mem.h"
@@ -45,7 +46,8 @@ static Status prepare_slot(const OpInstance *op, OpTensor *t)
 {
     if (t->desc.rank == 0) return OK;
     size_t bytes = ref_tensor_bytes(&t->desc);
-    if (t->layout || (t->bytes != 0 && t->bytes != bytes)) return fail(ERR_INTERNAL, "%s: ref knows only plain tensors", op_name(op->kind));
+    if (t->layout || (t->bytes != 0 && t->bytes != bytes))
+        return fail(ERR_INTERNAL, "%s: ref knows only plain tensors", op_name(op->kind));
     t->bytes = bytes;
     return OK;
 }
@@ -62,9 +64,11 @@ Status ref_prepare(OpInstance *op)
 Status ref_bind(OpInstance *op)
 {
     for (int i = 0; i < OP_MAX_INPUTS; i++)
-        if (op->in[i].desc.rank != 0 && !op->in[i].data) return fail(ERR_INTERNAL, "%s: input %d is not bound", op_name(op->kind), i);
+        if (op->in[i].desc.rank != 0 && !op->in[i].data)
+            return fail(ERR_INTERNAL, "%s: input %d is not bound", op_name(op->kind), i);
     for (int i = 0; i < OP_MAX_OUTPUTS; i++)
-        if (op->out[i].desc.rank != 0 && !op->out[i].data) return fail(ERR_INTERNAL, "%s: output %d is not bound", op_name(op->kind), i);
+        if (op->out[i].desc.rank != 0 && !op->out[i].data)
+            return fail(ERR_INTERNAL, "%s: output %d is not bound", op_name(op->kind), i);
     return OK;
 }
 
@@ -131,7 +135,10 @@ static Status ref_stream_wait(Backend *b, Stream *s)
     return OK;
 }
 
-static void ref_destroy(Backend *b) { mem_free(b); }
+static void ref_destroy(Backend *b)
+{
+    mem_free(b);
+}
 
 static void ref_describe(const Backend *b, char *out, size_t bytes)
 {

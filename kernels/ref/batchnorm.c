@@ -4,23 +4,28 @@
  *   dbeta = sum dz        dgamma = sum dz*xh        dresidual = dz
  *   dx = gamma*istd*(dz - dbeta/n - xh*dgamma/n)   where mean and istd came from x (train)
  *   dx = gamma*istd*dz                             where they are constants (frozen)
- * The sums inside dx are of this batch alone, also when dgamma and dbeta accumulate. Each element is read before it is written and a
- * channel's sums are complete before dx is, so dx may lie over dy and dresidual over dy2. */
+ * The sums inside dx are of this batch alone, also when dgamma and dbeta accumulate. Each element is read before
+ * it is written and a channel's sums are complete before dx is, so dx may lie over dy and dresidual over dy2. */
 #include "kernels/ref/ref.h"
 
 #include <math.h>
 
-typedef struct Span { int64_t n, c, hw; } Span;
+typedef struct Span {
+    int64_t n, c, hw;
+} Span;
 
 static Span span_of(const TensorDesc *d)
 {
-    Span s = {d->dims[0], d->dims[1], 1};
+    Span s = { d->dims[0], d->dims[1], 1 };
     for (int i = 2; i < d->rank; i++) s.hw *= d->dims[i];
     return s;
 }
 
 /* Element i of channel c, i in [0, n*hw). */
-static int64_t element(const Span *s, int64_t c, int64_t i) { return (i / s->hw * s->c + c) * s->hw + i % s->hw; }
+static int64_t element(const Span *s, int64_t c, int64_t i)
+{
+    return (i / s->hw * s->c + c) * s->hw + i % s->hw;
+}
 
 static double activate(ActKind act, double z)
 {
@@ -84,7 +89,10 @@ typedef struct Backward { /* one channel's view of the slots */
     double mean, istd, gamma, beta;
 } Backward;
 
-static double normalised(const Backward *b, int64_t at) { return (ref_in(b->op, BN_BWD_IN_X)[at] - b->mean) * b->istd; }
+static double normalised(const Backward *b, int64_t at)
+{
+    return (ref_in(b->op, BN_BWD_IN_X)[at] - b->mean) * b->istd;
+}
 
 static double gradient_of_z(const Backward *b, int64_t at)
 {
@@ -126,11 +134,11 @@ static Status run_backward(OpInstance *op, Stream *stream)
     Span s = span_of(&op->in[BN_BWD_IN_X].desc);
     const double *saved = ref_in(op, BN_BWD_IN_SAVED);
     for (int64_t c = 0; c < s.c; c++) {
-        Backward b = {op, s, saved[c], saved[s.c + c], ref_in(op, BN_BWD_IN_GAMMA)[c], ref_in(op, BN_BWD_IN_BETA)[c]};
+        Backward b = { op, s, saved[c], saved[s.c + c], ref_in(op, BN_BWD_IN_GAMMA)[c], ref_in(op, BN_BWD_IN_BETA)[c] };
         backward_channel(&b, c);
     }
     return OK;
 }
 
-const OpImpl ref_batchnorm = {ref_prepare, ref_bind, run_forward, NULL};
-const OpImpl ref_batchnorm_bwd = {ref_prepare, ref_bind, run_backward, NULL};
+const OpImpl ref_batchnorm = { ref_prepare, ref_bind, run_forward, NULL };
+const OpImpl ref_batchnorm_bwd = { ref_prepare, ref_bind, run_backward, NULL };

@@ -1,9 +1,10 @@
 /* conv2d.c - cross-correlation and its two gradients.
  *
- *   y[n,k,p,q] = sum over c,r,s of x[n, g*C/G + c, p*stride_h - pad_top + r, q*stride_w - pad_left + s] * w[k,c,r,s],  g = k / (K/G)
+ *   y[n,k,p,q] = sum over c,r,s of x[n, g*C/G + c, p*stride_h - pad_top + r, q*stride_w - pad_left + s] *
+ *   w[k,c,r,s],  g = k / (K/G)
  *
- * All three kinds walk the same triples (x element, w element, y element): forward sums into y, the gradients into x and into w. The walk is
- * written once; pad_bottom and pad_right act only through the size of y. */
+ * All three kinds walk the same triples (x element, w element, y element): forward sums into y, the gradients into
+ * x and into w. The walk is written once; pad_bottom and pad_right act only through the size of y. */
 #include "kernels/ref/ref.h"
 
 #include <string.h>
@@ -30,12 +31,9 @@ static void accumulate_pixel(const Geometry *g, Target target, double *x, double
                 int64_t v = q * a->stride_w - a->pad_left + s;
                 if (v < 0 || v >= g->x[3]) continue;
                 double *x_at = &x[ref_at(g->x, n, first_c + c, h, v)], *w_at = &w[ref_at(g->w, k, c, r, s)];
-                if (target == INTO_Y)
-                    *y_at += *x_at * *w_at;
-                else if (target == INTO_X)
-                    *x_at += *y_at * *w_at;
-                else
-                    *w_at += *y_at * *x_at;
+                if (target == INTO_Y) *y_at += *x_at * *w_at;
+                else if (target == INTO_X) *x_at += *y_at * *w_at;
+                else *w_at += *y_at * *x_at;
             }
         }
 }
@@ -45,13 +43,14 @@ static void accumulate_all(const Geometry *g, Target target, double *x, double *
     for (int64_t n = 0; n < g->y[0]; n++)
         for (int64_t k = 0; k < g->y[1]; k++)
             for (int64_t p = 0; p < g->y[2]; p++)
-                for (int64_t q = 0; q < g->y[3]; q++) accumulate_pixel(g, target, x, w, y, (const int64_t[4]){n, k, p, q});
+                for (int64_t q = 0; q < g->y[3]; q++)
+                    accumulate_pixel(g, target, x, w, y, (const int64_t[4]){ n, k, p, q });
 }
 
 static Status run_forward(OpInstance *op, Stream *stream)
 {
     (void)stream;
-    Geometry g = {op->attr, ref_in_dims(op, CONV_IN_X), ref_in_dims(op, CONV_IN_W), ref_out_dims(op, CONV_OUT_Y)};
+    Geometry g = { op->attr, ref_in_dims(op, CONV_IN_X), ref_in_dims(op, CONV_IN_W), ref_out_dims(op, CONV_OUT_Y) };
     memset(op->out[CONV_OUT_Y].data, 0, op->out[CONV_OUT_Y].bytes);
     accumulate_all(&g, INTO_Y, op->in[CONV_IN_X].data, op->in[CONV_IN_W].data, op->out[CONV_OUT_Y].data);
     return OK;
@@ -60,24 +59,25 @@ static Status run_forward(OpInstance *op, Stream *stream)
 static Status run_bwd_data(OpInstance *op, Stream *stream)
 {
     (void)stream;
-    Geometry g = {op->attr, ref_out_dims(op, CONV_BWD_DATA_OUT_DX), ref_in_dims(op, CONV_BWD_DATA_IN_W),
-                  ref_in_dims(op, CONV_BWD_DATA_IN_DY)};
+    Geometry g = { op->attr, ref_out_dims(op, CONV_BWD_DATA_OUT_DX), ref_in_dims(op, CONV_BWD_DATA_IN_W),
+                   ref_in_dims(op, CONV_BWD_DATA_IN_DY) };
     memset(op->out[CONV_BWD_DATA_OUT_DX].data, 0, op->out[CONV_BWD_DATA_OUT_DX].bytes);
-    accumulate_all(&g, INTO_X, op->out[CONV_BWD_DATA_OUT_DX].data, op->in[CONV_BWD_DATA_IN_W].data, op->in[CONV_BWD_DATA_IN_DY].data);
+    accumulate_all(&g, INTO_X, op->out[CONV_BWD_DATA_OUT_DX].data, op->in[CONV_BWD_DATA_IN_W].data,
+                   op->in[CONV_BWD_DATA_IN_DY].data);
     return OK;
 }
 
 static Status run_bwd_weights(OpInstance *op, Stream *stream)
 {
     (void)stream;
-    Geometry g = {op->attr, ref_in_dims(op, CONV_BWD_WEIGHTS_IN_X), ref_out_dims(op, CONV_BWD_WEIGHTS_OUT_DW),
-                  ref_in_dims(op, CONV_BWD_WEIGHTS_IN_DY)};
+    Geometry g = { op->attr, ref_in_dims(op, CONV_BWD_WEIGHTS_IN_X), ref_out_dims(op, CONV_BWD_WEIGHTS_OUT_DW),
+                   ref_in_dims(op, CONV_BWD_WEIGHTS_IN_DY) };
     OpTensor *dw = &op->out[CONV_BWD_WEIGHTS_OUT_DW];
     if (!op->accumulate) memset(dw->data, 0, dw->bytes);
     accumulate_all(&g, INTO_W, op->in[CONV_BWD_WEIGHTS_IN_X].data, dw->data, op->in[CONV_BWD_WEIGHTS_IN_DY].data);
     return OK;
 }
 
-const OpImpl ref_conv2d = {ref_prepare, ref_bind, run_forward, NULL};
-const OpImpl ref_conv2d_bwd_data = {ref_prepare, ref_bind, run_bwd_data, NULL};
-const OpImpl ref_conv2d_bwd_weights = {ref_prepare, ref_bind, run_bwd_weights, NULL};
+const OpImpl ref_conv2d = { ref_prepare, ref_bind, run_forward, NULL };
+const OpImpl ref_conv2d_bwd_data = { ref_prepare, ref_bind, run_bwd_data, NULL };
+const OpImpl ref_conv2d_bwd_weights = { ref_prepare, ref_bind, run_bwd_weights, NULL };

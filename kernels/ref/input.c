@@ -1,7 +1,8 @@
 /* input.c - images to activations: u8 N,H,W,C -> N,C,H,W, (v/255 - mean) / std.
  *
- * The one op of the reference that rounds to float32 after each step, because op.h defines it so: the rounding is part of the meaning
- * (torchvision's ToTensor and Normalize do the same), hence backends must match it bit for bit. */
+ * The one op of the reference that rounds to float32 after each step, because op.h defines it so: the rounding is
+ * part of the meaning (torchvision's ToTensor and Normalize do the same), hence backends must match it bit for
+ * bit. */
 #include "kernels/ref/ref.h"
 
 static Status run(OpInstance *op, Stream *stream)
@@ -23,4 +24,4 @@ static Status run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl ref_input = {ref_prepare, ref_bind, run, NULL};
+const OpImpl ref_input = { ref_prepare, ref_bind, run, NULL };

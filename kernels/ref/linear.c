@@ -1,12 +1,14 @@
 /* linear.c - y[n,k] = sum over c of x[n,c] w[k,c] + b[k], and its gradients. x of rank 4 is read as N, C*H*W. */
 #include "kernels/ref/ref.h"
 
-typedef struct Sizes { int64_t n, c, k; } Sizes;
+typedef struct Sizes {
+    int64_t n, c, k;
+} Sizes;
 
 /* w is K,C; y is N,K: together they hold all three sizes. */
 static Sizes sizes_of(const TensorDesc *w, const TensorDesc *y)
 {
-    return (Sizes){y->dims[0], w->dims[1], w->dims[0]};
+    return (Sizes){ y->dims[0], w->dims[1], w->dims[0] };
 }
 
 static Status run_forward(OpInstance *op, Stream *stream)
@@ -56,6 +58,6 @@ static Status run_bwd_weights(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl ref_linear = {ref_prepare, ref_bind, run_forward, NULL};
-const OpImpl ref_linear_bwd_data = {ref_prepare, ref_bind, run_bwd_data, NULL};
-const OpImpl ref_linear_bwd_weights = {ref_prepare, ref_bind, run_bwd_weights, NULL};
+const OpImpl ref_linear = { ref_prepare, ref_bind, run_forward, NULL };
+const OpImpl ref_linear_bwd_data = { ref_prepare, ref_bind, run_bwd_data, NULL };
+const OpImpl ref_linear_bwd_weights = { ref_prepare, ref_bind, run_bwd_weights, NULL };

@@ -1,4 +1,5 @@
-/* pointwise.c - ops that look at one element at a time: activation and its gradient, add, scale. All may run in place.
+/* pointwise.c - ops that look at one element at a time: activation and its gradient, add, scale. All may run in
+ * place.
  *
  * ReLU lets NaN pass, as torch does: a broken step must show. Its gradient at y = 0 is 0. */
 #include "kernels/ref/ref.h"
@@ -44,7 +45,7 @@ static Status run_scale(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl ref_activation = {ref_prepare, ref_bind, run_activation, NULL};
-const OpImpl ref_activation_bwd = {ref_prepare, ref_bind, run_activation_bwd, NULL};
-const OpImpl ref_add = {ref_prepare, ref_bind, run_add, NULL};
-const OpImpl ref_scale = {ref_prepare, ref_bind, run_scale, NULL};
+const OpImpl ref_activation = { ref_prepare, ref_bind, run_activation, NULL };
+const OpImpl ref_activation_bwd = { ref_prepare, ref_bind, run_activation_bwd, NULL };
+const OpImpl ref_add = { ref_prepare, ref_bind, run_add, NULL };
+const OpImpl ref_scale = { ref_prepare, ref_bind, run_scale, NULL };

@@ -1,7 +1,7 @@
 /* pool2d.c - maximum and average over windows, and over whole images.
  *
- * Maximum: padding never wins; of equal values the first in row-major window order does (torch's rule); NaN wins over everything. Its
- * index is r * window_w + s. Average: the divisor is the whole window, padding included. */
+ * Maximum: padding never wins; of equal values the first in row-major window order does (torch's rule); NaN wins
+ * over everything. Its index is r * window_w + s. Average: the divisor is the whole window, padding included. */
 #include "kernels/ref/ref.h"
 
 #include <math.h>
@@ -9,16 +9,22 @@
 
 /* One window over one image: image is dims N,C,H,W. */
 typedef struct Window {
-    int64_t h0, w0;          /* image position of window element (0,0) */
-    int64_t r0, r1, s0, s1;  /* the part of the window inside the image */
+    int64_t h0, w0;         /* image position of window element (0,0) */
+    int64_t r0, r1, s0, s1; /* the part of the window inside the image */
 } Window;
 
-static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t smallest(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t largest(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+static int64_t smallest(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 static Window window_at(const Pool2dAttr *a, const int64_t *image, int64_t p, int64_t q)
 {
-    Window v = {p * a->stride_h - a->pad_h, q * a->stride_w - a->pad_w, 0, 0, 0, 0};
+    Window v = { p * a->stride_h - a->pad_h, q * a->stride_w - a->pad_w, 0, 0, 0, 0 };
     v.r0 = largest(0, -v.h0);
     v.r1 = smallest(a->window_h, image[2] - v.h0);
     v.s0 = largest(0, -v.w0);
@@ -62,7 +68,8 @@ static Status run_forward(OpInstance *op, Stream *stream)
                 const double *plane = ref_in(op, POOL_IN_X) + nc * image[2] * image[3];
                 Window v = window_at(a, image, p, q);
                 int64_t at = (nc * d[2] + p) * d[3] + q, index = 0;
-                y[at] = a->kind == POOL_MAX ? pool_max(a, plane, image[3], &v, &index) : pool_avg(a, plane, image[3], &v);
+                y[at] =
+                    a->kind == POOL_MAX ? pool_max(a, plane, image[3], &v, &index) : pool_avg(a, plane, image[3], &v);
                 if (indices) indices[at] = (uint8_t)index;
             }
     return OK;
@@ -91,8 +98,7 @@ static Status run_backward(OpInstance *op, Stream *stream)
                 double dy = ref_in(op, POOL_BWD_IN_DY)[at];
                 if (a->kind == POOL_MAX)
                     plane[(v.h0 + indices[at] / a->window_w) * image[3] + v.w0 + indices[at] % a->window_w] += dy;
-                else
-                    spread(a, plane, image[3], &v, dy);
+                else spread(a, plane, image[3], &v, dy);
             }
     return OK;
 }
@@ -124,7 +130,7 @@ static Status run_global_bwd(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl ref_pool2d = {ref_prepare, ref_bind, run_forward, NULL};
-const OpImpl ref_pool2d_bwd = {ref_prepare, ref_bind, run_backward, NULL};
-const OpImpl ref_global_avgpool = {ref_prepare, ref_bind, run_global, NULL};
-const OpImpl ref_global_avgpool_bwd = {ref_prepare, ref_bind, run_global_bwd, NULL};
+const OpImpl ref_pool2d = { ref_prepare, ref_bind, run_forward, NULL };
+const OpImpl ref_pool2d_bwd = { ref_prepare, ref_bind, run_backward, NULL };
+const OpImpl ref_global_avgpool = { ref_prepare, ref_bind, run_global, NULL };
+const OpImpl ref_global_avgpool_bwd = { ref_prepare, ref_bind, run_global_bwd, NULL };

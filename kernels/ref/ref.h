@@ -1,8 +1,9 @@
 /* ref.h - what the files of the reference backend share.
  *
- * The reference computes every op by plain loops straight from its definition in kernels/op.h, in float64 and without any cleverness, so
- * that it can be checked by reading and by finite differences. Every f32 and f64 slot holds double (8 bytes an element); u8 and i32 are as
- * they are. Layouts are always plain row-major, nothing needs workspace or state, and one thread does everything. Tests only. */
+ * The reference computes every op by plain loops straight from its definition in kernels/op.h, in float64 and
+ * without any cleverness, so that it can be checked by reading and by finite differences. Every f32 and f64 slot
+ * holds double (8 bytes an element); u8 and i32 are as they are. Layouts are always plain row-major, nothing needs
+ * workspace or state, and one thread does everything. Tests only. */
 #ifndef CONVOY_KERNELS_REF_REF_H
 #define CONVOY_KERNELS_REF_REF_H
 #include "kernels/backend.h"
@@ -14,12 +15,30 @@ size_t ref_tensor_bytes(const TensorDesc *d);
 Status ref_prepare(OpInstance *op);
 Status ref_bind(OpInstance *op);
 
-static inline const double *ref_in(const OpInstance *op, int slot) { return op->in[slot].data; }
-static inline double *ref_out(const OpInstance *op, int slot) { return op->out[slot].data; }
-static inline const int64_t *ref_in_dims(const OpInstance *op, int slot) { return op->in[slot].desc.dims; }
-static inline const int64_t *ref_out_dims(const OpInstance *op, int slot) { return op->out[slot].desc.dims; }
-static inline bool ref_has_in(const OpInstance *op, int slot) { return op->in[slot].desc.rank != 0; }
-static inline bool ref_has_out(const OpInstance *op, int slot) { return op->out[slot].desc.rank != 0; }
+static inline const double *ref_in(const OpInstance *op, int slot)
+{
+    return op->in[slot].data;
+}
+static inline double *ref_out(const OpInstance *op, int slot)
+{
+    return op->out[slot].data;
+}
+static inline const int64_t *ref_in_dims(const OpInstance *op, int slot)
+{
+    return op->in[slot].desc.dims;
+}
+static inline const int64_t *ref_out_dims(const OpInstance *op, int slot)
+{
+    return op->out[slot].desc.dims;
+}
+static inline bool ref_has_in(const OpInstance *op, int slot)
+{
+    return op->in[slot].desc.rank != 0;
+}
+static inline bool ref_has_out(const OpInstance *op, int slot)
+{
+    return op->out[slot].desc.rank != 0;
+}
 
 /* Row-major index into dims of rank 4. */
 static inline int64_t ref_at(const int64_t *dims, int64_t a, int64_t b, int64_t c, int64_t d)
@@ -33,7 +52,8 @@ static inline void ref_store_gradient(const OpInstance *op, double *at, double v
     *at = op->accumulate ? *at + value : value;
 }
 
-extern const OpImpl ref_input, ref_conv2d, ref_conv2d_bwd_data, ref_conv2d_bwd_weights, ref_batchnorm, ref_batchnorm_bwd, ref_activation,
-    ref_activation_bwd, ref_add, ref_pool2d, ref_pool2d_bwd, ref_global_avgpool, ref_global_avgpool_bwd, ref_subsample, ref_subsample_bwd,
-    ref_linear, ref_linear_bwd_data, ref_linear_bwd_weights, ref_softmax_xent, ref_update, ref_scale;
+extern const OpImpl ref_input, ref_conv2d, ref_conv2d_bwd_data, ref_conv2d_bwd_weights, ref_batchnorm,
+    ref_batchnorm_bwd, ref_activation, ref_activation_bwd, ref_add, ref_pool2d, ref_pool2d_bwd, ref_global_avgpool,
+    ref_global_avgpool_bwd, ref_subsample, ref_subsample_bwd, ref_linear, ref_linear_bwd_data, ref_linear_bwd_weights,
+    ref_softmax_xent, ref_update, ref_scale;
 #endif

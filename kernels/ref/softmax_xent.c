@@ -1,9 +1,10 @@
 /* softmax_xent.c - cross entropy with label smoothing, ranking counts and the gradient of the logits.
  *
- *   log p = logits - log(sum exp(logits)),  t = (1-s) one_hot(label) + s/classes,  loss = -sum t log p,  dlogits = scale (p - t)
+ *   log p = logits - log(sum exp(logits)),  t = (1-s) one_hot(label) + s/classes,  loss = -sum t log p,  dlogits =
+ *   scale (p - t)
  *
- * Rows labelled -1 are padding: no loss, no count, zero gradient. An image is in the top k if fewer than k other logits are not below its
- * label's: ties, and NaN, count against it. */
+ * Rows labelled -1 are padding: no loss, no count, zero gradient. An image is in the top k if fewer than k other
+ * logits are not below its label's: ties, and NaN, count against it. */
 #include "kernels/ref/ref.h"
 
 #include <math.h>
@@ -23,8 +24,10 @@ static int64_t rank_of(const double *logits, int64_t classes, int32_t label)
     return above;
 }
 
-/* dlogits may be NULL and may lie over logits: each element is read before it is written and the row's sum is known before. */
-static void run_row(const double *logits, int32_t label, int64_t classes, double smoothing, double scale, double *stats, double *dlogits)
+/* dlogits may be NULL and may lie over logits: each element is read before it is written and the row's sum is
+ * known before. */
+static void run_row(const double *logits, int32_t label, int64_t classes, double smoothing, double scale, double *stats,
+                    double *dlogits)
 {
     double total = log_sum_exp(logits, classes);
     int64_t rank = rank_of(logits, classes, label);
@@ -52,11 +55,12 @@ static Status run(OpInstance *op, Stream *stream)
     for (int64_t n = 0; n < d[0]; n++) {
         double *row = dlogits ? dlogits + n * d[1] : NULL;
         if (labels[n] >= 0)
-            run_row(ref_in(op, XENT_IN_LOGITS) + n * d[1], labels[n], d[1], (double)attr->label_smoothing, scale, stats, row);
+            run_row(ref_in(op, XENT_IN_LOGITS) + n * d[1], labels[n], d[1], (double)attr->label_smoothing, scale, stats,
+                    row);
         else
             for (int64_t j = 0; row && j < d[1]; j++) row[j] = 0;
     }
     return OK;
 }
 
-const OpImpl ref_softmax_xent = {ref_prepare, ref_bind, run, NULL};
+const OpImpl ref_softmax_xent = { ref_prepare, ref_bind, run, NULL };

@@ -1,4 +1,5 @@
-/* subsample.c - y[n,c,p,q] = x[n,c,p*stride,q*stride]; channels past those of x are zero. The parameter-free shortcut of He et al. 2015. */
+/* subsample.c - y[n,c,p,q] = x[n,c,p*stride,q*stride]; channels past those of x are zero. The parameter-free
+ * shortcut of He et al. 2015. */
 #include "kernels/ref/ref.h"
 
 #include <string.h>
@@ -14,7 +15,8 @@ static Status run_forward(OpInstance *op, Stream *stream)
         for (int64_t c = 0; c < to[1]; c++)
             for (int64_t p = 0; p < to[2]; p++)
                 for (int64_t q = 0; q < to[3]; q++)
-                    y[ref_at(to, n, c, p, q)] = c < from[1] ? x[ref_at(from, n, c, p * attr->stride, q * attr->stride)] : 0;
+                    y[ref_at(to, n, c, p, q)] =
+                        c < from[1] ? x[ref_at(from, n, c, p * attr->stride, q * attr->stride)] : 0;
     return OK;
 }
 
@@ -34,5 +36,5 @@ static Status run_backward(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl ref_subsample = {ref_prepare, ref_bind, run_forward, NULL};
-const OpImpl ref_subsample_bwd = {ref_prepare, ref_bind, run_backward, NULL};
+const OpImpl ref_subsample = { ref_prepare, ref_bind, run_forward, NULL };
+const OpImpl ref_subsample_bwd = { ref_prepare, ref_bind, run_backward, NULL };

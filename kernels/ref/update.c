@@ -1,12 +1,16 @@
-/* update.c - one optimizer step over flat tensors, segment by segment; elements outside every segment stay as they are.
+/* update.c - one optimizer step over flat tensors, segment by segment; elements outside every segment stay as they
+ * are.
  *
- * The rules are torch.optim's (see UpdateAttr in op.h). SGD without a momentum tensor is plain gradient descent, which is what momentum 0
- * means; Adam and AdamW need both states. */
+ * The rules are torch.optim's (see UpdateAttr in op.h). SGD without a momentum tensor is plain gradient descent,
+ * which is what momentum 0 means; Adam and AdamW need both states. */
 #include "kernels/ref/ref.h"
 
 #include <math.h>
 
-typedef struct Element { double *p, *state0, *state1; double g; } Element;
+typedef struct Element {
+    double *p, *state0, *state1;
+    double g;
+} Element;
 
 static void step_sgd(const UpdateAttr *a, const double *scalars, double decay, Element e)
 {
@@ -53,16 +57,17 @@ static Status run(OpInstance *op, Stream *stream)
 {
     (void)stream;
     const UpdateAttr *attr = op->attr;
-    double *param = op->in[UPDATE_IN_PARAM].data, *state0 = state_of(op, UPDATE_IN_STATE0), *state1 = state_of(op, UPDATE_IN_STATE1);
+    double *param = op->in[UPDATE_IN_PARAM].data, *state0 = state_of(op, UPDATE_IN_STATE0),
+           *state1 = state_of(op, UPDATE_IN_STATE1);
     const double *grad = ref_in(op, UPDATE_IN_GRAD), *scalars = ref_in(op, UPDATE_IN_SCALARS);
     for (int k = 0; k < attr->segment_count; k++) {
         const UpdateSegment *s = &attr->segments[k];
         for (int64_t i = s->first; i < s->first + s->count; i++) {
-            Element e = {&param[i], state0 ? &state0[i] : NULL, state1 ? &state1[i] : NULL, grad[i]};
+            Element e = { &param[i], state0 ? &state0[i] : NULL, state1 ? &state1[i] : NULL, grad[i] };
             steps[attr->kind](attr, scalars, (double)s->weight_decay, e);
         }
     }
     return OK;
 }
 
-const OpImpl ref_update = {ref_prepare, ref_bind, run, NULL};
+const OpImpl ref_update = { ref_prepare, ref_bind, run, NULL };

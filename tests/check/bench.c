@@ -1,12 +1,13 @@
-/* bench.c - how fast one case runs: best time of many, physical bytes read and written, arithmetic by the op's own count. */
+/* bench.c - how fast one case runs: best time of many, physical bytes read and written, arithmetic by the op's own
+ * count. */
 #include "tests/check/rig.h"
 
 #include "base/clock.h"
 
 #include <stdio.h>
 
-#define WARM_RUNS 2
-#define MIN_RUNS 5
+#define WARM_RUNS   2
+#define MIN_RUNS    5
 #define MIN_SECONDS 0.3
 
 typedef struct Bench {
@@ -24,10 +25,8 @@ static Status place(Bench *b, const Case *c, uint64_t seed)
     Host in[OP_MAX_INPUTS];
     Rng rng = case_rng(c, seed);
     for (int i = 0; i < OP_MAX_INPUTS; i++) TRY(host_make(b->arena, &in[i], &b->problem.in[i]));
-    if (c->family->fill)
-        c->family->fill(c->p, &b->problem, MODE_FLOAT, &rng, in);
-    else
-        fill_default(&b->problem, MODE_FLOAT, &rng, in);
+    if (c->family->fill) c->family->fill(c->p, &b->problem, MODE_FLOAT, &rng, in);
+    else fill_default(&b->problem, MODE_FLOAT, &rng, in);
     for (int i = 0; i < OP_MAX_INPUTS; i++) {
         if (op->in[i].desc.rank == 0) continue;
         TRY(guarded_alloc(backend, b->arena, op->in[i].bytes, &b->in[i]));
@@ -66,12 +65,13 @@ static void print_line(const Bench *b, const Case *c, double seconds)
 {
     const TensorDesc *in[OP_MAX_INPUTS];
     const OpDef *def = op_def(b->problem.kind);
-    StrBuf text = {0};
+    StrBuf text = { 0 };
     for (int i = 0; i < OP_MAX_INPUTS; i++) in[i] = b->problem.in[i].rank ? &b->problem.in[i] : NULL;
     double flops = def->flops ? def->flops(&b->problem.attr, in, b->problem.out) : 0;
     case_format(c, &text);
-    report("%9.3f ms %8.2f GB/s %8.2f GFLOP/s  %-20s %s", seconds * 1e3, b->bytes / seconds / 1e9, flops / seconds / 1e9,
-           b->rig.op.implementation ? b->rig.op.implementation : "-", text.text ? text.text : "");
+    report("%9.3f ms %8.2f GB/s %8.2f GFLOP/s  %-20s %s", seconds * 1e3, b->bytes / seconds / 1e9,
+           flops / seconds / 1e9, b->rig.op.implementation ? b->rig.op.implementation : "-",
+           text.text ? text.text : "");
     str_free(&text);
 }
 

@@ -1,8 +1,8 @@
 /* case.c - cases as text and the lists of cases that are run.
  *
- * Text: OP NAME=VALUE ... [| mode [weights=free|forward|plain] [plain] [accumulate] [in_place=MASK]]; parameters not named have their
- * standard value. Shape files (shapes/X.txt) hold such lines without the part behind "|"; a line for a forward op serves its gradients too,
- * which share its table of parameters. */
+ * Text: OP NAME=VALUE ... [| mode [weights=free|forward|plain] [plain] [accumulate] [in_place=MASK]]; parameters
+ * not named have their standard value. Shape files (shapes/X.txt) hold such lines without the part behind "|"; a
+ * line for a forward op serves its gradients too, which share its table of parameters. */
 #include "tests/check/check.h"
 
 #include "base/fs.h"
@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const mode_names[MODE_COUNT] = {"exact", "float", "nan"};
-static const char *const weight_names[WEIGHTS_COUNT] = {"free", "forward", "plain"};
+static const char *const mode_names[MODE_COUNT] = { "exact", "float", "nan" };
+static const char *const weight_names[WEIGHTS_COUNT] = { "free", "forward", "plain" };
 
 void case_format(const Case *c, StrBuf *out)
 {
@@ -68,7 +68,7 @@ static const Family *family_named(const char *name)
 
 static void case_standard(const Family *f, Case *out)
 {
-    *out = (Case){.family = f, .variant = {.mode = MODE_FLOAT}};
+    *out = (Case){ .family = f, .variant = { .mode = MODE_FLOAT } };
     for (int i = 0; f->params[i].name; i++) out->p[i] = f->params[i].standard;
 }
 
@@ -81,8 +81,7 @@ static Status parse_words(const char *text, Case *out)
     if (bytes > sizeof copy) return fail(ERR_USAGE, "case is too long: %s", text);
     memcpy(copy, text, bytes);
     while ((word = strtok_r(rest, " \t", &rest))) {
-        if (strcmp(word, "|") == 0)
-            variant = true;
+        if (strcmp(word, "|") == 0) variant = true;
         else if (!(variant ? parse_variant(word, &out->variant) : parse_param(out->family, word, out->p)))
             return fail(ERR_USAGE, "%s: do not know \"%s\" in: %s", op_name(out->family->kind), word, text);
     }
@@ -104,7 +103,7 @@ Status case_parse(const char *text, Case *out)
 
 Rng case_rng(const Case *c, uint64_t seed)
 {
-    StrBuf text = {0};
+    StrBuf text = { 0 };
     case_format(c, &text);
     uint32_t address = str_crc32c(0, text.text, text.length);
     str_free(&text);
@@ -172,18 +171,18 @@ static void add_variant(CaseList *list, const Case *problem, Variant v)
     case_list_add(list, &c);
 }
 
-/* The variants in which problem number index of a family is run: always exact (where there is such a mode) and float; the rest in turn,
- * so that the check stays short. */
+/* The variants in which problem number index of a family is run: always exact (where there is such a mode) and
+ * float; the rest in turn, so that the check stays short. */
 static void add_variants(CaseList *list, const Case *c, const Problem *p, int index)
 {
     const Family *f = c->family;
     bool weights = f->flags & FAMILY_WEIGHTS, forward = p->kind == OP_CONV2D || p->kind == OP_LINEAR;
     bool gradient = p->kind == OP_CONV2D_BWD_WEIGHTS || p->kind == OP_LINEAR_BWD_WEIGHTS;
-    Variant v = {.mode = (f->flags & FAMILY_EXACT) && p->exact ? MODE_EXACT : MODE_FLOAT};
+    Variant v = { .mode = (f->flags & FAMILY_EXACT) && p->exact ? MODE_EXACT : MODE_FLOAT };
     Weights usual = weights && !forward ? WEIGHTS_FORWARD : WEIGHTS_FREE;
     v.weights = usual;
     add_variant(list, c, v);
-    if (v.mode == MODE_EXACT) add_variant(list, c, (Variant){.mode = MODE_FLOAT, .weights = usual});
+    if (v.mode == MODE_EXACT) add_variant(list, c, (Variant){ .mode = MODE_FLOAT, .weights = usual });
     if (weights && index % 3 == 0) {
         v.weights = WEIGHTS_PLAIN;
         add_variant(list, c, v);
@@ -191,13 +190,16 @@ static void add_variants(CaseList *list, const Case *c, const Problem *p, int in
         if (forward || gradient) add_variant(list, c, v);
         v.weights = usual;
     }
-    if (has_images(p) && index % 3 == 1) add_variant(list, c, (Variant){.mode = v.mode, .weights = usual, .plain = true});
-    if (f->flags & FAMILY_ACCUMULATES) add_variant(list, c, (Variant){.mode = v.mode, .weights = usual, .accumulate = true});
-    if ((f->flags & FAMILY_NAN) && index % 3 == 2) add_variant(list, c, (Variant){.mode = MODE_NAN, .weights = usual});
+    if (has_images(p) && index % 3 == 1)
+        add_variant(list, c, (Variant){ .mode = v.mode, .weights = usual, .plain = true });
+    if (f->flags & FAMILY_ACCUMULATES)
+        add_variant(list, c, (Variant){ .mode = v.mode, .weights = usual, .accumulate = true });
+    if ((f->flags & FAMILY_NAN) && index % 3 == 2)
+        add_variant(list, c, (Variant){ .mode = MODE_NAN, .weights = usual });
     unsigned mask = in_place_mask(p);
-    if (mask) add_variant(list, c, (Variant){.mode = v.mode, .weights = usual, .in_place = mask});
+    if (mask) add_variant(list, c, (Variant){ .mode = v.mode, .weights = usual, .in_place = mask });
     for (int i = 0; (mask & (mask - 1)) && i < OP_MAX_OUTPUTS; i++)
-        if (mask >> i & 1) add_variant(list, c, (Variant){.mode = v.mode, .weights = usual, .in_place = 1u << i});
+        if (mask >> i & 1) add_variant(list, c, (Variant){ .mode = v.mode, .weights = usual, .in_place = 1u << i });
 }
 
 static Status add_problem(CaseList *list, const Case *c, int index)
@@ -208,7 +210,7 @@ static Status add_problem(CaseList *list, const Case *c, int index)
         add_variants(list, c, &p, index);
         return OK;
     }
-    StrBuf text = {0};
+    StrBuf text = { 0 };
     case_format(c, &text);
     st = fail_note(st, "case \"%s\"", text.text);
     str_free(&text);
@@ -233,7 +235,11 @@ static Status each_line(const char *path, Status (*take)(void *cookie, const Cas
     return st;
 }
 
-typedef struct ShapeTaker { CaseList *list; const Family *family; int *index; } ShapeTaker;
+typedef struct ShapeTaker {
+    CaseList *list;
+    const Family *family;
+    int *index;
+} ShapeTaker;
 
 static Status take_shape(void *cookie, const Case *line)
 {
@@ -253,7 +259,7 @@ static Status add_shapes(CaseList *list, const Family *f, int *index, const char
     for (int64_t i = 0; st == OK && i < count; i++) {
         if (!str_ends_with_nocase(names[i], ".txt") || strcmp(names[i], "bench.txt") == 0) continue;
         char *path = fs_join(folder, names[i]);
-        ShapeTaker taker = {list, f, index};
+        ShapeTaker taker = { list, f, index };
         st = path ? each_line(path, take_shape, &taker) : ERR_MEMORY;
         mem_free(path);
     }

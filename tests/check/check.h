@@ -1,9 +1,10 @@
 /* check.h - what the files of the op check share. See main.c for what the check is.
  *
- * A FAMILY is one row per op: its named integer parameters, fixed and drawn problems, how a problem becomes attributes and shapes, how its
- * inputs are filled. A CASE is a family, values for its parameters, and a VARIANT: how to compare, which layouts, what lies over what. A
- * case has a text form, "conv2d n=2 c=3 ... | exact weights=forward", which is printed when it fails and can be given to --case. Everything
- * random in a case is drawn from the seed and that text, so a case gives the same numbers alone as in company.
+ * A FAMILY is one row per op: its named integer parameters, fixed and drawn problems, how a problem becomes
+ * attributes and shapes, how its inputs are filled. A CASE is a family, values for its parameters, and a VARIANT:
+ * how to compare, which layouts, what lies over what. A case has a text form, "conv2d n=2 c=3 ... | exact
+ * weights=forward", which is printed when it fails and can be given to --case. Everything random in a case is
+ * drawn from the seed and that text, so a case gives the same numbers alone as in company.
  *
  * Host values of every element type are kept as double: exact for all the types there are. */
 #ifndef CONVOY_TESTS_CHECK_CHECK_H
@@ -13,23 +14,34 @@
 #include "base/str.h"
 #include "kernels/backend.h"
 
-#define CASE_MAX_PARAMS 16
+#define CASE_MAX_PARAMS      16
 #define PROBLEM_MAX_SEGMENTS 4
 
-typedef struct ParamDef { const char *name; int64_t standard; } ParamDef; /* table ends with name NULL */
+typedef struct ParamDef {
+    const char *name;
+    int64_t standard;
+} ParamDef; /* table ends with name NULL */
 
 typedef enum Mode { MODE_EXACT, MODE_FLOAT, MODE_NAN, MODE_COUNT } Mode;
-typedef enum Weights { WEIGHTS_FREE, WEIGHTS_FORWARD, WEIGHTS_PLAIN, WEIGHTS_COUNT } Weights; /* who decided the weights' layout: nobody (forward
+typedef enum Weights {
+    WEIGHTS_FREE,
+    WEIGHTS_FORWARD,
+    WEIGHTS_PLAIN,
+    WEIGHTS_COUNT
+} Weights; /* who decided the weights' layout: nobody (forward
     only), a forward op of another batch size, or the check itself, plain */
 typedef struct Variant {
     Mode mode;
     Weights weights;
-    bool plain;       /* activations are plain where the backend would choose otherwise */
+    bool plain; /* activations are plain where the backend would choose otherwise */
     bool accumulate;
     unsigned in_place; /* bit i: output i lies over its input */
 } Variant;
 
-typedef struct Host { TensorDesc desc; double *v; } Host; /* rank 0: absent */
+typedef struct Host {
+    TensorDesc desc;
+    double *v;
+} Host; /* rank 0: absent */
 
 typedef union Attr {
     InputAttr input;
@@ -50,8 +62,8 @@ typedef struct Problem {
     UpdateSegment segments[PROBLEM_MAX_SEGMENTS];
     TensorDesc in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS]; /* out: preset before, complete after problem_infer() */
     bool wanted[OP_MAX_OUTPUTS];
-    bool exact;             /* integer inputs give exact results (divisions by powers of two, if any) */
-    int64_t terms;          /* longest sum behind one element of a result: K of the float bound */
+    bool exact;    /* integer inputs give exact results (divisions by powers of two, if any) */
+    int64_t terms; /* longest sum behind one element of a result: K of the float bound */
 } Problem;
 
 enum {
@@ -64,25 +76,33 @@ enum {
 typedef struct Family {
     OpKind kind;
     unsigned flags;
-    double max_zero_share;      /* of any result; above it the case proves nothing */
-    int draws;                  /* random problems */
+    double max_zero_share; /* of any result; above it the case proves nothing */
+    int draws;             /* random problems */
     const ParamDef *params;
-    const char *const *fixed;   /* problems as text, NULL at the end */
+    const char *const *fixed; /* problems as text, NULL at the end */
     void (*draw)(Rng *rng, int64_t *p);
-    void (*build)(const int64_t *p, Problem *out);                                 /* out->kind is set */
+    void (*build)(const int64_t *p, Problem *out);                                         /* out->kind is set */
     void (*fill)(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in); /* NULL: fill_default */
 } Family;
 
-typedef struct Case { const Family *family; int64_t p[CASE_MAX_PARAMS]; Variant variant; } Case;
+typedef struct Case {
+    const Family *family;
+    int64_t p[CASE_MAX_PARAMS];
+    Variant variant;
+} Case;
 
 /* families.c */
-const Family *family_of(OpKind kind);        /* every op has one; NULL is reported by main as a failure */
+const Family *family_of(OpKind kind); /* every op has one; NULL is reported by main as a failure */
 
 /* case.c - the text form and lists of cases */
 void case_format(const Case *c, StrBuf *out);
-Status case_parse(const char *text, Case *out);  /* ERR_USAGE */
+Status case_parse(const char *text, Case *out); /* ERR_USAGE */
 Rng case_rng(const Case *c, uint64_t seed);
-typedef struct CaseList { Case *cases; int count, capacity; bool failed; } CaseList; /* zero-initialise; mem_free(cases) */
+typedef struct CaseList {
+    Case *cases;
+    int count, capacity;
+    bool failed;
+} CaseList; /* zero-initialise; mem_free(cases) */
 void case_list_add(CaseList *list, const Case *c);
 /* All cases of a family: fixed, drawn and those of the shape files, each in its variants. */
 Status case_list_family(CaseList *list, const Family *f, uint64_t seed, const char *shape_folder);
@@ -93,11 +113,12 @@ void problem_format(const Problem *p, char *out, size_t bytes);
 /* fill.c */
 Status host_make(Arena *arena, Host *out, const TensorDesc *desc);
 void fill_default(const Problem *p, Mode mode, Rng *rng, Host *in);
-void fill_integers(Host *t, Rng *rng, int64_t limit);       /* -limit..limit without 0 */
+void fill_integers(Host *t, Rng *rng, int64_t limit); /* -limit..limit without 0 */
 void fill_normal(Host *t, Rng *rng, double mean, double deviation);
-void fill_distinct(Host *t, Rng *rng);                      /* multiples of 1/64, all different within any window: for maxima */
-void fill_clusters(Host *t, Rng *rng, double offset);       /* per channel two clusters, far from their middle: for ReLU behind a norm */
-double fill_float(double v);                                /* nearest float */
+void fill_distinct(Host *t, Rng *rng); /* multiples of 1/64, all different within any window: for maxima */
+void fill_clusters(Host *t, Rng *rng,
+                   double offset); /* per channel two clusters, far from their middle: for ReLU behind a norm */
+double fill_float(double v);       /* nearest float */
 
 /* rig.c - one op on one backend */
 typedef struct Result { /* what a run left behind; index: outputs first, then inputs that are updated in place */
@@ -115,7 +136,8 @@ bool op_updates_input(const Problem *p, int slot);
 bool op_out_is_gradient(OpKind kind, int slot); /* accumulates */
 Status rig_create(Rig *rig, Backend *b, const Problem *p, const Variant *v);
 void rig_destroy(Rig *rig);
-/* One run in fresh guarded buffers. start[i]: what an accumulating output holds before. Checks guards, untouched inputs, padding. */
+/* One run in fresh guarded buffers. start[i]: what an accumulating output holds before. Checks guards, untouched
+ * inputs, padding. */
 Status rig_run(Rig *rig, Arena *arena, const Host *in, const Host *start, Result *out);
 bool rig_can_lie_over(const Rig *rig, int out_slot);
 
@@ -123,14 +145,16 @@ bool rig_can_lie_over(const Rig *rig, int out_slot);
 Status layouts_decide_inputs(Backend *b, const Problem *p, const Variant *v, OpInstance *op);
 
 /* compare.c, tolerance.c */
-typedef struct Verdict { double worst; /* error / bound, at most 1 passes */ } Verdict;
+typedef struct Verdict {
+    double worst; /* error / bound, at most 1 passes */
+} Verdict;
 typedef enum Bound {
-    BOUND_EQUAL,     /* (float)ref == got */
-    BOUND_SUM,       /* c eps growth(K) S + eps |ref|, growth = sqrt for large K, S = the op on absolute values */
-    BOUND_MAX,       /* c eps max |ref| over the tensor */
-    BOUND_ELEMENT,   /* c eps |ref| */
-    BOUND_NORM,      /* c eps S + eps |ref|, S from tolerance_norm.c */
-    BOUND_STATS      /* loss sum: c eps |ref|; the counts equal */
+    BOUND_EQUAL,   /* (float)ref == got */
+    BOUND_SUM,     /* c eps growth(K) S + eps |ref|, growth = sqrt for large K, S = the op on absolute values */
+    BOUND_MAX,     /* c eps max |ref| over the tensor */
+    BOUND_ELEMENT, /* c eps |ref| */
+    BOUND_NORM,    /* c eps S + eps |ref|, S from tolerance_norm.c */
+    BOUND_STATS    /* loss sum: c eps |ref|; the counts equal */
 } Bound;
 typedef struct ToleranceRow {
     OpKind kind;

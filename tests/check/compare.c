@@ -1,9 +1,10 @@
-/* compare.c - the verdict on what a backend computed, given the reference's results and the bound of the result's tolerance row. */
+/* compare.c - the verdict on what a backend computed, given the reference's results and the bound of the result's
+ * tolerance row. */
 #include "tests/check/check.h"
 
 #include <math.h>
 
-#define EPS 0x1p-24
+#define EPS                0x1p-24
 #define TRUST_MIN_ELEMENTS 16 /* fewer may well be all zero */
 
 typedef struct Checked { /* one result */
@@ -23,10 +24,12 @@ static Status check_trust(const Checked *k)
         zeros += k->ref->v[i] == 0;
         nans += isnan(k->ref->v[i]) != 0;
     }
-    if (k->c->variant.mode != MODE_NAN && nans) return fail(ERR_HEALTH, "mistrusted: the reference has NaN in %s", k->name);
+    if (k->c->variant.mode != MODE_NAN && nans)
+        return fail(ERR_HEALTH, "mistrusted: the reference has NaN in %s", k->name);
     double limit = k->c->family->max_zero_share;
     if (n >= TRUST_MIN_ELEMENTS && k->ref->desc.dtype == DTYPE_F32 && (double)zeros > limit * (double)n)
-        return fail(ERR_HEALTH, "mistrusted: %.0f %% of %s are zero in the reference", 100.0 * (double)zeros / (double)n, k->name);
+        return fail(ERR_HEALTH, "mistrusted: %.0f %% of %s are zero in the reference",
+                    100.0 * (double)zeros / (double)n, k->name);
     return OK;
 }
 
@@ -39,26 +42,36 @@ static double max_abs(const Host *t)
 }
 
 /* How roundings of a sum add up: like sqrt(K), but for few terms like K. */
-static double growth(int64_t terms) { return terms <= 4 ? (double)terms : fmax(4, sqrt((double)terms)); }
+static double growth(int64_t terms)
+{
+    return terms <= 4 ? (double)terms : fmax(4, sqrt((double)terms));
+}
 
 /* Allowed |got - ref| of element i; 0 means equal after rounding to float. */
 static double allowed(const Checked *k, int64_t i)
 {
     double ref = fabs(k->ref->v[i]), c = k->row->c * EPS;
     switch (k->bound) {
-    case BOUND_EQUAL: return 0;
-    case BOUND_SUM: return c * growth(k->c->problem->terms) * k->absolute->v[i] + EPS * ref;
-    case BOUND_MAX: return c * k->max;
-    case BOUND_ELEMENT: return c * ref;
-    case BOUND_NORM: return c * k->scale[i] + EPS * ref;
-    case BOUND_STATS: return i == STATS_LOSS_SUM ? c * ref : 0;
+    case BOUND_EQUAL:
+        return 0;
+    case BOUND_SUM:
+        return c * growth(k->c->problem->terms) * k->absolute->v[i] + EPS * ref;
+    case BOUND_MAX:
+        return c * k->max;
+    case BOUND_ELEMENT:
+        return c * ref;
+    case BOUND_NORM:
+        return c * k->scale[i] + EPS * ref;
+    case BOUND_STATS:
+        return i == STATS_LOSS_SUM ? c * ref : 0;
     }
     return 0;
 }
 
 static bool is_nan_count(const Checked *k, int64_t i)
 {
-    return k->bound == BOUND_STATS && i != STATS_LOSS_SUM && k->c->variant.mode == MODE_NAN; /* how NaN ranks is not defined */
+    return k->bound == BOUND_STATS && i != STATS_LOSS_SUM &&
+           k->c->variant.mode == MODE_NAN; /* how NaN ranks is not defined */
 }
 
 static double nearest(const Checked *k, double ref)
@@ -73,11 +86,12 @@ static Status check_elements(const Checked *k, Verdict *verdict)
     for (int64_t i = 0, n = tensor_elements(&k->ref->desc); i < n; i++) {
         double ref = k->ref->v[i], got = k->got->v[i], limit = allowed(k, i);
         if (is_nan_count(k, i) || (isnan(ref) && isnan(got))) continue;
-        double error = limit > 0 ? fabs(got - ref) : fabs(nearest(k, got) - nearest(k, ref)); /* a float64 backend too */
+        double error =
+            limit > 0 ? fabs(got - ref) : fabs(nearest(k, got) - nearest(k, ref)); /* a float64 backend too */
         if (limit > 0 && error / limit > verdict->worst) verdict->worst = error / limit;
         if (!(error <= limit))
-            return fail(ERR_HEALTH, "%s[%lld] is %.9g, should be %.9g (off by %.3g, allowed %.3g)", k->name, (long long)i, got, ref, error,
-                        limit);
+            return fail(ERR_HEALTH, "%s[%lld] is %.9g, should be %.9g (off by %.3g, allowed %.3g)", k->name,
+                        (long long)i, got, ref, error, limit);
     }
     return OK;
 }
@@ -91,7 +105,7 @@ static Bound bound_of(const Comparison *c, const ToleranceRow *row)
 static Status compare_one(Arena *arena, const Comparison *c, bool input, int slot, Verdict *verdict)
 {
     const OpDef *def = op_def(c->problem->kind);
-    Checked k = {.c = c, .row = tolerance_row(c->problem->kind, input, slot)};
+    Checked k = { .c = c, .row = tolerance_row(c->problem->kind, input, slot) };
     k.name = input ? def->in_names[slot] : def->out_names[slot];
     if (!k.row) return fail(ERR_HEALTH, "no tolerance row for %s", k.name);
     k.bound = bound_of(c, k.row);
@@ -119,7 +133,8 @@ static bool any_nan(const Result *r)
 Status compare_results(Arena *arena, const Comparison *c, Verdict *verdict)
 {
     verdict->worst = 0;
-    if (c->variant.mode == MODE_NAN && !any_nan(c->ref)) return fail(ERR_HEALTH, "mistrusted: the NaN does not reach the reference's results");
+    if (c->variant.mode == MODE_NAN && !any_nan(c->ref))
+        return fail(ERR_HEALTH, "mistrusted: the NaN does not reach the reference's results");
     for (int slot = 0; slot < OP_MAX_OUTPUTS; slot++)
         if (c->ref->out[slot].desc.rank) TRY(compare_one(arena, c, false, slot, verdict));
     for (int slot = 0; slot < OP_MAX_INPUTS; slot++)

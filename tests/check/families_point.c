@@ -4,8 +4,9 @@
 /* ---- input ---- */
 enum { IN_N, IN_H, IN_W, IN_C };
 
-static const ParamDef input_params[] = {{"n", 1}, {"h", 1}, {"w", 1}, {"c", 3}, {NULL, 0}};
-static const char *const input_fixed[] = {"n=1 h=1 w=1 c=1", "n=2 h=28 w=28 c=1", "n=2 h=9 w=11 c=3", "n=1 h=5 w=5 c=4", "n=2 h=4 w=3 c=16", NULL};
+static const ParamDef input_params[] = { { "n", 1 }, { "h", 1 }, { "w", 1 }, { "c", 3 }, { NULL, 0 } };
+static const char *const input_fixed[] = { "n=1 h=1 w=1 c=1", "n=2 h=28 w=28 c=1", "n=2 h=9 w=11 c=3",
+                                           "n=1 h=5 w=5 c=4", "n=2 h=4 w=3 c=16",  NULL };
 
 static void draw_input(Rng *rng, int64_t *p)
 {
@@ -17,25 +18,29 @@ static void draw_input(Rng *rng, int64_t *p)
 
 static void build_input(const int64_t *p, Problem *out)
 {
-    static const float mean[] = {0.485f, 0.456f, 0.406f, 0.5f}, deviation[] = {0.229f, 0.224f, 0.225f, 0.25f};
+    static const float mean[] = { 0.485f, 0.456f, 0.406f, 0.5f }, deviation[] = { 0.229f, 0.224f, 0.225f, 0.25f };
     for (int c = 0; c < OP_MAX_IMAGE_CHANNELS; c++) {
         out->attr.input.mean[c] = mean[c % 4];
         out->attr.input.std[c] = deviation[c % 4] + 0.01f * (float)(c / 4);
     }
-    const int64_t dims[] = {p[IN_N], p[IN_H], p[IN_W], p[IN_C]};
+    const int64_t dims[] = { p[IN_N], p[IN_H], p[IN_W], p[IN_C] };
     out->in[INPUT_IN_IMAGES] = tensor_desc(DTYPE_U8, 4, dims);
     out->terms = 1;
     out->wanted[INPUT_OUT_X] = true;
 }
 
-const Family family_input = {OP_INPUT, 0, 0.3, 8, input_params, input_fixed, draw_input, build_input, NULL};
+const Family family_input = { OP_INPUT, 0, 0.3, 8, input_params, input_fixed, draw_input, build_input, NULL };
 
 /* ---- activation, add: any rank; c, h, w may be 0 from the right ---- */
 enum { AN, AC, AH, AW, AACT };
 
-static const ParamDef activation_params[] = {{"n", 1}, {"c", 1}, {"h", 0}, {"w", 0}, {"act", 1}, {NULL, 0}};
-static const char *const activation_fixed[] = {"n=1 c=1",          "n=3 c=17",          "n=2 c=8 h=3 w=5",        "n=2 c=13 h=4 w=4",
-                                               "n=1 c=3 h=7 w=7", "n=1 c=16 h=1 w=1", "n=2 c=8 h=3 w=5 act=0", NULL};
+static const ParamDef activation_params[] = {
+    { "n", 1 }, { "c", 1 }, { "h", 0 }, { "w", 0 }, { "act", 1 }, { NULL, 0 }
+};
+static const char *const activation_fixed[] = {
+    "n=1 c=1",         "n=3 c=17",         "n=2 c=8 h=3 w=5",       "n=2 c=13 h=4 w=4",
+    "n=1 c=3 h=7 w=7", "n=1 c=16 h=1 w=1", "n=2 c=8 h=3 w=5 act=0", NULL
+};
 
 static void draw_activation(Rng *rng, int64_t *p)
 {
@@ -77,10 +82,14 @@ static void fill_activation_bwd(const int64_t *p, const Problem *problem, Mode m
         if (p[AACT] == ACT_RELU && y->v[i] < 0) y->v[i] = 0;
 }
 
-const Family family_activation = {OP_ACTIVATION, FAMILY_NAN, 0.8, 10, activation_params, activation_fixed, draw_activation,
-                                  build_activation, fill_activation};
-const Family family_activation_bwd = {OP_ACTIVATION_BWD, 0, 0.8, 10, activation_params, activation_fixed, draw_activation,
-                                      build_activation, fill_activation_bwd};
+const Family family_activation = {
+    OP_ACTIVATION,    FAMILY_NAN,     0.8, 10, activation_params, activation_fixed, draw_activation,
+    build_activation, fill_activation
+};
+const Family family_activation_bwd = {
+    OP_ACTIVATION_BWD,  0, 0.8, 10, activation_params, activation_fixed, draw_activation, build_activation,
+    fill_activation_bwd
+};
 
 static void build_add(const int64_t *p, Problem *out)
 {
@@ -89,13 +98,18 @@ static void build_add(const int64_t *p, Problem *out)
     out->wanted[ADD_OUT_Y] = true;
 }
 
-const Family family_add = {OP_ADD, FAMILY_NAN, 0.1, 10, activation_params, activation_fixed, draw_activation, build_add, NULL};
+const Family family_add = { OP_ADD,           FAMILY_NAN,      0.1,       10,  activation_params,
+                            activation_fixed, draw_activation, build_add, NULL };
 
 /* ---- scale: factor in thousandths ---- */
 enum { SC_N, SC_C, SC_H, SC_W, SC_FACTOR };
 
-static const ParamDef scale_params[] = {{"n", 1}, {"c", 0}, {"h", 0}, {"w", 0}, {"factor", 500}, {NULL, 0}};
-static const char *const scale_fixed[] = {"n=1", "n=1000 factor=333", "n=7 factor=-2000", "n=100003 factor=250", "n=2 c=9 h=3 w=3 factor=125", NULL};
+static const ParamDef scale_params[] = {
+    { "n", 1 }, { "c", 0 }, { "h", 0 }, { "w", 0 }, { "factor", 500 }, { NULL, 0 }
+};
+static const char *const scale_fixed[] = {
+    "n=1", "n=1000 factor=333", "n=7 factor=-2000", "n=100003 factor=250", "n=2 c=9 h=3 w=3 factor=125", NULL
+};
 
 static void draw_scale(Rng *rng, int64_t *p)
 {
@@ -112,12 +126,13 @@ static void build_scale(const int64_t *p, Problem *out)
     out->wanted[SCALE_OUT_Y] = true;
 }
 
-const Family family_scale = {OP_SCALE, FAMILY_NAN, 0.1, 5, scale_params, scale_fixed, draw_scale, build_scale, NULL};
+const Family family_scale = { OP_SCALE, FAMILY_NAN, 0.1, 5, scale_params, scale_fixed, draw_scale, build_scale, NULL };
 
 /* ---- softmax_xent: smooth in thousandths; padding: rows at the end with label -1; ties: integer logits ---- */
 enum { XN, XC, XSMOOTH, XPADDING, XTIES, XGRADIENT };
 
-static const ParamDef xent_params[] = {{"n", 1}, {"c", 10}, {"smooth", 0}, {"padding", 0}, {"ties", 0}, {"gradient", 1}, {NULL, 0}};
+static const ParamDef xent_params[] = { { "n", 1 },    { "c", 10 },       { "smooth", 0 }, { "padding", 0 },
+                                        { "ties", 0 }, { "gradient", 1 }, { NULL, 0 } };
 static const char *const xent_fixed[] = {
     "n=1 c=2",
     "n=1 c=1",
@@ -157,10 +172,8 @@ static void fill_xent(const int64_t *p, const Problem *problem, Mode mode, Rng *
 {
     (void)problem;
     (void)mode;
-    if (p[XTIES])
-        fill_integers(&in[XENT_IN_LOGITS], rng, 3);
-    else
-        fill_normal(&in[XENT_IN_LOGITS], rng, 1, 2);
+    if (p[XTIES]) fill_integers(&in[XENT_IN_LOGITS], rng, 3);
+    else fill_normal(&in[XENT_IN_LOGITS], rng, 1, 2);
     for (int64_t n = 0; n < p[XN]; n++)
         in[XENT_IN_LABELS].v[n] = n < p[XN] - p[XPADDING] ? (double)rng_below(rng, (uint64_t)p[XC]) : -1;
     double *scalars = in[XENT_IN_SCALARS].v;
@@ -169,13 +182,15 @@ static void fill_xent(const int64_t *p, const Problem *problem, Mode mode, Rng *
     scalars[SCALAR_BIAS_CORRECTION1] = scalars[SCALAR_BIAS_CORRECTION2] = 1;
 }
 
-const Family family_softmax_xent = {OP_SOFTMAX_XENT, FAMILY_NAN, 0.85, 16, xent_params, xent_fixed, draw_xent, build_xent, fill_xent};
+const Family family_softmax_xent = { OP_SOFTMAX_XENT, FAMILY_NAN, 0.85,       16,       xent_params,
+                                     xent_fixed,      draw_xent,  build_xent, fill_xent };
 
-/* ---- update: kind 0 sgd, 1 adam, 2 adamw; momentum and decay in thousandths; gap: elements between segments that belong to none ---- */
+/* ---- update: kind 0 sgd, 1 adam, 2 adamw; momentum and decay in thousandths; gap: elements between segments that
+ * belong to none ---- */
 enum { UKIND, UCOUNT, USEGMENTS, UGAP, UMOMENTUM, UNESTEROV, UDECAY };
 
-static const ParamDef update_params[] = {{"kind", 0},     {"count", 10},   {"segments", 1}, {"gap", 0},
-                                         {"momentum", 900}, {"nesterov", 0}, {"decay", 0},    {NULL, 0}};
+static const ParamDef update_params[] = { { "kind", 0 },       { "count", 10 },   { "segments", 1 }, { "gap", 0 },
+                                          { "momentum", 900 }, { "nesterov", 0 }, { "decay", 0 },    { NULL, 0 } };
 static const char *const update_fixed[] = {
     "kind=0 count=1",
     "kind=0 count=100 momentum=0",
@@ -210,15 +225,15 @@ static void build_update(const int64_t *p, Problem *out)
     out->in[UPDATE_IN_SCALARS] = desc_f32(SCALAR_COUNT, 0, 0, 0);
     int64_t share = p[UCOUNT] / p[USEGMENTS];
     for (int i = 0; i < p[USEGMENTS]; i++)
-        out->segments[i] = (UpdateSegment){i * share, share - p[UGAP], i % 2 ? 0 : (float)((double)p[UDECAY] / 1000)};
-    out->attr.update = (UpdateAttr){.kind = (UpdateKind)p[UKIND],
-                                    .momentum = (float)((double)p[UMOMENTUM] / 1000),
-                                    .beta1 = 0.9f,
-                                    .beta2 = 0.999f,
-                                    .eps = 1e-8f,
-                                    .nesterov = p[UNESTEROV] != 0,
-                                    .segment_count = (int)p[USEGMENTS],
-                                    .segments = out->segments};
+        out->segments[i] = (UpdateSegment){ i * share, share - p[UGAP], i % 2 ? 0 : (float)((double)p[UDECAY] / 1000) };
+    out->attr.update = (UpdateAttr){ .kind = (UpdateKind)p[UKIND],
+                                     .momentum = (float)((double)p[UMOMENTUM] / 1000),
+                                     .beta1 = 0.9f,
+                                     .beta2 = 0.999f,
+                                     .eps = 1e-8f,
+                                     .nesterov = p[UNESTEROV] != 0,
+                                     .segment_count = (int)p[USEGMENTS],
+                                     .segments = out->segments };
     out->terms = 1;
 }
 
@@ -226,7 +241,8 @@ static void fill_update(const int64_t *p, const Problem *problem, Mode mode, Rng
 {
     fill_default(problem, mode, rng, in);
     Host *second = &in[UPDATE_IN_STATE1];
-    for (int64_t i = 0; second->desc.rank && i < p[UCOUNT]; i++) second->v[i] = fill_float(0.1 + second->v[i] * second->v[i]);
+    for (int64_t i = 0; second->desc.rank && i < p[UCOUNT]; i++)
+        second->v[i] = fill_float(0.1 + second->v[i] * second->v[i]);
     double *scalars = in[UPDATE_IN_SCALARS].v;
     scalars[SCALAR_LR] = fill_float(0.05);
     scalars[SCALAR_GRAD_SCALE] = 1;
@@ -234,4 +250,5 @@ static void fill_update(const int64_t *p, const Problem *problem, Mode mode, Rng
     scalars[SCALAR_BIAS_CORRECTION2] = fill_float(1 - 0.999 * 0.999 * 0.999);
 }
 
-const Family family_update = {OP_UPDATE, 0, 0.2, 12, update_params, update_fixed, draw_update, build_update, fill_update};
+const Family family_update = { OP_UPDATE,    0,           0.2,          12,         update_params,
+                               update_fixed, draw_update, build_update, fill_update };

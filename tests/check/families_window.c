@@ -4,13 +4,14 @@
 /* ---- pool2d: kind 0 max, 1 avg ---- */
 enum { PN, PC, PH, PW, PKIND, PWH, PWW, PSH, PSW, PPH, PPW, PINDEX };
 
-static const ParamDef pool_params[] = {{"n", 1},  {"c", 1},  {"h", 1},  {"w", 1},  {"kind", 0},  {"wh", 2},  {"ww", 2},
-                                       {"sh", 2}, {"sw", 2}, {"ph", 0}, {"pw", 0}, {"index", 1}, {NULL, 0}};
+static const ParamDef pool_params[] = { { "n", 1 },  { "c", 1 },     { "h", 1 },  { "w", 1 },  { "kind", 0 },
+                                        { "wh", 2 }, { "ww", 2 },    { "sh", 2 }, { "sw", 2 }, { "ph", 0 },
+                                        { "pw", 0 }, { "index", 1 }, { NULL, 0 } };
 
 static const char *const pool_fixed[] = {
     "n=1 c=1 h=1 w=1 wh=1 ww=1 sh=1 sw=1",
-    "n=2 c=8 h=1 w=1 wh=3 ww=3 ph=1 pw=1",             /* window larger than the image */
-    "n=2 c=16 h=9 w=8 wh=3 ww=3 ph=1 pw=1",            /* the ImageNet stem */
+    "n=2 c=8 h=1 w=1 wh=3 ww=3 ph=1 pw=1",  /* window larger than the image */
+    "n=2 c=16 h=9 w=8 wh=3 ww=3 ph=1 pw=1", /* the ImageNet stem */
     "n=2 c=16 h=9 w=8 wh=3 ww=3 ph=1 pw=1 index=0",
     "n=2 c=5 h=7 w=7 wh=3 ww=3 sh=1 sw=1 ph=1 pw=1",
     "n=1 c=13 h=6 w=5 wh=2 ww=3 sh=2 sw=1 ph=1 pw=0",
@@ -42,7 +43,8 @@ static void draw_pool(Rng *rng, int64_t *p)
 
 static void build_pool(const int64_t *p, Problem *out)
 {
-    out->attr.pool = (Pool2dAttr){(PoolKind)p[PKIND], (int)p[PWH], (int)p[PWW], (int)p[PSH], (int)p[PSW], (int)p[PPH], (int)p[PPW]};
+    out->attr.pool = (Pool2dAttr){ (PoolKind)p[PKIND], (int)p[PWH], (int)p[PWW], (int)p[PSH],
+                                   (int)p[PSW],        (int)p[PPH], (int)p[PPW] };
     out->exact = p[PKIND] == POOL_MAX || power_of_two(p[PWH] * p[PWW]);
     out->wanted[0] = true;
     TensorDesc x = desc_f32(p[PN], p[PC], p[PH], p[PW]), y = x;
@@ -64,10 +66,8 @@ static void build_pool(const int64_t *p, Problem *out)
 
 static void fill_pool(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
 {
-    if (p[PKIND] == POOL_MAX && mode != MODE_EXACT)
-        fill_distinct(&in[POOL_IN_X], rng);
-    else
-        fill_default(problem, mode, rng, in); /* integers have ties: the first of the window must win */
+    if (p[PKIND] == POOL_MAX && mode != MODE_EXACT) fill_distinct(&in[POOL_IN_X], rng);
+    else fill_default(problem, mode, rng, in); /* integers have ties: the first of the window must win */
 }
 
 /* A random place of a window that lies in the image. */
@@ -84,19 +84,24 @@ static void fill_pool_bwd(const int64_t *p, const Problem *problem, Mode mode, R
     const int64_t *d = problem->in[POOL_BWD_IN_DY].dims;
     for (int64_t i = 0, n = tensor_elements(&problem->in[POOL_BWD_IN_DY]); i < n; i++) {
         int64_t q = i % d[3], row = i / d[3] % d[2];
-        int64_t r = draw_inside(rng, row * p[PSH] - p[PPH], p[PWH], p[PH]), s = draw_inside(rng, q * p[PSW] - p[PPW], p[PWW], p[PW]);
+        int64_t r = draw_inside(rng, row * p[PSH] - p[PPH], p[PWH], p[PH]),
+                s = draw_inside(rng, q * p[PSW] - p[PPW], p[PWW], p[PW]);
         in[POOL_BWD_IN_INDEX].v[i] = (double)(r * p[PWW] + s);
     }
 }
 
-const Family family_pool2d = {OP_POOL2D, FAMILY_EXACT, 0.7, 20, pool_params, pool_fixed, draw_pool, build_pool, fill_pool};
-const Family family_pool2d_bwd = {OP_POOL2D_BWD, FAMILY_EXACT, 0.95, 20, pool_params, pool_fixed, draw_pool, build_pool, fill_pool_bwd};
+const Family family_pool2d = {
+    OP_POOL2D, FAMILY_EXACT | FAMILY_NAN, 0.7, 20, pool_params, pool_fixed, draw_pool, build_pool, fill_pool
+};
+const Family family_pool2d_bwd = { OP_POOL2D_BWD, FAMILY_EXACT, 0.95,       20,           pool_params,
+                                   pool_fixed,    draw_pool,    build_pool, fill_pool_bwd };
 
 /* ---- global average pooling ---- */
 enum { GN, GC, GH, GW };
 
-static const ParamDef gap_params[] = {{"n", 1}, {"c", 1}, {"h", 1}, {"w", 1}, {NULL, 0}};
-static const char *const gap_fixed[] = {"n=1 c=1 h=1 w=1", "n=2 c=16 h=7 w=7", "n=3 c=13 h=4 w=4", "n=2 c=64 h=8 w=8", "n=1 c=9 h=1 w=2", NULL};
+static const ParamDef gap_params[] = { { "n", 1 }, { "c", 1 }, { "h", 1 }, { "w", 1 }, { NULL, 0 } };
+static const char *const gap_fixed[] = { "n=1 c=1 h=1 w=1",  "n=2 c=16 h=7 w=7", "n=3 c=13 h=4 w=4",
+                                         "n=2 c=64 h=8 w=8", "n=1 c=9 h=1 w=2",  NULL };
 
 static void draw_gap(Rng *rng, int64_t *p)
 {
@@ -117,17 +122,27 @@ static void build_gap(const int64_t *p, Problem *out)
     if (!forward) out->out[0] = x;
 }
 
-const Family family_global_avgpool = {OP_GLOBAL_AVGPOOL, FAMILY_EXACT | FAMILY_NAN, 0.5, 10, gap_params, gap_fixed, draw_gap, build_gap, NULL};
-const Family family_global_avgpool_bwd = {OP_GLOBAL_AVGPOOL_BWD, FAMILY_EXACT | FAMILY_NAN, 0.5, 10, gap_params, gap_fixed, draw_gap,
-                                          build_gap, NULL};
+const Family family_global_avgpool = {
+    OP_GLOBAL_AVGPOOL, FAMILY_EXACT | FAMILY_NAN, 0.5, 10, gap_params, gap_fixed, draw_gap, build_gap, NULL
+};
+const Family family_global_avgpool_bwd = {
+    OP_GLOBAL_AVGPOOL_BWD, FAMILY_EXACT | FAMILY_NAN, 0.5, 10, gap_params, gap_fixed, draw_gap, build_gap, NULL
+};
 
 /* ---- subsample ---- */
 enum { SN, SC, SH, SW, SSTRIDE, SK };
 
-static const ParamDef subsample_params[] = {{"n", 1}, {"c", 1}, {"h", 1}, {"w", 1}, {"stride", 2}, {"k", 1}, {NULL, 0}};
+static const ParamDef subsample_params[] = { { "n", 1 },      { "c", 1 }, { "h", 1 }, { "w", 1 },
+                                             { "stride", 2 }, { "k", 1 }, { NULL, 0 } };
 static const char *const subsample_fixed[] = {
-    "n=1 c=1 h=1 w=1 k=1",           "n=2 c=16 h=8 w=8 k=32", "n=2 c=8 h=7 w=5 k=16",          "n=1 c=4 h=6 w=6 k=8",
-    "n=2 c=12 h=4 w=4 stride=1 k=20", "n=2 c=3 h=9 w=9 k=5",   "n=2 c=5 h=5 w=7 stride=3 k=17", NULL,
+    "n=1 c=1 h=1 w=1 k=1",
+    "n=2 c=16 h=8 w=8 k=32",
+    "n=2 c=8 h=7 w=5 k=16",
+    "n=1 c=4 h=6 w=6 k=8",
+    "n=2 c=12 h=4 w=4 stride=1 k=20",
+    "n=2 c=3 h=9 w=9 k=5",
+    "n=2 c=5 h=5 w=7 stride=3 k=17",
+    NULL,
 };
 
 static void draw_subsample(Rng *rng, int64_t *p)
@@ -144,7 +159,7 @@ static void build_subsample(const int64_t *p, Problem *out)
 {
     TensorDesc x = desc_f32(p[SN], p[SC], p[SH], p[SW]);
     TensorDesc y = desc_f32(p[SN], p[SK], (p[SH] - 1) / p[SSTRIDE] + 1, (p[SW] - 1) / p[SSTRIDE] + 1);
-    out->attr.subsample = (SubsampleAttr){(int)p[SSTRIDE], p[SK]};
+    out->attr.subsample = (SubsampleAttr){ (int)p[SSTRIDE], p[SK] };
     out->terms = 1;
     out->wanted[0] = true;
     out->in[0] = out->kind == OP_SUBSAMPLE ? x : y;
@@ -152,5 +167,7 @@ static void build_subsample(const int64_t *p, Problem *out)
 }
 
 /* Added channels are zero, and so are the gradients of skipped pixels. */
-const Family family_subsample = {OP_SUBSAMPLE, 0, 0.96, 10, subsample_params, subsample_fixed, draw_subsample, build_subsample, NULL};
-const Family family_subsample_bwd = {OP_SUBSAMPLE_BWD, 0, 0.9, 10, subsample_params, subsample_fixed, draw_subsample, build_subsample, NULL};
+const Family family_subsample = { OP_SUBSAMPLE,    0,   0.96, 10, subsample_params, subsample_fixed, draw_subsample,
+                                  build_subsample, NULL };
+const Family family_subsample_bwd = { OP_SUBSAMPLE_BWD, 0,   0.9, 10, subsample_params, subsample_fixed, draw_subsample,
+                                      build_subsample,  NULL };

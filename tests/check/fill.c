@@ -1,4 +1,5 @@
-/* fill.c - input values. Every value is a float (or an integer of the slot's type), so that all backends start from the same numbers. */
+/* fill.c - input values. Every value is a float (or an integer of the slot's type), so that all backends start
+ * from the same numbers. */
 #include "tests/check/check.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@ double fill_float(double v)
 
 Status host_make(Arena *arena, Host *out, const TensorDesc *desc)
 {
-    *out = (Host){*desc, NULL};
+    *out = (Host){ *desc, NULL };
     if (desc->rank == 0) return OK;
     out->v = arena_alloc(arena, (size_t)tensor_elements(desc) * sizeof(double));
     return out->v ? OK : ERR_MEMORY;
@@ -27,7 +28,8 @@ void fill_integers(Host *t, Rng *rng, int64_t limit)
 
 void fill_normal(Host *t, Rng *rng, double mean, double deviation)
 {
-    for (int64_t i = 0, n = tensor_elements(&t->desc); i < n; i++) t->v[i] = fill_float(mean + deviation * rng_normal(rng));
+    for (int64_t i = 0, n = tensor_elements(&t->desc); i < n; i++)
+        t->v[i] = fill_float(mean + deviation * rng_normal(rng));
 }
 
 /* Each plane is a shuffled ladder, so no window holds two equal values, and neighbours differ by at least 1/64. */
@@ -46,8 +48,8 @@ void fill_distinct(Host *t, Rng *rng)
     }
 }
 
-/* Channel c: m + s*u with u in +-[0.8, 1.2], signs alternating from element to element. The mean lies between the clusters however few the
- * elements are (from two on), so the normalised values stay away from 0. */
+/* Channel c: m + s*u with u in +-[0.8, 1.2], signs alternating from element to element. The mean lies between the
+ * clusters however few the elements are (from two on), so the normalised values stay away from 0. */
 void fill_clusters(Host *t, Rng *rng, double offset)
 {
     const TensorDesc *d = &t->desc;
@@ -72,11 +74,8 @@ void fill_default(const Problem *p, Mode mode, Rng *rng, Host *in)
     (void)p;
     for (int i = 0; i < OP_MAX_INPUTS; i++) {
         if (in[i].desc.rank == 0) continue;
-        if (in[i].desc.dtype == DTYPE_U8)
-            fill_bytes(&in[i], rng);
-        else if (mode == MODE_EXACT)
-            fill_integers(&in[i], rng, 4);
-        else
-            fill_normal(&in[i], rng, 0.1, 1);
+        if (in[i].desc.dtype == DTYPE_U8) fill_bytes(&in[i], rng);
+        else if (mode == MODE_EXACT) fill_integers(&in[i], rng, 4);
+        else fill_normal(&in[i], rng, 0.1, 1);
     }
 }

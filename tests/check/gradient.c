@@ -1,59 +1,99 @@
-/* gradient.c - the reference is trusted first: each backward op of kernels/ref against central differences of its forward op, in float64.
+/* gradient.c - the reference is trusted first: each backward op of kernels/ref against central differences of its
+ * forward op, in float64.
  *
- * L = sum dy*y for a random cotangent dy (the loss itself for softmax_xent). For every input that has a gradient, one random direction and
- * some single elements: (L(x + h u) - L(x - h u)) / 2h = <gradient, u>. Inputs are the families' own, which keep away from the kinks of ReLU and
- * maximum by much more than h. A row runs on all fixed problems of its forward family. */
+ * L = sum dy*y for a random cotangent dy (the loss itself for softmax_xent). For every input that has a gradient,
+ * one random direction and some single elements: (L(x + h u) - L(x - h u)) / 2h = <gradient, u>. Inputs are the
+ * families' own, which keep away from the kinks of ReLU and maximum by much more than h. A row runs on all fixed
+ * problems of its forward family. */
 #include "tests/check/check.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define STEP 1e-5
+#define STEP      1e-5
 #define TOLERANCE 1e-6
-#define ELEMENTS 6
+#define ELEMENTS  6
 
 typedef enum Source { END, FORWARD_IN, FORWARD_OUT, COTANGENT } Source;
-typedef struct Feed { int slot; Source source; int from; } Feed;      /* backward input <- forward tensor; from: cotangent number 0 or 1 */
-typedef struct Pair { bool used; int in, out; } Pair;                   /* forward input, backward output that is its gradient */
-typedef struct GradientRow { OpKind forward, backward; Feed feeds[8]; Pair pairs[4]; } GradientRow;
+typedef struct Feed {
+    int slot;
+    Source source;
+    int from;
+} Feed; /* backward input <- forward tensor; from: cotangent number 0 or 1 */
+typedef struct Pair {
+    bool used;
+    int in, out;
+} Pair; /* forward input, backward output that is its gradient */
+typedef struct GradientRow {
+    OpKind forward, backward;
+    Feed feeds[8];
+    Pair pairs[4];
+} GradientRow;
 
 static const GradientRow rows[] = {
-    {OP_CONV2D, OP_CONV2D_BWD_DATA,
-     {{CONV_BWD_DATA_IN_DY, COTANGENT, 0}, {CONV_BWD_DATA_IN_W, FORWARD_IN, CONV_IN_W}},
-     {{true, CONV_IN_X, CONV_BWD_DATA_OUT_DX}}},
-    {OP_CONV2D, OP_CONV2D_BWD_WEIGHTS,
-     {{CONV_BWD_WEIGHTS_IN_DY, COTANGENT, 0}, {CONV_BWD_WEIGHTS_IN_X, FORWARD_IN, CONV_IN_X}},
-     {{true, CONV_IN_W, CONV_BWD_WEIGHTS_OUT_DW}}},
-    {OP_BATCHNORM, OP_BATCHNORM_BWD,
-     {{BN_BWD_IN_DY, COTANGENT, 0}, {BN_BWD_IN_DY2, COTANGENT, 1}, {BN_BWD_IN_X, FORWARD_IN, BN_IN_X}, {BN_BWD_IN_Y, FORWARD_OUT, BN_OUT_Y},
-      {BN_BWD_IN_GAMMA, FORWARD_IN, BN_IN_GAMMA}, {BN_BWD_IN_BETA, FORWARD_IN, BN_IN_BETA}, {BN_BWD_IN_SAVED, FORWARD_OUT, BN_OUT_SAVED}},
-     {{true, BN_IN_X, BN_BWD_OUT_DX}, {true, BN_IN_GAMMA, BN_BWD_OUT_DGAMMA}, {true, BN_IN_BETA, BN_BWD_OUT_DBETA},
-      {true, BN_IN_RESIDUAL, BN_BWD_OUT_DRESIDUAL}}},
-    {OP_ACTIVATION, OP_ACTIVATION_BWD,
-     {{ACTIVATION_BWD_IN_DY, COTANGENT, 0}, {ACTIVATION_BWD_IN_Y, FORWARD_OUT, ACTIVATION_OUT_Y}},
-     {{true, ACTIVATION_IN_X, ACTIVATION_BWD_OUT_DX}}},
-    {OP_POOL2D, OP_POOL2D_BWD,
-     {{POOL_BWD_IN_DY, COTANGENT, 0}, {POOL_BWD_IN_INDEX, FORWARD_OUT, POOL_OUT_INDEX}},
-     {{true, POOL_IN_X, POOL_BWD_OUT_DX}}},
-    {OP_GLOBAL_AVGPOOL, OP_GLOBAL_AVGPOOL_BWD,
-     {{GLOBAL_AVGPOOL_BWD_IN_DY, COTANGENT, 0}},
-     {{true, GLOBAL_AVGPOOL_IN_X, GLOBAL_AVGPOOL_BWD_OUT_DX}}},
-    {OP_SUBSAMPLE, OP_SUBSAMPLE_BWD, {{SUBSAMPLE_BWD_IN_DY, COTANGENT, 0}}, {{true, SUBSAMPLE_IN_X, SUBSAMPLE_BWD_OUT_DX}}},
-    {OP_LINEAR, OP_LINEAR_BWD_DATA,
-     {{LINEAR_BWD_DATA_IN_DY, COTANGENT, 0}, {LINEAR_BWD_DATA_IN_W, FORWARD_IN, LINEAR_IN_W}},
-     {{true, LINEAR_IN_X, LINEAR_BWD_DATA_OUT_DX}}},
-    {OP_LINEAR, OP_LINEAR_BWD_WEIGHTS,
-     {{LINEAR_BWD_WEIGHTS_IN_DY, COTANGENT, 0}, {LINEAR_BWD_WEIGHTS_IN_X, FORWARD_IN, LINEAR_IN_X}},
-     {{true, LINEAR_IN_W, LINEAR_BWD_WEIGHTS_OUT_DW}, {true, LINEAR_IN_B, LINEAR_BWD_WEIGHTS_OUT_DB}}},
-    {OP_SOFTMAX_XENT, OP_SOFTMAX_XENT,
-     {{XENT_IN_LOGITS, FORWARD_IN, XENT_IN_LOGITS}, {XENT_IN_LABELS, FORWARD_IN, XENT_IN_LABELS}, {XENT_IN_SCALARS, FORWARD_IN, XENT_IN_SCALARS}},
-     {{true, XENT_IN_LOGITS, XENT_OUT_DLOGITS}}},
+    { OP_CONV2D,
+      OP_CONV2D_BWD_DATA,
+      { { CONV_BWD_DATA_IN_DY, COTANGENT, 0 }, { CONV_BWD_DATA_IN_W, FORWARD_IN, CONV_IN_W } },
+      { { true, CONV_IN_X, CONV_BWD_DATA_OUT_DX } } },
+    { OP_CONV2D,
+      OP_CONV2D_BWD_WEIGHTS,
+      { { CONV_BWD_WEIGHTS_IN_DY, COTANGENT, 0 }, { CONV_BWD_WEIGHTS_IN_X, FORWARD_IN, CONV_IN_X } },
+      { { true, CONV_IN_W, CONV_BWD_WEIGHTS_OUT_DW } } },
+    { OP_BATCHNORM,
+      OP_BATCHNORM_BWD,
+      { { BN_BWD_IN_DY, COTANGENT, 0 },
+        { BN_BWD_IN_DY2, COTANGENT, 1 },
+        { BN_BWD_IN_X, FORWARD_IN, BN_IN_X },
+        { BN_BWD_IN_Y, FORWARD_OUT, BN_OUT_Y },
+        { BN_BWD_IN_GAMMA, FORWARD_IN, BN_IN_GAMMA },
+        { BN_BWD_IN_BETA, FORWARD_IN, BN_IN_BETA },
+        { BN_BWD_IN_SAVED, FORWARD_OUT, BN_OUT_SAVED } },
+      { { true, BN_IN_X, BN_BWD_OUT_DX },
+        { true, BN_IN_GAMMA, BN_BWD_OUT_DGAMMA },
+        { true, BN_IN_BETA, BN_BWD_OUT_DBETA },
+        { true, BN_IN_RESIDUAL, BN_BWD_OUT_DRESIDUAL } } },
+    { OP_ACTIVATION,
+      OP_ACTIVATION_BWD,
+      { { ACTIVATION_BWD_IN_DY, COTANGENT, 0 }, { ACTIVATION_BWD_IN_Y, FORWARD_OUT, ACTIVATION_OUT_Y } },
+      { { true, ACTIVATION_IN_X, ACTIVATION_BWD_OUT_DX } } },
+    { OP_POOL2D,
+      OP_POOL2D_BWD,
+      { { POOL_BWD_IN_DY, COTANGENT, 0 }, { POOL_BWD_IN_INDEX, FORWARD_OUT, POOL_OUT_INDEX } },
+      { { true, POOL_IN_X, POOL_BWD_OUT_DX } } },
+    { OP_GLOBAL_AVGPOOL,
+      OP_GLOBAL_AVGPOOL_BWD,
+      { { GLOBAL_AVGPOOL_BWD_IN_DY, COTANGENT, 0 } },
+      { { true, GLOBAL_AVGPOOL_IN_X, GLOBAL_AVGPOOL_BWD_OUT_DX } } },
+    { OP_SUBSAMPLE,
+      OP_SUBSAMPLE_BWD,
+      { { SUBSAMPLE_BWD_IN_DY, COTANGENT, 0 } },
+      { { true, SUBSAMPLE_IN_X, SUBSAMPLE_BWD_OUT_DX } } },
+    { OP_LINEAR,
+      OP_LINEAR_BWD_DATA,
+      { { LINEAR_BWD_DATA_IN_DY, COTANGENT, 0 }, { LINEAR_BWD_DATA_IN_W, FORWARD_IN, LINEAR_IN_W } },
+      { { true, LINEAR_IN_X, LINEAR_BWD_DATA_OUT_DX } } },
+    { OP_LINEAR,
+      OP_LINEAR_BWD_WEIGHTS,
+      { { LINEAR_BWD_WEIGHTS_IN_DY, COTANGENT, 0 }, { LINEAR_BWD_WEIGHTS_IN_X, FORWARD_IN, LINEAR_IN_X } },
+      { { true, LINEAR_IN_W, LINEAR_BWD_WEIGHTS_OUT_DW }, { true, LINEAR_IN_B, LINEAR_BWD_WEIGHTS_OUT_DB } } },
+    { OP_SOFTMAX_XENT,
+      OP_SOFTMAX_XENT,
+      { { XENT_IN_LOGITS, FORWARD_IN, XENT_IN_LOGITS },
+        { XENT_IN_LABELS, FORWARD_IN, XENT_IN_LABELS },
+        { XENT_IN_SCALARS, FORWARD_IN, XENT_IN_SCALARS } },
+      { { true, XENT_IN_LOGITS, XENT_OUT_DLOGITS } } },
 };
 
-int gradient_count(void) { return (int)(sizeof rows / sizeof rows[0]); }
+int gradient_count(void)
+{
+    return (int)(sizeof rows / sizeof rows[0]);
+}
 
-void gradient_name(int row, char *out, size_t bytes) { snprintf(out, bytes, "%s", op_name(rows[row].backward)); }
+void gradient_name(int row, char *out, size_t bytes)
+{
+    snprintf(out, bytes, "%s", op_name(rows[row].backward));
+}
 
 typedef struct Work {
     const GradientRow *row;
@@ -69,7 +109,7 @@ typedef struct Work {
 static Status evaluate(Work *w, const Problem *p, Arena *arena, const Host *in, Result *out)
 {
     static const Host none[OP_MAX_OUTPUTS];
-    const Variant plain = {.mode = MODE_FLOAT, .plain = true};
+    const Variant plain = { .mode = MODE_FLOAT, .plain = true };
     Rig rig;
     Status st = rig_create(&rig, w->ref, p, &plain);
     if (st == OK) st = rig_run(&rig, arena, in, none, out);
@@ -104,7 +144,8 @@ static Status loss_at(Work *w, int slot, const double *direction, double step, d
     TRY(arena_create(&arena, (size_t)1 << 18));
     memcpy(in, w->in, sizeof in);
     Status st = host_make(arena, &in[slot], &w->in[slot].desc);
-    for (int64_t i = 0, n = tensor_elements(&in[slot].desc); st == OK && i < n; i++) in[slot].v[i] = w->in[slot].v[i] + step * direction[i];
+    for (int64_t i = 0, n = tensor_elements(&in[slot].desc); st == OK && i < n; i++)
+        in[slot].v[i] = w->in[slot].v[i] + step * direction[i];
     if (st == OK) st = evaluate(w, &w->forward, arena, in, &r);
     if (st == OK) *loss = loss_of(w, &r, &size);
     arena_destroy(arena);
@@ -121,11 +162,12 @@ static Status check_direction(Work *w, const Pair *pair, const double *direction
         inner += g->v[i] * direction[i];
         size += fabs(g->v[i] * direction[i]);
     }
-    double difference = (above - below) / (2 * STEP), limit = TOLERANCE * (size + 0.01 * w->size), error = fabs(difference - inner);
+    double difference = (above - below) / (2 * STEP), limit = TOLERANCE * (size + 0.01 * w->size),
+           error = fabs(difference - inner);
     if (error / limit > verdict->worst) verdict->worst = error / limit;
     if (error <= limit) return OK;
-    return fail(ERR_HEALTH, "%s along %s: gradient %.12g, central difference %.12g", op_def(w->row->backward)->out_names[pair->out], what, inner,
-                difference);
+    return fail(ERR_HEALTH, "%s along %s: gradient %.12g, central difference %.12g",
+                op_def(w->row->backward)->out_names[pair->out], what, inner, difference);
 }
 
 static Status check_pair(Work *w, const Pair *pair, Verdict *verdict)
@@ -180,13 +222,11 @@ static Status make_problems(Work *w, const Case *c)
 
 static Status check_problem(Work *w, const Case *c, Verdict *verdict)
 {
-    Host in[OP_MAX_INPUTS] = {{{0}, NULL}};
+    Host in[OP_MAX_INPUTS] = { { { 0 }, NULL } };
     TRY(make_problems(w, c));
     for (int i = 0; i < OP_MAX_INPUTS; i++) TRY(host_make(w->arena, &w->in[i], &w->forward.in[i]));
-    if (c->family->fill)
-        c->family->fill(c->p, &w->forward, MODE_FLOAT, &w->rng, w->in);
-    else
-        fill_default(&w->forward, MODE_FLOAT, &w->rng, w->in);
+    if (c->family->fill) c->family->fill(c->p, &w->forward, MODE_FLOAT, &w->rng, w->in);
+    else fill_default(&w->forward, MODE_FLOAT, &w->rng, w->in);
     TRY(make_cotangents(w));
     TRY(evaluate(w, &w->forward, w->arena, w->in, &w->y));
     loss_of(w, &w->y, &w->size);
@@ -207,7 +247,7 @@ static Status check_text(const GradientRow *row, const char *text, Backend *ref,
     TRY(case_parse(line, &c));
     Work *w = mem_calloc(1, sizeof *w);
     if (!w) return ERR_MEMORY;
-    *w = (Work){.row = row, .ref = ref, .rng = case_rng(&c, seed)};
+    *w = (Work){ .row = row, .ref = ref, .rng = case_rng(&c, seed) };
     Status st = arena_create(&w->arena, (size_t)1 << 18);
     if (st == OK) st = check_problem(w, &c, verdict);
     arena_destroy(w->arena);

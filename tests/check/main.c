@@ -1,11 +1,13 @@
 /* main.c - check: does a backend compute what kernels/op.h says?
  *
- *   check [--op=TEXT] [--backend=cpu|ref] [--seed=N] [--threads=N] [--case=CASE] [--shapes=FOLDER] [--verbose] [--list] [--bench]
+ *   check [--op=TEXT] [--backend=cpu|ref] [--seed=N] [--threads=N] [--case=CASE] [--shapes=FOLDER] [--verbose]
+ *   [--list] [--bench]
  *
- * First the float64 reference is checked against finite differences of itself; then every op of the backend is compared with it, on
- * fixed, drawn and network shapes. Each op runs in a child process of its own: a crash or a hang costs one case, is reported with its name,
- * and the next child goes on behind it. (A backend's thread team does not survive fork, so it is created in the child.) Passed cases are
- * silent but for one line an op; a failed one is printed with the command that runs it alone. The last line is "N passed, N failed". */
+ * First the float64 reference is checked against finite differences of itself; then every op of the backend is
+ * compared with it, on fixed, drawn and network shapes. Each op runs in a child process of its own: a crash or a
+ * hang costs one case, is reported with its name, and the next child goes on behind it. (A backend's thread team
+ * does not survive fork, so it is created in the child.) Passed cases are silent but for one line an op; a failed
+ * one is printed with the command that runs it alone. The last line is "N passed, N failed". */
 #include "tests/check/check.h"
 
 #include <string.h>
@@ -14,8 +16,8 @@
 #include <unistd.h>
 
 #define CASE_SECONDS 60
-#define MAX_CRASHES 5
-#define TEXT_BYTES 512
+#define MAX_CRASHES  5
+#define TEXT_BYTES   512
 
 typedef struct Options {
     const char *op, *backend, *one_case, *shapes;
@@ -29,7 +31,11 @@ typedef struct Board { /* shared with the children */
     char current[TEXT_BYTES];
 } Board;
 
-typedef struct Session { Options options; Board *board; Backend *backend, *ref; } Session;
+typedef struct Session {
+    Options options;
+    Board *board;
+    Backend *backend, *ref;
+} Session;
 
 /* A job is a list of equal things that a child works through; run(i) returns the verdict on thing i. */
 typedef struct Job {
@@ -39,7 +45,10 @@ typedef struct Job {
     int row;
 } Job;
 
-static Status create_cpu(Backend **out, int threads) { return backend_cpu_create(out, threads); }
+static Status create_cpu(Backend **out, int threads)
+{
+    return backend_cpu_create(out, threads);
+}
 
 static Status create_ref(Backend **out, int threads)
 {
@@ -50,13 +59,14 @@ static Status create_ref(Backend **out, int threads)
 static const struct {
     const char *name;
     Status (*create)(Backend **out, int threads);
-} backends[] = {{"cpu", create_cpu}, {"ref", create_ref}};
+} backends[] = { { "cpu", create_cpu }, { "ref", create_ref } };
 
 static Status create_backends(Session *s)
 {
     TRY(backend_ref_create(&s->ref));
     for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++)
-        if (strcmp(backends[i].name, s->options.backend) == 0) return backends[i].create(&s->backend, (int)s->options.threads);
+        if (strcmp(backends[i].name, s->options.backend) == 0)
+            return backends[i].create(&s->backend, (int)s->options.threads);
     return fail(ERR_USAGE, "no backend is called \"%s\"", s->options.backend);
 }
 
@@ -69,10 +79,8 @@ static void set_current(Board *board, const char *text)
 
 static void describe_thing(const Job *job, int i, StrBuf *text)
 {
-    if (job->cases)
-        case_format(&job->cases[i], text);
-    else
-        str_printf(text, "reference gradient of %s", job->name);
+    if (job->cases) case_format(&job->cases[i], text);
+    else str_printf(text, "reference gradient of %s", job->name);
 }
 
 static void report_failure(const Session *s, const Job *job, int i, const char *text, const char *what)
@@ -88,7 +96,8 @@ static void report_failure(const Session *s, const Job *job, int i, const char *
         problem_format(&p, shapes, sizeof shapes);
         report("     shapes: %s", shapes);
     }
-    report("     again: check --backend=%s --seed=%lld --case='%s'", s->options.backend, (long long)s->options.seed, text);
+    report("     again: check --backend=%s --seed=%lld --case='%s'", s->options.backend, (long long)s->options.seed,
+           text);
 }
 
 static Status run_thing(Session *s, const Job *job, int i, Verdict *verdict)
@@ -109,8 +118,8 @@ static int work(Session *s, const Job *job)
     }
     while (board->next < job->count) {
         int i = board->next;
-        StrBuf text = {0};
-        Verdict verdict = {0};
+        StrBuf text = { 0 };
+        Verdict verdict = { 0 };
         describe_thing(job, i, &text);
         set_current(board, text.text ? text.text : "");
         alarm(CASE_SECONDS);
@@ -119,10 +128,8 @@ static int work(Session *s, const Job *job)
         if (st != OK) report_failure(s, job, i, board->current, status_message());
         if (st == OK && s->options.verbose) report("ok   %s (%.3f of the bound)", board->current, verdict.worst);
         if (verdict.worst > board->worst) board->worst = verdict.worst;
-        if (st == OK)
-            board->passed++;
-        else
-            board->failed++;
+        if (st == OK) board->passed++;
+        else board->failed++;
         str_free(&text);
         board->next++;
     }
@@ -146,7 +153,8 @@ static void run_job(Session *s, const Job *job)
         if (!lost) break;
         if (WIFSIGNALED(state)) {
             bool timed_out = WTERMSIG(state) == SIGALRM;
-            report_failure(s, job, board->next, board->current, timed_out ? "took too long" : strsignal(WTERMSIG(state)));
+            report_failure(s, job, board->next, board->current,
+                           timed_out ? "took too long" : strsignal(WTERMSIG(state)));
         }
         board->failed++;
         board->next++;
@@ -157,8 +165,8 @@ static void run_job(Session *s, const Job *job)
         break;
     }
     if (s->options.bench) return;
-    report("%-24s %5d passed %3d failed   worst error %.3f of its bound", job->name, board->passed - passed, board->failed - failed,
-           board->worst);
+    report("%-24s %5d passed %3d failed   worst error %.3f of its bound", job->name, board->passed - passed,
+           board->failed - failed, board->worst);
 }
 
 static Status run_family(Session *s, OpKind kind)
@@ -166,11 +174,11 @@ static Status run_family(Session *s, OpKind kind)
     const Options *o = &s->options;
     const Family *f = family_of(kind);
     if (!f) return fail(ERR_INTERNAL, "op %s has no family of cases", op_name(kind));
-    CaseList list = {0};
+    CaseList list = { 0 };
     Status st = case_list_family(&list, f, (uint64_t)o->seed, o->shapes);
-    Job job = {op_name(kind), list.count, list.cases, 0};
+    Job job = { op_name(kind), list.count, list.cases, 0 };
     for (int i = 0; st == OK && o->list && i < list.count; i++) {
-        StrBuf text = {0};
+        StrBuf text = { 0 };
         case_format(&list.cases[i], &text);
         report("%s", text.text ? text.text : "");
         str_free(&text);
@@ -185,7 +193,7 @@ static void run_gradients(Session *s)
     for (int row = 0; row < gradient_count(); row++) {
         char name[64];
         gradient_name(row, name, sizeof name);
-        Job job = {name, 1, NULL, row};
+        Job job = { name, 1, NULL, row };
         if (!s->options.op || strstr(name, s->options.op)) run_job(s, &job);
     }
 }
@@ -196,19 +204,19 @@ static Status run_one_case(Session *s)
     TRY(case_parse(s->options.one_case, &c));
     Problem p;
     TRY(problem_make(&c, &p));
-    Job job = {op_name(c.family->kind), 1, &c, 0};
+    Job job = { op_name(c.family->kind), 1, &c, 0 };
     run_job(s, &job);
     return OK;
 }
 
 static Status run_bench(Session *s)
 {
-    CaseList list = {0};
-    StrBuf path = {0};
+    CaseList list = { 0 };
+    StrBuf path = { 0 };
     str_printf(&path, "%s/bench.txt", s->options.shapes);
     Status st = path.failed ? ERR_MEMORY : case_list_bench(&list, path.text);
     for (int i = 0; st == OK && i < list.count; i++) {
-        Job job = {op_name(list.cases[i].family->kind), 1, &list.cases[i], 0};
+        Job job = { op_name(list.cases[i].family->kind), 1, &list.cases[i], 0 };
         if (!s->options.op || strstr(job.name, s->options.op)) run_job(s, &job);
     }
     str_free(&path);
@@ -271,28 +279,30 @@ static Status take_number(const char *argument, const char *text, int64_t *out)
 
 static Status parse_options(int count, char **arguments, Options *o)
 {
-    *o = (Options){.backend = "cpu", .shapes = "tests/check/shapes", .seed = 1};
+    *o = (Options){ .backend = "cpu", .shapes = "tests/check/shapes", .seed = 1 };
     for (int i = 1; i < count; i++) {
         const char *a = arguments[i], *number;
-        if (take_text(a, "--op", &o->op) || take_text(a, "--backend", &o->backend) || take_text(a, "--case", &o->one_case)) continue;
-        if (take_text(a, "--shapes", &o->shapes) || take_flag(a, "--verbose", &o->verbose) || take_flag(a, "--list", &o->list)) continue;
+        if (take_text(a, "--op", &o->op) || take_text(a, "--backend", &o->backend) ||
+            take_text(a, "--case", &o->one_case))
+            continue;
+        if (take_text(a, "--shapes", &o->shapes) || take_flag(a, "--verbose", &o->verbose) ||
+            take_flag(a, "--list", &o->list))
+            continue;
         if (take_flag(a, "--bench", &o->bench) || take_flag(a, "--help", &o->help)) continue;
-        if (take_text(a, "--seed", &number))
-            TRY(take_number(a, number, &o->seed));
-        else if (take_text(a, "--threads", &number))
-            TRY(take_number(a, number, &o->threads));
-        else
-            return fail(ERR_USAGE, "unknown option %s", a);
+        if (take_text(a, "--seed", &number)) TRY(take_number(a, number, &o->seed));
+        else if (take_text(a, "--threads", &number)) TRY(take_number(a, number, &o->threads));
+        else return fail(ERR_USAGE, "unknown option %s", a);
     }
     return OK;
 }
 
 int main(int count, char **arguments)
 {
-    Session s = {0};
+    Session s = { 0 };
     Status st = parse_options(count, arguments, &s.options);
     if (st == OK && s.options.help) {
-        report("check [--op=TEXT] [--backend=cpu|ref] [--seed=N] [--threads=N] [--case=CASE] [--shapes=FOLDER] [--verbose] [--list] [--bench]");
+        report("check [--op=TEXT] [--backend=cpu|ref] [--seed=N] [--threads=N] [--case=CASE] [--shapes=FOLDER] "
+               "[--verbose] [--list] [--bench]");
         return 0;
     }
     if (st == OK && !print_first_line(&s)) return 1;

@@ -1,7 +1,8 @@
 /* rig.c - runs one op on one backend with everything around it watched.
  *
- * Every tensor and the workspace lie between guard bytes; outputs and workspace hold NaN before the run; inputs must hold the same bytes
- * after it; padding that a layout adds must be zero. A rig may run several times, each time in fresh memory that is bound anew. */
+ * Every tensor and the workspace lie between guard bytes; outputs and workspace hold NaN before the run; inputs
+ * must hold the same bytes after it; padding that a layout adds must be zero. A rig may run several times, each
+ * time in fresh memory that is bound anew. */
 #include "tests/check/rig.h"
 
 #include <stdio.h>
@@ -29,7 +30,8 @@ static Status check_decided(const OpInstance *op)
         const OpTensor *t = input ? &op->in[slot] : &op->out[slot];
         if (t->desc.rank == 0) continue;
         if (t->bytes < tensor_plain_bytes(&t->desc))
-            return fail(ERR_HEALTH, "prepare left %s with %zu bytes", input ? def->in_names[slot] : def->out_names[slot], t->bytes);
+            return fail(ERR_HEALTH, "prepare left %s with %zu bytes",
+                        input ? def->in_names[slot] : def->out_names[slot], t->bytes);
     }
     return OK;
 }
@@ -43,16 +45,17 @@ static Status prepare_and_check(OpInstance *op)
         if (before.in[i].bytes && (before.in[i].bytes != op->in[i].bytes || before.in[i].layout != op->in[i].layout))
             return fail(ERR_HEALTH, "prepare changed the decided layout of input %d", i);
     for (int i = 0; i < OP_MAX_OUTPUTS; i++)
-        if (before.out[i].bytes && (before.out[i].bytes != op->out[i].bytes || before.out[i].layout != op->out[i].layout))
+        if (before.out[i].bytes &&
+            (before.out[i].bytes != op->out[i].bytes || before.out[i].layout != op->out[i].layout))
             return fail(ERR_HEALTH, "prepare changed the decided layout of output %d", i);
     return check_decided(op);
 }
 
 Status rig_create(Rig *rig, Backend *b, const Problem *p, const Variant *v)
 {
-    *rig = (Rig){.backend = b, .problem = p, .variant = *v};
+    *rig = (Rig){ .backend = b, .problem = p, .variant = *v };
     OpInstance *op = &rig->op;
-    *op = (OpInstance){.kind = p->kind, .backend = b, .attr = &p->attr, .accumulate = v->accumulate};
+    *op = (OpInstance){ .kind = p->kind, .backend = b, .attr = &p->attr, .accumulate = v->accumulate };
     for (int i = 0; i < OP_MAX_INPUTS; i++) op->in[i].desc = p->in[i];
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) op->out[i].desc = p->out[i];
     TRY(layouts_decide_inputs(b, p, v, op));
@@ -92,7 +95,8 @@ static Status place_inputs(Run *r, const Host *in)
         TRY(guarded_alloc(b, r->arena, t->bytes, &r->in[i]));
         t->data = r->in[i].data;
         if (!(r->before[i] = arena_alloc(r->arena, t->bytes))) return ERR_MEMORY;
-        TRY(rig_write(b, t->data, t->bytes, r->before[i])); /* zeros, then the values: padding is zero whatever import does */
+        TRY(rig_write(b, t->data, t->bytes,
+                      r->before[i])); /* zeros, then the values: padding is zero whatever import does */
         TRY(rig_import(b, r->arena, t, &in[i]));
         TRY(rig_read(b, t->data, t->bytes, r->before[i]));
         r->overwritten[i] = op_updates_input(r->rig->problem, i);
@@ -109,7 +113,8 @@ static Status place_outputs(Run *r, const Host *start)
         if (t->desc.rank == 0) continue;
         if (r->rig->variant.in_place >> i & 1) {
             int over = op_def(op->kind)->in_place_of[i];
-            if (!rig_can_lie_over(r->rig, i)) return fail(ERR_HEALTH, "output %d may lie over input %d but is laid out otherwise", i, over);
+            if (!rig_can_lie_over(r->rig, i))
+                return fail(ERR_HEALTH, "output %d may lie over input %d but is laid out otherwise", i, over);
             t->data = op->in[over].data;
             r->overwritten[over] = true;
             continue;
@@ -212,7 +217,7 @@ static Status run_placed(Run *r, const Host *in, const Host *start, Result *out)
 
 Status rig_run(Rig *rig, Arena *arena, const Host *in, const Host *start, Result *out)
 {
-    Run r = {.rig = rig, .arena = arena};
+    Run r = { .rig = rig, .arena = arena };
     Status st = run_placed(&r, in, start, out);
     for (int i = 0; i < OP_MAX_INPUTS; i++) guarded_free(rig->backend, &r.in[i]);
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) guarded_free(rig->backend, &r.out[i]);

@@ -1,5 +1,5 @@
-/* rig.h - raw access to a backend's memory, through its own import and export of bytes, so that the check also works where the host
- * cannot read that memory. */
+/* rig.h - raw access to a backend's memory, through its own import and export of bytes, so that the check also
+ * works where the host cannot read that memory. */
 #ifndef CONVOY_TESTS_CHECK_RIG_H
 #define CONVOY_TESTS_CHECK_RIG_H
 #include "tests/check/check.h"
@@ -12,8 +12,12 @@ Status rig_import(Backend *b, Arena *arena, const OpTensor *t, const Host *from)
 Status rig_export(Backend *b, Arena *arena, const OpTensor *t, Host *to);
 
 /* Memory with guard bytes before and behind it. */
-typedef struct Guarded { unsigned char *base, *data; size_t bytes; } Guarded;
-Status guarded_alloc(Backend *b, Arena *arena, size_t bytes, Guarded *out); /* data is filled with 0xFF: NaN in every float type */
+typedef struct Guarded {
+    unsigned char *base, *data;
+    size_t bytes;
+} Guarded;
+Status guarded_alloc(Backend *b, Arena *arena, size_t bytes,
+                     Guarded *out); /* data is filled with 0xFF: NaN in every float type */
 Status guarded_check(Backend *b, Arena *arena, const Guarded *g, const char *what);
 void guarded_free(Backend *b, Guarded *g);
 #endif

@@ -6,7 +6,10 @@
 #define GUARD_BYTES 256 /* keeps the alignment of any backend */
 #define GUARD_VALUE 0xA5
 
-bool rig_is_reference(const Backend *b) { return strcmp(b->v->name, "ref") == 0; }
+bool rig_is_reference(const Backend *b)
+{
+    return strcmp(b->v->name, "ref") == 0;
+}
 
 size_t rig_plain_bytes(const Backend *b, const TensorDesc *d)
 {
@@ -17,7 +20,7 @@ size_t rig_plain_bytes(const Backend *b, const TensorDesc *d)
 static OpTensor byte_tensor(void *data, size_t bytes)
 {
     const int64_t count = (int64_t)bytes;
-    return (OpTensor){.desc = tensor_desc(DTYPE_U8, 1, &count), .bytes = bytes, .data = data};
+    return (OpTensor){ .desc = tensor_desc(DTYPE_U8, 1, &count), .bytes = bytes, .data = data };
 }
 
 Status rig_write(Backend *b, void *to, size_t bytes, const void *from)
@@ -74,7 +77,7 @@ Status rig_export(Backend *b, Arena *arena, const OpTensor *t, Host *to)
 
 Status guarded_alloc(Backend *b, Arena *arena, size_t bytes, Guarded *out)
 {
-    *out = (Guarded){NULL, NULL, bytes};
+    *out = (Guarded){ NULL, NULL, bytes };
     void *base;
     size_t total = bytes + 2 * GUARD_BYTES;
     unsigned char *image = arena_alloc(arena, total);
@@ -95,7 +98,8 @@ Status guarded_check(Backend *b, Arena *arena, const Guarded *g, const char *wha
         TRY(rig_read(b, side ? g->data + g->bytes : g->base, GUARD_BYTES, guard));
         for (int i = 0; i < GUARD_BYTES; i++)
             if (guard[i] != GUARD_VALUE)
-                return fail(ERR_HEALTH, "wrote %s %s (%d bytes away)", side ? "behind" : "before", what, side ? i : GUARD_BYTES - i);
+                return fail(ERR_HEALTH, "wrote %s %s (%d bytes away)", side ? "behind" : "before", what,
+                            side ? i : GUARD_BYTES - i);
     }
     return OK;
 }
@@ -103,5 +107,5 @@ Status guarded_check(Backend *b, Arena *arena, const Guarded *g, const char *wha
 void guarded_free(Backend *b, Guarded *g)
 {
     if (g->base) b->v->free(b, g->base);
-    *g = (Guarded){NULL, NULL, 0};
+    *g = (Guarded){ NULL, NULL, 0 };
 }

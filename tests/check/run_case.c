@@ -16,11 +16,10 @@ static Status make_inputs(const Case *c, uint64_t seed, Work *w)
     Rng rng = case_rng(c, seed);
     const Mode mode = c->variant.mode;
     for (int i = 0; i < OP_MAX_INPUTS; i++) TRY(host_make(w->arena, &w->in[i], &w->problem.in[i]));
-    if (c->family->fill)
-        c->family->fill(c->p, &w->problem, mode, &rng, w->in);
-    else
-        fill_default(&w->problem, mode, &rng, w->in);
-    if (mode == MODE_NAN) w->in[0].v[0] = NAN; /* the first element of the first input reaches every op's result */
+    if (c->family->fill) c->family->fill(c->p, &w->problem, mode, &rng, w->in);
+    else fill_default(&w->problem, mode, &rng, w->in);
+    /* The first element of the first input reaches every op's result; the other need not come first in a window. */
+    if (mode == MODE_NAN) w->in[0].v[0] = w->in[0].v[tensor_elements(&w->in[0].desc) / 2] = NAN;
     for (int i = 0; c->variant.accumulate && i < OP_MAX_OUTPUTS; i++) {
         if (!op_out_is_gradient(w->problem.kind, i)) continue;
         TRY(host_make(w->arena, &w->start[i], &w->problem.out[i]));
@@ -33,7 +32,9 @@ static Status make_inputs(const Case *c, uint64_t seed, Work *w)
 static Status run_reference(Work *w, const Case *c, Backend *ref, const Host *in, const Host *start, Result *out)
 {
     Rig rig;
-    Variant v = {.mode = c->variant.mode, .accumulate = c->variant.accumulate, .weights = WEIGHTS_FREE, .plain = true};
+    Variant v = {
+        .mode = c->variant.mode, .accumulate = c->variant.accumulate, .weights = WEIGHTS_FREE, .plain = true
+    };
     Status st = rig_create(&rig, ref, &w->problem, &v);
     if (st == OK) st = rig_run(&rig, w->arena, in, start, out);
     rig_destroy(&rig);
@@ -62,7 +63,7 @@ static bool needs_absolute(const Case *c)
 
 static Status run_absolute(Work *w, const Case *c, Backend *ref)
 {
-    Host in[OP_MAX_INPUTS] = {{{0}, NULL}}, start[OP_MAX_OUTPUTS] = {{{0}, NULL}};
+    Host in[OP_MAX_INPUTS] = { { { 0 }, NULL } }, start[OP_MAX_OUTPUTS] = { { { 0 }, NULL } };
     TRY(copy_absolute(w->arena, w->in, OP_MAX_INPUTS, in));
     TRY(copy_absolute(w->arena, w->start, OP_MAX_OUTPUTS, start));
     return run_reference(w, c, ref, in, start, &w->absolute);
@@ -98,7 +99,7 @@ static Status run_work(Work *w, const Case *c, Backend *backend, Backend *ref, u
     TRY(run_reference(w, c, ref, w->in, w->start, &w->ref));
     if (needs_absolute(c)) TRY(run_absolute(w, c, ref));
     TRY(run_backend(w, c, backend));
-    Comparison comparison = {&w->problem, c->family, c->variant, w->in, &w->ref, &w->absolute, &w->first};
+    Comparison comparison = { &w->problem, c->family, c->variant, w->in, &w->ref, &w->absolute, &w->first };
     return compare_results(w->arena, &comparison, verdict);
 }
 

@@ -1,53 +1,56 @@
 /* tolerance.c - how far a float32 backend may be from the float64 reference, one row per result. eps = 2^-24.
  *
- * BOUND_EQUAL  results that are one correctly rounded operation, or none: there is nothing to tolerate. (Double rounding is harmless: 53 bits
- *              are more than twice 24.) In exact mode every result is compared like this.
- * BOUND_SUM    sums of K products: strictly sequential float32 reaches about half of c = 1 for large K. Up to four terms may round the
- *              worst way all at once, so K itself stands in for sqrt(K) there.
- * BOUND_NORM   batch norm: S adds up what rounding of x, mean and variance can do to this element (tolerance_norm.c), so that a large mean
- *              loosens only what it must: computing the variance as E[x^2] - E[x]^2 in float32 fails the fixed cases with offset=100.
- *              Forward has twice the c: its two sums feed every result.
- * BOUND_MAX    softmax: an exponent's rounding scales with the logits' range, which the inputs keep below about 20; and parameters and first
- *              moments after an update, which are a few operations on values of one size.
+ * BOUND_EQUAL  results that are one correctly rounded operation, or none: there is nothing to tolerate. (Double
+ *              rounding is harmless: 53 bits are more than twice 24.) In exact mode every result is compared like
+ *              this.
+ * BOUND_SUM    sums of K products: strictly sequential float32 reaches about half of c = 1 for large K. Up to four
+ *              terms may round the worst way all at once, so K itself stands in for sqrt(K) there.
+ * BOUND_NORM   batch norm: S adds up what rounding of x, mean and variance can do to this element
+ *              (tolerance_norm.c), so that a large mean loosens only what it must: computing the variance as
+ *              E[x^2] - E[x]^2 in float32 fails the fixed cases with offset=100. Forward has twice the c: its two
+ *              sums feed every result.
+ * BOUND_MAX    softmax: an exponent's rounding scales with the logits' range, which the inputs keep below about
+ *              20; and parameters and first moments after an update, which are a few operations on values of one
+ *              size.
  * BOUND_ELEMENT second moments: all terms are positive. */
 #include "tests/check/check.h"
 
-#define OUT false
+#define OUT     false
 #define UPDATED true
 
 static const ToleranceRow rows[] = {
-    {OP_INPUT, OUT, INPUT_OUT_X, BOUND_EQUAL, 0},
-    {OP_CONV2D, OUT, CONV_OUT_Y, BOUND_SUM, 1},
-    {OP_CONV2D_BWD_DATA, OUT, CONV_BWD_DATA_OUT_DX, BOUND_SUM, 1},
-    {OP_CONV2D_BWD_WEIGHTS, OUT, CONV_BWD_WEIGHTS_OUT_DW, BOUND_SUM, 1},
-    {OP_BATCHNORM, OUT, BN_OUT_Y, BOUND_NORM, 8},
-    {OP_BATCHNORM, OUT, BN_OUT_SAVED, BOUND_NORM, 8},
-    {OP_BATCHNORM, UPDATED, BN_IN_RUNNING_MEAN, BOUND_NORM, 8},
-    {OP_BATCHNORM, UPDATED, BN_IN_RUNNING_VAR, BOUND_NORM, 8},
-    {OP_BATCHNORM_BWD, OUT, BN_BWD_OUT_DX, BOUND_NORM, 4},
-    {OP_BATCHNORM_BWD, OUT, BN_BWD_OUT_DGAMMA, BOUND_NORM, 4},
-    {OP_BATCHNORM_BWD, OUT, BN_BWD_OUT_DBETA, BOUND_NORM, 4},
-    {OP_BATCHNORM_BWD, OUT, BN_BWD_OUT_DRESIDUAL, BOUND_EQUAL, 0},
-    {OP_ACTIVATION, OUT, ACTIVATION_OUT_Y, BOUND_EQUAL, 0},
-    {OP_ACTIVATION_BWD, OUT, ACTIVATION_BWD_OUT_DX, BOUND_EQUAL, 0},
-    {OP_ADD, OUT, ADD_OUT_Y, BOUND_EQUAL, 0},
-    {OP_POOL2D, OUT, POOL_OUT_Y, BOUND_SUM, 1},
-    {OP_POOL2D, OUT, POOL_OUT_INDEX, BOUND_EQUAL, 0},
-    {OP_POOL2D_BWD, OUT, POOL_BWD_OUT_DX, BOUND_SUM, 1},
-    {OP_GLOBAL_AVGPOOL, OUT, GLOBAL_AVGPOOL_OUT_Y, BOUND_SUM, 1},
-    {OP_GLOBAL_AVGPOOL_BWD, OUT, GLOBAL_AVGPOOL_BWD_OUT_DX, BOUND_SUM, 1},
-    {OP_SUBSAMPLE, OUT, SUBSAMPLE_OUT_Y, BOUND_EQUAL, 0},
-    {OP_SUBSAMPLE_BWD, OUT, SUBSAMPLE_BWD_OUT_DX, BOUND_EQUAL, 0},
-    {OP_LINEAR, OUT, LINEAR_OUT_Y, BOUND_SUM, 1},
-    {OP_LINEAR_BWD_DATA, OUT, LINEAR_BWD_DATA_OUT_DX, BOUND_SUM, 1},
-    {OP_LINEAR_BWD_WEIGHTS, OUT, LINEAR_BWD_WEIGHTS_OUT_DW, BOUND_SUM, 1},
-    {OP_LINEAR_BWD_WEIGHTS, OUT, LINEAR_BWD_WEIGHTS_OUT_DB, BOUND_SUM, 1},
-    {OP_SOFTMAX_XENT, OUT, XENT_OUT_STATS, BOUND_STATS, 64},
-    {OP_SOFTMAX_XENT, OUT, XENT_OUT_DLOGITS, BOUND_MAX, 64},
-    {OP_UPDATE, UPDATED, UPDATE_IN_PARAM, BOUND_MAX, 8},
-    {OP_UPDATE, UPDATED, UPDATE_IN_STATE0, BOUND_MAX, 8},
-    {OP_UPDATE, UPDATED, UPDATE_IN_STATE1, BOUND_ELEMENT, 8},
-    {OP_SCALE, OUT, SCALE_OUT_Y, BOUND_EQUAL, 0},
+    { OP_INPUT, OUT, INPUT_OUT_X, BOUND_EQUAL, 0 },
+    { OP_CONV2D, OUT, CONV_OUT_Y, BOUND_SUM, 1 },
+    { OP_CONV2D_BWD_DATA, OUT, CONV_BWD_DATA_OUT_DX, BOUND_SUM, 1 },
+    { OP_CONV2D_BWD_WEIGHTS, OUT, CONV_BWD_WEIGHTS_OUT_DW, BOUND_SUM, 1 },
+    { OP_BATCHNORM, OUT, BN_OUT_Y, BOUND_NORM, 8 },
+    { OP_BATCHNORM, OUT, BN_OUT_SAVED, BOUND_NORM, 8 },
+    { OP_BATCHNORM, UPDATED, BN_IN_RUNNING_MEAN, BOUND_NORM, 8 },
+    { OP_BATCHNORM, UPDATED, BN_IN_RUNNING_VAR, BOUND_NORM, 8 },
+    { OP_BATCHNORM_BWD, OUT, BN_BWD_OUT_DX, BOUND_NORM, 4 },
+    { OP_BATCHNORM_BWD, OUT, BN_BWD_OUT_DGAMMA, BOUND_NORM, 4 },
+    { OP_BATCHNORM_BWD, OUT, BN_BWD_OUT_DBETA, BOUND_NORM, 4 },
+    { OP_BATCHNORM_BWD, OUT, BN_BWD_OUT_DRESIDUAL, BOUND_EQUAL, 0 },
+    { OP_ACTIVATION, OUT, ACTIVATION_OUT_Y, BOUND_EQUAL, 0 },
+    { OP_ACTIVATION_BWD, OUT, ACTIVATION_BWD_OUT_DX, BOUND_EQUAL, 0 },
+    { OP_ADD, OUT, ADD_OUT_Y, BOUND_EQUAL, 0 },
+    { OP_POOL2D, OUT, POOL_OUT_Y, BOUND_SUM, 1 },
+    { OP_POOL2D, OUT, POOL_OUT_INDEX, BOUND_EQUAL, 0 },
+    { OP_POOL2D_BWD, OUT, POOL_BWD_OUT_DX, BOUND_SUM, 1 },
+    { OP_GLOBAL_AVGPOOL, OUT, GLOBAL_AVGPOOL_OUT_Y, BOUND_SUM, 1 },
+    { OP_GLOBAL_AVGPOOL_BWD, OUT, GLOBAL_AVGPOOL_BWD_OUT_DX, BOUND_SUM, 1 },
+    { OP_SUBSAMPLE, OUT, SUBSAMPLE_OUT_Y, BOUND_EQUAL, 0 },
+    { OP_SUBSAMPLE_BWD, OUT, SUBSAMPLE_BWD_OUT_DX, BOUND_EQUAL, 0 },
+    { OP_LINEAR, OUT, LINEAR_OUT_Y, BOUND_SUM, 1 },
+    { OP_LINEAR_BWD_DATA, OUT, LINEAR_BWD_DATA_OUT_DX, BOUND_SUM, 1 },
+    { OP_LINEAR_BWD_WEIGHTS, OUT, LINEAR_BWD_WEIGHTS_OUT_DW, BOUND_SUM, 1 },
+    { OP_LINEAR_BWD_WEIGHTS, OUT, LINEAR_BWD_WEIGHTS_OUT_DB, BOUND_SUM, 1 },
+    { OP_SOFTMAX_XENT, OUT, XENT_OUT_STATS, BOUND_STATS, 64 },
+    { OP_SOFTMAX_XENT, OUT, XENT_OUT_DLOGITS, BOUND_MAX, 64 },
+    { OP_UPDATE, UPDATED, UPDATE_IN_PARAM, BOUND_MAX, 8 },
+    { OP_UPDATE, UPDATED, UPDATE_IN_STATE0, BOUND_MAX, 8 },
+    { OP_UPDATE, UPDATED, UPDATE_IN_STATE1, BOUND_ELEMENT, 8 },
+    { OP_SCALE, OUT, SCALE_OUT_Y, BOUND_EQUAL, 0 },
 };
 
 const ToleranceRow *tolerance_row(OpKind kind, bool input, int slot)

@@ -1,12 +1,13 @@
 /* tolerance_norm.c - how much rounding can show in each result of batch norm, in units of eps.
  *
- * Per channel of n elements, A = |x| + |mean| is what x - mean is computed from, so an element of (x - mean) is uncertain by A. Then
+ * Per channel of n elements, A = |x| + |mean| is what x - mean is computed from, so an element of (x - mean) is
+ * uncertain by A. Then
  *   var     V = 2 mean(|x - mean| A) + var                  istd is uncertain by istd V / (2 (var + eps))
- *   xh      X = istd A + |xh| V / (2 (var + eps))           only the first term where the statistics are given (eval, frozen, backward)
+ *   xh      X = istd A + |xh| (1 + V / (2 (var + eps)))     V = 0 in eval, frozen and backward
  *   y       |gamma| X + |beta| + |residual|
  *   dbeta   sum |dz|                    dgamma  sum |dz| X
  *   dx      |gamma| istd (|dz| + mean|dz| + |xh| mean(|dz| X) + X mean(|dz xh|))
- * The sums over n are allowed no extra factor: a backend adds in parts, and sequential float32 sums of this check's sizes stay within c. */
+ * The sums over n are allowed no factor that grows with n: a backend must add in parts or in float64. */
 #include "tests/check/check.h"
 
 #include <math.h>
@@ -16,12 +17,15 @@ typedef struct Channel {
     double mean, istd, var_eps, var_scale; /* var_scale: V, 0 where statistics are given */
 } Channel;
 
-static int64_t at(const Channel *k, int64_t i) { return (i / k->hw * k->channels + k->c) * k->hw + i % k->hw; }
+static int64_t at(const Channel *k, int64_t i)
+{
+    return (i / k->hw * k->channels + k->c) * k->hw + i % k->hw;
+}
 
 static Channel channel_of(const Host *x, const Host *saved, int64_t c)
 {
     const int64_t *d = x->desc.dims;
-    Channel k = {.c = c, .channels = d[1], .hw = x->desc.rank == 4 ? d[2] * d[3] : 1};
+    Channel k = { .c = c, .channels = d[1], .hw = x->desc.rank == 4 ? d[2] * d[3] : 1 };
     k.n = d[0] * k.hw;
     k.mean = saved->v[c];
     k.istd = saved->v[d[1] + c];
@@ -29,7 +33,10 @@ static Channel channel_of(const Host *x, const Host *saved, int64_t c)
     return k;
 }
 
-static double centred_scale(const Channel *k, const Host *x, int64_t i) { return fabs(x->v[at(k, i)]) + fabs(k->mean); }
+static double centred_scale(const Channel *k, const Host *x, int64_t i)
+{
+    return fabs(x->v[at(k, i)]) + fabs(k->mean);
+}
 
 static void find_var_scale(Channel *k, const Host *x)
 {
@@ -65,7 +72,8 @@ static void forward_channel(const Problem *p, const Host *in, Channel *k, bool i
     } else {
         double gamma = fabs(in[BN_IN_GAMMA].v[k->c]), beta = fabs(in[BN_IN_BETA].v[k->c]);
         for (int64_t i = 0; i < k->n; i++)
-            scale[at(k, i)] = gamma * xh_scale(k, x, i) + beta + (residual->desc.rank ? fabs(residual->v[at(k, i)]) : 0);
+            scale[at(k, i)] =
+                gamma * xh_scale(k, x, i) + beta + (residual->desc.rank ? fabs(residual->v[at(k, i)]) : 0);
     }
 }
 
@@ -92,7 +100,8 @@ static void backward_channel(const Host *in, const Channel *k, int slot, const d
     double factor = fabs(in[BN_BWD_IN_GAMMA].v[k->c]) * k->istd;
     for (int64_t i = 0; i < k->n; i++) {
         double xh = fabs(x->v[at(k, i)] - k->mean) * k->istd;
-        scale[at(k, i)] = factor * (dz_scale(k, in, i) + sum_dz / n + xh * sum_dz_x / n + xh_scale(k, x, i) * sum_dz_xh / n);
+        scale[at(k, i)] =
+            factor * (dz_scale(k, in, i) + sum_dz / n + xh * sum_dz_x / n + xh_scale(k, x, i) * sum_dz_xh / n);
     }
 }
 
@@ -103,9 +112,9 @@ void tolerance_norm_scale(const Problem *p, const Host *in, const Result *ref, b
     const Host *saved = forward ? &ref->out[BN_OUT_SAVED] : &in[BN_BWD_IN_SAVED];
     for (int64_t c = 0; c < x->desc.dims[1]; c++) {
         Channel k = channel_of(x, saved, c);
-        if (forward)
-            forward_channel(p, in, &k, input, slot, scale);
+        if (forward) forward_channel(p, in, &k, input, slot, scale);
         else
-            backward_channel(in, &k, slot, ref->out[slot].v, scale); /* with accumulation the result's size covers the start's */
+            backward_channel(in, &k, slot, ref->out[slot].v,
+                             scale); /* with accumulation the result's size covers the start's */
     }
 }

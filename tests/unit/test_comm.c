@@ -77,7 +77,7 @@ static void play_post(Comm *c, CommJob *job)
         if (theirs < least[0]) least[0] = theirs;
     } else {
         CHECK(job->kind == COMM_BROADCAST && job->root == 1);
-        strcpy(job->data, "cable cut");
+        memcpy(job->data, "cable cut", sizeof "cable cut");
     }
     job->done = 1;
 }

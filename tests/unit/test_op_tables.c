@@ -1,7 +1,7 @@
 /* test_op_tables.c - walks the table of ops and those of the backends, and names every slot that is empty.
  *
- * An op exists when it has a row in kernels/ops, an implementation in every backend, and one in the reference that tests it. A gap shows
- * here by name, not at run time as a model that cannot be prepared. */
+ * An op exists when it has a row in kernels/ops, an implementation in every backend, and one in the reference that
+ * tests it. A gap shows here by name, not at run time as a model that cannot be prepared. */
 #include "tests/test.h"
 
 #include "kernels/backend.h"
@@ -36,15 +36,18 @@ TEST(every_row_is_complete)
         check_slot(def->infer != NULL, kind, "op_def", "infer");
         check_slot(def->inputs >= 1 && def->inputs <= OP_MAX_INPUTS, kind, "op_def", "inputs");
         check_slot(def->outputs >= 0 && def->outputs <= OP_MAX_OUTPUTS, kind, "op_def", "outputs");
-        check_slot(filled_names(def->in_names, OP_MAX_INPUTS) == def->inputs, kind, "op_def", "one name for each input");
-        check_slot(filled_names(def->out_names, OP_MAX_OUTPUTS) == def->outputs, kind, "op_def", "one name for each output");
+        check_slot(filled_names(def->in_names, OP_MAX_INPUTS) == def->inputs, kind, "op_def",
+                   "one name for each input");
+        check_slot(filled_names(def->out_names, OP_MAX_OUTPUTS) == def->outputs, kind, "op_def",
+                   "one name for each output");
     }
 }
 
 TEST(names_are_unique)
 {
     for (int a = 0; a < OP_COUNT; a++)
-        for (int b = 0; b < a; b++) check_slot(strcmp(op_name((OpKind)a), op_name((OpKind)b)) != 0, (OpKind)a, op_name((OpKind)b), "own name");
+        for (int b = 0; b < a; b++)
+            check_slot(strcmp(op_name((OpKind)a), op_name((OpKind)b)) != 0, (OpKind)a, op_name((OpKind)b), "own name");
 }
 
 TEST(in_place_names_inputs)
@@ -54,7 +57,9 @@ TEST(in_place_names_inputs)
         for (int i = 0; i < def->outputs; i++) {
             int over = def->in_place_of[i];
             check_slot(over >= -1 && over < def->inputs, def->kind, def->name, "in_place_of names an input or is -1");
-            for (int j = 0; j < i; j++) check_slot(over < 0 || over != def->in_place_of[j], def->kind, def->name, "no two outputs over one input");
+            for (int j = 0; j < i; j++)
+                check_slot(over < 0 || over != def->in_place_of[j], def->kind, def->name,
+                           "no two outputs over one input");
         }
     }
 }

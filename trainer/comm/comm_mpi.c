@@ -5,11 +5,12 @@
  * condition until theirs is done. While nothing is in flight the thread sleeps too; otherwise it polls, and naps
  * between polls in which nothing moved.
  *
- * PIECES AND LANES. A job is cut into pieces, each one non-blocking collective of at most PIECE_BYTES, and at most LANES
- * of them are in flight. Pieces start in the order of the jobs, which is the same on all ranks, hence so is the order of
- * MPI calls on the communicator. Pieces of several jobs may be in flight together. Cutting keeps counts far below
- * INT_MAX, and it is what makes large sums affordable: Open MPI 4.1's in-place MPI_Iallreduce of 100 MB at once costs
- * about three times the CPU time. A ring of Isend/Irecv was measured too and was no better.
+ * PIECES AND LANES. A job is cut into pieces, each one non-blocking collective of at most PIECE_BYTES, and at most
+ * LANES of them are in flight. Pieces start in the order of the jobs, which is the same on all ranks, hence so is the
+ * order of MPI calls on the communicator. Pieces of several jobs may be in flight together. Cutting keeps counts far
+ * below INT_MAX, and it is what makes large sums affordable: Open MPI 4.1's in-place MPI_Iallreduce of 100 MB at once
+ * costs about three times the CPU time. A ring of Isend/Irecv gained too little to keep (one host, busy cores; not
+ * measured across hosts).
  *
  * REPEATABILITY. Where pieces begin depends on the job alone, so MPI is asked for the same sums in every run; that it
  * gives the same bits on all ranks and in all runs is a property of its algorithm, which tests/e2e/comm.sh checks.
@@ -30,7 +31,7 @@
 #include "base/thread.h"
 
 enum {
-    LANES = 8,
+    LANES = 4,
     QUEUE_CAPACITY = 1024, /* jobs posted and not yet started; a post waits while it is full */
     PIECE_BYTES = 1 << 19,
     NAP_MIN_US = 20,

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Training speed against PyTorch on the same machine, in turn: images/s of ResNet-50 (224 px, batch 32) and ResNet-20 (32 px, batch 128), float32, all cores.
+
+Needs an environment with torch and torchvision (pip); no part of build or tests. Each alternation times convoy and then every PyTorch variant
+(NCHW, channels_last, compiled); medians are compared and PyTorch's best variant counts.
+
+    python3 scripts/bench_peers.py [--alternations 5] [--steps 10] [--only resnet20] [--json FILE]
+"""
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+import torch
+import torchvision
+from torch import nn
+
+sys.path.insert(0, os.path.dirname(__file__))
+from make_golden import CifarResNet  # noqa: E402
+
+WORKLOADS = {
+    "resnet50": dict(size=224, batch=32, classes=1000, make=lambda: torchvision.models.resnet50()),
+    "resnet20": dict(size=32, batch=128, classes=10, make=lambda: CifarResNet(20, 10)),
+}
+
+
+def convoy_rate(binary, name, w, steps):
+    command = [binary, "bench", "step", "--steps", str(steps), "--set", f"model.name={name}", "--set", f"model.classes={w['classes']}",
+               "--set", f"data.image_size={w['size']}", "--set", f"data.eval_resize={w['size']}", "--set", f"train.batch_per_rank={w['batch']}"]
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    values = dict(line.split()[:2] for line in out.splitlines() if len(line.split()) == 2)
+    return float(values["images_per_s"])
+
+
+class Torch:
+    """One PyTorch variant of a workload, ready to be timed again and again."""
+
+    def __init__(self, w, memory_format, compiled):
+        torch.manual_seed(0)
+        self.batch = w["batch"]
+        self.model = w["make"]().train().to(memory_format=memory_format)
+        self.x = torch.randn(w["batch"], 3, w["size"], w["size"]).contiguous(memory_format=memory_format)
+        self.y = torch.randint(0, w["classes"], (w["batch"],))
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9, weight_decay=1e-4)
+        self.run = torch.compile(self.model) if compiled else self.model
+        for _ in range(3):
+            self.step()
+
+    def step(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        nn.functional.cross_entropy(self.run(self.x), self.y).backward()
+        self.optimizer.step()
+
+    def rate(self, steps):
+        times = []
+        for _ in range(steps):
+            start = time.perf_counter()
+            self.step()
+            times.append(time.perf_counter() - start)
+        return self.batch / statistics.median(times)
+
+
+VARIANTS = {
+    "pytorch NCHW": (torch.contiguous_format, False),
+    "pytorch channels_last": (torch.channels_last, False),
+    "pytorch NCHW compiled": (torch.contiguous_format, True),
+    "pytorch channels_last compiled": (torch.channels_last, True),
+}
+
+
+def compare(binary, name, alternations, steps):
+    w = WORKLOADS[name]
+    peers = {variant: Torch(w, *arguments) for variant, arguments in VARIANTS.items()}
+    rates = {key: [] for key in ["convoy", *peers]}
+    for _ in range(alternations):
+        rates["convoy"].append(convoy_rate(binary, name, w, steps))
+        for variant, peer in peers.items():
+            rates[variant].append(peer.rate(steps))
+    medians = {key: statistics.median(values) for key, values in rates.items()}
+    best = max(peers, key=medians.get)
+    print(f"\n{name}, {w['size']} px, batch {w['batch']}, {torch.get_num_threads()} threads, medians of {alternations} alternations of {steps} steps")
+    for key, median in medians.items():
+        print(f"  {key:32s} {median:9.2f} images/s   {median / medians[best]:.3f} of the best PyTorch   [{min(rates[key]):.2f} .. {max(rates[key]):.2f}]")
+    return {"workload": name, "rates": rates, "medians": medians, "best_peer": best, "ratio": medians["convoy"] / medians[best]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--convoy", default="./convoy")
+    parser.add_argument("--alternations", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--only", choices=sorted(WORKLOADS))
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, Python {platform.python_version()}, {platform.machine()}")
+    results = [compare(args.convoy, name, args.alternations, args.steps) for name in ([args.only] if args.only else WORKLOADS)]
+    if args.json:
+        with open(args.json, "w") as out:
+            json.dump(results, out, indent=1)
+
+
+if __name__ == "__main__":
+    main()
