@@ -31,7 +31,7 @@ CPPFLAGS += -I. -D_GNU_SOURCE -DCONVOY_MPI=$(MPI)
 # One line of flags for all files; the *_FLAGS come on top of it, by room.
 ALL_FLAGS = -std=c17 -g -fopenmp $(WARNINGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
 PLAIN_FLAGS := -O2
-CPU_FLAGS   := -O3
+CPU_FLAGS   := -O3 -fno-math-errno
 # Decoded and augmented pixels must be the same on every machine: no fused multiply-add behind our back.
 DATA_FLAGS  := -O3 -ffp-contract=off
 LIBS        := -ldnnl -ljpeg -lspng -lyaml -lz -lm -lpthread

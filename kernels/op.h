@@ -1,8 +1,9 @@
 /* op.h - the operations Convoy knows: their names, slots, attributes and shapes. Host-only; no backend is named here.
  *
- * The set is small because each op is a unit of memory traffic. A forward op and its gradients are separate kinds, so a training
- * step is one list of nodes and a backend is one table of functions. Slots (which input is which) are the enums below: slot
- * numbers are fixed, an absent optional slot is TENSOR_NONE in a graph and data == NULL in an OpInstance.
+ * The set is small because each op is a unit of memory traffic. A forward op and its gradients are separate kinds, so a
+ * training step is one list of nodes and a backend is one table of functions. Slots (which input is which) are the
+ * enums below: slot numbers are fixed, an absent optional slot is TENSOR_NONE in a graph and data == NULL in an
+ * OpInstance.
  *
  * To add an op: a kind here, an attribute struct, a row in ops/x.c, cpu/x.c, ref/x.c (cuda/x.c), a gradient rule in
  * models/graph/grad.c, a case generator in tests/check. tests/unit/test_op_tables.c names every empty slot. */
@@ -11,87 +12,159 @@
 #include "base/status.h"
 #include "kernels/tensor.h"
 
-#define OP_MAX_INPUTS 8
-#define OP_MAX_OUTPUTS 4
+#define OP_MAX_INPUTS         8
+#define OP_MAX_OUTPUTS        4
 #define OP_MAX_IMAGE_CHANNELS 16
 
 typedef enum OpKind {
-    OP_INPUT,            /* uint8 N,H,W,C -> f32 N,C,H,W: (v/255 - mean[c]) / std[c], each step in float32 as torchvision does */
-    OP_CONV2D,           /* cross-correlation, no bias */
+    /* uint8 N,H,W,C -> f32 N,C,H,W: (v/255 - mean[c]) / std[c], each step in float32 as torchvision does */
+    OP_INPUT,
+    OP_CONV2D, /* cross-correlation, no bias */
     OP_CONV2D_BWD_DATA,
     OP_CONV2D_BWD_WEIGHTS,
-    OP_BATCHNORM,        /* y = act(bn(x) + residual) */
+    OP_BATCHNORM, /* y = act(bn(x) + residual) */
     OP_BATCHNORM_BWD,
     OP_ACTIVATION,
     OP_ACTIVATION_BWD,
     OP_ADD,
     OP_POOL2D,
     OP_POOL2D_BWD,
-    OP_GLOBAL_AVGPOOL,   /* N,C,H,W -> N,C */
+    OP_GLOBAL_AVGPOOL, /* N,C,H,W -> N,C */
     OP_GLOBAL_AVGPOOL_BWD,
-    OP_SUBSAMPLE,        /* He et al. 2015 4.1 option A: y[n,c,p,q] = x[n,c,p*stride,q*stride], zero for the added channels at the end */
+    /* He et al. 2015 4.1 option A: y[n,c,p,q] = x[n,c,p*stride,q*stride], zero for the added channels at the end */
+    OP_SUBSAMPLE,
     OP_SUBSAMPLE_BWD,
-    OP_LINEAR,           /* y = x w^T + b; x of rank 4 (plain layout) is flattened to N, C*H*W */
+    OP_LINEAR, /* y = x w^T + b; x of rank 4 (plain layout) is flattened to N, C*H*W */
     OP_LINEAR_BWD_DATA,
     OP_LINEAR_BWD_WEIGHTS,
-    OP_SOFTMAX_XENT,     /* loss, accuracy counts and the gradient of the logits in one pass */
-    OP_UPDATE,           /* optimizer step over flat ranges; not a graph node: trainer/optim.c drives one instance per bucket */
-    OP_SCALE,            /* y = x * factor, flat, in place allowed */
+    OP_SOFTMAX_XENT, /* loss, accuracy counts and the gradient of the logits in one pass */
+    /* optimizer step over flat ranges; not a graph node: trainer/optim.c drives one instance per bucket */
+    OP_UPDATE,
+    OP_SCALE, /* y = x * factor, flat, in place allowed */
     OP_COUNT
 } OpKind;
 
 typedef enum ActKind { ACT_NONE, ACT_RELU, ACT_COUNT } ActKind;
-typedef enum BatchNormMode { BN_TRAIN, BN_EVAL, BN_FROZEN, BN_MODE_COUNT } BatchNormMode; /* frozen: running statistics, gamma and beta still train */
-typedef enum PoolKind { POOL_MAX, POOL_AVG, POOL_KIND_COUNT } PoolKind;                    /* avg: padding counts in the divisor, as torch's default */
+/* frozen: running statistics, gamma and beta still train */
+typedef enum BatchNormMode { BN_TRAIN, BN_EVAL, BN_FROZEN, BN_MODE_COUNT } BatchNormMode;
+/* avg: padding counts in the divisor, as torch's default */
+typedef enum PoolKind { POOL_MAX, POOL_AVG, POOL_KIND_COUNT } PoolKind;
 typedef enum UpdateKind { UPDATE_SGD, UPDATE_ADAM, UPDATE_ADAMW, UPDATE_KIND_COUNT } UpdateKind;
 
 /* ---- slots ---- */
-enum { INPUT_IN_IMAGES };                                                            enum { INPUT_OUT_X };
-enum { CONV_IN_X, CONV_IN_W };                                                       enum { CONV_OUT_Y };
-enum { CONV_BWD_DATA_IN_DY, CONV_BWD_DATA_IN_W };                                    enum { CONV_BWD_DATA_OUT_DX };
-enum { CONV_BWD_WEIGHTS_IN_X, CONV_BWD_WEIGHTS_IN_DY };                              enum { CONV_BWD_WEIGHTS_OUT_DW };
-/* running statistics are inputs updated in place in BN_TRAIN: r = (1-momentum) r + momentum stat, variance unbiased (n/(n-1)), as torch.
- * saved is [2,C]: the mean and 1/sqrt(var+eps) that were applied, whatever the mode. */
+enum { INPUT_IN_IMAGES };
+enum { INPUT_OUT_X };
+enum { CONV_IN_X, CONV_IN_W };
+enum { CONV_OUT_Y };
+enum { CONV_BWD_DATA_IN_DY, CONV_BWD_DATA_IN_W };
+enum { CONV_BWD_DATA_OUT_DX };
+enum { CONV_BWD_WEIGHTS_IN_X, CONV_BWD_WEIGHTS_IN_DY };
+enum { CONV_BWD_WEIGHTS_OUT_DW };
+/* running statistics are inputs updated in place in BN_TRAIN: r = (1-momentum) r + momentum stat, variance unbiased
+ * (n/(n-1)), as torch. saved is [2,C]: the mean and 1/sqrt(var+eps) that were applied, whatever the mode. */
 enum { BN_IN_X, BN_IN_GAMMA, BN_IN_BETA, BN_IN_RUNNING_MEAN, BN_IN_RUNNING_VAR, BN_IN_RESIDUAL /*optional*/ };
 enum { BN_OUT_Y, BN_OUT_SAVED };
-/* dz = (dy + dy2) * act'(y); dresidual = dz; dx, dgamma, dbeta of bn at dz. y is needed only with an activation and a residual; without a
- * residual the sign is recomputed from x exactly as forward computed it. dx may lie over dy, dresidual over dy2. */
-enum { BN_BWD_IN_DY, BN_BWD_IN_DY2 /*optional*/, BN_BWD_IN_X, BN_BWD_IN_Y /*optional*/, BN_BWD_IN_GAMMA, BN_BWD_IN_BETA, BN_BWD_IN_SAVED };
+/* dz = (dy + dy2) * act'(y); dresidual = dz; dx, dgamma, dbeta of bn at dz. y is needed only with an activation and a
+ * residual; without a residual the sign is recomputed from x exactly as forward computed it. dx may lie over dy,
+ * dresidual over dy2. */
+enum {
+    BN_BWD_IN_DY,
+    BN_BWD_IN_DY2 /*optional*/,
+    BN_BWD_IN_X,
+    BN_BWD_IN_Y /*optional*/,
+    BN_BWD_IN_GAMMA,
+    BN_BWD_IN_BETA,
+    BN_BWD_IN_SAVED
+};
 enum { BN_BWD_OUT_DX, BN_BWD_OUT_DGAMMA, BN_BWD_OUT_DBETA, BN_BWD_OUT_DRESIDUAL /*optional*/ };
-enum { ACTIVATION_IN_X };                                                            enum { ACTIVATION_OUT_Y };
-enum { ACTIVATION_BWD_IN_DY, ACTIVATION_BWD_IN_Y };                                  enum { ACTIVATION_BWD_OUT_DX };
-enum { ADD_IN_A, ADD_IN_B };                                                         enum { ADD_OUT_Y };
-enum { POOL_IN_X };                                                                  enum { POOL_OUT_Y, POOL_OUT_INDEX /*optional; u8, window position of the max*/ };
-enum { POOL_BWD_IN_DY, POOL_BWD_IN_INDEX /*max only*/ };                             enum { POOL_BWD_OUT_DX };
-enum { GLOBAL_AVGPOOL_IN_X };                                                        enum { GLOBAL_AVGPOOL_OUT_Y };
-enum { GLOBAL_AVGPOOL_BWD_IN_DY };                                                   enum { GLOBAL_AVGPOOL_BWD_OUT_DX };
-enum { SUBSAMPLE_IN_X };                                                             enum { SUBSAMPLE_OUT_Y };
-enum { SUBSAMPLE_BWD_IN_DY };                                                        enum { SUBSAMPLE_BWD_OUT_DX };
-enum { LINEAR_IN_X, LINEAR_IN_W, LINEAR_IN_B /*optional*/ };                         enum { LINEAR_OUT_Y };
-enum { LINEAR_BWD_DATA_IN_DY, LINEAR_BWD_DATA_IN_W };                                enum { LINEAR_BWD_DATA_OUT_DX };
-enum { LINEAR_BWD_WEIGHTS_IN_X, LINEAR_BWD_WEIGHTS_IN_DY };                          enum { LINEAR_BWD_WEIGHTS_OUT_DW, LINEAR_BWD_WEIGHTS_OUT_DB /*optional*/ };
-/* labels i32 [N]; -1 = padding, counts nowhere. dlogits = scalars[SCALAR_GRAD_SCALE] * d(sum of losses); may lie over logits.
- * stats f64 [4] is overwritten: see the STATS_ enum. Ties in the ranking count against the image (top-k if fewer than k logits are >= the label's, others). */
-enum { XENT_IN_LOGITS, XENT_IN_LABELS, XENT_IN_SCALARS };                            enum { XENT_OUT_STATS, XENT_OUT_DLOGITS /*optional*/ };
-enum { UPDATE_IN_PARAM, UPDATE_IN_GRAD, UPDATE_IN_STATE0 /*momentum | first moment*/, UPDATE_IN_STATE1 /*second moment*/, UPDATE_IN_SCALARS }; /* all flat f32; param and states are updated in place */
-enum { SCALE_IN_X };                                                                 enum { SCALE_OUT_Y };
+enum { ACTIVATION_IN_X };
+enum { ACTIVATION_OUT_Y };
+enum { ACTIVATION_BWD_IN_DY, ACTIVATION_BWD_IN_Y };
+enum { ACTIVATION_BWD_OUT_DX };
+enum { ADD_IN_A, ADD_IN_B };
+enum { ADD_OUT_Y };
+enum { POOL_IN_X };
+enum { POOL_OUT_Y, POOL_OUT_INDEX /*optional; u8, window position of the max*/ };
+enum { POOL_BWD_IN_DY, POOL_BWD_IN_INDEX /*max only*/ };
+enum { POOL_BWD_OUT_DX };
+enum { GLOBAL_AVGPOOL_IN_X };
+enum { GLOBAL_AVGPOOL_OUT_Y };
+enum { GLOBAL_AVGPOOL_BWD_IN_DY };
+enum { GLOBAL_AVGPOOL_BWD_OUT_DX };
+enum { SUBSAMPLE_IN_X };
+enum { SUBSAMPLE_OUT_Y };
+enum { SUBSAMPLE_BWD_IN_DY };
+enum { SUBSAMPLE_BWD_OUT_DX };
+enum { LINEAR_IN_X, LINEAR_IN_W, LINEAR_IN_B /*optional*/ };
+enum { LINEAR_OUT_Y };
+enum { LINEAR_BWD_DATA_IN_DY, LINEAR_BWD_DATA_IN_W };
+enum { LINEAR_BWD_DATA_OUT_DX };
+enum { LINEAR_BWD_WEIGHTS_IN_X, LINEAR_BWD_WEIGHTS_IN_DY };
+enum { LINEAR_BWD_WEIGHTS_OUT_DW, LINEAR_BWD_WEIGHTS_OUT_DB /*optional*/ };
+/* labels i32 [N]; -1 = padding, counts nowhere. dlogits = scalars[SCALAR_GRAD_SCALE] * d(sum of losses); may lie over
+ * logits. stats f64 [4] is overwritten: see the STATS_ enum. Ties count against the image: it is in the
+ * top k if fewer than k other logits are >= the label's. */
+enum { XENT_IN_LOGITS, XENT_IN_LABELS, XENT_IN_SCALARS };
+enum { XENT_OUT_STATS, XENT_OUT_DLOGITS /*optional*/ };
+/* all flat f32; param and states are updated in place */
+enum {
+    UPDATE_IN_PARAM,
+    UPDATE_IN_GRAD,
+    UPDATE_IN_STATE0 /*momentum | first moment*/,
+    UPDATE_IN_STATE1 /*second moment*/,
+    UPDATE_IN_SCALARS
+};
+enum { SCALE_IN_X };
+enum { SCALE_OUT_Y };
 
 enum { STATS_LOSS_SUM, STATS_TOP1, STATS_TOP5, STATS_IMAGES, STATS_COUNT };
-/* Step scalars: one f32 tensor [SCALAR_COUNT], written before a step runs, read by ops while it runs; so a captured step can be replayed. */
-enum { SCALAR_LR, SCALAR_GRAD_SCALE /*1 / images in the global batch*/, SCALAR_BIAS_CORRECTION1 /*1 - beta1^t*/, SCALAR_BIAS_CORRECTION2, SCALAR_COUNT };
+/* Step scalars: one f32 tensor [SCALAR_COUNT], written before a step runs, read by ops while it runs; so a captured
+ * step can be replayed. */
+enum {
+    SCALAR_LR,
+    SCALAR_GRAD_SCALE /*1 / images in the global batch*/,
+    SCALAR_BIAS_CORRECTION1 /*1 - beta1^t*/,
+    SCALAR_BIAS_CORRECTION2,
+    SCALAR_COUNT
+};
 
 /* ---- attributes: one named struct per family; forward and backward kinds share it ---- */
-typedef struct InputAttr { float mean[OP_MAX_IMAGE_CHANNELS], std[OP_MAX_IMAGE_CHANNELS]; } InputAttr;
-typedef struct Conv2dAttr { int stride_h, stride_w, pad_top, pad_bottom, pad_left, pad_right, groups; } Conv2dAttr;
-typedef struct BatchNormAttr { float eps, momentum; BatchNormMode mode; ActKind act; } BatchNormAttr;
-typedef struct ActivationAttr { ActKind act; } ActivationAttr;
-typedef struct Pool2dAttr { PoolKind kind; int window_h, window_w, stride_h, stride_w, pad_h, pad_w; } Pool2dAttr;
-typedef struct SubsampleAttr { int stride; int64_t out_channels; } SubsampleAttr;
-typedef struct XentAttr { float label_smoothing; } XentAttr; /* target = (1-s) one_hot + s/classes, as torch */
-typedef struct ScaleAttr { float factor; } ScaleAttr;
-typedef struct UpdateSegment { int64_t first, count; float weight_decay; } UpdateSegment; /* elements of the flat tensors; sorted, disjoint */
-/* SGD as torch.optim.SGD (d = g + wd p; m = momentum m + d, from m = 0; p -= lr (nesterov ? d + momentum m : m)); Adam as torch.optim.Adam
- * (wd into the gradient); AdamW decoupled as torch.optim.AdamW. segments is borrowed for the life of the instance. */
+typedef struct InputAttr {
+    float mean[OP_MAX_IMAGE_CHANNELS], std[OP_MAX_IMAGE_CHANNELS];
+} InputAttr;
+typedef struct Conv2dAttr {
+    int stride_h, stride_w, pad_top, pad_bottom, pad_left, pad_right, groups;
+} Conv2dAttr;
+typedef struct BatchNormAttr {
+    float eps, momentum;
+    BatchNormMode mode;
+    ActKind act;
+} BatchNormAttr;
+typedef struct ActivationAttr {
+    ActKind act;
+} ActivationAttr;
+typedef struct Pool2dAttr {
+    PoolKind kind;
+    int window_h, window_w, stride_h, stride_w, pad_h, pad_w;
+} Pool2dAttr;
+typedef struct SubsampleAttr {
+    int stride;
+    int64_t out_channels;
+} SubsampleAttr;
+typedef struct XentAttr {
+    float label_smoothing;
+} XentAttr; /* target = (1-s) one_hot + s/classes, as torch */
+typedef struct ScaleAttr {
+    float factor;
+} ScaleAttr;
+/* elements of the flat tensors; sorted, disjoint */
+typedef struct UpdateSegment {
+    int64_t first, count;
+    float weight_decay;
+} UpdateSegment;
+/* SGD as torch.optim.SGD (d = g + wd p; m = momentum m + d, from m = 0; p -= lr (nesterov ? d + momentum m : m)); Adam
+ * as torch.optim.Adam (wd into the gradient); AdamW decoupled as torch.optim.AdamW. segments is borrowed for the life
+ * of the instance. */
 typedef struct UpdateAttr {
     UpdateKind kind;
     float momentum, beta1, beta2, eps;
@@ -109,12 +182,15 @@ typedef struct OpDef {
     const char *in_names[OP_MAX_INPUTS], *out_names[OP_MAX_OUTPUTS];
     /* For each output the input over which it may lie if that input dies here; -1: none. */
     int in_place_of[OP_MAX_OUTPUTS];
-    /* Checks inputs (dtype, rank, dims) and fills out[i] for every output whose rank is 0; where the caller preset out[i] (gradients
-     * know their shape from the forward tensor) it is checked instead. absent optional slots have in[i] == NULL; out[i].rank == 0
-     * stays 0 for outputs that the graph did not ask for (wanted[i] false). Errors: ERR_INTERNAL naming op and dims. */
+    /* Checks inputs (dtype, rank, dims) and fills out[i] for every output whose rank is 0; where the caller preset
+     * out[i] (gradients know their shape from the forward tensor) it is checked instead. absent optional slots have
+     * in[i] == NULL; out[i].rank == 0 stays 0 for outputs that the graph did not ask for (wanted[i] false). Errors:
+     * ERR_INTERNAL naming op and dims. */
     Status (*infer)(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out);
-    double (*flops)(const void *attr, const TensorDesc *const *in, const TensorDesc *out); /* multiply and add count 2; NULL = 0 */
-    void (*print)(const void *attr, char *out, size_t bytes);                             /* "3x3/2 pad 1"; NULL = nothing to say */
+    /* multiply and add count 2; NULL = 0 */
+    double (*flops)(const void *attr, const TensorDesc *const *in, const TensorDesc *out);
+    /* "3x3/2 pad 1"; NULL = nothing to say */
+    void (*print)(const void *attr, char *out, size_t bytes);
 } OpDef;
 
 const OpDef *op_def(OpKind kind);

@@ -6,24 +6,26 @@
 typedef enum Stem { STEM_IMAGENET /*7x7/2 + max pool 3x3/2*/, STEM_CIFAR /*3x3/1*/, STEM_COUNT } Stem;
 typedef struct ModelOptions {
     GraphOptions graph;
-    Stem stem;              /* ResNet-18..152 only; the CIFAR ResNets have their own */
+    Stem stem;                 /* ResNet-18..152 only; the CIFAR ResNets have their own */
     bool zero_init_last_gamma; /* Goyal et al. 2017 5.1 */
-    double width;           /* channel multiplier, 1 = as published; tests use narrow nets */
+    double width;              /* channel multiplier, 1 = as published; tests use narrow nets */
 } ModelOptions;
 
 typedef struct ModelDef {
-    const char *name;       /* "resnet50" */
-    const char *summary;    /* one line for --help and inspect */
-    Status (*build)(Graph *g, const struct ModelDef *def, const ModelOptions *o); /* appends forward nodes up to softmax_xent */
-    const void *params;     /* the family's own table row */
+    const char *name;    /* "resnet50" */
+    const char *summary; /* one line for --help and inspect */
+    /* appends forward nodes up to softmax_xent */
+    Status (*build)(Graph *g, const struct ModelDef *def, const ModelOptions *o);
+    const void *params; /* the family's own table row */
 } ModelDef;
 
 int model_count(void);
 const ModelDef *model_at(int index);
-const ModelDef *model_find(const char *name);                /* NULL; model_nearest() for the error message */
-const char *model_nearest(const char *name);                 /* NULL if nothing is near */
+const ModelDef *model_find(const char *name); /* NULL; model_nearest() for the error message */
+const char *model_nearest(const char *name);  /* NULL if nothing is near */
 /* Creates the graph, builds the network, and with o->graph.training appends backward. */
 Status model_build(Graph **out, const ModelDef *def, const ModelOptions *o);
-/* Fills one parameter or buffer (plain row-major f32, tensor_elements long) by its init rule; draw address = (seed, index of the tensor among parameters). */
+/* Fills one parameter or buffer (plain row-major f32, tensor_elements long) by its init rule; draw address = (seed,
+ * index of the tensor among parameters). */
 Status model_init_tensor(const Graph *g, TensorId id, uint64_t seed, float *out);
 #endif

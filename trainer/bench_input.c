@@ -34,7 +34,8 @@ static Status decode_range(const Session *s, int64_t first, int64_t count, int64
     for (int64_t i = first; i < first + count; i++) {
         uint8_t *image = NULL;
         int width = 0, height = 0;
-        TRY(dataset_decode(s->train, i % dataset_images(s->train), (int)s->config->model.in_channels, &image, &width, &height));
+        TRY(dataset_decode(s->train, i % dataset_images(s->train), (int)s->config->model.in_channels, &image, &width,
+                           &height));
         *pixels += (int64_t)width * height;
         mem_free(image);
     }

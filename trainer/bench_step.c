@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 typedef struct StepTimes {
-    double *ms;            /* [steps] */
-    double *node_seconds;  /* [nodes] or NULL */
+    double *ms;           /* [steps] */
+    double *node_seconds; /* [nodes] or NULL */
     double data_wait_s, comm_wait_s, overlap, loss;
     int64_t allocations;
 } StepTimes;
@@ -47,8 +47,8 @@ static void print_nodes(const Session *s, const BenchOptions *o, const double *n
     log_info("%-24s %10s %7s %10s", "operation", "ms/step", "share", "GFLOP/s");
     for (int k = 0; k < OP_COUNT; k++) {
         if (by_kind[k] <= 0) continue;
-        log_info("%-24s %10.3f %6.1f%% %10.1f", op_name((OpKind)k), by_kind[k] * 1e3 / (double)o->steps, 100 * by_kind[k] / total,
-            flops[k] * (double)o->steps / by_kind[k] * 1e-9);
+        log_info("%-24s %10.3f %6.1f%% %10.1f", op_name((OpKind)k), by_kind[k] * 1e3 / (double)o->steps,
+                 100 * by_kind[k] / total, flops[k] * (double)o->steps / by_kind[k] * 1e-9);
     }
 }
 
@@ -77,7 +77,8 @@ static Status measure(Session *s, const BenchOptions *o)
     LoaderOptions options = session_loader_options(s, DATA_TRAIN);
     options.last_step = -1;
     t.ms = mem_calloc((size_t)o->steps, sizeof *t.ms);
-    if (o->nodes) t.node_seconds = mem_calloc((size_t)graph_node_count(program_graph(s->first)), sizeof *t.node_seconds);
+    if (o->nodes)
+        t.node_seconds = mem_calloc((size_t)graph_node_count(program_graph(s->first)), sizeof *t.node_seconds);
     Status status = t.ms ? stepper_create(&stepper, s) : ERR_MEMORY;
     if (status == OK) status = loader_create(&loader, s->train, &options);
     status = comm_agree(s->comm, status);
@@ -123,7 +124,8 @@ Status bench_allreduce(Comm *comm, const Config *c, const BenchOptions *o)
     size_t largest = (size_t)(c->comm.bucket_mb * (1 << 20));
     float *data = mem_calloc(largest / sizeof *data + 1, sizeof *data);
     TRY(comm_agree(comm, data ? OK : ERR_MEMORY));
-    log_info("%12s %12s %12s %12s   (%d ranks; busbw = algbw * 2(n-1)/n)", "bytes", "us", "algbw GB/s", "busbw GB/s", comm->world);
+    log_info("%12s %12s %12s %12s   (%d ranks; busbw = algbw * 2(n-1)/n)", "bytes", "us", "algbw GB/s", "busbw GB/s",
+             comm->world);
     for (size_t bytes = 4096; bytes <= largest; bytes *= 4) {
         time_allreduce(comm, data, bytes / sizeof *data, o->warmup);
         double s = time_allreduce(comm, data, bytes / sizeof *data, o->steps), algbw = (double)bytes / s * 1e-9;

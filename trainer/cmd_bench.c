@@ -1,13 +1,15 @@
-/* cmd_bench.c - convoy bench decode|loader|step|allreduce [CONFIG]: one part by itself, on this machine, with this configuration.
+/* cmd_bench.c - convoy bench decode|loader|step|allreduce [CONFIG]: one part by itself, on this machine, with this
+ * configuration.
  *
- * Results are lines of "name value", made to be read by people and by scripts. Without data.train synthetic images stand in. */
-#include "trainer/bench.h"
+ * Results are lines of "name value", made to be read by people and by scripts. Without data.train synthetic images
+ * stand in. */
 #include "base/str.h"
+#include "trainer/bench.h"
 #include "trainer/cmd.h"
 #include <string.h>
 
 #define STEPS_DEFAULT 20
-#define STEPS_MAX 1000000
+#define STEPS_MAX     1000000
 
 typedef struct BenchRow {
     const char *name;
@@ -68,7 +70,8 @@ Status cmd_bench(int argc, char **argv)
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
     if (!find_bench(args.positional[0])) {
-        return fail(ERR_USAGE, "convoy bench: unknown benchmark %s (decode, loader, step or allreduce)", args.positional[0]);
+        return fail(ERR_USAGE, "convoy bench: unknown benchmark %s (decode, loader, step or allreduce)",
+                    args.positional[0]);
     }
     return run_with_config(&args, bench);
 }

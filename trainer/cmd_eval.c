@@ -11,7 +11,8 @@
 static const char help[] =
     "usage: convoy eval CONFIG --checkpoint FILE [--set key=value]...\n"
     "\n"
-    "Evaluates the weights in FILE (a checkpoint of the same model) on data.val, each image exactly once on any number of\n"
+    "Evaluates the weights in FILE (a checkpoint of the same model) on data.val, each image exactly once on any number "
+    "of\n"
     "ranks. Prints the result and appends an eval event to metrics.jsonl in the run folder.\n"
     "\n"
     "  --checkpoint FILE   a .safetensors file, or the link runs/NAME/checkpoints/best\n"
@@ -24,7 +25,8 @@ static Status load_weights(Session *s, const char *path, CheckpointMeta *meta)
     TRY(checkpoint_open(&file, meta, path));
     Status status = OK;
     if (strcmp(meta->model, s->config->model.name) != 0) {
-        status = fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path, meta->model, s->config->model.name);
+        status =
+            fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path, meta->model, s->config->model.name);
     }
     if (status == OK) status = state_restore(s->executor, NULL, s->backend, file, path);
     safetensors_close(file);
@@ -39,7 +41,9 @@ static Status evaluate_file(Session *s, RunLog *log, const char *path)
     TRY(comm_agree(s->comm, s->comm->rank == 0 ? load_weights(s, path, &meta) : OK));
     session_broadcast(s);
     TRY(evaluate(s, &r));
-    EvalRecord record = { .epoch = meta.epoch, .step = meta.step, .images = r.images, .loss = r.loss, .top1 = r.top1, .top5 = r.top5 };
+    EvalRecord record = {
+        .epoch = meta.epoch, .step = meta.step, .images = r.images, .loss = r.loss, .top1 = r.top1, .top5 = r.top5
+    };
     if (r.bad > 0) log_warning("%lld images of data.val could not be decoded: counted as wrong", (long long)r.bad);
     return comm_agree(s->comm, runlog_eval(log, &record));
 }

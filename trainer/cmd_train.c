@@ -28,11 +28,18 @@ static Status start_record(RunLog *log, const Session *s)
     char backend[256], host[256] = "";
     s->backend->v->describe(s->backend, backend, sizeof backend);
     if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-    StartRecord r = { .model = s->config->model.name, .dataset = dataset_format_name(s->train), .backend = backend, .host = host,
-        .version = CONVOY_VERSION, .world = s->comm->world, .images = s->plan.images,
-        .val_images = s->val ? dataset_images(s->val) : 0, .classes = s->classes,
-        .parameters = graph_parameter_elements(program_graph(s->first)), .global_batch = s->plan.global_batch,
-        .steps = s->plan.total_steps };
+    StartRecord r = { .model = s->config->model.name,
+                      .dataset = dataset_format_name(s->train),
+                      .backend = backend,
+                      .host = host,
+                      .version = CONVOY_VERSION,
+                      .world = s->comm->world,
+                      .images = s->plan.images,
+                      .val_images = s->val ? dataset_images(s->val) : 0,
+                      .classes = s->classes,
+                      .parameters = graph_parameter_elements(program_graph(s->first)),
+                      .global_batch = s->plan.global_batch,
+                      .steps = s->plan.total_steps };
     return runlog_start(log, &r);
 }
 

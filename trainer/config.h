@@ -1,4 +1,5 @@
-/* config.h - a run's configuration: one struct, filled from defaults, a YAML file and --set key=value, through one table of keys.
+/* config.h - a run's configuration: one struct, filled from defaults, a YAML file and --set key=value, through one
+ * table of keys.
  *
  * Only trainer/ sees Config; the other rooms take their own option structs. Strings are owned by the Config. */
 #ifndef CONVOY_TRAINER_CONFIG_H
@@ -9,7 +10,10 @@
 #include <stdint.h>
 
 #define CONFIG_LIST_MAX 16
-typedef struct ConfigList { int count; double values[CONFIG_LIST_MAX]; } ConfigList;
+typedef struct ConfigList {
+    int count;
+    double values[CONFIG_LIST_MAX];
+} ConfigList;
 
 /* Values of enum keys are indices into the key's list of names; these enums are in that order. */
 enum { CONFIG_BN_TRAIN, CONFIG_BN_FROZEN };
@@ -24,7 +28,12 @@ enum { CONFIG_SCHEDULE_COSINE, CONFIG_SCHEDULE_STEP, CONFIG_SCHEDULE_POLY, CONFI
 enum { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_CPU };
 
 typedef struct Config {
-    struct { char *name; int64_t classes /*0 = from the dataset*/, in_channels; int stem, bn; bool zero_init_last_gamma; } model;
+    struct {
+        char *name;
+        int64_t classes /*0 = from the dataset*/, in_channels;
+        int stem, bn;
+        bool zero_init_last_gamma;
+    } model;
     struct {
         char *train, *val;
         int format, augment;
@@ -38,23 +47,47 @@ typedef struct Config {
         int batch_mode, precision;
         double label_smoothing, eval_every /*epochs; 0 = only at the end*/;
     } train;
-    struct { int name, lr_scaling; double lr, momentum, weight_decay, eps; bool nesterov, decay_all; ConfigList betas; } optimizer;
-    struct { int name; double warmup_epochs, min_lr, power, gamma; ConfigList milestones; } schedule;
-    struct { double bucket_mb, first_bucket_mb, timeout_s; } comm;
-    struct { double every_epochs /*0 = never but at the end*/; int64_t every_steps /*0 = off*/, keep; char *resume; } checkpoint;
-    struct { int64_t every; } log;
-    struct { char *dir; } run;
-    struct { int backend; int64_t threads /*0 = auto*/; } device;
+    struct {
+        int name, lr_scaling;
+        double lr, momentum, weight_decay, eps;
+        bool nesterov, decay_all;
+        ConfigList betas;
+    } optimizer;
+    struct {
+        int name;
+        double warmup_epochs, min_lr, power, gamma;
+        ConfigList milestones;
+    } schedule;
+    struct {
+        double bucket_mb, first_bucket_mb, timeout_s;
+    } comm;
+    struct {
+        double every_epochs /*0 = never but at the end*/;
+        int64_t every_steps /*0 = off*/, keep;
+        char *resume;
+    } checkpoint;
+    struct {
+        int64_t every;
+    } log;
+    struct {
+        char *dir;
+    } run;
+    struct {
+        int backend;
+        int64_t threads /*0 = auto*/;
+    } device;
 } Config;
 
-/* Starts from defaults, reads path (NULL: none), applies sets[0..n) ("key=value"). ERR_USAGE with file:line and the nearest key for an unknown
- * one, with range or names for a bad value; consistency between keys is checked last. */
+/* Starts from defaults, reads path (NULL: none), applies sets[0..n) ("key=value"). ERR_USAGE with file:line and the
+ * nearest key for an unknown one, with range or names for a bad value; consistency between keys is checked last. */
 Status config_load(Config **out, const char *path, const char *const *sets, int set_count);
 void config_destroy(Config *c);
-Status config_dump_yaml(const Config *c, StrBuf *out);                /* every key, in table order; loads back to an equal Config */
-uint32_t config_math_hash(const Config *c);                           /* CRC-32C over the keys that change results (flag MATH) */
+/* every key, in table order; loads back to an equal Config */
+Status config_dump_yaml(const Config *c, StrBuf *out);
+/* CRC-32C over the keys that change results (flag MATH) */
+uint32_t config_math_hash(const Config *c);
 /* Names and values of MATH keys in which a dumped YAML text differs from c, "" if none: for the message on resume. */
 Status config_math_difference(const Config *c, const char *yaml, StrBuf *out);
-Status config_write_markdown(StrBuf *out);                            /* docs/config.md */
-Status config_print_help(StrBuf *out);                                /* convoy inspect config */
+Status config_write_markdown(StrBuf *out); /* docs/config.md */
+Status config_print_help(StrBuf *out);     /* convoy inspect config */
 #endif

@@ -1,4 +1,5 @@
-/* evaluate.c - see evaluate.h. The loader gives every rank the same number of batches and pads with label -1; a padded place counts nowhere. */
+/* evaluate.c - see evaluate.h. The loader gives every rank the same number of batches and pads with label -1; a padded
+ * place counts nowhere. */
 #include "trainer/evaluate.h"
 
 enum { SUM_LOSS, SUM_TOP1, SUM_TOP5, SUM_DECODED, SUM_BAD, SUM_COUNT };
@@ -43,7 +44,10 @@ Status evaluate(Session *s, EvalResult *out)
     if ((int64_t)images != dataset_images(s->val)) {
         return fail(ERR_INTERNAL, "evaluation counted %.0f of %lld images", images, (long long)dataset_images(s->val));
     }
-    *out = (EvalResult) { .images = (int64_t)images, .bad = (int64_t)sums[SUM_BAD], .loss = sums[SUM_LOSS] / sums[SUM_DECODED],
-        .top1 = sums[SUM_TOP1] / images, .top5 = sums[SUM_TOP5] / images };
+    *out = (EvalResult){ .images = (int64_t)images,
+                         .bad = (int64_t)sums[SUM_BAD],
+                         .loss = sums[SUM_LOSS] / sums[SUM_DECODED],
+                         .top1 = sums[SUM_TOP1] / images,
+                         .top5 = sums[SUM_TOP5] / images };
     return OK;
 }

@@ -4,11 +4,12 @@
 #include "trainer/session.h"
 
 typedef struct EvalResult {
-    int64_t images;     /* = the dataset's, always */
-    int64_t bad;        /* of them could not be decoded: they count as wrong and are not in the loss */
+    int64_t images;          /* = the dataset's, always */
+    int64_t bad;             /* of them could not be decoded: they count as wrong and are not in the loss */
     double loss, top1, top5; /* mean over decoded images; fractions of all images */
 } EvalResult;
 
-/* Collective: all ranks get the same result or the same error. Sums are exact (counts) or double (loss), reduced once at the end. */
+/* Collective: all ranks get the same result or the same error. Sums are exact (counts) or double (loss), reduced once
+ * at the end. */
 Status evaluate(Session *s, EvalResult *out);
 #endif

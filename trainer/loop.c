@@ -1,8 +1,9 @@
 /* loop.c - epochs, evaluation, checkpoints, records.
  *
- * Time is counted in global steps. What is due after a step - an epoch's record, an evaluation, a checkpoint - is arithmetic on the position in
- * the training stream (runplan.h), so a resumed run does it where an unbroken one would. Order after a step: epoch record, evaluation, checkpoint.
- * Errors that only one rank can have (its disk, its data) ride into the next step's metrics or into an agreement at a checkpoint. */
+ * Time is counted in global steps. What is due after a step - an epoch's record, an evaluation, a checkpoint - is
+ * arithmetic on the position in the training stream (runplan.h), so a resumed run does it where an unbroken one would.
+ * Order after a step: epoch record, evaluation, checkpoint. Errors that only one rank can have (its disk, its data)
+ * ride into the next step's metrics or into an agreement at a checkpoint. */
 #include "trainer/loop.h"
 #include "base/clock.h"
 #include "base/fs.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 
 #define TERMINAL_PERIOD_S 0.2
-#define PLAIN_PERIOD_S 10.0
+#define PLAIN_PERIOD_S    10.0
 
 typedef struct Loop {
     Session *s;
@@ -26,7 +27,7 @@ typedef struct Loop {
     StrBuf config_text;       /* resolved YAML, for checkpoints */
     int64_t first_step;
     double best_top1;
-    Status pending;           /* this rank's error from outside a step */
+    Status pending; /* this rank's error from outside a step */
     double epoch_seconds, progress_s, seconds_per_step;
     int64_t epoch_images;
 } Loop;
@@ -42,9 +43,16 @@ static Status save_on_main(Loop *l, int64_t steps, bool best)
 {
     const Session *s = l->s;
     TRY(state_stage(s->executor, stepper_optimizer(l->stepper), s->backend, l->writer));
-    CheckpointMeta meta = { .step = steps, .images = steps * s->plan.global_batch, .epoch = runplan_epoch(&s->plan, steps),
-        .seed = (uint64_t)s->config->train.seed, .config_hash = config_math_hash(s->config), .global_batch = s->plan.global_batch,
-        .dataset_images = s->plan.images, .best_top1 = l->best_top1, .model = s->config->model.name, .config = l->config_text.text };
+    CheckpointMeta meta = { .step = steps,
+                            .images = steps * s->plan.global_batch,
+                            .epoch = runplan_epoch(&s->plan, steps),
+                            .seed = (uint64_t)s->config->train.seed,
+                            .config_hash = config_math_hash(s->config),
+                            .global_batch = s->plan.global_batch,
+                            .dataset_images = s->plan.images,
+                            .best_top1 = l->best_top1,
+                            .model = s->config->model.name,
+                            .config = l->config_text.text };
     return checkpoint_submit(l->writer, &meta, best);
 }
 
@@ -88,8 +96,8 @@ static int64_t resume_step(const Loop *l, const CheckpointMeta *meta)
 {
     const RunPlan *p = &l->s->plan;
     if (meta->images % p->global_batch != 0) {
-        log_warning("checkpoint at image %lld, but the global batch is now %lld: up to %lld images are seen again", (long long)meta->images,
-            (long long)p->global_batch, (long long)(meta->images % p->global_batch));
+        log_warning("checkpoint at image %lld, but the global batch is now %lld: up to %lld images are seen again",
+                    (long long)meta->images, (long long)p->global_batch, (long long)(meta->images % p->global_batch));
     }
     return meta->images / p->global_batch;
 }
@@ -100,7 +108,8 @@ static Status warn_differences(const Loop *l, const CheckpointMeta *meta)
     Status status = OK;
     if (meta->config_hash != config_math_hash(l->s->config)) {
         status = config_math_difference(l->s->config, meta->config, &text);
-        if (status == OK && text.length > 0) log_warning("resuming with other settings than the checkpoint's: %s", text.text);
+        if (status == OK && text.length > 0)
+            log_warning("resuming with other settings than the checkpoint's: %s", text.text);
     }
     str_free(&text);
     return status;
@@ -114,7 +123,7 @@ static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const c
     }
     if (meta->dataset_images != s->plan.images) {
         log_warning("%s was trained on %lld images, data.train now has %lld: the order of samples changes", path,
-            (long long)meta->dataset_images, (long long)s->plan.images);
+                    (long long)meta->dataset_images, (long long)s->plan.images);
     }
     return warn_differences(l, meta);
 }
@@ -128,7 +137,8 @@ static Status resume_on_main(Loop *l)
     Status status = find_resume(l, &file, &meta, &path);
     if (status == OK && file) {
         status = check_resumable(l, &meta, path);
-        if (status == OK) status = state_restore(l->s->executor, stepper_optimizer(l->stepper), l->s->backend, file, path);
+        if (status == OK)
+            status = state_restore(l->s->executor, stepper_optimizer(l->stepper), l->s->backend, file, path);
         if (status == OK) {
             l->first_step = resume_step(l, &meta);
             l->best_top1 = meta.best_top1;
@@ -145,7 +155,8 @@ static void broadcast_optimizer(Loop *l)
 {
     const Optimizer *o = stepper_optimizer(l->stepper);
     for (int s = 0; s < optimizer_state_count(o); s++) {
-        comm_broadcast(l->s->comm, optimizer_state_slab(o, s), executor_slab_bytes(l->s->executor, SLAB_PARAM), 0, "optimizer state");
+        comm_broadcast(l->s->comm, optimizer_state_slab(o, s), executor_slab_bytes(l->s->executor, SLAB_PARAM), 0,
+                       "optimizer state");
     }
 }
 
@@ -175,9 +186,14 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
 {
     const RunPlan *p = &l->s->plan;
     int64_t total = p->total_steps;
-    StepRecord record = { .epoch = runplan_epoch(p, step), .step = step + 1, .loss = r->loss, .lr = r->lr,
-        .images_per_s = (double)p->global_batch / r->seconds, .step_ms = r->seconds * 1e3, .data_wait_ms = r->data_wait_s * 1e3,
-        .comm_wait_ms = r->comm_wait_s * 1e3 };
+    StepRecord record = { .epoch = runplan_epoch(p, step),
+                          .step = step + 1,
+                          .loss = r->loss,
+                          .lr = r->lr,
+                          .images_per_s = (double)p->global_batch / r->seconds,
+                          .step_ms = r->seconds * 1e3,
+                          .data_wait_ms = r->data_wait_s * 1e3,
+                          .comm_wait_ms = r->comm_wait_s * 1e3 };
     l->epoch_seconds += r->seconds;
     l->epoch_images += p->global_batch;
     l->seconds_per_step = l->seconds_per_step > 0 ? 0.98 * l->seconds_per_step + 0.02 * r->seconds : r->seconds;
@@ -191,8 +207,10 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
 
 static void record_epoch(Loop *l, int64_t step)
 {
-    EpochRecord record = { .epoch = runplan_epoch(&l->s->plan, step + 1) - 1, .seconds = l->epoch_seconds, .images = l->epoch_images,
-        .images_per_s = (double)l->epoch_images / l->epoch_seconds };
+    EpochRecord record = { .epoch = runplan_epoch(&l->s->plan, step + 1) - 1,
+                           .seconds = l->epoch_seconds,
+                           .images = l->epoch_images,
+                           .images_per_s = (double)l->epoch_images / l->epoch_seconds };
     l->epoch_seconds = 0;
     l->epoch_images = 0;
     keep_pending(l, runlog_epoch(l->log, &record));
@@ -204,8 +222,12 @@ static Status evaluate_now(Loop *l, int64_t step, bool *best)
     EvalResult r;
     comm_set_progress(l->s->comm, step + 1, "evaluation");
     TRY(evaluate(l->s, &r));
-    EvalRecord record = { .epoch = runplan_epoch(&l->s->plan, step), .step = step + 1, .images = r.images, .loss = r.loss, .top1 = r.top1,
-        .top5 = r.top5 };
+    EvalRecord record = { .epoch = runplan_epoch(&l->s->plan, step),
+                          .step = step + 1,
+                          .images = r.images,
+                          .loss = r.loss,
+                          .top1 = r.top1,
+                          .top5 = r.top5 };
     keep_pending(l, runlog_eval(l->log, &record));
     if (r.bad > 0) log_warning("%lld images of data.val could not be decoded: counted as wrong", (long long)r.bad);
     *best = r.top1 > l->best_top1;
@@ -229,8 +251,9 @@ static Status after_step(Loop *l, int64_t step, const StepResult *r)
     if (runplan_due(p, step, 1)) record_epoch(l, step);
     if (r->stop && !last) {
         TRY(save(l, step + 1, false, true));
-        return fail(ERR_STOPPED, "stopped by a signal after step %lld; checkpoint saved, run the same command to continue",
-            (long long)step + 1);
+        return fail(ERR_STOPPED,
+                    "stopped by a signal after step %lld; checkpoint saved, run the same command to continue",
+                    (long long)step + 1);
     }
     if (l->s->eval && (last || runplan_due(p, step, l->s->config->train.eval_every))) TRY(evaluate_now(l, step, &best));
     if (best || checkpoint_due(l, step)) TRY(save(l, step + 1, best, last));
@@ -279,7 +302,8 @@ static Status run(Loop *l, const char *run_dir)
     TRY(comm_agree(l->s->comm, open_parts(l, run_dir)));
     TRY(resume(l));
     if (l->first_step >= l->s->plan.total_steps) {
-        log_info("nothing to do: the run already has %lld of %lld steps", (long long)l->first_step, (long long)l->s->plan.total_steps);
+        log_info("nothing to do: the run already has %lld of %lld steps", (long long)l->first_step,
+                 (long long)l->s->plan.total_steps);
         return OK;
     }
     TRY(comm_agree(l->s->comm, start_loader(l)));

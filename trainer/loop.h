@@ -4,7 +4,7 @@
 #include "trainer/runlog.h"
 #include "trainer/session.h"
 
-/* Collective. Resumes where checkpoint.resume says, trains, evaluates, saves; leaves one summary line. ERR_STOPPED after a requested stop
- * with the checkpoint on disk. log: rank 0's run folder. run_dir: where checkpoints go. */
+/* Collective. Resumes where checkpoint.resume says, trains, evaluates, saves; leaves one summary line. ERR_STOPPED
+ * after a requested stop with the checkpoint on disk. log: rank 0's run folder. run_dir: where checkpoints go. */
 Status loop_run(Session *s, RunLog *log, const char *run_dir);
 #endif

@@ -8,14 +8,10 @@
 #include "trainer/run.h"
 
 static const char *const item_names[MEMORY_ITEM_COUNT] = {
-    [MEMORY_PARAMS] = "parameters",
-    [MEMORY_GRADS] = "gradients",
-    [MEMORY_OPTIMIZER] = "optimizer state",
-    [MEMORY_BUFFERS] = "running statistics",
-    [MEMORY_ACTIVATIONS] = "activations",
-    [MEMORY_WORKSPACE] = "workspace",
-    [MEMORY_SLOTS] = "batch slots",
-    [MEMORY_CHECKPOINT] = "checkpoint staging (rank 0)",
+    [MEMORY_PARAMS] = "parameters",         [MEMORY_GRADS] = "gradients",
+    [MEMORY_OPTIMIZER] = "optimizer state", [MEMORY_BUFFERS] = "running statistics",
+    [MEMORY_ACTIVATIONS] = "activations",   [MEMORY_WORKSPACE] = "workspace",
+    [MEMORY_SLOTS] = "batch slots",         [MEMORY_CHECKPOINT] = "checkpoint staging (rank 0)",
 };
 
 const char *memory_item_name(MemoryItem item)
@@ -37,7 +33,8 @@ static size_t staging_bytes(const Session *s)
     size_t bytes = 0;
     for (int i = 0; i < executor_state_count(s->executor); i++) {
         size_t plain = tensor_plain_bytes(&executor_state(s->executor, i)->desc);
-        bytes += executor_state_is_param(s->executor, i) ? plain * (size_t)(1 + optimizer_states_needed(s->config)) : plain;
+        bytes +=
+            executor_state_is_param(s->executor, i) ? plain * (size_t)(1 + optimizer_states_needed(s->config)) : plain;
     }
     return bytes;
 }
@@ -67,7 +64,8 @@ MemoryReport memory_report(const Session *s)
 static const char help[] =
     "usage: convoy inspect memory CONFIG [--set key=value]...\n"
     "\n"
-    "Prints the memory that a rank of this training run will take, from the memory plan; trains nothing. Where data.train is\n"
+    "Prints the memory that a rank of this training run will take, from the memory plan; trains nothing. Where "
+    "data.train is\n"
     "not set or not there, synthetic data stands in for it (model.classes, or 1000 classes).\n"
     "\n"
     "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
@@ -78,8 +76,9 @@ static void print_report(const Session *s)
     MemoryReport r = memory_report(s);
     for (int i = 0; i < MEMORY_ITEM_COUNT; i++) str_printf(&text, "%-28s %15zu\n", memory_item_name(i), r.bytes[i]);
     str_printf(&text, "%-28s %15zu bytes, %.2f GiB per rank at %lld images a micro-batch\n", "total", r.total,
-        (double)r.total / (1 << 30), (long long)s->plan.batch);
-    str_printf(&text, "%-28s %15zu bytes if activations shared no memory\n", "", r.total - r.bytes[MEMORY_ACTIVATIONS] + r.activations_naive);
+               (double)r.total / (1 << 30), (long long)s->plan.batch);
+    str_printf(&text, "%-28s %15zu bytes if activations shared no memory\n", "",
+               r.total - r.bytes[MEMORY_ACTIVATIONS] + r.activations_naive);
     log_print(text.text ? text.text : "");
     str_free(&text);
 }

@@ -12,9 +12,9 @@ struct Optimizer {
     double beta1, beta2;
     void *states[MAX_STATES];
     int state_count;
-    OpInstance *ops;          /* [bucket_count] */
-    UpdateAttr *attrs;        /* [bucket_count] */
-    UpdateSegment *segments;  /* all buckets' segments end to end */
+    OpInstance *ops;         /* [bucket_count] */
+    UpdateAttr *attrs;       /* [bucket_count] */
+    UpdateSegment *segments; /* all buckets' segments end to end */
     int bucket_count;
 };
 
@@ -45,9 +45,9 @@ static int add_segments(Optimizer *o, const Config *c, const Bucket *bucket, Upd
         if (!executor_state_is_param(o->executor, i)) continue;
         if (offset < bucket->offset || offset >= bucket->offset + bucket->bytes) continue;
         bool decay = c->optimizer.decay_all || executor_state_decays(o->executor, i);
-        out[count++] = (UpdateSegment) { .first = (int64_t)(offset / sizeof(float)),
-            .count = (int64_t)(executor_state(o->executor, i)->bytes / sizeof(float)),
-            .weight_decay = decay ? (float)c->optimizer.weight_decay : 0 };
+        out[count++] = (UpdateSegment){ .first = (int64_t)(offset / sizeof(float)),
+                                        .count = (int64_t)(executor_state(o->executor, i)->bytes / sizeof(float)),
+                                        .weight_decay = decay ? (float)c->optimizer.weight_decay : 0 };
     }
     return count;
 }
@@ -55,14 +55,14 @@ static int add_segments(Optimizer *o, const Config *c, const Bucket *bucket, Upd
 static OpTensor flat(void *data, size_t bytes)
 {
     int64_t n = (int64_t)(bytes / sizeof(float));
-    return (OpTensor) { .desc = tensor_desc(DTYPE_F32, 1, &n), .bytes = bytes, .data = data };
+    return (OpTensor){ .desc = tensor_desc(DTYPE_F32, 1, &n), .bytes = bytes, .data = data };
 }
 
 static Status make_op(Optimizer *o, int bucket)
 {
     OpInstance *op = &o->ops[bucket];
     size_t bytes = executor_slab_bytes(o->executor, SLAB_PARAM);
-    *op = (OpInstance) { .kind = OP_UPDATE, .backend = o->backend, .attr = &o->attrs[bucket] };
+    *op = (OpInstance){ .kind = OP_UPDATE, .backend = o->backend, .attr = &o->attrs[bucket] };
     op->in[UPDATE_IN_PARAM] = flat(executor_slab(o->executor, SLAB_PARAM), bytes);
     op->in[UPDATE_IN_GRAD] = flat(executor_slab(o->executor, SLAB_GRAD), bytes);
     for (int s = 0; s < o->state_count; s++) op->in[UPDATE_IN_STATE0 + s] = flat(o->states[s], bytes);
@@ -80,22 +80,32 @@ static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
     UpdateSegment *next = o->segments;
     for (int k = 0; k < o->bucket_count; k++) {
         int count = add_segments(o, c, &buckets[k], next);
-        o->attrs[k] = (UpdateAttr) { .kind = o->kind, .momentum = (float)c->optimizer.momentum, .beta1 = (float)o->beta1,
-            .beta2 = (float)o->beta2, .eps = (float)c->optimizer.eps, .nesterov = c->optimizer.nesterov,
-            .segment_count = count, .segments = next };
+        o->attrs[k] = (UpdateAttr){ .kind = o->kind,
+                                    .momentum = (float)c->optimizer.momentum,
+                                    .beta1 = (float)o->beta1,
+                                    .beta2 = (float)o->beta2,
+                                    .eps = (float)c->optimizer.eps,
+                                    .nesterov = c->optimizer.nesterov,
+                                    .segment_count = count,
+                                    .segments = next };
         next += count;
         TRY(make_op(o, k));
     }
     return OK;
 }
 
-Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Config *c, const Bucket *buckets, int bucket_count)
+Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Config *c, const Bucket *buckets,
+                        int bucket_count)
 {
     Optimizer *o = *out = mem_calloc(1, sizeof *o);
     if (!o) return ERR_MEMORY;
-    *o = (Optimizer) { .executor = x, .backend = backend, .kind = kinds[c->optimizer.name].kind,
-        .beta1 = c->optimizer.betas.values[0], .beta2 = c->optimizer.betas.values[1],
-        .state_count = optimizer_states_needed(c), .bucket_count = bucket_count };
+    *o = (Optimizer){ .executor = x,
+                      .backend = backend,
+                      .kind = kinds[c->optimizer.name].kind,
+                      .beta1 = c->optimizer.betas.values[0],
+                      .beta2 = c->optimizer.betas.values[1],
+                      .state_count = optimizer_states_needed(c),
+                      .bucket_count = bucket_count };
     o->ops = mem_calloc((size_t)bucket_count + 1, sizeof *o->ops);
     o->attrs = mem_calloc((size_t)bucket_count + 1, sizeof *o->attrs);
     o->segments = mem_calloc((size_t)executor_state_count(x) + 1, sizeof *o->segments);
@@ -134,8 +144,14 @@ Status optimizer_update(Optimizer *o, int bucket, Stream *stream)
     return o->backend->v->ops[OP_UPDATE]->run(&o->ops[bucket], stream);
 }
 
-void *optimizer_state_slab(const Optimizer *o, int s) { return o->states[s]; }
-int optimizer_state_count(const Optimizer *o) { return o->state_count; }
+void *optimizer_state_slab(const Optimizer *o, int s)
+{
+    return o->states[s];
+}
+int optimizer_state_count(const Optimizer *o)
+{
+    return o->state_count;
+}
 
 const char *optimizer_state_name(const Optimizer *o, int s)
 {

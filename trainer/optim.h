@@ -1,8 +1,8 @@
 /* optim.h - the optimizer: OP_UPDATE over the parameter slab, bucket by bucket.
  *
- * Parameter, gradient and optimizer state of an element share an index in their slabs, so one instance per gradient bucket updates a
- * contiguous range as soon as that bucket has been reduced, while later ones are still under way. Weight decay differs per parameter:
- * each instance has one segment per parameter in its bucket. */
+ * Parameter, gradient and optimizer state of an element share an index in their slabs, so one instance per gradient
+ * bucket updates a contiguous range as soon as that bucket has been reduced, while later ones are still under way.
+ * Weight decay differs per parameter: each instance has one segment per parameter in its bucket. */
 #ifndef CONVOY_TRAINER_OPTIM_H
 #define CONVOY_TRAINER_OPTIM_H
 #include "trainer/config.h"
@@ -10,7 +10,8 @@
 
 typedef struct Optimizer Optimizer;
 /* After executor_commit(). Borrows x; copies buckets. States start at zero. */
-Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Config *c, const Bucket *buckets, int bucket_count);
+Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Config *c, const Bucket *buckets,
+                        int bucket_count);
 void optimizer_destroy(Optimizer *o); /* NULL ok */
 /* SCALAR_LR and the bias corrections of update number update (1-based). */
 void optimizer_scalars(const Optimizer *o, double lr, int64_t update, float scalars[SCALAR_COUNT]);
@@ -20,7 +21,7 @@ Status optimizer_update(Optimizer *o, int bucket, Stream *stream);
 int optimizer_state_count(const Optimizer *o);               /* 0, 1 or 2 per parameter */
 const char *optimizer_state_name(const Optimizer *o, int s); /* "momentum", "exp_avg", "exp_avg_sq" */
 OpTensor optimizer_state(const Optimizer *o, int s, int param);
-void *optimizer_state_slab(const Optimizer *o, int s);      /* as large as the PARAM slab */
+void *optimizer_state_slab(const Optimizer *o, int s); /* as large as the PARAM slab */
 /* State tensors that kind and momentum need, for memory figures before anything is created. */
 int optimizer_states_needed(const Config *c);
 #endif

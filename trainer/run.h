@@ -7,7 +7,7 @@
 
 typedef Status (*RunWork)(Comm *comm, const Config *c, const Args *args);
 
-/* Joins the ranks, loads args->config (NULL: defaults) and --set on all of them, runs work and leaves the ranks together. The returned status is
- * the same on all ranks; it was printed, by rank 0, where it is an error. */
+/* Joins the ranks, loads args->config (NULL: defaults) and --set on all of them, runs work and leaves the ranks
+ * together. The returned status is the same on all ranks; it was printed, by rank 0, where it is an error. */
 Status run_with_config(const Args *args, RunWork work);
 #endif

@@ -1,7 +1,8 @@
 /* runlog.h - the run folder and what a run says: metrics.jsonl, log.txt, the live line.
  *
- * Rank 0 writes; on other ranks every function does nothing. metrics.jsonl is appended to and flushed line by line; a torn last line of
- * an earlier run is ended first. Nothing here allocates after runlog_open (buffers are kept). ERR_IO on a failed write (disk full). */
+ * Rank 0 writes; on other ranks every function does nothing. metrics.jsonl is appended to and flushed line by line; a
+ * torn last line of an earlier run is ended first. Nothing here allocates after runlog_open (buffers are kept). ERR_IO
+ * on a failed write (disk full). */
 #ifndef CONVOY_TRAINER_RUNLOG_H
 #define CONVOY_TRAINER_RUNLOG_H
 #include "base/status.h"
@@ -9,14 +10,30 @@
 #include <stdint.h>
 
 typedef struct RunLog RunLog;
-/* Creates dir, dir/checkpoints, writes config.yaml, opens log.txt (log_open) and metrics.jsonl. dir NULL: no run folder, console only. */
+/* Creates dir, dir/checkpoints, writes config.yaml, opens log.txt (log_open) and metrics.jsonl. dir NULL: no run
+ * folder, console only. */
 Status runlog_open(RunLog **out, const char *dir, int rank, const Config *config);
 void runlog_close(RunLog *r); /* NULL ok */
 
-typedef struct StartRecord { const char *model, *dataset, *backend, *host, *version; int world; int64_t images, val_images, classes, parameters, global_batch, steps; } StartRecord;
-typedef struct StepRecord { int64_t epoch, step; double loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms; } StepRecord;
-typedef struct EvalRecord { int64_t epoch, step, images; double loss, top1, top5; } EvalRecord;
-typedef struct EpochRecord { int64_t epoch; double seconds; int64_t images; double images_per_s; } EpochRecord;
+typedef struct StartRecord {
+    const char *model, *dataset, *backend, *host, *version;
+    int world;
+    int64_t images, val_images, classes, parameters, global_batch, steps;
+} StartRecord;
+typedef struct StepRecord {
+    int64_t epoch, step;
+    double loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms;
+} StepRecord;
+typedef struct EvalRecord {
+    int64_t epoch, step, images;
+    double loss, top1, top5;
+} EvalRecord;
+typedef struct EpochRecord {
+    int64_t epoch;
+    double seconds;
+    int64_t images;
+    double images_per_s;
+} EpochRecord;
 
 Status runlog_start(RunLog *r, const StartRecord *s);
 Status runlog_step(RunLog *r, const StepRecord *s);

@@ -1,4 +1,5 @@
-/* runplan.c - see runplan.h. Positions in the training stream are counted in images, so that nothing here depends on rounding twice. */
+/* runplan.c - see runplan.h. Positions in the training stream are counted in images, so that nothing here depends on
+ * rounding twice. */
 #include "trainer/runplan.h"
 #include <math.h>
 
@@ -13,7 +14,7 @@ static Status global_mode(RunPlan *p, const Config *c, int world)
     while (accumulate <= share && (share % accumulate != 0 || share / accumulate > limit)) accumulate++;
     if (accumulate > share) {
         return fail(ERR_USAGE, "train.accumulate: %lld micro-batches are more than the %lld images a rank has per step",
-            (long long)c->train.accumulate, (long long)share);
+                    (long long)c->train.accumulate, (long long)share);
     }
     p->accumulate = accumulate;
     p->batch = share / accumulate;
@@ -26,7 +27,9 @@ Status runplan_make(RunPlan *out, const Config *c, int world, int64_t images)
     if (c->train.batch_mode == CONFIG_BATCH_GLOBAL) TRY(global_mode(&p, c, world));
     p.global_batch = p.batch * p.accumulate * world;
     if (p.global_batch > images) {
-        return fail(ERR_USAGE, "train.batch_per_rank: a global batch of %lld images is larger than the dataset of %lld images in %s",
+        return fail(
+            ERR_USAGE,
+            "train.batch_per_rank: a global batch of %lld images is larger than the dataset of %lld images in %s",
             (long long)p.global_batch, (long long)images, c->data.train ? c->data.train : "data.train");
     }
     p.total_steps = (int64_t)ceil(c->train.epochs * (double)images / (double)p.global_batch - 1e-9);

@@ -54,23 +54,33 @@ double schedule_lr(const Schedule *s, int64_t step)
 double schedule_scaled_lr(double lr, int lr_scaling, int64_t global_batch, int world)
 {
     switch (lr_scaling) {
-    case CONFIG_LR_LINEAR: return lr * (double)global_batch / 256;
-    case CONFIG_LR_SQRT: return lr * sqrt((double)global_batch / 256);
-    case CONFIG_LR_WORLD_SIZE: return lr * world;
-    default: return lr;
+    case CONFIG_LR_LINEAR:
+        return lr * (double)global_batch / 256;
+    case CONFIG_LR_SQRT:
+        return lr * sqrt((double)global_batch / 256);
+    case CONFIG_LR_WORLD_SIZE:
+        return lr * world;
+    default:
+        return lr;
     }
 }
 
-Schedule schedule_from_config(const Config *c, int64_t global_batch, int world, int64_t dataset_images, int64_t total_steps)
+Schedule schedule_from_config(const Config *c, int64_t global_batch, int world, int64_t dataset_images,
+                              int64_t total_steps)
 {
-    Schedule s = { .name = c->schedule.name, .min_lr = c->schedule.min_lr, .power = c->schedule.power,
-        .gamma = c->schedule.gamma, .milestones = c->schedule.milestones, .total_steps = (double)total_steps };
+    Schedule s = { .name = c->schedule.name,
+                   .min_lr = c->schedule.min_lr,
+                   .power = c->schedule.power,
+                   .gamma = c->schedule.gamma,
+                   .milestones = c->schedule.milestones,
+                   .total_steps = (double)total_steps };
     s.peak_lr = schedule_scaled_lr(c->optimizer.lr, c->optimizer.lr_scaling, global_batch, world);
     s.steps_per_epoch = (double)dataset_images / (double)global_batch;
     s.warmup_steps = c->schedule.warmup_epochs * s.steps_per_epoch;
     if (s.warmup_steps > 0 && s.warmup_steps >= s.total_steps) {
-        log_warning("schedule.warmup_epochs: warm-up of %.0f steps is no shorter than the run of %lld steps; the learning rate "
-                    "never passes %g of %g",
+        log_warning(
+            "schedule.warmup_epochs: warm-up of %.0f steps is no shorter than the run of %lld steps; the learning rate "
+            "never passes %g of %g",
             s.warmup_steps, (long long)total_steps, schedule_lr(&s, total_steps > 0 ? total_steps - 1 : 0), s.peak_lr);
     }
     return s;

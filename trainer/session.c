@@ -4,10 +4,13 @@
 #include "base/str.h"
 #include <string.h>
 
-static const DataFormat formats[] = { [CONFIG_FORMAT_AUTO] = DATA_AUTO, [CONFIG_FORMAT_IMAGEFOLDER] = DATA_IMAGEFOLDER,
-    [CONFIG_FORMAT_IDX] = DATA_IDX, [CONFIG_FORMAT_SYNTHETIC] = DATA_SYNTHETIC };
-static const Augment augments[] = { [CONFIG_AUGMENT_NONE] = AUGMENT_NONE, [CONFIG_AUGMENT_IMAGENET] = AUGMENT_IMAGENET,
-    [CONFIG_AUGMENT_CIFAR] = AUGMENT_CIFAR };
+static const DataFormat formats[] = { [CONFIG_FORMAT_AUTO] = DATA_AUTO,
+                                      [CONFIG_FORMAT_IMAGEFOLDER] = DATA_IMAGEFOLDER,
+                                      [CONFIG_FORMAT_IDX] = DATA_IDX,
+                                      [CONFIG_FORMAT_SYNTHETIC] = DATA_SYNTHETIC };
+static const Augment augments[] = { [CONFIG_AUGMENT_NONE] = AUGMENT_NONE,
+                                    [CONFIG_AUGMENT_IMAGENET] = AUGMENT_IMAGENET,
+                                    [CONFIG_AUGMENT_CIFAR] = AUGMENT_CIFAR };
 static const Stem stems[] = { [CONFIG_STEM_IMAGENET] = STEM_IMAGENET, [CONFIG_STEM_CIFAR] = STEM_CIFAR };
 
 static bool is_set(const char *s)
@@ -24,8 +27,11 @@ static Status open_dataset(Dataset **out, const Config *c, DataRole role)
     if (!is_set(path) && c->data.format != CONFIG_FORMAT_SYNTHETIC) {
         return fail(ERR_USAGE, "%s is not set: name a folder in the config file or with --set %s=DIR", key, key);
     }
-    DatasetOptions o = { .path = path, .format = formats[c->data.format], .role = role, .synthetic_images = c->data.synthetic_images,
-        .synthetic_classes = c->model.classes > 0 ? (int)c->model.classes : 1000 };
+    DatasetOptions o = { .path = path,
+                         .format = formats[c->data.format],
+                         .role = role,
+                         .synthetic_images = c->data.synthetic_images,
+                         .synthetic_classes = c->model.classes > 0 ? (int)c->model.classes : 1000 };
     Status status = dataset_open(out, &o);
     return status == OK ? OK : fail_note(status, "%s", key);
 }
@@ -35,19 +41,20 @@ static Status check_classes(const Session *s)
     const Dataset *a = s->train, *b = s->val;
     const Dataset *any = a ? a : b;
     if (s->config->model.classes > 0 && s->config->model.classes < dataset_classes(any)) {
-        return fail(ERR_USAGE, "model.classes: %lld, but the dataset has %d classes", (long long)s->config->model.classes,
-            dataset_classes(any));
+        return fail(ERR_USAGE, "model.classes: %lld, but the dataset has %d classes",
+                    (long long)s->config->model.classes, dataset_classes(any));
     }
     if (!a || !b) return OK;
     int classes = dataset_classes(a) < dataset_classes(b) ? dataset_classes(a) : dataset_classes(b);
     for (int i = 0; i < classes; i++) {
         if (strcmp(dataset_class_name(a, i), dataset_class_name(b, i)) != 0) {
             return fail(ERR_DATA, "data.val: class %d is %s there but %s in data.train", i, dataset_class_name(b, i),
-                dataset_class_name(a, i));
+                        dataset_class_name(a, i));
         }
     }
     if (dataset_classes(a) != dataset_classes(b)) {
-        return fail(ERR_DATA, "data.val: %d classes there but %d in data.train", dataset_classes(b), dataset_classes(a));
+        return fail(ERR_DATA, "data.val: %d classes there but %d in data.train", dataset_classes(b),
+                    dataset_classes(a));
     }
     return OK;
 }
@@ -73,10 +80,17 @@ static float list_value(const ConfigList *list, int i)
 static ModelOptions model_options(const Session *s, bool training, int64_t batch)
 {
     const Config *c = s->config;
-    ModelOptions o = { .stem = stems[c->model.stem], .zero_init_last_gamma = c->model.zero_init_last_gamma, .width = 1 };
-    o.graph = (GraphOptions) { .batch = batch, .channels = c->model.in_channels, .height = c->data.image_size,
-        .width = c->data.image_size, .classes = s->classes, .training = training, .bn_frozen = c->model.bn == CONFIG_BN_FROZEN,
-        .label_smoothing = training ? (float)c->train.label_smoothing : 0 };
+    ModelOptions o = { .stem = stems[c->model.stem],
+                       .zero_init_last_gamma = c->model.zero_init_last_gamma,
+                       .width = 1 };
+    o.graph = (GraphOptions){ .batch = batch,
+                              .channels = c->model.in_channels,
+                              .height = c->data.image_size,
+                              .width = c->data.image_size,
+                              .classes = s->classes,
+                              .training = training,
+                              .bn_frozen = c->model.bn == CONFIG_BN_FROZEN,
+                              .label_smoothing = training ? (float)c->train.label_smoothing : 0 };
     for (int i = 0; i < c->model.in_channels; i++) {
         o.graph.mean[i] = list_value(&c->data.mean, i);
         o.graph.std[i] = list_value(&c->data.std, i);
@@ -105,7 +119,7 @@ static Status check_model_name(const Config *c)
     if (model_find(c->model.name)) return OK;
     const char *near = model_nearest(c->model.name);
     return fail(ERR_USAGE, "model.name: unknown model %s%s%s%s (convoy inspect model lists them)", c->model.name,
-        near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+                near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 static Status prepare(Session *s, SessionUse use)
@@ -118,7 +132,8 @@ static Status prepare(Session *s, SessionUse use)
     return OK;
 }
 
-/* Slabs are exchanged as they lie in memory, so all ranks must keep tensors alike: same instruction set, same library. */
+/* Slabs are exchanged as they lie in memory, so all ranks must keep tensors alike: same instruction set, same library.
+ */
 static Status check_alike(Session *s)
 {
     char text[256];
@@ -142,13 +157,13 @@ static Status open_local(Session *s, SessionUse use)
     TRY(check_model_name(s->config));
     TRY(open_data(s, use));
     if (use == SESSION_TRAIN) return runplan_make(&s->plan, s->config, s->comm->world, dataset_images(s->train));
-    s->plan = (RunPlan) { .batch = s->config->train.batch_per_rank, .accumulate = 1 };
+    s->plan = (RunPlan){ .batch = s->config->train.batch_per_rank, .accumulate = 1 };
     return OK;
 }
 
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
 {
-    *s = (Session) { .config = c, .comm = comm };
+    *s = (Session){ .config = c, .comm = comm };
     TRY(comm_agree(comm, open_local(s, use)));
     s->threads = threads_choose(comm, c);
     TRY(comm_agree(comm, prepare(s, use)));
@@ -157,7 +172,7 @@ Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
 
 Status session_open_data(Session *s, const Config *c, Comm *comm)
 {
-    *s = (Session) { .config = c, .comm = comm };
+    *s = (Session){ .config = c, .comm = comm };
     TRY(comm_agree(comm, open_local(s, SESSION_TRAIN)));
     s->threads = threads_choose(comm, c);
     return OK;
@@ -174,8 +189,10 @@ Status session_commit(Session *s)
 
 void session_broadcast(Session *s)
 {
-    comm_broadcast(s->comm, executor_slab(s->executor, SLAB_PARAM), executor_slab_bytes(s->executor, SLAB_PARAM), 0, "parameters");
-    comm_broadcast(s->comm, executor_slab(s->executor, SLAB_BUFFER), executor_slab_bytes(s->executor, SLAB_BUFFER), 0, "statistics");
+    comm_broadcast(s->comm, executor_slab(s->executor, SLAB_PARAM), executor_slab_bytes(s->executor, SLAB_PARAM), 0,
+                   "parameters");
+    comm_broadcast(s->comm, executor_slab(s->executor, SLAB_BUFFER), executor_slab_bytes(s->executor, SLAB_BUFFER), 0,
+                   "statistics");
 }
 
 void session_close(Session *s)
@@ -184,16 +201,24 @@ void session_close(Session *s)
     backend_destroy(s->backend);
     dataset_close(s->train);
     dataset_close(s->val);
-    *s = (Session) { 0 };
+    *s = (Session){ 0 };
 }
 
 LoaderOptions session_loader_options(const Session *s, DataRole role)
 {
     const Config *c = s->config;
     bool train = role == DATA_TRAIN;
-    return (LoaderOptions) { .image_size = (int)c->data.image_size, .eval_resize = (int)c->data.eval_resize,
-        .channels = (int)c->model.in_channels, .augment = train ? augments[c->data.augment] : AUGMENT_NONE,
-        .seed = (uint64_t)c->train.seed, .threads = s->threads.decode, .slots = 3, .batch = s->plan.batch, .rank = s->comm->rank,
-        .world = s->comm->world, .global_batch = s->plan.global_batch, .last_step = train ? s->plan.total_steps : -1,
-        .max_bad_fraction = c->data.max_bad_fraction };
+    return (LoaderOptions){ .image_size = (int)c->data.image_size,
+                            .eval_resize = (int)c->data.eval_resize,
+                            .channels = (int)c->model.in_channels,
+                            .augment = train ? augments[c->data.augment] : AUGMENT_NONE,
+                            .seed = (uint64_t)c->train.seed,
+                            .threads = s->threads.decode,
+                            .slots = 3,
+                            .batch = s->plan.batch,
+                            .rank = s->comm->rank,
+                            .world = s->comm->world,
+                            .global_batch = s->plan.global_batch,
+                            .last_step = train ? s->plan.total_steps : -1,
+                            .max_bad_fraction = c->data.max_bad_fraction };
 }

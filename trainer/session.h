@@ -1,4 +1,5 @@
-/* session.h - what a command that computes needs: datasets, threads, backend, programs; opened from a Config on all ranks together.
+/* session.h - what a command that computes needs: datasets, threads, backend, programs; opened from a Config on all
+ * ranks together.
  *
  * Every error is agreed: all ranks return the same status, with the message of the lowest rank that failed. */
 #ifndef CONVOY_TRAINER_SESSION_H

@@ -1,7 +1,9 @@
-/* signals.h - USR1, TERM and INT ask for a checkpoint and a clean exit with 75. Handlers only set a flag; a second TERM or INT ends at once. */
+/* signals.h - USR1, TERM and INT ask for a checkpoint and a clean exit with 75. Handlers only set a flag; a second TERM
+ * or INT ends at once. */
 #ifndef CONVOY_TRAINER_SIGNALS_H
 #define CONVOY_TRAINER_SIGNALS_H
 #include <stdbool.h>
-void signals_install(void);        /* first thing in main, before MPI */
-bool signals_stop_requested(void); /* this rank was asked to stop; rides in the step's metrics so that all ranks agree */
+void signals_install(void); /* first thing in main, before MPI */
+/* this rank was asked to stop; rides in the step's metrics so that all ranks agree */
+bool signals_stop_requested(void);
 #endif

@@ -1,5 +1,5 @@
-/* state.c - see state.h. One order of tensors serves listing, staging and restoring: entry i is a parameter or buffer of the executor, behind those
- * the optimizer's states, parameter by parameter. */
+/* state.c - see state.h. One order of tensors serves listing, staging and restoring: entry i is a parameter or buffer
+ * of the executor, behind those the optimizer's states, parameter by parameter. */
 #include "trainer/state.h"
 #include "base/mem.h"
 #include <stdio.h>
@@ -19,7 +19,8 @@ static int entry_count(const Executor *x, const Optimizer *optim)
     return executor_state_count(x) + (optim ? optimizer_state_count(optim) * param_count(x) : 0);
 }
 
-/* Tensor and name of entry i. Parameters come first in the executor's order, so optimizer entries count from 0 again. */
+/* Tensor and name of entry i. Parameters come first in the executor's order, so optimizer entries count from 0 again.
+ */
 static OpTensor entry(const Executor *x, const Optimizer *optim, int i, char name[NAME_BYTES])
 {
     int states = executor_state_count(x);
@@ -40,7 +41,7 @@ Status state_list(const Executor *x, const Optimizer *optim, SafeTensor **out, i
     char *names = (char *)(list + n);
     for (int i = 0; i < n; i++, names += NAME_BYTES) {
         OpTensor t = entry(x, optim, i, names);
-        list[i] = (SafeTensor) { .name = names, .desc = t.desc };
+        list[i] = (SafeTensor){ .name = names, .desc = t.desc };
     }
     *count = n;
     return OK;
@@ -65,7 +66,8 @@ static Status check_tensor(const SafeFile *file, const char *path, const char *n
     if (have->desc.dtype == want->dtype && tensor_same_shape(&have->desc, want)) return OK;
     tensor_format(&have->desc, have_text, sizeof have_text);
     tensor_format(want, want_text, sizeof want_text);
-    return fail(ERR_DATA, "%s: tensor %s is %s there but %s here: a checkpoint of another model", path, name, have_text, want_text);
+    return fail(ERR_DATA, "%s: tensor %s is %s there but %s here: a checkpoint of another model", path, name, have_text,
+                want_text);
 }
 
 Status state_restore(Executor *x, Optimizer *optim, Backend *backend, const SafeFile *file, const char *path)

@@ -1,15 +1,17 @@
 /* step.c - the life of a training step.
  *
  *   wait for a batch slot            the decode threads filled it while the step before trained
- *   forward, loss, backward          bucket k of the gradients is summed over the ranks by the communication thread as soon as its last gradient is
+ *   forward, loss, backward          bucket k of the gradients is summed over the ranks by the communication thread as
+ *   soon as its last gradient is
  *                                    complete, while the issuing thread computes the gradients of earlier layers
  *   (accumulation: the two lines above once per micro-batch; only the last one announces buckets)
  *   statistics and metrics           running statistics and the step's sums follow the last bucket
  *   update, bucket by bucket         bucket 0 is updated while the last ones are still under way
  *
- * Every loss gradient carries the factor 1 / global batch, so the sum over ranks is the gradient of the mean loss whatever the slices.
- * A rank that fails inside the step (its data, its disk) still takes part in every reduction, with whatever its slabs hold, and says so in the
- * metrics: all ranks learn of it at the same point, and none hangs. What they hold then is not used any more. */
+ * Every loss gradient carries the factor 1 / global batch, so the sum over ranks is the gradient of the mean loss
+ * whatever the slices. A rank that fails inside the step (its data, its disk) still takes part in every reduction, with
+ * whatever its slabs hold, and says so in the metrics: all ranks learn of it at the same point, and none hangs. What
+ * they hold then is not used any more. */
 #include "trainer/step.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -47,8 +49,11 @@ static Status run_micro_batch(Stepper *s, int64_t micro, double *data_wait_s, do
     Batch batch;
     TRY(loader_next(s->loader, &batch, &more, data_wait_s));
     ASSERT(more);
-    RunHooks hooks = { .buckets = s->buckets, .bucket_count = last ? s->bucket_count : 0, .bucket_ready = announce_bucket, .cookie = s,
-        .node_seconds = node_seconds };
+    RunHooks hooks = { .buckets = s->buckets,
+                       .bucket_count = last ? s->bucket_count : 0,
+                       .bucket_ready = announce_bucket,
+                       .cookie = s,
+                       .node_seconds = node_seconds };
     Status status = program_set_input(p, "images", batch.images);
     if (status == OK) status = program_set_input(p, "labels", batch.labels);
     if (status == OK) status = executor_run(session->executor, p, &hooks);
@@ -123,7 +128,7 @@ static Status prepare_average(Stepper *s)
     int64_t n = (int64_t)(bytes / sizeof(float));
     OpTensor flat = { .desc = tensor_desc(DTYPE_F32, 1, &n), .bytes = bytes, .data = executor_slab(x, SLAB_BUFFER) };
     s->average_attr.factor = 1.0f / (float)s->session->comm->world;
-    s->average = (OpInstance) { .kind = OP_SCALE, .backend = s->session->backend, .attr = &s->average_attr };
+    s->average = (OpInstance){ .kind = OP_SCALE, .backend = s->session->backend, .attr = &s->average_attr };
     s->average.in[SCALE_IN_X] = s->average.out[SCALE_OUT_Y] = flat;
     TRY(op_prepare(&s->average));
     const OpImpl *impl = s->session->backend->v->ops[OP_SCALE];
@@ -141,9 +146,13 @@ static Status fill(Stepper *s)
     TRY(plan_buckets(program_plan(last), program_graph(last), cap, first, &s->buckets, &s->bucket_count));
     TRY(optimizer_create(&s->optimizer, x, session->backend, c, s->buckets, s->bucket_count));
     TRY(prepare_average(s));
-    ReducerOptions o = { .grads = executor_slab(x, SLAB_GRAD), .buckets = s->buckets, .bucket_count = s->bucket_count,
-        .buffers = executor_slab(x, SLAB_BUFFER), .buffer_bytes = s->averages ? executor_slab_bytes(x, SLAB_BUFFER) : 0,
-        .metrics = s->metrics, .metric_count = METRIC_COUNT };
+    ReducerOptions o = { .grads = executor_slab(x, SLAB_GRAD),
+                         .buckets = s->buckets,
+                         .bucket_count = s->bucket_count,
+                         .buffers = executor_slab(x, SLAB_BUFFER),
+                         .buffer_bytes = s->averages ? executor_slab_bytes(x, SLAB_BUFFER) : 0,
+                         .metrics = s->metrics,
+                         .metric_count = METRIC_COUNT };
     return reducer_create(&s->reducer, session->comm, &o);
 }
 
@@ -152,8 +161,8 @@ Status stepper_create(Stepper **out, Session *session)
     Stepper *s = *out = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     s->session = session;
-    s->schedule = schedule_from_config(session->config, session->plan.global_batch, session->comm->world, session->plan.images,
-        session->plan.total_steps);
+    s->schedule = schedule_from_config(session->config, session->plan.global_batch, session->comm->world,
+                                       session->plan.images, session->plan.total_steps);
     Status status = fill(s);
     if (status != OK) {
         stepper_destroy(s);
@@ -172,10 +181,22 @@ void stepper_destroy(Stepper *s)
     mem_free(s);
 }
 
-void stepper_set_loader(Stepper *s, Loader *loader) { s->loader = loader; }
-Optimizer *stepper_optimizer(Stepper *s) { return s->optimizer; }
-const Schedule *stepper_schedule(const Stepper *s) { return &s->schedule; }
-const Reducer *stepper_reducer(const Stepper *s) { return s->reducer; }
+void stepper_set_loader(Stepper *s, Loader *loader)
+{
+    s->loader = loader;
+}
+Optimizer *stepper_optimizer(Stepper *s)
+{
+    return s->optimizer;
+}
+const Schedule *stepper_schedule(const Stepper *s)
+{
+    return &s->schedule;
+}
+const Reducer *stepper_reducer(const Stepper *s)
+{
+    return s->reducer;
+}
 
 const Bucket *stepper_buckets(const Stepper *s, int *count)
 {

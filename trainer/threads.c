@@ -1,4 +1,5 @@
-/* threads.c - see threads.h. Ranks compare their masks, not environment variables of launchers: those lie often enough. */
+/* threads.c - see threads.h. Ranks compare their masks, not environment variables of launchers: those lie often enough.
+ */
 #include "trainer/threads.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -47,11 +48,13 @@ ThreadPlan threads_choose(Comm *comm, const Config *c)
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     if (comm->rank != 0) return p;
     if (c->device.threads > p.allowed) {
-        log_warning("device.threads: %d threads on %d allowed CPUs; with mpirun use --bind-to none or --map-by slot:PE=%d", p.compute,
-            p.allowed, p.compute);
+        log_warning(
+            "device.threads: %d threads on %d allowed CPUs; with mpirun use --bind-to none or --map-by slot:PE=%d",
+            p.compute, p.allowed, p.compute);
     } else if (c->device.threads == 0 && p.allowed == 1 && online >= 2L * comm->local_world) {
-        log_warning("each rank is bound to 1 of %ld CPUs; with mpirun use --bind-to none or --map-by slot:PE=%ld to use them all", online,
-            online / comm->local_world);
+        log_warning("each rank is bound to 1 of %ld CPUs; with mpirun use --bind-to none or --map-by slot:PE=%ld to "
+                    "use them all",
+                    online, online / comm->local_world);
     }
     return p;
 }

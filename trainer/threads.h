@@ -11,7 +11,8 @@ typedef struct ThreadPlan {
     int sharers; /* ranks of this host with the very same CPUs, this one included */
 } ThreadPlan;
 
-/* Collective. Auto: compute = allowed / sharers, decode = a quarter of that, at least 1 each. Warns on rank 0 where the mask is smaller than what was
- * asked for, or where mpirun has bound ranks so tightly that CPUs stay idle (Open MPI binds one or two ranks to a core each). */
+/* Collective. Auto: compute = allowed / sharers, decode = a quarter of that, at least 1 each. Warns on rank 0 where the
+ * mask is smaller than what was asked for, or where mpirun has bound ranks so tightly that CPUs stay idle (Open MPI
+ * binds one or two ranks to a core each). */
 ThreadPlan threads_choose(Comm *comm, const Config *c);
 #endif

@@ -1,11 +1,12 @@
 /* graph.h - a network as one append-only array of nodes, and the builder that models/ write it with.
  *
- * Ids are indices and an input must already exist, so the array is the topological order: everything afterwards reads it forward.
- * graph_append_backward() appends gradient nodes (phase BACKWARD) behind the forward ones. A graph has a fixed batch size and image
- * size; several programs (training, evaluation) are several graphs whose parameters have the same names in the same order.
+ * Ids are indices and an input must already exist, so the array is the topological order: everything afterwards reads
+ * it forward. graph_append_backward() appends gradient nodes (phase BACKWARD) behind the forward ones. A graph has a
+ * fixed batch size and image size; several programs (training, evaluation) are several graphs whose parameters have the
+ * same names in the same order.
  *
- * The builder is sticky: after an error every call returns TENSOR_NONE and graph_status() tells the first error, so a model is
- * written without an if per line. All memory is the graph's arena. */
+ * The builder is sticky: after an error every call returns TENSOR_NONE and graph_status() tells the first error, so a
+ * model is written without an if per line. All memory is the graph's arena. */
 #ifndef CONVOY_MODELS_GRAPH_GRAPH_H
 #define CONVOY_MODELS_GRAPH_GRAPH_H
 #include "base/status.h"
@@ -15,32 +16,38 @@ typedef int TensorId;
 #define TENSOR_NONE (-1)
 
 typedef enum TensorRole {
-    ROLE_INPUT,     /* given from outside each step: images, labels, scalars */
-    ROLE_PARAM,     /* trained; name is torchvision's */
-    ROLE_BUFFER,    /* batch-norm running statistics; name is torchvision's */
-    ROLE_GRAD,      /* gradient of a parameter */
-    ROLE_ACTIVATION,/* everything in between */
-    ROLE_OUTPUT     /* read from outside: stats */
+    ROLE_INPUT,      /* given from outside each step: images, labels, scalars */
+    ROLE_PARAM,      /* trained; name is torchvision's */
+    ROLE_BUFFER,     /* batch-norm running statistics; name is torchvision's */
+    ROLE_GRAD,       /* gradient of a parameter */
+    ROLE_ACTIVATION, /* everything in between */
+    ROLE_OUTPUT      /* read from outside: stats */
 } TensorRole;
 typedef enum Phase { PHASE_FORWARD, PHASE_BACKWARD } Phase;
-typedef enum InitKind { INIT_ZERO, INIT_ONE, INIT_HE_FAN_OUT /*normal, sqrt(2/(K R S))*/, INIT_UNIFORM_FAN_IN /*U(+-1/sqrt(fan_in)), torch.nn.Linear*/ } InitKind;
+typedef enum InitKind {
+    INIT_ZERO,
+    INIT_ONE,
+    INIT_HE_FAN_OUT /*normal, sqrt(2/(K R S))*/,
+    INIT_UNIFORM_FAN_IN /*U(+-1/sqrt(fan_in)), torch.nn.Linear*/
+} InitKind;
 
 typedef struct GraphTensor {
-    const char *name;   /* params and buffers: torchvision's; others: producing node's name; never NULL */
+    const char *name; /* params and buffers: torchvision's; others: producing node's name; never NULL */
     TensorDesc desc;
     TensorRole role;
-    int producer;       /* node index, -1 for inputs, parameters and buffers */
-    TensorId grad;      /* params: their gradient tensor once backward was appended; else TENSOR_NONE */
-    TensorId grad_of;   /* ROLE_GRAD: the parameter; else TENSOR_NONE */
-    InitKind init;      /* params and buffers */
-    int64_t fan;        /* for init */
-    bool decay;         /* params: weight decay applies by default (convolution and linear weights, not biases and norms) */
+    int producer;     /* node index, -1 for inputs, parameters and buffers */
+    TensorId grad;    /* params: their gradient tensor once backward was appended; else TENSOR_NONE */
+    TensorId grad_of; /* ROLE_GRAD: the parameter; else TENSOR_NONE */
+    InitKind init;    /* params and buffers */
+    int64_t fan;      /* for init */
+    /* params: weight decay applies by default (convolution and linear weights, not biases and norms) */
+    bool decay;
 } GraphTensor;
 
 typedef struct GraphNode {
     OpKind kind;
     Phase phase;
-    const char *name;   /* "layer1.0.conv1"; backward nodes "layer1.0.conv1.bwd_data" */
+    const char *name; /* "layer1.0.conv1"; backward nodes "layer1.0.conv1.bwd_data" */
     const void *attr;
     TensorId in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS]; /* TENSOR_NONE where absent */
 } GraphNode;
@@ -48,60 +55,72 @@ typedef struct GraphNode {
 typedef struct Graph Graph;
 Status graph_create(Graph **out);
 void graph_destroy(Graph *g);
-Status graph_status(const Graph *g);        /* the first error of the builder; its sentence is re-recorded with fail() */
+/* the first error of the builder; its sentence is re-recorded with fail() */
+Status graph_status(const Graph *g);
 int graph_node_count(const Graph *g);
 int graph_tensor_count(const Graph *g);
 const GraphNode *graph_node(const Graph *g, int index);
 const GraphTensor *graph_tensor(const Graph *g, TensorId id);
-TensorId graph_find(const Graph *g, const char *name);    /* parameter or buffer by name; TENSOR_NONE */
-int64_t graph_parameter_elements(const Graph *g);         /* sum over ROLE_PARAM */
+TensorId graph_find(const Graph *g, const char *name); /* parameter or buffer by name; TENSOR_NONE */
+int64_t graph_parameter_elements(const Graph *g);      /* sum over ROLE_PARAM */
 double graph_flops(const Graph *g, Phase phase);
 double graph_node_flops(const Graph *g, int index);
 
-typedef struct GraphOptions { /* what building a network depends on besides its description */
-    int64_t batch, channels, height, width;  /* images */
+typedef struct GraphOptions {               /* what building a network depends on besides its description */
+    int64_t batch, channels, height, width; /* images */
     int64_t classes;
-    bool training;        /* training: batch statistics (unless frozen), backward can be appended; else evaluation */
+    bool training; /* training: batch statistics (unless frozen), backward can be appended; else evaluation */
     bool bn_frozen;
     float label_smoothing;
     float mean[OP_MAX_IMAGE_CHANNELS], std[OP_MAX_IMAGE_CHANNELS];
 } GraphOptions;
 
-/* ---- builder: names are joined by the caller; weights are created as name.weight, name.bias, name.running_mean, name.running_var ---- */
-TensorId graph_images(Graph *g, const GraphOptions *o);   /* "images" u8 N,H,W,C -> OP_INPUT -> f32 N,C,H,W */
-TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int window, int stride, int pad, int groups);
-typedef struct BnOptions { float eps, momentum; ActKind act; TensorId residual; bool zero_gamma; } BnOptions;
+/* ---- builder: names are joined by the caller; weights are created as name.weight, name.bias, name.running_mean,
+ * name.running_var ---- */
+TensorId graph_images(Graph *g, const GraphOptions *o); /* "images" u8 N,H,W,C -> OP_INPUT -> f32 N,C,H,W */
+TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int window, int stride, int pad,
+                      int groups);
+typedef struct BnOptions {
+    float eps, momentum;
+    ActKind act;
+    TensorId residual;
+    bool zero_gamma;
+} BnOptions;
 TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions *bn);
 TensorId graph_activation(Graph *g, const char *name, TensorId x, ActKind act);
 TensorId graph_pool2d(Graph *g, const char *name, TensorId x, const Pool2dAttr *attr);
 TensorId graph_global_avgpool(Graph *g, const char *name, TensorId x);
 TensorId graph_subsample(Graph *g, const char *name, TensorId x, int stride, int64_t out_channels);
 TensorId graph_linear(Graph *g, const char *name, TensorId x, int64_t out_features);
-/* Ends the network: creates inputs "labels" i32 [N] and "scalars" f32 [SCALAR_COUNT], and the output "stats" f64 [4]. */
+/* Ends the network: creates inputs "labels" i32 [N] and "scalars" f32 [SCALAR_COUNT], and the output "stats" f64 [4].
+ */
 TensorId graph_softmax_xent(Graph *g, TensorId logits);
-TensorId graph_logits(const Graph *g);   /* what graph_softmax_xent was given */
+TensorId graph_logits(const Graph *g);                  /* what graph_softmax_xent was given */
 TensorId graph_input(const Graph *g, const char *name); /* "images", "labels", "scalars", "stats" */
 
-/* The general door behind all of the above and of grad.c: infers shapes, creates the outputs that wanted[] names. attr is copied.
- * preset[i].rank != 0 fixes an output's shape. Returns the node index or -1. */
-int graph_add_node(Graph *g, OpKind kind, Phase phase, const char *name, const void *attr, const TensorId *in, const bool *wanted,
-                   const TensorDesc *preset);
+/* The general door behind all of the above and of grad.c: infers shapes, creates the outputs that wanted[] names. attr
+ * is copied. preset[i].rank != 0 fixes an output's shape. Returns the node index or -1. */
+int graph_add_node(Graph *g, OpKind kind, Phase phase, const char *name, const void *attr, const TensorId *in,
+                   const bool *wanted, const TensorDesc *preset);
 TensorId graph_add_tensor(Graph *g, const char *name, TensorRole role, const TensorDesc *desc);
-void graph_set_options(Graph *g, const GraphOptions *o);       /* copied; builder calls read it */
+void graph_set_options(Graph *g, const GraphOptions *o); /* copied; builder calls read it */
 const GraphOptions *graph_options(const Graph *g);
-GraphTensor *graph_edit_tensor(Graph *g, TensorId id);         /* for grad.c and fuse.c */
+GraphTensor *graph_edit_tensor(Graph *g, TensorId id); /* for grad.c and fuse.c */
 GraphNode *graph_edit_node(Graph *g, int index);
 
-/* grad.c: walks the nodes in reverse and appends one backward node (or two: data, weights) per forward node by its op's rule; sums
- * gradients of a tensor with several consumers by OP_ADD. Parameters get grad tensors; the gradient of images is never computed. */
+/* grad.c: walks the nodes in reverse and appends one backward node (or two: data, weights) per forward node by its op's
+ * rule; sums gradients of a tensor with several consumers by OP_ADD. Parameters get grad tensors; the gradient of
+ * images is never computed. */
 Status graph_append_backward(Graph *g);
 
-typedef struct FuseOptions { bool add_into_batchnorm_bwd; } FuseOptions;
+typedef struct FuseOptions {
+    bool add_into_batchnorm_bwd;
+} FuseOptions;
 /* fuse.c: rewrites patterns that the backend offers; the graph stays in topological order, unused nodes are removed. */
 Status graph_fuse(Graph *g, const FuseOptions *o);
 
 /* dump.c */
 struct StrBuf;
-Status graph_dump_table(const Graph *g, struct StrBuf *out);  /* layer, output shape, parameters, FLOPs; totals */
+Status graph_dump_table(const Graph *g, struct StrBuf *out); /* layer, output shape, parameters, FLOPs; totals */
 Status graph_dump_dot(const Graph *g, struct StrBuf *out);
 #endif

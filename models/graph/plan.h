@@ -1,11 +1,13 @@
 /* plan.h - memory is a plan: every tensor of a program is (slab, offset), known before anything runs.
  *
- * SLABS. PARAM and GRAD hold parameters and their gradients in the same order, that in which backward produces the gradients, at equal
- * offsets: a gradient bucket is a contiguous range, and parameter, gradient and optimizer state of an element share an index. BUFFER
- * holds the batch-norm running statistics. ACTIVATION holds everything with a lifetime inside a step, placed so that no two live
- * ranges overlap; WORKSPACE is the largest scratch of any node. INPUT and OUTPUT tensors are given addresses by the executor.
+ * SLABS. PARAM and GRAD hold parameters and their gradients in the same order, that in which backward produces the
+ * gradients, at equal offsets: a gradient bucket is a contiguous range, and parameter, gradient and optimizer state of
+ * an element share an index. BUFFER holds the batch-norm running statistics. ACTIVATION holds everything with a
+ * lifetime inside a step, placed so that no two live ranges overlap; WORKSPACE is the largest scratch of any node.
+ * INPUT and OUTPUT tensors are given addresses by the executor.
  *
- * Offsets inside PARAM, GRAD and BUFFER depend only on names, layouts and order, so that several programs share those slabs. */
+ * Offsets inside PARAM, GRAD and BUFFER depend only on names, layouts and order, so that several programs share those
+ * slabs. */
 #ifndef CONVOY_MODELS_GRAPH_PLAN_H
 #define CONVOY_MODELS_GRAPH_PLAN_H
 #include "models/graph/graph.h"
@@ -20,29 +22,36 @@ typedef struct PlanEntry {
 } PlanEntry;
 
 typedef struct Plan {
-    PlanEntry *entries;        /* [graph_tensor_count]; owned by the plan */
+    PlanEntry *entries; /* [graph_tensor_count]; owned by the plan */
     size_t slab_bytes[SLAB_COUNT];
     size_t workspace_bytes;
     size_t naive_activation_bytes; /* what activations would take without sharing */
 } Plan;
 
 typedef struct PlanInputs {
-    const size_t *tensor_bytes;   /* [graph_tensor_count] physical sizes from prepare(); 0 for never-materialised tensors */
+    /* [graph_tensor_count] physical sizes from prepare(); 0 for never-materialised tensors */
+    const size_t *tensor_bytes;
     const size_t *node_workspace; /* [graph_node_count] */
     size_t alignment;
-    const char *const *param_order; /* names in slab order, from the training program; NULL: this graph's own backward order */
+    /* names in slab order, from the training program; NULL: this graph's own backward order */
+    const char *const *param_order;
     int param_count;
 } PlanInputs;
 
 Status plan_create(Plan **out, const Graph *g, const PlanInputs *in);
 void plan_destroy(Plan *p);
-/* Independent check used by tests and debug builds: inside each slab no two live tensors overlap unless one lies over the other. */
+/* Independent check used by tests and debug builds: inside each slab no two live tensors overlap unless one lies over
+ * the other. */
 Status plan_check(const Plan *p, const Graph *g);
 
-/* Bucket arithmetic: ranges of the GRAD slab in backward order. Bucket k is complete when node ready_after[k] has run. A bucket is at
- * most cap_bytes (at least one tensor), the first one at most first_cap_bytes. */
-typedef struct Bucket { size_t offset, bytes; int ready_after; } Bucket;
-Status plan_buckets(const Plan *p, const Graph *g, size_t cap_bytes, size_t first_cap_bytes, Bucket **out, int *count); /* mem_free */
+/* Bucket arithmetic: ranges of the GRAD slab in backward order. Bucket k is complete when node ready_after[k] has run.
+ * A bucket is at most cap_bytes (at least one tensor), the first one at most first_cap_bytes. */
+typedef struct Bucket {
+    size_t offset, bytes;
+    int ready_after;
+} Bucket;
+/* mem_free */
+Status plan_buckets(const Plan *p, const Graph *g, size_t cap_bytes, size_t first_cap_bytes, Bucket **out, int *count);
 /* Names of the parameters in PARAM slab order. returns to caller (one mem_free). */
 Status plan_param_order(const Plan *p, const Graph *g, const char ***names, int *count);
 #endif

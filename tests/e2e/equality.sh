@@ -5,13 +5,13 @@ source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 7
 make_config
 
-# With frozen batch norm the gradient of a batch is the mean over its images, however they are grouped. Rounding alone stays below 1e-5 of the
-# largest value of a tensor; what four steps change in it is a hundred times that.
-frozen=(model.bn=frozen optimizer.lr=0.002)
+# With frozen batch norm the gradient of a batch is the mean over its images, however they are grouped. Rounding changes 1e-7 of the weights
+# here, the steps change more than 1e-2 of them.
+frozen=(model.bn=frozen)
 train first 1 "${frozen[@]}" train.max_steps=1
 train whole 1 "${frozen[@]}" train.max_steps=4
 train micro 1 "${frozen[@]}" train.max_steps=4 train.batch_per_rank=4 train.accumulate=2
-far "training moves the weights" first whole 1e-3
+far "training moves the weights" first whole 1e-2
 near "1 x 8 and 1 x 4 accumulated twice" whole micro 1e-5
 if have_mpi; then
     train two 2 "${frozen[@]}" train.max_steps=4 train.batch_per_rank=4
@@ -28,7 +28,7 @@ fi
 for threads in 1 2 4; do train "threads$threads" 1 "data.threads=$threads"; done
 same "1 and 2 decode threads" threads1 threads2
 same "1 and 4 decode threads" threads1 threads4
-train other_seed 1 train.seed=1
+train other_seed 1 train.seed=7
 far "another seed" threads1 other_seed 1e-3
 
 # 71 images are divisible by neither 2 nor 3 nor a batch of 8.

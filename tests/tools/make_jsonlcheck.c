@@ -1,7 +1,8 @@
 /* make_jsonlcheck.c - whether a metrics.jsonl keeps its word: make_jsonlcheck FILE. For tests/e2e.
  *
- * Every line must be one JSON object with a known "event" and the fields of that event (null where a number may be NaN), the file must end
- * in a newline and its last event must be done. Prints what is wrong, with its line, and exits 1; or exits 0. */
+ * Every line must be one JSON object with a known "event" and the fields of that event (null where a number may be
+ * NaN), the file must end in a newline and its last event must be done. Prints what is wrong, with its line, and exits
+ * 1; or exits 0. */
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"

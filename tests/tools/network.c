@@ -73,7 +73,8 @@ static Status make_inputs(Network *n)
     n->images = mem_alloc((size_t)pixels);
     n->labels = mem_alloc((size_t)o->batch * sizeof *n->labels);
     if (!n->images || !n->labels) return ERR_MEMORY;
-    for (int64_t i = 0; i < pixels; i++) n->images[i] = (uint8_t)floor(network_uniform(IMAGE_STREAM, (uint32_t)i) * 256);
+    for (int64_t i = 0; i < pixels; i++)
+        n->images[i] = (uint8_t)floor(network_uniform(IMAGE_STREAM, (uint32_t)i) * 256);
     for (int64_t i = 0; i < o->batch; i++) n->labels[i] = (int32_t)((7 * i + 3) % o->classes);
     TRY(program_set_input(n->program, "images", n->images));
     return program_set_input(n->program, "labels", n->labels);
@@ -81,7 +82,7 @@ static Status make_inputs(Network *n)
 
 Status network_open(Network *n, NetworkBackend backend, const char *model_name, const ModelOptions *o)
 {
-    *n = (Network) { .options = *o };
+    *n = (Network){ .options = *o };
     Graph *g = NULL;
     if (backend == NETWORK_REF) {
         TRY(backend_ref_create(&n->backend));

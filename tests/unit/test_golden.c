@@ -1,7 +1,9 @@
-/* test_golden.c - whole networks against PyTorch: files made by scripts/make_golden.py hold float64 results for weights of a formula. */
+/* test_golden.c - whole networks against PyTorch: files made by scripts/make_golden.py hold float64 results for weights
+ * of a formula. */
+#include "base/fs.h"
 #include "base/mem.h"
-#include "tests/tools/network.h"
 #include "tests/test.h"
+#include "tests/tools/network.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,22 +15,22 @@
 /* Reads "name v v v ..." from a golden file; returns how many values, 0 if the line is not there. */
 static int golden(const char *file, const char *name, double values[LINE_VALUES])
 {
-    char path[256], *line = NULL;
-    size_t capacity = 0, n = strlen(name);
+    char path[256], key[256];
+    uint8_t *text = NULL;
+    size_t bytes = 0;
     int count = 0;
     snprintf(path, sizeof path, "tests/golden/%s.txt", file);
-    FILE *f = fopen(path, "r");
-    if (!f) return 0;
-    while (count == 0 && getline(&line, &capacity, f) > 0) {
-        if (strncmp(line, name, n) != 0 || line[n] != ' ') continue;
-        char *at = line + n, *end;
-        for (double v = strtod(at, &end); end != at && count < LINE_VALUES; v = strtod(at, &end)) {
-            values[count++] = v;
-            at = end;
-        }
+    snprintf(key, sizeof key, "\n%s ", name);
+    if (fs_read_file(path, &text, &bytes) != OK) return 0;
+    char *at = strstr((char *)text, key), *end = at;
+    if (at) at += strlen(key);
+    while (at && count < LINE_VALUES && *at != '\n') {
+        values[count] = strtod(at, &end);
+        if (end == at) break;
+        at = end;
+        count++;
     }
-    free(line); /* getline's own memory */
-    fclose(f);
+    mem_free(text);
     return count;
 }
 
@@ -37,9 +39,14 @@ static ModelOptions options(const char *file, bool training, double width)
     double shape[LINE_VALUES];
     CHECK_INT(golden(file, "shape", shape), 5);
     ModelOptions o = { .width = width };
-    o.graph = (GraphOptions) { .batch = (int64_t)shape[0], .channels = (int64_t)shape[1], .height = (int64_t)shape[2],
-        .width = (int64_t)shape[3], .classes = (int64_t)shape[4], .training = training,
-        .mean = { 0.485f, 0.456f, 0.406f }, .std = { 0.229f, 0.224f, 0.225f } };
+    o.graph = (GraphOptions){ .batch = (int64_t)shape[0],
+                              .channels = (int64_t)shape[1],
+                              .height = (int64_t)shape[2],
+                              .width = (int64_t)shape[3],
+                              .classes = (int64_t)shape[4],
+                              .training = training,
+                              .mean = { 0.485f, 0.456f, 0.406f },
+                              .std = { 0.229f, 0.224f, 0.225f } };
     return o;
 }
 
@@ -65,12 +72,25 @@ static void check_logits(const char *file, const char *model, double width)
     network_close(&n);
 }
 
-TEST(logits_of_resnet18_are_torchvisions) { check_logits("resnet18", "resnet18", 1); }
-TEST(logits_of_resnet50_are_torchvisions) { check_logits("resnet50", "resnet50", 1); }
-TEST(logits_of_narrow_resnet18) { check_logits("resnet18_narrow", "resnet18", 0.125); }
-TEST(logits_of_resnet20) { check_logits("resnet20", "resnet20", 1); }
+TEST(logits_of_resnet18_are_torchvisions)
+{
+    check_logits("resnet18", "resnet18", 1);
+}
+TEST(logits_of_resnet50_are_torchvisions)
+{
+    check_logits("resnet50", "resnet50", 1);
+}
+TEST(logits_of_narrow_resnet18)
+{
+    check_logits("resnet18_narrow", "resnet18", 0.125);
+}
+TEST(logits_of_resnet20)
+{
+    check_logits("resnet20", "resnet20", 1);
+}
 
-/* Our error on the stored elements against float32 PyTorch's on the whole tensor: at most twice, with a floor of a few roundings. */
+/* Our error on the stored elements against float32 PyTorch's on the whole tensor: at most twice, with a floor of a few
+ * roundings. */
 static void check_gradient(const char *file, const Network *n, const GraphTensor *t)
 {
     double want[LINE_VALUES], *got = NULL, error = 0, size = 0, norm = 0, projection = 0;
@@ -118,5 +138,11 @@ static void check_training(const char *file, const char *model, double width)
     network_close(&n);
 }
 
-TEST(gradients_of_narrow_resnet18) { check_training("resnet18_narrow", "resnet18", 0.125); }
-TEST(gradients_of_resnet20) { check_training("resnet20", "resnet20", 1); }
+TEST(gradients_of_narrow_resnet18)
+{
+    check_training("resnet18_narrow", "resnet18", 0.125);
+}
+TEST(gradients_of_resnet20)
+{
+    check_training("resnet20", "resnet20", 1);
+}

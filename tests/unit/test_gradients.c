@@ -1,20 +1,29 @@
-/* test_gradients.c - backward against what it is the derivative of: central differences of the forward loss in float64 (reference backend), for every
- * parameter tensor of a narrow ResNet, along a random direction and at eight elements; then the CPU backend against the reference. */
+/* test_gradients.c - backward against what it is the derivative of: central differences of the forward loss in float64
+ * (reference backend), for every parameter tensor of a narrow ResNet, along a random direction and at eight elements;
+ * then the CPU backend against the reference. */
 #include "base/mem.h"
-#include "tests/tools/network.h"
 #include "tests/test.h"
+#include "tests/tools/network.h"
 #include <math.h>
 #include <stdio.h>
 
 #define ELEMENTS 8
-#define STEP     1e-6 /* along unit vectors: short enough that a kink of ReLU or max pooling hardly ever lies between the two ends */
+/* along unit vectors: short enough that a kink of ReLU or max pooling hardly ever lies between the two ends */
+#define STEP 1e-6
 
 /* Batch norm over few values turns rounding into noise: the last stage must keep a dozen or so per channel. */
 static ModelOptions narrow(int64_t batch, int64_t size)
 {
     ModelOptions o = { .width = 0.125 };
-    o.graph = (GraphOptions) { .batch = batch, .channels = 3, .height = size, .width = size, .classes = 10, .training = true,
-        .label_smoothing = 0.1f, .mean = { 0.485f, 0.456f, 0.406f }, .std = { 0.229f, 0.224f, 0.225f } };
+    o.graph = (GraphOptions){ .batch = batch,
+                              .channels = 3,
+                              .height = size,
+                              .width = size,
+                              .classes = 10,
+                              .training = true,
+                              .label_smoothing = 0.1f,
+                              .mean = { 0.485f, 0.456f, 0.406f },
+                              .std = { 0.229f, 0.224f, 0.225f } };
     return o;
 }
 
@@ -44,7 +53,8 @@ static void check_along(Network *n, double *p, const Probe *s, const char *name,
 {
     double got = 0, want = difference(n, p, s->base, s->direction, s->count);
     for (int64_t i = 0; i < s->count; i++) got += s->gradient[i] * s->direction[i];
-    if (!test_check(fabs(got - want) <= 1e-5 * scale + 1e-8, __FILE__, __LINE__, name)) printf("    backward %.9g, differences %.9g\n", got, want);
+    if (!test_check(fabs(got - want) <= 1e-5 * scale + 1e-8, __FILE__, __LINE__, name))
+        printf("    backward %.9g, differences %.9g\n", got, want);
 }
 
 static void check_parameter(Network *n, const GraphTensor *t, TensorId id, uint32_t stream)
@@ -52,8 +62,10 @@ static void check_parameter(Network *n, const GraphTensor *t, TensorId id, uint3
     double *p = program_tensor(n->program, id)->data;
     const double *grad = program_tensor(n->program, t->grad)->data;
     int64_t count = tensor_elements(&t->desc);
-    Probe s = { .base = mem_alloc((size_t)count * sizeof(double)), .direction = mem_calloc((size_t)count, sizeof(double)),
-        .gradient = mem_alloc((size_t)count * sizeof(double)), .count = count };
+    Probe s = { .base = mem_alloc((size_t)count * sizeof(double)),
+                .direction = mem_calloc((size_t)count, sizeof(double)),
+                .gradient = mem_alloc((size_t)count * sizeof(double)),
+                .count = count };
     REQUIRE(s.base && s.direction && s.gradient);
     double norm = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -62,7 +74,8 @@ static void check_parameter(Network *n, const GraphTensor *t, TensorId id, uint3
         norm += grad[i] * grad[i];
     }
     norm = sqrt(norm);
-    for (int64_t i = 0; i < count; i++) s.direction[i] = (2 * network_uniform(stream, (uint32_t)i) - 1) / sqrt((double)count / 3);
+    for (int64_t i = 0; i < count; i++)
+        s.direction[i] = (2 * network_uniform(stream, (uint32_t)i) - 1) / sqrt((double)count / 3);
     check_along(n, p, &s, t->name, norm);
     for (int64_t i = 0; i < count; i++) s.direction[i] = 0;
     for (int k = 0; k < ELEMENTS; k++) {
@@ -115,7 +128,8 @@ static void compare_backends(const char *model, const ModelOptions *o)
             error += (a[i] - b[i]) * (a[i] - b[i]);
             size += b[i] * b[i];
         }
-        if (!test_check(error <= 1e-8 * size, __FILE__, __LINE__, t->name)) printf("    relative error %.3g\n", sqrt(error / size));
+        if (!test_check(error <= 1e-8 * size, __FILE__, __LINE__, t->name))
+            printf("    relative error %.3g\n", sqrt(error / size));
         mem_free(a);
         mem_free(b);
     }

@@ -1,12 +1,15 @@
-/* comm.h - what the ranks of a run say to each other. One interface; one process alone is an ordinary case of it (comm_self.c).
+/* comm.h - what the ranks of a run say to each other. One interface; one process alone is an ordinary case of it
+ * (comm_self.c).
  *
- * JOBS. Every operation is a CommJob that is posted and later waited for. With MPI one communication thread makes every MPI call: it starts
- * the jobs in the order in which they were posted - which must be the same on all ranks -, polls them and sleeps between polls, so
- * that it steals no compute core. comm_self finishes jobs at once. The blocking helpers post and wait.
+ * JOBS. Every operation is a CommJob that is posted and later waited for. With MPI one communication thread makes every
+ * MPI call: it starts the jobs in the order in which they were posted - which must be the same on all ranks -, polls
+ * them and sleeps between polls, so that it steals no compute core. comm_self finishes jobs at once. The blocking
+ * helpers post and wait.
  *
- * FAILURE. A job that is not done after the timeout means a lost or hung peer: the communication thread logs rank, step, phase and
- * operation (comm_set_progress) and ends the process with code 76 by _exit, never through MPI_Finalize. Therefore jobs themselves
- * cannot fail; only set-up can. comm_agree() is how a local error becomes everybody's at a known point. */
+ * FAILURE. A job that is not done after the timeout means a lost or hung peer: the communication thread logs rank,
+ * step, phase and operation (comm_set_progress) and ends the process with code 76 by _exit, never through MPI_Finalize.
+ * Therefore jobs themselves cannot fail; only set-up can. comm_agree() is how a local error becomes everybody's at a
+ * known point. */
 #ifndef CONVOY_TRAINER_COMM_COMM_H
 #define CONVOY_TRAINER_COMM_COMM_H
 #include "base/status.h"
@@ -22,28 +25,29 @@ typedef struct CommJob { /* zero-initialise or fill; must stay alive and in plac
     CommKind kind;
     CommType type;
     CommOp op;
-    void *data;         /* in place; allgather: world * count elements, own part already in place */
-    size_t count;       /* elements (allgather: per rank) */
+    void *data;   /* in place; allgather: world * count elements, own part already in place */
+    size_t count; /* elements (allgather: per rank) */
     int root;
-    const char *name;   /* "bucket 3", for the watchdog; static or outlives the job */
+    const char *name;                       /* "bucket 3", for the watchdog; static or outlives the job */
     double posted_s, started_s, finished_s; /* clock_s(), filled in; for traces */
-    _Atomic int done;   /* internal */
+    _Atomic int done;                       /* internal */
 } CommJob;
 
 typedef struct Comm Comm;
 typedef struct CommVTable {
     void (*post)(Comm *c, CommJob *job);
     void (*wait)(Comm *c, CommJob *job);
-    void (*abort)(Comm *c, int exit_code);  /* ends the whole job now; does not return */
-    void (*destroy)(Comm *c);               /* finalises; collective */
+    void (*abort)(Comm *c, int exit_code); /* ends the whole job now; does not return */
+    void (*destroy)(Comm *c);              /* finalises; collective */
 } CommVTable;
 struct Comm {
     const CommVTable *v;
     int rank, world, local_rank, local_world; /* local: ranks of this host (MPI_COMM_TYPE_SHARED) */
-    const char *name;                          /* "self", "mpi" */
-    _Atomic double timeout_s;                  /* what comm_set_timeout and comm_set_progress were told: read by the watchdog */
+    const char *name;                         /* "self", "mpi" */
+    /* what comm_set_timeout and comm_set_progress were told: read by the watchdog */
+    _Atomic double timeout_s;
     _Atomic int64_t step;
-    _Atomic(const char *) phase;               /* NULL = start */
+    _Atomic(const char *) phase; /* NULL = start */
 };
 
 Status comm_self_create(Comm **out);
@@ -51,16 +55,17 @@ Status comm_self_create(Comm **out);
 Status comm_mpi_create(Comm **out);
 /* What to use: MPI when this process was started by mpirun, srun (PMIx) or the like, else self. */
 Status comm_create(Comm **out);
-void comm_set_timeout(Comm *c, double seconds);                         /* 0 = none; may be changed at any time */
-void comm_set_progress(Comm *c, int64_t step, const char *phase);       /* what the watchdog would name; phase static */
+void comm_set_timeout(Comm *c, double seconds);                   /* 0 = none; may be changed at any time */
+void comm_set_progress(Comm *c, int64_t step, const char *phase); /* what the watchdog would name; phase static */
 void comm_post(Comm *c, CommJob *job);
 void comm_wait(Comm *c, CommJob *job);
 bool comm_done(const CommJob *job);
 void comm_allreduce(Comm *c, void *data, size_t count, CommType type, CommOp op, const char *name);
 void comm_broadcast(Comm *c, void *data, size_t bytes, int root, const char *name);
 void comm_barrier(Comm *c, const char *name);
-/* All ranks call with their own status; all get the worst (most negative) one. Where it is an error, status_message() on every rank is that
- * of the lowest rank that has it, prefixed "rank N: " when world > 1 and not every rank failed. OK if all are OK. */
+/* All ranks call with their own status; all get the worst (most negative) one. Where it is an error, status_message()
+ * on every rank is that of the lowest rank that has it, prefixed "rank N: " when world > 1 and not every rank failed.
+ * OK if all are OK. */
 Status comm_agree(Comm *c, Status mine);
 _Noreturn void comm_abort(Comm *c, int exit_code);
 void comm_destroy(Comm *c);

@@ -1,5 +1,6 @@
-/* executor.c - see executor.h. Programs are prepared in the order in which they are added; node by node, because an op's layouts come
- * from the nodes before it. A gradient is told to lie like its parameter before the node that makes it is prepared. */
+/* executor.c - see executor.h. Programs are prepared in the order in which they are added; node by node, because an
+ * op's layouts come from the nodes before it. A gradient is told to lie like its parameter before the node that makes
+ * it is prepared. */
 #include "trainer/exec/executor.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -12,10 +13,10 @@ struct Program {
     Executor *executor;
     Graph *graph;
     bool accumulate;
-    OpTensor *tensors;  /* [tensor count] */
-    OpInstance *nodes;  /* [node count] */
+    OpTensor *tensors; /* [tensor count] */
+    OpInstance *nodes; /* [node count] */
     Plan *plan;
-    double *stats;      /* [STATS_COUNT] */
+    double *stats; /* [STATS_COUNT] */
 };
 
 typedef struct StateEntry {
@@ -35,7 +36,7 @@ struct Executor {
     int param_count;
     size_t slab_bytes[SLAB_COUNT], workspace_bytes, naive_bytes;
     void *slabs[SLAB_COUNT], *workspace;
-    OpTensor scalars;               /* on the backend */
+    OpTensor scalars; /* on the backend */
     float host_scalars[SCALAR_COUNT];
 };
 
@@ -107,8 +108,11 @@ static Status make_plan(Program *p)
         for (int i = 0; i < tensors; i++) bytes[i] = p->tensors[i].bytes;
         for (int i = 0; i < nodes; i++) workspace[i] = p->nodes[i].workspace_bytes;
         const Executor *x = p->executor;
-        PlanInputs in = { .tensor_bytes = bytes, .node_workspace = workspace, .alignment = x->backend->v->alignment,
-            .param_order = x->param_order, .param_count = x->param_count };
+        PlanInputs in = { .tensor_bytes = bytes,
+                          .node_workspace = workspace,
+                          .alignment = x->backend->v->alignment,
+                          .param_order = x->param_order,
+                          .param_count = x->param_count };
         status = plan_create(&p->plan, p->graph, &in);
     }
     mem_free(bytes);
@@ -125,11 +129,12 @@ static Status list_states(Executor *x)
     if (!(x->states = mem_calloc((size_t)tensors, sizeof *x->states))) return ERR_MEMORY;
     for (int i = 0; i < x->param_count; i++) {
         TensorId id = graph_find(p->graph, x->param_order[i]);
-        x->states[x->state_count++] = (StateEntry) { .name = graph_tensor(p->graph, id)->name, .id = id, .is_param = true };
+        x->states[x->state_count++] =
+            (StateEntry){ .name = graph_tensor(p->graph, id)->name, .id = id, .is_param = true };
     }
     for (TensorId id = 0; id < tensors; id++) {
         if (graph_tensor(p->graph, id)->role != ROLE_BUFFER) continue;
-        x->states[x->state_count++] = (StateEntry) { .name = graph_tensor(p->graph, id)->name, .id = id };
+        x->states[x->state_count++] = (StateEntry){ .name = graph_tensor(p->graph, id)->name, .id = id };
     }
     return OK;
 }
@@ -171,7 +176,7 @@ Status executor_add(Executor *x, Graph *g, bool accumulate, Program **out)
         graph_destroy(g);
         return ERR_MEMORY;
     }
-    *p = (Program) { .executor = x, .graph = g, .accumulate = accumulate };
+    *p = (Program){ .executor = x, .graph = g, .accumulate = accumulate };
     Status status = program_prepare(p);
     if (status != OK) {
         program_destroy(p);
@@ -318,23 +323,62 @@ void executor_destroy(Executor *x)
 
 void executor_memory(const Executor *x, ExecutorMemory *out)
 {
-    *out = (ExecutorMemory) { .params = x->slab_bytes[SLAB_PARAM], .grads = x->slab_bytes[SLAB_GRAD],
-        .buffers = x->slab_bytes[SLAB_BUFFER], .activations = x->slab_bytes[SLAB_ACTIVATION],
-        .workspace = x->workspace_bytes, .activations_naive = x->naive_bytes };
+    *out = (ExecutorMemory){ .params = x->slab_bytes[SLAB_PARAM],
+                             .grads = x->slab_bytes[SLAB_GRAD],
+                             .buffers = x->slab_bytes[SLAB_BUFFER],
+                             .activations = x->slab_bytes[SLAB_ACTIVATION],
+                             .workspace = x->workspace_bytes,
+                             .activations_naive = x->naive_bytes };
 }
 
-const Graph *program_graph(const Program *p) { return p->graph; }
-const Plan *program_plan(const Program *p) { return p->plan; }
-const char *program_implementation(const Program *p, int node) { return p->nodes[node].implementation; }
-const OpTensor *program_tensor(const Program *p, TensorId id) { return &p->tensors[id]; }
-const double *program_stats(const Program *p) { return p->stats; }
-const OpTensor *executor_scalars(const Executor *x) { return &x->scalars; }
-int executor_state_count(const Executor *x) { return x->state_count; }
-const char *executor_state_name(const Executor *x, int index) { return x->states[index].name; }
-bool executor_state_is_param(const Executor *x, int index) { return x->states[index].is_param; }
-Stream *executor_stream(const Executor *x) { return x->stream; }
-void *executor_slab(const Executor *x, Slab slab) { return x->slabs[slab]; }
-size_t executor_slab_bytes(const Executor *x, Slab slab) { return x->slab_bytes[slab]; }
+const Graph *program_graph(const Program *p)
+{
+    return p->graph;
+}
+const Plan *program_plan(const Program *p)
+{
+    return p->plan;
+}
+const char *program_implementation(const Program *p, int node)
+{
+    return p->nodes[node].implementation;
+}
+const OpTensor *program_tensor(const Program *p, TensorId id)
+{
+    return &p->tensors[id];
+}
+const double *program_stats(const Program *p)
+{
+    return p->stats;
+}
+const OpTensor *executor_scalars(const Executor *x)
+{
+    return &x->scalars;
+}
+int executor_state_count(const Executor *x)
+{
+    return x->state_count;
+}
+const char *executor_state_name(const Executor *x, int index)
+{
+    return x->states[index].name;
+}
+bool executor_state_is_param(const Executor *x, int index)
+{
+    return x->states[index].is_param;
+}
+Stream *executor_stream(const Executor *x)
+{
+    return x->stream;
+}
+void *executor_slab(const Executor *x, Slab slab)
+{
+    return x->slabs[slab];
+}
+size_t executor_slab_bytes(const Executor *x, Slab slab)
+{
+    return x->slab_bytes[slab];
+}
 
 const OpTensor *executor_state(const Executor *x, int index)
 {

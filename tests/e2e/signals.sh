@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# signals.sh - a run that is asked to stop saves a checkpoint and leaves with 75, whoever was asked; the next start ends it bit for bit as if
+# nothing had been.
+source tests/e2e/lib/common.sh
+make_data "$SCRATCH/data" 12 7
+make_config
+
+# send RUN SIGNAL TARGET - to mpirun, to rank 0 or 1, or to the one process of a run without mpirun.
+send()
+{
+    local ranks
+    case $3 in
+        launcher | alone) kill "-$2" "$pid" ;;
+        *)
+            mapfile -t ranks < <(children "$pid")
+            ((${#ranks[@]} == 2)) || broken "$1: mpirun has ${#ranks[@]} children, expected 2"
+            kill "-$2" "${ranks[$3]}"
+            ;;
+    esac
+}
+
+# stop RUN RANKS SIGNAL TARGET - starts, stops after a few steps, looks at what is left.
+stop()
+{
+    local step
+    train_in_background "$1" "$2" "${long[@]}"
+    wait_for_step "$1" $((4 + $(field "$1" step step)))
+    send "$1" "$3" "$4"
+    wait_to_end 60
+    cp "$SCRATCH/$1.out" "$out"
+    ((code == 75)) || broken_run "$1: exit code $code, expected 75"
+    sound_metrics "$1"
+    expect_field "$1" "$1" done code 75
+    step=$(field "$1" step step)
+    [[ $(latest "$1") == */step-$(printf %08d "$step").safetensors ]] || broken "$1: stopped after step $step, saved $(latest "$1")"
+    expect_text "$1" 0 "convoy: error:"
+    expect_text "$1" 1 "stopped by a signal after step $step"
+}
+
+# finish RUN RANKS - the same command again.
+finish()
+{
+    local step
+    step=$(field "$1" step step)
+    train "$1" "$2" "${long[@]}"
+    expect_field "$1" "$1" resume step "$step"
+}
+
+long=(train.epochs=8 checkpoint.every_epochs=0 "data.val=$SCRATCH/data/val" train.eval_every=4)
+stop alone 1 USR1 alone
+if ! have_mpi; then
+    finish alone 1
+    train unbroken 1 "${long[@]}"
+    same "stopped once" unbroken alone
+    exit "$failed"
+fi
+train unbroken 2 "${long[@]}"
+stop all_usr1 2 USR1 launcher
+finish all_usr1 2
+same "USR1 to mpirun" unbroken all_usr1
+
+# Three stops in one run, each of another kind.
+stop many 2 USR1 1
+stop many 2 TERM 1
+stop many 2 TERM 0
+finish many 2
+same "USR1 to rank 1, TERM to rank 1, TERM to rank 0" unbroken many
+[[ $(events many resume) == 3 ]] || broken "three stops: $(events many resume) resume events"
+[[ $(losses unbroken) == "$(losses many)" ]] || broken "three stops: the losses differ"
+expect_field "three stops" many eval top1 "$(field unbroken eval top1)"
+
+# Asked before the first step.
+train_in_background early 2 "${long[@]}"
+for _ in {1..500}; do
+    mapfile -t early < <(children "$pid")
+    ((${#early[@]} == 2)) && break
+    sleep 0.01
+done
+sleep 0.1 # the ranks install their handlers first thing; before that a signal ends them as any program
+kill -USR1 "$pid"
+wait_to_end 60
+cp "$SCRATCH/early.out" "$out"
+((code == 75)) || broken_run "early: exit code $code, expected 75"
+finish early 2
+same "stopped before the first step" unbroken early
+exit "$failed"
