@@ -152,6 +152,22 @@ void log_warning(const char *format, ...)
     va_end(args);
 }
 
+void log_warning_here(const char *format, ...)
+{
+    char text[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    format_line(text, sizeof text, format, args);
+    va_end(args);
+    int rank = log_rank();
+    log_warning("%s", text);
+    if (rank == 0) return;
+    pthread_mutex_lock(&mutex);
+    fprintf(stderr, "%srank %d: %s\n", levels[LOG_WARNING].prefix, rank, text);
+    fflush(stderr);
+    pthread_mutex_unlock(&mutex);
+}
+
 void log_error(const char *format, ...)
 {
     va_list args;
@@ -198,6 +214,7 @@ void log_progress(const char *format, ...)
 
 Status log_print(const char *text)
 {
+    if (log_rank() != 0) return OK;
     pthread_mutex_lock(&mutex);
     wipe_live_line();
     bool good = fputs(text, stdout) >= 0;

@@ -19,11 +19,13 @@ void log_close(void);
 void log_debug(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_info(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
+/* A warning about what only this rank knows (one of its files): on every rank's console, with its rank. */
+void log_warning_here(const char *format, ...) PRINTF_LIKE(1, 2);
 /* prefix "convoy: error: "; printed on every rank that calls it */
 void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
 int log_rank(void); /* as given to log_open(); 0 before */
-/* Writes text to stdout as it is: the answer of a command that was asked for one (inspect, bench, --help). ERR_IO if it
- * cannot. */
+/* Rank 0 writes text to stdout as it is: the answer of a command that was asked for one (inspect, bench, --help).
+ * ERR_IO if it cannot. */
 Status log_print(const char *text);
 bool log_console_is_terminal(void); /* stdout is a terminal and this is rank 0 */
 /* Rank 0 only: on a terminal redraws one live line in place; elsewhere prints a plain line. "" clears the live line. */

@@ -1,6 +1,7 @@
 /* dataset.c - opens a source by format name or by looking, and answers questions about it. */
 #include "data/dataset.h"
 #include "base/mem.h"
+#include "data/bad_list.h"
 #include "data/pipeline.h"
 #include <string.h>
 
@@ -10,6 +11,7 @@ struct Dataset {
     Source *source;
     DataRole role;
     char *path;
+    BadList *reported; /* bad samples that a warning has named */
 };
 
 static const SourceKind *const kinds[DATA_FORMAT_COUNT] = {
@@ -41,6 +43,7 @@ Status dataset_open(Dataset **out, const DatasetOptions *o)
     d->role = o->role;
     d->path = mem_strdup(needs_path ? o->path : source_synthetic.name);
     Status status = d->path ? choose_kind(o)->open(&d->source, o) : ERR_MEMORY;
+    if (status == OK) status = bad_list_create(&d->reported, d->source->images, -1);
     if (status != OK) {
         dataset_close(d);
         return status;
@@ -53,6 +56,7 @@ void dataset_close(Dataset *d)
 {
     if (!d) return;
     if (d->source) d->source->kind->close(d->source);
+    bad_list_destroy(d->reported);
     mem_free(d->path);
     mem_free(d);
 }
@@ -107,6 +111,14 @@ DataRole dataset_role(const Dataset *d)
 const char *dataset_path(const Dataset *d)
 {
     return d->path;
+}
+
+bool dataset_first_report(const Dataset *d, int64_t id)
+{
+    bool first = false;
+    /* A list without a limit cannot fail. */
+    ASSERT(bad_list_add(d->reported, id, &first) == OK);
+    return first;
 }
 
 Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixels, int *width, int *height)

@@ -37,6 +37,8 @@ typedef struct JpegDecoder {
 static void error_exit(j_common_ptr common)
 {
     JpegDecoder *j = common->client_data;
+    /* Says nothing about the file: a picture over MAX_LIBRARY_BYTES gets JERR_NO_BACKING_STORE instead. */
+    if (common->err->msg_code == JERR_OUT_OF_MEMORY) j->status = ERR_MEMORY;
     common->err->format_message(common, j->reason);
     longjmp(j->on_error, 1);
 }

@@ -1,10 +1,38 @@
 /* decode_png.c - libspng to RGB8, as Pillow converts: alpha and transparency dropped, palettes looked up, no gamma.
  *
- * 16-bit colour keeps the high byte. Damaged ancillary chunks are ignored, damaged pixels are not. */
+ * 16-bit colour keeps the high byte. Damaged ancillary chunks are ignored, damaged pixels are not.
+ *
+ * libspng and the zlib in it allocate through mem.h. Which of their codes stands for "no memory" depends on who ran
+ * out, so the allocator itself remembers that it did. */
+#include "base/mem.h"
 #include "data/decode.h"
 #include <spng.h>
+#include <stdbool.h>
 
 #define MAX_CHUNK_BYTES ((size_t)64 << 20)
+
+static _Thread_local bool out_of_memory; /* libspng hands its allocator no cookie */
+
+static void *remember(void *p)
+{
+    if (!p) out_of_memory = true;
+    return p;
+}
+
+static void *png_alloc(size_t bytes)
+{
+    return remember(mem_alloc(bytes));
+}
+
+static void *png_realloc(void *p, size_t bytes)
+{
+    return remember(mem_realloc(p, bytes));
+}
+
+static void *png_calloc(size_t count, size_t size)
+{
+    return remember(mem_calloc(count, size));
+}
 
 static Status decode_with(spng_ctx *png, const uint8_t *bytes, size_t size, ByteBuf *pixels, ImageView *view)
 {
@@ -29,9 +57,11 @@ static Status decode_with(spng_ctx *png, const uint8_t *bytes, size_t size, Byte
 
 Status png_decode_rgb(const uint8_t *bytes, size_t size, ByteBuf *pixels, ImageView *view)
 {
-    spng_ctx *png = spng_ctx_new(0);
+    static struct spng_alloc alloc = { png_alloc, png_realloc, png_calloc, mem_free };
+    out_of_memory = false;
+    spng_ctx *png = spng_ctx_new2(&alloc, 0);
     if (!png) return fail(ERR_MEMORY, "libspng: out of memory");
     Status status = decode_with(png, bytes, size, pixels, view);
     spng_ctx_free(png);
-    return status;
+    return out_of_memory ? fail(ERR_MEMORY, "libspng: out of memory") : status;
 }

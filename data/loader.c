@@ -5,9 +5,9 @@
  * does it or when.
  *
  * Bad samples. Training: replaced by sample Philox(REPLACE, attempt, id) mod N with the replacement's label and draws,
- * the same on every rank and for any number of threads; reported once; too many end the run. Evaluation: the image
- * stays zero with label -1 and is counted in Batch.bad. A failing file system (ERR_IO of a source) ends the run in
- * both.
+ * the same on every rank and for any number of threads; too many end the run. Evaluation: the image stays zero with
+ * label -1 and is counted in Batch.bad. Each is reported once in the life of the dataset. A failing file system (ERR_IO
+ * of a source) ends the run in both.
  *
  * A thread that fails hands its status and sentence to the ring, where loader_next finds them. */
 #include "base/clock.h"
@@ -92,11 +92,12 @@ static Status report_bad(Loader *l, int64_t id, int64_t replacement)
     snprintf(reason, sizeof reason, "%s", status_message());
     bool first = false;
     Status status = bad_list_add(l->bad, id, &first);
+    first = first && dataset_first_report(l->dataset, id);
     if (first && replacement >= 0) {
         dataset_describe_sample(l->dataset, replacement, name, sizeof name);
-        log_warning("%s; replaced by %s", reason, name);
+        log_warning_here("%s; replaced by %s", reason, name);
     } else if (first) {
-        log_warning("%s; counted as wrong", reason);
+        log_warning_here("%s; counted as wrong", reason);
     }
     return status == OK ? OK : fail_note(status, "%s", dataset_path(l->dataset));
 }

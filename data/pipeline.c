@@ -45,6 +45,9 @@ Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, 
 {
     decoder_trim(w->decoder);
     buf_trim(&w->file, TRIM_BYTES);
+    buf_trim(&w->converted, TRIM_BYTES);
+    buf_trim(&w->resize.weights, TRIM_BYTES);
+    buf_trim(&w->resize.rows, TRIM_BYTES);
     Sample sample;
     TRY(source->kind->read(source, id, image_size, &w->file, &sample));
     *bytes_read = sample.bytes;

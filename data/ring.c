@@ -179,11 +179,12 @@ Status ring_next(Ring *ring, int *slot, bool *more, double *wait_s)
             pthread_cond_wait(&ring->slot_ready, &ring->lock);
         }
         if (start_s != 0 && wait_s) *wait_s += clock_s() - start_s;
-        if (ring->failure != OK) {
-            status = fail(ring->failure, "%s", ring->message);
-        } else if (!ring->stopped) {
+        /* What is ready is given out even after a failure, which belongs to a later batch. */
+        if (!ring->stopped && is_ready(ring, ring->taken)) {
             *slot = (int)(ring->taken++ % ring->o.slots);
             *more = true;
+        } else if (ring->failure != OK) {
+            status = fail(ring->failure, "%s", ring->message);
         }
     }
     pthread_mutex_unlock(&ring->lock);

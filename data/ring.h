@@ -43,7 +43,8 @@ void ring_done(Ring *ring, const RingTicket *ticket, bool counted, bool bad);
 void ring_fail(Ring *ring, Status status, const char *message); /* the first failure wins; everybody is woken */
 
 /* Consumer. */
-/* Waits for the next batch in order; *more is false after the last. A failure is returned with its sentence. */
+/* Waits for the next batch in order; *more is false after the last. A failure is returned with its sentence, once the
+ * batch wanted is not ready. */
 Status ring_next(Ring *ring, int *slot, bool *more, double *wait_s);
 const RingSlot *ring_slot(const Ring *ring, int slot);
 void ring_release(Ring *ring, int slot);

@@ -7,7 +7,8 @@
  *
  * readdir's d_type answers "file or folder" without a stat per image, which on a network file system is a round trip;
  * only symlinks and file systems that do not fill it are asked. A class is walked with a list of folders still to read,
- * not by recursion, so depth costs no stack; a loop of symlinks ends when the kernel refuses the path. */
+ * not by recursion, so depth costs no stack. A symlink to a folder that it lies in (the same device and inode as one of
+ * the folders above it) would go round for ever: it is left out with a warning. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -16,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,10 +25,14 @@
 static const char *const supported[] = { ".jpg", ".jpeg", ".png" };
 static const char *const unsupported[] = { ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp" };
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define NO_PARENT    SIZE_MAX
 
 typedef struct Found { /* one entry of a folder; strings first as offsets, because the text still moves */
     size_t folder_at, name_at;
     const char *folder, *name;
+    size_t parent; /* folders: place in the list of the folder it lies in, NO_PARENT for a class */
+    dev_t device;  /* folders: set when read */
+    ino_t inode;
 } Found;
 
 typedef struct FoundList {
@@ -41,11 +47,13 @@ typedef struct Scan {
     StrBuf path;       /* full path being opened */
     FoundList folders; /* name_at: path relative to the root */
     FoundList files;
+    dev_t root_device;
+    ino_t root_inode;
     int64_t skipped; /* files torchvision would take and we do not */
     StrBuf first_skipped;
 } Scan;
 
-static Status list_add(FoundList *list, size_t folder_at, size_t name_at)
+static Status list_add(FoundList *list, size_t folder_at, size_t name_at, size_t parent)
 {
     if (list->count == list->capacity) {
         size_t capacity = list->capacity ? list->capacity * 2 : 256;
@@ -54,7 +62,7 @@ static Status list_add(FoundList *list, size_t folder_at, size_t name_at)
         list->items = items;
         list->capacity = capacity;
     }
-    list->items[list->count++] = (Found){ .folder_at = folder_at, .name_at = name_at };
+    list->items[list->count++] = (Found){ .folder_at = folder_at, .name_at = name_at, .parent = parent };
     return OK;
 }
 
@@ -87,9 +95,11 @@ static Status note_skipped(Scan *scan, const char *folder, const char *name)
     return scan->first_skipped.failed ? fail(ERR_MEMORY, "out of memory while listing images") : OK;
 }
 
-/* Of the root only sub-folders count; folder_at: where the name of the folder being read lies in scan->text. */
-static Status take_entry(Scan *scan, DIR *dir, const struct dirent *entry, bool is_root, size_t folder_at)
+/* Of the root only sub-folders count. at_list: the folder being read in scan->folders, NO_PARENT for the root. */
+static Status take_entry(Scan *scan, DIR *dir, const struct dirent *entry, size_t at_list)
 {
+    bool is_root = at_list == NO_PARENT;
+    size_t folder_at = is_root ? 0 : scan->folders.items[at_list].name_at;
     const char *name = entry->d_name;
     if (!strcmp(name, ".") || !strcmp(name, "..")) return OK;
     size_t at = 0;
@@ -104,38 +114,60 @@ static Status take_entry(Scan *scan, DIR *dir, const struct dirent *entry, bool 
             mem_free(folder);
             TRY(status);
         }
-        return list_add(&scan->folders, 0, at);
+        return list_add(&scan->folders, 0, at, at_list);
     }
     if (is_root) return OK;
     if (has_extension(name, supported, COUNT(supported))) {
         TRY(text_add(&scan->text, NULL, name, &at));
-        return list_add(&scan->files, folder_at, at);
+        return list_add(&scan->files, folder_at, at, at_list);
     }
     if (has_extension(name, unsupported, COUNT(unsupported)))
         return note_skipped(scan, scan->text.text + folder_at, name);
     return OK;
 }
 
-/* Reads one folder: sub-folders go to scan->folders, images to scan->files. */
-static Status read_folder(Scan *scan, bool is_root, size_t folder_at)
+/* Notes who the folder is; *loops: it is one of the folders above it. */
+static Status identify(Scan *scan, DIR *dir, size_t at_list, bool *loops)
 {
+    struct stat info;
+    *loops = false;
+    if (fstat(dirfd(dir), &info)) return fail(ERR_DATA, "%s: cannot stat: %s", scan->path.text, strerror(errno));
+    if (at_list == NO_PARENT) {
+        scan->root_device = info.st_dev;
+        scan->root_inode = info.st_ino;
+        return OK;
+    }
+    Found *folders = scan->folders.items;
+    folders[at_list].device = info.st_dev;
+    folders[at_list].inode = info.st_ino;
+    *loops = info.st_dev == scan->root_device && info.st_ino == scan->root_inode;
+    for (size_t above = folders[at_list].parent; above != NO_PARENT && !*loops; above = folders[above].parent)
+        *loops = info.st_dev == folders[above].device && info.st_ino == folders[above].inode;
+    if (*loops) log_warning("%s: a link to a folder that it lies in; left out", scan->path.text);
+    return OK;
+}
+
+/* Reads one folder: sub-folders go to scan->folders, images to scan->files. */
+static Status read_folder(Scan *scan, size_t at_list)
+{
+    bool is_root = at_list == NO_PARENT, loops = false;
     str_clear(&scan->path);
     str_add(&scan->path, scan->root);
-    if (!is_root) str_printf(&scan->path, "/%s", scan->text.text + folder_at);
+    if (!is_root) str_printf(&scan->path, "/%s", scan->text.text + scan->folders.items[at_list].name_at);
     if (scan->path.failed) return fail(ERR_MEMORY, "out of memory while listing images");
     DIR *dir = opendir(scan->path.text);
     if (!dir && is_root && (errno == ENOENT || errno == ENOTDIR))
         return fail(ERR_DATA, "%s: no such folder", scan->root);
     if (!dir) return fail(ERR_DATA, "%s: cannot read this folder: %s", scan->path.text, strerror(errno));
-    Status status = OK;
-    while (status == OK) {
+    Status status = identify(scan, dir, at_list, &loops);
+    while (status == OK && !loops) {
         errno = 0;
         const struct dirent *entry = readdir(dir);
         if (!entry) {
             if (errno) status = fail(ERR_DATA, "%s: cannot read this folder: %s", scan->path.text, strerror(errno));
             break;
         }
-        status = take_entry(scan, dir, entry, is_root, folder_at);
+        status = take_entry(scan, dir, entry, at_list);
     }
     closedir(dir);
     return status;
@@ -166,8 +198,8 @@ static Status scan_class(Scan *scan, const char *name)
     scan->folders.count = scan->files.count = 0;
     size_t at = 0;
     TRY(text_add(&scan->text, NULL, name, &at));
-    TRY(list_add(&scan->folders, 0, at));
-    for (size_t i = 0; i < scan->folders.count; i++) TRY(read_folder(scan, false, scan->folders.items[i].name_at));
+    TRY(list_add(&scan->folders, 0, at, NO_PARENT));
+    for (size_t i = 0; i < scan->folders.count; i++) TRY(read_folder(scan, i));
     if (scan->files.count == 0)
         return fail(ERR_DATA, "%s/%s: class folder without a .jpg, .jpeg or .png file", scan->root, name);
     sort_found(&scan->files, &scan->text);
@@ -179,7 +211,7 @@ static Status scan_class(Scan *scan, const char *name)
 
 static Status scan_root(Scan *scan)
 {
-    TRY(read_folder(scan, true, 0));
+    TRY(read_folder(scan, NO_PARENT));
     if (scan->folders.count == 0) return fail(ERR_DATA, "%s: no class folders in it", scan->root);
     /* The class list outlives scan->text, which each class reuses. */
     StrBuf names = scan->text;

@@ -59,9 +59,14 @@ static int read_once(int folder, const char *path, ByteBuf *buf, size_t *bytes, 
     return error;
 }
 
-static bool worth_another_try(int error)
+/* Does errno speak of this file (missing, unreadable, no file at all)? All else, such as EIO or no free descriptor,
+ * speaks of the machine, and taking it for a bad sample would change what is trained on. */
+static bool is_about_the_file(int error)
 {
-    return error == EIO || error == ESTALE || error == EINTR;
+    static const int errors[] = { ENOENT, EACCES, EPERM, ELOOP, ENOTDIR, EISDIR, ENAMETOOLONG };
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+        if (error == errors[i]) return true;
+    return false;
 }
 
 Status source_read_file(int folder, const char *path, const char *name, ByteBuf *buf, size_t *bytes)
@@ -72,10 +77,10 @@ Status source_read_file(int folder, const char *path, const char *name, ByteBuf 
     for (int attempt = 0; attempt < READ_TRIES; attempt++, pause_s *= 4) {
         if (attempt > 0) clock_sleep_s(pause_s);
         error = read_once(folder, path, buf, bytes, &status);
-        if (status != OK || !worth_another_try(error)) break;
+        if (status != OK || error == 0 || is_about_the_file(error)) break;
     }
     if (status != OK) return status;
-    if (worth_another_try(error))
+    if (error && !is_about_the_file(error))
         return fail(ERR_IO, "%s: cannot be read after %d tries: %s", name, READ_TRIES, strerror(error));
     if (error) return fail(ERR_DATA, "%s: cannot be read: %s", name, strerror(error));
     if (*bytes == 0) return fail(ERR_DATA, "%s: the file is empty", name);

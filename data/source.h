@@ -48,7 +48,8 @@ extern const SourceKind source_imagefolder, source_idx, source_synthetic;
 Status source_number_classes(Source *s, int classes);
 void source_free_classes(Source *s);
 
-/* Reads a whole file, relative to a folder handle, into buf. EIO, ESTALE and EINTR are tried four times with growing
- * pauses. Errors as read above; name is what the sentence calls the file. *bytes is at least 1. */
+/* Reads a whole file, relative to a folder handle, into buf. Errors that are not about this file (EIO, ESTALE, EMFILE,
+ * ...) are tried four times with growing pauses and are then ERR_IO. Errors as read above; name is what the sentence
+ * calls the file. *bytes is at least 1. */
 Status source_read_file(int folder, const char *path, const char *name, ByteBuf *buf, size_t *bytes);
 #endif

@@ -83,6 +83,8 @@ enum { ACTIVATION_BWD_IN_DY, ACTIVATION_BWD_IN_Y };
 enum { ACTIVATION_BWD_OUT_DX };
 enum { ADD_IN_A, ADD_IN_B };
 enum { ADD_OUT_Y };
+/* Max pooling: of equal maxima the first in window order (row by row) is the one INDEX names; a NaN is above all
+ * numbers and the first NaN wins. */
 enum { POOL_IN_X };
 enum { POOL_OUT_Y, POOL_OUT_INDEX /*optional; u8, window position of the max*/ };
 enum { POOL_BWD_IN_DY, POOL_BWD_IN_INDEX /*max only*/ };
@@ -167,7 +169,8 @@ typedef struct UpdateSegment {
  * of the instance. */
 typedef struct UpdateAttr {
     UpdateKind kind;
-    float momentum, beta1, beta2, eps;
+    float momentum, eps;
+    double beta1, beta2; /* 1 - beta is formed in double, as torch does: in float 1 - 0.999 is off by 1.3e-5 */
     bool nesterov;
     int segment_count;
     const UpdateSegment *segments;

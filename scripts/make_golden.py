@@ -172,21 +172,38 @@ def gradients(out, model, x, y):
         line(out, f"grad.{name}", [error] + sample(grads64[name], stream_of(name) + 1))
 
 
-def losses(out, model, x, y, steps=5):
-    """Training losses under SGD: momentum 0.9, Nesterov, weight decay 1e-4 on weights of dimension > 1, learning rate 0.05."""
+STEPS = 5
+
+
+def train(model, x, y, optimizer):
+    """Losses of a few steps from the formula's weights, and the statistics of the first batch norm after the first step."""
     model = model.double().train()
     fill(model)
-    decay = [p for p in model.parameters() if p.dim() > 1]
-    rest = [p for p in model.parameters() if p.dim() <= 1]
-    opt = torch.optim.SGD([{"params": decay, "weight_decay": 1e-4}, {"params": rest, "weight_decay": 0.0}], lr=0.05, momentum=0.9, nesterov=True)
-    values = []
-    for _ in range(steps):
-        opt.zero_grad()
+    values, running = [], None
+    for _ in range(STEPS):
+        optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(x), y)
         loss.backward()
-        opt.step()
+        optimizer.step()
         values.append(loss.item())
+        if running is None:
+            running = torch.cat([model.bn1.running_mean, model.bn1.running_var]).tolist()
+    return values, running
+
+
+def decayed(model):
+    """Weight decay on weights only; a new list each time, since optimizers write into it."""
+    return [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 1e-4},
+            {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0.0}]
+
+
+def losses(out, model, x, y):
+    """SGD: momentum 0.9, Nesterov, weight decay 1e-4 on weights of dimension > 1, learning rate 0.05. Adam: 1e-3, no weight decay."""
+    values, running = train(model, x, y, torch.optim.SGD(decayed(model), lr=0.05, momentum=0.9, nesterov=True))
     line(out, "sgd.losses", values)
+    line(out, "running.bn1", running)
+    line(out, "adam.losses", train(model, x, y, torch.optim.Adam(model.parameters(), lr=1e-3))[0])
+    line(out, "adamw.losses", train(model, x, y, torch.optim.AdamW(decayed(model), lr=1e-3))[0])
 
 
 def write(folder, name, model, batch, size, classes, train):

@@ -14,13 +14,13 @@ typedef struct StepTimes {
     int64_t allocations;
 } StepTimes;
 
-static Status run_steps(Stepper *stepper, const BenchOptions *o, StepTimes *t)
+static Status run_steps(Comm *comm, Stepper *stepper, const BenchOptions *o, StepTimes *t)
 {
     for (int64_t i = 0; i < o->warmup + o->steps; i++) {
         bool counts = i >= o->warmup;
         int64_t before = mem_allocation_count();
         StepResult r = stepper_run(stepper, i, OK, counts ? t->node_seconds : NULL);
-        if (r.failed) return r.own_status == OK ? ERR_INTERNAL : r.own_status;
+        if (r.failed) return comm_agree(comm, r.own_status);
         if (!counts) continue;
         ReducerTrace trace;
         reducer_trace(stepper_reducer(stepper), &trace);
@@ -84,7 +84,7 @@ static Status measure(Session *s, const BenchOptions *o)
     status = comm_agree(s->comm, status);
     if (status == OK) {
         stepper_set_loader(stepper, loader);
-        status = comm_agree(s->comm, run_steps(stepper, o, &t));
+        status = run_steps(s->comm, stepper, o, &t);
     }
     if (status == OK) print_times(s, o, &t);
     stepper_destroy(stepper);

@@ -31,7 +31,7 @@
 #define STALE_SUFFIX   ".stale"
 static const char latest_link[] = "latest", best_link[] = "best";
 
-enum { STAGING_ALIGN = 64, NUMBER_BYTES = 32, MESSAGE_BYTES = 1024, SCALARS = 8, PAIRS = SCALARS + 2 };
+enum { STAGING_ALIGN = 64, NUMBER_BYTES = 32, MESSAGE_BYTES = 1024, SCALARS = 9, PAIRS = SCALARS + 2 };
 
 /* ---- metadata: strings in the file, numbers in memory ---- */
 
@@ -51,6 +51,7 @@ static const MetaRow meta_rows[SCALARS] = {
     { "global_batch", META_I64, offsetof(CheckpointMeta, global_batch) },
     { "dataset_images", META_I64, offsetof(CheckpointMeta, dataset_images) },
     { "best_top1", META_DOUBLE, offsetof(CheckpointMeta, best_top1) },
+    { "eval_due", META_I64, offsetof(CheckpointMeta, eval_due) },
 };
 
 static void format_scalar(const MetaRow *row, const CheckpointMeta *meta, char out[NUMBER_BYTES])
@@ -168,7 +169,8 @@ struct CheckpointWriter {
     /* The last file that reached the disk, for poll. */
     bool fresh; /* not polled yet */
     int64_t done_step;
-    char *done_path; /* owned */
+    char *done_path; /* owned: of a file on disk that nobody has polled for */
+    char *told_path; /* owned: what the last poll lent; the training thread's */
 };
 
 static Status replace_link(const CheckpointWriter *w, const char *link, const char *name)
@@ -255,7 +257,7 @@ static void *write_submitted(void *arg)
         pthread_mutex_lock(&w->lock);
         w->status = status;
         if (status == OK) {
-            mem_free(w->done_path);
+            mem_free(w->done_path); /* one that nobody polled for */
             w->done_path = w->path;
             w->path = NULL;
             w->done_step = w->meta.step;
@@ -398,7 +400,9 @@ Status checkpoint_poll(CheckpointWriter *w, bool *done, int64_t *step, const cha
     *done = w->fresh;
     if (w->fresh) {
         *step = w->done_step;
-        *path = w->done_path;
+        mem_free(w->told_path);
+        *path = w->told_path = w->done_path;
+        w->done_path = NULL;
         w->fresh = false;
     }
     pthread_mutex_unlock(&w->lock);
@@ -424,6 +428,7 @@ void checkpoint_writer_destroy(CheckpointWriter *w)
     mem_free(w->model);
     mem_free(w->config);
     mem_free(w->path);
+    mem_free(w->told_path);
     mem_free(w->done_path);
     mem_free(w->dir);
     mem_free(w);
@@ -441,6 +446,8 @@ static Status read_meta(const SafeFile *f, CheckpointMeta *meta, const char *pat
         if (!parse_scalar(&meta_rows[i], text, meta))
             return fail(ERR_DATA, "%s: metadata entry %s cannot be %.40s", path, meta_rows[i].key, text);
     }
+    if (meta->global_batch < 1 || meta->dataset_images < 1)
+        return fail(ERR_DATA, "%s: metadata entries global_batch and dataset_images must be above 0", path);
     meta->model = safetensors_metadata(f, "model");
     meta->config = safetensors_metadata(f, "config");
     if (meta->model == NULL || meta->config == NULL)

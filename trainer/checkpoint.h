@@ -22,6 +22,7 @@ typedef struct CheckpointMeta {
     uint32_t config_hash;
     int64_t global_batch, dataset_images;
     double best_top1;   /* best evaluation so far, -1 if none */
+    int64_t eval_due;   /* 1: stopped before an evaluation that was due: the resumed run begins with it */
     const char *model;  /* model.name */
     const char *config; /* resolved YAML */
 } CheckpointMeta;
@@ -38,7 +39,7 @@ Status checkpoint_submit(CheckpointWriter *w, const CheckpointMeta *meta, bool b
 /* Waits for the last submitted file; returns its error if checkpoint_poll has not already. */
 Status checkpoint_flush(CheckpointWriter *w);
 /* Never waits. *done: a file reached the disk since the last poll; then *step and *path say which (borrowed until the
- * next submit). A failed write is returned once, here or by stage or flush, whichever comes first. */
+ * next poll). A failed write is returned once, here or by stage or flush, whichever comes first. */
 Status checkpoint_poll(CheckpointWriter *w, bool *done, int64_t *step, const char **path);
 void checkpoint_writer_destroy(CheckpointWriter *w); /* flushes; NULL ok */
 

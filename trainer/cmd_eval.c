@@ -11,9 +11,8 @@
 static const char help[] =
     "usage: convoy eval CONFIG --checkpoint FILE [--set key=value]...\n"
     "\n"
-    "Evaluates the weights in FILE (a checkpoint of the same model) on data.val, each image exactly once on any number "
-    "of\n"
-    "ranks. Prints the result and appends an eval event to metrics.jsonl in the run folder.\n"
+    "Evaluates the weights in FILE (a checkpoint of the same model) on data.val, each image exactly once on any\n"
+    "number of ranks. Prints the result and appends an eval event to metrics.jsonl in the run folder.\n"
     "\n"
     "  --checkpoint FILE   a .safetensors file, or the link runs/NAME/checkpoints/best\n"
     "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
@@ -33,7 +32,24 @@ static Status load_weights(Session *s, const char *path, CheckpointMeta *meta)
     return status;
 }
 
-static Status evaluate_file(Session *s, RunLog *log, const char *path)
+/* The epoch of the step that the checkpoint was taken after, as training's own records count. */
+static int64_t epoch_of(const CheckpointMeta *meta)
+{
+    return meta->images > 0 && meta->dataset_images > 0 ? (meta->images - 1) / meta->dataset_images : 0;
+}
+
+/* The run folder is only touched once there is a result to add to it. */
+static Status record(Comm *comm, const Config *c, const EvalRecord *r)
+{
+    RunLog *log = NULL;
+    Status status = comm_agree(comm, runlog_open(&log, c->run.dir, comm->rank, NULL));
+    if (status == OK) status = comm_agree(comm, runlog_eval(log, r));
+    if (status == OK) runlog_done(log, status_exit_code(OK), "evaluation completed");
+    runlog_close(log);
+    return status;
+}
+
+static Status evaluate_file(Session *s, const char *path)
 {
     CheckpointMeta meta = { 0 };
     EvalResult r;
@@ -41,25 +57,24 @@ static Status evaluate_file(Session *s, RunLog *log, const char *path)
     TRY(comm_agree(s->comm, s->comm->rank == 0 ? load_weights(s, path, &meta) : OK));
     session_broadcast(s);
     TRY(evaluate(s, &r));
-    EvalRecord record = {
-        .epoch = meta.epoch, .step = meta.step, .images = r.images, .loss = r.loss, .top1 = r.top1, .top5 = r.top5
-    };
-    if (r.bad > 0) log_warning("%lld images of data.val could not be decoded: counted as wrong", (long long)r.bad);
-    return comm_agree(s->comm, runlog_eval(log, &record));
+    EvalRecord e = { .epoch = epoch_of(&meta),
+                     .step = meta.images / meta.global_batch,
+                     .images = r.images,
+                     .loss = r.loss,
+                     .top1 = r.top1,
+                     .top5 = r.top5 };
+    if (r.bad > 0) {
+        log_warning("%lld images of data.val could not be decoded: counted as wrong", (long long)r.bad);
+    }
+    return record(s->comm, s->config, &e);
 }
 
-static Status evaluate_with_log(Comm *comm, const Config *c, const Args *args)
+static Status work(Comm *comm, const Config *c, const Args *args)
 {
     Session session;
-    RunLog *log = NULL;
-    comm_set_timeout(comm, c->comm.timeout_s);
-    TRY(comm_agree(comm, runlog_open(&log, c->run.dir, comm->rank, NULL)));
     Status status = session_open(&session, c, comm, SESSION_EVAL);
-    if (status == OK) status = evaluate_file(&session, log, args->checkpoint);
+    if (status == OK) status = evaluate_file(&session, args->checkpoint);
     session_close(&session);
-    runlog_done(log, status_exit_code(status), status == OK ? "completed" : status_message());
-    status = comm->rank == 0 ? cmd_report(status) : cmd_silence(status); /* while log.txt is open */
-    runlog_close(log);
     return status;
 }
 
@@ -67,5 +82,5 @@ Status cmd_eval(int argc, char **argv)
 {
     Args args;
     TRY(args_parse(&args, argc, argv, help));
-    return args.help ? OK : run_with_config(&args, evaluate_with_log);
+    return args.help ? OK : run_with_config(&args, work);
 }

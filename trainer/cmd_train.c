@@ -1,10 +1,13 @@
 /* cmd_train.c - convoy train CONFIG [--set key=value]... */
 #include "base/log.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "trainer/args.h"
 #include "trainer/cmd.h"
 #include "trainer/loop.h"
+#include "trainer/memory.h"
 #include "trainer/run.h"
+#include "trainer/signals.h"
 #include <unistd.h>
 
 static const char help[] =
@@ -43,13 +46,23 @@ static Status start_record(RunLog *log, const Session *s)
     return runlog_start(log, &r);
 }
 
+/* What the plan is worth: the same bytes that convoy inspect memory says, and those that this rank has really taken. */
+static void log_memory(const Session *s, int64_t rss_at_start)
+{
+    MemoryReport r = memory_report(s);
+    log_info("memory: peak %lld bytes above start, planned %zu bytes",
+             (long long)(process_peak_rss_bytes() - rss_at_start), r.total);
+}
+
 static Status train(Comm *comm, const Config *c, RunLog *log)
 {
+    int64_t rss_at_start = process_rss_bytes();
     Session session;
     Status status = session_open(&session, c, comm, SESSION_TRAIN);
     if (status == OK) status = comm_agree(comm, start_record(log, &session));
     if (status == OK) status = session_commit(&session);
     if (status == OK) status = loop_run(&session, log, c->run.dir);
+    if (status == OK) log_memory(&session, rss_at_start);
     session_close(&session);
     return status;
 }
@@ -58,10 +71,11 @@ static Status train_with_log(Comm *comm, const Config *c, const Args *args)
 {
     RunLog *log = NULL;
     (void)args;
-    comm_set_timeout(comm, c->comm.timeout_s);
-    TRY(comm_agree(comm, runlog_open(&log, c->run.dir, comm->rank, c)));
-    Status status = train(comm, c, log);
+    Status status = comm_agree(comm, runlog_open(&log, c->run.dir, comm->rank, c));
+    comm_set_last_words(comm, runlog_last_words, log);
+    if (status == OK) status = train(comm, c, log);
     if (status == OK) log_info("done: run folder %s", c->run.dir);
+    comm_set_last_words(comm, NULL, NULL);
     runlog_done(log, status_exit_code(status), status == OK ? "completed" : status_message());
     status = comm->rank == 0 ? cmd_report(status) : cmd_silence(status); /* while log.txt is open */
     runlog_close(log);
@@ -71,6 +85,7 @@ static Status train_with_log(Comm *comm, const Config *c, const Args *args)
 Status cmd_train(int argc, char **argv)
 {
     Args args;
+    signals_install();
     TRY(args_parse(&args, argc, argv, help));
     return args.help ? OK : run_with_config(&args, train_with_log);
 }

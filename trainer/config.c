@@ -311,6 +311,10 @@ static Status check(const Config *c, const ConfigOrigin *origin)
     TRY(check_channels(c, origin, "data.mean", &c->data.mean));
     TRY(check_channels(c, origin, "data.std", &c->data.std));
     TRY(check_ascending(c, origin));
+    if (c->model.in_channels != 1 && c->model.in_channels != 3) {
+        snprintf(text, sizeof text, "is %lld; images are read with 1 or 3 channels", (long long)c->model.in_channels);
+        return fail_check(origin, "model.in_channels", text);
+    }
     if (c->optimizer.betas.count != 2) {
         snprintf(text, sizeof text, "has %d values; it takes two", c->optimizer.betas.count);
         return fail_check(origin, "optimizer.betas", text);

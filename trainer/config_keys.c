@@ -50,7 +50,7 @@ const ConfigKey config_keys[] = {
      "Evaluation scales the shorter side to this before the centre crop; 0 means image_size"},
     {LIST(data, mean, "0.485, 0.456, 0.406", -1e3, 1e3), KEY_MATH,
      "Subtracted from pixels in 0..1; one value, or one for each channel"},
-    {LIST(data, std, "0.229, 0.224, 0.225", 0, 1e3), KEY_MATH | KEY_OPEN_MIN,
+    {LIST(data, std, "0.229, 0.224, 0.225", 1e-6, 1e3), KEY_MATH,
      "Divides pixels after the mean is subtracted; one value, or one for each channel"},
     {ENUM(data, augment, "imagenet", augment_names), KEY_MATH,
      "Training images: random resized crop and flip (imagenet), padded random crop and flip (cifar), or as in "
@@ -90,7 +90,7 @@ const ConfigKey config_keys[] = {
      "Decay biases and batch norm too, not only convolution and linear weights"},
     {LIST(optimizer, betas, "0.9, 0.999", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "Decay rates of the two moments of adam and adamw"},
-    {DOUBLE(optimizer, eps, "1e-8", 0, 1), KEY_MATH | KEY_OPEN_MIN, "Added to the root of adam's second moment"},
+    {DOUBLE(optimizer, eps, "1e-8", 1e-30, 1), KEY_MATH, "Added to the root of adam's second moment"},
 
     {ENUM(schedule, name, "cosine", schedule_names), KEY_MATH, "Course of the learning rate after warmup"},
     {DOUBLE(schedule, warmup_epochs, "5", 0, 1e6), KEY_MATH,

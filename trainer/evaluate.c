@@ -41,7 +41,7 @@ Status evaluate(Session *s, EvalResult *out)
     TRY(comm_agree(s->comm, evaluate_share(s, sums)));
     comm_allreduce(s->comm, sums, SUM_COUNT, COMM_F64, COMM_SUM, "evaluation sums");
     double images = sums[SUM_DECODED] + sums[SUM_BAD];
-    if ((int64_t)images != dataset_images(s->val)) {
+    if ((int64_t)images != dataset_images(s->val)) { /* the same on all ranks */
         return fail(ERR_INTERNAL, "evaluation counted %.0f of %lld images", images, (long long)dataset_images(s->val));
     }
     *out = (EvalResult){ .images = (int64_t)images,

@@ -14,8 +14,9 @@
 #include "trainer/step.h"
 #include <string.h>
 
-#define TERMINAL_PERIOD_S 0.2
-#define PLAIN_PERIOD_S    10.0
+#define TERMINAL_PERIOD_S  0.2
+#define PLAIN_PERIOD_S     10.0
+#define BAD_ALWAYS_ALLOWED 10 /* images; whatever data.max_bad_fraction says of a small dataset */
 
 typedef struct Loop {
     Session *s;
@@ -26,6 +27,9 @@ typedef struct Loop {
     CheckpointWriter *writer; /* rank 0 only */
     StrBuf config_text;       /* resolved YAML, for checkpoints */
     int64_t first_step;
+    int64_t earlier_updates; /* updates that a resumed run has behind it beyond first_step */
+    bool resumed, eval_due;  /* eval_due: the run was stopped before an evaluation */
+    int64_t replaced, drawn; /* samples that could not be decoded, and all samples, since this process started */
     double best_top1;
     Status pending; /* this rank's error from outside a step */
     double epoch_seconds, progress_s, seconds_per_step;
@@ -39,23 +43,6 @@ static bool is_main(const Loop *l)
 
 /* ---- checkpoints ---- */
 
-static Status save_on_main(Loop *l, int64_t steps, bool best)
-{
-    const Session *s = l->s;
-    TRY(state_stage(s->executor, stepper_optimizer(l->stepper), s->backend, l->writer));
-    CheckpointMeta meta = { .step = steps,
-                            .images = steps * s->plan.global_batch,
-                            .epoch = runplan_epoch(&s->plan, steps),
-                            .seed = (uint64_t)s->config->train.seed,
-                            .config_hash = config_math_hash(s->config),
-                            .global_batch = s->plan.global_batch,
-                            .dataset_images = s->plan.images,
-                            .best_top1 = l->best_top1,
-                            .model = s->config->model.name,
-                            .config = l->config_text.text };
-    return checkpoint_submit(l->writer, &meta, best);
-}
-
 /* Records a checkpoint once it is on disk, and a failed write as this rank's pending error. */
 static Status poll_writer(const Loop *l)
 {
@@ -67,25 +54,46 @@ static Status poll_writer(const Loop *l)
     return done ? runlog_checkpoint(l->log, steps, path) : OK;
 }
 
+static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
+{
+    const Session *s = l->s;
+    TRY(state_stage(s->executor, stepper_optimizer(l->stepper), s->backend, l->writer));
+    TRY(poll_writer(l)); /* the file before, while its record is to be had */
+    CheckpointMeta meta = { .step = steps + l->earlier_updates,
+                            .images = steps * s->plan.global_batch,
+                            .epoch = runplan_epoch(&s->plan, steps),
+                            .seed = (uint64_t)s->config->train.seed,
+                            .config_hash = config_math_hash(s->config),
+                            .global_batch = s->plan.global_batch,
+                            .dataset_images = s->plan.images,
+                            .best_top1 = l->best_top1,
+                            .eval_due = eval_due,
+                            .model = s->config->model.name,
+                            .config = l->config_text.text };
+    return checkpoint_submit(l->writer, &meta, best);
+}
+
 /* After steps steps. wait: return only when the file is on disk. */
-static Status save(Loop *l, int64_t steps, bool best, bool wait)
+static Status save(Loop *l, int64_t steps, bool best, bool eval_due, bool wait)
 {
     Status status = OK;
     comm_set_progress(l->s->comm, steps, "checkpoint");
-    if (is_main(l)) status = save_on_main(l, steps, best);
+    if (is_main(l)) status = save_on_main(l, steps, best, eval_due);
     if (is_main(l) && status == OK && wait) status = checkpoint_flush(l->writer);
     if (status == OK) status = poll_writer(l);
     return comm_agree(l->s->comm, status);
 }
 
-/* Finds what to resume from: *file NULL if nothing. path: mem_free. */
-static Status find_resume(const Loop *l, SafeFile **file, CheckpointMeta *meta, char **path)
+/* Finds what to resume from: *file NULL if nothing. path: mem_free. A file named by hand starts a run folder; once that
+ * holds checkpoints of its own, they are newer, and the same command continues from them. */
+static Status find_resume(const Loop *l, SafeFile **file, CheckpointMeta *meta, char **path, bool *own)
 {
     const char *resume = l->s->config->checkpoint.resume;
-    *file = NULL;
-    *path = NULL;
+    *own = true;
     if (strcmp(resume, "none") == 0) return OK;
-    if (strcmp(resume, "auto") == 0) return checkpoint_find(file, meta, l->checkpoint_dir, path);
+    TRY(checkpoint_find(file, meta, l->checkpoint_dir, path));
+    if (*file || strcmp(resume, "auto") == 0) return OK;
+    *own = false;
     if (!(*path = mem_strdup(resume))) return ERR_MEMORY;
     Status status = checkpoint_open(file, meta, resume);
     return status == OK ? OK : fail_note(status, "checkpoint.resume");
@@ -94,12 +102,14 @@ static Status find_resume(const Loop *l, SafeFile **file, CheckpointMeta *meta, 
 /* The step of this run's stream at which a checkpoint continues. */
 static int64_t resume_step(const Loop *l, const CheckpointMeta *meta)
 {
-    const RunPlan *p = &l->s->plan;
-    if (meta->images % p->global_batch != 0) {
-        log_warning("checkpoint at image %lld, but the global batch is now %lld: up to %lld images are seen again",
-                    (long long)meta->images, (long long)p->global_batch, (long long)(meta->images % p->global_batch));
-    }
-    return meta->images / p->global_batch;
+    int64_t batch = l->s->plan.global_batch, step = meta->images / batch;
+    if (meta->global_batch == batch) return step;
+    log_warning(
+        "the global batch was %lld images and is now %lld: step %lld of the checkpoint is step %lld from here on",
+        (long long)meta->global_batch, (long long)batch, (long long)(meta->images / meta->global_batch),
+        (long long)step);
+    if (meta->images % batch != 0) log_warning("%lld images are seen again", (long long)(meta->images % batch));
+    return step;
 }
 
 static Status warn_differences(const Loop *l, const CheckpointMeta *meta)
@@ -128,24 +138,28 @@ static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const c
     return warn_differences(l, meta);
 }
 
-/* Rank 0 reads; first_step and best_top1 are set there. */
+static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMeta *meta, const char *path, bool own)
+{
+    TRY(check_resumable(l, meta, path));
+    TRY(state_restore(l->s->executor, stepper_optimizer(l->stepper), l->s->backend, file, path));
+    l->resumed = true;
+    l->first_step = resume_step(l, meta);
+    l->earlier_updates = meta->step - l->first_step;
+    if (own) l->best_top1 = meta->best_top1; /* another run's best is not in this folder */
+    l->eval_due = own && meta->eval_due;
+    log_info("resumed from %s at step %lld", path, (long long)l->first_step);
+    return runlog_resume(l->log, l->first_step, path);
+}
+
+/* Rank 0 reads. */
 static Status resume_on_main(Loop *l)
 {
     SafeFile *file = NULL;
     CheckpointMeta meta = { 0 };
     char *path = NULL;
-    Status status = find_resume(l, &file, &meta, &path);
-    if (status == OK && file) {
-        status = check_resumable(l, &meta, path);
-        if (status == OK)
-            status = state_restore(l->s->executor, stepper_optimizer(l->stepper), l->s->backend, file, path);
-        if (status == OK) {
-            l->first_step = resume_step(l, &meta);
-            l->best_top1 = meta.best_top1;
-            log_info("resumed from %s at step %lld", path, (long long)l->first_step);
-            status = runlog_resume(l->log, l->first_step, path);
-        }
-    }
+    bool own = true;
+    Status status = find_resume(l, &file, &meta, &path, &own);
+    if (status == OK && file) status = take_checkpoint(l, file, &meta, path, own);
     safetensors_close(file);
     mem_free(path);
     return status;
@@ -162,14 +176,16 @@ static void broadcast_optimizer(Loop *l)
 
 static Status resume(Loop *l)
 {
-    double carried[2];
     TRY(comm_agree(l->s->comm, is_main(l) ? resume_on_main(l) : OK));
-    carried[0] = (double)l->first_step;
-    carried[1] = l->best_top1;
+    double carried[] = { l->resumed, l->eval_due, (double)l->first_step, (double)l->earlier_updates, l->best_top1 };
     comm_broadcast(l->s->comm, carried, sizeof carried, 0, "resume position");
-    l->first_step = (int64_t)carried[0];
-    l->best_top1 = carried[1];
-    if (l->first_step == 0) return OK;
+    l->resumed = carried[0] != 0;
+    l->eval_due = carried[1] != 0;
+    l->first_step = (int64_t)carried[2];
+    l->earlier_updates = (int64_t)carried[3];
+    l->best_top1 = carried[4];
+    stepper_set_earlier_updates(l->stepper, l->earlier_updates);
+    if (!l->resumed) return OK;
     session_broadcast(l->s);
     broadcast_optimizer(l);
     return OK;
@@ -242,26 +258,59 @@ static bool checkpoint_due(const Loop *l, int64_t step)
     return step + 1 == l->s->plan.total_steps || runplan_due(&l->s->plan, step, c->checkpoint.every_epochs);
 }
 
+/* The same verdict on all ranks: both counts are sums over them. */
+static Status check_replaced(Loop *l, const StepResult *r)
+{
+    const Session *s = l->s;
+    l->replaced += r->replaced;
+    l->drawn += s->plan.global_batch;
+    double drawn = (double)(l->drawn > s->plan.images ? l->drawn : s->plan.images);
+    double limit = s->config->data.max_bad_fraction * drawn;
+    if ((double)l->replaced <= (limit > BAD_ALWAYS_ALLOWED ? limit : BAD_ALWAYS_ALLOWED)) return OK;
+    return fail(ERR_DATA, "%s: %lld of %lld images drawn could not be decoded: more than data.max_bad_fraction allows",
+                s->config->data.train, (long long)l->replaced, (long long)l->drawn);
+}
+
+static Status stop_now(Loop *l, int64_t steps, bool eval_due)
+{
+    TRY(save(l, steps, false, eval_due, true));
+    bool restarts = strcmp(l->s->config->checkpoint.resume, "none") == 0;
+    return fail(ERR_STOPPED,
+                "stopped by a signal after step %lld; checkpoint saved, run the same command%s to continue",
+                (long long)steps, restarts ? " with checkpoint.resume=auto" : "");
+}
+
 static Status after_step(Loop *l, int64_t step, const StepResult *r)
 {
     const RunPlan *p = &l->s->plan;
     bool best = false, last = step + 1 == p->total_steps;
+    bool eval_due = l->s->eval && (last || runplan_due(p, step, l->s->config->train.eval_every));
     record_step(l, step, r);
     keep_pending(l, poll_writer(l));
     if (runplan_due(p, step, 1)) record_epoch(l, step);
-    if (r->stop && !last) {
-        TRY(save(l, step + 1, false, true));
-        return fail(ERR_STOPPED,
-                    "stopped by a signal after step %lld; checkpoint saved, run the same command to continue",
-                    (long long)step + 1);
+    TRY(check_replaced(l, r));
+    if (r->stop && !last) return stop_now(l, step + 1, eval_due);
+    Status evaluated = eval_due ? evaluate_now(l, step, &best) : OK;
+    if (evaluated != OK) { /* the training done so far is not lost with it */
+        Status saved = save(l, step + 1, false, true, true);
+        return saved == OK ? comm_agree(l->s->comm, evaluated) : saved;
     }
-    if (l->s->eval && (last || runplan_due(p, step, l->s->config->train.eval_every))) TRY(evaluate_now(l, step, &best));
-    if (best || checkpoint_due(l, step)) TRY(save(l, step + 1, best, last));
+    if (best || checkpoint_due(l, step)) TRY(save(l, step + 1, best, false, last));
     return OK;
+}
+
+/* The evaluation that the run was stopped before. */
+static Status catch_up(Loop *l)
+{
+    bool best = false;
+    if (!l->eval_due || !l->s->eval || l->first_step == 0) return OK;
+    TRY(evaluate_now(l, l->first_step - 1, &best));
+    return best ? save(l, l->first_step, true, false, false) : OK;
 }
 
 static Status run_steps(Loop *l)
 {
+    TRY(catch_up(l));
     for (int64_t step = l->first_step; step < l->s->plan.total_steps; step++) {
         StepResult r = stepper_run(l->stepper, step, l->pending, NULL);
         if (r.failed) return comm_agree(l->s->comm, r.own_status);

@@ -1,9 +1,8 @@
 /* main.c - the front door: finds the subcommand, and turns its Status into the only exit there is.
  *
- * Signal handlers are installed before anything else, so that a rank that is told to stop during start-up does not
- * die halfway. The log is opened on the console with the rank that the launcher's environment tells, long before MPI
- * runs: what happens before ranks know each other (help, a wrong option) is the same on all of them and is said by
- * rank 0 alone. */
+ * The log is opened on the console with the rank that the launcher's environment tells, long before MPI runs: what
+ * happens before ranks know each other (help, a wrong option) is the same on all of them and is said by rank 0 alone.
+ */
 #include "base/log.h"
 #include "base/str.h"
 #include "data/data.h"
@@ -61,14 +60,14 @@ static Status print_version(void)
 
 int main(int argc, char **argv)
 {
-    signals_install();
+    signals_ignore_size_limit();
     int rank = launcher_rank();
     Status status = log_open(NULL, rank, LOG_INFO);
     if (status == OK && argc > 1 && strcmp(argv[1], "--version") == 0) status = print_version();
     else if (status == OK)
         status =
             cmd_dispatch("convoy", "command", commands, sizeof commands / sizeof commands[0], tail, argc - 1, argv + 1);
-    if (status == ERR_USAGE && rank != 0) status = cmd_silence(status);
+    if (rank != 0) status = cmd_silence(status); /* ranks that have met report by themselves (run.c) */
     cmd_report(status);
     log_close();
     return status_exit_code(status);

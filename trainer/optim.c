@@ -82,8 +82,8 @@ static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
         int count = add_segments(o, c, &buckets[k], next);
         o->attrs[k] = (UpdateAttr){ .kind = o->kind,
                                     .momentum = (float)c->optimizer.momentum,
-                                    .beta1 = (float)o->beta1,
-                                    .beta2 = (float)o->beta2,
+                                    .beta1 = o->beta1,
+                                    .beta2 = o->beta2,
                                     .eps = (float)c->optimizer.eps,
                                     .nesterov = c->optimizer.nesterov,
                                     .segment_count = count,

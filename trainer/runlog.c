@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #define LINE_BYTES 32768 /* a sentence of 1 KiB or a path of 4 KiB, each byte escaped to six */
@@ -63,6 +64,8 @@ static Status open_metrics(RunLog *r, const char *dir)
     if (!(r->path = fs_join(dir, "metrics.jsonl"))) return ERR_MEMORY;
     r->fd = open(r->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (r->fd < 0) return fail(ERR_IO, "%s: cannot open for writing: %s", r->path, strerror(errno));
+    if (flock(r->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return fail(ERR_IO, "%s: another convoy is writing to this run folder", dir);
     off_t end = lseek(r->fd, 0, SEEK_END);
     if (end > 0 && pread(r->fd, &last, 1, end - 1) != 1)
         return fail(ERR_IO, "%s: cannot read its last byte: %s", r->path, strerror(errno));
@@ -82,9 +85,9 @@ static Status reserve_line(RunLog *r)
 static Status open_folder(RunLog *r, const char *dir, const Config *config)
 {
     TRY(make_dirs(dir));
+    TRY(open_metrics(r, dir)); /* first: it takes the folder's lock */
     if (config) TRY(write_config(dir, config));
     TRY(open_log_file(dir));
-    TRY(open_metrics(r, dir));
     return reserve_line(r);
 }
 
@@ -274,4 +277,22 @@ void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double
     log_progress("epoch %lld step %lld/%lld loss %.4f lr %.4g %.1f images/s data wait %.1f %% ETA %s",
                  (long long)s->epoch, (long long)s->step, (long long)total_steps, s->loss, s->lr, s->images_per_s, wait,
                  eta);
+}
+
+void runlog_last_words(void *cookie, int code, const char *reason)
+{
+    const RunLog *r = cookie;
+    StrBuf line = { 0 };
+    JsonWriter w = { .out = &line };
+    if (!r || r->fd < 0) return;
+    if (r->torn) str_add(&line, "\n");
+    json_begin_object(&w, NULL);
+    json_string(&w, "event", "done");
+    json_number(&w, "time", clock_unix_s());
+    json_int(&w, "code", code);
+    json_string(&w, "reason", reason);
+    json_end_object(&w);
+    str_add(&line, "\n");
+    if (!line.failed && write(r->fd, line.text, line.length) < 0) log_warning("%s: done could not be written", r->path);
+    str_free(&line);
 }

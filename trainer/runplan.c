@@ -27,12 +27,12 @@ Status runplan_make(RunPlan *out, const Config *c, int world, int64_t images)
     if (c->train.batch_mode == CONFIG_BATCH_GLOBAL) TRY(global_mode(&p, c, world));
     p.global_batch = p.batch * p.accumulate * world;
     if (p.global_batch > images) {
-        return fail(
-            ERR_USAGE,
-            "train.batch_per_rank: a global batch of %lld images is larger than the dataset of %lld images in %s",
-            (long long)p.global_batch, (long long)images, c->data.train ? c->data.train : "data.train");
+        return fail(ERR_USAGE, "%s: a global batch of %lld images is larger than the dataset of %lld images%s%s",
+                    c->train.batch_mode == CONFIG_BATCH_GLOBAL ? "train.global_batch" : "train.batch_per_rank",
+                    (long long)p.global_batch, (long long)images, c->data.train[0] ? " in " : "", c->data.train);
     }
     p.total_steps = (int64_t)ceil(c->train.epochs * (double)images / (double)p.global_batch - 1e-9);
+    if (p.total_steps < 1) p.total_steps = 1;
     if (c->train.max_steps > 0 && p.total_steps > c->train.max_steps) p.total_steps = c->train.max_steps;
     *out = p;
     return OK;

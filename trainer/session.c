@@ -36,27 +36,37 @@ static Status open_dataset(Dataset **out, const Config *c, DataRole role)
     return status == OK ? OK : fail_note(status, "%s", key);
 }
 
+static bool has_named_classes(const Dataset *d)
+{
+    return strcmp(dataset_format_name(d), "imagefolder") == 0;
+}
+
+/* Labels are positions among the class folders, so both sets must have the same ones. */
+static Status check_names(const Dataset *train, const Dataset *val)
+{
+    int classes = dataset_classes(train) < dataset_classes(val) ? dataset_classes(train) : dataset_classes(val);
+    for (int i = 0; i < classes; i++) {
+        const char *a = dataset_class_name(train, i), *b = dataset_class_name(val, i);
+        if (strcmp(a, b) != 0) return fail(ERR_DATA, "data.val: class %d is %s there but %s in data.train", i, b, a);
+    }
+    if (dataset_classes(train) == dataset_classes(val)) return OK;
+    return fail(ERR_DATA, "data.val: %d classes there but %d in data.train", dataset_classes(val),
+                dataset_classes(train));
+}
+
 static Status check_classes(const Session *s)
 {
-    const Dataset *a = s->train, *b = s->val;
-    const Dataset *any = a ? a : b;
-    if (s->config->model.classes > 0 && s->config->model.classes < dataset_classes(any)) {
-        return fail(ERR_USAGE, "model.classes: %lld, but the dataset has %d classes",
-                    (long long)s->config->model.classes, dataset_classes(any));
+    int64_t wanted = s->config->model.classes;
+    const Dataset *any = s->train ? s->train : s->val;
+    if (wanted > 0 && wanted < dataset_classes(any)) {
+        return fail(ERR_USAGE, "model.classes: %lld, but the dataset has %d classes", (long long)wanted,
+                    dataset_classes(any));
     }
-    if (!a || !b) return OK;
-    int classes = dataset_classes(a) < dataset_classes(b) ? dataset_classes(a) : dataset_classes(b);
-    for (int i = 0; i < classes; i++) {
-        if (strcmp(dataset_class_name(a, i), dataset_class_name(b, i)) != 0) {
-            return fail(ERR_DATA, "data.val: class %d is %s there but %s in data.train", i, dataset_class_name(b, i),
-                        dataset_class_name(a, i));
-        }
-    }
-    if (dataset_classes(a) != dataset_classes(b)) {
-        return fail(ERR_DATA, "data.val: %d classes there but %d in data.train", dataset_classes(b),
-                    dataset_classes(a));
-    }
-    return OK;
+    if (!s->val || !has_named_classes(s->val)) return OK;
+    if (s->train) return check_names(s->train, s->val);
+    if (wanted == 0 || wanted == dataset_classes(s->val)) return OK;
+    return fail(ERR_DATA, "data.val: %d class folders there, but model.classes is %lld: labels would be wrong",
+                dataset_classes(s->val), (long long)wanted);
 }
 
 static Status open_data(Session *s, SessionUse use)
@@ -66,7 +76,11 @@ static Status open_data(Session *s, SessionUse use)
     if (use == SESSION_TRAIN) TRY(open_dataset(&s->train, c, DATA_TRAIN));
     if (use == SESSION_EVAL || has_val) TRY(open_dataset(&s->val, c, DATA_VAL));
     TRY(check_classes(s));
-    s->classes = c->model.classes > 0 ? c->model.classes : dataset_classes(s->train ? s->train : s->val);
+    s->classes = c->model.classes;
+    for (int i = 0; c->model.classes == 0 && i < 2; i++) { /* IDX files without the last class know fewer */
+        const Dataset *d = i == 0 ? s->train : s->val;
+        if (d && dataset_classes(d) > s->classes) s->classes = dataset_classes(d);
+    }
     return OK;
 }
 
@@ -139,15 +153,36 @@ static Status check_alike(Session *s)
     char text[256];
     ExecutorMemory m;
     s->backend->v->describe(s->backend, text, sizeof text);
-    char *threads = strstr(text, " thread");
-    while (threads && threads > text && threads[-1] != ',') threads--;
+    char *threads = strrchr(text, ','); /* the number of threads may differ */
     if (threads) *threads = '\0';
     executor_memory(s->executor, &m);
-    double key = (double)str_crc32c((uint32_t)m.params, text, strlen(text));
-    double range[2] = { key, -key };
-    comm_allreduce(s->comm, range, 2, COMM_F64, COMM_MAX, "backend check");
-    if (range[0] == -range[1]) return OK;
+    if (comm_all_equal(s->comm, str_crc32c((uint32_t)m.params, text, strlen(text)))) return OK;
     return fail(ERR_ENV, "the ranks' processors or libraries differ (here: %s); run on machines of one kind", text);
+}
+
+static uint32_t dataset_key(const Dataset *d)
+{
+    uint32_t crc = 0;
+    for (int64_t i = 0; d && i < dataset_images(d); i++) {
+        int32_t label = dataset_label(d, i);
+        crc = str_crc32c(crc, &label, sizeof label);
+    }
+    return crc;
+}
+
+/* The order of samples is a function of the index, so all ranks must see the same one. */
+static Status check_same_data(Session *s)
+{
+    static const char *const keys[] = { "data.train", "data.val" };
+    const Dataset *sets[] = { s->train, s->val };
+    Status status = OK;
+    for (int i = 0; i < 2; i++) {
+        const Dataset *d = sets[i];
+        if (!d || comm_all_equal(s->comm, dataset_key(d)) || status != OK) continue;
+        status = fail(ERR_DATA, "%s: the ranks see different images there (%lld in %d classes on rank %d)", keys[i],
+                      (long long)dataset_images(d), dataset_classes(d), s->comm->rank);
+    }
+    return status;
 }
 
 /* ---- life ---- */
@@ -165,6 +200,7 @@ Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
 {
     *s = (Session){ .config = c, .comm = comm };
     TRY(comm_agree(comm, open_local(s, use)));
+    TRY(comm_agree(comm, check_same_data(s)));
     s->threads = threads_choose(comm, c);
     TRY(comm_agree(comm, prepare(s, use)));
     return comm_agree(comm, check_alike(s));
@@ -174,6 +210,7 @@ Status session_open_data(Session *s, const Config *c, Comm *comm)
 {
     *s = (Session){ .config = c, .comm = comm };
     TRY(comm_agree(comm, open_local(s, SESSION_TRAIN)));
+    TRY(comm_agree(comm, check_same_data(s)));
     s->threads = threads_choose(comm, c);
     return OK;
 }

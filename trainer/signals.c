@@ -24,6 +24,11 @@ static void on_signal(int number)
     urgent_requests = 1;
 }
 
+void signals_ignore_size_limit(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
+}
+
 void signals_install(void)
 {
     static const int stopping[] = { SIGUSR1, SIGTERM, SIGINT };
@@ -34,7 +39,7 @@ void signals_install(void)
     action.sa_handler = on_signal;
     for (size_t i = 0; i < sizeof(stopping) / sizeof(stopping[0]); i++) sigaction(stopping[i], &action, NULL);
     action.sa_handler = SIG_IGN;
-    sigaction(SIGXFSZ, &action, NULL);
+    sigaction(SIGPIPE, &action, NULL); /* convoy train ... | head: the run goes on */
 }
 
 bool signals_stop_requested(void)

@@ -3,7 +3,8 @@
 #ifndef CONVOY_TRAINER_SIGNALS_H
 #define CONVOY_TRAINER_SIGNALS_H
 #include <stdbool.h>
-void signals_install(void); /* first thing in main, before MPI */
+void signals_ignore_size_limit(void); /* first thing in main: a file size limit is a failed write, not a kill */
+void signals_install(void); /* first thing in convoy train, before MPI; other commands end as the signal says */
 /* this rank was asked to stop; rides in the step's metrics so that all ranks agree */
 bool signals_stop_requested(void);
 #endif

@@ -14,10 +14,20 @@
  * they hold then is not used any more. */
 #include "trainer/step.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "trainer/signals.h"
 
-enum { METRIC_LOSS_SUM, METRIC_TOP1, METRIC_TOP5, METRIC_IMAGES, METRIC_STOP, METRIC_FAILED, METRIC_COUNT };
+enum {
+    METRIC_LOSS_SUM,
+    METRIC_TOP1,
+    METRIC_TOP5,
+    METRIC_IMAGES,
+    METRIC_REPLACED,
+    METRIC_STOP,
+    METRIC_FAILED,
+    METRIC_COUNT
+};
 
 struct Stepper {
     Session *session;
@@ -31,6 +41,7 @@ struct Stepper {
     OpInstance average; /* running statistics: sum over ranks -> mean */
     ScaleAttr average_attr;
     bool averages;
+    int64_t earlier_updates; /* updates done beyond the step number: before the global batch was changed */
 };
 
 static void announce_bucket(void *cookie, int bucket)
@@ -59,6 +70,7 @@ static Status run_micro_batch(Stepper *s, int64_t micro, double *data_wait_s, do
     if (status == OK) status = executor_run(session->executor, p, &hooks);
     loader_release(s->loader, &batch);
     const double *stats = program_stats(p);
+    s->metrics[METRIC_REPLACED] += (double)batch.bad;
     s->metrics[METRIC_LOSS_SUM] += stats[STATS_LOSS_SUM];
     s->metrics[METRIC_TOP1] += stats[STATS_TOP1];
     s->metrics[METRIC_TOP5] += stats[STATS_TOP5];
@@ -69,7 +81,7 @@ static Status run_micro_batch(Stepper *s, int64_t micro, double *data_wait_s, do
 static Status set_scalars(Stepper *s, int64_t step, double lr)
 {
     float scalars[SCALAR_COUNT];
-    optimizer_scalars(s->optimizer, lr, step + 1, scalars);
+    optimizer_scalars(s->optimizer, lr, step + 1 + s->earlier_updates, scalars);
     scalars[SCALAR_GRAD_SCALE] = 1.0f / (float)s->session->plan.global_batch;
     return executor_set_scalars(s->session->executor, scalars);
 }
@@ -84,17 +96,25 @@ static Status compute(Stepper *s, StepResult *r, int64_t step, Status pending, d
     return OK;
 }
 
-static Status apply(Stepper *s, StepResult *r)
+/* An error of the device here is this rank's alone and cannot be agreed on any more: it ends the job. */
+static void must(Stepper *s, Status status)
+{
+    if (status == OK) return;
+    log_error("rank %d: %s", s->session->comm->rank, status_message());
+    comm_abort(s->session->comm, status_exit_code(status));
+}
+
+static void apply(Stepper *s, StepResult *r)
 {
     Stream *stream = executor_stream(s->session->executor);
     Backend *b = s->session->backend;
     for (int k = 0; k < s->bucket_count; k++) {
         reducer_wait_bucket(s->reducer, k, &r->comm_wait_s);
-        if (r->own_status == OK) r->own_status = optimizer_update(s->optimizer, k, stream);
+        if (r->own_status == OK) must(s, optimizer_update(s->optimizer, k, stream));
     }
     reducer_wait_rest(s->reducer, &r->comm_wait_s);
-    if (s->averages) TRY(b->v->ops[OP_SCALE]->run(&s->average, stream));
-    return b->v->stream_wait(b, stream);
+    if (s->averages) must(s, b->v->ops[OP_SCALE]->run(&s->average, stream));
+    must(s, b->v->stream_wait(b, stream));
 }
 
 StepResult stepper_run(Stepper *s, int64_t step, Status pending, double *node_seconds)
@@ -108,11 +128,11 @@ StepResult stepper_run(Stepper *s, int64_t step, Status pending, double *node_se
     s->metrics[METRIC_STOP] = signals_stop_requested();
     s->metrics[METRIC_FAILED] = r.own_status != OK;
     reducer_backward_done(s->reducer);
-    Status applied = apply(s, &r);
-    if (r.own_status == OK) r.own_status = applied;
+    apply(s, &r);
     r.loss = s->metrics[METRIC_LOSS_SUM] / s->metrics[METRIC_IMAGES];
+    r.replaced = (int64_t)s->metrics[METRIC_REPLACED];
     r.stop = s->metrics[METRIC_STOP] > 0;
-    r.failed = s->metrics[METRIC_FAILED] > 0 || applied != OK;
+    r.failed = s->metrics[METRIC_FAILED] > 0;
     r.seconds = clock_s() - start;
     return r;
 }
@@ -179,6 +199,11 @@ void stepper_destroy(Stepper *s)
     if (s->average.backend) op_release(&s->average);
     mem_free(s->buckets);
     mem_free(s);
+}
+
+void stepper_set_earlier_updates(Stepper *s, int64_t count)
+{
+    s->earlier_updates = count;
 }
 
 void stepper_set_loader(Stepper *s, Loader *loader)

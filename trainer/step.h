@@ -12,7 +12,8 @@ typedef struct StepResult {
     double loss; /* mean over the global batch */
     double lr;
     double seconds, data_wait_s, comm_wait_s; /* of this rank */
-    bool stop;                                /* some rank was asked to stop */
+    int64_t replaced; /* samples of the global batch that could not be decoded and were replaced */
+    bool stop;        /* some rank was asked to stop */
     /* some rank could not do its part: the step was not applied; call comm_agree with own_status */
     bool failed;
     Status own_status; /* this rank's */
@@ -21,7 +22,9 @@ typedef struct StepResult {
 /* After session_commit(). Borrows session. */
 Status stepper_create(Stepper **out, Session *session);
 void stepper_set_loader(Stepper *s, Loader *loader); /* before the first step; borrowed */
-void stepper_destroy(Stepper *s);                    /* NULL ok */
+/* Updates that the optimizer has seen beyond the step number (a resumed run with another global batch). */
+void stepper_set_earlier_updates(Stepper *s, int64_t count);
+void stepper_destroy(Stepper *s); /* NULL ok */
 Optimizer *stepper_optimizer(Stepper *s);
 const Schedule *stepper_schedule(const Stepper *s);
 const Reducer *stepper_reducer(const Stepper *s);

@@ -98,9 +98,10 @@ static Status ask(CpuBackend *b, const ConvProblem *p, const Layout *w, bool (*a
     Status made = cpu_layout_of_primitive(b, &out->x, out->pd, q[0]);
     if (made == OK) made = cpu_layout_of_primitive(b, &out->w, out->pd, q[1]);
     if (made == OK) made = cpu_layout_of_primitive(b, &out->y, out->pd, q[2]);
+    const char *name = NULL;
     if (made == OK)
-        made = cpu_dnnl_status(
-            dnnl_primitive_desc_query(out->pd, dnnl_query_impl_info_str, 0, (void *)&out->implementation), "name");
+        made = cpu_dnnl_status(dnnl_primitive_desc_query(out->pd, dnnl_query_impl_info_str, 0, (void *)&name), "name");
+    if (made == OK) made = cpu_name_keep(b, &out->implementation, name);
     if (made != OK) dnnl_primitive_desc_destroy(out->pd);
     return made;
 }

@@ -42,9 +42,9 @@ extern const OpImpl cpu_input, cpu_conv2d, cpu_conv2d_bwd_data, cpu_conv2d_bwd_w
 
 /* Inner loops are compiled once per instruction set and chosen at load time; the outer loops (OpenMP) call them. Bodies
  * shared by several such functions are CPU_INLINE, so that each clone compiles them for its own instruction set. gcc
- * before 12 has no x86-64 levels here. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&               \
-    !defined(__SANITIZE_THREAD__)
+ * before 12 has no x86-64 levels here; choosing at load time needs glibc's loader. */
+#if defined(__x86_64__) && defined(__GNUC__) && defined(__GLIBC__) && !defined(__clang__) &&                           \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #if __GNUC__ >= 12
 #define CPU_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else

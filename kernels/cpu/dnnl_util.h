@@ -39,7 +39,9 @@ Status cpu_dnnl_status(dnnl_status_t status, const char *what);
 /* Reorder from one layout to another; caller destroys *out. Scratchpad in user mode. */
 Status cpu_reorder_create(CpuBackend *b, dnnl_primitive_desc_t *out, const Layout *from, const Layout *to);
 
-void cpu_layouts_destroy(CpuBackend *b);
+void cpu_layouts_destroy(CpuBackend *b); /* and the names */
+/* A copy of name that lives as long as the backend: oneDNN's own may lie inside the primitive. */
+Status cpu_name_keep(CpuBackend *b, const char **out, const char *name);
 /* Interned layout of an f32 tensor; tag may be dnnl_format_tag_any. */
 Status cpu_layout_make(CpuBackend *b, const Layout **out, int rank, const int64_t *dims, dnnl_format_tag_t tag);
 Status cpu_layout_plain(CpuBackend *b, const Layout **out, int rank, const int64_t *dims);

@@ -7,8 +7,14 @@
 #include "kernels/cpu/dnnl_util.h"
 #include <string.h>
 
+typedef struct Name {
+    struct Name *next;
+    char text[];
+} Name;
+
 struct CpuLayouts {
     Layout *first;
+    Name *names; /* of oneDNN's implementations: some ten */
 };
 
 void cpu_layouts_destroy(CpuBackend *b)
@@ -19,15 +25,44 @@ void cpu_layouts_destroy(CpuBackend *b)
         compat_desc_free(&l->desc);
         mem_free(l);
     }
+    for (Name *name = b->layouts->names, *next; name; name = next) {
+        next = name->next;
+        mem_free(name);
+    }
     mem_free(b->layouts);
     b->layouts = NULL;
+}
+
+static Status make_lists(CpuBackend *b)
+{
+    if (!b->layouts) b->layouts = mem_calloc(1, sizeof *b->layouts);
+    return b->layouts ? OK : ERR_MEMORY;
+}
+
+Status cpu_name_keep(CpuBackend *b, const char **out, const char *name)
+{
+    *out = NULL;
+    TRY(make_lists(b));
+    for (const Name *known = b->layouts->names; known; known = known->next) {
+        if (strcmp(known->text, name)) continue;
+        *out = known->text;
+        return OK;
+    }
+    size_t bytes = strlen(name) + 1;
+    Name *made = mem_alloc(sizeof *made + bytes);
+    if (!made) return ERR_MEMORY;
+    memcpy(made->text, name, bytes);
+    made->next = b->layouts->names;
+    b->layouts->names = made;
+    *out = made->text;
+    return OK;
 }
 
 /* Takes desc: the list owns it, or it is freed. */
 static Status intern(CpuBackend *b, const Layout **out, CompatDesc *desc, int rank, const int64_t *dims)
 {
     *out = NULL;
-    if (!b->layouts && !(b->layouts = mem_calloc(1, sizeof *b->layouts))) {
+    if (make_lists(b) != OK) {
         compat_desc_free(desc);
         return ERR_MEMORY;
     }

@@ -2,9 +2,10 @@
  * computes them.
  *
  * Work is shared out by element over all segments, so one large tensor and many small ones both fill the team. Every
- * element is independent: results do not depend on the number of threads. Elements outside every segment (padding of
- * weight layouts) are not touched. Scalars that change from step to step are read in run(); combinations that torch
- * forms in double (1 - beta, lr / correction) are formed in double here too. */
+ * element is independent: results do not depend on the number of threads. Elements outside every segment are not
+ * touched. Padding of weight layouts lies inside: with gradient 0 (and eps > 0) what is 0 there stays 0. Scalars that
+ * change from step to step are read in run(); combinations that torch forms in double (1 - beta, lr / correction) are
+ * formed in double here too. */
 #include "kernels/cpu/lanes.h"
 #include <math.h>
 
@@ -99,9 +100,9 @@ static StepFn *step_of(const UpdateAttr *a)
 static Rates rates_of(const UpdateAttr *a, const float *scalars)
 {
     double lr = (double)scalars[SCALAR_LR];
-    Rates r = { .lr = (float)lr, .momentum = a->momentum, .beta2 = a->beta2, .eps = a->eps };
-    r.one_minus_beta1 = (float)(1.0 - (double)a->beta1);
-    r.one_minus_beta2 = (float)(1.0 - (double)a->beta2);
+    Rates r = { .lr = (float)lr, .momentum = a->momentum, .beta2 = (float)a->beta2, .eps = a->eps };
+    r.one_minus_beta1 = (float)(1.0 - a->beta1);
+    r.one_minus_beta2 = (float)(1.0 - a->beta2);
     if (a->kind == UPDATE_SGD) return r;
     r.step = (float)(lr / (double)scalars[SCALAR_BIAS_CORRECTION1]);
     r.root_correction2 = (float)sqrt((double)scalars[SCALAR_BIAS_CORRECTION2]);

@@ -24,7 +24,7 @@ static void step_sgd(const UpdateAttr *a, const double *scalars, double decay, E
 
 static void step_moments(const UpdateAttr *a, const double *scalars, double g, Element e)
 {
-    double b1 = (double)a->beta1, b2 = (double)a->beta2;
+    double b1 = a->beta1, b2 = a->beta2;
     *e.state0 = b1 * *e.state0 + (1 - b1) * g;
     *e.state1 = b2 * *e.state1 + (1 - b2) * g * g;
     double denominator = sqrt(*e.state1 / scalars[SCALAR_BIAS_CORRECTION2]) + (double)a->eps;

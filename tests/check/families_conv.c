@@ -112,9 +112,12 @@ static const ParamDef linear_params[] = { { "n", 1 }, { "c", 1 }, { "k", 1 }, { 
                                           { "h", 0 }, { "w", 0 }, { NULL, 0 } };
 
 static const char *const linear_fixed[] = {
-    "n=1 c=1 k=1",          "n=1 c=1 k=1 bias=0",   "n=4 c=64 k=10",
-    "n=3 c=17 k=13 bias=0", "n=2 c=1 k=10 h=5 w=7", "n=5 c=3 k=16 h=4 w=4",
-    "n=1 c=300 k=7",        "n=33 c=8 k=1",         NULL,
+    "n=1 c=1 k=1",          "n=1 c=1 k=1 bias=0",
+    "n=4 c=64 k=10",        "n=3 c=17 k=13 bias=0",
+    "n=2 c=1 k=10 h=5 w=7", "n=5 c=3 k=16 h=4 w=4",
+    "n=1 c=300 k=7",        "n=33 c=8 k=1",
+    "n=3 c=16 k=5 h=3 w=2", /* x in channel blocks */
+    "n=2 c=13 k=5 h=3 w=3", NULL,
 };
 
 static void draw_linear(Rng *rng, int64_t *p)

@@ -228,8 +228,8 @@ static void build_update(const int64_t *p, Problem *out)
         out->segments[i] = (UpdateSegment){ i * share, share - p[UGAP], i % 2 ? 0 : (float)((double)p[UDECAY] / 1000) };
     out->attr.update = (UpdateAttr){ .kind = (UpdateKind)p[UKIND],
                                      .momentum = (float)((double)p[UMOMENTUM] / 1000),
-                                     .beta1 = 0.9f,
-                                     .beta2 = 0.999f,
+                                     .beta1 = 0.9,
+                                     .beta2 = 0.999,
                                      .eps = 1e-8f,
                                      .nesterov = p[UNESTEROV] != 0,
                                      .segment_count = (int)p[USEGMENTS],

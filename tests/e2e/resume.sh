@@ -21,11 +21,11 @@ for n in "${ranks[@]}"; do
     [[ $(losses "parts$n" | wc -l) == 10 ]] || broken "3 + 2 + 5 on $n: steps are missing in metrics.jsonl"
     [[ $(events "parts$n" resume) == 2 ]] || broken "3 + 2 + 5 on $n: $(events "parts$n" resume) resume events"
     expect_field "3 + 2 + 5 on $n" "parts$n" resume step 5
-    expect_field "3 + 2 + 5 on $n" "parts$n" done code 0
+    expect_field "3 + 2 + 5 on $n" "parts$n" "done" code 0
 done
 
 # Momentum, accumulation and the learning rate's milestones come back too.
-sgd=(train.batch_per_rank=4 train.accumulate=2 schedule.name=step schedule.milestones=0.3,0.6 train.epochs=9)
+sgd=(train.batch_per_rank=4 train.accumulate=2 schedule.name=step "schedule.milestones=0.3, 0.6" train.epochs=9)
 train sgd 1 "${sgd[@]}" train.max_steps=10
 train sgd_parts 1 "${sgd[@]}" train.max_steps=5
 train sgd_parts 1 "${sgd[@]}" train.max_steps=10

@@ -5,18 +5,12 @@ source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 7
 make_config
 
-# send RUN SIGNAL TARGET - to mpirun, to rank 0 or 1, or to the one process of a run without mpirun.
+# send SIGNAL TARGET - to mpirun, to rank 0 or 1, or to the one process of a run without mpirun.
 send()
 {
-    local ranks
-    case $3 in
-        launcher | alone) kill "-$2" "$pid" ;;
-        *)
-            mapfile -t ranks < <(children "$pid")
-            ((${#ranks[@]} == 2)) || broken "$1: mpirun has ${#ranks[@]} children, expected 2"
-            kill "-$2" "${ranks[$3]}"
-            ;;
-    esac
+    local target=$pid
+    [[ $2 == [01] ]] && wait_for_ranks 2 && target=${processes[$2]}
+    kill "-$1" "$target"
 }
 
 # stop RUN RANKS SIGNAL TARGET - starts, stops after a few steps, looks at what is left.
@@ -25,12 +19,12 @@ stop()
     local step
     train_in_background "$1" "$2" "${long[@]}"
     wait_for_step "$1" $((4 + $(field "$1" step step)))
-    send "$1" "$3" "$4"
+    send "$3" "$4"
     wait_to_end 60
     cp "$SCRATCH/$1.out" "$out"
     ((code == 75)) || broken_run "$1: exit code $code, expected 75"
     sound_metrics "$1"
-    expect_field "$1" "$1" done code 75
+    expect_field "$1" "$1" "done" code 75
     step=$(field "$1" step step)
     [[ $(latest "$1") == */step-$(printf %08d "$step").safetensors ]] || broken "$1: stopped after step $step, saved $(latest "$1")"
     expect_text "$1" 0 "convoy: error:"
@@ -71,11 +65,7 @@ expect_field "three stops" many eval top1 "$(field unbroken eval top1)"
 
 # Asked before the first step.
 train_in_background early 2 "${long[@]}"
-for _ in {1..500}; do
-    mapfile -t early < <(children "$pid")
-    ((${#early[@]} == 2)) && break
-    sleep 0.01
-done
+wait_for_ranks 2
 sleep 0.1 # the ranks install their handlers first thing; before that a signal ends them as any program
 kill -USR1 "$pid"
 wait_to_end 60

@@ -4,8 +4,11 @@
 #include "tests/test.h"
 #include "tests/tools/image_write.h"
 #include "tests/tools/shapes.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 enum { WIDTH = 41, HEIGHT = 29, PIXELS = WIDTH * HEIGHT };
 
@@ -231,3 +234,75 @@ TEST(flipped_bytes_never_crash)
     decoder_destroy(d);
     for (int k = 0; k < 2; k++) mem_free(files[k].bytes);
 }
+
+TEST(no_memory_is_not_a_bad_png)
+{
+    fill_rgb();
+    File f = { 0 };
+    PngSettings settings = { .colour_type = 2, .bit_depth = 8 };
+    REQUIRE_OK(image_encode_png(source, WIDTH * 3, WIDTH, HEIGHT, &settings, &f.bytes, &f.size));
+    int64_t n = 0, used = 0;
+    while (n <= used && n < 100) {
+        Decoder *d = make_decoder();
+        ImageView view;
+        int64_t before = mem_allocation_count();
+        mem_fail_at(++n);
+        Status status = decoder_decode(d, f.bytes, f.size, 3, &view);
+        used = mem_allocation_count() - before;
+        mem_fail_at(0);
+        CHECK_STATUS(status, n <= used ? ERR_MEMORY : OK);
+        CHECK_STATUS(decoder_decode(d, f.bytes, f.size, 3, &view), OK);
+        decoder_destroy(d);
+    }
+    CHECK(n > 4 && n < 100); /* the pixels, and some in libspng and zlib */
+    mem_free(f.bytes);
+}
+
+/* libjpeg calls malloc itself, so the process is really left without memory. The sanitizers would not survive that. */
+#ifndef __SANITIZE_ADDRESS__
+typedef struct Hoard {
+    struct Hoard *next;
+} Hoard;
+
+static Hoard *starve(struct rlimit *before)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file && fscanf(file, "%ld", &pages) == 1 && getrlimit(RLIMIT_AS, before) == 0);
+    if (file) fclose(file);
+    struct rlimit now = { .rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE), .rlim_max = before->rlim_max };
+    CHECK(setrlimit(RLIMIT_AS, &now) == 0);
+    Hoard *all = NULL;
+    for (size_t bytes = (size_t)1 << 20; bytes >= (size_t)1 << 15; bytes /= 2)
+        for (Hoard *one; (one = mem_alloc(bytes)); all = one) one->next = all;
+    return all;
+}
+
+static void feed(Hoard *all, const struct rlimit *before)
+{
+    for (Hoard *next; all; all = next) {
+        next = all->next;
+        mem_free(all);
+    }
+    CHECK(setrlimit(RLIMIT_AS, before) == 0);
+}
+
+TEST(no_memory_is_not_a_bad_jpeg)
+{
+    enum { SIDE = 700 }; /* a progressive file: all coefficients are in memory at once, 1 MB */
+    static uint8_t grey[SIDE * SIDE];
+    JpegSettings settings = { .channels = 1, .quality = 90, .progressive = true };
+    File f = { 0 };
+    REQUIRE_OK(image_encode_jpeg(grey, SIDE, SIDE, &settings, &f.bytes, &f.size));
+    Decoder *d = make_decoder();
+    ImageView view;
+    struct rlimit before;
+    Hoard *all = starve(&before);
+    Status status = decoder_decode(d, f.bytes, f.size, 1, &view);
+    feed(all, &before);
+    CHECK_STATUS(status, ERR_MEMORY);
+    CHECK_OK(decoder_decode(d, f.bytes, f.size, 1, &view)); /* the decoder is none the worse */
+    decoder_destroy(d);
+    mem_free(f.bytes);
+}
+#endif

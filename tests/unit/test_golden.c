@@ -1,67 +1,28 @@
 /* test_golden.c - whole networks against PyTorch: files made by scripts/make_golden.py hold float64 results for weights
  * of a formula. */
-#include "base/fs.h"
 #include "base/mem.h"
 #include "tests/test.h"
+#include "tests/tools/golden.h"
 #include "tests/tools/network.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PICKS       48
-#define LINE_VALUES 4096
-
-/* Reads "name v v v ..." from a golden file; returns how many values, 0 if the line is not there. */
-static int golden(const char *file, const char *name, double values[LINE_VALUES])
-{
-    char path[256], key[256];
-    uint8_t *text = NULL;
-    size_t bytes = 0;
-    int count = 0;
-    snprintf(path, sizeof path, "tests/golden/%s.txt", file);
-    snprintf(key, sizeof key, "\n%s ", name);
-    if (fs_read_file(path, &text, &bytes) != OK) return 0;
-    char *at = strstr((char *)text, key), *end = at;
-    if (at) at += strlen(key);
-    while (at && count < LINE_VALUES && *at != '\n') {
-        values[count] = strtod(at, &end);
-        if (end == at) break;
-        at = end;
-        count++;
-    }
-    mem_free(text);
-    return count;
-}
-
-static ModelOptions options(const char *file, bool training, double width)
-{
-    double shape[LINE_VALUES];
-    CHECK_INT(golden(file, "shape", shape), 5);
-    ModelOptions o = { .width = width };
-    o.graph = (GraphOptions){ .batch = (int64_t)shape[0],
-                              .channels = (int64_t)shape[1],
-                              .height = (int64_t)shape[2],
-                              .width = (int64_t)shape[3],
-                              .classes = (int64_t)shape[4],
-                              .training = training,
-                              .mean = { 0.485f, 0.456f, 0.406f },
-                              .std = { 0.229f, 0.224f, 0.225f } };
-    return o;
-}
+#define PICKS 48
 
 static void check_logits(const char *file, const char *model, double width)
 {
-    static double want[LINE_VALUES];
+    static double want[GOLDEN_VALUES];
     double *got = NULL, worst = 0, largest = 0;
     int64_t count = 0;
     Network n;
-    ModelOptions o = options(file, false, width);
+    ModelOptions o = golden_options(file, false, width);
     REQUIRE_OK(network_open(&n, NETWORK_CPU, model, &o));
     REQUIRE_OK(network_fill(&n));
     REQUIRE_OK(network_run(&n, 1, NULL));
     REQUIRE_OK(network_read(&n, graph_logits(program_graph(n.program)), &got, &count));
-    REQUIRE(golden(file, "logits", want) == count);
+    REQUIRE(golden_read(file, "logits", want) == count);
     for (int64_t i = 0; i < count; i++) {
         worst = fmax(worst, fabs(got[i] - want[i]));
         largest = fmax(largest, fabs(want[i]));
@@ -93,11 +54,11 @@ TEST(logits_of_resnet20)
  * roundings. */
 static void check_gradient(const char *file, const Network *n, const GraphTensor *t)
 {
-    double want[LINE_VALUES], *got = NULL, error = 0, size = 0, norm = 0, projection = 0;
+    double want[GOLDEN_VALUES], *got = NULL, error = 0, size = 0, norm = 0, projection = 0;
     char name[200];
     int64_t count = 0;
     snprintf(name, sizeof name, "grad.%s", t->name);
-    REQUIRE(golden(file, name, want) == 3 + PICKS);
+    REQUIRE(golden_read(file, name, want) == 3 + PICKS);
     REQUIRE_OK(network_read(n, t->grad, &got, &count));
     for (int i = 0; i < PICKS; i++) {
         double w = want[3 + i], d = got[((int64_t)i * 7919 + 13) % count] - w;
@@ -119,13 +80,13 @@ static void check_gradient(const char *file, const Network *n, const GraphTensor
 
 static void check_training(const char *file, const char *model, double width)
 {
-    double want[LINE_VALUES], loss = 0;
+    double want[GOLDEN_VALUES], loss = 0;
     Network n;
-    ModelOptions o = options(file, true, width);
+    ModelOptions o = golden_options(file, true, width);
     REQUIRE_OK(network_open(&n, NETWORK_CPU, model, &o));
     REQUIRE_OK(network_fill(&n));
     REQUIRE_OK(network_run(&n, 1.0f / (float)o.graph.batch, &loss));
-    REQUIRE(golden(file, "loss", want) == 2);
+    REQUIRE(golden_read(file, "loss", want) == 2);
     CHECK_NEAR(loss / (double)o.graph.batch, want[0], 2 * want[1] + 1e-6 * want[0]);
     const Graph *g = program_graph(n.program);
     int checked = 0;

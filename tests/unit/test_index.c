@@ -1,4 +1,5 @@
 /* ImageFolder scanning: torchvision's order and extensions, symlinks, and errors that name the folder. */
+#include "base/fs.h"
 #include "base/mem.h"
 #include "data/data.h"
 #include "tests/test.h"
@@ -85,13 +86,46 @@ TEST(symlinks_are_followed)
     dataset_close(d);
 }
 
-TEST(symlink_loop_is_an_error)
+TEST(symlink_loops_are_left_out)
 {
-    char link[1100];
-    tree_write(test_scratch(), "c/0.jpg", "x", 1);
-    snprintf(link, sizeof link, "%s/c/loop", test_scratch());
-    REQUIRE(symlink(".", link) == 0);
-    CHECK_CONTAINS(open_error(test_scratch(), DATA_IMAGEFOLDER, ERR_DATA), "/c/loop/loop");
+    /* To itself, to the root, to the folder above, and through a folder outside; c/again is reached twice but no loop.
+     */
+    static const char *const links[][2] = { { "tree/c/loop", "." },           { "tree/c/up", ".." },
+                                            { "tree/c/sub/back", ".." },      { "tree/c/out", "../../outside" },
+                                            { "outside/in", "../tree/c" },    { "tree/c/again", "../../other" },
+                                            { "tree/c/twice", "../../other" } };
+    char root[1100], link[1100];
+    tree_write(test_scratch(), "tree/c/0.jpg", "x", 1);
+    tree_write(test_scratch(), "tree/c/sub/1.jpg", "x", 1);
+    tree_write(test_scratch(), "outside/2.jpg", "x", 1);
+    tree_write(test_scratch(), "other/3.jpg", "x", 1);
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
+        snprintf(link, sizeof link, "%s/%s", test_scratch(), links[i][0]);
+        REQUIRE(symlink(links[i][1], link) == 0);
+    }
+    snprintf(root, sizeof root, "%s/tree", test_scratch());
+    snprintf(link, sizeof link, "%s/stderr", test_scratch());
+    int saved = dup(STDERR_FILENO);
+    REQUIRE(saved >= 0 && freopen(link, "w", stderr));
+    Dataset *d = open_tree(root);
+    fflush(stderr);
+    dup2(saved, STDERR_FILENO);
+    REQUIRE(d != NULL);
+    static const char *const want[] = { "/c/0.jpg", "/c/again/3.jpg", "/c/out/2.jpg", "/c/sub/1.jpg",
+                                        "/c/twice/3.jpg" };
+    CHECK_INT(dataset_classes(d), 1);
+    CHECK_INT(dataset_images(d), 5);
+    for (int64_t i = 0; i < 5 && i < dataset_images(d); i++) check_sample(d, i, want[i], 0);
+    dataset_close(d);
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    REQUIRE_OK(fs_read_file(link, &text, &bytes));
+    CHECK_CONTAINS((const char *)text, "/tree/c/loop: a link to a folder that it lies in; left out\n");
+    CHECK_CONTAINS((const char *)text, "/tree/c/up: a link");
+    CHECK_CONTAINS((const char *)text, "/tree/c/sub/back: a link");
+    CHECK_CONTAINS((const char *)text, "/tree/c/out/in: a link");
+    CHECK(!strstr((const char *)text, "again"));
+    mem_free(text);
 }
 
 TEST(errors_name_the_folder)

@@ -80,6 +80,19 @@ void comm_set_progress(Comm *c, int64_t step, const char *phase)
     c->phase = phase;
 }
 
+void comm_set_last_words(Comm *c, void (*words)(void *cookie, int exit_code, const char *reason), void *cookie)
+{
+    c->last_words = words;
+    c->last_words_cookie = cookie;
+}
+
+bool comm_all_equal(Comm *c, int64_t value)
+{
+    int64_t range[2] = { value, -value };
+    comm_allreduce(c, range, 2, COMM_I64, COMM_MAX, "comparison");
+    return range[0] == -range[1];
+}
+
 void comm_post(Comm *c, CommJob *job)
 {
     c->v->post(c, job);
@@ -146,6 +159,7 @@ Status comm_agree(Comm *c, Status mine)
 
 void comm_abort(Comm *c, int exit_code)
 {
+    if (c->last_words) c->last_words(c->last_words_cookie, exit_code, status_message());
     fflush(NULL);
     c->v->abort(c, exit_code);
     _exit(exit_code); /* not reached: abort does not return */

@@ -47,8 +47,16 @@ struct Comm {
     /* what comm_set_timeout and comm_set_progress were told: read by the watchdog */
     _Atomic double timeout_s;
     _Atomic int64_t step;
-    _Atomic(const char *) phase; /* NULL = start */
+    _Atomic(const char *) phase;                                         /* NULL = start */
+    void (*last_words)(void *cookie, int exit_code, const char *reason); /* NULL: none */
+    void *last_words_cookie;
 };
+
+/* Says what the process dies of where it ends without returning (watchdog, comm_abort); may run on any thread. NULL
+ * words: none. */
+void comm_set_last_words(Comm *c, void (*words)(void *cookie, int exit_code, const char *reason), void *cookie);
+/* True on every rank if value is the same on all of them. */
+bool comm_all_equal(Comm *c, int64_t value);
 
 Status comm_self_create(Comm **out);
 /* MPI_Init_thread on the communication thread. ERR_ENV if MPI cannot start. Without mpirun MPI gives a world of one. */

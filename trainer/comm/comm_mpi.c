@@ -30,6 +30,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 
+#define PAUSE_S 1.0 /* between two polls: longer than any nap or busy core explains */
 enum {
     LANES = 4,
     QUEUE_CAPACITY = 1024, /* jobs posted and not yet started; a post waits while it is full */
@@ -66,6 +67,7 @@ typedef struct MpiComm {
     size_t next, total; /* its elements that have started, and all of them */
     Lane lanes[LANES];
     int busy_lanes;
+    double polled_s; /* when the lanes were looked at last */
 } MpiComm;
 
 typedef struct TypeInfo {
@@ -251,12 +253,29 @@ static _Noreturn void leave_hung(MpiComm *m, double waited_s, const char *operat
     log_error("rank %d on %s: no progress for %.0f s in step %lld (%s), operation %s: a peer was lost or hangs",
               m->base.rank, m->host, waited_s, (long long)m->base.step, phase ? phase : "start", operation);
     fflush(NULL);
+    if (m->base.last_words) {
+        m->base.last_words(m->base.last_words_cookie, EXIT_PEER_LOST, "a peer was lost or hangs");
+    }
     _exit(EXIT_PEER_LOST);
+}
+
+/* A pause between two polls is time in which this process did not run (suspended by a scheduler, stopped in a
+ * debugger); its peers probably did not either, so it does not count against them. */
+static void forgive_pause(MpiComm *m, double now)
+{
+    double pause_s = now - m->polled_s;
+    m->polled_s = now;
+    if (pause_s < PAUSE_S) return;
+    for (int i = 0; i < LANES; i++) {
+        Lane *lane = &m->lanes[i];
+        if (lane->job != NULL) lane->started_s = lane->started_s + pause_s < now ? lane->started_s + pause_s : now;
+    }
 }
 
 static void watch(MpiComm *m)
 {
     double timeout_s = m->base.timeout_s, now = clock_s();
+    forgive_pause(m, now);
     if (timeout_s <= 0) return;
     for (int i = 0; i < LANES; i++) {
         const Lane *lane = &m->lanes[i];

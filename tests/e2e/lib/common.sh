@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034 # the scripts read what is set here
 # common.sh - what the scripts of tests/e2e share: running convoy, saying what went wrong, looking into what a run has left. Sourced by them.
 #
 # A script states what should hold with the functions below, goes on after a failure, and ends with `exit "$failed"`. It writes only below
@@ -19,6 +19,12 @@ broken_run()
 {
     broken "$@"
     sed 's/^/    /' "$out"
+}
+
+# Open MPI gives the ranks left over a second to end once one of them has failed. Where many runs are meant to fail that adds up.
+no_grace()
+{
+    export OMPI_MCA_odls_base_sigkill_timeout=0
 }
 
 have_mpi()
@@ -155,14 +161,44 @@ children()
     grep -lE "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2> /dev/null | sed -E 's,/proc/([0-9]+)/.*,\1,' | sort -n
 }
 
+# wait_for_ranks RANKS - until they have been started; sets the array `processes` to them.
+wait_for_ranks()
+{
+    local tries=0
+    processes=("$pid")
+    (($1 == 1)) && return
+    for ((tries = 0; tries < 1000; tries++)); do
+        mapfile -t processes < <(children "$pid")
+        ((${#processes[@]} == $1)) && return
+        sleep 0.01
+    done
+    broken "mpirun has started ${#processes[@]} processes, expected $1"
+}
+
+# expect_gone WHAT PID... - none of the processes runs any more, at most 5 s from now. Dead ones that nobody has waited for do not count.
+expect_gone()
+{
+    local what=$1 process tries=0
+    shift
+    for process; do
+        while grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$process/status"; do
+            if ((++tries > 250)); then
+                broken "$what: process $process is still there"
+                break
+            fi
+            sleep 0.02
+        done
+    done
+}
+
 # wait_for_step RUN STEP - until the run has recorded this step or $pid is gone.
 wait_for_step()
 {
-    local tenths=0
+    local tries=0
     until [[ $(field "$1" step step) -ge $2 ]]; do
         kill -0 "$pid" 2> /dev/null || return
         sleep 0.02
-        ((++tenths < 3000)) || return
+        ((++tries < 3000)) || return
     done
 }
 

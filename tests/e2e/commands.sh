@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# commands.sh - every command answers --help, says what it was asked for on standard output and nothing else there, and needs no run folder.
+source tests/e2e/lib/common.sh
+make_data "$SCRATCH/data" 2 1
+make_config
+
+# answers TEXT ARGS... - ends with 0, writes TEXT to standard output and nothing to standard error.
+answers()
+{
+    local text=$1
+    shift
+    timeout 60 "$CONVOY" "$@" > "$out" 2> "$SCRATCH/err" || broken_run "convoy $*: exit code $?"
+    grep -qF -- "$text" "$out" || broken_run "convoy $*: does not say '$text'"
+    [[ ! -s $SCRATCH/err ]] || broken "convoy $*: writes to standard error: $(head -1 "$SCRATCH/err")"
+}
+
+for command in "" train eval bench inspect "inspect model" "inspect checkpoint" "inspect config" "inspect dataset" "inspect memory"; do
+    read -ra words <<< "$command"
+    answers "usage: convoy${command:+ $command}" "${words[@]}" --help
+done
+for command in train eval "bench"; do answers "usage: convoy $command" $command x.yaml --set a=b --help; done
+answers "libjpeg-turbo" --version
+answers "oneDNN" --version
+
+# model: totals that torchvision has, as plain digits
+while read -r model parameters; do
+    answers "$parameters" inspect model "$model"
+    grep -qwF "$parameters" "$out" || broken_run "inspect model $model: $parameters is not a word of its own"
+done << END
+resnet18 11689512
+resnet34 21797672
+resnet50 25557032
+resnet101 44549160
+resnet152 60192808
+END
+answers "resnet110" inspect model --help
+answers "digraph" inspect model resnet20 --dot
+
+answers "checkpoint.resume" inspect config
+[[ $("$CONVOY" inspect config --markdown) == "$(cat docs/config.md)" ]] || broken "docs/config.md is not what convoy says: make docs"
+answers "20" inspect dataset "$SCRATCH/data/train"
+for name in star triangle checkers; do grep -q "$name" "$out" || broken_run "inspect dataset: no class $name"; done
+answers "bytes" inspect memory "$SCRATCH/small.yaml"
+cp "$SCRATCH/data/train/star/0000.jpg" "$SCRATCH/data/train/star/bad.jpg"
+truncate -s 300 "$SCRATCH/data/train/star/bad.jpg"
+expect "inspect dataset with a bad image" 65 run 1 inspect dataset "$SCRATCH/data/train"
+expect_text "inspect dataset with a bad image" some "$SCRATCH/data/train/star/bad.jpg"
+rm "$SCRATCH/data/train/star/bad.jpg"
+
+train run 1 train.max_steps=1
+answers "step 1" inspect checkpoint "$(latest run)"
+answers "conv1.weight" inspect checkpoint "$(latest run)"
+answers "optimizer.momentum.conv1.weight" inspect checkpoint "$(latest run)"
+settings run "data.val=$SCRATCH/data/val"
+answers "10 images" eval "${sets[@]}" --checkpoint "$SCRATCH/run/checkpoints/latest"
+
+answers "images_per_s_per_thread" bench decode "$SCRATCH/small.yaml" --steps 2
+answers "images_per_s" bench loader "$SCRATCH/small.yaml" --steps 2
+answers "step_ms" bench step "$SCRATCH/small.yaml" --steps 2 --nodes
+answers "busbw" bench allreduce "$SCRATCH/small.yaml" --set comm.bucket_mb=1 --steps 2
+if have_mpi; then
+    for what in decode loader step allreduce; do
+        expect "bench $what on 2" 0 run 2 bench "$what" "$SCRATCH/small.yaml" --set comm.bucket_mb=1 --steps 2 --warmup 1
+    done
+    expect "inspect memory on 2" 0 run 2 inspect memory "$SCRATCH/small.yaml"
+    expect_text "inspect memory on 2" 1 "total "
+    expect "--help on 2" 0 run 2 --help
+    expect_text "--help on 2" 1 "usage: convoy"
+fi
+exit "$failed"

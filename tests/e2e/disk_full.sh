@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# disk_full.sh - where nothing can be written: exit code 74, one line that names the file, the checkpoints that were there stay, and with room
+# again the run goes on to the same bits.
+source tests/e2e/lib/common.sh
+make_data "$SCRATCH/data" 12 1
+make_config
+no_grace
+ranks=(1)
+have_mpi && ranks=(1 2)
+long=(checkpoint.every_steps=1 checkpoint.keep=9)
+run_limit_kb=1000 # a checkpoint has 2 MB, the other files of a run a few kB
+
+# recovers WHAT RUN RANKS - the checkpoint that was there is still good, no part of another one is left, and the run can be ended.
+recovers()
+{
+    local file leftovers
+    file=$(newest "$2")
+    expect "$1: the newest checkpoint" 0 run 1 inspect checkpoint "$file"
+    leftovers=$(find "$SCRATCH/$2/checkpoints" -name '*.tmp-*')
+    [[ -z $leftovers ]] || broken "$1: temporary files stay: $leftovers"
+    train "$2" "$3" "${long[@]}"
+    expect_text "$1" 1 "resumed from $file at step"
+    same "$1" "unbroken$3" "$2"
+}
+
+# A limit on the size of files, met in the middle of a checkpoint of a run that has a good one. (Not under mpirun, which has large files of its own.)
+train unbroken1 1 "${long[@]}"
+train_in_background limit 1 "${long[@]}"
+wait_for_step limit 3
+kill -USR1 "$pid"
+wait_to_end 60
+((code == 75)) || broken "limit: exit code $code, expected 75"
+expect "file size limit" 74 bash -c 'ulimit -f "$1"; shift; exec timeout 60 "$@"' limited "$run_limit_kb" "$CONVOY" train "${sets[@]}"
+expect_one_error "file size limit" "$SCRATCH/limit/checkpoints/step-"
+sound_metrics limit
+expect_field "file size limit" limit "done" code 74
+recovers "file size limit" limit 1
+
+for n in "${ranks[@]}"; do
+    # The folder of the checkpoints goes away under a run.
+    train_in_background "lost$n" "$n" "${long[@]}" train.epochs=20
+    wait_for_step "lost$n" 3
+    mv "$SCRATCH/lost$n/checkpoints" "$SCRATCH/lost$n/elsewhere"
+    wait_to_end 60
+    cp "$SCRATCH/lost$n.out" "$out"
+    ((code == 74)) || broken_run "folder lost on $n: exit code $code, expected 74"
+    expect_one_error "folder lost on $n" "$SCRATCH/lost$n/checkpoints/step-"
+    sound_metrics "lost$n"
+
+    # No room for the records of the run.
+    mkdir -p "$SCRATCH/records$n"
+    ln -s /dev/full "$SCRATCH/records$n/metrics.jsonl"
+    train_fails "records$n" 74 "$SCRATCH/records$n/metrics.jsonl" "$n"
+
+    # A place where no folder can be made.
+    settings x
+    expect_error "no folder" 74 "$SCRATCH/small.yaml: " "$n" train "${sets[@]}" --set "run.dir=$SCRATCH/small.yaml/run"
+done
+
+# A file system of its own, if we may have one: five checkpoints fit, then it is full.
+full=$SCRATCH/full
+mkdir "$full"
+if mount -t tmpfs -o size=11m tmpfs "$full" 2> /dev/null; then
+    trap 'umount "$full"' EXIT
+    n=${ranks[-1]}
+    ((n == 1)) || train "unbroken$n" "$n" "${long[@]}"
+    train_fails full 74 "$full/checkpoints/step-" "$n" "${long[@]}"
+    mount -o remount,size=99m "$full"
+    recovers "a full file system" full "$n"
+else
+    echo "mount is not allowed: a full file system is tested by the file size limit alone"
+fi
+
+# The answer of a command.
+for command in "--help" "--version" "inspect config" "inspect model resnet18"; do
+    # shellcheck disable=SC2086 # words
+    "$CONVOY" $command > /dev/full 2> "$out"
+    code=$?
+    ((code == 74)) || broken_run "$command into a full file: exit code $code, expected 74"
+    expect_one_error "$command into a full file" "standard output"
+done
+exit "$failed"

@@ -1,0 +1,98 @@
+/* test_optim.c - a few training steps against PyTorch's: forward, backward and the optimizer together. The golden files
+ * hold float64 losses of SGD, Adam and AdamW from the formula's weights, and the running statistics of the first batch
+ * norm after one step. */
+#include "base/mem.h"
+#include "tests/test.h"
+#include "tests/tools/golden.h"
+#include "tests/tools/network.h"
+#include "trainer/config.h"
+#include "trainer/optim.h"
+#include <math.h>
+
+#define STEPS 5
+
+typedef struct Setting {
+    const char *line; /* of the golden file */
+    double lr;
+    const char *sets[5];
+    int set_count;
+} Setting;
+
+static const Setting sgd = { "sgd.losses",
+                             0.05,
+                             { "optimizer.name=sgd", "optimizer.momentum=0.9", "optimizer.nesterov=true",
+                               "optimizer.weight_decay=1e-4" },
+                             4 };
+static const Setting adam = { "adam.losses", 1e-3, { "optimizer.name=adam", "optimizer.weight_decay=0" }, 2 };
+static const Setting adamw = { "adamw.losses", 1e-3, { "optimizer.name=adamw", "optimizer.weight_decay=1e-4" }, 2 };
+
+static Status run_step(Network *n, Optimizer *o, const Setting *setting, int step, double *loss)
+{
+    float scalars[SCALAR_COUNT] = { 0 };
+    double sum = 0, batch = (double)n->options.graph.batch;
+    optimizer_scalars(o, setting->lr, step + 1, scalars);
+    scalars[SCALAR_GRAD_SCALE] = (float)(1 / batch);
+    TRY(executor_set_scalars(n->executor, scalars));
+    TRY(executor_run(n->executor, n->program, NULL));
+    sum = program_stats(n->program)[STATS_LOSS_SUM];
+    *loss = sum / batch;
+    return optimizer_update(o, 0, executor_stream(n->executor));
+}
+
+static void check_running(const Network *n, const char *file)
+{
+    double want[GOLDEN_VALUES], *mean = NULL, *var = NULL;
+    int64_t channels = 0, count = 0;
+    const Graph *g = program_graph(n->program);
+    REQUIRE_OK(network_read(n, graph_find(g, "bn1.running_mean"), &mean, &channels));
+    REQUIRE_OK(network_read(n, graph_find(g, "bn1.running_var"), &var, &count));
+    REQUIRE(golden_read(file, "running.bn1", want) == 2 * channels);
+    for (int64_t i = 0; i < channels; i++) {
+        CHECK_NEAR(mean[i], want[i], 1e-6);
+        CHECK_NEAR(var[i], want[channels + i], 1e-5 * want[channels + i]);
+    }
+    mem_free(mean);
+    mem_free(var);
+}
+
+/* Training amplifies rounding from step to step, hence the growing bound. */
+static void check_losses(const char *file, const char *model, double width, const Setting *setting)
+{
+    double want[GOLDEN_VALUES], loss = 0;
+    Network n;
+    Config *config = NULL;
+    Optimizer *optimizer = NULL;
+    ModelOptions o = golden_options(file, true, width);
+    REQUIRE_OK(network_open(&n, NETWORK_CPU, model, &o));
+    REQUIRE_OK(network_fill(&n));
+    REQUIRE_OK(config_load(&config, NULL, setting->sets, setting->set_count));
+    Bucket whole = { .bytes = executor_slab_bytes(n.executor, SLAB_GRAD) };
+    REQUIRE_OK(optimizer_create(&optimizer, n.executor, n.backend, config, &whole, 1));
+    REQUIRE(golden_read(file, setting->line, want) == STEPS);
+    for (int step = 0; step < STEPS; step++) {
+        REQUIRE_OK(run_step(&n, optimizer, setting, step, &loss));
+        CHECK_NEAR(loss, want[step], 2e-6 * pow(5, step) * (1 + want[step]));
+        if (step == 0) check_running(&n, file);
+    }
+    CHECK(want[STEPS - 1] < 0.9 * want[0]);
+    optimizer_destroy(optimizer);
+    config_destroy(config);
+    network_close(&n);
+}
+
+TEST(sgd_trains_like_pytorch)
+{
+    check_losses("resnet20", "resnet20", 1, &sgd);
+}
+TEST(adam_trains_like_pytorch)
+{
+    check_losses("resnet20", "resnet20", 1, &adam);
+}
+TEST(adamw_trains_like_pytorch)
+{
+    check_losses("resnet20", "resnet20", 1, &adamw);
+}
+TEST(sgd_trains_a_narrow_resnet18_like_pytorch)
+{
+    check_losses("resnet18_narrow", "resnet18", 0.125, &sgd);
+}
