@@ -38,6 +38,12 @@ static int64_t epoch_of(const CheckpointMeta *meta)
     return meta->images > 0 && meta->dataset_images > 0 ? (meta->images - 1) / meta->dataset_images : 0;
 }
 
+/* Ranks other than 0 have read no file and record nothing. */
+static int64_t step_of(const CheckpointMeta *meta)
+{
+    return meta->global_batch > 0 ? meta->images / meta->global_batch : 0;
+}
+
 /* The run folder is only touched once there is a result to add to it. */
 static Status record(Comm *comm, const Config *c, const EvalRecord *r)
 {
@@ -58,7 +64,7 @@ static Status evaluate_file(Session *s, const char *path)
     session_broadcast(s);
     TRY(evaluate(s, &r));
     EvalRecord e = { .epoch = epoch_of(&meta),
-                     .step = meta.images / meta.global_batch,
+                     .step = step_of(&meta),
                      .images = r.images,
                      .loss = r.loss,
                      .top1 = r.top1,

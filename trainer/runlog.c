@@ -121,7 +121,7 @@ void runlog_close(RunLog *r)
 /* Starts a record; NULL where nothing is written. */
 static JsonWriter *begin(RunLog *r, const char *event)
 {
-    if (r->fd < 0) return NULL;
+    if (!r || r->fd < 0) return NULL;
     str_clear(&r->line);
     if (r->torn) str_add(&r->line, "\n");
     r->writer = (JsonWriter){ .out = &r->line };

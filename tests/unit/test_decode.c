@@ -259,7 +259,7 @@ TEST(no_memory_is_not_a_bad_png)
 }
 
 /* libjpeg calls malloc itself, so the process is really left without memory. The sanitizers would not survive that. */
-#ifndef __SANITIZE_ADDRESS__
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 typedef struct Hoard {
     struct Hoard *next;
 } Hoard;

@@ -1,5 +1,5 @@
-/* Decoding and views against Pillow, byte for byte: tests/golden/images holds small files of many kinds and checksums of
- * what Pillow made of them, see scripts/make_pillow_golden.py. */
+/* Decoding and views against Pillow, byte for byte: tests/golden/images holds small files of many kinds and the
+ * checksums of what Pillow made of them, see scripts/make_pillow_golden.py. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
