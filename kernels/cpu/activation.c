@@ -3,22 +3,31 @@
 #include <string.h>
 
 /* NaN is no number below zero: it passes, forward and backward, as in torch. */
-CPU_CLONES static void relu(float *y, const float *x, int64_t count)
+CPU_CLONES static void relu(float *y, const float *x, const float *none, int64_t count, float factor)
 {
+    (void)none;
+    (void)factor;
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) y[i] = x[i] <= 0.0f ? 0.0f : x[i];
 }
 
-CPU_CLONES static void relu_bwd(float *dx, const float *dy, const float *y, int64_t count)
+CPU_CLONES static void relu_bwd(float *dx, const float *dy, const float *y, int64_t count, float factor)
 {
+    (void)factor;
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) dx[i] = y[i] <= 0.0f ? 0.0f : dy[i];
 }
 
-static void copy(float *y, const float *x, int64_t count)
+static void copy(float *y, const float *x, const float *none, int64_t count, float factor)
 {
+    (void)none;
+    (void)factor;
     if (y != x) memcpy(y, x, (size_t)count * sizeof *y);
 }
+
+static const struct {
+    CpuPointwise forward, backward;
+} functions[ACT_COUNT] = { [ACT_NONE] = { copy, copy }, [ACT_RELU] = { relu, relu_bwd } };
 
 static Status activation_prepare(OpInstance *op)
 {
@@ -29,17 +38,10 @@ static Status activation_prepare(OpInstance *op)
 static Status activation_run(OpInstance *op, Stream *stream)
 {
     const ActivationAttr *attr = op->attr;
-    const float *x = op->in[ACTIVATION_IN_X].data;
-    float *y = op->out[ACTIVATION_OUT_Y].data;
-    int64_t count = (int64_t)(op->in[ACTIVATION_IN_X].bytes / sizeof *x);
-    int parts = cpu_team(op, count);
+    const OpTensor *x = &op->in[ACTIVATION_IN_X];
     (void)stream; /* CPU ops run when called */
-#pragma omp parallel for num_threads(parts)
-    for (int part = 0; part < parts; part++) {
-        int64_t first, last;
-        cpu_share(count, part, parts, &first, &last);
-        (attr->act == ACT_RELU ? relu : copy)(y + first, x + first, last - first);
-    }
+    cpu_pointwise(op, functions[attr->act].forward, op->out[ACTIVATION_OUT_Y].data, x->data, NULL,
+                  (int64_t)(x->bytes / sizeof(float)), 1);
     return OK;
 }
 
@@ -53,18 +55,10 @@ static Status activation_bwd_prepare(OpInstance *op)
 static Status activation_bwd_run(OpInstance *op, Stream *stream)
 {
     const ActivationAttr *attr = op->attr;
-    const float *dy = op->in[ACTIVATION_BWD_IN_DY].data, *y = op->in[ACTIVATION_BWD_IN_Y].data;
-    float *dx = op->out[ACTIVATION_BWD_OUT_DX].data;
-    int64_t count = (int64_t)(op->in[ACTIVATION_BWD_IN_Y].bytes / sizeof *y);
-    int parts = cpu_team(op, count);
+    const OpTensor *dy = &op->in[ACTIVATION_BWD_IN_DY], *y = &op->in[ACTIVATION_BWD_IN_Y];
     (void)stream; /* CPU ops run when called */
-#pragma omp parallel for num_threads(parts)
-    for (int part = 0; part < parts; part++) {
-        int64_t first, last;
-        cpu_share(count, part, parts, &first, &last);
-        if (attr->act == ACT_RELU) relu_bwd(dx + first, dy + first, y + first, last - first);
-        else copy(dx + first, dy + first, last - first);
-    }
+    cpu_pointwise(op, functions[attr->act].backward, op->out[ACTIVATION_BWD_OUT_DX].data, dy->data, y->data,
+                  (int64_t)(y->bytes / sizeof(float)), 1);
     return OK;
 }
 

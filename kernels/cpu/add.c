@@ -1,8 +1,9 @@
 /* add.c - y = a + b, element by element in whatever layout both have; y may lie over either. */
 #include "kernels/cpu/lanes.h"
 
-CPU_CLONES static void add(float *y, const float *a, const float *b, int64_t count)
+CPU_CLONES static void add(float *y, const float *a, const float *b, int64_t count, float factor)
 {
+    (void)factor;
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) y[i] = a[i] + b[i];
 }
@@ -16,17 +17,9 @@ static Status add_prepare(OpInstance *op)
 
 static Status add_run(OpInstance *op, Stream *stream)
 {
-    const float *a = op->in[ADD_IN_A].data, *b = op->in[ADD_IN_B].data;
-    float *y = op->out[ADD_OUT_Y].data;
-    int64_t count = (int64_t)(op->in[ADD_IN_A].bytes / sizeof *a);
-    int parts = cpu_team(op, count);
+    const OpTensor *a = &op->in[ADD_IN_A], *b = &op->in[ADD_IN_B];
     (void)stream; /* CPU ops run when called */
-#pragma omp parallel for num_threads(parts)
-    for (int part = 0; part < parts; part++) {
-        int64_t first, last;
-        cpu_share(count, part, parts, &first, &last);
-        add(y + first, a + first, b + first, last - first);
-    }
+    cpu_pointwise(op, add, op->out[ADD_OUT_Y].data, a->data, b->data, (int64_t)(a->bytes / sizeof(float)), 1);
     return OK;
 }
 

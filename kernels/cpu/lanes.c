@@ -46,6 +46,18 @@ int cpu_team(const OpInstance *op, int64_t elements)
     return elements < SMALL_WORK ? 1 : cpu_backend_of(op)->threads;
 }
 
+void cpu_pointwise(const OpInstance *op, CpuPointwise f, float *y, const float *a, const float *b, int64_t count,
+                   float factor)
+{
+    int parts = cpu_team(op, count);
+#pragma omp parallel for num_threads(parts)
+    for (int part = 0; part < parts; part++) {
+        int64_t first, last;
+        cpu_share(count, part, parts, &first, &last);
+        f(y + first, a + first, b ? b + first : NULL, last - first, factor);
+    }
+}
+
 int64_t cpu_block_channels(const CpuView *v, int64_t block)
 {
     int64_t left = v->c - block * v->b;

@@ -25,6 +25,10 @@ Status cpu_decide_like_blocks(OpTensor *t, const OpTensor *model, const OpInstan
 Status cpu_bind_nothing(OpInstance *op);
 /* Threads worth waking for that many elements: the team, or 1 where starting it costs more than the work. */
 int cpu_team(const OpInstance *op, int64_t elements);
+/* y[i] = f(a[i], b[i]) over count floats, shared out to the team; b NULL where f reads none. y may lie over a or b. */
+typedef void (*CpuPointwise)(float *y, const float *a, const float *b, int64_t count, float factor);
+void cpu_pointwise(const OpInstance *op, CpuPointwise f, float *y, const float *a, const float *b, int64_t count,
+                   float factor);
 /* Channels of a block that exist: b, or fewer in the last one. */
 int64_t cpu_block_channels(const CpuView *view, int64_t block);
 /* Sum over the lanes of channel `channel` of a block, in a fixed order. */

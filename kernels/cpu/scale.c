@@ -2,8 +2,9 @@
  * before. */
 #include "kernels/cpu/lanes.h"
 
-CPU_CLONES static void scale(float *y, const float *x, float factor, int64_t count)
+CPU_CLONES static void scale(float *y, const float *x, const float *none, int64_t count, float factor)
 {
+    (void)none;
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) y[i] = x[i] * factor;
 }
@@ -18,17 +19,10 @@ static Status scale_prepare(OpInstance *op)
 static Status scale_run(OpInstance *op, Stream *stream)
 {
     const ScaleAttr *attr = op->attr;
-    const float *x = op->in[SCALE_IN_X].data;
-    float *y = op->out[SCALE_OUT_Y].data;
-    int64_t count = (int64_t)(op->in[SCALE_IN_X].bytes / sizeof *x);
-    int parts = cpu_team(op, count);
+    const OpTensor *x = &op->in[SCALE_IN_X];
     (void)stream; /* CPU ops run when called */
-#pragma omp parallel for num_threads(parts)
-    for (int part = 0; part < parts; part++) {
-        int64_t first, last;
-        cpu_share(count, part, parts, &first, &last);
-        scale(y + first, x + first, attr->factor, last - first);
-    }
+    cpu_pointwise(op, scale, op->out[SCALE_OUT_Y].data, x->data, NULL, (int64_t)(x->bytes / sizeof(float)),
+                  attr->factor);
     return OK;
 }
 

@@ -40,7 +40,7 @@ finish()
     expect_field "$1" "$1" resume step "$step"
 }
 
-long=(train.epochs=8 checkpoint.every_epochs=0 "data.val=$SCRATCH/data/val" train.eval_every=4)
+long=(train.epochs=6 checkpoint.every_epochs=0 "data.val=$SCRATCH/data/val" train.eval_every=3)
 stop alone 1 USR1 alone
 if ! have_mpi; then
     finish alone 1
