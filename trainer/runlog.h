@@ -41,7 +41,8 @@ Status runlog_epoch(RunLog *r, const EpochRecord *e);
 Status runlog_eval(RunLog *r, const EvalRecord *e);
 Status runlog_checkpoint(RunLog *r, int64_t step, const char *path);
 Status runlog_resume(RunLog *r, int64_t step, const char *path);
-/* code: exit code; reason: "completed" or the error sentence. Always the last line. Best effort: never fails; NULL ok. */
+/* code: exit code; reason: "completed" or the error sentence. Always the last line. Best effort: never fails. r NULL
+ * ok. */
 void runlog_done(RunLog *r, int code, const char *reason);
 /* The same from any thread of a process that is about to end without returning; cookie is the RunLog, NULL ok. */
 void runlog_last_words(void *cookie, int code, const char *reason);

@@ -30,6 +30,7 @@ wait_for_step limit 3
 kill -USR1 "$pid"
 wait_to_end 60
 ((code == 75)) || broken "limit: exit code $code, expected 75"
+# shellcheck disable=SC2016 # the inner shell's words
 expect "file size limit" 74 bash -c 'ulimit -f "$1"; shift; exec timeout 60 "$@"' limited "$run_limit_kb" "$CONVOY" train "${sets[@]}"
 expect_one_error "file size limit" "$SCRATCH/limit/checkpoints/step-"
 sound_metrics limit

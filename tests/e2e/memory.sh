@@ -37,6 +37,6 @@ compare()
 
 # Nine tenths of the first are activations; all of the second is parameters and what hangs on them.
 compare activations
-compare parameters model.name=mlp model.in_channels=1 data.image_size=448 data.eval_resize=0 train.batch_per_rank=8 \
+compare parameters model.name=mlp model.in_channels=1 data.image_size=272 data.eval_resize=0 train.batch_per_rank=8 \
     optimizer.name=adam "data.mean=[0.5]" "data.std=[0.25]"
 exit "$failed"
