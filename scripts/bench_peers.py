@@ -80,6 +80,7 @@ def compare(binary, name, alternations, steps):
         rates["convoy"].append(convoy_rate(binary, name, w, steps))
         for variant, peer in peers.items():
             rates[variant].append(peer.rate(steps))
+        print(f"  {name}: " + ", ".join(f"{key} {values[-1]:.2f}" for key, values in rates.items()), flush=True)
     medians = {key: statistics.median(values) for key, values in rates.items()}
     best = max(peers, key=medians.get)
     print(f"\n{name}, {w['size']} px, batch {w['batch']}, {torch.get_num_threads()} threads, medians of {alternations} alternations of {steps} steps")
