@@ -3,6 +3,7 @@
  * The log is opened on the console with the rank that the launcher's environment tells, long before MPI runs: what
  * happens before ranks know each other (help, a wrong option) is the same on all of them and is said by rank 0 alone.
  */
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "data/data.h"
@@ -67,7 +68,11 @@ int main(int argc, char **argv)
     else if (status == OK)
         status =
             cmd_dispatch("convoy", "command", commands, sizeof commands / sizeof commands[0], tail, argc - 1, argv + 1);
-    if (rank != 0) status = cmd_silence(status); /* ranks that have met report by themselves (run.c) */
+    if (rank != 0 && status != OK && status_message()[0] != '\0') {
+        /* Failed before the ranks have met: rank 0 says why. mpirun ends a job at the first rank that fails; wait. */
+        clock_sleep_s(0.3);
+        status = cmd_silence(status);
+    }
     cmd_report(status);
     log_close();
     return status_exit_code(status);
