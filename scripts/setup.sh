@@ -6,7 +6,7 @@
 set -euo pipefail
 
 packages=(
-    gcc make pkg-config
+    gcc libc6-dev make pkg-config
     libdnnl-dev              # oneDNN: convolutions and matrix products on the CPU
     libjpeg-dev libspng-dev  # image decoding
     libyaml-dev              # config files
