@@ -305,12 +305,11 @@ static Status catch_up(Loop *l)
     bool best = false;
     if (!l->eval_due || !l->s->eval || l->first_step == 0) return OK;
     TRY(evaluate_now(l, l->first_step - 1, &best));
-    return best ? save(l, l->first_step, true, false, false) : OK;
+    return best ? save(l, l->first_step, true, false, true) : OK;
 }
 
 static Status run_steps(Loop *l)
 {
-    TRY(catch_up(l));
     for (int64_t step = l->first_step; step < l->s->plan.total_steps; step++) {
         StepResult r = stepper_run(l->stepper, step, l->pending, NULL);
         if (r.failed) return comm_agree(l->s->comm, r.own_status);
@@ -350,6 +349,7 @@ static Status run(Loop *l, const char *run_dir)
 {
     TRY(comm_agree(l->s->comm, open_parts(l, run_dir)));
     TRY(resume(l));
+    TRY(catch_up(l));
     if (l->first_step >= l->s->plan.total_steps) {
         log_info("nothing to do: the run already has %lld of %lld steps", (long long)l->first_step,
                  (long long)l->s->plan.total_steps);

@@ -40,6 +40,20 @@ finish()
     expect_field "$1" "$1" resume step "$step"
 }
 
+# evaluations RUN STEP - eval records of that step.
+evaluations()
+{
+    grep -c "\"event\":\"eval\".*\"step\":$2," "$SCRATCH/$1/metrics.jsonl"
+}
+
+# Where an evaluation is due after every step, a stop comes before one; the next start makes up for it.
+long=(train.epochs=3 checkpoint.every_epochs=0 "data.val=$SCRATCH/data/val" train.eval_every=0.001)
+stop owed 1 USR1 alone
+stopped_at=$(field owed step step)
+[[ $(evaluations owed "$stopped_at") == 0 ]] || broken "owed: evaluated after the stop was asked for"
+finish owed 1
+[[ $(evaluations owed "$stopped_at") == 1 ]] || broken "owed: $(evaluations owed "$stopped_at") evaluations of step $stopped_at, expected 1"
+
 long=(train.epochs=6 checkpoint.every_epochs=0 "data.val=$SCRATCH/data/val" train.eval_every=3)
 stop alone 1 USR1 alone
 if ! have_mpi; then
