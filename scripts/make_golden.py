@@ -191,19 +191,20 @@ def train(model, x, y, optimizer):
     return values, running
 
 
-def decayed(model):
+def decayed(model, weight_decay):
     """Weight decay on weights only; a new list each time, since optimizers write into it."""
-    return [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 1e-4},
+    return [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": weight_decay},
             {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0.0}]
 
 
 def losses(out, model, x, y):
-    """SGD: momentum 0.9, Nesterov, weight decay 1e-4 on weights of dimension > 1, learning rate 0.05. Adam: 1e-3, no weight decay."""
-    values, running = train(model, x, y, torch.optim.SGD(decayed(model), lr=0.05, momentum=0.9, nesterov=True))
+    """Small learning rates: with larger ones trajectories part at the first ReLU that rounding turns (seen between AVX2 and AVX-512).
+    Large weight decay (on weights of dimension > 1), so that it shows beside them."""
+    values, running = train(model, x, y, torch.optim.SGD(decayed(model, 0.5), lr=0.003, momentum=0.9, nesterov=True))
     line(out, "sgd.losses", values)
     line(out, "running.bn1", running)
-    line(out, "adam.losses", train(model, x, y, torch.optim.Adam(model.parameters(), lr=1e-3))[0])
-    line(out, "adamw.losses", train(model, x, y, torch.optim.AdamW(decayed(model), lr=1e-3))[0])
+    line(out, "adam.losses", train(model, x, y, torch.optim.Adam(model.parameters(), lr=1e-4))[0])
+    line(out, "adamw.losses", train(model, x, y, torch.optim.AdamW(decayed(model, 10.0), lr=1e-4))[0])
 
 
 def write(folder, name, model, batch, size, classes, train):
