@@ -7,11 +7,15 @@
 -include config.mk
 
 MPI    ?= 1      # 0: no MPI; one rank only
+CUDA   ?= auto   # 0: CPU only; 1: an error if the toolkit, cuDNN or NCCL is missing; auto: CUDA if all of them are there
+EMU    ?= 0      # 1: another build, under build/emu: the CUDA backend on the CPU, for tests (tests/emu)
 SAN    ?=        # e.g. address,undefined: another build, under build/san-address-undefined
 WERROR ?= 0      # 1: warnings are errors
 V      ?= 0      # 1: show whole commands
 ARGS   ?=        # for unit and check: --filter=TEXT, --op=TEXT, --list ...
 override MPI    := $(strip $(MPI))
+override CUDA   := $(strip $(CUDA))
+override EMU    := $(strip $(EMU))
 override SAN    := $(strip $(SAN))
 override WERROR := $(strip $(WERROR))
 override V      := $(strip $(V))
@@ -21,40 +25,44 @@ CC := gcc
 endif
 
 comma    := ,
-VARIANT  := $(if $(filter 1,$(MPI)),,/no-mpi)$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
+VARIANT  := $(if $(filter 1,$(MPI)),,/no-mpi)$(if $(filter 1,$(EMU)),/emu)$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
 B        := build$(VARIANT)
 CONVOY   := $(if $(VARIANT),$(B)/convoy,convoy)
+include cuda.mk
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wcast-qual -Wwrite-strings \
             -Wundef -Wpointer-arith -Wformat=2 -Wdouble-promotion -Wimplicit-fallthrough $(if $(filter 1,$(WERROR)),-Werror)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
-CPPFLAGS += -I. -D_GNU_SOURCE -DCONVOY_MPI=$(MPI)
+CPPFLAGS += $(EMU_CPPFLAGS) -I. -D_GNU_SOURCE -DCONVOY_MPI=$(MPI) -DCONVOY_CUDA=$(HAVE_CUDA)
 # One line of flags for all files; the *_FLAGS come on top of it, by room.
 ALL_FLAGS = -std=c17 -g -fopenmp $(WARNINGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
 PLAIN_FLAGS := -O2
 CPU_FLAGS   := -O3 -fno-math-errno
 # Decoded and augmented pixels must be the same on every machine: no fused multiply-add behind our back.
 DATA_FLAGS  := -O3 -ffp-contract=off
-LIBS        := -ldnnl -ljpeg -lspng -lyaml -lz -lm -lpthread
+LIBS        := -ldnnl -ljpeg -lspng -lyaml -lz -lm -lpthread -ldl
 # Recursive (=) on purpose: mpicc is asked when a command needs it, which is after setup may have installed it.
 MPI_CFLAGS = $(if $(filter 1,$(MPI)),$(patsubst -I%,-isystem %,$(shell mpicc --showme:compile)))
 MPI_LIBS   = $(if $(filter 1,$(MPI)),$(shell mpicc --showme:link))
 
-ROOMS := base kernels kernels/ops kernels/cpu models models/graph data trainer trainer/comm trainer/exec
-LIB   := $(filter-out trainer/main.c,$(wildcard $(addsuffix /*.c,$(ROOMS))))
+ROOMS := base kernels kernels/ops kernels/cpu $(CUDA_ROOM) models models/graph data trainer trainer/comm trainer/exec
+LIB   := $(filter-out trainer/main.c $(CUDA_UNUSED),$(wildcard $(addsuffix /*.c,$(ROOMS)))) $(EMU_SOURCES)
 ifneq ($(MPI),1)
 LIB   := $(filter-out trainer/comm/comm_mpi.c,$(LIB))
 endif
 REF   := $(wildcard kernels/ref/*.c)
-UNIT  := tests/test_main.c $(wildcard tests/unit/*.c)
+UNIT  := tests/test_main.c $(filter-out $(CUDA_UNUSED_TESTS),$(wildcard tests/unit/*.c))
 CHECK := $(wildcard tests/check/*.c)
 TOOLS := $(wildcard tests/tools/make_*.c)
+SWEEP := $(wildcard tests/sweep/*.c)
+SWEEP_PROGRAM := $(if $(filter 1,$(HAVE_CUDA)),$(if $(filter 1,$(EMU)),,$(B)/cuda_sweep $(B)/driver_shim/libcuda.so.1))
 HELPERS := $(filter-out $(TOOLS),$(wildcard tests/tools/*.c))
 HEADERS := $(wildcard $(addsuffix /*.h,$(ROOMS) kernels/ref tests tests/unit tests/check tests/tools))
+CUDA_FILES := $(wildcard kernels/cuda/*.[ch] kernels/cuda/*.cu kernels/cuda/*.cuh trainer/comm/comm_nccl.c tests/emu/*.[ch] tests/emu/*.cpp)
 
 objects  = $(patsubst %.c,$(B)/obj/%.o,$(1))
-LIB_OBJ := $(call objects,$(LIB))
+LIB_OBJ := $(call objects,$(LIB)) $(CUDA_OBJ)
 TEST_LIBS := $(B)/libtest.a $(B)/libconvoy.a
-ALL_OBJ := $(LIB_OBJ) $(call objects,trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS))
+ALL_OBJ := $(LIB_OBJ) $(call objects,trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(SWEEP))
 TOOL_BINARIES := $(patsubst tests/tools/%.c,$(B)/%,$(TOOLS))
 
 ifeq ($(V),1)
@@ -68,11 +76,15 @@ endif
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
-.PHONY: all build tools test demo setup unit check e2e asan lint format docs clean help FORCE
+.DEFAULT_GOAL := all
+.PHONY: all build parts ptxas sweep tools test demo setup unit check e2e asan emu lint format docs clean help FORCE
 
-all: $(CONVOY) ## build ./convoy (the default)
+all: parts $(CONVOY) ## build ./convoy (the default)
 
-build: $(CONVOY) $(B)/unit $(B)/check tools ## build ./convoy, the test programs and the tools
+build: parts $(CONVOY) $(B)/unit $(B)/check tools ## build ./convoy, the test programs and the tools
+
+parts:
+	@echo 'convoy with $(if $(filter 1,$(MPI)),MPI,no MPI (MPI=0)), $(CUDA_SAYS)'
 
 tools: $(TOOL_BINARIES) # tests/tools/make_NAME.c is a program, the other files there are shared by tests
 
@@ -81,14 +93,19 @@ tools: $(TOOL_BINARIES) # tests/tools/make_NAME.c is a program, the other files 
 $(B)/obj/%.o: ROOM_FLAGS := $(PLAIN_FLAGS)
 $(B)/obj/kernels/cpu/%.o: ROOM_FLAGS := $(CPU_FLAGS)
 $(B)/obj/data/%.o: ROOM_FLAGS := $(DATA_FLAGS)
+$(B)/obj/kernels/cuda/%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
 $(B)/obj/trainer/comm/comm_mpi.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(MPI_CFLAGS)
+$(B)/obj/trainer/comm/comm_nccl.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
+$(B)/obj/tests/unit/test_cuda_%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
+$(B)/obj/tests/sweep/%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS) -DCONVOY_DRIVER_SHIM='"$(B)/driver_shim/libcuda.so.1"'
 
 $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_FLAGS) $(ROOM_FLAGS) -MMD -MP -c $< -o $@
 
-COMMAND_LINES = $(CC) $(ALL_FLAGS) | $(PLAIN_FLAGS) | $(CPU_FLAGS) | $(DATA_FLAGS) | $(MPI_CFLAGS) | $(LDFLAGS) $(LIBS)
+COMMAND_LINES = $(CC) $(ALL_FLAGS) | $(PLAIN_FLAGS) | $(CPU_FLAGS) | $(DATA_FLAGS) | $(MPI_CFLAGS) | $(LDFLAGS) $(LIBS) | \
+                $(if $(filter 1,$(EMU)),$(CXX) $(EMU_CXXFLAGS),$(if $(CUDA_OBJ),$(CUDA_CFLAGS) | $(NVCC) $(NVCC_FLAGS) $(GENCODE)))
 
 # Rewritten only if its content changes, so that objects are rebuilt then and only then.
 $(B)/flags: FORCE
@@ -97,7 +114,7 @@ $(B)/flags: FORCE
 
 define link
 $(call say,LD,$@)
-$(Q)$(CC) $(SANFLAGS) -fopenmp $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(LIBS) $(MPI_LIBS)
+$(Q)$(CC) $(SANFLAGS) -fopenmp $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(LIBS) $(MPI_LIBS) $(CUDA_LIBS)
 endef
 
 # Archives, so that each program takes what it needs and a half-written room breaks only those that use it.
@@ -118,6 +135,15 @@ $(B)/check: $(call objects,$(CHECK)) $(TEST_LIBS)
 
 $(TOOL_BINARIES): $(B)/%: $(B)/obj/tests/tools/%.o $(TEST_LIBS)
 	$(link)
+
+# Wants the real cuDNN, on any machine. The shim is for it alone.
+$(B)/cuda_sweep: $(call objects,$(SWEEP)) $(B)/libconvoy.a
+	$(link)
+
+$(B)/driver_shim/libcuda.so.1: tests/driver_shim/driver_shim.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) -std=c17 $(WARNINGS) -D_GNU_SOURCE -fPIC -shared -Wl,-soname,libcuda.so.1 $< -o $@ -ldl
 
 -include $(ALL_OBJ:.o=.d)
 
@@ -141,17 +167,26 @@ unit: $(B)/unit tools ## unit tests; ARGS=--filter=TEXT
 check: $(B)/check ## operations against the float64 reference; ARGS="--op=conv --bench"
 	@$(B)/check $(ARGS)
 
+sweep: $(SWEEP_PROGRAM) ## cuDNN engines for every network on described GPUs; ARGS="--gpu=h200 --all"
+	@$(if $(SWEEP_PROGRAM),$< $(ARGS),echo 'not tested: no cuDNN in this build'; echo '0 passed, 0 failed')
+
 e2e: $(CONVOY) tools ## whole runs with mpirun; ARGS="tests/e2e/x.sh" for one
 	@scripts/e2e.sh $(ARGS)
 
 asan: ## unit and check under the address and undefined-behaviour sanitizers
 	@scripts/test.sh --san=address,undefined build unit check
 
+emu: ## the CUDA backend without a GPU: unit tests, operations and whole runs on an emulated device (tests/emu)
+	@scripts/emu.sh
+
 lint: ## layers, headers, forbidden words, form
-	@CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' scripts/lint.sh
+	@CC='$(CC)' CXX='$(CXX)' CPPFLAGS='$(CPPFLAGS)' CUDA_ISYSTEM='$(if $(CUDA_MISSING),,$(CUDA_ISYSTEM))' scripts/lint.sh
+
+ptxas: ## no CUDA kernel may spill registers, on any architecture
+	@NVCC='$(NVCC)' NVCC_FLAGS='$(NVCC_FLAGS) $(CPPFLAGS)' CUDA_ARCHS='$(CUDA_ARCHS)' CUDA_MISSING='$(CUDA_MISSING)' scripts/ptxas.sh
 
 format: ## rewrite all C files with clang-format
-	clang-format -i $(LIB) trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(HEADERS)
+	clang-format -i $(sort $(LIB) trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(HEADERS) $(CUDA_FILES) $(SWEEP) $(wildcard tests/unit/*.c tests/driver_shim/*.c) kernels/cuda_absent.c)
 
 docs: convoy ## write the generated pages (docs/config.md)
 	@mkdir -p docs
@@ -162,4 +197,5 @@ clean: ## remove everything built
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
-	@echo; echo "  variables: MPI=0|1  SAN=address,undefined  WERROR=1  V=1  CC=...  CFLAGS=...  ARGS=..."
+	@echo; echo "  variables: MPI=0|1  CUDA=0|1|auto  EMU=1  SAN=address,undefined  WERROR=1  V=1  CC=...  CFLAGS=...  ARGS=..."
+	@echo "             CUDA_HOME  CUDNN_HOME  NCCL_HOME  CUDA_WHEELS=.../site-packages/nvidia  CUDA_ARCHS=\"80 90\""

@@ -47,6 +47,10 @@ int status_exit_code(Status status);    /* the table above */
 
 /* For broken invariants only, never for user input: prints file, line and text to stderr and aborts. */
 #define ASSERT(cond) ((cond) ? (void)0 : assert_failed(__FILE__, __LINE__, #cond))
+#ifdef __cplusplus
+[[noreturn]] void assert_failed(const char *file, int line, const char *cond);
+#else
 _Noreturn void assert_failed(const char *file, int line, const char *cond);
+#endif
 
 #endif

@@ -30,6 +30,8 @@ const OpDef *op_def(OpKind kind)
         [OP_SOFTMAX_XENT] = { op_rows_softmax_xent, 0 },
         [OP_UPDATE] = { op_rows_update, 0 },
         [OP_SCALE] = { op_rows_scale, 0 },
+        [OP_FINITE_CHECK] = { op_rows_loss_scale, 0 },
+        [OP_LOSS_SCALE] = { op_rows_loss_scale, 1 },
     };
     ASSERT(kind >= 0 && kind < OP_COUNT);
     return &table[kind].rows[table[kind].index];

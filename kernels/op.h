@@ -41,6 +41,9 @@ typedef enum OpKind {
     /* optimizer step over flat ranges; not a graph node: trainer/optim.c drives one instance per bucket */
     OP_UPDATE,
     OP_SCALE, /* y = x * factor, flat, in place allowed */
+    /* dynamic loss scale (Micikevicius et al. 2018), state in the device's memory; not graph nodes: trainer/optim.c */
+    OP_FINITE_CHECK, /* sets LOSS_SCALE_FOUND_INF if any element of x is infinite or NaN */
+    OP_LOSS_SCALE,   /* after the update: halves the scale if FOUND_INF, doubles it after a number of good steps */
     OP_COUNT
 } OpKind;
 
@@ -106,18 +109,22 @@ enum { LINEAR_BWD_WEIGHTS_OUT_DW, LINEAR_BWD_WEIGHTS_OUT_DB /*optional*/ };
 /* labels i32 [N]; -1 = padding, counts nowhere. dlogits = scalars[SCALAR_GRAD_SCALE] * d(sum of losses); may lie over
  * logits. stats f64 [4] is overwritten: see the STATS_ enum. Ties count against the image: it is in the
  * top k if fewer than k other logits are >= the label's. */
-enum { XENT_IN_LOGITS, XENT_IN_LABELS, XENT_IN_SCALARS };
+enum { XENT_IN_LOGITS, XENT_IN_LABELS, XENT_IN_SCALARS, XENT_IN_LOSS_SCALE /*optional: dlogits times its scale*/ };
 enum { XENT_OUT_STATS, XENT_OUT_DLOGITS /*optional*/ };
-/* all flat f32; param and states are updated in place */
+/* all flat f32; param and states are updated in place. With a loss scale the gradient is divided by it, and nothing at
+ * all is updated where FOUND_INF is set. */
 enum {
     UPDATE_IN_PARAM,
     UPDATE_IN_GRAD,
     UPDATE_IN_STATE0 /*momentum | first moment*/,
     UPDATE_IN_STATE1 /*second moment*/,
-    UPDATE_IN_SCALARS
+    UPDATE_IN_SCALARS,
+    UPDATE_IN_LOSS_SCALE /*optional*/
 };
 enum { SCALE_IN_X };
 enum { SCALE_OUT_Y };
+enum { FINITE_CHECK_IN_X, FINITE_CHECK_IN_LOSS_SCALE /*updated in place*/ };
+enum { LOSS_SCALE_IN_STATE /*updated in place*/ };
 
 enum { STATS_LOSS_SUM, STATS_TOP1, STATS_TOP5, STATS_IMAGES, STATS_COUNT };
 /* Step scalars: one f32 tensor [SCALAR_COUNT], written before a step runs, read by ops while it runs; so a captured
@@ -128,6 +135,15 @@ enum {
     SCALAR_BIAS_CORRECTION1 /*1 - beta1^t*/,
     SCALAR_BIAS_CORRECTION2,
     SCALAR_COUNT
+};
+
+/* State of the dynamic loss scale: f32 [LOSS_SCALE_COUNT]; counts are exact. */
+enum {
+    LOSS_SCALE_SCALE,
+    LOSS_SCALE_GOOD_STEPS, /* since the last change */
+    LOSS_SCALE_FOUND_INF,  /* 1: this step's gradients are not finite */
+    LOSS_SCALE_SKIPPED,    /* steps skipped so far */
+    LOSS_SCALE_COUNT
 };
 
 /* ---- attributes: one named struct per family; forward and backward kinds share it ---- */
@@ -159,6 +175,12 @@ typedef struct XentAttr {
 typedef struct ScaleAttr {
     float factor;
 } ScaleAttr;
+/* torch.amp.GradScaler's rule: FOUND_INF: scale *= backoff, good = 0, skipped += 1; else good += 1, and at interval
+ * scale = min(scale * growth, max), good = 0. FOUND_INF is cleared. */
+typedef struct LossScaleAttr {
+    float growth, backoff, max;
+    int interval;
+} LossScaleAttr;
 /* elements of the flat tensors; sorted, disjoint */
 typedef struct UpdateSegment {
     int64_t first, count;

@@ -12,7 +12,12 @@ packages=(
     libyaml-dev              # config files
     zlib1g-dev               # .gz data files
     libopenmpi-dev openmpi-bin
+    g++                      # CUDA kernels: what nvcc calls for the host's part, and what compiles them for the test double
 )
+# Not from here: CUDA itself. Where NVIDIA's toolkit (12 or 13), cuDNN 9 and NCCL 2 are installed, by NVIDIA's own packages, `make` finds them
+# and says so; CUDA_HOME, CUDNN_HOME and NCCL_HOME name other places. The Python packages will do as well:
+#     pip install --target DIR nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cublas nvidia-cudnn-cu13 nvidia-nccl-cu13
+#     make CUDA_WHEELS=DIR/nvidia
 
 if [[ ${1:-} == --list ]]; then
     printf '%s\n' "${packages[@]}"

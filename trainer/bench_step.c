@@ -9,17 +9,21 @@
 
 typedef struct StepTimes {
     double *ms;           /* [steps] */
-    double *node_seconds; /* [nodes] or NULL */
+    double *item_seconds; /* [items of the step's timeline] or NULL */
     double data_wait_s, comm_wait_s, overlap, loss;
     int64_t allocations;
 } StepTimes;
 
-static Status run_steps(Comm *comm, Stepper *stepper, const BenchOptions *o, StepTimes *t)
+static Status run_steps(Comm *comm, Stepper *stepper, const BenchOptions *o, StepTimes *t, double *item_seconds)
 {
-    for (int64_t i = 0; i < o->warmup + o->steps; i++) {
+    const int64_t total = o->warmup + o->steps;
+    const bool ahead = stepper_runs_ahead(stepper) && !item_seconds;
+    if (ahead) stepper_issue(stepper, 0, OK);
+    for (int64_t i = 0; i < total; i++) {
         bool counts = i >= o->warmup;
         int64_t before = mem_allocation_count();
-        StepResult r = stepper_run(stepper, i, OK, counts ? t->node_seconds : NULL);
+        if (ahead && i + 1 < total) stepper_issue(stepper, i + 1, OK);
+        StepResult r = ahead ? stepper_finish(stepper) : stepper_run(stepper, i, OK, counts ? item_seconds : NULL);
         if (r.failed) return comm_agree(comm, r.own_status);
         if (!counts) continue;
         ReducerTrace trace;
@@ -34,22 +38,79 @@ static Status run_steps(Comm *comm, Stepper *stepper, const BenchOptions *o, Ste
     return OK;
 }
 
-static void print_nodes(const Session *s, const BenchOptions *o, const double *node_seconds)
+/* Timing every operation slows a device down, which else works on while the host enqueues: steps of their own for
+ * it. */
+static Status run_timed(Session *s, Stepper *stepper, const BenchOptions *o, StepTimes *t)
 {
-    double by_kind[OP_COUNT] = { 0 }, flops[OP_COUNT] = { 0 }, total = 0;
-    const Graph *g = program_graph(s->first);
-    for (int i = 0; i < graph_node_count(g); i++) {
-        const GraphNode *n = graph_node(g, i);
-        by_kind[n->kind] += node_seconds[i];
-        flops[n->kind] += graph_node_flops(g, i);
-        total += node_seconds[i];
+    StepTimes ignored = { .ms = mem_calloc((size_t)o->steps, sizeof *ignored.ms) };
+    Status status = comm_agree(s->comm, ignored.ms ? OK : ERR_MEMORY);
+    if (status == OK) status = run_steps(s->comm, stepper, o, &ignored, t->item_seconds);
+    mem_free(ignored.ms);
+    return status;
+}
+
+/* ---- where the time goes ---- */
+
+typedef struct KindTimes {
+    double seconds, flops, bytes;
+} KindTimes;
+
+/* Bytes of a node's tensors, each read or written once. */
+static double node_bytes(const Program *p, int node)
+{
+    const GraphNode *n = graph_node(program_graph(p), node);
+    double bytes = 0;
+    for (int k = 0; k < OP_MAX_INPUTS; k++)
+        if (n->in[k] != TENSOR_NONE) bytes += (double)program_tensor(p, n->in[k])->bytes;
+    for (int k = 0; k < OP_MAX_OUTPUTS; k++)
+        if (n->out[k] != TENSOR_NONE) bytes += (double)program_tensor(p, n->out[k])->bytes;
+    return bytes;
+}
+
+static void add_item(const Session *s, const Stepper *stepper, const TimelineItem *item, double seconds,
+                     KindTimes kinds[OP_COUNT])
+{
+    static const OpKind ops[TIMELINE_KIND_COUNT] = { [TIMELINE_FINITE] = OP_FINITE_CHECK,
+                                                     [TIMELINE_UPDATE] = OP_UPDATE,
+                                                     [TIMELINE_LOSS_SCALE] = OP_LOSS_SCALE,
+                                                     [TIMELINE_AVERAGE] = OP_SCALE };
+    const Program *p = stepper_last_program(stepper);
+    int buckets;
+    const Bucket *bucket = stepper_buckets(stepper, &buckets) + item->index;
+    if (item->kind == TIMELINE_NODE) {
+        KindTimes *k = &kinds[graph_node(program_graph(p), item->index)->kind];
+        k->seconds += seconds;
+        k->flops += graph_node_flops(program_graph(p), item->index);
+        k->bytes += node_bytes(p, item->index);
+        return;
     }
-    log_info("%-24s %10s %7s %10s", "operation", "ms/step", "share", "GFLOP/s");
+    KindTimes *k = &kinds[ops[item->kind]];
+    if (ops[item->kind] == 0) return; /* OP_INPUT is a node: waiting and sums are told elsewhere */
+    k->seconds += seconds;
+    if (item->kind == TIMELINE_FINITE) k->bytes += (double)bucket->bytes;
+    if (item->kind == TIMELINE_UPDATE) /* gradient; parameter and states, there and back; the compute copy */
+        k->bytes +=
+            (double)bucket->bytes * (3 + 2 * optimizer_states_needed(s->config)) +
+            (s->backend->v->device ? (double)s->backend->v->device->param_copy_bytes(s->backend, bucket->bytes) : 0.0);
+}
+
+static void print_kinds(const Session *s, const Stepper *stepper, const BenchOptions *o, const double *item_seconds)
+{
+    const Timeline *t = program_timeline(stepper_last_program(stepper), true);
+    const bool device = s->backend->v->device != NULL;
+    const double steps = (double)o->steps, rate = device ? 1e-12 : 1e-9;
+    KindTimes kinds[OP_COUNT] = { { 0 } };
+    double total = 0;
+    for (int i = 0; i < t->count; i++) add_item(s, stepper, &t->items[i], item_seconds[i], kinds);
+    for (int k = 0; k < OP_COUNT; k++) total += kinds[k].seconds;
+    log_info("%-24s %10s %7s %10s %10s", "operation", "ms/step", "share", device ? "TFLOP/s" : "GFLOP/s", "GB/s");
     for (int k = 0; k < OP_COUNT; k++) {
-        if (by_kind[k] <= 0) continue;
-        log_info("%-24s %10.3f %6.1f%% %10.1f", op_name((OpKind)k), by_kind[k] * 1e3 / (double)o->steps,
-                 100 * by_kind[k] / total, flops[k] * (double)o->steps / by_kind[k] * 1e-9);
+        if (kinds[k].seconds <= 0) continue;
+        log_info("%-24s %10.3f %6.1f%% %10.1f %10.1f", op_name((OpKind)k), kinds[k].seconds * 1e3 / steps,
+                 100 * kinds[k].seconds / total, kinds[k].flops * steps / kinds[k].seconds * rate,
+                 kinds[k].bytes * steps / kinds[k].seconds * 1e-9);
     }
+    log_info("%-24s %10.3f", "sum", total * 1e3 / steps);
 }
 
 static void print_times(const Session *s, const BenchOptions *o, StepTimes *t)
@@ -66,7 +127,20 @@ static void print_times(const Session *s, const BenchOptions *o, StepTimes *t)
     log_info("overlap %.4f", t->overlap);
     log_info("allocations %lld", (long long)t->allocations);
     log_info("loss %.6g", t->loss);
-    if (t->node_seconds) print_nodes(s, o, t->node_seconds);
+}
+
+static Status measure_steps(Session *s, const BenchOptions *o, Stepper *stepper, StepTimes *t)
+{
+    if (o->nodes) {
+        const Timeline *timeline = program_timeline(stepper_last_program(stepper), true);
+        t->item_seconds = mem_calloc((size_t)timeline->count, sizeof *t->item_seconds);
+        TRY(comm_agree(s->comm, t->item_seconds ? OK : ERR_MEMORY));
+    }
+    TRY(run_steps(s->comm, stepper, o, t, s->backend->v->device ? NULL : t->item_seconds));
+    print_times(s, o, t);
+    if (o->nodes && s->backend->v->device) TRY(run_timed(s, stepper, o, t));
+    if (o->nodes) print_kinds(s, stepper, o, t->item_seconds);
+    return OK;
 }
 
 static Status measure(Session *s, const BenchOptions *o)
@@ -76,21 +150,17 @@ static Status measure(Session *s, const BenchOptions *o)
     Stepper *stepper = NULL;
     LoaderOptions options = session_loader_options(s, DATA_TRAIN);
     options.last_step = -1;
+    prefetch_loader_options(s->train_input, &options);
     t.ms = mem_calloc((size_t)o->steps, sizeof *t.ms);
-    if (o->nodes)
-        t.node_seconds = mem_calloc((size_t)graph_node_count(program_graph(s->first)), sizeof *t.node_seconds);
     Status status = t.ms ? stepper_create(&stepper, s) : ERR_MEMORY;
     if (status == OK) status = loader_create(&loader, s->train, &options);
+    if (status == OK) status = stepper_set_loader(stepper, loader);
     status = comm_agree(s->comm, status);
-    if (status == OK) {
-        stepper_set_loader(stepper, loader);
-        status = run_steps(s->comm, stepper, o, &t);
-    }
-    if (status == OK) print_times(s, o, &t);
+    if (status == OK) status = measure_steps(s, o, stepper, &t);
     stepper_destroy(stepper);
     loader_destroy(loader);
     mem_free(t.ms);
-    mem_free(t.node_seconds);
+    mem_free(t.item_seconds);
     return status;
 }
 

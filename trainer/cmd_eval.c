@@ -61,7 +61,7 @@ static Status evaluate_file(Session *s, const char *path)
     EvalResult r;
     TRY(session_commit(s));
     TRY(comm_agree(s->comm, s->comm->rank == 0 ? load_weights(s, path, &meta) : OK));
-    session_broadcast(s);
+    TRY(session_broadcast(s));
     TRY(evaluate(s, &r));
     EvalRecord e = { .epoch = epoch_of(&meta),
                      .step = step_of(&meta),

@@ -36,6 +36,9 @@ static Status start_record(RunLog *log, const Session *s)
                       .backend = backend,
                       .host = host,
                       .version = CONVOY_VERSION,
+                      .device = s->backend->v->name,
+                      .precision = precision_name(s->device.precision),
+                      .device_reason = s->device.reason,
                       .world = s->comm->world,
                       .images = s->plan.images,
                       .val_images = s->val ? dataset_images(s->val) : 0,
@@ -43,15 +46,19 @@ static Status start_record(RunLog *log, const Session *s)
                       .parameters = graph_parameter_elements(program_graph(s->first)),
                       .global_batch = s->plan.global_batch,
                       .steps = s->plan.total_steps };
-    return runlog_start(log, &r);
+    TRY(runlog_start(log, &r));
+    if (s->device.plan_cache[0] && s->comm->rank == 0)
+        log_info("convolution plans are kept in %s (device.plan_cache)", s->device.plan_cache);
+    return OK;
 }
 
 /* What the plan is worth: the same bytes that convoy inspect memory says, and those that this rank has really taken. */
 static void log_memory(const Session *s, int64_t rss_at_start)
 {
     MemoryReport r = memory_report(s);
+    if (r.device > 0) log_info("memory of the device: planned %zu bytes", r.device);
     log_info("memory: peak %lld bytes above start, planned %zu bytes",
-             (long long)(process_peak_rss_bytes() - rss_at_start), r.total);
+             (long long)(process_peak_rss_bytes() - rss_at_start), r.total - r.device);
 }
 
 static Status train(Comm *comm, const Config *c, RunLog *log)

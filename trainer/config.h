@@ -21,11 +21,18 @@ enum { CONFIG_STEM_IMAGENET, CONFIG_STEM_CIFAR };
 enum { CONFIG_FORMAT_AUTO, CONFIG_FORMAT_IMAGEFOLDER, CONFIG_FORMAT_IDX, CONFIG_FORMAT_SYNTHETIC };
 enum { CONFIG_AUGMENT_NONE, CONFIG_AUGMENT_IMAGENET, CONFIG_AUGMENT_CIFAR };
 enum { CONFIG_BATCH_PER_RANK, CONFIG_BATCH_GLOBAL };
-enum { CONFIG_PRECISION_FP32 };
+enum {
+    CONFIG_PRECISION_AUTO,
+    CONFIG_PRECISION_FP32,
+    CONFIG_PRECISION_TF32,
+    CONFIG_PRECISION_BF16,
+    CONFIG_PRECISION_FP16
+};
 enum { CONFIG_OPTIMIZER_SGD, CONFIG_OPTIMIZER_ADAM, CONFIG_OPTIMIZER_ADAMW };
 enum { CONFIG_LR_NONE, CONFIG_LR_LINEAR, CONFIG_LR_SQRT, CONFIG_LR_WORLD_SIZE };
 enum { CONFIG_SCHEDULE_COSINE, CONFIG_SCHEDULE_STEP, CONFIG_SCHEDULE_POLY, CONFIG_SCHEDULE_CONSTANT };
-enum { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_CPU };
+enum { CONFIG_GRAD_DTYPE_AUTO, CONFIG_GRAD_DTYPE_FP32, CONFIG_GRAD_DTYPE_BF16 };
+enum { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_CPU, CONFIG_BACKEND_CUDA };
 
 typedef struct Config {
     struct {
@@ -46,6 +53,8 @@ typedef struct Config {
         int64_t max_steps /*0 = no limit*/, batch_per_rank, global_batch, accumulate, seed;
         int batch_mode, precision;
         double label_smoothing, eval_every /*epochs; 0 = only at the end*/;
+        double loss_scale;
+        int64_t loss_scale_interval;
     } train;
     struct {
         int name, lr_scaling;
@@ -60,6 +69,8 @@ typedef struct Config {
     } schedule;
     struct {
         double bucket_mb, first_bucket_mb, timeout_s;
+        int64_t max_ctas /*0 = NCCL's own choice*/;
+        int grad_dtype;
     } comm;
     struct {
         double every_epochs /*0 = never but at the end*/;
@@ -74,7 +85,10 @@ typedef struct Config {
     } run;
     struct {
         int backend;
-        int64_t threads /*0 = auto*/;
+        int64_t threads /*0 = auto*/, index /*-1 = by local rank*/, workspace_mb;
+        bool graph;
+        char *plan_cache;       /* empty: beside the run folder */
+        const char *properties; /* no key: a JSON text of a device that is not here (inspect memory); borrowed */
     } device;
 } Config;
 

@@ -15,11 +15,12 @@ static const char *const stem_names[] = { "imagenet", "cifar", NULL };
 static const char *const format_names[] = { "auto", "imagefolder", "idx", "synthetic", NULL };
 static const char *const augment_names[] = { "none", "imagenet", "cifar", NULL };
 static const char *const batch_mode_names[] = { "per_rank", "global", NULL };
-static const char *const precision_names[] = { "fp32", NULL };
+static const char *const precision_names[] = { "auto", "fp32", "tf32", "bf16", "fp16", NULL };
 static const char *const optimizer_names[] = { "sgd", "adam", "adamw", NULL };
 static const char *const lr_scaling_names[] = { "none", "linear", "sqrt", "world_size", NULL };
 static const char *const schedule_names[] = { "cosine", "step", "poly", "constant", NULL };
-static const char *const backend_names[] = { "auto", "cpu", NULL };
+static const char *const grad_dtype_names[] = { "auto", "fp32", "bf16", NULL };
+static const char *const backend_names[] = { "auto", "cpu", "cuda", NULL };
 
 #define HEAD(section, field, type)                 #section "." #field, type, offsetof(Config, section.field)
 #define BOOL(section, field, fallback)             HEAD(section, field, KEY_BOOL), fallback, 0, 1, NULL
@@ -72,7 +73,12 @@ const ConfigKey config_keys[] = {
      "Images of a step over all ranks and passes, with batch_mode global"},
     {INT(train, accumulate, "1", 1, 1e6), KEY_RUNTIME,
      "Passes through the network whose gradients are summed for one step; with batch_mode global, at least so many"},
-    {ENUM(train, precision, "fp32", precision_names), KEY_MATH, "Number format of the computation"},
+    {ENUM(train, precision, "auto", precision_names), KEY_MATH,
+     "Number format of the computation; parameters stay fp32. auto: fp32 on the CPU, bf16 on GPUs that have it "
+     "(compute capability 8.0), fp16 on older ones"},
+    {DOUBLE(train, loss_scale, "65536", 1, 16777216), KEY_MATH, "fp16: what the loss is multiplied by at first"},
+    {INT(train, loss_scale_interval, "2000", 1, 1e9), KEY_MATH,
+     "fp16: the loss scale doubles after so many steps with finite gradients; any other step is skipped, halving it"},
     {INT(train, seed, "1", 0, 9007199254740992.0), KEY_MATH, "Seed of initial weights, shuffling and augmentation"},
     {DOUBLE(train, label_smoothing, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "Share of the target that is spread over all classes"},
@@ -106,6 +112,11 @@ const ConfigKey config_keys[] = {
     {DOUBLE(comm, first_bucket_mb, "0", 0, 65536), KEY_RUNTIME, "The same for the first piece; 0 means as the others"},
     {DOUBLE(comm, timeout_s, "600", 0, 1e6), KEY_RUNTIME,
      "Seconds without an answer after which a peer counts as lost; 0 waits for ever"},
+    {INT(comm, max_ctas, "16", 0, 64), KEY_RUNTIME,
+     "GPU: most thread blocks that NCCL may take from the computation while it sums; 0 leaves it to NCCL"},
+    {ENUM(comm, grad_dtype, "auto", grad_dtype_names), KEY_MATH,
+     "GPU: number format in which gradients are summed over ranks. auto: bf16 where the computation is 16-bit and NCCL "
+     "sums at most 16 ranks, else fp32"},
 
     {DOUBLE(checkpoint, every_epochs, "1", 0, 1e6), KEY_RUNTIME, "Save every so many epochs; 0 means only at the end"},
     {INT(checkpoint, every_steps, "0", 0, 1e15), KEY_RUNTIME, "Save every so many steps as well; 0 means off"},
@@ -117,9 +128,18 @@ const ConfigKey config_keys[] = {
 
     {INT(log, every, "1", 1, 1e9), KEY_RUNTIME, "Record every so many steps"},
     {STRING(run, dir, ""), KEY_RUNTIME, "Run folder; empty means runs/ and the name of the config file"},
-    {ENUM(device, backend, "auto", backend_names), KEY_RUNTIME, "What computes"},
+    {ENUM(device, backend, "auto", backend_names), KEY_RUNTIME,
+     "What computes; auto takes the GPU where there is one"},
+    {INT(device, index, "-1", -1, 1023), KEY_RUNTIME,
+     "GPU of each rank among the visible ones; -1 shares them out by the rank's number on its host"},
     {INT(device, threads, "0", 0, 1024), KEY_RUNTIME,
      "Compute threads of each rank; 0 takes the CPUs that the rank may use"},
+    {BOOL(device, graph, "true"), KEY_RUNTIME,
+     "GPU: record a step once and replay it as a whole; false launches every kernel of every step"},
+    {INT(device, workspace_mb, "256", 1, 65536), KEY_RUNTIME, "GPU: most MiB of scratch memory of one operation"},
+    {STRING(device, plan_cache, ""), KEY_RUNTIME,
+     "GPU: folder for chosen convolution plans, which later runs start from; empty means plan-cache beside the run "
+     "folder, none keeps nothing"},
 };
 /* clang-format on */
 

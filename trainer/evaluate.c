@@ -4,22 +4,29 @@
 
 enum { SUM_LOSS, SUM_TOP1, SUM_TOP5, SUM_DECODED, SUM_BAD, SUM_COUNT };
 
-static Status evaluate_batch(Session *s, Loader *loader, double sums[SUM_COUNT], bool *more)
+static void add_batch(double sums[SUM_COUNT], const double *stats, int64_t bad)
 {
-    Batch batch;
-    double wait_s = 0;
-    TRY(loader_next(loader, &batch, more, &wait_s));
-    if (!*more) return OK;
-    Status status = program_set_input(s->eval, "images", batch.images);
-    if (status == OK) status = program_set_input(s->eval, "labels", batch.labels);
-    if (status == OK) status = executor_run(s->executor, s->eval, NULL);
-    const double *stats = program_stats(s->eval);
     sums[SUM_LOSS] += stats[STATS_LOSS_SUM];
     sums[SUM_TOP1] += stats[STATS_TOP1];
     sums[SUM_TOP5] += stats[STATS_TOP5];
     sums[SUM_DECODED] += stats[STATS_IMAGES];
-    sums[SUM_BAD] += (double)batch.bad;
-    loader_release(loader, &batch);
+    sums[SUM_BAD] += (double)bad;
+}
+
+static Status evaluate_batch(Session *s, double sums[SUM_COUNT], bool *more)
+{
+    PrefetchInput input;
+    Event *end;
+    double wait_s = 0;
+    TRY(prefetch_next(s->eval_input, &input, more, &wait_s));
+    if (!*more) return OK;
+    RunOptions o = { .slot = input.slot, .images = input.images, .labels = input.labels };
+    Status status = executor_issue(s->executor, s->eval, &o);
+    Status done = prefetch_done(s->eval_input);
+    if (status == OK) status = done;
+    if (status == OK) status = prefetch_mark(s->eval_input, &end);
+    if (status == OK) status = prefetch_wait(s->eval_input);
+    if (status == OK) add_batch(sums, program_stats(s->eval), input.bad);
     return status;
 }
 
@@ -27,12 +34,14 @@ static Status evaluate_share(Session *s, double sums[SUM_COUNT])
 {
     Loader *loader;
     LoaderOptions options = session_loader_options(s, DATA_VAL);
+    prefetch_loader_options(s->eval_input, &options);
     TRY(loader_create(&loader, s->val, &options));
     bool more = true;
-    Status status = OK;
-    while (more && status == OK) status = evaluate_batch(s, loader, sums, &more);
+    Status status = prefetch_attach(s->eval_input, loader);
+    while (more && status == OK) status = evaluate_batch(s, sums, &more);
+    Status detached = prefetch_attach(s->eval_input, NULL);
     loader_destroy(loader);
-    return status;
+    return status == OK ? detached : status;
 }
 
 Status evaluate(Session *s, EvalResult *out)

@@ -165,13 +165,14 @@ static Status resume_on_main(Loop *l)
     return status;
 }
 
-static void broadcast_optimizer(Loop *l)
+static Status broadcast_optimizer(Loop *l)
 {
     const Optimizer *o = stepper_optimizer(l->stepper);
     for (int s = 0; s < optimizer_state_count(o); s++) {
-        comm_broadcast(l->s->comm, optimizer_state_slab(o, s), executor_slab_bytes(l->s->executor, SLAB_PARAM), 0,
-                       "optimizer state");
+        TRY(session_broadcast_memory(l->s, optimizer_state_slab(o, s), executor_slab_bytes(l->s->executor, SLAB_PARAM),
+                                     "optimizer state"));
     }
+    return OK;
 }
 
 static Status resume(Loop *l)
@@ -186,9 +187,8 @@ static Status resume(Loop *l)
     l->best_top1 = carried[4];
     stepper_set_earlier_updates(l->stepper, l->earlier_updates);
     if (!l->resumed) return OK;
-    session_broadcast(l->s);
-    broadcast_optimizer(l);
-    return OK;
+    TRY(session_broadcast(l->s));
+    return broadcast_optimizer(l);
 }
 
 /* ---- after a step ---- */
@@ -209,7 +209,9 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                           .images_per_s = (double)p->global_batch / r->seconds,
                           .step_ms = r->seconds * 1e3,
                           .data_wait_ms = r->data_wait_s * 1e3,
-                          .comm_wait_ms = r->comm_wait_s * 1e3 };
+                          .comm_wait_ms = r->comm_wait_s * 1e3,
+                          .loss_scale = r->loss_scale,
+                          .skipped = r->skipped };
     l->epoch_seconds += r->seconds;
     l->epoch_images += p->global_batch;
     l->seconds_per_step = l->seconds_per_step > 0 ? 0.98 * l->seconds_per_step + 0.02 * r->seconds : r->seconds;
@@ -308,11 +310,35 @@ static Status catch_up(Loop *l)
     return best ? save(l, l->first_step, true, false, true) : OK;
 }
 
+/* Whether the state behind this step is looked at before the next one changes it. */
+static bool ends_stretch(const Loop *l, int64_t step)
+{
+    const RunPlan *p = &l->s->plan;
+    bool eval = l->s->eval && runplan_due(p, step, l->s->config->train.eval_every);
+    return step + 1 == p->total_steps || eval || runplan_due(p, step, 1) || checkpoint_due(l, step);
+}
+
+/* Steps run one after the other; a device is given the next one while it works on this one, except where a stretch ends.
+ * All ranks learn of a stop or a failure at the same step, finish the one that was already given, and leave. */
 static Status run_steps(Loop *l)
 {
-    for (int64_t step = l->first_step; step < l->s->plan.total_steps; step++) {
-        StepResult r = stepper_run(l->stepper, step, l->pending, NULL);
-        if (r.failed) return comm_agree(l->s->comm, r.own_status);
+    const int64_t total = l->s->plan.total_steps;
+    const bool ahead = stepper_runs_ahead(l->stepper);
+    bool stop = false;
+    for (int64_t step = l->first_step, issued = step; step < total; step++) {
+        if (issued == step) stepper_issue(l->stepper, issued++, l->pending);
+        if (ahead && !stop && issued == step + 1 && !ends_stretch(l, step))
+            stepper_issue(l->stepper, issued++, l->pending);
+        StepResult r = stepper_finish(l->stepper);
+        stop = stop || r.stop;
+        if (r.failed) {
+            while (issued > step + 1) {
+                (void)stepper_finish(l->stepper);
+                issued--;
+            }
+            return comm_agree(l->s->comm, r.own_status);
+        }
+        r.stop = stop && issued == step + 1;
         TRY(after_step(l, step, &r));
     }
     return comm_agree(l->s->comm, l->pending);
@@ -339,10 +365,10 @@ static Status start_loader(Loop *l)
 {
     LoaderOptions options = session_loader_options(l->s, DATA_TRAIN);
     options.first_step = l->first_step;
+    prefetch_loader_options(l->s->train_input, &options);
     if (l->first_step >= l->s->plan.total_steps) return OK;
     TRY(loader_create(&l->loader, l->s->train, &options));
-    stepper_set_loader(l->stepper, l->loader);
-    return OK;
+    return stepper_set_loader(l->stepper, l->loader);
 }
 
 static Status run(Loop *l, const char *run_dir)

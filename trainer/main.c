@@ -9,6 +9,7 @@
 #include "data/data.h"
 #include "kernels/backend.h"
 #include "trainer/cmd.h"
+#include "trainer/comm/device_comm.h"
 #include "trainer/config_keys.h"
 #include "trainer/signals.h"
 #include <stdlib.h>
@@ -16,6 +17,9 @@
 
 #ifndef CONVOY_MPI
 #define CONVOY_MPI 0
+#endif
+#ifndef CONVOY_CUDA
+#define CONVOY_CUDA 0
 #endif
 
 static const CmdRow commands[] = {
@@ -44,16 +48,40 @@ static int launcher_rank(void)
     return 0;
 }
 
+static void print_cpu(StrBuf *text)
+{
+    char cpu[256];
+    Backend *backend;
+    if (backend_cpu_create(&backend, 0) != OK) {
+        str_printf(text, "backend cpu: %s\n", status_message());
+        return;
+    }
+    backend->v->describe(backend, cpu, sizeof cpu);
+    str_printf(text, "backend cpu: %s\n", cpu);
+    backend_destroy(backend);
+}
+
+static void print_cuda(StrBuf *text)
+{
+    char versions[1024], why[512], nccl[512];
+    backend_cuda_versions(versions, sizeof versions);
+    str_printf(text, "backend cuda: %s\n", versions);
+    if (!CONVOY_CUDA) return;
+    int devices = backend_cuda_devices(why, sizeof why);
+    if (devices) str_printf(text, "cuda devices: %d\n", devices);
+    else str_printf(text, "cuda devices: none: %s\n", why);
+    device_comm_version(nccl, sizeof nccl);
+    str_printf(text, "%s\n", nccl);
+}
+
 static Status print_version(void)
 {
-    char cpu[256] = "";
-    Backend *backend = NULL;
-    if (backend_cpu_create(&backend, 0) == OK) backend->v->describe(backend, cpu, sizeof cpu);
     StrBuf text = { 0 };
-    str_printf(&text, "convoy %s\nbackends: cpu (%s)\nMPI: %s\n%s\nlibyaml %s\n", CONVOY_VERSION,
-               *cpu ? cpu : status_message(), CONVOY_MPI ? "yes" : "no", data_library_versions(),
+    str_printf(&text, "convoy %s\n", CONVOY_VERSION);
+    print_cpu(&text);
+    print_cuda(&text);
+    str_printf(&text, "MPI: %s\n%s\nlibyaml %s\n", CONVOY_MPI ? "yes" : "no", data_library_versions(),
                config_yaml_version());
-    backend_destroy(backend);
     Status status = text.failed ? fail(ERR_MEMORY, "out of memory printing the versions") : log_print(text.text);
     str_free(&text);
     return status;

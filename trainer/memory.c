@@ -1,17 +1,25 @@
 /* memory.c - see memory.h. */
 #include "trainer/memory.h"
-#include "base/fs.h"
-#include "base/log.h"
-#include "base/str.h"
-#include "trainer/cmd.h"
 #include "trainer/optim.h"
-#include "trainer/run.h"
+#include <string.h>
+
+#define PROBES_DESCRIBED 16 /* plans tried for the largest batch */
+#define PROBES_PRESENT   5  /* where each of them tries convolutions out on the device */
 
 static const char *const item_names[MEMORY_ITEM_COUNT] = {
-    [MEMORY_PARAMS] = "parameters",         [MEMORY_GRADS] = "gradients",
-    [MEMORY_OPTIMIZER] = "optimizer state", [MEMORY_BUFFERS] = "running statistics",
-    [MEMORY_ACTIVATIONS] = "activations",   [MEMORY_WORKSPACE] = "workspace",
-    [MEMORY_SLOTS] = "batch slots",         [MEMORY_CHECKPOINT] = "checkpoint staging (rank 0)",
+    [MEMORY_PARAMS] = "parameters",
+    [MEMORY_COPIES] = "parameters, compute type",
+    [MEMORY_GRADS] = "gradients",
+    [MEMORY_OPTIMIZER] = "optimizer state",
+    [MEMORY_BUFFERS] = "running statistics",
+    [MEMORY_ACTIVATIONS] = "activations",
+    [MEMORY_WORKSPACE] = "workspace",
+    [MEMORY_SIDE_WORKSPACE] = "workspace, side lane",
+    [MEMORY_INPUTS] = "batches on the device",
+    [MEMORY_SUMS] = "gradients, type of sums",
+    [MEMORY_SLOTS] = "batch slots",
+    [MEMORY_STAGED] = "gradients summed by the host",
+    [MEMORY_CHECKPOINT] = "checkpoint staging (rank 0)",
 };
 
 const char *memory_item_name(MemoryItem item)
@@ -19,13 +27,23 @@ const char *memory_item_name(MemoryItem item)
     return item_names[item];
 }
 
-static size_t slot_bytes(const Session *s)
+/* ---- sizes ---- */
+
+static size_t image_bytes(const Session *s)
 {
     const Config *c = s->config;
+    return (size_t)(c->data.image_size * c->data.image_size * c->model.in_channels);
+}
+
+static int loaders(const Session *s)
+{
+    return (s->use == SESSION_TRAIN) + (s->val != NULL);
+}
+
+static size_t slot_bytes(const Session *s)
+{
     LoaderOptions o = session_loader_options(s, DATA_VAL);
-    size_t image = (size_t)(c->data.image_size * c->data.image_size * c->model.in_channels);
-    size_t loader = (size_t)o.slots * (size_t)s->plan.batch * image;
-    return loader * (size_t)((s->first != NULL) + (s->eval != NULL));
+    return (size_t)o.slots * (size_t)s->plan.batch * image_bytes(s) * (size_t)loaders(s);
 }
 
 static size_t staging_bytes(const Session *s)
@@ -39,65 +57,118 @@ static size_t staging_bytes(const Session *s)
     return bytes;
 }
 
+/* What lies where the programs compute. */
+static void add_plan(const Session *s, const Executor *x, int64_t batch, size_t bytes[MEMORY_ITEM_COUNT])
+{
+    ExecutorMemory m;
+    executor_memory(x, &m);
+    bytes[MEMORY_PARAMS] = m.params;
+    bytes[MEMORY_COPIES] = m.param_copies;
+    bytes[MEMORY_GRADS] = m.grads;
+    bytes[MEMORY_BUFFERS] = m.buffers;
+    bytes[MEMORY_ACTIVATIONS] = m.activations;
+    bytes[MEMORY_WORKSPACE] = m.workspace;
+    bytes[MEMORY_SIDE_WORKSPACE] = m.side_workspace;
+    bytes[MEMORY_INPUTS] = (size_t)loaders(s) * prefetch_device_bytes(s->backend, batch, image_bytes(s));
+    if (s->use == SESSION_TRAIN) bytes[MEMORY_OPTIMIZER] = m.params * (size_t)optimizer_states_needed(s->config);
+    bytes[MEMORY_SUMS] = session_sum_bytes(s, m.grads);
+}
+
+static size_t plan_bytes(const Session *s, const Executor *x, int64_t batch)
+{
+    size_t bytes[MEMORY_ITEM_COUNT] = { 0 }, sum = 0;
+    add_plan(s, x, batch, bytes);
+    for (int i = 0; i < MEMORY_ITEM_COUNT; i++) sum += bytes[i];
+    return sum;
+}
+
 MemoryReport memory_report(const Session *s)
 {
     MemoryReport r = { 0 };
     ExecutorMemory m;
     executor_memory(s->executor, &m);
-    r.bytes[MEMORY_PARAMS] = m.params;
-    r.bytes[MEMORY_GRADS] = m.grads;
-    r.bytes[MEMORY_BUFFERS] = m.buffers;
-    r.bytes[MEMORY_ACTIVATIONS] = m.activations;
-    r.bytes[MEMORY_WORKSPACE] = m.workspace;
+    add_plan(s, s->executor, s->plan.batch, r.bytes);
+    if (s->backend->v->device) r.device = plan_bytes(s, s->executor, s->plan.batch);
     r.bytes[MEMORY_SLOTS] = slot_bytes(s);
-    if (s->first) {
-        r.bytes[MEMORY_OPTIMIZER] = m.params * (size_t)optimizer_states_needed(s->config);
-        r.bytes[MEMORY_CHECKPOINT] = s->comm->rank == 0 ? staging_bytes(s) : 0;
-    }
+    if (s->device_comm && s->use == SESSION_TRAIN && device_comm_carrier(s->device_comm) == DEVICE_COMM_STAGED)
+        r.bytes[MEMORY_STAGED] = m.grads + m.buffers;
+    if (s->use == SESSION_TRAIN && s->comm->rank == 0) r.bytes[MEMORY_CHECKPOINT] = staging_bytes(s);
     r.activations_naive = m.activations_naive;
     for (int i = 0; i < MEMORY_ITEM_COUNT; i++) r.total += r.bytes[i];
     return r;
 }
 
-/* ---- convoy inspect memory ---- */
+/* ---- what fits ---- */
 
-static const char help[] =
-    "usage: convoy inspect memory CONFIG [--set key=value]...\n"
-    "\n"
-    "Prints the memory that a rank of this training run will take, from the memory plan; trains nothing. Where "
-    "data.train is\n"
-    "not set or not there, synthetic data stands in for it (model.classes, or 1000 classes).\n"
-    "\n"
-    "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
-
-static void print_report(const Session *s)
+size_t memory_budget(const Session *s)
 {
-    StrBuf text = { 0 };
-    MemoryReport r = memory_report(s);
-    for (int i = 0; i < MEMORY_ITEM_COUNT; i++) str_printf(&text, "%-28s %15zu\n", memory_item_name(i), r.bytes[i]);
-    str_printf(&text, "%-28s %15zu bytes, %.2f GiB per rank at %lld images a micro-batch\n", "total", r.total,
-               (double)r.total / (1 << 30), (long long)s->plan.batch);
-    str_printf(&text, "%-28s %15zu bytes if activations shared no memory\n", "",
-               r.total - r.bytes[MEMORY_ACTIVATIONS] + r.activations_naive);
-    log_print(text.text ? text.text : "");
-    str_free(&text);
+    const DeviceVTable *d = s->backend->v->device;
+    size_t all = d ? d->memory_bytes(s->backend) / (size_t)s->device.sharers : 0;
+    return all > MEMORY_RESERVE ? all - MEMORY_RESERVE : 0;
 }
 
-static Status report_memory(Comm *comm, const Config *c, const Args *args)
+typedef struct Probe {
+    int64_t batch;
+    double bytes;
+} Probe;
+
+/* A device that is too small to prepare on is too small to run on, and so is one without a convolution that makes do
+ * with its scratch, where a smaller batch had one. */
+static Status try_batch(Session *s, int64_t batch, bool smaller_fits, Probe *out)
 {
-    Session session;
-    (void)args;
-    Config local = *c; /* shares its strings; only plain fields change */
-    if (!c->data.train || !fs_is_dir(c->data.train)) local.data.format = CONFIG_FORMAT_SYNTHETIC;
-    Status status = session_open(&session, &local, comm, SESSION_TRAIN);
-    if (status == OK) print_report(&session);
-    session_close(&session);
+    Executor *x = NULL;
+    Status status = session_try_batch(s, batch, &x);
+    *out = (Probe){ .batch = batch, .bytes = 1e18 };
+    if (status == ERR_MEMORY || (status == ERR_ENV && smaller_fits)) return OK;
+    if (status == OK) out->bytes = (double)plan_bytes(s, x, batch);
+    executor_destroy(x);
     return status;
 }
 
-Status inspect_memory(int argc, char **argv)
+/* Where the line through two probes meets the budget. Memory is close to linear in the batch. */
+static int64_t meet(Probe a, Probe b, double budget)
 {
-    Args args;
-    TRY(args_parse(&args, argc, argv, help));
-    return args.help ? OK : run_with_config(&args, report_memory);
+    double slope = (b.bytes - a.bytes) / (double)(b.batch - a.batch);
+    double at = slope > 0 ? (double)a.batch + (budget - a.bytes) / slope : 2.0 * (double)b.batch;
+    return at < 1 ? 1 : at > 1e6 ? 1000000 : (int64_t)at;
+}
+
+Status memory_largest_batch(Session *s, int64_t *out)
+{
+    const double budget = (double)memory_budget(s);
+    const int probes = s->config->device.properties ? PROBES_DESCRIBED : PROBES_PRESENT;
+    int64_t fits = 0, exceeds = INT64_MAX, next = 1;
+    Probe last[2] = { { 0, 0 }, { 0, 0 } };
+    for (int i = 0; i < probes && exceeds - fits > 1; i++) {
+        Probe p;
+        TRY(try_batch(s, next, fits > 0, &p));
+        if (p.bytes <= budget) fits = p.batch;
+        else exceeds = p.batch;
+        last[0] = last[1];
+        last[1] = p;
+        next = i == 0 ? 8 : meet(last[0], last[1], budget);
+        if (exceeds != INT64_MAX && i > 4) next = fits + (exceeds - fits) / 2; /* not linear after all */
+        if (next <= fits) next = fits + 1;
+        if (next >= exceeds) next = exceeds - 1;
+    }
+    *out = fits;
+    return OK;
+}
+
+Status memory_check(Session *s, Status prepared)
+{
+    const double gib = 1 << 30;
+    const size_t budget = memory_budget(s);
+    int64_t largest = 0;
+    if (s->config->device.properties || !s->backend->v->device || budget == 0) return prepared;
+    size_t needed = prepared == OK ? plan_bytes(s, s->executor, s->plan.batch) : 0;
+    if (prepared == OK && needed <= budget) return OK;
+    TRY(memory_largest_batch(s, &largest));
+    if (largest >= s->plan.batch) return prepared;
+    return fail(ERR_USAGE,
+                "train.batch_per_rank: %lld images at a time need %s%.2f GiB on this GPU, where a rank has %.2f GiB "
+                "(%.2f GiB are left to CUDA and its libraries); at most %lld fit",
+                (long long)s->plan.batch, prepared == OK ? "" : "more than ",
+                (double)(prepared == OK ? needed : budget) / gib, (double)budget / gib, MEMORY_RESERVE / gib,
+                (long long)largest);
 }

@@ -4,6 +4,10 @@
 #include <math.h>
 
 #define MAX_STATES 2
+/* torch.amp.GradScaler's; the largest scale keeps every gradient that is exact in 16 bits finite in 32 */
+#define SCALE_GROWTH  2.0F
+#define SCALE_BACKOFF 0.5F
+#define SCALE_MAX     16777216.0F
 
 struct Optimizer {
     Executor *executor;
@@ -12,7 +16,10 @@ struct Optimizer {
     double beta1, beta2;
     void *states[MAX_STATES];
     int state_count;
-    OpInstance *ops;         /* [bucket_count] */
+    OpInstance *ops;   /* [bucket_count] */
+    OpInstance *looks; /* [bucket_count]; unused without a loss scale */
+    OpInstance rescale;
+    LossScaleAttr rescale_attr;
     UpdateAttr *attrs;       /* [bucket_count] */
     UpdateSegment *segments; /* all buckets' segments end to end */
     int bucket_count;
@@ -58,6 +65,14 @@ static OpTensor flat(void *data, size_t bytes)
     return (OpTensor){ .desc = tensor_desc(DTYPE_F32, 1, &n), .bytes = bytes, .data = data };
 }
 
+static Status prepare_and_bind(OpInstance *op)
+{
+    TRY(op_prepare(op));
+    ASSERT(op->workspace_bytes == 0);
+    const OpImpl *impl = op->backend->v->ops[op->kind];
+    return impl->bind ? impl->bind(op) : OK;
+}
+
 static Status make_op(Optimizer *o, int bucket)
 {
     OpInstance *op = &o->ops[bucket];
@@ -67,10 +82,34 @@ static Status make_op(Optimizer *o, int bucket)
     op->in[UPDATE_IN_GRAD] = flat(executor_slab(o->executor, SLAB_GRAD), bytes);
     for (int s = 0; s < o->state_count; s++) op->in[UPDATE_IN_STATE0 + s] = flat(o->states[s], bytes);
     op->in[UPDATE_IN_SCALARS] = *executor_scalars(o->executor);
-    TRY(op_prepare(op));
-    ASSERT(op->workspace_bytes == 0);
-    const OpImpl *impl = o->backend->v->ops[OP_UPDATE];
-    return impl->bind ? impl->bind(op) : OK;
+    op->in[UPDATE_IN_LOSS_SCALE] = *executor_loss_scale(o->executor);
+    return prepare_and_bind(op);
+}
+
+static Status make_look(Optimizer *o, int bucket, const Bucket *b)
+{
+    OpInstance *op = &o->looks[bucket];
+    *op = (OpInstance){ .kind = OP_FINITE_CHECK, .backend = o->backend };
+    op->in[FINITE_CHECK_IN_X] = flat((char *)executor_slab(o->executor, SLAB_GRAD) + b->offset, b->bytes);
+    op->in[FINITE_CHECK_IN_LOSS_SCALE] = *executor_loss_scale(o->executor);
+    return prepare_and_bind(op);
+}
+
+static Status make_rescale(Optimizer *o, const Config *c)
+{
+    OpInstance *op = &o->rescale;
+    o->rescale_attr = (LossScaleAttr){ .growth = SCALE_GROWTH,
+                                       .backoff = SCALE_BACKOFF,
+                                       .max = SCALE_MAX,
+                                       .interval = (int)c->train.loss_scale_interval };
+    *op = (OpInstance){ .kind = OP_LOSS_SCALE, .backend = o->backend, .attr = &o->rescale_attr };
+    op->in[LOSS_SCALE_IN_STATE] = *executor_loss_scale(o->executor);
+    return prepare_and_bind(op);
+}
+
+static bool has_loss_scale(const Optimizer *o)
+{
+    return executor_loss_scale(o->executor)->desc.rank != 0;
 }
 
 static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
@@ -90,8 +129,9 @@ static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
                                     .segments = next };
         next += count;
         TRY(make_op(o, k));
+        if (has_loss_scale(o)) TRY(make_look(o, k, &buckets[k]));
     }
-    return OK;
+    return has_loss_scale(o) ? make_rescale(o, c) : OK;
 }
 
 Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Config *c, const Bucket *buckets,
@@ -107,9 +147,10 @@ Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Co
                       .state_count = optimizer_states_needed(c),
                       .bucket_count = bucket_count };
     o->ops = mem_calloc((size_t)bucket_count + 1, sizeof *o->ops);
+    o->looks = mem_calloc((size_t)bucket_count + 1, sizeof *o->looks);
     o->attrs = mem_calloc((size_t)bucket_count + 1, sizeof *o->attrs);
     o->segments = mem_calloc((size_t)executor_state_count(x) + 1, sizeof *o->segments);
-    Status status = o->ops && o->attrs && o->segments ? fill(o, c, buckets) : ERR_MEMORY;
+    Status status = o->ops && o->looks && o->attrs && o->segments ? fill(o, c, buckets) : ERR_MEMORY;
     if (status != OK) {
         optimizer_destroy(o);
         *out = NULL;
@@ -122,11 +163,14 @@ void optimizer_destroy(Optimizer *o)
     if (!o) return;
     for (int k = 0; o->ops && k < o->bucket_count; k++) {
         if (o->ops[k].backend) op_release(&o->ops[k]);
+        if (o->looks && o->looks[k].backend) op_release(&o->looks[k]);
     }
+    if (o->rescale.backend) op_release(&o->rescale);
     for (int s = 0; s < o->state_count; s++) {
         if (o->states[s]) o->backend->v->free(o->backend, o->states[s]);
     }
     mem_free(o->ops);
+    mem_free(o->looks);
     mem_free(o->attrs);
     mem_free(o->segments);
     mem_free(o);
@@ -142,6 +186,16 @@ void optimizer_scalars(const Optimizer *o, double lr, int64_t update, float scal
 Status optimizer_update(Optimizer *o, int bucket, Stream *stream)
 {
     return o->backend->v->ops[OP_UPDATE]->run(&o->ops[bucket], stream);
+}
+
+Status optimizer_look(Optimizer *o, int bucket, Stream *stream)
+{
+    return o->backend->v->ops[OP_FINITE_CHECK]->run(&o->looks[bucket], stream);
+}
+
+Status optimizer_rescale(Optimizer *o, Stream *stream)
+{
+    return o->backend->v->ops[OP_LOSS_SCALE]->run(&o->rescale, stream);
 }
 
 void *optimizer_state_slab(const Optimizer *o, int s)

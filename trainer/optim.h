@@ -2,7 +2,10 @@
  *
  * Parameter, gradient and optimizer state of an element share an index in their slabs, so one instance per gradient
  * bucket updates a contiguous range as soon as that bucket has been reduced, while later ones are still under way.
- * Weight decay differs per parameter: each instance has one segment per parameter in its bucket. */
+ * Weight decay differs per parameter: each instance has one segment per parameter in its bucket.
+ *
+ * LOSS SCALE. Where the executor has one, a step is: optimizer_look() at every bucket, optimizer_update() of every
+ * bucket (which does nothing if anything was not finite), optimizer_rescale(). */
 #ifndef CONVOY_TRAINER_OPTIM_H
 #define CONVOY_TRAINER_OPTIM_H
 #include "trainer/config.h"
@@ -16,6 +19,8 @@ void optimizer_destroy(Optimizer *o); /* NULL ok */
 /* SCALAR_LR and the bias corrections of update number update (1-based). */
 void optimizer_scalars(const Optimizer *o, double lr, int64_t update, float scalars[SCALAR_COUNT]);
 Status optimizer_update(Optimizer *o, int bucket, Stream *stream);
+Status optimizer_look(Optimizer *o, int bucket, Stream *stream); /* for gradients that are not finite */
+Status optimizer_rescale(Optimizer *o, Stream *stream);          /* the loss scale grows or shrinks */
 
 /* State for checkpoints: state s of parameter i (executor_state order) as a tensor like its parameter. */
 int optimizer_state_count(const Optimizer *o);               /* 0, 1 or 2 per parameter */

@@ -161,11 +161,14 @@ Status runlog_start(RunLog *r, const StartRecord *s)
              (long long)s->val_images);
     log_info("%d %s on %s (%s), global batch %lld, %lld steps", s->world, s->world == 1 ? "rank" : "ranks", s->host,
              s->backend, (long long)s->global_batch, (long long)s->steps);
+    log_info("%s", s->device_reason);
     JsonWriter *w = begin(r, "start");
     if (!w) return OK;
     json_string(w, "model", s->model);
     json_string(w, "dataset", s->dataset);
     json_string(w, "backend", s->backend);
+    json_string(w, "device", s->device);
+    json_string(w, "precision", s->precision);
     json_string(w, "host", s->host);
     json_string(w, "version", s->version);
     json_int(w, "world", s->world);
@@ -190,6 +193,10 @@ Status runlog_step(RunLog *r, const StepRecord *s)
     json_number(w, "step_ms", s->step_ms);
     json_number(w, "data_wait_ms", s->data_wait_ms);
     json_number(w, "comm_wait_ms", s->comm_wait_ms);
+    if (s->loss_scale > 0) {
+        json_number(w, "loss_scale", s->loss_scale);
+        json_int(w, "skipped", s->skipped);
+    }
     return end(r);
 }
 

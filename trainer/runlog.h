@@ -17,12 +17,15 @@ void runlog_close(RunLog *r); /* NULL ok */
 
 typedef struct StartRecord {
     const char *model, *dataset, *backend, *host, *version;
+    const char *device, *precision, *device_reason; /* "cuda", "bf16", and why in one line */
     int world;
     int64_t images, val_images, classes, parameters, global_batch, steps;
 } StartRecord;
 typedef struct StepRecord {
     int64_t epoch, step;
     double loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms;
+    double loss_scale; /* 0: there is none, and neither is the next in the record */
+    int64_t skipped;
 } StepRecord;
 typedef struct EvalRecord {
     int64_t epoch, step, images;

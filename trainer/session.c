@@ -2,6 +2,7 @@
 #include "trainer/session.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "trainer/memory.h"
 #include <string.h>
 
 static const DataFormat formats[] = { [CONFIG_FORMAT_AUTO] = DATA_AUTO,
@@ -12,6 +13,8 @@ static const Augment augments[] = { [CONFIG_AUGMENT_NONE] = AUGMENT_NONE,
                                     [CONFIG_AUGMENT_IMAGENET] = AUGMENT_IMAGENET,
                                     [CONFIG_AUGMENT_CIFAR] = AUGMENT_CIFAR };
 static const Stem stems[] = { [CONFIG_STEM_IMAGENET] = STEM_IMAGENET, [CONFIG_STEM_CIFAR] = STEM_CIFAR };
+
+#define STAGING_BYTES ((size_t)16 << 20)
 
 static bool is_set(const char *s)
 {
@@ -104,6 +107,7 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
                               .classes = s->classes,
                               .training = training,
                               .bn_frozen = c->model.bn == CONFIG_BN_FROZEN,
+                              .loss_scale = training && s->device.precision == PRECISION_FP16,
                               .label_smoothing = training ? (float)c->train.label_smoothing : 0 };
     for (int i = 0; i < c->model.in_channels; i++) {
         o.graph.mean[i] = list_value(&c->data.mean, i);
@@ -112,11 +116,11 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
     return o;
 }
 
-static Status add_program(Session *s, bool training, bool accumulate, Program **out)
+static Status add_program(const Session *s, Executor *x, int64_t batch, bool training, bool accumulate, Program **out)
 {
     const ModelDef *def = model_find(s->config->model.name);
     ASSERT(def);
-    ModelOptions o = model_options(s, training, s->plan.batch);
+    ModelOptions o = model_options(s, training, batch);
     FuseOptions fuse = { .add_into_batchnorm_bwd = s->backend->v->fuses_add_into_batchnorm_bwd };
     Graph *g = NULL;
     TRY(model_build(&g, def, &o));
@@ -125,7 +129,35 @@ static Status add_program(Session *s, bool training, bool accumulate, Program **
         graph_destroy(g);
         return status;
     }
-    return executor_add(s->executor, g, accumulate, out);
+    return executor_add(x, g, accumulate, out);
+}
+
+static Status create_executor(const Session *s, Executor **out)
+{
+    TRY(executor_create(out, s->backend));
+    executor_configure(*out, &(ExecutorOptions){ .side_depth = s->device.cuda ? EXECUTOR_SIDE_DEPTH : 0,
+                                                 .replay = s->device.cuda && s->config->device.graph,
+                                                 .results = SESSION_STEPS_MAX * (int)s->plan.accumulate });
+    return OK;
+}
+
+static Status add_programs(const Session *s, SessionUse use, Executor *x, int64_t batch, Program *out[3])
+{
+    if (use == SESSION_TRAIN) TRY(add_program(s, x, batch, true, false, &out[0]));
+    if (use == SESSION_TRAIN && s->plan.accumulate > 1) TRY(add_program(s, x, batch, true, true, &out[1]));
+    return s->val ? add_program(s, x, batch, false, false, &out[2]) : OK;
+}
+
+Status session_try_batch(const Session *s, int64_t batch, Executor **out)
+{
+    Program *programs[3] = { NULL };
+    TRY(create_executor(s, out));
+    Status status = add_programs(s, s->use, *out, batch, programs);
+    if (status != OK) {
+        executor_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 static Status check_model_name(const Config *c)
@@ -138,12 +170,17 @@ static Status check_model_name(const Config *c)
 
 static Status prepare(Session *s, SessionUse use)
 {
-    TRY(backend_cpu_create(&s->backend, s->threads.compute));
-    TRY(executor_create(&s->executor, s->backend));
-    if (use == SESSION_TRAIN) TRY(add_program(s, true, false, &s->first));
-    if (use == SESSION_TRAIN && s->plan.accumulate > 1) TRY(add_program(s, true, true, &s->more));
-    if (s->val) TRY(add_program(s, false, false, &s->eval));
-    return OK;
+    TRY(device_choose(&s->device, s->config, s->comm->local_rank, s->comm->local_world));
+    TRY(device_open(&s->backend, &s->device, s->config, s->threads.compute));
+    TRY(create_executor(s, &s->executor));
+    Program *programs[3] = { NULL };
+    Status status = add_programs(s, use, s->executor, s->plan.batch, programs);
+    s->first = programs[0];
+    s->more = programs[1];
+    s->eval = programs[2];
+    /* Trying convolutions out takes memory too, so a batch far too large may fail before it is planned. */
+    if (status == OK || (status == ERR_MEMORY && s->device.cuda)) return memory_check(s, status);
+    return status;
 }
 
 /* Slabs are exchanged as they lie in memory, so all ranks must keep tensors alike: same instruction set, same library.
@@ -153,11 +190,12 @@ static Status check_alike(Session *s)
     char text[256];
     ExecutorMemory m;
     s->backend->v->describe(s->backend, text, sizeof text);
-    char *threads = strrchr(text, ','); /* the number of threads may differ */
+    char *threads = s->device.cuda ? NULL : strrchr(text, ','); /* the number of threads may differ */
     if (threads) *threads = '\0';
     executor_memory(s->executor, &m);
     if (comm_all_equal(s->comm, str_crc32c((uint32_t)m.params, text, strlen(text)))) return OK;
-    return fail(ERR_ENV, "the ranks' processors or libraries differ (here: %s); run on machines of one kind", text);
+    return fail(ERR_ENV, "the ranks' processors, GPUs or libraries differ (here: %s); run on machines of one kind",
+                text);
 }
 
 static uint32_t dataset_key(const Dataset *d)
@@ -198,7 +236,7 @@ static Status open_local(Session *s, SessionUse use)
 
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
 {
-    *s = (Session){ .config = c, .comm = comm };
+    *s = (Session){ .config = c, .comm = comm, .use = use };
     TRY(comm_agree(comm, open_local(s, use)));
     TRY(comm_agree(comm, check_same_data(s)));
     s->threads = threads_choose(comm, c);
@@ -215,30 +253,101 @@ Status session_open_data(Session *s, const Config *c, Comm *comm)
     return OK;
 }
 
-Status session_commit(Session *s)
+static Status commit_local(Session *s)
 {
-    Status status = executor_commit(s->executor);
-    if (status == OK) status = executor_init_states(s->executor, (uint64_t)s->config->train.seed);
-    TRY(comm_agree(s->comm, status));
-    session_broadcast(s);
-    return OK;
+    const Config *c = s->config;
+    const DeviceVTable *d = s->backend->v->device;
+    const float loss_scale[LOSS_SCALE_COUNT] = { [LOSS_SCALE_SCALE] = (float)c->train.loss_scale };
+    const size_t image_bytes = (size_t)(c->data.image_size * c->data.image_size * c->model.in_channels);
+    Executor *x = s->executor;
+    TRY(executor_commit(x));
+    TRY(executor_init_states(x, (uint64_t)c->train.seed));
+    if (executor_loss_scale(x)->desc.rank != 0) TRY(executor_set_loss_scale(x, loss_scale));
+    if (d && s->comm->world > 1) TRY(d->alloc_pinned(s->backend, STAGING_BYTES, &s->staging));
+    if (s->first) TRY(prefetch_create(&s->train_input, x, s->plan.batch, image_bytes));
+    return s->eval ? prefetch_create(&s->eval_input, x, s->plan.batch, image_bytes) : OK;
 }
 
-void session_broadcast(Session *s)
+static Status join_devices(Session *s)
 {
-    comm_broadcast(s->comm, executor_slab(s->executor, SLAB_PARAM), executor_slab_bytes(s->executor, SLAB_PARAM), 0,
-                   "parameters");
-    comm_broadcast(s->comm, executor_slab(s->executor, SLAB_BUFFER), executor_slab_bytes(s->executor, SLAB_BUFFER), 0,
-                   "statistics");
+    const DeviceVTable *d = s->backend->v->device;
+    DeviceCommCarrier carrier;
+    if (!d) return OK;
+    TRY(device_comm_choose(&carrier, s->comm, d->device_index(s->backend)));
+    if (carrier == DEVICE_COMM_STAGED && s->comm->rank == 0) {
+        log_info("gradients are summed through host memory (ranks share a GPU, or there is no NCCL): steps are not "
+                 "replayed");
+    }
+    return device_comm_create(&s->device_comm, s->comm, s->backend, carrier, (int)s->config->comm.max_ctas);
+}
+
+Status session_commit(Session *s)
+{
+    TRY(comm_agree(s->comm, commit_local(s)));
+    TRY(join_devices(s));
+    return session_broadcast(s);
+}
+
+/* Every rank takes part in every broadcast, whatever happened to it. */
+Status session_broadcast_memory(Session *s, void *data, size_t bytes, const char *name)
+{
+    const DeviceVTable *d = s->backend->v->device;
+    Stream *stream = executor_stream(s->executor);
+    Status status = OK;
+    if (!d) comm_broadcast(s->comm, data, bytes, 0, name);
+    for (size_t at = 0; d && s->comm->world > 1 && at < bytes; at += STAGING_BYTES) {
+        size_t n = bytes - at < STAGING_BYTES ? bytes - at : STAGING_BYTES;
+        char *place = (char *)data + at;
+        if (status == OK && s->comm->rank == 0) status = d->copy_out(s->backend, s->staging, place, n, stream);
+        if (status == OK) status = s->backend->v->stream_wait(s->backend, stream);
+        comm_broadcast(s->comm, s->staging, n, 0, name);
+        if (status == OK && s->comm->rank != 0) status = d->copy_in(s->backend, place, s->staging, n, stream);
+        if (status == OK) status = s->backend->v->stream_wait(s->backend, stream);
+    }
+    return comm_agree(s->comm, status);
+}
+
+Status session_broadcast(Session *s)
+{
+    Executor *x = s->executor;
+    const OpTensor *scale = executor_loss_scale(x);
+    TRY(session_broadcast_memory(s, executor_slab(x, SLAB_PARAM), executor_slab_bytes(x, SLAB_PARAM), "parameters"));
+    TRY(session_broadcast_memory(s, executor_slab(x, SLAB_BUFFER), executor_slab_bytes(x, SLAB_BUFFER), "statistics"));
+    if (scale->desc.rank != 0) TRY(session_broadcast_memory(s, scale->data, scale->bytes, "loss scale"));
+    Status status = executor_params_changed(x);
+    if (status == OK) status = executor_fetch_loss_scale(x);
+    return comm_agree(s->comm, status);
 }
 
 void session_close(Session *s)
 {
+    prefetch_destroy(s->train_input);
+    prefetch_destroy(s->eval_input);
+    if (s->staging) s->backend->v->device->free_pinned(s->backend, s->staging);
     executor_destroy(s->executor);
+    device_comm_destroy(s->device_comm);
     backend_destroy(s->backend);
     dataset_close(s->train);
     dataset_close(s->val);
     *s = (Session){ 0 };
+}
+
+/* Each hop of a sum rounds to its type: beyond so many ranks 16 bits lose what matters (auto). */
+#define SUM_16_BIT_RANKS_MAX 16
+
+DType session_sum_dtype(const Session *s)
+{
+    const int wanted = s->config->comm.grad_dtype, world = s->comm->world;
+    const bool computes_16 = s->device.precision == PRECISION_BF16 || s->device.precision == PRECISION_FP16;
+    if (!s->device.cuda || world == 1) return DTYPE_F32;
+    if (s->device_comm && device_comm_carrier(s->device_comm) != DEVICE_COMM_NCCL) return DTYPE_F32;
+    if (wanted == CONFIG_GRAD_DTYPE_AUTO) return computes_16 && world <= SUM_16_BIT_RANKS_MAX ? DTYPE_BF16 : DTYPE_F32;
+    return wanted == CONFIG_GRAD_DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
+}
+
+size_t session_sum_bytes(const Session *s, size_t gradient_bytes)
+{
+    return session_sum_dtype(s) == DTYPE_F32 ? 0 : gradient_bytes / sizeof(float) * dtype_bytes(DTYPE_BF16);
 }
 
 LoaderOptions session_loader_options(const Session *s, DataRole role)

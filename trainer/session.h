@@ -7,10 +7,15 @@
 #include "data/data.h"
 #include "models/models.h"
 #include "trainer/comm/comm.h"
+#include "trainer/comm/device_comm.h"
 #include "trainer/config.h"
+#include "trainer/device.h"
 #include "trainer/exec/executor.h"
+#include "trainer/prefetch.h"
 #include "trainer/runplan.h"
 #include "trainer/threads.h"
+
+#define SESSION_STEPS_MAX 2 /* training steps that are under way on a device at once */
 
 typedef enum SessionUse {
     SESSION_TRAIN, /* training programs; evaluation too where data.val is set */
@@ -20,24 +25,38 @@ typedef enum SessionUse {
 typedef struct Session {
     const Config *config; /* borrowed */
     Comm *comm;           /* borrowed */
+    SessionUse use;
     ThreadPlan threads;
     Dataset *train, *val; /* NULL where unused */
     int64_t classes;
     RunPlan plan;
+    DeviceChoice device;
     Backend *backend;
     Executor *executor;
     Program *first, *more; /* first micro-batch of a step; the following ones (accumulating), NULL if there are none */
     Program *eval;         /* NULL without data.val */
+    /* after session_commit() */
+    Prefetch *train_input, *eval_input; /* NULL without the programs */
+    DeviceComm *device_comm;            /* NULL on host memory */
+    void *staging;                      /* pinned, for broadcasts of device memory; NULL without need */
 } Session;
 
-/* Opens datasets, makes the run plan, creates the backend and prepares the programs. Allocates no slab yet. */
+/* Opens datasets, makes the run plan, creates the backend and prepares the programs. Allocates no slab yet. ERR_USAGE
+ * naming train.batch_per_rank where that does not fit the device. */
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use);
+/* The same programs for micro-batches of another size, prepared and planned but not bound: for their sizes. */
+Status session_try_batch(const Session *s, int64_t batch, Executor **out);
 /* Only the training set, the run plan and the threads: for benchmarks of the input. */
 Status session_open_data(Session *s, const Config *c, Comm *comm);
 /* Allocates the slabs, fills parameters by their init rules on rank 0 and broadcasts them. */
 Status session_commit(Session *s);
-/* Parameters and buffers of rank 0 to all ranks. */
-void session_broadcast(Session *s);
+/* In which type gradients are summed over ranks, and the memory that takes beside the gradients (of so many bytes). */
+DType session_sum_dtype(const Session *s);
+size_t session_sum_bytes(const Session *s, size_t gradient_bytes);
+/* Parameters and buffers (and the loss scale) of rank 0 to all ranks. */
+Status session_broadcast(Session *s);
+/* Memory of the backend from rank 0 to all ranks; collective, agreed. */
+Status session_broadcast_memory(Session *s, void *data, size_t bytes, const char *name);
 void session_close(Session *s);
 
 /* The loader options that train, evaluation and bench share. */

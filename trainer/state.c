@@ -1,11 +1,13 @@
 /* state.c - see state.h. One order of tensors serves listing, staging and restoring: entry i is a parameter or buffer
- * of the executor, behind those the optimizer's states, parameter by parameter. */
+ * of the executor, behind those the optimizer's states, parameter by parameter, and the state of the loss scale where
+ * there is one. */
 #include "trainer/state.h"
 #include "base/mem.h"
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_BYTES 160
+#define NAME_BYTES      160
+#define LOSS_SCALE_NAME "optimizer.loss_scale"
 
 static int param_count(const Executor *x)
 {
@@ -14,9 +16,15 @@ static int param_count(const Executor *x)
     return count;
 }
 
+static bool has_loss_scale(const Executor *x, const Optimizer *optim)
+{
+    return optim && executor_loss_scale(x)->desc.rank != 0;
+}
+
 static int entry_count(const Executor *x, const Optimizer *optim)
 {
-    return executor_state_count(x) + (optim ? optimizer_state_count(optim) * param_count(x) : 0);
+    int states = executor_state_count(x) + (optim ? optimizer_state_count(optim) * param_count(x) : 0);
+    return states + has_loss_scale(x, optim);
 }
 
 /* Tensor and name of entry i. Parameters come first in the executor's order, so optimizer entries count from 0 again.
@@ -29,6 +37,10 @@ static OpTensor entry(const Executor *x, const Optimizer *optim, int i, char nam
         return *executor_state(x, i);
     }
     int params = param_count(x), s = (i - states) / params, p = (i - states) % params;
+    if (s == optimizer_state_count(optim)) {
+        snprintf(name, NAME_BYTES, "%s", LOSS_SCALE_NAME);
+        return *executor_loss_scale(x);
+    }
     snprintf(name, NAME_BYTES, "optimizer.%s.%s", optimizer_state_name(optim, s), executor_state_name(x, p));
     return optimizer_state(optim, s, p);
 }
@@ -74,6 +86,8 @@ Status state_restore(Executor *x, Optimizer *optim, Backend *backend, const Safe
 {
     char name[NAME_BYTES];
     int n = entry_count(x, optim);
+    /* A run that goes on in fp16 but did not begin in it starts with the configured scale. */
+    if (has_loss_scale(x, optim) && !safetensors_find(file, LOSS_SCALE_NAME)) n--;
     for (int i = 0; i < n; i++) {
         OpTensor t = entry(x, optim, i, name);
         TRY(check_tensor(file, path, name, &t.desc));
@@ -82,5 +96,5 @@ Status state_restore(Executor *x, Optimizer *optim, Backend *backend, const Safe
         OpTensor t = entry(x, optim, i, name);
         TRY(backend->v->import_tensor(backend, &t, safetensors_find(file, name)->data));
     }
-    return OK;
+    return executor_params_changed(x);
 }

@@ -32,6 +32,8 @@ static const OpImpl *const ops[OP_COUNT] = {
     [OP_SOFTMAX_XENT] = &cpu_softmax_xent,
     [OP_UPDATE] = &cpu_update,
     [OP_SCALE] = &cpu_scale,
+    [OP_FINITE_CHECK] = &cpu_finite_check,
+    [OP_LOSS_SCALE] = &cpu_loss_scale,
 };
 
 static Status cpu_alloc(Backend *b, size_t bytes, void **out)
@@ -57,9 +59,10 @@ static void cpu_stream_destroy(Backend *b, Stream *s)
     mem_free(s);
 }
 
-static Status cpu_stream_create(Backend *backend, Stream **out)
+static Status cpu_stream_create(Backend *backend, Lane lane, Stream **out)
 {
     CpuBackend *b = (CpuBackend *)backend;
+    (void)lane;
     *out = NULL;
     Stream *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;

@@ -65,7 +65,8 @@ static void run_row(const float *logits, int64_t classes, int32_t label, double 
 
 static Status softmax_xent_prepare(OpInstance *op)
 {
-    for (int i = XENT_IN_LOGITS; i <= XENT_IN_SCALARS; i++) cpu_decide_plain(&op->in[i]);
+    for (int i = XENT_IN_LOGITS; i <= XENT_IN_LOSS_SCALE; i++)
+        if (op->in[i].desc.rank != 0) cpu_decide_plain(&op->in[i]);
     cpu_decide_plain(&op->out[XENT_OUT_STATS]);
     if (op->out[XENT_OUT_DLOGITS].desc.rank != 0) cpu_decide_plain(&op->out[XENT_OUT_DLOGITS]);
     op->workspace_bytes = (size_t)op->in[XENT_IN_LOGITS].desc.dims[0] * sizeof(RowStats);
@@ -84,8 +85,10 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
 {
     const XentAttr *attr = op->attr;
     const float *logits = op->in[XENT_IN_LOGITS].data, *scalars = op->in[XENT_IN_SCALARS].data;
+    const float *loss_scale = op->in[XENT_IN_LOSS_SCALE].data;
     const int32_t *labels = op->in[XENT_IN_LABELS].data;
     double *stats = op->out[XENT_OUT_STATS].data, scale = (double)scalars[SCALAR_GRAD_SCALE];
+    if (loss_scale) scale *= (double)loss_scale[LOSS_SCALE_SCALE];
     float *dlogits = op->out[XENT_OUT_DLOGITS].data;
     RowStats *rows = op->workspace;
     int64_t images = op->in[XENT_IN_LOGITS].desc.dims[0], classes = op->in[XENT_IN_LOGITS].desc.dims[1];

@@ -12,7 +12,7 @@ static Status reorder_now(CpuBackend *b, const Layout *from, void *from_data, co
     CpuSteps steps = { 0 };
     OpInstance op = { .backend = &b->base, .in[0].data = from_data, .out[0].data = to_data };
     Stream *stream = NULL;
-    Status st = b->base.v->stream_create(&b->base, &stream);
+    Status st = b->base.v->stream_create(&b->base, LANE_COMPUTE, &stream);
     if (st == OK) st = cpu_steps_add_reorder(b, &steps, cpu_operand_in(0, from), cpu_operand_out(0, to));
     if (st == OK && steps.workspace_bytes && !(op.workspace = mem_alloc_aligned(steps.workspace_bytes, MEM_ALIGN)))
         st = ERR_MEMORY;

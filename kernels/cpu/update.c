@@ -5,12 +5,12 @@
  * element is independent: results do not depend on the number of threads. Elements outside every segment are not
  * touched. Padding of weight layouts lies inside: with gradient 0 (and eps > 0) what is 0 there stays 0. Scalars that
  * change from step to step are read in run(); combinations that torch forms in double (1 - beta, lr / correction) are
- * formed in double here too. */
+ * formed in double here too. Gradients are multiplied by the inverse of the loss scale, as torch unscales. */
 #include "kernels/cpu/lanes.h"
 #include <math.h>
 
 typedef struct Rates { /* one step's numbers, rounded once */
-    float lr, momentum, beta2, one_minus_beta1, one_minus_beta2, eps, step, root_correction2;
+    float unscale, lr, momentum, beta2, one_minus_beta1, one_minus_beta2, eps, step, root_correction2;
 } Rates;
 typedef struct Range {
     float *param, *state0, *state1;
@@ -21,19 +21,19 @@ typedef void StepFn(const Range *range, const Rates *rates, float decay);
 
 CPU_CLONES static void step_sgd(const Range *range, const Rates *rates, float decay)
 {
-    float *p = range->param, lr = rates->lr;
+    float *p = range->param, lr = rates->lr, unscale = rates->unscale;
     const float *g = range->grad;
 #pragma omp simd
-    for (int64_t i = 0; i < range->count; i++) p[i] -= lr * (g[i] + decay * p[i]);
+    for (int64_t i = 0; i < range->count; i++) p[i] -= lr * (unscale * g[i] + decay * p[i]);
 }
 
 CPU_INLINE void momentum_range(const Range *range, const Rates *rates, float decay, bool nesterov)
 {
-    float *p = range->param, *m = range->state0, lr = rates->lr, momentum = rates->momentum;
+    float *p = range->param, *m = range->state0, lr = rates->lr, momentum = rates->momentum, unscale = rates->unscale;
     const float *g = range->grad;
 #pragma omp simd
     for (int64_t i = 0; i < range->count; i++) {
-        float d = g[i] + decay * p[i], next = momentum * m[i] + d;
+        float d = unscale * g[i] + decay * p[i], next = momentum * m[i] + d;
         m[i] = next;
         p[i] -= lr * (nesterov ? d + momentum * next : next);
     }
@@ -58,7 +58,7 @@ CPU_INLINE void adam_lanes(const Range *range, int64_t i, const Rates *r, float 
     const float *g = range->grad + i;
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        float d = decoupled ? g[l] : g[l] + decay * p[l];
+        float scaled = r->unscale * g[l], d = decoupled ? scaled : scaled + decay * p[l];
         m[l] = m[l] + r->one_minus_beta1 * (d - m[l]);
         v[l] = r->beta2 * v[l] + r->one_minus_beta2 * (d * d);
     }
@@ -97,10 +97,11 @@ static StepFn *step_of(const UpdateAttr *a)
     return a->nesterov ? step_nesterov : step_momentum;
 }
 
-static Rates rates_of(const UpdateAttr *a, const float *scalars)
+static Rates rates_of(const UpdateAttr *a, const float *scalars, const float *loss_scale)
 {
     double lr = (double)scalars[SCALAR_LR];
     Rates r = { .lr = (float)lr, .momentum = a->momentum, .beta2 = (float)a->beta2, .eps = a->eps };
+    r.unscale = loss_scale ? 1.0f / loss_scale[LOSS_SCALE_SCALE] : 1.0f;
     r.one_minus_beta1 = (float)(1.0 - a->beta1);
     r.one_minus_beta2 = (float)(1.0 - a->beta2);
     if (a->kind == UPDATE_SGD) return r;
@@ -116,7 +117,7 @@ static Status update_prepare(OpInstance *op)
     if ((one_moment && op->in[UPDATE_IN_STATE0].desc.rank == 0) ||
         (two_moments && op->in[UPDATE_IN_STATE1].desc.rank == 0))
         return fail(ERR_INTERNAL, "update: optimizer state is missing");
-    for (int i = UPDATE_IN_PARAM; i <= UPDATE_IN_SCALARS; i++)
+    for (int i = UPDATE_IN_PARAM; i <= UPDATE_IN_LOSS_SCALE; i++)
         if (op->in[i].desc.rank != 0) cpu_decide_plain(&op->in[i]);
     op->implementation = "elementwise";
     return OK;
@@ -154,7 +155,9 @@ static Status update_run(OpInstance *op, Stream *stream)
                   .grad = op->in[UPDATE_IN_GRAD].data,
                   .state0 = op->in[UPDATE_IN_STATE0].data,
                   .state1 = op->in[UPDATE_IN_STATE1].data };
-    Rates rates = rates_of(attr, op->in[UPDATE_IN_SCALARS].data);
+    const float *loss_scale = op->in[UPDATE_IN_LOSS_SCALE].data;
+    if (loss_scale && loss_scale[LOSS_SCALE_FOUND_INF] != 0) return OK;
+    Rates rates = rates_of(attr, op->in[UPDATE_IN_SCALARS].data, loss_scale);
     StepFn *step = step_of(attr);
     int64_t total = 0;
     for (int i = 0; i < attr->segment_count; i++) total += attr->segments[i].count;

@@ -13,6 +13,8 @@ static Status infer(const void *attr, const TensorDesc *const *in, const bool *w
     TensorDesc labels = tensor_desc(DTYPE_I32, 1, logits->dims);
     TRY(infer_need_like(kind, XENT_IN_LABELS, in[XENT_IN_LABELS], &labels));
     TRY(infer_need_dims(kind, XENT_IN_SCALARS, in[XENT_IN_SCALARS], 1, (int64_t[]){ SCALAR_COUNT }));
+    if (in[XENT_IN_LOSS_SCALE])
+        TRY(infer_need_dims(kind, XENT_IN_LOSS_SCALE, in[XENT_IN_LOSS_SCALE], 1, (int64_t[]){ LOSS_SCALE_COUNT }));
     TRY(infer_output(kind, XENT_OUT_STATS, wanted[XENT_OUT_STATS], &out[XENT_OUT_STATS], DTYPE_F64, 1,
                      (int64_t[]){ STATS_COUNT }));
     return infer_output_like(kind, XENT_OUT_DLOGITS, wanted[XENT_OUT_DLOGITS], &out[XENT_OUT_DLOGITS], logits);
@@ -36,9 +38,9 @@ const OpDef op_rows_softmax_xent[] = { {
     .kind = OP_SOFTMAX_XENT,
     .name = "softmax_xent",
     .attr_bytes = sizeof(XentAttr),
-    .inputs = 3,
+    .inputs = 4,
     .outputs = 2,
-    .in_names = { "logits", "labels", "scalars" },
+    .in_names = { "logits", "labels", "scalars", "loss_scale?" },
     .out_names = { "stats", "dlogits?" },
     .in_place_of = { -1, XENT_IN_LOGITS, -1, -1 },
     .infer = infer,

@@ -34,6 +34,8 @@ static Status infer(const void *attr, const TensorDesc *const *in, const bool *w
     if (one_moment || in[UPDATE_IN_STATE0]) TRY(infer_need_like(kind, UPDATE_IN_STATE0, in[UPDATE_IN_STATE0], param));
     if (two_moments || in[UPDATE_IN_STATE1]) TRY(infer_need_like(kind, UPDATE_IN_STATE1, in[UPDATE_IN_STATE1], param));
     TRY(infer_need_dims(kind, UPDATE_IN_SCALARS, in[UPDATE_IN_SCALARS], 1, (int64_t[]){ SCALAR_COUNT }));
+    if (in[UPDATE_IN_LOSS_SCALE])
+        TRY(infer_need_dims(kind, UPDATE_IN_LOSS_SCALE, in[UPDATE_IN_LOSS_SCALE], 1, (int64_t[]){ LOSS_SCALE_COUNT }));
     return check_segments(a, param->dims[0]);
 }
 
@@ -50,9 +52,9 @@ const OpDef op_rows_update[] = { {
     .kind = OP_UPDATE,
     .name = "update",
     .attr_bytes = sizeof(UpdateAttr),
-    .inputs = 5,
+    .inputs = 6,
     .outputs = 0,
-    .in_names = { "param", "grad", "state0?", "state1?", "scalars" },
+    .in_names = { "param", "grad", "state0?", "state1?", "scalars", "loss_scale?" },
     .in_place_of = { -1, -1, -1, -1 },
     .infer = infer,
     .print = print,

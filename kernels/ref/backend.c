@@ -34,6 +34,8 @@ static const OpImpl *const ref_ops[OP_COUNT] = {
     [OP_SOFTMAX_XENT] = &ref_softmax_xent,
     [OP_UPDATE] = &ref_update,
     [OP_SCALE] = &ref_scale,
+    [OP_FINITE_CHECK] = &ref_finite_check,
+    [OP_LOSS_SCALE] = &ref_loss_scale,
 };
 
 size_t ref_tensor_bytes(const TensorDesc *d)
@@ -115,9 +117,10 @@ static Status ref_import(Backend *b, const OpTensor *t, const void *host)
     return OK;
 }
 
-static Status ref_stream_create(Backend *b, Stream **out)
+static Status ref_stream_create(Backend *b, Lane lane, Stream **out)
 {
     (void)b;
+    (void)lane;
     *out = mem_calloc(1, sizeof **out);
     return *out ? OK : ERR_MEMORY;
 }

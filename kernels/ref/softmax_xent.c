@@ -3,6 +3,8 @@
  *   log p = logits - log(sum exp(logits)),  t = (1-s) one_hot(label) + s/classes,  loss = -sum t log p,  dlogits =
  *   scale (p - t)
  *
+ * scale is that of the step's scalars, times the loss scale where there is one.
+ *
  * Rows labelled -1 are padding: no loss, no count, zero gradient. An image is in the top k if fewer than k other
  * logits are not below its label's: ties, and NaN, count against it. */
 #include "kernels/ref/ref.h"
@@ -49,6 +51,7 @@ static Status run(OpInstance *op, Stream *stream)
     const int64_t *d = ref_in_dims(op, XENT_IN_LOGITS);
     const int32_t *labels = op->in[XENT_IN_LABELS].data;
     double scale = ref_in(op, XENT_IN_SCALARS)[SCALAR_GRAD_SCALE];
+    if (ref_has_in(op, XENT_IN_LOSS_SCALE)) scale *= ref_in(op, XENT_IN_LOSS_SCALE)[LOSS_SCALE_SCALE];
     double *stats = ref_out(op, XENT_OUT_STATS);
     double *dlogits = ref_has_out(op, XENT_OUT_DLOGITS) ? ref_out(op, XENT_OUT_DLOGITS) : NULL;
     for (int i = 0; i < STATS_COUNT; i++) stats[i] = 0;

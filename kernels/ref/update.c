@@ -2,7 +2,8 @@
  * are.
  *
  * The rules are torch.optim's (see UpdateAttr in op.h). SGD without a momentum tensor is plain gradient descent,
- * which is what momentum 0 means; Adam and AdamW need both states. */
+ * which is what momentum 0 means; Adam and AdamW need both states. With a loss scale, g is the gradient divided by it,
+ * and a step whose gradients are not all finite is none. */
 #include "kernels/ref/ref.h"
 
 #include <math.h>
@@ -60,10 +61,13 @@ static Status run(OpInstance *op, Stream *stream)
     double *param = op->in[UPDATE_IN_PARAM].data, *state0 = state_of(op, UPDATE_IN_STATE0),
            *state1 = state_of(op, UPDATE_IN_STATE1);
     const double *grad = ref_in(op, UPDATE_IN_GRAD), *scalars = ref_in(op, UPDATE_IN_SCALARS);
+    const double *loss_scale = state_of(op, UPDATE_IN_LOSS_SCALE);
+    if (loss_scale && loss_scale[LOSS_SCALE_FOUND_INF] != 0) return OK;
     for (int k = 0; k < attr->segment_count; k++) {
         const UpdateSegment *s = &attr->segments[k];
         for (int64_t i = s->first; i < s->first + s->count; i++) {
-            Element e = { &param[i], state0 ? &state0[i] : NULL, state1 ? &state1[i] : NULL, grad[i] };
+            double g = loss_scale ? grad[i] / loss_scale[LOSS_SCALE_SCALE] : grad[i];
+            Element e = { &param[i], state0 ? &state0[i] : NULL, state1 ? &state1[i] : NULL, g };
             steps[attr->kind](attr, scalars, (double)s->weight_decay, e);
         }
     }

@@ -181,9 +181,13 @@ TensorId graph_softmax_xent(Graph *g, TensorId logits)
     if (!take_desc(g, "loss", logits, 2, &ld)) return TENSOR_NONE;
     const int64_t label_dims[] = { ld.dims[0] }, scalar_dims[] = { SCALAR_COUNT };
     const TensorDesc labels = tensor_desc(DTYPE_I32, 1, label_dims), scalars = tensor_desc(DTYPE_F32, 1, scalar_dims);
-    TensorId in[OP_MAX_INPUTS] = { [XENT_IN_LOGITS] = logits };
+    const int64_t loss_scale_dims[] = { LOSS_SCALE_COUNT };
+    const TensorDesc loss_scale = tensor_desc(DTYPE_F32, 1, loss_scale_dims);
+    TensorId in[OP_MAX_INPUTS] = { [XENT_IN_LOGITS] = logits, [XENT_IN_LOSS_SCALE] = TENSOR_NONE };
     in[XENT_IN_LABELS] = graph_add_tensor(g, "labels", ROLE_INPUT, &labels);
     in[XENT_IN_SCALARS] = graph_add_tensor(g, "scalars", ROLE_INPUT, &scalars);
+    if (g->options.training && g->options.loss_scale)
+        in[XENT_IN_LOSS_SCALE] = graph_add_tensor(g, "loss_scale", ROLE_INPUT, &loss_scale);
     const XentAttr attr = { .label_smoothing = g->options.label_smoothing };
     const bool wanted[OP_MAX_OUTPUTS] = { [XENT_OUT_STATS] = true, [XENT_OUT_DLOGITS] = g->options.training };
     TensorId stats = node_output(g, graph_add_node(g, OP_SOFTMAX_XENT, PHASE_FORWARD, "loss", &attr, in, wanted, NULL),

@@ -71,6 +71,7 @@ typedef struct GraphOptions {               /* what building a network depends o
     int64_t classes;
     bool training; /* training: batch statistics (unless frozen), backward can be appended; else evaluation */
     bool bn_frozen;
+    bool loss_scale; /* training: the gradient of the logits is multiplied by a dynamic loss scale, an input */
     float label_smoothing;
     float mean[OP_MAX_IMAGE_CHANNELS], std[OP_MAX_IMAGE_CHANNELS];
 } GraphOptions;
@@ -92,11 +93,11 @@ TensorId graph_pool2d(Graph *g, const char *name, TensorId x, const Pool2dAttr *
 TensorId graph_global_avgpool(Graph *g, const char *name, TensorId x);
 TensorId graph_subsample(Graph *g, const char *name, TensorId x, int stride, int64_t out_channels);
 TensorId graph_linear(Graph *g, const char *name, TensorId x, int64_t out_features);
-/* Ends the network: creates inputs "labels" i32 [N] and "scalars" f32 [SCALAR_COUNT], and the output "stats" f64 [4].
- */
+/* Ends the network: creates inputs "labels" i32 [N], "scalars" f32 [SCALAR_COUNT] and, where the options say so,
+ * "loss_scale" f32 [LOSS_SCALE_COUNT], and the output "stats" f64 [4]. */
 TensorId graph_softmax_xent(Graph *g, TensorId logits);
 TensorId graph_logits(const Graph *g);                  /* what graph_softmax_xent was given */
-TensorId graph_input(const Graph *g, const char *name); /* "images", "labels", "scalars", "stats" */
+TensorId graph_input(const Graph *g, const char *name); /* "images", "labels", "scalars", "loss_scale", "stats" */
 
 /* The general door behind all of the above and of grad.c: infers shapes, creates the outputs that wanted[] names. attr
  * is copied. preset[i].rank != 0 fixes an output's shape. Returns the node index or -1. */

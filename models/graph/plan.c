@@ -3,8 +3,11 @@
  * PARAMETERS AND GRADIENTS lie in the order in which backward produces the gradients (or in the order a training
  * program handed over), at equal offsets in their two slabs. Buffers lie in declaration order.
  *
- * ACTIVATIONS live from the node that produces them to the last node that reads them, both inclusive. Placement has two
- * steps:
+ * LANES. A weight gradient goes to the side lane. It is joined before the first main node behind the side node that is
+ * side_depth places later: so many may lag, and no more memory than theirs is held back.
+ *
+ * ACTIVATIONS live from the node that produces them to the last node that reads them, or to the join of that node, both
+ * inclusive. Placement has two steps:
  *   1. In place. Where an op allows an output over an input, the input dies at that node, and description and size are
  * equal, the output joins the input's group; a group is one piece of memory whose life is the sum of its members'
  * lives. An input that fills two slots of the node is left alone (the kernel may read it through the other slot after
@@ -39,17 +42,52 @@ static Status take(Plan *p, Slab slab, PlanEntry *entry, size_t bytes, size_t al
     return OK;
 }
 
+/* ---- lanes ---- */
+
+static bool may_run_beside(OpKind kind)
+{
+    return kind == OP_CONV2D_BWD_WEIGHTS || kind == OP_LINEAR_BWD_WEIGHTS;
+}
+
+/* The first main node behind index. */
+static int next_main(const Graph *g, const Plan *p, int index)
+{
+    int i = index + 1;
+    while (i < graph_node_count(g) && p->nodes[i].lane != PLAN_MAIN) i++;
+    return i;
+}
+
+static void choose_lanes(Plan *p, const Graph *g, int depth)
+{
+    const int nodes = graph_node_count(g);
+    for (int i = 0; i < nodes; i++) {
+        bool beside = depth > 0 && may_run_beside(graph_node(g, i)->kind);
+        p->nodes[i] = (PlanNode){ .lane = beside ? PLAN_SIDE : PLAN_MAIN, .joined_at = -1 };
+    }
+    for (int i = 0; i < nodes; i++) {
+        if (p->nodes[i].lane != PLAN_SIDE) continue;
+        int later = i;
+        for (int passed = 0; passed < depth && later < nodes;)
+            if (++later < nodes && p->nodes[later].lane == PLAN_SIDE) passed++;
+        p->nodes[i].joined_at = later < nodes ? next_main(g, p, later) : nodes;
+    }
+}
+
 /* ---- lifetimes ---- */
 
-static void measure_lifetimes(const Graph *g, PlanEntry *entries)
+static void measure_lifetimes(const Graph *g, Plan *p)
 {
+    PlanEntry *entries = p->entries;
     for (TensorId id = 0; id < graph_tensor_count(g); id++) entries[id].first_node = entries[id].last_node = -1;
     for (int i = 0; i < graph_node_count(g); i++) {
         const GraphNode *n = graph_node(g, i);
         for (int k = 0; k < OP_MAX_OUTPUTS; k++)
             if (n->out[k] != TENSOR_NONE) entries[n->out[k]].first_node = entries[n->out[k]].last_node = i;
         for (int k = 0; k < OP_MAX_INPUTS; k++)
-            if (n->in[k] != TENSOR_NONE) entries[n->in[k]].last_node = i;
+            if (n->in[k] != TENSOR_NONE && entries[n->in[k]].last_node < i) entries[n->in[k]].last_node = i;
+        for (int k = 0; p->nodes[i].lane == PLAN_SIDE && k < OP_MAX_INPUTS; k++)
+            if (n->in[k] != TENSOR_NONE && entries[n->in[k]].last_node < p->nodes[i].joined_at)
+                entries[n->in[k]].last_node = p->nodes[i].joined_at;
     }
     for (TensorId id = 0; id < graph_tensor_count(g); id++)
         if (graph_tensor(g, id)->role != ROLE_ACTIVATION) entries[id].first_node = entries[id].last_node = -1;
@@ -292,12 +330,16 @@ Status plan_create(Plan **out, const Graph *g, const PlanInputs *in)
     Plan *p = mem_calloc(1, sizeof *p);
     if (!p) return ERR_MEMORY;
     p->entries = mem_calloc((size_t)graph_tensor_count(g), sizeof *p->entries);
-    Status status = p->entries ? OK : ERR_MEMORY;
+    p->nodes = mem_calloc((size_t)graph_node_count(g) + 1, sizeof *p->nodes);
+    Status status = p->entries && p->nodes ? OK : ERR_MEMORY;
     if (status != OK) goto done;
     for (TensorId id = 0; id < graph_tensor_count(g); id++) p->entries[id].over = TENSOR_NONE;
-    measure_lifetimes(g, p->entries);
-    for (int i = 0; i < graph_node_count(g); i++)
-        if (in->node_workspace[i] > p->workspace_bytes) p->workspace_bytes = in->node_workspace[i];
+    choose_lanes(p, g, in->side_depth);
+    measure_lifetimes(g, p);
+    for (int i = 0; i < graph_node_count(g); i++) {
+        size_t *largest = &p->workspace_bytes[p->nodes[i].lane];
+        if (in->node_workspace[i] > *largest) *largest = in->node_workspace[i];
+    }
     status = place_fixed(p, g, in);
     if (status == OK) status = place_activations(p, g, in);
 done:
@@ -310,5 +352,6 @@ void plan_destroy(Plan *p)
 {
     if (!p) return;
     mem_free(p->entries);
+    mem_free(p->nodes);
     mem_free(p);
 }

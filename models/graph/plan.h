@@ -6,6 +6,10 @@
  * lifetime inside a step, placed so that no two live ranges overlap; WORKSPACE is the largest scratch of any node.
  * INPUT and OUTPUT tensors are given addresses by the executor.
  *
+ * LANES. A device may run weight gradients beside the rest: then they are nodes of the SIDE lane, with a scratch of
+ * their own. Node order stays the order in which work is issued; each side node has a node of the main lane, joined_at,
+ * before which the main lane waits for it, and what it reads lives until there.
+ *
  * Offsets inside PARAM, GRAD and BUFFER depend only on names, layouts and order, so that several programs share those
  * slabs. */
 #ifndef CONVOY_MODELS_GRAPH_PLAN_H
@@ -17,14 +21,24 @@ typedef enum Slab { SLAB_EXTERNAL, SLAB_PARAM, SLAB_GRAD, SLAB_BUFFER, SLAB_ACTI
 typedef struct PlanEntry {
     Slab slab;
     size_t offset, bytes;
-    int first_node, last_node; /* lifetime of activations; -1 where it does not apply */
-    TensorId over;             /* lies over this input in place, or TENSOR_NONE */
+    /* lifetime of activations; -1 where it does not apply. Read on the side lane: until the join, which may be the end
+     * of the program (= number of nodes). */
+    int first_node, last_node;
+    TensorId over; /* lies over this input in place, or TENSOR_NONE */
 } PlanEntry;
+
+typedef enum PlanLane { PLAN_MAIN, PLAN_SIDE, PLAN_LANE_COUNT } PlanLane;
+
+typedef struct PlanNode {
+    PlanLane lane;
+    int joined_at; /* side: the main node that waits for it; number of nodes: the end. main: -1 */
+} PlanNode;
 
 typedef struct Plan {
     PlanEntry *entries; /* [graph_tensor_count]; owned by the plan */
+    PlanNode *nodes;    /* [graph_node_count]; owned by the plan */
     size_t slab_bytes[SLAB_COUNT];
-    size_t workspace_bytes;
+    size_t workspace_bytes[PLAN_LANE_COUNT];
     size_t naive_activation_bytes; /* what activations would take without sharing */
 } Plan;
 
@@ -36,6 +50,7 @@ typedef struct PlanInputs {
     /* names in slab order, from the training program; NULL: this graph's own backward order */
     const char *const *param_order;
     int param_count;
+    int side_depth; /* most weight gradients that are under way on the side lane; 0: everything is on the main lane */
 } PlanInputs;
 
 Status plan_create(Plan **out, const Graph *g, const PlanInputs *in);

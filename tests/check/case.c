@@ -1,6 +1,6 @@
 /* case.c - cases as text and the lists of cases that are run.
  *
- * Text: OP NAME=VALUE ... [| mode [weights=free|forward|plain] [plain] [accumulate] [in_place=MASK]]; parameters
+ * Text: OP NAME=VALUE ... [| mode [weights=free|forward|plain] [plain] [wide] [accumulate] [in_place=MASK]]; parameters
  * not named have their standard value. Shape files (shapes/X.txt) hold such lines without the part behind "|"; a
  * line for a forward op serves its gradients too, which share its table of parameters. */
 #include "tests/check/check.h"
@@ -23,6 +23,7 @@ void case_format(const Case *c, StrBuf *out)
     str_printf(out, " | %s", mode_names[c->variant.mode]);
     if (f->flags & FAMILY_WEIGHTS) str_printf(out, " weights=%s", weight_names[c->variant.weights]);
     if (c->variant.plain) str_add(out, " plain");
+    if (c->variant.wide) str_add(out, " wide");
     if (c->variant.accumulate) str_add(out, " accumulate");
     if (c->variant.in_place) str_printf(out, " in_place=%u", c->variant.in_place);
 }
@@ -49,6 +50,7 @@ static bool parse_variant(const char *word, Variant *v)
     int mode = index_of(word, mode_names, MODE_COUNT);
     if (mode >= 0) return v->mode = (Mode)mode, true;
     if (strcmp(word, "plain") == 0) return v->plain = true;
+    if (strcmp(word, "wide") == 0) return v->wide = true;
     if (strcmp(word, "accumulate") == 0) return v->accumulate = true;
     if (str_starts_with(word, "weights=")) {
         int weights = index_of(word + 8, weight_names, WEIGHTS_COUNT);
@@ -164,6 +166,16 @@ static bool has_images(const Problem *p)
     return false;
 }
 
+/* Rows that a linear layer may have left. The loss always reads such rows. */
+static bool has_rows(const Problem *p)
+{
+    for (int i = 0; i < OP_MAX_INPUTS && p->kind != OP_SOFTMAX_XENT; i++)
+        if (p->in[i].rank == 2 && p->in[i].dtype == DTYPE_F32 && i != layouts_weight_input(p->kind) &&
+            !(p->kind == OP_BATCHNORM_BWD && i == BN_BWD_IN_SAVED))
+            return true;
+    return false;
+}
+
 static void add_variant(CaseList *list, const Case *problem, Variant v)
 {
     Case c = *problem;
@@ -192,6 +204,7 @@ static void add_variants(CaseList *list, const Case *c, const Problem *p, int in
     }
     if (has_images(p) && index % 3 == 1)
         add_variant(list, c, (Variant){ .mode = v.mode, .weights = usual, .plain = true });
+    if (has_rows(p)) add_variant(list, c, (Variant){ .mode = v.mode, .weights = usual, .wide = true });
     if (f->flags & FAMILY_ACCUMULATES)
         add_variant(list, c, (Variant){ .mode = v.mode, .weights = usual, .accumulate = true });
     if ((f->flags & FAMILY_NAN) && index % 3 == 2)

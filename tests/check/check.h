@@ -34,6 +34,7 @@ typedef struct Variant {
     Mode mode;
     Weights weights;
     bool plain; /* activations are plain where the backend would choose otherwise */
+    bool wide;  /* activations of rank 2 lie as a linear layer leaves them, which may be wider than others */
     bool accumulate;
     unsigned in_place; /* bit i: output i lies over its input */
 } Variant;
@@ -53,6 +54,7 @@ typedef union Attr {
     XentAttr xent;
     UpdateAttr update;
     ScaleAttr scale;
+    LossScaleAttr loss_scale;
 } Attr;
 
 /* What the parameters of a case mean. Not copied around: update's attribute points into it. */
@@ -110,6 +112,22 @@ Status case_list_bench(CaseList *list, const char *path);
 Status problem_make(const Case *c, Problem *out); /* build and infer */
 void problem_format(const Problem *p, char *out, size_t bytes);
 
+/* subject.c - what the check must know of the backend under test: which layouts it takes, and to what it rounds */
+typedef struct Subject {
+    Backend *backend;
+    DType compute;    /* activations and factors of products; f32 for backends that know no other type */
+    bool tf32;        /* products of f32 round their factors to 11 bits */
+    bool own_layouts; /* no other than those it decides itself */
+    int pad;          /* grouped convolutions need multiples of so many channels; 1 = any */
+} Subject;
+bool subject_takes(const Subject *s, const Case *c);      /* the case's variant exists for it */
+bool subject_refuses(const Subject *s, const Problem *p); /* prepare() must say no, with ERR_USAGE */
+double subject_nearest(DType type, double v);
+/* Rounds the values of in to what the prepared instance will see, so that reference and backend start from the same. */
+Status subject_round_inputs(const Subject *s, Arena *arena, const OpInstance *op, Host *in);
+/* The type in which the backend keeps t. */
+Status subject_type_of(const Subject *s, Arena *arena, const OpTensor *t, DType *out);
+
 /* fill.c */
 Status host_make(Arena *arena, Host *out, const TensorDesc *desc);
 void fill_default(const Problem *p, Mode mode, Rng *rng, Host *in);
@@ -143,6 +161,9 @@ bool rig_can_lie_over(const Rig *rig, int out_slot);
 
 /* layouts.c - what the backend itself would decide for tensors made by other ops */
 Status layouts_decide_inputs(Backend *b, const Problem *p, const Variant *v, OpInstance *op);
+/* The input that holds the op's weights, of which a backend may keep a copy in another type; -1: none. */
+int layouts_weight_input(OpKind kind);
+bool layouts_is_product(OpKind kind); /* convolution, linear, and their gradients */
 
 /* compare.c, tolerance.c */
 typedef struct Verdict {
@@ -166,17 +187,20 @@ typedef struct ToleranceRow {
 const ToleranceRow *tolerance_row(OpKind kind, bool input, int slot); /* NULL: no such result */
 /* S for results of batch norm, per element of the result. in: the op's inputs, ref: the reference's results. */
 void tolerance_norm_scale(const Problem *p, const Host *in, const Result *ref, bool input, int slot, double *scale);
+/* Results that are kept in another type than f32, or go through it, may be off by its rounding on top. */
 typedef struct Comparison {
+    const Subject *subject;
     const Problem *problem;
     const Family *family;
     Variant variant;
-    const Host *in;
+    const Host *in, *start;             /* start: what accumulating outputs held before */
+    DType out_type[OP_MAX_OUTPUTS];     /* as the backend keeps them */
     const Result *ref, *absolute, *got; /* absolute: NULL where no row needs it */
 } Comparison;
 Status compare_results(Arena *arena, const Comparison *c, Verdict *verdict);
 
 /* run_case.c, gradient.c, bench.c: ERR_HEALTH with a sentence on what is wrong. */
-Status run_case(const Case *c, Backend *backend, Backend *ref, uint64_t seed, Verdict *verdict);
+Status run_case(const Case *c, const Subject *subject, Backend *ref, uint64_t seed, Verdict *verdict);
 int gradient_count(void);
 void gradient_name(int row, char *out, size_t bytes);
 Status gradient_check(int row, Backend *ref, uint64_t seed, Verdict *verdict);

@@ -13,8 +13,10 @@ typedef struct Checked { /* one result */
     Bound bound;
     const char *name;
     const Host *ref, *got, *absolute;
-    double *scale; /* BOUND_NORM */
-    double max;    /* BOUND_MAX */
+    double *scale;       /* BOUND_NORM */
+    double max;          /* BOUND_MAX */
+    DType type, through; /* as it is kept, and as it was before something was added */
+    const double *start; /* what was added; NULL: nothing */
 } Checked;
 
 static Status check_trust(const Checked *k)
@@ -47,10 +49,29 @@ static double growth(int64_t terms)
     return terms <= 4 ? (double)terms : fmax(4, sqrt((double)terms));
 }
 
-/* Allowed |got - ref| of element i; 0 means equal after rounding to float. */
-static double allowed(const Checked *k, int64_t i)
+/* Half the distance of neighbours, relative to the smaller one. */
+static double unit_of(DType type)
 {
-    double ref = fabs(k->ref->v[i]), c = k->row->c * EPS;
+    return type == DTYPE_BF16 ? 0x1p-8 : type == DTYPE_F16 ? 0x1p-11 : 0;
+}
+
+/* What rounding v to type may do: the types' units, and half of f16's smallest step. */
+static double rounding(DType type, double v)
+{
+    return unit_of(type) * fabs(v) + (type == DTYPE_F16 ? 0x1p-25 : 0);
+}
+
+/* Products of other types than plain f32 run where sums are not rounded to nearest: four times the error. */
+static double slack(const Checked *k)
+{
+    const Subject *s = k->c->subject;
+    return layouts_is_product(k->c->problem->kind) && (s->tf32 || s->compute != DTYPE_F32) ? 4 : 1;
+}
+
+/* Allowed |got - ref| of element i in float32; 0 means equal after rounding to float. */
+static double allowed_f32(const Checked *k, int64_t i)
+{
+    double ref = fabs(k->ref->v[i]), c = k->row->c * EPS * slack(k);
     switch (k->bound) {
     case BOUND_EQUAL:
         return 0;
@@ -68,17 +89,36 @@ static double allowed(const Checked *k, int64_t i)
     return 0;
 }
 
+/* The rounding of dz, from which the rest was computed, where it is kept. */
+static double norm_rounding(const Checked *k, int64_t i)
+{
+    const OpKind kind = k->c->problem->kind;
+    if (kind != OP_BATCHNORM_BWD || k->row->slot != BN_BWD_OUT_DX || !k->c->problem->out[BN_BWD_OUT_DRESIDUAL].rank)
+        return 0;
+    return rounding(k->c->out_type[BN_BWD_OUT_DRESIDUAL], k->scale[i]);
+}
+
+static double allowed(const Checked *k, int64_t i)
+{
+    double f32 = allowed_f32(k, i);
+    if (k->bound == BOUND_EQUAL) return f32;
+    double before = k->start ? k->ref->v[i] - k->start[i] : k->ref->v[i];
+    double on_the_way = k->through == k->type ? 0 : rounding(k->through, before);
+    return f32 + rounding(k->type, k->ref->v[i]) + on_the_way + norm_rounding(k, i);
+}
+
 static bool is_nan_count(const Checked *k, int64_t i)
 {
     return k->bound == BOUND_STATS && i != STATS_LOSS_SUM &&
            k->c->variant.mode == MODE_NAN; /* how NaN ranks is not defined */
 }
 
-static double nearest(const Checked *k, double ref)
+/* The exact result as the backend has to store it. */
+static double nearest(const Checked *k, int64_t i)
 {
+    double ref = k->ref->v[i], start = k->start ? k->start[i] : 0;
     if (k->ref->desc.dtype != DTYPE_F32) return ref;
-    float f = (float)ref;
-    return (double)f;
+    return subject_nearest(k->type, start + subject_nearest(k->through, ref - start));
 }
 
 static Status check_elements(const Checked *k, Verdict *verdict)
@@ -86,8 +126,10 @@ static Status check_elements(const Checked *k, Verdict *verdict)
     for (int64_t i = 0, n = tensor_elements(&k->ref->desc); i < n; i++) {
         double ref = k->ref->v[i], got = k->got->v[i], limit = allowed(k, i);
         if (is_nan_count(k, i) || (isnan(ref) && isnan(got))) continue;
-        double error =
-            limit > 0 ? fabs(got - ref) : fabs(nearest(k, got) - nearest(k, ref)); /* a float64 backend too */
+        double exact =
+            k->ref->desc.dtype == DTYPE_F32 ? subject_nearest(k->type, got) : got; /* a float64 backend too */
+        if (exact == nearest(k, i)) continue;                                      /* infinities too */
+        double error = limit > 0 ? fabs(got - ref) : fabs(exact - nearest(k, i));
         if (limit > 0 && error / limit > verdict->worst) verdict->worst = error / limit;
         if (!(error <= limit))
             return fail(ERR_HEALTH, "%s[%lld] is %.9g, should be %.9g (off by %.3g, allowed %.3g)", k->name,
@@ -111,6 +153,12 @@ static Status compare_one(Arena *arena, const Comparison *c, bool input, int slo
     k.bound = bound_of(c, k.row);
     k.ref = input ? &c->ref->in[slot] : &c->ref->out[slot];
     k.got = input ? &c->got->in[slot] : &c->got->out[slot];
+    k.type = input ? k.ref->desc.dtype : c->out_type[slot];
+    k.through = k.type;
+    if (!input && c->problem->kind == OP_CONV2D_BWD_WEIGHTS) { /* comes out of the library in the compute type */
+        k.through = c->subject->compute;
+        k.start = c->start[slot].v;
+    }
     if (k.bound == BOUND_SUM) k.absolute = input ? &c->absolute->in[slot] : &c->absolute->out[slot];
     if (k.bound == BOUND_MAX) k.max = max_abs(k.ref);
     if (k.bound == BOUND_NORM) {

@@ -23,6 +23,8 @@ static const Family *const table[OP_COUNT] = {
     [OP_SOFTMAX_XENT] = &family_softmax_xent,
     [OP_UPDATE] = &family_update,
     [OP_SCALE] = &family_scale,
+    [OP_FINITE_CHECK] = &family_finite_check,
+    [OP_LOSS_SCALE] = &family_loss_scale,
 };
 
 const Family *family_of(OpKind kind)

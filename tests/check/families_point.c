@@ -1,12 +1,19 @@
 /* families_point.c - ops on single elements (input, activation, add, scale), the loss, and the optimizer step. */
 #include "tests/check/families.h"
 
+#include <math.h>
+
 /* ---- input ---- */
 enum { IN_N, IN_H, IN_W, IN_C };
 
 static const ParamDef input_params[] = { { "n", 1 }, { "h", 1 }, { "w", 1 }, { "c", 3 }, { NULL, 0 } };
-static const char *const input_fixed[] = { "n=1 h=1 w=1 c=1", "n=2 h=28 w=28 c=1", "n=2 h=9 w=11 c=3",
-                                           "n=1 h=5 w=5 c=4", "n=2 h=4 w=3 c=16",  NULL };
+static const char *const input_fixed[] = { "n=1 h=1 w=1 c=1",
+                                           "n=2 h=28 w=28 c=1",
+                                           "n=2 h=9 w=11 c=3",
+                                           "n=1 h=5 w=5 c=4",
+                                           "n=2 h=4 w=3 c=16",
+                                           "n=3 h=128 w=127 c=3",
+                                           NULL };
 
 static void draw_input(Rng *rng, int64_t *p)
 {
@@ -128,11 +135,12 @@ static void build_scale(const int64_t *p, Problem *out)
 
 const Family family_scale = { OP_SCALE, FAMILY_NAN, 0.1, 5, scale_params, scale_fixed, draw_scale, build_scale, NULL };
 
-/* ---- softmax_xent: smooth in thousandths; padding: rows at the end with label -1; ties: integer logits ---- */
-enum { XN, XC, XSMOOTH, XPADDING, XTIES, XGRADIENT };
+/* ---- softmax_xent: smooth in thousandths; padding: rows at the end with label -1; ties: integer logits; scale: the
+ * loss scale, 0 for none ---- */
+enum { XN, XC, XSMOOTH, XPADDING, XTIES, XGRADIENT, XSCALE };
 
 static const ParamDef xent_params[] = { { "n", 1 },    { "c", 10 },       { "smooth", 0 }, { "padding", 0 },
-                                        { "ties", 0 }, { "gradient", 1 }, { NULL, 0 } };
+                                        { "ties", 0 }, { "gradient", 1 }, { "scale", 0 },  { NULL, 0 } };
 static const char *const xent_fixed[] = {
     "n=1 c=2",
     "n=1 c=1",
@@ -143,6 +151,8 @@ static const char *const xent_fixed[] = {
     "n=16 c=1000 smooth=100 padding=5",
     "n=5 c=33 padding=4 smooth=50",
     "n=4 c=10 padding=3 gradient=0",
+    "n=9 c=10 scale=1024",
+    "n=6 c=13 smooth=100 padding=2 scale=96",
     NULL,
 };
 
@@ -154,6 +164,7 @@ static void draw_xent(Rng *rng, int64_t *p)
     p[XPADDING] = draw_chance(rng, 2) ? draw_between(rng, 0, p[XN] / 2) : 0;
     p[XTIES] = draw_chance(rng, 3);
     p[XGRADIENT] = !draw_chance(rng, 4);
+    p[XSCALE] = draw_chance(rng, 3) ? draw_between(rng, 1, 2000) : 0;
 }
 
 static void build_xent(const int64_t *p, Problem *out)
@@ -163,6 +174,7 @@ static void build_xent(const int64_t *p, Problem *out)
     out->in[XENT_IN_LOGITS] = desc_f32(n, p[XC], 0, 0);
     out->in[XENT_IN_LABELS] = tensor_desc(DTYPE_I32, 1, &n);
     out->in[XENT_IN_SCALARS] = desc_f32(SCALAR_COUNT, 0, 0, 0);
+    if (p[XSCALE]) out->in[XENT_IN_LOSS_SCALE] = desc_f32(LOSS_SCALE_COUNT, 0, 0, 0);
     out->terms = p[XC];
     out->wanted[XENT_OUT_STATS] = true;
     out->wanted[XENT_OUT_DLOGITS] = p[XGRADIENT] != 0;
@@ -180,17 +192,19 @@ static void fill_xent(const int64_t *p, const Problem *problem, Mode mode, Rng *
     scalars[SCALAR_LR] = fill_float(0.1);
     scalars[SCALAR_GRAD_SCALE] = fill_float(1 / (double)p[XN]);
     scalars[SCALAR_BIAS_CORRECTION1] = scalars[SCALAR_BIAS_CORRECTION2] = 1;
+    if (p[XSCALE]) in[XENT_IN_LOSS_SCALE].v[LOSS_SCALE_SCALE] = (double)p[XSCALE];
 }
 
 const Family family_softmax_xent = { OP_SOFTMAX_XENT, FAMILY_NAN, 0.85,       16,       xent_params,
                                      xent_fixed,      draw_xent,  build_xent, fill_xent };
 
 /* ---- update: kind 0 sgd, 1 adam, 2 adamw; momentum and decay in thousandths; gap: elements between segments that
- * belong to none ---- */
-enum { UKIND, UCOUNT, USEGMENTS, UGAP, UMOMENTUM, UNESTEROV, UDECAY };
+ * belong to none; scale: the loss scale, 0 for none; skip: the gradients are said not to be finite ---- */
+enum { UKIND, UCOUNT, USEGMENTS, UGAP, UMOMENTUM, UNESTEROV, UDECAY, USCALE, USKIP };
 
 static const ParamDef update_params[] = { { "kind", 0 },       { "count", 10 },   { "segments", 1 }, { "gap", 0 },
-                                          { "momentum", 900 }, { "nesterov", 0 }, { "decay", 0 },    { NULL, 0 } };
+                                          { "momentum", 900 }, { "nesterov", 0 }, { "decay", 0 },    { "scale", 0 },
+                                          { "skip", 0 },       { NULL, 0 } };
 static const char *const update_fixed[] = {
     "kind=0 count=1",
     "kind=0 count=100 momentum=0",
@@ -201,6 +215,11 @@ static const char *const update_fixed[] = {
     "kind=2 count=1001 decay=100 segments=4 gap=16",
     "kind=1 count=7",
     "kind=2 count=100003 decay=50",
+    "kind=0 count=1003 decay=10 scale=1024",
+    "kind=1 count=1003 decay=10 scale=96",
+    "kind=2 count=1003 decay=10 scale=65536",
+    "kind=0 count=1003 decay=10 scale=1024 skip=1",
+    "kind=2 count=1003 decay=10 scale=1024 skip=1",
     NULL,
 };
 
@@ -213,6 +232,8 @@ static void draw_update(Rng *rng, int64_t *p)
     p[UMOMENTUM] = draw_between(rng, 1, 990);
     p[UNESTEROV] = draw_between(rng, 0, 1);
     p[UDECAY] = draw_between(rng, 0, 200);
+    p[USCALE] = draw_chance(rng, 3) ? draw_between(rng, 1, 2000) : 0;
+    p[USKIP] = p[USCALE] && draw_chance(rng, 4);
 }
 
 static void build_update(const int64_t *p, Problem *out)
@@ -223,6 +244,7 @@ static void build_update(const int64_t *p, Problem *out)
     if (moments || p[UMOMENTUM]) out->in[UPDATE_IN_STATE0] = flat;
     if (moments) out->in[UPDATE_IN_STATE1] = flat;
     out->in[UPDATE_IN_SCALARS] = desc_f32(SCALAR_COUNT, 0, 0, 0);
+    if (p[USCALE]) out->in[UPDATE_IN_LOSS_SCALE] = desc_f32(LOSS_SCALE_COUNT, 0, 0, 0);
     int64_t share = p[UCOUNT] / p[USEGMENTS];
     for (int i = 0; i < p[USEGMENTS]; i++)
         out->segments[i] = (UpdateSegment){ i * share, share - p[UGAP], i % 2 ? 0 : (float)((double)p[UDECAY] / 1000) };
@@ -248,6 +270,12 @@ static void fill_update(const int64_t *p, const Problem *problem, Mode mode, Rng
     scalars[SCALAR_GRAD_SCALE] = 1;
     scalars[SCALAR_BIAS_CORRECTION1] = fill_float(1 - 0.9 * 0.9 * 0.9);
     scalars[SCALAR_BIAS_CORRECTION2] = fill_float(1 - 0.999 * 0.999 * 0.999);
+    if (!p[USCALE]) return;
+    Host *grad = &in[UPDATE_IN_GRAD], *state = &in[UPDATE_IN_LOSS_SCALE];
+    for (int64_t i = 0; i < p[UCOUNT]; i++) grad->v[i] = fill_float(grad->v[i] * (double)p[USCALE]);
+    state->v[LOSS_SCALE_SCALE] = (double)p[USCALE];
+    state->v[LOSS_SCALE_FOUND_INF] = (double)p[USKIP];
+    if (p[USKIP]) grad->v[0] = INFINITY;
 }
 
 const Family family_update = { OP_UPDATE,    0,           0.2,          12,         update_params,

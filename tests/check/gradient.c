@@ -81,7 +81,8 @@ static const GradientRow rows[] = {
       OP_SOFTMAX_XENT,
       { { XENT_IN_LOGITS, FORWARD_IN, XENT_IN_LOGITS },
         { XENT_IN_LABELS, FORWARD_IN, XENT_IN_LABELS },
-        { XENT_IN_SCALARS, FORWARD_IN, XENT_IN_SCALARS } },
+        { XENT_IN_SCALARS, FORWARD_IN, XENT_IN_SCALARS },
+        { XENT_IN_LOSS_SCALE, FORWARD_IN, XENT_IN_LOSS_SCALE } },
       { { true, XENT_IN_LOGITS, XENT_OUT_DLOGITS } } },
 };
 
@@ -122,6 +123,7 @@ static double loss_of(const Work *w, const Result *r, double *size)
 {
     if (w->row->forward == OP_SOFTMAX_XENT) {
         double loss = r->out[XENT_OUT_STATS].v[STATS_LOSS_SUM] * w->in[XENT_IN_SCALARS].v[SCALAR_GRAD_SCALE];
+        if (w->in[XENT_IN_LOSS_SCALE].v) loss *= w->in[XENT_IN_LOSS_SCALE].v[LOSS_SCALE_SCALE];
         *size = fabs(loss);
         return loss;
     }

@@ -1,9 +1,10 @@
 /* layouts.c - decides the tensors that an op finds decided in a real program, as the backend under test would have
  * decided them.
  *
- * The check knows no backend's layouts; it asks, by preparing the op that would have made the tensor: an
- * activation is the output of a 1x1 convolution, weights are what a forward op chose, window indices are those of
- * a forward pooling. Layouts outlive the op that was asked (backend.h), so it is released at once. */
+ * The check knows no backend's layouts; it asks, by preparing the op that would have made the tensor: an activation
+ * is the output of a 1x1 convolution or, of rank 2, of an average over images, logits are those of a linear layer,
+ * weights are what a forward op chose, window indices are those of a forward pooling, vectors of a norm those of its
+ * forward. Layouts outlive the op that was asked (backend.h), so it is released at once. */
 #include "tests/check/check.h"
 #include "tests/check/rig.h"
 
@@ -36,19 +37,64 @@ static void decide_plain(Backend *b, OpTensor *t)
     t->bytes = rig_plain_bytes(b, &t->desc);
 }
 
-static Status decide_activation(Backend *b, const Variant *v, OpTensor *t)
+/* As the first convolution of a network leaves it. */
+static Status decide_images(Backend *b, OpTensor *t)
 {
     static const Conv2dAttr one_by_one = { .stride_h = 1, .stride_w = 1, .groups = 1 };
-    decide_plain(b, t);
-    if (v->plain || t->desc.rank != 4 || t->desc.dtype != DTYPE_F32) return OK;
-    const int64_t *d = t->desc.dims, x[] = { d[0], 1, d[2], d[3] }, w[] = { d[1], 1, 1, 1 };
-    OpInstance op = { .kind = OP_CONV2D, .backend = b, .attr = &one_by_one };
-    op.in[CONV_IN_X].desc = tensor_desc(DTYPE_F32, 4, x);
+    static const InputAttr normal = { .mean = { 0 }, .std = { 1 } };
+    const int64_t *d = t->desc.dims, images[] = { d[0], d[2], d[3], 1 }, w[] = { d[1], 1, 1, 1 };
+    OpInstance input = { .kind = OP_INPUT, .backend = b, .attr = &normal },
+               op = { .kind = OP_CONV2D, .backend = b, .attr = &one_by_one };
+    input.in[INPUT_IN_IMAGES].desc = tensor_desc(DTYPE_U8, 4, images);
+    TRY(ask(&input));
+    op.in[CONV_IN_X] = input.out[INPUT_OUT_X];
     op.in[CONV_IN_W].desc = tensor_desc(DTYPE_F32, 4, w);
-    decide_plain(b, &op.in[CONV_IN_X]);
     TRY(ask(&op));
     copy_decision(t, &op.out[CONV_OUT_Y]);
     return OK;
+}
+
+/* As an average over images leaves it. */
+static Status decide_rows(Backend *b, OpTensor *t)
+{
+    const int64_t *d = t->desc.dims, x[] = { d[0], d[1], 1, 1 };
+    OpInstance op = { .kind = OP_GLOBAL_AVGPOOL, .backend = b };
+    op.in[GLOBAL_AVGPOOL_IN_X].desc = tensor_desc(DTYPE_F32, 4, x);
+    TRY(decide_images(b, &op.in[GLOBAL_AVGPOOL_IN_X]));
+    TRY(ask(&op));
+    copy_decision(t, &op.out[GLOBAL_AVGPOOL_OUT_Y]);
+    return OK;
+}
+
+static Status decide_linear_rows(Backend *b, OpTensor *t)
+{
+    const int64_t *d = t->desc.dims, x[] = { d[0], 1 }, w[] = { d[1], 1 };
+    OpInstance op = { .kind = OP_LINEAR, .backend = b };
+    op.in[LINEAR_IN_X].desc = tensor_desc(DTYPE_F32, 2, x);
+    op.in[LINEAR_IN_W].desc = tensor_desc(DTYPE_F32, 2, w);
+    TRY(decide_rows(b, &op.in[LINEAR_IN_X]));
+    TRY(ask(&op));
+    copy_decision(t, &op.out[LINEAR_OUT_Y]);
+    return OK;
+}
+
+static Status decide_activation(Backend *b, const Variant *v, OpTensor *t)
+{
+    decide_plain(b, t);
+    if (v->plain || t->desc.dtype != DTYPE_F32) return OK;
+    if (t->desc.rank == 4) return decide_images(b, t);
+    return t->desc.rank == 2 ? decide_rows(b, t) : OK;
+}
+
+/* Of what a linear layer can have left, one input is: the others come from elsewhere. */
+static bool comes_from_linear(OpKind kind, const Variant *v, int slot)
+{
+    if (kind == OP_SOFTMAX_XENT) return slot == XENT_IN_LOGITS;
+    if (!v->wide) return false;
+    if (kind == OP_ACTIVATION_BWD) return slot == ACTIVATION_BWD_IN_Y;
+    if (kind == OP_ADD) return slot == ADD_IN_B;
+    if (kind == OP_BATCHNORM_BWD) return slot == BN_BWD_IN_X;
+    return slot == 0;
 }
 
 /* Where the ops with weights have x and w: slot, negative for outputs (-1 - slot). */
@@ -72,6 +118,18 @@ static const WeightSlots *weights_of(OpKind kind)
     return NULL;
 }
 
+int layouts_weight_input(OpKind kind)
+{
+    const WeightSlots *s = weights_of(kind);
+    if (kind == OP_UPDATE) return UPDATE_IN_PARAM;
+    return s && s->w >= 0 ? s->w : -1;
+}
+
+bool layouts_is_product(OpKind kind)
+{
+    return weights_of(kind) != NULL;
+}
+
 static OpTensor *tensor_at(OpInstance *op, int slot)
 {
     return slot < 0 ? &op->out[-1 - slot] : &op->in[slot];
@@ -90,6 +148,20 @@ static Status decide_weights(Backend *b, const Variant *v, const WeightSlots *s,
     TRY(decide_activation(b, v, &forward.in[0]));
     TRY(ask(&forward));
     copy_decision(w, &forward.in[1]);
+    return OK;
+}
+
+/* What backward reads of the forward op's own: its vectors and statistics. */
+static Status decide_norm_vectors(Backend *b, OpInstance *op)
+{
+    OpInstance forward = { .kind = OP_BATCHNORM, .backend = b, .attr = op->attr };
+    forward.in[BN_IN_X] = op->in[BN_BWD_IN_X];
+    for (int slot = BN_IN_GAMMA; slot <= BN_IN_RUNNING_VAR; slot++)
+        forward.in[slot].desc = op->in[BN_BWD_IN_GAMMA].desc;
+    TRY(ask(&forward));
+    copy_decision(&op->in[BN_BWD_IN_GAMMA], &forward.in[BN_IN_GAMMA]);
+    copy_decision(&op->in[BN_BWD_IN_BETA], &forward.in[BN_IN_BETA]);
+    copy_decision(&op->in[BN_BWD_IN_SAVED], &forward.out[BN_OUT_SAVED]);
     return OK;
 }
 
@@ -116,8 +188,10 @@ Status layouts_decide_inputs(Backend *b, const Problem *p, const Variant *v, OpI
     const WeightSlots *weights = weights_of(p->kind);
     for (int i = 0; i < OP_MAX_INPUTS; i++) {
         if (op->in[i].desc.rank == 0 || is_first_seen(p->kind, i) || (weights && weights->w == i)) continue;
-        TRY(decide_activation(b, v, &op->in[i]));
+        bool linear = op->in[i].desc.rank == 2 && comes_from_linear(p->kind, v, i);
+        TRY(linear ? decide_linear_rows(b, &op->in[i]) : decide_activation(b, v, &op->in[i]));
     }
+    if (p->kind == OP_BATCHNORM_BWD && !v->plain) TRY(decide_norm_vectors(b, op));
     if (weights) TRY(decide_weights(b, v, weights, op));
     if (op->in[POOL_BWD_IN_INDEX].desc.rank && p->kind == OP_POOL2D_BWD) TRY(decide_pool_index(b, v, op));
     return OK;

@@ -1,7 +1,7 @@
 /* main.c - check: does a backend compute what kernels/op.h says?
  *
- *   check [--op=TEXT] [--backend=cpu|ref] [--seed=N] [--threads=N] [--case=CASE] [--shapes=FOLDER] [--verbose]
- *   [--list] [--bench]
+ *   check [--op=TEXT] [--backend=cpu|ref|cuda[:fp32|:tf32|:bf16|:fp16]] [--seed=N] [--threads=N] [--case=CASE]
+ *   [--shapes=FOLDER] [--verbose] [--list] [--bench]
  *
  * First the float64 reference is checked against finite differences of itself; then every op of the backend is
  * compared with it, on fixed, drawn and network shapes. Each op runs in a child process of its own: a crash or a
@@ -31,10 +31,13 @@ typedef struct Board { /* shared with the children */
     char current[TEXT_BYTES];
 } Board;
 
+typedef struct BackendRow BackendRow;
 typedef struct Session {
     Options options;
     Board *board;
-    Backend *backend, *ref;
+    const BackendRow *row; /* of the backend under test */
+    Subject subject;
+    Backend *ref;
 } Session;
 
 /* A job is a list of equal things that a child works through; run(i) returns the verdict on thing i. */
@@ -45,29 +48,53 @@ typedef struct Job {
     int row;
 } Job;
 
-static Status create_cpu(Backend **out, int threads)
+static Status create_cpu(Backend **out, const Options *o, Precision precision)
 {
-    return backend_cpu_create(out, threads);
+    (void)precision;
+    return backend_cpu_create(out, (int)o->threads);
 }
 
-static Status create_ref(Backend **out, int threads)
+static Status create_ref(Backend **out, const Options *o, Precision precision)
 {
-    (void)threads;
+    (void)o;
+    (void)precision;
     return backend_ref_create(out);
 }
 
-static const struct {
+static Status create_cuda(Backend **out, const Options *o, Precision precision)
+{
+    (void)o;
+    return backend_cuda_create(out, &(CudaOptions){ .precision = precision });
+}
+
+struct BackendRow {
     const char *name;
-    Status (*create)(Backend **out, int threads);
-} backends[] = { { "cpu", create_cpu }, { "ref", create_ref } };
+    Status (*create)(Backend **out, const Options *o, Precision precision);
+    Precision precision;
+    Subject subject; /* but for the backend itself */
+};
+static const BackendRow backends[] = {
+    { "cpu", create_cpu, PRECISION_FP32, { .compute = DTYPE_F32, .pad = 1 } },
+    { "ref", create_ref, PRECISION_FP32, { .compute = DTYPE_F32, .pad = 1 } },
+    { "cuda:fp32", create_cuda, PRECISION_FP32, { .compute = DTYPE_F32, .own_layouts = true, .pad = 4 } },
+    { "cuda:tf32", create_cuda, PRECISION_TF32, { .compute = DTYPE_F32, .tf32 = true, .own_layouts = true, .pad = 4 } },
+    { "cuda:bf16", create_cuda, PRECISION_BF16, { .compute = DTYPE_BF16, .own_layouts = true, .pad = 8 } },
+    { "cuda:fp16", create_cuda, PRECISION_FP16, { .compute = DTYPE_F16, .own_layouts = true, .pad = 8 } },
+};
+#define BACKENDS (sizeof backends / sizeof backends[0])
+
+/* "cuda" means all its precisions. */
+static bool is_meant(const BackendRow *row, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(row->name, name, n) == 0 && (row->name[n] == '\0' || row->name[n] == ':');
+}
 
 static Status create_backends(Session *s)
 {
     TRY(backend_ref_create(&s->ref));
-    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++)
-        if (strcmp(backends[i].name, s->options.backend) == 0)
-            return backends[i].create(&s->backend, (int)s->options.threads);
-    return fail(ERR_USAGE, "no backend is called \"%s\"", s->options.backend);
+    s->subject = s->row->subject;
+    return s->row->create(&s->subject.backend, &s->options, s->row->precision);
 }
 
 static void set_current(Board *board, const char *text)
@@ -96,16 +123,15 @@ static void report_failure(const Session *s, const Job *job, int i, const char *
         problem_format(&p, shapes, sizeof shapes);
         report("     shapes: %s", shapes);
     }
-    report("     again: check --backend=%s --seed=%lld --case='%s'", s->options.backend, (long long)s->options.seed,
-           text);
+    report("     again: check --backend=%s --seed=%lld --case='%s'", s->row->name, (long long)s->options.seed, text);
 }
 
 static Status run_thing(Session *s, const Job *job, int i, Verdict *verdict)
 {
     uint64_t seed = (uint64_t)s->options.seed;
     if (!job->cases) return gradient_check(job->row, s->ref, seed, verdict);
-    if (s->options.bench) return bench_case(&job->cases[i], s->backend, seed);
-    return run_case(&job->cases[i], s->backend, s->ref, seed, verdict);
+    if (s->options.bench) return bench_case(&job->cases[i], s->subject.backend, seed);
+    return run_case(&job->cases[i], &s->subject, s->ref, seed, verdict);
 }
 
 /* The child's life. Never returns to the parent's code. */
@@ -133,7 +159,7 @@ static int work(Session *s, const Job *job)
         str_free(&text);
         board->next++;
     }
-    backend_destroy(s->backend);
+    backend_destroy(s->subject.backend);
     backend_destroy(s->ref);
     return 0;
 }
@@ -169,6 +195,14 @@ static void run_job(Session *s, const Job *job)
            board->failed - failed, board->worst);
 }
 
+static void drop_untaken(CaseList *list, const Subject *subject)
+{
+    int kept = 0;
+    for (int i = 0; i < list->count; i++)
+        if (subject_takes(subject, &list->cases[i])) list->cases[kept++] = list->cases[i];
+    list->count = kept;
+}
+
 static Status run_family(Session *s, OpKind kind)
 {
     const Options *o = &s->options;
@@ -176,6 +210,7 @@ static Status run_family(Session *s, OpKind kind)
     if (!f) return fail(ERR_INTERNAL, "op %s has no family of cases", op_name(kind));
     CaseList list = { 0 };
     Status st = case_list_family(&list, f, (uint64_t)o->seed, o->shapes);
+    drop_untaken(&list, &s->row->subject);
     Job job = { op_name(kind), list.count, list.cases, 0 };
     for (int i = 0; st == OK && o->list && i < list.count; i++) {
         StrBuf text = { 0 };
@@ -224,15 +259,11 @@ static Status run_bench(Session *s)
     return st;
 }
 
-static Status run_all(Session *s)
+static Status run_backend(Session *s)
 {
     if (s->options.one_case) return run_one_case(s);
     if (s->options.bench) return run_bench(s);
-    if (!s->options.list) {
-        report("reference against central differences:");
-        run_gradients(s);
-        report("%s against the reference:", s->options.backend);
-    }
+    if (!s->options.list) report("%s against the reference:", s->row->name);
     for (int kind = 0; kind < OP_COUNT; kind++)
         if (!s->options.op || strstr(op_name((OpKind)kind), s->options.op)) TRY(run_family(s, (OpKind)kind));
     return OK;
@@ -249,11 +280,28 @@ static bool print_first_line(Session *s)
             report("check: %s", status_message());
             _exit(1);
         }
-        s->backend->v->describe(s->backend, text, sizeof text);
-        report("check: backend %s (%s), seed %lld", s->options.backend, text, (long long)s->options.seed);
+        s->subject.backend->v->describe(s->subject.backend, text, sizeof text);
+        report("check: backend %s (%s), seed %lld", s->row->name, text, (long long)s->options.seed);
         _exit(0);
     }
     return child > 0 && waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 0;
+}
+
+static Status run_all(Session *s)
+{
+    bool known = false, gradients = !s->options.one_case && !s->options.bench && !s->options.list;
+    for (size_t i = 0; i < BACKENDS; i++) {
+        if (!is_meant(&backends[i], s->options.backend)) continue;
+        s->row = &backends[i];
+        if (!print_first_line(s)) return fail(ERR_ENV, "backend %s cannot be had", s->row->name);
+        if (!known && gradients) {
+            report("reference against central differences:");
+            run_gradients(s);
+        }
+        known = true;
+        TRY(run_backend(s));
+    }
+    return known ? OK : fail(ERR_USAGE, "no backend is called \"%s\"", s->options.backend);
 }
 
 /* ---- command line ---- */
@@ -301,11 +349,10 @@ int main(int count, char **arguments)
     Session s = { 0 };
     Status st = parse_options(count, arguments, &s.options);
     if (st == OK && s.options.help) {
-        report("check [--op=TEXT] [--backend=cpu|ref] [--seed=N] [--threads=N] [--case=CASE] [--shapes=FOLDER] "
-               "[--verbose] [--list] [--bench]");
+        report("check [--op=TEXT] [--backend=cpu|ref|cuda[:PRECISION]] [--seed=N] [--threads=N] [--case=CASE] "
+               "[--shapes=FOLDER] [--verbose] [--list] [--bench]");
         return 0;
     }
-    if (st == OK && !print_first_line(&s)) return 1;
     s.board = mmap(NULL, sizeof *s.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (s.board == MAP_FAILED) return 1;
     memset(s.board, 0, sizeof *s.board);

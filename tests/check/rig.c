@@ -12,6 +12,8 @@ bool op_updates_input(const Problem *p, int slot)
 {
     if (p->kind == OP_BATCHNORM)
         return p->attr.bn.mode == BN_TRAIN && (slot == BN_IN_RUNNING_MEAN || slot == BN_IN_RUNNING_VAR);
+    if (p->kind == OP_FINITE_CHECK) return slot == FINITE_CHECK_IN_LOSS_SCALE;
+    if (p->kind == OP_LOSS_SCALE) return slot == LOSS_SCALE_IN_STATE;
     return p->kind == OP_UPDATE && (slot == UPDATE_IN_PARAM || slot == UPDATE_IN_STATE0 || slot == UPDATE_IN_STATE1);
 }
 
@@ -19,6 +21,13 @@ bool op_out_is_gradient(OpKind kind, int slot)
 {
     if (kind == OP_BATCHNORM_BWD) return slot == BN_BWD_OUT_DGAMMA || slot == BN_BWD_OUT_DBETA;
     return kind == OP_CONV2D_BWD_WEIGHTS || kind == OP_LINEAR_BWD_WEIGHTS;
+}
+
+/* A layout may keep f32 in a type of half the size. */
+static size_t least_bytes(const OpTensor *t)
+{
+    size_t plain = tensor_plain_bytes(&t->desc);
+    return t->layout && t->desc.dtype == DTYPE_F32 ? plain / 2 : plain;
 }
 
 static Status check_decided(const OpInstance *op)
@@ -29,7 +38,7 @@ static Status check_decided(const OpInstance *op)
         int slot = input ? i : i - OP_MAX_INPUTS;
         const OpTensor *t = input ? &op->in[slot] : &op->out[slot];
         if (t->desc.rank == 0) continue;
-        if (t->bytes < tensor_plain_bytes(&t->desc))
+        if (t->bytes < least_bytes(t))
             return fail(ERR_HEALTH, "prepare left %s with %zu bytes",
                         input ? def->in_names[slot] : def->out_names[slot], t->bytes);
     }
@@ -60,7 +69,7 @@ Status rig_create(Rig *rig, Backend *b, const Problem *p, const Variant *v)
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) op->out[i].desc = p->out[i];
     TRY(layouts_decide_inputs(b, p, v, op));
     TRY(prepare_and_check(op));
-    return b->v->stream_create(b, &rig->stream);
+    return b->v->stream_create(b, LANE_COMPUTE, &rig->stream);
 }
 
 void rig_destroy(Rig *rig)
@@ -111,7 +120,9 @@ static Status place_outputs(Run *r, const Host *start)
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) {
         OpTensor *t = &op->out[i];
         if (t->desc.rank == 0) continue;
-        if (r->rig->variant.in_place >> i & 1) {
+        /* A plan lays tensors over each other only where their sizes are equal: of one type. */
+        bool over_input = r->rig->variant.in_place >> i & 1;
+        if (over_input && t->bytes == op->in[op_def(op->kind)->in_place_of[i]].bytes) {
             int over = op_def(op->kind)->in_place_of[i];
             if (!rig_can_lie_over(r->rig, i))
                 return fail(ERR_HEALTH, "output %d may lie over input %d but is laid out otherwise", i, over);
@@ -198,18 +209,42 @@ static Status take_results(const Run *r, Result *out)
     return OK;
 }
 
-static Status run_placed(Run *r, const Host *in, const Host *start, Result *out)
+/* Compute copies are for the backend to use or not: with exact inputs they are there, with others not. The optimizer
+ * always writes them. */
+static Status attach_params(const Run *r, bool attach)
+{
+    const OpInstance *op = &r->rig->op;
+    Backend *b = r->rig->backend;
+    int slot = layouts_weight_input(op->kind);
+    bool wanted = r->rig->variant.mode == MODE_EXACT || op->kind == OP_UPDATE;
+    if (!b->v->device || slot < 0 || !wanted) return OK;
+    if (!attach) return b->v->device->params_attach(b, NULL, 0);
+    TRY(b->v->device->params_attach(b, op->in[slot].data, op->in[slot].bytes));
+    return b->v->device->params_changed(b, r->rig->stream);
+}
+
+static Status run_instance(Run *r)
 {
     OpInstance *op = &r->rig->op;
     Backend *b = r->rig->backend;
     const OpImpl *impl = b->v->ops[op->kind];
+    TRY(impl->bind(op));
+    TRY(impl->run(op, r->rig->stream));
+    return b->v->stream_wait(b, r->rig->stream);
+}
+
+static Status run_placed(Run *r, const Host *in, const Host *start, Result *out)
+{
+    OpInstance *op = &r->rig->op;
+    Backend *b = r->rig->backend;
     TRY(place_inputs(r, in));
     TRY(place_outputs(r, start));
     TRY(guarded_alloc(b, r->arena, op->workspace_bytes, &r->workspace));
     op->workspace = op->workspace_bytes ? r->workspace.data : NULL;
-    TRY(impl->bind(op));
-    TRY(impl->run(op, r->rig->stream));
-    TRY(b->v->stream_wait(b, r->rig->stream));
+    TRY(attach_params(r, true));
+    Status st = run_instance(r);
+    Status detached = attach_params(r, false);
+    TRY(st == OK ? detached : st);
     TRY(check_guards(r));
     TRY(check_inputs(r));
     return take_results(r, out);

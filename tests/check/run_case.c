@@ -9,6 +9,7 @@ typedef struct Work {
     Problem problem;
     Host in[OP_MAX_INPUTS], start[OP_MAX_OUTPUTS];
     Result ref, absolute, first, second;
+    DType out_type[OP_MAX_OUTPUTS];
 } Work;
 
 static Status make_inputs(const Case *c, uint64_t seed, Work *w)
@@ -81,34 +82,59 @@ static Status compare_runs(const Rig *rig, const Result *a, const Result *b)
     return OK;
 }
 
-static Status run_backend(Work *w, const Case *c, Backend *backend)
+static Status run_backend(Work *w, Rig *rig)
 {
+    TRY(rig_run(rig, w->arena, w->in, w->start, &w->first));
+    TRY(rig_run(rig, w->arena, w->in, w->start, &w->second));
+    return compare_runs(rig, &w->first, &w->second);
+}
+
+static Status compare_with_reference(Work *w, const Case *c, const Subject *subject, Backend *ref, Rig *rig,
+                                     Verdict *verdict)
+{
+    TRY(subject_round_inputs(subject, w->arena, &rig->op, w->in));
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++)
+        if (rig->op.out[i].desc.rank) TRY(subject_type_of(subject, w->arena, &rig->op.out[i], &w->out_type[i]));
+    TRY(run_reference(w, c, ref, w->in, w->start, &w->ref));
+    if (needs_absolute(c)) TRY(run_absolute(w, c, ref));
+    TRY(run_backend(w, rig));
+    Comparison comparison = { .subject = subject,
+                              .problem = &w->problem,
+                              .family = c->family,
+                              .variant = c->variant,
+                              .in = w->in,
+                              .start = w->start,
+                              .ref = &w->ref,
+                              .absolute = &w->absolute,
+                              .got = &w->first };
+    memcpy(comparison.out_type, w->out_type, sizeof w->out_type);
+    return compare_results(w->arena, &comparison, verdict);
+}
+
+static Status expect_refusal(Status st)
+{
+    if (st == ERR_USAGE) return OK;
+    return st == OK ? fail(ERR_HEALTH, "prepare takes a problem that it should refuse") : st;
+}
+
+static Status run_work(Work *w, const Case *c, const Subject *subject, Backend *ref, uint64_t seed, Verdict *verdict)
+{
+    TRY(problem_make(c, &w->problem));
+    TRY(make_inputs(c, seed, w));
     Rig rig;
-    Status st = rig_create(&rig, backend, &w->problem, &c->variant);
-    if (st == OK) st = rig_run(&rig, w->arena, w->in, w->start, &w->first);
-    if (st == OK) st = rig_run(&rig, w->arena, w->in, w->start, &w->second);
-    if (st == OK) st = compare_runs(&rig, &w->first, &w->second);
+    Status st = rig_create(&rig, subject->backend, &w->problem, &c->variant);
+    if (subject_refuses(subject, &w->problem)) st = expect_refusal(st);
+    else if (st == OK) st = compare_with_reference(w, c, subject, ref, &rig, verdict);
     rig_destroy(&rig);
     return st;
 }
 
-static Status run_work(Work *w, const Case *c, Backend *backend, Backend *ref, uint64_t seed, Verdict *verdict)
-{
-    TRY(problem_make(c, &w->problem));
-    TRY(make_inputs(c, seed, w));
-    TRY(run_reference(w, c, ref, w->in, w->start, &w->ref));
-    if (needs_absolute(c)) TRY(run_absolute(w, c, ref));
-    TRY(run_backend(w, c, backend));
-    Comparison comparison = { &w->problem, c->family, c->variant, w->in, &w->ref, &w->absolute, &w->first };
-    return compare_results(w->arena, &comparison, verdict);
-}
-
-Status run_case(const Case *c, Backend *backend, Backend *ref, uint64_t seed, Verdict *verdict)
+Status run_case(const Case *c, const Subject *subject, Backend *ref, uint64_t seed, Verdict *verdict)
 {
     Work *w = mem_calloc(1, sizeof *w);
     if (!w) return ERR_MEMORY;
     Status st = arena_create(&w->arena, (size_t)1 << 20);
-    if (st == OK) st = run_work(w, c, backend, ref, seed, verdict);
+    if (st == OK) st = run_work(w, c, subject, ref, seed, verdict);
     arena_destroy(w->arena);
     mem_free(w);
     return st;

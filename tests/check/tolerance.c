@@ -51,6 +51,8 @@ static const ToleranceRow rows[] = {
     { OP_UPDATE, UPDATED, UPDATE_IN_STATE0, BOUND_MAX, 8 },
     { OP_UPDATE, UPDATED, UPDATE_IN_STATE1, BOUND_ELEMENT, 8 },
     { OP_SCALE, OUT, SCALE_OUT_Y, BOUND_EQUAL, 0 },
+    { OP_FINITE_CHECK, UPDATED, FINITE_CHECK_IN_LOSS_SCALE, BOUND_EQUAL, 0 },
+    { OP_LOSS_SCALE, UPDATED, LOSS_SCALE_IN_STATE, BOUND_EQUAL, 0 },
 };
 
 const ToleranceRow *tolerance_row(OpKind kind, bool input, int slot)

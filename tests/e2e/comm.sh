@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# comm.sh - communication between ranks: exact results with 1 to 4 ranks, agreement on an error, and the watchdog on a rank that hangs.
+# comm.sh - communication between ranks: exact results with 1 to 4 ranks, agreement on an error, device memory where there is a GPU, and the watchdog on
+# a rank that hangs.
 set -uo pipefail
 check=${COMMCHECK:-build/make_commcheck}
 failed=0
@@ -43,6 +44,14 @@ done
 
 expect "agree" 65 mpirun -n 3 "$check" agree
 expect_text "agree" some "rank 2: no such folder: of-this-rank"
+
+# With a GPU (or its test double): sums of its memory, alone and by two ranks.
+if "$check" device > "$SCRATCH/out" 2>&1 || (($? != 78)); then
+    expect "device" 0 "$check" device
+    expect "device, 2 ranks" 0 mpirun -n 2 "$check" device
+else
+    echo "device memory not tested: $(cat "$SCRATCH/out")"
+fi
 
 begin_s=$SECONDS
 expect "hang" 76 mpirun -n 3 "$check" hang

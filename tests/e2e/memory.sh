@@ -15,6 +15,8 @@ train:
   max_steps: 1
 schedule:
   warmup_epochs: 0
+device:
+  backend: cpu
 END
 
 # compare NAME SETTING... - plans, runs one step, compares.

@@ -53,7 +53,7 @@ static ConvGeometry geometry_of(const Layer *l)
 static Status time_steps(CpuBackend *b, CpuSteps *s, OpInstance *op, double *best_s)
 {
     Stream *stream = NULL;
-    TRY(b->base.v->stream_create(&b->base, &stream));
+    TRY(b->base.v->stream_create(&b->base, LANE_COMPUTE, &stream));
     Status status = cpu_steps_bind(s, op);
     for (int i = 0; i < RUNS && status == OK; i++) {
         double start = clock_s();

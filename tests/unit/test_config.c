@@ -104,7 +104,11 @@ TEST(names_are_in_the_order_of_the_enums)
     check_name("data.augment", CONFIG_AUGMENT_CIFAR, "cifar");
     check_name("train.batch_mode", CONFIG_BATCH_PER_RANK, "per_rank");
     check_name("train.batch_mode", CONFIG_BATCH_GLOBAL, "global");
+    check_name("train.precision", CONFIG_PRECISION_AUTO, "auto");
     check_name("train.precision", CONFIG_PRECISION_FP32, "fp32");
+    check_name("train.precision", CONFIG_PRECISION_TF32, "tf32");
+    check_name("train.precision", CONFIG_PRECISION_BF16, "bf16");
+    check_name("train.precision", CONFIG_PRECISION_FP16, "fp16");
     check_name("optimizer.name", CONFIG_OPTIMIZER_ADAM, "adam");
     check_name("optimizer.name", CONFIG_OPTIMIZER_ADAMW, "adamw");
     check_name("optimizer.lr_scaling", CONFIG_LR_LINEAR, "linear");
@@ -113,7 +117,10 @@ TEST(names_are_in_the_order_of_the_enums)
     check_name("schedule.name", CONFIG_SCHEDULE_STEP, "step");
     check_name("schedule.name", CONFIG_SCHEDULE_POLY, "poly");
     check_name("schedule.name", CONFIG_SCHEDULE_CONSTANT, "constant");
+    check_name("comm.grad_dtype", CONFIG_GRAD_DTYPE_FP32, "fp32");
+    check_name("comm.grad_dtype", CONFIG_GRAD_DTYPE_BF16, "bf16");
     check_name("device.backend", CONFIG_BACKEND_CPU, "cpu");
+    check_name("device.backend", CONFIG_BACKEND_CUDA, "cuda");
 }
 
 /* ---- reading ---- */

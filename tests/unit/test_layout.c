@@ -42,7 +42,7 @@ static void fill(OpTensor *t, int start_at)
 static void run(OpInstance *op)
 {
     Stream *stream;
-    REQUIRE_OK(backend->v->stream_create(backend, &stream));
+    REQUIRE_OK(backend->v->stream_create(backend, LANE_COMPUTE, &stream));
     if (op->workspace_bytes) REQUIRE_OK(backend->v->alloc(backend, op->workspace_bytes, &op->workspace));
     CHECK_OK(backend->v->ops[op->kind]->bind(op));
     CHECK_OK(backend->v->ops[op->kind]->run(op, stream));

@@ -64,9 +64,8 @@ TEST(in_place_names_inputs)
     }
 }
 
-static void check_backend(const Backend *b)
+static void check_table(const BackendVTable *v)
 {
-    const BackendVTable *v = b->v;
     CHECK(v->name && v->name[0]);
     CHECK(v->alloc && v->free && v->export_tensor && v->import_tensor);
     CHECK(v->stream_create && v->stream_destroy && v->stream_wait && v->destroy && v->describe);
@@ -85,7 +84,7 @@ TEST(reference_has_every_op)
 {
     Backend *b;
     REQUIRE_OK(backend_ref_create(&b));
-    check_backend(b);
+    check_table(b->v);
     backend_destroy(b);
 }
 
@@ -93,6 +92,22 @@ TEST(cpu_has_every_op)
 {
     Backend *b;
     REQUIRE_OK(backend_cpu_create(&b, 1));
-    check_backend(b);
+    check_table(b->v);
     backend_destroy(b);
+}
+
+TEST(cuda_has_every_op)
+{
+    const BackendVTable *v = backend_cuda_table();
+    CHECK_INT(v != NULL, CONVOY_CUDA);
+    if (!v) return;
+    check_table(v);
+    CHECK(v->alignment >= 256);
+    const DeviceVTable *d = v->device;
+    REQUIRE(d != NULL);
+    CHECK(d->alloc_pinned && d->free_pinned && d->copy_in && d->copy_out && d->cast);
+    CHECK(d->event_create && d->event_destroy && d->event_record && d->event_wait && d->event_done);
+    CHECK(d->capture_begin && d->capture_end && d->replay && d->replay_destroy);
+    CHECK(d->param_copy_bytes && d->params_attach && d->params_changed);
+    CHECK(d->memory_bytes && d->stream_handle && d->device_index);
 }

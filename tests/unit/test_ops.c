@@ -266,6 +266,47 @@ TEST(update_needs_its_states_and_sorted_segments)
     CHECK_STATUS(infer(OP_UPDATE, &out), ERR_INTERNAL);
 }
 
+TEST(loss_scale_has_a_state_of_its_own)
+{
+    LossScaleAttr rule = { .growth = 2, .backoff = 0.5F, .max = 65536, .interval = 100 }, shrinking = rule,
+                  never = rule;
+    shrinking.growth = 0.5F;
+    never.interval = 0;
+    TensorDesc state = f32x1(LOSS_SCALE_COUNT), other = f32x1(LOSS_SCALE_COUNT + 1), x = f32x1(1000);
+    Case moves = { .attr = &rule, .in = { &state } };
+    CHECK_OK(infer(OP_LOSS_SCALE, &moves));
+    Case wrong_state = { .attr = &rule, .in = { &other } };
+    CHECK_STATUS(infer(OP_LOSS_SCALE, &wrong_state), ERR_INTERNAL);
+    CHECK_CONTAINS(status_message(), "state is f32[5], needed is f32[4]");
+    Case shrinks = { .attr = &shrinking, .in = { &state } }, waits = { .attr = &never, .in = { &state } };
+    CHECK_STATUS(infer(OP_LOSS_SCALE, &shrinks), ERR_INTERNAL);
+    CHECK_STATUS(infer(OP_LOSS_SCALE, &waits), ERR_INTERNAL);
+    Case check = { .in = { &x, &state } };
+    CHECK_OK(infer(OP_FINITE_CHECK, &check));
+    Case stateless = { .in = { &x } };
+    CHECK_STATUS(infer(OP_FINITE_CHECK, &stateless), ERR_INTERNAL);
+    CHECK_CONTAINS(status_message(), "loss_scale is missing");
+}
+
+TEST(loss_and_update_may_have_a_loss_scale)
+{
+    static const UpdateSegment all[] = { { 0, 10, 0.0F } };
+    XentAttr attr = { 0 };
+    UpdateAttr sgd = { .kind = UPDATE_SGD, .segment_count = 1, .segments = all };
+    TensorDesc logits = f32x2(4, 10), labels = tensor_desc(DTYPE_I32, 1, (int64_t[]){ 4 }), p = f32x1(10);
+    TensorDesc scalars = f32x1(SCALAR_COUNT), state = f32x1(LOSS_SCALE_COUNT), bad = f32x1(1);
+    Case loss = { .attr = &attr, .in = { &logits, &labels, &scalars, &state }, .wanted = { true, true } };
+    CHECK_OK(infer(OP_SOFTMAX_XENT, &loss));
+    loss.in[XENT_IN_LOSS_SCALE] = &bad;
+    CHECK_STATUS(infer(OP_SOFTMAX_XENT, &loss), ERR_INTERNAL);
+    CHECK_CONTAINS(status_message(), "loss_scale");
+    Case update = { .attr = &sgd, .in = { &p, &p, NULL, NULL, &scalars, &state } };
+    CHECK_OK(infer(OP_UPDATE, &update));
+    update.in[UPDATE_IN_LOSS_SCALE] = &bad;
+    CHECK_STATUS(infer(OP_UPDATE, &update), ERR_INTERNAL);
+    CHECK_CONTAINS(status_message(), "loss_scale");
+}
+
 TEST(attributes_are_printed)
 {
     char text[64];

@@ -26,19 +26,17 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "trainer/comm/watchdog.h"
 
-#define PAUSE_S 1.0 /* between two polls: longer than any nap or busy core explains */
 enum {
     LANES = 4,
     QUEUE_CAPACITY = 1024, /* jobs posted and not yet started; a post waits while it is full */
     PIECE_BYTES = 1 << 19,
     NAP_MIN_US = 20,
     NAP_MAX_US = 100,
-    ABORT_PATIENCE_S = 5,
-    EXIT_PEER_LOST = 76
+    ABORT_PATIENCE_S = 5
 };
 
 typedef struct Lane {
@@ -62,7 +60,6 @@ typedef struct MpiComm {
 
     /* Below: the communication thread's own. */
     MPI_Comm comm;
-    char host[64];
     CommJob *starting;  /* job whose pieces are being started, NULL if none */
     size_t next, total; /* its elements that have started, and all of them */
     Lane lanes[LANES];
@@ -246,29 +243,19 @@ static bool poll_lanes(MpiComm *m)
     return any;
 }
 
-/* Leaves at once: MPI_Finalize and MPI_Abort would wait for the peer that is gone. */
+/* MPI_Finalize and MPI_Abort would wait for the peer that is gone. */
 static _Noreturn void leave_hung(MpiComm *m, double waited_s, const char *operation)
 {
-    const char *phase = m->base.phase;
-    log_error("rank %d on %s: no progress for %.0f s in step %lld (%s), operation %s: a peer was lost or hangs",
-              m->base.rank, m->host, waited_s, (long long)m->base.step, phase ? phase : "start", operation);
-    fflush(NULL);
-    if (m->base.last_words) {
-        m->base.last_words(m->base.last_words_cookie, EXIT_PEER_LOST, "a peer was lost or hangs");
-    }
-    _exit(EXIT_PEER_LOST);
+    watchdog_report(&m->base, waited_s, operation, "a peer was lost or hangs");
+    watchdog_exit();
 }
 
-/* A pause between two polls is time in which this process did not run (suspended by a scheduler, stopped in a
- * debugger); its peers probably did not either, so it does not count against them. */
 static void forgive_pause(MpiComm *m, double now)
 {
-    double pause_s = now - m->polled_s;
-    m->polled_s = now;
-    if (pause_s < PAUSE_S) return;
-    for (int i = 0; i < LANES; i++) {
+    double pause_s = watchdog_pause_s(&m->polled_s, now);
+    for (int i = 0; i < LANES && pause_s > 0; i++) {
         Lane *lane = &m->lanes[i];
-        if (lane->job != NULL) lane->started_s = lane->started_s + pause_s < now ? lane->started_s + pause_s : now;
+        if (lane->job != NULL) lane->started_s = watchdog_forgive(lane->started_s, pause_s, now);
     }
 }
 
@@ -321,7 +308,6 @@ static Status start_mpi(MpiComm *m)
     MPI_Comm_rank(local, &m->base.local_rank);
     MPI_Comm_size(local, &m->base.local_world);
     MPI_Comm_free(&local);
-    if (gethostname(m->host, sizeof(m->host) - 1) != 0) snprintf(m->host, sizeof(m->host), "unknown host");
     return OK;
 }
 

@@ -1,44 +1,10 @@
 /* executor.c - see executor.h. Programs are prepared in the order in which they are added; node by node, because an
  * op's layouts come from the nodes before it. A gradient is told to lie like its parameter before the node that makes
  * it is prepared. */
-#include "trainer/exec/executor.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "models/models.h"
+#include "trainer/exec/executor_internal.h"
 #include <string.h>
-
-#define MAX_PROGRAMS 4
-
-struct Program {
-    Executor *executor;
-    Graph *graph;
-    bool accumulate;
-    OpTensor *tensors; /* [tensor count] */
-    OpInstance *nodes; /* [node count] */
-    Plan *plan;
-    double *stats; /* [STATS_COUNT] */
-};
-
-typedef struct StateEntry {
-    const char *name; /* the first program's graph owns it */
-    TensorId id;      /* in the first program */
-    bool is_param;
-} StateEntry;
-
-struct Executor {
-    Backend *backend;
-    Stream *stream;
-    Program *programs[MAX_PROGRAMS];
-    int program_count;
-    StateEntry *states; /* parameters in slab order, then buffers */
-    int state_count;
-    const char **param_order;
-    int param_count;
-    size_t slab_bytes[SLAB_COUNT], workspace_bytes, naive_bytes;
-    void *slabs[SLAB_COUNT], *workspace;
-    OpTensor scalars; /* on the backend */
-    float host_scalars[SCALAR_COUNT];
-};
 
 /* ---- preparing ---- */
 
@@ -112,7 +78,8 @@ static Status make_plan(Program *p)
                           .node_workspace = workspace,
                           .alignment = x->backend->v->alignment,
                           .param_order = x->param_order,
-                          .param_count = x->param_count };
+                          .param_count = x->param_count,
+                          .side_depth = x->options.side_depth };
         status = plan_create(&p->plan, p->graph, &in);
     }
     mem_free(bytes);
@@ -142,20 +109,27 @@ static Status list_states(Executor *x)
 static void program_destroy(Program *p)
 {
     if (!p) return;
+    executor_forget_recordings(p);
     for (int i = 0; p->nodes && i < graph_node_count(p->graph); i++) op_release(&p->nodes[i]);
+    for (int i = 0; i < 2; i++) timeline_destroy(p->timelines[i]);
     plan_destroy(p->plan);
     graph_destroy(p->graph);
     mem_free(p->tensors);
     mem_free(p->nodes);
-    mem_free(p->stats);
+    if (p->stats) p->executor->backend->v->free(p->executor->backend, p->stats);
     mem_free(p);
+}
+
+static bool has_lanes(const Executor *x)
+{
+    return x->backend->v->device || x->options.side_depth > 0;
 }
 
 static Status program_prepare(Program *p)
 {
+    const TimelineOptions plain = { .events = has_lanes(p->executor) };
     if (!(p->tensors = mem_calloc((size_t)graph_tensor_count(p->graph) + 1, sizeof *p->tensors))) return ERR_MEMORY;
     if (!(p->nodes = mem_calloc((size_t)graph_node_count(p->graph) + 1, sizeof *p->nodes))) return ERR_MEMORY;
-    if (!(p->stats = mem_calloc(STATS_COUNT, sizeof *p->stats))) return ERR_MEMORY;
     TRY(place_given_tensors(p));
     for (int i = 0; i < graph_node_count(p->graph); i++) TRY(prepare_node(p, i));
     for (int i = 0; i < graph_tensor_count(p->graph); i++) { /* inputs that no op had a wish for are plain */
@@ -164,7 +138,8 @@ static Status program_prepare(Program *p)
             p->tensors[i].bytes = tensor_plain_bytes(&p->tensors[i].desc);
         }
     }
-    return make_plan(p);
+    TRY(make_plan(p));
+    return timeline_create(&p->timelines[0], p->graph, p->plan, &plain);
 }
 
 Status executor_add(Executor *x, Graph *g, bool accumulate, Program **out)
@@ -187,7 +162,9 @@ Status executor_add(Executor *x, Graph *g, bool accumulate, Program **out)
     for (int s = 0; s < SLAB_COUNT; s++) {
         if (p->plan->slab_bytes[s] > x->slab_bytes[s]) x->slab_bytes[s] = p->plan->slab_bytes[s];
     }
-    if (p->plan->workspace_bytes > x->workspace_bytes) x->workspace_bytes = p->plan->workspace_bytes;
+    for (int l = 0; l < PLAN_LANE_COUNT; l++) {
+        if (p->plan->workspace_bytes[l] > x->workspace_bytes[l]) x->workspace_bytes[l] = p->plan->workspace_bytes[l];
+    }
     if (p->plan->naive_activation_bytes > x->naive_bytes) x->naive_bytes = p->plan->naive_activation_bytes;
     *out = p;
     return OK;
@@ -198,6 +175,7 @@ Status executor_add(Executor *x, Graph *g, bool accumulate, Program **out)
 static void *external_address(const Program *p, const GraphTensor *t)
 {
     if (strcmp(t->name, "scalars") == 0) return p->executor->scalars.data;
+    if (strcmp(t->name, "loss_scale") == 0) return p->executor->loss_scale.data;
     if (strcmp(t->name, "stats") == 0) return p->stats;
     return NULL; /* images and labels: program_set_input() */
 }
@@ -210,7 +188,7 @@ static Status bind_node(Program *p, int index)
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) {
         if (n->out[i] != TENSOR_NONE) op->out[i].data = p->tensors[n->out[i]].data;
     }
-    op->workspace = p->executor->workspace;
+    op->workspace = p->executor->workspaces[p->plan->nodes[index].lane];
     for (int i = 0; i < OP_MAX_INPUTS; i++) {
         if (n->in[i] == TENSOR_NONE) continue;
         op->in[i].data = p->tensors[n->in[i]].data;
@@ -236,7 +214,7 @@ static Status program_bind(Program *p)
     return OK;
 }
 
-Status executor_commit(Executor *x)
+static Status alloc_slabs(Executor *x)
 {
     Backend *b = x->backend;
     for (int s = 0; s < SLAB_COUNT; s++) {
@@ -244,12 +222,98 @@ Status executor_commit(Executor *x)
         Status status = b->v->alloc(b, x->slab_bytes[s], &x->slabs[s]);
         if (status != OK) return fail_note(status, "memory plan (see convoy inspect memory)");
     }
-    if (x->workspace_bytes > 0) TRY(b->v->alloc(b, x->workspace_bytes, &x->workspace));
-    const Program *first = x->programs[0];
-    x->scalars = first->tensors[graph_input(first->graph, "scalars")];
-    TRY(b->v->alloc(b, x->scalars.bytes, &x->scalars.data));
+    for (int l = 0; l < PLAN_LANE_COUNT; l++) {
+        if (x->workspace_bytes[l] > 0) TRY(b->v->alloc(b, x->workspace_bytes[l], &x->workspaces[l]));
+    }
+    if (!b->v->device || !x->slabs[SLAB_PARAM]) return OK;
+    return b->v->device->params_attach(b, x->slabs[SLAB_PARAM], x->slab_bytes[SLAB_PARAM]);
+}
+
+/* An input that the executor itself holds, if any program has it. */
+static Status alloc_input(Executor *x, const char *name, OpTensor *out)
+{
+    for (int i = 0; i < x->program_count && out->desc.rank == 0; i++) {
+        TensorId id = graph_input(x->programs[i]->graph, name);
+        if (id != TENSOR_NONE) *out = x->programs[i]->tensors[id];
+    }
+    return out->desc.rank == 0 ? OK : x->backend->v->alloc(x->backend, out->bytes, &out->data);
+}
+
+/* Memory that the host shares with the backend's streams. */
+static Status alloc_host(Executor *x, size_t bytes, void *out)
+{
+    Backend *b = x->backend;
+    void **p = out;
+    if (b->v->device) return b->v->device->alloc_pinned(b, bytes, p);
+    return (*p = mem_calloc(1, bytes)) ? OK : ERR_MEMORY;
+}
+
+static void free_host(Executor *x, void *p)
+{
+    if (p && x->backend->v->device) x->backend->v->device->free_pinned(x->backend, p);
+    else mem_free(p);
+}
+
+static Status alloc_small(Executor *x)
+{
+    Backend *b = x->backend;
+    TRY(alloc_input(x, "scalars", &x->scalars));
+    TRY(alloc_input(x, "loss_scale", &x->loss_scale));
+    TRY(alloc_host(x, (size_t)x->options.results * sizeof *x->results, &x->results));
+    TRY(alloc_host(x, SCALAR_RING * sizeof *x->scalar_ring, &x->scalar_ring));
+    TRY(alloc_host(x, (size_t)x->options.results * sizeof *x->scale_results, &x->scale_results));
+    for (int i = 0; i < x->program_count; i++) {
+        TRY(b->v->alloc(b, sizeof *x->results, &x->programs[i]->stats));
+        x->programs[i]->result = x->results[0];
+    }
+    return OK;
+}
+
+static Status create_lanes(Executor *x)
+{
+    Backend *b = x->backend;
+    for (int l = 0; l < LANE_COUNT; l++) {
+        bool used = l == LANE_COMPUTE || (has_lanes(x) && l == LANE_WEIGHTS) || b->v->device;
+        if (used) TRY(b->v->stream_create(b, (Lane)l, &x->lanes[l]));
+    }
+    for (int i = 0; b->v->device && i < SCALAR_RING; i++) TRY(b->v->device->event_create(b, &x->scalar_events[i]));
+    for (int i = 0; i < x->program_count; i++)
+        TRY(executor_reserve_events(x, x->programs[i]->timelines[0]->event_count));
+    return OK;
+}
+
+Status executor_reserve_events(Executor *x, int count)
+{
+    Backend *b = x->backend;
+    if (!b->v->device || count <= x->event_count) return OK;
+    Event **events = mem_realloc(x->events, (size_t)count * sizeof(Event *));
+    if (!events) return ERR_MEMORY;
+    x->events = events;
+    while (x->event_count < count) {
+        TRY(b->v->device->event_create(b, &x->events[x->event_count]));
+        x->event_count++;
+    }
+    return OK;
+}
+
+Status executor_commit(Executor *x)
+{
+    TRY(create_lanes(x));
+    TRY(alloc_slabs(x));
+    TRY(alloc_small(x));
     for (int i = 0; i < x->program_count; i++) TRY(program_bind(x->programs[i]));
     return OK;
+}
+
+Status executor_plan_step(Executor *x, Program *p, const TimelineOptions *o)
+{
+    TimelineOptions local = *o;
+    local.events = has_lanes(x);
+    local.step = true;
+    executor_forget_recordings(p);
+    timeline_destroy(p->timelines[1]);
+    TRY(timeline_create(&p->timelines[1], p->graph, p->plan, &local));
+    return executor_reserve_events(x, p->timelines[1]->event_count);
 }
 
 Status program_set_input(Program *p, const char *name, const void *data)
@@ -267,29 +331,6 @@ Status program_set_input(Program *p, const char *name, const void *data)
     return OK;
 }
 
-/* ---- running ---- */
-
-Status executor_run(Executor *x, Program *p, const RunHooks *hooks)
-{
-    const BackendVTable *v = x->backend->v;
-    int next_bucket = 0, nodes = graph_node_count(p->graph);
-    for (int i = 0; i < nodes; i++) {
-        OpInstance *op = &p->nodes[i];
-        double start = hooks && hooks->node_seconds ? clock_s() : 0;
-        Status status = v->ops[op->kind]->run(op, x->stream);
-        if (status != OK) return fail_note(status, "%s", graph_node(p->graph, i)->name);
-        if (!hooks) continue;
-        if (hooks->node_seconds) {
-            TRY(v->stream_wait(x->backend, x->stream));
-            hooks->node_seconds[i] += clock_s() - start;
-        }
-        while (next_bucket < hooks->bucket_count && hooks->buckets[next_bucket].ready_after <= i) {
-            hooks->bucket_ready(hooks->cookie, next_bucket++);
-        }
-    }
-    return v->stream_wait(x->backend, x->stream);
-}
-
 /* ---- life and look-ups ---- */
 
 Status executor_create(Executor **out, Backend *backend)
@@ -297,25 +338,53 @@ Status executor_create(Executor **out, Backend *backend)
     Executor *x = *out = mem_calloc(1, sizeof *x);
     if (!x) return ERR_MEMORY;
     x->backend = backend;
-    Status status = backend->v->stream_create(backend, &x->stream);
-    if (status != OK) {
-        executor_destroy(x);
-        *out = NULL;
+    const bool device = backend->v->device != NULL;
+    executor_configure(x, &(ExecutorOptions){ .side_depth = device ? EXECUTOR_SIDE_DEPTH : 0, .replay = device });
+    return OK;
+}
+
+void executor_configure(Executor *x, const ExecutorOptions *o)
+{
+    ASSERT(x->program_count == 0);
+    x->options = *o;
+    if (x->options.results < 1) x->options.results = 1;
+}
+
+static void destroy_lanes(Executor *x)
+{
+    Backend *b = x->backend;
+    for (int i = 0; i < x->event_count; i++) b->v->device->event_destroy(b, x->events[i]);
+    for (int i = 0; i < SCALAR_RING; i++) {
+        if (x->scalar_events[i]) b->v->device->event_destroy(b, x->scalar_events[i]);
     }
-    return status;
+    for (int l = 0; l < LANE_COUNT; l++) {
+        if (x->lanes[l]) b->v->stream_destroy(b, x->lanes[l]);
+    }
+    for (int i = 0; i < x->timer_count; i++) b->v->device->event_destroy(b, x->timers[i]);
+    mem_free(x->timers);
+    mem_free(x->events);
 }
 
 void executor_destroy(Executor *x)
 {
     if (!x) return;
     const BackendVTable *v = x->backend->v;
+    for (int l = 0; l < LANE_COUNT; l++) { /* nothing may be under way in what is freed now */
+        if (x->lanes[l] && v->stream_wait(x->backend, x->lanes[l]) != OK) break;
+    }
     for (int i = 0; i < x->program_count; i++) program_destroy(x->programs[i]);
     for (int s = 0; s < SLAB_COUNT; s++) {
         if (x->slabs[s]) v->free(x->backend, x->slabs[s]);
     }
-    if (x->workspace) v->free(x->backend, x->workspace);
+    for (int l = 0; l < PLAN_LANE_COUNT; l++) {
+        if (x->workspaces[l]) v->free(x->backend, x->workspaces[l]);
+    }
     if (x->scalars.data) v->free(x->backend, x->scalars.data);
-    if (x->stream) v->stream_destroy(x->backend, x->stream);
+    if (x->loss_scale.data) v->free(x->backend, x->loss_scale.data);
+    free_host(x, x->results);
+    free_host(x, x->scalar_ring);
+    free_host(x, x->scale_results);
+    destroy_lanes(x);
     mem_free(x->states);
     mem_free((void *)x->param_order);
     mem_free(x);
@@ -323,12 +392,15 @@ void executor_destroy(Executor *x)
 
 void executor_memory(const Executor *x, ExecutorMemory *out)
 {
+    const DeviceVTable *d = x->backend->v->device;
     *out = (ExecutorMemory){ .params = x->slab_bytes[SLAB_PARAM],
                              .grads = x->slab_bytes[SLAB_GRAD],
                              .buffers = x->slab_bytes[SLAB_BUFFER],
                              .activations = x->slab_bytes[SLAB_ACTIVATION],
-                             .workspace = x->workspace_bytes,
+                             .workspace = x->workspace_bytes[PLAN_MAIN],
+                             .side_workspace = x->workspace_bytes[PLAN_SIDE],
                              .activations_naive = x->naive_bytes };
+    if (d) out->param_copies = d->param_copy_bytes(x->backend, out->params);
 }
 
 const Graph *program_graph(const Program *p)
@@ -347,13 +419,17 @@ const OpTensor *program_tensor(const Program *p, TensorId id)
 {
     return &p->tensors[id];
 }
-const double *program_stats(const Program *p)
+const Timeline *program_timeline(const Program *p, bool step)
 {
-    return p->stats;
+    return p->timelines[step];
 }
 const OpTensor *executor_scalars(const Executor *x)
 {
     return &x->scalars;
+}
+const OpTensor *executor_loss_scale(const Executor *x)
+{
+    return &x->loss_scale;
 }
 int executor_state_count(const Executor *x)
 {
@@ -367,9 +443,17 @@ bool executor_state_is_param(const Executor *x, int index)
 {
     return x->states[index].is_param;
 }
+Backend *executor_backend(const Executor *x)
+{
+    return x->backend;
+}
 Stream *executor_stream(const Executor *x)
 {
-    return x->stream;
+    return x->lanes[LANE_COMPUTE];
+}
+Stream *executor_lane(const Executor *x, Lane lane)
+{
+    return x->lanes[lane];
 }
 void *executor_slab(const Executor *x, Slab slab)
 {
@@ -400,9 +484,18 @@ Status executor_export_state(const Executor *x, int index, void *host)
     return x->backend->v->export_tensor(x->backend, executor_state(x, index), host);
 }
 
+Status executor_params_changed(Executor *x)
+{
+    const DeviceVTable *d = x->backend->v->device;
+    if (!d) return OK;
+    TRY(d->params_changed(x->backend, x->lanes[LANE_COMPUTE]));
+    return executor_wait(x);
+}
+
 Status executor_import_state(Executor *x, int index, const void *host)
 {
-    return x->backend->v->import_tensor(x->backend, executor_state(x, index), host);
+    TRY(x->backend->v->import_tensor(x->backend, executor_state(x, index), host));
+    return executor_state_is_param(x, index) ? executor_params_changed(x) : OK;
 }
 
 static int64_t largest_state(const Executor *x)
@@ -422,14 +515,8 @@ Status executor_init_states(Executor *x, uint64_t seed)
     Status status = OK;
     for (int i = 0; i < x->state_count && status == OK; i++) {
         status = model_init_tensor(x->programs[0]->graph, x->states[i].id, seed, host);
-        if (status == OK) status = executor_import_state(x, i, host);
+        if (status == OK) status = x->backend->v->import_tensor(x->backend, executor_state(x, i), host);
     }
     mem_free(host);
-    return status;
-}
-
-Status executor_set_scalars(Executor *x, const float values[SCALAR_COUNT])
-{
-    memcpy(x->host_scalars, values, sizeof x->host_scalars);
-    return x->backend->v->import_tensor(x->backend, &x->scalars, x->host_scalars);
+    return status == OK ? executor_params_changed(x) : status;
 }

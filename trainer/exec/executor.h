@@ -1,54 +1,93 @@
 /* executor.h - graphs made runnable: prepared on a backend, planned into slabs, bound, run node by node.
  *
  * An Executor owns the slabs that all its programs share: parameters, gradients, batch-norm statistics, one activation
- * slab and one workspace as large as the hungriest program needs. Programs (training, accumulating training,
- * evaluation) are added first, then executor_commit() allocates and binds; after that executor_run() only runs. The
- * first program decides how parameters lie in memory; later ones take that as given. No program runs while another
- * does. */
+ * slab and, per lane, one workspace as large as the hungriest program needs. Programs (training, accumulating training,
+ * evaluation) are added first, then executor_commit() allocates and binds; after that runs only run. The first program
+ * decides how parameters lie in memory; later ones take that as given. No program runs while another does.
+ *
+ * RUNNING. A run walks the program's timeline (timeline.h). On host memory all of it is done when executor_issue()
+ * returns; on a device executor_issue() only enqueues, and executor_wait() waits. A device replays what it has run
+ * once: per program, input slot and whether it is a step, the first run is ordinary, the second is captured, from then
+ * on the capture is launched as a whole. */
 #ifndef CONVOY_TRAINER_EXEC_EXECUTOR_H
 #define CONVOY_TRAINER_EXEC_EXECUTOR_H
 #include "kernels/backend.h"
 #include "models/graph/plan.h"
+#include "trainer/exec/timeline.h"
 
 typedef struct Executor Executor;
 typedef struct Program Program;
 
+#define EXECUTOR_SLOTS      2 /* input slots of a program on a device */
+#define EXECUTOR_SIDE_DEPTH 2 /* deeper brings little: two weight gradients fill what the data gradients leave idle */
+
+typedef struct ExecutorOptions {
+    int side_depth; /* weight gradients under way beside the rest (plan.h); 0: none */
+    bool replay;    /* devices: capture and replay */
+    int results;    /* runs whose results are kept apart between two executor_wait(); 0: 1 */
+} ExecutorOptions;
+
 typedef struct ExecutorMemory { /* bytes */
-    size_t params, grads, buffers, activations, workspace, activations_naive;
+    size_t params, grads, buffers, activations, activations_naive;
+    size_t workspace, side_workspace;
+    size_t param_copies; /* kept by the backend (DeviceVTable.param_copy_bytes) */
 } ExecutorMemory;
 
-/* Borrows backend until destroyed. */
+/* Borrows backend until destroyed. A device gets the side lane and replay; executor_configure() changes that. */
 Status executor_create(Executor **out, Backend *backend);
-void executor_destroy(Executor *x); /* NULL ok; destroys its programs */
+void executor_configure(Executor *x, const ExecutorOptions *o); /* before the first executor_add */
+void executor_destroy(Executor *x);                             /* NULL ok; destroys its programs */
 
 /* Prepares and plans g (owned by the executor from here on, also on error). accumulate: parameter gradients are added
  * to. */
 Status executor_add(Executor *x, Graph *g, bool accumulate, Program **out);
 /* Bytes that commit will allocate; valid once all programs are added. */
 void executor_memory(const Executor *x, ExecutorMemory *out);
-/* Allocates the slabs and binds all programs. Stats of every program lie in host memory. */
+/* Allocates the slabs and binds all programs. */
 Status executor_commit(Executor *x);
+/* How the last micro-batch of a step runs in p; after commit. events is set by the executor. */
+Status executor_plan_step(Executor *x, Program *p, const TimelineOptions *o);
 
 const Graph *program_graph(const Program *p);
 const Plan *program_plan(const Program *p);
+const Timeline *program_timeline(const Program *p, bool step);  /* NULL before commit, or without executor_plan_step */
 const char *program_implementation(const Program *p, int node); /* what runs this node: "jit:avx2" */
 /* Where a tensor of a program lives; after commit. */
 const OpTensor *program_tensor(const Program *p, TensorId id);
 /* Points an input ("images", "labels") at other memory that the backend can read, until the next call. */
 Status program_set_input(Program *p, const char *name, const void *data);
-/* The step scalars, read by every program and by the optimizer's updates. */
+/* The step scalars, read by every program and by the optimizer's updates, from the next run on. */
 Status executor_set_scalars(Executor *x, const float values[SCALAR_COUNT]);
 const OpTensor *executor_scalars(const Executor *x);
-const double *program_stats(const Program *p); /* [STATS_COUNT] of the last run */
 
-typedef struct RunHooks {  /* zero-initialise what is not needed */
-    const Bucket *buckets; /* bucket k is announced when its last node has run */
-    int bucket_count;
-    void (*bucket_ready)(void *cookie, int bucket);
+/* State of the dynamic loss scale; rank 0 where no program has the input "loss_scale". */
+const OpTensor *executor_loss_scale(const Executor *x);
+Status executor_set_loss_scale(Executor *x, const float values[LOSS_SCALE_COUNT]);
+const float *executor_loss_scale_read(const Executor *x); /* as it was set or fetched */
+Status executor_fetch_loss_scale(Executor *x);            /* after something else has written to it */
+
+typedef struct RunOptions {      /* zero-initialise what is not needed */
+    int slot;                    /* below EXECUTOR_SLOTS; runs of one slot have the same addresses as inputs */
+    const void *images, *labels; /* NULL: as program_set_input() left them; such a run is not replayed */
+    bool step;                   /* as executor_plan_step() said */
+    int result;                  /* which of ExecutorOptions.results this run fills */
+    /* Enqueues (device) or does what an item of another kind than node, event or result stands for. */
+    Status (*work)(void *cookie, const TimelineItem *item, Stream *stream);
     void *cookie;
-    double *node_seconds; /* [nodes]: time of each node is added (bench); waits for the stream after each */
-} RunHooks;
-Status executor_run(Executor *x, Program *p, const RunHooks *hooks);
+    /* [items of the timeline]: the time of each is added, by executor_wait() at the latest (bench). Weight gradients
+     * run on the compute lane then, nothing is replayed, and the device times itself. */
+    double *item_seconds;
+} RunOptions;
+/* Up to backward_end of the timeline: all of it unless the host reduces. o may be NULL. */
+Status executor_issue(Executor *x, Program *p, const RunOptions *o);
+Status executor_issue_rest(Executor *x, Program *p, const RunOptions *o); /* from backward_end on */
+Status executor_wait(Executor *x);                                        /* until all that was issued is done */
+Status executor_run(Executor *x, Program *p, const RunOptions *o);        /* issue and wait */
+const double *executor_result(const Executor *x, int result);             /* [STATS_COUNT]; once the run is done */
+const float *executor_result_scale(const Executor *x, int result);        /* the loss scale behind that run */
+const double *program_stats(const Program *p);                            /* of the last run, after executor_wait() */
+/* Devices: whether this run would be replayed from a capture. For tests and figures. */
+bool program_replays(const Program *p, int slot, bool step);
 
 /* Parameters and buffers, by the names and order of the first program (PARAM slab order, then buffers). */
 int executor_state_count(const Executor *x);
@@ -61,8 +100,12 @@ Status executor_init_states(Executor *x, uint64_t seed);
 /* Copies a state to and from plain row-major host memory. */
 Status executor_export_state(const Executor *x, int index, void *host);
 Status executor_import_state(Executor *x, int index, const void *host);
-Stream *executor_stream(const Executor *x);
+/* To be called after anything but a run or the calls above has written to the PARAM slab. */
+Status executor_params_changed(Executor *x);
 size_t executor_state_offset(const Executor *x, int index); /* in its slab */
 void *executor_slab(const Executor *x, Slab slab);
 size_t executor_slab_bytes(const Executor *x, Slab slab);
+Backend *executor_backend(const Executor *x);
+Stream *executor_stream(const Executor *x);          /* LANE_COMPUTE */
+Stream *executor_lane(const Executor *x, Lane lane); /* NULL where the lane does not exist; after commit */
 #endif

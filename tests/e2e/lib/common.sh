@@ -2,7 +2,8 @@
 # common.sh - what the scripts of tests/e2e share: running convoy, saying what went wrong, looking into what a run has left. Sourced by them.
 #
 # A script states what should hold with the functions below, goes on after a failure, and ends with `exit "$failed"`. It writes only below
-# $SCRATCH. Runs are small: ResNet-20 on JPEG files of make_shapes, one compute thread a rank, so that results do not depend on the machine.
+# $SCRATCH. Runs are small: ResNet-20 on JPEG files of make_shapes, on the CPU with one compute thread a rank, so that results do not depend on
+# the machine.
 set -uo pipefail
 failed=0
 out=$SCRATCH/out # what the last command printed
@@ -112,6 +113,7 @@ schedule:
   name: cosine
   warmup_epochs: 0
 device:
+  backend: cpu
   threads: 1
 END
 }

@@ -1,0 +1,80 @@
+/* library.c - dlopen by candidates, dlsym by table. */
+#include "base/library.h"
+#include "base/str.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The sentence worth showing. "file not found" of the plain name is the least informative one: a candidate that exists
+ * but lacks a dependency of its own says more. */
+typedef struct Reason {
+    char text[512];
+    bool informative;
+} Reason;
+
+static void keep_reason(Reason *reason, const char *candidate)
+{
+    const char *said = dlerror();
+    if (!said) said = "unknown error of the dynamic loader";
+    bool informative = !str_starts_with(said, candidate) || !strstr(said, "No such file");
+    if (reason->text[0] && (reason->informative || !informative)) return;
+    snprintf(reason->text, sizeof reason->text, "%s", said);
+    reason->informative = informative;
+}
+
+static void *try_candidate(const char *candidate, Reason *reason)
+{
+    void *handle = dlopen(candidate, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) keep_reason(reason, candidate);
+    return handle;
+}
+
+static void *open_file(const char *name, const char *folders, Reason *reason)
+{
+    void *handle = try_candidate(name, reason);
+    for (const char *folder = folders; !handle && folder && *folder;) {
+        size_t length = strcspn(folder, ":");
+        char path[1024];
+        int written = snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, name);
+        if (length && written > 0 && (size_t)written < sizeof path) handle = try_candidate(path, reason);
+        folder += length + (folder[length] == ':');
+    }
+    return handle;
+}
+
+static void set_slot(const LibrarySymbol *symbol, void *address)
+{
+    memcpy(symbol->slot, &address, sizeof address);
+}
+
+static void clear_slots(const LibrarySpec *spec)
+{
+    for (int i = 0; i < spec->symbol_count; i++) set_slot(&spec->symbols[i], NULL);
+}
+
+Status library_open(void **handle, const LibrarySpec *spec)
+{
+    Reason reason = { "", false };
+    *handle = NULL;
+    clear_slots(spec);
+    for (int i = 0; spec->file_names[i] && !*handle; i++)
+        *handle = open_file(spec->file_names[i], spec->folders, &reason);
+    if (!*handle) return fail(ERR_ENV, "%s cannot be opened: %s", spec->title, reason.text);
+    for (int i = 0; i < spec->symbol_count; i++) {
+        const LibrarySymbol *symbol = &spec->symbols[i];
+        void *address = dlsym(*handle, symbol->name);
+        if (!address && !symbol->optional) {
+            clear_slots(spec);
+            library_close(*handle);
+            *handle = NULL;
+            return fail(ERR_ENV, "%s is too old or damaged: it has no %s", spec->title, symbol->name);
+        }
+        set_slot(symbol, address);
+    }
+    return OK;
+}
+
+void library_close(void *handle)
+{
+    if (handle) dlclose(handle);
+}

@@ -1,0 +1,33 @@
+/* library.h - shared libraries that a user may or may not have, opened at run time, and their functions.
+ *
+ * The caller keeps a struct of function pointers with the types of the library's own header and lists its members:
+ *     static struct { __typeof__(ncclGetVersion) *get_version; } nccl;
+ *     static const LibrarySymbol symbols[] = { { "ncclGetVersion", &nccl.get_version, false } };
+ * A library that the dynamic loader does not find by its plain name is looked for in folders recorded at build time. */
+#ifndef CONVOY_BASE_LIBRARY_H
+#define CONVOY_BASE_LIBRARY_H
+#include "base/status.h"
+#include <stdbool.h>
+
+typedef struct LibrarySymbol {
+    const char *name;
+    void *slot;    /* address of a function pointer, filled by library_open */
+    bool optional; /* a version of the library without it is fine: its slot becomes NULL */
+} LibrarySymbol;
+
+typedef struct LibrarySpec {
+    const char *title;             /* "cuDNN", for sentences */
+    const char *const *file_names; /* ends with NULL; the first that can be opened is taken: "libcublasLt.so.13", ... */
+    const char *folders;           /* where else to look, separated by colons; NULL: nowhere */
+    const LibrarySymbol *symbols;
+    int symbol_count;
+} LibrarySpec;
+
+/* Opens the library and fills all slots. Each file name is tried plain, as LD_LIBRARY_PATH and the system's
+ * configuration find it, then in each of the folders. ERR_ENV naming the library and what is missing (file, one of its
+ * own dependencies, or symbol); all slots are NULL then. *handle is the caller's, for library_close. May be called
+ * again: the same library gives the same functions. */
+Status library_open(void **handle, const LibrarySpec *spec);
+/* NULL ok. The functions are gone after it, unless the library was opened more than once. */
+void library_close(void *handle);
+#endif

@@ -1,0 +1,99 @@
+# cuda.mk - what the Makefile needs to know about CUDA: where it is, how .cu files are compiled, what the CPU build leaves out.
+#
+# Found by itself: CUDA_HOME, else the folder above nvcc on PATH, else /usr/local/cuda. cuDNN and NCCL lie beside it, in the system's folders,
+# or under CUDNN_HOME and NCCL_HOME. CUDA_WHEELS=.../site-packages/nvidia takes what NVIDIA's Python packages installed there.
+# The libraries are opened at run time; only the CUDA runtime is linked, statically, so ./convoy starts where there is none of them.
+
+CUDA_WHEELS ?=
+empty :=
+space := $(empty) $(empty)
+WHEEL_HOMES := $(wildcard $(addprefix $(CUDA_WHEELS)/,cu13 cuda_runtime cuda_nvcc cublas cudnn nccl))
+WHEEL_HOMES := $(if $(CUDA_WHEELS),$(WHEEL_HOMES))
+ifeq ($(CUDA_HOME),) # unset, or set to nothing in the environment
+CUDA_HOME   := $(firstword $(patsubst %/bin/nvcc,%,$(wildcard $(addsuffix /bin/nvcc,$(WHEEL_HOMES))) \
+                 $(realpath $(shell command -v nvcc 2>/dev/null))) $(wildcard /usr/local/cuda))
+endif
+NVCC        ?= $(CUDA_HOME)/bin/nvcc
+CUDNN_HOME  ?=
+NCCL_HOME   ?=
+
+# Where headers and libraries are looked for; the compiler and the loader know the system's folders by themselves.
+CUDA_HOMES    := $(filter-out /usr,$(filter-out $(CUDA_HOME),$(CUDNN_HOME) $(NCCL_HOME) $(WHEEL_HOMES)) $(CUDA_HOME))
+CUDA_INCLUDES := $(wildcard $(addsuffix /include,$(CUDA_HOMES)))
+CUDA_ISYSTEM  := $(addprefix -isystem ,$(CUDA_INCLUDES))
+CUDA_FOLDERS  := $(foreach h,$(CUDA_HOMES),$(firstword $(wildcard $(addprefix $(h)/,lib64 lib targets/x86_64-linux/lib targets/sbsa-linux/lib))))
+# $(call find_header,NAME): its full name, or nothing
+find_header   = $(firstword $(wildcard $(addsuffix /$(1),$(CUDA_INCLUDES) /usr/include /usr/local/include)))
+CUDA_MISSING := $(if $(wildcard $(NVCC)),,nvcc) $(foreach h,cuda_runtime_api.h cudnn_graph.h cublasLt.h nccl.h,$(if $(call find_header,$(h)),,$(h)))
+CUDA_MISSING := $(strip $(CUDA_MISSING))
+
+ifeq ($(CUDA),1)
+ifneq ($(CUDA_MISSING),)
+$(error CUDA=1, but not found: $(CUDA_MISSING). Set CUDA_HOME, CUDNN_HOME, NCCL_HOME or CUDA_WHEELS, or CUDA=0)
+endif
+endif
+HAVE_CUDA := $(if $(filter 1,$(EMU)),1,$(if $(filter 0,$(CUDA)),0,$(if $(CUDA_MISSING),0,1)))
+
+# Volta went with CUDA 13. The last one is also kept as PTX, for GPUs newer than all of them.
+CUDA_VERSION := $(if $(CUDA_MISSING),,$(shell awk '$$2 == "CUDART_VERSION" { print int($$3 / 1000) "." int($$3 % 1000 / 10) }' $(call find_header,cuda_runtime_api.h)))
+CUDA_ARCHS   ?= $(if $(filter 12.%,$(CUDA_VERSION)),70 )75 80 86 89 90
+
+# One line for whoever builds: what is in it and, of what is not, why.
+ifeq ($(EMU),1)
+CUDA_SAYS := the CUDA backend on a test double of the device (EMU=1)
+else ifeq ($(HAVE_CUDA),1)
+CUDA_SAYS := CUDA $(CUDA_VERSION) from $(CUDA_HOME) for sm_{$(subst $(space),$(comma),$(strip $(CUDA_ARCHS)))}, with cuDNN, cuBLASLt and NCCL
+else ifeq ($(CUDA),0)
+CUDA_SAYS := no CUDA (CUDA=0)
+else
+CUDA_SAYS := no CUDA (not found: $(CUDA_MISSING); CUDA_HOME, CUDNN_HOME, NCCL_HOME or CUDA_WHEELS may name its folders)
+endif
+
+CUDA_SOURCES := $(wildcard kernels/cuda/*.cu)
+CUDA_HEADERS := $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh)
+CUDA_LIBRARY_FILES := kernels/cuda/conv_plan.c kernels/cuda/lt_gemm.c $(wildcard kernels/cuda/cudnn_*.c)
+ifeq ($(HAVE_CUDA),1)
+CUDA_ROOM := kernels/cuda
+CUDA_UNUSED := kernels/cuda_absent.c trainer/comm/comm_nccl_absent.c
+# X.cu.o, because an op's X.c may lie beside its kernels
+CUDA_OBJ  := $(patsubst %.cu,$(B)/obj/%.cu.o,$(CUDA_SOURCES))
+else
+CUDA_UNUSED := trainer/comm/comm_nccl.c
+CUDA_UNUSED_TESTS := $(wildcard tests/unit/test_cuda_*.c)
+endif
+
+ifeq ($(EMU),1)
+CUDA_UNUSED += $(CUDA_LIBRARY_FILES) trainer/comm/comm_nccl.c
+CUDA_UNUSED_TESTS := $(patsubst kernels/cuda/%.c,tests/unit/test_cuda_%.c,$(CUDA_LIBRARY_FILES)) # they test the libraries themselves
+EMU_SOURCES := $(wildcard tests/emu/*.c)
+EMU_CPPFLAGS := -isystem tests/emu -DCONVOY_EMU=1
+CXX ?= g++
+CUDA_OBJ += $(patsubst %.cpp,$(B)/obj/%.o,$(wildcard tests/emu/*.cpp))
+CUDA_LIBS := -lstdc++
+else ifeq ($(HAVE_CUDA),1)
+CUDA_CFLAGS := $(CUDA_ISYSTEM) -DCONVOY_CUDA_LIBRARY_PATH=\"$(subst $(space),:,$(CUDA_FOLDERS))\"
+CUDA_LIBS   := $(addprefix -L,$(CUDA_FOLDERS)) -lcudart_static -ldl -lrt -lpthread
+endif
+
+GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+              -gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS))
+# Kernels and launchers use nothing of the C++ library, so that ./convoy does not need it.
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xcompiler=-Wall,-Wextra,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
+              $(if $(filter 1,$(WERROR)),-Werror=all-warnings -Xcompiler=-Werror) $(CUDA_ISYSTEM)
+EMU_CXXFLAGS := -std=c++17 -O2 -g -fopenmp -Wall -Wextra -Wno-unknown-pragmas $(if $(filter 1,$(WERROR)),-Werror)
+
+ifeq ($(EMU),1)
+$(B)/obj/%.cu.o: %.cu $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(SANFLAGS) $(EMU_CXXFLAGS) $(CPPFLAGS) -MMD -MP -x c++ -c $< -o $@
+$(B)/obj/%.o: %.cpp $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(SANFLAGS) $(EMU_CXXFLAGS) $(CPPFLAGS) -MMD -MP -c $< -o $@
+else
+$(B)/obj/%.cu.o: %.cu $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCC_FLAGS) $(GENCODE) $(CPPFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
+endif

@@ -1,0 +1,216 @@
+/* backend_cuda.c - the CUDA backend's life: which devices there are, its table of ops, what is opened and closed with
+ * it, and how CUDA's errors become ours.
+ *
+ * A deviceless backend (CudaOptions.properties) is made from a description of a device: it prepares ops as it would
+ * there - layouts, sizes, cuDNN's choice of engines -, and refuses to allocate. */
+#include "base/mem.h"
+#include "kernels/cuda/cudnn_graph.h"
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/lt_gemm.h"
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_WORKSPACE_LIMIT ((size_t)256 << 20)
+
+static const OpImpl *const ops[OP_COUNT] = {
+    [OP_INPUT] = &cuda_input,
+    [OP_CONV2D] = &cuda_conv2d,
+    [OP_CONV2D_BWD_DATA] = &cuda_conv2d_bwd_data,
+    [OP_CONV2D_BWD_WEIGHTS] = &cuda_conv2d_bwd_weights,
+    [OP_BATCHNORM] = &cuda_batchnorm,
+    [OP_BATCHNORM_BWD] = &cuda_batchnorm_bwd,
+    [OP_ACTIVATION] = &cuda_activation,
+    [OP_ACTIVATION_BWD] = &cuda_activation_bwd,
+    [OP_ADD] = &cuda_add,
+    [OP_POOL2D] = &cuda_pool2d,
+    [OP_POOL2D_BWD] = &cuda_pool2d_bwd,
+    [OP_GLOBAL_AVGPOOL] = &cuda_global_avgpool,
+    [OP_GLOBAL_AVGPOOL_BWD] = &cuda_global_avgpool_bwd,
+    [OP_SUBSAMPLE] = &cuda_subsample,
+    [OP_SUBSAMPLE_BWD] = &cuda_subsample_bwd,
+    [OP_LINEAR] = &cuda_linear,
+    [OP_LINEAR_BWD_DATA] = &cuda_linear_bwd_data,
+    [OP_LINEAR_BWD_WEIGHTS] = &cuda_linear_bwd_weights,
+    [OP_SOFTMAX_XENT] = &cuda_softmax_xent,
+    [OP_UPDATE] = &cuda_update,
+    [OP_SCALE] = &cuda_scale,
+    [OP_FINITE_CHECK] = &cuda_finite_check,
+    [OP_LOSS_SCALE] = &cuda_loss_scale,
+};
+
+/* ---- errors ---- */
+
+/* Driver, device, library and build that do not fit each other: the user's to mend, not a bug. */
+static bool is_environment(cudaError_t e)
+{
+    static const cudaError_t environment[] = {
+        cudaErrorInitializationError,
+        cudaErrorStubLibrary,
+        cudaErrorInsufficientDriver,
+        cudaErrorDevicesUnavailable,
+        cudaErrorNoDevice,
+        cudaErrorInvalidDevice,
+        cudaErrorNoKernelImageForDevice,
+        cudaErrorECCUncorrectable,
+        cudaErrorUnsupportedPtxVersion,
+        cudaErrorJitCompilerNotFound,
+        cudaErrorOperatingSystem,
+        cudaErrorNotSupported,
+        cudaErrorSystemNotReady,
+        cudaErrorSystemDriverMismatch,
+        cudaErrorCompatNotSupportedOnDevice,
+    };
+    for (size_t i = 0; i < sizeof environment / sizeof environment[0]; i++)
+        if (e == environment[i]) return true;
+    return false;
+}
+
+Status cuda_status(cudaError_t e, const char *what)
+{
+    if (e == cudaSuccess) return OK;
+    (void)cudaGetLastError();
+    Status code = e == cudaErrorMemoryAllocation ? ERR_MEMORY : is_environment(e) ? ERR_ENV : ERR_INTERNAL;
+    return fail(code, "%.*s: %s (%s)", (int)strcspn(what, "("), what, cudaGetErrorString(e), cudaGetErrorName(e));
+}
+
+/* ---- what is there ---- */
+
+/* CUDA writes its versions as 1000 * major + 10 * minor. */
+static void print_version(char *out, size_t bytes, int version)
+{
+    snprintf(out, bytes, "%d.%d", version / 1000, version % 1000 / 10);
+}
+
+/* 0 where no driver is installed. */
+static int driver_version(void)
+{
+    int version = 0;
+    if (cuda_status(cudaDriverGetVersion(&version), "cudaDriverGetVersion") != OK) return 0;
+    return version;
+}
+
+static int visible_devices(char *why, size_t why_bytes)
+{
+    int count = 0, driver = driver_version();
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error == cudaSuccess && count > 0) return count;
+    if (!driver) {
+        snprintf(why, why_bytes, "no NVIDIA driver is installed");
+    } else if (error == cudaErrorInsufficientDriver) {
+        char have[16], need[16];
+        print_version(have, sizeof have, driver);
+        print_version(need, sizeof need, CUDART_VERSION);
+        snprintf(why, why_bytes, "the NVIDIA driver knows CUDA %s, this convoy was built with CUDA %s", have, need);
+    } else if (error == cudaSuccess || error == cudaErrorNoDevice) {
+        snprintf(why, why_bytes, "no CUDA device is visible");
+    } else {
+        (void)cuda_status(error, "cudaGetDeviceCount");
+        snprintf(why, why_bytes, "%s", status_message());
+    }
+    (void)cudaGetLastError();
+    return 0;
+}
+
+int backend_cuda_devices(char *why, size_t why_bytes)
+{
+    char version[256];
+    int count = visible_devices(why, why_bytes);
+    if (!count) return 0;
+    if (!cudnn_version(version, sizeof version) || !lt_version(version, sizeof version)) {
+        snprintf(why, why_bytes, "%s", version);
+        return 0;
+    }
+    snprintf(why, why_bytes, "%s", "");
+    return count;
+}
+
+void backend_cuda_versions(char *out, size_t bytes)
+{
+    char compiled[16], driver[16], cudnn[256], lt[256];
+    int found = driver_version();
+    print_version(compiled, sizeof compiled, CUDART_VERSION);
+    print_version(driver, sizeof driver, found);
+    cudnn_version(cudnn, sizeof cudnn);
+    lt_version(lt, sizeof lt);
+    snprintf(out, bytes, "compiled with CUDA %s, cuDNN %s, cuBLASLt %s; found %s%s, %s, %s", compiled,
+             cudnn_compiled_version(), lt_compiled_version(), found ? "driver " : "no NVIDIA driver",
+             found ? driver : "", cudnn, lt);
+}
+
+/* ---- the table ---- */
+
+static void cuda_describe(const Backend *backend, char *out, size_t bytes)
+{
+    const CudaBackend *b = (const CudaBackend *)backend;
+    char cudnn[256];
+    cudnn_version(cudnn, sizeof cudnn);
+    snprintf(out, bytes, "%s%s, sm_%d, %s, %s", b->device_name, b->deviceless ? " (only described)" : "",
+             b->compute_capability, cuda_precision_name(b->precision), cudnn);
+}
+
+static void cuda_destroy(Backend *backend)
+{
+    CudaBackend *b = (CudaBackend *)backend;
+    cudnn_context_destroy(b->cudnn);
+    lt_context_destroy(b->lt);
+    cuda_free(backend, b->param_copies);
+    mem_free(b);
+}
+
+static const BackendVTable vtable = {
+    .name = "cuda",
+    .ops = ops,
+    .fuses_add_into_batchnorm_bwd = true,
+    .device = &cuda_device_vtable,
+    .alignment = 256,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .export_tensor = cuda_export_tensor,
+    .import_tensor = cuda_import_tensor,
+    .stream_create = cuda_stream_create,
+    .stream_destroy = cuda_stream_destroy,
+    .stream_wait = cuda_stream_wait,
+    .destroy = cuda_destroy,
+    .describe = cuda_describe,
+};
+
+const BackendVTable *backend_cuda_table(void)
+{
+    return &vtable;
+}
+
+static Status find_device(CudaBackend *b, int device)
+{
+    char why[256];
+    int count = visible_devices(why, sizeof why);
+    if (!count) return fail(ERR_ENV, "%s", why);
+    if (device < 0 || device >= count)
+        return fail(ERR_ENV, "there is no CUDA device %d: %d visible, counted from 0", device, count);
+    return cuda_properties_of_device(b, device);
+}
+
+static Status open_parts(CudaBackend *b, const CudaOptions *o)
+{
+    TRY(o->properties ? cuda_properties_of_text(b, o->properties) : find_device(b, o->device));
+    TRY(cuda_set_precision(b, o->precision));
+    TRY(cudnn_context_create(&b->cudnn, b, o->properties, o->plan_cache));
+    return lt_context_create(&b->lt, b);
+}
+
+Status backend_cuda_create(Backend **out, const CudaOptions *o)
+{
+    *out = NULL;
+    CudaBackend *b = mem_calloc(1, sizeof *b);
+    if (!b) return ERR_MEMORY;
+    b->base.v = &vtable;
+    b->options = *o;
+    b->options.plan_cache = b->options.properties = NULL;
+    b->workspace_limit = o->workspace_limit ? o->workspace_limit : DEFAULT_WORKSPACE_LIMIT;
+    Status status = open_parts(b, o);
+    if (status != OK) {
+        cuda_destroy(&b->base);
+        return status;
+    }
+    *out = &b->base;
+    return OK;
+}

@@ -1,0 +1,243 @@
+/* batchnorm.c - batch norm and its gradient on the device: which kernels run, over which grid, with which workspace.
+ *
+ * All kernels of an instance work in one type, that of x: the compute type, or f32 where x came from a linear layer.
+ * What lies in another type is cast into the workspace first. */
+#include "kernels/cuda/batchnorm.h"
+#include "base/mem.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels.h"
+#include <inttypes.h>
+
+enum { WORKSPACE_ALIGN = 256, VECTOR_BYTES = 16 };
+
+/* An activation as the kernels read it. */
+typedef struct Operand {
+    const OpTensor *tensor; /* NULL: absent */
+    bool casts;
+    size_t copy_at; /* in the workspace */
+} Operand;
+
+typedef struct ForwardState {
+    BnForward kernel;
+    BatchNormMode mode;
+    Operand residual;
+    size_t partials_at, guess_at, statistics_at; /* in the workspace */
+} ForwardState;
+
+typedef struct BackwardState {
+    BnBackward kernel;
+    Operand dy, dy2, y;
+    size_t partials_at, means_at;
+} BackwardState;
+
+/* ---- prepare ---- */
+
+static size_t take_workspace(OpInstance *op, size_t bytes)
+{
+    size_t offset = op->workspace_bytes;
+    op->workspace_bytes += (bytes + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN;
+    return offset;
+}
+
+static void decide_rows(const OpInstance *op, OpTensor *t, DType dtype)
+{
+    cuda_decide(cuda_backend(op), t, t->desc.rank == 4 ? CUDA_NHWC : CUDA_ROWS, dtype);
+}
+
+/* t may be decided already, in any float type; rank 0 is absent. */
+static Operand read_rows(OpInstance *op, OpTensor *t, DType dtype)
+{
+    if (t->desc.rank == 0) return (Operand){ 0 };
+    if (!t->bytes) decide_rows(op, t, dtype);
+    Operand o = { .tensor = t, .casts = t->layout->dtype != dtype };
+    const CudaView v = cuda_view(cuda_backend(op), t);
+    if (o.casts) o.copy_at = take_workspace(op, (size_t)(v.rows * v.cp) * dtype_bytes(dtype));
+    return o;
+}
+
+static void decide_vectors(const OpInstance *op, OpTensor *t, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (t[i].desc.rank != 0) cuda_decide(cuda_backend(op), &t[i], CUDA_VECTOR, DTYPE_F32);
+}
+
+static Status make_grid(const OpInstance *op, RowGrid *out, const CudaView *x, int blocks_per_sm)
+{
+    const int64_t vectors = x->cp * (int64_t)dtype_bytes(x->dtype) / VECTOR_BYTES;
+    if (row_grid_make(out, x->rows, vectors, cuda_backend(op)->sm_count, blocks_per_sm)) return OK;
+    return fail(ERR_USAGE, "batch norm over %" PRId64 " rows of %" PRId64 " channels: too large, use a smaller batch",
+                x->rows, x->c);
+}
+
+static size_t partials_bytes(const RowGrid *g, const CudaView *x)
+{
+    return (size_t)row_grid_partials(g) * 2 * (size_t)x->cp * sizeof(float);
+}
+
+static Status forward_prepare(OpInstance *op)
+{
+    const BatchNormAttr *attr = op->attr;
+    OpTensor *x = &op->in[BN_IN_X], *saved = &op->out[BN_OUT_SAVED];
+    ForwardState *s = op->state = mem_calloc(1, sizeof *s);
+    if (!s) return ERR_MEMORY;
+    if (!x->bytes) cuda_decide_activation(cuda_backend(op), x);
+    const CudaView v = cuda_view(cuda_backend(op), x);
+    decide_vectors(op, &op->in[BN_IN_GAMMA], BN_IN_RUNNING_VAR - BN_IN_GAMMA + 1);
+    decide_vectors(op, saved, 1);
+    decide_rows(op, &op->out[BN_OUT_Y], v.dtype);
+    if (attr->mode == BN_TRAIN && v.rows < 2)
+        return fail(ERR_USAGE, "batch norm cannot train on one value per channel: use a larger batch or image");
+    BnForward *k = &s->kernel;
+    *k = (BnForward){ .dtype = v.dtype,
+                      .c = (int)v.c,
+                      .cp = (int)v.cp,
+                      .eps = attr->eps,
+                      .momentum = attr->momentum,
+                      .relu = attr->act == ACT_RELU };
+    TRY(make_grid(op, &k->grid, &v, BN_FORWARD_BLOCKS));
+    s->mode = attr->mode;
+    op->workspace_bytes = 0;
+    s->residual = read_rows(op, &op->in[BN_IN_RESIDUAL], v.dtype);
+    if (saved->desc.rank == 0) s->statistics_at = take_workspace(op, 2 * (size_t)v.cp * sizeof(float));
+    if (attr->mode == BN_TRAIN) {
+        s->partials_at = take_workspace(op, partials_bytes(&k->grid, &v));
+        s->guess_at = take_workspace(op, (size_t)v.cp * sizeof(float));
+    }
+    op->implementation = "bn_rows";
+    return OK;
+}
+
+static BnMask choose_mask(const OpInstance *op)
+{
+    const BatchNormAttr *attr = op->attr;
+    if (attr->act == ACT_NONE) return BN_MASK_NONE;
+    if (op->in[BN_BWD_IN_Y].desc.rank != 0) return BN_MASK_FROM_Y;
+    ASSERT(op->out[BN_BWD_OUT_DRESIDUAL].desc.rank == 0); /* its shape inference demands y */
+    return BN_MASK_FROM_X;
+}
+
+static Status backward_prepare(OpInstance *op)
+{
+    const BatchNormAttr *attr = op->attr;
+    OpTensor *x = &op->in[BN_BWD_IN_X], *dresidual = &op->out[BN_BWD_OUT_DRESIDUAL];
+    BackwardState *s = op->state = mem_calloc(1, sizeof *s);
+    if (!s) return ERR_MEMORY;
+    if (!x->bytes) cuda_decide_activation(cuda_backend(op), x);
+    const CudaView v = cuda_view(cuda_backend(op), x);
+    decide_vectors(op, &op->in[BN_BWD_IN_GAMMA], BN_BWD_IN_SAVED - BN_BWD_IN_GAMMA + 1);
+    decide_vectors(op, &op->out[BN_BWD_OUT_DGAMMA], BN_BWD_OUT_DBETA - BN_BWD_OUT_DGAMMA + 1);
+    decide_rows(op, &op->out[BN_BWD_OUT_DX], v.dtype);
+    if (dresidual->desc.rank != 0) decide_rows(op, dresidual, v.dtype);
+    BnBackward *k = &s->kernel;
+    *k = (BnBackward){ .dtype = v.dtype,
+                       .c = (int)v.c,
+                       .cp = (int)v.cp,
+                       .mask = choose_mask(op),
+                       .accumulate = op->accumulate,
+                       .constant = attr->mode != BN_TRAIN };
+    TRY(make_grid(op, &k->grid, &v, BN_BACKWARD_BLOCKS));
+    op->workspace_bytes = 0;
+    s->dy = read_rows(op, &op->in[BN_BWD_IN_DY], v.dtype);
+    s->dy2 = read_rows(op, &op->in[BN_BWD_IN_DY2], v.dtype);
+    if (k->mask == BN_MASK_FROM_Y) s->y = read_rows(op, &op->in[BN_BWD_IN_Y], v.dtype);
+    s->partials_at = take_workspace(op, partials_bytes(&k->grid, &v));
+    s->means_at = take_workspace(op, 2 * (size_t)v.cp * sizeof(float));
+    op->implementation = "bn_rows";
+    return OK;
+}
+
+/* ---- bind ---- */
+
+static void *workspace(const OpInstance *op, size_t offset)
+{
+    return (char *)op->workspace + offset;
+}
+
+static const void *operand_data(const OpInstance *op, const Operand *o)
+{
+    if (!o->tensor) return NULL;
+    return o->casts ? workspace(op, o->copy_at) : o->tensor->data;
+}
+
+static Status forward_bind(OpInstance *op)
+{
+    ForwardState *s = op->state;
+    BnForward *k = &s->kernel;
+    k->x = op->in[BN_IN_X].data;
+    k->residual = operand_data(op, &s->residual);
+    k->y = op->out[BN_OUT_Y].data;
+    k->gamma = op->in[BN_IN_GAMMA].data;
+    k->beta = op->in[BN_IN_BETA].data;
+    k->running_mean = op->in[BN_IN_RUNNING_MEAN].data;
+    k->running_var = op->in[BN_IN_RUNNING_VAR].data;
+    const OpTensor *saved = &op->out[BN_OUT_SAVED];
+    k->statistics = saved->desc.rank != 0 ? saved->data : workspace(op, s->statistics_at);
+    k->partials = workspace(op, s->partials_at);
+    k->guess = workspace(op, s->guess_at);
+    return OK;
+}
+
+static Status backward_bind(OpInstance *op)
+{
+    BackwardState *s = op->state;
+    BnBackward *k = &s->kernel;
+    k->dy = operand_data(op, &s->dy);
+    k->dy2 = operand_data(op, &s->dy2);
+    k->x = op->in[BN_BWD_IN_X].data;
+    k->y = operand_data(op, &s->y);
+    k->gamma = op->in[BN_BWD_IN_GAMMA].data;
+    k->beta = op->in[BN_BWD_IN_BETA].data;
+    k->statistics = op->in[BN_BWD_IN_SAVED].data;
+    k->dx = op->out[BN_BWD_OUT_DX].data;
+    k->dgamma = op->out[BN_BWD_OUT_DGAMMA].data;
+    k->dbeta = op->out[BN_BWD_OUT_DBETA].data;
+    k->dresidual = op->out[BN_BWD_OUT_DRESIDUAL].desc.rank != 0 ? op->out[BN_BWD_OUT_DRESIDUAL].data : NULL;
+    k->partials = workspace(op, s->partials_at);
+    k->means = workspace(op, s->means_at);
+    return OK;
+}
+
+/* ---- run ---- */
+
+static Status cast_operand(const OpInstance *op, const Operand *o, DType dtype, cudaStream_t stream)
+{
+    if (!o->casts) return OK;
+    const CudaView v = cuda_view(cuda_backend(op), o->tensor);
+    TRY_CUDA(cuda_launch_cast(o->tensor->data, v.dtype, workspace(op, o->copy_at), dtype, v.rows * v.cp, stream));
+    return OK;
+}
+
+static Status forward_run(OpInstance *op, Stream *stream)
+{
+    const ForwardState *s = op->state;
+    const BnForward *k = &s->kernel;
+    TRY(cast_operand(op, &s->residual, k->dtype, stream->stream));
+    if (s->mode == BN_TRAIN) {
+        TRY_CUDA(cuda_launch_bn_statistics(k, stream->stream));
+        TRY_CUDA(cuda_launch_bn_finish(k, stream->stream));
+    } else TRY_CUDA(cuda_launch_bn_constant(k, stream->stream));
+    TRY_CUDA(cuda_launch_bn_apply(k, stream->stream));
+    return OK;
+}
+
+static Status backward_run(OpInstance *op, Stream *stream)
+{
+    const BackwardState *s = op->state;
+    const BnBackward *k = &s->kernel;
+    TRY(cast_operand(op, &s->dy, k->dtype, stream->stream));
+    TRY(cast_operand(op, &s->dy2, k->dtype, stream->stream));
+    TRY(cast_operand(op, &s->y, k->dtype, stream->stream));
+    TRY_CUDA(cuda_launch_bn_bwd_sums(k, stream->stream));
+    TRY_CUDA(cuda_launch_bn_bwd_finish(k, stream->stream));
+    TRY_CUDA(cuda_launch_bn_bwd_apply(k, stream->stream));
+    return OK;
+}
+
+static void release(OpInstance *op)
+{
+    mem_free(op->state);
+    op->state = NULL;
+}
+
+const OpImpl cuda_batchnorm = { forward_prepare, forward_bind, forward_run, release };
+const OpImpl cuda_batchnorm_bwd = { backward_prepare, backward_bind, backward_run, release };

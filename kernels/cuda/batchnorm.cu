@@ -1,0 +1,159 @@
+/* batchnorm.cu - batch norm forward on the device: statistics, their finish, normalising.
+ *
+ * Statistics are sums of x - guess and of its square, where guess is the mean of four rows spread over the tensor: in
+ * f32 over the rows of a thread and the threads of a block, in double over blocks. Every kernel loads its first chunk
+ * before what it needs per channel, so that both are under way together. */
+#include "kernels/cuda/batchnorm.cuh"
+#include "kernels/cuda/kernels.h"
+
+constexpr int STATISTICS_UNROLL = 4, GUESS_ROWS = 4;
+
+/* ---- statistics ---- */
+
+/* Rounded to the type of x: x - guess then has no more digits than x. With digits of its own below those of x, the
+ * guess would make every addition to a sum round the same way. */
+template <typename T>
+static __device__ __forceinline__ void guess_mean(float *guess, const void *x, const RowGrid g, int vector)
+{
+    constexpr int V = vector_channels<T>;
+    uint4 raw[GUESS_ROWS];
+#pragma unroll
+    for (int i = 0; i < GUESS_ROWS; i++) {
+        int64_t row = (int64_t)g.rows * (2 * i + 1) / (2 * GUESS_ROWS);
+        raw[i] = vector_load(static_cast<const uint4 *>(x) + row * g.vectors + vector);
+    }
+#pragma unroll
+    for (int c = 0; c < V; c++) guess[c] = 0;
+#pragma unroll
+    for (int i = 0; i < GUESS_ROWS; i++)
+#pragma unroll
+        for (int c = 0; c < V; c++) guess[c] = fmaf(vector_get<T>(raw[i], c), 1.0f / GUESS_ROWS, guess[c]);
+    vector_widen<T>(vector_narrow<T>(guess), guess);
+}
+
+template <typename T>
+static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS) bn_statistics_kernel(const BnForward f)
+{
+    constexpr int V = vector_channels<T>, U = STATISTICS_UNROLL;
+    __shared__ LaneSums<2 * V> shared;
+    RowWalk w = row_walk<U>(f.grid, false);
+    float guess[V] = {}, sums[2 * V] = {};
+    uint4 raw[U];
+    rows_load<U>(raw, f.x, w, f.grid);
+    if (w.chunks > 0) guess_mean<T>(guess, f.x, f.grid, w.vector);
+    if (w.chunks > 0 && blockIdx.y == 0 && blockIdx.z == 0 && threadIdx.x >> f.grid.lanes_log2 == 0)
+#pragma unroll
+        for (int c = 0; c < V; c++) f.guess[w.vector * V + c] = guess[c];
+    while (w.chunks > 0) {
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            if (!row_exists(w, u)) continue;
+#pragma unroll
+            for (int c = 0; c < V; c++) {
+                float d = vector_get<T>(raw[u], c) - guess[c];
+                sums[c] += d;
+                sums[V + c] = fmaf(d, d, sums[V + c]);
+            }
+        }
+        row_advance(&w, f.grid);
+        rows_load<U>(raw, f.x, w, f.grid);
+    }
+    lanes_add(&shared, sums, f.grid, w.lane);
+    partials_store<V>(f.partials, &shared, f.grid, f.cp);
+}
+
+/* ---- per channel ---- */
+
+static __device__ __forceinline__ void store_statistics(const BnForward f, int channel, float mean, double var)
+{
+    bool real = channel < f.c;
+    f.statistics[channel] = real ? mean : 0;
+    f.statistics[f.cp + channel] = real ? bn_inv_std(var, f.eps) : 0;
+}
+
+static __global__ void __launch_bounds__(FINISH_THREADS) bn_finish_kernel(const BnForward f)
+{
+    __shared__ FinishSums shared;
+    double sum, square, count = (double)f.grid.rows;
+    int channel = finish_channel();
+    if (!finish_add(&shared, f.partials, f.grid.splits * f.grid.regions, f.cp, &sum, &square)) return;
+    BnMoments m = bn_moments((double)f.guess[channel], sum, square, count);
+    store_statistics(f, channel, (float)m.mean, m.var);
+    if (channel >= f.c) return;
+    f.running_mean[channel] = bn_running(f.running_mean[channel], m.mean, f.momentum);
+    f.running_var[channel] = bn_running(f.running_var[channel], m.var * (count / (count - 1)), f.momentum);
+}
+
+static __global__ void __launch_bounds__(FINISH_THREADS) bn_constant_kernel(const BnForward f)
+{
+    int channel = (int)(blockIdx.x * FINISH_THREADS + threadIdx.x);
+    if (channel < f.cp) store_statistics(f, channel, f.running_mean[channel], (double)f.running_var[channel]);
+}
+
+/* ---- y ---- */
+
+template <typename T, bool ADD, bool RELU>
+static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS) bn_apply_kernel(const BnForward f)
+{
+    constexpr int V = vector_channels<T>, U = ADD ? 2 : 4;
+    RowWalk w = row_walk<U>(f.grid, true);
+    uint4 raw_x[U], raw_r[U];
+    if (w.chunks == 0) return;
+    rows_load_last<U>(raw_x, f.x, w, f.grid);
+    if (ADD) rows_load_last<U>(raw_r, f.residual, w, f.grid);
+    BnLane<V> lane;
+    lane_load(&lane, f.statistics, f.gamma, f.beta, w.vector * V, f.cp);
+    while (w.chunks > 0) {
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            if (!row_exists(w, u)) continue;
+            float y[V];
+#pragma unroll
+            for (int c = 0; c < V; c++) {
+                y[c] = bn_affine(vector_get<T>(raw_x[u], c), lane.mean[c], lane.scale[c], lane.shift[c]);
+                if (ADD) y[c] += vector_get<T>(raw_r[u], c);
+                if (RELU) y[c] = bn_relu(y[c]);
+            }
+            row_store(f.y, w, f.grid, u, vector_narrow<T>(y));
+        }
+        row_advance(&w, f.grid);
+        rows_load_last<U>(raw_x, f.x, w, f.grid);
+        if (ADD) rows_load_last<U>(raw_r, f.residual, w, f.grid);
+    }
+}
+
+/* ---- launchers ---- */
+
+template <typename T> static cudaError_t launch_statistics(const BnForward *f, cudaStream_t stream)
+{
+    return CUDA_LAUNCH(bn_statistics_kernel<T>, row_blocks(f->grid), ROWS_THREADS, stream, *f);
+}
+
+template <typename T> static cudaError_t launch_apply(const BnForward *f, cudaStream_t stream)
+{
+    dim3 grid = row_blocks(f->grid);
+    if (f->residual && f->relu) return CUDA_LAUNCH((bn_apply_kernel<T, true, true>), grid, ROWS_THREADS, stream, *f);
+    if (f->residual) return CUDA_LAUNCH((bn_apply_kernel<T, true, false>), grid, ROWS_THREADS, stream, *f);
+    if (f->relu) return CUDA_LAUNCH((bn_apply_kernel<T, false, true>), grid, ROWS_THREADS, stream, *f);
+    return CUDA_LAUNCH((bn_apply_kernel<T, false, false>), grid, ROWS_THREADS, stream, *f);
+}
+
+cudaError_t cuda_launch_bn_statistics(const BnForward *f, cudaStream_t stream)
+{
+    return LAUNCH_BY_TYPE(f->dtype, launch_statistics, f, stream);
+}
+
+cudaError_t cuda_launch_bn_finish(const BnForward *f, cudaStream_t stream)
+{
+    return CUDA_LAUNCH(bn_finish_kernel, cuda_blocks(f->cp, FINISH_CHANNELS), FINISH_THREADS, stream, *f);
+}
+
+cudaError_t cuda_launch_bn_constant(const BnForward *f, cudaStream_t stream)
+{
+    return CUDA_LAUNCH(bn_constant_kernel, cuda_blocks(f->cp, FINISH_THREADS), FINISH_THREADS, stream, *f);
+}
+
+cudaError_t cuda_launch_bn_apply(const BnForward *f, cudaStream_t stream)
+{
+    return LAUNCH_BY_TYPE(f->dtype, launch_apply, f, stream);
+}

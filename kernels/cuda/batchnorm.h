@@ -1,0 +1,49 @@
+/* batchnorm.h - what the batch norm kernels are told: one pass's tensors and how it is cut up.
+ *
+ * A training batch norm reads x twice: once for its statistics, once to normalise. Between the two passes stands a
+ * small kernel that adds up what the blocks of the first found out. Backward has the same three steps. The second pass
+ * goes through memory in the opposite direction: what it reads first is what the other read last, and still in the
+ * cache.
+ *
+ * Vectors per channel are f32 of cp, zero from c on. */
+#ifndef CONVOY_KERNELS_CUDA_BATCHNORM_H
+#define CONVOY_KERNELS_CUDA_BATCHNORM_H
+#include "kernels/cuda/rows.h"
+#include "kernels/tensor.h"
+
+/* Blocks per multiprocessor: 64 and 80 registers per thread. */
+enum { BN_FORWARD_BLOCKS = 4, BN_BACKWARD_BLOCKS = 3 };
+
+typedef struct BnForward {
+    RowGrid grid;
+    DType dtype; /* of x, residual and y */
+    int c, cp;
+    float eps, momentum;
+    bool relu;
+    const void *x, *residual; /* residual: NULL if absent */
+    void *y;
+    const float *gamma, *beta;
+    float *running_mean, *running_var;
+    float *statistics; /* [2][cp]: mean and 1/sqrt(var + eps): saved, or workspace where nobody wants it */
+    float *partials;   /* workspace [partials][2][cp]: sums of x - guess and of its square */
+    float *guess;      /* workspace [cp] */
+} BnForward;
+
+/* Where the sign of y comes from. */
+typedef enum BnMask { BN_MASK_NONE, BN_MASK_FROM_X, BN_MASK_FROM_Y } BnMask;
+
+typedef struct BnBackward {
+    RowGrid grid;
+    DType dtype; /* of dy, dy2, x, y, dx and dresidual */
+    int c, cp;
+    BnMask mask;
+    bool accumulate, constant;    /* constant: the statistics were not this batch's */
+    const void *dy, *dy2, *x, *y; /* dy2, y: NULL if absent */
+    void *dx, *dresidual;         /* dresidual: NULL if absent; dx may be dy, dresidual may be dy2 */
+    const float *gamma, *beta;
+    const float *statistics; /* [2][cp] */
+    float *dgamma, *dbeta;
+    float *partials; /* workspace [partials][2][cp]: sums of dz and of dz (x - mean) */
+    float *means;    /* workspace [2][cp]: mean dz, and slope (batchnorm_math.h) */
+} BnBackward;
+#endif

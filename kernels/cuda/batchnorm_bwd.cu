@@ -1,0 +1,166 @@
+/* batchnorm_bwd.cu - batch norm backward on the device: sums of dz, their finish, dx.
+ *
+ * dz = (dy + dy2) act'(y), formed in f32. Where the residual wants dz it is written by the first pass and read by the
+ * second instead of dy, dy2 and y; else the second pass forms it again, which moves fewer bytes than writing it. */
+#include "kernels/cuda/batchnorm.cuh"
+#include "kernels/cuda/kernels.h"
+
+constexpr int BACKWARD_UNROLL = 2;
+
+template <typename T> constexpr float stored_as_zero = BN_F32_ZERO;
+template <> constexpr float stored_as_zero<Bf16> = BN_BF16_ZERO;
+template <> constexpr float stored_as_zero<F16> = BN_F16_ZERO;
+
+/* What one pass reads of a chunk; unused members cost no registers. */
+struct BackwardRows {
+    uint4 dy[BACKWARD_UNROLL], dy2[BACKWARD_UNROLL], x[BACKWARD_UNROLL], y[BACKWARD_UNROLL];
+};
+
+template <BnMask MASK, bool TWO, bool LAST>
+static __device__ __forceinline__ void backward_load(BackwardRows *rows, const BnBackward b, const RowWalk w)
+{
+    constexpr int U = BACKWARD_UNROLL;
+    if (LAST) {
+        rows_load_last<U>(rows->dy, b.dy, w, b.grid);
+        rows_load_last<U>(rows->x, b.x, w, b.grid);
+        if (TWO) rows_load_last<U>(rows->dy2, b.dy2, w, b.grid);
+        if (MASK == BN_MASK_FROM_Y) rows_load_last<U>(rows->y, b.y, w, b.grid);
+    } else {
+        rows_load<U>(rows->dy, b.dy, w, b.grid);
+        rows_load<U>(rows->x, b.x, w, b.grid);
+        if (TWO) rows_load<U>(rows->dy2, b.dy2, w, b.grid);
+        if (MASK == BN_MASK_FROM_Y) rows_load<U>(rows->y, b.y, w, b.grid);
+    }
+}
+
+/* dz of channel c in row u, whose x is given. */
+template <typename T, BnMask MASK, bool TWO>
+static __device__ __forceinline__ float form_dz(const BackwardRows &rows, int u, int c, float x,
+                                                const BnLane<vector_channels<T>> &lane)
+{
+    float dz = vector_get<T>(rows.dy[u], c);
+    if (TWO) dz += vector_get<T>(rows.dy2[u], c);
+    if (MASK == BN_MASK_NONE) return dz;
+    if (MASK == BN_MASK_FROM_Y) return bn_relu_bwd(dz, vector_get<T>(rows.y[u], c), 0.0f);
+    return bn_relu_bwd(dz, bn_affine(x, lane.mean[c], lane.scale[c], lane.shift[c]), stored_as_zero<T>);
+}
+
+template <typename T, BnMask MASK, bool TWO>
+static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS) bn_bwd_sums_kernel(const BnBackward b)
+{
+    constexpr int V = vector_channels<T>, U = BACKWARD_UNROLL;
+    __shared__ LaneSums<2 * V> shared;
+    RowWalk w = row_walk<U>(b.grid, false);
+    BackwardRows rows;
+    BnLane<V> lane;
+    float sums[2 * V] = {};
+    backward_load<MASK, TWO, false>(&rows, b, w);
+    if (w.chunks > 0) lane_load(&lane, b.statistics, b.gamma, b.beta, w.vector * V, b.cp);
+    while (w.chunks > 0) {
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            if (!row_exists(w, u)) continue;
+            float dz[V];
+#pragma unroll
+            for (int c = 0; c < V; c++) {
+                float x = vector_get<T>(rows.x[u], c);
+                dz[c] = form_dz<T, MASK, TWO>(rows, u, c, x, lane);
+                sums[c] += dz[c];
+                sums[V + c] = fmaf(dz[c], x - lane.mean[c], sums[V + c]);
+            }
+            if (MASK != BN_MASK_FROM_X && b.dresidual) row_store(b.dresidual, w, b.grid, u, vector_narrow<T>(dz));
+        }
+        row_advance(&w, b.grid);
+        backward_load<MASK, TWO, false>(&rows, b, w);
+    }
+    lanes_add(&shared, sums, b.grid, w.lane);
+    partials_store<V>(b.partials, &shared, b.grid, b.cp);
+}
+
+static __global__ void __launch_bounds__(FINISH_THREADS) bn_bwd_finish_kernel(const BnBackward b)
+{
+    __shared__ FinishSums shared;
+    double sum_dz, sum_dz_x, count = (double)b.grid.rows;
+    int channel = finish_channel();
+    if (!finish_add(&shared, b.partials, b.grid.splits * b.grid.regions, b.cp, &sum_dz, &sum_dz_x)) return;
+    bool real = channel < b.c;
+    double inv_std = (double)b.statistics[b.cp + channel], sum_dz_xhat = sum_dz_x * inv_std;
+    b.means[channel] = real && !b.constant ? (float)(sum_dz / count) : 0;
+    b.means[b.cp + channel] = real && !b.constant ? (float)(inv_std * sum_dz_xhat / count) : 0;
+    if (!real) sum_dz = sum_dz_xhat = 0;
+    b.dgamma[channel] = (float)(sum_dz_xhat + (b.accumulate ? (double)b.dgamma[channel] : 0.0));
+    b.dbeta[channel] = (float)(sum_dz + (b.accumulate ? (double)b.dbeta[channel] : 0.0));
+}
+
+/* dx may be dy: every element is read before it is written, by the same thread. */
+template <typename T, BnMask MASK, bool TWO>
+static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS) bn_bwd_apply_kernel(const BnBackward b)
+{
+    constexpr int V = vector_channels<T>, U = BACKWARD_UNROLL;
+    RowWalk w = row_walk<U>(b.grid, true);
+    BackwardRows rows;
+    BnLane<V> lane;
+    float mean_dz[V], slope[V];
+    if (w.chunks == 0) return;
+    backward_load<MASK, TWO, true>(&rows, b, w);
+    lane_load(&lane, b.statistics, b.gamma, b.beta, w.vector * V, b.cp);
+    values_load<V>(mean_dz, b.means, w.vector * V);
+    values_load<V>(slope, b.means + b.cp, w.vector * V);
+    while (w.chunks > 0) {
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            if (!row_exists(w, u)) continue;
+            float dx[V];
+#pragma unroll
+            for (int c = 0; c < V; c++) {
+                float x = vector_get<T>(rows.x[u], c), dz = form_dz<T, MASK, TWO>(rows, u, c, x, lane);
+                dx[c] = bn_dx(dz, x, lane.mean[c], lane.scale[c], mean_dz[c], slope[c]);
+            }
+            row_store(b.dx, w, b.grid, u, vector_narrow<T>(dx));
+        }
+        row_advance(&w, b.grid);
+        backward_load<MASK, TWO, true>(&rows, b, w);
+    }
+}
+
+/* ---- launchers ---- */
+
+#define LAUNCH_BY_MASK(kernel, T, mask, two, ...)                                                                      \
+    ((mask) == BN_MASK_FROM_Y   ? (two) ? CUDA_LAUNCH((kernel<T, BN_MASK_FROM_Y, true>), __VA_ARGS__)                  \
+                                        : CUDA_LAUNCH((kernel<T, BN_MASK_FROM_Y, false>), __VA_ARGS__)                 \
+       : (mask) == BN_MASK_FROM_X ? (two) ? CUDA_LAUNCH((kernel<T, BN_MASK_FROM_X, true>), __VA_ARGS__)                \
+                                          : CUDA_LAUNCH((kernel<T, BN_MASK_FROM_X, false>), __VA_ARGS__)               \
+       : (two) ? CUDA_LAUNCH((kernel<T, BN_MASK_NONE, true>), __VA_ARGS__)                                             \
+                                : CUDA_LAUNCH((kernel<T, BN_MASK_NONE, false>), __VA_ARGS__))
+
+template <typename T> static cudaError_t launch_sums(const BnBackward *b, cudaStream_t stream)
+{
+    return LAUNCH_BY_MASK(bn_bwd_sums_kernel, T, b->mask, b->dy2 != NULL, row_blocks(b->grid), ROWS_THREADS, stream,
+                          *b);
+}
+
+template <typename T> static cudaError_t launch_apply(const BnBackward *b, cudaStream_t stream)
+{
+    BnBackward a = *b;
+    if (b->dresidual) {
+        a.dy = b->dresidual;
+        a.dy2 = NULL;
+        a.mask = BN_MASK_NONE;
+    }
+    return LAUNCH_BY_MASK(bn_bwd_apply_kernel, T, a.mask, a.dy2 != NULL, row_blocks(a.grid), ROWS_THREADS, stream, a);
+}
+
+cudaError_t cuda_launch_bn_bwd_sums(const BnBackward *b, cudaStream_t stream)
+{
+    return LAUNCH_BY_TYPE(b->dtype, launch_sums, b, stream);
+}
+
+cudaError_t cuda_launch_bn_bwd_finish(const BnBackward *b, cudaStream_t stream)
+{
+    return CUDA_LAUNCH(bn_bwd_finish_kernel, cuda_blocks(b->cp, FINISH_CHANNELS), FINISH_THREADS, stream, *b);
+}
+
+cudaError_t cuda_launch_bn_bwd_apply(const BnBackward *b, cudaStream_t stream)
+{
+    return LAUNCH_BY_TYPE(b->dtype, launch_apply, b, stream);
+}

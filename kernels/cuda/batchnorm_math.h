@@ -1,0 +1,72 @@
+/* batchnorm_math.h - the formulas of batch norm, for one element or one channel; host and device compile them alike.
+ *
+ * THE SIGN. Backward recomputes from x on which side of the ReLU an element was, so what forward normalised and what
+ * backward recomputes is one function, written with fmaf so that no compiler may round it differently: from equal
+ * mean, inv_std, gamma and beta (all f32, as stored) come equal bits. x - mean comes first: it keeps the digits of
+ * channels whose mean is large against their deviation.
+ *
+ * STATISTICS are sums of x - guess and of its square, guess being a value near the mean: then nothing cancels. */
+#ifndef CONVOY_KERNELS_CUDA_BATCHNORM_MATH_H
+#define CONVOY_KERNELS_CUDA_BATCHNORM_MATH_H
+#include "kernels/cuda/half_math.h"
+#include <math.h>
+
+/* The largest results that are stored as zero, by type: half the smallest subnormal, a tie that goes to even. */
+#define BN_F32_ZERO  0.0f
+#define BN_BF16_ZERO 0x1p-134f
+#define BN_F16_ZERO  0x1p-25f
+
+CUDA_BOTH static inline float bn_scale(float gamma, float inv_std)
+{
+    return gamma * inv_std;
+}
+
+/* shift is beta */
+CUDA_BOTH static inline float bn_affine(float x, float mean, float scale, float shift)
+{
+    return fmaf(x - mean, scale, shift);
+}
+
+CUDA_BOTH static inline float bn_relu(float z)
+{
+    return z <= 0.0f ? 0.0f : z; /* this way round a NaN stays one */
+}
+
+/* dy where forward stored y > 0 (or NaN), else 0; z is y, or bn_affine of the same x; zero: the constant above. */
+CUDA_BOTH static inline float bn_relu_bwd(float dy, float z, float zero)
+{
+    return z <= zero ? 0.0f : dy;
+}
+
+CUDA_BOTH static inline float bn_inv_std(double var, float eps)
+{
+    return (float)(1.0 / sqrt(var + (double)eps));
+}
+
+/* One channel's statistics from the sums over its count values. */
+typedef struct BnMoments {
+    double mean, var; /* var: biased */
+} BnMoments;
+CUDA_BOTH static inline BnMoments bn_moments(double guess, double sum, double square, double count)
+{
+    BnMoments m;
+    double offset = sum / count;
+    m.mean = guess + offset;
+    m.var = square / count - offset * offset;
+    if (m.var < 0) m.var = 0; /* a NaN stays one */
+    return m;
+}
+
+CUDA_BOTH static inline float bn_running(float old, double batch, float momentum)
+{
+    double m = (double)momentum;
+    return (float)((1 - m) * (double)old + m * batch);
+}
+
+/* dx = scale (dz - mean_dz - (x - mean) slope), where slope = inv_std mean(dz xhat); with constant statistics mean_dz
+ * and slope are 0. */
+CUDA_BOTH static inline float bn_dx(float dz, float x, float mean, float scale, float mean_dz, float slope)
+{
+    return scale * fmaf(-(x - mean), slope, dz - mean_dz);
+}
+#endif

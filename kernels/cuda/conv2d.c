@@ -1,0 +1,202 @@
+/* conv2d.c - convolution and its two gradients on the CUDA backend.
+ *
+ * The three are one relation between x, w and y, all in the compute type while a plan runs (conv_plan.h). Parameters
+ * and their gradients, however, are f32:
+ *
+ *   w   in a 16-bit type is read from the compute copy that OP_UPDATE keeps; where the parameter lies outside the
+ *       attached slab (checks of single ops) it is converted into the workspace before each run.
+ *   dw  in a 16-bit type is written to the workspace and from there converted into, or added to, the f32 gradient: no
+ *       engine writes f32 from 16-bit inputs. In f32 the plan writes or adds to the gradient itself.
+ *
+ * WORKSPACE is that tensor, if there is one, and behind it what the plan wants. */
+#include "base/mem.h"
+#include "kernels/cuda/conv_plan.h"
+#include "kernels/cuda/kernels.h"
+
+enum { ROLE_X, ROLE_W, ROLE_Y, ROLE_COUNT };
+
+/* Where each role stands among the slots of an op. */
+static const struct PassRow {
+    struct {
+        bool output;
+        int slot;
+    } roles[ROLE_COUNT];
+} passes[CONV_PASS_COUNT] = {
+    [CONV_FORWARD] = { { { false, CONV_IN_X }, { false, CONV_IN_W }, { true, CONV_OUT_Y } } },
+    [CONV_BWD_DATA] = { { { true, CONV_BWD_DATA_OUT_DX },
+                          { false, CONV_BWD_DATA_IN_W },
+                          { false, CONV_BWD_DATA_IN_DY } } },
+    [CONV_BWD_WEIGHTS] = { { { false, CONV_BWD_WEIGHTS_IN_X },
+                             { true, CONV_BWD_WEIGHTS_OUT_DW },
+                             { false, CONV_BWD_WEIGHTS_IN_DY } } },
+};
+
+typedef struct ConvState {
+    ConvPlan *plan;
+    int64_t weights;      /* elements, padding included */
+    size_t weights_bytes; /* in the workspace: weights in the compute type, rounded up to the alignment; 0 for f32 */
+    bool convert;         /* forward and data gradient: w has no compute copy */
+} ConvState;
+
+static OpTensor *tensor_of(OpInstance *op, ConvPass pass, int role)
+{
+    const int slot = passes[pass].roles[role].slot;
+    return passes[pass].roles[role].output ? &op->out[slot] : &op->in[slot];
+}
+
+static Status decide(const CudaBackend *b, const Conv2dAttr *attr, OpTensor *x, OpTensor *w, OpTensor *y)
+{
+    const int64_t channels = x->desc.dims[1], filters = w->desc.dims[0];
+    if (attr->groups > 1 && (channels % b->pad || filters % b->pad))
+        return fail(
+            ERR_USAGE,
+            "conv2d: %d groups over %lld channels to %lld: on CUDA both must be multiples of %d in this precision",
+            attr->groups, (long long)channels, (long long)filters, b->pad);
+    cuda_decide_activation(b, x);
+    cuda_decide_activation(b, y);
+    cuda_decide(b, w, attr->groups > 1 ? CUDA_KRSC_GROUPED : CUDA_KRSC, DTYPE_F32);
+    return OK;
+}
+
+static ConvShape shape_of(const CudaBackend *b, const Conv2dAttr *attr, const OpTensor *x, const OpTensor *w,
+                          const OpTensor *y)
+{
+    const CudaView from = cuda_view(b, x), to = cuda_view(b, y);
+    return (ConvShape){ .n = from.n,
+                        .c = from.cp,
+                        .h = from.h,
+                        .w = from.w,
+                        .k = to.cp,
+                        .r = w->desc.dims[2],
+                        .s = w->desc.dims[3],
+                        .p = to.h,
+                        .q = to.w,
+                        .attr = *attr,
+                        .io = b->compute,
+                        .tf32 = b->precision == PRECISION_TF32 };
+}
+
+static Status prepare(OpInstance *op, ConvPass pass)
+{
+    CudaBackend *b = cuda_backend(op);
+    OpTensor *x = tensor_of(op, pass, ROLE_X), *w = tensor_of(op, pass, ROLE_W), *y = tensor_of(op, pass, ROLE_Y);
+    ConvState *s = op->state = mem_calloc(1, sizeof *s);
+    if (!s) return ERR_MEMORY;
+    TRY(decide(b, op->attr, x, w, y));
+    const ConvShape shape = shape_of(b, op->attr, x, w, y);
+    const bool halves = b->compute != DTYPE_F32;
+    const bool added = op->accumulate && pass == CONV_BWD_WEIGHTS && !halves; /* only parameter gradients accumulate */
+    TRY(conv_plan_create(&s->plan, b, pass, &shape, added));
+    s->weights = shape.k * shape.r * shape.s * (shape.c / shape.attr.groups);
+    ASSERT((size_t)s->weights * sizeof(float) == w->bytes);
+    const size_t align = b->base.v->alignment;
+    if (halves) s->weights_bytes = ((size_t)s->weights * dtype_bytes(b->compute) + align - 1) / align * align;
+    op->workspace_bytes = s->weights_bytes + conv_plan_workspace(s->plan);
+    op->implementation = conv_plan_name(s->plan);
+    return OK;
+}
+
+static void *plan_workspace(const OpInstance *op)
+{
+    const ConvState *s = op->state;
+    return op->workspace ? (char *)op->workspace + s->weights_bytes : NULL;
+}
+
+/* The weights that the plan reads. */
+static const void *weights_for(OpInstance *op, const OpTensor *w)
+{
+    ConvState *s = op->state;
+    const void *copy = cuda_compute_copy(cuda_backend(op), w);
+    s->convert = copy == NULL;
+    return copy ? copy : op->workspace;
+}
+
+static Status convert_weights(OpInstance *op, const OpTensor *w, Stream *stream)
+{
+    const ConvState *s = op->state;
+    if (!s->convert) return OK;
+    TRY_CUDA(
+        cuda_launch_cast(w->data, DTYPE_F32, op->workspace, cuda_backend(op)->compute, s->weights, stream->stream));
+    return OK;
+}
+
+static void release(OpInstance *op)
+{
+    ConvState *s = op->state;
+    if (s) conv_plan_destroy(s->plan);
+    mem_free(s);
+    op->state = NULL;
+}
+
+/* ---- forward ---- */
+
+static Status prepare_forward(OpInstance *op)
+{
+    return prepare(op, CONV_FORWARD);
+}
+
+static Status bind_forward(OpInstance *op)
+{
+    const ConvState *s = op->state;
+    return conv_plan_bind(s->plan, op->in[CONV_IN_X].data, weights_for(op, &op->in[CONV_IN_W]),
+                          op->out[CONV_OUT_Y].data, plan_workspace(op));
+}
+
+static Status run_forward(OpInstance *op, Stream *stream)
+{
+    const ConvState *s = op->state;
+    TRY(convert_weights(op, &op->in[CONV_IN_W], stream));
+    return conv_plan_run(s->plan, stream->stream);
+}
+
+/* ---- gradient of x ---- */
+
+static Status prepare_bwd_data(OpInstance *op)
+{
+    return prepare(op, CONV_BWD_DATA);
+}
+
+static Status bind_bwd_data(OpInstance *op)
+{
+    const ConvState *s = op->state;
+    return conv_plan_bind(s->plan, op->in[CONV_BWD_DATA_IN_DY].data, weights_for(op, &op->in[CONV_BWD_DATA_IN_W]),
+                          op->out[CONV_BWD_DATA_OUT_DX].data, plan_workspace(op));
+}
+
+static Status run_bwd_data(OpInstance *op, Stream *stream)
+{
+    const ConvState *s = op->state;
+    TRY(convert_weights(op, &op->in[CONV_BWD_DATA_IN_W], stream));
+    return conv_plan_run(s->plan, stream->stream);
+}
+
+/* ---- gradient of w ---- */
+
+static Status prepare_bwd_weights(OpInstance *op)
+{
+    return prepare(op, CONV_BWD_WEIGHTS);
+}
+
+static Status bind_bwd_weights(OpInstance *op)
+{
+    const ConvState *s = op->state;
+    void *dw = s->weights_bytes ? op->workspace : op->out[CONV_BWD_WEIGHTS_OUT_DW].data;
+    return conv_plan_bind(s->plan, op->in[CONV_BWD_WEIGHTS_IN_X].data, op->in[CONV_BWD_WEIGHTS_IN_DY].data, dw,
+                          plan_workspace(op));
+}
+
+static Status run_bwd_weights(OpInstance *op, Stream *stream)
+{
+    const ConvState *s = op->state;
+    const DType compute = cuda_backend(op)->compute;
+    float *dw = op->out[CONV_BWD_WEIGHTS_OUT_DW].data;
+    TRY(conv_plan_run(s->plan, stream->stream));
+    if (!s->weights_bytes) return OK;
+    if (op->accumulate) TRY_CUDA(cuda_launch_cast_add(op->workspace, compute, dw, s->weights, stream->stream));
+    else TRY_CUDA(cuda_launch_cast(op->workspace, compute, dw, DTYPE_F32, s->weights, stream->stream));
+    return OK;
+}
+
+const OpImpl cuda_conv2d = { prepare_forward, bind_forward, run_forward, release };
+const OpImpl cuda_conv2d_bwd_data = { prepare_bwd_data, bind_bwd_data, run_bwd_data, release };
+const OpImpl cuda_conv2d_bwd_weights = { prepare_bwd_weights, bind_bwd_weights, run_bwd_weights, release };

@@ -1,0 +1,246 @@
+/* conv_plan.c - convolution passes as cuDNN operation graphs of one operation.
+ *
+ * Tensors are described as cuDNN counts them, N,C,H,W with the strides of N,H,W,C, always with an alignment of 16
+ * bytes: of less, cuDNN's heuristics offer nothing. Sums are f32. Engines that are not reproducible, that sum in a
+ * smaller type or that do not simply sum (Winograd, FFT) are avoided; and for strict f32 those that round their
+ * inputs. Where inputs may be rounded, engines on tensor cores come first: now and then the heuristics begin with one
+ * that is not and copies whole activations through its workspace. */
+#include "kernels/cuda/conv_plan.h"
+#include "base/mem.h"
+#include "kernels/cuda/cudnn_plan.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { X, W, Y, ROLE_COUNT }; /* unique id - 1 in the operation graph */
+
+static const struct PassRow {
+    const char *name;
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t role[ROLE_COUNT], conv, alpha, beta;
+    int argument[ROLE_COUNT]; /* roles of conv_plan_bind()'s a, b, out */
+} passes[CONV_PASS_COUNT] = {
+    [CONV_FORWARD] = { "forward",
+                       CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                       { CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y },
+                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+                       { X, W, Y } },
+    [CONV_BWD_DATA] = { "bwd_data",
+                        CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                        { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY },
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+                        { Y, W, X } },
+    [CONV_BWD_WEIGHTS] = { "bwd_weights",
+                           CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                           { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY },
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+                           { X, Y, W } },
+};
+
+typedef struct Operation {
+    ConvPass pass;
+    ConvShape shape;
+    bool accumulate;
+} Operation;
+
+struct ConvPlan {
+    CudnnContext *context; /* borrowed */
+    const CudnnPlan *plan; /* the context's */
+    const struct PassRow *row;
+    cudnnBackendDescriptor_t pack; /* NULL until bound */
+    void *data[ROLE_COUNT], *workspace;
+};
+
+/* ---- the operation graph ---- */
+
+static cudnnDataType_t data_type(DType t)
+{
+    ASSERT(t == DTYPE_F32 || t == DTYPE_BF16 || t == DTYPE_F16);
+    return t == DTYPE_F32 ? CUDNN_DATA_FLOAT : t == DTYPE_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
+}
+
+/* Dims of a tensor in cuDNN's order. */
+static void dims_of(const ConvShape *s, int role, int64_t dims[4])
+{
+    const int64_t all[ROLE_COUNT][4] = {
+        [X] = { s->n, s->c, s->h, s->w },
+        [W] = { s->k, s->c / s->attr.groups, s->r, s->s },
+        [Y] = { s->n, s->k, s->p, s->q },
+    };
+    for (int i = 0; i < 4; i++) dims[i] = all[role][i];
+}
+
+static Status make_tensor(const CudnnApi *api, const ConvShape *s, int role, cudnnBackendDescriptor_t *out)
+{
+    int64_t dims[4];
+    dims_of(s, role, dims);
+    const cudnnDataType_t type = data_type(s->io);
+    const int64_t strides[4] = { dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1] };
+    const int64_t id = role + 1, alignment = 16;
+    const CudnnAttribute attributes[] = {
+        { CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type },
+        { CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims },
+        { CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides },
+        { CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id },
+        { CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment },
+    };
+    return cudnn_make(api, out, CUDNN_BACKEND_TENSOR_DESCRIPTOR, attributes, 5, "tensor descriptor");
+}
+
+static Status make_window(const CudnnApi *api, const Conv2dAttr *a, cudnnBackendDescriptor_t *out)
+{
+    const cudnnDataType_t sums = CUDNN_DATA_FLOAT;
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    const int64_t axes = 2, dilation[2] = { 1, 1 }, stride[2] = { a->stride_h, a->stride_w };
+    const int64_t before[2] = { a->pad_top, a->pad_left }, after[2] = { a->pad_bottom, a->pad_right };
+    const CudnnAttribute attributes[] = {
+        { CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &sums },
+        { CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode },
+        { CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &axes },
+        { CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilation },
+        { CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, stride },
+        { CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, before },
+        { CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, after },
+    };
+    return cudnn_make(api, out, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, attributes, 7, "convolution descriptor");
+}
+
+static Status make_operation(const CudnnApi *api, const Operation *o, const cudnnBackendDescriptor_t *tensors,
+                             const cudnnBackendDescriptor_t *window, cudnnBackendDescriptor_t *out)
+{
+    const struct PassRow *row = &passes[o->pass];
+    const double alpha = 1, beta = o->accumulate ? 1 : 0; /* doubles whatever the types */
+    const CudnnAttribute attributes[] = {
+        { row->role[X], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &tensors[X] },
+        { row->role[W], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &tensors[W] },
+        { row->role[Y], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &tensors[Y] },
+        { row->conv, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, window },
+        { row->alpha, CUDNN_TYPE_DOUBLE, 1, &alpha },
+        { row->beta, CUDNN_TYPE_DOUBLE, 1, &beta },
+    };
+    return cudnn_make(api, out, row->type, attributes, 6, "convolution operation");
+}
+
+static Status make_graph(const CudnnContext *c, const void *operation, cudnnBackendDescriptor_t *graph)
+{
+    const Operation *o = operation;
+    const CudnnApi *api = &c->api;
+    cudnnBackendDescriptor_t tensors[ROLE_COUNT] = { NULL }, window = NULL, op = NULL;
+    Status st = OK;
+    for (int i = 0; i < ROLE_COUNT && st == OK; i++) st = make_tensor(api, &o->shape, i, &tensors[i]);
+    if (st == OK) st = make_window(api, &o->shape.attr, &window);
+    if (st == OK) st = make_operation(api, o, tensors, &window, &op);
+    const CudnnAttribute attribute = { CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &op };
+    if (st == OK) st = cudnn_make(api, graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &attribute, 1, "graph");
+    for (int i = 0; i < ROLE_COUNT; i++) cudnn_free(api, tensors[i]);
+    cudnn_free(api, window);
+    cudnn_free(api, op);
+    return st;
+}
+
+/* ---- plans ---- */
+
+/* The operation in words: all that decides which plan fits. */
+static void describe(const Operation *o, const CudaBackend *b, char *out, size_t bytes)
+{
+    const ConvShape *s = &o->shape;
+    const Conv2dAttr *a = &s->attr;
+    snprintf(out, bytes,
+             "conv %s%s %s%s n%lld c%lld h%lld w%lld k%lld r%lld s%lld p%lld q%lld stride %d,%d pad %d,%d,%d,%d "
+             "groups %d limit %zu",
+             passes[o->pass].name, o->accumulate ? " added" : "", dtype_name(s->io), s->tf32 ? " tf32" : "",
+             (long long)s->n, (long long)s->c, (long long)s->h, (long long)s->w, (long long)s->k, (long long)s->r,
+             (long long)s->s, (long long)s->p, (long long)s->q, a->stride_h, a->stride_w, a->pad_top, a->pad_bottom,
+             a->pad_left, a->pad_right, a->groups, b->workspace_limit);
+}
+
+#define NOTE(name) (1u << CUDNN_NUMERICAL_NOTE_##name)
+
+static bool is_strict(const ConvShape *s)
+{
+    return s->io == DTYPE_F32 && !s->tf32;
+}
+
+static unsigned notes_to_avoid(const ConvShape *s)
+{
+    const unsigned always = NOTE(NONDETERMINISTIC) | NOTE(REDUCED_PRECISION_REDUCTION) | NOTE(FFT) | NOTE(WINOGRAD) |
+                            NOTE(WINOGRAD_TILE_4x4) | NOTE(WINOGRAD_TILE_6x6) | NOTE(WINOGRAD_TILE_13x13);
+    return is_strict(s) ? always | NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS) : always;
+}
+
+Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const ConvShape *shape, bool accumulate)
+{
+    char key[320];
+    const Operation operation = { pass, *shape, accumulate };
+    *out = NULL;
+    ASSERT(b->cudnn && shape->attr.groups > 0 && shape->c % shape->attr.groups == 0);
+    describe(&operation, b, key, sizeof key);
+    PlanRequest request = { .key = key,
+                            .make_graph = make_graph,
+                            .operation = &operation,
+                            .avoid = notes_to_avoid(shape),
+                            .prefer = is_strict(shape) ? 0 : NOTE(TENSOR_CORE),
+                            .workspace_limit = b->workspace_limit,
+                            .operands = ROLE_COUNT };
+    for (int i = 0; i < ROLE_COUNT; i++) {
+        int64_t dims[4];
+        dims_of(shape, i, dims);
+        request.operand_bytes[i] = (size_t)(dims[0] * dims[1] * dims[2] * dims[3]) * dtype_bytes(shape->io);
+    }
+    ConvPlan *p = mem_calloc(1, sizeof *p);
+    if (!p) return ERR_MEMORY;
+    p->context = b->cudnn;
+    p->row = &passes[pass];
+    Status st = cudnn_plan_get(p->context, &request, &p->plan);
+    if (st == OK) *out = p;
+    else mem_free(p);
+    return st;
+}
+
+void conv_plan_destroy(ConvPlan *p)
+{
+    if (!p) return;
+    cudnn_free(&p->context->api, p->pack);
+    mem_free(p);
+}
+
+size_t conv_plan_workspace(const ConvPlan *p)
+{
+    return p->plan->workspace;
+}
+
+const char *conv_plan_name(const ConvPlan *p)
+{
+    return p->plan->name;
+}
+
+Status conv_plan_bind(ConvPlan *p, const void *a, const void *b, void *out, void *workspace)
+{
+    void *data[ROLE_COUNT];
+    /* Inputs are only read; cuDNN's list of operands knows no const. */
+    memcpy(&data[p->row->argument[0]], &a, sizeof a);
+    memcpy(&data[p->row->argument[1]], &b, sizeof b);
+    data[p->row->argument[2]] = out;
+    for (int i = 0; i < ROLE_COUNT; i++) ASSERT(data[i] && (uintptr_t)data[i] % 16 == 0);
+    cudnn_plans_save(p->context);
+    if (p->pack && memcmp(data, p->data, sizeof data) == 0 && workspace == p->workspace) return OK;
+    cudnn_free(&p->context->api, p->pack);
+    memcpy(p->data, data, sizeof data);
+    p->workspace = workspace;
+    return cudnn_pack_make(p->context, &p->pack, ROLE_COUNT, p->data, workspace);
+}
+
+Status conv_plan_run(ConvPlan *p, cudaStream_t stream)
+{
+    ASSERT(p->pack);
+    return cudnn_execute(p->context, p->plan->plan, p->pack, stream);
+}

@@ -1,0 +1,17 @@
+/* cudnn_graph.h - cuDNN's graph (backend) API: the library opened at run time, descriptors, plan selection and the plan
+ * cache. Only conv_plan.c and the plan sweep stand on it. */
+#ifndef CONVOY_KERNELS_CUDA_CUDNN_GRAPH_H
+#define CONVOY_KERNELS_CUDA_CUDNN_GRAPH_H
+#include "kernels/cuda/cuda.h"
+
+typedef struct CudnnContext CudnnContext; /* handle (absent where deviceless), device properties, cache */
+
+/* properties: JSON text, or NULL to describe the device itself. ERR_ENV naming what is missing. */
+Status cudnn_context_create(CudnnContext **out, CudaBackend *b, const char *properties, const char *plan_cache);
+void cudnn_context_destroy(CudnnContext *c); /* NULL ok; writes the cache if it changed */
+/* The device as JSON, in the form that create takes; borrowed. */
+const char *cudnn_context_properties(const CudnnContext *c);
+/* The library found at run time: "cuDNN 9.19.0" and true, or why it cannot be opened and false. */
+bool cudnn_version(char *out, size_t bytes);
+const char *cudnn_compiled_version(void); /* of the header: "9.19.0"; static */
+#endif

@@ -1,0 +1,88 @@
+/* cudnn_plan.h - from an operation graph to a plan that runs it: the context's own parts, choice, timing, cache.
+ *
+ * CHOICE. cuDNN's heuristics name engine configurations, best first (mode A; then, where these are too few, the
+ * fallback list). Left out are those whose numerical notes the request avoids and those that need more workspace than
+ * it allows. Engines with the notes that it prefers come before the others; engines that are compiled when a plan is
+ * made (half a second to five) are a last resort. The first that cuDNN finalises is taken; or, where there is a device
+ * and a cache to keep the result, the first few are timed and the fastest is taken. Without a cache the choice is left
+ * to the heuristics, because a run that is resumed must find the engines that it began with.
+ *
+ * PLANS belong to the context, one for each key, and live as long as it does.
+ *
+ * CACHE. One file for each cuDNN version, compute capability, number of SMs and way of choosing, in the folder that the
+ * backend's options name; read when the context is created, written when plans were added (cudnn_plans_save). */
+#ifndef CONVOY_KERNELS_CUDA_CUDNN_PLAN_H
+#define CONVOY_KERNELS_CUDA_CUDNN_PLAN_H
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/cudnn_api.h"
+#include "kernels/cuda/cudnn_graph.h"
+
+#define CUDNN_MAX_OPERANDS 4 /* tensors of an operation graph; their unique ids are 1, 2, ... */
+
+typedef struct CudnnPlan {
+    struct CudnnPlan *next;
+    char *key;                     /* the operation in words; what the cache knows the plan by */
+    cudnnBackendDescriptor_t plan; /* NULL: read from the cache file and not asked for yet */
+    size_t workspace;              /* bytes */
+    int engine;
+    double ms;  /* measured; 0: chosen by the heuristics */
+    char *json; /* for the cache file; NULL without one */
+    char name[32];
+} CudnnPlan;
+
+struct CudnnContext {
+    CudnnApi api;
+    cudnnHandle_t handle; /* NULL: deviceless */
+    cudaStream_t stream;  /* that the handle is set to */
+    bool stream_set;
+    cudnnBackendDescriptor_t device; /* its properties */
+    char *properties;                /* the same as JSON */
+    int64_t device_version, sm_count;
+    CudnnPlan *plans;
+    char *cache_path;       /* NULL: no cache file */
+    bool timed;             /* candidates are timed */
+    bool unsaved;           /* plans were added since the file was read or written */
+    bool exhaustive;        /* for the plan sweep: all candidates are made, saved and loaded, compiled ones too */
+    int finalised, refused; /* by it */
+};
+
+typedef struct PlanRequest {
+    const char *key;
+    /* Makes the operation graph; called only if the plan is not known yet. */
+    Status (*make_graph)(const CudnnContext *c, const void *operation, cudnnBackendDescriptor_t *graph);
+    const void *operation;
+    unsigned avoid, prefer; /* numerical notes, bit 1 << CUDNN_NUMERICAL_NOTE_... */
+    size_t workspace_limit;
+    int operands;
+    size_t operand_bytes[CUDNN_MAX_OPERANDS]; /* by unique id - 1; for timing */
+} PlanRequest;
+
+/* The plan of the request's key, from the context, the cache file or the heuristics. ERR_ENV if no engine fits, with
+ * what was offered and cuDNN's reason. */
+Status cudnn_plan_get(CudnnContext *c, const PlanRequest *r, const CudnnPlan **out);
+Status cudnn_plan_load(const CudnnContext *c, CudnnPlan *p); /* p->plan from p->json */
+/* Writes the cache file if plans were added since. A file that cannot be written costs a warning and the cache. */
+void cudnn_plans_save(CudnnContext *c);
+
+/* The operands and workspace of one use of a plan. cudnn_free. */
+Status cudnn_pack_make(const CudnnContext *c, cudnnBackendDescriptor_t *out, int operands, void *const *data,
+                       void *workspace);
+/* Enqueues; allocates nothing of ours. */
+Status cudnn_execute(CudnnContext *c, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack,
+                     cudaStream_t stream);
+
+/* ---- cudnn_choose.c ---- */
+/* Chooses for a new plan and fills all but key and next. */
+Status cudnn_choose(CudnnContext *c, const PlanRequest *r, CudnnPlan *plan);
+
+/* ---- cudnn_tune.c ---- */
+/* Times plans of one operation on random data; fastest: index of the one with the least median. ERR_MEMORY if there is
+ * no room for the operands, ERR_ENV if none of them runs. */
+Status cudnn_tune(CudnnContext *c, const PlanRequest *r, const CudnnPlan *plans, int count, int *fastest, double *ms);
+
+/* ---- cudnn_cache.c ---- */
+/* Adds the plans of the file to the context, unloaded. A damaged file costs a warning and is left out of account. */
+void cudnn_cache_read(CudnnContext *c);
+Status cudnn_cache_write(const CudnnContext *c);
+void cudnn_plan_destroy(const CudnnContext *c, CudnnPlan *p);
+#endif

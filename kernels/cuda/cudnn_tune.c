@@ -1,0 +1,132 @@
+/* cudnn_tune.c - times plans on the device: three runs to warm up, ten timed one by one with events, their median.
+ *
+ * Operands are random numbers of ordinary size: how fast a matrix unit may go depends on how much its inputs toggle. No
+ * cache is flushed between runs; in a training step, too, the inputs were written just before. All memory is given
+ * back before return, since the memory plan is yet to be made. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "kernels/cuda/cudnn_plan.h"
+#include <stdlib.h>
+
+enum { WARM_UPS = 3, TIMED_RUNS = 10, PATTERN_WORDS = 1 << 15 };
+
+typedef struct Bench {
+    CudnnContext *c;
+    const PlanRequest *request;
+    void *operands[CUDNN_MAX_OPERANDS], *workspace;
+    cudaStream_t stream;
+    cudaEvent_t start, stop;
+} Bench;
+
+/* 16-bit words that are numbers of size 2^-7 .. 2 as f16, as bf16 and, in pairs, as f32. */
+static Status make_pattern(uint32_t **out)
+{
+    Rng rng = rng_at(0, RNG_SYNTHETIC, 0, 0);
+    if (!(*out = mem_alloc(PATTERN_WORDS * sizeof **out))) return ERR_MEMORY;
+    for (int i = 0; i < PATTERN_WORDS; i++) (*out)[i] = (rng_u32(&rng) & 0x83ff83ffu) | 0x3c003c00u;
+    return OK;
+}
+
+/* Fills memory with the pattern, then with copies of what is filled. */
+static Status fill(const Bench *b, char *data, size_t bytes, const uint32_t *pattern)
+{
+    size_t done = PATTERN_WORDS * sizeof *pattern;
+    if (done > bytes) done = bytes;
+    TRY_CUDA(cudaMemcpyAsync(data, pattern, done, cudaMemcpyHostToDevice, b->stream));
+    while (done < bytes) {
+        size_t more = done < bytes - done ? done : bytes - done;
+        TRY_CUDA(cudaMemcpyAsync(data + done, data, more, cudaMemcpyDeviceToDevice, b->stream));
+        done += more;
+    }
+    TRY_CUDA(cudaStreamSynchronize(b->stream));
+    return OK;
+}
+
+static Status open_bench(Bench *b, size_t workspace, const uint32_t *pattern)
+{
+    const PlanRequest *r = b->request;
+    TRY_CUDA(cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
+    TRY_CUDA(cudaEventCreateWithFlags(&b->start, cudaEventDefault));
+    TRY_CUDA(cudaEventCreateWithFlags(&b->stop, cudaEventDefault));
+    for (int i = 0; i < r->operands; i++) {
+        TRY_CUDA(cudaMalloc(&b->operands[i], r->operand_bytes[i]));
+        TRY(fill(b, b->operands[i], r->operand_bytes[i], pattern));
+    }
+    if (workspace) TRY_CUDA(cudaMalloc(&b->workspace, workspace));
+    return OK;
+}
+
+static void close_bench(Bench *b)
+{
+    for (int i = 0; i < b->request->operands; i++)
+        if (b->operands[i]) cudaFree(b->operands[i]);
+    if (b->workspace) cudaFree(b->workspace);
+    if (b->start) cudaEventDestroy(b->start);
+    if (b->stop) cudaEventDestroy(b->stop);
+    if (b->c->handle) b->c->api.set_stream(b->c->handle, NULL);
+    b->c->stream_set = false;
+    if (b->stream) cudaStreamDestroy(b->stream);
+}
+
+static int compare_floats(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static Status time_runs(Bench *b, const CudnnPlan *plan, cudnnBackendDescriptor_t pack, double *median_ms)
+{
+    float ms[TIMED_RUNS];
+    for (int i = -WARM_UPS; i < TIMED_RUNS; i++) {
+        TRY_CUDA(cudaEventRecord(b->start, b->stream));
+        TRY(cudnn_execute(b->c, plan->plan, pack, b->stream));
+        TRY_CUDA(cudaEventRecord(b->stop, b->stream));
+        TRY_CUDA(cudaEventSynchronize(b->stop));
+        if (i >= 0) TRY_CUDA(cudaEventElapsedTime(&ms[i], b->start, b->stop));
+    }
+    qsort(ms, TIMED_RUNS, sizeof ms[0], compare_floats);
+    *median_ms = ((double)ms[TIMED_RUNS / 2 - 1] + (double)ms[TIMED_RUNS / 2]) / 2;
+    return OK;
+}
+
+static Status time_plan(Bench *b, const CudnnPlan *plan, double *median_ms)
+{
+    cudnnBackendDescriptor_t pack = NULL;
+    TRY(cudnn_pack_make(b->c, &pack, b->request->operands, b->operands, b->workspace));
+    Status st = time_runs(b, plan, pack, median_ms);
+    cudnn_free(&b->c->api, pack);
+    return st;
+}
+
+static Status time_all(Bench *b, const CudnnPlan *plans, int count, int *fastest, double *ms)
+{
+    *fastest = -1;
+    for (int i = 0; i < count; i++) {
+        double one = 0;
+        if (time_plan(b, &plans[i], &one) != OK) {
+            log_warning("%s: engine %d does not run: %s", b->request->key, plans[i].engine, status_message());
+            continue;
+        }
+        log_debug("%s: engine %d, workspace %zu, %.4f ms", b->request->key, plans[i].engine, plans[i].workspace, one);
+        if (*fastest >= 0 && one >= *ms) continue;
+        *fastest = i;
+        *ms = one;
+    }
+    return *fastest >= 0 ? OK : fail(ERR_ENV, "none of cuDNN's engines for %s runs", b->request->key);
+}
+
+Status cudnn_tune(CudnnContext *c, const PlanRequest *r, const CudnnPlan *plans, int count, int *fastest, double *ms)
+{
+    Bench b = { .c = c, .request = r };
+    uint32_t *pattern = NULL;
+    size_t workspace = 0;
+    for (int i = 0; i < count; i++)
+        if (plans[i].workspace > workspace) workspace = plans[i].workspace;
+    Status st = make_pattern(&pattern);
+    if (st == OK) st = open_bench(&b, workspace, pattern);
+    if (st == OK) st = time_all(&b, plans, count, fastest, ms);
+    close_bench(&b);
+    mem_free(pattern);
+    return st;
+}

@@ -1,0 +1,328 @@
+/* device.c - the device as others see it: memory, streams by lane, events, captured work, compute copies of parameters.
+ *
+ * Streams are made non-blocking: they neither wait for the default stream nor make it wait, which capture needs. What
+ * is enqueued on the default stream here (zeroing new memory) is therefore waited for on the spot.
+ *
+ * CUDA's current device belongs to a thread. Whatever allocates makes the backend's device current first, so that a
+ * thread other than the creating one (a loader that pins memory) does not open device 0 by mistake. */
+#include "kernels/cuda/device.h"
+#include "base/mem.h"
+#include "kernels/cuda/kernels.h"
+#include <string.h>
+
+struct Event {
+    cudaEvent_t event;
+};
+struct Replay {
+    cudaGraphExec_t graph;
+};
+
+static Status use_device(const CudaBackend *b)
+{
+    if (b->deviceless)
+        return fail(ERR_ENV, "%s is only described, not there: nothing can be allocated or run", b->device_name);
+    TRY_CUDA(cudaSetDevice(b->options.device));
+    return OK;
+}
+
+/* ---- memory ---- */
+
+static Status zeroed(void *p, size_t bytes)
+{
+    TRY_CUDA(cudaMemset(p, 0, bytes));
+    TRY_CUDA(cudaDeviceSynchronize());
+    return OK;
+}
+
+Status cuda_alloc(Backend *backend, size_t bytes, void **out)
+{
+    const CudaBackend *b = (const CudaBackend *)backend;
+    *out = NULL;
+    TRY(use_device(b));
+    if (bytes == 0) bytes = 1; /* cudaMalloc gives NULL for nothing */
+    void *p = NULL;
+    Status status = cuda_status(cudaMalloc(&p, bytes), "cudaMalloc");
+    if (status == OK) status = zeroed(p, bytes);
+    if (status != OK) {
+        cuda_free(backend, p);
+        return fail_note(status, "%.1f MB on %s", (double)bytes / 1e6, b->device_name);
+    }
+    *out = p;
+    return OK;
+}
+
+void cuda_free(Backend *backend, void *p)
+{
+    (void)backend;
+    if (p) (void)cuda_status(cudaFree(p), "cudaFree");
+}
+
+static Status alloc_pinned(Backend *backend, size_t bytes, void **out)
+{
+    *out = NULL;
+    TRY(use_device((const CudaBackend *)backend));
+    if (bytes == 0) bytes = 1;
+    void *p = NULL;
+    Status status = cuda_status(cudaHostAlloc(&p, bytes, cudaHostAllocPortable), "cudaHostAlloc");
+    if (status != OK) return fail_note(status, "%.1f MB of pinned host memory", (double)bytes / 1e6);
+    memset(p, 0, bytes);
+    *out = p;
+    return OK;
+}
+
+static void free_pinned(Backend *backend, void *p)
+{
+    (void)backend;
+    if (p) (void)cuda_status(cudaFreeHost(p), "cudaFreeHost");
+}
+
+static size_t memory_bytes(const Backend *backend)
+{
+    return ((const CudaBackend *)backend)->memory_bytes;
+}
+
+/* ---- streams ---- */
+
+/* Smaller numbers come first. Communication is short and others wait for it; the chain of data gradients is longer than
+ * that of weight gradients, which nothing waits for until the end. */
+static int priority_of(Lane lane, int least, int greatest)
+{
+    if (lane == LANE_COMM) return greatest;
+    return lane == LANE_WEIGHTS ? least : (least + greatest) / 2;
+}
+
+Status cuda_stream_create(Backend *backend, Lane lane, Stream **out)
+{
+    int least, greatest;
+    *out = NULL;
+    TRY(use_device((const CudaBackend *)backend));
+    TRY_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    Stream *s = mem_calloc(1, sizeof *s);
+    if (!s) return ERR_MEMORY;
+    int priority = priority_of(lane, least, greatest);
+    Status status = cuda_status(cudaStreamCreateWithPriority(&s->stream, cudaStreamNonBlocking, priority),
+                                "cudaStreamCreateWithPriority");
+    if (status != OK) {
+        mem_free(s);
+        return status;
+    }
+    s->lane = lane;
+    *out = s;
+    return OK;
+}
+
+void cuda_stream_destroy(Backend *backend, Stream *s)
+{
+    (void)backend;
+    if (!s) return;
+    (void)cuda_status(cudaStreamDestroy(s->stream), "cudaStreamDestroy");
+    mem_free(s);
+}
+
+Status cuda_stream_wait(Backend *backend, Stream *s)
+{
+    (void)backend;
+    TRY_CUDA(cudaStreamSynchronize(s->stream));
+    return OK;
+}
+
+static void *stream_handle(const Stream *s)
+{
+    return s->stream;
+}
+
+static int device_index(const Backend *backend)
+{
+    return ((const CudaBackend *)backend)->options.device;
+}
+
+static Status copy_in(Backend *backend, void *device, const void *host, size_t bytes, Stream *s)
+{
+    (void)backend;
+    TRY_CUDA(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, s->stream));
+    return OK;
+}
+
+static Status copy_out(Backend *backend, void *host, const void *device, size_t bytes, Stream *s)
+{
+    (void)backend;
+    TRY_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, s->stream));
+    return OK;
+}
+
+static Status cast(Backend *backend, const void *in, DType from, void *out, DType to, int64_t count, Stream *s)
+{
+    (void)backend;
+    TRY_CUDA(cuda_launch_cast(in, from, out, to, count, s->stream));
+    return OK;
+}
+
+/* ---- events ---- */
+
+static Status create_event(Backend *backend, unsigned flags, Event **out)
+{
+    *out = NULL;
+    TRY(use_device((const CudaBackend *)backend));
+    Event *e = mem_calloc(1, sizeof *e);
+    if (!e) return ERR_MEMORY;
+    Status status = cuda_status(cudaEventCreateWithFlags(&e->event, flags), "cudaEventCreateWithFlags");
+    if (status != OK) {
+        mem_free(e);
+        return status;
+    }
+    *out = e;
+    return OK;
+}
+
+static Status event_create(Backend *backend, Event **out)
+{
+    return create_event(backend, cudaEventDisableTiming, out);
+}
+
+static Status timer_create(Backend *backend, Event **out)
+{
+    return create_event(backend, cudaEventDefault, out);
+}
+
+static Status timer_seconds(Backend *backend, Event *from, Event *to, double *seconds)
+{
+    float ms = 0;
+    (void)backend;
+    TRY_CUDA(cudaEventElapsedTime(&ms, from->event, to->event));
+    *seconds = (double)ms * 1e-3;
+    return OK;
+}
+
+static void event_destroy(Backend *backend, Event *e)
+{
+    (void)backend;
+    if (!e) return;
+    (void)cuda_status(cudaEventDestroy(e->event), "cudaEventDestroy");
+    mem_free(e);
+}
+
+static Status event_record(Backend *backend, Event *e, Stream *s)
+{
+    (void)backend;
+    TRY_CUDA(cudaEventRecord(e->event, s->stream));
+    return OK;
+}
+
+static Status event_wait(Backend *backend, Event *e, Stream *s)
+{
+    (void)backend;
+    TRY_CUDA(cudaStreamWaitEvent(s->stream, e->event, 0));
+    return OK;
+}
+
+static Status event_done(Backend *backend, Event *e, bool *done)
+{
+    TRY(use_device((const CudaBackend *)backend)); /* a watchdog's thread asks, too: it must not open device 0 */
+    cudaError_t error = cudaEventQuery(e->event);
+    *done = error == cudaSuccess;
+    return error == cudaErrorNotReady ? OK : cuda_status(error, "cudaEventQuery");
+}
+
+/* ---- captured work ---- */
+
+/* Thread-local mode: what other threads do meanwhile (a watchdog that asks for events) does not spoil the capture. */
+static Status capture_begin(Backend *backend, Stream *s)
+{
+    (void)backend;
+    TRY_CUDA(cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeThreadLocal));
+    return OK;
+}
+
+static Status instantiate(Replay *r, cudaGraph_t graph, Stream *s)
+{
+    TRY_CUDA(cudaGraphInstantiate(&r->graph, graph, 0));
+    TRY_CUDA(cudaGraphUpload(r->graph, s->stream));
+    return OK;
+}
+
+static void replay_destroy(Backend *backend, Replay *r)
+{
+    (void)backend;
+    if (!r) return;
+    if (r->graph) (void)cuda_status(cudaGraphExecDestroy(r->graph), "cudaGraphExecDestroy");
+    mem_free(r);
+}
+
+static Status capture_end(Backend *backend, Stream *s, Replay **out)
+{
+    cudaGraph_t graph = NULL;
+    *out = NULL;
+    TRY_CUDA(cudaStreamEndCapture(s->stream, &graph));
+    Replay *r = mem_calloc(1, sizeof *r);
+    Status status = r ? instantiate(r, graph, s) : ERR_MEMORY;
+    Status freed = cuda_status(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    if (status == OK) status = freed;
+    if (status != OK) {
+        replay_destroy(backend, r);
+        return status;
+    }
+    *out = r;
+    return OK;
+}
+
+static Status replay(Backend *backend, Replay *r, Stream *s)
+{
+    (void)backend;
+    TRY_CUDA(cudaGraphLaunch(r->graph, s->stream));
+    return OK;
+}
+
+/* ---- compute copies of the parameters: the slab again in the compute type, every element at its own index ---- */
+
+static size_t param_copy_bytes(const Backend *backend, size_t slab_bytes)
+{
+    const CudaBackend *b = (const CudaBackend *)backend;
+    return b->compute == DTYPE_F32 ? 0 : slab_bytes / sizeof(float) * dtype_bytes(b->compute);
+}
+
+static Status params_attach(Backend *backend, void *slab, size_t slab_bytes)
+{
+    CudaBackend *b = (CudaBackend *)backend;
+    size_t bytes = param_copy_bytes(backend, slab_bytes);
+    void *copies = NULL;
+    if (bytes) TRY(cuda_alloc(backend, bytes, &copies));
+    cuda_free(backend, b->param_copies);
+    b->param_slab = slab;
+    b->param_bytes = slab_bytes;
+    b->param_copies = copies;
+    return OK;
+}
+
+static Status params_changed(Backend *backend, Stream *s)
+{
+    CudaBackend *b = (CudaBackend *)backend;
+    if (!b->param_copies) return OK;
+    int64_t count = (int64_t)(b->param_bytes / sizeof(float));
+    TRY_CUDA(cuda_launch_cast(b->param_slab, DTYPE_F32, b->param_copies, b->compute, count, s->stream));
+    return OK;
+}
+
+const DeviceVTable cuda_device_vtable = {
+    .alloc_pinned = alloc_pinned,
+    .free_pinned = free_pinned,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .cast = cast,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_wait = event_wait,
+    .event_done = event_done,
+    .timer_create = timer_create,
+    .timer_seconds = timer_seconds,
+    .capture_begin = capture_begin,
+    .capture_end = capture_end,
+    .replay = replay,
+    .replay_destroy = replay_destroy,
+    .param_copy_bytes = param_copy_bytes,
+    .params_attach = params_attach,
+    .params_changed = params_changed,
+    .memory_bytes = memory_bytes,
+    .stream_handle = stream_handle,
+    .device_index = device_index,
+};

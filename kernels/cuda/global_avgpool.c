@@ -1,0 +1,68 @@
+/* global_avgpool.c - the mean over the image, N,C,H,W -> N,C, and its gradient on the device. dy may be f32 rows. */
+#include "base/mem.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels.h"
+#include <inttypes.h>
+
+enum { VECTOR_BYTES = 16 };
+
+/* x: x or dx, decided */
+static Status make_shape(OpInstance *op, const OpTensor *x)
+{
+    const CudaView v = cuda_view(cuda_backend(op), x);
+    const int64_t vectors = v.cp * (int64_t)dtype_bytes(v.dtype) / VECTOR_BYTES;
+    AvgpoolShape *k = op->state = mem_calloc(1, sizeof *k);
+    if (!k) return ERR_MEMORY;
+    *k = (AvgpoolShape){ .dtype = v.dtype, .n = (int)v.n, .share = 1.0f / (float)(v.h * v.w) };
+    /* one block for all the rows of an image: as if there were one multiprocessor with one block */
+    if (!row_grid_make(&k->grid, v.h * v.w, vectors, 1, 1) || v.n > INT32_MAX / 2)
+        return fail(ERR_USAGE, "average over %" PRId64 "x%" PRId64 " pixels of %" PRId64 " channels: too large", v.h,
+                    v.w, v.c);
+    op->implementation = "avgpool_nhwc";
+    return OK;
+}
+
+static Status prepare(OpInstance *op)
+{
+    cuda_decide_activation(cuda_backend(op), &op->in[GLOBAL_AVGPOOL_IN_X]);
+    cuda_decide_activation(cuda_backend(op), &op->out[GLOBAL_AVGPOOL_OUT_Y]);
+    return make_shape(op, &op->in[GLOBAL_AVGPOOL_IN_X]);
+}
+
+static Status prepare_bwd(OpInstance *op)
+{
+    OpTensor *dy = &op->in[GLOBAL_AVGPOOL_BWD_IN_DY];
+    if (!dy->bytes) cuda_decide_activation(cuda_backend(op), dy);
+    cuda_decide_activation(cuda_backend(op), &op->out[GLOBAL_AVGPOOL_BWD_OUT_DX]);
+    return make_shape(op, &op->out[GLOBAL_AVGPOOL_BWD_OUT_DX]);
+}
+
+static Status bind(OpInstance *op)
+{
+    (void)op; /* addresses are read when it runs */
+    return OK;
+}
+
+static Status run(OpInstance *op, Stream *stream)
+{
+    TRY_CUDA(cuda_launch_global_avgpool(op->state, op->in[GLOBAL_AVGPOOL_IN_X].data, op->out[GLOBAL_AVGPOOL_OUT_Y].data,
+                                        stream->stream));
+    return OK;
+}
+
+static Status run_bwd(OpInstance *op, Stream *stream)
+{
+    const OpTensor *dy = &op->in[GLOBAL_AVGPOOL_BWD_IN_DY];
+    TRY_CUDA(cuda_launch_global_avgpool_bwd(op->state, dy->data, dy->layout->dtype,
+                                            op->out[GLOBAL_AVGPOOL_BWD_OUT_DX].data, stream->stream));
+    return OK;
+}
+
+static void release(OpInstance *op)
+{
+    mem_free(op->state);
+    op->state = NULL;
+}
+
+const OpImpl cuda_global_avgpool = { prepare, bind, run, release };
+const OpImpl cuda_global_avgpool_bwd = { prepare_bwd, bind, run_bwd, release };

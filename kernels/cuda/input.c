@@ -1,0 +1,32 @@
+/* input.c - images u8 N,H,W,C to the network's first activation. See input.cu. */
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels.h"
+
+static Status input_prepare(OpInstance *op)
+{
+    const TensorDesc *images = &op->in[INPUT_IN_IMAGES].desc;
+    if (images->rank != 4 || images->dims[3] > OP_MAX_IMAGE_CHANNELS)
+        return fail(ERR_INTERNAL, "input: images must be N,H,W,C with at most %d channels", OP_MAX_IMAGE_CHANNELS);
+    cuda_decide_plain(&op->in[INPUT_IN_IMAGES]);
+    cuda_decide_activation(cuda_backend(op), &op->out[INPUT_OUT_X]);
+    op->implementation = "input:table";
+    return OK;
+}
+
+static Status input_bind(OpInstance *op)
+{
+    (void)op; /* run() reads the slots directly */
+    return OK;
+}
+
+static Status input_run(OpInstance *op, Stream *stream)
+{
+    const CudaBackend *b = cuda_backend(op);
+    OpTensor *x = &op->out[INPUT_OUT_X];
+    CudaView v = cuda_view(b, x);
+    TRY_CUDA(cuda_launch_input(op->in[INPUT_IN_IMAGES].data, op->attr, x->data, v.dtype, v.rows, (int)v.c, (int)v.cp,
+                               b->sm_count, stream->stream));
+    return OK;
+}
+
+const OpImpl cuda_input = { .prepare = input_prepare, .bind = input_bind, .run = input_run };

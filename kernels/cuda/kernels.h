@@ -1,0 +1,129 @@
+/* kernels.h - launchers of our own kernels (*.cu): plain C, device pointers, one call enqueues one pass on a stream.
+ *
+ * Activations are rows of cp channels (CudaView) in dtype; vectors are f32. Channel counts are padded ones unless a
+ * parameter says otherwise. All launchers return cudaGetLastError() of their launch and never allocate or wait. Results
+ * do not depend on timing: no floating-point atomics. Formulas that decide numbers stand in *_math.h, which host and
+ * device compile alike. */
+#ifndef CONVOY_KERNELS_CUDA_KERNELS_H
+#define CONVOY_KERNELS_CUDA_KERNELS_H
+#include "kernels/cuda/batchnorm.h"
+#include "kernels/cuda/fast_div.h"
+#include "kernels/cuda/update.h"
+#include "kernels/op.h"
+#include <cuda_runtime_api.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* Each .cu file's launchers are declared here, under the name of the file. */
+
+/* ---- cast.cu: flat conversions between f32, bf16 and f16; count elements ---- */
+cudaError_t cuda_launch_cast(const void *in, DType from, void *out, DType to, int64_t count, cudaStream_t stream);
+/* out f32 += in */
+cudaError_t cuda_launch_cast_add(const void *in, DType from, float *out, int64_t count, cudaStream_t stream);
+
+/* ---- input.cu: images u8 [pixels][c] -> x [pixels][cp], (v/255 - mean) / std, zero from c on ---- */
+cudaError_t cuda_launch_input(const uint8_t *images, const InputAttr *attr, void *x, DType dtype, int64_t pixels, int c,
+                              int cp, int sm_count, cudaStream_t stream);
+
+/* ---- pointwise.cu: flat, count elements; results are of dtype, as is the first input, over which they may lie; over
+ * the second too, where that is of the same type ---- */
+cudaError_t cuda_launch_relu(const void *x, void *y, DType dtype, int64_t count, cudaStream_t stream);
+cudaError_t cuda_launch_relu_bwd(const void *dy, const void *y, void *dx, DType dtype, DType y_type, int64_t count,
+                                 cudaStream_t stream);
+cudaError_t cuda_launch_add(const void *a, const void *b, void *y, DType dtype, DType b_type, int64_t count,
+                            cudaStream_t stream);
+cudaError_t cuda_launch_scale(const void *x, float factor, void *y, DType dtype, int64_t count, cudaStream_t stream);
+
+/* ---- softmax_xent.cu ---- */
+typedef struct XentPass {
+    int64_t rows;
+    int c, cp; /* of logits and dlogits */
+    DType logits_type, dlogits_type;
+    float smoothing;
+    double even; /* smoothing / c */
+    const void *logits;
+    const int32_t *labels;
+    const float *scalars, *loss_scale; /* loss_scale: NULL if absent */
+    void *dlogits;                     /* NULL if absent; may be logits where the types are equal */
+    double *row_stats;                 /* workspace [rows][STATS_COUNT] */
+    double *stats;
+} XentPass;
+cudaError_t cuda_launch_softmax_xent(const XentPass *p, cudaStream_t stream); /* two kernels */
+
+/* ---- update.cu: see update.h ---- */
+cudaError_t cuda_launch_update(const UpdatePass *p, cudaStream_t stream);
+
+/* ---- loss_scale.cu: state is the op's, see the LOSS_SCALE_ enum ---- */
+cudaError_t cuda_launch_finite_check(const float *x, int64_t count, float *state, int sm_count, cudaStream_t stream);
+cudaError_t cuda_launch_loss_scale(const LossScaleAttr *attr, float *state, cudaStream_t stream);
+
+/* ---- batchnorm.cu: see batchnorm.h ---- */
+/* Sums of one pass over x -> partials, guess. */
+cudaError_t cuda_launch_bn_statistics(const BnForward *f, cudaStream_t stream);
+/* partials, guess -> statistics, running statistics. */
+cudaError_t cuda_launch_bn_finish(const BnForward *f, cudaStream_t stream);
+/* Running statistics -> statistics. */
+cudaError_t cuda_launch_bn_constant(const BnForward *f, cudaStream_t stream);
+/* y = act(bn(x) + residual) by statistics. */
+cudaError_t cuda_launch_bn_apply(const BnForward *f, cudaStream_t stream);
+
+/* ---- batchnorm_bwd.cu: see batchnorm.h ---- */
+/* dz -> partials, dresidual. */
+cudaError_t cuda_launch_bn_bwd_sums(const BnBackward *b, cudaStream_t stream);
+/* partials -> dgamma, dbeta, means. */
+cudaError_t cuda_launch_bn_bwd_finish(const BnBackward *b, cudaStream_t stream);
+/* dx by means, from dresidual where that was written. */
+cudaError_t cuda_launch_bn_bwd_apply(const BnBackward *b, cudaStream_t stream);
+
+/* ---- pool2d.cu: index is NULL or u8, NHWC like y ---- */
+typedef struct Pool2dShape {
+    DType dtype;
+    PoolKind kind;
+    int n, c, vectors; /* c: unpadded; vectors of 16 bytes in a pixel */
+    int h, w, p, q;    /* of x and of y */
+    int window_h, window_w, stride_h, stride_w, pad_h, pad_w;
+    float share; /* of an average: 1 / (window_h * window_w) */
+    FastDiv by_vectors, by_w, by_q, by_stride_h, by_stride_w;
+} Pool2dShape;
+cudaError_t cuda_launch_pool2d(const Pool2dShape *k, const void *x, void *y, uint8_t *index, cudaStream_t stream);
+cudaError_t cuda_launch_pool2d_bwd(const Pool2dShape *k, const void *dy, const uint8_t *index, void *dx,
+                                   cudaStream_t stream);
+
+/* ---- global_avgpool.cu ---- */
+typedef struct AvgpoolShape {
+    RowGrid grid; /* of one image: its rows are pixels */
+    DType dtype;
+    int n;
+    float share; /* 1 / pixels */
+} AvgpoolShape;
+cudaError_t cuda_launch_global_avgpool(const AvgpoolShape *k, const void *x, void *y, cudaStream_t stream);
+/* dy_type: f32 or that of dx */
+cudaError_t cuda_launch_global_avgpool_bwd(const AvgpoolShape *k, const void *dy, DType dy_type, void *dx,
+                                           cudaStream_t stream);
+
+/* ---- subsample.cu ---- */
+typedef struct SubsampleShape {
+    int n, h, w, p, q, stride;        /* h, w: of x (large); p, q: of y (small) */
+    int large_vectors, small_vectors; /* vectors of 16 bytes in a pixel */
+    int channel_bytes;                /* of x, unpadded */
+    FastDiv by_large_vectors, by_small_vectors, by_w, by_q, by_stride;
+} SubsampleShape;
+cudaError_t cuda_launch_subsample(const SubsampleShape *k, const void *x, void *y, cudaStream_t stream);
+cudaError_t cuda_launch_subsample_bwd(const SubsampleShape *k, const void *dy, void *dx, cudaStream_t stream);
+
+/* ---- linear.cu ---- */
+/* x: NHWC [n][h][w][cp] of c channels; flat: [n][flat_cp], the elements of an image in the order C,H,W. Both are of the
+ * same type; padding is written as zero. */
+typedef struct LinearFlatten {
+    int64_t n, c, h, w, cp, flat_cp;
+    int element_bytes; /* 2 or 4 */
+} LinearFlatten;
+cudaError_t cuda_launch_linear_flatten(const LinearFlatten *f, const void *x, void *flat, cudaStream_t stream);
+cudaError_t cuda_launch_linear_unflatten(const LinearFlatten *f, const void *flat, void *x, cudaStream_t stream);
+/* db[kp] = or += the sum of the n rows of dy. */
+cudaError_t cuda_launch_linear_bias_gradient(const void *dy, DType dtype, float *db, int64_t n, int64_t kp,
+                                             bool accumulate, cudaStream_t stream);
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,42 @@
+/* loss_scale.c - the dynamic loss scale on the device: nobody waits for its verdict, the update reads it there. */
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels.h"
+
+static Status bind_nothing(OpInstance *op)
+{
+    (void)op; /* run() reads the slots directly */
+    return OK;
+}
+
+static Status finite_check_prepare(OpInstance *op)
+{
+    cuda_decide_plain(&op->in[FINITE_CHECK_IN_X]);
+    cuda_decide_plain(&op->in[FINITE_CHECK_IN_LOSS_SCALE]);
+    op->implementation = "finite_check:flat";
+    return OK;
+}
+
+static Status finite_check_run(OpInstance *op, Stream *stream)
+{
+    const OpTensor *x = &op->in[FINITE_CHECK_IN_X];
+    TRY_CUDA(cuda_launch_finite_check(x->data, (int64_t)(x->bytes / sizeof(float)),
+                                      op->in[FINITE_CHECK_IN_LOSS_SCALE].data, cuda_backend(op)->sm_count,
+                                      stream->stream));
+    return OK;
+}
+
+static Status loss_scale_prepare(OpInstance *op)
+{
+    cuda_decide_plain(&op->in[LOSS_SCALE_IN_STATE]);
+    op->implementation = "loss_scale:one thread";
+    return OK;
+}
+
+static Status loss_scale_run(OpInstance *op, Stream *stream)
+{
+    TRY_CUDA(cuda_launch_loss_scale(op->attr, op->in[LOSS_SCALE_IN_STATE].data, stream->stream));
+    return OK;
+}
+
+const OpImpl cuda_finite_check = { .prepare = finite_check_prepare, .bind = bind_nothing, .run = finite_check_run };
+const OpImpl cuda_loss_scale = { .prepare = loss_scale_prepare, .bind = bind_nothing, .run = loss_scale_run };

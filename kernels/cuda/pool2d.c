@@ -1,0 +1,96 @@
+/* pool2d.c - pooling over windows and its gradient on the device. The index of a max is NHWC bytes, padded like y. */
+#include "base/mem.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels.h"
+#include <inttypes.h>
+
+enum { VECTOR_BYTES = 16 };
+
+/* x (or dx) and y (or dy) are decided. */
+static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *y)
+{
+    const Pool2dAttr *a = op->attr;
+    const CudaView vx = cuda_view(cuda_backend(op), x), vy = cuda_view(cuda_backend(op), y);
+    const int64_t vectors = vx.cp * (int64_t)dtype_bytes(vx.dtype) / VECTOR_BYTES;
+    const int64_t most = vx.h * vx.w > vy.h * vy.w ? vx.h * vx.w : vy.h * vy.w;
+    if (most > INT32_MAX / 2 / vectors || vx.n > INT32_MAX / 2)
+        return fail(ERR_USAGE, "pooling of %" PRId64 "x%" PRId64 " pixels of %" PRId64 " channels: too large", vx.h,
+                    vx.w, vx.c);
+    Pool2dShape *k = op->state = mem_calloc(1, sizeof *k);
+    if (!k) return ERR_MEMORY;
+    *k = (Pool2dShape){ .dtype = vx.dtype,
+                        .kind = a->kind,
+                        .n = (int)vx.n,
+                        .c = (int)vx.c,
+                        .vectors = (int)vectors,
+                        .h = (int)vx.h,
+                        .w = (int)vx.w,
+                        .p = (int)vy.h,
+                        .q = (int)vy.w,
+                        .window_h = a->window_h,
+                        .window_w = a->window_w,
+                        .stride_h = a->stride_h,
+                        .stride_w = a->stride_w,
+                        .pad_h = a->pad_h,
+                        .pad_w = a->pad_w,
+                        .share = 1.0f / (float)(a->window_h * a->window_w),
+                        .by_vectors = fast_div_make((uint32_t)vectors),
+                        .by_w = fast_div_make((uint32_t)vx.w),
+                        .by_q = fast_div_make((uint32_t)vy.w),
+                        .by_stride_h = fast_div_make((uint32_t)a->stride_h),
+                        .by_stride_w = fast_div_make((uint32_t)a->stride_w) };
+    op->implementation = "pool_nhwc";
+    return OK;
+}
+
+static Status prepare(OpInstance *op)
+{
+    const CudaBackend *b = cuda_backend(op);
+    OpTensor *x = &op->in[POOL_IN_X], *y = &op->out[POOL_OUT_Y], *index = &op->out[POOL_OUT_INDEX];
+    cuda_decide_activation(b, x);
+    cuda_decide_activation(b, y);
+    if (index->desc.rank != 0) cuda_decide(b, index, CUDA_NHWC, DTYPE_U8);
+    return make_shape(op, x, y);
+}
+
+static Status prepare_bwd(OpInstance *op)
+{
+    const CudaBackend *b = cuda_backend(op);
+    const Pool2dAttr *a = op->attr;
+    OpTensor *dy = &op->in[POOL_BWD_IN_DY], *dx = &op->out[POOL_BWD_OUT_DX];
+    cuda_decide_activation(b, dy);
+    if (a->kind == POOL_MAX) cuda_decide(b, &op->in[POOL_BWD_IN_INDEX], CUDA_NHWC, DTYPE_U8);
+    cuda_decide_activation(b, dx);
+    return make_shape(op, dx, dy);
+}
+
+static Status bind(OpInstance *op)
+{
+    (void)op; /* addresses are read when it runs */
+    return OK;
+}
+
+static Status run(OpInstance *op, Stream *stream)
+{
+    uint8_t *index = op->out[POOL_OUT_INDEX].desc.rank != 0 ? op->out[POOL_OUT_INDEX].data : NULL;
+    TRY_CUDA(cuda_launch_pool2d(op->state, op->in[POOL_IN_X].data, op->out[POOL_OUT_Y].data, index, stream->stream));
+    return OK;
+}
+
+static Status run_bwd(OpInstance *op, Stream *stream)
+{
+    const Pool2dShape *k = op->state;
+    const uint8_t *index = k->kind == POOL_MAX ? op->in[POOL_BWD_IN_INDEX].data : NULL;
+    TRY_CUDA(
+        cuda_launch_pool2d_bwd(k, op->in[POOL_BWD_IN_DY].data, index, op->out[POOL_BWD_OUT_DX].data, stream->stream));
+    return OK;
+}
+
+static void release(OpInstance *op)
+{
+    mem_free(op->state);
+    op->state = NULL;
+}
+
+const OpImpl cuda_pool2d = { prepare, bind, run, release };
+const OpImpl cuda_pool2d_bwd = { prepare_bwd, bind, run_bwd, release };

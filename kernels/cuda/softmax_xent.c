@@ -1,0 +1,55 @@
+/* softmax_xent.c - the loss on the device. See softmax_xent.cu.
+ *
+ * Logits are read in the type they have: f32 from a linear layer. Their gradient is of the compute type, which is what
+ * the gradients of that layer read. */
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels.h"
+
+static Status softmax_xent_prepare(OpInstance *op)
+{
+    const CudaBackend *b = cuda_backend(op);
+    OpTensor *logits = &op->in[XENT_IN_LOGITS], *dlogits = &op->out[XENT_OUT_DLOGITS];
+    if (logits->bytes == 0) cuda_decide(b, logits, CUDA_ROWS, DTYPE_F32);
+    if (logits->desc.dims[1] > INT32_MAX / 2)
+        return fail(ERR_INTERNAL, "softmax_xent: %lld classes are too many", (long long)logits->desc.dims[1]);
+    for (int i = XENT_IN_LABELS; i <= XENT_IN_LOSS_SCALE; i++)
+        if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
+    cuda_decide_plain(&op->out[XENT_OUT_STATS]);
+    if (dlogits->desc.rank != 0 && dlogits->bytes == 0) cuda_decide_activation(b, dlogits);
+    op->workspace_bytes = (size_t)logits->desc.dims[0] * STATS_COUNT * sizeof(double);
+    op->implementation = "softmax_xent:warp rows";
+    return OK;
+}
+
+static Status softmax_xent_bind(OpInstance *op)
+{
+    (void)op; /* run() reads the slots directly */
+    return OK;
+}
+
+static Status softmax_xent_run(OpInstance *op, Stream *stream)
+{
+    const XentAttr *attr = op->attr;
+    const OpTensor *logits = &op->in[XENT_IN_LOGITS], *dlogits = &op->out[XENT_OUT_DLOGITS];
+    CudaView v = cuda_view(cuda_backend(op), logits);
+    const XentPass pass = { .rows = v.rows,
+                            .c = (int)v.c,
+                            .cp = (int)v.cp,
+                            .logits_type = v.dtype,
+                            .dlogits_type = dlogits->layout ? dlogits->layout->dtype : v.dtype,
+                            .smoothing = attr->label_smoothing,
+                            .even = (double)attr->label_smoothing / (double)v.c,
+                            .logits = logits->data,
+                            .labels = op->in[XENT_IN_LABELS].data,
+                            .scalars = op->in[XENT_IN_SCALARS].data,
+                            .loss_scale = op->in[XENT_IN_LOSS_SCALE].data,
+                            .dlogits = dlogits->data,
+                            .row_stats = op->workspace,
+                            .stats = op->out[XENT_OUT_STATS].data };
+    TRY_CUDA(cuda_launch_softmax_xent(&pass, stream->stream));
+    return OK;
+}
+
+const OpImpl cuda_softmax_xent = { .prepare = softmax_xent_prepare,
+                                   .bind = softmax_xent_bind,
+                                   .run = softmax_xent_run };

@@ -1,0 +1,130 @@
+/* softmax_xent.cu - cross entropy with label smoothing, accuracy counts and the gradient of the logits: a warp per row,
+ * then one block that adds the rows' numbers up in a fixed order.
+ *
+ * A lane takes every 32nd logit. dlogits may lie over logits of its own type: a lane overwrites only what it alone
+ * still had to read. A row that holds a NaN has loss NaN and counts as wrong; so has one whose label is no class. */
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/softmax_xent_math.h"
+#include "kernels/cuda/vector.cuh"
+
+namespace {
+
+constexpr int BLOCK = 128, WARPS = BLOCK / 32, SUM_BLOCK = 256;
+constexpr unsigned ALL = 0xffffffffu;
+
+template <typename L>
+__device__ __forceinline__ XentRow survey(const L *logits, int c, int label, float label_logit, int lane)
+{
+    XentRow row = { -INFINITY, 0.0, 0.0, 0, 0 };
+    for (int k = lane; k < c; k += 32) {
+        float z = element_load(logits + k);
+        row.max = z > row.max ? z : row.max;
+        row.logits += (double)z;
+        row.not_below += k != label && z >= label_logit;
+        row.is_nan += z != z;
+    }
+    for (int o = 16; o > 0; o >>= 1) {
+        float max = __shfl_xor_sync(ALL, row.max, o);
+        row.max = max > row.max ? max : row.max;
+        row.logits += __shfl_xor_sync(ALL, row.logits, o);
+        row.not_below += __shfl_xor_sync(ALL, row.not_below, o);
+        row.is_nan += __shfl_xor_sync(ALL, row.is_nan, o);
+    }
+    for (int k = lane; k < c; k += 32) row.sum += (double)xent_exp(element_load(logits + k), row.max);
+    for (int o = 16; o > 0; o >>= 1) row.sum += __shfl_xor_sync(ALL, row.sum, o);
+    return row;
+}
+
+template <typename D> __device__ __forceinline__ void zero_row(D *gradient, int cp, int lane)
+{
+    for (int k = lane; k < cp; k += 32) element_store(gradient + k, 0.0f);
+}
+
+/* One lane each writes one number. */
+__device__ __forceinline__ void write_stats(double *stats, int lane, double loss, bool top1, bool top5, double images)
+{
+    double v = lane == STATS_LOSS_SUM ? loss : lane == STATS_TOP1 ? top1 : lane == STATS_TOP5 ? top5 : images;
+    if (lane < STATS_COUNT) stats[lane] = v;
+}
+
+template <typename L, typename D>
+__device__ __forceinline__ void write_gradient(const XentPass &pass, const XentRow &row, const L *logits, D *gradient,
+                                               int label, int lane)
+{
+    double scale = (double)pass.scalars[SCALAR_GRAD_SCALE];
+    if (pass.loss_scale) scale *= (double)pass.loss_scale[LOSS_SCALE_SCALE];
+    const double inverse = 1.0 / row.sum;
+    for (int k = lane; k < pass.cp; k += 32) {
+        float value = 0.0f;
+        if (k < pass.c)
+            value = xent_gradient(xent_exp(element_load(logits + k), row.max), inverse, pass.even,
+                                  k == label ? 1.0 - (double)pass.smoothing : 0.0, scale);
+        element_store(gradient + k, value);
+    }
+}
+
+template <typename L, typename D> __global__ void __launch_bounds__(BLOCK) rows_kernel(const XentPass pass)
+{
+    const int64_t n = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    const int lane = (int)threadIdx.x % 32;
+    if (n >= pass.rows) return; /* the whole warp leaves */
+    const L *logits = static_cast<const L *>(pass.logits) + n * pass.cp;
+    D *gradient = pass.dlogits ? static_cast<D *>(pass.dlogits) + n * pass.cp : nullptr;
+    double *stats = pass.row_stats + n * STATS_COUNT;
+    const int label = pass.labels[n];
+    if (label < 0 || label >= pass.c) {
+        bool padding = label == -1;
+        write_stats(stats, lane, padding ? 0.0 : (double)NAN, false, false, padding ? 0.0 : 1.0);
+        if (gradient) zero_row(gradient, pass.cp, lane);
+        return;
+    }
+    const float label_logit = element_load(logits + label);
+    const XentRow row =
+        survey(logits, pass.c, label, label_logit, lane); /* its shuffles end all reading but of one's own */
+    const bool valid = row.is_nan == 0;
+    write_stats(stats, lane, valid ? xent_loss(&row, label_logit, (double)pass.smoothing, pass.c) : (double)NAN,
+                valid && row.not_below < 1, valid && row.not_below < 5, 1.0);
+    if (gradient) write_gradient(pass, row, logits, gradient, label, lane);
+}
+
+/* Thread t adds rows t, t + SUM_BLOCK, ...; then neighbours add to each other, halving. */
+__global__ void __launch_bounds__(SUM_BLOCK) stats_kernel(const XentPass pass)
+{
+    __shared__ double part[STATS_COUNT][SUM_BLOCK];
+    const int t = (int)threadIdx.x;
+    double sum[STATS_COUNT] = { 0, 0, 0, 0 };
+    for (int64_t n = t; n < pass.rows; n += SUM_BLOCK)
+#pragma unroll
+        for (int i = 0; i < STATS_COUNT; i++) sum[i] += pass.row_stats[n * STATS_COUNT + i];
+#pragma unroll
+    for (int i = 0; i < STATS_COUNT; i++) part[i][t] = sum[i];
+    for (int half = SUM_BLOCK / 2; half > 0; half >>= 1) {
+        __syncthreads();
+        if (t >= half) continue;
+#pragma unroll
+        for (int i = 0; i < STATS_COUNT; i++) part[i][t] += part[i][t + half];
+    }
+    __syncthreads();
+    if (t < STATS_COUNT) pass.stats[t] = part[t][0];
+}
+
+template <typename L, typename D> cudaError_t launch_rows(const XentPass *p, cudaStream_t stream)
+{
+    return CUDA_LAUNCH((rows_kernel<L, D>), cuda_blocks(p->rows, WARPS), BLOCK, stream, *p);
+}
+
+template <typename D> cudaError_t launch_rows_to(const XentPass *p, cudaStream_t stream)
+{
+    return p->logits_type == DTYPE_F32    ? launch_rows<float, D>(p, stream)
+           : p->logits_type == DTYPE_BF16 ? launch_rows<Bf16, D>(p, stream)
+           : p->logits_type == DTYPE_F16  ? launch_rows<F16, D>(p, stream)
+                                          : cudaErrorInvalidValue;
+}
+
+} // namespace
+
+cudaError_t cuda_launch_softmax_xent(const XentPass *p, cudaStream_t stream)
+{
+    cudaError_t error = LAUNCH_BY_TYPE(p->dlogits_type, launch_rows_to, p, stream);
+    return error == cudaSuccess ? CUDA_LAUNCH(stats_kernel, 1, SUM_BLOCK, stream, *p) : error;
+}

@@ -1,0 +1,108 @@
+/* update.c - the optimizer step over flat ranges as one launch: the table of chunks, and what one run is told.
+ *
+ * The table goes to the device when memory is first bound, and stays: segments are for the life of the instance. Where
+ * the parameters lie inside the attached slab, their compute copies are written in the same pass. */
+#include "base/mem.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels.h"
+
+typedef struct UpdateState {
+    UpdateChunk *table; /* on the host; owned, freed once it is on the device */
+    void *chunks;       /* on the device; owned */
+    int64_t chunk_count;
+} UpdateState;
+
+int64_t update_chunks_make(const UpdateAttr *attr, UpdateChunk *chunks)
+{
+    int64_t made = 0;
+    for (int k = 0; k < attr->segment_count; k++) {
+        const UpdateSegment *s = &attr->segments[k];
+        for (int64_t at = s->first, end = s->first + s->count, next; at < end; at = next, made++) {
+            next = (at / UPDATE_CHUNK + 1) * UPDATE_CHUNK;
+            if (next > end) next = end;
+            if (chunks) chunks[made] = (UpdateChunk){ at, (int32_t)(next - at), s->weight_decay };
+        }
+    }
+    return made;
+}
+
+static void update_release(OpInstance *op)
+{
+    UpdateState *state = op->state;
+    if (!state) return;
+    if (state->chunks) op->backend->v->free(op->backend, state->chunks);
+    mem_free(state->table);
+    mem_free(state);
+    op->state = NULL;
+}
+
+static Status update_prepare(OpInstance *op)
+{
+    const UpdateAttr *attr = op->attr;
+    bool two_moments = attr->kind != UPDATE_SGD, one_moment = two_moments || attr->momentum != 0.0f;
+    if ((one_moment && op->in[UPDATE_IN_STATE0].desc.rank == 0) ||
+        (two_moments && op->in[UPDATE_IN_STATE1].desc.rank == 0))
+        return fail(ERR_INTERNAL, "update: optimizer state is missing");
+    for (int i = UPDATE_IN_PARAM; i <= UPDATE_IN_LOSS_SCALE; i++)
+        if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
+    UpdateState *state = op->state = mem_calloc(1, sizeof *state);
+    if (!state) return ERR_MEMORY;
+    state->chunk_count = update_chunks_make(attr, NULL);
+    if (state->chunk_count > INT32_MAX)
+        return fail(ERR_INTERNAL, "update: %lld chunks are more than a grid can have", (long long)state->chunk_count);
+    state->table = mem_calloc((size_t)state->chunk_count + 1, sizeof *state->table);
+    if (!state->table) return ERR_MEMORY;
+    update_chunks_make(attr, state->table);
+    op->implementation = "update:flat";
+    return OK;
+}
+
+static Status update_bind(OpInstance *op)
+{
+    UpdateState *state = op->state;
+    if (!state->table || state->chunk_count == 0) return OK;
+    int64_t bytes = state->chunk_count * (int64_t)sizeof *state->table;
+    if (!state->chunks) TRY(op->backend->v->alloc(op->backend, (size_t)bytes, &state->chunks));
+    OpTensor device = { .desc = tensor_desc(DTYPE_U8, 1, &bytes), .bytes = (size_t)bytes, .data = state->chunks };
+    TRY(cuda_import_tensor(op->backend, &device, state->table));
+    mem_free(state->table);
+    state->table = NULL;
+    return OK;
+}
+
+/* Not const: the copies are this op's to write. */
+static void *compute_copies(const CudaBackend *b, const OpTensor *param)
+{
+    const char *data = param->data;
+    if (!b->param_copies || !cuda_compute_copy(b, param)) return NULL;
+    return b->param_copies + (size_t)(data - b->param_slab) / sizeof(float) * dtype_bytes(b->compute);
+}
+
+static Status update_run(OpInstance *op, Stream *stream)
+{
+    const CudaBackend *b = cuda_backend(op);
+    const UpdateAttr *attr = op->attr;
+    const UpdateState *state = op->state;
+    const UpdatePass pass = { .kind = attr->kind,
+                              .momentum = attr->momentum,
+                              .eps = attr->eps,
+                              .beta1 = attr->beta1,
+                              .beta2 = attr->beta2,
+                              .nesterov = attr->nesterov,
+                              .copy_type = b->compute,
+                              .param = op->in[UPDATE_IN_PARAM].data,
+                              .state0 = op->in[UPDATE_IN_STATE0].data,
+                              .state1 = op->in[UPDATE_IN_STATE1].data,
+                              .grad = op->in[UPDATE_IN_GRAD].data,
+                              .scalars = op->in[UPDATE_IN_SCALARS].data,
+                              .loss_scale = op->in[UPDATE_IN_LOSS_SCALE].data,
+                              .copies = compute_copies(b, &op->in[UPDATE_IN_PARAM]),
+                              .chunks = state->chunks,
+                              .chunk_count = state->chunk_count };
+    TRY_CUDA(cuda_launch_update(&pass, stream->stream));
+    return OK;
+}
+
+const OpImpl cuda_update = {
+    .prepare = update_prepare, .bind = update_bind, .run = update_run, .release = update_release
+};

@@ -1,0 +1,72 @@
+/* update_math.h - one element's optimizer step, with torch.optim's rules in float32; host and device compile it alike.
+ *
+ * Combinations that torch forms in double (1 - beta, lr / correction) are formed in double, once per step. Gradients
+ * are multiplied by the inverse of the loss scale, as torch unscales. */
+#ifndef CONVOY_KERNELS_CUDA_UPDATE_MATH_H
+#define CONVOY_KERNELS_CUDA_UPDATE_MATH_H
+#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/update.h"
+#include <math.h>
+
+typedef struct UpdateRates { /* one step's numbers, rounded once */
+    float unscale, momentum, beta2, one_minus_beta1, one_minus_beta2, eps, step, root_correction2;
+    double lr;
+} UpdateRates;
+
+CUDA_BOTH static inline UpdateRates update_rates(const UpdatePass *p)
+{
+    UpdateRates r;
+    bool moments = p->kind != UPDATE_SGD;
+    r.lr = (double)p->scalars[SCALAR_LR];
+    r.unscale = p->loss_scale ? 1.0f / p->loss_scale[LOSS_SCALE_SCALE] : 1.0f;
+    r.momentum = p->momentum;
+    r.beta2 = (float)p->beta2;
+    r.one_minus_beta1 = (float)(1.0 - p->beta1);
+    r.one_minus_beta2 = (float)(1.0 - p->beta2);
+    r.eps = p->eps;
+    r.step = (float)(moments ? r.lr / (double)p->scalars[SCALAR_BIAS_CORRECTION1] : r.lr);
+    r.root_correction2 = moments ? (float)sqrt((double)p->scalars[SCALAR_BIAS_CORRECTION2]) : 1.0f;
+    return r;
+}
+
+/* Whether this step's gradients are not finite: then nothing is updated. */
+CUDA_BOTH static inline bool update_is_skipped(const UpdatePass *p)
+{
+    return p->loss_scale && p->loss_scale[LOSS_SCALE_FOUND_INF] != 0.0f;
+}
+
+typedef struct UpdateElement {
+    float p, g, state0, state1;
+} UpdateElement;
+
+/* momentum: there is a momentum tensor */
+CUDA_BOTH static inline void update_sgd(UpdateElement *e, const UpdateRates *r, float decay, bool momentum,
+                                        bool nesterov)
+{
+    float d = r->unscale * e->g + decay * e->p, step = d;
+    if (momentum) {
+        e->state0 = r->momentum * e->state0 + d;
+        step = nesterov ? d + r->momentum * e->state0 : e->state0;
+    }
+    e->p -= r->step * step;
+}
+
+CUDA_BOTH static inline void update_moments(UpdateElement *e, const UpdateRates *r, float d)
+{
+    e->state0 = e->state0 + r->one_minus_beta1 * (d - e->state0);
+    e->state1 = r->beta2 * e->state1 + r->one_minus_beta2 * (d * d);
+    e->p -= r->step * (e->state0 / (sqrtf(e->state1) / r->root_correction2 + r->eps));
+}
+
+CUDA_BOTH static inline void update_adam(UpdateElement *e, const UpdateRates *r, float decay)
+{
+    update_moments(e, r, r->unscale * e->g + decay * e->p);
+}
+
+/* keep: 1 - lr decay, formed in double */
+CUDA_BOTH static inline void update_adamw(UpdateElement *e, const UpdateRates *r, float keep)
+{
+    e->p *= keep;
+    update_moments(e, r, r->unscale * e->g);
+}
+#endif

@@ -1,0 +1,54 @@
+/* loss_scale.c - the dynamic loss scale: the search for what is not finite, and the rule by which the scale moves.
+ * Neither has outputs: the state is updated in place. */
+#include "kernels/ops/infer.h"
+#include <stdio.h>
+
+static Status infer_finite_check(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    (void)attr;
+    (void)wanted;
+    (void)out;
+    const OpKind kind = OP_FINITE_CHECK;
+    TRY(infer_need(kind, FINITE_CHECK_IN_X, in[FINITE_CHECK_IN_X], DTYPE_F32, 0));
+    return infer_need_dims(kind, FINITE_CHECK_IN_LOSS_SCALE, in[FINITE_CHECK_IN_LOSS_SCALE], 1,
+                           (int64_t[]){ LOSS_SCALE_COUNT });
+}
+
+static Status infer_loss_scale(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    (void)wanted;
+    (void)out;
+    const OpKind kind = OP_LOSS_SCALE;
+    const LossScaleAttr *a = attr;
+    if (!(a->growth >= 1) || !(a->backoff > 0 && a->backoff <= 1) || !(a->max > 0) || a->interval < 1)
+        return fail(ERR_INTERNAL, "%s: growth %g, backoff %g, max %g, interval %d make no rule", op_name(kind),
+                    (double)a->growth, (double)a->backoff, (double)a->max, a->interval);
+    return infer_need_dims(kind, LOSS_SCALE_IN_STATE, in[LOSS_SCALE_IN_STATE], 1, (int64_t[]){ LOSS_SCALE_COUNT });
+}
+
+static void print_loss_scale(const void *attr, char *out, size_t bytes)
+{
+    const LossScaleAttr *a = attr;
+    snprintf(out, bytes, "x %g after %d, x %g", (double)a->growth, a->interval, (double)a->backoff);
+}
+
+const OpDef op_rows_loss_scale[] = { {
+                                         .kind = OP_FINITE_CHECK,
+                                         .name = "finite_check",
+                                         .inputs = 2,
+                                         .outputs = 0,
+                                         .in_names = { "x", "loss_scale" },
+                                         .in_place_of = { -1, -1, -1, -1 },
+                                         .infer = infer_finite_check,
+                                     },
+                                     {
+                                         .kind = OP_LOSS_SCALE,
+                                         .name = "loss_scale",
+                                         .attr_bytes = sizeof(LossScaleAttr),
+                                         .inputs = 1,
+                                         .outputs = 0,
+                                         .in_names = { "state" },
+                                         .in_place_of = { -1, -1, -1, -1 },
+                                         .infer = infer_loss_scale,
+                                         .print = print_loss_scale,
+                                     } };

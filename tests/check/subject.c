@@ -1,0 +1,97 @@
+/* subject.c - what the check must know of the backend under test.
+ *
+ * A backend may keep activations in a type of its own and read weights in it. The reference then has to start from what
+ * the backend sees: inputs are rounded beforehand, by sending them through the backend's own import and export, and
+ * factors of products that it rounds itself (weights from their f32 master, f32 to tf32) by the formulas of
+ * half_math.h, which have a test of their own. */
+#include "kernels/cuda/half_math.h"
+#include "tests/check/rig.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TF32_LOST_BITS 13
+
+bool subject_takes(const Subject *s, const Case *c)
+{
+    const Variant *v = &c->variant;
+    if (v->wide && s->compute == DTYPE_F32) return false; /* the same as without */
+    return !s->own_layouts || !(v->plain || v->weights == WEIGHTS_PLAIN);
+}
+
+bool subject_refuses(const Subject *s, const Problem *p)
+{
+    bool conv = p->kind == OP_CONV2D || p->kind == OP_CONV2D_BWD_DATA || p->kind == OP_CONV2D_BWD_WEIGHTS;
+    if (!conv || p->attr.conv.groups == 1) return false;
+    const TensorDesc *x = p->kind == OP_CONV2D_BWD_DATA ? &p->out[CONV_BWD_DATA_OUT_DX] : &p->in[CONV_IN_X];
+    const TensorDesc *y = p->kind == OP_CONV2D            ? &p->out[CONV_OUT_Y]
+                          : p->kind == OP_CONV2D_BWD_DATA ? &p->in[CONV_BWD_DATA_IN_DY]
+                                                          : &p->in[CONV_BWD_WEIGHTS_IN_DY];
+    return x->dims[1] % s->pad != 0 || y->dims[1] % s->pad != 0;
+}
+
+double subject_nearest(DType type, double v)
+{
+    float f = (float)v;
+    if (type == DTYPE_F32) return (double)f;
+    if (type == DTYPE_BF16) return (double)float_from_bf16(bf16_from_float(f));
+    if (type == DTYPE_F16) return (double)float_from_f16(f16_from_float(f));
+    return v;
+}
+
+static double nearest_tf32(double v)
+{
+    if (!isfinite(v)) return v;
+    uint32_t bits = bits_from_float((float)v);
+    return (double)float_from_bits(shift_right_to_nearest_even(bits, TF32_LOST_BITS) << TF32_LOST_BITS);
+}
+
+/* What t holds once v was written to it. */
+static Status send_through(Backend *b, Arena *arena, const OpTensor *t, const Host *v, Host *back)
+{
+    Guarded memory;
+    uint8_t *zeros = arena_alloc(arena, t->bytes);
+    if (!zeros) return ERR_MEMORY;
+    OpTensor copy = *t;
+    Status st = guarded_alloc(b, arena, t->bytes, &memory);
+    copy.data = memory.data;
+    if (st == OK) st = rig_write(b, copy.data, t->bytes, zeros);
+    if (st == OK) st = rig_import(b, arena, &copy, v);
+    if (st == OK) st = rig_export(b, arena, &copy, back);
+    guarded_free(b, &memory);
+    return st;
+}
+
+Status subject_round_inputs(const Subject *s, Arena *arena, const OpInstance *op, Host *in)
+{
+    bool product = layouts_is_product(op->kind);
+    int weights = product ? layouts_weight_input(op->kind) : -1;
+    for (int i = 0; i < OP_MAX_INPUTS; i++) {
+        if (op->in[i].desc.dtype != DTYPE_F32 || !in[i].v) continue;
+        bool bias = op->kind == OP_LINEAR && i == LINEAR_IN_B;
+        int64_t count = tensor_elements(&in[i].desc);
+        if (s->compute != DTYPE_F32) {
+            Host back;
+            TRY(send_through(s->backend, arena, &op->in[i], &in[i], &back));
+            memcpy(in[i].v, back.v, (size_t)count * sizeof *back.v);
+        }
+        for (int64_t k = 0; k < count; k++) {
+            if (product && !bias && (i == weights || s->compute != DTYPE_F32))
+                in[i].v[k] = subject_nearest(s->compute, in[i].v[k]);
+            if (product && !bias && s->tf32) in[i].v[k] = nearest_tf32(in[i].v[k]);
+        }
+    }
+    return OK;
+}
+
+Status subject_type_of(const Subject *s, Arena *arena, const OpTensor *t, DType *out)
+{
+    *out = t->desc.dtype;
+    if (s->compute == DTYPE_F32 || t->desc.dtype != DTYPE_F32) return OK;
+    Host probe, back;
+    TRY(host_make(arena, &probe, &t->desc));
+    probe.v[0] = 1 + ldexp(1, -20); /* no 16-bit type has it */
+    TRY(send_through(s->backend, arena, t, &probe, &back));
+    if (back.v[0] != probe.v[0]) *out = s->compute;
+    return OK;
+}

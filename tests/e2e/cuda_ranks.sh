@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# cuda_ranks.sh - several ranks: gradients summed through the host, and by the devices themselves inside the recorded step, are those of one
+# rank with the same global batch.
+source tests/e2e/lib/common.sh
+source tests/e2e/lib/cuda.sh
+if ! have_mpi; then
+    echo "this convoy has no MPI"
+    exit 77
+fi
+make_tiny_config
+
+# CONVOY_EMU_OWN_DEVICES gives each rank a device, so that they sum by the stand-in for NCCL.
+frozen=(model.bn=frozen train.batch_per_rank=2 comm.bucket_mb=0.3)
+train one 1 "${frozen[@]}" train.batch_per_rank=4
+train staged 2 "${frozen[@]}"
+expect_text "staged" 1 "gradients are summed through host memory"
+near "1 x 4 and 2 x 2 through the host" one staged 1e-5
+export CONVOY_EMU_OWN_DEVICES=1
+train nccl 2 "${frozen[@]}"
+expect_text "by the devices" 0 "gradients are summed through host memory"
+same "2 x 2 through the host and by the devices" staged nccl
+train eager 2 "${frozen[@]}" device.graph=false
+same "2 x 2, recorded and eager" nccl eager
+train four 4 "${frozen[@]}" train.batch_per_rank=1
+near "1 x 4 and 4 x 1 by the devices" one four 1e-5
+train accumulated 2 "${frozen[@]}" train.batch_per_rank=1 train.accumulate=2
+near "1 x 4 and 2 x 1 accumulated twice" one accumulated 1e-5
+train wide 2 "${frozen[@]}" comm.grad_dtype=bf16
+near "sums in bf16" one wide 0.02
+far "sums in bf16 are rounded" one wide 1e-6
+
+# Batch statistics, averaged over the ranks; the CPU does the same.
+train statistics 2 train.batch_per_rank=4
+train statistics_cpu 2 train.batch_per_rank=4 device.backend=cpu
+near "running statistics" statistics_cpu statistics 1e-5
+train fp16 2 train.precision=fp16 train.loss_scale=524288 train.max_steps=8 train.epochs=9
+unset CONVOY_EMU_OWN_DEVICES
+train fp16_staged 2 train.precision=fp16 train.loss_scale=524288 train.max_steps=8 train.epochs=9 comm.grad_dtype=fp32
+(($(field fp16 step skipped) > 0)) || broken "fp16 on 2 ranks: no step was skipped"
+expect_field "fp16 on 2 ranks" fp16 step skipped "$(field fp16_staged step skipped)"
+exit "$failed"

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# cuda_scale.sh - the dynamic loss scale of fp16 runs: a scale that overflows skips steps and shrinks until it does not, and grows again; and
+# interrupted runs, loss scale included, go on bit for bit.
+source tests/e2e/lib/common.sh
+source tests/e2e/lib/cuda.sh
+make_tiny_config
+
+fp16=(train.precision=fp16 train.epochs=9 optimizer.name=adam optimizer.lr=0.001)
+high=("${fp16[@]}" train.loss_scale=524288)
+train high 1 "${high[@]}" train.max_steps=8
+skipped=$(field high step skipped)
+((skipped > 0 && skipped < 8)) || broken "a scale of 2^19: $skipped of 8 steps were skipped"
+expect_field "a scale of 2^19" high step loss_scale "$((524288 >> skipped))"
+grep -q '"loss":null' "$SCRATCH/high/metrics.jsonl" && broken "a scale of 2^19: a loss is not finite"
+
+train low 1 "${fp16[@]}" train.max_steps=6 train.loss_scale=1024 train.loss_scale_interval=2
+expect_field "doubled every other step" low step loss_scale 8192
+expect_field "doubled every other step" low step skipped 0
+
+# What was skipped is skipped once: 8 steps are 2 + 6.
+train parts 1 "${high[@]}" train.max_steps=2
+train parts 1 "${high[@]}" train.max_steps=8
+same "8 steps and 2 + 6" high parts
+[[ $(losses high) == "$(losses parts)" ]] || broken "8 steps and 2 + 6: the losses differ"
+expect_field "8 steps and 2 + 6" parts step skipped "$skipped"
+
+# A run of another precision goes on in fp16, and the CPU goes on with what the GPU began.
+train other 1 "${fp16[@]}" train.precision=bf16 train.max_steps=2
+train other 1 "${fp16[@]}" train.max_steps=4
+expect_text "another precision" 1 "train.precision was"
+expect_field "another precision" other step loss_scale 65536
+train other 1 "${fp16[@]}" train.precision=fp32 device.backend=cpu train.max_steps=6
+expect_field "from GPU to CPU" other "done" code 0
+
+# Evaluation by itself and beside training.
+train eval 1 train.epochs=1 train.max_steps=0 train.batch_per_rank=16 data.format=synthetic
+settings eval_cuda train.batch_per_rank=16
+expect "eval on the GPU" 0 run 1 eval "${sets[@]}" --checkpoint "$(latest eval)"
+settings eval_cpu train.batch_per_rank=24 device.backend=cpu
+expect "eval on the CPU" 0 run 1 eval "${sets[@]}" --checkpoint "$(latest eval)"
+for run in eval_cuda eval_cpu; do expect_field "$run" "$run" eval images 64; done
+expect_field "eval" eval_cuda eval top1 "$(field eval_cpu eval top1)"
+awk -v a="$(field eval_cuda eval loss)" -v b="$(field eval_cpu eval loss)" 'BEGIN { d = (a - b) / b; exit !(d < 1e-5 && d > -1e-5) }' ||
+    broken "eval: loss $(field eval_cuda eval loss) on the GPU, $(field eval_cpu eval loss) on the CPU"
+exit "$failed"

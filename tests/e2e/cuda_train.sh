@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# cuda_train.sh - the CUDA backend trains as the CPU does: the same losses in fp32, close ones in 16 bits; and how a step is launched, or split
+# into micro-batches, changes nothing.
+source tests/e2e/lib/common.sh
+source tests/e2e/lib/cuda.sh
+make_tiny_config
+
+train cpu 1 device.backend=cpu
+train fp32 1
+expect_text "start" 1 "cuda in fp32: device.backend is cuda"
+train bf16 1 train.precision=bf16
+train fp16 1 train.precision=fp16
+train chosen 1 device.backend=auto train.precision=auto
+expect_text "start" 1 "cuda in bf16: device.backend is auto and this machine has a CUDA device, train.precision is auto"
+follows "fp32" fp32 cpu 1e-5
+near "fp32" fp32 cpu 1e-5
+follows "bf16" bf16 cpu 0.03
+far "bf16 is another computation" bf16 cpu 1e-5
+follows "fp16" fp16 cpu 0.01
+expect_field "fp16" fp16 step loss_scale 65536
+expect_field "fp16" fp16 step skipped 0
+same "bf16 is chosen where the GPU has it" bf16 chosen
+
+# Steps 3 and 4 are recorded, one for each input slot, 5 and 6 replayed.
+for precision in fp32 fp16; do
+    train "eager_$precision" 1 "train.precision=$precision" device.graph=false
+    same "$precision, recorded and eager" "$precision" "eager_$precision"
+    [[ $(losses "$precision") == "$(losses "eager_$precision")" ]] || broken "$precision, recorded and eager: the losses differ"
+done
+
+# Another order of everything that events do not order.
+CONVOY_EMU_SEED=7 train reordered 1 train.precision=fp16
+same "whatever the order between streams" fp16 reordered
+
+# With frozen batch norm the gradient of a batch is the mean over its images.
+frozen=(model.bn=frozen train.max_steps=4)
+train whole 1 "${frozen[@]}"
+train micro 1 "${frozen[@]}" train.batch_per_rank=1 train.accumulate=4
+near "1 x 4 and 1 x 1 accumulated four times" whole micro 1e-5
+
+# A perceptron, and Adam; the loss falls.
+mlp=(model.name=mlp optimizer.name=adam optimizer.lr=0.001 train.batch_per_rank=16 train.max_steps=24 train.epochs=9)
+train mlp_cpu 1 "${mlp[@]}" device.backend=cpu
+train mlp 1 "${mlp[@]}"
+follows "mlp" mlp mlp_cpu 1e-4
+falls "mlp" mlp 0.8
+train mlp_bf16 1 "${mlp[@]}" train.precision=bf16
+follows "mlp in bf16" mlp_bf16 mlp_cpu 0.1
+falls "mlp in bf16" mlp_bf16 0.8
+exit "$failed"

@@ -1,0 +1,258 @@
+/* cuda_sweep.c - are there cuDNN engines for everything that the networks ask for? Needs cuDNN, no GPU.
+ *
+ *   cuda_sweep [--gpu=LIST] [--precision=LIST] [--model=LIST] [--batch=LIST] [--workspace=MB]
+ *              [--all] [--verbose]
+ *
+ * Prepares training (also with accumulating gradients) and evaluation of every ResNet on described devices
+ * (configs/gpus), which chooses and finalises the plan of every convolution within the limit of workspace. With --all
+ * every other engine that cuDNN offers for it is finalised, saved and loaded too; those that are compiled at that
+ * moment, a second or more each, need something that answers for the driver (tests/driver_shim).
+ *
+ * One program prepared is one test. The last line is "N passed, N failed". Without cuDNN it says so and tests
+ * nothing. */
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "kernels/cuda/cudnn_plan.h"
+#include "models/models.h"
+#include "trainer/exec/executor.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_ENGINES = 128 };
+
+typedef struct Sweep {
+    const char *gpus, *precisions, *models, *batches; /* lists, separated by commas */
+    const char *workspace;                            /* limit in MB; NULL: the backend's own */
+    bool all, verbose;
+    int passed, failed;
+} Sweep;
+
+static const char *const precision_names[PRECISION_COUNT] = {
+    [PRECISION_FP32] = "fp32", [PRECISION_TF32] = "tf32", [PRECISION_BF16] = "bf16", [PRECISION_FP16] = "fp16"
+};
+
+/* Copies item number i of a list; false behind the end. */
+static bool item_of(const char *list, int i, char *out, size_t bytes)
+{
+    for (; i > 0 && list; i--) list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL;
+    if (!list) return false;
+    snprintf(out, bytes, "%.*s", (int)strcspn(list, ","), list);
+    return true;
+}
+
+/* Whether the network takes images of 32 pixels. */
+static bool is_small(const char *model)
+{
+    static const char *const names[] = { "resnet20", "resnet32", "resnet44", "resnet56", "resnet110" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(model, names[i]) == 0) return true;
+    return false;
+}
+
+typedef enum ProgramKind { TRAINING, ACCUMULATING, EVALUATION, PROGRAM_KINDS } ProgramKind;
+
+static Status add_program(Executor *x, Backend *b, const ModelDef *def, int64_t batch, Precision precision,
+                          ProgramKind kind)
+{
+    const int64_t size = is_small(def->name) ? 32 : 224;
+    const bool training = kind != EVALUATION;
+    const FuseOptions fuse = { .add_into_batchnorm_bwd = b->v->fuses_add_into_batchnorm_bwd };
+    ModelOptions o = { .graph = { .batch = batch,
+                                  .channels = 3,
+                                  .height = size,
+                                  .width = size,
+                                  .classes = size == 32 ? 10 : 1000,
+                                  .training = training,
+                                  .loss_scale = training && precision == PRECISION_FP16,
+                                  .std = { 1, 1, 1 } },
+                       .width = 1 };
+    Graph *g = NULL;
+    Program *ignored = NULL;
+    TRY(model_build(&g, def, &o));
+    Status st = training ? graph_fuse(g, &fuse) : OK;
+    if (st == OK) return executor_add(x, g, kind == ACCUMULATING, &ignored);
+    graph_destroy(g);
+    return st;
+}
+
+static void sweep_model(Sweep *s, Backend *b, const char *gpu, Precision precision, const ModelDef *def, int64_t batch)
+{
+    static const char *const kinds[PROGRAM_KINDS] = { "training", "accumulating training", "evaluation" };
+    Executor *x = NULL;
+    Status st = executor_create(&x, b);
+    for (int kind = 0; kind < PROGRAM_KINDS; kind++) {
+        if (st == OK) st = add_program(x, b, def, batch, precision, (ProgramKind)kind);
+        if (st == OK) {
+            s->passed++;
+            continue;
+        }
+        s->failed++;
+        printf("FAIL %s %s %s batch %lld, %s: %s\n", gpu, precision_names[precision], def->name, (long long)batch,
+               kinds[kind], status_message());
+        break;
+    }
+    executor_destroy(x);
+}
+
+/* ---- what was chosen ---- */
+
+static void print_plan(const CudnnPlan *p)
+{
+    printf("  %-120s engine %3d %9.1f MB\n", p->key, p->engine, (double)p->workspace / (1 << 20));
+}
+
+static void print_choices(const Sweep *s, const char *what, const CudnnContext *c, double seconds)
+{
+    int engines[MAX_ENGINES] = { 0 }, plans = 0;
+    const CudnnPlan *most = c->plans;
+    for (const CudnnPlan *p = c->plans; p; p = p->next) {
+        plans++;
+        if (p->engine >= 0 && p->engine < MAX_ENGINES) engines[p->engine]++;
+        if (p->workspace > most->workspace) most = p;
+        if (s->verbose) print_plan(p);
+    }
+    printf("%s: %d operations in %.1f s; engine:operations", what, plans, seconds);
+    for (int i = 0; i < MAX_ENGINES; i++)
+        if (engines[i]) printf(" %d:%d", i, engines[i]);
+    if (c->exhaustive) printf("; of all offered, %d finalised and %d refused", c->finalised, c->refused);
+    printf("\n");
+    if (!most) return;
+    printf("  most workspace:\n");
+    print_plan(most);
+    fflush(stdout);
+}
+
+/* ---- the loops ---- */
+
+static void sweep_models(Sweep *s, Backend *b, const char *gpu, Precision precision)
+{
+    char model[32], batch[32];
+    int64_t images = 0;
+    for (int i = 0; item_of(s->models, i, model, sizeof model); i++)
+        for (int k = 0; item_of(s->batches, k, batch, sizeof batch); k++) {
+            const ModelDef *def = model_find(model);
+            if (def && str_to_i64(batch, &images) && images > 0) {
+                sweep_model(s, b, gpu, precision, def, images);
+            } else {
+                s->failed++;
+                printf("FAIL no such model or batch: %s, %s\n", model, batch);
+            }
+        }
+}
+
+static void sweep_precision(Sweep *s, const char *gpu, const char *properties, Precision precision)
+{
+    char what[64];
+    Backend *b = NULL;
+    const double start = clock_s();
+    int64_t limit_mb = 0;
+    if (s->workspace && !str_to_i64(s->workspace, &limit_mb)) limit_mb = 0;
+    const CudaOptions o = { .precision = precision,
+                            .properties = properties,
+                            .workspace_limit = (size_t)limit_mb << 20 };
+    snprintf(what, sizeof what, "%s %s", gpu, precision_names[precision]);
+    if (backend_cuda_create(&b, &o) != OK) {
+        s->failed++;
+        printf("FAIL %s: %s\n", what, status_message());
+        return;
+    }
+    CudnnContext *c = ((CudaBackend *)b)->cudnn;
+    c->exhaustive = s->all;
+    sweep_models(s, b, gpu, precision);
+    print_choices(s, what, c, clock_s() - start);
+    backend_destroy(b);
+}
+
+static void sweep_gpu(Sweep *s, const char *gpu)
+{
+    char path[64], name[16];
+    uint8_t *properties = NULL;
+    size_t bytes = 0;
+    snprintf(path, sizeof path, "configs/gpus/%s.json", gpu);
+    if (fs_read_file(path, &properties, &bytes) != OK) {
+        s->failed++;
+        printf("FAIL %s: %s\n", gpu, status_message());
+        return;
+    }
+    for (int i = 0; item_of(s->precisions, i, name, sizeof name); i++) {
+        int precision = 0;
+        while (precision < PRECISION_COUNT && strcmp(precision_names[precision], name) != 0) precision++;
+        if (precision < PRECISION_COUNT) {
+            sweep_precision(s, gpu, (char *)properties, (Precision)precision);
+        } else {
+            s->failed++;
+            printf("FAIL no such precision: %s\n", name);
+        }
+    }
+    mem_free(properties);
+}
+
+static Status list_resnets(StrBuf *out)
+{
+    for (int i = 0; i < model_count(); i++)
+        if (str_starts_with(model_at(i)->name, "resnet"))
+            str_printf(out, "%s%s", out->length ? "," : "", model_at(i)->name);
+    return out->failed ? ERR_MEMORY : OK;
+}
+
+static bool parse(Sweep *s, int argc, char **argv)
+{
+    const struct {
+        const char *name;
+        const char **value;
+    } lists[] = { { "--gpu=", &s->gpus },
+                  { "--precision=", &s->precisions },
+                  { "--model=", &s->models },
+                  { "--batch=", &s->batches },
+                  { "--workspace=", &s->workspace } };
+    for (int i = 1; i < argc; i++) {
+        const bool all = strcmp(argv[i], "--all") == 0, verbose = strcmp(argv[i], "--verbose") == 0;
+        bool known = all || verbose;
+        s->all = s->all || all;
+        s->verbose = s->verbose || verbose;
+        for (size_t k = 0; k < sizeof lists / sizeof lists[0] && !known; k++) {
+            known = str_starts_with(argv[i], lists[k].name);
+            if (known) *lists[k].value = argv[i] + strlen(lists[k].name);
+        }
+        if (!known) {
+            printf("usage: cuda_sweep [--gpu=LIST] [--precision=LIST] [--model=LIST] [--batch=LIST] "
+                   "[--workspace=MB] [--all] [--verbose]\n");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* cuDNN will look for the driver by name and find this one, loaded already. */
+static bool load_driver_shim(void)
+{
+    if (dlopen(CONVOY_DRIVER_SHIM, RTLD_NOW | RTLD_GLOBAL)) return true;
+    printf("FAIL %s\n", dlerror());
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    char gpu[32], version[256];
+    StrBuf resnets = { 0 };
+    Sweep s = { .gpus = "h200,h100,a100", .precisions = "fp32,tf32,bf16,fp16", .batches = "1,64,256" };
+    if (list_resnets(&resnets) != OK) return 1;
+    s.models = resnets.text;
+    if (!parse(&s, argc, argv)) return 64;
+    if (s.all && !load_driver_shim()) return 1;
+    if (!cudnn_version(version, sizeof version)) {
+        printf("not tested: %s\n0 passed, 0 failed\n", version);
+        return 0;
+    }
+    const double start = clock_s();
+    printf("%s\n", version);
+    if (s.verbose) log_open(NULL, 0, LOG_DEBUG);
+    for (int i = 0; item_of(s.gpus, i, gpu, sizeof gpu); i++) sweep_gpu(&s, gpu);
+    str_free(&resnets);
+    printf("%.0f s\n%d passed, %d failed\n", clock_s() - start, s.passed, s.failed);
+    return s.failed ? 1 : 0;
+}

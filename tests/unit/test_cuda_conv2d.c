@@ -1,0 +1,225 @@
+/* test_cuda_conv2d.c - what the op checks do not reach of the CUDA convolutions: compute copies of the weights, other
+ * addresses, gradients summed in f32, groups that do not fit. Runs on the test double (EMU=1) and on a GPU; where there
+ * is neither, that is said and nothing is tested. */
+#include "base/mem.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/half_math.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { N = 2, C = 8, H = 5, K = 16, R = 3, W_COUNT = K * C * R * R, X_COUNT = N * C * H * H, Y_COUNT = N * K * H * H };
+
+static Backend *backend;
+static Stream *stream;
+static const Conv2dAttr same_size = { 1, 1, 1, 1, 1, 1, 1 };
+static const TensorDesc x_desc = { DTYPE_F32, 4, { N, C, H, H } }, w_desc = { DTYPE_F32, 4, { K, C, R, R } },
+                        y_desc = { DTYPE_F32, 4, { N, K, H, H } };
+
+static bool open_backend(Precision precision)
+{
+    char why[512];
+    const CudaOptions o = { .precision = precision };
+    if (!backend_cuda_devices(why, sizeof why)) {
+        printf("not tested: %s\n", why);
+        return false;
+    }
+    return test_check_status(backend_cuda_create(&backend, &o), OK, __FILE__, __LINE__, "backend") &&
+           test_check_status(backend->v->stream_create(backend, LANE_COMPUTE, &stream), OK, __FILE__, __LINE__,
+                             "stream");
+}
+
+static void close_backend(void)
+{
+    backend->v->stream_destroy(backend, stream);
+    backend_destroy(backend);
+}
+
+static void *alloc(size_t bytes)
+{
+    void *p = NULL;
+    CHECK_OK(backend->v->alloc(backend, bytes, &p));
+    return p;
+}
+
+/* Values that every compute type holds, different for every seed. */
+static void fill(OpTensor *t, int seed)
+{
+    static float values[X_COUNT + W_COUNT + Y_COUNT];
+    const int64_t count = tensor_elements(&t->desc);
+    for (int64_t i = 0; i < count; i++) values[i] = (float)((i * 7 + seed * 5) % 13 - 6) / 4;
+    CHECK_OK(backend->v->import_tensor(backend, t, values));
+}
+
+static void take(const OpTensor *t, float *out)
+{
+    CHECK_OK(backend->v->export_tensor(backend, t, out));
+}
+
+/* Prepares an op and gives its tensors memory of their own; data that is given is kept. */
+static void make_op(OpInstance *op)
+{
+    op->backend = backend;
+    op->attr = &same_size;
+    REQUIRE_OK(op_prepare(op));
+    for (int i = 0; i < 2; i++)
+        if (!op->in[i].data) op->in[i].data = alloc(op->in[i].bytes);
+    if (!op->out[0].data) op->out[0].data = alloc(op->out[0].bytes);
+    op->workspace = alloc(op->workspace_bytes);
+}
+
+static void bind_and_run(OpInstance *op)
+{
+    const OpImpl *impl = backend->v->ops[op->kind];
+    CHECK_OK(impl->bind(op));
+    CHECK_OK(impl->run(op, stream));
+    CHECK_OK(backend->v->stream_wait(backend, stream));
+}
+
+static OpInstance forward_op(void)
+{
+    return (OpInstance){ .kind = OP_CONV2D,
+                         .in = { { .desc = x_desc }, { .desc = w_desc } },
+                         .out = { { .desc = y_desc } } };
+}
+static OpInstance bwd_data_op(void)
+{
+    return (OpInstance){ .kind = OP_CONV2D_BWD_DATA,
+                         .in = { { .desc = y_desc }, { .desc = w_desc } },
+                         .out = { { .desc = x_desc } } };
+}
+static OpInstance bwd_weights_op(bool accumulate)
+{
+    return (OpInstance){ .kind = OP_CONV2D_BWD_WEIGHTS,
+                         .accumulate = accumulate,
+                         .in = { { .desc = x_desc }, { .desc = y_desc } },
+                         .out = { { .desc = w_desc } } };
+}
+
+/* With weights in an attached slab, what is computed is that of weights elsewhere, and stays so when the slab changes
+ * until the copies are told. */
+static void check_copies(OpInstance op)
+{
+    enum { OFFSET = 512, COUNT = X_COUNT > Y_COUNT ? X_COUNT : Y_COUNT };
+    static float apart[COUNT], attached[COUNT], stale[COUNT], fresh[COUNT];
+    OpInstance other = op;
+    make_op(&op);
+    fill(&op.in[0], 1);
+    fill(&op.in[1], 2);
+    bind_and_run(&op);
+    take(&op.out[0], apart);
+
+    char *slab = alloc(OFFSET + op.in[1].bytes);
+    other.in[1].data = slab + OFFSET;
+    make_op(&other);
+    fill(&other.in[0], 1);
+    fill(&other.in[1], 2);
+    CHECK_OK(backend->v->device->params_attach(backend, slab, OFFSET + op.in[1].bytes));
+    CHECK_OK(backend->v->device->params_changed(backend, stream));
+    bind_and_run(&other);
+    take(&other.out[0], attached);
+    fill(&other.in[1], 3);
+    bind_and_run(&other);
+    take(&other.out[0], stale);
+    CHECK_OK(backend->v->device->params_changed(backend, stream));
+    bind_and_run(&other);
+    take(&other.out[0], fresh);
+    const size_t bytes = (size_t)tensor_elements(&op.out[0].desc) * sizeof(float);
+    const bool halves = ((CudaBackend *)backend)->compute != DTYPE_F32;
+    CHECK(memcmp(apart, attached, bytes) == 0);
+    CHECK((memcmp(attached, stale, bytes) == 0) == halves); /* in f32 there are no copies */
+    CHECK(memcmp(stale, fresh, bytes) != 0 || !halves);
+    op_release(&op);
+    op_release(&other);
+}
+
+TEST(compute_copies_of_weights_are_read)
+{
+    for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+        if (!open_backend((Precision)precision)) return;
+        check_copies(forward_op());
+        close_backend();
+        if (!open_backend((Precision)precision)) return;
+        check_copies(bwd_data_op());
+        close_backend();
+    }
+}
+
+TEST(bound_anew_an_op_uses_the_new_addresses)
+{
+    static float first[Y_COUNT], again[Y_COUNT], other[Y_COUNT];
+    if (!open_backend(PRECISION_BF16)) return;
+    OpInstance op = forward_op();
+    make_op(&op);
+    fill(&op.in[0], 1);
+    fill(&op.in[1], 2);
+    bind_and_run(&op);
+    take(&op.out[0], first);
+    void *x = op.in[0].data, *y = op.out[0].data;
+    op.in[0].data = alloc(op.in[0].bytes);
+    op.out[0].data = alloc(op.out[0].bytes);
+    op.workspace = alloc(op.workspace_bytes);
+    fill(&op.in[0], 4);
+    bind_and_run(&op);
+    take(&op.out[0], other);
+    op.in[0].data = x;
+    op.out[0].data = y;
+    bind_and_run(&op);
+    take(&op.out[0], again);
+    CHECK(memcmp(first, other, sizeof first) != 0);
+    CHECK(memcmp(first, again, sizeof first) == 0);
+    op_release(&op);
+    close_backend();
+}
+
+/* What comes out of a convolution in 16 bits is rounded once; sums over micro-batches are f32. */
+static void check_sums(Precision precision)
+{
+    static float one[W_COUNT], sum[W_COUNT];
+    if (!open_backend(precision)) return;
+    OpInstance set = bwd_weights_op(false), add = bwd_weights_op(true);
+    make_op(&set);
+    add.out[0].data = set.out[0].data;
+    make_op(&add);
+    for (int i = 0; i < 2; i++) {
+        fill(&set.in[i], i);
+        fill(&add.in[i], i);
+    }
+    bind_and_run(&set);
+    take(&set.out[0], one);
+    bind_and_run(&add);
+    bind_and_run(&add);
+    take(&set.out[0], sum);
+    for (int i = 0; i < W_COUNT; i++) {
+        const float v = one[i];
+        const double size = v < 0 ? -(double)v : (double)v;
+        if (precision == PRECISION_BF16) CHECK(float_from_bf16(bf16_from_float(v)) == v);
+        if (precision == PRECISION_FP16) CHECK(float_from_f16(f16_from_float(v)) == v);
+        CHECK_NEAR(sum[i], v + v + v, 1e-5 * (1 + size));
+    }
+    op_release(&set);
+    op_release(&add);
+    close_backend();
+}
+
+TEST(gradients_of_weights_are_summed_in_f32)
+{
+    for (int precision = 0; precision < PRECISION_COUNT; precision++) check_sums((Precision)precision);
+}
+
+TEST(groups_that_do_not_fit_are_refused)
+{
+    if (!open_backend(PRECISION_BF16)) return;
+    Conv2dAttr groups = same_size;
+    groups.groups = 13;
+    OpInstance op = { .kind = OP_CONV2D,
+                      .backend = backend,
+                      .attr = &groups,
+                      .in = { { .desc = { DTYPE_F32, 4, { 1, 13, 6, 6 } } },
+                              { .desc = { DTYPE_F32, 4, { 13, 1, 3, 3 } } } },
+                      .out = { { .desc = { DTYPE_F32, 4, { 1, 13, 6, 6 } } } } };
+    CHECK(op_prepare(&op) != OK);
+    CHECK_CONTAINS(status_message(), "13 groups");
+    op_release(&op);
+    close_backend();
+}

@@ -1,0 +1,98 @@
+/* test_device.c - which backend and precision a configuration means, on whatever machine this is. */
+#include "tests/test.h"
+#include "trainer/device.h"
+#include <stdio.h>
+#include <string.h>
+
+static DeviceChoice choice;
+
+static Status choose(const char *const *sets, int count, int local_rank, int local_world)
+{
+    Config *c = NULL;
+    TRY(config_load(&c, NULL, sets, count));
+    Status status = device_choose(&choice, c, local_rank, local_world);
+    config_destroy(c);
+    return status;
+}
+
+static int devices(void)
+{
+    char why[256];
+    return backend_cuda_devices(why, sizeof why);
+}
+
+TEST(the_cpu_computes_in_fp32)
+{
+    const char *cpu[] = { "device.backend=cpu" };
+    REQUIRE_OK(choose(cpu, 1, 0, 1));
+    CHECK(!choice.cuda && choice.precision == PRECISION_FP32 && choice.index == -1 && choice.sharers == 1);
+    CHECK(choice.plan_cache[0] == '\0');
+    CHECK_STR(choice.reason, "cpu in fp32: device.backend is cpu, train.precision is auto");
+    static const char *const others[] = { "tf32", "bf16", "fp16" };
+    for (int i = 0; i < 3; i++) {
+        char set[64], sentence[128];
+        snprintf(set, sizeof set, "train.precision=%s", others[i]);
+        snprintf(sentence, sizeof sentence, "train.precision is %s; the CPU computes in fp32 alone", others[i]);
+        const char *sets[] = { "device.backend=cpu", set };
+        CHECK_STATUS(choose(sets, 2, 0, 1), ERR_USAGE);
+        CHECK_STR(status_message(), sentence);
+    }
+}
+
+TEST(auto_takes_a_gpu_where_there_is_one)
+{
+    REQUIRE_OK(choose(NULL, 0, 0, 1));
+    CHECK(choice.cuda == (devices() > 0));
+    CHECK(strstr(choice.reason, "device.backend is auto and ") != NULL);
+    const char *cuda[] = { "device.backend=cuda", "run.dir=runs/one" };
+    Status status = choose(cuda, 2, 0, 1);
+    if (devices() > 0) {
+        CHECK(status == OK && choice.cuda && choice.index == 0);
+        CHECK_STR(choice.plan_cache, "runs/plan-cache");
+    } else {
+        CHECK(status == ERR_ENV && strstr(status_message(), "device.backend is cuda, but ") != NULL);
+    }
+}
+
+TEST(gpus_are_shared_out_by_local_rank)
+{
+    const int count = devices();
+    if (count == 0) return; /* nothing to share out */
+    int ranks[64] = { 0 };
+    for (int rank = 0; rank < 2 * count + 1; rank++) {
+        REQUIRE_OK(choose(NULL, 0, rank, 2 * count + 1));
+        CHECK_INT(choice.index, rank % count);
+        CHECK_INT(choice.sharers, rank % count == 0 ? 3 : 2);
+        ranks[choice.index]++;
+    }
+    CHECK(ranks[0] == 3);
+    const char *first[] = { "device.index=0" };
+    REQUIRE_OK(choose(first, 1, 1, 2));
+    CHECK(choice.index == 0 && choice.sharers == 2);
+    const char *last[] = { "device.index=1000" };
+    CHECK_STATUS(choose(last, 1, 0, 1), ERR_USAGE);
+    CHECK(strstr(status_message(), "device.index is 1000") != NULL);
+}
+
+/* A device that is only described; without CUDA nothing can be said of it. */
+TEST(precision_follows_the_described_gpu)
+{
+    static const struct {
+        const char *text;
+        Precision precision;
+    } rows[] = { { "{\"deviceVer\": 900}", PRECISION_BF16 },
+                 { "{\"deviceVer\": 800}", PRECISION_BF16 },
+                 { "{\"deviceVer\": 750}", PRECISION_FP16 } };
+    const CudaOptions any = { .properties = rows[0].text };
+    if (backend_cuda_capability(&any) == 0) return; /* built without CUDA */
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        Config *c = NULL;
+        REQUIRE_OK(config_load(&c, NULL, NULL, 0));
+        c->device.properties = rows[i].text;
+        REQUIRE_OK(device_choose(&choice, c, 0, 1));
+        CHECK(choice.cuda && choice.precision == rows[i].precision && choice.plan_cache[0] == '\0');
+        c->train.precision = CONFIG_PRECISION_BF16;
+        CHECK_STATUS(device_choose(&choice, c, 0, 1), i == 2 ? ERR_USAGE : OK);
+        config_destroy(c);
+    }
+}

@@ -1,0 +1,421 @@
+/* test_timeline.c - timelines of real networks, proved by timeline_check(); and that it notices what it should. */
+#include "base/fs.h"
+#include "base/mem.h"
+#include "kernels/backend.h"
+#include "models/models.h"
+#include "tests/test.h"
+#include "trainer/exec/executor.h"
+#include "trainer/reduce.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Net {
+    Graph *graph;
+    Plan *plan;
+    Bucket *buckets;
+    int bucket_count;
+} Net;
+
+typedef struct NetSpec {
+    const char *name;
+    int64_t batch, size, channels, classes;
+} NetSpec;
+
+static const NetSpec specs[] = {
+    { "resnet50", 4, 64, 3, 1000 },
+    { "resnet18", 2, 32, 3, 10 },
+    { "resnet20", 8, 32, 3, 10 },
+    { "mlp", 16, 28, 1, 10 },
+};
+
+static ModelOptions options_of(const NetSpec *spec)
+{
+    ModelOptions o = { .width = 1,
+                       .graph = { .batch = spec->batch,
+                                  .channels = spec->channels,
+                                  .height = spec->size,
+                                  .width = spec->size,
+                                  .classes = spec->classes,
+                                  .training = true,
+                                  .loss_scale = true } };
+    for (int c = 0; c < OP_MAX_IMAGE_CHANNELS; c++) o.graph.std[c] = 1;
+    return o;
+}
+
+/* Every tensor at its plain size, a scratch for every node. */
+static Plan *plan_of(const Graph *g, int side_depth)
+{
+    size_t *tensors = mem_calloc((size_t)graph_tensor_count(g), sizeof *tensors);
+    size_t *nodes = mem_calloc((size_t)graph_node_count(g), sizeof *nodes);
+    for (TensorId id = 0; id < graph_tensor_count(g); id++)
+        tensors[id] = tensor_plain_bytes(&graph_tensor(g, id)->desc);
+    for (int i = 0; i < graph_node_count(g); i++) nodes[i] = 256;
+    const PlanInputs in = {
+        .tensor_bytes = tensors, .node_workspace = nodes, .alignment = 256, .side_depth = side_depth
+    };
+    Plan *p = NULL;
+    CHECK_OK(plan_create(&p, g, &in));
+    CHECK_OK(plan_check(p, g));
+    mem_free(tensors);
+    mem_free(nodes);
+    return p;
+}
+
+static void open_net(Net *n, const NetSpec *spec, int side_depth)
+{
+    const FuseOptions fuse = { .add_into_batchnorm_bwd = true };
+    ModelOptions o = options_of(spec);
+    size_t cap, first;
+    *n = (Net){ 0 };
+    REQUIRE_OK(model_build(&n->graph, model_find(spec->name), &o));
+    REQUIRE_OK(graph_fuse(n->graph, &fuse));
+    n->plan = plan_of(n->graph, side_depth);
+    reducer_caps(n->plan->slab_bytes[SLAB_GRAD], 200, 0, &cap, &first);
+    if (n->plan->slab_bytes[SLAB_GRAD] / 4 < cap) cap = first = n->plan->slab_bytes[SLAB_GRAD] / 4;
+    REQUIRE_OK(plan_buckets(n->plan, n->graph, cap, first, &n->buckets, &n->bucket_count));
+}
+
+static void close_net(Net *n)
+{
+    mem_free(n->buckets);
+    plan_destroy(n->plan);
+    graph_destroy(n->graph);
+}
+
+static TimelineOptions step_of(const Net *n, TimelineReduce reduce, bool loss_scale)
+{
+    return (TimelineOptions){ .events = true,
+                              .step = true,
+                              .reduce = reduce,
+                              .statistics = reduce != TIMELINE_REDUCE_NONE,
+                              .loss_scale = loss_scale,
+                              .buckets = n->buckets,
+                              .bucket_count = n->bucket_count };
+}
+
+static int count_kind(const Timeline *t, TimelineKind kind)
+{
+    int count = 0;
+    for (int i = 0; i < t->count; i++) count += t->items[i].kind == kind;
+    return count;
+}
+
+static int lane_nodes(const Timeline *t, Lane lane)
+{
+    int count = 0;
+    for (int i = 0; i < t->count; i++) count += t->items[i].kind == TIMELINE_NODE && t->items[i].lane == lane;
+    return count;
+}
+
+TEST(timelines_of_real_networks_are_proved)
+{
+    static const TimelineReduce reductions[] = { TIMELINE_REDUCE_NONE, TIMELINE_REDUCE_HOST, TIMELINE_REDUCE_DEVICE };
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        for (int depth = 0; depth <= 4; depth++) {
+            Net n;
+            open_net(&n, &specs[i], depth);
+            CHECK(n.bucket_count >= 3);
+            for (int variant = 0; variant < 6; variant++) {
+                TimelineOptions o = step_of(&n, reductions[variant % 3], variant >= 3);
+                Timeline *t = NULL;
+                CHECK_OK(timeline_create(&t, n.graph, n.plan, &o));
+                CHECK_OK(timeline_check(t, n.graph, n.plan));
+                CHECK((lane_nodes(t, LANE_WEIGHTS) > 0) == (depth > 0));
+                CHECK_INT(count_kind(t, TIMELINE_UPDATE), n.bucket_count);
+                CHECK(t->replayable == (o.reduce == TIMELINE_REDUCE_HOST ? 0 : t->count - 1));
+                timeline_destroy(t);
+            }
+            TimelineOptions micro = { .events = true };
+            Timeline *t = NULL;
+            CHECK_OK(timeline_create(&t, n.graph, n.plan, &micro));
+            CHECK_OK(timeline_check(t, n.graph, n.plan));
+            CHECK(count_kind(t, TIMELINE_UPDATE) == 0 && t->replayable == t->count - 1);
+            timeline_destroy(t);
+            close_net(&n);
+        }
+    }
+}
+
+/* Host memory has one lane, and the order is that of the nodes. */
+TEST(a_timeline_without_streams_has_no_events)
+{
+    Net n;
+    open_net(&n, &specs[2], 0);
+    TimelineOptions o = step_of(&n, TIMELINE_REDUCE_HOST, false);
+    Timeline *t = NULL;
+    o.events = false;
+    REQUIRE_OK(timeline_create(&t, n.graph, n.plan, &o));
+    CHECK_OK(timeline_check(t, n.graph, n.plan));
+    CHECK(t->event_count == 0 && count_kind(t, TIMELINE_RECORD) == 0 && count_kind(t, TIMELINE_WAIT) == 0);
+    for (int i = 0, node = 0, bucket = 0; i < t->count; i++) {
+        CHECK(t->items[i].lane == LANE_COMPUTE);
+        if (t->items[i].kind == TIMELINE_NODE) CHECK_INT(t->items[i].index, node++);
+        if (t->items[i].kind == TIMELINE_BUCKET) CHECK(n.buckets[bucket++].ready_after == node - 1);
+    }
+    timeline_destroy(t);
+    close_net(&n);
+}
+
+/* Weight gradients of the side lane run beside their data gradients: the main lane does not wait at once. */
+TEST(weight_gradients_lag_behind)
+{
+    Net n;
+    open_net(&n, &specs[0], 2);
+    const int nodes = graph_node_count(n.graph);
+    int side = 0;
+    for (int i = 0; i < nodes; i++) {
+        if (n.plan->nodes[i].lane != PLAN_SIDE) continue;
+        int between = 0; /* side nodes issued before the join */
+        for (int j = i + 1; j < n.plan->nodes[i].joined_at; j++) between += n.plan->nodes[j].lane == PLAN_SIDE;
+        CHECK(between == 2 || n.plan->nodes[i].joined_at == nodes);
+        side++;
+    }
+    CHECK_INT(side, 54); /* 53 convolutions and the linear layer */
+    close_net(&n);
+}
+
+/* ---- what the check must notice ---- */
+
+static void cut(Timeline *t, int at)
+{
+    memmove(&t->items[at], &t->items[at + 1], (size_t)(t->count - at - 1) * sizeof *t->items);
+    t->count--;
+    t->replayable -= at < t->replayable;
+    t->backward_end -= at < t->backward_end;
+}
+
+static void move(Timeline *t, int from, int to)
+{
+    TimelineItem item = t->items[from];
+    int step = to > from ? 1 : -1;
+    for (int i = from; i != to; i += step) t->items[i] = t->items[i + step];
+    t->items[to] = item;
+}
+
+static int find(const Timeline *t, TimelineKind kind, int index)
+{
+    for (int i = 0; i < t->count; i++)
+        if (t->items[i].kind == kind && t->items[i].index == index) return i;
+    return -1;
+}
+
+static Timeline *step_timeline(const Net *n, TimelineReduce reduce)
+{
+    TimelineOptions o = step_of(n, reduce, true);
+    Timeline *t = NULL;
+    CHECK_OK(timeline_create(&t, n->graph, n->plan, &o));
+    return t;
+}
+
+/* Of the waits on each lane, how many the check misses if they alone are taken away. */
+static void count_waits(const Net *n, TimelineReduce reduce, int waits[LANE_COUNT], int missed[LANE_COUNT])
+{
+    Timeline *whole = step_timeline(n, reduce);
+    memset(waits, 0, LANE_COUNT * sizeof *waits);
+    memset(missed, 0, LANE_COUNT * sizeof *missed);
+    for (int i = 0; i < whole->count; i++) {
+        if (whole->items[i].kind != TIMELINE_WAIT) continue;
+        Timeline *t = step_timeline(n, reduce);
+        Lane lane = t->items[i].lane;
+        cut(t, i);
+        waits[lane]++;
+        missed[lane] += timeline_check(t, n->graph, n->plan) == OK;
+        timeline_destroy(t);
+    }
+    timeline_destroy(whole);
+}
+
+TEST(every_wait_for_data_is_needed)
+{
+    static const TimelineReduce reductions[] = { TIMELINE_REDUCE_NONE, TIMELINE_REDUCE_HOST, TIMELINE_REDUCE_DEVICE };
+    for (size_t i = 1; i < sizeof specs / sizeof specs[0]; i++) {
+        for (int k = 0; k < 3; k++) {
+            Net n;
+            int waits[LANE_COUNT], missed[LANE_COUNT];
+            open_net(&n, &specs[i], 2);
+            count_waits(&n, reductions[k], waits, missed);
+            CHECK(waits[LANE_WEIGHTS] > 0);
+            CHECK_INT(missed[LANE_WEIGHTS], 0);
+            CHECK_INT(missed[LANE_COMM], 0);
+            CHECK((waits[LANE_COMM] > 0) == (reductions[k] != TIMELINE_REDUCE_NONE));
+            /* joins guard memory that something else may happen not to be given */
+            CHECK(waits[LANE_COMPUTE] > 0 && missed[LANE_COMPUTE] < waits[LANE_COMPUTE]);
+            close_net(&n);
+        }
+    }
+}
+
+TEST(a_missing_wait_is_named)
+{
+    Net n;
+    open_net(&n, &specs[2], 2);
+    Timeline *t = step_timeline(&n, TIMELINE_REDUCE_DEVICE);
+    int wait = -1;
+    for (int i = 0; i < t->count && wait < 0; i++) /* the second: the first one brings the lane into the run */
+        if (t->items[i].kind == TIMELINE_WAIT && t->items[i].lane == LANE_WEIGHTS && t->items[i].index > 1) wait = i;
+    REQUIRE(wait > 0);
+    int node = wait + 1;
+    while (t->items[node].kind != TIMELINE_NODE || t->items[node].lane != LANE_WEIGHTS) node++;
+    const char *name = graph_node(n.graph, t->items[node].index)->name;
+    cut(t, wait);
+    CHECK_STATUS(timeline_check(t, n.graph, n.plan), ERR_INTERNAL);
+    CHECK(strstr(status_message(), name) && strstr(status_message(), "weights lane"));
+    timeline_destroy(t);
+    close_net(&n);
+}
+
+static void expect_broken(const Net *n, Timeline *t, const char *text)
+{
+    CHECK_STATUS(timeline_check(t, n->graph, n->plan), ERR_INTERNAL);
+    if (!strstr(status_message(), text)) CHECK_STR(status_message(), text);
+    timeline_destroy(t);
+}
+
+TEST(wrong_orders_are_noticed)
+{
+    Net n;
+    Timeline *t;
+    open_net(&n, &specs[2], 2);
+    t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* summed before its last gradient */
+    move(t, find(t, TIMELINE_BUCKET, 1), find(t, TIMELINE_BUCKET, 0) + 1);
+    expect_broken(&n, t, "bucket");
+    t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* updated before it was looked through */
+    move(t, find(t, TIMELINE_UPDATE, 0), find(t, TIMELINE_FINITE, 0));
+    expect_broken(&n, t, "finite check");
+    t = step_timeline(&n, TIMELINE_REDUCE_HOST); /* updated before the sum is back */
+    move(t, find(t, TIMELINE_AWAIT, 1), find(t, TIMELINE_UPDATE, 1));
+    expect_broken(&n, t, "await");
+    t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* twice */
+    t->items[find(t, TIMELINE_UPDATE, 1)].index = 0;
+    expect_broken(&n, t, "update");
+    t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* never */
+    cut(t, find(t, TIMELINE_LOSS_SCALE, 0));
+    expect_broken(&n, t, "loss scale");
+    t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* a node too early */
+    move(t, find(t, TIMELINE_NODE, 5), find(t, TIMELINE_NODE, 4));
+    expect_broken(&n, t, "before it is written");
+    t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* statistics summed while forward still makes them */
+    move(t, find(t, TIMELINE_STATISTICS, 0), find(t, TIMELINE_NODE, 3));
+    expect_broken(&n, t, "statistics");
+    t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* an event that is recorded only later */
+    for (int i = 0; i < t->count; i++)
+        if (t->items[i].kind == TIMELINE_WAIT) t->items[i].index = t->event_count - 1;
+    expect_broken(&n, t, "nobody has recorded");
+    close_net(&n);
+}
+
+/* Lifetimes that end with the last main node are too short once weight gradients lag. */
+TEST(lifetimes_must_reach_the_join)
+{
+    Net n;
+    open_net(&n, &specs[0], 2);
+    Plan *without = plan_of(n.graph, 0);
+    CHECK(without->slab_bytes[SLAB_ACTIVATION] <= n.plan->slab_bytes[SLAB_ACTIVATION]);
+    memcpy(without->nodes, n.plan->nodes, (size_t)graph_node_count(n.graph) * sizeof *without->nodes);
+    TimelineOptions o = step_of(&n, TIMELINE_REDUCE_NONE, false);
+    Timeline *t = NULL;
+    REQUIRE_OK(timeline_create(&t, n.graph, without, &o));
+    CHECK_STATUS(timeline_check(t, n.graph, without), ERR_INTERNAL);
+    CHECK(strstr(status_message(), "at once") != NULL);
+    timeline_destroy(t);
+    plan_destroy(without);
+    close_net(&n);
+}
+
+/* ---- with backends ---- */
+
+static Status add_network(Executor *x, const NetSpec *spec, Program **out)
+{
+    const FuseOptions fuse = { .add_into_batchnorm_bwd = true };
+    ModelOptions o = options_of(spec);
+    Graph *g = NULL;
+    o.graph.loss_scale = false;
+    TRY(model_build(&g, model_find(spec->name), &o));
+    TRY(graph_fuse(g, &fuse));
+    return executor_add(x, g, false, out);
+}
+
+/* The CUDA backend prepares without a device: its own layouts, scratch and lanes. */
+static void check_described(const char *properties, const NetSpec *spec, Precision precision)
+{
+    const CudaOptions options = { .precision = precision, .properties = properties };
+    Backend *b = NULL;
+    Executor *x = NULL;
+    Program *p = NULL;
+    Timeline *t = NULL;
+    size_t cap, first;
+    Net n = { 0 };
+    if (backend_cuda_create(&b, &options) == ERR_ENV) return; /* a CUDA build on a machine without cuDNN */
+    REQUIRE(b != NULL);
+    REQUIRE_OK(executor_create(&x, b));
+    REQUIRE_OK(add_network(x, spec, &p));
+    const Plan *plan = program_plan(p);
+    CHECK(plan->workspace_bytes[PLAN_SIDE] > 0 || spec->channels == 1);
+    CHECK_OK(timeline_check(program_timeline(p, false), program_graph(p), plan));
+    reducer_caps(plan->slab_bytes[SLAB_GRAD], 200, 0, &cap, &first);
+    REQUIRE_OK(plan_buckets(plan, program_graph(p), cap, first, &n.buckets, &n.bucket_count));
+    for (int reduce = TIMELINE_REDUCE_NONE; reduce <= TIMELINE_REDUCE_DEVICE; reduce++) {
+        TimelineOptions o = step_of(&n, (TimelineReduce)reduce, false);
+        REQUIRE_OK(timeline_create(&t, program_graph(p), plan, &o));
+        CHECK_OK(timeline_check(t, program_graph(p), plan));
+        CHECK(lane_nodes(t, LANE_WEIGHTS) > 0);
+        timeline_destroy(t);
+    }
+    mem_free(n.buckets);
+    executor_destroy(x);
+    backend_destroy(b);
+}
+
+TEST(timelines_of_the_cuda_backend_are_proved)
+{
+    uint8_t *properties = NULL;
+    size_t bytes = 0;
+    if (!backend_cuda_table()) return; /* built without CUDA */
+    REQUIRE_OK(fs_read_file("configs/gpus/h200.json", &properties, &bytes));
+    check_described((const char *)properties, &specs[0], PRECISION_BF16);
+    check_described((const char *)properties, &specs[2], PRECISION_FP16);
+    check_described((const char *)properties, &specs[3], PRECISION_FP32);
+    mem_free(properties);
+}
+
+/* Gradients of one run on the CPU; *out: mem_free. */
+static void take_gradients(const NetSpec *spec, int side_depth, float **out, size_t *bytes)
+{
+    Backend *b = NULL;
+    Executor *x = NULL;
+    Program *p = NULL;
+    float scalars[SCALAR_COUNT] = { [SCALAR_GRAD_SCALE] = 0.25F };
+    const size_t pixels = (size_t)(spec->batch * spec->size * spec->size * spec->channels);
+    uint8_t *images = mem_alloc(pixels);
+    int32_t *labels = mem_calloc((size_t)spec->batch, sizeof *labels);
+    for (size_t i = 0; i < pixels; i++) images[i] = (uint8_t)(i * 2654435761u >> 13);
+    REQUIRE_OK(backend_cpu_create(&b, 1));
+    REQUIRE_OK(executor_create(&x, b));
+    executor_configure(x, &(ExecutorOptions){ .side_depth = side_depth });
+    REQUIRE_OK(add_network(x, spec, &p));
+    REQUIRE_OK(timeline_check(program_timeline(p, false), program_graph(p), program_plan(p)));
+    REQUIRE_OK(executor_commit(x));
+    REQUIRE_OK(executor_init_states(x, 3));
+    REQUIRE_OK(executor_set_scalars(x, scalars));
+    RunOptions o = { .images = images, .labels = labels };
+    REQUIRE_OK(executor_run(x, p, &o));
+    *bytes = executor_slab_bytes(x, SLAB_GRAD);
+    *out = mem_alloc(*bytes);
+    memcpy(*out, executor_slab(x, SLAB_GRAD), *bytes);
+    executor_destroy(x);
+    backend_destroy(b);
+    mem_free(images);
+    mem_free(labels);
+}
+
+TEST(a_side_lane_changes_no_result)
+{
+    size_t plain_bytes = 0, side_bytes = 0;
+    float *plain = NULL, *side = NULL;
+    take_gradients(&specs[2], 0, &plain, &plain_bytes);
+    take_gradients(&specs[2], 2, &side, &side_bytes);
+    REQUIRE(plain && side);
+    CHECK(plain_bytes == side_bytes && memcmp(plain, side, plain_bytes) == 0);
+    mem_free(plain);
+    mem_free(side);
+}

@@ -1,0 +1,314 @@
+/* comm_nccl.c - device memory summed by NCCL. The only file that includes nccl.h; the library is opened at run time.
+ *
+ * NON-BLOCKING. The communicator is made with blocking = 0: calls may return ncclInProgress, and the next one may only
+ * be made when ncclCommGetAsyncError no longer says so. That is what lets a wait for a peer have an end, here
+ * (settle()) and in the watchdog of device_comm.c, and what makes ncclCommAbort safe.
+ *
+ * VERSIONS. ncclConfig_t carries its own size, so a library older or newer than the header understands it; fields that
+ * an older one does not know are left at their defaults here. */
+#include "trainer/comm/device_carrier.h"
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/library.h"
+#include "base/mem.h"
+#include "trainer/comm/watchdog.h"
+
+enum { OLDEST_VERSION = NCCL_VERSION(2, 18, 0), NAP_US = 20, SPINS = 200 };
+
+/* Types of the library's functions, from its header. */
+typedef struct NcclFunctions {
+    __typeof__(ncclGetVersion) *get_version;
+    __typeof__(ncclGetUniqueId) *get_unique_id;
+    __typeof__(ncclCommInitRankConfig) *init_rank;
+    __typeof__(ncclCommFinalize) *finalize;
+    __typeof__(ncclCommDestroy) *destroy;
+    __typeof__(ncclCommAbort) *abort;
+    __typeof__(ncclCommGetAsyncError) *async_error;
+    __typeof__(ncclGetErrorString) *error_string;
+    __typeof__(ncclGetLastError) *last_error;
+    __typeof__(ncclAllReduce) *allreduce;
+    __typeof__(ncclBroadcast) *broadcast;
+    __typeof__(ncclGroupStart) *group_start;
+    __typeof__(ncclGroupEnd) *group_end;
+} NcclFunctions;
+
+typedef struct NcclCarrier { /* a DeviceCarrier * is a NcclCarrier * */
+    NcclFunctions f;
+    void *library;
+    Comm *comm;
+    int max_ctas;
+    _Atomic(ncclComm_t) nccl; /* NULL: not connected, or aborted; atomic for abort() and error() beside other calls */
+    _Atomic bool failed;
+} NcclCarrier;
+_Static_assert(sizeof(ncclUniqueId) == sizeof(DeviceCarrierId), "an id must fit");
+
+static NcclCarrier *self(DeviceCarrier *c)
+{
+    return (NcclCarrier *)c;
+}
+
+/* ---- the library ---- */
+
+static void format_version(int version, char *out, size_t bytes)
+{
+    snprintf(out, bytes, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+}
+
+static Status check_version(const NcclFunctions *f)
+{
+    int version = 0;
+    char found[32], oldest[32];
+    if (f->get_version(&version) != ncclSuccess) return fail(ERR_ENV, "NCCL does not tell its version");
+    if (version >= OLDEST_VERSION && version / 10000 == NCCL_MAJOR) return OK;
+    format_version(version, found, sizeof found);
+    format_version(OLDEST_VERSION, oldest, sizeof oldest);
+    return fail(ERR_ENV, "NCCL %s was found; needed is %s or newer, of major version %d", found, oldest, NCCL_MAJOR);
+}
+
+static Status open_library(NcclFunctions *f, void **library)
+{
+    static const char *const names[] = { "libnccl.so.2", NULL };
+    const LibrarySymbol symbols[] = {
+        { "ncclGetVersion", &f->get_version, false },
+        { "ncclGetUniqueId", &f->get_unique_id, false },
+        { "ncclCommInitRankConfig", &f->init_rank, false },
+        { "ncclCommFinalize", &f->finalize, false },
+        { "ncclCommDestroy", &f->destroy, false },
+        { "ncclCommAbort", &f->abort, false },
+        { "ncclCommGetAsyncError", &f->async_error, false },
+        { "ncclGetErrorString", &f->error_string, false },
+        { "ncclGetLastError", &f->last_error, false },
+        { "ncclAllReduce", &f->allreduce, false },
+        { "ncclBroadcast", &f->broadcast, false },
+        { "ncclGroupStart", &f->group_start, false },
+        { "ncclGroupEnd", &f->group_end, false },
+    };
+    const LibrarySpec spec = { .title = "NCCL",
+                               .file_names = names,
+                               .folders = CONVOY_CUDA_LIBRARY_PATH,
+                               .symbols = symbols,
+                               .symbol_count = sizeof symbols / sizeof symbols[0] };
+    TRY(library_open(library, &spec));
+    Status status = check_version(f);
+    if (status == OK) return OK;
+    library_close(*library);
+    *library = NULL;
+    return status;
+}
+
+static void nccl_version(char *out, size_t bytes)
+{
+    NcclFunctions f;
+    void *library = NULL;
+    char number[32];
+    int version = 0;
+    if (open_library(&f, &library) != OK) {
+        snprintf(out, bytes, "%s", status_message());
+        return;
+    }
+    f.get_version(&version);
+    format_version(version, number, sizeof number);
+    snprintf(out, bytes, "NCCL %s", number);
+    library_close(library);
+}
+
+/* ---- errors ---- */
+
+/* After a failed call or an asynchronous error. */
+static Status broken(NcclCarrier *n, ncclResult_t result, const char *call, const char *name)
+{
+    const char *detail = n->f.last_error(n->nccl);
+    n->failed = true;
+    Status status = result == ncclInvalidArgument || result == ncclInvalidUsage ? ERR_ENV : ERR_PEER;
+    return fail(status, "NCCL: %s%s%s: %s%s%s", call, name ? " of " : "", name ? name : "", n->f.error_string(result),
+                detail && detail[0] ? ": " : "", detail ? detail : "");
+}
+
+static void nap(void)
+{
+    struct timespec t = { .tv_nsec = NAP_US * 1000L };
+    nanosleep(&t, NULL);
+}
+
+/* Waits until the communicator may be used again. A peer that does not answer ends the process. */
+static Status settle(NcclCarrier *n, ncclResult_t result, const char *call, const char *name)
+{
+    double since_s = clock_s(), polled_s = since_s;
+    for (int i = 0; result == ncclSuccess || result == ncclInProgress; i++) {
+        ncclResult_t asked = n->f.async_error(n->nccl, &result);
+        if (asked != ncclSuccess) result = asked;
+        if (result != ncclInProgress) break;
+        double now = clock_s(), timeout_s = n->comm->timeout_s;
+        since_s = watchdog_forgive(since_s, watchdog_pause_s(&polled_s, now), now);
+        if (timeout_s > 0 && now - since_s > timeout_s) {
+            watchdog_report(n->comm, now - since_s, name ? name : call, "NCCL: a peer was lost or hangs");
+            watchdog_exit();
+        }
+        if (i > SPINS) nap();
+    }
+    return result == ncclSuccess ? OK : broken(n, result, call, name);
+}
+
+static Status usable(const NcclCarrier *n, const char *name)
+{
+    if (n->nccl && !n->failed) return OK;
+    return fail(ERR_PEER, "NCCL: %s: the communicator was aborted or has failed", name);
+}
+
+static Status nccl_error(DeviceCarrier *c)
+{
+    NcclCarrier *n = self(c);
+    ncclResult_t result = ncclSuccess;
+    if (!n->nccl) return OK;
+    ncclResult_t asked = n->f.async_error(n->nccl, &result);
+    if (asked != ncclSuccess) result = asked;
+    return result == ncclSuccess || result == ncclInProgress ? OK : broken(n, result, "communicator", NULL);
+}
+
+/* ---- life ---- */
+
+static Status nccl_device_id(int device, char *out, size_t bytes)
+{
+    cudaError_t error = cudaDeviceGetPCIBusId(out, (int)bytes, device);
+    if (error == cudaSuccess) return OK;
+    return fail(ERR_ENV, "CUDA device %d: %s", device, cudaGetErrorString(error));
+}
+
+static void nccl_abort(DeviceCarrier *c)
+{
+    NcclCarrier *n = self(c);
+    n->failed = true;
+    ncclComm_t comm = atomic_exchange(&n->nccl, NULL);
+    if (comm) n->f.abort(comm);
+}
+
+static void nccl_destroy(DeviceCarrier *c)
+{
+    NcclCarrier *n = self(c);
+    if (!n) return;
+    if (n->nccl && !n->failed && settle(n, n->f.finalize(n->nccl), "ncclCommFinalize", NULL) == OK) {
+        n->f.destroy(n->nccl);
+        n->nccl = NULL;
+    }
+    nccl_abort(c);
+    library_close(n->library);
+    mem_free(n);
+}
+
+static Status nccl_open(DeviceCarrier **out, Comm *comm, int device, int max_ctas)
+{
+    *out = NULL;
+    NcclCarrier *n = mem_calloc(1, sizeof *n);
+    if (!n) return ERR_MEMORY;
+    n->comm = comm;
+    n->max_ctas = max_ctas;
+    Status status = open_library(&n->f, &n->library);
+    cudaError_t error = status == OK ? cudaSetDevice(device) : cudaSuccess;
+    if (error != cudaSuccess) status = fail(ERR_ENV, "NCCL: CUDA device %d: %s", device, cudaGetErrorString(error));
+    if (status != OK) nccl_destroy((DeviceCarrier *)n);
+    else *out = (DeviceCarrier *)n;
+    return status;
+}
+
+static Status nccl_make_id(DeviceCarrier *c, DeviceCarrierId *id)
+{
+    NcclCarrier *n = self(c);
+    ncclUniqueId unique;
+    ncclResult_t result = n->f.get_unique_id(&unique);
+    if (result != ncclSuccess) return broken(n, result, "ncclGetUniqueId", NULL);
+    memcpy(id->bytes, unique.internal, sizeof id->bytes);
+    return OK;
+}
+
+static Status nccl_connect(DeviceCarrier *c, const DeviceCarrierId *id)
+{
+    NcclCarrier *n = self(c);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclUniqueId unique;
+    config.blocking = 0;
+    if (n->max_ctas > 0) config.maxCTAs = n->max_ctas;
+    memcpy(unique.internal, id->bytes, sizeof unique.internal);
+    ncclComm_t comm = NULL;
+    ncclResult_t result = n->f.init_rank(&comm, n->comm->world, unique, n->comm->rank, &config);
+    n->nccl = comm;
+    if (!comm) return broken(n, result, "ncclCommInitRankConfig", NULL);
+    return settle(n, result, "ncclCommInitRankConfig", NULL);
+}
+
+/* ---- operations ---- */
+
+static Status nccl_type(DType type, ncclDataType_t *out)
+{
+    switch (type) {
+    case DTYPE_F32:
+        *out = ncclFloat32;
+        return OK;
+    case DTYPE_F64:
+        *out = ncclFloat64;
+        return OK;
+    case DTYPE_BF16:
+        *out = ncclBfloat16;
+        return OK;
+    case DTYPE_F16:
+        *out = ncclFloat16;
+        return OK;
+    case DTYPE_I32:
+    case DTYPE_U8:
+    case DTYPE_COUNT:
+        break;
+    }
+    return fail(ERR_INTERNAL, "NCCL: sums of %s are not offered", dtype_name(type));
+}
+
+static Status nccl_allreduce(DeviceCarrier *c, void *data, size_t count, DType type, void *stream, const char *name)
+{
+    NcclCarrier *n = self(c);
+    ncclDataType_t t = ncclFloat32;
+    TRY(usable(n, name));
+    TRY(nccl_type(type, &t));
+    return settle(n, n->f.allreduce(data, data, count, t, ncclSum, n->nccl, stream), "ncclAllReduce", name);
+}
+
+static Status nccl_broadcast(DeviceCarrier *c, void *data, size_t bytes, int root, void *stream, const char *name)
+{
+    NcclCarrier *n = self(c);
+    TRY(usable(n, name));
+    return settle(n, n->f.broadcast(data, data, bytes, ncclUint8, root, n->nccl, stream), "ncclBroadcast", name);
+}
+
+static Status nccl_group_begin(DeviceCarrier *c)
+{
+    NcclCarrier *n = self(c);
+    TRY(usable(n, "group"));
+    ncclResult_t result = n->f.group_start();
+    return result == ncclSuccess ? OK : broken(n, result, "ncclGroupStart", NULL);
+}
+
+static Status nccl_group_end(DeviceCarrier *c, const char *name)
+{
+    NcclCarrier *n = self(c);
+    return settle(n, n->f.group_end(), "ncclGroupEnd", name);
+}
+
+static const DeviceCarrierVTable nccl_vtable = {
+    .version = nccl_version,
+    .device_id = nccl_device_id,
+    .open = nccl_open,
+    .make_id = nccl_make_id,
+    .connect = nccl_connect,
+    .allreduce = nccl_allreduce,
+    .broadcast = nccl_broadcast,
+    .group_begin = nccl_group_begin,
+    .group_end = nccl_group_end,
+    .error = nccl_error,
+    .abort = nccl_abort,
+    .destroy = nccl_destroy,
+};
+const DeviceCarrierVTable *const device_carrier_nccl = &nccl_vtable;

@@ -1,0 +1,347 @@
+/* device_comm.c - which carrier sums device memory, marks around its operations, and the watchdog thread.
+ *
+ * THREADS. The caller's thread enqueues and says what it waits for; the watchdog thread sleeps while nothing is
+ * watched, else looks every POLL_S. The lock covers what they share: the watched event, so that watch() returns only
+ * when the watchdog no longer asks for the event before. */
+#include "trainer/comm/device_comm.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "trainer/comm/device_carrier.h"
+#include "trainer/comm/device_marks.h"
+#include "trainer/comm/watchdog.h"
+
+#define POLL_S           0.05
+#define ABORT_PATIENCE_S 5.0
+
+struct DeviceComm {
+    Comm *comm;
+    Backend *backend;
+    DeviceCommCarrier carrier;
+    const DeviceCarrierVTable *v;
+    DeviceCarrier *nccl; /* NULL but for DEVICE_COMM_NCCL */
+    DeviceMarks marks;
+    const char *group; /* name; NULL outside of a group */
+
+    pthread_t thread;
+    bool started, stop;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    Event *event; /* NULL: nothing is expected */
+    const char *what;
+    double since_s, polled_s;
+    _Atomic bool aborted; /* the watchdog's abort has returned */
+};
+
+const char *device_comm_carrier_name(DeviceCommCarrier carrier)
+{
+    static const char *const names[DEVICE_COMM_CARRIER_COUNT] = { "self", "nccl", "staged" };
+    return names[carrier];
+}
+
+DeviceCommCarrier device_comm_carrier(const DeviceComm *d)
+{
+    return d->carrier;
+}
+
+void device_comm_version(char *out, size_t bytes)
+{
+    if (device_carrier_nccl) device_carrier_nccl->version(out, bytes);
+    else snprintf(out, bytes, "built without NCCL");
+}
+
+/* ---- choice ---- */
+
+/* FNV-1a: equal texts, equal numbers; two of some thousand devices that collide would only sum more slowly. */
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 1099511628211U;
+    return hash;
+}
+
+/* Containers of one host have names of their own and see the same devices; the kernel's boot id tells hosts apart. */
+static uint64_t hash_host(void)
+{
+    uint8_t *boot = NULL;
+    size_t bytes;
+    char name[256] = { 0 };
+    const uint64_t basis = 14695981039346656037U;
+    if (fs_read_file("/proc/sys/kernel/random/boot_id", &boot, &bytes) != OK) {
+        if (gethostname(name, sizeof name - 1) != 0) name[0] = '\0';
+        return hash_text(basis, name);
+    }
+    uint64_t hash = hash_text(basis, (const char *)boot);
+    mem_free(boot);
+    return hash;
+}
+
+/* Collective: do any two ranks use the same device? */
+static Status any_shared(Comm *comm, uint64_t device, bool *shared)
+{
+    int64_t *all = mem_calloc((size_t)comm->world, sizeof *all);
+    TRY(comm_agree(comm, all ? OK : ERR_MEMORY));
+    memcpy(&all[comm->rank], &device, sizeof device);
+    CommJob job = { .kind = COMM_ALLGATHER, .type = COMM_I64, .data = all, .count = 1, .name = "devices of all ranks" };
+    comm_post(comm, &job);
+    comm_wait(comm, &job);
+    *shared = false;
+    for (int i = 0; i < comm->world; i++)
+        for (int j = 0; j < i; j++) *shared |= all[i] == all[j];
+    mem_free(all);
+    return OK;
+}
+
+Status device_comm_choose_over(DeviceCommCarrier *out, Comm *comm, int device, const DeviceCarrierVTable *v)
+{
+    char id[64] = { 0 };
+    bool shared = false;
+    *out = comm->world == 1 ? DEVICE_COMM_SELF : DEVICE_COMM_STAGED;
+    if (comm->world == 1 || !v) return OK;
+    TRY(comm_agree(comm, v->device_id(device, id, sizeof id)));
+    TRY(any_shared(comm, hash_text(hash_host(), id), &shared));
+    if (!shared) *out = DEVICE_COMM_NCCL;
+    return OK;
+}
+
+Status device_comm_choose(DeviceCommCarrier *out, Comm *comm, int device)
+{
+    return device_comm_choose_over(out, comm, device, device_carrier_nccl);
+}
+
+/* ---- watchdog ---- */
+
+static void *abort_carrier(void *arg)
+{
+    DeviceComm *d = arg;
+    d->v->abort(d->nccl);
+    d->aborted = true;
+    return NULL;
+}
+
+/* The carrier's abort may itself hang, in a driver that does: it gets a few seconds. */
+static _Noreturn void leave(DeviceComm *d, double waited_s, const char *reason)
+{
+    char operation[128];
+    pthread_t thread;
+    bool under_way = device_marks_describe(&d->marks, d->what, operation, sizeof operation);
+    if (!reason) reason = under_way || !d->nccl ? "a peer was lost or hangs, or the device hangs" : "the device hangs";
+    watchdog_report(d->comm, waited_s, operation, reason);
+    if (d->nccl && thread_start(&thread, "abort", abort_carrier, d) == OK) {
+        for (double until_s = clock_s() + ABORT_PATIENCE_S; !d->aborted && clock_s() < until_s;) clock_sleep_s(POLL_S);
+    }
+    watchdog_exit();
+}
+
+/* An error of the event is one of the device: the caller, who waits for the same event, gets it too and says so. */
+static void look(DeviceComm *d)
+{
+    double now = clock_s(), timeout_s = d->comm->timeout_s;
+    bool done = false;
+    d->since_s = watchdog_forgive(d->since_s, watchdog_pause_s(&d->polled_s, now), now);
+    Status status = d->backend->v->device->event_done(d->backend, d->event, &done);
+    if (status == OK && done) {
+        d->event = NULL;
+        return;
+    }
+    if (d->nccl && d->v->error(d->nccl) != OK) leave(d, 0, status_message());
+    if (timeout_s > 0 && now - d->since_s > timeout_s) leave(d, now - d->since_s, NULL);
+}
+
+static void nap(DeviceComm *d)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_nsec += (long)(POLL_S * 1e9);
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&d->wake, &d->lock, &t);
+}
+
+static void *watch_thread(void *arg)
+{
+    DeviceComm *d = arg;
+    pthread_mutex_lock(&d->lock);
+    while (!d->stop) {
+        if (d->event) look(d);
+        if (d->event) nap(d);
+        else if (!d->stop) pthread_cond_wait(&d->wake, &d->lock);
+    }
+    pthread_mutex_unlock(&d->lock);
+    return NULL;
+}
+
+void device_comm_watch(DeviceComm *d, Event *event, const char *what)
+{
+    pthread_mutex_lock(&d->lock);
+    bool idle = d->event == NULL;
+    d->event = event;
+    d->what = what;
+    d->since_s = clock_s();
+    if (idle) d->polled_s = d->since_s;
+    if (idle && event) pthread_cond_signal(&d->wake);
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- life ---- */
+
+static Status start_watchdog(DeviceComm *d)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    Status status = thread_start(&d->thread, "watchdog", watch_thread, d);
+    d->started = status == OK;
+    return status;
+}
+
+/* What needs no peer. */
+static Status open_local(DeviceComm *d, int max_ctas)
+{
+    const DeviceVTable *device = d->backend->v->device;
+    ASSERT(device);
+    TRY(start_watchdog(d));
+    if (d->carrier != DEVICE_COMM_NCCL) return OK;
+    if (!d->v) return fail(ERR_ENV, "convoy was built without NCCL");
+    TRY(d->v->open(&d->nccl, d->comm, device->device_index(d->backend), max_ctas));
+    return device_marks_init(&d->marks, d->backend);
+}
+
+/* A rank that fails here alone leaves its peers to their timeout, so it says at once what happened. */
+static Status connect_ranks(DeviceComm *d)
+{
+    struct {
+        DeviceCarrierId id;
+        int status;
+        char message[256];
+    } first = { 0 };
+    if (d->comm->rank == 0) {
+        first.status = d->v->make_id(d->nccl, &first.id);
+        if (first.status != OK) snprintf(first.message, sizeof first.message, "%s", status_message());
+    }
+    comm_broadcast(d->comm, &first, sizeof first, 0, "id of the NCCL communicator");
+    if (first.status != OK) return fail((Status)first.status, "rank 0: %s", first.message);
+    Status status = d->v->connect(d->nccl, &first.id);
+    if (status != OK) log_error("rank %d: %s", d->comm->rank, status_message());
+    return status;
+}
+
+Status device_comm_create_over(DeviceComm **out, Comm *comm, Backend *backend, DeviceCommCarrier carrier, int max_ctas,
+                               const DeviceCarrierVTable *v)
+{
+    DeviceComm *d = *out = mem_calloc(1, sizeof *d);
+    Status status = ERR_MEMORY;
+    if (d) {
+        d->comm = comm;
+        d->backend = backend;
+        d->carrier = carrier;
+        d->v = v;
+        status = open_local(d, max_ctas);
+    }
+    status = comm_agree(comm, status);
+    if (status == OK && carrier == DEVICE_COMM_NCCL) status = comm_agree(comm, connect_ranks(d));
+    if (status != OK) {
+        if (d && d->nccl) v->abort(d->nccl);
+        device_comm_destroy(d);
+        *out = NULL;
+    }
+    return status;
+}
+
+Status device_comm_create(DeviceComm **out, Comm *comm, Backend *backend, DeviceCommCarrier carrier, int max_ctas)
+{
+    return device_comm_create_over(out, comm, backend, carrier, max_ctas, device_carrier_nccl);
+}
+
+void device_comm_destroy(DeviceComm *d)
+{
+    if (!d) return;
+    if (d->started) {
+        pthread_mutex_lock(&d->lock);
+        d->stop = true;
+        pthread_cond_signal(&d->wake);
+        pthread_mutex_unlock(&d->lock);
+        pthread_join(d->thread, NULL);
+        pthread_cond_destroy(&d->wake);
+        pthread_mutex_destroy(&d->lock);
+    }
+    if (d->nccl) d->v->destroy(d->nccl);
+    device_marks_deinit(&d->marks);
+    mem_free(d);
+}
+
+void device_comm_abort(DeviceComm *d)
+{
+    if (d->nccl) d->v->abort(d->nccl);
+}
+
+/* ---- operations ---- */
+
+static void *handle(const DeviceComm *d, Stream *stream)
+{
+    return d->backend->v->device->stream_handle(stream);
+}
+
+/* Whether there is anything to enqueue. */
+static bool carries(const DeviceComm *d)
+{
+    ASSERT(d->carrier != DEVICE_COMM_STAGED);
+    return d->carrier == DEVICE_COMM_NCCL;
+}
+
+Status device_comm_allreduce(DeviceComm *d, void *data, size_t count, DType type, Stream *stream, const char *name)
+{
+    if (!carries(d) || count == 0) return OK;
+    if (!d->group) TRY(device_marks_begin(&d->marks, stream, name));
+    TRY(d->v->allreduce(d->nccl, data, count, type, handle(d, stream), name));
+    return d->group ? OK : device_marks_end(&d->marks, stream, name);
+}
+
+Status device_comm_allreduce_as(DeviceComm *d, float *data, size_t count, DType wire, void *scratch, Stream *stream,
+                                const char *name)
+{
+    if (wire == DTYPE_F32 || !carries(d) || count == 0)
+        return device_comm_allreduce(d, data, count, DTYPE_F32, stream, name);
+    Backend *b = d->backend;
+    ASSERT(!d->group && scratch);
+    TRY(b->v->device->cast(b, data, DTYPE_F32, scratch, wire, (int64_t)count, stream));
+    TRY(device_comm_allreduce(d, scratch, count, wire, stream, name));
+    return b->v->device->cast(b, scratch, wire, data, DTYPE_F32, (int64_t)count, stream);
+}
+
+Status device_comm_broadcast(DeviceComm *d, void *data, size_t bytes, int root, Stream *stream, const char *name)
+{
+    if (!carries(d) || bytes == 0) return OK;
+    if (!d->group) TRY(device_marks_begin(&d->marks, stream, name));
+    TRY(d->v->broadcast(d->nccl, data, bytes, root, handle(d, stream), name));
+    return d->group ? OK : device_marks_end(&d->marks, stream, name);
+}
+
+Status device_comm_group_begin(DeviceComm *d, Stream *stream, const char *name)
+{
+    ASSERT(!d->group);
+    if (!carries(d)) return OK;
+    TRY(device_marks_begin(&d->marks, stream, name));
+    d->group = name;
+    return d->v->group_begin(d->nccl);
+}
+
+Status device_comm_group_end(DeviceComm *d, Stream *stream)
+{
+    if (!carries(d)) return OK;
+    const char *name = d->group;
+    d->group = NULL;
+    TRY(d->v->group_end(d->nccl, name));
+    return device_marks_end(&d->marks, stream, name);
+}

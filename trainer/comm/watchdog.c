@@ -1,0 +1,38 @@
+/* watchdog.c - how a process ends whose peer was lost. */
+#include "trainer/comm/watchdog.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define PAUSE_S 1.0 /* between two polls: longer than any nap or busy core explains */
+
+double watchdog_pause_s(double *polled_s, double now)
+{
+    double pause_s = now - *polled_s;
+    *polled_s = now;
+    return pause_s < PAUSE_S ? 0 : pause_s;
+}
+
+double watchdog_forgive(double since_s, double pause_s, double now)
+{
+    return since_s + pause_s < now ? since_s + pause_s : now;
+}
+
+void watchdog_report(Comm *c, double waited_s, const char *operation, const char *reason)
+{
+    const char *phase = c->phase;
+    char host[64] = { 0 }, problem[64] = "failure";
+    if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "unknown host");
+    if (waited_s > 0) snprintf(problem, sizeof problem, "no progress for %.*f s", waited_s < 10 ? 1 : 0, waited_s);
+    log_error("rank %d on %s: %s in step %lld (%s), operation %s: %s", c->rank, host, problem, (long long)c->step,
+              phase ? phase : "start", operation, reason);
+    fflush(NULL);
+    if (c->last_words) c->last_words(c->last_words_cookie, EXIT_PEER_LOST, reason);
+}
+
+void watchdog_exit(void)
+{
+    _exit(EXIT_PEER_LOST);
+}

@@ -1,0 +1,20 @@
+/* watchdog.h - what the watchdogs of comm_mpi.c and device_comm.c share: when patience has an end, and the end. */
+#ifndef CONVOY_TRAINER_COMM_WATCHDOG_H
+#define CONVOY_TRAINER_COMM_WATCHDOG_H
+#include "trainer/comm/comm.h"
+
+enum { EXIT_PEER_LOST = 76 };
+
+/* Seconds for which this process did not run (suspended by a scheduler, stopped in a debugger) between two polls that
+ * are otherwise close together; its peers probably did not run either, so they do not count against them. 0 for an
+ * ordinary distance. *polled_s: clock_s() of the last poll; set to now. */
+double watchdog_pause_s(double *polled_s, double now);
+/* since_s moved by a pause, but not into the future. */
+double watchdog_forgive(double since_s, double pause_s, double now);
+
+/* Logs "rank R on HOST: no progress for W s in step N (PHASE), operation O: REASON" (waited_s 0: "failure" for no
+ * progress) and says comm's last words. Any thread. */
+void watchdog_report(Comm *c, double waited_s, const char *operation, const char *reason);
+/* Ends the process at once: an orderly end would wait for the peer that is gone. */
+_Noreturn void watchdog_exit(void);
+#endif

@@ -1,0 +1,268 @@
+/* executor_run.c - runs: walking a timeline, or launching a capture of it.
+ *
+ * CAPTURE holds what a run enqueues up to Timeline.replayable. What changes from run to run stays outside of it and is
+ * enqueued around it: the step scalars before, the copy of the results behind. The addresses of the inputs are part of
+ * it, so there is one capture for each input slot. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "trainer/exec/executor_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+static const DeviceVTable *device_of(const Executor *x)
+{
+    return x->backend->v->device;
+}
+
+/* ---- items ---- */
+
+static Status run_node(Executor *x, Program *p, int node, Stream *lane)
+{
+    OpInstance *op = &p->nodes[node];
+    Status status = x->backend->v->ops[op->kind]->run(op, lane);
+    return status == OK ? OK : fail_note(status, "%s", graph_node(p->graph, node)->name);
+}
+
+static Status copy_result(Executor *x, Program *p, const RunOptions *o)
+{
+    const DeviceVTable *d = device_of(x);
+    double *result = x->results[o->result];
+    p->result = result;
+    if (!d) {
+        memcpy(result, p->stats, sizeof *x->results);
+        if (x->loss_scale.desc.rank != 0)
+            memcpy(x->scale_results[o->result], x->loss_scale.data, sizeof *x->scale_results);
+        return OK;
+    }
+    TRY(d->copy_out(x->backend, result, p->stats, sizeof *x->results, x->lanes[LANE_COMPUTE]));
+    if (x->loss_scale.desc.rank == 0) return OK;
+    return d->copy_out(x->backend, x->scale_results[o->result], x->loss_scale.data, sizeof *x->scale_results,
+                       x->lanes[LANE_COMPUTE]);
+}
+
+static Status run_item(Executor *x, Program *p, const TimelineItem *item, Stream *lane, const RunOptions *o)
+{
+    const DeviceVTable *d = device_of(x);
+    switch (item->kind) {
+    case TIMELINE_NODE:
+        return run_node(x, p, item->index, lane);
+    case TIMELINE_RECORD:
+        return d ? d->event_record(x->backend, x->events[item->index], lane) : OK;
+    case TIMELINE_WAIT:
+        return d ? d->event_wait(x->backend, x->events[item->index], lane) : OK;
+    case TIMELINE_RESULT:
+        return copy_result(x, p, o);
+    default:
+        ASSERT(o->work);
+        return o->work(o->cookie, item, lane);
+    }
+}
+
+/* ---- times ---- */
+
+static Status reserve_timers(Executor *x, int count)
+{
+    Event **timers = count > x->timer_count ? mem_realloc(x->timers, (size_t)count * sizeof(Event *)) : x->timers;
+    if (count > 0 && !timers) return ERR_MEMORY;
+    x->timers = timers;
+    for (; x->timer_count < count; x->timer_count++)
+        TRY(device_of(x)->timer_create(x->backend, &x->timers[x->timer_count]));
+    return OK;
+}
+
+/* Times of the run before are read before its timers are used again. */
+static Status begin_times(Executor *x, const Timeline *t, const RunOptions *o)
+{
+    if (x->timed_into) TRY(executor_wait(x));
+    if (!o->item_seconds || !device_of(x)) return OK;
+    TRY(reserve_timers(x, 2 * t->count));
+    x->timed_into = o->item_seconds;
+    x->timed_items = 0;
+    return OK;
+}
+
+static Status read_times(Executor *x)
+{
+    double seconds = 0;
+    for (int i = 0; x->timed_into && i < x->timed_items; i++) {
+        TRY(device_of(x)->timer_seconds(x->backend, x->timers[2 * i], x->timers[2 * i + 1], &seconds));
+        x->timed_into[i] += seconds;
+    }
+    x->timed_into = NULL;
+    return OK;
+}
+
+static Status time_item(Executor *x, Program *p, const Timeline *t, int index, Stream *lane, const RunOptions *o)
+{
+    const DeviceVTable *d = device_of(x);
+    double start = clock_s();
+    if (d) TRY(d->event_record(x->backend, x->timers[2 * index], lane));
+    TRY(run_item(x, p, &t->items[index], lane, o));
+    x->timed_items = index + 1;
+    if (d) return d->event_record(x->backend, x->timers[2 * index + 1], lane);
+    o->item_seconds[index] += clock_s() - start;
+    return OK;
+}
+
+static Status walk(Executor *x, Program *p, const Timeline *t, int from, int to, const RunOptions *o)
+{
+    for (int i = from; i < to; i++) {
+        Lane lane = t->items[i].lane;
+        if (o->item_seconds && lane == LANE_WEIGHTS) lane = LANE_COMPUTE;
+        if (o->item_seconds) TRY(time_item(x, p, t, i, x->lanes[lane], o));
+        else TRY(run_item(x, p, &t->items[i], x->lanes[lane], o));
+    }
+    return OK;
+}
+
+/* ---- captures ---- */
+
+/* Where this run may be replayed from; NULL: it is walked. */
+static Recording *recording_of(const Executor *x, Program *p, const Timeline *t, const RunOptions *o)
+{
+    bool possible = device_of(x) && x->options.replay && t->replayable > 0 && o->images && !o->item_seconds;
+    return possible ? &p->recordings[o->slot][o->step] : NULL;
+}
+
+/* A capture that was begun must be ended, whatever happened in between. */
+static Status capture(Executor *x, Program *p, const Timeline *t, const RunOptions *o, Recording *r)
+{
+    const DeviceVTable *d = device_of(x);
+    char sentence[1024];
+    TRY(d->capture_begin(x->backend, x->lanes[LANE_COMPUTE]));
+    Status walked = walk(x, p, t, 0, t->replayable, o);
+    snprintf(sentence, sizeof sentence, "%s", status_message());
+    Status ended = d->capture_end(x->backend, x->lanes[LANE_COMPUTE], &r->replay);
+    if (walked != OK) return fail(walked, "%s", sentence);
+    r->images = o->images;
+    r->labels = o->labels;
+    return ended == OK ? OK : fail_note(ended, "recording a step for replay (device.graph=false does without)");
+}
+
+void executor_forget_recordings(Program *p)
+{
+    const DeviceVTable *d = device_of(p->executor);
+    for (int i = 0; i < EXECUTOR_SLOTS * 2; i++) {
+        Recording *r = &p->recordings[i / 2][i % 2];
+        if (r->replay) d->replay_destroy(p->executor->backend, r->replay);
+        *r = (Recording){ 0 };
+    }
+}
+
+bool program_replays(const Program *p, int slot, bool step)
+{
+    return p->recordings[slot][step].replay != NULL;
+}
+
+/* ---- runs ---- */
+
+static Status set_inputs(Program *p, const RunOptions *o)
+{
+    if (o->images) TRY(program_set_input(p, "images", o->images));
+    return o->labels ? program_set_input(p, "labels", o->labels) : OK;
+}
+
+static Status issue_replayable(Executor *x, Program *p, const Timeline *t, const RunOptions *o)
+{
+    Recording *r = recording_of(x, p, t, o);
+    if (!r || !r->replay) TRY(set_inputs(p, o));
+    if (!r || r->runs == 0) {
+        TRY(walk(x, p, t, 0, t->replayable, o));
+        if (r) r->runs++;
+        return OK;
+    }
+    if (!r->replay) TRY(capture(x, p, t, o, r));
+    ASSERT(r->images == o->images && r->labels == o->labels);
+    return device_of(x)->replay(x->backend, r->replay, x->lanes[LANE_COMPUTE]);
+}
+
+static const RunOptions *options_or_default(const RunOptions *o)
+{
+    static const RunOptions none = { 0 };
+    return o ? o : &none;
+}
+
+Status executor_issue(Executor *x, Program *p, const RunOptions *options)
+{
+    const RunOptions *o = options_or_default(options);
+    const Timeline *t = p->timelines[o->step];
+    ASSERT(t && o->slot < EXECUTOR_SLOTS && o->result < x->options.results);
+    TRY(begin_times(x, t, o));
+    TRY(issue_replayable(x, p, t, o));
+    return walk(x, p, t, t->replayable, t->backward_end, o);
+}
+
+Status executor_issue_rest(Executor *x, Program *p, const RunOptions *options)
+{
+    const RunOptions *o = options_or_default(options);
+    const Timeline *t = p->timelines[o->step];
+    return walk(x, p, t, t->backward_end, t->count, o);
+}
+
+Status executor_wait(Executor *x)
+{
+    TRY(x->backend->v->stream_wait(x->backend, x->lanes[LANE_COMPUTE]));
+    return read_times(x);
+}
+
+Status executor_run(Executor *x, Program *p, const RunOptions *o)
+{
+    TRY(executor_issue(x, p, o));
+    return executor_wait(x);
+}
+
+const double *executor_result(const Executor *x, int result)
+{
+    return x->results[result];
+}
+
+const float *executor_result_scale(const Executor *x, int result)
+{
+    return x->scale_results[result];
+}
+
+const double *program_stats(const Program *p)
+{
+    return p->result;
+}
+
+/* ---- scalars ---- */
+
+/* A place of the ring is free when its last copy is done, which is long ago unless the host runs several steps
+ * ahead. */
+static Status wait_for_place(Executor *x, int place)
+{
+    bool done = false;
+    TRY(device_of(x)->event_done(x->backend, x->scalar_events[place], &done));
+    return done ? OK : executor_wait(x);
+}
+
+Status executor_set_scalars(Executor *x, const float values[SCALAR_COUNT])
+{
+    const DeviceVTable *d = device_of(x);
+    int place = x->scalar_next;
+    if (d) TRY(wait_for_place(x, place));
+    memcpy(x->scalar_ring[place], values, sizeof *x->scalar_ring);
+    x->scalar_next = (place + 1) % SCALAR_RING;
+    if (!d) return x->backend->v->import_tensor(x->backend, &x->scalars, x->scalar_ring[place]);
+    TRY(d->copy_in(x->backend, x->scalars.data, x->scalar_ring[place], sizeof *x->scalar_ring, x->lanes[LANE_COMPUTE]));
+    return d->event_record(x->backend, x->scalar_events[place], x->lanes[LANE_COMPUTE]);
+}
+
+Status executor_set_loss_scale(Executor *x, const float values[LOSS_SCALE_COUNT])
+{
+    ASSERT(x->loss_scale.desc.rank != 0);
+    memcpy(x->loss_scale_read, values, x->loss_scale.bytes);
+    return x->backend->v->import_tensor(x->backend, &x->loss_scale, values);
+}
+
+Status executor_fetch_loss_scale(Executor *x)
+{
+    if (x->loss_scale.desc.rank == 0) return OK;
+    return x->backend->v->export_tensor(x->backend, &x->loss_scale, x->loss_scale_read);
+}
+
+const float *executor_loss_scale_read(const Executor *x)
+{
+    return x->loss_scale_read;
+}

@@ -1,0 +1,388 @@
+/* timeline_check.c - the proof of a timeline (timeline.h). It shares no code with timeline.c and trusts nothing but the
+ * graph, the plan's addresses and what an item is defined to do.
+ *
+ * ORDER. The walk keeps a vector clock per lane: how much of each lane's work is certainly done when the lane's next
+ * piece starts. An event carries its lane's clock, a wait takes it over. Item a happens before item b if b's clock
+ * covers a's place on its lane.
+ *
+ * MEMORY. Every item is turned into accesses: ranges of slabs, of the two workspaces, of tensors outside the slabs. Two
+ * accesses to the same bytes, one of them a write, must be ordered; then the order of issue is the order of time, and
+ * what a reader finds is what the last writer before it left. */
+#include "base/mem.h"
+#include "trainer/exec/timeline.h"
+#include <string.h>
+
+/* Where bytes lie: slabs first, then what is not in one. */
+enum { SPACE_WORKSPACE = SLAB_COUNT, SPACE_COUNT = SPACE_WORKSPACE + PLAN_LANE_COUNT };
+
+typedef struct Access {
+    int item, space;
+    size_t begin, end;
+    bool write;
+    TensorId tensor; /* TENSOR_NONE: a range, not a tensor */
+} Access;
+
+typedef struct Check {
+    const Timeline *t;
+    const Graph *g;
+    const Plan *p;
+    int (*clock)[LANE_COUNT]; /* [items]: of the lane when the item starts, with its own place in its own lane */
+    int (*event)[LANE_COUNT]; /* [events]: clock at the record; all -1: not recorded yet */
+    Access *accesses;
+    int count, capacity;
+} Check;
+
+static bool is_work(const TimelineItem *item)
+{
+    return item->kind != TIMELINE_RECORD && item->kind != TIMELINE_WAIT;
+}
+
+static const char *item_name(const Check *c, int item)
+{
+    const TimelineItem *i = &c->t->items[item];
+    return i->kind == TIMELINE_NODE ? graph_node(c->g, i->index)->name : timeline_kind_name(i->kind);
+}
+
+static const char *tensor_name(const Check *c, TensorId id)
+{
+    return id == TENSOR_NONE ? "memory" : graph_tensor(c->g, id)->name;
+}
+
+/* ---- order ---- */
+
+static bool happens_before(const Check *c, int a, int b)
+{
+    Lane lane = c->t->items[a].lane;
+    return c->clock[b][lane] >= c->clock[a][lane];
+}
+
+static Status walk_item(Check *c, int index, int now[LANE_COUNT][LANE_COUNT])
+{
+    const TimelineItem *item = &c->t->items[index];
+    int *mine = now[item->lane];
+    if (item->kind == TIMELINE_RECORD) {
+        memcpy(c->event[item->index], mine, sizeof c->event[0]);
+    } else if (item->kind == TIMELINE_WAIT) {
+        const int *other = c->event[item->index];
+        if (other[0] < 0) {
+            return fail(ERR_INTERNAL, "timeline: the %s lane waits for event %d, which nobody has recorded",
+                        timeline_lane_name(item->lane), item->index);
+        }
+        for (int l = 0; l < LANE_COUNT; l++)
+            if (other[l] > mine[l]) mine[l] = other[l];
+    } else {
+        mine[item->lane]++;
+    }
+    memcpy(c->clock[index], mine, sizeof c->clock[0]);
+    return OK;
+}
+
+/* A capture records only lanes that were forked from the compute lane. */
+static Status check_fork(const Check *c, int index, bool entered[LANE_COUNT])
+{
+    const TimelineItem *item = &c->t->items[index];
+    bool joins = item->kind == TIMELINE_WAIT || item->lane == LANE_COMPUTE;
+    if (!entered[item->lane] && !joins) {
+        return fail(ERR_INTERNAL, "timeline: %s is on the %s lane before that has waited for another",
+                    item_name(c, index), timeline_lane_name(item->lane));
+    }
+    entered[item->lane] = true;
+    return OK;
+}
+
+static Status walk(Check *c)
+{
+    int now[LANE_COUNT][LANE_COUNT] = { { 0 } };
+    bool entered[LANE_COUNT] = { false };
+    for (int e = 0; e < c->t->event_count; e++) memset(c->event[e], -1, sizeof c->event[0]);
+    for (int i = 0; i < c->t->count; i++) {
+        const TimelineItem *item = &c->t->items[i];
+        if (!is_work(item) && (item->index < 0 || item->index >= c->t->event_count))
+            return fail(ERR_INTERNAL, "timeline: there is no event %d", item->index);
+        TRY(check_fork(c, i, entered));
+        TRY(walk_item(c, i, now));
+    }
+    return OK;
+}
+
+/* Everything before end is done when the compute lane gets there. */
+static Status check_joined(const Check *c, int end)
+{
+    int last = end - 1;
+    while (last >= 0 && c->t->items[last].lane != LANE_COMPUTE) last--;
+    for (int i = 0; i < end; i++) {
+        if (!is_work(&c->t->items[i]) || (last >= 0 && happens_before(c, i, last))) continue;
+        return fail(ERR_INTERNAL, "timeline: %s (%s lane) may still run when the compute lane has ended",
+                    item_name(c, i), timeline_lane_name(c->t->items[i].lane));
+    }
+    return OK;
+}
+
+/* ---- memory ---- */
+
+static void add(Check *c, Access a)
+{
+    ASSERT(c->count < c->capacity);
+    c->accesses[c->count++] = a;
+}
+
+static void touch(Check *c, int item, TensorId id, bool write)
+{
+    if (id == TENSOR_NONE) return;
+    const PlanEntry *e = &c->p->entries[id];
+    Access a = { .item = item, .space = e->slab, .begin = e->offset, .write = write, .tensor = id };
+    if (e->slab == SLAB_EXTERNAL) a.begin = 2 * (size_t)id; /* each is memory of its own */
+    a.end = a.begin + (e->slab == SLAB_EXTERNAL ? 1 : e->bytes);
+    if (a.end > a.begin) add(c, a);
+}
+
+static void touch_range(Check *c, int item, int space, size_t begin, size_t bytes, bool write)
+{
+    Access a = { .item = item, .space = space, .begin = begin, .end = begin + bytes, .write = write };
+    a.tensor = TENSOR_NONE;
+    if (bytes > 0) add(c, a);
+}
+
+static void touch_node(Check *c, int item, int node)
+{
+    const GraphNode *n = graph_node(c->g, node);
+    for (int k = 0; k < OP_MAX_INPUTS; k++) {
+        bool updated = n->in[k] != TENSOR_NONE && graph_tensor(c->g, n->in[k])->role == ROLE_BUFFER;
+        touch(c, item, n->in[k], updated);
+    }
+    for (int k = 0; k < OP_MAX_OUTPUTS; k++) touch(c, item, n->out[k], true);
+    touch_range(c, item, SPACE_WORKSPACE + (int)c->p->nodes[node].lane, 0, 1, true);
+}
+
+static void touch_bucket(Check *c, int item, int space, bool write)
+{
+    const Bucket *b = &c->t->options.buckets[c->t->items[item].index];
+    touch_range(c, item, space, b->offset, b->bytes, write);
+}
+
+static void touch_loss_scale(Check *c, int item, bool write)
+{
+    touch(c, item, graph_input(c->g, "loss_scale"), write);
+}
+
+static void touch_item(Check *c, int i)
+{
+    const TimelineItem *item = &c->t->items[i];
+    switch (item->kind) {
+    case TIMELINE_NODE:
+        touch_node(c, i, item->index);
+        break;
+    case TIMELINE_BUCKET:
+        touch_bucket(c, i, SLAB_GRAD, c->t->options.reduce == TIMELINE_REDUCE_DEVICE);
+        break;
+    case TIMELINE_AWAIT:
+        touch_bucket(c, i, SLAB_GRAD, true);
+        break;
+    case TIMELINE_FINITE:
+        touch_bucket(c, i, SLAB_GRAD, false);
+        touch_loss_scale(c, i, true);
+        break;
+    case TIMELINE_UPDATE:
+        touch_bucket(c, i, SLAB_GRAD, false);
+        touch_bucket(c, i, SLAB_PARAM, true);
+        touch_loss_scale(c, i, false);
+        break;
+    case TIMELINE_LOSS_SCALE:
+        touch_loss_scale(c, i, true);
+        break;
+    case TIMELINE_STATISTICS:
+    case TIMELINE_REST:
+    case TIMELINE_AVERAGE:
+        touch_range(c, i, SLAB_BUFFER, 0, c->p->slab_bytes[SLAB_BUFFER], true);
+        break;
+    case TIMELINE_RESULT:
+        touch(c, i, graph_input(c->g, "stats"), false);
+        touch_loss_scale(c, i, false);
+        break;
+    case TIMELINE_RECORD:
+    case TIMELINE_WAIT:
+    case TIMELINE_KIND_COUNT:
+        break;
+    }
+}
+
+static bool overlap(const Access *a, const Access *b)
+{
+    return a->space == b->space && a->begin < b->end && b->begin < a->end;
+}
+
+static Status fail_race(const Check *c, const Access *a, const Access *b)
+{
+    return fail(ERR_INTERNAL, "timeline: %s (%s lane, %s) and %s (%s lane, %s) may touch the same memory at once",
+                item_name(c, a->item), timeline_lane_name(c->t->items[a->item].lane), tensor_name(c, a->tensor),
+                item_name(c, b->item), timeline_lane_name(c->t->items[b->item].lane), tensor_name(c, b->tensor));
+}
+
+/* Of accesses to the same bytes, one a write, the earlier issued happens before. */
+static Status check_races(const Check *c)
+{
+    for (int j = 0; j < c->count; j++) {
+        const Access *b = &c->accesses[j];
+        for (int i = 0; i < j; i++) {
+            const Access *a = &c->accesses[i];
+            if ((!a->write && !b->write) || a->item == b->item || !overlap(a, b)) continue;
+            if (!happens_before(c, a->item, b->item)) return fail_race(c, a, b);
+        }
+    }
+    return OK;
+}
+
+static bool made_by_nodes(TensorRole role)
+{
+    return role == ROLE_ACTIVATION || role == ROLE_GRAD || role == ROLE_OUTPUT;
+}
+
+/* The tensor is as its producer left it; parameters are those of before the step. Loss scale and running statistics are
+ * read and written by turns. */
+static Status check_read(const Check *c, int index)
+{
+    const Access *read = &c->accesses[index], *last = NULL;
+    const TensorRole role = graph_tensor(c->g, read->tensor)->role;
+    for (int i = 0; i < index; i++) {
+        const Access *a = &c->accesses[i];
+        if (a->write && a->item != read->item && overlap(a, read)) last = a;
+    }
+    if (made_by_nodes(role) && !last) {
+        return fail(ERR_INTERNAL, "timeline: %s reads %s before it is written", item_name(c, read->item),
+                    tensor_name(c, read->tensor));
+    }
+    if (!last || last->tensor == read->tensor || role == ROLE_BUFFER || role == ROLE_INPUT) return OK;
+    return fail(ERR_INTERNAL, "timeline: %s reads %s after %s has written %s there", item_name(c, read->item),
+                tensor_name(c, read->tensor), item_name(c, last->item), tensor_name(c, last->tensor));
+}
+
+static Status check_memory(Check *c)
+{
+    for (int i = 0; i < c->t->count; i++) touch_item(c, i);
+    TRY(check_races(c));
+    for (int i = 0; i < c->count; i++)
+        if (!c->accesses[i].write && c->accesses[i].tensor != TENSOR_NONE) TRY(check_read(c, i));
+    return OK;
+}
+
+/* ---- what a step must do ---- */
+
+/* The one item of this kind and index; *out -1 if there is none and none is wanted. */
+static Status find_once(const Check *c, TimelineKind kind, int index, bool wanted, int *out)
+{
+    int found = 0;
+    *out = -1;
+    for (int i = 0; i < c->t->count; i++) {
+        if (c->t->items[i].kind != kind || c->t->items[i].index != index) continue;
+        *out = i;
+        found++;
+    }
+    if (found == (wanted ? 1 : 0)) return OK;
+    return fail(ERR_INTERNAL, "timeline: %s %d is there %d times instead of %d", timeline_kind_name(kind), index, found,
+                wanted ? 1 : 0);
+}
+
+static Status check_order(const Check *c, int before, int after)
+{
+    if (before < 0 || after < 0 || (before < after && happens_before(c, before, after))) return OK;
+    return fail(ERR_INTERNAL, "timeline: %s %d does not come before %s %d", item_name(c, before),
+                c->t->items[before].index, item_name(c, after), c->t->items[after].index);
+}
+
+/* Gradients -> sum -> look through -> update. */
+static Status check_bucket(const Check *c, int k, int first_update)
+{
+    const TimelineOptions *o = &c->t->options;
+    const Bucket *b = &o->buckets[k];
+    int sum, back, finite, update, node;
+    TRY(find_once(c, TIMELINE_BUCKET, k, o->reduce != TIMELINE_REDUCE_NONE, &sum));
+    TRY(find_once(c, TIMELINE_AWAIT, k, o->reduce == TIMELINE_REDUCE_HOST, &back));
+    TRY(find_once(c, TIMELINE_FINITE, k, o->loss_scale, &finite));
+    TRY(find_once(c, TIMELINE_UPDATE, k, true, &update));
+    int summed = back >= 0 ? back : sum, begin = sum >= 0 ? sum : o->loss_scale ? finite : update;
+    TRY(check_order(c, sum, summed == sum ? -1 : summed));
+    TRY(check_order(c, summed, o->loss_scale ? finite : update));
+    TRY(check_order(c, finite, first_update));
+    for (TensorId id = 0; id < graph_tensor_count(c->g); id++) {
+        const PlanEntry *e = &c->p->entries[id];
+        if (graph_tensor(c->g, id)->role != ROLE_GRAD || e->offset < b->offset || e->offset >= b->offset + b->bytes)
+            continue;
+        if (e->offset + e->bytes > b->offset + b->bytes)
+            return fail(ERR_INTERNAL, "timeline: %s is in two buckets", tensor_name(c, id));
+        TRY(find_once(c, TIMELINE_NODE, graph_tensor(c->g, id)->producer, true, &node));
+        TRY(check_order(c, node, begin));
+    }
+    return OK;
+}
+
+static Status check_statistics(const Check *c)
+{
+    const TimelineOptions *o = &c->t->options;
+    int sum, rest, average, node;
+    TRY(find_once(c, TIMELINE_STATISTICS, 0, o->statistics && o->reduce == TIMELINE_REDUCE_DEVICE, &sum));
+    TRY(find_once(c, TIMELINE_REST, 0, o->reduce == TIMELINE_REDUCE_HOST, &rest));
+    TRY(find_once(c, TIMELINE_AVERAGE, 0, o->statistics && o->reduce != TIMELINE_REDUCE_NONE, &average));
+    TRY(check_order(c, sum >= 0 ? sum : rest, average));
+    for (int i = 0; o->statistics && i < graph_node_count(c->g); i++) {
+        if (graph_node(c->g, i)->kind != OP_BATCHNORM) continue;
+        TRY(find_once(c, TIMELINE_NODE, i, true, &node));
+        TRY(check_order(c, node, sum >= 0 ? sum : rest));
+    }
+    return OK;
+}
+
+static Status check_step(const Check *c)
+{
+    const TimelineOptions *o = &c->t->options;
+    int first_update = -1, update, scale;
+    size_t covered = 0;
+    for (int i = 0; i < c->t->count && first_update < 0; i++)
+        if (c->t->items[i].kind == TIMELINE_UPDATE) first_update = i;
+    TRY(find_once(c, TIMELINE_LOSS_SCALE, 0, o->loss_scale, &scale));
+    for (int k = 0; k < o->bucket_count; k++) {
+        TRY(check_bucket(c, k, first_update));
+        TRY(find_once(c, TIMELINE_UPDATE, k, true, &update));
+        TRY(check_order(c, update, scale));
+        if (o->buckets[k].offset != covered)
+            return fail(ERR_INTERNAL, "timeline: bucket %d does not begin where the one before ends", k);
+        covered += o->buckets[k].bytes;
+    }
+    if (covered != c->p->slab_bytes[SLAB_GRAD])
+        return fail(ERR_INTERNAL, "timeline: the buckets are %zu of %zu bytes of gradients", covered,
+                    c->p->slab_bytes[SLAB_GRAD]);
+    return check_statistics(c);
+}
+
+/* Every node once, and every run ends with what it found out. */
+static Status check_complete(const Check *c)
+{
+    int item;
+    for (int i = 0; i < graph_node_count(c->g); i++) TRY(find_once(c, TIMELINE_NODE, i, true, &item));
+    for (int i = 0; i < c->t->count; i++)
+        if (c->t->items[i].kind == TIMELINE_RESULT) return OK;
+    return fail(ERR_INTERNAL, "timeline: the result is never copied out");
+}
+
+static Status check_all(Check *c)
+{
+    TRY(walk(c));
+    TRY(check_complete(c));
+    TRY(check_memory(c));
+    TRY(check_joined(c, c->t->replayable));
+    TRY(check_joined(c, c->t->count));
+    return c->t->options.step ? check_step(c) : OK;
+}
+
+Status timeline_check(const Timeline *t, const Graph *g, const Plan *p)
+{
+    Check c = { .t = t, .g = g, .p = p };
+    c.capacity = t->count * (OP_MAX_INPUTS + OP_MAX_OUTPUTS + 1);
+    c.clock = mem_calloc((size_t)t->count + 1, sizeof *c.clock);
+    c.event = mem_calloc((size_t)t->event_count + 1, sizeof *c.event);
+    c.accesses = mem_calloc((size_t)c.capacity + 1, sizeof *c.accesses);
+    Status status = c.clock && c.event && c.accesses ? check_all(&c) : ERR_MEMORY;
+    mem_free(c.clock);
+    mem_free(c.event);
+    mem_free(c.accesses);
+    return status;
+}
