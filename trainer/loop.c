@@ -318,8 +318,8 @@ static bool ends_stretch(const Loop *l, int64_t step)
     return step + 1 == p->total_steps || eval || runplan_due(p, step, 1) || checkpoint_due(l, step);
 }
 
-/* Steps run one after the other; a device is given the next one while it works on this one, except where a stretch ends.
- * All ranks learn of a stop or a failure at the same step, finish the one that was already given, and leave. */
+/* Steps run one after the other; a device is given the next one while it works on this one, except where a stretch
+ * ends. All ranks learn of a stop or a failure at the same step, finish the one that was already given, and leave. */
 static Status run_steps(Loop *l)
 {
     const int64_t total = l->s->plan.total_steps;

@@ -39,8 +39,8 @@ Status prefetch_next(Prefetch *p, PrefetchInput *out, bool *more, double *wait_s
 void prefetch_skip(Prefetch *p, int64_t batches);
 /* The run that reads it was issued. */
 Status prefetch_done(Prefetch *p);
-/* Marks what was issued up to here. *end: the event behind it, the Prefetch's own; NULL on host memory. At most two marks
- * may wait to be waited for. */
+/* Marks what was issued up to here. *end: the event behind it, the Prefetch's own; NULL on host memory. At most two
+ * marks may wait to be waited for. */
 Status prefetch_mark(Prefetch *p, Event **end);
 /* Waits for the oldest mark; meanwhile starts the copy of the next batch once that is decoded. */
 Status prefetch_wait(Prefetch *p);

@@ -8,9 +8,9 @@
  *   statistics and metrics           running statistics and the step's sums follow the last bucket
  *   update, bucket by bucket         bucket 0 is updated while the last ones are still under way
  *
- * RUNNING AHEAD. A device may be given step N+1 before step N is done, so that it never waits for the host: stepper_issue()
- * enqueues, stepper_finish() waits for the oldest step and tells its result. Everything that looks at the state between
- * two steps (evaluation, checkpoints) must finish the last one first.
+ * RUNNING AHEAD. A device may be given step N+1 before step N is done, so that it never waits for the host:
+ * stepper_issue() enqueues, stepper_finish() waits for the oldest step and tells its result. Everything that looks at
+ * the state between two steps (evaluation, checkpoints) must finish the last one first.
  *
  * WHO SUMS (timeline.h). Host memory: the communication thread, in place, while the issuing thread computes. Device,
  * one rank: nobody. Device with NCCL: the device itself, inside the timeline that ends with the updates. Device
