@@ -21,6 +21,10 @@ done
 for command in train eval "bench"; do answers "usage: convoy $command" $command x.yaml --set a=b --help; done
 answers "libjpeg-turbo" --version
 answers "oneDNN" --version
+answers "backend cuda: " --version
+# It must start where there is no CUDA: those libraries are opened when they are used.
+readelf -d "$CONVOY" > "$out" || broken "readelf cannot read $CONVOY"
+! grep -E 'NEEDED.*\[lib(cuda|cudnn|cublas|nccl|nvrtc)' "$out" || broken "$CONVOY needs a CUDA library to start"
 
 # model: totals that torchvision has, as plain digits
 while read -r model parameters; do

@@ -24,6 +24,19 @@ same "8 steps and 2 + 6" high parts
 [[ $(losses high) == "$(losses parts)" ]] || broken "8 steps and 2 + 6: the losses differ"
 expect_field "8 steps and 2 + 6" parts step skipped "$skipped"
 
+# Stopped by a signal with a step under way, and continued.
+sgd=(train.epochs=9 train.max_steps=12)
+train unbroken 1 "${sgd[@]}"
+train_in_background broken_off 1 "${sgd[@]}"
+wait_for_step broken_off 3
+kill -TERM "$pid"
+wait_to_end 100
+[[ $code == 75 ]] || broken "stopped by a signal: exit code $code, expected 75"
+train broken_off 1 "${sgd[@]}"
+expect_text "stopped by a signal" 1 "resumed from"
+same "stopped by a signal and continued" unbroken broken_off
+[[ $(losses unbroken) == "$(losses broken_off)" ]] || broken "stopped by a signal and continued: the losses differ"
+
 # A run of another precision goes on in fp16, and the CPU goes on with what the GPU began.
 train other 1 "${fp16[@]}" train.precision=bf16 train.max_steps=2
 train other 1 "${fp16[@]}" train.max_steps=4

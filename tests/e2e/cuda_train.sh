@@ -28,6 +28,14 @@ for precision in fp32 fp16; do
     [[ $(losses "$precision") == "$(losses "eager_$precision")" ]] || broken "$precision, recorded and eager: the losses differ"
 done
 
+# The next step is issued while this one runs, except where a checkpoint wants the state in between.
+train stopping 1 checkpoint.every_steps=1 checkpoint.keep=9
+same "ahead of the host and step by step" fp32 stopping
+[[ $(losses fp32) == "$(losses stopping)" ]] || broken "ahead of the host and step by step: the losses differ"
+train three 1 train.max_steps=3
+build/make_ckptdiff "$SCRATCH/stopping/checkpoints/step-00000003.safetensors" "$(latest three)" > "$out" ||
+    broken_run "a checkpoint in the middle holds another step's state"
+
 # Another order of everything that events do not order.
 CONVOY_EMU_SEED=7 train reordered 1 train.precision=fp16
 same "whatever the order between streams" fp16 reordered

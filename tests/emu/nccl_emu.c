@@ -1,26 +1,38 @@
 /* nccl_emu.c - stands for comm_nccl.c in the emulated build: sums of emulated device memory, enqueued on its streams
- * like any other work, carried by the ranks' own comm.h.
+ * like any other work, over memory that the ranks of this host share.
  *
  * All emulated devices of a host are one and the same (ranks then sum through the host), unless CONVOY_EMU_OWN_DEVICES
  * is set: then each process has its own, and ranks sum by this. The work blocks its device until all peers are in it,
- * as NCCL's kernels do; ranks that enqueue in different orders hang. */
+ * as NCCL's kernels do; ranks that enqueue in different orders get wrong sums, and ranks that do not enqueue hang. */
 #include "base/mem.h"
 #include "emu.h"
 #include "kernels/cuda/half_math.h"
 #include "trainer/comm/device_carrier.h"
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+enum { CHUNK_BYTES = 1 << 20 };
+
+typedef struct Shared { /* one piece of memory for all ranks; a chunk for each of them behind it */
+    _Atomic int arrived, generation;
+} Shared;
 
 struct DeviceCarrier {
     Comm *comm;
+    Shared *shared;
+    size_t bytes;
 };
 
 typedef struct Operation {
-    Comm *comm;
-    CommKind kind;
-    void *data;
+    DeviceCarrier *carrier;
+    bool broadcast;
+    char *data;
     size_t count; /* broadcast: bytes */
     DType type;
     int root;
@@ -48,50 +60,102 @@ static Status open_carrier(DeviceCarrier **out, Comm *comm, int device, int max_
         return fail(ERR_ENV, "CUDA device %d: there is none", device);
     if (!(*out = mem_calloc(1, sizeof **out))) return ERR_MEMORY;
     (*out)->comm = comm;
+    (*out)->bytes = sizeof(Shared) + (size_t)comm->world * CHUNK_BYTES;
+    return OK;
+}
+
+static Status open_shared(const char *name, int flags, size_t bytes, Shared **out)
+{
+    int fd = shm_open(name, flags, 0600);
+    bool made = fd >= 0 && (!(flags & O_CREAT) || ftruncate(fd, (off_t)bytes) == 0);
+    void *p = made ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (fd >= 0) close(fd);
+    if (p == MAP_FAILED) return fail(ERR_ENV, "%s: no memory to share between ranks", name);
+    *out = p;
     return OK;
 }
 
 static Status make_id(DeviceCarrier *c, DeviceCarrierId *id)
 {
-    (void)c;
-    memset(id, 0, sizeof *id);
-    return OK;
+    snprintf(id->bytes, sizeof id->bytes, "/convoy-emu-%ld", (long)getpid());
+    return open_shared(id->bytes, O_RDWR | O_CREAT | O_EXCL, c->bytes, &c->shared);
+}
+
+/* All ranks have come here; the last one lets the others go on. */
+static void meet(const DeviceCarrier *c)
+{
+    Shared *s = c->shared;
+    int generation = s->generation;
+    if (atomic_fetch_add(&s->arrived, 1) + 1 == c->comm->world) {
+        s->arrived = 0;
+        s->generation = generation + 1;
+        return;
+    }
+    while (s->generation == generation) sched_yield();
 }
 
 static Status connect_carrier(DeviceCarrier *c, const DeviceCarrierId *id)
 {
-    (void)c;
-    (void)id;
+    if (!c->shared) TRY(open_shared(id->bytes, O_RDWR, c->bytes, &c->shared));
+    meet(c);
+    if (c->comm->rank == 0) shm_unlink(id->bytes); /* the mappings stay */
     return OK;
 }
 
 /* ---- operations ---- */
 
-static float load_half(uint16_t bits, DType type)
+static char *chunk_of(const DeviceCarrier *c, int rank)
 {
-    return type == DTYPE_BF16 ? float_from_bf16(bits) : float_from_f16(bits);
+    return (char *)(c->shared + 1) + (size_t)rank * CHUNK_BYTES;
 }
 
-/* In f32, rounded once: what a ring does to within its own rounding. */
-static void sum_halves(const Operation *o)
+static double load(const char *at, DType type)
 {
-    float *sums = mem_alloc(o->count * sizeof *sums);
-    uint16_t *data = o->data;
-    ASSERT(sums);
-    for (size_t i = 0; i < o->count; i++) sums[i] = load_half(data[i], o->type);
-    comm_allreduce(o->comm, sums, o->count, COMM_F32, COMM_SUM, o->name);
-    for (size_t i = 0; i < o->count; i++)
-        data[i] = o->type == DTYPE_BF16 ? bf16_from_float(sums[i]) : f16_from_float(sums[i]);
-    mem_free(sums);
+    float f;
+    double d;
+    uint16_t half;
+    if (type == DTYPE_F64) return memcpy(&d, at, sizeof d), d;
+    if (type == DTYPE_F32) return memcpy(&f, at, sizeof f), (double)f;
+    memcpy(&half, at, sizeof half);
+    return (double)(type == DTYPE_BF16 ? float_from_bf16(half) : float_from_f16(half));
+}
+
+static void store(char *at, DType type, double value)
+{
+    float f = (float)value;
+    uint16_t half = type == DTYPE_BF16 ? bf16_from_float(f) : f16_from_float(f);
+    if (type == DTYPE_F64) memcpy(at, &value, sizeof value);
+    else if (type == DTYPE_F32) memcpy(at, &f, sizeof f);
+    else memcpy(at, &half, sizeof half);
+}
+
+/* In rank order, rounded to the type once in a hop, as a ring does. */
+static void sum_chunk(const Operation *o, char *data, size_t bytes)
+{
+    const size_t element = dtype_bytes(o->type);
+    for (size_t at = 0; at < bytes; at += element) {
+        char sum[sizeof(double)];
+        memcpy(sum, chunk_of(o->carrier, 0) + at, element);
+        for (int r = 1; r < o->carrier->comm->world; r++)
+            store(sum, o->type, load(sum, o->type) + load(chunk_of(o->carrier, r) + at, o->type));
+        memcpy(data + at, sum, element);
+    }
 }
 
 static void run(const void *cookie)
 {
     Operation o;
     memcpy(&o, cookie, sizeof o);
-    if (o.kind == COMM_BROADCAST) comm_broadcast(o.comm, o.data, o.count, o.root, o.name);
-    else if (o.type == DTYPE_BF16 || o.type == DTYPE_F16) sum_halves(&o);
-    else comm_allreduce(o.comm, o.data, o.count, o.type == DTYPE_F64 ? COMM_F64 : COMM_F32, COMM_SUM, o.name);
+    const int rank = o.carrier->comm->rank;
+    const size_t bytes = o.broadcast ? o.count : o.count * dtype_bytes(o.type);
+    for (size_t at = 0; at < bytes; at += CHUNK_BYTES) {
+        const size_t n = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
+        memcpy(chunk_of(o.carrier, rank), o.data + at, n);
+        meet(o.carrier);
+        if (o.broadcast) memcpy(o.data + at, chunk_of(o.carrier, o.root), n);
+        else sum_chunk(&o, o.data + at, n);
+        meet(o.carrier); /* chunks may be written again */
+    }
 }
 
 static Status enqueue(const Operation *o, void *stream)
@@ -103,18 +167,14 @@ static Status enqueue(const Operation *o, void *stream)
 static Status allreduce(DeviceCarrier *c, void *data, size_t count, DType type, void *stream, const char *name)
 {
     ASSERT(emu_is_device_memory(data, count * dtype_bytes(type)));
-    const Operation o = {
-        .comm = c->comm, .kind = COMM_ALLREDUCE, .data = data, .count = count, .type = type, .name = name
-    };
+    const Operation o = { .carrier = c, .data = data, .count = count, .type = type, .name = name };
     return enqueue(&o, stream);
 }
 
 static Status broadcast(DeviceCarrier *c, void *data, size_t bytes, int root, void *stream, const char *name)
 {
     ASSERT(emu_is_device_memory(data, bytes));
-    const Operation o = {
-        .comm = c->comm, .kind = COMM_BROADCAST, .data = data, .count = bytes, .root = root, .name = name
-    };
+    const Operation o = { .carrier = c, .broadcast = true, .data = data, .count = bytes, .root = root, .name = name };
     return enqueue(&o, stream);
 }
 
@@ -144,6 +204,7 @@ static void stop(DeviceCarrier *c)
 
 static void destroy(DeviceCarrier *c)
 {
+    if (c && c->shared) munmap(c->shared, c->bytes);
     mem_free(c);
 }
 

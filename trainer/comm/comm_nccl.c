@@ -107,15 +107,16 @@ static void nccl_version(char *out, size_t bytes)
 {
     NcclFunctions f;
     void *library = NULL;
-    char number[32];
+    char found[32], compiled[32];
     int version = 0;
     if (open_library(&f, &library) != OK) {
         snprintf(out, bytes, "%s", status_message());
         return;
     }
     f.get_version(&version);
-    format_version(version, number, sizeof number);
-    snprintf(out, bytes, "NCCL %s", number);
+    format_version(NCCL_VERSION_CODE, compiled, sizeof compiled);
+    format_version(version, found, sizeof found);
+    snprintf(out, bytes, "NCCL %s, compiled with %s", found, compiled);
     library_close(library);
 }
 

@@ -15,7 +15,7 @@ typedef struct DeviceCarrierId { /* names a new communicator; made by one rank, 
 } DeviceCarrierId;
 
 typedef struct DeviceCarrierVTable {
-    void (*version)(char *out, size_t bytes); /* "NCCL 2.28.9", or why it cannot be opened */
+    void (*version)(char *out, size_t bytes); /* "NCCL 2.28.9, compiled with 2.28.9", or why it cannot be opened */
     /* "0000:3B:00.0": where a device sits, the same for all processes of a host. ERR_ENV if there is no such device. */
     Status (*device_id)(int device, char *out, size_t bytes);
     /* Local: opens the library, checks its version, makes device the thread's. max_ctas 0: the library's own choice.

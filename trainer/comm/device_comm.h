@@ -75,5 +75,5 @@ void device_comm_watch(DeviceComm *d, Event *event, const char *what);
  * and whose stream would otherwise never drain. Peers are not told. */
 void device_comm_abort(DeviceComm *d);
 
-void device_comm_version(char *out, size_t bytes); /* "NCCL 2.28.9", or why there is none */
+void device_comm_version(char *out, size_t bytes); /* "NCCL 2.28.9, compiled with 2.28.9", or why there is none */
 #endif
