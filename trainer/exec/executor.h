@@ -50,7 +50,7 @@ Status executor_plan_step(Executor *x, Program *p, const TimelineOptions *o);
 
 const Graph *program_graph(const Program *p);
 const Plan *program_plan(const Program *p);
-const Timeline *program_timeline(const Program *p, bool step);  /* NULL before commit, or without executor_plan_step */
+const Timeline *program_timeline(const Program *p, bool step);  /* step: NULL before executor_plan_step() */
 const char *program_implementation(const Program *p, int node); /* what runs this node: "jit:avx2" */
 /* Where a tensor of a program lives; after commit. */
 const OpTensor *program_tensor(const Program *p, TensorId id);
