@@ -86,7 +86,7 @@ build: parts $(CONVOY) $(B)/unit $(B)/check tools ## build ./convoy, the test pr
 parts:
 	@echo 'convoy with $(if $(filter 1,$(MPI)),MPI,no MPI (MPI=0)), $(CUDA_SAYS)'
 
-tools: $(TOOL_BINARIES) # tests/tools/make_NAME.c is a program, the other files there are shared by tests
+tools: $(TOOL_BINARIES) $(B)/slow_files.so # tests/tools/make_NAME.c is a program, the other files there are shared by tests
 
 # ---- objects and binaries ----
 
@@ -145,6 +145,12 @@ $(B)/driver_shim/libcuda.so.1: tests/driver_shim/driver_shim.c $(B)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) -std=c17 $(WARNINGS) -D_GNU_SOURCE -fPIC -shared -Wl,-soname,libcuda.so.1 $< -o $@ -ldl
 
+# Preloaded by tests that want a slow storage; never linked.
+$(B)/slow_files.so: tests/slow_files/slow_files.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) -std=c17 -O2 $(WARNINGS) -D_GNU_SOURCE -fPIC -shared $< -o $@ -ldl
+
 -include $(ALL_OBJ:.o=.d)
 
 # ---- what one does with them ----
@@ -186,7 +192,7 @@ ptxas: ## no CUDA kernel may spill registers, on any architecture
 	@NVCC='$(NVCC)' NVCC_FLAGS='$(NVCC_FLAGS) $(CPPFLAGS)' CUDA_ARCHS='$(CUDA_ARCHS)' CUDA_MISSING='$(CUDA_MISSING)' scripts/ptxas.sh
 
 format: ## rewrite all C files with clang-format
-	clang-format -i $(sort $(LIB) trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(HEADERS) $(CUDA_FILES) $(SWEEP) $(wildcard tests/unit/*.c tests/driver_shim/*.c) kernels/cuda_absent.c)
+	clang-format -i $(sort $(LIB) trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(HEADERS) $(CUDA_FILES) $(SWEEP) $(wildcard tests/unit/*.c tests/driver_shim/*.c tests/slow_files/*.c) kernels/cuda_absent.c)
 
 docs: convoy ## write the generated pages (docs/config.md)
 	@mkdir -p docs

@@ -14,6 +14,7 @@
 #ifndef CONVOY_DATA_DATA_H
 #define CONVOY_DATA_DATA_H
 #include "base/status.h"
+#include "data/histogram.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -62,9 +63,11 @@ typedef struct LoaderOptions {
     int channels;                /* 1 or 3 */
     Augment augment;
     uint64_t seed;
-    int threads;   /* decode threads, >= 1 */
-    int slots;     /* batches in flight, >= 3 */
-    int64_t batch; /* images per slot (micro-batch of this rank) */
+    int threads;             /* decode threads, >= 1 */
+    int readers;             /* threads that read ahead of them; 0: as many as it takes */
+    size_t read_ahead_bytes; /* how far; 0 = 64 MiB */
+    int slots;               /* batches in flight, >= 3 */
+    int64_t batch;           /* images per slot (micro-batch of this rank) */
     int rank, world;
     int64_t global_batch;    /* training: G; must be batch * world * k for a whole k */
     int64_t first_step;      /* training: global step to start at (resume) */
@@ -94,13 +97,21 @@ Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s);
 void loader_release(Loader *l, const Batch *batch); /* the slot may be refilled */
 int64_t loader_batches(const Loader *l);            /* evaluation: how many batches every rank makes */
 
-/* Counters since creation, for logs and bench. */
+/* Counters since creation, for logs and bench. Two of them, taken at different times, may be subtracted. */
 typedef struct LoaderStats {
     int64_t images, bytes_read, bad, replaced;
-    double decode_s; /* summed over threads */
-    int ready_slots;
+    int64_t cache_hits;              /* reads that the cache answered */
+    int64_t batches, batches_waited; /* handed out; of these, not ready when asked for */
+    int64_t ready_batches;           /* that were ready when one was asked for, summed over batches */
+    double wait_s;                   /* the caller's, for batches */
+    double starved_s;                /* decode threads' time without bytes to decode, summed */
+    TimeCounts decode, read;         /* per image; decode includes reading where sources are in memory */
+    int decode_threads, readers;     /* now */
+    bool storage_limit;              /* decode threads lack bytes, and more readers brought nothing; now */
 } LoaderStats;
 void loader_stats(Loader *l, LoaderStats *out);
+void loader_stats_subtract(LoaderStats *s, const LoaderStats *earlier);
+int loader_ready_batches(Loader *l); /* cheap: for polling */
 
 /* The permutation of an epoch: sample id at a position of the stream. Exposed for tests and for inspect. */
 int64_t sampler_id(uint64_t seed, int64_t images, int64_t position);

@@ -3,15 +3,21 @@
 #include "base/mem.h"
 #include "data/bad_list.h"
 #include "data/pipeline.h"
+#include <stdatomic.h>
 #include <string.h>
 
 #define INSPECT_SYNTHETIC_SIZE 64 /* side of a synthetic image when nobody says what it is for */
+
+typedef struct Learned { /* by the loaders, for those to come */
+    _Atomic int readers;
+} Learned;
 
 struct Dataset {
     Source *source;
     DataRole role;
     char *path;
     BadList *reported; /* bad samples that a warning has named */
+    Learned *learned;
 };
 
 static const SourceKind *const kinds[DATA_FORMAT_COUNT] = {
@@ -43,6 +49,7 @@ Status dataset_open(Dataset **out, const DatasetOptions *o)
     d->role = o->role;
     d->path = mem_strdup(needs_path ? o->path : source_synthetic.name);
     Status status = d->path ? choose_kind(o)->open(&d->source, o) : ERR_MEMORY;
+    if (status == OK && !(d->learned = mem_calloc(1, sizeof *d->learned))) status = ERR_MEMORY;
     if (status == OK) status = bad_list_create(&d->reported, d->source->images, -1);
     if (status != OK) {
         dataset_close(d);
@@ -57,6 +64,7 @@ void dataset_close(Dataset *d)
     if (!d) return;
     if (d->source) d->source->kind->close(d->source);
     bad_list_destroy(d->reported);
+    mem_free(d->learned);
     mem_free(d->path);
     mem_free(d);
 }
@@ -119,6 +127,22 @@ bool dataset_first_report(const Dataset *d, int64_t id)
     /* A list without a limit cannot fail. */
     ASSERT(bad_list_add(d->reported, id, &first) == OK);
     return first;
+}
+
+Status dataset_read(const Dataset *d, int64_t id, int image_size, ByteBuf *buf, Sample *out, bool *hit)
+{
+    *hit = false;
+    return d->source->kind->read(d->source, id, image_size, buf, out);
+}
+
+int dataset_readers(const Dataset *d)
+{
+    return atomic_load(&d->learned->readers);
+}
+
+void dataset_set_readers(const Dataset *d, int readers)
+{
+    atomic_store(&d->learned->readers, readers);
 }
 
 Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixels, int *width, int *height)

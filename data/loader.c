@@ -1,15 +1,17 @@
-/* loader.c - decode threads between a dataset and the batch ring.
+/* loader.c - readers and decode threads between a dataset and the batch ring.
  *
  * Which sample goes where is arithmetic on the batch number (data.h, THE STREAM), so a ticket is all that a thread
  * needs: it finds the sample, makes its view straight into the slot and reports done. Nothing depends on which thread
- * does it or when.
+ * does it or when. Where sources are files, reader threads (readers.h) have read the ticket's sample by then; sources
+ * in memory are read by the decode thread itself.
  *
  * Bad samples. Training: replaced by sample Philox(REPLACE, attempt, id) mod N with the replacement's label and draws,
  * the same on every rank and for any number of threads; too many end the run. Evaluation: the image stays zero with
  * label -1 and is counted in Batch.bad. Each is reported once in the life of the dataset. A failing file system (ERR_IO
  * of a source) ends the run in both.
  *
- * A thread that fails hands its status and sentence to the ring, where loader_next finds them. */
+ * A thread that fails hands its status and sentence to the ring, where loader_next finds them. Counters belong to one
+ * thread each and are added up when somebody asks. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -18,18 +20,24 @@
 #include "data/bad_list.h"
 #include "data/dataset.h"
 #include "data/pipeline.h"
+#include "data/readers.h"
 #include "data/ring.h"
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#define REPLACE_TRIES  100
-#define MAX_NAME_BYTES 768
+#define REPLACE_TRIES    100
+#define MAX_NAME_BYTES   768
+#define READ_AHEAD_BYTES ((size_t)64 << 20)
 
-typedef struct Job { /* one thread */
+typedef struct Job { /* one decode thread */
     Loader *loader;
+    int index;
     Worker *worker;
     pthread_t thread;
     bool started;
+    TimeCounter decode; /* one count per image that could be decoded */
+    _Atomic int64_t images, bytes, hits, replaced;
 } Job;
 
 struct Loader {
@@ -38,6 +46,7 @@ struct Loader {
     LoaderOptions o;
     ViewOptions view;
     Ring *ring;
+    Readers *readers; /* NULL: the source is in memory */
     BadList *bad;
     Job *jobs;
     int64_t micros;       /* micro-batches of a step on this rank */
@@ -45,9 +54,6 @@ struct Loader {
     int64_t batches;      /* of the ring; INT64_MAX = endless */
     int64_t epoch_images; /* N */
     size_t image_bytes;
-    pthread_mutex_t stats_lock;
-    bool has_stats_lock;
-    LoaderStats stats;
 };
 
 typedef struct Place { /* what a ticket asks for */
@@ -69,18 +75,54 @@ static Place find_place(const Loader *l, const RingTicket *t)
                     .epoch = (uint32_t)(position / l->epoch_images) };
 }
 
-static Status make_view(Loader *l, Worker *w, int64_t id, uint32_t epoch, uint8_t *out)
+/* The sample that a read asks for (readers.h): reads are numbered as tickets are. */
+static int64_t sample_at(void *cookie, int64_t number)
 {
+    const Loader *l = cookie;
+    RingTicket ticket = { .batch = number / l->o.batch, .index = number % l->o.batch };
+    return find_place(l, &ticket).id;
+}
+
+/* To a counter of the calling thread's own. */
+static void add_count(_Atomic int64_t *counter, int64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+/* sample: NULL where this thread has to read it. */
+static Status make_view(Job *job, int64_t id, uint32_t epoch, const Sample *sample, uint8_t *out)
+{
+    const Loader *l = job->loader;
     AugmentDraw draw = { .seed = l->o.seed, .epoch = epoch, .sample = id };
-    size_t bytes_read = 0;
+    Sample own;
     double start_s = clock_s();
-    Status status = worker_make_view(w, l->source, id, &l->view, &draw, out, &bytes_read);
-    double seconds = clock_s() - start_s;
-    pthread_mutex_lock(&l->stats_lock);
-    l->stats.decode_s += seconds;
-    l->stats.bytes_read += (int64_t)bytes_read;
-    l->stats.images += status == OK;
-    pthread_mutex_unlock(&l->stats_lock);
+    if (!sample) {
+        bool hit = false;
+        TRY(dataset_read(l->dataset, id, l->o.image_size, worker_bytes(job->worker), &own, &hit));
+        add_count(&job->bytes, hit ? 0 : (int64_t)own.bytes);
+        add_count(&job->hits, hit);
+        sample = &own;
+    }
+    TRY(worker_show(job->worker, l->source, id, sample, &l->view, &draw, out));
+    time_counter_add(&job->decode, clock_s() - start_s);
+    add_count(&job->images, 1);
+    return OK;
+}
+
+/* The view of the sample that a ticket asks for, from what the readers have read for it. *running is false where the
+ * loader is being left. */
+static Status make_asked_view(Job *job, const RingTicket *t, const Place *place, uint8_t *out, bool *running)
+{
+    const Loader *l = job->loader;
+    if (!l->readers) return make_view(job, place->id, place->epoch, NULL, out);
+    int64_t number = t->batch * l->o.batch + t->index;
+    Sample sample;
+    Status status;
+    *running = readers_take(l->readers, job->index, number, &sample, &status);
+    if (!*running) return OK;
+    double start_s = clock_s();
+    if (status == OK && place->id >= 0) status = make_view(job, place->id, place->epoch, &sample, out);
+    readers_release(l->readers, number, clock_s() - start_s);
     return status;
 }
 
@@ -108,46 +150,47 @@ static int64_t replacement_of(const Loader *l, int64_t id, uint32_t attempt)
     return (int64_t)rng_below(&rng, (uint64_t)l->epoch_images);
 }
 
-/* Training: the sample or what replaces it. *shown is the sample whose pixels and label are used. */
-static Status fill_training(Loader *l, Worker *w, const Place *place, uint8_t *out, int64_t *shown)
+/* Training: the sample that could not be shown (status) gives way to others. *shown is the sample whose pixels and
+ * label are used. */
+static Status replace(Job *job, const Place *place, Status status, uint8_t *out, int64_t *shown)
 {
-    *shown = place->id;
+    Loader *l = job->loader;
     for (uint32_t attempt = 0; attempt < REPLACE_TRIES; attempt++) {
-        Status status = make_view(l, w, *shown, place->epoch, out);
         if (status != ERR_DATA) return status;
         int64_t next = replacement_of(l, place->id, attempt);
         TRY(report_bad(l, *shown, next));
         *shown = next;
+        status = make_view(job, next, place->epoch, NULL, out);
     }
+    if (status != ERR_DATA) return status;
     return fail(ERR_DATA, "%s: found no good sample in %d tries", dataset_path(l->dataset), REPLACE_TRIES);
 }
 
-static Status fill_evaluation(Loader *l, Worker *w, const Place *place, uint8_t *out, int64_t *shown)
+/* Evaluation: an image that cannot be decoded counts as wrong. */
+static Status count_as_wrong(Loader *l, const Place *place, Status status, uint8_t *out, int64_t *shown)
 {
-    Status status = make_view(l, w, place->id, 0, out);
-    *shown = place->id;
     if (status != ERR_DATA) return status;
     memset(out, 0, l->image_bytes);
     *shown = -1;
     return report_bad(l, place->id, -1);
 }
 
-static Status fill_ticket(Loader *l, Worker *w, const RingTicket *t)
+static Status fill_ticket(Job *job, const RingTicket *t, bool *running)
 {
+    Loader *l = job->loader;
     Place place = find_place(l, t);
     uint8_t *out = t->slot->images + (size_t)t->index * l->image_bytes;
-    int64_t shown = -1;
+    int64_t shown = place.id;
+    Status status = OK;
+    if (place.id >= 0 || l->readers) status = make_asked_view(job, t, &place, out, running);
+    if (!*running) return OK;
     if (place.id < 0) memset(out, 0, l->image_bytes);
-    else if (l->view.training) TRY(fill_training(l, w, &place, out, &shown));
-    else TRY(fill_evaluation(l, w, &place, out, &shown));
+    else if (l->view.training) TRY(replace(job, &place, status, out, &shown));
+    else TRY(count_as_wrong(l, &place, status, out, &shown));
     t->slot->labels[t->index] = shown < 0 ? -1 : dataset_label(l->dataset, shown);
     t->slot->sample_ids[t->index] = place.id;
     bool bad = place.id >= 0 && shown != place.id;
-    if (bad && shown >= 0) {
-        pthread_mutex_lock(&l->stats_lock);
-        l->stats.replaced++;
-        pthread_mutex_unlock(&l->stats_lock);
-    }
+    if (bad && shown >= 0) add_count(&job->replaced, 1);
     ring_done(l->ring, t, shown >= 0, bad);
     return OK;
 }
@@ -157,8 +200,9 @@ static void *run_job(void *arg)
     Job *job = arg;
     Loader *l = job->loader;
     RingTicket ticket;
-    while (ring_take_ticket(l->ring, &ticket)) {
-        Status status = fill_ticket(l, job->worker, &ticket);
+    bool running = true;
+    while (running && ring_take_ticket(l->ring, &ticket)) {
+        Status status = fill_ticket(job, &ticket, &running);
         if (status == OK) continue;
         /* Inside data/, ERR_IO tells a failing file system from a bad file; outside, what cannot be read is ERR_DATA.
          * */
@@ -197,10 +241,22 @@ static Status check_options(const Loader *l)
     return OK;
 }
 
+static Status start_readers(Loader *l)
+{
+    const LoaderOptions *o = &l->o;
+    ReadersOptions readers = { .dataset = l->dataset,
+                               .threads = o->readers,
+                               .ahead_bytes = o->read_ahead_bytes > 0 ? o->read_ahead_bytes : READ_AHEAD_BYTES,
+                               .decoders = o->threads,
+                               .image_size = o->image_size,
+                               .reads = l->batches < INT64_MAX / o->batch ? l->batches * o->batch : INT64_MAX,
+                               .sample_at = sample_at,
+                               .cookie = l };
+    return l->source->kind->in_memory ? OK : readers_create(&l->readers, &readers);
+}
+
 static Status start_threads(Loader *l)
 {
-    if (pthread_mutex_init(&l->stats_lock, NULL)) return fail(ERR_INTERNAL, "cannot make a mutex");
-    l->has_stats_lock = true;
     l->jobs = mem_calloc((size_t)l->o.threads, sizeof *l->jobs);
     if (!l->jobs) return ERR_MEMORY;
     for (int i = 0; i < l->o.threads; i++) {
@@ -208,6 +264,7 @@ static Status start_threads(Loader *l)
         char name[24];
         snprintf(name, sizeof name, "decode-%d", i);
         job->loader = l;
+        job->index = i;
         TRY(worker_create(&job->worker));
         TRY(thread_start(&job->thread, name, run_job, job));
         job->started = true;
@@ -236,6 +293,7 @@ static Status build(Loader *l)
                          .batches = l->batches,
                          .allocator = o->allocator };
     TRY(ring_create(&l->ring, &ring));
+    TRY(start_readers(l));
     return start_threads(l);
 }
 
@@ -259,14 +317,15 @@ void loader_destroy(Loader *l)
 {
     if (!l) return;
     if (l->ring) ring_stop(l->ring);
+    readers_stop(l->readers);
     for (int i = 0; l->jobs && i < l->o.threads; i++) {
         if (l->jobs[i].started) pthread_join(l->jobs[i].thread, NULL);
         worker_destroy(l->jobs[i].worker);
     }
+    readers_destroy(l->readers);
     mem_free(l->jobs);
     ring_destroy(l->ring);
     bad_list_destroy(l->bad);
-    if (l->has_stats_lock) pthread_mutex_destroy(&l->stats_lock);
     mem_free(l);
 }
 
@@ -297,11 +356,58 @@ int64_t loader_batches(const Loader *l)
     return l->batches;
 }
 
+int loader_ready_batches(Loader *l)
+{
+    return ring_ready_slots(l->ring);
+}
+
+/* ---- counters ---- */
+
+static void add_readers(Loader *l, LoaderStats *s)
+{
+    ReadersStats r;
+    if (!l->readers) return;
+    readers_stats(l->readers, &r);
+    s->bytes_read += r.bytes;
+    s->cache_hits += r.hits;
+    s->starved_s = r.starved_s;
+    s->read = r.reads;
+    s->readers = r.threads;
+    s->storage_limit = r.saturated;
+}
+
 void loader_stats(Loader *l, LoaderStats *out)
 {
-    pthread_mutex_lock(&l->stats_lock);
-    *out = l->stats;
-    pthread_mutex_unlock(&l->stats_lock);
-    out->bad = bad_list_count(l->bad);
-    out->ready_slots = ring_ready_slots(l->ring);
+    RingStats ring;
+    *out = (LoaderStats){ .decode_threads = l->o.threads, .bad = bad_list_count(l->bad) };
+    ring_stats(l->ring, &ring);
+    out->batches = ring.taken;
+    out->batches_waited = ring.waited;
+    out->ready_batches = ring.ready;
+    out->wait_s = ring.wait_s;
+    for (int i = 0; i < l->o.threads; i++) {
+        const Job *job = &l->jobs[i];
+        time_counter_read(&job->decode, &out->decode);
+        out->images += atomic_load_explicit(&job->images, memory_order_relaxed);
+        out->bytes_read += atomic_load_explicit(&job->bytes, memory_order_relaxed);
+        out->cache_hits += atomic_load_explicit(&job->hits, memory_order_relaxed);
+        out->replaced += atomic_load_explicit(&job->replaced, memory_order_relaxed);
+    }
+    add_readers(l, out);
+}
+
+void loader_stats_subtract(LoaderStats *s, const LoaderStats *earlier)
+{
+    s->images -= earlier->images;
+    s->bytes_read -= earlier->bytes_read;
+    s->bad -= earlier->bad;
+    s->replaced -= earlier->replaced;
+    s->cache_hits -= earlier->cache_hits;
+    s->batches -= earlier->batches;
+    s->batches_waited -= earlier->batches_waited;
+    s->ready_batches -= earlier->ready_batches;
+    s->wait_s -= earlier->wait_s;
+    s->starved_s -= earlier->starved_s;
+    time_counts_subtract(&s->decode, &earlier->decode);
+    time_counts_subtract(&s->read, &earlier->read);
 }

@@ -40,23 +40,28 @@ void worker_destroy(Worker *w)
     mem_free(w);
 }
 
-Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, int channels, ImageView *view,
-                   bool *raw, size_t *bytes_read)
+static void trim(Worker *w)
 {
     decoder_trim(w->decoder);
-    buf_trim(&w->file, TRIM_BYTES);
     buf_trim(&w->converted, TRIM_BYTES);
     buf_trim(&w->resize.weights, TRIM_BYTES);
     buf_trim(&w->resize.rows, TRIM_BYTES);
-    Sample sample;
-    TRY(source->kind->read(source, id, image_size, &w->file, &sample));
-    *bytes_read = sample.bytes;
-    *raw = !sample.encoded;
-    if (*raw) {
-        *view = sample.image;
+}
+
+ByteBuf *worker_bytes(Worker *w)
+{
+    buf_trim(&w->file, TRIM_BYTES);
+    return &w->file;
+}
+
+/* Decodes what was read, where it is encoded. */
+static Status decode(Worker *w, const Source *source, int64_t id, const Sample *sample, int channels, ImageView *view)
+{
+    if (!sample->encoded) {
+        *view = sample->image;
         return image_convert(view, channels, &w->converted);
     }
-    Status status = decoder_decode(w->decoder, sample.data, sample.bytes, channels, view);
+    Status status = decoder_decode(w->decoder, sample->data, sample->bytes, channels, view);
     if (status != OK) {
         char name[MAX_NAME_BYTES];
         source->kind->describe(source, id, name, sizeof name);
@@ -65,14 +70,25 @@ Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, 
     return OK;
 }
 
-Status worker_make_view(Worker *w, const Source *source, int64_t id, const ViewOptions *o, const AugmentDraw *draw,
-                        uint8_t *out, size_t *bytes_read)
+Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, int channels, ImageView *view,
+                   bool *raw, size_t *bytes_read)
+{
+    Sample sample;
+    trim(w);
+    TRY(source->kind->read(source, id, image_size, worker_bytes(w), &sample));
+    *bytes_read = sample.bytes;
+    *raw = !sample.encoded;
+    return decode(w, source, id, &sample, channels, view);
+}
+
+Status worker_show(Worker *w, const Source *source, int64_t id, const Sample *sample, const ViewOptions *o,
+                   const AugmentDraw *draw, uint8_t *out)
 {
     ImageView image;
-    bool raw = false;
-    TRY(worker_load(w, source, id, o->image_size, o->channels, &image, &raw, bytes_read));
+    trim(w);
+    TRY(decode(w, source, id, sample, o->channels, &image));
     /* Raw pixels (MNIST, synthetic) are no photographs with a border to cut off: they are only brought to size. */
-    int resize = raw || o->eval_resize == 0 ? o->image_size : o->eval_resize;
+    int resize = !sample->encoded || o->eval_resize == 0 ? o->image_size : o->eval_resize;
     AugmentPlan plan = o->training ? augment_draw(o->augment, image.width, image.height, resize, o->image_size, draw)
                                    : augment_center(image.width, image.height, resize, o->image_size);
     return augment_apply(&plan, &image, &w->resize, out);

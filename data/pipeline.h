@@ -19,7 +19,9 @@ typedef struct ViewOptions { /* what the network is to see */
     bool training;
 } ViewOptions;
 
-/* Loads sample id and writes its view to out, [image_size, image_size, channels]; draw is used in training only. */
-Status worker_make_view(Worker *w, const Source *source, int64_t id, const ViewOptions *o, const AugmentDraw *draw,
-                        uint8_t *out, size_t *bytes_read);
+/* Writes the view of sample id, which was read before, to out, [image_size, image_size, channels]; draw is used in
+ * training only. The sample's bytes may lie in worker_bytes(). */
+Status worker_show(Worker *w, const Source *source, int64_t id, const Sample *sample, const ViewOptions *o,
+                   const AugmentDraw *draw, uint8_t *out);
+ByteBuf *worker_bytes(Worker *w); /* the worker's own buffer to read into */
 #endif

@@ -21,6 +21,7 @@ struct Ring {
     int64_t next_batch, next_index;
     int64_t taken, released;
     bool stopped;
+    RingStats stats;
     Status failure;
     char message[MESSAGE_BYTES];
 };
@@ -167,22 +168,41 @@ static bool is_ready(const Ring *ring, int64_t batch)
     return slot->number == batch && slot->remaining == 0;
 }
 
+static int count_ready(const Ring *ring)
+{
+    int ready = 0;
+    for (int64_t batch = ring->taken; batch < ring->taken + ring->o.slots; batch++) ready += is_ready(ring, batch);
+    return ready;
+}
+
+/* Waits until the next batch is ready or will not come. Lock held. */
+static void await_batch(Ring *ring, double *wait_s)
+{
+    double start_s = 0;
+    ring->stats.ready += count_ready(ring);
+    while (!ended(ring) && !is_ready(ring, ring->taken)) {
+        if (start_s == 0) start_s = clock_s();
+        pthread_cond_wait(&ring->slot_ready, &ring->lock);
+    }
+    if (start_s == 0) return;
+    double seconds = clock_s() - start_s;
+    ring->stats.waited++;
+    ring->stats.wait_s += seconds;
+    if (wait_s) *wait_s += seconds;
+}
+
 Status ring_next(Ring *ring, int *slot, bool *more, double *wait_s)
 {
     Status status = OK;
     *more = false;
     pthread_mutex_lock(&ring->lock);
     if (ring->taken < ring->o.batches) {
-        double start_s = 0;
-        while (!ended(ring) && !is_ready(ring, ring->taken)) {
-            if (start_s == 0) start_s = clock_s();
-            pthread_cond_wait(&ring->slot_ready, &ring->lock);
-        }
-        if (start_s != 0 && wait_s) *wait_s += clock_s() - start_s;
+        await_batch(ring, wait_s);
         /* What is ready is given out even after a failure, which belongs to a later batch. */
         if (!ring->stopped && is_ready(ring, ring->taken)) {
             *slot = (int)(ring->taken++ % ring->o.slots);
             *more = true;
+            ring->stats.taken++;
         } else if (ring->failure != OK) {
             status = fail(ring->failure, "%s", ring->message);
         }
@@ -216,9 +236,15 @@ void ring_stop(Ring *ring)
 
 int ring_ready_slots(Ring *ring)
 {
-    int ready = 0;
     pthread_mutex_lock(&ring->lock);
-    for (int64_t batch = ring->taken; batch < ring->taken + ring->o.slots; batch++) ready += is_ready(ring, batch);
+    int ready = count_ready(ring);
     pthread_mutex_unlock(&ring->lock);
     return ready;
+}
+
+void ring_stats(Ring *ring, RingStats *out)
+{
+    pthread_mutex_lock(&ring->lock);
+    *out = ring->stats;
+    pthread_mutex_unlock(&ring->lock);
 }

@@ -50,4 +50,12 @@ const RingSlot *ring_slot(const Ring *ring, int slot);
 void ring_release(Ring *ring, int slot);
 void ring_stop(Ring *ring); /* wakes everybody; tickets end */
 int ring_ready_slots(Ring *ring);
+
+typedef struct RingStats { /* since creation */
+    int64_t taken;         /* batches handed out */
+    int64_t ready;         /* batches that were ready when one was asked for, summed */
+    int64_t waited;        /* batches that had to be waited for */
+    double wait_s;
+} RingStats;
+void ring_stats(Ring *ring, RingStats *out);
 #endif

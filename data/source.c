@@ -49,11 +49,13 @@ static int read_once(int folder, const char *path, ByteBuf *buf, size_t *bytes, 
         size_t wanted = *bytes + 1 > FIRST_READ_BYTES ? *bytes + 1 : FIRST_READ_BYTES;
         *status = buf_reserve(buf, wanted);
         if (*status != OK) break;
-        ssize_t got = read(fd, buf->data + *bytes, buf->capacity - *bytes);
+        size_t room = buf->capacity - *bytes;
+        ssize_t got = read(fd, buf->data + *bytes, room);
         if (got < 0) error = errno;
         if (got <= 0) break;
         *bytes += (size_t)got;
-        if (*bytes > MAX_FILE_BYTES) break;
+        /* A regular file gives less than was asked for at its end alone: no further round trip to hear that. */
+        if ((size_t)got < room || *bytes > MAX_FILE_BYTES) break;
     }
     close(fd);
     return error;

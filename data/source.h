@@ -24,6 +24,7 @@ typedef struct Source Source;
 
 typedef struct SourceKind {
     const char *name;
+    bool in_memory; /* read() never waits for storage: decode threads call it themselves */
     Status (*open)(Source **out, const DatasetOptions *o);
     bool (*probe)(const char *path, DataRole role); /* does this folder look like this kind? for DATA_AUTO */
     /* image_size: what the caller will show; only the synthetic source, which can make any size, looks at it. */

@@ -197,6 +197,7 @@ static void idx_describe(const Source *base, int64_t id, char *out, size_t bytes
 
 const SourceKind source_idx = {
     .name = "idx",
+    .in_memory = true,
     .open = idx_open,
     .probe = idx_probe,
     .read = idx_read,

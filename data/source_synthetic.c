@@ -87,6 +87,7 @@ static void synthetic_close(Source *s)
 
 const SourceKind source_synthetic = {
     .name = "synthetic",
+    .in_memory = true,
     .open = synthetic_open,
     .probe = synthetic_probe,
     .read = synthetic_read,

@@ -106,8 +106,9 @@ Status bench_loader(Comm *comm, const Config *c, const BenchOptions *o)
         double images = (double)(o->steps * s.plan.batch * comm->world);
         log_info("images %.0f", images);
         log_info("decode_threads %d", s.threads.decode);
+        log_info("readers %d", stats.readers);
         log_info("images_per_s %.1f", images / slowest);
-        log_info("decode_ms_per_image %.3f", stats.images > 0 ? stats.decode_s * 1e3 / (double)stats.images : 0);
+        log_info("decode_ms_per_image %.3f", stats.images > 0 ? stats.decode.seconds * 1e3 / (double)stats.images : 0);
         log_info("megabytes_read %.2f", (double)stats.bytes_read * 1e-6);
     }
     session_close(&s);

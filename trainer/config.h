@@ -45,6 +45,8 @@ typedef struct Config {
         char *train, *val;
         int format, augment;
         int64_t image_size, eval_resize /*0 = image_size*/, threads /*0 = auto*/, synthetic_images;
+        int64_t readers /*0 = auto*/;
+        double read_ahead_mb;
         ConfigList mean, std;
         double max_bad_fraction;
     } data;

@@ -58,6 +58,11 @@ const ConfigKey config_keys[] = {
      "evaluation (none)"},
     {INT(data, threads, "0", 0, 1024), KEY_RUNTIME,
      "Decode threads of each rank; 0 chooses by the CPUs that the rank may use"},
+    {INT(data, readers, "0", 0, 256), KEY_RUNTIME,
+     "Threads of each rank that read files ahead of the decode threads; 0 starts with 2 and takes as many as it needs "
+     "for the decode threads not to wait"},
+    {DOUBLE(data, read_ahead_mb, "64", 0, 65536), KEY_RUNTIME | KEY_OPEN_MIN,
+     "How many MiB of files each rank reads ahead of the decode threads"},
     {DOUBLE(data, max_bad_fraction, "0.01", 0, 1), KEY_RUNTIME,
      "Training fails when more than this share of the images (but at least 10) cannot be decoded"},
     {INT(data, synthetic_images, "1024", 1, 1e9), KEY_MATH, "Images of each set where data.format is synthetic"},

@@ -192,11 +192,9 @@ static Status load(Prefetch *p, bool *more, double *wait_s)
 /* While the device still works, waiting for the loader costs nothing. */
 static Status wait_while_busy(Prefetch *p)
 {
-    LoaderStats stats;
     bool idle = p->marked == p->waited;
     while (!idle) {
-        loader_stats(p->loader, &stats);
-        if (stats.ready_slots > 0) return OK;
+        if (loader_ready_batches(p->loader) > 0) return OK;
         TRY(p->device->event_done(p->backend, p->ends[(p->marked - 1) % MARKS], &idle));
         if (!idle) clock_sleep_s(POLL_S);
     }
@@ -226,13 +224,11 @@ static Status next_on_device(Prefetch *p, PrefetchInput *out, bool *more, double
  * prefetch_next(), which gets it again. */
 static Status poll(Prefetch *p, bool *ahead)
 {
-    LoaderStats stats;
     bool more = true;
     TRY(release_copied(p));
     *ahead = p->loaded > p->done;
     if (*ahead) return OK;
-    loader_stats(p->loader, &stats);
-    *ahead = stats.ready_slots > 0;
+    *ahead = loader_ready_batches(p->loader) > 0;
     if (*ahead) (void)load(p, &more, NULL);
     return OK;
 }

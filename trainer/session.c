@@ -360,6 +360,8 @@ LoaderOptions session_loader_options(const Session *s, DataRole role)
                             .augment = train ? augments[c->data.augment] : AUGMENT_NONE,
                             .seed = (uint64_t)c->train.seed,
                             .threads = s->threads.decode,
+                            .readers = (int)c->data.readers,
+                            .read_ahead_bytes = (size_t)(c->data.read_ahead_mb * (1 << 20)) + 1,
                             .slots = 3,
                             .batch = s->plan.batch,
                             .rank = s->comm->rank,

@@ -93,6 +93,12 @@ TEST(batches_are_the_same_for_any_threads_ranks_and_micro_batches)
         o.batch = 2;
         o.world = 4;
         CHECK_INT(step_crc(d, o, step), want);
+        o.readers = 7;
+        CHECK_INT(step_crc(d, o, step), want);
+        o.read_ahead_bytes = 1; /* nothing fits: samples are handed on one by one */
+        CHECK_INT(step_crc(d, o, step), want);
+        o.read_ahead_bytes = 8192;
+        CHECK_INT(step_crc(d, o, step), want);
         o.seed = 43;
         CHECK(step_crc(d, o, step) != want);
     }
@@ -460,6 +466,8 @@ TEST(leaving_at_any_moment_does_not_hang)
     REQUIRE(d != NULL);
     for (int i = 0; i < 60; i++) {
         LoaderOptions o = options(4, 1 + i % 4);
+        o.readers = i % 5;
+        o.read_ahead_bytes = i % 7 == 0 ? 1 : 0;
         Loader *l = NULL;
         Batch b;
         bool more = false;

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# bench_slow_storage.sh DIR [ROUNDS] - images/s of the training input with 0, 5 and 20 ms before every open and read of the files of DIR, an
+# ImageFolder of .JPEG or .jpg files, in turn; then the medians and their ratios to the rate without delay.
+#
+#   THREADS=2 SIZE=224 STEPS=60 WARMUP=20 BATCH=32 scripts/bench_slow_storage.sh DIR 5
+set -euo pipefail
+cd "$(dirname "$0")/.."
+dir=${1:?usage: bench_slow_storage.sh DIR [ROUNDS]} rounds=${2:-5}
+threads=${THREADS:-2} size=${SIZE:-224} steps=${STEPS:-60} warmup=${WARMUP:-20} batch=${BATCH:-32}
+results=$(mktemp)
+trap 'rm -f "$results"' EXIT
+
+for ((round = 0; round < rounds; round++)); do
+    for ms in 0 5 20; do
+        out=$(SLOW_FILES_MATCH=.JP SLOW_FILES_MS=$ms LD_PRELOAD=$PWD/build/slow_files.so ./convoy bench loader --set "data.train=$dir" \
+            --set "data.image_size=$size" --set "data.threads=$threads" --set "train.batch_per_rank=$batch" --steps "$steps" --warmup "$warmup" 2>&1)
+        rate=$(awk '$1 == "images_per_s" { print $2 }' <<< "$out")
+        echo "$ms ms: $rate images/s, $(awk '$1 == "readers" { print $2 }' <<< "$out") readers"
+        echo "$ms $rate" >> "$results"
+    done
+done
+awk '
+    { n[$1]++; rate[$1, n[$1]] = $2 }
+    function median(ms,   i, j, t) {
+        for (i = 1; i <= n[ms]; i++) for (j = i + 1; j <= n[ms]; j++)
+            if (rate[ms, j] < rate[ms, i]) { t = rate[ms, i]; rate[ms, i] = rate[ms, j]; rate[ms, j] = t }
+        return n[ms] % 2 ? rate[ms, (n[ms] + 1) / 2] : (rate[ms, n[ms] / 2] + rate[ms, n[ms] / 2 + 1]) / 2
+    }
+    END { base = median(0); printf "median 0 ms %.1f images/s; 5 ms %.3f of that; 20 ms %.3f\n", base, median(5) / base, median(20) / base }
+' "$results"
