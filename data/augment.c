@@ -1,4 +1,4 @@
-/* augment.c - the geometry of torchvision's transforms, drawn at addresses and applied in one pass.
+/* augment.c - the geometry of torchvision's transforms, drawn at addresses.
  *
  * Draws, in this order (part of what makes runs repeatable):
  *   RNG_CROP (epoch, sample)   AUGMENT_IMAGENET: per try, area then log of the ratio; after an accepted try, top then
@@ -9,7 +9,6 @@
 #include "data/augment.h"
 #include "base/rng.h"
 #include <math.h>
-#include <string.h>
 
 #define CROP_TRIES 10
 static const double area_low = 0.08, area_high = 1.0, ratio_low = 3.0 / 4.0, ratio_high = 4.0 / 3.0;
@@ -98,31 +97,4 @@ AugmentPlan augment_draw(Augment kind, int width, int height, int resize, int si
         kind == AUGMENT_IMAGENET ? draw_imagenet(width, height, size, &crop) : draw_cifar(width, height, size, &crop);
     plan.flip = rng_uniform(&flip) < 0.5;
     return plan;
-}
-
-/* The part of one axis that the window shows: which outputs, and where in the window they go. */
-static ResizeAxis visible(int in, int out, int window, int size, int *at)
-{
-    int first = window > 0 ? window : 0, end = window + size < out ? window + size : out;
-    *at = first - window;
-    return (ResizeAxis){ .in = in, .out = out, .first = first, .count = end > first ? end - first : 0 };
-}
-
-Status augment_apply(const AugmentPlan *plan, const ImageView *image, ResizeScratch *scratch, uint8_t *out)
-{
-    size_t channels = (size_t)image->channels, stride = (size_t)plan->size * channels;
-    int at_x = 0, at_y = 0;
-    ResizeJob job = {
-        .source = image->pixels + ((size_t)plan->box_y * (size_t)image->width + (size_t)plan->box_x) * channels,
-        .source_stride = (size_t)image->width * channels,
-        .target_stride = stride,
-        .channels = image->channels,
-        .flip = plan->flip,
-    };
-    job.x = visible(plan->box_width, plan->width, plan->window_x, plan->size, &at_x);
-    job.y = visible(plan->box_height, plan->height, plan->window_y, plan->size, &at_y);
-    if (job.x.count < plan->size || job.y.count < plan->size) memset(out, 0, stride * (size_t)plan->size);
-    if (plan->flip) at_x = plan->size - at_x - job.x.count;
-    job.target = out + (size_t)at_y * stride + (size_t)at_x * channels;
-    return resize_bilinear(&job, scratch);
 }

@@ -2,7 +2,7 @@
  *
  * Every kind of training and evaluation view is one shape of plan: cut a box from the image, resize it, look at it
  * through a square window (zero where the window leaves the picture), perhaps mirrored. So drawing is pure arithmetic
- * that tests can check, and pixels are made in one pass. */
+ * that tests can check, and pixels are made in one pass (view.h). */
 #ifndef CONVOY_DATA_AUGMENT_H
 #define CONVOY_DATA_AUGMENT_H
 #include "data/data.h"
@@ -27,7 +27,4 @@ typedef struct AugmentDraw { /* where the draws come from */
 AugmentPlan augment_center(int width, int height, int resize, int size);
 /* Training. kind AUGMENT_NONE is augment_center with the same resize. */
 AugmentPlan augment_draw(Augment kind, int width, int height, int resize, int size, const AugmentDraw *draw);
-
-/* Makes the window: out is [size, size, channels] of the image's channels. */
-Status augment_apply(const AugmentPlan *plan, const ImageView *image, ResizeScratch *scratch, uint8_t *out);
 #endif

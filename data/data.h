@@ -28,6 +28,8 @@ typedef enum Augment {
     AUGMENT_COUNT
 } Augment;
 
+typedef enum Interpolation { INTERPOLATION_BILINEAR, INTERPOLATION_BICUBIC } Interpolation; /* as ResizeFilter */
+
 typedef struct DatasetOptions {
     const char *path; /* folder; ignored by DATA_SYNTHETIC */
     DataFormat format;
@@ -62,6 +64,7 @@ typedef struct LoaderOptions {
     int image_size, eval_resize; /* eval_resize: shorter side before the centre crop; 0 = image_size */
     int channels;                /* 1 or 3 */
     Augment augment;
+    Interpolation interpolation;
     uint64_t seed;
     int threads;             /* decode threads, >= 1 */
     int readers;             /* threads that read ahead of them; 0: as many as it takes */

@@ -46,3 +46,28 @@ Status image_convert(ImageView *view, int channels, ByteBuf *scratch)
     view->channels = channels;
     return OK;
 }
+
+PixelBox image_as_box(const ImageView *view)
+{
+    return (PixelBox){ .pixels = view->pixels,
+                       .stride = (size_t)view->width * (size_t)view->channels,
+                       .channels = view->channels,
+                       .pixel_bytes = view->channels,
+                       .box = { .width = view->width, .height = view->height } };
+}
+
+Status pixel_box_to_grey(PixelBox *box, ByteBuf *scratch)
+{
+    if (box->channels == 1) return OK;
+    size_t width = (size_t)box->box.width, height = (size_t)box->box.height, step = (size_t)box->pixel_bytes;
+    TRY(buf_reserve(scratch, width * height));
+    for (size_t y = 0; y < height; y++) {
+        const uint8_t *in = box->pixels + y * box->stride;
+        uint8_t *out = scratch->data + y * width;
+        for (size_t x = 0; x < width; x++, in += step) out[x] = image_luma(in[0], in[1], in[2]);
+    }
+    box->pixels = scratch->data;
+    box->stride = width;
+    box->channels = box->pixel_bytes = 1;
+    return OK;
+}

@@ -21,6 +21,19 @@ typedef struct ImageView {
     int width, height, channels; /* channels 1 or 3 */
 } ImageView;
 
+typedef struct ImageBox { /* a part of an image; pixels from its top left */
+    int x, y, width, height;
+} ImageBox;
+
+/* A part of an image that somebody else owns, as a decoder leaves it. */
+typedef struct PixelBox {
+    const uint8_t *pixels; /* its top left */
+    size_t stride;         /* bytes from row to row */
+    int channels;          /* 1 or 3 */
+    int pixel_bytes;       /* channels, or 4: three channels and a byte that means nothing */
+    ImageBox box;          /* where in the image it lies */
+} PixelBox;
+
 /* Pillow's luma: the sum of the weights is 2^16, so a grey pixel stays what it was. */
 static inline uint8_t image_luma(uint32_t r, uint32_t g, uint32_t b)
 {
@@ -30,4 +43,8 @@ static inline uint8_t image_luma(uint32_t r, uint32_t g, uint32_t b)
 /* Gives *view the wanted number of channels (1 or 3), using scratch if pixels must change; a view that already has them
  * is untouched. */
 Status image_convert(ImageView *view, int channels, ByteBuf *scratch);
+
+PixelBox image_as_box(const ImageView *view); /* all of it */
+/* Makes a colour box grey, using scratch; a grey one is untouched. */
+Status pixel_box_to_grey(PixelBox *box, ByteBuf *scratch);
 #endif

@@ -281,6 +281,7 @@ static Status build(Loader *l)
                              .eval_resize = o->eval_resize,
                              .channels = o->channels,
                              .augment = o->augment,
+                             .filter = (ResizeFilter)o->interpolation,
                              .training = dataset_role(l->dataset) == DATA_TRAIN };
     l->image_bytes = (size_t)o->image_size * (size_t)o->image_size * (size_t)o->channels;
     TRY(check_options(l));

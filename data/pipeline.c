@@ -13,7 +13,7 @@ struct Worker {
     ByteBuf file;
     ByteBuf converted; /* raw pixels after a change of channels */
     Decoder *decoder;
-    ResizeScratch resize;
+    ViewScratch view;
 };
 
 Status worker_create(Worker **out)
@@ -36,7 +36,7 @@ void worker_destroy(Worker *w)
     decoder_destroy(w->decoder);
     buf_free(&w->file);
     buf_free(&w->converted);
-    resize_scratch_free(&w->resize);
+    view_scratch_free(&w->view);
     mem_free(w);
 }
 
@@ -44,8 +44,7 @@ static void trim(Worker *w)
 {
     decoder_trim(w->decoder);
     buf_trim(&w->converted, TRIM_BYTES);
-    buf_trim(&w->resize.weights, TRIM_BYTES);
-    buf_trim(&w->resize.rows, TRIM_BYTES);
+    view_scratch_trim(&w->view, TRIM_BYTES);
 }
 
 ByteBuf *worker_bytes(Worker *w)
@@ -91,5 +90,6 @@ Status worker_show(Worker *w, const Source *source, int64_t id, const Sample *sa
     int resize = !sample->encoded || o->eval_resize == 0 ? o->image_size : o->eval_resize;
     AugmentPlan plan = o->training ? augment_draw(o->augment, image.width, image.height, resize, o->image_size, draw)
                                    : augment_center(image.width, image.height, resize, o->image_size);
-    return augment_apply(&plan, &image, &w->resize, out);
+    PixelBox pixels = image_as_box(&image);
+    return view_make(&plan, o->filter, &pixels, o->channels, &w->view, out);
 }

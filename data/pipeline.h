@@ -3,6 +3,7 @@
 #define CONVOY_DATA_PIPELINE_H
 #include "data/augment.h"
 #include "data/source.h"
+#include "data/view.h"
 
 typedef struct Worker Worker; /* a thread's scratch: file bytes, decoder, resize rows */
 Status worker_create(Worker **out);
@@ -16,6 +17,7 @@ Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, 
 typedef struct ViewOptions { /* what the network is to see */
     int image_size, eval_resize, channels;
     Augment augment;
+    ResizeFilter filter;
     bool training;
 } ViewOptions;
 

@@ -14,6 +14,7 @@ static const char *const bn_names[] = { "train", "frozen", NULL };
 static const char *const stem_names[] = { "imagenet", "cifar", NULL };
 static const char *const format_names[] = { "auto", "imagefolder", "idx", "synthetic", NULL };
 static const char *const augment_names[] = { "none", "imagenet", "cifar", NULL };
+static const char *const interpolation_names[] = { "bilinear", "bicubic", NULL };
 static const char *const batch_mode_names[] = { "per_rank", "global", NULL };
 static const char *const precision_names[] = { "auto", "fp32", "tf32", "bf16", "fp16", NULL };
 static const char *const optimizer_names[] = { "sgd", "adam", "adamw", NULL };
@@ -56,6 +57,8 @@ const ConfigKey config_keys[] = {
     {ENUM(data, augment, "imagenet", augment_names), KEY_MATH,
      "Training images: random resized crop and flip (imagenet), padded random crop and flip (cifar), or as in "
      "evaluation (none)"},
+    {ENUM(data, interpolation, "bilinear", interpolation_names), KEY_MATH,
+     "How images are resized, in training and evaluation; both are Pillow's, with antialiasing"},
     {INT(data, threads, "0", 0, 1024), KEY_RUNTIME,
      "Decode threads of each rank; 0 chooses by the CPUs that the rank may use"},
     {INT(data, readers, "0", 0, 256), KEY_RUNTIME,

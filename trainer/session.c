@@ -358,6 +358,7 @@ LoaderOptions session_loader_options(const Session *s, DataRole role)
                             .eval_resize = (int)c->data.eval_resize,
                             .channels = (int)c->model.in_channels,
                             .augment = train ? augments[c->data.augment] : AUGMENT_NONE,
+                            .interpolation = (Interpolation)c->data.interpolation,
                             .seed = (uint64_t)c->train.seed,
                             .threads = s->threads.decode,
                             .readers = (int)c->data.readers,

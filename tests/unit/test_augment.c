@@ -1,6 +1,7 @@
 /* Resize and views: identities, bytes of Pillow, geometry of torchvision's transforms, distributions of the draws. */
 #include "base/mem.h"
 #include "data/augment.h"
+#include "data/view.h"
 #include "tests/test.h"
 #include "tests/tools/shapes.h"
 #include <math.h>
@@ -37,14 +38,15 @@ TEST(resize_matches_bytes_of_pillow)
                       .source_stride = 10,
                       .target = out,
                       .target_stride = 16,
+                      .pixel_bytes = 1,
                       .channels = 1,
                       .x = { 10, 3, 0, 3 },
                       .y = { 1, 1, 0, 1 } };
-    CHECK_OK(resize_bilinear(&job, &scratch));
+    CHECK_OK(resize_image(&job, &scratch));
     static const uint8_t reduced[3] = { 15, 45, 75 };
     CHECK(memcmp(out, reduced, 3) == 0);
     job.x = (ResizeAxis){ 10, 16, 0, 16 };
-    CHECK_OK(resize_bilinear(&job, &scratch));
+    CHECK_OK(resize_image(&job, &scratch));
     static const uint8_t enlarged[16] = { 0, 4, 11, 17, 23, 29, 36, 42, 48, 54, 61, 67, 73, 79, 86, 90 };
     CHECK(memcmp(out, enlarged, 16) == 0);
     resize_scratch_free(&scratch);
@@ -62,11 +64,12 @@ static void resize_part(const uint8_t *in, int channels, ResizeAxis x, ResizeAxi
                       .source_stride = (size_t)(x.in * channels),
                       .target = out,
                       .target_stride = (size_t)(x.count * channels),
+                      .pixel_bytes = channels,
                       .channels = channels,
                       .flip = flip,
                       .x = x,
                       .y = y };
-    CHECK_STATUS(resize_bilinear(&job, &scratch), OK);
+    CHECK_STATUS(resize_image(&job, &scratch), OK);
     resize_scratch_free(&scratch);
 }
 
@@ -115,7 +118,8 @@ TEST(cifar_view_pads_crops_and_flips)
     static uint8_t in[S * S * 3], out[S * S * 3];
     fill(in, sizeof in, 3);
     ImageView image = { in, S, S, 3 };
-    ResizeScratch scratch = { 0 };
+    PixelBox box = image_as_box(&image);
+    ViewScratch scratch = { 0 };
     int flips = 0, xs[9] = { 0 }, ys[9] = { 0 };
     for (int64_t id = 0; id < 900; id++) {
         AugmentPlan p = augment_draw(AUGMENT_CIFAR, S, S, S, S, &(AugmentDraw){ .seed = 4, .epoch = 1, .sample = id });
@@ -124,7 +128,7 @@ TEST(cifar_view_pads_crops_and_flips)
         xs[p.window_x + 4]++;
         ys[p.window_y + 4]++;
         if (id >= 50) continue;
-        CHECK_OK(augment_apply(&p, &image, &scratch, out));
+        CHECK_OK(view_make(&p, RESIZE_BILINEAR, &box, 3, &scratch, out));
         int wrong = 0;
         for (int i = 0; i < S * S * 3; i++) {
             int c = i % 3, x = i / 3 % S, y = i / 3 / S + p.window_y;
@@ -139,7 +143,7 @@ TEST(cifar_view_pads_crops_and_flips)
         CHECK_NEAR(xs[i], 100, 40);
         CHECK_NEAR(ys[i], 100, 40);
     }
-    resize_scratch_free(&scratch);
+    view_scratch_free(&scratch);
 }
 
 TEST(imagenet_boxes_follow_their_distribution)

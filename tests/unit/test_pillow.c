@@ -3,8 +3,8 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "data/augment.h"
 #include "data/decode.h"
+#include "data/view.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static void check_same_plan(const AugmentPlan *got, const AugmentPlan *want)
 }
 
 /* The checksum of our bytes for the view. */
-static uint32_t crc_of(const View *v, Decoder *decoder, ResizeScratch *scratch)
+static uint32_t crc_of(const View *v, Decoder *decoder, ViewScratch *scratch)
 {
     static uint8_t out[MOST_BYTES];
     char path[128];
@@ -59,7 +59,8 @@ static uint32_t crc_of(const View *v, Decoder *decoder, ResizeScratch *scratch)
     if (!strcmp(v->kind, "center")) check_same_plan(&centre, &v->plan);
     size_t total = (size_t)v->plan.size * (size_t)v->plan.size * channels;
     ASSERT(total <= sizeof out);
-    CHECK_OK(augment_apply(&v->plan, &image, scratch, out));
+    PixelBox box = image_as_box(&image);
+    CHECK_OK(view_make(&v->plan, RESIZE_BILINEAR, &box, v->channels, scratch, out));
     return str_crc32c(0, out, total);
 }
 
@@ -69,7 +70,7 @@ TEST(decoded_pixels_and_views_are_pillows)
     size_t bytes = 0;
     int views = 0;
     Decoder *decoder = NULL;
-    ResizeScratch scratch = { 0 };
+    ViewScratch scratch = { 0 };
     REQUIRE_OK(fs_read_file(FOLDER "views.txt", &text, &bytes));
     REQUIRE_OK(decoder_create(&decoder));
     const char *line = strchr((const char *)text, '\n'); /* the first one says who made it */
@@ -82,6 +83,6 @@ TEST(decoded_pixels_and_views_are_pillows)
     }
     CHECK_INT(views, 22 * 2 * 7);
     decoder_destroy(decoder);
-    resize_scratch_free(&scratch);
+    view_scratch_free(&scratch);
     mem_free(text);
 }
