@@ -1,7 +1,7 @@
 /* decode.c - looks at the first bytes and sends the file to the decoder that understands it. */
 #include "data/decode.h"
 #include "base/mem.h"
-#include <stdbool.h>
+#include "data/seek_index.h"
 #include <string.h>
 
 #define TRIM_BYTES ((size_t)64 << 20)
@@ -10,6 +10,8 @@ struct Decoder {
     struct JpegDecoder *jpeg;
     ByteBuf pixels;    /* decoded RGB, or grey */
     ByteBuf converted; /* after a change of channels */
+    bool is_png;
+    ImageView png; /* a PNG is decoded whole when it is opened */
 };
 
 Status decoder_create(Decoder **out)
@@ -22,6 +24,7 @@ Status decoder_create(Decoder **out)
         decoder_destroy(d);
         return status;
     }
+    decoder_use_stock(d, false);
     *out = d;
     return OK;
 }
@@ -37,8 +40,19 @@ void decoder_destroy(Decoder *d)
 
 void decoder_trim(Decoder *d)
 {
+    jpeg_decoder_trim(d->jpeg, TRIM_BYTES);
     buf_trim(&d->pixels, TRIM_BYTES);
     buf_trim(&d->converted, TRIM_BYTES);
+}
+
+void decoder_use_stock(Decoder *d, bool stock)
+{
+    jpeg_use_stock(d->jpeg, stock || !decode_fast_is_sound());
+}
+
+JpegCounts decoder_counts(const Decoder *d)
+{
+    return jpeg_counts(d->jpeg);
 }
 
 Status decode_check_size(int64_t width, int64_t height)
@@ -55,10 +69,73 @@ static bool starts_with(const uint8_t *bytes, size_t size, const char *magic, si
     return size >= length && memcmp(bytes, magic, length) == 0;
 }
 
+static bool is_jpeg(const uint8_t *bytes, size_t size)
+{
+    return starts_with(bytes, size, "\xff\xd8\xff", 3);
+}
+
+Status decoder_open(Decoder *d, const EncodedImage *file, int *width, int *height)
+{
+    d->is_png = starts_with(file->bytes, file->size, "\x89PNG\r\n\x1a\n", 8);
+    if (is_jpeg(file->bytes, file->size)) return jpeg_open(d->jpeg, file, width, height);
+    if (!d->is_png) return fail(ERR_DATA, "neither a JPEG nor a PNG file");
+    TRY(png_decode_rgb(file->bytes, file->size, &d->pixels, &d->png));
+    *width = d->png.width;
+    *height = d->png.height;
+    return OK;
+}
+
+Status decoder_read(Decoder *d, const ImageBox *box, PixelBox *out)
+{
+    if (!d->is_png) return jpeg_read(d->jpeg, box, false, &d->pixels, out);
+    *out = image_as_box(&d->png);
+    out->pixels += (size_t)box->y * out->stride + (size_t)box->x * (size_t)out->pixel_bytes;
+    out->box = *box;
+    return OK;
+}
+
 Status decoder_decode(Decoder *d, const uint8_t *bytes, size_t size, int channels, ImageView *view)
 {
-    if (starts_with(bytes, size, "\xff\xd8\xff", 3)) TRY(jpeg_decode_rgb(d->jpeg, bytes, size, &d->pixels, view));
-    else if (starts_with(bytes, size, "\x89PNG\r\n\x1a\n", 8)) TRY(png_decode_rgb(bytes, size, &d->pixels, view));
-    else return fail(ERR_DATA, "neither a JPEG nor a PNG file");
+    EncodedImage file = { .bytes = bytes, .size = size };
+    ImageBox whole = { 0 };
+    PixelBox pixels;
+    TRY(decoder_open(d, &file, &whole.width, &whole.height));
+    if (d->is_png) {
+        *view = d->png;
+    } else {
+        TRY(jpeg_read(d->jpeg, &whole, true, &d->pixels, &pixels));
+        *view = (ImageView){ pixels.pixels, whole.width, whole.height, pixels.channels };
+    }
     return image_convert(view, channels, &d->converted);
+}
+
+void decoder_make_index(Decoder *d, int step)
+{
+    jpeg_make_index(d->jpeg, step);
+}
+
+void decoder_index(const Decoder *d, const uint8_t **index, size_t *bytes)
+{
+    *bytes = 0;
+    if (!d->is_png) jpeg_index(d->jpeg, index, bytes);
+}
+
+Status seek_index_build(Decoder *d, const uint8_t *file, size_t size, int step, ByteBuf *out, size_t *bytes)
+{
+    *bytes = 0;
+    EncodedImage image = { .bytes = file, .size = size };
+    ImageBox one = { .width = 1, .height = 1 }; /* something has to be read; the index is of all */
+    PixelBox pixels;
+    const uint8_t *index = NULL;
+    Status status = is_jpeg(file, size) ? decoder_open(d, &image, &one.x, &one.y) : ERR_DATA;
+    one.x = one.y = 0;
+    jpeg_make_index(d->jpeg, step);
+    if (status == OK) status = decoder_read(d, &one, &pixels);
+    jpeg_make_index(d->jpeg, 0);
+    if (status == ERR_DATA) return OK; /* a bad file is bad without an index too */
+    TRY(status);
+    decoder_index(d, &index, bytes);
+    TRY(buf_reserve(out, *bytes));
+    if (*bytes) memcpy(out->data, index, *bytes);
+    return OK;
 }

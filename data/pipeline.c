@@ -1,8 +1,9 @@
-/* pipeline.c - read -> decode -> augment for one image on one thread.
+/* pipeline.c - read -> header -> decode the part that is shown -> resize, for one image on one thread.
  *
  * All memory on this way is the worker's and grows to a high-water mark, so that after the largest images have passed
  * nothing of ours is allocated; a buffer that one giant has grown is given back. */
 #include "data/pipeline.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "data/decode.h"
 
@@ -14,6 +15,7 @@ struct Worker {
     ByteBuf converted; /* raw pixels after a change of channels */
     Decoder *decoder;
     ViewScratch view;
+    WorkerTimes times;
 };
 
 Status worker_create(Worker **out)
@@ -40,6 +42,13 @@ void worker_destroy(Worker *w)
     mem_free(w);
 }
 
+static Status note_name(Status status, const Source *source, int64_t id)
+{
+    char name[MAX_NAME_BYTES];
+    source->kind->describe(source, id, name, sizeof name);
+    return fail_note(status, "%s", name);
+}
+
 static void trim(Worker *w)
 {
     decoder_trim(w->decoder);
@@ -53,22 +62,6 @@ ByteBuf *worker_bytes(Worker *w)
     return &w->file;
 }
 
-/* Decodes what was read, where it is encoded. */
-static Status decode(Worker *w, const Source *source, int64_t id, const Sample *sample, int channels, ImageView *view)
-{
-    if (!sample->encoded) {
-        *view = sample->image;
-        return image_convert(view, channels, &w->converted);
-    }
-    Status status = decoder_decode(w->decoder, sample->data, sample->bytes, channels, view);
-    if (status != OK) {
-        char name[MAX_NAME_BYTES];
-        source->kind->describe(source, id, name, sizeof name);
-        return fail_note(status, "%s", name);
-    }
-    return OK;
-}
-
 Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, int channels, ImageView *view,
                    bool *raw, size_t *bytes_read)
 {
@@ -77,19 +70,85 @@ Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, 
     TRY(source->kind->read(source, id, image_size, worker_bytes(w), &sample));
     *bytes_read = sample.bytes;
     *raw = !sample.encoded;
-    return decode(w, source, id, &sample, channels, view);
+    if (*raw) {
+        *view = sample.image;
+        return image_convert(view, channels, &w->converted);
+    }
+    Status status = decoder_decode(w->decoder, sample.data, sample.bytes, channels, view);
+    return status == OK ? OK : note_name(status, source, id);
+}
+
+/* Adds the time since *start to *sum and starts anew. */
+static void lap(double *start, double *sum)
+{
+    double now = clock_s();
+    *sum += now - *start;
+    *start = now;
+}
+
+static Status open_sample(Worker *w, const Sample *sample, const ViewOptions *o, int *width, int *height)
+{
+    EncodedImage file = { .bytes = sample->data, .size = sample->bytes };
+    if (!o->ignore_seek) {
+        file.seek = sample->seek;
+        file.seek_bytes = sample->seek_bytes;
+    }
+    decoder_use_stock(w->decoder, o->stock_decoder);
+    return decoder_open(w->decoder, &file, width, height);
+}
+
+/* After open_sample, where the sample is a file. */
+static Status show(Worker *w, const Sample *sample, const AugmentPlan *plan, const ViewOptions *o, double start_s,
+                   uint8_t *out)
+{
+    PixelBox pixels;
+    ImageBox needed = view_needs(plan, o->filter);
+    lap(&start_s, &w->times.header_s);
+    if (sample->encoded) TRY(decoder_read(w->decoder, &needed, &pixels));
+    else pixels = image_as_box(&sample->image);
+    lap(&start_s, &w->times.decode_s);
+    TRY(view_make(plan, o->filter, &pixels, o->channels, &w->view, out));
+    lap(&start_s, &w->times.resize_s);
+    return OK;
+}
+
+static Status make_view(Worker *w, const Sample *sample, const ViewOptions *o, const AugmentDraw *draw, uint8_t *out)
+{
+    double start_s = clock_s();
+    int width = sample->image.width, height = sample->image.height;
+    trim(w);
+    if (sample->encoded) TRY(open_sample(w, sample, o, &width, &height));
+    /* Raw pixels (MNIST, synthetic) are no photographs with a border to cut off: they are only brought to size. */
+    int resize = !sample->encoded || o->eval_resize == 0 ? o->image_size : o->eval_resize;
+    AugmentPlan plan = o->training ? augment_draw(o->augment, width, height, resize, o->image_size, draw)
+                                   : augment_center(width, height, resize, o->image_size);
+    return show(w, sample, &plan, o, start_s, out);
+}
+
+Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, const ViewOptions *o, uint8_t *out)
+{
+    double start_s = clock_s();
+    int width, height;
+    trim(w);
+    ASSERT(sample->encoded);
+    TRY(open_sample(w, sample, o, &width, &height));
+    if (plan->box_x + plan->box_width > width || plan->box_y + plan->box_height > height)
+        return fail(ERR_DATA, "the box leaves the image of %d x %d pixels", width, height);
+    return show(w, sample, plan, o, start_s, out);
 }
 
 Status worker_show(Worker *w, const Source *source, int64_t id, const Sample *sample, const ViewOptions *o,
                    const AugmentDraw *draw, uint8_t *out)
 {
-    ImageView image;
-    trim(w);
-    TRY(decode(w, source, id, sample, o->channels, &image));
-    /* Raw pixels (MNIST, synthetic) are no photographs with a border to cut off: they are only brought to size. */
-    int resize = !sample->encoded || o->eval_resize == 0 ? o->image_size : o->eval_resize;
-    AugmentPlan plan = o->training ? augment_draw(o->augment, image.width, image.height, resize, o->image_size, draw)
-                                   : augment_center(image.width, image.height, resize, o->image_size);
-    PixelBox pixels = image_as_box(&image);
-    return view_make(&plan, o->filter, &pixels, o->channels, &w->view, out);
+    Status status = make_view(w, sample, o, draw, out);
+    return status == ERR_DATA ? note_name(status, source, id) : status;
+}
+
+WorkerTimes worker_times(const Worker *w)
+{
+    JpegCounts counts = decoder_counts(w->decoder);
+    WorkerTimes times = w->times;
+    times.fast = counts.fast;
+    times.left = counts.left;
+    return times;
 }

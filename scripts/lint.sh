@@ -47,7 +47,7 @@ vendors='
 ^(cuda|cudnn|cublas|nvrtc|nvml|cooperative_groups|cub/|thrust/)   ^(kernels/cuda/|tests/emu/)
 ^mpi                       ^trainer/comm/comm_mpi[.]c$
 ^nccl                      ^trainer/comm/comm_nccl[.]c$
-^(jpeglib|turbojpeg|spng|png|zlib)[.]h$   ^(data|tests)/
+^(jpeglib|jpegint|jerror|turbojpeg|spng|png|zlib)[.]h$   ^(data|tests)/
 ^yaml[.]h$                 ^(trainer|tests)/
 '
 awk -v layers="$layers" -v vendors="$vendors" '

@@ -18,8 +18,11 @@ static void set_colours(struct jpeg_compress_struct *info, const JpegSettings *s
     jpeg_set_quality(info, s->quality, TRUE);
     if (s->channels == 4) jpeg_set_colorspace(info, s->ycck ? JCS_YCCK : JCS_CMYK);
     int factor = s->channels == 3 && s->subsample ? 2 : 1;
-    info->comp_info[0].h_samp_factor = factor;
-    info->comp_info[0].v_samp_factor = factor;
+    info->comp_info[0].h_samp_factor = s->h_sampling ? s->h_sampling : factor;
+    info->comp_info[0].v_samp_factor = s->v_sampling ? s->v_sampling : factor;
+    info->restart_in_rows = s->restart_rows;
+    info->optimize_coding = s->optimize ? TRUE : FALSE;
+    info->arith_code = s->arithmetic ? TRUE : FALSE;
     if (s->progressive) jpeg_simple_progression(info);
 }
 

@@ -11,7 +11,11 @@ typedef struct JpegSettings {
     int quality;    /* 1 .. 100 */
     bool subsample; /* 4:2:0, else 4:4:4; RGB only */
     bool progressive;
-    bool ycck; /* 4 channels: store as YCCK instead of CMYK */
+    bool ycck;                  /* 4 channels: store as YCCK instead of CMYK */
+    int h_sampling, v_sampling; /* of the first component, instead of subsample; 0: not given */
+    int restart_rows;           /* MCU rows between restart markers; 0: none */
+    bool optimize;              /* Huffman tables made for this image */
+    bool arithmetic;            /* arithmetic coding */
 } JpegSettings;
 
 typedef struct PngSettings {
