@@ -123,15 +123,15 @@ typedef enum Precision { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16, PRECISI
 typedef struct CudaOptions {
     int device; /* index among the visible ones */
     Precision precision;
-    size_t workspace_limit; /* bytes per op; 0: 256 MB */
+    size_t workspace_limit; /* bytes per op; 0: 256 MB where the computation is 16-bit, 2048 MB in fp32 and tf32 */
     const char *plan_cache; /* folder for chosen cuDNN plans; NULL: none. Borrowed during create. */
     const char *properties; /* deviceless: a JSON text of device properties; prepare() works, nothing can be
                                      allocated or run. NULL: the device itself. Borrowed during create. */
 } CudaOptions;
 /* Number of usable devices; 0 with a sentence in why (no driver, no cuDNN, built without CUDA, ...). */
 int backend_cuda_devices(char *why, size_t why_bytes);
-/* Compute capability of the device that o names or describes: 90 is sm_90; 0 where that cannot be told. */
-int backend_cuda_capability(const CudaOptions *o);
+/* Compute capability of the device that o names or describes, before a backend is made for it: 90 is sm_90. */
+Status backend_cuda_capability(const CudaOptions *o, int *out);
 /* "compiled with CUDA 13.0, cuDNN 9.19.0, cuBLASLt 13.1.0; found driver 13.0, cuDNN 9.19.0, cuBLASLt 13.1.0", with what
  * is missing in its place, or "not built". */
 void backend_cuda_versions(char *out, size_t bytes);

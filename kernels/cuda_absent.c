@@ -10,10 +10,11 @@ int backend_cuda_devices(char *why, size_t why_bytes)
     return 0;
 }
 
-int backend_cuda_capability(const CudaOptions *o)
+Status backend_cuda_capability(const CudaOptions *o, int *out)
 {
     (void)o;
-    return 0;
+    *out = 0;
+    return fail(ERR_ENV, "%s", reason);
 }
 
 void backend_cuda_versions(char *out, size_t bytes)

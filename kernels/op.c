@@ -32,6 +32,8 @@ const OpDef *op_def(OpKind kind)
         [OP_SCALE] = { op_rows_scale, 0 },
         [OP_FINITE_CHECK] = { op_rows_loss_scale, 0 },
         [OP_LOSS_SCALE] = { op_rows_loss_scale, 1 },
+        [OP_GRAD_SQUARES] = { op_rows_grad_norm, 0 },
+        [OP_GRAD_NORM] = { op_rows_grad_norm, 1 },
     };
     ASSERT(kind >= 0 && kind < OP_COUNT);
     return &table[kind].rows[table[kind].index];

@@ -44,6 +44,9 @@ typedef enum OpKind {
     /* dynamic loss scale (Micikevicius et al. 2018), state in the device's memory; not graph nodes: trainer/optim.c */
     OP_FINITE_CHECK, /* sets LOSS_SCALE_FOUND_INF if any element of x is infinite or NaN */
     OP_LOSS_SCALE,   /* after the update: halves the scale if FOUND_INF, doubles it after a number of good steps */
+    /* norm of all gradients (torch.nn.utils.clip_grad_norm_), kept on the device; not graph nodes: trainer/optim.c */
+    OP_GRAD_SQUARES, /* sums of squares, one for each GRAD_SQUARES_CHUNK elements of a flat tensor */
+    OP_GRAD_NORM,    /* the root of all of them, and the factor by which the update shrinks what is too long */
     OP_COUNT
 } OpKind;
 
@@ -119,12 +122,19 @@ enum {
     UPDATE_IN_STATE0 /*momentum | first moment*/,
     UPDATE_IN_STATE1 /*second moment*/,
     UPDATE_IN_SCALARS,
-    UPDATE_IN_LOSS_SCALE /*optional*/
+    UPDATE_IN_LOSS_SCALE /*optional*/,
+    UPDATE_IN_CLIP /*optional: what OP_GRAD_NORM left; the gradient is multiplied by its factor*/
 };
 enum { SCALE_IN_X };
 enum { SCALE_OUT_Y };
 enum { FINITE_CHECK_IN_X, FINITE_CHECK_IN_LOSS_SCALE /*updated in place*/ };
 enum { LOSS_SCALE_IN_STATE /*updated in place*/ };
+/* sums f64: [ceil(elements / GRAD_SQUARES_CHUNK)] of a tensor, those of several tensors end to end. clip f32
+ * [CLIP_COUNT]. The norm is that of the gradients divided by the loss scale. */
+enum { GRAD_SQUARES_IN_X };
+enum { GRAD_SQUARES_OUT_SUMS };
+enum { GRAD_NORM_IN_SUMS, GRAD_NORM_IN_LOSS_SCALE /*optional*/ };
+enum { GRAD_NORM_OUT_CLIP };
 
 enum { STATS_LOSS_SUM, STATS_TOP1, STATS_TOP5, STATS_IMAGES, STATS_COUNT };
 /* Step scalars: one f32 tensor [SCALAR_COUNT], written before a step runs, read by ops while it runs; so a captured
@@ -145,6 +155,10 @@ enum {
     LOSS_SCALE_SKIPPED,    /* steps skipped so far */
     LOSS_SCALE_COUNT
 };
+
+/* min(1, max_norm / (norm + 1e-6)), not a number where the norm is none */
+enum { CLIP_NORM, CLIP_FACTOR, CLIP_COUNT };
+enum { GRAD_SQUARES_CHUNK = 8192 };
 
 /* ---- attributes: one named struct per family; forward and backward kinds share it ---- */
 typedef struct InputAttr {
@@ -181,6 +195,9 @@ typedef struct LossScaleAttr {
     float growth, backoff, max;
     int interval;
 } LossScaleAttr;
+typedef struct GradNormAttr {
+    float max_norm; /* 0: the factor is 1 */
+} GradNormAttr;
 /* elements of the flat tensors; sorted, disjoint */
 typedef struct UpdateSegment {
     int64_t first, count;

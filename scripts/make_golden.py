@@ -175,20 +175,21 @@ def gradients(out, model, x, y):
 STEPS = 5
 
 
-def train(model, x, y, optimizer):
-    """Losses of a few steps from the formula's weights, and the statistics of the first batch norm after the first step."""
+def train(model, x, y, optimizer, clip=float("inf")):
+    """Losses of a few steps from the formula's weights, the statistics of the first batch norm after the first step, and the gradients' norms."""
     model = model.double().train()
     fill(model)
-    values, running = [], None
+    values, norms, running = [], [], None
     for _ in range(STEPS):
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(x), y)
         loss.backward()
+        norms.append(nn.utils.clip_grad_norm_(model.parameters(), clip).item())
         optimizer.step()
         values.append(loss.item())
         if running is None:
             running = torch.cat([model.bn1.running_mean, model.bn1.running_var]).tolist()
-    return values, running
+    return values, running, norms
 
 
 def decayed(model, weight_decay):
@@ -200,11 +201,14 @@ def decayed(model, weight_decay):
 def losses(out, model, x, y):
     """Small learning rates: with larger ones trajectories part at the first ReLU that rounding turns (seen between AVX2 and AVX-512).
     Large weight decay (on weights of dimension > 1), so that it shows beside them."""
-    values, running = train(model, x, y, torch.optim.SGD(decayed(model, 0.5), lr=0.003, momentum=0.9, nesterov=True))
+    values, running, _ = train(model, x, y, torch.optim.SGD(decayed(model, 0.5), lr=0.003, momentum=0.9, nesterov=True))
     line(out, "sgd.losses", values)
     line(out, "running.bn1", running)
     line(out, "adam.losses", train(model, x, y, torch.optim.Adam(model.parameters(), lr=1e-4))[0])
     line(out, "adamw.losses", train(model, x, y, torch.optim.AdamW(decayed(model, 10.0), lr=1e-4))[0])
+    values, _, norms = train(model, x, y, torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.5), clip=0.5)
+    line(out, "clip.losses", values)
+    line(out, "clip.norms", norms)
 
 
 def write(folder, name, model, batch, size, classes, train):

@@ -70,10 +70,10 @@ static double node_bytes(const Program *p, int node)
 static void add_item(const Session *s, const Stepper *stepper, const TimelineItem *item, double seconds,
                      KindTimes kinds[OP_COUNT])
 {
-    static const OpKind ops[TIMELINE_KIND_COUNT] = { [TIMELINE_FINITE] = OP_FINITE_CHECK,
-                                                     [TIMELINE_UPDATE] = OP_UPDATE,
-                                                     [TIMELINE_LOSS_SCALE] = OP_LOSS_SCALE,
-                                                     [TIMELINE_AVERAGE] = OP_SCALE };
+    static const OpKind ops[TIMELINE_KIND_COUNT] = {
+        [TIMELINE_FINITE] = OP_FINITE_CHECK, [TIMELINE_SQUARES] = OP_GRAD_SQUARES,  [TIMELINE_NORM] = OP_GRAD_NORM,
+        [TIMELINE_UPDATE] = OP_UPDATE,       [TIMELINE_LOSS_SCALE] = OP_LOSS_SCALE, [TIMELINE_AVERAGE] = OP_SCALE
+    };
     const Program *p = stepper_last_program(stepper);
     int buckets;
     const Bucket *bucket = stepper_buckets(stepper, &buckets) + item->index;
@@ -87,7 +87,7 @@ static void add_item(const Session *s, const Stepper *stepper, const TimelineIte
     KindTimes *k = &kinds[ops[item->kind]];
     if (ops[item->kind] == 0) return; /* OP_INPUT is a node: waiting and sums are told elsewhere */
     k->seconds += seconds;
-    if (item->kind == TIMELINE_FINITE) k->bytes += (double)bucket->bytes;
+    if (item->kind == TIMELINE_FINITE || item->kind == TIMELINE_SQUARES) k->bytes += (double)bucket->bytes;
     if (item->kind == TIMELINE_UPDATE) /* gradient; parameter and states, there and back; the compute copy */
         k->bytes +=
             (double)bucket->bytes * (3 + 2 * optimizer_states_needed(s->config)) +

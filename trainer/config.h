@@ -61,7 +61,7 @@ typedef struct Config {
     } train;
     struct {
         int name, lr_scaling;
-        double lr, momentum, weight_decay, eps;
+        double lr, momentum, weight_decay, eps, clip_norm /*0 = off*/;
         bool nesterov, decay_all;
         ConfigList betas;
     } optimizer;
@@ -82,13 +82,14 @@ typedef struct Config {
     } checkpoint;
     struct {
         int64_t every;
+        bool grad_norm;
     } log;
     struct {
         char *dir;
     } run;
     struct {
         int backend;
-        int64_t threads /*0 = auto*/, index /*-1 = by local rank*/, workspace_mb;
+        int64_t threads /*0 = auto*/, index /*-1 = by local rank*/, workspace_mb /*0 = by precision*/;
         bool graph;
         char *plan_cache;       /* empty: beside the run folder */
         const char *properties; /* no key: a JSON text of a device that is not here (inspect memory); borrowed */

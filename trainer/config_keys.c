@@ -105,6 +105,8 @@ const ConfigKey config_keys[] = {
     {LIST(optimizer, betas, "0.9, 0.999", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "Decay rates of the two moments of adam and adamw"},
     {DOUBLE(optimizer, eps, "1e-8", 1e-30, 1), KEY_MATH, "Added to the root of adam's second moment"},
+    {DOUBLE(optimizer, clip_norm, "0", 0, 1e30), KEY_MATH,
+     "Largest norm of all gradients together, beyond which they are shrunk to it; 0 does not clip"},
 
     {ENUM(schedule, name, "cosine", schedule_names), KEY_MATH, "Course of the learning rate after warmup"},
     {DOUBLE(schedule, warmup_epochs, "5", 0, 1e6), KEY_MATH,
@@ -135,6 +137,8 @@ const ConfigKey config_keys[] = {
      "continue from"},
 
     {INT(log, every, "1", 1, 1e9), KEY_RUNTIME, "Record every so many steps"},
+    {BOOL(log, grad_norm, "false"), KEY_RUNTIME,
+     "Record the norm of all gradients before clipping; done anyway where optimizer.clip_norm is set"},
     {STRING(run, dir, ""), KEY_RUNTIME, "Run folder; empty means runs/ and the name of the config file"},
     {ENUM(device, backend, "auto", backend_names), KEY_RUNTIME,
      "What computes; auto takes the GPU where there is one"},
@@ -144,7 +148,9 @@ const ConfigKey config_keys[] = {
      "Compute threads of each rank; 0 takes the CPUs that the rank may use"},
     {BOOL(device, graph, "true"), KEY_RUNTIME,
      "GPU: record a step once and replay it as a whole; false launches every kernel of every step"},
-    {INT(device, workspace_mb, "256", 1, 65536), KEY_RUNTIME, "GPU: most MiB of scratch memory of one operation"},
+    {INT(device, workspace_mb, "0", 0, 65536), KEY_RUNTIME,
+     "GPU: most MiB of scratch memory of one operation; 0 means 256 in 16-bit precisions and 2048 in fp32 and tf32, "
+     "whose convolutions are fast only with more"},
     {STRING(device, plan_cache, ""), KEY_RUNTIME,
      "GPU: folder for chosen convolution plans, which later runs start from; empty means plan-cache beside the run "
      "folder, none keeps nothing"},

@@ -75,7 +75,8 @@ static Status choose_precision(DeviceChoice *out, const Config *c)
     }
     if (!out->cuda) return OK;
     CudaOptions o = cuda_options(out, c);
-    int capability = backend_cuda_capability(&o);
+    int capability = 0;
+    TRY(backend_cuda_capability(&o, &capability));
     if (wanted == CONFIG_PRECISION_AUTO) {
         out->precision = capability >= BF16_CAPABILITY ? PRECISION_BF16 : PRECISION_FP16;
     }

@@ -211,7 +211,9 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                           .data_wait_ms = r->data_wait_s * 1e3,
                           .comm_wait_ms = r->comm_wait_s * 1e3,
                           .loss_scale = r->loss_scale,
-                          .skipped = r->skipped };
+                          .skipped = r->skipped,
+                          .measured = r->measured,
+                          .grad_norm = r->grad_norm };
     l->epoch_seconds += r->seconds;
     l->epoch_images += p->global_batch;
     l->seconds_per_step = l->seconds_per_step > 0 ? 0.98 * l->seconds_per_step + 0.02 * r->seconds : r->seconds;

@@ -20,6 +20,10 @@ struct Optimizer {
     OpInstance *looks; /* [bucket_count]; unused without a loss scale */
     OpInstance rescale;
     LossScaleAttr rescale_attr;
+    OpInstance *squares; /* [bucket_count]; unused where nothing is measured, as are the next three */
+    OpInstance norm;
+    GradNormAttr norm_attr;
+    void *sums;              /* f64, all buckets' end to end */
     UpdateAttr *attrs;       /* [bucket_count] */
     UpdateSegment *segments; /* all buckets' segments end to end */
     int bucket_count;
@@ -73,7 +77,7 @@ static Status prepare_and_bind(OpInstance *op)
     return impl->bind ? impl->bind(op) : OK;
 }
 
-static Status make_op(Optimizer *o, int bucket)
+static Status make_op(Optimizer *o, const Config *c, int bucket)
 {
     OpInstance *op = &o->ops[bucket];
     size_t bytes = executor_slab_bytes(o->executor, SLAB_PARAM);
@@ -83,6 +87,7 @@ static Status make_op(Optimizer *o, int bucket)
     for (int s = 0; s < o->state_count; s++) op->in[UPDATE_IN_STATE0 + s] = flat(o->states[s], bytes);
     op->in[UPDATE_IN_SCALARS] = *executor_scalars(o->executor);
     op->in[UPDATE_IN_LOSS_SCALE] = *executor_loss_scale(o->executor);
+    if (c->optimizer.clip_norm > 0) op->in[UPDATE_IN_CLIP] = *executor_clip(o->executor);
     return prepare_and_bind(op);
 }
 
@@ -107,6 +112,44 @@ static Status make_rescale(Optimizer *o, const Config *c)
     return prepare_and_bind(op);
 }
 
+bool optimizer_measures(const Config *c)
+{
+    return c->optimizer.clip_norm > 0 || c->log.grad_norm;
+}
+
+static OpTensor sums_of(const Optimizer *o, int64_t first, int64_t count)
+{
+    return (OpTensor){ .desc = tensor_desc(DTYPE_F64, 1, &count),
+                       .bytes = (size_t)count * sizeof(double),
+                       .data = (char *)o->sums + (size_t)first * sizeof(double) };
+}
+
+static int64_t chunks_of(const Bucket *b)
+{
+    return ((int64_t)(b->bytes / sizeof(float)) + GRAD_SQUARES_CHUNK - 1) / GRAD_SQUARES_CHUNK;
+}
+
+static Status make_norm(Optimizer *o, const Config *c, const Bucket *buckets)
+{
+    int64_t all = 0, first = 0;
+    for (int k = 0; k < o->bucket_count; k++) all += chunks_of(&buckets[k]);
+    TRY(o->backend->v->alloc(o->backend, (size_t)all * sizeof(double), &o->sums));
+    for (int k = 0; k < o->bucket_count; first += chunks_of(&buckets[k]), k++) {
+        OpInstance *op = &o->squares[k];
+        *op = (OpInstance){ .kind = OP_GRAD_SQUARES, .backend = o->backend };
+        op->in[GRAD_SQUARES_IN_X] =
+            flat((char *)executor_slab(o->executor, SLAB_GRAD) + buckets[k].offset, buckets[k].bytes);
+        op->out[GRAD_SQUARES_OUT_SUMS] = sums_of(o, first, chunks_of(&buckets[k]));
+        TRY(prepare_and_bind(op));
+    }
+    o->norm_attr.max_norm = (float)c->optimizer.clip_norm;
+    o->norm = (OpInstance){ .kind = OP_GRAD_NORM, .backend = o->backend, .attr = &o->norm_attr };
+    o->norm.in[GRAD_NORM_IN_SUMS] = sums_of(o, 0, all);
+    o->norm.in[GRAD_NORM_IN_LOSS_SCALE] = *executor_loss_scale(o->executor);
+    o->norm.out[GRAD_NORM_OUT_CLIP] = *executor_clip(o->executor);
+    return prepare_and_bind(&o->norm);
+}
+
 static bool has_loss_scale(const Optimizer *o)
 {
     return executor_loss_scale(o->executor)->desc.rank != 0;
@@ -128,9 +171,10 @@ static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
                                     .segment_count = count,
                                     .segments = next };
         next += count;
-        TRY(make_op(o, k));
+        TRY(make_op(o, c, k));
         if (has_loss_scale(o)) TRY(make_look(o, k, &buckets[k]));
     }
+    if (optimizer_measures(c)) TRY(make_norm(o, c, buckets));
     return has_loss_scale(o) ? make_rescale(o, c) : OK;
 }
 
@@ -148,9 +192,11 @@ Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Co
                       .bucket_count = bucket_count };
     o->ops = mem_calloc((size_t)bucket_count + 1, sizeof *o->ops);
     o->looks = mem_calloc((size_t)bucket_count + 1, sizeof *o->looks);
+    o->squares = mem_calloc((size_t)bucket_count + 1, sizeof *o->squares);
     o->attrs = mem_calloc((size_t)bucket_count + 1, sizeof *o->attrs);
     o->segments = mem_calloc((size_t)executor_state_count(x) + 1, sizeof *o->segments);
-    Status status = o->ops && o->looks && o->attrs && o->segments ? fill(o, c, buckets) : ERR_MEMORY;
+    const bool complete = o->ops && o->looks && o->squares && o->attrs && o->segments;
+    Status status = complete ? fill(o, c, buckets) : ERR_MEMORY;
     if (status != OK) {
         optimizer_destroy(o);
         *out = NULL;
@@ -164,13 +210,17 @@ void optimizer_destroy(Optimizer *o)
     for (int k = 0; o->ops && k < o->bucket_count; k++) {
         if (o->ops[k].backend) op_release(&o->ops[k]);
         if (o->looks && o->looks[k].backend) op_release(&o->looks[k]);
+        if (o->squares && o->squares[k].backend) op_release(&o->squares[k]);
     }
     if (o->rescale.backend) op_release(&o->rescale);
+    if (o->norm.backend) op_release(&o->norm);
+    if (o->sums) o->backend->v->free(o->backend, o->sums);
     for (int s = 0; s < o->state_count; s++) {
         if (o->states[s]) o->backend->v->free(o->backend, o->states[s]);
     }
     mem_free(o->ops);
     mem_free(o->looks);
+    mem_free(o->squares);
     mem_free(o->attrs);
     mem_free(o->segments);
     mem_free(o);
@@ -196,6 +246,16 @@ Status optimizer_look(Optimizer *o, int bucket, Stream *stream)
 Status optimizer_rescale(Optimizer *o, Stream *stream)
 {
     return o->backend->v->ops[OP_LOSS_SCALE]->run(&o->rescale, stream);
+}
+
+Status optimizer_square(Optimizer *o, int bucket, Stream *stream)
+{
+    return o->backend->v->ops[OP_GRAD_SQUARES]->run(&o->squares[bucket], stream);
+}
+
+Status optimizer_norm(Optimizer *o, Stream *stream)
+{
+    return o->backend->v->ops[OP_GRAD_NORM]->run(&o->norm, stream);
 }
 
 void *optimizer_state_slab(const Optimizer *o, int s)

@@ -5,7 +5,10 @@
  * Weight decay differs per parameter: each instance has one segment per parameter in its bucket.
  *
  * LOSS SCALE. Where the executor has one, a step is: optimizer_look() at every bucket, optimizer_update() of every
- * bucket (which does nothing if anything was not finite), optimizer_rescale(). */
+ * bucket (which does nothing if anything was not finite), optimizer_rescale().
+ *
+ * NORM. Where optimizer_measures(), optimizer_square() of every bucket and optimizer_norm() come before the first
+ * update, which shrinks gradients by the norm if it clips (torch.nn.utils.clip_grad_norm_ over all parameters). */
 #ifndef CONVOY_TRAINER_OPTIM_H
 #define CONVOY_TRAINER_OPTIM_H
 #include "trainer/config.h"
@@ -21,6 +24,9 @@ void optimizer_scalars(const Optimizer *o, double lr, int64_t update, float scal
 Status optimizer_update(Optimizer *o, int bucket, Stream *stream);
 Status optimizer_look(Optimizer *o, int bucket, Stream *stream); /* for gradients that are not finite */
 Status optimizer_rescale(Optimizer *o, Stream *stream);          /* the loss scale grows or shrinks */
+bool optimizer_measures(const Config *c);                        /* clips by the norm, or tells it */
+Status optimizer_square(Optimizer *o, int bucket, Stream *stream);
+Status optimizer_norm(Optimizer *o, Stream *stream); /* into executor_clip() */
 
 /* State for checkpoints: state s of parameter i (executor_state order) as a tensor like its parameter. */
 int optimizer_state_count(const Optimizer *o);               /* 0, 1 or 2 per parameter */

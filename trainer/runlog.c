@@ -197,6 +197,7 @@ Status runlog_step(RunLog *r, const StepRecord *s)
         json_number(w, "loss_scale", s->loss_scale);
         json_int(w, "skipped", s->skipped);
     }
+    if (s->measured) json_number(w, "grad_norm", s->grad_norm);
     return end(r);
 }
 

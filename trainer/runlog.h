@@ -26,6 +26,8 @@ typedef struct StepRecord {
     double loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms;
     double loss_scale; /* 0: there is none, and neither is the next in the record */
     int64_t skipped;
+    bool measured; /* the next is in the record */
+    double grad_norm;
 } StepRecord;
 typedef struct EvalRecord {
     int64_t epoch, step, images;

@@ -6,6 +6,7 @@
  *                                    complete, while the gradients of earlier layers are computed
  *   (accumulation: the two lines above once per micro-batch; only the last one announces buckets)
  *   statistics and metrics           running statistics and the step's sums follow the last bucket
+ *   norm of all gradients            where it clips or is logged; then all buckets come before the first update
  *   update, bucket by bucket         bucket 0 is updated while the last ones are still under way
  *
  * RUNNING AHEAD. A device may be given step N+1 before step N is done, so that it never waits for the host:
@@ -67,6 +68,7 @@ struct Stepper {
     bool averages;
     int64_t earlier_updates; /* updates done beyond the step number: before the global batch was changed */
     bool scales;             /* there is a loss scale */
+    bool measures;           /* the norm of the gradients */
     bool bias_matters;       /* the optimizer counts its updates */
     int64_t skipped;         /* steps, as of the last one finished */
     Flight flights[FLIGHTS];
@@ -140,6 +142,10 @@ static Status work(void *cookie, const TimelineItem *item, Stream *stream)
         return await_rest(s, stream);
     case TIMELINE_FINITE:
         return failed ? OK : optimizer_look(s->optimizer, item->index, stream);
+    case TIMELINE_SQUARES:
+        return failed ? OK : optimizer_square(s->optimizer, item->index, stream);
+    case TIMELINE_NORM:
+        return failed ? OK : optimizer_norm(s->optimizer, stream);
     case TIMELINE_UPDATE:
         return failed ? OK : optimizer_update(s->optimizer, item->index, stream);
     case TIMELINE_LOSS_SCALE:
@@ -284,9 +290,11 @@ static void apply(Stepper *s)
     must(s, executor_wait(x));
 }
 
-static void read_loss_scale(Stepper *s, StepResult *r)
+static void read_device(Stepper *s, StepResult *r)
 {
     const int last = s->flight->first_result + (int)s->session->plan.accumulate - 1;
+    r->measured = s->measures;
+    if (s->measures) r->grad_norm = (double)executor_result_clip(s->session->executor, last)[CLIP_NORM];
     if (!s->scales) return;
     const float *scale = executor_result_scale(s->session->executor, last);
     r->loss_scale = (double)scale[LOSS_SCALE_SCALE];
@@ -303,7 +311,7 @@ StepResult stepper_finish(Stepper *s)
     add_results(s);
     reducer_backward_done(s->reducer);
     apply(s);
-    read_loss_scale(s, r);
+    read_device(s, r);
     r->loss = s->metrics[METRIC_LOSS_SUM] / s->metrics[METRIC_IMAGES];
     r->replaced = (int64_t)s->metrics[METRIC_REPLACED];
     r->stop = s->metrics[METRIC_STOP] > 0;
@@ -360,7 +368,8 @@ static Status plan_step(Stepper *s)
 {
     const TimelineOptions o = { .reduce = s->reduce,
                                 .statistics = s->averages,
-                                .loss_scale = executor_loss_scale(s->session->executor)->desc.rank != 0,
+                                .loss_scale = s->scales,
+                                .norm = s->measures,
                                 .buckets = s->buckets,
                                 .bucket_count = s->bucket_count };
     return executor_plan_step(s->session->executor, last_program(s), &o);
@@ -403,6 +412,7 @@ static Status fill(Stepper *s)
     size_t sum_bytes = session_sum_bytes(session, executor_slab_bytes(x, SLAB_GRAD));
     if (sum_bytes > 0) TRY(session->backend->v->alloc(session->backend, sum_bytes, &s->sums));
     s->scales = executor_loss_scale(x)->desc.rank != 0;
+    s->measures = optimizer_measures(c);
     s->bias_matters = c->optimizer.name != CONFIG_OPTIMIZER_SGD;
     TRY(plan_step(s));
     return create_reducer(s);

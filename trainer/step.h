@@ -15,6 +15,8 @@ typedef struct StepResult {
     double seconds, data_wait_s, comm_wait_s; /* of this rank */
     double loss_scale;                        /* after the step; 0 where there is none */
     int64_t skipped;                          /* steps in all whose gradients were not finite: they updated nothing */
+    bool measured;
+    double grad_norm; /* of the mean loss, before clipping; where it is measured */
     int64_t replaced; /* samples of the global batch that could not be decoded and were replaced */
     bool stop;        /* some rank was asked to stop */
     /* some rank could not do its part: the step was not applied; call comm_agree with own_status */

@@ -34,6 +34,8 @@ static const OpImpl *const ops[OP_COUNT] = {
     [OP_SCALE] = &cpu_scale,
     [OP_FINITE_CHECK] = &cpu_finite_check,
     [OP_LOSS_SCALE] = &cpu_loss_scale,
+    [OP_GRAD_SQUARES] = &cpu_grad_squares,
+    [OP_GRAD_NORM] = &cpu_grad_norm,
 };
 
 static Status cpu_alloc(Backend *b, size_t bytes, void **out)

@@ -5,7 +5,8 @@
  * element is independent: results do not depend on the number of threads. Elements outside every segment are not
  * touched. Padding of weight layouts lies inside: with gradient 0 (and eps > 0) what is 0 there stays 0. Scalars that
  * change from step to step are read in run(); combinations that torch forms in double (1 - beta, lr / correction) are
- * formed in double here too. Gradients are multiplied by the inverse of the loss scale, as torch unscales. */
+ * formed in double here too. Gradients are multiplied by the inverse of the loss scale,
+ * as torch unscales, and by the factor that clips them. */
 #include "kernels/cpu/lanes.h"
 #include <math.h>
 
@@ -97,11 +98,12 @@ static StepFn *step_of(const UpdateAttr *a)
     return a->nesterov ? step_nesterov : step_momentum;
 }
 
-static Rates rates_of(const UpdateAttr *a, const float *scalars, const float *loss_scale)
+static Rates rates_of(const UpdateAttr *a, const float *scalars, const float *loss_scale, const float *clip)
 {
     double lr = (double)scalars[SCALAR_LR];
     Rates r = { .lr = (float)lr, .momentum = a->momentum, .beta2 = (float)a->beta2, .eps = a->eps };
     r.unscale = loss_scale ? 1.0f / loss_scale[LOSS_SCALE_SCALE] : 1.0f;
+    if (clip) r.unscale *= clip[CLIP_FACTOR];
     r.one_minus_beta1 = (float)(1.0 - a->beta1);
     r.one_minus_beta2 = (float)(1.0 - a->beta2);
     if (a->kind == UPDATE_SGD) return r;
@@ -117,7 +119,7 @@ static Status update_prepare(OpInstance *op)
     if ((one_moment && op->in[UPDATE_IN_STATE0].desc.rank == 0) ||
         (two_moments && op->in[UPDATE_IN_STATE1].desc.rank == 0))
         return fail(ERR_INTERNAL, "update: optimizer state is missing");
-    for (int i = UPDATE_IN_PARAM; i <= UPDATE_IN_LOSS_SCALE; i++)
+    for (int i = UPDATE_IN_PARAM; i <= UPDATE_IN_CLIP; i++)
         if (op->in[i].desc.rank != 0) cpu_decide_plain(&op->in[i]);
     op->implementation = "elementwise";
     return OK;
@@ -157,7 +159,7 @@ static Status update_run(OpInstance *op, Stream *stream)
                   .state1 = op->in[UPDATE_IN_STATE1].data };
     const float *loss_scale = op->in[UPDATE_IN_LOSS_SCALE].data;
     if (loss_scale && loss_scale[LOSS_SCALE_FOUND_INF] != 0) return OK;
-    Rates rates = rates_of(attr, op->in[UPDATE_IN_SCALARS].data, loss_scale);
+    Rates rates = rates_of(attr, op->in[UPDATE_IN_SCALARS].data, loss_scale, op->in[UPDATE_IN_CLIP].data);
     StepFn *step = step_of(attr);
     int64_t total = 0;
     for (int i = 0; i < attr->segment_count; i++) total += attr->segments[i].count;

@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEFAULT_WORKSPACE_LIMIT ((size_t)256 << 20)
+/* Some data gradients of large f32 tensors have a fast engine only where it may transform them first. */
+#define WORKSPACE_LIMIT_16 ((size_t)256 << 20)
+#define WORKSPACE_LIMIT_32 ((size_t)2048 << 20)
 
 static const OpImpl *const ops[OP_COUNT] = {
     [OP_INPUT] = &cuda_input,
@@ -36,6 +38,8 @@ static const OpImpl *const ops[OP_COUNT] = {
     [OP_SCALE] = &cuda_scale,
     [OP_FINITE_CHECK] = &cuda_finite_check,
     [OP_LOSS_SCALE] = &cuda_loss_scale,
+    [OP_GRAD_SQUARES] = &cuda_grad_squares,
+    [OP_GRAD_NORM] = &cuda_grad_norm,
 };
 
 /* ---- errors ---- */
@@ -193,6 +197,8 @@ static Status open_parts(CudaBackend *b, const CudaOptions *o)
 {
     TRY(o->properties ? cuda_properties_of_text(b, o->properties) : find_device(b, o->device));
     TRY(cuda_set_precision(b, o->precision));
+    const size_t usual = b->compute == DTYPE_F32 ? WORKSPACE_LIMIT_32 : WORKSPACE_LIMIT_16;
+    b->workspace_limit = o->workspace_limit ? o->workspace_limit : usual;
     TRY(cudnn_context_create(&b->cudnn, b, o->properties, o->plan_cache));
     return lt_context_create(&b->lt, b);
 }
@@ -205,7 +211,6 @@ Status backend_cuda_create(Backend **out, const CudaOptions *o)
     b->base.v = &vtable;
     b->options = *o;
     b->options.plan_cache = b->options.properties = NULL;
-    b->workspace_limit = o->workspace_limit ? o->workspace_limit : DEFAULT_WORKSPACE_LIMIT;
     Status status = open_parts(b, o);
     if (status != OK) {
         cuda_destroy(&b->base);

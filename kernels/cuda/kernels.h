@@ -57,6 +57,12 @@ cudaError_t cuda_launch_update(const UpdatePass *p, cudaStream_t stream);
 cudaError_t cuda_launch_finite_check(const float *x, int64_t count, float *state, int sm_count, cudaStream_t stream);
 cudaError_t cuda_launch_loss_scale(const LossScaleAttr *attr, float *state, cudaStream_t stream);
 
+/* ---- grad_norm.cu: x is aligned to 16 bytes; sums and clip are the ops' ---- */
+cudaError_t cuda_launch_grad_squares(const float *x, int64_t count, double *sums, cudaStream_t stream);
+/* loss_scale: NULL if absent */
+cudaError_t cuda_launch_grad_norm(const GradNormAttr *attr, const double *sums, int64_t count, const float *loss_scale,
+                                  float *clip, cudaStream_t stream);
+
 /* ---- batchnorm.cu: see batchnorm.h ---- */
 /* Sums of one pass over x -> partials, guess. */
 cudaError_t cuda_launch_bn_statistics(const BnForward *f, cudaStream_t stream);

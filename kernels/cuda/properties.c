@@ -27,8 +27,9 @@ static Status read_whole(const JsonValue *object, const char *key, int64_t *out)
     return OK;
 }
 
-static Status read_properties(CudaBackend *b, const JsonValue *object)
+static Status read_properties(void *out, const JsonValue *object)
 {
+    CudaBackend *b = out;
     int64_t version, sm_count, memory;
     const JsonValue *name = json_get(object, "deviceName");
     if (!name || name->type != JSON_STRING) return fail(ERR_DATA, "device properties: deviceName must be a string");
@@ -45,16 +46,41 @@ static Status read_properties(CudaBackend *b, const JsonValue *object)
     return OK;
 }
 
-Status cuda_properties_of_text(CudaBackend *b, const char *json)
+/* Parses json and reads from it by read(out, object). */
+static Status read_text(const char *json, Status (*read)(void *out, const JsonValue *object), void *out)
 {
     Arena *arena;
     JsonValue *object;
     TRY(arena_create(&arena, 0));
     Status status = json_parse(arena, json, strlen(json), &object);
     if (status != OK) status = fail_note(status, "device properties");
-    else status = read_properties(b, object);
+    else status = read(out, object);
     arena_destroy(arena);
     return status;
+}
+
+Status cuda_properties_of_text(CudaBackend *b, const char *json)
+{
+    return read_text(json, read_properties, b);
+}
+
+static Status read_capability(void *out, const JsonValue *object)
+{
+    int64_t version;
+    TRY(read_whole(object, "deviceVer", &version));
+    *(int *)out = (int)(version / 10);
+    return OK;
+}
+
+Status backend_cuda_capability(const CudaOptions *o, int *out)
+{
+    int major = 0, minor = 0;
+    *out = 0;
+    if (o->properties) return read_text(o->properties, read_capability, out);
+    TRY_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, o->device));
+    TRY_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, o->device));
+    *out = major * 10 + minor;
+    return OK;
 }
 
 static const struct {

@@ -43,7 +43,7 @@ static Status update_prepare(OpInstance *op)
     if ((one_moment && op->in[UPDATE_IN_STATE0].desc.rank == 0) ||
         (two_moments && op->in[UPDATE_IN_STATE1].desc.rank == 0))
         return fail(ERR_INTERNAL, "update: optimizer state is missing");
-    for (int i = UPDATE_IN_PARAM; i <= UPDATE_IN_LOSS_SCALE; i++)
+    for (int i = UPDATE_IN_PARAM; i <= UPDATE_IN_CLIP; i++)
         if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
     UpdateState *state = op->state = mem_calloc(1, sizeof *state);
     if (!state) return ERR_MEMORY;
@@ -96,6 +96,7 @@ static Status update_run(OpInstance *op, Stream *stream)
                               .grad = op->in[UPDATE_IN_GRAD].data,
                               .scalars = op->in[UPDATE_IN_SCALARS].data,
                               .loss_scale = op->in[UPDATE_IN_LOSS_SCALE].data,
+                              .clip = op->in[UPDATE_IN_CLIP].data,
                               .copies = compute_copies(b, &op->in[UPDATE_IN_PARAM]),
                               .chunks = state->chunks,
                               .chunk_count = state->chunk_count };

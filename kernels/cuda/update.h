@@ -21,9 +21,9 @@ typedef struct UpdatePass {
     double beta1, beta2;
     bool nesterov;
     DType copy_type;
-    float *param, *state0, *state1;           /* states: NULL if absent */
-    const float *grad, *scalars, *loss_scale; /* loss_scale: NULL if absent */
-    void *copies;                             /* of the parameters in copy_type; NULL if there are none */
+    float *param, *state0, *state1;                  /* states: NULL if absent */
+    const float *grad, *scalars, *loss_scale, *clip; /* the last two: NULL if absent */
+    void *copies;                                    /* of the parameters in copy_type; NULL if there are none */
     const UpdateChunk *chunks;
     int64_t chunk_count;
 } UpdatePass;

@@ -1,7 +1,7 @@
 /* update_math.h - one element's optimizer step, with torch.optim's rules in float32; host and device compile it alike.
  *
  * Combinations that torch forms in double (1 - beta, lr / correction) are formed in double, once per step. Gradients
- * are multiplied by the inverse of the loss scale, as torch unscales. */
+ * are multiplied by the inverse of the loss scale, as torch unscales, and by the factor that clips them. */
 #ifndef CONVOY_KERNELS_CUDA_UPDATE_MATH_H
 #define CONVOY_KERNELS_CUDA_UPDATE_MATH_H
 #include "kernels/cuda/half_math.h"
@@ -19,6 +19,7 @@ CUDA_BOTH static inline UpdateRates update_rates(const UpdatePass *p)
     bool moments = p->kind != UPDATE_SGD;
     r.lr = (double)p->scalars[SCALAR_LR];
     r.unscale = p->loss_scale ? 1.0f / p->loss_scale[LOSS_SCALE_SCALE] : 1.0f;
+    if (p->clip) r.unscale *= p->clip[CLIP_FACTOR];
     r.momentum = p->momentum;
     r.beta2 = (float)p->beta2;
     r.one_minus_beta1 = (float)(1.0 - p->beta1);

@@ -36,6 +36,8 @@ static Status infer(const void *attr, const TensorDesc *const *in, const bool *w
     TRY(infer_need_dims(kind, UPDATE_IN_SCALARS, in[UPDATE_IN_SCALARS], 1, (int64_t[]){ SCALAR_COUNT }));
     if (in[UPDATE_IN_LOSS_SCALE])
         TRY(infer_need_dims(kind, UPDATE_IN_LOSS_SCALE, in[UPDATE_IN_LOSS_SCALE], 1, (int64_t[]){ LOSS_SCALE_COUNT }));
+    if (in[UPDATE_IN_CLIP])
+        TRY(infer_need_dims(kind, UPDATE_IN_CLIP, in[UPDATE_IN_CLIP], 1, (int64_t[]){ CLIP_COUNT }));
     return check_segments(a, param->dims[0]);
 }
 
@@ -52,9 +54,9 @@ const OpDef op_rows_update[] = { {
     .kind = OP_UPDATE,
     .name = "update",
     .attr_bytes = sizeof(UpdateAttr),
-    .inputs = 6,
+    .inputs = 7,
     .outputs = 0,
-    .in_names = { "param", "grad", "state0?", "state1?", "scalars", "loss_scale?" },
+    .in_names = { "param", "grad", "state0?", "state1?", "scalars", "loss_scale?", "clip?" },
     .in_place_of = { -1, -1, -1, -1 },
     .infer = infer,
     .print = print,

@@ -36,6 +36,8 @@ static const OpImpl *const ref_ops[OP_COUNT] = {
     [OP_SCALE] = &ref_scale,
     [OP_FINITE_CHECK] = &ref_finite_check,
     [OP_LOSS_SCALE] = &ref_loss_scale,
+    [OP_GRAD_SQUARES] = &ref_grad_squares,
+    [OP_GRAD_NORM] = &ref_grad_norm,
 };
 
 size_t ref_tensor_bytes(const TensorDesc *d)

@@ -55,5 +55,5 @@ static inline void ref_store_gradient(const OpInstance *op, double *at, double v
 extern const OpImpl ref_input, ref_conv2d, ref_conv2d_bwd_data, ref_conv2d_bwd_weights, ref_batchnorm,
     ref_batchnorm_bwd, ref_activation, ref_activation_bwd, ref_add, ref_pool2d, ref_pool2d_bwd, ref_global_avgpool,
     ref_global_avgpool_bwd, ref_subsample, ref_subsample_bwd, ref_linear, ref_linear_bwd_data, ref_linear_bwd_weights,
-    ref_softmax_xent, ref_update, ref_scale, ref_finite_check, ref_loss_scale;
+    ref_softmax_xent, ref_update, ref_scale, ref_finite_check, ref_loss_scale, ref_grad_squares, ref_grad_norm;
 #endif

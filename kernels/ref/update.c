@@ -3,7 +3,7 @@
  *
  * The rules are torch.optim's (see UpdateAttr in op.h). SGD without a momentum tensor is plain gradient descent,
  * which is what momentum 0 means; Adam and AdamW need both states. With a loss scale, g is the gradient divided by it,
- * and a step whose gradients are not all finite is none. */
+ * and a step whose gradients are not all finite is none; with clipping it is multiplied by the factor. */
 #include "kernels/ref/ref.h"
 
 #include <math.h>
@@ -61,12 +61,13 @@ static Status run(OpInstance *op, Stream *stream)
     double *param = op->in[UPDATE_IN_PARAM].data, *state0 = state_of(op, UPDATE_IN_STATE0),
            *state1 = state_of(op, UPDATE_IN_STATE1);
     const double *grad = ref_in(op, UPDATE_IN_GRAD), *scalars = ref_in(op, UPDATE_IN_SCALARS);
-    const double *loss_scale = state_of(op, UPDATE_IN_LOSS_SCALE);
+    const double *loss_scale = state_of(op, UPDATE_IN_LOSS_SCALE), *clip = state_of(op, UPDATE_IN_CLIP);
     if (loss_scale && loss_scale[LOSS_SCALE_FOUND_INF] != 0) return OK;
     for (int k = 0; k < attr->segment_count; k++) {
         const UpdateSegment *s = &attr->segments[k];
         for (int64_t i = s->first; i < s->first + s->count; i++) {
             double g = loss_scale ? grad[i] / loss_scale[LOSS_SCALE_SCALE] : grad[i];
+            if (clip) g *= clip[CLIP_FACTOR];
             Element e = { &param[i], state0 ? &state0[i] : NULL, state1 ? &state1[i] : NULL, g };
             steps[attr->kind](attr, scalars, (double)s->weight_decay, e);
         }

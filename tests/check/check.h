@@ -55,6 +55,7 @@ typedef union Attr {
     UpdateAttr update;
     ScaleAttr scale;
     LossScaleAttr loss_scale;
+    GradNormAttr grad_norm;
 } Attr;
 
 /* What the parameters of a case mean. Not copied around: update's attribute points into it. */

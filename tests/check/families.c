@@ -25,6 +25,8 @@ static const Family *const table[OP_COUNT] = {
     [OP_SCALE] = &family_scale,
     [OP_FINITE_CHECK] = &family_finite_check,
     [OP_LOSS_SCALE] = &family_loss_scale,
+    [OP_GRAD_SQUARES] = &family_grad_squares,
+    [OP_GRAD_NORM] = &family_grad_norm,
 };
 
 const Family *family_of(OpKind kind)

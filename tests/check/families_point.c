@@ -199,12 +199,13 @@ const Family family_softmax_xent = { OP_SOFTMAX_XENT, FAMILY_NAN, 0.85,       16
                                      xent_fixed,      draw_xent,  build_xent, fill_xent };
 
 /* ---- update: kind 0 sgd, 1 adam, 2 adamw; momentum and decay in thousandths; gap: elements between segments that
- * belong to none; scale: the loss scale, 0 for none; skip: the gradients are said not to be finite ---- */
-enum { UKIND, UCOUNT, USEGMENTS, UGAP, UMOMENTUM, UNESTEROV, UDECAY, USCALE, USKIP };
+ * belong to none; scale: the loss scale, 0 for none; skip: the gradients are said not to be finite; clip: factor in
+ * thousandths, 0 for no clipping ---- */
+enum { UKIND, UCOUNT, USEGMENTS, UGAP, UMOMENTUM, UNESTEROV, UDECAY, USCALE, USKIP, UCLIP };
 
 static const ParamDef update_params[] = { { "kind", 0 },       { "count", 10 },   { "segments", 1 }, { "gap", 0 },
                                           { "momentum", 900 }, { "nesterov", 0 }, { "decay", 0 },    { "scale", 0 },
-                                          { "skip", 0 },       { NULL, 0 } };
+                                          { "skip", 0 },       { "clip", 0 },     { NULL, 0 } };
 static const char *const update_fixed[] = {
     "kind=0 count=1",
     "kind=0 count=100 momentum=0",
@@ -220,6 +221,10 @@ static const char *const update_fixed[] = {
     "kind=2 count=1003 decay=10 scale=65536",
     "kind=0 count=1003 decay=10 scale=1024 skip=1",
     "kind=2 count=1003 decay=10 scale=1024 skip=1",
+    "kind=0 count=1003 decay=10 clip=250",
+    "kind=1 count=1003 decay=10 clip=40",
+    "kind=2 count=1003 decay=10 clip=999 scale=96",
+    "kind=0 count=1003 momentum=0 clip=125 scale=1024 skip=1",
     NULL,
 };
 
@@ -234,6 +239,7 @@ static void draw_update(Rng *rng, int64_t *p)
     p[UDECAY] = draw_between(rng, 0, 200);
     p[USCALE] = draw_chance(rng, 3) ? draw_between(rng, 1, 2000) : 0;
     p[USKIP] = p[USCALE] && draw_chance(rng, 4);
+    p[UCLIP] = draw_chance(rng, 3) ? draw_between(rng, 1, 1000) : 0;
 }
 
 static void build_update(const int64_t *p, Problem *out)
@@ -245,6 +251,7 @@ static void build_update(const int64_t *p, Problem *out)
     if (moments) out->in[UPDATE_IN_STATE1] = flat;
     out->in[UPDATE_IN_SCALARS] = desc_f32(SCALAR_COUNT, 0, 0, 0);
     if (p[USCALE]) out->in[UPDATE_IN_LOSS_SCALE] = desc_f32(LOSS_SCALE_COUNT, 0, 0, 0);
+    if (p[UCLIP]) out->in[UPDATE_IN_CLIP] = desc_f32(CLIP_COUNT, 0, 0, 0);
     int64_t share = p[UCOUNT] / p[USEGMENTS];
     for (int i = 0; i < p[USEGMENTS]; i++)
         out->segments[i] = (UpdateSegment){ i * share, share - p[UGAP], i % 2 ? 0 : (float)((double)p[UDECAY] / 1000) };
@@ -270,6 +277,7 @@ static void fill_update(const int64_t *p, const Problem *problem, Mode mode, Rng
     scalars[SCALAR_GRAD_SCALE] = 1;
     scalars[SCALAR_BIAS_CORRECTION1] = fill_float(1 - 0.9 * 0.9 * 0.9);
     scalars[SCALAR_BIAS_CORRECTION2] = fill_float(1 - 0.999 * 0.999 * 0.999);
+    if (p[UCLIP]) in[UPDATE_IN_CLIP].v[CLIP_FACTOR] = fill_float((double)p[UCLIP] / 1000);
     if (!p[USCALE]) return;
     Host *grad = &in[UPDATE_IN_GRAD], *state = &in[UPDATE_IN_LOSS_SCALE];
     for (int64_t i = 0; i < p[UCOUNT]; i++) grad->v[i] = fill_float(grad->v[i] * (double)p[USCALE]);

@@ -1,4 +1,5 @@
-/* families_scale.c - the dynamic loss scale: the search for what is not finite, and the rule that moves the scale. */
+/* families_scale.c - the dynamic loss scale: the search for what is not finite, and the rule that moves the scale;
+ * and the norm of all gradients, in its two passes. */
 #include "tests/check/families.h"
 
 #include <math.h>
@@ -114,3 +115,80 @@ static void fill_scale(const int64_t *p, const Problem *problem, Mode mode, Rng 
 
 const Family family_loss_scale = { OP_LOSS_SCALE, 0,          1,           12,        scale_params,
                                    scale_fixed,   draw_scale, build_scale, fill_scale };
+
+/* ---- grad_squares ---- */
+
+static const ParamDef squares_params[] = { { "count", 1 }, { NULL, 0 } };
+static const char *const squares_fixed[] = {
+    "count=1",    "count=3",     "count=4",      "count=1003",   "count=8191", "count=8192",
+    "count=8193", "count=16384", "count=100003", "count=300001", NULL,
+};
+
+static void draw_squares(Rng *rng, int64_t *p)
+{
+    p[0] = draw_between(rng, 1, 40000);
+}
+
+static void build_squares(const int64_t *p, Problem *out)
+{
+    out->in[GRAD_SQUARES_IN_X] = desc_f32(p[0], 0, 0, 0);
+    out->wanted[GRAD_SQUARES_OUT_SUMS] = true;
+    out->terms = p[0] < GRAD_SQUARES_CHUNK ? p[0] : GRAD_SQUARES_CHUNK;
+    out->exact = true;
+}
+
+const Family family_grad_squares = {
+    OP_GRAD_SQUARES, FAMILY_EXACT | FAMILY_NAN, 0, 8, squares_params, squares_fixed, draw_squares, build_squares, NULL
+};
+
+/* ---- grad_norm: max_norm in thousandths; size: of each sum, in thousandths, -1 for infinity; scale: the loss scale, 0
+ * for none ---- */
+enum { GN_COUNT, GN_MAX, GN_SIZE, GN_SCALE };
+
+static const ParamDef norm_params[] = {
+    { "count", 1 }, { "max_norm", 1000 }, { "size", 1000 }, { "scale", 0 }, { NULL, 0 }
+};
+static const char *const norm_fixed[] = {
+    "count=1",
+    "count=1 max_norm=0",
+    "count=1 size=0",           /* no gradient at all */
+    "count=100 max_norm=2500",  /* too long */
+    "count=100 max_norm=50000", /* not too long */
+    "count=100 max_norm=0 size=5",
+    "count=257 max_norm=100 size=40000",
+    "count=1000 scale=1024",
+    "count=1000 max_norm=100000 scale=96",
+    "count=3200 max_norm=1 scale=65536",
+    "count=20 size=-1",
+    "count=20 size=-1 scale=1024 max_norm=5",
+    NULL,
+};
+
+static void draw_norm(Rng *rng, int64_t *p)
+{
+    p[GN_COUNT] = draw_between(rng, 1, 5000);
+    p[GN_MAX] = draw_chance(rng, 4) ? 0 : draw_between(rng, 1, 20000);
+    p[GN_SIZE] = draw_between(rng, 1, 20000);
+    p[GN_SCALE] = draw_chance(rng, 3) ? draw_between(rng, 1, 2000) : 0;
+}
+
+static void build_norm(const int64_t *p, Problem *out)
+{
+    out->attr.grad_norm.max_norm = (float)((double)p[GN_MAX] / 1000);
+    out->in[GRAD_NORM_IN_SUMS] = tensor_desc(DTYPE_F64, 1, &p[GN_COUNT]);
+    if (p[GN_SCALE]) out->in[GRAD_NORM_IN_LOSS_SCALE] = desc_f32(LOSS_SCALE_COUNT, 0, 0, 0);
+    out->wanted[GRAD_NORM_OUT_CLIP] = true;
+    out->terms = p[GN_COUNT];
+}
+
+static void fill_norm(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
+{
+    double size = p[GN_SIZE] < 0 ? (double)INFINITY : (double)p[GN_SIZE] / 1000;
+    (void)problem;
+    (void)mode;
+    for (int64_t k = 0; k < p[GN_COUNT]; k++) in[GRAD_NORM_IN_SUMS].v[k] = size * (0.5 + rng_uniform(rng));
+    if (p[GN_SCALE]) fill_state(&in[GRAD_NORM_IN_LOSS_SCALE], (double)p[GN_SCALE], 5, 0, 2);
+}
+
+const Family family_grad_norm = { OP_GRAD_NORM, FAMILY_NAN, 1,          12,       norm_params,
+                                  norm_fixed,   draw_norm,  build_norm, fill_norm };

@@ -12,7 +12,7 @@
  * BOUND_MAX    softmax: an exponent's rounding scales with the logits' range, which the inputs keep below about
  *              20; and parameters and first moments after an update, which are a few operations on values of one
  *              size.
- * BOUND_ELEMENT second moments: all terms are positive. */
+ * BOUND_ELEMENT second moments and norms: all terms are positive. */
 #include "tests/check/check.h"
 
 #define OUT     false
@@ -53,6 +53,8 @@ static const ToleranceRow rows[] = {
     { OP_SCALE, OUT, SCALE_OUT_Y, BOUND_EQUAL, 0 },
     { OP_FINITE_CHECK, UPDATED, FINITE_CHECK_IN_LOSS_SCALE, BOUND_EQUAL, 0 },
     { OP_LOSS_SCALE, UPDATED, LOSS_SCALE_IN_STATE, BOUND_EQUAL, 0 },
+    { OP_GRAD_SQUARES, OUT, GRAD_SQUARES_OUT_SUMS, BOUND_ELEMENT, 0.0005 }, /* added up in double */
+    { OP_GRAD_NORM, OUT, GRAD_NORM_OUT_CLIP, BOUND_ELEMENT, 2 },
 };
 
 const ToleranceRow *tolerance_row(OpKind kind, bool input, int slot)

@@ -12,7 +12,7 @@ train_fails bad 64 "train.precision is tf32; the CPU computes in fp32 alone" 1 d
 train_fails bad 64 'it must be one of auto, fp32, tf32, bf16, fp16' 1 train.precision=fp8
 train_fails bad 64 "train.loss_scale" 1 train.loss_scale=0.5
 train_fails bad 64 "train.loss_scale_interval" 1 train.loss_scale_interval=0
-train_fails bad 64 "device.workspace_mb" 1 device.workspace_mb=0
+train_fails bad 64 "device.workspace_mb" 1 device.workspace_mb=-1
 train_fails bad 64 "device.graph" 1 device.graph=maybe
 train index 1 device.index=0 train.max_steps=1
 

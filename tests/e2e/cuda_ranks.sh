@@ -29,6 +29,13 @@ train wide 2 "${frozen[@]}" comm.grad_dtype=bf16
 near "sums in bf16" one wide 0.02
 far "sums in bf16 are rounded" one wide 1e-6
 
+# The norm is that of the sum over the ranks.
+clip=("${frozen[@]}" optimizer.clip_norm=0.5)
+train clip_one 1 "${clip[@]}" train.batch_per_rank=4
+train clip_nccl 2 "${clip[@]}"
+near "clipping on 1 and 2 ranks" clip_one clip_nccl 1e-5
+far "clipping changes the steps" one clip_one 1e-3
+
 # Batch statistics, averaged over the ranks; the CPU does the same.
 train statistics 2 train.batch_per_rank=4
 train statistics_cpu 2 train.batch_per_rank=4 device.backend=cpu

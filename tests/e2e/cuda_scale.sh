@@ -24,6 +24,22 @@ same "8 steps and 2 + 6" high parts
 [[ $(losses high) == "$(losses parts)" ]] || broken "8 steps and 2 + 6: the losses differ"
 expect_field "8 steps and 2 + 6" parts step skipped "$skipped"
 
+# Clipping: the norm is that of the gradients without their scale, and infinite where the step is skipped.
+clip=(optimizer.clip_norm=0.5 train.max_steps=6)
+train clip_cpu 1 "${clip[@]}" device.backend=cpu
+train clip 1 "${clip[@]}"
+near "clipping" clip_cpu clip 1e-5
+train clip_eager 1 "${clip[@]}" device.graph=false
+same "clipping, recorded and eager" clip clip_eager
+train clip_fp16 1 "${clip[@]}" train.precision=fp16 train.loss_scale=1024
+follows "clipping in fp16" clip_fp16 clip_cpu 0.01
+paste -d " " <(norms clip_fp16) <(norms clip_cpu) | awk '{ d = $2 / $4 - 1; if (d > 0.01 || d < -0.01 || $1 != $3) bad = 1 } END { exit bad || NR != 6 }' ||
+    broken "clipping in fp16: the norms are $(norms clip_fp16 | xargs), on the CPU $(norms clip_cpu | xargs)"
+train clip_high 1 "${high[@]}" "${clip[@]}" train.max_steps=8
+(($(field clip_high step skipped) > 0)) || broken "clipping: no step was skipped"
+[[ $(norms clip_high | grep -c null) == "$(field clip_high step skipped)" ]] ||
+    broken "clipping: $(field clip_high step skipped) steps were skipped, the norms are $(norms clip_high | xargs)"
+
 # Stopped by a signal with a step under way, and continued.
 sgd=(train.epochs=9 train.max_steps=12)
 train unbroken 1 "${sgd[@]}"

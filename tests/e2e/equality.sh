@@ -24,6 +24,26 @@ if have_mpi; then
     same "a global batch given by its size" four global
 fi
 
+# Clipping by the norm of all gradients, which is that of the sum over ranks and micro-batches.
+train logged 1 "${frozen[@]}" train.max_steps=4 log.grad_norm=true
+same "logging the norm" whole logged
+largest=$(norms logged | awk '{ print $2 }' | sort -g | tail -n 1)
+smallest=$(norms logged | awk '{ print $2 }' | sort -g | head -n 1)
+[[ $(norms logged | wc -l) == 4 ]] || broken "log.grad_norm: $(norms logged | wc -l) norms of 4 steps"
+[[ -z $(norms whole) ]] || broken "without log.grad_norm there are norms"
+train loose 1 "${frozen[@]}" train.max_steps=4 "optimizer.clip_norm=$(awk -v n="$largest" 'BEGIN { print 1.01 * n }')"
+same "clipping at more than any norm" whole loose
+clip=("${frozen[@]}" train.max_steps=4 "optimizer.clip_norm=$(awk -v n="$smallest" 'BEGIN { print n / 4 }')")
+train clipped 1 "${clip[@]}"
+far "clipping at a quarter of the norm" whole clipped 1e-2
+[[ $(norms clipped | head -n 1) == "$(norms logged | head -n 1)" ]] || broken "the first norm is $(norms clipped | head -n 1), logged $(norms logged | head -n 1)"
+train clipped_micro 1 "${clip[@]}" train.batch_per_rank=4 train.accumulate=2
+near "clipping 1 x 8 and 1 x 4 accumulated twice" clipped clipped_micro 1e-5
+if have_mpi; then
+    train clipped_two 2 "${clip[@]}" train.batch_per_rank=4
+    near "clipping 1 x 8 and 2 x 4" clipped clipped_two 1e-5
+fi
+
 # Decode threads share out the work; where pixels land and how they are drawn is a function of the sample.
 for threads in 1 2 4; do train "threads$threads" 1 "data.threads=$threads"; done
 same "1 and 2 decode threads" threads1 threads2

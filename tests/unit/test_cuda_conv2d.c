@@ -1,6 +1,7 @@
 /* test_cuda_conv2d.c - what the op checks do not reach of the CUDA convolutions: compute copies of the weights, other
  * addresses, gradients summed in f32, groups that do not fit. Runs on the test double (EMU=1) and on a GPU; where there
  * is neither, that is said and nothing is tested. */
+#include "base/fs.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/half_math.h"
@@ -205,6 +206,27 @@ static void check_sums(Precision precision)
 TEST(gradients_of_weights_are_summed_in_f32)
 {
     for (int precision = 0; precision < PRECISION_COUNT; precision++) check_sums((Precision)precision);
+}
+
+/* A described device will do. */
+TEST(plain_f32_has_more_scratch_than_16_bits)
+{
+    uint8_t *properties = NULL;
+    size_t bytes = 0;
+    REQUIRE_OK(fs_read_file("configs/gpus/h200.json", &properties, &bytes));
+    for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+        const bool halves = precision == PRECISION_BF16 || precision == PRECISION_FP16;
+        CudaOptions o = { .precision = (Precision)precision, .properties = (const char *)properties };
+        for (int given = 0; given < 2; given++) {
+            Backend *b = NULL;
+            o.workspace_limit = given ? (size_t)5 << 20 : 0;
+            if (backend_cuda_create(&b, &o) == ERR_ENV) break; /* no cuDNN on this machine */
+            REQUIRE(b != NULL);
+            CHECK_INT(((CudaBackend *)b)->workspace_limit >> 20, given ? 5 : halves ? 256 : 2048);
+            backend_destroy(b);
+        }
+    }
+    mem_free(properties);
 }
 
 TEST(groups_that_do_not_fit_are_refused)

@@ -116,6 +116,32 @@ TEST(layers_of_networks_get_engines_in_every_precision)
     cudnn_context_destroy(b.cudnn);
 }
 
+/* Channels of a group that are no multiple of 8, as in ResNeXt (32 groups of 4), are taken as they are: the tensors' own
+ * channels are whole vectors, and cuDNN has an engine for each. */
+TEST(narrow_groups_get_engines)
+{
+    static const struct {
+        int64_t channels;
+        int groups;
+    } rows[] = { { 128, 32 }, { 24, 2 }, { 48, 4 }, { 40, 8 }, { 64, 32 } };
+    static const char *const gpus[] = { "h200", "h100", "a100" };
+    if (!cudnn_is_there()) return;
+    for (size_t g = 0; g < sizeof gpus / sizeof gpus[0]; g++) {
+        CudaBackend b;
+        REQUIRE_OK(open_context(&b, gpus[g], NULL, NULL));
+        for (int i = 0; i < PRECISIONS; i++)
+            for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
+                for (int stride = 1; stride <= 2; stride++) {
+                    ConvShape s = shape(16, rows[k].channels, 28, rows[k].channels, 3, stride);
+                    s.attr.groups = rows[k].groups;
+                    s.io = precisions[i].io;
+                    s.tf32 = precisions[i].precision == PRECISION_TF32;
+                    check_passes(&b, &s);
+                }
+        cudnn_context_destroy(b.cudnn);
+    }
+}
+
 TEST(unusual_windows_and_groups_get_engines)
 {
     ConvShape asymmetric = shape(2, 16, 6, 16, 3, 2), grouped = shape(2, 32, 5, 32, 3, 1),

@@ -84,7 +84,9 @@ TEST(precision_follows_the_described_gpu)
                  { "{\"deviceVer\": 800}", PRECISION_BF16 },
                  { "{\"deviceVer\": 750}", PRECISION_FP16 } };
     const CudaOptions any = { .properties = rows[0].text };
-    if (backend_cuda_capability(&any) == 0) return; /* built without CUDA */
+    int capability = 0;
+    if (backend_cuda_capability(&any, &capability) == ERR_ENV) return; /* built without CUDA */
+    CHECK_INT(capability, 90);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         Config *c = NULL;
         REQUIRE_OK(config_load(&c, NULL, NULL, 0));
@@ -95,4 +97,15 @@ TEST(precision_follows_the_described_gpu)
         CHECK_STATUS(device_choose(&choice, c, 0, 1), i == 2 ? ERR_USAGE : OK);
         config_destroy(c);
     }
+}
+
+TEST(a_description_without_a_version_is_refused)
+{
+    const CudaOptions bad = { .properties = "{\"deviceVer\": \"9.0\"}" };
+    int capability = 90;
+    Status status = backend_cuda_capability(&bad, &capability);
+    CHECK_INT(capability, 0);
+    if (status == ERR_ENV) return; /* built without CUDA */
+    CHECK_STATUS(status, ERR_DATA);
+    CHECK(strstr(status_message(), "deviceVer") != NULL);
 }

@@ -307,6 +307,32 @@ TEST(loss_and_update_may_have_a_loss_scale)
     CHECK_CONTAINS(status_message(), "loss_scale");
 }
 
+TEST(the_norm_is_made_of_chunks)
+{
+    static const UpdateSegment all[] = { { 0, 10, 0.0F } };
+    GradNormAttr rule = { .max_norm = 1 }, negative = { .max_norm = -1 };
+    UpdateAttr sgd = { .kind = UPDATE_SGD, .segment_count = 1, .segments = all };
+    TensorDesc x = f32x1(2 * GRAD_SQUARES_CHUNK + 1), sums = tensor_desc(DTYPE_F64, 1, (int64_t[]){ 3 });
+    TensorDesc p = f32x1(10), scalars = f32x1(SCALAR_COUNT), state = f32x1(LOSS_SCALE_COUNT), bad = f32x1(5);
+    Case squares = { .in = { &x }, .wanted = { true } };
+    CHECK_OK(infer(OP_GRAD_SQUARES, &squares));
+    CHECK(squares.out[GRAD_SQUARES_OUT_SUMS].dtype == DTYPE_F64 && squares.out[GRAD_SQUARES_OUT_SUMS].dims[0] == 3);
+    Case norm = { .attr = &rule, .in = { &sums, &state }, .wanted = { true } };
+    CHECK_OK(infer(OP_GRAD_NORM, &norm));
+    CHECK_INT(norm.out[GRAD_NORM_OUT_CLIP].dims[0], CLIP_COUNT);
+    Case single = { .attr = &rule, .in = { &x }, .wanted = { true } };
+    CHECK_STATUS(infer(OP_GRAD_NORM, &single), ERR_INTERNAL);
+    CHECK_CONTAINS(status_message(), "sums is f32");
+    Case below = { .attr = &negative, .in = { &sums }, .wanted = { true } };
+    CHECK_STATUS(infer(OP_GRAD_NORM, &below), ERR_INTERNAL);
+    CHECK_CONTAINS(status_message(), "-1 is no largest norm");
+    Case update = { .attr = &sgd, .in = { &p, &p, NULL, NULL, &scalars, NULL, &norm.out[GRAD_NORM_OUT_CLIP] } };
+    CHECK_OK(infer(OP_UPDATE, &update));
+    update.in[UPDATE_IN_CLIP] = &bad;
+    CHECK_STATUS(infer(OP_UPDATE, &update), ERR_INTERNAL);
+    CHECK_CONTAINS(status_message(), "clip");
+}
+
 TEST(attributes_are_printed)
 {
     char text[64];

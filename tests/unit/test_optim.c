@@ -1,6 +1,6 @@
 /* test_optim.c - a few training steps against PyTorch's: forward, backward and the optimizer together. The golden files
- * hold float64 losses of SGD, Adam and AdamW from the formula's weights, and the running statistics of the first batch
- * norm after one step. */
+ * hold float64 losses of SGD, Adam and AdamW from the formula's weights, the running statistics of the first batch norm
+ * after one step, and losses and gradient norms of SGD with clip_grad_norm_. */
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/golden.h"
@@ -16,17 +16,35 @@ typedef struct Setting {
     double lr;
     const char *sets[5];
     int set_count;
+    const char *norms; /* line of the golden file; NULL: none are measured */
 } Setting;
 
 static const Setting sgd = { "sgd.losses",
                              0.003,
                              { "optimizer.name=sgd", "optimizer.momentum=0.9", "optimizer.nesterov=true",
                                "optimizer.weight_decay=0.5" },
-                             4 };
-static const Setting adam = { "adam.losses", 1e-4, { "optimizer.name=adam", "optimizer.weight_decay=0" }, 2 };
-static const Setting adamw = { "adamw.losses", 1e-4, { "optimizer.name=adamw", "optimizer.weight_decay=10" }, 2 };
+                             4,
+                             NULL };
+static const Setting adam = { "adam.losses", 1e-4, { "optimizer.name=adam", "optimizer.weight_decay=0" }, 2, NULL };
+static const Setting adamw = { "adamw.losses", 1e-4, { "optimizer.name=adamw", "optimizer.weight_decay=10" }, 2, NULL };
+static const Setting clipped = { "clip.losses",
+                                 0.02,
+                                 { "optimizer.name=sgd", "optimizer.momentum=0.5", "optimizer.weight_decay=0",
+                                   "optimizer.clip_norm=0.5" },
+                                 4,
+                                 "clip.norms" };
 
-static Status run_step(Network *n, Optimizer *o, const Setting *setting, int step, double *loss)
+static Status measure(Network *n, Optimizer *o, double *norm)
+{
+    float clip[CLIP_COUNT];
+    TRY(optimizer_square(o, 0, executor_stream(n->executor)));
+    TRY(optimizer_norm(o, executor_stream(n->executor)));
+    TRY(n->backend->v->export_tensor(n->backend, executor_clip(n->executor), clip));
+    *norm = (double)clip[CLIP_NORM];
+    return OK;
+}
+
+static Status run_step(Network *n, Optimizer *o, const Setting *setting, int step, double *loss, double *norm)
 {
     float scalars[SCALAR_COUNT] = { 0 };
     double sum = 0, batch = (double)n->options.graph.batch;
@@ -36,6 +54,7 @@ static Status run_step(Network *n, Optimizer *o, const Setting *setting, int ste
     TRY(executor_run(n->executor, n->program, NULL));
     sum = program_stats(n->program)[STATS_LOSS_SUM];
     *loss = sum / batch;
+    if (setting->norms) TRY(measure(n, o, norm));
     return optimizer_update(o, 0, executor_stream(n->executor));
 }
 
@@ -59,7 +78,7 @@ static void check_running(const Network *n, const char *file)
  * which rounding turns does not part the trajectories. */
 static void check_losses(const char *file, const char *model, double width, const Setting *setting)
 {
-    double want[GOLDEN_VALUES], loss = 0;
+    double want[GOLDEN_VALUES], norms[GOLDEN_VALUES], loss = 0, norm = 0;
     Network n;
     Config *config = NULL;
     Optimizer *optimizer = NULL;
@@ -70,9 +89,12 @@ static void check_losses(const char *file, const char *model, double width, cons
     Bucket whole = { .bytes = executor_slab_bytes(n.executor, SLAB_GRAD) };
     REQUIRE_OK(optimizer_create(&optimizer, n.executor, n.backend, config, &whole, 1));
     REQUIRE(golden_read(file, setting->line, want) == STEPS);
+    REQUIRE(!setting->norms || golden_read(file, setting->norms, norms) == STEPS);
     for (int step = 0; step < STEPS; step++) {
-        REQUIRE_OK(run_step(&n, optimizer, setting, step, &loss));
+        REQUIRE_OK(run_step(&n, optimizer, setting, step, &loss, &norm));
         CHECK_NEAR(loss, want[step], 2e-6 * pow(5, step) * (1 + want[step]));
+        if (setting->norms) CHECK_NEAR(norm, norms[step], 1e-5 * pow(5, step) * norms[step]);
+        if (setting->norms) CHECK(norms[step] > 2 * config->optimizer.clip_norm);
         if (step == 0) check_running(&n, file);
     }
     CHECK(want[STEPS - 1] < 0.9 * want[0]);
@@ -96,4 +118,8 @@ TEST(adamw_trains_like_pytorch)
 TEST(sgd_trains_a_narrow_resnet18_like_pytorch)
 {
     check_losses("resnet18_narrow", "resnet18", 0.125, &sgd);
+}
+TEST(clipped_sgd_trains_like_pytorch)
+{
+    check_losses("resnet20", "resnet20", 1, &clipped);
 }

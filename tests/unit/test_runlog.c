@@ -70,13 +70,35 @@ static const struct {
     const char *key;
     double value;
 } numbers[] = {
-    { 0, "world", 2 },           { 0, "images", 50000 },     { 0, "val_images", 10000 }, { 0, "classes", 10 },
-    { 0, "parameters", 272474 }, { 0, "global_batch", 128 }, { 0, "steps", 5859 },       { 1, "step", 7 },
-    { 2, "epoch", 1 },           { 2, "step", 8 },           { 2, "loss", 0.1 },         { 2, "lr", 1.0 / 3 },
-    { 2, "images_per_s", 1000 }, { 2, "step_ms", 12.5 },     { 2, "data_wait_ms", 0 },   { 2, "comm_wait_ms", 1e-9 },
-    { 3, "epoch", 1 },           { 3, "seconds", 2.5 },      { 3, "images", 1000 },      { 3, "images_per_s", 400 },
-    { 4, "epoch", 1 },           { 4, "step", 8 },           { 4, "images", 100 },       { 4, "loss", 2 },
-    { 4, "top1", 0.25 },         { 4, "top5", 0.75 },        { 5, "step", 8 },           { 6, "code", 0 },
+    { 0, "world", 2 },
+    { 0, "images", 50000 },
+    { 0, "val_images", 10000 },
+    { 0, "classes", 10 },
+    { 0, "parameters", 272474 },
+    { 0, "global_batch", 128 },
+    { 0, "steps", 5859 },
+    { 1, "step", 7 },
+    { 2, "epoch", 1 },
+    { 2, "step", 8 },
+    { 2, "loss", 0.1 },
+    { 2, "lr", 1.0 / 3 },
+    { 2, "images_per_s", 1000 },
+    { 2, "step_ms", 12.5 },
+    { 2, "data_wait_ms", 0 },
+    { 2, "comm_wait_ms", 1e-9 },
+    { 2, "grad_norm", 2.5 },
+    { 3, "epoch", 1 },
+    { 3, "seconds", 2.5 },
+    { 3, "images", 1000 },
+    { 3, "images_per_s", 400 },
+    { 4, "epoch", 1 },
+    { 4, "step", 8 },
+    { 4, "images", 100 },
+    { 4, "loss", 2 },
+    { 4, "top1", 0.25 },
+    { 4, "top5", 0.75 },
+    { 5, "step", 8 },
+    { 6, "code", 0 },
 };
 
 /* One record of each kind, in the run folder "run". */
@@ -110,7 +132,9 @@ static void write_all_events(void)
                                            .images_per_s = 1e3,
                                            .step_ms = 12.5,
                                            .data_wait_ms = 0,
-                                           .comm_wait_ms = 1e-9 }));
+                                           .comm_wait_ms = 1e-9,
+                                           .measured = true,
+                                           .grad_norm = 2.5 }));
     CHECK_OK(runlog_epoch(r, &(EpochRecord){ .epoch = 1, .seconds = 2.5, .images = 1000, .images_per_s = 400 }));
     CHECK_OK(
         runlog_eval(r, &(EvalRecord){ .epoch = 1, .step = 8, .images = 100, .loss = 2, .top1 = 0.25, .top5 = 0.75 }));
@@ -144,9 +168,12 @@ TEST(nan_is_null)
     in_scratch(dir, "run");
     REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
     CHECK_OK(runlog_step(r, &(StepRecord){ .loss = NAN, .lr = INFINITY }));
+    CHECK_OK(runlog_step(r, &(StepRecord){ .loss = 1, .measured = true, .grad_norm = INFINITY }));
     runlog_close(r);
     read_lines(&l, "run");
-    REQUIRE(l.count == 1);
+    REQUIRE(l.count == 2);
+    CHECK(json_get(l.line[0], "grad_norm") == NULL);
+    CHECK_INT(json_get(l.line[1], "grad_norm")->type, JSON_NULL);
     CHECK_INT(json_get(l.line[0], "loss")->type, JSON_NULL);
     CHECK_INT(json_get(l.line[0], "lr")->type, JSON_NULL);
     arena_destroy(l.arena);

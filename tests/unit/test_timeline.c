@@ -82,13 +82,14 @@ static void close_net(Net *n)
     graph_destroy(n->graph);
 }
 
-static TimelineOptions step_of(const Net *n, TimelineReduce reduce, bool loss_scale)
+static TimelineOptions step_of(const Net *n, TimelineReduce reduce, bool loss_scale, bool norm)
 {
     return (TimelineOptions){ .events = true,
                               .step = true,
                               .reduce = reduce,
                               .statistics = reduce != TIMELINE_REDUCE_NONE,
                               .loss_scale = loss_scale,
+                              .norm = norm,
                               .buckets = n->buckets,
                               .bucket_count = n->bucket_count };
 }
@@ -115,13 +116,14 @@ TEST(timelines_of_real_networks_are_proved)
             Net n;
             open_net(&n, &specs[i], depth);
             CHECK(n.bucket_count >= 3);
-            for (int variant = 0; variant < 6; variant++) {
-                TimelineOptions o = step_of(&n, reductions[variant % 3], variant >= 3);
+            for (int variant = 0; variant < 12; variant++) {
+                TimelineOptions o = step_of(&n, reductions[variant % 3], variant / 3 % 2 == 1, variant >= 6);
                 Timeline *t = NULL;
                 CHECK_OK(timeline_create(&t, n.graph, n.plan, &o));
                 CHECK_OK(timeline_check(t, n.graph, n.plan));
                 CHECK((lane_nodes(t, LANE_WEIGHTS) > 0) == (depth > 0));
                 CHECK_INT(count_kind(t, TIMELINE_UPDATE), n.bucket_count);
+                CHECK_INT(count_kind(t, TIMELINE_SQUARES), o.norm ? n.bucket_count : 0);
                 CHECK(t->replayable == (o.reduce == TIMELINE_REDUCE_HOST ? 0 : t->count - 1));
                 timeline_destroy(t);
             }
@@ -141,7 +143,7 @@ TEST(a_timeline_without_streams_has_no_events)
 {
     Net n;
     open_net(&n, &specs[2], 0);
-    TimelineOptions o = step_of(&n, TIMELINE_REDUCE_HOST, false);
+    TimelineOptions o = step_of(&n, TIMELINE_REDUCE_HOST, false, false);
     Timeline *t = NULL;
     o.events = false;
     REQUIRE_OK(timeline_create(&t, n.graph, n.plan, &o));
@@ -199,12 +201,17 @@ static int find(const Timeline *t, TimelineKind kind, int index)
     return -1;
 }
 
-static Timeline *step_timeline(const Net *n, TimelineReduce reduce)
+static Timeline *step_timeline_of(const Net *n, TimelineReduce reduce, bool norm)
 {
-    TimelineOptions o = step_of(n, reduce, true);
+    TimelineOptions o = step_of(n, reduce, true, norm);
     Timeline *t = NULL;
     CHECK_OK(timeline_create(&t, n->graph, n->plan, &o));
     return t;
+}
+
+static Timeline *step_timeline(const Net *n, TimelineReduce reduce)
+{
+    return step_timeline_of(n, reduce, true);
 }
 
 /* Of the waits on each lane, how many the check misses if they alone are taken away. */
@@ -279,9 +286,21 @@ TEST(wrong_orders_are_noticed)
     t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* summed before its last gradient */
     move(t, find(t, TIMELINE_BUCKET, 1), find(t, TIMELINE_BUCKET, 0) + 1);
     expect_broken(&n, t, "bucket");
-    t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* updated before it was looked through */
+    t = step_timeline_of(&n, TIMELINE_REDUCE_DEVICE, false); /* updated before it was looked through */
     move(t, find(t, TIMELINE_UPDATE, 0), find(t, TIMELINE_FINITE, 0));
     expect_broken(&n, t, "finite check");
+    t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* updated before the norm is known */
+    move(t, find(t, TIMELINE_UPDATE, 0), find(t, TIMELINE_NORM, 0));
+    expect_broken(&n, t, "norm");
+    t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* the norm lacks a bucket */
+    move(t, find(t, TIMELINE_NORM, 0), find(t, TIMELINE_SQUARES, n.bucket_count - 1));
+    expect_broken(&n, t, "squares");
+    t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* never measured */
+    cut(t, find(t, TIMELINE_NORM, 0));
+    expect_broken(&n, t, "norm");
+    t = step_timeline(&n, TIMELINE_REDUCE_HOST); /* measured before the sum is back */
+    move(t, find(t, TIMELINE_SQUARES, 1), find(t, TIMELINE_AWAIT, 1));
+    expect_broken(&n, t, "squares");
     t = step_timeline(&n, TIMELINE_REDUCE_HOST); /* updated before the sum is back */
     move(t, find(t, TIMELINE_AWAIT, 1), find(t, TIMELINE_UPDATE, 1));
     expect_broken(&n, t, "await");
@@ -312,7 +331,7 @@ TEST(lifetimes_must_reach_the_join)
     Plan *without = plan_of(n.graph, 0);
     CHECK(without->slab_bytes[SLAB_ACTIVATION] <= n.plan->slab_bytes[SLAB_ACTIVATION]);
     memcpy(without->nodes, n.plan->nodes, (size_t)graph_node_count(n.graph) * sizeof *without->nodes);
-    TimelineOptions o = step_of(&n, TIMELINE_REDUCE_NONE, false);
+    TimelineOptions o = step_of(&n, TIMELINE_REDUCE_NONE, false, false);
     Timeline *t = NULL;
     REQUIRE_OK(timeline_create(&t, n.graph, without, &o));
     CHECK_STATUS(timeline_check(t, n.graph, without), ERR_INTERNAL);
@@ -355,7 +374,7 @@ static void check_described(const char *properties, const NetSpec *spec, Precisi
     reducer_caps(plan->slab_bytes[SLAB_GRAD], 200, 0, &cap, &first);
     REQUIRE_OK(plan_buckets(plan, program_graph(p), cap, first, &n.buckets, &n.bucket_count));
     for (int reduce = TIMELINE_REDUCE_NONE; reduce <= TIMELINE_REDUCE_DEVICE; reduce++) {
-        TimelineOptions o = step_of(&n, (TimelineReduce)reduce, false);
+        TimelineOptions o = step_of(&n, (TimelineReduce)reduce, false, reduce == TIMELINE_REDUCE_DEVICE);
         REQUIRE_OK(timeline_create(&t, program_graph(p), plan, &o));
         CHECK_OK(timeline_check(t, program_graph(p), plan));
         CHECK(lane_nodes(t, LANE_WEIGHTS) > 0);

@@ -259,9 +259,13 @@ static Status alloc_small(Executor *x)
     Backend *b = x->backend;
     TRY(alloc_input(x, "scalars", &x->scalars));
     TRY(alloc_input(x, "loss_scale", &x->loss_scale));
+    x->clip =
+        (OpTensor){ .desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ CLIP_COUNT }), .bytes = CLIP_COUNT * sizeof(float) };
+    TRY(b->v->alloc(b, x->clip.bytes, &x->clip.data));
     TRY(alloc_host(x, (size_t)x->options.results * sizeof *x->results, &x->results));
     TRY(alloc_host(x, SCALAR_RING * sizeof *x->scalar_ring, &x->scalar_ring));
     TRY(alloc_host(x, (size_t)x->options.results * sizeof *x->scale_results, &x->scale_results));
+    TRY(alloc_host(x, (size_t)x->options.results * sizeof *x->clip_results, &x->clip_results));
     for (int i = 0; i < x->program_count; i++) {
         TRY(b->v->alloc(b, sizeof *x->results, &x->programs[i]->stats));
         x->programs[i]->result = x->results[0];
@@ -381,9 +385,11 @@ void executor_destroy(Executor *x)
     }
     if (x->scalars.data) v->free(x->backend, x->scalars.data);
     if (x->loss_scale.data) v->free(x->backend, x->loss_scale.data);
+    if (x->clip.data) v->free(x->backend, x->clip.data);
     free_host(x, x->results);
     free_host(x, x->scalar_ring);
     free_host(x, x->scale_results);
+    free_host(x, x->clip_results);
     destroy_lanes(x);
     mem_free(x->states);
     mem_free((void *)x->param_order);
@@ -430,6 +436,10 @@ const OpTensor *executor_scalars(const Executor *x)
 const OpTensor *executor_loss_scale(const Executor *x)
 {
     return &x->loss_scale;
+}
+const OpTensor *executor_clip(const Executor *x)
+{
+    return &x->clip;
 }
 int executor_state_count(const Executor *x)
 {

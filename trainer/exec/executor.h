@@ -66,6 +66,9 @@ Status executor_set_loss_scale(Executor *x, const float values[LOSS_SCALE_COUNT]
 const float *executor_loss_scale_read(const Executor *x); /* as it was set or fetched */
 Status executor_fetch_loss_scale(Executor *x);            /* after something else has written to it */
 
+/* Where OP_GRAD_NORM leaves the norm of a step's gradients for the updates; f32 [CLIP_COUNT], after commit. */
+const OpTensor *executor_clip(const Executor *x);
+
 typedef struct RunOptions {      /* zero-initialise what is not needed */
     int slot;                    /* below EXECUTOR_SLOTS; runs of one slot have the same addresses as inputs */
     const void *images, *labels; /* NULL: as program_set_input() left them; such a run is not replayed */
@@ -85,6 +88,7 @@ Status executor_wait(Executor *x);                                        /* unt
 Status executor_run(Executor *x, Program *p, const RunOptions *o);        /* issue and wait */
 const double *executor_result(const Executor *x, int result);             /* [STATS_COUNT]; once the run is done */
 const float *executor_result_scale(const Executor *x, int result);        /* the loss scale behind that run */
+const float *executor_result_clip(const Executor *x, int result);         /* the norm that step found, if it took one */
 const double *program_stats(const Program *p);                            /* of the last run, after executor_wait() */
 /* Devices: whether this run would be replayed from a capture. For tests and figures. */
 bool program_replays(const Program *p, int slot, bool step);

@@ -44,10 +44,11 @@ struct Executor {
     int param_count;
     size_t slab_bytes[SLAB_COUNT], workspace_bytes[PLAN_LANE_COUNT], naive_bytes;
     void *slabs[SLAB_COUNT], *workspaces[PLAN_LANE_COUNT];
-    OpTensor scalars, loss_scale;       /* on the backend; loss_scale: rank 0 if unused */
-    double (*results)[STATS_COUNT];     /* host memory, pinned where there is a device; so are the next two */
+    OpTensor scalars, loss_scale, clip; /* on the backend; loss_scale: rank 0 if unused */
+    double (*results)[STATS_COUNT];     /* host memory, pinned where there is a device; so are the next three */
     float (*scalar_ring)[SCALAR_COUNT]; /* values on their way to scalars */
     float (*scale_results)[LOSS_SCALE_COUNT];
+    float (*clip_results)[CLIP_COUNT];
     float loss_scale_read[LOSS_SCALE_COUNT];
     /* Timed runs on a device: an event before and one behind each item; whose times are wanted, NULL if nobody's. */
     Event **timers;

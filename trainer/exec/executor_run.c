@@ -23,21 +23,23 @@ static Status run_node(Executor *x, Program *p, int node, Stream *lane)
     return status == OK ? OK : fail_note(status, "%s", graph_node(p->graph, node)->name);
 }
 
-static Status copy_result(Executor *x, Program *p, const RunOptions *o)
+/* From the backend's memory to the host's. */
+static Status copy_small(Executor *x, void *host, const void *data, size_t bytes)
 {
     const DeviceVTable *d = device_of(x);
-    double *result = x->results[o->result];
-    p->result = result;
-    if (!d) {
-        memcpy(result, p->stats, sizeof *x->results);
-        if (x->loss_scale.desc.rank != 0)
-            memcpy(x->scale_results[o->result], x->loss_scale.data, sizeof *x->scale_results);
-        return OK;
-    }
-    TRY(d->copy_out(x->backend, result, p->stats, sizeof *x->results, x->lanes[LANE_COMPUTE]));
+    if (d) return d->copy_out(x->backend, host, data, bytes, x->lanes[LANE_COMPUTE]);
+    memcpy(host, data, bytes);
+    return OK;
+}
+
+static Status copy_result(Executor *x, Program *p, const RunOptions *o)
+{
+    p->result = x->results[o->result];
+    TRY(copy_small(x, x->results[o->result], p->stats, sizeof *x->results));
+    if (p->timelines[o->step]->options.norm)
+        TRY(copy_small(x, x->clip_results[o->result], x->clip.data, sizeof *x->clip_results));
     if (x->loss_scale.desc.rank == 0) return OK;
-    return d->copy_out(x->backend, x->scale_results[o->result], x->loss_scale.data, sizeof *x->scale_results,
-                       x->lanes[LANE_COMPUTE]);
+    return copy_small(x, x->scale_results[o->result], x->loss_scale.data, sizeof *x->scale_results);
 }
 
 static Status run_item(Executor *x, Program *p, const TimelineItem *item, Stream *lane, const RunOptions *o)
@@ -219,6 +221,11 @@ const double *executor_result(const Executor *x, int result)
 const float *executor_result_scale(const Executor *x, int result)
 {
     return x->scale_results[result];
+}
+
+const float *executor_result_clip(const Executor *x, int result)
+{
+    return x->clip_results[result];
 }
 
 const double *program_stats(const Program *p)

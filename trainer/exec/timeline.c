@@ -213,12 +213,15 @@ static void emit_sum(Builder *b, int bucket)
 static void emit_updates(Builder *b)
 {
     const TimelineOptions *o = &b->t->options;
-    for (int k = 0; o->loss_scale && k < o->bucket_count; k++) {
+    const bool all_first = o->loss_scale || o->norm;
+    for (int k = 0; all_first && k < o->bucket_count; k++) {
         emit_sum(b, k);
-        emit_work(b, TIMELINE_FINITE, LANE_COMPUTE, k);
+        if (o->loss_scale) emit_work(b, TIMELINE_FINITE, LANE_COMPUTE, k);
+        if (o->norm) emit_work(b, TIMELINE_SQUARES, LANE_COMPUTE, k);
     }
+    if (o->norm) emit_work(b, TIMELINE_NORM, LANE_COMPUTE, 0);
     for (int k = 0; k < o->bucket_count; k++) {
-        if (!o->loss_scale) emit_sum(b, k);
+        if (!all_first) emit_sum(b, k);
         emit_work(b, TIMELINE_UPDATE, LANE_COMPUTE, k);
     }
     if (o->loss_scale) emit_work(b, TIMELINE_LOSS_SCALE, LANE_COMPUTE, 0);
@@ -251,7 +254,7 @@ static void emit_all(Builder *b)
     }
     if (host) {
         if (reduce_lane(b) != LANE_COMPUTE) wait_all(b, LANE_COMPUTE, reduce_lane(b));
-        if (o->loss_scale) emit_work(b, TIMELINE_RESULT, LANE_COMPUTE, 0);
+        if (o->loss_scale || o->norm) emit_work(b, TIMELINE_RESULT, LANE_COMPUTE, 0);
     } else {
         t->replayable = t->count;
         emit_work(b, TIMELINE_RESULT, LANE_COMPUTE, 0);
@@ -282,7 +285,10 @@ Status timeline_create(Timeline **out, const Graph *g, const Plan *p, const Time
     Timeline *t = mem_calloc(1, sizeof *t);
     if (!t) return ERR_MEMORY;
     t->options = *o;
-    if (!o->step) t->options.bucket_count = 0;
+    if (!o->step) {
+        t->options.bucket_count = 0;
+        t->options.norm = false;
+    }
     if (o->reduce == TIMELINE_REDUCE_NONE) t->options.statistics = false;
     Builder b = { .t = t, .g = g, .p = p };
     Status status = fill(&b);
@@ -312,6 +318,7 @@ const char *timeline_kind_name(TimelineKind kind)
         [TIMELINE_REST] = "rest",       [TIMELINE_FINITE] = "finite check",
         [TIMELINE_UPDATE] = "update",   [TIMELINE_LOSS_SCALE] = "loss scale",
         [TIMELINE_AVERAGE] = "average", [TIMELINE_RESULT] = "result",
+        [TIMELINE_SQUARES] = "squares", [TIMELINE_NORM] = "norm",
     };
     return names[kind];
 }

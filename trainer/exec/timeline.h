@@ -10,7 +10,8 @@
  *                           gradients; its update waits for that
  *   TIMELINE_REDUCE_HOST    the host sums: BUCKET announces (or copies out) a bucket, the host waits at backward_end
  *                           for its gradients and at AWAIT for the sum of the others
- * With a loss scale all buckets are looked through before the first is updated.
+ * With a loss scale all buckets are looked through before the first is updated, and where the norm of all gradients is
+ * wanted all are measured.
  *
  * timeline_check() proves a timeline from nothing but graph, plan and items. */
 #ifndef CONVOY_TRAINER_EXEC_TIMELINE_H
@@ -27,10 +28,12 @@ typedef enum TimelineKind {
     TIMELINE_STATISTICS, /* reduce device: running statistics are summed over ranks */
     TIMELINE_REST,       /* reduce host: running statistics are summed and back */
     TIMELINE_FINITE,     /* index: bucket; looked through for infinities */
+    TIMELINE_SQUARES,    /* index: bucket; its squares are summed */
+    TIMELINE_NORM,       /* of all gradients, from the sums of squares */
     TIMELINE_UPDATE,     /* index: bucket */
     TIMELINE_LOSS_SCALE, /* grows or shrinks */
     TIMELINE_AVERAGE,    /* running statistics: sum to mean */
-    TIMELINE_RESULT,     /* stats and the state of the loss scale go to the host */
+    TIMELINE_RESULT,     /* stats, the state of the loss scale and the norm go to the host */
     TIMELINE_KIND_COUNT
 } TimelineKind;
 
@@ -48,6 +51,7 @@ typedef struct TimelineOptions {
     TimelineReduce reduce;
     bool statistics; /* running statistics are averaged over ranks */
     bool loss_scale;
+    bool norm;             /* of all gradients */
     const Bucket *buckets; /* borrowed */
     int bucket_count;
 } TimelineOptions;

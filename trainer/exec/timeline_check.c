@@ -12,8 +12,9 @@
 #include "trainer/exec/timeline.h"
 #include <string.h>
 
-/* Where bytes lie: slabs first, then what is not in one. */
-enum { SPACE_WORKSPACE = SLAB_COUNT, SPACE_COUNT = SPACE_WORKSPACE + PLAN_LANE_COUNT };
+/* Where bytes lie: slabs first, then what is not in one. SPACE_NORM: a place for each bucket's squares, one for
+ * the norm. */
+enum { SPACE_WORKSPACE = SLAB_COUNT, SPACE_NORM = SPACE_WORKSPACE + PLAN_LANE_COUNT };
 
 typedef struct Access {
     int item, space;
@@ -165,6 +166,11 @@ static void touch_loss_scale(Check *c, int item, bool write)
     touch(c, item, graph_input(c->g, "loss_scale"), write);
 }
 
+static void touch_norm(Check *c, int item, bool write)
+{
+    if (c->t->options.norm) touch_range(c, item, SPACE_NORM, (size_t)c->t->options.bucket_count, 1, write);
+}
+
 static void touch_item(Check *c, int i)
 {
     const TimelineItem *item = &c->t->items[i];
@@ -182,10 +188,20 @@ static void touch_item(Check *c, int i)
         touch_bucket(c, i, SLAB_GRAD, false);
         touch_loss_scale(c, i, true);
         break;
+    case TIMELINE_SQUARES:
+        touch_bucket(c, i, SLAB_GRAD, false);
+        touch_range(c, i, SPACE_NORM, (size_t)item->index, 1, true);
+        break;
+    case TIMELINE_NORM:
+        touch_range(c, i, SPACE_NORM, 0, (size_t)c->t->options.bucket_count, false);
+        touch_loss_scale(c, i, false);
+        touch_norm(c, i, true);
+        break;
     case TIMELINE_UPDATE:
         touch_bucket(c, i, SLAB_GRAD, false);
         touch_bucket(c, i, SLAB_PARAM, true);
         touch_loss_scale(c, i, false);
+        touch_norm(c, i, false);
         break;
     case TIMELINE_LOSS_SCALE:
         touch_loss_scale(c, i, true);
@@ -198,6 +214,7 @@ static void touch_item(Check *c, int i)
     case TIMELINE_RESULT:
         touch(c, i, graph_input(c->g, "stats"), false);
         touch_loss_scale(c, i, false);
+        touch_norm(c, i, false);
         break;
     case TIMELINE_RECORD:
     case TIMELINE_WAIT:
@@ -289,20 +306,22 @@ static Status check_order(const Check *c, int before, int after)
                 c->t->items[before].index, item_name(c, after), c->t->items[after].index);
 }
 
-/* Gradients -> sum -> look through -> update. */
-static Status check_bucket(const Check *c, int k, int first_update)
+/* Gradients -> sum -> look through and measure -> update. norm: -1 if there is none. */
+static Status check_bucket(const Check *c, int k, int first_update, int norm)
 {
     const TimelineOptions *o = &c->t->options;
     const Bucket *b = &o->buckets[k];
-    int sum, back, finite, update, node;
+    int sum, back, finite, squares, update, node;
     TRY(find_once(c, TIMELINE_BUCKET, k, o->reduce != TIMELINE_REDUCE_NONE, &sum));
     TRY(find_once(c, TIMELINE_AWAIT, k, o->reduce == TIMELINE_REDUCE_HOST, &back));
     TRY(find_once(c, TIMELINE_FINITE, k, o->loss_scale, &finite));
+    TRY(find_once(c, TIMELINE_SQUARES, k, o->norm, &squares));
     TRY(find_once(c, TIMELINE_UPDATE, k, true, &update));
-    int summed = back >= 0 ? back : sum, begin = sum >= 0 ? sum : o->loss_scale ? finite : update;
+    const int summed = back >= 0 ? back : sum, readers[] = { finite, squares, update };
     TRY(check_order(c, sum, summed == sum ? -1 : summed));
-    TRY(check_order(c, summed, o->loss_scale ? finite : update));
+    for (int i = 0; i < 3; i++) TRY(check_order(c, summed, readers[i]));
     TRY(check_order(c, finite, first_update));
+    TRY(check_order(c, squares, norm));
     for (TensorId id = 0; id < graph_tensor_count(c->g); id++) {
         const PlanEntry *e = &c->p->entries[id];
         if (graph_tensor(c->g, id)->role != ROLE_GRAD || e->offset < b->offset || e->offset >= b->offset + b->bytes)
@@ -310,7 +329,8 @@ static Status check_bucket(const Check *c, int k, int first_update)
         if (e->offset + e->bytes > b->offset + b->bytes)
             return fail(ERR_INTERNAL, "timeline: %s is in two buckets", tensor_name(c, id));
         TRY(find_once(c, TIMELINE_NODE, graph_tensor(c->g, id)->producer, true, &node));
-        TRY(check_order(c, node, begin));
+        TRY(check_order(c, node, sum));
+        for (int i = 0; i < 3; i++) TRY(check_order(c, node, readers[i]));
     }
     return OK;
 }
@@ -334,13 +354,15 @@ static Status check_statistics(const Check *c)
 static Status check_step(const Check *c)
 {
     const TimelineOptions *o = &c->t->options;
-    int first_update = -1, update, scale;
+    int first_update = -1, update, scale, norm;
     size_t covered = 0;
     for (int i = 0; i < c->t->count && first_update < 0; i++)
         if (c->t->items[i].kind == TIMELINE_UPDATE) first_update = i;
     TRY(find_once(c, TIMELINE_LOSS_SCALE, 0, o->loss_scale, &scale));
+    TRY(find_once(c, TIMELINE_NORM, 0, o->norm, &norm));
+    TRY(check_order(c, norm, first_update));
     for (int k = 0; k < o->bucket_count; k++) {
-        TRY(check_bucket(c, k, first_update));
+        TRY(check_bucket(c, k, first_update, norm));
         TRY(find_once(c, TIMELINE_UPDATE, k, true, &update));
         TRY(check_order(c, update, scale));
         if (o->buckets[k].offset != covered)

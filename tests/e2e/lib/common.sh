@@ -259,6 +259,15 @@ losses()
         END { for (s in loss) print s, loss[s] }' "$SCRATCH/$1/metrics.jsonl" | sort -n
 }
 
+# norms RUN - step and norm of the gradients, in order; null where it is not finite.
+norms()
+{
+    awk 'index($0, "\"event\":\"step\"") && match($0, /"grad_norm":[^,}]+/) {
+            norm = substr($0, RSTART + 12, RLENGTH - 12)
+            match($0, /"step":[0-9]+/); print substr($0, RSTART + 7, RLENGTH - 7), norm
+        }' "$SCRATCH/$1/metrics.jsonl" | sort -n
+}
+
 # latest RUN - path of the newest checkpoint.
 latest()
 {

@@ -1,0 +1,72 @@
+/* grad_norm.c - the norm of all gradients and the factor that clips by it. Squares of float32 are exact in double, and
+ * chunks are added up in a fixed order: the result depends neither on threads nor on the instruction set. */
+#include "kernels/cpu/lanes.h"
+#include <math.h>
+
+CPU_CLONES static double sum_of_squares(const float *x, int64_t count)
+{
+    double lanes[CPU_LANES] = { 0 }, sum = 0;
+    int64_t i = 0;
+    for (; i + CPU_LANES <= count; i += CPU_LANES) {
+#pragma omp simd
+        for (int l = 0; l < CPU_LANES; l++) lanes[l] += (double)x[i + l] * (double)x[i + l];
+    }
+    for (int l = 0; i + l < count; l++) lanes[l] += (double)x[i + l] * (double)x[i + l];
+    for (int l = 0; l < CPU_LANES; l++) sum += lanes[l];
+    return sum;
+}
+
+static Status squares_prepare(OpInstance *op)
+{
+    cpu_decide_plain(&op->in[GRAD_SQUARES_IN_X]);
+    cpu_decide_plain(&op->out[GRAD_SQUARES_OUT_SUMS]);
+    op->implementation = "chunks";
+    return OK;
+}
+
+static Status squares_run(OpInstance *op, Stream *stream)
+{
+    const float *x = op->in[GRAD_SQUARES_IN_X].data;
+    double *sums = op->out[GRAD_SQUARES_OUT_SUMS].data;
+    int64_t count = op->in[GRAD_SQUARES_IN_X].desc.dims[0], chunks = op->out[GRAD_SQUARES_OUT_SUMS].desc.dims[0];
+    int parts = cpu_team(op, count);
+    (void)stream; /* CPU ops run when called */
+#pragma omp parallel for num_threads(parts)
+    for (int part = 0; part < parts; part++) {
+        int64_t first, last;
+        cpu_share(chunks, part, parts, &first, &last);
+        for (int64_t k = first; k < last; k++) {
+            int64_t at = k * GRAD_SQUARES_CHUNK, left = count - at;
+            sums[k] = sum_of_squares(x + at, left < GRAD_SQUARES_CHUNK ? left : GRAD_SQUARES_CHUNK);
+        }
+    }
+    return OK;
+}
+
+static Status norm_prepare(OpInstance *op)
+{
+    cpu_decide_plain(&op->in[GRAD_NORM_IN_SUMS]);
+    if (op->in[GRAD_NORM_IN_LOSS_SCALE].desc.rank != 0) cpu_decide_plain(&op->in[GRAD_NORM_IN_LOSS_SCALE]);
+    cpu_decide_plain(&op->out[GRAD_NORM_OUT_CLIP]);
+    op->implementation = "scalar";
+    return OK;
+}
+
+static Status norm_run(OpInstance *op, Stream *stream)
+{
+    const GradNormAttr *a = op->attr;
+    const double *sums = op->in[GRAD_NORM_IN_SUMS].data;
+    const float *loss_scale = op->in[GRAD_NORM_IN_LOSS_SCALE].data;
+    float *clip = op->out[GRAD_NORM_OUT_CLIP].data;
+    double sum = 0;
+    (void)stream; /* CPU ops run when called */
+    for (int64_t k = 0; k < op->in[GRAD_NORM_IN_SUMS].desc.dims[0]; k++) sum += sums[k];
+    double norm = sqrt(sum) / (loss_scale ? (double)loss_scale[LOSS_SCALE_SCALE] : 1.0);
+    double factor = (double)a->max_norm / (norm + 1e-6);
+    clip[CLIP_NORM] = (float)norm;
+    clip[CLIP_FACTOR] = a->max_norm == 0.0f || factor > 1.0 ? 1.0f : (float)factor;
+    return OK;
+}
+
+const OpImpl cpu_grad_squares = { .prepare = squares_prepare, .bind = cpu_bind_nothing, .run = squares_run };
+const OpImpl cpu_grad_norm = { .prepare = norm_prepare, .bind = cpu_bind_nothing, .run = norm_run };
