@@ -21,6 +21,7 @@ static const char *const conv_fixed[] = {
     "n=2 c=12 h=5 w=5 k=20 r=3 s=3 pt=1 pb=1 pl=1 pr=1", /* channels between multiples of 8 */
     "n=2 c=16 h=6 w=5 k=32 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=2",
     "n=2 c=32 h=5 w=5 k=32 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=4",  /* 8 channels a group */
+    "n=2 c=16 h=6 w=6 k=16 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=4",  /* 4 channels a group */
     "n=1 c=13 h=6 w=6 k=13 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=13", /* depthwise */
     "n=2 c=16 h=7 w=7 k=16 r=5 s=5 sh=2 sw=2 pt=2 pb=2 pl=2 pr=2 g=16",
     "n=1 c=6 h=5 w=5 k=4 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=2",

@@ -66,6 +66,18 @@ Status network_fill(Network *n)
     return OK;
 }
 
+/* Makes an input of the program from host memory, which a device gets a copy of. */
+static Status place(Network *n, const char *name, const void *data, void **copy)
+{
+    const Graph *g = program_graph(n->program);
+    if (!n->backend->v->device) return program_set_input(n->program, name, data);
+    OpTensor t = *program_tensor(n->program, graph_input(g, name));
+    TRY(n->backend->v->alloc(n->backend, t.bytes, copy));
+    t.data = *copy;
+    TRY(n->backend->v->import_tensor(n->backend, &t, data));
+    return program_set_input(n->program, name, *copy);
+}
+
 static Status make_inputs(Network *n)
 {
     const GraphOptions *o = &n->options.graph;
@@ -76,19 +88,27 @@ static Status make_inputs(Network *n)
     for (int64_t i = 0; i < pixels; i++)
         n->images[i] = (uint8_t)floor(network_uniform(IMAGE_STREAM, (uint32_t)i) * 256);
     for (int64_t i = 0; i < o->batch; i++) n->labels[i] = (int32_t)((7 * i + 3) % o->classes);
-    TRY(program_set_input(n->program, "images", n->images));
-    return program_set_input(n->program, "labels", n->labels);
+    TRY(place(n, "images", n->images, &n->device_images));
+    return place(n, "labels", n->labels, &n->device_labels);
+}
+
+static Status open_backend(Network *n, NetworkBackend backend)
+{
+    static const Precision precisions[] = { [NETWORK_CUDA_FP32] = PRECISION_FP32,
+                                            [NETWORK_CUDA_TF32] = PRECISION_TF32,
+                                            [NETWORK_CUDA_BF16] = PRECISION_BF16,
+                                            [NETWORK_CUDA_FP16] = PRECISION_FP16 };
+    if (backend == NETWORK_REF) return backend_ref_create(&n->backend);
+    if (backend == NETWORK_CPU) return backend_cpu_create(&n->backend, 0);
+    const CudaOptions o = { .precision = precisions[backend] };
+    return backend_cuda_create(&n->backend, &o);
 }
 
 Status network_open(Network *n, NetworkBackend backend, const char *model_name, const ModelOptions *o)
 {
     *n = (Network){ .options = *o };
     Graph *g = NULL;
-    if (backend == NETWORK_REF) {
-        TRY(backend_ref_create(&n->backend));
-    } else {
-        TRY(backend_cpu_create(&n->backend, 0));
-    }
+    TRY(open_backend(n, backend));
     FuseOptions fuse = { .add_into_batchnorm_bwd = n->backend->v->fuses_add_into_batchnorm_bwd };
     TRY(executor_create(&n->executor, n->backend));
     TRY(model_build(&g, model_find(model_name), o));
@@ -101,6 +121,8 @@ Status network_open(Network *n, NetworkBackend backend, const char *model_name, 
 void network_close(Network *n)
 {
     executor_destroy(n->executor);
+    if (n->device_images) n->backend->v->free(n->backend, n->device_images);
+    if (n->device_labels) n->backend->v->free(n->backend, n->device_labels);
     backend_destroy(n->backend);
     mem_free(n->images);
     mem_free(n->labels);

@@ -14,6 +14,7 @@ typedef struct Network {
     ModelOptions options;
     uint8_t *images;
     int32_t *labels;
+    void *device_images, *device_labels; /* NULL on host memory */
 } Network;
 
 /* uniform in [0,1) at (stream, index) */
@@ -21,7 +22,15 @@ double network_uniform(uint32_t stream, uint32_t index);
 
 uint32_t network_stream(const char *name); /* FNV-1a */
 
-typedef enum NetworkBackend { NETWORK_CPU, NETWORK_REF } NetworkBackend;
+/* The last ones need a CUDA device (or its test double). */
+typedef enum NetworkBackend {
+    NETWORK_CPU,
+    NETWORK_REF,
+    NETWORK_CUDA_FP32,
+    NETWORK_CUDA_TF32,
+    NETWORK_CUDA_BF16,
+    NETWORK_CUDA_FP16
+} NetworkBackend;
 /* Builds model_name on the backend and commits it; images and labels come from the formula. */
 Status network_open(Network *n, NetworkBackend backend, const char *model_name, const ModelOptions *o);
 void network_close(Network *n);
