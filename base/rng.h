@@ -16,7 +16,8 @@ typedef enum RngPurpose {
     RNG_FLIP = 4,    /* horizontal flip: a = epoch, b = sample id */
     RNG_REPLACE = 5, /* replacement of a bad sample: a = attempt, b = sample id */
     RNG_SYNTHETIC = 6,
-    RNG_TEST = 7
+    RNG_TEST = 7,
+    RNG_DROP = 12 /* dropout, stochastic depth: see kernels/drop.h */
 } RngPurpose;
 
 typedef struct Rng {

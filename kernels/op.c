@@ -34,6 +34,10 @@ const OpDef *op_def(OpKind kind)
         [OP_LOSS_SCALE] = { op_rows_loss_scale, 1 },
         [OP_GRAD_SQUARES] = { op_rows_grad_norm, 0 },
         [OP_GRAD_NORM] = { op_rows_grad_norm, 1 },
+        [OP_GATE] = { op_rows_gate, 0 },
+        [OP_GATE_BWD] = { op_rows_gate, 1 },
+        [OP_DROP] = { op_rows_drop, 0 },
+        [OP_DROP_BWD] = { op_rows_drop, 1 },
     };
     ASSERT(kind >= 0 && kind < OP_COUNT);
     return &table[kind].rows[table[kind].index];

@@ -47,10 +47,17 @@ typedef enum OpKind {
     /* norm of all gradients (torch.nn.utils.clip_grad_norm_), kept on the device; not graph nodes: trainer/optim.c */
     OP_GRAD_SQUARES, /* sums of squares, one for each GRAD_SQUARES_CHUNK elements of a flat tensor */
     OP_GRAD_NORM,    /* the root of all of them, and the factor by which the update shrinks what is too long */
+    /* y[n,c,h,w] = x[n,c,h,w] sigmoid(g[n,c]): the excitation of squeeze-and-excitation (Hu et al. 2018) */
+    OP_GATE,
+    OP_GATE_BWD,
+    /* y = x keep / (1 - rate) + residual, keep drawn anew in each step: dropout, or stochastic depth by rows */
+    OP_DROP,
+    OP_DROP_BWD,
     OP_COUNT
 } OpKind;
 
-typedef enum ActKind { ACT_NONE, ACT_RELU, ACT_COUNT } ActKind;
+/* silu: z sigmoid(z). With a batch norm it takes no residual: backward recomputes z from x alone. */
+typedef enum ActKind { ACT_NONE, ACT_RELU, ACT_SILU, ACT_COUNT } ActKind;
 /* frozen: running statistics, gamma and beta still train */
 typedef enum BatchNormMode { BN_TRAIN, BN_EVAL, BN_FROZEN, BN_MODE_COUNT } BatchNormMode;
 /* avg: padding counts in the divisor, as torch's default */
@@ -85,7 +92,7 @@ enum {
 enum { BN_BWD_OUT_DX, BN_BWD_OUT_DGAMMA, BN_BWD_OUT_DBETA, BN_BWD_OUT_DRESIDUAL /*optional*/ };
 enum { ACTIVATION_IN_X };
 enum { ACTIVATION_OUT_Y };
-enum { ACTIVATION_BWD_IN_DY, ACTIVATION_BWD_IN_Y };
+enum { ACTIVATION_BWD_IN_DY, ACTIVATION_BWD_IN_Y /*silu: x, since y does not tell the derivative*/ };
 enum { ACTIVATION_BWD_OUT_DX };
 enum { ADD_IN_A, ADD_IN_B };
 enum { ADD_OUT_Y };
@@ -136,6 +143,15 @@ enum { GRAD_SQUARES_OUT_SUMS };
 enum { GRAD_NORM_IN_SUMS, GRAD_NORM_IN_LOSS_SCALE /*optional*/ };
 enum { GRAD_NORM_OUT_CLIP };
 
+enum { GATE_IN_X, GATE_IN_G };
+enum { GATE_OUT_Y };
+enum { GATE_BWD_IN_DY, GATE_BWD_IN_X, GATE_BWD_IN_G };
+enum { GATE_BWD_OUT_DX, GATE_BWD_OUT_DG };
+enum { DROP_IN_X, DROP_IN_SCALARS, DROP_IN_RESIDUAL /*optional*/ };
+enum { DROP_OUT_Y };
+enum { DROP_BWD_IN_DY, DROP_BWD_IN_SCALARS };
+enum { DROP_BWD_OUT_DX };
+
 enum { STATS_LOSS_SUM, STATS_TOP1, STATS_TOP5, STATS_IMAGES, STATS_COUNT };
 /* Step scalars: one f32 tensor [SCALAR_COUNT], written before a step runs, read by ops while it runs; so a captured
  * step can be replayed. */
@@ -144,6 +160,12 @@ enum {
     SCALAR_GRAD_SCALE /*1 / images in the global batch*/,
     SCALAR_BIAS_CORRECTION1 /*1 - beta1^t*/,
     SCALAR_BIAS_CORRECTION2,
+    /* where OP_DROP's draws are addressed, in halves of 16 bits, which a float holds exactly: the step, and the place of
+     * the micro-batch's first image in the global batch */
+    SCALAR_STEP_LOW,
+    SCALAR_STEP_HIGH,
+    SCALAR_PLACE_LOW,
+    SCALAR_PLACE_HIGH,
     SCALAR_COUNT
 };
 
@@ -189,6 +211,14 @@ typedef struct XentAttr {
 typedef struct ScaleAttr {
     float factor;
 } ScaleAttr;
+/* See kernels/drop.h for the draw. per_image: one draw for all of an image (stochastic depth), else one per element
+ * (dropout). */
+typedef struct DropAttr {
+    uint64_t seed;
+    uint32_t layer; /* tells the draws of one network's layers apart; below 2^24 */
+    float rate;     /* of what is dropped; 0 <= rate < 1 */
+    bool per_image;
+} DropAttr;
 /* torch.amp.GradScaler's rule: FOUND_INF: scale *= backoff, good = 0, skipped += 1; else good += 1, and at interval
  * scale = min(scale * growth, max), good = 0. FOUND_INF is cleared. */
 typedef struct LossScaleAttr {

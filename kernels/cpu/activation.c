@@ -1,5 +1,6 @@
 /* activation.c - y = act(x) and dx = dy act'(y), element by element in whatever layout x has. */
 #include "kernels/cpu/lanes.h"
+#include "kernels/cpu/silu.h"
 #include <string.h>
 
 /* NaN is no number below zero: it passes, forward and backward, as in torch. */
@@ -18,6 +19,21 @@ CPU_CLONES static void relu_bwd(float *dx, const float *dy, const float *y, int6
     for (int64_t i = 0; i < count; i++) dx[i] = y[i] <= 0.0f ? 0.0f : dy[i];
 }
 
+CPU_CLONES static void silu(float *y, const float *x, const float *none, int64_t count, float factor)
+{
+    (void)none;
+    (void)factor;
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) y[i] = cpu_silu(x[i]);
+}
+
+CPU_CLONES static void silu_bwd(float *dx, const float *dy, const float *x, int64_t count, float factor)
+{
+    (void)factor;
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) dx[i] = dy[i] * cpu_silu_slope(x[i]);
+}
+
 static void copy(float *y, const float *x, const float *none, int64_t count, float factor)
 {
     (void)none;
@@ -27,7 +43,9 @@ static void copy(float *y, const float *x, const float *none, int64_t count, flo
 
 static const struct {
     CpuPointwise forward, backward;
-} functions[ACT_COUNT] = { [ACT_NONE] = { copy, copy }, [ACT_RELU] = { relu, relu_bwd } };
+} functions[ACT_COUNT] = {
+    [ACT_NONE] = { copy, copy }, [ACT_RELU] = { relu, relu_bwd }, [ACT_SILU] = { silu, silu_bwd }
+};
 
 static Status activation_prepare(OpInstance *op)
 {

@@ -36,6 +36,10 @@ static const OpImpl *const ops[OP_COUNT] = {
     [OP_LOSS_SCALE] = &cpu_loss_scale,
     [OP_GRAD_SQUARES] = &cpu_grad_squares,
     [OP_GRAD_NORM] = &cpu_grad_norm,
+    [OP_GATE] = &cpu_gate,
+    [OP_GATE_BWD] = &cpu_gate_bwd,
+    [OP_DROP] = &cpu_drop,
+    [OP_DROP_BWD] = &cpu_drop_bwd,
 };
 
 static Status cpu_alloc(Backend *b, size_t bytes, void **out)

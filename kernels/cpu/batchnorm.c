@@ -5,6 +5,7 @@
  * thousand deviations costs no digits; float over a run of SUM_STEPS values per lane, double beyond it. saved holds the
  * float mean and 1/sqrt(var + eps) that were applied: backward starts from the same two numbers. */
 #include "kernels/cpu/batchnorm.h"
+#include "kernels/cpu/silu.h"
 #include <math.h>
 #include <string.h>
 
@@ -55,49 +56,56 @@ CPU_CLONES static void sum_plane(const float *restrict x, int64_t count, const f
 }
 
 CPU_INLINE void normalise_step(float *y, const float *x, const float *r, const BnLanes *c, int lanes, bool add,
-                               bool relu)
+                               ActKind act)
 {
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
         float t = bn_affine(x[l], c->mean[l], c->scale[l], c->shift[l]);
         if (add) t += r[l];
-        y[l] = relu && t <= 0.0f ? 0.0f : t; /* this way round a NaN stays one */
+        if (act == ACT_SILU) t = cpu_silu(t);
+        y[l] = act == ACT_RELU && t <= 0.0f ? 0.0f : t; /* this way round a NaN stays one */
     }
 }
 
 CPU_INLINE void normalise_run(float *y, const float *x, const float *r, int64_t count, const BnLanes *c, bool add,
-                              bool relu)
+                              ActKind act)
 {
     int64_t i = 0;
     for (; i + CPU_LANES <= count; i += CPU_LANES)
-        normalise_step(y + i, x + i, add ? r + i : NULL, c, CPU_LANES, add, relu);
+        normalise_step(y + i, x + i, add ? r + i : NULL, c, CPU_LANES, add, act);
     if (i + CPU_HALF_LANES <= count) {
-        normalise_step(y + i, x + i, add ? r + i : NULL, c, CPU_HALF_LANES, add, relu);
+        normalise_step(y + i, x + i, add ? r + i : NULL, c, CPU_HALF_LANES, add, act);
         i += CPU_HALF_LANES;
     }
-    for (; i < count; i++) normalise_step(y + i, x + i, add ? r + i : NULL, c, 1, add, relu);
+    for (; i < count; i++) normalise_step(y + i, x + i, add ? r + i : NULL, c, 1, add, act);
 }
 
 CPU_CLONES static void normalise(float *y, const float *x, const float *r, int64_t count, const BnLanes *restrict c)
 {
-    normalise_run(y, x, r, count, c, false, false);
+    normalise_run(y, x, r, count, c, false, ACT_NONE);
 }
 
 CPU_CLONES static void normalise_relu(float *y, const float *x, const float *r, int64_t count,
                                       const BnLanes *restrict c)
 {
-    normalise_run(y, x, r, count, c, false, true);
+    normalise_run(y, x, r, count, c, false, ACT_RELU);
+}
+
+CPU_CLONES static void normalise_silu(float *y, const float *x, const float *r, int64_t count,
+                                      const BnLanes *restrict c)
+{
+    normalise_run(y, x, r, count, c, false, ACT_SILU);
 }
 
 CPU_CLONES static void normalise_add(float *y, const float *x, const float *r, int64_t count, const BnLanes *restrict c)
 {
-    normalise_run(y, x, r, count, c, true, false);
+    normalise_run(y, x, r, count, c, true, ACT_NONE);
 }
 
 CPU_CLONES static void normalise_add_relu(float *y, const float *x, const float *r, int64_t count,
                                           const BnLanes *restrict c)
 {
-    normalise_run(y, x, r, count, c, true, true);
+    normalise_run(y, x, r, count, c, true, ACT_RELU);
 }
 
 /* ---- per channel block ---- */
@@ -213,8 +221,10 @@ static Status batchnorm_prepare(OpInstance *op)
 
 static Status batchnorm_run(OpInstance *op, Stream *stream)
 {
-    static NormaliseFn *const variants[2][ACT_COUNT] = { { normalise, normalise_relu },
-                                                         { normalise_add, normalise_add_relu } };
+    static NormaliseFn *const variants[2][ACT_COUNT] = {
+        { [ACT_NONE] = normalise, [ACT_RELU] = normalise_relu, [ACT_SILU] = normalise_silu },
+        { [ACT_NONE] = normalise_add, [ACT_RELU] = normalise_add_relu }, /* silu takes no residual */
+    };
     const BatchNormAttr *attr = op->attr;
     Forward f = { .attr = attr,
                   .view = cpu_view(&op->in[BN_IN_X]),

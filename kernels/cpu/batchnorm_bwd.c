@@ -1,15 +1,16 @@
 /* batchnorm_bwd.c - gradients of y = act(bn(x) + residual) in one sweep of two passes.
  *
  * Pass 1 forms dz = (dy + dy2) act'(y), sums dz and dz (x - mean), and writes dz where somebody wants it (dresidual) or
- * where pass 2 would otherwise have to read dy2 or y again (into dx, which pass 2 then overwrites in place). Pass 2 is
+ * where pass 2 would otherwise have to read dy2 or y or find the slope of SiLU again (into dx, which pass 2 then overwrites in place). Pass 2 is
  * dx = gamma inv_std (dz - mean(dz) - xhat mean(dz xhat)). With running statistics (frozen) both means are left out.
  * Inputs may lie under outputs element by element (dx over dy, dresidual over dy2): every element is read before it is
  * written. */
 #include "kernels/cpu/batchnorm.h"
+#include "kernels/cpu/silu.h"
 #include <string.h>
 
 enum { SUM_STEPS = 128 };
-typedef enum Mask { MASK_NONE, MASK_FROM_X, MASK_FROM_Y, MASK_COUNT } Mask;
+typedef enum Mask { MASK_NONE, MASK_FROM_X, MASK_FROM_Y, MASK_SILU /*the slope at bn(x)*/, MASK_COUNT } Mask;
 
 typedef struct Planes { /* one plane of every tensor; NULL where absent */
     const float *dy, *dy2, *x, *y;
@@ -45,6 +46,7 @@ CPU_INLINE void sum_step(const Planes *p, int64_t i, const BnLanes *c, float *fi
     for (int l = 0; l < lanes; l++) {
         float dz = whole[l];
         if (mask == MASK_FROM_X) dz = bn_affine(x[l], c->mean[l], c->scale[l], c->shift[l]) <= 0.0f ? 0.0f : dz;
+        if (mask == MASK_SILU) dz *= cpu_silu_slope(bn_affine(x[l], c->mean[l], c->scale[l], c->shift[l]));
         if (mask == MASK_FROM_Y) dz = y[l] <= 0.0f ? 0.0f : dz;
         if (store) dz_out[l] = dz;
         first[l] += dz;
@@ -114,11 +116,29 @@ CPU_CLONES static void sum_two_y_store(const Planes *p, int64_t count, const BnL
     sum_run(p, count, c, out, true, MASK_FROM_Y, true);
 }
 
+CPU_CLONES static void sum_one_silu_store(const Planes *p, int64_t count, const BnLanes *restrict c,
+                                          BnSums *restrict out)
+{
+    sum_run(p, count, c, out, false, MASK_SILU, true);
+}
+
+CPU_CLONES static void sum_two_silu_store(const Planes *p, int64_t count, const BnLanes *restrict c,
+                                          BnSums *restrict out)
+{
+    sum_run(p, count, c, out, true, MASK_SILU, true);
+}
+
 /* Without a stored dz there is one gradient, and the mask is none or comes from x. */
 static SumFn *const sum_only[MASK_COUNT] = { [MASK_NONE] = sum_one, [MASK_FROM_X] = sum_one_x };
 static SumFn *const sum_and_store[2][MASK_COUNT] = {
-    { [MASK_NONE] = sum_one_store, [MASK_FROM_X] = sum_one_x_store, [MASK_FROM_Y] = sum_one_y_store },
-    { [MASK_NONE] = sum_two_store, [MASK_FROM_X] = sum_two_x_store, [MASK_FROM_Y] = sum_two_y_store },
+    { [MASK_NONE] = sum_one_store,
+      [MASK_FROM_X] = sum_one_x_store,
+      [MASK_FROM_Y] = sum_one_y_store,
+      [MASK_SILU] = sum_one_silu_store },
+    { [MASK_NONE] = sum_two_store,
+      [MASK_FROM_X] = sum_two_x_store,
+      [MASK_FROM_Y] = sum_two_y_store,
+      [MASK_SILU] = sum_two_silu_store },
 };
 
 CPU_INLINE void apply_step(float *dx, const float *dz, const float *x, const BnLanes *c, int lanes, bool mask)
@@ -227,7 +247,7 @@ static Status batchnorm_bwd_prepare(OpInstance *op)
 /* Chooses where dz goes and which inner loops run. */
 static void choose(Backward *g, Mask mask, float *dresidual)
 {
-    bool two = g->base.dy2 != NULL, store = dresidual != NULL || two || mask == MASK_FROM_Y;
+    bool two = g->base.dy2 != NULL, store = dresidual != NULL || two || mask == MASK_FROM_Y || mask == MASK_SILU;
     g->base.dz = dresidual != NULL ? dresidual : store ? g->dx : NULL;
     g->dz = store ? g->base.dz : g->base.dy;
     g->sum = store ? sum_and_store[two][mask] : sum_only[mask];
@@ -253,9 +273,10 @@ static Status batchnorm_bwd_run(OpInstance *op, Stream *stream)
                    .dbeta = out[BN_BWD_OUT_DBETA].data };
     (void)stream; /* CPU ops run when called */
     choose(&g,
-           attr->act == ACT_NONE ? MASK_NONE
-           : g.base.y != NULL    ? MASK_FROM_Y
-                                 : MASK_FROM_X,
+           attr->act == ACT_NONE   ? MASK_NONE
+           : attr->act == ACT_SILU ? MASK_SILU
+           : g.base.y != NULL      ? MASK_FROM_Y
+                                   : MASK_FROM_X,
            out[BN_BWD_OUT_DRESIDUAL].data);
     BnSweep sweep = { .view = g.view,
                       .threads = cpu_team(op, g.view.n * g.view.cb * g.view.hw * g.view.b),

@@ -36,7 +36,7 @@ static double flops(const void *attr, const TensorDesc *const *in, const TensorD
 
 static void print(const void *attr, char *out, size_t bytes)
 {
-    static const char *const names[ACT_COUNT] = { [ACT_NONE] = "none", [ACT_RELU] = "relu" };
+    static const char *const names[ACT_COUNT] = { [ACT_NONE] = "none", [ACT_RELU] = "relu", [ACT_SILU] = "silu" };
     const ActivationAttr *a = attr;
     snprintf(out, bytes, "%s", names[a->act]);
 }

@@ -19,6 +19,8 @@ static Status infer_forward(const void *attr, const TensorDesc *const *in, const
     const OpKind kind = OP_BATCHNORM;
     const TensorDesc *x = in[BN_IN_X];
     TRY(check_x(kind, BN_IN_X, attr, x));
+    if (in[BN_IN_RESIDUAL] && ((const BatchNormAttr *)attr)->act == ACT_SILU)
+        return fail(ERR_INTERNAL, "%s: silu after a residual has no gradient here", op_name(kind));
     for (int slot = BN_IN_GAMMA; slot <= BN_IN_RUNNING_VAR; slot++)
         TRY(infer_need_dims(kind, slot, in[slot], 1, &x->dims[1]));
     if (in[BN_IN_RESIDUAL]) TRY(infer_need_like(kind, BN_IN_RESIDUAL, in[BN_IN_RESIDUAL], x));
@@ -41,6 +43,8 @@ static Status infer_backward(const void *attr, const TensorDesc *const *in, cons
     TRY(infer_need_dims(kind, BN_BWD_IN_BETA, in[BN_BWD_IN_BETA], 1, &c));
     TRY(infer_need_dims(kind, BN_BWD_IN_SAVED, in[BN_BWD_IN_SAVED], 2, (int64_t[]){ 2, c }));
     bool residual = wanted[BN_BWD_OUT_DRESIDUAL] || out[BN_BWD_OUT_DRESIDUAL].rank;
+    if (residual && a->act == ACT_SILU)
+        return fail(ERR_INTERNAL, "%s: silu after a residual has no gradient here", op_name(kind));
     if (residual && a->act != ACT_NONE && !in[BN_BWD_IN_Y])
         return fail(ERR_INTERNAL, "%s: with a residual and an activation y is needed", op_name(kind));
     TRY(infer_output_like(kind, BN_BWD_OUT_DX, wanted[BN_BWD_OUT_DX], &out[BN_BWD_OUT_DX], x));
@@ -70,7 +74,7 @@ static void print(const void *attr, char *out, size_t bytes)
     static const char *const modes[BN_MODE_COUNT] = {
         [BN_TRAIN] = "train", [BN_EVAL] = "eval", [BN_FROZEN] = "frozen"
     };
-    static const char *const acts[ACT_COUNT] = { [ACT_NONE] = "", [ACT_RELU] = " relu" };
+    static const char *const acts[ACT_COUNT] = { [ACT_NONE] = "", [ACT_RELU] = " relu", [ACT_SILU] = " silu" };
     const BatchNormAttr *a = attr;
     snprintf(out, bytes, "%s%s", modes[a->mode], acts[a->act]);
 }

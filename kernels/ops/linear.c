@@ -1,5 +1,14 @@
-/* linear.c - y = x w^T + b and its gradients: shapes and work. x is [N,C], or [N,C,H,W] taken as N rows of C*H*W. */
+/* linear.c - y = x w^T + b and its gradients: shapes and work. x is [N,C], or [N,C,H,W] taken as N rows of C*H*W. w is
+ * [K,C], or [K,C,1,1] where the layer is a 1x1 convolution of one pixel. */
 #include "kernels/ops/infer.h"
+
+static Status check_weights(OpKind kind, const TensorDesc *w)
+{
+    char text[96];
+    if (w->rank == 2 || (w->rank == 4 && w->dims[2] == 1 && w->dims[3] == 1)) return OK;
+    tensor_format(w, text, sizeof text);
+    return fail(ERR_INTERNAL, "%s: weights are %s, needed is rank 2 or windows of 1x1", op_name(kind), text);
+}
 
 /* Checks x against w and gives the shape of y. */
 static Status output_dims(OpKind kind, const TensorDesc *x, const TensorDesc *w, int64_t y[2])
@@ -21,7 +30,8 @@ static Status infer_forward(const void *attr, const TensorDesc *const *in, const
     const OpKind kind = OP_LINEAR;
     int64_t y[2];
     TRY(infer_need(kind, LINEAR_IN_X, in[LINEAR_IN_X], DTYPE_F32, 0));
-    TRY(infer_need(kind, LINEAR_IN_W, in[LINEAR_IN_W], DTYPE_F32, 2));
+    TRY(infer_need(kind, LINEAR_IN_W, in[LINEAR_IN_W], DTYPE_F32, 0));
+    TRY(check_weights(kind, in[LINEAR_IN_W]));
     TRY(output_dims(kind, in[LINEAR_IN_X], in[LINEAR_IN_W], y));
     if (in[LINEAR_IN_B]) TRY(infer_need_dims(kind, LINEAR_IN_B, in[LINEAR_IN_B], 1, &y[1]));
     return infer_output(kind, LINEAR_OUT_Y, wanted[LINEAR_OUT_Y], &out[LINEAR_OUT_Y], DTYPE_F32, 2, y);
@@ -33,7 +43,8 @@ static Status infer_bwd_data(const void *attr, const TensorDesc *const *in, cons
     (void)wanted;
     const OpKind kind = OP_LINEAR_BWD_DATA;
     int64_t y[2];
-    TRY(infer_need(kind, LINEAR_BWD_DATA_IN_W, in[LINEAR_BWD_DATA_IN_W], DTYPE_F32, 2));
+    TRY(infer_need(kind, LINEAR_BWD_DATA_IN_W, in[LINEAR_BWD_DATA_IN_W], DTYPE_F32, 0));
+    TRY(check_weights(kind, in[LINEAR_BWD_DATA_IN_W]));
     TRY(infer_preset(kind, LINEAR_BWD_DATA_OUT_DX, &out[LINEAR_BWD_DATA_OUT_DX], 0));
     TRY(output_dims(kind, &out[LINEAR_BWD_DATA_OUT_DX], in[LINEAR_BWD_DATA_IN_W], y));
     return infer_need_dims(kind, LINEAR_BWD_DATA_IN_DY, in[LINEAR_BWD_DATA_IN_DY], 2, y);
@@ -46,7 +57,8 @@ static Status infer_bwd_weights(const void *attr, const TensorDesc *const *in, c
     const int dw = LINEAR_BWD_WEIGHTS_OUT_DW, db = LINEAR_BWD_WEIGHTS_OUT_DB;
     int64_t y[2];
     TRY(infer_need(kind, LINEAR_BWD_WEIGHTS_IN_X, in[LINEAR_BWD_WEIGHTS_IN_X], DTYPE_F32, 0));
-    TRY(infer_preset(kind, dw, &out[dw], 2));
+    TRY(infer_preset(kind, dw, &out[dw], 0));
+    TRY(check_weights(kind, &out[dw]));
     TRY(output_dims(kind, in[LINEAR_BWD_WEIGHTS_IN_X], &out[dw], y));
     TRY(infer_need_dims(kind, LINEAR_BWD_WEIGHTS_IN_DY, in[LINEAR_BWD_WEIGHTS_IN_DY], 2, y));
     return infer_output(kind, db, wanted[db], &out[db], DTYPE_F32, 1, &y[1]);

@@ -38,6 +38,10 @@ static const OpImpl *const ref_ops[OP_COUNT] = {
     [OP_LOSS_SCALE] = &ref_loss_scale,
     [OP_GRAD_SQUARES] = &ref_grad_squares,
     [OP_GRAD_NORM] = &ref_grad_norm,
+    [OP_GATE] = &ref_gate,
+    [OP_GATE_BWD] = &ref_gate_bwd,
+    [OP_DROP] = &ref_drop,
+    [OP_DROP_BWD] = &ref_drop_bwd,
 };
 
 size_t ref_tensor_bytes(const TensorDesc *d)

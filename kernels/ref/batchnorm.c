@@ -27,11 +27,6 @@ static int64_t element(const Span *s, int64_t c, int64_t i)
     return (i / s->hw * s->c + c) * s->hw + i % s->hw;
 }
 
-static double activate(ActKind act, double z)
-{
-    return act == ACT_RELU && z <= 0 ? 0 : z; /* NaN passes */
-}
-
 static void channel_statistics(const OpInstance *op, const Span *s, int64_t c, double *mean, double *var)
 {
     const double *x = ref_in(op, BN_IN_X);
@@ -77,7 +72,7 @@ static Status run_forward(OpInstance *op, Stream *stream)
         for (int64_t i = 0; i < s.n * s.hw; i++) {
             int64_t at = element(&s, c, i);
             double z = (x[at] - mean) * istd * gamma[c] + beta[c];
-            y[at] = activate(attr->act, residual ? z + residual[at] : z);
+            y[at] = ref_activate(attr->act, residual ? z + residual[at] : z);
         }
     }
     return OK;
@@ -100,8 +95,9 @@ static double gradient_of_z(const Backward *b, int64_t at)
     double dz = ref_in(b->op, BN_BWD_IN_DY)[at];
     if (ref_has_in(b->op, BN_BWD_IN_DY2)) dz += ref_in(b->op, BN_BWD_IN_DY2)[at];
     if (attr->act == ACT_NONE) return dz;
+    /* the sign of y is that of z; what needs more of z has no residual, and z is recomputed */
     double y = ref_has_in(b->op, BN_BWD_IN_Y) ? ref_in(b->op, BN_BWD_IN_Y)[at] : normalised(b, at) * b->gamma + b->beta;
-    return y <= 0 ? 0 : dz;
+    return attr->act == ACT_RELU && y <= 0 ? 0 : dz * ref_activate_slope(attr->act, y);
 }
 
 static void backward_channel(const Backward *b, int64_t c)

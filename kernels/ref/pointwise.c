@@ -4,6 +4,21 @@
  * ReLU lets NaN pass, as torch does: a broken step must show. Its gradient at y = 0 is 0. */
 #include "kernels/ref/ref.h"
 
+#include <math.h>
+
+double ref_activate(ActKind act, double z)
+{
+    if (act == ACT_RELU) return z <= 0 ? 0 : z;
+    return act == ACT_SILU ? z / (1 + exp(-z)) : z;
+}
+
+double ref_activate_slope(ActKind act, double z)
+{
+    const double s = 1 / (1 + exp(-z));
+    if (act == ACT_RELU) return z <= 0 ? 0 : 1;
+    return act == ACT_SILU ? s * (1 + z * (1 - s)) : 1;
+}
+
 static Status run_activation(OpInstance *op, Stream *stream)
 {
     (void)stream;
@@ -11,7 +26,7 @@ static Status run_activation(OpInstance *op, Stream *stream)
     const double *x = ref_in(op, ACTIVATION_IN_X);
     double *y = ref_out(op, ACTIVATION_OUT_Y);
     for (int64_t i = 0, n = tensor_elements(&op->in[ACTIVATION_IN_X].desc); i < n; i++)
-        y[i] = attr->act == ACT_RELU && x[i] <= 0 ? 0 : x[i];
+        y[i] = ref_activate(attr->act, x[i]);
     return OK;
 }
 
@@ -22,7 +37,7 @@ static Status run_activation_bwd(OpInstance *op, Stream *stream)
     const double *dy = ref_in(op, ACTIVATION_BWD_IN_DY), *y = ref_in(op, ACTIVATION_BWD_IN_Y);
     double *dx = ref_out(op, ACTIVATION_BWD_OUT_DX);
     for (int64_t i = 0, n = tensor_elements(&op->in[ACTIVATION_BWD_IN_DY].desc); i < n; i++)
-        dx[i] = attr->act == ACT_RELU && y[i] <= 0 ? 0 : dy[i];
+        dx[i] = attr->act == ACT_RELU && y[i] <= 0 ? 0 : dy[i] * ref_activate_slope(attr->act, y[i]);
     return OK;
 }
 

@@ -40,6 +40,10 @@ static inline bool ref_has_out(const OpInstance *op, int slot)
     return op->out[slot].desc.rank != 0;
 }
 
+/* act(z) and its derivative (pointwise.c). NaN passes. */
+double ref_activate(ActKind act, double z);
+double ref_activate_slope(ActKind act, double z);
+
 /* Row-major index into dims of rank 4. */
 static inline int64_t ref_at(const int64_t *dims, int64_t a, int64_t b, int64_t c, int64_t d)
 {
@@ -55,5 +59,6 @@ static inline void ref_store_gradient(const OpInstance *op, double *at, double v
 extern const OpImpl ref_input, ref_conv2d, ref_conv2d_bwd_data, ref_conv2d_bwd_weights, ref_batchnorm,
     ref_batchnorm_bwd, ref_activation, ref_activation_bwd, ref_add, ref_pool2d, ref_pool2d_bwd, ref_global_avgpool,
     ref_global_avgpool_bwd, ref_subsample, ref_subsample_bwd, ref_linear, ref_linear_bwd_data, ref_linear_bwd_weights,
-    ref_softmax_xent, ref_update, ref_scale, ref_finite_check, ref_loss_scale, ref_grad_squares, ref_grad_norm;
+    ref_softmax_xent, ref_update, ref_scale, ref_finite_check, ref_loss_scale, ref_grad_squares, ref_grad_norm,
+    ref_gate, ref_gate_bwd, ref_drop, ref_drop_bwd;
 #endif

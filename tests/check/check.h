@@ -56,6 +56,7 @@ typedef union Attr {
     ScaleAttr scale;
     LossScaleAttr loss_scale;
     GradNormAttr grad_norm;
+    DropAttr drop;
 } Attr;
 
 /* What the parameters of a case mean. Not copied around: update's attribute points into it. */

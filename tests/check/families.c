@@ -27,6 +27,10 @@ static const Family *const table[OP_COUNT] = {
     [OP_LOSS_SCALE] = &family_loss_scale,
     [OP_GRAD_SQUARES] = &family_grad_squares,
     [OP_GRAD_NORM] = &family_grad_norm,
+    [OP_GATE] = &family_gate,
+    [OP_GATE_BWD] = &family_gate_bwd,
+    [OP_DROP] = &family_drop,
+    [OP_DROP_BWD] = &family_drop_bwd,
 };
 
 const Family *family_of(OpKind kind)

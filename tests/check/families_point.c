@@ -44,17 +44,23 @@ enum { AN, AC, AH, AW, AACT };
 static const ParamDef activation_params[] = {
     { "n", 1 }, { "c", 1 }, { "h", 0 }, { "w", 0 }, { "act", 1 }, { NULL, 0 }
 };
-static const char *const activation_fixed[] = {
-    "n=1 c=1",         "n=3 c=17",         "n=2 c=8 h=3 w=5",       "n=2 c=13 h=4 w=4",
-    "n=1 c=3 h=7 w=7", "n=1 c=16 h=1 w=1", "n=2 c=8 h=3 w=5 act=0", NULL
-};
+static const char *const activation_fixed[] = { "n=1 c=1",
+                                                "n=3 c=17",
+                                                "n=2 c=8 h=3 w=5",
+                                                "n=2 c=13 h=4 w=4",
+                                                "n=1 c=3 h=7 w=7",
+                                                "n=1 c=16 h=1 w=1",
+                                                "n=2 c=8 h=3 w=5 act=0",
+                                                "n=3 c=17 act=2",
+                                                "n=2 c=13 h=9 w=8 act=2",
+                                                NULL };
 
 static void draw_activation(Rng *rng, int64_t *p)
 {
     p[AN] = draw_between(rng, 1, 5);
     p[AC] = draw_channels(rng);
     p[AH] = p[AW] = 0;
-    p[AACT] = ACT_RELU;
+    p[AACT] = draw_chance(rng, 3) ? ACT_SILU : ACT_RELU;
     if (draw_chance(rng, 4)) return;
     p[AH] = draw_between(rng, 1, 9);
     p[AW] = draw_between(rng, 1, 9);

@@ -77,6 +77,16 @@ static const GradientRow rows[] = {
       OP_LINEAR_BWD_WEIGHTS,
       { { LINEAR_BWD_WEIGHTS_IN_DY, COTANGENT, 0 }, { LINEAR_BWD_WEIGHTS_IN_X, FORWARD_IN, LINEAR_IN_X } },
       { { true, LINEAR_IN_W, LINEAR_BWD_WEIGHTS_OUT_DW }, { true, LINEAR_IN_B, LINEAR_BWD_WEIGHTS_OUT_DB } } },
+    { OP_GATE,
+      OP_GATE_BWD,
+      { { GATE_BWD_IN_DY, COTANGENT, 0 },
+        { GATE_BWD_IN_X, FORWARD_IN, GATE_IN_X },
+        { GATE_BWD_IN_G, FORWARD_IN, GATE_IN_G } },
+      { { true, GATE_IN_X, GATE_BWD_OUT_DX }, { true, GATE_IN_G, GATE_BWD_OUT_DG } } },
+    { OP_DROP,
+      OP_DROP_BWD,
+      { { DROP_BWD_IN_DY, COTANGENT, 0 }, { DROP_BWD_IN_SCALARS, FORWARD_IN, DROP_IN_SCALARS } },
+      { { true, DROP_IN_X, DROP_BWD_OUT_DX } } },
     { OP_SOFTMAX_XENT,
       OP_SOFTMAX_XENT,
       { { XENT_IN_LOGITS, FORWARD_IN, XENT_IN_LOGITS },
@@ -205,6 +215,10 @@ static void feed_backward(const Work *w, Host *in)
         if (f->source == FORWARD_IN) in[f->slot] = w->in[f->from];
         if (f->source == FORWARD_OUT) in[f->slot] = w->y.out[f->from];
         if (f->source == COTANGENT) in[f->slot] = w->cotangent[f->from];
+        /* SiLU's derivative is told by its input */
+        if (w->backward.kind == OP_ACTIVATION_BWD && w->backward.attr.activation.act == ACT_SILU &&
+            f->slot == ACTIVATION_BWD_IN_Y)
+            in[f->slot] = w->in[ACTIVATION_IN_X];
     }
 }
 

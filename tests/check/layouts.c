@@ -90,6 +90,8 @@ static Status decide_activation(Backend *b, const Variant *v, OpTensor *t)
 static bool comes_from_linear(OpKind kind, const Variant *v, int slot)
 {
     if (kind == OP_SOFTMAX_XENT) return slot == XENT_IN_LOGITS;
+    if (kind == OP_GATE) return slot == GATE_IN_G;
+    if (kind == OP_GATE_BWD) return slot == GATE_BWD_IN_G;
     if (!v->wide) return false;
     if (kind == OP_ACTIVATION_BWD) return slot == ACTIVATION_BWD_IN_Y;
     if (kind == OP_ADD) return slot == ADD_IN_B;

@@ -12,7 +12,8 @@
  * BOUND_MAX    softmax: an exponent's rounding scales with the logits' range, which the inputs keep below about
  *              20; and parameters and first moments after an update, which are a few operations on values of one
  *              size.
- * BOUND_ELEMENT second moments and norms: all terms are positive. */
+ * BOUND_ELEMENT second moments and norms: all terms are positive; one factor times another, where one is a logistic
+ *              function. */
 #include "tests/check/check.h"
 
 #define OUT     false
@@ -55,6 +56,11 @@ static const ToleranceRow rows[] = {
     { OP_LOSS_SCALE, UPDATED, LOSS_SCALE_IN_STATE, BOUND_EQUAL, 0 },
     { OP_GRAD_SQUARES, OUT, GRAD_SQUARES_OUT_SUMS, BOUND_ELEMENT, 0.0005 }, /* added up in double */
     { OP_GRAD_NORM, OUT, GRAD_NORM_OUT_CLIP, BOUND_ELEMENT, 2 },
+    { OP_GATE, OUT, GATE_OUT_Y, BOUND_ELEMENT, 8 },
+    { OP_GATE_BWD, OUT, GATE_BWD_OUT_DX, BOUND_ELEMENT, 8 },
+    { OP_GATE_BWD, OUT, GATE_BWD_OUT_DG, BOUND_SUM, 2 },
+    { OP_DROP, OUT, DROP_OUT_Y, BOUND_MAX, 2 },
+    { OP_DROP_BWD, OUT, DROP_BWD_OUT_DX, BOUND_EQUAL, 0 },
 };
 
 const ToleranceRow *tolerance_row(OpKind kind, bool input, int slot)

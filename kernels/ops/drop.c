@@ -1,0 +1,77 @@
+/* drop.c - dropout and stochastic depth: shapes and work. Of rank 2 or 4, single elements of rank 2 only; dim 0 counts
+ * images. */
+#include "kernels/ops/infer.h"
+#include <stdio.h>
+
+static Status check_attr(OpKind kind, const DropAttr *a, const TensorDesc *scalars, int slot)
+{
+    if (!(a->rate >= 0 && a->rate < 1) || a->layer >> 24)
+        return fail(ERR_INTERNAL, "%s: rate %g or layer %u is impossible", op_name(kind), (double)a->rate, a->layer);
+    return infer_need_dims(kind, slot, scalars, 1, (const int64_t[]){ SCALAR_COUNT });
+}
+
+static Status check_x(OpKind kind, int slot, const DropAttr *a, const TensorDesc *x)
+{
+    TRY(infer_need(kind, slot, x, DTYPE_F32, 0));
+    if ((x->rank == 4 && a->per_image) || x->rank == 2) return OK;
+    return fail(ERR_INTERNAL, "%s: x has rank %d, needed is 2, or 4 for whole images", op_name(kind), x->rank);
+}
+
+static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    const OpKind kind = OP_DROP;
+    TRY(check_x(kind, DROP_IN_X, attr, in[DROP_IN_X]));
+    TRY(check_attr(kind, attr, in[DROP_IN_SCALARS], DROP_IN_SCALARS));
+    if (in[DROP_IN_RESIDUAL]) TRY(infer_need_like(kind, DROP_IN_RESIDUAL, in[DROP_IN_RESIDUAL], in[DROP_IN_X]));
+    return infer_output_like(kind, DROP_OUT_Y, wanted[DROP_OUT_Y], &out[DROP_OUT_Y], in[DROP_IN_X]);
+}
+
+static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    const OpKind kind = OP_DROP_BWD;
+    TRY(check_x(kind, DROP_BWD_IN_DY, attr, in[DROP_BWD_IN_DY]));
+    TRY(check_attr(kind, attr, in[DROP_BWD_IN_SCALARS], DROP_BWD_IN_SCALARS));
+    return infer_output_like(kind, DROP_BWD_OUT_DX, wanted[DROP_BWD_OUT_DX], &out[DROP_BWD_OUT_DX], in[DROP_BWD_IN_DY]);
+}
+
+static double flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+{
+    (void)attr;
+    (void)out;
+    return (double)tensor_elements(in[0]);
+}
+
+static void print(const void *attr, char *out, size_t bytes)
+{
+    const DropAttr *a = attr;
+    snprintf(out, bytes, "%g %s", (double)a->rate, a->per_image ? "of images" : "of elements");
+}
+
+const OpDef op_rows_drop[] = {
+    {
+        .kind = OP_DROP,
+        .name = "drop",
+        .attr_bytes = sizeof(DropAttr),
+        .inputs = 3,
+        .outputs = 1,
+        .in_names = { "x", "scalars", "residual?" },
+        .out_names = { "y" },
+        .in_place_of = { DROP_IN_X, -1, -1, -1 },
+        .infer = infer_forward,
+        .flops = flops,
+        .print = print,
+    },
+    {
+        .kind = OP_DROP_BWD,
+        .name = "drop_bwd",
+        .attr_bytes = sizeof(DropAttr),
+        .inputs = 2,
+        .outputs = 1,
+        .in_names = { "dy", "scalars" },
+        .out_names = { "dx" },
+        .in_place_of = { DROP_BWD_IN_DY, -1, -1, -1 },
+        .infer = infer_backward,
+        .flops = flops,
+        .print = print,
+    },
+};

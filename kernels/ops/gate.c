@@ -1,0 +1,63 @@
+/* gate.c - y[n,c,h,w] = x[n,c,h,w] sigmoid(g[n,c]), and its gradient: shapes and work. */
+#include "kernels/ops/infer.h"
+
+static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    (void)attr;
+    const OpKind kind = OP_GATE;
+    TRY(infer_need(kind, GATE_IN_X, in[GATE_IN_X], DTYPE_F32, 4));
+    TRY(infer_need_dims(kind, GATE_IN_G, in[GATE_IN_G], 2, in[GATE_IN_X]->dims));
+    return infer_output_like(kind, GATE_OUT_Y, wanted[GATE_OUT_Y], &out[GATE_OUT_Y], in[GATE_IN_X]);
+}
+
+static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    (void)attr;
+    const OpKind kind = OP_GATE_BWD;
+    const TensorDesc *x = in[GATE_BWD_IN_X];
+    TRY(infer_need(kind, GATE_BWD_IN_X, x, DTYPE_F32, 4));
+    TRY(infer_need_like(kind, GATE_BWD_IN_DY, in[GATE_BWD_IN_DY], x));
+    TRY(infer_need_dims(kind, GATE_BWD_IN_G, in[GATE_BWD_IN_G], 2, x->dims));
+    TRY(infer_output_like(kind, GATE_BWD_OUT_DX, wanted[GATE_BWD_OUT_DX], &out[GATE_BWD_OUT_DX], x));
+    return infer_output_like(kind, GATE_BWD_OUT_DG, wanted[GATE_BWD_OUT_DG], &out[GATE_BWD_OUT_DG], in[GATE_BWD_IN_G]);
+}
+
+static double flops_forward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+{
+    (void)attr;
+    (void)out;
+    return (double)tensor_elements(in[GATE_IN_X]);
+}
+
+/* Per element: dx, and a product and a sum for dg. */
+static double flops_backward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+{
+    (void)attr;
+    (void)out;
+    return 3.0 * (double)tensor_elements(in[GATE_BWD_IN_X]);
+}
+
+const OpDef op_rows_gate[] = {
+    {
+        .kind = OP_GATE,
+        .name = "gate",
+        .inputs = 2,
+        .outputs = 1,
+        .in_names = { "x", "g" },
+        .out_names = { "y" },
+        .in_place_of = { GATE_IN_X, -1, -1, -1 },
+        .infer = infer_forward,
+        .flops = flops_forward,
+    },
+    {
+        .kind = OP_GATE_BWD,
+        .name = "gate_bwd",
+        .inputs = 3,
+        .outputs = 2,
+        .in_names = { "dy", "x", "g" },
+        .out_names = { "dx", "dg" },
+        .in_place_of = { GATE_BWD_IN_DY, -1, -1, -1 },
+        .infer = infer_backward,
+        .flops = flops_backward,
+    },
+};

@@ -1,0 +1,38 @@
+/* gate.c - y = x s with s = sigmoid(g) of the image and channel; dx = dy s, dg = s (1 - s) sum over pixels of dy x.
+ * dx may lie over dy: an element is read before it is written. */
+#include "kernels/ref/ref.h"
+
+#include <math.h>
+
+static double sigmoid(double g)
+{
+    return 1 / (1 + exp(-g));
+}
+
+static Status run_forward(OpInstance *op, Stream *stream)
+{
+    (void)stream;
+    const int64_t *d = ref_in_dims(op, GATE_IN_X), hw = d[2] * d[3];
+    const double *x = ref_in(op, GATE_IN_X), *g = ref_in(op, GATE_IN_G);
+    for (int64_t i = 0; i < d[0] * d[1] * hw; i++) ref_out(op, GATE_OUT_Y)[i] = x[i] * sigmoid(g[i / hw]);
+    return OK;
+}
+
+static Status run_backward(OpInstance *op, Stream *stream)
+{
+    (void)stream;
+    const int64_t *d = ref_in_dims(op, GATE_BWD_IN_X), hw = d[2] * d[3];
+    const double *dy = ref_in(op, GATE_BWD_IN_DY), *x = ref_in(op, GATE_BWD_IN_X);
+    for (int64_t plane = 0; plane < d[0] * d[1]; plane++) {
+        double s = sigmoid(ref_in(op, GATE_BWD_IN_G)[plane]), sum = 0;
+        for (int64_t i = plane * hw; i < (plane + 1) * hw; i++) {
+            sum += dy[i] * x[i];
+            ref_out(op, GATE_BWD_OUT_DX)[i] = dy[i] * s;
+        }
+        ref_out(op, GATE_BWD_OUT_DG)[plane] = s * (1 - s) * sum;
+    }
+    return OK;
+}
+
+const OpImpl ref_gate = { ref_prepare, ref_bind, run_forward, NULL };
+const OpImpl ref_gate_bwd = { ref_prepare, ref_bind, run_backward, NULL };
