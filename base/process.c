@@ -1,5 +1,6 @@
 /* process.c - see process.h. */
 #include "base/process.h"
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,4 +26,69 @@ int64_t process_rss_bytes(void)
 int64_t process_peak_rss_bytes(void)
 {
     return status_kb("VmHWM:") * 1024;
+}
+
+/* ---- what is left ---- */
+
+/* The number behind key in a file of "key number" lines; key "": the file's first number. -1 if there is none. */
+static int64_t number_in(const char *path, const char *key)
+{
+    char line[256];
+    long long value = -1;
+    size_t n = strlen(key);
+    FILE *f = fopen(path, "r");
+    if (!f) return -1;
+    while (fgets(line, sizeof line, f))
+        if (strncmp(line, key, n) == 0 && sscanf(line + n, "%lld", &value) == 1) break;
+    fclose(f);
+    return value;
+}
+
+/* What one cgroup's limit leaves; -1 for no limit. The page cache counts as used there but gives way. */
+static int64_t left_in_group(const char *group, const char *limit, const char *used, const char *file_key)
+{
+    char path[1400];
+    snprintf(path, sizeof path, "%s/%s", group, limit);
+    int64_t most = number_in(path, "");
+    if (most <= 0 || most > INT64_MAX / 2) return -1; /* "max", or cgroup v1's largest number */
+    snprintf(path, sizeof path, "%s/%s", group, used);
+    int64_t now = number_in(path, "");
+    snprintf(path, sizeof path, "%s/memory.stat", group);
+    int64_t file = number_in(path, file_key);
+    int64_t left = most - (now > 0 ? now : 0) + (file > 0 ? file : 0);
+    return left > 0 ? left : 0;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+/* Over this process's group (cgroup v2) and all above it; cgroup v1 shows a container its own at the root. */
+static int64_t left_in_groups(void)
+{
+    char line[1024], path[1200];
+    int64_t left = left_in_group("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "cache ");
+    FILE *f = fopen("/proc/self/cgroup", "r");
+    bool found = false;
+    while (f && !found && fgets(line, sizeof line, f)) found = strncmp(line, "0::/", 4) == 0;
+    if (f) fclose(f);
+    if (!found) return left;
+    char *group = line + 3;
+    group[strcspn(group, "\n")] = '\0';
+    for (;;) {
+        snprintf(path, sizeof path, "/sys/fs/cgroup%s", group);
+        left = least(left, left_in_group(path, "memory.max", "memory.current", "inactive_file "));
+        char *slash = strrchr(group, '/');
+        if (!slash) break;
+        *slash = '\0';
+    }
+    return left;
+}
+
+int64_t process_available_bytes(void)
+{
+    int64_t kb = number_in("/proc/meminfo", "MemAvailable:");
+    int64_t left = least(kb < 0 ? -1 : kb * 1024, left_in_groups());
+    return left < 0 ? 0 : left;
 }

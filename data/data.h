@@ -54,6 +54,22 @@ void dataset_describe_sample(const Dataset *d, int64_t id, char *out, size_t byt
 /* Decodes a sample completely to channels x any size (for inspect dataset and tests): pixels NHWC, mem_free. */
 Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixels, int *width, int *height);
 
+/* Is reading a sample free of waiting for storage (IDX, synthetic)? */
+bool dataset_in_memory(const Dataset *d);
+
+/* What becomes of files once they were read. */
+typedef enum DataCache {
+    DATA_CACHE_PAGE, /* the kernel's page cache does what it does */
+    DATA_CACHE_RAM,  /* kept in a SampleCache */
+    DATA_CACHE_NONE  /* the page cache is asked to forget them */
+} DataCache;
+struct SampleCache;
+/* From now on. RAM: the dataset's samples are entries first, first + 1, ... of cache, which is borrowed. Before loaders
+ * are made. */
+void dataset_use_cache(Dataset *d, DataCache kind, struct SampleCache *cache, int64_t first);
+/* Asks the page cache to forget a sample. False where the source has no file for it, or it stays there nevertheless. */
+bool dataset_forget(const Dataset *d, int64_t id);
+
 typedef struct SlotAllocator {                  /* both run on the thread that creates or destroys the loader */
     void *(*alloc)(void *cookie, size_t bytes); /* 64-byte aligned; NULL = failure */
     void (*free)(void *cookie, void *p);

@@ -2,6 +2,7 @@
 #include "data/dataset.h"
 #include "base/mem.h"
 #include "data/bad_list.h"
+#include "data/cache.h"
 #include "data/pipeline.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -18,6 +19,9 @@ struct Dataset {
     char *path;
     BadList *reported; /* bad samples that a warning has named */
     Learned *learned;
+    DataCache cache_kind;
+    SampleCache *cache; /* DATA_CACHE_RAM */
+    int64_t first_entry;
 };
 
 static const SourceKind *const kinds[DATA_FORMAT_COUNT] = {
@@ -129,10 +133,41 @@ bool dataset_first_report(const Dataset *d, int64_t id)
     return first;
 }
 
+bool dataset_in_memory(const Dataset *d)
+{
+    return d->source->kind->in_memory;
+}
+
+void dataset_use_cache(Dataset *d, DataCache kind, struct SampleCache *cache, int64_t first)
+{
+    if (dataset_in_memory(d)) return;
+    ASSERT(kind != DATA_CACHE_RAM || cache);
+    d->cache_kind = kind;
+    d->cache = cache;
+    d->first_entry = first;
+}
+
+bool dataset_forget(const Dataset *d, int64_t id)
+{
+    bool gone = false;
+    if (d->source->kind->forget) d->source->kind->forget(d->source, id, &gone);
+    return gone;
+}
+
 Status dataset_read(const Dataset *d, int64_t id, int image_size, ByteBuf *buf, Sample *out, bool *hit)
 {
+    const Source *s = d->source;
     *hit = false;
-    return d->source->kind->read(d->source, id, image_size, buf, out);
+    if (d->cache_kind == DATA_CACHE_RAM) {
+        TRY(cache_read(d->cache, d->first_entry + id, s, id, image_size, buf, out, hit));
+    } else {
+        TRY(s->kind->read(s, id, image_size, buf, out));
+    }
+    /* A second copy of what our own cache now has is of no use. */
+    bool stored = d->cache_kind == DATA_CACHE_RAM && !*hit && out->encoded && out->data != buf->data;
+    bool forget = d->cache_kind == DATA_CACHE_NONE || stored;
+    if (forget && s->kind->forget) s->kind->forget(s, id, NULL);
+    return OK;
 }
 
 int dataset_readers(const Dataset *d)

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #define TRIM_BYTES    ((size_t)64 << 20)
+#define FIRST_BYTES   ((size_t)256 << 10) /* of a reader's buffer */
 #define NOT_WAITING   (-1)
 #define SAID_FACTOR   2 /* the log tells of a number of readers that differs this much from the last one told */
 #define FIRST_GUESS   ((size_t)128 << 10) /* bytes of a sample before any was read */
@@ -320,7 +321,11 @@ static Status build(Readers *r)
     r->items = mem_calloc(READ_WINDOW, sizeof *r->items);
     r->waiters = mem_calloc((size_t)r->o.decoders, sizeof *r->waiters);
     if (!r->items || !r->waiters) return ERR_MEMORY;
-    TRY(byte_ring_create(&r->ring, r->o.ahead_bytes, READ_WINDOW));
+    /* For all that there may ever be, so that growing allocates nothing; memory is taken only as it is written to. */
+    for (int i = 0; i < (r->o.threads > 0 ? r->o.threads : READERS_MAX); i++)
+        TRY(buf_reserve(&r->threads[i].buf, FIRST_BYTES));
+    /* Samples get their places in the order in which reads end: a few more than the window may lie in between. */
+    TRY(byte_ring_create(&r->ring, r->o.ahead_bytes, READ_WINDOW + READERS_MAX));
     TRY(init_sync(r));
     r->measure.decoders = r->o.decoders;
     r->measure_start_s = r->waiting_since_s = clock_s();
@@ -364,10 +369,8 @@ void readers_destroy(Readers *r)
 {
     if (!r) return;
     /* A reader that is at work may still start others, until it sees that all has stopped. */
-    for (int i = 0; i < r->started; i++) {
-        pthread_join(r->threads[i].thread, NULL);
-        buf_free(&r->threads[i].buf);
-    }
+    for (int i = 0; i < r->started; i++) pthread_join(r->threads[i].thread, NULL);
+    for (int i = 0; i < READERS_MAX; i++) buf_free(&r->threads[i].buf);
     if (r->o.threads == 0 && r->started > 0) {
         say_size(r);
         dataset_set_readers(r->o.dataset, r->started);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define READ_TRIES       4
@@ -88,4 +89,24 @@ Status source_read_file(int folder, const char *path, const char *name, ByteBuf 
     if (*bytes == 0) return fail(ERR_DATA, "%s: the file is empty", name);
     if (*bytes > MAX_FILE_BYTES) return fail(ERR_DATA, "%s: larger than %zu MB", name, MAX_FILE_BYTES >> 20);
     return OK;
+}
+
+/* Is the page that holds offset no longer in memory? */
+static bool is_gone(int fd, int64_t offset)
+{
+    const int64_t page = sysconf(_SC_PAGESIZE);
+    unsigned char resident = 1;
+    void *p = mmap(NULL, (size_t)page, PROT_READ, MAP_SHARED, fd, offset / page * page);
+    if (p == MAP_FAILED) return false;
+    bool known = mincore(p, (size_t)page, &resident) == 0;
+    munmap(p, (size_t)page);
+    return known && !(resident & 1);
+}
+
+void source_forget_file(int folder, const char *path, int64_t offset, int64_t bytes, bool *gone)
+{
+    int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool asked = fd >= 0 && posix_fadvise(fd, offset, bytes, POSIX_FADV_DONTNEED) == 0;
+    if (gone) *gone = asked && is_gone(fd, offset);
+    if (fd >= 0) close(fd);
 }

@@ -33,6 +33,8 @@ typedef struct SourceKind {
     Status (*read)(const Source *s, int64_t id, int image_size, ByteBuf *buf, Sample *out);
     int (*label)(const Source *s, int64_t id);
     void (*describe)(const Source *s, int64_t id, char *out, size_t bytes);
+    /* Asks the page cache to forget the sample; *gone (may be NULL): whether it did. NULL: there is no such file. */
+    void (*forget)(const Source *s, int64_t id, bool *gone);
     void (*close)(Source *s);
 } SourceKind;
 
@@ -55,4 +57,6 @@ void source_free_classes(Source *s);
  * ...) are tried four times with growing pauses and are then ERR_IO. Errors as read above; name is what the sentence
  * calls the file. *bytes is at least 1. */
 Status source_read_file(int folder, const char *path, const char *name, ByteBuf *buf, size_t *bytes);
+/* Source.forget for bytes of a file from offset (bytes 0: to its end). */
+void source_forget_file(int folder, const char *path, int64_t offset, int64_t bytes, bool *gone);
 #endif

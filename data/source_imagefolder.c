@@ -90,6 +90,12 @@ static Status folder_read(const Source *base, int64_t id, int image_size, ByteBu
     return OK;
 }
 
+static void folder_forget(const Source *base, int64_t id, bool *gone)
+{
+    const FolderSource *s = (const FolderSource *)base;
+    source_forget_file(s->root_fd, index_path(s->index, id), 0, 0, gone);
+}
+
 static int folder_label(const Source *base, int64_t id)
 {
     return index_label(((const FolderSource *)base)->index, id);
@@ -102,5 +108,6 @@ const SourceKind source_imagefolder = {
     .read = folder_read,
     .label = folder_label,
     .describe = folder_describe,
+    .forget = folder_forget,
     .close = folder_close,
 };

@@ -21,6 +21,7 @@ enum { CONFIG_STEM_IMAGENET, CONFIG_STEM_CIFAR };
 enum { CONFIG_FORMAT_AUTO, CONFIG_FORMAT_IMAGEFOLDER, CONFIG_FORMAT_IDX, CONFIG_FORMAT_SYNTHETIC };
 enum { CONFIG_AUGMENT_NONE, CONFIG_AUGMENT_IMAGENET, CONFIG_AUGMENT_CIFAR };
 enum { CONFIG_INTERPOLATION_BILINEAR, CONFIG_INTERPOLATION_BICUBIC };
+enum { CONFIG_CACHE_PAGE, CONFIG_CACHE_RAM, CONFIG_CACHE_NONE };
 enum { CONFIG_BATCH_PER_RANK, CONFIG_BATCH_GLOBAL };
 enum {
     CONFIG_PRECISION_AUTO,
@@ -48,6 +49,8 @@ typedef struct Config {
         int64_t image_size, eval_resize /*0 = image_size*/, threads /*0 = auto*/, synthetic_images;
         int64_t readers /*0 = auto*/;
         double read_ahead_mb;
+        int cache;
+        int64_t cache_mb /*0 = auto*/;
         ConfigList mean, std;
         double max_bad_fraction;
     } data;

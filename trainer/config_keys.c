@@ -15,6 +15,7 @@ static const char *const stem_names[] = { "imagenet", "cifar", NULL };
 static const char *const format_names[] = { "auto", "imagefolder", "idx", "synthetic", NULL };
 static const char *const augment_names[] = { "none", "imagenet", "cifar", NULL };
 static const char *const interpolation_names[] = { "bilinear", "bicubic", NULL };
+static const char *const cache_names[] = { "page", "ram", "none", NULL };
 static const char *const batch_mode_names[] = { "per_rank", "global", NULL };
 static const char *const precision_names[] = { "auto", "fp32", "tf32", "bf16", "fp16", NULL };
 static const char *const optimizer_names[] = { "sgd", "adam", "adamw", NULL };
@@ -66,6 +67,11 @@ const ConfigKey config_keys[] = {
      "for the decode threads not to wait"},
     {DOUBLE(data, read_ahead_mb, "64", 0, 65536), KEY_RUNTIME | KEY_OPEN_MIN,
      "How many MiB of files each rank reads ahead of the decode threads"},
+    {ENUM(data, cache, "page", cache_names), KEY_RUNTIME,
+     "What keeps files that were read: the kernel's page cache, memory that the ranks of a node share and that keeps "
+     "what it has (ram), or nothing (none)"},
+    {INT(data, cache_mb, "0", 0, 1e9), KEY_RUNTIME,
+     "With cache ram: MiB of files that a node keeps; 0 takes up to half of the memory that is free there"},
     {DOUBLE(data, max_bad_fraction, "0.01", 0, 1), KEY_RUNTIME,
      "Training fails when more than this share of the images (but at least 10) cannot be decoded"},
     {INT(data, synthetic_images, "1024", 1, 1e9), KEY_MATH, "Images of each set where data.format is synthetic"},

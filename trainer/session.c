@@ -239,6 +239,7 @@ Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
     *s = (Session){ .config = c, .comm = comm, .use = use };
     TRY(comm_agree(comm, open_local(s, use)));
     TRY(comm_agree(comm, check_same_data(s)));
+    TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     s->threads = threads_choose(comm, c);
     TRY(comm_agree(comm, prepare(s, use)));
     return comm_agree(comm, check_alike(s));
@@ -249,6 +250,7 @@ Status session_open_data(Session *s, const Config *c, Comm *comm)
     *s = (Session){ .config = c, .comm = comm };
     TRY(comm_agree(comm, open_local(s, SESSION_TRAIN)));
     TRY(comm_agree(comm, check_same_data(s)));
+    TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     s->threads = threads_choose(comm, c);
     return OK;
 }
@@ -329,6 +331,7 @@ void session_close(Session *s)
     backend_destroy(s->backend);
     dataset_close(s->train);
     dataset_close(s->val);
+    cache_destroy(s->cache);
     *s = (Session){ 0 };
 }
 

@@ -6,6 +6,7 @@
 #define CONVOY_TRAINER_SESSION_H
 #include "data/data.h"
 #include "models/models.h"
+#include "trainer/cache_share.h"
 #include "trainer/comm/comm.h"
 #include "trainer/comm/device_comm.h"
 #include "trainer/config.h"
@@ -28,6 +29,7 @@ typedef struct Session {
     SessionUse use;
     ThreadPlan threads;
     Dataset *train, *val; /* NULL where unused */
+    SampleCache *cache;   /* of both; NULL without data.cache: ram */
     int64_t classes;
     RunPlan plan;
     DeviceChoice device;

@@ -9,7 +9,7 @@ make_config
 slow()
 {
     settings bench "$@"
-    SLOW_FILES_MATCH=.jp SLOW_FILES_MS=20 LD_PRELOAD=$PWD/build/slow_files.so timeout 120 "$CONVOY" bench loader "${sets[@]}" --steps 60 --warmup 30
+    SLOW_FILES_MATCH=.jp SLOW_FILES_MS=20 LD_PRELOAD=$PWD/build/slow_files.so timeout 120 "$CONVOY" bench loader "${sets[@]}" --steps "${steps:-60}" --warmup "${steps:-30}"
 }
 
 # value NAME - of the last output.
@@ -18,7 +18,7 @@ value()
     awk -v name="$1" '$1 == name { print $2 }' "$out"
 }
 
-expect "one reader" 0 slow data.readers=1
+steps=8 expect "one reader" 0 slow data.readers=1
 one=$(value images_per_s)
 [[ $(value readers) == 1 ]] || broken_run "data.readers=1: $(value readers) readers"
 expect_text "one reader" 0 "read ahead"

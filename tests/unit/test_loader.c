@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "data/cache.h"
 #include "data/data.h"
 #include "data/ring.h"
 #include "tests/test.h"
@@ -101,6 +102,30 @@ TEST(batches_are_the_same_for_any_threads_ranks_and_micro_batches)
         CHECK_INT(step_crc(d, o, step), want);
         o.seed = 43;
         CHECK(step_crc(d, o, step) != want);
+    }
+    dataset_close(d);
+}
+
+TEST(batches_are_the_same_from_a_cache)
+{
+    tree_write_shapes(test_scratch(), 3, 8, 40);
+    Dataset *d = open_data(test_scratch(), DATA_TRAIN);
+    REQUIRE(d != NULL);
+    LoaderOptions o = options(8, 2);
+    uint32_t want[4];
+    for (int step = 0; step < 4; step++) want[step] = step_crc(d, o, step);
+    for (size_t bytes = 1 << 20; bytes >= 4096; bytes /= 256) { /* room for all, and for a few */
+        SampleCache *cache = NULL;
+        CacheStats stats;
+        REQUIRE_OK(cache_create(&cache, 100 + dataset_images(d), bytes));
+        dataset_use_cache(d, DATA_CACHE_RAM, cache, 100);
+        for (int step = 0; step < 4; step++) CHECK_INT(step_crc(d, o, step), want[step]);
+        cache_stats(cache, &stats);
+        CHECK(bytes > 4096 ? stats.samples == 24 && !stats.full
+                           : stats.samples > 0 && stats.samples < 24 && stats.full);
+        dataset_use_cache(d, DATA_CACHE_NONE, NULL, 0);
+        CHECK_INT(step_crc(d, o, 1), want[1]);
+        cache_destroy(cache);
     }
     dataset_close(d);
 }

@@ -43,6 +43,7 @@ typedef struct CommVTable {
 struct Comm {
     const CommVTable *v;
     int rank, world, local_rank, local_world; /* local: ranks of this host (MPI_COMM_TYPE_SHARED) */
+    int local_leader;                         /* rank whose local_rank is 0 on this host */
     const char *name;                         /* "self", "mpi" */
     /* what comm_set_timeout and comm_set_progress were told: read by the watchdog */
     _Atomic double timeout_s;

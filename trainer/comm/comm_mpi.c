@@ -307,6 +307,8 @@ static Status start_mpi(MpiComm *m)
     MPI_Comm_split_type(m->comm, MPI_COMM_TYPE_SHARED, m->base.rank, MPI_INFO_NULL, &local);
     MPI_Comm_rank(local, &m->base.local_rank);
     MPI_Comm_size(local, &m->base.local_world);
+    m->base.local_leader = m->base.rank;
+    MPI_Bcast(&m->base.local_leader, 1, MPI_INT, 0, local);
     MPI_Comm_free(&local);
     return OK;
 }

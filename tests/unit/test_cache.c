@@ -1,0 +1,201 @@
+/* test_cache.c - the cache that processes share: filled once, never emptied, and nobody waits for the dead. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "data/cache.h"
+#include "tests/test.h"
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SAMPLES = 200, SAMPLE_BYTES = 1000 };
+
+typedef struct Shared { /* of this test's processes */
+    atomic_int reads, wrong;
+    atomic_bool blocks, fails, reading;
+} Shared;
+
+typedef struct CountedSource {
+    Source base;
+    Shared *shared;
+} CountedSource;
+
+static Status counted_read(const Source *s, int64_t id, int image_size, ByteBuf *buf, Sample *out)
+{
+    Shared *shared = ((const CountedSource *)s)->shared;
+    (void)image_size;
+    atomic_fetch_add(&shared->reads, 1);
+    shared->reading = true;
+    while (shared->blocks) clock_sleep_s(0.001);
+    if (shared->fails) return fail(ERR_DATA, "sample %lld is bad", (long long)id);
+    TRY(buf_reserve(buf, SAMPLE_BYTES));
+    memset(buf->data, (int)id, SAMPLE_BYTES);
+    *out = (Sample){ .encoded = true, .data = buf->data, .bytes = SAMPLE_BYTES };
+    return OK;
+}
+
+static const SourceKind counted = { .name = "counted", .read = counted_read };
+
+static CountedSource make_source(void)
+{
+    void *p = mmap(NULL, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(p != MAP_FAILED);
+    return (CountedSource){ .base = { .kind = &counted, .images = SAMPLES }, .shared = p };
+}
+
+/* Reads a sample and looks at its bytes. */
+static Status read_one(SampleCache *c, const CountedSource *s, int64_t id, bool *hit)
+{
+    ByteBuf buf = { 0 };
+    Sample sample = { 0 };
+    Status status = cache_read(c, id, &s->base, id, 0, &buf, &sample, hit);
+    if (status == OK) {
+        bool good = sample.encoded && sample.bytes == SAMPLE_BYTES;
+        for (size_t i = 0; good && i < SAMPLE_BYTES; i++) good = sample.data[i] == (uint8_t)id;
+        s->shared->wrong += !good;
+    }
+    buf_free(&buf);
+    return status;
+}
+
+TEST(full_cache_keeps_what_it_has)
+{
+    CountedSource s = make_source();
+    SampleCache *c = NULL;
+    CacheStats stats;
+    bool hit = false;
+    REQUIRE_OK(cache_create(&c, SAMPLES, 16 << 10));
+    for (int pass = 0; pass < 3; pass++)
+        for (int id = 0; id < SAMPLES; id++) CHECK_OK(read_one(c, &s, id, &hit));
+    cache_stats(c, &stats);
+    CHECK_INT(stats.samples, 15); /* of 1088 bytes each */
+    CHECK_INT(stats.bytes, 15 * SAMPLE_BYTES);
+    CHECK(stats.full);
+    CHECK_INT(s.shared->reads, 3 * SAMPLES - 2 * 15);
+    CHECK_INT(s.shared->wrong, 0);
+    CHECK_OK(read_one(c, &s, 14, &hit));
+    CHECK(hit);
+    CHECK_OK(read_one(c, &s, 15, &hit));
+    CHECK(!hit);
+    cache_destroy(c);
+}
+
+TEST(processes_share_what_each_has_read)
+{
+    enum { PROCESSES = 4 };
+    CountedSource s = make_source();
+    SampleCache *c = NULL;
+    bool hit = false;
+    pid_t children[PROCESSES];
+    REQUIRE_OK(cache_create(&c, SAMPLES, 1 << 20));
+    CacheKey key = cache_key(c);
+    for (int p = 0; p < PROCESSES; p++) {
+        children[p] = fork();
+        REQUIRE(children[p] >= 0);
+        if (children[p] > 0) continue;
+        SampleCache *joined = NULL;
+        Status status = cache_join(&joined, &key, SAMPLES);
+        for (int i = 0; i < SAMPLES && status == OK; i++)
+            status = read_one(joined, &s, p % 2 ? SAMPLES - 1 - i : i, &hit); /* they meet in the middle */
+        cache_destroy(joined);
+        _exit(status == OK ? 0 : 1);
+    }
+    for (int p = 0; p < PROCESSES; p++) {
+        int status = 0;
+        CHECK(waitpid(children[p], &status, 0) == children[p] && status == 0);
+    }
+    CHECK_INT(s.shared->reads, SAMPLES);
+    CHECK_INT(s.shared->wrong, 0);
+    cache_destroy(c);
+}
+
+TEST(joining_what_is_not_there)
+{
+    SampleCache *c = NULL, *joined = NULL;
+    REQUIRE_OK(cache_create(&c, SAMPLES, 1 << 20));
+    CacheKey key = cache_key(c), other = key;
+    other.token++;
+    CHECK_STATUS(cache_join(&joined, &other, SAMPLES), ERR_ENV);
+    CHECK_CONTAINS(status_message(), "another memory file");
+    CHECK_STATUS(cache_join(&joined, &key, SAMPLES + 1000), ERR_ENV);
+    other = key;
+    other.fd = 987;
+    CHECK_STATUS(cache_join(&joined, &other, SAMPLES), ERR_ENV);
+    CHECK_CONTAINS(status_message(), "data.cache");
+    other.fd = STDOUT_FILENO;
+    CHECK_STATUS(cache_join(&joined, &other, SAMPLES), ERR_ENV);
+    CHECK(joined == NULL);
+    cache_destroy(c);
+}
+
+TEST(dead_loader_holds_nobody_up)
+{
+    CountedSource s = make_source();
+    SampleCache *c = NULL;
+    bool hit = false;
+    REQUIRE_OK(cache_create(&c, SAMPLES, 1 << 20));
+    s.shared->blocks = true;
+    pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        read_one(c, &s, 7, &hit);
+        _exit(0);
+    }
+    while (!s.shared->reading) clock_sleep_s(0.001);
+    kill(child, SIGKILL);
+    CHECK(waitpid(child, NULL, 0) == child);
+    s.shared->blocks = false;
+    double start_s = clock_s();
+    CHECK_OK(read_one(c, &s, 7, &hit));
+    CHECK(!hit && clock_s() - start_s < 1.5);
+    CHECK_OK(read_one(c, &s, 7, &hit)); /* taken over, not only read */
+    CHECK(hit);
+    CHECK_INT(s.shared->reads, 2);
+    cache_destroy(c);
+}
+
+/* A loader that lives but does not get on: others lose patience. */
+TEST(slow_loader_holds_nobody_up_for_long)
+{
+    CountedSource s = make_source();
+    SampleCache *c = NULL;
+    bool hit = false;
+    REQUIRE_OK(cache_create(&c, SAMPLES, 1 << 20));
+    s.shared->blocks = true;
+    pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        read_one(c, &s, 7, &hit);
+        for (;;) pause();
+    }
+    while (!s.shared->reading) clock_sleep_s(0.001);
+    kill(child, SIGSTOP);
+    s.shared->blocks = false;
+    double start_s = clock_s();
+    CHECK_OK(read_one(c, &s, 7, &hit));
+    CHECK(!hit && clock_s() - start_s < 8);
+    kill(child, SIGKILL);
+    CHECK(waitpid(child, NULL, 0) == child);
+    cache_destroy(c);
+}
+
+TEST(bad_sample_is_bad_for_everybody)
+{
+    CountedSource s = make_source();
+    SampleCache *c = NULL;
+    bool hit = false;
+    REQUIRE_OK(cache_create(&c, SAMPLES, 1 << 20));
+    s.shared->fails = true;
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(read_one(c, &s, 3, &hit), ERR_DATA);
+        CHECK_STR(status_message(), "sample 3 is bad");
+    }
+    s.shared->fails = false;
+    CHECK_OK(read_one(c, &s, 3, &hit));
+    CHECK_OK(read_one(c, &s, 3, &hit));
+    CHECK(hit);
+    cache_destroy(c);
+}
