@@ -8,8 +8,9 @@
 
 struct Decoder {
     struct JpegDecoder *jpeg;
-    ByteBuf pixels;    /* decoded RGB, or grey */
-    ByteBuf converted; /* after a change of channels */
+    ByteBuf pixels;     /* decoded RGB, or grey */
+    ByteBuf converted;  /* after a change of channels */
+    bool fast_is_sound; /* decode_check_fast */
     bool is_png;
     ImageView png; /* a PNG is decoded whole when it is opened */
 };
@@ -20,6 +21,7 @@ Status decoder_create(Decoder **out)
     Decoder *d = mem_calloc(1, sizeof *d);
     if (!d) return ERR_MEMORY;
     Status status = jpeg_decoder_create(&d->jpeg);
+    if (status == OK) status = decode_check_fast(&d->fast_is_sound);
     if (status != OK) {
         decoder_destroy(d);
         return status;
@@ -47,7 +49,7 @@ void decoder_trim(Decoder *d)
 
 void decoder_use_stock(Decoder *d, bool stock)
 {
-    jpeg_use_stock(d->jpeg, stock || !decode_fast_is_sound());
+    jpeg_use_stock(d->jpeg, stock || !d->fast_is_sound);
 }
 
 JpegCounts decoder_counts(const Decoder *d)

@@ -16,7 +16,8 @@ Status decoder_create(Decoder **out);
 void decoder_destroy(Decoder *d); /* NULL ok */
 void decoder_trim(Decoder *d);    /* gives back buffers that one very large image has grown */
 
-/* Leaves Huffman decoding to libjpeg. The pixels are the same. Off at first, where decode_fast_is_sound. */
+/* Leaves Huffman decoding to libjpeg. The pixels are the same. Off at first, where decode_check_fast finds the fast
+ * way sound. */
 void decoder_use_stock(Decoder *d, bool stock);
 
 /* Reads the header; then decoder_read makes any part of the picture, once. The file is borrowed until then. Pixels are
@@ -38,8 +39,8 @@ void decoder_index(const Decoder *d, const uint8_t **index, size_t *bytes);
 /* Both at once for the whole picture, packed, in channels (1 or 3). */
 Status decoder_decode(Decoder *d, const uint8_t *bytes, size_t size, int channels, ImageView *view);
 
-/* Do the two ways to decode agree in this process? decode_check.c; asked once, then remembered. */
-bool decode_fast_is_sound(void);
+/* Do the two ways to decode agree in this process? decode_check.c; found out once, then remembered. ERR_MEMORY. */
+Status decode_check_fast(bool *sound);
 
 /* The two formats, in their own files. */
 struct JpegDecoder;

@@ -39,8 +39,8 @@ static const uint8_t picture[] = {
     0xf8, 0x83, 0x9c, 0xdd, 0x94, 0x21, 0x0a, 0x8c, 0xa2, 0xfc, 0xa9, 0xc7, 0x53, 0x30, 0xc0, 0x63, 0x5f, 0xff, 0xd9,
 };
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool sound; /* constant after check() */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool known, sound; /* constant once known */
 
 /* Decodes a part of the picture; *crop are its pixels, packed by row. */
 static Status decode_part(struct JpegDecoder *j, bool stock, ByteBuf *pixels, uint8_t *crop)
@@ -57,23 +57,36 @@ static Status decode_part(struct JpegDecoder *j, bool stock, ByteBuf *pixels, ui
     return OK;
 }
 
-static void check(void)
+/* Both ways once; ERR_MEMORY says nothing about the library, any other failure does. */
+static Status check(struct JpegDecoder *j, ByteBuf *pixels)
 {
     static uint8_t want[20 * 17 * 3], got[sizeof want];
-    struct JpegDecoder *j = NULL;
-    ByteBuf pixels = { 0 };
-    Status status = jpeg_decoder_create(&j);
-    if (status == OK) status = decode_part(j, true, &pixels, want);
-    if (status == OK) status = decode_part(j, false, &pixels, got);
-    /* Out of memory says nothing about the library, and whoever asked is about to fail too. */
-    sound = status == ERR_MEMORY || (status == OK && memcmp(want, got, sizeof want) == 0);
+    Status status = decode_part(j, true, pixels, want);
+    if (status == OK) status = decode_part(j, false, pixels, got);
+    if (status == ERR_MEMORY) return status;
+    known = true;
+    sound = status == OK && memcmp(want, got, sizeof want) == 0;
     if (!sound) log_warning("the fast JPEG decoder does not work with this libjpeg; it is not used");
-    jpeg_decoder_destroy(j);
-    buf_free(&pixels);
+    return OK;
 }
 
-bool decode_fast_is_sound(void)
+static Status check_locked(void)
 {
-    pthread_once(&once, check);
-    return sound;
+    struct JpegDecoder *j = NULL;
+    ByteBuf pixels = { 0 };
+    if (known) return OK;
+    TRY(jpeg_decoder_create(&j));
+    Status status = check(j, &pixels);
+    jpeg_decoder_destroy(j);
+    buf_free(&pixels);
+    return status;
+}
+
+Status decode_check_fast(bool *out)
+{
+    pthread_mutex_lock(&lock);
+    Status status = check_locked();
+    *out = sound;
+    pthread_mutex_unlock(&lock);
+    return status;
 }
