@@ -36,6 +36,8 @@ typedef struct DatasetOptions {
     DataRole role;
     int64_t synthetic_images; /* DATA_SYNTHETIC: how many */
     int synthetic_classes;
+    size_t
+        seek_bytes; /* training: most memory for seek indices (seek_index.h) made while files are read first; 0: none */
 } DatasetOptions;
 
 typedef struct Dataset Dataset;
@@ -81,6 +83,8 @@ typedef struct LoaderOptions {
     int channels;                /* 1 or 3 */
     Augment augment;
     Interpolation interpolation;
+    bool stock_decoder; /* leave Huffman decoding to libjpeg; same pixels */
+    bool ignore_seek;   /* use no seek indices; same pixels */
     uint64_t seed;
     int threads;             /* decode threads, >= 1 */
     int readers;             /* threads that read ahead of them; 0: as many as it takes */

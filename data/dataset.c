@@ -22,6 +22,7 @@ struct Dataset {
     DataCache cache_kind;
     SampleCache *cache; /* DATA_CACHE_RAM */
     int64_t first_entry;
+    SeekStore *seeks;
 };
 
 static const SourceKind *const kinds[DATA_FORMAT_COUNT] = {
@@ -55,6 +56,8 @@ Status dataset_open(Dataset **out, const DatasetOptions *o)
     Status status = d->path ? choose_kind(o)->open(&d->source, o) : ERR_MEMORY;
     if (status == OK && !(d->learned = mem_calloc(1, sizeof *d->learned))) status = ERR_MEMORY;
     if (status == OK) status = bad_list_create(&d->reported, d->source->images, -1);
+    if (status == OK && o->seek_bytes > 0 && o->role == DATA_TRAIN)
+        status = seek_store_create(&d->seeks, d->source->images, o->seek_bytes);
     if (status != OK) {
         dataset_close(d);
         return status;
@@ -68,6 +71,7 @@ void dataset_close(Dataset *d)
     if (!d) return;
     if (d->source) d->source->kind->close(d->source);
     bad_list_destroy(d->reported);
+    seek_store_destroy(d->seeks);
     mem_free(d->learned);
     mem_free(d->path);
     mem_free(d);
@@ -113,6 +117,11 @@ void dataset_describe_sample(const Dataset *d, int64_t id, char *out, size_t byt
 const Source *dataset_source(const Dataset *d)
 {
     return d->source;
+}
+
+SeekStore *dataset_seeks(const Dataset *d)
+{
+    return d->seeks;
 }
 
 DataRole dataset_role(const Dataset *d)

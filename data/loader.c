@@ -282,6 +282,9 @@ static Status build(Loader *l)
                              .channels = o->channels,
                              .augment = o->augment,
                              .filter = (ResizeFilter)o->interpolation,
+                             .stock_decoder = o->stock_decoder,
+                             .ignore_seek = o->ignore_seek,
+                             .seeks = dataset_seeks(l->dataset),
                              .training = dataset_role(l->dataset) == DATA_TRAIN };
     l->image_bytes = (size_t)o->image_size * (size_t)o->image_size * (size_t)o->channels;
     TRY(check_options(l));

@@ -6,9 +6,11 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "data/decode.h"
+#include "data/seek_index.h"
 
 #define TRIM_BYTES     ((size_t)64 << 20)
 #define MAX_NAME_BYTES 768
+#define INDEXED_HEIGHT 128 /* of the smallest picture for which a seek index is made: below, there is little to skip */
 
 struct Worker {
     ByteBuf file;
@@ -16,6 +18,7 @@ struct Worker {
     Decoder *decoder;
     ViewScratch view;
     WorkerTimes times;
+    bool makes_index; /* of the file being shown */
 };
 
 Status worker_create(Worker **out)
@@ -86,15 +89,29 @@ static void lap(double *start, double *sum)
     *start = now;
 }
 
-static Status open_sample(Worker *w, const Sample *sample, const ViewOptions *o, int *width, int *height)
+/* id: of the sample in o->seeks; -1: it has no place there. */
+static Status open_sample(Worker *w, const Sample *sample, int64_t id, const ViewOptions *o, int *width, int *height)
 {
     EncodedImage file = { .bytes = sample->data, .size = sample->bytes };
     if (!o->ignore_seek) {
         file.seek = sample->seek;
         file.seek_bytes = sample->seek_bytes;
     }
+    bool from_store = !o->ignore_seek && !file.seek && o->seeks && id >= 0;
+    if (from_store) file.seek = seek_store_get(o->seeks, id, &file.seek_bytes);
     decoder_use_stock(w->decoder, o->stock_decoder);
-    return decoder_open(w->decoder, &file, width, height);
+    TRY(decoder_open(w->decoder, &file, width, height));
+    w->makes_index = from_store && !file.seek && *height >= INDEXED_HEIGHT;
+    decoder_make_index(w->decoder, w->makes_index ? SEEK_ROWS_ONLY : 0);
+    return OK;
+}
+
+static void keep_index(Worker *w, int64_t id, const ViewOptions *o)
+{
+    const uint8_t *index = NULL;
+    size_t bytes = 0;
+    if (w->makes_index) decoder_index(w->decoder, &index, &bytes);
+    if (bytes > 0) seek_store_put(o->seeks, id, index, bytes);
 }
 
 /* After open_sample, where the sample is a file. */
@@ -112,17 +129,20 @@ static Status show(Worker *w, const Sample *sample, const AugmentPlan *plan, con
     return OK;
 }
 
-static Status make_view(Worker *w, const Sample *sample, const ViewOptions *o, const AugmentDraw *draw, uint8_t *out)
+static Status make_view(Worker *w, const Sample *sample, int64_t id, const ViewOptions *o, const AugmentDraw *draw,
+                        uint8_t *out)
 {
     double start_s = clock_s();
     int width = sample->image.width, height = sample->image.height;
     trim(w);
-    if (sample->encoded) TRY(open_sample(w, sample, o, &width, &height));
+    if (sample->encoded) TRY(open_sample(w, sample, id, o, &width, &height));
     /* Raw pixels (MNIST, synthetic) are no photographs with a border to cut off: they are only brought to size. */
     int resize = !sample->encoded || o->eval_resize == 0 ? o->image_size : o->eval_resize;
     AugmentPlan plan = o->training ? augment_draw(o->augment, width, height, resize, o->image_size, draw)
                                    : augment_center(width, height, resize, o->image_size);
-    return show(w, sample, &plan, o, start_s, out);
+    TRY(show(w, sample, &plan, o, start_s, out));
+    if (sample->encoded) keep_index(w, id, o);
+    return OK;
 }
 
 Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, const ViewOptions *o, uint8_t *out)
@@ -131,7 +151,7 @@ Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, c
     int width, height;
     trim(w);
     ASSERT(sample->encoded);
-    TRY(open_sample(w, sample, o, &width, &height));
+    TRY(open_sample(w, sample, -1, o, &width, &height));
     if (plan->box_x + plan->box_width > width || plan->box_y + plan->box_height > height)
         return fail(ERR_DATA, "the box leaves the image of %d x %d pixels", width, height);
     return show(w, sample, plan, o, start_s, out);
@@ -140,7 +160,7 @@ Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, c
 Status worker_show(Worker *w, const Source *source, int64_t id, const Sample *sample, const ViewOptions *o,
                    const AugmentDraw *draw, uint8_t *out)
 {
-    Status status = make_view(w, sample, o, draw, out);
+    Status status = make_view(w, sample, id, o, draw, out);
     return status == ERR_DATA ? note_name(status, source, id) : status;
 }
 

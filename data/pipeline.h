@@ -2,6 +2,7 @@
 #ifndef CONVOY_DATA_PIPELINE_H
 #define CONVOY_DATA_PIPELINE_H
 #include "data/augment.h"
+#include "data/seek_store.h"
 #include "data/source.h"
 #include "data/view.h"
 
@@ -21,6 +22,7 @@ typedef struct ViewOptions { /* what the network is to see */
     bool training;
     bool stock_decoder; /* leave Huffman decoding to libjpeg; same pixels */
     bool ignore_seek;   /* do not use seek indices; same pixels */
+    SeekStore *seeks;   /* for files that bring no seek index: found there, or made and put there; NULL: neither */
 } ViewOptions;
 
 /* Writes the view of sample id, which was read before, to out, [image_size, image_size, channels]; of a file only what

@@ -6,6 +6,10 @@
 typedef struct BenchOptions {
     int64_t steps, warmup;
     bool nodes;
+    bool eval;          /* decode: the view of evaluation */
+    int64_t images;     /* decode: at most so many */
+    const char *replay; /* decode: file of views to make, and */
+    const char *dump;   /* where their pixels go; NULL: none */
 } BenchOptions;
 
 Status bench_decode(Comm *comm, const Config *c, const BenchOptions *o);

@@ -1,4 +1,4 @@
-/* bench_input.c - decode and loader: what the input side delivers when nothing trains. */
+/* bench_input.c - loader: what the input side delivers when nothing trains. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -25,41 +25,6 @@ double bench_median(double *values, int64_t count)
 {
     qsort(values, (size_t)count, sizeof *values, compare_doubles);
     return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
-}
-
-/* ---- decode ---- */
-
-static Status decode_range(const Session *s, int64_t first, int64_t count, int64_t *pixels)
-{
-    for (int64_t i = first; i < first + count; i++) {
-        uint8_t *image = NULL;
-        int width = 0, height = 0;
-        TRY(dataset_decode(s->train, i % dataset_images(s->train), (int)s->config->model.in_channels, &image, &width,
-                           &height));
-        *pixels += (int64_t)width * height;
-        mem_free(image);
-    }
-    return OK;
-}
-
-Status bench_decode(Comm *comm, const Config *c, const BenchOptions *o)
-{
-    Config local = bench_config(c);
-    Session s;
-    int64_t pixels = 0, images = o->steps * c->train.batch_per_rank;
-    Status status = session_open_data(&s, &local, comm);
-    if (status == OK) status = comm_agree(comm, decode_range(&s, 0, o->warmup, &pixels));
-    pixels = 0;
-    double start = clock_s();
-    if (status == OK) status = comm_agree(comm, decode_range(&s, 0, images, &pixels));
-    double seconds = clock_s() - start;
-    if (status == OK && comm->rank == 0) {
-        log_info("images %lld", (long long)images);
-        log_info("images_per_s_per_thread %.1f", (double)images / seconds);
-        log_info("megapixels_per_s_per_thread %.2f", (double)pixels / seconds * 1e-6);
-    }
-    session_close(&s);
-    return status;
 }
 
 /* ---- loader ---- */

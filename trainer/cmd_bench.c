@@ -8,8 +8,9 @@
 #include "trainer/cmd.h"
 #include <string.h>
 
-#define STEPS_DEFAULT 20
-#define STEPS_MAX     1000000
+#define STEPS_DEFAULT  20
+#define STEPS_MAX      1000000
+#define IMAGES_DEFAULT 500
 
 typedef struct BenchRow {
     const char *name;
@@ -24,17 +25,24 @@ static const BenchRow benches[] = {
 };
 
 static const char help[] =
-    "usage: convoy bench WHAT [CONFIG] [--steps N] [--warmup N] [--nodes] [--set key=value]...\n"
+    "usage: convoy bench WHAT [CONFIG] [--steps N] [--warmup N] [--nodes] [--eval] [--images N] [--replay FILE] "
+    "[--dump FILE] [--set key=value]...\n"
     "\n"
     "Measures one part by itself; under mpirun on all ranks. Without data.train synthetic images stand in. WHAT is\n"
     "\n"
-    "  decode      images/s that one thread decodes from data.train, whole images, no augmentation\n"
+    "  decode      images/s that one thread makes of files in memory: JPEG bytes to the view that the network sees\n"
     "  loader      images/s of the training input alone: files to batches\n"
     "  step        training steps: images/s, milliseconds, waits, overlap of gradient reduction, allocations\n"
     "  allreduce   time and bandwidth of gradient sums by size\n"
     "\n"
-    "  --steps N           measured steps, batches or repetitions (default 20)\n"
+    "  --steps N           measured steps, batches, passes over the images or repetitions (default 20)\n"
     "  --warmup N          steps before them that do not count (default 3)\n"
+    "  --eval              decode: the view of evaluation instead of training\n"
+    "  --images N          decode: at most so many images of data.train, read into memory before (default 500)\n"
+    "  --replay FILE       decode: makes the views that FILE lists instead, one a line: box x, y, width, height, "
+    "resized\n"
+    "                      width, height, window x, y, size, mirrored (0 or 1), path of the image\n"
+    "  --dump FILE         decode: where the pixels of --replay go, size x size x 3 bytes a view\n"
     "  --nodes             step: also where the time goes, by kind of operation\n"
     "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
 
@@ -57,9 +65,15 @@ static const BenchRow *find_bench(const char *name)
 
 static Status bench(Comm *comm, const Config *c, const Args *args)
 {
-    BenchOptions o = { .nodes = args_value(args, "--nodes") != NULL };
+    BenchOptions o = { .nodes = args_value(args, "--nodes") != NULL,
+                       .eval = args_value(args, "--eval") != NULL,
+                       .replay = args_value(args, "--replay"),
+                       .dump = args_value(args, "--dump") };
     TRY(count_option(args, "--steps", STEPS_DEFAULT, &o.steps));
     TRY(count_option(args, "--warmup", 3, &o.warmup));
+    TRY(count_option(args, "--images", IMAGES_DEFAULT, &o.images));
+    if (!o.replay != !o.dump) return fail(ERR_USAGE, "convoy bench: --replay and --dump go together");
+    if (o.images < 1) return fail(ERR_USAGE, "convoy bench: --images must be at least 1");
     if (o.steps < 1) return fail(ERR_USAGE, "convoy bench: --steps must be at least 1");
     return find_bench(args->positional[0])->run(comm, c, &o);
 }

@@ -22,6 +22,8 @@ enum { CONFIG_FORMAT_AUTO, CONFIG_FORMAT_IMAGEFOLDER, CONFIG_FORMAT_IDX, CONFIG_
 enum { CONFIG_AUGMENT_NONE, CONFIG_AUGMENT_IMAGENET, CONFIG_AUGMENT_CIFAR };
 enum { CONFIG_INTERPOLATION_BILINEAR, CONFIG_INTERPOLATION_BICUBIC };
 enum { CONFIG_CACHE_PAGE, CONFIG_CACHE_RAM, CONFIG_CACHE_NONE };
+enum { CONFIG_DECODER_FAST, CONFIG_DECODER_STOCK };
+enum { CONFIG_SEEK_INDEX_AUTO, CONFIG_SEEK_INDEX_OFF };
 enum { CONFIG_BATCH_PER_RANK, CONFIG_BATCH_GLOBAL };
 enum {
     CONFIG_PRECISION_AUTO,
@@ -45,7 +47,8 @@ typedef struct Config {
     } model;
     struct {
         char *train, *val;
-        int format, augment, interpolation;
+        int format, augment, interpolation, decoder, seek_index;
+        int64_t seek_index_mb;
         int64_t image_size, eval_resize /*0 = image_size*/, threads /*0 = auto*/, synthetic_images;
         int64_t readers /*0 = auto*/;
         double read_ahead_mb;

@@ -16,6 +16,8 @@ static const char *const format_names[] = { "auto", "imagefolder", "idx", "synth
 static const char *const augment_names[] = { "none", "imagenet", "cifar", NULL };
 static const char *const interpolation_names[] = { "bilinear", "bicubic", NULL };
 static const char *const cache_names[] = { "page", "ram", "none", NULL };
+static const char *const decoder_names[] = { "fast", "stock", NULL };
+static const char *const seek_index_names[] = { "auto", "off", NULL };
 static const char *const batch_mode_names[] = { "per_rank", "global", NULL };
 static const char *const precision_names[] = { "auto", "fp32", "tf32", "bf16", "fp16", NULL };
 static const char *const optimizer_names[] = { "sgd", "adam", "adamw", NULL };
@@ -60,6 +62,13 @@ const ConfigKey config_keys[] = {
      "evaluation (none)"},
     {ENUM(data, interpolation, "bilinear", interpolation_names), KEY_MATH,
      "How images are resized, in training and evaluation; both are Pillow's, with antialiasing"},
+    {ENUM(data, decoder, "fast", decoder_names), KEY_RUNTIME,
+     "JPEG: read Huffman codes by Convoy's own decoder where it can, or always by libjpeg (stock); same pixels"},
+    {ENUM(data, seek_index, "auto", seek_index_names), KEY_RUNTIME,
+     "JPEG: auto uses positions of rows, from shards or made while files are read for the first time, to skip what lies "
+     "above a crop; same pixels"},
+    {INT(data, seek_index_mb, "1024", 0, 1e6), KEY_RUNTIME,
+     "Most MiB of memory of a rank for such positions (about 0.5 MiB for 1000 images of ImageNet)"},
     {INT(data, threads, "0", 0, 1024), KEY_RUNTIME,
      "Decode threads of each rank; 0 chooses by the CPUs that the rank may use"},
     {INT(data, readers, "0", 0, 256), KEY_RUNTIME,

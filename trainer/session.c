@@ -23,6 +23,13 @@ static bool is_set(const char *s)
 
 /* ---- datasets ---- */
 
+/* Memory for seek indices: none where nothing would use them. */
+static size_t seek_bytes(const Config *c)
+{
+    bool used = c->data.seek_index == CONFIG_SEEK_INDEX_AUTO && c->data.decoder == CONFIG_DECODER_FAST;
+    return used ? (size_t)c->data.seek_index_mb << 20 : 0;
+}
+
 static Status open_dataset(Dataset **out, const Config *c, DataRole role)
 {
     const char *key = role == DATA_TRAIN ? "data.train" : "data.val";
@@ -34,7 +41,8 @@ static Status open_dataset(Dataset **out, const Config *c, DataRole role)
                          .format = formats[c->data.format],
                          .role = role,
                          .synthetic_images = c->data.synthetic_images,
-                         .synthetic_classes = c->model.classes > 0 ? (int)c->model.classes : 1000 };
+                         .synthetic_classes = c->model.classes > 0 ? (int)c->model.classes : 1000,
+                         .seek_bytes = seek_bytes(c) };
     Status status = dataset_open(out, &o);
     return status == OK ? OK : fail_note(status, "%s", key);
 }
@@ -362,6 +370,8 @@ LoaderOptions session_loader_options(const Session *s, DataRole role)
                             .channels = (int)c->model.in_channels,
                             .augment = train ? augments[c->data.augment] : AUGMENT_NONE,
                             .interpolation = (Interpolation)c->data.interpolation,
+                            .stock_decoder = c->data.decoder == CONFIG_DECODER_STOCK,
+                            .ignore_seek = c->data.seek_index == CONFIG_SEEK_INDEX_OFF,
                             .seed = (uint64_t)c->train.seed,
                             .threads = s->threads.decode,
                             .readers = (int)c->data.readers,
