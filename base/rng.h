@@ -17,7 +17,11 @@ typedef enum RngPurpose {
     RNG_REPLACE = 5, /* replacement of a bad sample: a = attempt, b = sample id */
     RNG_SYNTHETIC = 6,
     RNG_TEST = 7,
-    RNG_DROP = 12 /* dropout, stochastic depth: see kernels/drop.h */
+    RNG_JITTER = 8, /* colour jitter: a = epoch, b = sample id */
+    RNG_POLICY = 9, /* automatic augmentation: a = epoch, b = sample id */
+    RNG_ERASE = 10, /* random erasing: a = epoch, b = sample id */
+    RNG_MIX = 11,   /* mixup and cutmix: a = global step, b = index of the micro-batch's first image in its step */
+    RNG_DROP = 12   /* dropout, stochastic depth: see kernels/drop.h */
 } RngPurpose;
 
 typedef struct Rng {
@@ -33,8 +37,14 @@ typedef struct Rng {
 void philox4x32(uint64_t key, const uint32_t counter[4], uint32_t out[4]);
 /* a stream of draws at one address, by value */
 Rng rng_at(uint64_t seed, RngPurpose purpose, uint32_t a, uint32_t b);
+/* the same of the repeat-th time that a sample is seen in an epoch, below 2^24; rng_at is that of repeat 0 */
+Rng rng_at_repeat(uint64_t seed, RngPurpose purpose, uint32_t repeat, uint32_t a, uint32_t b);
 uint32_t rng_u32(Rng *rng);
 double rng_uniform(Rng *rng);             /* [0,1), 53 bits */
 uint64_t rng_below(Rng *rng, uint64_t n); /* [0,n), unbiased (rejection), n >= 1 */
 double rng_normal(Rng *rng);              /* mean 0, variance 1 (Box-Muller) */
+/* The logarithm of a Gamma(shape, 1) draw, shape > 0: small shapes give numbers too small for a double. */
+double rng_log_gamma(Rng *rng, double shape);
+double rng_beta(Rng *rng, double a, double b);                      /* [0,1]; a, b > 0 */
+void rng_dirichlet(Rng *rng, double alpha, int count, double *out); /* symmetric; sums to 1 */
 #endif

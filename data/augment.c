@@ -1,6 +1,6 @@
 /* augment.c - the geometry of torchvision's transforms, drawn at addresses.
  *
- * Draws, in this order (part of what makes runs repeatable):
+ * Draws, in this order (part of what makes runs repeatable), each at the address of the sample's repeat:
  *   RNG_CROP (epoch, sample)   AUGMENT_IMAGENET: per try, area then log of the ratio; after an accepted try, top then
  *   left.
  *                              AUGMENT_CIFAR: top then left.
@@ -91,8 +91,8 @@ static AugmentPlan draw_cifar(int width, int height, int size, Rng *rng)
 AugmentPlan augment_draw(Augment kind, int width, int height, int resize, int size, const AugmentDraw *draw)
 {
     if (kind == AUGMENT_NONE) return augment_center(width, height, resize, size);
-    Rng crop = rng_at(draw->seed, RNG_CROP, draw->epoch, (uint32_t)draw->sample);
-    Rng flip = rng_at(draw->seed, RNG_FLIP, draw->epoch, (uint32_t)draw->sample);
+    Rng crop = rng_at_repeat(draw->seed, RNG_CROP, draw->repeat, draw->epoch, (uint32_t)draw->sample);
+    Rng flip = rng_at_repeat(draw->seed, RNG_FLIP, draw->repeat, draw->epoch, (uint32_t)draw->sample);
     AugmentPlan plan =
         kind == AUGMENT_IMAGENET ? draw_imagenet(width, height, size, &crop) : draw_cifar(width, height, size, &crop);
     plan.flip = rng_uniform(&flip) < 0.5;

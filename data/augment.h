@@ -21,6 +21,7 @@ typedef struct AugmentDraw { /* where the draws come from */
     uint64_t seed;
     uint32_t epoch;
     int64_t sample;
+    uint32_t repeat; /* the how many-th time in this epoch, from 0 */
 } AugmentDraw;
 
 /* Evaluation: shorter side to resize (torchvision Resize), then the centre (CenterCrop, zero-padded where smaller). */

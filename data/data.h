@@ -29,6 +29,52 @@ typedef enum Augment {
 } Augment;
 
 typedef enum Interpolation { INTERPOLATION_BILINEAR, INTERPOLATION_BICUBIC } Interpolation; /* as ResizeFilter */
+/* What happens to a training image after crop and flip (policy.h): torchvision's transforms of these names. */
+typedef enum AutoPolicy {
+    POLICY_NONE,
+    POLICY_RANDAUGMENT,
+    POLICY_AUTOAUGMENT,
+    POLICY_TRIVIALAUGMENT,
+    POLICY_AUGMIX,
+    POLICY_COUNT
+} AutoPolicy;
+typedef enum AutoAugmentTable {
+    AUTOAUGMENT_IMAGENET,
+    AUTOAUGMENT_CIFAR10,
+    AUTOAUGMENT_SVHN,
+    AUTOAUGMENT_TABLE_COUNT
+} AutoAugmentTable;
+#define POLICY_MAX_OPS 16
+typedef struct PolicyOptions { /* zero: nothing happens */
+    double jitter[4];          /* brightness, contrast, saturation, hue; 0: left alone */
+    AutoPolicy policy;
+    AutoAugmentTable table;
+    int ops, magnitude, bins; /* RandAugment; bins: TrivialAugmentWide too */
+    int severity;             /* AugMix */
+    bool nearest;             /* shear, translate and rotate take the nearest pixel, else they interpolate */
+    uint8_t fill[3];          /* and bring this in from outside */
+    double erase;             /* probability of a box that becomes the mean colour */
+} PolicyOptions;
+
+/* A box of a normalised image that becomes zero; height 0: none. */
+typedef struct EraseBox {
+    int32_t top, left, height, width;
+} EraseBox;
+
+/* Mixup and cutmix of a micro-batch, drawn once for all of it: image n is mixed with its neighbour n - 1 (0 with the
+ * last). x = lambda x + (1 - lambda) x' everywhere (mixup), or x' inside the box (cutmix); the target is lambda of one's
+ * own and 1 - lambda of the neighbour's. lambda 1: nothing is mixed. */
+typedef struct MixDraw {
+    double lambda;
+    bool box; /* cutmix */
+    int top, left, bottom, right;
+} MixDraw;
+typedef struct MixOptions { /* alphas of the Beta distributions; 0: off. With both on, one is chosen each time. */
+    double mixup, cutmix;
+} MixOptions;
+/* Draws at address RNG_MIX (step, first): the kind where both are on (below 2: 1 is cutmix), lambda, then for cutmix the
+ * middle's column and row. first: index of the micro-batch's first image in its global batch. Exposed for tests. */
+MixDraw mix_draw(const MixOptions *o, uint64_t seed, int64_t step, int64_t first, int width, int height);
 
 typedef struct DatasetOptions {
     const char *path; /* folder; ignored by DATA_SYNTHETIC */
@@ -83,8 +129,11 @@ typedef struct LoaderOptions {
     int channels;                /* 1 or 3 */
     Augment augment;
     Interpolation interpolation;
-    bool stock_decoder; /* leave Huffman decoding to libjpeg; same pixels */
-    bool ignore_seek;   /* use no seek indices; same pixels */
+    bool stock_decoder;   /* leave Huffman decoding to libjpeg; same pixels */
+    bool ignore_seek;     /* use no seek indices; same pixels */
+    PolicyOptions policy; /* training; needs channels 1 or 3 */
+    int repeats;          /* training: how often a sample comes in a global batch; 0 and 1 are once */
+    MixOptions mix;       /* training */
     uint64_t seed;
     int threads;             /* decode threads, >= 1 */
     int readers;             /* threads that read ahead of them; 0: as many as it takes */
@@ -102,6 +151,8 @@ typedef struct LoaderOptions {
 typedef struct Batch {
     const uint8_t *images;     /* [batch, image_size, image_size, channels], borrowed until loader_release */
     const int32_t *labels;     /* [batch]; -1 = padding, or bad in evaluation */
+    const EraseBox *erase;     /* [batch]; what becomes zero once normalised */
+    MixDraw mix;               /* training: how the normalised images and their targets are mixed */
     const int64_t *sample_ids; /* [batch]; the sample asked for (not its replacement); -1 = padding */
     int64_t count;             /* images that are not padding and could be decoded */
     int64_t bad;               /* evaluation: images that could not be decoded (label -1 here): they count as wrong;

@@ -58,8 +58,26 @@ struct Loader {
 
 typedef struct Place { /* what a ticket asks for */
     int64_t id;        /* -1: padding */
-    uint32_t epoch;
+    uint32_t epoch, repeat;
 } Place;
+
+/* Training with repeats: a global batch is so many times the same samples, one whole set behind the other, so that a
+ * rank's share holds as few of them twice as it can. An epoch sees as many images as without, 1/repeats of the samples:
+ * the first ones of its permutation. */
+static Place find_repeated(const Loader *l, int64_t step, int64_t in_step)
+{
+    int64_t distinct = l->o.global_batch / l->o.repeats, of_epoch = l->epoch_images / l->o.repeats;
+    int64_t at = step * distinct + in_step % distinct, epoch = at / of_epoch;
+    return (Place){ .id = sampler_id(l->o.seed, l->epoch_images, epoch * l->epoch_images + at % of_epoch),
+                    .epoch = (uint32_t)epoch,
+                    .repeat = (uint32_t)(in_step / distinct) };
+}
+
+/* Training: index of the micro-batch's first image in its global batch. */
+static int64_t first_in_step(const Loader *l, int64_t micro)
+{
+    return l->o.rank * (l->o.global_batch / l->o.world) + micro * l->o.batch;
+}
 
 static Place find_place(const Loader *l, const RingTicket *t)
 {
@@ -69,8 +87,8 @@ static Place find_place(const Loader *l, const RingTicket *t)
         return (Place){ .id = position < l->end ? position : -1 };
     }
     int64_t step = l->o.first_step + t->batch / l->micros, micro = t->batch % l->micros;
-    int64_t share = l->o.global_batch / l->o.world;
-    int64_t position = step * l->o.global_batch + l->o.rank * share + micro * l->o.batch + in_batch;
+    int64_t in_step = first_in_step(l, micro) + in_batch, position = step * l->o.global_batch + in_step;
+    if (l->o.repeats > 1) return find_repeated(l, step, in_step);
     return (Place){ .id = sampler_id(l->o.seed, l->epoch_images, position),
                     .epoch = (uint32_t)(position / l->epoch_images) };
 }
@@ -89,11 +107,16 @@ static void add_count(_Atomic int64_t *counter, int64_t n)
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
+static AugmentDraw draw_of(const Loader *l, int64_t id, const Place *place)
+{
+    return (AugmentDraw){ .seed = l->o.seed, .epoch = place->epoch, .sample = id, .repeat = place->repeat };
+}
+
 /* sample: NULL where this thread has to read it. */
-static Status make_view(Job *job, int64_t id, uint32_t epoch, const Sample *sample, uint8_t *out)
+static Status make_view(Job *job, int64_t id, const Place *place, const Sample *sample, uint8_t *out)
 {
     const Loader *l = job->loader;
-    AugmentDraw draw = { .seed = l->o.seed, .epoch = epoch, .sample = id };
+    AugmentDraw draw = draw_of(l, id, place);
     Sample own;
     double start_s = clock_s();
     if (!sample) {
@@ -114,14 +137,14 @@ static Status make_view(Job *job, int64_t id, uint32_t epoch, const Sample *samp
 static Status make_asked_view(Job *job, const RingTicket *t, const Place *place, uint8_t *out, bool *running)
 {
     const Loader *l = job->loader;
-    if (!l->readers) return make_view(job, place->id, place->epoch, NULL, out);
+    if (!l->readers) return make_view(job, place->id, place, NULL, out);
     int64_t number = t->batch * l->o.batch + t->index;
     Sample sample;
     Status status;
     *running = readers_take(l->readers, job->index, number, &sample, &status);
     if (!*running) return OK;
     double start_s = clock_s();
-    if (status == OK && place->id >= 0) status = make_view(job, place->id, place->epoch, &sample, out);
+    if (status == OK && place->id >= 0) status = make_view(job, place->id, place, &sample, out);
     readers_release(l->readers, number, clock_s() - start_s);
     return status;
 }
@@ -160,7 +183,7 @@ static Status replace(Job *job, const Place *place, Status status, uint8_t *out,
         int64_t next = replacement_of(l, place->id, attempt);
         TRY(report_bad(l, *shown, next));
         *shown = next;
-        status = make_view(job, next, place->epoch, NULL, out);
+        status = make_view(job, next, place, NULL, out);
     }
     if (status != ERR_DATA) return status;
     return fail(ERR_DATA, "%s: found no good sample in %d tries", dataset_path(l->dataset), REPLACE_TRIES);
@@ -173,6 +196,13 @@ static Status count_as_wrong(Loader *l, const Place *place, Status status, uint8
     memset(out, 0, l->image_bytes);
     *shown = -1;
     return report_bad(l, place->id, -1);
+}
+
+static EraseBox erase_box(const Loader *l, int64_t shown, const Place *place)
+{
+    AugmentDraw draw = draw_of(l, shown, place);
+    if (!l->view.training) return (EraseBox){ 0 };
+    return policy_draw_erase(l->o.policy.erase, l->o.image_size, l->o.image_size, &draw);
 }
 
 static Status fill_ticket(Job *job, const RingTicket *t, bool *running)
@@ -189,6 +219,7 @@ static Status fill_ticket(Job *job, const RingTicket *t, bool *running)
     else TRY(count_as_wrong(l, &place, status, out, &shown));
     t->slot->labels[t->index] = shown < 0 ? -1 : dataset_label(l->dataset, shown);
     t->slot->sample_ids[t->index] = place.id;
+    t->slot->erase[t->index] = erase_box(l, shown, &place);
     bool bad = place.id >= 0 && shown != place.id;
     if (bad && shown >= 0) add_count(&job->replaced, 1);
     ring_done(l->ring, t, shown >= 0, bad);
@@ -235,6 +266,10 @@ static Status check_options(const Loader *l)
     ASSERT(o->image_size >= 1 && o->eval_resize >= 0 && (o->channels == 1 || o->channels == 3));
     if (!l->view.training) return OK;
     ASSERT(o->global_batch % (o->batch * o->world) == 0 && o->global_batch > 0 && o->first_step >= 0);
+    if (o->repeats > 1 && (o->global_batch % o->repeats != 0 || o->repeats > l->epoch_images))
+        return fail(ERR_USAGE,
+                    "data.repeated: a global batch of %lld images of a set of %lld cannot hold %d views each",
+                    (long long)o->global_batch, (long long)l->epoch_images, o->repeats);
     if (o->global_batch > l->epoch_images)
         return fail(ERR_USAGE, "global batch of %lld images is larger than the dataset (%lld images in %s)",
                     (long long)o->global_batch, (long long)l->epoch_images, dataset_path(l->dataset));
@@ -285,6 +320,7 @@ static Status build(Loader *l)
                              .stock_decoder = o->stock_decoder,
                              .ignore_seek = o->ignore_seek,
                              .seeks = dataset_seeks(l->dataset),
+                             .policy = o->policy,
                              .training = dataset_role(l->dataset) == DATA_TRAIN };
     l->image_bytes = (size_t)o->image_size * (size_t)o->image_size * (size_t)o->channels;
     TRY(check_options(l));
@@ -341,12 +377,17 @@ Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s)
     const RingSlot *s = ring_slot(l->ring, slot);
     *batch = (Batch){ .images = s->images,
                       .labels = s->labels,
+                      .erase = s->erase,
+                      .mix = { .lambda = 1 },
                       .sample_ids = s->sample_ids,
                       .count = s->count,
                       .bad = s->bad,
                       .step = l->view.training ? l->o.first_step + s->number / l->micros : s->number,
                       .micro = l->view.training ? s->number % l->micros : 0,
                       .slot = slot };
+    if (l->view.training)
+        batch->mix = mix_draw(&l->o.mix, l->o.seed, batch->step, first_in_step(l, batch->micro), l->o.image_size,
+                              l->o.image_size);
     return OK;
 }
 

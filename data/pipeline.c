@@ -19,6 +19,7 @@ struct Worker {
     ViewScratch view;
     WorkerTimes times;
     bool makes_index; /* of the file being shown */
+    RecipeScratch recipe;
 };
 
 Status worker_create(Worker **out)
@@ -42,6 +43,7 @@ void worker_destroy(Worker *w)
     buf_free(&w->file);
     buf_free(&w->converted);
     view_scratch_free(&w->view);
+    recipe_scratch_free(&w->recipe);
     mem_free(w);
 }
 
@@ -160,7 +162,9 @@ Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, c
 Status worker_show(Worker *w, const Source *source, int64_t id, const Sample *sample, const ViewOptions *o,
                    const AugmentDraw *draw, uint8_t *out)
 {
+    const Picture picture = { out, o->image_size, o->image_size, o->channels };
     Status status = make_view(w, sample, id, o, draw, out);
+    if (status == OK && o->training) status = policy_treat(&o->policy, draw, &picture, &w->recipe);
     return status == ERR_DATA ? note_name(status, source, id) : status;
 }
 

@@ -2,6 +2,7 @@
 #ifndef CONVOY_DATA_PIPELINE_H
 #define CONVOY_DATA_PIPELINE_H
 #include "data/augment.h"
+#include "data/policy.h"
 #include "data/seek_store.h"
 #include "data/source.h"
 #include "data/view.h"
@@ -19,6 +20,7 @@ typedef struct ViewOptions { /* what the network is to see */
     int image_size, eval_resize, channels;
     Augment augment;
     ResizeFilter filter;
+    PolicyOptions policy; /* training; its box to erase is left to who normalises */
     bool training;
     bool stock_decoder; /* leave Huffman decoding to libjpeg; same pixels */
     bool ignore_seek;   /* do not use seek indices; same pixels */

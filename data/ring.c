@@ -47,7 +47,8 @@ static Status alloc_slot(const RingOptions *o, RingSlot *slot)
     if (!slot->images) return fail(ERR_MEMORY, "no memory for a batch slot of %zu bytes", bytes);
     slot->labels = mem_alloc(n * sizeof *slot->labels);
     slot->sample_ids = mem_alloc(n * sizeof *slot->sample_ids);
-    return slot->labels && slot->sample_ids ? OK : ERR_MEMORY;
+    slot->erase = mem_calloc(n, sizeof *slot->erase);
+    return slot->labels && slot->sample_ids && slot->erase ? OK : ERR_MEMORY;
 }
 
 static Status init_sync(Ring *ring)
@@ -93,6 +94,7 @@ void ring_destroy(Ring *ring)
         if (slot->images) ring->o.allocator.free(ring->o.allocator.cookie, slot->images);
         mem_free(slot->labels);
         mem_free(slot->sample_ids);
+        mem_free(slot->erase);
     }
     mem_free(ring->slots);
     if (ring->has_sync) {

@@ -14,6 +14,7 @@ typedef struct RingSlot {
     uint8_t *images; /* [batch, image_bytes] */
     int32_t *labels; /* [batch] */
     int64_t *sample_ids;
+    EraseBox *erase;   /* [batch] */
     int64_t number;    /* the batch this slot is for: being filled, ready or in use */
     int64_t remaining; /* images of it not yet done */
     int64_t count, bad;

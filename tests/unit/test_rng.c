@@ -99,3 +99,50 @@ TEST(normal_has_the_right_moments)
     CHECK_NEAR(squares / n, 1, 0.025);
     CHECK_NEAR(fourth / n, 3, 0.2);
 }
+
+TEST(repeats_have_streams_of_their_own)
+{
+    Rng first = rng_at_repeat(1, RNG_CROP, 0, 2, 3), plain = rng_at(1, RNG_CROP, 2, 3);
+    Rng second = rng_at_repeat(1, RNG_CROP, 1, 2, 3);
+    uint32_t word = rng_u32(&plain);
+    CHECK_INT(rng_u32(&first), word);
+    CHECK(rng_u32(&second) != word);
+}
+
+/* Mean and variance of Beta(a, a): 1/2 and 1 / (4 (2a + 1)). */
+TEST(beta_has_its_moments)
+{
+    static const double shapes[] = { 0.1, 0.2, 1.0, 4.0 };
+    enum { DRAWS = 40000 };
+    for (int k = 0; k < 4; k++) {
+        Rng rng = rng_at(3, RNG_TEST, (uint32_t)k, 0);
+        double sum = 0, squares = 0;
+        for (int i = 0; i < DRAWS; i++) {
+            double v = rng_beta(&rng, shapes[k], shapes[k]);
+            REQUIRE(v >= 0 && v <= 1);
+            sum += v;
+            squares += (v - 0.5) * (v - 0.5);
+        }
+        CHECK_NEAR(sum / DRAWS, 0.5, 0.01);
+        CHECK_NEAR(squares / DRAWS, 1 / (4 * (2 * shapes[k] + 1)), 0.004);
+    }
+    Rng rng = rng_at(3, RNG_TEST, 9, 0);
+    double tiny = rng_beta(&rng, 1e-6, 1e-6); /* where the gammas themselves would be zero */
+    CHECK(tiny >= 0 && tiny <= 1);
+}
+
+TEST(dirichlet_sums_to_one)
+{
+    enum { DRAWS = 20000 };
+    Rng rng = rng_at(4, RNG_TEST, 0, 0);
+    double mean[3] = { 0 }, square = 0;
+    for (int i = 0; i < DRAWS; i++) {
+        double v[3];
+        rng_dirichlet(&rng, 1.0, 3, v);
+        CHECK_NEAR(v[0] + v[1] + v[2], 1, 1e-12);
+        for (int k = 0; k < 3; k++) mean[k] += v[k] / DRAWS;
+        square += (v[0] - 1.0 / 3) * (v[0] - 1.0 / 3) / DRAWS;
+    }
+    for (int k = 0; k < 3; k++) CHECK_NEAR(mean[k], 1.0 / 3, 0.01);
+    CHECK_NEAR(square, 1.0 / 18, 0.003);
+}

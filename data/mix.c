@@ -1,0 +1,36 @@
+/* mix.c - mixup (Zhang et al. 2017) and cutmix (Yun et al. 2019) as torchvision's references draw them. The mixing is
+ * the input operation's. */
+#include "base/rng.h"
+#include "data/data.h"
+#include <math.h>
+
+static int clamp_to(int v, int most)
+{
+    return v < 0 ? 0 : v > most ? most : v;
+}
+
+/* A box of about 1 - lambda of the area, cut off at the border; lambda becomes what is left. */
+static void draw_box(MixDraw *m, int width, int height, Rng *rng)
+{
+    int x = (int)rng_below(rng, (uint64_t)width), y = (int)rng_below(rng, (uint64_t)height);
+    double half = 0.5 * sqrt(1.0 - m->lambda);
+    int half_width = (int)(half * width), half_height = (int)(half * height);
+    m->left = clamp_to(x - half_width, width);
+    m->right = clamp_to(x + half_width, width);
+    m->top = clamp_to(y - half_height, height);
+    m->bottom = clamp_to(y + half_height, height);
+    m->box = true;
+    m->lambda = 1.0 - (double)((m->right - m->left) * (m->bottom - m->top)) / ((double)width * height);
+}
+
+MixDraw mix_draw(const MixOptions *o, uint64_t seed, int64_t step, int64_t first, int width, int height)
+{
+    MixDraw m = { .lambda = 1 };
+    if (!(o->mixup > 0) && !(o->cutmix > 0)) return m;
+    Rng rng = rng_at(seed, RNG_MIX, (uint32_t)step, (uint32_t)first);
+    bool both = o->mixup > 0 && o->cutmix > 0, cutmix = both ? rng_below(&rng, 2) == 1 : o->cutmix > 0;
+    double alpha = cutmix ? o->cutmix : o->mixup;
+    m.lambda = rng_beta(&rng, alpha, alpha);
+    if (cutmix) draw_box(&m, width, height, &rng);
+    return m;
+}
