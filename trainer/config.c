@@ -304,6 +304,27 @@ static Status check_ascending(const Config *c, const ConfigOrigin *origin)
     return OK;
 }
 
+static Status check_augmentation(const Config *c, const ConfigOrigin *origin)
+{
+    char text[WHERE_BYTES];
+    const ConfigList *jitter = &c->data.color_jitter;
+    if (jitter->count != 4) {
+        snprintf(text, sizeof text, "has %d values; it takes four: brightness, contrast, saturation and hue",
+                 jitter->count);
+        return fail_check(origin, "data.color_jitter", text);
+    }
+    if (jitter->values[3] > 0.5) {
+        snprintf(text, sizeof text, "changes the hue by %g; at most 0.5 is possible", jitter->values[3]);
+        return fail_check(origin, "data.color_jitter", text);
+    }
+    if (c->data.randaugment_magnitude >= c->data.magnitude_bins) {
+        snprintf(text, sizeof text, "is %lld, not below data.magnitude_bins %lld",
+                 (long long)c->data.randaugment_magnitude, (long long)c->data.magnitude_bins);
+        return fail_check(origin, "data.randaugment_magnitude", text);
+    }
+    return check_channels(c, origin, "data.auto_augment_fill", &c->data.auto_augment_fill);
+}
+
 static Status check(const Config *c, const ConfigOrigin *origin)
 {
     char text[WHERE_BYTES];
@@ -311,6 +332,7 @@ static Status check(const Config *c, const ConfigOrigin *origin)
     TRY(check_channels(c, origin, "data.mean", &c->data.mean));
     TRY(check_channels(c, origin, "data.std", &c->data.std));
     TRY(check_ascending(c, origin));
+    TRY(check_augmentation(c, origin));
     if (c->model.in_channels != 1 && c->model.in_channels != 3) {
         snprintf(text, sizeof text, "is %lld; images are read with 1 or 3 channels", (long long)c->model.in_channels);
         return fail_check(origin, "model.in_channels", text);

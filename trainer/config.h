@@ -24,6 +24,15 @@ enum { CONFIG_INTERPOLATION_BILINEAR, CONFIG_INTERPOLATION_BICUBIC };
 enum { CONFIG_CACHE_PAGE, CONFIG_CACHE_RAM, CONFIG_CACHE_NONE };
 enum { CONFIG_DECODER_FAST, CONFIG_DECODER_STOCK };
 enum { CONFIG_SEEK_INDEX_AUTO, CONFIG_SEEK_INDEX_OFF };
+enum {
+    CONFIG_POLICY_NONE,
+    CONFIG_POLICY_RANDAUGMENT,
+    CONFIG_POLICY_AUTOAUGMENT,
+    CONFIG_POLICY_TRIVIALAUGMENT,
+    CONFIG_POLICY_AUGMIX
+};
+enum { CONFIG_AUTOAUGMENT_IMAGENET, CONFIG_AUTOAUGMENT_CIFAR10, CONFIG_AUTOAUGMENT_SVHN };
+enum { CONFIG_SAMPLING_BILINEAR, CONFIG_SAMPLING_NEAREST };
 enum { CONFIG_BATCH_PER_RANK, CONFIG_BATCH_GLOBAL };
 enum {
     CONFIG_PRECISION_AUTO,
@@ -55,6 +64,9 @@ typedef struct Config {
         int cache;
         int64_t cache_mb /*0 = auto*/;
         ConfigList mean, std;
+        int auto_augment, autoaugment_policy, auto_augment_interpolation;
+        int64_t randaugment_ops, randaugment_magnitude, magnitude_bins, augmix_severity, repeated;
+        ConfigList color_jitter /*brightness, contrast, saturation, hue*/, auto_augment_fill;
         double max_bad_fraction;
     } data;
     struct {

@@ -18,6 +18,9 @@ static const char *const interpolation_names[] = { "bilinear", "bicubic", NULL }
 static const char *const cache_names[] = { "page", "ram", "none", NULL };
 static const char *const decoder_names[] = { "fast", "stock", NULL };
 static const char *const seek_index_names[] = { "auto", "off", NULL };
+static const char *const policy_names[] = { "none", "randaugment", "autoaugment", "trivialaugment", "augmix", NULL };
+static const char *const autoaugment_names[] = { "imagenet", "cifar10", "svhn", NULL };
+static const char *const sampling_names[] = { "bilinear", "nearest", NULL };
 static const char *const batch_mode_names[] = { "per_rank", "global", NULL };
 static const char *const precision_names[] = { "auto", "fp32", "tf32", "bf16", "fp16", NULL };
 static const char *const optimizer_names[] = { "sgd", "adam", "adamw", NULL };
@@ -69,6 +72,25 @@ const ConfigKey config_keys[] = {
      "above a crop; same pixels"},
     {INT(data, seek_index_mb, "1024", 0, 1e6), KEY_RUNTIME,
      "Most MiB of memory of a rank for such positions (about 0.5 MiB for 1000 images of ImageNet)"},
+    {LIST(data, color_jitter, "0, 0, 0, 0", 0, 100), KEY_MATH,
+     "Training: brightness, contrast, saturation and hue are changed by random factors, in random order; each value is "
+     "torchvision's, hue at most 0.5; 0 leaves alone"},
+    {ENUM(data, auto_augment, "none", policy_names), KEY_MATH,
+     "Training: automatic augmentation after crop, flip and color_jitter, as torchvision's transform of that name"},
+    {INT(data, randaugment_ops, "2", 1, 16), KEY_MATH, "randaugment: operations one after the other"},
+    {INT(data, randaugment_magnitude, "9", 0, 999), KEY_MATH, "randaugment: their strength, below magnitude_bins"},
+    {INT(data, magnitude_bins, "31", 2, 1000), KEY_MATH,
+     "randaugment and trivialaugment: strengths that an operation is divided into"},
+    {ENUM(data, autoaugment_policy, "imagenet", autoaugment_names), KEY_MATH,
+     "autoaugment: the data set for which its policy was found"},
+    {INT(data, augmix_severity, "3", 1, 10), KEY_MATH, "augmix: strengths, of ten, from which one is drawn"},
+    {ENUM(data, auto_augment_interpolation, "bilinear", sampling_names), KEY_MATH,
+     "How automatic augmentation shears, moves and rotates"},
+    {LIST(data, auto_augment_fill, "0", 0, 255), KEY_MATH,
+     "Pixel that shearing, moving and rotating bring in; one value, or one for each channel"},
+    {INT(data, repeated, "1", 1, 256), KEY_MATH,
+     "Training: so many differently augmented views of a sample in each global batch, which an epoch makes up for with "
+     "fewer samples (repeated augmentation)"},
     {INT(data, threads, "0", 0, 1024), KEY_RUNTIME,
      "Decode threads of each rank; 0 chooses by the CPUs that the rank may use"},
     {INT(data, readers, "0", 0, 256), KEY_RUNTIME,

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define CONFIG_KEY_MAX 96 /* at least config_key_count; lets callers keep one thing per key in a plain array */
+#define CONFIG_KEY_MAX 160 /* at least config_key_count; lets callers keep one thing per key in a plain array */
 
 typedef enum KeyType { KEY_BOOL, KEY_INT, KEY_DOUBLE, KEY_ENUM, KEY_STRING, KEY_LIST } KeyType;
 

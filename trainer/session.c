@@ -2,6 +2,7 @@
 #include "trainer/session.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "trainer/augmentation.h"
 #include "trainer/memory.h"
 #include <string.h>
 
@@ -365,22 +366,24 @@ LoaderOptions session_loader_options(const Session *s, DataRole role)
 {
     const Config *c = s->config;
     bool train = role == DATA_TRAIN;
-    return (LoaderOptions){ .image_size = (int)c->data.image_size,
-                            .eval_resize = (int)c->data.eval_resize,
-                            .channels = (int)c->model.in_channels,
-                            .augment = train ? augments[c->data.augment] : AUGMENT_NONE,
-                            .interpolation = (Interpolation)c->data.interpolation,
-                            .stock_decoder = c->data.decoder == CONFIG_DECODER_STOCK,
-                            .ignore_seek = c->data.seek_index == CONFIG_SEEK_INDEX_OFF,
-                            .seed = (uint64_t)c->train.seed,
-                            .threads = s->threads.decode,
-                            .readers = (int)c->data.readers,
-                            .read_ahead_bytes = (size_t)(c->data.read_ahead_mb * (1 << 20)) + 1,
-                            .slots = 3,
-                            .batch = s->plan.batch,
-                            .rank = s->comm->rank,
-                            .world = s->comm->world,
-                            .global_batch = s->plan.global_batch,
-                            .last_step = train ? s->plan.total_steps : -1,
-                            .max_bad_fraction = c->data.max_bad_fraction };
+    LoaderOptions o = { .image_size = (int)c->data.image_size,
+                        .eval_resize = (int)c->data.eval_resize,
+                        .channels = (int)c->model.in_channels,
+                        .augment = train ? augments[c->data.augment] : AUGMENT_NONE,
+                        .interpolation = (Interpolation)c->data.interpolation,
+                        .stock_decoder = c->data.decoder == CONFIG_DECODER_STOCK,
+                        .ignore_seek = c->data.seek_index == CONFIG_SEEK_INDEX_OFF,
+                        .seed = (uint64_t)c->train.seed,
+                        .threads = s->threads.decode,
+                        .readers = (int)c->data.readers,
+                        .read_ahead_bytes = (size_t)(c->data.read_ahead_mb * (1 << 20)) + 1,
+                        .slots = 3,
+                        .batch = s->plan.batch,
+                        .rank = s->comm->rank,
+                        .world = s->comm->world,
+                        .global_batch = s->plan.global_batch,
+                        .last_step = train ? s->plan.total_steps : -1,
+                        .max_bad_fraction = c->data.max_bad_fraction };
+    if (train) augmentation_options(c, &o);
+    return o;
 }

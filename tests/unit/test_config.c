@@ -443,3 +443,12 @@ TEST(all_configs_load)
     CHECK(yaml >= 5);
     mem_free(names);
 }
+
+TEST(augmentation_keys_are_checked)
+{
+    check_set_refused("data.color_jitter=0.4,0.4", "it takes four");
+    check_set_refused("data.color_jitter=0.4,0.4,0.4,0.6", "at most 0.5");
+    check_set_refused("data.randaugment_magnitude=31", "not below data.magnitude_bins 31");
+    check_set_refused("data.auto_augment_fill=1,2", "one value, or one for each channel");
+    check_set_refused("data.auto_augment=randaug", "randaugment");
+}
