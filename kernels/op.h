@@ -17,7 +17,8 @@
 #define OP_MAX_IMAGE_CHANNELS 16
 
 typedef enum OpKind {
-    /* uint8 N,H,W,C -> f32 N,C,H,W: (v/255 - mean[c]) / std[c], each step in float32 as torchvision does */
+    /* uint8 N,H,W,C -> f32 N,C,H,W: (v/255 - mean[c]) / std[c], each step in float32 as torchvision does; then erased,
+     * then mixed. With two views the mirrored images follow behind the others: 2N,C,H,W. */
     OP_INPUT,
     OP_CONV2D, /* cross-correlation, no bias */
     OP_CONV2D_BWD_DATA,
@@ -65,7 +66,9 @@ typedef enum PoolKind { POOL_MAX, POOL_AVG, POOL_KIND_COUNT } PoolKind;
 typedef enum UpdateKind { UPDATE_SGD, UPDATE_ADAM, UPDATE_ADAMW, UPDATE_KIND_COUNT } UpdateKind;
 
 /* ---- slots ---- */
-enum { INPUT_IN_IMAGES };
+/* erase i32 [N,ERASE_COUNT]: a box of each image that becomes zero. mix f32 [MIX_COUNT]: see the MIX_ enum. Neither with
+ * two views. */
+enum { INPUT_IN_IMAGES, INPUT_IN_ERASE /*optional*/, INPUT_IN_MIX /*optional*/ };
 enum { INPUT_OUT_X };
 enum { CONV_IN_X, CONV_IN_W };
 enum { CONV_OUT_Y };
@@ -116,10 +119,19 @@ enum { LINEAR_BWD_DATA_IN_DY, LINEAR_BWD_DATA_IN_W };
 enum { LINEAR_BWD_DATA_OUT_DX };
 enum { LINEAR_BWD_WEIGHTS_IN_X, LINEAR_BWD_WEIGHTS_IN_DY };
 enum { LINEAR_BWD_WEIGHTS_OUT_DW, LINEAR_BWD_WEIGHTS_OUT_DB /*optional*/ };
-/* labels i32 [N]; -1 = padding, counts nowhere. dlogits = scalars[SCALAR_GRAD_SCALE] * d(sum of losses); may lie over
+/* With mix the target is lambda of the image's own label and the rest of its neighbour's, and the larger share's label
+ * is the one that counts (a neighbour without label: the image's own is all of it). With two views rows n and n + N are
+ * of one image, whose logits are their mean; labels i32 [N], no dlogits.
+ * labels i32 [N]; -1 = padding, counts nowhere. dlogits = scalars[SCALAR_GRAD_SCALE] * d(sum of losses); may lie over
  * logits. stats f64 [4] is overwritten: see the STATS_ enum. Ties count against the image: it is in the
  * top k if fewer than k other logits are >= the label's. */
-enum { XENT_IN_LOGITS, XENT_IN_LABELS, XENT_IN_SCALARS, XENT_IN_LOSS_SCALE /*optional: dlogits times its scale*/ };
+enum {
+    XENT_IN_LOGITS,
+    XENT_IN_LABELS,
+    XENT_IN_SCALARS,
+    XENT_IN_LOSS_SCALE /*optional: dlogits times its scale*/,
+    XENT_IN_MIX /*optional*/
+};
 enum { XENT_OUT_STATS, XENT_OUT_DLOGITS /*optional*/ };
 /* all flat f32; param and states are updated in place. With a loss scale the gradient is divided by it, and nothing at
  * all is updated where FOUND_INF is set. */
@@ -169,6 +181,22 @@ enum {
     SCALAR_COUNT
 };
 
+/* An image's box that becomes zero once normalised; height 0: none. Inside the image. */
+enum { ERASE_TOP, ERASE_LEFT, ERASE_HEIGHT, ERASE_WIDTH, ERASE_COUNT };
+/* How the images of a batch are mixed, image n with its neighbour op_mix_neighbour(n): x = lambda x + rest x', each
+ * product rounded to f32 and so their sum (MIX_BOX 0), or x' from top and left up to before bottom and right (MIX_BOX
+ * 1). Counts are exact. */
+enum {
+    MIX_LAMBDA,
+    MIX_REST, /* 1 - lambda */
+    MIX_BOX,
+    MIX_TOP,
+    MIX_LEFT,
+    MIX_BOTTOM,
+    MIX_RIGHT,
+    MIX_COUNT
+};
+
 /* State of the dynamic loss scale: f32 [LOSS_SCALE_COUNT]; counts are exact. */
 enum {
     LOSS_SCALE_SCALE,
@@ -185,6 +213,7 @@ enum { GRAD_SQUARES_CHUNK = 8192 };
 /* ---- attributes: one named struct per family; forward and backward kinds share it ---- */
 typedef struct InputAttr {
     float mean[OP_MAX_IMAGE_CHANNELS], std[OP_MAX_IMAGE_CHANNELS];
+    int views; /* 2: mirrored too; 0 and 1: one */
 } InputAttr;
 typedef struct Conv2dAttr {
     int stride_h, stride_w, pad_top, pad_bottom, pad_left, pad_right, groups;
@@ -206,8 +235,9 @@ typedef struct SubsampleAttr {
     int64_t out_channels;
 } SubsampleAttr;
 typedef struct XentAttr {
-    float label_smoothing;
-} XentAttr; /* target = (1-s) one_hot + s/classes, as torch */
+    float label_smoothing; /* target = (1-s) one_hot + s/classes, as torch */
+    int views;             /* 2: rows n and n + N are of one image; 0 and 1: one */
+} XentAttr;
 typedef struct ScaleAttr {
     float factor;
 } ScaleAttr;
@@ -264,6 +294,11 @@ typedef struct OpDef {
     /* "3x3/2 pad 1"; NULL = nothing to say */
     void (*print)(const void *attr, char *out, size_t bytes);
 } OpDef;
+
+static inline int64_t op_mix_neighbour(int64_t n, int64_t images)
+{
+    return n > 0 ? n - 1 : images - 1;
+}
 
 const OpDef *op_def(OpKind kind);
 const char *op_name(OpKind kind);

@@ -10,9 +10,20 @@ static const AutoAugmentTable tables[] = { [CONFIG_AUTOAUGMENT_IMAGENET] = AUTOA
                                            [CONFIG_AUTOAUGMENT_CIFAR10] = AUTOAUGMENT_CIFAR10,
                                            [CONFIG_AUTOAUGMENT_SVHN] = AUTOAUGMENT_SVHN };
 
+bool augmentation_erases(const Config *c)
+{
+    return c->data.random_erase > 0;
+}
+
+bool augmentation_mixes(const Config *c)
+{
+    return c->data.mixup > 0 || c->data.cutmix > 0;
+}
+
 void augmentation_options(const Config *c, LoaderOptions *out)
 {
     const ConfigList *fill = &c->data.auto_augment_fill;
+    out->mix = (MixOptions){ .mixup = c->data.mixup, .cutmix = c->data.cutmix };
     out->repeats = (int)c->data.repeated;
     out->policy = (PolicyOptions){ .policy = policies[c->data.auto_augment],
                                    .table = tables[c->data.autoaugment_policy],
@@ -20,6 +31,7 @@ void augmentation_options(const Config *c, LoaderOptions *out)
                                    .magnitude = (int)c->data.randaugment_magnitude,
                                    .bins = (int)c->data.magnitude_bins,
                                    .severity = (int)c->data.augmix_severity,
+                                   .erase = c->data.random_erase,
                                    .nearest = c->data.auto_augment_interpolation == CONFIG_SAMPLING_NEAREST };
     for (int i = 0; i < 4; i++) out->policy.jitter[i] = c->data.color_jitter.values[i];
     for (int i = 0; i < 3; i++) out->policy.fill[i] = (uint8_t)fill->values[i < fill->count ? i : 0];

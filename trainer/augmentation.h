@@ -4,6 +4,9 @@
 #include "data/data.h"
 #include "trainer/config.h"
 
+/* Training images lose a box, or are mixed with others. */
+bool augmentation_erases(const Config *c);
+bool augmentation_mixes(const Config *c);
 /* Fills what concerns the augmentation of training images beyond crop and flip. */
 void augmentation_options(const Config *c, LoaderOptions *out);
 #endif

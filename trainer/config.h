@@ -66,6 +66,8 @@ typedef struct Config {
         ConfigList mean, std;
         int auto_augment, autoaugment_policy, auto_augment_interpolation;
         int64_t randaugment_ops, randaugment_magnitude, magnitude_bins, augmix_severity, repeated;
+        double random_erase, mixup, cutmix;
+        bool flip_eval;
         ConfigList color_jitter /*brightness, contrast, saturation, hue*/, auto_augment_fill;
         double max_bad_fraction;
     } data;

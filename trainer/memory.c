@@ -69,7 +69,9 @@ static void add_plan(const Session *s, const Executor *x, int64_t batch, size_t 
     bytes[MEMORY_ACTIVATIONS] = m.activations;
     bytes[MEMORY_WORKSPACE] = m.workspace;
     bytes[MEMORY_SIDE_WORKSPACE] = m.side_workspace;
-    bytes[MEMORY_INPUTS] = (size_t)loaders(s) * prefetch_device_bytes(s->backend, batch, image_bytes(s));
+    if (s->use == SESSION_TRAIN)
+        bytes[MEMORY_INPUTS] += prefetch_device_bytes(s->backend, batch, image_bytes(s), session_treats(s));
+    if (s->val) bytes[MEMORY_INPUTS] += prefetch_device_bytes(s->backend, batch, image_bytes(s), false);
     if (s->use == SESSION_TRAIN) bytes[MEMORY_OPTIMIZER] = m.params * (size_t)optimizer_states_needed(s->config);
     bytes[MEMORY_SUMS] = session_sum_bytes(s, m.grads);
 }

@@ -9,9 +9,14 @@
 #define MARKS               2
 #define PINNED_MAX          8 /* loader slots */
 #define DEVICE_LOADER_SLOTS 4
+#define MIX_BYTES           ((size_t)64) /* of MIX_COUNT floats, with what aligns the boxes behind them */
+_Static_assert(MIX_COUNT * sizeof(float) <= 64, "mix");
+_Static_assert(sizeof(EraseBox) == ERASE_COUNT * sizeof(int32_t), "the loader's boxes are the operation's");
 
 typedef struct Slot {
     void *images, *labels; /* device */
+    void *treatment;       /* device; NULL unless batches are treated: mix, then the boxes */
+    char *host_treatment;  /* pinned */
     int32_t *host_labels;  /* pinned; the loader's own are not */
     Event *ready, *consumed;
     Batch batch;
@@ -30,6 +35,8 @@ struct Prefetch {
     const DeviceVTable *device; /* NULL: host memory */
     Loader *loader;
     size_t image_bytes, label_bytes; /* of a batch */
+    size_t treatment_bytes;          /* 0: batches are not treated */
+    float mix[MIX_COUNT];            /* host memory: of the batch that is given */
     int64_t loaded, given, done;
     Slot slots[EXECUTOR_SLOTS];
     Event *ends[MARKS];
@@ -75,10 +82,15 @@ void prefetch_loader_options(Prefetch *p, LoaderOptions *o)
 
 /* ---- life ---- */
 
-size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes)
+static size_t treatment_bytes_of(int64_t batch, bool treated)
+{
+    return treated ? MIX_BYTES + (size_t)batch * sizeof(EraseBox) : 0;
+}
+
+size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes, bool treated)
 {
     if (!b->v->device) return 0;
-    return EXECUTOR_SLOTS * (size_t)batch * (image_bytes + sizeof(int32_t));
+    return EXECUTOR_SLOTS * ((size_t)batch * (image_bytes + sizeof(int32_t)) + treatment_bytes_of(batch, treated));
 }
 
 static Status create_slot(Prefetch *p, Slot *slot)
@@ -87,11 +99,15 @@ static Status create_slot(Prefetch *p, Slot *slot)
     TRY(b->v->alloc(b, p->image_bytes, &slot->images));
     TRY(b->v->alloc(b, p->label_bytes, &slot->labels));
     TRY(p->device->alloc_pinned(b, p->label_bytes, (void **)&slot->host_labels));
+    if (p->treatment_bytes > 0) {
+        TRY(b->v->alloc(b, p->treatment_bytes, &slot->treatment));
+        TRY(p->device->alloc_pinned(b, p->treatment_bytes, (void **)&slot->host_treatment));
+    }
     TRY(p->device->event_create(b, &slot->ready));
     return p->device->event_create(b, &slot->consumed);
 }
 
-Status prefetch_create(Prefetch **out, Executor *x, int64_t batch, size_t image_bytes)
+Status prefetch_create(Prefetch **out, Executor *x, int64_t batch, size_t image_bytes, bool treated)
 {
     Backend *b = executor_backend(x);
     Prefetch *p = *out = mem_calloc(1, sizeof *p);
@@ -100,7 +116,8 @@ Status prefetch_create(Prefetch **out, Executor *x, int64_t batch, size_t image_
                      .backend = b,
                      .device = b->v->device,
                      .image_bytes = (size_t)batch * image_bytes,
-                     .label_bytes = (size_t)batch * sizeof(int32_t) };
+                     .label_bytes = (size_t)batch * sizeof(int32_t),
+                     .treatment_bytes = treatment_bytes_of(batch, treated) };
     Status status = OK;
     for (int i = 0; p->device && i < EXECUTOR_SLOTS && status == OK; i++) status = create_slot(p, &p->slots[i]);
     for (int i = 0; p->device && i < MARKS && status == OK; i++) status = p->device->event_create(b, &p->ends[i]);
@@ -119,7 +136,9 @@ void prefetch_destroy(Prefetch *p)
         Slot *slot = &p->slots[i];
         if (slot->images) b->v->free(b, slot->images);
         if (slot->labels) b->v->free(b, slot->labels);
+        if (slot->treatment) b->v->free(b, slot->treatment);
         if (slot->host_labels) p->device->free_pinned(b, slot->host_labels);
+        if (slot->host_treatment) p->device->free_pinned(b, slot->host_treatment);
         if (slot->ready) p->device->event_destroy(b, slot->ready);
         if (slot->consumed) p->device->event_destroy(b, slot->consumed);
     }
@@ -170,6 +189,25 @@ static Status wait_for_copy(Prefetch *p, Slot *slot)
     return OK;
 }
 
+static void write_mix(const MixDraw *m, float *out)
+{
+    out[MIX_LAMBDA] = (float)m->lambda;
+    out[MIX_REST] = (float)(1.0 - m->lambda);
+    out[MIX_BOX] = m->box;
+    out[MIX_TOP] = (float)m->top;
+    out[MIX_LEFT] = (float)m->left;
+    out[MIX_BOTTOM] = (float)m->bottom;
+    out[MIX_RIGHT] = (float)m->right;
+}
+
+static Status copy_treatment(Prefetch *p, Slot *slot, Stream *copy)
+{
+    if (p->treatment_bytes == 0) return OK;
+    write_mix(&slot->batch.mix, (float *)(void *)slot->host_treatment);
+    memcpy(slot->host_treatment + MIX_BYTES, slot->batch.erase, p->treatment_bytes - MIX_BYTES);
+    return p->device->copy_in(p->backend, slot->treatment, slot->host_treatment, p->treatment_bytes, copy);
+}
+
 /* Takes the loader's next batch and enqueues its copy. */
 static Status load(Prefetch *p, bool *more, double *wait_s)
 {
@@ -184,6 +222,7 @@ static Status load(Prefetch *p, bool *more, double *wait_s)
     if (p->loaded >= EXECUTOR_SLOTS) TRY(d->event_wait(p->backend, slot->consumed, copy));
     TRY(d->copy_in(p->backend, slot->images, slot->batch.images, p->image_bytes, copy));
     TRY(d->copy_in(p->backend, slot->labels, slot->host_labels, p->label_bytes, copy));
+    TRY(copy_treatment(p, slot, copy));
     TRY(d->event_record(p->backend, slot->ready, copy));
     p->loaded++;
     return OK;
@@ -203,8 +242,11 @@ static Status wait_while_busy(Prefetch *p)
 
 PrefetchInput prefetch_slot(const Prefetch *p, int64_t ahead)
 {
-    int slot = (int)((p->given + ahead) % EXECUTOR_SLOTS);
-    return (PrefetchInput){ .slot = slot, .images = p->slots[slot].images, .labels = p->slots[slot].labels };
+    int number = (int)((p->given + ahead) % EXECUTOR_SLOTS);
+    const Slot *slot = &p->slots[number];
+    PrefetchInput input = { .slot = number, .images = slot->images, .labels = slot->labels, .mix = slot->treatment };
+    if (slot->treatment) input.erase = (const char *)slot->treatment + MIX_BYTES;
+    return input;
 }
 
 static Status next_on_device(Prefetch *p, PrefetchInput *out, bool *more, double *wait_s)
@@ -258,6 +300,10 @@ Status prefetch_next(Prefetch *p, PrefetchInput *out, bool *more, double *wait_s
     if (!*more) return OK;
     p->given++;
     *out = (PrefetchInput){ .images = p->batch.images, .labels = p->batch.labels, .bad = p->batch.bad };
+    if (p->treatment_bytes == 0) return OK;
+    write_mix(&p->batch.mix, p->mix);
+    out->erase = p->batch.erase;
+    out->mix = p->mix;
     return OK;
 }
 

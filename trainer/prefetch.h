@@ -16,14 +16,16 @@ typedef struct Prefetch Prefetch;
 typedef struct PrefetchInput {
     int slot; /* for RunOptions, like the next two */
     const void *images, *labels;
-    int64_t bad; /* Batch.bad */
+    const void *erase, *mix; /* where the program takes them, else NULL */
+    int64_t bad;             /* Batch.bad */
 } PrefetchInput;
 
-/* After executor_commit(). Borrows x. batch images of image_bytes each. */
-Status prefetch_create(Prefetch **out, Executor *x, int64_t batch, size_t image_bytes);
+/* After executor_commit(). Borrows x. batch images of image_bytes each; treated: with what the inputs "erase" and "mix"
+ * take. */
+Status prefetch_create(Prefetch **out, Executor *x, int64_t batch, size_t image_bytes, bool treated);
 void prefetch_destroy(Prefetch *p); /* NULL ok; its loaders must be gone */
 /* Bytes of device memory that prefetch_create() takes; 0 where programs read host memory. */
-size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes);
+size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes, bool treated);
 
 /* What a loader for this prefetch needs: allocator, and a slot more where one is held by a copy. */
 void prefetch_loader_options(Prefetch *p, LoaderOptions *o);

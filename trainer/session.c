@@ -117,12 +117,20 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
                               .training = training,
                               .bn_frozen = c->model.bn == CONFIG_BN_FROZEN,
                               .loss_scale = training && s->device.precision == PRECISION_FP16,
-                              .label_smoothing = training ? (float)c->train.label_smoothing : 0 };
+                              .label_smoothing = training ? (float)c->train.label_smoothing : 0,
+                              .erase = training && augmentation_erases(c),
+                              .mix = training && augmentation_mixes(c),
+                              .views = training || !c->data.flip_eval ? 1 : 2 };
     for (int i = 0; i < c->model.in_channels; i++) {
         o.graph.mean[i] = list_value(&c->data.mean, i);
         o.graph.std[i] = list_value(&c->data.std, i);
     }
     return o;
+}
+
+bool session_treats(const Session *s)
+{
+    return augmentation_erases(s->config) || augmentation_mixes(s->config);
 }
 
 static Status add_program(const Session *s, Executor *x, int64_t batch, bool training, bool accumulate, Program **out)
@@ -275,8 +283,8 @@ static Status commit_local(Session *s)
     TRY(executor_init_states(x, (uint64_t)c->train.seed));
     if (executor_loss_scale(x)->desc.rank != 0) TRY(executor_set_loss_scale(x, loss_scale));
     if (d && s->comm->world > 1) TRY(d->alloc_pinned(s->backend, STAGING_BYTES, &s->staging));
-    if (s->first) TRY(prefetch_create(&s->train_input, x, s->plan.batch, image_bytes));
-    return s->eval ? prefetch_create(&s->eval_input, x, s->plan.batch, image_bytes) : OK;
+    if (s->first) TRY(prefetch_create(&s->train_input, x, s->plan.batch, image_bytes, session_treats(s)));
+    return s->eval ? prefetch_create(&s->eval_input, x, s->plan.batch, image_bytes, false) : OK;
 }
 
 static Status join_devices(Session *s)

@@ -43,6 +43,8 @@ typedef struct Session {
     void *staging;                      /* pinned, for broadcasts of device memory; NULL without need */
 } Session;
 
+/* Training batches are erased or mixed when they are normalised. */
+bool session_treats(const Session *s);
 /* Opens datasets, makes the run plan, creates the backend and prepares the programs. Allocates no slab yet. ERR_USAGE
  * naming train.batch_per_rank where that does not fit the device. */
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use);

@@ -165,6 +165,8 @@ static RunOptions run_options(Stepper *s, int64_t micro, const PrefetchInput *in
     return (RunOptions){ .slot = input->slot,
                          .images = input->images,
                          .labels = input->labels,
+                         .erase = input->erase,
+                         .mix = input->mix,
                          .step = last,
                          .result = s->flight->first_result + (int)micro,
                          .work = work,

@@ -1,17 +1,40 @@
-/* input.c - images u8 N,H,W,C to activations: (v/255 - mean) / std, every step rounded to float32 as torchvision does.
+/* input.c - images u8 N,H,W,C to activations: (v/255 - mean) / std, every step rounded to float32 as torchvision does;
+ * erased, mixed with the neighbour, mirrored where that is asked for.
  *
  * A byte has 256 values, so prepare() computes them all, per channel, in exactly that order of operations, and run()
  * looks them up: what is left is the change of layout. A row of an image at a time: it stays in the first-level cache
- * while each channel picks from it. */
+ * while each channel picks from it. Mixing looks up in two further tables, of products with lambda and with the rest,
+ * so that only their sum is left and every rounding is where op.h says. */
 #include "base/mem.h"
 #include "kernels/cpu/lanes.h"
 #include <string.h>
 
 enum { BYTE_VALUES = 256 };
 
+typedef struct Table {
+    float of[OP_MAX_IMAGE_CHANNELS][BYTE_VALUES];
+} Table;
 typedef struct InputState {
-    float value[OP_MAX_IMAGE_CHANNELS][BYTE_VALUES];
+    Table value;
+    Table own, other; /* of this run: value times lambda, times the rest */
 } InputState;
+
+/* One row of an image, as it is looked up. */
+typedef struct Source {
+    const uint8_t *row;
+    const Table *table;
+    int64_t erased, erased_end; /* columns that are zero */
+} Source;
+
+/* What a run does to images beyond looking them up. */
+typedef struct Treatment {
+    const uint8_t *images;
+    const int32_t *boxes; /* NULL: nothing is erased */
+    const float *mix;     /* NULL: nothing is mixed */
+    InputState *state;
+    CpuView v;
+    int64_t count; /* of images; behind them come mirrored ones */
+} Treatment;
 
 static void input_release(OpInstance *op)
 {
@@ -25,14 +48,15 @@ static Status input_prepare(OpInstance *op)
     const TensorDesc *images = &op->in[INPUT_IN_IMAGES].desc;
     if (images->rank != 4 || images->dims[3] > OP_MAX_IMAGE_CHANNELS)
         return fail(ERR_INTERNAL, "input: images must be N,H,W,C with at most %d channels", OP_MAX_IMAGE_CHANNELS);
-    cpu_decide_plain(&op->in[INPUT_IN_IMAGES]);
+    for (int i = INPUT_IN_IMAGES; i <= INPUT_IN_MIX; i++)
+        if (op->in[i].desc.rank != 0) cpu_decide_plain(&op->in[i]);
     cpu_decide_activation(cpu_backend_of(op), &op->out[INPUT_OUT_X]);
     InputState *state = mem_alloc(sizeof *state);
     if (!state) return ERR_MEMORY;
     for (int64_t c = 0; c < images->dims[3]; c++)
         for (int v = 0; v < BYTE_VALUES; v++) {
             float unit = (float)v / 255.0f;
-            state->value[c][v] = (unit - attr->mean[c]) / attr->std[c];
+            state->value.of[c][v] = (unit - attr->mean[c]) / attr->std[c];
         }
     op->state = state;
     op->implementation = "table";
@@ -46,6 +70,103 @@ static void look_up_row(float *x, int64_t step, const uint8_t *row, int64_t chan
     for (int64_t w = 0; w < width; w++) x[w * step] = value[row[w * channels]];
 }
 
+/* ---- treated images ---- */
+
+static Source source_of(const Treatment *t, int64_t n, int64_t h, const Table *table)
+{
+    Source s = { .row = t->images + (n * t->v.h + h) * t->v.w * t->v.c, .table = table };
+    const int32_t *box = t->boxes ? t->boxes + n * ERASE_COUNT : NULL;
+    if (!box || h < box[ERASE_TOP] || h >= box[ERASE_TOP] + box[ERASE_HEIGHT]) return s;
+    s.erased = box[ERASE_LEFT];
+    s.erased_end = s.erased + box[ERASE_WIDTH];
+    return s;
+}
+
+static inline float pick(const Source *s, int64_t w, int64_t c, int64_t channels)
+{
+    return w >= s->erased && w < s->erased_end ? 0.0f : s->table->of[c][s->row[w * channels + c]];
+}
+
+/* Columns [from, to) of one channel of a row: a, and b added to it unless it is NULL. */
+static void write_columns(const Treatment *t, const Source *a, const Source *b, int64_t from, int64_t to, int64_t c,
+                          float *x)
+{
+    for (int64_t w = from; w < to; w++) {
+        float v = pick(a, w, c, t->v.c);
+        if (b) v += pick(b, w, c, t->v.c);
+        x[w * t->v.b] = v;
+    }
+}
+
+static void write_mixed(const Treatment *t, int64_t n, int64_t h, int64_t c, float *x)
+{
+    const float *mix = t->mix;
+    const bool box = mix[MIX_BOX] != 0;
+    const Table *own = box ? &t->state->value : &t->state->own, *other = box ? &t->state->value : &t->state->other;
+    const Source a = source_of(t, n, h, own), b = source_of(t, op_mix_neighbour(n, t->count), h, other);
+    if (!box) {
+        write_columns(t, &a, &b, 0, t->v.w, c, x);
+        return;
+    }
+    const bool crossed = h >= (int64_t)mix[MIX_TOP] && h < (int64_t)mix[MIX_BOTTOM];
+    const int64_t left = crossed ? (int64_t)mix[MIX_LEFT] : t->v.w, right = crossed ? (int64_t)mix[MIX_RIGHT] : left;
+    write_columns(t, &a, NULL, 0, left, c, x);
+    write_columns(t, &b, NULL, left, right, c, x);
+    write_columns(t, &a, NULL, right, t->v.w, c, x);
+}
+
+static void write_mirrored(const Treatment *t, int64_t n, int64_t h, int64_t c, float *x)
+{
+    const uint8_t *row = t->images + (n * t->v.h + h) * t->v.w * t->v.c + c;
+    const float *value = t->state->value.of[c];
+    for (int64_t w = 0; w < t->v.w; w++) x[w * t->v.b] = value[row[(t->v.w - 1 - w) * t->v.c]];
+}
+
+static void write_row(const Treatment *t, int64_t n, int64_t h, int64_t c, float *x)
+{
+    if (n >= t->count) {
+        write_mirrored(t, n - t->count, h, c, x);
+    } else if (t->mix) {
+        write_mixed(t, n, h, c, x);
+    } else {
+        const Source own = source_of(t, n, h, &t->state->value);
+        write_columns(t, &own, NULL, 0, t->v.w, c, x);
+    }
+}
+
+static void scale_tables(InputState *state, int64_t channels, const float *mix)
+{
+    if (!mix || mix[MIX_BOX] != 0) return;
+    for (int64_t c = 0; c < channels; c++)
+        for (int v = 0; v < BYTE_VALUES; v++) {
+            state->own.of[c][v] = state->value.of[c][v] * mix[MIX_LAMBDA];
+            state->other.of[c][v] = state->value.of[c][v] * mix[MIX_REST];
+        }
+}
+
+static void run_treated(OpInstance *op, float *x)
+{
+    const Treatment t = { .images = op->in[INPUT_IN_IMAGES].data,
+                          .boxes = op->in[INPUT_IN_ERASE].data,
+                          .mix = op->in[INPUT_IN_MIX].data,
+                          .state = op->state,
+                          .v = cpu_view(&op->out[INPUT_OUT_X]),
+                          .count = op->in[INPUT_IN_IMAGES].desc.dims[0] };
+    const CpuView v = t.v;
+    int threads = cpu_team(op, v.n * v.c * v.hw);
+    scale_tables(t.state, v.c, t.mix);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < v.n * v.h; i++) {
+        int64_t n = i / v.h, h = i % v.h;
+        for (int64_t c = 0; c < v.cb * v.b; c++) {
+            float *at = x + ((n * v.cb + c / v.b) * v.hw + h * v.w) * v.b + c % v.b;
+            if (c < v.c) write_row(&t, n, h, c, at);
+            else
+                for (int64_t w = 0; w < v.w; w++) at[w * v.b] = 0.0f;
+        }
+    }
+}
+
 static Status input_run(OpInstance *op, Stream *stream)
 {
     const InputState *state = op->state;
@@ -53,14 +174,19 @@ static Status input_run(OpInstance *op, Stream *stream)
     float *x = op->out[INPUT_OUT_X].data;
     CpuView v = cpu_view(&op->out[INPUT_OUT_X]);
     int threads = cpu_team(op, v.n * v.c * v.hw);
+    const InputAttr *attr = op->attr;
     (void)stream; /* CPU ops run when called */
+    if (attr->views == 2 || op->in[INPUT_IN_ERASE].desc.rank != 0 || op->in[INPUT_IN_MIX].desc.rank != 0) {
+        run_treated(op, x);
+        return OK;
+    }
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < v.n * v.h; i++) {
         const uint8_t *row = images + i * v.w * v.c;
         int64_t n = i / v.h, h = i % v.h;
         for (int64_t c = 0; c < v.cb * v.b; c++) {
             float *at = x + ((n * v.cb + c / v.b) * v.hw + h * v.w) * v.b + c % v.b;
-            if (c < v.c) look_up_row(at, v.b, row + c, v.c, v.w, state->value[c]);
+            if (c < v.c) look_up_row(at, v.b, row + c, v.c, v.w, state->value.of[c]);
             else
                 for (int64_t w = 0; w < v.w; w++) at[w * v.b] = 0.0f;
         }

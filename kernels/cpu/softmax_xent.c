@@ -21,6 +21,11 @@ typedef struct Row { /* what the first walk over a row finds */
     int64_t not_below; /* other logits that are not below the label's */
 } Row;
 
+typedef struct Target {
+    int32_t labels[2]; /* the image's own, its neighbour's */
+    double shares[2];
+} Target;
+
 static Row survey(const float *logits, int64_t classes, int32_t label)
 {
     Row row = { .max = logits[0] };
@@ -39,37 +44,54 @@ static bool has_nan(const float *logits, int64_t classes)
     return found;
 }
 
+/* label_logits: of the target's labels. */
+static double loss_of(const double *label_logits, const Row *row, const Target *t, double log_sum, double smoothing,
+                      int64_t classes)
+{
+    double loss = (1 - smoothing) * t->shares[0] * (log_sum - label_logits[0]);
+    if (t->shares[1] > 0) loss += (1 - smoothing) * t->shares[1] * (log_sum - label_logits[1]);
+    if (smoothing > 0) loss += smoothing * (log_sum - row->sum / (double)classes);
+    return loss;
+}
+
 /* dlogits: NULL, or a row that may lie over logits: every element is read before it is written. */
-static void run_row(const float *logits, int64_t classes, int32_t label, double smoothing, double scale,
+static void run_row(const float *logits, int64_t classes, const Target *t, double smoothing, double scale,
                     RowStats *stats, float *dlogits)
 {
-    Row row = survey(logits, classes, label);
+    const bool other = t->shares[1] > 0, same = t->labels[0] == t->labels[1];
+    Row row = survey(logits, classes, t->labels[t->shares[1] > t->shares[0]]);
     bool valid = !has_nan(logits, classes);
-    double label_logit = (double)logits[label], sum = 0, even = smoothing / (double)classes;
+    const double label_logits[2] = { (double)logits[t->labels[0]], (double)logits[t->labels[1]] };
+    double sum = 0, even = smoothing / (double)classes;
     for (int64_t k = 0; k < classes; k++) {
         double e = exp((double)logits[k] - (double)row.max);
         sum += e;
         if (dlogits) dlogits[k] = (float)e;
     }
-    double log_sum = (double)row.max + log(sum), loss = (1 - smoothing) * (log_sum - label_logit);
-    if (smoothing > 0) loss += smoothing * (log_sum - row.sum / (double)classes);
+    double loss = loss_of(label_logits, &row, t, (double)row.max + log(sum), smoothing, classes);
     stats->value[STATS_LOSS_SUM] = valid ? loss : (double)NAN;
     stats->value[STATS_TOP1] = valid && row.not_below < 1;
     stats->value[STATS_TOP5] = valid && row.not_below < 5;
     stats->value[STATS_IMAGES] = 1;
     if (!dlogits) return;
-    double label_e = (double)dlogits[label];
+    const double label_e[2] = { (double)dlogits[t->labels[0]], (double)dlogits[t->labels[1]] };
     for (int64_t k = 0; k < classes; k++) dlogits[k] = (float)(scale * ((double)dlogits[k] / sum - even));
-    dlogits[label] = (float)(scale * (label_e / sum - even - (1 - smoothing)));
+    for (int i = 0; i < 1 + (other && !same); i++) {
+        double share = same ? t->shares[0] + t->shares[1] : t->shares[i];
+        dlogits[t->labels[i]] = (float)(scale * (label_e[i] / sum - even - (1 - smoothing) * share));
+    }
 }
 
 static Status softmax_xent_prepare(OpInstance *op)
 {
-    for (int i = XENT_IN_LOGITS; i <= XENT_IN_LOSS_SCALE; i++)
+    for (int i = XENT_IN_LOGITS; i <= XENT_IN_MIX; i++)
         if (op->in[i].desc.rank != 0) cpu_decide_plain(&op->in[i]);
     cpu_decide_plain(&op->out[XENT_OUT_STATS]);
     if (op->out[XENT_OUT_DLOGITS].desc.rank != 0) cpu_decide_plain(&op->out[XENT_OUT_DLOGITS]);
-    op->workspace_bytes = (size_t)op->in[XENT_IN_LOGITS].desc.dims[0] * sizeof(RowStats);
+    const XentAttr *attr = op->attr;
+    const int64_t *d = op->in[XENT_IN_LOGITS].desc.dims;
+    op->workspace_bytes = (size_t)d[0] * sizeof(RowStats);
+    if (attr->views == 2) op->workspace_bytes += (size_t)(d[0] / 2 * d[1]) * sizeof(float);
     op->implementation = "rows";
     return OK;
 }
@@ -81,26 +103,51 @@ static bool is_class(int32_t label, int64_t classes)
     return label >= 0;
 }
 
+static Target target_of(const OpInstance *op, int64_t n, int64_t images, int64_t classes)
+{
+    const int32_t *labels = op->in[XENT_IN_LABELS].data;
+    const float *mix = op->in[XENT_IN_MIX].data;
+    Target t = { { labels[n], labels[n] }, { 1, 0 } };
+    if (!mix || !is_class(labels[op_mix_neighbour(n, images)], classes)) return t;
+    t.labels[1] = labels[op_mix_neighbour(n, images)];
+    t.shares[0] = (double)mix[MIX_LAMBDA];
+    t.shares[1] = (double)mix[MIX_REST];
+    return t;
+}
+
+/* The logits of image n. */
+static const float *row_of(const OpInstance *op, int64_t n, int64_t images, int64_t classes, float *means)
+{
+    const XentAttr *attr = op->attr;
+    const float *a = (const float *)op->in[XENT_IN_LOGITS].data + n * classes, *b = a + images * classes;
+    if (attr->views != 2) return a;
+    for (int64_t k = 0; k < classes; k++) means[n * classes + k] = 0.5f * (a[k] + b[k]);
+    return means + n * classes;
+}
+
 static Status softmax_xent_run(OpInstance *op, Stream *stream)
 {
     const XentAttr *attr = op->attr;
-    const float *logits = op->in[XENT_IN_LOGITS].data, *scalars = op->in[XENT_IN_SCALARS].data;
+    const float *scalars = op->in[XENT_IN_SCALARS].data;
     const float *loss_scale = op->in[XENT_IN_LOSS_SCALE].data;
     const int32_t *labels = op->in[XENT_IN_LABELS].data;
     double *stats = op->out[XENT_OUT_STATS].data, scale = (double)scalars[SCALAR_GRAD_SCALE];
     if (loss_scale) scale *= (double)loss_scale[LOSS_SCALE_SCALE];
     float *dlogits = op->out[XENT_OUT_DLOGITS].data;
     RowStats *rows = op->workspace;
-    int64_t images = op->in[XENT_IN_LOGITS].desc.dims[0], classes = op->in[XENT_IN_LOGITS].desc.dims[1];
+    int64_t images = op->in[XENT_IN_LABELS].desc.dims[0], classes = op->in[XENT_IN_LOGITS].desc.dims[1];
+    float *means = (float *)(void *)(rows + op->in[XENT_IN_LOGITS].desc.dims[0]); /* with two views only */
     int threads = cpu_team(op, images * classes);
     (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t n = 0; n < images; n++) {
         float *gradient = dlogits ? dlogits + n * classes : NULL;
         memset(&rows[n], 0, sizeof rows[n]);
-        if (is_class(labels[n], classes))
-            run_row(logits + n * classes, classes, labels[n], (double)attr->label_smoothing, scale, &rows[n], gradient);
-        else if (gradient) memset(gradient, 0, (size_t)classes * sizeof *gradient);
+        if (is_class(labels[n], classes)) {
+            const Target t = target_of(op, n, images, classes);
+            run_row(row_of(op, n, images, classes, means), classes, &t, (double)attr->label_smoothing, scale, &rows[n],
+                    gradient);
+        } else if (gradient) memset(gradient, 0, (size_t)classes * sizeof *gradient);
     }
     for (int i = 0; i < STATS_COUNT; i++) {
         stats[i] = 0;

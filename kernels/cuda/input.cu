@@ -2,7 +2,10 @@
  *
  * A byte has 256 values: each block computes them all once per channel, keeps them in shared memory and then goes from
  * tile to tile of about TILE_BYTES bytes. A tile is read in 16-byte words into shared memory; then neighbouring threads
- * write neighbouring vectors, so both sides of the pass move whole lines of memory. */
+ * write neighbouring vectors, so both sides of the pass move whole lines of memory.
+ *
+ * Images that are erased, mixed or mirrored go row by row, a block a row: a pixel reads its bytes, and those of the
+ * neighbour's pixel, where they lie. */
 #include "kernels/cuda/input_math.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
@@ -59,6 +62,75 @@ template <typename T> __global__ void __launch_bounds__(BLOCK) input_kernel(cons
     }
 }
 
+struct TreatedPass {
+    InputTreatment images;
+    int c, vectors;
+};
+
+/* What one row of an image looks up. */
+struct Source {
+    const uint8_t *row;
+    int erased, erased_end; /* columns that are zero */
+};
+
+__device__ __forceinline__ Source source_of(const InputTreatment &t, int c, int64_t n, int y)
+{
+    Source s = { t.images + (n * t.h + y) * t.w * c, 0, 0 };
+    const int32_t *box = t.boxes + n * ERASE_COUNT;
+    if (!t.boxes || y < box[ERASE_TOP] || y >= box[ERASE_TOP] + box[ERASE_HEIGHT]) return s;
+    s.erased = box[ERASE_LEFT];
+    s.erased_end = s.erased + box[ERASE_WIDTH];
+    return s;
+}
+
+__device__ __forceinline__ float pick(const Source &s, const float *value, int x, int c, int channels)
+{
+    return x >= s.erased && x < s.erased_end ? 0.0f : value[s.row[x * channels + c]];
+}
+
+template <typename T> __global__ void __launch_bounds__(BLOCK) treated_kernel(const TreatedPass pass, uint4 *x)
+{
+    __shared__ float value[OP_MAX_IMAGE_CHANNELS][BYTE_VALUES];
+    const InputTreatment &t = pass.images;
+    for (int c = 0; c < pass.c; c++)
+        for (int v = (int)threadIdx.x; v < BYTE_VALUES; v += BLOCK)
+            value[c][v] = input_value(v, t.attr.mean[c], t.attr.std[c]);
+    __syncthreads();
+    const bool mixes = t.mix != nullptr, box = mixes && t.mix[MIX_BOX] != 0.0f;
+    const float lambda = mixes ? t.mix[MIX_LAMBDA] : 1.0f, rest = mixes ? t.mix[MIX_REST] : 0.0f;
+    for (int64_t row = blockIdx.x; row < t.n * t.views * t.h; row += gridDim.x) {
+        const int64_t image = row / t.h, n = image < t.n ? image : image - t.n;
+        const int y = (int)(row - image * t.h);
+        const Source own = source_of(t, pass.c, n, y);
+        const Source other = mixes ? source_of(t, pass.c, op_mix_neighbour(n, t.n), y) : own;
+        const bool crossed = box && (float)y >= t.mix[MIX_TOP] && (float)y < t.mix[MIX_BOTTOM];
+        for (int i = (int)threadIdx.x; i < t.w * pass.vectors; i += BLOCK) {
+            const int column = i / pass.vectors, c0 = i % pass.vectors * vector_channels<T>;
+            const int from = image < t.n ? column : t.w - 1 - column;
+            const bool swapped = crossed && (float)from >= t.mix[MIX_LEFT] && (float)from < t.mix[MIX_RIGHT];
+            float out[vector_channels<T>];
+#pragma unroll
+            for (int k = 0; k < vector_channels<T>; k++) {
+                const int c = c0 + k;
+                out[k] = 0.0f;
+                if (c >= pass.c) continue;
+                out[k] = pick(swapped ? other : own, value[c], from, c, pass.c);
+                if (mixes && !box) out[k] = input_mix(out[k], pick(other, value[c], from, c, pass.c), lambda, rest);
+            }
+            x[row * t.w * pass.vectors + i] = vector_narrow<T>(out);
+        }
+    }
+}
+
+template <typename T> cudaError_t launch_treated(TreatedPass pass, void *x, int cp, int sm_count, cudaStream_t stream)
+{
+    const InputTreatment &t = pass.images;
+    pass.vectors = cp / vector_channels<T>;
+    int64_t rows = t.n * t.views * t.h, most = (int64_t)sm_count * BLOCKS_PER_SM;
+    unsigned blocks = (unsigned)(rows < most ? rows : most);
+    return CUDA_LAUNCH((treated_kernel<T>), blocks, BLOCK, stream, pass, static_cast<uint4 *>(x));
+}
+
 template <typename T> cudaError_t launch_input(InputPass pass, void *x, int cp, int sm_count, cudaStream_t stream)
 {
     pass.vectors = cp / vector_channels<T>;
@@ -76,4 +148,11 @@ cudaError_t cuda_launch_input(const uint8_t *images, const InputAttr *attr, void
         *attr, images, pixels, c, 0, TILE_BYTES / c / VECTOR_BYTES * VECTOR_BYTES, is_vector_aligned(images)
     };
     return LAUNCH_BY_TYPE(dtype, launch_input, pass, x, cp, sm_count, stream);
+}
+
+cudaError_t cuda_launch_treated_input(const InputTreatment *t, void *x, DType dtype, int c, int cp, int sm_count,
+                                      cudaStream_t stream)
+{
+    TreatedPass pass = { *t, c, 0 };
+    return LAUNCH_BY_TYPE(dtype, launch_treated, pass, x, cp, sm_count, stream);
 }

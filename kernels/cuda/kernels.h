@@ -25,6 +25,18 @@ cudaError_t cuda_launch_cast_add(const void *in, DType from, float *out, int64_t
 cudaError_t cuda_launch_input(const uint8_t *images, const InputAttr *attr, void *x, DType dtype, int64_t pixels, int c,
                               int cp, int sm_count, cudaStream_t stream);
 
+/* The same with images erased, mixed, or followed by their mirror images. */
+typedef struct InputTreatment {
+    InputAttr attr;
+    const uint8_t *images;
+    const int32_t *boxes; /* [n][ERASE_COUNT]; NULL: nothing is erased */
+    const float *mix;     /* [MIX_COUNT]; NULL: nothing is mixed */
+    int64_t n;
+    int h, w, views; /* views 2: x has 2 n images */
+} InputTreatment;
+cudaError_t cuda_launch_treated_input(const InputTreatment *t, void *x, DType dtype, int c, int cp, int sm_count,
+                                      cudaStream_t stream);
+
 /* ---- pointwise.cu: flat, count elements; results are of dtype, as is the first input, over which they may lie; over
  * the second too, where that is of the same type ---- */
 cudaError_t cuda_launch_relu(const void *x, void *y, DType dtype, int64_t count, cudaStream_t stream);
@@ -36,16 +48,17 @@ cudaError_t cuda_launch_scale(const void *x, float factor, void *y, DType dtype,
 
 /* ---- softmax_xent.cu ---- */
 typedef struct XentPass {
-    int64_t rows;
-    int c, cp; /* of logits and dlogits */
+    int64_t rows; /* images */
+    int c, cp;    /* of logits and dlogits */
+    int views;    /* 2: logits has twice as many rows, of which two are averaged */
     DType logits_type, dlogits_type;
     float smoothing;
     double even; /* smoothing / c */
     const void *logits;
     const int32_t *labels;
-    const float *scalars, *loss_scale; /* loss_scale: NULL if absent */
-    void *dlogits;                     /* NULL if absent; may be logits where the types are equal */
-    double *row_stats;                 /* workspace [rows][STATS_COUNT] */
+    const float *scalars, *loss_scale, *mix; /* the last two: NULL if absent */
+    void *dlogits;                           /* NULL if absent; may be logits where the types are equal */
+    double *row_stats;                       /* workspace [rows][STATS_COUNT] */
     double *stats;
 } XentPass;
 cudaError_t cuda_launch_softmax_xent(const XentPass *p, cudaStream_t stream); /* two kernels */

@@ -12,7 +12,7 @@ static Status softmax_xent_prepare(OpInstance *op)
     if (logits->bytes == 0) cuda_decide(b, logits, CUDA_ROWS, DTYPE_F32);
     if (logits->desc.dims[1] > INT32_MAX / 2)
         return fail(ERR_INTERNAL, "softmax_xent: %lld classes are too many", (long long)logits->desc.dims[1]);
-    for (int i = XENT_IN_LABELS; i <= XENT_IN_LOSS_SCALE; i++)
+    for (int i = XENT_IN_LABELS; i <= XENT_IN_MIX; i++)
         if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
     cuda_decide_plain(&op->out[XENT_OUT_STATS]);
     if (dlogits->desc.rank != 0 && dlogits->bytes == 0) cuda_decide_activation(b, dlogits);
@@ -32,7 +32,9 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
     const XentAttr *attr = op->attr;
     const OpTensor *logits = &op->in[XENT_IN_LOGITS], *dlogits = &op->out[XENT_OUT_DLOGITS];
     CudaView v = cuda_view(cuda_backend(op), logits);
-    const XentPass pass = { .rows = v.rows,
+    const int views = attr->views == 2 ? 2 : 1;
+    const XentPass pass = { .rows = v.rows / views,
+                            .views = views,
                             .c = (int)v.c,
                             .cp = (int)v.cp,
                             .logits_type = v.dtype,
@@ -43,6 +45,7 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
                             .labels = op->in[XENT_IN_LABELS].data,
                             .scalars = op->in[XENT_IN_SCALARS].data,
                             .loss_scale = op->in[XENT_IN_LOSS_SCALE].data,
+                            .mix = op->in[XENT_IN_MIX].data,
                             .dlogits = dlogits->data,
                             .row_stats = op->workspace,
                             .stats = op->out[XENT_OUT_STATS].data };

@@ -1,5 +1,5 @@
-/* softmax_xent.cu - cross entropy with label smoothing, accuracy counts and the gradient of the logits: a warp per row,
- * then one block that adds the rows' numbers up in a fixed order.
+/* softmax_xent.cu - cross entropy with label smoothing and mixed targets, accuracy counts and the gradient of the
+ * logits: a warp per image, then one block that adds the images' numbers up in a fixed order.
  *
  * A lane takes every 32nd logit. dlogits may lie over logits of its own type: a lane overwrites only what it alone
  * still had to read. A row that holds a NaN has loss NaN and counts as wrong; so has one whose label is no class. */
@@ -12,12 +12,36 @@ namespace {
 constexpr int BLOCK = 128, WARPS = BLOCK / 32, SUM_BLOCK = 256;
 constexpr unsigned ALL = 0xffffffffu;
 
-template <typename L>
-__device__ __forceinline__ XentRow survey(const L *logits, int c, int label, float label_logit, int lane)
+/* The logits of an image: a row, or the mean of two. */
+template <typename L> struct Logits {
+    const L *a, *b; /* b: NULL with one view */
+
+    __device__ __forceinline__ float at(int k) const
+    {
+        const float v = element_load(a + k);
+        return b ? 0.5f * (v + element_load(b + k)) : v;
+    }
+};
+
+__device__ __forceinline__ XentTarget target_of(const XentPass &pass, int64_t n)
 {
+    const int own = pass.labels[n];
+    XentTarget t = { { own, own }, { 1.0, 0.0 } };
+    if (!pass.mix) return t;
+    const int other = pass.labels[op_mix_neighbour(n, pass.rows)];
+    if (other < 0 || other >= pass.c) return t;
+    t.labels[1] = other;
+    t.shares[0] = (double)pass.mix[MIX_LAMBDA];
+    t.shares[1] = (double)pass.mix[MIX_REST];
+    return t;
+}
+
+template <typename L> __device__ __forceinline__ XentRow survey(const Logits<L> &logits, int c, int label, int lane)
+{
+    const float label_logit = logits.at(label);
     XentRow row = { -INFINITY, 0.0, 0.0, 0, 0 };
     for (int k = lane; k < c; k += 32) {
-        float z = element_load(logits + k);
+        float z = logits.at(k);
         row.max = z > row.max ? z : row.max;
         row.logits += (double)z;
         row.not_below += k != label && z >= label_logit;
@@ -30,7 +54,7 @@ __device__ __forceinline__ XentRow survey(const L *logits, int c, int label, flo
         row.not_below += __shfl_xor_sync(ALL, row.not_below, o);
         row.is_nan += __shfl_xor_sync(ALL, row.is_nan, o);
     }
-    for (int k = lane; k < c; k += 32) row.sum += (double)xent_exp(element_load(logits + k), row.max);
+    for (int k = lane; k < c; k += 32) row.sum += (double)xent_exp(logits.at(k), row.max);
     for (int o = 16; o > 0; o >>= 1) row.sum += __shfl_xor_sync(ALL, row.sum, o);
     return row;
 }
@@ -48,8 +72,8 @@ __device__ __forceinline__ void write_stats(double *stats, int lane, double loss
 }
 
 template <typename L, typename D>
-__device__ __forceinline__ void write_gradient(const XentPass &pass, const XentRow &row, const L *logits, D *gradient,
-                                               int label, int lane)
+__device__ __forceinline__ void write_gradient(const XentPass &pass, const XentRow &row, const Logits<L> &logits,
+                                               D *gradient, const XentTarget &target, int lane)
 {
     double scale = (double)pass.scalars[SCALAR_GRAD_SCALE];
     if (pass.loss_scale) scale *= (double)pass.loss_scale[LOSS_SCALE_SCALE];
@@ -57,8 +81,8 @@ __device__ __forceinline__ void write_gradient(const XentPass &pass, const XentR
     for (int k = lane; k < pass.cp; k += 32) {
         float value = 0.0f;
         if (k < pass.c)
-            value = xent_gradient(xent_exp(element_load(logits + k), row.max), inverse, pass.even,
-                                  k == label ? 1.0 - (double)pass.smoothing : 0.0, scale);
+            value = xent_gradient(xent_exp(logits.at(k), row.max), inverse, pass.even,
+                                  (1.0 - (double)pass.smoothing) * xent_share(&target, k), scale);
         element_store(gradient + k, value);
     }
 }
@@ -68,7 +92,8 @@ template <typename L, typename D> __global__ void __launch_bounds__(BLOCK) rows_
     const int64_t n = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     const int lane = (int)threadIdx.x % 32;
     if (n >= pass.rows) return; /* the whole warp leaves */
-    const L *logits = static_cast<const L *>(pass.logits) + n * pass.cp;
+    const L *a = static_cast<const L *>(pass.logits) + n * pass.cp;
+    const Logits<L> logits = { a, pass.views == 2 ? a + pass.rows * pass.cp : nullptr };
     D *gradient = pass.dlogits ? static_cast<D *>(pass.dlogits) + n * pass.cp : nullptr;
     double *stats = pass.row_stats + n * STATS_COUNT;
     const int label = pass.labels[n];
@@ -78,13 +103,14 @@ template <typename L, typename D> __global__ void __launch_bounds__(BLOCK) rows_
         if (gradient) zero_row(gradient, pass.cp, lane);
         return;
     }
-    const float label_logit = element_load(logits + label);
-    const XentRow row =
-        survey(logits, pass.c, label, label_logit, lane); /* its shuffles end all reading but of one's own */
+    const XentTarget target = target_of(pass, n);
+    const float label_logits[2] = { logits.at(target.labels[0]), logits.at(target.labels[1]) };
+    /* its shuffles end all reading but of one's own */
+    const XentRow row = survey(logits, pass.c, xent_counted_label(&target), lane);
     const bool valid = row.is_nan == 0;
-    write_stats(stats, lane, valid ? xent_loss(&row, label_logit, (double)pass.smoothing, pass.c) : (double)NAN,
-                valid && row.not_below < 1, valid && row.not_below < 5, 1.0);
-    if (gradient) write_gradient(pass, row, logits, gradient, label, lane);
+    const double loss = xent_loss(&row, &target, label_logits, (double)pass.smoothing, pass.c);
+    write_stats(stats, lane, valid ? loss : (double)NAN, valid && row.not_below < 1, valid && row.not_below < 5, 1.0);
+    if (gradient) write_gradient(pass, row, logits, gradient, target, lane);
 }
 
 /* Thread t adds rows t, t + SUM_BLOCK, ...; then neighbours add to each other, halving. */

@@ -1,7 +1,7 @@
 /* softmax_xent_math.h - cross entropy of one row once its sums are known; host and device compile it alike.
  *
- *   log p = logit - log(sum exp(logit)),  t = (1-s) one_hot(label) + s/classes,  loss = -sum t log p,
- *   dlogits = scale (p - t)
+ *   log p = logit - log(sum exp(logit)),  loss = -sum t log p,  dlogits = scale (p - t),
+ *   t = (1-s) (lambda one_hot(label) + rest one_hot(neighbour's label)) + s/classes
  *
  * Exponentials are in float32, sums and what is made of them in double: rows are few, and a small loss is the
  * difference of large numbers. */
@@ -17,14 +17,33 @@ typedef struct XentRow {
     int not_below, is_nan; /* other logits that are not below the label's; logits that are no number */
 } XentRow;
 
+typedef struct XentTarget {
+    int labels[2]; /* the image's own, its neighbour's */
+    double shares[2];
+} XentTarget;
+
+CUDA_BOTH static inline int xent_counted_label(const XentTarget *t)
+{
+    return t->shares[1] > t->shares[0] ? t->labels[1] : t->labels[0];
+}
+
+CUDA_BOTH static inline double xent_share(const XentTarget *t, int k)
+{
+    return (k == t->labels[0] ? t->shares[0] : 0.0) + (k == t->labels[1] ? t->shares[1] : 0.0);
+}
+
 CUDA_BOTH static inline float xent_exp(float logit, float max)
 {
     return expf(logit - max);
 }
 
-CUDA_BOTH static inline double xent_loss(const XentRow *row, float label_logit, double smoothing, double classes)
+/* label_logits: of the target's labels */
+CUDA_BOTH static inline double xent_loss(const XentRow *row, const XentTarget *t, const float *label_logits,
+                                         double smoothing, double classes)
 {
-    double log_sum = (double)row->max + log(row->sum), loss = (1.0 - smoothing) * (log_sum - (double)label_logit);
+    double log_sum = (double)row->max + log(row->sum);
+    double loss = (1.0 - smoothing) * t->shares[0] * (log_sum - (double)label_logits[0]);
+    if (t->shares[1] > 0.0) loss += (1.0 - smoothing) * t->shares[1] * (log_sum - (double)label_logits[1]);
     if (smoothing > 0.0) loss += smoothing * (log_sum - row->logits / classes);
     return loss;
 }

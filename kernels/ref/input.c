@@ -1,25 +1,55 @@
-/* input.c - images to activations: u8 N,H,W,C -> N,C,H,W, (v/255 - mean) / std.
+/* input.c - images to activations: u8 N,H,W,C -> N,C,H,W, (v/255 - mean) / std, zero in the image's box to erase, mixed
+ * with the neighbour, and with two views the mirrored images behind.
  *
  * The one op of the reference that rounds to float32 after each step, because op.h defines it so: the rounding is
- * part of the meaning (torchvision's ToTensor and Normalize do the same), hence backends must match it bit for
+ * part of the meaning (torchvision's ToTensor, Normalize and mixing do the same), hence backends must match it bit for
  * bit. */
 #include "kernels/ref/ref.h"
+
+/* Element (c, h, w) of image n, normalised and erased. */
+static float value_at(const OpInstance *op, int64_t n, int64_t c, int64_t h, int64_t w)
+{
+    const InputAttr *attr = op->attr;
+    const int64_t *d = ref_in_dims(op, INPUT_IN_IMAGES);
+    const uint8_t *images = op->in[INPUT_IN_IMAGES].data;
+    if (ref_has_in(op, INPUT_IN_ERASE)) {
+        const int32_t *box = (const int32_t *)op->in[INPUT_IN_ERASE].data + n * ERASE_COUNT;
+        if (h >= box[ERASE_TOP] && h < box[ERASE_TOP] + box[ERASE_HEIGHT] && w >= box[ERASE_LEFT] &&
+            w < box[ERASE_LEFT] + box[ERASE_WIDTH])
+            return 0;
+    }
+    float v = (float)images[((n * d[1] + h) * d[2] + w) * d[3] + c];
+    volatile float unit = v / 255.0f; /* volatile: no excess precision, no contraction */
+    volatile float centred = unit - attr->mean[c];
+    return centred / attr->std[c];
+}
+
+static float mixed_at(const OpInstance *op, int64_t n, int64_t c, int64_t h, int64_t w)
+{
+    const double *mix = ref_in(op, INPUT_IN_MIX);
+    float own = value_at(op, n, c, h, w);
+    float other = value_at(op, op_mix_neighbour(n, ref_in_dims(op, INPUT_IN_IMAGES)[0]), c, h, w);
+    if (mix[MIX_BOX] != 0) {
+        double y = (double)h, x = (double)w;
+        return y >= mix[MIX_TOP] && y < mix[MIX_BOTTOM] && x >= mix[MIX_LEFT] && x < mix[MIX_RIGHT] ? other : own;
+    }
+    volatile float a = own * (float)mix[MIX_LAMBDA], b = other * (float)mix[MIX_REST];
+    return a + b;
+}
 
 static Status run(OpInstance *op, Stream *stream)
 {
     (void)stream;
-    const InputAttr *attr = op->attr;
-    const uint8_t *images = op->in[INPUT_IN_IMAGES].data;
     double *x = ref_out(op, INPUT_OUT_X);
-    const int64_t *d = ref_out_dims(op, INPUT_OUT_X);
+    const int64_t *d = ref_out_dims(op, INPUT_OUT_X), images = ref_in_dims(op, INPUT_IN_IMAGES)[0];
+    const bool mixes = ref_has_in(op, INPUT_IN_MIX);
     for (int64_t n = 0; n < d[0]; n++)
         for (int64_t c = 0; c < d[1]; c++)
             for (int64_t h = 0; h < d[2]; h++)
                 for (int64_t w = 0; w < d[3]; w++) {
-                    float v = (float)images[((n * d[2] + h) * d[3] + w) * d[1] + c];
-                    volatile float unit = v / 255.0f; /* volatile: no excess precision, no contraction */
-                    volatile float centred = unit - attr->mean[c];
-                    x[ref_at(d, n, c, h, w)] = (double)(centred / attr->std[c]);
+                    int64_t from = n < images ? w : d[3] - 1 - w;
+                    float v = mixes ? mixed_at(op, n % images, c, h, from) : value_at(op, n % images, c, h, from);
+                    x[ref_at(d, n, c, h, w)] = (double)v;
                 }
     return OK;
 }

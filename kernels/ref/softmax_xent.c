@@ -1,9 +1,10 @@
-/* softmax_xent.c - cross entropy with label smoothing, ranking counts and the gradient of the logits.
+/* softmax_xent.c - cross entropy with label smoothing and mixed targets, ranking counts and the gradient of the logits.
  *
- *   log p = logits - log(sum exp(logits)),  t = (1-s) one_hot(label) + s/classes,  loss = -sum t log p,  dlogits =
- *   scale (p - t)
+ *   log p = logits - log(sum exp(logits)),  loss = -sum t log p,  dlogits = scale (p - t),
+ *   t = (1-s) (lambda one_hot(label) + rest one_hot(neighbour's label)) + s/classes
  *
- * scale is that of the step's scalars, times the loss scale where there is one.
+ * scale is that of the step's scalars, times the loss scale where there is one; lambda is 1 and the rest 0 where nothing
+ * is mixed. With two views the logits are the mean of an image's two rows.
  *
  * Rows labelled -1 are padding: no loss, no count, zero gradient. An image is in the top k if fewer than k other
  * logits are not below its label's: ties, and NaN, count against it. */
@@ -11,57 +12,84 @@
 
 #include <math.h>
 
-static double log_sum_exp(const double *logits, int64_t classes)
+typedef struct Target {
+    int32_t labels[2]; /* the image's own, its neighbour's */
+    double shares[2];
+} Target;
+
+typedef struct Rows { /* row n is the mean of a and b */
+    const double *a, *b;
+} Rows;
+
+static double logit(const Rows *r, int64_t j)
 {
-    double max = logits[0], sum = 0;
-    for (int64_t j = 1; j < classes; j++) max = logits[j] > max ? logits[j] : max;
-    for (int64_t j = 0; j < classes; j++) sum += exp(logits[j] - max);
+    return (r->a[j] + r->b[j]) / 2;
+}
+
+static double log_sum_exp(const Rows *r, int64_t classes)
+{
+    double max = logit(r, 0), sum = 0;
+    for (int64_t j = 1; j < classes; j++) max = logit(r, j) > max ? logit(r, j) : max;
+    for (int64_t j = 0; j < classes; j++) sum += exp(logit(r, j) - max);
     return max + log(sum);
 }
 
-static int64_t rank_of(const double *logits, int64_t classes, int32_t label)
+static int64_t rank_of(const Rows *r, int64_t classes, int32_t label)
 {
     int64_t above = 0;
-    for (int64_t j = 0; j < classes; j++) above += j != label && !(logits[j] < logits[label]);
+    for (int64_t j = 0; j < classes; j++) above += j != label && !(logit(r, j) < logit(r, label));
     return above;
 }
 
 /* dlogits may be NULL and may lie over logits: each element is read before it is written and the row's sum is
  * known before. */
-static void run_row(const double *logits, int32_t label, int64_t classes, double smoothing, double scale, double *stats,
+static void run_row(const Rows *r, const Target *t, int64_t classes, double smoothing, double scale, double *stats,
                     double *dlogits)
 {
-    double total = log_sum_exp(logits, classes);
-    int64_t rank = rank_of(logits, classes, label);
+    double total = log_sum_exp(r, classes);
+    int64_t rank = rank_of(r, classes, t->labels[t->shares[1] > t->shares[0]]);
     stats[STATS_IMAGES] += 1;
     stats[STATS_TOP1] += rank < 1;
     stats[STATS_TOP5] += rank < 5;
     for (int64_t j = 0; j < classes; j++) {
-        double log_p = logits[j] - total;
-        double target = (j == label ? 1 - smoothing : 0) + smoothing / (double)classes;
+        double log_p = logit(r, j) - total, share = 0;
+        for (int i = 0; i < 2; i++) share += j == t->labels[i] ? t->shares[i] : 0;
+        double target = (1 - smoothing) * share + smoothing / (double)classes;
         stats[STATS_LOSS_SUM] -= target * log_p;
         if (dlogits) dlogits[j] = scale * (exp(log_p) - target);
     }
+}
+
+static Target target_of(const OpInstance *op, int64_t n, int64_t images)
+{
+    const int32_t *labels = op->in[XENT_IN_LABELS].data;
+    Target t = { { labels[n], labels[n] }, { 1, 0 } };
+    int32_t other = labels[op_mix_neighbour(n, images)];
+    if (!ref_has_in(op, XENT_IN_MIX) || other < 0) return t;
+    t.labels[1] = other;
+    t.shares[0] = ref_in(op, XENT_IN_MIX)[MIX_LAMBDA];
+    t.shares[1] = ref_in(op, XENT_IN_MIX)[MIX_REST];
+    return t;
 }
 
 static Status run(OpInstance *op, Stream *stream)
 {
     (void)stream;
     const XentAttr *attr = op->attr;
-    const int64_t *d = ref_in_dims(op, XENT_IN_LOGITS);
-    const int32_t *labels = op->in[XENT_IN_LABELS].data;
+    const int64_t images = ref_in_dims(op, XENT_IN_LABELS)[0], classes = ref_in_dims(op, XENT_IN_LOGITS)[1];
     double scale = ref_in(op, XENT_IN_SCALARS)[SCALAR_GRAD_SCALE];
     if (ref_has_in(op, XENT_IN_LOSS_SCALE)) scale *= ref_in(op, XENT_IN_LOSS_SCALE)[LOSS_SCALE_SCALE];
     double *stats = ref_out(op, XENT_OUT_STATS);
     double *dlogits = ref_has_out(op, XENT_OUT_DLOGITS) ? ref_out(op, XENT_OUT_DLOGITS) : NULL;
     for (int i = 0; i < STATS_COUNT; i++) stats[i] = 0;
-    for (int64_t n = 0; n < d[0]; n++) {
-        double *row = dlogits ? dlogits + n * d[1] : NULL;
-        if (labels[n] >= 0)
-            run_row(ref_in(op, XENT_IN_LOGITS) + n * d[1], labels[n], d[1], (double)attr->label_smoothing, scale, stats,
-                    row);
+    for (int64_t n = 0; n < images; n++) {
+        double *row = dlogits ? dlogits + n * classes : NULL;
+        Rows r = { ref_in(op, XENT_IN_LOGITS) + n * classes, ref_in(op, XENT_IN_LOGITS) + n * classes };
+        Target t = target_of(op, n, images);
+        if (attr->views == 2) r.b += images * classes;
+        if (t.labels[0] >= 0) run_row(&r, &t, classes, (double)attr->label_smoothing, scale, stats, row);
         else
-            for (int64_t j = 0; row && j < d[1]; j++) row[j] = 0;
+            for (int64_t j = 0; row && j < classes; j++) row[j] = 0;
     }
     return OK;
 }

@@ -77,11 +77,18 @@ TensorId graph_images(Graph *g, const GraphOptions *o)
     const int64_t dims[] = { o->batch, o->height, o->width, o->channels };
     TensorDesc desc = tensor_desc(DTYPE_U8, 4, dims);
     TensorId images = graph_add_tensor(g, "images", ROLE_INPUT, &desc);
+    const bool erase = o->training && o->erase, mix = o->training && o->mix;
     InputAttr attr;
     memset(&attr, 0, sizeof attr);
+    attr.views = o->training ? 1 : o->views;
     memcpy(attr.mean, o->mean, sizeof attr.mean);
     memcpy(attr.std, o->std, sizeof attr.std);
-    return add_unary(g, OP_INPUT, "input", &attr, images);
+    const int64_t box_dims[] = { o->batch, ERASE_COUNT }, mix_dims[] = { MIX_COUNT };
+    const TensorDesc boxes = tensor_desc(DTYPE_I32, 2, box_dims), mixing = tensor_desc(DTYPE_F32, 1, mix_dims);
+    TensorId in[OP_MAX_INPUTS] = { images, TENSOR_NONE, TENSOR_NONE };
+    if (erase) in[INPUT_IN_ERASE] = graph_add_tensor(g, "erase", ROLE_INPUT, &boxes);
+    if (mix) in[INPUT_IN_MIX] = graph_add_tensor(g, "mix", ROLE_INPUT, &mixing);
+    return node_output(g, graph_add_node(g, OP_INPUT, PHASE_FORWARD, "input", &attr, in, NULL, NULL), INPUT_OUT_X);
 }
 
 TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int window, int stride, int pad,
@@ -179,16 +186,18 @@ TensorId graph_softmax_xent(Graph *g, TensorId logits)
 {
     TensorDesc ld;
     if (!take_desc(g, "loss", logits, 2, &ld)) return TENSOR_NONE;
-    const int64_t label_dims[] = { ld.dims[0] }, scalar_dims[] = { SCALAR_COUNT };
+    const int views = g->options.training || g->options.views != 2 ? 1 : 2;
+    const int64_t label_dims[] = { ld.dims[0] / views }, scalar_dims[] = { SCALAR_COUNT };
     const TensorDesc labels = tensor_desc(DTYPE_I32, 1, label_dims), scalars = tensor_desc(DTYPE_F32, 1, scalar_dims);
     const int64_t loss_scale_dims[] = { LOSS_SCALE_COUNT };
     const TensorDesc loss_scale = tensor_desc(DTYPE_F32, 1, loss_scale_dims);
     TensorId in[OP_MAX_INPUTS] = { [XENT_IN_LOGITS] = logits, [XENT_IN_LOSS_SCALE] = TENSOR_NONE };
+    in[XENT_IN_MIX] = graph_input(g, "mix");
     in[XENT_IN_LABELS] = graph_add_tensor(g, "labels", ROLE_INPUT, &labels);
     in[XENT_IN_SCALARS] = graph_add_tensor(g, "scalars", ROLE_INPUT, &scalars);
     if (g->options.training && g->options.loss_scale)
         in[XENT_IN_LOSS_SCALE] = graph_add_tensor(g, "loss_scale", ROLE_INPUT, &loss_scale);
-    const XentAttr attr = { .label_smoothing = g->options.label_smoothing };
+    const XentAttr attr = { .label_smoothing = g->options.label_smoothing, .views = views };
     const bool wanted[OP_MAX_OUTPUTS] = { [XENT_OUT_STATS] = true, [XENT_OUT_DLOGITS] = g->options.training };
     TensorId stats = node_output(g, graph_add_node(g, OP_SOFTMAX_XENT, PHASE_FORWARD, "loss", &attr, in, wanted, NULL),
                                  XENT_OUT_STATS);

@@ -73,12 +73,16 @@ typedef struct GraphOptions {               /* what building a network depends o
     bool bn_frozen;
     bool loss_scale; /* training: the gradient of the logits is multiplied by a dynamic loss scale, an input */
     float label_smoothing;
+    bool erase, mix; /* training: boxes are erased, images and targets are mixed, as further inputs say */
+    int views;       /* evaluation: 2 averages the logits of each image and its mirror image */
     float mean[OP_MAX_IMAGE_CHANNELS], std[OP_MAX_IMAGE_CHANNELS];
 } GraphOptions;
 
 /* ---- builder: names are joined by the caller; weights are created as name.weight, name.bias, name.running_mean,
  * name.running_var ---- */
-TensorId graph_images(Graph *g, const GraphOptions *o); /* "images" u8 N,H,W,C -> OP_INPUT -> f32 N,C,H,W */
+/* "images" u8 N,H,W,C -> OP_INPUT -> f32 N,C,H,W; where the options say so also from "erase" i32 [N,ERASE_COUNT] and "mix"
+ * f32 [MIX_COUNT], and with two views to 2N images. */
+TensorId graph_images(Graph *g, const GraphOptions *o);
 TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int window, int stride, int pad,
                       int groups);
 typedef struct BnOptions {
@@ -94,10 +98,11 @@ TensorId graph_global_avgpool(Graph *g, const char *name, TensorId x);
 TensorId graph_subsample(Graph *g, const char *name, TensorId x, int stride, int64_t out_channels);
 TensorId graph_linear(Graph *g, const char *name, TensorId x, int64_t out_features);
 /* Ends the network: creates inputs "labels" i32 [N], "scalars" f32 [SCALAR_COUNT] and, where the options say so,
- * "loss_scale" f32 [LOSS_SCALE_COUNT], and the output "stats" f64 [4]. */
+ * "loss_scale" f32 [LOSS_SCALE_COUNT]; takes "mix" where graph_images() made it; and the output "stats" f64 [4]. */
 TensorId graph_softmax_xent(Graph *g, TensorId logits);
-TensorId graph_logits(const Graph *g);                  /* what graph_softmax_xent was given */
-TensorId graph_input(const Graph *g, const char *name); /* "images", "labels", "scalars", "loss_scale", "stats" */
+TensorId graph_logits(const Graph *g); /* what graph_softmax_xent was given */
+TensorId graph_input(const Graph *g,
+                     const char *name); /* "images", "labels", "scalars", "loss_scale", "erase", "mix", "stats" */
 
 /* The general door behind all of the above and of grad.c: infers shapes, creates the outputs that wanted[] names. attr
  * is copied. preset[i].rank != 0 fixes an output's shape. Returns the node index or -1. */

@@ -3,16 +3,25 @@
 
 #include <math.h>
 
-/* ---- input ---- */
-enum { IN_N, IN_H, IN_W, IN_C };
+/* ---- input: erase: boxes in all images but the first; mix: 1 mixup, 2 a box of the neighbour; views ---- */
+enum { IN_N, IN_H, IN_W, IN_C, IN_ERASE, IN_MIX, IN_VIEWS };
 
-static const ParamDef input_params[] = { { "n", 1 }, { "h", 1 }, { "w", 1 }, { "c", 3 }, { NULL, 0 } };
+static const ParamDef input_params[] = { { "n", 1 },     { "h", 1 },   { "w", 1 },     { "c", 3 },
+                                         { "erase", 0 }, { "mix", 0 }, { "views", 1 }, { NULL, 0 } };
 static const char *const input_fixed[] = { "n=1 h=1 w=1 c=1",
                                            "n=2 h=28 w=28 c=1",
                                            "n=2 h=9 w=11 c=3",
                                            "n=1 h=5 w=5 c=4",
                                            "n=2 h=4 w=3 c=16",
                                            "n=3 h=128 w=127 c=3",
+                                           "n=3 h=9 w=11 c=3 erase=1",
+                                           "n=3 h=9 w=11 c=3 mix=1",
+                                           "n=4 h=12 w=10 c=3 mix=2",
+                                           "n=1 h=4 w=4 c=1 mix=1",
+                                           "n=3 h=30 w=31 c=3 erase=1 mix=1",
+                                           "n=5 h=20 w=17 c=4 erase=1 mix=2",
+                                           "n=2 h=9 w=11 c=3 views=2",
+                                           "n=3 h=5 w=8 c=1 views=2",
                                            NULL };
 
 static void draw_input(Rng *rng, int64_t *p)
@@ -21,6 +30,9 @@ static void draw_input(Rng *rng, int64_t *p)
     p[IN_H] = draw_between(rng, 1, 17);
     p[IN_W] = draw_between(rng, 1, 17);
     p[IN_C] = draw_between(rng, 1, OP_MAX_IMAGE_CHANNELS);
+    p[IN_VIEWS] = draw_chance(rng, 5) ? 2 : 1;
+    p[IN_ERASE] = p[IN_VIEWS] == 1 && draw_chance(rng, 2);
+    p[IN_MIX] = p[IN_VIEWS] == 1 ? draw_between(rng, 0, 2) : 0;
 }
 
 static void build_input(const int64_t *p, Problem *out)
@@ -31,12 +43,46 @@ static void build_input(const int64_t *p, Problem *out)
         out->attr.input.std[c] = deviation[c % 4] + 0.01f * (float)(c / 4);
     }
     const int64_t dims[] = { p[IN_N], p[IN_H], p[IN_W], p[IN_C] };
+    const int64_t boxes[] = { p[IN_N], ERASE_COUNT };
+    out->attr.input.views = (int)p[IN_VIEWS];
     out->in[INPUT_IN_IMAGES] = tensor_desc(DTYPE_U8, 4, dims);
+    if (p[IN_ERASE]) out->in[INPUT_IN_ERASE] = tensor_desc(DTYPE_I32, 2, boxes);
+    if (p[IN_MIX]) out->in[INPUT_IN_MIX] = desc_f32(MIX_COUNT, 0, 0, 0);
     out->terms = 1;
     out->wanted[INPUT_OUT_X] = true;
 }
 
-const Family family_input = { OP_INPUT, 0, 0.3, 8, input_params, input_fixed, draw_input, build_input, NULL };
+static void draw_span(Rng *rng, int64_t length, double *first, double *count)
+{
+    *first = (double)draw_between(rng, 0, length - 1);
+    *count = (double)draw_between(rng, 1, length - (int64_t)*first);
+}
+
+static void fill_mix(Host *mix, Rng *rng, bool box, int64_t h, int64_t w)
+{
+    double *m = mix->v;
+    m[MIX_LAMBDA] = fill_float(0.05 + 0.9 * rng_uniform(rng));
+    m[MIX_REST] = fill_float(1 - m[MIX_LAMBDA]);
+    m[MIX_BOX] = box;
+    draw_span(rng, h, &m[MIX_TOP], &m[MIX_BOTTOM]);
+    draw_span(rng, w, &m[MIX_LEFT], &m[MIX_RIGHT]);
+    m[MIX_BOTTOM] += m[MIX_TOP];
+    m[MIX_RIGHT] += m[MIX_LEFT];
+}
+
+static void fill_input(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
+{
+    fill_default(problem, mode, rng, in);
+    for (int64_t n = 0; p[IN_ERASE] && n < p[IN_N]; n++) {
+        double *box = in[INPUT_IN_ERASE].v + n * ERASE_COUNT;
+        draw_span(rng, p[IN_H], &box[ERASE_TOP], &box[ERASE_HEIGHT]);
+        draw_span(rng, p[IN_W], &box[ERASE_LEFT], &box[ERASE_WIDTH]);
+        if (n == 0) box[ERASE_HEIGHT] = box[ERASE_WIDTH] = 0;
+    }
+    if (p[IN_MIX]) fill_mix(&in[INPUT_IN_MIX], rng, p[IN_MIX] == 2, p[IN_H], p[IN_W]);
+}
+
+const Family family_input = { OP_INPUT, 0, 0.9, 24, input_params, input_fixed, draw_input, build_input, fill_input };
 
 /* ---- activation, add: any rank; c, h, w may be 0 from the right ---- */
 enum { AN, AC, AH, AW, AACT };
@@ -142,11 +188,12 @@ static void build_scale(const int64_t *p, Problem *out)
 const Family family_scale = { OP_SCALE, FAMILY_NAN, 0.1, 5, scale_params, scale_fixed, draw_scale, build_scale, NULL };
 
 /* ---- softmax_xent: smooth in thousandths; padding: rows at the end with label -1; ties: integer logits; scale: the
- * loss scale, 0 for none ---- */
-enum { XN, XC, XSMOOTH, XPADDING, XTIES, XGRADIENT, XSCALE };
+ * loss scale, 0 for none; mix: lambda in thousandths, 0 for none; views ---- */
+enum { XN, XC, XSMOOTH, XPADDING, XTIES, XGRADIENT, XSCALE, XMIX, XVIEWS };
 
-static const ParamDef xent_params[] = { { "n", 1 },    { "c", 10 },       { "smooth", 0 }, { "padding", 0 },
-                                        { "ties", 0 }, { "gradient", 1 }, { "scale", 0 },  { NULL, 0 } };
+static const ParamDef xent_params[] = { { "n", 1 },     { "c", 10 },       { "smooth", 0 }, { "padding", 0 },
+                                        { "ties", 0 },  { "gradient", 1 }, { "scale", 0 },  { "mix", 0 },
+                                        { "views", 1 }, { NULL, 0 } };
 static const char *const xent_fixed[] = {
     "n=1 c=2",
     "n=1 c=1",
@@ -159,6 +206,15 @@ static const char *const xent_fixed[] = {
     "n=4 c=10 padding=3 gradient=0",
     "n=9 c=10 scale=1024",
     "n=6 c=13 smooth=100 padding=2 scale=96",
+    "n=8 c=10 mix=700",
+    "n=8 c=10 mix=300 smooth=100",
+    "n=7 c=2 mix=600",
+    "n=5 c=1000 mix=450 smooth=100 scale=64",
+    "n=6 c=13 mix=800 padding=2",
+    "n=8 c=10 ties=1 mix=499 gradient=0",
+    "n=7 c=10 views=2 gradient=0",
+    "n=9 c=33 views=2 gradient=0 padding=4",
+    "n=12 c=10 views=2 gradient=0 ties=1",
     NULL,
 };
 
@@ -171,13 +227,17 @@ static void draw_xent(Rng *rng, int64_t *p)
     p[XTIES] = draw_chance(rng, 3);
     p[XGRADIENT] = !draw_chance(rng, 4);
     p[XSCALE] = draw_chance(rng, 3) ? draw_between(rng, 1, 2000) : 0;
+    p[XMIX] = draw_chance(rng, 3) ? draw_between(rng, 1, 999) : 0;
+    p[XVIEWS] = !p[XGRADIENT] && !p[XMIX] ? draw_between(rng, 1, 2) : 1;
 }
 
 static void build_xent(const int64_t *p, Problem *out)
 {
     const int64_t n = p[XN];
     out->attr.xent.label_smoothing = (float)((double)p[XSMOOTH] / 1000);
-    out->in[XENT_IN_LOGITS] = desc_f32(n, p[XC], 0, 0);
+    out->attr.xent.views = (int)p[XVIEWS];
+    out->in[XENT_IN_LOGITS] = desc_f32(n * p[XVIEWS], p[XC], 0, 0);
+    if (p[XMIX]) out->in[XENT_IN_MIX] = desc_f32(MIX_COUNT, 0, 0, 0);
     out->in[XENT_IN_LABELS] = tensor_desc(DTYPE_I32, 1, &n);
     out->in[XENT_IN_SCALARS] = desc_f32(SCALAR_COUNT, 0, 0, 0);
     if (p[XSCALE]) out->in[XENT_IN_LOSS_SCALE] = desc_f32(LOSS_SCALE_COUNT, 0, 0, 0);
@@ -199,9 +259,12 @@ static void fill_xent(const int64_t *p, const Problem *problem, Mode mode, Rng *
     scalars[SCALAR_GRAD_SCALE] = fill_float(1 / (double)p[XN]);
     scalars[SCALAR_BIAS_CORRECTION1] = scalars[SCALAR_BIAS_CORRECTION2] = 1;
     if (p[XSCALE]) in[XENT_IN_LOSS_SCALE].v[LOSS_SCALE_SCALE] = (double)p[XSCALE];
+    if (!p[XMIX]) return;
+    in[XENT_IN_MIX].v[MIX_LAMBDA] = fill_float((double)p[XMIX] / 1000);
+    in[XENT_IN_MIX].v[MIX_REST] = fill_float(1 - in[XENT_IN_MIX].v[MIX_LAMBDA]);
 }
 
-const Family family_softmax_xent = { OP_SOFTMAX_XENT, FAMILY_NAN, 0.85,       16,       xent_params,
+const Family family_softmax_xent = { OP_SOFTMAX_XENT, FAMILY_NAN, 0.85,       32,       xent_params,
                                      xent_fixed,      draw_xent,  build_xent, fill_xent };
 
 /* ---- update: kind 0 sgd, 1 adam, 2 adamw; momentum and decay in thousandths; gap: elements between segments that

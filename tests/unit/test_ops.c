@@ -57,7 +57,7 @@ TEST(input_turns_nhwc_bytes_into_nchw)
 {
     TensorDesc images = tensor_desc(DTYPE_U8, 4, (int64_t[]){ 8, 28, 30, 3 }), floats = f32x4(8, 28, 30, 3);
     TensorDesc many = tensor_desc(DTYPE_U8, 4, (int64_t[]){ 8, 28, 30, 17 });
-    InputAttr attr = { { 0 }, { 0 } };
+    InputAttr attr = { .mean = { 0 } };
     Case c = { .attr = &attr, .in = { &images }, .wanted = { true } };
     CHECK_OK(infer(OP_INPUT, &c));
     check_shape(&c.out[0], "f32[8,3,28,30]");
@@ -222,7 +222,7 @@ TEST(linear_flattens_images)
 
 TEST(softmax_xent_needs_labels_of_the_batch)
 {
-    XentAttr attr = { 0.1F }, bad = { 1.5F };
+    XentAttr attr = { .label_smoothing = 0.1F }, bad = { .label_smoothing = 1.5F };
     TensorDesc logits = f32x2(4, 10), scalars = f32x1(SCALAR_COUNT);
     TensorDesc labels = tensor_desc(DTYPE_I32, 1, (int64_t[]){ 4 }), few = tensor_desc(DTYPE_I32, 1, (int64_t[]){ 3 });
     Case c = { .attr = &attr, .in = { &logits, &labels, &scalars }, .wanted = { true, true } };

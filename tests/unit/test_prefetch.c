@@ -37,7 +37,7 @@ static Status set_up(Fixture *f, bool cuda)
     TRY(executor_create(&f->executor, f->backend));
     TRY(add_mlp(f));
     TRY(executor_commit(f->executor));
-    return prefetch_create(&f->prefetch, f->executor, BATCH, IMAGE_BYTES);
+    return prefetch_create(&f->prefetch, f->executor, BATCH, IMAGE_BYTES, false);
 }
 
 static void tear_down(Fixture *f)

@@ -54,7 +54,7 @@ const Timeline *program_timeline(const Program *p, bool step);  /* step: NULL be
 const char *program_implementation(const Program *p, int node); /* what runs this node: "jit:avx2" */
 /* Where a tensor of a program lives; after commit. */
 const OpTensor *program_tensor(const Program *p, TensorId id);
-/* Points an input ("images", "labels") at other memory that the backend can read, until the next call. */
+/* Points an input ("images", "labels", "erase", "mix") at other memory that the backend can read, until the next call. */
 Status program_set_input(Program *p, const char *name, const void *data);
 /* The step scalars, read by every program and by the optimizer's updates, from the next run on. */
 Status executor_set_scalars(Executor *x, const float values[SCALAR_COUNT]);
@@ -72,6 +72,7 @@ const OpTensor *executor_clip(const Executor *x);
 typedef struct RunOptions {      /* zero-initialise what is not needed */
     int slot;                    /* below EXECUTOR_SLOTS; runs of one slot have the same addresses as inputs */
     const void *images, *labels; /* NULL: as program_set_input() left them; such a run is not replayed */
+    const void *erase, *mix;     /* likewise; not used where the program has no such input */
     bool step;                   /* as executor_plan_step() said */
     int result;                  /* which of ExecutorOptions.results this run fills */
     /* Enqueues (device) or does what an item of another kind than node, event or result stands for. */

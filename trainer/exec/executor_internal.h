@@ -8,7 +8,7 @@ enum { MAX_PROGRAMS = 4, SCALAR_RING = 4 };
 typedef struct Recording { /* one kind of run: program, input slot, step or not */
     int runs;              /* ordinary ones */
     Replay *replay;
-    const void *images, *labels; /* what it was captured with */
+    const void *images, *labels, *erase, *mix; /* what it was captured with */
 } Recording;
 
 struct Program {

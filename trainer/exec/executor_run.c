@@ -138,6 +138,8 @@ static Status capture(Executor *x, Program *p, const Timeline *t, const RunOptio
     if (walked != OK) return fail(walked, "%s", sentence);
     r->images = o->images;
     r->labels = o->labels;
+    r->erase = o->erase;
+    r->mix = o->mix;
     return ended == OK ? OK : fail_note(ended, "recording a step for replay (device.graph=false does without)");
 }
 
@@ -160,8 +162,15 @@ bool program_replays(const Program *p, int slot, bool step)
 
 static Status set_inputs(Program *p, const RunOptions *o)
 {
-    if (o->images) TRY(program_set_input(p, "images", o->images));
-    return o->labels ? program_set_input(p, "labels", o->labels) : OK;
+    const struct {
+        const char *name;
+        const void *data;
+    } inputs[] = { { "images", o->images }, { "labels", o->labels }, { "erase", o->erase }, { "mix", o->mix } };
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
+        if (!inputs[i].data || graph_input(p->graph, inputs[i].name) == TENSOR_NONE) continue;
+        TRY(program_set_input(p, inputs[i].name, inputs[i].data));
+    }
+    return OK;
 }
 
 static Status issue_replayable(Executor *x, Program *p, const Timeline *t, const RunOptions *o)
@@ -174,7 +183,7 @@ static Status issue_replayable(Executor *x, Program *p, const Timeline *t, const
         return OK;
     }
     if (!r->replay) TRY(capture(x, p, t, o, r));
-    ASSERT(r->images == o->images && r->labels == o->labels);
+    ASSERT(r->images == o->images && r->labels == o->labels && r->erase == o->erase && r->mix == o->mix);
     return device_of(x)->replay(x->backend, r->replay, x->lanes[LANE_COMPUTE]);
 }
 
