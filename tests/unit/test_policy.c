@@ -7,6 +7,7 @@
 #include "data/decode.h"
 #include "data/policy.h"
 #include "data/replay.h"
+#include "data/view.h"
 #include "tests/test.h"
 #include <math.h>
 #include <stdio.h>
@@ -76,7 +77,7 @@ static uint32_t crc_of_replay(const char *file, const Replay *r, Decoder *decode
     uint8_t *bytes = NULL;
     size_t size = 0, total = (size_t)r->plan.size * (size_t)r->plan.size * 3;
     ImageView image = { 0 };
-    ResizeScratch resize = { 0 };
+    ViewScratch view = { 0 };
     RecipeScratch scratch = { 0 };
     const ImageOpStyle style = { 0 };
     Picture picture = { out, r->plan.size, r->plan.size, 3 };
@@ -84,10 +85,11 @@ static uint32_t crc_of_replay(const char *file, const Replay *r, Decoder *decode
     ASSERT(total <= sizeof out);
     CHECK_OK(fs_read_file(path, &bytes, &size));
     CHECK_OK(decoder_decode(decoder, bytes, size, 3, &image));
-    CHECK_OK(augment_apply(&r->plan, &image, &resize, out));
+    PixelBox pixels = image_as_box(&image);
+    CHECK_OK(view_make(&r->plan, RESIZE_BILINEAR, &pixels, 3, &view, out));
     CHECK_OK(recipe_apply(&r->recipe, &style, &picture, &scratch));
     mem_free(bytes);
-    resize_scratch_free(&resize);
+    view_scratch_free(&view);
     recipe_scratch_free(&scratch);
     return str_crc32c(0, out, total);
 }
