@@ -194,9 +194,9 @@ ptxas: ## no CUDA kernel may spill registers, on any architecture
 format: ## rewrite all C files with clang-format
 	clang-format -i $(sort $(LIB) trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(HEADERS) $(CUDA_FILES) $(SWEEP) $(wildcard tests/unit/*.c tests/driver_shim/*.c tests/slow_files/*.c) kernels/cuda_absent.c)
 
-docs: convoy ## write the generated pages (docs/config.md)
+docs: $(CONVOY) ## write the generated pages (docs/config.md)
 	@mkdir -p docs
-	@./convoy inspect config --markdown > docs/config.md.new && mv docs/config.md.new docs/config.md
+	@./$(CONVOY) inspect config --markdown > docs/config.md.new && mv docs/config.md.new docs/config.md
 
 clean: ## remove everything built
 	rm -rf build convoy
