@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include <stdbool.h>
 
-#define ARGS_OPTION_MAX     12
+#define ARGS_OPTION_MAX     16
 #define ARGS_POSITIONAL_MAX 4
 #define ARGS_SET_MAX        64
 

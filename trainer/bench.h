@@ -10,6 +10,9 @@ typedef struct BenchOptions {
     int64_t images;     /* decode: at most so many */
     const char *replay; /* decode: file of views to make, and */
     const char *dump;   /* where their pixels go; NULL: none */
+    const char *input;  /* loader: cold, cached, synthetic or now; NULL: the first three */
+    bool crc;           /* loader: checksums instead of times */
+    int64_t first;      /* loader: global step to start at */
 } BenchOptions;
 
 Status bench_decode(Comm *comm, const Config *c, const BenchOptions *o);

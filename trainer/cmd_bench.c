@@ -26,12 +26,14 @@ static const BenchRow benches[] = {
 
 static const char help[] =
     "usage: convoy bench WHAT [CONFIG] [--steps N] [--warmup N] [--nodes] [--eval] [--images N] [--replay FILE] "
-    "[--dump FILE] [--set key=value]...\n"
+    "[--dump FILE] [--input NAME] [--crc] [--first N] [--set key=value]...\n"
     "\n"
     "Measures one part by itself; under mpirun on all ranks. Without data.train synthetic images stand in. WHAT is\n"
     "\n"
     "  decode      images/s that one thread makes of files in memory: JPEG bytes to the view that the network sees\n"
-    "  loader      images/s of the training input alone: files to batches\n"
+    "  loader      images/s of the training input alone, files to batches: files that the page cache has forgotten "
+    "(cold),\n"
+    "              files in the page cache (cached), generated images (synthetic)\n"
     "  step        training steps: images/s, milliseconds, waits, overlap of gradient reduction, allocations\n"
     "  allreduce   time and bandwidth of gradient sums by size\n"
     "\n"
@@ -44,6 +46,11 @@ static const char help[] =
     "                      width, height, window x, y, size, mirrored (0 or 1), path of the image\n"
     "  --dump FILE         decode: where the pixels of --replay go, size x size x 3 bytes a view\n"
     "  --nodes             step: also where the time goes, by kind of operation\n"
+    "  --input NAME        loader: only cold, cached or synthetic, or the page cache as it is (now)\n"
+    "  --crc               loader: one checksum of pixels and labels for each global step instead; the same for any "
+    "threads,\n"
+    "                      ranks and micro-batches of one global batch, wherever the run starts\n"
+    "  --first N           loader: the global step to start at (default 0)\n"
     "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
 
 static Status count_option(const Args *args, const char *name, int64_t fallback, int64_t *out)
@@ -68,10 +75,13 @@ static Status bench(Comm *comm, const Config *c, const Args *args)
     BenchOptions o = { .nodes = args_value(args, "--nodes") != NULL,
                        .eval = args_value(args, "--eval") != NULL,
                        .replay = args_value(args, "--replay"),
-                       .dump = args_value(args, "--dump") };
+                       .dump = args_value(args, "--dump"),
+                       .input = args_value(args, "--input"),
+                       .crc = args_value(args, "--crc") != NULL };
     TRY(count_option(args, "--steps", STEPS_DEFAULT, &o.steps));
     TRY(count_option(args, "--warmup", 3, &o.warmup));
     TRY(count_option(args, "--images", IMAGES_DEFAULT, &o.images));
+    TRY(count_option(args, "--first", 0, &o.first));
     if (!o.replay != !o.dump) return fail(ERR_USAGE, "convoy bench: --replay and --dump go together");
     if (o.images < 1) return fail(ERR_USAGE, "convoy bench: --images must be at least 1");
     if (o.steps < 1) return fail(ERR_USAGE, "convoy bench: --steps must be at least 1");

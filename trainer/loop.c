@@ -16,7 +16,8 @@
 
 #define TERMINAL_PERIOD_S  0.2
 #define PLAIN_PERIOD_S     10.0
-#define BAD_ALWAYS_ALLOWED 10 /* images; whatever data.max_bad_fraction says of a small dataset */
+#define EARLY_LOOK_S       20.0 /* of training, until the input is judged for the first time */
+#define BAD_ALWAYS_ALLOWED 10   /* images; whatever data.max_bad_fraction says of a small dataset */
 
 typedef struct Loop {
     Session *s;
@@ -34,6 +35,9 @@ typedef struct Loop {
     Status pending; /* this rank's error from outside a step */
     double epoch_seconds, progress_s, seconds_per_step;
     int64_t epoch_images;
+    LoaderStats epoch_start, early_start; /* of the loader; early: behind the first step */
+    double run_seconds;
+    bool warned; /* that the input limits training */
 } Loop;
 
 static bool is_main(const Loop *l)
@@ -225,15 +229,48 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
     runlog_progress(l->log, &record, total, (double)(total - step - 1) * l->seconds_per_step);
 }
 
+/* What the input did since *start. */
+static void report_input(const Loop *l, const LoaderStats *start, double seconds, InputReport *out)
+{
+    LoaderStats stats;
+    loader_stats(l->loader, &stats);
+    loader_stats_subtract(&stats, start);
+    input_report_make(out, &stats, seconds);
+}
+
+static void warn_of_input(Loop *l, const InputReport *report)
+{
+    if (!l->warned) l->warned = input_report_warn(report, l->s->threads.allowed / l->s->threads.sharers);
+}
+
+/* Epochs may last hours: a run that waits for its input hears of it soon. Rank 0 judges by itself. */
+static void look_early(Loop *l, int64_t step, const StepResult *r)
+{
+    InputReport report;
+    if (!is_main(l)) return;
+    if (step == l->first_step) loader_stats(l->loader, &l->early_start);
+    double before = l->run_seconds;
+    if (step > l->first_step) l->run_seconds += r->seconds;
+    if (before >= EARLY_LOOK_S || l->run_seconds < EARLY_LOOK_S) return;
+    report_input(l, &l->early_start, l->run_seconds, &report);
+    warn_of_input(l, &report);
+}
+
 static void record_epoch(Loop *l, int64_t step)
 {
+    InputReport input;
+    report_input(l, &l->epoch_start, l->epoch_seconds, &input);
+    loader_stats(l->loader, &l->epoch_start);
+    input_report_merge(&input, l->s->comm);
     EpochRecord record = { .epoch = runplan_epoch(&l->s->plan, step + 1) - 1,
                            .seconds = l->epoch_seconds,
                            .images = l->epoch_images,
-                           .images_per_s = (double)l->epoch_images / l->epoch_seconds };
+                           .images_per_s = (double)l->epoch_images / l->epoch_seconds,
+                           .input = &input };
     l->epoch_seconds = 0;
     l->epoch_images = 0;
     keep_pending(l, runlog_epoch(l->log, &record));
+    if (l->run_seconds >= EARLY_LOOK_S) warn_of_input(l, &input);
 }
 
 /* *best: this evaluation is the best so far. */
@@ -290,6 +327,7 @@ static Status after_step(Loop *l, int64_t step, const StepResult *r)
     bool best = false, last = step + 1 == p->total_steps;
     bool eval_due = l->s->eval && (last || runplan_due(p, step, l->s->config->train.eval_every));
     record_step(l, step, r);
+    look_early(l, step, r);
     keep_pending(l, poll_writer(l));
     if (runplan_due(p, step, 1)) record_epoch(l, step);
     TRY(check_replaced(l, r));

@@ -201,17 +201,38 @@ Status runlog_step(RunLog *r, const StepRecord *s)
     return end(r);
 }
 
+static void add_input(JsonWriter *w, const InputReport *i)
+{
+    json_number(w, "data_wait_percent", 100 * i->wait_share);
+    json_number(w, "ready_batches", i->ready);
+    json_number(w, "decode_p50_ms", 1e3 * i->decode_p50_s);
+    json_number(w, "decode_p99_ms", 1e3 * i->decode_p99_s);
+    json_number(w, "read_p50_ms", 1e3 * i->read_p50_s);
+    json_number(w, "read_p99_ms", 1e3 * i->read_p99_s);
+    json_number(w, "read_mb_per_s", 1e-6 * i->read_bytes_per_s);
+    json_int(w, "cache_hits", i->cache_hits);
+    json_int(w, "replaced", i->replaced);
+    json_int(w, "decode_threads", i->decode_threads);
+    json_int(w, "readers", i->readers);
+}
+
 Status runlog_epoch(RunLog *r, const EpochRecord *e)
 {
+    char input[512];
     if (r->rank != 0) return OK;
     log_info("epoch %lld done: %lld images in %.1f s, %.1f images/s", (long long)e->epoch, (long long)e->images,
              e->seconds, e->images_per_s);
+    if (e->input) {
+        input_report_describe(e->input, input, sizeof input);
+        log_info("epoch %lld input: %s", (long long)e->epoch, input);
+    }
     JsonWriter *w = begin(r, "epoch");
     if (!w) return OK;
     json_int(w, "epoch", e->epoch);
     json_number(w, "seconds", e->seconds);
     json_int(w, "images", e->images);
     json_number(w, "images_per_s", e->images_per_s);
+    if (e->input) add_input(w, e->input);
     return end(r);
 }
 

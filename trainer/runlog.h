@@ -7,6 +7,7 @@
 #define CONVOY_TRAINER_RUNLOG_H
 #include "base/status.h"
 #include "trainer/config.h"
+#include "trainer/input_report.h"
 #include <stdint.h>
 
 typedef struct RunLog RunLog;
@@ -38,6 +39,7 @@ typedef struct EpochRecord {
     double seconds;
     int64_t images;
     double images_per_s;
+    const InputReport *input; /* NULL: not known */
 } EpochRecord;
 
 Status runlog_start(RunLog *r, const StartRecord *s);

@@ -60,6 +60,13 @@ answers "10 images" eval "${sets[@]}" --checkpoint "$SCRATCH/run/checkpoints/lat
 
 answers "images_per_s_per_thread" bench decode "$SCRATCH/small.yaml" --steps 2
 answers "images_per_s" bench loader "$SCRATCH/small.yaml" --steps 2
+for line in cold_read_ms_p99 cached_images_per_s cached_megabytes_per_s cached_starved_percent synthetic_images_per_s; do
+    # A file system in memory has no other place for its pages.
+    [[ $line == cold* ]] && grep -q "cold: not measured" "$out" && continue
+    grep -q "^$line [0-9.]*$" "$out" || broken_run "bench loader: no line $line"
+done
+answers "step 1 crc " bench loader "$SCRATCH/small.yaml" --steps 2 --crc
+expect_error "bench loader --input" 64 "--input warm is none of cold, cached, synthetic, now" 1 bench loader "$SCRATCH/small.yaml" --input warm
 answers "step_ms" bench step "$SCRATCH/small.yaml" --steps 2 --nodes
 answers "busbw" bench allreduce "$SCRATCH/small.yaml" --set comm.bucket_mb=1 --steps 2
 if have_mpi; then

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIELDS_MAX = 10 };
+enum { FIELDS_MAX = 14 };
 
 typedef struct EventRow {
     const char *name;
@@ -25,7 +25,11 @@ static const EventRow events[] = {
       { "epoch", "step", "loss", "lr", "images_per_s", "step_ms", "data_wait_ms", "comm_wait_ms" },
       "loss",
       NULL },
-    { "epoch", { "epoch", "seconds", "images", "images_per_s" }, NULL, NULL },
+    { "epoch",
+      { "epoch", "seconds", "images", "images_per_s", "data_wait_percent", "ready_batches", "decode_p50_ms",
+        "read_p99_ms", "read_mb_per_s", "cache_hits", "replaced", "decode_threads", "readers" },
+      NULL,
+      NULL },
     { "eval", { "epoch", "step", "images", "loss", "top1", "top5" }, "loss", NULL },
     { "checkpoint", { "step" }, NULL, "path" },
     { "resume", { "step" }, NULL, NULL },
