@@ -196,7 +196,7 @@ format: ## rewrite all C files with clang-format
 
 docs: $(CONVOY) ## write the generated pages (docs/config.md)
 	@mkdir -p docs
-	@./$(CONVOY) inspect config --markdown > docs/config.md.new && mv docs/config.md.new docs/config.md
+	@$(abspath $(CONVOY)) inspect config --markdown > docs/config.md.new && mv docs/config.md.new docs/config.md
 
 clean: ## remove everything built
 	rm -rf build convoy
