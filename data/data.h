@@ -1,8 +1,8 @@
 /* data.h - the public face of data/: a dataset on disk in, batches of uint8 images in memory out.
  *
- * A Dataset is an index over a source (ImageFolder tree, IDX files, synthetic). A Loader turns a range of the endless
- * training stream, or one pass of evaluation, into batch slots: decode threads work ahead on step N+1 while the caller
- * trains step N.
+ * A Dataset is an index over a source (ImageFolder tree, shards, tar or TFRecord files, IDX, CIFAR, synthetic). A
+ * Loader turns a range of the endless training stream, or one pass of evaluation, into batch slots: decode threads work
+ * ahead on step N+1 while the caller trains step N.
  *
  * THE STREAM. Training is the permutations of epoch 0, 1, 2, ... end to end. Global batch k is positions kG .. (k+1)G
  * of it for any world size; rank r takes the contiguous slice rG/W .. (r+1)G/W, cut into micro-batches of batch images.
@@ -19,8 +19,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum DataFormat { DATA_AUTO, DATA_IMAGEFOLDER, DATA_IDX, DATA_SYNTHETIC, DATA_FORMAT_COUNT } DataFormat;
-typedef enum DataRole { DATA_TRAIN, DATA_VAL } DataRole; /* IDX: train-* or t10k-* files; augmentation on or off */
+typedef enum DataFormat {
+    DATA_AUTO,
+    DATA_IMAGEFOLDER,
+    DATA_IDX,
+    DATA_SHARDS,     /* what convoy pack writes */
+    DATA_WEBDATASET, /* tar files */
+    DATA_TFRECORD,
+    DATA_CIFAR, /* the binary files of CIFAR-10 and CIFAR-100 */
+    DATA_SYNTHETIC,
+    DATA_FORMAT_COUNT
+} DataFormat;
+typedef enum DataRole { DATA_TRAIN, DATA_VAL } DataRole; /* which of the files in a folder; augmentation on or off */
 typedef enum Augment {
     AUGMENT_NONE,     /* train like eval: resize + centre crop (IDX and images already of image_size: as they are) */
     AUGMENT_IMAGENET, /* RandomResizedCrop(scale .08-1, ratio 3/4-4/3, bilinear) + flip 0.5 */
@@ -84,19 +94,33 @@ typedef struct DatasetOptions {
     int synthetic_classes;
     size_t
         seek_bytes; /* training: most memory for seek indices (seek_index.h) made while files are read first; 0: none */
+    /* Where the index is kept between runs: a folder, or a file that ends in .index; NULL or "" = nowhere */
+    const char *index;
+    int scan_threads; /* 0 = so many that a network file system is kept busy */
 } DatasetOptions;
 
 typedef struct Dataset Dataset;
-/* Scans or maps the source. ERR_DATA with one line naming the folder or file: no such folder, no class folders, a class
- * folder without images, IDX magic or size wrong. */
+/* Opens the source by its index, which is loaded, or made by a scan and kept. ERR_DATA with one line naming the folder
+ * or file: no such folder, no class folders, a class folder without images, IDX magic or size wrong. */
 Status dataset_open(Dataset **out, const DatasetOptions *o);
+/* For the other ranks of a run. The index of d as bytes, borrowed; NULL and 0 for formats that have none. */
+const void *dataset_index(const Dataset *d, size_t *bytes);
+/* Opens o->path by the index that another process has sent (copied), without a scan. ERR_DATA if other data lies there.
+ */
+Status dataset_open_by_index(Dataset **out, const DatasetOptions *o, const void *index, size_t bytes);
+/* Scans again and compares with the kept index: OK if they are equal, ERR_DATA says what differs. */
+Status dataset_check_index(const DatasetOptions *o);
+/* The file in which the index of o->path is (to be) kept; *out NULL if the format has none. mem_free. */
+Status dataset_index_file(char **out, const DatasetOptions *o);
 void dataset_close(Dataset *d); /* NULL ok; no loader may still use it */
 int64_t dataset_images(const Dataset *d);
 int dataset_classes(const Dataset *d);
 const char *dataset_class_name(const Dataset *d, int label); /* folder name, or the number */
 int64_t dataset_class_images(const Dataset *d, int label);
 int dataset_label(const Dataset *d, int64_t id);
-const char *dataset_format_name(const Dataset *d); /* "imagefolder", "idx", "synthetic" */
+bool dataset_named_classes(const Dataset *d);      /* the names are more than the numbers */
+const char *dataset_format_name(const Dataset *d); /* "imagefolder", "idx", ... */
+extern const char *const data_format_names[];      /* in the order of DataFormat, NULL at the end */
 /* Where sample id comes from, for messages: a path, or "train-images-idx3-ubyte[17]". Written to out. */
 void dataset_describe_sample(const Dataset *d, int64_t id, char *out, size_t bytes);
 /* Decodes a sample completely to channels x any size (for inspect dataset and tests): pixels NHWC, mem_free. */

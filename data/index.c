@@ -1,97 +1,141 @@
-/* index.c - growing and asking the flat sample list. Filled by scan.c. */
+/* index.c - the block of an index: where things lie in it, whether it can be trusted, and questions about it. */
 #include "data/index.h"
 #include "base/mem.h"
+#include "base/str.h"
+#include <limits.h>
 #include <string.h>
 
-/* Makes room for one more element of size bytes in *array, doubling. */
-static Status grow(void **array, size_t *capacity, size_t needed, size_t size)
+#define MAX_IMAGES ((uint64_t)1 << 36)
+#define MAX_TEXT   ((uint64_t)1 << 42)
+#define MAX_OFFSET ((uint64_t)1 << 62)
+
+static const char magic[8] = { 'C', 'V', 'Y', 'I', 'N', 'D', 'E', 'X' };
+
+bool index_layout(const IndexHeader *h, size_t at[INDEX_ARRAYS], size_t *block_bytes)
 {
-    if (needed <= *capacity) return OK;
-    size_t wanted = *capacity ? *capacity * 2 : 64;
-    if (wanted < needed) wanted = needed;
-    size_t bytes = 0;
-    if (!mem_mul(wanted, size, &bytes)) return fail(ERR_MEMORY, "sample list of %zu entries", wanted);
-    void *p = mem_realloc(*array, bytes);
-    if (!p) return ERR_MEMORY;
-    *array = p;
-    *capacity = wanted;
+    if (h->images > MAX_IMAGES || h->text_bytes > MAX_TEXT || h->classes > INT_MAX - 1 || h->stamps > INT_MAX)
+        return false;
+    size_t places = h->flags & INDEX_PLACES ? (size_t)h->images : 0;
+    const size_t bytes[INDEX_ARRAYS] = {
+        [INDEX_CLASS_START] = ((size_t)h->classes + 1) * sizeof(uint64_t),
+        [INDEX_CLASS_AT] = (size_t)h->classes * sizeof(uint64_t),
+        [INDEX_PATH_AT] = (size_t)h->images * sizeof(uint64_t),
+        [INDEX_STAMP_ROWS] = (size_t)h->stamps * sizeof(IndexStamp),
+        [INDEX_OFFSET] = places * sizeof(uint64_t),
+        [INDEX_FILE] = places * sizeof(uint32_t),
+        [INDEX_BYTES] = places * sizeof(uint32_t),
+        [INDEX_SEEK_BYTES] = places * sizeof(uint32_t),
+        [INDEX_CRC] = places * sizeof(uint32_t),
+        [INDEX_TEXT] = (size_t)h->text_bytes,
+    };
+    size_t end = sizeof *h;
+    for (int i = 0; i < INDEX_ARRAYS; i++) {
+        at[i] = end;
+        end += (bytes[i] + 7) & ~(size_t)7; /* the limits above keep this far from overflow */
+    }
+    *block_bytes = end;
+    return true;
+}
+
+uint32_t index_checksum(const void *block, size_t bytes)
+{
+    IndexHeader h;
+    memcpy(&h, block, sizeof h);
+    h.crc = 0;
+    return str_crc32c(str_crc32c(0, &h, sizeof h), (const uint8_t *)block + sizeof h, bytes - sizeof h);
+}
+
+/* ---- trust ---- */
+
+static Status check_header(const Index *x)
+{
+    size_t at[INDEX_ARRAYS], total = 0;
+    if (x->block_bytes < sizeof(IndexHeader)) return fail(ERR_DATA, "cut short");
+    const IndexHeader *h = x->header;
+    if (memcmp(h->magic, magic, sizeof magic) != 0) return fail(ERR_DATA, "not an index");
+    if (h->version != INDEX_VERSION)
+        return fail(ERR_DATA, "of version %u, this program writes %u", h->version, INDEX_VERSION);
+    if (!index_layout(h, at, &total)) return fail(ERR_DATA, "counts out of range");
+    if (total != x->block_bytes || h->block_bytes != total)
+        return fail(ERR_DATA, "%zu bytes long, should be %zu", x->block_bytes, total);
+    if (index_checksum(x->block, x->block_bytes) != h->crc) return fail(ERR_DATA, "the checksum is wrong");
+    if (h->images == 0 || h->classes == 0 || h->text_bytes == 0) return fail(ERR_DATA, "nothing in it");
     return OK;
 }
 
-static Status reserve_text(Index *index, size_t bytes)
+static void point(Index *x)
 {
-    void *p = index->text;
-    Status status = grow(&p, &index->text_capacity, index->text_bytes + bytes, 1);
-    index->text = p;
+    size_t at[INDEX_ARRAYS], total = 0;
+    const IndexHeader *h = x->header;
+    ASSERT(index_layout(h, at, &total));
+    bool places = h->flags & INDEX_PLACES;
+    x->images = (int64_t)h->images;
+    x->classes = (int)h->classes;
+    x->stamp_count = (int)h->stamps;
+    x->class_start = (const void *)(x->block + at[INDEX_CLASS_START]);
+    x->class_at = (const void *)(x->block + at[INDEX_CLASS_AT]);
+    x->path_at = (const void *)(x->block + at[INDEX_PATH_AT]);
+    x->stamps = (const void *)(x->block + at[INDEX_STAMP_ROWS]);
+    x->offset = places ? (const void *)(x->block + at[INDEX_OFFSET]) : NULL;
+    x->file = places ? (const void *)(x->block + at[INDEX_FILE]) : NULL;
+    x->bytes = places ? (const void *)(x->block + at[INDEX_BYTES]) : NULL;
+    x->seek_bytes = places ? (const void *)(x->block + at[INDEX_SEEK_BYTES]) : NULL;
+    x->crc = places ? (const void *)(x->block + at[INDEX_CRC]) : NULL;
+    x->text = (const char *)(x->block + at[INDEX_TEXT]);
+}
+
+/* The text ends with a NUL, so an offset into it is the start of a string. */
+static Status check_texts(const Index *x)
+{
+    const IndexHeader *h = x->header;
+    uint64_t end = h->text_bytes;
+    bool good = x->text[end - 1] == '\0' && h->root_at < end && h->format_at < end;
+    for (int c = 0; c < x->classes; c++) good &= x->class_at[c] < end;
+    for (int64_t i = 0; i < x->images; i++) good &= x->path_at[i] < end;
+    for (int i = 0; i < x->stamp_count; i++) good &= x->stamps[i].name_at < end;
+    return good ? OK : fail(ERR_DATA, "a name lies outside its table");
+}
+
+static Status check_numbers(const Index *x)
+{
+    bool good = x->class_start[0] == 0 && x->class_start[x->classes] == x->header->images;
+    for (int c = 0; c < x->classes; c++) good &= x->class_start[c] <= x->class_start[c + 1];
+    if (!good) return fail(ERR_DATA, "class boundaries are out of order");
+    for (int64_t i = 0; x->offset && i < x->images; i++) {
+        good &= x->offset[i] <= MAX_OFFSET && x->file[i] < x->header->stamps;
+        good &= x->bytes[i] <= INDEX_MAX_SAMPLE_BYTES && x->seek_bytes[i] <= INDEX_MAX_SAMPLE_BYTES;
+    }
+    return good ? OK : fail(ERR_DATA, "a sample lies out of range");
+}
+
+Status index_adopt(Index **out, void *block, size_t bytes)
+{
+    *out = NULL;
+    Index *x = mem_calloc(1, sizeof *x);
+    if (!x) {
+        mem_free(block);
+        return ERR_MEMORY;
+    }
+    x->block = block;
+    x->block_bytes = bytes;
+    x->header = block;
+    Status status = check_header(x);
+    if (status == OK) point(x);
+    if (status == OK) status = check_texts(x);
+    if (status == OK) status = check_numbers(x);
+    if (status == OK) *out = x;
+    else index_destroy(x);
     return status;
-}
-
-static void append_text(Index *index, const char *s, size_t length)
-{
-    memcpy(index->text + index->text_bytes, s, length);
-    index->text_bytes += length;
-}
-
-Status index_create(Index **out)
-{
-    *out = mem_calloc(1, sizeof **out);
-    return *out ? OK : ERR_MEMORY;
 }
 
 void index_destroy(Index *index)
 {
     if (!index) return;
-    mem_free(index->class_start);
-    mem_free(index->class_at);
-    mem_free(index->path_at);
-    mem_free(index->text);
+    mem_free(index->block);
     mem_free(index);
 }
 
-/* class_start and class_at grow together; class_start is one longer. */
-static Status reserve_class(Index *index)
-{
-    size_t needed = (size_t)index->classes + 2;
-    size_t capacity = index->class_capacity;
-    void *p = index->class_start;
-    TRY(grow(&p, &capacity, needed, sizeof *index->class_start));
-    index->class_start = p;
-    capacity = index->class_capacity;
-    p = index->class_at;
-    TRY(grow(&p, &capacity, needed, sizeof *index->class_at));
-    index->class_at = p;
-    index->class_capacity = capacity;
-    return OK;
-}
-
-Status index_add_class(Index *index, const char *name)
-{
-    size_t length = strlen(name) + 1;
-    TRY(reserve_class(index));
-    TRY(reserve_text(index, length));
-    index->class_at[index->classes] = index->text_bytes;
-    index->class_start[index->classes] = index->images;
-    index->class_start[index->classes + 1] = index->images;
-    append_text(index, name, length);
-    index->classes++;
-    return OK;
-}
-
-Status index_add_sample(Index *index, const char *folder, const char *file)
-{
-    ASSERT(index->classes > 0);
-    size_t folder_length = strlen(folder), file_length = strlen(file) + 1;
-    void *p = index->path_at;
-    TRY(grow(&p, &index->path_capacity, (size_t)index->images + 1, sizeof *index->path_at));
-    index->path_at = p;
-    TRY(reserve_text(index, folder_length + 1 + file_length));
-    index->path_at[index->images++] = index->text_bytes;
-    append_text(index, folder, folder_length);
-    append_text(index, "/", 1);
-    append_text(index, file, file_length);
-    index->class_start[index->classes] = index->images;
-    return OK;
-}
+/* ---- questions ---- */
 
 int index_label(const Index *index, int64_t id)
 {
@@ -99,7 +143,7 @@ int index_label(const Index *index, int64_t id)
     int low = 0, high = index->classes; /* class_start[low] <= id < class_start[high] */
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
-        if (index->class_start[middle] <= id) low = middle;
+        if (index->class_start[middle] <= (uint64_t)id) low = middle;
         else high = middle;
     }
     return low;
@@ -118,5 +162,20 @@ const char *index_class_name(const Index *index, int label)
 
 int64_t index_class_images(const Index *index, int label)
 {
-    return index->class_start[label + 1] - index->class_start[label];
+    return (int64_t)(index->class_start[label + 1] - index->class_start[label]);
+}
+
+const char *index_stamp_name(const Index *index, int stamp)
+{
+    return index->text + index->stamps[stamp].name_at;
+}
+
+const char *index_root(const Index *index)
+{
+    return index->text + index->header->root_at;
+}
+
+const char *index_format(const Index *index)
+{
+    return index->text + index->header->format_at;
 }

@@ -1,37 +1,90 @@
-/* index.h - the list of an ImageFolder's samples as flat arrays: one string table, offsets into it, class boundaries.
+/* index.h - the list of a dataset's samples as one flat block: what a scan finds, what an index file holds, and what
+ * one rank sends to the others.
  *
- * Samples are ordered class by class, so a label is found from class_start and is not stored. A million images cost
- * about 8 bytes each plus their path; nothing is allocated per image. */
+ * The block is a header, arrays and one table of strings, without pointers, so the same bytes serve in memory and on
+ * disk; an Index is a set of pointers into it. Samples are ordered class by class, so a label is found from class_start
+ * and is not stored; within a class they lie in the order of torchvision's ImageFolder (folder, then name). A million
+ * images cost about 8 bytes each plus their path, 24 more where samples lie inside larger files (shards, tar,
+ * TFRecord).
+ *
+ * STAMPS say what the block was made from: folders with their modification times (ImageFolder), or container files with
+ * size and time. Where samples lie in containers, the file of a sample is a number among the stamps.
+ *
+ * A block that comes from outside is checked completely before anything in it is used (index_adopt): a damaged or
+ * hostile one is refused, never read out of range. */
 #ifndef CONVOY_DATA_INDEX_H
 #define CONVOY_DATA_INDEX_H
 #include "base/status.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct Index {
+#define INDEX_VERSION          1u
+#define INDEX_MAX_SAMPLE_BYTES ((size_t)64 << 20) /* of one encoded image, and of the seek data behind it */
+
+enum { INDEX_PLACES = 1, INDEX_NAMED = 2 }; /* flags: samples lie in containers; classes have names of their own */
+
+typedef struct IndexHeader { /* little-endian, as is all of the block; the arrays follow, see index.c */
+    char magic[8];
+    uint32_t version;
+    uint32_t crc; /* CRC-32C of the block with this field 0 */
+    uint64_t block_bytes, images, text_bytes;
+    uint32_t classes, stamps, flags;
+    uint32_t shard, shards; /* the block at the end of a shard: which of how many; else 0 of 0 */
+    uint32_t reserved;
+    uint64_t plan_key;           /* shards: equal in all that belong together */
+    uint64_t root_at, format_at; /* in the text: the folder that was scanned, the name of the format */
+} IndexHeader;
+
+typedef struct IndexStamp {
+    uint64_t name_at; /* in the text; relative to the root, "" = the root itself */
+    int64_t mtime_ns; /* 0: not compared */
+    uint64_t bytes;   /* of a container; 0 for folders */
+} IndexStamp;
+
+typedef struct Index { /* pointers into the block, which it owns */
+    uint8_t *block;
+    size_t block_bytes;
+    const IndexHeader *header;
     int64_t images;
-    int classes;
-    int64_t *class_start; /* [classes + 1]; samples of class c are class_start[c] .. class_start[c + 1] */
-    size_t *class_at;     /* [classes] offset of the class's name in text */
-    size_t *path_at;      /* [images] offset of "class/.../file" in text */
-    char *text;
-    size_t text_bytes;
-    size_t text_capacity, path_capacity, class_capacity; /* of the arrays while they grow */
+    int classes, stamp_count;
+    const uint64_t *class_start; /* [classes + 1]; samples of class c are class_start[c] .. class_start[c + 1] */
+    const uint64_t *class_at;    /* [classes] */
+    const uint64_t *path_at;     /* [images] */
+    const IndexStamp *stamps;
+    /* [images], NULL without INDEX_PLACES: container, where in it, how long; CRC-32C of sample and seek data, which
+     * lies behind the sample */
+    const uint64_t *offset;
+    const uint32_t *file, *bytes, *seek_bytes, *crc;
+    const char *text;
 } Index;
 
-Status index_create(Index **out);
+/* Takes the block over (mem_free), on failure too. ERR_DATA with the reason (no name: the caller knows it). */
+Status index_adopt(Index **out, void *block, size_t bytes);
 void index_destroy(Index *index); /* NULL ok */
-/* Opens the next class; samples added afterwards are its own. */
-Status index_add_class(Index *index, const char *name);
-/* Adds the sample folder/file to the class opened last; copies both strings. */
-Status index_add_sample(Index *index, const char *folder, const char *file);
+/* Where the arrays of a block with this header lie, and its whole size; false if the counts are out of range. Arrays in
+ * the order of IndexArray. */
+typedef enum IndexArray {
+    INDEX_CLASS_START,
+    INDEX_CLASS_AT,
+    INDEX_PATH_AT,
+    INDEX_STAMP_ROWS,
+    INDEX_OFFSET,
+    INDEX_FILE,
+    INDEX_BYTES,
+    INDEX_SEEK_BYTES,
+    INDEX_CRC,
+    INDEX_TEXT,
+    INDEX_ARRAYS
+} IndexArray;
+bool index_layout(const IndexHeader *h, size_t at[INDEX_ARRAYS], size_t *block_bytes);
+uint32_t index_checksum(const void *block, size_t bytes); /* what header.crc must be */
 
 int index_label(const Index *index, int64_t id);
-const char *index_path(const Index *index, int64_t id);      /* borrowed; relative to the root that was scanned */
-const char *index_class_name(const Index *index, int label); /* borrowed */
+const char *index_path(const Index *index, int64_t id);      /* borrowed, as are the next ones */
+const char *index_class_name(const Index *index, int label); /* the number where there is no name */
 int64_t index_class_images(const Index *index, int label);
-
-/* Scans root as torchvision's ImageFolder does (order, extensions, symlinks: see scan.c). ERR_DATA names the folder at
- * fault. */
-Status index_scan(Index **out, const char *root);
+const char *index_stamp_name(const Index *index, int stamp);
+const char *index_root(const Index *index);
+const char *index_format(const Index *index); /* name of the source kind that made it */
 #endif

@@ -158,8 +158,9 @@ static void idx_close(Source *base)
     mem_free(s);
 }
 
-static Status idx_open(Source **out, const DatasetOptions *o)
+static Status idx_open(Source **out, const DatasetOptions *o, const Index *index)
 {
+    (void)index;
     IdxSource *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     s->base.kind = &source_idx;
@@ -198,9 +199,10 @@ static void idx_describe(const Source *base, int64_t id, char *out, size_t bytes
 const SourceKind source_idx = {
     .name = "idx",
     .in_memory = true,
-    .open = idx_open,
     .probe = idx_probe,
+    .open = idx_open,
     .read = idx_read,
+    .bytes = source_no_bytes,
     .label = idx_label,
     .describe = idx_describe,
     .close = idx_close,

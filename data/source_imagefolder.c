@@ -3,7 +3,7 @@
  * The root folder stays open and files are opened relative to it, so a run does not care if somebody moves the tree's
  * parent. */
 #include "base/mem.h"
-#include "data/index.h"
+#include "data/scan.h"
 #include "data/source.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,6 @@ typedef struct FolderSource {
     Source base;
     char *root;
     int root_fd; /* -1: not open */
-    Index *index;
 } FolderSource;
 
 #define MAX_NAME_BYTES 768 /* of a path in messages; a sentence is cut at 1023 anyway */
@@ -24,38 +23,26 @@ static void folder_close(Source *base)
 {
     FolderSource *s = (FolderSource *)base;
     if (s->root_fd >= 0) close(s->root_fd);
-    index_destroy(s->index);
     mem_free(s->root);
     source_free_classes(base);
     mem_free(s);
 }
 
-static Status fill(FolderSource *s, const char *path)
+static Status fill(FolderSource *s, const char *path, const Index *index)
 {
     if (!(s->root = mem_strdup(path))) return ERR_MEMORY;
-    TRY(index_scan(&s->index, path));
     s->root_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->root_fd < 0) return fail(ERR_DATA, "%s: cannot open this folder: %s", path, strerror(errno));
-    size_t classes = (size_t)s->index->classes;
-    s->base.images = s->index->images;
-    s->base.classes = s->index->classes;
-    s->base.class_names = mem_alloc(classes * sizeof *s->base.class_names);
-    s->base.class_images = mem_alloc(classes * sizeof *s->base.class_images);
-    if (!s->base.class_names || !s->base.class_images) return ERR_MEMORY;
-    for (int c = 0; c < s->base.classes; c++) {
-        s->base.class_names[c] = index_class_name(s->index, c);
-        s->base.class_images[c] = index_class_images(s->index, c);
-    }
-    return OK;
+    return source_use_index(&s->base, index);
 }
 
-static Status folder_open(Source **out, const DatasetOptions *o)
+static Status folder_open(Source **out, const DatasetOptions *o, const Index *index)
 {
     FolderSource *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     s->base.kind = &source_imagefolder;
     s->root_fd = -1;
-    Status status = fill(s, o->path);
+    Status status = fill(s, o->path, index);
     if (status != OK) {
         folder_close(&s->base);
         return status;
@@ -75,7 +62,7 @@ static bool folder_probe(const char *path, DataRole role)
 static void folder_describe(const Source *base, int64_t id, char *out, size_t bytes)
 {
     const FolderSource *s = (const FolderSource *)base;
-    snprintf(out, bytes, "%s/%s", s->root, index_path(s->index, id));
+    snprintf(out, bytes, "%s/%s", s->root, index_path(s->base.index, id));
 }
 
 static Status folder_read(const Source *base, int64_t id, int image_size, ByteBuf *buf, Sample *out)
@@ -85,7 +72,7 @@ static Status folder_read(const Source *base, int64_t id, int image_size, ByteBu
     char name[MAX_NAME_BYTES];
     folder_describe(base, id, name, sizeof name);
     size_t bytes = 0;
-    TRY(source_read_file(s->root_fd, index_path(s->index, id), name, buf, &bytes));
+    TRY(source_read_file(s->root_fd, index_path(s->base.index, id), name, buf, &bytes));
     *out = (Sample){ .encoded = true, .data = buf->data, .bytes = bytes };
     return OK;
 }
@@ -93,20 +80,17 @@ static Status folder_read(const Source *base, int64_t id, int image_size, ByteBu
 static void folder_forget(const Source *base, int64_t id, bool *gone)
 {
     const FolderSource *s = (const FolderSource *)base;
-    source_forget_file(s->root_fd, index_path(s->index, id), 0, 0, gone);
-}
-
-static int folder_label(const Source *base, int64_t id)
-{
-    return index_label(((const FolderSource *)base)->index, id);
+    source_forget_file(s->root_fd, index_path(s->base.index, id), 0, 0, gone);
 }
 
 const SourceKind source_imagefolder = {
     .name = "imagefolder",
-    .open = folder_open,
     .probe = folder_probe,
+    .scan = scan_imagefolder,
+    .open = folder_open,
     .read = folder_read,
-    .label = folder_label,
+    .bytes = source_no_bytes,
+    .label = source_index_label,
     .describe = folder_describe,
     .forget = folder_forget,
     .close = folder_close,

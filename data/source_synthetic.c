@@ -14,8 +14,9 @@
 
 enum { STREAM_PATTERN, STREAM_NOISE }; /* address word b of RNG_SYNTHETIC; word a is the class or the sample */
 
-static Status synthetic_open(Source **out, const DatasetOptions *o)
+static Status synthetic_open(Source **out, const DatasetOptions *o, const Index *index)
 {
+    (void)index;
     if (o->synthetic_images < 1 || o->synthetic_classes < 1)
         return fail(ERR_USAGE, "synthetic data needs at least one image and one class, not %lld and %d",
                     (long long)o->synthetic_images, o->synthetic_classes);
@@ -88,9 +89,10 @@ static void synthetic_close(Source *s)
 const SourceKind source_synthetic = {
     .name = "synthetic",
     .in_memory = true,
-    .open = synthetic_open,
     .probe = synthetic_probe,
+    .open = synthetic_open,
     .read = synthetic_read,
+    .bytes = source_no_bytes,
     .label = synthetic_label,
     .describe = synthetic_describe,
     .close = synthetic_close,

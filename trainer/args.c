@@ -175,3 +175,23 @@ const char *args_value(const Args *args, const char *option)
         if (strcmp(args->options[i].name, option) == 0) return args->options[i].value;
     return NULL;
 }
+
+Status args_choice(const Args *args, const char *option, const char *const *names, int *out)
+{
+    const char *value = args_value(args, option);
+    *out = 0;
+    if (!value) return OK;
+    for (*out = 0; names[*out]; ++*out)
+        if (strcmp(value, names[*out]) == 0) return OK;
+    const char *nearest = str_nearest(value, names, *out);
+    return fail(ERR_USAGE, "%s %s: no such choice%s%s%s", option, value, nearest ? " (did you mean " : "",
+                nearest ? nearest : "", nearest ? "?)" : "");
+}
+
+Status args_count(const Args *args, const char *option, int64_t fallback, int64_t min, int64_t max, int64_t *out)
+{
+    const char *text = args_value(args, option);
+    *out = fallback;
+    if (!text || (str_to_i64(text, out) && *out >= min && *out <= max)) return OK;
+    return fail(ERR_USAGE, "%s %s: not a whole number from %lld to %lld", option, text, (long long)min, (long long)max);
+}

@@ -11,6 +11,7 @@
 #define CONVOY_TRAINER_ARGS_H
 #include "base/status.h"
 #include <stdbool.h>
+#include <stdint.h>
 
 #define ARGS_OPTION_MAX     16
 #define ARGS_POSITIONAL_MAX 4
@@ -38,4 +39,8 @@ typedef struct Args { /* plain data; strings are borrowed from argv */
 Status args_parse(Args *out, int argc, char **argv, const char *help);
 /* The value of any option, "" for a flag that was given; NULL if absent. */
 const char *args_value(const Args *args, const char *option);
+/* Which of names (NULL at the end) the option's value is; 0 if it was not given. ERR_USAGE with the nearest name. */
+Status args_choice(const Args *args, const char *option, const char *const *names, int *out);
+/* The option's value as a whole number from min to max; fallback if it was not given. */
+Status args_count(const Args *args, const char *option, int64_t fallback, int64_t min, int64_t max, int64_t *out);
 #endif

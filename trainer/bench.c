@@ -5,7 +5,7 @@
 Config bench_config(const Config *c)
 {
     Config local = *c;
-    if (!c->data.train || c->data.train[0] == '\0') local.data.format = CONFIG_FORMAT_SYNTHETIC;
+    if (!c->data.train || c->data.train[0] == '\0') local.data.format = DATA_SYNTHETIC;
     local.data.val = NULL;
     return local;
 }

@@ -18,7 +18,6 @@ typedef struct ConfigList {
 /* Values of enum keys are indices into the key's list of names; these enums are in that order. */
 enum { CONFIG_BN_TRAIN, CONFIG_BN_FROZEN };
 enum { CONFIG_STEM_IMAGENET, CONFIG_STEM_CIFAR };
-enum { CONFIG_FORMAT_AUTO, CONFIG_FORMAT_IMAGEFOLDER, CONFIG_FORMAT_IDX, CONFIG_FORMAT_SYNTHETIC };
 enum { CONFIG_AUGMENT_NONE, CONFIG_AUGMENT_IMAGENET, CONFIG_AUGMENT_CIFAR };
 enum { CONFIG_INTERPOLATION_BILINEAR, CONFIG_INTERPOLATION_BICUBIC };
 enum { CONFIG_CACHE_PAGE, CONFIG_CACHE_RAM, CONFIG_CACHE_NONE };
@@ -55,8 +54,8 @@ typedef struct Config {
         bool zero_init_last_gamma;
     } model;
     struct {
-        char *train, *val;
-        int format, augment, interpolation, decoder, seek_index;
+        char *train, *val, *index;
+        int format /*DataFormat*/, augment, interpolation, decoder, seek_index;
         int64_t seek_index_mb;
         int64_t image_size, eval_resize /*0 = image_size*/, threads /*0 = auto*/, synthetic_images;
         int64_t readers /*0 = auto*/;

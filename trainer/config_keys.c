@@ -8,11 +8,11 @@
  * it from the start. The batch keys are RUNTIME because a checkpoint stores the global batch itself, and how ranks
  * share it may change on resume. Paths are RUNTIME because data moves; a checkpoint stores the number of images. */
 #include "trainer/config_keys.h"
+#include "data/data.h"
 #include <math.h>
 
 static const char *const bn_names[] = { "train", "frozen", NULL };
 static const char *const stem_names[] = { "imagenet", "cifar", NULL };
-static const char *const format_names[] = { "auto", "imagefolder", "idx", "synthetic", NULL };
 static const char *const augment_names[] = { "none", "imagenet", "cifar", NULL };
 static const char *const interpolation_names[] = { "bilinear", "bicubic", NULL };
 static const char *const cache_names[] = { "page", "ram", "none", NULL };
@@ -51,8 +51,12 @@ const ConfigKey config_keys[] = {
 
     {STRING(data, train, ""), KEY_RUNTIME, "Folder of the training set"},
     {STRING(data, val, ""), KEY_RUNTIME, "Folder of the validation set; empty means no evaluation"},
-    {ENUM(data, format, "auto", format_names), KEY_RUNTIME,
-     "One folder a class (imagefolder), the files of MNIST (idx; one folder serves both sets), or generated images"},
+    {ENUM(data, format, "auto", data_format_names), KEY_RUNTIME,
+     "How the images are kept: one folder a class (imagefolder), what convoy pack writes (shards), tar files "
+     "(webdataset), tfrecord, the binary files of MNIST (idx) or CIFAR (cifar), or generated ones; auto looks"},
+    {STRING(data, index, "auto"), KEY_RUNTIME,
+     "Where the list of the images is kept between runs: a folder, or a file ending in .index; auto is the folder "
+     "index beside the run folder, off lists them at every start"},
     {INT(data, image_size, "224", 8, 4096), KEY_MATH, "Height and width of the images that the network sees"},
     {INT(data, eval_resize, "256", 0, 4096), KEY_MATH,
      "Evaluation scales the shorter side to this before the centre crop; 0 means image_size"},

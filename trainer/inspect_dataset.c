@@ -162,31 +162,17 @@ static Status inspect(const Dataset *d, const char *path)
     return status;
 }
 
-/* ---- options ---- */
-
-/* The index of the option's value in names, 0 if it was not given. */
-static Status choose(const Args *args, const char *option, const char *const *names, int count, int *out)
-{
-    const char *value = args_value(args, option);
-    *out = 0;
-    if (!value) return OK;
-    for (*out = 0; *out < count; ++*out)
-        if (strcmp(value, names[*out]) == 0) return OK;
-    const char *nearest = str_nearest(value, names, count);
-    return fail(ERR_USAGE, "%s %s: no such choice%s%s%s", option, value, nearest ? " (did you mean " : "",
-                nearest ? nearest : "", nearest ? "?)" : "");
-}
+/* ---- command ---- */
 
 Status inspect_dataset(int argc, char **argv)
 {
-    static const char *const formats[] = { "auto", "imagefolder", "idx" }; /* in the order of DataFormat */
-    static const char *const roles[] = { "train", "val" };                 /* in the order of DataRole */
+    static const char *const roles[] = { "train", "val", NULL }; /* in the order of DataRole */
     Args args;
     int format, role;
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
-    TRY(choose(&args, "--format", formats, 3, &format));
-    TRY(choose(&args, "--role", roles, 2, &role));
+    TRY(args_choice(&args, "--format", data_format_names, &format));
+    TRY(args_choice(&args, "--role", roles, &role));
     DatasetOptions o = { .path = args.positional[0], .format = (DataFormat)format, .role = (DataRole)role };
     Dataset *dataset = NULL;
     TRY(dataset_open(&dataset, &o));

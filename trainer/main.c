@@ -27,6 +27,7 @@ static const CmdRow commands[] = {
     { "eval", cmd_eval, "CONFIG --checkpoint FILE [--set key=value]...",
       "evaluate a checkpoint on the validation set" },
     { "bench", cmd_bench, "decode|loader|step|allreduce [CONFIG]", "measure one part by itself" },
+    { "index", cmd_index, "DIR [--out FILE] [--check]", "list a dataset once, so that runs need not" },
     { "inspect", cmd_inspect, "model|checkpoint|config|dataset|memory ...", "show a thing without running it" },
 };
 static const char tail[] = "  convoy --version\n"

@@ -3,13 +3,10 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "trainer/augmentation.h"
+#include "trainer/datasets.h"
 #include "trainer/memory.h"
 #include <string.h>
 
-static const DataFormat formats[] = { [CONFIG_FORMAT_AUTO] = DATA_AUTO,
-                                      [CONFIG_FORMAT_IMAGEFOLDER] = DATA_IMAGEFOLDER,
-                                      [CONFIG_FORMAT_IDX] = DATA_IDX,
-                                      [CONFIG_FORMAT_SYNTHETIC] = DATA_SYNTHETIC };
 static const Augment augments[] = { [CONFIG_AUGMENT_NONE] = AUGMENT_NONE,
                                     [CONFIG_AUGMENT_IMAGENET] = AUGMENT_IMAGENET,
                                     [CONFIG_AUGMENT_CIFAR] = AUGMENT_CIFAR };
@@ -24,36 +21,7 @@ static bool is_set(const char *s)
 
 /* ---- datasets ---- */
 
-/* Memory for seek indices: none where nothing would use them. */
-static size_t seek_bytes(const Config *c)
-{
-    bool used = c->data.seek_index == CONFIG_SEEK_INDEX_AUTO && c->data.decoder == CONFIG_DECODER_FAST;
-    return used ? (size_t)c->data.seek_index_mb << 20 : 0;
-}
-
-static Status open_dataset(Dataset **out, const Config *c, DataRole role)
-{
-    const char *key = role == DATA_TRAIN ? "data.train" : "data.val";
-    const char *path = role == DATA_TRAIN ? c->data.train : c->data.val;
-    if (!is_set(path) && c->data.format != CONFIG_FORMAT_SYNTHETIC) {
-        return fail(ERR_USAGE, "%s is not set: name a folder in the config file or with --set %s=DIR", key, key);
-    }
-    DatasetOptions o = { .path = path,
-                         .format = formats[c->data.format],
-                         .role = role,
-                         .synthetic_images = c->data.synthetic_images,
-                         .synthetic_classes = c->model.classes > 0 ? (int)c->model.classes : 1000,
-                         .seek_bytes = seek_bytes(c) };
-    Status status = dataset_open(out, &o);
-    return status == OK ? OK : fail_note(status, "%s", key);
-}
-
-static bool has_named_classes(const Dataset *d)
-{
-    return strcmp(dataset_format_name(d), "imagefolder") == 0;
-}
-
-/* Labels are positions among the class folders, so both sets must have the same ones. */
+/* Labels are positions among the classes, so both sets must have the same ones. */
 static Status check_names(const Dataset *train, const Dataset *val)
 {
     int classes = dataset_classes(train) < dataset_classes(val) ? dataset_classes(train) : dataset_classes(val);
@@ -74,19 +42,26 @@ static Status check_classes(const Session *s)
         return fail(ERR_USAGE, "model.classes: %lld, but the dataset has %d classes", (long long)wanted,
                     dataset_classes(any));
     }
-    if (!s->val || !has_named_classes(s->val)) return OK;
-    if (s->train) return check_names(s->train, s->val);
+    if (!s->val || !dataset_named_classes(s->val)) return OK;
+    if (s->train) return dataset_named_classes(s->train) ? check_names(s->train, s->val) : OK;
     if (wanted == 0 || wanted == dataset_classes(s->val)) return OK;
     return fail(ERR_DATA, "data.val: %d class folders there, but model.classes is %lld: labels would be wrong",
                 dataset_classes(s->val), (long long)wanted);
 }
 
-static Status open_data(Session *s, SessionUse use)
+/* Collective. Which sets there are must not depend on the rank. */
+static Status open_sets(Session *s, SessionUse use)
 {
     const Config *c = s->config;
-    bool has_val = is_set(c->data.val) || (c->data.format == CONFIG_FORMAT_SYNTHETIC && use == SESSION_EVAL);
-    if (use == SESSION_TRAIN) TRY(open_dataset(&s->train, c, DATA_TRAIN));
-    if (use == SESSION_EVAL || has_val) TRY(open_dataset(&s->val, c, DATA_VAL));
+    bool has_val = is_set(c->data.val) || (c->data.format == DATA_SYNTHETIC && use == SESSION_EVAL);
+    if (!comm_all_equal(s->comm, has_val)) return fail(ERR_USAGE, "data.val is set on some ranks only");
+    if (use == SESSION_TRAIN) TRY(datasets_open(&s->train, c, DATA_TRAIN, s->comm));
+    return use == SESSION_EVAL || has_val ? datasets_open(&s->val, c, DATA_VAL, s->comm) : OK;
+}
+
+static Status count_classes(Session *s)
+{
+    const Config *c = s->config;
     TRY(check_classes(s));
     s->classes = c->model.classes;
     for (int i = 0; c->model.classes == 0 && i < 2; i++) { /* IDX files without the last class know fewer */
@@ -218,6 +193,8 @@ static Status check_alike(Session *s)
 static uint32_t dataset_key(const Dataset *d)
 {
     uint32_t crc = 0;
+    size_t bytes = 0;
+    if (d && dataset_index(d, &bytes)) return 1; /* all ranks have that of rank 0 */
     for (int64_t i = 0; d && i < dataset_images(d); i++) {
         int32_t label = dataset_label(d, i);
         crc = str_crc32c(crc, &label, sizeof label);
@@ -225,7 +202,7 @@ static uint32_t dataset_key(const Dataset *d)
     return crc;
 }
 
-/* The order of samples is a function of the index, so all ranks must see the same one. */
+/* Labels must be the same on all ranks. */
 static Status check_same_data(Session *s)
 {
     static const char *const keys[] = { "data.train", "data.val" };
@@ -242,20 +219,26 @@ static Status check_same_data(Session *s)
 
 /* ---- life ---- */
 
-static Status open_local(Session *s, SessionUse use)
+static Status plan_local(Session *s, SessionUse use)
 {
-    TRY(check_model_name(s->config));
-    TRY(open_data(s, use));
+    TRY(count_classes(s));
     if (use == SESSION_TRAIN) return runplan_make(&s->plan, s->config, s->comm->world, dataset_images(s->train));
     s->plan = (RunPlan){ .batch = s->config->train.batch_per_rank, .accumulate = 1 };
     return OK;
 }
 
+static Status open_data(Session *s, SessionUse use)
+{
+    TRY(comm_agree(s->comm, check_model_name(s->config)));
+    TRY(open_sets(s, use));
+    TRY(comm_agree(s->comm, plan_local(s, use)));
+    return comm_agree(s->comm, check_same_data(s));
+}
+
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
 {
     *s = (Session){ .config = c, .comm = comm, .use = use };
-    TRY(comm_agree(comm, open_local(s, use)));
-    TRY(comm_agree(comm, check_same_data(s)));
+    TRY(open_data(s, use));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     s->threads = threads_choose(comm, c);
     TRY(comm_agree(comm, prepare(s, use)));
@@ -265,8 +248,7 @@ Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
 Status session_open_data(Session *s, const Config *c, Comm *comm)
 {
     *s = (Session){ .config = c, .comm = comm };
-    TRY(comm_agree(comm, open_local(s, SESSION_TRAIN)));
-    TRY(comm_agree(comm, check_same_data(s)));
+    TRY(open_data(s, SESSION_TRAIN));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     s->threads = threads_choose(comm, c);
     return OK;

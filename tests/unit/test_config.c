@@ -2,6 +2,7 @@
  * table. Runs from the root of the repository: it loads every file in configs/ and compares docs/config.md. */
 #include "base/fs.h"
 #include "base/mem.h"
+#include "data/data.h"
 #include "tests/test.h"
 #include "trainer/config.h"
 #include "trainer/config_keys.h"
@@ -97,9 +98,9 @@ TEST(names_are_in_the_order_of_the_enums)
 {
     check_name("model.bn", CONFIG_BN_FROZEN, "frozen");
     check_name("model.stem", CONFIG_STEM_CIFAR, "cifar");
-    check_name("data.format", CONFIG_FORMAT_IMAGEFOLDER, "imagefolder");
-    check_name("data.format", CONFIG_FORMAT_IDX, "idx");
-    check_name("data.format", CONFIG_FORMAT_SYNTHETIC, "synthetic");
+    check_name("data.format", DATA_IMAGEFOLDER, "imagefolder");
+    check_name("data.format", DATA_IDX, "idx");
+    check_name("data.format", DATA_SYNTHETIC, "synthetic");
     check_name("data.augment", CONFIG_AUGMENT_IMAGENET, "imagenet");
     check_name("data.augment", CONFIG_AUGMENT_CIFAR, "cifar");
     check_name("train.batch_mode", CONFIG_BATCH_PER_RANK, "per_rank");
