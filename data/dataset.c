@@ -32,9 +32,8 @@ struct Dataset {
 };
 
 static const SourceKind *const kinds[DATA_FORMAT_COUNT] = {
-    [DATA_IMAGEFOLDER] = &source_imagefolder,
-    [DATA_IDX] = &source_idx,
-
+    [DATA_IMAGEFOLDER] = &source_imagefolder, [DATA_IDX] = &source_idx,           [DATA_SHARDS] = &source_shards,
+    [DATA_WEBDATASET] = &source_webdataset,   [DATA_TFRECORD] = &source_tfrecord, [DATA_CIFAR] = &source_cifar,
     [DATA_SYNTHETIC] = &source_synthetic,
 };
 
@@ -42,7 +41,8 @@ const char *const data_format_names[] = { "auto",     "imagefolder", "idx",     
                                           "tfrecord", "cifar",       "synthetic", NULL };
 
 /* In the order of asking; imagefolder says yes to everything. */
-static const SourceKind *const guesses[] = { &source_idx, &source_imagefolder };
+static const SourceKind *const guesses[] = { &source_shards,   &source_idx,        &source_cifar,
+                                             &source_tfrecord, &source_webdataset, &source_imagefolder };
 
 static const SourceKind *choose_kind(const DatasetOptions *o)
 {

@@ -23,8 +23,9 @@ static const char help[] = "usage: convoy inspect dataset DIR [--format NAME] [-
                            "Prints format, classes and images of a dataset and decodes every image. Exit code 65 if "
                            "there are unreadable ones; each is named.\n"
                            "\n"
-                           "  --format NAME   auto (default), imagefolder or idx\n"
-                           "  --role NAME     train (default) or val: which pair of files of an IDX folder\n";
+                           "  --format NAME   auto (default), imagefolder, shards, webdataset, tfrecord, idx or "
+                           "cifar\n"
+                           "  --role NAME     train (default) or val: which files of a folder that has both\n";
 
 typedef struct BadImage {
     int64_t id;

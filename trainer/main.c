@@ -28,6 +28,7 @@ static const CmdRow commands[] = {
       "evaluate a checkpoint on the validation set" },
     { "bench", cmd_bench, "decode|loader|step|allreduce [CONFIG]", "measure one part by itself" },
     { "index", cmd_index, "DIR [--out FILE] [--check]", "list a dataset once, so that runs need not" },
+    { "pack", cmd_pack, "DIR OUT [--verify]", "put a dataset's files into a few large ones" },
     { "inspect", cmd_inspect, "model|checkpoint|config|dataset|memory ...", "show a thing without running it" },
 };
 static const char tail[] = "  convoy --version\n"

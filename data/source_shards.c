@@ -1,0 +1,68 @@
+/* source_shards.c - what convoy pack has written (shard.h). The index lies with the data, so no scan is ever needed. */
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "data/index_file.h"
+#include "data/shard.h"
+#include "data/source_packed.h"
+#include <string.h>
+
+static bool has_file(const char *folder, const char *name)
+{
+    char *path = fs_join(folder, name);
+    bool there = path && fs_exists(path);
+    mem_free(path);
+    return there;
+}
+
+static bool shards_probe(const char *path, DataRole role)
+{
+    char name[SHARD_NAME_BYTES];
+    (void)role;
+    shard_name(name, 0);
+    return has_file(path, SHARD_INDEX_FILE) || has_file(path, name);
+}
+
+/* The common index if it is sound and fits the shards; else theirs, merged, which says what is wrong with them. */
+static Status load(Index **out, const char *file, const ScanOptions *o)
+{
+    const char *changed = NULL;
+    Status status = index_load(out, file);
+    if (status == ERR_MEMORY) return status;
+    if (status != OK) {
+        log_warning("%s; taking the shards' own", status_message());
+    } else if (strcmp(index_format(*out), SHARD_FORMAT) == 0 && index_is_current(*out, o->path, &changed)) {
+        return OK;
+    }
+    index_destroy(*out);
+    return shards_merge(out, o);
+}
+
+static Status shards_scan(Index **out, const ScanOptions *o)
+{
+    *out = NULL;
+    if (!fs_is_dir(o->path)) return fail(ERR_DATA, "%s: no such folder", o->path);
+    if (!has_file(o->path, SHARD_INDEX_FILE)) return shards_merge(out, o);
+    char *file = fs_join(o->path, SHARD_INDEX_FILE);
+    Status status = file ? load(out, file, o) : ERR_MEMORY;
+    mem_free(file);
+    return status;
+}
+
+static Status shards_open(Source **out, const DatasetOptions *o, const Index *index)
+{
+    return packed_open(out, &source_shards, o, index);
+}
+
+const SourceKind source_shards = {
+    .name = SHARD_FORMAT,
+    .probe = shards_probe,
+    .scan = shards_scan,
+    .scan_is_cheap = true,
+    .open = shards_open,
+    .read = packed_read,
+    .bytes = source_index_bytes,
+    .label = source_index_label,
+    .describe = packed_describe,
+    .close = packed_close,
+};

@@ -1,0 +1,610 @@
+/* Shards, tar and TFRecord files: the same samples in the same order as the ImageFolder tree they were made from; what
+ * is damaged is named, never shown as a picture. */
+#include "base/fs.h"
+#include "base/mem.h"
+#include "data/dataset.h"
+#include "data/pack.h"
+#include "tests/test.h"
+#include "tests/tools/container_write.h"
+#include "tests/tools/data_tree.h"
+#include "tests/tools/image_write.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PER_CLASS 9
+#define CLASSES   3
+
+static char paths[4][700];
+
+static const char *below(int slot, const char *name)
+{
+    snprintf(paths[slot], sizeof paths[slot], "%s/%s", test_scratch(), name);
+    return paths[slot];
+}
+
+static const char *make_tree(void)
+{
+    const char *tree = below(0, "tree");
+    char name[64];
+    for (int c = 0; c < CLASSES; c++)
+        for (int i = 0; i < PER_CLASS; i++) {
+            snprintf(name, sizeof name, "n%d/n%d_%d%s.JPEG", c, c, i * 7 % 13, i % 2 ? "-x" : "");
+            tree_write_shape(tree, name, c, (uint32_t)i, 24 + i);
+        }
+    return tree;
+}
+
+static Dataset *open_as(const char *path, DataFormat format)
+{
+    Dataset *d = NULL;
+    DatasetOptions o = { .path = path, .format = format };
+    CHECK_OK(dataset_open(&d, &o));
+    return d;
+}
+
+static const char *open_error(const char *path, DataFormat format)
+{
+    Dataset *d = NULL;
+    DatasetOptions o = { .path = path, .format = format };
+    CHECK_STATUS(dataset_open(&d, &o), ERR_DATA);
+    dataset_close(d);
+    return status_message();
+}
+
+static void check_equal(const Dataset *a, const Dataset *b, bool names)
+{
+    REQUIRE(a && b);
+    REQUIRE(dataset_images(a) == dataset_images(b));
+    CHECK_INT(dataset_classes(a), dataset_classes(b));
+    CHECK_INT(dataset_named_classes(b), names);
+    for (int c = 0; names && c < dataset_classes(a); c++) CHECK_STR(dataset_class_name(a, c), dataset_class_name(b, c));
+    ByteBuf ba = { 0 }, bb = { 0 };
+    const Source *sa = dataset_source(a), *sb = dataset_source(b);
+    for (int64_t i = 0; i < dataset_images(a); i++) {
+        Sample x, y;
+        REQUIRE_OK(sa->kind->read(sa, i, 0, &ba, &x));
+        REQUIRE_OK(sb->kind->read(sb, i, 0, &bb, &y));
+        CHECK(x.bytes == y.bytes && memcmp(x.data, y.data, x.bytes) == 0);
+        CHECK_INT(dataset_label(a, i), dataset_label(b, i));
+        int64_t known = sb->kind->bytes(sb, i);
+        CHECK(known == -1 || known == (int64_t)y.bytes);
+    }
+    buf_free(&ba);
+    buf_free(&bb);
+}
+
+static PackOptions pack_options(const char *out)
+{
+    return (PackOptions){ .out = out, .shard_bytes = 6000, .threads = 3 };
+}
+
+static void pack(const Dataset *d, const char *out, PackReport *r)
+{
+    PackOptions o = pack_options(out);
+    CHECK_OK(pack_dataset(d, &o, r));
+    CHECK_OK(pack_verify(d, &o));
+}
+
+TEST(all_formats_hold_the_same_samples)
+{
+    PackReport r;
+    const char *tree = make_tree();
+    Dataset *folder = open_as(tree, DATA_AUTO);
+    container_write_tars(tree, below(1, "labelled"), 3, true);
+    container_write_tars(tree, below(2, "plain"), 2, false);
+    container_write_tfrecords(tree, below(3, "records"), 4);
+    static const struct {
+        const char *name, *format;
+        bool names;
+    } rows[] = { { "tree", "imagefolder", true },
+                 { "labelled", "webdataset", false },
+                 { "plain", "webdataset", true },
+                 { "records", "tfrecord", true } };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        Dataset *d = open_as(paths[i], DATA_AUTO);
+        REQUIRE(d != NULL);
+        CHECK_STR(dataset_format_name(d), rows[i].format);
+        check_equal(folder, d, rows[i].names);
+        char packed[800];
+        snprintf(packed, sizeof packed, "%s/%s-packed", test_scratch(), rows[i].name);
+        pack(d, packed, &r);
+        CHECK(r.shards > 2);
+        CHECK_INT(r.images, CLASSES * PER_CLASS);
+        Dataset *shards = open_as(packed, DATA_AUTO);
+        REQUIRE(shards != NULL);
+        CHECK_STR(dataset_format_name(shards), "shards");
+        check_equal(folder, shards, rows[i].names);
+        dataset_close(shards);
+        dataset_close(d);
+    }
+    dataset_close(folder);
+}
+
+TEST(one_tar_or_record_file_by_itself_is_a_dataset)
+{
+    const char *tree = make_tree();
+    Dataset *folder = open_as(tree, DATA_AUTO);
+    container_write_tars(tree, below(1, "tars"), 1, false);
+    container_write_tfrecords(tree, below(2, "records"), 1);
+    Dataset *tar = open_as(below(1, "tars/part-0000.tar"), DATA_AUTO);
+    Dataset *records = open_as(below(2, "records/train-00000-of-00008"), DATA_AUTO);
+    check_equal(folder, tar, true);
+    check_equal(folder, records, true);
+    size_t bytes = 0;
+    const void *index = dataset_index(tar, &bytes);
+    Dataset *again = NULL;
+    DatasetOptions o = { .path = paths[1] };
+    REQUIRE_OK(dataset_open_by_index(&again, &o, index, bytes));
+    check_equal(folder, again, true);
+    dataset_close(again);
+    o.path = paths[2];
+    CHECK_STATUS(dataset_open_by_index(&again, &o, index, bytes), ERR_DATA);
+    dataset_close(tar);
+    dataset_close(records);
+    dataset_close(folder);
+}
+
+TEST(role_chooses_files_where_names_tell)
+{
+    make_tree();
+    StrBuf tar = { 0 };
+    tar_add(&tar, "x.jpg", "abc", 3, TAR_USTAR);
+    tar_add(&tar, "x.cls", "1", 1, TAR_USTAR);
+    tar_end(&tar);
+    tree_write(below(1, "both"), "set-train-0.tar", tar.text, tar.length);
+    tar.length -= 1024;
+    tar_add(&tar, "y.jpg", "abc", 3, TAR_USTAR);
+    tar_add(&tar, "y.cls", " 2\n", 3, TAR_USTAR);
+    tar_end(&tar);
+    tree_write(paths[1], "set-val-0.tar", tar.text, tar.length);
+    tree_write(below(2, "one"), "a-val.tar", tar.text, tar.length);
+    str_free(&tar);
+    for (int role = DATA_TRAIN; role <= DATA_VAL; role++) {
+        Dataset *d = NULL;
+        DatasetOptions o = { .path = paths[1], .role = (DataRole)role };
+        REQUIRE_OK(dataset_open(&d, &o));
+        CHECK_INT(dataset_images(d), role == DATA_TRAIN ? 1 : 2);
+        dataset_close(d);
+        o.path = paths[2];
+        REQUIRE_OK(dataset_open(&d, &o));
+        CHECK_INT(dataset_images(d), 2);
+        dataset_close(d);
+    }
+}
+
+/* ---- tar ---- */
+
+static void check_tar(StrBuf *tar, const char *want)
+{
+    tar_end(tar);
+    tree_write(below(1, "t"), "t.tar", tar->text, tar->length);
+    CHECK_CONTAINS(open_error(paths[1], DATA_WEBDATASET), want);
+    CHECK_CONTAINS(status_message(), "/t");
+    str_clear(tar);
+}
+
+TEST(what_a_tar_may_hold)
+{
+    StrBuf tar = { 0 };
+    char lengthy[300], text[2000];
+    memset(lengthy, 'd', sizeof lengthy);
+    memcpy(lengthy + 200, "/0001.jpg", 10);
+    tar_add_header(&tar, "folder/", '5', 0);
+    tar_add(&tar, "./a.b/7.jpg", "seven", 5, TAR_USTAR);
+    tar_add(&tar, "./a.b/7.json", "{}", 2, TAR_USTAR);
+    tar_add(&tar, "./a.b/7.cls", "3", 1, TAR_USTAR);
+    tar_add_header(&tar, "link.jpg", '2', 0);
+    tar_add(&tar, ".hidden", "x", 1, TAR_USTAR);
+    tar_add(&tar, "8.seg.png", "no picture of the sample", 24, TAR_USTAR);
+    tar_add(&tar, "8.CLS", "0\n", 2, TAR_USTAR);
+    tar_add(&tar, "8.PNG", "eight", 5, TAR_USTAR);
+    for (int names = TAR_PAX; names <= TAR_GNU; names++) {
+        tar_add(&tar, lengthy, "long", 4, (TarNames)names);
+        memcpy(lengthy + 206, "cls", 4);
+        tar_add(&tar, lengthy, "1", 1, (TarNames)names);
+        memcpy(lengthy + 206, "jpg", 4);
+        lengthy[201]++;
+    }
+    tar_add(&tar, "none.json", "{}", 2, TAR_USTAR); /* left out, with a warning */
+    tar_end(&tar);
+    tree_write(below(1, "t"), "t.tar", tar.text, tar.length);
+    static const char names[] = "zero\none\r\ntwo\nthree\nfour\n\n";
+    tree_write(paths[1], "classes.txt", names, strlen(names));
+    Dataset *d = open_as(paths[1], DATA_AUTO);
+    REQUIRE(d != NULL);
+    CHECK_INT(dataset_images(d), 4);
+    CHECK_INT(dataset_classes(d), 5);
+    CHECK_STR(dataset_class_name(d, 1), "one");
+    CHECK_STR(dataset_class_name(d, 4), "four");
+    CHECK(dataset_named_classes(d));
+    static const int labels[] = { 0, 1, 1, 3 };
+    for (int64_t i = 0; i < 4; i++) CHECK_INT(dataset_label(d, i), labels[i]);
+    dataset_describe_sample(d, 0, text, sizeof text);
+    CHECK_CONTAINS(text, "/t/t.tar[8.PNG]");
+    dataset_describe_sample(d, 3, text, sizeof text);
+    CHECK_CONTAINS(text, "/t/t.tar[./a.b/7.jpg]");
+    dataset_describe_sample(d, 2, text, sizeof text);
+    CHECK_CONTAINS(text, "ddd/1001.jpg]");
+    ByteBuf buf = { 0 };
+    Sample s;
+    CHECK_OK(dataset_source(d)->kind->read(dataset_source(d), 3, 0, &buf, &s));
+    CHECK(s.bytes == 5 && memcmp(s.data, "seven", 5) == 0);
+    buf_free(&buf);
+    dataset_close(d);
+    str_free(&tar);
+}
+
+TEST(wrong_tars_are_named)
+{
+    StrBuf tar = { 0 };
+    tar_add(&tar, "a/x.jpg", "abc", 3, TAR_USTAR);
+    tar.text[3] ^= 1;
+    check_tar(&tar, "not a tar header");
+    tar_add(&tar, "x.jpg", "abc", 3, TAR_USTAR);
+    check_tar(&tar, "no .cls beside it");
+    tar_add(&tar, "a/x.jpg", "abc", 3, TAR_USTAR);
+    tar_add(&tar, "a/y.jpg", "abc", 3, TAR_USTAR);
+    tar_add(&tar, "a/y.cls", "0", 1, TAR_USTAR);
+    check_tar(&tar, "a/x.jpg has no .cls");
+    tar_add(&tar, "x.jpg", "abc", 3, TAR_USTAR);
+    tar_add(&tar, "x.cls", "cat", 3, TAR_USTAR);
+    check_tar(&tar, "x.cls: not a label: cat");
+    tar_add(&tar, "x.cls", "-1", 2, TAR_USTAR);
+    check_tar(&tar, "not a label");
+    tar_add(&tar, "x.jpg", "abc", 3, TAR_USTAR);
+    tar_add(&tar, "x.png", "abc", 3, TAR_USTAR);
+    check_tar(&tar, "a second image");
+    tar_add_header(&tar, "x.jpg", '0', 1u << 30);
+    check_tar(&tar, "larger than 64 MB");
+    tar_add_header(&tar, "x.bin", '0', 077777777777);
+    check_tar(&tar, "cut short");
+    tar_add(&tar, "x.txt", "abc", 3, TAR_USTAR);
+    check_tar(&tar, "no images");
+    tar_add_header(&tar, "pax", 'x', 12);
+    str_add_n(&tar, "99 path=abc\n", 12);
+    str_add_n(&tar, tar.text + 500, 500);
+    check_tar(&tar, "damaged pax header");
+    tree_write(below(1, "t"), "classes.txt", "one\n", 4);
+    tar_add(&tar, "x.jpg", "abc", 3, TAR_USTAR);
+    tar_add(&tar, "x.cls", "1", 1, TAR_USTAR);
+    check_tar(&tar, "label 1 is beyond the 1 names");
+    str_free(&tar);
+}
+
+TEST(tars_cut_anywhere_are_refused)
+{
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    container_write_tars(make_tree(), below(1, "t"), 1, true);
+    REQUIRE_OK(fs_read_file(below(2, "t/part-0000.tar"), &bytes, &size));
+    for (int part = 1; part < 16; part++) {
+        size_t cut = (size - 1024) * (size_t)part / 16;
+        tree_write(paths[1], "part-0000.tar", bytes, cut);
+        CHECK_CONTAINS(open_error(paths[1], DATA_AUTO), "part-0000.tar: the archive is cut short");
+        tree_write(paths[1], "part-0000.tar", bytes, cut / 512 * 512); /* between blocks, also between members */
+        CHECK_CONTAINS(open_error(paths[1], DATA_AUTO), "part-0000.tar: the archive is cut short");
+    }
+    StrBuf two = { 0 };
+    for (int i = 0; i < 2; i++) str_add_n(&two, (const char *)bytes, size);
+    tree_write(paths[1], "part-0000.tar", two.text, two.length);
+    CHECK_CONTAINS(open_error(paths[1], DATA_AUTO), "part-0000.tar: something follows the end of the archive");
+    str_free(&two);
+    mem_free(bytes);
+}
+
+/* ---- TFRecord ---- */
+
+static void add_record(StrBuf *out, const char *image_key, const char *label_key, int64_t label, const char *synset)
+{
+    StrBuf features = { 0 }, example = { 0 };
+    tfexample_add_bytes(&features, "other", "junk", 4);
+    if (image_key) tfexample_add_bytes(&features, image_key, "picture", 7);
+    if (label_key) tfexample_add_int(&features, label_key, label, false);
+    if (synset) tfexample_add_bytes(&features, "image/class/synset", synset, strlen(synset));
+    tfexample_wrap(&example, &features);
+    tfrecord_add(out, example.text, example.length);
+    str_free(&features);
+    str_free(&example);
+}
+
+static void check_records(StrBuf *records, const char *want)
+{
+    tree_write(below(1, "r"), "x.tfrecord", records->text, records->length);
+    CHECK_CONTAINS(open_error(paths[1], DATA_TFRECORD), want);
+    CHECK_CONTAINS(status_message(), "/r");
+    str_clear(records);
+}
+
+TEST(labels_of_records)
+{
+    StrBuf records = { 0 };
+    add_record(&records, "image", "label", 0, NULL); /* TensorFlow Datasets: from 0 */
+    add_record(&records, "image", "label", 4, NULL);
+    tree_write(below(1, "r"), "x.tfrecord", records.text, records.length);
+    Dataset *d = open_as(paths[1], DATA_AUTO);
+    REQUIRE(d != NULL);
+    CHECK_INT(dataset_classes(d), 5);
+    CHECK_INT(dataset_label(d, 0), 0);
+    CHECK_INT(dataset_label(d, 1), 4);
+    CHECK(!dataset_named_classes(d));
+    dataset_close(d);
+    str_clear(&records);
+    add_record(&records, "image/encoded", "image/class/label", 3, "n3"); /* ImageNet: from 1 */
+    add_record(&records, "image/encoded", "image/class/label", 1, "n1");
+    tree_write(paths[1], "x.tfrecord", records.text, records.length);
+    d = open_as(paths[1], DATA_AUTO);
+    REQUIRE(d != NULL);
+    CHECK_INT(dataset_classes(d), 3);
+    CHECK_INT(dataset_label(d, 0), 0);
+    CHECK_INT(dataset_label(d, 1), 2);
+    CHECK_STR(dataset_class_name(d, 0), "n1");
+    CHECK_STR(dataset_class_name(d, 1), "1"); /* nobody has named it */
+    CHECK_STR(dataset_class_name(d, 2), "n3");
+    dataset_close(d);
+    str_free(&records);
+}
+
+TEST(wrong_records_are_named)
+{
+    StrBuf records = { 0 };
+    add_record(&records, NULL, "label", 0, NULL);
+    check_records(&records, "x.tfrecord: record 0: no image in it");
+    add_record(&records, "image", "label", 0, NULL);
+    add_record(&records, "image", NULL, 0, NULL);
+    check_records(&records, "x.tfrecord: record 1: no label in it");
+    add_record(&records, "image", "image/class/label", 0, "n0");
+    check_records(&records, "label 0 is out of range"); /* background */
+    add_record(&records, "image", "label", -5, NULL);
+    check_records(&records, "label -5 is out of range");
+    add_record(&records, "image", "image/class/label", 1, "n1");
+    add_record(&records, "image", "image/class/label", 1, "n2");
+    check_records(&records, "label 0 belongs to both n1 and n2");
+    tfrecord_add(&records, "\x0a\x7f no message", 14);
+    check_records(&records, "record 0: not a tf.Example");
+    str_add_n(&records, "0123456789abcdef", 16);
+    check_records(&records, "wrong checksum of its length");
+    tree_write(below(1, "r"), "x.tfrecord", "", 0);
+    CHECK_CONTAINS(open_error(paths[1], DATA_TFRECORD), "no images in it");
+    str_free(&records);
+}
+
+TEST(records_cut_or_flipped_anywhere_are_refused)
+{
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    container_write_tfrecords(make_tree(), below(1, "r"), 1);
+    REQUIRE_OK(fs_read_file(below(2, "r/train-00000-of-00008"), &bytes, &size));
+    for (int part = 1; part < 16; part++) {
+        tree_write(paths[1], "train-00000-of-00008", bytes, size * (size_t)part / 16 + 1);
+        CHECK_CONTAINS(open_error(paths[1], DATA_AUTO), "train-00000-of-00008: the record at byte");
+    }
+    for (size_t at = 0; at < size; at += 97) {
+        bytes[at] ^= 0x10;
+        tree_write(paths[1], "train-00000-of-00008", bytes, size);
+        bytes[at] ^= 0x10;
+        CHECK_CONTAINS(open_error(paths[1], DATA_AUTO), "wrong checksum");
+    }
+    mem_free(bytes);
+}
+
+/* ---- what changes after the index was made ---- */
+
+static void flip(const char *path, long at)
+{
+    FILE *f = fopen(path, "r+b");
+    REQUIRE(f != NULL);
+    CHECK(fseek(f, at, SEEK_SET) == 0);
+    int c = fgetc(f);
+    CHECK(fseek(f, at, SEEK_SET) == 0 && fputc(c ^ 0x20, f) >= 0);
+    CHECK(fclose(f) == 0);
+}
+
+static void check_damage(const char *folder, const char *file, DataFormat format)
+{
+    char path[900];
+    Dataset *d = open_as(folder, format);
+    REQUIRE(d != NULL);
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    const Source *s = dataset_source(d);
+    int64_t in_file = -1;
+    for (int64_t i = 0; i < s->images && in_file < 0; i++)
+        if (strcmp(index_stamp_name(s->index, (int)s->index->file[i]), file) == 0) in_file = i;
+    REQUIRE(in_file >= 0);
+    ByteBuf buf = { 0 };
+    Sample sample;
+    flip(path, (long)s->index->offset[in_file] + 5);
+    CHECK_STATUS(s->kind->read(s, in_file, 0, &buf, &sample), ERR_DATA);
+    CHECK_CONTAINS(status_message(), file);
+    CHECK_CONTAINS(status_message(), "the file is damaged");
+    flip(path, (long)s->index->offset[in_file] + 5);
+    CHECK_OK(s->kind->read(s, in_file, 0, &buf, &sample));
+    CHECK(truncate(path, (off_t)s->index->offset[in_file] + 5) == 0);
+    CHECK_STATUS(s->kind->read(s, in_file, 0, &buf, &sample), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "the container ends before this sample does");
+    buf_free(&buf);
+    dataset_close(d);
+}
+
+TEST(damage_behind_the_index_is_a_bad_sample)
+{
+    PackReport r;
+    const char *tree = make_tree();
+    container_write_tars(tree, below(1, "t"), 2, true);
+    container_write_tfrecords(tree, below(2, "r"), 2);
+    Dataset *d = open_as(tree, DATA_AUTO);
+    pack(d, below(3, "s"), &r);
+    dataset_close(d);
+    check_damage(paths[1], "part-0001.tar", DATA_WEBDATASET);
+    check_damage(paths[2], "train-00001-of-00008", DATA_TFRECORD);
+    check_damage(paths[3], "shard-00001.bin", DATA_SHARDS);
+}
+
+/* ---- packing ---- */
+
+TEST(packing_goes_on_after_an_interruption)
+{
+    PackReport r;
+    char gone[800];
+    Dataset *d = open_as(make_tree(), DATA_AUTO);
+    const char *out = below(1, "s");
+    pack(d, out, &r);
+    int shards = r.shards;
+    CHECK(shards >= 3);
+    pack(d, out, &r);
+    CHECK_INT(r.kept, shards);
+    CHECK_INT(r.images, 0);
+    snprintf(gone, sizeof gone, "%s/shard-00001.bin", out);
+    CHECK(truncate(gone, 100) == 0);
+    CHECK_CONTAINS(open_error(out, DATA_AUTO), "shard-00001.bin: no shard of convoy pack, or cut short");
+    CHECK(unlink(gone) == 0);
+    CHECK_CONTAINS(open_error(out, DATA_AUTO), "shard-00001.bin of ");
+    CHECK_CONTAINS(status_message(), "is missing: packing was interrupted");
+    tree_write(out, "shard-00001.bin.tmp", "half", 4);
+    pack(d, out, &r);
+    CHECK_INT(r.kept, shards - 1);
+    CHECK_INT(r.shards, shards);
+    /* Without the common index the shards' own are as good; with a damaged one, too. */
+    Dataset *again = open_as(out, DATA_AUTO);
+    check_equal(d, again, true);
+    dataset_close(again);
+    tree_write(out, "dataset.index", "junk", 4);
+    again = open_as(out, DATA_AUTO);
+    check_equal(d, again, true);
+    dataset_close(again);
+    dataset_close(d);
+}
+
+TEST(shards_of_other_data_are_not_mixed)
+{
+    PackReport r;
+    const char *tree = make_tree(), *out = below(1, "s");
+    Dataset *d = open_as(tree, DATA_AUTO);
+    pack(d, out, &r);
+    PackOptions o = pack_options(out);
+    o.shard_bytes *= 2;
+    CHECK_STATUS(pack_dataset(d, &o, &r), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "holds shards of other data or options");
+    dataset_close(d);
+    tree_write(tree, "n0/new.jpg", "x", 1);
+    d = open_as(tree, DATA_AUTO);
+    o = pack_options(out);
+    CHECK_STATUS(pack_dataset(d, &o, &r), ERR_USAGE);
+    dataset_close(d);
+    d = NULL;
+    DatasetOptions synthetic = { .format = DATA_SYNTHETIC, .synthetic_images = 4, .synthetic_classes = 2 };
+    REQUIRE_OK(dataset_open(&d, &synthetic));
+    CHECK_STATUS(pack_dataset(d, &o, &r), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "holds pixels, not files");
+    dataset_close(d);
+}
+
+TEST(bad_files_stay_bad_when_packed)
+{
+    PackReport r;
+    char link[800];
+    const char *tree = make_tree();
+    tree_write(tree, "n1/empty.jpg", "", 0);
+    tree_write(tree, "n1/text.jpg", "no picture", 10);
+    snprintf(link, sizeof link, "%s/n2/gone.jpg", tree);
+    REQUIRE(symlink("/nowhere", link) == 0);
+    Dataset *d = open_as(tree, DATA_AUTO);
+    pack(d, below(1, "s"), &r);
+    CHECK_INT(r.unreadable, 2);
+    Dataset *shards = open_as(paths[1], DATA_AUTO);
+    REQUIRE(shards != NULL);
+    CHECK_INT(dataset_images(shards), dataset_images(d));
+    int bad = 0;
+    for (int64_t i = 0; i < dataset_images(d); i++) {
+        uint8_t *pixels = NULL;
+        int w, h;
+        Status before = dataset_decode(d, i, 3, &pixels, &w, &h);
+        mem_free(pixels);
+        CHECK_STATUS(dataset_decode(shards, i, 3, &pixels, &w, &h), before);
+        mem_free(pixels);
+        bad += before == ERR_DATA;
+    }
+    CHECK_INT(bad, 3);
+    dataset_close(shards);
+    dataset_close(d);
+}
+
+static void write_jpeg(const char *tree, const char *name, bool progressive, int channels)
+{
+    uint8_t pixels[40 * 40 * 3], *bytes = NULL;
+    size_t size = 0;
+    JpegSettings settings = { .channels = channels, .quality = 80, .progressive = progressive };
+    for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * i / 7);
+    REQUIRE_OK(image_encode_jpeg(pixels, 40, 40, &settings, &bytes, &size));
+    tree_write(tree, name, bytes, size);
+    mem_free(bytes);
+}
+
+TEST(progressive_files_can_be_recoded_without_loss)
+{
+    PackReport r;
+    const char *tree = below(0, "tree");
+    write_jpeg(tree, "a/0.jpg", true, 3);
+    write_jpeg(tree, "a/1.jpg", false, 3);
+    write_jpeg(tree, "a/2.jpg", true, 1);
+    tree_write(tree, "a/3.jpg", "\xff\xd8\xff no picture", 14);
+    Dataset *d = open_as(tree, DATA_AUTO);
+    PackOptions o = pack_options(below(1, "s"));
+    o.baseline = true;
+    REQUIRE_OK(pack_dataset(d, &o, &r));
+    CHECK_INT(r.recoded, 2);
+    CHECK_OK(pack_verify(d, &o));
+    o.baseline = false; /* then every byte must be equal */
+    CHECK_STATUS(pack_verify(d, &o), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "[a/0.jpg]: is not what was packed");
+    Dataset *shards = open_as(o.out, DATA_AUTO);
+    REQUIRE(shards != NULL);
+    for (int64_t i = 0; i < 3; i++) {
+        uint8_t *a = NULL, *b = NULL;
+        int w = 0, h = 0;
+        CHECK_OK(dataset_decode(d, i, 3, &a, &w, &h));
+        CHECK_OK(dataset_decode(shards, i, 3, &b, &w, &h));
+        CHECK(a && b && w == 40 && memcmp(a, b, (size_t)w * (size_t)h * 3) == 0);
+        mem_free(a);
+        mem_free(b);
+    }
+    dataset_close(shards);
+    dataset_close(d);
+}
+
+TEST(every_failed_allocation_is_reported)
+{
+    const char *tree = make_tree();
+    container_write_tars(tree, below(1, "t"), 2, false);
+    container_write_tfrecords(tree, below(2, "r"), 2);
+    for (int which = 1; which <= 2; which++) {
+        for (int64_t n = 1;; n++) {
+            Dataset *d = NULL;
+            PackReport r;
+            DatasetOptions data = { .path = paths[which],
+                                    .scan_threads = 1,
+                                    .format = which == 1 ? DATA_WEBDATASET : DATA_TFRECORD };
+            PackOptions o = pack_options(below(3, "s"));
+            o.threads = 1;
+            char shard[800];
+            for (int i = 0; i < 9; i++) { /* from the start each time */
+                snprintf(shard, sizeof shard, "%s/shard-%05d.bin", o.out, i);
+                unlink(shard);
+            }
+            int64_t before = mem_allocation_count();
+            mem_fail_at(n);
+            Status status = dataset_open(&d, &data);
+            if (status == OK) status = pack_dataset(d, &o, &r);
+            int64_t used = mem_allocation_count() - before;
+            mem_fail_at(0);
+            dataset_close(d);
+            if (used < n) {
+                CHECK_OK(status);
+                break;
+            }
+            CHECK_STATUS(status, ERR_MEMORY);
+            REQUIRE(n < 2000);
+        }
+    }
+}
