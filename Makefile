@@ -55,14 +55,15 @@ CHECK := $(wildcard tests/check/*.c)
 TOOLS := $(wildcard tests/tools/make_*.c)
 SWEEP := $(wildcard tests/sweep/*.c)
 SWEEP_PROGRAM := $(if $(filter 1,$(HAVE_CUDA)),$(if $(filter 1,$(EMU)),,$(B)/cuda_sweep $(B)/driver_shim/libcuda.so.1))
-HELPERS := $(filter-out $(TOOLS),$(wildcard tests/tools/*.c))
-HEADERS := $(wildcard $(addsuffix /*.h,$(ROOMS) kernels/ref tests tests/unit tests/check tests/tools))
+FUZZ  := $(filter-out tests/fuzz/fuzz_main.c,$(wildcard tests/fuzz/*.c))
+HELPERS := $(filter-out $(TOOLS),$(wildcard tests/tools/*.c)) $(FUZZ)
+HEADERS := $(wildcard $(addsuffix /*.h,$(ROOMS) kernels/ref tests tests/unit tests/check tests/tools tests/fuzz))
 CUDA_FILES := $(wildcard kernels/cuda/*.[ch] kernels/cuda/*.cu kernels/cuda/*.cuh trainer/comm/comm_nccl.c tests/emu/*.[ch] tests/emu/*.cpp)
 
 objects  = $(patsubst %.c,$(B)/obj/%.o,$(1))
 LIB_OBJ := $(call objects,$(LIB)) $(CUDA_OBJ)
 TEST_LIBS := $(B)/libtest.a $(B)/libconvoy.a
-ALL_OBJ := $(LIB_OBJ) $(call objects,trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(SWEEP))
+ALL_OBJ := $(LIB_OBJ) $(call objects,trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(SWEEP) tests/fuzz/fuzz_main.c)
 TOOL_BINARIES := $(patsubst tests/tools/%.c,$(B)/%,$(TOOLS))
 
 ifeq ($(V),1)
@@ -77,7 +78,7 @@ endif
 .SUFFIXES:
 .SECONDARY:
 .DEFAULT_GOAL := all
-.PHONY: all build parts ptxas sweep tools test demo setup unit check e2e asan emu lint format docs clean help FORCE
+.PHONY: all build parts ptxas sweep tools test demo setup unit check e2e fuzz asan emu lint format docs clean help FORCE
 
 all: parts $(CONVOY) ## build ./convoy (the default)
 
@@ -86,7 +87,7 @@ build: parts $(CONVOY) $(B)/unit $(B)/check tools ## build ./convoy, the test pr
 parts:
 	@echo 'convoy with $(if $(filter 1,$(MPI)),MPI,no MPI (MPI=0)), $(CUDA_SAYS)'
 
-tools: $(TOOL_BINARIES) $(B)/slow_files.so # tests/tools/make_NAME.c is a program, the other files there are shared by tests
+tools: $(TOOL_BINARIES) $(B)/fuzz_replay $(B)/slow_files.so # tests/tools/make_NAME.c is a program, the other files there are shared by tests
 
 # ---- objects and binaries ----
 
@@ -136,6 +137,30 @@ $(B)/check: $(call objects,$(CHECK)) $(TEST_LIBS)
 $(TOOL_BINARIES): $(B)/%: $(B)/obj/tests/tools/%.o $(TEST_LIBS)
 	$(link)
 
+$(B)/fuzz_replay: $(call objects,tests/fuzz/fuzz_main.c) $(TEST_LIBS)
+	$(link)
+
+# ---- fuzzing: base, data and the targets once more, by clang, with coverage and sanitizers; one program a target ----
+
+FUZZ_CC      ?= clang
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(filter-out %_util.c %_dataset.c,$(filter tests/fuzz/fuzz_%.c,$(FUZZ))))
+FUZZ_OBJ     := $(patsubst %.c,build/fuzz/obj/%.o,$(filter base/%.c data/%.c,$(LIB)) $(HELPERS))
+FUZZ_FLAGS   := -std=c17 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -I. -D_GNU_SOURCE -DCONVOY_MPI=0 -DCONVOY_CUDA=0 \
+                -fsanitize=address,undefined -fno-sanitize-recover=all
+
+build/fuzz/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(call say,FUZZ_CC,$<)
+	$(Q)$(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@
+
+build/fuzz/libfuzz.a: $(FUZZ_OBJ)
+
+$(addprefix build/fuzz/,$(FUZZ_TARGETS)): build/fuzz/%: tests/fuzz/fuzz_main.c build/fuzz/libfuzz.a
+	$(call say,FUZZ_CC,$@)
+	$(Q)$(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer -DFUZZ_TARGET=fuzz_$* $^ -o $@ -ljpeg -lspng -lz -lm -lpthread -ldl
+
+-include $(FUZZ_OBJ:.o=.d)
+
 # Wants the real cuDNN, on any machine. The shim is for it alone.
 $(B)/cuda_sweep: $(call objects,$(SWEEP)) $(B)/libconvoy.a
 	$(link)
@@ -179,6 +204,9 @@ sweep: $(SWEEP_PROGRAM) ## cuDNN engines for every network on described GPUs; AR
 e2e: $(CONVOY) tools ## whole runs with mpirun; ARGS="tests/e2e/x.sh" for one
 	@scripts/e2e.sh $(ARGS)
 
+fuzz: $(addprefix build/fuzz/,$(FUZZ_TARGETS)) ## fuzz every parser with libFuzzer (clang); FUZZ_RUNS=1000000 inputs each
+	@scripts/fuzz.sh $(FUZZ_TARGETS)
+
 asan: ## unit and check under the address and undefined-behaviour sanitizers
 	@scripts/test.sh --san=address,undefined build unit check
 
@@ -192,7 +220,7 @@ ptxas: ## no CUDA kernel may spill registers, on any architecture
 	@NVCC='$(NVCC)' NVCC_FLAGS='$(NVCC_FLAGS) $(CPPFLAGS)' CUDA_ARCHS='$(CUDA_ARCHS)' CUDA_MISSING='$(CUDA_MISSING)' scripts/ptxas.sh
 
 format: ## rewrite all C files with clang-format
-	clang-format -i $(sort $(LIB) trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(HEADERS) $(CUDA_FILES) $(SWEEP) $(wildcard tests/unit/*.c tests/driver_shim/*.c tests/slow_files/*.c) kernels/cuda_absent.c)
+	clang-format -i $(sort $(LIB) trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(HEADERS) $(CUDA_FILES) $(SWEEP) tests/fuzz/fuzz_main.c $(wildcard tests/unit/*.c tests/driver_shim/*.c tests/slow_files/*.c) kernels/cuda_absent.c)
 
 docs: $(CONVOY) ## write the generated pages (docs/config.md)
 	@mkdir -p docs

@@ -44,13 +44,15 @@ const char *const data_format_names[] = { "auto",     "imagefolder", "idx",     
 static const SourceKind *const guesses[] = { &source_shards,   &source_idx,        &source_cifar,
                                              &source_tfrecord, &source_webdataset, &source_imagefolder };
 
-static const SourceKind *choose_kind(const DatasetOptions *o)
+static Status choose_kind(const SourceKind **out, const DatasetOptions *o)
 {
-    if (o->format != DATA_AUTO) return kinds[o->format];
-    const SourceKind *kind = NULL;
-    for (size_t i = 0; !kind; i++)
-        if (guesses[i]->probe(o->path, o->role)) kind = guesses[i];
-    return kind;
+    *out = o->format != DATA_AUTO ? kinds[o->format] : NULL;
+    for (size_t i = 0; !*out; i++) {
+        bool yes = false;
+        TRY(guesses[i]->probe(o->path, o->role, &yes));
+        if (yes) *out = guesses[i];
+    }
+    return OK;
 }
 
 /* ---- index ---- */
@@ -103,7 +105,8 @@ Status dataset_index_file(char **out, const DatasetOptions *o)
     Place place;
     *out = NULL;
     TRY(check_options(o));
-    const SourceKind *kind = choose_kind(o);
+    const SourceKind *kind = NULL;
+    TRY(choose_kind(&kind, o));
     if (!kind->scan) return OK;
     find_place(&place, kind, o);
     return kept_in(out, &place, kind, o);
@@ -131,7 +134,8 @@ Status dataset_check_index(const DatasetOptions *o)
     Place place;
     char *file = NULL;
     TRY(check_options(o));
-    const SourceKind *kind = choose_kind(o);
+    const SourceKind *kind = NULL;
+    TRY(choose_kind(&kind, o));
     find_place(&place, kind, o);
     TRY(kept_in(&file, &place, kind, o));
     if (!file) return fail(ERR_USAGE, "%s: format %s keeps no index", o->path, kind->name);
@@ -168,7 +172,8 @@ Status dataset_open(Dataset **out, const DatasetOptions *o)
     Index *index = NULL;
     *out = NULL;
     TRY(check_options(o));
-    const SourceKind *kind = choose_kind(o);
+    const SourceKind *kind = NULL;
+    TRY(choose_kind(&kind, o));
     if (kind->scan) TRY(make_index(&index, kind, o));
     return open_with(out, kind, o, index);
 }

@@ -65,13 +65,13 @@ Status packed_list(PackedFiles *out, const char *path, DataRole role, bool (*is_
     return status == ERR_MEMORY ? status : OK;
 }
 
-bool packed_probe(const char *path, DataRole role, bool (*is_one)(const char *name))
+Status packed_probe(const char *path, DataRole role, bool (*is_one)(const char *name), bool *yes)
 {
     PackedFiles f;
-    if (packed_list(&f, path, role, is_one) != OK) return false;
-    bool found = f.count > 0;
+    TRY(packed_list(&f, path, role, is_one));
+    *yes = f.count > 0;
     packed_list_free(&f);
-    return found;
+    return OK;
 }
 
 Status packed_none(const char *path, const char *what)

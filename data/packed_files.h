@@ -15,7 +15,7 @@ typedef struct PackedFiles {
  * those of the role. count 0 where there is none or no such path; never an error but ERR_MEMORY. */
 Status packed_list(PackedFiles *out, const char *path, DataRole role, bool (*is_one)(const char *name));
 void packed_list_free(PackedFiles *f);
-bool packed_probe(const char *path, DataRole role, bool (*is_one)(const char *name));
+Status packed_probe(const char *path, DataRole role, bool (*is_one)(const char *name), bool *yes); /* is there any? */
 Status packed_none(const char *path, const char *what); /* the error where the list is empty */
 
 typedef struct PackedNames {

@@ -31,7 +31,8 @@ typedef struct Source Source;
 typedef struct SourceKind {
     const char *name;
     bool in_memory; /* read() never waits for storage: decode threads call it themselves */
-    bool (*probe)(const char *path, DataRole role); /* does this folder look like this kind? for DATA_AUTO */
+    /* Does what lies there look like this kind? For DATA_AUTO. ERR_MEMORY only. */
+    Status (*probe)(const char *path, DataRole role, bool *yes);
     /* Lists what lies at o->path; NULL for kinds without an index. */
     Status (*scan)(Index **out, const ScanOptions *o);
     bool scan_by_role;  /* training and validation set may share a folder: the index depends on the role */

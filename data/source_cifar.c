@@ -41,24 +41,25 @@ typedef struct CifarSource {
     char **names;           /* from the text file */
 } CifarSource;
 
-static bool has_file(const char *folder, const char *name)
+/* *out is NULL where the first file of neither is there. */
+static Status find_kind(const char *folder, DataRole role, const CifarKind **out)
 {
-    char *path = fs_join(folder, name);
-    bool there = path && fs_exists(path);
-    mem_free(path);
-    return there;
+    *out = NULL;
+    for (size_t i = 0; i < sizeof cifars / sizeof cifars[0] && !*out; i++) {
+        char *path = fs_join(folder, cifars[i].files[role][0]);
+        if (!path) return ERR_MEMORY;
+        if (fs_exists(path)) *out = &cifars[i];
+        mem_free(path);
+    }
+    return OK;
 }
 
-static const CifarKind *find_kind(const char *path, DataRole role)
+static Status cifar_probe(const char *path, DataRole role, bool *yes)
 {
-    for (size_t i = 0; i < sizeof cifars / sizeof cifars[0]; i++)
-        if (has_file(path, cifars[i].files[role][0])) return &cifars[i];
-    return NULL;
-}
-
-static bool cifar_probe(const char *path, DataRole role)
-{
-    return find_kind(path, role) != NULL;
+    const CifarKind *kind = NULL;
+    TRY(find_kind(path, role, &kind));
+    *yes = kind != NULL;
+    return OK;
 }
 
 static Status take_record(CifarSource *s, size_t number, const uint8_t *record, const char *path)
@@ -123,7 +124,7 @@ static Status name_classes(CifarSource *s, const char *folder)
 static Status fill(CifarSource *s, const DatasetOptions *o)
 {
     if (!fs_is_dir(o->path)) return fail(ERR_DATA, "%s: no such folder", o->path);
-    s->cifar = find_kind(o->path, o->role);
+    TRY(find_kind(o->path, o->role, &s->cifar));
     s->role = o->role;
     if (!s->cifar)
         return fail(ERR_DATA, "%s: neither %s nor %s in this folder", o->path, cifars[0].files[o->role][0],

@@ -56,10 +56,11 @@ static const IdxNames *find_spelling(const char *folder, DataRole role, char pat
     return NULL;
 }
 
-static bool idx_probe(const char *path, DataRole role)
+static Status idx_probe(const char *path, DataRole role, bool *yes)
 {
     char file[PATH_BYTES];
-    return find_spelling(path, role, file) != NULL;
+    *yes = find_spelling(path, role, file) != NULL;
+    return OK;
 }
 
 /* Reads exactly bytes; a shorter file or a damaged gzip stream is ERR_DATA. */

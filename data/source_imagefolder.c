@@ -52,11 +52,12 @@ static Status folder_open(Source **out, const DatasetOptions *o, const Index *in
 }
 
 /* The kind to try when nothing else matches: a wrong folder then gives the errors that talk about class folders. */
-static bool folder_probe(const char *path, DataRole role)
+static Status folder_probe(const char *path, DataRole role, bool *yes)
 {
     (void)path;
     (void)role;
-    return true;
+    *yes = true;
+    return OK;
 }
 
 static void folder_describe(const Source *base, int64_t id, char *out, size_t bytes)

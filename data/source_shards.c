@@ -7,20 +7,22 @@
 #include "data/source_packed.h"
 #include <string.h>
 
-static bool has_file(const char *folder, const char *name)
+static Status has_file(const char *folder, const char *name, bool *there)
 {
     char *path = fs_join(folder, name);
-    bool there = path && fs_exists(path);
+    if (!path) return ERR_MEMORY;
+    *there = fs_exists(path);
     mem_free(path);
-    return there;
+    return OK;
 }
 
-static bool shards_probe(const char *path, DataRole role)
+static Status shards_probe(const char *path, DataRole role, bool *yes)
 {
     char name[SHARD_NAME_BYTES];
     (void)role;
     shard_name(name, 0);
-    return has_file(path, SHARD_INDEX_FILE) || has_file(path, name);
+    TRY(has_file(path, SHARD_INDEX_FILE, yes));
+    return *yes ? OK : has_file(path, name, yes);
 }
 
 /* The common index if it is sound and fits the shards; else theirs, merged, which says what is wrong with them. */
@@ -42,7 +44,9 @@ static Status shards_scan(Index **out, const ScanOptions *o)
 {
     *out = NULL;
     if (!fs_is_dir(o->path)) return fail(ERR_DATA, "%s: no such folder", o->path);
-    if (!has_file(o->path, SHARD_INDEX_FILE)) return shards_merge(out, o);
+    bool there = false;
+    TRY(has_file(o->path, SHARD_INDEX_FILE, &there));
+    if (!there) return shards_merge(out, o);
     char *file = fs_join(o->path, SHARD_INDEX_FILE);
     Status status = file ? load(out, file, o) : ERR_MEMORY;
     mem_free(file);

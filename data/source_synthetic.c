@@ -73,11 +73,12 @@ static void synthetic_describe(const Source *s, int64_t id, char *out, size_t by
     snprintf(out, bytes, "synthetic[%lld]", (long long)id);
 }
 
-static bool synthetic_probe(const char *path, DataRole role)
+static Status synthetic_probe(const char *path, DataRole role, bool *yes)
 {
     (void)path;
     (void)role;
-    return false; /* only when asked for by name */
+    *yes = false; /* only when asked for by name */
+    return OK;
 }
 
 static void synthetic_close(Source *s)

@@ -36,9 +36,9 @@ static bool is_tfrecord(const char *name)
     return sharded || str_ends_with_nocase(name, ".tfrecord") || str_ends_with_nocase(name, ".tfrecords");
 }
 
-static bool tfrecord_probe(const char *path, DataRole role)
+static Status tfrecord_probe(const char *path, DataRole role, bool *yes)
 {
-    return packed_probe(path, role, is_tfrecord);
+    return packed_probe(path, role, is_tfrecord, yes);
 }
 
 /* Copies a span as a string; false where it is too long or holds a NUL, as no name does. */

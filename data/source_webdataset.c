@@ -45,9 +45,9 @@ static bool is_tar(const char *name)
     return str_ends_with_nocase(name, ".tar");
 }
 
-static bool webdataset_probe(const char *path, DataRole role)
+static Status webdataset_probe(const char *path, DataRole role, bool *yes)
 {
-    return packed_probe(path, role, is_tar);
+    return packed_probe(path, role, is_tar, yes);
 }
 
 /* ---- samples ---- */
