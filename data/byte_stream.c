@@ -16,6 +16,7 @@ struct ByteStream {
     int fd; /* -1: memory, all of it in buffer */
     const uint8_t *buffer;
     uint8_t *owned;      /* the buffer of a file */
+    size_t capacity;     /* of owned */
     size_t next, filled; /* in the buffer */
     uint64_t offset;     /* in the file, of buffer[filled] */
     uint64_t bytes;
@@ -32,7 +33,8 @@ Status stream_open(ByteStream **out, const char *path)
     Status status = OK;
     if (s->fd < 0 || fstat(s->fd, &info) != 0) status = fail(ERR_DATA, "%s: cannot open: %s", path, strerror(errno));
     else if (!S_ISREG(info.st_mode)) status = fail(ERR_DATA, "%s: not a regular file", path);
-    if (status == OK && (!(s->owned = mem_alloc(BUFFER_BYTES)) || !(s->name = mem_strdup(path)))) status = ERR_MEMORY;
+    if (status == OK) s->capacity = (uint64_t)info.st_size < BUFFER_BYTES ? (size_t)info.st_size + 1 : BUFFER_BYTES;
+    if (status == OK && (!(s->owned = mem_alloc(s->capacity)) || !(s->name = mem_strdup(path)))) status = ERR_MEMORY;
     if (status != OK) {
         stream_close(s);
         return status;
@@ -99,8 +101,8 @@ Status stream_read(ByteStream *s, void *out, size_t bytes, size_t *got)
             continue;
         }
         if (s->fd < 0) return OK;
-        bool straight = to && left >= BUFFER_BYTES;
-        TRY(read_piece(s, straight ? to + *got : s->owned, straight ? left : BUFFER_BYTES, &n));
+        bool straight = to && left >= s->capacity;
+        TRY(read_piece(s, straight ? to + *got : s->owned, straight ? left : s->capacity, &n));
         if (n == 0) return OK;
         s->next = 0;
         s->filled = straight ? 0 : n;

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_SHARDS 1000000u
+#define MAX_SHARDS 99999u
 
 static const char magic[8] = { 'C', 'V', 'Y', 'S', 'H', 'A', 'R', 'D' };
 
@@ -99,18 +99,25 @@ typedef struct Merge {
     uint32_t count;
 } Merge;
 
+static Status check_there(const Merge *m, uint32_t shard)
+{
+    char name[SHARD_NAME_BYTES];
+    shard_name(name, (int)shard);
+    char *path = fs_join(m->path, name);
+    if (!path) return ERR_MEMORY;
+    bool there = fs_exists(path);
+    mem_free(path);
+    if (there) return OK;
+    return fail(ERR_DATA, "%s: %s of %u is missing: packing was interrupted, run convoy pack again", m->path, name,
+                m->count);
+}
+
 static Status load_one(void *cookie, int64_t i)
 {
     Merge *m = cookie;
     char name[SHARD_NAME_BYTES];
     shard_name(name, (int)i);
-    char *path = fs_join(m->path, name);
-    if (!path) return ERR_MEMORY;
-    bool there = fs_exists(path);
-    mem_free(path);
-    if (!there)
-        return fail(ERR_DATA, "%s: %s of %u is missing: packing was interrupted, run convoy pack again", m->path, name,
-                    m->count);
+    TRY(check_there(m, (uint32_t)i));
     TRY(shard_load(&m->shards[i], m->path, name, &m->bytes[i]));
     const Index *x = m->shards[i];
     if (x->header->shard != (uint32_t)i)
@@ -168,6 +175,8 @@ static Status count_shards(Merge *m)
     TRY(shard_load(&first, m->path, name, &bytes));
     m->count = first->header->shards;
     index_destroy(first);
+    /* The last one first: a number that is far off shall not cost its memory. */
+    TRY(check_there(m, m->count - 1));
     m->shards = mem_calloc(m->count, sizeof *m->shards);
     m->bytes = mem_calloc(m->count, sizeof *m->bytes);
     m->pieces = mem_calloc(m->count, sizeof *m->pieces);

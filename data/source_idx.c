@@ -17,6 +17,7 @@
 #define MAX_SIDE         16384u
 #define MAX_IDX_BYTES    ((size_t)64 << 30)
 #define READ_PIECE       ((size_t)1 << 28) /* gzread counts in unsigned int */
+#define FIRST_PIECE      ((size_t)1 << 20)
 #define PATH_BYTES       4096
 
 typedef struct IdxSource {
@@ -82,6 +83,23 @@ static Status read_exactly(gzFile file, const char *path, void *out, size_t byte
     return OK;
 }
 
+/* The same into memory that grows with what is really there: a header may say anything. *out is owned by the caller, on
+ * failure too. */
+static Status read_growing(gzFile file, const char *path, uint8_t **out, size_t bytes)
+{
+    size_t done = 0, piece = FIRST_PIECE;
+    while (done < bytes) {
+        if (piece > bytes - done) piece = bytes - done;
+        uint8_t *grown = mem_realloc(*out, done + piece);
+        if (!grown) return ERR_MEMORY;
+        *out = grown;
+        TRY(read_exactly(file, path, *out + done, piece));
+        done += piece;
+        piece = done;
+    }
+    return OK;
+}
+
 static Status read_header(gzFile file, const char *path, uint32_t magic, uint32_t *dims, int count)
 {
     uint8_t raw[16];
@@ -107,8 +125,7 @@ static Status read_idx(const char *path, uint32_t magic, uint32_t *dims, int cou
         if (dims[i] == 0 || (i > 0 && dims[i] > MAX_SIDE) || !mem_mul(bytes, dims[i], &bytes) || bytes > MAX_IDX_BYTES)
             status = fail(ERR_DATA, "%s: size %u in dimension %d of the header is out of range", path, dims[i], i);
     }
-    if (status == OK && !(*out = mem_alloc(bytes))) status = ERR_MEMORY;
-    if (status == OK) status = read_exactly(file, path, *out, bytes);
+    if (status == OK) status = read_growing(file, path, out, bytes);
     uint8_t extra;
     /* This read also makes zlib check the gzip checksum at the end. */
     int more = status == OK ? gzread(file, &extra, 1) : 0;
