@@ -210,7 +210,7 @@ fuzz: $(addprefix build/fuzz/,$(FUZZ_TARGETS)) ## fuzz every parser with libFuzz
 asan: ## unit and check under the address and undefined-behaviour sanitizers
 	@scripts/test.sh --san=address,undefined build unit check
 
-emu: ## the CUDA backend without a GPU: unit tests, operations and whole runs on an emulated device (tests/emu)
+emu: tools ## the CUDA backend without a GPU: unit tests, operations and whole runs on an emulated device (tests/emu)
 	@scripts/emu.sh
 
 lint: ## layers, headers, forbidden words, form
