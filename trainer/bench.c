@@ -1,5 +1,6 @@
 /* bench.c - what the benchmarks share. */
 #include "trainer/bench.h"
+#include "data/data.h"
 #include <stdlib.h>
 
 Config bench_config(const Config *c)
