@@ -6,36 +6,46 @@
  *
  * Bits. A 64-bit reservoir whose top is the next bit; a refill needs no branch and leaves at least 56 bits, which is
  * two symbols with their values (26 bits each at most: longer values do not occur in 8-bit baseline data, and tables
- * with such symbols are odd).
+ * with such symbols are odd). Of the count of bits only the low six are kept right: shifts look at no more, so entries
+ * are subtracted and shifted by as they are, with their length in the low six bits.
  *
- * Tables. The next LOOK bits give length, run and size of a symbol in one look, a value follows by arithmetic. An end
- * of block is a run of 128, which leaves the block like a run that is too long. For MCUs that nobody wants, a table gives the length of up to two symbols at once. */
+ * Tables. The next LOOK bits give length, run and size of a symbol in one look, a value follows by arithmetic. What is
+ * no plain coefficient - the end of a block, a run of 16 zeros, a long code, an invalid one - has a run that leaves the
+ * block, so the loop over a block has one branch for all of them and one for the last coefficient. For MCUs that nobody
+ * wants, a table gives the length of up to two symbols at once.
+ *
+ * Shifts by a variable are what this file is made of: the functions on MCUs exist twice, for processors with BMI2 and
+ * for others. */
 #include "data/entropy.h"
 #include "base/mem.h"
 #include <string.h>
 
-#define LOOK         10
-#define SKIP_LOOK    11
-#define LONGEST_CODE 16
-#define END_OF_BLOCK 128
-#define PIECE_BYTES  ((size_t)32 << 10)
-#define PAD_BYTES    ((size_t)4 << 10) /* > ENTROPY_MAX_BLOCKS * (27 + 63 * 26) bits, and a refill */
+#define ALWAYS_INLINE inline __attribute__((always_inline)) /* into the functions for each processor */
+#define LOOK          10
+#define LONGEST_CODE  16
+#define END_OF_BLOCK  128 /* as a run */
+#define NOT_PLAIN     192
+#define PIECE_BYTES   ((size_t)32 << 10)
+#define PAD_BYTES     ((size_t)4 << 10) /* > ENTROPY_MAX_BLOCKS * (27 + 63 * 26) bits, and a refill */
 
-/* An entry: bits 0-5 length of code and value, 8-12 of the code, 16-21 63 - length of the value, 24-31 run. 0: none. */
+/* An entry: bits 0-5 length of code and value, 8-12 of the code, 16-21 (64 - length of the value) mod 64, 24-31 run. */
 typedef struct Table {
     uint32_t entry[1 << LOOK];
-    uint16_t skip[1 << SKIP_LOOK]; /* bits 0-5 length of one or two symbols with values, 6-13 coefficients passed */
+    uint16_t skip[1 << LOOK]; /* bits 0-5 length of one or two symbols with values, 6-15 coefficients passed */
     bool has_skip, valid;
     uint32_t limit[LONGEST_CODE + 2]; /* first 16-bit window above the codes of this length */
     int offset[LONGEST_CODE + 1];     /* of a code's symbol from the code */
-    uint32_t meaning[256];            /* entry of each symbol, without the length of its code */
     EntropyCode code;                 /* what it was made from */
 } Table;
+
+typedef struct Symbol {    /* one that was looked up the long way */
+    int length, size, run; /* of the code; of the value; run may be END_OF_BLOCK */
+} Symbol;
 
 typedef struct Bits {
     uint64_t bits;
     const uint8_t *next;
-    int count; /* valid bits at the top */
+    uint32_t count; /* valid bits at the top, modulo 64 */
 } Bits;
 
 struct Entropy {
@@ -54,6 +64,8 @@ struct Entropy {
     SeekIndex index;
     uint8_t *record; /* index being made, or NULL */
     SeekIndex shape;
+    bool (*keep)(Entropy *e, int16_t (*blocks)[64]); /* by processor */
+    bool (*skip)(Entropy *e, int16_t (*blocks)[64]);
     uint64_t counted_bytes; /* of the scan, among which stuffed were 0xff */
     uint32_t stuffed;
 };
@@ -67,37 +79,36 @@ static const uint8_t natural[64] = {
 
 /* ---- tables ---- */
 
-static uint32_t meaning_of(EntropyKind kind, uint8_t symbol)
+/* Is it a symbol that 8-bit baseline data have? */
+static bool understand(EntropyKind kind, uint8_t byte, Symbol *s)
 {
-    uint32_t size = symbol, run = 0;
-    if (kind == ENTROPY_AC) {
-        size = symbol & 15;
-        run = symbol >> 4;
-        if (size > 10 || (size == 0 && run != 0 && run != 15)) return 0;
-        if (symbol == 0) run = END_OF_BLOCK;
-    } else if (size > 11) {
-        return 0;
-    }
-    return size | (63 - size) << 16 | run << 24;
+    s->size = kind == ENTROPY_AC ? byte & 15 : byte;
+    s->run = kind == ENTROPY_AC ? byte >> 4 : 0;
+    if (kind == ENTROPY_DC) return s->size <= 11;
+    if (byte == 0) s->run = END_OF_BLOCK;
+    return s->size <= 10 && (s->size > 0 || byte == 0 || s->run == 15);
 }
 
-static uint32_t with_length(uint32_t meaning, int length)
+static uint32_t make_entry(EntropyKind kind, uint8_t byte, int length)
 {
-    return meaning ? (meaning + (uint32_t)length) | (uint32_t)length << 8 : 0;
+    Symbol s;
+    bool plain = understand(kind, byte, &s) && (kind == ENTROPY_DC || s.size > 0 || s.run == END_OF_BLOCK);
+    if (!plain) return (uint32_t)NOT_PLAIN << 24;
+    return (uint32_t)(length + s.size) | (uint32_t)length << 8 | (uint32_t)((64 - s.size) & 63) << 16 |
+           (uint32_t)s.run << 24;
 }
 
 static bool build(Table *t, EntropyKind kind)
 {
     uint32_t code = 0;
     int symbols = 0;
-    memset(t->entry, 0, sizeof t->entry);
-    for (int i = 0; i < 256; i++) t->meaning[i] = meaning_of(kind, (uint8_t)i);
+    for (int i = 0; i < 1 << LOOK; i++) t->entry[i] = (uint32_t)NOT_PLAIN << 24;
     for (int length = 1; length <= LONGEST_CODE; length++, code <<= 1) {
         t->offset[length] = symbols - (int)code;
         for (int i = 0; i < t->code.counts[length]; i++, code++, symbols++) {
             if (symbols >= 256 || code >= 1u << length) return false;
             if (length > LOOK) continue;
-            uint32_t entry = with_length(t->meaning[t->code.symbols[symbols]], length), copies = 1u << (LOOK - length);
+            uint32_t entry = make_entry(kind, t->code.symbols[symbols], length), copies = 1u << (LOOK - length);
             for (uint32_t j = 0; j < copies; j++) t->entry[(code << (LOOK - length)) + j] = entry;
         }
         t->limit[length] = code << (LONGEST_CODE - length);
@@ -105,30 +116,22 @@ static bool build(Table *t, EntropyKind kind)
     return true;
 }
 
-/* Passed coefficients of an entry. */
-static uint32_t passed(uint32_t entry)
-{
-    uint32_t run = entry >> 24;
-    return run == END_OF_BLOCK ? END_OF_BLOCK : run + 1;
-}
-
+/* Passed coefficients are those of both symbols; END_OF_BLOCK more for the end of a block. What is not plain passes too
+ * many for any block: the loop looks again, at one symbol. */
 static void build_skip(Table *t)
 {
     t->has_skip = true;
-    for (uint32_t i = 0; i < 1u << SKIP_LOOK; i++) {
-        uint32_t first = t->entry[i >> (SKIP_LOOK - LOOK)], length = first & 63, steps = passed(first);
-        if (!first) {
-            t->skip[i] = 255 << 6; /* too far for any block: the loop looks again, at one symbol */
-            continue;
+    for (uint32_t i = 0; i < 1u << LOOK; i++) {
+        uint32_t first = t->entry[i], length = first & 63, steps = (first >> 24) + 1;
+        uint32_t second = t->entry[(i << length) & ((1u << LOOK) - 1)];
+        if (first >> 24 == NOT_PLAIN) {
+            t->skip[i] = 255 << 6;
+        } else if (first >> 24 != END_OF_BLOCK && second >> 24 != NOT_PLAIN && length + (second >> 8 & 31) <= LOOK) {
+            steps += second >> 24 == END_OF_BLOCK ? END_OF_BLOCK : (second >> 24) + 1;
+            t->skip[i] = (uint16_t)((length + (second & 63)) | steps << 6);
+        } else {
+            t->skip[i] = (uint16_t)(length | (first >> 24 == END_OF_BLOCK ? END_OF_BLOCK : steps) << 6);
         }
-        if (steps < 64 && length < SKIP_LOOK) {
-            uint32_t rest = (i << length) & ((1u << SKIP_LOOK) - 1), second = t->entry[rest >> (SKIP_LOOK - LOOK)];
-            if (second && (second >> 8 & 31) <= SKIP_LOOK - length) {
-                length += second & 63;
-                steps += passed(second);
-            }
-        }
-        t->skip[i] = (uint16_t)(length | steps << 6);
     }
 }
 
@@ -145,111 +148,170 @@ bool entropy_set_code(Entropy *e, EntropyKind kind, int slot, const EntropyCode 
 
 /* ---- bits ---- */
 
-static inline void refill(Bits *b)
+static ALWAYS_INLINE void refill(Bits *b)
 {
     uint64_t word;
     memcpy(&word, b->next, sizeof word);
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     word = __builtin_bswap64(word);
 #endif
-    b->bits |= word >> b->count;
-    b->next += (63 - b->count) >> 3;
+    b->bits |= word >> (b->count & 63);
+    b->next += (~b->count & 63) >> 3;
     b->count |= 56;
 }
 
-static inline void consume(Bits *b, uint32_t length)
+/* entry: with its length in the low six bits. */
+static ALWAYS_INLINE void consume(Bits *b, uint32_t entry)
 {
-    b->bits <<= length & 63;
-    b->count -= (int)(length & 63);
+    b->bits <<= entry & 63;
+    b->count -= entry;
 }
 
-/* The value behind the code of an entry: size bits, those below half stand for negative numbers. */
-static inline int value_of(uint64_t bits, uint32_t entry)
+/* The value of an entry, whose code the bits begin with: size bits, those below half stand for negative numbers. */
+static ALWAYS_INLINE int value_of(uint64_t bits, uint32_t entry)
 {
-    uint64_t v = bits << (entry >> 8 & 31);
-    int64_t negative = ~((int64_t)v >> 63);
-    return (int)((int64_t)((v ^ (uint64_t)negative) >> 1 >> (entry >> 16 & 63)) ^ negative) - (int)negative;
+    uint64_t v = bits << (entry >> 8 & 63);
+    uint64_t negative = ~(uint64_t)((int64_t)v >> 63);
+    return (int)(((v ^ negative) >> (entry >> 16 & 63)) ^ negative) - (int)negative;
 }
 
-/* Codes longer than LOOK bits; 0 for those that are none, or whose symbol baseline does not have. */
-__attribute__((noinline)) static uint32_t long_entry(const Table *t, uint64_t bits)
+/* The symbol at the top of the bits, of any length; false for an invalid code or meaning. */
+__attribute__((noinline)) static bool look_long(const Table *t, EntropyKind kind, uint64_t bits, Symbol *s)
 {
     uint32_t window = (uint32_t)(bits >> (64 - LONGEST_CODE));
     for (int length = 1; length <= LONGEST_CODE; length++) {
         if (window >= t->limit[length]) continue;
         int symbol = (int)(window >> (LONGEST_CODE - length)) + t->offset[length];
-        return symbol < 0 || symbol > 255 ? 0 : with_length(t->meaning[t->code.symbols[symbol]], length);
+        s->length = length;
+        return symbol >= 0 && symbol <= 255 && understand(kind, t->code.symbols[symbol], s);
     }
-    return 0;
+    return false;
 }
 
-static inline uint32_t look(const Table *t, uint64_t bits)
+static ALWAYS_INLINE uint32_t total_length(const Symbol *s)
 {
-    uint32_t entry = t->entry[bits >> (64 - LOOK)];
-    return __builtin_expect(entry == 0, 0) ? long_entry(t, bits) : entry;
+    return (uint32_t)(s->length + s->size);
+}
+
+/* The value behind a symbol that was looked up the long way. */
+static ALWAYS_INLINE int value_behind(uint64_t bits, const Symbol *s)
+{
+    if (s->size == 0) return 0;
+    int v = (int)(bits << s->length >> (64 - s->size));
+    return v < 1 << (s->size - 1) ? v - (1 << s->size) + 1 : v;
 }
 
 /* ---- blocks ---- */
 
-static inline bool read_dc(const Table *t, Bits *b, int *dc)
+static ALWAYS_INLINE bool read_dc(const Table *t, Bits *b, int *dc)
 {
     refill(b);
-    uint32_t entry = look(t, b->bits);
-    if (!entry) return false;
-    *dc += value_of(b->bits, entry);
-    consume(b, entry);
+    Symbol s;
+    uint32_t entry = t->entry[b->bits >> (64 - LOOK)];
+    if (__builtin_expect((entry >> 16 & 63) != 0, 1)) {
+        if (entry >> 24 == 0) {
+            *dc += value_of(b->bits, entry);
+            consume(b, entry);
+            return *dc >= INT16_MIN && *dc <= INT16_MAX;
+        }
+    } else if (entry >> 24 == 0) { /* no difference */
+        consume(b, entry);
+        return true;
+    }
+    if (!look_long(t, ENTROPY_DC, b->bits, &s)) return false; /* s alone is in memory here */
+    *dc += value_behind(b->bits, &s);
+    consume(b, total_length(&s));
     return *dc >= INT16_MIN && *dc <= INT16_MAX;
 }
 
-/* A symbol of a block at coefficient *k and its value; false at the end of the block, which is odd where *good says so. */
-static inline bool read_symbol(const Table *t, Bits *b, int *k, int16_t *out, bool *good)
+typedef enum Step { STEP_MORE, STEP_END, STEP_ODD } Step;
+
+/* A symbol that left the block: the end of it, or one that is not plain. out may be NULL. */
+__attribute__((noinline)) static Step read_special_in_memory(const Table *t, Bits *b, int *k, int16_t *out)
 {
-    uint32_t entry = look(t, b->bits);
-    int value = value_of(b->bits, entry);
-    consume(b, entry);
-    *k += (int)(entry >> 24);
-    if (__builtin_expect(*k > 63, 0)) {
-        *good = *k > END_OF_BLOCK && entry;
-        return false;
-    }
-    out[natural[*k]] = (int16_t)value;
-    *good = entry != 0;
-    return ++*k < 64 && entry;
+    Symbol s;
+    if (!look_long(t, ENTROPY_AC, b->bits, &s)) return STEP_ODD;
+    int value = value_behind(b->bits, &s);
+    consume(b, total_length(&s));
+    if (s.run == END_OF_BLOCK) return STEP_END;
+    *k += s.run;
+    if (*k > 63) return STEP_ODD;
+    if (out) out[natural[*k]] = (int16_t)value;
+    return ++*k > 63 ? STEP_END : STEP_MORE;
 }
 
-static inline bool read_block(const Table *dc_table, const Table *ac_table, Bits *b, int *dc, int16_t *out)
+/* The same on copies, so that what the hot loop works on can stay in registers. */
+static ALWAYS_INLINE Step read_special(const Table *t, Bits *b, int *k, int16_t *out)
 {
-    bool good = read_dc(dc_table, b, dc);
-    if (!good) return false;
+    Bits bits = *b;
+    int at = *k;
+    Step step = read_special_in_memory(t, &bits, &at, out);
+    *b = bits;
+    *k = at;
+    return step;
+}
+
+static ALWAYS_INLINE Step read_symbol(const Table *t, Bits *b, int *k, int16_t *out)
+{
+    uint32_t entry = t->entry[b->bits >> (64 - LOOK)];
+    int at = *k + (int)(entry >> 24);
+    if (__builtin_expect(at > 63, 0)) {
+        if (entry >> 24 != END_OF_BLOCK) return read_special(t, b, k, out);
+        consume(b, entry);
+        return STEP_END;
+    }
+    out[natural[at]] = (int16_t)value_of(b->bits, entry);
+    consume(b, entry);
+    *k = at + 1;
+    return at == 63 ? STEP_END : STEP_MORE;
+}
+
+static ALWAYS_INLINE bool read_block(const Table *dc_table, const Table *ac_table, Bits *b, int *dc, int16_t *out)
+{
+    if (!read_dc(dc_table, b, dc)) return false;
     out[0] = (int16_t)*dc;
-    int k = 1;
-    do refill(b);
-    while (read_symbol(ac_table, b, &k, out, &good) && read_symbol(ac_table, b, &k, out, &good));
-    return good;
+    for (int k = 1;;) {
+        refill(b);
+        Step step = read_symbol(ac_table, b, &k, out);
+        if (step == STEP_MORE) step = read_symbol(ac_table, b, &k, out);
+        if (step != STEP_MORE) return step == STEP_END;
+    }
 }
 
 /* A block's length only. */
-static inline bool skip_block(const Table *dc_table, const Table *ac_table, Bits *b, int *dc)
+static ALWAYS_INLINE bool skip_block(const Table *dc_table, const Table *ac_table, Bits *b, int *dc)
 {
     if (!read_dc(dc_table, b, dc)) return false;
     for (int k = 1;;) {
         refill(b);
-        int after = k;
-        for (int i = 0; i < 2; i++) {
-            uint32_t skip = ac_table->skip[b->bits >> (64 - SKIP_LOOK)];
-            after = k + (int)(skip >> 6);
-            if (after < 64 || (after >= END_OF_BLOCK && after < END_OF_BLOCK + 64)) consume(b, skip);
-            if (after >= 64) break;
+        uint32_t skip = ac_table->skip[b->bits >> (64 - LOOK)];
+        int after = k + (int)(skip >> 6);
+        if (after < 64) {
+            consume(b, skip);
             k = after;
+            skip = ac_table->skip[b->bits >> (64 - LOOK)];
+            after = k + (int)(skip >> 6);
+            if (after < 64) {
+                consume(b, skip);
+                k = after;
+                continue;
+            }
         }
-        if (after < 64) continue;
-        if (after >= END_OF_BLOCK && after < END_OF_BLOCK + 64) return true;
-        refill(b); /* the 64th coefficient is passed in the middle of the entry, or the code is long */
-        uint32_t entry = look(ac_table, b->bits);
-        if (!entry) return false;
-        consume(b, entry);
-        k += (int)(entry >> 24) + 1;
-        if (k >= 64) return k == 64 || k > END_OF_BLOCK;
+        if (after >= END_OF_BLOCK && after < END_OF_BLOCK + 64) { /* after less than 64 coefficients */
+            consume(b, skip);
+            return true;
+        }
+        refill(b); /* the last coefficient is passed in the middle of the entry, or the symbol is not plain */
+        uint32_t entry = ac_table->entry[b->bits >> (64 - LOOK)];
+        Step step = STEP_MORE;
+        if (entry >> 24 < 16 && k + (int)(entry >> 24) < 64) {
+            consume(b, entry);
+            k += (int)(entry >> 24) + 1;
+            if (k > 63) return true;
+        } else {
+            step = read_special(ac_table, b, &k, NULL);
+        }
+        if (step != STEP_MORE) return step == STEP_END;
     }
 }
 
@@ -283,7 +345,7 @@ static void extend(Entropy *e)
 
 static uint64_t bits_read(const Entropy *e)
 {
-    return (e->first_byte + (uint64_t)(e->b.next - e->data.data)) * 8 - (uint64_t)e->b.count;
+    return (e->first_byte + (uint64_t)(e->b.next - e->data.data)) * 8 - (e->b.count & 63);
 }
 
 static bool within_data(const Entropy *e)
@@ -342,32 +404,67 @@ static void get_ready(Entropy *e)
     e->at++;
 }
 
-static bool skip_mcu(Entropy *e)
+/* blocks NULL: only the MCU's length. */
+static ALWAYS_INLINE bool walk_mcu(Entropy *e, int16_t (*blocks)[64])
 {
     const EntropyLayout *l = &e->layout;
-    get_ready(e);
     Bits b = e->b;
     for (int i = 0; i < l->blocks; i++) {
         int c = l->component[i];
+        const Table *dc = &e->tables[ENTROPY_DC][l->slot[ENTROPY_DC][c]];
         const Table *ac = &e->tables[ENTROPY_AC][l->slot[ENTROPY_AC][c]];
-        if (!skip_block(&e->tables[ENTROPY_DC][l->slot[ENTROPY_DC][c]], ac, &b, &e->dc[c])) return false;
+        int value = e->dc[c];
+        bool good = blocks ? read_block(dc, ac, &b, &value, blocks[i]) : skip_block(dc, ac, &b, &value);
+        e->dc[c] = value;
+        if (!good) return false;
     }
     e->b = b;
-    return within_data(e);
+    return true;
+}
+
+static bool keep_plain(Entropy *e, int16_t (*blocks)[64])
+{
+    return walk_mcu(e, blocks);
+}
+
+static bool skip_plain(Entropy *e, int16_t (*blocks)[64])
+{
+    (void)blocks;
+    return walk_mcu(e, NULL);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("bmi,bmi2"))) static bool keep_bmi2(Entropy *e, int16_t (*blocks)[64])
+{
+    return walk_mcu(e, blocks);
+}
+
+__attribute__((target("bmi,bmi2"))) static bool skip_bmi2(Entropy *e, int16_t (*blocks)[64])
+{
+    (void)blocks;
+    return walk_mcu(e, NULL);
+}
+
+static bool has_bmi2(void)
+{
+    return __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+}
+#else
+#define keep_bmi2  keep_plain
+#define skip_bmi2  skip_plain
+#define has_bmi2() false
+#endif
+
+static bool skip_mcu(Entropy *e)
+{
+    get_ready(e);
+    return e->skip(e, NULL) && within_data(e);
 }
 
 static bool keep_mcu(Entropy *e, int16_t (*blocks)[64])
 {
-    const EntropyLayout *l = &e->layout;
     get_ready(e);
-    Bits b = e->b;
-    for (int i = 0; i < l->blocks; i++) {
-        int c = l->component[i];
-        const Table *ac = &e->tables[ENTROPY_AC][l->slot[ENTROPY_AC][c]];
-        if (!read_block(&e->tables[ENTROPY_DC][l->slot[ENTROPY_DC][c]], ac, &b, &e->dc[c], blocks[i])) return false;
-    }
-    e->b = b;
-    return within_data(e);
+    return e->keep(e, blocks) && within_data(e);
 }
 
 static void prepare_to_skip(Entropy *e)
@@ -451,7 +548,10 @@ bool entropy_finish_record(Entropy *e)
 Status entropy_create(Entropy **out)
 {
     *out = mem_calloc(1, sizeof **out);
-    return *out ? OK : ERR_MEMORY;
+    if (!*out) return ERR_MEMORY;
+    (*out)->keep = has_bmi2() ? keep_bmi2 : keep_plain;
+    (*out)->skip = has_bmi2() ? skip_bmi2 : skip_plain;
+    return OK;
 }
 
 void entropy_destroy(Entropy *e)

@@ -13,7 +13,8 @@
     X(tfrecord)                                                                                                        \
     X(idx)                                                                                                             \
     X(index)                                                                                                           \
-    X(shard)
+    X(shard)                                                                                                           \
+    X(huffman)
 
 #define FUZZ_DECLARE(name) int fuzz_##name(const uint8_t *data, size_t size);
 FUZZ_TARGETS(FUZZ_DECLARE)

@@ -39,6 +39,46 @@ static void write_pngs(const char *folder)
     }
 }
 
+/* One JPEG of each kind, followed by the eight bytes that choose the part (fuzz_huffman.c). */
+static void write_jpegs(const char *folder)
+{
+    static const JpegSettings settings[] = {
+        { .channels = 3, .quality = 50 },
+        { .channels = 3, .quality = 95, .optimize = true },
+        { .channels = 3, .quality = 30, .optimize = true, .subsample = true },
+        { .channels = 3, .quality = 60, .optimize = true, .h_sampling = 2, .v_sampling = 1 },
+        { .channels = 3, .quality = 60, .optimize = true, .h_sampling = 1, .v_sampling = 2 },
+        { .channels = 3, .quality = 40, .optimize = true, .h_sampling = 4, .v_sampling = 1 },
+        { .channels = 1, .quality = 80, .optimize = true },
+        { .channels = 1, .quality = 20, .optimize = true, .h_sampling = 2, .v_sampling = 2 },
+        { .channels = 4, .quality = 50, .optimize = true },
+        { .channels = 4, .quality = 50, .optimize = true, .ycck = true },
+        { .channels = 3, .quality = 50, .progressive = true, .subsample = true },
+        { .channels = 3, .quality = 50, .optimize = true, .subsample = true, .restart_rows = 1 },
+        { .channels = 3, .quality = 50, .arithmetic = true },
+    };
+    enum { WIDTH = 45, HEIGHT = 34 };
+    static uint8_t pixels[WIDTH * HEIGHT * 4];
+    for (int k = 0; k < (int)(sizeof settings / sizeof settings[0]); k++) {
+        uint8_t choices[8] = { (uint8_t)(3 * k), (uint8_t)(5 * k), 9, 11, (uint8_t)k, 7, 1, 2 }, *bytes = NULL;
+        size_t size = 0;
+        char name[32];
+        StrBuf b = { 0 };
+        for (int i = 0; i < WIDTH * HEIGHT * settings[k].channels; i++) {
+            int x = i / settings[k].channels % WIDTH, y = i / settings[k].channels / WIDTH;
+            pixels[i] =
+                (uint8_t)(x * 9 + y * 5 * (i % settings[k].channels) + (i * 2654435761u >> 24) % (k % 2 ? 60 : 8));
+        }
+        ASSERT(image_encode_jpeg(pixels, WIDTH, HEIGHT, &settings[k], &bytes, &size) == OK);
+        snprintf(name, sizeof name, "huffman/seed-%d", k);
+        str_add_n(&b, (const char *)bytes, size);
+        str_add_n(&b, (const char *)choices, sizeof choices);
+        tree_write(folder, name, b.text, b.length);
+        str_free(&b);
+        mem_free(bytes);
+    }
+}
+
 static void write_tars(const char *folder)
 {
     StrBuf tar = { 0 };
@@ -132,6 +172,7 @@ static void write_indexes(const char *folder)
 void fuzz_write_seeds(const char *folder)
 {
     write_pngs(folder);
+    write_jpegs(folder);
     write_tars(folder);
     write_records(folder);
     write_idx(folder);
