@@ -1,22 +1,28 @@
 #!/usr/bin/env python3
 """Golden images for tests/unit/test_pillow.c: small files of many kinds, and checksums of what Pillow makes of them.
 
-Run by hand in an environment with Pillow 12 (13 resizes some boxes in another order, see data/resize.c), never by build or tests:
+Run by hand with Debian 12's own Python and Pillow (python3-pil, on the libjpeg-turbo 2.1.5 that Convoy decodes with), never by build or tests:
 
-    python3 scripts/make_pillow_golden.py tests/golden/images
+    /usr/bin/python3 scripts/make_pillow_golden.py tests/golden/images
+
+Pillow 13 resizes some boxes in another order (see data/resize.c), and Pillow from PyPI brings a libjpeg-turbo of its own.
 
 The files are stored, not written by the test, because encoders differ between versions. views.txt has a line per view:
-"file channels kind box_x box_y box_width box_height width height window_x window_y size flip crc32c". kind "raw" is the whole
-decoded image, "center" is torchvision's Resize(RESIZE) + CenterCrop(SIZE), "box" is crop, resize to width x height, window, flip.
+"file channels kind filter box_x box_y box_width box_height width height window_x window_y size flip crc32c". kind "raw" is the whole
+decoded image, filter is bilinear or bicubic, "center" is torchvision's Resize(RESIZE) + CenterCrop(SIZE), "box" is crop, resize to width x height, window, flip.
 """
 import os
 import random
+import struct
 import sys
+import zlib
 
 import PIL
 from PIL import Image, features
 
 SIZE, RESIZE = 32, 37
+FILTERS = {"bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC}
+KINDS_PILLOW_CANNOT_WRITE = ["ycck.jpg", "411.jpg", "440.jpg", "restarts.jpg"]  # made once with tests/tools/image_write.h; in the folder already
 MODES = {"L": 1, "RGB": 3, "CMYK": 4, "RGBA": 4, "LA": 2}
 
 
@@ -78,7 +84,22 @@ def write_images(folder):
     save("palette.png", rgb(40, 33).convert("P"))
     save("palette_4_bits.png", rgb(35, 37).quantize(13), bits=4)
     save("palette_clear.png", rgb(35, 37).quantize(20), transparency=3)
-    return names
+    png = rgb(44, 31)
+    png.save(os.path.join(folder, "png_named.JPEG"), format="PNG")
+    wide = b"".join(bytes((high, rng.randrange(256))) for high in rgb(26, 33).tobytes())
+    with open(os.path.join(folder, "rgb_16.png"), "wb") as file:
+        file.write(png_16(26, 33, wide))
+    return names + ["png_named.JPEG", "rgb_16.png"] + KINDS_PILLOW_CANNOT_WRITE
+
+
+def png_16(width, height, samples):
+    """A PNG of 16-bit colour, which Pillow reads and does not write."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + samples[6 * width * y:6 * width * (y + 1)] for y in range(height))
+    header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def center_view(width, height):
@@ -99,8 +120,8 @@ def box_views(rng, width, height):
         yield (0, 0, width, height), (SIZE, SIZE), (rng.randint(-4, 4), rng.randint(-4, 4)), flip
 
 
-def view_of(image, box, size, window, flip):
-    cut = image.crop((box[0], box[1], box[0] + box[2], box[1] + box[3])).resize(size, Image.BILINEAR)
+def view_of(image, filter_name, box, size, window, flip):
+    cut = image.crop((box[0], box[1], box[0] + box[2], box[1] + box[3])).resize(size, FILTERS[filter_name])
     cut = cut.crop((window[0], window[1], window[0] + SIZE, window[1] + SIZE))
     return cut.transpose(Image.FLIP_LEFT_RIGHT) if flip else cut
 
@@ -115,16 +136,17 @@ def write_views(folder, names, out):
                 image = file.convert(mode)
                 channels = MODES[mode]
                 whole = (0, 0, *image.size, *image.size, 0, 0, 0, 0)
-                print(name, channels, "raw", *whole, f"{crc32c(image.tobytes()):08x}", file=out)
-                for kind, (box, size, window, flip) in views:
-                    crc = crc32c(view_of(image, box, size, window, flip).tobytes())
-                    print(name, channels, kind, *box, *size, *window, SIZE, flip, f"{crc:08x}", file=out)
+                print(name, channels, "raw", "bilinear", *whole, f"{crc32c(image.tobytes()):08x}", file=out)
+                both = [(f, *view) for f, some in (("bilinear", views), ("bicubic", views[:4])) for view in some]
+                for filter_name, kind, (box, size, window, flip) in both:
+                    crc = crc32c(view_of(image, filter_name, box, size, window, flip).tobytes())
+                    print(name, channels, kind, filter_name, *box, *size, *window, SIZE, flip, f"{crc:08x}", file=out)
 
 
 def main():
     folder = sys.argv[1]
-    if int(PIL.__version__.split(".")[0]) != 12:
-        sys.exit("Pillow 12 is needed")
+    if int(PIL.__version__.split(".")[0]) > 12 or features.version("libjpeg_turbo") != "2.1.5":
+        sys.exit("Pillow up to 12 on libjpeg-turbo 2.1.5 is needed, such as Debian 12's python3-pil")
     os.makedirs(folder, exist_ok=True)
     names = write_images(folder)
     with open(os.path.join(folder, "views.txt"), "w", encoding="ascii") as out:
