@@ -61,6 +61,7 @@ static ViewOptions view_options(const Session *s, const BenchOptions *o)
                           .channels = l.channels,
                           .augment = l.augment,
                           .filter = (ResizeFilter)l.interpolation,
+                          .policy = l.policy,
                           .training = !o->eval,
                           .stock_decoder = l.stock_decoder,
                           .ignore_seek = l.ignore_seek,
