@@ -1,5 +1,5 @@
 /* cache.c - see cache.h. The memory file: header, one word for each entry, blocks. A block is the sample's size in its
- * first 64 bytes, then the sample. Blocks are given out from the front by an atomic add and never given back. */
+ * first 64 bytes, then the sample and its seek index. Blocks are given out from the front by an atomic add and never given back. */
 #include "data/cache.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -35,6 +35,7 @@ typedef struct Header {
 
 typedef struct Block {
     _Alignas(BLOCK_ALIGN) uint64_t bytes;
+    uint64_t seek_bytes; /* of the seek index behind the sample */
 } Block;
 
 struct SampleCache {
@@ -180,6 +181,9 @@ static void lend(const SampleCache *c, uint64_t word, Sample *out)
 {
     const Block *b = (const Block *)(const void *)(blocks(c) + (word & PAYLOAD_MASK) * BLOCK_ALIGN);
     *out = (Sample){ .encoded = true, .data = (const uint8_t *)(b + 1), .bytes = b->bytes };
+    if (b->seek_bytes == 0) return;
+    out->seek = out->data + out->bytes;
+    out->seek_bytes = b->seek_bytes;
 }
 
 /* Takes room for a sample: its block's number, or false. */
@@ -198,14 +202,17 @@ static bool take_room(SampleCache *c, size_t bytes, uint64_t *block)
 static void store(SampleCache *c, _Atomic uint64_t *word, Sample *out)
 {
     uint64_t block = 0;
-    if (!out->encoded || !take_room(c, out->bytes, &block)) {
+    size_t seek_bytes = out->seek ? out->seek_bytes : 0;
+    if (!out->encoded || !take_room(c, out->bytes + seek_bytes, &block)) {
         if (out->encoded) atomic_store(&c->header->full, true);
         atomic_store(word, make_word(ENTRY_NEVER, 0));
         return;
     }
     Block *b = (Block *)(void *)(blocks(c) + block * BLOCK_ALIGN);
     b->bytes = out->bytes;
+    b->seek_bytes = seek_bytes;
     memcpy(b + 1, out->data, out->bytes);
+    if (seek_bytes > 0) memcpy((uint8_t *)(b + 1) + out->bytes, out->seek, seek_bytes);
     atomic_fetch_add(&c->header->stored, 1);
     atomic_fetch_add(&c->header->stored_bytes, (int64_t)out->bytes);
     uint64_t ready = make_word(ENTRY_READY, block);

@@ -159,24 +159,38 @@ static void resize(Readers *r, double now_s)
 
 /* ---- reading ---- */
 
+static bool lies_in(const ByteBuf *buf, const uint8_t *p)
+{
+    return p && p >= buf->data && p < buf->data + buf->capacity;
+}
+
+/* Points the sample at a copy of its bytes, and of a seek index that was read with them. */
+static void move_sample(Sample *sample, const ByteBuf *buf, uint8_t *place)
+{
+    memcpy(place, sample->encoded ? sample->data : sample->image.pixels, sample->bytes);
+    if (lies_in(buf, sample->seek)) {
+        memcpy(place + sample->bytes, sample->seek, sample->seek_bytes);
+        sample->seek = place + sample->bytes;
+    }
+    if (sample->encoded) sample->data = place;
+    else sample->image.pixels = place;
+}
+
 /* Puts what was read where it stays: lent memory as it is, else into the ring, else the buffer itself. */
 static void keep_sample(Readers *r, Item *item, Sample *sample, ByteBuf *buf)
 {
-    const uint8_t *bytes = sample->encoded ? sample->data : sample->image.pixels;
-    uint8_t *place = NULL;
-    if (bytes != buf->data) return;
+    if (!lies_in(buf, sample->encoded ? sample->data : sample->image.pixels)) return;
+    size_t bytes = sample->bytes + (lies_in(buf, sample->seek) ? sample->seek_bytes : 0);
     pthread_mutex_lock(&r->lock);
-    place = byte_ring_take(r->ring, sample->bytes, &item->piece);
+    uint8_t *place = byte_ring_take(r->ring, bytes, &item->piece);
     item->in_ring = place != NULL;
     pthread_mutex_unlock(&r->lock);
-    if (!place) {
-        item->own = *buf;
-        *buf = (ByteBuf){ 0 };
+    if (place) {
+        move_sample(sample, buf, place);
         return;
     }
-    memcpy(place, bytes, sample->bytes);
-    if (sample->encoded) sample->data = place;
-    else sample->image.pixels = place;
+    item->own = *buf;
+    *buf = (ByteBuf){ 0 };
 }
 
 static Status read_sample(Readers *r, Reader *me, Item *item, Sample *sample, bool *hit)

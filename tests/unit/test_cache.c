@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SAMPLES = 200, SAMPLE_BYTES = 1000 };
+enum { SAMPLES = 200, SAMPLE_BYTES = 960, SEEK_BYTES = 40 };
 
 typedef struct Shared { /* of this test's processes */
     atomic_int reads, wrong;
@@ -31,9 +31,13 @@ static Status counted_read(const Source *s, int64_t id, int image_size, ByteBuf 
     shared->reading = true;
     while (shared->blocks) clock_sleep_s(0.001);
     if (shared->fails) return fail(ERR_DATA, "sample %lld is bad", (long long)id);
-    TRY(buf_reserve(buf, SAMPLE_BYTES));
-    memset(buf->data, (int)id, SAMPLE_BYTES);
+    TRY(buf_reserve(buf, SAMPLE_BYTES + SEEK_BYTES));
+    memset(buf->data, (int)id, SAMPLE_BYTES + SEEK_BYTES);
     *out = (Sample){ .encoded = true, .data = buf->data, .bytes = SAMPLE_BYTES };
+    if (id % 2) {
+        out->seek = buf->data + SAMPLE_BYTES;
+        out->seek_bytes = SEEK_BYTES;
+    }
     return OK;
 }
 
@@ -55,6 +59,8 @@ static Status read_one(SampleCache *c, const CountedSource *s, int64_t id, bool 
     if (status == OK) {
         bool good = sample.encoded && sample.bytes == SAMPLE_BYTES;
         for (size_t i = 0; good && i < SAMPLE_BYTES; i++) good = sample.data[i] == (uint8_t)id;
+        good = good && (sample.seek != NULL) == (id % 2 == 1) && (!sample.seek || sample.seek_bytes == SEEK_BYTES);
+        for (size_t i = 0; good && sample.seek && i < SEEK_BYTES; i++) good = sample.seek[i] == (uint8_t)id;
         s->shared->wrong += !good;
     }
     buf_free(&buf);
@@ -71,7 +77,7 @@ TEST(full_cache_keeps_what_it_has)
     for (int pass = 0; pass < 3; pass++)
         for (int id = 0; id < SAMPLES; id++) CHECK_OK(read_one(c, &s, id, &hit));
     cache_stats(c, &stats);
-    CHECK_INT(stats.samples, 15); /* of 1088 bytes each */
+    CHECK_INT(stats.samples, 15); /* 1024 or 1088 bytes each */
     CHECK_INT(stats.bytes, 15 * SAMPLE_BYTES);
     CHECK(stats.full);
     CHECK_INT(s.shared->reads, 3 * SAMPLES - 2 * 15);
