@@ -15,6 +15,7 @@
 #include "data/decode.h"
 #include "data/index_file.h"
 #include "data/recode_jpeg.h"
+#include "data/seek_index.h"
 #include "data/shard.h"
 #include "data/shard_write.h"
 #include <errno.h>
@@ -25,7 +26,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define MEAN_OF        256 /* samples that tell the mean size */
+#define SEEK_STEP      SEEK_ROWS_ONLY /* half a percent of the data for most of the gain */
+#define MEAN_OF        256            /* samples that tell the mean size */
 #define PROGRESS_S     2.0
 #define MAX_NAME_BYTES 768
 
@@ -45,7 +47,7 @@ typedef struct Job { /* one shard in the making */
     Pack *pack;
     ShardWriter *writer;
     IndexPiece piece;
-    ByteBuf file, recoded, pixels;
+    ByteBuf file, recoded, pixels, seek;
     Decoder *decoder;
 } Job;
 
@@ -67,6 +69,7 @@ static uint64_t make_key(const Source *s, const PackOptions *o)
     shape = str_crc32c(shape, s->class_images, (size_t)s->classes * sizeof *s->class_images);
     shape = str_crc32c(shape, &o->shard_bytes, sizeof o->shard_bytes);
     shape = str_crc32c(shape, &o->baseline, sizeof o->baseline);
+    shape = str_crc32c(shape, &o->seek, sizeof o->seek);
     return (uint64_t)names << 32 | shape;
 }
 
@@ -196,12 +199,18 @@ static Status pack_sample(Job *j, int64_t id)
     Sample sample;
     const Source *s = j->pack->source;
     TRY(read_sample(j, id, &sample));
+    size_t seek_bytes = 0;
+    if (j->pack->o->seek && sample.bytes > 0)
+        TRY(seek_index_build(j->decoder, sample.data, sample.bytes, SEEK_STEP, &j->seek, &seek_bytes));
+    uint32_t crc = str_crc32c(0, sample.data, sample.bytes);
     IndexEntry e = { .offset = shard_writer_offset(j->writer),
                      .label = (uint32_t)s->kind->label(s, id),
                      .bytes = (uint32_t)sample.bytes,
-                     .crc = str_crc32c(0, sample.data, sample.bytes) };
+                     .seek_bytes = (uint32_t)seek_bytes,
+                     .crc = str_crc32c(crc, j->seek.data, seek_bytes) };
     TRY(shard_writer_add(j->writer, sample.data, sample.bytes));
-    atomic_fetch_add(&j->pack->bytes, (int64_t)sample.bytes);
+    TRY(shard_writer_add(j->writer, j->seek.data, seek_bytes));
+    atomic_fetch_add(&j->pack->bytes, (int64_t)(sample.bytes + seek_bytes));
     return piece_add(&j->piece, NULL, index_path(s->index, id), &e);
 }
 
@@ -266,6 +275,7 @@ static Status pack_shard(void *cookie, int64_t shard)
     buf_free(&j.file);
     buf_free(&j.recoded);
     buf_free(&j.pixels);
+    buf_free(&j.seek);
     return status;
 }
 

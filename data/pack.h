@@ -8,6 +8,7 @@ typedef struct PackOptions {
     const char *out;     /* folder of the shards; made if it is not there */
     int64_t shard_bytes; /* about so much a shard */
     int threads;
+    bool seek;     /* store where each row of a JPEG file begins, so that a crop decodes only its rows */
     bool baseline; /* recode progressive JPEG files without loss; only where the pixels are equal */
 } PackOptions;
 

@@ -151,6 +151,16 @@ Status packed_read(const Source *base, int64_t id, int image_size, ByteBuf *buf,
     TRY(source_retry(name, read_once, &r));
     if (r.got < total) return fail(ERR_DATA, "%s: the container ends before this sample does", name);
     TRY(check_sample(s, id, name, buf->data, total));
-    *out = (Sample){ .encoded = true, .data = buf->data, .bytes = bytes };
+    *out = (Sample){ .encoded = true, .data = buf->data, .bytes = bytes, .seek_bytes = total - bytes };
+    if (out->seek_bytes > 0) out->seek = buf->data + bytes;
     return OK;
+}
+
+void packed_forget(const Source *base, int64_t id, bool *gone)
+{
+    const PackedSource *s = (const PackedSource *)base;
+    const Index *x = base->index;
+    bool folder = s->root_fd >= 0;
+    source_forget_file(folder ? s->root_fd : AT_FDCWD, folder ? index_stamp_name(x, (int)x->file[id]) : s->root,
+                       (int64_t)x->offset[id], (int64_t)x->bytes[id] + x->seek_bytes[id], gone);
 }

@@ -9,5 +9,6 @@
 Status packed_open(Source **out, const SourceKind *kind, const DatasetOptions *o, const Index *index);
 Status packed_read(const Source *s, int64_t id, int image_size, ByteBuf *buf, Sample *out);
 void packed_describe(const Source *s, int64_t id, char *out, size_t bytes);
+void packed_forget(const Source *s, int64_t id, bool *gone);
 void packed_close(Source *s);
 #endif

@@ -68,5 +68,6 @@ const SourceKind source_shards = {
     .bytes = source_index_bytes,
     .label = source_index_label,
     .describe = packed_describe,
+    .forget = packed_forget,
     .close = packed_close,
 };

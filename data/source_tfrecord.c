@@ -224,5 +224,6 @@ const SourceKind source_tfrecord = {
     .bytes = source_index_bytes,
     .label = source_index_label,
     .describe = packed_describe,
+    .forget = packed_forget,
     .close = packed_close,
 };

@@ -366,5 +366,6 @@ const SourceKind source_webdataset = {
     .bytes = source_index_bytes,
     .label = source_index_label,
     .describe = packed_describe,
+    .forget = packed_forget,
     .close = packed_close,
 };

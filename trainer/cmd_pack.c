@@ -11,7 +11,8 @@
 #define SHARD_MB_MAX     65536
 
 static const char help[] =
-    "usage: convoy pack DIR OUT [--shard-mb N] [--threads N] [--verify] [--baseline] [--format NAME] [--role NAME]\n"
+    "usage: convoy pack DIR OUT [--shard-mb N] [--threads N] [--verify] [--no-seek] [--baseline] [--format NAME] "
+    "[--role NAME]\n"
     "\n"
     "Writes the images of a dataset to a few large files in the folder OUT, which trains as DIR does: same images, "
     "same\n"
@@ -21,6 +22,8 @@ static const char help[] =
     "  --shard-mb N    about so many megabytes a file (default 512)\n"
     "  --threads N     how many shards are written at once (default: the CPUs)\n"
     "  --verify        then read everything back and compare it with DIR\n"
+    "  --no-seek       leave out the seek index, half a percent of the data, by which a crop decodes only the rows it "
+    "shows\n"
     "  --baseline      recode progressive JPEG files as baseline ones without loss: they decode three times as fast\n"
     "  --format NAME   auto (default), imagefolder, webdataset, tfrecord or shards: what DIR is\n"
     "  --role NAME     train (default) or val: which files of a folder that has both\n";
@@ -64,6 +67,7 @@ Status cmd_pack(int argc, char **argv)
     PackOptions o = { .out = args.positional[1],
                       .shard_bytes = shard_mb * 1000000,
                       .threads = (int)threads,
+                      .seek = args_value(&args, "--no-seek") == NULL,
                       .baseline = args_value(&args, "--baseline") != NULL };
     Dataset *d = NULL;
     TRY(dataset_open(&d, &data));
