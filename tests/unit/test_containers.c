@@ -7,14 +7,12 @@
 #include "tests/test.h"
 #include "tests/tools/container_write.h"
 #include "tests/tools/data_tree.h"
+#include "tests/tools/dataset_check.h"
 #include "tests/tools/image_write.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define PER_CLASS 9
-#define CLASSES   3
 
 static char paths[4][700];
 
@@ -26,21 +24,15 @@ static const char *below(int slot, const char *name)
 
 static const char *make_tree(void)
 {
-    const char *tree = below(0, "tree");
-    char name[64];
-    for (int c = 0; c < CLASSES; c++)
-        for (int i = 0; i < PER_CLASS; i++) {
-            snprintf(name, sizeof name, "n%d/n%d_%d%s.JPEG", c, c, i * 7 % 13, i % 2 ? "-x" : "");
-            tree_write_shape(tree, name, c, (uint32_t)i, 24 + i);
-        }
-    return tree;
+    tree_write_small(below(0, "tree"));
+    return paths[0];
 }
 
 static Dataset *open_as(const char *path, DataFormat format)
 {
-    Dataset *d = NULL;
-    DatasetOptions o = { .path = path, .format = format };
-    CHECK_OK(dataset_open(&d, &o));
+    Dataset *d = dataset_open_as(path, format);
+    if (!d) printf("  %s: %s\n", path, status_message());
+    CHECK(d != NULL);
     return d;
 }
 
@@ -55,24 +47,7 @@ static const char *open_error(const char *path, DataFormat format)
 
 static void check_equal(const Dataset *a, const Dataset *b, bool names)
 {
-    REQUIRE(a && b);
-    REQUIRE(dataset_images(a) == dataset_images(b));
-    CHECK_INT(dataset_classes(a), dataset_classes(b));
-    CHECK_INT(dataset_named_classes(b), names);
-    for (int c = 0; names && c < dataset_classes(a); c++) CHECK_STR(dataset_class_name(a, c), dataset_class_name(b, c));
-    ByteBuf ba = { 0 }, bb = { 0 };
-    const Source *sa = dataset_source(a), *sb = dataset_source(b);
-    for (int64_t i = 0; i < dataset_images(a); i++) {
-        Sample x, y;
-        REQUIRE_OK(sa->kind->read(sa, i, 0, &ba, &x));
-        REQUIRE_OK(sb->kind->read(sb, i, 0, &bb, &y));
-        CHECK(x.bytes == y.bytes && memcmp(x.data, y.data, x.bytes) == 0);
-        CHECK_INT(dataset_label(a, i), dataset_label(b, i));
-        int64_t known = sb->kind->bytes(sb, i);
-        CHECK(known == -1 || known == (int64_t)y.bytes);
-    }
-    buf_free(&ba);
-    buf_free(&bb);
+    CHECK(datasets_are_equal(a, b, names));
 }
 
 static PackOptions pack_options(const char *out)
@@ -111,7 +86,7 @@ TEST(all_formats_hold_the_same_samples)
         snprintf(packed, sizeof packed, "%s/%s-packed", test_scratch(), rows[i].name);
         pack(d, packed, &r);
         CHECK(r.shards > 2);
-        CHECK_INT(r.images, CLASSES * PER_CLASS);
+        CHECK_INT(r.images, TREE_CLASSES * TREE_PER_CLASS);
         Dataset *shards = open_as(packed, DATA_AUTO);
         REQUIRE(shards != NULL);
         CHECK_STR(dataset_format_name(shards), "shards");
@@ -439,138 +414,6 @@ TEST(damage_behind_the_index_is_a_bad_sample)
     check_damage(paths[1], "part-0001.tar", DATA_WEBDATASET);
     check_damage(paths[2], "train-00001-of-00008", DATA_TFRECORD);
     check_damage(paths[3], "shard-00001.bin", DATA_SHARDS);
-}
-
-/* ---- packing ---- */
-
-TEST(packing_goes_on_after_an_interruption)
-{
-    PackReport r;
-    char gone[800];
-    Dataset *d = open_as(make_tree(), DATA_AUTO);
-    const char *out = below(1, "s");
-    pack(d, out, &r);
-    int shards = r.shards;
-    CHECK(shards >= 3);
-    pack(d, out, &r);
-    CHECK_INT(r.kept, shards);
-    CHECK_INT(r.images, 0);
-    snprintf(gone, sizeof gone, "%s/shard-00001.bin", out);
-    CHECK(truncate(gone, 100) == 0);
-    CHECK_CONTAINS(open_error(out, DATA_AUTO), "shard-00001.bin: no shard of convoy pack, or cut short");
-    CHECK(unlink(gone) == 0);
-    CHECK_CONTAINS(open_error(out, DATA_AUTO), "shard-00001.bin of ");
-    CHECK_CONTAINS(status_message(), "is missing: packing was interrupted");
-    tree_write(out, "shard-00001.bin.tmp", "half", 4);
-    pack(d, out, &r);
-    CHECK_INT(r.kept, shards - 1);
-    CHECK_INT(r.shards, shards);
-    /* Without the common index the shards' own are as good; with a damaged one, too. */
-    Dataset *again = open_as(out, DATA_AUTO);
-    check_equal(d, again, true);
-    dataset_close(again);
-    tree_write(out, "dataset.index", "junk", 4);
-    again = open_as(out, DATA_AUTO);
-    check_equal(d, again, true);
-    dataset_close(again);
-    dataset_close(d);
-}
-
-TEST(shards_of_other_data_are_not_mixed)
-{
-    PackReport r;
-    const char *tree = make_tree(), *out = below(1, "s");
-    Dataset *d = open_as(tree, DATA_AUTO);
-    pack(d, out, &r);
-    PackOptions o = pack_options(out);
-    o.shard_bytes *= 2;
-    CHECK_STATUS(pack_dataset(d, &o, &r), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "holds shards of other data or options");
-    dataset_close(d);
-    tree_write(tree, "n0/new.jpg", "x", 1);
-    d = open_as(tree, DATA_AUTO);
-    o = pack_options(out);
-    CHECK_STATUS(pack_dataset(d, &o, &r), ERR_USAGE);
-    dataset_close(d);
-    d = NULL;
-    DatasetOptions synthetic = { .format = DATA_SYNTHETIC, .synthetic_images = 4, .synthetic_classes = 2 };
-    REQUIRE_OK(dataset_open(&d, &synthetic));
-    CHECK_STATUS(pack_dataset(d, &o, &r), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "holds pixels, not files");
-    dataset_close(d);
-}
-
-TEST(bad_files_stay_bad_when_packed)
-{
-    PackReport r;
-    char link[800];
-    const char *tree = make_tree();
-    tree_write(tree, "n1/empty.jpg", "", 0);
-    tree_write(tree, "n1/text.jpg", "no picture", 10);
-    snprintf(link, sizeof link, "%s/n2/gone.jpg", tree);
-    REQUIRE(symlink("/nowhere", link) == 0);
-    Dataset *d = open_as(tree, DATA_AUTO);
-    pack(d, below(1, "s"), &r);
-    CHECK_INT(r.unreadable, 2);
-    Dataset *shards = open_as(paths[1], DATA_AUTO);
-    REQUIRE(shards != NULL);
-    CHECK_INT(dataset_images(shards), dataset_images(d));
-    int bad = 0;
-    for (int64_t i = 0; i < dataset_images(d); i++) {
-        uint8_t *pixels = NULL;
-        int w, h;
-        Status before = dataset_decode(d, i, 3, &pixels, &w, &h);
-        mem_free(pixels);
-        CHECK_STATUS(dataset_decode(shards, i, 3, &pixels, &w, &h), before);
-        mem_free(pixels);
-        bad += before == ERR_DATA;
-    }
-    CHECK_INT(bad, 3);
-    dataset_close(shards);
-    dataset_close(d);
-}
-
-static void write_jpeg(const char *tree, const char *name, bool progressive, int channels)
-{
-    uint8_t pixels[40 * 40 * 3], *bytes = NULL;
-    size_t size = 0;
-    JpegSettings settings = { .channels = channels, .quality = 80, .progressive = progressive };
-    for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * i / 7);
-    REQUIRE_OK(image_encode_jpeg(pixels, 40, 40, &settings, &bytes, &size));
-    tree_write(tree, name, bytes, size);
-    mem_free(bytes);
-}
-
-TEST(progressive_files_can_be_recoded_without_loss)
-{
-    PackReport r;
-    const char *tree = below(0, "tree");
-    write_jpeg(tree, "a/0.jpg", true, 3);
-    write_jpeg(tree, "a/1.jpg", false, 3);
-    write_jpeg(tree, "a/2.jpg", true, 1);
-    tree_write(tree, "a/3.jpg", "\xff\xd8\xff no picture", 14);
-    Dataset *d = open_as(tree, DATA_AUTO);
-    PackOptions o = pack_options(below(1, "s"));
-    o.baseline = true;
-    REQUIRE_OK(pack_dataset(d, &o, &r));
-    CHECK_INT(r.recoded, 2);
-    CHECK_OK(pack_verify(d, &o));
-    o.baseline = false; /* then every byte must be equal */
-    CHECK_STATUS(pack_verify(d, &o), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "[a/0.jpg]: is not what was packed");
-    Dataset *shards = open_as(o.out, DATA_AUTO);
-    REQUIRE(shards != NULL);
-    for (int64_t i = 0; i < 3; i++) {
-        uint8_t *a = NULL, *b = NULL;
-        int w = 0, h = 0;
-        CHECK_OK(dataset_decode(d, i, 3, &a, &w, &h));
-        CHECK_OK(dataset_decode(shards, i, 3, &b, &w, &h));
-        CHECK(a && b && w == 40 && memcmp(a, b, (size_t)w * (size_t)h * 3) == 0);
-        mem_free(a);
-        mem_free(b);
-    }
-    dataset_close(shards);
-    dataset_close(d);
 }
 
 TEST(every_failed_allocation_is_reported)

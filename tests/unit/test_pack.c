@@ -1,0 +1,221 @@
+/* convoy pack: complete after any interruption, never a mixture, lossless where it recodes, and bad files stay bad. */
+#include "base/fs.h"
+#include "base/mem.h"
+#include "data/dataset.h"
+#include "data/pack.h"
+#include "data/seek_index.h"
+#include "tests/test.h"
+#include "tests/tools/data_tree.h"
+#include "tests/tools/dataset_check.h"
+#include "tests/tools/image_write.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static char paths[4][700];
+
+static const char *below(int slot, const char *name)
+{
+    snprintf(paths[slot], sizeof paths[slot], "%s/%s", test_scratch(), name);
+    return paths[slot];
+}
+
+static const char *make_tree(void)
+{
+    tree_write_small(below(0, "tree"));
+    return paths[0];
+}
+
+static Dataset *open_as(const char *path, DataFormat format)
+{
+    Dataset *d = dataset_open_as(path, format);
+    if (!d) printf("  %s: %s\n", path, status_message());
+    CHECK(d != NULL);
+    return d;
+}
+
+static const char *open_error(const char *path, DataFormat format)
+{
+    Dataset *d = NULL;
+    DatasetOptions o = { .path = path, .format = format };
+    CHECK_STATUS(dataset_open(&d, &o), ERR_DATA);
+    dataset_close(d);
+    return status_message();
+}
+
+static void check_equal(const Dataset *a, const Dataset *b, bool names)
+{
+    CHECK(datasets_are_equal(a, b, names));
+}
+
+static PackOptions pack_options(const char *out)
+{
+    return (PackOptions){ .out = out, .shard_bytes = 6000, .threads = 3 };
+}
+
+static void pack(const Dataset *d, const char *out, PackReport *r)
+{
+    PackOptions o = pack_options(out);
+    CHECK_OK(pack_dataset(d, &o, r));
+    CHECK_OK(pack_verify(d, &o));
+}
+
+TEST(packing_goes_on_after_an_interruption)
+{
+    PackReport r;
+    char gone[800];
+    Dataset *d = open_as(make_tree(), DATA_AUTO);
+    const char *out = below(1, "s");
+    pack(d, out, &r);
+    int shards = r.shards;
+    CHECK(shards >= 3);
+    pack(d, out, &r);
+    CHECK_INT(r.kept, shards);
+    CHECK_INT(r.images, 0);
+    snprintf(gone, sizeof gone, "%s/shard-00001.bin", out);
+    CHECK(truncate(gone, 100) == 0);
+    CHECK_CONTAINS(open_error(out, DATA_AUTO), "shard-00001.bin: no shard of convoy pack, or cut short");
+    CHECK(unlink(gone) == 0);
+    CHECK_CONTAINS(open_error(out, DATA_AUTO), "shard-00001.bin of ");
+    CHECK_CONTAINS(status_message(), "is missing: packing was interrupted");
+    tree_write(out, "shard-00001.bin.tmp", "half", 4);
+    pack(d, out, &r);
+    CHECK_INT(r.kept, shards - 1);
+    CHECK_INT(r.shards, shards);
+    /* Without the common index the shards' own are as good; with a damaged one, too. */
+    Dataset *again = open_as(out, DATA_AUTO);
+    check_equal(d, again, true);
+    dataset_close(again);
+    tree_write(out, "dataset.index", "junk", 4);
+    again = open_as(out, DATA_AUTO);
+    check_equal(d, again, true);
+    dataset_close(again);
+    dataset_close(d);
+}
+
+TEST(shards_of_other_data_are_not_mixed)
+{
+    PackReport r;
+    const char *tree = make_tree(), *out = below(1, "s");
+    Dataset *d = open_as(tree, DATA_AUTO);
+    pack(d, out, &r);
+    PackOptions o = pack_options(out);
+    o.shard_bytes *= 2;
+    CHECK_STATUS(pack_dataset(d, &o, &r), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "holds shards of other data or options");
+    dataset_close(d);
+    tree_write(tree, "n0/new.jpg", "x", 1);
+    d = open_as(tree, DATA_AUTO);
+    o = pack_options(out);
+    CHECK_STATUS(pack_dataset(d, &o, &r), ERR_USAGE);
+    dataset_close(d);
+    d = NULL;
+    DatasetOptions synthetic = { .format = DATA_SYNTHETIC, .synthetic_images = 4, .synthetic_classes = 2 };
+    REQUIRE_OK(dataset_open(&d, &synthetic));
+    CHECK_STATUS(pack_dataset(d, &o, &r), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "holds pixels, not files");
+    dataset_close(d);
+}
+
+TEST(bad_files_stay_bad_when_packed)
+{
+    PackReport r;
+    char link[800];
+    const char *tree = make_tree();
+    tree_write(tree, "n1/empty.jpg", "", 0);
+    tree_write(tree, "n1/text.jpg", "no picture", 10);
+    snprintf(link, sizeof link, "%s/n2/gone.jpg", tree);
+    REQUIRE(symlink("/nowhere", link) == 0);
+    Dataset *d = open_as(tree, DATA_AUTO);
+    pack(d, below(1, "s"), &r);
+    CHECK_INT(r.unreadable, 2);
+    Dataset *shards = open_as(paths[1], DATA_AUTO);
+    REQUIRE(shards != NULL);
+    CHECK_INT(dataset_images(shards), dataset_images(d));
+    int bad = 0;
+    for (int64_t i = 0; i < dataset_images(d); i++) {
+        uint8_t *pixels = NULL;
+        int w, h;
+        Status before = dataset_decode(d, i, 3, &pixels, &w, &h);
+        mem_free(pixels);
+        CHECK_STATUS(dataset_decode(shards, i, 3, &pixels, &w, &h), before);
+        mem_free(pixels);
+        bad += before == ERR_DATA;
+    }
+    CHECK_INT(bad, 3);
+    dataset_close(shards);
+    dataset_close(d);
+}
+
+static void write_jpeg(const char *tree, const char *name, bool progressive, int channels)
+{
+    uint8_t pixels[40 * 40 * 3], *bytes = NULL;
+    size_t size = 0;
+    JpegSettings settings = { .channels = channels, .quality = 80, .progressive = progressive };
+    for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * i / 7);
+    REQUIRE_OK(image_encode_jpeg(pixels, 40, 40, &settings, &bytes, &size));
+    tree_write(tree, name, bytes, size);
+    mem_free(bytes);
+}
+
+TEST(progressive_files_can_be_recoded_without_loss)
+{
+    PackReport r;
+    const char *tree = below(0, "tree");
+    write_jpeg(tree, "a/0.jpg", true, 3);
+    write_jpeg(tree, "a/1.jpg", false, 3);
+    write_jpeg(tree, "a/2.jpg", true, 1);
+    tree_write(tree, "a/3.jpg", "\xff\xd8\xff no picture", 14);
+    Dataset *d = open_as(tree, DATA_AUTO);
+    PackOptions o = pack_options(below(1, "s"));
+    o.baseline = true;
+    REQUIRE_OK(pack_dataset(d, &o, &r));
+    CHECK_INT(r.recoded, 2);
+    CHECK_OK(pack_verify(d, &o));
+    o.baseline = false; /* then every byte must be equal */
+    CHECK_STATUS(pack_verify(d, &o), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "[a/0.jpg]: is not what was packed");
+    Dataset *shards = open_as(o.out, DATA_AUTO);
+    REQUIRE(shards != NULL);
+    for (int64_t i = 0; i < 3; i++) {
+        uint8_t *a = NULL, *b = NULL;
+        int w = 0, h = 0;
+        CHECK_OK(dataset_decode(d, i, 3, &a, &w, &h));
+        CHECK_OK(dataset_decode(shards, i, 3, &b, &w, &h));
+        CHECK(a && b && w == 40 && memcmp(a, b, (size_t)w * (size_t)h * 3) == 0);
+        mem_free(a);
+        mem_free(b);
+    }
+    dataset_close(shards);
+    dataset_close(d);
+}
+
+TEST(packed_images_have_a_seek_index)
+{
+    PackReport r;
+    const char *tree = below(0, "tree");
+    tree_write_shape(tree, "a/0.jpg", 0, 0, 200);
+    tree_write(tree, "a/1.jpg", "no picture", 10);
+    Dataset *d = open_as(tree, DATA_AUTO);
+    for (int seek = 0; seek < 2; seek++) {
+        PackOptions o = pack_options(below(1 + seek, seek ? "with" : "without"));
+        o.seek = seek;
+        REQUIRE_OK(pack_dataset(d, &o, &r));
+        CHECK_OK(pack_verify(d, &o));
+        Dataset *shards = open_as(o.out, DATA_SHARDS);
+        REQUIRE(shards != NULL);
+        check_equal(d, shards, true);
+        ByteBuf buf = { 0 };
+        Sample s;
+        const Source *source = dataset_source(shards);
+        REQUIRE_OK(source->kind->read(source, 0, 0, &buf, &s));
+        SeekIndex view;
+        CHECK_INT(s.seek != NULL, seek);
+        CHECK_INT(s.seek && seek_index_view(&view, s.seek, s.seek_bytes, s.data, s.bytes), seek);
+        REQUIRE_OK(source->kind->read(source, 1, 0, &buf, &s));
+        CHECK(s.seek == NULL && s.seek_bytes == 0);
+        buf_free(&buf);
+        dataset_close(shards);
+    }
+    dataset_close(d);
+}
