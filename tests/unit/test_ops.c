@@ -69,6 +69,25 @@ TEST(input_turns_nhwc_bytes_into_nchw)
     CHECK_CONTAINS(status_message(), "17 channels");
 }
 
+TEST(input_of_treated_images)
+{
+    TensorDesc images = tensor_desc(DTYPE_U8, 4, (int64_t[]){ 8, 28, 30, 3 }), mix = f32x1(MIX_COUNT);
+    TensorDesc boxes = tensor_desc(DTYPE_I32, 2, (int64_t[]){ 8, ERASE_COUNT }), short_mix = f32x1(2);
+    InputAttr attr = { .mean = { 0 } }, twice = { .mean = { 0 }, .views = 2 };
+    Case c = { .attr = &attr, .in = { &images, &boxes, &mix }, .wanted = { true } };
+    CHECK_OK(infer(OP_INPUT, &c));
+    check_shape(&c.out[0], "f32[8,3,28,30]");
+    Case wrong = { .attr = &attr, .in = { &images, NULL, &short_mix }, .wanted = { true } };
+    CHECK_STATUS(infer(OP_INPUT, &wrong), ERR_INTERNAL);
+    CHECK_CONTAINS(status_message(), "is f32[2], needed is f32[7]");
+    Case views = { .attr = &twice, .in = { &images }, .wanted = { true } };
+    CHECK_OK(infer(OP_INPUT, &views));
+    check_shape(&views.out[0], "f32[16,3,28,30]");
+    Case both = { .attr = &twice, .in = { &images, &boxes }, .wanted = { true } };
+    CHECK_STATUS(infer(OP_INPUT, &both), ERR_INTERNAL);
+    CHECK_CONTAINS(status_message(), "two views");
+}
+
 TEST(conv2d_shapes)
 {
     static const struct {
@@ -235,6 +254,13 @@ TEST(softmax_xent_needs_labels_of_the_batch)
     Case smoothing = { .attr = &bad, .in = { &logits, &labels, &scalars }, .wanted = { true } };
     CHECK_STATUS(infer(OP_SOFTMAX_XENT, &smoothing), ERR_INTERNAL);
     CHECK_CONTAINS(status_message(), "1.5");
+    XentAttr twice = { .views = 2 };
+    TensorDesc half = tensor_desc(DTYPE_I32, 1, (int64_t[]){ 2 });
+    Case views = { .attr = &twice, .in = { &logits, &half, &scalars }, .wanted = { true } };
+    CHECK_OK(infer(OP_SOFTMAX_XENT, &views));
+    views.wanted[XENT_OUT_DLOGITS] = true;
+    CHECK_STATUS(infer(OP_SOFTMAX_XENT, &views), ERR_INTERNAL);
+    CHECK_CONTAINS(status_message(), "two views");
 }
 
 TEST(update_needs_its_states_and_sorted_segments)

@@ -17,17 +17,19 @@ typedef struct Fixture {
     Prefetch *prefetch;
 } Fixture;
 
-static Status add_mlp(Fixture *f)
+/* treated: a training program that erases and mixes. */
+static Status add_mlp(Fixture *f, bool treated)
 {
     ModelOptions o = { .width = 1,
                        .graph = { .batch = BATCH, .channels = 3, .height = SIZE, .width = SIZE, .classes = 10 } };
+    o.graph.training = o.graph.erase = o.graph.mix = treated;
     Graph *g = NULL;
     for (int c = 0; c < 3; c++) o.graph.std[c] = 1;
     TRY(model_build(&g, model_find("mlp"), &o));
     return executor_add(f->executor, g, false, &f->program);
 }
 
-static Status set_up(Fixture *f, bool cuda)
+static Status set_up(Fixture *f, bool cuda, bool treated)
 {
     const DatasetOptions data = { .format = DATA_SYNTHETIC, .synthetic_images = 256, .synthetic_classes = 10 };
     const CudaOptions options = { .precision = PRECISION_FP32 };
@@ -35,9 +37,9 @@ static Status set_up(Fixture *f, bool cuda)
     TRY(cuda ? backend_cuda_create(&f->backend, &options) : backend_cpu_create(&f->backend, 1));
     TRY(dataset_open(&f->data, &data));
     TRY(executor_create(&f->executor, f->backend));
-    TRY(add_mlp(f));
+    TRY(add_mlp(f, treated));
     TRY(executor_commit(f->executor));
-    return prefetch_create(&f->prefetch, f->executor, BATCH, IMAGE_BYTES, false);
+    return prefetch_create(&f->prefetch, f->executor, BATCH, IMAGE_BYTES, treated);
 }
 
 static void tear_down(Fixture *f)
@@ -53,6 +55,8 @@ static LoaderOptions loader_options(void)
     return (LoaderOptions){ .image_size = SIZE,
                             .channels = 3,
                             .augment = AUGMENT_CIFAR,
+                            .policy = { .erase = 0.5 },
+                            .mix = { .mixup = 1, .cutmix = 1 },
                             .seed = 5,
                             .threads = 2,
                             .slots = 3,
@@ -74,8 +78,24 @@ static Status read_back(const Fixture *f, const void *data, DType type, int64_t 
     return OK;
 }
 
+/* What is to be erased and mixed lies beside the images, or nowhere. */
+static void compare_treatment(const Fixture *f, const PrefetchInput *in, const Batch *want, bool treated)
+{
+    EraseBox boxes[BATCH];
+    float mix[MIX_COUNT];
+    CHECK((in->erase != NULL) == treated && (in->mix != NULL) == treated);
+    if (!in->erase || !in->mix) return;
+    REQUIRE_OK(read_back(f, in->erase, DTYPE_I32, BATCH * ERASE_COUNT, boxes));
+    REQUIRE_OK(read_back(f, in->mix, DTYPE_F32, MIX_COUNT, mix));
+    CHECK(memcmp(boxes, want->erase, sizeof boxes) == 0);
+    CHECK(mix[MIX_LAMBDA] == (float)want->mix.lambda && mix[MIX_REST] == (float)(1 - want->mix.lambda));
+    CHECK(mix[MIX_BOX] == (want->mix.box ? 1.0F : 0.0F));
+    CHECK(mix[MIX_TOP] == (float)want->mix.top && mix[MIX_BOTTOM] == (float)want->mix.bottom);
+    CHECK(mix[MIX_LEFT] == (float)want->mix.left && mix[MIX_RIGHT] == (float)want->mix.right);
+}
+
 /* One loader's batches through the prefetch, another's of the same options directly. */
-static void compare_stream(Fixture *f)
+static void compare_stream(Fixture *f, bool treated)
 {
     static uint8_t images[BATCH * IMAGE_BYTES];
     int32_t labels[BATCH];
@@ -97,11 +117,14 @@ static void compare_stream(Fixture *f)
         REQUIRE_OK(loader_next(direct, &want, &expected, &wait_s));
         CHECK(more == expected);
         if (!more) break;
-        REQUIRE_OK(executor_run(f->executor, f->program,
-                                &(RunOptions){ .slot = in.slot, .images = in.images, .labels = in.labels }));
+        REQUIRE_OK(executor_run(
+            f->executor, f->program,
+            &(RunOptions){
+                .slot = in.slot, .images = in.images, .labels = in.labels, .erase = in.erase, .mix = in.mix }));
         REQUIRE_OK(read_back(f, in.images, DTYPE_U8, sizeof images, images));
         REQUIRE_OK(read_back(f, in.labels, DTYPE_I32, BATCH, labels));
         CHECK(memcmp(images, want.images, sizeof images) == 0 && memcmp(labels, want.labels, sizeof labels) == 0);
+        compare_treatment(f, &in, &want, treated);
         REQUIRE_OK(prefetch_done(f->prefetch));
         REQUIRE_OK(prefetch_mark(f->prefetch, &end));
         CHECK((end != NULL) == (f->backend->v->device != NULL));
@@ -119,11 +142,13 @@ static void compare_stream(Fixture *f)
 /* A second loader takes up the pinned memory of the first. */
 static void check_backend(bool cuda)
 {
-    Fixture f;
-    REQUIRE_OK(set_up(&f, cuda));
-    compare_stream(&f);
-    compare_stream(&f);
-    tear_down(&f);
+    for (int treated = 0; treated < 2; treated++) {
+        Fixture f;
+        REQUIRE_OK(set_up(&f, cuda, treated != 0));
+        compare_stream(&f, treated != 0);
+        compare_stream(&f, treated != 0);
+        tear_down(&f);
+    }
 }
 
 TEST(batches_arrive_in_host_memory)
@@ -143,7 +168,7 @@ TEST(slots_take_turns)
     Fixture f;
     char why[256];
     if (backend_cuda_devices(why, sizeof why) == 0) return; /* host memory has no slots */
-    REQUIRE_OK(set_up(&f, true));
+    REQUIRE_OK(set_up(&f, true, false));
     PrefetchInput a = prefetch_slot(f.prefetch, 0), b = prefetch_slot(f.prefetch, 1), c = prefetch_slot(f.prefetch, 2);
     CHECK(a.slot == 0 && b.slot == 1 && a.images != b.images && a.labels != b.labels && a.images && b.labels);
     CHECK(c.slot == a.slot && c.images == a.images && c.labels == a.labels);
