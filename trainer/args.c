@@ -26,6 +26,7 @@ typedef struct Token {
 static bool next_token(const char **line, Token *token)
 {
     const char *p = *line + strspn(*line, " ");
+    if (p[0] == '\n' && p[1] == ' ') p += strspn(p, "\n ");
     size_t n = strcspn(p, " \n");
     *line = p + n;
     if (n == 0) return false;
@@ -70,7 +71,7 @@ static void read_usage(Usage *u, Args *a, const char *help)
     ASSERT(str_starts_with(help, prefix));
     const char *line = help + strlen(prefix);
     Token token, value;
-    while (next_token(&line, &token)) {
+    while (next_token(&line, &token) && strcmp(token.word, "--") != 0) {
         if (str_starts_with(token.word, "--")) {
             bool has_value = !token.closes && next_token(&line, &value);
             add_option(a, &token, has_value ? &value : &token);

@@ -3,7 +3,8 @@
  * USAGE LINE. A help text begins "usage: convoy eval CONFIG --checkpoint FILE [--set key=value]...\n". Lower-case
  * words are the command. Upper-case words are positional arguments. --name VALUE is an option with a value, [--name]
  * a flag. Brackets make a thing optional, dots behind the bracket let an option be repeated (--set alone). So what
- * the help says and what is accepted cannot differ.
+ * the help says and what is accepted cannot differ. The usage goes on in lines that begin with a blank, and ends at a
+ * word "--": arguments behind it are the command's own business.
  *
  * ACCEPTED. --name value and --name=value; -- ends the options; --help or -h anywhere prints the help text and
  * nothing else is checked. */

@@ -113,3 +113,18 @@ TEST(help_comes_before_errors)
     CHECK(a.help);
     CHECK_STATUS(PARSE(&a, train_help, "--", "--help", "x"), ERR_USAGE);
 }
+
+TEST(a_usage_of_several_lines_ends_at_two_dashes)
+{
+    static const char several[] = "usage: convoy x [--one N]\n"
+                                  "                [--two N] -- train CONFIG [--three N]\n"
+                                  "\n"
+                                  "  --four N  is text\n";
+    char one[] = "--one", two[] = "--two", value[] = "5", three[] = "--three", config[] = "c.yaml";
+    char *good[] = { one, value, two, value }, *unknown[] = { three, value }, *positional[] = { config };
+    Args a;
+    REQUIRE_OK(args_parse(&a, 4, good, several));
+    CHECK_STR(args_value(&a, "--two"), "5");
+    CHECK_STATUS(args_parse(&a, 2, unknown, several), ERR_USAGE);
+    CHECK_STATUS(args_parse(&a, 1, positional, several), ERR_USAGE);
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# launch_script.sh - convoy launch: hosts scripts that fail, hang, print junk, duplicates or nothing; options; what is not tried again.
+source tests/e2e/lib/common.sh
+source tests/e2e/lib/hosts.sh
+have_mpi || { echo "built without MPI" && exit 77; }
+make_data "$SCRATCH/data" 12 1
+make_config
+endless=(train.epochs=100000 schedule.name=constant train.batch_mode=global train.global_batch=12 train.batch_per_rank=12)
+make_hosts h1 h2
+
+# What would fail again is not tried again.
+launch_command --min-hosts 2 -- bad "${endless[@]}" "data.train=$SCRATCH/none"
+expect "no data" 65 timeout 60 "${launching[@]}"
+[[ $(launch_events bad run attempt) == 1 ]] || broken "no data: started '$(launch_events bad run attempt)' times"
+launch_command --min-hosts 2 -- bad checkpoint.resume=none
+expect "resume none" 64 timeout 60 "${launching[@]}"
+expect_one_error "resume none" "checkpoint.resume"
+
+# Three ranks cannot share a batch of 8: two do.
+make_hosts h1 h2 h3
+launch_command --min-hosts 2 -- odd "${endless[@]}" train.global_batch=8 train.max_steps=2
+expect "a batch for two" 0 timeout 60 "${launching[@]}"
+[[ $(launch_events odd run ranks) == 2 ]] || broken "a batch for two: $(launch_events odd run ranks) ranks"
+
+# script WHAT RC COMMAND TEXT - a hosts script that is wrong: one line says how, no spin, the exit code is known.
+script()
+{
+    local lines
+    settings script "${endless[@]}"
+    expect "$1" "$2" timeout 60 "$CONVOY" launch --hosts-script "echo x >> $SCRATCH/calls; $3" --agent "$SCRATCH/agent" --min-hosts 2 \
+        --wait-hosts 1 --poll 0.3 -- train "${sets[@]}"
+    lines=$(grep -c '^convoy: warning:' "$out")
+    ((lines == 1)) || broken_run "$1: $lines warnings, expected 1"
+    grep '^convoy: warning:' "$out" | grep -qF -- "$4" || broken_run "$1: the warning does not hold '$4'"
+    lines=$(wc -l < "$SCRATCH/calls")
+    ((lines <= 6)) || broken_run "$1: the script was called $lines times"
+    rm -f "$SCRATCH/calls" "$SCRATCH/script/launch.jsonl"
+}
+script "script that fails" 75 "echo no such cluster >&2; exit 3" "failed with exit code 3: no such cluster"
+script "script that names nothing" 75 true "names no host"
+script "script that prints junk" 75 "echo h1; echo 'error: <html>'" "line 2: \"error: <html>\" is no host"
+script "script that hangs" 75 "sleep 100" "was killed after 10 s"
+script "script that is none" 64 "exec /none/such" "failed with exit code 127"
+expect_nothing_runs "scripts"
+make_hosts h1 h2 h1:1 h2
+launch_command --min-hosts 2 -- twice "${endless[@]}" train.max_steps=2
+expect "duplicates" 0 timeout 60 "${launching[@]}"
+expect_text "duplicates" 1 "names hosts twice"
+[[ $(launch_events twice run ranks) == 2 ]] || broken "duplicates: $(launch_events twice run ranks) ranks, expected 2"
+make_hosts h1 h2
+touch "$SCRATCH/hosts/h2.down"
+launch_command --min-hosts 2 --wait-hosts 1 -- silent "${endless[@]}"
+expect "a silent host" 75 timeout 60 "${launching[@]}"
+expect_text "a silent host" some "1 of at least 2 hosts: h2 does not answer"
+
+# Options.
+expect_error "no script" 64 "--hosts-script is missing" 1 launch -- train "$SCRATCH/small.yaml"
+expect_error "no command" 64 "-- train CONFIG is missing" 1 launch --hosts-script true
+expect_error "another command" 64 "not eval" 1 launch --hosts-script true -- eval x
+expect_error "a wrong number" 64 "--min-hosts 0" 1 launch --hosts-script true --min-hosts 0 -- train "$SCRATCH/small.yaml"
+expect_error "less than the least" 64 "--max-hosts 1 is less" 1 launch --hosts-script true --min-hosts 2 --max-hosts 1 -- train "$SCRATCH/small.yaml"
+expect_error "status of nothing" 65 "launch.status.json" 1 launch --status "$SCRATCH"
+expect_error "a wrong key" 64 "data.trian" 1 launch --hosts-script true -- train "$SCRATCH/small.yaml" --set data.trian=x
+exit "$failed"

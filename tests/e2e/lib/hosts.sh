@@ -1,0 +1,113 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # the scripts read what is set here; common.sh sets failed, sets and SCRATCH
+# hosts.sh - supervised runs: several "hosts" on this machine, and waiting for what convoy launch writes. Sourced after common.sh.
+#
+# A host is a name and a folder. The agent, which Open MPI and convoy launch call as they would call ssh, starts the command here in a session of
+# its own, with a temporary folder of its own, so that a host's processes can be killed at once. In $SCRATCH/hosts: NAME.down (does not answer),
+# NAME.hang (never answers), NAME.sessions; in $SCRATCH/list what the hosts script prints.
+
+# make_hosts NAME... - the agent, and a hosts script's list of them.
+make_hosts()
+{
+    mkdir -p "$SCRATCH/hosts"
+    cat > "$SCRATCH/agent" << END
+#!/bin/bash
+while [[ \$1 == -* ]]; do shift; done
+host=\$1
+shift
+[[ -e $SCRATCH/hosts/\$host.hang ]] && sleep 30
+[[ -e $SCRATCH/hosts/\$host.down ]] && exit 255
+export TMPDIR=$SCRATCH/hosts/\$host
+mkdir -p "\$TMPDIR"
+[[ \$* == true ]] && exit 0 # asked whether it is there
+exec setsid --wait bash -c 'echo \$\$ >> "\$TMPDIR.sessions"; exec bash -c "\$*"' agent "\$@"
+END
+    chmod +x "$SCRATCH/agent"
+    printf '%s\n' "$@" > "$SCRATCH/list"
+}
+
+# host_processes NAME... - what runs in the hosts' sessions.
+host_processes()
+{
+    local host
+    for host; do cat "$SCRATCH/hosts/$host.sessions" 2> /dev/null; done > "$SCRATCH/hosts/sessions"
+    [[ -s $SCRATCH/hosts/sessions ]] || return
+    cat /proc/[0-9]*/stat 2> /dev/null | awk 'NR == FNR { wanted[$1] = 1; next }
+        { pid = $1; sub(/^.*\) /, ""); if ($4 in wanted && $1 != "Z") print pid }' "$SCRATCH/hosts/sessions" -
+}
+
+# kill_host NAME - nothing of it runs any more and it does not answer.
+kill_host()
+{
+    local victims
+    touch "$SCRATCH/hosts/$1.down"
+    mapfile -t victims < <(host_processes "$1")
+    kill -9 "${victims[@]}" 2> /dev/null
+}
+
+revive_host()
+{
+    rm -f "$SCRATCH/hosts/$1.down"
+}
+
+# launch_command OPTION... -- RUN KEY=VALUE... - sets the array `launching` to a convoy launch of small.yaml into $SCRATCH/RUN.
+launch_command()
+{
+    launching=("$CONVOY" launch --hosts-script "cat $SCRATCH/list" --agent "$SCRATCH/agent" --poll 0.3 --lost-after 1.5 --cooldown 1 --grow-after 1)
+    while [[ $1 != -- ]]; do
+        launching+=("$1")
+        shift
+    done
+    settings "${@:2}"
+    launching+=(-- train "${sets[@]}")
+}
+
+# launch_in_background OPTION... -- RUN KEY=VALUE... - sets pid; output in $SCRATCH/RUN.out.
+launch_in_background()
+{
+    local run=$*
+    run=${run#*-- }
+    run=${run%% *}
+    launch_command "$@"
+    "${launching[@]}" > "$SCRATCH/$run.out" 2>&1 &
+    pid=$!
+}
+
+# launch_events RUN EVENT KEY - the values of KEY in all such records of launch.jsonl, in one line.
+launch_events()
+{
+    sed -nE "/\"event\":\"$2\"/s/.*\"$3\":\"?([^,\"}]*).*/\\1/p" "$SCRATCH/$1/launch.jsonl" 2> /dev/null | xargs
+}
+
+# wait_for_starts RUN TEXT - until the ranks of the starts so far are TEXT ("3 2").
+wait_for_starts()
+{
+    local tries
+    for ((tries = 0; tries < 1500; tries++)); do
+        [[ $(launch_events "$1" run ranks) == "$2" ]] && return
+        kill -0 "$pid" 2> /dev/null || break
+        sleep 0.02
+    done
+    broken "$1: ranks of the starts are '$(launch_events "$1" run ranks)', expected '$2'"
+    sed 's/^/    /' "$SCRATCH/$1.out"
+}
+
+# wait_for_progress RUN STEPS - until the run has recorded so many steps more than now.
+wait_for_progress()
+{
+    wait_for_step "$1" $(($(field "$1" step step) + $2))
+}
+
+# expect_nothing_runs WHAT - no process of this test is left, at most 5 s from now.
+expect_nothing_runs()
+{
+    local tries left names
+    mapfile -t names < <(find "$SCRATCH/hosts" -name '*.sessions' -exec basename {} .sessions \;)
+    echo "$SCRATCH/small.yaml" > "$SCRATCH/hosts/pattern" # in a file, or grep would find itself
+    for ((tries = 0; tries < 50; tries++)); do
+        left=$(grep -lzFf "$SCRATCH/hosts/pattern" /proc/[0-9]*/cmdline 2> /dev/null | sed -E 's,/proc/([0-9]+)/.*,\1,' | xargs)
+        left="$left $(host_processes "${names[@]}" | xargs)"
+        [[ -z ${left// /} ]] && return
+        sleep 0.1
+    done
+    broken "$1: still running: $left"
+}

@@ -1,0 +1,105 @@
+/* test_child.c - processes of a supervisor: what they say, how they end, that none is left. */
+#include "base/clock.h"
+#include "tests/test.h"
+#include "trainer/launch/child.h"
+#include "trainer/launch/mpirun.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static ChildResult run(const char *script, double timeout_s)
+{
+    const char *argv[] = { "sh", "-c", script, NULL };
+    ChildResult r = { .code = -1 };
+    CHECK_OK(child_run(&r, argv, timeout_s));
+    return r;
+}
+
+TEST(output_errors_and_code_are_kept)
+{
+    ChildResult r = run("echo out; echo err >&2; exit 7", 10);
+    CHECK_INT(r.code, 7);
+    CHECK_STR(r.output.text, "out\n");
+    CHECK_STR(r.errors.text, "err\n");
+    CHECK(!r.timed_out);
+    child_result_free(&r);
+    r = run("kill -9 $$", 10);
+    CHECK_INT(r.code, 128 + SIGKILL);
+    child_result_free(&r);
+    r = run("/none/such", 10);
+    CHECK_INT(r.code, CHILD_CANNOT_START);
+    child_result_free(&r);
+}
+
+/* Whether all children and adopted orphans end by themselves within two seconds. */
+static bool all_gone(void)
+{
+    for (double end = clock_s() + 2; clock_s() < end; clock_sleep_s(0.01))
+        while (waitpid(-1, NULL, WNOHANG) != 0)
+            if (errno == ECHILD) return true;
+    return false;
+}
+
+TEST(what_takes_too_long_is_killed_with_all_it_started)
+{
+    double start = clock_s();
+    REQUIRE_OK(child_adopt_orphans());
+    ChildResult r = run("sleep 50 & sleep 50", 0.3);
+    CHECK(r.timed_out);
+    CHECK(clock_s() - start < 5);
+    CHECK(all_gone());
+    child_result_free(&r);
+}
+
+TEST(a_stream_kept_open_is_not_waited_for)
+{
+    double start = clock_s();
+    ChildResult r = run("sleep 5 & echo done", 10);
+    CHECK(!r.timed_out);
+    CHECK_STR(r.output.text, "done\n");
+    CHECK(clock_s() - start < 4);
+    child_result_free(&r);
+    child_kill_all();
+}
+
+TEST(output_without_end_is_cut)
+{
+    ChildResult r = run("head -c 3000000 /dev/zero | tr '\\0' x", 20);
+    CHECK_INT(r.code, 0);
+    CHECK(r.output.length <= CHILD_OUTPUT_MAX);
+    child_result_free(&r);
+}
+
+TEST(orphans_are_found)
+{
+    const char *argv[] = { "sh", "-c", "(setsid sleep 60 &) ; (setsid sh -c 'sleep 60 & wait' &) ; exit 3", NULL };
+    pid_t pid;
+    int code;
+    REQUIRE_OK(child_adopt_orphans());
+    REQUIRE_OK(child_start(&pid, argv, -1, -1));
+    REQUIRE(child_wait(pid, &code, 10));
+    CHECK_INT(code, 3);
+    child_kill_all();
+    char text[64];
+    snprintf(text, sizeof text, "pgrep -P %ld sleep", (long)getpid());
+    ChildResult r = run(text, 10);
+    CHECK(r.output.length == 0);
+    child_result_free(&r);
+}
+
+TEST(exit_codes_of_a_run_are_understood)
+{
+    CHECK_STATUS(mpirun_status(0), OK);
+    CHECK_STATUS(mpirun_status(64), ERR_USAGE);
+    CHECK_STATUS(mpirun_status(65), ERR_DATA);
+    CHECK_STATUS(mpirun_status(74), ERR_IO);
+    CHECK_STATUS(mpirun_status(75), ERR_STOPPED);
+    CHECK_STATUS(mpirun_status(76), ERR_PEER);
+    CHECK_STATUS(mpirun_status(78), ERR_ENV);
+    CHECK_STATUS(mpirun_status(127), ERR_ENV);
+    static const int others[] = { 1, 9, 134, 137, 139, 205, 255 };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) CHECK_STATUS(mpirun_status(others[i]), ERR_PEER);
+}

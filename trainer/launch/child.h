@@ -1,0 +1,36 @@
+/* child.h - processes that a supervisor starts: none of them may outlive it.
+ *
+ * A child leads a process group of its own, reads nothing from stdin, has every signal as at its default, and is killed
+ * by the kernel if the supervisor dies. child_adopt_orphans() makes the supervisor the parent of whatever its children
+ * leave behind on this machine, so that child_kill_all() finds it. From one thread only. */
+#ifndef CONVOY_TRAINER_LAUNCH_CHILD_H
+#define CONVOY_TRAINER_LAUNCH_CHILD_H
+#include "base/status.h"
+#include "base/str.h"
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define CHILD_CANNOT_START 127 /* exit code where the program cannot be started, as a shell has it */
+
+Status child_adopt_orphans(void);
+/* argv[0] is looked for in PATH; NULL-ended. output, errors: file descriptors, -1: the supervisor's own. ERR_ENV. */
+Status child_start(pid_t *out, const char *const argv[], int output, int errors);
+/* Whether it has ended; then *code is its exit code, or 128 and the signal. Once. */
+bool child_ended(pid_t pid, int *code);
+/* Waits at most so many seconds for its end. False: still there. */
+bool child_wait(pid_t pid, int *code, double seconds);
+void child_signal(pid_t pid, int number); /* the child alone */
+/* SIGKILL for the whole group, and waits for the child. */
+void child_kill(pid_t pid);
+void child_kill_all(void); /* every child and adopted orphan, until there is none */
+
+typedef struct ChildResult {
+    int code;
+    bool timed_out;
+    StrBuf output, errors; /* at most CHILD_OUTPUT_MAX each; str_free */
+} ChildResult;
+#define CHILD_OUTPUT_MAX ((size_t)1 << 20)
+/* Runs argv to its end or kills it after timeout_s, keeping what it prints. ERR_ENV if it cannot be started. */
+Status child_run(ChildResult *out, const char *const argv[], double timeout_s);
+void child_result_free(ChildResult *r);
+#endif

@@ -1,0 +1,84 @@
+/* mpirun.c - see mpirun.h. Written for Open MPI; the options below exist in 4 and 5. */
+#include "trainer/launch/mpirun.h"
+
+#include "base/fs.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "trainer/launch/child.h"
+#include <stdio.h>
+#include <string.h>
+
+#define WORDS_MAX 256
+
+/* Keepalives let mpirun notice a host that fell silent in under a minute instead of eight. No tree: hosts need not
+ * reach each other by the agent. Ranks choose their CPUs themselves. */
+static const char fixed[] =
+    "--map-by slot --bind-to none --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_keepalive_time 10 "
+    "--mca oob_tcp_keepalive_intvl 5 --mca oob_tcp_keepalive_probes 3 ";
+
+typedef struct Words {
+    const char *word[WORDS_MAX + 1];
+    int count;
+    bool full;
+} Words;
+
+static void add(Words *w, const char *word)
+{
+    if (w->count == WORDS_MAX) w->full = true;
+    else w->word[w->count++] = word;
+}
+
+/* Cuts text, which is written to, at its blanks. */
+static void add_split(Words *w, char *text)
+{
+    char *rest = NULL;
+    for (char *p = strtok_r(text, " \t", &rest); p; p = strtok_r(NULL, " \t", &rest)) add(w, p);
+}
+
+static Status write_hosts(const char *path, const HostList *hosts)
+{
+    StrBuf text = { 0 };
+    for (int i = 0; i < hosts->count; i++)
+        str_printf(&text, "%s slots=%d\n", hosts->host[i].name, hosts->host[i].slots);
+    Status status = text.failed ? fail(ERR_MEMORY, "out of memory") : fs_write_atomic(path, text.text, text.length);
+    str_free(&text);
+    return status;
+}
+
+/* args: the fixed words and the user's; is written to. */
+static Status start(pid_t *out, const LaunchOptions *o, const char *hostfile, char *args, const char *ranks)
+{
+    Words words = { .count = 0 };
+    const char *const first[] = { "mpirun", "--hostfile", hostfile, "-np", ranks };
+    const char *const agent[] = { "--mca", "plm_rsh_agent", o->agent };
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) add(&words, first[i]);
+    for (size_t i = 0; o->agent && i < sizeof agent / sizeof agent[0]; i++) add(&words, agent[i]);
+    add_split(&words, args);
+    add(&words, o->program);
+    for (int i = 0; i < o->command_count; i++) add(&words, o->command[i]);
+    if (words.full) return fail(ERR_USAGE, "convoy launch: more than %d words for mpirun", WORDS_MAX);
+    return child_start(out, words.word, -1, -1);
+}
+
+Status mpirun_start(pid_t *out, const LaunchOptions *options, const HostList *hosts)
+{
+    char ranks[16];
+    StrBuf args = { 0 };
+    snprintf(ranks, sizeof ranks, "%d", hosts_ranks(hosts));
+    str_printf(&args, "%s%s", fixed, options->mpirun_args);
+    char *hostfile = fs_join(options->run_dir, "launch.hosts");
+    Status status = hostfile && !args.failed ? write_hosts(hostfile, hosts) : fail(ERR_MEMORY, "out of memory");
+    if (status == OK) status = start(out, options, hostfile, args.text, ranks);
+    mem_free(hostfile);
+    str_free(&args);
+    return status;
+}
+
+Status mpirun_status(int code)
+{
+    if (code == 0) return OK;
+    if (code == CHILD_CANNOT_START) return ERR_ENV;
+    for (int s = ERR_USAGE; s >= ERR_ENV; s--)
+        if (status_exit_code((Status)s) == code) return (Status)s;
+    return ERR_PEER;
+}

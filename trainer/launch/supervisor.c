@@ -1,0 +1,410 @@
+/* supervisor.c - see supervisor.h. One thread; every wait is short enough for a request to stop to be seen. */
+#include "trainer/launch/supervisor.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "trainer/launch/child.h"
+#include "trainer/launch/mpirun.h"
+#include "trainer/launch/probe.h"
+#include "trainer/launch/record.h"
+#include "trainer/signals.h"
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PERIOD_S    0.1  /* between two looks at mpirun */
+#define RENEW_S     10.0 /* between two signs of life in the run folder */
+#define TERM_S      5.0  /* between TERM and KILL */
+#define PAUSE_MAX_S 30.0 /* between a failure and the next start */
+#define SAME_STEP   3    /* failures at one step that are not the hosts' */
+
+typedef enum Ending { ENDED_ITSELF, ENDED_STOP, ENDED_RESIZE, ENDED_LOST } Ending;
+
+typedef struct Supervisor {
+    const LaunchOptions *o;
+    Record *record;
+    Probe *probe;
+    HostList used, ready; /* of the present start; hosts that could be used now, best first */
+    HostBook book;
+    pid_t mpirun;
+    int attempt, restarts, same_step;
+    int64_t failed_step;
+    double started_s, missing_since_s, larger_since_s, renewed_s, since_unix_s;
+    const char *state;
+    char last[512];
+} Supervisor;
+
+/* ---- telling ---- */
+
+static void tell_state(Supervisor *s)
+{
+    const HostList *hosts = s->mpirun > 0 ? &s->used : &s->ready;
+    LaunchState state = { .state = s->state,
+                          .hosts = hosts,
+                          .book = &s->book,
+                          .attempt = s->attempt,
+                          .restarts = s->restarts,
+                          .max_restarts = s->o->max_restarts,
+                          .min_hosts = s->o->wanted.min_hosts,
+                          .max_hosts = s->o->wanted.max_hosts,
+                          .since_s = s->since_unix_s,
+                          .last = s->last };
+    record_state(s->record, &state);
+    record_renew_lock(s->record);
+    s->renewed_s = clock_s();
+}
+
+static void set_state(Supervisor *s, const char *state)
+{
+    if (strcmp(s->state, state) != 0) s->since_unix_s = clock_unix_s();
+    s->state = state;
+    tell_state(s);
+}
+
+/* Waits, with signs of life. Returns early when asked to stop. */
+static void pause_for(Supervisor *s, double seconds)
+{
+    for (double end = clock_s() + seconds; clock_s() < end && !signals_stop_requested();) {
+        if (clock_s() - s->renewed_s >= RENEW_S) tell_state(s);
+        clock_sleep_s(fmin(PERIOD_S, seconds));
+    }
+}
+
+/* ---- discover ---- */
+
+/* What could be used now, in s->ready. False: less than wanted; probe_problem() says why. */
+static bool look_for_hosts(Supervisor *s)
+{
+    const HostList *listed = probe_discover(s->probe);
+    hosts_choose(&s->ready, listed, &s->used, &s->book, clock_s());
+    probe_ask(s->probe, &s->ready);
+    return hosts_fit(&s->ready, &s->o->wanted);
+}
+
+static void say_waiting(const Supervisor *s, char *said, size_t bytes)
+{
+    char text[640];
+    const char *problem = probe_problem(s->probe);
+    snprintf(text, sizeof text, "%d of at least %d hosts%s%s", s->ready.count, s->o->wanted.min_hosts,
+             problem[0] ? ": " : "", problem);
+    if (!problem[0] && s->ready.count >= s->o->wanted.min_hosts)
+        snprintf(text, sizeof text, "%d hosts, but train.global_batch %lld is not divisible by their %d ranks",
+                 s->ready.count, (long long)s->o->wanted.global_batch, hosts_ranks(&s->ready));
+    if (strcmp(text, said) == 0) return;
+    log_info("launch: waiting for hosts: %s", text);
+    snprintf(said, bytes, "%s", text);
+}
+
+/* Until there are enough hosts. ERR_STOPPED: asked to stop, or not in time. */
+static Status gather(Supervisor *s)
+{
+    char said[640] = "";
+    double end = clock_s() + s->o->wait_hosts_s;
+    set_state(s, "waiting");
+    for (;;) {
+        bool enough = look_for_hosts(s);
+        if (signals_stop_requested()) return fail(ERR_STOPPED, "asked to stop while waiting for hosts");
+        if (enough) return OK;
+        TRY(probe_hopeless(s->probe));
+        say_waiting(s, said, sizeof said);
+        if (clock_s() + s->o->poll_s > end)
+            return fail(ERR_STOPPED, "gave up waiting for hosts after %.0f s: %s", s->o->wait_hosts_s, said);
+        tell_state(s);
+        pause_for(s, s->o->poll_s);
+    }
+}
+
+/* ---- start and end ---- */
+
+static void add_names(StrBuf *text, const HostList *hosts)
+{
+    for (int i = 0; i < hosts->count; i++) str_printf(text, " %s:%d", hosts->host[i].name, hosts->host[i].slots);
+}
+
+static Status start(Supervisor *s)
+{
+    StrBuf names = { 0 };
+    s->used = s->ready;
+    s->missing_since_s = s->larger_since_s = 0;
+    TRY(mpirun_start(&s->mpirun, s->o, &s->used));
+    s->attempt++;
+    s->started_s = clock_s();
+    add_names(&names, &s->used);
+    log_info("launch: start %d: %d ranks on%s", s->attempt, hosts_ranks(&s->used), names.text ? names.text : "");
+    str_free(&names);
+    JsonWriter *w = record_begin(s->record, "run");
+    json_int(w, "attempt", s->attempt);
+    json_int(w, "ranks", hosts_ranks(&s->used));
+    record_hosts(w, "hosts", &s->used);
+    record_end(s->record);
+    set_state(s, "running");
+    return OK;
+}
+
+/* Until mpirun has ended, with signs of life; a second request to stop ends the program itself (signals.h). */
+static bool wait_for_end(Supervisor *s, int *code, double seconds)
+{
+    for (double end = clock_s() + seconds; clock_s() < end;) {
+        if (child_wait(s->mpirun, code, PERIOD_S)) return true;
+        if (clock_s() - s->renewed_s >= RENEW_S) tell_state(s);
+    }
+    return false;
+}
+
+/* TERM lets mpirun tell the daemons on other hosts; KILL for an mpirun that waits for a host that is gone. */
+static int end_now(Supervisor *s)
+{
+    int code = 128 + SIGKILL;
+    child_signal(s->mpirun, SIGTERM);
+    if (!wait_for_end(s, &code, TERM_S)) child_kill(s->mpirun);
+    return code;
+}
+
+/* A checkpoint and an orderly end if that takes at most the grace. */
+static int end_with_checkpoint(Supervisor *s)
+{
+    int code;
+    set_state(s, "stopping");
+    child_signal(s->mpirun, SIGUSR1);
+    if (wait_for_end(s, &code, s->o->grace_s)) return code;
+    log_warning("launch: no end %.0f s after the request for a checkpoint: ending the ranks", s->o->grace_s);
+    return end_now(s);
+}
+
+/* ---- watch ---- */
+
+/* Hosts of the run that the script no longer lists or that do not answer: named in out. *silent: one of them does not
+ * answer. */
+static bool hosts_missing(Supervisor *s, HostList *out, bool *silent)
+{
+    HostList *answering = &s->ready; /* scratch here; set anew before it is used */
+    const HostList *listed = probe_discover(s->probe);
+    *answering = s->used;
+    if (!probe_ask(s->probe, answering)) return false; /* the asking itself failed: nothing is known */
+    out->count = 0;
+    *silent = answering->count < s->used.count;
+    for (int i = 0; i < s->used.count; i++) {
+        const Host *h = &s->used.host[i];
+        if (!hosts_have(listed, h->name) || !hosts_have(answering, h->name)) out->host[out->count++] = *h;
+    }
+    return out->count > 0;
+}
+
+/* Whether a larger world could be had for long enough. */
+static bool grows(Supervisor *s)
+{
+    double now = clock_s();
+    bool larger = look_for_hosts(s) && hosts_ranks(&s->ready) > hosts_ranks(&s->used);
+    if (!larger) s->larger_since_s = 0;
+    else if (s->larger_since_s == 0) s->larger_since_s = now;
+    return larger && now - s->larger_since_s >= s->o->lost_after_s && now - s->started_s >= s->o->grow_after_s;
+}
+
+/* Whether hosts have been missing for so long that the run goes on without them; scratch: takes them. */
+static bool lost(Supervisor *s, HostList *scratch, bool *silent)
+{
+    if (!hosts_missing(s, scratch, silent)) {
+        s->missing_since_s = 0;
+        return false;
+    }
+    if (s->missing_since_s == 0) s->missing_since_s = clock_s();
+    return clock_s() - s->missing_since_s >= s->o->lost_after_s;
+}
+
+/* A host that answers and is only no longer listed shall leave in order. */
+static Ending end_without(Supervisor *s, const HostList *missing, bool silent, int *code)
+{
+    StrBuf names = { 0 };
+    add_names(&names, missing);
+    log_warning("launch: %s for %.0f s:%s: %s", silent ? "no sign" : "no longer listed", clock_s() - s->missing_since_s,
+                names.text ? names.text : "",
+                silent ? "ending the ranks that are left" : "saving a checkpoint to start again without");
+    str_free(&names);
+    JsonWriter *w = record_begin(s->record, "lost");
+    record_hosts(w, "hosts", missing);
+    json_bool(w, "answering", !silent);
+    record_end(s->record);
+    set_state(s, "stopping");
+    *code = silent ? end_now(s) : end_with_checkpoint(s);
+    return silent ? ENDED_LOST : ENDED_RESIZE;
+}
+
+static int end_to_grow(Supervisor *s)
+{
+    log_info("launch: %d ranks could run now, %d do: saving a checkpoint to start again", hosts_ranks(&s->ready),
+             hosts_ranks(&s->used));
+    return end_with_checkpoint(s);
+}
+
+/* Watches mpirun to its end; *code: its exit code. */
+static Ending watch(Supervisor *s, HostList *scratch, int *code)
+{
+    double looked_s = clock_s();
+    for (bool silent = false;;) {
+        if (child_wait(s->mpirun, code, PERIOD_S)) return ENDED_ITSELF;
+        if (signals_stop_requested()) {
+            *code = end_with_checkpoint(s);
+            return ENDED_STOP;
+        }
+        if (clock_s() - s->renewed_s >= RENEW_S) tell_state(s);
+        if (clock_s() - looked_s < s->o->poll_s) continue;
+        if (lost(s, scratch, &silent)) return end_without(s, scratch, silent, code);
+        if (s->missing_since_s == 0 && grows(s)) {
+            *code = end_to_grow(s);
+            return ENDED_RESIZE;
+        }
+        looked_s = clock_s();
+    }
+}
+
+/* ---- judge ---- */
+
+/* Strikes the hosts of the ended run that do not answer. Returns how many. */
+static int strike_missing(Supervisor *s, HostList *scratch)
+{
+    bool silent = false;
+    if (!hosts_missing(s, scratch, &silent)) return 0;
+    for (int i = 0; i < scratch->count; i++) {
+        const char *name = scratch->host[i].name;
+        double wait_s = hosts_strike(&s->book, name, clock_s(), s->o->cooldown_s);
+        log_warning("launch: host %s is gone or does not answer: left out for %.0f s", name, wait_s);
+        JsonWriter *w = record_begin(s->record, "cooldown");
+        json_string(w, "host", name);
+        json_number(w, "seconds", wait_s);
+        record_end(s->record);
+    }
+    return scratch->count;
+}
+
+static void record_exit(Supervisor *s, int code, int64_t step, const char *why)
+{
+    JsonWriter *w = record_begin(s->record, "exit");
+    json_int(w, "attempt", s->attempt);
+    json_int(w, "code", code);
+    json_int(w, "step", step);
+    json_number(w, "seconds", clock_s() - s->started_s);
+    json_string(w, "reason", why);
+    json_int(w, "restarts", s->restarts);
+    record_end(s->record);
+}
+
+/* Whether a failure has come so often that another start would be the same again. */
+static Status check_budget(const Supervisor *s, Status status, int code, int64_t step)
+{
+    if (s->same_step >= SAME_STEP)
+        return fail(status, "the run failed %d times after step %lld, the last time with exit code %d: not the hosts",
+                    s->same_step, (long long)step, code);
+    if (s->restarts > s->o->max_restarts)
+        return fail(status, "the run failed %d times, the last time with exit code %d: --max-restarts is %d",
+                    s->restarts, code, s->o->max_restarts);
+    return OK;
+}
+
+/* A failure that another start may get past. */
+static Status count_failure(Supervisor *s, HostList *scratch, int code, int64_t step)
+{
+    int gone = strike_missing(s, scratch);
+    s->restarts++;
+    s->same_step = gone ? 0 : step == s->failed_step ? s->same_step + 1 : 1;
+    s->failed_step = step;
+    snprintf(s->last, sizeof s->last, "start %d failed after step %lld with exit code %d%s", s->attempt,
+             (long long)step, code, gone ? "; hosts were lost" : "");
+    record_exit(s, code, step, gone ? "hosts were lost" : "failed");
+    TRY(check_budget(s, mpirun_status(code), code, step));
+    int recent = s->same_step > 1 ? s->same_step - 1 : 0;
+    log_info("launch: %s; restart %d of %d", s->last, s->restarts, s->o->max_restarts);
+    set_state(s, "waiting");
+    pause_for(s, fmin(exp2(recent), PAUSE_MAX_S));
+    return OK;
+}
+
+/* What follows from an end. OK and *again: another start. */
+static Status judge(Supervisor *s, HostList *scratch, Ending ending, int code, bool *again)
+{
+    int64_t step = record_last_step(s->o->run_dir);
+    Status status = mpirun_status(code);
+    *again = false;
+    if (code == 0) {
+        record_exit(s, code, step, "completed");
+        return OK;
+    }
+    if (ending == ENDED_STOP) {
+        record_exit(s, code, step, "asked to stop");
+        return fail(ERR_STOPPED, "asked to stop; the run is at step %lld%s", (long long)step,
+                    status == ERR_STOPPED ? ", checkpoint saved" : ", its newest checkpoint is older");
+    }
+    if (status == ERR_USAGE || status == ERR_DATA || status == ERR_ENV) {
+        record_exit(s, code, step, "would fail again");
+        return fail(status, "the run ended with exit code %d: starting it again would not help", code);
+    }
+    *again = true;
+    if (status == ERR_STOPPED && (ending == ENDED_RESIZE || step != s->failed_step)) {
+        snprintf(s->last, sizeof s->last, "start %d saved a checkpoint after step %lld", s->attempt, (long long)step);
+        record_exit(s, code, step, ending == ENDED_RESIZE ? "other hosts" : "checkpoint saved");
+        s->failed_step = ending == ENDED_RESIZE ? -1 : step;
+        if (ending != ENDED_RESIZE) pause_for(s, s->o->poll_s); /* a host that is drained still answers for a while */
+        return OK;
+    }
+    return count_failure(s, scratch, code, step);
+}
+
+static Status supervise(Supervisor *s, HostList *scratch)
+{
+    for (bool again = true; again;) {
+        int code = 0;
+        TRY(gather(s));
+        TRY(start(s));
+        Ending ending = watch(s, scratch, &code);
+        s->mpirun = 0;
+        child_kill_all();
+        TRY(judge(s, scratch, ending, code, &again));
+    }
+    return OK;
+}
+
+/* ---- the whole ---- */
+
+static void record_end_of_all(Supervisor *s, Status status)
+{
+    JsonWriter *w = record_begin(s->record, "done");
+    json_int(w, "code", status_exit_code(status));
+    json_string(w, "reason", status == OK ? "completed" : status_message());
+    record_end(s->record);
+    snprintf(s->last, sizeof s->last, "%s", status == OK ? "completed" : status_message());
+    set_state(s, "done");
+}
+
+static Status run(Supervisor *s)
+{
+    HostList *scratch = mem_calloc(1, sizeof *scratch);
+    if (!scratch) return ERR_MEMORY;
+    JsonWriter *w = record_begin(s->record, "start");
+    json_string(w, "hosts_script", s->o->hosts_script);
+    json_int(w, "min_hosts", s->o->wanted.min_hosts);
+    json_int(w, "max_hosts", s->o->wanted.max_hosts);
+    record_end(s->record);
+    Status status = child_adopt_orphans();
+    if (status == OK) status = supervise(s, scratch);
+    record_end_of_all(s, status);
+    mem_free(scratch);
+    return status;
+}
+
+Status supervisor_run(const LaunchOptions *options)
+{
+    Supervisor *s = mem_calloc(1, sizeof *s);
+    if (!s) return ERR_MEMORY;
+    s->o = options;
+    s->failed_step = -1;
+    s->state = "";
+    Status status = record_open(&s->record, options->run_dir);
+    if (status == OK) status = probe_create(&s->probe, options);
+    if (status == OK) status = run(s);
+    probe_destroy(s->probe);
+    record_close(s->record);
+    mem_free(s);
+    return status;
+}
