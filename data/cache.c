@@ -1,5 +1,6 @@
 /* cache.c - see cache.h. The memory file: header, one word for each entry, blocks. A block is the sample's size in its
- * first 64 bytes, then the sample and its seek index. Blocks are given out from the front by an atomic add and never given back. */
+ * first 64 bytes, then the sample and its seek index. Blocks are given out from the front by an atomic add and never
+ * given back. */
 #include "data/cache.h"
 #include "base/clock.h"
 #include "base/mem.h"

@@ -46,9 +46,9 @@ Status entropy_begin(Entropy *e, const EntropyLayout *layout, const uint8_t *dat
  * coefficients in natural order, which the caller has set to 0. After false nothing more may be read. */
 bool entropy_decode(Entropy *e, int mcu, int16_t (*blocks)[64]);
 
-/* Makes a seek index (seek_index.h) on the way: start after entropy_begin without an index; out is borrowed until finish,
- * which walks the rest of the scan. What was walked is then in out, but for the header. ERR_MEMORY; false where the scan
- * is odd. */
+/* Makes a seek index (seek_index.h) on the way: start after entropy_begin without an index; out is borrowed until
+ * finish, which walks the rest of the scan. What was walked is then in out, but for the header. ERR_MEMORY; false where
+ * the scan is odd. */
 Status entropy_start_record(Entropy *e, int step, ByteBuf *out, size_t *bytes);
 bool entropy_finish_record(Entropy *e);
 #endif

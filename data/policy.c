@@ -125,8 +125,8 @@ const SubPolicyStep *policy_sub_policy(AutoAugmentTable table, int index, int st
     return &sub_policies[table][index][step];
 }
 
-/* torch.linspace(first, last, count)[i] in float32: from whichever end is nearer, rounded once (torch's kernel has fused
- * multiply-add). */
+/* torch.linspace(first, last, count)[i] in float32: from whichever end is nearer, rounded once (torch's kernel has
+ * fused multiply-add). */
 static double linspace(double first, double last, int count, int i)
 {
     float from = (float)first, to = (float)last, step = (to - from) / (float)(count - 1);

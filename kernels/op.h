@@ -66,8 +66,8 @@ typedef enum PoolKind { POOL_MAX, POOL_AVG, POOL_KIND_COUNT } PoolKind;
 typedef enum UpdateKind { UPDATE_SGD, UPDATE_ADAM, UPDATE_ADAMW, UPDATE_KIND_COUNT } UpdateKind;
 
 /* ---- slots ---- */
-/* erase i32 [N,ERASE_COUNT]: a box of each image that becomes zero. mix f32 [MIX_COUNT]: see the MIX_ enum. Neither with
- * two views. */
+/* erase i32 [N,ERASE_COUNT]: a box of each image that becomes zero. mix f32 [MIX_COUNT]: see the MIX_ enum. Neither
+ * with two views. */
 enum { INPUT_IN_IMAGES, INPUT_IN_ERASE /*optional*/, INPUT_IN_MIX /*optional*/ };
 enum { INPUT_OUT_X };
 enum { CONV_IN_X, CONV_IN_W };
@@ -172,8 +172,8 @@ enum {
     SCALAR_GRAD_SCALE /*1 / images in the global batch*/,
     SCALAR_BIAS_CORRECTION1 /*1 - beta1^t*/,
     SCALAR_BIAS_CORRECTION2,
-    /* where OP_DROP's draws are addressed, in halves of 16 bits, which a float holds exactly: the step, and the place of
-     * the micro-batch's first image in the global batch */
+    /* where OP_DROP's draws are addressed, in halves of 16 bits, which a float holds exactly: the step, and the place
+     * of the micro-batch's first image in the global batch */
     SCALAR_STEP_LOW,
     SCALAR_STEP_HIGH,
     SCALAR_PLACE_LOW,

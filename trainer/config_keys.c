@@ -72,8 +72,8 @@ const ConfigKey config_keys[] = {
     {ENUM(data, decoder, "fast", decoder_names), KEY_RUNTIME,
      "JPEG: read Huffman codes by Convoy's own decoder where it can, or always by libjpeg (stock); same pixels"},
     {ENUM(data, seek_index, "auto", seek_index_names), KEY_RUNTIME,
-     "JPEG: auto uses positions of rows, from shards or made while files are read for the first time, to skip what lies "
-     "above a crop; same pixels"},
+     "JPEG: auto uses positions of rows, from shards or made while files are read for the first time, to skip what "
+     "lies above a crop; same pixels"},
     {INT(data, seek_index_mb, "1024", 0, 1e6), KEY_RUNTIME,
      "Most MiB of memory of a rank for such positions (about 0.5 MiB for 1000 images of ImageNet)"},
     {LIST(data, color_jitter, "0, 0, 0, 0", 0, 100), KEY_MATH,

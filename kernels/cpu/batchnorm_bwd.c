@@ -1,10 +1,10 @@
 /* batchnorm_bwd.c - gradients of y = act(bn(x) + residual) in one sweep of two passes.
  *
  * Pass 1 forms dz = (dy + dy2) act'(y), sums dz and dz (x - mean), and writes dz where somebody wants it (dresidual) or
- * where pass 2 would otherwise have to read dy2 or y or find the slope of SiLU again (into dx, which pass 2 then overwrites in place). Pass 2 is
- * dx = gamma inv_std (dz - mean(dz) - xhat mean(dz xhat)). With running statistics (frozen) both means are left out.
- * Inputs may lie under outputs element by element (dx over dy, dresidual over dy2): every element is read before it is
- * written. */
+ * where pass 2 would otherwise have to read dy2 or y or find the slope of SiLU again (into dx, which pass 2 then
+ * overwrites in place). Pass 2 is dx = gamma inv_std (dz - mean(dz) - xhat mean(dz xhat)). With running statistics
+ * (frozen) both means are left out. Inputs may lie under outputs element by element (dx over dy, dresidual over dy2):
+ * every element is read before it is written. */
 #include "kernels/cpu/batchnorm.h"
 #include "kernels/cpu/silu.h"
 #include <string.h>

@@ -3,8 +3,8 @@
  *   log p = logits - log(sum exp(logits)),  loss = -sum t log p,  dlogits = scale (p - t),
  *   t = (1-s) (lambda one_hot(label) + rest one_hot(neighbour's label)) + s/classes
  *
- * scale is that of the step's scalars, times the loss scale where there is one; lambda is 1 and the rest 0 where nothing
- * is mixed. With two views the logits are the mean of an image's two rows.
+ * scale is that of the step's scalars, times the loss scale where there is one; lambda is 1 and the rest 0 where
+ * nothing is mixed. With two views the logits are the mean of an image's two rows.
  *
  * Rows labelled -1 are padding: no loss, no count, zero gradient. An image is in the top k if fewer than k other
  * logits are not below its label's: ties, and NaN, count against it. */

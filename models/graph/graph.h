@@ -80,8 +80,8 @@ typedef struct GraphOptions {               /* what building a network depends o
 
 /* ---- builder: names are joined by the caller; weights are created as name.weight, name.bias, name.running_mean,
  * name.running_var ---- */
-/* "images" u8 N,H,W,C -> OP_INPUT -> f32 N,C,H,W; where the options say so also from "erase" i32 [N,ERASE_COUNT] and "mix"
- * f32 [MIX_COUNT], and with two views to 2N images. */
+/* "images" u8 N,H,W,C -> OP_INPUT -> f32 N,C,H,W; where the options say so also from "erase" i32 [N,ERASE_COUNT] and
+ * "mix" f32 [MIX_COUNT], and with two views to 2N images. */
 TensorId graph_images(Graph *g, const GraphOptions *o);
 TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int window, int stride, int pad,
                       int groups);

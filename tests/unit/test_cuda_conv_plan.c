@@ -116,8 +116,8 @@ TEST(layers_of_networks_get_engines_in_every_precision)
     cudnn_context_destroy(b.cudnn);
 }
 
-/* Channels of a group that are no multiple of 8, as in ResNeXt (32 groups of 4), are taken as they are: the tensors' own
- * channels are whole vectors, and cuDNN has an engine for each. */
+/* Channels of a group that are no multiple of 8, as in ResNeXt (32 groups of 4), are taken as they are: the tensors'
+ * own channels are whole vectors, and cuDNN has an engine for each. */
 TEST(narrow_groups_get_engines)
 {
     static const struct {

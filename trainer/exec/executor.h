@@ -54,7 +54,8 @@ const Timeline *program_timeline(const Program *p, bool step);  /* step: NULL be
 const char *program_implementation(const Program *p, int node); /* what runs this node: "jit:avx2" */
 /* Where a tensor of a program lives; after commit. */
 const OpTensor *program_tensor(const Program *p, TensorId id);
-/* Points an input ("images", "labels", "erase", "mix") at other memory that the backend can read, until the next call. */
+/* Points an input ("images", "labels", "erase", "mix") at other memory that the backend can read, until the next call.
+ * */
 Status program_set_input(Program *p, const char *name, const void *data);
 /* The step scalars, read by every program and by the optimizer's updates, from the next run on. */
 Status executor_set_scalars(Executor *x, const float values[SCALAR_COUNT]);
