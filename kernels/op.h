@@ -10,6 +10,7 @@
 #ifndef CONVOY_KERNELS_OP_H
 #define CONVOY_KERNELS_OP_H
 #include "base/status.h"
+#include "kernels/both.h"
 #include "kernels/tensor.h"
 
 #define OP_MAX_INPUTS         8
@@ -295,7 +296,7 @@ typedef struct OpDef {
     void (*print)(const void *attr, char *out, size_t bytes);
 } OpDef;
 
-static inline int64_t op_mix_neighbour(int64_t n, int64_t images)
+CUDA_BOTH static inline int64_t op_mix_neighbour(int64_t n, int64_t images)
 {
     return n > 0 ? n - 1 : images - 1;
 }

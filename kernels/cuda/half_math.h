@@ -5,17 +5,9 @@
  * payload. Widening is exact, and narrowing what was widened gives the same bits (signalling NaNs come back quiet). */
 #ifndef CONVOY_KERNELS_CUDA_HALF_MATH_H
 #define CONVOY_KERNELS_CUDA_HALF_MATH_H
+#include "kernels/both.h"
 #include <stdint.h>
 #include <string.h>
-
-/* Marks a function that host and device share. */
-#ifndef CUDA_BOTH
-#ifdef __CUDACC__
-#define CUDA_BOTH __host__ __device__
-#else
-#define CUDA_BOTH
-#endif
-#endif
 
 CUDA_BOTH static inline uint32_t bits_from_float(float x)
 {
