@@ -1,32 +1,29 @@
 #!/usr/bin/env python3
 """Training speed of ResNet-50 on one GPU against PyTorch, in the same run: images/s at 224 px, synthetic input on the device, SGD with momentum.
 
-Needs torch and torchvision; no part of build or tests. Convoy and every PyTorch variant are timed in turn, medians over the alternations are compared, and
+Needs torch and torchvision; no part of build or tests. Convoy and PyTorch's variants are timed in turn, medians over the alternations are compared, and
 PyTorch's best variant counts. PyTorch runs channels_last under autocast: eager, captured as a whole step in a CUDA graph, torch.compile, and
 torch.compile max-autotune (which makes CUDA graphs itself). fp16 steps use the gradient scaler.
 
     python3 scripts/bench_gpu_peers.py [--precision bf16 fp16] [--batch 256] [--alternations 5] [--steps 20] [--json FILE]
 """
 import argparse
+import gc
 import json
 import statistics
-import subprocess
 import time
 
 import torch
 import torchvision
 from torch import nn
 
+from bench_gpu_nodes import add_arguments, convoy_command, figures, run_convoy
+
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def convoy_rate(args, precision):
-    command = [args.convoy, "bench", "step", "--steps", str(args.steps), "--set", "device.backend=cuda", "--set", f"train.precision={precision}",
-               "--set", "model.name=resnet50", "--set", "model.classes=1000", "--set", f"data.image_size={args.size}",
-               "--set", f"data.eval_resize={args.size}", "--set", f"train.batch_per_rank={args.batch}"]
-    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    values = dict(line.split()[:2] for line in out.splitlines() if len(line.split()) == 2)
-    return float(values["images_per_s"])
+    return float(figures(run_convoy(convoy_command(args, precision)))["images_per_s"])
 
 
 class Torch:
@@ -35,7 +32,7 @@ class Torch:
     def __init__(self, args, precision, mode):
         torch.manual_seed(0)
         self.batch, self.dtype, self.device = args.batch, DTYPES[precision], args.device
-        self.model = torchvision.models.resnet50().train().to(self.device, memory_format=torch.channels_last)
+        self.model = getattr(torchvision.models, args.model)().train().to(self.device, memory_format=torch.channels_last)
         self.x = torch.randn(args.batch, 3, args.size, args.size, device=self.device).contiguous(memory_format=torch.channels_last)
         self.y = torch.randint(0, 1000, (args.batch,), device=self.device)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-5, foreach=True)
@@ -95,47 +92,70 @@ class Torch:
         return self.batch * steps / (time.perf_counter() - start)
 
 
-def compare(args, precision):
-    modes = args.modes or (["eager", "graph", "compile", "autotune"] if args.device == "cuda" else ["eager"])
+def alternate(args, precision, modes, rates):
+    """Convoy and these variants in turn. They are built before the first is timed and gone afterwards."""
     peers = {}
     for mode in modes:
         try:
             peers[f"pytorch {mode}"] = Torch(args, precision, mode)
         except Exception as error:  # a variant that does not run here is named and left out
-            print(f"  pytorch {mode}: left out: {type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
-    rates = {key: [] for key in ([] if args.no_convoy else ["convoy"]) + list(peers)}
+            print(f"  pytorch {mode}: left out: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}", flush=True)
     for _ in range(args.alternations):
-        for key in rates:
-            rates[key].append(convoy_rate(args, precision) if key == "convoy" else peers[key].rate(args.steps))
-        print(f"  {precision}: " + ", ".join(f"{key} {values[-1]:.0f}" for key, values in rates.items()), flush=True)
+        round_rates = {key: peer.rate(args.steps) for key, peer in peers.items()}
+        if not args.no_convoy:
+            round_rates["convoy"] = convoy_rate(args, precision)
+        for key, rate in round_rates.items():
+            rates.setdefault(key, []).append(rate)
+        print(f"  {precision}: " + ", ".join(f"{key} {rate:.0f}" for key, rate in round_rates.items()), flush=True)
+    peers.clear()
+    gc.collect()
+    if args.device == "cuda":
+        torch.cuda.empty_cache()
+
+
+def report(args, precision, rates):
     medians = {key: statistics.median(values) for key, values in rates.items()}
-    best = max(peers, key=medians.get)
-    print(f"\nResNet-50, {args.size} px, batch {args.batch}, {precision}, medians of {args.alternations} alternations of {args.steps} steps")
+    variants = [key for key in medians if key != "convoy"]
+    best = max(variants, key=medians.get) if variants else "convoy"
+    print(f"\n{args.model}, {args.size} px, batch {args.batch}, {precision}, medians of alternations of {args.steps} steps")
     for key, median in medians.items():
-        print(f"  {key:20s} {median:9.1f} images/s   {median / medians[best]:.3f} of the best PyTorch   [{min(rates[key]):.1f} .. {max(rates[key]):.1f}]")
+        values = rates[key]
+        print(f"  {key:20s} {median:9.1f} images/s   {median / medians[best]:.3f} of the best PyTorch   "
+              f"[{min(values):.1f} .. {max(values):.1f}, {len(values)} times]", flush=True)
     return {"precision": precision, "rates": rates, "medians": medians, "best_peer": best}
+
+
+def compare(args, precision, save):
+    """The quick variants together; then each that compiles by itself, which may take minutes. What is known is saved after each."""
+    modes = args.modes or (["eager", "graph", "compile", "autotune"] if args.device == "cuda" else ["eager"])
+    rates = {}
+    groups = [[mode for mode in modes if mode in ("eager", "graph")]] + [[mode] for mode in modes if mode in ("compile", "autotune")]
+    for group in filter(None, groups):
+        alternate(args, precision, group, rates)
+        save(report(args, precision, rates))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--convoy", default="./convoy")
+    add_arguments(parser)
     parser.add_argument("--no-convoy", action="store_true", help="time PyTorch alone")
     parser.add_argument("--precision", nargs="+", choices=sorted(DTYPES), default=["bf16", "fp16"])
     parser.add_argument("--modes", nargs="+", choices=["eager", "graph", "compile", "autotune"])
-    parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--alternations", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="cpu: only to see that the script runs")
-    parser.add_argument("--json")
     args = parser.parse_args()
     torch.backends.cudnn.benchmark = True
     name = torch.cuda.get_device_name() if args.device == "cuda" else "cpu"
     print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, {name}", flush=True)
-    results = [compare(args, precision) for precision in args.precision]
-    if args.json:
-        with open(args.json, "w") as out:
-            json.dump(results, out, indent=1)
+    results = {}
+
+    def save(result):
+        results[result["precision"]] = result
+        if args.json:
+            with open(args.json, "w") as out:
+                json.dump(list(results.values()), out, indent=1)
+
+    for precision in args.precision:
+        compare(args, precision, save)
 
 
 if __name__ == "__main__":

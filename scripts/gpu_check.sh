@@ -1,130 +1,239 @@
 #!/usr/bin/env bash
 # gpu_check.sh correct|speed|train OUTDIR - everything that only a GPU can show, each part in under 9 minutes, the most valuable first.
 #
-#   correct   every op and precision against the reference, whole runs against the CPU backend, graph against eager, resume, two ranks on one
-#             GPU, compute-sanitizer
-#   speed     ResNet-50 at 224 px: images/s in bf16 and fp16 against PyTorch in the same run, where the step's time goes, batch sizes, JPEG files
-#             end to end
-#   train     ResNet-20 on CIFAR-10 JPEGs, 60 epochs in fp32, bf16 and fp16 (.gpu/cifar10-jpeg.tar.gz or CIFAR=DIR with train/ and test/)
+#   correct   whole networks' gradients against the CPU backend, every op and precision against the reference, whole runs (graph against eager,
+#             resume, two ranks on one GPU, fp16 and clipping), NCCL, compute-sanitizer
+#   speed     ResNet-50 at 224 px: images/s in bf16 and fp16 against PyTorch in the same run, where the step's time goes against measured ceilings,
+#             JPEG files end to end (.gpu/images.tar: a folder of real ones, else made here), batch sizes
+#   train     ResNet-20 on CIFAR-10 JPEGs, 60 epochs in fp32, bf16 and fp16 (.gpu/cifar10-jpeg.tar.gz, or CIFAR=DIR with train/ and test/)
 #
-# Where scripts/gpu_pack.sh has filled .gpu/, that is used; else the binaries of `make build sweep`. All that was found is in
-# OUTDIR/gpu_check_PART.tar.gz; the summary is printed, and its last line is "N passed, N failed".
+# Where scripts/gpu_pack.sh has filled .gpu/, that is used; else the binaries of `make build sweep`. Each check has a time limit of its own, so one
+# that hangs costs only that. All that was found is in OUTDIR/gpu_check_PART.tar.gz, which is written anew after every check; the summary is
+# printed, and its last line is "N passed, N failed".
+#
+#   REHEARSE=1       on a machine without a GPU: the emulated build (make EMU=1 build), PyTorch on the CPU, tiny shapes. Shows that every line here
+#                    runs, nothing else.
+#   SECONDS_MAX=520  when no further check is begun, and those under way are ended
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 part=${1:-} out=${2:-}
-case $part in correct | speed | train) ;; *) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 64 ;; esac
+case $part in correct | speed | train) ;; *) sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 64 ;; esac
 [[ -n $out ]] || { echo "gpu_check: name a folder for the results" >&2; exit 64; }
 mkdir -p "$out" || exit 74
 out=$(cd "$out" && pwd)
-work=$out/$part
-mkdir -p "$work"
+scratch=$PWD/build/gpu_check # large and short-lived; only $work goes into the archive
+work=$scratch/$part
+rm -rf "$scratch"
+mkdir -p "$work" || exit 74
+rehearse=${REHEARSE:-}
+deadline=$((SECONDS + ${SECONDS_MAX:-520})) passed=0 failed=0
+patience=1 # factor of all time limits
+[[ -z $rehearse ]] || patience=4
+export PYTHONUNBUFFERED=1
+# Open MPI refuses root, and ranks without a core each, unless told otherwise.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-deadline=$((SECONDS + 520)) passed=0 failed=0
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+
+# ---- what is there ----
 
 if [[ -f .gpu/libraries.tar.xz ]]; then
-    tar -xJf .gpu/libraries.tar.xz --absolute-names --skip-old-files && ldconfig
+    if [[ -z $rehearse || -n ${UNPACK:-} ]]; then
+        python3 -c 'import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), sys.stdout.buffer)' .gpu/libraries.tar.xz |
+            tar -xf - -C / --skip-old-files --no-overwrite-dir && ldconfig
+    fi
     bin=$PWD/.gpu/bin
 else
-    bin=$PWD/build
-    cp -f convoy build/convoy 2> /dev/null
+    bin=$PWD/build${rehearse:+/emu}
+    [[ -n $rehearse ]] || cp -f convoy build/convoy
 fi
 convoy=$bin/convoy
-export CONVOY=$convoy
+for b in convoy check unit make_shapes make_commcheck make_ckptdiff make_jsonlcheck; do
+    [[ -x $bin/$b ]] || { echo "gpu_check: $bin/$b is not there; see scripts/gpu_pack.sh" >&2; exit 78; }
+done
+export CONVOY=$convoy EMU_CONVOY=$convoy CONVOY_TOOLS=$bin
 
-# check NAME SECONDS COMMAND...: runs it with its own time limit inside the deadline; its output is NAME.log and the end of it is shown.
+# PyTorch's own copies of cuDNN, cuBLASLt and NCCL, so that both sides run on the same ones.
+wheels=$(python3 -c 'import glob, nvidia; print(":".join(sorted(d for p in nvidia.__path__ for d in glob.glob(p + "/*/lib"))))' 2> /dev/null)
+[[ -z $wheels || -n $rehearse ]] || export LD_LIBRARY_PATH=$wheels${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+# ---- checks ----
+
+say() { echo "$*" | tee -a "$work/summary.txt"; }
+
+save() { tar -czf "$scratch/save.tar.gz" -C "$scratch" "$part" && cp "$scratch/save.tar.gz" "$out/gpu_check_$part.tar.gz"; }
+
+# check NAME SECONDS COMMAND...: runs it with its own time limit inside the deadline; its output is NAME.log, the end of it is shown if it fails.
 check() {
     local name=$1 limit=$2 left=$((deadline - SECONDS)) start=$SECONDS status
     shift 2
-    if ((left < 5)); then
-        echo "NOT RUN  $name: no time left" | tee -a "$work/summary.txt"
+    if ((left < 10)); then
+        say "NOT RUN  $name: no time left"
         ((failed += 1))
-        return
+        return 1
     fi
+    limit=$((patience * limit))
     ((limit < left)) || limit=$left
-    timeout "$limit" "$@" > "$work/$name.log" 2>&1
+    run_limited "$limit" "$@" > "$work/$name.log" 2>&1 < /dev/null
     status=$?
     if ((status == 0)); then
         ((passed += 1))
-        echo "PASSED   $name ($((SECONDS - start)) s)" | tee -a "$work/summary.txt"
+        say "PASSED   $name ($((SECONDS - start)) s)"
     else
         ((failed += 1))
-        echo "FAILED   $name: status $status after $((SECONDS - start)) s" | tee -a "$work/summary.txt"
-        tail -n 12 "$work/$name.log" | sed 's/^/    /'
+        say "FAILED   $name: status $status after $((SECONDS - start)) s"
+        grep -E 'FAIL|error|Error|broken' "$work/$name.log" | head -n 6 | cut -c 1-300 | sed 's/^/    /'
+        tail -n 8 "$work/$name.log" | cut -c 1-300 | sed 's/^/    /'
     fi
+    save
+    return "$status"
+}
+
+# A program, or a function of this script: then in a shell of its own, so that the limit holds for all it starts.
+run_limited() {
+    local limit=$1
+    shift
+    if [[ $(type -t "$1") == function ]]; then timeout -k 5 "$limit" bash -c '"$@"' limited "$@"
+    else timeout -k 5 "$limit" "$@"; fi
 }
 
 # ---- correct ----
 
-op_check() { "$bin/check" --backend="cuda:$1" "${@:2}"; }
+op_check() { "$CONVOY_TOOLS/check" --backend="cuda:$1" "${@:2}"; }
 
 sanitize() { # TOOL OP: the cases of an op; the tool's own exit status says whether it found anything
-    compute-sanitizer --tool "$1" --error-exitcode 9 "$bin/check" --backend=cuda:bf16 --op="$2"
+    compute-sanitizer --tool "$1" --target-processes all --error-exitcode 9 "$CONVOY_TOOLS/check" --backend=cuda:bf16 --op="$2"
 }
 
 part_correct() {
-    for precision in fp32 bf16 fp16 tf32; do check "ops_$precision" 120 op_check $precision; done
-    for script in tests/e2e/cuda_*.sh; do check "$(basename "$script" .sh)" 120 env EMU_CONVOY="$convoy" "$script"; done
-    check unit_cuda 60 "$bin/unit" --filter=cuda
+    local few=() op
+    [[ -n $rehearse ]] && few=(--op=grad_)
+    check networks 60 "$bin/unit" --filter=cuda_network --timeout=$((50 * patience))
+    cat "$work/networks.log"
+    for precision in bf16 fp32 fp16 tf32; do check "ops_$precision" 75 op_check "$precision" "${few[@]}"; done
+    check unit_cuda 75 "$bin/unit" --filter=cuda --timeout=$((40 * patience))
+    for script in cuda_train cuda_ranks cuda_scale; do check "$script" 100 env E2E_LIMIT_S=$((95 * patience)) scripts/e2e.sh "tests/e2e/$script.sh"; done
+    check nccl_alone 30 "$bin/make_commcheck" device
+    check staged_2_ranks 30 mpirun -n 2 "$bin/make_commcheck" device
     if command -v compute-sanitizer > /dev/null; then
-        for op in batchnorm softmax_xent pool2d update; do check "memcheck_$op" 60 sanitize memcheck $op; done
-        check racecheck_batchnorm 60 sanitize racecheck batchnorm
-        check initcheck_batchnorm 60 sanitize initcheck batchnorm
+        for op in batchnorm pool2d softmax_xent update grad_ linear; do check "memcheck_$op" 40 sanitize memcheck "$op"; done
+        for op in batchnorm softmax_xent grad_; do check "racecheck_$op" 40 sanitize racecheck "$op"; done
+        for op in batchnorm pool2d; do check "initcheck_$op" 40 sanitize initcheck "$op"; done
+        for op in input global_avgpool subsample activation add scale finite_check conv2d; do check "memcheck_$op" 30 sanitize memcheck "$op"; done
     else
-        echo "NOT RUN  compute-sanitizer is not installed" | tee -a "$work/summary.txt"
+        say "NOT RUN  compute-sanitizer is not installed"
     fi
+    if [[ -x $bin/cuda_sweep ]]; then check sweep 60 "$bin/cuda_sweep" --gpu=h200,h100,a100; fi
 }
 
 # ---- speed ----
 
-bench_step() { # PRECISION BATCH [ARG...]
-    "$convoy" bench step --set device.backend=cuda --set train.precision="$1" --set train.batch_per_rank="$2" --set model.name=resnet50 \
-        --set model.classes=1000 --set data.image_size=224 --set data.eval_resize=224 --set device.plan_cache="$work/plans" "${@:3}"
+# One network for all figures. A rehearsal takes one that plain loops can run.
+if [[ -z $rehearse ]]; then
+    net=(--model resnet50 --batch 256 --size 224 --device cuda --steps 20)
+    batches=(64 128 512)
+else
+    net=(--model resnet18 --batch 2 --size 32 --device cpu --steps 1 --set model.name=resnet20 --set data.image_size=16 --set data.eval_resize=16)
+    batches=(1)
+fi
+net+=(--convoy "$convoy" --plan-cache "$scratch/plans")
+
+images_folder() { # class folders of JPEGs of about ImageNet's size: links to those of .gpu/images.tar, else made here
+    local to=$1 i=0 copy file
+    if [[ ! -f .gpu/images.tar ]]; then
+        "$CONVOY_TOOLS/make_shapes" "$to" --train "${2:-512}" --val 8 --size 400
+        return
+    fi
+    mkdir -p "$to/originals" && tar -xf .gpu/images.tar -C "$to/originals" || return 74
+    for class in 0 1 2 3 4 5 6 7 8 9; do mkdir -p "$to/train/$class"; done
+    for copy in {1..20}; do
+        while read -r file; do ln -s "$file" "$to/train/$((i++ % 10))/$copy-$(basename "$file")"; done \
+            < <(find "$to/originals" -type f -iname '*.jp*g' | sort)
+    done
+    ((i > 0))
 }
 
-train_from_files() { # JPEGs of about ImageNet's size, made here; the first epoch warms up
-    "$bin/make_shapes" "$work/jpegs" --train 512 --val 8 --size 400 &&
-        "$convoy" train configs/resnet50-imagenet.yaml --set data.train="$work/jpegs/train" --set data.val="$work/jpegs/val" --set run.dir="$work/files" \
-            --set train.precision=bf16 --set train.batch_per_rank=256 --set train.epochs=6 --set device.backend=cuda
+train_from_files() { # the first epoch warms up
+    local scratch=$1 rehearse=$2 settings=(--set train.precision=bf16 --set train.batch_per_rank=256 --set train.epochs=6)
+    [[ -n $rehearse ]] && settings=(--set train.precision=bf16 --set train.batch_per_rank=2 --set train.max_steps=3 --set train.epochs=2
+        --set model.name=resnet20 --set data.image_size=16 --set data.eval_resize=16)
+    images_folder "$scratch/jpegs" ${rehearse:+2} &&
+        "$CONVOY" train configs/resnet50-imagenet.yaml --set data.train="$scratch/jpegs/train" --set data.val= --set run.dir="$scratch/files" \
+            --set device.plan_cache="$scratch/plans" --set device.backend=cuda --set checkpoint.every_epochs=0 "${settings[@]}" &&
+        cp "$scratch/files/metrics.jsonl" "$scratch/speed/from_files.jsonl"
+}
+
+# Median rate and mean wait of the steps after the first epoch, and the share of the rate on synthetic images.
+tell_files() {
+    local synthetic
+    synthetic=$(awk '$1 == "images_per_s" { print $2 }' "$work/nodes_bf16.log" 2> /dev/null)
+    awk 'index($0, "\"event\":\"step\"") && match($0, /"epoch":[0-9]+/) && substr($0, RSTART + 8, RLENGTH - 8) > 0 {
+            n = split("images_per_s step_ms data_wait_ms", key, " ")
+            for (k = 1; k <= n; k++) { match($0, "\"" key[k] "\":[^,}]+"); printf "%s ", substr($0, RSTART + length(key[k]) + 3, RLENGTH - length(key[k]) - 3) }
+            print "" }' "$work/from_files.jsonl" 2> /dev/null | sort -g |
+        awk -v synthetic="${synthetic:-0}" '{ rate[NR] = $1; step += $2; wait += $3 }
+            END { if (NR) printf "from JPEG files: %.0f images/s (median of %d steps), %.1f %% of %.0f on synthetic images; data wait %.2f ms of %.2f ms a step\n",
+                      rate[int((NR + 1) / 2)], NR, synthetic > 0 ? 100 * rate[int((NR + 1) / 2)] / synthetic : 0, synthetic, wait / NR, step / NR }'
 }
 
 part_speed() {
-    check peers_bf16 230 python3 scripts/bench_gpu_peers.py --convoy "$convoy" --precision bf16 --alternations 3 --json "$work/peers_bf16.json"
+    check nodes_bf16 75 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --json "$work/nodes_bf16.json"
+    cat "$work/nodes_bf16.log"
+    check peers_bf16 120 python3 scripts/bench_gpu_peers.py "${net[@]}" --precision bf16 --alternations 3 --modes eager graph --json "$work/peers_bf16.json"
     cat "$work/peers_bf16.log"
-    check nodes_bf16 40 bench_step bf16 256 --nodes --steps 20
-    check nodes_fp16 40 bench_step fp16 256 --nodes --steps 20
-    for batch in 64 128 512; do check "bf16_batch_$batch" 30 bench_step bf16 $batch --steps 20; done
-    check eager_bf16 30 bench_step bf16 256 --steps 20 --set device.graph=false
-    check peers_fp16 150 python3 scripts/bench_gpu_peers.py --convoy "$convoy" --precision fp16 --alternations 3 --modes eager graph --json "$work/peers_fp16.json"
-    check from_files 90 train_from_files
-    cat "$work"/nodes_*.log "$work/peers_fp16.log" "$work/from_files.log" 2> /dev/null
+    check from_files 90 train_from_files "$scratch" "$rehearse" && say "$(tell_files)"
+    check nodes_fp16 45 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision fp16 --json "$work/nodes_fp16.json"
+    cat "$work/nodes_fp16.log"
+    check peers_fp16 90 python3 scripts/bench_gpu_peers.py "${net[@]}" --precision fp16 --alternations 2 --modes eager graph --json "$work/peers_fp16.json"
+    cat "$work/peers_fp16.log"
+    check peers_compiled 200 python3 scripts/bench_gpu_peers.py "${net[@]}" --precision bf16 --alternations 2 --modes compile autotune --json "$work/peers_compiled.json"
+    cat "$work/peers_compiled.log"
+    check eager_bf16 30 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --rate-only --set device.graph=false
+    for batch in "${batches[@]}"; do check "bf16_batch_$batch" 40 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --rate-only --batch "$batch"; done
+    check tf32 60 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision tf32 --rate-only
+    tail -qn 1 "$work"/eager_bf16.log "$work"/bf16_batch_*.log "$work"/tf32.log
 }
 
 # ---- train ----
 
-train_cifar() { # PRECISION
-    "$convoy" train configs/resnet20-cifar10.yaml --set data.train="$CIFAR/train" --set data.val="$CIFAR/test" --set run.dir="$work/cifar_$1" \
-        --set device.backend=cuda --set train.precision="$1" --set train.epochs=60 --set train.batch_per_rank=128 --set train.eval_every=5
+train_cifar() { # PRECISION CIFAR SCRATCH REHEARSE
+    local settings=(--set train.epochs=60 --set train.batch_per_rank=128 --set train.eval_every=5)
+    [[ -n $4 ]] && settings=(--set train.epochs=1 --set train.batch_per_rank=2 --set train.max_steps=3 --set data.image_size=16 --set data.eval_resize=16)
+    "$CONVOY" train configs/resnet20-cifar10.yaml --set data.train="$2/train" --set data.val="$2/test" --set run.dir="$3/cifar_$1" \
+        --set device.backend=cuda --set train.precision="$1" --set device.plan_cache="$3/plans" "${settings[@]}" &&
+        cp "$3/cifar_$1/metrics.jsonl" "$3/train/cifar_$1.jsonl"
+}
+
+top1() { awk 'index($0, "\"event\":\"eval\"") && match($0, /"top1":[^,}]+/) { v = 100 * substr($0, RSTART + 7, RLENGTH - 7) } END { print v }' "$work/cifar_$1.jsonl"; }
+
+accuracies() { # at least 91 %, and 16 bits within 0.5 points of fp32
+    echo "top-1: fp32 $1 %, bf16 $2 %, fp16 $3 %"
+    awk -v a="$1" -v b="$2" -v c="$3" 'BEGIN { exit !(a >= 91 && b >= 91 && c >= 91 && b >= a - 0.5 && c >= a - 0.5) }'
 }
 
 part_train() {
-    if [[ -z ${CIFAR:-} ]]; then
-        CIFAR=$work/cifar10
+    if [[ -z ${CIFAR:-} && -n $rehearse ]]; then
+        CIFAR=$scratch/cifar10
+        "$bin/make_shapes" "$CIFAR" --train 2 --val 1 --size 32 > /dev/null && mv "$CIFAR/val" "$CIFAR/test" || exit 74
+    elif [[ -z ${CIFAR:-} ]]; then
+        CIFAR=$scratch/cifar10
         [[ -f .gpu/cifar10-jpeg.tar.gz ]] || { echo "gpu_check: no .gpu/cifar10-jpeg.tar.gz; name the folder with CIFAR=DIR" >&2; exit 64; }
-        tar -xzf .gpu/cifar10-jpeg.tar.gz -C "$work" || exit 74
+        tar -xzf .gpu/cifar10-jpeg.tar.gz -C "$scratch" || exit 74
     fi
-    for precision in bf16 fp16 fp32; do
-        check "cifar_$precision" 175 train_cifar $precision
-        grep ' eval: ' "$work/cifar_$precision.log" | tail -n 1
+    for precision in bf16 fp32 fp16; do
+        check "cifar_$precision" 165 train_cifar "$precision" "$CIFAR" "$scratch" "$rehearse" && say "    $precision: top-1 $(top1 "$precision") %"
     done
-    rm -rf "$work/cifar10"
+    check accuracies 10 accuracies "$(top1 fp32)" "$(top1 bf16)" "$(top1 fp16)"
+    cat "$work/accuracies.log"
 }
 
+export -f op_check sanitize images_folder train_from_files train_cifar accuracies
 nvidia-smi > "$work/nvidia-smi.txt" 2>&1
+grep -m 1 -E 'NVIDIA [A-Z]+[0-9]' "$work/nvidia-smi.txt"
 "$convoy" --version | tee "$work/version.txt"
 part_"$part"
-find "$work" -name '*.safetensors' -delete
-rm -rf "$work/jpegs"
-tar -czf "$out/gpu_check_$part.tar.gz" -C "$out" "$part"
+save
+rm -rf "$scratch"/{jpegs,files,cifar10,plans,cifar_*}
+echo "==== $part"
 cat "$work/summary.txt"
 echo "$passed passed, $failed failed"
 ((failed == 0))

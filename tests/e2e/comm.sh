@@ -2,7 +2,7 @@
 # comm.sh - communication between ranks: exact results with 1 to 4 ranks, agreement on an error, device memory where there is a GPU, and the watchdog on
 # a rank that hangs.
 set -uo pipefail
-check=${COMMCHECK:-build/make_commcheck}
+check=${COMMCHECK:-${CONVOY_TOOLS:-build}/make_commcheck}
 failed=0
 
 # expect WHAT RC COMMAND... - runs the command; its output stays in $SCRATCH/out.

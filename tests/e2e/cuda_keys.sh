@@ -5,6 +5,10 @@ source tests/e2e/lib/common.sh
 source tests/e2e/lib/cuda.sh
 make_tiny_config
 
+if ! emulated; then
+    echo "this wants the emulated device"
+    exit 77
+fi
 train_fails bad 64 "device.index is 1; this machine has 1 CUDA device" 1 device.index=1
 train_fails bad 64 "device.index" 1 device.index=-2
 train_fails bad 64 "train.precision is bf16; the CPU computes in fp32 alone" 1 device.backend=cpu train.precision=bf16

@@ -33,7 +33,7 @@ train stopping 1 checkpoint.every_steps=1 checkpoint.keep=9
 same "ahead of the host and step by step" fp32 stopping
 [[ $(losses fp32) == "$(losses stopping)" ]] || broken "ahead of the host and step by step: the losses differ"
 train three 1 train.max_steps=3
-build/make_ckptdiff "$SCRATCH/stopping/checkpoints/step-00000003.safetensors" "$(latest three)" > "$out" ||
+"$tools"/make_ckptdiff "$SCRATCH/stopping/checkpoints/step-00000003.safetensors" "$(latest three)" > "$out" ||
     broken_run "a checkpoint in the middle holds another step's state"
 
 # Another order of everything that events do not order.

@@ -27,6 +27,7 @@ struct DeviceCarrier {
     Comm *comm;
     Shared *shared;
     size_t bytes;
+    bool aborted;
 };
 
 typedef struct Operation {
@@ -160,6 +161,7 @@ static void run(const void *cookie)
 
 static Status enqueue(const Operation *o, void *stream)
 {
+    if (o->carrier->aborted) return fail(ERR_PEER, "%s: the emulated communicator was aborted", o->name);
     if (emu_enqueue(stream, "sum over ranks", run, o, sizeof *o) == cudaSuccess) return OK;
     return fail(ERR_PEER, "%s: the emulated device takes no work", o->name);
 }
@@ -199,7 +201,7 @@ static Status no_error(DeviceCarrier *c)
 
 static void stop(DeviceCarrier *c)
 {
-    (void)c;
+    c->aborted = true;
 }
 
 static void destroy(DeviceCarrier *c)

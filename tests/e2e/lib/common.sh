@@ -7,6 +7,7 @@
 set -uo pipefail
 failed=0
 out=$SCRATCH/out # what the last command printed
+tools=${CONVOY_TOOLS:-build} # where the helper programs lie: make_shapes and others
 
 # broken WHAT... - something does not hold.
 broken()
@@ -86,7 +87,7 @@ expect_one_error()
 # make_data DIR TRAIN VAL - an ImageFolder of so many images for each of ten classes.
 make_data()
 {
-    build/make_shapes "$1" --train "$2" --val "$3" > "$out" || broken_run "cannot make images in $1"
+    "$tools"/make_shapes "$1" --train "$2" --val "$3" > "$out" || broken_run "cannot make images in $1"
 }
 
 # make_config - writes $SCRATCH/small.yaml, to be trained on $SCRATCH/data; scripts change it with KEY=VALUE.
@@ -220,7 +221,7 @@ wait_to_end()
 sound_metrics()
 {
     local text
-    text=$(build/make_jsonlcheck "$SCRATCH/$1/metrics.jsonl") || broken_run "$1: $text"
+    text=$("$tools"/make_jsonlcheck "$SCRATCH/$1/metrics.jsonl") || broken_run "$1: $text"
 }
 
 # field RUN EVENT KEY - of the last record of that event; 0 if there is none.
@@ -277,20 +278,20 @@ latest()
 # same WHAT RUN RUN - the newest checkpoints are equal bit for bit: parameters, statistics, optimizer.
 same()
 {
-    build/make_ckptdiff "$(latest "$2")" "$(latest "$3")" > "$out" 2>&1 || broken_run "$1: $2 and $3 differ"
+    "$tools"/make_ckptdiff "$(latest "$2")" "$(latest "$3")" > "$out" 2>&1 || broken_run "$1: $2 and $3 differ"
 }
 
 # near WHAT RUN RUN TOLERANCE - the same, to rounding.
 near()
 {
-    build/make_ckptdiff "$(latest "$2")" "$(latest "$3")" "$4" > "$out" 2>&1 ||
+    "$tools"/make_ckptdiff "$(latest "$2")" "$(latest "$3")" "$4" > "$out" 2>&1 ||
         broken_run "$1: $2 and $3 differ by more than $4"
 }
 
 # far WHAT RUN RUN TOLERANCE - the opposite: shows that a comparison can fail.
 far()
 {
-    build/make_ckptdiff "$(latest "$2")" "$(latest "$3")" "$4" > "$out" 2>&1
+    "$tools"/make_ckptdiff "$(latest "$2")" "$(latest "$3")" "$4" > "$out" 2>&1
     (($? == 1)) || broken_run "$1: $2 and $3 do not differ by more than $4"
 }
 

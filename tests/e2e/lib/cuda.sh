@@ -1,14 +1,20 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # the scripts read what is set here; variables of common.sh
-# cuda.sh - whole runs of the CUDA backend on the emulated device (make EMU=1). Sourced after common.sh; ends the script with status 77 where
-# that build is not there.
+# cuda.sh - whole runs of the CUDA backend: on the emulated device (make EMU=1), or on a GPU where EMU_CONVOY names an ordinary build. Sourced
+# after common.sh; ends the script with status 77 where that build is not there.
 #
-# Runs are tiny, since each CUDA thread is a fiber: ResNet-20 on images of 16 pixels.
+# Runs are tiny, since each emulated CUDA thread is a fiber: ResNet-20 on images of 16 pixels.
 CONVOY=${EMU_CONVOY:-build/emu/convoy}
 if [[ ! -x $CONVOY ]]; then
     echo "$CONVOY is not there: make EMU=1 builds it"
     exit 77
 fi
 export CONVOY_EMU_MEMORY_MB=4096
+
+# Whether the device is the test double, which alone has a memory of any size and as many devices as ranks.
+emulated()
+{
+    "$CONVOY" --version | grep -q 'test double'
+}
 
 # make_tiny_config - writes $SCRATCH/small.yaml, which settings() and train() of common.sh use.
 make_tiny_config()
