@@ -104,7 +104,7 @@ static Status open_sample(Worker *w, const Sample *sample, int64_t id, const Vie
     decoder_use_stock(w->decoder, o->stock_decoder);
     TRY(decoder_open(w->decoder, &file, width, height));
     w->makes_index = from_store && !file.seek && *height >= INDEXED_HEIGHT;
-    decoder_make_index(w->decoder, w->makes_index ? SEEK_ROWS_ONLY : 0);
+    decoder_make_index(w->decoder, w->makes_index ? seek_store_step(o->seeks) : 0);
     return OK;
 }
 

@@ -310,7 +310,8 @@ Status resize_image_with(const ResizeKernels *kernels, const ResizeJob *job, Res
 
 Status resize_image(const ResizeJob *job, ResizeScratch *scratch)
 {
-    const ResizeKernels *kernels = resize_kernels_avx2();
+    const ResizeKernels *kernels = resize_kernels_avx512();
+    if (!kernels) kernels = resize_kernels_avx2();
     return resize_image_with(kernels ? kernels : &resize_kernels_portable, job, scratch);
 }
 

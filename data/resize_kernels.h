@@ -39,6 +39,7 @@ typedef struct ResizeKernels {
 extern const ResizeKernels resize_kernels_portable;
 /* NULL where the compiler or the processor has no such instructions. */
 const ResizeKernels *resize_kernels_avx2(void);
+const ResizeKernels *resize_kernels_avx512(void);
 
 Status resize_image_with(const ResizeKernels *kernels, const ResizeJob *job, ResizeScratch *scratch);
 

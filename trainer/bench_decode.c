@@ -20,6 +20,7 @@
 
 #define HELD_BYTES_MAX ((size_t)2 << 30)
 #define SIZE_MAX_SHOWN 4096
+#define REPLAY_STEP    8
 
 typedef struct Held { /* samples in memory */
     Sample *samples;  /* [count]; their bytes are owned, but for sources that lend theirs */
@@ -161,7 +162,7 @@ static Status replay_file(Worker *w, Decoder *indexer, const ViewOptions *view, 
     Sample sample = { .encoded = true, .data = bytes, .bytes = size };
     Status status = pixels ? OK : ERR_MEMORY;
     if (status == OK && !view->ignore_seek)
-        status = seek_index_build(indexer, bytes, size, SEEK_ROWS_ONLY, &index, &sample.seek_bytes);
+        status = seek_index_build(indexer, bytes, size, REPLAY_STEP, &index, &sample.seek_bytes);
     sample.seek = sample.seek_bytes ? index.data : NULL;
     if (status == OK) status = worker_replay(w, &sample, plan, view, pixels);
     if (status == OK) str_add_n(out, (const char *)pixels, total);

@@ -102,7 +102,7 @@ static void compare_kernels(const ResizeKernels *kernels)
 
 TEST(all_kernels_make_the_same_bytes)
 {
-    const ResizeKernels *all[] = { resize_kernels_avx2() };
+    const ResizeKernels *all[] = { resize_kernels_avx2(), resize_kernels_avx512() };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i]) compare_kernels(all[i]);
     compare_kernels(&resize_kernels_portable); /* with itself: the canaries */
