@@ -5,19 +5,23 @@
  * asked once, after it.
  *
  * Bits. A 64-bit reservoir whose top is the next bit; a refill needs no branch and leaves at least 56 bits, which is
- * two symbols with their values (26 bits each at most: longer values do not occur in 8-bit baseline data, and tables
+ * two looks (26 bits each at most: longer values do not occur in 8-bit baseline data, and tables
  * with such symbols are odd). Of the count of bits only the low six are kept right: shifts look at no more, so entries
  * are subtracted and shifted by as they are, with their length in the low six bits.
  *
- * Tables. The next LOOK bits give length, run and size of a symbol in one look, a value follows by arithmetic. What is
- * no plain coefficient - the end of a block, a run of 16 zeros, a long code, an invalid one - has a run that leaves the
- * block, so the loop over a block has one branch for all of them and one for the last coefficient. For MCUs that nobody
- * wants, a table gives the length of up to two symbols at once.
+ * Tables. The next LOOK bits give length, run and size of a symbol in one look, a value follows by arithmetic. For AC
+ * one look gives up to two symbols, as many as lie in these bits with their codes: what bounds the speed is the chain from
+ * bits to length to the next bits, and this halves it. There is no branch on whether there is a second one: without it,
+ * or where it is the end of the block, a value that means nothing goes to the place of the DC coefficient, which is
+ * written last. What is no plain coefficient - the end of a block, a run of 16 zeros, a long code, an invalid one - has a
+ * run that leaves the block, so the loop over a block has one branch for all of them and one for the end behind a second
+ * symbol.
  *
  * Shifts by a variable are what this file is made of: the functions on MCUs exist twice, for processors with BMI2 and
  * for others. */
 #include "data/entropy.h"
 #include "base/mem.h"
+#include <stddef.h>
 #include <string.h>
 
 #define ALWAYS_INLINE inline __attribute__((always_inline)) /* into the functions for each processor */
@@ -25,14 +29,22 @@
 #define LONGEST_CODE  16
 #define END_OF_BLOCK  128 /* as a run */
 #define NOT_PLAIN     192
+#define BEYOND        100 /* as a place: none in the block */
 #define PIECE_BYTES   ((size_t)32 << 10)
 #define PAD_BYTES     ((size_t)4 << 10) /* > ENTROPY_MAX_BLOCKS * (27 + 63 * 26) bits, and a refill */
 
 /* An entry: bits 0-5 length of code and value, 8-12 of the code, 16-21 (64 - length of the value) mod 64, 24-31 run. */
+typedef struct Pair {             /* one or two AC symbols at the top of the bits */
+    uint8_t total;                /* length of both with their values */
+    uint8_t shift, rest, run;     /* of the first: bits before its value, 64 - length of its value, zeros before it */
+    uint8_t shift2, rest2, place; /* of the second: the same; its run, or BEYOND where there is none to store */
+    uint8_t steps;                /* coefficients that the second passes; 0: there is none */
+} Pair;
+
 typedef struct Table {
     uint32_t entry[1 << LOOK];
-    uint16_t skip[1 << LOOK]; /* bits 0-5 length of one or two symbols with values, 6-15 coefficients passed */
-    bool has_skip, valid;
+    Pair pair[1 << LOOK]; /* AC only */
+    bool valid;
     uint32_t limit[LONGEST_CODE + 2]; /* first 16-bit window above the codes of this length */
     int offset[LONGEST_CODE + 1];     /* of a code's symbol from the code */
     EntropyCode code;                 /* what it was made from */
@@ -51,6 +63,8 @@ typedef struct Bits {
 struct Entropy {
     Table tables[ENTROPY_KINDS][ENTROPY_SLOTS];
     EntropyLayout layout;
+    const Table *dc_table[ENTROPY_COMPONENTS]; /* of each component */
+    const Pair *pairs[ENTROPY_COMPONENTS];     /* AC */
     int64_t mcus;
     Bits b;
     int dc[ENTROPY_COMPONENTS];
@@ -70,8 +84,8 @@ struct Entropy {
     uint32_t stuffed;
 };
 
-/* Natural position of the k-th coefficient. */
-static const uint8_t natural[64] = {
+/* Natural position of the k-th coefficient; that of the DC coefficient for all beyond. */
+static const uint8_t natural[64 + BEYOND] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
     30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
@@ -116,22 +130,24 @@ static bool build(Table *t, EntropyKind kind)
     return true;
 }
 
-/* Passed coefficients are those of both symbols; END_OF_BLOCK more for the end of a block. What is not plain passes too
- * many for any block: the loop looks again, at one symbol. */
-static void build_skip(Table *t)
+static void build_pairs(Table *t)
 {
-    t->has_skip = true;
     for (uint32_t i = 0; i < 1u << LOOK; i++) {
-        uint32_t first = t->entry[i], length = first & 63, steps = (first >> 24) + 1;
-        uint32_t second = t->entry[(i << length) & ((1u << LOOK) - 1)];
-        if (first >> 24 == NOT_PLAIN) {
-            t->skip[i] = 255 << 6;
-        } else if (first >> 24 != END_OF_BLOCK && second >> 24 != NOT_PLAIN && length + (second >> 8 & 31) <= LOOK) {
-            steps += second >> 24 == END_OF_BLOCK ? END_OF_BLOCK : (second >> 24) + 1;
-            t->skip[i] = (uint16_t)((length + (second & 63)) | steps << 6);
-        } else {
-            t->skip[i] = (uint16_t)(length | (first >> 24 == END_OF_BLOCK ? END_OF_BLOCK : steps) << 6);
+        uint32_t first = t->entry[i], length = first & 63, run = first >> 24;
+        uint32_t second = t->entry[(i << length) & ((1u << LOOK) - 1)], run2 = second >> 24;
+        Pair p = { .total = (uint8_t)length,
+                   .shift = (uint8_t)(first >> 8 & 63),
+                   .rest = (uint8_t)(first >> 16 & 63),
+                   .run = (uint8_t)run,
+                   .place = BEYOND };
+        if (run < END_OF_BLOCK && run2 != NOT_PLAIN && length + (second >> 8 & 63) <= LOOK) {
+            p.total = (uint8_t)(length + (second & 63));
+            p.shift2 = (uint8_t)(length + (second >> 8 & 63));
+            p.rest2 = (uint8_t)(second >> 16 & 63);
+            p.place = run2 == END_OF_BLOCK ? BEYOND : (uint8_t)run2;
+            p.steps = run2 == END_OF_BLOCK ? END_OF_BLOCK : (uint8_t)(run2 + 1);
         }
+        t->pair[i] = p;
     }
 }
 
@@ -141,8 +157,8 @@ bool entropy_set_code(Entropy *e, EntropyKind kind, int slot, const EntropyCode 
     Table *t = &e->tables[kind][slot];
     if (t->valid && memcmp(&t->code, code, sizeof *code) == 0) return true;
     t->code = *code;
-    t->has_skip = false;
     t->valid = build(t, kind);
+    if (t->valid && kind == ENTROPY_AC) build_pairs(t);
     return t->valid;
 }
 
@@ -167,12 +183,12 @@ static ALWAYS_INLINE void consume(Bits *b, uint32_t entry)
     b->count -= entry;
 }
 
-/* The value of an entry, whose code the bits begin with: size bits, those below half stand for negative numbers. */
-static ALWAYS_INLINE int value_of(uint64_t bits, uint32_t entry)
+/* The value that lies behind shift bits: 64 - rest bits of it, those below half stand for negative numbers. */
+static ALWAYS_INLINE int value_at(uint64_t bits, uint32_t shift, uint32_t rest)
 {
-    uint64_t v = bits << (entry >> 8 & 63);
+    uint64_t v = bits << (shift & 63);
     uint64_t negative = ~(uint64_t)((int64_t)v >> 63);
-    return (int)(((v ^ negative) >> (entry >> 16 & 63)) ^ negative) - (int)negative;
+    return (int)((((v ^ negative) >> (rest & 63)) ^ negative) - negative);
 }
 
 /* The symbol at the top of the bits, of any length; false for an invalid code or meaning. */
@@ -210,7 +226,7 @@ static ALWAYS_INLINE bool read_dc(const Table *t, Bits *b, int *dc)
     uint32_t entry = t->entry[b->bits >> (64 - LOOK)];
     if (__builtin_expect((entry >> 16 & 63) != 0, 1)) {
         if (entry >> 24 == 0) {
-            *dc += value_of(b->bits, entry);
+            *dc += value_at(b->bits, entry >> 8, entry >> 16);
             consume(b, entry);
             return *dc >= INT16_MIN && *dc <= INT16_MAX;
         }
@@ -251,67 +267,43 @@ static ALWAYS_INLINE Step read_special(const Table *t, Bits *b, int *k, int16_t 
     return step;
 }
 
-static ALWAYS_INLINE Step read_symbol(const Table *t, Bits *b, int *k, int16_t *out)
+/* What ended a block, or seemed to: a first symbol that leaves it or is its last coefficient. */
+static ALWAYS_INLINE Step read_last(const Pair *pairs, const Pair *p, Bits *b, int *k, int16_t *out)
 {
-    uint32_t entry = t->entry[b->bits >> (64 - LOOK)];
-    int at = *k + (int)(entry >> 24);
-    if (__builtin_expect(at > 63, 0)) {
-        if (entry >> 24 != END_OF_BLOCK) return read_special(t, b, k, out);
-        consume(b, entry);
-        return STEP_END;
-    }
-    out[natural[at]] = (int16_t)value_of(b->bits, entry);
-    consume(b, entry);
-    *k = at + 1;
-    return at == 63 ? STEP_END : STEP_MORE;
+    const Table *t = (const Table *)(const void *)((const char *)pairs - offsetof(Table, pair));
+    if (p->run != END_OF_BLOCK) return read_special(t, b, k, out);
+    consume(b, p->total);
+    return STEP_END;
 }
 
-static ALWAYS_INLINE bool read_block(const Table *dc_table, const Table *ac_table, Bits *b, int *dc, int16_t *out)
+/* One or two symbols; keep false: only their length. The table comes as its pairs, to spare the hot loop a register. */
+static ALWAYS_INLINE Step read_pair(const Pair *pairs, Bits *b, int *k, int16_t *out, bool keep)
 {
-    if (!read_dc(dc_table, b, dc)) return false;
-    out[0] = (int16_t)*dc;
-    for (int k = 1;;) {
-        refill(b);
-        Step step = read_symbol(ac_table, b, &k, out);
-        if (step == STEP_MORE) step = read_symbol(ac_table, b, &k, out);
-        if (step != STEP_MORE) return step == STEP_END;
+    const Pair *p = pairs + (b->bits >> (64 - LOOK));
+    int at = *k + p->run;
+    if (__builtin_expect(at > 62, 0)) return read_last(pairs, p, b, k, keep ? out : NULL);
+    if (keep) {
+        const uint8_t *places = natural + at;
+        out[places[0]] = (int16_t)value_at(b->bits, p->shift, p->rest);
+        out[places[1 + p->place]] = (int16_t)value_at(b->bits, p->shift2, p->rest2);
     }
+    *k = at + 1 + p->steps;
+    consume(b, p->total);
+    if (__builtin_expect(*k < 64, 1)) return STEP_MORE;
+    return *k == 64 || *k > END_OF_BLOCK ? STEP_END : STEP_ODD;
 }
 
-/* A block's length only. */
-static ALWAYS_INLINE bool skip_block(const Table *dc_table, const Table *ac_table, Bits *b, int *dc)
+static ALWAYS_INLINE bool read_block(const Table *dc_table, const Pair *pairs, Bits *b, int *dc, int16_t *out,
+                                     bool keep)
 {
     if (!read_dc(dc_table, b, dc)) return false;
     for (int k = 1;;) {
         refill(b);
-        uint32_t skip = ac_table->skip[b->bits >> (64 - LOOK)];
-        int after = k + (int)(skip >> 6);
-        if (after < 64) {
-            consume(b, skip);
-            k = after;
-            skip = ac_table->skip[b->bits >> (64 - LOOK)];
-            after = k + (int)(skip >> 6);
-            if (after < 64) {
-                consume(b, skip);
-                k = after;
-                continue;
-            }
-        }
-        if (after >= END_OF_BLOCK && after < END_OF_BLOCK + 64) { /* after less than 64 coefficients */
-            consume(b, skip);
-            return true;
-        }
-        refill(b); /* the last coefficient is passed in the middle of the entry, or the symbol is not plain */
-        uint32_t entry = ac_table->entry[b->bits >> (64 - LOOK)];
-        Step step = STEP_MORE;
-        if (entry >> 24 < 16 && k + (int)(entry >> 24) < 64) {
-            consume(b, entry);
-            k += (int)(entry >> 24) + 1;
-            if (k > 63) return true;
-        } else {
-            step = read_special(ac_table, b, &k, NULL);
-        }
-        if (step != STEP_MORE) return step == STEP_END;
+        Step step = read_pair(pairs, b, &k, out, keep);
+        if (step == STEP_MORE) step = read_pair(pairs, b, &k, out, keep);
+        if (step == STEP_MORE) continue;
+        if (keep) out[0] = (int16_t)*dc;
+        return step == STEP_END;
     }
 }
 
@@ -404,18 +396,15 @@ static void get_ready(Entropy *e)
     e->at++;
 }
 
-/* blocks NULL: only the MCU's length. */
-static ALWAYS_INLINE bool walk_mcu(Entropy *e, int16_t (*blocks)[64])
+/* keep false: only the MCU's length; blocks is not used. */
+static ALWAYS_INLINE bool walk_mcu(Entropy *e, int16_t (*blocks)[64], bool keep)
 {
     const EntropyLayout *l = &e->layout;
     Bits b = e->b;
     for (int i = 0; i < l->blocks; i++) {
-        int c = l->component[i];
-        const Table *dc = &e->tables[ENTROPY_DC][l->slot[ENTROPY_DC][c]];
-        const Table *ac = &e->tables[ENTROPY_AC][l->slot[ENTROPY_AC][c]];
-        int value = e->dc[c];
-        bool good = blocks ? read_block(dc, ac, &b, &value, blocks[i]) : skip_block(dc, ac, &b, &value);
-        e->dc[c] = value;
+        int c = l->component[i], dc = e->dc[c];
+        bool good = read_block(e->dc_table[c], e->pairs[c], &b, &dc, keep ? blocks[i] : NULL, keep);
+        e->dc[c] = dc;
         if (!good) return false;
     }
     e->b = b;
@@ -424,25 +413,23 @@ static ALWAYS_INLINE bool walk_mcu(Entropy *e, int16_t (*blocks)[64])
 
 static bool keep_plain(Entropy *e, int16_t (*blocks)[64])
 {
-    return walk_mcu(e, blocks);
+    return walk_mcu(e, blocks, true);
 }
 
 static bool skip_plain(Entropy *e, int16_t (*blocks)[64])
 {
-    (void)blocks;
-    return walk_mcu(e, NULL);
+    return walk_mcu(e, blocks, false);
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
 __attribute__((target("bmi,bmi2"))) static bool keep_bmi2(Entropy *e, int16_t (*blocks)[64])
 {
-    return walk_mcu(e, blocks);
+    return walk_mcu(e, blocks, true);
 }
 
 __attribute__((target("bmi,bmi2"))) static bool skip_bmi2(Entropy *e, int16_t (*blocks)[64])
 {
-    (void)blocks;
-    return walk_mcu(e, NULL);
+    return walk_mcu(e, blocks, false);
 }
 
 static bool has_bmi2(void)
@@ -467,17 +454,8 @@ static bool keep_mcu(Entropy *e, int16_t (*blocks)[64])
     return e->keep(e, blocks) && within_data(e);
 }
 
-static void prepare_to_skip(Entropy *e)
-{
-    for (int c = 0; c < e->layout.components; c++) {
-        Table *t = &e->tables[ENTROPY_AC][e->layout.slot[ENTROPY_AC][c]];
-        if (!t->has_skip) build_skip(t);
-    }
-}
-
 static bool skip_to(Entropy *e, int mcu)
 {
-    if (e->at < mcu) prepare_to_skip(e);
     while (e->at < mcu)
         if (!skip_mcu(e)) return false;
     return true;
@@ -505,6 +483,10 @@ Status entropy_begin(Entropy *e, const EntropyLayout *layout, const uint8_t *dat
     ASSERT(layout->blocks >= 1 && layout->blocks <= ENTROPY_MAX_BLOCKS && layout->components <= ENTROPY_COMPONENTS);
     TRY(buf_reserve(&e->data, bytes + 2 * PAD_BYTES));
     e->layout = *layout;
+    for (int c = 0; c < layout->components; c++) {
+        e->dc_table[c] = &e->tables[ENTROPY_DC][layout->slot[ENTROPY_DC][c]];
+        e->pairs[c] = e->tables[ENTROPY_AC][layout->slot[ENTROPY_AC][c]].pair;
+    }
     e->mcus = (int64_t)layout->columns * layout->rows;
     e->scan = data;
     e->source_end = data + bytes;
