@@ -10,7 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+#define CPUS_MAX 65536
 
 Status thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *arg)
 {
@@ -63,16 +64,26 @@ static int cgroup_quota(void)
     }
 }
 
+/* CPUs in the affinity mask; 0 if it cannot be read. The kernel wants a set for all CPUs that there could be, so larger
+ * ones are tried: never the number of CPUs online, which may be many more than this process may use. */
+static int mask_cpus(void)
+{
+    for (int bits = 1024; bits <= CPUS_MAX; bits *= 4) {
+        size_t bytes = CPU_ALLOC_SIZE(bits);
+        cpu_set_t *set = mem_calloc(1, bytes);
+        bool read = set && sched_getaffinity(0, bytes, set) == 0;
+        int cpus = read ? CPU_COUNT_S(bytes, set) : 0;
+        mem_free(set);
+        if (read) return cpus;
+    }
+    return 0;
+}
+
 int thread_allowed_cpus(void)
 {
-    cpu_set_t set;
-    long cpus = 0;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) == 0) cpus = CPU_COUNT(&set);
-    else cpus = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than cpu_set_t has bits */
-    int quota = cgroup_quota();
-    if (quota > 0 && quota < cpus) cpus = quota;
-    return cpus < 1 ? 1 : (int)cpus;
+    int cpus = mask_cpus(), quota = cgroup_quota();
+    if (quota > 0 && (cpus == 0 || quota < cpus)) cpus = quota;
+    return cpus < 1 ? 1 : cpus;
 }
 
 /* ---- queue ---- */

@@ -162,7 +162,6 @@ static Status check_model_name(const Config *c)
 
 static Status prepare(Session *s, SessionUse use)
 {
-    TRY(device_choose(&s->device, s->config, s->comm->local_rank, s->comm->local_world));
     TRY(device_open(&s->backend, &s->device, s->config, s->threads.compute));
     TRY(create_executor(s, &s->executor));
     Program *programs[3] = { NULL };
@@ -240,7 +239,8 @@ Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
     *s = (Session){ .config = c, .comm = comm, .use = use };
     TRY(open_data(s, use));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
-    s->threads = threads_choose(comm, c);
+    TRY(comm_agree(comm, device_choose(&s->device, c, comm->local_rank, comm->local_world)));
+    s->threads = threads_choose(comm, c, s->device.cuda);
     TRY(comm_agree(comm, prepare(s, use)));
     return comm_agree(comm, check_alike(s));
 }
@@ -250,7 +250,9 @@ Status session_open_data(Session *s, const Config *c, Comm *comm)
     *s = (Session){ .config = c, .comm = comm };
     TRY(open_data(s, SESSION_TRAIN));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
-    s->threads = threads_choose(comm, c);
+    /* As training would have them; where what it wants is not here, nothing computes anyway. */
+    bool device = device_choose(&s->device, c, comm->local_rank, comm->local_world) == OK && s->device.cuda;
+    s->threads = threads_choose(comm, c, device);
     return OK;
 }
 

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define DEVICE_THREADS 2 /* of a rank whose device computes: one issues, one communicates */
+
 /* Host and mask in one number, so that ranks can be compared by an allgather. */
 static int64_t placement_key(void)
 {
@@ -40,17 +42,26 @@ static int at_least_one(int n)
     return n > 0 ? n : 1;
 }
 
-ThreadPlan threads_choose(Comm *comm, const Config *c)
+/* The key that asks for more threads than there are CPUs while the machine has more; NULL if none does. */
+static const char *bound_too_tightly(const Config *c, const ThreadPlan *p, long online)
+{
+    if (c->device.threads > p->allowed) return "device.threads";
+    return c->data.threads > p->allowed && p->allowed < online ? "data.threads" : NULL;
+}
+
+ThreadPlan threads_choose(Comm *comm, const Config *c, bool device)
 {
     ThreadPlan p = { .allowed = thread_allowed_cpus(), .sharers = count_sharers(comm) };
     p.compute = c->device.threads > 0 ? (int)c->device.threads : at_least_one(p.allowed / p.sharers);
-    p.decode = c->data.threads > 0 ? (int)c->data.threads : at_least_one(p.allowed / p.sharers / 4);
+    int share = p.allowed / p.sharers, left = device ? share - DEVICE_THREADS : share / 4;
+    p.decode = c->data.threads > 0 ? (int)c->data.threads : at_least_one(left);
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     if (comm->rank != 0) return p;
-    if (c->device.threads > p.allowed) {
-        log_warning(
-            "device.threads: %d threads on %d allowed CPUs; with mpirun use --bind-to none or --map-by slot:PE=%d",
-            p.compute, p.allowed, p.compute);
+    const char *key = bound_too_tightly(c, &p, online);
+    if (key) {
+        int most = p.compute > p.decode ? p.compute : p.decode;
+        log_warning("%s: %d threads on %d allowed CPUs; with mpirun use --bind-to none or --map-by slot:PE=%d", key,
+                    most, p.allowed, most);
     } else if (c->device.threads == 0 && p.allowed == 1 && online >= 2L * comm->local_world) {
         log_warning("each rank is bound to 1 of %ld CPUs; with mpirun use --bind-to none or --map-by slot:PE=%ld to "
                     "use them all",

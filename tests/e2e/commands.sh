@@ -67,6 +67,11 @@ for line in cold_read_ms_p99 cached_images_per_s cached_megabytes_per_s cached_s
 done
 answers "step 1 crc " bench loader "$SCRATCH/small.yaml" --steps 2 --crc
 expect_error "bench loader --input" 64 "--input warm is none of cold, cached, synthetic, now" 1 bench loader "$SCRATCH/small.yaml" --input warm
+if (($(getconf _NPROCESSORS_ONLN) > 1)); then
+    cpu=$(awk '$1 == "Cpus_allowed_list:" { split($2, a, /[,-]/); print a[1] }' /proc/self/status)
+    expect "more threads than CPUs" 0 taskset -c "$cpu" "$CONVOY" bench loader "$SCRATCH/small.yaml" --steps 2 --input now --set data.threads=2
+    expect_text "more threads than CPUs" 1 "data.threads: 2 threads on 1 allowed CPUs"
+fi
 answers "step_ms" bench step "$SCRATCH/small.yaml" --steps 2 --nodes
 answers "busbw" bench allreduce "$SCRATCH/small.yaml" --set comm.bucket_mb=1 --steps 2
 if have_mpi; then

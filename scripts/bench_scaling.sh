@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# bench_scaling.sh DIR [ROUNDS] - images/s of one process with N decode threads against the sum of N processes with one each, in turn, on the
+# same N CPUs; then the medians and their ratio, which should be 1 or more.
+#
+#   N=2 CONFIG=configs/resnet50-imagenet.yaml STEPS=60 BATCH=32 scripts/bench_scaling.sh DIR 7
+set -euo pipefail
+cd "$(dirname "$0")/.."
+dir=${1:?usage: bench_scaling.sh DIR [ROUNDS]} rounds=${2:-7}
+n=${N:-2} config=${CONFIG:-configs/resnet50-imagenet.yaml} steps=${STEPS:-60} batch=${BATCH:-32}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# loader THREADS STEPS SEED - prints images/s.
+loader()
+{
+    taskset -c "0-$((n - 1))" ./convoy bench loader "$config" --set "data.train=$dir" --set "data.threads=$1" --set "train.batch_per_rank=$batch" \
+        --set "train.seed=$3" --steps "$2" --warmup $(($2 / 4 + 1)) --input now | awk '$1 == "images_per_s" { print $2 }'
+}
+
+for ((round = 0; round < rounds; round++)); do
+    together=$(loader "$n" "$steps" 1)
+    for ((i = 1; i <= n; i++)); do loader 1 $((steps / n)) "$i" > "$scratch/$i" & done
+    wait
+    apart=$(cat "$scratch"/[0-9]* | awk '{ s += $1 } END { print s }')
+    echo "$n threads $together images/s, $n processes $apart images/s"
+    echo "$together $apart" >> "$scratch/all"
+done
+sort -n "$scratch/all" | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }' > "$scratch/together"
+awk '{ print $2 }' "$scratch/all" | sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }' > "$scratch/apart"
+paste "$scratch/together" "$scratch/apart" | awk '{ printf "median: threads %.1f, processes %.1f, ratio %.3f\n", $1, $2, $1 / $2 }'
