@@ -10,12 +10,12 @@
  * are subtracted and shifted by as they are, with their length in the low six bits.
  *
  * Tables. The next LOOK bits give length, run and size of a symbol in one look, a value follows by arithmetic. For AC
- * one look gives up to two symbols, as many as lie in these bits with their codes: what bounds the speed is the chain from
- * bits to length to the next bits, and this halves it. There is no branch on whether there is a second one: without it,
- * or where it is the end of the block, a value that means nothing goes to the place of the DC coefficient, which is
- * written last. What is no plain coefficient - the end of a block, a run of 16 zeros, a long code, an invalid one - has a
- * run that leaves the block, so the loop over a block has one branch for all of them and one for the end behind a second
- * symbol.
+ * one look gives up to two symbols, as many as lie in these bits with their codes: what bounds the speed is the chain
+ * from bits to length to the next bits, and this halves it. There is no branch on whether there is a second one:
+ * without it, or where it is the end of the block, a value that means nothing goes to the place of the DC coefficient,
+ * which is written last. What is no plain coefficient - the end of a block, a run of 16 zeros, a long code, an invalid
+ * one - has a run that leaves the block, so the loop over a block has one branch for all of them and one for the end
+ * behind a second symbol.
  *
  * Shifts by a variable are what this file is made of: the functions on MCUs exist twice, for processors with BMI2 and
  * for others. */
