@@ -1,5 +1,5 @@
-/* test_world_change.c - a run that goes on with another number of ranks: at one global batch every sample of every epoch
- * is seen once, whoever sees it, with the batches that runplan_make gives each world. */
+/* test_world_change.c - a run that goes on with another number of ranks: at one global batch every sample of every
+ * epoch is seen once, whoever sees it, with the batches that runplan_make gives each world. */
 #include "base/mem.h"
 #include "data/data.h"
 #include "tests/test.h"
