@@ -5,6 +5,7 @@
  * generator state. */
 #ifndef CONVOY_BASE_RNG_H
 #define CONVOY_BASE_RNG_H
+#include "base/philox.h"
 #include <stdint.h>
 
 /* What a draw is for: the low byte of the third counter word. Append only: numbers are part of what makes runs
@@ -33,8 +34,6 @@ typedef struct Rng {
     int used; /* words of the current block already handed out */
 } Rng;
 
-/* ten rounds; tested against the paper's vectors */
-void philox4x32(uint64_t key, const uint32_t counter[4], uint32_t out[4]);
 /* a stream of draws at one address, by value */
 Rng rng_at(uint64_t seed, RngPurpose purpose, uint32_t a, uint32_t b);
 /* the same of the repeat-th time that a sample is seen in an epoch, below 2^24; rng_at is that of repeat 0 */

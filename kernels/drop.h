@@ -18,23 +18,25 @@ typedef struct DropAddress { /* of a run: what is the same for all of its elemen
 } DropAddress;
 
 /* From two scalars that hold halves of 16 bits. */
-static inline uint32_t drop_word(double low, double high)
+CUDA_BOTH static inline uint32_t drop_word(double low, double high)
 {
     return (uint32_t)low | (uint32_t)high << 16;
 }
 
 static inline DropAddress drop_address(const DropAttr *a, uint32_t step, uint32_t first_place)
 {
-    return (DropAddress){ .seed = a->seed,
-                          .step = step,
-                          .first_place = first_place,
-                          .purpose = (uint32_t)RNG_DROP | a->layer << 8,
-                          .threshold = (uint32_t)((double)a->rate * 0x1p32),
-                          .factor = 1.0f / (1.0f - a->rate) };
+    DropAddress d;
+    d.seed = a->seed;
+    d.step = step;
+    d.first_place = first_place;
+    d.purpose = (uint32_t)RNG_DROP | a->layer << 8;
+    d.threshold = (uint32_t)((double)a->rate * 0x1p32);
+    d.factor = 1.0f / (1.0f - a->rate);
+    return d;
 }
 
 /* The factors of elements 4 * block .. 4 * block + 3 of an image: 0, or what makes up for those dropped. */
-static inline void drop_factors(const DropAddress *d, int64_t image, uint32_t block, float out[4])
+CUDA_BOTH static inline void drop_factors(const DropAddress *d, int64_t image, uint32_t block, float out[4])
 {
     const uint32_t counter[4] = { d->step, d->first_place + (uint32_t)image, d->purpose, block };
     uint32_t words[4];

@@ -9,8 +9,8 @@
  * models/graph/grad.c, a case generator in tests/check. tests/unit/test_op_tables.c names every empty slot. */
 #ifndef CONVOY_KERNELS_OP_H
 #define CONVOY_KERNELS_OP_H
+#include "base/both.h"
 #include "base/status.h"
-#include "kernels/both.h"
 #include "kernels/tensor.h"
 
 #define OP_MAX_INPUTS         8

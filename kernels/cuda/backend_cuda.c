@@ -40,6 +40,10 @@ static const OpImpl *const ops[OP_COUNT] = {
     [OP_LOSS_SCALE] = &cuda_loss_scale,
     [OP_GRAD_SQUARES] = &cuda_grad_squares,
     [OP_GRAD_NORM] = &cuda_grad_norm,
+    [OP_GATE] = &cuda_gate,
+    [OP_GATE_BWD] = &cuda_gate_bwd,
+    [OP_DROP] = &cuda_drop,
+    [OP_DROP_BWD] = &cuda_drop_bwd,
 };
 
 /* ---- errors ---- */

@@ -88,12 +88,9 @@ static Status forward_prepare(OpInstance *op)
     if (attr->mode == BN_TRAIN && v.rows < 2)
         return fail(ERR_USAGE, "batch norm cannot train on one value per channel: use a larger batch or image");
     BnForward *k = &s->kernel;
-    *k = (BnForward){ .dtype = v.dtype,
-                      .c = (int)v.c,
-                      .cp = (int)v.cp,
-                      .eps = attr->eps,
-                      .momentum = attr->momentum,
-                      .relu = attr->act == ACT_RELU };
+    *k = (BnForward){
+        .dtype = v.dtype, .c = (int)v.c, .cp = (int)v.cp, .eps = attr->eps, .momentum = attr->momentum, .act = attr->act
+    };
     TRY(make_grid(op, &k->grid, &v, BN_FORWARD_BLOCKS));
     s->mode = attr->mode;
     op->workspace_bytes = 0;
@@ -111,6 +108,7 @@ static BnMask choose_mask(const OpInstance *op)
 {
     const BatchNormAttr *attr = op->attr;
     if (attr->act == ACT_NONE) return BN_MASK_NONE;
+    if (attr->act == ACT_SILU) return BN_MASK_SILU; /* shape inference allows no residual */
     if (op->in[BN_BWD_IN_Y].desc.rank != 0) return BN_MASK_FROM_Y;
     ASSERT(op->out[BN_BWD_OUT_DRESIDUAL].desc.rank == 0); /* its shape inference demands y */
     return BN_MASK_FROM_X;

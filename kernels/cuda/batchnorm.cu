@@ -5,6 +5,7 @@
  * before what it needs per channel, so that both are under way together. */
 #include "kernels/cuda/batchnorm.cuh"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/pointwise_math.h"
 
 constexpr int STATISTICS_UNROLL = 4, GUESS_ROWS = 4;
 
@@ -92,7 +93,7 @@ static __global__ void __launch_bounds__(FINISH_THREADS) bn_constant_kernel(cons
 
 /* ---- y ---- */
 
-template <typename T, bool ADD, bool RELU>
+template <typename T, bool ADD, ActKind ACT>
 static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS) bn_apply_kernel(const BnForward f)
 {
     constexpr int V = vector_channels<T>, U = ADD ? 2 : 4;
@@ -112,7 +113,8 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS) bn_app
             for (int c = 0; c < V; c++) {
                 y[c] = bn_affine(vector_get<T>(raw_x[u], c), lane.mean[c], lane.scale[c], lane.shift[c]);
                 if (ADD) y[c] += vector_get<T>(raw_r[u], c);
-                if (RELU) y[c] = bn_relu(y[c]);
+                if (ACT == ACT_RELU) y[c] = bn_relu(y[c]);
+                if (ACT == ACT_SILU) y[c] = pointwise_silu(y[c]);
             }
             row_store(f.y, w, f.grid, u, vector_narrow<T>(y));
         }
@@ -131,11 +133,15 @@ template <typename T> static cudaError_t launch_statistics(const BnForward *f, c
 
 template <typename T> static cudaError_t launch_apply(const BnForward *f, cudaStream_t stream)
 {
-    dim3 grid = row_blocks(f->grid);
-    if (f->residual && f->relu) return CUDA_LAUNCH((bn_apply_kernel<T, true, true>), grid, ROWS_THREADS, stream, *f);
-    if (f->residual) return CUDA_LAUNCH((bn_apply_kernel<T, true, false>), grid, ROWS_THREADS, stream, *f);
-    if (f->relu) return CUDA_LAUNCH((bn_apply_kernel<T, false, true>), grid, ROWS_THREADS, stream, *f);
-    return CUDA_LAUNCH((bn_apply_kernel<T, false, false>), grid, ROWS_THREADS, stream, *f);
+    const dim3 grid = row_blocks(f->grid);
+    if (f->act == ACT_SILU)
+        return f->residual ? cudaErrorInvalidValue
+                           : CUDA_LAUNCH((bn_apply_kernel<T, false, ACT_SILU>), grid, ROWS_THREADS, stream, *f);
+    if (f->act == ACT_RELU)
+        return f->residual ? CUDA_LAUNCH((bn_apply_kernel<T, true, ACT_RELU>), grid, ROWS_THREADS, stream, *f)
+                           : CUDA_LAUNCH((bn_apply_kernel<T, false, ACT_RELU>), grid, ROWS_THREADS, stream, *f);
+    return f->residual ? CUDA_LAUNCH((bn_apply_kernel<T, true, ACT_NONE>), grid, ROWS_THREADS, stream, *f)
+                       : CUDA_LAUNCH((bn_apply_kernel<T, false, ACT_NONE>), grid, ROWS_THREADS, stream, *f);
 }
 
 cudaError_t cuda_launch_bn_statistics(const BnForward *f, cudaStream_t stream)

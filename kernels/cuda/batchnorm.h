@@ -9,7 +9,7 @@
 #ifndef CONVOY_KERNELS_CUDA_BATCHNORM_H
 #define CONVOY_KERNELS_CUDA_BATCHNORM_H
 #include "kernels/cuda/rows.h"
-#include "kernels/tensor.h"
+#include "kernels/op.h"
 
 /* Blocks per multiprocessor: 64 and 80 registers per thread. */
 enum { BN_FORWARD_BLOCKS = 4, BN_BACKWARD_BLOCKS = 3 };
@@ -19,7 +19,7 @@ typedef struct BnForward {
     DType dtype; /* of x, residual and y */
     int c, cp;
     float eps, momentum;
-    bool relu;
+    ActKind act;              /* silu: without a residual */
     const void *x, *residual; /* residual: NULL if absent */
     void *y;
     const float *gamma, *beta;
@@ -29,8 +29,8 @@ typedef struct BnForward {
     float *guess;      /* workspace [cp] */
 } BnForward;
 
-/* Where the sign of y comes from. */
-typedef enum BnMask { BN_MASK_NONE, BN_MASK_FROM_X, BN_MASK_FROM_Y } BnMask;
+/* Where the slope of the activation comes from: the sign of y, found again from x or read, or silu's at bn(x). */
+typedef enum BnMask { BN_MASK_NONE, BN_MASK_FROM_X, BN_MASK_FROM_Y, BN_MASK_SILU } BnMask;
 
 typedef struct BnBackward {
     RowGrid grid;

@@ -4,6 +4,7 @@
  * second instead of dy, dy2 and y; else the second pass forms it again, which moves fewer bytes than writing it. */
 #include "kernels/cuda/batchnorm.cuh"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/pointwise_math.h"
 
 constexpr int BACKWARD_UNROLL = 2;
 
@@ -42,7 +43,8 @@ static __device__ __forceinline__ float form_dz(const BackwardRows &rows, int u,
     if (TWO) dz += vector_get<T>(rows.dy2[u], c);
     if (MASK == BN_MASK_NONE) return dz;
     if (MASK == BN_MASK_FROM_Y) return bn_relu_bwd(dz, vector_get<T>(rows.y[u], c), 0.0f);
-    return bn_relu_bwd(dz, bn_affine(x, lane.mean[c], lane.scale[c], lane.shift[c]), stored_as_zero<T>);
+    const float z = bn_affine(x, lane.mean[c], lane.scale[c], lane.shift[c]);
+    return MASK == BN_MASK_SILU ? pointwise_silu_bwd(dz, z) : bn_relu_bwd(dz, z, stored_as_zero<T>);
 }
 
 template <typename T, BnMask MASK, bool TWO>
@@ -68,7 +70,8 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS) bn_bw
                 sums[c] += dz[c];
                 sums[V + c] = fmaf(dz[c], x - lane.mean[c], sums[V + c]);
             }
-            if (MASK != BN_MASK_FROM_X && b.dresidual) row_store(b.dresidual, w, b.grid, u, vector_narrow<T>(dz));
+            if (MASK != BN_MASK_FROM_X && MASK != BN_MASK_SILU && b.dresidual)
+                row_store(b.dresidual, w, b.grid, u, vector_narrow<T>(dz));
         }
         row_advance(&w, b.grid);
         backward_load<MASK, TWO, false>(&rows, b, w);
@@ -125,13 +128,13 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS) bn_bw
 
 /* ---- launchers ---- */
 
+#define LAUNCH_ONE_MASK(kernel, T, MASK, two, ...)                                                                     \
+    ((two) ? CUDA_LAUNCH((kernel<T, MASK, true>), __VA_ARGS__) : CUDA_LAUNCH((kernel<T, MASK, false>), __VA_ARGS__))
 #define LAUNCH_BY_MASK(kernel, T, mask, two, ...)                                                                      \
-    ((mask) == BN_MASK_FROM_Y   ? (two) ? CUDA_LAUNCH((kernel<T, BN_MASK_FROM_Y, true>), __VA_ARGS__)                  \
-                                        : CUDA_LAUNCH((kernel<T, BN_MASK_FROM_Y, false>), __VA_ARGS__)                 \
-       : (mask) == BN_MASK_FROM_X ? (two) ? CUDA_LAUNCH((kernel<T, BN_MASK_FROM_X, true>), __VA_ARGS__)                \
-                                          : CUDA_LAUNCH((kernel<T, BN_MASK_FROM_X, false>), __VA_ARGS__)               \
-       : (two) ? CUDA_LAUNCH((kernel<T, BN_MASK_NONE, true>), __VA_ARGS__)                                             \
-                                : CUDA_LAUNCH((kernel<T, BN_MASK_NONE, false>), __VA_ARGS__))
+    ((mask) == BN_MASK_FROM_Y   ? LAUNCH_ONE_MASK(kernel, T, BN_MASK_FROM_Y, two, __VA_ARGS__)                         \
+     : (mask) == BN_MASK_FROM_X ? LAUNCH_ONE_MASK(kernel, T, BN_MASK_FROM_X, two, __VA_ARGS__)                         \
+     : (mask) == BN_MASK_SILU   ? LAUNCH_ONE_MASK(kernel, T, BN_MASK_SILU, two, __VA_ARGS__)                           \
+                                : LAUNCH_ONE_MASK(kernel, T, BN_MASK_NONE, two, __VA_ARGS__))
 
 template <typename T> static cudaError_t launch_sums(const BnBackward *b, cudaStream_t stream)
 {

@@ -5,7 +5,7 @@
  * payload. Widening is exact, and narrowing what was widened gives the same bits (signalling NaNs come back quiet). */
 #ifndef CONVOY_KERNELS_CUDA_HALF_MATH_H
 #define CONVOY_KERNELS_CUDA_HALF_MATH_H
-#include "kernels/both.h"
+#include "base/both.h"
 #include <stdint.h>
 #include <string.h>
 

@@ -39,9 +39,11 @@ cudaError_t cuda_launch_treated_input(const InputTreatment *t, void *x, DType dt
 
 /* ---- pointwise.cu: flat, count elements; results are of dtype, as is the first input, over which they may lie; over
  * the second too, where that is of the same type ---- */
-cudaError_t cuda_launch_relu(const void *x, void *y, DType dtype, int64_t count, cudaStream_t stream);
-cudaError_t cuda_launch_relu_bwd(const void *dy, const void *y, void *dx, DType dtype, DType y_type, int64_t count,
-                                 cudaStream_t stream);
+/* act is not ACT_NONE; for ACT_SILU the y of its gradient is x. */
+cudaError_t cuda_launch_activation(ActKind act, const void *x, void *y, DType dtype, int64_t count,
+                                   cudaStream_t stream);
+cudaError_t cuda_launch_activation_bwd(ActKind act, const void *dy, const void *y, void *dx, DType dtype, DType y_type,
+                                       int64_t count, cudaStream_t stream);
 cudaError_t cuda_launch_add(const void *a, const void *b, void *y, DType dtype, DType b_type, int64_t count,
                             cudaStream_t stream);
 cudaError_t cuda_launch_scale(const void *x, float factor, void *y, DType dtype, int64_t count, cudaStream_t stream);
@@ -119,6 +121,28 @@ cudaError_t cuda_launch_global_avgpool(const AvgpoolShape *k, const void *x, voi
 /* dy_type: f32 or that of dx */
 cudaError_t cuda_launch_global_avgpool_bwd(const AvgpoolShape *k, const void *dy, DType dy_type, void *dx,
                                            cudaStream_t stream);
+
+/* ---- gate.cu: y = x sigmoid(g); g and dg are rows of cp channels, f32 or of dtype ---- */
+typedef struct GateShape {
+    DType dtype, g_type; /* of x, y, dx, dy; of g and dg */
+    int n, rows, vectors, cp;
+    int lanes_log2, tiles, splits; /* blocks: tiles cover a row, splits share an image's rows */
+} GateShape;
+cudaError_t cuda_launch_gate(const GateShape *k, const void *x, const void *g, void *y, cudaStream_t stream);
+/* dx may be dy. partials: workspace f32 [n][splits][cp]. */
+cudaError_t cuda_launch_gate_bwd(const GateShape *k, const void *dy, const void *x, const void *g, void *dx, void *dg,
+                                 float *partials, cudaStream_t stream);
+
+/* ---- drop.cu: y = x f + residual, f of kernels/drop.h; y may be x or residual ---- */
+typedef struct DropPass {
+    DropAttr attr;
+    DType dtype;              /* of x, residual and y */
+    int64_t images, vectors;  /* of 16 bytes, in an image */
+    const float *scalars;     /* the step's */
+    const void *x, *residual; /* residual: NULL if absent */
+    void *y;
+} DropPass;
+cudaError_t cuda_launch_drop(const DropPass *p, cudaStream_t stream);
 
 /* ---- subsample.cu ---- */
 typedef struct SubsampleShape {

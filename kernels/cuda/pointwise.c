@@ -70,7 +70,7 @@ static Status activation_run(OpInstance *op, Stream *stream)
     const OpTensor *x = &op->in[ACTIVATION_IN_X];
     void *y = op->out[ACTIVATION_OUT_Y].data;
     if (attr->act == ACT_NONE) return copy(x, y, stream->stream);
-    TRY_CUDA(cuda_launch_relu(x->data, y, type_of(x), elements_of(x), stream->stream));
+    TRY_CUDA(cuda_launch_activation(attr->act, x->data, y, type_of(x), elements_of(x), stream->stream));
     return OK;
 }
 
@@ -89,7 +89,8 @@ static Status activation_bwd_run(OpInstance *op, Stream *stream)
     const OpTensor *dy = &op->in[ACTIVATION_BWD_IN_DY], *y = &op->in[ACTIVATION_BWD_IN_Y];
     void *dx = op->out[ACTIVATION_BWD_OUT_DX].data;
     if (attr->act == ACT_NONE) return copy(dy, dx, stream->stream);
-    TRY_CUDA(cuda_launch_relu_bwd(dy->data, y->data, dx, type_of(dy), type_of(y), elements_of(y), stream->stream));
+    TRY_CUDA(cuda_launch_activation_bwd(attr->act, dy->data, y->data, dx, type_of(dy), type_of(y), elements_of(y),
+                                        stream->stream));
     return OK;
 }
 

@@ -1,4 +1,4 @@
-/* pointwise.cu - elementwise ops on flat arrays, 16 bytes at a time: relu and its gradient, add, scale.
+/* pointwise.cu - elementwise ops on flat arrays, 16 bytes at a time: relu and silu with their gradients, add, scale.
  *
  * A thread takes VECTORS vectors, BLOCK vectors apart, and loads all of them before it uses the first. Outputs may lie
  * over inputs: what a thread writes it has read before, and no other thread reads it. What is no whole vector at the
@@ -25,6 +25,20 @@ struct ReluBwd {
     __device__ __forceinline__ float operator()(float dy, float y) const
     {
         return pointwise_relu_bwd(dy, y);
+    }
+};
+struct Silu {
+    static constexpr bool binary = false;
+    __device__ __forceinline__ float operator()(float x, float) const
+    {
+        return pointwise_silu(x);
+    }
+};
+struct SiluBwd {
+    static constexpr bool binary = true;
+    __device__ __forceinline__ float operator()(float dy, float x) const
+    {
+        return pointwise_silu_bwd(dy, x);
     }
 };
 struct Add {
@@ -119,16 +133,18 @@ template <typename T, typename F> cudaError_t launch(F f, const Arrays &p, DType
 
 } // namespace
 
-cudaError_t cuda_launch_relu(const void *x, void *y, DType dtype, int64_t count, cudaStream_t stream)
+cudaError_t cuda_launch_activation(ActKind act, const void *x, void *y, DType dtype, int64_t count, cudaStream_t stream)
 {
     const Arrays p = { x, nullptr, y, count };
+    if (act == ACT_SILU) return LAUNCH_BY_TYPE(dtype, launch, Silu(), p, dtype, stream);
     return LAUNCH_BY_TYPE(dtype, launch, Relu(), p, dtype, stream);
 }
 
-cudaError_t cuda_launch_relu_bwd(const void *dy, const void *y, void *dx, DType dtype, DType y_type, int64_t count,
-                                 cudaStream_t stream)
+cudaError_t cuda_launch_activation_bwd(ActKind act, const void *dy, const void *y, void *dx, DType dtype, DType y_type,
+                                       int64_t count, cudaStream_t stream)
 {
     const Arrays p = { dy, y, dx, count };
+    if (act == ACT_SILU) return LAUNCH_BY_TYPE(dtype, launch, SiluBwd(), p, y_type, stream);
     return LAUNCH_BY_TYPE(dtype, launch, ReluBwd(), p, y_type, stream);
 }
 

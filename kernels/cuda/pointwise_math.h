@@ -1,9 +1,11 @@
 /* pointwise_math.h - ops that look at one element at a time; host and device compile them alike.
  *
+ * SiLU is x s with s the logistic function of x; its derivative is s (1 + x (1 - s)).
  * NaN is no number below zero: it passes a ReLU, forward and backward, as in torch. */
 #ifndef CONVOY_KERNELS_CUDA_POINTWISE_MATH_H
 #define CONVOY_KERNELS_CUDA_POINTWISE_MATH_H
 #include "kernels/cuda/half_math.h"
+#include <math.h>
 
 CUDA_BOTH static inline float pointwise_relu(float x)
 {
@@ -13,5 +15,21 @@ CUDA_BOTH static inline float pointwise_relu(float x)
 CUDA_BOTH static inline float pointwise_relu_bwd(float dy, float y)
 {
     return y <= 0.0f ? 0.0f : dy;
+}
+
+CUDA_BOTH static inline float pointwise_sigmoid(float x)
+{
+    return 1.0f / (1.0f + expf(-x));
+}
+
+CUDA_BOTH static inline float pointwise_silu(float x)
+{
+    return x * pointwise_sigmoid(x);
+}
+
+CUDA_BOTH static inline float pointwise_silu_bwd(float dy, float x)
+{
+    float s = pointwise_sigmoid(x);
+    return dy * (s * fmaf(x, 1.0f - s, 1.0f));
 }
 #endif

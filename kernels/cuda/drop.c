@@ -1,0 +1,78 @@
+/* drop.c - dropout and stochastic depth on the device: which tensors, of which type. All lie as x does; a residual of
+ * another type is cast into the workspace first. */
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels.h"
+
+enum { VECTOR_BYTES = 16 };
+
+/* x decides where it is undecided; residual and y follow it. */
+static Status prepare_all(OpInstance *op, OpTensor *x, OpTensor *scalars, OpTensor *residual, OpTensor *y)
+{
+    const CudaBackend *b = cuda_backend(op);
+    if (!x->bytes) cuda_decide_activation(b, x);
+    const CudaFormat format = x->desc.rank == 4 ? CUDA_NHWC : CUDA_ROWS;
+    op->workspace_bytes = 0;
+    cuda_decide_plain(scalars);
+    if (residual && residual->desc.rank != 0) {
+        if (!residual->bytes) cuda_decide(b, residual, format, x->layout->dtype);
+        if (residual->layout->dtype != x->layout->dtype) op->workspace_bytes = x->bytes;
+    }
+    cuda_decide(b, y, format, x->layout->dtype);
+    op->implementation = "drop";
+    return OK;
+}
+
+static Status prepare(OpInstance *op)
+{
+    return prepare_all(op, &op->in[DROP_IN_X], &op->in[DROP_IN_SCALARS], &op->in[DROP_IN_RESIDUAL],
+                       &op->out[DROP_OUT_Y]);
+}
+
+static Status prepare_bwd(OpInstance *op)
+{
+    return prepare_all(op, &op->in[DROP_BWD_IN_DY], &op->in[DROP_BWD_IN_SCALARS], NULL, &op->out[DROP_BWD_OUT_DX]);
+}
+
+static Status bind(OpInstance *op)
+{
+    (void)op; /* addresses are read when it runs */
+    return OK;
+}
+
+static Status launch(OpInstance *op, const OpTensor *x, const float *scalars, const void *residual, void *y,
+                     Stream *stream)
+{
+    const CudaView v = cuda_view(cuda_backend(op), x);
+    const DropPass p = { .attr = *(const DropAttr *)op->attr,
+                         .dtype = v.dtype,
+                         .images = v.n,
+                         .vectors = v.h * v.w * v.cp * (int64_t)dtype_bytes(v.dtype) / VECTOR_BYTES,
+                         .scalars = scalars,
+                         .x = x->data,
+                         .residual = residual,
+                         .y = y };
+    TRY_CUDA(cuda_launch_drop(&p, stream->stream));
+    return OK;
+}
+
+static Status run(OpInstance *op, Stream *stream)
+{
+    const OpTensor *x = &op->in[DROP_IN_X], *residual = &op->in[DROP_IN_RESIDUAL];
+    const void *rest = residual->data;
+    if (op->workspace_bytes) {
+        const CudaView v = cuda_view(cuda_backend(op), residual);
+        rest = op->workspace;
+        TRY_CUDA(
+            cuda_launch_cast(residual->data, v.dtype, op->workspace, x->layout->dtype, v.rows * v.cp, stream->stream));
+    }
+    return launch(op, x, op->in[DROP_IN_SCALARS].data, rest, op->out[DROP_OUT_Y].data, stream);
+}
+
+static Status run_bwd(OpInstance *op, Stream *stream)
+{
+    return launch(op, &op->in[DROP_BWD_IN_DY], op->in[DROP_BWD_IN_SCALARS].data, NULL, op->out[DROP_BWD_OUT_DX].data,
+                  stream);
+}
+
+const OpImpl cuda_drop = { prepare, bind, run, NULL };
+const OpImpl cuda_drop_bwd = { prepare_bwd, bind, run_bwd, NULL };
