@@ -122,8 +122,12 @@ static bool is_gone(int fd, int64_t offset)
 
 void source_forget_file(int folder, const char *path, int64_t offset, int64_t bytes, bool *gone)
 {
+    const int64_t page = sysconf(_SC_PAGESIZE), first = offset / page * page;
+    int64_t length = bytes > 0 ? offset + bytes - first : 0;
     int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool asked = fd >= 0 && posix_fadvise(fd, offset, bytes, POSIX_FADV_DONTNEED) == 0;
+    /* Only whole pages are forgotten: those that are shared with neighbours too. */
+    length = (length + page - 1) / page * page;
+    bool asked = fd >= 0 && posix_fadvise(fd, first, length, POSIX_FADV_DONTNEED) == 0;
     if (gone) *gone = asked && is_gone(fd, offset);
     if (fd >= 0) close(fd);
 }

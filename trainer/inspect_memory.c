@@ -26,9 +26,9 @@ static void add_report(const Session *s, StrBuf *text)
 {
     MemoryReport r = memory_report(s);
     for (int i = 0; i < MEMORY_ITEM_COUNT; i++) {
-        bool device_only = i == MEMORY_COPIES || i == MEMORY_SIDE_WORKSPACE || i == MEMORY_INPUTS || i == MEMORY_SUMS ||
-                           i == MEMORY_STAGED;
-        if (device_only && r.bytes[i] == 0) continue;
+        bool only_where_any = i == MEMORY_COPIES || i == MEMORY_SIDE_WORKSPACE || i == MEMORY_INPUTS ||
+                              i == MEMORY_SUMS || i == MEMORY_STAGED || i == MEMORY_READ_AHEAD;
+        if (only_where_any && r.bytes[i] == 0) continue;
         str_printf(text, "%-28s %15zu\n", memory_item_name(i), r.bytes[i]);
     }
     str_printf(text, "%-28s %15zu bytes, %.2f GiB per rank at %lld images a micro-batch\n", "total", r.total,

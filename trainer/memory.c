@@ -18,6 +18,7 @@ static const char *const item_names[MEMORY_ITEM_COUNT] = {
     [MEMORY_INPUTS] = "batches on the device",
     [MEMORY_SUMS] = "gradients, type of sums",
     [MEMORY_SLOTS] = "batch slots",
+    [MEMORY_READ_AHEAD] = "files read ahead, at most",
     [MEMORY_STAGED] = "gradients summed by the host",
     [MEMORY_CHECKPOINT] = "checkpoint staging (rank 0)",
 };
@@ -44,6 +45,13 @@ static size_t slot_bytes(const Session *s)
 {
     LoaderOptions o = session_loader_options(s, DATA_VAL);
     return (size_t)o.slots * (size_t)s->plan.batch * image_bytes(s) * (size_t)loaders(s);
+}
+
+static size_t read_ahead_bytes(const Session *s)
+{
+    LoaderOptions o = session_loader_options(s, DATA_VAL);
+    int from_files = (s->use == SESSION_TRAIN && !dataset_in_memory(s->train)) + (s->val && !dataset_in_memory(s->val));
+    return o.read_ahead_bytes * (size_t)from_files;
 }
 
 static size_t staging_bytes(const Session *s)
@@ -92,6 +100,7 @@ MemoryReport memory_report(const Session *s)
     add_plan(s, s->executor, s->plan.batch, r.bytes);
     if (s->backend->v->device) r.device = plan_bytes(s, s->executor, s->plan.batch);
     r.bytes[MEMORY_SLOTS] = slot_bytes(s);
+    r.bytes[MEMORY_READ_AHEAD] = read_ahead_bytes(s);
     if (s->device_comm && s->use == SESSION_TRAIN && device_comm_carrier(s->device_comm) == DEVICE_COMM_STAGED)
         r.bytes[MEMORY_STAGED] = m.grads + m.buffers;
     if (s->use == SESSION_TRAIN && s->comm->rank == 0) r.bytes[MEMORY_CHECKPOINT] = staging_bytes(s);

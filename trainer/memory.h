@@ -3,7 +3,7 @@
 #define CONVOY_TRAINER_MEMORY_H
 #include "trainer/session.h"
 
-typedef enum MemoryItem { /* of the device where there is one, but for the last three */
+typedef enum MemoryItem { /* of the device where there is one, but for the last four */
                           MEMORY_PARAMS,
                           MEMORY_COPIES, /* of parameters in the compute type */
                           MEMORY_GRADS,
@@ -15,6 +15,7 @@ typedef enum MemoryItem { /* of the device where there is one, but for the last 
                           MEMORY_INPUTS,         /* slots of batches on the device */
                           MEMORY_SUMS,           /* gradients in the type in which they are summed over ranks */
                           MEMORY_SLOTS,          /* batch slots of the training and evaluation loaders */
+                          MEMORY_READ_AHEAD,     /* files that loaders have read and not yet decoded, at most */
                           MEMORY_STAGED,         /* gradients of a device that the host sums */
                           MEMORY_CHECKPOINT,     /* staging on rank 0 */
                           MEMORY_ITEM_COUNT
