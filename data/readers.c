@@ -343,12 +343,12 @@ static Status build(Readers *r)
     TRY(init_sync(r));
     r->measure.decoders = r->o.decoders;
     r->measure_start_s = r->waiting_since_s = clock_s();
-    TRY(start_thread(r));
     pthread_mutex_lock(&r->lock); /* the first thread may start more */
-    while (r->started < r->size.count && start_thread(r) == OK) continue;
+    Status status = start_thread(r);
+    while (r->started > 0 && r->started < r->size.count && start_thread(r) == OK) continue;
     r->size.count = r->started;
     pthread_mutex_unlock(&r->lock);
-    return OK;
+    return status;
 }
 
 Status readers_create(Readers **out, const ReadersOptions *o)
