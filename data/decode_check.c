@@ -4,6 +4,7 @@
  * the program was built with. If the two ways differ in a byte, everything is left to the library, with a warning. */
 #include "base/log.h"
 #include "data/decode.h"
+#include "data/fast_scan.h"
 #include <pthread.h>
 #include <string.h>
 
@@ -74,7 +75,7 @@ static Status check_locked(void)
 {
     struct JpegDecoder *j = NULL;
     ByteBuf pixels = { 0 };
-    if (known) return OK;
+    if (known || !fast_scan_is_built_in()) return OK;
     TRY(jpeg_decoder_create(&j));
     Status status = check(j, &pixels);
     jpeg_decoder_destroy(j);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 &&                                \
-    LIBJPEG_TURBO_VERSION_NUMBER < 3000000 && BITS_IN_JSAMPLE == 8
+    LIBJPEG_TURBO_VERSION_NUMBER < 3000000 && BITS_IN_JSAMPLE == 8 && __has_include(<jpegint.h>)
 #include <jerror.h>
 #include <jpegint.h>
 
@@ -132,6 +132,11 @@ bool fast_scan_is_odd(const FastScan *f)
     return f->odd;
 }
 
+bool fast_scan_is_built_in(void)
+{
+    return true;
+}
+
 Status fast_scan_create(FastScan **out)
 {
     *out = mem_calloc(1, sizeof **out);
@@ -177,6 +182,11 @@ void fast_scan_index(FastScan *f, const EncodedImage *file, const uint8_t **inde
 bool fast_scan_is_odd(const FastScan *f)
 {
     (void)f;
+    return false;
+}
+
+bool fast_scan_is_built_in(void)
+{
     return false;
 }
 

@@ -11,6 +11,7 @@
 #include <jpeglib.h>
 
 typedef struct FastScan FastScan; /* one per decoder */
+bool fast_scan_is_built_in(void); /* false: nothing is ever installed */
 Status fast_scan_create(FastScan **out);
 void fast_scan_destroy(FastScan *f); /* NULL ok */
 void fast_scan_trim(FastScan *f, size_t limit_bytes);

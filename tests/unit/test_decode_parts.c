@@ -41,6 +41,13 @@ static const Kind kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
+static bool is_fast(const Kind *kind)
+{
+    bool works = false; /* not where the program was built for another libjpeg */
+    CHECK_OK(decode_check_fast(&works));
+    return kind->fast && works;
+}
+
 typedef struct Picture {
     uint8_t *file;
     size_t size;
@@ -158,7 +165,7 @@ TEST(parts_equal_the_whole)
             Picture p = make_picture(&rng, &kinds[k]);
             size_t index_bytes = 0;
             CHECK_OK(seek_index_build(w.fast, p.file, p.size, steps[i % 4], &w.index, &index_bytes));
-            CHECK((index_bytes > 0) == kinds[k].fast);
+            CHECK((index_bytes > 0) == is_fast(&kinds[k]));
             for (int j = 0; j < 4; j++) {
                 ImageBox box = random_box(&rng, &p);
                 if (!check_part(w.stock, w.reference, &p, &box, NULL, 0)) complain(kinds[k].name, "libjpeg", &p, &box);
@@ -170,7 +177,7 @@ TEST(parts_equal_the_whole)
             mem_free(p.file);
         }
         JpegCounts after = decoder_counts(w.fast);
-        CHECK_INT(after.fast - before.fast, kinds[k].fast ? 2 * indexed + 60 : 0); /* 60 indices were built */
+        CHECK_INT(after.fast - before.fast, is_fast(&kinds[k]) ? 2 * indexed + 60 : 0); /* 60 indices were built */
         CHECK_INT(after.left, before.left);
     }
     ways_destroy(&w);
@@ -203,6 +210,6 @@ TEST(damaged_files_decode_as_libjpeg_decodes_them)
             mem_free(p.file);
         }
     }
-    CHECK(decoder_counts(w.fast).left > 20);
+    CHECK(decoder_counts(w.fast).left > 20 || !is_fast(&kinds[0]));
     ways_destroy(&w);
 }

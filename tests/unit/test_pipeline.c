@@ -56,6 +56,8 @@ TEST(every_way_shows_the_same_view)
     Memory m = make_memory();
     Worker *w = NULL;
     SeekStore *seeks = NULL;
+    bool fast_works = false; /* not where the program was built for another libjpeg */
+    REQUIRE_OK(decode_check_fast(&fast_works));
     REQUIRE_OK(worker_create(&w));
     REQUIRE_OK(seek_store_create(&seeks, IMAGES, (size_t)4 << 20));
     ViewOptions stock = { .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET, .training = true };
@@ -69,11 +71,11 @@ TEST(every_way_shows_the_same_view)
             CHECK_OK(show(w, &m, id, &fast, epoch, got));
             CHECK(memcmp(want, got, VIEW_BYTES) == 0);
             size_t bytes = 0;
-            CHECK((seek_store_get(seeks, id, &bytes) != NULL) == (id != 2)); /* a progressive file has none */
+            CHECK((seek_store_get(seeks, id, &bytes) != NULL) == (fast_works && id != 2)); /* none: progressive */
         }
     }
     WorkerTimes times = worker_times(w);
-    CHECK_INT(times.fast, 20 * 2);
+    CHECK_INT(times.fast, fast_works ? 20 * 2 : 0);
     CHECK_INT(times.left, 0);
     worker_destroy(w);
     seek_store_destroy(seeks);
