@@ -96,6 +96,12 @@ typedef struct BackendVTable {
     const OpImpl *const *ops; /* [OP_COUNT]; NULL where unsupported */
     /* Fusions that this backend's kernels offer, which models/graph/fuse.c may then use. */
     bool fuses_add_into_batchnorm_bwd;
+    /* Whether this backend would rather run fusion's ops after than those before; may time both. void, so that models/
+     * can call it (FuseOptions). NULL: it has none of the ops that OpDef.fused marks. */
+    bool (*takes_fusion)(void *backend, const Fusion *fusion);
+    /* What it has answered: "statistics 23 of 24 shapes, 1 without an engine; ..."; "" if it was not asked. NULL with
+     * takes_fusion. */
+    void (*describe_fusions)(const Backend *b, char *out, size_t bytes);
     const DeviceVTable *device;                            /* NULL: host memory, and work is done when run() returns */
     size_t alignment;                                      /* of every tensor and workspace */
     Status (*alloc)(Backend *b, size_t bytes, void **out); /* zero-filled memory that ops can use */
@@ -120,8 +126,11 @@ struct Backend { /* first member of every backend's own struct */
 Status backend_cpu_create(Backend **out, int threads);
 /* How the CUDA backend computes. Parameters, their gradients, statistics and the loss are f32 in all of them. */
 typedef enum Precision { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16, PRECISION_FP16, PRECISION_COUNT } Precision;
+/* Which fusions it takes, all of them in f16: those measured to be faster, none, or all that there are engines for. */
+typedef enum FuseMode { FUSE_AUTO, FUSE_NONE, FUSE_ALL, FUSE_MODE_COUNT } FuseMode;
 typedef struct CudaOptions {
     int device; /* index among the visible ones */
+    FuseMode fuse;
     Precision precision;
     size_t workspace_limit; /* bytes per op; 0: 256 MB where the computation is 16-bit, 2048 MB in fp32 and tf32 */
     const char *plan_cache; /* folder for chosen cuDNN plans; NULL: none. Borrowed during create. */

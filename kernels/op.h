@@ -26,6 +26,14 @@ typedef enum OpKind {
     OP_CONV2D_BWD_WEIGHTS,
     OP_BATCHNORM, /* y = act(bn(x) + residual) */
     OP_BATCHNORM_BWD,
+    /* Made by models/graph/fuse.c alone, for backends that take fusions: batch norm of a training step in parts, some
+     * of them inside the convolutions beside it (OpDef.fused). */
+    OP_CONV2D_STATS,            /* convolution, with the sums that the batch norm behind it needs */
+    OP_CONV2D_BWD_DATA_NORM,    /* the gradient of x, where x = relu(bn(...)), carried on through the relu */
+    OP_CONV2D_BWD_WEIGHTS_NORM, /* the gradient of w, where x is yet to be normalised */
+    OP_BN_FINALIZE,             /* sums to statistics */
+    OP_BN_APPLY,                /* y = act(bn(x) + residual) with given statistics */
+    OP_BN_BWD_APPLY,            /* dx = a dz + b x + c */
     OP_ACTIVATION,
     OP_ACTIVATION_BWD,
     OP_ADD,
@@ -94,6 +102,50 @@ enum {
     BN_BWD_IN_SAVED
 };
 enum { BN_BWD_OUT_DX, BN_BWD_OUT_DGAMMA, BN_BWD_OUT_DBETA, BN_BWD_OUT_DRESIDUAL /*optional*/ };
+/* What is convolved is z: x, or with an affine (BN_FINALIZE_OUT_AFFINE of the batch norm whose input x is)
+ * relu(scale x + shift), or with a residual relu(scale x + shift + residual), where the residual itself may be yet to
+ * be scaled and shifted. Padding of the image is zeros of z. z is an output where there is a residual. sums [2,K]: of y
+ * and of its square, over all but the channels. */
+enum {
+    CONV_STATS_IN_X,
+    CONV_STATS_IN_W,
+    CONV_STATS_IN_AFFINE /*optional*/,
+    CONV_STATS_IN_RESIDUAL /*optional*/,
+    CONV_STATS_IN_RESIDUAL_AFFINE /*optional*/
+};
+enum { CONV_STATS_OUT_Y, CONV_STATS_OUT_SUMS, CONV_STATS_OUT_Z /*optional*/ };
+/* g = the gradient of the convolution's input; dz = g where bn(x) > 0, else 0; dgamma, dbeta of bn at dz. coefficients
+ * [3,C]: a, b, c of OP_BN_BWD_APPLY. */
+enum {
+    CONV_BWD_DATA_NORM_IN_DY,
+    CONV_BWD_DATA_NORM_IN_W,
+    CONV_BWD_DATA_NORM_IN_X,
+    CONV_BWD_DATA_NORM_IN_GAMMA,
+    CONV_BWD_DATA_NORM_IN_BETA,
+    CONV_BWD_DATA_NORM_IN_SAVED
+};
+enum {
+    CONV_BWD_DATA_NORM_OUT_DZ,
+    CONV_BWD_DATA_NORM_OUT_DGAMMA,
+    CONV_BWD_DATA_NORM_OUT_DBETA,
+    CONV_BWD_DATA_NORM_OUT_COEFFICIENTS
+};
+/* of relu(scale x + shift), as forward convolved it */
+enum { CONV_BWD_WEIGHTS_NORM_IN_X, CONV_BWD_WEIGHTS_NORM_IN_DY, CONV_BWD_WEIGHTS_NORM_IN_AFFINE };
+enum { CONV_BWD_WEIGHTS_NORM_OUT_DW };
+/* Running statistics as in OP_BATCHNORM. affine [2,C]: scale = gamma inv_std and shift = beta - mean scale. */
+enum {
+    BN_FINALIZE_IN_SUMS,
+    BN_FINALIZE_IN_GAMMA,
+    BN_FINALIZE_IN_BETA,
+    BN_FINALIZE_IN_RUNNING_MEAN,
+    BN_FINALIZE_IN_RUNNING_VAR
+};
+enum { BN_FINALIZE_OUT_SAVED, BN_FINALIZE_OUT_AFFINE /*optional*/ };
+enum { BN_APPLY_IN_X, BN_APPLY_IN_GAMMA, BN_APPLY_IN_BETA, BN_APPLY_IN_SAVED, BN_APPLY_IN_RESIDUAL /*optional*/ };
+enum { BN_APPLY_OUT_Y };
+enum { BN_BWD_APPLY_IN_DZ, BN_BWD_APPLY_IN_X, BN_BWD_APPLY_IN_COEFFICIENTS };
+enum { BN_BWD_APPLY_OUT_DX };
 enum { ACTIVATION_IN_X };
 enum { ACTIVATION_OUT_Y };
 enum { ACTIVATION_BWD_IN_DY, ACTIVATION_BWD_IN_Y /*silu: x, since y does not tell the derivative*/ };
@@ -224,6 +276,10 @@ typedef struct BatchNormAttr {
     BatchNormMode mode;
     ActKind act;
 } BatchNormAttr;
+typedef struct BnFinalizeAttr {
+    float eps, momentum;
+    int64_t count; /* values of a channel behind its sums */
+} BnFinalizeAttr;
 typedef struct ActivationAttr {
     ActKind act;
 } ActivationAttr;
@@ -280,6 +336,7 @@ typedef struct UpdateAttr {
 typedef struct OpDef {
     OpKind kind;
     const char *name;
+    bool fused;        /* made by models/graph/fuse.c alone; only backends that take fusions have it */
     size_t attr_bytes; /* 0: no attribute struct */
     int inputs, outputs;
     const char *in_names[OP_MAX_INPUTS], *out_names[OP_MAX_OUTPUTS];
@@ -303,4 +360,20 @@ CUDA_BOTH static inline int64_t op_mix_neighbour(int64_t n, int64_t images)
 
 const OpDef *op_def(OpKind kind);
 const char *op_name(OpKind kind);
+
+/* ---- fusions: ops that a backend may run in place of others ---- */
+
+/* One op by its attributes and shapes alone. rank 0: absent. */
+typedef struct OpShape {
+    OpKind kind;
+    const void *attr;
+    TensorDesc in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS];
+} OpShape;
+
+#define FUSION_MAX_OPS 3
+typedef struct Fusion {
+    const char *name; /* "statistics" */
+    int before_count, after_count;
+    OpShape before[FUSION_MAX_OPS], after[FUSION_MAX_OPS];
+} Fusion;
 #endif

@@ -45,6 +45,7 @@ enum { CONFIG_LR_NONE, CONFIG_LR_LINEAR, CONFIG_LR_SQRT, CONFIG_LR_WORLD_SIZE };
 enum { CONFIG_SCHEDULE_COSINE, CONFIG_SCHEDULE_STEP, CONFIG_SCHEDULE_POLY, CONFIG_SCHEDULE_CONSTANT };
 enum { CONFIG_GRAD_DTYPE_AUTO, CONFIG_GRAD_DTYPE_FP32, CONFIG_GRAD_DTYPE_BF16 };
 enum { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_CPU, CONFIG_BACKEND_CUDA };
+enum { CONFIG_FUSE_AUTO, CONFIG_FUSE_NONE, CONFIG_FUSE_ALL };
 
 typedef struct Config {
     struct {
@@ -110,6 +111,7 @@ typedef struct Config {
         int backend;
         int64_t threads /*0 = auto*/, index /*-1 = by local rank*/, workspace_mb /*0 = by precision*/;
         bool graph;
+        int fuse;
         char *plan_cache;       /* empty: beside the run folder */
         const char *properties; /* no key: a JSON text of a device that is not here (inspect memory); borrowed */
     } device;

@@ -27,6 +27,7 @@ static const char *const optimizer_names[] = { "sgd", "adam", "adamw", NULL };
 static const char *const lr_scaling_names[] = { "none", "linear", "sqrt", "world_size", NULL };
 static const char *const schedule_names[] = { "cosine", "step", "poly", "constant", NULL };
 static const char *const grad_dtype_names[] = { "auto", "fp32", "bf16", NULL };
+static const char *const fuse_names[] = { "auto", "none", "all", NULL };
 static const char *const backend_names[] = { "auto", "cpu", "cuda", NULL };
 
 #define HEAD(section, field, type)                 #section "." #field, type, offsetof(Config, section.field)
@@ -198,6 +199,9 @@ const ConfigKey config_keys[] = {
      "Compute threads of each rank; 0 takes the CPUs that the rank may use"},
     {BOOL(device, graph, "true"), KEY_RUNTIME,
      "GPU: record a step once and replay it as a whole; false launches every kernel of every step"},
+    {ENUM(device, fuse, "auto", fuse_names), KEY_RUNTIME,
+     "GPU, fp16: give parts of batch norm to the convolutions beside it. auto: where that was measured to be faster, "
+     "shape by shape, with the answers kept in device.plan_cache; all: wherever cuDNN can; none: nowhere"},
     {INT(device, workspace_mb, "0", 0, 65536), KEY_RUNTIME,
      "GPU: most MiB of scratch memory of one operation; 0 means 256 in 16-bit precisions and 2048 in fp32 and tf32, "
      "whose convolutions are fast only with more"},

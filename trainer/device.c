@@ -15,6 +15,10 @@ static const Precision precisions[] = { [CONFIG_PRECISION_FP32] = PRECISION_FP32
                                         [CONFIG_PRECISION_BF16] = PRECISION_BF16,
                                         [CONFIG_PRECISION_FP16] = PRECISION_FP16 };
 
+static const FuseMode fuse_modes[] = {
+    [CONFIG_FUSE_AUTO] = FUSE_AUTO, [CONFIG_FUSE_NONE] = FUSE_NONE, [CONFIG_FUSE_ALL] = FUSE_ALL
+};
+
 const char *precision_name(Precision precision)
 {
     return names[precision];
@@ -60,6 +64,7 @@ static Status choose_backend(DeviceChoice *out, const Config *c, char *why, size
 static CudaOptions cuda_options(const DeviceChoice *choice, const Config *c)
 {
     return (CudaOptions){ .device = choice->index,
+                          .fuse = fuse_modes[c->device.fuse],
                           .precision = choice->precision,
                           .workspace_limit = (size_t)c->device.workspace_mb * MEBIBYTE,
                           .plan_cache = choice->plan_cache[0] ? choice->plan_cache : NULL,

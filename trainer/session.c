@@ -113,7 +113,9 @@ static Status add_program(const Session *s, Executor *x, int64_t batch, bool tra
     const ModelDef *def = model_find(s->config->model.name);
     ASSERT(def);
     ModelOptions o = model_options(s, training, batch);
-    FuseOptions fuse = { .add_into_batchnorm_bwd = s->backend->v->fuses_add_into_batchnorm_bwd };
+    FuseOptions fuse = { .add_into_batchnorm_bwd = s->backend->v->fuses_add_into_batchnorm_bwd,
+                         .takes = s->backend->v->takes_fusion,
+                         .cookie = s->backend };
     Graph *g = NULL;
     TRY(model_build(&g, def, &o));
     Status status = training ? graph_fuse(g, &fuse) : OK;
@@ -160,6 +162,14 @@ static Status check_model_name(const Config *c)
                 near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
+static void say_fusions(const Session *s)
+{
+    char text[512] = "";
+    if (s->comm->rank != 0 || !s->backend->v->describe_fusions) return;
+    s->backend->v->describe_fusions(s->backend, text, sizeof text);
+    if (text[0]) log_info("fused (device.fuse): %s", text);
+}
+
 static Status prepare(Session *s, SessionUse use)
 {
     TRY(device_open(&s->backend, &s->device, s->config, s->threads.compute));
@@ -169,6 +179,7 @@ static Status prepare(Session *s, SessionUse use)
     s->first = programs[0];
     s->more = programs[1];
     s->eval = programs[2];
+    say_fusions(s);
     /* Trying convolutions out takes memory too, so a batch far too large may fail before it is planned. */
     if (status == OK || (status == ERR_MEMORY && s->device.cuda)) return memory_check(s, status);
     return status;

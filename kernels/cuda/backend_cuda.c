@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "kernels/cuda/cudnn_graph.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/fusion.h"
 #include "kernels/cuda/lt_gemm.h"
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,12 @@ static const OpImpl *const ops[OP_COUNT] = {
     [OP_CONV2D_BWD_WEIGHTS] = &cuda_conv2d_bwd_weights,
     [OP_BATCHNORM] = &cuda_batchnorm,
     [OP_BATCHNORM_BWD] = &cuda_batchnorm_bwd,
+    [OP_CONV2D_STATS] = &cuda_conv2d_stats,
+    [OP_CONV2D_BWD_DATA_NORM] = &cuda_conv2d_bwd_data_norm,
+    [OP_CONV2D_BWD_WEIGHTS_NORM] = &cuda_conv2d_bwd_weights_norm,
+    [OP_BN_FINALIZE] = &cuda_bn_finalize,
+    [OP_BN_APPLY] = &cuda_bn_apply,
+    [OP_BN_BWD_APPLY] = &cuda_bn_bwd_apply,
     [OP_ACTIVATION] = &cuda_activation,
     [OP_ACTIVATION_BWD] = &cuda_activation_bwd,
     [OP_ADD] = &cuda_add,
@@ -159,6 +166,7 @@ static void cuda_describe(const Backend *backend, char *out, size_t bytes)
 static void cuda_destroy(Backend *backend)
 {
     CudaBackend *b = (CudaBackend *)backend;
+    cuda_fusions_destroy(b->fusions);
     cudnn_context_destroy(b->cudnn);
     lt_context_destroy(b->lt);
     cuda_free(backend, b->param_copies);
@@ -169,6 +177,8 @@ static const BackendVTable vtable = {
     .name = "cuda",
     .ops = ops,
     .fuses_add_into_batchnorm_bwd = true,
+    .takes_fusion = cuda_takes_fusion,
+    .describe_fusions = cuda_describe_fusions,
     .device = &cuda_device_vtable,
     .alignment = 256,
     .alloc = cuda_alloc,

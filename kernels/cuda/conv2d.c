@@ -9,8 +9,8 @@
  *       engine writes f32 from 16-bit inputs. In f32 the plan writes or adds to the gradient itself.
  *
  * WORKSPACE is that tensor, if there is one, and behind it what the plan wants. */
+#include "kernels/cuda/conv2d.h"
 #include "base/mem.h"
-#include "kernels/cuda/conv_plan.h"
 #include "kernels/cuda/kernels.h"
 
 enum { ROLE_X, ROLE_W, ROLE_Y, ROLE_COUNT };
@@ -44,7 +44,7 @@ static OpTensor *tensor_of(OpInstance *op, ConvPass pass, int role)
     return passes[pass].roles[role].output ? &op->out[slot] : &op->in[slot];
 }
 
-static Status decide(const CudaBackend *b, const Conv2dAttr *attr, OpTensor *x, OpTensor *w, OpTensor *y)
+Status conv2d_decide(const CudaBackend *b, const Conv2dAttr *attr, OpTensor *x, OpTensor *w, OpTensor *y)
 {
     const int64_t channels = x->desc.dims[1], filters = w->desc.dims[0];
     if (attr->groups > 1 && (channels % b->pad || filters % b->pad))
@@ -58,8 +58,8 @@ static Status decide(const CudaBackend *b, const Conv2dAttr *attr, OpTensor *x, 
     return OK;
 }
 
-static ConvShape shape_of(const CudaBackend *b, const Conv2dAttr *attr, const OpTensor *x, const OpTensor *w,
-                          const OpTensor *y)
+ConvShape conv2d_shape(const CudaBackend *b, const Conv2dAttr *attr, const OpTensor *x, const OpTensor *w,
+                       const OpTensor *y)
 {
     const CudaView from = cuda_view(b, x), to = cuda_view(b, y);
     return (ConvShape){ .n = from.n,
@@ -76,21 +76,32 @@ static ConvShape shape_of(const CudaBackend *b, const Conv2dAttr *attr, const Op
                         .tf32 = b->precision == PRECISION_TF32 };
 }
 
+int64_t conv2d_weights(const ConvShape *s)
+{
+    return s->k * s->r * s->s * (s->c / s->attr.groups);
+}
+
+size_t conv2d_weights_bytes(const CudaBackend *b, const ConvShape *s)
+{
+    const size_t align = b->base.v->alignment;
+    if (b->compute == DTYPE_F32) return 0;
+    return ((size_t)conv2d_weights(s) * dtype_bytes(b->compute) + align - 1) / align * align;
+}
+
 static Status prepare(OpInstance *op, ConvPass pass)
 {
     CudaBackend *b = cuda_backend(op);
     OpTensor *x = tensor_of(op, pass, ROLE_X), *w = tensor_of(op, pass, ROLE_W), *y = tensor_of(op, pass, ROLE_Y);
     ConvState *s = op->state = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
-    TRY(decide(b, op->attr, x, w, y));
-    const ConvShape shape = shape_of(b, op->attr, x, w, y);
+    TRY(conv2d_decide(b, op->attr, x, w, y));
+    const ConvShape shape = conv2d_shape(b, op->attr, x, w, y);
     const bool halves = b->compute != DTYPE_F32;
     const bool added = op->accumulate && pass == CONV_BWD_WEIGHTS && !halves; /* only parameter gradients accumulate */
     TRY(conv_plan_create(&s->plan, b, pass, &shape, added));
-    s->weights = shape.k * shape.r * shape.s * (shape.c / shape.attr.groups);
+    s->weights = conv2d_weights(&shape);
     ASSERT((size_t)s->weights * sizeof(float) == w->bytes);
-    const size_t align = b->base.v->alignment;
-    if (halves) s->weights_bytes = ((size_t)s->weights * dtype_bytes(b->compute) + align - 1) / align * align;
+    s->weights_bytes = conv2d_weights_bytes(b, &shape);
     op->workspace_bytes = s->weights_bytes + conv_plan_workspace(s->plan);
     op->implementation = conv_plan_name(s->plan);
     return OK;

@@ -7,11 +7,12 @@
  * that is not and copies whole activations through its workspace. */
 #include "kernels/cuda/conv_plan.h"
 #include "base/mem.h"
-#include "kernels/cuda/cudnn_plan.h"
+#include "kernels/cuda/conv_graph.h"
 #include <stdio.h>
 #include <string.h>
 
-enum { X, W, Y, ROLE_COUNT }; /* unique id - 1 in the operation graph */
+/* unique id - 1 in the operation graph */
+enum { X = CONV_GRAPH_X, W = CONV_GRAPH_W, Y = CONV_GRAPH_Y, ROLE_COUNT = CONV_GRAPH_TENSORS };
 
 static const struct PassRow {
     const char *name;
@@ -62,41 +63,40 @@ struct ConvPlan {
 
 /* ---- the operation graph ---- */
 
-static cudnnDataType_t data_type(DType t)
+cudnnDataType_t conv_graph_type(DType t)
 {
     ASSERT(t == DTYPE_F32 || t == DTYPE_BF16 || t == DTYPE_F16);
     return t == DTYPE_F32 ? CUDNN_DATA_FLOAT : t == DTYPE_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
 }
 
-/* Dims of a tensor in cuDNN's order. */
-static void dims_of(const ConvShape *s, int role, int64_t dims[4])
+void conv_graph_dims(const ConvShape *s, int which, int64_t dims[4])
 {
     const int64_t all[ROLE_COUNT][4] = {
         [X] = { s->n, s->c, s->h, s->w },
         [W] = { s->k, s->c / s->attr.groups, s->r, s->s },
         [Y] = { s->n, s->k, s->p, s->q },
     };
-    for (int i = 0; i < 4; i++) dims[i] = all[role][i];
+    for (int i = 0; i < 4; i++) dims[i] = all[which][i];
 }
 
-static Status make_tensor(const CudnnApi *api, const ConvShape *s, int role, cudnnBackendDescriptor_t *out)
+Status conv_graph_tensor(const CudnnApi *api, const ConvTensor *t, cudnnBackendDescriptor_t *out)
 {
-    int64_t dims[4];
-    dims_of(s, role, dims);
-    const cudnnDataType_t type = data_type(s->io);
+    const int64_t *dims = t->dims;
+    const cudnnDataType_t type = conv_graph_type(t->type);
     const int64_t strides[4] = { dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1] };
-    const int64_t id = role + 1, alignment = 16;
+    const int64_t alignment = 16;
     const CudnnAttribute attributes[] = {
         { CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type },
         { CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims },
         { CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides },
-        { CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id },
+        { CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &t->id },
         { CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment },
+        { CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &t->between },
     };
-    return cudnn_make(api, out, CUDNN_BACKEND_TENSOR_DESCRIPTOR, attributes, 5, "tensor descriptor");
+    return cudnn_make(api, out, CUDNN_BACKEND_TENSOR_DESCRIPTOR, attributes, 6, "tensor descriptor");
 }
 
-static Status make_window(const CudnnApi *api, const Conv2dAttr *a, cudnnBackendDescriptor_t *out)
+Status conv_graph_window(const CudnnApi *api, const Conv2dAttr *a, cudnnBackendDescriptor_t *out)
 {
     const cudnnDataType_t sums = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
@@ -136,8 +136,12 @@ static Status make_graph(const CudnnContext *c, const void *operation, cudnnBack
     const CudnnApi *api = &c->api;
     cudnnBackendDescriptor_t tensors[ROLE_COUNT] = { NULL }, window = NULL, op = NULL;
     Status st = OK;
-    for (int i = 0; i < ROLE_COUNT && st == OK; i++) st = make_tensor(api, &o->shape, i, &tensors[i]);
-    if (st == OK) st = make_window(api, &o->shape.attr, &window);
+    for (int i = 0; i < ROLE_COUNT && st == OK; i++) {
+        ConvTensor t = { .id = i + 1, .type = o->shape.io };
+        conv_graph_dims(&o->shape, i, t.dims);
+        st = conv_graph_tensor(api, &t, &tensors[i]);
+    }
+    if (st == OK) st = conv_graph_window(api, &o->shape.attr, &window);
     if (st == OK) st = make_operation(api, o, tensors, &window, &op);
     const CudnnAttribute attribute = { CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &op };
     if (st == OK) st = cudnn_make(api, graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &attribute, 1, "graph");
@@ -149,18 +153,15 @@ static Status make_graph(const CudnnContext *c, const void *operation, cudnnBack
 
 /* ---- plans ---- */
 
-/* The operation in words: all that decides which plan fits. */
-static void describe(const Operation *o, const CudaBackend *b, char *out, size_t bytes)
+void conv_graph_key(const char *pass, const ConvShape *s, size_t limit, char *out, size_t bytes)
 {
-    const ConvShape *s = &o->shape;
     const Conv2dAttr *a = &s->attr;
     snprintf(out, bytes,
-             "conv %s%s %s%s n%lld c%lld h%lld w%lld k%lld r%lld s%lld p%lld q%lld stride %d,%d pad %d,%d,%d,%d "
+             "conv %s %s%s n%lld c%lld h%lld w%lld k%lld r%lld s%lld p%lld q%lld stride %d,%d pad %d,%d,%d,%d "
              "groups %d limit %zu",
-             passes[o->pass].name, o->accumulate ? " added" : "", dtype_name(s->io), s->tf32 ? " tf32" : "",
-             (long long)s->n, (long long)s->c, (long long)s->h, (long long)s->w, (long long)s->k, (long long)s->r,
-             (long long)s->s, (long long)s->p, (long long)s->q, a->stride_h, a->stride_w, a->pad_top, a->pad_bottom,
-             a->pad_left, a->pad_right, a->groups, b->workspace_limit);
+             pass, dtype_name(s->io), s->tf32 ? " tf32" : "", (long long)s->n, (long long)s->c, (long long)s->h,
+             (long long)s->w, (long long)s->k, (long long)s->r, (long long)s->s, (long long)s->p, (long long)s->q,
+             a->stride_h, a->stride_w, a->pad_top, a->pad_bottom, a->pad_left, a->pad_right, a->groups, limit);
 }
 
 #define NOTE(name) (1u << CUDNN_NUMERICAL_NOTE_##name)
@@ -170,7 +171,12 @@ static bool is_strict(const ConvShape *s)
     return s->io == DTYPE_F32 && !s->tf32;
 }
 
-static unsigned notes_to_avoid(const ConvShape *s)
+unsigned conv_graph_notes_to_prefer(const ConvShape *s)
+{
+    return is_strict(s) ? 0 : NOTE(TENSOR_CORE);
+}
+
+unsigned conv_graph_notes_to_avoid(const ConvShape *s)
 {
     const unsigned always = NOTE(NONDETERMINISTIC) | NOTE(REDUCED_PRECISION_REDUCTION) | NOTE(FFT) | NOTE(WINOGRAD) |
                             NOTE(WINOGRAD_TILE_4x4) | NOTE(WINOGRAD_TILE_6x6) | NOTE(WINOGRAD_TILE_13x13);
@@ -179,21 +185,22 @@ static unsigned notes_to_avoid(const ConvShape *s)
 
 Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const ConvShape *shape, bool accumulate)
 {
-    char key[320];
+    char key[320], name[32];
     const Operation operation = { pass, *shape, accumulate };
     *out = NULL;
     ASSERT(b->cudnn && shape->attr.groups > 0 && shape->c % shape->attr.groups == 0);
-    describe(&operation, b, key, sizeof key);
+    snprintf(name, sizeof name, "%s%s", passes[pass].name, accumulate ? " added" : "");
+    conv_graph_key(name, shape, b->workspace_limit, key, sizeof key);
     PlanRequest request = { .key = key,
                             .make_graph = make_graph,
                             .operation = &operation,
-                            .avoid = notes_to_avoid(shape),
-                            .prefer = is_strict(shape) ? 0 : NOTE(TENSOR_CORE),
+                            .avoid = conv_graph_notes_to_avoid(shape),
+                            .prefer = conv_graph_notes_to_prefer(shape),
                             .workspace_limit = b->workspace_limit,
                             .operands = ROLE_COUNT };
     for (int i = 0; i < ROLE_COUNT; i++) {
         int64_t dims[4];
-        dims_of(shape, i, dims);
+        conv_graph_dims(shape, i, dims);
         request.operand_bytes[i] = (size_t)(dims[0] * dims[1] * dims[2] * dims[3]) * dtype_bytes(shape->io);
     }
     ConvPlan *p = mem_calloc(1, sizeof *p);

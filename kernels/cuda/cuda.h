@@ -64,6 +64,7 @@ typedef struct CudaBackend {
     size_t workspace_limit;
     struct CudnnContext *cudnn;      /* cudnn_graph.h; owned */
     struct LtContext *lt;            /* lt_gemm.h; owned */
+    struct CudaFusions *fusions;     /* fusion.h; owned; NULL: none was asked for */
     char *param_slab, *param_copies; /* params_attach; copies owned, NULL for f32 */
     size_t param_bytes;
 } CudaBackend;
@@ -121,5 +122,6 @@ extern const OpImpl cuda_input, cuda_conv2d, cuda_conv2d_bwd_data, cuda_conv2d_b
     cuda_batchnorm_bwd, cuda_activation, cuda_activation_bwd, cuda_add, cuda_pool2d, cuda_pool2d_bwd,
     cuda_global_avgpool, cuda_global_avgpool_bwd, cuda_subsample, cuda_subsample_bwd, cuda_linear, cuda_linear_bwd_data,
     cuda_linear_bwd_weights, cuda_softmax_xent, cuda_update, cuda_scale, cuda_finite_check, cuda_loss_scale,
-    cuda_grad_squares, cuda_grad_norm, cuda_gate, cuda_gate_bwd, cuda_drop, cuda_drop_bwd;
+    cuda_grad_squares, cuda_grad_norm, cuda_gate, cuda_gate_bwd, cuda_drop, cuda_drop_bwd, cuda_conv2d_stats,
+    cuda_conv2d_bwd_data_norm, cuda_conv2d_bwd_weights_norm, cuda_bn_finalize, cuda_bn_apply, cuda_bn_bwd_apply;
 #endif

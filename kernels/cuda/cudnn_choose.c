@@ -189,7 +189,7 @@ static bool make_plan(const CudnnContext *c, const PlanRequest *r, const Candida
 static int make_plans(const CudnnContext *c, const PlanRequest *r, Candidates *all, int wanted, CudnnPlan *plans)
 {
     int made = 0;
-    for (int rank = 0; rank < RANK_COUNT; rank++) {
+    for (int rank = 0; rank < (r->ready_only ? RANK_COMPILED : RANK_COUNT); rank++) {
         if (rank == RANK_COMPILED) wanted = made ? made : 1;
         for (int i = 0; i < all->count && made < wanted; i++)
             if ((int)all->list[i].rank == rank) made += make_plan(c, r, &all->list[i], all, &plans[made]);

@@ -98,6 +98,17 @@ void cudnn_context_destroy(CudnnContext *c)
     mem_free(c);
 }
 
+bool cudnn_context_times(const CudnnContext *c)
+{
+    return c->timed;
+}
+
+void cudnn_context_leave_stream(CudnnContext *c)
+{
+    if (c->handle) c->api.set_stream(c->handle, NULL);
+    c->stream_set = false;
+}
+
 const char *cudnn_context_properties(const CudnnContext *c)
 {
     return c->properties;

@@ -11,6 +11,13 @@ Status cudnn_context_create(CudnnContext **out, CudaBackend *b, const char *prop
 void cudnn_context_destroy(CudnnContext *c); /* NULL ok; writes the cache if it changed */
 /* The device as JSON, in the form that create takes; borrowed. */
 const char *cudnn_context_properties(const CudnnContext *c);
+/* Whether choices are measured and the results kept: there is a device, and a cache. */
+bool cudnn_context_times(const CudnnContext *c);
+/* The stream that was last executed on is about to go. */
+void cudnn_context_leave_stream(CudnnContext *c);
+/* Answers that were measured, kept in the cache with the plans: whether what key describes is to be done. */
+bool cudnn_choice_find(const CudnnContext *c, const char *key, bool *taken);
+Status cudnn_choice_add(CudnnContext *c, const char *key, bool taken, double ms);
 /* The library found at run time: "cuDNN 9.19.0" and true, or why it cannot be opened and false. */
 bool cudnn_version(char *out, size_t bytes);
 const char *cudnn_compiled_version(void); /* of the header: "9.19.0"; static */

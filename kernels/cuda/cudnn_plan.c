@@ -88,6 +88,33 @@ Status cudnn_plan_get(CudnnContext *c, const PlanRequest *r, const CudnnPlan **o
     return add(c, r, out);
 }
 
+/* ---- choices: entries of the same list, without a plan ---- */
+
+bool cudnn_choice_find(const CudnnContext *c, const char *key, bool *taken)
+{
+    for (const CudnnPlan *p = c->plans; p; p = p->next) {
+        if (!p->json || p->json[0] || strcmp(p->key, key) != 0) continue;
+        *taken = p->engine != 0;
+        return true;
+    }
+    return false;
+}
+
+Status cudnn_choice_add(CudnnContext *c, const char *key, bool taken, double ms)
+{
+    CudnnPlan *p = mem_calloc(1, sizeof *p);
+    if (!p) return ERR_MEMORY;
+    *p = (CudnnPlan){ .key = mem_strdup(key), .json = mem_strdup(""), .engine = taken, .ms = ms };
+    if (!p->key || !p->json) {
+        cudnn_plan_destroy(c, p);
+        return ERR_MEMORY;
+    }
+    p->next = c->plans;
+    c->plans = p;
+    c->unsaved = true;
+    return OK;
+}
+
 void cudnn_plans_save(CudnnContext *c)
 {
     if (!c->cache_path || !c->unsaved) return;
@@ -101,7 +128,7 @@ void cudnn_plans_save(CudnnContext *c)
 Status cudnn_pack_make(const CudnnContext *c, cudnnBackendDescriptor_t *out, int operands, void *const *data,
                        void *workspace)
 {
-    static const int64_t ids[CUDNN_MAX_OPERANDS] = { 1, 2, 3, 4 };
+    static const int64_t ids[CUDNN_MAX_OPERANDS] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 };
     ASSERT(operands <= CUDNN_MAX_OPERANDS);
     const CudnnAttribute attributes[] = {
         { CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, operands, ids },

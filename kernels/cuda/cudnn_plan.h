@@ -17,7 +17,7 @@
 #include "kernels/cuda/cudnn_api.h"
 #include "kernels/cuda/cudnn_graph.h"
 
-#define CUDNN_MAX_OPERANDS 4 /* tensors of an operation graph; their unique ids are 1, 2, ... */
+#define CUDNN_MAX_OPERANDS 16 /* tensors of an operation graph; their unique ids are 1, 2, ... */
 
 typedef struct CudnnPlan {
     struct CudnnPlan *next;
@@ -26,7 +26,7 @@ typedef struct CudnnPlan {
     size_t workspace;              /* bytes */
     int engine;
     double ms;  /* measured; 0: chosen by the heuristics */
-    char *json; /* for the cache file; NULL without one */
+    char *json; /* for the cache file; NULL without one. Empty: no plan but a choice, engine says 1 taken, 0 not */
     char name[32];
 } CudnnPlan;
 
@@ -52,6 +52,7 @@ typedef struct PlanRequest {
     Status (*make_graph)(const CudnnContext *c, const void *operation, cudnnBackendDescriptor_t *graph);
     const void *operation;
     unsigned avoid, prefer; /* numerical notes, bit 1 << CUDNN_NUMERICAL_NOTE_... */
+    bool ready_only;        /* none that are compiled when the plan is made */
     size_t workspace_limit;
     int operands;
     size_t operand_bytes[CUDNN_MAX_OPERANDS]; /* by unique id - 1; for timing */

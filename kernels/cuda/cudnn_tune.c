@@ -1,15 +1,13 @@
 /* cudnn_tune.c - times plans on the device: three runs to warm up, ten timed one by one with events, their median.
  *
- * Operands are random numbers of ordinary size: how fast a matrix unit may go depends on how much its inputs toggle. No
- * cache is flushed between runs; in a training step, too, the inputs were written just before. All memory is given
- * back before return, since the memory plan is yet to be made. */
+ * Operands are random numbers (pattern.h). No cache is flushed between runs; in a training step, too, the inputs were
+ * written just before. All memory is given back before return, since the memory plan is yet to be made. */
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/rng.h"
 #include "kernels/cuda/cudnn_plan.h"
+#include "kernels/cuda/pattern.h"
 #include <stdlib.h>
 
-enum { WARM_UPS = 3, TIMED_RUNS = 10, PATTERN_WORDS = 1 << 15 };
+enum { WARM_UPS = 3, TIMED_RUNS = 10 };
 
 typedef struct Bench {
     CudnnContext *c;
@@ -19,31 +17,7 @@ typedef struct Bench {
     cudaEvent_t start, stop;
 } Bench;
 
-/* 16-bit words that are numbers of size 2^-7 .. 2 as f16, as bf16 and, in pairs, as f32. */
-static Status make_pattern(uint32_t **out)
-{
-    Rng rng = rng_at(0, RNG_SYNTHETIC, 0, 0);
-    if (!(*out = mem_alloc(PATTERN_WORDS * sizeof **out))) return ERR_MEMORY;
-    for (int i = 0; i < PATTERN_WORDS; i++) (*out)[i] = (rng_u32(&rng) & 0x83ff83ffu) | 0x3c003c00u;
-    return OK;
-}
-
-/* Fills memory with the pattern, then with copies of what is filled. */
-static Status fill(const Bench *b, char *data, size_t bytes, const uint32_t *pattern)
-{
-    size_t done = PATTERN_WORDS * sizeof *pattern;
-    if (done > bytes) done = bytes;
-    TRY_CUDA(cudaMemcpyAsync(data, pattern, done, cudaMemcpyHostToDevice, b->stream));
-    while (done < bytes) {
-        size_t more = done < bytes - done ? done : bytes - done;
-        TRY_CUDA(cudaMemcpyAsync(data + done, data, more, cudaMemcpyDeviceToDevice, b->stream));
-        done += more;
-    }
-    TRY_CUDA(cudaStreamSynchronize(b->stream));
-    return OK;
-}
-
-static Status open_bench(Bench *b, size_t workspace, const uint32_t *pattern)
+static Status open_bench(Bench *b, size_t workspace)
 {
     const PlanRequest *r = b->request;
     TRY_CUDA(cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
@@ -51,7 +25,7 @@ static Status open_bench(Bench *b, size_t workspace, const uint32_t *pattern)
     TRY_CUDA(cudaEventCreateWithFlags(&b->stop, cudaEventDefault));
     for (int i = 0; i < r->operands; i++) {
         TRY_CUDA(cudaMalloc(&b->operands[i], r->operand_bytes[i]));
-        TRY(fill(b, b->operands[i], r->operand_bytes[i], pattern));
+        TRY(cuda_fill_pattern(b->operands[i], r->operand_bytes[i], b->stream));
     }
     if (workspace) TRY_CUDA(cudaMalloc(&b->workspace, workspace));
     return OK;
@@ -64,8 +38,7 @@ static void close_bench(Bench *b)
     if (b->workspace) cudaFree(b->workspace);
     if (b->start) cudaEventDestroy(b->start);
     if (b->stop) cudaEventDestroy(b->stop);
-    if (b->c->handle) b->c->api.set_stream(b->c->handle, NULL);
-    b->c->stream_set = false;
+    cudnn_context_leave_stream(b->c);
     if (b->stream) cudaStreamDestroy(b->stream);
 }
 
@@ -119,14 +92,11 @@ static Status time_all(Bench *b, const CudnnPlan *plans, int count, int *fastest
 Status cudnn_tune(CudnnContext *c, const PlanRequest *r, const CudnnPlan *plans, int count, int *fastest, double *ms)
 {
     Bench b = { .c = c, .request = r };
-    uint32_t *pattern = NULL;
     size_t workspace = 0;
     for (int i = 0; i < count; i++)
         if (plans[i].workspace > workspace) workspace = plans[i].workspace;
-    Status st = make_pattern(&pattern);
-    if (st == OK) st = open_bench(&b, workspace, pattern);
+    Status st = open_bench(&b, workspace);
     if (st == OK) st = time_all(&b, plans, count, fastest, ms);
     close_bench(&b);
-    mem_free(pattern);
     return st;
 }

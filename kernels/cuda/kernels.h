@@ -7,6 +7,7 @@
 #ifndef CONVOY_KERNELS_CUDA_KERNELS_H
 #define CONVOY_KERNELS_CUDA_KERNELS_H
 #include "kernels/cuda/batchnorm.h"
+#include "kernels/cuda/batchnorm_parts.h"
 #include "kernels/cuda/fast_div.h"
 #include "kernels/cuda/update.h"
 #include "kernels/op.h"
@@ -95,6 +96,12 @@ cudaError_t cuda_launch_bn_bwd_sums(const BnBackward *b, cudaStream_t stream);
 cudaError_t cuda_launch_bn_bwd_finish(const BnBackward *b, cudaStream_t stream);
 /* dx by means, from dresidual where that was written. */
 cudaError_t cuda_launch_bn_bwd_apply(const BnBackward *b, cudaStream_t stream);
+
+/* ---- batchnorm_parts.cu: see batchnorm_parts.h ---- */
+/* sums -> saved, affine, running statistics. */
+cudaError_t cuda_launch_bn_finalize(const BnFinalize *f, cudaStream_t stream);
+/* dx by coefficients. */
+cudaError_t cuda_launch_bn_combine(const BnCombine *k, cudaStream_t stream);
 
 /* ---- pool2d.cu: index is NULL or u8, NHWC like y ---- */
 typedef struct Pool2dShape {

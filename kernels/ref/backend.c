@@ -19,6 +19,12 @@ static const OpImpl *const ref_ops[OP_COUNT] = {
     [OP_CONV2D_BWD_WEIGHTS] = &ref_conv2d_bwd_weights,
     [OP_BATCHNORM] = &ref_batchnorm,
     [OP_BATCHNORM_BWD] = &ref_batchnorm_bwd,
+    [OP_CONV2D_STATS] = &ref_conv2d_stats,
+    [OP_CONV2D_BWD_DATA_NORM] = &ref_conv2d_bwd_data_norm,
+    [OP_CONV2D_BWD_WEIGHTS_NORM] = &ref_conv2d_bwd_weights_norm,
+    [OP_BN_FINALIZE] = &ref_bn_finalize,
+    [OP_BN_APPLY] = &ref_bn_apply,
+    [OP_BN_BWD_APPLY] = &ref_bn_bwd_apply,
     [OP_ACTIVATION] = &ref_activation,
     [OP_ACTIVATION_BWD] = &ref_activation_bwd,
     [OP_ADD] = &ref_add,
@@ -159,10 +165,26 @@ static void ref_describe(const Backend *b, char *out, size_t bytes)
     out[n] = '\0';
 }
 
+/* Whatever is asked for, so that tests can run a graph with all fusions or, without asking, with none. */
+static bool ref_takes_fusion(void *backend, const Fusion *fusion)
+{
+    (void)backend;
+    (void)fusion;
+    return true;
+}
+
+static void ref_describe_fusions(const Backend *b, char *out, size_t bytes)
+{
+    (void)b;
+    if (bytes) out[0] = '\0';
+}
+
 static const BackendVTable ref_vtable = {
     .name = "ref",
     .ops = ref_ops,
     .fuses_add_into_batchnorm_bwd = true,
+    .takes_fusion = ref_takes_fusion,
+    .describe_fusions = ref_describe_fusions,
     .alignment = MEM_ALIGN,
     .alloc = ref_alloc,
     .free = ref_free,

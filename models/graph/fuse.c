@@ -3,9 +3,9 @@
  *
  * add_into_batchnorm_bwd: where a residual block's input was made by a batch norm, its gradient is the sum of two
  * shares. The OP_ADD that sums them writes and re-reads one whole activation; batchnorm_bwd can read both shares itself
- * (dy, dy2).
+ * (dy, dy2). What convolutions can take over of a batch norm is fuse_norm.c's.
  *
- * Nodes only ever disappear, and a surviving node's new inputs are inputs of the node that disappeared before it, so
+ * Nodes only disappear here, and a surviving node's new inputs are inputs of the node that disappeared before it, so
  * the array stays in topological order. The tensor that the removed node produced stays as an entry without producer or
  * consumer and takes no memory. */
 #include "models/graph/graph.h"
@@ -40,29 +40,38 @@ static bool fold_add(Graph *g, int node)
     return true;
 }
 
-static void renumber_outputs(Graph *g, int node, int producer)
+void graph_number_producers(Graph *g)
 {
-    for (int k = 0; k < OP_MAX_OUTPUTS; k++) {
-        TensorId id = g->nodes[node].out[k];
-        if (id != TENSOR_NONE) g->tensors[id].producer = producer;
-    }
+    for (TensorId id = 0; id < g->tensor_count; id++) g->tensors[id].producer = -1;
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < OP_MAX_OUTPUTS; k++)
+            if (g->nodes[i].out[k] != TENSOR_NONE) g->tensors[g->nodes[i].out[k]].producer = i;
 }
 
-Status graph_fuse(Graph *g, const FuseOptions *o)
+void graph_remove_nodes(Graph *g, const bool *gone)
 {
-    TRY(graph_status(g));
-    if (!o->add_into_batchnorm_bwd) return OK;
+    int kept = 0;
+    for (int i = 0; i < g->node_count; i++)
+        if (!gone[i]) g->nodes[kept++] = g->nodes[i];
+    g->node_count = kept;
+    graph_number_producers(g);
+}
+
+static Status fold_adds(Graph *g)
+{
     /* Readers come later in the array, so compaction in the same pass would move a node between being found and being
      * edited. */
     bool *gone = mem_calloc((size_t)g->node_count, sizeof *gone);
     if (!gone) return ERR_MEMORY;
     for (int i = 0; i < g->node_count; i++) gone[i] = fold_add(g, i);
-    int kept = 0;
-    for (int i = 0; i < g->node_count; i++) {
-        renumber_outputs(g, i, gone[i] ? -1 : kept);
-        if (!gone[i]) g->nodes[kept++] = g->nodes[i];
-    }
-    g->node_count = kept;
+    graph_remove_nodes(g, gone);
     mem_free(gone);
     return OK;
+}
+
+Status graph_fuse(Graph *g, const FuseOptions *o)
+{
+    TRY(graph_status(g));
+    if (o->add_into_batchnorm_bwd) TRY(fold_adds(g));
+    return graph_fuse_norms(g, o);
 }

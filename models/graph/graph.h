@@ -121,6 +121,9 @@ Status graph_append_backward(Graph *g);
 
 typedef struct FuseOptions {
     bool add_into_batchnorm_bwd;
+    /* Whether the backend would rather have fusion's ops after than those before; NULL: never. */
+    bool (*takes)(void *cookie, const Fusion *fusion);
+    void *cookie;
 } FuseOptions;
 /* fuse.c: rewrites patterns that the backend offers; the graph stays in topological order, unused nodes are removed. */
 Status graph_fuse(Graph *g, const FuseOptions *o);

@@ -20,4 +20,11 @@ struct Graph {
 /* Makes status the graph's first error, with this thread's sentence, unless it already has one. Returns the graph's
  * error. */
 Status graph_break(Graph *g, Status status);
+
+/* ---- fuse.c, for it and fuse_norm.c ---- */
+void graph_number_producers(Graph *g); /* of all tensors, from the nodes */
+/* gone [nodes]; tensors of nodes that are gone stay as entries without producer or consumer and take no memory. */
+void graph_remove_nodes(Graph *g, const bool *gone);
+/* ---- fuse_norm.c ---- */
+Status graph_fuse_norms(Graph *g, const FuseOptions *o);
 #endif

@@ -46,7 +46,7 @@ static Status take(Plan *p, Slab slab, PlanEntry *entry, size_t bytes, size_t al
 
 static bool may_run_beside(OpKind kind)
 {
-    return kind == OP_CONV2D_BWD_WEIGHTS || kind == OP_LINEAR_BWD_WEIGHTS;
+    return kind == OP_CONV2D_BWD_WEIGHTS || kind == OP_CONV2D_BWD_WEIGHTS_NORM || kind == OP_LINEAR_BWD_WEIGHTS;
 }
 
 /* The first main node behind index. */

@@ -48,6 +48,7 @@ typedef union Attr {
     InputAttr input;
     Conv2dAttr conv;
     BatchNormAttr bn;
+    BnFinalizeAttr bn_finalize;
     ActivationAttr activation;
     Pool2dAttr pool;
     SubsampleAttr subsample;
@@ -120,6 +121,7 @@ typedef struct Subject {
     DType compute;    /* activations and factors of products; f32 for backends that know no other type */
     bool tf32;        /* products of f32 round their factors to 11 bits */
     bool own_layouts; /* no other than those it decides itself */
+    bool fuses;       /* it has the ops that OpDef.fused marks */
     int pad;          /* grouped convolutions need multiples of so many channels; 1 = any */
 } Subject;
 bool subject_takes(const Subject *s, const Case *c);      /* the case's variant exists for it */
@@ -172,12 +174,14 @@ typedef struct Verdict {
     double worst; /* error / bound, at most 1 passes */
 } Verdict;
 typedef enum Bound {
-    BOUND_EQUAL,   /* (float)ref == got */
-    BOUND_SUM,     /* c eps growth(K) S + eps |ref|, growth = sqrt for large K, S = the op on absolute values */
-    BOUND_MAX,     /* c eps max |ref| over the tensor */
-    BOUND_ELEMENT, /* c eps |ref| */
-    BOUND_NORM,    /* c eps S + eps |ref|, S from tolerance_norm.c */
-    BOUND_STATS    /* loss sum: c eps |ref|; the counts equal */
+    BOUND_EQUAL,    /* (float)ref == got */
+    BOUND_SUM,      /* c eps growth(K) S + eps |ref|, growth = sqrt for large K, S = the op on absolute values */
+    BOUND_MAX,      /* c eps max |ref| over the tensor */
+    BOUND_TYPE,     /* c (unit of the compute type + eps growth(K)) S: behind something rounded to that type */
+    BOUND_TYPE_MAX, /* c (unit of the compute type + eps growth(K)) max |ref| over the tensor */
+    BOUND_ELEMENT,  /* c eps |ref| */
+    BOUND_NORM,     /* c eps S + eps |ref|, S from tolerance_norm.c */
+    BOUND_STATS     /* loss sum: c eps |ref|; the counts equal */
 } Bound;
 typedef struct ToleranceRow {
     OpKind kind;

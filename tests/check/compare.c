@@ -80,6 +80,10 @@ static double allowed_f32(const Checked *k, int64_t i)
         return c * growth(k->c->problem->terms) * k->absolute->v[i] + EPS * ref;
     case BOUND_MAX:
         return c * k->max;
+    case BOUND_TYPE:
+    case BOUND_TYPE_MAX:
+        return k->row->c * (unit_of(k->c->subject->compute) + EPS * slack(k) * growth(k->c->problem->terms)) *
+               (k->bound == BOUND_TYPE ? k->absolute->v[i] : k->max);
     case BOUND_ELEMENT:
         return c * ref;
     case BOUND_NORM:
@@ -159,12 +163,14 @@ static Status compare_one(Arena *arena, const Comparison *c, bool input, int slo
     k.got = input ? &c->got->in[slot] : &c->got->out[slot];
     k.type = input ? k.ref->desc.dtype : c->out_type[slot];
     k.through = k.type;
-    if (!input && c->problem->kind == OP_CONV2D_BWD_WEIGHTS) { /* comes out of the library in the compute type */
+    const bool weights = c->problem->kind == OP_CONV2D_BWD_WEIGHTS || c->problem->kind == OP_CONV2D_BWD_WEIGHTS_NORM;
+    if (!input && weights) { /* comes out of the library in the compute type */
         k.through = c->subject->compute;
         k.start = c->start[slot].v;
     }
-    if (k.bound == BOUND_SUM) k.absolute = input ? &c->absolute->in[slot] : &c->absolute->out[slot];
-    if (k.bound == BOUND_MAX) k.max = max_abs(k.ref);
+    if (k.bound == BOUND_SUM || k.bound == BOUND_TYPE)
+        k.absolute = input ? &c->absolute->in[slot] : &c->absolute->out[slot];
+    if (k.bound == BOUND_MAX || k.bound == BOUND_TYPE_MAX) k.max = max_abs(k.ref);
     if (k.bound == BOUND_NORM) {
         k.scale = arena_alloc(arena, (size_t)tensor_elements(&k.ref->desc) * sizeof(double));
         if (!k.scale) return ERR_MEMORY;

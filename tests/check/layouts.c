@@ -108,6 +108,9 @@ static const WeightSlots weight_slots[] = {
     { OP_CONV2D, OP_CONV2D, CONV_IN_X, CONV_IN_W },
     { OP_CONV2D_BWD_DATA, OP_CONV2D, -1 - CONV_BWD_DATA_OUT_DX, CONV_BWD_DATA_IN_W },
     { OP_CONV2D_BWD_WEIGHTS, OP_CONV2D, CONV_BWD_WEIGHTS_IN_X, -1 - CONV_BWD_WEIGHTS_OUT_DW },
+    { OP_CONV2D_STATS, OP_CONV2D, CONV_STATS_IN_X, CONV_STATS_IN_W },
+    { OP_CONV2D_BWD_DATA_NORM, OP_CONV2D, CONV_BWD_DATA_NORM_IN_X, CONV_BWD_DATA_NORM_IN_W },
+    { OP_CONV2D_BWD_WEIGHTS_NORM, OP_CONV2D, CONV_BWD_WEIGHTS_NORM_IN_X, -1 - CONV_BWD_WEIGHTS_NORM_OUT_DW },
     { OP_LINEAR, OP_LINEAR, LINEAR_IN_X, LINEAR_IN_W },
     { OP_LINEAR_BWD_DATA, OP_LINEAR, -1 - LINEAR_BWD_DATA_OUT_DX, LINEAR_BWD_DATA_IN_W },
     { OP_LINEAR_BWD_WEIGHTS, OP_LINEAR, LINEAR_BWD_WEIGHTS_IN_X, -1 - LINEAR_BWD_WEIGHTS_OUT_DW },
@@ -178,9 +181,10 @@ static Status decide_pool_index(Backend *b, const Variant *v, OpInstance *op)
     return OK;
 }
 
-/* Vectors that a forward op sees first: it decides them. */
-static bool is_first_seen(OpKind kind, int slot)
+/* Vectors that a forward op sees first: it decides them. Those of fused ops are never anything but vectors. */
+static bool is_first_seen(OpKind kind, int slot, int rank)
 {
+    if (op_def(kind)->fused) return rank < 4;
     if (kind == OP_BATCHNORM) return slot >= BN_IN_GAMMA && slot <= BN_IN_RUNNING_VAR;
     return kind == OP_LINEAR && slot == LINEAR_IN_B;
 }
@@ -189,7 +193,8 @@ Status layouts_decide_inputs(Backend *b, const Problem *p, const Variant *v, OpI
 {
     const WeightSlots *weights = weights_of(p->kind);
     for (int i = 0; i < OP_MAX_INPUTS; i++) {
-        if (op->in[i].desc.rank == 0 || is_first_seen(p->kind, i) || (weights && weights->w == i)) continue;
+        if (op->in[i].desc.rank == 0 || is_first_seen(p->kind, i, op->in[i].desc.rank) || (weights && weights->w == i))
+            continue;
         bool linear = op->in[i].desc.rank == 2 && comes_from_linear(p->kind, v, i);
         TRY(linear ? decide_linear_rows(b, &op->in[i]) : decide_activation(b, v, &op->in[i]));
     }

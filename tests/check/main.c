@@ -75,11 +75,14 @@ struct BackendRow {
 };
 static const BackendRow backends[] = {
     { "cpu", create_cpu, PRECISION_FP32, { .compute = DTYPE_F32, .pad = 1 } },
-    { "ref", create_ref, PRECISION_FP32, { .compute = DTYPE_F32, .pad = 1 } },
+    { "ref", create_ref, PRECISION_FP32, { .compute = DTYPE_F32, .fuses = true, .pad = 1 } },
     { "cuda:fp32", create_cuda, PRECISION_FP32, { .compute = DTYPE_F32, .own_layouts = true, .pad = 4 } },
     { "cuda:tf32", create_cuda, PRECISION_TF32, { .compute = DTYPE_F32, .tf32 = true, .own_layouts = true, .pad = 4 } },
     { "cuda:bf16", create_cuda, PRECISION_BF16, { .compute = DTYPE_BF16, .own_layouts = true, .pad = 8 } },
-    { "cuda:fp16", create_cuda, PRECISION_FP16, { .compute = DTYPE_F16, .own_layouts = true, .pad = 8 } },
+    { "cuda:fp16",
+      create_cuda,
+      PRECISION_FP16,
+      { .compute = DTYPE_F16, .own_layouts = true, .fuses = true, .pad = 8 } },
 };
 #define BACKENDS (sizeof backends / sizeof backends[0])
 
@@ -218,7 +221,7 @@ static Status run_family(Session *s, OpKind kind)
         report("%s", text.text ? text.text : "");
         str_free(&text);
     }
-    if (st == OK && !o->list) run_job(s, &job);
+    if (st == OK && !o->list && list.count > 0) run_job(s, &job);
     mem_free(list.cases);
     return st;
 }

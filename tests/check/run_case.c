@@ -57,7 +57,7 @@ static bool needs_absolute(const Case *c)
 {
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) {
         const ToleranceRow *row = tolerance_row(c->family->kind, false, i);
-        if (row && row->bound == BOUND_SUM && c->variant.mode != MODE_EXACT) return true;
+        if (row && (row->bound == BOUND_SUM || row->bound == BOUND_TYPE) && c->variant.mode != MODE_EXACT) return true;
     }
     return false;
 }

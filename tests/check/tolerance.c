@@ -12,6 +12,9 @@
  * BOUND_MAX    softmax: an exponent's rounding scales with the logits' range, which the inputs keep below about
  *              20; and parameters and first moments after an update, which are a few operations on values of one
  *              size.
+ * BOUND_TYPE   and BOUND_TYPE_MAX: fused convolutions, which round what they convolve, or the gradient that they pass
+ *              on, to the type of their tensors. S is the op on absolute values; where a ReLU's mask depends on signs
+ *              there is no such thing, and the largest result stands in for it.
  * BOUND_ELEMENT second moments and norms: all terms are positive; one factor times another, where one is a logistic
  *              function. */
 #include "tests/check/check.h"
@@ -32,6 +35,20 @@ static const ToleranceRow rows[] = {
     { OP_BATCHNORM_BWD, OUT, BN_BWD_OUT_DGAMMA, BOUND_NORM, 4 },
     { OP_BATCHNORM_BWD, OUT, BN_BWD_OUT_DBETA, BOUND_NORM, 4 },
     { OP_BATCHNORM_BWD, OUT, BN_BWD_OUT_DRESIDUAL, BOUND_EQUAL, 0 },
+    { OP_CONV2D_STATS, OUT, CONV_STATS_OUT_Y, BOUND_TYPE, 1 },
+    { OP_CONV2D_STATS, OUT, CONV_STATS_OUT_SUMS, BOUND_TYPE, 4 },
+    { OP_CONV2D_STATS, OUT, CONV_STATS_OUT_Z, BOUND_TYPE, 1 },
+    { OP_CONV2D_BWD_DATA_NORM, OUT, CONV_BWD_DATA_NORM_OUT_DZ, BOUND_TYPE_MAX, 2 },
+    { OP_CONV2D_BWD_DATA_NORM, OUT, CONV_BWD_DATA_NORM_OUT_DGAMMA, BOUND_TYPE_MAX, 4 },
+    { OP_CONV2D_BWD_DATA_NORM, OUT, CONV_BWD_DATA_NORM_OUT_DBETA, BOUND_TYPE_MAX, 4 },
+    { OP_CONV2D_BWD_DATA_NORM, OUT, CONV_BWD_DATA_NORM_OUT_COEFFICIENTS, BOUND_TYPE_MAX, 4 },
+    { OP_CONV2D_BWD_WEIGHTS_NORM, OUT, CONV_BWD_WEIGHTS_NORM_OUT_DW, BOUND_TYPE, 1 },
+    { OP_BN_FINALIZE, OUT, BN_FINALIZE_OUT_SAVED, BOUND_ELEMENT, 4 },
+    { OP_BN_FINALIZE, OUT, BN_FINALIZE_OUT_AFFINE, BOUND_MAX, 8 },
+    { OP_BN_FINALIZE, UPDATED, BN_FINALIZE_IN_RUNNING_MEAN, BOUND_MAX, 4 },
+    { OP_BN_FINALIZE, UPDATED, BN_FINALIZE_IN_RUNNING_VAR, BOUND_MAX, 4 },
+    { OP_BN_APPLY, OUT, BN_APPLY_OUT_Y, BOUND_MAX, 8 },
+    { OP_BN_BWD_APPLY, OUT, BN_BWD_APPLY_OUT_DX, BOUND_MAX, 8 },
     { OP_ACTIVATION, OUT, ACTIVATION_OUT_Y, BOUND_EQUAL, 0 },
     { OP_ACTIVATION_BWD, OUT, ACTIVATION_BWD_OUT_DX, BOUND_EQUAL, 0 },
     { OP_ADD, OUT, ADD_OUT_Y, BOUND_EQUAL, 0 },

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "kernels/cuda/conv_plan.h"
 #include "kernels/cuda/half_math.h"
+#include "tests/emu/conv_loops.h"
 #include "tests/emu/emu.h"
 #include <string.h>
 
@@ -54,14 +55,14 @@ static Counts counts_of(const Work *w)
 
 /* ---- types ---- */
 
-static float read_one(DType type, const void *data, int64_t i)
+float conv_loops_read(DType type, const void *data, int64_t i)
 {
     if (type == DTYPE_F32) return ((const float *)data)[i];
     const uint16_t bits = ((const uint16_t *)data)[i];
     return type == DTYPE_BF16 ? float_from_bf16(bits) : float_from_f16(bits);
 }
 
-static void write_one(DType type, void *data, int64_t i, float v)
+void conv_loops_write(DType type, void *data, int64_t i, float v)
 {
     if (type == DTYPE_F32) ((float *)data)[i] = v;
     else ((uint16_t *)data)[i] = type == DTYPE_BF16 ? bf16_from_float(v) : f16_from_float(v);
@@ -80,7 +81,7 @@ static float *read_all(const ConvShape *s, const void *data, int64_t count)
 {
     float *out = mem_alloc((size_t)count * sizeof *out);
     ASSERT(out);
-    for (int64_t i = 0; i < count; i++) out[i] = read_one(s->io, data, i);
+    for (int64_t i = 0; i < count; i++) out[i] = conv_loops_read(s->io, data, i);
     for (int64_t i = 0; s->tf32 && i < count; i++) out[i] = to_tf32(out[i]);
     return out;
 }
@@ -114,7 +115,7 @@ static void tap(const ConvShape *s, ConvPass pass, float *x_row, float *w_tap, f
     }
 }
 
-static void sum_all(const ConvShape *s, ConvPass pass, float *x, float *w, float *y)
+void conv_loops_sum(const ConvShape *s, ConvPass pass, float *x, float *w, float *y)
 {
     const Conv2dAttr *a = &s->attr;
     const int64_t c = s->c / a->groups;
@@ -139,12 +140,12 @@ static void run_work(const void *cookie)
     const Counts count = counts_of(w);
     float *a = read_all(s, w->a, count.a), *b = read_all(s, w->b, count.b);
     memset(w->sums, 0, (size_t)count.out * sizeof *w->sums);
-    if (w->pass == CONV_FORWARD) sum_all(s, w->pass, a, b, w->sums);
-    else if (w->pass == CONV_BWD_DATA) sum_all(s, w->pass, w->sums, b, a);
-    else sum_all(s, w->pass, a, w->sums, b);
+    if (w->pass == CONV_FORWARD) conv_loops_sum(s, w->pass, a, b, w->sums);
+    else if (w->pass == CONV_BWD_DATA) conv_loops_sum(s, w->pass, w->sums, b, a);
+    else conv_loops_sum(s, w->pass, a, w->sums, b);
     for (int64_t i = 0; i < count.out; i++) {
-        const float before = w->accumulate ? read_one(s->io, w->out, i) : 0;
-        write_one(s->io, w->out, i, before + w->sums[i]);
+        const float before = w->accumulate ? conv_loops_read(s->io, w->out, i) : 0;
+        conv_loops_write(s->io, w->out, i, before + w->sums[i]);
     }
     mem_free(a);
     mem_free(b);

@@ -7,6 +7,35 @@ struct CudnnContext {
     char *properties;
 };
 
+/* Nothing is measured here: an emulated device is equally slow at everything. */
+bool cudnn_context_times(const CudnnContext *c)
+{
+    (void)c;
+    return false;
+}
+
+void cudnn_context_leave_stream(CudnnContext *c)
+{
+    (void)c;
+}
+
+bool cudnn_choice_find(const CudnnContext *c, const char *key, bool *taken)
+{
+    (void)c;
+    (void)key;
+    (void)taken;
+    return false;
+}
+
+Status cudnn_choice_add(CudnnContext *c, const char *key, bool taken, double ms)
+{
+    (void)c;
+    (void)key;
+    (void)taken;
+    (void)ms;
+    return OK;
+}
+
 Status cudnn_context_create(CudnnContext **out, CudaBackend *b, const char *properties, const char *plan_cache)
 {
     (void)b;

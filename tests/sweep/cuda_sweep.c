@@ -1,12 +1,16 @@
 /* cuda_sweep.c - are there cuDNN engines for everything that the networks ask for? Needs cuDNN, no GPU.
  *
- *   cuda_sweep [--gpu=LIST] [--precision=LIST] [--model=LIST] [--batch=LIST] [--workspace=MB]
+ *   cuda_sweep [--gpu=LIST] [--precision=LIST] [--model=LIST] [--batch=LIST] [--fuse=none,all] [--workspace=MB]
  *              [--all] [--verbose]
  *
  * Prepares training (also with accumulating gradients) and evaluation of every ResNet on described devices
  * (configs/gpus), which chooses and finalises the plan of every convolution within the limit of workspace. With --all
  * every other engine that cuDNN offers for it is finalised, saved and loaded too; those that are compiled at that
  * moment, a second or more each, need something that answers for the driver (tests/driver_shim).
+ *
+ * In fp16 networks are prepared without and with all fusions (device.fuse). Where there is no engine for a fused
+ * convolution, its parts stay apart; but on sm_90 only what is known to have none may: statistics behind the 7x7 window
+ * of the stem, and ends of blocks before another window than 1x1.
  *
  * One program prepared is one test. The last line is "N passed, N failed". Without cuDNN it says so and tests
  * nothing. */
@@ -26,6 +30,7 @@ enum { MAX_ENGINES = 128 };
 
 typedef struct Sweep {
     const char *gpus, *precisions, *models, *batches; /* lists, separated by commas */
+    const char *fuse;                                 /* list of modes, in fp16 */
     const char *workspace;                            /* limit in MB; NULL: the backend's own */
     bool all, verbose;
     int passed, failed;
@@ -53,6 +58,37 @@ static bool is_small(const char *model)
     return false;
 }
 
+/* ---- fusions ---- */
+
+static const char *const fuse_names[FUSE_MODE_COUNT] = { [FUSE_NONE] = "none", [FUSE_ALL] = "all" };
+
+static bool may_be_refused(const CudaBackend *b, const Fusion *f)
+{
+    const OpShape *conv = &f->after[0];
+    if (b->compute != DTYPE_F16 || b->options.fuse != FUSE_ALL || b->compute_capability < 90) return true;
+    if (conv->kind != OP_CONV2D_STATS) return false;
+    const int64_t window = conv->in[CONV_STATS_IN_W].dims[2];
+    return conv->in[CONV_STATS_IN_RESIDUAL].rank ? window > 1 : window > 3;
+}
+
+/* The backend's answer. */
+typedef struct Asked {
+    CudaBackend *b;
+    int failed;
+} Asked;
+
+static bool ask_backend(void *cookie, const Fusion *f)
+{
+    Asked *a = cookie;
+    const bool taken = a->b->base.v->takes_fusion(a->b, f);
+    if (taken || may_be_refused(a->b, f)) return taken;
+    a->failed++;
+    printf("FAIL fusion %s is refused: %s\n", f->name, status_message());
+    return false;
+}
+
+/* ---- programs ---- */
+
 typedef enum ProgramKind { TRAINING, ACCUMULATING, EVALUATION, PROGRAM_KINDS } ProgramKind;
 
 static Status add_program(Executor *x, Backend *b, const ModelDef *def, int64_t batch, Precision precision,
@@ -60,7 +96,10 @@ static Status add_program(Executor *x, Backend *b, const ModelDef *def, int64_t 
 {
     const int64_t size = is_small(def->name) ? 32 : 224;
     const bool training = kind != EVALUATION;
-    const FuseOptions fuse = { .add_into_batchnorm_bwd = b->v->fuses_add_into_batchnorm_bwd };
+    Asked asked = { .b = (CudaBackend *)b };
+    const FuseOptions fuse = { .add_into_batchnorm_bwd = b->v->fuses_add_into_batchnorm_bwd,
+                               .takes = ask_backend,
+                               .cookie = &asked };
     ModelOptions o = { .graph = { .batch = batch,
                                   .channels = 3,
                                   .height = size,
@@ -74,6 +113,7 @@ static Status add_program(Executor *x, Backend *b, const ModelDef *def, int64_t 
     Program *ignored = NULL;
     TRY(model_build(&g, def, &o));
     Status st = training ? graph_fuse(g, &fuse) : OK;
+    if (st == OK && asked.failed) st = fail(ERR_HEALTH, "%d fusions are refused that have engines", asked.failed);
     if (st == OK) return executor_add(x, g, kind == ACCUMULATING, &ignored);
     graph_destroy(g);
     return st;
@@ -144,17 +184,17 @@ static void sweep_models(Sweep *s, Backend *b, const char *gpu, Precision precis
         }
 }
 
-static void sweep_precision(Sweep *s, const char *gpu, const char *properties, Precision precision)
+static void sweep_precision(Sweep *s, const char *gpu, const char *properties, Precision precision, FuseMode fuse)
 {
-    char what[64];
+    char what[64], fusions[512];
     Backend *b = NULL;
     const double start = clock_s();
     int64_t limit_mb = 0;
     if (s->workspace && !str_to_i64(s->workspace, &limit_mb)) limit_mb = 0;
-    const CudaOptions o = { .precision = precision,
-                            .properties = properties,
-                            .workspace_limit = (size_t)limit_mb << 20 };
-    snprintf(what, sizeof what, "%s %s", gpu, precision_names[precision]);
+    const CudaOptions o = {
+        .precision = precision, .fuse = fuse, .properties = properties, .workspace_limit = (size_t)limit_mb << 20
+    };
+    snprintf(what, sizeof what, "%s %s%s", gpu, precision_names[precision], fuse == FUSE_ALL ? " fused" : "");
     if (backend_cuda_create(&b, &o) != OK) {
         s->failed++;
         printf("FAIL %s: %s\n", what, status_message());
@@ -164,7 +204,24 @@ static void sweep_precision(Sweep *s, const char *gpu, const char *properties, P
     c->exhaustive = s->all;
     sweep_models(s, b, gpu, precision);
     print_choices(s, what, c, clock_s() - start);
+    b->v->describe_fusions(b, fusions, sizeof fusions);
+    if (fusions[0]) printf("  fused: %s\n", fusions);
     backend_destroy(b);
+}
+
+static void sweep_fusions(Sweep *s, const char *gpu, const char *properties, Precision precision)
+{
+    char name[16];
+    for (int i = 0; item_of(s->fuse, i, name, sizeof name); i++) {
+        int mode = FUSE_NONE;
+        while (mode < FUSE_MODE_COUNT && strcmp(fuse_names[mode], name) != 0) mode++;
+        if (mode < FUSE_MODE_COUNT) {
+            sweep_precision(s, gpu, properties, precision, (FuseMode)mode);
+        } else {
+            s->failed++;
+            printf("FAIL no such mode of fusion: %s\n", name);
+        }
+    }
 }
 
 static void sweep_gpu(Sweep *s, const char *gpu)
@@ -181,8 +238,10 @@ static void sweep_gpu(Sweep *s, const char *gpu)
     for (int i = 0; item_of(s->precisions, i, name, sizeof name); i++) {
         int precision = 0;
         while (precision < PRECISION_COUNT && strcmp(precision_names[precision], name) != 0) precision++;
-        if (precision < PRECISION_COUNT) {
-            sweep_precision(s, gpu, (char *)properties, (Precision)precision);
+        if (precision == PRECISION_FP16) {
+            sweep_fusions(s, gpu, (char *)properties, (Precision)precision);
+        } else if (precision < PRECISION_COUNT) {
+            sweep_precision(s, gpu, (char *)properties, (Precision)precision, FUSE_NONE);
         } else {
             s->failed++;
             printf("FAIL no such precision: %s\n", name);
@@ -204,11 +263,9 @@ static bool parse(Sweep *s, int argc, char **argv)
     const struct {
         const char *name;
         const char **value;
-    } lists[] = { { "--gpu=", &s->gpus },
-                  { "--precision=", &s->precisions },
-                  { "--model=", &s->models },
-                  { "--batch=", &s->batches },
-                  { "--workspace=", &s->workspace } };
+    } lists[] = { { "--gpu=", &s->gpus },     { "--precision=", &s->precisions },
+                  { "--model=", &s->models }, { "--batch=", &s->batches },
+                  { "--fuse=", &s->fuse },    { "--workspace=", &s->workspace } };
     for (int i = 1; i < argc; i++) {
         const bool all = strcmp(argv[i], "--all") == 0, verbose = strcmp(argv[i], "--verbose") == 0;
         bool known = all || verbose;
@@ -220,7 +277,7 @@ static bool parse(Sweep *s, int argc, char **argv)
         }
         if (!known) {
             printf("usage: cuda_sweep [--gpu=LIST] [--precision=LIST] [--model=LIST] [--batch=LIST] "
-                   "[--workspace=MB] [--all] [--verbose]\n");
+                   "[--fuse=none,all] [--workspace=MB] [--all] [--verbose]\n");
             return false;
         }
     }
@@ -239,7 +296,9 @@ int main(int argc, char **argv)
 {
     char gpu[32], version[256];
     StrBuf resnets = { 0 };
-    Sweep s = { .gpus = "h200,h100,a100", .precisions = "fp32,tf32,bf16,fp16", .batches = "1,64,256" };
+    Sweep s = {
+        .gpus = "h200,h100,a100", .precisions = "fp32,tf32,bf16,fp16", .batches = "1,64,256", .fuse = "none,all"
+    };
     if (list_resnets(&resnets) != OK) return 1;
     s.models = resnets.text;
     if (!parse(&s, argc, argv)) return 64;

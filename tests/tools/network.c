@@ -97,10 +97,12 @@ static Status open_backend(Network *n, NetworkBackend backend)
     static const Precision precisions[] = { [NETWORK_CUDA_FP32] = PRECISION_FP32,
                                             [NETWORK_CUDA_TF32] = PRECISION_TF32,
                                             [NETWORK_CUDA_BF16] = PRECISION_BF16,
-                                            [NETWORK_CUDA_FP16] = PRECISION_FP16 };
-    if (backend == NETWORK_REF) return backend_ref_create(&n->backend);
+                                            [NETWORK_CUDA_FP16] = PRECISION_FP16,
+                                            [NETWORK_CUDA_FP16_FUSED] = PRECISION_FP16 };
+    if (backend == NETWORK_REF || backend == NETWORK_REF_FUSED) return backend_ref_create(&n->backend);
     if (backend == NETWORK_CPU) return backend_cpu_create(&n->backend, 0);
-    const CudaOptions o = { .precision = precisions[backend] };
+    const CudaOptions o = { .precision = precisions[backend],
+                            .fuse = backend == NETWORK_CUDA_FP16_FUSED ? FUSE_ALL : FUSE_NONE };
     return backend_cuda_create(&n->backend, &o);
 }
 
@@ -109,7 +111,9 @@ Status network_open(Network *n, NetworkBackend backend, const char *model_name, 
     *n = (Network){ .options = *o };
     Graph *g = NULL;
     TRY(open_backend(n, backend));
-    FuseOptions fuse = { .add_into_batchnorm_bwd = n->backend->v->fuses_add_into_batchnorm_bwd };
+    FuseOptions fuse = { .add_into_batchnorm_bwd = n->backend->v->fuses_add_into_batchnorm_bwd,
+                         .takes = backend == NETWORK_REF ? NULL : n->backend->v->takes_fusion,
+                         .cookie = n->backend };
     TRY(executor_create(&n->executor, n->backend));
     TRY(model_build(&g, model_find(model_name), o));
     if (o->graph.training) TRY(graph_fuse(g, &fuse));

@@ -22,14 +22,16 @@ double network_uniform(uint32_t stream, uint32_t index);
 
 uint32_t network_stream(const char *name); /* FNV-1a */
 
-/* The last ones need a CUDA device (or its test double). */
+/* Those of CUDA need a device (or its test double). FUSED: the training graph with all fusions that there are. */
 typedef enum NetworkBackend {
     NETWORK_CPU,
     NETWORK_REF,
+    NETWORK_REF_FUSED,
     NETWORK_CUDA_FP32,
     NETWORK_CUDA_TF32,
     NETWORK_CUDA_BF16,
-    NETWORK_CUDA_FP16
+    NETWORK_CUDA_FP16,
+    NETWORK_CUDA_FP16_FUSED
 } NetworkBackend;
 /* Builds model_name on the backend and commits it; images and labels come from the formula. */
 Status network_open(Network *n, NetworkBackend backend, const char *model_name, const ModelOptions *o);

@@ -77,7 +77,7 @@ TEST(every_network_has_one_gradient_per_parameter)
         Graph *g = tiny(model_at(i)->name);
         check_order(g);
         check_gradients(g);
-        const FuseOptions on = { true };
+        const FuseOptions on = { .add_into_batchnorm_bwd = true };
         CHECK_STATUS(graph_fuse(g, &on), OK);
         check_order(g);
         check_gradients(g);
@@ -130,7 +130,7 @@ TEST(fusion_removes_every_sum_of_a_residual_network)
     static const char *const names[] = { "resnet18", "resnet50", "resnet20" };
     for (int m = 0; m < 3; m++) {
         Graph *g = tiny(names[m]);
-        const FuseOptions on = { true };
+        const FuseOptions on = { .add_into_batchnorm_bwd = true };
         int before = 0, after = 0;
         for (int i = 0; i < graph_node_count(g); i++) before += graph_node(g, i)->kind == OP_ADD;
         CHECK_STATUS(graph_fuse(g, &on), OK);

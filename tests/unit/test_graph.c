@@ -176,7 +176,7 @@ TEST(fusion_moves_the_sum_into_batchnorm)
 {
     Graph *g = residual_graph(true);
     CHECK_STATUS(graph_append_backward(g), OK);
-    const FuseOptions off = { false }, on = { true };
+    const FuseOptions off = { .add_into_batchnorm_bwd = false }, on = { .add_into_batchnorm_bwd = true };
     const int nodes = graph_node_count(g);
     CHECK(count_kind(g, OP_ADD) == 1);
     CHECK_STATUS(graph_fuse(g, &off), OK);
@@ -210,7 +210,7 @@ TEST(fusion_leaves_other_sums_alone)
     TensorId a = plain_bn(g, "bn1", x, TENSOR_NONE), b = plain_bn(g, "bn2", x, a);
     graph_softmax_xent(g, graph_linear(g, "fc", b, 5));
     CHECK_STATUS(graph_append_backward(g), OK);
-    const FuseOptions on = { true };
+    const FuseOptions on = { .add_into_batchnorm_bwd = true };
     const int sums = count_kind(g, OP_ADD);
     CHECK(sums == 1);
     CHECK_STATUS(graph_fuse(g, &on), OK);

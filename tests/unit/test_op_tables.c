@@ -72,6 +72,7 @@ static void check_table(const BackendVTable *v)
     CHECK(v->alignment >= 64 && (v->alignment & (v->alignment - 1)) == 0);
     for (int k = 0; k < OP_COUNT; k++) {
         const OpImpl *impl = v->ops[k];
+        if (op_def((OpKind)k)->fused && !v->takes_fusion) continue;
         check_slot(impl != NULL, (OpKind)k, v->name, op_name((OpKind)k));
         if (!impl) continue;
         check_slot(impl->prepare != NULL, (OpKind)k, op_name((OpKind)k), "prepare");

@@ -65,7 +65,7 @@ static Graph *random_graph(uint64_t seed, bool training, bool fuse)
     graph_softmax_xent(g, graph_linear(g, "fc", graph_global_avgpool(g, "avgpool", x), 4));
     CHECK_STATUS(graph_status(g), OK);
     if (training) CHECK_STATUS(graph_append_backward(g), OK);
-    const FuseOptions f = { fuse };
+    const FuseOptions f = { .add_into_batchnorm_bwd = fuse };
     CHECK_STATUS(graph_fuse(g, &f), OK);
     return g;
 }
@@ -185,7 +185,7 @@ static Graph *model(const char *name, int64_t batch, int64_t size, int64_t class
     for (int i = 0; i < OP_MAX_IMAGE_CHANNELS; i++) o.graph.std[i] = 1;
     Graph *g = NULL;
     CHECK_STATUS(model_build(&g, model_find(name), &o), OK);
-    const FuseOptions f = { true };
+    const FuseOptions f = { .add_into_batchnorm_bwd = true };
     CHECK_STATUS(graph_fuse(g, &f), OK);
     return g;
 }

@@ -344,7 +344,7 @@ static Status check_statistics(const Check *c)
     TRY(find_once(c, TIMELINE_AVERAGE, 0, o->statistics && o->reduce != TIMELINE_REDUCE_NONE, &average));
     TRY(check_order(c, sum >= 0 ? sum : rest, average));
     for (int i = 0; o->statistics && i < graph_node_count(c->g); i++) {
-        if (graph_node(c->g, i)->kind != OP_BATCHNORM) continue;
+        if (graph_node(c->g, i)->kind != OP_BATCHNORM && graph_node(c->g, i)->kind != OP_BN_FINALIZE) continue;
         TRY(find_once(c, TIMELINE_NODE, i, true, &node));
         TRY(check_order(c, node, sum >= 0 ? sum : rest));
     }

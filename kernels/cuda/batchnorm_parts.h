@@ -1,0 +1,27 @@
+/* batchnorm_parts.h - what the kernels of a batch norm in parts are told (batchnorm_parts.cu). Vectors per channel are
+ * of cp, zero from c on. */
+#ifndef CONVOY_KERNELS_CUDA_BATCHNORM_PARTS_H
+#define CONVOY_KERNELS_CUDA_BATCHNORM_PARTS_H
+#include "kernels/cuda/rows.h"
+#include "kernels/tensor.h"
+
+typedef struct BnFinalize {
+    int c, cp;
+    float eps, momentum;
+    double count;
+    const float *sums, *gamma, *beta; /* sums [2][cp] */
+    float *running_mean, *running_var;
+    float *saved; /* [2][cp] */
+    void *affine; /* [2][cp] of affine_type; NULL: not wanted */
+    DType affine_type;
+} BnFinalize;
+
+typedef struct BnCombine { /* dx = a dz + b x + c; dx may be dz */
+    RowGrid grid;
+    DType dtype;
+    int cp;
+    const void *dz, *x;
+    void *dx;
+    const float *coefficients; /* [3][cp] */
+} BnCombine;
+#endif

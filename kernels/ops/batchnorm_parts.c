@@ -1,0 +1,102 @@
+/* batchnorm_parts.c - what is left of a batch norm when convolutions beside it do the rest: shapes, work, printing.
+ *
+ * x is [N,C,H,W]; gamma, beta and the running statistics are [C], sums, saved and affine [2,C], coefficients [3,C]. */
+#include "kernels/ops/infer.h"
+#include <stdio.h>
+
+static Status infer_finalize(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    const OpKind kind = OP_BN_FINALIZE;
+    const BnFinalizeAttr *a = attr;
+    TRY(infer_need(kind, BN_FINALIZE_IN_SUMS, in[BN_FINALIZE_IN_SUMS], DTYPE_F32, 2));
+    const int64_t c = in[BN_FINALIZE_IN_SUMS]->dims[1];
+    TRY(infer_need_dims(kind, BN_FINALIZE_IN_SUMS, in[BN_FINALIZE_IN_SUMS], 2, (int64_t[]){ 2, c }));
+    for (int slot = BN_FINALIZE_IN_GAMMA; slot <= BN_FINALIZE_IN_RUNNING_VAR; slot++)
+        TRY(infer_need_dims(kind, slot, in[slot], 1, &c));
+    if (a->count < 2) return fail(ERR_INTERNAL, "%s: one value has no variance", op_name(kind));
+    for (int i = 0; i <= BN_FINALIZE_OUT_AFFINE; i++)
+        TRY(infer_output(kind, i, wanted[i], &out[i], DTYPE_F32, 2, (int64_t[]){ 2, c }));
+    return OK;
+}
+
+static Status infer_apply(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    const OpKind kind = OP_BN_APPLY;
+    const TensorDesc *x = in[BN_APPLY_IN_X];
+    const BatchNormAttr *a = attr;
+    if (a->act != ACT_NONE && a->act != ACT_RELU) return fail(ERR_INTERNAL, "%s: bad activation", op_name(kind));
+    TRY(infer_need(kind, BN_APPLY_IN_X, x, DTYPE_F32, 4));
+    const int64_t c = x->dims[1];
+    TRY(infer_need_dims(kind, BN_APPLY_IN_GAMMA, in[BN_APPLY_IN_GAMMA], 1, &c));
+    TRY(infer_need_dims(kind, BN_APPLY_IN_BETA, in[BN_APPLY_IN_BETA], 1, &c));
+    TRY(infer_need_dims(kind, BN_APPLY_IN_SAVED, in[BN_APPLY_IN_SAVED], 2, (int64_t[]){ 2, c }));
+    if (in[BN_APPLY_IN_RESIDUAL]) TRY(infer_need_like(kind, BN_APPLY_IN_RESIDUAL, in[BN_APPLY_IN_RESIDUAL], x));
+    return infer_output_like(kind, BN_APPLY_OUT_Y, wanted[BN_APPLY_OUT_Y], &out[BN_APPLY_OUT_Y], x);
+}
+
+static Status infer_bwd_apply(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+{
+    const OpKind kind = OP_BN_BWD_APPLY;
+    const TensorDesc *x = in[BN_BWD_APPLY_IN_X];
+    (void)attr;
+    TRY(infer_need(kind, BN_BWD_APPLY_IN_X, x, DTYPE_F32, 4));
+    TRY(infer_need_like(kind, BN_BWD_APPLY_IN_DZ, in[BN_BWD_APPLY_IN_DZ], x));
+    TRY(infer_need_dims(kind, BN_BWD_APPLY_IN_COEFFICIENTS, in[BN_BWD_APPLY_IN_COEFFICIENTS], 2,
+                        (int64_t[]){ 3, x->dims[1] }));
+    return infer_output_like(kind, BN_BWD_APPLY_OUT_DX, wanted[BN_BWD_APPLY_OUT_DX], &out[BN_BWD_APPLY_OUT_DX], x);
+}
+
+/* Normalise, scale and shift; of backward the terms of dx. */
+static double flops_apply(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+{
+    (void)attr;
+    (void)in;
+    return 4.0 * (double)tensor_elements(&out[0]);
+}
+
+static void print_apply(const void *attr, char *out, size_t bytes)
+{
+    const BatchNormAttr *a = attr;
+    snprintf(out, bytes, "%s", a->act == ACT_RELU ? "relu" : "");
+}
+
+const OpDef op_rows_batchnorm_parts[] = {
+    {
+        .kind = OP_BN_FINALIZE,
+        .name = "bn_finalize",
+        .fused = true,
+        .attr_bytes = sizeof(BnFinalizeAttr),
+        .inputs = 5,
+        .outputs = 2,
+        .in_names = { "sums", "gamma", "beta", "running_mean", "running_var" },
+        .out_names = { "saved", "affine?" },
+        .in_place_of = { -1, -1, -1, -1 },
+        .infer = infer_finalize,
+    },
+    {
+        .kind = OP_BN_APPLY,
+        .name = "bn_apply",
+        .fused = true,
+        .attr_bytes = sizeof(BatchNormAttr),
+        .inputs = 5,
+        .outputs = 1,
+        .in_names = { "x", "gamma", "beta", "saved", "residual?" },
+        .out_names = { "y" },
+        .in_place_of = { -1, -1, -1, -1 },
+        .infer = infer_apply,
+        .flops = flops_apply,
+        .print = print_apply,
+    },
+    {
+        .kind = OP_BN_BWD_APPLY,
+        .name = "bn_bwd_apply",
+        .fused = true,
+        .inputs = 3,
+        .outputs = 1,
+        .in_names = { "dz", "x", "coefficients" },
+        .out_names = { "dx" },
+        .in_place_of = { BN_BWD_APPLY_IN_DZ, -1, -1, -1 },
+        .infer = infer_bwd_apply,
+        .flops = flops_apply,
+    },
+};

@@ -1,0 +1,137 @@
+/* conv2d_norm.c - convolutions that take over parts of the batch norms beside them.
+ *
+ * Each is put together from the plain passes of conv2d.c, run on a tensor that is made here: z, which is what is
+ * convolved, or g, the gradient of the convolution's input. With n = N*H*W, xh = (x - mean) istd:
+ *   dz = g where gamma xh + beta > 0      dbeta = sum dz      dgamma = sum dz xh
+ *   a = gamma istd      b = -gamma istd^2 dgamma / n      c = -a dbeta / n - b mean
+ * so that a dz + b x + c is the dx of batchnorm.c. */
+#include "base/mem.h"
+#include "kernels/ref/ref.h"
+
+static double affine(const double *vectors, int64_t channels, int64_t c, double v)
+{
+    return vectors ? v * vectors[c] + vectors[channels + c] : v;
+}
+
+static const double *optional_in(const OpInstance *op, int slot)
+{
+    return ref_has_in(op, slot) ? ref_in(op, slot) : NULL;
+}
+
+/* Channel of element i. */
+static int64_t channel_of(const int64_t *dims, int64_t i)
+{
+    return i / (dims[2] * dims[3]) % dims[1];
+}
+
+static double rectify(double v)
+{
+    return v <= 0 ? 0 : v; /* NaN passes */
+}
+
+/* ---- forward ---- */
+
+static void make_z(const OpInstance *op, double *z)
+{
+    const int64_t *d = ref_in_dims(op, CONV_STATS_IN_X);
+    const double *x = ref_in(op, CONV_STATS_IN_X), *vectors = optional_in(op, CONV_STATS_IN_AFFINE);
+    const double *residual = optional_in(op, CONV_STATS_IN_RESIDUAL),
+                 *residual_vectors = optional_in(op, CONV_STATS_IN_RESIDUAL_AFFINE);
+    for (int64_t i = 0; i < tensor_elements(&op->in[CONV_STATS_IN_X].desc); i++) {
+        int64_t c = channel_of(d, i);
+        double v = affine(vectors, d[1], c, x[i]);
+        if (residual) v += affine(residual_vectors, d[1], c, residual[i]);
+        z[i] = vectors ? rectify(v) : v;
+    }
+}
+
+static void make_sums(const OpInstance *op)
+{
+    const int64_t *d = ref_out_dims(op, CONV_STATS_OUT_Y);
+    const double *y = ref_out(op, CONV_STATS_OUT_Y);
+    double *sums = ref_out(op, CONV_STATS_OUT_SUMS);
+    for (int64_t c = 0; c < 2 * d[1]; c++) sums[c] = 0;
+    for (int64_t i = 0; i < tensor_elements(&op->out[CONV_STATS_OUT_Y].desc); i++) {
+        int64_t c = channel_of(d, i);
+        sums[c] += y[i];
+        sums[d[1] + c] += y[i] * y[i];
+    }
+}
+
+static Status run_stats(OpInstance *op, Stream *stream)
+{
+    OpInstance conv = { .kind = OP_CONV2D, .backend = op->backend, .attr = op->attr };
+    conv.in[CONV_IN_X] = op->in[CONV_STATS_IN_X];
+    conv.in[CONV_IN_W] = op->in[CONV_STATS_IN_W];
+    conv.out[CONV_OUT_Y] = op->out[CONV_STATS_OUT_Y];
+    double *z =
+        ref_has_out(op, CONV_STATS_OUT_Z) ? ref_out(op, CONV_STATS_OUT_Z) : mem_alloc(op->in[CONV_STATS_IN_X].bytes);
+    if (!z) return ERR_MEMORY;
+    make_z(op, z);
+    conv.in[CONV_IN_X].data = z;
+    Status st = ref_conv2d.run(&conv, stream);
+    make_sums(op);
+    if (!ref_has_out(op, CONV_STATS_OUT_Z)) mem_free(z);
+    return st;
+}
+
+/* ---- gradient of x ---- */
+
+static void finish_channel(const OpInstance *op, int64_t c)
+{
+    const int64_t *d = ref_in_dims(op, CONV_BWD_DATA_NORM_IN_X);
+    const double *x = ref_in(op, CONV_BWD_DATA_NORM_IN_X), *saved = ref_in(op, CONV_BWD_DATA_NORM_IN_SAVED);
+    const double gamma = ref_in(op, CONV_BWD_DATA_NORM_IN_GAMMA)[c], beta = ref_in(op, CONV_BWD_DATA_NORM_IN_BETA)[c];
+    const double mean = saved[c], istd = saved[d[1] + c], n = (double)(d[0] * d[2] * d[3]);
+    double *dz = ref_out(op, CONV_BWD_DATA_NORM_OUT_DZ), *out = ref_out(op, CONV_BWD_DATA_NORM_OUT_COEFFICIENTS);
+    double dgamma = 0, dbeta = 0;
+    for (int64_t i = 0; i < tensor_elements(&op->in[CONV_BWD_DATA_NORM_IN_X].desc); i++) {
+        if (channel_of(d, i) != c) continue;
+        double xh = (x[i] - mean) * istd;
+        if (gamma * xh + beta <= 0) dz[i] = 0;
+        dbeta += dz[i];
+        dgamma += dz[i] * xh;
+    }
+    out[c] = gamma * istd;
+    out[d[1] + c] = -gamma * istd * istd * dgamma / n;
+    out[2 * d[1] + c] = -out[c] * dbeta / n - out[d[1] + c] * mean;
+    ref_store_gradient(op, &ref_out(op, CONV_BWD_DATA_NORM_OUT_DGAMMA)[c], dgamma);
+    ref_store_gradient(op, &ref_out(op, CONV_BWD_DATA_NORM_OUT_DBETA)[c], dbeta);
+}
+
+static Status run_bwd_data(OpInstance *op, Stream *stream)
+{
+    OpInstance conv = { .kind = OP_CONV2D_BWD_DATA, .backend = op->backend, .attr = op->attr };
+    conv.in[CONV_BWD_DATA_IN_DY] = op->in[CONV_BWD_DATA_NORM_IN_DY];
+    conv.in[CONV_BWD_DATA_IN_W] = op->in[CONV_BWD_DATA_NORM_IN_W];
+    conv.out[CONV_BWD_DATA_OUT_DX] = op->out[CONV_BWD_DATA_NORM_OUT_DZ];
+    TRY(ref_conv2d_bwd_data.run(&conv, stream));
+    for (int64_t c = 0; c < ref_in_dims(op, CONV_BWD_DATA_NORM_IN_X)[1]; c++) finish_channel(op, c);
+    return OK;
+}
+
+/* ---- gradient of w ---- */
+
+static Status run_bwd_weights(OpInstance *op, Stream *stream)
+{
+    const OpTensor *x = &op->in[CONV_BWD_WEIGHTS_NORM_IN_X];
+    const double *from = x->data, *vectors = ref_in(op, CONV_BWD_WEIGHTS_NORM_IN_AFFINE);
+    OpInstance conv = {
+        .kind = OP_CONV2D_BWD_WEIGHTS, .backend = op->backend, .attr = op->attr, .accumulate = op->accumulate
+    };
+    double *z = mem_alloc(x->bytes);
+    if (!z) return ERR_MEMORY;
+    for (int64_t i = 0; i < tensor_elements(&x->desc); i++)
+        z[i] = rectify(affine(vectors, x->desc.dims[1], channel_of(x->desc.dims, i), from[i]));
+    conv.in[CONV_BWD_WEIGHTS_IN_X] = *x;
+    conv.in[CONV_BWD_WEIGHTS_IN_X].data = z;
+    conv.in[CONV_BWD_WEIGHTS_IN_DY] = op->in[CONV_BWD_WEIGHTS_NORM_IN_DY];
+    conv.out[CONV_BWD_WEIGHTS_OUT_DW] = op->out[CONV_BWD_WEIGHTS_NORM_OUT_DW];
+    Status st = ref_conv2d_bwd_weights.run(&conv, stream);
+    mem_free(z);
+    return st;
+}
+
+const OpImpl ref_conv2d_stats = { ref_prepare, ref_bind, run_stats, NULL };
+const OpImpl ref_conv2d_bwd_data_norm = { ref_prepare, ref_bind, run_bwd_data, NULL };
+const OpImpl ref_conv2d_bwd_weights_norm = { ref_prepare, ref_bind, run_bwd_weights, NULL };

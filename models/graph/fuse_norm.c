@@ -1,0 +1,371 @@
+/* fuse_norm.c - batch norm of a training step taken apart, and its parts given to the convolutions beside it, where the
+ * backend would rather have them so (FuseOptions.takes).
+ *
+ *   statistics  the convolution in front of a batch norm sums what the norm needs while it has y in registers; what is
+ *               left is BN_FINALIZE (per channel) and BN_APPLY (one pass instead of two)
+ *   prologue    y = relu(bn(x)) that only one convolution reads is never written: the convolution, and its weight
+ *               gradient, normalise x as they read it
+ *   block end   y = relu(bn(x) + residual) is written by the convolution that reads it first; where the residual is a
+ *               batch norm that nobody else reads, that one is never written either
+ *   gradient    the data gradient of a convolution of relu(bn(x)) goes through the ReLU and sums what the gradient of
+ *               the norm needs; what is left is BN_BWD_APPLY (one pass instead of two)
+ *
+ * Each is asked for by itself, in this order; the second and third build on the first. Forward and backward choose
+ * apart: the gradient works with the statistics of either way. A node that is replaced keeps its place, so the array
+ * stays in topological order and gradients are produced in the order in which they were. */
+#include "models/graph/graph_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Fuser {
+    Graph *g;
+    const FuseOptions *o;
+    bool *gone; /* [nodes] */
+} Fuser;
+
+/* ---- looking ---- */
+
+static TensorDesc desc_of(const Graph *g, TensorId id)
+{
+    return id == TENSOR_NONE ? (TensorDesc){ .rank = 0 } : g->tensors[id].desc;
+}
+
+static TensorDesc vectors(int64_t count, int64_t channels)
+{
+    return tensor_desc(DTYPE_F32, 2, (int64_t[]){ count, channels });
+}
+
+static OpShape shape_of(const Graph *g, const GraphNode *n)
+{
+    OpShape s = { .kind = n->kind, .attr = n->attr };
+    for (int i = 0; i < OP_MAX_INPUTS; i++) s.in[i] = desc_of(g, n->in[i]);
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) s.out[i] = desc_of(g, n->out[i]);
+    return s;
+}
+
+static GraphNode *producer_of(const Fuser *f, TensorId id)
+{
+    const int node = id == TENSOR_NONE ? -1 : f->g->tensors[id].producer;
+    return node < 0 ? NULL : &f->g->nodes[node];
+}
+
+static bool reads(const GraphNode *n, TensorId id)
+{
+    for (int k = 0; k < OP_MAX_INPUTS; k++)
+        if (n->in[k] == id) return true;
+    return false;
+}
+
+/* The next node behind index that reads id; -1 if there is none. */
+static int next_reader(const Fuser *f, TensorId id, int index)
+{
+    for (int i = index + 1; i < f->g->node_count; i++)
+        if (!f->gone[i] && reads(&f->g->nodes[i], id)) return i;
+    return -1;
+}
+
+static bool is_read_once(const Fuser *f, TensorId id)
+{
+    const int first = next_reader(f, id, -1);
+    return first >= 0 && next_reader(f, id, first) < 0;
+}
+
+static bool is_plain_stats(const GraphNode *n)
+{
+    return n && n->kind == OP_CONV2D_STATS && n->in[CONV_STATS_IN_AFFINE] == TENSOR_NONE;
+}
+
+static bool takes(const Fuser *f, const Fusion *fusion)
+{
+    return f->o->takes(f->o->cookie, fusion);
+}
+
+static void remove_node(const Fuser *f, const GraphNode *n)
+{
+    f->gone[n - f->g->nodes] = true;
+}
+
+/* ---- statistics ---- */
+
+static Fusion statistics_fusion(const Graph *g, const GraphNode *conv, const GraphNode *bn, const BnFinalizeAttr *attr)
+{
+    Fusion f = { .name = "statistics", .before_count = 2, .after_count = 3 };
+    const TensorDesc *x = &g->tensors[bn->in[BN_IN_X]].desc;
+    f.before[0] = shape_of(g, conv);
+    f.before[1] = shape_of(g, bn);
+    OpShape *stats = &f.after[0], *finalize = &f.after[1], *apply = &f.after[2];
+    *stats = f.before[0];
+    stats->kind = OP_CONV2D_STATS;
+    stats->out[CONV_STATS_OUT_SUMS] = vectors(2, x->dims[1]);
+    *finalize = (OpShape){ .kind = OP_BN_FINALIZE, .attr = attr };
+    finalize->in[BN_FINALIZE_IN_SUMS] = vectors(2, x->dims[1]);
+    for (int i = 0; i < 4; i++) finalize->in[BN_FINALIZE_IN_GAMMA + i] = f.before[1].in[BN_IN_GAMMA + i];
+    finalize->out[BN_FINALIZE_OUT_SAVED] = vectors(2, x->dims[1]);
+    *apply = (OpShape){ .kind = OP_BN_APPLY, .attr = bn->attr };
+    apply->in[BN_APPLY_IN_X] = *x;
+    apply->in[BN_APPLY_IN_GAMMA] = f.before[1].in[BN_IN_GAMMA];
+    apply->in[BN_APPLY_IN_BETA] = f.before[1].in[BN_IN_BETA];
+    apply->in[BN_APPLY_IN_SAVED] = vectors(2, x->dims[1]);
+    apply->in[BN_APPLY_IN_RESIDUAL] = f.before[1].in[BN_IN_RESIDUAL];
+    apply->out[BN_APPLY_OUT_Y] = f.before[1].out[BN_OUT_Y];
+    return f;
+}
+
+static GraphNode empty_node(OpKind kind, const GraphNode *like, const void *attr)
+{
+    GraphNode n = { .kind = kind, .phase = like->phase, .name = like->name, .attr = attr };
+    for (int i = 0; i < OP_MAX_INPUTS; i++) n.in[i] = TENSOR_NONE;
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) n.out[i] = TENSOR_NONE;
+    return n;
+}
+
+static TensorId add_vectors(Graph *g, const char *name, int64_t count, int64_t channels)
+{
+    const TensorDesc desc = vectors(count, channels);
+    return graph_add_tensor(g, name, ROLE_ACTIVATION, &desc);
+}
+
+/* conv is changed; parts get what stands in bn's place. */
+static void split_norm(Graph *g, GraphNode *conv, const GraphNode *bn, const BnFinalizeAttr *attr, GraphNode parts[2])
+{
+    const int64_t channels = g->tensors[bn->in[BN_IN_X]].desc.dims[1];
+    BnFinalizeAttr *copy = arena_alloc(g->arena, sizeof *copy);
+    const TensorId sums = add_vectors(g, conv->name, 2, channels);
+    const char *name = arena_printf(g->arena, "%s.statistics", bn->name);
+    if (!copy || !name) graph_break(g, ERR_MEMORY);
+    if (g->status != OK) return;
+    *copy = *attr;
+    conv->kind = OP_CONV2D_STATS;
+    conv->out[CONV_STATS_OUT_SUMS] = sums;
+    parts[0] = empty_node(OP_BN_FINALIZE, bn, copy);
+    parts[0].name = name;
+    parts[0].in[BN_FINALIZE_IN_SUMS] = sums;
+    for (int i = 0; i < 4; i++) parts[0].in[BN_FINALIZE_IN_GAMMA + i] = bn->in[BN_IN_GAMMA + i];
+    parts[0].out[BN_FINALIZE_OUT_SAVED] = bn->out[BN_OUT_SAVED];
+    parts[1] = empty_node(OP_BN_APPLY, bn, bn->attr);
+    parts[1].in[BN_APPLY_IN_X] = bn->in[BN_IN_X];
+    parts[1].in[BN_APPLY_IN_GAMMA] = bn->in[BN_IN_GAMMA];
+    parts[1].in[BN_APPLY_IN_BETA] = bn->in[BN_IN_BETA];
+    parts[1].in[BN_APPLY_IN_SAVED] = bn->out[BN_OUT_SAVED];
+    parts[1].in[BN_APPLY_IN_RESIDUAL] = bn->in[BN_IN_RESIDUAL];
+    parts[1].out[BN_APPLY_OUT_Y] = bn->out[BN_OUT_Y];
+}
+
+/* Appends node n to the new array, or its parts. producer: places of nodes in the new array, which has all before n. */
+static void move_or_split(const Fuser *f, const GraphNode *n, GraphNode *to, const int *place, int *count)
+{
+    Graph *g = f->g;
+    const BatchNormAttr *attr = n->attr;
+    const int made_by = n->kind == OP_BATCHNORM ? g->tensors[n->in[BN_IN_X]].producer : -1;
+    GraphNode *conv = made_by >= 0 ? &to[place[made_by]] : NULL;
+    if (conv && conv->kind == OP_CONV2D && attr->mode == BN_TRAIN && attr->act != ACT_SILU) {
+        const int64_t *x = g->tensors[n->in[BN_IN_X]].desc.dims;
+        const BnFinalizeAttr finalize = { attr->eps, attr->momentum, x[0] * x[2] * x[3] };
+        const Fusion fusion = statistics_fusion(g, conv, n, &finalize);
+        if (finalize.count > 1 && takes(f, &fusion)) {
+            split_norm(g, conv, n, &finalize, &to[*count]);
+            *count += 2;
+            return;
+        }
+    }
+    to[(*count)++] = *n;
+}
+
+static Status split_norms(const Fuser *f)
+{
+    Graph *g = f->g;
+    const int nodes = g->node_count;
+    GraphNode *to = arena_alloc(g->arena, 2 * (size_t)nodes * sizeof *to);
+    int *place = arena_alloc(g->arena, (size_t)nodes * sizeof *place), count = 0;
+    if (!to || !place) return graph_break(g, ERR_MEMORY);
+    for (int i = 0; i < nodes && g->status == OK; i++) {
+        const int first = count;
+        move_or_split(f, &g->nodes[i], to, place, &count);
+        place[i] = first;
+    }
+    if (g->status != OK) return graph_status(g);
+    g->nodes = to;
+    g->node_count = count;
+    g->node_capacity = 2 * nodes;
+    graph_number_producers(g);
+    return OK;
+}
+
+/* ---- prologue ---- */
+
+/* The affine of the norm whose statistics are saved; made on first demand. */
+static TensorId affine_of(const Fuser *f, TensorId saved)
+{
+    GraphNode *finalize = producer_of(f, saved);
+    ASSERT(finalize && finalize->kind == OP_BN_FINALIZE);
+    TensorId *affine = &finalize->out[BN_FINALIZE_OUT_AFFINE];
+    if (*affine == TENSOR_NONE) {
+        *affine = add_vectors(f->g, finalize->name, 2, f->g->tensors[saved].desc.dims[1]);
+        if (*affine != TENSOR_NONE) f->g->tensors[*affine].producer = (int)(finalize - f->g->nodes);
+    }
+    return *affine;
+}
+
+/* y of apply is read by one convolution and its weight gradient alone. */
+static bool find_prologue(const Fuser *f, const GraphNode *apply, GraphNode **conv, GraphNode **weights)
+{
+    const BatchNormAttr *attr = apply->attr;
+    const TensorId y = apply->out[BN_APPLY_OUT_Y];
+    if (attr->act != ACT_RELU || apply->in[BN_APPLY_IN_RESIDUAL] != TENSOR_NONE) return false;
+    const int first = next_reader(f, y, -1), second = first < 0 ? -1 : next_reader(f, y, first);
+    if (second < 0 || next_reader(f, y, second) >= 0) return false;
+    *conv = &f->g->nodes[first];
+    *weights = &f->g->nodes[second];
+    return is_plain_stats(*conv) && (*weights)->kind == OP_CONV2D_BWD_WEIGHTS && (*conv)->in[CONV_STATS_IN_X] == y &&
+           (*weights)->in[CONV_BWD_WEIGHTS_IN_X] == y;
+}
+
+static void fuse_prologue(const Fuser *f, const GraphNode *apply)
+{
+    GraphNode *conv = NULL, *weights = NULL;
+    if (!find_prologue(f, apply, &conv, &weights)) return;
+    const TensorId x = apply->in[BN_APPLY_IN_X];
+    const TensorDesc affine_desc = vectors(2, f->g->tensors[x].desc.dims[1]);
+    Fusion fusion = { .name = "prologue", .before_count = 3, .after_count = 2 };
+    fusion.before[0] = shape_of(f->g, apply);
+    fusion.before[1] = fusion.after[0] = shape_of(f->g, conv);
+    fusion.before[2] = fusion.after[1] = shape_of(f->g, weights);
+    fusion.after[0].in[CONV_STATS_IN_AFFINE] = affine_desc;
+    fusion.after[1].kind = OP_CONV2D_BWD_WEIGHTS_NORM;
+    fusion.after[1].in[CONV_BWD_WEIGHTS_NORM_IN_AFFINE] = affine_desc;
+    if (!takes(f, &fusion)) return;
+    const TensorId affine = affine_of(f, apply->in[BN_APPLY_IN_SAVED]);
+    conv->in[CONV_STATS_IN_X] = x;
+    conv->in[CONV_STATS_IN_AFFINE] = affine;
+    weights->kind = OP_CONV2D_BWD_WEIGHTS_NORM;
+    weights->in[CONV_BWD_WEIGHTS_NORM_IN_X] = x;
+    weights->in[CONV_BWD_WEIGHTS_NORM_IN_AFFINE] = affine;
+    remove_node(f, apply);
+}
+
+/* ---- block end ---- */
+
+/* A batch norm without activation, which only the end of the block reads. */
+static GraphNode *shortcut_norm(const Fuser *f, TensorId residual)
+{
+    GraphNode *n = producer_of(f, residual);
+    const bool norm = n && n->kind == OP_BN_APPLY && n->in[BN_APPLY_IN_RESIDUAL] == TENSOR_NONE &&
+                      ((const BatchNormAttr *)n->attr)->act == ACT_NONE;
+    return norm && is_read_once(f, residual) ? n : NULL;
+}
+
+static Fusion block_end_fusion(const Graph *g, const GraphNode *apply, const GraphNode *shortcut, const GraphNode *conv)
+{
+    Fusion f = { .name = shortcut ? "block end with shortcut" : "block end", .after_count = 1 };
+    const OpShape end = shape_of(g, apply);
+    OpShape *fused = &f.after[0];
+    if (shortcut) f.before[f.before_count++] = shape_of(g, shortcut);
+    f.before[f.before_count++] = end;
+    f.before[f.before_count++] = *fused = shape_of(g, conv);
+    fused->in[CONV_STATS_IN_AFFINE] = end.in[BN_APPLY_IN_SAVED]; /* of the same shape */
+    fused->in[CONV_STATS_IN_RESIDUAL] = end.in[BN_APPLY_IN_RESIDUAL];
+    if (shortcut) fused->in[CONV_STATS_IN_RESIDUAL_AFFINE] = end.in[BN_APPLY_IN_SAVED];
+    fused->out[CONV_STATS_OUT_Z] = end.out[BN_APPLY_OUT_Y];
+    return f;
+}
+
+static void fuse_block_end(const Fuser *f, const GraphNode *apply)
+{
+    Graph *g = f->g;
+    const TensorId y = apply->out[BN_APPLY_OUT_Y], residual = apply->in[BN_APPLY_IN_RESIDUAL];
+    const int first = next_reader(f, y, -1);
+    GraphNode *conv = first < 0 ? NULL : &g->nodes[first], *shortcut = shortcut_norm(f, residual);
+    if (((const BatchNormAttr *)apply->attr)->act != ACT_RELU || residual == TENSOR_NONE) return;
+    if (!is_plain_stats(conv) || conv->in[CONV_STATS_IN_X] != y) return;
+    if (shortcut) {
+        const Fusion dual = block_end_fusion(g, apply, shortcut, conv);
+        if (!takes(f, &dual)) shortcut = NULL;
+    }
+    if (!shortcut) {
+        const Fusion single = block_end_fusion(g, apply, NULL, conv);
+        if (!takes(f, &single)) return;
+    }
+    conv->in[CONV_STATS_IN_X] = apply->in[BN_APPLY_IN_X];
+    conv->in[CONV_STATS_IN_AFFINE] = affine_of(f, apply->in[BN_APPLY_IN_SAVED]);
+    conv->in[CONV_STATS_IN_RESIDUAL] = shortcut ? shortcut->in[BN_APPLY_IN_X] : residual;
+    if (shortcut) conv->in[CONV_STATS_IN_RESIDUAL_AFFINE] = affine_of(f, shortcut->in[BN_APPLY_IN_SAVED]);
+    conv->out[CONV_STATS_OUT_Z] = y;
+    g->tensors[y].producer = first;
+    remove_node(f, apply);
+    if (shortcut) remove_node(f, shortcut);
+}
+
+/* ---- gradient ---- */
+
+static bool is_inner_gradient(const GraphNode *bn)
+{
+    const BatchNormAttr *attr = bn->attr;
+    return bn->kind == OP_BATCHNORM_BWD && attr->mode == BN_TRAIN && attr->act == ACT_RELU &&
+           bn->in[BN_BWD_IN_DY2] == TENSOR_NONE && bn->in[BN_BWD_IN_Y] == TENSOR_NONE &&
+           bn->out[BN_BWD_OUT_DRESIDUAL] == TENSOR_NONE;
+}
+
+static Fusion gradient_fusion(const Graph *g, const GraphNode *data, const GraphNode *bn)
+{
+    Fusion f = { .name = "gradient", .before_count = 2, .after_count = 2 };
+    const TensorDesc coefficients = vectors(3, g->tensors[bn->in[BN_BWD_IN_X]].desc.dims[1]);
+    f.before[0] = f.after[0] = shape_of(g, data);
+    f.before[1] = shape_of(g, bn);
+    OpShape *fused = &f.after[0], *apply = &f.after[1];
+    fused->kind = OP_CONV2D_BWD_DATA_NORM;
+    fused->in[CONV_BWD_DATA_NORM_IN_X] = f.before[1].in[BN_BWD_IN_X];
+    fused->in[CONV_BWD_DATA_NORM_IN_GAMMA] = f.before[1].in[BN_BWD_IN_GAMMA];
+    fused->in[CONV_BWD_DATA_NORM_IN_BETA] = f.before[1].in[BN_BWD_IN_BETA];
+    fused->in[CONV_BWD_DATA_NORM_IN_SAVED] = f.before[1].in[BN_BWD_IN_SAVED];
+    fused->out[CONV_BWD_DATA_NORM_OUT_DGAMMA] = f.before[1].out[BN_BWD_OUT_DGAMMA];
+    fused->out[CONV_BWD_DATA_NORM_OUT_DBETA] = f.before[1].out[BN_BWD_OUT_DBETA];
+    fused->out[CONV_BWD_DATA_NORM_OUT_COEFFICIENTS] = coefficients;
+    *apply = (OpShape){ .kind = OP_BN_BWD_APPLY };
+    apply->in[BN_BWD_APPLY_IN_DZ] = apply->in[BN_BWD_APPLY_IN_X] = f.before[1].in[BN_BWD_IN_X];
+    apply->in[BN_BWD_APPLY_IN_COEFFICIENTS] = coefficients;
+    apply->out[BN_BWD_APPLY_OUT_DX] = f.before[1].out[BN_BWD_OUT_DX];
+    return f;
+}
+
+static void fuse_gradient(const Fuser *f, GraphNode *bn)
+{
+    Graph *g = f->g;
+    const TensorId dz = bn->in[BN_BWD_IN_DY], x = bn->in[BN_BWD_IN_X];
+    GraphNode *data = producer_of(f, dz);
+    if (!is_inner_gradient(bn) || !data || data->kind != OP_CONV2D_BWD_DATA || !is_read_once(f, dz)) return;
+    const Fusion fusion = gradient_fusion(g, data, bn);
+    if (!takes(f, &fusion)) return;
+    const TensorId coefficients = add_vectors(g, data->name, 3, g->tensors[x].desc.dims[1]);
+    GraphNode apply = empty_node(OP_BN_BWD_APPLY, bn, NULL);
+    data->kind = OP_CONV2D_BWD_DATA_NORM;
+    data->in[CONV_BWD_DATA_NORM_IN_X] = x;
+    data->in[CONV_BWD_DATA_NORM_IN_GAMMA] = bn->in[BN_BWD_IN_GAMMA];
+    data->in[CONV_BWD_DATA_NORM_IN_BETA] = bn->in[BN_BWD_IN_BETA];
+    data->in[CONV_BWD_DATA_NORM_IN_SAVED] = bn->in[BN_BWD_IN_SAVED];
+    data->out[CONV_BWD_DATA_NORM_OUT_DGAMMA] = bn->out[BN_BWD_OUT_DGAMMA];
+    data->out[CONV_BWD_DATA_NORM_OUT_DBETA] = bn->out[BN_BWD_OUT_DBETA];
+    data->out[CONV_BWD_DATA_NORM_OUT_COEFFICIENTS] = coefficients;
+    apply.in[BN_BWD_APPLY_IN_DZ] = dz;
+    apply.in[BN_BWD_APPLY_IN_X] = x;
+    apply.in[BN_BWD_APPLY_IN_COEFFICIENTS] = coefficients;
+    apply.out[BN_BWD_APPLY_OUT_DX] = bn->out[BN_BWD_OUT_DX];
+    *bn = apply;
+}
+
+/* ---- all of them ---- */
+
+Status graph_fuse_norms(Graph *g, const FuseOptions *o)
+{
+    Fuser f = { .g = g, .o = o };
+    if (!o->takes) return OK;
+    TRY(split_norms(&f));
+    if (!(f.gone = mem_calloc((size_t)g->node_count, sizeof *f.gone))) return ERR_MEMORY;
+    for (int i = 0; i < g->node_count; i++)
+        if (g->nodes[i].kind == OP_BN_APPLY) fuse_prologue(&f, &g->nodes[i]);
+    for (int i = 0; i < g->node_count; i++)
+        if (g->nodes[i].kind == OP_BN_APPLY && !f.gone[i]) fuse_block_end(&f, &g->nodes[i]);
+    for (int i = 0; i < g->node_count; i++) fuse_gradient(&f, &g->nodes[i]);
+    graph_remove_nodes(g, f.gone);
+    mem_free(f.gone);
+    return graph_status(g);
+}

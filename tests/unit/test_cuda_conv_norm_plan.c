@@ -1,0 +1,140 @@
+/* test_cuda_conv_norm_plan.c - engines for fused convolutions on described devices, and the choices that the cache of
+ * plans keeps. Nothing runs here: the machine needs cuDNN but no GPU. Without cuDNN the tests say so and check nothing.
+ */
+#ifndef CONVOY_EMU /* its convolutions are plain loops */
+#include "base/fs.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "kernels/cuda/conv_norm_plan.h"
+#include "kernels/cuda/cudnn_plan.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <string.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
+
+static bool cudnn_is_there(void)
+{
+    char version[256];
+#ifdef __SANITIZE_ADDRESS__
+    __lsan_disable(); /* without a device, cuDNN's own use of cuBLASLt leaks */
+#endif
+    if (cudnn_version(version, sizeof version)) return true;
+    printf("not tested: %s\n", version);
+    return false;
+}
+
+static Status open_context(CudaBackend *b, const char *gpu, const char *cache)
+{
+    char path[64];
+    uint8_t *json = NULL;
+    size_t bytes;
+    snprintf(path, sizeof path, "configs/gpus/%s.json", gpu);
+    *b = (CudaBackend){ .deviceless = true, .workspace_limit = (size_t)256 << 20 };
+    TRY(fs_read_file(path, &json, &bytes));
+    Status st = cudnn_context_create(&b->cudnn, b, (const char *)json, cache);
+    mem_free(json);
+    return st;
+}
+
+static ConvShape shape(int64_t c, int64_t size, int64_t k, int64_t window, int stride)
+{
+    const int pad = (int)window / 2;
+    const int64_t to = (size + 2 * pad - window) / stride + 1;
+    return (ConvShape){ .n = 64,
+                        .c = c,
+                        .h = size,
+                        .w = size,
+                        .k = k,
+                        .r = window,
+                        .s = window,
+                        .p = to,
+                        .q = to,
+                        .attr = { stride, stride, pad, pad, pad, pad, 1 },
+                        .io = DTYPE_F16 };
+}
+
+static const struct {
+    ConvNormPass pass;
+    ConvPrologue prologue;
+} passes[] = { { CONV_NORM_STATS, CONV_PLAIN },    { CONV_NORM_STATS, CONV_AFFINE },
+               { CONV_NORM_BWD_DATA, CONV_PLAIN }, { CONV_NORM_BWD_WEIGHTS, CONV_AFFINE },
+               { CONV_NORM_STATS, CONV_RESIDUAL }, { CONV_NORM_STATS, CONV_DUAL } };
+enum { PASSES = sizeof passes / sizeof passes[0], ANYWHERE = 4 /* the first so many need neither sm_90 nor 1x1 */ };
+
+/* Bit i: there is an engine for pass i, within the limit. */
+static unsigned engines(CudaBackend *b, const ConvShape *s)
+{
+    unsigned found = 0;
+    for (int i = 0; i < PASSES; i++) {
+        ConvNormPlan *p = NULL;
+        const Status st = conv_norm_plan_create(&p, b, passes[i].pass, passes[i].prologue, s);
+        if (st == OK) {
+            found |= 1u << i;
+            CHECK(conv_norm_plan_workspace(p) <= b->workspace_limit);
+            CHECK(str_starts_with(conv_norm_plan_name(p), "cudnn engine "));
+        } else {
+            CHECK_STATUS(st, ERR_ENV);
+            CHECK_CONTAINS(status_message(), conv_norm_pass_name(passes[i].pass, passes[i].prologue));
+        }
+        conv_norm_plan_destroy(p);
+    }
+    return found;
+}
+
+TEST(layers_of_networks_get_fused_engines_in_fp16)
+{
+    static const char *const gpus[] = { "h200", "h100", "a100" };
+    const ConvShape layers[] = { shape(64, 56, 64, 1, 1),   shape(64, 56, 64, 3, 1),   shape(256, 56, 512, 1, 2),
+                                 shape(512, 14, 512, 3, 2), shape(512, 7, 2048, 1, 1), shape(16, 32, 16, 3, 1) };
+    const unsigned anywhere = (1u << ANYWHERE) - 1, all = (1u << PASSES) - 1;
+    if (!cudnn_is_there()) return;
+    for (int g = 0; g < 3; g++) {
+        CudaBackend b;
+        REQUIRE_OK(open_context(&b, gpus[g], NULL));
+        for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
+            const bool one = layers[i].r == 1 && layers[i].attr.stride_h == 1;
+            CHECK_INT(engines(&b, &layers[i]), one && g < 2 ? all : anywhere);
+        }
+        cudnn_context_destroy(b.cudnn);
+    }
+}
+
+TEST(other_types_have_no_fused_engines)
+{
+    ConvShape s = shape(64, 56, 64, 1, 1);
+    CudaBackend b;
+    if (!cudnn_is_there()) return;
+    REQUIRE_OK(open_context(&b, "h200", NULL));
+    s.io = DTYPE_BF16;
+    CHECK_INT(engines(&b, &s), 0);
+    cudnn_context_destroy(b.cudnn);
+}
+
+TEST(choices_come_back_from_the_cache)
+{
+    CudaBackend b;
+    bool taken = false;
+    const ConvShape s = shape(64, 14, 64, 3, 1);
+    ConvNormPlan *p = NULL;
+    if (!cudnn_is_there()) return;
+    REQUIRE_OK(open_context(&b, "h200", test_scratch()));
+    CHECK(!cudnn_context_times(b.cudnn)); /* nothing to time on */
+    CHECK(!cudnn_choice_find(b.cudnn, "fusion one", &taken));
+    CHECK_OK(cudnn_choice_add(b.cudnn, "fusion one", true, 0.25));
+    CHECK_OK(cudnn_choice_add(b.cudnn, "fusion two", false, 0.5));
+    CHECK_OK(conv_norm_plan_create(&p, &b, CONV_NORM_STATS, CONV_AFFINE, &s));
+    conv_norm_plan_destroy(p);
+    cudnn_context_destroy(b.cudnn);
+    REQUIRE_OK(open_context(&b, "h200", test_scratch()));
+    CHECK(cudnn_choice_find(b.cudnn, "fusion one", &taken) && taken);
+    CHECK(cudnn_choice_find(b.cudnn, "fusion two", &taken) && !taken);
+    CHECK(!cudnn_choice_find(b.cudnn, "fusion three", &taken));
+    b.cudnn->unsaved = false;
+    CHECK_OK(conv_norm_plan_create(&p, &b, CONV_NORM_STATS, CONV_AFFINE, &s)); /* plans lie beside them */
+    CHECK(!b.cudnn->unsaved);
+    conv_norm_plan_destroy(p);
+    cudnn_context_destroy(b.cudnn);
+}
+#endif

@@ -1,0 +1,93 @@
+/* test_cuda_fusion.c - which fusions the CUDA backend takes, what it says of them, and the timing of a row of ops. */
+#include "kernels/cuda/fusion.h"
+#include "tests/test.h"
+#include <stdio.h>
+
+static const Conv2dAttr one = { 1, 1, 0, 0, 0, 0, 1 }, three = { 1, 1, 1, 1, 1, 1, 1 };
+static const BatchNormAttr relu = { 1e-5f, 0.1f, BN_TRAIN, ACT_RELU };
+
+static TensorDesc desc(int rank, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    return tensor_desc(DTYPE_F32, rank, (int64_t[]){ a, b, c, d });
+}
+
+/* A convolution of a block's output, which it writes where fused. */
+static Fusion block_end(int64_t window)
+{
+    const TensorDesc x = desc(4, 2, 16, 6, 6), vectors = desc(2, 2, 16, 0, 0), vector = desc(1, 16, 0, 0, 0);
+    Fusion f = { .name = "block end", .before_count = 2, .after_count = 1 };
+    f.before[0] =
+        (OpShape){ .kind = OP_BN_APPLY, .attr = &relu, .in = { x, vector, vector, vectors, x }, .out = { x } };
+    f.before[1] = (OpShape){ .kind = OP_CONV2D_STATS,
+                             .attr = window == 1 ? &one : &three,
+                             .in = { x, desc(4, 8, 16, window, window) },
+                             .out = { desc(4, 2, 8, 6, 6), desc(2, 2, 8, 0, 0) } };
+    f.after[0] = f.before[1];
+    f.after[0].in[CONV_STATS_IN_AFFINE] = vectors;
+    f.after[0].in[CONV_STATS_IN_RESIDUAL] = x;
+    f.after[0].out[CONV_STATS_OUT_Z] = x;
+    return f;
+}
+
+static bool open_device(Backend **b, Precision precision, FuseMode fuse)
+{
+    const CudaOptions o = { .precision = precision, .fuse = fuse };
+    char why[256];
+    *b = NULL;
+    if (backend_cuda_devices(why, sizeof why) == 0) {
+        printf("not tested: %s\n", why);
+        return false;
+    }
+    CHECK_OK(backend_cuda_create(b, &o));
+    return *b != NULL;
+}
+
+TEST(fusions_are_taken_as_the_mode_says)
+{
+    static const struct {
+        Precision precision;
+        FuseMode fuse;
+        bool taken;
+        const char *says;
+    } rows[] = { { PRECISION_FP16, FUSE_ALL, true, "block end 1 of 2 shapes, 1 without an engine" },
+                 { PRECISION_FP16, FUSE_AUTO, false, "block end 0 of 2 shapes, 2 not measured" }, /* no cache */
+                 { PRECISION_FP16, FUSE_NONE, false, "" },
+                 { PRECISION_BF16, FUSE_ALL, false, "" },
+                 { PRECISION_FP32, FUSE_ALL, false, "" } };
+    const Fusion before_one = block_end(1), before_three = block_end(3);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        Backend *b;
+        char says[256];
+        if (!open_device(&b, rows[i].precision, rows[i].fuse)) return;
+        for (int again = 0; again < 2; again++) { /* a shape is counted once */
+            CHECK_INT(b->v->takes_fusion(b, &before_one), rows[i].taken);
+            CHECK(!b->v->takes_fusion(b, &before_three));
+        }
+        b->v->describe_fusions(b, says, sizeof says);
+        CHECK_STR(says, rows[i].says);
+        backend_destroy(b);
+    }
+}
+
+TEST(rows_of_ops_can_be_timed)
+{
+    const Fusion f = block_end(1);
+    Backend *b;
+    double before = -1, after = -1;
+    if (!open_device(&b, PRECISION_FP16, FUSE_ALL)) return;
+    CHECK_OK(cuda_time_ops((CudaBackend *)b, f.before, f.before_count, &before));
+    CHECK_OK(cuda_time_ops((CudaBackend *)b, f.after, f.after_count, &after));
+    CHECK(before >= 0 && after >= 0);
+    backend_destroy(b);
+}
+
+TEST(a_row_that_cannot_be_prepared_is_not_timed)
+{
+    const Fusion f = block_end(3);
+    Backend *b;
+    double ms = 0;
+    if (!open_device(&b, PRECISION_FP16, FUSE_ALL)) return;
+    CHECK_STATUS(cuda_time_ops((CudaBackend *)b, f.after, f.after_count, &ms), ERR_ENV);
+    CHECK_STATUS(cuda_try_ops((CudaBackend *)b, f.after, f.after_count), ERR_ENV);
+    backend_destroy(b);
+}

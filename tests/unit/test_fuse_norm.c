@@ -1,0 +1,275 @@
+/* test_fuse_norm.c - batch norms in parts: what the rewritten graph looks like, and that it computes the same. */
+#include "base/mem.h"
+#include "tests/test.h"
+#include "tests/tools/network.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static ModelOptions narrow(int64_t batch, int64_t size)
+{
+    ModelOptions o = { .width = 0.125 };
+    o.graph = (GraphOptions){ .batch = batch,
+                              .channels = 3,
+                              .height = size,
+                              .width = size,
+                              .classes = 10,
+                              .training = true,
+                              .label_smoothing = 0.1f,
+                              .mean = { 0.485f, 0.456f, 0.406f },
+                              .std = { 0.229f, 0.224f, 0.225f } };
+    return o;
+}
+
+/* ---- the graph ---- */
+
+/* Takes fusions whose names begin with one of the list; counts what it is asked. */
+typedef struct Taker {
+    const char *names[4];
+    int asked, taken;
+} Taker;
+
+static bool take(void *cookie, const Fusion *f)
+{
+    Taker *t = cookie;
+    t->asked++;
+    for (int i = 0; i < 4 && t->names[i]; i++)
+        if (strncmp(f->name, t->names[i], strlen(t->names[i])) == 0) return ++t->taken;
+    return false;
+}
+
+static Graph *fused(const char *model, Taker *taker)
+{
+    Graph *g = NULL;
+    const ModelOptions o = narrow(2, 32);
+    const FuseOptions fuse = { .add_into_batchnorm_bwd = true, .takes = take, .cookie = taker };
+    CHECK_OK(model_build(&g, model_find(model), &o));
+    CHECK_OK(graph_fuse(g, &fuse));
+    return g;
+}
+
+static int count_kind(const Graph *g, OpKind kind)
+{
+    int count = 0;
+    for (int i = 0; i < graph_node_count(g); i++) count += graph_node(g, i)->kind == kind;
+    return count;
+}
+
+/* Every tensor comes from an earlier node, its only producer; no name of a parameter's gradient is lost. */
+static void check_order(const Graph *g)
+{
+    int grads = 0, params = 0;
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const GraphNode *n = graph_node(g, i);
+        for (int k = 0; k < OP_MAX_INPUTS; k++) {
+            if (n->in[k] == TENSOR_NONE) continue;
+            const GraphTensor *t = graph_tensor(g, n->in[k]);
+            CHECK(t->producer < i && (t->producer >= 0 || t->role != ROLE_ACTIVATION));
+        }
+        for (int k = 0; k < OP_MAX_OUTPUTS; k++)
+            if (n->out[k] != TENSOR_NONE) CHECK_INT(graph_tensor(g, n->out[k])->producer, i);
+    }
+    for (TensorId id = 0; id < graph_tensor_count(g); id++) {
+        grads += graph_tensor(g, id)->role == ROLE_GRAD && graph_tensor(g, id)->producer >= 0;
+        params += graph_tensor(g, id)->role == ROLE_PARAM;
+    }
+    CHECK_INT(grads, params);
+}
+
+TEST(every_norm_of_a_residual_network_is_taken_apart)
+{
+    Taker all = { .names = { "" } };
+    Graph *g = fused("resnet50", &all);
+    check_order(g);
+    CHECK_INT(count_kind(g, OP_BATCHNORM), 0);
+    CHECK_INT(count_kind(g, OP_CONV2D), 0);
+    CHECK_INT(count_kind(g, OP_CONV2D_STATS), 53);
+    CHECK_INT(count_kind(g, OP_BN_FINALIZE), 53);
+    /* Left are the stem, before the pooling, and the last block, before the average. */
+    CHECK_INT(count_kind(g, OP_BN_APPLY), 2);
+    CHECK_INT(count_kind(g, OP_CONV2D_BWD_WEIGHTS_NORM), 32); /* two inside each of 16 blocks */
+    CHECK_INT(count_kind(g, OP_CONV2D_BWD_DATA_NORM), 32);
+    CHECK_INT(count_kind(g, OP_BN_BWD_APPLY), 32);
+    CHECK_INT(count_kind(g, OP_BATCHNORM_BWD), 21);
+    graph_destroy(g);
+}
+
+TEST(a_fusion_that_is_refused_leaves_its_nodes)
+{
+    Taker none = { .names = { NULL } }, statistics = { .names = { "statistics" } },
+          gradient = { .names = { "gradient" } };
+    Graph *g = fused("resnet50", &none);
+    CHECK_INT(count_kind(g, OP_BATCHNORM), 53);
+    CHECK_INT(count_kind(g, OP_BATCHNORM_BWD), 53);
+    CHECK_INT(none.asked, 53 + 32);
+    graph_destroy(g);
+    g = fused("resnet50", &statistics);
+    check_order(g);
+    CHECK_INT(count_kind(g, OP_BN_APPLY), 53);
+    CHECK_INT(count_kind(g, OP_CONV2D_BWD_WEIGHTS_NORM), 0);
+    CHECK_INT(statistics.asked,
+              53 + 32 + 15 + 4 + 32); /* 15 ends of blocks, four of them first asked with a shortcut */
+    graph_destroy(g);
+    g = fused("resnet50", &gradient);
+    check_order(g);
+    CHECK_INT(count_kind(g, OP_BATCHNORM), 53);
+    CHECK_INT(count_kind(g, OP_BN_BWD_APPLY), 32);
+    graph_destroy(g);
+}
+
+TEST(frozen_norms_and_evaluation_are_left_alone)
+{
+    Taker all = { .names = { "" } };
+    const FuseOptions fuse = { .takes = take, .cookie = &all };
+    Graph *g = NULL;
+    ModelOptions o = narrow(2, 32);
+    o.graph.bn_frozen = true;
+    REQUIRE_OK(model_build(&g, model_find("resnet18"), &o));
+    CHECK_OK(graph_fuse(g, &fuse));
+    CHECK_INT(all.asked, 0);
+    graph_destroy(g);
+}
+
+/* The order of gradients, and with it that of parameters and buckets, is that of the graph as it was. */
+TEST(gradients_keep_their_order)
+{
+    Taker all = { .names = { "" } }, none = { .names = { NULL } };
+    Graph *a = fused("resnet18", &all), *b = fused("resnet18", &none);
+    const char *names[2][128];
+    int counts[2] = { 0, 0 };
+    for (int w = 0; w < 2; w++) {
+        const Graph *g = w ? b : a;
+        for (int i = 0; i < graph_node_count(g); i++)
+            for (int k = 0; k < OP_MAX_OUTPUTS; k++) {
+                const TensorId id = graph_node(g, i)->out[k];
+                if (id == TENSOR_NONE || graph_tensor(g, id)->role != ROLE_GRAD) continue;
+                REQUIRE(counts[w] < 128);
+                names[w][counts[w]++] = graph_tensor(g, id)->name;
+            }
+    }
+    CHECK_INT(counts[0], 62);
+    CHECK_INT(counts[1], 62);
+    for (int i = 0; i < 62; i++) CHECK_STR(names[0][i], names[1][i]);
+    graph_destroy(a);
+    graph_destroy(b);
+}
+
+/* ---- the numbers ---- */
+
+static double difference(const Network *a, const Network *b, const GraphTensor *t, TensorId id, bool gradient)
+{
+    const Graph *h = program_graph(b->program);
+    const TensorId other = graph_find(h, t->name);
+    double *x = NULL, *y = NULL, error = 0, size = 0;
+    int64_t count = 0;
+    CHECK_OK(network_read(a, gradient ? t->grad : id, &x, &count));
+    CHECK_OK(network_read(b, gradient ? graph_tensor(h, other)->grad : other, &y, &count));
+    for (int64_t i = 0; x && y && i < count; i++) {
+        error += (x[i] - y[i]) * (x[i] - y[i]);
+        size += y[i] * y[i];
+    }
+    mem_free(x);
+    mem_free(y);
+    return sqrt(error / (size + 1e-30));
+}
+
+/* Gradients of all parameters and the running statistics of a and b, by the size of b's; the largest and the mean. */
+static double compare(const Network *a, const Network *b, double tolerance, double *mean)
+{
+    const Graph *g = program_graph(a->program);
+    double worst = 0, sum = 0;
+    int counted = 0;
+    for (TensorId id = 0; id < graph_tensor_count(g); id++) {
+        const GraphTensor *t = graph_tensor(g, id);
+        if (t->role != ROLE_PARAM && t->role != ROLE_BUFFER) continue;
+        const double one = difference(a, b, t, id, t->role == ROLE_PARAM);
+        if (!test_check(one <= tolerance, __FILE__, __LINE__, t->name)) printf("    relative error %.3g\n", one);
+        if (one > worst) worst = one;
+        sum += one;
+        counted++;
+    }
+    *mean = sum / counted;
+    return worst;
+}
+
+static void open_and_run(Network *n, NetworkBackend backend, const char *model, const ModelOptions *o, double *loss)
+{
+    REQUIRE_OK(network_open(n, backend, model, o));
+    REQUIRE_OK(network_fill(n));
+    REQUIRE_OK(network_run(n, 1, loss));
+}
+
+static void check_reference(const char *model, const ModelOptions *o)
+{
+    Network plain, fused_network;
+    double a = 0, b = 0, mean;
+    open_and_run(&plain, NETWORK_REF, model, o, &a);
+    open_and_run(&fused_network, NETWORK_REF_FUSED, model, o, &b);
+    CHECK(fabs(a - b) <= 1e-9 * fabs(a));
+    compare(&fused_network, &plain, 1e-6, &mean); /* read as float */
+    CHECK_OK(plan_check(program_plan(fused_network.program), program_graph(fused_network.program)));
+    network_close(&plain);
+    network_close(&fused_network);
+}
+
+TEST(the_reference_computes_the_same_of_basic_blocks)
+{
+    const ModelOptions o = narrow(4, 32);
+    check_reference("resnet18", &o);
+}
+
+TEST(the_reference_computes_the_same_of_bottlenecks)
+{
+    const ModelOptions o = narrow(4, 32);
+    check_reference("resnet50", &o);
+}
+
+TEST(the_reference_computes_the_same_without_parameters_in_shortcuts)
+{
+    ModelOptions o = narrow(4, 16);
+    o.width = 1;
+    check_reference("resnet20", &o);
+}
+
+#if CONVOY_CUDA
+/* On a device, in fp16: as close to float64 as without fusions, about. */
+static void check_device(const char *model, const ModelOptions *o, double tolerance)
+{
+    Network exact, plain, fused_network;
+    double loss[3], mean[2];
+    char why[256];
+    if (backend_cuda_devices(why, sizeof why) == 0) {
+        printf("not tested: %s\n", why);
+        return;
+    }
+    open_and_run(&exact, NETWORK_REF, model, o, &loss[0]);
+    open_and_run(&plain, NETWORK_CUDA_FP16, model, o, &loss[1]);
+    open_and_run(&fused_network, NETWORK_CUDA_FP16_FUSED, model, o, &loss[2]);
+    const Graph *g = program_graph(fused_network.program);
+    CHECK(count_kind(g, OP_CONV2D_STATS) > 0 && count_kind(g, OP_BN_BWD_APPLY) > 0);
+    CHECK_INT(count_kind(program_graph(plain.program), OP_CONV2D_STATS), 0);
+    CHECK(fabs(loss[2] - loss[0]) <= 0.01 * fabs(loss[0]));
+    const double apart = compare(&plain, &exact, tolerance, &mean[0]),
+                 together = compare(&fused_network, &exact, tolerance, &mean[1]);
+    printf("    %s: gradients are off by %.4f on average, %.4f at most; fused %.4f, %.4f\n", model, mean[0], apart,
+           mean[1], together);
+    CHECK(mean[1] <= 2 * mean[0] + 1e-3);
+    network_close(&exact);
+    network_close(&plain);
+    network_close(&fused_network);
+}
+
+TEST(cuda_fused_basic_blocks_are_as_close_as_unfused)
+{
+    ModelOptions o = narrow(8, 16);
+    o.width = 0.5;
+    check_device("resnet20", &o, 0.2);
+}
+
+TEST(cuda_fused_bottlenecks_are_as_close_as_unfused)
+{
+    ModelOptions o = narrow(8, 16);
+    o.stem = STEM_CIFAR;
+    check_device("resnet50", &o, 3); /* 53 norms blow rounding up: what is left is the mean */
+}
+#endif
