@@ -80,7 +80,7 @@ static Status prepare_apply(OpInstance *op)
     if (op->in[BN_APPLY_IN_RESIDUAL].desc.rank != 0) cuda_decide_activation(b, &op->in[BN_APPLY_IN_RESIDUAL]);
     cuda_decide_activation(b, &op->out[BN_APPLY_OUT_Y]);
     const CudaView v = cuda_view(b, &op->in[BN_APPLY_IN_X]);
-    *k = (BnForward){ .dtype = v.dtype, .c = (int)v.c, .cp = (int)v.cp, .relu = attr->act == ACT_RELU };
+    *k = (BnForward){ .dtype = v.dtype, .c = (int)v.c, .cp = (int)v.cp, .act = attr->act };
     op->implementation = "bn_rows";
     return make_grid(op, &k->grid, &v, BN_FORWARD_BLOCKS);
 }
