@@ -78,7 +78,7 @@ endif
 .SUFFIXES:
 .SECONDARY:
 .DEFAULT_GOAL := all
-.PHONY: all build parts ptxas sweep tools test demo setup unit check e2e fuzz asan emu lint format docs clean help FORCE
+.PHONY: all build parts ptxas sweep sweepall tools test demo setup unit check e2e fuzz asan emu lint format docs clean help FORCE
 
 all: parts $(CONVOY) ## build ./convoy (the default)
 
@@ -200,6 +200,9 @@ check: $(B)/check ## operations against the float64 reference; ARGS="--op=conv -
 
 sweep: $(SWEEP_PROGRAM) ## cuDNN engines for every network on described GPUs; ARGS="--gpu=h200 --all"
 	@$(if $(SWEEP_PROGRAM),$< $(ARGS),echo 'not tested: no cuDNN in this build'; echo '0 passed, 0 failed')
+
+sweepall: $(SWEEP_PROGRAM) ## every engine that cuDNN offers, in all precisions, on all described GPUs; ten minutes a GPU
+	@$(if $(SWEEP_PROGRAM),$< --all,echo 'not tested: no cuDNN in this build'; echo '0 passed, 0 failed')
 
 e2e: $(CONVOY) tools ## whole runs with mpirun; ARGS="tests/e2e/x.sh" for one
 	@scripts/e2e.sh $(ARGS)

@@ -26,6 +26,14 @@ CUDA_FOLDERS  := $(foreach h,$(CUDA_HOMES),$(firstword $(wildcard $(addprefix $(
 find_header   = $(firstword $(wildcard $(addsuffix /$(1),$(CUDA_INCLUDES) /usr/include /usr/local/include)))
 CUDA_MISSING := $(if $(wildcard $(NVCC)),,nvcc) $(foreach h,cuda_runtime_api.h cudnn_graph.h cublasLt.h nccl.h,$(if $(call find_header,$(h)),,$(h)))
 CUDA_MISSING := $(strip $(CUDA_MISSING))
+# Compiler and headers must be of one version. The wheels of CUDA 12 hold headers and libraries but no nvcc, so another one may have been found.
+ifneq ($(CUDA_WHEELS),)
+ifeq ($(CUDA_MISSING),)
+NVCC_RELEASE   := $(shell $(NVCC) --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
+HEADER_RELEASE := $(shell awk '$$2 == "CUDART_VERSION" { print int($$3 / 1000) "." int($$3 % 1000 / 10) }' $(call find_header,cuda_runtime_api.h))
+CUDA_MISSING   := $(if $(filter $(HEADER_RELEASE),$(NVCC_RELEASE)),,nvcc of CUDA $(HEADER_RELEASE): $(NVCC) is of $(NVCC_RELEASE))
+endif
+endif
 
 ifeq ($(CUDA),1)
 ifneq ($(CUDA_MISSING),)

@@ -132,7 +132,7 @@ if [[ -z $rehearse ]]; then
     net=(--model resnet50 --batch 256 --size 224 --device cuda --steps 20)
     batches=(64 128 512)
 else
-    net=(--model resnet18 --batch 2 --size 32 --device cpu --steps 1 --set model.name=resnet20 --set data.image_size=16 --set data.eval_resize=16)
+    net=(--model resnet18 --batch 2 --size 32 --device cpu --steps 1 --set model.name=mlp --set data.image_size=8 --set data.eval_resize=8)
     batches=(1)
 fi
 net+=(--convoy "$convoy" --plan-cache "$scratch/plans")
@@ -155,7 +155,7 @@ images_folder() { # class folders of JPEGs of about ImageNet's size: links to th
 train_from_files() { # the first epoch warms up
     local scratch=$1 rehearse=$2 settings=(--set train.precision=bf16 --set train.batch_per_rank=256 --set train.epochs=6)
     [[ -n $rehearse ]] && settings=(--set train.precision=bf16 --set train.batch_per_rank=2 --set train.max_steps=3 --set train.epochs=2
-        --set model.name=resnet20 --set data.image_size=16 --set data.eval_resize=16)
+        --set model.name=mlp --set data.image_size=8 --set data.eval_resize=8)
     images_folder "$scratch/jpegs" ${rehearse:+2} &&
         "$CONVOY" train configs/resnet50-imagenet.yaml --set data.train="$scratch/jpegs/train" --set data.val= --set run.dir="$scratch/files" \
             --set device.plan_cache="$scratch/plans" --set device.backend=cuda --set checkpoint.every_epochs=0 "${settings[@]}" &&
@@ -172,7 +172,7 @@ tell_files() {
             print "" }' "$work/from_files.jsonl" 2> /dev/null | sort -g |
         awk -v synthetic="${synthetic:-0}" '{ rate[NR] = $1; step += $2; wait += $3 }
             END { if (NR) printf "from JPEG files: %.0f images/s (median of %d steps), %.1f %% of %.0f on synthetic images; data wait %.2f ms of %.2f ms a step\n",
-                      rate[int((NR + 1) / 2)], NR, synthetic > 0 ? 100 * rate[int((NR + 1) / 2)] / synthetic : 0, synthetic, wait / NR, step / NR }'
+                      rate[int((NR + 1) / 2)], NR, (synthetic > 0 ? 100 * rate[int((NR + 1) / 2)] / synthetic : 0), synthetic, wait / NR, step / NR }'
 }
 
 part_speed() {
@@ -197,7 +197,7 @@ part_speed() {
 
 train_cifar() { # PRECISION CIFAR SCRATCH REHEARSE
     local settings=(--set train.epochs=60 --set train.batch_per_rank=128 --set train.eval_every=5)
-    [[ -n $4 ]] && settings=(--set train.epochs=1 --set train.batch_per_rank=2 --set train.max_steps=3 --set data.image_size=16 --set data.eval_resize=16)
+    [[ -n $4 ]] && settings=(--set train.epochs=1 --set train.batch_per_rank=2 --set train.max_steps=3 --set model.name=mlp --set data.image_size=8 --set data.eval_resize=8)
     "$CONVOY" train configs/resnet20-cifar10.yaml --set data.train="$2/train" --set data.val="$2/test" --set run.dir="$3/cifar_$1" \
         --set device.backend=cuda --set train.precision="$1" --set device.plan_cache="$3/plans" "${settings[@]}" &&
         cp "$3/cifar_$1/metrics.jsonl" "$3/train/cifar_$1.jsonl"
