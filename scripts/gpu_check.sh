@@ -29,7 +29,7 @@ rehearse=${REHEARSE:-}
 deadline=$((SECONDS + ${SECONDS_MAX:-520})) passed=0 failed=0
 patience=1 # factor of all time limits
 [[ -z $rehearse ]] || patience=4
-export PYTHONUNBUFFERED=1
+export PYTHONUNBUFFERED=1 PATH=$PATH:/usr/local/cuda/bin # compute-sanitizer may lie there
 # Open MPI refuses root, and ranks without a core each, unless told otherwise.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
@@ -158,8 +158,7 @@ train_from_files() { # the first epoch warms up
         --set model.name=mlp --set data.image_size=8 --set data.eval_resize=8)
     images_folder "$scratch/jpegs" ${rehearse:+2} &&
         "$CONVOY" train configs/resnet50-imagenet.yaml --set data.train="$scratch/jpegs/train" --set data.val= --set run.dir="$scratch/files" \
-            --set device.plan_cache="$scratch/plans" --set device.backend=cuda --set checkpoint.every_epochs=0 "${settings[@]}" &&
-        cp "$scratch/files/metrics.jsonl" "$scratch/speed/from_files.jsonl"
+            --set device.plan_cache="$scratch/plans" --set device.backend=cuda --set checkpoint.every_epochs=0 "${settings[@]}"
 }
 
 # Median rate and mean wait of the steps after the first epoch, and the share of the rate on synthetic images.
@@ -180,7 +179,8 @@ part_speed() {
     cat "$work/nodes_bf16.log"
     check peers_bf16 120 python3 scripts/bench_gpu_peers.py "${net[@]}" --precision bf16 --alternations 3 --modes eager graph --json "$work/peers_bf16.json"
     cat "$work/peers_bf16.log"
-    check from_files 90 train_from_files "$scratch" "$rehearse" && say "$(tell_files)"
+    check from_files 90 train_from_files "$scratch" "$rehearse"
+    cp "$scratch/files/metrics.jsonl" "$work/from_files.jsonl" && say "    $(tell_files)"
     check nodes_fp16 45 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision fp16 --json "$work/nodes_fp16.json"
     cat "$work/nodes_fp16.log"
     check peers_fp16 90 python3 scripts/bench_gpu_peers.py "${net[@]}" --precision fp16 --alternations 2 --modes eager graph --json "$work/peers_fp16.json"
@@ -199,8 +199,7 @@ train_cifar() { # PRECISION CIFAR SCRATCH REHEARSE
     local settings=(--set train.epochs=60 --set train.batch_per_rank=128 --set train.eval_every=5)
     [[ -n $4 ]] && settings=(--set train.epochs=1 --set train.batch_per_rank=2 --set train.max_steps=3 --set model.name=mlp --set data.image_size=8 --set data.eval_resize=8)
     "$CONVOY" train configs/resnet20-cifar10.yaml --set data.train="$2/train" --set data.val="$2/test" --set run.dir="$3/cifar_$1" \
-        --set device.backend=cuda --set train.precision="$1" --set device.plan_cache="$3/plans" "${settings[@]}" &&
-        cp "$3/cifar_$1/metrics.jsonl" "$3/train/cifar_$1.jsonl"
+        --set device.backend=cuda --set train.precision="$1" --set device.plan_cache="$3/plans" "${settings[@]}"
 }
 
 top1() { awk 'index($0, "\"event\":\"eval\"") && match($0, /"top1":[^,}]+/) { v = 100 * substr($0, RSTART + 7, RLENGTH - 7) } END { print v }' "$work/cifar_$1.jsonl"; }
@@ -220,7 +219,8 @@ part_train() {
         tar -xzf .gpu/cifar10-jpeg.tar.gz -C "$scratch" || exit 74
     fi
     for precision in bf16 fp32 fp16; do
-        check "cifar_$precision" 165 train_cifar "$precision" "$CIFAR" "$scratch" "$rehearse" && say "    $precision: top-1 $(top1 "$precision") %"
+        check "cifar_$precision" 165 train_cifar "$precision" "$CIFAR" "$scratch" "$rehearse"
+        cp "$scratch/cifar_$precision/metrics.jsonl" "$work/cifar_$precision.jsonl" && say "    $precision: top-1 $(top1 "$precision") %"
     done
     check accuracies 10 accuracies "$(top1 fp32)" "$(top1 bf16)" "$(top1 fp16)"
     cat "$work/accuracies.log"
