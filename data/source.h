@@ -21,7 +21,7 @@ typedef struct Sample {
     bool encoded;        /* bytes hold a JPEG or PNG file; else image holds the pixels */
     const uint8_t *data; /* borrowed until the next read with the same buffer, or from the source itself */
     size_t bytes;
-    const uint8_t *seek; /* the file's seek index (seek_index.h), borrowed as data is; NULL: none */
+    const uint8_t *seek; /* the file's seek index (seek_index.h), directly behind data; NULL: none */
     size_t seek_bytes;
     ImageView image;
 } Sample;

@@ -1,6 +1,8 @@
 /* convoy pack: complete after any interruption, never a mixture, lossless where it recodes, and bad files stay bad. */
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/str.h"
+#include "data/cache.h"
 #include "data/dataset.h"
 #include "data/pack.h"
 #include "data/seek_index.h"
@@ -216,6 +218,76 @@ TEST(packed_images_have_a_seek_index)
         CHECK(s.seek == NULL && s.seek_bytes == 0);
         buf_free(&buf);
         dataset_close(shards);
+    }
+    dataset_close(d);
+}
+
+/* A checksum of some epochs of batches. */
+static uint32_t batches(const Dataset *d, int readers, size_t ahead)
+{
+    Loader *l = NULL;
+    Batch b;
+    bool more = true;
+    uint32_t crc = 0;
+    LoaderOptions o = { .image_size = 64,
+                        .channels = 3,
+                        .augment = AUGMENT_IMAGENET,
+                        .seed = 5,
+                        .threads = 3,
+                        .readers = readers,
+                        .read_ahead_bytes = ahead,
+                        .slots = 3,
+                        .batch = 7,
+                        .world = 1,
+                        .global_batch = 7,
+                        .last_step = 40,
+                        .max_bad_fraction = 0 };
+    CHECK_OK(loader_create(&l, d, &o));
+    while (l && loader_next(l, &b, &more, NULL) == OK && more) {
+        crc = str_crc32c(crc, b.images, 7 * 64 * 64 * 3);
+        CHECK_INT(b.bad, 0);
+        loader_release(l, &b);
+    }
+    CHECK(!more);
+    loader_destroy(l);
+    return crc;
+}
+
+TEST(seek_indices_stay_with_their_files_on_every_way)
+{
+    PackReport r;
+    char name[64];
+    const char *tree = below(0, "tree");
+    for (int i = 0; i < 30; i++) {
+        snprintf(name, sizeof name, "%c/%d.jpg", 'a' + i % 2, i);
+        tree_write_shape(tree, name, i, (uint32_t)i, 130 + 11 * i);
+    }
+    Dataset *d = open_as(tree, DATA_AUTO);
+    PackOptions o = pack_options(below(1, "s"));
+    o.seek = true;
+    o.shard_bytes = 100000;
+    REQUIRE_OK(pack_dataset(d, &o, &r));
+    uint32_t want = batches(d, 0, 0);
+    for (int cached = 0; cached < 2; cached++) {
+        SampleCache *cache = NULL;
+        Dataset *shards = open_as(o.out, DATA_SHARDS);
+        REQUIRE(shards != NULL);
+        REQUIRE_OK(cache_create(&cache, 30, (size_t)1 << 22));
+        if (cached) dataset_use_cache(shards, DATA_CACHE_RAM, cache, 0);
+        CHECK_INT(batches(shards, 5, 0), want);
+        CHECK_INT(batches(shards, 5, 40000), want); /* no room in the ring */
+        for (int64_t i = 0; i < 30; i++) {
+            bool hit = false;
+            Sample s;
+            SeekIndex view;
+            ByteBuf buf = { 0 };
+            CHECK_OK(dataset_read(shards, i, 0, &buf, &s, &hit));
+            CHECK_INT(hit, cached);
+            CHECK(s.seek && seek_index_view(&view, s.seek, s.seek_bytes, s.data, s.bytes));
+            buf_free(&buf);
+        }
+        dataset_close(shards);
+        cache_destroy(cache);
     }
     dataset_close(d);
 }
