@@ -5,8 +5,8 @@
  * become the fill; at the border the outermost pixels are repeated.
  *
  * Two things make it fast. A translation moves whole rows. In a bilinear row the places rise or fall steadily, so the
- * pixels whose four neighbours all exist lie side by side: they need no test, and a pixel's channels go through the
- * arithmetic as one vector; a shear has neighbours on one axis only. Both give the bits of the plain form. */
+ * pixels whose four neighbours all exist lie side by side: they need no test, and go eight at a time (image_op_avx2.c); a
+ * shear has neighbours on one axis only. Both give the bits of the plain form. */
 #include "data/image_op_internal.h"
 #include <math.h>
 #include <stdbool.h>
@@ -150,7 +150,8 @@ typedef struct Sampling {
     size_t stride;
     const uint8_t *fill;
     double *xs, *ys; /* places of a row's pixels */
-    bool wide;       /* the vector form can run here */
+    SampleTaps taps; /* scratch of the vector form */
+    bool wide;       /* it can run here */
 } Sampling;
 
 static int clamp_index(int i, int count)
@@ -174,7 +175,7 @@ static void sample_pixel(const Sampling *s, double place_x, double place_y, uint
 {
     size_t channels = (size_t)s->channels;
     double fx = place_x - 0.5, fy = place_y - 0.5;
-    int x = (int)floor(fx), y = (int)floor(fy);
+    int x = fx < 0 ? -1 : (int)fx, y = fy < 0 ? -1 : (int)fy; /* both are at least -1/2 */
     double dx = fx - x, dy = fy - y;
     size_t left = (size_t)clamp_index(x, s->width) * channels, right = (size_t)clamp_index(x + 1, s->width) * channels;
     const uint8_t *above = s->copy + (size_t)clamp_index(y, s->height) * s->stride;
@@ -196,83 +197,41 @@ IMAGE_CLONES static void find_places(double *restrict xs, double *restrict ys, i
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#define HAVE_WIDE 1
-
-__attribute__((target("avx2"))) static inline __m256d load_pixel(const uint8_t *at)
+static SampleAxes axes_of(const Map *m)
 {
-    int32_t bytes;
-    memcpy(&bytes, at, sizeof bytes); /* the fourth byte is the next pixel's; its lane is not used */
-    return _mm256_cvtepi32_pd(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(bytes)));
+    if (m->d == 0 && m->e == 1 && m->f == 0) return SAMPLE_ACROSS;
+    return m->b == 0 && m->a == 1 && m->c == 0 ? SAMPLE_DOWN : SAMPLE_BOTH;
 }
 
-__attribute__((target("avx2"))) static inline __m256d between(__m256d v, __m256d w, __m256d share)
+/* Interior RGB pixels, a multiple of eight of them; returns how many. */
+static int sample_eights(Sampling *s, const Map *m, int first, int count, uint8_t *out)
 {
-    return _mm256_add_pd(v, _mm256_mul_pd(_mm256_sub_pd(w, v), share));
-}
-
-__attribute__((target("avx2"))) static inline void store_pixel(__m256d v, uint8_t *out)
-{
-    __m128i bytes = _mm_shuffle_epi8(_mm256_cvttpd_epi32(v),
-                                     _mm_set_epi8(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 8, 4, 0));
-    int32_t pixel = _mm_cvtsi128_si32(bytes);
-    memcpy(out, &pixel, 2);
-    out[2] = (uint8_t)(pixel >> 16);
-}
-
-/* RGB pixels [first, end) of a row, all interior. */
-__attribute__((target("avx2"))) static void sample_row_wide(const Sampling *s, int first, int end, uint8_t *out)
-{
-    for (int i = first; i < end; i++) {
-        double fx = s->xs[i] - 0.5, fy = s->ys[i] - 0.5;
-        int x = (int)fx, y = (int)fy;
-        __m256d dx = _mm256_set1_pd(fx - x), dy = _mm256_set1_pd(fy - y);
-        const uint8_t *above = s->copy + (size_t)y * s->stride + 3 * (size_t)x, *below = above + s->stride;
-        __m256d v = between(load_pixel(above), load_pixel(above + 3), dx);
-        __m256d w = between(load_pixel(below), load_pixel(below + 3), dx);
-        store_pixel(between(v, w, dy), out + 3 * (size_t)i);
+    const double *xs = s->xs + first, *ys = s->ys + first;
+    uint8_t *to = out + 3 * (size_t)first;
+    size_t done = sample_row_avx2(s->copy, s->stride, xs, ys, (size_t)count, axes_of(m), &s->taps, to);
+    for (size_t i = 0; i < done; i += 8) {
+        unsigned again = s->taps.again[i / 8];
+        for (size_t k = i; again; again >>= 1, k++)
+            if (again & 1) sample_pixel(s, xs[k], ys[k], to + 3 * k);
     }
+    return (int)done;
 }
 
-/* The same where one axis has no fraction: the neighbour lies `step` bytes on, by shares of along. */
-__attribute__((target("avx2"))) static void sample_row_line(const Sampling *s, const double *along, size_t step,
-                                                            int first, int end, uint8_t *out)
+/* Pixels [first, end) of a row, all interior. */
+static void sample_interior(Sampling *s, const Map *m, int first, int end, uint8_t *out)
 {
-    for (int i = first; i < end; i++) {
-        double f = along[i] - 0.5;
-        const uint8_t *at = s->copy + (size_t)(int)(s->ys[i] - 0.5) * s->stride + 3 * (size_t)(int)(s->xs[i] - 0.5);
-        store_pixel(between(load_pixel(at), load_pixel(at + step), _mm256_set1_pd(f - (int)f)), out + 3 * (size_t)i);
+    const size_t channels = (size_t)s->channels;
+    const int count = end - first;
+    int done = s->wide ? sample_eights(s, m, first, count / 8 * 8, out) : 0;
+    if (done > 0 && done < count) { /* the last eight, some of them once more */
+        sample_eights(s, m, end - 8, 8, out);
+        done = count;
     }
-}
-
-static bool has_wide(void)
-{
-    return __builtin_cpu_supports("avx2");
-}
-#else
-static bool has_wide(void)
-{
-    return false;
-}
-#endif
-
-static void sample_interior(const Sampling *s, const Map *m, int first, int end, uint8_t *out)
-{
-#ifdef HAVE_WIDE
-    if (s->wide) {
-        if (m->d == 0 && m->e == 1 && m->f == 0) sample_row_line(s, s->xs, 3, first, end, out);
-        else if (m->b == 0 && m->a == 1 && m->c == 0) sample_row_line(s, s->ys, s->stride, first, end, out);
-        else sample_row_wide(s, first, end, out);
-        return;
-    }
-#endif
-    (void)m;
-    for (int i = first; i < end; i++) sample_pixel(s, s->xs[i], s->ys[i], out + (size_t)i * (size_t)s->channels);
+    for (int i = first + done; i < end; i++) sample_pixel(s, s->xs[i], s->ys[i], out + (size_t)i * channels);
 }
 
 /* Runs of a row: fill, border, interior, border, fill; each may be empty. */
-static void sample_row(const Sampling *s, const Map *m, uint8_t *out)
+static void sample_row(Sampling *s, const Map *m, uint8_t *out)
 {
     size_t channels = (size_t)s->channels;
     int first = 0, end = s->width;
@@ -288,20 +247,30 @@ static void sample_row(const Sampling *s, const Map *m, uint8_t *out)
     fill_pixels(out + (size_t)end * channels, s->width - end, s->channels, s->fill);
 }
 
+/* Doubles first, then what is smaller: all of a row. */
+static Status reserve_row(Sampling *s, size_t width, ByteBuf *buf)
+{
+    TRY(buf_reserve(buf, width * (2 * sizeof(double) + sizeof(int32_t) + 2 * sizeof(float) + 1)));
+    s->xs = (double *)(void *)buf->data;
+    s->ys = s->xs + width;
+    s->taps.dx = (float *)(void *)(s->ys + width);
+    s->taps.dy = s->taps.dx + width;
+    s->taps.at = (int32_t *)(void *)(s->taps.dy + width);
+    s->taps.again = (uint8_t *)(s->taps.at + width);
+    return OK;
+}
+
 static Status sample_bilinear(const Picture *p, const uint8_t *copy, const Map *m, const uint8_t *fill,
                               ImageOpScratch *scratch)
 {
-    size_t width = (size_t)p->width;
-    TRY(buf_reserve(&scratch->row, 2 * width * sizeof(double)));
     Sampling s = { .copy = copy,
                    .width = p->width,
                    .height = p->height,
                    .channels = p->channels,
-                   .stride = width * (size_t)p->channels,
+                   .stride = (size_t)p->width * (size_t)p->channels,
                    .fill = fill,
-                   .xs = (double *)(void *)scratch->row.data,
-                   .wide = p->channels == 3 && has_wide() };
-    s.ys = s.xs + width;
+                   .wide = p->channels == 3 && image_op_is_wide(scratch) };
+    TRY(reserve_row(&s, (size_t)p->width, &scratch->row));
     for (int y = 0; y < p->height; y++) {
         find_places(s.xs, s.ys, p->width, m, y + 0.5);
         sample_row(&s, m, p->pixels + (size_t)y * s.stride);

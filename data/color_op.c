@@ -14,19 +14,21 @@ static inline uint8_t blend(int a, int v, float factor)
     return (uint8_t)(int32_t)x;
 }
 
-IMAGE_CLONES static void blend_with_constant(uint8_t *restrict v, size_t bytes, int a, float factor)
+static void blend_with_constant(uint8_t *v, size_t bytes, int a, float factor, bool wide)
 {
-    for (size_t i = 0; i < bytes; i++) v[i] = blend(a, v[i], factor);
+    size_t i = wide ? blend_constant_avx2(v, bytes, a, factor) : 0;
+    for (; i < bytes; i++) v[i] = blend(a, v[i], factor);
 }
 
-void color_brightness(const Picture *p, double factor)
+void color_brightness(const Picture *p, double factor, bool wide)
 {
-    blend_with_constant(p->pixels, picture_bytes(p), 0, (float)factor);
+    blend_with_constant(p->pixels, picture_bytes(p), 0, (float)factor, wide);
 }
 
-IMAGE_CLONES static void blend_with_luma(uint8_t *restrict v, size_t pixels, float factor)
+static void blend_with_luma(uint8_t *v, size_t pixels, float factor, bool wide)
 {
-    for (size_t i = 0; i < pixels; i++) {
+    size_t i = wide ? blend_luma_avx2(v, pixels, factor) : 0;
+    for (; i < pixels; i++) {
         int r = v[3 * i], g = v[3 * i + 1], b = v[3 * i + 2];
         int luma = (19595 * r + 38470 * g + 7471 * b + 0x8000) >> 16;
         v[3 * i] = blend(luma, r, factor);
@@ -35,21 +37,16 @@ IMAGE_CLONES static void blend_with_luma(uint8_t *restrict v, size_t pixels, flo
     }
 }
 
-void color_saturation(const Picture *p, double factor)
+void color_saturation(const Picture *p, double factor, bool wide)
 {
-    if (p->channels == 3) blend_with_luma(p->pixels, picture_bytes(p) / 3, (float)factor);
+    if (p->channels == 3) blend_with_luma(p->pixels, picture_bytes(p) / 3, (float)factor, wide);
 }
 
-IMAGE_CLONES static uint64_t sum_of_luma(const uint8_t *restrict v, size_t pixels)
+static uint64_t sum_of_luma(const uint8_t *v, size_t pixels, bool wide)
 {
     uint64_t sum = 0;
-    for (size_t first = 0; first < pixels; first += 65536) { /* a part's sum fits 32 bits */
-        size_t end = first + 65536 < pixels ? first + 65536 : pixels;
-        uint32_t part = 0;
-        for (size_t i = first; i < end; i++)
-            part += (19595u * v[3 * i] + 38470u * v[3 * i + 1] + 7471u * v[3 * i + 2] + 0x8000u) >> 16;
-        sum += part;
-    }
+    size_t i = wide ? sum_luma_avx2(v, pixels, &sum) : 0;
+    for (; i < pixels; i++) sum += image_luma(v[3 * i], v[3 * i + 1], v[3 * i + 2]);
     return sum;
 }
 
@@ -60,20 +57,20 @@ IMAGE_CLONES static uint64_t sum_of_bytes(const uint8_t *restrict v, size_t byte
     return sum;
 }
 
-void color_contrast(const Picture *p, double factor)
+void color_contrast(const Picture *p, double factor, bool wide)
 {
     size_t bytes = picture_bytes(p), pixels = bytes / (size_t)p->channels;
-    uint64_t sum = p->channels == 3 ? sum_of_luma(p->pixels, pixels) : sum_of_bytes(p->pixels, pixels);
+    uint64_t sum = p->channels == 3 ? sum_of_luma(p->pixels, pixels, wide) : sum_of_bytes(p->pixels, pixels);
     int mean = (int)((double)sum / (double)pixels + 0.5);
-    blend_with_constant(p->pixels, bytes, mean, (float)factor);
+    blend_with_constant(p->pixels, bytes, mean, (float)factor, wide);
 }
 
 /* step: bytes from a pixel to its neighbour. */
-IMAGE_CLONES static void sharpen_row(const uint8_t *restrict above, const uint8_t *restrict row,
-                                     const uint8_t *restrict below, size_t step, size_t bytes, float factor,
-                                     uint8_t *restrict out)
+static void sharpen_row(const uint8_t *above, const uint8_t *row, const uint8_t *below, size_t step, size_t bytes,
+                        float factor, bool wide, uint8_t *out)
 {
-    for (size_t i = step; i + step < bytes; i++) {
+    size_t i = wide ? sharpen_row_avx2(above, row, below, step, bytes, factor, out) : step;
+    for (; i + step < bytes; i++) {
         int sum = above[i - step] + above[i] + above[i + step] + row[i - step] + 5 * row[i] + row[i + step] +
                   below[i - step] + below[i] + below[i + step];
         int smooth = (int)((uint32_t)(2 * sum + 13) * 40330u >> 20); /* (2 sum + 13) / 26 */
@@ -81,12 +78,12 @@ IMAGE_CLONES static void sharpen_row(const uint8_t *restrict above, const uint8_
     }
 }
 
-void color_sharpness(const Picture *p, const uint8_t *copy, double factor)
+void color_sharpness(const Picture *p, const uint8_t *copy, double factor, bool wide)
 {
     size_t step = (size_t)p->channels, bytes = (size_t)p->width * step;
     for (int y = 1; y + 1 < p->height; y++) {
         const uint8_t *row = copy + (size_t)y * bytes;
-        sharpen_row(row - bytes, row, row + bytes, step, bytes, (float)factor, p->pixels + (size_t)y * bytes);
+        sharpen_row(row - bytes, row, row + bytes, step, bytes, (float)factor, wide, p->pixels + (size_t)y * bytes);
     }
 }
 

@@ -47,6 +47,11 @@ bool image_op_mirrors(ImageOpKind kind)
     return rows[kind].mirrors;
 }
 
+bool image_op_is_wide(const ImageOpScratch *scratch)
+{
+    return !scratch->plain && image_op_has_avx2();
+}
+
 Status image_copy(const Picture *p, ImageOpScratch *scratch, const uint8_t **copy)
 {
     size_t bytes = picture_bytes(p);
@@ -61,12 +66,13 @@ static Status sharpen(const Picture *p, double factor, ImageOpScratch *scratch)
 {
     const uint8_t *copy;
     TRY(image_copy(p, scratch, &copy));
-    color_sharpness(p, copy, factor);
+    color_sharpness(p, copy, factor, image_op_is_wide(scratch));
     return OK;
 }
 
 Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p, ImageOpScratch *scratch)
 {
+    const bool wide = image_op_is_wide(scratch);
     ASSERT(p->channels == 1 || p->channels == 3);
     switch (op->kind) {
     case IMAGE_SHEAR_X:
@@ -78,13 +84,13 @@ Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Pictur
     case IMAGE_SHARPNESS:
         return sharpen(p, op->value, scratch);
     case IMAGE_BRIGHTNESS:
-        color_brightness(p, op->value);
+        color_brightness(p, op->value, wide);
         return OK;
     case IMAGE_COLOR:
-        color_saturation(p, op->value);
+        color_saturation(p, op->value, wide);
         return OK;
     case IMAGE_CONTRAST:
-        color_contrast(p, op->value);
+        color_contrast(p, op->value, wide);
         return OK;
     case IMAGE_POSTERIZE:
         color_posterize(p, op->value);

@@ -45,6 +45,7 @@ typedef struct Picture { /* rows packed, [height, width, channels]; changed in p
 /* Scratch: a copy of the picture, and coordinates of a row. One per thread; zero-initialise. */
 typedef struct ImageOpScratch {
     ByteBuf copy, row;
+    bool plain; /* without the processor's vectors: the same bytes, for tests */
 } ImageOpScratch;
 
 Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p, ImageOpScratch *scratch);

@@ -20,14 +20,37 @@ static inline size_t picture_bytes(const Picture *p)
     return (size_t)p->width * (size_t)p->height * (size_t)p->channels;
 }
 
-/* image_op.c: a copy of p, borrowed until the next one, for ops that read what they overwrite. */
+/* image_op.c */
+bool image_op_is_wide(const ImageOpScratch *scratch); /* AVX2 is there and may be used */
+/* A copy of p, borrowed until the next one, for ops that read what they overwrite. */
 Status image_copy(const Picture *p, ImageOpScratch *scratch, const uint8_t **copy);
 
-/* color_op.c */
-void color_brightness(const Picture *p, double factor);
-void color_saturation(const Picture *p, double factor);
-void color_contrast(const Picture *p, double factor);
-void color_sharpness(const Picture *p, const uint8_t *copy, double factor);
+/* image_op_avx2.c: inner loops, only to be called where image_op_has_avx2(). The loops over bytes or pixels do as many
+ * from the start as fill vectors and return where the plain form goes on. */
+bool image_op_has_avx2(void);
+size_t blend_constant_avx2(uint8_t *v, size_t bytes, int constant, float strength);
+size_t blend_luma_avx2(uint8_t *v, size_t pixels, float strength);
+size_t sum_luma_avx2(const uint8_t *v, size_t pixels, uint64_t *sum);
+size_t sharpen_row_avx2(const uint8_t *above, const uint8_t *row, const uint8_t *below, size_t step, size_t bytes,
+                        float strength, uint8_t *out);
+/* Where samples lie between pixels: on rows, on columns, anywhere. */
+typedef enum SampleAxes { SAMPLE_ACROSS, SAMPLE_DOWN, SAMPLE_BOTH } SampleAxes;
+/* Of the samples of a row: offset of the upper left neighbour, shares of the right and the lower ones; a bit for each
+ * that must be done again, by eights. */
+typedef struct SampleTaps {
+    int32_t *at;
+    float *dx, *dy;
+    uint8_t *again;
+} SampleTaps;
+/* Bilinear RGB samples whose four neighbours exist. */
+size_t sample_row_avx2(const uint8_t *copy, size_t stride, const double *xs, const double *ys, size_t count,
+                       SampleAxes axes, SampleTaps *taps, uint8_t *out);
+
+/* color_op.c; wide: with AVX2 */
+void color_brightness(const Picture *p, double factor, bool wide);
+void color_saturation(const Picture *p, double factor, bool wide);
+void color_contrast(const Picture *p, double factor, bool wide);
+void color_sharpness(const Picture *p, const uint8_t *copy, double factor, bool wide);
 void color_posterize(const Picture *p, double bits);
 void color_solarize(const Picture *p, double threshold);
 void color_invert(const Picture *p);

@@ -2,6 +2,7 @@
  * results, see scripts/make_image_op_golden.py, whose pictures are made here by the same formula. */
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "base/str.h"
 #include "data/image_op.h"
 #include "tests/test.h"
@@ -53,12 +54,12 @@ static uint32_t crc_of(const ImageOp *op, const ImageOpStyle *style, int channel
     return crc;
 }
 
-TEST(bytes_are_those_of_pillow)
+static void compare_with_pillow(bool plain)
 {
     uint8_t *text = NULL;
     size_t bytes = 0;
     int seen[IMAGE_OP_COUNT] = { 0 };
-    ImageOpScratch scratch = { 0 };
+    ImageOpScratch scratch = { .plain = plain };
     REQUIRE_OK(fs_read_file("tests/golden/image_ops.txt", &text, &bytes));
     const char *line = strchr((const char *)text, '\n'); /* the first one says who made it */
     for (; line && line[1]; line = strchr(line + 1, '\n')) {
@@ -78,6 +79,39 @@ TEST(bytes_are_those_of_pillow)
     for (int i = 0; i < IMAGE_OP_COUNT; i++) CHECK(seen[i] > 0);
     image_op_scratch_free(&scratch);
     mem_free(text);
+}
+
+TEST(bytes_are_those_of_pillow)
+{
+    compare_with_pillow(false);
+}
+
+TEST(plain_loops_give_the_same_bytes)
+{
+    compare_with_pillow(true);
+}
+
+/* Sizes and factors beyond those of the golden file, where vectors end inside a row. */
+TEST(vectors_and_plain_loops_agree)
+{
+    static uint8_t pixels[2][GUARD + 71 * 71 * 3 + GUARD];
+    ImageOpScratch wide = { 0 }, plain = { .plain = true };
+    const ImageOpStyle style = { .fill = { 9, 8, 7 } };
+    for (int round = 0; round < 600; round++) {
+        Rng rng = rng_at(3, RNG_TEST, (uint32_t)round, 0);
+        const Spec spec = { 1 + (int)rng_below(&rng, 71), 1 + (int)rng_below(&rng, 71), (int)rng_below(&rng, 4) };
+        const ImageOp op = { (ImageOpKind)rng_below(&rng, IMAGE_OP_COUNT), rng_uniform(&rng) * 2 - 0.5 };
+        if (op.kind == IMAGE_POSTERIZE) continue;
+        memset(pixels, 0xA5, sizeof pixels);
+        Picture a = make(&spec, 3, pixels[0] + GUARD), b = make(&spec, 3, pixels[1] + GUARD);
+        CHECK_OK(image_op_apply(&op, &style, &a, &wide));
+        CHECK_OK(image_op_apply(&op, &style, &b, &plain));
+        if (memcmp(pixels[0], pixels[1], sizeof pixels[0]) == 0) continue;
+        fprintf(stderr, "%s %g on %d x %d\n", image_op_name(op.kind), op.value, spec.width, spec.height);
+        CHECK(!"the same bytes, also beside the picture");
+    }
+    image_op_scratch_free(&wide);
+    image_op_scratch_free(&plain);
 }
 
 TEST(names_find_their_ops)
