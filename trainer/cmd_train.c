@@ -8,6 +8,7 @@
 #include "trainer/memory.h"
 #include "trainer/run.h"
 #include "trainer/signals.h"
+#include "trainer/watch.h"
 #include <unistd.h>
 
 static const char help[] =
@@ -74,13 +75,25 @@ static Status train(Comm *comm, const Config *c, RunLog *log)
     return status;
 }
 
+static Status start_watch(Watch **out, Comm *comm, const Config *c)
+{
+    WatchLimits limits = { .start_s = c->watchdog.start_s,
+                           .step_s = c->watchdog.step_s,
+                           .evaluation_s = c->watchdog.evaluation_s,
+                           .checkpoint_s = c->watchdog.checkpoint_s };
+    return watch_start(out, comm, &limits, c->run.dir);
+}
+
 static Status train_with_log(Comm *comm, const Config *c, const Args *args)
 {
     RunLog *log = NULL;
     (void)args;
     Status status = comm_agree(comm, runlog_open(&log, c->run.dir, comm->rank, c));
     comm_set_last_words(comm, runlog_last_words, log);
+    Watch *watch = NULL;
+    if (status == OK) status = comm_agree(comm, start_watch(&watch, comm, c));
     if (status == OK) status = train(comm, c, log);
+    watch_stop(watch);
     if (status == OK) log_info("done: run folder %s", c->run.dir);
     comm_set_last_words(comm, NULL, NULL);
     runlog_done(log, status_exit_code(status), status == OK ? "completed" : status_message());

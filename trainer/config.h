@@ -101,6 +101,9 @@ typedef struct Config {
         char *resume;
     } checkpoint;
     struct {
+        double start_s, step_s, evaluation_s, checkpoint_s; /*0 = no limit*/
+    } watchdog;
+    struct {
         int64_t every;
         bool grad_norm;
     } log;

@@ -179,6 +179,13 @@ const ConfigKey config_keys[] = {
      "GPU: number format in which gradients are summed over ranks. auto: bf16 where the computation is 16-bit and NCCL "
      "sums at most 16 ranks, else fp32"},
 
+    {DOUBLE(watchdog, start_s, "3600", 0, 1e7), KEY_RUNTIME,
+     "A rank that needs more seconds to its first step ends the run with exit code 76; 0 means no limit"},
+    {DOUBLE(watchdog, step_s, "1200", 0, 1e7), KEY_RUNTIME,
+     "The same for a step of training; keep it above comm.timeout_s, which names the operation that a peer misses in"},
+    {DOUBLE(watchdog, evaluation_s, "1200", 0, 1e7), KEY_RUNTIME, "The same for a batch of evaluation"},
+    {DOUBLE(watchdog, checkpoint_s, "1200", 0, 1e7), KEY_RUNTIME, "The same for a checkpoint"},
+
     {DOUBLE(checkpoint, every_epochs, "1", 0, 1e6), KEY_RUNTIME, "Save every so many epochs; 0 means only at the end"},
     {INT(checkpoint, every_steps, "0", 0, 1e15), KEY_RUNTIME, "Save every so many steps as well; 0 means off"},
     {INT(checkpoint, keep, "3", 1, 1e6), KEY_RUNTIME,

@@ -26,6 +26,7 @@ static Status evaluate_batch(Session *s, double sums[SUM_COUNT], bool *more)
     if (status == OK) status = done;
     if (status == OK) status = prefetch_mark(s->eval_input, &end);
     if (status == OK) status = prefetch_wait(s->eval_input);
+    comm_beat(s->comm);
     if (status == OK) add_batch(sums, program_stats(s->eval), input.bad);
     return status;
 }

@@ -78,6 +78,12 @@ void comm_set_progress(Comm *c, int64_t step, const char *phase)
 {
     c->step = step;
     c->phase = phase;
+    c->beats++;
+}
+
+void comm_beat(Comm *c)
+{
+    c->beats++;
 }
 
 void comm_set_last_words(Comm *c, void (*words)(void *cookie, int exit_code, const char *reason), void *cookie)

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# watchdog.sh - a rank that hangs by itself, with no peer to miss it, ends with 76 and says in which step and phase.
+source tests/e2e/lib/common.sh
+make_data "$SCRATCH/data" 12 1
+make_config
+
+# Reading a pipe that nobody writes into never returns, as on a file system whose server is gone.
+train_in_background hung 1 train.epochs=100000 schedule.name=constant watchdog.step_s=2 data.read_ahead_mb=0.001
+wait_for_step hung 3
+find "$SCRATCH/data/train" -name '*.jpg' > "$SCRATCH/files"
+while read -r file; do rm "$file" && mkfifo "$file"; done < "$SCRATCH/files"
+wait_to_end 60
+cp "$SCRATCH/hung.out" "$out"
+((code == 76)) || broken_run "exit code $code, expected 76"
+expect_one_error "hung" "no sign of life within watchdog.step_s"
+expect_text "hung" some "rank 0 on $(hostname): no progress for 2."
+expect_field "hung" hung "done" code 76
+grep -q '"phase":"step"' "$SCRATCH/hung/hang-0.json" || broken "hang-0.json does not name the phase"
+exit "$failed"

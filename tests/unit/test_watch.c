@@ -1,0 +1,69 @@
+/* test_watch.c - a process without progress ends with 76 and says where it was; one with progress lives on. */
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/mem.h"
+#include "tests/test.h"
+#include "trainer/watch.h"
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Runs work in a process of its own, watched; its exit code, or 128 and the signal. */
+static int watched(const WatchLimits *limits, void (*work)(Comm *c))
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        Comm *c = NULL;
+        Watch *w = NULL;
+        if (comm_self_create(&c) != OK || watch_start(&w, c, limits, test_scratch()) != OK) _exit(99);
+        work(c);
+        watch_stop(w);
+        comm_destroy(c);
+        _exit(0);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void hang_in_a_step(Comm *c)
+{
+    comm_set_progress(c, 41, "step");
+    clock_sleep_s(20);
+}
+
+static void hang_at_start(Comm *c)
+{
+    (void)c;
+    clock_sleep_s(20);
+}
+
+static void go_on(Comm *c)
+{
+    comm_set_progress(c, 0, "evaluation");
+    for (int i = 0; i < 30; i++, clock_sleep_s(0.1)) comm_beat(c);
+}
+
+TEST(a_step_without_end_is_ended_and_described)
+{
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    WatchLimits limits = { .step_s = 0.5 };
+    double start = clock_s();
+    CHECK_INT(watched(&limits, hang_in_a_step), 76);
+    CHECK(clock_s() - start < 15);
+    char *path = fs_join(test_scratch(), "hang-0.json");
+    REQUIRE_OK(fs_read_file(path, &text, &bytes));
+    CHECK_CONTAINS((const char *)text, "\"step\":41");
+    CHECK_CONTAINS((const char *)text, "\"phase\":\"step\"");
+    CHECK_CONTAINS((const char *)text, "\"comm\":\"watch\"");
+    mem_free(text);
+    mem_free(path);
+}
+
+TEST(each_phase_has_its_own_limit)
+{
+    WatchLimits start = { .start_s = 0.5 }, evaluation = { .start_s = 60, .step_s = 0.2, .evaluation_s = 2.5 };
+    CHECK_INT(watched(&start, hang_at_start), 76);
+    CHECK_INT(watched(&evaluation, go_on), 0); /* three seconds of it, with signs of life */
+}

@@ -1,0 +1,149 @@
+/* watch.c - see watch.h. A thread of its own that looks a few times a second and otherwise sleeps. */
+#include "trainer/watch.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "trainer/comm/watchdog.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PERIOD_S     0.2
+#define LAST_WORDS_S 10 /* for the report; a hung thread may hold a lock that it needs */
+
+struct Watch {
+    Comm *comm;
+    WatchLimits limits;
+    char *run_dir;
+    pthread_t thread;
+    atomic_bool stop;
+};
+
+static double limit_of(const WatchLimits *l, const char *phase)
+{
+    const struct {
+        const char *phase;
+        double limit_s;
+    } rows[] = { { "step", l->step_s }, { "evaluation", l->evaluation_s }, { "checkpoint", l->checkpoint_s } };
+    for (size_t i = 0; phase && i < sizeof rows / sizeof rows[0]; i++)
+        if (strcmp(rows[i].phase, phase) == 0) return rows[i].limit_s;
+    return l->start_s;
+}
+
+/* The first line of a file in /proc/self/task/THREAD, "" if it cannot be read. */
+static void read_line(char *out, size_t bytes, const char *thread, const char *file)
+{
+    char path[320];
+    snprintf(path, sizeof path, "/proc/self/task/%s/%s", thread, file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, out, bytes - 1) : 0;
+    if (fd >= 0) close(fd);
+    out[n > 0 ? n : 0] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+}
+
+/* Where every thread of the process is, as far as the kernel tells: name, system call, what it waits for. */
+static void describe_threads(JsonWriter *w)
+{
+    static const char *const files[] = { "comm", "syscall", "wchan" };
+    char **threads = NULL, line[256];
+    int64_t count = 0;
+    json_begin_array(w, "threads");
+    if (fs_list("/proc/self/task", &threads, &count) != OK) count = 0;
+    for (int64_t i = 0; i < count; i++) {
+        json_begin_object(w, NULL);
+        json_string(w, "thread", threads[i]);
+        for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
+            read_line(line, sizeof line, threads[i], files[f]);
+            json_string(w, files[f], line);
+        }
+        json_end_object(w);
+    }
+    json_end_array(w);
+    mem_free(threads);
+}
+
+static void write_report(const Watch *w, const char *phase, double waited_s)
+{
+    StrBuf text = { 0 }, path = { 0 };
+    JsonWriter json = { .out = &text };
+    json_begin_object(&json, NULL);
+    json_number(&json, "time", clock_unix_s());
+    json_int(&json, "rank", w->comm->rank);
+    json_int(&json, "pid", getpid());
+    json_int(&json, "step", w->comm->step);
+    json_string(&json, "phase", phase ? phase : "start");
+    json_number(&json, "seconds", waited_s);
+    describe_threads(&json);
+    json_end_object(&json);
+    str_printf(&path, "%s/hang-%d.json", w->run_dir, w->comm->rank);
+    if (!text.failed && !path.failed) (void)fs_write_atomic(path.text, text.text, text.length); /* best effort */
+    str_free(&text);
+    str_free(&path);
+}
+
+static _Noreturn void give_up(const Watch *w, const char *phase, double waited_s)
+{
+    char reason[128];
+    sigset_t alarm_alone;
+    sigemptyset(&alarm_alone);
+    sigaddset(&alarm_alone, SIGALRM);
+    signal(SIGALRM, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &alarm_alone, NULL);
+    alarm(LAST_WORDS_S);
+    snprintf(reason, sizeof reason, "no sign of life within watchdog.%s_s; see hang-%d.json", phase ? phase : "start",
+             w->comm->rank);
+    write_report(w, phase, waited_s);
+    watchdog_report(w->comm, waited_s, "none", reason);
+    watchdog_exit();
+}
+
+static void *run(void *arg)
+{
+    Watch *w = arg;
+    double since_s = clock_s(), polled_s = since_s;
+    int64_t beats = w->comm->beats;
+    for (; !w->stop; clock_sleep_s(PERIOD_S)) {
+        double now = clock_s();
+        since_s = watchdog_forgive(since_s, watchdog_pause_s(&polled_s, now), now);
+        if (w->comm->beats != beats) since_s = now;
+        beats = w->comm->beats;
+        const char *phase = w->comm->phase;
+        double limit_s = limit_of(&w->limits, phase);
+        if (limit_s > 0 && now - since_s > limit_s) give_up(w, phase, now - since_s);
+    }
+    return NULL;
+}
+
+Status watch_start(Watch **out, Comm *comm, const WatchLimits *limits, const char *run_dir)
+{
+    *out = NULL;
+    Watch *w = mem_calloc(1, sizeof *w);
+    if (!w) return ERR_MEMORY;
+    w->comm = comm;
+    w->limits = *limits;
+    w->run_dir = mem_strdup(run_dir);
+    Status status = w->run_dir ? thread_start(&w->thread, "watch", run, w) : ERR_MEMORY;
+    if (status == OK) {
+        *out = w;
+        return OK;
+    }
+    mem_free(w->run_dir);
+    mem_free(w);
+    return status;
+}
+
+void watch_stop(Watch *w)
+{
+    if (!w) return;
+    w->stop = true;
+    pthread_join(w->thread, NULL);
+    mem_free(w->run_dir);
+    mem_free(w);
+}
