@@ -159,6 +159,13 @@ Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, c
     return show(w, sample, plan, o, start_s, out);
 }
 
+Status worker_treat(Worker *w, const Recipe *recipe, const ViewOptions *o, int size, uint8_t *view)
+{
+    const Picture picture = { view, size, size, o->channels };
+    const ImageOpStyle style = policy_style(&o->policy);
+    return recipe_apply(recipe, &style, &picture, &w->recipe);
+}
+
 Status worker_show(Worker *w, const Source *source, int64_t id, const Sample *sample, const ViewOptions *o,
                    const AugmentDraw *draw, uint8_t *out)
 {

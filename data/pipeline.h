@@ -35,6 +35,8 @@ ByteBuf *worker_bytes(Worker *w); /* the worker's own buffer to read into */
 
 /* Makes one view of a file by a plan that was drawn elsewhere; image_size is the plan's. */
 Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, const ViewOptions *o, uint8_t *out);
+/* Does a recipe that was drawn elsewhere to a view of size x size. */
+Status worker_treat(Worker *w, const Recipe *recipe, const ViewOptions *o, int size, uint8_t *view);
 
 /* What a worker has done so far. */
 typedef struct WorkerTimes {

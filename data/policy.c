@@ -365,11 +365,15 @@ Status recipe_apply(const Recipe *r, const ImageOpStyle *style, const Picture *p
     return r->chain_count > 0 ? mix_chains(r, style, p, scratch) : OK;
 }
 
+ImageOpStyle policy_style(const PolicyOptions *o)
+{
+    return (ImageOpStyle){ .nearest = o->nearest, .fill = { o->fill[0], o->fill[1], o->fill[2] } };
+}
+
 Status policy_treat(const PolicyOptions *o, const AugmentDraw *draw, const Picture *p, RecipeScratch *scratch)
 {
     Recipe recipe;
-    ImageOpStyle style = { .nearest = o->nearest };
-    memcpy(style.fill, o->fill, sizeof style.fill);
+    const ImageOpStyle style = policy_style(o);
     policy_draw(o, p->width, p->height, draw, &recipe);
     return recipe_apply(&recipe, &style, p, scratch);
 }

@@ -38,6 +38,7 @@ typedef struct RecipeScratch { /* zero-initialise; one per thread */
 Status recipe_apply(const Recipe *r, const ImageOpStyle *style, const Picture *p, RecipeScratch *scratch);
 void recipe_scratch_free(RecipeScratch *scratch);
 
+ImageOpStyle policy_style(const PolicyOptions *o);
 /* Draws and applies: all that happens to a training picture behind crop and flip, but for erasing. */
 Status policy_treat(const PolicyOptions *o, const AugmentDraw *draw, const Picture *p, RecipeScratch *scratch);
 

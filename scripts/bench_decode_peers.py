@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times Convoy's JPEG pipeline against PyTorch's on one core, in turn, from file bytes in memory to a view of 224 pixels.
 
-    python3 scripts/bench_decode_peers.py FOLDER [--rounds 7] [--only train]
+    python3 scripts/bench_decode_peers.py FOLDER [--rounds 7] [--only train] [--augment randaugment]
 
 FOLDER is an ImageFolder tree or a folder of images (then links to them are made into one class). Needs torch and torchvision; Pillow's and
 libjpeg's versions are printed (compare_pixels.py says how to use Debian's). Every contestant makes one view of each image in each round:
@@ -12,6 +12,8 @@ libjpeg's versions are printed (compare_pixels.py says how to use Debian's). Eve
     dataloader uint8       the same without conversion to float: what Convoy's views hold
     decode_jpeg            torchvision.io.decode_jpeg and the same transforms on tensors, uint8
     dali                   NVIDIA DALI on the CPU, if it is installed: decoders.image_random_crop, resize, mirror (not the same pixels)
+
+--augment adds automatic augmentation to training views: Convoy's data.auto_augment and torchvision's transform of that name, bilinear.
 
 Prints images/s, medians over the rounds, and each line of Convoy's over each of the others'.
 """
@@ -40,20 +42,29 @@ CONVOY = {
 }
 
 
-def geometry(view):
+BILINEAR = transforms.InterpolationMode.BILINEAR
+POLICIES = {
+    "none": lambda: [],
+    "randaugment": lambda: [transforms.RandAugment(interpolation=BILINEAR)],
+    "autoaugment": lambda: [transforms.AutoAugment(interpolation=BILINEAR)],
+    "trivialaugment": lambda: [transforms.TrivialAugmentWide(interpolation=BILINEAR)],
+}
+
+
+def geometry(view, augment):
     if view == "train":
-        return [transforms.RandomResizedCrop(SIZE), transforms.RandomHorizontalFlip()]
+        return [transforms.RandomResizedCrop(SIZE), transforms.RandomHorizontalFlip()] + POLICIES[augment]()
     return [transforms.Resize(RESIZE), transforms.CenterCrop(SIZE)]
 
 
-def make_dataloader(folder, view, tail):
+def make_dataloader(folder, view, tail, augment):
     """One pass over an ImageFolder whose files are in memory."""
     memory = {}
 
     def load(path):
         return Image.open(io.BytesIO(memory[path])).convert("RGB")
 
-    dataset = datasets.ImageFolder(folder, transforms.Compose(geometry(view) + tail), loader=load)
+    dataset = datasets.ImageFolder(folder, transforms.Compose(geometry(view, augment) + tail), loader=load)
     for path, _ in dataset.samples:
         with open(path, "rb") as file:
             memory[path] = file.read()
@@ -143,11 +154,13 @@ def make_convoy(convoy, folder, view, sets, core):
     return run
 
 
-def make_contestants(folder, view, convoy, core):
+def make_contestants(folder, view, convoy, core, augment):
     normalise = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
-    all_of_them = {name: make_convoy(convoy, folder, view, sets, core) for name, sets in CONVOY.items()}
-    all_of_them["dataloader"] = make_dataloader(folder, view, normalise)
-    all_of_them["dataloader uint8"] = make_dataloader(folder, view, [transforms.PILToTensor()])
+    all_of_them = {name: make_convoy(convoy, folder, view, sets + [f"data.auto_augment={augment}"], core) for name, sets in CONVOY.items()}
+    all_of_them["dataloader"] = make_dataloader(folder, view, normalise, augment)
+    all_of_them["dataloader uint8"] = make_dataloader(folder, view, [transforms.PILToTensor()], augment)
+    if view == "train" and augment != "none":
+        return all_of_them
     all_of_them["decode_jpeg"] = make_decode_jpeg(folder, view)
     try:
         all_of_them["dali"] = make_dali(folder, view)
@@ -157,7 +170,7 @@ def make_contestants(folder, view, convoy, core):
 
 
 def compare(folder, view, arguments, core):
-    contestants = make_contestants(folder, view, arguments.convoy, core)
+    contestants = make_contestants(folder, view, arguments.convoy, core, arguments.augment)
     rates = {name: [] for name in contestants}
     for _ in range(arguments.rounds):
         for name, run in contestants.items():
@@ -176,6 +189,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--convoy", default="./convoy")
     parser.add_argument("--only", choices=["train", "eval"])
+    parser.add_argument("--augment", choices=sorted(POLICIES), default="none")
     arguments = parser.parse_args()
     core = max(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {core})

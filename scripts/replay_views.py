@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
-"""Training views made by torchvision from given parameters (data/replay.h): golden file, and comparison on real images.
+"""Augmented training views: torchvision's bytes for given parameters (data/replay.h), as a golden file and on real images.
 
-    python3 scripts/replay_views.py golden tests/golden/replays.txt       # writes parameters and what torchvision makes of them
-    build/make_views CONFIG [--set KEY=VALUE]... COUNT | python3 scripts/replay_views.py check
+    python3 scripts/replay_views.py golden tests/golden/replays.txt                     # writes parameters and what torchvision makes of them
+    python3 scripts/replay_views.py check FOLDER [--views 1000] [--convoy ./convoy]     # compares byte for byte
 
-A line is "FILE<TAB>parameters<TAB>crc32c". In check mode every line is done again by torchvision from the same parameters; the answer is
-the number of views whose bytes agree. Pillow 13 resizes some boxes in another order than Pillow 9 to 12 (data/resize.c): use one of those
-for check, or expect differences of 1 there. Without torchvision Pillow's own calls are made (scripts/make_image_op_golden.py).
+check draws parameters as torchvision does (RandomResizedCrop, flip, ColorJitter, and in turn RandAugment, AutoAugment, TrivialAugmentWide and
+AugMix), lets Convoy make the views from them (convoy bench decode --replay) and torchvision, and prints how many of how many differ. It needs a
+Pillow on the libjpeg that Convoy uses: scripts/compare_pixels.py says how.
 """
+import argparse
 import os
 import random
+import subprocess
 import sys
+import tempfile
 
 import PIL
-from PIL import Image
+from PIL import Image, features
 
 import make_image_op_golden as ops
+import make_policy_golden as policy_names
 
 try:
     import numpy
@@ -111,24 +115,97 @@ def golden(path):
                 print(name, text, f"{ops.crc32c(make(image, parse(text))):08x}", sep="\t", file=out)
 
 
-def check():
-    total = same = 0
-    for line in sys.stdin:
-        name, text, want = line.rstrip("\n").split("\t")
-        with Image.open(name) as file:
+def torch_ops(name, size):
+    """Op names, their magnitude tables and whether they have a sign, of one of torchvision's policies."""
+    from torchvision.transforms import autoaugment as aa  # pylint: disable=import-outside-toplevel
+
+    space = {"randaugment": lambda: aa.RandAugment()._augmentation_space(31, (size, size)),
+             "trivialaugment": lambda: aa.TrivialAugmentWide()._augmentation_space(31),
+             "augmix": lambda: aa.AugMix()._augmentation_space(10, (size, size))}[name]()
+    return [(policy_names.name_of(op), magnitudes, signed) for op, (magnitudes, signed) in space.items()]
+
+
+def op_text(name, magnitude, signed, rng):
+    value = magnitude * (-1.0 if signed and rng.random() < 0.5 else 1.0)
+    if name in ("brightness", "color", "contrast", "sharpness"):
+        value = 1.0 + value
+    return f"op {name} {value!r}"
+
+
+def draw_policy(rng, size):
+    policy = rng.choice(("randaugment", "trivialaugment", "augmix"))
+    table = torch_ops(policy, size)
+
+    def one(low, high):
+        name, magnitudes, signed = rng.choice(table)
+        return op_text(name, float(magnitudes[rng.randint(low, high)]) if magnitudes.ndim else 0.0, signed, rng)
+
+    if policy == "randaugment":
+        return [one(9, 9), one(9, 9)]
+    if policy == "trivialaugment":
+        return [one(0, 30)]
+    weights = [rng.random() for _ in range(4)]
+    weights = [float(f"{v / sum(weights):.8f}") for v in weights]
+    words = [f"own {weights[0]!r}"]
+    for weight in weights[1:]:
+        words += [f"chain {weight!r}"] + [one(0, 2) for _ in range(rng.randint(1, 3))]
+    return words
+
+
+def draw_real(rng, path):
+    from torchvision import transforms  # pylint: disable=import-outside-toplevel
+
+    with Image.open(path) as file:
+        top, left, height, width = transforms.RandomResizedCrop.get_params(file, (0.08, 1.0), (3 / 4, 4 / 3))
+    words = [f"box {left} {top} {width} {height} resize 224 224 window 0 0 size 224 flip {rng.randint(0, 1)}"]
+    if rng.random() < 0.5:
+        jitter = [f"op {name} {rng.uniform(0.6, 1.4)!r}" for name in ("brightness", "contrast", "color")]
+        jitter.append(f"op hue {rng.uniform(-0.1, 0.1)!r}")
+        rng.shuffle(jitter)
+        words += jitter
+    return " ".join(words + draw_policy(rng, 224))
+
+
+def find_images(folder):
+    for root, folders, files in sorted(os.walk(folder, followlinks=True)):
+        folders.sort()
+        yield from (os.path.join(root, name) for name in sorted(files) if name.lower().endswith((".jpg", ".jpeg", ".png")))
+
+
+def check(arguments):
+    rng = random.Random(7)
+    paths = list(find_images(arguments.folder))
+    views = [(draw_real(rng, paths[i % len(paths)]), paths[i % len(paths)]) for i in range(arguments.views)]
+    with tempfile.TemporaryDirectory() as folder:
+        replay, dump = os.path.join(folder, "views"), os.path.join(folder, "pixels")
+        with open(replay, "w", encoding="utf-8") as out:
+            out.writelines(f"{text}\t{path}\n" for text, path in views)
+        subprocess.run([arguments.convoy, "bench", "decode", "--replay", replay, "--dump", dump], check=True)
+        with open(dump, "rb") as file:
+            pixels = file.read()
+    each, differ = 224 * 224 * 3, 0
+    for i, (text, path) in enumerate(views):
+        with Image.open(path) as file:
             image = file.convert("RGB")
-        crc = f"{ops.crc32c(make(image, parse(text))):08x}"
-        total += 1
-        same += crc == want
-        if crc != want:
-            print("differs:", line, end="")
-    print(f"Pillow {PIL.__version__}, torchvision {ops.torchvision.__version__ if ops.torchvision else 'absent'}:",
-          f"{same} of {total} views have the same bytes")
-    sys.exit(same != total)
+        if make(image, parse(text)) != pixels[i * each:(i + 1) * each]:
+            differ += 1
+            print("differs:", text, path)
+    print(f"Pillow {PIL.__version__} on libjpeg-turbo {features.version('libjpeg_turbo')}, torchvision {ops.torchvision.__version__}:",
+          f"{differ} of {len(views)} views differ")
+    sys.exit(differ > 0)
+
+
+def main():
+    if sys.argv[1] == "golden":
+        golden(sys.argv[2])
+        return
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("mode", choices=["check"])
+    parser.add_argument("folder")
+    parser.add_argument("--views", type=int, default=1000)
+    parser.add_argument("--convoy", default="./convoy")
+    check(parser.parse_args())
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "golden":
-        golden(sys.argv[2])
-    else:
-        check()
+    main()

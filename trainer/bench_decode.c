@@ -12,7 +12,9 @@
 #include "data/dataset.h"
 #include "data/decode.h"
 #include "data/pipeline.h"
+#include "data/replay.h"
 #include "data/seek_index.h"
+#include "trainer/augmentation.h"
 #include "trainer/bench.h"
 #include "trainer/session.h"
 #include <stdio.h>
@@ -137,10 +139,22 @@ static Status run_views(Session *s, const BenchOptions *o)
 
 /* ---- a list of views ---- */
 
-/* "x y width height  width height  x y size flip path" */
-static bool parse_view(const char *line, AugmentPlan *p, const char **path)
+/* All that replay.h knows of, a tab and the path. */
+static bool parse_replay(char *line, Replay *out, const char **path)
 {
+    char *tab = strchr(line, '\t');
+    if (!tab) return false;
+    *tab = '\0';
+    *path = tab + 1;
+    return replay_parse(line, out) == OK && out->plan.size <= SIZE_MAX_SHOWN && **path;
+}
+
+/* "x y width height  width height  x y size flip path", or as above. */
+static bool parse_view(char *line, Replay *out, const char **path)
+{
+    AugmentPlan *p = &out->plan;
     int flip = 0, used = 0;
+    if (strncmp(line, "box ", 4) == 0) return parse_replay(line, out, path);
     int fields = sscanf(line, "%d %d %d %d %d %d %d %d %d %d %n", &p->box_x, &p->box_y, &p->box_width, &p->box_height,
                         &p->width, &p->height, &p->window_x, &p->window_y, &p->size, &flip, &used);
     p->flip = flip != 0;
@@ -150,9 +164,10 @@ static bool parse_view(const char *line, AugmentPlan *p, const char **path)
 }
 
 /* With data.seek_index auto the file gets an index first, as a shard would have one. */
-static Status replay_file(Worker *w, Decoder *indexer, const ViewOptions *view, const AugmentPlan *plan,
-                          const char *path, StrBuf *out)
+static Status replay_file(Worker *w, Decoder *indexer, const ViewOptions *view, const Replay *replay, const char *path,
+                          StrBuf *out)
 {
+    const AugmentPlan *plan = &replay->plan;
     uint8_t *bytes = NULL;
     size_t size = 0;
     ByteBuf index = { 0 };
@@ -165,6 +180,7 @@ static Status replay_file(Worker *w, Decoder *indexer, const ViewOptions *view, 
         status = seek_index_build(indexer, bytes, size, REPLAY_STEP, &index, &sample.seek_bytes);
     sample.seek = sample.seek_bytes ? index.data : NULL;
     if (status == OK) status = worker_replay(w, &sample, plan, view, pixels);
+    if (status == OK) status = worker_treat(w, &replay->recipe, view, plan->size, pixels);
     if (status == OK) str_add_n(out, (const char *)pixels, total);
     if (status == ERR_DATA) fail_note(status, "%s", path);
     buf_free(&index);
@@ -178,13 +194,14 @@ static Status replay_lines(Worker *w, Decoder *indexer, const ViewOptions *view,
 {
     int number = 1;
     for (char *line = text, *next; line && *line; line = next, number++) {
-        AugmentPlan plan = { 0 };
+        Replay view_line = { 0 };
         const char *path;
         next = strchr(line, '\n');
         if (next) *next++ = '\0';
-        if (!parse_view(line, &plan, &path))
-            return fail(ERR_DATA, "%s:%d: not ten numbers and a path", o->replay, number);
-        TRY(replay_file(w, indexer, view, &plan, path, out));
+        if (!parse_view(line, &view_line, &path))
+            return fail(ERR_DATA, "%s:%d: neither ten numbers and a path nor a view, a tab and a path", o->replay,
+                        number);
+        TRY(replay_file(w, indexer, view, &view_line, path, out));
         if (out->failed) return fail(ERR_MEMORY, "out of memory for the pixels of %s", o->replay);
     }
     return OK;
@@ -192,8 +209,11 @@ static Status replay_lines(Worker *w, Decoder *indexer, const ViewOptions *view,
 
 static Status replay(const Config *c, const BenchOptions *o)
 {
+    LoaderOptions loader = { 0 };
+    augmentation_options(c, &loader);
     ViewOptions view = { .channels = (int)c->model.in_channels,
                          .filter = (ResizeFilter)c->data.interpolation,
+                         .policy = loader.policy,
                          .stock_decoder = c->data.decoder == CONFIG_DECODER_STOCK,
                          .ignore_seek = c->data.seek_index == CONFIG_SEEK_INDEX_OFF };
     uint8_t *text = NULL;
