@@ -5,8 +5,8 @@
  * become the fill; at the border the outermost pixels are repeated.
  *
  * Two things make it fast. A translation moves whole rows. In a bilinear row the places rise or fall steadily, so the
- * pixels whose four neighbours all exist lie side by side: they need no test, and go eight at a time (image_op_avx2.c); a
- * shear has neighbours on one axis only. Both give the bits of the plain form. */
+ * pixels whose four neighbours all exist lie side by side: they need no test, and go eight at a time (image_op_avx2.c);
+ * a shear has neighbours on one axis only. Both give the bits of the plain form. */
 #include "data/image_op_internal.h"
 #include <math.h>
 #include <stdbool.h>

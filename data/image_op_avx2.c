@@ -1,10 +1,10 @@
-/* image_op_avx2.c - inner loops of color_op.c and affine_op.c for processors with AVX2; they give the bytes of the plain
- * ones there, which tests compare.
+/* image_op_avx2.c - inner loops of color_op.c and affine_op.c for processors with AVX2; they give the bytes of the
+ * plain ones there, which tests compare.
  *
  * Blends are the same float32 operations, eight at a time. Bilinear samples are not: Pillow's are double, truncated.
- * Here they are float32, whose error stays below SAMPLE_DOUBT / 2, and a pixel with a result closer than SAMPLE_DOUBT to
- * a whole number is named for the plain form to do again, unless its neighbours are equal, where both are exact. That is
- * one pixel in some hundred. */
+ * Here they are float32, whose error stays below SAMPLE_DOUBT / 2, and a pixel with a result closer than SAMPLE_DOUBT
+ * to a whole number is named for the plain form to do again, unless its neighbours are equal, where both are exact.
+ * Shares that are simple fractions make that some pixels in a hundred, others one in a thousand. */
 #include "data/image_op_internal.h"
 #include <string.h>
 

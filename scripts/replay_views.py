@@ -4,7 +4,7 @@
     python3 scripts/replay_views.py golden tests/golden/replays.txt                     # writes parameters and what torchvision makes of them
     python3 scripts/replay_views.py check FOLDER [--views 1000] [--convoy ./convoy]     # compares byte for byte
 
-check draws parameters as torchvision does (RandomResizedCrop, flip, ColorJitter, and in turn RandAugment, AutoAugment, TrivialAugmentWide and
+check draws parameters as torchvision does (RandomResizedCrop, flip, ColorJitter half the time, and one of RandAugment, TrivialAugmentWide and
 AugMix), lets Convoy make the views from them (convoy bench decode --replay) and torchvision, and prints how many of how many differ. It needs a
 Pillow on the libjpeg that Convoy uses: scripts/compare_pixels.py says how.
 """

@@ -46,6 +46,16 @@ train whole 1 "${frozen[@]}"
 train micro 1 "${frozen[@]}" train.batch_per_rank=1 train.accumulate=4
 near "1 x 4 and 1 x 1 accumulated four times" whole micro 1e-5
 
+# Images erased and mixed on the device, with targets to match: as on the CPU, recorded or not.
+treated=(data.auto_augment=randaugment data.random_erase=0.5 data.mixup=0.2 data.cutmix=1 train.label_smoothing=0.1)
+train treated_cpu 1 "${treated[@]}" device.backend=cpu
+train treated 1 "${treated[@]}"
+follows "erased and mixed" treated treated_cpu 1e-5
+near "erased and mixed" treated treated_cpu 1e-5
+far "erased and mixed is another run" treated fp32 1e-5
+train treated_eager 1 "${treated[@]}" device.graph=false
+same "erased and mixed, recorded and eager" treated treated_eager
+
 # A perceptron, and Adam; the loss falls.
 mlp=(model.name=mlp optimizer.name=adam optimizer.lr=0.001 train.batch_per_rank=16 train.max_steps=24 train.epochs=9)
 train mlp_cpu 1 "${mlp[@]}" device.backend=cpu
