@@ -34,6 +34,13 @@ def run_convoy(command):
     return done.stdout
 
 
+def print_fusions(out):
+    """What was fused (device.fuse), as convoy says it."""
+    for line in out.splitlines():
+        if "device.fuse" in line:
+            print(line.strip())
+
+
 def figures(out):
     """The lines "name value" of convoy bench step."""
     words = (line.split() for line in out.splitlines())
@@ -104,12 +111,15 @@ def main():
     command = convoy_command(args, args.precision)
     what = f"{args.model}, {args.size} px, batch {args.batch}, {args.precision}{''.join(', ' + s for s in args.set)}"
     if args.rate_only:
-        values = figures(run_convoy(command))
+        out = run_convoy(command)
+        values = figures(out)
+        print_fusions(out)
         print(f"{what}: {float(values['images_per_s']):.0f} images/s, {values['step_ms']} ms a step")
         return
     limits = ceilings(args.device, args.precision)
     out = run_convoy(command + ["--nodes"])
     values, rows = figures(out), rows_of(out)
+    print_fusions(out)
     print(f"\n{what}: {float(values['images_per_s']):.0f} images/s, {values['step_ms']} ms a step; kinds of operation one after another:")
     print(f"  {'operation':22s} {'ms':>8s} {'share':>6s} {'GB/s':>7s} {'of copy':>8s} {'TFLOP/s':>8s} {'of product':>10s}")
     for kind, ms, share, tflop_s, gb_s in rows:

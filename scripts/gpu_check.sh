@@ -111,7 +111,7 @@ part_correct() {
     cat "$work/networks.log"
     for precision in bf16 fp32 fp16 tf32; do check "ops_$precision" 75 op_check "$precision" "${few[@]}"; done
     check unit_cuda 75 "$bin/unit" --filter=cuda --timeout=$((40 * patience))
-    for script in cuda_train cuda_ranks cuda_scale; do check "$script" 100 env E2E_LIMIT_S=$((95 * patience)) scripts/e2e.sh "tests/e2e/$script.sh"; done
+    for script in cuda_train cuda_ranks cuda_scale cuda_fuse; do check "$script" 100 env E2E_LIMIT_S=$((95 * patience)) scripts/e2e.sh "tests/e2e/$script.sh"; done
     check nccl_alone 30 "$bin/make_commcheck" device
     check staged_2_ranks 30 mpirun -n 2 "$bin/make_commcheck" device
     if command -v compute-sanitizer > /dev/null; then
@@ -181,6 +181,8 @@ part_speed() {
     cat "$work/peers_bf16.log"
     check from_files 90 train_from_files "$scratch" "$rehearse"
     cp "$scratch/files/metrics.jsonl" "$work/from_files.jsonl" && say "    $(tell_files)"
+    for fuse in none all; do check "fp16_fuse_$fuse" 45 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision fp16 --rate-only --set device.fuse=$fuse; done
+    cat "$work"/fp16_fuse_*.log
     check nodes_fp16 45 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision fp16 --json "$work/nodes_fp16.json"
     cat "$work/nodes_fp16.log"
     check peers_fp16 90 python3 scripts/bench_gpu_peers.py "${net[@]}" --precision fp16 --alternations 2 --modes eager graph --json "$work/peers_fp16.json"
