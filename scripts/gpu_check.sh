@@ -176,23 +176,23 @@ tell_files() {
 
 part_speed() {
     check nodes_bf16 75 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --json "$work/nodes_bf16.json"
-    cat "$work/nodes_bf16.log"
+    cat "$work/nodes_bf16.log" 2> /dev/null
     check peers_bf16 120 python3 scripts/bench_gpu_peers.py "${net[@]}" --precision bf16 --alternations 3 --modes eager graph --json "$work/peers_bf16.json"
-    cat "$work/peers_bf16.log"
+    cat "$work/peers_bf16.log" 2> /dev/null
     check from_files 90 train_from_files "$scratch" "$rehearse"
     cp "$scratch/files/metrics.jsonl" "$work/from_files.jsonl" && say "    $(tell_files)"
     for fuse in none all; do check "fp16_fuse_$fuse" 45 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision fp16 --rate-only --set device.fuse=$fuse; done
     cat "$work"/fp16_fuse_*.log
     check nodes_fp16 45 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision fp16 --json "$work/nodes_fp16.json"
-    cat "$work/nodes_fp16.log"
+    cat "$work/nodes_fp16.log" 2> /dev/null
     check peers_fp16 90 python3 scripts/bench_gpu_peers.py "${net[@]}" --precision fp16 --alternations 2 --modes eager graph --json "$work/peers_fp16.json"
-    cat "$work/peers_fp16.log"
+    cat "$work/peers_fp16.log" 2> /dev/null
     check peers_compiled 200 python3 scripts/bench_gpu_peers.py "${net[@]}" --precision bf16 --alternations 2 --modes compile autotune --json "$work/peers_compiled.json"
-    cat "$work/peers_compiled.log"
+    cat "$work/peers_compiled.log" 2> /dev/null
     check eager_bf16 30 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --rate-only --set device.graph=false
     for batch in "${batches[@]}"; do check "bf16_batch_$batch" 40 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --rate-only --batch "$batch"; done
     check tf32 60 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision tf32 --rate-only
-    tail -qn 1 "$work"/eager_bf16.log "$work"/bf16_batch_*.log "$work"/tf32.log
+    tail -qn 1 "$work"/eager_bf16.log "$work"/bf16_batch_*.log "$work"/tf32.log 2> /dev/null
 }
 
 # ---- train ----
