@@ -36,6 +36,7 @@ typedef struct Seen { /* of two steps, in stream order */
     uint32_t images, boxes, mix;
     int64_t ids[2 * GLOBAL];
     uint32_t crcs[2 * GLOBAL];
+    double lambdas[2 * GLOBAL]; /* of the micro-batch that begins here */
 } Seen;
 
 static void see_batch(const Batch *b, int64_t batch, int64_t first, Seen *out)
@@ -46,6 +47,7 @@ static void see_batch(const Batch *b, int64_t batch, int64_t first, Seen *out)
         out->crcs[at] = str_crc32c(0, b->images + i * SIZE * SIZE * 3, SIZE * SIZE * 3);
         out->boxes ^= str_crc32c((uint32_t)at, &b->erase[i], sizeof b->erase[i]);
     }
+    out->lambdas[b->step * GLOBAL + first] = b->mix.lambda;
     out->mix ^= str_crc32c((uint32_t)(b->step * GLOBAL + first), &b->mix.lambda, sizeof b->mix.lambda);
 }
 
@@ -109,6 +111,9 @@ TEST(mixing_is_that_of_the_micro_batch)
     see(d, options(&policies[0], GLOBAL, 1, 1), &whole);
     CHECK_INT(accumulated.mix, shared.mix);
     CHECK(accumulated.mix != whole.mix);
+    CHECK(accumulated.lambdas[0] != accumulated.lambdas[4] && accumulated.lambdas[4] != accumulated.lambdas[8]);
+    CHECK(accumulated.lambdas[0] != accumulated.lambdas[GLOBAL]); /* the next step's */
+    CHECK(accumulated.lambdas[0] == whole.lambdas[0]);
     dataset_close(d);
 }
 
