@@ -1,9 +1,9 @@
 /* watch.h - ends a process whose main thread makes no progress: a read that never returns, a device that hangs, a bug.
  *
- * comm's own watchdog sees peers that do not answer. This one sees the rank itself, in a run of one rank too: each phase
- * of a run (as told to comm_set_progress) has a limit for the time between two signs of life. Beyond it one line names
- * rank, host, step and phase, hang-RANK.json in the run folder says what each thread was doing, and the process ends with
- * 76. Time in which the whole process was suspended does not count. */
+ * comm's own watchdog sees peers that do not answer. This one sees the rank itself, in a run of one rank too: each
+ * phase of a run (as told to comm_set_progress) has a limit for the time between two signs of life. Beyond it one
+ * line names rank, host, step and phase, hang-RANK.json in the run folder says what each thread was doing, and the
+ * process ends with 76. Time in which the whole process was suspended does not count. */
 #ifndef CONVOY_TRAINER_WATCH_H
 #define CONVOY_TRAINER_WATCH_H
 #include "trainer/comm/comm.h"
