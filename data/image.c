@@ -2,10 +2,12 @@
 #include "data/image.h"
 #include "base/mem.h"
 
+#define LEAST_BYTES ((size_t)64 << 10) /* so that crops of small images, whose sizes vary, do not make it grow for long */
+
 Status buf_reserve(ByteBuf *b, size_t bytes)
 {
     if (bytes <= b->capacity) return OK;
-    size_t wanted = b->capacity + b->capacity / 2;
+    size_t wanted = b->capacity ? b->capacity + b->capacity / 2 : LEAST_BYTES;
     if (wanted < bytes) wanted = bytes;
     uint8_t *data = mem_realloc(b->data, wanted);
     if (!data) return ERR_MEMORY;
