@@ -2,7 +2,7 @@
 #include "data/image.h"
 #include "base/mem.h"
 
-#define LEAST_BYTES ((size_t)64 << 10) /* so that crops of small images, whose sizes vary, do not make it grow for long */
+#define LEAST_BYTES ((size_t)64 << 10) /* crops of small images vary in size: let them not make it grow for long */
 
 Status buf_reserve(ByteBuf *b, size_t bytes)
 {

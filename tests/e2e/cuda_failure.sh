@@ -26,7 +26,7 @@ vanish()
     export DATA=$SCRATCH/$name
     cp -r "$SCRATCH/data" "${DATA}0"
     cp -r "$SCRATCH/data" "${DATA}1"
-    CONVOY=$SCRATCH/own_data train_in_background "$name" 2 data.format=imagefolder train.batch_per_rank=2 train.epochs=99 train.max_steps=0 "$@"
+    CONVOY=$SCRATCH/own_data train_in_background "$name" 2 data.format=imagefolder train.batch_per_rank=2 data.read_ahead_mb=0.05 train.epochs=99 train.max_steps=0 "$@"
     wait_for_step "$name" 5
     rm -r "${DATA}1"
     wait_to_end 100
