@@ -42,7 +42,7 @@ pixel() { od -An -v -tu1 -j "$1" -N 3 "$SCRATCH/pixels"; }
 
 expect_error "replay without dump" 64 "--replay and --dump go together" 1 bench decode --replay "$SCRATCH/views"
 echo "1 2 three" >> "$SCRATCH/views"
-expect_error "replay of nonsense" 65 "$SCRATCH/views:3: not ten numbers and a path" 1 bench decode --replay "$SCRATCH/views" --dump "$SCRATCH/pixels"
+expect_error "replay of nonsense" 65 "$SCRATCH/views:3: neither ten numbers and a path" 1 bench decode --replay "$SCRATCH/views" --dump "$SCRATCH/pixels"
 echo "0 0 4000 30 16 16 0 0 16 0 $image" > "$SCRATCH/views"
 expect_error "replay outside the image" 65 "$image: the box leaves the image" 1 bench decode --replay "$SCRATCH/views" --dump "$SCRATCH/pixels"
 expect_error "unknown decoder" 64 "data.decoder" 1 bench decode --set data.decoder=fats
