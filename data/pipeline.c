@@ -171,7 +171,9 @@ Status worker_show(Worker *w, const Source *source, int64_t id, const Sample *sa
 {
     const Picture picture = { out, o->image_size, o->image_size, o->channels };
     Status status = make_view(w, sample, id, o, draw, out);
+    double start_s = clock_s();
     if (status == OK && o->training) status = policy_treat(&o->policy, draw, &picture, &w->recipe);
+    lap(&start_s, &w->times.treat_s);
     return status == ERR_DATA ? note_name(status, source, id) : status;
 }
 

@@ -40,7 +40,7 @@ Status worker_treat(Worker *w, const Recipe *recipe, const ViewOptions *o, int s
 
 /* What a worker has done so far. */
 typedef struct WorkerTimes {
-    double header_s, decode_s, resize_s;
+    double header_s, decode_s, resize_s, treat_s; /* the last: policy.h */
     int64_t fast, left; /* JPEGs that our Huffman decoder read, and those of them that libjpeg had to read again */
 } WorkerTimes;
 WorkerTimes worker_times(const Worker *w);

@@ -98,6 +98,7 @@ static void print_times(const Session *s, const Held *h, const WorkerTimes *befo
     log_info("header_ms %.4f", (after->header_s - before->header_s) * per_image);
     log_info("decode_ms %.4f", (after->decode_s - before->decode_s) * per_image);
     log_info("resize_ms %.4f", (after->resize_s - before->resize_s) * per_image);
+    log_info("augment_ms %.4f", (after->treat_s - before->treat_s) * per_image);
     log_info("fast_decoder_percent %.1f", 100 * (double)(after->fast - before->fast) / (images * passes));
     log_info("fast_decoder_given_up %lld", (long long)(after->left - before->left));
     log_info("seek_index_bytes_per_image %.0f", seeks ? (double)seek_store_bytes(seeks) / images : 0);

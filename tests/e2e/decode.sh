@@ -27,7 +27,7 @@ for name in fast columns rows; do diff "$SCRATCH/stock" "$SCRATCH/$name" > "$out
 
 settings bench
 expect "bench decode" 0 run 1 bench decode "${sets[@]}" --steps 2 --set data.image_size=64 --set data.eval_resize=64
-for line in images_per_s_per_thread header_ms decode_ms resize_ms; do
+for line in images_per_s_per_thread header_ms decode_ms resize_ms augment_ms; do
     grep -q "^$line [0-9.]*$" "$out" || broken_run "bench decode: no line $line"
 done
 grep -q '^fast_decoder_percent 100' "$out" || broken_run "bench decode: our decoder was not used"
