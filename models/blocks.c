@@ -11,12 +11,29 @@
 #define BN_MOMENTUM          0.1F
 #define BOTTLENECK_EXPANSION 4
 
+/* Padding of one axis. */
+static void pad(int64_t size, const ConvBnOptions *o, int *before, int *after)
+{
+    const int64_t positions = (size + o->stride - 1) / o->stride;
+    const int64_t missing = (positions - 1) * o->stride + o->window - size;
+    const int both = o->same_padding ? (missing > 0 ? (int)missing : 0) : o->window / 2 * 2;
+    *before = both / 2;
+    *after = both - *before;
+}
+
 TensorId block_conv_bn(Graph *g, const char *conv_name, const char *bn_name, TensorId x, const ConvBnOptions *o)
 {
-    x = graph_conv2d(g, conv_name, x, o->filters, o->window, o->stride, o->window / 2, 1);
-    const BnOptions bn = {
-        .eps = BN_EPS, .momentum = BN_MOMENTUM, .act = o->act, .residual = o->residual, .zero_gamma = o->zero_gamma
-    };
+    if (x == TENSOR_NONE) return x;
+    const int64_t *size = &graph_tensor(g, x)->desc.dims[2];
+    Conv2dAttr attr = { .stride_h = o->stride, .stride_w = o->stride, .groups = o->groups ? o->groups : 1 };
+    pad(size[0], o, &attr.pad_top, &attr.pad_bottom);
+    pad(size[1], o, &attr.pad_left, &attr.pad_right);
+    x = graph_conv2d_attr(g, conv_name, x, o->filters, o->window, &attr, o->fan_per_group);
+    const BnOptions bn = { .eps = o->eps > 0 ? o->eps : BN_EPS,
+                           .momentum = o->momentum > 0 ? o->momentum : BN_MOMENTUM,
+                           .act = o->act,
+                           .residual = o->residual,
+                           .zero_gamma = o->zero_gamma };
     return graph_batchnorm(g, bn_name, x, &bn);
 }
 
@@ -73,12 +90,16 @@ TensorId block_basic(Graph *g, TensorId x, const BlockOptions *o)
 
 TensorId block_bottleneck(Graph *g, TensorId x, const BlockOptions *o)
 {
+    const int64_t width = o->spatial ? o->spatial : o->planes;
     const ConvBnOptions reduce = {
-        .filters = o->planes, .window = 1, .stride = 1, .act = ACT_RELU, .residual = TENSOR_NONE
+        .filters = width, .window = 1, .stride = 1, .act = ACT_RELU, .residual = TENSOR_NONE
     };
-    const ConvBnOptions spatial = {
-        .filters = o->planes, .window = 3, .stride = o->stride, .act = ACT_RELU, .residual = TENSOR_NONE
-    };
+    const ConvBnOptions spatial = { .filters = width,
+                                    .window = 3,
+                                    .stride = o->stride,
+                                    .act = ACT_RELU,
+                                    .residual = TENSOR_NONE,
+                                    .groups = o->groups };
     TensorId y = add_layer(g, o->name, 1, x, &reduce);
     y = add_layer(g, o->name, 2, y, &spatial);
     return add_last_layer(g, 3, y, x, o->planes * BOTTLENECK_EXPANSION, 1, o);

@@ -13,6 +13,10 @@ typedef struct ConvBnOptions {
     ActKind act;
     TensorId residual; /* added before the activation; TENSOR_NONE: none */
     bool zero_gamma;
+    int groups;          /* 0: 1 */
+    bool same_padding;   /* TensorFlow's: as many positions as strides fit into the image, the odd pixel behind */
+    bool fan_per_group;  /* graph_conv2d_attr() */
+    float eps, momentum; /* 0: 1e-5, 0.1 */
 } ConvBnOptions;
 TensorId block_conv_bn(Graph *g, const char *conv_name, const char *bn_name, TensorId x, const ConvBnOptions *o);
 
@@ -24,6 +28,8 @@ typedef enum ShortcutKind {
 typedef struct BlockOptions {
     const char *name; /* "layer1.0" */
     int64_t planes;   /* width inside the block */
+    int64_t spatial;  /* of a bottleneck's 3x3, where that is another; 0: planes */
+    int groups;       /* of a bottleneck's 3x3; 0: 1 */
     int stride;
     ShortcutKind shortcut; /* taken where stride or channels change; else the identity */
     bool zero_init_last_gamma;

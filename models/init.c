@@ -49,7 +49,7 @@ Status model_init_tensor(const Graph *g, TensorId id, uint64_t seed, float *out)
     case INIT_HE_FAN_OUT:
         fill_normal(out, count, sqrt(2.0 / (double)t->fan), rng);
         break;
-    case INIT_UNIFORM_FAN_IN:
+    case INIT_UNIFORM_FAN:
         fill_uniform(out, count, 1 / sqrt((double)t->fan), rng);
         break;
     }

@@ -6,10 +6,20 @@
 typedef enum Stem { STEM_IMAGENET /*7x7/2 + max pool 3x3/2*/, STEM_CIFAR /*3x3/1*/, STEM_COUNT } Stem;
 typedef struct ModelOptions {
     GraphOptions graph;
-    Stem stem;                 /* ResNet-18..152 only; the CIFAR ResNets have their own */
+    Stem stem;                 /* the CIFAR ResNets have their own; EfficientNet: stride 1 for CIFAR's */
     bool zero_init_last_gamma; /* Goyal et al. 2017 5.1 */
     double width;              /* channel multiplier, 1 = as published; tests use narrow nets */
+    /* EfficientNet only, below 1; negative: as published. What is dropped of the last block and of the features. */
+    double stochastic_depth, dropout;
 } ModelOptions;
+
+/* The images that a network was published with. */
+typedef enum ModelInterpolation { MODEL_BILINEAR, MODEL_BICUBIC, MODEL_INTERPOLATION_COUNT } ModelInterpolation;
+typedef struct ModelInput {
+    int channels, size;
+    int resize; /* evaluation: the shorter side before the crop of size */
+    ModelInterpolation interpolation;
+} ModelInput;
 
 typedef struct ModelDef {
     const char *name;    /* "resnet50" */
@@ -17,8 +27,15 @@ typedef struct ModelDef {
     /* appends forward nodes up to softmax_xent */
     Status (*build)(Graph *g, const struct ModelDef *def, const ModelOptions *o);
     const void *params; /* the family's own table row */
+    ModelInput input;
+    bool drops; /* has dropout and stochastic depth */
 } ModelDef;
 
+/* Whose names a network's tensors have. */
+typedef enum ModelNames { MODEL_NAMES_TORCHVISION, MODEL_NAMES_TIMM, MODEL_NAMES_COUNT } ModelNames;
+/* The network whose tensors are def's, in the same order, under these names; def itself where there are no others. */
+const ModelDef *model_named(const ModelDef *def, ModelNames names);
+const char *model_interpolation_name(ModelInterpolation interpolation); /* "bicubic" */
 int model_count(void);
 const ModelDef *model_at(int index);
 const ModelDef *model_find(const char *name); /* NULL; model_nearest() for the error message */

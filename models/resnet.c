@@ -28,6 +28,16 @@ static TensorId add_stem(Graph *g, TensorId x, int64_t filters, Stem stem)
     return graph_pool2d(g, "maxpool", x, &pool);
 }
 
+/* The 3x3 of a bottleneck: planes * width_of_64 / 64 channels in each of the groups (ResNeXt; with one group, Wide
+ * ResNet). A narrow test network has fewer groups, as wide as published. */
+static void set_spatial(const ResNetRow *row, int64_t planes, double width, BlockOptions *block)
+{
+    if (!row->width_of_64) return;
+    const int64_t each = planes * row->width_of_64 / 64, scaled = block_scale_channels(each * row->groups, width);
+    block->groups = row->groups == 1 || scaled < each ? 1 : (int)(scaled / each);
+    block->spatial = row->groups == 1 ? scaled : block->groups * each;
+}
+
 Status resnet_build(Graph *g, const ModelDef *def, const ModelOptions *o)
 {
     const ResNetRow *row = def->params;
@@ -37,11 +47,12 @@ Status resnet_build(Graph *g, const ModelDef *def, const ModelOptions *o)
         for (int i = 0; i < row->blocks[stage]; i++) {
             char name[BLOCK_NAME_MAX];
             snprintf(name, sizeof name, "layer%d.%d", stage + 1, i);
-            const BlockOptions block = { .name = name,
-                                         .planes = block_scale_channels((int64_t)FIRST_PLANES << stage, o->width),
-                                         .stride = stage > 0 && i == 0 ? 2 : 1,
-                                         .shortcut = SHORTCUT_PROJECTION,
-                                         .zero_init_last_gamma = o->zero_init_last_gamma };
+            BlockOptions block = { .name = name,
+                                   .planes = block_scale_channels((int64_t)FIRST_PLANES << stage, o->width),
+                                   .stride = stage > 0 && i == 0 ? 2 : 1,
+                                   .shortcut = SHORTCUT_PROJECTION,
+                                   .zero_init_last_gamma = o->zero_init_last_gamma };
+            set_spatial(row, (int64_t)FIRST_PLANES << stage, o->width, &block);
             x = row->block(g, x, &block);
         }
     }

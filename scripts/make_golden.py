@@ -4,7 +4,9 @@
 Weights, images and labels come from a counter formula that the C test computes too, so only results are stored. Run by hand in an environment
 with torch and torchvision, never by build or tests:
 
-    python3 scripts/make_golden.py tests/golden
+    python3 scripts/make_golden.py tests/golden [NAME...]
+
+Without names all files are written. Networks in TensorFlow's flavour come from timm.
 
 Each file is text: a line per record, "name value value ...", with a manifest line of versions at the top.
 """
@@ -41,6 +43,9 @@ def stream_of(name):
     return h
 
 
+GAMMA = 1.0  # factor of the norms' weights; halved for deep EfficientNets, whose residual sums would grow by a half with every block
+
+
 @torch.no_grad()
 def fill(model):
     """Parameters and buffers; the stream is a hash of the name, the range depends on what it is."""
@@ -54,8 +59,10 @@ def fill(model):
             v = (2 * u - 1) * np.sqrt(3.0 / tensor.shape[1])
         elif name.endswith("running_mean"):
             v = 0.2 * u - 0.1
-        elif name.endswith("running_var") or name.endswith("weight"):
+        elif name.endswith("running_var"):
             v = 0.5 + u
+        elif name.endswith("weight"):
+            v = GAMMA * (0.5 + u)
         else:
             v = 0.2 * u - 0.1
         tensor.copy_(torch.from_numpy(rounded(v)).reshape(tensor.shape))
@@ -211,7 +218,7 @@ def losses(out, model, x, y):
     line(out, "clip.norms", norms)
 
 
-def write(folder, name, model, batch, size, classes, train):
+def write(folder, name, model, batch, size, classes, train, steps=False):
     mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
     script = hashlib.sha256(open(__file__, "rb").read()).hexdigest()[:16]
     model = model.double()
@@ -224,16 +231,50 @@ def write(folder, name, model, batch, size, classes, train):
             line(out, "logits", model.eval()(x).reshape(-1))
         if train:
             gradients(out, model, x, y)
+        if steps:
             losses(out, model, x, y)
 
 
+def vision(name):
+    return lambda classes: getattr(torchvision.models, name)(num_classes=classes)
+
+
+def quiet(name):
+    """An EfficientNet without dropout and stochastic depth."""
+    return lambda classes: getattr(torchvision.models, name)(num_classes=classes, dropout=0.0, stochastic_depth_prob=0.0)
+
+
+def timm_model(name):
+    import timm
+    return lambda classes: timm.create_model(name, num_classes=classes)
+
+
+# name: network, batch, size, classes, gradients, losses. Sizes of large networks are reduced, odd ones among them: there "same" padding
+# has another side to add to.
+FILES = {
+    "resnet18": (vision("resnet18"), 2, 224, 1000, False, False),
+    "resnet50": (vision("resnet50"), 2, 224, 1000, False, False),
+    "resnet18_narrow": (lambda classes: narrow_resnet18(classes, 0.125), 8, 32, 10, True, True),
+    "resnet20": (lambda classes: CifarResNet(20, classes), 8, 32, 10, True, True),
+    "resnet50_64": (vision("resnet50"), 8, 64, 10, True, False),
+    "efficientnet_b0_64": (quiet("efficientnet_b0"), 8, 64, 10, True, False),
+    **{name: (vision(name), 1, 64, 20, False, False) for name in
+       ("resnet34", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2")},
+    **{f"efficientnet_b{i}": (vision(f"efficientnet_b{i}"), 1, size, 20, False, False)
+       for i, size in enumerate((224, 97, 98, 99, 100, 70, 71, 72))},
+    **{f"tf_efficientnet_b{i}": (lambda classes, i=i: timm_model(f"tf_efficientnet_b{i}")(classes), 1, size, 20, False, False)
+       for i, size in enumerate((224, 97, 98, 99, 100, 70, 71, 72))},
+}
+
+
 def main():
-    folder = sys.argv[1]
+    folder, names = sys.argv[1], sys.argv[2:] or list(FILES)
     torch.use_deterministic_algorithms(True)
-    write(folder, "resnet18", torchvision.models.resnet18(num_classes=1000), 2, 224, 1000, False)
-    write(folder, "resnet50", torchvision.models.resnet50(num_classes=1000), 2, 224, 1000, False)
-    write(folder, "resnet18_narrow", narrow_resnet18(10, 0.125), 8, 32, 10, True)
-    write(folder, "resnet20", CifarResNet(20, 10), 8, 32, 10, True)
+    for name in names:
+        global GAMMA
+        GAMMA = 0.5 if name[-2:] in ("b3", "b4", "b5", "b6", "b7") else 1.0
+        network, batch, size, classes, train, steps = FILES[name]
+        write(folder, name, network(classes), batch, size, classes, train, steps)
 
 
 if __name__ == "__main__":

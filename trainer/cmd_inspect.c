@@ -13,7 +13,7 @@
 #include <string.h>
 
 static const CmdRow rows[] = {
-    { "model", inspect_model, "NAME [--dot]", "layers, shapes, parameters and FLOPs of a network" },
+    { "model", inspect_model, "NAME [--image-size N] [--dot]", "layers, shapes, parameters and FLOPs of a network" },
     { "checkpoint", inspect_checkpoint, "FILE", "verify a checkpoint and list what is in it" },
     { "config", inspect_config, "[--markdown]", "every key of a config file, with default and help" },
     { "dataset", inspect_dataset, "DIR [--format NAME] [--role NAME]",
@@ -40,48 +40,55 @@ static Status print_and_free(StrBuf *text, Status status)
 static const char model_help[] =
     "usage: convoy inspect model NAME [--dot]\n"
     "\n"
-    "Prints the layers of a network for one image and 1000 classes, with output shapes, parameters and FLOPs. The "
-    "image has\n"
-    "224 pixels a side and 3 channels; 32 for the CIFAR ResNets; 28 and 1 channel for mlp.\n"
+    "Prints the layers of a network for one image and 1000 classes, with output shapes, parameters, FLOPs and the "
+    "bytes\n"
+    "of what each layer leaves behind. The image has the size that the network was published with; a first line says\n"
+    "it, and how evaluation gets there: the shorter side before the crop, and the interpolation.\n"
     "\n"
-    "  --dot   a drawing for Graphviz instead\n"
+    "  --image-size N   another size\n"
+    "  --classes N      another number of classes\n"
+    "  --dot            a drawing for Graphviz instead\n"
     "\n"
     "NAME is one of:\n";
-
-/* Networks that are made for another image than 224 x 224 x 3. */
-static const struct {
-    const char *name;
-    int64_t image_size, channels;
-} usual_images[] = {
-    { "resnet20", 32, 3 }, { "resnet32", 32, 3 },  { "resnet44", 32, 3 },
-    { "resnet56", 32, 3 }, { "resnet110", 32, 3 }, { "mlp", 28, 1 },
-};
 
 static Status print_model_help(void)
 {
     StrBuf text = { 0 };
     str_add(&text, model_help);
-    for (int i = 0; i < model_count(); i++) str_printf(&text, "  %-10s  %s\n", model_at(i)->name, model_at(i)->summary);
+    for (int i = 0; i < model_count(); i++) str_printf(&text, "  %-18s  %s\n", model_at(i)->name, model_at(i)->summary);
     return print_and_free(&text, OK);
 }
 
-static Status describe_model(const ModelDef *def, bool dot)
+/* A count given on the command line, or what is usual. */
+static Status option_count(const Args *args, const char *name, int64_t usual, int64_t *out)
 {
-    ModelOptions o = { .width = 1,
-                       .graph = { .batch = 1, .channels = 3, .height = 224, .width = 224, .classes = 1000 } };
-    for (size_t i = 0; i < sizeof usual_images / sizeof usual_images[0]; i++) {
-        if (strcmp(usual_images[i].name, def->name) != 0) continue;
-        o.graph.channels = usual_images[i].channels;
-        o.graph.height = o.graph.width = usual_images[i].image_size;
-    }
+    const char *text = args_value(args, name);
+    *out = usual;
+    if (!text) return OK;
+    if (str_to_i64(text, out) && *out >= 1 && *out <= INT32_MAX) return OK;
+    return fail(ERR_USAGE, "%s: %s is not a whole number from 1 on", name, text);
+}
+
+static Status describe_model(const ModelDef *def, const Args *args)
+{
+    const ModelInput *input = &def->input;
+    const bool dot = args_value(args, "--dot") != NULL;
+    ModelOptions o = { .width = 1, .stochastic_depth = -1, .dropout = -1 };
+    o.graph = (GraphOptions){ .batch = 1, .channels = input->channels };
+    TRY(option_count(args, "--image-size", input->size, &o.graph.height));
+    TRY(option_count(args, "--classes", 1000, &o.graph.classes));
+    o.graph.width = o.graph.height;
     for (int c = 0; c < o.graph.channels; c++) o.graph.std[c] = 1;
     Graph *graph = NULL;
     StrBuf text = { 0 };
     Status status = model_build(&graph, def, &o);
     if (status == OK && !dot) {
-        str_printf(&text, "%s: %s; %lld x %lld pixels, %lld channels, %lld classes\n", def->name, def->summary,
-                   (long long)o.graph.height, (long long)o.graph.width, (long long)o.graph.channels,
-                   (long long)o.graph.classes);
+        str_printf(&text,
+                   "%s: %s; %lld x %lld pixels, %lld channels, %lld classes (published with %d pixels, cut from %d, "
+                   "%s)\n",
+                   def->name, def->summary, (long long)o.graph.height, (long long)o.graph.width,
+                   (long long)o.graph.channels, (long long)o.graph.classes, input->size, input->resize,
+                   model_interpolation_name(input->interpolation));
         status = graph_dump_table(graph, &text);
     } else if (status == OK) {
         status = graph_dump_dot(graph, &text);
@@ -98,7 +105,7 @@ Status inspect_model(int argc, char **argv)
     TRY(args_parse(&args, argc, argv, model_help));
     const char *name = args.positional[0];
     const ModelDef *def = model_find(name);
-    if (def) return describe_model(def, args_value(&args, "--dot") != NULL);
+    if (def) return describe_model(def, &args);
     const char *nearest = model_nearest(name);
     if (nearest) return fail(ERR_USAGE, "%s: no such network (did you mean %s?)", name, nearest);
     return fail(ERR_USAGE, "%s: no such network (convoy inspect model --help lists all)", name);

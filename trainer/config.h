@@ -49,10 +49,11 @@ enum { CONFIG_FUSE_AUTO, CONFIG_FUSE_NONE, CONFIG_FUSE_ALL };
 
 typedef struct Config {
     struct {
-        char *name;
+        char *name, *init;
         int64_t classes /*0 = from the dataset*/, in_channels;
         int stem, bn;
         bool zero_init_last_gamma;
+        double stochastic_depth, dropout /*-1 = as published*/;
     } model;
     struct {
         char *train, *val, *index;
@@ -124,6 +125,8 @@ typedef struct Config {
  * nearest key for an unknown one, with range or names for a bad value; consistency between keys is checked last. */
 Status config_load(Config **out, const char *path, const char *const *sets, int set_count);
 void config_destroy(Config *c);
+/* From defaults and a text of config_dump_yaml, perhaps of another version: unknown keys are ignored. */
+Status config_parse(Config **out, const char *yaml);
 /* every key, in table order; loads back to an equal Config */
 Status config_dump_yaml(const Config *c, StrBuf *out);
 /* CRC-32C over the keys that change results (flag MATH) */

@@ -41,6 +41,9 @@ static const char *const backend_names[] = { "auto", "cpu", "cuda", NULL };
 /* clang-format off */
 const ConfigKey config_keys[] = {
     {STRING(model, name, "resnet50"), KEY_MATH, "Network; convoy inspect model NAME shows one"},
+    {STRING(model, init, ""), KEY_RUNTIME,
+     "Safetensors file whose weights a new run starts from: a checkpoint, or saved by torchvision or timm; with another "
+     "number of classes the last layer starts afresh"},
     {INT(model, classes, "0", 0, 1e6), KEY_MATH, "Number of classes; 0 takes it from the training set"},
     {INT(model, in_channels, "3", 1, 16), KEY_MATH, "Channels of an image: 3 for colour, 1 for grey"},
     {ENUM(model, stem, "imagenet", stem_names), KEY_MATH,
@@ -49,6 +52,11 @@ const ConfigKey config_keys[] = {
      "Batch norm by batch statistics, or by frozen running statistics (gamma and beta still train)"},
     {BOOL(model, zero_init_last_gamma, "false"), KEY_MATH,
      "Start the last batch norm of each residual block at zero, so that blocks begin as the identity"},
+    {DOUBLE(model, stochastic_depth, "-1", -1, 1), KEY_MATH | KEY_OPEN_MAX,
+     "EfficientNet: share of images for which training drops the last block (less for earlier ones); -1 is the "
+     "network's own"},
+    {DOUBLE(model, dropout, "-1", -1, 1), KEY_MATH | KEY_OPEN_MAX,
+     "EfficientNet: share of the features that training drops before the last layer; -1 is the network's own"},
 
     {STRING(data, train, ""), KEY_RUNTIME, "Folder of the training set"},
     {STRING(data, val, ""), KEY_RUNTIME, "Folder of the validation set; empty means no evaluation"},

@@ -83,7 +83,9 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
     const Config *c = s->config;
     ModelOptions o = { .stem = stems[c->model.stem],
                        .zero_init_last_gamma = c->model.zero_init_last_gamma,
-                       .width = 1 };
+                       .width = 1,
+                       .stochastic_depth = c->model.stochastic_depth,
+                       .dropout = c->model.dropout };
     o.graph = (GraphOptions){ .batch = batch,
                               .channels = c->model.in_channels,
                               .height = c->data.image_size,
@@ -92,6 +94,7 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
                               .training = training,
                               .bn_frozen = c->model.bn == CONFIG_BN_FROZEN,
                               .loss_scale = training && s->device.precision == PRECISION_FP16,
+                              .seed = (uint64_t)c->train.seed,
                               .label_smoothing = training ? (float)c->train.label_smoothing : 0,
                               .erase = training && augmentation_erases(c),
                               .mix = training && augmentation_mixes(c),

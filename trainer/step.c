@@ -67,6 +67,7 @@ struct Stepper {
     ScaleAttr average_attr;
     bool averages;
     int64_t earlier_updates; /* updates done beyond the step number: before the global batch was changed */
+    bool drops;              /* the network draws: every micro-batch at its own address */
     bool scales;             /* there is a loss scale */
     bool measures;           /* the norm of the gradients */
     bool bias_matters;       /* the optimizer counts its updates */
@@ -189,21 +190,35 @@ static Status run_micro_batch(Stepper *s, int64_t micro)
     return status == OK ? done : status;
 }
 
-/* Steps that were skipped are no updates. Where the count matters (bias_matters), no step is under way now. */
-static Status set_scalars(Stepper *s, int64_t step, double lr)
+/* A whole number in two halves of 16 bits. */
+static void set_halves(float *low, float *high, int64_t value)
 {
+    *low = (float)(value & 0xffff);
+    *high = (float)(value >> 16 & 0xffff);
+}
+
+/* Steps that were skipped are no updates. Where the count matters (bias_matters), no step is under way now. */
+static Status set_scalars(Stepper *s, int64_t step, double lr, int64_t micro)
+{
+    const RunPlan *plan = &s->session->plan;
+    const int64_t share = plan->global_batch / s->session->comm->world;
     float scalars[SCALAR_COUNT];
     int64_t skipped = s->finished > 0 ? s->skipped : skipped_before(s);
     optimizer_scalars(s->optimizer, lr, step + 1 + s->earlier_updates - skipped, scalars);
     scalars[SCALAR_GRAD_SCALE] = 1.0f / (float)s->session->plan.global_batch;
+    set_halves(&scalars[SCALAR_STEP_LOW], &scalars[SCALAR_STEP_HIGH], step);
+    set_halves(&scalars[SCALAR_PLACE_LOW], &scalars[SCALAR_PLACE_HIGH],
+               s->session->comm->rank * share + micro * plan->batch);
     return executor_set_scalars(s->session->executor, scalars);
 }
 
 static Status compute(Stepper *s, Status pending)
 {
     TRY(pending);
-    TRY(set_scalars(s, s->flight->result.step, s->flight->result.lr));
-    for (int64_t micro = 0; micro < s->session->plan.accumulate; micro++) TRY(run_micro_batch(s, micro));
+    for (int64_t micro = 0; micro < s->session->plan.accumulate; micro++) {
+        if (micro == 0 || s->drops) TRY(set_scalars(s, s->flight->result.step, s->flight->result.lr, micro));
+        TRY(run_micro_batch(s, micro));
+    }
     return OK;
 }
 
@@ -413,6 +428,8 @@ static Status fill(Stepper *s)
     s->sum_type = session_sum_dtype(session);
     size_t sum_bytes = session_sum_bytes(session, executor_slab_bytes(x, SLAB_GRAD));
     if (sum_bytes > 0) TRY(session->backend->v->alloc(session->backend, sum_bytes, &s->sums));
+    const Graph *g = program_graph(last);
+    for (int i = 0; i < graph_node_count(g); i++) s->drops = s->drops || graph_node(g, i)->kind == OP_DROP;
     s->scales = executor_loss_scale(x)->desc.rank != 0;
     s->measures = optimizer_measures(c);
     s->bias_matters = c->optimizer.name != CONFIG_OPTIMIZER_SGD;

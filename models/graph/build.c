@@ -91,18 +91,27 @@ TensorId graph_images(Graph *g, const GraphOptions *o)
     return node_output(g, graph_add_node(g, OP_INPUT, PHASE_FORWARD, "input", &attr, in, NULL, NULL), INPUT_OUT_X);
 }
 
-TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int window, int stride, int pad,
-                      int groups)
+TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filters, int window, const Conv2dAttr *attr,
+                           bool fan_per_group)
 {
     TensorDesc xd;
     if (!take_desc(g, name, x, 4, &xd)) return TENSOR_NONE;
+    const int groups = attr->groups;
     if (groups < 1 || filters < 1 || xd.dims[1] % groups || filters % groups) {
         graph_break(g, fail(ERR_INTERNAL, "%s: %lld channels and %lld filters do not divide into %d groups", name,
                             (long long)xd.dims[1], (long long)filters, groups));
         return TENSOR_NONE;
     }
     const int64_t dims[] = { filters, xd.dims[1] / groups, window, window };
-    const WeightSpec weight = { "weight", ROLE_PARAM, INIT_HE_FAN_OUT, filters * window * window, true };
+    const int64_t fan = filters * window * window / (fan_per_group ? groups : 1);
+    const WeightSpec weight = { "weight", ROLE_PARAM, INIT_HE_FAN_OUT, fan, true };
+    const TensorId in[OP_MAX_INPUTS] = { [CONV_IN_X] = x, [CONV_IN_W] = add_weight(g, name, &weight, 4, dims) };
+    return node_output(g, graph_add_node(g, OP_CONV2D, PHASE_FORWARD, name, attr, in, NULL, NULL), CONV_OUT_Y);
+}
+
+TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int window, int stride, int pad,
+                      int groups)
+{
     const Conv2dAttr attr = { .stride_h = stride,
                               .stride_w = stride,
                               .pad_top = pad,
@@ -110,8 +119,7 @@ TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, i
                               .pad_left = pad,
                               .pad_right = pad,
                               .groups = groups };
-    const TensorId in[OP_MAX_INPUTS] = { [CONV_IN_X] = x, [CONV_IN_W] = add_weight(g, name, &weight, 4, dims) };
-    return node_output(g, graph_add_node(g, OP_CONV2D, PHASE_FORWARD, name, &attr, in, NULL, NULL), CONV_OUT_Y);
+    return graph_conv2d_attr(g, name, x, filters, window, &attr, false);
 }
 
 static BatchNormMode batchnorm_mode(const GraphOptions *o)
@@ -167,19 +175,69 @@ TensorId graph_subsample(Graph *g, const char *name, TensorId x, int stride, int
     return add_unary(g, OP_SUBSAMPLE, name, &attr, x);
 }
 
-TensorId graph_linear(Graph *g, const char *name, TensorId x, int64_t out_features)
+typedef struct LinearOptions {
+    InitKind weight, bias;
+    int rank;     /* of the weights */
+    bool fan_out; /* the fan of first values is that of outputs */
+} LinearOptions;
+
+static TensorId add_linear(Graph *g, const char *name, TensorId x, int64_t out_features, const LinearOptions *o)
 {
     TensorDesc xd;
     if (!take_desc(g, name, x, 0, &xd)) return TENSOR_NONE;
     int64_t features = 1;
     for (int i = 1; i < xd.rank; i++) features *= xd.dims[i];
-    const WeightSpec weight = { "weight", ROLE_PARAM, INIT_UNIFORM_FAN_IN, features, true };
-    const WeightSpec bias = { "bias", ROLE_PARAM, INIT_UNIFORM_FAN_IN, features, false };
-    const int64_t weight_dims[] = { out_features, features }, bias_dims[] = { out_features };
+    const int64_t fan = o->fan_out ? out_features : features;
+    const WeightSpec weight = { "weight", ROLE_PARAM, o->weight, fan, true };
+    const WeightSpec bias = { "bias", ROLE_PARAM, o->bias, fan, false };
+    const int64_t weight_dims[] = { out_features, features, 1, 1 }, bias_dims[] = { out_features };
     TensorId in[OP_MAX_INPUTS] = { [LINEAR_IN_X] = x };
-    in[LINEAR_IN_W] = add_weight(g, name, &weight, 2, weight_dims);
+    in[LINEAR_IN_W] = add_weight(g, name, &weight, o->rank, weight_dims);
     in[LINEAR_IN_B] = add_weight(g, name, &bias, 1, bias_dims);
     return node_output(g, graph_add_node(g, OP_LINEAR, PHASE_FORWARD, name, NULL, in, NULL, NULL), LINEAR_OUT_Y);
+}
+
+TensorId graph_linear(Graph *g, const char *name, TensorId x, int64_t out_features)
+{
+    const LinearOptions o = { .weight = INIT_UNIFORM_FAN, .bias = INIT_UNIFORM_FAN, .rank = 2 };
+    return add_linear(g, name, x, out_features, &o);
+}
+
+TensorId graph_linear_fan_out(Graph *g, const char *name, TensorId x, int64_t out_features)
+{
+    const LinearOptions o = { .weight = INIT_UNIFORM_FAN, .bias = INIT_ZERO, .rank = 2, .fan_out = true };
+    return add_linear(g, name, x, out_features, &o);
+}
+
+TensorId graph_linear_1x1(Graph *g, const char *name, TensorId x, int64_t out_features)
+{
+    const LinearOptions o = { .weight = INIT_HE_FAN_OUT, .bias = INIT_ZERO, .rank = 4, .fan_out = true };
+    return add_linear(g, name, x, out_features, &o);
+}
+
+TensorId graph_gate(Graph *g, const char *name, TensorId x, TensorId gate)
+{
+    const TensorId in[OP_MAX_INPUTS] = { [GATE_IN_X] = x, [GATE_IN_G] = gate };
+    return node_output(g, graph_add_node(g, OP_GATE, PHASE_FORWARD, name, NULL, in, NULL, NULL), GATE_OUT_Y);
+}
+
+/* The step scalars, an input that the first node which reads them creates. */
+static TensorId take_scalars(Graph *g)
+{
+    const int64_t dims[] = { SCALAR_COUNT };
+    const TensorDesc desc = tensor_desc(DTYPE_F32, 1, dims);
+    const TensorId have = graph_input(g, "scalars");
+    return have != TENSOR_NONE ? have : graph_add_tensor(g, "scalars", ROLE_INPUT, &desc);
+}
+
+TensorId graph_drop(Graph *g, const char *name, TensorId x, float rate, bool per_image, TensorId residual)
+{
+    DropAttr attr = { .seed = g->options.seed, .rate = rate, .per_image = per_image };
+    for (int i = 0; i < g->node_count; i++) attr.layer += g->nodes[i].kind == OP_DROP;
+    const TensorId in[OP_MAX_INPUTS] = {
+        [DROP_IN_X] = x, [DROP_IN_SCALARS] = take_scalars(g), [DROP_IN_RESIDUAL] = residual
+    };
+    return node_output(g, graph_add_node(g, OP_DROP, PHASE_FORWARD, name, &attr, in, NULL, NULL), DROP_OUT_Y);
 }
 
 TensorId graph_softmax_xent(Graph *g, TensorId logits)
@@ -187,14 +245,14 @@ TensorId graph_softmax_xent(Graph *g, TensorId logits)
     TensorDesc ld;
     if (!take_desc(g, "loss", logits, 2, &ld)) return TENSOR_NONE;
     const int views = g->options.training || g->options.views != 2 ? 1 : 2;
-    const int64_t label_dims[] = { ld.dims[0] / views }, scalar_dims[] = { SCALAR_COUNT };
-    const TensorDesc labels = tensor_desc(DTYPE_I32, 1, label_dims), scalars = tensor_desc(DTYPE_F32, 1, scalar_dims);
+    const int64_t label_dims[] = { ld.dims[0] / views };
+    const TensorDesc labels = tensor_desc(DTYPE_I32, 1, label_dims);
     const int64_t loss_scale_dims[] = { LOSS_SCALE_COUNT };
     const TensorDesc loss_scale = tensor_desc(DTYPE_F32, 1, loss_scale_dims);
     TensorId in[OP_MAX_INPUTS] = { [XENT_IN_LOGITS] = logits, [XENT_IN_LOSS_SCALE] = TENSOR_NONE };
     in[XENT_IN_MIX] = graph_input(g, "mix");
     in[XENT_IN_LABELS] = graph_add_tensor(g, "labels", ROLE_INPUT, &labels);
-    in[XENT_IN_SCALARS] = graph_add_tensor(g, "scalars", ROLE_INPUT, &scalars);
+    in[XENT_IN_SCALARS] = take_scalars(g);
     if (g->options.training && g->options.loss_scale)
         in[XENT_IN_LOSS_SCALE] = graph_add_tensor(g, "loss_scale", ROLE_INPUT, &loss_scale);
     const XentAttr attr = { .label_smoothing = g->options.label_smoothing, .views = views };

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMN_LAYER, COLUMN_OP, COLUMN_DETAIL, COLUMN_OUTPUT, COLUMN_PARAMETERS, COLUMN_MFLOPS, COLUMN_COUNT };
+enum { COLUMN_LAYER, COLUMN_OP, COLUMN_DETAIL, COLUMN_OUTPUT, COLUMN_PARAMETERS, COLUMN_MFLOPS, COLUMN_BYTES, COLUMN_COUNT };
 typedef struct Row {
     char cell[COLUMN_COUNT][96];
 } Row;
@@ -20,6 +20,7 @@ static const struct {
     [COLUMN_LAYER] = { "layer", false },      [COLUMN_OP] = { "op", false },
     [COLUMN_DETAIL] = { "detail", false },    [COLUMN_OUTPUT] = { "output", false },
     [COLUMN_PARAMETERS] = { "params", true }, [COLUMN_MFLOPS] = { "MFLOPs", true },
+    [COLUMN_BYTES] = { "bytes", true },
 };
 
 static double node_flops(const Graph *g, const GraphNode *n)
@@ -58,6 +59,25 @@ static int64_t node_parameters(const Graph *g, const GraphNode *n)
     return total;
 }
 
+/* Of what the node leaves behind, as plain f32. */
+static int64_t node_bytes(const Graph *g, const GraphNode *n)
+{
+    int64_t total = 0;
+    for (int k = 0; k < OP_MAX_OUTPUTS; k++)
+        if (n->out[k] != TENSOR_NONE) total += (int64_t)tensor_plain_bytes(&graph_tensor(g, n->out[k])->desc);
+    return total;
+}
+
+int64_t graph_multiply_adds(const Graph *g)
+{
+    double total = 0;
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const OpKind kind = graph_node(g, i)->kind;
+        if (kind == OP_CONV2D || kind == OP_LINEAR) total += node_flops(g, graph_node(g, i)) / 2;
+    }
+    return (int64_t)total;
+}
+
 /* "3x3/2 pad 1": the window is a property of the weights, the rest of the attributes. */
 static void print_detail(const Graph *g, const GraphNode *n, char *out, size_t bytes)
 {
@@ -83,6 +103,7 @@ static void fill_row(const Graph *g, const GraphNode *n, Row *row)
     if (parameters) snprintf(row->cell[COLUMN_PARAMETERS], sizeof row->cell[0], "%lld", (long long)parameters);
     const double flops = node_flops(g, n);
     if (flops > 0) snprintf(row->cell[COLUMN_MFLOPS], sizeof row->cell[0], "%.2f", flops / 1e6);
+    snprintf(row->cell[COLUMN_BYTES], sizeof row->cell[0], "%lld", (long long)node_bytes(g, n));
 }
 
 static void print_row(const Row *row, const int *width, StrBuf *out)
@@ -106,11 +127,15 @@ static void widen(const Row *row, int *width)
 
 static void print_totals(const Graph *g, StrBuf *out)
 {
-    int64_t buffers = 0;
+    int64_t buffers = 0, activations = 0;
+    for (int i = 0; i < graph_node_count(g); i++)
+        if (graph_node(g, i)->phase == PHASE_FORWARD) activations += node_bytes(g, graph_node(g, i));
     for (TensorId id = 0; id < graph_tensor_count(g); id++)
         if (graph_tensor(g, id)->role == ROLE_BUFFER) buffers += tensor_elements(&graph_tensor(g, id)->desc);
     str_printf(out, "parameters %lld\n", (long long)graph_parameter_elements(g));
     str_printf(out, "buffers %lld\n", (long long)buffers);
+    str_printf(out, "activation_bytes %lld\n", (long long)activations);
+    str_printf(out, "multiply_adds %lld\n", (long long)graph_multiply_adds(g));
     str_printf(out, "forward_gflops %.3f\n", graph_flops(g, PHASE_FORWARD) / 1e9);
     const double backward = graph_flops(g, PHASE_BACKWARD);
     if (backward > 0) str_printf(out, "backward_gflops %.3f\n", backward / 1e9);

@@ -140,7 +140,8 @@ static void grad_batchnorm(Walk *w, const GraphNode *n, TensorId dy)
 
 static void grad_activation(Walk *w, const GraphNode *n, TensorId dy)
 {
-    emit_unary(w, n, OP_ACTIVATION_BWD, dy, n->out[ACTIVATION_OUT_Y]);
+    const ActivationAttr *attr = n->attr;
+    emit_unary(w, n, OP_ACTIVATION_BWD, dy, attr->act == ACT_SILU ? n->in[ACTIVATION_IN_X] : n->out[ACTIVATION_OUT_Y]);
 }
 
 static void grad_add(Walk *w, const GraphNode *n, TensorId dy)
@@ -169,6 +170,24 @@ static void grad_scale(Walk *w, const GraphNode *n, TensorId dy)
     emit_unary(w, n, OP_SCALE, dy, TENSOR_NONE);
 }
 
+static void grad_gate(Walk *w, const GraphNode *n, TensorId dy)
+{
+    const TensorId x = n->in[GATE_IN_X], gate = n->in[GATE_IN_G];
+    const TensorId in[OP_MAX_INPUTS] = { [GATE_BWD_IN_DY] = dy, [GATE_BWD_IN_X] = x, [GATE_BWD_IN_G] = gate };
+    const TensorDesc preset[OP_MAX_OUTPUTS] = {
+        [GATE_BWD_OUT_DX] = desc_of(w, x), [GATE_BWD_OUT_DG] = desc_of(w, gate)
+    };
+    const GraphNode b = emit(w, n, OP_GATE_BWD, "bwd", in, NULL, preset);
+    deliver(w, gate, b.out[GATE_BWD_OUT_DG]);
+    deliver(w, x, b.out[GATE_BWD_OUT_DX]);
+}
+
+static void grad_drop(Walk *w, const GraphNode *n, TensorId dy)
+{
+    emit_unary(w, n, OP_DROP_BWD, dy, n->in[DROP_IN_SCALARS]);
+    deliver(w, n->in[DROP_IN_RESIDUAL], dy);
+}
+
 /* The seed: the forward node has already computed the gradient of the logits. */
 static void grad_softmax_xent(Walk *w, const GraphNode *n, TensorId dy)
 {
@@ -187,6 +206,8 @@ static const GradRule rules[OP_COUNT] = {
     [OP_LINEAR] = grad_linear,
     [OP_SOFTMAX_XENT] = grad_softmax_xent,
     [OP_SCALE] = grad_scale,
+    [OP_GATE] = grad_gate,
+    [OP_DROP] = grad_drop,
 };
 
 static void mark_needs(Walk *w, int tensors, int nodes)

@@ -27,8 +27,8 @@ typedef enum Phase { PHASE_FORWARD, PHASE_BACKWARD } Phase;
 typedef enum InitKind {
     INIT_ZERO,
     INIT_ONE,
-    INIT_HE_FAN_OUT /*normal, sqrt(2/(K R S))*/,
-    INIT_UNIFORM_FAN_IN /*U(+-1/sqrt(fan_in)), torch.nn.Linear*/
+    INIT_HE_FAN_OUT /*normal, sqrt(2/fan), fan = K R S*/,
+    INIT_UNIFORM_FAN /*U(+-1/sqrt(fan)); with fan_in as torch.nn.Linear*/
 } InitKind;
 
 typedef struct GraphTensor {
@@ -65,6 +65,8 @@ TensorId graph_find(const Graph *g, const char *name); /* parameter or buffer by
 int64_t graph_parameter_elements(const Graph *g);      /* sum over ROLE_PARAM */
 double graph_flops(const Graph *g, Phase phase);
 double graph_node_flops(const Graph *g, int index);
+/* Products of the forward convolutions and linear layers: what papers call multiply-adds. */
+int64_t graph_multiply_adds(const Graph *g);
 
 typedef struct GraphOptions {               /* what building a network depends on besides its description */
     int64_t batch, channels, height, width; /* images */
@@ -75,6 +77,7 @@ typedef struct GraphOptions {               /* what building a network depends o
     float label_smoothing;
     bool erase, mix; /* training: boxes are erased, images and targets are mixed, as further inputs say */
     int views;       /* evaluation: 2 averages the logits of each image and its mirror image */
+    uint64_t seed;   /* training: of the draws of dropout and stochastic depth */
     float mean[OP_MAX_IMAGE_CHANNELS], std[OP_MAX_IMAGE_CHANNELS];
 } GraphOptions;
 
@@ -85,6 +88,10 @@ typedef struct GraphOptions {               /* what building a network depends o
 TensorId graph_images(Graph *g, const GraphOptions *o);
 TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int window, int stride, int pad,
                       int groups);
+/* The same with all that a convolution can have; attr->groups divides channels and filters. fan_per_group: initial
+ * values are drawn for K R S / groups. */
+TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filters, int window, const Conv2dAttr *attr,
+                           bool fan_per_group);
 typedef struct BnOptions {
     float eps, momentum;
     ActKind act;
@@ -97,6 +104,14 @@ TensorId graph_pool2d(Graph *g, const char *name, TensorId x, const Pool2dAttr *
 TensorId graph_global_avgpool(Graph *g, const char *name, TensorId x);
 TensorId graph_subsample(Graph *g, const char *name, TensorId x, int stride, int64_t out_channels);
 TensorId graph_linear(Graph *g, const char *name, TensorId x, int64_t out_features);
+/* The same with other first values: weights from U(+-1/sqrt(out_features)), biases zero. */
+TensorId graph_linear_fan_out(Graph *g, const char *name, TensorId x, int64_t out_features);
+/* A 1x1 convolution with bias of images of one pixel, given as N,C: weights are shaped and start as a convolution's. */
+TensorId graph_linear_1x1(Graph *g, const char *name, TensorId x, int64_t out_features);
+TensorId graph_gate(Graph *g, const char *name, TensorId x, TensorId gate);
+/* Dropout of elements, or of whole images, and then the sum with residual (TENSOR_NONE: none); for training graphs and
+ * rates above 0. */
+TensorId graph_drop(Graph *g, const char *name, TensorId x, float rate, bool per_image, TensorId residual);
 /* Ends the network: creates inputs "labels" i32 [N], "scalars" f32 [SCALAR_COUNT] and, where the options say so,
  * "loss_scale" f32 [LOSS_SCALE_COUNT]; takes "mix" where graph_images() made it; and the output "stats" f64 [4]. */
 TensorId graph_softmax_xent(Graph *g, TensorId logits);

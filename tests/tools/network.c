@@ -30,12 +30,13 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-static double formula(const GraphTensor *t, double u)
+static double formula(const GraphTensor *t, double gamma, double u)
 {
     const int64_t *d = t->desc.dims;
     if (t->desc.rank == 4) return (2 * u - 1) * sqrt(6.0 / (double)(d[1] * d[2] * d[3]));
     if (t->desc.rank == 2) return (2 * u - 1) * sqrt(3.0 / (double)d[1]);
-    if (ends_with(t->name, "running_var") || ends_with(t->name, "weight")) return 0.5 + u;
+    if (ends_with(t->name, "running_var")) return 0.5 + u;
+    if (ends_with(t->name, "weight")) return gamma * (0.5 + u);
     return 0.2 * u - 0.1;
 }
 
@@ -50,6 +51,11 @@ static int state_index(const Executor *x, const char *name)
 
 Status network_fill(Network *n)
 {
+    return network_fill_gamma(n, 1);
+}
+
+Status network_fill_gamma(Network *n, double gamma)
+{
     const Graph *g = program_graph(n->program);
     for (TensorId id = 0; id < graph_tensor_count(g); id++) {
         const GraphTensor *t = graph_tensor(g, id);
@@ -58,7 +64,7 @@ Status network_fill(Network *n)
         uint32_t stream = network_stream(t->name);
         float *values = mem_alloc((size_t)count * sizeof *values);
         if (!values) return ERR_MEMORY;
-        for (int64_t i = 0; i < count; i++) values[i] = (float)formula(t, network_uniform(stream, (uint32_t)i));
+        for (int64_t i = 0; i < count; i++) values[i] = (float)formula(t, gamma, network_uniform(stream, (uint32_t)i));
         Status status = executor_import_state(n->executor, state_index(n->executor, t->name), values);
         mem_free(values);
         TRY(status);

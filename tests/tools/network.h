@@ -38,6 +38,8 @@ Status network_open(Network *n, NetworkBackend backend, const char *model_name, 
 void network_close(Network *n);
 /* Fills parameters and buffers by the formula. */
 Status network_fill(Network *n);
+/* The same with the norms' weights times gamma. */
+Status network_fill_gamma(Network *n, double gamma);
 /* Runs the program once; grad_scale goes to SCALAR_GRAD_SCALE. *loss_sum (may be NULL) gets the sum of losses. */
 Status network_run(Network *n, float grad_scale, double *loss_sum);
 /* Copies a tensor of the program to plain doubles; mem_free. */

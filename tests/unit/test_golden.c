@@ -11,6 +11,14 @@
 
 #define PICKS 48
 
+/* As scripts/make_golden.py fills them: deep EfficientNets have calmer norms, else their sums grow without end
+ * and float32 PyTorch too is far from float64. */
+static double gamma_of(const char *model)
+{
+    const size_t length = strlen(model);
+    return length > 2 && model[length - 2] == 'b' && model[length - 1] >= '3' ? 0.5 : 1;
+}
+
 static void check_logits(const char *file, const char *model, double width)
 {
     static double want[GOLDEN_VALUES];
@@ -19,7 +27,7 @@ static void check_logits(const char *file, const char *model, double width)
     Network n;
     ModelOptions o = golden_options(file, false, width);
     REQUIRE_OK(network_open(&n, NETWORK_CPU, model, &o));
-    REQUIRE_OK(network_fill(&n));
+    REQUIRE_OK(network_fill_gamma(&n, gamma_of(model)));
     REQUIRE_OK(network_run(&n, 1, NULL));
     REQUIRE_OK(network_read(&n, graph_logits(program_graph(n.program)), &got, &count));
     REQUIRE(golden_read(file, "logits", want) == count);
@@ -27,7 +35,8 @@ static void check_logits(const char *file, const char *model, double width)
         worst = fmax(worst, fabs(got[i] - want[i]));
         largest = fmax(largest, fabs(want[i]));
     }
-    CHECK_NEAR(worst, 0, 1e-4 * largest);
+    if (!test_check(worst <= 1e-4 * largest, __FILE__, __LINE__, model))
+        printf("    off by %.3g of %.3g\n", worst, largest);
     CHECK(largest > 0.1);
     mem_free(got);
     network_close(&n);
@@ -41,6 +50,37 @@ TEST(logits_of_resnet50_are_torchvisions)
 {
     check_logits("resnet50", "resnet50", 1);
 }
+/* Every other variant of both families, at the size of its file. */
+#define LOGITS(name)                                                                                                   \
+    TEST(logits_of_##name)                                                                                             \
+    {                                                                                                                  \
+        check_logits(#name, #name, 1);                                                                                 \
+    }
+LOGITS(resnet34)
+LOGITS(resnet101)
+LOGITS(resnet152)
+LOGITS(resnext50_32x4d)
+LOGITS(resnext101_32x8d)
+LOGITS(resnext101_64x4d)
+LOGITS(wide_resnet50_2)
+LOGITS(wide_resnet101_2)
+LOGITS(efficientnet_b0)
+LOGITS(efficientnet_b1)
+LOGITS(efficientnet_b2)
+LOGITS(efficientnet_b3)
+LOGITS(efficientnet_b4)
+LOGITS(efficientnet_b5)
+LOGITS(efficientnet_b6)
+LOGITS(efficientnet_b7)
+LOGITS(tf_efficientnet_b0)
+LOGITS(tf_efficientnet_b1)
+LOGITS(tf_efficientnet_b2)
+LOGITS(tf_efficientnet_b3)
+LOGITS(tf_efficientnet_b4)
+LOGITS(tf_efficientnet_b5)
+LOGITS(tf_efficientnet_b6)
+LOGITS(tf_efficientnet_b7)
+
 TEST(logits_of_narrow_resnet18)
 {
     check_logits("resnet18_narrow", "resnet18", 0.125);

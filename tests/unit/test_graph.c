@@ -52,7 +52,7 @@ TEST(names_shapes_and_init_of_weights)
     CHECK(mean->role == ROLE_BUFFER && mean->init == INIT_ZERO);
     CHECK(graph_tensor(g, graph_find(g, "bn1.running_var"))->init == INIT_ONE);
     const GraphTensor *bias = graph_tensor(g, graph_find(g, "fc.bias"));
-    CHECK(bias->init == INIT_UNIFORM_FAN_IN && bias->fan == 8 && !bias->decay);
+    CHECK(bias->init == INIT_UNIFORM_FAN && bias->fan == 8 && !bias->decay);
     CHECK(graph_find(g, "fc.wait") == TENSOR_NONE && graph_find(g, "images") == TENSOR_NONE);
     CHECK(graph_parameter_elements(g) == 8 * 3 * 9 + 8 * 8 * 9 + 4 * 8 + 8 * 5 + 5);
     graph_destroy(g);

@@ -22,32 +22,56 @@ static Graph *build(const char *name, const ModelOptions *o)
     return g;
 }
 
-/* Published totals for ResNets (torchvision); the others by hand:
+/* Parameters and multiply-adds of torchvision's and timm's networks, counted there with torch.utils.flop_counter; the
+ * others by hand:
  * CIFAR, n blocks a stage: 432 + (2n 2304) + (4608 + (2n-1) 9216) + (18432 + (2n-1) 36864) + 2 (16 (2n+1) + 64 n + 128
  * n) + 650; mlp: (784 512 + 512) + (512 512 + 512) + (512 10 + 10). */
 TEST(parameter_totals)
 {
     static const struct {
         const char *name;
-        int64_t channels, size, classes, total;
+        int64_t channels, size, classes, total, multiply_adds; /* 0: not told */
     } rows[] = {
-        { "resnet18", 3, 224, 1000, 11689512 },
-        { "resnet34", 3, 224, 1000, 21797672 },
-        { "resnet50", 3, 224, 1000, 25557032 },
-        { "resnet101", 3, 224, 1000, 44549160 },
-        { "resnet152", 3, 224, 1000, 60192808 },
-        { "resnet20", 3, 32, 10, 269722 },
-        { "resnet32", 3, 32, 10, 464154 },
-        { "resnet44", 3, 32, 10, 658586 },
-        { "resnet56", 3, 32, 10, 853018 },
-        { "resnet110", 3, 32, 10, 1727962 },
-        { "mlp", 1, 28, 10, 669706 },
+        { "resnet18", 3, 224, 1000, 11689512, 1814073344 },
+        { "resnet34", 3, 224, 1000, 21797672, 3663761408 },
+        { "resnet50", 3, 224, 1000, 25557032, 4089184256 },
+        { "resnet101", 3, 224, 1000, 44549160, 7801405440 },
+        { "resnet152", 3, 224, 1000, 60192808, 11513626624 },
+        { "resnext50_32x4d", 3, 224, 1000, 25028904, 4230479872 },
+        { "resnext101_32x8d", 3, 224, 1000, 88791336, 16414015488 },
+        { "resnext101_64x4d", 3, 224, 1000, 83455272, 15460270080 },
+        { "wide_resnet50_2", 3, 224, 1000, 68883240, 11398021120 },
+        { "wide_resnet101_2", 3, 224, 1000, 126886696, 22753050624 },
+        { "efficientnet_b0", 3, 224, 1000, 5288548, 385814752 },
+        { "efficientnet_b1", 3, 240, 1000, 7794184, 686802832 },
+        { "efficientnet_b2", 3, 288, 1000, 9109994, 1087529456 },
+        { "efficientnet_b3", 3, 300, 1000, 12233232, 1827141392 },
+        { "efficientnet_b4", 3, 380, 1000, 19341616, 4393771024 },
+        { "efficientnet_b5", 3, 456, 1000, 30389784, 10266384752 },
+        { "efficientnet_b6", 3, 528, 1000, 43040704, 19067593536 },
+        { "efficientnet_b7", 3, 600, 1000, 66347960, 37745884192 },
+        { "tf_efficientnet_b0", 3, 224, 1000, 5288548, 385814752 },
+        { "tf_efficientnet_b1", 3, 240, 1000, 7794184, 686802832 },
+        { "tf_efficientnet_b2", 3, 260, 1000, 9109994, 993561872 },
+        { "tf_efficientnet_b3", 3, 300, 1000, 12233232, 1827141392 },
+        { "tf_efficientnet_b4", 3, 380, 1000, 19341616, 4393771024 },
+        { "tf_efficientnet_b5", 3, 456, 1000, 30389784, 10266384752 },
+        { "tf_efficientnet_b6", 3, 528, 1000, 43040704, 19067593536 },
+        { "tf_efficientnet_b7", 3, 600, 1000, 66347960, 37745884192 },
+        { "resnet20", 3, 32, 10, 269722, 0 },
+        { "resnet32", 3, 32, 10, 464154, 0 },
+        { "resnet44", 3, 32, 10, 658586, 0 },
+        { "resnet56", 3, 32, 10, 853018, 0 },
+        { "resnet110", 3, 32, 10, 1727962, 0 },
+        { "mlp", 1, 28, 10, 669706, 669706 - 512 - 512 - 10 },
     };
     CHECK(sizeof rows / sizeof rows[0] == (size_t)model_count());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const ModelOptions o = options(rows[i].channels, rows[i].size, rows[i].classes);
         Graph *g = build(rows[i].name, &o);
         CHECK(graph_parameter_elements(g) == rows[i].total);
+        if (rows[i].multiply_adds) CHECK(graph_multiply_adds(g) == rows[i].multiply_adds);
+        CHECK(model_find(rows[i].name)->input.size == rows[i].size);
         graph_destroy(g);
     }
 }
@@ -88,6 +112,88 @@ static const TensorDesc *node_shape(const Graph *g, const char *name)
         if (strcmp(graph_node(g, i)->name, name) == 0) return &graph_tensor(g, graph_node(g, i)->out[0])->desc;
     CHECK(!"no such node");
     return NULL;
+}
+
+TEST(efficientnets_have_the_names_of_their_flavour)
+{
+    const ModelOptions o = options(3, 224, 1000);
+    Graph *g = build("efficientnet_b0", &o);
+    check_tensor(g, "features.0.0.weight", 4, (const int64_t[]){ 32, 3, 3, 3 });
+    check_tensor(g, "features.1.0.block.0.0.weight", 4, (const int64_t[]){ 32, 1, 3, 3 });
+    check_tensor(g, "features.1.0.block.1.fc1.weight", 4, (const int64_t[]){ 8, 32, 1, 1 });
+    check_tensor(g, "features.1.0.block.2.1.running_var", 1, (const int64_t[]){ 16 });
+    check_tensor(g, "features.6.3.block.1.0.weight", 4, (const int64_t[]){ 1152, 1, 5, 5 });
+    check_tensor(g, "features.6.3.block.2.fc2.bias", 1, (const int64_t[]){ 1152 });
+    check_tensor(g, "features.7.0.block.3.0.weight", 4, (const int64_t[]){ 320, 1152, 1, 1 });
+    check_tensor(g, "features.8.0.weight", 4, (const int64_t[]){ 1280, 320, 1, 1 });
+    check_tensor(g, "classifier.1.weight", 2, (const int64_t[]){ 1000, 1280 });
+    graph_destroy(g);
+    g = build("tf_efficientnet_b0", &o);
+    check_tensor(g, "conv_stem.weight", 4, (const int64_t[]){ 32, 3, 3, 3 });
+    check_tensor(g, "blocks.0.0.conv_pw.weight", 4, (const int64_t[]){ 16, 32, 1, 1 });
+    check_tensor(g, "blocks.0.0.se.conv_reduce.weight", 4, (const int64_t[]){ 8, 32, 1, 1 });
+    check_tensor(g, "blocks.5.3.conv_dw.weight", 4, (const int64_t[]){ 1152, 1, 5, 5 });
+    check_tensor(g, "blocks.5.3.bn3.weight", 1, (const int64_t[]){ 192 });
+    check_tensor(g, "bn2.bias", 1, (const int64_t[]){ 1280 });
+    check_tensor(g, "classifier.bias", 1, (const int64_t[]){ 1000 });
+    graph_destroy(g);
+}
+
+/* "same" padding: a stride of 2 over 224 pixels has its one pixel of padding behind. */
+TEST(flavours_pad_differently)
+{
+    static const struct {
+        const char *model, *node;
+        int before, after;
+    } rows[] = { { "efficientnet_b0", "features.0.0", 1, 1 },
+                 { "efficientnet_b0", "features.6.0.block.1.0", 2, 2 },
+                 { "tf_efficientnet_b0", "conv_stem", 0, 1 },
+                 { "tf_efficientnet_b0", "blocks.5.0.conv_dw", 1, 2 },
+                 { "tf_efficientnet_b0", "blocks.4.0.conv_dw", 2, 2 } };
+    const ModelOptions o = options(3, 224, 10);
+    for (int r = 0; r < 5; r++) {
+        Graph *g = build(rows[r].model, &o);
+        int seen = 0;
+        for (int i = 0; i < graph_node_count(g); i++) {
+            const GraphNode *n = graph_node(g, i);
+            if (n->kind != OP_CONV2D || strcmp(n->name, rows[r].node) != 0) continue;
+            const Conv2dAttr *a = n->attr;
+            CHECK(a->pad_top == rows[r].before && a->pad_left == rows[r].before);
+            CHECK(a->pad_bottom == rows[r].after && a->pad_right == rows[r].after);
+            seen++;
+        }
+        CHECK_INT(seen, 1);
+        graph_destroy(g);
+    }
+}
+
+/* 16 blocks, of which 9 keep their shape: the first of those has rate 0.2 * 2 / 16. Evaluation drops nothing. */
+TEST(efficientnet_drops_in_training_alone)
+{
+    ModelOptions o = options(3, 64, 10);
+    o.stochastic_depth = o.dropout = -1;
+    for (int mode = 0; mode < 3; mode++) {
+        o.graph.training = mode > 0;
+        if (mode == 2) o.stochastic_depth = o.dropout = 0;
+        Graph *g = build("efficientnet_b0", &o);
+        int images = 0, elements = 0;
+        for (int i = 0; i < graph_node_count(g); i++) {
+            const DropAttr *a = graph_node(g, i)->attr;
+            if (graph_node(g, i)->kind != OP_DROP) continue;
+            if (a->per_image && images == 0) CHECK_NEAR((double)a->rate, 0.2 * 2 / 16, 1e-7);
+            if (!a->per_image) CHECK_NEAR((double)a->rate, 0.2, 1e-7);
+            CHECK_INT(a->layer, images + elements);
+            images += a->per_image;
+            elements += !a->per_image;
+        }
+        CHECK_INT(images, mode == 1 ? 9 : 0);
+        CHECK_INT(elements, mode == 1);
+        graph_destroy(g);
+    }
+    o.dropout = 0.5;
+    Graph *g = NULL;
+    CHECK_STATUS(model_build(&g, model_find("resnet18"), &o), ERR_USAGE);
+    CHECK(g == NULL);
 }
 
 TEST(stride_is_in_the_3x3_and_stems_differ)
@@ -278,6 +384,7 @@ TEST(names_are_found_or_guessed)
 {
     CHECK(model_find("resnet") == NULL && model_find("ResNet50") == NULL);
     CHECK(strcmp(model_nearest("resnet5O"), "resnet50") == 0);
+    CHECK(strcmp(model_nearest("efficientnet-b4"), "efficientnet_b4") == 0);
     CHECK(model_nearest("convolutional-thing") == NULL);
     for (int i = 0; i < model_count(); i++) {
         CHECK(model_find(model_at(i)->name) == model_at(i));
