@@ -214,6 +214,10 @@ int loader_ready_batches(Loader *l); /* cheap: for polling */
 /* The permutation of an epoch: sample id at a position of the stream. Exposed for tests and for inspect. */
 int64_t sampler_id(uint64_t seed, int64_t images, int64_t position);
 
+/* single.c: reads the JPEG or PNG at path and writes the view that evaluation with these options has of it to out,
+ * [image_size, image_size, channels]. ERR_DATA naming the file. */
+Status data_view_file(const char *path, const LoaderOptions *o, uint8_t *out);
+
 /* versions.c: "libjpeg-turbo 2.1.5, libspng 0.7.3", for convoy --version. Static. */
 const char *data_library_versions(void);
 #endif

@@ -11,7 +11,7 @@
 
 #define TENSOR_MAX_RANK 4
 
-typedef enum DType { DTYPE_F32, DTYPE_F64, DTYPE_U8, DTYPE_I32, DTYPE_BF16, DTYPE_F16, DTYPE_COUNT } DType;
+typedef enum DType { DTYPE_F32, DTYPE_F64, DTYPE_U8, DTYPE_I32, DTYPE_BF16, DTYPE_F16, DTYPE_I64, DTYPE_COUNT } DType;
 
 typedef struct TensorDesc {
     DType dtype;

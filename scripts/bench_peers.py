@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Training speed against PyTorch on the same machine, in turn: images/s of ResNet-50 (224 px, batch 32) and ResNet-20 (32 px, batch 128), float32, all cores.
+"""Speed against PyTorch on the same machine, in turn: images/s of training ResNet-50 (224 px, batch 32), ResNet-20 (32 px, batch 128) and
+EfficientNet-B0 (224 px, batch 16), and of ResNet-50 inference (224 px, batch 32), float32, all cores.
 
 Needs an environment with torch and torchvision (pip); no part of build or tests. Each alternation times convoy and then every PyTorch variant
 (NCHW, channels_last, compiled); medians are compared and PyTorch's best variant counts.
@@ -25,12 +26,15 @@ from make_golden import CifarResNet  # noqa: E402
 WORKLOADS = {
     "resnet50": dict(size=224, batch=32, classes=1000, make=lambda: torchvision.models.resnet50()),
     "resnet20": dict(size=32, batch=128, classes=10, make=lambda: CifarResNet(20, 10)),
+    "efficientnet_b0": dict(size=224, batch=16, classes=1000, make=lambda: torchvision.models.efficientnet_b0()),
+    "resnet50_inference": dict(size=224, batch=32, classes=1000, make=lambda: torchvision.models.resnet50(), model="resnet50", inference=True),
 }
 
 
 def convoy_rate(binary, name, w, steps):
-    command = [binary, "bench", "step", "--steps", str(steps), "--set", f"model.name={name}", "--set", f"model.classes={w['classes']}",
+    command = [binary, "bench", "step", "--steps", str(steps), "--set", f"model.name={w.get('model', name)}", "--set", f"model.classes={w['classes']}",
                "--set", f"data.image_size={w['size']}", "--set", f"data.eval_resize={w['size']}", "--set", f"train.batch_per_rank={w['batch']}"]
+    command += ["--eval"] if w.get("inference") else []
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     values = dict(line.split()[:2] for line in out.splitlines() if len(line.split()) == 2)
     return float(values["images_per_s"])
@@ -41,8 +45,8 @@ class Torch:
 
     def __init__(self, w, memory_format, compiled):
         torch.manual_seed(0)
-        self.batch = w["batch"]
-        self.model = w["make"]().train().to(memory_format=memory_format)
+        self.batch, self.inference = w["batch"], w.get("inference", False)
+        self.model = w["make"]().train(not self.inference).to(memory_format=memory_format)
         self.x = torch.randn(w["batch"], 3, w["size"], w["size"]).contiguous(memory_format=memory_format)
         self.y = torch.randint(0, w["classes"], (w["batch"],))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9, weight_decay=1e-4)
@@ -51,6 +55,10 @@ class Torch:
             self.step()
 
     def step(self):
+        if self.inference:
+            with torch.inference_mode():
+                self.run(self.x)
+            return
         self.optimizer.zero_grad(set_to_none=True)
         nn.functional.cross_entropy(self.run(self.x), self.y).backward()
         self.optimizer.step()

@@ -13,6 +13,7 @@ typedef struct Usage {
     char command[160]; /* "convoy eval" */
     char positional[ARGS_POSITIONAL_MAX][WORD_BYTES];
     int positional_count, required;
+    bool repeats; /* the last positional argument */
 } Usage;
 
 /* ---- the usage line: written by us, so a broken one is a bug and asserted ---- */
@@ -53,9 +54,11 @@ static void add_option(Args *a, const Token *name, const Token *last)
 static void add_positional(Usage *u, const Token *token)
 {
     ASSERT(u->positional_count < ARGS_POSITIONAL_MAX && strlen(token->word) < WORD_BYTES);
+    ASSERT(!u->repeats);                                        /* nothing follows what may be repeated */
     ASSERT(token->opens || u->required == u->positional_count); /* required ones come first */
     memcpy(u->positional[u->positional_count++], token->word, strlen(token->word) + 1);
     if (!token->opens) u->required++;
+    u->repeats = token->repeats;
 }
 
 static void add_command_word(Usage *u, const char *word)
@@ -130,9 +133,12 @@ static Status take_option(const Usage *u, Args *a, int argc, char **argv, int *i
 
 static Status take_positional(const Usage *u, Args *a, const char *arg)
 {
-    if (a->positional_count == u->positional_count)
+    if (a->positional_count == ARGS_GIVEN_MAX)
+        return fail(ERR_USAGE, "%s: more than %d arguments", u->command, ARGS_GIVEN_MAX);
+    if (a->positional_count >= u->positional_count && !u->repeats)
         return fail(ERR_USAGE, "%s: unexpected argument \"%s\" (see %s --help)", u->command, arg, u->command);
-    if (strcmp(u->positional[a->positional_count], "CONFIG") == 0) a->config = arg;
+    if (a->positional_count < u->positional_count && strcmp(u->positional[a->positional_count], "CONFIG") == 0)
+        a->config = arg;
     a->positional[a->positional_count++] = arg;
     return OK;
 }

@@ -2,9 +2,9 @@
  *
  * USAGE LINE. A help text begins "usage: convoy eval CONFIG --checkpoint FILE [--set key=value]...\n". Lower-case
  * words are the command. Upper-case words are positional arguments. --name VALUE is an option with a value, [--name]
- * a flag. Brackets make a thing optional, dots behind the bracket let an option be repeated (--set alone). So what
- * the help says and what is accepted cannot differ. The usage goes on in lines that begin with a blank, and ends at a
- * word "--": arguments behind it are the command's own business.
+ * a flag. Brackets make a thing optional, dots behind the bracket let an option be repeated (--set alone), and dots
+ * behind the last positional argument that one. So what the help says and what is accepted cannot differ. The usage
+ * goes on in lines that begin with a blank, and ends at a word "--": arguments behind it are the command's own business.
  *
  * ACCEPTED. --name value and --name=value; -- ends the options; --help or -h anywhere prints the help text and
  * nothing else is checked. */
@@ -17,6 +17,7 @@
 #define ARGS_OPTION_MAX     16
 #define ARGS_POSITIONAL_MAX 4
 #define ARGS_SET_MAX        64
+#define ARGS_GIVEN_MAX      1024 /* positional arguments, where the last may be repeated */
 
 typedef struct ArgsOption { /* one option of the usage line */
     char name[24];          /* "--checkpoint" */
@@ -26,7 +27,7 @@ typedef struct ArgsOption { /* one option of the usage line */
 
 typedef struct Args { /* plain data; strings are borrowed from argv */
     bool help;        /* the help was printed: there is nothing more to do */
-    const char *positional[ARGS_POSITIONAL_MAX];
+    const char *positional[ARGS_GIVEN_MAX];
     int positional_count;
     const char *config;             /* the positional argument CONFIG; NULL where it is optional and absent */
     const char *checkpoint;         /* --checkpoint; NULL if absent */

@@ -6,7 +6,7 @@
 typedef struct BenchOptions {
     int64_t steps, warmup;
     bool nodes;
-    bool eval;          /* decode: the view of evaluation */
+    bool eval;          /* decode: the view of evaluation; step: inference */
     int64_t images;     /* decode: at most so many */
     const char *replay; /* decode: file of views to make, and */
     const char *dump;   /* where their pixels go; NULL: none */

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/bench.h"
+#include "trainer/evaluate.h"
 #include "trainer/memory.h"
 #include "trainer/step.h"
 #include <stdio.h>
@@ -164,10 +165,36 @@ static Status measure(Session *s, const BenchOptions *o)
     return status;
 }
 
+/* Evaluation of so many batches: first once unmeasured. */
+static Status measure_evaluation(Session *s)
+{
+    EvalResult r;
+    TRY(evaluate(s, &r));
+    const double start = clock_s();
+    TRY(evaluate(s, &r));
+    const double seconds = clock_s() - start;
+    log_info("images_per_s %.2f", (double)r.images / seconds);
+    log_info("batch_ms %.3f", 1e3 * seconds * (double)(s->plan.batch * s->comm->world) / (double)r.images);
+    return OK;
+}
+
+static Status bench_evaluation(Comm *comm, Config *c, const BenchOptions *o)
+{
+    Session s;
+    c->data.synthetic_images = o->steps * c->train.batch_per_rank * comm->world;
+    c->data.val = c->data.train;
+    Status status = session_open(&s, c, comm, SESSION_EVAL);
+    if (status == OK) status = session_commit(&s);
+    if (status == OK) status = measure_evaluation(&s);
+    session_close(&s);
+    return status;
+}
+
 Status bench_step(Comm *comm, const Config *c, const BenchOptions *o)
 {
     Config local = bench_config(c);
     Session s;
+    if (o->eval) return bench_evaluation(comm, &local, o);
     local.train.max_steps = o->warmup + o->steps;
     local.schedule.warmup_epochs = 0;
     Status status = session_open(&s, &local, comm, SESSION_TRAIN);

@@ -31,7 +31,7 @@
 #define STALE_SUFFIX   ".stale"
 static const char latest_link[] = "latest", best_link[] = "best";
 
-enum { STAGING_ALIGN = 64, NUMBER_BYTES = 32, MESSAGE_BYTES = 1024, SCALARS = 9, PAIRS = SCALARS + 2 };
+enum { STAGING_ALIGN = 64, NUMBER_BYTES = 32, MESSAGE_BYTES = 1024, SCALARS = 9, PAIRS = SCALARS + 3 };
 
 /* ---- metadata: strings in the file, numbers in memory ---- */
 
@@ -162,7 +162,7 @@ struct CheckpointWriter {
 
     /* The file to write: filled by submit, read by the thread while busy. */
     CheckpointMeta meta;
-    char *model, *config; /* owned copies; meta points to them */
+    char *model, *config, *class_names; /* owned copies; meta points to them */
     bool best;
     char *path; /* owned */
 
@@ -237,6 +237,7 @@ static Status write_checkpoint(CheckpointWriter *w)
     }
     pairs[SCALARS] = (SafePair){ "model", w->meta.model };
     pairs[SCALARS + 1] = (SafePair){ "config", w->meta.config };
+    pairs[SCALARS + 2] = (SafePair){ "class_names", w->meta.class_names };
     TRY(safetensors_write(w->path, w->tensors, w->count, pairs, PAIRS));
     const char *name = strrchr(w->path, '/') + 1;
     TRY(replace_link(w, latest_link, name));
@@ -363,10 +364,12 @@ Status checkpoint_submit(CheckpointWriter *w, const CheckpointMeta *meta, bool b
 {
     StrBuf path = { 0 };
     char *model = mem_strdup(meta->model), *config = mem_strdup(meta->config);
+    char *class_names = mem_strdup(meta->class_names ? meta->class_names : "");
     str_printf(&path, "%s/%s%08" PRId64 "%s", w->dir, STEP_PREFIX, meta->step, STEP_SUFFIX);
-    if (model == NULL || config == NULL || path.failed) {
+    if (model == NULL || config == NULL || class_names == NULL || path.failed) {
         mem_free(model);
         mem_free(config);
+        mem_free(class_names);
         str_free(&path);
         return ERR_MEMORY;
     }
@@ -374,13 +377,16 @@ Status checkpoint_submit(CheckpointWriter *w, const CheckpointMeta *meta, bool b
     ASSERT(!w->busy);
     mem_free(w->model);
     mem_free(w->config);
+    mem_free(w->class_names);
     mem_free(w->path);
     w->path = path.text;
     w->model = model;
     w->config = config;
+    w->class_names = class_names;
     w->meta = *meta;
     w->meta.model = model;
     w->meta.config = config;
+    w->meta.class_names = class_names;
     w->best = best;
     w->busy = true;
     pthread_cond_broadcast(&w->changed);
@@ -427,6 +433,7 @@ void checkpoint_writer_destroy(CheckpointWriter *w)
     mem_free(w->staging);
     mem_free(w->model);
     mem_free(w->config);
+    mem_free(w->class_names);
     mem_free(w->path);
     mem_free(w->told_path);
     mem_free(w->done_path);
@@ -450,10 +457,16 @@ static Status read_meta(const SafeFile *f, CheckpointMeta *meta, const char *pat
         return fail(ERR_DATA, "%s: metadata entries global_batch and dataset_images must be above 0", path);
     meta->model = safetensors_metadata(f, "model");
     meta->config = safetensors_metadata(f, "config");
+    meta->class_names = safetensors_metadata(f, "class_names");
     if (meta->model == NULL || meta->config == NULL)
         return fail(ERR_DATA, "%s: not a convoy checkpoint: no metadata entry model or config", path);
     if (safetensors_metadata(f, "crc32c") == NULL || safetensors_metadata(f, "header_crc32c") == NULL)
         return fail(ERR_DATA, "%s: not a convoy checkpoint, or corrupt: it has no checksums", path);
+    for (int i = 0; i < safetensors_count(f); i++) { /* as we write it; what follows reads it as floats */
+        const SafeTensor *t = safetensors_at(f, i);
+        if ((uintptr_t)t->data % dtype_bytes(t->desc.dtype) != 0)
+            return fail(ERR_DATA, "%s: tensor %s: data is not aligned", path, t->name);
+    }
     return OK;
 }
 

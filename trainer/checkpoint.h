@@ -21,10 +21,11 @@ typedef struct CheckpointMeta {
     uint64_t seed;
     uint32_t config_hash;
     int64_t global_batch, dataset_images;
-    double best_top1;   /* best evaluation so far, -1 if none */
-    int64_t eval_due;   /* 1: stopped before an evaluation that was due: the resumed run begins with it */
-    const char *model;  /* model.name */
-    const char *config; /* resolved YAML */
+    double best_top1;        /* best evaluation so far, -1 if none */
+    int64_t eval_due;        /* 1: stopped before an evaluation that was due: the resumed run begins with it */
+    const char *model;       /* model.name */
+    const char *config;      /* resolved YAML */
+    const char *class_names; /* one a line, in the order of labels; NULL in files of earlier versions */
 } CheckpointMeta;
 
 typedef struct CheckpointWriter CheckpointWriter;

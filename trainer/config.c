@@ -416,13 +416,23 @@ static void add_difference(const Config *then, const Config *now, const ConfigKe
     str_free(&b);
 }
 
-Status config_math_difference(const Config *c, const char *yaml, StrBuf *out)
+Status config_parse(Config **out, const char *yaml)
 {
     ConfigOrigin origin = { .path = "stored config" };
-    Config *then = mem_calloc(1, sizeof *then);
-    if (!then) return ERR_MEMORY;
-    Status status = set_defaults(then);
-    if (status == OK) status = config_read_yaml(then, &origin, origin.path, yaml, strlen(yaml), true);
+    Config *c = mem_calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c) return ERR_MEMORY;
+    Status status = set_defaults(c);
+    if (status == OK) status = config_read_yaml(c, &origin, origin.path, yaml, strlen(yaml), true);
+    if (status == OK) *out = c;
+    else config_destroy(c);
+    return status;
+}
+
+Status config_math_difference(const Config *c, const char *yaml, StrBuf *out)
+{
+    Config *then = NULL;
+    Status status = config_parse(&then, yaml);
     for (int i = 0; status == OK && i < config_key_count; i++)
         if (config_keys[i].flags & KEY_MATH) add_difference(then, c, &config_keys[i], out);
     config_destroy(then);

@@ -12,4 +12,7 @@ typedef struct EvalResult {
 /* Collective: all ranks get the same result or the same error. Sums are exact (counts) or double (loss), reduced once
  * at the end. */
 Status evaluate(Session *s, EvalResult *out);
+/* The same, and how often images of a class (row) were taken for another (column): confusion [classes * classes],
+ * zero before; whole numbers on all ranks. Images that could not be decoded are in no row. */
+Status evaluate_confusion(Session *s, EvalResult *out, double *confusion);
 #endif

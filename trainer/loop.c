@@ -12,6 +12,7 @@
 #include "trainer/evaluate.h"
 #include "trainer/state.h"
 #include "trainer/step.h"
+#include "trainer/weights.h"
 #include <string.h>
 
 #define TERMINAL_PERIOD_S  0.2
@@ -23,6 +24,7 @@ typedef struct Loop {
     Session *s;
     RunLog *log;
     char *checkpoint_dir;
+    StrBuf class_names; /* one a line */
     Loader *loader;
     Stepper *stepper;
     CheckpointWriter *writer; /* rank 0 only */
@@ -72,6 +74,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
                             .dataset_images = s->plan.images,
                             .best_top1 = l->best_top1,
                             .eval_due = eval_due,
+                            .class_names = l->class_names.text,
                             .model = s->config->model.name,
                             .config = l->config_text.text };
     return checkpoint_submit(l->writer, &meta, best);
@@ -155,6 +158,25 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     return runlog_resume(l->log, l->first_step, path);
 }
 
+/* A new run's first weights, where they are not drawn. */
+static Status start_from_weights(Loop *l)
+{
+    const Session *s = l->s;
+    const char *path = s->config->model.init;
+    SafeFile *file = NULL;
+    bool new_head = false;
+    if (path[0] == '\0') return OK;
+    Status status = safetensors_open(&file, path);
+    if (status == OK)
+        status = weights_restore(s->executor, program_graph(s->first), model_find(s->config->model.name), file, path,
+                                 true, &new_head);
+    safetensors_close(file);
+    if (status != OK) return fail_note(status, "model.init");
+    log_info("weights from %s%s", path,
+             new_head ? "; the last layer, of another number of classes there, starts afresh" : "");
+    return OK;
+}
+
 /* Rank 0 reads. */
 static Status resume_on_main(Loop *l)
 {
@@ -164,6 +186,7 @@ static Status resume_on_main(Loop *l)
     bool own = true;
     Status status = find_resume(l, &file, &meta, &path, &own);
     if (status == OK && file) status = take_checkpoint(l, file, &meta, path, own);
+    else if (status == OK) status = start_from_weights(l);
     safetensors_close(file);
     mem_free(path);
     return status;
@@ -190,9 +213,9 @@ static Status resume(Loop *l)
     l->earlier_updates = (int64_t)carried[3];
     l->best_top1 = carried[4];
     stepper_set_earlier_updates(l->stepper, l->earlier_updates);
-    if (!l->resumed) return OK;
+    if (!l->resumed && l->s->config->model.init[0] == '\0') return OK;
     TRY(session_broadcast(l->s));
-    return broadcast_optimizer(l);
+    return l->resumed ? broadcast_optimizer(l) : OK;
 }
 
 /* ---- after a step ---- */
@@ -393,6 +416,9 @@ static Status open_parts(Loop *l, const char *run_dir)
     int count = 0;
     if (!(l->checkpoint_dir = fs_join(run_dir, "checkpoints"))) return ERR_MEMORY;
     TRY(config_dump_yaml(s->config, &l->config_text));
+    for (int i = 0; i < dataset_classes(s->train); i++)
+        str_printf(&l->class_names, "%s%s", i ? "\n" : "", dataset_class_name(s->train, i));
+    if (l->class_names.failed) return ERR_MEMORY;
     TRY(stepper_create(&l->stepper, s));
     if (!is_main(l)) return OK;
     TRY(state_list(s->executor, stepper_optimizer(l->stepper), &list, &count));
@@ -434,6 +460,7 @@ Status loop_run(Session *s, RunLog *log, const char *run_dir)
     loader_destroy(l.loader);
     checkpoint_writer_destroy(l.writer);
     str_free(&l.config_text);
+    str_free(&l.class_names);
     mem_free(l.checkpoint_dir);
     return status;
 }

@@ -26,6 +26,8 @@ static const CmdRow commands[] = {
     { "train", cmd_train, "CONFIG [--set key=value]...", "train a network; under mpirun, one on all ranks" },
     { "eval", cmd_eval, "CONFIG --checkpoint FILE [--set key=value]...",
       "evaluate a checkpoint on the validation set" },
+    { "predict", cmd_predict, "CHECKPOINT IMAGE... [--json]", "say what images show" },
+    { "export", cmd_export, "CHECKPOINT OUT [--names NAMES]", "write a checkpoint's weights for other programs" },
     { "launch", cmd_launch, "--hosts-script CMD [--min-hosts N] ... -- train CONFIG",
       "keep a run going over mpirun while hosts fail and return" },
     { "drain", cmd_drain, "[--wait SECONDS]", "ask the ranks of this host to save a checkpoint and leave" },

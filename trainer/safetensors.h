@@ -12,7 +12,7 @@
 typedef struct SafeTensor {
     const char *name;
     TensorDesc desc;  /* F32 here; other dtypes are read and reported as they are */
-    const void *data; /* plain row-major */
+    const void *data; /* plain row-major; in files of other writers at any address */
 } SafeTensor;
 typedef struct SafePair {
     const char *key, *value;

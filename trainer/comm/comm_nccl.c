@@ -262,6 +262,7 @@ static Status nccl_type(DType type, ncclDataType_t *out)
         return OK;
     case DTYPE_I32:
     case DTYPE_U8:
+    case DTYPE_I64:
     case DTYPE_COUNT:
         break;
     }

@@ -1,0 +1,206 @@
+/* Weights in the Python world's files: written under either names they come back bit for bit; what does not fit is
+ * refused whole, with a sentence that names it. */
+#include "base/mem.h"
+#include "tests/test.h"
+#include "tests/tools/network.h"
+#include "trainer/weights.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PATH_BYTES = 1200, CLASSES = 7, MORE = 4 };
+static const char model[] = "efficientnet_b0";
+
+static void open_network(Network *n, int64_t classes)
+{
+    ModelOptions o = { .width = 0.125 };
+    o.graph = (GraphOptions){ .batch = 1, .channels = 3, .height = 32, .width = 32, .classes = classes };
+    for (int i = 0; i < 3; i++) o.graph.std[i] = 1;
+    REQUIRE_OK(network_open(n, NETWORK_CPU, model, &o));
+}
+
+/* A file's tensors in memory, to be spoilt. */
+typedef struct Draft {
+    WeightList list;
+    SafeTensor *tensors;
+    float **values;
+    int count;
+} Draft;
+
+static int state_of(const Network *n, const char *name)
+{
+    for (int i = 0; i < executor_state_count(n->executor); i++)
+        if (strcmp(executor_state_name(n->executor, i), name) == 0) return i;
+    return -1;
+}
+
+static void draft_make(Draft *d, const Network *n, ModelNames names)
+{
+    REQUIRE_OK(weights_list(&d->list, program_graph(n->program), model_find(model), names));
+    d->count = d->list.count;
+    d->tensors = mem_calloc((size_t)d->count + MORE, sizeof *d->tensors);
+    d->values = mem_calloc((size_t)d->count, sizeof *d->values);
+    for (int i = 0; i < d->count; i++) {
+        const Weight *w = &d->list.items[i];
+        d->values[i] = mem_alloc(tensor_plain_bytes(&w->desc));
+        REQUIRE_OK(executor_export_state(n->executor, state_of(n, w->name), d->values[i]));
+        d->tensors[i] = (SafeTensor){ .name = w->other, .desc = w->desc, .data = d->values[i] };
+    }
+}
+
+static void draft_free(Draft *d)
+{
+    for (int i = 0; i < d->list.count; i++) mem_free(d->values[i]);
+    mem_free(d->values);
+    mem_free(d->tensors);
+    weights_free(&d->list);
+}
+
+static Status load(Network *n, const Draft *d, bool new_head, bool *kept)
+{
+    char path[PATH_BYTES];
+    SafeFile *file = NULL;
+    snprintf(path, sizeof path, "%s/weights.safetensors", test_scratch());
+    TRY(safetensors_write(path, d->tensors, d->count, NULL, 0));
+    TRY(safetensors_open(&file, path));
+    CHECK(!weights_are_checkpoint(file));
+    Status status =
+        weights_restore(n->executor, program_graph(n->program), model_find(model), file, path, new_head, kept);
+    safetensors_close(file);
+    return status;
+}
+
+static bool equals(const Network *n, const Draft *d, int i)
+{
+    const size_t bytes = tensor_plain_bytes(&d->list.items[i].desc);
+    float *values = mem_alloc(bytes);
+    CHECK_OK(executor_export_state(n->executor, state_of(n, d->list.items[i].name), values));
+    bool same = memcmp(values, d->values[i], bytes) == 0;
+    mem_free(values);
+    return same;
+}
+
+static void clear(const Network *n)
+{
+    static float zeros[65536];
+    for (int i = 0; i < executor_state_count(n->executor); i++) {
+        REQUIRE(tensor_plain_bytes(&executor_state(n->executor, i)->desc) <= sizeof zeros);
+        REQUIRE_OK(executor_import_state(n->executor, i, zeros));
+    }
+}
+
+TEST(both_names_come_back_bit_for_bit)
+{
+    Network n;
+    open_network(&n, CLASSES);
+    REQUIRE_OK(network_fill(&n));
+    for (ModelNames names = MODEL_NAMES_TORCHVISION; names < MODEL_NAMES_COUNT; names++) {
+        Draft d = { 0 };
+        bool kept = true;
+        int64_t counter = 5;
+        draft_make(&d, &n, names);
+        CHECK((strcmp(d.tensors[0].name, "conv_stem.weight") == 0) == (names == MODEL_NAMES_TIMM));
+        d.tensors[d.count++] = (SafeTensor){ "any.num_batches_tracked", { .dtype = DTYPE_I64, .rank = 0 }, &counter };
+        clear(&n);
+        CHECK_OK(load(&n, &d, false, &kept));
+        CHECK(!kept);
+        for (int i = 0; i < d.list.count; i++) CHECK(equals(&n, &d, i));
+        draft_free(&d);
+    }
+    network_close(&n);
+}
+
+static void expect_refusal(Network *n, const Draft *d, const char *words)
+{
+    CHECK_STATUS(load(n, d, true, NULL), ERR_DATA);
+    if (!test_check(strstr(status_message(), words) != NULL, __FILE__, __LINE__, words))
+        printf("    said: %s\n", status_message());
+}
+
+TEST(what_does_not_fit_is_refused_by_name)
+{
+    static const float extra[4] = { 1, 2, 3, 4 };
+    const int64_t four[] = { 4 };
+    Network n;
+    Draft d = { 0 };
+    open_network(&n, CLASSES);
+    REQUIRE_OK(network_fill(&n));
+    draft_make(&d, &n, MODEL_NAMES_TORCHVISION);
+    clear(&n);
+    const SafeTensor first = d.tensors[0], second = d.tensors[1];
+    d.tensors[0].name = "stem.weight";
+    expect_refusal(&n, &d, "missing: features.0.0.weight; not of this network: stem.weight");
+    d.tensors[0] = first;
+    d.tensors[1].desc = tensor_desc(DTYPE_F32, 1, four);
+    d.tensors[1].data = extra;
+    expect_refusal(&n, &d, "features.0.1.weight (f32[4] there, f32[8] here)");
+    d.tensors[1] = second;
+    d.tensors[d.count++] = (SafeTensor){ "fc.weight", tensor_desc(DTYPE_F32, 1, four), extra };
+    expect_refusal(&n, &d, "not of this network: fc.weight");
+    d.count--;
+    d.values[1][3] = NAN;
+    expect_refusal(&n, &d, "element 3 of tensor features.0.1.weight is no finite number");
+    CHECK(!equals(&n, &d, 0)); /* nothing was changed by any of them */
+    draft_free(&d);
+    network_close(&n);
+}
+
+TEST(another_number_of_classes_keeps_the_last_layer)
+{
+    Network n, wide;
+    Draft d = { 0 }, own = { 0 };
+    bool kept = false;
+    open_network(&n, CLASSES);
+    open_network(&wide, CLASSES + 3);
+    REQUIRE_OK(network_fill(&n));
+    REQUIRE_OK(network_fill(&wide));
+    draft_make(&d, &n, MODEL_NAMES_TIMM);
+    for (int i = 0; i < d.count; i++) d.values[i][0] += 1;
+    draft_make(&own, &wide, MODEL_NAMES_TIMM);
+    CHECK_STATUS(load(&wide, &d, false, NULL), ERR_DATA);
+    CHECK(strstr(status_message(), "weights for 7 classes, but there are 10 here") != NULL);
+    CHECK_OK(load(&wide, &d, true, &kept));
+    CHECK(kept);
+    int heads = 0;
+    for (int i = 0; i < d.count; i++) {
+        heads += d.list.items[i].head;
+        CHECK(equals(&wide, d.list.items[i].head ? &own : &d, i));
+    }
+    CHECK_INT(heads, 2);
+    draft_free(&d);
+    draft_free(&own);
+    network_close(&n);
+    network_close(&wide);
+}
+
+/* 1, -2, the smallest number, the largest, an eighth, zero, 5, 6 in either format. */
+TEST(other_float_types_are_read)
+{
+    static const uint16_t half[8] = { 0x3c00, 0xc000, 0x0001, 0x7bff, 0x3000, 0, 0x4500, 0x4600 };
+    static const float as_half[8] = { 1, -2, 0x1p-24F, 65504, 0.125F, 0, 5, 6 };
+    static const uint16_t bf16[8] = { 0x3f80, 0xc000, 0x0080, 0x7f7f, 0x3e00, 0, 0x40a0, 0x40c0 };
+    static const float as_bf16[8] = { 1, -2, 0x1p-126F, 0x1.fep127F, 0.125F, 0, 5, 6 };
+    static const double wide[8] = { 1, -2, 3, 4, 0.125, 0, 5, 6 };
+    static const float as_wide[8] = { 1, -2, 3, 4, 0.125F, 0, 5, 6 };
+    const struct {
+        DType type;
+        const void *data;
+        const float *want;
+    } rows[] = { { DTYPE_F16, half, as_half }, { DTYPE_BF16, bf16, as_bf16 }, { DTYPE_F64, wide, as_wide } };
+    Network n;
+    Draft d = { 0 };
+    open_network(&n, CLASSES);
+    REQUIRE_OK(network_fill(&n));
+    draft_make(&d, &n, MODEL_NAMES_TORCHVISION);
+    for (int r = 0; r < 3; r++) {
+        float got[8];
+        REQUIRE(tensor_elements(&d.tensors[1].desc) == 8);
+        d.tensors[1].desc.dtype = rows[r].type;
+        d.tensors[1].data = rows[r].data;
+        CHECK_OK(load(&n, &d, false, NULL));
+        REQUIRE_OK(executor_export_state(n.executor, state_of(&n, d.list.items[1].name), got));
+        for (int i = 0; i < 8; i++) CHECK(got[i] == rows[r].want[i]);
+    }
+    draft_free(&d);
+    network_close(&n);
+}
