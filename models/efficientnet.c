@@ -1,10 +1,10 @@
 /* efficientnet.c - EfficientNet-B0 to -B7 (Tan and Le 2019): inverted bottlenecks with depthwise convolutions and
  * squeeze-and-excitation, scaled in width, depth and resolution together.
  *
- * A variant is one row (registry.c): the two factors, the dropout, its norms, and a FLAVOUR - which published weights it
- * is to take: torchvision's (symmetric padding) or those that timm converted from TensorFlow ("same" padding, which puts
- * the odd pixel behind). The flavours differ in names too; the table below has both. Stochastic depth grows linearly
- * from 0 to 0.2 over the blocks. */
+ * A variant is one row (registry.c): the two factors, the dropout, its norms, and a FLAVOUR - which published weights
+ * it is to take: torchvision's (symmetric padding) or those that timm converted from TensorFlow ("same" padding,
+ * which puts the odd pixel behind). The flavours differ in names too; the table below has both. Stochastic depth
+ * grows linearly from 0 to 0.2 over the blocks. */
 #include "models/families.h"
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,8 @@
  * words are the command. Upper-case words are positional arguments. --name VALUE is an option with a value, [--name]
  * a flag. Brackets make a thing optional, dots behind the bracket let an option be repeated (--set alone), and dots
  * behind the last positional argument that one. So what the help says and what is accepted cannot differ. The usage
- * goes on in lines that begin with a blank, and ends at a word "--": arguments behind it are the command's own business.
+ * goes on in lines that begin with a blank, and ends at a word "--": arguments behind it are the command's own
+ * business.
  *
  * ACCEPTED. --name value and --name=value; -- ends the options; --help or -h anywhere prints the help text and
  * nothing else is checked. */

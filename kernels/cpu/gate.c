@@ -101,8 +101,10 @@ static Status gate_bwd_run(OpInstance *op, Stream *stream)
         spread_gates(&v, plane, g, gates);
         gate_bwd_plane(dx + at, dy + at, x + at, count, gates, sums);
         for (int64_t c = 0; c < cpu_block_channels(&v, block); c++) {
-            double s = (double)gates[c];
-            dg[n * v.c + block * v.b + c] = (float)(cpu_fold_lanes(sums, c, v.b) * s * (1 - s));
+            const int64_t at_g = n * v.c + block * v.b + c;
+            /* s (1 - s); 1 - s itself would lose the digits of gates near 1 */
+            double slope = (double)cpu_sigmoid(g[at_g]) * (double)cpu_sigmoid(-g[at_g]);
+            dg[at_g] = (float)(cpu_fold_lanes(sums, c, v.b) * slope);
         }
     }
     return OK;

@@ -102,8 +102,10 @@ static __global__ void __launch_bounds__(GATE_FINISH_THREADS)
     if (n >= k.n) return;
     double sum = 0;
     for (int s = 0; s < k.splits; s++) sum += (double)partials[(n * k.splits + s) * k.cp + c];
-    const double gate = (double)pointwise_sigmoid(element_load(g + i));
-    element_store(dg + i, (float)(sum * gate * (1 - gate)));
+    const float gate = element_load(g + i);
+    /* s (1 - s); 1 - s itself would lose the digits of gates near 1 */
+    const double slope = (double)pointwise_sigmoid(gate) * (double)pointwise_sigmoid(-gate);
+    element_store(dg + i, (float)(sum * slope));
 }
 
 /* ---- launchers ---- */

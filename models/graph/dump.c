@@ -8,7 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMN_LAYER, COLUMN_OP, COLUMN_DETAIL, COLUMN_OUTPUT, COLUMN_PARAMETERS, COLUMN_MFLOPS, COLUMN_BYTES, COLUMN_COUNT };
+enum {
+    COLUMN_LAYER,
+    COLUMN_OP,
+    COLUMN_DETAIL,
+    COLUMN_OUTPUT,
+    COLUMN_PARAMETERS,
+    COLUMN_MFLOPS,
+    COLUMN_BYTES,
+    COLUMN_COUNT
+};
 typedef struct Row {
     char cell[COLUMN_COUNT][96];
 } Row;
