@@ -42,8 +42,8 @@ static const char *const backend_names[] = { "auto", "cpu", "cuda", NULL };
 const ConfigKey config_keys[] = {
     {STRING(model, name, "resnet50"), KEY_MATH, "Network; convoy inspect model NAME shows one"},
     {STRING(model, init, ""), KEY_RUNTIME,
-     "Safetensors file whose weights a new run starts from: a checkpoint, or saved by torchvision or timm; with another "
-     "number of classes the last layer starts afresh"},
+     "Safetensors file whose weights a new run starts from: a checkpoint, or saved by torchvision or timm; with "
+     "another number of classes the last layer starts afresh"},
     {INT(model, classes, "0", 0, 1e6), KEY_MATH, "Number of classes; 0 takes it from the training set"},
     {INT(model, in_channels, "3", 1, 16), KEY_MATH, "Channels of an image: 3 for colour, 1 for grey"},
     {ENUM(model, stem, "imagenet", stem_names), KEY_MATH,
