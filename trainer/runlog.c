@@ -2,8 +2,8 @@
  *
  * DESIGN. A record is built in one buffer that runlog_open() sizes, and goes out in one write(2) to a file opened for
  * appending, so a line is complete or torn at the end, never mixed. No stdio in between: a full disk is seen at the
- * record it hits. After a torn line the next record starts a new one, so readers lose that record alone. Records
- * carry "time" (Unix seconds) besides their own fields. */
+ * record it hits. A torn line is cut off, at once where the disk was full, and when the file is opened again where the
+ * process was killed; so every line is a record. Records carry "time" (Unix seconds) besides their own fields. */
 #include "trainer/runlog.h"
 
 #include "base/clock.h"
@@ -25,7 +25,6 @@ struct RunLog {
     char *path;   /* of metrics.jsonl */
     StrBuf line;
     JsonWriter writer;
-    bool torn; /* the file does not end in a newline */
 };
 
 /* ---- opening ---- */
@@ -57,20 +56,31 @@ static Status open_log_file(const char *dir)
     return status;
 }
 
-/* Opens metrics.jsonl for appending and looks at how an earlier run left it. */
+/* Cuts off what lies behind the last newline: a line that a killed run had begun to write. */
+static Status cut_torn_line(const RunLog *r)
+{
+    char bytes[512];
+    off_t end = lseek(r->fd, 0, SEEK_END), keep = end;
+    for (bool found = end <= 0; !found && keep > 0;) {
+        off_t first = keep > (off_t)sizeof bytes ? keep - (off_t)sizeof bytes : 0;
+        if (pread(r->fd, bytes, (size_t)(keep - first), first) != keep - first)
+            return fail(ERR_IO, "%s: cannot read its last line: %s", r->path, strerror(errno));
+        while (keep > first && !(found = bytes[keep - 1 - first] == '\n')) keep--;
+    }
+    if (keep < end && ftruncate(r->fd, keep) != 0)
+        return fail(ERR_IO, "%s: cannot cut off its torn last line: %s", r->path, strerror(errno));
+    return OK;
+}
+
+/* Opens metrics.jsonl for appending, behind the last whole line. */
 static Status open_metrics(RunLog *r, const char *dir)
 {
-    char last = '\n';
     if (!(r->path = fs_join(dir, "metrics.jsonl"))) return ERR_MEMORY;
     r->fd = open(r->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (r->fd < 0) return fail(ERR_IO, "%s: cannot open for writing: %s", r->path, strerror(errno));
     if (flock(r->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return fail(ERR_IO, "%s: another convoy is writing to this run folder", dir);
-    off_t end = lseek(r->fd, 0, SEEK_END);
-    if (end > 0 && pread(r->fd, &last, 1, end - 1) != 1)
-        return fail(ERR_IO, "%s: cannot read its last byte: %s", r->path, strerror(errno));
-    r->torn = last != '\n';
-    return OK;
+    return cut_torn_line(r);
 }
 
 /* Grows the line buffer to its final size. */
@@ -123,7 +133,6 @@ static JsonWriter *begin(RunLog *r, const char *event)
 {
     if (!r || r->fd < 0) return NULL;
     str_clear(&r->line);
-    if (r->torn) str_add(&r->line, "\n");
     r->writer = (JsonWriter){ .out = &r->line };
     json_begin_object(&r->writer, NULL);
     json_string(&r->writer, "event", event);
@@ -131,20 +140,31 @@ static JsonWriter *begin(RunLog *r, const char *event)
     return &r->writer;
 }
 
+/* All of line or nothing: 0 or an errno. */
+static int append(int fd, const StrBuf *line)
+{
+    if (line->failed) return ENOMEM;
+    off_t start = lseek(fd, 0, SEEK_END);
+    for (size_t done = 0; done < line->length;) {
+        ssize_t n = write(fd, line->text + done, line->length - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+            int error = n < 0 ? errno : ENOSPC;
+            if (done > 0 && ftruncate(fd, start) != 0)
+                log_warning("metrics.jsonl keeps a torn line until it is opened again");
+            return error;
+        }
+        done += (size_t)n;
+    }
+    return 0;
+}
+
 /* Ends and writes the record: 0 or an errno. */
 static int write_record(RunLog *r)
 {
     json_end_object(&r->writer);
     str_add(&r->line, "\n");
-    if (r->line.failed) return ENOMEM;
-    for (size_t done = 0; done < r->line.length;) {
-        ssize_t n = write(r->fd, r->line.text + done, r->line.length - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return n < 0 ? errno : ENOSPC;
-        done += (size_t)n;
-        r->torn = r->line.text[done - 1] != '\n';
-    }
-    return 0;
+    return append(r->fd, &r->line);
 }
 
 static Status end(RunLog *r)
@@ -314,7 +334,6 @@ void runlog_last_words(void *cookie, int code, const char *reason)
     StrBuf line = { 0 };
     JsonWriter w = { .out = &line };
     if (!r || r->fd < 0) return;
-    if (r->torn) str_add(&line, "\n");
     json_begin_object(&w, NULL);
     json_string(&w, "event", "done");
     json_number(&w, "time", clock_unix_s());
@@ -322,6 +341,6 @@ void runlog_last_words(void *cookie, int code, const char *reason)
     json_string(&w, "reason", reason);
     json_end_object(&w);
     str_add(&line, "\n");
-    if (!line.failed && write(r->fd, line.text, line.length) < 0) log_warning("%s: done could not be written", r->path);
+    if (append(r->fd, &line) != 0) log_warning("%s: done could not be written", r->path);
     str_free(&line);
 }
