@@ -22,7 +22,7 @@ static const struct {
 } formats[CUDA_FORMAT_COUNT] = {
     [CUDA_NHWC] = { 4, 4, false, true },  [CUDA_ROWS] = { 2, 2, false, true },
     [CUDA_KRSC] = { 4, 4, true, true },   [CUDA_KRSC_GROUPED] = { 4, 4, true, false },
-    [CUDA_MATRIX] = { 2, 2, true, true }, [CUDA_VECTOR] = { 1, 2, false, true },
+    [CUDA_MATRIX] = { 2, 4, true, true }, [CUDA_VECTOR] = { 1, 2, false, true },
 };
 
 const Layout *cuda_layout(CudaFormat format, DType dtype)
