@@ -8,7 +8,7 @@
     {                                                                                                                  \
         [DTYPE_F32] = { format, DTYPE_F32 }, [DTYPE_F64] = { format, DTYPE_F64 }, [DTYPE_U8] = { format, DTYPE_U8 },   \
         [DTYPE_I32] = { format, DTYPE_I32 }, [DTYPE_BF16] = { format, DTYPE_BF16 },                                    \
-        [DTYPE_F16] = { format, DTYPE_F16 },                                                                           \
+        [DTYPE_F16] = { format, DTYPE_F16 }, [DTYPE_I64] = { format, DTYPE_I64 },                                      \
     }
 static const Layout layouts[CUDA_FORMAT_COUNT][DTYPE_COUNT] = {
     [CUDA_NHWC] = ALL_TYPES(CUDA_NHWC),     [CUDA_ROWS] = ALL_TYPES(CUDA_ROWS),

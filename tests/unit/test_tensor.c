@@ -21,9 +21,8 @@ TEST(counts_past_32_bits)
 
 TEST(every_type_has_name_and_size)
 {
-    static const size_t bytes[DTYPE_COUNT] = {
-        [DTYPE_F32] = 4, [DTYPE_F64] = 8, [DTYPE_U8] = 1, [DTYPE_I32] = 4, [DTYPE_BF16] = 2, [DTYPE_F16] = 2
-    };
+    static const size_t bytes[DTYPE_COUNT] = { [DTYPE_F32] = 4,  [DTYPE_F64] = 8, [DTYPE_U8] = 1, [DTYPE_I32] = 4,
+                                               [DTYPE_BF16] = 2, [DTYPE_F16] = 2, [DTYPE_I64] = 8 };
     for (int i = 0; i < DTYPE_COUNT; i++) {
         CHECK_INT(dtype_bytes((DType)i), bytes[i]);
         REQUIRE(dtype_name((DType)i));
