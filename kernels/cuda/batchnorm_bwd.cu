@@ -6,21 +6,23 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/pointwise_math.h"
 
-constexpr int BACKWARD_UNROLL = 2;
+/* SiLU's derivative with two shares of dy leaves registers for one row at a time. */
+template <BnMask MASK, bool TWO> constexpr int backward_unroll = (MASK == BN_MASK_SILU && TWO) ? 1 : 2;
 
 template <typename T> constexpr float stored_as_zero = BN_F32_ZERO;
 template <> constexpr float stored_as_zero<Bf16> = BN_BF16_ZERO;
 template <> constexpr float stored_as_zero<F16> = BN_F16_ZERO;
 
 /* What one pass reads of a chunk; unused members cost no registers. */
-struct BackwardRows {
-    uint4 dy[BACKWARD_UNROLL], dy2[BACKWARD_UNROLL], x[BACKWARD_UNROLL], y[BACKWARD_UNROLL];
+template <int U> struct BackwardRows {
+    uint4 dy[U], dy2[U], x[U], y[U];
 };
 
 template <BnMask MASK, bool TWO, bool LAST>
-static __device__ __forceinline__ void backward_load(BackwardRows *rows, const BnBackward b, const RowWalk w)
+static __device__ __forceinline__ void backward_load(BackwardRows<backward_unroll<MASK, TWO>> *rows, const BnBackward b,
+                                                     const RowWalk w)
 {
-    constexpr int U = BACKWARD_UNROLL;
+    constexpr int U = backward_unroll<MASK, TWO>;
     if (LAST) {
         rows_load_last<U>(rows->dy, b.dy, w, b.grid);
         rows_load_last<U>(rows->x, b.x, w, b.grid);
@@ -36,8 +38,8 @@ static __device__ __forceinline__ void backward_load(BackwardRows *rows, const B
 
 /* dz of channel c in row u, whose x is given. */
 template <typename T, BnMask MASK, bool TWO>
-static __device__ __forceinline__ float form_dz(const BackwardRows &rows, int u, int c, float x,
-                                                const BnLane<vector_channels<T>> &lane)
+static __device__ __forceinline__ float form_dz(const BackwardRows<backward_unroll<MASK, TWO>> &rows, int u, int c,
+                                                float x, const BnLane<vector_channels<T>> &lane)
 {
     float dz = vector_get<T>(rows.dy[u], c);
     if (TWO) dz += vector_get<T>(rows.dy2[u], c);
@@ -50,10 +52,10 @@ static __device__ __forceinline__ float form_dz(const BackwardRows &rows, int u,
 template <typename T, BnMask MASK, bool TWO>
 static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS) bn_bwd_sums_kernel(const BnBackward b)
 {
-    constexpr int V = vector_channels<T>, U = BACKWARD_UNROLL;
+    constexpr int V = vector_channels<T>, U = backward_unroll<MASK, TWO>;
     __shared__ LaneSums<2 * V> shared;
     RowWalk w = row_walk<U>(b.grid, false);
-    BackwardRows rows;
+    BackwardRows<U> rows;
     BnLane<V> lane;
     float sums[2 * V] = {};
     backward_load<MASK, TWO, false>(&rows, b, w);
@@ -99,9 +101,9 @@ static __global__ void __launch_bounds__(FINISH_THREADS) bn_bwd_finish_kernel(co
 template <typename T, BnMask MASK, bool TWO>
 static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS) bn_bwd_apply_kernel(const BnBackward b)
 {
-    constexpr int V = vector_channels<T>, U = BACKWARD_UNROLL;
+    constexpr int V = vector_channels<T>, U = backward_unroll<MASK, TWO>;
     RowWalk w = row_walk<U>(b.grid, true);
-    BackwardRows rows;
+    BackwardRows<U> rows;
     BnLane<V> lane;
     float mean_dz[V], slope[V];
     if (w.chunks == 0) return;

@@ -3,7 +3,7 @@
 #include "kernels/cuda/batchnorm.cuh"
 #include "kernels/cuda/kernels.h"
 
-constexpr int FINALIZE_THREADS = 128, COMBINE_UNROLL = 4, COMBINE_BLOCKS = 4;
+constexpr int FINALIZE_THREADS = 128, COMBINE_UNROLL = 2, COMBINE_BLOCKS = 4;
 
 /* A block stands on FINALIZE_THREADS channels. */
 template <typename T> static __global__ void __launch_bounds__(FINALIZE_THREADS) bn_finalize_kernel(const BnFinalize f)

@@ -13,6 +13,7 @@
 namespace {
 
 constexpr int BLOCK = 256, TILE_BYTES = 4096, BYTE_VALUES = 256, BLOCKS_PER_SM = 8;
+constexpr int TREATED_PER_SM = 4; /* leaves treated_kernel registers enough not to spill */
 
 struct InputPass {
     InputAttr attr;
@@ -83,12 +84,19 @@ __device__ __forceinline__ Source source_of(const InputTreatment &t, int c, int6
     return s;
 }
 
+/* Field by field: a choice between whole structs would put both into memory. */
+__device__ __forceinline__ Source choose(bool second, const Source &a, const Source &b)
+{
+    return { second ? b.row : a.row, second ? b.erased : a.erased, second ? b.erased_end : a.erased_end };
+}
+
 __device__ __forceinline__ float pick(const Source &s, const float *value, int x, int c, int channels)
 {
     return x >= s.erased && x < s.erased_end ? 0.0f : value[s.row[x * channels + c]];
 }
 
-template <typename T> __global__ void __launch_bounds__(BLOCK) treated_kernel(const TreatedPass pass, uint4 *x)
+template <typename T>
+__global__ void __launch_bounds__(BLOCK, TREATED_PER_SM) treated_kernel(const TreatedPass pass, uint4 *x)
 {
     __shared__ float value[OP_MAX_IMAGE_CHANNELS][BYTE_VALUES];
     const InputTreatment &t = pass.images;
@@ -102,19 +110,20 @@ template <typename T> __global__ void __launch_bounds__(BLOCK) treated_kernel(co
         const int64_t image = row / t.h, n = image < t.n ? image : image - t.n;
         const int y = (int)(row - image * t.h);
         const Source own = source_of(t, pass.c, n, y);
-        const Source other = mixes ? source_of(t, pass.c, op_mix_neighbour(n, t.n), y) : own;
+        const Source other = source_of(t, pass.c, mixes ? op_mix_neighbour(n, t.n) : n, y);
         const bool crossed = box && (float)y >= t.mix[MIX_TOP] && (float)y < t.mix[MIX_BOTTOM];
         for (int i = (int)threadIdx.x; i < t.w * pass.vectors; i += BLOCK) {
             const int column = i / pass.vectors, c0 = i % pass.vectors * vector_channels<T>;
             const int from = image < t.n ? column : t.w - 1 - column;
             const bool swapped = crossed && (float)from >= t.mix[MIX_LEFT] && (float)from < t.mix[MIX_RIGHT];
+            const Source first = choose(swapped, own, other);
             float out[vector_channels<T>];
 #pragma unroll
             for (int k = 0; k < vector_channels<T>; k++) {
                 const int c = c0 + k;
                 out[k] = 0.0f;
                 if (c >= pass.c) continue;
-                out[k] = pick(swapped ? other : own, value[c], from, c, pass.c);
+                out[k] = pick(first, value[c], from, c, pass.c);
                 if (mixes && !box) out[k] = input_mix(out[k], pick(other, value[c], from, c, pass.c), lambda, rest);
             }
             x[row * t.w * pass.vectors + i] = vector_narrow<T>(out);
