@@ -86,10 +86,11 @@ endif
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
               -gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS))
 # Kernels and launchers use nothing of the C++ library, so that ./convoy does not need it.
-NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xcompiler=-Wall,-Wextra,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas=-v -Xcompiler=-Wall,-Wextra,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
               $(if $(filter 1,$(WERROR)),-Werror=all-warnings -Xcompiler=-Werror) $(CUDA_ISYSTEM)
 EMU_CXXFLAGS := -std=c++17 -O2 -g -fopenmp -Wall -Wextra -Wno-unknown-pragmas $(if $(filter 1,$(WERROR)),-Werror)
 
+# What ptxas says of the kernels of X.cu is kept in X.cu.ptxas, for `make ptxas`.
 ifeq ($(EMU),1)
 $(B)/obj/%.cu.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
@@ -103,5 +104,6 @@ else
 $(B)/obj/%.cu.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCC_FLAGS) $(GENCODE) $(CPPFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
+	$(Q)$(NVCC) $(NVCC_FLAGS) $(GENCODE) $(CPPFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@ 2> $(@:.o=.ptxas); \
+	status=$$?; grep -vE '^ptxas info|bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status
 endif
