@@ -10,6 +10,8 @@
 #include "base/mem.h"
 #include "models/models.h"
 #include "trainer/config_keys.h"
+#include "trainer/stages.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -298,9 +300,41 @@ static Status check_channels(const Config *c, const ConfigOrigin *origin, const 
 
 static Status check_ascending(const Config *c, const ConfigOrigin *origin)
 {
-    const ConfigList *m = &c->schedule.milestones;
-    for (int i = 1; i < m->count; i++)
-        if (m->values[i] <= m->values[i - 1]) return fail_check(origin, "schedule.milestones", "must be ascending");
+    const struct {
+        const char *key;
+        const ConfigList *list;
+    } lists[] = { { "schedule.milestones", &c->schedule.milestones },
+                  { "data.progressive_until", &c->data.progressive_until } };
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+        const double *values = lists[k].list->values;
+        for (int i = 1; i < lists[k].list->count; i++)
+            if (values[i] <= values[i - 1]) return fail_check(origin, lists[k].key, "must be ascending");
+    }
+    return OK;
+}
+
+static Status check_whole(const ConfigOrigin *origin, const char *key, const ConfigList *list)
+{
+    for (int i = 0; i < list->count; i++)
+        if (list->values[i] != floor(list->values[i])) return fail_check(origin, key, "takes whole numbers");
+    return OK;
+}
+
+static Status check_progressive(const Config *c, const ConfigOrigin *origin)
+{
+    char text[WHERE_BYTES];
+    const ConfigList *sizes = &c->data.progressive_sizes, *until = &c->data.progressive_until;
+    TRY(check_whole(origin, "data.progressive_sizes", sizes));
+    TRY(check_whole(origin, "data.progressive_until", until));
+    if (sizes->count >= STAGES_MAX) {
+        snprintf(text, sizeof text, "has %d values; it takes at most %d", sizes->count, STAGES_MAX - 1);
+        return fail_check(origin, "data.progressive_sizes", text);
+    }
+    if (sizes->count != until->count) {
+        snprintf(text, sizeof text, "has %d values and data.progressive_sizes %d; give one for each size", until->count,
+                 sizes->count);
+        return fail_check(origin, "data.progressive_until", text);
+    }
     return OK;
 }
 
@@ -332,6 +366,7 @@ static Status check(const Config *c, const ConfigOrigin *origin)
     TRY(check_channels(c, origin, "data.mean", &c->data.mean));
     TRY(check_channels(c, origin, "data.std", &c->data.std));
     TRY(check_ascending(c, origin));
+    TRY(check_progressive(c, origin));
     TRY(check_augmentation(c, origin));
     if (c->model.in_channels != 1 && c->model.in_channels != 3) {
         snprintf(text, sizeof text, "is %lld; images are read with 1 or 3 channels", (long long)c->model.in_channels);

@@ -59,7 +59,9 @@ typedef struct Config {
         char *train, *val, *index;
         int format /*DataFormat*/, augment, interpolation, decoder, seek_index;
         int64_t seek_index_mb;
-        int64_t image_size, eval_resize /*0 = image_size*/, threads /*0 = auto*/, synthetic_images;
+        int64_t image_size, eval_resize /*0 = image_size*/;
+        ConfigList progressive_sizes, progressive_until /*epochs*/;
+        int64_t threads /*0 = auto*/, synthetic_images;
         int64_t readers /*0 = auto*/;
         double read_ahead_mb;
         int cache;

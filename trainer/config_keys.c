@@ -69,6 +69,11 @@ const ConfigKey config_keys[] = {
     {INT(data, image_size, "224", 8, 4096), KEY_MATH, "Height and width of the images that the network sees"},
     {INT(data, eval_resize, "256", 0, 4096), KEY_MATH,
      "Evaluation scales the shorter side to this before the centre crop; 0 means image_size"},
+    {LIST(data, progressive_sizes, "", 8, 4096), KEY_MATH,
+     "Progressive resizing: sizes that training images have first, one after the other (at most 7), before they have "
+     "image_size; evaluation always has image_size"},
+    {LIST(data, progressive_until, "", 1, 1e6), KEY_MATH,
+     "Progressive resizing: for each of those sizes the epoch, counted from 1, with which it ends"},
     {LIST(data, mean, "0.485, 0.456, 0.406", -1e3, 1e3), KEY_MATH,
      "Subtracted from pixels in 0..1; one value, or one for each channel"},
     {LIST(data, std, "0.229, 0.224, 0.225", 1e-6, 1e3), KEY_MATH,

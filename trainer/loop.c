@@ -37,9 +37,10 @@ typedef struct Loop {
     Status pending; /* this rank's error from outside a step */
     double epoch_seconds, progress_s, seconds_per_step;
     int64_t epoch_images;
-    LoaderStats epoch_start, early_start; /* of the loader; early: behind the first step */
-    double run_seconds;
-    bool warned; /* that the input limits training */
+    LoaderStats epoch_start, early_start; /* of the loader; early: behind its first step */
+    double run_seconds;                   /* with this loader, without its first step */
+    int64_t stage_start, stage_end;       /* steps that this loader feeds (stages.h) */
+    bool warned;                          /* that the input limits training */
 } Loop;
 
 static bool is_main(const Loop *l)
@@ -271,9 +272,9 @@ static void look_early(Loop *l, int64_t step, const StepResult *r)
 {
     InputReport report;
     if (!is_main(l)) return;
-    if (step == l->first_step) loader_stats(l->loader, &l->early_start);
+    if (step == l->stage_start) loader_stats(l->loader, &l->early_start);
     double before = l->run_seconds;
-    if (step > l->first_step) l->run_seconds += r->seconds;
+    if (step > l->stage_start) l->run_seconds += r->seconds;
     if (before >= EARLY_LOOK_S || l->run_seconds < EARLY_LOOK_S) return;
     report_input(l, &l->early_start, l->run_seconds, &report);
     warn_of_input(l, &report);
@@ -378,7 +379,37 @@ static bool ends_stretch(const Loop *l, int64_t step)
 {
     const RunPlan *p = &l->s->plan;
     bool eval = l->s->eval && runplan_due(p, step, l->s->config->train.eval_every);
-    return step + 1 == p->total_steps || eval || runplan_due(p, step, 1) || checkpoint_due(l, step);
+    return step + 1 == l->stage_end || eval || runplan_due(p, step, 1) || checkpoint_due(l, step);
+}
+
+static Status create_loader(Loop *l)
+{
+    LoaderOptions options = session_loader_options(l->s, DATA_TRAIN);
+    options.first_step = l->stage_start;
+    options.last_step = l->stage_end;
+    prefetch_loader_options(l->s->train_input, &options);
+    TRY(loader_create(&l->loader, l->s->train, &options));
+    return stepper_set_loader(l->stepper, l->loader);
+}
+
+/* From step on images have the size of its stage; nothing is under way. */
+static Status enter_stage(Loop *l, int64_t step)
+{
+    Session *s = l->s;
+    const int stage = stages_at(s->config, &s->plan, step);
+    Status status = stepper_set_loader(l->stepper, NULL);
+    loader_destroy(l->loader);
+    l->loader = NULL;
+    l->epoch_start = (LoaderStats){ 0 };
+    l->run_seconds = 0;
+    l->stage_start = step;
+    l->stage_end = stages_end(s->config, &s->plan, stage);
+    session_set_stage(s, stage);
+    if (is_main(l) && stages_count(s->config) > 1)
+        log_info("from step %lld on training images are of %lld pixels", (long long)step + 1,
+                 (long long)stages_image_size(s->config, stage));
+    if (status == OK) status = create_loader(l);
+    return comm_agree(s->comm, status);
 }
 
 /* Steps run one after the other; a device is given the next one while it works on this one, except where a stretch
@@ -389,6 +420,7 @@ static Status run_steps(Loop *l)
     const bool ahead = stepper_runs_ahead(l->stepper);
     bool stop = false;
     for (int64_t step = l->first_step, issued = step; step < total; step++) {
+        if (step == l->stage_end) TRY(enter_stage(l, step));
         if (issued == step) stepper_issue(l->stepper, issued++, l->pending);
         if (ahead && !stop && issued == step + 1 && !ends_stretch(l, step))
             stepper_issue(l->stepper, issued++, l->pending);
@@ -427,16 +459,6 @@ static Status open_parts(Loop *l, const char *run_dir)
     return status;
 }
 
-static Status start_loader(Loop *l)
-{
-    LoaderOptions options = session_loader_options(l->s, DATA_TRAIN);
-    options.first_step = l->first_step;
-    prefetch_loader_options(l->s->train_input, &options);
-    if (l->first_step >= l->s->plan.total_steps) return OK;
-    TRY(loader_create(&l->loader, l->s->train, &options));
-    return stepper_set_loader(l->stepper, l->loader);
-}
-
 static Status run(Loop *l, const char *run_dir)
 {
     TRY(comm_agree(l->s->comm, open_parts(l, run_dir)));
@@ -447,7 +469,7 @@ static Status run(Loop *l, const char *run_dir)
                  (long long)l->s->plan.total_steps);
         return OK;
     }
-    TRY(comm_agree(l->s->comm, start_loader(l)));
+    l->stage_end = l->first_step;
     return run_steps(l);
 }
 

@@ -30,21 +30,12 @@ const char *memory_item_name(MemoryItem item)
 
 /* ---- sizes ---- */
 
-static size_t image_bytes(const Session *s)
-{
-    const Config *c = s->config;
-    return (size_t)(c->data.image_size * c->data.image_size * c->model.in_channels);
-}
-
-static int loaders(const Session *s)
-{
-    return (s->use == SESSION_TRAIN) + (s->val != NULL);
-}
-
 static size_t slot_bytes(const Session *s)
 {
     LoaderOptions o = session_loader_options(s, DATA_VAL);
-    return (size_t)o.slots * (size_t)s->plan.batch * image_bytes(s) * (size_t)loaders(s);
+    size_t bytes = s->use == SESSION_TRAIN ? session_image_bytes(s, DATA_TRAIN) : 0;
+    if (s->val) bytes += session_image_bytes(s, DATA_VAL);
+    return (size_t)o.slots * (size_t)s->plan.batch * bytes;
 }
 
 static size_t read_ahead_bytes(const Session *s)
@@ -78,8 +69,10 @@ static void add_plan(const Session *s, const Executor *x, int64_t batch, size_t 
     bytes[MEMORY_WORKSPACE] = m.workspace;
     bytes[MEMORY_SIDE_WORKSPACE] = m.side_workspace;
     if (s->use == SESSION_TRAIN)
-        bytes[MEMORY_INPUTS] += prefetch_device_bytes(s->backend, batch, image_bytes(s), session_treats(s));
-    if (s->val) bytes[MEMORY_INPUTS] += prefetch_device_bytes(s->backend, batch, image_bytes(s), false);
+        bytes[MEMORY_INPUTS] +=
+            prefetch_device_bytes(s->backend, batch, session_image_bytes(s, DATA_TRAIN), session_treats(s));
+    if (s->val)
+        bytes[MEMORY_INPUTS] += prefetch_device_bytes(s->backend, batch, session_image_bytes(s, DATA_VAL), false);
     if (s->use == SESSION_TRAIN) bytes[MEMORY_OPTIMIZER] = m.params * (size_t)optimizer_states_needed(s->config);
     bytes[MEMORY_SUMS] = session_sum_bytes(s, m.grads);
 }

@@ -34,7 +34,8 @@ struct Prefetch {
     Backend *backend;
     const DeviceVTable *device; /* NULL: host memory */
     Loader *loader;
-    size_t image_bytes, label_bytes; /* of a batch */
+    size_t slot_bytes;               /* images of a batch, at most */
+    size_t image_bytes, label_bytes; /* of a batch of the loader at hand */
     size_t treatment_bytes;          /* 0: batches are not treated */
     float mix[MIX_COUNT];            /* host memory: of the batch that is given */
     int64_t loaded, given, done;
@@ -53,14 +54,14 @@ static void *take_pinned(void *cookie, size_t bytes)
     Prefetch *p = cookie;
     for (int i = 0; i < p->pinned_count; i++) {
         PinnedBlock *block = &p->pinned[i];
-        if (block->used || block->bytes != bytes) continue;
+        if (block->used || block->bytes < bytes) continue;
         block->used = true;
         return block->data;
     }
     if (p->pinned_count == PINNED_MAX) return NULL;
     PinnedBlock *block = &p->pinned[p->pinned_count];
-    if (p->device->alloc_pinned(p->backend, bytes, &block->data) != OK) return NULL;
-    block->bytes = bytes;
+    block->bytes = bytes < p->slot_bytes ? p->slot_bytes : bytes; /* serves every loader to come */
+    if (p->device->alloc_pinned(p->backend, block->bytes, &block->data) != OK) return NULL;
     block->used = true;
     p->pinned_count++;
     return block->data;
@@ -75,6 +76,8 @@ static void give_pinned(void *cookie, void *data)
 
 void prefetch_loader_options(Prefetch *p, LoaderOptions *o)
 {
+    p->image_bytes = (size_t)o->batch * (size_t)o->image_size * (size_t)o->image_size * (size_t)o->channels;
+    ASSERT(p->image_bytes <= p->slot_bytes);
     if (!p->device) return;
     o->allocator = (SlotAllocator){ .alloc = take_pinned, .free = give_pinned, .cookie = p };
     o->slots = DEVICE_LOADER_SLOTS;
@@ -96,7 +99,7 @@ size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes
 static Status create_slot(Prefetch *p, Slot *slot)
 {
     Backend *b = p->backend;
-    TRY(b->v->alloc(b, p->image_bytes, &slot->images));
+    TRY(b->v->alloc(b, p->slot_bytes, &slot->images));
     TRY(b->v->alloc(b, p->label_bytes, &slot->labels));
     TRY(p->device->alloc_pinned(b, p->label_bytes, (void **)&slot->host_labels));
     if (p->treatment_bytes > 0) {
@@ -115,7 +118,7 @@ Status prefetch_create(Prefetch **out, Executor *x, int64_t batch, size_t image_
     *p = (Prefetch){ .executor = x,
                      .backend = b,
                      .device = b->v->device,
-                     .image_bytes = (size_t)batch * image_bytes,
+                     .slot_bytes = (size_t)batch * image_bytes,
                      .label_bytes = (size_t)batch * sizeof(int32_t),
                      .treatment_bytes = treatment_bytes_of(batch, treated) };
     Status status = OK;

@@ -20,14 +20,15 @@ typedef struct PrefetchInput {
     int64_t bad;             /* Batch.bad */
 } PrefetchInput;
 
-/* After executor_commit(). Borrows x. batch images of image_bytes each; treated: with what the inputs "erase" and "mix"
- * take. */
+/* After executor_commit(). Borrows x. batch images of at most image_bytes each; treated: with what the inputs "erase"
+ * and "mix" take. */
 Status prefetch_create(Prefetch **out, Executor *x, int64_t batch, size_t image_bytes, bool treated);
 void prefetch_destroy(Prefetch *p); /* NULL ok; its loaders must be gone */
 /* Bytes of device memory that prefetch_create() takes; 0 where programs read host memory. */
 size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes, bool treated);
 
-/* What a loader for this prefetch needs: allocator, and a slot more where one is held by a copy. */
+/* What a loader for this prefetch needs: allocator, and a slot more where one is held by a copy. Once for each loader,
+ * before it is attached and after the one before is done: the size of its images is taken from o. */
 void prefetch_loader_options(Prefetch *p, LoaderOptions *o);
 /* The loader to take batches from; borrowed until the next call. NULL before it is destroyed. */
 Status prefetch_attach(Prefetch *p, Loader *loader);

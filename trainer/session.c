@@ -78,7 +78,7 @@ static float list_value(const ConfigList *list, int i)
     return (float)list->values[list->count == 1 ? 0 : i];
 }
 
-static ModelOptions model_options(const Session *s, bool training, int64_t batch)
+static ModelOptions model_options(const Session *s, bool training, int64_t batch, int64_t image_size)
 {
     const Config *c = s->config;
     ModelOptions o = { .stem = stems[c->model.stem],
@@ -88,8 +88,8 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
                        .dropout = c->model.dropout };
     o.graph = (GraphOptions){ .batch = batch,
                               .channels = c->model.in_channels,
-                              .height = c->data.image_size,
-                              .width = c->data.image_size,
+                              .height = image_size,
+                              .width = image_size,
                               .classes = s->classes,
                               .training = training,
                               .bn_frozen = c->model.bn == CONFIG_BN_FROZEN,
@@ -111,22 +111,27 @@ bool session_treats(const Session *s)
     return augmentation_erases(s->config) || augmentation_mixes(s->config);
 }
 
-static Status add_program(const Session *s, Executor *x, int64_t batch, bool training, bool accumulate, Program **out)
+typedef struct ProgramOptions {
+    int64_t batch, image_size;
+    bool training, accumulate;
+} ProgramOptions;
+
+static Status add_program(const Session *s, Executor *x, const ProgramOptions *p, Program **out)
 {
     const ModelDef *def = model_find(s->config->model.name);
     ASSERT(def);
-    ModelOptions o = model_options(s, training, batch);
+    ModelOptions o = model_options(s, p->training, p->batch, p->image_size);
     FuseOptions fuse = { .add_into_batchnorm_bwd = s->backend->v->fuses_add_into_batchnorm_bwd,
                          .takes = s->backend->v->takes_fusion,
                          .cookie = s->backend };
     Graph *g = NULL;
     TRY(model_build(&g, def, &o));
-    Status status = training ? graph_fuse(g, &fuse) : OK;
+    Status status = p->training ? graph_fuse(g, &fuse) : OK;
     if (status != OK) {
         graph_destroy(g);
         return status;
     }
-    return executor_add(x, g, accumulate, out);
+    return executor_add(x, g, p->accumulate, out);
 }
 
 static Status create_executor(const Session *s, Executor **out)
@@ -138,23 +143,40 @@ static Status create_executor(const Session *s, Executor **out)
     return OK;
 }
 
-static Status add_programs(const Session *s, SessionUse use, Executor *x, int64_t batch, Program *out[3])
+typedef struct Programs {
+    Program *first[STAGES_MAX], *more[STAGES_MAX], *eval;
+} Programs;
+
+/* The last stage first: it is the longest as a rule, and decides how parameters lie in memory. */
+static Status add_programs(const Session *s, SessionUse use, Executor *x, int64_t batch, Programs *out)
 {
-    if (use == SESSION_TRAIN) TRY(add_program(s, x, batch, true, false, &out[0]));
-    if (use == SESSION_TRAIN && s->plan.accumulate > 1) TRY(add_program(s, x, batch, true, true, &out[1]));
-    return s->val ? add_program(s, x, batch, false, false, &out[2]) : OK;
+    for (int i = use == SESSION_TRAIN ? stages_count(s->config) - 1 : -1; i >= 0; i--) {
+        ProgramOptions o = { .batch = batch, .image_size = stages_image_size(s->config, i), .training = true };
+        TRY(add_program(s, x, &o, &out->first[i]));
+        o.accumulate = true;
+        if (s->plan.accumulate > 1) TRY(add_program(s, x, &o, &out->more[i]));
+    }
+    const ProgramOptions eval = { .batch = batch, .image_size = s->config->data.image_size };
+    return s->val ? add_program(s, x, &eval, &out->eval) : OK;
 }
 
 Status session_try_batch(const Session *s, int64_t batch, Executor **out)
 {
-    Program *programs[3] = { NULL };
+    Programs programs = { 0 };
     TRY(create_executor(s, out));
-    Status status = add_programs(s, s->use, *out, batch, programs);
+    Status status = add_programs(s, s->use, *out, batch, &programs);
     if (status != OK) {
         executor_destroy(*out);
         *out = NULL;
     }
     return status;
+}
+
+void session_set_stage(Session *s, int stage)
+{
+    s->stage = stage;
+    s->first = s->stage_first[stage];
+    s->more = s->stage_more[stage];
 }
 
 static Status check_model_name(const Config *c)
@@ -177,11 +199,12 @@ static Status prepare(Session *s, SessionUse use)
 {
     TRY(device_open(&s->backend, &s->device, s->config, s->threads.compute));
     TRY(create_executor(s, &s->executor));
-    Program *programs[3] = { NULL };
-    Status status = add_programs(s, use, s->executor, s->plan.batch, programs);
-    s->first = programs[0];
-    s->more = programs[1];
-    s->eval = programs[2];
+    Programs programs = { 0 };
+    Status status = add_programs(s, use, s->executor, s->plan.batch, &programs);
+    memcpy(s->stage_first, programs.first, sizeof s->stage_first);
+    memcpy(s->stage_more, programs.more, sizeof s->stage_more);
+    s->eval = programs.eval;
+    session_set_stage(s, stages_count(s->config) - 1);
     say_fusions(s);
     /* Trying convolutions out takes memory too, so a batch far too large may fail before it is planned. */
     if (status == OK || (status == ERR_MEMORY && s->device.cuda)) return memory_check(s, status);
@@ -275,14 +298,14 @@ static Status commit_local(Session *s)
     const Config *c = s->config;
     const DeviceVTable *d = s->backend->v->device;
     const float loss_scale[LOSS_SCALE_COUNT] = { [LOSS_SCALE_SCALE] = (float)c->train.loss_scale };
-    const size_t image_bytes = (size_t)(c->data.image_size * c->data.image_size * c->model.in_channels);
     Executor *x = s->executor;
     TRY(executor_commit(x));
     TRY(executor_init_states(x, (uint64_t)c->train.seed));
     if (executor_loss_scale(x)->desc.rank != 0) TRY(executor_set_loss_scale(x, loss_scale));
     if (d && s->comm->world > 1) TRY(d->alloc_pinned(s->backend, STAGING_BYTES, &s->staging));
-    if (s->first) TRY(prefetch_create(&s->train_input, x, s->plan.batch, image_bytes, session_treats(s)));
-    return s->eval ? prefetch_create(&s->eval_input, x, s->plan.batch, image_bytes, false) : OK;
+    if (s->first)
+        TRY(prefetch_create(&s->train_input, x, s->plan.batch, session_image_bytes(s, DATA_TRAIN), session_treats(s)));
+    return s->eval ? prefetch_create(&s->eval_input, x, s->plan.batch, session_image_bytes(s, DATA_VAL), false) : OK;
 }
 
 static Status join_devices(Session *s)
@@ -368,11 +391,17 @@ size_t session_sum_bytes(const Session *s, size_t gradient_bytes)
     return session_sum_dtype(s) == DTYPE_F32 ? 0 : gradient_bytes / sizeof(float) * dtype_bytes(DTYPE_BF16);
 }
 
+size_t session_image_bytes(const Session *s, DataRole role)
+{
+    const int64_t size = role == DATA_TRAIN ? stages_largest(s->config) : s->config->data.image_size;
+    return (size_t)(size * size * s->config->model.in_channels);
+}
+
 LoaderOptions session_loader_options(const Session *s, DataRole role)
 {
     const Config *c = s->config;
     bool train = role == DATA_TRAIN;
-    LoaderOptions o = { .image_size = (int)c->data.image_size,
+    LoaderOptions o = { .image_size = (int)(train ? stages_image_size(c, s->stage) : c->data.image_size),
                         .eval_resize = (int)c->data.eval_resize,
                         .channels = (int)c->model.in_channels,
                         .augment = train ? augments[c->data.augment] : AUGMENT_NONE,

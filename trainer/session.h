@@ -14,6 +14,7 @@
 #include "trainer/exec/executor.h"
 #include "trainer/prefetch.h"
 #include "trainer/runplan.h"
+#include "trainer/stages.h"
 #include "trainer/threads.h"
 
 #define SESSION_STEPS_MAX 2 /* training steps that are under way on a device at once */
@@ -35,8 +36,10 @@ typedef struct Session {
     DeviceChoice device;
     Backend *backend;
     Executor *executor;
+    int stage;             /* the stage (stages.h) that first and more are of; the last one unless set otherwise */
     Program *first, *more; /* first micro-batch of a step; the following ones (accumulating), NULL if there are none */
     Program *eval;         /* NULL without data.val */
+    Program *stage_first[STAGES_MAX], *stage_more[STAGES_MAX]; /* of all stages */
     /* after session_commit() */
     Prefetch *train_input, *eval_input; /* NULL without the programs */
     DeviceComm *device_comm;            /* NULL on host memory */
@@ -48,6 +51,8 @@ bool session_treats(const Session *s);
 /* Opens datasets, makes the run plan, creates the backend and prepares the programs. Allocates no slab yet. ERR_USAGE
  * naming train.batch_per_rank where that does not fit the device. */
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use);
+/* Makes first and more those of a stage. No step may be under way. */
+void session_set_stage(Session *s, int stage);
 /* The same programs for micro-batches of another size, prepared and planned but not bound: for their sizes. */
 Status session_try_batch(const Session *s, int64_t batch, Executor **out);
 /* Only the training set, the run plan and the threads: for benchmarks of the input. */
@@ -63,6 +68,8 @@ Status session_broadcast(Session *s);
 Status session_broadcast_memory(Session *s, void *data, size_t bytes, const char *name);
 void session_close(Session *s);
 
-/* The loader options that train, evaluation and bench share. */
+/* Bytes of an image as loaders make them; of the largest where their size changes. */
+size_t session_image_bytes(const Session *s, DataRole role);
+/* The loader options that train, evaluation and bench share; the training images of the stage at hand. */
 LoaderOptions session_loader_options(const Session *s, DataRole role);
 #endif

@@ -381,15 +381,31 @@ static TimelineReduce choose_reduce(const Session *session)
     return session->device_comm ? by_carrier[device_comm_carrier(session->device_comm)] : TIMELINE_REDUCE_HOST;
 }
 
-static Status plan_step(Stepper *s)
+/* Gradients lie in one slab whatever the program, but each has its own nodes that complete them. */
+static Status plan_stage(Stepper *s, Program *last, size_t cap, size_t first_cap)
 {
-    const TimelineOptions o = { .reduce = s->reduce,
-                                .statistics = s->averages,
-                                .loss_scale = s->scales,
-                                .norm = s->measures,
-                                .buckets = s->buckets,
-                                .bucket_count = s->bucket_count };
-    return executor_plan_step(s->session->executor, last_program(s), &o);
+    TimelineOptions o = {
+        .reduce = s->reduce, .statistics = s->averages, .loss_scale = s->scales, .norm = s->measures
+    };
+    Bucket *buckets = NULL;
+    TRY(plan_buckets(program_plan(last), program_graph(last), cap, first_cap, &buckets, &o.bucket_count));
+    o.buckets = buckets;
+    ASSERT(o.bucket_count == s->bucket_count);
+    for (int k = 0; k < s->bucket_count; k++)
+        ASSERT(buckets[k].offset == s->buckets[k].offset && buckets[k].bytes == s->buckets[k].bytes);
+    Status status = executor_plan_step(s->session->executor, last, &o);
+    mem_free(buckets);
+    return status;
+}
+
+static Status plan_steps(Stepper *s, size_t cap, size_t first_cap)
+{
+    const Session *session = s->session;
+    for (int i = 0; i < stages_count(session->config); i++) {
+        Program *more = session->stage_more[i];
+        TRY(plan_stage(s, more ? more : session->stage_first[i], cap, first_cap));
+    }
+    return OK;
 }
 
 /* What the host sums: everything where it is memory it can reach, else what is staged; of a device that sums by itself
@@ -433,7 +449,7 @@ static Status fill(Stepper *s)
     s->scales = executor_loss_scale(x)->desc.rank != 0;
     s->measures = optimizer_measures(c);
     s->bias_matters = c->optimizer.name != CONFIG_OPTIMIZER_SGD;
-    TRY(plan_step(s));
+    TRY(plan_steps(s, cap, first));
     return create_reducer(s);
 }
 

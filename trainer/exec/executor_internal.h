@@ -3,7 +3,7 @@
 #define CONVOY_TRAINER_EXEC_EXECUTOR_INTERNAL_H
 #include "trainer/exec/executor.h"
 
-enum { MAX_PROGRAMS = 4, SCALAR_RING = 4 };
+enum { MAX_PROGRAMS = 24, SCALAR_RING = 4 };
 
 typedef struct Recording { /* one kind of run: program, input slot, step or not */
     int runs;              /* ordinary ones */
