@@ -140,14 +140,14 @@ def line(out, name, values):
     out.write(name + " " + " ".join(f"{float(v):.17g}" for v in values) + "\n")
 
 
-PICKS = 48  # elements of a gradient that are stored
+PICKS, PICKS_LARGE = 48, 16  # elements of a gradient that are stored; of networks with many tensors
 
 
-def sample(grad, stream):
+def sample(grad, stream, picks):
     """A gradient in a few numbers: norm, the projection on a direction from the formula, some elements."""
     g = grad.reshape(-1).numpy()
     direction = 2 * mix(stream, g.size) - 1
-    return [np.linalg.norm(g), float(np.dot(g, direction))] + [g[(i * 7919 + 13) % g.size] for i in range(PICKS)]
+    return [np.linalg.norm(g), float(np.dot(g, direction))] + [g[(i * 7919 + 13) % g.size] for i in range(picks)]
 
 
 def backward(model, dtype, x, y, memory_format=torch.contiguous_format, mkldnn=True):
@@ -176,7 +176,8 @@ def gradients(out, model, x, y):
     line(out, "loss", [loss64, max(abs(loss - loss64) for loss, _ in runs)])
     for name in grads64:
         error = max(((g[name] - grads64[name]).norm() / grads64[name].norm()).item() for _, g in runs)
-        line(out, f"grad.{name}", [error] + sample(grads64[name], stream_of(name) + 1))
+        picks = PICKS if len(grads64) < 100 else PICKS_LARGE
+        line(out, f"grad.{name}", [error] + sample(grads64[name], stream_of(name) + 1, picks))
 
 
 STEPS = 5

@@ -3,14 +3,15 @@
  *   cuda_sweep [--gpu=LIST] [--precision=LIST] [--model=LIST] [--batch=LIST] [--fuse=none,all] [--workspace=MB]
  *              [--all] [--verbose]
  *
- * Prepares training (also with accumulating gradients) and evaluation of every ResNet on described devices
- * (configs/gpus), which chooses and finalises the plan of every convolution within the limit of workspace. With --all
- * every other engine that cuDNN offers for it is finalised, saved and loaded too; those that are compiled at that
- * moment, a second or more each, need something that answers for the driver (tests/driver_shim).
+ * Prepares training (also with accumulating gradients) and evaluation of every network, at the image size it was
+ * published with, on described devices (configs/gpus), which chooses and finalises the plan of every convolution within
+ * the limit of workspace. With --all every other engine that cuDNN offers for it is finalised, saved and loaded too;
+ * those that are compiled at that moment, a second or more each, need something that answers for the driver
+ * (tests/driver_shim).
  *
  * In fp16 networks are prepared without and with all fusions (device.fuse). Where there is no engine for a fused
  * convolution, its parts stay apart; but on sm_90 only what is known to have none may: statistics behind the 7x7 window
- * of the stem, and ends of blocks before another window than 1x1.
+ * of the stem, ends of blocks before another window than 1x1, and convolutions in groups.
  *
  * One program prepared is one test. The last line is "N passed, N failed". Without cuDNN it says so and tests
  * nothing. */
@@ -49,13 +50,11 @@ static bool item_of(const char *list, int i, char *out, size_t bytes)
     return true;
 }
 
-/* Whether the network takes images of 32 pixels. */
-static bool is_small(const char *model)
+/* No more images than take the pixels of 256 at 224 x 224: larger networks have smaller batches. */
+static int64_t fitting_batch(const ModelDef *def, int64_t wanted)
 {
-    static const char *const names[] = { "resnet20", "resnet32", "resnet44", "resnet56", "resnet110" };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(model, names[i]) == 0) return true;
-    return false;
+    const int64_t size = def->input.size, most = 256 * 224 * 224 / (size * size) / 8 * 8;
+    return wanted < most ? wanted : most;
 }
 
 /* ---- fusions ---- */
@@ -66,6 +65,7 @@ static bool may_be_refused(const CudaBackend *b, const Fusion *f)
 {
     const OpShape *conv = &f->after[0];
     if (b->compute != DTYPE_F16 || b->options.fuse != FUSE_ALL || b->compute_capability < 90) return true;
+    if (((const Conv2dAttr *)conv->attr)->groups > 1) return true;
     if (conv->kind != OP_CONV2D_STATS) return false;
     const int64_t window = conv->in[CONV_STATS_IN_W].dims[2];
     return conv->in[CONV_STATS_IN_RESIDUAL].rank ? window > 1 : window > 3;
@@ -94,17 +94,17 @@ typedef enum ProgramKind { TRAINING, ACCUMULATING, EVALUATION, PROGRAM_KINDS } P
 static Status add_program(Executor *x, Backend *b, const ModelDef *def, int64_t batch, Precision precision,
                           ProgramKind kind)
 {
-    const int64_t size = is_small(def->name) ? 32 : 224;
+    const int64_t size = def->input.size;
     const bool training = kind != EVALUATION;
     Asked asked = { .b = (CudaBackend *)b };
     const FuseOptions fuse = { .add_into_batchnorm_bwd = b->v->fuses_add_into_batchnorm_bwd,
                                .takes = ask_backend,
                                .cookie = &asked };
     ModelOptions o = { .graph = { .batch = batch,
-                                  .channels = 3,
+                                  .channels = def->input.channels,
                                   .height = size,
                                   .width = size,
-                                  .classes = size == 32 ? 10 : 1000,
+                                  .classes = size <= 32 ? 10 : 1000,
                                   .training = training,
                                   .loss_scale = training && precision == PRECISION_FP16,
                                   .std = { 1, 1, 1 } },
@@ -176,7 +176,7 @@ static void sweep_models(Sweep *s, Backend *b, const char *gpu, Precision precis
         for (int k = 0; item_of(s->batches, k, batch, sizeof batch); k++) {
             const ModelDef *def = model_find(model);
             if (def && str_to_i64(batch, &images) && images > 0) {
-                sweep_model(s, b, gpu, precision, def, images);
+                sweep_model(s, b, gpu, precision, def, fitting_batch(def, images));
             } else {
                 s->failed++;
                 printf("FAIL no such model or batch: %s, %s\n", model, batch);
@@ -250,11 +250,9 @@ static void sweep_gpu(Sweep *s, const char *gpu)
     mem_free(properties);
 }
 
-static Status list_resnets(StrBuf *out)
+static Status list_models(StrBuf *out)
 {
-    for (int i = 0; i < model_count(); i++)
-        if (str_starts_with(model_at(i)->name, "resnet"))
-            str_printf(out, "%s%s", out->length ? "," : "", model_at(i)->name);
+    for (int i = 0; i < model_count(); i++) str_printf(out, "%s%s", i ? "," : "", model_at(i)->name);
     return out->failed ? ERR_MEMORY : OK;
 }
 
@@ -295,12 +293,12 @@ static bool load_driver_shim(void)
 int main(int argc, char **argv)
 {
     char gpu[32], version[256];
-    StrBuf resnets = { 0 };
+    StrBuf models = { 0 };
     Sweep s = {
         .gpus = "h200,h100,a100", .precisions = "fp32,tf32,bf16,fp16", .batches = "1,64,256", .fuse = "none,all"
     };
-    if (list_resnets(&resnets) != OK) return 1;
-    s.models = resnets.text;
+    if (list_models(&models) != OK) return 1;
+    s.models = models.text;
     if (!parse(&s, argc, argv)) return 64;
     if (s.all && !load_driver_shim()) return 1;
     if (!cudnn_version(version, sizeof version)) {
@@ -311,7 +309,7 @@ int main(int argc, char **argv)
     printf("%s\n", version);
     if (s.verbose) log_open(NULL, 0, LOG_DEBUG);
     for (int i = 0; item_of(s.gpus, i, gpu, sizeof gpu); i++) sweep_gpu(&s, gpu);
-    str_free(&resnets);
+    str_free(&models);
     printf("%.0f s\n%d passed, %d failed\n", clock_s() - start, s.passed, s.failed);
     return s.failed ? 1 : 0;
 }
