@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# gpu_check.sh correct|speed|train OUTDIR - everything that only a GPU can show, each part in under 9 minutes, the most valuable first.
+# gpu_check.sh correct|speed|train|efficientnet OUTDIR - everything that only a GPU can show, each part in under 9 minutes, the most valuable first.
 #
 #   correct   whole networks' gradients against the CPU backend, every op and precision against the reference, whole runs (graph against eager,
 #             resume, two ranks on one GPU, fp16 and clipping), NCCL, compute-sanitizer
 #   speed     ResNet-50 at 224 px: images/s in bf16 and fp16 against PyTorch in the same run, where the step's time goes against measured ceilings,
 #             JPEG files end to end (.gpu/images.tar: a folder of real ones, else made here), batch sizes
+#   efficientnet  EfficientNet-B0, B4 and B7 at their own sizes: images/s in bf16 against PyTorch in the same run, where the step's time goes
 #   train     ResNet-20 on CIFAR-10 JPEGs, 60 epochs in fp32, bf16 and fp16 (.gpu/cifar10-jpeg.tar.gz, or CIFAR=DIR with train/ and test/)
 #
 # Where scripts/gpu_pack.sh has filled .gpu/, that is used; else the binaries of `make build sweep`. Each check has a time limit of its own, so one
@@ -17,7 +18,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 part=${1:-} out=${2:-}
-case $part in correct | speed | train) ;; *) sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 64 ;; esac
+case $part in correct | speed | train | efficientnet) ;; *) sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 64 ;; esac
 [[ -n $out ]] || { echo "gpu_check: name a folder for the results" >&2; exit 64; }
 mkdir -p "$out" || exit 74
 out=$(cd "$out" && pwd)
@@ -127,15 +128,15 @@ part_correct() {
 
 # ---- speed ----
 
-# One network for all figures. A rehearsal takes one that plain loops can run.
-if [[ -z $rehearse ]]; then
-    net=(--model resnet50 --batch 256 --size 224 --device cuda --steps 20)
-    batches=(64 128 512)
-else
-    net=(--model resnet18 --batch 2 --size 32 --device cpu --steps 1 --set model.name=mlp --set data.image_size=8 --set data.eval_resize=8)
-    batches=(1)
-fi
-net+=(--convoy "$convoy" --plan-cache "$scratch/plans")
+# network NAME BATCH SIZE: sets net, the arguments of a benchmark. A rehearsal takes one that plain loops can run.
+network() {
+    if [[ -z $rehearse ]]; then
+        net=(--model "$1" --batch "$2" --size "$3" --device cuda --steps 20)
+    else
+        net=(--model "${1/#resnet50/resnet18}" --batch 2 --size 32 --device cpu --steps 1 --set model.name=mlp --set data.image_size=8 --set data.eval_resize=8)
+    fi
+    net+=(--convoy "$convoy" --plan-cache "$scratch/plans")
+}
 
 images_folder() { # class folders of JPEGs of about ImageNet's size: links to those of .gpu/images.tar, else made here
     local to=$1 i=0 copy file
@@ -175,6 +176,9 @@ tell_files() {
 }
 
 part_speed() {
+    local batches=(64 128 512)
+    [[ -z $rehearse ]] || batches=(1)
+    network resnet50 256 224
     check nodes_bf16 75 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --json "$work/nodes_bf16.json"
     cat "$work/nodes_bf16.log" 2> /dev/null
     check peers_bf16 120 python3 scripts/bench_gpu_peers.py "${net[@]}" --precision bf16 --alternations 3 --modes eager graph --json "$work/peers_bf16.json"
@@ -193,6 +197,20 @@ part_speed() {
     for batch in "${batches[@]}"; do check "bf16_batch_$batch" 40 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --rate-only --batch "$batch"; done
     check tf32 60 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision tf32 --rate-only
     tail -qn 1 "$work"/eager_bf16.log "$work"/bf16_batch_*.log "$work"/tf32.log 2> /dev/null
+}
+
+# ---- efficientnet ----
+
+part_efficientnet() {
+    local name
+    for row in "efficientnet_b0 256 224" "efficientnet_b4 64 380" "efficientnet_b7 16 600"; do
+        # shellcheck disable=SC2086 # a row is words
+        network $row
+        name=${row%% *}
+        check "nodes_$name" 60 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --json "$work/nodes_$name.json"
+        check "peers_$name" 110 python3 scripts/bench_gpu_peers.py "${net[@]}" --precision bf16 --alternations 2 --modes eager graph compile --json "$work/peers_$name.json"
+        cat "$work/nodes_$name.log" "$work/peers_$name.log" 2> /dev/null
+    done
 }
 
 # ---- train ----
