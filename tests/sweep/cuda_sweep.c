@@ -30,7 +30,7 @@
 enum { MAX_ENGINES = 128 };
 
 typedef struct Sweep {
-    const char *gpus, *precisions, *models, *batches; /* lists, separated by commas */
+    const char *gpus, *precisions, *models, *batches; /* lists, separated by commas; models may end in a star */
     const char *fuse;                                 /* list of modes, in fp16 */
     const char *workspace;                            /* limit in MB; NULL: the backend's own */
     bool all, verbose;
@@ -168,20 +168,42 @@ static void print_choices(const Sweep *s, const char *what, const CudnnContext *
 
 /* ---- the loops ---- */
 
+static void sweep_batches(Sweep *s, Backend *b, const char *gpu, Precision precision, const ModelDef *def)
+{
+    char batch[32];
+    int64_t images = 0;
+    for (int k = 0; item_of(s->batches, k, batch, sizeof batch); k++) {
+        if (str_to_i64(batch, &images) && images > 0) {
+            sweep_model(s, b, gpu, precision, def, fitting_batch(def, images));
+        } else {
+            s->failed++;
+            printf("FAIL no such batch: %s\n", batch);
+        }
+    }
+}
+
+/* Whether pattern is the name, or its beginning and a star. */
+static bool matches(const char *pattern, const char *name)
+{
+    const size_t length = strcspn(pattern, "*");
+    if (!pattern[length]) return strcmp(pattern, name) == 0;
+    return !pattern[length + 1] && strncmp(pattern, name, length) == 0;
+}
+
 static void sweep_models(Sweep *s, Backend *b, const char *gpu, Precision precision)
 {
-    char model[32], batch[32];
-    int64_t images = 0;
-    for (int i = 0; item_of(s->models, i, model, sizeof model); i++)
-        for (int k = 0; item_of(s->batches, k, batch, sizeof batch); k++) {
-            const ModelDef *def = model_find(model);
-            if (def && str_to_i64(batch, &images) && images > 0) {
-                sweep_model(s, b, gpu, precision, def, fitting_batch(def, images));
-            } else {
-                s->failed++;
-                printf("FAIL no such model or batch: %s, %s\n", model, batch);
-            }
+    char pattern[32];
+    for (int i = 0; item_of(s->models, i, pattern, sizeof pattern); i++) {
+        bool any = false;
+        for (int k = 0; k < model_count(); k++) {
+            if (!matches(pattern, model_at(k)->name)) continue;
+            sweep_batches(s, b, gpu, precision, model_at(k));
+            any = true;
         }
+        if (any) continue;
+        s->failed++;
+        printf("FAIL no such network: %s\n", pattern);
+    }
 }
 
 static void sweep_precision(Sweep *s, const char *gpu, const char *properties, Precision precision, FuseMode fuse)
@@ -250,12 +272,6 @@ static void sweep_gpu(Sweep *s, const char *gpu)
     mem_free(properties);
 }
 
-static Status list_models(StrBuf *out)
-{
-    for (int i = 0; i < model_count(); i++) str_printf(out, "%s%s", i ? "," : "", model_at(i)->name);
-    return out->failed ? ERR_MEMORY : OK;
-}
-
 static bool parse(Sweep *s, int argc, char **argv)
 {
     const struct {
@@ -293,12 +309,11 @@ static bool load_driver_shim(void)
 int main(int argc, char **argv)
 {
     char gpu[32], version[256];
-    StrBuf models = { 0 };
-    Sweep s = {
-        .gpus = "h200,h100,a100", .precisions = "fp32,tf32,bf16,fp16", .batches = "1,64,256", .fuse = "none,all"
-    };
-    if (list_models(&models) != OK) return 1;
-    s.models = models.text;
+    Sweep s = { .gpus = "h200,h100,a100",
+                .precisions = "fp32,tf32,bf16,fp16",
+                .models = "*",
+                .batches = "1,64,256",
+                .fuse = "none,all" };
     if (!parse(&s, argc, argv)) return 64;
     if (s.all && !load_driver_shim()) return 1;
     if (!cudnn_version(version, sizeof version)) {
@@ -309,7 +324,6 @@ int main(int argc, char **argv)
     printf("%s\n", version);
     if (s.verbose) log_open(NULL, 0, LOG_DEBUG);
     for (int i = 0; item_of(s.gpus, i, gpu, sizeof gpu); i++) sweep_gpu(&s, gpu);
-    str_free(&models);
     printf("%.0f s\n%d passed, %d failed\n", clock_s() - start, s.passed, s.failed);
     return s.failed ? 1 : 0;
 }
