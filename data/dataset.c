@@ -158,6 +158,7 @@ static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOpti
     d->index = index;
     d->path = mem_strdup(kind == &source_synthetic ? kind->name : o->path);
     Status status = d->path ? kind->open(&d->source, o, index) : ERR_MEMORY;
+    if (status == OK) d->source->kind = kind;
     if (status == OK && !(d->learned = mem_calloc(1, sizeof *d->learned))) status = ERR_MEMORY;
     if (status == OK) status = bad_list_create(&d->reported, d->source->images, -1);
     if (status == OK && o->seek_bytes > 0 && o->role == DATA_TRAIN)

@@ -37,7 +37,7 @@ typedef struct SourceKind {
     Status (*scan)(Index **out, const ScanOptions *o);
     bool scan_by_role;  /* training and validation set may share a folder: the index depends on the role */
     bool scan_is_cheap; /* no index file is kept beside the run */
-    /* index: borrowed until the source is closed; NULL for kinds without a scan. */
+    /* index: borrowed until the source is closed; NULL for kinds without a scan. The caller sets (*out)->kind. */
     Status (*open)(Source **out, const DatasetOptions *o, const Index *index);
     /* image_size: what the caller will show; only the synthetic source, which can make any size, looks at it. */
     Status (*read)(const Source *s, int64_t id, int image_size, ByteBuf *buf, Sample *out);
@@ -49,7 +49,7 @@ typedef struct SourceKind {
     void (*close)(Source *s);
 } SourceKind;
 
-struct Source { /* first member of each kind's struct; filled by its open */
+struct Source { /* first member of each kind's struct; filled by its open, but for kind */
     const SourceKind *kind;
     int64_t images;
     int classes;

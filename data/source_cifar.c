@@ -148,7 +148,6 @@ static Status cifar_open(Source **out, const DatasetOptions *o, const Index *ind
     (void)index;
     CifarSource *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
-    s->base.kind = &source_cifar;
     Status status = fill(s, o);
     if (status != OK) {
         cifar_close(&s->base);

@@ -181,7 +181,6 @@ static Status idx_open(Source **out, const DatasetOptions *o, const Index *index
     (void)index;
     IdxSource *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
-    s->base.kind = &source_idx;
     Status status = fill(s, o);
     if (status != OK) {
         idx_close(&s->base);

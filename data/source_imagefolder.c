@@ -40,7 +40,6 @@ static Status folder_open(Source **out, const DatasetOptions *o, const Index *in
 {
     FolderSource *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
-    s->base.kind = &source_imagefolder;
     s->root_fd = -1;
     Status status = fill(s, o->path, index);
     if (status != OK) {

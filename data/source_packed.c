@@ -52,11 +52,10 @@ static Status fill(PackedSource *s, const char *path, const Index *index)
     return OK;
 }
 
-Status packed_open(Source **out, const SourceKind *kind, const DatasetOptions *o, const Index *index)
+Status packed_open(Source **out, const DatasetOptions *o, const Index *index)
 {
     PackedSource *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
-    s->base.kind = kind;
     s->base.index = index;
     s->root_fd = -1;
     Status status = fill(s, o->path, index);

@@ -6,7 +6,7 @@
 #define CONVOY_DATA_SOURCE_PACKED_H
 #include "data/source.h"
 
-Status packed_open(Source **out, const SourceKind *kind, const DatasetOptions *o, const Index *index);
+Status packed_open(Source **out, const DatasetOptions *o, const Index *index);
 Status packed_read(const Source *s, int64_t id, int image_size, ByteBuf *buf, Sample *out);
 void packed_describe(const Source *s, int64_t id, char *out, size_t bytes);
 void packed_forget(const Source *s, int64_t id, bool *gone);

@@ -53,17 +53,12 @@ static Status shards_scan(Index **out, const ScanOptions *o)
     return status;
 }
 
-static Status shards_open(Source **out, const DatasetOptions *o, const Index *index)
-{
-    return packed_open(out, &source_shards, o, index);
-}
-
 const SourceKind source_shards = {
     .name = SHARD_FORMAT,
     .probe = shards_probe,
     .scan = shards_scan,
     .scan_is_cheap = true,
-    .open = shards_open,
+    .open = packed_open,
     .read = packed_read,
     .bytes = source_index_bytes,
     .label = source_index_label,

@@ -22,7 +22,6 @@ static Status synthetic_open(Source **out, const DatasetOptions *o, const Index 
                     (long long)o->synthetic_images, o->synthetic_classes);
     Source *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
-    s->kind = &source_synthetic;
     s->images = o->synthetic_images;
     Status status = source_number_classes(s, o->synthetic_classes);
     if (status != OK) {

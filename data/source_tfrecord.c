@@ -209,17 +209,12 @@ static Status tfrecord_scan(Index **out, const ScanOptions *o)
     return status;
 }
 
-static Status tfrecord_open(Source **out, const DatasetOptions *o, const Index *index)
-{
-    return packed_open(out, &source_tfrecord, o, index);
-}
-
 const SourceKind source_tfrecord = {
     .name = "tfrecord",
     .probe = tfrecord_probe,
     .scan = tfrecord_scan,
     .scan_by_role = true,
-    .open = tfrecord_open,
+    .open = packed_open,
     .read = packed_read,
     .bytes = source_index_bytes,
     .label = source_index_label,

@@ -351,17 +351,12 @@ static Status webdataset_scan(Index **out, const ScanOptions *o)
     return status;
 }
 
-static Status webdataset_open(Source **out, const DatasetOptions *o, const Index *index)
-{
-    return packed_open(out, &source_webdataset, o, index);
-}
-
 const SourceKind source_webdataset = {
     .name = "webdataset",
     .probe = webdataset_probe,
     .scan = webdataset_scan,
     .scan_by_role = true,
-    .open = webdataset_open,
+    .open = packed_open,
     .read = packed_read,
     .bytes = source_index_bytes,
     .label = source_index_label,

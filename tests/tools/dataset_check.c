@@ -1,9 +1,18 @@
 /* dataset_check.c - see dataset_check.h. */
 #include "tests/tools/dataset_check.h"
 #include "data/dataset.h"
+#include "tests/test.h"
 #include "tests/tools/data_tree.h"
 #include <stdio.h>
 #include <string.h>
+
+char scratch_paths[4][700];
+
+const char *scratch_path(int slot, const char *name)
+{
+    snprintf(scratch_paths[slot], sizeof scratch_paths[slot], "%s/%s", test_scratch(), name);
+    return scratch_paths[slot];
+}
 
 void tree_write_small(const char *root)
 {
@@ -15,11 +24,27 @@ void tree_write_small(const char *root)
         }
 }
 
+const char *dataset_make_tree(void)
+{
+    tree_write_small(scratch_path(0, "tree"));
+    return scratch_paths[0];
+}
+
 Dataset *dataset_open_as(const char *path, DataFormat format)
 {
     Dataset *d = NULL;
     DatasetOptions o = { .path = path, .format = format };
-    return dataset_open(&d, &o) == OK ? d : NULL;
+    if (!test_check_status(dataset_open(&d, &o), OK, __FILE__, __LINE__, path)) return NULL;
+    return d;
+}
+
+const char *dataset_open_error(const char *path, DataFormat format)
+{
+    Dataset *d = NULL;
+    DatasetOptions o = { .path = path, .format = format };
+    (void)test_check_status(dataset_open(&d, &o), ERR_DATA, __FILE__, __LINE__, path);
+    dataset_close(d);
+    return status_message();
 }
 
 static bool differ(const char *what, int64_t at)
@@ -38,7 +63,7 @@ static bool same_sample(const Dataset *a, const Dataset *b, int64_t id, ByteBuf 
            (known == -1 || known == (int64_t)y.bytes);
 }
 
-bool datasets_are_equal(const Dataset *a, const Dataset *b, bool names)
+static bool are_equal(const Dataset *a, const Dataset *b, bool names)
 {
     ByteBuf ba = { 0 }, bb = { 0 };
     bool same = true;
@@ -53,4 +78,23 @@ bool datasets_are_equal(const Dataset *a, const Dataset *b, bool names)
     buf_free(&ba);
     buf_free(&bb);
     return same;
+}
+
+void datasets_check_equal(const Dataset *a, const Dataset *b, bool names)
+{
+    CHECK(are_equal(a, b, names));
+}
+
+/* ---- packing ---- */
+
+PackOptions dataset_pack_options(const char *out)
+{
+    return (PackOptions){ .out = out, .shard_bytes = 6000, .threads = 3 };
+}
+
+void dataset_pack(const Dataset *d, const char *out, PackReport *r)
+{
+    PackOptions o = dataset_pack_options(out);
+    CHECK_OK(pack_dataset(d, &o, r));
+    CHECK_OK(pack_verify(d, &o));
 }

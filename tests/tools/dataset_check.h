@@ -1,14 +1,26 @@
-/* dataset_check.h - small trees for tests of formats, and whether two datasets hold the same. */
+/* dataset_check.h - for tests of formats: small trees, packing them, whether two datasets hold the same. What does not
+ * hold is a failed check. */
 #ifndef CONVOY_TESTS_TOOLS_DATASET_CHECK_H
 #define CONVOY_TESTS_TOOLS_DATASET_CHECK_H
-#include "data/data.h"
+#include "data/pack.h"
 
 #define TREE_CLASSES   3
 #define TREE_PER_CLASS 9
 
+extern char scratch_paths[4][700]; /* those of scratch_path */
+/* Below test_scratch(), kept in scratch_paths[slot] until the slot is used again. */
+const char *scratch_path(int slot, const char *name);
+
 /* An ImageFolder of small pictures: n0/n0_7.JPEG, n0/n0_1-x.JPEG, ... */
 void tree_write_small(const char *root);
-Dataset *dataset_open_as(const char *path, DataFormat format); /* NULL, with status_message(), if it cannot */
-/* Same files, labels and, if names is true, class names? Says on stdout what is not. */
-bool datasets_are_equal(const Dataset *a, const Dataset *b, bool names);
+const char *dataset_make_tree(void); /* the same at scratch_path(0, "tree") */
+
+Dataset *dataset_open_as(const char *path, DataFormat format); /* NULL if it cannot */
+/* Opening must fail with ERR_DATA; the message, until the next one of this thread. */
+const char *dataset_open_error(const char *path, DataFormat format);
+/* Same files, labels and, if names is true, class names? */
+void datasets_check_equal(const Dataset *a, const Dataset *b, bool names);
+
+PackOptions dataset_pack_options(const char *out);                   /* several shards of a small tree */
+void dataset_pack(const Dataset *d, const char *out, PackReport *r); /* and verifies */
 #endif

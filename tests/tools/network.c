@@ -24,6 +24,21 @@ uint32_t network_stream(const char *name)
     return h;
 }
 
+ModelOptions network_narrow(int64_t batch, int64_t size)
+{
+    ModelOptions o = { .width = 0.125 };
+    o.graph = (GraphOptions){ .batch = batch,
+                              .channels = 3,
+                              .height = size,
+                              .width = size,
+                              .classes = 10,
+                              .training = true,
+                              .label_smoothing = 0.1f,
+                              .mean = { 0.485f, 0.456f, 0.406f },
+                              .std = { 0.229f, 0.224f, 0.225f } };
+    return o;
+}
+
 static bool ends_with(const char *s, const char *end)
 {
     size_t n = strlen(s), m = strlen(end);

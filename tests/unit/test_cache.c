@@ -137,20 +137,29 @@ TEST(joining_what_is_not_there)
     cache_destroy(c);
 }
 
+/* A process that has begun to load sample 7, which does not get on until the source no longer blocks. */
+static pid_t start_loader(SampleCache *c, const CountedSource *s)
+{
+    bool hit = false;
+    s->shared->blocks = true;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        read_one(c, s, 7, &hit);
+        for (;;) pause();
+    }
+    while (child > 0 && !s->shared->reading) clock_sleep_s(0.001);
+    return child;
+}
+
 TEST(dead_loader_holds_nobody_up)
 {
     CountedSource s = make_source();
     SampleCache *c = NULL;
     bool hit = false;
     REQUIRE_OK(cache_create(&c, SAMPLES, 1 << 20));
-    s.shared->blocks = true;
-    pid_t child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-        read_one(c, &s, 7, &hit);
-        _exit(0);
-    }
-    while (!s.shared->reading) clock_sleep_s(0.001);
+    pid_t child = start_loader(c, &s);
+    REQUIRE(child > 0);
     kill(child, SIGKILL);
     CHECK(waitpid(child, NULL, 0) == child);
     s.shared->blocks = false;
@@ -170,14 +179,8 @@ TEST(slow_loader_holds_nobody_up_for_long)
     SampleCache *c = NULL;
     bool hit = false;
     REQUIRE_OK(cache_create(&c, SAMPLES, 1 << 20));
-    s.shared->blocks = true;
-    pid_t child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-        read_one(c, &s, 7, &hit);
-        for (;;) pause();
-    }
-    while (!s.shared->reading) clock_sleep_s(0.001);
+    pid_t child = start_loader(c, &s);
+    REQUIRE(child > 0);
     kill(child, SIGSTOP);
     s.shared->blocks = false;
     double start_s = clock_s();

@@ -14,62 +14,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char paths[4][700];
-
-static const char *below(int slot, const char *name)
-{
-    snprintf(paths[slot], sizeof paths[slot], "%s/%s", test_scratch(), name);
-    return paths[slot];
-}
-
-static const char *make_tree(void)
-{
-    tree_write_small(below(0, "tree"));
-    return paths[0];
-}
-
-static Dataset *open_as(const char *path, DataFormat format)
-{
-    Dataset *d = dataset_open_as(path, format);
-    if (!d) printf("  %s: %s\n", path, status_message());
-    CHECK(d != NULL);
-    return d;
-}
-
-static const char *open_error(const char *path, DataFormat format)
-{
-    Dataset *d = NULL;
-    DatasetOptions o = { .path = path, .format = format };
-    CHECK_STATUS(dataset_open(&d, &o), ERR_DATA);
-    dataset_close(d);
-    return status_message();
-}
-
-static void check_equal(const Dataset *a, const Dataset *b, bool names)
-{
-    CHECK(datasets_are_equal(a, b, names));
-}
-
-static PackOptions pack_options(const char *out)
-{
-    return (PackOptions){ .out = out, .shard_bytes = 6000, .threads = 3 };
-}
-
-static void pack(const Dataset *d, const char *out, PackReport *r)
-{
-    PackOptions o = pack_options(out);
-    CHECK_OK(pack_dataset(d, &o, r));
-    CHECK_OK(pack_verify(d, &o));
-}
-
 TEST(all_formats_hold_the_same_samples)
 {
     PackReport r;
-    const char *tree = make_tree();
-    Dataset *folder = open_as(tree, DATA_AUTO);
-    container_write_tars(tree, below(1, "labelled"), 3, true);
-    container_write_tars(tree, below(2, "plain"), 2, false);
-    container_write_tfrecords(tree, below(3, "records"), 4);
+    const char *tree = dataset_make_tree();
+    Dataset *folder = dataset_open_as(tree, DATA_AUTO);
+    container_write_tars(tree, scratch_path(1, "labelled"), 3, true);
+    container_write_tars(tree, scratch_path(2, "plain"), 2, false);
+    container_write_tfrecords(tree, scratch_path(3, "records"), 4);
     static const struct {
         const char *name, *format;
         bool names;
@@ -78,19 +30,19 @@ TEST(all_formats_hold_the_same_samples)
                  { "plain", "webdataset", true },
                  { "records", "tfrecord", true } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        Dataset *d = open_as(paths[i], DATA_AUTO);
+        Dataset *d = dataset_open_as(scratch_paths[i], DATA_AUTO);
         REQUIRE(d != NULL);
         CHECK_STR(dataset_format_name(d), rows[i].format);
-        check_equal(folder, d, rows[i].names);
+        datasets_check_equal(folder, d, rows[i].names);
         char packed[800];
         snprintf(packed, sizeof packed, "%s/%s-packed", test_scratch(), rows[i].name);
-        pack(d, packed, &r);
+        dataset_pack(d, packed, &r);
         CHECK(r.shards > 2);
         CHECK_INT(r.images, TREE_CLASSES * TREE_PER_CLASS);
-        Dataset *shards = open_as(packed, DATA_AUTO);
+        Dataset *shards = dataset_open_as(packed, DATA_AUTO);
         REQUIRE(shards != NULL);
         CHECK_STR(dataset_format_name(shards), "shards");
-        check_equal(folder, shards, rows[i].names);
+        datasets_check_equal(folder, shards, rows[i].names);
         dataset_close(shards);
         dataset_close(d);
     }
@@ -99,22 +51,22 @@ TEST(all_formats_hold_the_same_samples)
 
 TEST(one_tar_or_record_file_by_itself_is_a_dataset)
 {
-    const char *tree = make_tree();
-    Dataset *folder = open_as(tree, DATA_AUTO);
-    container_write_tars(tree, below(1, "tars"), 1, false);
-    container_write_tfrecords(tree, below(2, "records"), 1);
-    Dataset *tar = open_as(below(1, "tars/part-0000.tar"), DATA_AUTO);
-    Dataset *records = open_as(below(2, "records/train-00000-of-00008"), DATA_AUTO);
-    check_equal(folder, tar, true);
-    check_equal(folder, records, true);
+    const char *tree = dataset_make_tree();
+    Dataset *folder = dataset_open_as(tree, DATA_AUTO);
+    container_write_tars(tree, scratch_path(1, "tars"), 1, false);
+    container_write_tfrecords(tree, scratch_path(2, "records"), 1);
+    Dataset *tar = dataset_open_as(scratch_path(1, "tars/part-0000.tar"), DATA_AUTO);
+    Dataset *records = dataset_open_as(scratch_path(2, "records/train-00000-of-00008"), DATA_AUTO);
+    datasets_check_equal(folder, tar, true);
+    datasets_check_equal(folder, records, true);
     size_t bytes = 0;
     const void *index = dataset_index(tar, &bytes);
     Dataset *again = NULL;
-    DatasetOptions o = { .path = paths[1] };
+    DatasetOptions o = { .path = scratch_paths[1] };
     REQUIRE_OK(dataset_open_by_index(&again, &o, index, bytes));
-    check_equal(folder, again, true);
+    datasets_check_equal(folder, again, true);
     dataset_close(again);
-    o.path = paths[2];
+    o.path = scratch_paths[2];
     CHECK_STATUS(dataset_open_by_index(&again, &o, index, bytes), ERR_DATA);
     dataset_close(tar);
     dataset_close(records);
@@ -123,26 +75,26 @@ TEST(one_tar_or_record_file_by_itself_is_a_dataset)
 
 TEST(role_chooses_files_where_names_tell)
 {
-    make_tree();
+    dataset_make_tree();
     StrBuf tar = { 0 };
     tar_add(&tar, "x.jpg", "abc", 3, TAR_USTAR);
     tar_add(&tar, "x.cls", "1", 1, TAR_USTAR);
     tar_end(&tar);
-    tree_write(below(1, "both"), "set-train-0.tar", tar.text, tar.length);
+    tree_write(scratch_path(1, "both"), "set-train-0.tar", tar.text, tar.length);
     tar.length -= 1024;
     tar_add(&tar, "y.jpg", "abc", 3, TAR_USTAR);
     tar_add(&tar, "y.cls", " 2\n", 3, TAR_USTAR);
     tar_end(&tar);
-    tree_write(paths[1], "set-val-0.tar", tar.text, tar.length);
-    tree_write(below(2, "one"), "a-val.tar", tar.text, tar.length);
+    tree_write(scratch_paths[1], "set-val-0.tar", tar.text, tar.length);
+    tree_write(scratch_path(2, "one"), "a-val.tar", tar.text, tar.length);
     str_free(&tar);
     for (int role = DATA_TRAIN; role <= DATA_VAL; role++) {
         Dataset *d = NULL;
-        DatasetOptions o = { .path = paths[1], .role = (DataRole)role };
+        DatasetOptions o = { .path = scratch_paths[1], .role = (DataRole)role };
         REQUIRE_OK(dataset_open(&d, &o));
         CHECK_INT(dataset_images(d), role == DATA_TRAIN ? 1 : 2);
         dataset_close(d);
-        o.path = paths[2];
+        o.path = scratch_paths[2];
         REQUIRE_OK(dataset_open(&d, &o));
         CHECK_INT(dataset_images(d), 2);
         dataset_close(d);
@@ -154,8 +106,8 @@ TEST(role_chooses_files_where_names_tell)
 static void check_tar(StrBuf *tar, const char *want)
 {
     tar_end(tar);
-    tree_write(below(1, "t"), "t.tar", tar->text, tar->length);
-    CHECK_CONTAINS(open_error(paths[1], DATA_WEBDATASET), want);
+    tree_write(scratch_path(1, "t"), "t.tar", tar->text, tar->length);
+    CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_WEBDATASET), want);
     CHECK_CONTAINS(status_message(), "/t");
     str_clear(tar);
 }
@@ -184,10 +136,10 @@ TEST(what_a_tar_may_hold)
     }
     tar_add(&tar, "none.json", "{}", 2, TAR_USTAR); /* left out, with a warning */
     tar_end(&tar);
-    tree_write(below(1, "t"), "t.tar", tar.text, tar.length);
+    tree_write(scratch_path(1, "t"), "t.tar", tar.text, tar.length);
     static const char names[] = "zero\none\r\ntwo\nthree\nfour\n\n";
-    tree_write(paths[1], "classes.txt", names, strlen(names));
-    Dataset *d = open_as(paths[1], DATA_AUTO);
+    tree_write(scratch_paths[1], "classes.txt", names, strlen(names));
+    Dataset *d = dataset_open_as(scratch_paths[1], DATA_AUTO);
     REQUIRE(d != NULL);
     CHECK_INT(dataset_images(d), 4);
     CHECK_INT(dataset_classes(d), 5);
@@ -241,7 +193,7 @@ TEST(wrong_tars_are_named)
     str_add_n(&tar, "99 path=abc\n", 12);
     str_add_n(&tar, (char[500]){ 0 }, 500);
     check_tar(&tar, "damaged pax header");
-    tree_write(below(1, "t"), "classes.txt", "one\n", 4);
+    tree_write(scratch_path(1, "t"), "classes.txt", "one\n", 4);
     tar_add(&tar, "x.jpg", "abc", 3, TAR_USTAR);
     tar_add(&tar, "x.cls", "1", 1, TAR_USTAR);
     check_tar(&tar, "label 1 is beyond the 1 names");
@@ -252,19 +204,21 @@ TEST(tars_cut_anywhere_are_refused)
 {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    container_write_tars(make_tree(), below(1, "t"), 1, true);
-    REQUIRE_OK(fs_read_file(below(2, "t/part-0000.tar"), &bytes, &size));
+    container_write_tars(dataset_make_tree(), scratch_path(1, "t"), 1, true);
+    REQUIRE_OK(fs_read_file(scratch_path(2, "t/part-0000.tar"), &bytes, &size));
     for (int part = 1; part < 16; part++) {
         size_t cut = (size - 1024) * (size_t)part / 16;
-        tree_write(paths[1], "part-0000.tar", bytes, cut);
-        CHECK_CONTAINS(open_error(paths[1], DATA_AUTO), "part-0000.tar: the archive is cut short");
-        tree_write(paths[1], "part-0000.tar", bytes, cut / 512 * 512); /* between blocks, also between members */
-        CHECK_CONTAINS(open_error(paths[1], DATA_AUTO), "part-0000.tar: the archive is cut short");
+        tree_write(scratch_paths[1], "part-0000.tar", bytes, cut);
+        CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO), "part-0000.tar: the archive is cut short");
+        tree_write(scratch_paths[1], "part-0000.tar", bytes,
+                   cut / 512 * 512); /* between blocks, also between members */
+        CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO), "part-0000.tar: the archive is cut short");
     }
     StrBuf two = { 0 };
     for (int i = 0; i < 2; i++) str_add_n(&two, (const char *)bytes, size);
-    tree_write(paths[1], "part-0000.tar", two.text, two.length);
-    CHECK_CONTAINS(open_error(paths[1], DATA_AUTO), "part-0000.tar: something follows the end of the archive");
+    tree_write(scratch_paths[1], "part-0000.tar", two.text, two.length);
+    CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO),
+                   "part-0000.tar: something follows the end of the archive");
     str_free(&two);
     mem_free(bytes);
 }
@@ -286,8 +240,8 @@ static void add_record(StrBuf *out, const char *image_key, const char *label_key
 
 static void check_records(StrBuf *records, const char *want)
 {
-    tree_write(below(1, "r"), "x.tfrecord", records->text, records->length);
-    CHECK_CONTAINS(open_error(paths[1], DATA_TFRECORD), want);
+    tree_write(scratch_path(1, "r"), "x.tfrecord", records->text, records->length);
+    CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_TFRECORD), want);
     CHECK_CONTAINS(status_message(), "/r");
     str_clear(records);
 }
@@ -297,8 +251,8 @@ TEST(labels_of_records)
     StrBuf records = { 0 };
     add_record(&records, "image", "label", 0, NULL); /* TensorFlow Datasets: from 0 */
     add_record(&records, "image", "label", 4, NULL);
-    tree_write(below(1, "r"), "x.tfrecord", records.text, records.length);
-    Dataset *d = open_as(paths[1], DATA_AUTO);
+    tree_write(scratch_path(1, "r"), "x.tfrecord", records.text, records.length);
+    Dataset *d = dataset_open_as(scratch_paths[1], DATA_AUTO);
     REQUIRE(d != NULL);
     CHECK_INT(dataset_classes(d), 5);
     CHECK_INT(dataset_label(d, 0), 0);
@@ -308,8 +262,8 @@ TEST(labels_of_records)
     str_clear(&records);
     add_record(&records, "image/encoded", "image/class/label", 3, "n3"); /* ImageNet: from 1 */
     add_record(&records, "image/encoded", "image/class/label", 1, "n1");
-    tree_write(paths[1], "x.tfrecord", records.text, records.length);
-    d = open_as(paths[1], DATA_AUTO);
+    tree_write(scratch_paths[1], "x.tfrecord", records.text, records.length);
+    d = dataset_open_as(scratch_paths[1], DATA_AUTO);
     REQUIRE(d != NULL);
     CHECK_INT(dataset_classes(d), 3);
     CHECK_INT(dataset_label(d, 0), 0);
@@ -340,8 +294,8 @@ TEST(wrong_records_are_named)
     check_records(&records, "record 0: not a tf.Example");
     str_add_n(&records, "0123456789abcdef", 16);
     check_records(&records, "wrong checksum of its length");
-    tree_write(below(1, "r"), "x.tfrecord", "", 0);
-    CHECK_CONTAINS(open_error(paths[1], DATA_TFRECORD), "no images in it");
+    tree_write(scratch_path(1, "r"), "x.tfrecord", "", 0);
+    CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_TFRECORD), "no images in it");
     str_free(&records);
 }
 
@@ -349,17 +303,17 @@ TEST(records_cut_or_flipped_anywhere_are_refused)
 {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    container_write_tfrecords(make_tree(), below(1, "r"), 1);
-    REQUIRE_OK(fs_read_file(below(2, "r/train-00000-of-00008"), &bytes, &size));
+    container_write_tfrecords(dataset_make_tree(), scratch_path(1, "r"), 1);
+    REQUIRE_OK(fs_read_file(scratch_path(2, "r/train-00000-of-00008"), &bytes, &size));
     for (int part = 1; part < 16; part++) {
-        tree_write(paths[1], "train-00000-of-00008", bytes, size * (size_t)part / 16 + 1);
-        CHECK_CONTAINS(open_error(paths[1], DATA_AUTO), "train-00000-of-00008: the record at byte");
+        tree_write(scratch_paths[1], "train-00000-of-00008", bytes, size * (size_t)part / 16 + 1);
+        CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO), "train-00000-of-00008: the record at byte");
     }
     for (size_t at = 0; at < size; at += 97) {
         bytes[at] ^= 0x10;
-        tree_write(paths[1], "train-00000-of-00008", bytes, size);
+        tree_write(scratch_paths[1], "train-00000-of-00008", bytes, size);
         bytes[at] ^= 0x10;
-        CHECK_CONTAINS(open_error(paths[1], DATA_AUTO), "wrong checksum");
+        CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO), "wrong checksum");
     }
     mem_free(bytes);
 }
@@ -379,7 +333,7 @@ static void flip(const char *path, long at)
 static void check_damage(const char *folder, const char *file, DataFormat format)
 {
     char path[900];
-    Dataset *d = open_as(folder, format);
+    Dataset *d = dataset_open_as(folder, format);
     REQUIRE(d != NULL);
     snprintf(path, sizeof path, "%s/%s", folder, file);
     const Source *s = dataset_source(d);
@@ -405,30 +359,30 @@ static void check_damage(const char *folder, const char *file, DataFormat format
 TEST(damage_behind_the_index_is_a_bad_sample)
 {
     PackReport r;
-    const char *tree = make_tree();
-    container_write_tars(tree, below(1, "t"), 2, true);
-    container_write_tfrecords(tree, below(2, "r"), 2);
-    Dataset *d = open_as(tree, DATA_AUTO);
-    pack(d, below(3, "s"), &r);
+    const char *tree = dataset_make_tree();
+    container_write_tars(tree, scratch_path(1, "t"), 2, true);
+    container_write_tfrecords(tree, scratch_path(2, "r"), 2);
+    Dataset *d = dataset_open_as(tree, DATA_AUTO);
+    dataset_pack(d, scratch_path(3, "s"), &r);
     dataset_close(d);
-    check_damage(paths[1], "part-0001.tar", DATA_WEBDATASET);
-    check_damage(paths[2], "train-00001-of-00008", DATA_TFRECORD);
-    check_damage(paths[3], "shard-00001.bin", DATA_SHARDS);
+    check_damage(scratch_paths[1], "part-0001.tar", DATA_WEBDATASET);
+    check_damage(scratch_paths[2], "train-00001-of-00008", DATA_TFRECORD);
+    check_damage(scratch_paths[3], "shard-00001.bin", DATA_SHARDS);
 }
 
 TEST(every_failed_allocation_is_reported)
 {
-    const char *tree = make_tree();
-    container_write_tars(tree, below(1, "t"), 2, false);
-    container_write_tfrecords(tree, below(2, "r"), 2);
+    const char *tree = dataset_make_tree();
+    container_write_tars(tree, scratch_path(1, "t"), 2, false);
+    container_write_tfrecords(tree, scratch_path(2, "r"), 2);
     for (int which = 1; which <= 2; which++) {
         for (int64_t n = 1;; n++) {
             Dataset *d = NULL;
             PackReport r;
-            DatasetOptions data = { .path = paths[which],
+            DatasetOptions data = { .path = scratch_paths[which],
                                     .scan_threads = 1,
                                     .format = which == 1 ? DATA_WEBDATASET : DATA_TFRECORD };
-            PackOptions o = pack_options(below(3, "s"));
+            PackOptions o = dataset_pack_options(scratch_path(3, "s"));
             o.threads = 1;
             char shard[800];
             for (int i = 0; i < 9; i++) { /* from the start each time */

@@ -22,21 +22,6 @@ static const struct {
     { NETWORK_CUDA_FP16, "fp16", 0.1, 0.04, 2e-3 },
 };
 
-static ModelOptions narrow(int64_t batch, int64_t size)
-{
-    ModelOptions o = { .width = 0.125 };
-    o.graph = (GraphOptions){ .batch = batch,
-                              .channels = 3,
-                              .height = size,
-                              .width = size,
-                              .classes = 10,
-                              .training = true,
-                              .label_smoothing = 0.1f,
-                              .mean = { 0.485f, 0.456f, 0.406f },
-                              .std = { 0.229f, 0.224f, 0.225f } };
-    return o;
-}
-
 typedef struct Sums {
     double error, size;
 } Sums;
@@ -127,7 +112,7 @@ static void check_network(const char *model, const ModelOptions *o, double slack
 
 TEST(gradients_of_resnet18_are_the_cpus)
 {
-    ModelOptions o = narrow(8, 32);
+    ModelOptions o = network_narrow(8, 32);
     o.graph.bn_frozen = true;
     check_network("resnet18", &o, 1);
 }
@@ -135,7 +120,7 @@ TEST(gradients_of_resnet18_are_the_cpus)
 /* Statistics of the batch pass rounding on to every image. */
 TEST(gradients_of_resnet20_are_the_cpus)
 {
-    ModelOptions o = narrow(8, 16);
+    ModelOptions o = network_narrow(8, 16);
     o.width = 1;
     check_network("resnet20", &o, 3);
 }

@@ -15,20 +15,19 @@
 
 static const int errors[] = { EIO, ESTALE };
 
-static char paths[4][700];
 static const DataFormat formats[4] = { DATA_IMAGEFOLDER, DATA_WEBDATASET, DATA_TFRECORD, DATA_SHARDS };
 
 static void make_all(void)
 {
     static const char *const names[4] = { "tree", "tars", "records", "shards" };
     PackReport r;
-    for (int i = 0; i < 4; i++) snprintf(paths[i], sizeof paths[i], "%s/%s", test_scratch(), names[i]);
-    tree_write_small(paths[0]);
-    container_write_tars(paths[0], paths[1], 2, true);
-    container_write_tfrecords(paths[0], paths[2], 2);
-    Dataset *d = dataset_open_as(paths[0], DATA_IMAGEFOLDER);
+    for (int i = 0; i < 4; i++) scratch_path(i, names[i]);
+    tree_write_small(scratch_paths[0]);
+    container_write_tars(scratch_paths[0], scratch_paths[1], 2, true);
+    container_write_tfrecords(scratch_paths[0], scratch_paths[2], 2);
+    Dataset *d = dataset_open_as(scratch_paths[0], DATA_IMAGEFOLDER);
     REQUIRE(d != NULL);
-    PackOptions o = { .out = paths[3], .shard_bytes = 8000, .threads = 1 };
+    PackOptions o = { .out = scratch_paths[3], .shard_bytes = 8000, .threads = 1 };
     CHECK_OK(pack_dataset(d, &o, &r));
     dataset_close(d);
 }
@@ -50,7 +49,7 @@ TEST(errors_that_pass_are_survived)
         for (size_t e = 0; e < sizeof errors / sizeof errors[0]; e++) {
             ByteBuf buf = { 0 };
             Sample sample;
-            Dataset *d = dataset_open_as(paths[f], formats[f]);
+            Dataset *d = dataset_open_as(scratch_paths[f], formats[f]);
             REQUIRE(d != NULL);
             const Source *s = dataset_source(d);
             for (int failures = 1; failures <= 3; failures++) {
@@ -72,7 +71,7 @@ TEST(errors_that_stay_are_not_the_samples)
     for (int f = 0; f < 4; f++) {
         ByteBuf buf = { 0 };
         Sample sample;
-        Dataset *d = dataset_open_as(paths[f], formats[f]);
+        Dataset *d = dataset_open_as(scratch_paths[f], formats[f]);
         REQUIRE(d != NULL);
         const Source *s = dataset_source(d);
         fault_reads(ESTALE, 0, 4);
@@ -94,7 +93,7 @@ TEST(scans_have_the_same_patience)
     int64_t before = open_files();
     for (int f = 1; f <= 2; f++) {
         Dataset *d = NULL;
-        DatasetOptions o = { .path = paths[f], .format = formats[f], .scan_threads = 1 };
+        DatasetOptions o = { .path = scratch_paths[f], .format = formats[f], .scan_threads = 1 };
         fault_reads(EIO, 0, 3);
         CHECK_OK(dataset_open(&d, &o));
         dataset_close(d);
@@ -113,7 +112,7 @@ TEST(an_index_that_cannot_be_read_is_made_again)
     char kept[800];
     Dataset *d = NULL;
     snprintf(kept, sizeof kept, "%s/kept", test_scratch());
-    DatasetOptions o = { .path = paths[0], .format = DATA_IMAGEFOLDER, .index = kept };
+    DatasetOptions o = { .path = scratch_paths[0], .format = DATA_IMAGEFOLDER, .index = kept };
     for (int i = 0; i < 2; i++) {
         fault_reads(EIO, 0, i);
         CHECK_OK(dataset_open(&d, &o));
@@ -131,10 +130,10 @@ TEST(what_is_gone_is_a_bad_sample)
         ByteBuf buf = { 0 };
         Sample sample;
         char path[800];
-        Dataset *d = dataset_open_as(paths[f], formats[f]);
+        Dataset *d = dataset_open_as(scratch_paths[f], formats[f]);
         REQUIRE(d != NULL);
         const Source *s = dataset_source(d);
-        snprintf(path, sizeof path, "%.690s/%s", paths[f], gone[f]);
+        snprintf(path, sizeof path, "%.690s/%s", scratch_paths[f], gone[f]);
         REQUIRE(unlink(path) == 0);
         int bad = 0;
         for (int64_t i = 0; i < s->images; i++) {

@@ -6,21 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static ModelOptions narrow(int64_t batch, int64_t size)
-{
-    ModelOptions o = { .width = 0.125 };
-    o.graph = (GraphOptions){ .batch = batch,
-                              .channels = 3,
-                              .height = size,
-                              .width = size,
-                              .classes = 10,
-                              .training = true,
-                              .label_smoothing = 0.1f,
-                              .mean = { 0.485f, 0.456f, 0.406f },
-                              .std = { 0.229f, 0.224f, 0.225f } };
-    return o;
-}
-
 /* ---- the graph ---- */
 
 /* Takes fusions whose names begin with one of the list; counts what it is asked. */
@@ -41,7 +26,7 @@ static bool take(void *cookie, const Fusion *f)
 static Graph *fused(const char *model, Taker *taker)
 {
     Graph *g = NULL;
-    const ModelOptions o = narrow(2, 32);
+    const ModelOptions o = network_narrow(2, 32);
     const FuseOptions fuse = { .add_into_batchnorm_bwd = true, .takes = take, .cookie = taker };
     CHECK_OK(model_build(&g, model_find(model), &o));
     CHECK_OK(graph_fuse(g, &fuse));
@@ -122,7 +107,7 @@ TEST(frozen_norms_and_evaluation_are_left_alone)
     Taker all = { .names = { "" } };
     const FuseOptions fuse = { .takes = take, .cookie = &all };
     Graph *g = NULL;
-    ModelOptions o = narrow(2, 32);
+    ModelOptions o = network_narrow(2, 32);
     o.graph.bn_frozen = true;
     REQUIRE_OK(model_build(&g, model_find("resnet18"), &o));
     CHECK_OK(graph_fuse(g, &fuse));
@@ -214,19 +199,19 @@ static void check_reference(const char *model, const ModelOptions *o)
 
 TEST(the_reference_computes_the_same_of_basic_blocks)
 {
-    const ModelOptions o = narrow(4, 32);
+    const ModelOptions o = network_narrow(4, 32);
     check_reference("resnet18", &o);
 }
 
 TEST(the_reference_computes_the_same_of_bottlenecks)
 {
-    const ModelOptions o = narrow(4, 32);
+    const ModelOptions o = network_narrow(4, 32);
     check_reference("resnet50", &o);
 }
 
 TEST(the_reference_computes_the_same_without_parameters_in_shortcuts)
 {
-    ModelOptions o = narrow(4, 16);
+    ModelOptions o = network_narrow(4, 16);
     o.width = 1;
     check_reference("resnet20", &o);
 }
@@ -261,14 +246,14 @@ static void check_device(const char *model, const ModelOptions *o, double tolera
 
 TEST(cuda_fused_basic_blocks_are_as_close_as_unfused)
 {
-    ModelOptions o = narrow(8, 16);
+    ModelOptions o = network_narrow(8, 16);
     o.width = 0.5;
     check_device("resnet20", &o, 0.2);
 }
 
 TEST(cuda_fused_bottlenecks_are_as_close_as_unfused)
 {
-    ModelOptions o = narrow(8, 16);
+    ModelOptions o = network_narrow(8, 16);
     o.stem = STEM_CIFAR;
     check_device("resnet50", &o, 3); /* 53 norms blow rounding up: what is left is the mean */
 }

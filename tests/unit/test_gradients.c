@@ -11,22 +11,6 @@
 /* along unit vectors: short enough that a kink of ReLU or max pooling hardly ever lies between the two ends */
 #define STEP 1e-6
 
-/* Batch norm over few values turns rounding into noise: the last stage must keep a dozen or so per channel. */
-static ModelOptions narrow(int64_t batch, int64_t size)
-{
-    ModelOptions o = { .width = 0.125 };
-    o.graph = (GraphOptions){ .batch = batch,
-                              .channels = 3,
-                              .height = size,
-                              .width = size,
-                              .classes = 10,
-                              .training = true,
-                              .label_smoothing = 0.1f,
-                              .mean = { 0.485f, 0.456f, 0.406f },
-                              .std = { 0.229f, 0.224f, 0.225f } };
-    return o;
-}
-
 /* The reference keeps parameters as plain doubles, so a test can move them by less than a float could show. */
 static double loss_at(Network *n, double *p, const double *base, const double *direction, int64_t count, double step)
 {
@@ -93,7 +77,7 @@ static void check_parameter(Network *n, const GraphTensor *t, TensorId id, uint3
 TEST(reference_gradients_are_derivatives)
 {
     Network n;
-    ModelOptions o = narrow(4, 16);
+    ModelOptions o = network_narrow(4, 16);
     REQUIRE_OK(network_open(&n, NETWORK_REF, "resnet18", &o));
     REQUIRE_OK(network_fill(&n));
     REQUIRE_OK(network_run(&n, 1, NULL));
@@ -111,7 +95,7 @@ TEST(reference_gradients_are_derivatives)
 TEST(reference_gradients_of_efficientnet_are_derivatives)
 {
     Network n;
-    ModelOptions o = narrow(2, 16);
+    ModelOptions o = network_narrow(2, 16);
     o.graph.bn_frozen = true;
     o.stochastic_depth = 0.5;
     o.dropout = 0.3;
@@ -168,34 +152,34 @@ static void compare_backends(const char *model, const ModelOptions *o)
 
 TEST(cpu_gradients_are_the_references)
 {
-    ModelOptions o = narrow(8, 32);
+    ModelOptions o = network_narrow(8, 32);
     compare_backends("resnet18", &o);
 }
 
 TEST(cpu_gradients_with_frozen_batch_norm)
 {
-    ModelOptions o = narrow(8, 32);
+    ModelOptions o = network_narrow(8, 32);
     o.graph.bn_frozen = true;
     compare_backends("resnet18", &o);
 }
 
 TEST(cpu_gradients_of_bottlenecks)
 {
-    ModelOptions o = narrow(4, 64);
+    ModelOptions o = network_narrow(4, 64);
     o.graph.bn_frozen = true; /* 53 batch norms over so few values would amplify rounding a thousandfold */
     compare_backends("resnet50", &o);
 }
 
 TEST(cpu_gradients_of_the_perceptron)
 {
-    ModelOptions o = narrow(8, 32);
+    ModelOptions o = network_narrow(8, 32);
     compare_backends("mlp", &o);
 }
 
 /* At a size where the paddings differ, with what training drops; gates of squeezed channels amplify rounding. */
 static void compare_efficientnet(const char *model)
 {
-    ModelOptions o = narrow(2, 49);
+    ModelOptions o = network_narrow(2, 49);
     o.graph.bn_frozen = true;
     o.stochastic_depth = 0.5;
     o.dropout = 0.3;
@@ -214,7 +198,7 @@ TEST(cpu_gradients_of_efficientnet_in_tensorflows_padding)
 
 TEST(cpu_gradients_of_grouped_bottlenecks)
 {
-    ModelOptions o = narrow(4, 64);
+    ModelOptions o = network_narrow(4, 64);
     o.graph.bn_frozen = true;
     compare_backends("resnext50_32x4d", &o);
 }

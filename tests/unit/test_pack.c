@@ -14,83 +14,35 @@
 #include <string.h>
 #include <unistd.h>
 
-static char paths[4][700];
-
-static const char *below(int slot, const char *name)
-{
-    snprintf(paths[slot], sizeof paths[slot], "%s/%s", test_scratch(), name);
-    return paths[slot];
-}
-
-static const char *make_tree(void)
-{
-    tree_write_small(below(0, "tree"));
-    return paths[0];
-}
-
-static Dataset *open_as(const char *path, DataFormat format)
-{
-    Dataset *d = dataset_open_as(path, format);
-    if (!d) printf("  %s: %s\n", path, status_message());
-    CHECK(d != NULL);
-    return d;
-}
-
-static const char *open_error(const char *path, DataFormat format)
-{
-    Dataset *d = NULL;
-    DatasetOptions o = { .path = path, .format = format };
-    CHECK_STATUS(dataset_open(&d, &o), ERR_DATA);
-    dataset_close(d);
-    return status_message();
-}
-
-static void check_equal(const Dataset *a, const Dataset *b, bool names)
-{
-    CHECK(datasets_are_equal(a, b, names));
-}
-
-static PackOptions pack_options(const char *out)
-{
-    return (PackOptions){ .out = out, .shard_bytes = 6000, .threads = 3 };
-}
-
-static void pack(const Dataset *d, const char *out, PackReport *r)
-{
-    PackOptions o = pack_options(out);
-    CHECK_OK(pack_dataset(d, &o, r));
-    CHECK_OK(pack_verify(d, &o));
-}
-
 TEST(packing_goes_on_after_an_interruption)
 {
     PackReport r;
     char gone[800];
-    Dataset *d = open_as(make_tree(), DATA_AUTO);
-    const char *out = below(1, "s");
-    pack(d, out, &r);
+    Dataset *d = dataset_open_as(dataset_make_tree(), DATA_AUTO);
+    const char *out = scratch_path(1, "s");
+    dataset_pack(d, out, &r);
     int shards = r.shards;
     CHECK(shards >= 3);
-    pack(d, out, &r);
+    dataset_pack(d, out, &r);
     CHECK_INT(r.kept, shards);
     CHECK_INT(r.images, 0);
     snprintf(gone, sizeof gone, "%s/shard-00001.bin", out);
     CHECK(truncate(gone, 100) == 0);
-    CHECK_CONTAINS(open_error(out, DATA_AUTO), "shard-00001.bin: no shard of convoy pack, or cut short");
+    CHECK_CONTAINS(dataset_open_error(out, DATA_AUTO), "shard-00001.bin: no shard of convoy pack, or cut short");
     CHECK(unlink(gone) == 0);
-    CHECK_CONTAINS(open_error(out, DATA_AUTO), "shard-00001.bin of ");
+    CHECK_CONTAINS(dataset_open_error(out, DATA_AUTO), "shard-00001.bin of ");
     CHECK_CONTAINS(status_message(), "is missing: packing was interrupted");
     tree_write(out, "shard-00001.bin.tmp", "half", 4);
-    pack(d, out, &r);
+    dataset_pack(d, out, &r);
     CHECK_INT(r.kept, shards - 1);
     CHECK_INT(r.shards, shards);
     /* Without the common index the shards' own are as good; with a damaged one, too. */
-    Dataset *again = open_as(out, DATA_AUTO);
-    check_equal(d, again, true);
+    Dataset *again = dataset_open_as(out, DATA_AUTO);
+    datasets_check_equal(d, again, true);
     dataset_close(again);
     tree_write(out, "dataset.index", "junk", 4);
-    again = open_as(out, DATA_AUTO);
-    check_equal(d, again, true);
+    again = dataset_open_as(out, DATA_AUTO);
+    datasets_check_equal(d, again, true);
     dataset_close(again);
     dataset_close(d);
 }
@@ -98,17 +50,17 @@ TEST(packing_goes_on_after_an_interruption)
 TEST(shards_of_other_data_are_not_mixed)
 {
     PackReport r;
-    const char *tree = make_tree(), *out = below(1, "s");
-    Dataset *d = open_as(tree, DATA_AUTO);
-    pack(d, out, &r);
-    PackOptions o = pack_options(out);
+    const char *tree = dataset_make_tree(), *out = scratch_path(1, "s");
+    Dataset *d = dataset_open_as(tree, DATA_AUTO);
+    dataset_pack(d, out, &r);
+    PackOptions o = dataset_pack_options(out);
     o.shard_bytes *= 2;
     CHECK_STATUS(pack_dataset(d, &o, &r), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "holds shards of other data or options");
     dataset_close(d);
     tree_write(tree, "n0/new.jpg", "x", 1);
-    d = open_as(tree, DATA_AUTO);
-    o = pack_options(out);
+    d = dataset_open_as(tree, DATA_AUTO);
+    o = dataset_pack_options(out);
     CHECK_STATUS(pack_dataset(d, &o, &r), ERR_USAGE);
     dataset_close(d);
     d = NULL;
@@ -123,15 +75,15 @@ TEST(bad_files_stay_bad_when_packed)
 {
     PackReport r;
     char link[800];
-    const char *tree = make_tree();
+    const char *tree = dataset_make_tree();
     tree_write(tree, "n1/empty.jpg", "", 0);
     tree_write(tree, "n1/text.jpg", "no picture", 10);
     snprintf(link, sizeof link, "%s/n2/gone.jpg", tree);
     REQUIRE(symlink("/nowhere", link) == 0);
-    Dataset *d = open_as(tree, DATA_AUTO);
-    pack(d, below(1, "s"), &r);
+    Dataset *d = dataset_open_as(tree, DATA_AUTO);
+    dataset_pack(d, scratch_path(1, "s"), &r);
     CHECK_INT(r.unreadable, 2);
-    Dataset *shards = open_as(paths[1], DATA_AUTO);
+    Dataset *shards = dataset_open_as(scratch_paths[1], DATA_AUTO);
     REQUIRE(shards != NULL);
     CHECK_INT(dataset_images(shards), dataset_images(d));
     int bad = 0;
@@ -163,13 +115,13 @@ static void write_jpeg(const char *tree, const char *name, bool progressive, int
 TEST(progressive_files_can_be_recoded_without_loss)
 {
     PackReport r;
-    const char *tree = below(0, "tree");
+    const char *tree = scratch_path(0, "tree");
     write_jpeg(tree, "a/0.jpg", true, 3);
     write_jpeg(tree, "a/1.jpg", false, 3);
     write_jpeg(tree, "a/2.jpg", true, 1);
     tree_write(tree, "a/3.jpg", "\xff\xd8\xff no picture", 14);
-    Dataset *d = open_as(tree, DATA_AUTO);
-    PackOptions o = pack_options(below(1, "s"));
+    Dataset *d = dataset_open_as(tree, DATA_AUTO);
+    PackOptions o = dataset_pack_options(scratch_path(1, "s"));
     o.baseline = true;
     REQUIRE_OK(pack_dataset(d, &o, &r));
     CHECK_INT(r.recoded, 2);
@@ -177,7 +129,7 @@ TEST(progressive_files_can_be_recoded_without_loss)
     o.baseline = false; /* then every byte must be equal */
     CHECK_STATUS(pack_verify(d, &o), ERR_DATA);
     CHECK_CONTAINS(status_message(), "[a/0.jpg]: is not what was packed");
-    Dataset *shards = open_as(o.out, DATA_AUTO);
+    Dataset *shards = dataset_open_as(o.out, DATA_AUTO);
     REQUIRE(shards != NULL);
     for (int64_t i = 0; i < 3; i++) {
         uint8_t *a = NULL, *b = NULL;
@@ -195,18 +147,18 @@ TEST(progressive_files_can_be_recoded_without_loss)
 TEST(packed_images_have_a_seek_index)
 {
     PackReport r;
-    const char *tree = below(0, "tree");
+    const char *tree = scratch_path(0, "tree");
     tree_write_shape(tree, "a/0.jpg", 0, 0, 200);
     tree_write(tree, "a/1.jpg", "no picture", 10);
-    Dataset *d = open_as(tree, DATA_AUTO);
+    Dataset *d = dataset_open_as(tree, DATA_AUTO);
     for (int seek = 0; seek < 2; seek++) {
-        PackOptions o = pack_options(below(1 + seek, seek ? "with" : "without"));
+        PackOptions o = dataset_pack_options(scratch_path(1 + seek, seek ? "with" : "without"));
         o.seek = seek;
         REQUIRE_OK(pack_dataset(d, &o, &r));
         CHECK_OK(pack_verify(d, &o));
-        Dataset *shards = open_as(o.out, DATA_SHARDS);
+        Dataset *shards = dataset_open_as(o.out, DATA_SHARDS);
         REQUIRE(shards != NULL);
-        check_equal(d, shards, true);
+        datasets_check_equal(d, shards, true);
         ByteBuf buf = { 0 };
         Sample s;
         const Source *source = dataset_source(shards);
@@ -257,20 +209,20 @@ TEST(seek_indices_stay_with_their_files_on_every_way)
 {
     PackReport r;
     char name[64];
-    const char *tree = below(0, "tree");
+    const char *tree = scratch_path(0, "tree");
     for (int i = 0; i < 30; i++) {
         snprintf(name, sizeof name, "%c/%d.jpg", 'a' + i % 2, i);
         tree_write_shape(tree, name, i, (uint32_t)i, 130 + 11 * i);
     }
-    Dataset *d = open_as(tree, DATA_AUTO);
-    PackOptions o = pack_options(below(1, "s"));
+    Dataset *d = dataset_open_as(tree, DATA_AUTO);
+    PackOptions o = dataset_pack_options(scratch_path(1, "s"));
     o.seek = true;
     o.shard_bytes = 100000;
     REQUIRE_OK(pack_dataset(d, &o, &r));
     uint32_t want = batches(d, 0, 0);
     for (int cached = 0; cached < 2; cached++) {
         SampleCache *cache = NULL;
-        Dataset *shards = open_as(o.out, DATA_SHARDS);
+        Dataset *shards = dataset_open_as(o.out, DATA_SHARDS);
         REQUIRE(shards != NULL);
         REQUIRE_OK(cache_create(&cache, 30, (size_t)1 << 22));
         if (cached) dataset_use_cache(shards, DATA_CACHE_RAM, cache, 0);
