@@ -2,8 +2,8 @@
 # e2e.sh [SCRIPT...] - runs tests/e2e/*.sh (or those named), each in the repository root, each with a time limit and a scratch folder.
 #
 # A script passes if it ends with status 0. It finds in the environment: CONVOY (the program), SCRATCH (an empty folder of its own; removed if
-# it passes). What it prints is shown only if it fails. Status 77: it cannot run here, its last line says why; it counts as neither. The last
-# line is "N passed, N failed".
+# it passes). What it prints is shown only if it fails, but for lines "not tested: WHAT: WHY". Status 77: it cannot run here, its last line says
+# why; it counts as neither. The last line is "N passed, N failed".
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -28,6 +28,7 @@ for script in "${scripts[@]}"; do
     status=$?
     if ((status == 0)); then
         echo "ok   $name ($((SECONDS - start)) s)"
+        grep '^not tested: ' "$root/$name.out" | sort -u | sed 's/^/     /'
         rm -rf "$SCRATCH" "$root/$name.out"
         ((passed += 1))
         continue

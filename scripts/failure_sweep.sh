@@ -126,7 +126,7 @@ sweep()
     local kind=$1 i worst_s=0 worst_lost=0 good=0
     good_at_end=-1
     if [[ $kind == full_disk ]] && ! prepare_full_disk; then
-        echo "skip $kind: cannot mount a small file system here: $(tail -n 1 "$SCRATCH/mount")"
+        echo "not tested: $kind: cannot mount a small file system here: $(tail -n 1 "$SCRATCH/mount")"
         return
     fi
     train "$kind" "$ranks" "${long[@]}" train.max_steps=5 > "$SCRATCH/first" || true

@@ -56,6 +56,10 @@ bool test_check_contains(const char *got, const char *part, const char *file, in
         if (!test_check_status((expr), OK, __FILE__, __LINE__, #expr)) return;                                         \
     } while (0)
 
+/* What follows in this test cannot run here, and the caller returns: the runner prints why, and unless a check failed
+ * counts the test as neither passed nor failed. */
+void test_skip(const char *why);
+
 /* An empty folder of this test's own, made at the first call, removed after success; kept after failure. */
 const char *test_scratch(void);
 

@@ -2,8 +2,8 @@
  *
  * Each test is a child process, so a crash, a hang or a leaked thread ends that test and no other. What a child prints
  * goes to a file and is shown only if the test fails. The child leads a process group of its own, which is killed when
- * the test is over. The last line is "N passed, N failed"; the exit status is 0 only if none failed and at least one
- * ran. */
+ * the test is over. A test that cannot run here says why in a line "skip ID: why" and counts as neither. The last line
+ * is "N passed, N failed"; the exit status is 0 only if none failed and there was at least one. */
 #include "tests/test.h"
 
 #include "base/fs.h"
@@ -15,18 +15,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* Statuses that no exit() in a test's way would use: ending before the test's own end is a failure, too. */
-enum { EXIT_PASSED = 42, EXIT_FAILED = 43 };
+enum { EXIT_PASSED = 42, EXIT_FAILED = 43, EXIT_SKIPPED = 44 };
 
 #define ID_BYTES   256
 #define PATH_BYTES 1024
+#define WHY_BYTES  512
 
 static TestCase *tests; /* sorted by id */
 static int failed_checks;
+static char *skip_why; /* WHY_BYTES, shared with the child; "" unless its test is skipped */
 static char scratch_root[PATH_BYTES / 2], scratch[PATH_BYTES];
 static bool scratch_made;
 
@@ -108,6 +111,11 @@ bool test_check_contains(const char *got, const char *part, const char *file, in
     return false;
 }
 
+void test_skip(const char *why)
+{
+    snprintf(skip_why, WHY_BYTES, "%s", why[0] ? why : "no reason given");
+}
+
 const char *test_scratch(void)
 {
     if (scratch_made) return scratch;
@@ -149,14 +157,17 @@ _Noreturn static void run_child(const TestCase *test, const char *output, unsign
     setvbuf(stdout, NULL, _IONBF, 0); /* nothing is lost in a crash */
     alarm(timeout_s);
     test->run();
-    exit(failed_checks ? EXIT_FAILED : EXIT_PASSED); /* not _exit: the leak checker runs at exit */
+    exit(failed_checks ? EXIT_FAILED
+         : skip_why[0] ? EXIT_SKIPPED
+                       : EXIT_PASSED); /* not _exit: the leak checker runs at exit */
 }
 
-/* How the child ended, in words; NULL if it passed. */
+/* How the child ended, in words; NULL if nothing failed. */
 static const char *verdict(int wait_status)
 {
     static char text[80];
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == EXIT_PASSED) return NULL;
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == EXIT_SKIPPED) return NULL;
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == EXIT_FAILED) return "failed checks";
     if (WIFEXITED(wait_status)) snprintf(text, sizeof text, "ended with exit status %d", WEXITSTATUS(wait_status));
     else if (WTERMSIG(wait_status) == SIGALRM) return "took too long";
@@ -175,10 +186,13 @@ static void show_file(const char *path)
     fclose(f);
 }
 
-static bool run_test(const TestCase *test, const char *id, unsigned timeout_s)
+/* *skipped: it did not fail, but could not run either. */
+static bool run_test(const TestCase *test, const char *id, unsigned timeout_s, bool *skipped)
 {
     char output[PATH_BYTES];
     int wait_status = 0;
+    *skipped = false;
+    skip_why[0] = '\0';
     snprintf(scratch, sizeof scratch, "%s/%s", scratch_root, id);
     snprintf(output, sizeof output, "%s/%s.out", scratch_root, id);
     fflush(NULL);
@@ -197,6 +211,8 @@ static bool run_test(const TestCase *test, const char *id, unsigned timeout_s)
         show_file(output);
     } else remove_tree(scratch);
     unlink(output);
+    *skipped = !what && WEXITSTATUS(wait_status) == EXIT_SKIPPED;
+    if (*skipped) printf("skip %s: %s\n", id, skip_why);
     return what == NULL;
 }
 
@@ -221,9 +237,14 @@ static bool parse_options(int argc, char **argv, Options *o)
 int main(int argc, char **argv)
 {
     Options options;
-    int passed = 0, failed = 0;
+    int passed = 0, failed = 0, skips = 0;
     if (!parse_options(argc, argv, &options)) {
         fprintf(stderr, "usage: %s [--list] [--filter=TEXT] [--timeout=SECONDS]\n", argv[0]);
+        return 2;
+    }
+    skip_why = mmap(NULL, WHY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (skip_why == MAP_FAILED) {
+        perror("mmap");
         return 2;
     }
     snprintf(scratch_root, sizeof scratch_root, "build/scratch/%ld", (long)getpid());
@@ -233,14 +254,16 @@ int main(int argc, char **argv)
     }
     for (const TestCase *test = tests; test; test = test->next) {
         char id[ID_BYTES];
+        bool skipped = false;
         test_id(test, id);
         if (!strstr(id, options.filter)) continue;
         if (options.list) printf("%s\n", id);
-        else if (run_test(test, id, options.timeout_s)) passed++;
-        else failed++;
+        else if (!run_test(test, id, options.timeout_s, &skipped)) failed++;
+        else if (skipped) skips++;
+        else passed++;
     }
     if (options.list) return 0;
     rmdir(scratch_root); /* stays if a failed test left its folder */
     printf("%d passed, %d failed\n", passed, failed);
-    return failed > 0 || passed == 0;
+    return failed > 0 || passed + skips == 0;
 }

@@ -93,7 +93,7 @@ if "${as_nobody[@]}" test -r "$SCRATCH/small.yaml" 2> /dev/null && "${as_nobody[
     expect "a run folder without permission" 74 timeout 60 "${as_nobody[@]}" "$CONVOY" train "${sets[@]}"
     expect_one_error "a run folder without permission" "$SCRATCH/locked_run2/run"
 else
-    echo "nobody cannot reach $SCRATCH: files without permission are not tested"
+    echo "not tested: files without permission: nobody cannot reach $SCRATCH"
 fi
 
 # Too many: 14 of 120, seven for each of two ranks, where ten are allowed.

@@ -37,7 +37,7 @@ vanish()
 }
 
 vanish staged
-emulated || exit "$failed"
+emulated || { echo "not tested: NCCL between ranks: wants the emulated device" && exit "$failed"; }
 export CONVOY_EMU_OWN_DEVICES=1
 vanish devices
 vanish accumulated train.accumulate=2

@@ -69,7 +69,7 @@ if mount -t tmpfs -o size=11m tmpfs "$full" 2> /dev/null; then
     mount -o remount,size=99m "$full"
     recovers "a full file system" full "$n"
 else
-    echo "mount is not allowed: a full file system is tested by the file size limit alone"
+    echo "not tested: a file system that is full: mount is not allowed (the file size limit is)"
 fi
 
 # The answer of a command.

@@ -8,6 +8,7 @@
 #include "kernels/cuda/fast_div.h"
 #include "kernels/cuda/rows.h"
 #include "tests/test.h"
+#include "tests/tools/cuda_there.h"
 #include <string.h>
 
 /* ---- without a device ---- */
@@ -73,10 +74,9 @@ typedef struct Norm {
 
 static bool open_norm(Norm *t, Precision precision, int64_t rows, int64_t c)
 {
-    char why[512];
     CudaOptions o = { .precision = precision };
     memset(t, 0, sizeof *t);
-    if (backend_cuda_devices(why, sizeof why) == 0) return false;
+    if (!cuda_is_there()) return false;
     CHECK_OK(backend_cuda_create(&t->backend, &o));
     if (!t->backend) return false;
     CHECK_OK(t->backend->v->stream_create(t->backend, LANE_COMPUTE, &t->stream));

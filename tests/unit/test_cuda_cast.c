@@ -7,6 +7,7 @@
 #include "kernels/cuda/half_math.h"
 #include "kernels/cuda/kernels.h"
 #include "tests/test.h"
+#include "tests/tools/cuda_there.h"
 #include <math.h>
 #include <string.h>
 
@@ -20,10 +21,9 @@ typedef struct Rig {
 
 static bool open_rig(Rig *r)
 {
-    char why[512];
     void *in = NULL, *out = NULL;
     *r = (Rig){ 0 };
-    if (backend_cuda_devices(why, sizeof why) == 0) return false;
+    if (!cuda_is_there()) return false;
     CHECK_OK(backend_cuda_create(&r->backend, &(CudaOptions){ .precision = PRECISION_FP32 }));
     if (!r->backend) return false;
     CHECK_OK(r->backend->v->stream_create(r->backend, LANE_COMPUTE, &r->stream));

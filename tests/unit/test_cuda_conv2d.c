@@ -6,6 +6,7 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/half_math.h"
 #include "tests/test.h"
+#include "tests/tools/cuda_there.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -19,12 +20,8 @@ static const TensorDesc x_desc = { DTYPE_F32, 4, { N, C, H, H } }, w_desc = { DT
 
 static bool open_backend(Precision precision)
 {
-    char why[512];
     const CudaOptions o = { .precision = precision };
-    if (!backend_cuda_devices(why, sizeof why)) {
-        printf("not tested: %s\n", why);
-        return false;
-    }
+    if (!cuda_is_there()) return false;
     return test_check_status(backend_cuda_create(&backend, &o), OK, __FILE__, __LINE__, "backend") &&
            test_check_status(backend->v->stream_create(backend, LANE_COMPUTE, &stream), OK, __FILE__, __LINE__,
                              "stream");

@@ -5,6 +5,7 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/lt_gemm.h"
 #include "tests/test.h"
+#include "tests/tools/cuda_there.h"
 #include <string.h>
 
 typedef struct Case {
@@ -21,9 +22,8 @@ static Stream *stream;
 
 static bool open_backend(Precision precision)
 {
-    char why[512];
     CudaOptions o = { .precision = precision };
-    if (backend_cuda_devices(why, sizeof why) == 0) return false;
+    if (!cuda_is_there()) return false;
     CHECK_OK(backend_cuda_create(&backend, &o));
     if (backend) CHECK_OK(backend->v->stream_create(backend, LANE_COMPUTE, &stream));
     return backend != NULL;

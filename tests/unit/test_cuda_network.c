@@ -3,6 +3,7 @@
  * and on a GPU; where there is neither, that is said and nothing is tested. */
 #include "base/mem.h"
 #include "tests/test.h"
+#include "tests/tools/cuda_there.h"
 #include "tests/tools/network.h"
 #include <math.h>
 #include <stdio.h>
@@ -87,13 +88,9 @@ static void check_repeats(Network *n)
 
 static void check_network(const char *model, const ModelOptions *o, double slack)
 {
-    char why[512];
     Network cpu, device;
     double want = 0, got = 0;
-    if (!backend_cuda_devices(why, sizeof why)) {
-        printf("not tested: %s\n", why);
-        return;
-    }
+    if (!cuda_is_there()) return;
     REQUIRE_OK(network_open(&cpu, NETWORK_CPU, model, o));
     REQUIRE_OK(network_fill(&cpu));
     REQUIRE_OK(network_run(&cpu, 0.125f, &want));

@@ -6,6 +6,7 @@
 #include "kernels/cuda/half_math.h"
 #include "kernels/cuda/update.h"
 #include "tests/test.h"
+#include "tests/tools/cuda_there.h"
 #include <string.h>
 
 enum { K = 24, C = 16, COUNT = K * C }; /* both are whole vectors in every type: no padding */
@@ -61,10 +62,9 @@ typedef struct Rig {
 
 static bool open_rig(Rig *r, Precision precision, DType compute)
 {
-    char why[512];
     const CudaOptions o = { .precision = precision };
     *r = (Rig){ .compute = compute, .segment = { 0, COUNT, 0 } };
-    if (backend_cuda_devices(why, sizeof why) == 0) return false;
+    if (!cuda_is_there()) return false;
     CHECK_OK(backend_cuda_create(&r->backend, &o));
     if (!r->backend) return false;
     r->device = r->backend->v->device;

@@ -1,5 +1,6 @@
 /* test_device.c - which backend and precision a configuration means, on whatever machine this is. */
 #include "tests/test.h"
+#include "tests/tools/cuda_there.h"
 #include "trainer/device.h"
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +40,7 @@ TEST(the_cpu_computes_in_fp32)
     }
 }
 
-TEST(auto_takes_a_gpu_where_there_is_one)
+TEST(auto_takes_cuda_where_there_is_a_gpu)
 {
     REQUIRE_OK(choose(NULL, 0, 0, 1));
     CHECK(choice.cuda == (devices() > 0));
@@ -54,10 +55,10 @@ TEST(auto_takes_a_gpu_where_there_is_one)
     }
 }
 
-TEST(gpus_are_shared_out_by_local_rank)
+TEST(cuda_devices_are_shared_out_by_local_rank)
 {
     const int count = devices();
-    if (count == 0) return; /* nothing to share out */
+    if (!cuda_is_there()) return;
     int ranks[64] = { 0 };
     for (int rank = 0; rank < 2 * count + 1; rank++) {
         REQUIRE_OK(choose(NULL, 0, rank, 2 * count + 1));
@@ -85,7 +86,10 @@ TEST(precision_follows_the_described_gpu)
                  { "{\"deviceVer\": 750}", PRECISION_FP16 } };
     const CudaOptions any = { .properties = rows[0].text };
     int capability = 0;
-    if (backend_cuda_capability(&any, &capability) == ERR_ENV) return; /* built without CUDA */
+    if (backend_cuda_capability(&any, &capability) == ERR_ENV) {
+        test_skip(status_message());
+        return;
+    }
     CHECK_INT(capability, 90);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         Config *c = NULL;
@@ -105,7 +109,10 @@ TEST(a_description_without_a_version_is_refused)
     int capability = 90;
     Status status = backend_cuda_capability(&bad, &capability);
     CHECK_INT(capability, 0);
-    if (status == ERR_ENV) return; /* built without CUDA */
+    if (status == ERR_ENV) {
+        test_skip(status_message());
+        return;
+    }
     CHECK_STATUS(status, ERR_DATA);
     CHECK(strstr(status_message(), "deviceVer") != NULL);
 }

@@ -1,6 +1,7 @@
 /* test_fuse_norm.c - batch norms in parts: what the rewritten graph looks like, and that it computes the same. */
 #include "base/mem.h"
 #include "tests/test.h"
+#include "tests/tools/cuda_there.h"
 #include "tests/tools/network.h"
 #include <math.h>
 #include <stdio.h>
@@ -222,11 +223,7 @@ static void check_device(const char *model, const ModelOptions *o, double tolera
 {
     Network exact, plain, fused_network;
     double loss[3], mean[2];
-    char why[256];
-    if (backend_cuda_devices(why, sizeof why) == 0) {
-        printf("not tested: %s\n", why);
-        return;
-    }
+    if (!cuda_is_there()) return;
     open_and_run(&exact, NETWORK_REF, model, o, &loss[0]);
     open_and_run(&plain, NETWORK_CUDA_FP16, model, o, &loss[1]);
     open_and_run(&fused_network, NETWORK_CUDA_FP16_FUSED, model, o, &loss[2]);

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "kernels/backend.h"
 #include "tests/test.h"
+#include "tests/tools/cuda_there.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,12 +148,11 @@ TEST(numbers_are_those_of_torch)
     check_backend(b);
 }
 
-TEST(numbers_are_those_of_torch_on_a_device)
+TEST(numbers_are_those_of_torch_on_a_cuda_device)
 {
-    char why[256];
     Backend *b = NULL;
     const CudaOptions options = { .precision = PRECISION_FP32 };
-    if (backend_cuda_devices(why, sizeof why) == 0) return;
+    if (!cuda_is_there()) return;
     REQUIRE_OK(backend_cuda_create(&b, &options));
     check_backend(b);
 }

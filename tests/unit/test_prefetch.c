@@ -4,6 +4,7 @@
 #include "kernels/backend.h"
 #include "models/models.h"
 #include "tests/test.h"
+#include "tests/tools/cuda_there.h"
 #include "trainer/prefetch.h"
 #include <string.h>
 
@@ -156,18 +157,16 @@ TEST(batches_arrive_in_host_memory)
     check_backend(false);
 }
 
-TEST(batches_arrive_on_a_device)
+TEST(batches_arrive_on_a_cuda_device)
 {
-    char why[256];
-    if (backend_cuda_devices(why, sizeof why) > 0) check_backend(true);
+    if (cuda_is_there()) check_backend(true);
 }
 
 /* A run that has to take part without a batch gets the addresses of the slot that was its turn. */
-TEST(slots_take_turns)
+TEST(slots_of_cuda_take_turns)
 {
     Fixture f;
-    char why[256];
-    if (backend_cuda_devices(why, sizeof why) == 0) return; /* host memory has no slots */
+    if (!cuda_is_there()) return; /* host memory has no slots */
     REQUIRE_OK(set_up(&f, true, false));
     PrefetchInput a = prefetch_slot(f.prefetch, 0), b = prefetch_slot(f.prefetch, 1), c = prefetch_slot(f.prefetch, 2);
     CHECK(a.slot == 0 && b.slot == 1 && a.images != b.images && a.labels != b.labels && a.images && b.labels);

@@ -1,0 +1,12 @@
+/* cuda_there.c - see cuda_there.h. */
+#include "tests/tools/cuda_there.h"
+#include "kernels/backend.h"
+#include "tests/test.h"
+
+bool cuda_is_there(void)
+{
+    char why[512];
+    if (backend_cuda_devices(why, sizeof why) > 0) return true;
+    test_skip(why);
+    return false;
+}
