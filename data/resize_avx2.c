@@ -7,7 +7,6 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
-#include <string.h>
 
 #define AVX2     __attribute__((target("avx2")))
 #define LOW_BITS 11
@@ -36,13 +35,10 @@ static void pack(ResizeTaps *t, bool movable)
 {
     for (int k = 0; k < t->count; k++) {
         int32_t *out = t->packed + (size_t)k * (size_t)t->words;
-        const int32_t *weight = t->weight + (size_t)k * (size_t)t->width;
-        int start = t->start[k], last = t->extent - t->padded;
-        int moved = movable && start > last ? start - last : 0;
-        *out++ = start - moved;
+        int moved = resize_moved(t, k, movable);
+        *out++ = t->start[k] - moved;
         for (int i = -moved; i < t->padded - moved; i += 2, out += 2) {
-            int32_t a = i >= 0 && i < t->length[k] ? weight[i] : 0;
-            int32_t b = i + 1 >= 0 && i + 1 < t->length[k] ? weight[i + 1] : 0;
+            int32_t a = resize_tap(t, k, i), b = resize_tap(t, k, i + 1);
             out[0] = pair(a >> LOW_BITS, b >> LOW_BITS);
             out[1] = pair(a & ((1 << LOW_BITS) - 1), b & ((1 << LOW_BITS) - 1));
         }
@@ -81,20 +77,15 @@ AVX2 static inline __m256i rounded(Sums s)
     return _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(s.high, LOW_BITS), s.low), RESIZE_BITS);
 }
 
-static inline void store_pixel(uint8_t *out, int value)
-{
-    memcpy(out, &value, 4);
-}
-
 AVX2 static inline void store_pixels(Sums ab, Sums cd, uint8_t *out, size_t stride)
 {
     __m256i packed = _mm256_packs_epi32(rounded(ab), rounded(cd));
     packed = _mm256_packus_epi16(packed, packed);
     __m128i ac = _mm256_castsi256_si128(packed), bd = _mm256_extracti128_si256(packed, 1);
-    store_pixel(out, _mm_cvtsi128_si32(ac));
-    store_pixel(out + stride, _mm_cvtsi128_si32(bd));
-    store_pixel(out + 2 * stride, _mm_extract_epi32(ac, 1));
-    store_pixel(out + 3 * stride, _mm_extract_epi32(bd, 1));
+    resize_store_pixel(out, _mm_cvtsi128_si32(ac));
+    resize_store_pixel(out + stride, _mm_cvtsi128_si32(bd));
+    resize_store_pixel(out + 2 * stride, _mm_extract_epi32(ac, 1));
+    resize_store_pixel(out + 3 * stride, _mm_extract_epi32(bd, 1));
 }
 
 /* The order of bytes that makes pairs of words of pixels 2 * which and 2 * which + 1. */

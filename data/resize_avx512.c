@@ -34,14 +34,12 @@ static void pack(ResizeTaps *t, bool movable)
 {
     for (int k = 0; k < t->count; k++) {
         int32_t *out = t->packed + (size_t)k * (size_t)t->words;
-        const int32_t *weight = t->weight + (size_t)k * (size_t)t->width;
-        int start = t->start[k], last = t->extent - t->padded;
-        int moved = movable && start > last ? start - last : 0;
-        *out++ = start - moved;
+        int moved = resize_moved(t, k, movable);
+        *out++ = t->start[k] - moved;
         for (int i = -moved; i < t->padded - moved; i += 4, out += 3) {
             int8_t digits[3][4], digit[3];
             for (int j = 0; j < 4; j++) {
-                split(i + j >= 0 && i + j < t->length[k] ? weight[i + j] : 0, digit);
+                split(resize_tap(t, k, i + j), digit);
                 for (int d = 0; d < 3; d++) digits[d][j] = digit[d];
             }
             memcpy(out, digits, sizeof digits);
@@ -85,11 +83,6 @@ AVX512 static inline __m512i four_rows(const uint8_t *const *rows, size_t at)
     return _mm512_mask_broadcast_i32x4(v, 0xf000, four_pixels(rows[3] + at));
 }
 
-static inline void store_pixel(uint8_t *out, int value)
-{
-    memcpy(out, &value, 4);
-}
-
 AVX512 static inline void across_fours(const ResizeTaps *t, int fours, const uint8_t *const *rows, uint8_t *out,
                                        size_t stride)
 {
@@ -104,10 +97,10 @@ AVX512 static inline void across_fours(const ResizeTaps *t, int fours, const uin
             add_four(&sums, _mm512_shuffle_epi8(four_rows(rows, at), by_channel), w);
         __m512i values = _mm512_max_epi32(rounded(sums), _mm512_setzero_si512());
         __m128i pixels = _mm512_cvtusepi32_epi8(values);
-        store_pixel(out, _mm_cvtsi128_si32(pixels));
-        store_pixel(out + stride, _mm_extract_epi32(pixels, 1));
-        store_pixel(out + 2 * stride, _mm_extract_epi32(pixels, 2));
-        store_pixel(out + 3 * stride, _mm_extract_epi32(pixels, 3));
+        resize_store_pixel(out, _mm_cvtsi128_si32(pixels));
+        resize_store_pixel(out + stride, _mm_extract_epi32(pixels, 1));
+        resize_store_pixel(out + 2 * stride, _mm_extract_epi32(pixels, 2));
+        resize_store_pixel(out + 3 * stride, _mm_extract_epi32(pixels, 3));
     }
 }
 

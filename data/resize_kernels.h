@@ -3,6 +3,7 @@
 #ifndef CONVOY_DATA_RESIZE_KERNELS_H
 #define CONVOY_DATA_RESIZE_KERNELS_H
 #include "data/resize.h"
+#include <string.h>
 
 #define RESIZE_BITS (32 - 8 - 2) /* of a weight after the point */
 #define RESIZE_HALF (1 << (RESIZE_BITS - 1))
@@ -42,6 +43,25 @@ const ResizeKernels *resize_kernels_avx2(void);
 const ResizeKernels *resize_kernels_avx512(void);
 
 Status resize_image_with(const ResizeKernels *kernels, const ResizeJob *job, ResizeScratch *scratch);
+
+/* For pack: how much earlier output k starts, so that its padded taps are in the extent; and its tap i, 0 if there is
+ * none. */
+static inline int resize_moved(const ResizeTaps *t, int k, bool movable)
+{
+    int last = t->extent - t->padded;
+    return movable && t->start[k] > last ? t->start[k] - last : 0;
+}
+
+static inline int32_t resize_tap(const ResizeTaps *t, int k, int i)
+{
+    return i >= 0 && i < t->length[k] ? t->weight[(size_t)k * (size_t)t->width + (size_t)i] : 0;
+}
+
+/* Four bytes, the last of them slack. */
+static inline void resize_store_pixel(uint8_t *out, int value)
+{
+    memcpy(out, &value, 4);
+}
 
 static inline uint8_t resize_clip(int32_t sum)
 {

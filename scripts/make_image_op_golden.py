@@ -17,6 +17,8 @@ import sys
 import PIL
 from PIL import Image, ImageEnhance, ImageOps
 
+from crc32c import crc32c
+
 try:
     import torchvision
     from torchvision.transforms import InterpolationMode
@@ -48,22 +50,6 @@ VALUES = {
 }
 STYLES = ((False, (0, 0, 0)), (True, (0, 0, 0)), (False, (124, 116, 104)), (True, (7, 200, 99)))
 STYLED = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
-
-
-def crc_table():
-    table = []
-    for i in range(256):
-        for _ in range(8):
-            i = i >> 1 ^ (0x82F63B78 if i & 1 else 0)
-        table.append(i)
-    return table
-
-
-def crc32c(data, table=crc_table()):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = table[(crc ^ byte) & 255] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
 
 
 def value_at(kind, x, y, c, index):

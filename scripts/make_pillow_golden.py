@@ -20,26 +20,12 @@ import zlib
 import PIL
 from PIL import Image, features
 
+from crc32c import crc32c
+
 SIZE, RESIZE = 32, 37
 FILTERS = {"bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC}
 KINDS_PILLOW_CANNOT_WRITE = ["ycck.jpg", "411.jpg", "440.jpg", "restarts.jpg"]  # made once with tests/tools/image_write.h; in the folder already
 MODES = {"L": 1, "RGB": 3, "CMYK": 4, "RGBA": 4, "LA": 2}
-
-
-def crc_table():
-    table = []
-    for i in range(256):
-        for _ in range(8):
-            i = i >> 1 ^ (0x82F63B78 if i & 1 else 0)
-        table.append(i)
-    return table
-
-
-def crc32c(data, table=crc_table()):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = table[(crc ^ byte) & 255] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
 
 
 def picture(rng, mode, width, height):
