@@ -146,7 +146,7 @@ static Status check_together(const Merge *m)
     return OK;
 }
 
-static Status assemble(Index **out, const Merge *m, const ScanOptions *o)
+static Status assemble(Index **out, const Merge *m)
 {
     const Index *first = m->shards[0];
     const char **names = mem_alloc((size_t)first->classes * sizeof *names);
@@ -160,7 +160,6 @@ static Status assemble(Index **out, const Merge *m, const ScanOptions *o)
                          .pieces = m->pieces,
                          .piece_count = m->count,
                          .plan_key = first->header->plan_key };
-    (void)o;
     Status status = index_assemble(out, &parts);
     mem_free((void *)names);
     return status;
@@ -190,7 +189,7 @@ Status shards_merge(Index **out, const ScanOptions *o)
     Status status = count_shards(&m);
     if (status == OK) status = parallel_run(o->threads, m.count, "merge", load_one, &m);
     if (status == OK) status = check_together(&m);
-    if (status == OK) status = assemble(out, &m, o);
+    if (status == OK) status = assemble(out, &m);
     for (uint32_t i = 0; i < m.count; i++) {
         if (m.shards) index_destroy(m.shards[i]);
         if (m.pieces) piece_free(&m.pieces[i]);

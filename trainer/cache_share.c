@@ -44,7 +44,11 @@ static Status create(SampleCache **out, const Config *c, int64_t samples)
 static Status exchange(Comm *comm, const SampleCache *cache, CacheKey *out)
 {
     int64_t *words = mem_calloc((size_t)comm->world * KEY_WORDS, sizeof *words);
-    TRY(comm_agree(comm, words ? OK : ERR_MEMORY));
+    Status status = comm_agree(comm, words ? OK : ERR_MEMORY);
+    if (status != OK) {
+        mem_free(words);
+        return status;
+    }
     if (cache) {
         CacheKey own = cache_key(cache);
         int64_t *mine = words + comm->rank * KEY_WORDS;

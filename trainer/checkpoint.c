@@ -196,7 +196,11 @@ static void set_aside(const CheckpointWriter *w, const char *name, const char *b
     StrBuf from = { 0 }, to = { 0 };
     str_printf(&from, "%s/%s", w->dir, name);
     str_printf(&to, "%s/%s%s", w->dir, name, STALE_SUFFIX);
-    if (!from.failed && !to.failed && rename(from.text, to.text) == 0) {
+    if (from.failed || to.failed || rename(from.text, to.text) != 0) {
+        log_warning("%s/%s is of a later step than the checkpoint just written and cannot be renamed (%s): a later "
+                    "start would resume from it",
+                    w->dir, name, from.failed || to.failed ? "out of memory" : strerror(errno));
+    } else {
         log_warning("%s is of a later step than the checkpoint just written: renamed to %s%s", from.text, name,
                     STALE_SUFFIX);
         if (strcmp(name, best_name) == 0 && replace_link(w, best_link, strrchr(to.text, '/') + 1) != OK)

@@ -1,30 +1,23 @@
 /* runlog.c - writes a run's records: JSON lines for programs, log lines for people.
  *
- * DESIGN. A record is built in one buffer that runlog_open() sizes, and goes out in one write(2) to a file opened for
- * appending, so a line is complete or torn at the end, never mixed. No stdio in between: a full disk is seen at the
- * record it hits. A torn line is cut off, at once where the disk was full, and when the file is opened again where the
- * process was killed; so every line is a record. Records carry "time" (Unix seconds) besides their own fields. */
+ * Records go to metrics.jsonl as jsonl.h says, through a buffer that runlog_open() sizes. */
 #include "trainer/runlog.h"
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "trainer/jsonl.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #define LINE_BYTES 32768 /* a sentence of 1 KiB or a path of 4 KiB, each byte escaped to six */
 
 struct RunLog {
-    int rank, fd; /* fd -1: no file */
-    char *path;   /* of metrics.jsonl */
-    StrBuf line;
-    JsonWriter writer;
+    int rank;
+    Jsonl metrics; /* not open: no file */
 };
 
 /* ---- opening ---- */
@@ -56,39 +49,22 @@ static Status open_log_file(const char *dir)
     return status;
 }
 
-/* Cuts off what lies behind the last newline: a line that a killed run had begun to write. */
-static Status cut_torn_line(const RunLog *r)
-{
-    char bytes[512];
-    off_t end = lseek(r->fd, 0, SEEK_END), keep = end;
-    for (bool found = end <= 0; !found && keep > 0;) {
-        off_t first = keep > (off_t)sizeof bytes ? keep - (off_t)sizeof bytes : 0;
-        if (pread(r->fd, bytes, (size_t)(keep - first), first) != keep - first)
-            return fail(ERR_IO, "%s: cannot read its last line: %s", r->path, strerror(errno));
-        while (keep > first && !(found = bytes[keep - 1 - first] == '\n')) keep--;
-    }
-    if (keep < end && ftruncate(r->fd, keep) != 0)
-        return fail(ERR_IO, "%s: cannot cut off its torn last line: %s", r->path, strerror(errno));
-    return OK;
-}
-
 /* Opens metrics.jsonl for appending, behind the last whole line. */
 static Status open_metrics(RunLog *r, const char *dir)
 {
-    if (!(r->path = fs_join(dir, "metrics.jsonl"))) return ERR_MEMORY;
-    r->fd = open(r->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    if (r->fd < 0) return fail(ERR_IO, "%s: cannot open for writing: %s", r->path, strerror(errno));
-    if (flock(r->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    TRY(jsonl_open(&r->metrics, dir, "metrics.jsonl"));
+    if (flock(r->metrics.fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return fail(ERR_IO, "%s: another convoy is writing to this run folder", dir);
-    return cut_torn_line(r);
+    return jsonl_cut_torn_line(&r->metrics);
 }
 
 /* Grows the line buffer to its final size. */
 static Status reserve_line(RunLog *r)
 {
-    for (int i = 0; i < LINE_BYTES / 64; i++) str_printf(&r->line, "%64s", "");
-    bool failed = r->line.failed;
-    str_clear(&r->line);
+    StrBuf *line = &r->metrics.line;
+    for (int i = 0; i < LINE_BYTES / 64; i++) str_printf(line, "%64s", "");
+    bool failed = line->failed;
+    str_clear(line);
     return failed ? fail(ERR_MEMORY, "out of memory for the run log") : OK;
 }
 
@@ -107,7 +83,7 @@ Status runlog_open(RunLog **out, const char *dir, int rank, const Config *config
     RunLog *r = mem_calloc(1, sizeof *r);
     if (!r) return ERR_MEMORY;
     r->rank = rank;
-    r->fd = -1;
+    r->metrics.fd = -1;
     Status status = rank == 0 && dir ? open_folder(r, dir, config) : log_open(NULL, rank, LOG_INFO);
     if (status != OK) runlog_close(r);
     else *out = r;
@@ -117,12 +93,10 @@ Status runlog_open(RunLog **out, const char *dir, int rank, const Config *config
 void runlog_close(RunLog *r)
 {
     if (!r) return;
-    if (r->fd >= 0) close(r->fd);
+    jsonl_close(&r->metrics);
     /* Closes log.txt; the console stays open for what main may still have to say, and silent on other ranks. Cannot
      * fail without a path. */
     log_open(NULL, r->rank, LOG_INFO);
-    str_free(&r->line);
-    mem_free(r->path);
     mem_free(r);
 }
 
@@ -131,46 +105,13 @@ void runlog_close(RunLog *r)
 /* Starts a record; NULL where nothing is written. */
 static JsonWriter *begin(RunLog *r, const char *event)
 {
-    if (!r || r->fd < 0) return NULL;
-    str_clear(&r->line);
-    r->writer = (JsonWriter){ .out = &r->line };
-    json_begin_object(&r->writer, NULL);
-    json_string(&r->writer, "event", event);
-    json_number(&r->writer, "time", clock_unix_s());
-    return &r->writer;
-}
-
-/* All of line or nothing: 0 or an errno. */
-static int append(int fd, const StrBuf *line)
-{
-    if (line->failed) return ENOMEM;
-    off_t start = lseek(fd, 0, SEEK_END);
-    for (size_t done = 0; done < line->length;) {
-        ssize_t n = write(fd, line->text + done, line->length - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) {
-            int error = n < 0 ? errno : ENOSPC;
-            if (done > 0 && ftruncate(fd, start) != 0)
-                log_warning("metrics.jsonl keeps a torn line until it is opened again");
-            return error;
-        }
-        done += (size_t)n;
-    }
-    return 0;
-}
-
-/* Ends and writes the record: 0 or an errno. */
-static int write_record(RunLog *r)
-{
-    json_end_object(&r->writer);
-    str_add(&r->line, "\n");
-    return append(r->fd, &r->line);
+    return r && r->metrics.fd >= 0 ? jsonl_begin(&r->metrics, event) : NULL;
 }
 
 static Status end(RunLog *r)
 {
-    int error = write_record(r);
-    return error ? fail(ERR_IO, "%s: cannot write: %s", r->path, strerror(error)) : OK;
+    int error = jsonl_end(&r->metrics);
+    return error ? fail(ERR_IO, "%s: cannot write: %s", r->metrics.path, strerror(error)) : OK;
 }
 
 Status runlog_start(RunLog *r, const StartRecord *s)
@@ -300,8 +241,8 @@ void runlog_done(RunLog *r, int code, const char *reason)
     json_int(w, "code", code);
     json_string(w, "reason", reason);
     /* No fail() here: the run has its outcome, and the sentence of that must still be there for main to print. */
-    int error = write_record(r);
-    if (error) log_warning("%s: cannot write the last record: %s", r->path, strerror(error));
+    int error = jsonl_end(&r->metrics);
+    if (error) log_warning("%s: cannot write the last record: %s", r->metrics.path, strerror(error));
 }
 
 /* "45 s", "3:20", "1:02:03"; "?" where nothing is known yet. */
@@ -333,7 +274,7 @@ void runlog_last_words(void *cookie, int code, const char *reason)
     const RunLog *r = cookie;
     StrBuf line = { 0 };
     JsonWriter w = { .out = &line };
-    if (!r || r->fd < 0) return;
+    if (!r || r->metrics.fd < 0) return;
     json_begin_object(&w, NULL);
     json_string(&w, "event", "done");
     json_number(&w, "time", clock_unix_s());
@@ -341,6 +282,6 @@ void runlog_last_words(void *cookie, int code, const char *reason)
     json_string(&w, "reason", reason);
     json_end_object(&w);
     str_add(&line, "\n");
-    if (append(r->fd, &line) != 0) log_warning("%s: done could not be written", r->path);
+    if (jsonl_append(&r->metrics, &line) != 0) log_warning("%s: done could not be written", r->metrics.path);
     str_free(&line);
 }

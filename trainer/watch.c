@@ -94,7 +94,7 @@ static _Noreturn void give_up(const Watch *w, const char *phase, double waited_s
     sigset_t alarm_alone;
     sigemptyset(&alarm_alone);
     sigaddset(&alarm_alone, SIGALRM);
-    signal(SIGALRM, SIG_DFL);
+    signal(SIGALRM, SIG_DFL); /* a handler might be given to the thread that hangs */
     pthread_sigmask(SIG_UNBLOCK, &alarm_alone, NULL);
     alarm(LAST_WORDS_S);
     snprintf(reason, sizeof reason, "no sign of life within watchdog.%s_s; see hang-%d.json", phase ? phase : "start",

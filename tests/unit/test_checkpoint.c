@@ -1,5 +1,6 @@
 /* Checkpoints: written behind the caller's back, linked, pruned, found again; damaged ones passed over. */
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "tests/test.h"
 #include "trainer/checkpoint.h"
@@ -202,6 +203,28 @@ TEST(later_steps_of_a_left_branch_are_set_aside)
     check_link("best", "step-00000020.safetensors.stale");
     checkpoint_writer_destroy(w);
     check_found(15);
+}
+
+TEST(later_steps_that_cannot_be_set_aside_are_named)
+{
+    char path[PATH_BYTES], log[PATH_BYTES];
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    CheckpointWriter *w = make_writer(3);
+    REQUIRE(w != NULL);
+    path_of(log, "log.txt");
+    REQUIRE_OK(log_open(log, 0, LOG_INFO));
+    path_of(path, "step-00000020.safetensors.stale");
+    REQUIRE(mkdir(path, 0777) == 0);
+    CHECK_OK(save(w, 20, false));
+    CHECK_OK(save(w, 15, false));
+    CHECK_OK(checkpoint_flush(w));
+    checkpoint_writer_destroy(w);
+    log_close();
+    REQUIRE_OK(fs_read_file(log, &text, &bytes));
+    CHECK_CONTAINS((const char *)text, "step-00000020.safetensors is of a later step");
+    CHECK_CONTAINS((const char *)text, "cannot be renamed");
+    mem_free(text);
 }
 
 TEST(no_folder_and_no_file_are_no_error)

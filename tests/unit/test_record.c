@@ -57,6 +57,23 @@ TEST(the_last_step_is_read_from_the_end)
     str_free(&text);
 }
 
+TEST(a_torn_event_is_cut_off)
+{
+    Record *r = NULL;
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    write_text("launch.jsonl", "{\"event\":\"start\"}\n{\"event\":\"ru");
+    REQUIRE_OK(record_open(&r, test_scratch()));
+    json_int(record_begin(r, "exit"), "code", 3);
+    record_end(r);
+    record_close(r);
+    char *path = fs_join(test_scratch(), "launch.jsonl");
+    REQUIRE_OK(fs_read_file(path, &text, &bytes));
+    CHECK_CONTAINS((const char *)text, "{\"event\":\"start\"}\n{\"event\":\"exit\",\"time\":");
+    mem_free(text);
+    mem_free(path);
+}
+
 TEST(status_of_no_run_is_an_error)
 {
     CHECK_STATUS(record_print_state(test_scratch()), ERR_DATA);

@@ -88,7 +88,11 @@ static uint64_t hash_host(void)
 static Status any_shared(Comm *comm, uint64_t device, bool *shared)
 {
     int64_t *all = mem_calloc((size_t)comm->world, sizeof *all);
-    TRY(comm_agree(comm, all ? OK : ERR_MEMORY));
+    Status status = comm_agree(comm, all ? OK : ERR_MEMORY);
+    if (status != OK) {
+        mem_free(all);
+        return status;
+    }
     memcpy(&all[comm->rank], &device, sizeof device);
     CommJob job = { .kind = COMM_ALLGATHER, .type = COMM_I64, .data = all, .count = 1, .name = "devices of all ranks" };
     comm_post(comm, &job);

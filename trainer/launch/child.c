@@ -125,7 +125,8 @@ static bool drain(int fd, StrBuf *out)
 {
     char block[4096];
     ssize_t n = read(fd, block, sizeof block);
-    if (n > 0 && out->length + (size_t)n <= CHILD_OUTPUT_MAX) str_add_n(out, block, (size_t)n);
+    size_t room = CHILD_OUTPUT_MAX - out->length;
+    if (n > 0) str_add_n(out, block, (size_t)n < room ? (size_t)n : room); /* without holes */
     return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 

@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "trainer/jsonl.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,11 +19,11 @@
 #define TAIL_BYTES   ((off_t)65536) /* of metrics.jsonl; a record is far shorter */
 
 struct Record {
-    char *log_path, *lock_path, *status_path;
-    int log_fd, lock_fd;
+    char *lock_path, *status_path;
+    int lock_fd;
     char host[HOST_BYTES];
-    StrBuf line;
-    JsonWriter writer;
+    Jsonl events;
+    StrBuf state; /* what goes to the status file */
     bool warned;
 };
 
@@ -98,14 +99,13 @@ void record_renew_lock(Record *r)
 static Status open_parts(Record *r, const char *run_dir)
 {
     own_host(r->host, sizeof r->host);
-    r->log_path = fs_join(run_dir, "launch.jsonl");
     r->lock_path = fs_join(run_dir, "launch.lock");
     r->status_path = fs_join(run_dir, "launch.status.json");
-    if (!r->log_path || !r->lock_path || !r->status_path) return ERR_MEMORY;
+    if (!r->lock_path || !r->status_path) return ERR_MEMORY;
     TRY(fs_make_dirs(run_dir));
     TRY(take_lock(r));
-    r->log_fd = open(r->log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    return r->log_fd >= 0 ? OK : fail(ERR_IO, "%s: cannot open for writing: %s", r->log_path, strerror(errno));
+    TRY(jsonl_open(&r->events, run_dir, "launch.jsonl"));
+    return jsonl_cut_torn_line(&r->events);
 }
 
 Status record_open(Record **out, const char *run_dir)
@@ -113,7 +113,7 @@ Status record_open(Record **out, const char *run_dir)
     *out = NULL;
     Record *r = mem_calloc(1, sizeof *r);
     if (!r) return ERR_MEMORY;
-    r->log_fd = r->lock_fd = -1;
+    r->events.fd = r->lock_fd = -1;
     Status status = open_parts(r, run_dir);
     if (status == OK) *out = r;
     else record_close(r);
@@ -127,11 +127,10 @@ void record_close(Record *r)
         write_holder(r, 0); /* free for a supervisor on any host */
         close(r->lock_fd);
     }
-    if (r->log_fd >= 0) close(r->log_fd);
-    mem_free(r->log_path);
+    jsonl_close(&r->events);
     mem_free(r->lock_path);
     mem_free(r->status_path);
-    str_free(&r->line);
+    str_free(&r->state);
     mem_free(r);
 }
 
@@ -139,12 +138,7 @@ void record_close(Record *r)
 
 JsonWriter *record_begin(Record *r, const char *event)
 {
-    str_clear(&r->line);
-    r->writer = (JsonWriter){ .out = &r->line };
-    json_begin_object(&r->writer, NULL);
-    json_string(&r->writer, "event", event);
-    json_number(&r->writer, "time", clock_unix_s());
-    return &r->writer;
+    return jsonl_begin(&r->events, event);
 }
 
 static void warn_once(Record *r, const char *path, int error)
@@ -155,10 +149,8 @@ static void warn_once(Record *r, const char *path, int error)
 
 void record_end(Record *r)
 {
-    json_end_object(&r->writer);
-    str_add(&r->line, "\n");
-    if (r->line.failed || write(r->log_fd, r->line.text, r->line.length) != (ssize_t)r->line.length)
-        warn_once(r, r->log_path, r->line.failed ? ENOMEM : errno);
+    int error = jsonl_end(&r->events);
+    if (error) warn_once(r, r->events.path, error);
 }
 
 void record_hosts(JsonWriter *w, const char *key, const HostList *hosts)
@@ -192,8 +184,8 @@ static void write_cooldowns(JsonWriter *w, const HostBook *book, double now, dou
 void record_state(Record *r, const LaunchState *s)
 {
     double now = clock_unix_s();
-    str_clear(&r->line);
-    JsonWriter w = { .out = &r->line };
+    str_clear(&r->state);
+    JsonWriter w = { .out = &r->state };
     json_begin_object(&w, NULL);
     json_string(&w, "state", s->state);
     json_string(&w, "host", r->host);
@@ -210,9 +202,9 @@ void record_state(Record *r, const LaunchState *s)
     write_cooldowns(&w, s->book, clock_s(), now);
     json_string(&w, "last", s->last);
     json_end_object(&w);
-    str_add(&r->line, "\n");
-    Status status = r->line.failed ? fail(ERR_MEMORY, "out of memory")
-                                   : fs_write_atomic(r->status_path, r->line.text, r->line.length);
+    str_add(&r->state, "\n");
+    Status status = r->state.failed ? fail(ERR_MEMORY, "out of memory")
+                                    : fs_write_atomic(r->status_path, r->state.text, r->state.length);
     if (status != OK && !r->warned) log_warning("%s", status_message());
     r->warned = r->warned || status != OK;
 }
