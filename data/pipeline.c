@@ -10,6 +10,7 @@
 
 #define TRIM_BYTES     ((size_t)64 << 20)
 #define MAX_NAME_BYTES 768
+#define WINDOW_MAX     (1 << 30) /* of a replay, so that its far end is an int too */
 #define INDEXED_HEIGHT 128 /* of the smallest picture for which a seek index is made: below, there is little to skip */
 
 struct Worker {
@@ -154,8 +155,12 @@ Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, c
     trim(w);
     ASSERT(sample->encoded);
     TRY(open_sample(w, sample, -1, o, &width, &height));
-    if (plan->box_x + plan->box_width > width || plan->box_y + plan->box_height > height)
+    if (plan->box_x < 0 || plan->box_width > width - plan->box_x || plan->box_y < 0 ||
+        plan->box_height > height - plan->box_y)
         return fail(ERR_DATA, "the box leaves the image of %d x %d pixels", width, height);
+    if (plan->window_x > WINDOW_MAX || plan->window_x < -WINDOW_MAX || plan->window_y > WINDOW_MAX ||
+        plan->window_y < -WINDOW_MAX)
+        return fail(ERR_DATA, "the window is more than %d pixels away", WINDOW_MAX);
     return show(w, sample, plan, o, start_s, out);
 }
 

@@ -220,7 +220,11 @@ Status bench_allreduce(Comm *comm, const Config *c, const BenchOptions *o)
 {
     size_t largest = (size_t)(c->comm.bucket_mb * (1 << 20));
     float *data = mem_calloc(largest / sizeof *data + 1, sizeof *data);
-    TRY(comm_agree(comm, data ? OK : ERR_MEMORY));
+    Status status = comm_agree(comm, data ? OK : ERR_MEMORY);
+    if (status != OK) {
+        mem_free(data);
+        return status;
+    }
     log_info("%12s %12s %12s %12s   (%d ranks; busbw = algbw * 2(n-1)/n)", "bytes", "us", "algbw GB/s", "busbw GB/s",
              comm->world);
     for (size_t bytes = 4096; bytes <= largest; bytes *= 4) {

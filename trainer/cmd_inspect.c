@@ -1,7 +1,7 @@
 /* cmd_inspect.c - convoy inspect model | checkpoint | config: what a network, a file, a key is, without running
  * anything.
  *
- * inspect dataset is in inspect_dataset.c, inspect memory in memory.c. Answers go to stdout whole, through
+ * inspect dataset is in inspect_dataset.c, inspect memory in inspect_memory.c. Answers go to stdout whole, through
  * log_print(). */
 #include "base/log.h"
 #include "base/str.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 static const CmdRow rows[] = {
-    { "model", inspect_model, "NAME [--image-size N] [--dot]", "layers, shapes, parameters and FLOPs of a network" },
+    { "model", inspect_model, "NAME [--image-size N] [--classes N] [--dot]", "layers, shapes, parameters and FLOPs of a network" },
     { "checkpoint", inspect_checkpoint, "FILE", "verify a checkpoint and list what is in it" },
     { "config", inspect_config, "[--markdown]", "every key of a config file, with default and help" },
     { "dataset", inspect_dataset, "DIR [--format NAME] [--role NAME]",
@@ -38,7 +38,7 @@ static Status print_and_free(StrBuf *text, Status status)
 /* ---- model ---- */
 
 static const char model_help[] =
-    "usage: convoy inspect model NAME [--dot]\n"
+    "usage: convoy inspect model NAME [--image-size N] [--classes N] [--dot]\n"
     "\n"
     "Prints the layers of a network for one image and 1000 classes, with output shapes, parameters, FLOPs and the "
     "bytes\n"
@@ -59,24 +59,14 @@ static Status print_model_help(void)
     return print_and_free(&text, OK);
 }
 
-/* A count given on the command line, or what is usual. */
-static Status option_count(const Args *args, const char *name, int64_t usual, int64_t *out)
-{
-    const char *text = args_value(args, name);
-    *out = usual;
-    if (!text) return OK;
-    if (str_to_i64(text, out) && *out >= 1 && *out <= INT32_MAX) return OK;
-    return fail(ERR_USAGE, "%s: %s is not a whole number from 1 on", name, text);
-}
-
 static Status describe_model(const ModelDef *def, const Args *args)
 {
     const ModelInput *input = &def->input;
     const bool dot = args_value(args, "--dot") != NULL;
     ModelOptions o = { .width = 1, .stochastic_depth = -1, .dropout = -1 };
     o.graph = (GraphOptions){ .batch = 1, .channels = input->channels };
-    TRY(option_count(args, "--image-size", input->size, &o.graph.height));
-    TRY(option_count(args, "--classes", 1000, &o.graph.classes));
+    TRY(args_count(args, "--image-size", input->size, 8, 4096, &o.graph.height));
+    TRY(args_count(args, "--classes", 1000, 1, 1000000, &o.graph.classes));
     o.graph.width = o.graph.height;
     for (int c = 0; c < o.graph.channels; c++) o.graph.std[c] = 1;
     Graph *graph = NULL;

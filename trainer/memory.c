@@ -35,7 +35,7 @@ static size_t slot_bytes(const Session *s)
     LoaderOptions o = session_loader_options(s, DATA_VAL);
     size_t bytes = s->use == SESSION_TRAIN ? session_image_bytes(s, DATA_TRAIN) : 0;
     if (s->val) bytes += session_image_bytes(s, DATA_VAL);
-    return (size_t)o.slots * (size_t)s->plan.batch * bytes;
+    return (size_t)prefetch_loader_slots(s->backend, &o) * (size_t)s->plan.batch * bytes;
 }
 
 static size_t read_ahead_bytes(const Session *s)

@@ -74,13 +74,18 @@ static void give_pinned(void *cookie, void *data)
         if (p->pinned[i].data == data) p->pinned[i].used = false;
 }
 
+int prefetch_loader_slots(const Backend *b, const LoaderOptions *o)
+{
+    return b->v->device ? DEVICE_LOADER_SLOTS : o->slots;
+}
+
 void prefetch_loader_options(Prefetch *p, LoaderOptions *o)
 {
     p->image_bytes = (size_t)o->batch * (size_t)o->image_size * (size_t)o->image_size * (size_t)o->channels;
     ASSERT(p->image_bytes <= p->slot_bytes);
     if (!p->device) return;
     o->allocator = (SlotAllocator){ .alloc = take_pinned, .free = give_pinned, .cookie = p };
-    o->slots = DEVICE_LOADER_SLOTS;
+    o->slots = prefetch_loader_slots(p->backend, o);
 }
 
 /* ---- life ---- */

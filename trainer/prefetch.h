@@ -27,8 +27,10 @@ void prefetch_destroy(Prefetch *p); /* NULL ok; its loaders must be gone */
 /* Bytes of device memory that prefetch_create() takes; 0 where programs read host memory. */
 size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes, bool treated);
 
-/* What a loader for this prefetch needs: allocator, and a slot more where one is held by a copy. Once for each loader,
- * before it is attached and after the one before is done: the size of its images is taken from o. */
+/* Batch slots of a loader for a prefetch on b: a slot more than o says where one is held by a copy. */
+int prefetch_loader_slots(const Backend *b, const LoaderOptions *o);
+/* What a loader for this prefetch needs: allocator and slots. Once for each loader, before it is attached and after the
+ * one before is done: the size of its images is taken from o. */
 void prefetch_loader_options(Prefetch *p, LoaderOptions *o);
 /* The loader to take batches from; borrowed until the next call. NULL before it is destroyed. */
 Status prefetch_attach(Prefetch *p, Loader *loader);

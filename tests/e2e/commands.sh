@@ -14,9 +14,13 @@ answers()
     [[ ! -s $SCRATCH/err ]] || broken "convoy $*: writes to standard error: $(head -1 "$SCRATCH/err")"
 }
 
-for command in "" train eval bench inspect "inspect model" "inspect checkpoint" "inspect config" "inspect dataset" "inspect memory"; do
+for command in "" train eval predict export launch drain bench index pack inspect "inspect model" "inspect checkpoint" "inspect config" "inspect dataset" "inspect memory"; do
     read -ra words <<< "$command"
     answers "usage: convoy${command:+ $command}" "${words[@]}" --help
+    # The usage is what the arguments are read by, so an option that it lacks does not exist.
+    while read -r option; do
+        sed '/^$/q' "$out" | grep -qF -- "$option" || broken "convoy $command --help: $option is not in the usage"
+    done < <(sed '1,/^$/d' "$out" | sed -nE 's/^ +(--[a-z-]+).*/\1/p')
 done
 for command in train eval "bench"; do answers "usage: convoy $command" $command x.yaml --set a=b --help; done
 answers "libjpeg-turbo" --version
@@ -37,6 +41,7 @@ resnet50 25557032
 resnet101 44549160
 resnet152 60192808
 END
+answers "64 x 64 pixels, 3 channels, 6 classes" inspect model resnet20 --classes 6 --image-size 64
 answers "resnet110" inspect model --help
 answers "digraph" inspect model resnet20 --dot
 

@@ -103,6 +103,49 @@ static void check_losses(const char *file, const char *model, double width, cons
     network_close(&n);
 }
 
+/* What one step without gradients leaves of the first value of conv1.weight and of bn1.weight. */
+static void decay_once(const char *decay_all, double left[2])
+{
+    static const char *const names[2] = { "conv1.weight", "bn1.weight" };
+    const char *sets[] = { "optimizer.name=sgd", "optimizer.weight_decay=0.5", decay_all };
+    float scalars[SCALAR_COUNT] = { 0 };
+    Network n;
+    Config *config = NULL;
+    Optimizer *optimizer = NULL;
+    const ModelOptions o = network_narrow(2, 16);
+    REQUIRE_OK(network_open(&n, NETWORK_CPU, "resnet20", &o));
+    REQUIRE_OK(network_fill(&n));
+    REQUIRE_OK(config_load(&config, NULL, sets, 3));
+    Bucket whole = { .bytes = executor_slab_bytes(n.executor, SLAB_GRAD) };
+    REQUIRE_OK(optimizer_create(&optimizer, n.executor, n.backend, config, &whole, 1));
+    for (int after = 0; after < 2; after++) {
+        for (int i = 0; i < 2; i++) {
+            double *values = NULL;
+            int64_t count = 0;
+            REQUIRE_OK(network_read(&n, graph_find(program_graph(n.program), names[i]), &values, &count));
+            left[i] = after ? values[0] / left[i] : values[0];
+            mem_free(values);
+        }
+        optimizer_scalars(optimizer, 0.1, 1, scalars);
+        REQUIRE_OK(executor_set_scalars(n.executor, scalars));
+        REQUIRE_OK(optimizer_update(optimizer, 0, executor_stream(n.executor)));
+    }
+    optimizer_destroy(optimizer);
+    config_destroy(config);
+    network_close(&n);
+}
+
+TEST(norms_decay_only_where_all_do)
+{
+    double left[2] = { 0 };
+    decay_once("optimizer.decay_all=false", left);
+    CHECK_NEAR(left[0], 0.95, 1e-6);
+    CHECK_NEAR(left[1], 1, 1e-6);
+    decay_once("optimizer.decay_all=true", left);
+    CHECK_NEAR(left[0], 0.95, 1e-6);
+    CHECK_NEAR(left[1], 0.95, 1e-6);
+}
+
 TEST(sgd_trains_like_pytorch)
 {
     check_losses("resnet20", "resnet20", 1, &sgd);

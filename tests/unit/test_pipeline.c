@@ -137,7 +137,17 @@ TEST(replay_refuses_a_box_outside_the_image)
     Sample sample = { .encoded = true, .data = m.files[0], .bytes = m.sizes[0] };
     CHECK_STATUS(worker_replay(w, &sample, &plan, &o, out), ERR_DATA);
     CHECK_CONTAINS(status_message(), "leaves the image of 300 x 260 pixels");
+    plan.box_x = INT32_MAX;
+    CHECK_STATUS(worker_replay(w, &sample, &plan, &o, out), ERR_DATA);
     plan.box_x = 0;
+    plan.box_y = -3;
+    CHECK_STATUS(worker_replay(w, &sample, &plan, &o, out), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "leaves the image");
+    plan.box_y = 0;
+    plan.window_x = INT32_MAX;
+    CHECK_STATUS(worker_replay(w, &sample, &plan, &o, out), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "the window is more than");
+    plan.window_x = 0;
     CHECK_OK(worker_replay(w, &sample, &plan, &o, out));
     worker_destroy(w);
     free_memory(&m);
