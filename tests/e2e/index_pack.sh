@@ -49,5 +49,18 @@ expect_error "pack to nowhere" 64 "convoy pack: OUT is missing" 1 pack "$tree"
 (ulimit -f 4 && expect_error "pack to a full disk" 74 "$SCRATCH/full/shard-00000.bin: cannot write" 1 pack "$tree" "$SCRATCH/full" && exit "$failed") || failed=1
 [[ -z $(ls "$SCRATCH/full") ]] || broken "pack to a full disk has left files: $(ls "$SCRATCH/full")"
 
+cp tests/golden/images/420_progressive.jpg "$tree/circle/"
+expect "pack --baseline" 0 run 1 pack "$tree" "$SCRATCH/baseline" --baseline --verify
+expect_text "pack --baseline" 1 "1 progressive images recoded"
+
+# Containers of both sets in one folder: --role says which.
+"$tools"/make_containers "$tree" "$SCRATCH/made"
+mkdir "$SCRATCH/both"
+mv "$SCRATCH/made/tars/part-0000.tar" "$SCRATCH/both/train-0.tar"
+mv "$SCRATCH/made/tars/part-0001.tar" "$SCRATCH/both/val-0.tar"
+images=$(tar -tf "$SCRATCH/both/val-0.tar" | grep -c '\.cls$')
+expect "index --role val" 0 run 1 index "$SCRATCH/both" --role val --out "$SCRATCH/both.index"
+expect_text "index --role val" 1 "$SCRATCH/both: webdataset, $images images"
+expect_error "index --role" 64 "--role test: no such choice" 1 index "$SCRATCH/both" --role test
 expect_error "index of shards" 64 "needs no index" 1 index "$SCRATCH/killed"
 exit "$failed"

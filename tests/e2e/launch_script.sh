@@ -47,6 +47,11 @@ launch_command --min-hosts 2 -- twice "${endless[@]}" train.max_steps=2
 expect "duplicates" 0 timeout 60 "${launching[@]}"
 expect_text "duplicates" 1 "names hosts twice"
 [[ $(launch_events twice run ranks) == 2 ]] || broken "duplicates: $(launch_events twice run ranks) ranks, expected 2"
+make_hosts h1 h2:1
+launch_command --min-hosts 2 --slots 2 --mpirun-args "--output-filename $SCRATCH/said" -- slots "${endless[@]}" train.max_steps=2
+expect "slots" 0 timeout 60 "${launching[@]}"
+[[ $(launch_events slots run ranks) == 3 ]] || broken "slots: $(launch_events slots run ranks) ranks, expected 2 and 1"
+[[ -d $SCRATCH/said ]] || broken "--mpirun-args: mpirun was not told"
 make_hosts h1 h2
 touch "$SCRATCH/hosts/h2.down"
 launch_command --min-hosts 2 --wait-hosts 1 -- silent "${endless[@]}"
