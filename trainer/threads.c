@@ -26,7 +26,10 @@ static int64_t placement_key(void)
 static int count_sharers(Comm *comm)
 {
     int64_t *keys = mem_calloc((size_t)comm->world, sizeof *keys);
-    if (!keys) return comm->local_world;
+    if (comm_agree(comm, keys ? OK : ERR_MEMORY) != OK) { /* all of them or none take part in what follows */
+        mem_free(keys);
+        return comm->local_world;
+    }
     keys[comm->rank] = placement_key();
     CommJob job = { .kind = COMM_ALLGATHER, .type = COMM_I64, .data = keys, .count = 1, .name = "thread placement" };
     comm_post(comm, &job);
