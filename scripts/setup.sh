@@ -49,5 +49,7 @@ if ((EUID != 0)); then
     sudo=(sudo)
 fi
 echo "setup: installing ${missing[*]} (apt-get${sudo:+, through sudo})"
-"${sudo[@]}" apt-get update -qq
-"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+# A machine that has just started may be updating itself.
+wait_for_lock=(-o DPkg::Lock::Timeout=300)
+"${sudo[@]}" apt-get "${wait_for_lock[@]}" update -qq
+"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "${wait_for_lock[@]}" install -y -qq --no-install-recommends "${missing[@]}"
