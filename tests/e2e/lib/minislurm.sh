@@ -60,7 +60,10 @@ SlurmdTimeout=10
 KillWait=5
 MailProg=/bin/true
 NodeName=n[1-$nodes] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + nodes))] CPUs=4 RealMemory=500
-PartitionName=all Nodes=ALL Default=YES State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=all Nodes=ALL Default=YES State=UP PriorityTier=1 GraceTime=30
+PartitionName=urgent Nodes=ALL State=UP PriorityTier=10
 END
     echo "PMIxCliTmpDirBase=$slurm/pmix" > "$slurm/mpi.conf"
     slurmctld || return 1
