@@ -19,7 +19,7 @@
 #define WIPE_LINE  "\r\033[K"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static FILE *file;
+static FILE *file, *added;
 static int own_rank;
 static LogLevel console_level = LOG_INFO;
 static bool opened, terminal, live_line;
@@ -49,14 +49,18 @@ static bool stdout_is_watched(void)
     return is_terminal && strcmp(parents, own) != 0;
 }
 
+static Status open_file(FILE **out, const char *path)
+{
+    FILE *f = *out = fopen(path, "a");
+    if (!f) return fail(ERR_IO, "%s: cannot open for writing: %s", path, strerror(errno));
+    setvbuf(f, NULL, _IOLBF, 0);
+    return OK;
+}
+
 Status log_open(const char *path, int rank, LogLevel min_level)
 {
     FILE *f = NULL;
-    if (path) {
-        f = fopen(path, "a");
-        if (!f) return fail(ERR_IO, "%s: cannot open for writing: %s", path, strerror(errno));
-        setvbuf(f, NULL, _IOLBF, 0);
-    }
+    if (path) TRY(open_file(&f, path));
     log_close();
     pthread_mutex_lock(&mutex);
     file = f;
@@ -64,6 +68,17 @@ Status log_open(const char *path, int rank, LogLevel min_level)
     console_level = min_level;
     opened = true;
     terminal = rank == 0 && stdout_is_watched();
+    pthread_mutex_unlock(&mutex);
+    return OK;
+}
+
+Status log_add_file(const char *path)
+{
+    FILE *f;
+    TRY(open_file(&f, path));
+    pthread_mutex_lock(&mutex);
+    if (added) fclose(added);
+    added = f;
     pthread_mutex_unlock(&mutex);
     return OK;
 }
@@ -81,7 +96,8 @@ void log_close(void)
     pthread_mutex_lock(&mutex);
     wipe_live_line();
     if (file) fclose(file);
-    file = NULL;
+    if (added) fclose(added);
+    file = added = NULL;
     opened = terminal = false;
     own_rank = 0;
     console_level = LOG_INFO;
@@ -96,12 +112,12 @@ static FILE *console_for(LogLevel level)
     return opened && level <= LOG_INFO ? stdout : stderr;
 }
 
-static void write_file_line(LogLevel level, const char *text)
+static void write_file_line(FILE *f, LogLevel level, const char *text)
 {
     char when[32];
     clock_format_utc(when, sizeof when);
-    if (own_rank == 0) fprintf(file, "%s %s %s\n", when, levels[level].file_name, text);
-    else fprintf(file, "%s %s rank %d: %s\n", when, levels[level].file_name, own_rank, text);
+    if (own_rank == 0) fprintf(f, "%s %s %s\n", when, levels[level].file_name, text);
+    else fprintf(f, "%s %s rank %d: %s\n", when, levels[level].file_name, own_rank, text);
 }
 
 /* Text of one line: cut to the buffer, without control characters. */
@@ -124,7 +140,8 @@ PRINTF_LIKE(2, 0) static void log_line(LogLevel level, const char *format, va_li
         fprintf(console, "%s%s\n", levels[level].prefix, text);
         fflush(console);
     }
-    if (file && level >= LOG_INFO) write_file_line(level, text);
+    if (file && level >= LOG_INFO) write_file_line(file, level, text);
+    if (added && level >= LOG_INFO) write_file_line(added, level, text);
     pthread_mutex_unlock(&mutex);
 }
 
@@ -142,6 +159,18 @@ void log_info(const char *format, ...)
     va_start(args, format);
     log_line(LOG_INFO, format, args);
     va_end(args);
+}
+
+void log_note(const char *format, ...)
+{
+    char text[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    format_line(text, sizeof text, format, args);
+    va_end(args);
+    pthread_mutex_lock(&mutex);
+    if (added) write_file_line(added, LOG_INFO, text);
+    pthread_mutex_unlock(&mutex);
 }
 
 void log_warning(const char *format, ...)

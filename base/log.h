@@ -15,9 +15,13 @@ typedef enum LogLevel { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR } LogLevel;
 /* path may be NULL (console only); the file is appended to and line buffered. min_level applies to the console; the
  * file gets everything from LOG_INFO up. */
 Status log_open(const char *path, int rank, LogLevel min_level);
+/* A second file beside that of log_open(), until the next log_open() or log_close(). It alone gets log_note(). ERR_IO.
+ */
+Status log_add_file(const char *path);
 void log_close(void);
 void log_debug(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_info(const char *format, ...) PRINTF_LIKE(1, 2);
+void log_note(const char *format, ...) PRINTF_LIKE(1, 2); /* for the file of log_add_file() alone */
 void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
 /* A warning about what only this rank knows (one of its files): on every rank's console, with its rank. */
 void log_warning_here(const char *format, ...) PRINTF_LIKE(1, 2);

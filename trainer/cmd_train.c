@@ -89,6 +89,7 @@ static Status train_with_log(Comm *comm, const Config *c, const Args *args)
     RunLog *log = NULL;
     (void)args;
     Status status = comm_agree(comm, runlog_open(&log, c->run.dir, comm->rank, c));
+    if (status == OK) status = comm_agree(comm, runlog_open_own_file(c, comm->rank, comm->world));
     comm_set_last_words(comm, runlog_last_words, log);
     Watch *watch = NULL;
     if (status == OK) status = comm_agree(comm, start_watch(&watch, comm, c));

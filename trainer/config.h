@@ -45,6 +45,7 @@ enum { CONFIG_LR_NONE, CONFIG_LR_LINEAR, CONFIG_LR_SQRT, CONFIG_LR_WORLD_SIZE };
 enum { CONFIG_SCHEDULE_COSINE, CONFIG_SCHEDULE_STEP, CONFIG_SCHEDULE_POLY, CONFIG_SCHEDULE_CONSTANT };
 enum { CONFIG_GRAD_DTYPE_AUTO, CONFIG_GRAD_DTYPE_FP32, CONFIG_GRAD_DTYPE_BF16 };
 enum { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_CPU, CONFIG_BACKEND_CUDA };
+enum { CONFIG_LOG_LINE, CONFIG_LOG_TABLE, CONFIG_LOG_EPOCH, CONFIG_LOG_JSON };
 enum { CONFIG_FUSE_AUTO, CONFIG_FUSE_NONE, CONFIG_FUSE_ALL };
 
 typedef struct Config {
@@ -109,6 +110,8 @@ typedef struct Config {
     struct {
         int64_t every;
         bool grad_norm;
+        int format;
+        char *file; /* empty: none */
     } log;
     struct {
         char *dir;

@@ -28,6 +28,7 @@ static const char *const lr_scaling_names[] = { "none", "linear", "sqrt", "world
 static const char *const schedule_names[] = { "cosine", "step", "poly", "constant", NULL };
 static const char *const grad_dtype_names[] = { "auto", "fp32", "bf16", NULL };
 static const char *const fuse_names[] = { "auto", "none", "all", NULL };
+static const char *const log_format_names[] = { "line", "table", "epoch", "json", NULL };
 static const char *const backend_names[] = { "auto", "cpu", "cuda", NULL };
 
 #define HEAD(section, field, type)                 #section "." #field, type, offsetof(Config, section.field)
@@ -210,6 +211,12 @@ const ConfigKey config_keys[] = {
     {INT(log, every, "1", 1, 1e9), KEY_RUNTIME, "Record every so many steps"},
     {BOOL(log, grad_norm, "false"), KEY_RUNTIME,
      "Record the norm of all gradients before clipping; done anyway where optimizer.clip_norm is set"},
+    {ENUM(log, format, "line", log_format_names), KEY_RUNTIME,
+     "What is printed: a progress line (line); Step, Epoch, Speed, Loss, FinLoss and LR of each recorded step (table); "
+     "a line of each rank for each epoch, and a table at the end (epoch); the records of metrics.jsonl (json)"},
+    {STRING(log, file, ""), KEY_RUNTIME,
+     "A log file of each rank, with its recorded steps: %r is the rank, %w the number of ranks, %h the host, %% a per "
+     "cent sign; in the run folder unless it begins with a slash; empty means none"},
     {STRING(run, dir, ""), KEY_RUNTIME, "Run folder; empty means runs/ and the name of the config file"},
     {ENUM(device, backend, "auto", backend_names), KEY_RUNTIME,
      "What computes; auto takes the GPU where there is one"},

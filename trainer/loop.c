@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/evaluate.h"
+#include "trainer/penalty.h"
 #include "trainer/state.h"
 #include "trainer/step.h"
 #include "trainer/weights.h"
@@ -41,6 +42,9 @@ typedef struct Loop {
     double run_seconds;                   /* with this loader, without its first step */
     int64_t stage_start, stage_end;       /* steps that this loader feeds (stages.h) */
     bool warned;                          /* that the input limits training */
+    double recent_seconds;                /* since the last recorded step, as the next */
+    int64_t recent_steps;
+    double penalty; /* at the parameters of the last step that a row of the table was due for */
 } Loop;
 
 static bool is_main(const Loop *l)
@@ -226,10 +230,30 @@ static void keep_pending(Loop *l, Status status)
     if (l->pending == OK) l->pending = status;
 }
 
+static bool record_due(const Loop *l, int64_t step)
+{
+    return step + 1 == l->s->plan.total_steps || step == l->first_step || (step + 1) % l->s->config->log.every == 0;
+}
+
+/* Whether the step's record tells of the parameters that it begins with. */
+static bool row_due(const Loop *l, int64_t step)
+{
+    return l->s->config->log.format == CONFIG_LOG_TABLE && step < l->s->plan.total_steps && record_due(l, step);
+}
+
+/* Before the step is issued, while none is under way. */
+static void measure_penalty(Loop *l, int64_t step)
+{
+    if (!is_main(l) || !row_due(l, step)) return;
+    keep_pending(l, penalty_of_parameters(l->s->executor, l->s->config, &l->penalty));
+}
+
 static void record_step(Loop *l, int64_t step, const StepResult *r)
 {
     const RunPlan *p = &l->s->plan;
     int64_t total = p->total_steps;
+    l->recent_seconds += r->seconds;
+    l->recent_steps++;
     StepRecord record = { .epoch = runplan_epoch(p, step),
                           .step = step + 1,
                           .loss = r->loss,
@@ -241,12 +265,19 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                           .loss_scale = r->loss_scale,
                           .skipped = r->skipped,
                           .measured = r->measured,
-                          .grad_norm = r->grad_norm };
+                          .grad_norm = r->grad_norm,
+                          .epochs = (double)(step + 1) * (double)p->global_batch / (double)p->images,
+                          .recent_images_per_s = (double)(l->recent_steps * p->global_batch) / l->recent_seconds,
+                          .penalty = l->penalty };
     l->epoch_seconds += r->seconds;
     l->epoch_images += p->global_batch;
     l->seconds_per_step = l->seconds_per_step > 0 ? 0.98 * l->seconds_per_step + 0.02 * r->seconds : r->seconds;
     bool last = step + 1 == total || step == l->first_step;
-    if (last || (step + 1) % l->s->config->log.every == 0) keep_pending(l, runlog_step(l->log, &record));
+    if (record_due(l, step)) {
+        keep_pending(l, runlog_step(l->log, &record));
+        l->recent_seconds = 0;
+        l->recent_steps = 0;
+    }
     double now = clock_s(), period = log_console_is_terminal() ? TERMINAL_PERIOD_S : PLAIN_PERIOD_S;
     if (!last && now - l->progress_s < period) return;
     l->progress_s = now;
@@ -280,9 +311,32 @@ static void look_early(Loop *l, int64_t step, const StepResult *r)
     warn_of_input(l, &report);
 }
 
+/* What every rank says of the epoch, on all of them; NULL unless log.format asks for it, or where memory is short.
+ * mem_free. */
+static RankEpoch *gather_epoch(Loop *l)
+{
+    const Session *s = l->s;
+    if (s->config->log.format != CONFIG_LOG_EPOCH) return NULL;
+    RankEpoch *ranks = mem_calloc((size_t)s->comm->world, sizeof *ranks);
+    Status status = comm_agree(s->comm, ranks ? OK : ERR_MEMORY);
+    keep_pending(l, status);
+    if (status == OK) {
+        const DeviceVTable *device = s->backend->v->device;
+        ranks[s->comm->rank] =
+            (RankEpoch){ .seconds = l->epoch_seconds, .device = device ? device->device_index(s->backend) : -1 };
+        CommJob job = { .kind = COMM_ALLGATHER, .type = COMM_F64, .data = ranks, .count = 2, .name = "epoch" };
+        comm_post(s->comm, &job);
+        comm_wait(s->comm, &job);
+        return ranks;
+    }
+    mem_free(ranks);
+    return NULL;
+}
+
 static void record_epoch(Loop *l, int64_t step)
 {
     InputReport input;
+    RankEpoch *ranks = gather_epoch(l);
     report_input(l, &l->epoch_start, l->epoch_seconds, &input);
     loader_stats(l->loader, &l->epoch_start);
     input_report_merge(&input, l->s->comm);
@@ -290,10 +344,15 @@ static void record_epoch(Loop *l, int64_t step)
                            .seconds = l->epoch_seconds,
                            .images = l->epoch_images,
                            .images_per_s = (double)l->epoch_images / l->epoch_seconds,
-                           .input = &input };
+                           .input = &input,
+                           .ranks = ranks,
+                           .world = l->s->comm->world,
+                           .rank_batch = l->s->plan.batch * l->s->plan.accumulate,
+                           .steps = l->epoch_images / l->s->plan.global_batch };
     l->epoch_seconds = 0;
     l->epoch_images = 0;
     keep_pending(l, runlog_epoch(l->log, &record));
+    mem_free(ranks);
     if (l->run_seconds >= EARLY_LOOK_S) warn_of_input(l, &input);
 }
 
@@ -379,7 +438,8 @@ static bool ends_stretch(const Loop *l, int64_t step)
 {
     const RunPlan *p = &l->s->plan;
     bool eval = l->s->eval && runplan_due(p, step, l->s->config->train.eval_every);
-    return step + 1 == l->stage_end || eval || runplan_due(p, step, 1) || checkpoint_due(l, step);
+    return step + 1 == l->stage_end || eval || runplan_due(p, step, 1) || checkpoint_due(l, step) ||
+           row_due(l, step + 1);
 }
 
 static Status create_loader(Loop *l)
@@ -421,7 +481,10 @@ static Status run_steps(Loop *l)
     bool stop = false;
     for (int64_t step = l->first_step, issued = step; step < total; step++) {
         if (step == l->stage_end) TRY(enter_stage(l, step));
-        if (issued == step) stepper_issue(l->stepper, issued++, l->pending);
+        if (issued == step) {
+            measure_penalty(l, step);
+            stepper_issue(l->stepper, issued++, l->pending);
+        }
         if (ahead && !stop && issued == step + 1 && !ends_stretch(l, step))
             stepper_issue(l->stepper, issued++, l->pending);
         StepResult r = stepper_finish(l->stepper);

@@ -16,7 +16,10 @@
 #define LINE_BYTES 32768 /* a sentence of 1 KiB or a path of 4 KiB, each byte escaped to six */
 
 struct RunLog {
-    int rank;
+    int rank, format; /* CONFIG_LOG_ */
+    bool titled;      /* the table has its header */
+    bool evaluated;
+    EvalRecord last;
     Jsonl metrics; /* not open: no file */
 };
 
@@ -41,10 +44,10 @@ static Status make_dirs(const char *dir)
     return status;
 }
 
-static Status open_log_file(const char *dir)
+static Status open_log_file(const char *dir, LogLevel level)
 {
     char *path = fs_join(dir, "log.txt");
-    Status status = path ? log_open(path, 0, LOG_INFO) : ERR_MEMORY;
+    Status status = path ? log_open(path, 0, level) : ERR_MEMORY;
     mem_free(path);
     return status;
 }
@@ -73,7 +76,7 @@ static Status open_folder(RunLog *r, const char *dir, const Config *config)
     TRY(make_dirs(dir));
     TRY(open_metrics(r, dir)); /* first: it takes the folder's lock */
     if (config) TRY(write_config(dir, config));
-    TRY(open_log_file(dir));
+    TRY(open_log_file(dir, r->format == CONFIG_LOG_JSON ? LOG_WARNING : LOG_INFO));
     return reserve_line(r);
 }
 
@@ -84,6 +87,7 @@ Status runlog_open(RunLog **out, const char *dir, int rank, const Config *config
     if (!r) return ERR_MEMORY;
     r->rank = rank;
     r->metrics.fd = -1;
+    r->format = config ? config->log.format : CONFIG_LOG_LINE;
     Status status = rank == 0 && dir ? open_folder(r, dir, config) : log_open(NULL, rank, LOG_INFO);
     if (status != OK) runlog_close(r);
     else *out = r;
@@ -100,6 +104,73 @@ void runlog_close(RunLog *r)
     mem_free(r);
 }
 
+/* ---- a rank's own file ---- */
+
+Status runlog_file_name(char **out, const char *pattern, int rank, int world, const char *host)
+{
+    StrBuf name = { 0 };
+    bool names_rank = false;
+    *out = NULL;
+    for (const char *p = pattern; *p; p++) {
+        if (*p != '%') {
+            str_add_n(&name, p, 1);
+            continue;
+        }
+        switch (*++p) {
+        case 'r':
+            str_printf(&name, "%d", rank);
+            names_rank = true;
+            break;
+        case 'w':
+            str_printf(&name, "%d", world);
+            break;
+        case 'h':
+            str_add(&name, host);
+            break;
+        case '%':
+            str_add(&name, "%");
+            break;
+        default:
+            str_free(&name);
+            return fail(ERR_USAGE, "log.file: \"%s\": behind a %% comes r (rank), w (number of ranks), h (host) or %%",
+                        pattern);
+        }
+    }
+    if (!names_rank && world > 1) {
+        str_free(&name);
+        return fail(ERR_USAGE, "log.file: \"%s\" is one file for all ranks: %%r puts the rank into the name", pattern);
+    }
+    *out = name.text; /* grown by mem_realloc */
+    return name.failed ? ERR_MEMORY : OK;
+}
+
+static Status open_in(const char *dir, const char *name)
+{
+    char *path = name[0] == '/' ? mem_strdup(name) : fs_join(dir, name);
+    if (!path) return ERR_MEMORY;
+    char *slash = strrchr(path, '/');
+    Status status = OK;
+    if (slash && slash != path) {
+        *slash = '\0';
+        status = fs_make_dirs(path);
+        *slash = '/';
+    }
+    if (status == OK) status = log_add_file(path);
+    mem_free(path);
+    return status == OK ? OK : fail_note(status, "log.file");
+}
+
+Status runlog_open_own_file(const Config *config, int rank, int world)
+{
+    char *name = NULL, host[256] = "";
+    if (config->log.file[0] == '\0') return OK;
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    Status status = runlog_file_name(&name, config->log.file, rank, world, host);
+    if (status == OK) status = open_in(config->run.dir, name);
+    mem_free(name);
+    return status;
+}
+
 /* ---- records ---- */
 
 /* Starts a record; NULL where nothing is written. */
@@ -108,15 +179,22 @@ static JsonWriter *begin(RunLog *r, const char *event)
     return r && r->metrics.fd >= 0 ? jsonl_begin(&r->metrics, event) : NULL;
 }
 
-static Status end(RunLog *r)
+/* Ends and writes the record: 0 or an errno. */
+static int write_record(RunLog *r)
 {
     int error = jsonl_end(&r->metrics);
+    if (r->format == CONFIG_LOG_JSON && !r->metrics.line.failed) (void)log_print(r->metrics.line.text);
+    return error;
+}
+
+static Status end(RunLog *r)
+{
+    int error = write_record(r);
     return error ? fail(ERR_IO, "%s: cannot write: %s", r->metrics.path, strerror(error)) : OK;
 }
 
 Status runlog_start(RunLog *r, const StartRecord *s)
 {
-    if (r->rank != 0) return OK;
     log_info("%s, %lld parameters, %lld classes; %s with %lld training and %lld validation images", s->model,
              (long long)s->parameters, (long long)s->classes, s->dataset, (long long)s->images,
              (long long)s->val_images);
@@ -142,8 +220,27 @@ Status runlog_start(RunLog *r, const StartRecord *s)
     return end(r);
 }
 
+static void print_row(RunLog *r, const StepRecord *s)
+{
+    char text[CONSOLE_TEXT_BYTES];
+    const ConsoleRow row = { .step = s->step,
+                             .epochs = s->epochs,
+                             .images_per_s = s->recent_images_per_s,
+                             .loss = s->loss,
+                             .penalty = s->penalty,
+                             .lr = s->lr };
+    if (!r->titled) log_info("%s", console_table_header);
+    r->titled = true;
+    console_table_row(&row, text);
+    log_info("%s", text);
+}
+
 Status runlog_step(RunLog *r, const StepRecord *s)
 {
+    log_note("epoch %lld step %lld loss %.6g lr %.6g %.1f images/s, %.1f ms: data wait %.1f, comm wait %.1f",
+             (long long)s->epoch, (long long)s->step, s->loss, s->lr, s->images_per_s, s->step_ms, s->data_wait_ms,
+             s->comm_wait_ms);
+    if (r->rank == 0 && r->format == CONFIG_LOG_TABLE) print_row(r, s);
     JsonWriter *w = begin(r, "step");
     if (!w) return OK;
     json_int(w, "epoch", s->epoch);
@@ -177,10 +274,19 @@ static void add_input(JsonWriter *w, const InputReport *i)
     json_int(w, "readers", i->readers);
 }
 
+static void print_rank_epochs(const EpochRecord *e)
+{
+    char text[CONSOLE_TEXT_BYTES];
+    for (int i = 0; i < e->world; i++) {
+        console_epoch_line(e->epoch, i, &e->ranks[i], e->rank_batch, e->steps, text);
+        log_info("%s", text);
+    }
+}
+
 Status runlog_epoch(RunLog *r, const EpochRecord *e)
 {
     char input[512];
-    if (r->rank != 0) return OK;
+    if (e->ranks && r->rank == 0) print_rank_epochs(e);
     log_info("epoch %lld done: %lld images in %.1f s, %.1f images/s", (long long)e->epoch, (long long)e->images,
              e->seconds, e->images_per_s);
     if (e->input) {
@@ -199,7 +305,8 @@ Status runlog_epoch(RunLog *r, const EpochRecord *e)
 
 Status runlog_eval(RunLog *r, const EvalRecord *e)
 {
-    if (r->rank != 0) return OK;
+    r->evaluated = true;
+    r->last = *e;
     log_info("epoch %lld step %lld eval: loss %.4f, top-1 %.2f %%, top-5 %.2f %% of %lld images", (long long)e->epoch,
              (long long)e->step, e->loss, 100 * e->top1, 100 * e->top5, (long long)e->images);
     JsonWriter *w = begin(r, "eval");
@@ -234,8 +341,16 @@ Status runlog_resume(RunLog *r, int64_t step, const char *path)
     return position_record(r, "resume", step, path);
 }
 
+static void print_result(const RunLog *r)
+{
+    char lines[CONSOLE_RESULT_LINES][CONSOLE_TEXT_BYTES];
+    console_result_table(r->last.top1, r->last.loss, lines);
+    for (int i = 0; i < CONSOLE_RESULT_LINES; i++) log_info("%s", lines[i]);
+}
+
 void runlog_done(RunLog *r, int code, const char *reason)
 {
+    if (r && r->format == CONFIG_LOG_EPOCH && code == 0 && r->evaluated) print_result(r);
     JsonWriter *w = begin(r, "done");
     if (!w) return;
     json_int(w, "code", code);
@@ -261,7 +376,7 @@ static void format_eta(char *out, size_t bytes, double seconds)
 void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double eta_s)
 {
     char eta[48];
-    if (r->rank != 0) return;
+    if (r->rank != 0 || r->format != CONFIG_LOG_LINE) return;
     format_eta(eta, sizeof eta, eta_s);
     double wait = s->step_ms > 0 ? 100 * s->data_wait_ms / s->step_ms : 0;
     log_progress("epoch %lld step %lld/%lld loss %.4f lr %.4g %.1f images/s data wait %.1f %% ETA %s",

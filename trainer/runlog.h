@@ -1,20 +1,26 @@
-/* runlog.h - the run folder and what a run says: metrics.jsonl, log.txt, the live line.
+/* runlog.h - the run folder and what a run says: metrics.jsonl, log.txt, the console (by log.format), log.file.
  *
- * Rank 0 writes; on other ranks every function does nothing. metrics.jsonl is appended to and flushed line by line; a
+ * Rank 0 writes; other ranks only write to their own log.file, where there is one. metrics.jsonl is appended to and flushed line by line; a
  * torn last line of an earlier run is cut off first. Nothing here allocates after runlog_open (buffers are kept).
  * ERR_IO on a failed write (disk full). */
 #ifndef CONVOY_TRAINER_RUNLOG_H
 #define CONVOY_TRAINER_RUNLOG_H
 #include "base/status.h"
 #include "trainer/config.h"
+#include "trainer/console.h"
 #include "trainer/input_report.h"
 #include <stdint.h>
 
 typedef struct RunLog RunLog;
 /* Creates dir, dir/checkpoints, writes config.yaml, opens log.txt (log_open) and metrics.jsonl. dir NULL: no run
- * folder, console only. */
+ * folder, console only. config NULL: log.format is line. */
 Status runlog_open(RunLog **out, const char *dir, int rank, const Config *config);
 void runlog_close(RunLog *r); /* NULL ok */
+/* Opens this rank's log.file, if there is one; after runlog_open(). ERR_USAGE where the pattern is wrong. */
+Status runlog_open_own_file(const Config *config, int rank, int world);
+/* pattern with its per cent signs filled in; returns to caller (mem_free). ERR_USAGE: %x is unknown, or the ranks would
+ * write to one file. */
+Status runlog_file_name(char **out, const char *pattern, int rank, int world, const char *host);
 
 typedef struct StartRecord {
     const char *model, *dataset, *backend, *host, *version;
@@ -29,6 +35,8 @@ typedef struct StepRecord {
     int64_t skipped;
     bool measured; /* the next is in the record */
     double grad_norm;
+    /* for the table: passes over the training set, images/s since the record before, L2 term of the loss */
+    double epochs, recent_images_per_s, penalty;
 } StepRecord;
 typedef struct EvalRecord {
     int64_t epoch, step, images;
@@ -40,6 +48,9 @@ typedef struct EpochRecord {
     int64_t images;
     double images_per_s;
     const InputReport *input; /* NULL: not known */
+    const RankEpoch *ranks;   /* of all ranks, with log.format epoch; else NULL */
+    int world;
+    int64_t rank_batch, steps;
 } EpochRecord;
 
 Status runlog_start(RunLog *r, const StartRecord *s);

@@ -1,0 +1,140 @@
+/* test_console.c - what log.format prints, to the last character, and the files of log.file. */
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "tests/test.h"
+#include "tests/tools/golden.h"
+#include "tests/tools/network.h"
+#include "trainer/config.h"
+#include "trainer/console.h"
+#include "trainer/penalty.h"
+#include "trainer/runlog.h"
+#include "trainer/schedule.h"
+#include <stdio.h>
+#include <string.h>
+
+#define IMAGENET_IMAGES 1281167
+
+TEST(table_has_the_columns_of_tensorflows_example)
+{
+    /* the recipe of the example: 32 GPUs of 256 images, 300 steps of polynomial decay from 0.1 * 8192 / 256 */
+    const char *const sets[] = { "optimizer.lr=0.1",   "optimizer.lr_scaling=linear", "schedule.name=poly",
+                                 "schedule.power=2",   "schedule.min_lr=0.00001",     "schedule.warmup_epochs=0",
+                                 "train.max_steps=300" };
+    Config *c = NULL;
+    char text[CONSOLE_TEXT_BYTES];
+    CHECK_STR(console_table_header, "  Step Epoch Speed   Loss  FinLoss   LR");
+    REQUIRE_OK(config_load(&c, NULL, sets, (int)(sizeof sets / sizeof sets[0])));
+    Schedule s = schedule_from_config(c, 8192, 32, IMAGENET_IMAGES, 300);
+    static const struct {
+        int64_t step;
+        const char *text;
+    } rows[] = { { 1, "     1   0.0 20000.5  6.930  8.214 3.17870" },
+                 { 150, "   150   1.0 20000.5  6.930  8.214 0.80001" } };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const ConsoleRow row = { .step = rows[i].step,
+                                 .epochs = (double)rows[i].step * 8192 / IMAGENET_IMAGES,
+                                 .images_per_s = 20000.54,
+                                 .loss = 6.93,
+                                 .penalty = 1.284,
+                                 .lr = schedule_lr(&s, rows[i].step) };
+        console_table_row(&row, text);
+        CHECK_STR(text, rows[i].text);
+    }
+    config_destroy(c);
+}
+
+TEST(epoch_has_the_line_of_rays_example)
+{
+    char text[CONSOLE_TEXT_BYTES], table[CONSOLE_RESULT_LINES][CONSOLE_TEXT_BYTES];
+    console_epoch_line(0, 1, &(RankEpoch){ .seconds = 17.658, .device = 0 }, 128, 235, text);
+    CHECK_STR(text, "[Epoch 0 | GPU0: Process rank 1 | Batchsize: 128 | Steps: 235 | Total epoch time: 17.66]");
+    console_epoch_line(9, 0, &(RankEpoch){ .seconds = 3, .device = -1 }, 8, 1, text);
+    CHECK_STR(text, "[Epoch 9 | CPU: Process rank 0 | Batchsize: 8 | Steps: 1 | Total epoch time: 3.00]");
+    console_result_table(0.8852, 0.41928, table);
+    CHECK_STR(table[1], "|   accuracy |       loss |");
+    CHECK_STR(table[3], "|     0.8852 |     0.4193 |");
+    CHECK_STR(table[0], table[4]);
+}
+
+/* Every parameter 0.5: a quarter of the number of elements that decay. */
+TEST(penalty_counts_what_decays)
+{
+    const char *const sets[] = { "optimizer.weight_decay=0.01" }, *const all[] = { sets[0],
+                                                                                   "optimizer.decay_all=true" };
+    const char *const adamw[] = { sets[0], "optimizer.name=adamw" };
+    ModelOptions o = golden_options("resnet20", true, 1);
+    Network n;
+    Config *c = NULL;
+    double got = -1, want = 0, want_all = 0;
+    REQUIRE_OK(network_open(&n, NETWORK_CPU, "resnet20", &o));
+    for (int i = 0; i < executor_state_count(n.executor); i++) {
+        if (!executor_state_is_param(n.executor, i)) continue;
+        int64_t count = tensor_elements(&executor_state(n.executor, i)->desc);
+        float *values = mem_alloc((size_t)count * sizeof *values);
+        REQUIRE(values != NULL);
+        for (int64_t k = 0; k < count; k++) values[k] = 0.5F;
+        REQUIRE_OK(executor_import_state(n.executor, i, values));
+        mem_free(values);
+        want_all += 0.25 * (double)count;
+        if (executor_state_decays(n.executor, i)) want += 0.25 * (double)count;
+    }
+    CHECK(want > 0 && want < want_all);
+    REQUIRE_OK(config_load(&c, NULL, sets, 1));
+    CHECK_OK(penalty_of_parameters(n.executor, c, &got));
+    CHECK_NEAR(got, 0.005 * want, 1e-9 * want);
+    config_destroy(c);
+    REQUIRE_OK(config_load(&c, NULL, all, 2));
+    CHECK_OK(penalty_of_parameters(n.executor, c, &got));
+    CHECK_NEAR(got, 0.005 * want_all, 1e-9 * want_all);
+    config_destroy(c);
+    REQUIRE_OK(config_load(&c, NULL, adamw, 2));
+    CHECK_OK(penalty_of_parameters(n.executor, c, &got));
+    CHECK_NEAR(got, 0, 0);
+    config_destroy(c);
+    network_close(&n);
+}
+
+static void check_name(const char *pattern, int world, const char *want)
+{
+    char *name = NULL;
+    CHECK_OK(runlog_file_name(&name, pattern, 3, world, "node7"));
+    CHECK_STR(name, want);
+    mem_free(name);
+}
+
+TEST(file_names_by_pattern)
+{
+    char *name = NULL;
+    check_name("train.%r.%w.log", 16, "train.3.16.log");
+    check_name("%h/%r%%", 16, "node7/3%");
+    check_name("one.log", 1, "one.log");
+    CHECK_STATUS(runlog_file_name(&name, "a%", 0, 2, ""), ERR_USAGE);
+    CHECK_STATUS(runlog_file_name(&name, "%d%r", 0, 2, ""), ERR_USAGE);
+    CHECK_STATUS(runlog_file_name(&name, "%w.log", 0, 2, ""), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "log.file");
+}
+
+TEST(a_rank_has_its_own_file)
+{
+    char dir[512], path[600];
+    const char *sets[] = { "log.file=logs/%r.%w.txt", dir };
+    Config *c = NULL;
+    RunLog *r = NULL;
+    uint8_t *text = NULL;
+    size_t bytes;
+    snprintf(dir, sizeof dir, "run.dir=%s", test_scratch());
+    REQUIRE_OK(config_load(&c, NULL, sets, 2));
+    REQUIRE_OK(runlog_open(&r, c->run.dir, 1, c));
+    REQUIRE_OK(runlog_open_own_file(c, 1, 2));
+    CHECK_OK(runlog_step(r, &(StepRecord){ .epoch = 4, .step = 77, .loss = 1.5, .comm_wait_ms = 12.25 }));
+    runlog_close(r);
+    log_note("after it is closed");
+    snprintf(path, sizeof path, "%s/logs/1.2.txt", test_scratch());
+    REQUIRE_OK(fs_read_file(path, &text, &bytes));
+    CHECK_CONTAINS((const char *)text, "info rank 1: epoch 4 step 77 loss 1.5");
+    CHECK_CONTAINS((const char *)text, "comm wait 12.2");
+    CHECK(text[bytes - 1] == '\n' && strchr((char *)text, '\n') == (char *)text + bytes - 1);
+    mem_free(text);
+    config_destroy(c);
+}
