@@ -164,7 +164,9 @@ struct CheckpointWriter {
     CheckpointMeta meta;
     char *model, *config, *class_names; /* owned copies; meta points to them */
     bool best;
-    char *path; /* owned */
+    char *path;                                 /* owned */
+    bool (*needed)(void *cookie, int64_t step); /* NULL: no file is */
+    void *needed_cookie;
 
     /* The last file that reached the disk, for poll. */
     bool fresh; /* not polled yet */
@@ -210,7 +212,12 @@ static void set_aside(const CheckpointWriter *w, const char *name, const char *b
     str_free(&to);
 }
 
-/* Keeps the newest `keep` files up to the step just written, and whatever latest and best name. What cannot be deleted
+static bool is_spared(const CheckpointWriter *w, const char *name)
+{
+    return w->needed != NULL && w->needed(w->needed_cookie, step_of_name(name));
+}
+
+/* Keeps the newest `keep` files up to the step just written, what latest and best name, and what is in use. What cannot be deleted
  * is only a warning: the checkpoint itself is safe. */
 static void prune(const CheckpointWriter *w)
 {
@@ -226,7 +233,8 @@ static void prune(const CheckpointWriter *w)
     for (int64_t i = 0; i < count; i++) {
         if (step_of_name(names[i]) > w->meta.step) set_aside(w, names[i], best);
         else if (kept < w->keep) kept++;
-        else if (strcmp(names[i], latest) != 0 && strcmp(names[i], best) != 0) delete_file(w, names[i]);
+        else if (strcmp(names[i], latest) != 0 && strcmp(names[i], best) != 0 && !is_spared(w, names[i]))
+            delete_file(w, names[i]);
     }
     mem_free(names);
 }
@@ -347,6 +355,12 @@ static Status take_error(CheckpointWriter *w)
     Status status = w->status;
     w->status = OK;
     return status == OK ? OK : fail(status, "%s", w->message);
+}
+
+void checkpoint_writer_spare(CheckpointWriter *w, bool (*needed)(void *cookie, int64_t step), void *cookie)
+{
+    w->needed = needed;
+    w->needed_cookie = cookie;
 }
 
 Status checkpoint_stage(CheckpointWriter *w)

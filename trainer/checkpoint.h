@@ -32,6 +32,9 @@ typedef struct CheckpointWriter CheckpointWriter;
 /* dir must exist. tensors: names and descs (data ignored), copied. keep >= 1. */
 Status checkpoint_writer_create(CheckpointWriter **out, const char *dir, const SafeTensor *tensors, int count,
                                 int64_t keep);
+/* Files of steps for which needed() says true are not deleted while it does. Before the first submit; needed() runs on
+ * the writer's thread. */
+void checkpoint_writer_spare(CheckpointWriter *w, bool (*needed)(void *cookie, int64_t step), void *cookie);
 /* Waits until the file before this one is on disk (and returns its error, if it had one), then lends the staging memory
  * of tensor i. */
 Status checkpoint_stage(CheckpointWriter *w);

@@ -102,7 +102,8 @@ typedef struct Config {
     struct {
         double every_epochs /*0 = never but at the end*/;
         int64_t every_steps /*0 = off*/, keep;
-        char *resume;
+        char *resume, *on_save /*empty: nothing*/;
+        double on_save_limit_s;
     } checkpoint;
     struct {
         double start_s, step_s, evaluation_s, checkpoint_s; /*0 = no limit*/

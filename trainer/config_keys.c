@@ -208,6 +208,12 @@ const ConfigKey config_keys[] = {
      "auto continues the run folder if it holds a checkpoint, none starts afresh, anything else names the file to "
      "continue from"},
 
+    {STRING(checkpoint, on_save, ""), KEY_RUNTIME,
+     "Command that rank 0 runs beside the training for each checkpoint that is on disk, such as a copy to an object "
+     "store; CONVOY_CHECKPOINT, CONVOY_STEP and CONVOY_RUN_DIR say which; empty means none"},
+    {DOUBLE(checkpoint, on_save_limit_s, "600", 0, 1e6), KEY_RUNTIME | KEY_OPEN_MIN,
+     "Seconds that on_save may take, for a checkpoint and again at the end of the run; then it is killed"},
+
     {INT(log, every, "1", 1, 1e9), KEY_RUNTIME, "Record every so many steps"},
     {BOOL(log, grad_norm, "false"), KEY_RUNTIME,
      "Record the norm of all gradients before clipping; done anyway where optimizer.clip_norm is set"},

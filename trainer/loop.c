@@ -18,6 +18,7 @@
 
 #define TERMINAL_PERIOD_S  0.2
 #define PLAIN_PERIOD_S     10.0
+#define ON_SAVE_PERIOD_S   0.02
 #define EARLY_LOOK_S       20.0 /* of training, until the input is judged for the first time */
 #define BAD_ALWAYS_ALLOWED 10   /* images; whatever data.max_bad_fraction says of a small dataset */
 
@@ -28,7 +29,8 @@ typedef struct Loop {
     StrBuf class_names; /* one a line */
     Loader *loader;
     Stepper *stepper;
-    CheckpointWriter *writer; /* rank 0 only */
+    CheckpointWriter *writer; /* rank 0 only, as is the next */
+    OnSave *on_save;          /* NULL without checkpoint.on_save */
     StrBuf config_text;       /* resolved YAML, for checkpoints */
     int64_t first_step;
     int64_t earlier_updates; /* updates that a resumed run has behind it beyond first_step */
@@ -54,6 +56,13 @@ static bool is_main(const Loop *l)
 
 /* ---- checkpoints ---- */
 
+static Status poll_on_save(const Loop *l)
+{
+    OnSaveResult result;
+    while (l->on_save && on_save_poll(l->on_save, &result)) TRY(runlog_on_save(l->log, &result));
+    return OK;
+}
+
 /* Records a checkpoint once it is on disk, and a failed write as this rank's pending error. */
 static Status poll_writer(const Loop *l)
 {
@@ -61,8 +70,25 @@ static Status poll_writer(const Loop *l)
     int64_t steps = 0;
     const char *path = NULL;
     if (!l->writer) return OK;
+    TRY(poll_on_save(l));
     TRY(checkpoint_poll(l->writer, &done, &steps, &path));
-    return done ? runlog_checkpoint(l->log, steps, path) : OK;
+    if (!done) return OK;
+    TRY(runlog_checkpoint(l->log, steps, path));
+    return l->on_save ? on_save_submit(l->on_save, steps, path) : OK;
+}
+
+/* Ranks meet again and again meanwhile, so that none takes rank 0 for lost. */
+static Status finish_on_save(Loop *l)
+{
+    if (l->s->config->checkpoint.on_save[0] == '\0') return OK;
+    if (l->on_save) on_save_finish(l->on_save);
+    for (int64_t busy = 1; busy;) {
+        busy = l->on_save && !on_save_idle(l->on_save);
+        comm_allreduce(l->s->comm, &busy, 1, COMM_I64, COMM_MAX, "on_save");
+        comm_beat(l->s->comm);
+        if (busy) clock_sleep_s(ON_SAVE_PERIOD_S);
+    }
+    return poll_on_save(l);
 }
 
 static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
@@ -519,7 +545,11 @@ static Status open_parts(Loop *l, const char *run_dir)
     TRY(state_list(s->executor, stepper_optimizer(l->stepper), &list, &count));
     Status status = checkpoint_writer_create(&l->writer, l->checkpoint_dir, list, count, s->config->checkpoint.keep);
     mem_free(list);
-    return status;
+    const Config *c = s->config;
+    if (status != OK || c->checkpoint.on_save[0] == '\0') return status;
+    TRY(on_save_create(&l->on_save, c->checkpoint.on_save, run_dir, c->checkpoint.on_save_limit_s));
+    checkpoint_writer_spare(l->writer, on_save_needs, l->on_save);
+    return OK;
 }
 
 static Status run(Loop *l, const char *run_dir)
@@ -541,9 +571,12 @@ Status loop_run(Session *s, RunLog *log, const char *run_dir)
     Loop l = { .s = s, .log = log, .best_top1 = -1 };
     Status status = run(&l, run_dir);
     log_progress("%s", "");
+    Status finished = finish_on_save(&l);
+    if (status == OK) status = comm_agree(s->comm, finished);
     stepper_destroy(l.stepper);
     loader_destroy(l.loader);
     checkpoint_writer_destroy(l.writer);
+    on_save_destroy(l.on_save);
     str_free(&l.config_text);
     str_free(&l.class_names);
     mem_free(l.checkpoint_dir);

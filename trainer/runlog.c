@@ -336,6 +336,17 @@ Status runlog_checkpoint(RunLog *r, int64_t step, const char *path)
     return position_record(r, "checkpoint", step, path);
 }
 
+Status runlog_on_save(RunLog *r, const OnSaveResult *result)
+{
+    JsonWriter *w = begin(r, "on_save");
+    if (!w) return OK;
+    json_int(w, "step", result->step);
+    json_string(w, "outcome", on_save_outcome_name(result->outcome));
+    json_int(w, "code", result->code);
+    json_number(w, "seconds", result->seconds);
+    return end(r);
+}
+
 Status runlog_resume(RunLog *r, int64_t step, const char *path)
 {
     return position_record(r, "resume", step, path);

@@ -1,7 +1,7 @@
 /* runlog.h - the run folder and what a run says: metrics.jsonl, log.txt, the console (by log.format), log.file.
  *
- * Rank 0 writes; other ranks only write to their own log.file, where there is one. metrics.jsonl is appended to and flushed line by line; a
- * torn last line of an earlier run is cut off first. Nothing here allocates after runlog_open (buffers are kept).
+ * Rank 0 writes; other ranks only write to their own log.file, where there is one. metrics.jsonl is appended to and
+ * flushed line by line; a torn last line of an earlier run is cut off first. Nothing here allocates after runlog_open (buffers are kept).
  * ERR_IO on a failed write (disk full). */
 #ifndef CONVOY_TRAINER_RUNLOG_H
 #define CONVOY_TRAINER_RUNLOG_H
@@ -9,6 +9,7 @@
 #include "trainer/config.h"
 #include "trainer/console.h"
 #include "trainer/input_report.h"
+#include "trainer/on_save.h"
 #include <stdint.h>
 
 typedef struct RunLog RunLog;
@@ -58,6 +59,7 @@ Status runlog_step(RunLog *r, const StepRecord *s);
 Status runlog_epoch(RunLog *r, const EpochRecord *e);
 Status runlog_eval(RunLog *r, const EvalRecord *e);
 Status runlog_checkpoint(RunLog *r, int64_t step, const char *path);
+Status runlog_on_save(RunLog *r, const OnSaveResult *result);
 Status runlog_resume(RunLog *r, int64_t step, const char *path);
 /* code: exit code; reason: "completed" or the error sentence. Always the last line. Best effort: never fails. r NULL
  * ok. */

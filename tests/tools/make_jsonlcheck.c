@@ -32,6 +32,7 @@ static const EventRow events[] = {
       NULL },
     { "eval", { "epoch", "step", "images", "loss", "top1", "top5" }, "loss", NULL },
     { "checkpoint", { "step" }, NULL, "path" },
+    { "on_save", { "step", "code", "seconds" }, NULL, "outcome" },
     { "resume", { "step" }, NULL, NULL },
     { "done", { "code" }, NULL, "reason" },
 };

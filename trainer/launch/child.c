@@ -21,7 +21,7 @@ Status child_adopt_orphans(void)
     return fail(ERR_ENV, "cannot become the parent of orphans: %s", strerror(errno));
 }
 
-/* Between fork and exec: nothing here may allocate or lock. */
+/* Between vfork and exec, in the parent's memory: nothing here may allocate, lock, or change what the parent sees. */
 static void become(const char *const argv[], int output, int errors, pid_t parent)
 {
     static const int changed[] = { SIGPIPE, SIGXFSZ }; /* ignored ones survive exec, handlers do not */
@@ -45,7 +45,8 @@ static void become(const char *const argv[], int output, int errors, pid_t paren
 
 Status child_start(pid_t *out, const char *const argv[], int output, int errors)
 {
-    pid_t parent = getpid(), pid = fork();
+    /* A large process is not copied, and pages that a network adapter knows stay where they are. */
+    pid_t parent = getpid(), pid = vfork();
     if (pid < 0) return fail(ERR_ENV, "cannot start %s: %s", argv[0], strerror(errno));
     if (pid == 0) become(argv, output, errors, parent);
     setpgid(pid, pid); /* both sides: whoever comes first */
