@@ -44,7 +44,8 @@ LIBS        := -ldnnl -ljpeg -lspng -lyaml -lz -lm -lpthread -ldl
 MPI_CFLAGS = $(if $(filter 1,$(MPI)),$(patsubst -I%,-isystem %,$(shell mpicc --showme:compile)))
 MPI_LIBS   = $(if $(filter 1,$(MPI)),$(shell mpicc --showme:link))
 
-ROOMS := base kernels kernels/ops kernels/cpu $(CUDA_ROOM) models models/graph data trainer trainer/comm trainer/exec trainer/launch
+ROOMS := base kernels kernels/ops kernels/cpu $(CUDA_ROOM) models models/graph data trainer trainer/comm trainer/exec trainer/launch \
+         trainer/monitor
 LIB   := $(filter-out trainer/main.c $(CUDA_UNUSED),$(wildcard $(addsuffix /*.c,$(ROOMS)))) $(EMU_SOURCES)
 ifneq ($(MPI),1)
 LIB   := $(filter-out trainer/comm/comm_mpi.c,$(LIB))
@@ -88,7 +89,7 @@ build: parts $(CONVOY) $(B)/unit $(B)/check tools ## build ./convoy, the test pr
 parts:
 	@echo 'convoy with $(if $(filter 1,$(MPI)),MPI,no MPI (MPI=0)), $(CUDA_SAYS)'
 
-tools: $(TOOL_BINARIES) $(B)/fuzz_replay $(B)/slow_files.so # tests/tools/make_NAME.c is a program, the other files there are shared by tests
+tools: $(TOOL_BINARIES) $(B)/fuzz_replay $(B)/slow_files.so $(B)/fake_nvml/libnvidia-ml.so.1 # tests/tools/make_NAME.c is a program, the other files there are shared by tests
 
 # ---- objects and binaries ----
 
@@ -99,6 +100,7 @@ $(B)/obj/kernels/cuda/%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
 $(B)/obj/trainer/comm/comm_mpi.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(MPI_CFLAGS)
 $(B)/obj/trainer/comm/comm_nccl.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
 $(B)/obj/tests/unit/test_cuda_%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
+$(B)/obj/tests/unit/test_monitor.o: ROOM_FLAGS = $(PLAIN_FLAGS) -DCONVOY_FAKE_NVML='"$(B)/fake_nvml/libnvidia-ml.so.1"'
 $(B)/obj/tests/sweep/%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS) -DCONVOY_DRIVER_SHIM='"$(B)/driver_shim/libcuda.so.1"'
 
 $(B)/obj/%.o: %.c $(B)/flags
@@ -177,6 +179,12 @@ $(B)/slow_files.so: tests/slow_files/slow_files.c $(B)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) -std=c17 -O2 $(WARNINGS) -D_GNU_SOURCE -fPIC -shared $< -o $@ -ldl
 
+# In the place of the driver's library, for tests that watch GPUs; never linked.
+$(B)/fake_nvml/libnvidia-ml.so.1: tests/fake_nvml/fake_nvml.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) -std=c17 -O2 $(WARNINGS) -fPIC -shared -Wl,-soname,libnvidia-ml.so.1 $< -o $@
+
 -include $(ALL_OBJ:.o=.d)
 
 # ---- what one does with them ----
@@ -224,7 +232,7 @@ ptxas: $(PTXAS_OBJ) ## no CUDA kernel may spill registers, on any architecture; 
 	@$(if $(PTXAS_OBJ),scripts/ptxas.sh $(ARGS) $(PTXAS_OBJ:.o=.ptxas),echo 'not tested: no CUDA in this build'; echo '0 passed, 0 failed')
 
 format: ## rewrite all C files with clang-format
-	clang-format -i $(sort $(LIB) trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(HEADERS) $(CUDA_FILES) $(SWEEP) tests/fuzz/fuzz_main.c $(wildcard tests/unit/*.c tests/driver_shim/*.c tests/slow_files/*.c) kernels/cuda_absent.c)
+	clang-format -i $(sort $(LIB) trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(HEADERS) $(CUDA_FILES) $(SWEEP) tests/fuzz/fuzz_main.c $(wildcard tests/unit/*.c tests/driver_shim/*.c tests/slow_files/*.c tests/fake_nvml/*.c) kernels/cuda_absent.c)
 
 docs: $(CONVOY) ## write the generated pages (docs/config.md)
 	@mkdir -p docs

@@ -69,7 +69,11 @@ static Status train(Comm *comm, const Config *c, RunLog *log)
     Status status = session_open(&session, c, comm, SESSION_TRAIN);
     if (status == OK) status = comm_agree(comm, start_record(log, &session));
     if (status == OK) status = session_commit(&session);
-    if (status == OK) status = loop_run(&session, log, c->run.dir);
+    Monitor *monitor = NULL;
+    if (status == OK) status = comm_agree(comm, monitor_create(&monitor, c, comm, session.backend->v->device != NULL));
+    if (status == OK) monitor_run(monitor, session.plan.total_steps);
+    if (status == OK) status = loop_run(&session, log, monitor, c->run.dir);
+    monitor_destroy(monitor);
     if (status == OK) log_memory(&session, rss_at_start);
     session_close(&session);
     return status;

@@ -46,6 +46,7 @@ enum { CONFIG_SCHEDULE_COSINE, CONFIG_SCHEDULE_STEP, CONFIG_SCHEDULE_POLY, CONFI
 enum { CONFIG_GRAD_DTYPE_AUTO, CONFIG_GRAD_DTYPE_FP32, CONFIG_GRAD_DTYPE_BF16 };
 enum { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_CPU, CONFIG_BACKEND_CUDA };
 enum { CONFIG_LOG_LINE, CONFIG_LOG_TABLE, CONFIG_LOG_EPOCH, CONFIG_LOG_JSON };
+enum { CONFIG_MONITOR_GPU_AUTO, CONFIG_MONITOR_GPU_ON, CONFIG_MONITOR_GPU_OFF };
 enum { CONFIG_FUSE_AUTO, CONFIG_FUSE_NONE, CONFIG_FUSE_ALL };
 
 typedef struct Config {
@@ -114,6 +115,12 @@ typedef struct Config {
         int format;
         char *file; /* empty: none */
     } log;
+    struct {
+        bool tensorboard;
+        char *prometheus, *emf; /*empty: none*/
+        int gpu;
+        double every_s;
+    } monitor;
     struct {
         char *dir;
     } run;

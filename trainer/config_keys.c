@@ -29,6 +29,7 @@ static const char *const schedule_names[] = { "cosine", "step", "poly", "constan
 static const char *const grad_dtype_names[] = { "auto", "fp32", "bf16", NULL };
 static const char *const fuse_names[] = { "auto", "none", "all", NULL };
 static const char *const log_format_names[] = { "line", "table", "epoch", "json", NULL };
+static const char *const monitor_gpu_names[] = { "auto", "on", "off", NULL };
 static const char *const backend_names[] = { "auto", "cpu", "cuda", NULL };
 
 #define HEAD(section, field, type)                 #section "." #field, type, offsetof(Config, section.field)
@@ -223,6 +224,17 @@ const ConfigKey config_keys[] = {
     {STRING(log, file, ""), KEY_RUNTIME,
      "A log file of each rank, with its recorded steps: %r is the rank, %w the number of ranks, %h the host, %% a per "
      "cent sign; in the run folder unless it begins with a slash; empty means none"},
+    {BOOL(monitor, tensorboard, "false"), KEY_RUNTIME,
+     "Write event files for TensorBoard into the folder tensorboard of the run folder"},
+    {STRING(monitor, prometheus, ""), KEY_RUNTIME,
+     "File to replace every monitor.every_s with metrics for Prometheus (node_exporter's textfile collector), by the "
+     "first rank of each host; %h is the host; empty means none"},
+    {STRING(monitor, emf, ""), KEY_RUNTIME,
+     "File to which lines of CloudWatch's embedded metric format are added every monitor.every_s, by the first rank of "
+     "each host; %h is the host, - alone is standard output; empty means none"},
+    {ENUM(monitor, gpu, "auto", monitor_gpu_names), KEY_RUNTIME,
+     "Watch the GPUs of each host through NVML; auto: where the run computes on them and the driver has NVML"},
+    {DOUBLE(monitor, every_s, "10", 1, 1e6), KEY_RUNTIME, "Seconds between two looks that are written down"},
     {STRING(run, dir, ""), KEY_RUNTIME, "Run folder; empty means runs/ and the name of the config file"},
     {ENUM(device, backend, "auto", backend_names), KEY_RUNTIME,
      "What computes; auto takes the GPU where there is one"},

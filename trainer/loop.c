@@ -14,6 +14,7 @@
 #include "trainer/state.h"
 #include "trainer/step.h"
 #include "trainer/weights.h"
+#include <math.h>
 #include <string.h>
 
 #define TERMINAL_PERIOD_S  0.2
@@ -25,6 +26,7 @@
 typedef struct Loop {
     Session *s;
     RunLog *log;
+    Monitor *monitor; /* NULL ok */
     char *checkpoint_dir;
     StrBuf class_names; /* one a line */
     Loader *loader;
@@ -74,6 +76,7 @@ static Status poll_writer(const Loop *l)
     TRY(checkpoint_poll(l->writer, &done, &steps, &path));
     if (!done) return OK;
     TRY(runlog_checkpoint(l->log, steps, path));
+    monitor_checkpoint(l->monitor, steps);
     return l->on_save ? on_save_submit(l->on_save, steps, path) : OK;
 }
 
@@ -185,6 +188,7 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     l->earlier_updates = meta->step - l->first_step;
     if (own) l->best_top1 = meta->best_top1; /* another run's best is not in this folder */
     l->eval_due = own && meta->eval_due;
+    monitor_resume(l->monitor, l->first_step);
     log_info("resumed from %s at step %lld", path, (long long)l->first_step);
     return runlog_resume(l->log, l->first_step, path);
 }
@@ -274,6 +278,25 @@ static void measure_penalty(Loop *l, int64_t step)
     keep_pending(l, penalty_of_parameters(l->s->executor, l->s->config, &l->penalty));
 }
 
+static void tell_monitor(Loop *l, const StepRecord *record, const StepResult *r)
+{
+    GpuGauges gpus[GAUGES_GPUS_MAX];
+    int count = 0;
+    if (!l->monitor) return;
+    monitor_step(l->monitor, &(MonitorStep){ .step = record->step,
+                                             .epoch = record->epoch,
+                                             .images = l->s->plan.global_batch,
+                                             .loss = record->loss,
+                                             .learning_rate = record->lr,
+                                             .grad_norm = r->measured ? r->grad_norm : (double)NAN,
+                                             .images_per_s = record->recent_images_per_s,
+                                             .seconds = r->seconds,
+                                             .data_wait_s = r->data_wait_s,
+                                             .comm_wait_s = r->comm_wait_s,
+                                             .recorded = record_due(l, record->step - 1) });
+    if (monitor_take_gpus(l->monitor, gpus, &count)) keep_pending(l, runlog_gpus(l->log, gpus, count));
+}
+
 static void record_step(Loop *l, int64_t step, const StepResult *r)
 {
     const RunPlan *p = &l->s->plan;
@@ -299,6 +322,7 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
     l->epoch_images += p->global_batch;
     l->seconds_per_step = l->seconds_per_step > 0 ? 0.98 * l->seconds_per_step + 0.02 * r->seconds : r->seconds;
     bool last = step + 1 == total || step == l->first_step;
+    tell_monitor(l, &record, r);
     if (record_due(l, step)) {
         keep_pending(l, runlog_step(l->log, &record));
         l->recent_seconds = 0;
@@ -395,6 +419,7 @@ static Status evaluate_now(Loop *l, int64_t step, bool *best)
                           .top1 = r.top1,
                           .top5 = r.top5 };
     keep_pending(l, runlog_eval(l->log, &record));
+    monitor_eval(l->monitor, step + 1, r.loss, r.top1, r.top5);
     if (r.bad > 0) log_warning("%lld images of data.val could not be decoded: counted as wrong", (long long)r.bad);
     *best = r.top1 > l->best_top1;
     if (*best) l->best_top1 = r.top1;
@@ -566,9 +591,9 @@ static Status run(Loop *l, const char *run_dir)
     return run_steps(l);
 }
 
-Status loop_run(Session *s, RunLog *log, const char *run_dir)
+Status loop_run(Session *s, RunLog *log, Monitor *monitor, const char *run_dir)
 {
-    Loop l = { .s = s, .log = log, .best_top1 = -1 };
+    Loop l = { .s = s, .log = log, .monitor = monitor, .best_top1 = -1 };
     Status status = run(&l, run_dir);
     log_progress("%s", "");
     Status finished = finish_on_save(&l);

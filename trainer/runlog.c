@@ -9,9 +9,11 @@
 #include "base/mem.h"
 #include "trainer/jsonl.h"
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #define LINE_BYTES 32768 /* a sentence of 1 KiB or a path of 4 KiB, each byte escaped to six */
 
@@ -106,7 +108,7 @@ void runlog_close(RunLog *r)
 
 /* ---- a rank's own file ---- */
 
-Status runlog_file_name(char **out, const char *pattern, int rank, int world, const char *host)
+Status runlog_file_name(char **out, const char *key, const char *pattern, int rank, int world, const char *host)
 {
     StrBuf name = { 0 };
     bool names_rank = false;
@@ -132,13 +134,13 @@ Status runlog_file_name(char **out, const char *pattern, int rank, int world, co
             break;
         default:
             str_free(&name);
-            return fail(ERR_USAGE, "log.file: \"%s\": behind a %% comes r (rank), w (number of ranks), h (host) or %%",
+            return fail(ERR_USAGE, "%s: \"%s\": behind a %% comes r (rank), w (number of ranks), h (host) or %%", key,
                         pattern);
         }
     }
     if (!names_rank && world > 1) {
         str_free(&name);
-        return fail(ERR_USAGE, "log.file: \"%s\" is one file for all ranks: %%r puts the rank into the name", pattern);
+        return fail(ERR_USAGE, "%s: \"%s\" is one file for all ranks: %%r puts the rank into the name", key, pattern);
     }
     *out = name.text; /* grown by mem_realloc */
     return name.failed ? ERR_MEMORY : OK;
@@ -165,7 +167,7 @@ Status runlog_open_own_file(const Config *config, int rank, int world)
     char *name = NULL, host[256] = "";
     if (config->log.file[0] == '\0') return OK;
     if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-    Status status = runlog_file_name(&name, config->log.file, rank, world, host);
+    Status status = runlog_file_name(&name, "log.file", config->log.file, rank, world, host);
     if (status == OK) status = open_in(config->run.dir, name);
     mem_free(name);
     return status;
@@ -347,6 +349,32 @@ Status runlog_on_save(RunLog *r, const OnSaveResult *result)
     return end(r);
 }
 
+static void add_known(JsonWriter *w, const char *key, double value)
+{
+    if (!isnan(value)) json_number(w, key, value);
+}
+
+Status runlog_gpus(RunLog *r, const GpuGauges *gpus, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const GpuGauges *g = &gpus[i];
+        JsonWriter *w = begin(r, "gpu");
+        if (!w) return OK;
+        json_int(w, "gpu", g->index);
+        json_string(w, "uuid", g->facts.uuid);
+        add_known(w, "utilization", g->state.utilization);
+        add_known(w, "utilization_min", g->utilization_min);
+        add_known(w, "utilization_max", g->utilization_max);
+        add_known(w, "memory_used_bytes", g->state.memory_used_bytes);
+        add_known(w, "power_w", g->state.power_w);
+        add_known(w, "temperature_c", g->state.temperature_c);
+        add_known(w, "sm_clock_mhz", g->state.sm_clock_mhz);
+        json_int(w, "throttle_reasons", (int64_t)g->state.throttle_reasons);
+        TRY(end(r));
+    }
+    return OK;
+}
+
 Status runlog_resume(RunLog *r, int64_t step, const char *path)
 {
     return position_record(r, "resume", step, path);
@@ -367,7 +395,7 @@ void runlog_done(RunLog *r, int code, const char *reason)
     json_int(w, "code", code);
     json_string(w, "reason", reason);
     /* No fail() here: the run has its outcome, and the sentence of that must still be there for main to print. */
-    int error = jsonl_end(&r->metrics);
+    int error = write_record(r);
     if (error) log_warning("%s: cannot write the last record: %s", r->metrics.path, strerror(error));
 }
 

@@ -9,6 +9,7 @@
 #include "trainer/config.h"
 #include "trainer/console.h"
 #include "trainer/input_report.h"
+#include "trainer/monitor/gauges.h"
 #include "trainer/on_save.h"
 #include <stdint.h>
 
@@ -19,9 +20,9 @@ Status runlog_open(RunLog **out, const char *dir, int rank, const Config *config
 void runlog_close(RunLog *r); /* NULL ok */
 /* Opens this rank's log.file, if there is one; after runlog_open(). ERR_USAGE where the pattern is wrong. */
 Status runlog_open_own_file(const Config *config, int rank, int world);
-/* pattern with its per cent signs filled in; returns to caller (mem_free). ERR_USAGE: %x is unknown, or the ranks would
- * write to one file. */
-Status runlog_file_name(char **out, const char *pattern, int rank, int world, const char *host);
+/* The pattern that a config key holds with its per cent signs filled in; returns to caller (mem_free). ERR_USAGE: %x is
+ * unknown, or the ranks would write to one file. */
+Status runlog_file_name(char **out, const char *key, const char *pattern, int rank, int world, const char *host);
 
 typedef struct StartRecord {
     const char *model, *dataset, *backend, *host, *version;
@@ -60,6 +61,7 @@ Status runlog_epoch(RunLog *r, const EpochRecord *e);
 Status runlog_eval(RunLog *r, const EvalRecord *e);
 Status runlog_checkpoint(RunLog *r, int64_t step, const char *path);
 Status runlog_on_save(RunLog *r, const OnSaveResult *result);
+Status runlog_gpus(RunLog *r, const GpuGauges *gpus, int count); /* a record each */
 Status runlog_resume(RunLog *r, int64_t step, const char *path);
 /* code: exit code; reason: "completed" or the error sentence. Always the last line. Best effort: never fails. r NULL
  * ok. */

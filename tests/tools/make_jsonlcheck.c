@@ -33,6 +33,7 @@ static const EventRow events[] = {
     { "eval", { "epoch", "step", "images", "loss", "top1", "top5" }, "loss", NULL },
     { "checkpoint", { "step" }, NULL, "path" },
     { "on_save", { "step", "code", "seconds" }, NULL, "outcome" },
+    { "gpu", { "gpu", "throttle_reasons" }, NULL, "uuid" },
     { "resume", { "step" }, NULL, NULL },
     { "done", { "code" }, NULL, "reason" },
 };

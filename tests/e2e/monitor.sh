@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# monitor.sh - runs that are watched: event files, Prometheus' file, CloudWatch's lines, GPUs of a fake NVML.
+source tests/e2e/lib/common.sh
+make_data "$SCRATCH/data" 2 1
+make_config
+ranks=1
+have_mpi && ranks=2
+export LD_LIBRARY_PATH=$PWD/$tools/fake_nvml:${LD_LIBRARY_PATH:-}
+base=(train.batch_per_rank=5 train.epochs=9 "data.val=$SCRATCH/data/val" train.eval_every=1 monitor.tensorboard=true
+    "monitor.prometheus=$SCRATCH/%h.prom" "monitor.emf=$SCRATCH/emf.jsonl" monitor.gpu=on monitor.every_s=1)
+host=$(uname -n)
+
+# metric NAME - the value of a metric without labels beyond the run's.
+metric() { sed -nE "s/^convoy_$1\{[^}]*\} //p" "$SCRATCH/$host.prom" | head -n 1; }
+
+train main "$ranks" "${base[@]}" train.max_steps=4
+[[ $(metric step) == 4 ]] || broken "Prometheus: step is $(metric step), expected 4"
+[[ $(metric images_total) == $((4 * 5 * ranks)) ]] || broken "Prometheus: images_total is $(metric images_total)"
+[[ $(metric checkpoint_step) == 4 ]] || broken "Prometheus: checkpoint_step is $(metric checkpoint_step)"
+[[ $(metric gpu_utilization_ratio) == 0.97* ]] || broken "Prometheus: utilization is $(metric gpu_utilization_ratio)"
+[[ $(grep -c '^convoy_gpu_power_watts{' "$SCRATCH/$host.prom") == 2 ]] || broken "Prometheus: not two GPUs"
+[[ -z $(echo "$SCRATCH"/*.tmp*) || ! -e $(echo "$SCRATCH"/*.tmp*) ]] || broken "Prometheus: a temporary file is left"
+grep -q '"gpu_util":97' "$SCRATCH/emf.jsonl" || broken "EMF: no utilization"
+grep -q '"step":4' "$SCRATCH/emf.jsonl" || broken "EMF: not the last step"
+files=("$SCRATCH"/main/tensorboard/events.out.tfevents.*)
+[[ ${#files[@]} == 1 ]] || broken "${#files[@]} event files, expected 1"
+for tag in train/loss train/lr train/images_per_s time/data_wait_s eval/top1; do
+    grep -qa "$tag" "${files[0]}" || broken "the event file has no $tag"
+done
+[[ $(head -c 12 "${files[0]}" | od -An -tx1 | tr -d ' \n') == 1800000000000000a37f4b22 ]] || broken "no event file"
+
+# A run that goes on writes a file beside it.
+train main "$ranks" "${base[@]}" train.max_steps=6
+files=("$SCRATCH"/main/tensorboard/events.out.tfevents.*)
+[[ ${#files[@]} == 2 && $(metric step) == 6 ]] || broken "after resume: ${#files[@]} event files, step $(metric step)"
+
+# A look at the GPUs each second is in metrics.jsonl; what cannot be written costs a warning, not the run.
+train_in_background long 1 "${base[@]}" train.epochs=90000 log.every=1000
+wait_for_step long 1
+sleep 2.5
+kill -USR1 "$pid"
+wait_to_end 30
+((code == 75)) || broken "long: exit code $code, expected 75"
+sound_metrics long
+[[ $(events long gpu) -ge 2 ]] || broken "long: $(events long gpu) looks at GPUs in 2 seconds"
+train broken 1 "${base[@]}" train.max_steps=2 monitor.prometheus=/dev/null/x.prom monitor.emf=/dev/full
+expect_text "broken" 1 "x.prom"
+expect_text "broken" 1 "/dev/full: cannot write"
+settings no-nvml monitor.gpu=on
+LD_LIBRARY_PATH='' expect_error "no NVML" 78 "monitor.gpu" 1 train "${sets[@]}"
+exit "$failed"

@@ -1,0 +1,312 @@
+/* test_monitor.c - event files read back by our own TFRecord reader, metrics by their rules, GPUs made up by a fake
+ * NVML (tests/fake_nvml). */
+#include "base/fs.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "data/tfrecord.h"
+#include "tests/test.h"
+#include "trainer/monitor/event_file.h"
+#include "trainer/monitor/gauges.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- event files ---- */
+
+typedef struct Field { /* of a protocol buffer */
+    int number, wire;
+    uint64_t value; /* varint, or the bits of a fixed number */
+    const uint8_t *data;
+    size_t bytes;
+} Field;
+
+static uint64_t varint(const uint8_t **p)
+{
+    uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+        value |= (uint64_t)(**p & 127) << shift;
+        if (!(*(*p)++ & 128)) return value;
+    }
+}
+
+/* The fields of a message, in order; at most max. */
+static int parse(const uint8_t *p, size_t bytes, Field *out, int max)
+{
+    const uint8_t *end = p + bytes;
+    int count = 0;
+    for (; p < end && count < max; count++) {
+        Field *f = &out[count];
+        uint64_t key = varint(&p);
+        *f = (Field){ .number = (int)(key >> 3), .wire = (int)(key & 7) };
+        if (f->wire == 0) f->value = varint(&p);
+        else {
+            f->bytes = f->wire == 2 ? varint(&p) : f->wire == 1 ? 8 : 4;
+            f->data = p;
+            for (size_t i = 0; f->wire != 2 && i < f->bytes; i++) f->value |= (uint64_t)p[i] << 8 * i;
+            p += f->bytes;
+        }
+    }
+    CHECK(p == end);
+    return count;
+}
+
+static double as_double(const Field *f)
+{
+    double value;
+    memcpy(&value, &f->value, sizeof value);
+    return value;
+}
+
+static double as_float(const Field *f)
+{
+    float value;
+    memcpy(&value, f->data, sizeof value);
+    return (double)value;
+}
+
+static void check_bytes(const Field *f, const char *want)
+{
+    CHECK(f->bytes == strlen(want) && memcmp(f->data, want, f->bytes) == 0);
+}
+
+/* Opens the only file of dir. */
+static Status open_only_file(ByteStream **out, const char *dir)
+{
+    char **names = NULL;
+    int64_t count = 0;
+    TRY(fs_list(dir, &names, &count));
+    CHECK_INT(count, 1);
+    CHECK(str_starts_with(names[0], "events.out.tfevents.1700000000.node7."));
+    char *path = fs_join(dir, names[0]);
+    Status status = stream_open(out, path);
+    mem_free(path);
+    mem_free(names);
+    return status;
+}
+
+static void next_event(ByteStream *s, ByteBuf *buf, Field *fields, int want)
+{
+    size_t bytes = 0;
+    uint64_t offset;
+    bool more = false;
+    REQUIRE_OK(tfrecord_next(s, buf, &bytes, &offset, &more));
+    REQUIRE(more);
+    CHECK_INT(parse(buf->data, bytes, fields, 8), want);
+}
+
+TEST(event_file_has_tensorflows_records)
+{
+    static const uint8_t first_bytes[12] = { 0x18, 0, 0, 0, 0, 0, 0, 0, 0xa3, 0x7f, 0x4b, 0x22 };
+    const EventScalar scalars[] = { { "train/loss", 1.5 }, { "eval/top1", (double)NAN } };
+    EventFile *f = NULL;
+    ByteStream *s = NULL;
+    ByteBuf buf = { 0 };
+    Field e[8], v[8];
+    uint8_t start[12];
+    size_t got;
+    char *dir = fs_join(test_scratch(), "a/b");
+    REQUIRE_OK(event_file_create(&f, dir, "node7", 1700000000.75));
+    CHECK_OK(event_file_restart(f, 1700000001, 300));
+    CHECK_OK(event_file_add(f, 1700000002.5, 70000, scalars, 2));
+    event_file_close(f);
+
+    REQUIRE_OK(open_only_file(&s, dir));
+    REQUIRE_OK(stream_read(s, start, sizeof start, &got));
+    CHECK(got == sizeof start && memcmp(start, first_bytes, sizeof start) == 0);
+    stream_close(s);
+    REQUIRE_OK(open_only_file(&s, dir));
+    next_event(s, &buf, e, 2);
+    CHECK(e[0].number == 1 && e[0].wire == 1 && e[1].number == 3);
+    CHECK_NEAR(as_double(&e[0]), 1700000000.75, 0);
+    check_bytes(&e[1], "brain.Event:2");
+
+    next_event(s, &buf, e, 3); /* session_log { status: START } at step 300 */
+    CHECK(e[1].number == 2 && e[1].value == 300 && e[2].number == 7);
+    CHECK_INT(parse(e[2].data, e[2].bytes, v, 8), 1);
+    CHECK(v[0].number == 1 && v[0].wire == 0 && v[0].value == 1);
+
+    next_event(s, &buf, e, 3);
+    CHECK_NEAR(as_double(&e[0]), 1700000002.5, 0);
+    CHECK(e[1].number == 2 && e[1].value == 70000 && e[2].number == 5);
+    CHECK_INT(parse(e[2].data, e[2].bytes, v, 8), 2);
+    for (int i = 0; i < 2; i++) {
+        Field part[8];
+        CHECK(v[i].number == 1);
+        CHECK_INT(parse(v[i].data, v[i].bytes, part, 8), 2);
+        CHECK(part[0].number == 1 && part[1].number == 2 && part[1].wire == 5);
+        check_bytes(&part[0], scalars[i].tag);
+        if (i == 0) CHECK_NEAR(as_float(&part[1]), 1.5, 0);
+        else CHECK(isnan(as_float(&part[1])));
+    }
+    size_t bytes;
+    uint64_t offset;
+    bool more = true;
+    CHECK_OK(tfrecord_next(s, &buf, &bytes, &offset, &more));
+    CHECK(!more);
+    stream_close(s);
+    buf_free(&buf);
+    mem_free(dir);
+}
+
+TEST(event_file_says_that_it_cannot_write)
+{
+    EventFile *f = NULL;
+    CHECK_STATUS(event_file_create(&f, "/dev/null/x", "h", 1), ERR_IO);
+    CHECK(f == NULL);
+}
+
+/* ---- GPUs ---- */
+
+TEST(nvml_tells_of_gpus)
+{
+    Nvml *n = NULL;
+    GpuFacts facts;
+    GpuState state;
+    REQUIRE_OK(nvml_open(&n, CONVOY_FAKE_NVML));
+    CHECK_INT(nvml_gpus(n), 2);
+    CHECK_STR(nvml_driver(n), "555.42.06");
+    nvml_facts(n, 0, &facts);
+    CHECK_STR(facts.name, "Made-up GPU 0");
+    CHECK_STR(facts.uuid, "GPU-0000-0");
+    CHECK_NEAR(facts.memory_bytes, 80.0 * (1 << 30), 0);
+    CHECK_NEAR(facts.power_limit_w, 700, 1e-9);
+    CHECK_NEAR(facts.sm_clock_max_mhz, 1980, 0);
+    nvml_state(n, 0, &state);
+    CHECK_NEAR(state.utilization, 0.97, 1e-12);
+    CHECK_NEAR(state.memory_used_bytes, 10.0 * (1 << 30), 0);
+    CHECK_NEAR(state.power_w, 312.5, 1e-9);
+    CHECK_NEAR(state.temperature_c, 54, 0);
+    CHECK_NEAR(state.sm_clock_mhz, 1755, 0);
+    CHECK_NEAR(state.ecc_errors, 0, 0);
+    nvml_state(n, 1, &state);
+    CHECK(isnan(state.utilization));
+    CHECK_INT(state.throttle_reasons, NVML_THROTTLE_HW_THERMAL);
+    CHECK_NEAR(state.pcie_width, 8, 0);
+    nvml_close(n);
+    CHECK_STATUS(nvml_open(&n, "libno-such-library.so.1"), ERR_ENV);
+    CHECK(n == NULL);
+}
+
+/* ---- metrics ---- */
+
+static void fill(Gauges *g)
+{
+    gauges_init(g);
+    g->run = "resnet \"50\"\\";
+    g->model = "resnet50";
+    g->host = "node7";
+    g->trains = true;
+    g->step = 1200;
+    g->loss = 2.5;
+    g->images = 1e6;
+    g->eval_top1 = 0.75;
+    g->gpu_count = 2;
+    for (int i = 0; i < 2; i++) {
+        g->gpu[i] = (GpuGauges){ .index = i, .facts = { .uuid = "GPU-1" } };
+        g->gpu[i].state = (GpuState){ .utilization = i ? (double)NAN : 0.97,
+                                      .memory_used_bytes = 3e9,
+                                      .power_w = 300,
+                                      .temperature_c = (double)NAN,
+                                      .sm_clock_mhz = 1755 };
+        g->gpu[i].utilization_min = g->gpu[i].utilization_max = (double)NAN;
+        g->gpu[i].facts.memory_bytes = 8e10;
+    }
+}
+
+/* Each metric has HELP and TYPE once, right before its samples; counters, and only they, end in _total. */
+static void check_prometheus_rules(char *text)
+{
+    char name[128] = "", type[32] = "";
+    for (char *line = text, *end; *line; line = end + 1) {
+        char sample[128], rest[64];
+        REQUIRE((end = strchr(line, '\n')) != NULL);
+        *end = '\0';
+        if (str_starts_with(line, "# HELP ")) {
+            CHECK(sscanf(line, "# HELP %127s %63s", name, rest) == 2);
+            type[0] = '\0';
+        } else if (str_starts_with(line, "# TYPE ")) {
+            CHECK(sscanf(line, "# TYPE %127s %31s", sample, type) == 2);
+            CHECK_STR(sample, name);
+            CHECK(str_ends_with_nocase(name, "_total") == (strcmp(type, "counter") == 0));
+        } else {
+            CHECK(sscanf(line, "%127[a-z0-9_]{", sample) == 1 && type[0]);
+            CHECK_STR(sample, name);
+            CHECK(!strstr(line, "nan"));
+        }
+        *end = '\n';
+    }
+}
+
+TEST(prometheus_text_keeps_the_conventions)
+{
+    Gauges *g = mem_calloc(1, sizeof *g);
+    StrBuf text = { 0 };
+    REQUIRE(g != NULL);
+    fill(g);
+    gauges_add_prometheus(g, &text);
+    REQUIRE(!text.failed);
+    check_prometheus_rules(text.text);
+    CHECK_CONTAINS(text.text, "\n# TYPE convoy_step gauge\nconvoy_step{run=\"resnet \\\"50\\\"\\\\\"} 1200\n");
+    CHECK_CONTAINS(text.text, "\nconvoy_images_total{run=\"resnet \\\"50\\\"\\\\\"} 1000000\n");
+    CHECK_CONTAINS(text.text, "\nconvoy_eval_top1_ratio{run=\"resnet \\\"50\\\"\\\\\"} 0.75\n");
+    CHECK_CONTAINS(text.text, ",gpu=\"1\",uuid=\"GPU-1\",host=\"node7\"} 1755000000\n");
+    CHECK(!strstr(text.text, "convoy_eval_loss") && !strstr(text.text, "gpu_temperature"));
+    g->trains = false;
+    str_clear(&text);
+    gauges_add_prometheus(g, &text);
+    CHECK(!strstr(text.text, "convoy_step{") && strstr(text.text, "convoy_gpu_power_watts{"));
+    str_free(&text);
+    mem_free(g);
+}
+
+/* The metrics that the line defines are the numbers that it has. */
+static void check_emf_line(const JsonValue *line, const char *metric, double want)
+{
+    const JsonValue *aws = json_get(line, "_aws"), *directive = json_get(aws, "CloudWatchMetrics");
+    CHECK_NEAR(json_get(aws, "Timestamp")->number, 1700000000500.0, 0);
+    REQUIRE(directive && directive->type == JSON_ARRAY && directive->child);
+    CHECK_STR(json_get(directive->child, "Namespace")->string, "Convoy");
+    const JsonValue *dimensions = json_get(directive->child, "Dimensions");
+    for (const JsonValue *d = dimensions->child->child; d; d = d->next) {
+        const JsonValue *value = json_get(line, d->string);
+        CHECK(value && value->type == JSON_STRING);
+    }
+    int defined = 0, numbers = 0;
+    for (const JsonValue *m = json_get(directive->child, "Metrics")->child; m; m = m->next, defined++) {
+        const JsonValue *value = json_get(line, json_get(m, "Name")->string);
+        CHECK(value && value->type == JSON_NUMBER && json_get(m, "Unit"));
+    }
+    for (const JsonValue *v = line->child; v; v = v->next) numbers += v->type == JSON_NUMBER;
+    CHECK(defined > 0 && defined == numbers);
+    const JsonValue *value = json_get(line, metric);
+    CHECK_NEAR(value ? value->number : (double)NAN, want, 1e-9);
+}
+
+TEST(emf_lines_define_what_they_hold)
+{
+    static const struct {
+        const char *metric;
+        double value;
+    } want[3] = { { "eval_top1", 75 }, { "gpu_util", 97 }, { "gpu_memory_used", 3000 } };
+    Gauges *g = mem_calloc(1, sizeof *g);
+    StrBuf text = { 0 };
+    Arena *arena = NULL;
+    JsonValue *line = NULL;
+    REQUIRE(g != NULL);
+    REQUIRE_OK(arena_create(&arena, 0));
+    fill(g);
+    gauges_add_emf(g, 1700000000.5, &text);
+    REQUIRE(!text.failed);
+    const char *p = text.text;
+    for (int i = 0; i < 3; i++) {
+        const char *end = strchr(p, '\n');
+        REQUIRE(end != NULL);
+        REQUIRE_OK(json_parse(arena, p, (size_t)(end - p), &line));
+        check_emf_line(line, want[i].metric, want[i].value);
+        p = end + 1;
+    }
+    CHECK(*p == '\0');
+    arena_destroy(arena);
+    str_free(&text);
+    mem_free(g);
+}

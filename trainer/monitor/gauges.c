@@ -1,0 +1,235 @@
+/* gauges.c - see gauges.h. A row of a table is a metric in both texts.
+ *
+ * Prometheus' conventions: one base unit (seconds, bytes, watts, celsius, hertz, ratios from 0 to 1) as the end of the
+ * name, _total for what only grows while the process lives, no timestamps. CloudWatch has units of its own. */
+#include "trainer/monitor/gauges.h"
+
+#include "base/json.h"
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define PREFIX        "convoy_"
+#define EMF_NAMESPACE "Convoy"
+
+typedef struct Metric {
+    const char *name; /* of Prometheus, without the prefix */
+    const char *type, *help;
+    size_t offset;              /* of a double in Gauges or GpuGauges */
+    double factor;              /* to Prometheus' unit */
+    const char *emf, *emf_unit; /* NULL: not there */
+    double emf_factor;
+} Metric;
+
+#define RUN(field) offsetof(Gauges, field)
+#define GPU(field) offsetof(GpuGauges, field)
+
+/* clang-format off */
+static const Metric run_metrics[] = {
+    {"step", "gauge", "Steps of the run that are done.", RUN(step), 1, "step", "Count", 1},
+    {"planned_steps", "gauge", "Steps that the whole run has.", RUN(total_steps), 1, NULL, NULL, 0},
+    {"epoch", "gauge", "Epoch that the run is in, from 0.", RUN(epoch), 1, "epoch", "Count", 1},
+    {"ranks", "gauge", "Ranks of the run.", RUN(world), 1, NULL, NULL, 0},
+    {"loss", "gauge", "Mean loss over the global batch of the last recorded step.", RUN(loss), 1, "loss", "None", 1},
+    {"learning_rate", "gauge", "Learning rate of that step.", RUN(learning_rate), 1, "learning_rate", "None", 1},
+    {"grad_norm", "gauge", "Norm of all gradients of that step before clipping.", RUN(grad_norm), 1, NULL, NULL, 0},
+    {"images_per_second", "gauge", "Images that all ranks trained on in a second, since the record before.",
+     RUN(images_per_s), 1, "images_per_s", "Count/Second", 1},
+    {"images_total", "counter", "Images that all ranks trained on since this process started.", RUN(images), 1,
+     NULL, NULL, 0},
+    {"step_seconds_total", "counter", "Seconds in steps since this process started.", RUN(step_seconds), 1,
+     NULL, NULL, 0},
+    {"data_wait_seconds_total", "counter", "Of those, seconds in which rank 0 waited for input.",
+     RUN(data_wait_seconds), 1, NULL, NULL, 0},
+    {"comm_wait_seconds_total", "counter", "Of those, seconds in which rank 0 waited for other ranks.",
+     RUN(comm_wait_seconds), 1, NULL, NULL, 0},
+    {"eval_loss", "gauge", "Mean loss of the last evaluation.", RUN(eval_loss), 1, "eval_loss", "None", 1},
+    {"eval_top1_ratio", "gauge", "Share of images of the last evaluation that were classified right.", RUN(eval_top1),
+     1, "eval_top1", "Percent", 100},
+    {"eval_top5_ratio", "gauge", "Share of images of the last evaluation whose class was among the first five.",
+     RUN(eval_top5), 1, "eval_top5", "Percent", 100},
+    {"eval_step", "gauge", "Step of the last evaluation.", RUN(eval_step), 1, NULL, NULL, 0},
+    {"checkpoint_step", "gauge", "Step of the last checkpoint on disk.", RUN(checkpoint_step), 1, NULL, NULL, 0},
+    {"checkpoint_timestamp_seconds", "gauge", "When that was saved, Unix time.", RUN(checkpoint_unix_s), 1,
+     NULL, NULL, 0},
+    {"start_timestamp_seconds", "gauge", "When this process started, Unix time.", RUN(start_unix_s), 1, NULL, NULL, 0},
+    {"update_timestamp_seconds", "gauge", "When the last step ended, Unix time.", RUN(update_unix_s), 1,
+     NULL, NULL, 0},
+};
+static const Metric gpu_metrics[] = {
+    {"gpu_utilization_ratio", "gauge", "Share of the time in which some kernel was resident, mean.",
+     GPU(state.utilization), 1, "gpu_util", "Percent", 100},
+    {"gpu_utilization_min_ratio", "gauge", "The same, least of one look.", GPU(utilization_min), 1, NULL, NULL, 0},
+    {"gpu_utilization_max_ratio", "gauge", "The same, most of one look.", GPU(utilization_max), 1, NULL, NULL, 0},
+    {"gpu_memory_used_bytes", "gauge", "Memory in use, by any process.", GPU(state.memory_used_bytes), 1,
+     "gpu_memory_used", "Megabytes", 1e-6},
+    {"gpu_memory_bytes", "gauge", "Memory that the GPU has.", GPU(facts.memory_bytes), 1, NULL, NULL, 0},
+    {"gpu_power_watts", "gauge", "Power draw, mean.", GPU(state.power_w), 1, "gpu_power_w", "None", 1},
+    {"gpu_temperature_celsius", "gauge", "Temperature of the GPU.", GPU(state.temperature_c), 1, "gpu_temperature_c",
+     "None", 1},
+    {"gpu_sm_clock_hertz", "gauge", "Clock of the multiprocessors.", GPU(state.sm_clock_mhz), 1e6, "gpu_sm_clock_mhz",
+     "None", 1},
+};
+/* clang-format on */
+enum {
+    RUN_METRICS = sizeof run_metrics / sizeof run_metrics[0],
+    GPU_METRICS = sizeof gpu_metrics / sizeof gpu_metrics[0]
+};
+
+static double value_of(const Metric *m, const void *base)
+{
+    return *(const double *)(const void *)((const char *)base + m->offset);
+}
+
+void gauges_init(Gauges *g)
+{
+    const double nan = (double)NAN;
+    *g = (Gauges){ .run = "", .model = "", .host = "", .version = "" };
+    for (int i = 0; i < RUN_METRICS; i++)
+        *(double *)(void *)((char *)g + run_metrics[i].offset) = run_metrics[i].type[0] == 'c' ? 0 : nan;
+}
+
+/* ---- Prometheus ---- */
+
+static void add_label(StrBuf *out, const char *name, const char *value)
+{
+    str_printf(out, "%s=\"", name);
+    for (const char *p = value; *p; p++) {
+        if (*p == '\n') str_add(out, "\\n");
+        else {
+            if (*p == '"' || *p == '\\') str_add(out, "\\");
+            str_add_n(out, p, 1);
+        }
+    }
+    str_add(out, "\"");
+}
+
+static void add_head(StrBuf *out, const char *name, const char *type, const char *help)
+{
+    str_printf(out, "# HELP " PREFIX "%s %s\n# TYPE " PREFIX "%s %s\n", name, help, name, type);
+}
+
+static void add_sample(StrBuf *out, const Metric *m, const Gauges *g, const GpuGauges *gpu, double value)
+{
+    str_printf(out, PREFIX "%s{", m->name);
+    add_label(out, "run", g->run);
+    if (gpu) {
+        str_printf(out, ",gpu=\"%d\",", gpu->index);
+        add_label(out, "uuid", gpu->facts.uuid);
+        str_add(out, ",");
+        add_label(out, "host", g->host);
+    }
+    if (isinf(value)) str_add(out, value > 0 ? "} +Inf\n" : "} -Inf\n");
+    else str_printf(out, "} %.15g\n", value * m->factor);
+}
+
+static void add_info(const Gauges *g, StrBuf *out)
+{
+    add_head(out, "run_info", "gauge", "What runs: always 1.");
+    str_add(out, PREFIX "run_info{");
+    add_label(out, "run", g->run);
+    str_add(out, ",");
+    add_label(out, "model", g->model);
+    str_add(out, ",");
+    add_label(out, "host", g->host);
+    str_add(out, ",");
+    add_label(out, "version", g->version);
+    str_add(out, "} 1\n");
+}
+
+static void add_gpu_metric(const Gauges *g, const Metric *m, StrBuf *out)
+{
+    bool headed = false;
+    for (int i = 0; i < g->gpu_count; i++) {
+        double value = value_of(m, &g->gpu[i]);
+        if (isnan(value)) continue;
+        if (!headed) add_head(out, m->name, m->type, m->help);
+        headed = true;
+        add_sample(out, m, g, &g->gpu[i], value);
+    }
+}
+
+void gauges_add_prometheus(const Gauges *g, StrBuf *out)
+{
+    add_info(g, out);
+    for (int i = 0; i < RUN_METRICS && g->trains; i++) {
+        double value = value_of(&run_metrics[i], g);
+        if (isnan(value)) continue;
+        add_head(out, run_metrics[i].name, run_metrics[i].type, run_metrics[i].help);
+        add_sample(out, &run_metrics[i], g, NULL, value);
+    }
+    for (int i = 0; i < GPU_METRICS; i++) add_gpu_metric(g, &gpu_metrics[i], out);
+}
+
+/* ---- CloudWatch ---- */
+
+static bool in_emf(const Metric *m, const void *base)
+{
+    return m->emf && isfinite(value_of(m, base));
+}
+
+static void add_definitions(JsonWriter *w, const Metric *metrics, int count, const void *base)
+{
+    json_begin_array(w, "Metrics");
+    for (int i = 0; i < count; i++) {
+        if (!in_emf(&metrics[i], base)) continue;
+        json_begin_object(w, NULL);
+        json_string(w, "Name", metrics[i].emf);
+        json_string(w, "Unit", metrics[i].emf_unit);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
+static void add_dimensions(JsonWriter *w, bool gpu)
+{
+    static const char *const names[] = { "run", "host", "gpu" };
+    json_begin_array(w, "Dimensions");
+    json_begin_array(w, NULL);
+    for (int i = 0; i < (gpu ? 3 : 1); i++) json_string(w, NULL, names[i]);
+    json_end_array(w);
+    json_end_array(w);
+}
+
+static void add_emf_line(const Gauges *g, const GpuGauges *gpu, double now_s, StrBuf *out)
+{
+    JsonWriter w = { .out = out };
+    const Metric *metrics = gpu ? gpu_metrics : run_metrics;
+    const int count = gpu ? GPU_METRICS : RUN_METRICS;
+    const void *base = gpu ? (const void *)gpu : g;
+    bool any = false;
+    for (int i = 0; i < count; i++) any = any || in_emf(&metrics[i], base);
+    if (!any) return;
+    json_begin_object(&w, NULL);
+    json_begin_object(&w, "_aws");
+    json_int(&w, "Timestamp", (int64_t)(now_s * 1e3));
+    json_begin_array(&w, "CloudWatchMetrics");
+    json_begin_object(&w, NULL);
+    json_string(&w, "Namespace", EMF_NAMESPACE);
+    add_dimensions(&w, gpu != NULL);
+    add_definitions(&w, metrics, count, base);
+    json_end_object(&w);
+    json_end_array(&w);
+    json_end_object(&w);
+    json_string(&w, "run", g->run);
+    json_string(&w, "host", g->host);
+    if (gpu) {
+        char index[16];
+        snprintf(index, sizeof index, "%d", gpu->index);
+        json_string(&w, "gpu", index);
+        json_string(&w, "uuid", gpu->facts.uuid);
+    } else {
+        json_string(&w, "model", g->model);
+    }
+    for (int i = 0; i < count; i++)
+        if (in_emf(&metrics[i], base))
+            json_number(&w, metrics[i].emf, value_of(&metrics[i], base) * metrics[i].emf_factor);
+    json_end_object(&w);
+    str_add(out, "\n");
+}
+
+void gauges_add_emf(const Gauges *g, double now_s, StrBuf *out)
+{
+    if (g->trains) add_emf_line(g, NULL, now_s, out);
+    for (int i = 0; i < g->gpu_count; i++) add_emf_line(g, &g->gpu[i], now_s, out);
+}

@@ -1,0 +1,364 @@
+/* monitor.c - see monitor.h. */
+#include "trainer/monitor/monitor.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "trainer/cmd.h"
+#include "trainer/monitor/event_file.h"
+#include "trainer/runlog.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOK_PERIOD_S 1.0
+
+typedef struct GpuSums { /* over the looks since the last period's end */
+    double utilization, power, least, most;
+    int looks;
+} GpuSums;
+
+struct Monitor {
+    double period_s;
+    char *run, *model, *prometheus_path, *emf_path, *tensorboard_dir;
+    char host[256];
+    EventFile *events; /* the training thread's */
+    bool events_broken, prometheus_broken, emf_broken;
+    Nvml *nvml; /* the Monitor's thread's, as are the sums */
+    GpuSums sums[GAUGES_GPUS_MAX];
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t wake;
+    bool stop, fresh_gpus;
+    Gauges gauges;
+};
+
+static void complain(bool *broken)
+{
+    if (!*broken) log_warning_here("%s: not written any more", status_message());
+    *broken = true;
+}
+
+/* ---- the Monitor's thread ---- */
+
+static double add_look(double sum, double value)
+{
+    return isnan(value) ? sum : (isnan(sum) ? value : sum + value);
+}
+
+static void look_at_gpus(Monitor *m)
+{
+    GpuState state;
+    for (int i = 0; m->nvml && i < m->gauges.gpu_count; i++) {
+        GpuSums *s = &m->sums[i];
+        nvml_state(m->nvml, i, &state);
+        if (s->looks == 0) *s = (GpuSums){ (double)NAN, (double)NAN, (double)NAN, (double)NAN, 0 };
+        s->utilization = add_look(s->utilization, state.utilization);
+        s->power = add_look(s->power, state.power_w);
+        s->least = fmin(s->least, state.utilization);
+        s->most = fmax(s->most, state.utilization);
+        s->looks++;
+        state.utilization = s->utilization / s->looks;
+        state.power_w = s->power / s->looks;
+        pthread_mutex_lock(&m->lock);
+        GpuGauges *g = &m->gauges.gpu[i];
+        g->state = state;
+        g->utilization_min = s->least;
+        g->utilization_max = s->most;
+        pthread_mutex_unlock(&m->lock);
+    }
+}
+
+static Status append_file(const char *path, const StrBuf *text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0) return fail(ERR_IO, "%s: cannot open for writing: %s", path, strerror(errno));
+    ssize_t n = write(fd, text->text, text->length);
+    int error = n < 0 ? errno : ENOSPC;
+    close(fd);
+    return n == (ssize_t)text->length ? OK : fail(ERR_IO, "%s: cannot write: %s", path, strerror(error));
+}
+
+static void write_prometheus(Monitor *m, const Gauges *g)
+{
+    StrBuf text = { 0 };
+    gauges_add_prometheus(g, &text);
+    Status status = text.failed ? fail(ERR_MEMORY, "%s: out of memory", m->prometheus_path)
+                                : fs_write_atomic(m->prometheus_path, text.text, text.length);
+    if (status != OK) complain(&m->prometheus_broken);
+    str_free(&text);
+}
+
+static void write_emf(Monitor *m, const Gauges *g)
+{
+    StrBuf text = { 0 };
+    gauges_add_emf(g, clock_unix_s(), &text);
+    Status status = OK;
+    if (text.failed) status = fail(ERR_MEMORY, "monitor.emf: out of memory");
+    else if (text.length > 0 && strcmp(m->emf_path, "-") == 0) status = log_print(text.text);
+    else if (text.length > 0) status = append_file(m->emf_path, &text);
+    if (status != OK) complain(&m->emf_broken);
+    str_free(&text);
+}
+
+static void end_period(Monitor *m)
+{
+    Gauges *copy = mem_alloc(sizeof *copy);
+    if (!copy) return;
+    pthread_mutex_lock(&m->lock);
+    *copy = m->gauges;
+    m->fresh_gpus = m->gauges.gpu_count > 0;
+    pthread_mutex_unlock(&m->lock);
+    memset(m->sums, 0, sizeof m->sums);
+    if (m->prometheus_path && !m->prometheus_broken) write_prometheus(m, copy);
+    if (m->emf_path && !m->emf_broken) write_emf(m, copy);
+    mem_free(copy);
+}
+
+/* Until until_s or the end. False: the end. */
+static bool sleep_until(Monitor *m, double until_s)
+{
+    pthread_mutex_lock(&m->lock);
+    for (double left; !m->stop && (left = until_s - clock_s()) > 0;) {
+        struct timespec at;
+        clock_gettime(CLOCK_REALTIME, &at);
+        double end = (double)at.tv_sec + 1e-9 * (double)at.tv_nsec + left;
+        at.tv_sec = (time_t)end;
+        at.tv_nsec = (long)(1e9 * (end - floor(end)));
+        pthread_cond_timedwait(&m->wake, &m->lock, &at);
+    }
+    bool goes_on = !m->stop;
+    pthread_mutex_unlock(&m->lock);
+    return goes_on;
+}
+
+static void *watch(void *arg)
+{
+    Monitor *m = arg;
+    double look_s = clock_s(), end_s = look_s + m->period_s;
+    do {
+        look_at_gpus(m);
+        for (look_s += LOOK_PERIOD_S; look_s < clock_s();) look_s += LOOK_PERIOD_S; /* after a pause */
+        if (end_s < look_s && sleep_until(m, end_s)) {
+            end_period(m);
+            for (end_s += m->period_s; end_s < clock_s();) end_s += m->period_s;
+        }
+    } while (sleep_until(m, look_s));
+    if (m->sums[0].looks == 0) look_at_gpus(m);
+    end_period(m);
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static bool wants_gpus(const Config *c, bool gpu)
+{
+    return c->monitor.gpu == CONFIG_MONITOR_GPU_ON || (c->monitor.gpu == CONFIG_MONITOR_GPU_AUTO && gpu);
+}
+
+static Status open_gpus(Monitor *m, const Config *c)
+{
+    Status status = nvml_open(&m->nvml, NULL);
+    if (status != OK && c->monitor.gpu == CONFIG_MONITOR_GPU_ON) return fail_note(status, "monitor.gpu");
+    if (status != OK) {
+        log_info("GPUs are not watched: %s", status_message());
+        return OK;
+    }
+    int count = nvml_gpus(m->nvml);
+    m->gauges.gpu_count = count < GAUGES_GPUS_MAX ? count : GAUGES_GPUS_MAX;
+    for (int i = 0; i < m->gauges.gpu_count; i++) {
+        m->gauges.gpu[i].index = i;
+        nvml_facts(m->nvml, i, &m->gauges.gpu[i].facts);
+    }
+    return OK;
+}
+
+/* Pattern with %h; NULL for none, "-" stays. */
+static Status open_path(char **out, const char *key, const char *pattern, const Monitor *m)
+{
+    char *name = NULL;
+    *out = NULL;
+    if (pattern[0] == '\0') return OK;
+    Status status = runlog_file_name(&name, key, pattern, 0, 1, m->host);
+    if (status == OK) *out = name;
+    return status;
+}
+
+static Status fill(Monitor *m, const Config *c, int world, bool main_rank, bool gpus)
+{
+    const char *slash = strrchr(c->run.dir, '/');
+    if (gethostname(m->host, sizeof m->host - 1) != 0) m->host[0] = '\0';
+    m->run = mem_strdup(slash && slash[1] ? slash + 1 : c->run.dir);
+    m->model = mem_strdup(c->model.name);
+    if (!m->run || !m->model) return ERR_MEMORY;
+    m->period_s = c->monitor.every_s;
+    m->gauges.run = m->run;
+    m->gauges.model = m->model;
+    m->gauges.host = m->host;
+    m->gauges.version = CONVOY_VERSION;
+    m->gauges.trains = main_rank;
+    m->gauges.start_unix_s = clock_unix_s();
+    m->gauges.world = world;
+    TRY(open_path(&m->prometheus_path, "monitor.prometheus", c->monitor.prometheus, m));
+    TRY(open_path(&m->emf_path, "monitor.emf", c->monitor.emf, m));
+    if (main_rank && c->monitor.tensorboard) {
+        m->tensorboard_dir = fs_join(c->run.dir, "tensorboard");
+        if (!m->tensorboard_dir) return ERR_MEMORY;
+        TRY(event_file_create(&m->events, m->tensorboard_dir, m->host, clock_unix_s()));
+    }
+    if (gpus) TRY(open_gpus(m, c));
+    if (!m->nvml && !m->prometheus_path && !m->emf_path) return OK;
+    TRY(thread_start(&m->thread, "monitor", watch, m));
+    m->has_thread = true;
+    return OK;
+}
+
+Status monitor_create(Monitor **out, const Config *c, const Comm *comm, bool gpu)
+{
+    const bool main_rank = comm->rank == 0, gpus = wants_gpus(c, gpu);
+    const bool files = c->monitor.prometheus[0] || c->monitor.emf[0];
+    *out = NULL;
+    if (comm->local_rank != 0 || !(files || gpus || (main_rank && c->monitor.tensorboard))) return OK;
+    Monitor *m = mem_calloc(1, sizeof *m);
+    if (!m) return ERR_MEMORY;
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->wake, NULL);
+    gauges_init(&m->gauges);
+    Status status = fill(m, c, comm->world, main_rank, gpus);
+    if (status != OK) monitor_destroy(m);
+    else *out = m;
+    return status;
+}
+
+void monitor_destroy(Monitor *m)
+{
+    if (!m) return;
+    pthread_mutex_lock(&m->lock);
+    m->stop = true;
+    pthread_cond_broadcast(&m->wake);
+    pthread_mutex_unlock(&m->lock);
+    if (m->has_thread) pthread_join(m->thread, NULL);
+    pthread_cond_destroy(&m->wake);
+    pthread_mutex_destroy(&m->lock);
+    event_file_close(m->events);
+    nvml_close(m->nvml);
+    mem_free(m->run);
+    mem_free(m->model);
+    mem_free(m->prometheus_path);
+    mem_free(m->emf_path);
+    mem_free(m->tensorboard_dir);
+    mem_free(m);
+}
+
+/* ---- the training thread ---- */
+
+static void add_event(Monitor *m, int64_t step, const EventScalar *scalars, int count)
+{
+    if (!m->events || m->events_broken) return;
+    if (event_file_add(m->events, clock_unix_s(), step, scalars, count) != OK) complain(&m->events_broken);
+}
+
+void monitor_run(Monitor *m, int64_t total_steps)
+{
+    if (!m) return;
+    pthread_mutex_lock(&m->lock);
+    m->gauges.total_steps = (double)total_steps;
+    pthread_mutex_unlock(&m->lock);
+}
+
+void monitor_resume(Monitor *m, int64_t step)
+{
+    if (!m || !m->events || m->events_broken) return;
+    if (event_file_restart(m->events, clock_unix_s(), step + 1) != OK) complain(&m->events_broken);
+}
+
+void monitor_step(Monitor *m, const MonitorStep *s)
+{
+    if (!m) return;
+    pthread_mutex_lock(&m->lock);
+    Gauges *g = &m->gauges;
+    g->step = (double)s->step;
+    g->epoch = (double)s->epoch;
+    g->update_unix_s = clock_unix_s();
+    g->images += (double)s->images;
+    g->step_seconds += s->seconds;
+    g->data_wait_seconds += s->data_wait_s;
+    g->comm_wait_seconds += s->comm_wait_s;
+    if (s->recorded) {
+        g->loss = s->loss;
+        g->learning_rate = s->learning_rate;
+        g->grad_norm = s->grad_norm;
+        g->images_per_s = s->images_per_s;
+    }
+    pthread_mutex_unlock(&m->lock);
+    const EventScalar scalars[] = { { "train/loss", s->loss },
+                                    { "train/lr", s->learning_rate },
+                                    { "train/images_per_s", s->images_per_s },
+                                    { "time/step_s", s->seconds },
+                                    { "time/data_wait_s", s->data_wait_s },
+                                    { "time/comm_wait_s", s->comm_wait_s },
+                                    { "train/grad_norm", s->grad_norm } };
+    const int count = (int)(sizeof scalars / sizeof scalars[0]);
+    if (s->recorded) add_event(m, s->step, scalars, isnan(s->grad_norm) ? count - 1 : count);
+}
+
+void monitor_eval(Monitor *m, int64_t step, double loss, double top1, double top5)
+{
+    if (!m) return;
+    pthread_mutex_lock(&m->lock);
+    m->gauges.eval_step = (double)step;
+    m->gauges.eval_loss = loss;
+    m->gauges.eval_top1 = top1;
+    m->gauges.eval_top5 = top5;
+    pthread_mutex_unlock(&m->lock);
+    const EventScalar scalars[] = { { "eval/loss", loss }, { "eval/top1", top1 }, { "eval/top5", top5 } };
+    add_event(m, step, scalars, 3);
+}
+
+void monitor_checkpoint(Monitor *m, int64_t step)
+{
+    if (!m) return;
+    pthread_mutex_lock(&m->lock);
+    m->gauges.checkpoint_step = (double)step;
+    m->gauges.checkpoint_unix_s = clock_unix_s();
+    pthread_mutex_unlock(&m->lock);
+}
+
+static void add_gpu_events(Monitor *m, const GpuGauges *gpus, int count, int64_t step)
+{
+    char tags[4][32];
+    for (int i = 0; i < count; i++) {
+        snprintf(tags[0], sizeof tags[0], "gpu%d/utilization", gpus[i].index);
+        snprintf(tags[1], sizeof tags[1], "gpu%d/memory_gb", gpus[i].index);
+        snprintf(tags[2], sizeof tags[2], "gpu%d/power_w", gpus[i].index);
+        snprintf(tags[3], sizeof tags[3], "gpu%d/sm_clock_mhz", gpus[i].index);
+        const double values[4] = { gpus[i].state.utilization, 1e-9 * gpus[i].state.memory_used_bytes,
+                                   gpus[i].state.power_w, gpus[i].state.sm_clock_mhz };
+        EventScalar scalars[4];
+        int known = 0;
+        for (int k = 0; k < 4; k++)
+            if (!isnan(values[k])) scalars[known++] = (EventScalar){ tags[k], values[k] };
+        if (known > 0) add_event(m, step, scalars, known);
+    }
+}
+
+bool monitor_take_gpus(Monitor *m, GpuGauges out[GAUGES_GPUS_MAX], int *count)
+{
+    if (!m) return false;
+    pthread_mutex_lock(&m->lock);
+    bool fresh = m->fresh_gpus;
+    double step = m->gauges.step;
+    m->fresh_gpus = false;
+    *count = fresh ? m->gauges.gpu_count : 0;
+    memcpy(out, m->gauges.gpu, (size_t)*count * sizeof *out);
+    pthread_mutex_unlock(&m->lock);
+    add_gpu_events(m, out, *count, isnan(step) ? 0 : (int64_t)step);
+    return fresh;
+}
