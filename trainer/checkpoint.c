@@ -217,8 +217,8 @@ static bool is_spared(const CheckpointWriter *w, const char *name)
     return w->needed != NULL && w->needed(w->needed_cookie, step_of_name(name));
 }
 
-/* Keeps the newest `keep` files up to the step just written, what latest and best name, and what is in use. What cannot be deleted
- * is only a warning: the checkpoint itself is safe. */
+/* Keeps the newest `keep` files up to the step just written, what latest and best name, and what is in use. What
+ * cannot be deleted is only a warning: the checkpoint itself is safe. */
 static void prune(const CheckpointWriter *w)
 {
     char latest[PATH_MAX], best[PATH_MAX];
