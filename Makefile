@@ -45,7 +45,7 @@ MPI_CFLAGS = $(if $(filter 1,$(MPI)),$(patsubst -I%,-isystem %,$(shell mpicc --s
 MPI_LIBS   = $(if $(filter 1,$(MPI)),$(shell mpicc --showme:link))
 
 ROOMS := base kernels kernels/ops kernels/cpu $(CUDA_ROOM) models models/graph data trainer trainer/comm trainer/exec trainer/launch \
-         trainer/monitor
+         trainer/monitor trainer/doctor
 LIB   := $(filter-out trainer/main.c $(CUDA_UNUSED),$(wildcard $(addsuffix /*.c,$(ROOMS)))) $(EMU_SOURCES)
 ifneq ($(MPI),1)
 LIB   := $(filter-out trainer/comm/comm_mpi.c,$(LIB))
@@ -100,7 +100,7 @@ $(B)/obj/kernels/cuda/%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
 $(B)/obj/trainer/comm/comm_mpi.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(MPI_CFLAGS)
 $(B)/obj/trainer/comm/comm_nccl.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
 $(B)/obj/tests/unit/test_cuda_%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
-$(B)/obj/tests/unit/test_monitor.o: ROOM_FLAGS = $(PLAIN_FLAGS) -DCONVOY_FAKE_NVML='"$(B)/fake_nvml/libnvidia-ml.so.1"'
+$(addprefix $(B)/obj/tests/unit/test_,monitor.o doctor.o): ROOM_FLAGS = $(PLAIN_FLAGS) -DCONVOY_FAKE_NVML='"$(B)/fake_nvml/libnvidia-ml.so.1"'
 $(B)/obj/tests/sweep/%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS) -DCONVOY_DRIVER_SHIM='"$(B)/driver_shim/libcuda.so.1"'
 
 $(B)/obj/%.o: %.c $(B)/flags

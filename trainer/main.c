@@ -6,21 +6,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "data/data.h"
-#include "kernels/backend.h"
 #include "trainer/cmd.h"
-#include "trainer/comm/device_comm.h"
-#include "trainer/config_keys.h"
 #include "trainer/signals.h"
+#include "trainer/versions.h"
 #include <stdlib.h>
 #include <string.h>
-
-#ifndef CONVOY_MPI
-#define CONVOY_MPI 0
-#endif
-#ifndef CONVOY_CUDA
-#define CONVOY_CUDA 0
-#endif
 
 static const CmdRow commands[] = {
     { "train", cmd_train, "CONFIG [--set key=value]...", "train a network; under mpirun, one on all ranks" },
@@ -31,6 +21,8 @@ static const CmdRow commands[] = {
     { "launch", cmd_launch, "--hosts-script CMD [--min-hosts N] ... -- train CONFIG",
       "keep a run going over mpirun while hosts fail and return" },
     { "drain", cmd_drain, "[--wait SECONDS]", "ask the ranks of this host to save a checkpoint and leave" },
+    { "doctor", cmd_doctor, "[--gpus N] [--efa N] [--strict] [--json]",
+      "look at this host: what would slow a run down" },
     { "bench", cmd_bench, "decode|loader|step|allreduce [CONFIG]", "measure one part by itself" },
     { "index", cmd_index, "DIR [--out FILE] [--check]", "list a dataset once, so that runs need not" },
     { "pack", cmd_pack, "DIR OUT [--verify]", "put a dataset's files into a few large ones" },
@@ -39,7 +31,7 @@ static const CmdRow commands[] = {
 static const char tail[] = "  convoy --version\n"
                            "      versions of convoy and of the libraries in it\n\n"
                            "Every command has --help. Exit codes: 0 done, 64 command line or config, 65 data or "
-                           "checkpoint, 70 internal or memory,\n"
+                           "checkpoint, 69 a health check failed, 70 internal or memory,\n"
                            "74 cannot write, 75 stopped with a checkpoint saved (run again to continue), 76 a peer was "
                            "lost, 78 environment.\n";
 
@@ -55,40 +47,10 @@ static int launcher_rank(void)
     return 0;
 }
 
-static void print_cpu(StrBuf *text)
-{
-    char cpu[256];
-    Backend *backend;
-    if (backend_cpu_create(&backend, 0) != OK) {
-        str_printf(text, "backend cpu: %s\n", status_message());
-        return;
-    }
-    backend->v->describe(backend, cpu, sizeof cpu);
-    str_printf(text, "backend cpu: %s\n", cpu);
-    backend_destroy(backend);
-}
-
-static void print_cuda(StrBuf *text)
-{
-    char versions[1024], why[512], nccl[512];
-    backend_cuda_versions(versions, sizeof versions);
-    str_printf(text, "backend cuda: %s\n", versions);
-    if (!CONVOY_CUDA) return;
-    int devices = backend_cuda_devices(why, sizeof why);
-    if (devices) str_printf(text, "cuda devices: %d\n", devices);
-    else str_printf(text, "cuda devices: none: %s\n", why);
-    device_comm_version(nccl, sizeof nccl);
-    str_printf(text, "%s\n", nccl);
-}
-
 static Status print_version(void)
 {
     StrBuf text = { 0 };
-    str_printf(&text, "convoy %s\n", CONVOY_VERSION);
-    print_cpu(&text);
-    print_cuda(&text);
-    str_printf(&text, "MPI: %s\n%s\nlibyaml %s\n", CONVOY_MPI ? "yes" : "no", data_library_versions(),
-               config_yaml_version());
+    versions_describe(&text);
     Status status = text.failed ? fail(ERR_MEMORY, "out of memory printing the versions") : log_print(text.text);
     str_free(&text);
     return status;

@@ -1,0 +1,106 @@
+/* checks_env.c - environment variables that hurt, and the libraries that were found. */
+#include "trainer/doctor/doctor.h"
+#include "trainer/versions.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef enum Hurts { ALWAYS, NOT_EMPTY_OR_0, IF_EMPTY, UNLESS_EFA } Hurts;
+
+typedef struct VariableRow {
+    const char *name;
+    Hurts hurts;
+    const char *why, *advice;
+} VariableRow;
+
+static const VariableRow variables[] = {
+    { "OMP_NUM_THREADS", ALWAYS, "is not heeded: device.threads counts a rank's threads", "unset it" },
+    { "OMP_PROC_BIND", ALWAYS, "binds the threads of every rank to the same cores", "unset it" },
+    { "OMP_PLACES", ALWAYS, "binds the threads of every rank to the same cores", "unset it" },
+    { "GOMP_CPU_AFFINITY", ALWAYS, "binds the threads of every rank to the same cores", "unset it" },
+    { "OMP_WAIT_POLICY", ALWAYS, "lets waiting compute threads take the CPUs of decode threads if it is active",
+      "unset it" },
+    { "ONEDNN_MAX_CPU_ISA", ALWAYS, "keeps the CPU backend from newer instructions", "unset it" },
+    { "DNNL_MAX_CPU_ISA", ALWAYS, "keeps the CPU backend from newer instructions", "unset it" },
+    { "ONEDNN_VERBOSE", NOT_EMPTY_OR_0, "prints a line for every operation", "unset it" },
+    { "DNNL_VERBOSE", NOT_EMPTY_OR_0, "prints a line for every operation", "unset it" },
+    { "LD_PRELOAD", NOT_EMPTY_OR_0, "puts another library under every program", "unset it unless you know why" },
+    { "CUDA_LAUNCH_BLOCKING", NOT_EMPTY_OR_0, "makes every kernel wait for the one before", "unset it" },
+    { "CUDA_VISIBLE_DEVICES", IF_EMPTY, "hides all GPUs", "unset it, or name GPUs" },
+    { "CUDA_DEVICE_MAX_CONNECTIONS", ALWAYS, "limits how much a GPU does at once: reductions wait for computation",
+      "unset it" },
+    { "NCCL_P2P_DISABLE", NOT_EMPTY_OR_0, "keeps GPUs of a host from NVLink and PCIe between them", "unset it" },
+    { "NCCL_SHM_DISABLE", NOT_EMPTY_OR_0, "keeps GPUs of a host from shared memory", "unset it" },
+    { "NCCL_IB_DISABLE", NOT_EMPTY_OR_0, "keeps NCCL from InfiniBand", "unset it" },
+    { "NCCL_NET_GDR_LEVEL", ALWAYS, "overrides when network and GPU talk directly", "unset it: NCCL measures" },
+    { "NCCL_ALGO", ALWAYS, "pins NCCL's algorithm for all sizes", "unset it: NCCL chooses by size" },
+    { "NCCL_PROTO", ALWAYS, "pins NCCL's protocol for all sizes; LL128 gives wrong sums on some networks", "unset it" },
+    { "NCCL_MIN_NRINGS", ALWAYS, "is obsolete and takes thread blocks from the computation",
+      "unset it; comm.max_ctas is the limit here" },
+    { "NCCL_MIN_NCHANNELS", ALWAYS, "takes thread blocks from the computation",
+      "unset it; comm.max_ctas is the limit here" },
+    { "NCCL_TREE_THRESHOLD", ALWAYS, "is obsolete", "unset it" },
+    { "NCCL_DEBUG", ALWAYS, "may print much on every rank", "only while you look for something" },
+    { "NCCL_NET", UNLESS_EFA, "keeps NCCL from the fast network where it says Socket", "unset it" },
+    { "FI_PROVIDER", UNLESS_EFA, "keeps libfabric from EFA", "set it to efa, or unset it" },
+    { "FI_OFI_RXR_RX_COPY_UNEXP", ALWAYS, "is obsolete", "unset it" },
+    { "FI_OFI_RXR_RX_COPY_OOO", ALWAYS, "is obsolete", "unset it" },
+    { "FI_EFA_USE_DEVICE_RDMA", ALWAYS, "is decided by the plugin on today's stacks", "unset it" },
+    { "RDMAV_FORK_SAFE", ALWAYS, "makes registering memory slow; nothing here forks with it", "unset it" },
+    { "HOROVOD_FUSION_THRESHOLD", ALWAYS, "is Horovod's", "comm.bucket_mb is the key here" },
+    { "HOROVOD_CYCLE_TIME", ALWAYS, "is Horovod's", "unset it: buckets start as soon as they are complete" },
+};
+
+static bool hurts(const VariableRow *row, const char *value)
+{
+    switch (row->hurts) {
+    case ALWAYS:
+        return true;
+    case NOT_EMPTY_OR_0:
+        return value[0] != '\0' && strcmp(value, "0") != 0;
+    case IF_EMPTY:
+        return value[0] == '\0';
+    case UNLESS_EFA:
+        return value[0] != '\0' && strcmp(value, "efa") != 0 && strcmp(value, "AWS Libfabric") != 0;
+    }
+    return false;
+}
+
+/* NCCL_SOCKET_IFNAME by name (not by ^exclusion): a prefix of some interface, or NCCL finds none. */
+static void check_interface_name(const DoctorOptions *o, DoctorReport *r)
+{
+    char value[256], path[320], state[32];
+    if (!doctor_environment(o, "NCCL_SOCKET_IFNAME", value, sizeof value) || value[0] == '^' || value[0] == '\0')
+        return;
+    value[strcspn(value, ",:")] = '\0';
+    const char *name = value + (value[0] == '=');
+    snprintf(path, sizeof path, "/sys/class/net/%s/operstate", name);
+    if (doctor_read(o, path, state, sizeof state)) return;
+    doctor_find(r, VERDICT_WARN, "exclude instead of naming: NCCL_SOCKET_IFNAME=^lo,docker,veth",
+                "NCCL_SOCKET_IFNAME names %s, which is no interface here", name);
+}
+
+void check_variables(const DoctorOptions *o, DoctorReport *r)
+{
+    char value[256];
+    int found = r->count;
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const VariableRow *row = &variables[i];
+        if (!doctor_environment(o, row->name, value, sizeof value) || !hurts(row, value)) continue;
+        doctor_find(r, VERDICT_WARN, row->advice, "%s=%.60s %s", row->name, value, row->why);
+    }
+    check_interface_name(o, r);
+    if (r->count == found) doctor_find(r, VERDICT_OK, "", "none is set that hurts");
+}
+
+void check_libraries(const DoctorOptions *o, DoctorReport *r)
+{
+    StrBuf text = { 0 };
+    (void)o;
+    versions_describe(&text);
+    for (char *line = text.text; line && *line;) {
+        size_t length = strcspn(line, "\n");
+        doctor_find(r, VERDICT_OK, "", "%.*s", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+    str_free(&text);
+}
