@@ -203,35 +203,3 @@ Status bench_step(Comm *comm, const Config *c, const BenchOptions *o)
     session_close(&s);
     return status;
 }
-
-/* ---- allreduce ---- */
-
-static double time_allreduce(Comm *comm, float *data, size_t count, int64_t repeats)
-{
-    comm_barrier(comm, "bench");
-    double start = clock_s();
-    for (int64_t i = 0; i < repeats; i++) comm_allreduce(comm, data, count, COMM_F32, COMM_SUM, "bench");
-    double seconds = (clock_s() - start) / (double)repeats;
-    comm_allreduce(comm, &seconds, 1, COMM_F64, COMM_MAX, "bench");
-    return seconds;
-}
-
-Status bench_allreduce(Comm *comm, const Config *c, const BenchOptions *o)
-{
-    size_t largest = (size_t)(c->comm.bucket_mb * (1 << 20));
-    float *data = mem_calloc(largest / sizeof *data + 1, sizeof *data);
-    Status status = comm_agree(comm, data ? OK : ERR_MEMORY);
-    if (status != OK) {
-        mem_free(data);
-        return status;
-    }
-    log_info("%12s %12s %12s %12s   (%d ranks; busbw = algbw * 2(n-1)/n)", "bytes", "us", "algbw GB/s", "busbw GB/s",
-             comm->world);
-    for (size_t bytes = 4096; bytes <= largest; bytes *= 4) {
-        time_allreduce(comm, data, bytes / sizeof *data, o->warmup);
-        double s = time_allreduce(comm, data, bytes / sizeof *data, o->steps), algbw = (double)bytes / s * 1e-9;
-        log_info("%12zu %12.1f %12.3f %12.3f", bytes, s * 1e6, algbw, algbw * 2 * (comm->world - 1) / comm->world);
-    }
-    mem_free(data);
-    return OK;
-}

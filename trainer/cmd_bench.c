@@ -6,11 +6,13 @@
 #include "base/str.h"
 #include "trainer/bench.h"
 #include "trainer/cmd.h"
+#include <stdio.h>
 #include <string.h>
 
 #define STEPS_DEFAULT  20
 #define STEPS_MAX      1000000
 #define IMAGES_DEFAULT 500
+#define BYTES_MAX      (INT64_C(1) << 40)
 
 typedef struct BenchRow {
     const char *name;
@@ -26,7 +28,8 @@ static const BenchRow benches[] = {
 
 static const char help[] =
     "usage: convoy bench WHAT [CONFIG] [--steps N] [--warmup N] [--nodes] [--eval] [--images N] [--replay FILE] "
-    "[--dump FILE] [--input NAME] [--crc] [--first N] [--set key=value]...\n"
+    "[--dump FILE] [--input NAME] [--crc] [--first N] [--min-bytes N] [--max-bytes N] [--min-busbw GBPS] "
+    "[--set key=value]...\n"
     "\n"
     "Measures one part by itself; under mpirun on all ranks. Without data.train synthetic images stand in. WHAT is\n"
     "\n"
@@ -35,7 +38,8 @@ static const char help[] =
     "(cold),\n"
     "              files in the page cache (cached), generated images (synthetic)\n"
     "  step        training steps: images/s, milliseconds, waits, overlap of gradient reduction, allocations\n"
-    "  allreduce   time and bandwidth of gradient sums by size\n"
+    "  allreduce   sums over the ranks by size, in the columns of nccl-tests; by NCCL where each rank has a GPU, "
+    "else by MPI\n"
     "\n"
     "  --steps N           measured steps, batches, passes over the images or repetitions (default 20)\n"
     "  --warmup N          steps before them that do not count (default 3)\n"
@@ -53,6 +57,9 @@ static const char help[] =
     "threads,\n"
     "                      ranks and micro-batches of one global batch, wherever the run starts\n"
     "  --first N           loader: the global step to start at (default 0)\n"
+    "  --min-bytes N       allreduce: the smallest size (default 8); sizes double. K, M or G may follow\n"
+    "  --max-bytes N       allreduce: the largest size (default comm.bucket_mb)\n"
+    "  --min-busbw GBPS    allreduce: exit code 69 if the largest size's bus bandwidth is below this, in GB/s\n"
     "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
 
 static Status count_option(const Args *args, const char *name, int64_t fallback, int64_t *out)
@@ -62,6 +69,33 @@ static Status count_option(const Args *args, const char *name, int64_t fallback,
     if (!text) return OK;
     if (str_to_i64(text, out) && *out >= 0 && *out <= STEPS_MAX) return OK;
     return fail(ERR_USAGE, "convoy bench: %s %s is not a whole number from 0 to %d", name, text, STEPS_MAX);
+}
+
+/* A size such as 8, 64K, 200M. */
+static Status size_option(const Args *args, const char *name, int64_t fallback, int64_t *out)
+{
+    static const char units[] = "KMG";
+    const char *text = args_value(args, name);
+    char digits[32];
+    *out = fallback;
+    if (!text) return OK;
+    snprintf(digits, sizeof digits, "%s", text);
+    size_t length = strlen(digits);
+    const char *unit = length > 0 ? strchr(units, digits[length - 1]) : NULL;
+    if (unit && *unit) digits[length - 1] = '\0';
+    int shift = unit && *unit ? 10 * (int)(unit - units + 1) : 0;
+    if (str_to_i64(digits, out) && *out >= 1 && *out <= BYTES_MAX >> shift && (*out << shift) % 4 == 0) {
+        *out <<= shift;
+        return OK;
+    }
+    return fail(ERR_USAGE, "convoy bench: %s %s is no multiple of 4 bytes, such as 8, 64K, 200M", name, text);
+}
+
+static Status busbw_option(const Args *args, double *out)
+{
+    const char *text = args_value(args, "--min-busbw");
+    if (!text || (str_to_double(text, out) && *out > 0)) return OK;
+    return fail(ERR_USAGE, "convoy bench: --min-busbw %s is no number of GB/s above 0", text);
 }
 
 static const BenchRow *find_bench(const char *name)
@@ -84,6 +118,9 @@ static Status bench(Comm *comm, const Config *c, const Args *args)
     TRY(count_option(args, "--warmup", 3, &o.warmup));
     TRY(count_option(args, "--images", IMAGES_DEFAULT, &o.images));
     TRY(count_option(args, "--first", 0, &o.first));
+    TRY(size_option(args, "--min-bytes", 8, &o.min_bytes));
+    TRY(size_option(args, "--max-bytes", 0, &o.max_bytes));
+    TRY(busbw_option(args, &o.min_busbw));
     if (!o.replay != !o.dump) return fail(ERR_USAGE, "convoy bench: --replay and --dump go together");
     if (o.images < 1) return fail(ERR_USAGE, "convoy bench: --images must be at least 1");
     if (o.steps < 1) return fail(ERR_USAGE, "convoy bench: --steps must be at least 1");
