@@ -21,6 +21,7 @@ static const CmdRow commands[] = {
     { "launch", cmd_launch, "--hosts-script CMD [--min-hosts N] ... -- train CONFIG",
       "keep a run going over mpirun while hosts fail and return" },
     { "drain", cmd_drain, "[--wait SECONDS]", "ask the ranks of this host to save a checkpoint and leave" },
+    { "top", cmd_top, "RUN [--once] [--every SECONDS]", "show how a run is doing" },
     { "doctor", cmd_doctor, "[--gpus N] [--efa N] [--strict] [--json]",
       "look at this host: what would slow a run down" },
     { "bench", cmd_bench, "decode|loader|step|allreduce [CONFIG]", "measure one part by itself" },

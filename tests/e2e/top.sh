@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# top.sh - convoy top on a run that goes on, one that ended, one that was continued, and none; live in a terminal.
+source tests/e2e/lib/common.sh
+make_data "$SCRATCH/data" 2 1
+make_config
+
+train_in_background run 1 train.epochs=100000 schedule.name=constant
+wait_for_step run 3
+expect "running" 0 "$CONVOY" top "$SCRATCH/run" --once
+expect_text "running" 1 "run         $SCRATCH/run: training"
+expect_text "running" 1 "resnet20, 1 rank on"
+expect_text "running" 1 "epoch  "
+kill -USR1 "$pid"
+wait_to_end 30
+expect "stopped" 0 "$CONVOY" top "$SCRATCH/run" --once
+expect_text "stopped" 1 "ended with code 75"
+expect_text "stopped" 1 "checkpoint  step $(field run checkpoint step), "
+
+# In a terminal it redraws until the run ends.
+if command -v script > /dev/null; then
+    train_in_background live 1 train.epochs=100000 schedule.name=constant
+    wait_for_step live 2
+    timeout 30 script -qec "$CONVOY top $SCRATCH/live --every 0.2" /dev/null > "$out" 2>&1 < /dev/null &
+    watching=$!
+    sleep 1
+    kill -USR1 "$pid"
+    wait_to_end 30
+    wait "$watching" || broken_run "live: exit code $?"
+    (($(grep -c $'\033\\[H\033\\[J' "$out") >= 3)) || broken_run "live: not drawn again"
+    grep -q "ended with code 75" "$out" || broken_run "live: does not end with the run"
+fi
+
+expect_error "no run" 65 "metrics.jsonl" 1 top "$SCRATCH/data"
+expect_error "no number" 64 "--every soon" 1 top "$SCRATCH/run" --every soon
+exit "$failed"
