@@ -45,7 +45,7 @@ MPI_CFLAGS = $(if $(filter 1,$(MPI)),$(patsubst -I%,-isystem %,$(shell mpicc --s
 MPI_LIBS   = $(if $(filter 1,$(MPI)),$(shell mpicc --showme:link))
 
 ROOMS := base kernels kernels/ops kernels/cpu $(CUDA_ROOM) models models/graph data trainer trainer/comm trainer/exec trainer/launch \
-         trainer/monitor trainer/doctor
+         trainer/monitor trainer/doctor trainer/report trainer/scale
 LIB   := $(filter-out trainer/main.c $(CUDA_UNUSED),$(wildcard $(addsuffix /*.c,$(ROOMS)))) $(EMU_SOURCES)
 ifneq ($(MPI),1)
 LIB   := $(filter-out trainer/comm/comm_mpi.c,$(LIB))

@@ -21,6 +21,7 @@ Status cmd_launch(int argc, char **argv);
 Status cmd_drain(int argc, char **argv);
 Status cmd_doctor(int argc, char **argv);
 Status cmd_top(int argc, char **argv);
+Status cmd_report_runs(int argc, char **argv);
 
 /* What convoy inspect X runs, with the arguments after X. */
 Status inspect_model(int argc, char **argv);

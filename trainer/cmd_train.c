@@ -27,7 +27,21 @@ static const char help[] =
     "\n"
     "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
 
-static Status start_record(RunLog *log, const Session *s)
+/* Ranks share what they compute with: their CPUs, or a GPU. */
+static bool oversubscribed(const Session *s)
+{
+    return s->device.cuda ? s->device.sharers > 1 : s->threads.sharers > s->threads.allowed;
+}
+
+/* Collective. */
+static int count_hosts(Comm *comm)
+{
+    int64_t hosts = comm->local_rank == 0;
+    comm_allreduce(comm, &hosts, 1, COMM_I64, COMM_SUM, "hosts");
+    return (int)hosts;
+}
+
+static Status start_record(RunLog *log, const Session *s, int hosts)
 {
     char backend[256], host[256] = "";
     s->backend->v->describe(s->backend, backend, sizeof backend);
@@ -41,6 +55,10 @@ static Status start_record(RunLog *log, const Session *s)
                       .precision = precision_name(s->device.precision),
                       .device_reason = s->device.reason,
                       .world = s->comm->world,
+                      .hosts = hosts,
+                      .cpus = s->threads.allowed,
+                      .compute_threads = s->threads.compute,
+                      .oversubscribed = oversubscribed(s),
                       .images = s->plan.images,
                       .val_images = s->val ? dataset_images(s->val) : 0,
                       .classes = s->classes,
@@ -67,7 +85,7 @@ static Status train(Comm *comm, const Config *c, RunLog *log)
     int64_t rss_at_start = process_rss_bytes();
     Session session;
     Status status = session_open(&session, c, comm, SESSION_TRAIN);
-    if (status == OK) status = comm_agree(comm, start_record(log, &session));
+    if (status == OK) status = comm_agree(comm, start_record(log, &session, count_hosts(comm)));
     if (status == OK) status = session_commit(&session);
     Monitor *monitor = NULL;
     if (status == OK) status = comm_agree(comm, monitor_create(&monitor, c, comm, session.backend->v->device != NULL));

@@ -474,3 +474,10 @@ Status config_math_difference(const Config *c, const char *yaml, StrBuf *out)
     if (status == OK && out->failed) status = fail(ERR_MEMORY, "out of memory comparing configurations");
     return status;
 }
+
+Status config_difference(const Config *then, const Config *now, StrBuf *out)
+{
+    for (int i = 0; i < config_key_count; i++)
+        if (strcmp(config_keys[i].key, "run.dir") != 0) add_difference(then, now, &config_keys[i], out);
+    return out->failed ? fail(ERR_MEMORY, "out of memory comparing configurations") : OK;
+}

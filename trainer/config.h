@@ -146,6 +146,8 @@ Status config_dump_yaml(const Config *c, StrBuf *out);
 uint32_t config_math_hash(const Config *c);
 /* Names and values of MATH keys in which a dumped YAML text differs from c, "" if none: for the message on resume. */
 Status config_math_difference(const Config *c, const char *yaml, StrBuf *out);
+/* The same for two configurations and all keys but run.dir, which differs between runs by nature. */
+Status config_difference(const Config *then, const Config *now, StrBuf *out);
 Status config_write_markdown(StrBuf *out); /* docs/config.md */
 Status config_print_help(StrBuf *out);     /* convoy inspect config */
 #endif

@@ -213,6 +213,10 @@ Status runlog_start(RunLog *r, const StartRecord *s)
     json_string(w, "host", s->host);
     json_string(w, "version", s->version);
     json_int(w, "world", s->world);
+    json_int(w, "hosts", s->hosts);
+    json_int(w, "cpus", s->cpus);
+    json_int(w, "compute_threads", s->compute_threads);
+    json_bool(w, "oversubscribed", s->oversubscribed);
     json_int(w, "images", s->images);
     json_int(w, "val_images", s->val_images);
     json_int(w, "classes", s->classes);

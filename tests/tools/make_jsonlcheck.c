@@ -20,7 +20,7 @@ typedef struct EventRow {
 } EventRow;
 
 static const EventRow events[] = {
-    { "start", { "world", "images", "steps", "global_batch" }, NULL, "model" },
+    { "start", { "world", "hosts", "cpus", "compute_threads", "images", "steps", "global_batch" }, NULL, "model" },
     { "step",
       { "epoch", "step", "loss", "lr", "images_per_s", "step_ms", "data_wait_ms", "comm_wait_ms" },
       "loss",

@@ -1,0 +1,399 @@
+/* Reports: statistics against tables and definitions, epoch times against ranks by their definitions, and pages of runs
+ * that are unfinished, torn, without finite losses, or of one step. */
+#include "base/fs.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "tests/test.h"
+#include "trainer/report/html.h"
+#include "trainer/report/plot.h"
+#include "trainer/report/report.h"
+#include "trainer/report/runs.h"
+#include "trainer/report/scaling.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- statistics ---- */
+
+TEST(quantiles_of_student_are_those_of_tables)
+{
+    static const struct {
+        double degrees, t;
+    } rows[] = { { 1, 12.7062 },  { 2, 4.30265 },  { 3, 3.18245 },    { 5, 2.57058 },
+                 { 10, 2.22814 }, { 30, 2.04227 }, { 1000, 1.96234 }, { 2.5, 3.57465 } };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        CHECK_NEAR(statistics_t(rows[i].degrees), rows[i].t, 2e-4);
+    CHECK(isnan(statistics_t(0.5)));
+}
+
+TEST(intervals_need_three_values)
+{
+    const double values[] = { 10, 12, 14 };
+    Sample s = statistics_sample(values, 3);
+    CHECK_NEAR(s.mean, 12, 1e-12);
+    CHECK_NEAR(s.deviation, 2, 1e-12);
+    CHECK_NEAR(s.half, 4.30265 * 2 / sqrt(3), 1e-4);
+    CHECK(isnan(statistics_sample(values, 2).half) && isnan(statistics_sample(values, 1).deviation));
+    CHECK(isnan(statistics_sample(values, 0).mean));
+}
+
+TEST(ratios_have_intervals_of_fieller)
+{
+    Sample a = { .count = 4, .mean = 10, .deviation = 1 }, b = { .count = 4, .mean = 5, .deviation = 0.4 };
+    double va = 0.25, vb = 0.04, ratio = 2, sum = va + ratio * ratio * vb;
+    double degrees = sum * sum / (va * va / 3 + ratio * ratio * vb * ratio * ratio * vb / 3);
+    double t = statistics_t(degrees), g = t * t * vb / 25;
+    Ratio r = statistics_ratio(&a, &b, 0.5);
+    CHECK_NEAR(r.value, 1, 1e-12);
+    /* the ends are where a - x b is t standard errors away from zero */
+    for (int end = 0; end < 2; end++) {
+        double x = (end ? r.high : r.low) / 0.5;
+        CHECK_NEAR(fabs(10 - x * 5) / sqrt(va + x * x * vb), t, 1e-9);
+    }
+    CHECK(g < 1 && r.low < 1 && r.high > 1);
+    b.deviation = 5; /* the denominator might be zero */
+    r = statistics_ratio(&a, &b, 1);
+    CHECK(isnan(r.low) && isnan(r.high));
+}
+
+TEST(line_and_median)
+{
+    const double x[] = { 1, 0.5, 0.25 }, y[] = { 10, 6, 4 };
+    Line l = statistics_line(x, y, 3);
+    CHECK_NEAR(l.constant, 2, 1e-12);
+    CHECK_NEAR(l.slope, 8, 1e-12);
+    CHECK(isnan(statistics_line(x, y, 1).slope));
+    double values[] = { 5, (double)NAN, 1, 3, 2 };
+    CHECK_NEAR(statistics_median(values, 5), 2.5, 0);
+    CHECK(isnan(statistics_median(values, 0)));
+}
+
+/* ---- run folders ---- */
+
+static void in_scratch(char out[512], const char *name)
+{
+    snprintf(out, 512, "%s/%s", test_scratch(), name);
+}
+
+static void write_run(const char *name, const char *metrics, const char *config)
+{
+    char dir[512], path[600];
+    in_scratch(dir, name);
+    REQUIRE_OK(fs_make_dirs(dir));
+    snprintf(path, sizeof path, "%s/metrics.jsonl", dir);
+    REQUIRE_OK(fs_write_atomic(path, metrics, strlen(metrics)));
+    snprintf(path, sizeof path, "%s/config.yaml", dir);
+    if (config) REQUIRE_OK(fs_write_atomic(path, config, strlen(config)));
+}
+
+static void add_start(StrBuf *b, int world, int batch)
+{
+    str_printf(
+        b,
+        "{\"event\":\"start\",\"time\":1,\"model\":\"resnet20\",\"dataset\":\"synthetic\",\"backend\":\"b<&>\","
+        "\"device\":\"cpu\",\"precision\":\"fp32\",\"host\":\"h\",\"version\":\"0.1.0\",\"world\":%d,\"hosts\":1,"
+        "\"cpus\":2,\"compute_threads\":1,\"oversubscribed\":%s,\"images\":1000,\"val_images\":0,\"classes\":10,"
+        "\"parameters\":5,\"global_batch\":%d,\"steps\":100}\n",
+        world, world > 2 ? "true" : "false", batch);
+}
+
+static void add_step(StrBuf *b, int step, const char *loss, double ms)
+{
+    str_printf(
+        b,
+        "{\"event\":\"step\",\"epoch\":%d,\"step\":%d,\"loss\":%s,\"lr\":0.1,\"images_per_s\":100,\"step_ms\":%g,"
+        "\"data_wait_ms\":1,\"comm_wait_ms\":2}\n",
+        step / 10, step, loss, ms);
+}
+
+static void add_epoch(StrBuf *b, int epoch, double seconds, int images)
+{
+    str_printf(b, "{\"event\":\"epoch\",\"epoch\":%d,\"seconds\":%g,\"images\":%d,\"images_per_s\":1}\n", epoch,
+               seconds, images);
+}
+
+static void read_run(ReportRun *r, const char *name)
+{
+    char dir[512];
+    in_scratch(dir, name);
+    REQUIRE_OK(report_run_read(r, dir, name));
+}
+
+TEST(steps_that_are_done_again_count_once)
+{
+    StrBuf b = { 0 };
+    ReportRun r;
+    add_start(&b, 1, 100);
+    for (int s = 1; s <= 8; s++) add_step(&b, s, "1.5", 10);
+    add_start(&b, 1, 100);
+    str_add(&b, "{\"event\":\"resume\",\"step\":4,\"path\":\"p\"}\n");
+    for (int s = 5; s <= 6; s++) add_step(&b, s, "0.5", 10);
+    write_run("resumed", b.text, NULL);
+    read_run(&r, "resumed");
+    CHECK_INT(r.step_count, 6);
+    CHECK_NEAR(r.steps[3].loss, 1.5, 0);
+    CHECK_NEAR(r.steps[4].loss, 0.5, 0);
+    CHECK_NEAR(r.steps[5].epochs, 0.6, 1e-12);
+    CHECK_INT(r.resumes, 1);
+    CHECK(!r.done && !r.world_changed && !r.config);
+    report_run_free(&r);
+    /* a run that starts afresh in the same folder replaces everything */
+    add_start(&b, 2, 200);
+    add_step(&b, 1, "3", 10);
+    str_add(&b, "{\"event\":\"done\",\"code\":0,\"reason\":\"completed\"}\n");
+    write_run("resumed", b.text, NULL);
+    read_run(&r, "resumed");
+    CHECK_INT(r.step_count, 1);
+    CHECK(r.done && r.code == 0 && r.world_changed);
+    report_run_free(&r);
+    str_free(&b);
+}
+
+TEST(broken_lines_and_losses_are_told)
+{
+    StrBuf b = { 0 };
+    ReportRun r;
+    str_add(&b, "not json\n[1]\n{\"event\":\"step\"}\n");
+    add_start(&b, 1, 100);
+    add_step(&b, 1, "2", 10);
+    add_step(&b, 2, "null", 10);
+    str_add(&b, "{\"event\":\"step\",\"epoch\":0,\"st");
+    write_run("broken", b.text, NULL);
+    read_run(&r, "broken");
+    CHECK_INT(r.broken_lines, 3);
+    CHECK(r.torn);
+    CHECK_INT(r.step_count, 2);
+    REQUIRE(report_run_nonfinite(&r) != NULL);
+    CHECK_INT(report_run_nonfinite(&r)->step, 2);
+    report_run_free(&r);
+    str_free(&b);
+    CHECK_STATUS(report_run_read(&r, test_scratch(), "x"), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "metrics.jsonl");
+}
+
+/* ---- epoch time against ranks ---- */
+
+/* A run whose epochs behind the first take these seconds. */
+static void write_scaled(const char *name, int ranks, const double *seconds, int count, const char *config)
+{
+    StrBuf b = { 0 };
+    add_start(&b, ranks, 100);
+    add_step(&b, 1, "1", 50);
+    add_epoch(&b, 0, 99, 1000);
+    add_step(&b, 20, "1", 50);
+    for (int i = 0; i < count; i++) add_epoch(&b, i + 1, seconds[i], 1000);
+    str_add(&b, "{\"event\":\"done\",\"code\":0,\"reason\":\"completed\"}\n");
+    write_run(name, b.text, config ? config : "train:\n  seed: 1\n");
+    str_free(&b);
+}
+
+/* Epoch times of 8, 16 and 24 GPUs: 24, 12, 8 is ideal; 24, 12.6, 8.7 is 0.952 and 0.920. */
+static void check_published(const double t[3], double second, double third)
+{
+    ReportRun runs[3];
+    Scaling s;
+    for (int i = 0; i < 3; i++) {
+        const double seconds[] = { t[i], t[i] * 0.99, t[i] * 1.01 };
+        char name[16];
+        snprintf(name, sizeof name, "gpu%d", i);
+        write_scaled(name, 8 * (i + 1), seconds, 3, NULL);
+        read_run(&runs[i], name);
+    }
+    REQUIRE_OK(scaling_make(&s, runs, 3));
+    REQUIRE(s.count == 3);
+    CHECK_NEAR(s.rows[0].cold_s, 99, 1e-9);
+    CHECK_NEAR(s.rows[0].efficiency.value, 1, 0);
+    CHECK_NEAR(s.rows[1].efficiency.value, second, 5e-4);
+    CHECK_NEAR(s.rows[2].efficiency.value, third, 5e-4);
+    CHECK_NEAR(s.rows[2].speedup, t[0] / t[2], 1e-9);
+    CHECK(s.rows[1].efficiency.low < second && s.rows[1].efficiency.high > second);
+    CHECK_INT(s.rows[2].epoch_s.count, 3);
+    CHECK_NEAR(s.rows[1].images_per_s, 1000 / t[1], 1e-6);
+    CHECK(!s.rows[2].by_run && s.rows[2].oversubscribed);
+    CHECK_NEAR(s.rows[0].data_share, 0.02, 1e-9);
+    scaling_free(&s);
+    for (int i = 0; i < 3; i++) report_run_free(&runs[i]);
+}
+
+TEST(efficiency_is_that_of_the_definition)
+{
+    check_published((const double[]){ 24, 12, 8 }, 1, 1);
+    check_published((const double[]){ 24, 12.6, 8.7 }, 0.952, 0.920);
+}
+
+TEST(runs_are_the_unit_where_there_are_three)
+{
+    ReportRun runs[4];
+    Scaling s;
+    const double first[] = { 10, 20 }, other[] = { 6, 8 };
+    write_scaled("r0", 1, first, 2, NULL);
+    write_scaled("r1", 2, other, 2, NULL);
+    for (int i = 0; i < 4; i++) read_run(&runs[i], i ? "r1" : "r0");
+    REQUIRE_OK(scaling_make(&s, runs, 4));
+    REQUIRE(s.count == 2);
+    CHECK(!s.rows[0].by_run && s.rows[1].by_run);
+    CHECK_INT(s.rows[0].epoch_s.count, 2);
+    CHECK(isnan(s.rows[0].epoch_s.half));
+    CHECK_INT(s.rows[1].epoch_s.count, 3);
+    CHECK_NEAR(s.rows[1].epoch_s.half, 0, 1e-12);
+    CHECK_CONTAINS(s.notes.text, "1 rank: 2 values, no interval");
+    scaling_free(&s);
+    for (int i = 0; i < 4; i++) report_run_free(&runs[i]);
+}
+
+TEST(what_cannot_be_compared_is_left_out)
+{
+    ReportRun runs[4];
+    Scaling s;
+    const double seconds[] = { 10, 10 };
+    write_scaled("base", 1, seconds, 2, NULL);
+    write_scaled("seed", 2, seconds, 2, "train:\n  seed: 9\n");
+    write_scaled("other", 4, seconds, 2, "model:\n  name: resnet18\n");
+    write_scaled("short", 8, seconds, 0, NULL);
+    const char *const names[] = { "base", "seed", "other", "short" };
+    for (int i = 0; i < 4; i++) read_run(&runs[i], names[i]);
+    REQUIRE_OK(scaling_make(&s, runs, 4));
+    CHECK_INT(s.count, 2);
+    CHECK_INT(s.rows[1].ranks, 2);
+    CHECK_CONTAINS(s.notes.text, "other is left out of the epoch times: compared with base, model.name was \"resnet50\"");
+    CHECK_CONTAINS(s.notes.text, "short is left out of the epoch times: it has no whole epoch behind its first one");
+    scaling_free(&s);
+    for (int i = 0; i < 4; i++) report_run_free(&runs[i]);
+}
+
+/* 10 steps of 100 ms behind 2 of warm-up, 100 images a step of 1000: an epoch takes a second. */
+TEST(points_that_count_steps_use_those_behind_the_warmup)
+{
+    StrBuf b = { 0 };
+    ReportRun runs[2];
+    Scaling s;
+    for (int n = 1; n <= 2; n++) {
+        str_clear(&b);
+        add_start(&b, n, 100);
+        for (int step = 1; step <= 12; step++) add_step(&b, step, "1", step <= 2 ? 9999 : 100.0 / n);
+        write_run(n == 1 ? "p1" : "p2", b.text, "train:\n  seed: 1\n");
+        read_run(&runs[n - 1], n == 1 ? "p1" : "p2");
+        runs[n - 1].warmup_steps = 2;
+    }
+    REQUIRE_OK(scaling_make(&s, runs, 2));
+    REQUIRE(s.count == 2);
+    CHECK_NEAR(s.rows[0].epoch_s.mean, 1, 1e-9);
+    CHECK_NEAR(s.rows[1].efficiency.value, 1, 1e-9);
+    CHECK_NEAR(s.rows[1].comm_share, 0.04, 1e-9);
+    scaling_free(&s);
+    for (int i = 0; i < 2; i++) report_run_free(&runs[i]);
+    str_free(&b);
+}
+
+/* ---- pages ---- */
+
+/* Writes a report of these runs of the scratch folder; the page is returned to caller. */
+static char *page_of(const char *const *names, int count)
+{
+    char dirs[12][512], out[512];
+    const char *inputs[12];
+    uint8_t *bytes = NULL;
+    size_t size;
+    for (int i = 0; i < count; i++) {
+        in_scratch(dirs[i], names[i]);
+        inputs[i] = dirs[i];
+    }
+    in_scratch(out, "page.html");
+    CHECK_OK(report_write(out, inputs, count));
+    CHECK_OK(fs_read_file(out, &bytes, &size));
+    char *page = (char *)bytes;
+    if (!page) return NULL;
+    CHECK(!strstr(page, "<script") && !strstr(page, "=\"nan") && !strstr(page, "nan ") && !strstr(page, "inf\""));
+    CHECK(!strstr(page, "src=") && !strstr(page, "<link"));
+    for (const char *p = page; (p = strstr(p, "http")); p += 4) CHECK(str_starts_with(p, "http://www.w3.org/2000/svg"));
+    CHECK_CONTAINS(page, "</html>");
+    CHECK(!strstr(page, "b<&>")); /* the start record's backend, escaped */
+    return page;
+}
+
+TEST(a_page_for_every_kind_of_run)
+{
+    StrBuf b = { 0 };
+    add_start(&b, 1, 100);
+    add_step(&b, 1, "2", 10);
+    write_run("one", b.text, NULL);
+    for (int s = 2; s < 900; s++) add_step(&b, s, s < 500 ? "1.25" : "null", 10);
+    write_run("nans", b.text, NULL);
+    write_run("nothing", "", NULL);
+    static const struct {
+        const char *name, *says;
+    } rows[] = { { "one", "the last record is not done" },
+                 { "nans", "not a finite number at step 500" },
+                 { "nothing", "holds no record yet" } };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char *page = page_of(&rows[i].name, 1);
+        CHECK_CONTAINS(page, rows[i].says);
+        mem_free(page);
+    }
+    str_free(&b);
+}
+
+TEST(ten_runs_are_told_apart)
+{
+    StrBuf b = { 0 };
+    char names[10][16];
+    const char *list[10];
+    for (int i = 0; i < 10; i++) {
+        str_clear(&b);
+        add_start(&b, 1, 100);
+        for (int s = 1; s < 5; s++) add_step(&b, s, "1", 10);
+        snprintf(names[i], sizeof names[i], "many%d", i);
+        write_run(names[i], b.text, NULL);
+        list[i] = names[i];
+    }
+    char *page = page_of(list, 10);
+    for (int i = 0; i < 10 && page; i++) CHECK_CONTAINS(page, names[i]);
+    for (int i = 0; i < 10; i++)
+        for (int k = 0; k < i; k++)
+            CHECK(strcmp(html_colour(i), html_colour(k)) != 0 || strcmp(html_dashes(i), html_dashes(k)) != 0);
+    mem_free(page);
+    str_free(&b);
+}
+
+TEST(a_folder_without_a_run_is_one_clear_error)
+{
+    const char *input = test_scratch();
+    char out[512];
+    in_scratch(out, "x.html");
+    CHECK_STATUS(report_write(out, &input, 1), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "no run folder");
+    CHECK_CONTAINS(status_message(), input);
+    CHECK(!fs_exists(out));
+}
+
+TEST(bins_keep_means_ends_and_gaps)
+{
+    enum { N = PLOT_BINS * 10 };
+    PlotPoint *points = mem_calloc(N, sizeof *points), out[PLOT_BINS];
+    REQUIRE(points != NULL);
+    for (int i = 0; i < N; i++) points[i] = (PlotPoint){ .x = i, .y = i % 10 };
+    for (int i = N / 2; i < N / 2 + 40; i++) points[i].y = (double)NAN;
+    int64_t n = plot_bin(out, points, N);
+    CHECK(n > PLOT_BINS - 3 && n <= PLOT_BINS);
+    CHECK_NEAR(out[5].y, 4.5, 0.5);
+    CHECK_NEAR(out[5].low, 0, 0);
+    CHECK_NEAR(out[5].high, 9, 0);
+    int gaps = 0;
+    for (int64_t i = 0; i < n; i++) gaps += isnan(out[i].y);
+    CHECK(gaps >= 2 && gaps <= 4);
+    CHECK_INT(plot_bin(out, points, 7), 7);
+    mem_free(points);
+}
+
+TEST(text_from_outside_is_harmless)
+{
+    StrBuf b = { 0 };
+    html_text(&b, "<b a=\"x\">'&\x01\xFF\xC3\xA9");
+    CHECK_STR(b.text, "&lt;b a=&quot;x&quot;&gt;&#39;&amp;\xEF\xBF\xBD\xEF\xBF\xBD\xC3\xA9");
+    str_clear(&b);
+    csv_text(&b, "a,\"b\"");
+    csv_number(&b, (double)NAN);
+    csv_whole(&b, 7);
+    CHECK_STR(b.text, "\"a,\"\"b\"\"\",,7");
+    str_free(&b);
+}

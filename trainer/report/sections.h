@@ -1,0 +1,18 @@
+/* sections.h - the parts of a report's page, each written by a file of its own. */
+#ifndef CONVOY_TRAINER_REPORT_SECTIONS_H
+#define CONVOY_TRAINER_REPORT_SECTIONS_H
+#include "trainer/report/collect.h"
+#include "trainer/report/scaling.h"
+
+/* curves.c: loss, accuracy, speed, waits, learning rate against steps or epochs. ERR_MEMORY. */
+Status section_curves(StrBuf *out, const RunSet *set);
+/* tables.c */
+Status section_runs(StrBuf *out, const RunSet *set);
+void section_missing(StrBuf *out, const RunSet *set, const Scaling *scaling);
+void section_environment(StrBuf *out, const RunSet *set);
+Status section_config(StrBuf *out, const RunSet *set);
+void records_csv(StrBuf *out, const RunSet *set);
+/* epochs.c: epoch time and efficiency against ranks; scaling->count >= 2. */
+void section_scaling(StrBuf *out, const RunSet *set, const Scaling *scaling);
+void scaling_csv(StrBuf *out, const Scaling *scaling);
+#endif

@@ -1,0 +1,298 @@
+/* tables.c - the parts of a report that are text: the runs, what is missing, where they ran, how they were configured;
+ * and all records as CSV. */
+#include "trainer/report/html.h"
+#include "trainer/report/sections.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the runs ---- */
+
+static void describe_end(const ReportRun *r, char out[160])
+{
+    if (!r->done) snprintf(out, 160, "%s", r->lines ? "unfinished" : "nothing recorded");
+    else if (r->code == 0) snprintf(out, 160, "done");
+    else if (r->code == 75) snprintf(out, 160, "stopped, checkpoint saved (75)");
+    else snprintf(out, 160, "ended with %lld: %.100s", (long long)r->code, r->reason);
+}
+
+/* The median of a value of the steps; NaN for none. */
+static Status median_of(const ReportRun *r, double (*value)(const ReportStep *s), double *out)
+{
+    double *values = mem_calloc((size_t)r->step_count + 1, sizeof *values);
+    if (!values) return ERR_MEMORY;
+    for (int64_t i = 0; i < r->step_count; i++) values[i] = value(&r->steps[i]);
+    *out = statistics_median(values, r->step_count);
+    mem_free(values);
+    return OK;
+}
+
+static double speed_of(const ReportStep *s)
+{
+    return s->images_per_s;
+}
+
+/* A sum over steps as a share of their time, in percent. */
+static double share_of(const ReportRun *r, double (*value)(const ReportStep *s))
+{
+    double part = 0, whole = 0;
+    for (int64_t i = 0; i < r->step_count; i++) {
+        part += value(&r->steps[i]);
+        whole += r->steps[i].step_ms;
+    }
+    return 100 * part / whole;
+}
+
+static double data_of(const ReportStep *s)
+{
+    return s->data_wait_ms;
+}
+
+static double comm_of(const ReportStep *s)
+{
+    return s->comm_wait_ms;
+}
+
+static double best_top1(const ReportRun *r)
+{
+    double best = (double)NAN;
+    for (int64_t i = 0; i < r->eval_count; i++) best = fmax(best, 100 * r->evals[i].top1);
+    return best;
+}
+
+static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
+{
+    char end[160];
+    double speed;
+    const ReportStep *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
+    const ReportEval *eval = r->eval_count ? &r->evals[r->eval_count - 1] : NULL;
+    TRY(median_of(r, speed_of, &speed));
+    describe_end(r, end);
+    html_row(out);
+    html_swatch(out, k);
+    html_cell(out, r->name);
+    html_cell(out, end);
+    html_cell(out, r->start.model);
+    html_whole(out, r->start.world);
+    html_whole(out, r->start.global_batch);
+    html_whole(out, last ? last->step : 0);
+    html_whole(out, r->start.steps);
+    html_number(out, last ? last->epochs : (double)NAN, 2);
+    html_number(out, last ? last->loss : (double)NAN, 4);
+    html_number(out, eval ? 100 * eval->top1 : (double)NAN, 2);
+    html_number(out, best_top1(r), 2);
+    html_number(out, speed, 1);
+    html_number(out, share_of(r, data_of), 2);
+    html_number(out, share_of(r, comm_of), 2);
+    html_row_end(out);
+    return OK;
+}
+
+Status section_runs(StrBuf *out, const RunSet *set)
+{
+    static const char *const heads[] = { "",         "<run",        "<end",         "<network",
+                                         "ranks",    "batch",       "steps",        "of",
+                                         "epochs",   "last loss",   "last top-1 %", "best top-1 %",
+                                         "images/s", "data wait %", "comm wait %" };
+    html_heading(out, set->count == 1 ? "Run" : "Runs");
+    html_table(out, heads, sizeof heads / sizeof heads[0]);
+    for (int i = 0; i < set->count; i++) TRY(add_run_row(out, &set->runs[i], i));
+    html_table_end(out);
+    html_note(out,
+              "batch: images of a step over all ranks. images/s: median over the recorded steps. Waits: of the time of "
+              "all recorded steps; comm wait is what the sums of gradients take beyond the computation that they "
+              "overlap with. Loss: of the last recorded step.");
+    return OK;
+}
+
+/* ---- what is missing ---- */
+
+static void add_item(StrBuf *out, int *items, const char *name, const char *text)
+{
+    if ((*items)++ == 0) {
+        html_heading(out, "What to know about these data");
+        str_add(out, "<ul>\n");
+    }
+    str_add(out, "<li>");
+    if (name[0]) {
+        html_text(out, name);
+        str_add(out, ": ");
+    }
+    html_text(out, text);
+    str_add(out, "</li>\n");
+}
+
+static void add_run_items(StrBuf *out, int *items, const ReportRun *r)
+{
+    char text[400];
+    const ReportStep *nonfinite = report_run_nonfinite(r);
+    if (r->lines == 0) add_item(out, items, r->name, "metrics.jsonl holds no record yet.");
+    if (r->lines > 0 && r->starts == 0)
+        add_item(out, items, r->name, "there is no start record: network, ranks and batch are not known.");
+    if (r->lines > 0 && !r->done)
+        add_item(out, items, r->name, "the last record is not done: the run goes on, or was killed.");
+    if (r->done && r->code != 0) {
+        snprintf(text, sizeof text, "ended with exit code %lld: %.300s", (long long)r->code, r->reason);
+        add_item(out, items, r->name, text);
+    }
+    if (r->torn) add_item(out, items, r->name, "the last line of metrics.jsonl is torn and was left out.");
+    if (r->broken_lines > 0) {
+        snprintf(text, sizeof text, "%lld %s of metrics.jsonl %s no record and left out.", (long long)r->broken_lines,
+                 r->broken_lines == 1 ? "line" : "lines", r->broken_lines == 1 ? "is" : "are");
+        add_item(out, items, r->name, text);
+    }
+    if (nonfinite) {
+        snprintf(text, sizeof text,
+                 "the loss is not a finite number at step %lld (a cross in the plot; such steps are gaps).",
+                 (long long)nonfinite->step);
+        add_item(out, items, r->name, text);
+    }
+    if (r->resumes > 0) {
+        snprintf(text, sizeof text, "continued %d %s from a checkpoint; steps that were done twice count once.",
+                 r->resumes, r->resumes == 1 ? "time" : "times");
+        add_item(out, items, r->name, text);
+    }
+    if (r->step_count > 0 && r->eval_count == 0) add_item(out, items, r->name, "no evaluation was recorded.");
+    if (!r->config) add_item(out, items, r->name, "there is no readable config.yaml.");
+    if (r->start.oversubscribed)
+        add_item(out, items, r->name, "oversubscribed: more ranks than CPUs or GPUs; its speed is no measurement.");
+}
+
+/* Each line of notes is an item. */
+static void add_lines(StrBuf *out, int *items, const StrBuf *notes)
+{
+    char text[2048];
+    for (const char *p = notes->text; p && *p;) {
+        size_t n = strcspn(p, "\n");
+        snprintf(text, sizeof text, "%.*s", (int)(n < sizeof text ? n : sizeof text - 1), p);
+        add_item(out, items, "", text);
+        p += n + (p[n] == '\n');
+    }
+}
+
+void section_missing(StrBuf *out, const RunSet *set, const Scaling *scaling)
+{
+    int items = 0;
+    add_lines(out, &items, &set->notes);
+    if (scaling) add_lines(out, &items, &scaling->notes);
+    for (int i = 0; i < set->count; i++) add_run_items(out, &items, &set->runs[i]);
+    if (items > 0) str_add(out, "</ul>\n");
+}
+
+/* ---- environment ---- */
+
+void section_environment(StrBuf *out, const RunSet *set)
+{
+    static const char *const heads[] = { "",      "<run",   "<convoy",    "<host",      "hosts",
+                                         "ranks", "CPUs",   "threads",    "<precision", "<computes on",
+                                         "<data", "images", "validation", "parameters", "<folder" };
+    html_heading(out, "Environment");
+    html_table(out, heads, sizeof heads / sizeof heads[0]);
+    for (int i = 0; i < set->count; i++) {
+        const ReportStart *s = &set->runs[i].start;
+        html_row(out);
+        html_swatch(out, i);
+        html_cell(out, set->runs[i].name);
+        html_cell(out, s->version);
+        html_cell(out, s->host);
+        html_whole(out, s->hosts);
+        html_whole(out, s->world);
+        html_whole(out, s->cpus);
+        html_whole(out, s->compute_threads);
+        html_cell(out, s->precision);
+        html_cell(out, s->backend);
+        html_cell(out, s->dataset);
+        html_whole(out, s->images);
+        html_whole(out, s->val_images);
+        html_whole(out, s->parameters);
+        html_cell(out, set->runs[i].dir);
+        html_row_end(out);
+    }
+    html_table_end(out);
+    html_note(out, "host: of rank 0. CPUs: that rank 0 may run on. threads: compute threads of a rank.");
+}
+
+/* ---- configuration ---- */
+
+static Status add_difference_row(StrBuf *out, const ReportRun *base, const ReportRun *r, int k)
+{
+    StrBuf text = { 0 };
+    Status status = OK;
+    if (r->config && base->config) status = config_difference(base->config, r->config, &text);
+    html_row(out);
+    html_swatch(out, k);
+    html_cell(out, r->name);
+    html_cell(out, !r->config ? "not known" : text.length ? text.text : "as the first run");
+    html_row_end(out);
+    str_free(&text);
+    return status;
+}
+
+static Status add_differences(StrBuf *out, const RunSet *set)
+{
+    static const char *const heads[] = { "", "<run", "<differs from the first run in" };
+    html_table(out, heads, sizeof heads / sizeof heads[0]);
+    for (int i = 1; i < set->count; i++) TRY(add_difference_row(out, &set->runs[0], &set->runs[i], i));
+    html_table_end(out);
+    return OK;
+}
+
+Status section_config(StrBuf *out, const RunSet *set)
+{
+    bool any = false;
+    for (int i = 0; i < set->count; i++) any = any || set->runs[i].config;
+    if (!any) return OK;
+    html_heading(out, "Configuration");
+    if (set->count > 1) TRY(add_differences(out, set));
+    for (int i = 0; i < set->count; i++) {
+        if (!set->runs[i].config) continue;
+        str_add(out, "<details><summary>");
+        html_text(out, set->runs[i].name);
+        str_add(out, ": config.yaml</summary><pre>");
+        html_text(out, set->runs[i].config_text);
+        str_add(out, "</pre></details>\n");
+    }
+    return OK;
+}
+
+/* ---- CSV ---- */
+
+/* The columns of a record that it does not have are empty. */
+static void csv_record(StrBuf *out, const ReportRun *r, const char *event, int64_t epoch, int64_t step,
+                       const double *values, int count)
+{
+    csv_text(out, r->name);
+    csv_text(out, event);
+    csv_whole(out, epoch);
+    csv_whole(out, step);
+    for (int i = 0; i < count; i++) csv_number(out, values[i]);
+    str_add(out, "\n");
+}
+
+void records_csv(StrBuf *out, const RunSet *set)
+{
+    const double no = (double)NAN;
+    str_add(out, "run,event,epoch,step,loss,lr,images_per_s,step_ms,data_wait_ms,comm_wait_ms,grad_norm,top1,top5,"
+                 "seconds,images\n");
+    for (int i = 0; i < set->count; i++) {
+        const ReportRun *r = &set->runs[i];
+        for (int64_t k = 0; k < r->step_count; k++) {
+            const ReportStep *s = &r->steps[k];
+            const double values[] = {
+                s->loss, s->lr, s->images_per_s, s->step_ms, s->data_wait_ms, s->comm_wait_ms, s->grad_norm, no, no,
+                no,      no
+            };
+            csv_record(out, r, "step", s->epoch, s->step, values, 11);
+        }
+        for (int64_t k = 0; k < r->epoch_count; k++) {
+            const ReportEpoch *e = &r->epochs[k];
+            const double values[] = { no, no, no, no, no, no, no, no, no, e->seconds, (double)e->images };
+            csv_record(out, r, "epoch", e->epoch, e->steps_before, values, 11);
+        }
+        for (int64_t k = 0; k < r->eval_count; k++) {
+            const ReportEval *e = &r->evals[k];
+            const double values[] = { e->loss, no, no, no, no, no, no, e->top1, e->top5, no, (double)e->images };
+            csv_record(out, r, "eval", e->epoch, e->step, values, 11);
+        }
+    }
+}
