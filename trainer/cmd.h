@@ -22,6 +22,7 @@ Status cmd_drain(int argc, char **argv);
 Status cmd_doctor(int argc, char **argv);
 Status cmd_top(int argc, char **argv);
 Status cmd_report_runs(int argc, char **argv);
+Status cmd_scale(int argc, char **argv);
 
 /* What convoy inspect X runs, with the arguments after X. */
 Status inspect_model(int argc, char **argv);

@@ -359,6 +359,25 @@ static Status check_augmentation(const Config *c, const ConfigOrigin *origin)
     return check_channels(c, origin, "data.auto_augment_fill", &c->data.auto_augment_fill);
 }
 
+static Status check_scale(const Config *c, const ConfigOrigin *origin)
+{
+    char text[WHERE_BYTES];
+    const ConfigList *ranks = &c->scale.ranks;
+    for (int i = 0; i < ranks->count; i++) {
+        if (ranks->values[i] != (double)(int64_t)ranks->values[i])
+            return fail_check(origin, "scale.ranks", "must be whole numbers");
+        if (i > 0 && ranks->values[i] <= ranks->values[i - 1])
+            return fail_check(origin, "scale.ranks", "must be ascending");
+        bool shared = c->train.global_batch % (int64_t)ranks->values[i] == 0;
+        if (c->scale.mode != CONFIG_SCALE_STRONG || (c->train.global_batch > 0 && shared)) continue;
+        snprintf(text, sizeof text,
+                 "is strong, which needs train.global_batch to be a multiple of %g ranks; it is %lld", ranks->values[i],
+                 (long long)c->train.global_batch);
+        return fail_check(origin, "scale.mode", text);
+    }
+    return OK;
+}
+
 static Status check(const Config *c, const ConfigOrigin *origin)
 {
     char text[WHERE_BYTES];
@@ -368,6 +387,7 @@ static Status check(const Config *c, const ConfigOrigin *origin)
     TRY(check_ascending(c, origin));
     TRY(check_progressive(c, origin));
     TRY(check_augmentation(c, origin));
+    TRY(check_scale(c, origin));
     if (c->model.in_channels != 1 && c->model.in_channels != 3) {
         snprintf(text, sizeof text, "is %lld; images are read with 1 or 3 channels", (long long)c->model.in_channels);
         return fail_check(origin, "model.in_channels", text);
@@ -477,7 +497,10 @@ Status config_math_difference(const Config *c, const char *yaml, StrBuf *out)
 
 Status config_difference(const Config *then, const Config *now, StrBuf *out)
 {
-    for (int i = 0; i < config_key_count; i++)
-        if (strcmp(config_keys[i].key, "run.dir") != 0) add_difference(then, now, &config_keys[i], out);
+    for (int i = 0; i < config_key_count; i++) {
+        const char *key = config_keys[i].key;
+        if (strcmp(key, "run.dir") != 0 && !str_starts_with(key, "scale."))
+            add_difference(then, now, &config_keys[i], out);
+    }
     return out->failed ? fail(ERR_MEMORY, "out of memory comparing configurations") : OK;
 }

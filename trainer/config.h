@@ -44,6 +44,8 @@ enum { CONFIG_OPTIMIZER_SGD, CONFIG_OPTIMIZER_ADAM, CONFIG_OPTIMIZER_ADAMW };
 enum { CONFIG_LR_NONE, CONFIG_LR_LINEAR, CONFIG_LR_SQRT, CONFIG_LR_WORLD_SIZE };
 enum { CONFIG_SCHEDULE_COSINE, CONFIG_SCHEDULE_STEP, CONFIG_SCHEDULE_POLY, CONFIG_SCHEDULE_CONSTANT };
 enum { CONFIG_GRAD_DTYPE_AUTO, CONFIG_GRAD_DTYPE_FP32, CONFIG_GRAD_DTYPE_BF16 };
+enum { CONFIG_SCALE_WEAK, CONFIG_SCALE_STRONG };
+enum { CONFIG_SCALE_REAL, CONFIG_SCALE_SYNTHETIC };
 enum { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_CPU, CONFIG_BACKEND_CUDA };
 enum { CONFIG_LOG_LINE, CONFIG_LOG_TABLE, CONFIG_LOG_EPOCH, CONFIG_LOG_JSON };
 enum { CONFIG_MONITOR_GPU_AUTO, CONFIG_MONITOR_GPU_ON, CONFIG_MONITOR_GPU_OFF };
@@ -125,6 +127,12 @@ typedef struct Config {
         char *dir;
     } run;
     struct {
+        ConfigList ranks;
+        int mode, data;
+        int64_t repeats, steps /*0 = whole epochs*/, warmup_steps, epochs;
+        char *dir; /* empty: beside the run folder */
+    } scale;
+    struct {
         int backend;
         int64_t threads /*0 = auto*/, index /*-1 = by local rank*/, workspace_mb /*0 = by precision*/;
         bool graph;
@@ -146,7 +154,8 @@ Status config_dump_yaml(const Config *c, StrBuf *out);
 uint32_t config_math_hash(const Config *c);
 /* Names and values of MATH keys in which a dumped YAML text differs from c, "" if none: for the message on resume. */
 Status config_math_difference(const Config *c, const char *yaml, StrBuf *out);
-/* The same for two configurations and all keys but run.dir, which differs between runs by nature. */
+/* The same for two configurations and all keys but run.dir, which differs between runs by nature, and those of scale,
+ * which training does not read. */
 Status config_difference(const Config *then, const Config *now, StrBuf *out);
 Status config_write_markdown(StrBuf *out); /* docs/config.md */
 Status config_print_help(StrBuf *out);     /* convoy inspect config */

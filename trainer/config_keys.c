@@ -27,6 +27,8 @@ static const char *const optimizer_names[] = { "sgd", "adam", "adamw", NULL };
 static const char *const lr_scaling_names[] = { "none", "linear", "sqrt", "world_size", NULL };
 static const char *const schedule_names[] = { "cosine", "step", "poly", "constant", NULL };
 static const char *const grad_dtype_names[] = { "auto", "fp32", "bf16", NULL };
+static const char *const scale_mode_names[] = { "weak", "strong", NULL };
+static const char *const scale_data_names[] = { "real", "synthetic", NULL };
 static const char *const fuse_names[] = { "auto", "none", "all", NULL };
 static const char *const log_format_names[] = { "line", "table", "epoch", "json", NULL };
 static const char *const monitor_gpu_names[] = { "auto", "on", "off", NULL };
@@ -236,6 +238,19 @@ const ConfigKey config_keys[] = {
      "Watch the GPUs of each host through NVML; auto: where the run computes on them and the driver has NVML"},
     {DOUBLE(monitor, every_s, "10", 1, 1e6), KEY_RUNTIME, "Seconds between two looks that are written down"},
     {STRING(run, dir, ""), KEY_RUNTIME, "Run folder; empty means runs/ and the name of the config file"},
+    {LIST(scale, ranks, "1, 2, 4, 8", 1, 65536), KEY_RUNTIME, "convoy scale: numbers of ranks to measure, ascending"},
+    {ENUM(scale, mode, "weak", scale_mode_names), KEY_RUNTIME,
+     "convoy scale: every rank has train.batch_per_rank images (weak), or all together train.global_batch (strong)"},
+    {INT(scale, repeats, "3", 1, 1000), KEY_RUNTIME, "convoy scale: runs for each number of ranks"},
+    {INT(scale, steps, "0", 0, 1e9), KEY_RUNTIME,
+     "convoy scale: measured steps of a run; 0 measures whole epochs instead"},
+    {INT(scale, warmup_steps, "10", 0, 1e9), KEY_RUNTIME, "convoy scale: steps before those, which do not count"},
+    {INT(scale, epochs, "3", 2, 1e6), KEY_RUNTIME,
+     "convoy scale: epochs of a run where scale.steps is 0; the first one does not count"},
+    {ENUM(scale, data, "real", scale_data_names), KEY_RUNTIME,
+     "convoy scale: trains on data.train (real), or on generated images as data.format synthetic does"},
+    {STRING(scale, dir, ""), KEY_RUNTIME,
+     "convoy scale: folder of the series; empty means the run folder with -scale behind its name"},
     {ENUM(device, backend, "auto", backend_names), KEY_RUNTIME,
      "What computes; auto takes the GPU where there is one"},
     {INT(device, index, "-1", -1, 1023), KEY_RUNTIME,

@@ -24,6 +24,7 @@ static const CmdRow commands[] = {
     { "top", cmd_top, "RUN [--once] [--every SECONDS]", "show how a run is doing" },
     { "doctor", cmd_doctor, "[--gpus N] [--efa N] [--strict] [--json]",
       "look at this host: what would slow a run down" },
+    { "scale", cmd_scale, "CONFIG [--set key=value]...", "measure how epoch time changes with the number of ranks" },
     { "report", cmd_report_runs, "RUN... [--out FILE]", "write a page about runs, with plots" },
     { "bench", cmd_bench, "decode|loader|step|allreduce [CONFIG]", "measure one part by itself" },
     { "index", cmd_index, "DIR [--out FILE] [--check]", "list a dataset once, so that runs need not" },

@@ -14,7 +14,7 @@ answers()
     [[ ! -s $SCRATCH/err ]] || broken "convoy $*: writes to standard error: $(head -1 "$SCRATCH/err")"
 }
 
-for command in "" train eval predict export launch drain bench report top doctor index pack inspect "inspect model" "inspect checkpoint" "inspect config" "inspect dataset" "inspect memory"; do
+for command in "" train eval predict export launch drain bench report scale top doctor index pack inspect "inspect model" "inspect checkpoint" "inspect config" "inspect dataset" "inspect memory"; do
     read -ra words <<< "$command"
     answers "usage: convoy${command:+ $command}" "${words[@]}" --help
     # The usage is what the arguments are read by, so an option that it lacks does not exist.

@@ -5,35 +5,15 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "trainer/launch/child.h"
+#include "trainer/launch/words.h"
 #include <stdio.h>
 #include <string.h>
-
-#define WORDS_MAX 256
 
 /* Keepalives let mpirun notice a host that fell silent in under a minute instead of eight. No tree: hosts need not
  * reach each other by the agent. Ranks choose their CPUs themselves. */
 static const char fixed[] =
     "--map-by slot --bind-to none --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_keepalive_time 10 "
     "--mca oob_tcp_keepalive_intvl 5 --mca oob_tcp_keepalive_probes 3 ";
-
-typedef struct Words {
-    const char *word[WORDS_MAX + 1];
-    int count;
-    bool full;
-} Words;
-
-static void add(Words *w, const char *word)
-{
-    if (w->count == WORDS_MAX) w->full = true;
-    else w->word[w->count++] = word;
-}
-
-/* Cuts text, which is written to, at its blanks. */
-static void add_split(Words *w, char *text)
-{
-    char *rest = NULL;
-    for (char *p = strtok_r(text, " \t", &rest); p; p = strtok_r(NULL, " \t", &rest)) add(w, p);
-}
 
 static Status write_hosts(const char *path, const HostList *hosts)
 {
@@ -51,11 +31,11 @@ static Status start(pid_t *out, const LaunchOptions *o, const char *hostfile, ch
     Words words = { .count = 0 };
     const char *const first[] = { "mpirun", "--hostfile", hostfile, "-np", ranks };
     const char *const agent[] = { "--mca", "plm_rsh_agent", o->agent };
-    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) add(&words, first[i]);
-    for (size_t i = 0; o->agent && i < sizeof agent / sizeof agent[0]; i++) add(&words, agent[i]);
-    add_split(&words, args);
-    add(&words, o->program);
-    for (int i = 0; i < o->command_count; i++) add(&words, o->command[i]);
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) words_add(&words, first[i]);
+    for (size_t i = 0; o->agent && i < sizeof agent / sizeof agent[0]; i++) words_add(&words, agent[i]);
+    words_split(&words, args);
+    words_add(&words, o->program);
+    for (int i = 0; i < o->command_count; i++) words_add(&words, o->command[i]);
     if (words.full) return fail(ERR_USAGE, "convoy launch: more than %d words for mpirun", WORDS_MAX);
     return child_start(out, words.word, -1, -1);
 }

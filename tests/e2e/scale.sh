@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# scale.sh - convoy scale: a series through mpirun, stopped in the middle and continued; the printed lines; the report of the folder.
+source tests/e2e/lib/common.sh
+make_config
+if ! have_mpi; then
+    echo "not tested: no MPI in this build"
+    exit 0
+fi
+series=$SCRATCH/series
+args=("$SCRATCH/small.yaml" --set "scale.dir=$series" --set "scale.ranks=1,2,3" --set scale.repeats=1 --set scale.steps=4 --set scale.warmup_steps=2
+    --set scale.data=synthetic --set data.synthetic_images=64 --set model.classes=10 --set device.threads=1)
+
+# points - names of the points that scale.jsonl tells of, in order
+points()
+{
+    sed -nE 's/.*"event":"point".*"run":"([^"]*)".*/\1/p' "$series/scale.jsonl" 2> /dev/null | tr '\n' ' '
+}
+
+# stopped while the second point runs: the first one stays
+"$CONVOY" scale "${args[@]}" --set train.epochs=9 --set scale.steps=2000 > "$SCRATCH/stopped.out" 2>&1 &
+pid=$!
+wait_for_step series/n1-r1 3
+kill -TERM "$pid"
+wait_to_end 30
+((code == 75)) || broken "stopped: exit code $code, expected 75"
+grep -q 'the same command goes on' "$SCRATCH/stopped.out" || broken "stopped: does not say that it goes on"
+[[ -z $(points) ]] || broken "stopped: scale.jsonl tells of $(points)"
+
+expect "the series" 0 run 1 scale "${args[@]}"
+[[ $(points) == "n1-r1 n2-r1 n3-r1 " ]] || broken_run "points: $(points)"
+[[ $(events series/n1-r1 done) == 2 ]] || broken "the run that was stopped did not begin anew"
+expect "the series again" 0 run 1 scale "${args[@]}"
+expect_text "the series again" 3 "finished before"
+expect "one repeat more" 0 run 1 scale "${args[@]}" --set scale.repeats=2 --set scale.ranks=1
+expect_text "one repeat more" 1 "finished before"
+[[ $(points) == "n1-r1 n1-r2 " ]] || broken "points of one number of ranks: $(points)"
+expect_error "other settings" 64 "optimizer.lr was" 1 scale "${args[@]}" --set optimizer.lr=0.5
+
+# what is printed is what would be run, and a shell takes it as it is
+expect "lines for mpirun" 0 run 1 scale "${args[@]}" --set scale.repeats=2 --set "scale.ranks=1,2" --print mpirun
+expect_text "lines for mpirun" 1 "mpirun -np 2 --bind-to none"
+[[ $(wc -l < "$out") == 1 ]] || broken_run "lines for mpirun: only one point is not finished"
+mkdir "$SCRATCH/bin"
+printf '#!/bin/sh\necho "$RANKS $*" >> "%s/jobs"\n' "$SCRATCH" > "$SCRATCH/bin/sbatch"
+chmod +x "$SCRATCH/bin/sbatch"
+expect "lines for sbatch" 0 run 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/cluster" --set "scale.ranks=1,2,16" --set device.backend=auto --print sbatch --per-node 8
+PATH=$SCRATCH/bin:$PATH bash "$out"
+grep -q '^8 --job-name=n16-r1 --nodes=2 --gpus-per-node=8 scripts/slurm/train.sbatch .*run.dir=[^ ]*/n16-r1' "$SCRATCH/jobs" || broken_run "no job of 16 ranks on two nodes"
+[[ $(wc -l < "$SCRATCH/jobs") == 3 ]] || broken "$(wc -l < "$SCRATCH/jobs") jobs, expected 3"
+
+expect "collect" 0 run 1 scale "${args[@]}" --collect
+expect_text "collect" 1 "3 of 3 points are finished"
+expect "report of the series" 0 run 1 report "$series"
+for text in "scaling report" "Epoch time against ranks" 'data-x="2"' "oversubscribed"; do
+    [[ $text == oversubscribed && $(nproc) -ge 3 ]] && continue
+    grep -qF "$text" "$series/report.html" || broken "the report does not hold '$text'"
+done
+[[ $(cut -d, -f1 "$series/report.scaling.csv" | tr '\n' ' ') == "ranks 1 2 3 " ]] || broken "report.scaling.csv has other rows"
+expect_error "a point that fails" 65 "n1-r1.log" 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/fails" --set scale.data=real --set data.train=/none
+exit "$failed"

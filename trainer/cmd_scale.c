@@ -1,0 +1,79 @@
+/* cmd_scale.c - convoy scale CONFIG: how the time of an epoch changes with the number of ranks. */
+#include "base/log.h"
+#include "trainer/args.h"
+#include "trainer/cmd.h"
+#include "trainer/scale/runner.h"
+#include "trainer/signals.h"
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATH_BYTES 4096
+
+static const char help[] =
+    "usage: convoy scale CONFIG [--set key=value]... [--mpirun-args ARGS] [--print KIND] [--per-node N] [--collect]\n"
+    "\n"
+    "Trains CONFIG on several numbers of ranks (scale.ranks), several times each (scale.repeats), through mpirun, and\n"
+    "tells epoch time and efficiency with 95 % intervals. Every point is a run of its own in the folder of the series\n"
+    "(scale.dir); finished ones are skipped, so the same command goes on where it was stopped.\n"
+    "\n"
+    "  convoy scale configs/scale-resnet20.yaml\n"
+    "  convoy scale CONFIG --set scale.ranks=1,2,4,8 --set scale.steps=50 --set scale.data=synthetic\n"
+    "  convoy scale CONFIG --print sbatch | sh; later: convoy scale CONFIG --collect\n"
+    "  convoy report runs/CONFIG-scale\n"
+    "\n"
+    "  --mpirun-args ARGS  more words for mpirun: '--hostfile hosts --map-by slot'. Without it ranks run on this host, "
+    "with\n"
+    "                      --oversubscribe where there are fewer CPUs (such points are labelled)\n"
+    "  --print KIND        runs nothing: prints the command lines of the points that are not finished: mpirun or "
+    "sbatch\n"
+    "  --per-node N        with --print sbatch: ranks, and GPUs, of a node (8)\n"
+    "  --collect           runs nothing: takes the finished points, whoever ran them, into scale.jsonl\n"
+    "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
+
+static Status own_path(char *out, size_t bytes)
+{
+    ssize_t n = readlink("/proc/self/exe", out, bytes - 1);
+    if (n <= 0) return fail(ERR_ENV, "/proc/self/exe: cannot be read: %s", strerror(errno));
+    out[n] = '\0';
+    return OK;
+}
+
+static Status collect(const Series *s)
+{
+    int finished = 0;
+    TRY(series_write(s, &finished));
+    log_info("%d of %d points are finished", finished, s->point_count);
+    return finished > 0 ? OK : fail(ERR_DATA, "%s: no finished point", s->dir);
+}
+
+static Status work(const Series *s, const Args *args)
+{
+    static const char *const kinds[] = { "mpirun", "sbatch", NULL };
+    char program[PATH_BYTES];
+    int kind;
+    int64_t per_node;
+    const RunnerOptions o = { .program = program, .mpirun_args = args_value(args, "--mpirun-args") };
+    TRY(args_choice(args, "--print", kinds, &kind));
+    TRY(args_count(args, "--per-node", 8, 1, 1024, &per_node));
+    TRY(own_path(program, sizeof program));
+    if (args_value(args, "--print")) return runner_print(s, &o, (PrintKind)kind, per_node);
+    if (args_value(args, "--collect")) TRY(collect(s));
+    else TRY(runner_run(s, &o));
+    TRY(series_print(s));
+    log_info("convoy report %s draws it", s->dir);
+    return OK;
+}
+
+Status cmd_scale(int argc, char **argv)
+{
+    Args args;
+    Series series;
+    TRY(args_parse(&args, argc, argv, help));
+    if (args.help) return OK;
+    signals_install();
+    TRY(series_open(&series, args.config, args.sets, args.set_count));
+    Status status = work(&series, &args);
+    series_close(&series);
+    return status;
+}
