@@ -1,7 +1,9 @@
 /* cmd_scale.c - convoy scale CONFIG: how the time of an epoch changes with the number of ranks. */
 #include "base/log.h"
+#include "base/str.h"
 #include "trainer/args.h"
 #include "trainer/cmd.h"
+#include "trainer/scale/predict.h"
 #include "trainer/scale/runner.h"
 #include "trainer/signals.h"
 #include <errno.h>
@@ -12,6 +14,7 @@
 
 static const char help[] =
     "usage: convoy scale CONFIG [--set key=value]... [--mpirun-args ARGS] [--print KIND] [--per-node N] [--collect]\n"
+    "                    [--predict FILES] [--rate IMAGES_PER_S]\n"
     "\n"
     "Trains CONFIG on several numbers of ranks (scale.ranks), several times each (scale.repeats), through mpirun, and\n"
     "tells epoch time and efficiency with 95 % intervals. Every point is a run of its own in the folder of the series\n"
@@ -29,6 +32,10 @@ static const char help[] =
     "sbatch\n"
     "  --per-node N        with --print sbatch: ranks, and GPUs, of a node (8)\n"
     "  --collect           runs nothing: takes the finished points, whoever ran them, into scale.jsonl\n"
+    "  --predict FILES     runs nothing: a model of the step for fabrics (configs/fabrics/*.json, separated by "
+    "commas), up\n"
+    "                      to 256 ranks, drawn by convoy report as a prediction\n"
+    "  --rate IMAGES_PER_S  with --predict: of one rank by itself (the measured one where there is one)\n"
     "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
 
 static Status own_path(char *out, size_t bytes)
@@ -47,6 +54,15 @@ static Status collect(const Series *s)
     return finished > 0 ? OK : fail(ERR_DATA, "%s: no finished point", s->dir);
 }
 
+static Status predict(const Series *s, const Args *args)
+{
+    const char *text = args_value(args, "--rate");
+    double rate = 0;
+    if (text && !(str_to_double(text, &rate) && rate > 0))
+        return fail(ERR_USAGE, "--rate %s: not a number above 0", text);
+    return predict_print(s, args_value(args, "--predict"), rate);
+}
+
 static Status work(const Series *s, const Args *args)
 {
     static const char *const kinds[] = { "mpirun", "sbatch", NULL };
@@ -58,6 +74,7 @@ static Status work(const Series *s, const Args *args)
     TRY(args_count(args, "--per-node", 8, 1, 1024, &per_node));
     TRY(own_path(program, sizeof program));
     if (args_value(args, "--print")) return runner_print(s, &o, (PrintKind)kind, per_node);
+    if (args_value(args, "--predict")) return predict(s, args);
     if (args_value(args, "--collect")) TRY(collect(s));
     else TRY(runner_run(s, &o));
     TRY(series_print(s));

@@ -56,5 +56,15 @@ for text in "scaling report" "Epoch time against ranks" 'data-x="2"' "oversubscr
     grep -qF "$text" "$series/report.html" || broken "the report does not hold '$text'"
 done
 [[ $(cut -d, -f1 "$series/report.scaling.csv" | tr '\n' ' ') == "ranks 1 2 3 " ]] || broken "report.scaling.csv has other rows"
+expect_error "a prediction from nothing" 65 "no finished point with one rank" 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/none" --predict configs/fabrics/p3.16xlarge.json
+expect_error "a prediction for no fabric" 65 "none.json" 1 scale "${args[@]}" --predict none.json
+expect "a prediction" 0 run 1 scale "${args[@]}" --predict configs/fabrics/p4d.24xlarge-efa.json,configs/fabrics/p4d.24xlarge-tcp.json
+expect_text "a prediction" 2 "prediction, no measurement"
+expect "report with predictions" 0 run 1 report "$series"
+grep -qF 'Predictions, not measurements' "$series/report.html" || broken "the report does not show the predictions"
+grep -qF 'data-x="256"' "$series/report.html" || broken "the report does not draw the prediction for 256 ranks"
+expect "predictions alone" 0 run 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/alone" --predict configs/fabrics/p3.16xlarge.json --rate 100
+expect "report of predictions alone" 0 run 1 report "$SCRATCH/alone"
+grep -qF 'Nothing was measured' "$SCRATCH/alone/report.html" || broken "the report of predictions alone does not say that nothing was measured"
 expect_error "a point that fails" 65 "n1-r1.log" 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/fails" --set scale.data=real --set data.train=/none
 exit "$failed"

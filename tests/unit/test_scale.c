@@ -3,7 +3,9 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"
+#include "trainer/scale/fabric.h"
 #include "trainer/scale/runner.h"
+#include "trainer/scale/steptime.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -163,4 +165,108 @@ TEST(printed_lines_need_whole_nodes)
     CHECK_STATUS(runner_print(&s, &o, PRINT_SBATCH, 4), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "6 ranks are no multiple of 4 ranks a node");
     series_close(&s);
+}
+
+/* ---- the model of step time ---- */
+
+static const Fabric even = { .name = "even", .ranks_per_node = 4, .intra = { 1e-6, 100e9 }, .inter = { 10e-6, 10e9 } };
+
+TEST(ring_time_is_that_of_the_formula)
+{
+    CHECK_NEAR(fabric_allreduce_s(&even, 1e9, 1), 0, 0);
+    /* one node: 2 (n-1) hops, 2 (n-1)/n of the bytes */
+    CHECK_NEAR(fabric_allreduce_s(&even, 1e9, 4), 6e-6 + 1.5e9 / 100e9, 1e-12);
+    /* two nodes: of 14 hops 2 are between them; the slower link decides */
+    CHECK_NEAR(fabric_allreduce_s(&even, 1e9, 8), 12e-6 + 20e-6 + 1.75e9 / 10e9, 1e-12);
+}
+
+TEST(sums_hide_behind_backward_as_far_as_they_can)
+{
+    /* two gradients of 8 MiB, each a bucket: at half of the step and at its end */
+    const double elements = 2 << 20, bytes = 4 * elements;
+    Gradient gradients[] = { { elements, 0.5 }, { elements, 1 } };
+    StepModel m = { .gradients = gradients, .count = 2, .bucket_mb = 8 };
+    double sum_s = fabric_allreduce_s(&even, bytes, 8);
+    StepTime t = step_model_predict(&m, &even, 10 * sum_s, 8, 4);
+    CHECK_INT(t.buckets, 2);
+    CHECK_NEAR(t.step_s, 11 * sum_s, 1e-9); /* only the last one shows */
+    CHECK_NEAR(t.efficiency, 10.0 / 11, 1e-9);
+    t = step_model_predict(&m, &even, sum_s, 8, 4); /* computation is short: both show but for its half */
+    CHECK_NEAR(t.step_s, 2.5 * sum_s, 1e-9);
+    CHECK_NEAR(step_model_predict(&m, &even, sum_s, 1, 4).efficiency, 1, 0);
+    CHECK(step_model_predict(&m, &even, sum_s, 8, 2).step_s < t.step_s);
+    m.bucket_mb = 200; /* the cap of a small network: all in one of 8 MiB at most */
+    CHECK_INT(step_model_predict(&m, &even, 1, 8, 4).buckets, 2);
+}
+
+TEST(gradients_of_a_network_are_all_there)
+{
+    Config *c = NULL;
+    StepModel m;
+    double elements = 0;
+    REQUIRE_OK(config_load(&c, NULL, NULL, 0)); /* ResNet-50, 1000 classes */
+    REQUIRE_OK(step_model_create(&m, c));
+    for (int i = 0; i < m.count; i++) {
+        elements += m.gradients[i].elements;
+        CHECK(m.gradients[i].ready > 0.3 && m.gradients[i].ready <= 1 + 1e-9);
+        if (i > 0) CHECK(m.gradients[i].ready >= m.gradients[i - 1].ready);
+    }
+    CHECK_NEAR(elements, 25557032, 0);
+    CHECK_NEAR(m.statistics, 53120, 0);
+    step_model_destroy(&m);
+    config_destroy(c);
+}
+
+/* 160 V100 of p3.16xlarge, 256 images each: 98,000 images/s, "90 to 100 %" (AWS, 2019), so 612 to 681 images/s alone. */
+TEST(model_agrees_with_160_gpus_of_aws)
+{
+    Config *c = NULL;
+    StepModel m;
+    Fabric f;
+    REQUIRE_OK(config_load(&c, NULL, NULL, 0));
+    REQUIRE_OK(step_model_create(&m, c));
+    REQUIRE_OK(fabric_read(&f, "configs/fabrics/p3.16xlarge.json"));
+    for (double rate = 612; rate <= 681; rate += 23) {
+        double efficiency = step_model_predict(&m, &f, 256 / rate, 160, 4).efficiency;
+        CHECK(efficiency > 0.9 && efficiency < 1);
+    }
+    step_model_destroy(&m);
+    config_destroy(c);
+}
+
+TEST(every_fabric_file_can_be_read)
+{
+    char **names = NULL;
+    int64_t count = 0;
+    REQUIRE_OK(fs_list("configs/fabrics", &names, &count));
+    CHECK(count >= 5);
+    for (int64_t i = 0; i < count; i++) {
+        char path[512];
+        Fabric f;
+        snprintf(path, sizeof path, "configs/fabrics/%s", names[i]);
+        CHECK_OK(fabric_read(&f, path));
+        CHECK(f.intra.bytes_per_s >= f.inter.bytes_per_s);
+    }
+    mem_free(names);
+}
+
+TEST(broken_fabric_files_are_named)
+{
+    static const struct {
+        const char *text, *says;
+    } rows[] = { { "{", "JSON" },
+                 { "{\"name\":\"x\"}", "ranks_per_node is missing" },
+                 { "{\"name\":\"x\",\"ranks_per_node\":8,\"intra\":3}", "intra is missing" },
+                 { "{\"name\":\"x\",\"ranks_per_node\":8,\"intra\":{\"latency_us\":0}}", "latency_us" },
+                 { "{\"name\":\"x\",\"ranks_per_node\":8,\"intra\":{\"latency_us\":1,\"busbw_gb_per_s\":1}}",
+                   "latency_source is missing" } };
+    char path[600];
+    snprintf(path, sizeof path, "%s/f.json", test_scratch());
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        Fabric f;
+        REQUIRE_OK(fs_write_atomic(path, rows[i].text, strlen(rows[i].text)));
+        CHECK_STATUS(fabric_read(&f, path), ERR_DATA);
+        CHECK_CONTAINS(status_message(), rows[i].says);
+        CHECK_CONTAINS(status_message(), path);
+    }
 }

@@ -125,9 +125,10 @@ static Status add_scale(RunSet *s, const char *dir)
     int before = s->count;
     s->scale = true;
     TRY(each_record(s, dir, "scale.jsonl", "point", take_point));
-    if (s->count == before) return fail(ERR_DATA, "%s: no finished point in its scale.jsonl", dir);
-    return holds(dir, "predictions.jsonl") ? each_record(s, dir, "predictions.jsonl", "prediction", take_prediction)
-                                           : OK;
+    bool predictions = holds(dir, "predictions.jsonl");
+    if (predictions) TRY(each_record(s, dir, "predictions.jsonl", "prediction", take_prediction));
+    if (s->count > before || predictions) return OK;
+    return fail(ERR_DATA, "%s: no finished point in its scale.jsonl", dir);
 }
 
 static Status add_input(RunSet *s, const char *dir)

@@ -47,7 +47,7 @@ static void add_predictions(Room *room, const RunSet *set, bool efficiency)
             double y = efficiency ? 100 * p->efficiency[k] : p->epoch_s[k];
             room->predicted[i][k] = (PlotPoint){ (double)p->ranks[k], y, (double)NAN, (double)NAN, NULL };
         }
-        add_series(room, room->predicted[i], p->count, PLOT_PREDICTION, i + 1, NULL);
+        add_series(room, room->predicted[i], p->count, PLOT_PREDICTION, i + 1, i == 0 ? "prediction" : NULL);
         if (p->count > 0) {
             static const char *const letters[] = { "a", "b", "c", "d", "e", "f", "g", "h" };
             room->series[room->series_count - 1].label = letters[i];
@@ -77,7 +77,7 @@ static void add_ideal(Room *room, const Scaling *s)
     add_series(room, room->ideal, s->count, PLOT_IDEAL, 0, "ideal");
 }
 
-static void draw_times(StrBuf *out, const RunSet *set, const Scaling *s, Room *room)
+static void draw_times(StrBuf *out, const Scaling *s, Room *room)
 {
     *room = (Room){ .series_count = 0 };
     add_ideal(room, s);
@@ -91,14 +91,13 @@ static void draw_times(StrBuf *out, const RunSet *set, const Scaling *s, Room *r
                         .y_low = 0,
                         .y_high = (double)NAN,
                         .lines = { (double)NAN, (double)NAN } };
-    (void)set;
     plot_svg(out, &plot);
 }
 
 static void draw_efficiency(StrBuf *out, const RunSet *set, const Scaling *s, Room *room)
 {
     *room = (Room){ .series_count = 0 };
-    add_measured(room, s, efficiency_of, "%");
+    if (s->count >= 2) add_measured(room, s, efficiency_of, "%");
     add_predictions(room, set, true);
     const Plot plot = { .title = "Efficiency",
                         .x_label = "ranks",
@@ -200,26 +199,43 @@ static void explain(StrBuf *out, const Scaling *s)
 
 /* ---- predictions ---- */
 
+/* A letter for each fabric, as in the plot. */
+static void add_fabrics(StrBuf *out, const RunSet *set)
+{
+    StrBuf text = { 0 };
+    str_add(&text,
+            "Predictions, not measurements: a model of the step (computation as on one rank, ring all-reduce by the "
+            "fabric's latency and bandwidth, overlapped bucket by bucket). Dashed in the plot:");
+    for (int i = 0; i < set->prediction_count; i++)
+        str_printf(&text, "%s %c is %s", i ? "," : "", 'a' + i, set->predictions[i].fabric);
+    str_add(&text, ".");
+    if (text.failed) out->failed = true;
+    else html_note(out, text.text);
+    str_free(&text);
+}
+
+/* A row a number of ranks; the predictions of all fabrics are for the same ones. */
 static void add_prediction_table(StrBuf *out, const RunSet *set)
 {
-    static const char *const heads[] = { "<", "<fabric", "ranks", "epoch s", "efficiency %" };
-    char letter[2] = { 0 };
-    html_note(
-        out, "Predictions, not measurements: a model of the step (computation as measured on one rank, ring all-reduce "
-             "by the fabric's latency and bandwidth, overlapped bucket by bucket). Dashed in the plot of efficiency.");
-    html_table(out, heads, sizeof heads / sizeof heads[0]);
-    for (int i = 0; i < set->prediction_count; i++) {
-        const Prediction *p = &set->predictions[i];
-        letter[0] = (char)('a' + i);
-        for (int k = 0; k < p->count; k++) {
-            html_row(out);
-            html_cell(out, letter);
-            html_cell(out, p->fabric);
-            html_whole(out, p->ranks[k]);
-            html_number(out, p->epoch_s[k], digits_for(p->epoch_s[k]));
-            html_number(out, 100 * p->efficiency[k], 1);
-            html_row_end(out);
+    char names[2 * PREDICTIONS_MAX][32];
+    const char *heads[1 + 2 * PREDICTIONS_MAX] = { "ranks" };
+    int columns = 1;
+    for (int i = 0; i < 2 * set->prediction_count; i++) {
+        snprintf(names[i], sizeof names[i], "%c: %s", 'a' + i / 2, i % 2 ? "epoch s" : "efficiency %");
+        heads[columns++] = names[i];
+    }
+    add_fabrics(out, set);
+    html_table(out, heads, columns);
+    for (int k = 0; k < set->predictions[0].count; k++) {
+        html_row(out);
+        html_whole(out, set->predictions[0].ranks[k]);
+        for (int i = 0; i < set->prediction_count; i++) {
+            const Prediction *p = &set->predictions[i];
+            bool same = k < p->count && p->ranks[k] == set->predictions[0].ranks[k];
+            html_number(out, same ? 100 * p->efficiency[k] : (double)NAN, 1);
+            html_number(out, same ? p->epoch_s[k] : (double)NAN, digits_for(p->epoch_s[k]));
         }
+        html_row_end(out);
     }
     html_table_end(out);
 }
@@ -231,13 +247,18 @@ void section_scaling(StrBuf *out, const RunSet *set, const Scaling *scaling)
         out->failed = true;
         return;
     }
-    html_heading(out, "Epoch time against ranks");
+    const bool measured = scaling->count >= 2;
+    html_heading(out, measured ? "Epoch time against ranks" : "Predicted efficiency");
     str_add(out, "<div class=\"plots\">\n");
-    draw_times(out, set, scaling, room);
+    if (measured) draw_times(out, scaling, room);
     draw_efficiency(out, set, scaling, room);
     str_add(out, "</div>\n");
-    explain(out, scaling);
-    add_table(out, scaling);
+    if (measured) {
+        explain(out, scaling);
+        add_table(out, scaling);
+    } else {
+        html_note(out, "Nothing was measured on two numbers of ranks.");
+    }
     if (set->prediction_count > 0) add_prediction_table(out, set);
     mem_free(room);
 }

@@ -13,18 +13,20 @@
 static Status build_page(StrBuf *out, const RunSet *set, const Scaling *scaling)
 {
     char now[32], text[160];
-    const bool scales = scaling->count >= 2;
+    const bool scales = scaling->count >= 2 || set->prediction_count > 0;
     clock_format_utc(now, sizeof now);
     html_begin(out, set->scale ? "Convoy: scaling report" : set->count == 1 ? "Convoy: one run" : "Convoy: runs");
-    snprintf(text, sizeof text, "%d %s, written %s by convoy %s.", set->count, set->count == 1 ? "run" : "runs", now,
-             CONVOY_VERSION);
+    if (set->count == 0) snprintf(text, sizeof text, "No run, written %s by convoy %s.", now, CONVOY_VERSION);
+    else
+        snprintf(text, sizeof text, "%d %s, written %s by convoy %s.", set->count, set->count == 1 ? "run" : "runs",
+                 now, CONVOY_VERSION);
     html_note(out, text);
     if (scales && set->scale) section_scaling(out, set, scaling);
-    TRY(section_runs(out, set));
+    if (set->count > 0) TRY(section_runs(out, set));
     if (scales && !set->scale) section_scaling(out, set, scaling);
     section_missing(out, set, scales || set->scale ? scaling : NULL);
-    TRY(section_curves(out, set));
-    section_environment(out, set);
+    if (set->count > 0) TRY(section_curves(out, set));
+    if (set->count > 0) section_environment(out, set);
     TRY(section_config(out, set));
     html_end(out);
     return OK;

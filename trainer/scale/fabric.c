@@ -1,0 +1,82 @@
+/* fabric.c - see fabric.h. */
+#include "trainer/scale/fabric.h"
+
+#include "base/fs.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include <math.h>
+#include <stdio.h>
+
+static Status read_number(const JsonValue *object, const char *path, const char *key, double *out)
+{
+    const JsonValue *v = json_get(object, key);
+    if (!v || v->type != JSON_NUMBER || !(v->number > 0))
+        return fail(ERR_DATA, "%s: %s is missing or not above 0", path, key);
+    *out = v->number;
+    return OK;
+}
+
+static Status need_text(const JsonValue *object, const char *path, const char *key, const char **out)
+{
+    const JsonValue *v = json_get(object, key);
+    if (!v || v->type != JSON_STRING || !v->string[0]) return fail(ERR_DATA, "%s: %s is missing", path, key);
+    *out = v->string;
+    return OK;
+}
+
+static Status read_link(FabricLink *out, const JsonValue *root, const char *path, const char *key)
+{
+    const JsonValue *link = json_get(root, key);
+    const char *source = NULL;
+    double latency_us = 0, busbw = 0;
+    if (!link || link->type != JSON_OBJECT) return fail(ERR_DATA, "%s: %s is missing", path, key);
+    TRY(read_number(link, path, "latency_us", &latency_us));
+    TRY(read_number(link, path, "busbw_gb_per_s", &busbw));
+    TRY(need_text(link, path, "latency_source", &source));
+    TRY(need_text(link, path, "busbw_source", &source));
+    *out = (FabricLink){ .latency_s = 1e-6 * latency_us, .bytes_per_s = 1e9 * busbw };
+    return OK;
+}
+
+static Status read_tree(Fabric *out, const JsonValue *root, const char *path)
+{
+    const char *name = "";
+    double per_node = 0;
+    TRY(need_text(root, path, "name", &name));
+    TRY(read_number(root, path, "ranks_per_node", &per_node));
+    TRY(read_link(&out->intra, root, path, "intra"));
+    TRY(read_link(&out->inter, root, path, "inter"));
+    if (per_node != floor(per_node) || per_node > 65536)
+        return fail(ERR_DATA, "%s: ranks_per_node is not a whole number up to 65536", path);
+    snprintf(out->name, sizeof out->name, "%s", name);
+    out->ranks_per_node = (int64_t)per_node;
+    return OK;
+}
+
+Status fabric_read(Fabric *out, const char *path)
+{
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    Arena *arena = NULL;
+    JsonValue *root = NULL;
+    TRY(fs_read_file(path, &bytes, &size));
+    Status status = arena_create(&arena, 0);
+    if (status == OK) {
+        status = json_parse(arena, (const char *)bytes, size, &root);
+        if (status != OK) status = fail_note(status, "%s", path);
+    }
+    if (status == OK) status = read_tree(out, root, path);
+    arena_destroy(arena);
+    mem_free(bytes);
+    return status;
+}
+
+double fabric_allreduce_s(const Fabric *f, double bytes, int64_t ranks)
+{
+    if (ranks <= 1) return 0;
+    int64_t nodes = (ranks + f->ranks_per_node - 1) / f->ranks_per_node;
+    double hops = 2.0 * (double)(ranks - 1), between = 2.0 * (double)(nodes - 1);
+    double rate = nodes > 1 ? fmin(f->intra.bytes_per_s, f->inter.bytes_per_s) : f->intra.bytes_per_s;
+    double moved = 2.0 * (double)(ranks - 1) / (double)ranks * bytes;
+    return (hops - between) * f->intra.latency_s + between * f->inter.latency_s + moved / rate;
+}

@@ -1,0 +1,24 @@
+/* fabric.h - what connects ranks, as far as a ring all-reduce feels it: latency and bandwidth inside a node and between
+ * nodes. From files like those in configs/fabrics/, which name the source of every value. */
+#ifndef CONVOY_TRAINER_SCALE_FABRIC_H
+#define CONVOY_TRAINER_SCALE_FABRIC_H
+#include "base/status.h"
+#include <stdint.h>
+
+typedef struct FabricLink {
+    double latency_s;   /* of one hop of the ring */
+    double bytes_per_s; /* bus bandwidth, as nccl-tests defines it: of all rings together */
+} FabricLink;
+
+typedef struct Fabric {
+    char name[64];
+    int64_t ranks_per_node;
+    FabricLink intra, inter;
+} Fabric;
+
+/* ERR_DATA naming the file and what is missing or out of range; every value must have its source in the file. */
+Status fabric_read(Fabric *out, const char *path);
+/* Seconds of a ring all-reduce of so many bytes: 2 (n-1)/n of them at the bandwidth of the slowest link, and 2 (n-1)
+ * hops, of which 2 (nodes-1) are between nodes. 0 for one rank. */
+double fabric_allreduce_s(const Fabric *f, double bytes, int64_t ranks);
+#endif

@@ -1,0 +1,142 @@
+/* predict.c - see predict.h. */
+#include "trainer/scale/predict.h"
+
+#include "base/fs.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "trainer/report/scaling.h"
+#include "trainer/scale/steptime.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RANKS_MAX        256
+#define SUM_16_BIT_RANKS 16 /* as session.c: where comm.grad_dtype is auto */
+#define PATH_BYTES       4096
+
+typedef struct Base { /* one rank by itself */
+    double images_per_s;
+    double images; /* of an epoch; 0: not known */
+    double batch;  /* of a rank */
+} Base;
+
+/* Time waited for data or for peers is no computation. */
+static Status measure_base(Base *out, const Series *s)
+{
+    double sum = 0;
+    int count = 0;
+    *out = (Base){ 0 };
+    for (int i = 0; i < s->point_count; i++) {
+        Point p;
+        ReportRun run = { 0 };
+        Scaling one = { 0 };
+        bool finished = false;
+        TRY(series_point(&p, s, i));
+        Status status = p.ranks == 1 ? point_find(&p, s, &run, &finished) : OK;
+        if (status == OK && finished) status = scaling_make(&one, &run, 1);
+        if (status == OK && one.count == 1) {
+            const ScalingRow *r = &one.rows[0];
+            sum += r->images_per_s / (1 - r->data_share - r->comm_share);
+            out->images = (double)one.images;
+            out->batch = (double)r->global_batch;
+            count++;
+        }
+        scaling_free(&one);
+        if (finished && status == OK) report_run_free(&run);
+        point_free(&p);
+        TRY(status);
+    }
+    out->images_per_s = count ? sum / count : 0;
+    return OK;
+}
+
+/* As training would sum: 16 bits where the GPU computes in them and the ranks are few, or where asked for. */
+static double element_bytes(const Config *c, int64_t ranks)
+{
+    bool computes_16 = c->train.precision != CONFIG_PRECISION_FP32 && c->train.precision != CONFIG_PRECISION_TF32;
+    if (c->device.backend == CONFIG_BACKEND_CPU || c->comm.grad_dtype == CONFIG_GRAD_DTYPE_FP32) return 4;
+    if (c->comm.grad_dtype == CONFIG_GRAD_DTYPE_BF16) return 2;
+    return computes_16 && ranks <= SUM_16_BIT_RANKS ? 2 : 4;
+}
+
+static void add_record(StrBuf *out, const Fabric *f, int64_t ranks, const StepTime *t, double images_per_s,
+                       double epoch_s)
+{
+    JsonWriter w = { .out = out };
+    json_begin_object(&w, NULL);
+    json_string(&w, "event", "prediction");
+    json_string(&w, "fabric", f->name);
+    json_int(&w, "ranks", ranks);
+    json_number(&w, "step_ms", 1e3 * t->step_s);
+    json_number(&w, "sums_ms", 1e3 * t->sums_s);
+    json_number(&w, "images_per_s", images_per_s);
+    json_number(&w, "epoch_s", epoch_s);
+    json_number(&w, "efficiency", t->efficiency);
+    json_end_object(&w);
+    str_add(out, "\n");
+}
+
+/* Weak: each rank computes as it does alone. Strong: it has its share of the batch, at the same rate. */
+static void predict_fabric(StrBuf *out, const Series *s, const StepModel *m, const Fabric *f, const Base *base)
+{
+    const Config *c = s->config;
+    log_info("prediction, no measurement: %s on %s, %.4g images/s on one rank", c->model.name, f->name,
+             base->images_per_s);
+    log_info("%6s %8s %10s %10s %12s %8s", "ranks", "buckets", "sums ms", "step ms", "images/s", "effic. %");
+    for (int64_t ranks = 1; ranks <= RANKS_MAX; ranks *= 2) {
+        double batch =
+            c->scale.mode == CONFIG_SCALE_STRONG ? (double)c->train.global_batch / (double)ranks : base->batch;
+        StepTime t = step_model_predict(m, f, batch / base->images_per_s, ranks, element_bytes(c, ranks));
+        double images_per_s = batch * (double)ranks / t.step_s;
+        double epoch_s = base->images > 0 ? base->images / images_per_s : (double)NAN;
+        log_info("%6lld %8d %10.3f %10.3f %12.1f %8.1f", (long long)ranks, t.buckets, 1e3 * t.sums_s, 1e3 * t.step_s,
+                 images_per_s, 100 * t.efficiency);
+        add_record(out, f, ranks, &t, images_per_s, epoch_s);
+    }
+}
+
+static Status predict_list(StrBuf *out, const Series *s, const StepModel *m, const char *fabrics, const Base *base)
+{
+    char path[PATH_BYTES];
+    for (const char *p = fabrics; *p;) {
+        size_t n = strcspn(p, ",");
+        Fabric f;
+        if (n == 0 || n >= sizeof path) return fail(ERR_USAGE, "--predict %s: not a list of files", fabrics);
+        snprintf(path, sizeof path, "%.*s", (int)n, p);
+        TRY(fabric_read(&f, path));
+        predict_fabric(out, s, m, &f, base);
+        p += n + (p[n] == ',');
+    }
+    return OK;
+}
+
+static Status write_predictions(const Series *s, const StrBuf *text)
+{
+    int finished = 0;
+    if (text->failed) return fail(ERR_MEMORY, "out of memory");
+    TRY(series_write(s, &finished)); /* makes the folder one that convoy report knows */
+    char *path = fs_join(s->dir, "predictions.jsonl");
+    Status status = path ? fs_write_atomic(path, text->text, text->length) : ERR_MEMORY;
+    mem_free(path);
+    return status;
+}
+
+Status predict_print(const Series *s, const char *fabrics, double images_per_s)
+{
+    Base base;
+    StepModel m;
+    StrBuf text = { 0 };
+    TRY(measure_base(&base, s));
+    if (images_per_s > 0)
+        base = (Base){ .images_per_s = images_per_s, .batch = (double)s->config->train.batch_per_rank };
+    if (!(base.images_per_s > 0))
+        return fail(ERR_DATA, "%s: no finished point with one rank, and no --rate, to predict from", s->dir);
+    TRY(step_model_create(&m, s->config));
+    Status status = predict_list(&text, s, &m, fabrics, &base);
+    if (status == OK) status = write_predictions(s, &text);
+    if (status == OK) log_info("convoy report %s draws it", s->dir);
+    step_model_destroy(&m);
+    str_free(&text);
+    return status;
+}
