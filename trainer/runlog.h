@@ -27,8 +27,8 @@ Status runlog_file_name(char **out, const char *key, const char *pattern, int ra
 typedef struct StartRecord {
     const char *model, *dataset, *backend, *host, *version;
     const char *device, *precision, *device_reason; /* "cuda", "bf16", and why in one line */
-    int world, hosts, cpus, compute_threads; /* cpus: that rank 0 may run on; threads of a rank */
-    bool oversubscribed;                     /* more ranks than CPUs, or GPUs, to compute on */
+    int world, hosts, cpus, compute_threads;        /* cpus: that rank 0 may run on; threads of a rank */
+    bool oversubscribed;                            /* more ranks than CPUs, or GPUs, to compute on */
     int64_t images, val_images, classes, parameters, global_batch, steps;
 } StartRecord;
 typedef struct StepRecord {

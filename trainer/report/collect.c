@@ -54,6 +54,13 @@ static const char *text_of(const JsonValue *record, const char *key)
     return v && v->type == JSON_STRING ? v->string : "";
 }
 
+/* -1 where absent or no whole number. */
+static int64_t whole_of(const JsonValue *record, const char *key)
+{
+    const JsonValue *v = json_get(record, key);
+    return v && v->type == JSON_NUMBER && v->is_integer ? v->integer : -1;
+}
+
 static double number_of(const JsonValue *record, const char *key)
 {
     const JsonValue *v = json_get(record, key);
@@ -64,14 +71,12 @@ static double number_of(const JsonValue *record, const char *key)
 static Status take_point(RunSet *s, const char *dir, const JsonValue *record)
 {
     const char *run = text_of(record, "run");
-    double warmup = number_of(record, "warmup_steps");
     char *path = fs_join(dir, run);
     if (!path) return ERR_MEMORY;
     Status status = OK;
     if (run[0] == '\0' || !holds(path, "metrics.jsonl"))
         str_printf(&s->notes, "%s: the run of point %s is not there.\n", dir, run);
-    else if ((status = add_run(s, path)) == OK && isfinite(warmup))
-        s->runs[s->count - 1].warmup_steps = (int64_t)warmup;
+    else if ((status = add_run(s, path)) == OK) s->runs[s->count - 1].warmup_steps = whole_of(record, "warmup_steps");
     mem_free(path);
     return status;
 }
@@ -91,7 +96,7 @@ static Status take_prediction(RunSet *s, const char *dir, const JsonValue *recor
     Prediction *p = prediction_of(s, text_of(record, "fabric"));
     (void)dir;
     if (!p || p->count == PREDICTION_POINTS_MAX) return OK;
-    p->ranks[p->count] = (int64_t)number_of(record, "ranks");
+    p->ranks[p->count] = whole_of(record, "ranks");
     p->epoch_s[p->count] = number_of(record, "epoch_s");
     p->efficiency[p->count] = number_of(record, "efficiency");
     if (p->ranks[p->count] > 0) p->count++;

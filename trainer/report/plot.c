@@ -14,6 +14,7 @@
 #define LEGEND 306.0
 #define TICKS  6 /* about so many on an axis */
 
+#define TICKS_MAX    14 /* values of a logarithmic axis that each have one */
 #define LABELS_MAX   64
 #define LABEL_WIDTH  15.0
 #define LABEL_HEIGHT 11.0
@@ -156,20 +157,48 @@ static void draw_x_tick(const Drawing *d, double v, const char *text)
     text_at(d->out, x, BOTTOM + 17, "middle", "#444", text);
 }
 
+/* The different x of all points, ascending; at most TICKS_MAX, else 0. */
+static int distinct_x(const Plot *p, double out[TICKS_MAX])
+{
+    int n = 0;
+    for (int s = 0; s < p->count; s++) {
+        for (int64_t i = 0; i < p->series[s].count; i++) {
+            double x = p->series[s].points[i].x;
+            int at = 0;
+            while (at < n && out[at] < x) at++;
+            if (!isfinite(x) || (at < n && out[at] == x)) continue;
+            if (n == TICKS_MAX) return 0;
+            for (int k = n++; k > at; k--) out[k] = out[k - 1];
+            out[at] = x;
+        }
+    }
+    return n;
+}
+
+/* Each value where they are few, else powers of two. */
+static void draw_log2_ticks(const Drawing *d)
+{
+    char text[32];
+    double x[TICKS_MAX];
+    int n = distinct_x(d->plot, x);
+    for (int i = 0; i < n; i++) {
+        snprintf(text, sizeof text, "%.6g", x[i]);
+        draw_x_tick(d, x[i], text);
+    }
+    for (double e = ceil(d->x.low); n == 0 && e <= d->x.high; e++) {
+        snprintf(text, sizeof text, "%.6g", exp2(e));
+        draw_x_tick(d, exp2(e), text);
+    }
+}
+
 static void draw_x_axis(const Drawing *d)
 {
     char text[32];
-    if (d->x.logarithmic) {
-        for (double e = ceil(d->x.low); e <= d->x.high; e++) {
-            snprintf(text, sizeof text, "%.6g", exp2(e));
-            draw_x_tick(d, exp2(e), text);
-        }
-    } else {
-        for (double v = d->x.step * ceil(d->x.low / d->x.step - 1e-9); v <= d->x.high * (1 + 1e-12) + 1e-12;
-             v += d->x.step) {
-            format_tick(text, v, d->x.step);
-            draw_x_tick(d, v, text);
-        }
+    double first = d->x.step * ceil(d->x.low / d->x.step - 1e-9), end = d->x.high * (1 + 1e-12) + 1e-12;
+    if (d->x.logarithmic) draw_log2_ticks(d);
+    for (double v = first; !d->x.logarithmic && v <= end; v += d->x.step) {
+        format_tick(text, v, d->x.step);
+        draw_x_tick(d, v, text);
     }
     line(d->out, LEFT, BOTTOM, RIGHT, BOTTOM, "stroke=\"#888\"");
     text_at(d->out, 0.5 * (LEFT + RIGHT), BOTTOM + 33, "middle", "#444", d->plot->x_label);

@@ -34,7 +34,7 @@ typedef struct Plot {
     const char *title, *x_label, *y_label;
     const PlotSeries *series;
     int count;
-    bool log2_x;     /* ticks at powers of two */
+    bool log2_x;     /* ticks at the values, or where they are many at powers of two */
     bool whole_x;    /* no ticks between whole numbers */
     double y_low;    /* the axis begins here or lower; NaN: where the values are */
     double y_high;   /* the same for its end */

@@ -1,10 +1,10 @@
 /* steptime.h - a model of the time of a training step on many ranks.
  *
  * A step computes for a time that does not depend on the number of ranks: forward, then backward, which finishes
- * gradients one after the other. When the last gradient of a bucket is there, the bucket is summed by a ring all-reduce;
- * one at a time, while backward goes on. The step ends when both are done. What it leaves out: the optimizer's share
- * behind the last sum, ranks that wait for the slowest, computation that the sums slow down, trees and in-network sums
- * (which NCCL may prefer for small buckets), and the input.
+ * gradients one after the other. When the last gradient of a bucket is there, the bucket is summed by a ring
+ * all-reduce, one at a time, while backward goes on. The step ends when both are done. What it leaves out: the
+ * optimizer's share behind the last sum, ranks that wait for the slowest, computation that the sums slow down, trees
+ * and in-network sums (which NCCL may prefer for small buckets), and the input.
  *
  * When a gradient is there is told by the operations' FLOPs, forward and backward together taking the whole time. */
 #ifndef CONVOY_TRAINER_SCALE_STEPTIME_H
