@@ -1,8 +1,10 @@
 /* process.c - see process.h. */
 #include "base/process.h"
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static int64_t status_kb(const char *key)
 {
@@ -91,4 +93,12 @@ int64_t process_available_bytes(void)
     int64_t kb = number_in("/proc/meminfo", "MemAvailable:");
     int64_t left = least(kb < 0 ? -1 : kb * 1024, left_in_groups());
     return left < 0 ? 0 : left;
+}
+
+Status process_own_path(char *out, size_t bytes)
+{
+    ssize_t n = readlink("/proc/self/exe", out, bytes - 1);
+    if (n <= 0) return fail(ERR_ENV, "/proc/self/exe: cannot be read: %s", strerror(errno));
+    out[n] = '\0';
+    return OK;
 }

@@ -1,6 +1,7 @@
 /* cmd_launch.c - convoy launch: reads the command line of a supervised run, and the run's own config as far as the
  * supervisor must know it (run folder, global batch). */
 #include "base/log.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "trainer/args.h"
 #include "trainer/cmd.h"
@@ -8,10 +9,7 @@
 #include "trainer/launch/record.h"
 #include "trainer/launch/supervisor.h"
 #include "trainer/signals.h"
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define PATH_BYTES 4096
 
@@ -110,15 +108,6 @@ static Status read_command(LaunchOptions *l, Config **config)
     return OK;
 }
 
-/* The path of this program: the same on all hosts, where an image or a shared file system is the same. */
-static Status own_path(char *out, size_t bytes)
-{
-    ssize_t n = readlink("/proc/self/exe", out, bytes - 1);
-    if (n <= 0) return fail(ERR_ENV, "/proc/self/exe: cannot be read: %s", strerror(errno));
-    out[n] = '\0';
-    return OK;
-}
-
 static Status launch(LaunchOptions *l, const Args *args)
 {
     char program[PATH_BYTES];
@@ -129,7 +118,7 @@ static Status launch(LaunchOptions *l, const Args *args)
     l->program = program;
     if (!l->hosts_script) return fail(ERR_USAGE, "convoy launch: --hosts-script is missing (see convoy launch --help)");
     TRY(read_numbers(l, args));
-    TRY(own_path(program, sizeof program));
+    TRY(process_own_path(program, sizeof program)); /* the same on all hosts: one image, or a shared file system */
     Status status = read_command(l, &config);
     if (status == OK) status = supervisor_run(l);
     config_destroy(config);

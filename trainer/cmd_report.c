@@ -10,9 +10,8 @@ static const char help[] =
     "usage: convoy report RUN... [--out FILE]\n"
     "\n"
     "Writes one page about runs, readable in any browser without a network, and CSV files beside it. RUN is a run\n"
-    "folder (run.dir), or a folder of convoy scale, which stands for all of its runs. Unfinished runs are shown as "
-    "far\n"
-    "as they got; what is missing is said.\n"
+    "folder (run.dir), or a folder of convoy scale, which stands for all of its runs. Unfinished runs are shown as\n"
+    "far as they got; what is missing is said.\n"
     "\n"
     "  convoy report runs/demo\n"
     "  convoy report runs/a runs/b runs/c --out compare.html\n"
@@ -21,9 +20,8 @@ static const char help[] =
     "differ in their number of ranks and in nothing else that matters, epoch time and efficiency against ranks too,\n"
     "with 95 % intervals where there are three values or more.\n"
     "\n"
-    "  --out FILE          the page (default: report.html in RUN, or here for several); FILE ends in .html. Beside "
-    "it:\n"
-    "                      .csv (the records) and .scaling.csv (epoch times)\n";
+    "  --out FILE          the page, which ends in .html (default: report.html in RUN, or here for several). Beside\n"
+    "                      it: .csv (the records) and .scaling.csv (epoch times)\n";
 
 Status cmd_report_runs(int argc, char **argv)
 {

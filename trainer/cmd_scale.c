@@ -1,14 +1,12 @@
 /* cmd_scale.c - convoy scale CONFIG: how the time of an epoch changes with the number of ranks. */
 #include "base/log.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "trainer/args.h"
 #include "trainer/cmd.h"
 #include "trainer/scale/predict.h"
 #include "trainer/scale/runner.h"
 #include "trainer/signals.h"
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
 
 #define PATH_BYTES 4096
 
@@ -25,26 +23,16 @@ static const char help[] =
     "  convoy scale CONFIG --print sbatch | sh; later: convoy scale CONFIG --collect\n"
     "  convoy report runs/CONFIG-scale\n"
     "\n"
-    "  --mpirun-args ARGS  more words for mpirun: '--hostfile hosts --map-by slot'. Without it ranks run on this host, "
-    "with\n"
-    "                      --oversubscribe where there are fewer CPUs (such points are labelled)\n"
-    "  --print KIND        runs nothing: prints the command lines of the points that are not finished: mpirun or "
-    "sbatch\n"
+    "  --mpirun-args ARGS  more words for mpirun: '--hostfile hosts --map-by slot'. Without it ranks run on this host\n"
+    "                      with --oversubscribe where there are fewer CPUs (such points are labelled)\n"
+    "  --print KIND        runs nothing: prints the command lines of the points that are not finished: mpirun or\n"
+    "                      sbatch\n"
     "  --per-node N        with --print sbatch: ranks, and GPUs, of a node (8)\n"
     "  --collect           runs nothing: takes the finished points, whoever ran them, into scale.jsonl\n"
-    "  --predict FILES     runs nothing: a model of the step for fabrics (configs/fabrics/*.json, separated by "
-    "commas), up\n"
-    "                      to 256 ranks, drawn by convoy report as a prediction\n"
-    "  --rate IMAGES_PER_S  with --predict: of one rank by itself (the measured one where there is one)\n"
+    "  --predict FILES     runs nothing: a model of the step for fabrics (configs/fabrics/*.json, separated by\n"
+    "                      commas), up to 256 ranks, drawn by convoy report as a prediction\n"
+    "  --rate IMAGES_PER_S  with --predict: of one rank that computes by itself (default: as measured)\n"
     "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
-
-static Status own_path(char *out, size_t bytes)
-{
-    ssize_t n = readlink("/proc/self/exe", out, bytes - 1);
-    if (n <= 0) return fail(ERR_ENV, "/proc/self/exe: cannot be read: %s", strerror(errno));
-    out[n] = '\0';
-    return OK;
-}
 
 static Status collect(const Series *s)
 {
@@ -72,7 +60,7 @@ static Status work(const Series *s, const Args *args)
     const RunnerOptions o = { .program = program, .mpirun_args = args_value(args, "--mpirun-args") };
     TRY(args_choice(args, "--print", kinds, &kind));
     TRY(args_count(args, "--per-node", 8, 1, 1024, &per_node));
-    TRY(own_path(program, sizeof program));
+    TRY(process_own_path(program, sizeof program));
     if (args_value(args, "--print")) return runner_print(s, &o, (PrintKind)kind, per_node);
     if (args_value(args, "--predict")) return predict(s, args);
     if (args_value(args, "--collect")) TRY(collect(s));

@@ -39,13 +39,13 @@ static void add_measured(Room *room, const Scaling *s, Ratio (*value)(const Scal
     add_series(room, room->oversubscribed, over, PLOT_MARKERS, 4, "oversubscribed");
 }
 
-static void add_predictions(Room *room, const RunSet *set, bool efficiency)
+static void add_predictions(Room *room, const RunSet *set)
 {
     for (int i = 0; i < set->prediction_count; i++) {
         const Prediction *p = &set->predictions[i];
         for (int k = 0; k < p->count; k++) {
-            double y = efficiency ? 100 * p->efficiency[k] : p->epoch_s[k];
-            room->predicted[i][k] = (PlotPoint){ (double)p->ranks[k], y, (double)NAN, (double)NAN, NULL };
+            const double no = (double)NAN;
+            room->predicted[i][k] = (PlotPoint){ (double)p->ranks[k], 100 * p->efficiency[k], no, no, NULL };
         }
         add_series(room, room->predicted[i], p->count, PLOT_PREDICTION, i + 1, i == 0 ? "prediction" : NULL);
         if (p->count > 0) {
@@ -98,7 +98,7 @@ static void draw_efficiency(StrBuf *out, const RunSet *set, const Scaling *s, Ro
 {
     *room = (Room){ .series_count = 0 };
     if (s->count >= 2) add_measured(room, s, efficiency_of, "%");
-    add_predictions(room, set, true);
+    add_predictions(room, set);
     const Plot plot = { .title = "Efficiency",
                         .x_label = "ranks",
                         .y_label = "% of the ideal",
@@ -180,14 +180,12 @@ static void explain(StrBuf *out, const Scaling *s)
                                                : "batches differ between the numbers of ranks in neither usual way";
     bool epochs = false;
     for (int i = 0; i < s->count; i++) epochs = epochs || !s->rows[i].by_run;
-    snprintf(
-        text, sizeof text,
-        "Time to train on the %lld images of an epoch; %s. Values are %s; intervals are 95 %%, Student's t, from three "
-        "values on. Speed-up and efficiency are against %lld %s; the interval of the efficiency is Fieller's. The "
-        "first "
-        "epoch of a process is \"cold\" and does not count.",
-        (long long)s->images, batch, epochs ? "epochs, or runs where there are three of them" : "runs",
-        (long long)base->ranks, base->ranks == 1 ? "rank" : "ranks");
+    const char *values = epochs ? "epochs, or runs where there are three of them" : "runs";
+    snprintf(text, sizeof text,
+             "Time to train on the %lld images of an epoch; %s. Values are %s; intervals are 95 %%, Student's t, from "
+             "three values on. Speed-up and efficiency are against %lld %s; the interval of the efficiency is "
+             "Fieller's. The first epoch of a process is \"cold\" and does not count.",
+             (long long)s->images, batch, values, (long long)base->ranks, base->ranks == 1 ? "rank" : "ranks");
     html_note(out, text);
     if (s->count < 3) return;
     snprintf(text, sizeof text,
