@@ -13,7 +13,8 @@
 #include <string.h>
 
 static const CmdRow rows[] = {
-    { "model", inspect_model, "NAME [--image-size N] [--classes N] [--dot]", "layers, shapes, parameters and FLOPs of a network" },
+    { "model", inspect_model, "NAME [--image-size N] [--classes N] [--dot]",
+      "layers, shapes, parameters and FLOPs of a network" },
     { "checkpoint", inspect_checkpoint, "FILE", "verify a checkpoint and list what is in it" },
     { "config", inspect_config, "[--markdown]", "every key of a config file, with default and help" },
     { "dataset", inspect_dataset, "DIR [--format NAME] [--role NAME]",

@@ -33,8 +33,8 @@ typedef enum NetworkBackend {
     NETWORK_CUDA_FP16,
     NETWORK_CUDA_FP16_FUSED
 } NetworkBackend;
-/* For training with an eighth of the channels, 10 classes and label smoothing. Batch norm over few values turns rounding
- * into noise: batch and size must leave the last stage a dozen or so per channel. */
+/* For training with an eighth of the channels, 10 classes and label smoothing. Batch norm over few values turns
+ * rounding into noise: batch and size must leave the last stage a dozen or so per channel. */
 ModelOptions network_narrow(int64_t batch, int64_t size);
 /* Builds model_name on the backend and commits it; images and labels come from the formula. */
 Status network_open(Network *n, NetworkBackend backend, const char *model_name, const ModelOptions *o);
