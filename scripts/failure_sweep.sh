@@ -10,7 +10,7 @@
 # script then enters; where neither is allowed it says so. The last line is "N passed, N failed": one test a moment.
 cd "$(dirname "$0")/.." || exit 1
 shopt -s nullglob
-moments=20 seed=1 markdown=0 kinds=()
+arguments=("$@") moments=20 seed=1 markdown=0 kinds=()
 while (($#)); do
     case $1 in
     --moments) moments=$2 && shift ;;
@@ -22,6 +22,9 @@ while (($#)); do
     shift
 done
 ((${#kinds[@]})) || kinds=(kill_rank stop_rank kill_mpirun full_disk remove_data corrupt)
+if [[ " ${kinds[*]} " == *" full_disk "* && -z ${SWEEP_INSIDE:-} ]] && ((EUID != 0)) && unshare -Urm true 2> /dev/null; then
+    SWEEP_INSIDE=1 exec unshare -Urm scripts/failure_sweep.sh "${arguments[@]}"
+fi
 own_scratch=${SCRATCH:-}
 export SCRATCH=${SCRATCH:-$(mktemp -d)} CONVOY=${CONVOY:-$PWD/convoy}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
@@ -156,9 +159,6 @@ sweep()
 if ! have_mpi; then
     echo "built without MPI"
     exit 77
-fi
-if [[ " ${kinds[*]} " == *" full_disk "* && -z ${SWEEP_INSIDE:-} ]] && ((EUID != 0)) && unshare -Urm true 2> /dev/null; then
-    SWEEP_INSIDE=1 exec unshare -Urm "$0" --moments "$moments" --seed "$seed" "${kinds[@]}"
 fi
 make_data "$SCRATCH/data" 12 1
 cp -r "$SCRATCH/data/train" "$SCRATCH/data/copy"

@@ -18,7 +18,7 @@
 enum { NAME_BYTES = 24, SETS = 2 };
 #define MEBIBYTE     1048576.0
 #define CAP_FLOOR_MB 8.0         /* a cap below this costs more in messages than it brings in overlap */
-#define CAP_SHARE    (1.0 / 6.0) /* of all gradients: house.md decision 5 */
+#define CAP_SHARE    (1.0 / 6.0) /* of all gradients: the last piece then delays the step by little */
 
 typedef struct ReducerSet {
     CommJob *jobs; /* buckets, then buffers, then metrics */

@@ -36,7 +36,7 @@ typedef struct ReducerTrace {
 } ReducerTrace;
 void reducer_trace(const Reducer *r, ReducerTrace *out);  /* of the last finished step */
 const CommJob *reducer_job(const Reducer *r, int bucket); /* times of bucket k in the last finished step */
-/* The caps of house.md decision 5: cap = min(bucket_mb, max(8 MB, a sixth of all gradients)); first = first_bucket_mb,
- * or cap if that is 0. MB = 2^20. */
+/* Most bytes of a bucket and of the first one: cap = min(bucket_mb, max(8 MB, a sixth of all gradients)); first =
+ * min(first_bucket_mb, cap), or cap if that is 0. MB = 2^20. */
 void reducer_caps(size_t gradient_bytes, double bucket_mb, double first_bucket_mb, size_t *cap, size_t *first);
 #endif

@@ -57,19 +57,6 @@ cudaError_t cuda_launch_linear_unflatten(const LinearFlatten *f, const void *fla
 
 constexpr int BIAS_COLUMNS = 32, BIAS_LANES = 16; /* of a block: columns, and partial sums of each */
 
-static __device__ __forceinline__ float widen(float x)
-{
-    return x;
-}
-static __device__ __forceinline__ float widen(Bf16 x)
-{
-    return float_from_bf16(x.bits);
-}
-static __device__ __forceinline__ float widen(F16 x)
-{
-    return float_from_f16(x.bits);
-}
-
 /* db[k] (+)= sum over n of dy[n][k]. Lane l of a column adds rows l, l + LANES, ...; then lanes are added pairwise: the
  * order depends on n alone. */
 template <typename T>
@@ -81,7 +68,7 @@ __global__ void __launch_bounds__(BIAS_COLUMNS *BIAS_LANES)
     const int64_t k = (int64_t)blockIdx.x * BIAS_COLUMNS + column;
     float sum = 0;
     if (k < kp)
-        for (int64_t i = lane; i < n; i += BIAS_LANES) sum += widen(dy[i * kp + k]);
+        for (int64_t i = lane; i < n; i += BIAS_LANES) sum += element_load(dy + i * kp + k);
     partial[lane][column] = sum;
     for (int half = BIAS_LANES / 2; half > 0; half /= 2) {
         __syncthreads();

@@ -1,4 +1,4 @@
-/* conv_norm_plan_emu.c - stands for cuDNN behind conv_norm_plan.h: the plain loops of conv_plan_emu.h with what comes
+/* conv_norm_plan_emu.c - stands for cuDNN behind conv_norm_plan.h: the plain loops of conv_loops.h with what comes
  * before and behind them, run by the test double of the device.
  *
  * Rounded as the library is thought to: what is convolved to the type of the tensors, since it feeds a matrix unit;
