@@ -2,7 +2,7 @@
 # decode.sh - every way to decode gives the same batches, over epochs in which seek indices are made and used; views of a list are made as it says,
 # and a list that cannot be followed ends with one line.
 source tests/e2e/lib/common.sh
-build/make_shapes "$SCRATCH/data" --train 3 --val 1 --size 240 || broken "make_shapes failed"
+"$tools"/make_shapes "$SCRATCH/data" --train 3 --val 1 --size 240 || broken "make_shapes failed"
 make_config
 image=$SCRATCH/data/train/star/0000.jpg
 

@@ -8,7 +8,7 @@ no_grace
 ranks=(1)
 have_mpi && ranks=(1 2 4)
 tree=$SCRATCH/data/train
-build/make_containers "$tree" "$SCRATCH" || broken "cannot make containers"
+"$tools"/make_containers "$tree" "$SCRATCH" || broken "cannot make containers"
 mv "$SCRATCH/tree.tar" "$SCRATCH/train.tar"
 
 # ---- same batches ----
@@ -41,6 +41,9 @@ train by_format 1 train.max_steps=1 "data.train=$SCRATCH/shards" "data.val=$SCRA
 mv "$SCRATCH/data/val/star" "$SCRATCH/data/val/sun"
 train_fails other_names 65 "data.val: class 8 is sun there but star in data.train" 1 "data.train=$SCRATCH/records" "data.val=$SCRATCH/data/val"
 mv "$SCRATCH/data/val/sun" "$SCRATCH/data/val/star"
+
+train synthetic 1 train.max_steps=1 data.format=synthetic data.train= data.synthetic_images=40 model.classes=7
+expect_text "synthetic" 1 "7 classes; synthetic with 40 training and 0 validation images"
 
 # ---- damage ----
 flip_byte "$SCRATCH/shards/shard-00000.bin" 3000
