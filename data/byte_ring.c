@@ -78,6 +78,7 @@ static size_t find_room(const ByteRing *r, size_t bytes)
 
 uint8_t *byte_ring_take(ByteRing *r, size_t bytes, int64_t *piece)
 {
+    ASSERT(bytes > 0); /* a piece without bytes would hide that a full ring is wrapped */
     if (r->next - r->first == r->max || bytes > r->capacity) return NULL;
     size_t rounded = (bytes + MEM_ALIGN - 1) / MEM_ALIGN * MEM_ALIGN, at = find_room(r, rounded);
     if (at == SIZE_MAX) return NULL;

@@ -12,7 +12,7 @@ trap 'rm -f "$results"' EXIT
 
 for ((round = 0; round < rounds; round++)); do
     for ms in 0 5 20; do
-        out=$(SLOW_FILES_MATCH=.JP SLOW_FILES_MS=$ms LD_PRELOAD=$PWD/build/slow_files.so ./convoy bench loader --set "data.train=$dir" \
+        out=$(SLOW_FILES_MATCH=.jp SLOW_FILES_MS=$ms LD_PRELOAD=$PWD/build/slow_files.so ./convoy bench loader --set "data.train=$dir" \
             --set "data.image_size=$size" --set "data.threads=$threads" --set "train.batch_per_rank=$batch" --steps "$steps" --warmup "$warmup" --input now 2>&1)
         rate=$(awk '$1 == "images_per_s" { print $2 }' <<< "$out")
         echo "$ms ms: $rate images/s, $(awk '$1 == "readers" { print $2 }' <<< "$out") readers, decode threads without bytes $(awk '$1 == "now_starved_percent" { print $2 }' <<< "$out") % of the time"
