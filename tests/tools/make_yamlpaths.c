@@ -3,7 +3,8 @@
  *     make_yamlpaths FILE...
  *
  * A line is "FILE:DOCUMENT path.to[2].key=value"; newlines, tabs and backslashes of a value are written as \n, \t and
- * \\. Status 1 and one line on stderr for what is no YAML, a key that is there twice, or a key that is no plain word. */
+ * \\. Status 1 and one line on stderr for what is no YAML, a key that is there twice, or a key that is no plain word.
+ */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/status.h"
