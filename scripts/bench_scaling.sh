@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # bench_scaling.sh DIR [ROUNDS] - images/s of one process with N decode threads against the sum of N processes with one each, in turn, on the
-# same N CPUs; then the medians and their ratio, which should be 1 or more.
+# same N CPUs; then the median of their ratios, which should be 1 or more.
 #
 #   N=2 CONFIG=configs/resnet50-imagenet.yaml STEPS=60 BATCH=32 scripts/bench_scaling.sh DIR 7
 set -euo pipefail
@@ -25,6 +25,6 @@ for ((round = 0; round < rounds; round++)); do
     echo "$n threads $together images/s, $n processes $apart images/s"
     echo "$together $apart" >> "$scratch/all"
 done
-sort -n "$scratch/all" | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }' > "$scratch/together"
-awk '{ print $2 }' "$scratch/all" | sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }' > "$scratch/apart"
-paste "$scratch/together" "$scratch/apart" | awk '{ printf "median: threads %.1f, processes %.1f, ratio %.3f\n", $1, $2, $1 / $2 }'
+# Neighbours in time are compared, since a machine's speed may drift over the rounds.
+awk '{ print $1 / $2, $1, $2 }' "$scratch/all" | sort -g |
+    awk '{ line[NR] = $0 } END { split(line[int((NR + 1) / 2)], v); printf "median of %d rounds: threads over processes %.3f (%.1f and %.1f images/s)\n", NR, v[1], v[2], v[3] }'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # bench_slow_storage.sh DIR [ROUNDS] - images/s of the training input with 0, 5 and 20 ms before every open and read of the files of DIR, an
-# ImageFolder of .JPEG or .jpg files, in turn; then the medians and their ratios to the rate without delay.
+# ImageFolder of .JPEG or .jpg files, in turn; then medians of the ratios to the rate without delay in the same round.
 #
 #   THREADS=2 SIZE=224 STEPS=60 WARMUP=20 BATCH=32 scripts/bench_slow_storage.sh DIR 5
 set -euo pipefail
@@ -19,12 +19,20 @@ for ((round = 0; round < rounds; round++)); do
         echo "$ms $rate" >> "$results"
     done
 done
+# Neighbours in time are compared, since a machine's speed may drift over the rounds.
 awk '
     { n[$1]++; rate[$1, n[$1]] = $2 }
-    function median(ms,   i, j, t) {
-        for (i = 1; i <= n[ms]; i++) for (j = i + 1; j <= n[ms]; j++)
-            if (rate[ms, j] < rate[ms, i]) { t = rate[ms, i]; rate[ms, i] = rate[ms, j]; rate[ms, j] = t }
-        return n[ms] % 2 ? rate[ms, (n[ms] + 1) / 2] : (rate[ms, n[ms] / 2] + rate[ms, n[ms] / 2 + 1]) / 2
+    function median(of, rounds,   i, j, t) {
+        for (i = 1; i <= rounds; i++) for (j = i + 1; j <= rounds; j++)
+            if (of[j] < of[i]) { t = of[i]; of[i] = of[j]; of[j] = t }
+        return of[int((rounds + 1) / 2)]
     }
-    END { base = median(0); printf "median 0 ms %.1f images/s; 5 ms %.3f of that; 20 ms %.3f\n", base, median(5) / base, median(20) / base }
+    function share(ms,   i, of) {
+        for (i = 1; i <= n[ms]; i++) of[i] = rate[ms, i] / rate[0, i]
+        return median(of, n[ms])
+    }
+    END {
+        for (i = 1; i <= n[0]; i++) base[i] = rate[0, i]
+        printf "medians of %d rounds: 0 ms %.1f images/s; 5 ms %.3f of its round, 20 ms %.3f\n", n[0], median(base, n[0]), share(5), share(20)
+    }
 ' "$results"
