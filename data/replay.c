@@ -50,7 +50,7 @@ static Status take_ints(Line *line, const char *key, int count, int *const *out)
     for (int i = 0; i < count; i++) {
         int64_t v = 0;
         if (!next_word(line) || !str_to_i64(line->word, &v) || v < INT32_MIN || v > INT32_MAX)
-            return fail(ERR_DATA, "replay: %s takes %d whole numbers", key, count);
+            return fail(ERR_DATA, "replay: %s takes %d whole number%s", key, count, count == 1 ? "" : "s");
         *out[i] = (int)v;
     }
     return OK;

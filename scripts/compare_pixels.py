@@ -41,6 +41,10 @@ def find_images(folder):
         yield from (os.path.join(root, name) for name in sorted(files) if name.lower().endswith(SUFFIXES))
 
 
+def replay_line(box, resized, window, flip, path):
+    return f"box {' '.join(map(str, box))} resize {resized[0]} {resized[1]} window {window[0]} {window[1]} size {SIZE} flip {int(flip)}\t{path}"
+
+
 def train_plan(path, rng):
     """A line for convoy bench decode --replay and what torchvision makes of it."""
     with Image.open(path) as file:
@@ -51,7 +55,7 @@ def train_plan(path, rng):
         view = functional.resized_crop(image, top, left, height, width, [SIZE, SIZE], mode)
         return functional.hflip(view) if flip else view
 
-    return f"{left} {top} {width} {height} {SIZE} {SIZE} 0 0 {SIZE} {int(flip)} {path}", expected
+    return replay_line((left, top, width, height), (SIZE, SIZE), (0, 0), flip, path), expected
 
 
 def eval_plan(path, _rng):
@@ -63,7 +67,7 @@ def eval_plan(path, _rng):
     def expected(image, mode):
         return functional.center_crop(functional.resize(image, RESIZE, mode), [SIZE, SIZE])
 
-    return f"0 0 {width} {height} {w} {h} {window[0]} {window[1]} {SIZE} 0 {path}", expected
+    return replay_line((0, 0, width, height), (w, h), window, False, path), expected
 
 
 def convoy_views(convoy, lines, mode, sets):

@@ -140,28 +140,15 @@ static Status run_views(Session *s, const BenchOptions *o)
 
 /* ---- a list of views ---- */
 
-/* All that replay.h knows of, a tab and the path. */
-static bool parse_replay(char *line, Replay *out, const char **path)
+/* A view as replay.h has it, a tab and the path. */
+static Status parse_view(char *line, Replay *out, const char **path)
 {
     char *tab = strchr(line, '\t');
-    if (!tab) return false;
+    if (!tab || !tab[1]) return fail(ERR_DATA, "there is no tab with the path of an image behind it");
     *tab = '\0';
     *path = tab + 1;
-    return replay_parse(line, out) == OK && out->plan.size <= SIZE_MAX_SHOWN && **path;
-}
-
-/* "x y width height  width height  x y size flip path", or as above. */
-static bool parse_view(char *line, Replay *out, const char **path)
-{
-    AugmentPlan *p = &out->plan;
-    int flip = 0, used = 0;
-    if (strncmp(line, "box ", 4) == 0) return parse_replay(line, out, path);
-    int fields = sscanf(line, "%d %d %d %d %d %d %d %d %d %d %n", &p->box_x, &p->box_y, &p->box_width, &p->box_height,
-                        &p->width, &p->height, &p->window_x, &p->window_y, &p->size, &flip, &used);
-    p->flip = flip != 0;
-    *path = line + used;
-    return fields == 10 && used > 0 && **path && p->box_x >= 0 && p->box_y >= 0 && p->box_width > 0 &&
-           p->box_height > 0 && p->width > 0 && p->height > 0 && p->size > 0 && p->size <= SIZE_MAX_SHOWN;
+    TRY(replay_parse(line, out));
+    return out->plan.size <= SIZE_MAX_SHOWN ? OK : fail(ERR_DATA, "size is more than %d", SIZE_MAX_SHOWN);
 }
 
 /* With data.seek_index auto the file gets an index first, as a shard would have one. */
@@ -199,9 +186,8 @@ static Status replay_lines(Worker *w, Decoder *indexer, const ViewOptions *view,
         const char *path;
         next = strchr(line, '\n');
         if (next) *next++ = '\0';
-        if (!parse_view(line, &view_line, &path))
-            return fail(ERR_DATA, "%s:%d: neither ten numbers and a path nor a view, a tab and a path", o->replay,
-                        number);
+        Status status = parse_view(line, &view_line, &path);
+        if (status != OK) return fail_note(status, "%s:%d", o->replay, number);
         TRY(replay_file(w, indexer, view, &view_line, path, out));
         if (out->failed) return fail(ERR_MEMORY, "out of memory for the pixels of %s", o->replay);
     }

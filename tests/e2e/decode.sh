@@ -34,16 +34,19 @@ grep -q '^fast_decoder_percent 100' "$out" || broken_run "bench decode: our deco
 grep -q '^seek_index_bytes_per_image [1-9]' "$out" || broken_run "bench decode: no seek index was made"
 
 # Two views of 16 pixels; the second is the mirror image of the first.
-printf '%s\n' "3 5 40 30 16 16 0 0 16 0 $image" "3 5 40 30 16 16 0 0 16 1 $image" > "$SCRATCH/views"
+view="box 3 5 40 30 resize 16 16 window 0 0 size 16 flip"
+printf '%s\t%s\n' "$view 0" "$image" "$view 1" "$image" > "$SCRATCH/views"
 expect "replay" 0 run 1 bench decode --replay "$SCRATCH/views" --dump "$SCRATCH/pixels"
 [[ $(stat -c %s "$SCRATCH/pixels") == $((2 * 16 * 16 * 3)) ]] || broken "replay: $(stat -c %s "$SCRATCH/pixels") bytes"
 pixel() { od -An -v -tu1 -j "$1" -N 3 "$SCRATCH/pixels"; }
 [[ $(pixel 0) == "$(pixel $((16 * 16 * 3 + 15 * 3)))" ]] || broken "replay: the second view is not the mirror image of the first"
 
 expect_error "replay without dump" 64 "--replay and --dump go together" 1 bench decode --replay "$SCRATCH/views"
-echo "1 2 three" >> "$SCRATCH/views"
-expect_error "replay of nonsense" 65 "$SCRATCH/views:3: neither ten numbers and a path" 1 bench decode --replay "$SCRATCH/views" --dump "$SCRATCH/pixels"
-echo "0 0 4000 30 16 16 0 0 16 0 $image" > "$SCRATCH/views"
+echo "$view 1 $image" >> "$SCRATCH/views"
+expect_error "replay without path" 65 "$SCRATCH/views:3: there is no tab with the path" 1 bench decode --replay "$SCRATCH/views" --dump "$SCRATCH/pixels"
+printf '%s\t%s\n' "$view one" "$image" > "$SCRATCH/views"
+expect_error "replay of nonsense" 65 "$SCRATCH/views:1: replay: flip takes" 1 bench decode --replay "$SCRATCH/views" --dump "$SCRATCH/pixels"
+printf '%s\t%s\n' "${view/40/4000} 0" "$image" > "$SCRATCH/views"
 expect_error "replay outside the image" 65 "$image: the box leaves the image" 1 bench decode --replay "$SCRATCH/views" --dump "$SCRATCH/pixels"
 expect_error "unknown decoder" 64 "data.decoder" 1 bench decode --set data.decoder=fats
 expect_error "unknown interpolation" 64 "data.interpolation" 1 bench decode --set data.interpolation=lanczos
