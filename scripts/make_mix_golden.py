@@ -14,7 +14,7 @@ import torch
 import torchvision
 from torchvision.transforms import functional as F
 
-from make_image_op_golden import crc32c
+from crc32c import crc32c
 
 N, H, W, C, CLASSES = 4, 9, 11, 3, 7
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
