@@ -2,7 +2,7 @@
 # prepare_imagenet.sh - unpacks the archives of ILSVRC2012 into ImageFolder trees, OUT/train/WNID/*.JPEG and OUT/val/WNID/*.JPEG.
 #
 # Everything is made below OUT/.prepare and moved to OUT/train and OUT/val once it is complete and counted, so a tree that is there is whole.
-# The train archive is cut into its 1000 inner archives, the val archive into pieces of 500 images: each is read where it lies, by several
+# The train archive is cut into its 1000 inner archives, the val archive into pieces of 100 images: each is read where it lies, by several
 # processes, and is either done or made again at the next start. Needs GNU tar, and python3 for the labels of the development kit.
 set -uo pipefail
 export LC_ALL=C
@@ -161,7 +161,10 @@ run_pieces() {
     (xargs -P "$jobs" -n 3 bash -c "$1"' "$@" || exit 255' piece < "$2" | progress "$3" "$4" $(($4 - left))) &
     group=$!
     set +m
-    wait "$group" || die 65 "$3: not complete; the same command goes on from here"
+    if ! wait "$group"; then # the piece has said why
+        echo "prepare_imagenet: $3: not complete; the same command goes on from here" >&2
+        exit 65
+    fi
     group=
 }
 
@@ -274,9 +277,12 @@ cut_val() {
         {
             image = $1; sub(/[.]JPEG$/, "", image)
             if (!(image in wnid)) { print "no class for " $1; bad = 1; exit }
-            piece = sprintf("%05d", int(n / 500))
+            piece = sprintf("%05d", int(n / 100))
             n++
-            if (piece != last) { if (last != "") print last, first, end > list; last = piece; first = $2 }
+            if (piece != last) {
+                if (last != "") { print last, first, end > list; close(folder "/" last) }
+                last = piece; first = $2
+            }
             print $1, wnid[image] > (folder "/" piece)
             end = $3
         }
@@ -304,7 +310,7 @@ make_val() {
     mkdir -p "$work/val" "$work/val.done" || die 74 "$work: cannot write"
     find "$work/val.done" -type f -printf '%f\n' > "$work/val.had"
     awk 'FILENAME == ARGV[1] { done[$1] = 1; next } !($1 in done)' "$work/val.had" "$work/val.pieces.list" > "$work/val.todo"
-    run_pieces unpack_val "$work/val.todo" "val: pieces of 500 images" "$(wc -l < "$work/val.pieces.list")"
+    run_pieces unpack_val "$work/val.todo" "val: pieces of 100 images" "$(wc -l < "$work/val.pieces.list")"
     check_tree "$work/val" "$val_images" "files were lost; remove $work/val.done to unpack it again"
     mv -T "$work/val" "$out/val" || die 74 "$out/val: cannot write"
 }

@@ -5,7 +5,7 @@ source tests/e2e/lib/common.sh
 wnids=(n01440764 n01443537 n01484850 n02119789)
 source=$SCRATCH/source
 
-# ---- archives: four classes of 5 train images; 1100 files of val in random order, so that there are three pieces of them ----
+# ---- archives: four classes of 5 train images; 250 files of val in random order, so that there are three pieces of them ----
 make_data "$SCRATCH/shapes" 5 0
 mkdir -p "$source"/{inner,val,xml/val,kit/ILSVRC2012_devkit_t12/data}
 for wnid in "${wnids[@]}"; do
@@ -16,7 +16,7 @@ for wnid in "${wnids[@]}"; do
 done
 (cd "$source/inner" && tar -cf ../train.tar ./*.tar)
 echo ImageId,PredictionString > "$source/LOC_val_solution.csv"
-for ((k = 1; k <= 1100; k++)); do
+for ((k = 1; k <= 250; k++)); do
     printf -v image 'ILSVRC2012_val_%08d' "$k"
     number=$((k * 7 % 13 % 4))
     wnid=${wnids[number]}
@@ -33,7 +33,7 @@ tar -czf "$source/bbox_val.tgz" -C "$source/xml" val
 base64 -d tests/golden/devkit_meta.txt > "$source/kit/ILSVRC2012_devkit_t12/data/meta.mat" # written by scipy.io.savemat, compressed
 tar -czf "$source/devkit.tar.gz" -C "$source/kit" ILSVRC2012_devkit_t12
 (cd "$source/train" && find . -type f -printf '%P\n' | sort) > "$SCRATCH/expected.train"
-all=(--train-images 20 --val-images 1100 --classes 4)
+all=(--train-images 20 --val-images 250 --classes 4)
 
 # prepare OUT ARGS... - without progress in a terminal.
 prepare()
@@ -66,8 +66,8 @@ refused()
 # ---- each source of labels gives the same tree ----
 expect "both sets, annotations" 0 prepare a --train "$source/train.tar" --val "$source/val.tar" --labels "$source/bbox_val.tgz"
 expect_text "both sets, annotations" 1 "train: complete, 20 images in 4 classes"
-expect_text "both sets, annotations" 1 "val: complete, 1100 images in 4 classes"
-expect_text "progress" some "val: pieces of 500 images: 3 of 3, 1100 images"
+expect_text "both sets, annotations" 1 "val: complete, 250 images in 4 classes"
+expect_text "progress" some "val: pieces of 100 images: 3 of 3, 250 images"
 expect_tree a train
 expect_tree a val
 [[ ! -e $SCRATCH/a/.prepare ]] || broken "a/.prepare is left behind"
@@ -122,7 +122,11 @@ grep -qE 'classes: [23] of 4 are there already' "$SCRATCH/c.out" || broken "c: c
 # ---- what is refused ----
 head -c 40000 "$source/train.tar" > "$source/cut.tar"
 refused "a cut archive" 65 "cut.tar" d --train "$source/cut.tar"
-head -c 500000 "$source/val.tar" > "$source/cut_val.tar"
+cp "$source/train.tar" "$source/damaged.tar"
+flip_byte "$source/damaged.tar" $((512 + 100)) # in the first header of the first inner archive
+refused "a damaged inner archive" 65 "n01440764.tar" g --train "$source/damaged.tar"
+[[ ! -e $SCRATCH/g/train ]] || broken "a damaged inner archive: g/train is there"
+head -c 100000 "$source/val.tar" > "$source/cut_val.tar"
 refused "a cut val archive" 65 "cut_val.tar" d --val "$source/cut_val.tar" --labels "$source/xml"
 refused "another archive" 65 "which is not in the archive" d --train "$source/val.tar"
 refused "too few images" 65 "20 images, expected 21" e --train "$source/train.tar" --train-images 21
