@@ -170,6 +170,7 @@ typedef struct LoaderOptions {
     int64_t last_step;       /* training: stop after this many global steps in all; -1 = endless */
     double max_bad_fraction; /* training: more bad samples than max(10, this * N) is ERR_DATA */
     SlotAllocator allocator; /* zero: plain memory */
+    struct Trace *trace;     /* where decode and read threads tell what they do; NULL: nowhere; borrowed */
 } LoaderOptions;
 
 typedef struct Batch {

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/thread.h"
+#include "base/trace.h"
 #include "data/bad_list.h"
 #include "data/dataset.h"
 #include "data/pipeline.h"
@@ -36,6 +37,7 @@ typedef struct Job { /* one decode thread */
     Worker *worker;
     pthread_t thread;
     bool started;
+    int lane;           /* of the trace */
     TimeCounter decode; /* one count per image that could be decoded */
     _Atomic int64_t images, bytes, hits, replaced;
 } Job;
@@ -127,7 +129,9 @@ static Status make_view(Job *job, int64_t id, const Place *place, const Sample *
         sample = &own;
     }
     TRY(worker_show(job->worker, l->source, id, sample, &l->view, &draw, out));
-    time_counter_add(&job->decode, clock_s() - start_s);
+    double end_s = clock_s();
+    time_counter_add(&job->decode, end_s - start_s);
+    trace_add(l->o.trace, job->lane, "decode", id, start_s, end_s);
     add_count(&job->images, 1);
     return OK;
 }
@@ -286,6 +290,7 @@ static Status start_readers(Loader *l)
                                .image_size = o->image_size,
                                .reads = l->batches < INT64_MAX / o->batch ? l->batches * o->batch : INT64_MAX,
                                .sample_at = sample_at,
+                               .trace = o->trace,
                                .cookie = l };
     return l->source->kind->in_memory ? OK : readers_create(&l->readers, &readers);
 }
@@ -300,6 +305,7 @@ static Status start_threads(Loader *l)
         snprintf(name, sizeof name, "decode-%d", i);
         job->loader = l;
         job->index = i;
+        job->lane = trace_lane(l->o.trace, name, false);
         TRY(worker_create(&job->worker));
         TRY(thread_start(&job->thread, name, run_job, job));
         job->started = true;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "base/trace.h"
 #include "data/byte_ring.h"
 #include "data/image.h"
 #include "data/reader_count.h"
@@ -45,6 +46,7 @@ typedef struct Waiter { /* one decode thread */
 
 typedef struct Reader {
     Readers *readers;
+    int lane; /* of the trace */
     pthread_t thread;
     ByteBuf buf;
 } Reader;
@@ -246,7 +248,10 @@ static void *run_reader(void *arg)
         bool hit = false;
         double start_s = clock_s();
         Status status = read_sample(r, me, item, &sample, &hit);
-        finish(r, item, &sample, status, hit, clock_s() - start_s);
+        double end_s = clock_s();
+        if (trace_on(r->o.trace))
+            trace_add(r->o.trace, me->lane, "read", r->o.sample_at(r->o.cookie, number), start_s, end_s);
+        finish(r, item, &sample, status, hit, end_s - start_s);
     }
     return NULL;
 }
@@ -258,6 +263,7 @@ static Status start_thread(Readers *r)
     char name[24];
     snprintf(name, sizeof name, "read-%d", r->started);
     reader->readers = r;
+    reader->lane = trace_lane(r->o.trace, name, false);
     TRY(thread_start(&reader->thread, name, run_reader, reader));
     r->started++;
     return OK;

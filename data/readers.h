@@ -26,6 +26,7 @@ typedef struct ReadersOptions {
     /* The sample that read number asks for; -1: none (padding). Called by any reader. */
     int64_t (*sample_at)(void *cookie, int64_t number);
     void *cookie;
+    struct Trace *trace; /* NULL: none */
 } ReadersOptions;
 
 typedef struct ReadersStats { /* since creation */

@@ -11,6 +11,7 @@
 #include "models/models.h"
 #include "trainer/config_keys.h"
 #include "trainer/stages.h"
+#include "trainer/tracing.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -378,6 +379,13 @@ static Status check_scale(const Config *c, const ConfigOrigin *origin)
     return OK;
 }
 
+static Status check_trace(const Config *c, const ConfigOrigin *origin)
+{
+    int64_t first, last;
+    if (c->log.trace_steps[0] == '\0' || tracing_parse_steps(c->log.trace_steps, &first, &last) == OK) return OK;
+    return fail_check(origin, "log.trace_steps", status_message());
+}
+
 static Status check(const Config *c, const ConfigOrigin *origin)
 {
     char text[WHERE_BYTES];
@@ -388,6 +396,7 @@ static Status check(const Config *c, const ConfigOrigin *origin)
     TRY(check_progressive(c, origin));
     TRY(check_augmentation(c, origin));
     TRY(check_scale(c, origin));
+    TRY(check_trace(c, origin));
     if (c->model.in_channels != 1 && c->model.in_channels != 3) {
         snprintf(text, sizeof text, "is %lld; images are read with 1 or 3 channels", (long long)c->model.in_channels);
         return fail_check(origin, "model.in_channels", text);

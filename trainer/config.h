@@ -115,7 +115,7 @@ typedef struct Config {
         int64_t every;
         bool grad_norm;
         int format;
-        char *file; /* empty: none */
+        char *file, *trace_steps; /* empty: none */
     } log;
     struct {
         bool tensorboard;

@@ -226,6 +226,9 @@ const ConfigKey config_keys[] = {
     {STRING(log, file, ""), KEY_RUNTIME,
      "A log file of each rank, with its recorded steps: %r is the rank, %w the number of ranks, %h the host, %% a per "
      "cent sign; in the run folder unless it begins with a slash; empty means none"},
+    {STRING(log, trace_steps, ""), KEY_RUNTIME,
+     "Steps, such as 100-104, of which each rank writes what its threads and its device did, as trace-RANK.json in the "
+     "run folder for Perfetto or chrome://tracing; empty means none"},
     {BOOL(monitor, tensorboard, "false"), KEY_RUNTIME,
      "Write event files for TensorBoard into the folder tensorboard of the run folder"},
     {STRING(monitor, prometheus, ""), KEY_RUNTIME,

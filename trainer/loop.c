@@ -31,6 +31,7 @@ typedef struct Loop {
     StrBuf class_names; /* one a line */
     Loader *loader;
     Stepper *stepper;
+    Tracing *tracing;         /* NULL without log.trace_steps */
     CheckpointWriter *writer; /* rank 0 only, as is the next */
     OnSave *on_save;          /* NULL without checkpoint.on_save */
     StrBuf config_text;       /* resolved YAML, for checkpoints */
@@ -97,7 +98,9 @@ static Status finish_on_save(Loop *l)
 static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
 {
     const Session *s = l->s;
+    double start_s = clock_s();
     TRY(state_stage(s->executor, stepper_optimizer(l->stepper), s->backend, l->writer));
+    tracing_copy(l->tracing, "checkpoint to staging memory", steps, start_s);
     TRY(poll_writer(l)); /* the file before, while its record is to be had */
     CheckpointMeta meta = { .step = steps + l->earlier_updates,
                             .images = steps * s->plan.global_batch,
@@ -490,7 +493,7 @@ static bool ends_stretch(const Loop *l, int64_t step)
     const RunPlan *p = &l->s->plan;
     bool eval = l->s->eval && runplan_due(p, step, l->s->config->train.eval_every);
     return step + 1 == l->stage_end || eval || runplan_due(p, step, 1) || checkpoint_due(l, step) ||
-           row_due(l, step + 1);
+           row_due(l, step + 1) || tracing_has(l->tracing, step) || tracing_has(l->tracing, step + 1);
 }
 
 static Status create_loader(Loop *l)
@@ -498,6 +501,7 @@ static Status create_loader(Loop *l)
     LoaderOptions options = session_loader_options(l->s, DATA_TRAIN);
     options.first_step = l->stage_start;
     options.last_step = l->stage_end;
+    options.trace = tracing_trace(l->tracing);
     prefetch_loader_options(l->s->train_input, &options);
     TRY(loader_create(&l->loader, l->s->train, &options));
     return stepper_set_loader(l->stepper, l->loader);
@@ -539,6 +543,7 @@ static Status run_steps(Loop *l)
         if (ahead && !stop && issued == step + 1 && !ends_stretch(l, step))
             stepper_issue(l->stepper, issued++, l->pending);
         StepResult r = stepper_finish(l->stepper);
+        if (tracing_step_done(l->tracing, step) != OK) log_warning_here("%s", status_message());
         stop = stop || r.stop;
         if (r.failed) {
             while (issued > step + 1) {
@@ -566,6 +571,8 @@ static Status open_parts(Loop *l, const char *run_dir)
         str_printf(&l->class_names, "%s%s", i ? "\n" : "", dataset_class_name(s->train, i));
     if (l->class_names.failed) return ERR_MEMORY;
     TRY(stepper_create(&l->stepper, s));
+    TRY(tracing_create(&l->tracing, s->config->log.trace_steps, run_dir, s->comm->rank, s->executor));
+    stepper_set_tracing(l->stepper, l->tracing);
     if (!is_main(l)) return OK;
     TRY(state_list(s->executor, stepper_optimizer(l->stepper), &list, &count));
     Status status = checkpoint_writer_create(&l->writer, l->checkpoint_dir, list, count, s->config->checkpoint.keep);
@@ -598,8 +605,10 @@ Status loop_run(Session *s, RunLog *log, Monitor *monitor, const char *run_dir)
     log_progress("%s", "");
     Status finished = finish_on_save(&l);
     if (status == OK) status = comm_agree(s->comm, finished);
+    if (tracing_finish(l.tracing) != OK) log_warning_here("%s", status_message());
     stepper_destroy(l.stepper);
     loader_destroy(l.loader);
+    tracing_destroy(l.tracing);
     checkpoint_writer_destroy(l.writer);
     on_save_destroy(l.on_save);
     str_free(&l.config_text);

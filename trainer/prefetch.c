@@ -3,6 +3,7 @@
 #include "trainer/prefetch.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/trace.h"
 #include <string.h>
 
 #define POLL_S              50e-6
@@ -19,6 +20,8 @@ typedef struct Slot {
     char *host_treatment;  /* pinned */
     int32_t *host_labels;  /* pinned; the loader's own are not */
     Event *ready, *consumed;
+    Event *copy_start, *copy_end; /* timers, made when the first copy is traced */
+    bool traced;
     Batch batch;
     bool held; /* the loader's slot is still being copied */
 } Slot;
@@ -45,6 +48,8 @@ struct Prefetch {
     Batch batch; /* host memory: the one that is given */
     PinnedBlock pinned[PINNED_MAX];
     int pinned_count;
+    Trace *trace;
+    int trace_lane;
 };
 
 /* ---- pinned memory for loaders ---- */
@@ -149,6 +154,8 @@ void prefetch_destroy(Prefetch *p)
         if (slot->host_treatment) p->device->free_pinned(b, slot->host_treatment);
         if (slot->ready) p->device->event_destroy(b, slot->ready);
         if (slot->consumed) p->device->event_destroy(b, slot->consumed);
+        if (slot->copy_start) p->device->event_destroy(b, slot->copy_start);
+        if (slot->copy_end) p->device->event_destroy(b, slot->copy_end);
     }
     for (int i = 0; i < MARKS; i++) {
         if (p->ends[i]) p->device->event_destroy(b, p->ends[i]);
@@ -173,6 +180,34 @@ static Slot *slot_of(Prefetch *p, int64_t batch)
     return &p->slots[batch % EXECUTOR_SLOTS];
 }
 
+/* ---- tracing ---- */
+
+void prefetch_trace(Prefetch *p, Trace *trace, const char *lane)
+{
+    p->trace = trace;
+    p->trace_lane = trace_lane(trace, lane, true);
+}
+
+static Status begin_copy(Prefetch *p, Slot *slot, Stream *copy)
+{
+    slot->traced = trace_on(p->trace);
+    if (!slot->traced) return OK;
+    if (!slot->copy_start) TRY(p->device->timer_create(p->backend, &slot->copy_start));
+    if (!slot->copy_end) TRY(p->device->timer_create(p->backend, &slot->copy_end));
+    return p->device->event_record(p->backend, slot->copy_start, copy);
+}
+
+static Status tell_copy(Prefetch *p, Slot *slot)
+{
+    double start_s, end_s;
+    if (!slot->traced) return OK;
+    slot->traced = false;
+    TRY(executor_event_time(p->executor, slot->copy_start, &start_s));
+    TRY(executor_event_time(p->executor, slot->copy_end, &end_s));
+    trace_add(p->trace, p->trace_lane, "batch to the device", slot->batch.step + 1, start_s, end_s);
+    return OK;
+}
+
 /* Gives loader slots back in order, as far as their copies are done. */
 static Status release_copied(Prefetch *p)
 {
@@ -182,6 +217,7 @@ static Status release_copied(Prefetch *p)
         bool copied = false;
         TRY(p->device->event_done(p->backend, slot->ready, &copied));
         if (!copied) return OK;
+        TRY(tell_copy(p, slot));
         loader_release(p->loader, &slot->batch);
         slot->held = false;
     }
@@ -228,9 +264,11 @@ static Status load(Prefetch *p, bool *more, double *wait_s)
     slot->held = true;
     memcpy(slot->host_labels, slot->batch.labels, p->label_bytes);
     if (p->loaded >= EXECUTOR_SLOTS) TRY(d->event_wait(p->backend, slot->consumed, copy));
+    TRY(begin_copy(p, slot, copy));
     TRY(d->copy_in(p->backend, slot->images, slot->batch.images, p->image_bytes, copy));
     TRY(d->copy_in(p->backend, slot->labels, slot->host_labels, p->label_bytes, copy));
     TRY(copy_treatment(p, slot, copy));
+    if (slot->traced) TRY(d->event_record(p->backend, slot->copy_end, copy));
     TRY(d->event_record(p->backend, slot->ready, copy));
     p->loaded++;
     return OK;

@@ -27,6 +27,8 @@ void prefetch_destroy(Prefetch *p); /* NULL ok; its loaders must be gone */
 /* Bytes of device memory that prefetch_create() takes; 0 where programs read host memory. */
 size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes, bool treated);
 
+/* Tells of copies in this lane, on devices; executor_time_origin() comes before the Trace is started. Borrowed. */
+void prefetch_trace(Prefetch *p, struct Trace *trace, const char *lane);
 /* Batch slots of a loader for a prefetch on b: a slot more than o says where one is held by a copy. */
 int prefetch_loader_slots(const Backend *b, const LoaderOptions *o);
 /* What a loader for this prefetch needs: allocator and slots. Once for each loader, before it is attached and after the

@@ -172,10 +172,15 @@ void reducer_trace(const Reducer *r, ReducerTrace *out)
     out->backward_end_s = set->backward_end_s;
 }
 
-const CommJob *reducer_job(const Reducer *r, int bucket)
+int reducer_jobs(const Reducer *r)
 {
-    ASSERT(bucket >= 0 && bucket < r->options.bucket_count && r->finished >= 0);
-    return &r->sets[r->finished].jobs[bucket];
+    return job_count(r);
+}
+
+const CommJob *reducer_job(const Reducer *r, int index)
+{
+    ASSERT(index >= 0 && index < job_count(r) && r->finished >= 0);
+    return &r->sets[r->finished].jobs[index];
 }
 
 void reducer_caps(size_t gradient_bytes, double bucket_mb, double first_bucket_mb, size_t *cap, size_t *first)

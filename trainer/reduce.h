@@ -34,8 +34,10 @@ typedef struct ReducerTrace {
     double overlap; /* share of gradient bytes whose reduction had started before backward ended */
     double backward_end_s;
 } ReducerTrace;
-void reducer_trace(const Reducer *r, ReducerTrace *out);  /* of the last finished step */
-const CommJob *reducer_job(const Reducer *r, int bucket); /* times of bucket k in the last finished step */
+void reducer_trace(const Reducer *r, ReducerTrace *out); /* of the last finished step */
+/* Times of bucket k in the last finished step; behind the buckets come running statistics and metrics. */
+const CommJob *reducer_job(const Reducer *r, int index);
+int reducer_jobs(const Reducer *r);
 /* Most bytes of a bucket and of the first one: cap = min(bucket_mb, max(8 MB, a sixth of all gradients)); first =
  * min(first_bucket_mb, cap), or cap if that is 0. MB = 2^20. */
 void reducer_caps(size_t gradient_bytes, double bucket_mb, double first_bucket_mb, size_t *cap, size_t *first);

@@ -77,6 +77,7 @@ struct Stepper {
     int64_t issued, finished;
     double finished_s; /* when the last one was */
     double *item_seconds;
+    Tracing *tracing;
 };
 
 static Program *last_program(const Stepper *s)
@@ -160,6 +161,11 @@ static Status work(void *cookie, const TimelineItem *item, Stream *stream)
 
 /* ---- issuing ---- */
 
+static const Program *program_of(const Stepper *s, int64_t micro)
+{
+    return micro == 0 ? s->session->first : s->session->more;
+}
+
 static RunOptions run_options(Stepper *s, int64_t micro, const PrefetchInput *input)
 {
     const bool last = micro + 1 == s->session->plan.accumulate;
@@ -172,7 +178,19 @@ static RunOptions run_options(Stepper *s, int64_t micro, const PrefetchInput *in
                          .result = s->flight->first_result + (int)micro,
                          .work = work,
                          .cookie = s,
-                         .item_seconds = last ? s->item_seconds : NULL };
+                         .item_seconds = last ? s->item_seconds : NULL,
+                         .item_times = tracing_items(s->tracing, program_of(s, micro), last) };
+}
+
+/* On host memory all of it is over. On a device the last one is waited for in stepper_finish(), under the watchdog's
+ * eyes. */
+static Status trace_micro_batch(Stepper *s, int64_t micro)
+{
+    const bool last = micro + 1 == s->session->plan.accumulate;
+    const Program *p = program_of(s, micro);
+    if (s->session->backend->v->device && last) return OK;
+    if (s->session->backend->v->device) TRY(executor_wait(s->session->executor));
+    return tracing_add_items(s->tracing, p, last, 0, program_timeline(p, last)->backward_end);
 }
 
 static Status run_micro_batch(Stepper *s, int64_t micro)
@@ -180,11 +198,16 @@ static Status run_micro_batch(Stepper *s, int64_t micro)
     Session *session = s->session;
     PrefetchInput input;
     bool more = false;
+    double start_s = clock_s();
     TRY(prefetch_next(session->train_input, &input, &more, &s->flight->result.data_wait_s));
     ASSERT(more);
+    tracing_main(s->tracing, "wait for data", micro, start_s);
     RunOptions o = run_options(s, micro, &input);
     s->flight->issued++;
+    start_s = clock_s();
     Status status = executor_issue(session->executor, micro == 0 ? session->first : session->more, &o);
+    if (status == OK && o.item_times) status = trace_micro_batch(s, micro);
+    tracing_main(s->tracing, "forward and backward", micro, start_s);
     Status done = prefetch_done(session->train_input);
     s->flight->metrics[METRIC_REPLACED] += (double)input.bad;
     return status == OK ? done : status;
@@ -257,6 +280,7 @@ void stepper_issue(Stepper *s, int64_t step, Status pending)
     f->result = (StepResult){ .step = step, .lr = schedule_lr(&s->schedule, step) };
     s->issued++;
     comm_set_progress(s->session->comm, step, "step");
+    must(s, tracing_step(s->tracing, step));
     if (s->reduce == TIMELINE_REDUCE_HOST) reducer_begin(s->reducer);
     f->result.own_status = compute(s, pending);
     take_part(s);
@@ -275,6 +299,11 @@ static Status finish_backward(Stepper *s)
         reducer_ready(s->reducer, k);
     }
     TRY(prefetch_wait(session->train_input));
+    if (session->backend->v->device && tracing_has(s->tracing, s->flight->result.step)) {
+        TRY(executor_wait(session->executor));
+        TRY(tracing_add_items(s->tracing, last_program(s), true, 0,
+                              program_timeline(last_program(s), true)->backward_end));
+    }
     if (s->staged && s->averages) TRY(staged_fetch_buffers(s->staged, executor_stream(session->executor)));
     return OK;
 }
@@ -298,13 +327,20 @@ static void apply(Stepper *s)
 {
     Executor *x = s->session->executor;
     const int last = s->flight->first_result + (int)s->session->plan.accumulate - 1;
-    const RunOptions o = { .step = true, .result = last, .work = work, .cookie = s, .item_seconds = s->item_seconds };
+    const Timeline *line = program_timeline(last_program(s), true);
+    const RunOptions o = { .step = true,
+                           .result = last,
+                           .work = work,
+                           .cookie = s,
+                           .item_seconds = s->item_seconds,
+                           .item_times = tracing_items(s->tracing, last_program(s), true) };
     if (s->reduce != TIMELINE_REDUCE_HOST) {
         reducer_wait_rest(s->reducer, &s->flight->result.comm_wait_s);
         return;
     }
     must(s, executor_issue_rest(x, last_program(s), &o));
     must(s, executor_wait(x));
+    must(s, tracing_add_items(s->tracing, last_program(s), true, line->backward_end, line->count));
 }
 
 static void read_device(Stepper *s, StepResult *r)
@@ -327,7 +363,10 @@ StepResult stepper_finish(Stepper *s)
     if (s->reduce != TIMELINE_REDUCE_HOST) reducer_begin(s->reducer);
     add_results(s);
     reducer_backward_done(s->reducer);
+    double start_s = clock_s();
     apply(s);
+    tracing_main(s->tracing, "wait for sums and update", TRACE_NO_NUMBER, start_s);
+    tracing_add_jobs(s->tracing, s->reducer);
     read_device(s, r);
     r->loss = s->metrics[METRIC_LOSS_SUM] / s->metrics[METRIC_IMAGES];
     r->replaced = (int64_t)s->metrics[METRIC_REPLACED];
@@ -474,6 +513,7 @@ void stepper_destroy(Stepper *s)
     if (s->finished < s->issued) (void)executor_wait(s->session->executor); /* an error elsewhere ended the run */
     if (s->session->device_comm) device_comm_watch(s->session->device_comm, NULL, NULL);
     (void)prefetch_attach(s->session->train_input, NULL);
+    prefetch_trace(s->session->train_input, NULL, "");
     reducer_destroy(s->reducer);
     staged_destroy(s->staged);
     optimizer_destroy(s->optimizer);
@@ -487,6 +527,12 @@ void stepper_destroy(Stepper *s)
 void stepper_set_earlier_updates(Stepper *s, int64_t count)
 {
     s->earlier_updates = count;
+}
+
+void stepper_set_tracing(Stepper *s, Tracing *tracing)
+{
+    s->tracing = tracing;
+    prefetch_trace(s->session->train_input, tracing_trace(tracing), "copy");
 }
 
 Status stepper_set_loader(Stepper *s, Loader *loader)

@@ -5,6 +5,7 @@
 #include "trainer/reduce.h"
 #include "trainer/schedule.h"
 #include "trainer/session.h"
+#include "trainer/tracing.h"
 
 typedef struct Stepper Stepper;
 
@@ -30,6 +31,8 @@ Status stepper_create(Stepper **out, Session *session);
 Status stepper_set_loader(Stepper *s, Loader *loader);
 /* Updates that the optimizer has seen beyond the step number (a resumed run with another global batch). */
 void stepper_set_earlier_updates(Stepper *s, int64_t count);
+/* Before the first step; borrowed. NULL: no step is traced. */
+void stepper_set_tracing(Stepper *s, Tracing *tracing);
 void stepper_destroy(Stepper *s); /* NULL ok */
 Optimizer *stepper_optimizer(Stepper *s);
 const Schedule *stepper_schedule(const Stepper *s);

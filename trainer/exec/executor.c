@@ -365,6 +365,7 @@ static void destroy_lanes(Executor *x)
         if (x->lanes[l]) b->v->stream_destroy(b, x->lanes[l]);
     }
     for (int i = 0; i < x->timer_count; i++) b->v->device->event_destroy(b, x->timers[i]);
+    if (x->origin) b->v->device->event_destroy(b, x->origin);
     mem_free(x->timers);
     mem_free(x->events);
 }

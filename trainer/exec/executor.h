@@ -70,6 +70,10 @@ Status executor_fetch_loss_scale(Executor *x);            /* after something els
 /* Where OP_GRAD_NORM leaves the norm of a step's gradients for the updates; f32 [CLIP_COUNT], after commit. */
 const OpTensor *executor_clip(const Executor *x);
 
+typedef struct ItemTimes { /* [items of the timeline]: when each ran, clock_s() */
+    double *start_s, *end_s;
+} ItemTimes;
+
 typedef struct RunOptions {      /* zero-initialise what is not needed */
     int slot;                    /* below EXECUTOR_SLOTS; runs of one slot have the same addresses as inputs */
     const void *images, *labels; /* NULL: as program_set_input() left them; such a run is not replayed */
@@ -82,7 +86,14 @@ typedef struct RunOptions {      /* zero-initialise what is not needed */
     /* [items of the timeline]: the time of each is added, by executor_wait() at the latest (bench). Weight gradients
      * run on the compute lane then, nothing is replayed, and the device times itself. */
     double *item_seconds;
+    /* Likewise when each item ran, on the lane that it has in any run (a trace). executor_time_origin() comes first.
+     * Not with item_seconds. */
+    const ItemTimes *item_times;
 } RunOptions;
+/* Waits, and takes the time by which a device's times of items and events are told from here on. */
+Status executor_time_origin(Executor *x);
+/* When the device reached an event of timer_create(), on the host's clock_s(). It must have been reached. */
+Status executor_event_time(Executor *x, Event *event, double *time_s);
 /* Up to backward_end of the timeline: all of it unless the host reduces. o may be NULL. */
 Status executor_issue(Executor *x, Program *p, const RunOptions *o);
 Status executor_issue_rest(Executor *x, Program *p, const RunOptions *o); /* from backward_end on */

@@ -51,9 +51,11 @@ struct Executor {
     float (*clip_results)[CLIP_COUNT];
     float loss_scale_read[LOSS_SCALE_COUNT];
     /* Timed runs on a device: an event before and one behind each item; whose times are wanted, NULL if nobody's. */
-    Event **timers;
-    int timer_count, timed_items;
+    Event **timers, *origin;
+    double origin_s; /* clock_s() when the device reached origin */
+    int timer_count, timed_from, timed_items;
     double *timed_into;
+    ItemTimes timed_when;
     Event *scalar_events[SCALAR_RING]; /* devices: the copy from this place of the ring is done */
     int scalar_next;
 };

@@ -72,25 +72,63 @@ static Status reserve_timers(Executor *x, int count)
     return OK;
 }
 
-/* Times of the run before are read before its timers are used again. */
-static Status begin_times(Executor *x, const Timeline *t, const RunOptions *o)
+static bool wants_times(const RunOptions *o)
 {
-    if (x->timed_into) TRY(executor_wait(x));
-    if (!o->item_seconds || !device_of(x)) return OK;
+    return o->item_seconds || o->item_times;
+}
+
+static bool has_times(const Executor *x)
+{
+    return x->timed_into || x->timed_when.start_s;
+}
+
+/* Times of the run before are read before its timers are used again. */
+static Status begin_times(Executor *x, const Timeline *t, int from, const RunOptions *o)
+{
+    if (has_times(x)) TRY(executor_wait(x));
+    if (!wants_times(o) || !device_of(x)) return OK;
     TRY(reserve_timers(x, 2 * t->count));
     x->timed_into = o->item_seconds;
-    x->timed_items = 0;
+    if (o->item_times) x->timed_when = *o->item_times;
+    x->timed_from = x->timed_items = from;
+    return OK;
+}
+
+Status executor_time_origin(Executor *x)
+{
+    const DeviceVTable *d = device_of(x);
+    if (!d) return OK;
+    if (!x->origin) TRY(d->timer_create(x->backend, &x->origin));
+    TRY(executor_wait(x));
+    TRY(d->event_record(x->backend, x->origin, x->lanes[LANE_COMPUTE]));
+    TRY(executor_wait(x));
+    x->origin_s = clock_s();
+    return OK;
+}
+
+Status executor_event_time(Executor *x, Event *event, double *time_s)
+{
+    double seconds = 0;
+    TRY(device_of(x)->timer_seconds(x->backend, x->origin, event, &seconds));
+    *time_s = x->origin_s + seconds;
     return OK;
 }
 
 static Status read_times(Executor *x)
 {
     double seconds = 0;
-    for (int i = 0; x->timed_into && i < x->timed_items; i++) {
-        TRY(device_of(x)->timer_seconds(x->backend, x->timers[2 * i], x->timers[2 * i + 1], &seconds));
-        x->timed_into[i] += seconds;
+    for (int i = x->timed_from; has_times(x) && i < x->timed_items; i++) {
+        Event *start = x->timers[2 * i], *end = x->timers[2 * i + 1];
+        if (x->timed_into) {
+            TRY(device_of(x)->timer_seconds(x->backend, start, end, &seconds));
+            x->timed_into[i] += seconds;
+        } else {
+            TRY(executor_event_time(x, start, &x->timed_when.start_s[i]));
+            TRY(executor_event_time(x, end, &x->timed_when.end_s[i]));
+        }
     }
     x->timed_into = NULL;
+    x->timed_when = (ItemTimes){ NULL, NULL };
     return OK;
 }
 
@@ -102,7 +140,10 @@ static Status time_item(Executor *x, Program *p, const Timeline *t, int index, S
     TRY(run_item(x, p, &t->items[index], lane, o));
     x->timed_items = index + 1;
     if (d) return d->event_record(x->backend, x->timers[2 * index + 1], lane);
-    o->item_seconds[index] += clock_s() - start;
+    double end = clock_s();
+    if (o->item_seconds) o->item_seconds[index] += end - start;
+    if (o->item_times) o->item_times->start_s[index] = start;
+    if (o->item_times) o->item_times->end_s[index] = end;
     return OK;
 }
 
@@ -111,7 +152,7 @@ static Status walk(Executor *x, Program *p, const Timeline *t, int from, int to,
     for (int i = from; i < to; i++) {
         Lane lane = t->items[i].lane;
         if (o->item_seconds && lane == LANE_WEIGHTS) lane = LANE_COMPUTE;
-        if (o->item_seconds) TRY(time_item(x, p, t, i, x->lanes[lane], o));
+        if (wants_times(o)) TRY(time_item(x, p, t, i, x->lanes[lane], o));
         else TRY(run_item(x, p, &t->items[i], x->lanes[lane], o));
     }
     return OK;
@@ -122,7 +163,7 @@ static Status walk(Executor *x, Program *p, const Timeline *t, int from, int to,
 /* Where this run may be replayed from; NULL: it is walked. */
 static Recording *recording_of(const Executor *x, Program *p, const Timeline *t, const RunOptions *o)
 {
-    bool possible = device_of(x) && x->options.replay && t->replayable > 0 && o->images && !o->item_seconds;
+    bool possible = device_of(x) && x->options.replay && t->replayable > 0 && o->images && !wants_times(o);
     return possible ? &p->recordings[o->slot][o->step] : NULL;
 }
 
@@ -198,7 +239,7 @@ Status executor_issue(Executor *x, Program *p, const RunOptions *options)
     const RunOptions *o = options_or_default(options);
     const Timeline *t = p->timelines[o->step];
     ASSERT(t && o->slot < EXECUTOR_SLOTS && o->result < x->options.results);
-    TRY(begin_times(x, t, o));
+    TRY(begin_times(x, t, 0, o));
     TRY(issue_replayable(x, p, t, o));
     return walk(x, p, t, t->replayable, t->backward_end, o);
 }
@@ -207,6 +248,7 @@ Status executor_issue_rest(Executor *x, Program *p, const RunOptions *options)
 {
     const RunOptions *o = options_or_default(options);
     const Timeline *t = p->timelines[o->step];
+    TRY(begin_times(x, t, t->backward_end, o));
     return walk(x, p, t, t->backward_end, t->count, o);
 }
 
