@@ -3,11 +3,11 @@
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/cuda.sh
 make_tiny_config
-lanes=(steps compute weights copy decode-0)
-train plain 1
-train one 1 log.trace_steps=3-4
+lanes=(steps compute weights copy)
+train plain 1 train.max_steps=9
+train one 1 train.max_steps=9 log.trace_steps=3-4
 same "traced or not" plain one
-expect "one rank" 0 "$tools"/make_tracecheck "$SCRATCH/one/trace-0.json" "${lanes[@]}"
+expect "one rank" 0 "$tools"/make_tracecheck "$SCRATCH/one/trace-0.json" "${lanes[@]}" decode-0
 [[ $(grep '^step ' "$out" | tr '\n' ' ') == "step 3 step 4 " ]] || broken_run "one rank: not steps 3 and 4"
 have_mpi || exit "$failed"
 train two 2 log.trace_steps=3-4 train.batch_per_rank=2
