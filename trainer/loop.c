@@ -11,10 +11,12 @@
 #include "base/mem.h"
 #include "trainer/evaluate.h"
 #include "trainer/penalty.h"
+#include "trainer/rank_epochs.h"
 #include "trainer/state.h"
 #include "trainer/step.h"
 #include "trainer/weights.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define TERMINAL_PERIOD_S  0.2
@@ -364,32 +366,12 @@ static void look_early(Loop *l, int64_t step, const StepResult *r)
     warn_of_input(l, &report);
 }
 
-/* What every rank says of the epoch, on all of them; NULL unless log.format asks for it, or where memory is short.
- * mem_free. */
-static RankEpoch *gather_epoch(Loop *l)
-{
-    const Session *s = l->s;
-    if (s->config->log.format != CONFIG_LOG_EPOCH) return NULL;
-    RankEpoch *ranks = mem_calloc((size_t)s->comm->world, sizeof *ranks);
-    Status status = comm_agree(s->comm, ranks ? OK : ERR_MEMORY);
-    keep_pending(l, status);
-    if (status == OK) {
-        const DeviceVTable *device = s->backend->v->device;
-        ranks[s->comm->rank] =
-            (RankEpoch){ .seconds = l->epoch_seconds, .device = device ? device->device_index(s->backend) : -1 };
-        CommJob job = { .kind = COMM_ALLGATHER, .type = COMM_F64, .data = ranks, .count = 2, .name = "epoch" };
-        comm_post(s->comm, &job);
-        comm_wait(s->comm, &job);
-        return ranks;
-    }
-    mem_free(ranks);
-    return NULL;
-}
-
 static void record_epoch(Loop *l, int64_t step)
 {
     InputReport input;
-    RankEpoch *ranks = gather_epoch(l);
+    RankEpoch *ranks = NULL;
+    if (l->s->config->log.format == CONFIG_LOG_EPOCH)
+        keep_pending(l, rank_epochs_gather(&ranks, l->s->comm, l->s->backend, l->epoch_seconds));
     report_input(l, &l->epoch_start, l->epoch_seconds, &input);
     loader_stats(l->loader, &l->epoch_start);
     input_report_merge(&input, l->s->comm);
@@ -598,6 +580,16 @@ static Status run(Loop *l, const char *run_dir)
     return run_steps(l);
 }
 
+/* The run's own sentence, where it has one, outlives that of a trace that could not be written. */
+static void finish_trace(Loop *l, Status status)
+{
+    char sentence[1024];
+    snprintf(sentence, sizeof sentence, "%s", status_message());
+    if (tracing_finish(l->tracing) == OK) return;
+    log_warning_here("%s", status_message());
+    if (status != OK) fail(status, "%s", sentence);
+}
+
 Status loop_run(Session *s, RunLog *log, Monitor *monitor, const char *run_dir)
 {
     Loop l = { .s = s, .log = log, .monitor = monitor, .best_top1 = -1 };
@@ -605,7 +597,7 @@ Status loop_run(Session *s, RunLog *log, Monitor *monitor, const char *run_dir)
     log_progress("%s", "");
     Status finished = finish_on_save(&l);
     if (status == OK) status = comm_agree(s->comm, finished);
-    if (tracing_finish(l.tracing) != OK) log_warning_here("%s", status_message());
+    finish_trace(&l, status);
     stepper_destroy(l.stepper);
     loader_destroy(l.loader);
     tracing_destroy(l.tracing);
