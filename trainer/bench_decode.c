@@ -183,7 +183,7 @@ static Status replay_lines(Worker *w, Decoder *indexer, const ViewOptions *view,
     int number = 1;
     for (char *line = text, *next; line && *line; line = next, number++) {
         Replay view_line = { 0 };
-        const char *path;
+        const char *path = NULL;
         next = strchr(line, '\n');
         if (next) *next++ = '\0';
         Status status = parse_view(line, &view_line, &path);
