@@ -85,7 +85,7 @@ sort -u "$SCRATCH/named" | comm -23 - "$SCRATCH/keys" | grep -vxF section.key > 
 (($(sort -u "$SCRATCH/named" | wc -l) >= 20)) || broken "the pages name only $(sort -u "$SCRATCH/named" | wc -l) keys"
 
 # Files that pages and manifests name, with or without wildcards.
-grep -hoE '(^|[^A-Za-z0-9_./-])(scripts|configs|docs|tests)/[A-Za-z0-9_./*{},-]*[A-Za-z0-9_*}]' "${pages[@]}" "${yaml[@]}" scripts/docker/* | grep -oE '(scripts|configs|docs|tests)/.*' | sort -u > "$SCRATCH/files"
+grep -hoE '(^|[^A-Za-z0-9_./-])(scripts|configs|docs|tests)/[A-Za-z0-9_./*{},-]*[A-Za-z0-9_*}]' "${pages[@]}" "${yaml[@]}" scripts/docker/* | grep -oE '(scripts|configs|docs|tests)/.*' | sed -E 's;,(scripts|configs|docs|tests)/;\n\1/;g' | sort -u > "$SCRATCH/files"
 while read -r file; do
     [[ $file == *'*'* || $file == *'{'* || -e $file ]] || compgen -G "$file*" > /dev/null || echo "$file"
 done < "$SCRATCH/files" > "$out"
