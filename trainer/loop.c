@@ -4,259 +4,22 @@
  * arithmetic on the position in the training stream (runplan.h), so a resumed run does it where an unbroken one would.
  * Order after a step: epoch record, evaluation, checkpoint. Errors that only one rank can have (its disk, its data)
  * ride into the next step's metrics or into an agreement at a checkpoint. */
-#include "trainer/loop.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/evaluate.h"
+#include "trainer/loop_internal.h"
 #include "trainer/penalty.h"
 #include "trainer/rank_epochs.h"
-#include "trainer/state.h"
-#include "trainer/step.h"
-#include "trainer/weights.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #define TERMINAL_PERIOD_S  0.2
 #define PLAIN_PERIOD_S     10.0
-#define ON_SAVE_PERIOD_S   0.02
 #define EARLY_LOOK_S       20.0 /* of training, until the input is judged for the first time */
 #define BAD_ALWAYS_ALLOWED 10   /* images; whatever data.max_bad_fraction says of a small dataset */
-
-typedef struct Loop {
-    Session *s;
-    RunLog *log;
-    Monitor *monitor; /* NULL ok */
-    char *checkpoint_dir;
-    StrBuf class_names; /* one a line */
-    Loader *loader;
-    Stepper *stepper;
-    Tracing *tracing;         /* NULL without log.trace_steps */
-    CheckpointWriter *writer; /* rank 0 only, as is the next */
-    OnSave *on_save;          /* NULL without checkpoint.on_save */
-    StrBuf config_text;       /* resolved YAML, for checkpoints */
-    int64_t first_step;
-    int64_t earlier_updates; /* updates that a resumed run has behind it beyond first_step */
-    bool resumed, eval_due;  /* eval_due: the run was stopped before an evaluation */
-    int64_t replaced, drawn; /* samples that could not be decoded, and all samples, since this process started */
-    double best_top1;
-    Status pending; /* this rank's error from outside a step */
-    double epoch_seconds, progress_s, seconds_per_step;
-    int64_t epoch_images;
-    LoaderStats epoch_start, early_start; /* of the loader; early: behind its first step */
-    double run_seconds;                   /* with this loader, without its first step */
-    int64_t stage_start, stage_end;       /* steps that this loader feeds (stages.h) */
-    bool warned;                          /* that the input limits training */
-    double recent_seconds;                /* since the last recorded step, as the next */
-    int64_t recent_steps;
-    double penalty; /* at the parameters of the last step that a row of the table was due for */
-} Loop;
-
-static bool is_main(const Loop *l)
-{
-    return l->s->comm->rank == 0;
-}
-
-/* ---- checkpoints ---- */
-
-static Status poll_on_save(const Loop *l)
-{
-    OnSaveResult result;
-    while (l->on_save && on_save_poll(l->on_save, &result)) TRY(runlog_on_save(l->log, &result));
-    return OK;
-}
-
-/* Records a checkpoint once it is on disk, and a failed write as this rank's pending error. */
-static Status poll_writer(const Loop *l)
-{
-    bool done = false;
-    int64_t steps = 0;
-    const char *path = NULL;
-    if (!l->writer) return OK;
-    TRY(poll_on_save(l));
-    TRY(checkpoint_poll(l->writer, &done, &steps, &path));
-    if (!done) return OK;
-    TRY(runlog_checkpoint(l->log, steps, path));
-    monitor_checkpoint(l->monitor, steps);
-    return l->on_save ? on_save_submit(l->on_save, steps, path) : OK;
-}
-
-/* Ranks meet again and again meanwhile, so that none takes rank 0 for lost. */
-static Status finish_on_save(Loop *l)
-{
-    if (l->s->config->checkpoint.on_save[0] == '\0') return OK;
-    if (l->on_save) on_save_finish(l->on_save);
-    for (int64_t busy = 1; busy;) {
-        busy = l->on_save && !on_save_idle(l->on_save);
-        comm_allreduce(l->s->comm, &busy, 1, COMM_I64, COMM_MAX, "on_save");
-        comm_beat(l->s->comm);
-        if (busy) clock_sleep_s(ON_SAVE_PERIOD_S);
-    }
-    return poll_on_save(l);
-}
-
-static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
-{
-    const Session *s = l->s;
-    double start_s = clock_s();
-    TRY(state_stage(s->executor, stepper_optimizer(l->stepper), s->backend, l->writer));
-    tracing_copy(l->tracing, "checkpoint to staging memory", steps, start_s);
-    TRY(poll_writer(l)); /* the file before, while its record is to be had */
-    CheckpointMeta meta = { .step = steps + l->earlier_updates,
-                            .images = steps * s->plan.global_batch,
-                            .epoch = runplan_epoch(&s->plan, steps),
-                            .seed = (uint64_t)s->config->train.seed,
-                            .config_hash = config_math_hash(s->config),
-                            .global_batch = s->plan.global_batch,
-                            .dataset_images = s->plan.images,
-                            .best_top1 = l->best_top1,
-                            .eval_due = eval_due,
-                            .class_names = l->class_names.text,
-                            .model = s->config->model.name,
-                            .config = l->config_text.text };
-    return checkpoint_submit(l->writer, &meta, best);
-}
-
-/* After steps steps. wait: return only when the file is on disk. */
-static Status save(Loop *l, int64_t steps, bool best, bool eval_due, bool wait)
-{
-    Status status = OK;
-    comm_set_progress(l->s->comm, steps, "checkpoint");
-    if (is_main(l)) status = save_on_main(l, steps, best, eval_due);
-    if (is_main(l) && status == OK && wait) status = checkpoint_flush(l->writer);
-    if (status == OK) status = poll_writer(l);
-    return comm_agree(l->s->comm, status);
-}
-
-/* Finds what to resume from: *file NULL if nothing. path: mem_free. A file named by hand starts a run folder; once that
- * holds checkpoints of its own, they are newer, and the same command continues from them. */
-static Status find_resume(const Loop *l, SafeFile **file, CheckpointMeta *meta, char **path, bool *own)
-{
-    const char *resume = l->s->config->checkpoint.resume;
-    *own = true;
-    if (strcmp(resume, "none") == 0) return OK;
-    TRY(checkpoint_find(file, meta, l->checkpoint_dir, path));
-    if (*file || strcmp(resume, "auto") == 0) return OK;
-    *own = false;
-    if (!(*path = mem_strdup(resume))) return ERR_MEMORY;
-    Status status = checkpoint_open(file, meta, resume);
-    return status == OK ? OK : fail_note(status, "checkpoint.resume");
-}
-
-/* The step of this run's stream at which a checkpoint continues. */
-static int64_t resume_step(const Loop *l, const CheckpointMeta *meta)
-{
-    int64_t batch = l->s->plan.global_batch, step = meta->images / batch;
-    if (meta->global_batch == batch) return step;
-    log_warning(
-        "the global batch was %lld images and is now %lld: step %lld of the checkpoint is step %lld from here on",
-        (long long)meta->global_batch, (long long)batch, (long long)(meta->images / meta->global_batch),
-        (long long)step);
-    if (meta->images % batch != 0) log_warning("%lld images are seen again", (long long)(meta->images % batch));
-    return step;
-}
-
-static Status warn_differences(const Loop *l, const CheckpointMeta *meta)
-{
-    StrBuf text = { 0 };
-    Status status = OK;
-    if (meta->config_hash != config_math_hash(l->s->config)) {
-        status = config_math_difference(l->s->config, meta->config, &text);
-        if (status == OK && text.length > 0)
-            log_warning("resuming with other settings than the checkpoint's: %s", text.text);
-    }
-    str_free(&text);
-    return status;
-}
-
-static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const char *path)
-{
-    const Session *s = l->s;
-    if (strcmp(meta->model, s->config->model.name) != 0) {
-        return fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path, meta->model, s->config->model.name);
-    }
-    if (meta->dataset_images != s->plan.images) {
-        log_warning("%s was trained on %lld images, data.train now has %lld: the order of samples changes", path,
-                    (long long)meta->dataset_images, (long long)s->plan.images);
-    }
-    return warn_differences(l, meta);
-}
-
-static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMeta *meta, const char *path, bool own)
-{
-    TRY(check_resumable(l, meta, path));
-    TRY(state_restore(l->s->executor, stepper_optimizer(l->stepper), l->s->backend, file, path));
-    l->resumed = true;
-    l->first_step = resume_step(l, meta);
-    l->earlier_updates = meta->step - l->first_step;
-    if (own) l->best_top1 = meta->best_top1; /* another run's best is not in this folder */
-    l->eval_due = own && meta->eval_due;
-    monitor_resume(l->monitor, l->first_step);
-    log_info("resumed from %s at step %lld", path, (long long)l->first_step);
-    return runlog_resume(l->log, l->first_step, path);
-}
-
-/* A new run's first weights, where they are not drawn. */
-static Status start_from_weights(Loop *l)
-{
-    const Session *s = l->s;
-    const char *path = s->config->model.init;
-    SafeFile *file = NULL;
-    bool new_head = false;
-    if (path[0] == '\0') return OK;
-    Status status = safetensors_open(&file, path);
-    if (status == OK)
-        status = weights_restore(s->executor, program_graph(s->first), model_find(s->config->model.name), file, path,
-                                 true, &new_head);
-    safetensors_close(file);
-    if (status != OK) return fail_note(status, "model.init");
-    log_info("weights from %s%s", path,
-             new_head ? "; the last layer, of another number of classes there, starts afresh" : "");
-    return OK;
-}
-
-/* Rank 0 reads. */
-static Status resume_on_main(Loop *l)
-{
-    SafeFile *file = NULL;
-    CheckpointMeta meta = { 0 };
-    char *path = NULL;
-    bool own = true;
-    Status status = find_resume(l, &file, &meta, &path, &own);
-    if (status == OK && file) status = take_checkpoint(l, file, &meta, path, own);
-    else if (status == OK) status = start_from_weights(l);
-    safetensors_close(file);
-    mem_free(path);
-    return status;
-}
-
-static Status broadcast_optimizer(Loop *l)
-{
-    const Optimizer *o = stepper_optimizer(l->stepper);
-    for (int s = 0; s < optimizer_state_count(o); s++) {
-        TRY(session_broadcast_memory(l->s, optimizer_state_slab(o, s), executor_slab_bytes(l->s->executor, SLAB_PARAM),
-                                     "optimizer state"));
-    }
-    return OK;
-}
-
-static Status resume(Loop *l)
-{
-    TRY(comm_agree(l->s->comm, is_main(l) ? resume_on_main(l) : OK));
-    double carried[] = { l->resumed, l->eval_due, (double)l->first_step, (double)l->earlier_updates, l->best_top1 };
-    comm_broadcast(l->s->comm, carried, sizeof carried, 0, "resume position");
-    l->resumed = carried[0] != 0;
-    l->eval_due = carried[1] != 0;
-    l->first_step = (int64_t)carried[2];
-    l->earlier_updates = (int64_t)carried[3];
-    l->best_top1 = carried[4];
-    stepper_set_earlier_updates(l->stepper, l->earlier_updates);
-    if (!l->resumed && l->s->config->model.init[0] == '\0') return OK;
-    TRY(session_broadcast(l->s));
-    return l->resumed ? broadcast_optimizer(l) : OK;
-}
 
 /* ---- after a step ---- */
 
@@ -279,7 +42,7 @@ static bool row_due(const Loop *l, int64_t step)
 /* Before the step is issued, while none is under way. */
 static void measure_penalty(Loop *l, int64_t step)
 {
-    if (!is_main(l) || !row_due(l, step)) return;
+    if (!loop_is_main(l) || !row_due(l, step)) return;
     keep_pending(l, penalty_of_parameters(l->s->executor, l->s->config, &l->penalty));
 }
 
@@ -357,7 +120,7 @@ static void warn_of_input(Loop *l, const InputReport *report)
 static void look_early(Loop *l, int64_t step, const StepResult *r)
 {
     InputReport report;
-    if (!is_main(l)) return;
+    if (!loop_is_main(l)) return;
     if (step == l->stage_start) loader_stats(l->loader, &l->early_start);
     double before = l->run_seconds;
     if (step > l->stage_start) l->run_seconds += r->seconds;
@@ -433,7 +196,7 @@ static Status check_replaced(Loop *l, const StepResult *r)
 
 static Status stop_now(Loop *l, int64_t steps, bool eval_due)
 {
-    TRY(save(l, steps, false, eval_due, true));
+    TRY(loop_save(l, steps, false, eval_due, true));
     bool restarts = strcmp(l->s->config->checkpoint.resume, "none") == 0;
     return fail(ERR_STOPPED,
                 "stopped by a signal after step %lld; checkpoint saved, run the same command%s to continue",
@@ -447,16 +210,16 @@ static Status after_step(Loop *l, int64_t step, const StepResult *r)
     bool eval_due = l->s->eval && (last || runplan_due(p, step, l->s->config->train.eval_every));
     record_step(l, step, r);
     look_early(l, step, r);
-    keep_pending(l, poll_writer(l));
+    keep_pending(l, loop_poll_writer(l));
     if (runplan_due(p, step, 1)) record_epoch(l, step);
     TRY(check_replaced(l, r));
     if (r->stop && !last) return stop_now(l, step + 1, eval_due);
     Status evaluated = eval_due ? evaluate_now(l, step, &best) : OK;
     if (evaluated != OK) { /* the training done so far is not lost with it */
-        Status saved = save(l, step + 1, false, true, true);
+        Status saved = loop_save(l, step + 1, false, true, true);
         return saved == OK ? comm_agree(l->s->comm, evaluated) : saved;
     }
-    if (best || checkpoint_due(l, step)) TRY(save(l, step + 1, best, false, last));
+    if (best || checkpoint_due(l, step)) TRY(loop_save(l, step + 1, best, false, last));
     return OK;
 }
 
@@ -466,7 +229,7 @@ static Status catch_up(Loop *l)
     bool best = false;
     if (!l->eval_due || !l->s->eval || l->first_step == 0) return OK;
     TRY(evaluate_now(l, l->first_step - 1, &best));
-    return best ? save(l, l->first_step, true, false, true) : OK;
+    return best ? loop_save(l, l->first_step, true, false, true) : OK;
 }
 
 /* Whether the state behind this step is looked at before the next one changes it. */
@@ -502,7 +265,7 @@ static Status enter_stage(Loop *l, int64_t step)
     l->stage_start = step;
     l->stage_end = stages_end(s->config, &s->plan, stage);
     session_set_stage(s, stage);
-    if (is_main(l) && stages_count(s->config) > 1)
+    if (loop_is_main(l) && stages_count(s->config) > 1)
         log_info("from step %lld on training images are of %lld pixels", (long long)step + 1,
                  (long long)stages_image_size(s->config, stage));
     if (status == OK) status = create_loader(l);
@@ -555,7 +318,7 @@ static Status open_parts(Loop *l, const char *run_dir)
     TRY(stepper_create(&l->stepper, s));
     TRY(tracing_create(&l->tracing, s->config->log.trace_steps, run_dir, s->comm->rank, s->executor));
     stepper_set_tracing(l->stepper, l->tracing);
-    if (!is_main(l)) return OK;
+    if (!loop_is_main(l)) return OK;
     TRY(state_list(s->executor, stepper_optimizer(l->stepper), &list, &count));
     Status status = checkpoint_writer_create(&l->writer, l->checkpoint_dir, list, count, s->config->checkpoint.keep);
     mem_free(list);
@@ -569,7 +332,7 @@ static Status open_parts(Loop *l, const char *run_dir)
 static Status run(Loop *l, const char *run_dir)
 {
     TRY(comm_agree(l->s->comm, open_parts(l, run_dir)));
-    TRY(resume(l));
+    TRY(loop_resume(l));
     TRY(catch_up(l));
     if (l->first_step >= l->s->plan.total_steps) {
         log_info("nothing to do: the run already has %lld of %lld steps", (long long)l->first_step,
@@ -595,7 +358,7 @@ Status loop_run(Session *s, RunLog *log, Monitor *monitor, const char *run_dir)
     Loop l = { .s = s, .log = log, .monitor = monitor, .best_top1 = -1 };
     Status status = run(&l, run_dir);
     log_progress("%s", "");
-    Status finished = finish_on_save(&l);
+    Status finished = loop_finish_on_save(&l);
     if (status == OK) status = comm_agree(s->comm, finished);
     finish_trace(&l, status);
     stepper_destroy(l.stepper);
