@@ -308,6 +308,8 @@ make_val() {
         cp "$work/labels" "$work/val.labels" || die 74 "$work: cannot write"
     fi
     mkdir -p "$work/val" "$work/val.done" || die 74 "$work: cannot write"
+    # Beforehand: of two processes of tar that both miss a folder, the one that loses the race to make it gives up.
+    cut -d ' ' -f 2 "$work/labels" | sort -u | (cd "$work/val" && xargs mkdir -p) || die 74 "$work/val: cannot write"
     find "$work/val.done" -type f -printf '%f\n' > "$work/val.had"
     awk 'FILENAME == ARGV[1] { done[$1] = 1; next } !($1 in done)' "$work/val.had" "$work/val.pieces.list" > "$work/val.todo"
     run_pieces unpack_val "$work/val.todo" "val: pieces of 100 images" "$(wc -l < "$work/val.pieces.list")"

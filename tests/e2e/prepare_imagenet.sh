@@ -73,6 +73,10 @@ expect_tree a val
 [[ ! -e $SCRATCH/a/.prepare ]] || broken "a/.prepare is left behind"
 for labels in LOC_val_solution.csv xml devkit.tar.gz kit; do
     rm -rf "$SCRATCH/b"
+    if [[ $labels == *kit* ]] && ! command -v python3 > /dev/null; then
+        refused "labels of $labels, no python3" 78 "needs python3" b --val "$source/val.tar" --labels "$source/$labels"
+        continue
+    fi
     expect "labels of $labels" 0 prepare b --val "$source/val.tar" --labels "$source/$labels"
     expect_tree b val
 done
