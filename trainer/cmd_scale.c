@@ -1,9 +1,12 @@
 /* cmd_scale.c - convoy scale CONFIG: how the time of an epoch changes with the number of ranks. */
+#include "base/fs.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/process.h"
 #include "base/str.h"
 #include "trainer/args.h"
 #include "trainer/cmd.h"
+#include "trainer/report/report.h"
 #include "trainer/scale/predict.h"
 #include "trainer/scale/runner.h"
 #include "trainer/signals.h"
@@ -14,14 +17,14 @@ static const char help[] =
     "usage: convoy scale CONFIG [--set key=value]... [--mpirun-args ARGS] [--print KIND] [--per-node N] [--collect]\n"
     "                    [--predict FILES] [--rate IMAGES_PER_S]\n"
     "\n"
-    "Trains CONFIG on several numbers of ranks (scale.ranks), several times each (scale.repeats), through mpirun, and\n"
-    "tells epoch time and efficiency with 95 % intervals. Every point is a run of its own in the folder of the series\n"
-    "(scale.dir); finished ones are skipped, so the same command goes on where it was stopped.\n"
+    "Trains CONFIG on several numbers of ranks (scale.ranks), several times each (scale.repeats), through mpirun,\n"
+    "tells epoch time and efficiency with 95 % intervals, and draws them (report.html, as convoy report does). Every\n"
+    "point is a run of its own in the folder of the series (scale.dir); finished ones are skipped, so the same\n"
+    "command goes on where it was stopped.\n"
     "\n"
     "  convoy scale configs/scale-resnet20.yaml\n"
     "  convoy scale CONFIG --set scale.ranks=1,2,4,8 --set scale.steps=50 --set scale.data=synthetic\n"
     "  convoy scale CONFIG --print sbatch | sh; later: convoy scale CONFIG --collect\n"
-    "  convoy report runs/CONFIG-scale\n"
     "\n"
     "  --mpirun-args ARGS  more words for mpirun: '--hostfile hosts --map-by slot'. Without it ranks run on this host\n"
     "                      with --oversubscribe where there are fewer CPUs (such points are labelled)\n"
@@ -33,6 +36,16 @@ static const char help[] =
     "                      commas), up to 256 ranks, drawn by convoy report as a prediction\n"
     "  --rate IMAGES_PER_S  with --predict: of one rank that computes by itself (default: as measured)\n"
     "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
+
+/* The page of the series, in its folder. */
+static Status draw(const Series *s)
+{
+    const char *dir = s->dir;
+    char *page = fs_join(dir, "report.html");
+    Status status = page ? report_write(page, &dir, 1) : ERR_MEMORY;
+    mem_free(page);
+    return status;
+}
 
 static Status collect(const Series *s)
 {
@@ -48,7 +61,8 @@ static Status predict(const Series *s, const Args *args)
     double rate = 0;
     if (text && !(str_to_double(text, &rate) && rate > 0))
         return fail(ERR_USAGE, "--rate %s: not a number above 0", text);
-    return predict_print(s, args_value(args, "--predict"), rate);
+    TRY(predict_print(s, args_value(args, "--predict"), rate));
+    return draw(s);
 }
 
 static Status work(const Series *s, const Args *args)
@@ -66,8 +80,7 @@ static Status work(const Series *s, const Args *args)
     if (args_value(args, "--collect")) TRY(collect(s));
     else TRY(runner_run(s, &o));
     TRY(series_print(s));
-    log_info("convoy report %s draws it", s->dir);
-    return OK;
+    return draw(s);
 }
 
 Status cmd_scale(int argc, char **argv)

@@ -47,7 +47,9 @@ grep -q '^8 --job-name=n16-r1 --nodes=2 --gpus-per-node=8 scripts/slurm/train.sb
 
 expect "collect" 0 run 1 scale "${args[@]}" --collect
 expect_text "collect" 1 "3 of 3 points are finished"
-expect "report of the series" 0 run 1 report "$series"
+expect "report of the series" 0 run 1 report "$series" --out "$SCRATCH/same.html"
+sed 1,30d "$SCRATCH/same.html" > "$SCRATCH/same"
+sed 1,30d "$series/report.html" | cmp -s - "$SCRATCH/same" || broken "convoy report draws another page than convoy scale"
 for text in "scaling report" "Epoch time against ranks" 'data-x="2"' "oversubscribed"; do
     [[ $text == oversubscribed && $(nproc) -ge 3 ]] && continue
     grep -qF "$text" "$series/report.html" || broken "the report does not hold '$text'"
@@ -57,11 +59,9 @@ expect_error "a prediction from nothing" 65 "no finished point with one rank" 1 
 expect_error "a prediction for no fabric" 65 "none.json" 1 scale "${args[@]}" --predict none.json
 expect "a prediction" 0 run 1 scale "${args[@]}" --predict configs/fabrics/p4d.24xlarge-efa.json,configs/fabrics/p4d.24xlarge-tcp.json
 expect_text "a prediction" 2 "prediction, no measurement"
-expect "report with predictions" 0 run 1 report "$series"
 grep -qF 'Predictions, not measurements' "$series/report.html" || broken "the report does not show the predictions"
 grep -qF 'data-x="256"' "$series/report.html" || broken "the report does not draw the prediction for 256 ranks"
 expect "predictions alone" 0 run 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/alone" --predict configs/fabrics/p3.16xlarge.json --rate 100
-expect "report of predictions alone" 0 run 1 report "$SCRATCH/alone"
 grep -qF 'Nothing was measured' "$SCRATCH/alone/report.html" || broken "the report of predictions alone does not say that nothing was measured"
 expect_error "a point that fails" 65 "n1-r1.log" 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/fails" --set scale.data=real --set data.train=/none
 exit "$failed"

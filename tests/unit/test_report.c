@@ -210,6 +210,7 @@ static void check_published(const double t[3], double second, double third)
     CHECK_INT(s.rows[2].epoch_s.count, 3);
     CHECK_NEAR(s.rows[1].images_per_s, 1000 / t[1], 1e-6);
     CHECK(!s.rows[2].by_run && s.rows[2].oversubscribed);
+    CHECK_INT(s.fitted, 0); /* oversubscribed all of them */
     CHECK_NEAR(s.rows[0].data_share, 0.02, 1e-9);
     scaling_free(&s);
     for (int i = 0; i < 3; i++) report_run_free(&runs[i]);
@@ -236,6 +237,9 @@ TEST(runs_are_the_unit_where_there_are_three)
     CHECK(isnan(s.rows[0].epoch_s.half));
     CHECK_INT(s.rows[1].epoch_s.count, 3);
     CHECK_NEAR(s.rows[1].epoch_s.half, 0, 1e-12);
+    CHECK_INT(s.fitted, 2);
+    CHECK_NEAR(s.fit.constant + s.fit.slope, 15, 1e-9);
+    CHECK(!s.from_steps);
     CHECK_CONTAINS(s.notes.text, "1 rank: 2 values, no interval");
     scaling_free(&s);
     for (int i = 0; i < 4; i++) report_run_free(&runs[i]);
@@ -277,6 +281,7 @@ TEST(points_that_count_steps_use_those_behind_the_warmup)
     }
     REQUIRE_OK(scaling_make(&s, runs, 2));
     REQUIRE(s.count == 2);
+    CHECK(s.from_steps);
     CHECK_NEAR(s.rows[0].epoch_s.mean, 1, 1e-9);
     CHECK_NEAR(s.rows[1].efficiency.value, 1, 1e-9);
     CHECK_NEAR(s.rows[1].comm_share, 0.04, 1e-9);

@@ -137,9 +137,9 @@ static void add_row(StrBuf *out, const ScalingRow *r)
 {
     int digits = digits_for(r->epoch_s.mean);
     char ranks[64];
-    snprintf(ranks, sizeof ranks, "%lld%s", (long long)r->ranks, r->oversubscribed ? " (oversubscribed)" : "");
+    snprintf(ranks, sizeof ranks, "%s%lld", r->oversubscribed ? "oversubscribed: " : "", (long long)r->ranks);
     html_row(out);
-    html_cell(out, ranks);
+    html_figure(out, ranks);
     html_whole(out, r->hosts);
     html_whole(out, r->compute_threads);
     html_number(out, (double)r->global_batch / (double)r->ranks, 0);
@@ -162,7 +162,7 @@ static void add_row(StrBuf *out, const ScalingRow *r)
 
 static void add_table(StrBuf *out, const Scaling *s)
 {
-    static const char *const heads[] = { "<ranks",      "hosts",         "threads",  "batch/rank",   "batch",
+    static const char *const heads[] = { "ranks",       "hosts",         "threads",  "batch/rank",   "batch",
                                          "runs",        "values",        "cold s",   "epoch s",      "95 %",
                                          "images/s",    "images/s/rank", "speed-up", "efficiency %", "95 %",
                                          "data wait %", "comm wait %",   "last loss" };
@@ -174,7 +174,7 @@ static void add_table(StrBuf *out, const Scaling *s)
 static void explain(StrBuf *out, const Scaling *s)
 {
     char text[700];
-    const ScalingRow *base = &s->rows[0], *last = &s->rows[s->count - 1];
+    const ScalingRow *base = &s->rows[0], *last = &s->rows[s->most_fitted];
     const char *batch = s->same_rank_batch     ? "each rank has the same batch, so a step grows with the ranks"
                         : s->same_global_batch ? "all ranks together have the same batch (strong scaling)"
                                                : "batches differ between the numbers of ranks in neither usual way";
@@ -184,10 +184,12 @@ static void explain(StrBuf *out, const Scaling *s)
     snprintf(text, sizeof text,
              "Time to train on the %lld images of an epoch; %s. Values are %s; intervals are 95 %%, Student's t, from "
              "three values on. Speed-up and efficiency are against %lld %s; the interval of the efficiency is "
-             "Fieller's. The first epoch of a process is \"cold\" and does not count.",
-             (long long)s->images, batch, values, (long long)base->ranks, base->ranks == 1 ? "rank" : "ranks");
+             "Fieller's. %s",
+             (long long)s->images, batch, values, (long long)base->ranks, base->ranks == 1 ? "rank" : "ranks",
+             s->from_steps ? "A value is the mean step behind the warm-up times the steps of an epoch."
+                           : "The first epoch of a process is \"cold\" and does not count.");
     html_note(out, text);
-    if (s->count < 3) return;
+    if (s->fitted < 3) return;
     snprintf(text, sizeof text,
              "Least squares of T = a + b/n: a = %.4g s, b = %.4g s; the part that does not scale, a/T, is %.1f %% at "
              "%lld ranks.",

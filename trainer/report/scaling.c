@@ -177,10 +177,12 @@ static void compare_rows(Scaling *s)
         r->speedup = base->epoch_s.mean / r->epoch_s.mean;
         r->efficiency = statistics_ratio(&base->epoch_s, &r->epoch_s, (double)base->ranks / (double)r->ranks);
         if (i == 0) r->efficiency = (Ratio){ 1, (double)NAN, (double)NAN };
-        x[i] = 1 / (double)r->ranks;
-        y[i] = r->epoch_s.mean;
+        if (r->oversubscribed) continue;
+        x[s->fitted] = 1 / (double)r->ranks;
+        y[s->fitted++] = r->epoch_s.mean;
+        s->most_fitted = i;
     }
-    s->fit = statistics_line(x, y, s->count);
+    s->fit = statistics_line(x, y, s->fitted);
 }
 
 static void describe(Scaling *s)
@@ -248,6 +250,7 @@ Status scaling_make(Scaling *out, const ReportRun *runs, int count)
     }
     if (status == OK && n > 0) {
         out->images = kept[0]->start.images;
+        out->from_steps = kept[0]->warmup_steps >= 0;
         status = make_rows(out, kept, n, kept + count);
     }
     if (status == OK && out->count >= 2) {

@@ -29,8 +29,11 @@ typedef struct ScalingRow {
 typedef struct Scaling {
     ScalingRow rows[SCALING_ROWS_MAX]; /* ascending in ranks */
     int count;
-    int64_t images; /* of an epoch */
-    Line fit;       /* T = constant + slope / n */
+    int64_t images;  /* of an epoch */
+    Line fit;        /* T = constant + slope / n, of the rows that are not oversubscribed */
+    int fitted;      /* how many those are */
+    int most_fitted; /* the row with the most ranks of them */
+    bool from_steps; /* times are of counted steps, not of epochs */
     bool same_rank_batch, same_global_batch;
     StrBuf notes; /* sentences, one a line: what was left out, and what to keep in mind */
 } Scaling;

@@ -135,7 +135,6 @@ Status predict_print(const Series *s, const char *fabrics, double images_per_s)
     TRY(step_model_create(&m, s->config));
     Status status = predict_list(&text, s, &m, fabrics, &base);
     if (status == OK) status = write_predictions(s, &text);
-    if (status == OK) log_info("convoy report %s draws it", s->dir);
     step_model_destroy(&m);
     str_free(&text);
     return status;
