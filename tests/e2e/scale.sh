@@ -48,8 +48,7 @@ grep -q '^8 --job-name=n16-r1 --nodes=2 --gpus-per-node=8 scripts/slurm/train.sb
 expect "collect" 0 run 1 scale "${args[@]}" --collect
 expect_text "collect" 1 "3 of 3 points are finished"
 expect "report of the series" 0 run 1 report "$series" --out "$SCRATCH/same.html"
-sed 1,30d "$SCRATCH/same.html" > "$SCRATCH/same"
-sed 1,30d "$series/report.html" | cmp -s - "$SCRATCH/same" || broken "convoy report draws another page than convoy scale"
+cmp -s <(grep -v ' written ' "$SCRATCH/same.html") <(grep -v ' written ' "$series/report.html") || broken "convoy report draws another page than convoy scale"
 for text in "scaling report" "Epoch time against ranks" 'data-x="2"' "oversubscribed"; do
     [[ $text == oversubscribed && $(nproc) -ge 3 ]] && continue
     grep -qF "$text" "$series/report.html" || broken "the report does not hold '$text'"

@@ -1,6 +1,6 @@
 /* series.h - a scaling experiment: one config trained on several numbers of ranks, several times each.
  *
- * A point is one run: so many ranks, the so-manieth repeat. Its run folder lies in the folder of the series, and says
+ * A point is one run: a number of ranks and a repeat. Its run folder lies in the folder of the series, and says
  * by itself whether the point is finished; so a series goes on where it stopped, and points may have been run by
  * anybody (convoy scale, or Slurm from printed lines). Repeats are the outer loop, so that a machine that slows down
  * slows all numbers of ranks.
