@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #define CURVES_MAX 28 /* runs that can be told apart by colour and dashes */
+#define BANDS_MAX  3  /* more of them would hide each other */
 
 typedef enum Source { FROM_STEPS, FROM_EVALS } Source;
 
@@ -143,8 +144,8 @@ static void draw(StrBuf *out, const RunSet *set, const Curve *c, bool by_step, R
                                         .colour = i,
                                         .label = set->count > 1 ? room->labels[i] : NULL,
                                         .marked_x = marked ? first_nonfinite(room->all, n) : (double)NAN };
-        for (int64_t k = 0; (set->count > 3 || c->source == FROM_EVALS) && k < room->series[i].count; k++)
-            bins[k].low = bins[k].high = (double)NAN; /* bands of many runs hide each other */
+        for (int64_t k = 0; (set->count > BANDS_MAX || c->source == FROM_EVALS) && k < room->series[i].count; k++)
+            bins[k].low = bins[k].high = (double)NAN;
     }
     if (c->optional && !any_value(room, count)) return;
     const Plot plot = { .title = c->title,
@@ -176,8 +177,8 @@ Status section_curves(StrBuf *out, const RunSet *set)
     }
     html_heading(out, "Curves");
     if (set->count > CURVES_MAX) html_note(out, "Only the first 28 runs are drawn.");
-    if (most > PLOT_BINS)
-        html_note(out, "Lines of many steps show means of neighbouring ones; a band shows the smallest and largest.");
+    if (most > PLOT_BINS) html_note(out, "Lines of many steps show means of neighbouring ones.");
+    if (most > PLOT_BINS && set->count <= BANDS_MAX) html_note(out, "A band shows the smallest and largest of them.");
     bool by_step = same_steps(set);
     str_add(out, "<div class=\"plots\">\n");
     for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++) draw(out, set, &curves[i], by_step, &room);
