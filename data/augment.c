@@ -4,7 +4,7 @@
  *   RNG_CROP (epoch, sample)   AUGMENT_IMAGENET: per try, area then log of the ratio; after an accepted try, top then
  *   left.
  *                              AUGMENT_CIFAR: top then left.
- *   RNG_FLIP (epoch, sample)   one draw, mirrored below one half.
+ *   RNG_FLIP (epoch, sample)   one draw, mirrored below one half; another, bicubic below one half, for RANDOM.
  * All arithmetic is in double; Python's round() is rint() (half to even), its int() truncates. */
 #include "data/augment.h"
 #include "base/rng.h"
@@ -97,4 +97,13 @@ AugmentPlan augment_draw(Augment kind, int width, int height, int resize, int si
         kind == AUGMENT_IMAGENET ? draw_imagenet(width, height, size, &crop) : draw_cifar(width, height, size, &crop);
     plan.flip = rng_uniform(&flip) < 0.5;
     return plan;
+}
+
+ResizeFilter augment_filter(Interpolation interpolation, const AugmentDraw *draw)
+{
+    if (interpolation == INTERPOLATION_BICUBIC) return RESIZE_BICUBIC;
+    if (interpolation == INTERPOLATION_BILINEAR) return RESIZE_BILINEAR;
+    Rng rng = rng_at_repeat(draw->seed, RNG_FLIP, draw->repeat, draw->epoch, (uint32_t)draw->sample);
+    (void)rng_uniform(&rng); /* the flip's */
+    return rng_uniform(&rng) < 0.5 ? RESIZE_BICUBIC : RESIZE_BILINEAR;
 }

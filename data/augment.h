@@ -28,4 +28,6 @@ typedef struct AugmentDraw { /* where the draws come from */
 AugmentPlan augment_center(int width, int height, int resize, int size);
 /* Training. kind AUGMENT_NONE is augment_center with the same resize. */
 AugmentPlan augment_draw(Augment kind, int width, int height, int resize, int size, const AugmentDraw *draw);
+/* How a view is resized; RANDOM is drawn. */
+ResizeFilter augment_filter(Interpolation interpolation, const AugmentDraw *draw);
 #endif

@@ -38,7 +38,8 @@ typedef enum Augment {
     AUGMENT_COUNT
 } Augment;
 
-typedef enum Interpolation { INTERPOLATION_BILINEAR, INTERPOLATION_BICUBIC } Interpolation; /* as ResizeFilter */
+/* RANDOM: training only; one of the other two, drawn for each view (timm's train_interpolation "random"). */
+typedef enum Interpolation { INTERPOLATION_BILINEAR, INTERPOLATION_BICUBIC, INTERPOLATION_RANDOM } Interpolation;
 /* What happens to a training image after crop and flip (policy.h): torchvision's transforms of these names. */
 typedef enum AutoPolicy {
     POLICY_NONE,

@@ -322,7 +322,7 @@ static Status build(Loader *l)
                              .eval_resize = o->eval_resize,
                              .channels = o->channels,
                              .augment = o->augment,
-                             .filter = (ResizeFilter)o->interpolation,
+                             .interpolation = o->interpolation,
                              .stock_decoder = o->stock_decoder,
                              .ignore_seek = o->ignore_seek,
                              .seeks = dataset_seeks(l->dataset),

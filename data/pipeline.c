@@ -118,16 +118,16 @@ static void keep_index(Worker *w, int64_t id, const ViewOptions *o)
 }
 
 /* After open_sample, where the sample is a file. */
-static Status show(Worker *w, const Sample *sample, const AugmentPlan *plan, const ViewOptions *o, double start_s,
-                   uint8_t *out)
+static Status show(Worker *w, const Sample *sample, const AugmentPlan *plan, const ViewOptions *o, ResizeFilter filter,
+                   double start_s, uint8_t *out)
 {
     PixelBox pixels;
-    ImageBox needed = view_needs(plan, o->filter);
+    ImageBox needed = view_needs(plan, filter);
     lap(&start_s, &w->times.header_s);
     if (sample->encoded) TRY(decoder_read(w->decoder, &needed, &pixels));
     else pixels = image_as_box(&sample->image);
     lap(&start_s, &w->times.decode_s);
-    TRY(view_make(plan, o->filter, &pixels, o->channels, &w->view, out));
+    TRY(view_make(plan, filter, &pixels, o->channels, &w->view, out));
     lap(&start_s, &w->times.resize_s);
     return OK;
 }
@@ -143,7 +143,7 @@ static Status make_view(Worker *w, const Sample *sample, int64_t id, const ViewO
     int resize = !sample->encoded || o->eval_resize == 0 ? o->image_size : o->eval_resize;
     AugmentPlan plan = o->training ? augment_draw(o->augment, width, height, resize, o->image_size, draw)
                                    : augment_center(width, height, resize, o->image_size);
-    TRY(show(w, sample, &plan, o, start_s, out));
+    TRY(show(w, sample, &plan, o, augment_filter(o->interpolation, draw), start_s, out));
     if (sample->encoded) keep_index(w, id, o);
     return OK;
 }
@@ -161,7 +161,7 @@ Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, c
     if (plan->window_x > WINDOW_MAX || plan->window_x < -WINDOW_MAX || plan->window_y > WINDOW_MAX ||
         plan->window_y < -WINDOW_MAX)
         return fail(ERR_DATA, "the window is more than %d pixels away", WINDOW_MAX);
-    return show(w, sample, plan, o, start_s, out);
+    return show(w, sample, plan, o, augment_filter(o->interpolation, NULL), start_s, out);
 }
 
 Status worker_treat(Worker *w, const Recipe *recipe, const ViewOptions *o, int size, uint8_t *view)

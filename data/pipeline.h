@@ -19,7 +19,7 @@ Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, 
 typedef struct ViewOptions { /* what the network is to see */
     int image_size, eval_resize, channels;
     Augment augment;
-    ResizeFilter filter;
+    Interpolation interpolation;
     PolicyOptions policy; /* training; its box to erase is left to who normalises */
     bool training;
     bool stock_decoder; /* leave Huffman decoding to libjpeg; same pixels */

@@ -22,7 +22,7 @@ Status data_view_file(const char *path, const LoaderOptions *o, uint8_t *out)
     const ViewOptions view = { .image_size = o->image_size,
                                .eval_resize = o->eval_resize,
                                .channels = o->channels,
-                               .filter = (ResizeFilter)o->interpolation };
+                               .interpolation = o->interpolation };
     const SingleSource source = { .base = { .kind = &kind, .images = 1 }, .path = path };
     Worker *worker = NULL;
     uint8_t *bytes = NULL;

@@ -63,7 +63,7 @@ static ViewOptions view_options(const Session *s, const BenchOptions *o)
                           .eval_resize = l.eval_resize,
                           .channels = l.channels,
                           .augment = l.augment,
-                          .filter = (ResizeFilter)l.interpolation,
+                          .interpolation = l.interpolation,
                           .policy = l.policy,
                           .training = !o->eval,
                           .stock_decoder = l.stock_decoder,
@@ -199,7 +199,7 @@ static Status replay(const Config *c, const BenchOptions *o)
     LoaderOptions loader = { 0 };
     augmentation_options(c, &loader);
     ViewOptions view = { .channels = (int)c->model.in_channels,
-                         .filter = (ResizeFilter)c->data.interpolation,
+                         .interpolation = (Interpolation)c->data.interpolation,
                          .policy = loader.policy,
                          .stock_decoder = c->data.decoder == CONFIG_DECODER_STOCK,
                          .ignore_seek = c->data.seek_index == CONFIG_SEEK_INDEX_OFF };

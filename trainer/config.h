@@ -61,7 +61,7 @@ typedef struct Config {
     } model;
     struct {
         char *train, *val, *index;
-        int format /*DataFormat*/, augment, interpolation, decoder, seek_index;
+        int format /*DataFormat*/, augment, interpolation, train_interpolation, decoder, seek_index;
         int64_t seek_index_mb;
         int64_t image_size, eval_resize /*0 = image_size*/;
         ConfigList progressive_sizes, progressive_until /*epochs*/;

@@ -15,6 +15,7 @@ static const char *const bn_names[] = { "train", "frozen", NULL };
 static const char *const stem_names[] = { "imagenet", "cifar", NULL };
 static const char *const augment_names[] = { "none", "imagenet", "cifar", NULL };
 static const char *const interpolation_names[] = { "bilinear", "bicubic", NULL };
+static const char *const train_interpolation_names[] = { "same", "bilinear", "bicubic", "random", NULL };
 static const char *const cache_names[] = { "page", "ram", "none", NULL };
 static const char *const decoder_names[] = { "fast", "stock", NULL };
 static const char *const seek_index_names[] = { "auto", "off", NULL };
@@ -87,6 +88,8 @@ const ConfigKey config_keys[] = {
      "evaluation (none)"},
     {ENUM(data, interpolation, "bilinear", interpolation_names), KEY_MATH,
      "How images are resized, in training and evaluation; both are Pillow's, with antialiasing"},
+    {ENUM(data, train_interpolation, "same", train_interpolation_names), KEY_MATH,
+     "The same for training images alone; random draws one of the two for each, as timm does"},
     {ENUM(data, decoder, "fast", decoder_names), KEY_RUNTIME,
      "JPEG: read Huffman codes by Convoy's own decoder where it can, or always by libjpeg (stock); same pixels"},
     {ENUM(data, seek_index, "auto", seek_index_names), KEY_RUNTIME,

@@ -407,6 +407,12 @@ size_t session_image_bytes(const Session *s, DataRole role)
     return (size_t)(size * size * s->config->model.in_channels);
 }
 
+static Interpolation interpolation_of(const Config *c, bool train)
+{
+    const int own = c->data.train_interpolation; /* 0: the same */
+    return (Interpolation)(train && own > 0 ? own - 1 : c->data.interpolation);
+}
+
 LoaderOptions session_loader_options(const Session *s, DataRole role)
 {
     const Config *c = s->config;
@@ -415,7 +421,7 @@ LoaderOptions session_loader_options(const Session *s, DataRole role)
                         .eval_resize = (int)c->data.eval_resize,
                         .channels = (int)c->model.in_channels,
                         .augment = train ? augments[c->data.augment] : AUGMENT_NONE,
-                        .interpolation = (Interpolation)c->data.interpolation,
+                        .interpolation = interpolation_of(c, train),
                         .stock_decoder = c->data.decoder == CONFIG_DECODER_STOCK,
                         .ignore_seek = c->data.seek_index == CONFIG_SEEK_INDEX_OFF,
                         .seed = (uint64_t)c->train.seed,

@@ -199,3 +199,18 @@ TEST(draws_depend_on_seed_epoch_and_sample_only)
         CHECK(a.box_x != b.box_x || a.box_y != b.box_y || a.box_width != b.box_width);
     }
 }
+
+TEST(interpolation_is_drawn_for_each_view)
+{
+    int bicubic = 0, mirrored_too = 0;
+    for (int64_t sample = 0; sample < 4000; sample++) {
+        const AugmentDraw draw = { .seed = 3, .epoch = 2, .sample = sample };
+        CHECK_INT(augment_filter(INTERPOLATION_BILINEAR, &draw), RESIZE_BILINEAR);
+        CHECK_INT(augment_filter(INTERPOLATION_BICUBIC, &draw), RESIZE_BICUBIC);
+        const bool is_bicubic = augment_filter(INTERPOLATION_RANDOM, &draw) == RESIZE_BICUBIC;
+        bicubic += is_bicubic;
+        mirrored_too += is_bicubic && augment_draw(AUGMENT_IMAGENET, 300, 200, 0, 64, &draw).flip;
+    }
+    CHECK_NEAR(bicubic / 4000.0, 0.5, 0.03);
+    CHECK_NEAR(mirrored_too / 4000.0, 0.25, 0.03); /* independent of the flip */
+}
