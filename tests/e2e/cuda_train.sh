@@ -57,9 +57,11 @@ train treated_eager 1 "${treated[@]}" device.graph=false
 same "erased and mixed, recorded and eager" treated treated_eager
 
 # Progressive resizing: each size has programs and recordings of its own, over the same parameters and input slots.
-grow=(data.synthetic_images=8 "data.progressive_sizes=8, 12" "data.progressive_until=3, 4" train.epochs=6 train.max_steps=0)
+grow=(data.synthetic_images=8 "data.progressive_sizes=8, 12" "data.progressive_until=3, 4" train.epochs=6 train.max_steps=0
+    optimizer.lr=0.002)
 train grow_cpu 1 "${grow[@]}" device.backend=cpu
 train grow 1 "${grow[@]}"
+follows "progressive resizing" grow grow_cpu 1e-5
 near "progressive resizing" grow grow_cpu 1e-4
 train grow_eager 1 "${grow[@]}" device.graph=false
 same "progressive resizing, recorded and eager" grow grow_eager
