@@ -12,6 +12,7 @@ expect "sizes" 0 run "$ranks" bench allreduce --min-bytes 8 --max-bytes 40K --st
 [[ $(grep -E "$row" "$out" | awk '{ print $1 / $2 }' | sort -u) == 4 ]] || broken_run "sizes: bytes and elements"
 [[ $(grep -E "$row" "$out" | tail -n 1 | awk '{ print $1 }') == 40960 ]] || broken_run "sizes: the largest is missing"
 grep -E "$row" "$out" | awk -v n="$ranks" '
+    $10 < 20 { next } # rounding hides what follows from so short a time
     { algbw = $1 / $10 * 1e-3; d = $12 - $11 * 2 * (n - 1) / n }
     $11 - algbw > 0.006 + 0.01 * algbw || algbw - $11 > 0.006 + 0.01 * algbw || d > 0.02 || d < -0.02 { bad = 1 }
     END { exit bad }' || broken_run "sizes: bandwidths do not follow from time and size"
