@@ -20,6 +20,9 @@ train main "$ranks" "${base[@]}" train.max_steps=4
 [[ $(metric gpu_utilization_ratio) == 0.97* ]] || broken "Prometheus: utilization is $(metric gpu_utilization_ratio)"
 [[ $(grep -c '^convoy_gpu_power_watts{' "$SCRATCH/$host.prom") == 2 ]] || broken "Prometheus: not two GPUs"
 [[ -z $(echo "$SCRATCH"/*.tmp*) || ! -e $(echo "$SCRATCH"/*.tmp*) ]] || broken "Prometheus: a temporary file is left"
+if command -v promtool > /dev/null; then # Debian's package prometheus has it
+    promtool check metrics < "$SCRATCH/$host.prom" > "$out" 2>&1 || broken_run "Prometheus: promtool finds fault"
+fi
 grep -q '"gpu_util":97' "$SCRATCH/emf.jsonl" || broken "EMF: no utilization"
 grep -q '"step":4' "$SCRATCH/emf.jsonl" || broken "EMF: not the last step"
 files=("$SCRATCH"/main/tensorboard/events.out.tfevents.*)
