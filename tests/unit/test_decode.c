@@ -212,6 +212,44 @@ TEST(bombs_are_refused_by_their_header)
     mem_free(f.bytes);
 }
 
+/* Of an SOS marker, or of the marker that ends its scan; 0 if there is none from there on. */
+static size_t find_marker(File f, size_t from, bool start)
+{
+    for (size_t i = from; i + 1 < f.size; i++) {
+        const uint8_t code = f.bytes[i + 1];
+        if (f.bytes[i] == 0xff && (start ? code == 0xda : code != 0 && (code < 0xd0 || code > 0xd7))) return i;
+    }
+    return 0;
+}
+
+/* The first scan of a progressive file, again and again: small files that would cost minutes. */
+static File repeat_scan(File f, int times)
+{
+    const size_t at = find_marker(f, 2, true), end = find_marker(f, at + 2, false), scan = end - at;
+    File long_one = { .size = f.size + scan * (size_t)times };
+    long_one.bytes = mem_alloc(long_one.size);
+    CHECK(long_one.bytes && at > 0 && end > at);
+    memcpy(long_one.bytes, f.bytes, end);
+    for (int i = 0; i < times; i++) memcpy(long_one.bytes + end + scan * (size_t)i, f.bytes + at, scan);
+    memcpy(long_one.bytes + end + scan * (size_t)times, f.bytes + end, f.size - end);
+    return long_one;
+}
+
+TEST(bombs_of_many_scans_are_refused)
+{
+    fill_rgb();
+    File f = jpeg((JpegSettings){ .channels = 3, .quality = 90, .progressive = true });
+    File few = repeat_scan(f, 100), many = repeat_scan(f, 2000);
+    ImageView view;
+    Decoder *d = make_decoder();
+    CHECK_STATUS(decoder_decode(d, few.bytes, few.size, 3, &view), OK);
+    decoder_destroy(d);
+    check_bad(many.bytes, many.size, "too many scans");
+    mem_free(f.bytes);
+    mem_free(few.bytes);
+    mem_free(many.bytes);
+}
+
 TEST(flipped_bytes_never_crash)
 {
     fill_rgb();
