@@ -250,8 +250,8 @@ def timm_model(name):
     return lambda classes: timm.create_model(name, num_classes=classes)
 
 
-# name: network, batch, size, classes, gradients, losses. Sizes of large networks are reduced, odd ones among them: there "same" padding
-# has another side to add to.
+# name: network, batch, size, classes, gradients, losses. Logits are at the size that a network was published with, and once at an odd one: there
+# "same" padding has another side to add to.
 FILES = {
     "resnet18": (vision("resnet18"), 2, 224, 1000, False, False),
     "resnet50": (vision("resnet50"), 2, 224, 1000, False, False),
@@ -259,12 +259,14 @@ FILES = {
     "resnet20": (lambda classes: CifarResNet(20, classes), 8, 32, 10, True, True),
     "resnet50_64": (vision("resnet50"), 8, 64, 10, True, False),
     "efficientnet_b0_64": (quiet("efficientnet_b0"), 8, 64, 10, True, False),
-    **{name: (vision(name), 1, 64, 20, False, False) for name in
+    "efficientnet_b0_97": (vision("efficientnet_b0"), 1, 97, 20, False, False),
+    "tf_efficientnet_b0_97": (lambda classes: timm_model("tf_efficientnet_b0")(classes), 1, 97, 20, False, False),
+    **{name: (vision(name), 1, 224, 20, False, False) for name in
        ("resnet34", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2")},
     **{f"efficientnet_b{i}": (vision(f"efficientnet_b{i}"), 1, size, 20, False, False)
-       for i, size in enumerate((224, 97, 98, 99, 100, 70, 71, 72))},
+       for i, size in enumerate((224, 240, 288, 300, 380, 456, 528, 600))},
     **{f"tf_efficientnet_b{i}": (lambda classes, i=i: timm_model(f"tf_efficientnet_b{i}")(classes), 1, size, 20, False, False)
-       for i, size in enumerate((224, 97, 98, 99, 100, 70, 71, 72))},
+       for i, size in enumerate((224, 240, 260, 300, 380, 456, 528, 600))},
 }
 
 
@@ -273,7 +275,7 @@ def main():
     torch.use_deterministic_algorithms(True)
     for name in names:
         global GAMMA
-        GAMMA = 0.5 if name[-2:] in ("b3", "b4", "b5", "b6", "b7") else 1.0
+        GAMMA = 0.5 if name[-2:] in ("b2", "b3", "b4", "b5", "b6", "b7") else 1.0
         network, batch, size, classes, train, steps = FILES[name]
         write(folder, name, network(classes), batch, size, classes, train, steps)
 
