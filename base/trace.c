@@ -172,9 +172,10 @@ static Status add_lane(JsonWriter *w, const Trace *t, Lane *l, int rank, int fir
             StrBuf name = { 0 };
             str_add(&name, l->name);
             if (named > 0) str_printf(&name, " %d", named + 1);
-            if (name.failed) return ERR_MEMORY;
-            add_metadata(w, "thread_name", rank, first_thread + named, name.text);
+            const bool failed = name.failed;
+            if (!failed) add_metadata(w, "thread_name", rank, first_thread + named, name.text);
             str_free(&name);
+            if (failed) return ERR_MEMORY;
         }
         add_span(w, t, &l->spans[i], rank, first_thread + part);
     }
