@@ -89,7 +89,9 @@ static Status read_value(Reader *r, const char *key, int line, const yaml_event_
     r->origin->line[index] = line;
     if (value->type == YAML_SEQUENCE_START_EVENT && config_keys[index].type != KEY_LIST)
         return fail(ERR_USAGE, "%s%s is a list; it takes one value", where, key);
-    return config_set_items(r->config, &config_keys[index], items, count, where);
+    const ConfigKey *set = &config_keys[index];
+    if (value->type == YAML_SCALAR_EVENT) return config_set_text(r->config, set, items[0], where);
+    return config_set_items(r->config, set, items, count, where);
 }
 
 /* Notes that a section's map begins: it must be a section, and new. */

@@ -132,7 +132,7 @@ TEST(every_type_is_read)
     REQUIRE_OK(load_text(&c,
                          "# a comment\n"
                          "model: {name: resnet20, zero_init_last_gamma: yes}\n"
-                         "data:\n  train: \"a b\"\n  std: 0.5\n  mean: [0.1, .2, 3e-1]\n  val: ~\n"
+                         "data:\n  train: \"a b\"\n  std: 0.5, 1, 2\n  mean: [0.1, .2, 3e-1]\n  val: ~\n"
                          "train.epochs: 1.5\n"
                          "optimizer:\n  name: adam\n"
                          "log:\n"
@@ -142,8 +142,8 @@ TEST(every_type_is_read)
     CHECK(c->model.zero_init_last_gamma);
     CHECK_STR(c->data.train, "a b");
     CHECK_STR(c->data.val, "");
-    CHECK_INT(c->data.std.count, 1);
-    CHECK_NEAR(c->data.std.values[0], 0.5, 0);
+    CHECK_INT(c->data.std.count, 3);
+    CHECK_NEAR(c->data.std.values[1], 1, 0);
     CHECK_INT(c->data.mean.count, 3);
     CHECK_NEAR(c->data.mean.values[2], 0.3, 0);
     CHECK_NEAR(c->train.epochs, 1.5, 0);
