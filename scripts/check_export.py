@@ -1,56 +1,109 @@
 #!/usr/bin/env python3
-"""Holds what convoy export wrote against PyTorch and onnxruntime: names, every bit of the tensors, logits.
+"""Holds convoy's weights against PyTorch and onnxruntime, there and back: each network is trained for two steps on synthetic images and
+exported; PyTorch must take every name and shape (strict) and find every bit of every tensor; onnx.checker must accept the ONNX file, and
+onnxruntime must find PyTorch's logits; what PyTorch saves again must come back into a checkpoint bit for bit.
 
-Needs torch, torchvision, safetensors, onnx, onnxruntime (and timm for --timm). Run by hand:
+Needs torch, torchvision, timm, safetensors, onnx and onnxruntime (pip); no part of build or tests. Without a name: all networks that
+torchvision or timm have.
 
-    ./convoy export CHECKPOINT OUT.safetensors; ./convoy export CHECKPOINT OUT.onnx
-    python3 scripts/check_export.py MODEL CHECKPOINT OUT.safetensors [OUT.onnx] [--timm] [--size 64]
-
-Then saves the tensors as PyTorch has them to OUT.safetensors.torch.safetensors, for convoy eval to read back.
+    python3 scripts/check_export.py [MODEL...] [--size 64] [--tolerance 1e-4]
 """
 import argparse
+import collections
+import os
+import subprocess
+import sys
+import tempfile
 
 import numpy as np
+import onnx
+import onnxruntime
+import timm
 import torch
 import torchvision
 from safetensors.torch import load_file, save_file
 
+CLASSES = 10
+MODELS = (["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d", "wide_resnet50_2", "wide_resnet101_2"]
+          + [f"{family}_b{i}" for family in ("efficientnet", "tf_efficientnet") for i in range(8)])
 
-def main():
-    a = argparse.ArgumentParser()
-    a.add_argument("model")
-    a.add_argument("checkpoint")
-    a.add_argument("weights")
-    a.add_argument("onnx", nargs="?")
-    a.add_argument("--timm", action="store_true")
-    a.add_argument("--size", type=int, default=64)
-    a = a.parse_args()
-    ours, state = load_file(a.checkpoint), load_file(a.weights)
-    classes = [v for k, v in state.items() if k in ("fc.weight", "classifier.1.weight", "classifier.weight")][0].shape[0]
-    if a.timm:
-        import timm
-        model = timm.create_model(a.model, num_classes=classes)
-    else:
-        model = getattr(torchvision.models, a.model)(num_classes=classes)
-    print("strict:", model.load_state_dict(state, strict=True))
-    tensors = [k for k in state if not k.endswith("num_batches_tracked")]
-    have = {(tuple(v.shape), v.numpy().tobytes()) for k, v in ours.items()}
-    print("tensors", len(tensors), "bit-identical", sum((tuple(state[k].shape), state[k].numpy().tobytes()) in have for k in tensors))
-    save_file(model.state_dict(), a.weights + ".torch.safetensors")
-    if not a.onnx:
-        return
-    import onnx
-    import onnxruntime
-    onnx.checker.check_model(onnx.load(a.onnx), full_check=True)
-    session = onnxruntime.InferenceSession(a.onnx, providers=["CPUExecutionProvider"])
-    model = model.eval().double()
+
+def convoy(binary, *arguments):
+    done = subprocess.run([binary, *arguments], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"convoy {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+def train(binary, model, run, size, settings):
+    keys = {"model.name": model, "model.classes": CLASSES, "data.format": "synthetic", "data.image_size": size, "data.eval_resize": size,
+            "train.batch_per_rank": 4, "train.eval_every": 0, "run.dir": run, "device.backend": "cpu", **settings}
+    empty = os.path.join(os.path.dirname(run), "empty.yaml")
+    open(empty, "w").close()
+    convoy(binary, "train", empty, *[part for key, value in keys.items() for part in ("--set", f"{key}={value}")])
+    checkpoints = os.path.join(run, "checkpoints")
+    return os.path.join(checkpoints, sorted(name for name in os.listdir(checkpoints) if name.startswith("step-"))[-1])
+
+
+def bits(state):
+    """How often each tensor occurs, by shape and bits; what counts batches is PyTorch's alone, optimizer state ours alone."""
+    return collections.Counter((tuple(v.shape), v.numpy().tobytes()) for k, v in state.items() if not k.endswith("num_batches_tracked"))
+
+
+def logits_differ(model, path, size):
+    """The largest difference of onnxruntime's logits from float64 PyTorch's, relative to the largest logit; at two batch sizes."""
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    model, worst = model.eval().double(), 0
     for batch in (1, 3):
-        x = np.random.default_rng(1).standard_normal((batch, 3, a.size, a.size)).astype(np.float32)
+        x = np.random.default_rng(1).standard_normal((batch, 3, size, size)).astype(np.float32)
         with torch.no_grad():
             want = model(torch.from_numpy(x).double()).numpy()
-        got = session.run(["logits"], {"images": x})[0]
-        print(f"batch {batch}: largest logit {np.abs(want).max():.4g}, difference relative to it {np.abs(got - want).max() / np.abs(want).max():.3g}")
+        worst = max(worst, np.abs(session.run(["logits"], {"images": x})[0] - want).max() / np.abs(want).max())
+    return worst
+
+
+def check(args, name, source, scratch):
+    """Errors, as a list of words, of one network under one library's names."""
+    checkpoint = train(args.convoy, name, os.path.join(scratch, "first"), args.size, {"train.max_steps": 2})
+    exported, graph, again = (os.path.join(scratch, file) for file in ("out.safetensors", "out.onnx", "torch.safetensors"))
+    convoy(args.convoy, "export", checkpoint, exported, "--names", source)
+    convoy(args.convoy, "export", checkpoint, graph)
+    model = timm.create_model(name, num_classes=CLASSES) if source == "timm" else torchvision.models.get_model(name, num_classes=CLASSES)
+    ours, state, errors = bits(load_file(checkpoint)), load_file(exported), []
+    model.load_state_dict(state, strict=True)
+    if bits(state) - ours:
+        errors.append("tensors differ from the checkpoint's")
+    save_file({k: v.contiguous() for k, v in model.state_dict().items()}, again)
+    difference = logits_differ(model, graph, args.size)
+    if not difference <= args.tolerance:
+        errors.append("onnxruntime's logits differ")
+    frozen = {"model.init": again, "model.bn": "frozen", "train.max_steps": 1, "optimizer.lr": 0, "optimizer.weight_decay": 0}
+    back = train(args.convoy, name, os.path.join(scratch, "back"), args.size, frozen)
+    if bits(state) - bits(load_file(back)):
+        errors.append("tensors differ after the way back")
+    print(f"{name:20s} {source:12s} {bits(state).total():4d} tensors, logits differ by {difference:.1e}: {', '.join(errors) or 'ok'}", flush=True)
+    return errors
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="*", metavar="MODEL", default=MODELS)
+    parser.add_argument("--convoy", default="./convoy")
+    parser.add_argument("--size", type=int, default=64)
+    parser.add_argument("--tolerance", type=float, default=1e-4)
+    args = parser.parse_args()
+    checked = failed = 0
+    for name in args.models:
+        sources = [source for source, known in (("torchvision", torchvision.models.list_models()), ("timm", timm.list_models())) if name in known]
+        if not sources:
+            sys.exit(f"{name}: neither torchvision nor timm has it")
+        for source in sources:
+            with tempfile.TemporaryDirectory() as scratch:
+                failed += bool(check(args, name, source, scratch))
+                checked += 1
+    print(f"{checked - failed} passed, {failed} failed")
+    return failed > 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

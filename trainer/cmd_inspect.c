@@ -19,7 +19,7 @@ static const CmdRow rows[] = {
     { "config", inspect_config, "[--markdown]", "every key of a config file, with default and help" },
     { "dataset", inspect_dataset, "DIR [--format NAME] [--role NAME]",
       "classes and images of a dataset; decodes every image" },
-    { "memory", inspect_memory, "CONFIG [--set key=value]...", "what a run will take, before it runs" },
+    { "memory", inspect_memory, "CONFIG [--gpu FILE] [--set key=value]...", "what a run will take, before it runs" },
 };
 
 Status cmd_inspect(int argc, char **argv)
