@@ -8,9 +8,13 @@
  *   dw  in a 16-bit type is written to the workspace and from there converted into, or added to, the f32 gradient: no
  *       engine writes f32 from 16-bit inputs. In f32 the plan writes or adds to the gradient itself.
  *
- * WORKSPACE is that tensor, if there is one, and behind it what the plan wants. */
+ * WORKSPACE is that tensor, if there is one, and behind it what the plan wants.
+ *
+ * Convolutions with a filter for each channel are run by kernels of our own where there are some (depthwise.h), which
+ * write dw in f32. */
 #include "kernels/cuda/conv2d.h"
 #include "base/mem.h"
+#include "kernels/cuda/depthwise.h"
 #include "kernels/cuda/kernels.h"
 
 enum { ROLE_X, ROLE_W, ROLE_Y, ROLE_COUNT };
@@ -32,7 +36,8 @@ static const struct PassRow {
 };
 
 typedef struct ConvState {
-    ConvPlan *plan;
+    ConvPlan *plan; /* this, or own */
+    Depthwise *own;
     int64_t weights;      /* elements, padding included */
     size_t weights_bytes; /* in the workspace: weights in the compute type, rounded up to the alignment; 0 for f32 */
     bool convert;         /* forward and data gradient: w has no compute copy */
@@ -96,21 +101,30 @@ static Status prepare(OpInstance *op, ConvPass pass)
     if (!s) return ERR_MEMORY;
     TRY(conv2d_decide(b, op->attr, x, w, y));
     const ConvShape shape = conv2d_shape(b, op->attr, x, w, y);
-    const bool halves = b->compute != DTYPE_F32;
-    const bool added = op->accumulate && pass == CONV_BWD_WEIGHTS && !halves; /* only parameter gradients accumulate */
-    TRY(conv_plan_create(&s->plan, b, pass, &shape, added));
+    const bool own = depthwise_takes(&shape), writes_f32 = pass == CONV_BWD_WEIGHTS && (own || b->compute == DTYPE_F32);
+    const bool added = op->accumulate && writes_f32; /* only parameter gradients accumulate */
+    if (own) TRY(depthwise_create(&s->own, b, pass, &shape, added));
+    else TRY(conv_plan_create(&s->plan, b, pass, &shape, added));
     s->weights = conv2d_weights(&shape);
     ASSERT((size_t)s->weights * sizeof(float) == w->bytes);
-    s->weights_bytes = conv2d_weights_bytes(b, &shape);
-    op->workspace_bytes = s->weights_bytes + conv_plan_workspace(s->plan);
-    op->implementation = conv_plan_name(s->plan);
+    s->weights_bytes = writes_f32 ? 0 : conv2d_weights_bytes(b, &shape);
+    op->workspace_bytes = s->weights_bytes + (own ? depthwise_workspace(s->own) : conv_plan_workspace(s->plan));
+    op->implementation = own ? depthwise_name(s->own) : conv_plan_name(s->plan);
     return OK;
 }
 
-static void *plan_workspace(const OpInstance *op)
+static Status bind_plan(OpInstance *op, const void *a, const void *b, void *out)
 {
     const ConvState *s = op->state;
-    return op->workspace ? (char *)op->workspace + s->weights_bytes : NULL;
+    void *workspace = op->workspace ? (char *)op->workspace + s->weights_bytes : NULL;
+    if (!s->own) return conv_plan_bind(s->plan, a, b, out, workspace);
+    depthwise_bind(s->own, a, b, out, workspace);
+    return OK;
+}
+
+static Status run_plan(const ConvState *s, Stream *stream)
+{
+    return s->own ? depthwise_run(s->own, stream->stream) : conv_plan_run(s->plan, stream->stream);
 }
 
 /* The weights that the plan reads. */
@@ -134,7 +148,10 @@ static Status convert_weights(OpInstance *op, const OpTensor *w, Stream *stream)
 static void release(OpInstance *op)
 {
     ConvState *s = op->state;
-    if (s) conv_plan_destroy(s->plan);
+    if (s) {
+        conv_plan_destroy(s->plan);
+        depthwise_destroy(s->own);
+    }
     mem_free(s);
     op->state = NULL;
 }
@@ -148,16 +165,13 @@ static Status prepare_forward(OpInstance *op)
 
 static Status bind_forward(OpInstance *op)
 {
-    const ConvState *s = op->state;
-    return conv_plan_bind(s->plan, op->in[CONV_IN_X].data, weights_for(op, &op->in[CONV_IN_W]),
-                          op->out[CONV_OUT_Y].data, plan_workspace(op));
+    return bind_plan(op, op->in[CONV_IN_X].data, weights_for(op, &op->in[CONV_IN_W]), op->out[CONV_OUT_Y].data);
 }
 
 static Status run_forward(OpInstance *op, Stream *stream)
 {
-    const ConvState *s = op->state;
     TRY(convert_weights(op, &op->in[CONV_IN_W], stream));
-    return conv_plan_run(s->plan, stream->stream);
+    return run_plan(op->state, stream);
 }
 
 /* ---- gradient of x ---- */
@@ -169,16 +183,14 @@ static Status prepare_bwd_data(OpInstance *op)
 
 static Status bind_bwd_data(OpInstance *op)
 {
-    const ConvState *s = op->state;
-    return conv_plan_bind(s->plan, op->in[CONV_BWD_DATA_IN_DY].data, weights_for(op, &op->in[CONV_BWD_DATA_IN_W]),
-                          op->out[CONV_BWD_DATA_OUT_DX].data, plan_workspace(op));
+    return bind_plan(op, op->in[CONV_BWD_DATA_IN_DY].data, weights_for(op, &op->in[CONV_BWD_DATA_IN_W]),
+                     op->out[CONV_BWD_DATA_OUT_DX].data);
 }
 
 static Status run_bwd_data(OpInstance *op, Stream *stream)
 {
-    const ConvState *s = op->state;
     TRY(convert_weights(op, &op->in[CONV_BWD_DATA_IN_W], stream));
-    return conv_plan_run(s->plan, stream->stream);
+    return run_plan(op->state, stream);
 }
 
 /* ---- gradient of w ---- */
@@ -192,8 +204,7 @@ static Status bind_bwd_weights(OpInstance *op)
 {
     const ConvState *s = op->state;
     void *dw = s->weights_bytes ? op->workspace : op->out[CONV_BWD_WEIGHTS_OUT_DW].data;
-    return conv_plan_bind(s->plan, op->in[CONV_BWD_WEIGHTS_IN_X].data, op->in[CONV_BWD_WEIGHTS_IN_DY].data, dw,
-                          plan_workspace(op));
+    return bind_plan(op, op->in[CONV_BWD_WEIGHTS_IN_X].data, op->in[CONV_BWD_WEIGHTS_IN_DY].data, dw);
 }
 
 static Status run_bwd_weights(OpInstance *op, Stream *stream)
@@ -201,7 +212,7 @@ static Status run_bwd_weights(OpInstance *op, Stream *stream)
     const ConvState *s = op->state;
     const DType compute = cuda_backend(op)->compute;
     float *dw = op->out[CONV_BWD_WEIGHTS_OUT_DW].data;
-    TRY(conv_plan_run(s->plan, stream->stream));
+    TRY(run_plan(s, stream));
     if (!s->weights_bytes) return OK;
     if (op->accumulate) TRY_CUDA(cuda_launch_cast_add(op->workspace, compute, dw, s->weights, stream->stream));
     else TRY_CUDA(cuda_launch_cast(op->workspace, compute, dw, DTYPE_F32, s->weights, stream->stream));

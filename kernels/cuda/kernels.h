@@ -117,6 +117,31 @@ cudaError_t cuda_launch_pool2d(const Pool2dShape *k, const void *x, void *y, uin
 cudaError_t cuda_launch_pool2d_bwd(const Pool2dShape *k, const void *dy, const uint8_t *index, void *dx,
                                    cudaStream_t stream);
 
+/* ---- depthwise.cu, depthwise_bwd.cu ---- */
+enum { DEPTHWISE_LANES = 4, DEPTHWISE_THREADS = 256, DEPTHWISE_BLOCKS = 2, DEPTHWISE_GATHER_STRIP = 4 };
+#define DEPTHWISE_STRIP(stride)       ((stride) == 1 ? 4 : 2) /* positions of y that a thread has beside each other */
+#define DEPTHWISE_DEPTH(window)       ((window) == 3 ? 3 : 2) /* warps of a block for each row of the window */
+#define DEPTHWISE_BWD_THREADS(window) (32 * (window)*DEPTHWISE_DEPTH(window))
+#define DEPTHWISE_BWD_BLOCKS(window)  ((window) == 3 ? 2 : 1)
+typedef struct DepthwiseShape {
+    DType dtype;          /* of activations, and of w */
+    int n, vectors;       /* vectors of 16 bytes in a pixel */
+    int h, w, p, q;       /* of what is read and of what is written; of x and of dy */
+    int window, stride;   /* 3 or 5; 1 or 2 */
+    int pad_h, pad_w;     /* above and left of what is read; of x where it gathers */
+    bool turned, gathers; /* gradient to x, at stride 1 and at stride 2 */
+    bool accumulate;      /* adds into dw */
+    int places;           /* strips of all images; below 2^30 */
+    int tiles, splits;    /* blocks: tiles cover a pixel, splits share the places */
+    FastDiv by_strips, by_rows;
+} DepthwiseShape;
+/* (x, w, y), or (dy, w, dx) where turned or gathers. w: [channels][window * window] */
+cudaError_t cuda_launch_depthwise(const DepthwiseShape *k, const void *w, const void *from, void *to,
+                                  cudaStream_t stream);
+/* parts: workspace [splits][window * window][tiles * 16-byte vectors of 4 lanes]; dw: [channels][window * window] */
+cudaError_t cuda_launch_depthwise_bwd_weights(const DepthwiseShape *k, const void *x, const void *dy, float *parts,
+                                              float *dw, cudaStream_t stream);
+
 /* ---- global_avgpool.cu ---- */
 typedef struct AvgpoolShape {
     RowGrid grid; /* of one image: its rows are pixels */

@@ -129,6 +129,8 @@ bool subject_refuses(const Subject *s, const Problem *p); /* prepare() must say 
 double subject_nearest(DType type, double v);
 /* Rounds the values of in to what the prepared instance will see, so that reference and backend start from the same. */
 Status subject_round_inputs(const Subject *s, Arena *arena, const OpInstance *op, Host *in);
+/* The type that the gradient of a convolution's weights has before it is converted into its tensor. */
+DType subject_product_type(const Subject *s, const OpInstance *op);
 /* The type in which the backend keeps t. */
 Status subject_type_of(const Subject *s, Arena *arena, const OpTensor *t, DType *out);
 
@@ -201,6 +203,7 @@ typedef struct Comparison {
     Variant variant;
     const Host *in, *start;             /* start: what accumulating outputs held before */
     DType out_type[OP_MAX_OUTPUTS];     /* as the backend keeps them */
+    DType product_type;                 /* as a product comes out of the library */
     const Result *ref, *absolute, *got; /* absolute: NULL where no row needs it */
 } Comparison;
 Status compare_results(Arena *arena, const Comparison *c, Verdict *verdict);

@@ -164,8 +164,8 @@ static Status compare_one(Arena *arena, const Comparison *c, bool input, int slo
     k.type = input ? k.ref->desc.dtype : c->out_type[slot];
     k.through = k.type;
     const bool weights = c->problem->kind == OP_CONV2D_BWD_WEIGHTS || c->problem->kind == OP_CONV2D_BWD_WEIGHTS_NORM;
-    if (!input && weights) { /* comes out of the library in the compute type */
-        k.through = c->subject->compute;
+    if (!input && weights) {
+        k.through = c->product_type;
         k.start = c->start[slot].v;
     }
     if (k.bound == BOUND_SUM || k.bound == BOUND_TYPE)

@@ -24,6 +24,14 @@ static const char *const conv_fixed[] = {
     "n=2 c=16 h=6 w=6 k=16 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=4",  /* 4 channels a group */
     "n=1 c=13 h=6 w=6 k=13 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=13", /* depthwise */
     "n=2 c=16 h=7 w=7 k=16 r=5 s=5 sh=2 sw=2 pt=2 pb=2 pl=2 pr=2 g=16",
+    "n=3 c=40 h=9 w=11 k=40 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=40",
+    "n=2 c=72 h=5 w=13 k=72 r=5 s=5 pt=2 pb=2 pl=2 pr=2 g=72",
+    "n=2 c=24 h=7 w=9 k=24 r=3 s=3 sh=2 sw=2 pt=1 pb=1 pl=1 pr=1 g=24",
+    "n=2 c=48 h=8 w=10 k=48 r=3 s=3 sh=2 sw=2 pt=0 pb=1 pl=0 pr=1 g=48", /* depthwise, as TensorFlow pads */
+    "n=1 c=8 h=8 w=11 k=8 r=5 s=5 sh=2 sw=2 pt=1 pb=2 pl=1 pr=2 g=8",
+    "n=2 c=16 h=2 w=1 k=16 r=5 s=5 pt=2 pb=2 pl=2 pr=2 g=16", /* mostly padding */
+    "n=4 c=8 h=33 w=39 k=8 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=8",  /* enough for several blocks */
+    "n=1 c=16 h=5 w=4 k=16 r=3 s=3 pt=0 pb=0 pl=2 pr=0 g=16",
     "n=1 c=6 h=5 w=5 k=4 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=2",
     "n=3 c=24 h=4 w=4 k=8 r=1 s=3 sh=1 sw=2 pl=1 pr=1",
     NULL,

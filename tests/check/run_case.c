@@ -104,6 +104,7 @@ static Status compare_with_reference(Work *w, const Case *c, const Subject *subj
                               .variant = c->variant,
                               .in = w->in,
                               .start = w->start,
+                              .product_type = subject_product_type(subject, &rig->op),
                               .ref = &w->ref,
                               .absolute = &w->absolute,
                               .got = &w->first };

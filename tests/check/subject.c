@@ -63,9 +63,20 @@ static Status send_through(Backend *b, Arena *arena, const OpTensor *t, const Ho
     return st;
 }
 
+/* Kernels of the backend's own: no product of matrices that tf32 would speed up, and sums that stay f32. */
+static bool is_depthwise(const OpInstance *op)
+{
+    return op->implementation && strncmp(op->implementation, "depthwise", strlen("depthwise")) == 0;
+}
+
+DType subject_product_type(const Subject *s, const OpInstance *op)
+{
+    return is_depthwise(op) ? DTYPE_F32 : s->compute;
+}
+
 Status subject_round_inputs(const Subject *s, Arena *arena, const OpInstance *op, Host *in)
 {
-    bool product = layouts_is_product(op->kind);
+    bool product = layouts_is_product(op->kind), tf32 = s->tf32 && !is_depthwise(op);
     int weights = product ? layouts_weight_input(op->kind) : -1;
     for (int i = 0; i < OP_MAX_INPUTS; i++) {
         if (op->in[i].desc.dtype != DTYPE_F32 || !in[i].v) continue;
@@ -79,7 +90,7 @@ Status subject_round_inputs(const Subject *s, Arena *arena, const OpInstance *op
         for (int64_t k = 0; k < count; k++) {
             if (product && !bias && (i == weights || s->compute != DTYPE_F32))
                 in[i].v[k] = subject_nearest(s->compute, in[i].v[k]);
-            if (product && !bias && s->tf32) in[i].v[k] = nearest_tf32(in[i].v[k]);
+            if (product && !bias && tf32) in[i].v[k] = nearest_tf32(in[i].v[k]);
         }
     }
     return OK;
