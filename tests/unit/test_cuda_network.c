@@ -121,3 +121,11 @@ TEST(gradients_of_resnet20_are_the_cpus)
     o.width = 1;
     check_network("resnet20", &o, 3);
 }
+
+/* Depthwise convolutions, squeeze and excitation, SiLU; nothing is dropped. */
+TEST(gradients_of_efficientnet_are_the_cpus)
+{
+    ModelOptions o = network_narrow(4, 32);
+    o.graph.bn_frozen = true;
+    check_network("efficientnet_b0", &o, 1.5);
+}
