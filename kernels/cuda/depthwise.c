@@ -39,9 +39,9 @@ static void make_grid(DepthwiseShape *k, int64_t rows, int64_t strips, int64_t s
     k->by_strips = fast_div_make((uint32_t)strips);
     k->by_rows = fast_div_make((uint32_t)rows);
     k->tiles = (int)divide_up(k->vectors, DEPTHWISE_LANES);
-    int64_t most = divide_up(k->places, slots * MIN_ROUNDS), splits = divide_up(resident, k->tiles);
+    int64_t most = divide_up(k->places, slots * MIN_ROUNDS), splits = resident / k->tiles; /* all at once */
     if (splits > most) splits = most;
-    k->splits = (int)(splits > MAX_GRID_Y ? MAX_GRID_Y : splits);
+    k->splits = (int)(splits < 1 ? 1 : splits > MAX_GRID_Y ? MAX_GRID_Y : splits);
 }
 
 static void read_and_write(DepthwiseShape *k, int64_t h, int64_t w, int64_t p, int64_t q)
