@@ -3,19 +3,11 @@
 #define CONVOY_KERNELS_CUDA_CONV_GRAPH_H
 #include "kernels/cuda/conv_plan.h"
 #include "kernels/cuda/cudnn_plan.h"
+#include "kernels/cuda/cudnn_write.h"
 
 enum { CONV_GRAPH_X, CONV_GRAPH_W, CONV_GRAPH_Y, CONV_GRAPH_TENSORS };
 
-typedef struct ConvTensor {
-    int64_t id; /* unique in the graph */
-    DType type;
-    int64_t dims[4]; /* N,C,H,W; packed as N,H,W,C */
-    bool between;    /* never in memory: between two operations */
-} ConvTensor;
-
-cudnnDataType_t conv_graph_type(DType t);
 void conv_graph_dims(const ConvShape *s, int which, int64_t dims[4]);
-Status conv_graph_tensor(const CudnnApi *api, const ConvTensor *t, cudnnBackendDescriptor_t *out);
 Status conv_graph_window(const CudnnApi *api, const Conv2dAttr *a, cudnnBackendDescriptor_t *out);
 /* The operation in words: all that decides which plan fits. */
 void conv_graph_key(const char *pass, const ConvShape *s, size_t limit, char *out, size_t bytes);

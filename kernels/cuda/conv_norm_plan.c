@@ -2,18 +2,13 @@
  *
  * The patterns are those that cuDNN has engines for, in fp16 and nothing else: pointwise operations in front of the
  * convolution whose results are never in memory, statistics behind it, or the gradient of a ReLU and the sums of a
- * batch norm's gradient behind a data gradient. What pointwise operations pass on is f32; what leaves the convolution
- * is of type io. A graph is written as formulas are: a step takes tensors and gives one.
+ * batch norm's gradient behind a data gradient. What leaves the convolution is of type io.
  *
  * Engines that are compiled when the plan is made are left out (CudnnContext.exhaustive makes them too): a fusion that
  * has no other is not worth its seconds at every first start. */
 #include "kernels/cuda/conv_norm_plan.h"
 #include "base/mem.h"
 #include "kernels/cuda/conv_graph.h"
-#include <stdio.h>
-#include <string.h>
-
-enum { MAX_PARTS = 64, MAX_STEPS = 12, FIRST_BETWEEN = 100 };
 
 typedef struct Operation {
     ConvNormPass pass;
@@ -22,60 +17,19 @@ typedef struct Operation {
 } Operation;
 
 struct ConvNormPlan {
-    CudnnContext *context; /* borrowed */
-    const CudnnPlan *plan; /* the context's */
+    CudnnUse use;
     const ConvOperand *operands;
-    cudnnBackendDescriptor_t pack; /* NULL until bound */
-    void *data[CUDNN_MAX_OPERANDS], *workspace;
 };
 
 /* ---- writing a graph ---- */
 
-typedef cudnnBackendDescriptor_t Part;
+typedef CudnnPart Part;
 
-/* Sticky: after an error every step gives NULL. */
 typedef struct Writer {
-    const CudnnApi *api;
+    CudnnWriter graph;
     const Operation *operation;
-    Status status;
-    Part parts[MAX_PARTS]; /* all that was made; owned */
-    Part steps[MAX_STEPS]; /* the operations among them */
     Part operands[CONV_OPERAND_COUNT];
-    int part_count, step_count, between;
 } Writer;
-
-static Part keep(Writer *w, Status st, Part part)
-{
-    ASSERT(w->part_count < MAX_PARTS);
-    if (st != OK) w->status = st;
-    else w->parts[w->part_count++] = part;
-    return part;
-}
-
-static Part make(Writer *w, cudnnBackendDescriptorType_t type, const CudnnAttribute *attributes, int count,
-                 const char *what)
-{
-    Part part = NULL;
-    if (w->status != OK) return NULL;
-    Status st = cudnn_make(w->api, &part, type, attributes, count, what);
-    return keep(w, st, part);
-}
-
-static void step(Writer *w, cudnnBackendDescriptorType_t type, const CudnnAttribute *attributes, int count,
-                 const char *what)
-{
-    Part part = make(w, type, attributes, count, what);
-    ASSERT(w->step_count < MAX_STEPS);
-    if (part) w->steps[w->step_count++] = part;
-}
-
-static Part tensor(Writer *w, const ConvTensor *t)
-{
-    Part part = NULL;
-    if (w->status != OK) return NULL;
-    Status st = conv_graph_tensor(w->api, t, &part);
-    return keep(w, st, part);
-}
 
 /* A tensor that lies in memory, by its place in the list of operands. */
 static void describe_operands(Writer *w)
@@ -83,47 +37,15 @@ static void describe_operands(Writer *w)
     const Operation *o = w->operation;
     const ConvOperand *list = conv_norm_operands(o->pass, o->prologue);
     for (int i = 0; list[i] != CONV_OPERAND_COUNT; i++) {
-        ConvTensor t = { .id = i + 1, .type = conv_norm_type(&o->shape, list[i]) };
+        CudnnTensor t = { .id = i + 1, .type = conv_norm_type(&o->shape, list[i]) };
         conv_norm_dims(&o->shape, list[i], t.dims);
-        w->operands[list[i]] = tensor(w, &t);
+        w->operands[list[i]] = cudnn_write_tensor(&w->graph, &t);
     }
 }
 
-/* A tensor of x's shape between two steps. */
-static Part between(Writer *w, DType type)
-{
-    ConvTensor t = { .id = FIRST_BETWEEN + w->between++, .type = type, .between = true };
-    conv_norm_dims(&w->operation->shape, CONV_OP_X, t.dims);
-    return tensor(w, &t);
-}
-
-static Part pointwise_mode(Writer *w, cudnnPointwiseMode_t mode)
-{
-    const cudnnDataType_t math = CUDNN_DATA_FLOAT;
-    const CudnnAttribute attributes[] = {
-        { CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode },
-        { CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &math },
-    };
-    return make(w, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, attributes, 2, "pointwise descriptor");
-}
-
-#define DESCRIPTOR(name, part)                                                                                         \
-    {                                                                                                                  \
-        name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &(part)                                                                \
-    }
-
-/* y = mode(a, b); b: NULL for modes of one operand; y: NULL for a tensor that is never in memory. Returns y. */
 static Part pointwise(Writer *w, cudnnPointwiseMode_t mode, Part a, Part b, Part y)
 {
-    const Part how = pointwise_mode(w, mode), to = y ? y : between(w, DTYPE_F32);
-    const CudnnAttribute attributes[] = {
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, a),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, to),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b),
-    };
-    step(w, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, attributes, b ? 4 : 3, "pointwise operation");
-    return to;
+    return cudnn_write_pointwise(&w->graph, mode, a, b, y);
 }
 
 static Part scale_and_shift(Writer *w, Part x, Part scale, Part shift)
@@ -159,18 +81,18 @@ static void convolve(Writer *w, ConvPass pass, Part x, Part filter, Part y)
     };
     const double alpha = 1, beta = 0;
     Part window = NULL;
-    if (w->status != OK) return;
-    Status st = conv_graph_window(w->api, &w->operation->shape.attr, &window);
-    keep(w, st, window);
+    if (w->graph.status != OK) return;
+    const Status st = conv_graph_window(w->graph.api, &w->operation->shape.attr, &window);
+    cudnn_write_keep(&w->graph, st, window);
     const CudnnAttribute attributes[] = {
-        DESCRIPTOR(rows[pass].x, x),
-        DESCRIPTOR(rows[pass].w, filter),
-        DESCRIPTOR(rows[pass].y, y),
-        DESCRIPTOR(rows[pass].window, window),
+        CUDNN_DESCRIPTOR(rows[pass].x, x),
+        CUDNN_DESCRIPTOR(rows[pass].w, filter),
+        CUDNN_DESCRIPTOR(rows[pass].y, y),
+        CUDNN_DESCRIPTOR(rows[pass].window, window),
         { rows[pass].alpha, CUDNN_TYPE_DOUBLE, 1, &alpha },
         { rows[pass].beta, CUDNN_TYPE_DOUBLE, 1, &beta },
     };
-    step(w, rows[pass].type, attributes, 6, "convolution operation");
+    cudnn_write_step(&w->graph, rows[pass].type, attributes, 6, "convolution operation");
 }
 
 /* ---- the three passes ---- */
@@ -198,11 +120,11 @@ static void write_stats(Writer *w)
     const CudnnAttribute attributes[] = {
         { CUDNN_ATTR_OPERATION_GENSTATS_MODE, CUDNN_TYPE_GENSTATS_MODE, 1, &mode },
         { CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &math },
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_GENSTATS_XDESC, of[CONV_OP_Y]),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC, of[CONV_OP_SUM]),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC, of[CONV_OP_SQUARE]),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_GENSTATS_XDESC, of[CONV_OP_Y]),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC, of[CONV_OP_SUM]),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC, of[CONV_OP_SQUARE]),
     };
-    step(w, CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR, attributes, 5, "statistics operation");
+    cudnn_write_step(&w->graph, CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR, attributes, 5, "statistics operation");
 }
 
 /* The ReLU's input is formed again from x and what was saved. */
@@ -210,32 +132,26 @@ static void write_bwd_data(Writer *w)
 {
     const Part *of = w->operands;
     const cudnnDataType_t math = CUDNN_DATA_FLOAT;
-    const Part g = between(w, w->operation->shape.io), how = pointwise_mode(w, CUDNN_POINTWISE_RELU_BWD);
+    const Part g = cudnn_write_between(&w->graph, w->operation->shape.io);
     convolve(w, CONV_BWD_DATA, g, of[CONV_OP_W], of[CONV_OP_Y]);
     Part z = pointwise(w, CUDNN_POINTWISE_SUB, of[CONV_OP_X], of[CONV_OP_MEAN], NULL);
     z = pointwise(w, CUDNN_POINTWISE_MUL, z, of[CONV_OP_INV_STD], NULL);
     z = scale_and_shift(w, z, of[CONV_OP_GAMMA], of[CONV_OP_BETA]);
-    const CudnnAttribute relu[] = {
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, g),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, z),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, of[CONV_OP_Z]),
-    };
-    step(w, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, relu, 4, "gradient of ReLU");
+    cudnn_write_pointwise_bwd(&w->graph, CUDNN_POINTWISE_RELU_BWD, g, z, of[CONV_OP_Z]);
     const CudnnAttribute norm[] = {
         { CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &math },
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC, of[CONV_OP_X]),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC, of[CONV_OP_Z]),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC, of[CONV_OP_MEAN]),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC, of[CONV_OP_INV_STD]),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC, of[CONV_OP_GAMMA]),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC, of[CONV_OP_DGAMMA]),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC, of[CONV_OP_DBETA]),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC, of[CONV_OP_BY_DZ]),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC, of[CONV_OP_BY_X]),
-        DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS, of[CONV_OP_CONSTANT]),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC, of[CONV_OP_X]),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC, of[CONV_OP_Z]),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC, of[CONV_OP_MEAN]),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC, of[CONV_OP_INV_STD]),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC, of[CONV_OP_GAMMA]),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC, of[CONV_OP_DGAMMA]),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC, of[CONV_OP_DBETA]),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC, of[CONV_OP_BY_DZ]),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC, of[CONV_OP_BY_X]),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS, of[CONV_OP_CONSTANT]),
     };
-    step(w, CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR, norm, 11, "gradient of batch norm");
+    cudnn_write_step(&w->graph, CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR, norm, 11, "gradient of batch norm");
 }
 
 static void write_bwd_weights(Writer *w)
@@ -248,15 +164,11 @@ static Status make_graph(const CudnnContext *c, const void *operation, cudnnBack
     static void (*const writers[CONV_NORM_PASS_COUNT])(Writer *) = { [CONV_NORM_STATS] = write_stats,
                                                                      [CONV_NORM_BWD_DATA] = write_bwd_data,
                                                                      [CONV_NORM_BWD_WEIGHTS] = write_bwd_weights };
-    Writer w = { .api = &c->api, .operation = operation };
+    Writer w = { .graph = { .api = &c->api }, .operation = operation };
+    conv_norm_dims(&w.operation->shape, CONV_OP_X, w.graph.between_dims);
     describe_operands(&w);
     writers[w.operation->pass](&w);
-    const CudnnAttribute attribute = { CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, w.step_count,
-                                       w.steps };
-    Status st = w.status;
-    if (st == OK) st = cudnn_make(&c->api, graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &attribute, 1, "graph");
-    for (int i = 0; i < w.part_count; i++) cudnn_free(&c->api, w.parts[i]);
-    return st;
+    return cudnn_write_graph(&w.graph, graph);
 }
 
 /* ---- plans ---- */
@@ -289,9 +201,9 @@ Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pa
     size_operands(shape, conv_norm_operands(pass, prologue), &request);
     ConvNormPlan *p = mem_calloc(1, sizeof *p);
     if (!p) return ERR_MEMORY;
-    p->context = b->cudnn;
+    p->use.context = b->cudnn;
     p->operands = conv_norm_operands(pass, prologue);
-    Status st = cudnn_plan_get(p->context, &request, &p->plan);
+    Status st = cudnn_plan_get(b->cudnn, &request, &p->use.plan);
     if (st == OK) *out = p;
     else mem_free(p);
     return st;
@@ -300,18 +212,18 @@ Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pa
 void conv_norm_plan_destroy(ConvNormPlan *p)
 {
     if (!p) return;
-    cudnn_free(&p->context->api, p->pack);
+    cudnn_use_release(&p->use);
     mem_free(p);
 }
 
 size_t conv_norm_plan_workspace(const ConvNormPlan *p)
 {
-    return p->plan->workspace;
+    return p->use.plan->workspace;
 }
 
 const char *conv_norm_plan_name(const ConvNormPlan *p)
 {
-    return p->plan->name;
+    return p->use.plan->name;
 }
 
 Status conv_norm_plan_bind(ConvNormPlan *p, void *const operands[CONV_OPERAND_COUNT], void *workspace)
@@ -320,18 +232,12 @@ Status conv_norm_plan_bind(ConvNormPlan *p, void *const operands[CONV_OPERAND_CO
     int count = 0;
     for (; p->operands[count] != CONV_OPERAND_COUNT; count++) {
         data[count] = operands[p->operands[count]];
-        ASSERT(data[count] && (uintptr_t)data[count] % 16 == 0);
+        ASSERT((uintptr_t)data[count] % 16 == 0);
     }
-    cudnn_plans_save(p->context);
-    if (p->pack && memcmp(data, p->data, sizeof data) == 0 && workspace == p->workspace) return OK;
-    cudnn_free(&p->context->api, p->pack);
-    memcpy(p->data, data, sizeof data);
-    p->workspace = workspace;
-    return cudnn_pack_make(p->context, &p->pack, count, p->data, workspace);
+    return cudnn_use_bind(&p->use, count, data, workspace);
 }
 
 Status conv_norm_plan_run(ConvNormPlan *p, cudaStream_t stream)
 {
-    ASSERT(p->pack);
-    return cudnn_execute(p->context, p->plan->plan, p->pack, stream);
+    return cudnn_use_run(&p->use, stream);
 }

@@ -1,10 +1,9 @@
 /* conv_plan.c - convolution passes as cuDNN operation graphs of one operation.
  *
- * Tensors are described as cuDNN counts them, N,C,H,W with the strides of N,H,W,C, always with an alignment of 16
- * bytes: of less, cuDNN's heuristics offer nothing. Sums are f32. Engines that are not reproducible, that sum in a
- * smaller type or that do not simply sum (Winograd, FFT) are avoided; and for strict f32 those that round their
- * inputs. Where inputs may be rounded, engines on tensor cores come first: now and then the heuristics begin with one
- * that is not and copies whole activations through its workspace. */
+ * Sums are f32. Engines that are not reproducible, that sum in a smaller type or that do not simply sum (Winograd, FFT)
+ * are avoided; and for strict f32 those that round their inputs. Where inputs may be rounded, engines on tensor cores
+ * come first: now and then the heuristics begin with one that is not and copies whole activations through its
+ * workspace. */
 #include "kernels/cuda/conv_plan.h"
 #include "base/mem.h"
 #include "kernels/cuda/conv_graph.h"
@@ -54,20 +53,11 @@ typedef struct Operation {
 } Operation;
 
 struct ConvPlan {
-    CudnnContext *context; /* borrowed */
-    const CudnnPlan *plan; /* the context's */
+    CudnnUse use;
     const struct PassRow *row;
-    cudnnBackendDescriptor_t pack; /* NULL until bound */
-    void *data[ROLE_COUNT], *workspace;
 };
 
 /* ---- the operation graph ---- */
-
-cudnnDataType_t conv_graph_type(DType t)
-{
-    ASSERT(t == DTYPE_F32 || t == DTYPE_BF16 || t == DTYPE_F16);
-    return t == DTYPE_F32 ? CUDNN_DATA_FLOAT : t == DTYPE_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
-}
 
 void conv_graph_dims(const ConvShape *s, int which, int64_t dims[4])
 {
@@ -77,23 +67,6 @@ void conv_graph_dims(const ConvShape *s, int which, int64_t dims[4])
         [Y] = { s->n, s->k, s->p, s->q },
     };
     for (int i = 0; i < 4; i++) dims[i] = all[which][i];
-}
-
-Status conv_graph_tensor(const CudnnApi *api, const ConvTensor *t, cudnnBackendDescriptor_t *out)
-{
-    const int64_t *dims = t->dims;
-    const cudnnDataType_t type = conv_graph_type(t->type);
-    const int64_t strides[4] = { dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1] };
-    const int64_t alignment = 16;
-    const CudnnAttribute attributes[] = {
-        { CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type },
-        { CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims },
-        { CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides },
-        { CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &t->id },
-        { CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment },
-        { CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &t->between },
-    };
-    return cudnn_make(api, out, CUDNN_BACKEND_TENSOR_DESCRIPTOR, attributes, 6, "tensor descriptor");
 }
 
 Status conv_graph_window(const CudnnApi *api, const Conv2dAttr *a, cudnnBackendDescriptor_t *out)
@@ -137,9 +110,9 @@ static Status make_graph(const CudnnContext *c, const void *operation, cudnnBack
     cudnnBackendDescriptor_t tensors[ROLE_COUNT] = { NULL }, window = NULL, op = NULL;
     Status st = OK;
     for (int i = 0; i < ROLE_COUNT && st == OK; i++) {
-        ConvTensor t = { .id = i + 1, .type = o->shape.io };
+        CudnnTensor t = { .id = i + 1, .type = o->shape.io };
         conv_graph_dims(&o->shape, i, t.dims);
-        st = conv_graph_tensor(api, &t, &tensors[i]);
+        st = cudnn_tensor_make(api, &t, &tensors[i]);
     }
     if (st == OK) st = conv_graph_window(api, &o->shape.attr, &window);
     if (st == OK) st = make_operation(api, o, tensors, &window, &op);
@@ -205,9 +178,9 @@ Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const Con
     }
     ConvPlan *p = mem_calloc(1, sizeof *p);
     if (!p) return ERR_MEMORY;
-    p->context = b->cudnn;
+    p->use.context = b->cudnn;
     p->row = &passes[pass];
-    Status st = cudnn_plan_get(p->context, &request, &p->plan);
+    Status st = cudnn_plan_get(b->cudnn, &request, &p->use.plan);
     if (st == OK) *out = p;
     else mem_free(p);
     return st;
@@ -216,18 +189,18 @@ Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const Con
 void conv_plan_destroy(ConvPlan *p)
 {
     if (!p) return;
-    cudnn_free(&p->context->api, p->pack);
+    cudnn_use_release(&p->use);
     mem_free(p);
 }
 
 size_t conv_plan_workspace(const ConvPlan *p)
 {
-    return p->plan->workspace;
+    return p->use.plan->workspace;
 }
 
 const char *conv_plan_name(const ConvPlan *p)
 {
-    return p->plan->name;
+    return p->use.plan->name;
 }
 
 Status conv_plan_bind(ConvPlan *p, const void *a, const void *b, void *out, void *workspace)
@@ -237,17 +210,11 @@ Status conv_plan_bind(ConvPlan *p, const void *a, const void *b, void *out, void
     memcpy(&data[p->row->argument[0]], &a, sizeof a);
     memcpy(&data[p->row->argument[1]], &b, sizeof b);
     data[p->row->argument[2]] = out;
-    for (int i = 0; i < ROLE_COUNT; i++) ASSERT(data[i] && (uintptr_t)data[i] % 16 == 0);
-    cudnn_plans_save(p->context);
-    if (p->pack && memcmp(data, p->data, sizeof data) == 0 && workspace == p->workspace) return OK;
-    cudnn_free(&p->context->api, p->pack);
-    memcpy(p->data, data, sizeof data);
-    p->workspace = workspace;
-    return cudnn_pack_make(p->context, &p->pack, ROLE_COUNT, p->data, workspace);
+    for (int i = 0; i < ROLE_COUNT; i++) ASSERT((uintptr_t)data[i] % 16 == 0);
+    return cudnn_use_bind(&p->use, ROLE_COUNT, data, workspace);
 }
 
 Status conv_plan_run(ConvPlan *p, cudaStream_t stream)
 {
-    ASSERT(p->pack);
-    return cudnn_execute(p->context, p->plan->plan, p->pack, stream);
+    return cudnn_use_run(&p->use, stream);
 }

@@ -148,3 +148,29 @@ Status cudnn_execute(CudnnContext *c, cudnnBackendDescriptor_t plan, cudnnBacken
     }
     return cudnn_status(&c->api, c->api.execute(c->handle, plan, pack), "cudnnBackendExecute");
 }
+
+/* ---- uses ---- */
+
+Status cudnn_use_bind(CudnnUse *u, int operands, void *const *data, void *workspace)
+{
+    const size_t bytes = (size_t)operands * sizeof *data;
+    for (int i = 0; i < operands; i++) ASSERT(data[i]);
+    cudnn_plans_save(u->context);
+    if (u->pack && memcmp(data, u->data, bytes) == 0 && workspace == u->workspace) return OK;
+    cudnn_use_release(u);
+    memcpy(u->data, data, bytes);
+    u->workspace = workspace;
+    return cudnn_pack_make(u->context, &u->pack, operands, u->data, workspace);
+}
+
+Status cudnn_use_run(const CudnnUse *u, cudaStream_t stream)
+{
+    ASSERT(u->pack);
+    return cudnn_execute(u->context, u->plan->plan, u->pack, stream);
+}
+
+void cudnn_use_release(CudnnUse *u)
+{
+    if (u->pack) cudnn_free(&u->context->api, u->pack);
+    u->pack = NULL;
+}

@@ -56,6 +56,8 @@ typedef struct PlanRequest {
     size_t workspace_limit;
     int operands;
     size_t operand_bytes[CUDNN_MAX_OPERANDS]; /* by unique id - 1; for timing */
+    /* Likewise: the number of an operand that is given by value, in the host's memory; NULL for all others. */
+    const void *by_value[CUDNN_MAX_OPERANDS];
 } PlanRequest;
 
 /* The plan of the request's key, from the context, the cache file or the heuristics. ERR_ENV if no engine fits, with
@@ -65,12 +67,26 @@ Status cudnn_plan_load(const CudnnContext *c, CudnnPlan *p); /* p->plan from p->
 /* Writes the cache file if plans were added since. A file that cannot be written costs a warning and the cache. */
 void cudnn_plans_save(CudnnContext *c);
 
-/* The operands and workspace of one use of a plan. cudnn_free. */
+/* The operands and workspace of one use of a plan. Of operands by value data has the host's addresses, whose numbers
+ * are read at every execution. cudnn_free. */
 Status cudnn_pack_make(const CudnnContext *c, cudnnBackendDescriptor_t *out, int operands, void *const *data,
                        void *workspace);
 /* Enqueues; allocates nothing of ours. */
 Status cudnn_execute(CudnnContext *c, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack,
                      cudaStream_t stream);
+
+/* A plan with the addresses that its runs use. */
+typedef struct CudnnUse {
+    CudnnContext *context;         /* borrowed */
+    const CudnnPlan *plan;         /* the context's */
+    cudnnBackendDescriptor_t pack; /* NULL until bound */
+    void *data[CUDNN_MAX_OPERANDS], *workspace;
+} CudnnUse;
+
+/* data: by unique id - 1. Saves the plans that were added since: by now all have been asked for. */
+Status cudnn_use_bind(CudnnUse *u, int operands, void *const *data, void *workspace);
+Status cudnn_use_run(const CudnnUse *u, cudaStream_t stream); /* enqueues */
+void cudnn_use_release(CudnnUse *u);
 
 /* ---- cudnn_choose.c ---- */
 /* Chooses for a new plan and fills all but key and next. */
