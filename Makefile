@@ -56,7 +56,8 @@ CHECK := $(wildcard tests/check/*.c)
 TOOLS := $(wildcard tests/tools/make_*.c)
 SWEEP := $(wildcard tests/sweep/*.c)
 PTXAS_OBJ := $(if $(filter 1,$(EMU)),,$(CUDA_OBJ))
-SWEEP_PROGRAM := $(if $(filter 1,$(HAVE_CUDA)),$(if $(filter 1,$(EMU)),,$(B)/cuda_sweep $(B)/driver_shim/libcuda.so.1))
+DRIVER_SHIM := $(if $(filter 1,$(HAVE_CUDA)),$(if $(filter 1,$(EMU)),,$(B)/driver_shim/libcuda.so.1))
+SWEEP_PROGRAM := $(if $(DRIVER_SHIM),$(B)/cuda_sweep $(DRIVER_SHIM))
 FUZZ  := $(filter-out tests/fuzz/fuzz_main.c,$(wildcard tests/fuzz/*.c))
 HELPERS := $(filter-out $(TOOLS),$(wildcard tests/tools/*.c)) $(FUZZ)
 HEADERS := $(wildcard $(addsuffix /*.h,$(ROOMS) kernels/ref tests tests/unit tests/check tests/tools tests/fuzz))
@@ -89,7 +90,7 @@ build: parts $(CONVOY) $(B)/unit $(B)/check tools ## build ./convoy, the test pr
 parts:
 	@echo 'convoy with $(if $(filter 1,$(MPI)),MPI,no MPI (MPI=0)), $(CUDA_SAYS)'
 
-tools: $(TOOL_BINARIES) $(B)/fuzz_replay $(B)/slow_files.so $(B)/fake_nvml/libnvidia-ml.so.1 # tests/tools/make_NAME.c is a program, the other files there are shared by tests
+tools: $(TOOL_BINARIES) $(B)/fuzz_replay $(B)/slow_files.so $(B)/fake_nvml/libnvidia-ml.so.1 $(DRIVER_SHIM) # tests/tools/make_NAME.c is a program, the other files there are shared by tests
 
 # ---- objects and binaries ----
 
@@ -99,9 +100,9 @@ $(B)/obj/data/%.o: ROOM_FLAGS := $(DATA_FLAGS)
 $(B)/obj/kernels/cuda/%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
 $(B)/obj/trainer/comm/comm_mpi.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(MPI_CFLAGS)
 $(B)/obj/trainer/comm/comm_nccl.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
-$(B)/obj/tests/unit/test_cuda_%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
+$(B)/obj/tests/unit/test_cuda_%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS) -DCONVOY_DRIVER_SHIM='"$(DRIVER_SHIM)"'
 $(addprefix $(B)/obj/tests/unit/test_,monitor.o doctor.o): ROOM_FLAGS = $(PLAIN_FLAGS) -DCONVOY_FAKE_NVML='"$(B)/fake_nvml/libnvidia-ml.so.1"'
-$(B)/obj/tests/sweep/%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS) -DCONVOY_DRIVER_SHIM='"$(B)/driver_shim/libcuda.so.1"'
+$(B)/obj/tests/sweep/%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS) -DCONVOY_DRIVER_SHIM='"$(DRIVER_SHIM)"'
 
 $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)

@@ -59,7 +59,7 @@ endif
 
 CUDA_SOURCES := $(wildcard kernels/cuda/*.cu)
 CUDA_HEADERS := $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh)
-CUDA_LIBRARY_FILES := kernels/cuda/conv_plan.c kernels/cuda/conv_norm_plan.c kernels/cuda/lt_gemm.c $(wildcard kernels/cuda/cudnn_*.c)
+CUDA_LIBRARY_FILES := kernels/cuda/conv_plan.c kernels/cuda/conv_norm_plan.c kernels/cuda/norm_plan.c kernels/cuda/lt_gemm.c $(wildcard kernels/cuda/cudnn_*.c)
 ifeq ($(HAVE_CUDA),1)
 CUDA_ROOM := kernels/cuda
 CUDA_UNUSED := kernels/cuda_absent.c trainer/comm/comm_nccl_absent.c

@@ -27,6 +27,9 @@ if ((failed == 0)); then
     stage unit build/emu/unit --filter=cuda --timeout=300
     stage emulator build/emu/unit --filter=emu --timeout=300
     for precision in fp32 bf16 fp16; do stage "operations in $precision" build/emu/check --backend="cuda:$precision"; done
+    for precision in fp32 bf16 fp16; do
+        stage "cuDNN's batch norms in $precision" build/emu/check --backend="cuda:$precision" --op=batchnorm --cudnn-norms
+    done
     stage runs scripts/e2e.sh tests/e2e/cuda_*.sh
 fi
 echo "$passed passed, $failed failed"

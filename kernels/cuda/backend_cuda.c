@@ -5,9 +5,11 @@
  * there - layouts, sizes, cuDNN's choice of engines -, and refuses to allocate. */
 #include "base/mem.h"
 #include "kernels/cuda/cudnn_graph.h"
+#include "kernels/cuda/decision.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/fusion.h"
 #include "kernels/cuda/lt_gemm.h"
+#include "kernels/cuda/norm_choice.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -166,7 +168,8 @@ static void cuda_describe(const Backend *backend, char *out, size_t bytes)
 static void cuda_destroy(Backend *backend)
 {
     CudaBackend *b = (CudaBackend *)backend;
-    cuda_fusions_destroy(b->fusions);
+    cuda_decisions_free(b->fusions);
+    cuda_decisions_free(b->norms);
     cudnn_context_destroy(b->cudnn);
     lt_context_destroy(b->lt);
     cuda_free(backend, b->param_copies);
@@ -179,6 +182,7 @@ static const BackendVTable vtable = {
     .fuses_add_into_batchnorm_bwd = true,
     .takes_fusion = cuda_takes_fusion,
     .describe_fusions = cuda_describe_fusions,
+    .describe_norms = cuda_describe_norms,
     .device = &cuda_device_vtable,
     .alignment = 256,
     .alloc = cuda_alloc,

@@ -1,4 +1,4 @@
-/* batchnorm.c - batch norm and its gradient on the device: which kernels run, over which grid, with which workspace.
+/* batchnorm.c - batch norm and its gradient by our own kernels: which run, over which grid, with which workspace.
  *
  * All kernels of an instance work in one type, that of x: the compute type, or f32 where x came from a linear layer.
  * What lies in another type is cast into the workspace first. */
@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/norm_choice.h"
 #include <inttypes.h>
 
 enum { WORKSPACE_ALIGN = 256, VECTOR_BYTES = 16 };
@@ -18,6 +19,7 @@ typedef struct Operand {
 } Operand;
 
 typedef struct ForwardState {
+    BnState base;
     BnForward kernel;
     BatchNormMode mode;
     Operand residual;
@@ -25,6 +27,7 @@ typedef struct ForwardState {
 } ForwardState;
 
 typedef struct BackwardState {
+    BnState base;
     BnBackward kernel;
     Operand dy, dy2, y;
     size_t partials_at, means_at;
@@ -80,6 +83,7 @@ static Status forward_prepare(OpInstance *op)
     OpTensor *x = &op->in[BN_IN_X], *saved = &op->out[BN_OUT_SAVED];
     ForwardState *s = op->state = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
+    s->base.by = &batchnorm_own;
     if (!x->bytes) cuda_decide_activation(cuda_backend(op), x);
     const CudaView v = cuda_view(cuda_backend(op), x);
     decide_vectors(op, &op->in[BN_IN_GAMMA], BN_IN_RUNNING_VAR - BN_IN_GAMMA + 1);
@@ -120,6 +124,7 @@ static Status backward_prepare(OpInstance *op)
     OpTensor *x = &op->in[BN_BWD_IN_X], *dresidual = &op->out[BN_BWD_OUT_DRESIDUAL];
     BackwardState *s = op->state = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
+    s->base.by = &batchnorm_own_bwd;
     if (!x->bytes) cuda_decide_activation(cuda_backend(op), x);
     const CudaView v = cuda_view(cuda_backend(op), x);
     decide_vectors(op, &op->in[BN_BWD_IN_GAMMA], BN_BWD_IN_SAVED - BN_BWD_IN_GAMMA + 1);
@@ -237,5 +242,5 @@ static void release(OpInstance *op)
     op->state = NULL;
 }
 
-const OpImpl cuda_batchnorm = { forward_prepare, forward_bind, forward_run, release };
-const OpImpl cuda_batchnorm_bwd = { backward_prepare, backward_bind, backward_run, release };
+const OpImpl batchnorm_own = { forward_prepare, forward_bind, forward_run, release };
+const OpImpl batchnorm_own_bwd = { backward_prepare, backward_bind, backward_run, release };

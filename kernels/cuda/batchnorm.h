@@ -11,6 +11,15 @@
 #include "kernels/cuda/rows.h"
 #include "kernels/op.h"
 
+/* ---- who does it: batchnorm.c by our kernels, batchnorm_cudnn.c; norm_choice.c says which ---- */
+
+/* First in the state of every implementation, from the moment that there is one. */
+typedef struct BnState {
+    const struct OpImpl *by;
+} BnState;
+
+/* ---- kernels ---- */
+
 /* Blocks per multiprocessor: 64 and 80 registers per thread. */
 enum { BN_FORWARD_BLOCKS = 4, BN_BACKWARD_BLOCKS = 3 };
 
@@ -46,4 +55,21 @@ typedef struct BnBackward {
     float *partials; /* workspace [partials][2][cp]: sums of dz and of dz (x - mean) */
     float *means;    /* workspace [2][cp]: mean dz, and slope (batchnorm_math.h) */
 } BnBackward;
+
+/* dz = dy [+ dy2], where [y > 0], else 0; dz may be dy or dy2. */
+typedef struct BnGradientOfZ {
+    DType dtype;
+    int64_t vectors;          /* of 16 bytes */
+    const void *dy, *dy2, *y; /* dy2, y: NULL if absent */
+    void *dz;
+} BnGradientOfZ;
+
+/* Running statistics from those of a batch. */
+typedef struct BnRunning {
+    int c, cp;
+    float eps, momentum;
+    double count;            /* values of a channel */
+    const float *statistics; /* [2][cp]: mean and 1/sqrt(var + eps) */
+    float *running_mean, *running_var;
+} BnRunning;
 #endif

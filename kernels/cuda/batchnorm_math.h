@@ -63,6 +63,13 @@ CUDA_BOTH static inline float bn_running(float old, double batch, float momentum
     return (float)((1 - m) * (double)old + m * batch);
 }
 
+/* The biased variance that bn_inv_std was given. */
+CUDA_BOTH static inline double bn_variance(float inv_std, float eps)
+{
+    const double var = 1.0 / ((double)inv_std * (double)inv_std) - (double)eps;
+    return var < 0 ? 0 : var; /* a NaN stays one */
+}
+
 /* dx = scale (dz - mean_dz - (x - mean) slope), where slope = inv_std mean(dz xhat); with constant statistics mean_dz
  * and slope are 0. */
 CUDA_BOTH static inline float bn_dx(float dz, float x, float mean, float scale, float mean_dz, float slope)

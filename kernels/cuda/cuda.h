@@ -64,7 +64,9 @@ typedef struct CudaBackend {
     size_t workspace_limit;
     struct CudnnContext *cudnn;      /* cudnn_graph.h; owned */
     struct LtContext *lt;            /* lt_gemm.h; owned */
-    struct CudaFusions *fusions;     /* fusion.h; owned; NULL: none was asked for */
+    struct CudaDecision *fusions;    /* decision.h; owned; by fusion.c */
+    struct CudaDecision *norms;      /* likewise, by norm_choice.c */
+    const OpImpl *norm_on_trial;     /* what norm_choice.c is timing; NULL: nothing */
     char *param_slab, *param_copies; /* params_attach; copies owned, NULL for f32 */
     size_t param_bytes;
 } CudaBackend;

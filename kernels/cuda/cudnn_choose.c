@@ -169,7 +169,8 @@ static bool make_plan(const CudnnContext *c, const PlanRequest *r, const Candida
     const CudnnAttribute attribute = { CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                                        &one->config };
     int64_t workspace = -1;
-    *out = (CudnnPlan){ .engine = (int)one->engine };
+    *out = (CudnnPlan){ .engine = (int)one->engine, .workspace = (size_t)one->workspace };
+    if (one->rank == RANK_COMPILED && c->uncompiled) return true;
     if (one->rank == RANK_COMPILED) log_debug("cuDNN compiles a kernel for %s", r->key);
     if (cudnn_try_make(&c->api, &out->plan, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &attribute, 1) !=
         CUDNN_STATUS_SUCCESS) {

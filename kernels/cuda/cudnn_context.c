@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "kernels/cuda/cudnn_plan.h"
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -101,6 +102,16 @@ void cudnn_context_destroy(CudnnContext *c)
 bool cudnn_context_times(const CudnnContext *c)
 {
     return c->timed;
+}
+
+/* Without the driver cuDNN takes a second for each graph to find that it has no engine. A machine without a GPU may
+ * have the driver, and then its kernels can be compiled for a device that is only described. */
+bool cudnn_context_compiles(const CudnnContext *c)
+{
+    if (c->handle) return true;
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (driver) dlclose(driver);
+    return driver != NULL;
 }
 
 void cudnn_context_leave_stream(CudnnContext *c)

@@ -1,5 +1,5 @@
 /* cudnn_graph.h - cuDNN's graph (backend) API: the library opened at run time, descriptors, plan selection and the plan
- * cache. Only conv_plan.c and the plan sweep stand on it. */
+ * cache. */
 #ifndef CONVOY_KERNELS_CUDA_CUDNN_GRAPH_H
 #define CONVOY_KERNELS_CUDA_CUDNN_GRAPH_H
 #include "kernels/cuda/cuda.h"
@@ -13,6 +13,8 @@ void cudnn_context_destroy(CudnnContext *c); /* NULL ok; writes the cache if it 
 const char *cudnn_context_properties(const CudnnContext *c);
 /* Whether choices are measured and the results kept: there is a device, and a cache. */
 bool cudnn_context_times(const CudnnContext *c);
+/* Whether engines that are compiled when a plan is made can be had at all: the driver's library is there. */
+bool cudnn_context_compiles(const CudnnContext *c);
 /* The stream that was last executed on is about to go. */
 void cudnn_context_leave_stream(CudnnContext *c);
 /* Answers that were measured, kept in the cache with the plans: whether what key describes is to be done. */

@@ -43,7 +43,7 @@ Status cudnn_plan_load(const CudnnContext *c, CudnnPlan *p)
 static bool usable(const CudnnContext *c, CudnnPlan *p, size_t workspace_limit)
 {
     int64_t bytes = 0;
-    if (p->plan) return true;
+    if (p->plan || c->uncompiled) return true;
     Status st = cudnn_plan_load(c, p);
     if (st == OK &&
         !cudnn_read(&c->api, p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes))

@@ -43,6 +43,7 @@ struct CudnnContext {
     bool timed;             /* candidates are timed */
     bool unsaved;           /* plans were added since the file was read or written */
     bool exhaustive;        /* for the plan sweep: all candidates are made, saved and loaded, compiled ones too */
+    bool uncompiled;        /* for the plan sweep: of engines that would be compiled, that they are offered is enough */
     int finalised, refused; /* by it */
 };
 

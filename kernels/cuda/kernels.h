@@ -97,6 +97,10 @@ cudaError_t cuda_launch_bn_bwd_finish(const BnBackward *b, cudaStream_t stream);
 /* dx by means, from dresidual where that was written. */
 cudaError_t cuda_launch_bn_bwd_apply(const BnBackward *b, cudaStream_t stream);
 
+/* ---- batchnorm_cudnn.cu: see batchnorm.h ---- */
+cudaError_t cuda_launch_bn_gradient_of_z(const BnGradientOfZ *k, cudaStream_t stream);
+cudaError_t cuda_launch_bn_running(const BnRunning *k, cudaStream_t stream);
+
 /* ---- batchnorm_parts.cu: see batchnorm_parts.h ---- */
 /* sums -> saved, affine, running statistics. */
 cudaError_t cuda_launch_bn_finalize(const BnFinalize *f, cudaStream_t stream);

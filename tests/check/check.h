@@ -122,6 +122,7 @@ typedef struct Subject {
     bool tf32;        /* products of f32 round their factors to 11 bits */
     bool own_layouts; /* no other than those it decides itself */
     bool fuses;       /* it has the ops that OpDef.fused marks */
+    bool rounds_dz;   /* batchnorm_bwd rounds dz to the compute type before anything else */
     int pad;          /* grouped convolutions need multiples of so many channels; 1 = any */
 } Subject;
 bool subject_takes(const Subject *s, const Case *c);      /* the case's variant exists for it */

@@ -98,6 +98,8 @@ static double allowed_f32(const Checked *k, int64_t i)
 static double norm_rounding(const Checked *k, int64_t i)
 {
     const OpKind kind = k->c->problem->kind;
+    if (kind == OP_BATCHNORM_BWD && k->c->subject->rounds_dz && k->bound == BOUND_NORM)
+        return rounding(k->c->subject->compute, k->scale[i]);
     if (kind != OP_BATCHNORM_BWD || k->row->slot != BN_BWD_OUT_DX || !k->c->problem->out[BN_BWD_OUT_DRESIDUAL].rank)
         return 0;
     return rounding(k->c->out_type[BN_BWD_OUT_DRESIDUAL], k->scale[i]);

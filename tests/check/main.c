@@ -1,7 +1,7 @@
 /* main.c - check: does a backend compute what kernels/op.h says?
  *
  *   check [--op=TEXT] [--backend=cpu|ref|cuda[:fp32|:tf32|:bf16|:fp16]] [--seed=N] [--threads=N] [--case=CASE]
- *   [--shapes=FOLDER] [--verbose] [--list] [--bench]
+ *   [--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn-norms]
  *
  * First the float64 reference is checked against finite differences of itself; then every op of the backend is
  * compared with it, on fixed, drawn and network shapes. Each op runs in a child process of its own: a crash or a
@@ -22,7 +22,7 @@
 typedef struct Options {
     const char *op, *backend, *one_case, *shapes;
     int64_t seed, threads;
-    bool verbose, list, bench, help;
+    bool verbose, list, bench, cudnn_norms, help;
 } Options;
 
 typedef struct Board { /* shared with the children */
@@ -63,8 +63,8 @@ static Status create_ref(Backend **out, const Options *o, Precision precision)
 
 static Status create_cuda(Backend **out, const Options *o, Precision precision)
 {
-    (void)o;
-    return backend_cuda_create(out, &(CudaOptions){ .precision = precision });
+    const CudaOptions options = { .precision = precision, .batchnorm = o->cudnn_norms ? NORM_CUDNN : NORM_OWN };
+    return backend_cuda_create(out, &options);
 }
 
 struct BackendRow {
@@ -97,6 +97,7 @@ static Status create_backends(Session *s)
 {
     TRY(backend_ref_create(&s->ref));
     s->subject = s->row->subject;
+    s->subject.rounds_dz = s->options.cudnn_norms;
     return s->row->create(&s->subject.backend, &s->options, s->row->precision);
 }
 
@@ -339,6 +340,7 @@ static Status parse_options(int count, char **arguments, Options *o)
         if (take_text(a, "--shapes", &o->shapes) || take_flag(a, "--verbose", &o->verbose) ||
             take_flag(a, "--list", &o->list))
             continue;
+        if (take_flag(a, "--cudnn-norms", &o->cudnn_norms)) continue;
         if (take_flag(a, "--bench", &o->bench) || take_flag(a, "--help", &o->help)) continue;
         if (take_text(a, "--seed", &number)) TRY(take_number(a, number, &o->seed));
         else if (take_text(a, "--threads", &number)) TRY(take_number(a, number, &o->threads));
@@ -353,7 +355,7 @@ int main(int count, char **arguments)
     Status st = parse_options(count, arguments, &s.options);
     if (st == OK && s.options.help) {
         report("check [--op=TEXT] [--backend=cpu|ref|cuda[:PRECISION]] [--seed=N] [--threads=N] [--case=CASE] "
-               "[--shapes=FOLDER] [--verbose] [--list] [--bench]");
+               "[--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn-norms]");
         return 0;
     }
     s.board = mmap(NULL, sizeof *s.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -124,7 +124,7 @@ static Status place_outputs(Run *r, const Host *start)
         OpTensor *t = &op->out[i];
         if (t->desc.rank == 0) continue;
         /* A plan lays tensors over each other only where their sizes are equal: of one type. */
-        bool over_input = r->rig->variant.in_place >> i & 1;
+        bool over_input = (r->rig->variant.in_place & ~op->apart) >> i & 1;
         if (over_input && t->bytes == op->in[op_def(op->kind)->in_place_of[i]].bytes) {
             int over = op_def(op->kind)->in_place_of[i];
             if (!rig_can_lie_over(r->rig, i))

@@ -1,4 +1,5 @@
 /* test_cuda_fusion.c - which fusions the CUDA backend takes, what it says of them, and the timing of a row of ops. */
+#include "kernels/cuda/decision.h"
 #include "kernels/cuda/fusion.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"

@@ -143,6 +143,27 @@ TEST(the_same_graph_gives_the_same_plan)
     graph_destroy(b);
 }
 
+TEST(outputs_lie_apart_where_their_ops_say_so)
+{
+    Graph *g = random_graph(5, true, true);
+    Sizes s = sizes_of(g, 64, NULL);
+    unsigned *apart = mem_calloc((size_t)graph_node_count(g), sizeof *apart);
+    for (int i = 0; i < graph_node_count(g); i += 2) apart[i] = ~0u;
+    int over[2] = { 0, 0 };
+    Plan *p = NULL;
+    s.inputs.node_apart = apart;
+    REQUIRE_OK(plan_create(&p, g, &s.inputs));
+    CHECK_OK(plan_check(p, g));
+    for (TensorId id = 0; id < graph_tensor_count(g); id++)
+        if (p->entries[id].over != TENSOR_NONE) over[graph_tensor(g, id)->producer % 2]++;
+    CHECK_INT(over[0], 0);
+    CHECK(over[1] > 0);
+    plan_destroy(p);
+    free_sizes(&s);
+    mem_free(apart);
+    graph_destroy(g);
+}
+
 /* Every way to break a plan that the executor would pay for is noticed. */
 TEST(the_check_notices_a_broken_plan)
 {

@@ -69,13 +69,16 @@ static Status make_plan(Program *p)
     int tensors = graph_tensor_count(p->graph), nodes = graph_node_count(p->graph);
     size_t *bytes = mem_calloc((size_t)tensors, sizeof *bytes);
     size_t *workspace = mem_calloc((size_t)nodes + 1, sizeof *workspace);
-    Status status = bytes && workspace ? OK : ERR_MEMORY;
+    unsigned *apart = mem_calloc((size_t)nodes + 1, sizeof *apart);
+    Status status = bytes && workspace && apart ? OK : ERR_MEMORY;
     if (status == OK) {
         for (int i = 0; i < tensors; i++) bytes[i] = p->tensors[i].bytes;
         for (int i = 0; i < nodes; i++) workspace[i] = p->nodes[i].workspace_bytes;
+        for (int i = 0; i < nodes; i++) apart[i] = p->nodes[i].apart;
         const Executor *x = p->executor;
         PlanInputs in = { .tensor_bytes = bytes,
                           .node_workspace = workspace,
+                          .node_apart = apart,
                           .alignment = x->backend->v->alignment,
                           .param_order = x->param_order,
                           .param_count = x->param_count,
@@ -84,6 +87,7 @@ static Status make_plan(Program *p)
     }
     mem_free(bytes);
     mem_free(workspace);
+    mem_free(apart);
     return status;
 }
 

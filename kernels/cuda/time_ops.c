@@ -1,9 +1,9 @@
-/* fusion_time.c - a row of ops prepared, and timed on the device as a network would run it: three passes to warm up,
+/* time_ops.c - a row of ops prepared, and timed on the device as a network would run it: three passes to warm up,
  * ten timed with events, their median. No cache is flushed between passes. All memory is given back before return,
  * since the memory plan is yet to be made. */
 #include "base/mem.h"
 #include "kernels/cuda/cudnn_graph.h"
-#include "kernels/cuda/fusion.h"
+#include "kernels/cuda/decision.h"
 #include "kernels/cuda/pattern.h"
 #include <stdlib.h>
 

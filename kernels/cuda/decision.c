@@ -1,0 +1,110 @@
+/* decision.c - see decision.h. */
+#include "kernels/cuda/decision.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "kernels/cuda/cudnn_graph.h"
+#include <stdio.h>
+#include <string.h>
+
+struct CudaDecision {
+    CudaDecision *next;
+    char *key;
+    const char *name;
+    Outcome outcome;
+};
+
+void cuda_decisions_free(CudaDecision *list)
+{
+    for (CudaDecision *next; list; list = next) {
+        next = list->next;
+        mem_free(list->key);
+        mem_free(list);
+    }
+}
+
+/* ---- deciding ---- */
+
+/* Training goes on in the usual way where cuDNN's cannot be timed. */
+static Outcome measure(CudaBackend *b, const DecisionQuestion *q, const char *key)
+{
+    double usual = 0, other = 0;
+    bool taken = false;
+    if (cudnn_choice_find(b->cudnn, key, &taken)) return taken ? OUTCOME_TAKEN : OUTCOME_SLOWER;
+    Status st = q->time(b, q->cookie, false, &usual);
+    if (st == OK) st = q->time(b, q->cookie, true, &other);
+    if (st != OK) {
+        log_warning("%s cannot be timed and is not used: %s", key, status_message());
+        return OUTCOME_UNTIMED;
+    }
+    taken = other < usual;
+    log_debug("%s: %.4f ms, else %.4f ms", key, other, usual);
+    if (cudnn_choice_add(b->cudnn, key, taken, other) != OK)
+        log_warning("%s is measured again at the next start: %s", key, status_message());
+    return taken ? OUTCOME_TAKEN : OUTCOME_SLOWER;
+}
+
+static Outcome decide(CudaBackend *b, const DecisionQuestion *q, const char *key)
+{
+    if (q->timed && !cudnn_context_times(b->cudnn)) return OUTCOME_UNTIMED;
+    if (q->compiled && !cudnn_context_compiles(b->cudnn)) return OUTCOME_NO_DRIVER;
+    if (q->attempt(b, q->cookie) != OK) {
+        log_debug("%s: %s", key, status_message());
+        return OUTCOME_NO_ENGINE;
+    }
+    return q->timed ? measure(b, q, key) : OUTCOME_TAKEN;
+}
+
+static const CudaDecision *find(const CudaDecision *list, const char *key)
+{
+    while (list && strcmp(list->key, key) != 0) list = list->next;
+    return list;
+}
+
+bool cuda_decides(CudaBackend *b, CudaDecision **list, StrBuf *key, const DecisionQuestion *q)
+{
+    const CudaDecision *known = key->failed ? NULL : find(*list, key->text);
+    CudaDecision *made = key->failed || known ? NULL : mem_calloc(1, sizeof *made);
+    if (!made) {
+        str_free(key);
+        return known && known->outcome == OUTCOME_TAKEN;
+    }
+    *made = (CudaDecision){ NULL, key->text, q->name, decide(b, q, key->text) };
+    made->next = *list; /* deciding may have asked for others */
+    *list = made;
+    return made->outcome == OUTCOME_TAKEN;
+}
+
+/* ---- saying so ---- */
+
+static void add_counts(const CudaDecision *list, const char *name, StrBuf *out)
+{
+    static const char *const words[OUTCOME_COUNT] = { [OUTCOME_NO_ENGINE] = "without an engine",
+                                                      [OUTCOME_SLOWER] = "measured slower",
+                                                      [OUTCOME_UNTIMED] = "not measured",
+                                                      [OUTCOME_NO_DRIVER] = "not to be compiled without a driver" };
+    int counts[OUTCOME_COUNT] = { 0 }, sum = 0;
+    for (const CudaDecision *d = list; d; d = d->next) {
+        if (strcmp(d->name, name) != 0) continue;
+        counts[d->outcome]++;
+        sum++;
+    }
+    str_printf(out, "%s%s %d of %d shapes", out->length ? "; " : "", name, counts[OUTCOME_TAKEN], sum);
+    for (int i = OUTCOME_NO_ENGINE; i < OUTCOME_COUNT; i++)
+        if (counts[i]) str_printf(out, ", %d %s", counts[i], words[i]);
+}
+
+static bool was_before(const CudaDecision *list, const CudaDecision *at)
+{
+    for (; list != at; list = list->next)
+        if (strcmp(list->name, at->name) == 0) return true;
+    return false;
+}
+
+void cuda_describe_decisions(const CudaDecision *list, char *out, size_t bytes)
+{
+    StrBuf text = { 0 };
+    for (const CudaDecision *d = list; d; d = d->next)
+        if (!was_before(list, d)) add_counts(list, d->name, &text);
+    snprintf(out, bytes, "%s", text.text && !text.failed ? text.text : "");
+    str_free(&text);
+}

@@ -1,0 +1,150 @@
+/* norm_choice.c - who normalises: our own kernels or cuDNN.
+ *
+ * Ours can do all that there is to do, and nothing has to be compiled for them. What decides is CudaOptions.batchnorm:
+ *   NORM_OWN    ours
+ *   NORM_CUDNN  cuDNN, wherever is_cudnns() and it has an engine
+ *   NORM_AUTO   of these, cuDNN where it was measured to be faster (decision.h)
+ * Each shape of each pass is decided once.
+ *
+ * Where the passes of one layer are done by different hands, an element that lies within rounding of zero before its
+ * ReLU may be on one side of it forward and on the other backward, which kernels/op.h excludes for one hand: then y is
+ * as small as that rounding. */
+#include "kernels/cuda/norm_choice.h"
+#include "kernels/cuda/batchnorm.h"
+#include "kernels/cuda/decision.h"
+
+typedef struct Pass {
+    const char *name; /* by which shapes are counted */
+    int x;            /* its input slot */
+    const OpImpl *own, *cudnn;
+} Pass;
+static const Pass forward = { "batchnorm", BN_IN_X, &batchnorm_own, &batchnorm_cudnn },
+                  backward = { "batchnorm_bwd", BN_BWD_IN_X, &batchnorm_own_bwd, &batchnorm_cudnn_bwd };
+
+static bool has(const OpTensor *t)
+{
+    return t->desc.rank != 0;
+}
+
+/* Whether cuDNN's graphs do what kernels/op.h says of this instance. */
+static bool is_cudnns(const OpInstance *op, const Pass *pass)
+{
+    const BatchNormAttr *attr = op->attr;
+    const TensorDesc *x = &op->in[pass->x].desc;
+    if (attr->mode != BN_TRAIN) return false;                   /* they are for statistics of this batch */
+    if (x->rank != 4) return false;                             /* rows between linear layers may be of several types */
+    if (x->dims[0] * x->dims[2] * x->dims[3] < 2) return false; /* ours says what is wrong with that */
+    if (cuda_padded(cuda_backend(op), x->dims[1]) != x->dims[1]) return false; /* they would write to the padding */
+    if (pass == &forward) return true;
+    if (op->accumulate) return false; /* they overwrite dgamma and dbeta */
+    /* dz that is not from x and dy alone is formed by a kernel of ours, and needs a place: the residual's gradient. */
+    return has(&op->out[BN_BWD_OUT_DRESIDUAL]) || (!has(&op->in[BN_BWD_IN_DY2]) && !has(&op->in[BN_BWD_IN_Y]));
+}
+
+/* ---- deciding ---- */
+
+typedef struct Question {
+    const Pass *pass;
+    OpShape shape;
+} Question;
+
+static Status attempt(CudaBackend *b, const void *cookie)
+{
+    const Question *q = cookie;
+    b->norm_on_trial = q->pass->cudnn;
+    const Status st = cuda_try_ops(b, &q->shape, 1);
+    b->norm_on_trial = NULL;
+    return st;
+}
+
+static Status measure(CudaBackend *b, const void *cookie, bool other, double *ms)
+{
+    const Question *q = cookie;
+    b->norm_on_trial = other ? q->pass->cudnn : q->pass->own;
+    const Status st = cuda_time_ops(b, &q->shape, 1, ms);
+    b->norm_on_trial = NULL;
+    return st;
+}
+
+/* The instance in words: all that decides how fast it is. */
+static void write_key(const OpInstance *op, const Pass *pass, StrBuf *key)
+{
+    const CudaBackend *b = cuda_backend(op);
+    const OpDef *def = op_def(op->kind);
+    char text[96];
+    def->print(op->attr, text, sizeof text);
+    str_printf(key, "%s by cudnn: %s %s", pass->name, text, dtype_name(b->compute));
+    tensor_format(&op->in[pass->x].desc, text, sizeof text);
+    str_printf(key, " %s", text);
+    for (int i = 0; i < OP_MAX_INPUTS; i++)
+        if (i != pass->x && op->in[i].desc.rank == 4) str_printf(key, " %s", def->in_names[i]);
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++)
+        if (op->out[i].desc.rank == 4) str_printf(key, " %s", def->out_names[i]);
+    str_printf(key, " limit %zu", b->workspace_limit);
+}
+
+static bool takes_cudnn(const OpInstance *op, const Pass *pass)
+{
+    CudaBackend *b = cuda_backend(op);
+    StrBuf key = { 0 };
+    Question asked = { pass, { .kind = op->kind, .attr = op->attr } };
+    const DecisionQuestion q = { .name = pass->name,
+                                 .attempt = attempt,
+                                 .time = measure,
+                                 .cookie = &asked,
+                                 .compiled = true,
+                                 .timed = b->options.batchnorm == NORM_AUTO };
+    if (b->options.batchnorm == NORM_OWN || !is_cudnns(op, pass)) return false;
+    for (int i = 0; i < OP_MAX_INPUTS; i++) asked.shape.in[i] = op->in[i].desc;
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) asked.shape.out[i] = op->out[i].desc;
+    write_key(op, pass, &key);
+    return cuda_decides(b, &b->norms, &key, &q);
+}
+
+static Status prepare(OpInstance *op, const Pass *pass)
+{
+    const OpImpl *trial = cuda_backend(op)->norm_on_trial;
+    if (!trial) trial = takes_cudnn(op, pass) ? pass->cudnn : pass->own;
+    op->apart = 0;
+    return trial->prepare(op);
+}
+
+static Status prepare_forward(OpInstance *op)
+{
+    return prepare(op, &forward);
+}
+
+static Status prepare_backward(OpInstance *op)
+{
+    return prepare(op, &backward);
+}
+
+/* ---- handing on ---- */
+
+static const OpImpl *implementation(const OpInstance *op)
+{
+    return ((const BnState *)op->state)->by;
+}
+
+static Status bind(OpInstance *op)
+{
+    return implementation(op)->bind(op);
+}
+
+static Status run(OpInstance *op, Stream *stream)
+{
+    return implementation(op)->run(op, stream);
+}
+
+static void release(OpInstance *op)
+{
+    if (op->state) implementation(op)->release(op);
+}
+
+void cuda_describe_norms(const Backend *backend, char *out, size_t bytes)
+{
+    cuda_describe_decisions(((const CudaBackend *)backend)->norms, out, bytes);
+}
+
+const OpImpl cuda_batchnorm = { prepare_forward, bind, run, release };
+const OpImpl cuda_batchnorm_bwd = { prepare_backward, bind, run, release };

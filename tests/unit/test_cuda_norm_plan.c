@@ -1,0 +1,102 @@
+/* test_cuda_norm_plan.c - cuDNN's engines for batch norms on described devices, compiled once. Nothing runs here: the
+ * machine needs cuDNN but no GPU; where there is no driver tests/driver_shim answers for it. Without cuDNN the tests
+ * say so and check nothing. */
+#ifndef CONVOY_EMU /* its batch norms are plain loops */
+#include "base/fs.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "kernels/cuda/cudnn_plan.h"
+#include "kernels/cuda/norm_plan.h"
+#include "tests/test.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
+
+static bool cudnn_is_there(void)
+{
+    char version[256];
+#ifdef __SANITIZE_ADDRESS__
+    __lsan_disable(); /* without a device, cuDNN's own use of cuBLASLt leaks */
+#endif
+    if (!cudnn_version(version, sizeof version)) test_skip(version);
+    else if (!dlopen("libcuda.so.1", RTLD_NOW) && !dlopen(CONVOY_DRIVER_SHIM, RTLD_NOW | RTLD_GLOBAL))
+        test_skip(dlerror());
+    else return true;
+    return false;
+}
+
+static Status open_context(CudaBackend *b, const char *gpu, const char *cache)
+{
+    char path[64];
+    uint8_t *json = NULL;
+    size_t bytes;
+    snprintf(path, sizeof path, "configs/gpus/%s.json", gpu);
+    *b = (CudaBackend){ .deviceless = true, .workspace_limit = (size_t)256 << 20 };
+    TRY(fs_read_file(path, &json, &bytes));
+    Status st = cudnn_context_create(&b->cudnn, b, (const char *)json, cache);
+    mem_free(json);
+    return st;
+}
+
+/* Whether there is an engine. */
+static bool has_engine(CudaBackend *b, NormPass pass, const NormShape *s)
+{
+    NormPlan *p = NULL;
+    const Status st = norm_plan_create(&p, b, pass, s);
+    if (st == OK) {
+        CHECK(norm_plan_workspace(p) <= b->workspace_limit);
+        CHECK_STR(norm_plan_name(p), "cudnn engine 0");
+    } else {
+        CHECK_STATUS(st, ERR_ENV);
+        CHECK_CONTAINS(status_message(), "cuDNN has no engine for norm ");
+    }
+    norm_plan_destroy(p);
+    return st == OK;
+}
+
+TEST(all_forms_of_a_batch_norm_are_offered_in_all_types)
+{
+    static const char *const gpus[] = { "h200", "a100" };
+    static const DType types[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
+    if (!cudnn_is_there()) return;
+    for (int g = 0; g < 2; g++) {
+        CudaBackend b;
+        REQUIRE_OK(open_context(&b, gpus[g], NULL));
+        CHECK(cudnn_context_compiles(b.cudnn));
+        b.cudnn->uncompiled = true;
+        for (int t = 0; t < 3; t++) {
+            for (int act = 0; act < ACT_COUNT; act++) {
+                NormShape s = {
+                    .n = 64, .c = 256, .h = 14, .w = 14, .io = types[t], .act = (ActKind)act, .eps = 1e-5f
+                };
+                CHECK(has_engine(&b, NORM_FORWARD, &s));
+                CHECK(has_engine(&b, NORM_BWD, &s));
+                s.c = 257; /* no whole vectors */
+                CHECK(!has_engine(&b, NORM_FORWARD, &s));
+                CHECK(!has_engine(&b, NORM_BWD, &s));
+                s.c = 256;
+                s.residual = true;
+                if (act != ACT_SILU) CHECK_INT(has_engine(&b, NORM_FORWARD, &s), act == ACT_RELU);
+            }
+        }
+        cudnn_context_destroy(b.cudnn);
+    }
+}
+
+TEST(what_was_compiled_is_not_compiled_again)
+{
+    const NormShape s = { .n = 2, .c = 8, .h = 4, .w = 4, .io = DTYPE_BF16, .act = ACT_RELU, .eps = 1e-5f };
+    CudaBackend b;
+    if (!cudnn_is_there()) return;
+    REQUIRE_OK(open_context(&b, "h200", test_scratch()));
+    CHECK(has_engine(&b, NORM_FORWARD, &s));
+    CHECK(b.cudnn->unsaved);
+    cudnn_context_destroy(b.cudnn);
+    REQUIRE_OK(open_context(&b, "h200", test_scratch()));
+    CHECK(has_engine(&b, NORM_FORWARD, &s));
+    CHECK(!b.cudnn->unsaved); /* it came from the file */
+    cudnn_context_destroy(b.cudnn);
+}
+#endif
