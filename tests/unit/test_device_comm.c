@@ -121,6 +121,9 @@ struct DeviceCarrier {
 static DeviceCarrier the_carrier;
 static Status open_status, connect_status;
 static _Atomic Status async_status; /* read by the watchdog */
+static _Atomic int questions;       /* for errors */
+static _Atomic bool inside;         /* a call of the carrier, NCCL's must come one at a time */
+static double call_s;               /* how long one takes */
 
 static Status called(const char *what, const char *name)
 {
@@ -133,6 +136,13 @@ static Status play_device_id(int index, char *out, size_t bytes)
 {
     snprintf(out, bytes, "bus %d", index);
     return OK;
+}
+
+static void stay_inside(void)
+{
+    if (atomic_exchange(&inside, true)) fprintf(stderr, "two threads in the carrier\n");
+    if (call_s > 0) clock_sleep_s(call_s);
+    inside = false;
 }
 
 static Status play_open(DeviceCarrier **out, Comm *comm, int index, int max_ctas)
@@ -163,6 +173,7 @@ static Status play_connect(DeviceCarrier *c, const DeviceCarrierId *id)
 static Status play_allreduce(DeviceCarrier *c, void *data, size_t count, DType type, void *stream, const char *name)
 {
     (void)c;
+    stay_inside();
     CHECK(data != NULL && stream != NULL && count > 0 && (type == DTYPE_F32 || type == DTYPE_BF16));
     return called(type == DTYPE_F32 ? "allreduce" : "short allreduce", name);
 }
@@ -171,6 +182,7 @@ static Status play_broadcast(DeviceCarrier *c, void *data, size_t bytes, int roo
 {
     (void)c;
     (void)root;
+    stay_inside();
     CHECK(data != NULL && stream != NULL && bytes > 0);
     return called("broadcast", name);
 }
@@ -178,18 +190,22 @@ static Status play_broadcast(DeviceCarrier *c, void *data, size_t bytes, int roo
 static Status play_group_begin(DeviceCarrier *c)
 {
     (void)c;
+    stay_inside();
     return called("group", NULL);
 }
 
 static Status play_group_end(DeviceCarrier *c, const char *name)
 {
     (void)c;
+    stay_inside();
     return called("end", name);
 }
 
 static Status play_error(DeviceCarrier *c)
 {
     (void)c;
+    questions++;
+    stay_inside();
     return async_status == OK ? OK : fail(async_status, "cable cut");
 }
 
@@ -197,6 +213,7 @@ static void play_abort(DeviceCarrier *c)
 {
     (void)c;
     called("abort", NULL);
+    stay_inside();
     fprintf(stderr, "carrier aborted\n"); /* for the tests in which the process ends */
 }
 
@@ -481,6 +498,33 @@ static void fail_behind_our_back(Scene *s)
     clock_sleep_s(20);
 }
 
+/* Calls that last longer than the watchdog sleeps; it asks between them. */
+static void call_beside_the_watchdog(Scene *s)
+{
+    comm_set_timeout(s->comm, 0); /* for ever */
+    call_s = 0.06;
+    device_comm_watch(s->d, &s->event, "step");
+    for (int i = 0; i < 2; i++) {
+        if (device_comm_group_begin(s->d, &s->stream, "rest") != OK) _exit(3);
+        if (device_comm_allreduce(s->d, &s->x, 1, DTYPE_F32, &s->stream, "bucket 2") != OK) _exit(4);
+        if (device_comm_broadcast(s->d, &s->x, 1, 0, &s->stream, "start") != OK) _exit(5);
+        if (device_comm_group_end(s->d, &s->stream) != OK) _exit(6);
+        clock_sleep_s(0.1);
+    }
+    if (questions == 0) _exit(7);
+    device_comm_watch(s->d, NULL, NULL);
+}
+
+static void abort_beside_the_watchdog(Scene *s)
+{
+    comm_set_timeout(s->comm, 0);
+    call_s = 0.2;
+    device_comm_watch(s->d, &s->event, "step");
+    while (questions == 0) clock_sleep_s(0.005);
+    device_comm_abort(s->d);
+    device_comm_watch(s->d, NULL, NULL);
+}
+
 /* Distances are wide, so that a busy machine does not stretch them beyond the timeout. */
 static void arrive_late(Scene *s)
 {
@@ -535,4 +579,13 @@ TEST(watchdog_forgets_what_has_come)
     char out[1024];
     CHECK_INT(play_scene(DEVICE_COMM_NCCL, arrive_late, out, sizeof out), 0);
     CHECK_STR(out, "");
+}
+
+TEST(watchdog_is_never_in_the_carrier_beside_its_caller)
+{
+    char out[1024];
+    CHECK_INT(play_scene(DEVICE_COMM_NCCL, call_beside_the_watchdog, out, sizeof out), 0);
+    CHECK_STR(out, "");
+    CHECK_INT(play_scene(DEVICE_COMM_NCCL, abort_beside_the_watchdog, out, sizeof out), 0);
+    CHECK_STR(out, "carrier aborted\n");
 }

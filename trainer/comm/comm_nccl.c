@@ -44,7 +44,7 @@ typedef struct NcclCarrier { /* a DeviceCarrier * is a NcclCarrier * */
     void *library;
     Comm *comm;
     int max_ctas;
-    _Atomic(ncclComm_t) nccl; /* NULL: not connected, or aborted; atomic for abort() and error() beside other calls */
+    _Atomic(ncclComm_t) nccl; /* NULL: not connected, or aborted; atomic for abort() beside other calls */
     _Atomic bool failed;
 } NcclCarrier;
 _Static_assert(sizeof(ncclUniqueId) == sizeof(DeviceCarrierId), "an id must fit");

@@ -2,7 +2,10 @@
  *
  * THREADS. The caller's thread enqueues and says what it waits for; the watchdog thread sleeps while nothing is
  * watched, else looks every POLL_S. The lock covers what they share: the watched event, so that watch() returns only
- * when the watchdog no longer asks for the event before. */
+ * when the watchdog no longer asks for the event before. A second one, calls, is held in every call of the carrier:
+ * NCCL's question for errors also finishes work and frees it, so two threads may not ask at a time. The watchdog only
+ * tries that lock, since a call that lasts looks for errors and for the timeout itself; and its abort goes without, for
+ * it is there to end such a call. */
 #include "trainer/comm/device_comm.h"
 
 #include <pthread.h>
@@ -34,7 +37,7 @@ struct DeviceComm {
 
     pthread_t thread;
     bool started, stop;
-    pthread_mutex_t lock;
+    pthread_mutex_t calls, lock;
     pthread_cond_t wake;
     Event *event; /* NULL: nothing is expected */
     const char *what;
@@ -145,6 +148,15 @@ static _Noreturn void leave(DeviceComm *d, double waited_s, const char *reason)
     watchdog_exit();
 }
 
+/* The carrier's own error, unless the caller is in it. */
+static Status carrier_error(DeviceComm *d)
+{
+    if (!d->nccl || pthread_mutex_trylock(&d->calls) != 0) return OK;
+    Status status = d->v->error(d->nccl);
+    pthread_mutex_unlock(&d->calls);
+    return status;
+}
+
 /* An error of the event is one of the device: the caller, who waits for the same event, gets it too and says so. */
 static void look(DeviceComm *d)
 {
@@ -156,7 +168,7 @@ static void look(DeviceComm *d)
         d->event = NULL;
         return;
     }
-    if (d->nccl && d->v->error(d->nccl) != OK) leave(d, 0, status_message());
+    if (carrier_error(d) != OK) leave(d, 0, status_message());
     if (timeout_s > 0 && now - d->since_s > timeout_s) leave(d, now - d->since_s, NULL);
 }
 
@@ -202,6 +214,7 @@ static Status start_watchdog(DeviceComm *d)
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&d->calls, NULL);
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
@@ -279,6 +292,7 @@ void device_comm_destroy(DeviceComm *d)
         pthread_join(d->thread, NULL);
         pthread_cond_destroy(&d->wake);
         pthread_mutex_destroy(&d->lock);
+        pthread_mutex_destroy(&d->calls);
     }
     if (d->nccl) d->v->destroy(d->nccl);
     device_marks_deinit(&d->marks);
@@ -287,7 +301,10 @@ void device_comm_destroy(DeviceComm *d)
 
 void device_comm_abort(DeviceComm *d)
 {
-    if (d->nccl) d->v->abort(d->nccl);
+    if (!d->nccl) return;
+    pthread_mutex_lock(&d->calls);
+    d->v->abort(d->nccl);
+    pthread_mutex_unlock(&d->calls);
 }
 
 /* ---- operations ---- */
@@ -308,8 +325,10 @@ Status device_comm_allreduce(DeviceComm *d, void *data, size_t count, DType type
 {
     if (!carries(d) || count == 0) return OK;
     if (!d->group) TRY(device_marks_begin(&d->marks, stream, name));
-    TRY(d->v->allreduce(d->nccl, data, count, type, handle(d, stream), name));
-    return d->group ? OK : device_marks_end(&d->marks, stream, name);
+    pthread_mutex_lock(&d->calls);
+    Status status = d->v->allreduce(d->nccl, data, count, type, handle(d, stream), name);
+    pthread_mutex_unlock(&d->calls);
+    return status != OK || d->group ? status : device_marks_end(&d->marks, stream, name);
 }
 
 Status device_comm_allreduce_as(DeviceComm *d, float *data, size_t count, DType wire, void *scratch, Stream *stream,
@@ -328,8 +347,10 @@ Status device_comm_broadcast(DeviceComm *d, void *data, size_t bytes, int root, 
 {
     if (!carries(d) || bytes == 0) return OK;
     if (!d->group) TRY(device_marks_begin(&d->marks, stream, name));
-    TRY(d->v->broadcast(d->nccl, data, bytes, root, handle(d, stream), name));
-    return d->group ? OK : device_marks_end(&d->marks, stream, name);
+    pthread_mutex_lock(&d->calls);
+    Status status = d->v->broadcast(d->nccl, data, bytes, root, handle(d, stream), name);
+    pthread_mutex_unlock(&d->calls);
+    return status != OK || d->group ? status : device_marks_end(&d->marks, stream, name);
 }
 
 Status device_comm_group_begin(DeviceComm *d, Stream *stream, const char *name)
@@ -338,7 +359,10 @@ Status device_comm_group_begin(DeviceComm *d, Stream *stream, const char *name)
     if (!carries(d)) return OK;
     TRY(device_marks_begin(&d->marks, stream, name));
     d->group = name;
-    return d->v->group_begin(d->nccl);
+    pthread_mutex_lock(&d->calls);
+    Status status = d->v->group_begin(d->nccl);
+    pthread_mutex_unlock(&d->calls);
+    return status;
 }
 
 Status device_comm_group_end(DeviceComm *d, Stream *stream)
@@ -346,6 +370,8 @@ Status device_comm_group_end(DeviceComm *d, Stream *stream)
     if (!carries(d)) return OK;
     const char *name = d->group;
     d->group = NULL;
-    TRY(d->v->group_end(d->nccl, name));
-    return device_marks_end(&d->marks, stream, name);
+    pthread_mutex_lock(&d->calls);
+    Status status = d->v->group_end(d->nccl, name);
+    pthread_mutex_unlock(&d->calls);
+    return status != OK ? status : device_marks_end(&d->marks, stream, name);
 }
