@@ -177,6 +177,7 @@ static void run_op(OpInstance *op, int times)
     void *workspace = NULL;
     CHECK_OK(backend->v->alloc(backend, op->workspace_bytes, &workspace));
     CHECK_INT(cudaMemset(workspace, 0xff, op->workspace_bytes), cudaSuccess);
+    CHECK_INT(cudaDeviceSynchronize(), cudaSuccess); /* the stream does not wait for the legacy one */
     op->workspace = workspace;
     CHECK_OK(impl->bind(op));
     for (int i = 0; i < times; i++) CHECK_OK(impl->run(op, stream));
