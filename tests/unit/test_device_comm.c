@@ -405,7 +405,7 @@ TEST(marks_tell_what_is_under_way)
     device_marks_deinit(&m);
 }
 
-TEST(marks_have_an_end)
+TEST(more_marks_than_names_share_the_last)
 {
     static char names[DEVICE_MARKS_NAMES + 1][16];
     DeviceMarks m;
@@ -413,11 +413,13 @@ TEST(marks_have_an_end)
     REQUIRE_OK(device_marks_init(&m, &played_device));
     for (int i = 0; i <= DEVICE_MARKS_NAMES; i++) {
         snprintf(names[i], sizeof names[i], "%d", i);
-        CHECK_STATUS(device_marks_begin(&m, &stream, names[i]), i < DEVICE_MARKS_NAMES ? OK : ERR_INTERNAL);
+        CHECK_OK(device_marks_begin(&m, &stream, names[i]));
+        check_description(&m, true, i < DEVICE_MARKS_NAMES - 1 ? names[i] : "a later operation");
     }
-    check_description(&m, true, "99");
-    CHECK_OK(device_marks_end(&m, &stream, names[DEVICE_MARKS_NAMES - 1]));
-    check_description(&m, false, "step, after 99");
+    CHECK_OK(device_marks_end(&m, &stream, names[DEVICE_MARKS_NAMES]));
+    check_description(&m, false, "step, after a later operation");
+    CHECK_OK(device_marks_end(&m, &stream, names[DEVICE_MARKS_NAMES - 2]));
+    check_description(&m, false, "step, after 998");
     device_marks_deinit(&m);
 }
 

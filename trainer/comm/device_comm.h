@@ -52,8 +52,7 @@ void device_comm_destroy(DeviceComm *d);
 DeviceCommCarrier device_comm_carrier(const DeviceComm *d);
 
 /* data[i] = sum over ranks, in place. type: DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64; 16-bit sums are rounded to
- * that type at every hop. name: for the watchdog ("bucket 3"); outlives d; at most 100 different ones. count 0 is
- * fine. */
+ * that type at every hop. name: for the watchdog ("bucket 3"); outlives d. count 0 is fine. */
 Status device_comm_allreduce(DeviceComm *d, void *data, size_t count, DType type, Stream *stream, const char *name);
 /* The same for f32 data that travels as another type: cast into scratch (count elements of wire, 16-byte aligned),
  * summed there, cast back. wire DTYPE_F32: scratch is not used. */

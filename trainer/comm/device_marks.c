@@ -42,15 +42,15 @@ void device_marks_deinit(DeviceMarks *m)
     m->codes = m->reached = NULL;
 }
 
-static Status find_name(DeviceMarks *m, const char *name, int *index)
+static int index_of(DeviceMarks *m, const char *name)
 {
-    int count = m->name_count;
-    for (*index = 0; *index < count; ++*index)
-        if (m->names[*index] == name || strcmp(m->names[*index], name) == 0) return OK;
-    if (count == DEVICE_MARKS_NAMES) return fail(ERR_INTERNAL, "more than %d operations with names", count);
-    m->names[count] = name;
+    const int count = m->name_count;
+    for (int i = 0; i < count; i++)
+        if (m->names[i] == name || strcmp(m->names[i], name) == 0) return i;
+    if (count == DEVICE_MARKS_NAMES) return count - 1;
+    m->names[count] = count == DEVICE_MARKS_NAMES - 1 ? "a later operation" : name;
     m->name_count = count + 1; /* after the name: describe() runs on another thread */
-    return OK;
+    return count;
 }
 
 static Status enqueue(DeviceMarks *m, Stream *stream, int code)
@@ -61,16 +61,12 @@ static Status enqueue(DeviceMarks *m, Stream *stream, int code)
 
 Status device_marks_begin(DeviceMarks *m, Stream *stream, const char *name)
 {
-    int index;
-    TRY(find_name(m, name, &index));
-    return enqueue(m, stream, 2 * index + 1);
+    return enqueue(m, stream, 2 * index_of(m, name) + 1);
 }
 
 Status device_marks_end(DeviceMarks *m, Stream *stream, const char *name)
 {
-    int index;
-    TRY(find_name(m, name, &index));
-    return enqueue(m, stream, 2 * index + 2);
+    return enqueue(m, stream, 2 * index_of(m, name) + 2);
 }
 
 bool device_marks_describe(const DeviceMarks *m, const char *what, char *out, size_t bytes)

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "kernels/backend.h"
 
-enum { DEVICE_MARKS_NAMES = 100 };
+enum { DEVICE_MARKS_NAMES = 1000 }; /* the last one is for all operations beyond them */
 
 typedef struct DeviceMarks {
     Backend *backend;
@@ -18,7 +18,7 @@ typedef struct DeviceMarks {
 /* backend must outlive m. Waits for a copy of its own. */
 Status device_marks_init(DeviceMarks *m, Backend *backend);
 void device_marks_deinit(DeviceMarks *m); /* safe where init failed, or never ran on a zeroed m */
-/* Enqueue. name outlives m; the same name is the same operation. ERR_INTERNAL for more than DEVICE_MARKS_NAMES. */
+/* Enqueue. name outlives m; the same name is the same operation. */
 Status device_marks_begin(DeviceMarks *m, Stream *stream, const char *name);
 Status device_marks_end(DeviceMarks *m, Stream *stream, const char *name);
 /* "bucket 3" where an operation is under way, else "step" or "step, after bucket 3". Any thread. True if an operation
