@@ -41,7 +41,6 @@ typedef struct NcclFunctions {
 
 typedef struct NcclCarrier { /* a DeviceCarrier * is a NcclCarrier * */
     NcclFunctions f;
-    void *library;
     Comm *comm;
     int max_ctas;
     _Atomic(ncclComm_t) nccl; /* NULL: not connected, or aborted; atomic for abort() beside other calls */
@@ -199,7 +198,6 @@ static void nccl_destroy(DeviceCarrier *c)
         n->nccl = NULL;
     }
     nccl_abort(c);
-    library_close(n->library);
     mem_free(n);
 }
 
@@ -210,7 +208,8 @@ static Status nccl_open(DeviceCarrier **out, Comm *comm, int device, int max_cta
     if (!n) return ERR_MEMORY;
     n->comm = comm;
     n->max_ctas = max_ctas;
-    Status status = open_library(&n->f, &n->library);
+    void *library; /* stays open: threads that NCCL leaves behind, and its handler at exit, run in it */
+    Status status = open_library(&n->f, &library);
     cudaError_t error = status == OK ? cudaSetDevice(device) : cudaSuccess;
     if (error != cudaSuccess) status = fail(ERR_ENV, "NCCL: CUDA device %d: %s", device, cudaGetErrorString(error));
     if (status != OK) nccl_destroy((DeviceCarrier *)n);
