@@ -50,7 +50,7 @@ static Status join_devices(Sums *s, const Config *c)
 {
     DeviceChoice choice;
     DeviceCommCarrier carrier;
-    TRY(comm_agree(s->comm, device_choose(&choice, c, s->comm->local_rank, s->comm->local_world)));
+    TRY(comm_agree(s->comm, device_choose(&choice, c, s->comm->local_rank)));
     if (!choice.cuda) return OK;
     TRY(comm_agree(s->comm, open_device(s, c, &choice)));
     TRY(device_comm_choose(&carrier, s->comm, s->backend->v->device->device_index(s->backend)));

@@ -1,6 +1,7 @@
 /* device.c - see device.h. Where c->device.properties is set, the device is the one described there and need not be
  * here. */
 #include "trainer/device.h"
+#include "trainer/comm/device_comm.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -30,18 +31,16 @@ const char *precision_name(Precision precision)
 
 /* ---- which device ---- */
 
-static Status choose_index(DeviceChoice *out, const Config *c, int devices)
+static Status choose_index(DeviceChoice *out, const Config *c, int local_rank, int devices)
 {
-    const int rank = out->local_rank, world = out->local_world;
     out->cuda = true;
-    out->index = c->device.index >= 0 ? (int)c->device.index : rank % devices;
-    out->sharers = c->device.index >= 0 ? world : (world - out->index + devices - 1) / devices;
+    out->index = c->device.index >= 0 ? (int)c->device.index : local_rank % devices;
     if (out->index < devices) return OK;
     return fail(ERR_USAGE, "device.index is %d; this machine has %d CUDA device%s, counted from 0", out->index, devices,
                 devices == 1 ? "" : "s");
 }
 
-static Status choose_backend(DeviceChoice *out, const Config *c, char *why, size_t why_bytes)
+static Status choose_backend(DeviceChoice *out, const Config *c, int local_rank, char *why, size_t why_bytes)
 {
     char missing[256] = "";
     if (c->device.properties) {
@@ -60,7 +59,7 @@ static Status choose_backend(DeviceChoice *out, const Config *c, char *why, size
     if (devices < 1) snprintf(why, why_bytes, "device.backend is auto and %s", missing);
     else if (wanted) snprintf(why, why_bytes, "device.backend is cuda");
     else snprintf(why, why_bytes, "device.backend is auto and this machine has a CUDA device");
-    return devices < 1 ? OK : choose_index(out, c, devices);
+    return devices < 1 ? OK : choose_index(out, c, local_rank, devices);
 }
 
 /* ---- in which precision ---- */
@@ -111,16 +110,22 @@ static void choose_plan_cache(DeviceChoice *out, const Config *c)
     else if (dir[0]) snprintf(out->plan_cache, bytes, "%s%splan-cache", slash ? dir : "", slash ? "../" : "");
 }
 
-Status device_choose(DeviceChoice *out, const Config *c, int local_rank, int local_world)
+Status device_choose(DeviceChoice *out, const Config *c, int local_rank)
 {
     char why[384] = "";
-    *out = (DeviceChoice){ .index = -1, .sharers = 1, .local_rank = local_rank, .local_world = local_world };
-    TRY(choose_backend(out, c, why, sizeof why));
+    *out = (DeviceChoice){ .index = -1, .sharers = 1 };
+    TRY(choose_backend(out, c, local_rank, why, sizeof why));
     choose_plan_cache(out, c);
     TRY(choose_precision(out, c));
     snprintf(out->reason, sizeof out->reason, "%s in %s: %s%s", out->cuda ? "cuda" : "cpu", names[out->precision], why,
              c->train.precision == CONFIG_PRECISION_AUTO ? ", train.precision is auto" : "");
     return OK;
+}
+
+Status device_count_sharers(DeviceChoice *choice, const Config *c, Comm *comm)
+{
+    bool here = choice->cuda && !c->device.properties;
+    return device_comm_sharers(&choice->sharers, comm, here ? choice->index : -1);
 }
 
 Status device_open(Backend **out, const DeviceChoice *choice, const Config *c, int threads)

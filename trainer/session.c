@@ -295,7 +295,8 @@ Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
     *s = (Session){ .config = c, .comm = comm, .use = use };
     TRY(open_data(s, use));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
-    TRY(comm_agree(comm, device_choose(&s->device, c, comm->local_rank, comm->local_world)));
+    TRY(comm_agree(comm, device_choose(&s->device, c, comm->local_rank)));
+    TRY(device_count_sharers(&s->device, c, comm));
     s->threads = threads_choose(comm, c, s->device.cuda);
     TRY(comm_agree(comm, prepare(s, use)));
     return comm_agree(comm, check_alike(s));
@@ -307,7 +308,7 @@ Status session_open_data(Session *s, const Config *c, Comm *comm)
     TRY(open_data(s, SESSION_TRAIN));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     /* As training would have them; where what it wants is not here, nothing computes anyway. */
-    bool device = device_choose(&s->device, c, comm->local_rank, comm->local_world) == OK && s->device.cuda;
+    bool device = device_choose(&s->device, c, comm->local_rank) == OK && s->device.cuda;
     s->threads = threads_choose(comm, c, device);
     return OK;
 }

@@ -7,11 +7,11 @@
 
 static DeviceChoice choice;
 
-static Status choose(const char *const *sets, int count, int local_rank, int local_world)
+static Status choose(const char *const *sets, int count, int local_rank)
 {
     Config *c = NULL;
     TRY(config_load(&c, NULL, sets, count));
-    Status status = device_choose(&choice, c, local_rank, local_world);
+    Status status = device_choose(&choice, c, local_rank);
     config_destroy(c);
     return status;
 }
@@ -25,7 +25,7 @@ static int devices(void)
 TEST(the_cpu_computes_in_fp32)
 {
     const char *cpu[] = { "device.backend=cpu" };
-    REQUIRE_OK(choose(cpu, 1, 0, 1));
+    REQUIRE_OK(choose(cpu, 1, 0));
     CHECK(!choice.cuda && choice.precision == PRECISION_FP32 && choice.index == -1 && choice.sharers == 1);
     CHECK(choice.plan_cache[0] == '\0');
     CHECK_STR(choice.reason, "cpu in fp32: device.backend is cpu, train.precision is auto");
@@ -35,18 +35,18 @@ TEST(the_cpu_computes_in_fp32)
         snprintf(set, sizeof set, "train.precision=%s", others[i]);
         snprintf(sentence, sizeof sentence, "train.precision is %s; the CPU computes in fp32 alone", others[i]);
         const char *sets[] = { "device.backend=cpu", set };
-        CHECK_STATUS(choose(sets, 2, 0, 1), ERR_USAGE);
+        CHECK_STATUS(choose(sets, 2, 0), ERR_USAGE);
         CHECK_STR(status_message(), sentence);
     }
 }
 
 TEST(auto_takes_cuda_where_there_is_a_gpu)
 {
-    REQUIRE_OK(choose(NULL, 0, 0, 1));
+    REQUIRE_OK(choose(NULL, 0, 0));
     CHECK(choice.cuda == (devices() > 0));
     CHECK(strstr(choice.reason, "device.backend is auto and ") != NULL);
     const char *cuda[] = { "device.backend=cuda", "run.dir=runs/one" };
-    Status status = choose(cuda, 2, 0, 1);
+    Status status = choose(cuda, 2, 0);
     if (devices() > 0) {
         CHECK(status == OK && choice.cuda && choice.index == 0);
         CHECK_STR(choice.plan_cache, "runs/plan-cache");
@@ -61,17 +61,16 @@ TEST(cuda_devices_are_shared_out_by_local_rank)
     if (!cuda_is_there()) return;
     int ranks[64] = { 0 };
     for (int rank = 0; rank < 2 * count + 1; rank++) {
-        REQUIRE_OK(choose(NULL, 0, rank, 2 * count + 1));
+        REQUIRE_OK(choose(NULL, 0, rank));
         CHECK_INT(choice.index, rank % count);
-        CHECK_INT(choice.sharers, rank % count == 0 ? 3 : 2);
         ranks[choice.index]++;
     }
     CHECK(ranks[0] == 3);
     const char *first[] = { "device.index=0" };
-    REQUIRE_OK(choose(first, 1, 1, 2));
-    CHECK(choice.index == 0 && choice.sharers == 2);
+    REQUIRE_OK(choose(first, 1, 1));
+    CHECK(choice.index == 0);
     const char *last[] = { "device.index=1000" };
-    CHECK_STATUS(choose(last, 1, 0, 1), ERR_USAGE);
+    CHECK_STATUS(choose(last, 1, 0), ERR_USAGE);
     CHECK(strstr(status_message(), "device.index is 1000") != NULL);
 }
 
@@ -95,10 +94,10 @@ TEST(precision_follows_the_described_gpu)
         Config *c = NULL;
         REQUIRE_OK(config_load(&c, NULL, NULL, 0));
         c->device.properties = rows[i].text;
-        REQUIRE_OK(device_choose(&choice, c, 0, 1));
+        REQUIRE_OK(device_choose(&choice, c, 0));
         CHECK(choice.cuda && choice.precision == rows[i].precision && choice.plan_cache[0] == '\0');
         c->train.precision = CONFIG_PRECISION_BF16;
-        CHECK_STATUS(device_choose(&choice, c, 0, 1), i == 2 ? ERR_USAGE : OK);
+        CHECK_STATUS(device_choose(&choice, c, 0), i == 2 ? ERR_USAGE : OK);
         config_destroy(c);
     }
 }

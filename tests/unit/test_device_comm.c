@@ -283,6 +283,26 @@ TEST(ranks_that_share_a_device_are_staged)
     CHECK_STR(device_comm_carrier_name(DEVICE_COMM_STAGED), "staged");
 }
 
+/* Schedulers that show each rank one device give all of them index 0; where it sits tells them apart. */
+TEST(sharers_are_counted_by_where_the_device_sits)
+{
+    static const CommVTable played = { .post = play_post, .wait = play_wait };
+    Comm two = { .v = &played, .world = 2, .local_world = 2 }, one = { .v = &played, .world = 1 };
+    int sharers = 0;
+    CHECK_OK(device_comm_sharers_over(&sharers, &two, 0, &played_carrier));
+    CHECK_INT(sharers, 1);
+    CHECK_OK(device_comm_sharers_over(&sharers, &two, -1, &played_carrier));
+    CHECK_INT(sharers, 1);
+    peer_shares = true;
+    CHECK_OK(device_comm_sharers_over(&sharers, &two, 0, &played_carrier));
+    CHECK_INT(sharers, 2);
+    CHECK_OK(device_comm_sharers_over(&sharers, &one, 0, &played_carrier));
+    CHECK_INT(sharers, 1);
+    CHECK_OK(device_comm_sharers_over(&sharers, &two, 0, NULL));
+    CHECK_INT(sharers, 1);
+    peer_shares = false;
+}
+
 /* ---- operations ---- */
 
 TEST(alone_nothing_is_enqueued)

@@ -35,8 +35,9 @@ typedef struct DeviceCarrierVTable {
 
 extern const DeviceCarrierVTable *const device_carrier_nccl; /* NULL: built without NCCL */
 
-/* device_comm_create and device_comm_choose with another carrier in NCCL's place (NULL: none). */
+/* device_comm_create, _choose and _sharers with another carrier in NCCL's place (NULL: none). */
 Status device_comm_create_over(DeviceComm **out, Comm *comm, Backend *backend, DeviceCommCarrier carrier, int max_ctas,
                                const DeviceCarrierVTable *v);
 Status device_comm_choose_over(DeviceCommCarrier *out, Comm *comm, int device, const DeviceCarrierVTable *v);
+Status device_comm_sharers_over(int *out, Comm *comm, int device, const DeviceCarrierVTable *v);
 #endif

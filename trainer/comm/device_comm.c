@@ -87,8 +87,8 @@ static uint64_t hash_host(void)
     return hash;
 }
 
-/* Collective: do any two ranks use the same device? */
-static Status any_shared(Comm *comm, uint64_t device, bool *shared)
+/* Collective: how many ranks use the device of this rank, and the device that most use? */
+static Status count_users(Comm *comm, uint64_t device, int *mine, int *most)
 {
     int64_t *all = mem_calloc((size_t)comm->world, sizeof *all);
     Status status = comm_agree(comm, all ? OK : ERR_MEMORY);
@@ -100,23 +100,46 @@ static Status any_shared(Comm *comm, uint64_t device, bool *shared)
     CommJob job = { .kind = COMM_ALLGATHER, .type = COMM_I64, .data = all, .count = 1, .name = "devices of all ranks" };
     comm_post(comm, &job);
     comm_wait(comm, &job);
-    *shared = false;
-    for (int i = 0; i < comm->world; i++)
-        for (int j = 0; j < i; j++) *shared |= all[i] == all[j];
+    *most = 0;
+    for (int i = 0; i < comm->world; i++) {
+        int users = 0;
+        for (int j = 0; j < comm->world; j++) users += all[i] == all[j];
+        if (i == comm->rank) *mine = users;
+        if (users > *most) *most = users;
+    }
     mem_free(all);
     return OK;
 }
 
+/* Collective. device -1: a rank without one, which shares it with nobody. */
+static Status count_users_of(Comm *comm, int device, const DeviceCarrierVTable *v, int *mine, int *most)
+{
+    char id[64];
+    snprintf(id, sizeof id, "none of rank %d", comm->rank);
+    TRY(comm_agree(comm, device < 0 ? OK : v->device_id(device, id, sizeof id)));
+    return count_users(comm, hash_text(hash_host(), id), mine, most);
+}
+
 Status device_comm_choose_over(DeviceCommCarrier *out, Comm *comm, int device, const DeviceCarrierVTable *v)
 {
-    char id[64] = { 0 };
-    bool shared = false;
+    int mine, most;
     *out = comm->world == 1 ? DEVICE_COMM_SELF : DEVICE_COMM_STAGED;
     if (comm->world == 1 || !v) return OK;
-    TRY(comm_agree(comm, v->device_id(device, id, sizeof id)));
-    TRY(any_shared(comm, hash_text(hash_host(), id), &shared));
-    if (!shared) *out = DEVICE_COMM_NCCL;
+    TRY(count_users_of(comm, device, v, &mine, &most));
+    if (most == 1) *out = DEVICE_COMM_NCCL;
     return OK;
+}
+
+Status device_comm_sharers_over(int *out, Comm *comm, int device, const DeviceCarrierVTable *v)
+{
+    int most;
+    *out = 1;
+    return comm->world == 1 || !v ? OK : count_users_of(comm, device, v, out, &most);
+}
+
+Status device_comm_sharers(int *out, Comm *comm, int device)
+{
+    return device_comm_sharers_over(out, comm, device, device_carrier_nccl);
 }
 
 Status device_comm_choose(DeviceCommCarrier *out, Comm *comm, int device)

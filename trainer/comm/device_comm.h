@@ -39,6 +39,9 @@ typedef struct DeviceComm DeviceComm;
 /* Collective. device: index among the visible ones, DeviceVTable.device_index(). *out is the same on all ranks; so is
  * the error. */
 Status device_comm_choose(DeviceCommCarrier *out, Comm *comm, int device);
+/* Collective. The number of ranks that use this rank's device, itself included: told by where the device sits, because
+ * a scheduler may show each rank a single one, always of index 0. device -1: this rank has none; then 1. */
+Status device_comm_sharers(int *out, Comm *comm, int device);
 const char *device_comm_carrier_name(DeviceCommCarrier carrier); /* "self", "nccl", "staged" */
 
 /* Collective; agreed on (comm_agree): all ranks have it or all get the error. Borrows comm and backend until destroyed.
