@@ -25,6 +25,7 @@ CC := gcc
 endif
 
 comma    := ,
+# VARIANT=/NAME on the command line is a build of its own under build/NAME (scripts/gpu_pack.sh: one for a single kind of GPU).
 VARIANT  := $(if $(filter 1,$(MPI)),,/no-mpi)$(if $(filter 1,$(EMU)),/emu)$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
 B        := build$(VARIANT)
 CONVOY   := $(if $(VARIANT),$(B)/convoy,convoy)

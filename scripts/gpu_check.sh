@@ -8,7 +8,7 @@
 #   efficientnet  EfficientNet-B0, B4 and B7 at their own sizes: images/s in bf16 against PyTorch in the same run, where the step's time goes
 #   train     ResNet-20 on CIFAR-10 JPEGs, 60 epochs in fp32, bf16 and fp16 (.gpu/cifar10-jpeg.tar.gz, or CIFAR=DIR with train/ and test/)
 #
-# Where scripts/gpu_pack.sh has filled .gpu/, that is used; else the binaries of `make build sweep`. Each check has a time limit of its own, so one
+# Where scripts/gpu_pack.sh has filled .gpu/, that is used; else the binaries of `make build`. Each check has a time limit of its own, so one
 # that hangs costs only that. All that was found is in OUTDIR/gpu_check_PART.tar.gz, which is written anew after every check; the summary is
 # printed, and its last line is "N passed, N failed".
 #
@@ -34,15 +34,21 @@ export PYTHONUNBUFFERED=1 PATH=$PATH:/usr/local/cuda/bin # compute-sanitizer may
 # Open MPI refuses root, and ranks without a core each, unless told otherwise.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export OMPI_MCA_plm=isolated # ranks are started here alone: else mpirun ends where there is neither ssh nor rsh
 
 # ---- what is there ----
 
-if [[ -f .gpu/libraries.tar.xz ]]; then
+# Not every machine has xz, but this script needs Python anyway.
+unpack() { # FILE.tar.xz FOLDER [tar's options]
+    python3 -c 'import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), sys.stdout.buffer)' "$1" | tar -xf - -C "$2" "${@:3}"
+}
+
+if [[ -f .gpu/bin.tar.xz ]]; then
     if [[ -z $rehearse || -n ${UNPACK:-} ]]; then
-        python3 -c 'import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), sys.stdout.buffer)' .gpu/libraries.tar.xz |
-            tar -xf - -C / --skip-old-files --no-overwrite-dir && ldconfig
+        { unpack .gpu/libraries.tar.xz / --skip-old-files --no-overwrite-dir && ldconfig; } || echo "gpu_check: libraries may be missing" >&2
     fi
-    bin=$PWD/.gpu/bin
+    unpack .gpu/bin.tar.xz "$scratch" || exit 74
+    bin=$scratch/bin
 else
     bin=$PWD/build${rehearse:+/emu}
     [[ -n $rehearse ]] || cp -f convoy build/convoy
@@ -123,7 +129,6 @@ part_correct() {
     else
         say "NOT RUN  compute-sanitizer is not installed"
     fi
-    if [[ -x $bin/cuda_sweep ]]; then check sweep 60 "$bin/cuda_sweep" --gpu=h200,h100,a100; fi
 }
 
 # ---- speed ----
@@ -252,7 +257,7 @@ grep -m 1 -E 'NVIDIA [A-Z]+[0-9]' "$work/nvidia-smi.txt"
 "$convoy" --version | tee "$work/version.txt"
 part_"$part"
 save
-rm -rf "$scratch"/{jpegs,files,cifar10,plans,cifar_*}
+rm -rf "$scratch"/{bin,jpegs,files,cifar10,plans,cifar_*}
 echo "==== $part"
 cat "$work/summary.txt"
 echo "$passed passed, $failed failed"
