@@ -11,6 +11,7 @@
 typedef struct StepTimes {
     double *ms;           /* [steps] */
     double *item_seconds; /* [items of the step's timeline] or NULL */
+    double seconds; /* of all steps together, from the end of the one before */
     double data_wait_s, comm_wait_s, overlap, loss;
     int64_t allocations;
 } StepTimes;
@@ -19,9 +20,11 @@ static Status run_steps(Comm *comm, Stepper *stepper, const BenchOptions *o, Ste
 {
     const int64_t total = o->warmup + o->steps;
     const bool ahead = stepper_runs_ahead(stepper) && !item_seconds;
+    double begin_s = clock_s();
     if (ahead) stepper_issue(stepper, 0, OK);
     for (int64_t i = 0; i < total; i++) {
         bool counts = i >= o->warmup;
+        if (i == o->warmup) begin_s = clock_s();
         int64_t before = mem_allocation_count();
         if (ahead && i + 1 < total) stepper_issue(stepper, i + 1, OK);
         StepResult r = ahead ? stepper_finish(stepper) : stepper_run(stepper, i, OK, counts ? item_seconds : NULL);
@@ -36,6 +39,7 @@ static Status run_steps(Comm *comm, Stepper *stepper, const BenchOptions *o, Ste
         t->overlap += trace.overlap / (double)o->steps;
         t->loss = r.loss;
     }
+    t->seconds = clock_s() - begin_s;
     return OK;
 }
 
@@ -123,6 +127,7 @@ static void print_times(const Session *s, const BenchOptions *o, StepTimes *t)
     log_info("global_batch %lld", (long long)s->plan.global_batch);
     log_info("step_ms %.3f", median);
     log_info("images_per_s %.3f", (double)s->plan.global_batch / median * 1e3);
+    log_info("mean_images_per_s %.3f", (double)s->plan.global_batch * steps / t->seconds);
     log_info("data_wait_ms %.3f", t->data_wait_s * 1e3 / steps);
     log_info("comm_wait_ms %.3f", t->comm_wait_s * 1e3 / steps);
     log_info("overlap %.4f", t->overlap);
