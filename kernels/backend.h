@@ -147,6 +147,8 @@ typedef struct CudaOptions {
 int backend_cuda_devices(char *why, size_t why_bytes);
 /* Compute capability of the device that o names or describes, before a backend is made for it: 90 is sm_90. */
 Status backend_cuda_capability(const CudaOptions *o, int *out);
+/* Bytes of device that are free before a backend is made for it. Makes this process' context there, if it has none. */
+Status backend_cuda_free_memory(int device, size_t *out);
 /* "compiled with CUDA 13.0, cuDNN 9.19.0, cuBLASLt 13.1.0; found driver 13.0, cuDNN 9.19.0, cuBLASLt 13.1.0", with what
  * is missing in its place, or "not built". */
 void backend_cuda_versions(char *out, size_t bytes);

@@ -17,6 +17,13 @@ Status backend_cuda_capability(const CudaOptions *o, int *out)
     return fail(ERR_ENV, "%s", reason);
 }
 
+Status backend_cuda_free_memory(int device, size_t *out)
+{
+    (void)device;
+    *out = 0;
+    return fail(ERR_ENV, "%s", reason);
+}
+
 void backend_cuda_versions(char *out, size_t bytes)
 {
     snprintf(out, bytes, "not built");

@@ -122,9 +122,10 @@ Status device_choose(DeviceChoice *out, const Config *c, int local_rank)
     return OK;
 }
 
-Status device_count_sharers(DeviceChoice *choice, const Config *c, Comm *comm)
+Status device_look(DeviceChoice *choice, const Config *c, Comm *comm)
 {
     bool here = choice->cuda && !c->device.properties;
+    TRY(comm_agree(comm, here ? backend_cuda_free_memory(choice->index, &choice->free_bytes) : OK));
     return device_comm_sharers(&choice->sharers, comm, here ? choice->index : -1);
 }
 

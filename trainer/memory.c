@@ -1,10 +1,13 @@
 /* memory.c - see memory.h. */
 #include "trainer/memory.h"
 #include "trainer/optim.h"
+#include <stdio.h>
 #include <string.h>
 
 #define PROBES_DESCRIBED 16 /* plans tried for the largest batch */
 #define PROBES_PRESENT   5  /* where each of them tries convolutions out on the device */
+/* Of a rank's reserve, what its context may have taken when free memory was looked at. */
+#define CONTEXT_BYTES ((size_t)1 << 29)
 
 static const char *const item_names[MEMORY_ITEM_COUNT] = {
     [MEMORY_PARAMS] = "parameters",
@@ -104,11 +107,20 @@ MemoryReport memory_report(const Session *s)
 
 /* ---- what fits ---- */
 
+/* Memory of the device that is not this run's. */
+static size_t held_by_others(const Session *s)
+{
+    const DeviceChoice *c = &s->device;
+    const size_t all = s->backend->v->device ? s->backend->v->device->memory_bytes(s->backend) : 0;
+    const size_t ours = c->free_bytes + (size_t)c->sharers * CONTEXT_BYTES;
+    return c->free_bytes > 0 && ours < all ? all - ours : 0;
+}
+
 size_t memory_budget(const Session *s)
 {
     const DeviceVTable *d = s->backend->v->device;
-    size_t all = d ? d->memory_bytes(s->backend) / (size_t)s->device.sharers : 0;
-    return all > MEMORY_RESERVE ? all - MEMORY_RESERVE : 0;
+    const size_t all = d ? d->memory_bytes(s->backend) - held_by_others(s) : 0, share = all / (size_t)s->device.sharers;
+    return share > MEMORY_RESERVE ? share - MEMORY_RESERVE : 0;
 }
 
 typedef struct Probe {
@@ -162,17 +174,19 @@ Status memory_largest_batch(Session *s, int64_t *out)
 Status memory_check(Session *s, Status prepared)
 {
     const double gib = 1 << 30;
-    const size_t budget = memory_budget(s);
+    const size_t budget = memory_budget(s), others = held_by_others(s);
     int64_t largest = 0;
-    if (s->config->device.properties || !s->backend->v->device || budget == 0) return prepared;
+    char held[64] = "";
+    if (s->config->device.properties || !s->backend->v->device || (budget == 0 && others == 0)) return prepared;
     size_t needed = prepared == OK ? plan_bytes(s, s->executor, s->plan.batch) : 0;
     if (prepared == OK && needed <= budget) return OK;
     TRY(memory_largest_batch(s, &largest));
     if (largest >= s->plan.batch) return prepared;
+    if (others > 0) snprintf(held, sizeof held, ", other programs hold %.2f GiB", (double)others / gib);
     return fail(ERR_USAGE,
                 "train.batch_per_rank: %lld images at a time need %s%.2f GiB on this GPU, where a rank has %.2f GiB "
-                "(%.2f GiB are left to CUDA and its libraries); at most %lld fit",
+                "(%.2f GiB are left to CUDA and its libraries%s); at most %lld fit",
                 (long long)s->plan.batch, prepared == OK ? "" : "more than ",
-                (double)(prepared == OK ? needed : budget) / gib, (double)budget / gib, MEMORY_RESERVE / gib,
+                (double)(prepared == OK ? needed : budget) / gib, (double)budget / gib, MEMORY_RESERVE / gib, held,
                 (long long)largest);
 }

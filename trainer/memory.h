@@ -34,8 +34,8 @@ const char *memory_item_name(MemoryItem item);
 
 /* Device memory that is not this plan's: CUDA's context, kernels and library handles, NCCL's buffers. */
 #define MEMORY_RESERVE ((size_t)3 << 29)
-/* Bytes of the device that a rank may plan with: its share of the memory less the reserve. 0 on host memory and where
- * the size is not known. */
+/* Bytes of the device that a rank may plan with: its share of the memory, or of what other programs leave of it, less
+ * the reserve. 0 on host memory and where the size is not known. */
 size_t memory_budget(const Session *s);
 /* The most images of a micro-batch whose plan stays within the budget, by planning again; 0: not even one. */
 Status memory_largest_batch(Session *s, int64_t *out);

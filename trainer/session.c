@@ -296,7 +296,7 @@ Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
     TRY(open_data(s, use));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     TRY(comm_agree(comm, device_choose(&s->device, c, comm->local_rank)));
-    TRY(device_count_sharers(&s->device, c, comm));
+    TRY(device_look(&s->device, c, comm));
     s->threads = threads_choose(comm, c, s->device.cuda);
     TRY(comm_agree(comm, prepare(s, use)));
     return comm_agree(comm, check_alike(s));

@@ -83,6 +83,15 @@ Status backend_cuda_capability(const CudaOptions *o, int *out)
     return OK;
 }
 
+Status backend_cuda_free_memory(int device, size_t *out)
+{
+    size_t all;
+    *out = 0;
+    TRY_CUDA(cudaSetDevice(device));
+    TRY_CUDA(cudaMemGetInfo(out, &all));
+    return OK;
+}
+
 static const struct {
     const char *name;
     DType compute;

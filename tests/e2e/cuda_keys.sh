@@ -34,7 +34,10 @@ settings memory "train.batch_per_rank=$fits"
 expect "inspect memory" 0 run 1 inspect memory "${sets[@]}"
 expect_text "inspect memory" 1 "largest batch per rank "
 grep -qE "^largest batch per rank +$fits images" "$out" || broken_run "inspect memory says another largest batch than $fits"
-export CONVOY_EMU_MEMORY_MB=4096
+# The same where other programs hold memory of a larger one; half a GiB of theirs may be contexts of ours.
+export CONVOY_EMU_MEMORY_MB=2570 CONVOY_EMU_HELD_MB=1536
+train_fails held 64 "other programs hold 1.00 GiB); at most $fits fit" 1 "train.batch_per_rank=$((fits + 1))"
+export CONVOY_EMU_MEMORY_MB=4096 CONVOY_EMU_HELD_MB=0
 
 # A GPU that is not here.
 settings memory train.precision=auto

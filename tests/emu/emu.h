@@ -8,7 +8,8 @@
  * MEMORY from cudaMalloc starts as bytes 0xFF, NaN in every float type, lies in a region of its own, and the region is
  * closed (mprotect) but while work runs: host code that follows a device pointer dies there, as it would on a machine
  * with a GPU. With -fsanitize=address, gaps between allocations are poisoned: kernels that leave their buffers are
- * found. CONVOY_EMU_MEMORY_MB (default 4096) is the size of the device's memory.
+ * found. CONVOY_EMU_MEMORY_MB (default 4096) is the size of the device's memory, CONVOY_EMU_HELD_MB (default 0) what
+ * other programs hold of it.
  *
  * KERNELS run one block after the other, in a seeded order, each CUDA thread on a fiber that runs until a barrier or a
  * shuffle; which fiber goes next is seeded too, so what needs a barrier and has none gives different numbers in

@@ -32,12 +32,18 @@ struct PinnedMemory {
     std::map<const char *, size_t> blocks;
 };
 
+static size_t megabytes_of(const char *variable, size_t otherwise)
+{
+    const char *text = getenv(variable);
+    return (text ? size_t(strtoull(text, nullptr, 10)) : otherwise) << 20;
+}
+
 static DeviceMemory &device_memory()
 {
     static DeviceMemory *const m = [] {
         DeviceMemory *made = new DeviceMemory;
-        const char *text = getenv("CONVOY_EMU_MEMORY_MB");
-        made->limit = size_t(text ? strtoull(text, nullptr, 10) : 4096) << 20;
+        made->limit = megabytes_of("CONVOY_EMU_MEMORY_MB", 4096);
+        made->used = megabytes_of("CONVOY_EMU_HELD_MB", 0);
         made->reserved = 2 * made->limit; // room for what first fit wastes
         void *p = mmap(nullptr, made->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p == MAP_FAILED) die("cannot reserve %zu bytes of address space", made->reserved);

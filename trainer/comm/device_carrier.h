@@ -2,8 +2,8 @@
  * or a stand-in of the unit tests.
  *
  * Functions that enqueue return when the operation is in the stream. One thread at a time may be in any of them; only
- * abort() may be called beside another one, which then fails. Where a call itself takes longer than comm's timeout the process ends
- * (watchdog.h). After an error only abort and destroy are left. */
+ * abort() may be called beside another one, which then fails. Where a call itself takes longer than comm's timeout the
+ * process ends (watchdog.h). After an error only abort and destroy are left. */
 #ifndef CONVOY_TRAINER_COMM_DEVICE_CARRIER_H
 #define CONVOY_TRAINER_COMM_DEVICE_CARRIER_H
 #include "kernels/tensor.h"
