@@ -11,6 +11,7 @@ import argparse
 import gc
 import json
 import statistics
+import sys
 import time
 
 import torch
@@ -23,7 +24,8 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def convoy_rate(args, precision):
-    return float(figures(run_convoy(convoy_command(args, precision)))["images_per_s"])
+    """Images over wall time of all steps, as PyTorch is timed."""
+    return float(figures(run_convoy(convoy_command(args, precision)))["mean_images_per_s"])
 
 
 class Torch:
@@ -83,7 +85,8 @@ class Torch:
             if self.device == "cuda":
                 torch.cuda.synchronize()
 
-        self.run()
+        for _ in range(3):  # its memory was given back while convoy ran
+            self.run()
         wait()
         start = time.perf_counter()
         for _ in range(steps):
@@ -93,17 +96,24 @@ class Torch:
 
 
 def alternate(args, precision, modes, rates):
-    """Convoy and these variants in turn. They are built before the first is timed and gone afterwards."""
+    """Convoy and these variants in turn. They are built before the first is timed and gone afterwards. Returns whether convoy ran each time."""
     peers = {}
     for mode in modes:
         try:
             peers[f"pytorch {mode}"] = Torch(args, precision, mode)
         except Exception as error:  # a variant that does not run here is named and left out
             print(f"  pytorch {mode}: left out: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}", flush=True)
+    complete = True
     for _ in range(args.alternations):
         round_rates = {key: peer.rate(args.steps) for key, peer in peers.items()}
+        if args.device == "cuda":
+            torch.cuda.empty_cache()  # what PyTorch keeps for later steps is not there for convoy
         if not args.no_convoy:
-            round_rates["convoy"] = convoy_rate(args, precision)
+            try:
+                round_rates["convoy"] = convoy_rate(args, precision)
+            except SystemExit as error:  # the others' rates are still worth having
+                print(f"  convoy: {error}", flush=True)
+                complete = False
         for key, rate in round_rates.items():
             rates.setdefault(key, []).append(rate)
         print(f"  {precision}: " + ", ".join(f"{key} {rate:.0f}" for key, rate in round_rates.items()), flush=True)
@@ -111,6 +121,7 @@ def alternate(args, precision, modes, rates):
     gc.collect()
     if args.device == "cuda":
         torch.cuda.empty_cache()
+    return complete
 
 
 def report(args, precision, rates):
@@ -126,13 +137,15 @@ def report(args, precision, rates):
 
 
 def compare(args, precision, save):
-    """The quick variants together; then each that compiles by itself, which may take minutes. What is known is saved after each."""
+    """The quick variants together; then each that compiles by itself, which may take minutes. What is known is saved after each.
+    Returns whether convoy ran each time."""
     modes = args.modes or (["eager", "graph", "compile", "autotune"] if args.device == "cuda" else ["eager"])
-    rates = {}
+    rates, complete = {}, True
     groups = [[mode for mode in modes if mode in ("eager", "graph")]] + [[mode] for mode in modes if mode in ("compile", "autotune")]
     for group in filter(None, groups):
-        alternate(args, precision, group, rates)
+        complete = alternate(args, precision, group, rates) and complete
         save(report(args, precision, rates))
+    return complete
 
 
 def main():
@@ -154,8 +167,9 @@ def main():
             with open(args.json, "w") as out:
                 json.dump(list(results.values()), out, indent=1)
 
-    for precision in args.precision:
-        compare(args, precision, save)
+    complete = [compare(args, precision, save) for precision in args.precision]
+    if not all(complete):
+        sys.exit("convoy did not run each time")
 
 
 if __name__ == "__main__":
