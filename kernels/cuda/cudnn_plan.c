@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static CudnnPlan *find(const CudnnContext *c, const char *key)
+CudnnPlan *cudnn_plan_find(const CudnnContext *c, const char *key)
 {
     for (CudnnPlan *p = c->plans; p; p = p->next)
         if (strcmp(p->key, key) == 0) return p;
@@ -55,7 +55,7 @@ static bool usable(const CudnnContext *c, CudnnPlan *p, size_t workspace_limit)
     return st == OK;
 }
 
-static Status add(CudnnContext *c, const PlanRequest *r, const CudnnPlan **out)
+static Status add(CudnnContext *c, const PlanRequest *r, bool held, CudnnPlan **out)
 {
     CudnnPlan *p = mem_calloc(1, sizeof *p);
     if (!p) return ERR_MEMORY;
@@ -66,6 +66,7 @@ static Status add(CudnnContext *c, const PlanRequest *r, const CudnnPlan **out)
         return st;
     }
     snprintf(p->name, sizeof p->name, "cudnn engine %d", p->engine);
+    p->held = held;
     p->next = c->plans;
     c->plans = p;
     c->unsaved = true;
@@ -73,19 +74,25 @@ static Status add(CudnnContext *c, const PlanRequest *r, const CudnnPlan **out)
     return OK;
 }
 
+/* What was timed is saved at once: another process may have been first, and then its plan is taken. */
 Status cudnn_plan_get(CudnnContext *c, const PlanRequest *r, const CudnnPlan **out)
 {
-    CudnnPlan *known = find(c, r->key);
+    bool refused = false;
     *out = NULL;
-    if (known && usable(c, known, r->workspace_limit)) {
-        *out = known;
-        return OK;
+    CudnnPlan *p = cudnn_plan_find(c, r->key);
+    if (!p && c->timed && c->cache_path && cudnn_cache_join(c)) p = cudnn_plan_find(c, r->key);
+    while (!p || !usable(c, p, r->workspace_limit)) {
+        if (p) {
+            unlink_plan(c, p);
+            cudnn_plan_destroy(c, p);
+            refused = true;
+        }
+        TRY(add(c, r, refused, &p));
+        if (c->timed) cudnn_plans_save(c);
     }
-    if (known) {
-        unlink_plan(c, known);
-        cudnn_plan_destroy(c, known);
-    }
-    return add(c, r, out);
+    p->held = true;
+    *out = p;
+    return OK;
 }
 
 /* ---- choices: entries of the same list, without a plan ---- */
@@ -112,6 +119,7 @@ Status cudnn_choice_add(CudnnContext *c, const char *key, bool taken, double ms)
     p->next = c->plans;
     c->plans = p;
     c->unsaved = true;
+    if (c->timed) cudnn_plans_save(c);
     return OK;
 }
 

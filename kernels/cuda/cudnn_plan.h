@@ -10,7 +10,9 @@
  * PLANS belong to the context, one for each key, and live as long as it does.
  *
  * CACHE. One file for each cuDNN version, compute capability, number of SMs and way of choosing, in the folder that the
- * backend's options name; read when the context is created, written when plans were added (cudnn_plans_save). */
+ * backend's options name; read when the context is created, written when plans were added (cudnn_plans_save). Processes
+ * share it: who writes keeps what others have written since, and takes their timed plans for its own, so that all of
+ * them run what the file says and resume with it. */
 #ifndef CONVOY_KERNELS_CUDA_CUDNN_PLAN_H
 #define CONVOY_KERNELS_CUDA_CUDNN_PLAN_H
 #include "kernels/cuda/cuda.h"
@@ -27,6 +29,7 @@ typedef struct CudnnPlan {
     int engine;
     double ms;  /* measured; 0: chosen by the heuristics */
     char *json; /* for the cache file; NULL without one. Empty: no plan but a choice, engine says 1 taken, 0 not */
+    bool held;  /* given out, or the file's is of no use here: the file's does not replace it */
     char name[32];
 } CudnnPlan;
 
@@ -65,7 +68,8 @@ typedef struct PlanRequest {
  * what was offered and cuDNN's reason. */
 Status cudnn_plan_get(CudnnContext *c, const PlanRequest *r, const CudnnPlan **out);
 Status cudnn_plan_load(const CudnnContext *c, CudnnPlan *p); /* p->plan from p->json */
-/* Writes the cache file if plans were added since. A file that cannot be written costs a warning and the cache. */
+/* Writes the cache file if plans were added since, beside those that others have added; theirs replace ours that are
+ * not held. A file that cannot be written costs a warning and the cache. */
 void cudnn_plans_save(CudnnContext *c);
 
 /* The operands and workspace of one use of a plan. Of operands by value data has the host's addresses, whose numbers
@@ -101,6 +105,10 @@ Status cudnn_tune(CudnnContext *c, const PlanRequest *r, const CudnnPlan *plans,
 /* ---- cudnn_cache.c ---- */
 /* Adds the plans of the file to the context, unloaded. A damaged file costs a warning and is left out of account. */
 void cudnn_cache_read(CudnnContext *c);
-Status cudnn_cache_write(const CudnnContext *c);
+/* The same without a word, for later: what others have added since. False if the file is damaged. */
+bool cudnn_cache_join(CudnnContext *c);
+/* Joins and writes, under a lock where the file system has locks. */
+Status cudnn_cache_write(CudnnContext *c);
+CudnnPlan *cudnn_plan_find(const CudnnContext *c, const char *key); /* NULL: not known */
 void cudnn_plan_destroy(const CudnnContext *c, CudnnPlan *p);
 #endif

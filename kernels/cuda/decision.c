@@ -40,6 +40,7 @@ static Outcome measure(CudaBackend *b, const DecisionQuestion *q, const char *ke
     log_debug("%s: %.4f ms, else %.4f ms", key, other, usual);
     if (cudnn_choice_add(b->cudnn, key, taken, other) != OK)
         log_warning("%s is measured again at the next start: %s", key, status_message());
+    cudnn_choice_find(b->cudnn, key, &taken); /* another process may have been first */
     return taken ? OUTCOME_TAKEN : OUTCOME_SLOWER;
 }
 

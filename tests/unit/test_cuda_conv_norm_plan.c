@@ -137,4 +137,35 @@ TEST(choices_come_back_from_the_cache)
     conv_norm_plan_destroy(p);
     cudnn_context_destroy(b.cudnn);
 }
+
+/* Two processes that start together: what the first one wrote stays, and is what the second one goes by. */
+TEST(writers_of_a_cache_keep_what_others_wrote)
+{
+    CudaBackend one, two;
+    bool taken = false;
+    const ConvShape s = shape(64, 14, 64, 3, 1);
+    ConvNormPlan *p = NULL;
+    if (!cudnn_is_there()) return;
+    REQUIRE_OK(open_context(&one, "h200", test_scratch()));
+    REQUIRE_OK(open_context(&two, "h200", test_scratch()));
+    CHECK_OK(conv_norm_plan_create(&p, &one, CONV_NORM_STATS, CONV_AFFINE, &s));
+    CHECK_OK(cudnn_choice_add(one.cudnn, "fusion both", true, 0.25));
+    CHECK_OK(cudnn_choice_add(one.cudnn, "fusion one", true, 0.25));
+    CHECK_OK(cudnn_choice_add(two.cudnn, "fusion both", false, 0.5));
+    CHECK_OK(cudnn_choice_add(two.cudnn, "fusion two", true, 0.5));
+    cudnn_plans_save(one.cudnn);
+    cudnn_plans_save(two.cudnn);
+    CHECK(cudnn_choice_find(two.cudnn, "fusion both", &taken) && taken);
+    CHECK(cudnn_choice_find(two.cudnn, "fusion one", &taken));
+    conv_norm_plan_destroy(p);
+    cudnn_context_destroy(one.cudnn);
+    cudnn_context_destroy(two.cudnn);
+    REQUIRE_OK(open_context(&one, "h200", test_scratch()));
+    CHECK(cudnn_choice_find(one.cudnn, "fusion both", &taken) && taken);
+    CHECK(cudnn_choice_find(one.cudnn, "fusion one", &taken) && cudnn_choice_find(one.cudnn, "fusion two", &taken));
+    CHECK_OK(conv_norm_plan_create(&p, &one, CONV_NORM_STATS, CONV_AFFINE, &s));
+    CHECK(!one.cudnn->unsaved); /* the plan is there, too */
+    conv_norm_plan_destroy(p);
+    cudnn_context_destroy(one.cudnn);
+}
 #endif
