@@ -117,7 +117,7 @@ part_correct() {
     check networks 60 "$bin/unit" --filter=cuda_network --timeout=$((50 * patience))
     cat "$work/networks.log"
     for precision in bf16 fp32 fp16 tf32; do check "ops_$precision" 75 op_check "$precision" "${few[@]}"; done
-    check unit_cuda 75 "$bin/unit" --filter=cuda --timeout=$((40 * patience))
+    check unit_cuda 75 "$bin/unit" --filter=cuda --without=cuda_network --timeout=$((40 * patience))
     for script in cuda_train cuda_ranks cuda_scale cuda_fuse; do check "$script" 100 env E2E_LIMIT_S=$((95 * patience)) scripts/e2e.sh "tests/e2e/$script.sh"; done
     check nccl_alone 30 "$bin/make_commcheck" device
     check staged_2_ranks 30 mpirun -n 2 "$bin/make_commcheck" device

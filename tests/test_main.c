@@ -1,4 +1,4 @@
-/* test_main.c - runs the registered unit tests: test_main [--list] [--filter=TEXT] [--timeout=SECONDS]
+/* test_main.c - runs the registered unit tests: test_main [--list] [--filter=TEXT] [--without=TEXT] [--timeout=SECONDS]
  *
  * Each test is a child process, so a crash, a hang or a leaked thread ends that test and no other. What a child prints
  * goes to a file and is shown only if the test fails. The child leads a process group of its own, which is killed when
@@ -217,7 +217,7 @@ static bool run_test(const TestCase *test, const char *id, unsigned timeout_s, b
 }
 
 typedef struct Options {
-    const char *filter;
+    const char *filter, *without; /* parts of names; without may be NULL */
     unsigned timeout_s;
     bool list;
 } Options;
@@ -228,6 +228,7 @@ static bool parse_options(int argc, char **argv, Options *o)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--list") == 0) o->list = true;
         else if (strncmp(argv[i], "--filter=", 9) == 0) o->filter = argv[i] + 9;
+        else if (strncmp(argv[i], "--without=", 10) == 0) o->without = argv[i] + 10;
         else if (strncmp(argv[i], "--timeout=", 10) == 0) o->timeout_s = (unsigned)strtoul(argv[i] + 10, NULL, 10);
         else return false;
     }
@@ -239,7 +240,7 @@ int main(int argc, char **argv)
     Options options;
     int passed = 0, failed = 0, skips = 0;
     if (!parse_options(argc, argv, &options)) {
-        fprintf(stderr, "usage: %s [--list] [--filter=TEXT] [--timeout=SECONDS]\n", argv[0]);
+        fprintf(stderr, "usage: %s [--list] [--filter=TEXT] [--without=TEXT] [--timeout=SECONDS]\n", argv[0]);
         return 2;
     }
     skip_why = mmap(NULL, WHY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -256,7 +257,7 @@ int main(int argc, char **argv)
         char id[ID_BYTES];
         bool skipped = false;
         test_id(test, id);
-        if (!strstr(id, options.filter)) continue;
+        if (!strstr(id, options.filter) || (options.without && strstr(id, options.without))) continue;
         if (options.list) printf("%s\n", id);
         else if (!run_test(test, id, options.timeout_s, &skipped)) failed++;
         else if (skipped) skips++;

@@ -93,12 +93,18 @@ static bool is_meant(const BackendRow *row, const char *name)
     return strncmp(row->name, name, n) == 0 && (row->name[n] == '\0' || row->name[n] == ':');
 }
 
-static Status create_backends(Session *s)
+static Status create_subject(Session *s)
 {
-    TRY(backend_ref_create(&s->ref));
     s->subject = s->row->subject;
     s->subject.rounds_dz = s->options.cudnn_norms;
     return s->row->create(&s->subject.backend, &s->options, s->row->precision);
+}
+
+/* Gradients are the reference's own; a device takes long to open, and there are many of them. */
+static Status create_backends(Session *s, const Job *job)
+{
+    TRY(backend_ref_create(&s->ref));
+    return job->cases ? create_subject(s) : OK;
 }
 
 static void set_current(Board *board, const char *text)
@@ -142,7 +148,7 @@ static Status run_thing(Session *s, const Job *job, int i, Verdict *verdict)
 static int work(Session *s, const Job *job)
 {
     Board *board = s->board;
-    if (create_backends(s) != OK) {
+    if (create_backends(s, job) != OK) {
         report("FAIL %s", status_message());
         return 1;
     }
@@ -163,7 +169,7 @@ static int work(Session *s, const Job *job)
         str_free(&text);
         board->next++;
     }
-    backend_destroy(s->subject.backend);
+    if (job->cases) backend_destroy(s->subject.backend);
     backend_destroy(s->ref);
     return 0;
 }
@@ -280,7 +286,7 @@ static bool print_first_line(Session *s)
     pid_t child = fork();
     if (child == 0) {
         char text[128];
-        if (create_backends(s) != OK) {
+        if (create_subject(s) != OK) {
             report("check: %s", status_message());
             _exit(1);
         }
