@@ -257,7 +257,7 @@ grep -m 1 -E 'NVIDIA [A-Z]+[0-9]' "$work/nvidia-smi.txt"
 "$convoy" --version | tee "$work/version.txt"
 part_"$part"
 save
-rm -rf "$scratch"/{bin,jpegs,files,cifar10,plans,cifar_*}
+rm -rf "${scratch:?}"/{bin,jpegs,files,cifar10,plans,cifar_*}
 echo "==== $part"
 cat "$work/summary.txt"
 echo "$passed passed, $failed failed"

@@ -11,7 +11,7 @@
 typedef struct StepTimes {
     double *ms;           /* [steps] */
     double *item_seconds; /* [items of the step's timeline] or NULL */
-    double seconds; /* of all steps together, from the end of the one before */
+    double seconds;       /* of all steps together, from the end of the one before */
     double data_wait_s, comm_wait_s, overlap, loss;
     int64_t allocations;
 } StepTimes;
