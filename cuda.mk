@@ -2,7 +2,8 @@
 #
 # Found by itself: CUDA_HOME, else the folder above nvcc on PATH, else /usr/local/cuda. cuDNN and NCCL lie beside it, in the system's folders,
 # or under CUDNN_HOME and NCCL_HOME. CUDA_WHEELS=.../site-packages/nvidia takes what NVIDIA's Python packages installed there.
-# The libraries are opened at run time; only the CUDA runtime is linked, statically, so ./convoy starts where there is none of them.
+# The libraries are opened at run time; only the CUDA runtime is linked, statically, so ./convoy starts where there is none of them. The binary
+# keeps the folders in which they were found (RUNPATH): LD_LIBRARY_PATH comes before them, what the system has, maybe for another CUDA, after them.
 
 CUDA_WHEELS ?=
 empty :=
@@ -79,8 +80,8 @@ CXX ?= g++
 CUDA_OBJ += $(patsubst %.cpp,$(B)/obj/%.o,$(wildcard tests/emu/*.cpp))
 CUDA_LIBS := -lstdc++
 else ifeq ($(HAVE_CUDA),1)
-CUDA_CFLAGS := $(CUDA_ISYSTEM) -DCONVOY_CUDA_LIBRARY_PATH=\"$(subst $(space),:,$(CUDA_FOLDERS))\"
-CUDA_LIBS   := $(addprefix -L,$(CUDA_FOLDERS)) -lcudart_static -ldl -lrt -lpthread
+CUDA_CFLAGS := $(CUDA_ISYSTEM)
+CUDA_LIBS   := $(addprefix -L,$(CUDA_FOLDERS)) $(addprefix -Wl$(comma)-rpath$(comma),$(abspath $(CUDA_FOLDERS))) -lcudart_static -ldl -lrt -lpthread
 endif
 
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \

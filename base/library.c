@@ -29,19 +29,6 @@ static void *try_candidate(const char *candidate, Reason *reason)
     return handle;
 }
 
-static void *open_file(const char *name, const char *folders, Reason *reason)
-{
-    void *handle = try_candidate(name, reason);
-    for (const char *folder = folders; !handle && folder && *folder;) {
-        size_t length = strcspn(folder, ":");
-        char path[1024];
-        int written = snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, name);
-        if (length && written > 0 && (size_t)written < sizeof path) handle = try_candidate(path, reason);
-        folder += length + (folder[length] == ':');
-    }
-    return handle;
-}
-
 static void set_slot(const LibrarySymbol *symbol, void *address)
 {
     memcpy(symbol->slot, &address, sizeof address);
@@ -57,8 +44,7 @@ Status library_open(void **handle, const LibrarySpec *spec)
     Reason reason = { "", false };
     *handle = NULL;
     clear_slots(spec);
-    for (int i = 0; spec->file_names[i] && !*handle; i++)
-        *handle = open_file(spec->file_names[i], spec->folders, &reason);
+    for (int i = 0; spec->file_names[i] && !*handle; i++) *handle = try_candidate(spec->file_names[i], &reason);
     if (!*handle) return fail(ERR_ENV, "%s cannot be opened: %s", spec->title, reason.text);
     for (int i = 0; i < spec->symbol_count; i++) {
         const LibrarySymbol *symbol = &spec->symbols[i];

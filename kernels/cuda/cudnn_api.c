@@ -14,6 +14,7 @@ static Status open_library(CudnnApi *api)
     static const char *const file_names[] = { "libcudnn_graph.so." TEXT_OF(CUDNN_MAJOR), NULL };
     const LibrarySymbol symbols[] = {
         { "cudnnGetVersion", &api->get_version, false },
+        { "cudnnGetCudartVersion", &api->get_cudart_version, false },
         { "cudnnGraphVersionCheck", &api->graph_version_check, false },
         { "cudnnGetErrorString", &api->get_error_string, false },
         { "cudnnGetLastErrorString", &api->get_last_error_string, false },
@@ -29,7 +30,6 @@ static Status open_library(CudnnApi *api)
     };
     const LibrarySpec spec = { .title = "cuDNN",
                                .file_names = file_names,
-                               .folders = CONVOY_CUDA_LIBRARY_PATH,
                                .symbols = symbols,
                                .symbol_count = sizeof symbols / sizeof symbols[0] };
     void *handle = NULL;
@@ -63,7 +63,7 @@ bool cudnn_version(char *out, size_t bytes)
         return false;
     }
     format_version(api.get_version(), found, sizeof found);
-    snprintf(out, bytes, "cuDNN %s", found);
+    snprintf(out, bytes, "cuDNN %s for CUDA %zu", found, api.get_cudart_version() / 1000);
     return true;
 }
 

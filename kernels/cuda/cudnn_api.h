@@ -18,6 +18,7 @@
 
 typedef struct CudnnApi {
     __typeof__(cudnnGetVersion) *get_version;
+    __typeof__(cudnnGetCudartVersion) *get_cudart_version;
     __typeof__(cudnnGraphVersionCheck) *graph_version_check;
     __typeof__(cudnnGetErrorString) *get_error_string;
     __typeof__(cudnnGetLastErrorString) *get_last_error_string;

@@ -20,7 +20,7 @@ void cudnn_context_leave_stream(CudnnContext *c);
 /* Answers that were measured, kept in the cache with the plans: whether what key describes is to be done. */
 bool cudnn_choice_find(const CudnnContext *c, const char *key, bool *taken);
 Status cudnn_choice_add(CudnnContext *c, const char *key, bool taken, double ms);
-/* The library found at run time: "cuDNN 9.19.0" and true, or why it cannot be opened and false. */
+/* The library found at run time: "cuDNN 9.19.0 for CUDA 13" and true, or why it cannot be opened and false. */
 bool cudnn_version(char *out, size_t bytes);
 const char *cudnn_compiled_version(void); /* of the header: "9.19.0"; static */
 #endif

@@ -75,7 +75,6 @@ static Status open_library(LtApi *api)
     };
     const LibrarySpec spec = { .title = "cuBLASLt",
                                .file_names = file_names,
-                               .folders = CONVOY_CUDA_LIBRARY_PATH,
                                .symbols = symbols,
                                .symbol_count = sizeof symbols / sizeof symbols[0] };
     void *handle = NULL; /* stays open: unloading a CUDA library while the driver lives is not safe */

@@ -12,6 +12,8 @@ if ! unshare --mount true 2> /dev/null; then
     exit 77
 fi
 if readelf -d "$CONVOY" | grep -E 'NEEDED.*(cuda|cudnn|cublas|nccl)'; then broken "$CONVOY needs libraries of CUDA to start"; fi
+# RUNPATH, unlike RPATH, comes after LD_LIBRARY_PATH.
+if readelf -d "$CONVOY" | grep -E '[(]RPATH[)]'; then broken "$CONVOY looks for libraries where LD_LIBRARY_PATH cannot change it"; fi
 
 toolkit=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")")
 folders=("$toolkit")

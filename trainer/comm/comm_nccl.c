@@ -89,11 +89,9 @@ static Status open_library(NcclFunctions *f, void **library)
         { "ncclGroupStart", &f->group_start, false },
         { "ncclGroupEnd", &f->group_end, false },
     };
-    const LibrarySpec spec = { .title = "NCCL",
-                               .file_names = names,
-                               .folders = CONVOY_CUDA_LIBRARY_PATH,
-                               .symbols = symbols,
-                               .symbol_count = sizeof symbols / sizeof symbols[0] };
+    const LibrarySpec spec = {
+        .title = "NCCL", .file_names = names, .symbols = symbols, .symbol_count = sizeof symbols / sizeof symbols[0]
+    };
     TRY(library_open(library, &spec));
     Status status = check_version(f);
     if (status == OK) return OK;
