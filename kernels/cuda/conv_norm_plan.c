@@ -173,6 +173,15 @@ static Status make_graph(const CudnnContext *c, const void *operation, cudnnBack
 
 /* ---- plans ---- */
 
+/* cuDNN 9.10.2 divides by zero when it is asked for such engines on A100, and 9.11.0 has none there; 9.14.0 is the
+ * oldest in which all were seen. */
+static Status check_version(const CudnnContext *c, const char *pass)
+{
+    const size_t oldest = 91400, found = c->api.get_version();
+    if (found >= oldest) return OK;
+    return fail(ERR_ENV, "%s needs cuDNN 9.14 or newer, not %zu.%zu", pass, found / 10000, found / 100 % 100);
+}
+
 static void size_operands(const ConvShape *shape, const ConvOperand *list, PlanRequest *r)
 {
     int64_t dims[4];
@@ -190,6 +199,7 @@ Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pa
     const Operation operation = { pass, prologue, *shape };
     *out = NULL;
     ASSERT(b->cudnn && shape->attr.groups > 0 && shape->c % shape->attr.groups == 0);
+    TRY(check_version(b->cudnn, conv_norm_pass_name(pass, prologue)));
     conv_graph_key(conv_norm_pass_name(pass, prologue), shape, b->workspace_limit, key, sizeof key);
     PlanRequest request = { .key = key,
                             .make_graph = make_graph,

@@ -47,7 +47,7 @@ typedef enum ConvOperand {
 } ConvOperand;
 
 typedef struct ConvNormPlan ConvNormPlan;
-/* ERR_ENV if no engine fits within the workspace limit, with cuDNN's reason. */
+/* ERR_ENV if no engine fits within the workspace limit, with cuDNN's reason, or if cuDNN is older than 9.14. */
 Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pass, ConvPrologue prologue,
                              const ConvShape *shape);
 void conv_norm_plan_destroy(ConvNormPlan *p); /* NULL ok */

@@ -38,6 +38,17 @@ static Status open_context(CudaBackend *b, const char *gpu, const char *cache)
     return st;
 }
 
+static bool cudnn_fuses(void)
+{
+    CudaBackend b;
+    if (!cudnn_is_there()) return false;
+    CHECK_OK(open_context(&b, "h200", NULL));
+    const bool fuses = b.cudnn && b.cudnn->api.get_version() >= 91400;
+    cudnn_context_destroy(b.cudnn);
+    if (!fuses) test_skip("cuDNN is older than 9.14");
+    return fuses;
+}
+
 static ConvShape shape(int64_t c, int64_t size, int64_t k, int64_t window, int stride)
 {
     const int pad = (int)window / 2;
@@ -89,7 +100,7 @@ TEST(layers_of_networks_get_fused_engines_in_fp16)
     const ConvShape layers[] = { shape(64, 56, 64, 1, 1),   shape(64, 56, 64, 3, 1),   shape(256, 56, 512, 1, 2),
                                  shape(512, 14, 512, 3, 2), shape(512, 7, 2048, 1, 1), shape(16, 32, 16, 3, 1) };
     const unsigned anywhere = (1u << ANYWHERE) - 1, all = (1u << PASSES) - 1;
-    if (!cudnn_is_there()) return;
+    if (!cudnn_fuses()) return;
     for (int g = 0; g < 3; g++) {
         CudaBackend b;
         REQUIRE_OK(open_context(&b, gpus[g], NULL));
@@ -112,13 +123,32 @@ TEST(other_types_have_no_fused_engines)
     cudnn_context_destroy(b.cudnn);
 }
 
+static size_t old_version(void)
+{
+    return 91002;
+}
+
+TEST(versions_that_crash_are_not_asked)
+{
+    CudaBackend b;
+    const ConvShape s = shape(64, 56, 64, 1, 1);
+    ConvNormPlan *p = NULL;
+    if (!cudnn_is_there()) return;
+    REQUIRE_OK(open_context(&b, "a100", NULL));
+    b.cudnn->api.get_version = old_version;
+    CHECK_STATUS(conv_norm_plan_create(&p, &b, CONV_NORM_BWD_WEIGHTS, CONV_AFFINE, &s), ERR_ENV);
+    CHECK(p == NULL);
+    CHECK_CONTAINS(status_message(), "needs cuDNN 9.14 or newer, not 9.10");
+    cudnn_context_destroy(b.cudnn);
+}
+
 TEST(choices_come_back_from_the_cache)
 {
     CudaBackend b;
     bool taken = false;
     const ConvShape s = shape(64, 14, 64, 3, 1);
     ConvNormPlan *p = NULL;
-    if (!cudnn_is_there()) return;
+    if (!cudnn_fuses()) return;
     REQUIRE_OK(open_context(&b, "h200", test_scratch()));
     CHECK(!cudnn_context_times(b.cudnn)); /* nothing to time on */
     CHECK(!cudnn_choice_find(b.cudnn, "fusion one", &taken));
