@@ -34,6 +34,15 @@ static bool open_rig(Rig *r)
     return in && out && r->stream;
 }
 
+static void close_rig(Rig *r)
+{
+    const BackendVTable *v = r->backend->v;
+    v->free(r->backend, r->in);
+    v->free(r->backend, r->out);
+    v->stream_destroy(r->backend, r->stream);
+    backend_destroy(r->backend);
+}
+
 static OpTensor bytes_at(void *data, size_t bytes)
 {
     return (OpTensor){ .desc = tensor_desc(DTYPE_U8, 1, (int64_t[]){ (int64_t)bytes }), .bytes = bytes, .data = data };
@@ -139,6 +148,7 @@ TEST(casts_round_as_the_host_does)
             for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
                 for (int skip = 0; skip < 2; skip++)
                     check_pass(&r, &(Pass){ types[a], types[b], counts[c], skip, false });
+    close_rig(&r);
 }
 
 TEST(casts_add)
@@ -148,4 +158,5 @@ TEST(casts_add)
     if (!open_rig(&r)) return;
     for (int a = 0; a < 3; a++)
         for (int skip = 0; skip < 2; skip++) check_pass(&r, &(Pass){ types[a], DTYPE_F32, COUNT, skip, true });
+    close_rig(&r);
 }
