@@ -10,9 +10,10 @@ empty :=
 space := $(empty) $(empty)
 WHEEL_HOMES := $(wildcard $(addprefix $(CUDA_WHEELS)/,cu13 cuda_runtime cuda_nvcc cublas cudnn nccl))
 WHEEL_HOMES := $(if $(CUDA_WHEELS),$(WHEEL_HOMES))
-ifeq ($(CUDA_HOME),) # unset, or set to nothing in the environment
-CUDA_HOME   := $(firstword $(patsubst %/bin/nvcc,%,$(wildcard $(addsuffix /bin/nvcc,$(WHEEL_HOMES))) \
-                 $(realpath $(shell command -v nvcc 2>/dev/null))) $(wildcard /usr/local/cuda))
+WHEEL_NVCC  := $(firstword $(wildcard $(addsuffix /bin/nvcc,$(WHEEL_HOMES))))
+# Unset, or set to nothing in the environment; or the environment speaks of another toolkit than the wheels that were asked for.
+ifneq ($(if $(CUDA_HOME),$(if $(WHEEL_NVCC),$(filter environment,$(origin CUDA_HOME))),unset),)
+CUDA_HOME   := $(firstword $(patsubst %/bin/nvcc,%,$(WHEEL_NVCC) $(realpath $(shell command -v nvcc 2>/dev/null))) $(wildcard /usr/local/cuda))
 endif
 NVCC        ?= $(CUDA_HOME)/bin/nvcc
 CUDNN_HOME  ?=
@@ -86,8 +87,9 @@ endif
 
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
               -gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS))
-# Kernels and launchers use nothing of the C++ library, so that ./convoy does not need it.
-NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas=-v -Xcompiler=-Wall,-Wextra,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
+# Kernels and launchers use nothing of the C++ library, so that ./convoy does not need it. CUDA 12.8 and 12.9 warn of every architecture that 13 has
+# left, in every file.
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Wno-deprecated-gpu-targets -Xptxas=-v -Xcompiler=-Wall,-Wextra,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
               $(if $(filter 1,$(WERROR)),-Werror=all-warnings -Xcompiler=-Werror) $(CUDA_ISYSTEM)
 # g++ takes rows of kernels for uninitialised that are never read.
 EMU_CXXFLAGS := -std=c++17 -O2 -g -fopenmp -Wall -Wextra -Wno-unknown-pragmas -Wno-maybe-uninitialized $(if $(filter 1,$(WERROR)),-Werror)

@@ -5,6 +5,7 @@
  * in, in their order; nothing is added in memory. Neighbours in a row are loaded together before one is used. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
+#include <math.h>
 
 constexpr int POOL_THREADS = 256, POOL_BLOCKS = 4, POOL_MAX_IMAGES = 65535;
 
