@@ -224,8 +224,8 @@ fuzz: $(addprefix build/fuzz/,$(FUZZ_TARGETS)) ## fuzz every parser with libFuzz
 asan: ## unit and check under the address and undefined-behaviour sanitizers
 	@scripts/test.sh --san=address,undefined build unit check
 
-emu: tools ## the CUDA backend without a GPU: unit tests, operations and whole runs on an emulated device (tests/emu)
-	@scripts/emu.sh
+emu: $(if $(SAN),,tools) ## the CUDA backend without a GPU: unit tests, operations and whole runs on an emulated device (tests/emu); SAN=... without the runs
+	@SAN='$(SAN)' scripts/emu.sh
 
 lint: ## layers, headers, forbidden words, form
 	@CC='$(CC)' CXX='$(CXX)' CPPFLAGS='$(CPPFLAGS)' CUDA_ISYSTEM='$(if $(CUDA_MISSING),,$(CUDA_ISYSTEM))' scripts/lint.sh

@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # emu.sh - tests of the CUDA backend on a machine without a GPU: the build against tests/emu, its unit tests, every operation in three
 # precisions against the reference, whole runs. The last line is "N passed, N failed".
+#
+#   SAN=address,undefined   under these sanitizers, in a build of its own and without the whole runs
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0
+san=${SAN:-}
+build=build/emu${san:+/san-${san//,/-}} timeout_s=300
+[[ -z $san ]] || timeout_s=1800
 
 # stage TITLE COMMAND...: adds the command's last "N passed, N failed".
 stage() {
@@ -22,15 +27,15 @@ stage() {
     ((passed += p, failed += f))
 }
 
-stage build make --no-print-directory -j"$(nproc)" EMU=1 build
+stage build make --no-print-directory -j"$(nproc)" EMU=1 SAN="$san" build
 if ((failed == 0)); then
-    stage unit build/emu/unit --filter=cuda --timeout=300
-    stage emulator build/emu/unit --filter=emu --timeout=300
-    for precision in fp32 bf16 fp16; do stage "operations in $precision" build/emu/check --backend="cuda:$precision"; done
+    stage unit "$build/unit" --filter=cuda --timeout=$timeout_s
+    stage emulator "$build/unit" --filter=emu --timeout=$timeout_s
+    for precision in fp32 bf16 fp16; do stage "operations in $precision" "$build/check" --backend="cuda:$precision"; done
     for precision in fp32 bf16 fp16; do
-        stage "cuDNN's batch norms in $precision" build/emu/check --backend="cuda:$precision" --op=batchnorm --cudnn-norms
+        stage "cuDNN's batch norms in $precision" "$build/check" --backend="cuda:$precision" --op=batchnorm --cudnn-norms
     done
-    stage runs scripts/e2e.sh tests/e2e/cuda_*.sh
+    [[ -n $san ]] || stage runs scripts/e2e.sh tests/e2e/cuda_*.sh
 fi
 echo "$passed passed, $failed failed"
 ((failed == 0 && passed > 0))
