@@ -9,6 +9,7 @@
 #include "trainer/comm/device_carrier.h"
 #include "trainer/comm/device_marks.h"
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
