@@ -241,14 +241,23 @@ void log_progress(const char *format, ...)
     pthread_mutex_unlock(&mutex);
 }
 
-Status log_print(const char *text)
+Status log_print_here(const char *text)
 {
-    if (log_rank() != 0) return OK;
     pthread_mutex_lock(&mutex);
     wipe_live_line();
-    bool good = fputs(text, stdout) >= 0;
-    good = fflush(stdout) == 0 && good;
+    bool good = true;
+    for (size_t bytes; *text && good; text += bytes) {
+        bytes = strcspn(text, "\n");
+        bytes += text[bytes] == '\n';
+        good = fwrite(text, 1, bytes, stdout) == bytes;
+        good = fflush(stdout) == 0 && good;
+    }
     int error = errno;
     pthread_mutex_unlock(&mutex);
     return good ? OK : fail(ERR_IO, "cannot write to standard output: %s", strerror(error));
+}
+
+Status log_print(const char *text)
+{
+    return log_rank() == 0 ? log_print_here(text) : OK;
 }

@@ -2,9 +2,9 @@
  *
  * Thread-safe. Before log_open() lines go to stderr only. Console: info to stdout, warnings ("convoy: warning: ...")
  * and errors ("convoy: error: ...") to stderr. Ranks other than 0 write warnings and info only to the log file if they
- * have one, never to the console. A line that would break the live progress line first clears it: log_progress() owns
- * that line. log.c is, with status.c (the thread's sentence) and mem.c (two counters), the only file with mutable
- * file-scope state. */
+ * have one, never to the console; functions whose names end in _here are for what they alone know. A line that would
+ * break the live progress line first clears it: log_progress() owns that line. log.c is, with status.c (the thread's
+ * sentence) and mem.c (two counters), the only file with mutable file-scope state. */
 #ifndef CONVOY_BASE_LOG_H
 #define CONVOY_BASE_LOG_H
 #include "base/status.h"
@@ -31,6 +31,9 @@ int log_rank(void); /* as given to log_open(); 0 before */
 /* Rank 0 writes text to stdout as it is: the answer of a command that was asked for one (inspect, bench, --help).
  * ERR_IO if it cannot. */
 Status log_print(const char *text);
+/* The same on every rank that calls it. Each line is written by itself, so that under mpirun those of other ranks come
+ * between lines, not into them. */
+Status log_print_here(const char *text);
 bool log_console_is_terminal(void); /* stdout is a terminal and this is rank 0 */
 /* Rank 0 only: on a terminal redraws one live line in place; elsewhere prints a plain line. "" clears the live line. */
 void log_progress(const char *format, ...) PRINTF_LIKE(1, 2);

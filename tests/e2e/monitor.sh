@@ -49,6 +49,21 @@ sound_metrics long
 train broken 1 "${base[@]}" train.max_steps=2 monitor.prometheus=/dev/null/x.prom monitor.emf=/dev/full
 expect_text "broken" 1 "x.prom"
 expect_text "broken" 1 "/dev/full: cannot write"
+
+# On standard output: each host's GPUs, also those of a host without rank 0, every line whole.
+if have_mpi; then
+    source tests/e2e/lib/hosts.sh
+    make_hosts h1 h2
+    settings hosts "${base[@]}" train.max_steps=2 monitor.emf=- monitor.prometheus=
+    expect "two hosts" 0 timeout --kill-after=5 60 mpirun --host h1,h2 -n 2 --tag-output --mca plm_rsh_agent "$SCRATCH/agent" "$CONVOY" train "${sets[@]}"
+    for rank in 0 1; do # a line begins with "[1,RANK]<stdout>:"
+        for gpu in 0 1; do
+            grep -qE "^\\[1,$rank\\]<stdout>: ?\\{.*\"CloudWatchMetrics\".*\"gpu\":\"$gpu\".*\\}.?\$" "$out" || broken_run "two hosts: rank $rank prints nothing of GPU $gpu"
+        done
+    done
+    expect_text "two hosts" some '"step":2'
+fi
+
 settings no-nvml monitor.gpu=on
 ldconfig -p 2> /dev/null | grep -q libnvidia-ml.so.1 || LD_LIBRARY_PATH='' expect_error "no NVML" 78 "monitor.gpu" 1 train "${sets[@]}"
 exit "$failed"

@@ -102,7 +102,7 @@ static void write_emf(Monitor *m, const Gauges *g)
     gauges_add_emf(g, clock_unix_s(), &text);
     Status status = OK;
     if (text.failed) status = fail(ERR_MEMORY, "monitor.emf: out of memory");
-    else if (text.length > 0 && strcmp(m->emf_path, "-") == 0) status = log_print(text.text);
+    else if (text.length > 0 && strcmp(m->emf_path, "-") == 0) status = log_print_here(text.text);
     else if (text.length > 0) status = append_file(m->emf_path, &text);
     if (status != OK) complain(&m->emf_broken);
     str_free(&text);
