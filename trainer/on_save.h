@@ -3,7 +3,7 @@
  * A thread of its own runs one command at a time, as sh -c, with CONVOY_CHECKPOINT (the file), CONVOY_STEP and
  * CONVOY_RUN_DIR in its environment. Where checkpoints come faster than the command ends, the newest waits and those
  * between are passed over. A command that fails, or runs for longer than the limit and is killed, is a warning that
- * names step, exit code and the last line that it printed. It dies with this process. */
+ * names step, exit code and the last line that it printed. With this process it dies, and all that it has started. */
 #ifndef CONVOY_TRAINER_ON_SAVE_H
 #define CONVOY_TRAINER_ON_SAVE_H
 #include "base/status.h"

@@ -29,5 +29,21 @@ start=$SECONDS
 train endless "$ranks" "${base[@]}" train.max_steps=2 checkpoint.every_steps=0 checkpoint.on_save_limit_s=1 "checkpoint.on_save=exec sleep 987"
 ((SECONDS - start < 60)) || broken "endless: took $((SECONDS - start)) s"
 expect_text "endless" 1 "checkpoint.on_save: killed after 1 s"
-grep -qsx 'sleep.987.' <(for p in /proc/[0-9]*/cmdline; do tr '\0' . < "$p"; echo; done 2> /dev/null) && broken "endless: the command still runs"
+still_runs() { grep -qsx "sleep.$1." <(for p in /proc/[0-9]*/cmdline; do tr '\0' . < "$p"; echo; done 2> /dev/null); }
+still_runs 987 && broken "endless: the command still runs"
+
+# A run that is killed takes the command along, with what the command has started.
+train_in_background killed 1 "${base[@]}" train.epochs=9000 train.max_steps=90000 checkpoint.on_save='sleep 986; true'
+for ((tries = 0; tries < 400; tries++)); do
+    still_runs 986 && break
+    sleep 0.05
+done
+still_runs 986 || broken "killed: the command does not run"
+kill -9 "$pid"
+wait "$pid" 2> /dev/null
+for ((tries = 0; tries < 100; tries++)); do
+    still_runs 986 || break
+    sleep 0.05
+done
+still_runs 986 && broken "killed: what the command has started still runs"
 exit "$failed"

@@ -1,5 +1,7 @@
 /* test_child.c - processes of a supervisor: what they say, how they end, that none is left. */
 #include "base/clock.h"
+#include "base/fs.h"
+#include "base/mem.h"
 #include "tests/test.h"
 #include "trainer/launch/child.h"
 #include "trainer/launch/mpirun.h"
@@ -34,10 +36,10 @@ TEST(output_errors_and_code_are_kept)
     child_result_free(&r);
 }
 
-/* Whether all children and adopted orphans end by themselves within two seconds. */
+/* Whether all children and adopted orphans end by themselves within five seconds. */
 static bool all_gone(void)
 {
-    for (double end = clock_s() + 2; clock_s() < end; clock_sleep_s(0.01))
+    for (double end = clock_s() + 5; clock_s() < end; clock_sleep_s(0.01))
         while (waitpid(-1, NULL, WNOHANG) != 0)
             if (errno == ECHILD) return true;
     return false;
@@ -52,6 +54,39 @@ TEST(what_takes_too_long_is_killed_with_all_it_started)
     CHECK(clock_s() - start < 5);
     CHECK(all_gone());
     child_result_free(&r);
+}
+
+TEST(a_killed_process_takes_along_all_that_its_child_has_started)
+{
+    char script[1200], *begun = fs_join(test_scratch(), "begun");
+    snprintf(script, sizeof script, "sleep 50 & : > '%s'; sleep 50; true", begun);
+    REQUIRE_OK(child_adopt_orphans());
+    pid_t parent = fork();
+    if (parent == 0) {
+        ChildResult r = run(script, 40);
+        _exit(r.code);
+    }
+    for (double end = clock_s() + 10; clock_s() < end && !fs_exists(begun);) clock_sleep_s(0.005);
+    CHECK(fs_exists(begun));
+    kill(parent, SIGKILL);
+    CHECK(all_gone());
+    mem_free(begun);
+}
+
+TEST(a_child_may_kill_its_group_and_leave_something_behind)
+{
+    ChildResult r = run("kill -TERM 0; sleep 50", 20);
+    CHECK_INT(r.code, 128 + SIGTERM);
+    child_result_free(&r);
+    char script[1200], *file = fs_join(test_scratch(), "file");
+    snprintf(script, sizeof script, "{ exec > /dev/null 2>&1; sleep 0.5; : > '%s'; } &", file);
+    r = run(script, 20);
+    CHECK_INT(r.code, 0);
+    CHECK(!fs_exists(file));
+    for (double end = clock_s() + 10; clock_s() < end && !fs_exists(file);) clock_sleep_s(0.005);
+    CHECK(fs_exists(file));
+    child_result_free(&r);
+    mem_free(file);
 }
 
 TEST(a_stream_kept_open_is_not_waited_for)

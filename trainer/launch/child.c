@@ -21,17 +21,24 @@ Status child_adopt_orphans(void)
     return fail(ERR_ENV, "cannot become the parent of orphans: %s", strerror(errno));
 }
 
+typedef struct Origin {        /* of a child */
+    int input, output, errors; /* -1: nothing; the parent's own; the parent's own */
+    pid_t group;               /* 0: one of its own */
+    pid_t parent;              /* dies with it; 0: does not */
+} Origin;
+
 /* Between vfork and exec, in the parent's memory: nothing here may allocate, lock, or change what the parent sees. */
-static void become(const char *const argv[], int output, int errors, pid_t parent)
+static void become(const char *const argv[], const Origin *o)
 {
     static const int changed[] = { SIGPIPE, SIGXFSZ }; /* ignored ones survive exec, handlers do not */
     sigset_t none;
-    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    setpgid(0, 0);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent) _exit(CHILD_CANNOT_START);
-    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) _exit(CHILD_CANNOT_START);
-    if (output >= 0 && dup2(output, STDOUT_FILENO) < 0) _exit(CHILD_CANNOT_START);
-    if (errors >= 0 && dup2(errors, STDERR_FILENO) < 0) _exit(CHILD_CANNOT_START);
+    int input = o->input >= 0 ? o->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (setpgid(0, o->group) != 0) _exit(CHILD_CANNOT_START); /* it may be killed as a group */
+    if (o->parent && (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != o->parent))
+        _exit(CHILD_CANNOT_START);
+    if (input < 0 || dup2(input, STDIN_FILENO) < 0) _exit(CHILD_CANNOT_START);
+    if (o->output >= 0 && dup2(o->output, STDOUT_FILENO) < 0) _exit(CHILD_CANNOT_START);
+    if (o->errors >= 0 && dup2(o->errors, STDERR_FILENO) < 0) _exit(CHILD_CANNOT_START);
     for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++) signal(changed[i], SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -43,15 +50,20 @@ static void become(const char *const argv[], int output, int errors, pid_t paren
     _exit(CHILD_CANNOT_START);
 }
 
-Status child_start(pid_t *out, const char *const argv[], int output, int errors)
+static Status start(pid_t *out, const char *const argv[], const Origin *o)
 {
     /* A large process is not copied, and pages that a network adapter knows stay where they are. */
-    pid_t parent = getpid(), pid = vfork();
+    pid_t pid = vfork();
     if (pid < 0) return fail(ERR_ENV, "cannot start %s: %s", argv[0], strerror(errno));
-    if (pid == 0) become(argv, output, errors, parent);
-    setpgid(pid, pid); /* both sides: whoever comes first */
+    if (pid == 0) become(argv, o);
+    setpgid(pid, o->group ? o->group : pid); /* both sides: whoever comes first */
     *out = pid;
     return OK;
+}
+
+Status child_start(pid_t *out, const char *const argv[], int output, int errors)
+{
+    return start(out, argv, &(Origin){ .input = -1, .output = output, .errors = errors, .parent = getpid() });
 }
 
 bool child_ended(pid_t pid, int *code)
@@ -131,9 +143,9 @@ static bool drain(int fd, StrBuf *out)
     return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/* Until the child has ended and its streams are read, or the time is over. A grandchild that keeps a stream open is not
- * waited for once the child is gone. */
-static void listen_to(ChildResult *r, pid_t pid, const int fds[2], double timeout_s)
+/* Until the child has ended and its streams are read, or the time is over; then its group is killed. A grandchild that
+ * keeps a stream open is not waited for once the child is gone. */
+static void listen_to(ChildResult *r, pid_t pid, pid_t group, const int fds[2], double timeout_s)
 {
     struct pollfd waiting[2] = { { .fd = fds[0], .events = POLLIN }, { .fd = fds[1], .events = POLLIN } };
     StrBuf *streams[2] = { &r->output, &r->errors };
@@ -148,26 +160,55 @@ static void listen_to(ChildResult *r, pid_t pid, const int fds[2], double timeou
         if (!ended && closed) clock_sleep_s(PERIOD_S);
     }
     r->timed_out = !ended;
-    if (!ended) child_kill(pid);
+    if (ended) return;
+    kill(-group, SIGKILL);
+    child_kill(pid);
+}
+
+/* The kernel kills the child where this process dies, but not what the child has started. So a shell leads their group
+ * and reads from a pipe that nobody writes to: its end, which comes with ours however we end, is the group's. */
+static Status start_guarded(pid_t *out, pid_t *guard, const char *const argv[], int output, int errors, int life)
+{
+    static const char *const watch[] = { "sh", "-c", "read -r end; kill -s KILL 0", NULL };
+    TRY(start(guard, watch, &(Origin){ .input = life, .output = -1, .errors = -1 }));
+    Status status = start(
+        out, argv, &(Origin){ .input = -1, .output = output, .errors = errors, .group = *guard, .parent = getpid() });
+    if (status != OK) child_kill(*guard);
+    return status;
+}
+
+static bool open_pipes(int fds[3][2])
+{
+    for (int i = 0; i < 3; i++) {
+        if (pipe2(fds[i], O_CLOEXEC) == 0) continue;
+        while (i-- > 0) {
+            close(fds[i][0]);
+            close(fds[i][1]);
+        }
+        return false;
+    }
+    return true;
 }
 
 Status child_run(ChildResult *out, const char *const argv[], double timeout_s)
 {
-    int output[2], errors[2];
-    pid_t pid = -1;
+    enum { OUTPUT, ERRORS, LIFE };
+    int fds[3][2];
+    pid_t pid = -1, guard = -1;
     *out = (ChildResult){ .code = 0 };
-    if (pipe2(output, O_CLOEXEC) != 0) return fail(ERR_ENV, "cannot make a pipe: %s", strerror(errno));
-    if (pipe2(errors, O_CLOEXEC) != 0) {
-        close(output[0]);
-        close(output[1]);
-        return fail(ERR_ENV, "cannot make a pipe: %s", strerror(errno));
+    if (!open_pipes(fds)) return fail(ERR_ENV, "cannot make a pipe: %s", strerror(errno));
+    Status status = start_guarded(&pid, &guard, argv, fds[OUTPUT][1], fds[ERRORS][1], fds[LIFE][0]);
+    close(fds[OUTPUT][1]);
+    close(fds[ERRORS][1]);
+    close(fds[LIFE][0]);
+    if (status == OK) {
+        listen_to(out, pid, guard, (const int[2]){ fds[OUTPUT][0], fds[ERRORS][0] }, timeout_s);
+        kill(guard, SIGKILL); /* alone: a child that has ended by itself may leave something behind */
+        while (waitpid(guard, NULL, 0) < 0 && errno == EINTR) continue;
     }
-    Status status = child_start(&pid, argv, output[1], errors[1]);
-    close(output[1]);
-    close(errors[1]);
-    if (status == OK) listen_to(out, pid, (const int[2]){ output[0], errors[0] }, timeout_s);
-    close(output[0]);
-    close(errors[0]);
+    close(fds[OUTPUT][0]);
+    close(fds[ERRORS][0]);
+    close(fds[LIFE][1]);
     if (status == OK && (out->output.failed || out->errors.failed)) return fail(ERR_MEMORY, "out of memory");
     return status;
 }

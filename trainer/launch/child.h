@@ -1,6 +1,6 @@
 /* child.h - processes that a supervisor starts: none of them may outlive it.
  *
- * A child leads a process group of its own, reads nothing from stdin, has every signal as at its default, and is killed
+ * A child has a process group of its own, reads nothing from stdin, has every signal as at its default, and is killed
  * by the kernel if the supervisor dies. child_adopt_orphans() makes the supervisor the parent of whatever its children
  * leave behind on this machine, so that child_kill_all() finds it. From one thread only. */
 #ifndef CONVOY_TRAINER_LAUNCH_CHILD_H
@@ -30,7 +30,9 @@ typedef struct ChildResult {
     StrBuf output, errors; /* at most CHILD_OUTPUT_MAX each; str_free */
 } ChildResult;
 #define CHILD_OUTPUT_MAX ((size_t)1 << 20)
-/* Runs argv to its end or kills it after timeout_s, keeping what it prints. ERR_ENV if it cannot be started. */
+/* Runs argv to its end or kills it after timeout_s, keeping what it prints. Where this process dies meanwhile, in
+ * whatever way, all that argv has started is killed too. What argv leaves behind at its own end stays. ERR_ENV if it
+ * cannot be started. */
 Status child_run(ChildResult *out, const char *const argv[], double timeout_s);
 void child_result_free(ChildResult *r);
 #endif
