@@ -171,6 +171,30 @@ TEST(broken_lines_and_losses_are_told)
     CHECK_CONTAINS(status_message(), "metrics.jsonl");
 }
 
+/* Every event that trainer/runlog.c writes: one that is not shown is no broken line. */
+TEST(records_that_are_not_shown_are_records)
+{
+    static const char *const others[] = {
+        "{\"event\":\"checkpoint\",\"step\":1,\"path\":\"p\"}\n",
+        "{\"event\":\"on_save\",\"step\":1,\"outcome\":\"done\",\"code\":0,\"seconds\":1.5}\n",
+        "{\"event\":\"gpu\",\"gpu\":0,\"uuid\":\"GPU-1\",\"utilization\":0.5}\n",
+    };
+    StrBuf b = { 0 };
+    ReportRun r;
+    add_start(&b, 1, 100);
+    add_step(&b, 1, "2", 10);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) str_add(&b, others[i]);
+    str_add(&b, "{\"event\":\"done\",\"code\":0,\"reason\":\"completed\"}\n");
+    write_run("others", b.text, NULL);
+    read_run(&r, "others");
+    CHECK_INT(r.lines, 6);
+    CHECK_INT(r.broken_lines, 0);
+    CHECK_INT(r.step_count, 1);
+    CHECK(r.done);
+    report_run_free(&r);
+    str_free(&b);
+}
+
 /* ---- epoch time against ranks ---- */
 
 /* A run whose epochs behind the first take these seconds. */

@@ -163,8 +163,9 @@ static Status take_nothing(ReportRun *r, const JsonValue *record)
 static const struct {
     const char *name;
     Status (*take)(ReportRun *r, const JsonValue *record);
-} events[] = { { "step", take_step }, { "epoch", take_epoch },   { "eval", take_eval },         { "start", take_start },
-               { "done", take_done }, { "resume", take_resume }, { "checkpoint", take_nothing } };
+} events[] = { { "step", take_step },          { "gpu", take_nothing },     { "epoch", take_epoch },
+               { "eval", take_eval },          { "start", take_start },     { "done", take_done },
+               { "checkpoint", take_nothing }, { "on_save", take_nothing }, { "resume", take_resume } };
 
 static Status take_line(ReportRun *r, Arena *arena, const char *line, size_t bytes)
 {
