@@ -30,8 +30,15 @@ END
 
 # die CODE TEXT... - one line that says what is wrong. 64: command line. 65: data. 74: cannot write. 78: something else runs or is missing.
 die() {
-    local code=$1
+    local code=$1 said
     shift
+    if [[ $code == 65 && -d ${work:-} ]]; then # where a list of it could not be written to the end, data seem wrong too
+        if ! said=$( (head -c 65536 /dev/zero > "$work/room") 2>&1); then
+            code=74
+            set -- "$work: cannot write${said:+: ${said##*: }}"
+        fi
+        rm -f "$work/room"
+    fi
     echo "prepare_imagenet: error: $*" >&2
     exit "$code"
 }
@@ -73,7 +80,7 @@ parse() {
 # list_archive ARCHIVE LIST PATTERN - writes LIST, "NAME FIRST_BLOCK END_BLOCK" for each member, all of whose names must match PATTERN. A LIST that
 # an earlier start has written is kept, if it is of this archive.
 list_archive() {
-    local mark first
+    local mark first said odd
     mark="# $(stat -Lc '%s %Y' "$1")"
     if [[ -s $2 ]]; then
         read -r first < "$2"
@@ -81,20 +88,26 @@ list_archive() {
         return
     fi
     say "$1: listing"
-    tar -tRf "$1" > "$2.raw" 2> "$2.err" || die 65 "$1: $(head -n 1 "$2.err")"
-    awk -v size="$(stat -Lc %s "$1")" -v mark="$mark" -v pattern="$3" '
+    said=$(tar -tRf "$1" 2>&1 > "$2.raw") || die 65 "$1: $(head -n 1 <<< "$said")"
+    odd=$(awk -v size="$(stat -Lc %s "$1")" -v mark="$mark" -v pattern="$3" '
         { block = $2 + 0; name = $0; sub(/^block [0-9]+: /, "", name) }
         name == "** Block of NULs **" { end = block; next }
         { sub(/^[.]\//, "", name) }
         name == "" || name ~ /\/$/ { next }
-        name !~ pattern { print "ODD " name > "/dev/stderr"; exit 1 }
+        name !~ pattern { print name > "/dev/stderr"; exit 1 }
         { names[++n] = name; first[n] = block }
         END {
             if (!end) end = int((size + 511) / 512)
             print mark
             for (i = 1; i <= n; i++) print names[i], first[i], i < n ? first[i + 1] : end
-        }' "$2.raw" > "$2.new" 2> "$2.err" || die 65 "$1: holds $(sed -n 's/^ODD //p' "$2.err"), which is not in the archive of ILSVRC2012"
-    mv "$2.new" "$2" && rm -f "$2.raw" "$2.err"
+        }' "$2.raw" 2>&1 > "$2.new")
+    case $? in
+    0) ;;
+    1) die 65 "$1: holds $odd, which is not in the archive of ILSVRC2012" ;;
+    *) die 74 "$2.new: cannot write: $odd" ;;
+    esac
+    mv "$2.new" "$2" || die 74 "$2: cannot write"
+    rm -f "$2.raw"
 }
 
 # slice ARCHIVE FIRST_BLOCK END_BLOCK
@@ -102,24 +115,35 @@ slice() {
     dd if="$1" bs=1M iflag=skip_bytes,count_bytes skip=$(($2 * 512)) count=$((($3 - $2) * 512)) status=none
 }
 
-# ---- pieces: each is called by xargs in a shell of its own, prints "NAME IMAGES" when it is done, 255 stops all ----
+# ---- pieces: each is called by xargs in a shell of its own, prints "NAME IMAGES" when it is done; 255 stops all ----
+
+# piece_failed WHAT SAID - prints "! CODE TEXT": WHAT cannot be used, or, by what programs SAID, the result cannot be written.
+piece_failed() {
+    local line unwritable='No space left on device|Disk quota exceeded|File too large|Read-only file system|Permission denied|Wrote only'
+    # dd only reads what is to be unpacked
+    if line=$(grep -vE '^dd:' <<< "$2" | grep -m 1 -E "$unwritable"); then
+        echo "! 74 $work: cannot write: $line"
+    else
+        echo "! 65 $1: $(head -n 1 <<< "$2")"
+    fi
+    return 255
+}
 
 # unpack_class WNID.tar FIRST_BLOCK END_BLOCK
 unpack_class() {
     local wnid=${1%.tar} part said images
     part=$work/train.part/$wnid
     rm -rf "$part"
-    mkdir -p "$part"
-    if ! said=$( (slice "$train" "$2" "$3" | tar -xOf - | tar -xf - -C "$part" --no-same-owner) 2>&1); then
-        echo "prepare_imagenet: error: $train: $1: $(head -n 1 <<< "$said")" >&2
-        return 255
+    if ! said=$( (mkdir -p "$part" && slice "$train" "$2" "$3" | tar -xOf - | tar -xf - -C "$part" --no-same-owner) 2>&1); then
+        piece_failed "$train: $1" "$said"
+        return
     fi
     images=$(find "$part" -type f | wc -l)
     if ((images == 0)); then
-        echo "prepare_imagenet: error: $train: $1: holds no image" >&2
-        return 255
+        piece_failed "$train: $1" "holds no image"
+        return
     fi
-    mv -T "$part" "$work/train/$wnid" || return 255
+    said=$(mv -T "$part" "$work/train/$wnid" 2>&1) || piece_failed "$work/train/$wnid" "$said" || return
     echo "$wnid $images"
 }
 
@@ -128,17 +152,25 @@ unpack_val() {
     local rename said
     rename="s,^[.]/,,;$(awk '{ gsub(/[.]/, "[.]", $1); printf "s,^%s$,%s/&,;", $1, $2 }' "$work/val.pieces/$1")"
     if ! said=$( (slice "$val" "$2" "$3" | tar -xf - -C "$work/val" --no-same-owner --transform "$rename") 2>&1); then
-        echo "prepare_imagenet: error: $val: $(head -n 1 <<< "$said")" >&2
-        return 255
+        piece_failed "$val" "$said"
+        return
     fi
-    : > "$work/val.done/$1" || return 255
+    said=$( (: > "$work/val.done/$1") 2>&1) || piece_failed "$work/val.done/$1" "$said" || return
     echo "$1 $(wc -l < "$work/val.pieces/$1")"
 }
 
-# progress WHAT ALL DONE - reads what finished pieces print: one line that changes on a terminal, else a line every twentieth.
+# progress WHAT ALL DONE - reads what pieces print: one line that changes on a terminal, else a line every twentieth. Says why the first piece
+# failed, and returns its code at the end.
 progress() {
-    local what=$1 all=$2 done=$3 begun=$3 images=0 name count text start=$SECONDS
+    local what=$1 all=$2 done=$3 begun=$3 images=0 code=0 name count text start=$SECONDS
     while read -r name count; do
+        if [[ $name == '!' ]]; then
+            ((code == 0)) || continue
+            code=${count%% *}
+            [[ ! -t 1 ]] || echo
+            echo "prepare_imagenet: error: ${count#* }" >&2
+            continue
+        fi
         ((done += 1, images += count))
         text="$what: $done of $all, $images images"
         ((SECONDS - start < 5)) || text+=", $(((SECONDS - start) * (all - done) / (done - begun) / 60 + 1)) min left"
@@ -149,11 +181,12 @@ progress() {
         fi
     done
     [[ ! -t 1 ]] || echo
+    return "$code"
 }
 
 # run_pieces FUNCTION LIST WHAT ALL - calls FUNCTION with each line of LIST, jobs at a time, in a process group of their own.
 run_pieces() {
-    local left
+    local left code
     left=$(wc -l < "$2")
     ((left == $4)) || say "$3: $(($4 - left)) of $4 are there already"
     ((left > 0)) || return 0
@@ -161,11 +194,13 @@ run_pieces() {
     (xargs -P "$jobs" -n 3 bash -c "$1"' "$@" || exit 255' piece < "$2" | progress "$3" "$4" $(($4 - left))) &
     group=$!
     set +m
-    if ! wait "$group"; then # the piece has said why
-        echo "prepare_imagenet: $3: not complete; the same command goes on from here" >&2
-        exit 65
-    fi
+    wait "$group"
+    code=$?
     group=
+    ((code == 0)) && return
+    echo "prepare_imagenet: $3: not complete; the same command goes on from here" >&2
+    ((code == 74)) || code=65
+    exit "$code"
 }
 
 # stop CODE - asked to: what is not finished yet is made again at the next start.
@@ -227,7 +262,7 @@ find_labels() {
     fi
     [[ -n $kind ]] || die 65 "$labels: holds neither ILSVRC2012_val_*.xml nor ILSVRC2012_validation_ground_truth.txt"
     "labels_of_$kind" "$from" > "$work/labels.raw" || die 65 "$labels: no class is found in it"
-    sort -u "$work/labels.raw" > "$work/labels"
+    sort -u "$work/labels.raw" > "$work/labels" || die 74 "$work/labels: cannot write"
     odd=$(grep -vE -m 1 '^ILSVRC2012_val_[0-9]{8} n[0-9]{8}$' "$work/labels")
     [[ -z $odd ]] || die 65 "$labels: '$odd' is no image with its class"
     odd=$(cut -d ' ' -f 1 "$work/labels" | uniq -d | head -n 1)
@@ -260,8 +295,9 @@ plan_train() {
 
 make_train() {
     mkdir -p "$work/train" "$work/train.part" || die 74 "$work: cannot write"
-    find "$work/train" -mindepth 1 -maxdepth 1 -printf '%f.tar\n' > "$work/train.done"
-    awk 'FILENAME == ARGV[1] { done[$1] = 1; next } /^n/ && !($1 in done)' "$work/train.done" "$work/train.list" > "$work/train.todo"
+    find "$work/train" -mindepth 1 -maxdepth 1 -printf '%f.tar\n' > "$work/train.done" || die 74 "$work: cannot write"
+    awk 'FILENAME == ARGV[1] { done[$1] = 1; next } /^n/ && !($1 in done)' "$work/train.done" "$work/train.list" > "$work/train.todo" ||
+        die 74 "$work: cannot write"
     run_pieces unpack_class "$work/train.todo" "train: classes" "$classes"
     check_tree "$work/train" "$train_images" "the archive is not complete, or files were lost; remove $work/train to unpack it again"
     mv -T "$work/train" "$out/train" || die 74 "$out/train: cannot write"
@@ -310,8 +346,9 @@ make_val() {
     mkdir -p "$work/val" "$work/val.done" || die 74 "$work: cannot write"
     # Beforehand: of two processes of tar that both miss a folder, the one that loses the race to make it gives up.
     cut -d ' ' -f 2 "$work/labels" | sort -u | (cd "$work/val" && xargs mkdir -p) || die 74 "$work/val: cannot write"
-    find "$work/val.done" -type f -printf '%f\n' > "$work/val.had"
-    awk 'FILENAME == ARGV[1] { done[$1] = 1; next } !($1 in done)' "$work/val.had" "$work/val.pieces.list" > "$work/val.todo"
+    find "$work/val.done" -type f -printf '%f\n' > "$work/val.had" || die 74 "$work: cannot write"
+    awk 'FILENAME == ARGV[1] { done[$1] = 1; next } !($1 in done)' "$work/val.had" "$work/val.pieces.list" > "$work/val.todo" ||
+        die 74 "$work: cannot write"
     run_pieces unpack_val "$work/val.todo" "val: pieces of 100 images" "$(wc -l < "$work/val.pieces.list")"
     check_tree "$work/val" "$val_images" "files were lost; remove $work/val.done to unpack it again"
     mv -T "$work/val" "$out/val" || die 74 "$out/val: cannot write"
@@ -331,7 +368,7 @@ work=$out/.prepare group=
 mkdir -p "$work" || die 74 "$work: cannot write"
 exec 9> "$work/lock"
 flock -n 9 || die 78 "another prepare_imagenet.sh works in $out, or what it had started still ends"
-export -f slice unpack_class unpack_val
+export -f slice piece_failed unpack_class unpack_val
 export train val work
 trap 'stop 130' INT
 trap 'stop 143' TERM

@@ -144,4 +144,23 @@ echo "ILSVRC2012_val_00000004,n00000001 1 2 3 4" >> "$source/LOC_val_solution.cs
 refused "two classes" 65 "gives ILSVRC2012_val_00000004 more than one class" e --val "$source/val.tar" --labels "$source/LOC_val_solution.csv"
 echo "ILSVRC2012_val_00000004,n00000001 1 2 3 4" >> "$source/less.csv"
 refused "a class of val alone" 65 "class n00000001 is not among" f --train "$source/train.tar" --val "$source/val.tar" --labels "$source/less.csv"
+
+# ---- where nothing can be written: by a limit on the size of files, as on a full disk ----
+# limited KIB OUT ARGS...
+limited()
+{
+    (trap '' XFSZ && ulimit -f "$1" && prepare "${@:2}")
+}
+
+# no_room WHAT TEXT KIB OUT ARGS... - 74, one error line, which holds TEXT.
+no_room()
+{
+    expect "$1" 74 limited "${@:3}"
+    [[ $(grep -c '^prepare_imagenet: error:' "$out") == 1 ]] || broken_run "$1: not one error line"
+    expect_text "$1" 1 "error: $SCRATCH/$4/.prepare: cannot write: $2"
+}
+no_room "no room for images" "tar: " 1 h --train "$source/train.tar"
+expect "room again" 0 prepare h --train "$source/train.tar"
+expect_tree h train
+no_room "no room for lists" "File too large" 4 i --val "$source/val.tar" --labels "$source/LOC_val_solution.csv"
 exit "$failed"
