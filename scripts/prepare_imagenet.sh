@@ -228,14 +228,14 @@ labels_of_csv() {
 
 # An image's objects are all of its one class.
 labels_of_xml() {
-    grep -roE '<name>[^<]*</name>' --include='ILSVRC2012_val_*.xml' "$1" |
+    grep -RoE '<name>[^<]*</name>' --include='ILSVRC2012_val_*.xml' "$1" |
         sed -E 's,^.*/(ILSVRC2012_val_[0-9]+)[.]xml:<name>[[:space:]]*([^<[:space:]]*)[[:space:]]*</name>$,\1 \2,'
 }
 
 labels_of_devkit() {
     local truth meta
-    truth=$(find "$1" -name ILSVRC2012_validation_ground_truth.txt -print -quit)
-    meta=$(find "$1" -name meta.mat -print -quit)
+    truth=$(find -L "$1" -name ILSVRC2012_validation_ground_truth.txt -print -quit)
+    meta=$(find -L "$1" -name meta.mat -print -quit)
     [[ -n $meta ]] || die 65 "$labels: the development kit has no data/meta.mat, which says what its numbers mean"
     command -v python3 > /dev/null || die 78 "$labels: reading meta.mat needs python3; the annotations or the CSV file do not"
     python3 "$(dirname "$0")/devkit_meta.py" "$meta" > "$work/meta" || exit 65

@@ -31,6 +31,7 @@ find "$source/val" -name '*.JPEG' -printf '%f\n' | shuf > "$source/order"
 tar -cf "$source/val.tar" -C "$source/val" -T "$source/order"
 tar -czf "$source/bbox_val.tgz" -C "$source/xml" val
 base64 -d tests/golden/devkit_meta.txt > "$source/kit/ILSVRC2012_devkit_t12/data/meta.mat" # written by scipy.io.savemat, compressed
+mkdir -p "$source/linked_xml" && ln -s ../xml/val "$source/linked_xml/val" && ln -s kit "$source/linked_kit"
 tar -czf "$source/devkit.tar.gz" -C "$source/kit" ILSVRC2012_devkit_t12
 (cd "$source/train" && find . -type f -printf '%P\n' | sort) > "$SCRATCH/expected.train"
 all=(--train-images 20 --val-images 250 --classes 4)
@@ -71,7 +72,7 @@ expect_text "progress" some "val: pieces of 100 images: 3 of 3, 250 images"
 expect_tree a train
 expect_tree a val
 [[ ! -e $SCRATCH/a/.prepare ]] || broken "a/.prepare is left behind"
-for labels in LOC_val_solution.csv xml devkit.tar.gz kit; do
+for labels in LOC_val_solution.csv xml devkit.tar.gz kit linked_xml linked_kit; do
     rm -rf "$SCRATCH/b"
     if [[ $labels == *kit* ]] && ! command -v python3 > /dev/null; then
         refused "labels of $labels, no python3" 78 "needs python3" b --val "$source/val.tar" --labels "$source/$labels"
