@@ -1,4 +1,5 @@
 /* checks_env.c - environment variables that hurt, and the libraries that were found. */
+#include "base/mem.h"
 #include "trainer/doctor/doctor.h"
 #include "trainer/versions.h"
 #include <stdio.h>
@@ -65,18 +66,42 @@ static bool hurts(const VariableRow *row, const char *value)
     return false;
 }
 
-/* NCCL_SOCKET_IFNAME by name (not by ^exclusion): a prefix of some interface, or NCCL finds none. */
+static bool is_interface(const DoctorOptions *o, const char *name)
+{
+    char path[320], state[32];
+    snprintf(path, sizeof path, "/sys/class/net/%s/operstate", name); /* other files lie there too */
+    return doctor_read(o, path, state, sizeof state);
+}
+
+/* Whether an item of a comma list names one of the interfaces: whole, or by its first letters. Behind a colon is a port,
+ * which is not looked at. */
+static bool names_one(const DoctorOptions *o, const char *list, bool whole, char **names, int64_t count)
+{
+    for (const char *item = list; *item;) {
+        size_t length = strcspn(item, ",:");
+        for (int64_t i = 0; i < count && length > 0; i++)
+            if (strncmp(names[i], item, length) == 0 && (!whole || names[i][length] == '\0') &&
+                is_interface(o, names[i]))
+                return true;
+        item += strcspn(item, ",");
+        item += *item == ',';
+    }
+    return false;
+}
+
+/* NCCL_SOCKET_IFNAME is a list of prefixes; of whole names behind "="; of what is not to be taken behind "^". Where none
+ * of the named is here NCCL finds no interface. */
 static void check_interface_name(const DoctorOptions *o, DoctorReport *r)
 {
-    char value[256], path[320], state[32];
+    char value[256], **names = NULL;
     if (!doctor_environment(o, "NCCL_SOCKET_IFNAME", value, sizeof value) || value[0] == '^' || value[0] == '\0')
         return;
-    value[strcspn(value, ",:")] = '\0';
-    const char *name = value + (value[0] == '=');
-    snprintf(path, sizeof path, "/sys/class/net/%s/operstate", name);
-    if (doctor_read(o, path, state, sizeof state)) return;
+    int64_t count = doctor_list(o, "/sys/class/net", &names);
+    bool whole = value[0] == '=', found = names_one(o, value + whole, whole, names, count);
+    mem_free(names);
+    if (found || count == 0) return;
     doctor_find(r, VERDICT_WARN, "exclude instead of naming: NCCL_SOCKET_IFNAME=^lo,docker,veth",
-                "NCCL_SOCKET_IFNAME names %s, which is no interface here", name);
+                "NCCL_SOCKET_IFNAME names %.100s, which is no interface here", value + whole);
 }
 
 void check_variables(const DoctorOptions *o, DoctorReport *r)
