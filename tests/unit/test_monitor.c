@@ -187,6 +187,31 @@ TEST(nvml_tells_of_gpus)
     CHECK(n == NULL);
 }
 
+TEST(means_of_looks_are_of_what_was_known)
+{
+    const double nan = (double)NAN;
+    const struct {
+        double utilization, power_w, mean, least, most, power;
+    } rows[] = { { nan, nan, nan, nan, nan, nan },
+                 { 0.5, nan, 0.5, 0.5, 0.5, nan },
+                 { nan, 300, 0.5, 0.5, 0.5, 300 },
+                 { 0.9, nan, 0.7, 0.5, 0.9, 300 },
+                 { 0.1, 100, 0.5, 0.1, 0.9, 200 } };
+    GpuLooks looks = { 0 };
+    GpuGauges g = { 0 };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const double want[] = { rows[i].mean, rows[i].least, rows[i].most, rows[i].power };
+        gauges_look(&g, &looks,
+                    &(GpuState){ .utilization = rows[i].utilization, .power_w = rows[i].power_w, .sm_clock_mhz = i });
+        const double got[] = { g.state.utilization, g.utilization_min, g.utilization_max, g.state.power_w };
+        for (int k = 0; k < 4; k++) {
+            if (isnan(want[k])) CHECK(isnan(got[k]));
+            else CHECK_NEAR(got[k], want[k], 1e-12);
+        }
+        CHECK_NEAR(g.state.sm_clock_mhz, i, 0);
+    }
+}
+
 /* ---- metrics ---- */
 
 static void fill(Gauges *g)

@@ -89,6 +89,28 @@ void gauges_init(Gauges *g)
         *(double *)(void *)((char *)g + run_metrics[i].offset) = run_metrics[i].type[0] == 'c' ? 0 : nan;
 }
 
+static double mean_of_known(double *sum, int *known, double value)
+{
+    if (!isnan(value)) {
+        *sum += value;
+        (*known)++;
+    }
+    return *known > 0 ? *sum / *known : (double)NAN;
+}
+
+void gauges_look(GpuGauges *out, GpuLooks *looks, const GpuState *seen)
+{
+    bool first = looks->utilizations == 0;
+    out->state = *seen;
+    out->state.utilization = mean_of_known(&looks->utilization_sum, &looks->utilizations, seen->utilization);
+    out->state.power_w = mean_of_known(&looks->power_w_sum, &looks->powers, seen->power_w);
+    /* fmin and fmax pass over what is not known */
+    looks->utilization_min = first ? seen->utilization : fmin(looks->utilization_min, seen->utilization);
+    looks->utilization_max = first ? seen->utilization : fmax(looks->utilization_max, seen->utilization);
+    out->utilization_min = looks->utilization_min;
+    out->utilization_max = looks->utilization_max;
+}
+
 /* ---- Prometheus ---- */
 
 static void add_label(StrBuf *out, const char *name, const char *value)

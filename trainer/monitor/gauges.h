@@ -15,6 +15,12 @@ typedef struct GpuGauges {
     double utilization_min, utilization_max; /* of the looks since the text before */
 } GpuGauges;
 
+typedef struct GpuLooks { /* at one GPU; zeros: none yet */
+    double utilization_sum, power_w_sum;
+    int utilizations, powers; /* looks at which they were known */
+    double utilization_min, utilization_max;
+} GpuLooks;
+
 typedef struct Gauges {
     const char *run, *model, *host, *version;
     bool trains; /* this process tells of the run, not only of its host's GPUs */
@@ -28,6 +34,9 @@ typedef struct Gauges {
 } Gauges;
 
 void gauges_init(Gauges *g); /* everything unknown, sums 0 */
+/* Adds what a look has seen and writes state and extremes of *out. Means are of the looks at which the value was known,
+ * NaN where it never was. */
+void gauges_look(GpuGauges *out, GpuLooks *looks, const GpuState *seen);
 /* The text exposition format, for node_exporter's textfile collector or any other reader. */
 void gauges_add_prometheus(const Gauges *g, StrBuf *out);
 /* A line of CloudWatch's embedded metric format for the run (if it trains) and one for each GPU. now_s: Unix seconds.

@@ -19,19 +19,15 @@
 
 #define LOOK_PERIOD_S 1.0
 
-typedef struct GpuSums { /* over the looks since the last period's end */
-    double utilization, power, least, most;
-    int looks;
-} GpuSums;
-
 struct Monitor {
     double period_s;
     char *run, *model, *prometheus_path, *emf_path, *tensorboard_dir;
     char host[256];
     EventFile *events; /* the training thread's */
     bool events_broken, prometheus_broken, emf_broken;
-    Nvml *nvml; /* the Monitor's thread's, as are the sums */
-    GpuSums sums[GAUGES_GPUS_MAX];
+    Nvml *nvml;                      /* the Monitor's thread's, as are the looks */
+    GpuLooks looks[GAUGES_GPUS_MAX]; /* since the last period's end */
+    bool has_looked;
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t lock; /* guards the rest */
@@ -48,32 +44,16 @@ static void complain(bool *broken)
 
 /* ---- the Monitor's thread ---- */
 
-static double add_look(double sum, double value)
-{
-    return isnan(value) ? sum : (isnan(sum) ? value : sum + value);
-}
-
 static void look_at_gpus(Monitor *m)
 {
     GpuState state;
     for (int i = 0; m->nvml && i < m->gauges.gpu_count; i++) {
-        GpuSums *s = &m->sums[i];
         nvml_state(m->nvml, i, &state);
-        if (s->looks == 0) *s = (GpuSums){ (double)NAN, (double)NAN, (double)NAN, (double)NAN, 0 };
-        s->utilization = add_look(s->utilization, state.utilization);
-        s->power = add_look(s->power, state.power_w);
-        s->least = fmin(s->least, state.utilization);
-        s->most = fmax(s->most, state.utilization);
-        s->looks++;
-        state.utilization = s->utilization / s->looks;
-        state.power_w = s->power / s->looks;
         pthread_mutex_lock(&m->lock);
-        GpuGauges *g = &m->gauges.gpu[i];
-        g->state = state;
-        g->utilization_min = s->least;
-        g->utilization_max = s->most;
+        gauges_look(&m->gauges.gpu[i], &m->looks[i], &state);
         pthread_mutex_unlock(&m->lock);
     }
+    m->has_looked = true;
 }
 
 static Status append_file(const char *path, const StrBuf *text)
@@ -116,7 +96,8 @@ static void end_period(Monitor *m)
     *copy = m->gauges;
     m->fresh_gpus = m->gauges.gpu_count > 0;
     pthread_mutex_unlock(&m->lock);
-    memset(m->sums, 0, sizeof m->sums);
+    memset(m->looks, 0, sizeof m->looks);
+    m->has_looked = false;
     if (m->prometheus_path && !m->prometheus_broken) write_prometheus(m, copy);
     if (m->emf_path && !m->emf_broken) write_emf(m, copy);
     mem_free(copy);
@@ -151,7 +132,7 @@ static void *watch(void *arg)
             for (end_s += m->period_s; end_s < clock_s();) end_s += m->period_s;
         }
     } while (sleep_until(m, look_s));
-    if (m->sums[0].looks == 0) look_at_gpus(m);
+    if (!m->has_looked) look_at_gpus(m);
     end_period(m);
     return NULL;
 }
