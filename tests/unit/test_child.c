@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,6 +107,64 @@ TEST(output_without_end_is_cut)
     CHECK_INT(r.code, 0);
     CHECK_INT(r.output.length, CHILD_OUTPUT_MAX);
     child_result_free(&r);
+}
+
+TEST(a_program_that_is_not_there_is_an_error)
+{
+    const char *argv[] = { "no-such-mpirun", "-n", "2", NULL };
+    pid_t pid = -1;
+    CHECK_STATUS(child_start(&pid, argv, -1, -1), ERR_ENV);
+    CHECK_STR(status_message(), "cannot start no-such-mpirun: No such file or directory");
+    CHECK(pid == -1 && all_gone());
+}
+
+static double stop_at;
+
+static bool stop(void)
+{
+    return clock_s() >= stop_at;
+}
+
+TEST(a_request_to_stop_ends_what_is_run)
+{
+    const char *argv[] = { "sleep", "50", NULL };
+    double start = clock_s();
+    ChildResult r;
+    stop_at = start + 0.2;
+    REQUIRE_OK(child_run_until(&r, argv, 40, stop));
+    CHECK(r.timed_out);
+    CHECK(clock_s() - start < 5);
+    child_result_free(&r);
+}
+
+static int count_children(void)
+{
+    char text[64];
+    snprintf(text, sizeof text, "ps -o pid= --ppid %ld | wc -l", (long)getpid());
+    ChildResult r = run(text, 10);
+    int count = r.output.text ? (int)strtol(r.output.text, NULL, 10) - 1 : -1; /* without the shell that asks */
+    child_result_free(&r);
+    return count;
+}
+
+TEST(dead_orphans_are_reaped_and_the_child_is_left)
+{
+    const char *waiting[] = { "sleep", "60", NULL };
+    const char *leaving[] = { "sh", "-c", "for i in 1 2 3; do (setsid true &); done", NULL };
+    pid_t keep, pid;
+    int code = 0;
+    REQUIRE_OK(child_adopt_orphans());
+    REQUIRE_OK(child_start(&keep, waiting, -1, -1));
+    REQUIRE_OK(child_start(&pid, leaving, -1, -1));
+    REQUIRE(child_wait(pid, &code, 10));
+    for (double end = clock_s() + 2; clock_s() < end; clock_sleep_s(0.02)) {
+        child_reap_orphans(keep);
+        if (count_children() == 1) break;
+    }
+    CHECK_INT(count_children(), 1);
+    child_signal(keep, SIGTERM);
+    CHECK(child_wait(keep, &code, 2));
+    CHECK_INT(code, 128 + SIGTERM);
 }
 
 TEST(orphans_are_found)

@@ -27,18 +27,18 @@ typedef struct Origin {        /* of a child */
     pid_t parent;              /* dies with it; 0: does not */
 } Origin;
 
-/* Between vfork and exec, in the parent's memory: nothing here may allocate, lock, or change what the parent sees. */
-static void become(const char *const argv[], const Origin *o)
+/* Between vfork and exec, in the parent's memory: nothing here may allocate, lock, or change what the parent sees but for
+ * *error, why the program could not be started. */
+static void become(const char *const argv[], const Origin *o, volatile int *error)
 {
     static const int changed[] = { SIGPIPE, SIGXFSZ }; /* ignored ones survive exec, handlers do not */
     sigset_t none;
     int input = o->input >= 0 ? o->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (setpgid(0, o->group) != 0) _exit(CHILD_CANNOT_START); /* it may be killed as a group */
-    if (o->parent && (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != o->parent))
-        _exit(CHILD_CANNOT_START);
-    if (input < 0 || dup2(input, STDIN_FILENO) < 0) _exit(CHILD_CANNOT_START);
-    if (o->output >= 0 && dup2(o->output, STDOUT_FILENO) < 0) _exit(CHILD_CANNOT_START);
-    if (o->errors >= 0 && dup2(o->errors, STDERR_FILENO) < 0) _exit(CHILD_CANNOT_START);
+    if (setpgid(0, o->group) != 0) goto fail; /* it may be killed as a group */
+    if (o->parent && (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != o->parent)) goto fail;
+    if (input < 0 || dup2(input, STDIN_FILENO) < 0) goto fail;
+    if (o->output >= 0 && dup2(o->output, STDOUT_FILENO) < 0) goto fail;
+    if (o->errors >= 0 && dup2(o->errors, STDERR_FILENO) < 0) goto fail;
     for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++) signal(changed[i], SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -47,15 +47,22 @@ static void become(const char *const argv[], const Origin *o)
         char *const *out;
     } words = { .in = argv }; /* exec takes them without const and changes nothing */
     execvp(argv[0], words.out);
+fail:
+    *error = errno ? errno : ECHILD;
     _exit(CHILD_CANNOT_START);
 }
 
 static Status start(pid_t *out, const char *const argv[], const Origin *o)
 {
     /* A large process is not copied, and pages that a network adapter knows stay where they are. */
+    volatile int error = 0;
     pid_t pid = vfork();
     if (pid < 0) return fail(ERR_ENV, "cannot start %s: %s", argv[0], strerror(errno));
-    if (pid == 0) become(argv, o);
+    if (pid == 0) become(argv, o, &error);
+    if (error != 0) {
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+        return fail(ERR_ENV, "cannot start %s: %s", argv[0], strerror(error));
+    }
     setpgid(pid, o->group ? o->group : pid); /* both sides: whoever comes first */
     *out = pid;
     return OK;
@@ -131,6 +138,16 @@ void child_kill_all(void)
     }
 }
 
+void child_reap_orphans(pid_t but)
+{
+    for (;;) {
+        siginfo_t ended = { .si_pid = 0 };
+        if (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) != 0) return;
+        if (ended.si_pid == 0 || ended.si_pid == but) return; /* its end is the caller's to see, and soon */
+        waitpid(ended.si_pid, NULL, WNOHANG);
+    }
+}
+
 /* ---- keeping what a child prints ---- */
 
 /* Reads what is there. False at the end of the stream. */
@@ -143,14 +160,14 @@ static bool drain(int fd, StrBuf *out)
     return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/* Until the child has ended and its streams are read, or the time is over; then its group is killed. A grandchild that
- * keeps a stream open is not waited for once the child is gone. */
-static void listen_to(ChildResult *r, pid_t pid, pid_t group, const int fds[2], double timeout_s)
+/* Until the child has ended and its streams are read, or the time is over, or stop says so; then its group is killed. A
+ * grandchild that keeps a stream open is not waited for once the child is gone. */
+static void listen_to(ChildResult *r, pid_t pid, pid_t group, const int fds[2], double timeout_s, bool (*stop)(void))
 {
     struct pollfd waiting[2] = { { .fd = fds[0], .events = POLLIN }, { .fd = fds[1], .events = POLLIN } };
     StrBuf *streams[2] = { &r->output, &r->errors };
     bool ended = false;
-    for (double end = clock_s() + timeout_s; clock_s() < end;) {
+    for (double end = clock_s() + timeout_s; clock_s() < end && !(stop && stop());) {
         int ready = poll(waiting, 2, ended ? 0 : (int)(PERIOD_S * 1e3));
         for (int i = 0; i < 2; i++)
             if (waiting[i].revents && !drain(fds[i], streams[i])) waiting[i].fd = -1;
@@ -190,7 +207,7 @@ static bool open_pipes(int fds[3][2])
     return true;
 }
 
-Status child_run(ChildResult *out, const char *const argv[], double timeout_s)
+Status child_run_until(ChildResult *out, const char *const argv[], double timeout_s, bool (*stop)(void))
 {
     enum { OUTPUT, ERRORS, LIFE };
     int fds[3][2];
@@ -202,7 +219,7 @@ Status child_run(ChildResult *out, const char *const argv[], double timeout_s)
     close(fds[ERRORS][1]);
     close(fds[LIFE][0]);
     if (status == OK) {
-        listen_to(out, pid, guard, (const int[2]){ fds[OUTPUT][0], fds[ERRORS][0] }, timeout_s);
+        listen_to(out, pid, guard, (const int[2]){ fds[OUTPUT][0], fds[ERRORS][0] }, timeout_s, stop);
         kill(guard, SIGKILL); /* alone: a child that has ended by itself may leave something behind */
         while (waitpid(guard, NULL, 0) < 0 && errno == EINTR) continue;
     }
@@ -211,6 +228,11 @@ Status child_run(ChildResult *out, const char *const argv[], double timeout_s)
     close(fds[LIFE][1]);
     if (status == OK && (out->output.failed || out->errors.failed)) return fail(ERR_MEMORY, "out of memory");
     return status;
+}
+
+Status child_run(ChildResult *out, const char *const argv[], double timeout_s)
+{
+    return child_run_until(out, argv, timeout_s, NULL);
 }
 
 void child_result_free(ChildResult *r)

@@ -10,10 +10,11 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define CHILD_CANNOT_START 127 /* exit code where the program cannot be started, as a shell has it */
+#define CHILD_CANNOT_START 127 /* exit code of a shell whose program is not there; a loader's without its library */
 
 Status child_adopt_orphans(void);
-/* argv[0] is looked for in PATH; NULL-ended. output, errors: file descriptors, -1: the supervisor's own. ERR_ENV. */
+/* argv[0] is looked for in PATH; NULL-ended. output, errors: file descriptors, -1: the supervisor's own. ERR_ENV naming
+ * the program, also where it is not there. */
 Status child_start(pid_t *out, const char *const argv[], int output, int errors);
 /* Whether it has ended; then *code is its exit code, or 128 and the signal. Once. */
 bool child_ended(pid_t pid, int *code);
@@ -23,6 +24,8 @@ void child_signal(pid_t pid, int number); /* the child alone */
 /* SIGKILL for the whole group, and waits for the child. */
 void child_kill(pid_t pid);
 void child_kill_all(void); /* every child and adopted orphan, until there is none */
+/* Takes note of the adopted orphans that have ended, while no other child than this one (0: none) is waited for. */
+void child_reap_orphans(pid_t but);
 
 typedef struct ChildResult {
     int code;
@@ -34,5 +37,7 @@ typedef struct ChildResult {
  * whatever way, all that argv has started is killed too. What argv leaves behind at its own end stays. ERR_ENV if it
  * cannot be started. */
 Status child_run(ChildResult *out, const char *const argv[], double timeout_s);
+/* The same, and kills it as if the time were over once stop() says so. */
+Status child_run_until(ChildResult *out, const char *const argv[], double timeout_s, bool (*stop)(void));
 void child_result_free(ChildResult *r);
 #endif

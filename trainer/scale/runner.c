@@ -52,7 +52,6 @@ static Status wait_for(pid_t pid, const Point *p, const char *log)
     child_kill_all();
     if (signals_stop_requested() && code != 0)
         return fail(ERR_STOPPED, "asked to stop at %s; finished points stay, the same command goes on", p->name);
-    if (code == CHILD_CANNOT_START) return fail(ERR_ENV, "mpirun cannot be started");
     Status status = mpirun_status(code);
     return status == OK ? OK : fail(status, "%s ended with exit code %d: see %s", p->name, code, log);
 }
