@@ -13,12 +13,19 @@
 
 /* ---- the output of a hosts script ---- */
 
-/* Names and addresses, IPv6 in brackets. What mpirun's host files give a meaning of their own is not among them. */
+/* Names and IPv4 addresses. What mpirun's host files give a meaning of their own is not among them. */
 static bool is_name(const char *s)
 {
     size_t n = strlen(s);
-    if (n == 0 || n >= HOST_NAME_BYTES || !(isalnum((unsigned char)s[0]) || s[0] == '[')) return false;
-    return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_[]:%") == n;
+    if (n == 0 || n >= HOST_NAME_BYTES || !isalnum((unsigned char)s[0])) return false;
+    return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == n;
+}
+
+/* "fe80::1", "[fe80::1]:4": more than one colon; a name with slots has one. */
+static bool is_ipv6(const char *line)
+{
+    const char *colon = strchr(line, ':');
+    return colon && strspn(line, " \t[:.%abcdefABCDEF0123456789") > (size_t)(colon - line) && strchr(colon + 1, ':');
 }
 
 static bool read_slots(const char *text, int *slots)
@@ -29,11 +36,10 @@ static bool read_slots(const char *text, int *slots)
     return true;
 }
 
-/* Takes ":4" off the end of a name; an IPv6 address in brackets keeps its colons. */
+/* Takes ":4" off the end of a name. */
 static bool cut_slots(char *name, int *slots)
 {
-    char *bracket = strrchr(name, ']');
-    char *colon = strchr(bracket ? bracket : name, ':');
+    char *colon = strchr(name, ':');
     if (!colon) return true;
     *colon = '\0';
     return read_slots(colon + 1, slots);
@@ -74,6 +80,9 @@ static Status add_line(HostList *out, int *duplicates, const char *text, size_t 
     line[used] = '\0';
     line[strcspn(line, "#")] = '\0';
     if (line[strspn(line, " \t\r")] == '\0') return OK;
+    if (is_ipv6(line))
+        return fail(ERR_DATA, "\"%.*s\" is an IPv6 address, which Open MPI does not take: give the host a name",
+                    n < SHOWN ? (int)n : SHOWN, text);
     if (used < n || !read_host(line, &host))
         return fail(ERR_DATA, "\"%.*s\" is no host", n < SHOWN ? (int)n : SHOWN, text);
     if (find(out, host.name) >= 0) {
