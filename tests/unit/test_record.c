@@ -1,4 +1,4 @@
-/* test_record.c - the lock of a supervised run, and what is read from its metrics. */
+/* test_record.c - the lock of a supervised run, and what it records. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/mem.h"
@@ -41,20 +41,6 @@ TEST(a_lock_of_another_host_holds_while_it_is_fresh)
     write_text("launch.lock", "");
     CHECK_OK(record_open(&r, test_scratch()));
     record_close(r);
-}
-
-TEST(the_last_step_is_read_from_the_end)
-{
-    CHECK_INT(record_last_step(test_scratch()), 0);
-    write_text("metrics.jsonl", "{\"event\":\"start\",\"steps\":900}\n");
-    CHECK_INT(record_last_step(test_scratch()), 0);
-    StrBuf text = { 0 };
-    for (int i = 1; i <= 2000; i++)
-        str_printf(&text, "{\"event\":\"step\",\"time\":1.5,\"epoch\":0,\"step\":%d,\"loss\":2.25}\n", i);
-    str_add(&text, "{\"event\":\"checkpoint\",\"step\":77,\"path\":\"x\"}\n{\"event\":\"st"); /* torn */
-    write_text("metrics.jsonl", text.text);
-    CHECK_INT(record_last_step(test_scratch()), 2000);
-    str_free(&text);
 }
 
 TEST(a_torn_event_is_cut_off)

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/jsonl.h"
+#include "trainer/launch/progress.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +17,6 @@
 #define HOST_BYTES   256
 #define LOCK_TRIES   5
 #define LOCK_PAUSE_S 0.05
-#define TAIL_BYTES   ((off_t)65536) /* of metrics.jsonl; a record is far shorter */
 
 struct Record {
     char *lock_path, *status_path;
@@ -262,7 +262,7 @@ static void describe(StrBuf *out, const JsonValue *v, const char *run_dir)
     }
     str_printf(out, "started     %.0f times; %.0f of %.0f restarts after failures used\n", number_of(v, "attempt"),
                number_of(v, "restarts"), number_of(v, "max_restarts"));
-    str_printf(out, "last step   %lld\n", (long long)record_last_step(run_dir));
+    str_printf(out, "last step   %lld\n", (long long)progress_last_step(run_dir));
     if (string_of(v, "last")[0]) str_printf(out, "last        %s\n", string_of(v, "last"));
 }
 
@@ -295,35 +295,4 @@ Status record_print_state(const char *run_dir)
     mem_free(text);
     mem_free(path);
     return status;
-}
-
-/* ---- progress ---- */
-
-/* The last "step":N of a step record in text. */
-static int64_t last_step_of(const char *text)
-{
-    static const char event[] = "\"event\":\"step\"", key[] = "\"step\":";
-    long long step = 0;
-    for (const char *p = text; (p = strstr(p, event)); p += sizeof event - 1) {
-        const char *field = strstr(p + sizeof event - 1, key);
-        if (field && sscanf(field + sizeof key - 1, "%lld", &step) != 1) step = 0;
-    }
-    return step;
-}
-
-int64_t record_last_step(const char *run_dir)
-{
-    int64_t step = 0;
-    char *path = fs_join(run_dir, "metrics.jsonl"), *text = mem_alloc((size_t)TAIL_BYTES + 1);
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd >= 0 && text) {
-        off_t end = lseek(fd, 0, SEEK_END), from = end > TAIL_BYTES ? end - TAIL_BYTES : 0;
-        ssize_t n = pread(fd, text, (size_t)TAIL_BYTES, from);
-        text[n > 0 ? n : 0] = '\0';
-        step = last_step_of(text);
-    }
-    if (fd >= 0) close(fd);
-    mem_free(text);
-    mem_free(path);
-    return step;
 }

@@ -36,7 +36,4 @@ void record_state(Record *r, const LaunchState *state);
 /* Prints the status of the run in run_dir for people, whether its supervisor lives or not. ERR_DATA: was never
  * launched. */
 Status record_print_state(const char *run_dir);
-
-/* The last step that metrics.jsonl of the run tells of, 0 for none. */
-int64_t record_last_step(const char *run_dir);
 #endif

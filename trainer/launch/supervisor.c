@@ -8,6 +8,7 @@
 #include "trainer/launch/child.h"
 #include "trainer/launch/mpirun.h"
 #include "trainer/launch/probe.h"
+#include "trainer/launch/progress.h"
 #include "trainer/launch/record.h"
 #include "trainer/signals.h"
 #include <math.h>
@@ -324,7 +325,7 @@ static Status count_failure(Supervisor *s, HostList *scratch, int code, int64_t 
 /* What follows from an end. OK and *again: another start. */
 static Status judge(Supervisor *s, HostList *scratch, Ending ending, int code, bool *again)
 {
-    int64_t step = record_last_step(s->o->run_dir);
+    int64_t step = progress_last_step(s->o->run_dir);
     Status status = mpirun_status(code);
     *again = false;
     if (code == 0) {
@@ -345,6 +346,7 @@ static Status judge(Supervisor *s, HostList *scratch, Ending ending, int code, b
         snprintf(s->last, sizeof s->last, "start %d saved a checkpoint after step %lld", s->attempt, (long long)step);
         record_exit(s, code, step, ending == ENDED_RESIZE ? "other hosts" : "checkpoint saved");
         s->failed_step = ending == ENDED_RESIZE ? -1 : step;
+        s->same_step = 0;
         if (ending != ENDED_RESIZE) pause_for(s, s->o->poll_s); /* a host that is drained still answers for a while */
         return OK;
     }
