@@ -5,21 +5,27 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/launch/child.h"
+#include "trainer/signals.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define CANNOT_EXECUTE 126 /* what sh says of a file that is there but is no program */
+#define CANNOT_EXECUTE 126  /* what sh says of a file that is there but is no program */
+#define PERIOD_S       0.05 /* between two looks whether we are asked to stop */
+
+static const char default_agent[] = "ssh -o BatchMode=yes -o ConnectTimeout=4"; /* asks nothing, ends soon */
 
 struct Probe {
     const LaunchOptions *o;
     HostList listed, fresh;
     pid_t asked[HOSTS_MAX];
     char own_host[HOST_NAME_BYTES];
-    int nowhere;    /* /dev/null: what ssh says of a dead host every few seconds is our sentence already */
-    int no_program; /* 126 or 127 where the script cannot be run */
+    int nowhere;      /* /dev/null: what ssh says of a dead host every few seconds is our sentence already */
+    int no_program;   /* 126 or 127 where the script cannot be run */
+    int no_agent;     /* the same of the agent, where no host could be asked for it */
+    bool agent_works; /* has reached a host */
     char script_problem[512], host_problem[512], said[512];
 };
 
@@ -53,13 +59,19 @@ static void last_line(char *out, size_t bytes, const char *text)
     }
 }
 
-/* Whether the result is a list; if not, problem says why. */
+static bool is_no_program(int code)
+{
+    return code == CANNOT_EXECUTE || code == CHILD_CANNOT_START;
+}
+
+/* Whether the result is a list; if not, problem says why. None is no list: what a script asks may fail without a word,
+ * and a run that is up need not end for that. */
 static bool read_result(Probe *p, const ChildResult *r)
 {
     char *problem = p->script_problem, line[256];
     size_t bytes = sizeof p->script_problem;
     int duplicates = 0;
-    p->no_program = r->code == CANNOT_EXECUTE || r->code == CHILD_CANNOT_START ? r->code : 0;
+    p->no_program = is_no_program(r->code) ? r->code : 0;
     last_line(line, sizeof line, r->errors.text);
     if (r->timed_out) {
         snprintf(problem, bytes, "the hosts script was killed after %.0f s", PROBE_SCRIPT_S);
@@ -67,10 +79,11 @@ static bool read_result(Probe *p, const ChildResult *r)
         snprintf(problem, bytes, "the hosts script failed with exit code %d%s%s", r->code, line[0] ? ": " : "", line);
     } else if (hosts_parse(&p->fresh, &duplicates, r->output.text ? r->output.text : "", p->o->slots) != OK) {
         snprintf(problem, bytes, "the hosts script's output, %s", status_message());
+    } else if (p->fresh.count == 0) {
+        snprintf(problem, bytes, "the hosts script names no host");
     } else {
         problem[0] = '\0';
-        if (p->fresh.count == 0) snprintf(problem, bytes, "the hosts script names no host");
-        else if (duplicates > 0) snprintf(problem, bytes, "the hosts script names hosts twice; once counts");
+        if (duplicates > 0) snprintf(problem, bytes, "the hosts script names hosts twice; once counts");
         return true;
     }
     return false;
@@ -80,7 +93,11 @@ const HostList *probe_discover(Probe *p)
 {
     const char *argv[] = { "sh", "-c", p->o->hosts_script, NULL };
     ChildResult r;
-    Status status = child_run(&r, argv, PROBE_SCRIPT_S);
+    Status status = child_run_until(&r, argv, PROBE_SCRIPT_S, signals_stop_requested);
+    if (status == OK && signals_stop_requested()) { /* cut short, perhaps */
+        child_result_free(&r);
+        return &p->listed;
+    }
     if (status != OK) snprintf(p->script_problem, sizeof p->script_problem, "%s", status_message());
     else if (read_result(p, &r)) p->listed = p->fresh;
     if (status == OK) child_result_free(&r);
@@ -100,46 +117,63 @@ static bool is_own(const Probe *p, const char *name)
 static Status ask_one(Probe *p, int i, const char *name)
 {
     char options[1024];
-    /* As mpirun calls an agent: words, host, command. ssh shall ask nothing and not wait for ever. */
-    const char *agent = p->o->agent ? p->o->agent : "ssh -o BatchMode=yes -o ConnectTimeout=4";
-    snprintf(options, sizeof options, "exec %s \"$@\"", agent);
+    /* As mpirun calls an agent: words, host, command. */
+    snprintf(options, sizeof options, "exec %s \"$@\"", p->o->agent ? p->o->agent : default_agent);
     const char *argv[] = { "sh", "-c", options, "probe", name, "true", NULL };
     p->asked[i] = 0;
     return is_own(p, name) ? OK : child_start(&p->asked[i], argv, p->nowhere, p->nowhere);
 }
 
-static bool answers(Probe *p, int i, double end)
+/* Its exit code; -1: no answer in time, or we are asked to stop. */
+static int answer_of(Probe *p, int i, double end)
 {
     int code = 0;
-    if (p->asked[i] == 0) return true;
-    double left_s = end - clock_s();
-    if (child_wait(p->asked[i], &code, left_s > 0 ? left_s : 0)) return code == 0;
-    child_kill(p->asked[i]);
-    return false;
+    if (p->asked[i] == 0) return 0;
+    while (!child_wait(p->asked[i], &code, PERIOD_S)) {
+        if (clock_s() < end && !signals_stop_requested()) continue;
+        child_kill(p->asked[i]);
+        return -1;
+    }
+    return code;
+}
+
+/* Takes the hosts out that do not answer. Returns how many there were. */
+static int keep_answering(Probe *p, HostList *hosts)
+{
+    double end = clock_s() + PROBE_HOST_S;
+    int kept = 0, silent = 0, unable = 0;
+    for (int i = 0; i < hosts->count; i++) {
+        int code = answer_of(p, i, end);
+        if (code == 0 && p->asked[i] != 0) p->agent_works = true;
+        if (code == 0) hosts->host[kept++] = hosts->host[i];
+        else if (silent++ == 0)
+            snprintf(p->host_problem, sizeof p->host_problem, "%s does not answer", hosts->host[i].name);
+        if (is_no_program(code)) {
+            unable++;
+            p->no_agent = code;
+        }
+    }
+    if (unable < silent || p->agent_works) p->no_agent = 0;
+    hosts->count = kept;
+    return silent;
 }
 
 bool probe_ask(Probe *p, HostList *hosts)
 {
-    double end = clock_s() + PROBE_HOST_S;
-    int started = 0, kept = 0, silent = 0;
+    int started = 0;
     p->host_problem[0] = '\0';
+    p->no_agent = 0;
     for (; started < hosts->count; started++)
         if (ask_one(p, started, hosts->host[started].name) != OK) break;
-    bool all = started == hosts->count;
-    for (int i = 0; i < started; i++) {
-        bool good = answers(p, i, end);
-        if (!all) continue;
-        if (!good && silent++ == 0)
-            snprintf(p->host_problem, sizeof p->host_problem, "%s does not answer", hosts->host[i].name);
-        if (good) hosts->host[kept++] = hosts->host[i];
-    }
-    if (!all) {
+    if (started < hosts->count) {
         snprintf(p->host_problem, sizeof p->host_problem, "%s", status_message());
+        for (int i = 0; i < started; i++)
+            if (p->asked[i] != 0) child_kill(p->asked[i]);
         return false;
     }
+    int silent = keep_answering(p, hosts);
     if (silent > 1) snprintf(p->host_problem, sizeof p->host_problem, "%d of the listed hosts do not answer", silent);
-    hosts->count = kept;
-    return true;
+    return !signals_stop_requested();
 }
 
 const char *probe_problem(const Probe *p)
@@ -149,6 +183,10 @@ const char *probe_problem(const Probe *p)
 
 Status probe_hopeless(const Probe *p)
 {
-    if (p->no_program == 0 || p->listed.count > 0) return OK;
-    return fail(ERR_USAGE, "--hosts-script %s: %s", p->o->hosts_script, p->script_problem);
+    if (p->no_program != 0 && p->listed.count == 0)
+        return fail(ERR_USAGE, "--hosts-script %s: %s", p->o->hosts_script, p->script_problem);
+    if (p->no_agent == 0) return OK;
+    const char *why = p->no_agent == CANNOT_EXECUTE ? "is no program" : "is not there";
+    if (p->o->agent) return fail(ERR_USAGE, "--agent %s: cannot be run: it %s", p->o->agent, why);
+    return fail(ERR_ENV, "%s: cannot be run to reach hosts: ssh %s", default_agent, why);
 }
