@@ -17,12 +17,15 @@ wait_for_step main 25
 "$CONVOY" launch --status "$SCRATCH/main" > "$out" 2>&1 || broken_run "status of a run"
 expect_text "status" 1 "state       running"
 expect_text "status" 1 "3 ranks on h1:1 h2:1 h3:1; wanted 2 to 3"
+flock "$SCRATCH/main/metrics.jsonl" sleep 4 & # gets the lock when rank 0 ends, and keeps it as a server does for a dead host
 kill_host h2
 wait_for_starts main "3 2"
 wait_for_progress main 15
 "$CONVOY" launch --status "$SCRATCH/main" > "$out" 2>&1
 expect_text "status after a loss" 1 "2 ranks on h1:1 h3:1"
 expect_text "status after a loss" 1 "1 of 10 restarts after failures used"
+grep -qF "waiting for the run folder: another convoy holds the lock of $SCRATCH/main/metrics.jsonl" "$SCRATCH/main.out" ||
+    broken "a lock that outlives its host: not waited for"
 revive_host h2
 wait_for_starts main "3 2 3"
 wait_for_progress main 15
@@ -51,6 +54,10 @@ make_hosts h1 h2
 launch_in_background --min-hosts 1 -- shrink "${endless[@]}"
 wait_for_starts shrink 2
 wait_for_step shrink 13
+: > "$SCRATCH/list" # nothing is no list, however long: the run goes on
+sleep 2.5
+wait_for_progress shrink 2
+[[ $(launch_events shrink run ranks) == 2 ]] || broken "shrink: an empty list led to starts with '$(launch_events shrink run ranks)' ranks"
 echo h1 > "$SCRATCH/list"
 wait_for_starts shrink "2 1"
 wait_for_progress shrink 5
@@ -80,6 +87,18 @@ expect_text "drain of nothing" 1 "asked 0 ranks"
 last=$(field shrink step step)
 launch_command -- shrink "${endless[@]}" "train.max_steps=$((last + 5))"
 expect "after a killed supervisor" 0 timeout 60 "${launching[@]}"
+
+# A host that is needed is taken again after half of --wait-hosts, however long it would be left out.
+make_hosts h1 h2
+cooldown=1000 launch_in_background --min-hosts 2 --wait-hosts 8 -- needed "${endless[@]}"
+wait_for_starts needed 2
+wait_for_progress needed 2
+kill_host h2
+wait_for_text needed "waiting for hosts: 1 of at least 2 hosts; left out after losses: h2"
+revive_host h2
+wait_for_starts needed "2 2"
+kill -TERM "$pid"
+wait_to_end 60
 
 # Kills beyond the budget: 76, and the failures were counted.
 make_hosts h1 h2

@@ -22,6 +22,59 @@ launch_command --min-hosts 2 -- odd "${endless[@]}" train.global_batch=8 train.m
 expect "a batch for two" 0 timeout 60 "${launching[@]}"
 [[ $(launch_events odd run ranks) == 2 ]] || broken "a batch for two: $(launch_events odd run ranks) ranks"
 
+# Where no number of hosts can share the batch, that is said, whatever else is wrong.
+make_hosts h1 h2 h3 h1
+launch_command --min-hosts 3 --wait-hosts 0.5 -- odd "${endless[@]}" train.global_batch=8
+expect "a batch for none" 75 timeout 60 "${launching[@]}"
+expect_text "a batch for none" some "train.global_batch 8 is not divisible by the ranks of 3 to 3 of them"
+
+# What a script leaves behind is reaped, and script and hosts are asked once a look.
+make_hosts h1 h2
+settings tidy "${endless[@]}"
+"$CONVOY" launch --hosts-script "(sleep 0.05 &); date +%s%3N >> $SCRATCH/looks; cat $SCRATCH/list" --agent "$SCRATCH/agent" --poll 0.4 \
+    -- train "${sets[@]}" > "$SCRATCH/tidy.out" 2>&1 &
+pid=$!
+for ((tries = 0; tries < 1000; tries++)); do
+    [[ -e $SCRATCH/looks && $(wc -l < "$SCRATCH/looks") -ge 8 ]] && break
+    sleep 0.02
+done
+mapfile -t processes < <(children "$pid")
+dead=$(for process in "${processes[@]}"; do grep -s '^State:[[:space:]]*Z' "/proc/$process/status"; done | wc -l)
+((dead <= 2)) || broken "a script's orphans: $dead of them are zombies"
+soonest=$(awk 'NR > 1 && (NR == 2 || $1 - last < soonest) { soonest = $1 - last } { last = $1 } END { print soonest }' "$SCRATCH/looks")
+((soonest >= 350)) || broken "one look after $soonest ms: --poll is 0.4"
+kill -TERM "$pid"
+wait_to_end 60
+
+# TERM is seen while a script hangs.
+"$CONVOY" launch --hosts-script "echo > $SCRATCH/hangs; sleep 100" -- train "${sets[@]}" > "$out" 2>&1 &
+pid=$!
+for ((tries = 0; tries < 1000; tries++)); do
+    [[ -e $SCRATCH/hangs ]] && break
+    sleep 0.02
+done
+kill -TERM "$pid"
+SECONDS=0
+wait_to_end 60
+((code == 75 && SECONDS <= 5)) || broken_run "TERM while the script hangs: exit code $code after $SECONDS s"
+
+# What cannot be run is said by its name.
+mkdir "$SCRATCH/bin" && ln -s "$(command -v sh)" "$(command -v cat)" "$(command -v mkdir)" "$SCRATCH/bin"
+launch_command -- none "${endless[@]}"
+expect "no mpirun" 78 env PATH="$SCRATCH/bin" "${launching[@]}"
+expect_one_error "no mpirun" "cannot start mpirun: No such file"
+expect "no agent" 64 timeout 60 "$CONVOY" launch --hosts-script "echo h1" --agent "$SCRATCH/agnet" -- train "${sets[@]}"
+expect_one_error "no agent" "--agent $SCRATCH/agnet: cannot be run"
+
+# The hosts script of the ECS task fails where the name service does. (envsubst, which fills the file in, would take its variables.)
+sed -nE "s/.*--hosts-script '([^']*)'.*/\1/p" scripts/docker/ecs-launcher.json | sed 's/\\"/"/g' > "$SCRATCH/ecs"
+[[ $(< "$SCRATCH/ecs") == *getent* && $(< "$SCRATCH/ecs") != *'$'* ]] || broken "ecs-launcher.json: the script is '$(< "$SCRATCH/ecs")'"
+printf '#!/bin/sh\nprintf "10.0.0.2  STREAM\\n10.0.0.1  STREAM\\n10.0.0.2  DGRAM\\n"\n' > "$SCRATCH/bin/getent"
+chmod +x "$SCRATCH/bin/getent"
+[[ $(cd "$SCRATCH" && PATH="$SCRATCH/bin:$PATH" sh ecs | xargs) == "10.0.0.1 10.0.0.2" ]] || broken "ecs-launcher.json: the script does not list its hosts"
+printf '#!/bin/sh\nexit 2\n' > "$SCRATCH/bin/getent"
+(cd "$SCRATCH" && PATH="$SCRATCH/bin:$PATH" sh ecs) && broken "ecs-launcher.json: the script hides that no name was found"
+
 # script WHAT RC COMMAND TEXT - a hosts script that is wrong: one line says how, no spin, the exit code is known.
 script()
 {
@@ -57,6 +110,21 @@ touch "$SCRATCH/hosts/h2.down"
 launch_command --min-hosts 2 --wait-hosts 1 -- silent "${endless[@]}"
 expect "a silent host" 75 timeout 60 "${launching[@]}"
 expect_text "a silent host" some "1 of at least 2 hosts: h2 does not answer"
+
+# The run folder is another's: waited for while nothing comes from there, an error once it is seen to live.
+revive_host h2
+launch_command --min-hosts 2 --wait-hosts 1 -- slots "${endless[@]}"
+(exec 9>> "$SCRATCH/slots/metrics.jsonl" && flock 9 && exec sleep 100) &
+holder=$!
+expect "a locked folder" 75 timeout 60 "${launching[@]}"
+expect_text "a locked folder" 1 "gave up after 1 s of waiting for the run folder"
+kill "$holder"
+launch_command --min-hosts 2 -- slots "${endless[@]}"
+(exec 9>> "$SCRATCH/slots/metrics.jsonl" && flock 9 && while sleep 0.1; do echo '{"event":"step","step":3}' >&9; done) &
+holder=$!
+expect "a folder in use" 74 timeout 60 "${launching[@]}"
+expect_one_error "a folder in use" "another convoy is writing to this run folder"
+kill "$holder"
 
 # Options.
 expect_error "no script" 64 "--hosts-script is missing" 1 launch -- train "$SCRATCH/small.yaml"

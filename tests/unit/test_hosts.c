@@ -93,6 +93,53 @@ TEST(cooldown_doubles_up_to_an_hour)
     CHECK_NEAR(hosts_cooldown(&book, "a", 300), HOSTS_COOLDOWN_MAX_S, 1e-9);
 }
 
+TEST(a_host_that_is_needed_comes_back_before_its_cooldown_ends)
+{
+    static HostBook book;
+    REQUIRE_OK(parse(&list, "a\nb\nc"));
+    for (int i = 0; i < 5; i++) hosts_strike(&book, "a", 0, 60); /* 960 s */
+    for (int i = 0; i < 4; i++) hosts_strike(&book, "b", 0, 60); /* 480 s */
+    hosts_strike(&book, "c", 250, 60);
+    hosts_strike(&book, "not listed", 0, 60);
+    hosts_choose_cooling(&chosen, &list, &book, 299, 300);
+    CHECK_INT(chosen.count, 0);
+    hosts_choose_cooling(&chosen, &list, &book, 300, 300);
+    CHECK_STR(names(&chosen), "b:2 a:2");
+    hosts_choose_cooling(&chosen, &list, &book, 300, 0);
+    CHECK_STR(names(&chosen), "c:2 b:2 a:2");
+    hosts_choose_cooling(&chosen, &list, &book, 481, 300); /* b has cooled */
+    CHECK_STR(names(&chosen), "a:2");
+    hosts_end_cooldown(&book, "a", 500);
+    hosts_end_cooldown(&book, "unknown", 500);
+    CHECK_NEAR(hosts_cooldown(&book, "a", 500), 0, 0);
+    CHECK_NEAR(hosts_strike(&book, "a", 600, 60), 1920, 1e-9);
+}
+
+TEST(strikes_are_forgotten_after_a_start_that_held_out)
+{
+    static HostBook book;
+    REQUIRE_OK(parse(&list, "a\nb\nc"));
+    for (int i = 0; i < 5; i++) hosts_strike(&book, "a", 0, 60); /* 960 s */
+    for (int i = 0; i < 2; i++) hosts_strike(&book, "b", 0, 60);
+    hosts_strike(&book, "d", 0, 60);
+    hosts_forgive(&book, &list, 599, 600);
+    CHECK_NEAR(hosts_strike(&book, "b", 0, 60), 240, 1e-9);
+    hosts_forgive(&book, &list, 700, 600);
+    CHECK_NEAR(hosts_strike(&book, "a", 0, 60), 1920, 1e-9); /* it had been left out for longer */
+    CHECK_NEAR(hosts_strike(&book, "b", 0, 60), 60, 1e-9);
+    CHECK_NEAR(hosts_strike(&book, "d", 0, 60), 120, 1e-9); /* was not in it */
+}
+
+TEST(lists_are_joined_and_cut)
+{
+    REQUIRE_OK(parse(&list, "a\nb:1"));
+    REQUIRE_OK(parse(&previous, "b:4\nc"));
+    hosts_add(&list, &previous);
+    CHECK_STR(names(&list), "a:2 b:1 c:2");
+    hosts_keep(&list, &previous);
+    CHECK_STR(names(&list), "b:1 c:2");
+}
+
 TEST(a_book_that_is_full_forgets_the_oldest)
 {
     static HostBook book;

@@ -116,17 +116,39 @@ int hosts_ranks(const HostList *list)
     return ranks;
 }
 
+void hosts_add(HostList *list, const HostList *more)
+{
+    for (int i = 0; i < more->count && list->count < HOSTS_MAX; i++)
+        if (find(list, more->host[i].name) < 0) list->host[list->count++] = more->host[i];
+}
+
+void hosts_keep(HostList *list, const HostList *these)
+{
+    int kept = 0;
+    for (int i = 0; i < list->count; i++)
+        if (find(these, list->host[i].name) >= 0) list->host[kept++] = list->host[i];
+    list->count = kept;
+}
+
 /* ---- cooldown ---- */
 
-static HostNote *note_of(HostBook *book, const char *name)
+/* NULL: nothing is known of it. */
+static HostNote *find_note(HostBook *book, const char *name)
 {
     for (int i = 0; i < book->count; i++)
         if (strcmp(book->note[i].name, name) == 0) return &book->note[i];
+    return NULL;
+}
+
+static HostNote *note_of(HostBook *book, const char *name)
+{
+    HostNote *note = find_note(book, name);
+    if (note) return note;
     if (book->count == HOSTS_MAX) { /* forget the oldest: names are made up by schedulers without end */
         memmove(&book->note[0], &book->note[1], (HOSTS_MAX - 1) * sizeof book->note[0]);
         book->count--;
     }
-    HostNote *note = &book->note[book->count++];
+    note = &book->note[book->count++];
     *note = (HostNote){ .strikes = 0 };
     snprintf(note->name, sizeof note->name, "%s", name);
     return note;
@@ -137,6 +159,7 @@ double hosts_strike(HostBook *book, const char *name, double now, double cooldow
     HostNote *note = note_of(book, name);
     double wait_s = fmin(cooldown_s * exp2(note->strikes < 30 ? note->strikes : 30), HOSTS_COOLDOWN_MAX_S);
     note->strikes++;
+    note->left_out_s = wait_s;
     note->until_s = now + wait_s;
     return wait_s;
 }
@@ -146,6 +169,20 @@ double hosts_cooldown(const HostBook *book, const char *name, double now)
     for (int i = 0; i < book->count; i++)
         if (strcmp(book->note[i].name, name) == 0) return fmax(book->note[i].until_s - now, 0);
     return 0;
+}
+
+void hosts_end_cooldown(HostBook *book, const char *name, double now)
+{
+    HostNote *note = find_note(book, name);
+    if (note) note->until_s = fmin(note->until_s, now);
+}
+
+void hosts_forgive(HostBook *book, const HostList *used, double ran_s, double least_s)
+{
+    for (int i = 0; i < used->count; i++) {
+        HostNote *note = find_note(book, used->host[i].name);
+        if (note && ran_s >= fmax(least_s, note->left_out_s)) note->strikes = 0;
+    }
 }
 
 /* ---- the choice ---- */
@@ -160,6 +197,20 @@ void hosts_choose(HostList *out, const HostList *listed, const HostList *previou
             if (at < 0 || find(out, order->host[i].name) >= 0) continue;
             if (hosts_cooldown(book, order->host[i].name, now) <= 0) out->host[out->count++] = listed->host[at];
         }
+    }
+}
+
+void hosts_choose_cooling(HostList *out, const HostList *listed, const HostBook *book, double now, double patience_s)
+{
+    out->count = 0;
+    for (int i = 0; i < book->count; i++) {
+        const HostNote *note = &book->note[i];
+        int at = find(listed, note->name), place = out->count;
+        if (at < 0 || note->until_s <= now || now - (note->until_s - note->left_out_s) < patience_s) continue;
+        for (; place > 0 && hosts_cooldown(book, out->host[place - 1].name, now) > note->until_s - now; place--)
+            out->host[place] = out->host[place - 1];
+        out->host[place] = listed->host[at];
+        out->count++;
     }
 }
 

@@ -21,6 +21,8 @@
 #define TERM_S      5.0  /* between TERM and KILL */
 #define PAUSE_MAX_S 30.0 /* between a failure and the next start */
 #define SAME_STEP   3    /* failures at one step that are not the hosts' */
+#define NAMED       4    /* hosts that a sentence names */
+#define GROWN_LOOKS 3    /* that found more in a locked metrics.jsonl: its writer lives */
 
 typedef enum Ending { ENDED_ITSELF, ENDED_STOP, ENDED_RESIZE, ENDED_LOST } Ending;
 
@@ -28,7 +30,9 @@ typedef struct Supervisor {
     const LaunchOptions *o;
     Record *record;
     Probe *probe;
-    HostList used, ready; /* of the present start; hosts that could be used now, best first */
+    HostList used, ready;             /* of the present start; hosts that could be used now, best first */
+    const HostList *listed;           /* by the hosts script, of the last look */
+    HostList asked, cooling, missing; /* of a look */
     HostBook book;
     pid_t mpirun;
     int attempt, restarts, same_step;
@@ -70,52 +74,119 @@ static void pause_for(Supervisor *s, double seconds)
 {
     for (double end = clock_s() + seconds; clock_s() < end && !signals_stop_requested();) {
         if (clock_s() - s->renewed_s >= RENEW_S) tell_state(s);
+        child_reap_orphans(0);
         clock_sleep_s(fmin(PERIOD_S, seconds));
     }
 }
 
 /* ---- discover ---- */
 
-/* What could be used now, in s->ready. False: less than wanted; probe_problem() says why. */
+/* What could be used now, in s->ready. Where that is too few, hosts that cool down are taken too, one by one: after half
+ * of the waiting for hosts in any case, so that no cooldown outlasts it. False: less than wanted. */
 static bool look_for_hosts(Supervisor *s)
 {
-    const HostList *listed = probe_discover(s->probe);
-    hosts_choose(&s->ready, listed, &s->used, &s->book, clock_s());
-    probe_ask(s->probe, &s->ready);
-    return hosts_fit(&s->ready, &s->o->wanted);
+    double now = clock_s();
+    s->listed = probe_discover(s->probe);
+    hosts_choose(&s->ready, s->listed, &s->used, &s->book, now);
+    hosts_choose_cooling(&s->cooling, s->listed, &s->book, now, s->o->wait_hosts_s / 2);
+    s->asked = s->ready;
+    hosts_add(&s->asked, &s->cooling);
+    probe_ask(s->probe, &s->asked);
+    hosts_keep(&s->ready, &s->asked);
+    hosts_keep(&s->cooling, &s->asked);
+    bool enough = hosts_fit(&s->ready, &s->o->wanted);
+    for (int i = 0; i < s->cooling.count && !enough; i++) {
+        s->ready.host[s->ready.count++] = s->cooling.host[i];
+        enough = hosts_fit(&s->ready, &s->o->wanted);
+    }
+    return enough;
 }
 
-static void say_waiting(const Supervisor *s, char *said, size_t bytes)
+/* "; left out after losses: a, b and 3 more" */
+static void describe_cooling(const Supervisor *s, StrBuf *out)
 {
-    char text[640];
+    int count = 0;
+    for (int i = 0; i < s->listed->count; i++) {
+        const char *name = s->listed->host[i].name;
+        if (hosts_cooldown(&s->book, name, clock_s()) <= 0 || count++ >= NAMED) continue;
+        str_printf(out, "%s%s", count == 1 ? "; left out after losses: " : ", ", name);
+    }
+    if (count > NAMED) str_printf(out, " and %d more", count - NAMED);
+}
+
+/* Why s->ready is not enough. */
+static void describe_hosts(const Supervisor *s, StrBuf *out)
+{
+    const HostsWanted *wanted = &s->o->wanted;
     const char *problem = probe_problem(s->probe);
-    snprintf(text, sizeof text, "%d of at least %d hosts%s%s", s->ready.count, s->o->wanted.min_hosts,
-             problem[0] ? ": " : "", problem);
-    if (!problem[0] && s->ready.count >= s->o->wanted.min_hosts)
-        snprintf(text, sizeof text, "%d hosts, but train.global_batch %lld is not divisible by their %d ranks",
-                 s->ready.count, (long long)s->o->wanted.global_batch, hosts_ranks(&s->ready));
-    if (strcmp(text, said) == 0) return;
-    log_info("launch: waiting for hosts: %s", text);
-    snprintf(said, bytes, "%s", text);
+    int most = s->ready.count;
+    if (wanted->max_hosts > 0 && most > wanted->max_hosts) most = wanted->max_hosts;
+    str_printf(out, "%d of at least %d hosts", s->ready.count, wanted->min_hosts);
+    if (most >= wanted->min_hosts)
+        str_printf(out, ", but train.global_batch %lld is not divisible by the ranks of %d to %d of them",
+                   (long long)wanted->global_batch, wanted->min_hosts, most);
+    if (problem[0]) str_printf(out, ": %s", problem);
+    describe_cooling(s, out);
 }
 
-/* Until there are enough hosts. ERR_STOPPED: asked to stop, or not in time. */
-static Status gather(Supervisor *s)
+/* ---- gather ---- */
+
+typedef struct Folder { /* the run folder, look by look */
+    int64_t bytes;      /* of metrics.jsonl while it was locked, -1 before */
+    int grown;          /* looks that found more in it */
+} Folder;
+
+/* Whether rank 0 will get the run folder's lock. At first another run may have it: one that goes on writing lives, and
+ * is an error. Later it can only be a rank 0 of ours on a host that was lost: the server of a shared file system keeps
+ * the lock of a dead host for minutes. */
+static Status check_folder(const Supervisor *s, Folder *folder, bool *is_free)
 {
-    char said[640] = "";
-    double end = clock_s() + s->o->wait_hosts_s;
-    set_state(s, "waiting");
+    int64_t bytes;
+    *is_free = !progress_is_locked(s->o->run_dir, &bytes);
+    folder->grown += !*is_free && folder->bytes >= 0 && bytes > folder->bytes;
+    folder->bytes = *is_free ? -1 : bytes;
+    if (s->attempt == 0 && folder->grown >= GROWN_LOOKS)
+        return fail(ERR_IO, "%s: another convoy is writing to this run folder", s->o->run_dir);
+    return OK;
+}
+
+/* Says what is waited for, once in a row. said is owned by the caller. */
+static void say_waiting(const Supervisor *s, bool enough, StrBuf *said)
+{
+    StrBuf text = { 0 };
+    str_printf(&text, "waiting for %s: ", enough ? "the run folder" : "hosts");
+    if (enough) str_printf(&text, "another convoy holds the lock of %s/metrics.jsonl", s->o->run_dir);
+    else describe_hosts(s, &text);
+    if (text.text && (!said->text || strcmp(text.text, said->text) != 0)) log_info("launch: %s", text.text);
+    str_free(said);
+    *said = text;
+}
+
+static Status gather_until(Supervisor *s, double end, StrBuf *said)
+{
+    Folder folder = { .bytes = -1 };
     for (;;) {
-        bool enough = look_for_hosts(s);
+        bool enough = look_for_hosts(s), is_free = false;
         if (signals_stop_requested()) return fail(ERR_STOPPED, "asked to stop while waiting for hosts");
-        if (enough) return OK;
-        TRY(probe_hopeless(s->probe));
-        say_waiting(s, said, sizeof said);
+        if (enough) TRY(check_folder(s, &folder, &is_free));
+        if (enough && is_free) return OK;
+        if (!enough) TRY(probe_hopeless(s->probe));
+        say_waiting(s, enough, said);
         if (clock_s() + s->o->poll_s > end)
-            return fail(ERR_STOPPED, "gave up waiting for hosts after %.0f s: %s", s->o->wait_hosts_s, said);
+            return fail(ERR_STOPPED, "gave up after %.0f s of %s", s->o->wait_hosts_s, said->text ? said->text : "");
         tell_state(s);
         pause_for(s, s->o->poll_s);
     }
+}
+
+/* Until there are enough hosts and the run folder is free. ERR_STOPPED: asked to stop, or not in time. */
+static Status gather(Supervisor *s)
+{
+    StrBuf said = { 0 };
+    set_state(s, "waiting");
+    Status status = gather_until(s, clock_s() + s->o->wait_hosts_s, &said);
+    str_free(&said);
+    return status;
 }
 
 /* ---- start and end ---- */
@@ -129,6 +200,7 @@ static Status start(Supervisor *s)
 {
     StrBuf names = { 0 };
     s->used = s->ready;
+    for (int i = 0; i < s->used.count; i++) hosts_end_cooldown(&s->book, s->used.host[i].name, clock_s());
     s->missing_since_s = s->larger_since_s = 0;
     TRY(mpirun_start(&s->mpirun, s->o, &s->used));
     s->attempt++;
@@ -150,6 +222,7 @@ static bool wait_for_end(Supervisor *s, int *code, double seconds)
 {
     for (double end = clock_s() + seconds; clock_s() < end;) {
         if (child_wait(s->mpirun, code, PERIOD_S)) return true;
+        child_reap_orphans(s->mpirun);
         if (clock_s() - s->renewed_s >= RENEW_S) tell_state(s);
     }
     return false;
@@ -177,55 +250,57 @@ static int end_with_checkpoint(Supervisor *s)
 
 /* ---- watch ---- */
 
-/* Hosts of the run that the script no longer lists or that do not answer: named in out. *silent: one of them does not
- * answer. */
-static bool hosts_missing(Supervisor *s, HostList *out, bool *silent)
+/* One look at the script and at all hosts: into s->missing those of the run that are no longer listed or do not answer
+ * (*silent: there is one that does not answer), into s->ready what could be used now. False: the look failed, or we are
+ * asked to stop, and nothing is known. */
+static bool look_at_run(Supervisor *s, bool *silent)
 {
-    HostList *answering = &s->ready; /* scratch here; set anew before it is used */
-    const HostList *listed = probe_discover(s->probe);
-    *answering = s->used;
-    if (!probe_ask(s->probe, answering)) return false; /* the asking itself failed: nothing is known */
-    out->count = 0;
-    *silent = answering->count < s->used.count;
+    s->missing.count = 0;
+    s->listed = probe_discover(s->probe);
+    hosts_choose(&s->ready, s->listed, &s->used, &s->book, clock_s());
+    s->asked = s->used;
+    hosts_add(&s->asked, &s->ready);
+    if (!probe_ask(s->probe, &s->asked)) return false;
+    hosts_keep(&s->ready, &s->asked);
+    *silent = false;
     for (int i = 0; i < s->used.count; i++) {
         const Host *h = &s->used.host[i];
-        if (!hosts_have(listed, h->name) || !hosts_have(answering, h->name)) out->host[out->count++] = *h;
+        bool answers = hosts_have(&s->asked, h->name);
+        if (!answers || !hosts_have(s->listed, h->name)) s->missing.host[s->missing.count++] = *h;
+        if (!answers) *silent = true;
     }
-    return out->count > 0;
+    return true;
 }
 
 /* Whether a larger world could be had for long enough. */
 static bool grows(Supervisor *s)
 {
     double now = clock_s();
-    bool larger = look_for_hosts(s) && hosts_ranks(&s->ready) > hosts_ranks(&s->used);
+    bool larger = hosts_fit(&s->ready, &s->o->wanted) && hosts_ranks(&s->ready) > hosts_ranks(&s->used);
     if (!larger) s->larger_since_s = 0;
     else if (s->larger_since_s == 0) s->larger_since_s = now;
     return larger && now - s->larger_since_s >= s->o->lost_after_s && now - s->started_s >= s->o->grow_after_s;
 }
 
-/* Whether hosts have been missing for so long that the run goes on without them; scratch: takes them. */
-static bool lost(Supervisor *s, HostList *scratch, bool *silent)
+/* Whether hosts have been missing for so long that the run goes on without them. */
+static bool lost(Supervisor *s)
 {
-    if (!hosts_missing(s, scratch, silent)) {
-        s->missing_since_s = 0;
-        return false;
-    }
-    if (s->missing_since_s == 0) s->missing_since_s = clock_s();
-    return clock_s() - s->missing_since_s >= s->o->lost_after_s;
+    if (s->missing.count == 0) s->missing_since_s = 0;
+    else if (s->missing_since_s == 0) s->missing_since_s = clock_s();
+    return s->missing.count > 0 && clock_s() - s->missing_since_s >= s->o->lost_after_s;
 }
 
 /* A host that answers and is only no longer listed shall leave in order. */
-static Ending end_without(Supervisor *s, const HostList *missing, bool silent, int *code)
+static Ending end_without(Supervisor *s, bool silent, int *code)
 {
     StrBuf names = { 0 };
-    add_names(&names, missing);
+    add_names(&names, &s->missing);
     log_warning("launch: %s for %.0f s:%s: %s", silent ? "no sign" : "no longer listed", clock_s() - s->missing_since_s,
                 names.text ? names.text : "",
                 silent ? "ending the ranks that are left" : "saving a checkpoint to start again without");
     str_free(&names);
     JsonWriter *w = record_begin(s->record, "lost");
-    record_hosts(w, "hosts", missing);
+    record_hosts(w, "hosts", &s->missing);
     json_bool(w, "answering", !silent);
     record_end(s->record);
     set_state(s, "stopping");
@@ -241,35 +316,38 @@ static int end_to_grow(Supervisor *s)
 }
 
 /* Watches mpirun to its end; *code: its exit code. */
-static Ending watch(Supervisor *s, HostList *scratch, int *code)
+static Ending watch(Supervisor *s, int *code)
 {
     double looked_s = clock_s();
     for (bool silent = false;;) {
         if (child_wait(s->mpirun, code, PERIOD_S)) return ENDED_ITSELF;
+        child_reap_orphans(s->mpirun);
         if (signals_stop_requested()) {
             *code = end_with_checkpoint(s);
             return ENDED_STOP;
         }
         if (clock_s() - s->renewed_s >= RENEW_S) tell_state(s);
         if (clock_s() - looked_s < s->o->poll_s) continue;
-        if (lost(s, scratch, &silent)) return end_without(s, scratch, silent, code);
-        if (s->missing_since_s == 0 && grows(s)) {
+        bool known = look_at_run(s, &silent);
+        looked_s = clock_s();
+        if (!known) continue;
+        if (lost(s)) return end_without(s, silent, code);
+        if (s->missing.count == 0 && grows(s)) {
             *code = end_to_grow(s);
             return ENDED_RESIZE;
         }
-        looked_s = clock_s();
     }
 }
 
 /* ---- judge ---- */
 
 /* Strikes the hosts of the ended run that do not answer. Returns how many. */
-static int strike_missing(Supervisor *s, HostList *scratch)
+static int strike_missing(Supervisor *s)
 {
     bool silent = false;
-    if (!hosts_missing(s, scratch, &silent)) return 0;
-    for (int i = 0; i < scratch->count; i++) {
-        const char *name = scratch->host[i].name;
+    if (!look_at_run(s, &silent)) return 0;
+    for (int i = 0; i < s->missing.count; i++) {
+        const char *name = s->missing.host[i].name;
         double wait_s = hosts_strike(&s->book, name, clock_s(), s->o->cooldown_s);
         log_warning("launch: host %s is gone or does not answer: left out for %.0f s", name, wait_s);
         JsonWriter *w = record_begin(s->record, "cooldown");
@@ -277,7 +355,7 @@ static int strike_missing(Supervisor *s, HostList *scratch)
         json_number(w, "seconds", wait_s);
         record_end(s->record);
     }
-    return scratch->count;
+    return s->missing.count;
 }
 
 static void record_exit(Supervisor *s, int code, int64_t step, const char *why)
@@ -305,9 +383,9 @@ static Status check_budget(const Supervisor *s, Status status, int code, int64_t
 }
 
 /* A failure that another start may get past. */
-static Status count_failure(Supervisor *s, HostList *scratch, int code, int64_t step)
+static Status count_failure(Supervisor *s, int code, int64_t step)
 {
-    int gone = strike_missing(s, scratch);
+    int gone = strike_missing(s);
     s->restarts++;
     s->same_step = gone ? 0 : step == s->failed_step ? s->same_step + 1 : 1;
     s->failed_step = step;
@@ -323,7 +401,7 @@ static Status count_failure(Supervisor *s, HostList *scratch, int code, int64_t 
 }
 
 /* What follows from an end. OK and *again: another start. */
-static Status judge(Supervisor *s, HostList *scratch, Ending ending, int code, bool *again)
+static Status judge(Supervisor *s, Ending ending, int code, bool *again)
 {
     int64_t step = progress_last_step(s->o->run_dir);
     Status status = mpirun_status(code);
@@ -339,7 +417,9 @@ static Status judge(Supervisor *s, HostList *scratch, Ending ending, int code, b
     }
     if (status == ERR_USAGE || status == ERR_DATA || status == ERR_ENV) {
         record_exit(s, code, step, "would fail again");
-        return fail(status, "the run ended with exit code %d: starting it again would not help", code);
+        return fail(status, "the run ended with exit code %d: %s", code,
+                    code == CHILD_CANNOT_START ? "a program or a library is missing where it was started"
+                                               : "starting it again would not help");
     }
     *again = true;
     if (status == ERR_STOPPED && (ending == ENDED_RESIZE || step != s->failed_step)) {
@@ -350,19 +430,20 @@ static Status judge(Supervisor *s, HostList *scratch, Ending ending, int code, b
         if (ending != ENDED_RESIZE) pause_for(s, s->o->poll_s); /* a host that is drained still answers for a while */
         return OK;
     }
-    return count_failure(s, scratch, code, step);
+    return count_failure(s, code, step);
 }
 
-static Status supervise(Supervisor *s, HostList *scratch)
+static Status supervise(Supervisor *s)
 {
     for (bool again = true; again;) {
         int code = 0;
         TRY(gather(s));
         TRY(start(s));
-        Ending ending = watch(s, scratch, &code);
+        Ending ending = watch(s, &code);
         s->mpirun = 0;
         child_kill_all();
-        TRY(judge(s, scratch, ending, code, &again));
+        hosts_forgive(&s->book, &s->used, clock_s() - s->started_s, s->o->grow_after_s);
+        TRY(judge(s, ending, code, &again));
     }
     return OK;
 }
@@ -381,17 +462,14 @@ static void record_end_of_all(Supervisor *s, Status status)
 
 static Status run(Supervisor *s)
 {
-    HostList *scratch = mem_calloc(1, sizeof *scratch);
-    if (!scratch) return ERR_MEMORY;
     JsonWriter *w = record_begin(s->record, "start");
     json_string(w, "hosts_script", s->o->hosts_script);
     json_int(w, "min_hosts", s->o->wanted.min_hosts);
     json_int(w, "max_hosts", s->o->wanted.max_hosts);
     record_end(s->record);
     Status status = child_adopt_orphans();
-    if (status == OK) status = supervise(s, scratch);
+    if (status == OK) status = supervise(s);
     record_end_of_all(s, status);
-    mem_free(scratch);
     return status;
 }
 

@@ -49,10 +49,11 @@ revive_host()
     rm -f "$SCRATCH/hosts/$1.down"
 }
 
-# launch_command OPTION... -- RUN KEY=VALUE... - sets the array `launching` to a convoy launch of small.yaml into $SCRATCH/RUN.
+# launch_command OPTION... -- RUN KEY=VALUE... - sets the array `launching` to a convoy launch of small.yaml into $SCRATCH/RUN. $cooldown: for
+# how many seconds a host is left out (1).
 launch_command()
 {
-    launching=("$CONVOY" launch --hosts-script "cat $SCRATCH/list" --agent "$SCRATCH/agent" --poll 0.3 --lost-after 1.5 --cooldown 1 --grow-after 1)
+    launching=("$CONVOY" launch --hosts-script "cat $SCRATCH/list" --agent "$SCRATCH/agent" --poll 0.3 --lost-after 1.5 --cooldown "${cooldown:-1}" --grow-after 1)
     while [[ $1 != -- ]]; do
         launching+=("$1")
         shift
@@ -95,6 +96,19 @@ wait_for_starts()
 wait_for_progress()
 {
     wait_for_step "$1" $(($(field "$1" step step) + $2))
+}
+
+# wait_for_text RUN TEXT - until the supervisor has said so.
+wait_for_text()
+{
+    local tries
+    for ((tries = 0; tries < 500; tries++)); do
+        grep -qF -- "$2" "$SCRATCH/$1.out" && return
+        kill -0 "$pid" 2> /dev/null || break
+        sleep 0.02
+    done
+    broken "$1: was not said: $2"
+    sed 's/^/    /' "$SCRATCH/$1.out"
 }
 
 # expect_nothing_runs WHAT - no process of this test is left, at most 5 s from now.
