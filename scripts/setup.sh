@@ -12,6 +12,7 @@ packages=(
     libyaml-dev              # config files
     zlib1g-dev               # .gz data files
     libopenmpi-dev openmpi-bin
+    iproute2                 # a test with several hosts on one machine
     g++                      # CUDA kernels: what nvcc calls for the host's part, and what compiles them for the test double
 )
 # Not from here: CUDA itself. Where NVIDIA's toolkit (12 or 13), cuDNN 9 and NCCL 2 are installed, by NVIDIA's own packages, `make` finds them

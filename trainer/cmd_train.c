@@ -102,7 +102,8 @@ static Status start_watch(Watch **out, Comm *comm, const Config *c)
     WatchLimits limits = { .start_s = c->watchdog.start_s,
                            .step_s = c->watchdog.step_s,
                            .evaluation_s = c->watchdog.evaluation_s,
-                           .checkpoint_s = c->watchdog.checkpoint_s };
+                           .checkpoint_s = c->watchdog.checkpoint_s,
+                           .cut_off_s = c->watchdog.cut_off_s };
     return watch_start(out, comm, &limits, c->run.dir);
 }
 

@@ -110,7 +110,7 @@ typedef struct Config {
         double on_save_limit_s;
     } checkpoint;
     struct {
-        double start_s, step_s, evaluation_s, checkpoint_s; /*0 = no limit*/
+        double start_s, step_s, evaluation_s, checkpoint_s, cut_off_s; /*0 = no limit*/
     } watchdog;
     struct {
         int64_t every;

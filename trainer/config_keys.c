@@ -206,6 +206,9 @@ const ConfigKey config_keys[] = {
      "The same for a step of training; keep it above comm.timeout_s, which names the operation that a peer misses in"},
     {DOUBLE(watchdog, evaluation_s, "1200", 0, 1e7), KEY_RUNTIME, "The same for a batch of evaluation"},
     {DOUBLE(watchdog, checkpoint_s, "1200", 0, 1e7), KEY_RUNTIME, "The same for a checkpoint"},
+    {DOUBLE(watchdog, cut_off_s, "25", 0, 1e7), KEY_RUNTIME,
+     "A host without progress to which mpirun (Open MPI 4) does not answer for so many seconds is cut off: its ranks "
+     "end with exit code 76, and mpirun's daemon on it ends too; 0 means no limit"},
 
     {DOUBLE(checkpoint, every_epochs, "1", 0, 1e6), KEY_RUNTIME, "Save every so many epochs; 0 means only at the end"},
     {INT(checkpoint, every_steps, "0", 0, 1e15), KEY_RUNTIME, "Save every so many steps as well; 0 means off"},

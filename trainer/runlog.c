@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/jsonl.h"
+#include "trainer/signals.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +16,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define LINE_BYTES 32768 /* a sentence of 1 KiB or a path of 4 KiB, each byte escaped to six */
+#define LOCK_WAIT_S   30.0
+#define LOCK_PERIOD_S 0.2
+#define LINE_BYTES    32768 /* a sentence of 1 KiB or a path of 4 KiB, each byte escaped to six */
 
 struct RunLog {
     int rank, format; /* CONFIG_LOG_ */
@@ -54,12 +57,31 @@ static Status open_log_file(const char *dir, LogLevel level)
     return status;
 }
 
+/* So long a rank of an earlier start, on a host that was cut off, may take to see that it is alone. Less than the time
+ * after which the other ranks would take this one for lost. */
+static double patience_s(const Config *config)
+{
+    double timeout_s = config ? config->comm.timeout_s : 0;
+    if (!config) return 0;
+    return timeout_s > 0 ? fmin(LOCK_WAIT_S, timeout_s / 2) : LOCK_WAIT_S;
+}
+
+static Status take_lock(int fd, const char *dir, double wait_s)
+{
+    for (double start = clock_s(), said = 0;; clock_sleep_s(LOCK_PERIOD_S)) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return OK;
+        if (clock_s() - start >= wait_s || signals_stop_requested())
+            return fail(ERR_IO, "%s: another convoy is writing to this run folder", dir);
+        if (said++ > 0) continue;
+        log_info("%s: another convoy is writing to this run folder: waiting %.0f s for its end", dir, wait_s);
+    }
+}
+
 /* Opens metrics.jsonl for appending, behind the last whole line. */
-static Status open_metrics(RunLog *r, const char *dir)
+static Status open_metrics(RunLog *r, const char *dir, const Config *config)
 {
     TRY(jsonl_open(&r->metrics, dir, "metrics.jsonl"));
-    if (flock(r->metrics.fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        return fail(ERR_IO, "%s: another convoy is writing to this run folder", dir);
+    TRY(take_lock(r->metrics.fd, dir, patience_s(config)));
     return jsonl_cut_torn_line(&r->metrics);
 }
 
@@ -76,7 +98,7 @@ static Status reserve_line(RunLog *r)
 static Status open_folder(RunLog *r, const char *dir, const Config *config)
 {
     TRY(make_dirs(dir));
-    TRY(open_metrics(r, dir)); /* first: it takes the folder's lock */
+    TRY(open_metrics(r, dir, config)); /* first: it takes the folder's lock */
     if (config) TRY(write_config(dir, config));
     TRY(open_log_file(dir, r->format == CONFIG_LOG_JSON ? LOG_WARNING : LOG_INFO));
     return reserve_line(r);

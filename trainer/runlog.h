@@ -1,8 +1,9 @@
 /* runlog.h - the run folder and what a run says: metrics.jsonl, log.txt, the console (by log.format), log.file.
  *
  * Rank 0 writes; other ranks only write to their own log.file, where there is one. metrics.jsonl is appended to and
- * flushed line by line; a torn last line of an earlier run is cut off first. Nothing here allocates after runlog_open
- * (buffers are kept). ERR_IO on a failed write (disk full). */
+ * flushed line by line; a torn last line of an earlier run is cut off first. While another process writes there, a run
+ * (one with a config) waits for its end, at most 30 s: an earlier start may still be ending on a host that was cut off.
+ * Nothing here allocates after runlog_open (buffers are kept). ERR_IO on a failed write (disk full). */
 #ifndef CONVOY_TRAINER_RUNLOG_H
 #define CONVOY_TRAINER_RUNLOG_H
 #include "base/status.h"

@@ -6,8 +6,10 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "trainer/comm/launcher.h"
 #include "trainer/comm/watchdog.h"
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,6 +18,8 @@
 
 #define PERIOD_S     0.2
 #define LAST_WORDS_S 10 /* for the report; a hung thread may hold a lock that it needs */
+#define ANSWER_S     3  /* for mpirun, at most */
+#define ASK_PART     5  /* mpirun is asked so often before the limit */
 
 struct Watch {
     Comm *comm;
@@ -88,35 +92,71 @@ static void write_report(const Watch *w, const char *phase, double waited_s)
     str_free(&path);
 }
 
-static _Noreturn void give_up(const Watch *w, const char *phase, double waited_s)
+/* The process ends by SIGALRM if its last words take too long. */
+static void limit_last_words(void)
 {
-    char reason[128];
     sigset_t alarm_alone;
     sigemptyset(&alarm_alone);
     sigaddset(&alarm_alone, SIGALRM);
     signal(SIGALRM, SIG_DFL); /* a handler might be given to the thread that hangs */
     pthread_sigmask(SIG_UNBLOCK, &alarm_alone, NULL);
     alarm(LAST_WORDS_S);
+}
+
+static _Noreturn void give_up(const Watch *w, const char *phase, double waited_s)
+{
+    char reason[128];
+    limit_last_words();
     snprintf(reason, sizeof reason, "no sign of life within watchdog.%s_s; see hang-%d.json", phase ? phase : "start",
              w->comm->rank);
     write_report(w, phase, waited_s);
     watchdog_report(w->comm, waited_s, "none", reason);
-    watchdog_exit();
+    watchdog_exit(w->comm);
+}
+
+/* Without a file in the run folder: that may be where the host is cut off from. */
+static _Noreturn void leave_cut_off(const Watch *w, double waited_s)
+{
+    launcher_end_daemon(); /* first: last words may hang on a file system that is gone */
+    limit_last_words();
+    watchdog_report(w->comm, waited_s, "none", "mpirun does not answer: this host is cut off (watchdog.cut_off_s)");
+    _exit(EXIT_PEER_LOST);
+}
+
+typedef struct Quiet { /* clock_s() of the last ... */
+    double since_s;    /* sign of life */
+    double answered_s; /* sign of life, or answer of mpirun */
+    double asked_s;    /* question to mpirun */
+} Quiet;
+
+static void ask_launcher(const Watch *w, Quiet *q)
+{
+    double limit_s = w->limits.cut_off_s, part_s = limit_s / ASK_PART, now = clock_s();
+    const char *launcher = w->comm->launcher;
+    if (!launcher || limit_s <= 0 || w->comm->local_rank != 0) return;
+    if (now - q->answered_s < part_s || now - q->asked_s < part_s) return;
+    q->asked_s = now;
+    if (launcher_answers(launcher, fmin(ANSWER_S, part_s))) q->answered_s = clock_s();
+    else if (clock_s() - q->answered_s > limit_s) leave_cut_off(w, clock_s() - q->since_s);
 }
 
 static void *run(void *arg)
 {
     Watch *w = arg;
-    double since_s = clock_s(), polled_s = since_s;
+    double polled_s = clock_s();
+    Quiet q = { polled_s, polled_s, polled_s };
     int64_t beats = w->comm->beats;
     for (; !w->stop; clock_sleep_s(PERIOD_S)) {
-        double now = clock_s();
-        since_s = watchdog_forgive(since_s, watchdog_pause_s(&polled_s, now), now);
-        if (w->comm->beats != beats) since_s = now;
+        double now = clock_s(), pause_s = watchdog_pause_s(&polled_s, now);
+        q.since_s = watchdog_forgive(q.since_s, pause_s, now);
+        q.answered_s = watchdog_forgive(q.answered_s, pause_s, now);
+        if (w->comm->beats != beats) q.since_s = q.answered_s = now;
         beats = w->comm->beats;
         const char *phase = w->comm->phase;
         double limit_s = limit_of(&w->limits, phase);
-        if (limit_s > 0 && now - since_s > limit_s) give_up(w, phase, now - since_s);
+        if (limit_s > 0 && now - q.since_s > limit_s) give_up(w, phase, now - q.since_s);
+        ask_launcher(w, &q);
+        polled_s = clock_s(); /* waiting for mpirun was no pause */
     }
     return NULL;
 }
@@ -129,6 +169,7 @@ Status watch_start(Watch **out, Comm *comm, const WatchLimits *limits, const cha
     w->comm = comm;
     w->limits = *limits;
     w->run_dir = mem_strdup(run_dir);
+    comm_find_launcher(comm);
     Status status = w->run_dir ? thread_start(&w->thread, "watch", run, w) : ERR_MEMORY;
     if (status == OK) {
         *out = w;

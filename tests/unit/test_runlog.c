@@ -1,4 +1,5 @@
 /* test_runlog.c - the run folder and metrics.jsonl, read back with our own JSON reader. */
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -7,6 +8,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define LINES_MAX 32
 
@@ -282,6 +285,41 @@ TEST(unwritable_folder_is_io)
     in_scratch(dir, "file/run");
     CHECK_STATUS(runlog_open(&r, dir, 0, NULL), ERR_IO);
     CHECK(r == NULL);
+}
+
+/* Holds the folder's lock for so long, in a process of its own. */
+static pid_t hold(const char *dir, double seconds)
+{
+    RunLog *other = NULL;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (runlog_open(&other, dir, 0, NULL) != OK) _exit(1);
+        clock_sleep_s(seconds);
+        _exit(0);
+    }
+    clock_sleep_s(0.3);
+    return pid;
+}
+
+TEST(another_start_that_ends_is_waited_for)
+{
+    char dir[512];
+    RunLog *r = NULL;
+    Config *c = some_config();
+    in_scratch(dir, "taken");
+    pid_t pid = hold(dir, 1);
+    double start = clock_s();
+    CHECK_OK(runlog_open(&r, dir, 0, c));
+    CHECK(clock_s() - start > 0.3);
+    runlog_close(r);
+    CHECK(waitpid(pid, NULL, 0) == pid);
+    pid = hold(dir, 1);
+    c->comm.timeout_s = 0.2; /* after which other ranks would miss this one */
+    CHECK_STATUS(runlog_open(&r, dir, 0, c), ERR_IO);
+    CHECK_CONTAINS(status_message(), "another convoy is writing to this run folder");
+    CHECK_STATUS(runlog_open(&r, dir, 0, NULL), ERR_IO); /* no run: no waiting */
+    CHECK(waitpid(pid, NULL, 0) == pid);
+    config_destroy(c);
 }
 
 TEST(full_disk_is_io_and_done_keeps_the_sentence)

@@ -1,7 +1,7 @@
 /* comm.c - what does not depend on who carries the messages: the choice of a carrier, blocking helpers, agreement.
  *
- * The environment is read here, and only to see whether a launcher (mpirun, srun) started this process: that must be
- * known before MPI may be touched, and no command line says it. */
+ * The environment is read here, and only to see whether a launcher (mpirun, srun) started this process, and where it
+ * is: that must be known before MPI may be touched, and no command line says it. */
 #include "trainer/comm/comm.h"
 
 #include <stdio.h>
@@ -10,6 +10,9 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "trainer/comm/launcher.h"
+
+#define LAUNCHER_S 3.0 /* a first and a repeated packet have been lost then */
 
 enum { MESSAGE_BYTES = 1024 }; /* what status.h keeps of a sentence */
 
@@ -67,6 +70,13 @@ Status comm_create(Comm **out)
             (long long)ranks);
     }
     return OK;
+}
+
+void comm_find_launcher(Comm *c)
+{
+    const char *address = getenv(LAUNCHER_ADDRESS);
+    /* One that never answered (packets filtered between hosts) is no sign of anything later. */
+    if (address && launcher_answers(address, LAUNCHER_S)) c->launcher = address;
 }
 
 void comm_set_timeout(Comm *c, double seconds)

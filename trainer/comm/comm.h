@@ -52,11 +52,15 @@ struct Comm {
     _Atomic int64_t beats;                                               /* signs of life of the main thread */
     void (*last_words)(void *cookie, int exit_code, const char *reason); /* NULL: none */
     void *last_words_cookie;
+    _Atomic(const char *) launcher; /* where mpirun listens, if it has answered there (launcher.h); NULL: unknown */
 };
 
 /* Says what the process dies of where it ends without returning (watchdog, comm_abort); may run on any thread. NULL
  * words: none. */
 void comm_set_last_words(Comm *c, void (*words)(void *cookie, int exit_code, const char *reason), void *cookie);
+/* Finds out where mpirun listens, as it told this process, and whether it answers; up to 3 s. From then on a rank that
+ * ends because of a lost peer looks whether its host was cut off: then it ends mpirun's daemon on it too. */
+void comm_find_launcher(Comm *c);
 /* True on every rank if value is the same on all of them. */
 bool comm_all_equal(Comm *c, int64_t value);
 

@@ -247,7 +247,7 @@ static bool poll_lanes(MpiComm *m)
 static _Noreturn void leave_hung(MpiComm *m, double waited_s, const char *operation)
 {
     watchdog_report(&m->base, waited_s, operation, "a peer was lost or hangs");
-    watchdog_exit();
+    watchdog_exit(&m->base);
 }
 
 static void forgive_pause(MpiComm *m, double now)

@@ -147,7 +147,7 @@ static Status settle(NcclCarrier *n, ncclResult_t result, const char *call, cons
         since_s = watchdog_forgive(since_s, watchdog_pause_s(&polled_s, now), now);
         if (timeout_s > 0 && now - since_s > timeout_s) {
             watchdog_report(n->comm, now - since_s, name ? name : call, "NCCL: a peer was lost or hangs");
-            watchdog_exit();
+            watchdog_exit(n->comm);
         }
         if (i > SPINS) nap();
     }

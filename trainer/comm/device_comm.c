@@ -168,7 +168,7 @@ static _Noreturn void leave(DeviceComm *d, double waited_s, const char *reason)
     if (d->nccl && thread_start(&thread, "abort", abort_carrier, d) == OK) {
         for (double until_s = clock_s() + ABORT_PATIENCE_S; !d->aborted && clock_s() < until_s;) clock_sleep_s(POLL_S);
     }
-    watchdog_exit();
+    watchdog_exit(d->comm);
 }
 
 /* The carrier's own error, unless the caller is in it. */

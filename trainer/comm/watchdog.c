@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "trainer/comm/launcher.h"
 
-#define PAUSE_S 1.0 /* between two polls: longer than any nap or busy core explains */
+#define PAUSE_S  1.0 /* between two polls: longer than any nap or busy core explains */
+#define ANSWER_S 3.0 /* for mpirun */
 
 double watchdog_pause_s(double *polled_s, double now)
 {
@@ -32,7 +34,9 @@ void watchdog_report(Comm *c, double waited_s, const char *operation, const char
     if (c->last_words) c->last_words(c->last_words_cookie, EXIT_PEER_LOST, reason);
 }
 
-void watchdog_exit(void)
+void watchdog_exit(const Comm *c)
 {
+    const char *launcher = c->launcher;
+    if (launcher && !launcher_answers(launcher, ANSWER_S)) launcher_end_daemon();
     _exit(EXIT_PEER_LOST);
 }

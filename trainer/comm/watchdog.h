@@ -15,6 +15,7 @@ double watchdog_forgive(double since_s, double pause_s, double now);
 /* Logs "rank R on HOST: no progress for W s in step N (PHASE), operation O: REASON" (waited_s 0: "failure" for no
  * progress) and says comm's last words. Any thread. */
 void watchdog_report(Comm *c, double waited_s, const char *operation, const char *reason);
-/* Ends the process at once: an orderly end would wait for the peer that is gone. */
-_Noreturn void watchdog_exit(void);
+/* Ends the process: an orderly end would wait for the peer that is gone. At once, but where mpirun is known and does
+ * not answer: after up to 3 s mpirun's daemon on this host is asked to end too. */
+_Noreturn void watchdog_exit(const Comm *c);
 #endif
