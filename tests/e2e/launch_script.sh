@@ -92,6 +92,7 @@ script()
 script "script that fails" 75 "echo no such cluster >&2; exit 3" "failed with exit code 3: no such cluster"
 script "script that names nothing" 75 true "names no host"
 script "script that prints junk" 75 "echo h1; echo 'error: <html>'" "line 2: \"error: <html>\" is no host"
+script "script that says something else each time" 75 "date +%N >&2; exit 1" "failed with exit code 1: "
 script "script that hangs" 75 "sleep 100" "was killed after 10 s"
 script "script that is none" 64 "exec /none/such" "failed with exit code 127"
 expect_nothing_runs "scripts"
@@ -110,6 +111,37 @@ touch "$SCRATCH/hosts/h2.down"
 launch_command --min-hosts 2 --wait-hosts 1 -- silent "${endless[@]}"
 expect "a silent host" 75 timeout 60 "${launching[@]}"
 expect_text "a silent host" some "1 of at least 2 hosts: h2 does not answer"
+
+# A script that fails while the run goes on: the last good list holds.
+launch_command --min-hosts 2 -- later "${endless[@]}" train.max_steps=15
+launching[3]="[ ! -e $SCRATCH/asked ] || exit 3; touch $SCRATCH/asked; printf 'h1\\nh3\\n'"
+expect "a script that fails later" 0 timeout 60 "${launching[@]}"
+expect_text "a script that fails later" 1 "failed with exit code 3"
+[[ $(launch_events later run ranks) == 2 ]] || broken "a script that fails later: starts with '$(launch_events later run ranks)' ranks"
+
+# An agent with many options is called as a whole: that h2 is silent shows it.
+launch_command --min-hosts 2 --wait-hosts 1 -- long "${endless[@]}"
+launching[5]="$SCRATCH/agent$(printf ' -oOption%d' {1..300})"
+expect "a long agent" 75 timeout 60 "${launching[@]}"
+expect_text "a long agent" some "1 of at least 2 hosts: h2 does not answer"
+rm "$SCRATCH/hosts/h2.down"
+
+# --grace: a rank that hangs saves no checkpoint, and is ended when the time is over.
+launch_in_background --min-hosts 2 --grace 1 -- grace "${endless[@]}"
+wait_for_starts grace 2
+wait_for_progress grace 3
+for process in $(host_processes h2); do
+    [[ $(readlink "/proc/$process/exe") == "$(readlink -f "$CONVOY")" ]] && kill -STOP "$process"
+done
+kill -TERM "$pid"
+SECONDS=0
+wait_to_end 60
+cp "$SCRATCH/grace.out" "$out"
+((code == 75)) || broken_run "--grace: exit code $code, expected 75"
+((SECONDS <= 20)) || broken "--grace 1: the end took $SECONDS s"
+expect_text "--grace" 1 "no end 1 s after the request for a checkpoint: ending the ranks"
+expect_text "--grace" 1 "its newest checkpoint is older"
+expect_nothing_runs "--grace"
 
 # The run folder is another's: waited for while nothing comes from there, an error once it is seen to live.
 revive_host h2

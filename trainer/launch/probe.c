@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "trainer/launch/child.h"
 #include "trainer/signals.h"
 #include <errno.h>
@@ -17,6 +18,10 @@
 
 static const char default_agent[] = "ssh -o BatchMode=yes -o ConnectTimeout=4"; /* asks nothing, ends soon */
 
+/* What is wrong with the hosts script. Each is said once until it changes, in the words of its first time: those of a
+ * failing script may hold a time or a number and differ at every call. */
+typedef enum Trouble { NONE, NOT_RUN, KILLED, FAILED, JUNK, EMPTY, TWICE } Trouble;
+
 struct Probe {
     const LaunchOptions *o;
     HostList listed, fresh;
@@ -26,7 +31,8 @@ struct Probe {
     int no_program;   /* 126 or 127 where the script cannot be run */
     int no_agent;     /* the same of the agent, where no host could be asked for it */
     bool agent_works; /* has reached a host */
-    char script_problem[512], host_problem[512], said[512];
+    Trouble trouble;
+    char script_problem[512], host_problem[512];
 };
 
 Status probe_create(Probe **out, const LaunchOptions *options)
@@ -64,45 +70,53 @@ static bool is_no_program(int code)
     return code == CANNOT_EXECUTE || code == CHILD_CANNOT_START;
 }
 
-/* Whether the result is a list; if not, problem says why. None is no list: what a script asks may fail without a word,
- * and a run that is up need not end for that. */
-static bool read_result(Probe *p, const ChildResult *r)
+/* What is wrong with the result; problem says it. TWICE is a list none the less, in p->fresh. EMPTY is none: what a
+ * script asks may fail without a word, and a run that is up need not end for that. */
+static Trouble read_result(Probe *p, const ChildResult *r, char *problem, size_t bytes)
 {
-    char *problem = p->script_problem, line[256];
-    size_t bytes = sizeof p->script_problem;
+    char line[256];
     int duplicates = 0;
     p->no_program = is_no_program(r->code) ? r->code : 0;
     last_line(line, sizeof line, r->errors.text);
     if (r->timed_out) {
         snprintf(problem, bytes, "the hosts script was killed after %.0f s", PROBE_SCRIPT_S);
-    } else if (r->code != 0) {
-        snprintf(problem, bytes, "the hosts script failed with exit code %d%s%s", r->code, line[0] ? ": " : "", line);
-    } else if (hosts_parse(&p->fresh, &duplicates, r->output.text ? r->output.text : "", p->o->slots) != OK) {
-        snprintf(problem, bytes, "the hosts script's output, %s", status_message());
-    } else if (p->fresh.count == 0) {
-        snprintf(problem, bytes, "the hosts script names no host");
-    } else {
-        problem[0] = '\0';
-        if (duplicates > 0) snprintf(problem, bytes, "the hosts script names hosts twice; once counts");
-        return true;
+        return KILLED;
     }
-    return false;
+    if (r->code != 0) {
+        snprintf(problem, bytes, "the hosts script failed with exit code %d%s%s", r->code, line[0] ? ": " : "", line);
+        return p->no_program ? NOT_RUN : FAILED;
+    }
+    if (hosts_parse(&p->fresh, &duplicates, r->output.text ? r->output.text : "", p->o->slots) != OK) {
+        snprintf(problem, bytes, "the hosts script's output, %s", status_message());
+        return JUNK;
+    }
+    snprintf(problem, bytes, "the hosts script names %s", p->fresh.count == 0 ? "no host" : "hosts twice; once counts");
+    if (p->fresh.count == 0) return EMPTY;
+    return duplicates > 0 ? TWICE : NONE;
 }
 
 const HostList *probe_discover(Probe *p)
 {
     const char *argv[] = { "sh", "-c", p->o->hosts_script, NULL };
+    char problem[sizeof p->script_problem];
     ChildResult r;
+    Trouble trouble = NOT_RUN;
     Status status = child_run_until(&r, argv, PROBE_SCRIPT_S, signals_stop_requested);
     if (status == OK && signals_stop_requested()) { /* cut short, perhaps */
         child_result_free(&r);
         return &p->listed;
     }
-    if (status != OK) snprintf(p->script_problem, sizeof p->script_problem, "%s", status_message());
-    else if (read_result(p, &r)) p->listed = p->fresh;
-    if (status == OK) child_result_free(&r);
-    if (p->script_problem[0] && strcmp(p->said, p->script_problem) != 0) log_warning("launch: %s", p->script_problem);
-    snprintf(p->said, sizeof p->said, "%s", p->script_problem);
+    if (status != OK) {
+        snprintf(problem, sizeof problem, "%s", status_message());
+    } else {
+        trouble = read_result(p, &r, problem, sizeof problem);
+        child_result_free(&r);
+        if (trouble == NONE || trouble == TWICE) p->listed = p->fresh;
+    }
+    if (trouble == p->trouble) return &p->listed;
+    p->trouble = trouble;
+    snprintf(p->script_problem, sizeof p->script_problem, "%s", trouble == NONE ? "" : problem);
+    if (trouble != NONE) log_warning("launch: %s", problem);
     return &p->listed;
 }
 
@@ -113,15 +127,19 @@ static bool is_own(const Probe *p, const char *name)
     return strcmp(name, "localhost") == 0 || strcmp(name, p->own_host) == 0;
 }
 
-/* 0: asked; -1: needs no asking. */
 static Status ask_one(Probe *p, int i, const char *name)
 {
-    char options[1024];
     /* As mpirun calls an agent: words, host, command. */
-    snprintf(options, sizeof options, "exec %s \"$@\"", p->o->agent ? p->o->agent : default_agent);
-    const char *argv[] = { "sh", "-c", options, "probe", name, "true", NULL };
+    const char *agent = p->o->agent ? p->o->agent : default_agent;
+    StrBuf command = { 0 };
     p->asked[i] = 0;
-    return is_own(p, name) ? OK : child_start(&p->asked[i], argv, p->nowhere, p->nowhere);
+    if (is_own(p, name)) return OK;
+    str_printf(&command, "exec %s \"$@\"", agent);
+    const char *argv[] = { "sh", "-c", command.text, "probe", name, "true", NULL };
+    Status status =
+        command.failed ? fail(ERR_MEMORY, "out of memory") : child_start(&p->asked[i], argv, p->nowhere, p->nowhere);
+    str_free(&command);
+    return status;
 }
 
 /* Its exit code; -1: no answer in time, or we are asked to stop. */
