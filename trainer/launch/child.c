@@ -27,8 +27,8 @@ typedef struct Origin {        /* of a child */
     pid_t parent;              /* dies with it; 0: does not */
 } Origin;
 
-/* Between vfork and exec, in the parent's memory: nothing here may allocate, lock, or change what the parent sees but for
- * *error, why the program could not be started. */
+/* Between vfork and exec, in the parent's memory: nothing here may allocate, lock, or change what the parent sees but
+ * for *error, why the program could not be started. */
 static void become(const char *const argv[], const Origin *o, volatile int *error)
 {
     static const int changed[] = { SIGPIPE, SIGXFSZ }; /* ignored ones survive exec, handlers do not */

@@ -2,12 +2,13 @@
  * choice of those to run on. Pure arithmetic over lists; asks no host anything.
  *
  * A hosts script prints a host a line, "name", "name:slots" or "name slots=N"; blank lines and what follows a # do not
- * count. A name may be an IPv4 address; of IPv6 ones Open MPI (4.1) starts nothing: they are refused. Slots are the ranks to start there. That is what Horovod's discovery scripts print and what the MPI operator
- * of Kubernetes mounts as discover_hosts.sh.
+ * count. Slots are the ranks to start there. That is what Horovod's discovery scripts print and what the MPI operator
+ * of Kubernetes mounts as discover_hosts.sh. A name may be an IPv4 address; IPv6 ones are refused, since Open MPI (4.1)
+ * starts nothing on them.
  *
  * COOLDOWN. A host that was lost in a run gets a strike: it is left out for the cooldown, doubled with every further
- * strike up to HOSTS_COOLDOWN_MAX_S. A host that is needed comes back earlier (hosts_choose_cooling()), and one that then
- * holds out is as good as new (hosts_forgive()). */
+ * strike up to HOSTS_COOLDOWN_MAX_S. A host that is needed comes back earlier (hosts_choose_cooling()), and one that
+ * then holds out is as good as new (hosts_forgive()). */
 #ifndef CONVOY_TRAINER_LAUNCH_HOSTS_H
 #define CONVOY_TRAINER_LAUNCH_HOSTS_H
 #include "base/status.h"

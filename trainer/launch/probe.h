@@ -18,7 +18,7 @@ const HostList *probe_discover(Probe *p);
  * could not be asked, and the list is as it was; or we were asked to stop meanwhile, and it is too short. */
 bool probe_ask(Probe *p, HostList *hosts);
 const char *probe_problem(const Probe *p); /* of the last discover and ask, in one sentence; "" for none */
-/* ERR_USAGE where the script or the agent is no program, ERR_ENV where ssh is not there: waiting does not help. What has
- * worked once is waited for. */
+/* ERR_USAGE where the script or the agent is no program, ERR_ENV where ssh is not there: waiting does not help. What
+ * has worked once is waited for. */
 Status probe_hopeless(const Probe *p);
 #endif

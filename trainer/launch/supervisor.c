@@ -81,8 +81,8 @@ static void pause_for(Supervisor *s, double seconds)
 
 /* ---- discover ---- */
 
-/* What could be used now, in s->ready. Where that is too few, hosts that cool down are taken too, one by one: after half
- * of the waiting for hosts in any case, so that no cooldown outlasts it. False: less than wanted. */
+/* What could be used now, in s->ready. Where that is too few, hosts that cool down are taken too, one by one, once they
+ * have done so for half of the waiting for hosts: no cooldown outlasts it. False: less than wanted. */
 static bool look_for_hosts(Supervisor *s)
 {
     double now = clock_s();
