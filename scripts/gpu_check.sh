@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # gpu_check.sh correct|speed|train|efficientnet OUTDIR - everything that only a GPU can show, each part in under 9 minutes, the most valuable first.
 #
-#   correct   whole networks' gradients against the CPU backend, every op and precision against the reference, whole runs (graph against eager,
-#             resume, two ranks on one GPU, fp16 and clipping), NCCL, compute-sanitizer
+#   correct   whole networks' gradients against the CPU backend, every op and precision against the reference, cuDNN's batch norms too, whole runs
+#             (graph against eager, resume, two ranks on one GPU, fp16 and clipping), NCCL, compute-sanitizer
 #   speed     ResNet-50 at 224 px: images/s in bf16 and fp16 against PyTorch in the same run, where the step's time goes against measured ceilings,
-#             JPEG files end to end (.gpu/images.tar: a folder of real ones, else made here), batch sizes
+#             with batch norms by our kernels, by cuDNN and by the faster, JPEG files end to end (.gpu/images.tar: a folder of real ones, else made
+#             here), batch sizes
 #   efficientnet  EfficientNet-B0, B4 and B7 at their own sizes: images/s in bf16 against PyTorch in the same run, where the step's time goes
 #   train     ResNet-20 on CIFAR-10 JPEGs, 60 epochs in fp32, bf16 and fp16 (.gpu/cifar10-jpeg.tar.gz, or CIFAR=DIR with train/ and test/)
 #
@@ -117,8 +118,10 @@ part_correct() {
     check networks 60 "$bin/unit" --filter=cuda_network --timeout=$((50 * patience))
     cat "$work/networks.log"
     for precision in bf16 fp32 fp16 tf32; do check "ops_$precision" 75 op_check "$precision" "${few[@]}"; done
+    check norms_bf16 75 op_check bf16 --op=batchnorm --cudnn-norms # compiles an engine for each shape, a second or so
     check unit_cuda 75 "$bin/unit" --filter=cuda --without=cuda_network --timeout=$((40 * patience))
-    for script in cuda_train cuda_ranks cuda_scale cuda_fuse; do check "$script" 100 env E2E_LIMIT_S=$((95 * patience)) scripts/e2e.sh "tests/e2e/$script.sh"; done
+    for script in cuda_train cuda_ranks cuda_scale cuda_fuse cuda_norms; do check "$script" 100 env E2E_LIMIT_S=$((95 * patience)) scripts/e2e.sh "tests/e2e/$script.sh"; done
+    for precision in fp16 fp32; do check "norms_$precision" 75 op_check "$precision" --op=batchnorm --cudnn-norms; done
     check nccl_alone 30 "$bin/make_commcheck" device
     check staged_2_ranks 30 mpirun -n 2 "$bin/make_commcheck" device
     if command -v compute-sanitizer > /dev/null; then
@@ -188,6 +191,10 @@ part_speed() {
     cat "$work/nodes_bf16.log" 2> /dev/null
     check peers_bf16 120 python3 scripts/bench_gpu_peers.py "${net[@]}" --precision bf16 --alternations 3 --modes eager graph --json "$work/peers_bf16.json"
     cat "$work/peers_bf16.log" 2> /dev/null
+    for norms in own cudnn auto; do # cudnn compiles some thirty engines, which auto finds in the plan cache
+        check "bf16_norms_$norms" 90 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --rate-only --set device.batchnorm=$norms
+    done
+    tail -qn 1 "$work"/bf16_norms_*.log 2> /dev/null
     check from_files 90 train_from_files "$scratch" "$rehearse"
     cp "$scratch/files/metrics.jsonl" "$work/from_files.jsonl" && say "    $(tell_files)"
     for fuse in none all; do check "fp16_fuse_$fuse" 45 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision fp16 --rate-only --set device.fuse=$fuse; done

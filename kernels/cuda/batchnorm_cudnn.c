@@ -2,8 +2,8 @@
  * of ours around them: the running statistics behind forward; before backward, where there is a residual, its gradient
  * dz, which is then all that the graph is given of dy, dy2 and y.
  *
- * Only what norm_choice.c lets through comes here. dz is rounded to the type of the tensors before it is summed. dx lies
- * apart from dy unless the graph does not read dy. */
+ * Only what norm_choice.c lets through comes here. dz is rounded to the type of the tensors before it is summed. dx
+ * lies apart from dy unless the graph does not read dy. */
 #include "base/mem.h"
 #include "kernels/cuda/batchnorm.h"
 #include "kernels/cuda/kernels.h"

@@ -112,6 +112,21 @@ launch_command --min-hosts 2 --wait-hosts 1 -- silent "${endless[@]}"
 expect "a silent host" 75 timeout 60 "${launching[@]}"
 expect_text "a silent host" some "1 of at least 2 hosts: h2 does not answer"
 
+# The run folder is another's: waited for while nothing comes from there, an error once it is seen to live.
+revive_host h2
+launch_command --min-hosts 2 --wait-hosts 1 -- slots "${endless[@]}" comm.timeout_s=10 # of which rank 0 itself waits half
+(exec 9>> "$SCRATCH/slots/metrics.jsonl" && flock 9 && exec sleep 100) &
+holder=$!
+expect "a locked folder" 75 timeout 60 "${launching[@]}"
+expect_text "a locked folder" 1 "gave up after 1 s of waiting for the run folder"
+kill "$holder"
+launch_command --min-hosts 2 -- slots "${endless[@]}" comm.timeout_s=10
+(exec 9>> "$SCRATCH/slots/metrics.jsonl" && flock 9 && while sleep 0.1; do echo '{"event":"step","step":3}' >&9; done) &
+holder=$!
+expect "a folder in use" 74 timeout 60 "${launching[@]}"
+expect_one_error "a folder in use" "another convoy is writing to this run folder"
+kill "$holder"
+
 # A script that fails while the run goes on: the last good list holds.
 launch_command --min-hosts 2 -- later "${endless[@]}" train.max_steps=15
 launching[3]="[ ! -e $SCRATCH/asked ] || exit 3; touch $SCRATCH/asked; printf 'h1\\nh3\\n'"
@@ -120,11 +135,12 @@ expect_text "a script that fails later" 1 "failed with exit code 3"
 [[ $(launch_events later run ranks) == 2 ]] || broken "a script that fails later: starts with '$(launch_events later run ranks)' ranks"
 
 # An agent with many options is called as a whole: that h2 is silent shows it.
+touch "$SCRATCH/hosts/h2.down"
 launch_command --min-hosts 2 --wait-hosts 1 -- long "${endless[@]}"
 launching[5]="$SCRATCH/agent$(printf ' -oOption%d' {1..300})"
 expect "a long agent" 75 timeout 60 "${launching[@]}"
 expect_text "a long agent" some "1 of at least 2 hosts: h2 does not answer"
-rm "$SCRATCH/hosts/h2.down"
+revive_host h2
 
 # --grace: a rank that hangs saves no checkpoint, and is ended when the time is over.
 launch_in_background --min-hosts 2 --grace 1 -- grace "${endless[@]}"
@@ -142,21 +158,6 @@ cp "$SCRATCH/grace.out" "$out"
 expect_text "--grace" 1 "no end 1 s after the request for a checkpoint: ending the ranks"
 expect_text "--grace" 1 "its newest checkpoint is older"
 expect_nothing_runs "--grace"
-
-# The run folder is another's: waited for while nothing comes from there, an error once it is seen to live.
-revive_host h2
-launch_command --min-hosts 2 --wait-hosts 1 -- slots "${endless[@]}"
-(exec 9>> "$SCRATCH/slots/metrics.jsonl" && flock 9 && exec sleep 100) &
-holder=$!
-expect "a locked folder" 75 timeout 60 "${launching[@]}"
-expect_text "a locked folder" 1 "gave up after 1 s of waiting for the run folder"
-kill "$holder"
-launch_command --min-hosts 2 -- slots "${endless[@]}"
-(exec 9>> "$SCRATCH/slots/metrics.jsonl" && flock 9 && while sleep 0.1; do echo '{"event":"step","step":3}' >&9; done) &
-holder=$!
-expect "a folder in use" 74 timeout 60 "${launching[@]}"
-expect_one_error "a folder in use" "another convoy is writing to this run folder"
-kill "$holder"
 
 # Options.
 expect_error "no script" 64 "--hosts-script is missing" 1 launch -- train "$SCRATCH/small.yaml"

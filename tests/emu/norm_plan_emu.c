@@ -2,8 +2,8 @@
  * device.
  *
  * Rounded as the library is thought to: z and what follows in f32, dz to the type of the tensors; sums in double, since
- * how the library keeps theirs from losing digits is not known. As strict as the library: operands must be whole device buffers, dx must not be dy, and the workspace
- * that a plan asks for is really used (it holds the sums). */
+ * how the library keeps theirs from losing digits is not known. As strict as the library: operands must be whole device
+ * buffers, dx must not be dy, and the workspace that a plan asks for is really used (it holds the sums). */
 #include "base/mem.h"
 #include "kernels/cuda/norm_plan.h"
 #include "kernels/cuda/pointwise_math.h"

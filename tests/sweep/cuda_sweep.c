@@ -1,7 +1,7 @@
 /* cuda_sweep.c - are there cuDNN engines for everything that the networks ask for? Needs cuDNN, no GPU.
  *
  *   cuda_sweep [--gpu=LIST] [--precision=LIST] [--model=LIST] [--batch=LIST] [--fuse=none,all] [--workspace=MB]
- *              [--all] [--verbose]
+ *              [--norms=offered|compiled] [--all] [--verbose]
  *
  * Prepares training (also with accumulating gradients) and evaluation of every network, at the image size it was
  * published with, on described devices (configs/gpus), which chooses and finalises the plan of every convolution within
@@ -12,6 +12,11 @@
  * In fp16 networks are prepared without and with all fusions (device.fuse). Where there is no engine for a fused
  * convolution, its parts stay apart; but on sm_90 only what is known to have none may: statistics behind the 7x7 window
  * of the stem, ends of blocks before another window than 1x1, and convolutions in groups.
+ *
+ * With --norms training batch norms are cuDNN's (device.batchnorm=cudnn), and every one that may be must be. All their
+ * engines are compiled when a plan is made, so they need tests/driver_shim too: with --norms=offered it is enough that
+ * there is an engine; with --norms=compiled the chosen one is compiled, and then loaded from what the cache would keep,
+ * seconds for each shape. --all is for convolutions alone.
  *
  * One program prepared is one test. The last line is "N passed, N failed". Without cuDNN it says so and tests
  * nothing. */
@@ -33,6 +38,7 @@ typedef struct Sweep {
     const char *gpus, *precisions, *models, *batches; /* lists, separated by commas; models may end in a star */
     const char *fuse;                                 /* list of modes, in fp16 */
     const char *workspace;                            /* limit in MB; NULL: the backend's own */
+    const char *norms;                                /* NULL: our own */
     bool all, verbose;
     int passed, failed;
 } Sweep;
@@ -85,6 +91,41 @@ static bool ask_backend(void *cookie, const Fusion *f)
     a->failed++;
     printf("FAIL fusion %s is refused: %s\n", f->name, status_message());
     return false;
+}
+
+/* ---- batch norms ---- */
+
+/* As the cache would give them to the next start. */
+static Status load_again(const CudnnContext *c)
+{
+    for (const CudnnPlan *p = c->plans; p; p = p->next) {
+        CudnnPlan copy = { .key = p->key };
+        if (!str_starts_with(p->key, "norm ") || !p->plan) continue;
+        TRY(cudnn_read_text(&c->api, p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, &copy.json, "plan"));
+        const Status st = cudnn_plan_load(c, &copy);
+        if (st == OK) cudnn_free(&c->api, copy.plan);
+        mem_free(copy.json);
+        if (st != OK) return fail_note(st, "%s", p->key);
+    }
+    return OK;
+}
+
+/* All shapes that were asked for must be taken, and their plans must load. */
+static void check_norms(Sweep *s, Backend *b, const char *what)
+{
+    const CudnnContext *c = ((CudaBackend *)b)->cudnn;
+    char says[512];
+    if (!s->norms) return;
+    b->v->describe_norms(b, says, sizeof says);
+    const double start = clock_s();
+    const Status st = load_again(c);
+    const bool taken = says[0] && !strstr(says, "without") && st == OK;
+    s->passed += taken;
+    s->failed += !taken;
+    printf("%s%s by cuDNN: %s", taken ? "  " : "FAIL ", what, says[0] ? says : "none");
+    if (st != OK) printf("; %s", status_message());
+    else if (!c->uncompiled) printf("; loaded again in %.2f s", clock_s() - start);
+    printf("\n");
 }
 
 /* ---- programs ---- */
@@ -213,9 +254,11 @@ static void sweep_precision(Sweep *s, const char *gpu, const char *properties, P
     const double start = clock_s();
     int64_t limit_mb = 0;
     if (s->workspace && !str_to_i64(s->workspace, &limit_mb)) limit_mb = 0;
-    const CudaOptions o = {
-        .precision = precision, .fuse = fuse, .properties = properties, .workspace_limit = (size_t)limit_mb << 20
-    };
+    const CudaOptions o = { .precision = precision,
+                            .fuse = fuse,
+                            .batchnorm = s->norms ? NORM_CUDNN : NORM_OWN,
+                            .properties = properties,
+                            .workspace_limit = (size_t)limit_mb << 20 };
     snprintf(what, sizeof what, "%s %s%s", gpu, precision_names[precision], fuse == FUSE_ALL ? " fused" : "");
     if (backend_cuda_create(&b, &o) != OK) {
         s->failed++;
@@ -224,10 +267,12 @@ static void sweep_precision(Sweep *s, const char *gpu, const char *properties, P
     }
     CudnnContext *c = ((CudaBackend *)b)->cudnn;
     c->exhaustive = s->all;
+    c->uncompiled = s->norms && strcmp(s->norms, "offered") == 0;
     sweep_models(s, b, gpu, precision);
     print_choices(s, what, c, clock_s() - start);
     b->v->describe_fusions(b, fusions, sizeof fusions);
     if (fusions[0]) printf("  fused: %s\n", fusions);
+    check_norms(s, b, what);
     backend_destroy(b);
 }
 
@@ -279,7 +324,8 @@ static bool parse(Sweep *s, int argc, char **argv)
         const char **value;
     } lists[] = { { "--gpu=", &s->gpus },     { "--precision=", &s->precisions },
                   { "--model=", &s->models }, { "--batch=", &s->batches },
-                  { "--fuse=", &s->fuse },    { "--workspace=", &s->workspace } };
+                  { "--fuse=", &s->fuse },    { "--workspace=", &s->workspace },
+                  { "--norms=", &s->norms } };
     for (int i = 1; i < argc; i++) {
         const bool all = strcmp(argv[i], "--all") == 0, verbose = strcmp(argv[i], "--verbose") == 0;
         bool known = all || verbose;
@@ -291,9 +337,17 @@ static bool parse(Sweep *s, int argc, char **argv)
         }
         if (!known) {
             printf("usage: cuda_sweep [--gpu=LIST] [--precision=LIST] [--model=LIST] [--batch=LIST] "
-                   "[--fuse=none,all] [--workspace=MB] [--all] [--verbose]\n");
+                   "[--fuse=none,all] [--workspace=MB] [--norms=offered|compiled] [--all] [--verbose]\n");
             return false;
         }
+    }
+    if (s->norms && strcmp(s->norms, "offered") != 0 && strcmp(s->norms, "compiled") != 0) {
+        printf("--norms is offered or compiled\n");
+        return false;
+    }
+    if (s->norms && s->all) {
+        printf("--all makes all engines of convolutions; of batch norms each takes seconds: leave --norms out\n");
+        return false;
     }
     return true;
 }
@@ -315,7 +369,7 @@ int main(int argc, char **argv)
                 .batches = "1,64,256",
                 .fuse = "none,all" };
     if (!parse(&s, argc, argv)) return 64;
-    if (s.all && !load_driver_shim()) return 1;
+    if ((s.all || s.norms) && !load_driver_shim()) return 1;
     if (!cudnn_version(version, sizeof version)) {
         printf("not tested: %s\n0 passed, 0 failed\n", version);
         return 0;

@@ -58,31 +58,31 @@ static bool has_engine(CudaBackend *b, NormPass pass, const NormShape *s)
 
 TEST(all_forms_of_a_batch_norm_are_offered_in_all_types)
 {
-    static const char *const gpus[] = { "h200", "a100" };
     static const DType types[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
+    NormShape s = { .n = 64, .c = 256, .h = 14, .w = 14, .eps = 1e-5f };
+    CudaBackend b;
     if (!cudnn_is_there()) return;
-    for (int g = 0; g < 2; g++) {
-        CudaBackend b;
-        REQUIRE_OK(open_context(&b, gpus[g], NULL));
-        CHECK(cudnn_context_compiles(b.cudnn));
-        b.cudnn->uncompiled = true;
-        for (int t = 0; t < 3; t++) {
-            for (int act = 0; act < ACT_COUNT; act++) {
-                NormShape s = {
-                    .n = 64, .c = 256, .h = 14, .w = 14, .io = types[t], .act = (ActKind)act, .eps = 1e-5f
-                };
-                CHECK(has_engine(&b, NORM_FORWARD, &s));
-                CHECK(has_engine(&b, NORM_BWD, &s));
-                s.c = 257; /* no whole vectors */
-                CHECK(!has_engine(&b, NORM_FORWARD, &s));
-                CHECK(!has_engine(&b, NORM_BWD, &s));
-                s.c = 256;
-                s.residual = true;
-                if (act != ACT_SILU) CHECK_INT(has_engine(&b, NORM_FORWARD, &s), act == ACT_RELU);
-            }
+    REQUIRE_OK(open_context(&b, "h200", NULL));
+    CHECK(cudnn_context_compiles(b.cudnn));
+    b.cudnn->uncompiled = true;
+    for (int t = 0; t < 3; t++) {
+        s.io = types[t];
+        for (int act = 0; act < ACT_COUNT; act++) {
+            s.act = (ActKind)act;
+            CHECK(has_engine(&b, NORM_FORWARD, &s));
+            CHECK(has_engine(&b, NORM_BWD, &s));
         }
-        cudnn_context_destroy(b.cudnn);
+        s.residual = true;
+        s.act = ACT_RELU;
+        CHECK(has_engine(&b, NORM_FORWARD, &s));
+        s.act = ACT_NONE;
+        CHECK(!has_engine(&b, NORM_FORWARD, &s));
+        s.residual = false;
     }
+    s.c = 257; /* no whole vectors */
+    CHECK(!has_engine(&b, NORM_FORWARD, &s));
+    CHECK(!has_engine(&b, NORM_BWD, &s));
+    cudnn_context_destroy(b.cudnn);
 }
 
 TEST(what_was_compiled_is_not_compiled_again)
