@@ -73,8 +73,8 @@ static bool is_interface(const DoctorOptions *o, const char *name)
     return doctor_read(o, path, state, sizeof state);
 }
 
-/* Whether an item of a comma list names one of the interfaces: whole, or by its first letters. Behind a colon is a port,
- * which is not looked at. */
+/* Whether an item of a comma list names one of the interfaces: whole, or by its first letters. Behind a colon is a
+ * port, which is not looked at. */
 static bool names_one(const DoctorOptions *o, const char *list, bool whole, char **names, int64_t count)
 {
     for (const char *item = list; *item;) {
@@ -89,8 +89,8 @@ static bool names_one(const DoctorOptions *o, const char *list, bool whole, char
     return false;
 }
 
-/* NCCL_SOCKET_IFNAME is a list of prefixes; of whole names behind "="; of what is not to be taken behind "^". Where none
- * of the named is here NCCL finds no interface. */
+/* NCCL_SOCKET_IFNAME is a list of prefixes; of whole names behind "="; of what is not to be taken behind "^". Where
+ * none of the named is here NCCL finds no interface. */
 static void check_interface_name(const DoctorOptions *o, DoctorReport *r)
 {
     char value[256], **names = NULL;
