@@ -46,7 +46,7 @@ unpack() { # FILE.tar.xz FOLDER [tar's options]
 
 if [[ -f .gpu/bin.tar.xz ]]; then
     if [[ -z $rehearse || -n ${UNPACK:-} ]]; then
-        { unpack .gpu/libraries.tar.xz / --skip-old-files --no-overwrite-dir && ldconfig; } || echo "gpu_check: libraries may be missing" >&2
+        { unpack .gpu/libraries.tar.xz / --skip-old-files && ldconfig; } || echo "gpu_check: libraries may be missing" >&2
     fi
     unpack .gpu/bin.tar.xz "$scratch" || exit 74
     bin=$scratch/bin
