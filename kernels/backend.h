@@ -103,8 +103,8 @@ typedef struct BackendVTable {
     /* What it has answered: "statistics 23 of 24 shapes, 1 without an engine; ..."; "" if it was not asked. NULL with
      * takes_fusion. */
     void (*describe_fusions)(const Backend *b, char *out, size_t bytes);
-    /* Which batch norms a library does rather than this backend's own kernels, likewise; NULL: there is no choice. */
-    void (*describe_norms)(const Backend *b, char *out, size_t bytes);
+    /* What a library does rather than this backend's own kernels, likewise; NULL: there is no choice. */
+    void (*describe_kernels)(const Backend *b, char *out, size_t bytes);
     const DeviceVTable *device;                            /* NULL: host memory, and work is done when run() returns */
     size_t alignment;                                      /* of every tensor and workspace */
     Status (*alloc)(Backend *b, size_t bytes, void **out); /* zero-filled memory that ops can use */
@@ -131,12 +131,12 @@ Status backend_cpu_create(Backend **out, int threads);
 typedef enum Precision { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16, PRECISION_FP16, PRECISION_COUNT } Precision;
 /* Which fusions it takes, all of them in f16: those measured to be faster, none, or all that there are engines for. */
 typedef enum FuseMode { FUSE_AUTO, FUSE_NONE, FUSE_ALL, FUSE_MODE_COUNT } FuseMode;
-/* Who normalises in training: its own kernels, cuDNN wherever it can, or whichever was measured to be faster. */
-typedef enum NormMode { NORM_OWN, NORM_CUDNN, NORM_AUTO, NORM_MODE_COUNT } NormMode;
+/* Who computes what both can: the backend's own kernels, cuDNN, or whichever was measured to be faster. */
+typedef enum KernelMode { KERNELS_OWN, KERNELS_CUDNN, KERNELS_AUTO, KERNEL_MODE_COUNT } KernelMode;
 typedef struct CudaOptions {
     int device; /* index among the visible ones */
     FuseMode fuse;
-    NormMode batchnorm;
+    KernelMode batchnorm, depthwise; /* norms in training; convolutions with one filter for each channel */
     Precision precision;
     size_t workspace_limit; /* bytes per op; 0: 256 MB where the computation is 16-bit, 2048 MB in fp32 and tf32 */
     const char *plan_cache; /* folder for chosen cuDNN plans; NULL: none. Borrowed during create. */

@@ -221,6 +221,9 @@ part_efficientnet() {
         name=${row%% *}
         check "nodes_$name" 60 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --json "$work/nodes_$name.json"
         check "peers_$name" 110 python3 scripts/bench_gpu_peers.py "${net[@]}" --precision bf16 --alternations 2 --modes eager graph compile --json "$work/peers_$name.json"
+        [[ $name == efficientnet_b0 ]] && for depthwise in own cudnn auto; do # cudnn compiles some engines, which auto finds in the plan cache
+            check "depthwise_$depthwise" 60 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --rate-only --set device.depthwise=$depthwise
+        done
         cat "$work/nodes_$name.log" "$work/peers_$name.log" 2> /dev/null
     done
 }

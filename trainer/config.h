@@ -50,7 +50,7 @@ enum { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_CPU, CONFIG_BACKEND_CUDA };
 enum { CONFIG_LOG_LINE, CONFIG_LOG_TABLE, CONFIG_LOG_EPOCH, CONFIG_LOG_JSON };
 enum { CONFIG_MONITOR_GPU_AUTO, CONFIG_MONITOR_GPU_ON, CONFIG_MONITOR_GPU_OFF };
 enum { CONFIG_FUSE_AUTO, CONFIG_FUSE_NONE, CONFIG_FUSE_ALL };
-enum { CONFIG_NORM_OWN, CONFIG_NORM_CUDNN, CONFIG_NORM_AUTO };
+enum { CONFIG_KERNELS_OWN, CONFIG_KERNELS_CUDNN, CONFIG_KERNELS_AUTO };
 
 typedef struct Config {
     struct {
@@ -137,7 +137,7 @@ typedef struct Config {
         int backend;
         int64_t threads /*0 = auto*/, index /*-1 = by local rank*/, workspace_mb /*0 = by precision*/;
         bool graph;
-        int fuse, batchnorm;
+        int fuse, batchnorm, depthwise;
         char *plan_cache;       /* empty: beside the run folder */
         const char *properties; /* no key: a JSON text of a device that is not here (inspect memory); borrowed */
     } device;

@@ -31,7 +31,7 @@ static const char *const grad_dtype_names[] = { "auto", "fp32", "bf16", NULL };
 static const char *const scale_mode_names[] = { "weak", "strong", NULL };
 static const char *const scale_data_names[] = { "real", "synthetic", NULL };
 static const char *const fuse_names[] = { "auto", "none", "all", NULL };
-static const char *const norm_names[] = { "own", "cudnn", "auto", NULL };
+static const char *const kernel_names[] = { "own", "cudnn", "auto", NULL };
 static const char *const log_format_names[] = { "line", "table", "epoch", "json", NULL };
 static const char *const monitor_gpu_names[] = { "auto", "on", "off", NULL };
 static const char *const backend_names[] = { "auto", "cpu", "cuda", NULL };
@@ -272,10 +272,14 @@ const ConfigKey config_keys[] = {
     {ENUM(device, fuse, "auto", fuse_names), KEY_RUNTIME,
      "GPU, fp16: give parts of batch norm to the convolutions beside it. auto: where that was measured to be faster, "
      "shape by shape, with the answers kept in device.plan_cache; all: wherever cuDNN can; none: nowhere"},
-    {ENUM(device, batchnorm, "own", norm_names), KEY_RUNTIME,
+    {ENUM(device, batchnorm, "own", kernel_names), KEY_RUNTIME,
      "GPU: what normalises in training. own: our kernels, nothing to compile; cudnn: its norm graphs wherever there is "
      "one that does exactly the same, each compiled at the first start (seconds) and kept in device.plan_cache; auto: "
      "whichever was measured to be faster, shape by shape, with the answers kept there too"},
+    {ENUM(device, depthwise, "own", kernel_names), KEY_RUNTIME,
+     "GPU: what runs 3x3 and 5x5 convolutions with one filter for each channel (EfficientNet). own: our kernels; "
+     "cudnn: its engines, of which the fast ones are compiled at the first start; auto: whichever was measured to be "
+     "faster, as above"},
     {INT(device, workspace_mb, "0", 0, 65536), KEY_RUNTIME,
      "GPU: most MiB of scratch memory of one operation; 0 means 256 in 16-bit precisions and 2048 in fp32 and tf32, "
      "whose convolutions are fast only with more"},

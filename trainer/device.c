@@ -20,8 +20,8 @@ static const FuseMode fuse_modes[] = {
     [CONFIG_FUSE_AUTO] = FUSE_AUTO, [CONFIG_FUSE_NONE] = FUSE_NONE, [CONFIG_FUSE_ALL] = FUSE_ALL
 };
 
-static const NormMode norm_modes[] = {
-    [CONFIG_NORM_OWN] = NORM_OWN, [CONFIG_NORM_CUDNN] = NORM_CUDNN, [CONFIG_NORM_AUTO] = NORM_AUTO
+static const KernelMode kernel_modes[] = {
+    [CONFIG_KERNELS_OWN] = KERNELS_OWN, [CONFIG_KERNELS_CUDNN] = KERNELS_CUDNN, [CONFIG_KERNELS_AUTO] = KERNELS_AUTO
 };
 
 const char *precision_name(Precision precision)
@@ -68,7 +68,8 @@ static CudaOptions cuda_options(const DeviceChoice *choice, const Config *c)
 {
     return (CudaOptions){ .device = choice->index,
                           .fuse = fuse_modes[c->device.fuse],
-                          .batchnorm = norm_modes[c->device.batchnorm],
+                          .batchnorm = kernel_modes[c->device.batchnorm],
+                          .depthwise = kernel_modes[c->device.depthwise],
                           .precision = choice->precision,
                           .workspace_limit = (size_t)c->device.workspace_mb * MEBIBYTE,
                           .plan_cache = choice->plan_cache[0] ? choice->plan_cache : NULL,

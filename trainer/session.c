@@ -195,12 +195,12 @@ static void say_fusions(const Session *s)
     if (text[0]) log_info("fused (device.fuse): %s", text);
 }
 
-static void say_norms(const Session *s)
+static void say_kernels(const Session *s)
 {
     char text[512] = "";
-    if (s->comm->rank != 0 || !s->backend->v->describe_norms) return;
-    s->backend->v->describe_norms(s->backend, text, sizeof text);
-    if (text[0]) log_info("by cuDNN (device.batchnorm): %s", text);
+    if (s->comm->rank != 0 || !s->backend->v->describe_kernels) return;
+    s->backend->v->describe_kernels(s->backend, text, sizeof text);
+    if (text[0]) log_info("by cuDNN (device.batchnorm, device.depthwise): %s", text);
 }
 
 static Status prepare(Session *s, SessionUse use)
@@ -214,7 +214,7 @@ static Status prepare(Session *s, SessionUse use)
     s->eval = programs.eval;
     session_set_stage(s, stages_count(s->config) - 1);
     say_fusions(s);
-    say_norms(s);
+    say_kernels(s);
     /* Trying convolutions out takes memory too, so a batch far too large may fail before it is planned. */
     if (status == OK || (status == ERR_MEMORY && s->device.cuda)) return memory_check(s, status);
     return status;

@@ -9,7 +9,6 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/fusion.h"
 #include "kernels/cuda/lt_gemm.h"
-#include "kernels/cuda/norm_choice.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -165,11 +164,16 @@ static void cuda_describe(const Backend *backend, char *out, size_t bytes)
              b->compute_capability, cuda_precision_name(b->precision), cudnn);
 }
 
+static void cuda_describe_kernels(const Backend *backend, char *out, size_t bytes)
+{
+    cuda_describe_decisions(((const CudaBackend *)backend)->kernels, out, bytes);
+}
+
 static void cuda_destroy(Backend *backend)
 {
     CudaBackend *b = (CudaBackend *)backend;
     cuda_decisions_free(b->fusions);
-    cuda_decisions_free(b->norms);
+    cuda_decisions_free(b->kernels);
     cudnn_context_destroy(b->cudnn);
     lt_context_destroy(b->lt);
     cuda_free(backend, b->param_copies);
@@ -182,7 +186,7 @@ static const BackendVTable vtable = {
     .fuses_add_into_batchnorm_bwd = true,
     .takes_fusion = cuda_takes_fusion,
     .describe_fusions = cuda_describe_fusions,
-    .describe_norms = cuda_describe_norms,
+    .describe_kernels = cuda_describe_kernels,
     .device = &cuda_device_vtable,
     .alignment = 256,
     .alloc = cuda_alloc,

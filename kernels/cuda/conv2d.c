@@ -10,8 +10,7 @@
  *
  * WORKSPACE is that tensor, if there is one, and behind it what the plan wants.
  *
- * Convolutions with a filter for each channel are run by kernels of our own where there are some (depthwise.h), which
- * write dw in f32. */
+ * Convolutions with a filter for each channel may be run by kernels of our own (depthwise.h), which write dw in f32. */
 #include "kernels/cuda/conv2d.h"
 #include "base/mem.h"
 #include "kernels/cuda/depthwise.h"
@@ -101,7 +100,8 @@ static Status prepare(OpInstance *op, ConvPass pass)
     if (!s) return ERR_MEMORY;
     TRY(conv2d_decide(b, op->attr, x, w, y));
     const ConvShape shape = conv2d_shape(b, op->attr, x, w, y);
-    const bool own = depthwise_takes(&shape), writes_f32 = pass == CONV_BWD_WEIGHTS && (own || b->compute == DTYPE_F32);
+    const bool own = depthwise_is_own(op, pass, &shape),
+               writes_f32 = pass == CONV_BWD_WEIGHTS && (own || b->compute == DTYPE_F32);
     const bool added = op->accumulate && writes_f32; /* only parameter gradients accumulate */
     if (own) TRY(depthwise_create(&s->own, b, pass, &shape, added));
     else TRY(conv_plan_create(&s->plan, b, pass, &shape, added));

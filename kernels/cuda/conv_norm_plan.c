@@ -206,7 +206,7 @@ Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pa
                             .operation = &operation,
                             .avoid = conv_graph_notes_to_avoid(shape),
                             .prefer = conv_graph_notes_to_prefer(shape),
-                            .ready_only = true,
+                            .compiled = COMPILED_NEVER,
                             .workspace_limit = b->workspace_limit };
     size_operands(shape, conv_norm_operands(pass, prologue), &request);
     ConvNormPlan *p = mem_calloc(1, sizeof *p);

@@ -169,6 +169,7 @@ Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const Con
                             .operation = &operation,
                             .avoid = conv_graph_notes_to_avoid(shape),
                             .prefer = conv_graph_notes_to_prefer(shape),
+                            .compiled = shape->attr.groups == shape->c ? COMPILED_TOO : COMPILED_LAST,
                             .workspace_limit = b->workspace_limit,
                             .operands = ROLE_COUNT };
     for (int i = 0; i < ROLE_COUNT; i++) {

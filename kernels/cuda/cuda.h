@@ -51,6 +51,8 @@ struct Stream {
     Lane lane;
 };
 
+typedef enum KernelTrial { TRIAL_NONE, TRIAL_OWN, TRIAL_CUDNN } KernelTrial;
+
 typedef struct CudaBackend {
     Backend base;
     CudaOptions options; /* pointers inside are not valid after create */
@@ -65,8 +67,8 @@ typedef struct CudaBackend {
     struct CudnnContext *cudnn;      /* cudnn_graph.h; owned */
     struct LtContext *lt;            /* lt_gemm.h; owned */
     struct CudaDecision *fusions;    /* decision.h; owned; by fusion.c */
-    struct CudaDecision *norms;      /* likewise, by norm_choice.c */
-    const OpImpl *norm_on_trial;     /* what norm_choice.c is timing; NULL: nothing */
+    struct CudaDecision *kernels;    /* likewise, by norm_choice.c and depthwise_choice.c */
+    KernelTrial on_trial;            /* which of two ways they are trying out */
     char *param_slab, *param_copies; /* params_attach; copies owned, NULL for f32 */
     size_t param_bytes;
 } CudaBackend;

@@ -186,12 +186,15 @@ static bool make_plan(const CudnnContext *c, const PlanRequest *r, const Candida
     return false;
 }
 
-/* Up to wanted plans, by rank; of compiled ones just one, if there is no other. Returns how many. */
+/* Up to wanted plans, by rank; of compiled ones just one, if there is no other or if it is to be timed with them.
+ * Returns how many. */
 static int make_plans(const CudnnContext *c, const PlanRequest *r, Candidates *all, int wanted, CudnnPlan *plans)
 {
     int made = 0;
-    for (int rank = 0; rank < (r->ready_only ? RANK_COMPILED : RANK_COUNT); rank++) {
-        if (rank == RANK_COMPILED) wanted = made ? made : 1;
+    const bool beside = r->compiled == COMPILED_TOO && wanted > 1;
+    wanted -= beside;
+    for (int rank = 0; rank < (r->compiled == COMPILED_NEVER ? RANK_COMPILED : RANK_COUNT); rank++) {
+        if (rank == RANK_COMPILED) wanted = beside ? made + 1 : made ? made : 1;
         for (int i = 0; i < all->count && made < wanted; i++)
             if ((int)all->list[i].rank == rank) made += make_plan(c, r, &all->list[i], all, &plans[made]);
     }

@@ -50,13 +50,16 @@ struct CudnnContext {
     int finalised, refused; /* by it */
 };
 
+/* Engines that are compiled when the plan is made: where there is no other, never, or one of them among the timed. */
+typedef enum PlanCompiled { COMPILED_LAST, COMPILED_NEVER, COMPILED_TOO } PlanCompiled;
+
 typedef struct PlanRequest {
     const char *key;
     /* Makes the operation graph; called only if the plan is not known yet. */
     Status (*make_graph)(const CudnnContext *c, const void *operation, cudnnBackendDescriptor_t *graph);
     const void *operation;
     unsigned avoid, prefer; /* numerical notes, bit 1 << CUDNN_NUMERICAL_NOTE_... */
-    bool ready_only;        /* none that are compiled when the plan is made */
+    PlanCompiled compiled;
     size_t workspace_limit;
     int operands;
     size_t operand_bytes[CUDNN_MAX_OPERANDS]; /* by unique id - 1; for timing */

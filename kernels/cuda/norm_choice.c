@@ -1,9 +1,9 @@
 /* norm_choice.c - who normalises: our own kernels or cuDNN.
  *
  * Ours can do all that there is to do, and nothing has to be compiled for them. What decides is CudaOptions.batchnorm:
- *   NORM_OWN    ours
- *   NORM_CUDNN  cuDNN, wherever is_cudnns() and it has an engine
- *   NORM_AUTO   of these, cuDNN where it was measured to be faster (decision.h)
+ *   KERNELS_OWN    ours
+ *   KERNELS_CUDNN  cuDNN, wherever is_cudnns() and it has an engine
+ *   KERNELS_AUTO   of these, cuDNN where it was measured to be faster (decision.h)
  * Each shape of each pass is decided once.
  *
  * Where the passes of one layer are done by different hands, an element that lies within rounding of zero before its
@@ -51,18 +51,18 @@ typedef struct Question {
 static Status attempt(CudaBackend *b, const void *cookie)
 {
     const Question *q = cookie;
-    b->norm_on_trial = q->pass->cudnn;
+    b->on_trial = TRIAL_CUDNN;
     const Status st = cuda_try_ops(b, &q->shape, 1);
-    b->norm_on_trial = NULL;
+    b->on_trial = TRIAL_NONE;
     return st;
 }
 
 static Status measure(CudaBackend *b, const void *cookie, bool other, double *ms)
 {
     const Question *q = cookie;
-    b->norm_on_trial = other ? q->pass->cudnn : q->pass->own;
+    b->on_trial = other ? TRIAL_CUDNN : TRIAL_OWN;
     const Status st = cuda_time_ops(b, &q->shape, 1, ms);
-    b->norm_on_trial = NULL;
+    b->on_trial = TRIAL_NONE;
     return st;
 }
 
@@ -93,20 +93,20 @@ static bool takes_cudnn(const OpInstance *op, const Pass *pass)
                                  .time = measure,
                                  .cookie = &asked,
                                  .compiled = true,
-                                 .timed = b->options.batchnorm == NORM_AUTO };
-    if (b->options.batchnorm == NORM_OWN || !is_cudnns(op, pass)) return false;
+                                 .timed = b->options.batchnorm == KERNELS_AUTO };
+    if (b->options.batchnorm == KERNELS_OWN || !is_cudnns(op, pass)) return false;
     for (int i = 0; i < OP_MAX_INPUTS; i++) asked.shape.in[i] = op->in[i].desc;
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) asked.shape.out[i] = op->out[i].desc;
     write_key(op, pass, &key);
-    return cuda_decides(b, &b->norms, &key, &q);
+    return cuda_decides(b, &b->kernels, &key, &q);
 }
 
 static Status prepare(OpInstance *op, const Pass *pass)
 {
-    const OpImpl *trial = cuda_backend(op)->norm_on_trial;
-    if (!trial) trial = takes_cudnn(op, pass) ? pass->cudnn : pass->own;
+    const KernelTrial trial = cuda_backend(op)->on_trial;
+    const bool cudnn = trial == TRIAL_NONE ? takes_cudnn(op, pass) : trial == TRIAL_CUDNN;
     op->apart = 0;
-    return trial->prepare(op);
+    return (cudnn ? pass->cudnn : pass->own)->prepare(op);
 }
 
 static Status prepare_forward(OpInstance *op)
@@ -139,11 +139,6 @@ static Status run(OpInstance *op, Stream *stream)
 static void release(OpInstance *op)
 {
     if (op->state) implementation(op)->release(op);
-}
-
-void cuda_describe_norms(const Backend *backend, char *out, size_t bytes)
-{
-    cuda_describe_decisions(((const CudaBackend *)backend)->norms, out, bytes);
 }
 
 const OpImpl cuda_batchnorm = { prepare_forward, bind, run, release };

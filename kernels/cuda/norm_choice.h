@@ -7,6 +7,4 @@
 extern const OpImpl batchnorm_own, batchnorm_own_bwd;
 /* batchnorm_cudnn.c: what norm_choice.c lets it do; ERR_ENV where cuDNN has no engine. */
 extern const OpImpl batchnorm_cudnn, batchnorm_cudnn_bwd;
-
-void cuda_describe_norms(const Backend *backend, char *out, size_t bytes); /* of the backend's table */
 #endif

@@ -63,7 +63,7 @@ static Status create_ref(Backend **out, const Options *o, Precision precision)
 
 static Status create_cuda(Backend **out, const Options *o, Precision precision)
 {
-    const CudaOptions options = { .precision = precision, .batchnorm = o->cudnn_norms ? NORM_CUDNN : NORM_OWN };
+    const CudaOptions options = { .precision = precision, .batchnorm = o->cudnn_norms ? KERNELS_CUDNN : KERNELS_OWN };
     return backend_cuda_create(out, &options);
 }
 

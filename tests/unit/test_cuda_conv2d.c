@@ -242,37 +242,3 @@ TEST(groups_that_do_not_fit_are_refused)
     op_release(&op);
     close_backend();
 }
-
-/* Prepares forward and both gradients of a convolution of 16 channels; whether our own kernels are to run each. */
-static void check_own(int window, int stride, int groups, bool own)
-{
-    const int pad = window / 2, size = 9, rows = (size - 1) / stride + 1;
-    const Conv2dAttr attr = { stride, stride, pad, pad, pad, pad, groups };
-    const TensorDesc x = { DTYPE_F32, 4, { 2, 16, size, size } }, y = { DTYPE_F32, 4, { 2, 16, rows, rows } },
-                     w = { DTYPE_F32, 4, { 16, 16 / groups, window, window } };
-    OpInstance ops[] = {
-        { .kind = OP_CONV2D, .in = { { .desc = x }, { .desc = w } }, .out = { { .desc = y } } },
-        { .kind = OP_CONV2D_BWD_DATA, .in = { { .desc = y }, { .desc = w } }, .out = { { .desc = x } } },
-        { .kind = OP_CONV2D_BWD_WEIGHTS, .in = { { .desc = x }, { .desc = y } }, .out = { { .desc = w } } },
-    };
-    for (int i = 0; i < 3; i++) {
-        ops[i].backend = backend;
-        ops[i].attr = &attr;
-        REQUIRE_OK(op_prepare(&ops[i]));
-        CHECK_INT(strncmp(ops[i].implementation, "depthwise", strlen("depthwise")) == 0, own);
-        op_release(&ops[i]);
-    }
-}
-
-TEST(a_filter_for_each_channel_is_run_by_own_kernels)
-{
-    if (!open_backend(PRECISION_BF16)) return;
-    for (int stride = 1; stride <= 2; stride++) {
-        check_own(3, stride, 16, true);
-        check_own(5, stride, 16, true);
-        check_own(3, stride, 2, false);
-    }
-    check_own(7, 1, 16, false);
-    check_own(3, 3, 16, false);
-    close_backend();
-}

@@ -57,7 +57,7 @@ static bool is_cudnns(Backend *b, const Case *k, bool *apart)
     return !ours;
 }
 
-static bool open_device(Backend **b, Precision precision, NormMode mode)
+static bool open_device(Backend **b, Precision precision, KernelMode mode)
 {
     const CudaOptions o = { .precision = precision, .batchnorm = mode };
     *b = NULL;
@@ -98,7 +98,7 @@ TEST(cudnn_gets_what_it_can_do_exactly)
     static const Precision precisions[] = { PRECISION_FP32, PRECISION_BF16, PRECISION_FP16 };
     for (int p = 0; p < 3; p++) {
         Backend *own, *b;
-        if (!open_device(&b, precisions[p], NORM_CUDNN) || !open_device(&own, precisions[p], NORM_OWN)) return;
+        if (!open_device(&b, precisions[p], KERNELS_CUDNN) || !open_device(&own, precisions[p], KERNELS_OWN)) return;
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             bool apart = false;
             CHECK_INT(is_cudnns(b, &rows[i].k, &apart), rows[i].cudnn);
@@ -119,8 +119,8 @@ TEST(what_was_taken_is_said_once_for_each_shape)
                never = { .attr = &relu, .c = 13, .rank = 4 };
     Backend *b;
     char says[256];
-    if (!open_device(&b, PRECISION_BF16, NORM_CUDNN)) return;
-    b->v->describe_norms(b, says, sizeof says);
+    if (!open_device(&b, PRECISION_BF16, KERNELS_CUDNN)) return;
+    b->v->describe_kernels(b, says, sizeof says);
     CHECK_STR(says, "");
     for (int again = 0; again < 2; again++) {
         is_cudnns(b, &never, NULL);
@@ -128,7 +128,7 @@ TEST(what_was_taken_is_said_once_for_each_shape)
         is_cudnns(b, &yes, NULL);
         is_cudnns(b, &no, NULL);
     }
-    b->v->describe_norms(b, says, sizeof says);
+    b->v->describe_kernels(b, says, sizeof says);
     CHECK_STR(says, "batchnorm 1 of 2 shapes, 1 without an engine; batchnorm_bwd 1 of 1 shapes");
     backend_destroy(b);
 }
@@ -138,9 +138,9 @@ TEST(auto_takes_nothing_where_nothing_is_kept)
     const Case k = { .attr = &relu, .c = 16, .rank = 4 };
     Backend *b;
     char says[256];
-    if (!open_device(&b, PRECISION_BF16, NORM_AUTO)) return;
+    if (!open_device(&b, PRECISION_BF16, KERNELS_AUTO)) return;
     CHECK(!is_cudnns(b, &k, NULL));
-    b->v->describe_norms(b, says, sizeof says);
+    b->v->describe_kernels(b, says, sizeof says);
     CHECK_STR(says, "batchnorm 0 of 1 shapes, 1 not measured");
     backend_destroy(b);
 }
@@ -154,7 +154,7 @@ TEST(auto_measures_each_shape_once_and_keeps_the_answer)
     };
     Backend *b;
     char says[256];
-    if (!open_device(&b, PRECISION_BF16, NORM_AUTO)) return;
+    if (!open_device(&b, PRECISION_BF16, KERNELS_AUTO)) return;
     CudnnContext *c = ((CudaBackend *)b)->cudnn;
     emu_cudnn_time(c);
     const bool first = is_cudnns(b, &cases[0], NULL), second = is_cudnns(b, &cases[1], NULL);
@@ -162,7 +162,7 @@ TEST(auto_measures_each_shape_once_and_keeps_the_answer)
     CHECK_INT(is_cudnns(b, &cases[0], NULL), first);
     CHECK_INT(is_cudnns(b, &cases[1], NULL), second);
     CHECK_INT(emu_cudnn_choices(c), 2);
-    b->v->describe_norms(b, says, sizeof says);
+    b->v->describe_kernels(b, says, sizeof says);
     CHECK_CONTAINS(says, first ? "batchnorm 1 of 1 shapes" : "batchnorm 0 of 1 shapes, 1 measured slower");
     CHECK_CONTAINS(says, second ? "batchnorm_bwd 1 of 1 shapes" : "batchnorm_bwd 0 of 1 shapes, 1 measured slower");
     backend_destroy(b);
@@ -174,7 +174,7 @@ TEST(auto_follows_what_the_cache_says)
     for (int taken = 0; taken < 2; taken++) {
         const Case k = { .attr = &relu, .c = 16, .rank = 4 };
         Backend *b;
-        if (!open_device(&b, PRECISION_BF16, NORM_AUTO)) return;
+        if (!open_device(&b, PRECISION_BF16, KERNELS_AUTO)) return;
         CudnnContext *c = ((CudaBackend *)b)->cudnn;
         emu_cudnn_time(c);
         CHECK_OK(cudnn_choice_add(c, key, taken != 0, 0.5));
