@@ -17,7 +17,8 @@ wait_for_step main 25
 "$CONVOY" launch --status "$SCRATCH/main" > "$out" 2>&1 || broken_run "status of a run"
 expect_text "status" 1 "state       running"
 expect_text "status" 1 "3 ranks on h1:1 h2:1 h3:1; wanted 2 to 3"
-flock "$SCRATCH/main/metrics.jsonl" sleep 4 & # gets the lock when rank 0 ends, and keeps it as a server does for a dead host
+# Gets the lock when rank 0 ends, and keeps it as a server does for a dead host, until the supervisor has seen it.
+flock "$SCRATCH/main/metrics.jsonl" timeout 60 sh -c "until grep -q 'waiting for the run folder' $SCRATCH/main.out; do sleep 0.1; done" &
 kill_host h2
 wait_for_starts main "3 2"
 wait_for_progress main 15
