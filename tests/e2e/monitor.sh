@@ -65,5 +65,5 @@ if have_mpi; then
 fi
 
 settings no-nvml monitor.gpu=on
-ldconfig -p 2> /dev/null | grep -q libnvidia-ml.so.1 || LD_LIBRARY_PATH='' expect_error "no NVML" 78 "monitor.gpu" 1 train "${sets[@]}"
+ldconfig -p 2> /dev/null | grep libnvidia-ml.so.1 > /dev/null || LD_LIBRARY_PATH='' expect_error "no NVML" 78 "monitor.gpu" 1 train "${sets[@]}"
 exit "$failed"

@@ -142,7 +142,8 @@ static int count_children(void)
     char text[64];
     snprintf(text, sizeof text, "ps -o pid= --ppid %ld | wc -l", (long)getpid());
     ChildResult r = run(text, 10);
-    int count = r.output.text ? (int)strtol(r.output.text, NULL, 10) - 1 : -1; /* without the shell that asks */
+    int count =
+        r.output.text ? (int)strtol(r.output.text, NULL, 10) - 2 : -1; /* without the shell that asks, and its guard */
     child_result_free(&r);
     return count;
 }

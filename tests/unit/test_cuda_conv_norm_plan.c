@@ -6,43 +6,16 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "kernels/cuda/conv_norm_plan.h"
-#include "kernels/cuda/cudnn_plan.h"
 #include "tests/test.h"
+#include "tests/tools/cudnn_there.h"
 #include <stdio.h>
 #include <string.h>
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/lsan_interface.h>
-#endif
-
-static bool cudnn_is_there(void)
-{
-    char version[256];
-#ifdef __SANITIZE_ADDRESS__
-    __lsan_disable(); /* without a device, cuDNN's own use of cuBLASLt leaks */
-#endif
-    if (cudnn_version(version, sizeof version)) return true;
-    test_skip(version);
-    return false;
-}
-
-static Status open_context(CudaBackend *b, const char *gpu, const char *cache)
-{
-    char path[64];
-    uint8_t *json = NULL;
-    size_t bytes;
-    snprintf(path, sizeof path, "configs/gpus/%s.json", gpu);
-    *b = (CudaBackend){ .deviceless = true, .workspace_limit = (size_t)256 << 20 };
-    TRY(fs_read_file(path, &json, &bytes));
-    Status st = cudnn_context_create(&b->cudnn, b, (const char *)json, cache);
-    mem_free(json);
-    return st;
-}
 
 static bool cudnn_fuses(void)
 {
     CudaBackend b;
     if (!cudnn_is_there()) return false;
-    CHECK_OK(open_context(&b, "h200", NULL));
+    CHECK_OK(cudnn_open_described(&b, "h200", NULL, NULL));
     const bool fuses = b.cudnn && b.cudnn->api.get_version() >= 91400;
     cudnn_context_destroy(b.cudnn);
     if (!fuses) test_skip("cuDNN is older than 9.14");
@@ -103,7 +76,7 @@ TEST(layers_of_networks_get_fused_engines_in_fp16)
     if (!cudnn_fuses()) return;
     for (int g = 0; g < 3; g++) {
         CudaBackend b;
-        REQUIRE_OK(open_context(&b, gpus[g], NULL));
+        REQUIRE_OK(cudnn_open_described(&b, gpus[g], NULL, NULL));
         for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
             const bool one = layers[i].r == 1 && layers[i].attr.stride_h == 1;
             CHECK_INT(engines(&b, &layers[i]), one && g < 2 ? all : anywhere);
@@ -117,7 +90,7 @@ TEST(other_types_have_no_fused_engines)
     ConvShape s = shape(64, 56, 64, 1, 1);
     CudaBackend b;
     if (!cudnn_is_there()) return;
-    REQUIRE_OK(open_context(&b, "h200", NULL));
+    REQUIRE_OK(cudnn_open_described(&b, "h200", NULL, NULL));
     s.io = DTYPE_BF16;
     CHECK_INT(engines(&b, &s), 0);
     cudnn_context_destroy(b.cudnn);
@@ -134,7 +107,7 @@ TEST(versions_that_crash_are_not_asked)
     const ConvShape s = shape(64, 56, 64, 1, 1);
     ConvNormPlan *p = NULL;
     if (!cudnn_is_there()) return;
-    REQUIRE_OK(open_context(&b, "a100", NULL));
+    REQUIRE_OK(cudnn_open_described(&b, "a100", NULL, NULL));
     b.cudnn->api.get_version = old_version;
     CHECK_STATUS(conv_norm_plan_create(&p, &b, CONV_NORM_BWD_WEIGHTS, CONV_AFFINE, &s), ERR_ENV);
     CHECK(p == NULL);
@@ -149,7 +122,7 @@ TEST(choices_come_back_from_the_cache)
     const ConvShape s = shape(64, 14, 64, 3, 1);
     ConvNormPlan *p = NULL;
     if (!cudnn_fuses()) return;
-    REQUIRE_OK(open_context(&b, "h200", test_scratch()));
+    REQUIRE_OK(cudnn_open_described(&b, "h200", NULL, test_scratch()));
     CHECK(!cudnn_context_times(b.cudnn)); /* nothing to time on */
     CHECK(!cudnn_choice_find(b.cudnn, "fusion one", &taken));
     CHECK_OK(cudnn_choice_add(b.cudnn, "fusion one", true, 0.25));
@@ -157,7 +130,7 @@ TEST(choices_come_back_from_the_cache)
     CHECK_OK(conv_norm_plan_create(&p, &b, CONV_NORM_STATS, CONV_AFFINE, &s));
     conv_norm_plan_destroy(p);
     cudnn_context_destroy(b.cudnn);
-    REQUIRE_OK(open_context(&b, "h200", test_scratch()));
+    REQUIRE_OK(cudnn_open_described(&b, "h200", NULL, test_scratch()));
     CHECK(cudnn_choice_find(b.cudnn, "fusion one", &taken) && taken);
     CHECK(cudnn_choice_find(b.cudnn, "fusion two", &taken) && !taken);
     CHECK(!cudnn_choice_find(b.cudnn, "fusion three", &taken));
@@ -176,8 +149,8 @@ TEST(writers_of_a_cache_keep_what_others_wrote)
     const ConvShape s = shape(64, 14, 64, 3, 1);
     ConvNormPlan *p = NULL;
     if (!cudnn_is_there()) return;
-    REQUIRE_OK(open_context(&one, "h200", test_scratch()));
-    REQUIRE_OK(open_context(&two, "h200", test_scratch()));
+    REQUIRE_OK(cudnn_open_described(&one, "h200", NULL, test_scratch()));
+    REQUIRE_OK(cudnn_open_described(&two, "h200", NULL, test_scratch()));
     CHECK_OK(conv_norm_plan_create(&p, &one, CONV_NORM_STATS, CONV_AFFINE, &s));
     CHECK_OK(cudnn_choice_add(one.cudnn, "fusion both", true, 0.25));
     CHECK_OK(cudnn_choice_add(one.cudnn, "fusion one", true, 0.25));
@@ -190,7 +163,7 @@ TEST(writers_of_a_cache_keep_what_others_wrote)
     conv_norm_plan_destroy(p);
     cudnn_context_destroy(one.cudnn);
     cudnn_context_destroy(two.cudnn);
-    REQUIRE_OK(open_context(&one, "h200", test_scratch()));
+    REQUIRE_OK(cudnn_open_described(&one, "h200", NULL, test_scratch()));
     CHECK(cudnn_choice_find(one.cudnn, "fusion both", &taken) && taken);
     CHECK(cudnn_choice_find(one.cudnn, "fusion one", &taken) && cudnn_choice_find(one.cudnn, "fusion two", &taken));
     CHECK_OK(conv_norm_plan_create(&p, &one, CONV_NORM_STATS, CONV_AFFINE, &s));

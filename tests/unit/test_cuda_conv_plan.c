@@ -6,13 +6,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "kernels/cuda/conv_plan.h"
-#include "kernels/cuda/cudnn_plan.h"
 #include "tests/test.h"
+#include "tests/tools/cudnn_there.h"
 #include <stdio.h>
 #include <string.h>
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/lsan_interface.h>
-#endif
 
 #define LIMIT ((size_t)256 << 20)
 
@@ -24,46 +21,6 @@ static const struct {
                    { PRECISION_BF16, DTYPE_BF16 },
                    { PRECISION_FP16, DTYPE_F16 } };
 enum { PRECISIONS = sizeof precisions / sizeof precisions[0] };
-
-/* Without a device, cuDNN's own use of cuBLASLt leaks. */
-static void ignore_leaks(void)
-{
-#ifdef __SANITIZE_ADDRESS__
-    __lsan_disable();
-#endif
-}
-
-static bool cudnn_is_there(void)
-{
-    char version[256];
-    ignore_leaks();
-    if (cudnn_version(version, sizeof version)) return true;
-    test_skip(version);
-    return false;
-}
-
-/* A description from configs/gpus with its compute capability replaced, where one is given. mem_free. */
-static char *description(const char *gpu, const char *capability)
-{
-    char path[64];
-    uint8_t *data = NULL;
-    size_t bytes;
-    snprintf(path, sizeof path, "configs/gpus/%s.json", gpu);
-    if (fs_read_file(path, &data, &bytes) != OK) return NULL;
-    char *at = strstr((char *)data, "\"deviceVer\": ");
-    if (capability && at) memcpy(at + strlen("\"deviceVer\": "), capability, 3);
-    return (char *)data;
-}
-
-static Status open_context(CudaBackend *b, const char *gpu, const char *capability, const char *cache)
-{
-    char *json = description(gpu, capability);
-    *b = (CudaBackend){ .deviceless = true, .workspace_limit = LIMIT };
-    if (!json) return ERR_DATA;
-    Status st = cudnn_context_create(&b->cudnn, b, json, cache);
-    mem_free(json);
-    return st;
-}
 
 /* n images of c channels and size pixels, window x window, padded to keep the size at stride 1 */
 static ConvShape shape(int64_t n, int64_t c, int64_t size, int64_t k, int64_t window, int stride)
@@ -105,7 +62,7 @@ TEST(layers_of_networks_get_engines_in_every_precision)
     };
     CudaBackend b;
     if (!cudnn_is_there()) return;
-    REQUIRE_OK(open_context(&b, "h200", NULL, NULL));
+    REQUIRE_OK(cudnn_open_described(&b, "h200", NULL, NULL));
     for (int i = 0; i < PRECISIONS; i++)
         for (size_t k = 0; k < sizeof layers / sizeof layers[0]; k++) {
             ConvShape s = layers[k];
@@ -128,7 +85,7 @@ TEST(narrow_groups_get_engines)
     if (!cudnn_is_there()) return;
     for (size_t g = 0; g < sizeof gpus / sizeof gpus[0]; g++) {
         CudaBackend b;
-        REQUIRE_OK(open_context(&b, gpus[g], NULL, NULL));
+        REQUIRE_OK(cudnn_open_described(&b, gpus[g], NULL, NULL));
         for (int i = 0; i < PRECISIONS; i++)
             for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
                 for (int stride = 1; stride <= 2; stride++) {
@@ -152,7 +109,7 @@ TEST(unusual_windows_and_groups_get_engines)
     asymmetric.p = asymmetric.q = 3;
     grouped.attr.groups = 4;
     depthwise.attr.groups = 32;
-    REQUIRE_OK(open_context(&b, "a100", NULL, NULL));
+    REQUIRE_OK(cudnn_open_described(&b, "a100", NULL, NULL));
     check_passes(&b, &asymmetric);
     check_passes(&b, &grouped);
     check_passes(&b, &depthwise);
@@ -169,7 +126,7 @@ TEST(strict_f32_takes_other_engines_than_tf32)
     strict.io = DTYPE_F32;
     rounded = strict;
     rounded.tf32 = true;
-    REQUIRE_OK(open_context(&b, "h200", NULL, NULL));
+    REQUIRE_OK(cudnn_open_described(&b, "h200", NULL, NULL));
     CHECK_OK(conv_plan_create(&p, &b, CONV_FORWARD, &strict, false));
     CHECK_OK(conv_plan_create(&q, &b, CONV_FORWARD, &rounded, false));
     CHECK(p && q && strcmp(conv_plan_name(p), conv_plan_name(q)) != 0);
@@ -184,7 +141,7 @@ TEST(the_workspace_limit_holds)
     const ConvShape stem = shape(256, 4, 224, 64, 7, 2);
     CudaBackend b;
     if (!cudnn_is_there()) return;
-    REQUIRE_OK(open_context(&b, "h200", NULL, NULL));
+    REQUIRE_OK(cudnn_open_described(&b, "h200", NULL, NULL));
     b.workspace_limit = 0;
     check_passes(&b, &stem);
     b.workspace_limit = (size_t)1 << 20;
@@ -198,7 +155,7 @@ TEST(an_operation_without_engine_says_why)
     CudaBackend b;
     ConvPlan *p = NULL;
     if (!cudnn_is_there()) return;
-    REQUIRE_OK(open_context(&b, "a10g", "750", NULL)); /* no bf16 there */
+    REQUIRE_OK(cudnn_open_described(&b, "a10g", "750", NULL)); /* no bf16 there */
     for (int pass = 0; pass < CONV_PASS_COUNT; pass++) {
         CHECK_STATUS(conv_plan_create(&p, &b, (ConvPass)pass, &s, false), ERR_ENV);
         CHECK(p == NULL);
@@ -216,7 +173,7 @@ TEST(an_impossible_shape_is_an_error)
     ConvPlan *p = NULL;
     if (!cudnn_is_there()) return;
     s.p = 17; /* more rows than the window has places */
-    REQUIRE_OK(open_context(&b, "h200", NULL, NULL));
+    REQUIRE_OK(cudnn_open_described(&b, "h200", NULL, NULL));
     CHECK(conv_plan_create(&p, &b, CONV_FORWARD, &s, false) != OK);
     CHECK(p == NULL);
     CHECK(status_message()[0] != '\0');
@@ -229,7 +186,7 @@ TEST(equal_operations_share_a_plan)
     CudaBackend b;
     ConvPlan *p = NULL, *q = NULL;
     if (!cudnn_is_there()) return;
-    REQUIRE_OK(open_context(&b, "h200", NULL, NULL));
+    REQUIRE_OK(cudnn_open_described(&b, "h200", NULL, NULL));
     CHECK_OK(conv_plan_create(&p, &b, CONV_BWD_WEIGHTS, &s, false));
     CHECK_OK(conv_plan_create(&q, &b, CONV_BWD_WEIGHTS, &s, false));
     CHECK(p && q && conv_plan_name(p) == conv_plan_name(q));
@@ -270,7 +227,7 @@ TEST(timing_that_fails_leaves_the_heuristics_choice)
         test_skip("there is a GPU: timing succeeds");
         return;
     }
-    REQUIRE_OK(open_context(&b, "h200", NULL, NULL));
+    REQUIRE_OK(cudnn_open_described(&b, "h200", NULL, NULL));
     CHECK_OK(conv_plan_create(&plain, &b, CONV_FORWARD, &s, false));
     b.workspace_limit--; /* another operation to the context */
     b.cudnn->timed = true;
@@ -289,7 +246,7 @@ TEST(running_out_of_memory_is_an_error)
     ConvPlan *p = NULL;
     Status st = ERR_MEMORY;
     if (!cudnn_is_there()) return;
-    char *json = description("h200", NULL);
+    char *json = cudnn_description("h200", NULL);
     REQUIRE(json != NULL);
     for (int64_t at = 1; st == ERR_MEMORY && at < 100; at++) {
         b = (CudaBackend){ .deviceless = true, .workspace_limit = LIMIT };
@@ -327,7 +284,7 @@ static int new_plans(const char *gpu, const char *folder, const ConvShape *s)
 {
     CudaBackend b;
     int fresh = 0;
-    if (open_context(&b, gpu, NULL, folder) != OK) return -1;
+    if (cudnn_open_described(&b, gpu, NULL, folder) != OK) return -1;
     for (int pass = 0; pass < CONV_PASS_COUNT; pass++) {
         ConvPlan *p = NULL;
         b.cudnn->unsaved = false;

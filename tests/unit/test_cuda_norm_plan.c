@@ -5,39 +5,18 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "kernels/cuda/cudnn_plan.h"
 #include "kernels/cuda/norm_plan.h"
 #include "tests/test.h"
+#include "tests/tools/cudnn_there.h"
 #include <dlfcn.h>
 #include <stdio.h>
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/lsan_interface.h>
-#endif
 
-static bool cudnn_is_there(void)
+static bool cudnn_compiles(void)
 {
-    char version[256];
-#ifdef __SANITIZE_ADDRESS__
-    __lsan_disable(); /* without a device, cuDNN's own use of cuBLASLt leaks */
-#endif
-    if (!cudnn_version(version, sizeof version)) test_skip(version);
-    else if (!dlopen("libcuda.so.1", RTLD_NOW) && !dlopen(CONVOY_DRIVER_SHIM, RTLD_NOW | RTLD_GLOBAL))
-        test_skip(dlerror());
-    else return true;
+    if (!cudnn_is_there()) return false;
+    if (dlopen("libcuda.so.1", RTLD_NOW) || dlopen(CONVOY_DRIVER_SHIM, RTLD_NOW | RTLD_GLOBAL)) return true;
+    test_skip(dlerror());
     return false;
-}
-
-static Status open_context(CudaBackend *b, const char *gpu, const char *cache)
-{
-    char path[64];
-    uint8_t *json = NULL;
-    size_t bytes;
-    snprintf(path, sizeof path, "configs/gpus/%s.json", gpu);
-    *b = (CudaBackend){ .deviceless = true, .workspace_limit = (size_t)256 << 20 };
-    TRY(fs_read_file(path, &json, &bytes));
-    Status st = cudnn_context_create(&b->cudnn, b, (const char *)json, cache);
-    mem_free(json);
-    return st;
 }
 
 /* Whether there is an engine. */
@@ -70,8 +49,8 @@ TEST(all_forms_of_a_batch_norm_are_offered)
                  { DTYPE_BF16, ACT_RELU, false, 257, false, false }, { DTYPE_F16, ACT_RELU, false, 256, true, true },
                  { DTYPE_F32, ACT_RELU, false, 256, true, true } };
     CudaBackend b;
-    if (!cudnn_is_there()) return;
-    REQUIRE_OK(open_context(&b, "h200", NULL));
+    if (!cudnn_compiles()) return;
+    REQUIRE_OK(cudnn_open_described(&b, "h200", NULL, NULL));
     CHECK(cudnn_context_compiles(b.cudnn));
     b.cudnn->uncompiled = true;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -93,12 +72,12 @@ TEST(what_was_compiled_is_not_compiled_again)
 {
     const NormShape s = { .n = 2, .c = 8, .h = 4, .w = 4, .io = DTYPE_BF16, .act = ACT_RELU, .eps = 1e-5f };
     CudaBackend b;
-    if (!cudnn_is_there()) return;
-    REQUIRE_OK(open_context(&b, "h200", test_scratch()));
+    if (!cudnn_compiles()) return;
+    REQUIRE_OK(cudnn_open_described(&b, "h200", NULL, test_scratch()));
     CHECK(has_engine(&b, NORM_FORWARD, &s));
     CHECK(b.cudnn->unsaved);
     cudnn_context_destroy(b.cudnn);
-    REQUIRE_OK(open_context(&b, "h200", test_scratch()));
+    REQUIRE_OK(cudnn_open_described(&b, "h200", NULL, test_scratch()));
     CHECK(has_engine(&b, NORM_FORWARD, &s));
     CHECK(!b.cudnn->unsaved); /* it came from the file */
     cudnn_context_destroy(b.cudnn);

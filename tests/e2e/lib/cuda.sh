@@ -13,7 +13,7 @@ export CONVOY_EMU_MEMORY_MB=4096
 # Whether the device is the test double, which alone has a memory of any size and as many devices as ranks.
 emulated()
 {
-    "$CONVOY" --version | grep -q 'test double'
+    "$CONVOY" --version | grep 'test double' > /dev/null
 }
 
 # make_tiny_config - writes $SCRATCH/small.yaml, which settings() and train() of common.sh use.
