@@ -13,6 +13,8 @@
  * convolution, its parts stay apart; but on sm_90 only what is known to have none may: statistics behind the 7x7 window
  * of the stem, ends of blocks before another window than 1x1, and convolutions in groups.
  *
+ * Convolutions with one filter for each channel, which our own kernels can do too, are cuDNN's here (device.depthwise).
+ *
  * With --norms training batch norms are cuDNN's (device.batchnorm=cudnn), and every one that may be must be. All their
  * engines are compiled when a plan is made, so they need tests/driver_shim too: with --norms=offered it is enough that
  * there is an engine; with --norms=compiled the chosen one is compiled, and then loaded from what the cache would keep,
@@ -93,7 +95,7 @@ static bool ask_backend(void *cookie, const Fusion *f)
     return false;
 }
 
-/* ---- batch norms ---- */
+/* ---- what our own kernels could do too ---- */
 
 /* As the cache would give them to the next start. */
 static Status load_again(const CudnnContext *c)
@@ -110,21 +112,21 @@ static Status load_again(const CudnnContext *c)
     return OK;
 }
 
-/* All shapes that were asked for must be taken, and their plans must load. */
-static void check_norms(Sweep *s, Backend *b, const char *what)
+/* cuDNN must have engines for all shapes of which it was asked, and the plans of batch norms must load. */
+static void check_kernels(Sweep *s, Backend *b, const char *what)
 {
     const CudnnContext *c = ((CudaBackend *)b)->cudnn;
     char says[512];
-    if (!s->norms) return;
-    b->v->describe_norms(b, says, sizeof says);
+    b->v->describe_kernels(b, says, sizeof says);
+    if (!s->norms && !says[0]) return;
     const double start = clock_s();
-    const Status st = load_again(c);
+    const Status st = s->norms ? load_again(c) : OK;
     const bool taken = says[0] && !strstr(says, "without") && st == OK;
     s->passed += taken;
     s->failed += !taken;
     printf("%s%s by cuDNN: %s", taken ? "  " : "FAIL ", what, says[0] ? says : "none");
     if (st != OK) printf("; %s", status_message());
-    else if (!c->uncompiled) printf("; loaded again in %.2f s", clock_s() - start);
+    else if (s->norms && !c->uncompiled) printf("; loaded again in %.2f s", clock_s() - start);
     printf("\n");
 }
 
@@ -256,7 +258,8 @@ static void sweep_precision(Sweep *s, const char *gpu, const char *properties, P
     if (s->workspace && !str_to_i64(s->workspace, &limit_mb)) limit_mb = 0;
     const CudaOptions o = { .precision = precision,
                             .fuse = fuse,
-                            .batchnorm = s->norms ? NORM_CUDNN : NORM_OWN,
+                            .batchnorm = s->norms ? KERNELS_CUDNN : KERNELS_OWN,
+                            .depthwise = KERNELS_CUDNN,
                             .properties = properties,
                             .workspace_limit = (size_t)limit_mb << 20 };
     snprintf(what, sizeof what, "%s %s%s", gpu, precision_names[precision], fuse == FUSE_ALL ? " fused" : "");
@@ -272,7 +275,7 @@ static void sweep_precision(Sweep *s, const char *gpu, const char *properties, P
     print_choices(s, what, c, clock_s() - start);
     b->v->describe_fusions(b, fusions, sizeof fusions);
     if (fusions[0]) printf("  fused: %s\n", fusions);
-    check_norms(s, b, what);
+    check_kernels(s, b, what);
     backend_destroy(b);
 }
 
