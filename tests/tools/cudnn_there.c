@@ -1,9 +1,9 @@
 /* cudnn_there.c - see cudnn_there.h. Where there is no cuDNN, or plain loops stand for it, nobody asks. */
 #include "tests/test.h"
 #if CONVOY_CUDA && !defined CONVOY_EMU
-#include "tests/tools/cudnn_there.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "tests/tools/cudnn_there.h"
 #include <stdio.h>
 #include <string.h>
 #ifdef __SANITIZE_ADDRESS__
