@@ -241,13 +241,14 @@ void log_progress(const char *format, ...)
     pthread_mutex_unlock(&mutex);
 }
 
-Status log_print_here(const char *text)
+/* Pieces of text are written one after the other: all of it is one, or each line. */
+static Status print(const char *text, bool by_lines)
 {
     pthread_mutex_lock(&mutex);
     wipe_live_line();
     bool good = true;
     for (size_t bytes; *text && good; text += bytes) {
-        bytes = strcspn(text, "\n");
+        bytes = by_lines ? strcspn(text, "\n") : strlen(text);
         bytes += text[bytes] == '\n';
         good = fwrite(text, 1, bytes, stdout) == bytes;
         good = fflush(stdout) == 0 && good;
@@ -259,5 +260,10 @@ Status log_print_here(const char *text)
 
 Status log_print(const char *text)
 {
-    return log_rank() == 0 ? log_print_here(text) : OK;
+    return log_rank() == 0 ? print(text, false) : OK;
+}
+
+Status log_print_here(const char *text)
+{
+    return print(text, true);
 }
