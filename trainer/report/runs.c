@@ -176,7 +176,7 @@ static Status take_line(ReportRun *r, Arena *arena, const char *line, size_t byt
     r->lines++;
     for (size_t i = 0; event && event->type == JSON_STRING && i < sizeof events / sizeof events[0]; i++) {
         if (strcmp(event->string, events[i].name) != 0) continue;
-        r->done = events[i].take == take_done;
+        if (events[i].take != take_nothing) r->done = events[i].take == take_done;
         return events[i].take(r, record);
     }
     r->broken_lines++;
