@@ -6,115 +6,39 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/jsonl.h"
+#include "trainer/launch/lock.h"
 #include "trainer/launch/progress.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
-#define HOST_BYTES   256
-#define LOCK_TRIES   5
-#define LOCK_PAUSE_S 0.05
-
 struct Record {
-    char *lock_path, *status_path;
-    int lock_fd;
-    char host[HOST_BYTES];
+    char *status_path;
+    LaunchLock *lock;
     Jsonl events;
     StrBuf state; /* what goes to the status file */
     bool warned;
 };
 
-typedef struct Holder { /* what a lock file says */
-    char host[HOST_BYTES];
-    int64_t pid;
-    double time_s;
-} Holder;
-
-static void own_host(char *out, size_t bytes)
-{
-    if (gethostname(out, bytes) != 0) snprintf(out, bytes, "unknown");
-    out[bytes - 1] = '\0';
-}
-
-/* ---- the lock ---- */
-
-/* Reads "HOST PID TIME"; an empty or foreign file gives no host. */
-static Holder read_holder(int fd)
-{
-    char text[512] = { 0 };
-    long long pid = 0;
-    Holder h = { .host = "" };
-    ssize_t n = pread(fd, text, sizeof text - 1, 0);
-    if (n <= 0 || sscanf(text, "%255s %lld %lf", h.host, &pid, &h.time_s) != 3) return (Holder){ .host = "" };
-    h.pid = pid;
-    return h;
-}
-
-static void write_holder(const Record *r, double time_s)
-{
-    char text[512];
-    int n = snprintf(text, sizeof text, "%s %ld %.0f\n", r->host, (long)getpid(), time_s);
-    if (pwrite(r->lock_fd, text, (size_t)n, 0) != n || ftruncate(r->lock_fd, n) != 0)
-        log_warning("%s: cannot be renewed: %s", r->lock_path, strerror(errno));
-}
-
-/* convoy launch --status holds the lock for an instant to see whether it is free: so not at the first try alone. */
-static bool try_lock(int fd)
-{
-    for (int i = 0; i < LOCK_TRIES; i++, clock_sleep_s(LOCK_PAUSE_S))
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
-    return false;
-}
-
-static Status take_lock(Record *r)
-{
-    r->lock_fd = open(r->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (r->lock_fd < 0) return fail(ERR_IO, "%s: cannot open for writing: %s", r->lock_path, strerror(errno));
-    bool locked = try_lock(r->lock_fd);
-    int error = errno;
-    Holder h = read_holder(r->lock_fd);
-    double age_s = clock_unix_s() - h.time_s;
-    bool far_away = h.host[0] && strcmp(h.host, r->host) != 0 && age_s < RECORD_FRESH_S;
-    if (!locked && error != EWOULDBLOCK) return fail(ERR_IO, "%s: cannot be locked: %s", r->lock_path, strerror(error));
-    if (!locked || far_away) {
-        close(r->lock_fd); /* what stands in it belongs to the other */
-        r->lock_fd = -1;
-        return fail(ERR_ENV, "%s: another convoy launch has this run (process %lld on %s)", r->lock_path,
-                    (long long)h.pid, h.host[0] ? h.host : "this host");
-    }
-    write_holder(r, clock_unix_s());
-    return OK;
-}
-
-void record_renew_lock(Record *r)
-{
-    write_holder(r, clock_unix_s());
-}
-
 /* ---- opening ---- */
 
-static Status open_parts(Record *r, const char *run_dir)
+static Status open_parts(Record *r, const char *run_dir, double wait_s)
 {
-    own_host(r->host, sizeof r->host);
-    r->lock_path = fs_join(run_dir, "launch.lock");
     r->status_path = fs_join(run_dir, "launch.status.json");
-    if (!r->lock_path || !r->status_path) return ERR_MEMORY;
+    if (!r->status_path) return ERR_MEMORY;
     TRY(fs_make_dirs(run_dir));
-    TRY(take_lock(r));
+    TRY(lock_take(&r->lock, run_dir, wait_s));
     TRY(jsonl_open(&r->events, run_dir, "launch.jsonl"));
     return jsonl_cut_torn_line(&r->events);
 }
 
-Status record_open(Record **out, const char *run_dir)
+Status record_open(Record **out, const char *run_dir, double wait_s)
 {
     *out = NULL;
     Record *r = mem_calloc(1, sizeof *r);
     if (!r) return ERR_MEMORY;
-    r->events.fd = r->lock_fd = -1;
-    Status status = open_parts(r, run_dir);
+    r->events.fd = -1;
+    Status status = open_parts(r, run_dir, wait_s);
     if (status == OK) *out = r;
     else record_close(r);
     return status;
@@ -123,15 +47,16 @@ Status record_open(Record **out, const char *run_dir)
 void record_close(Record *r)
 {
     if (!r) return;
-    if (r->lock_fd >= 0) {
-        write_holder(r, 0); /* free for a supervisor on any host */
-        close(r->lock_fd);
-    }
+    lock_release(r->lock);
     jsonl_close(&r->events);
-    mem_free(r->lock_path);
     mem_free(r->status_path);
     str_free(&r->state);
     mem_free(r);
+}
+
+void record_renew_lock(Record *r)
+{
+    lock_renew(r->lock);
 }
 
 /* ---- events ---- */
@@ -188,7 +113,7 @@ void record_state(Record *r, const LaunchState *s)
     JsonWriter w = { .out = &r->state };
     json_begin_object(&w, NULL);
     json_string(&w, "state", s->state);
-    json_string(&w, "host", r->host);
+    json_string(&w, "host", lock_host(r->lock));
     json_int(&w, "pid", getpid());
     json_number(&w, "time", now);
     json_number(&w, "since", s->since_s);
@@ -221,25 +146,11 @@ static const char *string_of(const JsonValue *v, const char *key)
     return field && field->type == JSON_STRING ? field->string : "?";
 }
 
-/* Whether the supervisor that wrote the status lives: on this host its lock tells, from elsewhere the time. */
-static bool is_alive(const char *run_dir, const JsonValue *v)
-{
-    char host[HOST_BYTES];
-    own_host(host, sizeof host);
-    if (strcmp(host, string_of(v, "host")) != 0) return clock_unix_s() - number_of(v, "time") < RECORD_FRESH_S;
-    char *path = fs_join(run_dir, "launch.lock");
-    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    mem_free(path);
-    if (fd < 0) return false;
-    bool is_free = flock(fd, LOCK_EX | LOCK_NB) == 0;
-    close(fd);
-    return !is_free;
-}
-
 static void describe(StrBuf *out, const JsonValue *v, const char *run_dir)
 {
     double now = clock_unix_s(), limit = number_of(v, "max_hosts");
-    bool alive = is_alive(run_dir, v), done = strcmp(string_of(v, "state"), "done") == 0;
+    bool alive = lock_holder_lives(run_dir, string_of(v, "host"), number_of(v, "time"));
+    bool done = strcmp(string_of(v, "state"), "done") == 0;
     str_printf(out, "run         %s\n", run_dir);
     str_printf(out, "supervisor  process %.0f on %s%s\n", number_of(v, "pid"), string_of(v, "host"),
                alive  ? ""

@@ -1,8 +1,5 @@
-/* record.h - what a supervisor leaves in the run folder: its lock, launch.jsonl, launch.status.json.
- *
- * LOCK. launch.lock is held by flock() while the supervisor lives, and names host, process and a time that is renewed:
- * on file systems that do not carry flock() from host to host, another host's time younger than RECORD_FRESH_S means
- * the same. Two supervisors never write one run.
+/* record.h - what a supervisor leaves in the run folder: launch.jsonl, launch.status.json; its lock (lock.h) goes with
+ * them.
  *
  * launch.jsonl: one object a line, appended: event (start, hosts, run, exit, lost, cooldown, done) and time. The status
  * file is replaced as a whole. Both are for readers; nothing is read back from them but by convoy launch --status. */
@@ -11,13 +8,11 @@
 #include "base/json.h"
 #include "trainer/launch/hosts.h"
 
-#define RECORD_FRESH_S 60.0
-
 typedef struct Record Record;
-/* Makes run_dir, takes the lock, opens launch.jsonl. ERR_ENV naming who holds the lock, ERR_IO. */
-Status record_open(Record **out, const char *run_dir);
+/* Makes run_dir, takes the lock (waiting and failing as lock_take() does), opens launch.jsonl. */
+Status record_open(Record **out, const char *run_dir, double wait_s);
 void record_close(Record *r);      /* NULL ok */
-void record_renew_lock(Record *r); /* call at least every RECORD_FRESH_S / 3 */
+void record_renew_lock(Record *r); /* as lock_renew() */
 
 /* An event: begin, fields with json.h, end. A line that cannot be written is a warning, once: the run is worth more. */
 JsonWriter *record_begin(Record *r, const char *event);

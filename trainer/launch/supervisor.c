@@ -91,7 +91,7 @@ static bool look_for_hosts(Supervisor *s)
     hosts_choose_cooling(&s->cooling, s->listed, &s->book, now, s->o->wait_hosts_s / 2);
     s->asked = s->ready;
     hosts_add(&s->asked, &s->cooling);
-    probe_ask(s->probe, &s->asked);
+    if (!probe_ask(s->probe, &s->asked)) return false;
     hosts_keep(&s->ready, &s->asked);
     hosts_keep(&s->cooling, &s->asked);
     bool enough = hosts_fit(&s->ready, &s->o->wanted);
@@ -480,7 +480,7 @@ Status supervisor_run(const LaunchOptions *options)
     s->o = options;
     s->failed_step = -1;
     s->state = "";
-    Status status = record_open(&s->record, options->run_dir);
+    Status status = record_open(&s->record, options->run_dir, options->wait_hosts_s);
     if (status == OK) status = probe_create(&s->probe, options);
     if (status == OK) status = run(s);
     probe_destroy(s->probe);

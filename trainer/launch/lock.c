@@ -1,0 +1,142 @@
+/* lock.c - see lock.h. */
+#include "trainer/launch/lock.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "trainer/signals.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#define HOST_BYTES 256
+#define TRIES      5
+#define PAUSE_S    0.05
+#define POLL_S     0.5
+
+struct LaunchLock {
+    char *path;
+    int fd;
+    char host[HOST_BYTES];
+};
+
+typedef struct Holder { /* what the file says */
+    char host[HOST_BYTES];
+    int64_t pid;
+    double time_s;
+} Holder;
+
+static void own_host(char *out, size_t bytes)
+{
+    if (gethostname(out, bytes) != 0) snprintf(out, bytes, "unknown");
+    out[bytes - 1] = '\0';
+}
+
+/* Reads "HOST PID TIME"; an empty or foreign file gives no host. */
+static Holder read_holder(int fd)
+{
+    char text[512] = { 0 };
+    long long pid = 0;
+    Holder h = { .host = "" };
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    if (n <= 0 || sscanf(text, "%255s %lld %lf", h.host, &pid, &h.time_s) != 3) return (Holder){ .host = "" };
+    h.pid = pid;
+    return h;
+}
+
+static void write_holder(const LaunchLock *l, double time_s)
+{
+    char text[512];
+    int n = snprintf(text, sizeof text, "%s %ld %.0f\n", l->host, (long)getpid(), time_s);
+    if (pwrite(l->fd, text, (size_t)n, 0) != n || ftruncate(l->fd, n) != 0)
+        log_warning("%s: cannot be renewed: %s", l->path, strerror(errno));
+}
+
+/* lock_holder_lives() holds the lock for an instant to see whether it is free: so not at the first try alone. */
+static bool try_lock(int fd)
+{
+    for (int i = 0; i < TRIES; i++, clock_sleep_s(PAUSE_S))
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+    return false;
+}
+
+static Status wait_for(const LaunchLock *l, double wait_s)
+{
+    const Holder first = read_holder(l->fd);
+    double end_s = clock_s() + wait_s;
+    for (bool said = false;; said = true, clock_sleep_s(POLL_S)) {
+        bool locked = try_lock(l->fd);
+        if (!locked && errno != EWOULDBLOCK) return fail(ERR_IO, "%s: cannot be locked: %s", l->path, strerror(errno));
+        Holder h = read_holder(l->fd);
+        bool elsewhere = h.host[0] && strcmp(h.host, l->host) != 0;
+        if (locked && !(elsewhere && clock_unix_s() - h.time_s < LOCK_FRESH_S)) return OK;
+        if (locked) flock(l->fd, LOCK_UN);
+        bool renewed = h.time_s != first.time_s || h.pid != first.pid || strcmp(h.host, first.host) != 0;
+        if (!elsewhere || renewed || clock_s() >= end_s)
+            return fail(ERR_ENV, "%s: another convoy launch has this run (process %lld on %s)", l->path,
+                        (long long)h.pid, h.host[0] ? h.host : "this host");
+        if (signals_stop_requested()) return fail(ERR_STOPPED, "asked to stop while waiting for %s", l->path);
+        if (!said)
+            log_info("%s: process %lld on %s has it; waiting for a sign of life", l->path, (long long)h.pid, h.host);
+    }
+}
+
+Status lock_take(LaunchLock **out, const char *run_dir, double wait_s)
+{
+    *out = NULL;
+    LaunchLock *l = mem_calloc(1, sizeof *l);
+    if (!l) return ERR_MEMORY;
+    own_host(l->host, sizeof l->host);
+    l->path = fs_join(run_dir, "launch.lock");
+    l->fd = l->path ? open(l->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
+    Status status = OK;
+    if (!l->path) status = ERR_MEMORY;
+    else if (l->fd < 0) status = fail(ERR_IO, "%s: cannot open for writing: %s", l->path, strerror(errno));
+    else status = wait_for(l, wait_s);
+    if (status == OK) {
+        write_holder(l, clock_unix_s());
+        *out = l;
+        return OK;
+    }
+    if (l->fd >= 0) close(l->fd); /* what stands in it belongs to the other */
+    mem_free(l->path);
+    mem_free(l);
+    return status;
+}
+
+void lock_renew(LaunchLock *l)
+{
+    write_holder(l, clock_unix_s());
+}
+
+void lock_release(LaunchLock *l)
+{
+    if (!l) return;
+    write_holder(l, 0); /* free for a supervisor on any host */
+    close(l->fd);
+    mem_free(l->path);
+    mem_free(l);
+}
+
+const char *lock_host(const LaunchLock *l)
+{
+    return l->host;
+}
+
+bool lock_holder_lives(const char *run_dir, const char *host, double time_s)
+{
+    char own[HOST_BYTES];
+    own_host(own, sizeof own);
+    if (strcmp(own, host) != 0) return clock_unix_s() - time_s < LOCK_FRESH_S;
+    char *path = fs_join(run_dir, "launch.lock");
+    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    mem_free(path);
+    if (fd < 0) return false;
+    bool is_free = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    close(fd);
+    return !is_free;
+}
