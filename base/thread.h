@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Starts a thread named name (at most 15 bytes shown). All signals are blocked in it: the main thread takes them. */
+/* Starts a thread named name (at most 15 bytes shown). All signals but STACKS_SIGNAL (base/stacks.h) are
+ * blocked in it: the main thread takes them. */
 Status thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *arg);
 int thread_allowed_cpus(void); /* CPUs in this process's affinity mask, capped by a cgroup cpu quota; at least 1 */
 

@@ -4,6 +4,8 @@
 #include "base/str.h"
 #include "trainer/args.h"
 #include "trainer/cmd.h"
+#include "trainer/comm/watchdog.h"
+#include "trainer/hang_report.h"
 #include "trainer/loop.h"
 #include "trainer/memory.h"
 #include "trainer/run.h"
@@ -104,7 +106,20 @@ static Status start_watch(Watch **out, Comm *comm, const Config *c)
                            .evaluation_s = c->watchdog.evaluation_s,
                            .checkpoint_s = c->watchdog.checkpoint_s,
                            .cut_off_s = c->watchdog.cut_off_s };
-    return watch_start(out, comm, &limits, c->run.dir);
+    return watch_start(out, comm, &limits);
+}
+
+typedef struct LastWords { /* what is said when a watchdog or a rank that fails ends the process */
+    const Comm *comm;
+    const Config *config;
+    const RunLog *log;
+} LastWords;
+
+static void say_last_words(void *cookie, int exit_code, const char *reason)
+{
+    const LastWords *w = cookie;
+    runlog_last_words(w->log, exit_code, reason);
+    if (exit_code == EXIT_PEER_LOST) hang_report_write(w->comm, w->config->run.dir, reason);
 }
 
 static Status train_with_log(Comm *comm, const Config *c, const Args *args)
@@ -113,7 +128,9 @@ static Status train_with_log(Comm *comm, const Config *c, const Args *args)
     (void)args;
     Status status = comm_agree(comm, runlog_open(&log, c->run.dir, comm->rank, c));
     if (status == OK) status = comm_agree(comm, runlog_open_own_file(c, comm->rank, comm->world));
-    comm_set_last_words(comm, runlog_last_words, log);
+    LastWords last_words = { comm, c, log };
+    hang_report_prepare();
+    comm_set_last_words(comm, say_last_words, &last_words);
     Watch *watch = NULL;
     if (status == OK) status = comm_agree(comm, start_watch(&watch, comm, c));
     if (status == OK) status = train(comm, c, log);

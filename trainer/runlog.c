@@ -449,9 +449,8 @@ void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double
                  eta);
 }
 
-void runlog_last_words(void *cookie, int code, const char *reason)
+void runlog_last_words(const RunLog *r, int code, const char *reason)
 {
-    const RunLog *r = cookie;
     StrBuf line = { 0 };
     JsonWriter w = { .out = &line };
     if (!r || r->metrics.fd < 0) return;

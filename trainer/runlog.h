@@ -68,8 +68,8 @@ Status runlog_resume(RunLog *r, int64_t step, const char *path);
 /* code: exit code; reason: "completed" or the error sentence. Always the last line. Best effort: never fails. r NULL
  * ok. */
 void runlog_done(RunLog *r, int code, const char *reason);
-/* The same from any thread of a process that is about to end without returning; cookie is the RunLog, NULL ok. */
-void runlog_last_words(void *cookie, int code, const char *reason);
+/* The same from any thread of a process that is about to end without returning; r NULL ok. */
+void runlog_last_words(const RunLog *r, int code, const char *reason);
 /* The live line (terminal) or one plain line: epoch, step of steps, loss, lr, images/s, data wait share, ETA. */
 void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double eta_s);
 #endif

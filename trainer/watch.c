@@ -2,29 +2,23 @@
 #include "trainer/watch.h"
 
 #include "base/clock.h"
-#include "base/fs.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "trainer/comm/launcher.h"
 #include "trainer/comm/watchdog.h"
-#include <fcntl.h>
 #include <math.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define PERIOD_S     0.2
-#define LAST_WORDS_S 10 /* for the report; a hung thread may hold a lock that it needs */
-#define ANSWER_S     3  /* for mpirun, at most */
-#define ASK_PART     5  /* mpirun is asked so often before the limit */
+#define PERIOD_S 0.2
+#define ANSWER_S 3 /* for mpirun, at most */
+#define ASK_PART 5 /* mpirun is asked so often before the limit */
 
 struct Watch {
     Comm *comm;
     WatchLimits limits;
-    char *run_dir;
     pthread_t thread;
     atomic_bool stop;
 };
@@ -40,85 +34,18 @@ static double limit_of(const WatchLimits *l, const char *phase)
     return l->start_s;
 }
 
-/* The first line of a file in /proc/self/task/THREAD, "" if it cannot be read. */
-static void read_line(char *out, size_t bytes, const char *thread, const char *file)
-{
-    char path[320];
-    snprintf(path, sizeof path, "/proc/self/task/%s/%s", thread, file);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, out, bytes - 1) : 0;
-    if (fd >= 0) close(fd);
-    out[n > 0 ? n : 0] = '\0';
-    out[strcspn(out, "\n")] = '\0';
-}
-
-/* Where every thread of the process is, as far as the kernel tells: name, system call, what it waits for. */
-static void describe_threads(JsonWriter *w)
-{
-    static const char *const files[] = { "comm", "syscall", "wchan" };
-    char **threads = NULL, line[256];
-    int64_t count = 0;
-    json_begin_array(w, "threads");
-    if (fs_list("/proc/self/task", &threads, &count) != OK) count = 0;
-    for (int64_t i = 0; i < count; i++) {
-        json_begin_object(w, NULL);
-        json_string(w, "thread", threads[i]);
-        for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
-            read_line(line, sizeof line, threads[i], files[f]);
-            json_string(w, files[f], line);
-        }
-        json_end_object(w);
-    }
-    json_end_array(w);
-    mem_free(threads);
-}
-
-static void write_report(const Watch *w, const char *phase, double waited_s)
-{
-    StrBuf text = { 0 }, path = { 0 };
-    JsonWriter json = { .out = &text };
-    json_begin_object(&json, NULL);
-    json_number(&json, "time", clock_unix_s());
-    json_int(&json, "rank", w->comm->rank);
-    json_int(&json, "pid", getpid());
-    json_int(&json, "step", w->comm->step);
-    json_string(&json, "phase", phase ? phase : "start");
-    json_number(&json, "seconds", waited_s);
-    describe_threads(&json);
-    json_end_object(&json);
-    str_printf(&path, "%s/hang-%d.json", w->run_dir, w->comm->rank);
-    if (!text.failed && !path.failed) (void)fs_write_atomic(path.text, text.text, text.length); /* best effort */
-    str_free(&text);
-    str_free(&path);
-}
-
-/* The process ends by SIGALRM if its last words take too long. */
-static void limit_last_words(void)
-{
-    sigset_t alarm_alone;
-    sigemptyset(&alarm_alone);
-    sigaddset(&alarm_alone, SIGALRM);
-    signal(SIGALRM, SIG_DFL); /* a handler might be given to the thread that hangs */
-    pthread_sigmask(SIG_UNBLOCK, &alarm_alone, NULL);
-    alarm(LAST_WORDS_S);
-}
-
 static _Noreturn void give_up(const Watch *w, const char *phase, double waited_s)
 {
     char reason[128];
-    limit_last_words();
     snprintf(reason, sizeof reason, "no sign of life within watchdog.%s_s; see hang-%d.json", phase ? phase : "start",
              w->comm->rank);
-    write_report(w, phase, waited_s);
     watchdog_report(w->comm, waited_s, "none", reason);
     watchdog_exit(w->comm);
 }
 
-/* Without a file in the run folder: that may be where the host is cut off from. */
 static _Noreturn void leave_cut_off(const Watch *w, double waited_s)
 {
     launcher_end_daemon(); /* first: last words may hang on a file system that is gone */
-    limit_last_words();
     watchdog_report(w->comm, waited_s, "none", "mpirun does not answer: this host is cut off (watchdog.cut_off_s)");
     _exit(EXIT_PEER_LOST);
 }
@@ -161,21 +88,19 @@ static void *run(void *arg)
     return NULL;
 }
 
-Status watch_start(Watch **out, Comm *comm, const WatchLimits *limits, const char *run_dir)
+Status watch_start(Watch **out, Comm *comm, const WatchLimits *limits)
 {
     *out = NULL;
     Watch *w = mem_calloc(1, sizeof *w);
     if (!w) return ERR_MEMORY;
     w->comm = comm;
     w->limits = *limits;
-    w->run_dir = mem_strdup(run_dir);
     comm_find_launcher(comm);
-    Status status = w->run_dir ? thread_start(&w->thread, "watch", run, w) : ERR_MEMORY;
+    Status status = thread_start(&w->thread, "watch", run, w);
     if (status == OK) {
         *out = w;
         return OK;
     }
-    mem_free(w->run_dir);
     mem_free(w);
     return status;
 }
@@ -185,6 +110,5 @@ void watch_stop(Watch *w)
     if (!w) return;
     w->stop = true;
     pthread_join(w->thread, NULL);
-    mem_free(w->run_dir);
     mem_free(w);
 }

@@ -2,8 +2,8 @@
  *
  * comm's own watchdog sees peers that do not answer. This one sees the rank itself, in a run of one rank too: each
  * phase of a run (as told to comm_set_progress) has a limit for the time between two signs of life. Beyond it one
- * line names rank, host, step and phase, hang-RANK.json in the run folder says what each thread was doing, and the
- * process ends with 76. Time in which the whole process was suspended does not count.
+ * line names rank, host, step and phase, comm's last words are said, and the process ends with 76. Time in which the
+ * whole process was suspended does not count.
  *
  * One rank of a host also looks, while it makes no progress, whether mpirun still answers (comm/launcher.h): of a host
  * that was cut off nothing shall be left when the run has long gone on elsewhere. */
@@ -15,7 +15,7 @@ typedef struct WatchLimits { /* seconds; 0: no limit */
     double start_s, step_s, evaluation_s, checkpoint_s, cut_off_s;
 } WatchLimits;
 typedef struct Watch Watch;
-/* Watches comm, which is borrowed until watch_stop(), and looks for its mpirun. run_dir: copied. */
-Status watch_start(Watch **out, Comm *comm, const WatchLimits *limits, const char *run_dir);
+/* Watches comm, which is borrowed until watch_stop(), and looks for its mpirun. */
+Status watch_start(Watch **out, Comm *comm, const WatchLimits *limits);
 void watch_stop(Watch *w); /* NULL ok */
 #endif

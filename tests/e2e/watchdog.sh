@@ -15,6 +15,7 @@ hang()
     expect_one_error "$phase" "no sign of life within watchdog.${phase}_s"
     expect_text "$phase" some "rank 0 on $(hostname): no progress for 2."
     grep -q "\"phase\":\"$phase\"" "$SCRATCH/$phase/hang-0.json" || broken "$phase: hang-0.json does not name the phase"
+    grep -q '"stack":\[.*"cmd_train+0x' "$SCRATCH/$phase/hang-0.json" || broken "$phase: hang-0.json does not say where the main thread was"
 }
 
 hang start /index/

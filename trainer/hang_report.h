@@ -1,0 +1,11 @@
+/* hang_report.h - what is left of a rank that its watchdogs end: hang-RANK.json in the run folder. */
+#ifndef CONVOY_TRAINER_HANG_REPORT_H
+#define CONVOY_TRAINER_HANG_REPORT_H
+#include "trainer/comm/comm.h"
+
+void hang_report_prepare(void); /* once, before anything can hang */
+/* {"time", "rank", "host", "pid", "step", "phase", "reason", "threads": [{"thread", "comm", "syscall", "wchan",
+ * "stack": [...]}]}: where each thread is, as far as the kernel (first line of those files of /proc/self/task/THREAD)
+ * and the thread itself (base/stacks.h) tell. Takes up to two seconds. Best effort: an error is dropped. */
+void hang_report_write(const Comm *comm, const char *run_dir, const char *reason);
+#endif
