@@ -22,10 +22,10 @@ void hang_report_prepare(void)
 }
 
 /* The first line of a file in /proc/self/task/THREAD, "" if it cannot be read. */
-static void read_line(char *out, size_t bytes, const char *thread, const char *file)
+static void read_line(char *out, size_t bytes, int thread, const char *file)
 {
-    char path[320];
-    snprintf(path, sizeof path, "/proc/self/task/%s/%s", thread, file);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/%s", thread, file);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, out, bytes - 1) : 0;
     if (fd >= 0) close(fd);
@@ -37,6 +37,12 @@ typedef struct ThreadReport { /* what the kernel says; before the thread is aske
     int id;
     char line[FILES][256];
 } ThreadReport;
+
+static void read_thread(ThreadReport *r, int id)
+{
+    r->id = id;
+    for (int f = 0; f < FILES; f++) read_line(r->line[f], sizeof r->line[f], id, files[f]);
+}
 
 static void describe_thread(JsonWriter *w, const ThreadReport *r, const ThreadStack *stack)
 {
@@ -55,45 +61,60 @@ static void describe_thread(JsonWriter *w, const ThreadReport *r, const ThreadSt
     str_free(&frame);
 }
 
-static void describe_threads(JsonWriter *w, char **names, size_t count)
+typedef struct HangReport {
+    const Comm *comm;
+    const char *run_dir, *reason;
+    double time_s;
+    ThreadReport *thread;
+    size_t threads;
+} HangReport;
+
+static void write_file(const HangReport *r, const ThreadStack *stacks)
 {
-    ThreadReport *report = mem_calloc(count, sizeof *report);
-    int *ids = mem_calloc(count, sizeof *ids);
-    for (size_t i = 0; report && ids && i < count; i++) {
-        int64_t id = 0;
-        if (str_to_i64(names[i], &id)) report[i].id = ids[i] = (int)id;
-        for (int f = 0; f < FILES; f++) read_line(report[i].line[f], sizeof report[i].line[f], names[i], files[f]);
-    }
-    const ThreadStack *stacks = report && ids ? stacks_ask(ids, count, ANSWER_S) : NULL;
-    for (size_t i = 0; report && ids && i < count; i++) describe_thread(w, &report[i], stacks ? &stacks[i] : NULL);
+    StrBuf text = { 0 }, path = { 0 };
+    JsonWriter w = { .out = &text };
+    const char *phase = r->comm->phase;
+    char host[256] = "";
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    json_begin_object(&w, NULL);
+    json_number(&w, "time", r->time_s);
+    json_int(&w, "rank", r->comm->rank);
+    json_string(&w, "host", host);
+    json_int(&w, "pid", getpid());
+    json_int(&w, "step", r->comm->step);
+    json_string(&w, "phase", phase ? phase : "start");
+    json_string(&w, "reason", r->reason);
+    json_begin_array(&w, "threads");
+    for (size_t i = 0; i < r->threads; i++) describe_thread(&w, &r->thread[i], stacks ? &stacks[i] : NULL);
+    json_end_array(&w);
+    json_end_object(&w);
+    str_printf(&path, "%s/hang-%d.json", r->run_dir, r->comm->rank);
+    if (!text.failed && !path.failed) (void)fs_write_atomic(path.text, text.text, text.length);
+    str_free(&text);
+    str_free(&path);
+}
+
+/* The file is written before threads are asked too: a lock that unwinding needs may be what the process hangs on. */
+static void write_twice(const HangReport *r)
+{
+    int *ids = r->threads ? mem_calloc(r->threads, sizeof *ids) : NULL;
+    write_file(r, NULL);
+    for (size_t i = 0; ids && i < r->threads; i++) ids[i] = r->thread[i].id;
+    const ThreadStack *stacks = ids ? stacks_ask(ids, r->threads, ANSWER_S) : NULL;
+    if (stacks) write_file(r, stacks);
     mem_free(ids);
-    mem_free(report);
 }
 
 void hang_report_write(const Comm *comm, const char *run_dir, const char *reason)
 {
-    StrBuf text = { 0 }, path = { 0 };
-    JsonWriter json = { .out = &text };
-    const char *phase = comm->phase;
-    char host[256] = "", **names = NULL;
+    char **names = NULL;
     int64_t count = 0;
-    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
     if (fs_list("/proc/self/task", &names, &count) != OK) count = 0;
-    json_begin_object(&json, NULL);
-    json_number(&json, "time", clock_unix_s());
-    json_int(&json, "rank", comm->rank);
-    json_string(&json, "host", host);
-    json_int(&json, "pid", getpid());
-    json_int(&json, "step", comm->step);
-    json_string(&json, "phase", phase ? phase : "start");
-    json_string(&json, "reason", reason);
-    json_begin_array(&json, "threads");
-    describe_threads(&json, names, (size_t)count);
-    json_end_array(&json);
-    json_end_object(&json);
-    str_printf(&path, "%s/hang-%d.json", run_dir, comm->rank);
-    if (!text.failed && !path.failed) (void)fs_write_atomic(path.text, text.text, text.length);
+    HangReport r = { .comm = comm, .run_dir = run_dir, .reason = reason, .time_s = clock_unix_s() };
+    r.thread = count ? mem_calloc((size_t)count, sizeof *r.thread) : NULL;
+    for (int64_t i = 0, id; r.thread && i < count; i++)
+        if (str_to_i64(names[i], &id)) read_thread(&r.thread[r.threads++], (int)id);
+    write_twice(&r);
+    mem_free(r.thread);
     mem_free(names);
-    str_free(&text);
-    str_free(&path);
 }
