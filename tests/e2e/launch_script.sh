@@ -58,6 +58,19 @@ SECONDS=0
 wait_to_end 60
 ((code == 75 && SECONDS <= 5)) || broken_run "TERM while the script hangs: exit code $code after $SECONDS s"
 
+# A supervisor that was suspended for so long that another host has taken its run leaves without a trace on it.
+launch_in_background --min-hosts 2 -- taken "${endless[@]}"
+wait_for_starts taken 2
+wait_for_progress taken 2
+echo "elsewhere 77 $(date +%s)" > "$SCRATCH/taken/launch.lock"
+SECONDS=0
+wait_to_end 60
+cp "$SCRATCH/taken.out" "$out"
+((code == 78 && SECONDS <= 30)) || broken_run "taken: exit code $code after $SECONDS s"
+expect_one_error "taken" "another convoy launch has taken this run"
+expect_nothing_runs "taken"
+grep -q '^elsewhere 77 ' "$SCRATCH/taken/launch.lock" || broken "taken: the other's lock was written to"
+
 # What cannot be run is said by its name.
 mkdir "$SCRATCH/bin" && ln -s "$(command -v sh)" "$(command -v cat)" "$(command -v mkdir)" "$SCRATCH/bin"
 launch_command -- none "${endless[@]}"

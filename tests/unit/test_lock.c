@@ -91,6 +91,23 @@ TEST(a_lock_that_is_renewed_is_not_waited_for)
     CHECK(waitpid(other, NULL, 0) == other);
 }
 
+TEST(a_lock_that_another_host_took_is_not_renewed)
+{
+    LaunchLock *l = NULL;
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    REQUIRE_OK(lock_take(&l, test_scratch(), 0));
+    CHECK(lock_renew(l));
+    write_holder(1);
+    CHECK(!lock_renew(l));
+    lock_release(l);
+    char *path = fs_join(test_scratch(), "launch.lock");
+    REQUIRE_OK(fs_read_file(path, &text, &bytes));
+    CHECK_CONTAINS((const char *)text, "elsewhere 77 ");
+    mem_free(text);
+    mem_free(path);
+}
+
 TEST(a_lock_file_of_nobody_is_free)
 {
     LaunchLock *l = NULL;

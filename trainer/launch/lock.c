@@ -108,15 +108,23 @@ Status lock_take(LaunchLock **out, const char *run_dir, double wait_s)
     return status;
 }
 
-void lock_renew(LaunchLock *l)
+static bool is_ours(const LaunchLock *l)
 {
+    Holder h = read_holder(l->fd);
+    return h.pid == getpid() && strcmp(h.host, l->host) == 0;
+}
+
+bool lock_renew(LaunchLock *l)
+{
+    if (!is_ours(l)) return false;
     write_holder(l, clock_unix_s());
+    return true;
 }
 
 void lock_release(LaunchLock *l)
 {
     if (!l) return;
-    write_holder(l, 0); /* free for a supervisor on any host */
+    if (is_ours(l)) write_holder(l, 0); /* free for a supervisor on any host */
     close(l->fd);
     mem_free(l->path);
     mem_free(l);

@@ -15,7 +15,9 @@ typedef struct LaunchLock LaunchLock;
 /* run_dir exists. A lock of another host is waited for, at most wait_s, as long as nobody renews it. ERR_ENV naming who
  * has it, ERR_STOPPED (asked to stop, trainer/signals.h), ERR_IO. */
 Status lock_take(LaunchLock **out, const char *run_dir, double wait_s);
-void lock_renew(LaunchLock *l);             /* call at least every LOCK_FRESH_S / 3 */
+/* Call at least every LOCK_FRESH_S / 3. false: another host has taken it, because this process was suspended for longer
+ * than it was fresh. */
+bool lock_renew(LaunchLock *l);
 void lock_release(LaunchLock *l);           /* NULL ok */
 const char *lock_host(const LaunchLock *l); /* this host's name */
 /* Whether the supervisor lives that said so on host at time_s (Unix): on this host its lock tells, elsewhere the

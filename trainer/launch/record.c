@@ -54,9 +54,9 @@ void record_close(Record *r)
     mem_free(r);
 }
 
-void record_renew_lock(Record *r)
+bool record_renew_lock(Record *r)
 {
-    lock_renew(r->lock);
+    return lock_renew(r->lock);
 }
 
 /* ---- events ---- */

@@ -12,7 +12,7 @@ typedef struct Record Record;
 /* Makes run_dir, takes the lock (waiting and failing as lock_take() does), opens launch.jsonl. */
 Status record_open(Record **out, const char *run_dir, double wait_s);
 void record_close(Record *r);      /* NULL ok */
-void record_renew_lock(Record *r); /* as lock_renew() */
+bool record_renew_lock(Record *r); /* as lock_renew() */
 
 /* An event: begin, fields with json.h, end. A line that cannot be written is a warning, once: the run is worth more. */
 JsonWriter *record_begin(Record *r, const char *event);

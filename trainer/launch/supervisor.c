@@ -40,12 +40,21 @@ typedef struct Supervisor {
     double started_s, missing_since_s, larger_since_s, renewed_s, since_unix_s;
     const char *state;
     char last[512];
+    bool taken; /* another supervisor has the run */
 } Supervisor;
+
+static Status fail_taken(const Supervisor *s)
+{
+    return fail(ERR_ENV, "%s: another convoy launch has taken this run while this one was suspended", s->o->run_dir);
+}
 
 /* ---- telling ---- */
 
 static void tell_state(Supervisor *s)
 {
+    s->renewed_s = clock_s();
+    s->taken = s->taken || !record_renew_lock(s->record);
+    if (s->taken) return; /* the status is another's now */
     const HostList *hosts = s->mpirun > 0 ? &s->used : &s->ready;
     LaunchState state = { .state = s->state,
                           .hosts = hosts,
@@ -58,8 +67,6 @@ static void tell_state(Supervisor *s)
                           .since_s = s->since_unix_s,
                           .last = s->last };
     record_state(s->record, &state);
-    record_renew_lock(s->record);
-    s->renewed_s = clock_s();
 }
 
 static void set_state(Supervisor *s, const char *state)
@@ -169,6 +176,7 @@ static Status gather_until(Supervisor *s, double end, StrBuf *said)
         bool enough = look_for_hosts(s), is_free = false;
         if (signals_stop_requested()) return fail(ERR_STOPPED, "asked to stop while waiting for hosts");
         if (enough) TRY(check_folder(s, &folder, &is_free));
+        if (s->taken) return fail_taken(s);
         if (enough && is_free) return OK;
         if (!enough) TRY(probe_hopeless(s->probe));
         say_waiting(s, enough, said);
@@ -327,6 +335,10 @@ static Ending watch(Supervisor *s, int *code)
             return ENDED_STOP;
         }
         if (clock_s() - s->renewed_s >= RENEW_S) tell_state(s);
+        if (s->taken) {
+            *code = end_now(s);
+            return ENDED_LOST;
+        }
         if (clock_s() - looked_s < s->o->poll_s) continue;
         bool known = look_at_run(s, &silent);
         looked_s = clock_s();
@@ -410,6 +422,7 @@ static Status judge(Supervisor *s, Ending ending, int code, bool *again)
         record_exit(s, code, step, "completed");
         return OK;
     }
+    if (s->taken) return fail_taken(s);
     if (ending == ENDED_STOP) {
         record_exit(s, code, step, "asked to stop");
         return fail(ERR_STOPPED, "asked to stop; the run is at step %lld%s", (long long)step,
