@@ -18,7 +18,7 @@ TEST(a_torn_event_is_cut_off)
     uint8_t *text = NULL;
     size_t bytes = 0;
     write_text("launch.jsonl", "{\"event\":\"start\"}\n{\"event\":\"ru");
-    REQUIRE_OK(record_open(&r, test_scratch(), 0));
+    REQUIRE_OK(record_open(&r, test_scratch(), 0, 0));
     json_int(record_begin(r, "exit"), "code", 3);
     record_end(r);
     record_close(r);

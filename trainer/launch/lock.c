@@ -8,6 +8,7 @@
 #include "trainer/signals.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -17,6 +18,7 @@
 #define TRIES      5
 #define PAUSE_S    0.05
 #define POLL_S     0.5
+#define YOUNG_S    60.0
 
 struct LaunchLock {
     char *path;
@@ -56,27 +58,36 @@ static void write_holder(const LaunchLock *l, double time_s)
         log_warning("%s: cannot be renewed: %s", l->path, strerror(errno));
 }
 
-/* lock_holder_lives() holds the lock for an instant to see whether it is free: so not at the first try alone. */
-static bool try_lock(int fd)
+/* 0 or errno. lock_holder_lives() holds the lock for an instant to see whether it is free: so not at the first try
+ * alone. Where files cannot be locked, renewals have to do. */
+static int try_lock(int fd)
 {
-    for (int i = 0; i < TRIES; i++, clock_sleep_s(PAUSE_S))
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
-    return false;
+    for (int i = 0;; i++, clock_sleep_s(PAUSE_S)) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK) return 0;
+        int error = errno == EINTR ? EWOULDBLOCK : errno;
+        if (error != EWOULDBLOCK || i >= TRIES) return error;
+    }
 }
 
-static Status wait_for(const LaunchLock *l, double wait_s)
+static bool same_holder(const Holder *a, const Holder *b)
+{
+    return a->time_s == b->time_s && a->pid == b->pid && strcmp(a->host, b->host) == 0;
+}
+
+static Status wait_for(const LaunchLock *l, double silent_s, double wait_s)
 {
     const Holder first = read_holder(l->fd);
-    double end_s = clock_s() + wait_s;
+    const double start_s = clock_s();
     for (bool said = false;; said = true, clock_sleep_s(POLL_S)) {
-        bool locked = try_lock(l->fd);
-        if (!locked && errno != EWOULDBLOCK) return fail(ERR_IO, "%s: cannot be locked: %s", l->path, strerror(errno));
+        int error = try_lock(l->fd);
+        if (error && error != EWOULDBLOCK) return fail(ERR_IO, "%s: cannot be locked: %s", l->path, strerror(error));
+        const double watched_s = clock_s() - start_s;
         Holder h = read_holder(l->fd);
         bool elsewhere = h.host[0] && strcmp(h.host, l->host) != 0;
-        if (locked && !(elsewhere && clock_unix_s() - h.time_s < LOCK_FRESH_S)) return OK;
-        if (locked) flock(l->fd, LOCK_UN);
-        bool renewed = h.time_s != first.time_s || h.pid != first.pid || strcmp(h.host, first.host) != 0;
-        if (!elsewhere || renewed || clock_s() >= end_s)
+        bool is_over = !elsewhere || h.time_s == 0 || watched_s >= silent_s;
+        if (!error && is_over && same_holder(&h, &first)) return OK;
+        if (!error) flock(l->fd, LOCK_UN);
+        if (!elsewhere || !same_holder(&h, &first) || watched_s >= fmax(silent_s, wait_s))
             return fail(ERR_ENV, "%s: another convoy launch has this run (process %lld on %s)", l->path,
                         (long long)h.pid, h.host[0] ? h.host : "this host");
         if (signals_stop_requested()) return fail(ERR_STOPPED, "asked to stop while waiting for %s", l->path);
@@ -85,7 +96,7 @@ static Status wait_for(const LaunchLock *l, double wait_s)
     }
 }
 
-Status lock_take(LaunchLock **out, const char *run_dir, double wait_s)
+Status lock_take(LaunchLock **out, const char *run_dir, double silent_s, double wait_s)
 {
     *out = NULL;
     LaunchLock *l = mem_calloc(1, sizeof *l);
@@ -96,7 +107,7 @@ Status lock_take(LaunchLock **out, const char *run_dir, double wait_s)
     Status status = OK;
     if (!l->path) status = ERR_MEMORY;
     else if (l->fd < 0) status = fail(ERR_IO, "%s: cannot open for writing: %s", l->path, strerror(errno));
-    else status = wait_for(l, wait_s);
+    else status = wait_for(l, silent_s, wait_s);
     if (status == OK) {
         write_holder(l, clock_unix_s());
         *out = l;
@@ -108,15 +119,16 @@ Status lock_take(LaunchLock **out, const char *run_dir, double wait_s)
     return status;
 }
 
-static bool is_ours(const LaunchLock *l)
+/* Another's name says so; that nothing can be read does not. */
+static bool is_taken(const LaunchLock *l)
 {
     Holder h = read_holder(l->fd);
-    return h.pid == getpid() && strcmp(h.host, l->host) == 0;
+    return h.host[0] && (h.pid != getpid() || strcmp(h.host, l->host) != 0);
 }
 
 bool lock_renew(LaunchLock *l)
 {
-    if (!is_ours(l)) return false;
+    if (is_taken(l)) return false;
     write_holder(l, clock_unix_s());
     return true;
 }
@@ -124,7 +136,7 @@ bool lock_renew(LaunchLock *l)
 void lock_release(LaunchLock *l)
 {
     if (!l) return;
-    if (is_ours(l)) write_holder(l, 0); /* free for a supervisor on any host */
+    if (!is_taken(l)) write_holder(l, 0); /* free for a supervisor on any host */
     close(l->fd);
     mem_free(l->path);
     mem_free(l);
@@ -139,7 +151,7 @@ bool lock_holder_lives(const char *run_dir, const char *host, double time_s)
 {
     char own[HOST_BYTES];
     own_host(own, sizeof own);
-    if (strcmp(own, host) != 0) return clock_unix_s() - time_s < LOCK_FRESH_S;
+    if (strcmp(own, host) != 0) return clock_unix_s() - time_s < YOUNG_S;
     char *path = fs_join(run_dir, "launch.lock");
     int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
     mem_free(path);

@@ -95,6 +95,11 @@ static Trouble read_result(Probe *p, const ChildResult *r, char *problem, size_t
     return duplicates > 0 ? TWICE : NONE;
 }
 
+static bool is_usable(Trouble trouble)
+{
+    return trouble == NONE || trouble == TWICE;
+}
+
 const HostList *probe_discover(Probe *p)
 {
     const char *argv[] = { "sh", "-c", p->o->hosts_script, NULL };
@@ -111,11 +116,11 @@ const HostList *probe_discover(Probe *p)
     } else {
         trouble = read_result(p, &r, problem, sizeof problem);
         child_result_free(&r);
-        if (trouble == NONE || trouble == TWICE) p->listed = p->fresh;
+        if (is_usable(trouble)) p->listed = p->fresh;
     }
     if (trouble == p->trouble) return &p->listed;
     p->trouble = trouble;
-    snprintf(p->script_problem, sizeof p->script_problem, "%s", trouble == NONE ? "" : problem);
+    snprintf(p->script_problem, sizeof p->script_problem, "%s", is_usable(trouble) ? "" : problem);
     if (trouble != NONE) log_warning("launch: %s", problem);
     return &p->listed;
 }

@@ -22,23 +22,23 @@ struct Record {
 
 /* ---- opening ---- */
 
-static Status open_parts(Record *r, const char *run_dir, double wait_s)
+static Status open_parts(Record *r, const char *run_dir, double silent_s, double wait_s)
 {
     r->status_path = fs_join(run_dir, "launch.status.json");
     if (!r->status_path) return ERR_MEMORY;
     TRY(fs_make_dirs(run_dir));
-    TRY(lock_take(&r->lock, run_dir, wait_s));
+    TRY(lock_take(&r->lock, run_dir, silent_s, wait_s));
     TRY(jsonl_open(&r->events, run_dir, "launch.jsonl"));
     return jsonl_cut_torn_line(&r->events);
 }
 
-Status record_open(Record **out, const char *run_dir, double wait_s)
+Status record_open(Record **out, const char *run_dir, double silent_s, double wait_s)
 {
     *out = NULL;
     Record *r = mem_calloc(1, sizeof *r);
     if (!r) return ERR_MEMORY;
     r->events.fd = -1;
-    Status status = open_parts(r, run_dir, wait_s);
+    Status status = open_parts(r, run_dir, silent_s, wait_s);
     if (status == OK) *out = r;
     else record_close(r);
     return status;

@@ -10,7 +10,7 @@
 
 typedef struct Record Record;
 /* Makes run_dir, takes the lock (waiting and failing as lock_take() does), opens launch.jsonl. */
-Status record_open(Record **out, const char *run_dir, double wait_s);
+Status record_open(Record **out, const char *run_dir, double silent_s, double wait_s);
 void record_close(Record *r);      /* NULL ok */
 bool record_renew_lock(Record *r); /* as lock_renew() */
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/launch/child.h"
+#include "trainer/launch/lock.h"
 #include "trainer/launch/mpirun.h"
 #include "trainer/launch/probe.h"
 #include "trainer/launch/progress.h"
@@ -17,7 +18,6 @@
 #include <string.h>
 
 #define PERIOD_S    0.1  /* between two looks at mpirun */
-#define RENEW_S     10.0 /* between two signs of life in the run folder */
 #define TERM_S      5.0  /* between TERM and KILL */
 #define PAUSE_MAX_S 30.0 /* between a failure and the next start */
 #define SAME_STEP   3    /* failures at one step that are not the hosts' */
@@ -80,7 +80,7 @@ static void set_state(Supervisor *s, const char *state)
 static void pause_for(Supervisor *s, double seconds)
 {
     for (double end = clock_s() + seconds; clock_s() < end && !signals_stop_requested();) {
-        if (clock_s() - s->renewed_s >= RENEW_S) tell_state(s);
+        if (clock_s() - s->renewed_s >= LOCK_RENEW_S) tell_state(s);
         child_reap_orphans(0);
         clock_sleep_s(fmin(PERIOD_S, seconds));
     }
@@ -231,7 +231,7 @@ static bool wait_for_end(Supervisor *s, int *code, double seconds)
     for (double end = clock_s() + seconds; clock_s() < end;) {
         if (child_wait(s->mpirun, code, PERIOD_S)) return true;
         child_reap_orphans(s->mpirun);
-        if (clock_s() - s->renewed_s >= RENEW_S) tell_state(s);
+        if (clock_s() - s->renewed_s >= LOCK_RENEW_S) tell_state(s);
     }
     return false;
 }
@@ -334,7 +334,7 @@ static Ending watch(Supervisor *s, int *code)
             *code = end_with_checkpoint(s);
             return ENDED_STOP;
         }
-        if (clock_s() - s->renewed_s >= RENEW_S) tell_state(s);
+        if (clock_s() - s->renewed_s >= LOCK_RENEW_S) tell_state(s);
         if (s->taken) {
             *code = end_now(s);
             return ENDED_LOST;
@@ -493,7 +493,7 @@ Status supervisor_run(const LaunchOptions *options)
     s->o = options;
     s->failed_step = -1;
     s->state = "";
-    Status status = record_open(&s->record, options->run_dir, options->wait_hosts_s);
+    Status status = record_open(&s->record, options->run_dir, LOCK_SILENT_S, options->wait_hosts_s);
     if (status == OK) status = probe_create(&s->probe, options);
     if (status == OK) status = run(s);
     probe_destroy(s->probe);
