@@ -106,7 +106,7 @@ static Status start_watch(Watch **out, Comm *comm, const Config *c)
                            .evaluation_s = c->watchdog.evaluation_s,
                            .checkpoint_s = c->watchdog.checkpoint_s,
                            .cut_off_s = c->watchdog.cut_off_s };
-    return watch_start(out, comm, &limits);
+    return watch_start(out, comm, &limits, c->run.dir);
 }
 
 typedef struct LastWords { /* what is said when a watchdog or a rank that fails ends the process */

@@ -9,9 +9,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#define ANSWER_S 1.0 /* for threads that can answer at all */
+#define ANSWER_S 0.3 /* for threads that can answer at all; mpirun may leave the process a second */
 
 enum { FILES = 3 };
 static const char *const files[FILES] = { "comm", "syscall", "wchan" }; /* of /proc/self/task/THREAD */
@@ -61,9 +62,10 @@ static void describe_thread(JsonWriter *w, const ThreadReport *r, const ThreadSt
     str_free(&frame);
 }
 
-typedef struct HangReport {
-    const Comm *comm;
-    const char *run_dir, *reason;
+typedef struct HangReport { /* as all was before threads were asked, which may wake them */
+    int rank;
+    int64_t step;
+    const char *phase, *run_dir, *reason;
     double time_s;
     ThreadReport *thread;
     size_t threads;
@@ -73,22 +75,21 @@ static void write_file(const HangReport *r, const ThreadStack *stacks)
 {
     StrBuf text = { 0 }, path = { 0 };
     JsonWriter w = { .out = &text };
-    const char *phase = r->comm->phase;
     char host[256] = "";
     if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
     json_begin_object(&w, NULL);
     json_number(&w, "time", r->time_s);
-    json_int(&w, "rank", r->comm->rank);
+    json_int(&w, "rank", r->rank);
     json_string(&w, "host", host);
     json_int(&w, "pid", getpid());
-    json_int(&w, "step", r->comm->step);
-    json_string(&w, "phase", phase ? phase : "start");
+    json_int(&w, "step", r->step);
+    json_string(&w, "phase", r->phase ? r->phase : "start");
     json_string(&w, "reason", r->reason);
     json_begin_array(&w, "threads");
     for (size_t i = 0; i < r->threads; i++) describe_thread(&w, &r->thread[i], stacks ? &stacks[i] : NULL);
     json_end_array(&w);
     json_end_object(&w);
-    str_printf(&path, "%s/hang-%d.json", r->run_dir, r->comm->rank);
+    str_printf(&path, "%s/hang-%d.json", r->run_dir, r->rank);
     if (!text.failed && !path.failed) (void)fs_write_atomic(path.text, text.text, text.length);
     str_free(&text);
     str_free(&path);
@@ -109,12 +110,36 @@ void hang_report_write(const Comm *comm, const char *run_dir, const char *reason
 {
     char **names = NULL;
     int64_t count = 0;
+    HangReport r = { .rank = comm->rank,
+                     .step = comm->step,
+                     .phase = comm->phase,
+                     .run_dir = run_dir,
+                     .reason = reason,
+                     .time_s = clock_unix_s() };
     if (fs_list("/proc/self/task", &names, &count) != OK) count = 0;
-    HangReport r = { .comm = comm, .run_dir = run_dir, .reason = reason, .time_s = clock_unix_s() };
     r.thread = count ? mem_calloc((size_t)count, sizeof *r.thread) : NULL;
     for (int64_t i = 0, id; r.thread && i < count; i++)
         if (str_to_i64(names[i], &id)) read_thread(&r.thread[r.threads++], (int)id);
     write_twice(&r);
     mem_free(r.thread);
     mem_free(names);
+}
+
+/* Of names, files and their times: a report is a new file each time. */
+uint64_t hang_report_mark(const char *run_dir)
+{
+    char **names = NULL;
+    int64_t count = 0;
+    uint64_t mark = 1;
+    if (fs_list(run_dir, &names, &count) != OK) count = 0;
+    for (int64_t i = 0; i < count; i++) {
+        struct stat file;
+        char *path = str_starts_with(names[i], "hang-") ? fs_join(run_dir, names[i]) : NULL;
+        if (path && stat(path, &file) == 0)
+            mark = mark * 31 + (uint64_t)file.st_ino * 7 + (uint64_t)file.st_mtim.tv_sec * 3 +
+                   (uint64_t)file.st_mtim.tv_nsec;
+        mem_free(path);
+    }
+    mem_free(names);
+    return mark ? mark : 1;
 }

@@ -6,6 +6,8 @@
 #include "base/thread.h"
 #include "trainer/comm/launcher.h"
 #include "trainer/comm/watchdog.h"
+#include "trainer/hang_report.h"
+#include "trainer/signals.h"
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,12 +15,15 @@
 #include <unistd.h>
 
 #define PERIOD_S 0.2
+#define STILL_S  0.3
 #define ANSWER_S 3 /* for mpirun, at most */
 #define ASK_PART 5 /* mpirun is asked so often before the limit */
 
 struct Watch {
     Comm *comm;
     WatchLimits limits;
+    char *run_dir;
+    uint64_t reports; /* hang_report_mark() at the start */
     pthread_t thread;
     atomic_bool stop;
 };
@@ -41,6 +46,21 @@ static _Noreturn void give_up(const Watch *w, const char *phase, double waited_s
              w->comm->rank);
     watchdog_report(w->comm, waited_s, "none", reason);
     watchdog_exit(w->comm);
+}
+
+/* Whether this rank, asked to stop, has been still since before a peer gave up. */
+static bool peers_gave_up(const Watch *w, double quiet_s)
+{
+    if (w->comm->world == 1 || quiet_s < STILL_S || !signals_stop_requested()) return false;
+    return hang_report_mark(w->run_dir) != w->reports;
+}
+
+static _Noreturn void leave_missed(const Watch *w, double waited_s)
+{
+    char reason[128];
+    snprintf(reason, sizeof reason, "no sign of life when a peer gave up; see hang-%d.json", w->comm->rank);
+    watchdog_report(w->comm, waited_s, "none", reason);
+    _exit(EXIT_PEER_LOST);
 }
 
 static _Noreturn void leave_cut_off(const Watch *w, double waited_s)
@@ -82,25 +102,29 @@ static void *run(void *arg)
         const char *phase = w->comm->phase;
         double limit_s = limit_of(&w->limits, phase);
         if (limit_s > 0 && now - q.since_s > limit_s) give_up(w, phase, now - q.since_s);
+        if (peers_gave_up(w, now - q.since_s)) leave_missed(w, now - q.since_s);
         ask_launcher(w, &q);
         polled_s = clock_s(); /* waiting for mpirun was no pause */
     }
     return NULL;
 }
 
-Status watch_start(Watch **out, Comm *comm, const WatchLimits *limits)
+Status watch_start(Watch **out, Comm *comm, const WatchLimits *limits, const char *run_dir)
 {
     *out = NULL;
     Watch *w = mem_calloc(1, sizeof *w);
     if (!w) return ERR_MEMORY;
     w->comm = comm;
     w->limits = *limits;
+    w->run_dir = mem_strdup(run_dir);
+    w->reports = hang_report_mark(run_dir);
     comm_find_launcher(comm);
-    Status status = thread_start(&w->thread, "watch", run, w);
+    Status status = w->run_dir ? thread_start(&w->thread, "watch", run, w) : ERR_MEMORY;
     if (status == OK) {
         *out = w;
         return OK;
     }
+    mem_free(w->run_dir);
     mem_free(w);
     return status;
 }
@@ -110,5 +134,6 @@ void watch_stop(Watch *w)
     if (!w) return;
     w->stop = true;
     pthread_join(w->thread, NULL);
+    mem_free(w->run_dir);
     mem_free(w);
 }

@@ -36,7 +36,7 @@ static int watched(const WatchLimits *limits, void (*work)(Comm *c))
         Comm *c = NULL;
         Watch *w = NULL;
         mpirun = play_mpirun();
-        if (comm_self_create(&c) != OK || watch_start(&w, c, limits) != OK) _exit(99);
+        if (comm_self_create(&c) != OK || watch_start(&w, c, limits, test_scratch()) != OK) _exit(99);
         work(c);
         watch_stop(w);
         comm_destroy(c);

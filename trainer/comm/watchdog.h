@@ -13,7 +13,8 @@ double watchdog_pause_s(double *polled_s, double now);
 double watchdog_forgive(double since_s, double pause_s, double now);
 
 /* Logs "rank R on HOST: no progress for W s in step N (PHASE), operation O: REASON" (waited_s 0: "failure" for no
- * progress) and says comm's last words; where that takes longer than 10 s the process ends by SIGALRM. Any thread. */
+ * progress) and says comm's last words, the two side by side; after 10 s what is stuck is given up. Once a process: the
+ * first caller's words are said. Any thread; the process must end next. */
 void watchdog_report(Comm *c, double waited_s, const char *operation, const char *reason);
 /* Ends the process: an orderly end would wait for the peer that is gone. At once, but where mpirun is known and does
  * not answer: after up to 3 s mpirun's daemon on this host is asked to end too. */
