@@ -88,6 +88,8 @@ list_archive() {
         return
     fi
     say "$1: listing"
+    # tar would read it all the same, but its pieces could not be.
+    [[ $(tail -c +258 "$1" | head -c 5 | tr -d '\0') == ustar ]] || die 65 "$1: no tar archive, or one that is compressed: unpack it first (gunzip)"
     said=$(tar -tRf "$1" 2>&1 > "$2.raw") || die 65 "$1: $(head -n 1 <<< "$said")"
     odd=$(awk -v size="$(stat -Lc %s "$1")" -v mark="$mark" -v pattern="$3" '
         { block = $2 + 0; name = $0; sub(/^block [0-9]+: /, "", name) }
@@ -191,7 +193,8 @@ run_pieces() {
     ((left == $4)) || say "$3: $(($4 - left)) of $4 are there already"
     ((left > 0)) || return 0
     set -m
-    (xargs -P "$jobs" -n 3 bash -c "$1"' "$@" || exit 255' piece < "$2" | progress "$3" "$4" $(($4 - left))) &
+    # What failed the pieces have said; what xargs adds to it would only get between the words.
+    (xargs -P "$jobs" -n 3 bash -c "exec 2>&3; $1"' "$@" || exit 255' piece < "$2" 3>&2 2> /dev/null | progress "$3" "$4" $(($4 - left))) &
     group=$!
     set +m
     wait "$group"
@@ -267,6 +270,7 @@ find_labels() {
     [[ -z $odd ]] || die 65 "$labels: '$odd' is no image with its class"
     odd=$(cut -d ' ' -f 1 "$work/labels" | uniq -d | head -n 1)
     [[ -z $odd ]] || die 65 "$labels: gives $odd more than one class"
+    [[ -s $work/labels ]] || die 65 "$labels: gives no image a class"
     say "$labels: classes of $(wc -l < "$work/labels") images"
 }
 

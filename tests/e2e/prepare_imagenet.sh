@@ -138,6 +138,10 @@ refused "too few images" 65 "20 images, expected 21" e --train "$source/train.ta
 refused "begun with another archive" 65 "was begun with another archive" e --train "$source/cut.tar" --train-images 21
 refused "no such labels" 65 "no such file" e --val "$source/val.tar" --labels "$source/none.csv"
 refused "other labels" 65 "neither ILSVRC2012_val_*.xml nor" e --val "$source/val.tar" --labels "$source/inner"
+gzip -k "$source/train.tar"
+refused "a compressed archive" 65 "train.tar.gz: no tar archive, or one that is compressed" h --train "$source/train.tar.gz"
+head -n 1 "$source/LOC_val_solution.csv" > "$source/empty.csv"
+refused "labels of nothing" 65 "empty.csv: gives no image a class" h --val "$source/val.tar" --labels "$source/empty.csv"
 refused "no labels" 64 "--val needs --labels" e --val "$source/val.tar"
 sed '5d' "$source/LOC_val_solution.csv" > "$source/less.csv"
 refused "an image without class" 65 "no class for ILSVRC2012_val_00000004.JPEG" e --val "$source/val.tar" --labels "$source/less.csv"
