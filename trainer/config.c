@@ -364,6 +364,7 @@ static Status check_scale(const Config *c, const ConfigOrigin *origin)
 {
     char text[WHERE_BYTES];
     const ConfigList *ranks = &c->scale.ranks;
+    if (ranks->count == 0) return fail_check(origin, "scale.ranks", "names no number of ranks");
     for (int i = 0; i < ranks->count; i++) {
         if (ranks->values[i] != (double)(int64_t)ranks->values[i])
             return fail_check(origin, "scale.ranks", "must be whole numbers");

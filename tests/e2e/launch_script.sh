@@ -114,6 +114,11 @@ launch_command --min-hosts 2 -- twice "${endless[@]}" train.max_steps=2
 expect "duplicates" 0 timeout 60 "${launching[@]}"
 expect_text "duplicates" 1 "names hosts twice"
 [[ $(launch_events twice run ranks) == 2 ]] || broken "duplicates: $(launch_events twice run ranks) ranks, expected 2"
+touch "$SCRATCH/hosts/h1.down" # and no warning about duplicates hides it
+launch_command --min-hosts 2 --wait-hosts 0.5 -- twice "${endless[@]}"
+expect "duplicates, one silent" 75 timeout 60 "${launching[@]}"
+expect_text "duplicates, one silent" some "1 of at least 2 hosts: h1 does not answer"
+revive_host h1
 make_hosts h1 h2:1
 launch_command --min-hosts 2 --slots 2 --mpirun-args "--output-filename $SCRATCH/said" -- slots "${endless[@]}" train.max_steps=2
 expect "slots" 0 timeout 60 "${launching[@]}"

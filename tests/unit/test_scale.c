@@ -75,8 +75,9 @@ TEST(strong_scaling_keeps_the_global_batch)
 
 TEST(ranks_must_be_whole_and_ascending)
 {
-    static const char *const rows[] = { "scale.ranks=1.5", "scale.ranks=2,1", "scale.ranks=2,2", "scale.ranks=0" };
-    for (int i = 0; i < 4; i++) {
+    static const char *const rows[] = { "scale.ranks=1.5", "scale.ranks=2,1", "scale.ranks=2,2", "scale.ranks=0",
+                                        "scale.ranks=" };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         Config *c = NULL;
         CHECK_STATUS(config_load(&c, NULL, &rows[i], 1), ERR_USAGE);
         CHECK_CONTAINS(status_message(), "scale.ranks");
