@@ -100,8 +100,8 @@ typedef struct BackendVTable {
     /* Whether this backend would rather run fusion's ops after than those before; may time both. void, so that models/
      * can call it (FuseOptions). NULL: it has none of the ops that OpDef.fused marks. */
     bool (*takes_fusion)(void *backend, const Fusion *fusion);
-    /* What it has answered: "statistics 23 of 24 shapes, 1 without an engine; ..."; "" if it was not asked. NULL with
-     * takes_fusion. */
+    /* What it has answered: "statistics 23 of 24 shapes, 1 without an engine; ..."; "" if it was not asked. NULL: it
+     * says nothing. */
     void (*describe_fusions)(const Backend *b, char *out, size_t bytes);
     /* What a library does rather than this backend's own kernels, likewise; NULL: there is no choice. */
     void (*describe_kernels)(const Backend *b, char *out, size_t bytes);
@@ -125,17 +125,17 @@ struct Backend { /* first member of every backend's own struct */
     const BackendVTable *v;
 };
 
+/* Which fusions a backend takes: those that are faster, none, or all that its libraries have something for. */
+typedef enum FuseMode { FUSE_AUTO, FUSE_NONE, FUSE_ALL, FUSE_MODE_COUNT } FuseMode;
 /* threads: size of the compute team; 0 = all CPUs this process may run on. One CPU backend per process. */
-Status backend_cpu_create(Backend **out, int threads);
+Status backend_cpu_create(Backend **out, int threads, FuseMode fuse);
 /* How the CUDA backend computes. Parameters, their gradients, statistics and the loss are f32 in all of them. */
 typedef enum Precision { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16, PRECISION_FP16, PRECISION_COUNT } Precision;
-/* Which fusions it takes, all of them in f16: those measured to be faster, none, or all that there are engines for. */
-typedef enum FuseMode { FUSE_AUTO, FUSE_NONE, FUSE_ALL, FUSE_MODE_COUNT } FuseMode;
 /* Who computes what both can: the backend's own kernels, cuDNN, or whichever was measured to be faster. */
 typedef enum KernelMode { KERNELS_OWN, KERNELS_CUDNN, KERNELS_AUTO, KERNEL_MODE_COUNT } KernelMode;
 typedef struct CudaOptions {
-    int device; /* index among the visible ones */
-    FuseMode fuse;
+    int device;                      /* index among the visible ones */
+    FuseMode fuse;                   /* all fusions are of f16 */
     KernelMode batchnorm, depthwise; /* norms in training; convolutions with one filter for each channel */
     Precision precision;
     size_t workspace_limit; /* bytes per op; 0: 256 MB where the computation is 16-bit, 2048 MB in fp32 and tf32 */

@@ -21,6 +21,7 @@ const OpDef *op_def(OpKind kind)
         [OP_BN_FINALIZE] = { op_rows_batchnorm_parts, 0 },
         [OP_BN_APPLY] = { op_rows_batchnorm_parts, 1 },
         [OP_BN_BWD_APPLY] = { op_rows_batchnorm_parts, 2 },
+        [OP_CONV2D_BN] = { op_rows_conv2d_bn, 0 },
         [OP_ACTIVATION] = { op_rows_activation, 0 },
         [OP_ACTIVATION_BWD] = { op_rows_activation, 1 },
         [OP_ADD] = { op_rows_add, 0 },

@@ -34,6 +34,8 @@ typedef enum OpKind {
     OP_BN_FINALIZE,             /* sums to statistics */
     OP_BN_APPLY,                /* y = act(bn(x) + residual) with given statistics */
     OP_BN_BWD_APPLY,            /* dx = a dz + b x + c */
+    /* Likewise, of an evaluation: y = act(bn(convolution) + residual) with running statistics */
+    OP_CONV2D_BN,
     OP_ACTIVATION,
     OP_ACTIVATION_BWD,
     OP_ADD,
@@ -146,6 +148,16 @@ enum { BN_APPLY_IN_X, BN_APPLY_IN_GAMMA, BN_APPLY_IN_BETA, BN_APPLY_IN_SAVED, BN
 enum { BN_APPLY_OUT_Y };
 enum { BN_BWD_APPLY_IN_DZ, BN_BWD_APPLY_IN_X, BN_BWD_APPLY_IN_COEFFICIENTS };
 enum { BN_BWD_APPLY_OUT_DX };
+enum {
+    CONV_BN_IN_X,
+    CONV_BN_IN_W,
+    CONV_BN_IN_GAMMA,
+    CONV_BN_IN_BETA,
+    CONV_BN_IN_RUNNING_MEAN,
+    CONV_BN_IN_RUNNING_VAR,
+    CONV_BN_IN_RESIDUAL /*optional*/
+};
+enum { CONV_BN_OUT_Y };
 enum { ACTIVATION_IN_X };
 enum { ACTIVATION_OUT_Y };
 enum { ACTIVATION_BWD_IN_DY, ACTIVATION_BWD_IN_Y /*silu: x, since y does not tell the derivative*/ };
@@ -280,6 +292,11 @@ typedef struct BnFinalizeAttr {
     float eps, momentum;
     int64_t count; /* values of a channel behind its sums */
 } BnFinalizeAttr;
+typedef struct Conv2dBnAttr {
+    Conv2dAttr conv;
+    float eps;
+    ActKind act; /* silu with a residual too: nothing here has a gradient */
+} Conv2dBnAttr;
 typedef struct ActivationAttr {
     ActKind act;
 } ActivationAttr;
@@ -332,11 +349,14 @@ typedef struct UpdateAttr {
     const UpdateSegment *segments;
 } UpdateAttr;
 
+/* Ops made by models/graph/fuse.c alone: only backends that take fusions of that kind have them. */
+typedef enum FusedFor { FUSED_NOT, FUSED_TRAINING, FUSED_EVALUATION, FUSED_COUNT } FusedFor;
+
 /* One row per op. in_names/out_names end the row's documentation: "?" at the end marks an optional slot. */
 typedef struct OpDef {
     OpKind kind;
     const char *name;
-    bool fused;        /* made by models/graph/fuse.c alone; only backends that take fusions have it */
+    FusedFor fused;
     size_t attr_bytes; /* 0: no attribute struct */
     int inputs, outputs;
     const char *in_names[OP_MAX_INPUTS], *out_names[OP_MAX_OUTPUTS];

@@ -43,7 +43,9 @@ static Status open_network(Predictor *p, const char *path)
     TRY(stored_open(&p->model, path, 1));
     const Config *c = p->model.config;
     Graph *graph = p->model.graph;
-    TRY(backend_cpu_create(&p->backend, 0));
+    TRY(backend_cpu_create(&p->backend, 0, FUSE_AUTO));
+    const FuseOptions fuse = { .takes = p->backend->v->takes_fusion, .cookie = p->backend };
+    TRY(graph_fuse(graph, &fuse));
     TRY(executor_create(&p->executor, p->backend));
     p->model.graph = NULL;
     TRY(executor_add(p->executor, graph, false, &p->program));

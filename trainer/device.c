@@ -132,7 +132,7 @@ Status device_look(DeviceChoice *choice, const Config *c, Comm *comm)
 
 Status device_open(Backend **out, const DeviceChoice *choice, const Config *c, int threads)
 {
-    if (!choice->cuda) return backend_cpu_create(out, threads);
+    if (!choice->cuda) return backend_cpu_create(out, threads, fuse_modes[c->device.fuse]);
     CudaOptions o = cuda_options(choice, c);
     return backend_cuda_create(out, &o);
 }

@@ -17,6 +17,7 @@ static const OpImpl *const ops[OP_COUNT] = {
     [OP_CONV2D_BWD_WEIGHTS] = &cpu_conv2d_bwd_weights,
     [OP_BATCHNORM] = &cpu_batchnorm,
     [OP_BATCHNORM_BWD] = &cpu_batchnorm_bwd,
+    [OP_CONV2D_BN] = &cpu_conv2d_bn,
     [OP_ACTIVATION] = &cpu_activation,
     [OP_ACTIVATION_BWD] = &cpu_activation_bwd,
     [OP_ADD] = &cpu_add,
@@ -133,6 +134,7 @@ static const BackendVTable vtable = {
     .name = "cpu",
     .ops = ops,
     .fuses_add_into_batchnorm_bwd = true,
+    .takes_fusion = cpu_takes_fusion,
     .alignment = MEM_ALIGN,
     .alloc = cpu_alloc,
     .free = cpu_free,
@@ -145,7 +147,7 @@ static const BackendVTable vtable = {
     .describe = cpu_describe,
 };
 
-Status backend_cpu_create(Backend **out, int threads)
+Status backend_cpu_create(Backend **out, int threads, FuseMode fuse)
 {
     *out = NULL;
     CpuBackend *b = mem_calloc(1, sizeof *b);
@@ -153,6 +155,7 @@ Status backend_cpu_create(Backend **out, int threads)
     b->base.v = &vtable;
     b->threads = threads > 0 ? threads : thread_allowed_cpus();
     b->block = block_of_isa();
+    b->fuse = fuse;
     omp_set_num_threads(b->threads);
     Status st = OK;
     if (!(b->engine = mem_calloc(1, sizeof *b->engine))) {

@@ -31,8 +31,7 @@ static const struct DirectionRow {
                              { PLACE_INPUT, CONV_BWD_WEIGHTS_IN_DY, DNNL_ARG_DIFF_DST } } },
 };
 
-/* Decides the layout of a weight tensor (or its gradient) that no program has placed yet. */
-static Status decide_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x, const Layout *y, OpTensor *w)
+Status conv_decide_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x, const Layout *y, OpTensor *w)
 {
     if (w->bytes) return OK;
     ConvProblem problem = { .direction = CONV_FORWARD, .geometry = g, .x = x, .y = y };
@@ -53,13 +52,20 @@ static Status window_of(CpuBackend *b, CpuOperand *out, CpuOperand full, const C
     return cpu_layout_window(b, &out->layout, full.layout, g->w, offsets);
 }
 
-/* have, or a copy of it that lies as want. */
-static Status fetch(CpuBackend *b, CpuSteps *s, CpuOperand have, const Layout *want, CpuOperand *out)
+Status conv_fetch(CpuBackend *b, CpuSteps *s, CpuOperand have, const Layout *want, CpuOperand *out)
 {
     *out = have;
     if (have.layout == want) return OK;
     *out = cpu_operand_workspace(s, want);
     return cpu_steps_add_reorder(b, s, have, *out);
+}
+
+Status conv_fetch_weights(CpuBackend *b, CpuSteps *s, const ConvGeometry *g, CpuOperand have, const Layout *want,
+                          CpuOperand *out)
+{
+    CpuOperand live = have;
+    if (g->cropped) TRY(window_of(b, &live, have, g));
+    return conv_fetch(b, s, live, want, out);
 }
 
 /* Takes what the primitive made to the output: another layout, around the dead taps (which get zero), or added to what
@@ -92,17 +98,16 @@ static Status make_steps(CpuBackend *b, CpuSteps *s, const ConvGeometry *g, cons
     bool direct = true;
     Status st = OK;
     for (int i = 0; i < ROLE_COUNT && st == OK; i++) {
-        const bool crop = i == ROLE_W && g->cropped;
         args[i] = row->roles[i].arg;
         if (have[i].place == PLACE_OUTPUT) {
             output = i;
-            direct = !crop && !add && have[i].layout == want[i];
+            direct = !(i == ROLE_W && g->cropped) && !add && have[i].layout == want[i];
             use[i] = direct ? have[i] : cpu_operand_workspace(s, want[i]);
-            continue;
+        } else if (i == ROLE_W) {
+            st = conv_fetch_weights(b, s, g, have[i], want[i], &use[i]);
+        } else {
+            st = conv_fetch(b, s, have[i], want[i], &use[i]);
         }
-        CpuOperand from = have[i];
-        if (crop) st = window_of(b, &from, have[i], g);
-        if (st == OK) st = fetch(b, s, from, want[i], &use[i]);
     }
     if (st != OK) {
         dnnl_primitive_desc_destroy(choice->pd);
@@ -133,7 +138,7 @@ static Status prepare(OpInstance *op, ConvDirection direction)
     cpu_decide_activation(b, t[ROLE_Y]);
     TRY(cpu_layout_of_tensor(b, &have[ROLE_X].layout, t[ROLE_X]));
     TRY(cpu_layout_of_tensor(b, &have[ROLE_Y].layout, t[ROLE_Y]));
-    TRY(decide_weights(b, &full, have[ROLE_X].layout, have[ROLE_Y].layout, t[ROLE_W]));
+    TRY(conv_decide_weights(b, &full, have[ROLE_X].layout, have[ROLE_Y].layout, t[ROLE_W]));
     have[ROLE_W].layout = t[ROLE_W]->layout;
     if (!have[ROLE_W].layout) TRY(cpu_layout_plain(b, &have[ROLE_W].layout, full.w_rank, full.w));
 

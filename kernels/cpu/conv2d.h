@@ -16,10 +16,17 @@ ConvGeometry conv_geometry(const Conv2dAttr *a, const TensorDesc *x, const Tenso
 /* The same convolution without the taps of the window that meet nothing but padding. */
 ConvGeometry conv_crop(const ConvGeometry *full);
 
+typedef struct ConvEpilogue { /* y = act(sum + bias, and with add what y held) */
+    const Layout *bias;
+    bool add;
+    ActKind act;
+} ConvEpilogue;
+
 typedef struct ConvProblem {
     ConvDirection direction;
     const ConvGeometry *geometry;
-    const Layout *x, *w, *y; /* what the tensors have; w NULL: open */
+    const Layout *x, *w, *y;      /* what the tensors have; w NULL: open */
+    const ConvEpilogue *epilogue; /* forward alone; NULL: none */
 } ConvProblem;
 
 typedef struct ConvChoice {
@@ -30,4 +37,13 @@ typedef struct ConvChoice {
 
 /* Caller owns out->pd. */
 Status conv_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out);
+
+/* ---- conv2d.c, for it and conv2d_bn.c ---- */
+
+/* Decides the layout of a weight tensor (or its gradient) that no program has placed yet. */
+Status conv_decide_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x, const Layout *y, OpTensor *w);
+/* have, or a copy of it that lies as want; of weights that lie as the full window, the part that is g's. */
+Status conv_fetch(CpuBackend *b, CpuSteps *s, CpuOperand have, const Layout *want, CpuOperand *out);
+Status conv_fetch_weights(CpuBackend *b, CpuSteps *s, const ConvGeometry *g, CpuOperand have, const Layout *want,
+                          CpuOperand *out);
 #endif

@@ -13,8 +13,9 @@
 
 typedef struct CpuBackend {
     Backend base;
-    int threads;                /* size of the OpenMP team */
-    int block;                  /* b above */
+    int threads; /* size of the OpenMP team */
+    int block;   /* b above */
+    FuseMode fuse;
     struct CpuLayouts *layouts; /* all layouts made so far; owned */
     struct CpuEngine *engine;   /* oneDNN engine and stream; owned */
 } CpuBackend;
@@ -24,6 +25,9 @@ const Layout *cpu_activation_layout(CpuBackend *b, const TensorDesc *desc, size_
 /* Sets an undecided tensor (bytes == 0) to its activation layout, or to plain for ranks below 4. */
 void cpu_decide_activation(CpuBackend *b, OpTensor *t);
 void cpu_decide_plain(OpTensor *t);
+
+/* BackendVTable.takes_fusion (fusion.c). */
+bool cpu_takes_fusion(void *backend, const Fusion *fusion);
 
 /* How a kernel sees an activation: [n][cb][hw][b]. block is 1 for plain N,C,H,W. ASSERTs that the layout is one of the
  * two. */
@@ -39,7 +43,7 @@ extern const OpImpl cpu_input, cpu_conv2d, cpu_conv2d_bwd_data, cpu_conv2d_bwd_w
     cpu_batchnorm_bwd, cpu_activation, cpu_activation_bwd, cpu_add, cpu_pool2d, cpu_pool2d_bwd, cpu_global_avgpool,
     cpu_global_avgpool_bwd, cpu_subsample, cpu_subsample_bwd, cpu_linear, cpu_linear_bwd_data, cpu_linear_bwd_weights,
     cpu_softmax_xent, cpu_update, cpu_scale, cpu_finite_check, cpu_loss_scale, cpu_grad_squares, cpu_grad_norm,
-    cpu_gate, cpu_gate_bwd, cpu_drop, cpu_drop_bwd;
+    cpu_gate, cpu_gate_bwd, cpu_drop, cpu_drop_bwd, cpu_conv2d_bn;
 
 /* Inner loops are compiled once per instruction set and chosen at load time; the outer loops (OpenMP) call them. Bodies
  * shared by several such functions are CPU_INLINE, so that each clone compiles them for its own instruction set. gcc

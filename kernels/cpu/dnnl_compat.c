@@ -12,11 +12,15 @@ static const char *implementation_name(const_dnnl_primitive_desc_t pd)
     return info ? info : "";
 }
 
-static dnnl_status_t make_attr(dnnl_primitive_attr_t *out)
+static dnnl_prop_kind_t forward_kind(const CompatConv *c)
 {
-    dnnl_status_t st = dnnl_primitive_attr_create(out);
-    if (st == dnnl_success) st = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
-    return st;
+    return c->bias ? dnnl_forward_inference : dnnl_forward_training;
+}
+
+/* cells holds the padded dimensions; what the blocks take of them is divided away. */
+static void divide_by_blocks(CompatTiles *t)
+{
+    for (int i = 0; i < t->blocks; i++) t->cells[t->block_of[i]] /= t->block_size[i];
 }
 
 #if DNNL_VERSION_MAJOR == 2
@@ -65,13 +69,37 @@ void compat_desc_dims(const CompatDesc *d, int *rank, dnnl_dims_t dims)
     memcpy(dims, d->handle.dims, sizeof(dnnl_dims_t));
 }
 
+dnnl_status_t compat_desc_tiles(const CompatDesc *d, CompatTiles *out)
+{
+    const dnnl_blocking_desc_t *b = &d->handle.format_desc.blocking;
+    if (d->handle.format_kind != dnnl_blocked) return dnnl_unimplemented;
+    *out = (CompatTiles){ .rank = d->handle.ndims, .blocks = b->inner_nblks };
+    memcpy(out->cells, d->handle.padded_dims, sizeof out->cells);
+    memcpy(out->strides, b->strides, sizeof out->strides);
+    memcpy(out->block_size, b->inner_blks, sizeof out->block_size);
+    memcpy(out->block_of, b->inner_idxs, sizeof out->block_of);
+    divide_by_blocks(out);
+    return dnnl_success;
+}
+
+static dnnl_status_t append_add(dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_sum(ops, 1);
+}
+
+static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t eltwise, float alpha)
+{
+    return dnnl_post_ops_append_eltwise(ops, 1, eltwise, alpha, 0);
+}
+
 static dnnl_status_t describe_conv(dnnl_convolution_desc_t *desc, const CompatConv *c)
 {
     const dnnl_memory_desc_t *x = &c->x->handle, *w = &c->w->handle, *y = &c->y->handle;
+    const dnnl_memory_desc_t *bias = c->bias ? &c->bias->handle : NULL;
     const dnnl_alg_kind_t direct = dnnl_convolution_direct;
     switch (c->direction) {
     case CONV_FORWARD:
-        return dnnl_convolution_forward_desc_init(desc, dnnl_forward_training, direct, x, w, NULL, y, c->stride,
+        return dnnl_convolution_forward_desc_init(desc, forward_kind(c), direct, x, w, bias, y, c->stride,
                                                   c->pad_before, c->pad_after);
     case CONV_BWD_DATA:
         return dnnl_convolution_backward_data_desc_init(desc, direct, x, w, y, c->stride, c->pad_before, c->pad_after);
@@ -159,15 +187,61 @@ void compat_desc_dims(const CompatDesc *d, int *rank, dnnl_dims_t dims)
     *rank = (int)n;
 }
 
+dnnl_status_t compat_desc_tiles(const CompatDesc *d, CompatTiles *out)
+{
+    dnnl_format_kind_t kind = dnnl_format_kind_undef;
+    int32_t rank = 0, blocks = 0;
+    /* borrowed; of each only as many entries are promised to exist as there are dimensions, or blocks */
+    dnnl_dims_t *cells = NULL, *strides = NULL, *sizes = NULL, *of = NULL;
+    const struct {
+        dnnl_query_t what;
+        void *to;
+    } questions[] = { { dnnl_query_format_kind, &kind },
+                      { dnnl_query_ndims_s32, &rank },
+                      { dnnl_query_padded_dims, (void *)&cells } };
+    const struct {
+        dnnl_query_t what;
+        void *to;
+    } of_blocked[] = { { dnnl_query_strides, (void *)&strides },
+                       { dnnl_query_inner_nblks_s32, &blocks },
+                       { dnnl_query_inner_blks, (void *)&sizes },
+                       { dnnl_query_inner_idxs, (void *)&of } };
+    dnnl_status_t st = dnnl_success;
+    for (size_t i = 0; i < sizeof questions / sizeof questions[0] && st == dnnl_success; i++)
+        st = dnnl_memory_desc_query(d->handle, questions[i].what, questions[i].to);
+    if (st == dnnl_success && kind != dnnl_blocked) return dnnl_unimplemented;
+    for (size_t i = 0; i < sizeof of_blocked / sizeof of_blocked[0] && st == dnnl_success; i++)
+        st = dnnl_memory_desc_query(d->handle, of_blocked[i].what, of_blocked[i].to);
+    if (st != dnnl_success) return st;
+    *out = (CompatTiles){ .rank = (int)rank, .blocks = (int)blocks };
+    memcpy(out->cells, *cells, (size_t)rank * sizeof(int64_t));
+    memcpy(out->strides, *strides, (size_t)rank * sizeof(int64_t));
+    memcpy(out->block_size, *sizes, (size_t)blocks * sizeof(int64_t));
+    memcpy(out->block_of, *of, (size_t)blocks * sizeof(int64_t));
+    divide_by_blocks(out);
+    return dnnl_success;
+}
+
+static dnnl_status_t append_add(dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef);
+}
+
+static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t eltwise, float alpha)
+{
+    return dnnl_post_ops_append_eltwise(ops, eltwise, alpha, 0);
+}
+
 static dnnl_status_t describe_conv(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const CompatConv *c,
                                    const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint)
 {
     const_dnnl_memory_desc_t x = c->x->handle, w = c->w->handle, y = c->y->handle;
+    const_dnnl_memory_desc_t bias = c->bias ? c->bias->handle : NULL;
     const dnnl_alg_kind_t direct = dnnl_convolution_direct;
     const dnnl_dims_t dilation = { 0, 0 };
     switch (c->direction) {
     case CONV_FORWARD:
-        return dnnl_convolution_forward_primitive_desc_create(out, engine, dnnl_forward_training, direct, x, w, NULL, y,
+        return dnnl_convolution_forward_primitive_desc_create(out, engine, forward_kind(c), direct, x, w, bias, y,
                                                               c->stride, dilation, c->pad_before, c->pad_after, attr);
     case CONV_BWD_DATA:
         return dnnl_convolution_backward_data_primitive_desc_create(out, engine, direct, x, w, y, c->stride, dilation,
@@ -197,6 +271,25 @@ static dnnl_status_t first_accepted(dnnl_primitive_desc_t *out, dnnl_engine_t en
 }
 
 #endif
+
+static dnnl_status_t set_post_ops(dnnl_primitive_attr_t attr, const CompatConv *c)
+{
+    dnnl_post_ops_t ops = NULL;
+    dnnl_status_t st = dnnl_post_ops_create(&ops);
+    if (st == dnnl_success && c->add) st = append_add(ops);
+    if (st == dnnl_success && c->eltwise != dnnl_alg_kind_undef) st = append_eltwise(ops, c->eltwise, c->alpha);
+    if (st == dnnl_success) st = dnnl_primitive_attr_set_post_ops(attr, ops);
+    if (ops) dnnl_post_ops_destroy(ops);
+    return st;
+}
+
+static dnnl_status_t make_attr(dnnl_primitive_attr_t *out, const CompatConv *c)
+{
+    dnnl_status_t st = dnnl_primitive_attr_create(out);
+    if (st == dnnl_success) st = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+    if (st == dnnl_success && c->bias) st = set_post_ops(*out, c);
+    return st;
+}
 
 static bool accept_any(const char *info)
 {
@@ -237,7 +330,7 @@ dnnl_status_t compat_conv_create(dnnl_primitive_desc_t *out, dnnl_engine_t engin
     *out = NULL;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t hint = NULL;
-    dnnl_status_t st = make_attr(&attr);
+    dnnl_status_t st = make_attr(&attr, conv);
     if (st == dnnl_success && conv->direction != CONV_FORWARD) st = make_hint(&hint, engine, conv, attr);
     if (st == dnnl_success) st = first_accepted(out, engine, conv, attr, hint, accept);
     if (hint) dnnl_primitive_desc_destroy(hint);

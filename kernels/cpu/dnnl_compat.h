@@ -26,6 +26,13 @@ typedef struct CompatDesc {
 
 CompatDescRef compat_desc_ref(const CompatDesc *d);
 dnnl_status_t compat_desc_make(CompatDesc *out, int rank, const int64_t *dims, dnnl_format_tag_t tag); /* f32 */
+/* How a tensor lies: cells of equal, contiguous tiles. The innermost block of a tile is the last. */
+typedef struct CompatTiles {
+    int rank, blocks;
+    dnnl_dims_t cells, strides;       /* of each dimension: how many tiles, and from one to the next */
+    dnnl_dims_t block_size, block_of; /* of each block of a tile: its size, and the dimension that it divides */
+} CompatTiles;
+dnnl_status_t compat_desc_tiles(const CompatDesc *d, CompatTiles *out); /* dnnl_unimplemented: it is no such layout */
 /* The window of parent that starts at offsets, in parent's memory. */
 dnnl_status_t compat_desc_window(CompatDesc *out, const CompatDesc *parent, const int64_t *dims,
                                  const int64_t *offsets);
@@ -42,10 +49,15 @@ typedef struct CompatConv {
     ConvDirection direction;
     const CompatDesc *x, *w, *y;               /* or their gradients */
     dnnl_dims_t stride, pad_before, pad_after; /* two used */
+    /* Of a forward that is never followed by backward: y = eltwise(sum + bias, or with add what y held, too). */
+    const CompatDesc *bias; /* NULL: none of these */
+    bool add;
+    dnnl_alg_kind_t eltwise; /* dnnl_alg_kind_undef: none */
+    float alpha;
 } CompatConv;
 
 /* The first implementation for which accept(info string) holds. Not found: dnnl_unimplemented. Caller destroys *out.
- * Scratchpad in user mode, direct algorithm, training where forward. */
+ * Scratchpad in user mode, direct algorithm, training where forward without bias. */
 dnnl_status_t compat_conv_create(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const CompatConv *conv,
                                  bool (*accept)(const char *info));
 #endif

@@ -97,6 +97,19 @@ void cpu_steps_add_sum(CpuSteps *s, CpuOperand into, CpuOperand what)
     new_step(s, STEP_ADD, 2, (const CpuOperand[]){ into, what });
 }
 
+void cpu_steps_add_copy(CpuSteps *s, CpuOperand into, CpuOperand what)
+{
+    ASSERT(into.layout == what.layout);
+    new_step(s, STEP_COPY, 2, (const CpuOperand[]){ into, what });
+}
+
+void cpu_steps_add_call(CpuSteps *s, CpuStepCall call, const void *cookie, int count, const CpuOperand *operands)
+{
+    CpuStep *step = new_step(s, STEP_CALL, count, operands);
+    step->call = call;
+    step->cookie = cookie;
+}
+
 static void *address_of(const CpuOperand *o, const OpInstance *op)
 {
     switch (o->place) {
@@ -148,11 +161,23 @@ static void zero_all(char *what, int64_t bytes, int threads)
     }
 }
 
+static void copy_all(char *into, const char *what, int64_t bytes, int threads)
+{
+    if (into == what) return;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int part = 0; part < threads; part++) {
+        int64_t first, last;
+        cpu_share(bytes, part, threads, &first, &last);
+        memcpy(into + first, what + first, (size_t)(last - first));
+    }
+}
+
 Status cpu_steps_run(const CpuSteps *s, int threads, Stream *stream)
 {
     for (int i = 0; i < s->count; i++) {
         const CpuStep *step = &s->items[i];
-        const int64_t bytes = (int64_t)step->operands[0].layout->bytes;
+        const Layout *layout = step->operands[0].layout;
+        const int64_t bytes = layout ? (int64_t)layout->bytes : 0;
         switch (step->kind) {
         case STEP_PRIMITIVE:
             TRY_DNNL(dnnl_primitive_execute(step->primitive, stream->stream, step->operand_count, step->args));
@@ -162,6 +187,12 @@ Status cpu_steps_run(const CpuSteps *s, int threads, Stream *stream)
             break;
         case STEP_ADD:
             add_all(step->address[0], step->address[1], bytes / (int64_t)sizeof(float), threads);
+            break;
+        case STEP_COPY:
+            copy_all(step->address[0], step->address[1], bytes, threads);
+            break;
+        case STEP_CALL:
+            step->call(step->cookie, step->address, threads);
             break;
         }
     }

@@ -57,6 +57,7 @@ bool cuda_takes_fusion(void *backend, const Fusion *fusion)
                                  .time = time_fusion,
                                  .cookie = fusion,
                                  .timed = b->options.fuse == FUSE_AUTO };
+    if (op_def(fusion->after[0].kind)->fused != FUSED_TRAINING) return false;
     if (b->compute != DTYPE_F16 || b->options.fuse == FUSE_NONE) return false;
     write_key(b, fusion, &key);
     return cuda_decides(b, &b->fusions, &key, &q);

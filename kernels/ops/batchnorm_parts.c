@@ -64,7 +64,7 @@ const OpDef op_rows_batchnorm_parts[] = {
     {
         .kind = OP_BN_FINALIZE,
         .name = "bn_finalize",
-        .fused = true,
+        .fused = FUSED_TRAINING,
         .attr_bytes = sizeof(BnFinalizeAttr),
         .inputs = 5,
         .outputs = 2,
@@ -76,7 +76,7 @@ const OpDef op_rows_batchnorm_parts[] = {
     {
         .kind = OP_BN_APPLY,
         .name = "bn_apply",
-        .fused = true,
+        .fused = FUSED_TRAINING,
         .attr_bytes = sizeof(BatchNormAttr),
         .inputs = 5,
         .outputs = 1,
@@ -90,7 +90,7 @@ const OpDef op_rows_batchnorm_parts[] = {
     {
         .kind = OP_BN_BWD_APPLY,
         .name = "bn_bwd_apply",
-        .fused = true,
+        .fused = FUSED_TRAINING,
         .inputs = 3,
         .outputs = 1,
         .in_names = { "dz", "x", "coefficients" },

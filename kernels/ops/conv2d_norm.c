@@ -93,7 +93,7 @@ const OpDef op_rows_conv2d_norm[] = {
     {
         .kind = OP_CONV2D_STATS,
         .name = "conv2d_stats",
-        .fused = true,
+        .fused = FUSED_TRAINING,
         .attr_bytes = sizeof(Conv2dAttr),
         .inputs = 5,
         .outputs = 3,
@@ -107,7 +107,7 @@ const OpDef op_rows_conv2d_norm[] = {
     {
         .kind = OP_CONV2D_BWD_DATA_NORM,
         .name = "conv2d_bwd_data_norm",
-        .fused = true,
+        .fused = FUSED_TRAINING,
         .attr_bytes = sizeof(Conv2dAttr),
         .inputs = 6,
         .outputs = 4,
@@ -121,7 +121,7 @@ const OpDef op_rows_conv2d_norm[] = {
     {
         .kind = OP_CONV2D_BWD_WEIGHTS_NORM,
         .name = "conv2d_bwd_weights_norm",
-        .fused = true,
+        .fused = FUSED_TRAINING,
         .attr_bytes = sizeof(Conv2dAttr),
         .inputs = 3,
         .outputs = 1,

@@ -25,6 +25,7 @@ static const OpImpl *const ref_ops[OP_COUNT] = {
     [OP_BN_FINALIZE] = &ref_bn_finalize,
     [OP_BN_APPLY] = &ref_bn_apply,
     [OP_BN_BWD_APPLY] = &ref_bn_bwd_apply,
+    [OP_CONV2D_BN] = &ref_conv2d_bn,
     [OP_ACTIVATION] = &ref_activation,
     [OP_ACTIVATION_BWD] = &ref_activation_bwd,
     [OP_ADD] = &ref_add,

@@ -188,7 +188,8 @@ static void add_variant(CaseList *list, const Case *problem, Variant v)
 static void add_variants(CaseList *list, const Case *c, const Problem *p, int index)
 {
     const Family *f = c->family;
-    bool weights = f->flags & FAMILY_WEIGHTS, forward = p->kind == OP_CONV2D || p->kind == OP_LINEAR;
+    bool weights = f->flags & FAMILY_WEIGHTS,
+         forward = p->kind == OP_CONV2D || p->kind == OP_CONV2D_BN || p->kind == OP_LINEAR;
     bool gradient = p->kind == OP_CONV2D_BWD_WEIGHTS || p->kind == OP_LINEAR_BWD_WEIGHTS;
     Variant v = { .mode = (f->flags & FAMILY_EXACT) && p->exact ? MODE_EXACT : MODE_FLOAT };
     Weights usual = weights && !forward ? WEIGHTS_FORWARD : WEIGHTS_FREE;

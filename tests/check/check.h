@@ -48,6 +48,7 @@ typedef union Attr {
     InputAttr input;
     Conv2dAttr conv;
     BatchNormAttr bn;
+    Conv2dBnAttr conv_bn;
     BnFinalizeAttr bn_finalize;
     ActivationAttr activation;
     Pool2dAttr pool;
@@ -118,12 +119,12 @@ void problem_format(const Problem *p, char *out, size_t bytes);
 /* subject.c - what the check must know of the backend under test: which layouts it takes, and to what it rounds */
 typedef struct Subject {
     Backend *backend;
-    DType compute;    /* activations and factors of products; f32 for backends that know no other type */
-    bool tf32;        /* products of f32 round their factors to 11 bits */
-    bool own_layouts; /* no other than those it decides itself */
-    bool fuses;       /* it has the ops that OpDef.fused marks */
-    bool rounds_dz;   /* batchnorm_bwd rounds dz to the compute type before anything else */
-    int pad;          /* grouped convolutions need multiples of so many channels; 1 = any */
+    DType compute;           /* activations and factors of products; f32 for backends that know no other type */
+    bool tf32;               /* products of f32 round their factors to 11 bits */
+    bool own_layouts;        /* no other than those it decides itself */
+    bool fuses[FUSED_COUNT]; /* it has the ops that OpDef.fused marks so */
+    bool rounds_dz;          /* batchnorm_bwd rounds dz to the compute type before anything else */
+    int pad;                 /* grouped convolutions need multiples of so many channels; 1 = any */
 } Subject;
 bool subject_takes(const Subject *s, const Case *c);      /* the case's variant exists for it */
 bool subject_refuses(const Subject *s, const Problem *p); /* prepare() must say no, with ERR_USAGE */

@@ -14,6 +14,7 @@ static const Family *const table[OP_COUNT] = {
     [OP_BN_FINALIZE] = &family_bn_finalize,
     [OP_BN_APPLY] = &family_bn_apply,
     [OP_BN_BWD_APPLY] = &family_bn_bwd_apply,
+    [OP_CONV2D_BN] = &family_conv2d_bn,
     [OP_ACTIVATION] = &family_activation,
     [OP_ACTIVATION_BWD] = &family_activation_bwd,
     [OP_ADD] = &family_add,

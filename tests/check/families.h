@@ -9,7 +9,7 @@ extern const Family family_input, family_conv2d, family_conv2d_bwd_data, family_
     family_linear_bwd_data, family_linear_bwd_weights, family_softmax_xent, family_update, family_scale,
     family_finite_check, family_loss_scale, family_grad_squares, family_grad_norm, family_gate, family_gate_bwd,
     family_drop, family_drop_bwd, family_conv2d_stats, family_conv2d_bwd_data_norm, family_conv2d_bwd_weights_norm,
-    family_bn_finalize, family_bn_apply, family_bn_bwd_apply;
+    family_bn_finalize, family_bn_apply, family_bn_bwd_apply, family_conv2d_bn;
 
 int64_t draw_between(Rng *rng, int64_t low, int64_t high); /* both included */
 int64_t draw_channels(Rng *rng);                           /* below, at, above and between multiples of 8 and 16 */

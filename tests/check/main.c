@@ -51,7 +51,7 @@ typedef struct Job {
 static Status create_cpu(Backend **out, const Options *o, Precision precision)
 {
     (void)precision;
-    return backend_cpu_create(out, (int)o->threads);
+    return backend_cpu_create(out, (int)o->threads, FUSE_AUTO);
 }
 
 static Status create_ref(Backend **out, const Options *o, Precision precision)
@@ -74,15 +74,18 @@ struct BackendRow {
     Subject subject; /* but for the backend itself */
 };
 static const BackendRow backends[] = {
-    { "cpu", create_cpu, PRECISION_FP32, { .compute = DTYPE_F32, .pad = 1 } },
-    { "ref", create_ref, PRECISION_FP32, { .compute = DTYPE_F32, .fuses = true, .pad = 1 } },
+    { "cpu", create_cpu, PRECISION_FP32, { .compute = DTYPE_F32, .fuses = { [FUSED_EVALUATION] = true }, .pad = 1 } },
+    { "ref",
+      create_ref,
+      PRECISION_FP32,
+      { .compute = DTYPE_F32, .fuses = { [FUSED_TRAINING] = true, [FUSED_EVALUATION] = true }, .pad = 1 } },
     { "cuda:fp32", create_cuda, PRECISION_FP32, { .compute = DTYPE_F32, .own_layouts = true, .pad = 4 } },
     { "cuda:tf32", create_cuda, PRECISION_TF32, { .compute = DTYPE_F32, .tf32 = true, .own_layouts = true, .pad = 4 } },
     { "cuda:bf16", create_cuda, PRECISION_BF16, { .compute = DTYPE_BF16, .own_layouts = true, .pad = 8 } },
     { "cuda:fp16",
       create_cuda,
       PRECISION_FP16,
-      { .compute = DTYPE_F16, .own_layouts = true, .fuses = true, .pad = 8 } },
+      { .compute = DTYPE_F16, .own_layouts = true, .fuses = { [FUSED_TRAINING] = true }, .pad = 8 } },
 };
 #define BACKENDS (sizeof backends / sizeof backends[0])
 

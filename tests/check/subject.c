@@ -15,7 +15,8 @@
 bool subject_takes(const Subject *s, const Case *c)
 {
     const Variant *v = &c->variant;
-    if (op_def(c->family->kind)->fused && !s->fuses) return false;
+    const FusedFor fused = op_def(c->family->kind)->fused;
+    if (fused && !s->fuses[fused]) return false;
     if (v->wide && s->compute == DTYPE_F32) return false; /* the same as without */
     return !s->own_layouts || !(v->plain || v->weights == WEIGHTS_PLAIN);
 }

@@ -5,6 +5,8 @@
  *              this.
  * BOUND_SUM    sums of K products: strictly sequential float32 reaches about half of c = 1 for large K. Up to four
  *              terms may round the worst way all at once, so K itself stands in for sqrt(K) there.
+ *              With a batch norm behind it the mean, which is subtracted, counts as -|mean|, and weights are rounded
+ *              once more.
  * BOUND_NORM   batch norm: S adds up what rounding of x, mean and variance can do to this element
  *              (tolerance_norm.c), so that a large mean loosens only what it must: computing the variance as
  *              E[x^2] - E[x]^2 in float32 fails the fixed cases with offset=100. Forward has twice the c: its two
@@ -49,6 +51,7 @@ static const ToleranceRow rows[] = {
     { OP_BN_FINALIZE, UPDATED, BN_FINALIZE_IN_RUNNING_VAR, BOUND_MAX, 4 },
     { OP_BN_APPLY, OUT, BN_APPLY_OUT_Y, BOUND_MAX, 8 },
     { OP_BN_BWD_APPLY, OUT, BN_BWD_APPLY_OUT_DX, BOUND_MAX, 8 },
+    { OP_CONV2D_BN, OUT, CONV_BN_OUT_Y, BOUND_SUM, 2 },
     { OP_ACTIVATION, OUT, ACTIVATION_OUT_Y, BOUND_EQUAL, 0 },
     { OP_ACTIVATION_BWD, OUT, ACTIVATION_BWD_OUT_DX, BOUND_EQUAL, 0 },
     { OP_ADD, OUT, ADD_OUT_Y, BOUND_EQUAL, 0 },

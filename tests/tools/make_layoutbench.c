@@ -112,7 +112,7 @@ static Status compare(CpuBackend *b, const char *name, const Layer *layers, int 
 static Status run(int64_t threads)
 {
     Backend *b = NULL;
-    TRY(backend_cpu_create(&b, (int)threads));
+    TRY(backend_cpu_create(&b, (int)threads, FUSE_AUTO));
     char text[256];
     b->v->describe(b, text, sizeof text);
     printf("%s\n", text);

@@ -121,7 +121,8 @@ static Status open_backend(Network *n, NetworkBackend backend)
                                             [NETWORK_CUDA_FP16] = PRECISION_FP16,
                                             [NETWORK_CUDA_FP16_FUSED] = PRECISION_FP16 };
     if (backend == NETWORK_REF || backend == NETWORK_REF_FUSED) return backend_ref_create(&n->backend);
-    if (backend == NETWORK_CPU) return backend_cpu_create(&n->backend, 0);
+    if (backend == NETWORK_CPU) return backend_cpu_create(&n->backend, 0, FUSE_NONE);
+    if (backend == NETWORK_CPU_FUSED) return backend_cpu_create(&n->backend, 0, FUSE_ALL);
     const CudaOptions o = { .precision = precisions[backend],
                             .fuse = backend == NETWORK_CUDA_FP16_FUSED ? FUSE_ALL : FUSE_NONE };
     return backend_cuda_create(&n->backend, &o);
@@ -137,7 +138,7 @@ Status network_open(Network *n, NetworkBackend backend, const char *model_name, 
                          .cookie = n->backend };
     TRY(executor_create(&n->executor, n->backend));
     TRY(model_build(&g, model_find(model_name), o));
-    if (o->graph.training) TRY(graph_fuse(g, &fuse));
+    TRY(graph_fuse(g, &fuse));
     TRY(executor_add(n->executor, g, false, &n->program));
     TRY(executor_commit(n->executor));
     return make_inputs(n);

@@ -22,9 +22,10 @@ double network_uniform(uint32_t stream, uint32_t index);
 
 uint32_t network_stream(const char *name); /* FNV-1a */
 
-/* Those of CUDA need a device (or its test double). FUSED: the training graph with all fusions that there are. */
+/* Those of CUDA need a device (or its test double). FUSED: with all fusions that there are. */
 typedef enum NetworkBackend {
     NETWORK_CPU,
+    NETWORK_CPU_FUSED,
     NETWORK_REF,
     NETWORK_REF_FUSED,
     NETWORK_CUDA_FP32,

@@ -11,7 +11,7 @@ static CpuBackend *cpu;
 
 static void start(void)
 {
-    REQUIRE_OK(backend_cpu_create(&backend, 2));
+    REQUIRE_OK(backend_cpu_create(&backend, 2, FUSE_AUTO));
     cpu = (CpuBackend *)backend;
 }
 

@@ -35,7 +35,7 @@ static Status set_up(Fixture *f, bool cuda, bool treated)
     const DatasetOptions data = { .format = DATA_SYNTHETIC, .synthetic_images = 256, .synthetic_classes = 10 };
     const CudaOptions options = { .precision = PRECISION_FP32 };
     *f = (Fixture){ 0 };
-    TRY(cuda ? backend_cuda_create(&f->backend, &options) : backend_cpu_create(&f->backend, 1));
+    TRY(cuda ? backend_cuda_create(&f->backend, &options) : backend_cpu_create(&f->backend, 1, FUSE_AUTO));
     TRY(dataset_open(&f->data, &data));
     TRY(executor_create(&f->executor, f->backend));
     TRY(add_mlp(f, treated));
