@@ -270,8 +270,10 @@ const ConfigKey config_keys[] = {
     {BOOL(device, graph, "true"), KEY_RUNTIME,
      "GPU: record a step once and replay it as a whole; false launches every kernel of every step"},
     {ENUM(device, fuse, "auto", fuse_names), KEY_RUNTIME,
-     "GPU, fp16: give parts of batch norm to the convolutions beside it. auto: where that was measured to be faster, "
-     "shape by shape, with the answers kept in device.plan_cache; all: wherever cuDNN can; none: nowhere"},
+     "Give batch norm to the convolutions beside it; none: nowhere. CPU, evaluation: norm, residual and "
+     "activation become the end of the convolution; auto: where its weights are few against what it leaves; all: "
+     "wherever oneDNN can. GPU, fp16, training: parts of the norm; auto: where that was measured to be faster, shape "
+     "by shape, with the answers kept in device.plan_cache; all: wherever cuDNN can"},
     {ENUM(device, batchnorm, "own", kernel_names), KEY_RUNTIME,
      "GPU: what normalises in training. own: our kernels, nothing to compile; cudnn: its norm graphs wherever there is "
      "one that does exactly the same, each compiled at the first start (seconds) and kept in device.plan_cache; auto: "

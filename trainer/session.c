@@ -126,7 +126,7 @@ static Status add_program(const Session *s, Executor *x, const ProgramOptions *p
                          .cookie = s->backend };
     Graph *g = NULL;
     TRY(model_build(&g, def, &o));
-    Status status = p->training ? graph_fuse(g, &fuse) : OK;
+    Status status = graph_fuse(g, &fuse);
     if (status != OK) {
         graph_destroy(g);
         return status;

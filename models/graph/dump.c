@@ -92,7 +92,7 @@ static void print_detail(const Graph *g, const GraphNode *n, char *out, size_t b
 {
     const OpDef *def = op_def(n->kind);
     size_t used = 0;
-    if (n->kind == OP_CONV2D || n->kind == OP_CONV2D_STATS) {
+    if (n->kind == OP_CONV2D || n->kind == OP_CONV2D_STATS || n->kind == OP_CONV2D_BN) {
         const TensorDesc *w = &graph_tensor(g, n->in[CONV_IN_W])->desc;
         used = (size_t)snprintf(out, bytes, "%lldx%lld", (long long)w->dims[2], (long long)w->dims[3]);
     }

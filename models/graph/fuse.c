@@ -3,7 +3,8 @@
  *
  * add_into_batchnorm_bwd: where a residual block's input was made by a batch norm, its gradient is the sum of two
  * shares. The OP_ADD that sums them writes and re-reads one whole activation; batchnorm_bwd can read both shares itself
- * (dy, dy2). What convolutions can take over of a batch norm is fuse_norm.c's.
+ * (dy, dy2). What convolutions can take over of a batch norm is fuse_norm.c's (training) and fuse_conv.c's
+ * (evaluation).
  *
  * Nodes only disappear here, and a surviving node's new inputs are inputs of the node that disappeared before it, so
  * the array stays in topological order. The tensor that the removed node produced stays as an entry without producer or
@@ -11,8 +12,28 @@
 #include "models/graph/graph.h"
 #include "models/graph/graph_internal.h"
 
-/* Number of input slots that read id; *reader and *slot are the last of them. */
-static int count_readers(const Graph *g, TensorId id, int *reader, int *slot)
+static TensorDesc desc_of(const Graph *g, TensorId id)
+{
+    return id == TENSOR_NONE ? (TensorDesc){ .rank = 0 } : g->tensors[id].desc;
+}
+
+OpShape graph_shape_of(const Graph *g, const GraphNode *n)
+{
+    OpShape s = { .kind = n->kind, .attr = n->attr };
+    for (int i = 0; i < OP_MAX_INPUTS; i++) s.in[i] = desc_of(g, n->in[i]);
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) s.out[i] = desc_of(g, n->out[i]);
+    return s;
+}
+
+GraphNode graph_empty_node(OpKind kind, const GraphNode *like, const void *attr)
+{
+    GraphNode n = { .kind = kind, .phase = like->phase, .name = like->name, .attr = attr };
+    for (int i = 0; i < OP_MAX_INPUTS; i++) n.in[i] = TENSOR_NONE;
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) n.out[i] = TENSOR_NONE;
+    return n;
+}
+
+int graph_count_readers(const Graph *g, TensorId id, int *reader, int *slot)
 {
     int readers = 0;
     for (int i = 0; i < g->node_count; i++)
@@ -32,7 +53,7 @@ static bool fold_add(Graph *g, int node)
     const TensorId sum = add->out[ADD_OUT_Y];
     int reader = -1, slot = -1;
     if (add->kind != OP_ADD || g->tensors[sum].role != ROLE_ACTIVATION) return false;
-    if (count_readers(g, sum, &reader, &slot) != 1) return false;
+    if (graph_count_readers(g, sum, &reader, &slot) != 1) return false;
     GraphNode *bn = &g->nodes[reader];
     if (bn->kind != OP_BATCHNORM_BWD || slot != BN_BWD_IN_DY || bn->in[BN_BWD_IN_DY2] != TENSOR_NONE) return false;
     bn->in[BN_BWD_IN_DY] = add->in[ADD_IN_A];
@@ -73,5 +94,6 @@ Status graph_fuse(Graph *g, const FuseOptions *o)
 {
     TRY(graph_status(g));
     if (o->add_into_batchnorm_bwd) TRY(fold_adds(g));
-    return graph_fuse_norms(g, o);
+    TRY(graph_fuse_norms(g, o));
+    return graph_fuse_convs(g, o);
 }

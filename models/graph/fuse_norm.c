@@ -25,22 +25,9 @@ typedef struct Fuser {
 
 /* ---- looking ---- */
 
-static TensorDesc desc_of(const Graph *g, TensorId id)
-{
-    return id == TENSOR_NONE ? (TensorDesc){ .rank = 0 } : g->tensors[id].desc;
-}
-
 static TensorDesc vectors(int64_t count, int64_t channels)
 {
     return tensor_desc(DTYPE_F32, 2, (int64_t[]){ count, channels });
-}
-
-static OpShape shape_of(const Graph *g, const GraphNode *n)
-{
-    OpShape s = { .kind = n->kind, .attr = n->attr };
-    for (int i = 0; i < OP_MAX_INPUTS; i++) s.in[i] = desc_of(g, n->in[i]);
-    for (int i = 0; i < OP_MAX_OUTPUTS; i++) s.out[i] = desc_of(g, n->out[i]);
-    return s;
 }
 
 static GraphNode *producer_of(const Fuser *f, TensorId id)
@@ -91,8 +78,8 @@ static Fusion statistics_fusion(const Graph *g, const GraphNode *conv, const Gra
 {
     Fusion f = { .name = "statistics", .before_count = 2, .after_count = 3 };
     const TensorDesc *x = &g->tensors[bn->in[BN_IN_X]].desc;
-    f.before[0] = shape_of(g, conv);
-    f.before[1] = shape_of(g, bn);
+    f.before[0] = graph_shape_of(g, conv);
+    f.before[1] = graph_shape_of(g, bn);
     OpShape *stats = &f.after[0], *finalize = &f.after[1], *apply = &f.after[2];
     *stats = f.before[0];
     stats->kind = OP_CONV2D_STATS;
@@ -109,14 +96,6 @@ static Fusion statistics_fusion(const Graph *g, const GraphNode *conv, const Gra
     apply->in[BN_APPLY_IN_RESIDUAL] = f.before[1].in[BN_IN_RESIDUAL];
     apply->out[BN_APPLY_OUT_Y] = f.before[1].out[BN_OUT_Y];
     return f;
-}
-
-static GraphNode empty_node(OpKind kind, const GraphNode *like, const void *attr)
-{
-    GraphNode n = { .kind = kind, .phase = like->phase, .name = like->name, .attr = attr };
-    for (int i = 0; i < OP_MAX_INPUTS; i++) n.in[i] = TENSOR_NONE;
-    for (int i = 0; i < OP_MAX_OUTPUTS; i++) n.out[i] = TENSOR_NONE;
-    return n;
 }
 
 static TensorId add_vectors(Graph *g, const char *name, int64_t count, int64_t channels)
@@ -137,12 +116,12 @@ static void split_norm(Graph *g, GraphNode *conv, const GraphNode *bn, const BnF
     *copy = *attr;
     conv->kind = OP_CONV2D_STATS;
     conv->out[CONV_STATS_OUT_SUMS] = sums;
-    parts[0] = empty_node(OP_BN_FINALIZE, bn, copy);
+    parts[0] = graph_empty_node(OP_BN_FINALIZE, bn, copy);
     parts[0].name = name;
     parts[0].in[BN_FINALIZE_IN_SUMS] = sums;
     for (int i = 0; i < 4; i++) parts[0].in[BN_FINALIZE_IN_GAMMA + i] = bn->in[BN_IN_GAMMA + i];
     parts[0].out[BN_FINALIZE_OUT_SAVED] = bn->out[BN_OUT_SAVED];
-    parts[1] = empty_node(OP_BN_APPLY, bn, bn->attr);
+    parts[1] = graph_empty_node(OP_BN_APPLY, bn, bn->attr);
     parts[1].in[BN_APPLY_IN_X] = bn->in[BN_IN_X];
     parts[1].in[BN_APPLY_IN_GAMMA] = bn->in[BN_IN_GAMMA];
     parts[1].in[BN_APPLY_IN_BETA] = bn->in[BN_IN_BETA];
@@ -227,9 +206,9 @@ static void fuse_prologue(const Fuser *f, const GraphNode *apply)
     const TensorId x = apply->in[BN_APPLY_IN_X];
     const TensorDesc affine_desc = vectors(2, f->g->tensors[x].desc.dims[1]);
     Fusion fusion = { .name = "prologue", .before_count = 3, .after_count = 2 };
-    fusion.before[0] = shape_of(f->g, apply);
-    fusion.before[1] = fusion.after[0] = shape_of(f->g, conv);
-    fusion.before[2] = fusion.after[1] = shape_of(f->g, weights);
+    fusion.before[0] = graph_shape_of(f->g, apply);
+    fusion.before[1] = fusion.after[0] = graph_shape_of(f->g, conv);
+    fusion.before[2] = fusion.after[1] = graph_shape_of(f->g, weights);
     fusion.after[0].in[CONV_STATS_IN_AFFINE] = affine_desc;
     fusion.after[1].kind = OP_CONV2D_BWD_WEIGHTS_NORM;
     fusion.after[1].in[CONV_BWD_WEIGHTS_NORM_IN_AFFINE] = affine_desc;
@@ -257,11 +236,11 @@ static GraphNode *shortcut_norm(const Fuser *f, TensorId residual)
 static Fusion block_end_fusion(const Graph *g, const GraphNode *apply, const GraphNode *shortcut, const GraphNode *conv)
 {
     Fusion f = { .name = shortcut ? "block end with shortcut" : "block end", .after_count = 1 };
-    const OpShape end = shape_of(g, apply);
+    const OpShape end = graph_shape_of(g, apply);
     OpShape *fused = &f.after[0];
-    if (shortcut) f.before[f.before_count++] = shape_of(g, shortcut);
+    if (shortcut) f.before[f.before_count++] = graph_shape_of(g, shortcut);
     f.before[f.before_count++] = end;
-    f.before[f.before_count++] = *fused = shape_of(g, conv);
+    f.before[f.before_count++] = *fused = graph_shape_of(g, conv);
     fused->in[CONV_STATS_IN_AFFINE] = end.in[BN_APPLY_IN_SAVED]; /* of the same shape */
     fused->in[CONV_STATS_IN_RESIDUAL] = end.in[BN_APPLY_IN_RESIDUAL];
     if (shortcut) fused->in[CONV_STATS_IN_RESIDUAL_AFFINE] = end.in[BN_APPLY_IN_SAVED];
@@ -309,8 +288,8 @@ static Fusion gradient_fusion(const Graph *g, const GraphNode *data, const Graph
 {
     Fusion f = { .name = "gradient", .before_count = 2, .after_count = 2 };
     const TensorDesc coefficients = vectors(3, g->tensors[bn->in[BN_BWD_IN_X]].desc.dims[1]);
-    f.before[0] = f.after[0] = shape_of(g, data);
-    f.before[1] = shape_of(g, bn);
+    f.before[0] = f.after[0] = graph_shape_of(g, data);
+    f.before[1] = graph_shape_of(g, bn);
     OpShape *fused = &f.after[0], *apply = &f.after[1];
     fused->kind = OP_CONV2D_BWD_DATA_NORM;
     fused->in[CONV_BWD_DATA_NORM_IN_X] = f.before[1].in[BN_BWD_IN_X];
@@ -336,7 +315,7 @@ static void fuse_gradient(const Fuser *f, GraphNode *bn)
     const Fusion fusion = gradient_fusion(g, data, bn);
     if (!takes(f, &fusion)) return;
     const TensorId coefficients = add_vectors(g, data->name, 3, g->tensors[x].desc.dims[1]);
-    GraphNode apply = empty_node(OP_BN_BWD_APPLY, bn, NULL);
+    GraphNode apply = graph_empty_node(OP_BN_BWD_APPLY, bn, NULL);
     data->kind = OP_CONV2D_BWD_DATA_NORM;
     data->in[CONV_BWD_DATA_NORM_IN_X] = x;
     data->in[CONV_BWD_DATA_NORM_IN_GAMMA] = bn->in[BN_BWD_IN_GAMMA];

@@ -21,10 +21,17 @@ struct Graph {
  * error. */
 Status graph_break(Graph *g, Status status);
 
-/* ---- fuse.c, for it and fuse_norm.c ---- */
+/* ---- fuse.c, for it, fuse_norm.c and fuse_conv.c ---- */
+OpShape graph_shape_of(const Graph *g, const GraphNode *n);
+/* Of the phase and the name of like, without inputs and outputs. */
+GraphNode graph_empty_node(OpKind kind, const GraphNode *like, const void *attr);
+/* Number of input slots that read id; *reader and *slot are the last of them. */
+int graph_count_readers(const Graph *g, TensorId id, int *reader, int *slot);
 void graph_number_producers(Graph *g); /* of all tensors, from the nodes */
 /* gone [nodes]; tensors of nodes that are gone stay as entries without producer or consumer and take no memory. */
 void graph_remove_nodes(Graph *g, const bool *gone);
 /* ---- fuse_norm.c ---- */
 Status graph_fuse_norms(Graph *g, const FuseOptions *o);
+/* ---- fuse_conv.c ---- */
+Status graph_fuse_convs(Graph *g, const FuseOptions *o);
 #endif

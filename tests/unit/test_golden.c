@@ -17,14 +17,14 @@ static double gamma_of(const char *model)
     return length > 2 && model[length - 2] == 'b' && model[length - 1] >= '2' ? 0.5 : 1;
 }
 
-static void check_logits(const char *file, const char *model, double width)
+static void check_logits_on(NetworkBackend backend, const char *file, const char *model, double width)
 {
     static double want[GOLDEN_VALUES];
     double *got = NULL, worst = 0, largest = 0;
     int64_t count = 0;
     Network n;
     ModelOptions o = golden_options(file, false, width);
-    REQUIRE_OK(network_open(&n, NETWORK_CPU, model, &o));
+    REQUIRE_OK(network_open(&n, backend, model, &o));
     REQUIRE_OK(network_fill_gamma(&n, gamma_of(model)));
     REQUIRE_OK(network_run(&n, 1, NULL));
     REQUIRE_OK(network_read(&n, graph_logits(program_graph(n.program)), &got, &count));
@@ -40,6 +40,16 @@ static void check_logits(const char *file, const char *model, double width)
     network_close(&n);
 }
 
+static void check_logits(const char *file, const char *model, double width)
+{
+    check_logits_on(NETWORK_CPU_FUSED, file, model, width);
+}
+
+TEST(logits_are_the_same_without_fusions)
+{
+    check_logits_on(NETWORK_CPU, "resnet18", "resnet18", 1);
+    check_logits_on(NETWORK_CPU, "efficientnet_b0", "efficientnet_b0", 1);
+}
 TEST(logits_of_resnet18_are_torchvisions)
 {
     check_logits("resnet18", "resnet18", 1);
