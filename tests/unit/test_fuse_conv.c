@@ -1,6 +1,7 @@
 /* test_fuse_conv.c - batch norms of an evaluation inside convolutions: what the rewritten graph looks like, that it
  * computes the same, and what the CPU backend takes. */
 #include "base/mem.h"
+#include "base/str.h"
 #include "tests/test.h"
 #include "tests/tools/network.h"
 #include <math.h>
@@ -82,6 +83,20 @@ TEST(norms_of_an_evaluation_go_into_the_convolutions_before_them)
         graph_destroy(g);
         graph_destroy(apart);
     }
+}
+
+TEST(tables_show_what_the_node_does)
+{
+    const ModelOptions o = evaluation(2, 32);
+    Taker all = { .takes = true };
+    Graph *g = fused("resnet18", &o, &all);
+    StrBuf text = { 0 };
+    CHECK_OK(graph_dump_table(g, &text));
+    CHECK_CONTAINS(text.text, "layer1.0.conv1");
+    CHECK_CONTAINS(text.text, "conv2d_bn");
+    CHECK_CONTAINS(text.text, "3x3/1 pad 1, eval relu");
+    str_free(&text);
+    graph_destroy(g);
 }
 
 TEST(a_training_graph_has_no_such_norms)
