@@ -4,10 +4,9 @@
  * LAYOUTS. Every memory descriptor that this backend uses exists once and lives as long as the backend, so layouts are
  * compared by pointer. A plain one is interned too, but tensors carry NULL for it.
  *
- * STEPS. What a oneDNN-backed op does at run time is a short list of steps: reorders, one convolution, sums, loops of
- * ours. Each
- * operand of a step is a slot of the op or an offset in its workspace. Steps are made in prepare(), get addresses in
- * bind(), and run() walks them. */
+ * STEPS. What a oneDNN-backed op does at run time is a short list of steps: reorders, one convolution, sums, calls of
+ * our own loops. Each operand of a step is a slot of the op or an offset in its workspace. Steps are made in prepare(),
+ * get addresses in bind(), and run() walks them. */
 #ifndef CONVOY_KERNELS_CPU_DNNL_UTIL_H
 #define CONVOY_KERNELS_CPU_DNNL_UTIL_H
 #include "kernels/cpu/cpu.h"

@@ -176,8 +176,7 @@ Status cpu_steps_run(const CpuSteps *s, int threads, Stream *stream)
 {
     for (int i = 0; i < s->count; i++) {
         const CpuStep *step = &s->items[i];
-        const Layout *layout = step->operands[0].layout;
-        const int64_t bytes = layout ? (int64_t)layout->bytes : 0;
+        const int64_t bytes = (int64_t)step->operands[0].layout->bytes;
         switch (step->kind) {
         case STEP_PRIMITIVE:
             TRY_DNNL(dnnl_primitive_execute(step->primitive, stream->stream, step->operand_count, step->args));

@@ -81,10 +81,14 @@ static void fill(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, 
     (void)mode;
     fill_normal(&in[CONV_BN_IN_X], rng, 0.1, 1);
     fill_normal(&in[CONV_BN_IN_W], rng, 0.1, 1);
-    fill_normal(&in[CONV_BN_IN_GAMMA], rng, 0.5, 1);
-    fill_normal(&in[CONV_BN_IN_BETA], rng, 0.2, 1);
-    fill_normal(&in[CONV_BN_IN_RUNNING_MEAN], rng, 0, 1);
-    for (int64_t c = 0; c < p[K]; c++) in[CONV_BN_IN_RUNNING_VAR].v[c] = fill_float(0.5 + rng_uniform(rng));
+    /* so that a ReLU leaves some of each channel */
+    fill_normal(&in[CONV_BN_IN_BETA], rng, 0, 0.2);
+    fill_normal(&in[CONV_BN_IN_RUNNING_MEAN], rng, 0, 0.2);
+    for (int64_t c = 0; c < p[K]; c++) {
+        const double gamma = 0.5 + rng_uniform(rng);
+        in[CONV_BN_IN_GAMMA].v[c] = fill_float(draw_chance(rng, 4) ? -gamma : gamma);
+        in[CONV_BN_IN_RUNNING_VAR].v[c] = fill_float(0.5 + rng_uniform(rng));
+    }
     if (p[RESIDUAL]) fill_normal(&in[CONV_BN_IN_RESIDUAL], rng, 0.1, 1);
 }
 
