@@ -15,6 +15,11 @@
 
 enum { OWN_FRAMES = 2 }; /* the handler, and what the kernel returns to from it */
 
+typedef struct Answers { /* kept for the life of the process: one may come at any later time */
+    struct Answers *next;
+    ThreadStack stack[];
+} Answers;
+
 static void answer(int number, siginfo_t *info, void *context)
 {
     (void)number;
@@ -59,8 +64,12 @@ static bool all_answered(const ThreadStack *stacks, size_t count)
 
 const ThreadStack *stacks_ask(const int *threads, size_t count, double limit_s)
 {
-    ThreadStack *stacks = mem_calloc(count, sizeof *stacks);
-    if (!stacks) return NULL;
+    static Answers *kept;
+    Answers *answers = mem_calloc(1, sizeof *answers + count * sizeof answers->stack[0]);
+    if (!answers) return NULL;
+    answers->next = kept;
+    kept = answers;
+    ThreadStack *stacks = answers->stack;
     for (size_t i = 0; i < count; i++) ask(threads[i], &stacks[i]);
     for (double end_s = clock_s() + limit_s; clock_s() < end_s && !all_answered(stacks, count);) clock_sleep_s(0.01);
     return stacks;

@@ -19,7 +19,7 @@ typedef struct ThreadStack { /* made by stacks_ask(), which leaves it behind: an
 /* Before the first question: the handler, and what unwinding has to load. */
 void stacks_prepare(void);
 /* Asks count threads (as in /proc/self/task) and waits until all have answered, at most limit_s. System calls that are
- * never restarted, such as nanosleep, return early in them. NULL: out of memory. */
+ * never restarted, such as nanosleep, return early in them. One thread may ask at a time. NULL: out of memory. */
 const ThreadStack *stacks_ask(const int *threads, size_t count, double limit_s);
 /* Appends "FUNCTION+0x1f (FILE+0x5a31f)", as much of it as is known; FILE+OFFSET is what addr2line wants. */
 void stacks_describe(StrBuf *out, const ThreadStack *stack, int frame);
