@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"
+#include "tests/tools/graph_look.h"
 #include "tests/tools/network.h"
 #include <math.h>
 #include <stdio.h>
@@ -38,24 +39,6 @@ static Graph *fused(const char *model, const ModelOptions *o, Taker *taker)
     return g;
 }
 
-static int count_kind(const Graph *g, OpKind kind)
-{
-    int count = 0;
-    for (int i = 0; i < graph_node_count(g); i++) count += graph_node(g, i)->kind == kind;
-    return count;
-}
-
-/* Inputs come from earlier nodes, also the residuals. */
-static void check_order(const Graph *g)
-{
-    for (int i = 0; i < graph_node_count(g); i++)
-        for (int k = 0; k < OP_MAX_INPUTS; k++) {
-            const TensorId id = graph_node(g, i)->in[k];
-            if (id == TENSOR_NONE || graph_tensor(g, id)->role != ROLE_ACTIVATION) continue;
-            CHECK(graph_tensor(g, id)->producer >= 0 && graph_tensor(g, id)->producer < i);
-        }
-}
-
 TEST(norms_of_an_evaluation_go_into_the_convolutions_before_them)
 {
     static const struct {
@@ -68,14 +51,14 @@ TEST(norms_of_an_evaluation_go_into_the_convolutions_before_them)
         Taker all = { .takes = true }, none = { 0 };
         Graph *g = fused(rows[r].model, &o, &all), *apart = fused(rows[r].model, &o, &none);
         int residuals = 0;
-        check_order(g);
+        graph_check_order(g);
         CHECK_INT(all.asked, rows[r].convolutions);
         CHECK_INT(none.asked, rows[r].convolutions);
-        CHECK_INT(count_kind(g, OP_CONV2D_BN), rows[r].convolutions);
-        CHECK_INT(count_kind(g, OP_BATCHNORM), 0);
-        CHECK_INT(count_kind(g, OP_CONV2D), 0);
-        CHECK_INT(count_kind(apart, OP_CONV2D_BN), 0);
-        CHECK_INT(count_kind(apart, OP_BATCHNORM), rows[r].convolutions);
+        CHECK_INT(graph_count_kind(g, OP_CONV2D_BN), rows[r].convolutions);
+        CHECK_INT(graph_count_kind(g, OP_BATCHNORM), 0);
+        CHECK_INT(graph_count_kind(g, OP_CONV2D), 0);
+        CHECK_INT(graph_count_kind(apart, OP_CONV2D_BN), 0);
+        CHECK_INT(graph_count_kind(apart, OP_BATCHNORM), rows[r].convolutions);
         for (int i = 0; i < graph_node_count(g); i++)
             residuals += graph_node(g, i)->kind == OP_CONV2D_BN && graph_node(g, i)->in[CONV_BN_IN_RESIDUAL] >= 0;
         CHECK_INT(residuals, rows[r].residuals);
@@ -127,7 +110,7 @@ TEST(a_convolution_with_two_readers_stays)
     graph_softmax_xent(g, graph_linear(g, "fc", graph_global_avgpool(g, "pool", z), 4));
     CHECK_OK(graph_fuse(g, &fuse));
     CHECK_INT(all.asked, 0);
-    CHECK_INT(count_kind(g, OP_CONV2D), 1);
+    CHECK_INT(graph_count_kind(g, OP_CONV2D), 1);
     graph_destroy(g);
 }
 
@@ -191,7 +174,7 @@ static int fused_on_cpu(FuseMode mode, int64_t batch)
     const FuseOptions fuse = { .takes = b->v->takes_fusion, .cookie = b };
     CHECK_OK(model_build(&g, model_find("resnet18"), &o));
     CHECK_OK(graph_fuse(g, &fuse));
-    const int count = count_kind(g, OP_CONV2D_BN);
+    const int count = graph_count_kind(g, OP_CONV2D_BN);
     graph_destroy(g);
     backend_destroy(b);
     return count;

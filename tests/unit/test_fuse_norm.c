@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
+#include "tests/tools/graph_look.h"
 #include "tests/tools/network.h"
 #include <math.h>
 #include <stdio.h>
@@ -34,27 +35,11 @@ static Graph *fused(const char *model, Taker *taker)
     return g;
 }
 
-static int count_kind(const Graph *g, OpKind kind)
-{
-    int count = 0;
-    for (int i = 0; i < graph_node_count(g); i++) count += graph_node(g, i)->kind == kind;
-    return count;
-}
-
-/* Every tensor comes from an earlier node, its only producer; no name of a parameter's gradient is lost. */
-static void check_order(const Graph *g)
+/* As graph_check_order(), and no parameter has lost its gradient. */
+static void check_training(const Graph *g)
 {
     int grads = 0, params = 0;
-    for (int i = 0; i < graph_node_count(g); i++) {
-        const GraphNode *n = graph_node(g, i);
-        for (int k = 0; k < OP_MAX_INPUTS; k++) {
-            if (n->in[k] == TENSOR_NONE) continue;
-            const GraphTensor *t = graph_tensor(g, n->in[k]);
-            CHECK(t->producer < i && (t->producer >= 0 || t->role != ROLE_ACTIVATION));
-        }
-        for (int k = 0; k < OP_MAX_OUTPUTS; k++)
-            if (n->out[k] != TENSOR_NONE) CHECK_INT(graph_tensor(g, n->out[k])->producer, i);
-    }
+    graph_check_order(g);
     for (TensorId id = 0; id < graph_tensor_count(g); id++) {
         grads += graph_tensor(g, id)->role == ROLE_GRAD && graph_tensor(g, id)->producer >= 0;
         params += graph_tensor(g, id)->role == ROLE_PARAM;
@@ -66,17 +51,17 @@ TEST(every_norm_of_a_residual_network_is_taken_apart)
 {
     Taker all = { .names = { "" } };
     Graph *g = fused("resnet50", &all);
-    check_order(g);
-    CHECK_INT(count_kind(g, OP_BATCHNORM), 0);
-    CHECK_INT(count_kind(g, OP_CONV2D), 0);
-    CHECK_INT(count_kind(g, OP_CONV2D_STATS), 53);
-    CHECK_INT(count_kind(g, OP_BN_FINALIZE), 53);
+    check_training(g);
+    CHECK_INT(graph_count_kind(g, OP_BATCHNORM), 0);
+    CHECK_INT(graph_count_kind(g, OP_CONV2D), 0);
+    CHECK_INT(graph_count_kind(g, OP_CONV2D_STATS), 53);
+    CHECK_INT(graph_count_kind(g, OP_BN_FINALIZE), 53);
     /* Left are the stem, before the pooling, and the last block, before the average. */
-    CHECK_INT(count_kind(g, OP_BN_APPLY), 2);
-    CHECK_INT(count_kind(g, OP_CONV2D_BWD_WEIGHTS_NORM), 32); /* two inside each of 16 blocks */
-    CHECK_INT(count_kind(g, OP_CONV2D_BWD_DATA_NORM), 32);
-    CHECK_INT(count_kind(g, OP_BN_BWD_APPLY), 32);
-    CHECK_INT(count_kind(g, OP_BATCHNORM_BWD), 21);
+    CHECK_INT(graph_count_kind(g, OP_BN_APPLY), 2);
+    CHECK_INT(graph_count_kind(g, OP_CONV2D_BWD_WEIGHTS_NORM), 32); /* two inside each of 16 blocks */
+    CHECK_INT(graph_count_kind(g, OP_CONV2D_BWD_DATA_NORM), 32);
+    CHECK_INT(graph_count_kind(g, OP_BN_BWD_APPLY), 32);
+    CHECK_INT(graph_count_kind(g, OP_BATCHNORM_BWD), 21);
     graph_destroy(g);
 }
 
@@ -85,21 +70,21 @@ TEST(a_fusion_that_is_refused_leaves_its_nodes)
     Taker none = { .names = { NULL } }, statistics = { .names = { "statistics" } },
           gradient = { .names = { "gradient" } };
     Graph *g = fused("resnet50", &none);
-    CHECK_INT(count_kind(g, OP_BATCHNORM), 53);
-    CHECK_INT(count_kind(g, OP_BATCHNORM_BWD), 53);
+    CHECK_INT(graph_count_kind(g, OP_BATCHNORM), 53);
+    CHECK_INT(graph_count_kind(g, OP_BATCHNORM_BWD), 53);
     CHECK_INT(none.asked, 53 + 32);
     graph_destroy(g);
     g = fused("resnet50", &statistics);
-    check_order(g);
-    CHECK_INT(count_kind(g, OP_BN_APPLY), 53);
-    CHECK_INT(count_kind(g, OP_CONV2D_BWD_WEIGHTS_NORM), 0);
+    check_training(g);
+    CHECK_INT(graph_count_kind(g, OP_BN_APPLY), 53);
+    CHECK_INT(graph_count_kind(g, OP_CONV2D_BWD_WEIGHTS_NORM), 0);
     CHECK_INT(statistics.asked,
               53 + 32 + 15 + 4 + 32); /* 15 ends of blocks, four of them first asked with a shortcut */
     graph_destroy(g);
     g = fused("resnet50", &gradient);
-    check_order(g);
-    CHECK_INT(count_kind(g, OP_BATCHNORM), 53);
-    CHECK_INT(count_kind(g, OP_BN_BWD_APPLY), 32);
+    check_training(g);
+    CHECK_INT(graph_count_kind(g, OP_BATCHNORM), 53);
+    CHECK_INT(graph_count_kind(g, OP_BN_BWD_APPLY), 32);
     graph_destroy(g);
 }
 
@@ -228,8 +213,8 @@ static void check_device(const char *model, const ModelOptions *o, double tolera
     open_and_run(&plain, NETWORK_CUDA_FP16, model, o, &loss[1]);
     open_and_run(&fused_network, NETWORK_CUDA_FP16_FUSED, model, o, &loss[2]);
     const Graph *g = program_graph(fused_network.program);
-    CHECK(count_kind(g, OP_CONV2D_STATS) > 0 && count_kind(g, OP_BN_BWD_APPLY) > 0);
-    CHECK_INT(count_kind(program_graph(plain.program), OP_CONV2D_STATS), 0);
+    CHECK(graph_count_kind(g, OP_CONV2D_STATS) > 0 && graph_count_kind(g, OP_BN_BWD_APPLY) > 0);
+    CHECK_INT(graph_count_kind(program_graph(plain.program), OP_CONV2D_STATS), 0);
     CHECK(fabs(loss[2] - loss[0]) <= 0.01 * fabs(loss[0]));
     const double apart = compare(&plain, &exact, tolerance, &mean[0]),
                  together = compare(&fused_network, &exact, tolerance, &mean[1]);

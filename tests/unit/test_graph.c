@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "models/graph/graph.h"
 #include "tests/test.h"
+#include "tests/tools/graph_look.h"
 #include <string.h>
 
 static GraphOptions small_options(bool training)
@@ -165,24 +166,17 @@ TEST(running_out_of_memory_is_reported)
     CHECK(!"more allocations than this test expects");
 }
 
-static int count_kind(const Graph *g, OpKind kind)
-{
-    int count = 0;
-    for (int i = 0; i < graph_node_count(g); i++) count += graph_node(g, i)->kind == kind;
-    return count;
-}
-
 TEST(fusion_moves_the_sum_into_batchnorm)
 {
     Graph *g = residual_graph(true);
     CHECK_STATUS(graph_append_backward(g), OK);
     const FuseOptions off = { .add_into_batchnorm_bwd = false }, on = { .add_into_batchnorm_bwd = true };
     const int nodes = graph_node_count(g);
-    CHECK(count_kind(g, OP_ADD) == 1);
+    CHECK(graph_count_kind(g, OP_ADD) == 1);
     CHECK_STATUS(graph_fuse(g, &off), OK);
     CHECK(graph_node_count(g) == nodes);
     CHECK_STATUS(graph_fuse(g, &on), OK);
-    CHECK(graph_node_count(g) == nodes - 1 && count_kind(g, OP_ADD) == 0);
+    CHECK(graph_node_count(g) == nodes - 1 && graph_count_kind(g, OP_ADD) == 0);
     int fused = 0;
     for (int i = 0; i < graph_node_count(g); i++) {
         const GraphNode *n = graph_node(g, i);
@@ -211,10 +205,10 @@ TEST(fusion_leaves_other_sums_alone)
     graph_softmax_xent(g, graph_linear(g, "fc", b, 5));
     CHECK_STATUS(graph_append_backward(g), OK);
     const FuseOptions on = { .add_into_batchnorm_bwd = true };
-    const int sums = count_kind(g, OP_ADD);
+    const int sums = graph_count_kind(g, OP_ADD);
     CHECK(sums == 1);
     CHECK_STATUS(graph_fuse(g, &on), OK);
-    CHECK(count_kind(g, OP_ADD) == sums);
+    CHECK(graph_count_kind(g, OP_ADD) == sums);
     graph_destroy(g);
 }
 
