@@ -2,7 +2,8 @@
  *
  * What is written becomes visible by rename(): content is fsynced first and the folder after, so that a crash at any
  * moment leaves the old file or the whole new one. Temporary names end in .tmp-PID, so ranks on one host do not meet.
- */
+ * A name may also stand for something that must not be replaced: behind a symlink the file that it leads to is, and a
+ * device, a FIFO, or what is standard output already is written to where it is. */
 #include "base/fs.h"
 
 #include "base/mem.h"
@@ -10,11 +11,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { LINKS_MAX = 40 }; /* one after another, as in the kernel */
 
 bool fs_exists(const char *path)
 {
@@ -95,17 +99,26 @@ Status fs_read_file(const char *path, uint8_t **out, size_t *bytes)
     return status;
 }
 
-static bool write_all(int fd, const void *data, size_t bytes)
+bool fs_same_file(const char *a, const char *b)
 {
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* ---- writing ---- */
+
+bool fs_write_all(int fd, const void *data, size_t bytes)
+{
+    static const size_t piece = (size_t)8 << 20;
     const uint8_t *p = data;
     while (bytes > 0) {
-        ssize_t n = write(fd, p, bytes);
+        ssize_t n = write(fd, p, bytes < piece ? bytes : piece);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return false;
         p += n;
         bytes -= (size_t)n;
     }
-    return fsync(fd) == 0;
+    return true;
 }
 
 /* The folder that holds path; mem_free. */
@@ -142,19 +155,72 @@ static Status publish(const char *temporary, const char *path)
     return sync_parent(path);
 }
 
-static Status write_temporary(const char *temporary, const char *path, const void *data, size_t bytes)
+typedef struct Content {
+    bool (*write)(int fd, const void *cookie);
+    const void *cookie;
+} Content;
+
+/* Fills fd and closes it. What is no file on a disk cannot be synced, and says EINVAL. */
+static Status write_content(int fd, const char *path, const Content *content)
 {
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno));
-    bool good = write_all(fd, data, bytes);
+    bool good = content->write(fd, content->cookie) && (fsync(fd) == 0 || errno == EINVAL);
     int error = errno;
     if (close(fd) != 0 && good) {
         good = false;
         error = errno;
     }
-    if (good) return OK;
-    unlink(temporary);
-    return fail(ERR_IO, "%s: cannot write: %s", path, strerror(error));
+    return good ? OK : fail(ERR_IO, "%s: cannot write: %s", path, strerror(error));
+}
+
+/* Opens what is to be written to in place, if path is such a thing; else *fd is -1. */
+static Status open_in_place(const char *path, int *fd)
+{
+    struct stat st, standard;
+    *fd = -1;
+    if (stat(path, &st) != 0 || S_ISDIR(st.st_mode)) return OK;
+    for (int i = STDOUT_FILENO; i <= STDERR_FILENO && *fd < 0; i++)
+        if (fstat(i, &standard) == 0 && standard.st_dev == st.st_dev && standard.st_ino == st.st_ino)
+            *fd = fcntl(i, F_DUPFD_CLOEXEC, 0); /* opened again, it would be written to from its start */
+    if (*fd < 0 && S_ISREG(st.st_mode)) return OK;
+    if (*fd < 0) *fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    return *fd < 0 ? fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno)) : OK;
+}
+
+/* Replaces path, a link, by what the link leads to: a file that need not exist yet. mem_free; NULL out of memory. */
+static char *follow_link(char *path, const char *target)
+{
+    char *parent = target[0] == '/' ? mem_strdup("") : parent_of(path);
+    char *next = parent ? fs_join(parent, target) : NULL;
+    mem_free(parent);
+    mem_free(path);
+    return next;
+}
+
+/* Where the file is that path means, links at its end followed; mem_free. */
+static Status find_file(char **out, const char *path)
+{
+    char target[PATH_MAX];
+    ssize_t n;
+    *out = mem_strdup(path);
+    for (int links = 0; *out && (n = readlink(*out, target, sizeof target - 1)) > 0; links++) {
+        if (links == LINKS_MAX) {
+            mem_free(*out);
+            *out = NULL;
+            return fail(ERR_IO, "%s: cannot write: %s", path, strerror(ELOOP));
+        }
+        target[n] = '\0';
+        *out = follow_link(*out, target);
+    }
+    return *out ? OK : ERR_MEMORY;
+}
+
+static Status write_temporary(const char *temporary, const char *path, const Content *content)
+{
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+    Status status = write_content(fd, path, content);
+    if (status != OK) unlink(temporary);
+    return status;
 }
 
 static Status temporary_name(StrBuf *out, const char *path)
@@ -163,13 +229,59 @@ static Status temporary_name(StrBuf *out, const char *path)
     return out->failed ? ERR_MEMORY : OK;
 }
 
-Status fs_write_atomic(const char *path, const void *data, size_t bytes)
+static Status replace(const char *path, const Content *content)
 {
     StrBuf temporary = { 0 };
-    Status status = temporary_name(&temporary, path);
-    if (status == OK) status = write_temporary(temporary.text, path, data, bytes);
-    if (status == OK) status = publish(temporary.text, path);
+    char *file = NULL;
+    Status status = find_file(&file, path);
+    if (status == OK) status = temporary_name(&temporary, file);
+    if (status == OK) status = write_temporary(temporary.text, path, content);
+    if (status == OK) status = publish(temporary.text, file);
     str_free(&temporary);
+    mem_free(file);
+    return status;
+}
+
+Status fs_write_by(const char *path, bool (*write)(int fd, const void *cookie), const void *cookie)
+{
+    const Content content = { write, cookie };
+    int fd;
+    TRY(open_in_place(path, &fd));
+    return fd < 0 ? replace(path, &content) : write_content(fd, path, &content);
+}
+
+typedef struct Bytes {
+    const void *data;
+    size_t count;
+} Bytes;
+
+static bool write_bytes(int fd, const void *cookie)
+{
+    const Bytes *bytes = cookie;
+    return fs_write_all(fd, bytes->data, bytes->count);
+}
+
+Status fs_write_atomic(const char *path, const void *data, size_t bytes)
+{
+    const Bytes content = { data, bytes };
+    return fs_write_by(path, write_bytes, &content);
+}
+
+Status fs_check_writable(const char *path)
+{
+    char *file = NULL;
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        if (S_ISDIR(st.st_mode)) return fail(ERR_IO, "%s: cannot write: %s", path, strerror(EISDIR));
+        return access(path, W_OK) == 0 ? OK : fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+    }
+    TRY(find_file(&file, path));
+    char *parent = parent_of(file);
+    Status status = parent ? OK : ERR_MEMORY;
+    if (parent && access(parent, W_OK | X_OK) != 0)
+        status = fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+    mem_free(parent);
+    mem_free(file);
     return status;
 }
 

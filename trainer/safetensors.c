@@ -29,7 +29,6 @@
 
 enum { LENGTH_BYTES = 8, DATA_ALIGN = 8, CRC_DIGITS = 8, NAME_LIMIT = 200 };
 static const uint64_t header_limit = 100u * 1000u * 1000u;
-static const size_t write_piece = (size_t)8 << 20;
 static const char header_start[] = "{\"__metadata__\":{\"header_crc32c\":\""; /* of every file that we write */
 static const char zero_digits[] = "00000000";
 
@@ -111,71 +110,32 @@ static Status make_header(StrBuf *header, const SafeTensor *tensors, int tensor_
     return OK;
 }
 
-static bool write_all(int fd, const void *data, size_t bytes)
-{
-    const char *at = data;
-    while (bytes > 0) {
-        ssize_t n = write(fd, at, bytes < write_piece ? bytes : write_piece);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return false;
-        at += n;
-        bytes -= (size_t)n;
-    }
-    return true;
-}
+typedef struct Content {
+    const StrBuf *header;
+    const SafeTensor *tensors;
+    int count;
+} Content;
 
-static bool write_content(int fd, const StrBuf *header, const SafeTensor *tensors, int tensor_count)
+static bool write_content(int fd, const void *cookie)
 {
+    const Content *c = cookie;
     unsigned char length[LENGTH_BYTES];
-    for (int i = 0; i < LENGTH_BYTES; i++) length[i] = (unsigned char)((uint64_t)header->length >> (8 * i));
-    if (!write_all(fd, length, sizeof(length)) || !write_all(fd, header->text, header->length)) return false;
-    for (int i = 0; i < tensor_count; i++)
-        if (!write_all(fd, tensors[i].data, tensor_plain_bytes(&tensors[i].desc))) return false;
-    return fsync(fd) == 0;
-}
-
-static Status sync_folder_of(const char *path)
-{
-    char *folder = mem_strdup(path);
-    if (folder == NULL) return ERR_MEMORY;
-    char *slash = strrchr(folder, '/');
-    if (slash != NULL) slash[slash == folder] = '\0';
-    Status status = fs_sync_dir(slash != NULL ? folder : ".");
-    mem_free(folder);
-    return status;
-}
-
-/* Writes the temporary file and renames it; what fails leaves path as it was and no temporary file. */
-static Status write_and_rename(const char *temporary, const char *path, const StrBuf *header, const SafeTensor *tensors,
-                               int tensor_count)
-{
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno));
-    bool good = write_content(fd, header, tensors, tensor_count);
-    int error = errno;
-    if (close(fd) != 0 && good) {
-        good = false;
-        error = errno;
-    }
-    if (good && rename(temporary, path) != 0) {
-        good = false;
-        error = errno;
-    }
-    if (good) return sync_folder_of(path);
-    unlink(temporary);
-    return fail(ERR_IO, "%s: cannot write: %s", path, strerror(error));
+    for (int i = 0; i < LENGTH_BYTES; i++) length[i] = (unsigned char)((uint64_t)c->header->length >> (8 * i));
+    if (!fs_write_all(fd, length, sizeof(length)) || !fs_write_all(fd, c->header->text, c->header->length))
+        return false;
+    for (int i = 0; i < c->count; i++)
+        if (!fs_write_all(fd, c->tensors[i].data, tensor_plain_bytes(&c->tensors[i].desc))) return false;
+    return true;
 }
 
 Status safetensors_write(const char *path, const SafeTensor *tensors, int tensor_count, const SafePair *metadata,
                          int pair_count)
 {
-    StrBuf header = { 0 }, temporary = { 0 };
+    StrBuf header = { 0 };
+    const Content content = { &header, tensors, tensor_count };
     Status status = make_header(&header, tensors, tensor_count, metadata, pair_count);
-    str_printf(&temporary, "%s.tmp-%ld", path, (long)getpid());
-    if (status == OK && temporary.failed) status = ERR_MEMORY;
-    if (status == OK) status = write_and_rename(temporary.text, path, &header, tensors, tensor_count);
+    if (status == OK) status = fs_write_by(path, write_content, &content);
     str_free(&header);
-    str_free(&temporary);
     return status;
 }
 

@@ -18,8 +18,7 @@ typedef struct SafePair {
     const char *key, *value;
 } SafePair; /* __metadata__ entries */
 
-/* Writes to path.tmp-PID, fsyncs, renames over path. ERR_IO (disk full, no permission) leaves no temporary file and
- * path as it was. */
+/* Writes as fs_write_atomic() does. ERR_IO (disk full, no permission) leaves no temporary file and path as it was. */
 Status safetensors_write(const char *path, const SafeTensor *tensors, int tensor_count, const SafePair *metadata,
                          int pair_count);
 

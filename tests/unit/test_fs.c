@@ -2,11 +2,13 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "tests/test.h"
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* A path in the scratch folder; four may be in use at a time. */
@@ -135,6 +137,82 @@ TEST(symlinks_are_replaced)
     CHECK(!fs_exists(link_path)); /* follows the link, which leads nowhere yet */
     CHECK_OK(fs_make_dirs(in_scratch("step-2")));
     CHECK(fs_is_dir(link_path));
+}
+
+TEST(writing_goes_through_symlinks)
+{
+    struct stat st;
+    REQUIRE_OK(fs_make_dirs(in_scratch("there")));
+    CHECK_OK(fs_write_atomic(in_scratch("there/file"), "old", 3));
+    REQUIRE(symlink("there/file", in_scratch("near")) == 0);
+    REQUIRE(symlink("near", in_scratch("far")) == 0);
+    CHECK_OK(fs_check_writable(in_scratch("far")));
+    CHECK_OK(fs_write_atomic(in_scratch("far"), "new", 3));
+    check_content(in_scratch("there/file"), "new");
+    CHECK(lstat(in_scratch("far"), &st) == 0 && S_ISLNK(st.st_mode));
+    CHECK(lstat(in_scratch("near"), &st) == 0 && S_ISLNK(st.st_mode));
+    CHECK(fs_same_file(in_scratch("far"), in_scratch("there/file")));
+    CHECK(!fs_same_file(in_scratch("far"), test_scratch()) && !fs_same_file(in_scratch("none"), in_scratch("none")));
+
+    REQUIRE(symlink("there/later", in_scratch("ahead")) == 0); /* leads nowhere yet */
+    CHECK_OK(fs_write_atomic(in_scratch("ahead"), "first", 5));
+    check_content(in_scratch("there/later"), "first");
+    REQUIRE(symlink("ring", in_scratch("ring")) == 0);
+    CHECK_STATUS(fs_write_atomic(in_scratch("ring"), "x", 1), ERR_IO);
+    CHECK_CONTAINS(status_message(), "ring: cannot write: Too many levels");
+}
+
+/* The reader holds the FIFO open, so that neither side waits. */
+TEST(what_is_no_file_is_written_in_place)
+{
+    const char *path = in_scratch("fifo");
+    struct stat st;
+    char text[8] = "";
+    REQUIRE(mkfifo(path, 0600) == 0);
+    int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    REQUIRE(reader >= 0);
+    CHECK_OK(fs_check_writable(path));
+    CHECK_OK(fs_write_atomic(path, "table", 5));
+    CHECK_INT(read(reader, text, sizeof text - 1), 5);
+    CHECK_STR(text, "table");
+    CHECK(lstat(path, &st) == 0 && S_ISFIFO(st.st_mode));
+    close(reader);
+
+    const char *full = in_scratch("full"); /* a node of our own: only root may make one */
+    if (mknod(full, S_IFCHR | 0600, makedev(1, 7)) != 0) return;
+    int probe = open(full, O_WRONLY | O_CLOEXEC); /* not on a disk without devices */
+    if (probe < 0) return;
+    close(probe);
+    CHECK_STATUS(fs_write_atomic(full, "x", 1), ERR_IO);
+    CHECK_CONTAINS(status_message(), "full: cannot write: No space left");
+    CHECK(lstat(full, &st) == 0 && S_ISCHR(st.st_mode));
+}
+
+/* Written behind what is there, and the file stays the same one. */
+TEST(what_is_standard_output_is_written_in_place)
+{
+    const char *path = in_scratch("out");
+    fflush(stdout);
+    int before = dup(STDOUT_FILENO), file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    REQUIRE(before >= 0 && file >= 0 && dup2(file, STDOUT_FILENO) >= 0);
+    bool said = fs_write_all(STDOUT_FILENO, "said ", 5);
+    Status status = fs_write_atomic(path, "table ", 6);
+    said = said && fs_write_all(STDOUT_FILENO, "more", 4);
+    dup2(before, STDOUT_FILENO);
+    close(before);
+    close(file);
+    CHECK(said);
+    CHECK_OK(status);
+    check_content(path, "said table more");
+}
+
+TEST(what_could_not_be_written_is_known_before)
+{
+    CHECK_OK(fs_check_writable(in_scratch("new")));
+    CHECK(!fs_exists(in_scratch("new")));
+    CHECK_STATUS(fs_check_writable(test_scratch()), ERR_IO);
+    CHECK_STATUS(fs_check_writable(in_scratch("none/new")), ERR_IO);
+    CHECK_CONTAINS(status_message(), "none/new: cannot write: No such file");
 }
 
 TEST(listings_are_sorted)
