@@ -131,15 +131,16 @@ static Status take_option(const Usage *u, Args *a, int argc, char **argv, int *i
     return o->repeated ? keep_set(u, a, o->value) : OK;
 }
 
-static Status take_positional(const Usage *u, Args *a, const char *arg)
+/* Takes argv[i], which moves to the other positional arguments at the front: so many as there are find place. */
+static Status take_positional(const Usage *u, Args *a, char **argv, int i)
 {
-    if (a->positional_count == ARGS_GIVEN_MAX)
-        return fail(ERR_USAGE, "%s: more than %d arguments", u->command, ARGS_GIVEN_MAX);
+    char *arg = argv[i];
     if (a->positional_count >= u->positional_count && !u->repeats)
         return fail(ERR_USAGE, "%s: unexpected argument \"%s\" (see %s --help)", u->command, arg, u->command);
     if (a->positional_count < u->positional_count && strcmp(u->positional[a->positional_count], "CONFIG") == 0)
         a->config = arg;
-    a->positional[a->positional_count++] = arg;
+    for (; i > a->positional_count; i--) argv[i] = argv[i - 1];
+    argv[a->positional_count++] = arg;
     return OK;
 }
 
@@ -162,7 +163,7 @@ static bool wants_help(int argc, char **argv)
 Status args_parse(Args *out, int argc, char **argv, const char *help)
 {
     Usage usage = { 0 };
-    *out = (Args){ .help = wants_help(argc, argv) };
+    *out = (Args){ .help = wants_help(argc, argv), .positional = (const char *const *)argv };
     read_usage(&usage, out, help);
     if (out->help) return log_print(help);
     bool options = true;
@@ -170,7 +171,7 @@ Status args_parse(Args *out, int argc, char **argv, const char *help)
         const char *arg = argv[i];
         if (options && strcmp(arg, "--") == 0) options = false;
         else if (options && arg[0] == '-' && arg[1] != '\0') TRY(take_option(&usage, out, argc, argv, &i));
-        else TRY(take_positional(&usage, out, arg));
+        else TRY(take_positional(&usage, out, argv, i));
     }
     out->checkpoint = args_value(out, "--checkpoint");
     return check_required(&usage, out);

@@ -18,7 +18,6 @@
 #define ARGS_OPTION_MAX     16
 #define ARGS_POSITIONAL_MAX 4
 #define ARGS_SET_MAX        64
-#define ARGS_GIVEN_MAX      1024 /* positional arguments, where the last may be repeated */
 
 typedef struct ArgsOption { /* one option of the usage line */
     char name[24];          /* "--checkpoint" */
@@ -26,9 +25,9 @@ typedef struct ArgsOption { /* one option of the usage line */
     const char *value; /* as given; "" for a flag that was given; NULL if absent */
 } ArgsOption;
 
-typedef struct Args { /* plain data; strings are borrowed from argv */
-    bool help;        /* the help was printed: there is nothing more to do */
-    const char *positional[ARGS_GIVEN_MAX];
+typedef struct Args {              /* plain data; borrowed from argv */
+    bool help;                     /* the help was printed: there is nothing more to do */
+    const char *const *positional; /* [positional_count] */
     int positional_count;
     const char *config;             /* the positional argument CONFIG; NULL where it is optional and absent */
     const char *checkpoint;         /* --checkpoint; NULL if absent */
@@ -38,7 +37,8 @@ typedef struct Args { /* plain data; strings are borrowed from argv */
     int option_count;
 } Args;
 
-/* argv: what follows the command's name. ERR_USAGE names the argument, and for an unknown option the nearest one. */
+/* argv: what follows the command's name; positional arguments are moved to its front. ERR_USAGE names the argument, and
+ * for an unknown option the nearest one. */
 Status args_parse(Args *out, int argc, char **argv, const char *help);
 /* The value of any option, "" for a flag that was given; NULL if absent. */
 const char *args_value(const Args *args, const char *option);

@@ -104,6 +104,28 @@ TEST(too_many_sets)
     CHECK_STATUS(parse(&a, train_help, words), ERR_USAGE);
 }
 
+TEST(repeated_arguments_have_no_limit)
+{
+    enum { MANY = 5000 };
+    static const char predict_help[] = "usage: convoy predict CHECKPOINT IMAGE... [--json] [--top N]\n";
+    static char first[] = "c", file[] = "a.jpg", last[] = "z.jpg", json[] = "--json", top[] = "--top", three[] = "3";
+    static char *argv[MANY + 3];
+    Args a;
+    for (int i = 0; i < MANY; i++) argv[i] = file;
+    argv[0] = first;
+    argv[7] = json; /* options may stand anywhere */
+    argv[MANY] = top;
+    argv[MANY + 1] = three;
+    argv[MANY + 2] = last;
+    REQUIRE_OK(args_parse(&a, MANY + 3, argv, predict_help));
+    CHECK_INT(a.positional_count, MANY);
+    CHECK_STR(a.positional[0], "c");
+    CHECK_STR(a.positional[MANY - 2], "a.jpg");
+    CHECK_STR(a.positional[MANY - 1], "z.jpg");
+    CHECK(args_value(&a, "--json") != NULL);
+    CHECK_STR(args_value(&a, "--top"), "3");
+}
+
 TEST(help_comes_before_errors)
 {
     Args a;
