@@ -36,6 +36,7 @@ typedef struct JsonValue {
 struct Arena;
 /* Parses text[0..bytes) completely; ERR_DATA with the byte offset otherwise. *out lives in arena. */
 Status json_parse(struct Arena *arena, const char *text, size_t bytes, JsonValue **out);
+int json_is_utf8(const char *text); /* whether all of it is valid UTF-8 */
 /* NULL if object is NULL, no object, or has no such key */
 const JsonValue *json_get(const JsonValue *object, const char *key);
 #endif

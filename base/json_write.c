@@ -23,6 +23,14 @@ static int utf8_sequence(const unsigned char *p)
     return n;
 }
 
+int json_is_utf8(const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    for (int n; *p; p += n)
+        if ((n = utf8_sequence(p)) == 0) return 0;
+    return 1;
+}
+
 static void add_quoted(StrBuf *out, const char *value)
 {
     static const char letters[] = "\"\\\b\f\n\r\t", escapes[] = "\"\\bfnrt";

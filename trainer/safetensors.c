@@ -9,7 +9,8 @@
  *
  * READING. The file is mapped; nothing of it is copied but the names. Everything the header claims is checked before
  * it is believed: JSON types, dims (checked multiply), and, with the tensors sorted by offset, that each begins where
- * the one before ends. That rules out overlap, holes and anything outside of the file at once. */
+ * the one before ends. That rules out overlap, holes and anything outside of the file at once. Names are text, each
+ * there once. */
 #include "trainer/safetensors.h"
 
 #include <errno.h>
@@ -151,13 +152,14 @@ struct SafeFile {
     size_t data_bytes;
     Arena *arena; /* JSON tree */
     const JsonValue *root, *metadata;
-    SafeTensor *tensors; /* sorted by offset */
+    SafeTensor *tensors;        /* sorted by offset */
+    const SafeTensor **by_name; /* sorted by name */
     int count;
 };
 
 static Status map_file(SafeFile *f)
 {
-    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    int fd = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO would wait for a writer */
     if (fd < 0) return fail(ERR_DATA, "%s: cannot open: %s", f->path, strerror(errno));
     struct stat st;
     Status status = OK;
@@ -199,6 +201,14 @@ static Status find_header(SafeFile *f)
 static Status bad_tensor(const SafeFile *f, const char *name, const char *what)
 {
     return fail(ERR_DATA, "%s: tensor %.*s: %s", f->path, NAME_LIMIT, name, what);
+}
+
+/* Names go into messages and tables: they are text. */
+static Status check_name(const SafeFile *f, const char *name)
+{
+    bool text = json_is_utf8(name);
+    for (const char *p = name; *p; p++) text = text && (unsigned char)*p >= ' ' && *p != 127;
+    return text ? OK : fail(ERR_DATA, "%s: tensor %d: its name is no UTF-8 text", f->path, f->count);
 }
 
 static bool whole_number(const JsonValue *v)
@@ -255,6 +265,7 @@ static Status parse_range(const SafeFile *f, const JsonValue *entry, size_t byte
 static Status parse_tensor(const SafeFile *f, const JsonValue *entry, SafeTensor *out)
 {
     size_t bytes = 0;
+    TRY(check_name(f, entry->key));
     if (entry->type != JSON_OBJECT) return bad_tensor(f, entry->key, "not an object");
     out->name = entry->key;
     TRY(parse_dtype(f, entry, &out->desc.dtype));
@@ -285,6 +296,30 @@ static Status check_cover(const SafeFile *f)
     return OK;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    const SafeTensor *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static int compare_to_name(const void *name, const void *entry)
+{
+    const SafeTensor *const *t = entry;
+    return strcmp(name, (*t)->name);
+}
+
+static Status sort_names(SafeFile *f)
+{
+    f->by_name = mem_calloc((size_t)f->count + 1, sizeof *f->by_name);
+    if (f->by_name == NULL) return ERR_MEMORY;
+    for (int i = 0; i < f->count; i++) f->by_name[i] = &f->tensors[i];
+    qsort(f->by_name, (size_t)f->count, sizeof *f->by_name, compare_names);
+    for (int i = 1; i < f->count; i++)
+        if (compare_names(&f->by_name[i - 1], &f->by_name[i]) == 0)
+            return bad_tensor(f, f->by_name[i]->name, "is there twice");
+    return OK;
+}
+
 static Status parse_tensors(SafeFile *f)
 {
     size_t entries = 0;
@@ -297,7 +332,8 @@ static Status parse_tensors(SafeFile *f)
         f->count++;
     }
     qsort(f->tensors, (size_t)f->count, sizeof(SafeTensor), compare_places);
-    return check_cover(f);
+    TRY(check_cover(f));
+    return sort_names(f);
 }
 
 static Status check_data_crc(const SafeFile *f)
@@ -355,6 +391,7 @@ void safetensors_close(SafeFile *f)
     if (f->map != NULL) munmap((void *)(uintptr_t)f->map, f->map_bytes);
     arena_destroy(f->arena);
     mem_free(f->tensors);
+    mem_free(f->by_name);
     mem_free(f->path);
     mem_free(f);
 }
@@ -372,9 +409,8 @@ const SafeTensor *safetensors_at(const SafeFile *f, int index)
 
 const SafeTensor *safetensors_find(const SafeFile *f, const char *name)
 {
-    for (int i = 0; i < f->count; i++)
-        if (strcmp(f->tensors[i].name, name) == 0) return &f->tensors[i];
-    return NULL;
+    const SafeTensor **found = bsearch(name, f->by_name, (size_t)f->count, sizeof *f->by_name, compare_to_name);
+    return found != NULL ? *found : NULL;
 }
 
 const char *safetensors_metadata(const SafeFile *f, const char *key)

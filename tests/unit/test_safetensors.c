@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PATH_BYTES = 1200 };
@@ -250,6 +251,11 @@ TEST(hostile_headers_are_refused)
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
           "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
           "overlaps" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+          "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+          "tensor a: is there twice" },
+        { "{\"a\xff\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "tensor 0: its name is no" },
+        { "{\"\\u001b[2J\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "its name is no" },
         { "{\"__metadata__\":[],\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "__metadata__" },
     };
     char path[PATH_BYTES];
@@ -292,6 +298,10 @@ TEST(what_is_no_file_is_refused)
     CHECK_STATUS(safetensors_open(&f, path), ERR_DATA);
     CHECK_CONTAINS(status_message(), "absent.safetensors");
     CHECK(f == NULL);
+    path_in_scratch(path, "fifo.safetensors");
+    REQUIRE(mkfifo(path, 0600) == 0);
+    CHECK_STATUS(safetensors_open(&f, path), ERR_DATA); /* nobody ever writes to it */
+    CHECK_CONTAINS(status_message(), "fifo.safetensors: not a file");
     safetensors_close(NULL);
 }
 
