@@ -147,6 +147,16 @@ Status dataset_check_index(const DatasetOptions *o)
 /* ---- life ---- */
 
 /* Takes index over, on failure too. */
+/* Lists of names, in checkpoints too, have one a line. */
+static Status check_class_names(const Dataset *d)
+{
+    for (int i = 0; i < d->source->classes; i++)
+        if (strchr(d->source->class_names[i], '\n'))
+            return fail(ERR_DATA, "%s: the name of class %d (%s) has a line break in it", d->path, i,
+                        d->source->class_names[i]);
+    return OK;
+}
+
 static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOptions *o, Index *index)
 {
     Dataset *d = mem_calloc(1, sizeof *d);
@@ -159,6 +169,7 @@ static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOpti
     d->path = mem_strdup(kind == &source_synthetic ? kind->name : o->path);
     Status status = d->path ? kind->open(&d->source, o, index) : ERR_MEMORY;
     if (status == OK) d->source->kind = kind;
+    if (status == OK) status = check_class_names(d);
     if (status == OK && !(d->learned = mem_calloc(1, sizeof *d->learned))) status = ERR_MEMORY;
     if (status == OK) status = bad_list_create(&d->reported, d->source->images, -1);
     if (status == OK && o->seek_bytes > 0 && o->role == DATA_TRAIN)
