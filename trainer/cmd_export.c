@@ -2,6 +2,7 @@
  *
  * A .safetensors file holds parameters and statistics under torchvision's or timm's names, and with them the counters
  * that PyTorch's batch norms have, so that load_state_dict(strict=True) takes it. */
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -85,6 +86,16 @@ static Status export_safetensors(const StoredModel *m, const char *path, ModelNa
     return status;
 }
 
+/* What has the same tensors in PyTorch, and takes them, need not compute the same. */
+static void warn_of_meaning(const StoredModel *m, const char *path, ModelNames names)
+{
+    if (weights_change_meaning(m->def, names))
+        log_warning("%s: torchvision's %s takes these weights, but pads and normalises in another way than %s", path,
+                    model_named(m->def, names)->name, m->def->name);
+    if (m->config->model.stem == CONFIG_STEM_CIFAR && m->def->drops)
+        log_warning("%s: model.stem is cifar: in PyTorch the first convolution must be given a stride of 1", path);
+}
+
 static Status export_to(const StoredModel *m, const Args *args)
 {
     const char *path = args->positional[1];
@@ -94,6 +105,7 @@ static Status export_to(const StoredModel *m, const Args *args)
         return onnx_export(m, path);
     }
     TRY(choose_names(args, m->def, &names));
+    warn_of_meaning(m, path, names);
     return export_safetensors(m, path, names);
 }
 
@@ -105,6 +117,8 @@ Status cmd_export(int argc, char **argv)
     if (args.help) return OK;
     if (!str_ends_with_nocase(args.positional[1], ".safetensors") && !str_ends_with_nocase(args.positional[1], ".onnx"))
         return fail(ERR_USAGE, "%s: ends in neither .safetensors nor .onnx", args.positional[1]);
+    if (fs_same_file(args.positional[0], args.positional[1]))
+        return fail(ERR_USAGE, "%s: is the checkpoint itself, which a run needs as it is", args.positional[1]);
     TRY(stored_open(&m, args.positional[0], 1));
     Status status = export_to(&m, &args);
     if (status == OK)

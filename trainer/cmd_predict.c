@@ -72,6 +72,15 @@ static void close_network(Predictor *p)
     mem_free(p->logits);
 }
 
+/* Statistics with a negative variance, say, are finite and make none. */
+static Status check_finite(const Predictor *p, const char *file)
+{
+    for (int64_t i = 0; i < p->model.classes; i++)
+        if (!isfinite(p->logits[i]))
+            return fail(ERR_DATA, "%s: the network's outputs are no finite numbers: the checkpoint is no good", file);
+    return OK;
+}
+
 /* Turns logits into probabilities in place. */
 static void softmax(float *logits, int64_t count)
 {
@@ -133,6 +142,7 @@ static Status predict(Predictor *p, const char *file)
     TRY(executor_run(p->executor, p->program, NULL));
     const OpTensor *logits = program_tensor(p->program, graph_logits(program_graph(p->program)));
     TRY(p->backend->v->export_tensor(p->backend, logits, p->logits));
+    TRY(check_finite(p, file));
     softmax(p->logits, classes);
     for (; count < TOP && count < classes; count++) top[count] = next_best(p->logits, classes, top, count);
     if (p->json) print_json(p, file, top, count, &text);

@@ -387,21 +387,40 @@ static Status check_trace(const Config *c, const ConfigOrigin *origin)
     return fail_check(origin, "log.trace_steps", status_message());
 }
 
+/* How images come into the network. */
+static Status check_input(const Config *c, const ConfigOrigin *origin)
+{
+    char text[WHERE_BYTES];
+    TRY(check_channels(c, origin, "data.mean", &c->data.mean));
+    TRY(check_channels(c, origin, "data.std", &c->data.std));
+    if (c->model.in_channels != 1 && c->model.in_channels != 3) {
+        snprintf(text, sizeof text, "is %lld; images are read with 1 or 3 channels", (long long)c->model.in_channels);
+        return fail_check(origin, "model.in_channels", text);
+    }
+    if (c->data.eval_resize != 0 && c->data.eval_resize < c->data.image_size) {
+        snprintf(text, sizeof text, "is %lld, smaller than data.image_size %lld; 0 means the same",
+                 (long long)c->data.eval_resize, (long long)c->data.image_size);
+        return fail_check(origin, "data.eval_resize", text);
+    }
+    return OK;
+}
+
+Status config_check_input(const Config *c)
+{
+    const ConfigOrigin stored = { .path = "stored config" };
+    return check_input(c, &stored);
+}
+
 static Status check(const Config *c, const ConfigOrigin *origin)
 {
     char text[WHERE_BYTES];
     TRY(check_model(c, origin));
-    TRY(check_channels(c, origin, "data.mean", &c->data.mean));
-    TRY(check_channels(c, origin, "data.std", &c->data.std));
+    TRY(check_input(c, origin));
     TRY(check_ascending(c, origin));
     TRY(check_progressive(c, origin));
     TRY(check_augmentation(c, origin));
     TRY(check_scale(c, origin));
     TRY(check_trace(c, origin));
-    if (c->model.in_channels != 1 && c->model.in_channels != 3) {
-        snprintf(text, sizeof text, "is %lld; images are read with 1 or 3 channels", (long long)c->model.in_channels);
-        return fail_check(origin, "model.in_channels", text);
-    }
     if (c->optimizer.betas.count != 2) {
         snprintf(text, sizeof text, "has %d values; it takes two", c->optimizer.betas.count);
         return fail_check(origin, "optimizer.betas", text);
@@ -410,11 +429,6 @@ static Status check(const Config *c, const ConfigOrigin *origin)
         return fail_check(origin, "optimizer.nesterov", "needs optimizer.momentum above 0");
     if (c->train.batch_mode == CONFIG_BATCH_GLOBAL && c->train.global_batch == 0)
         return fail_check(origin, "train.global_batch", "must be given (above 0) when train.batch_mode is global");
-    if (c->data.eval_resize != 0 && c->data.eval_resize < c->data.image_size) {
-        snprintf(text, sizeof text, "is %lld, smaller than data.image_size %lld; 0 means the same",
-                 (long long)c->data.eval_resize, (long long)c->data.image_size);
-        return fail_check(origin, "data.eval_resize", text);
-    }
     return OK;
 }
 

@@ -149,6 +149,8 @@ Status config_load(Config **out, const char *path, const char *const *sets, int 
 void config_destroy(Config *c);
 /* From defaults and a text of config_dump_yaml, perhaps of another version: unknown keys are ignored. */
 Status config_parse(Config **out, const char *yaml);
+/* Consistency of the keys that say how images come into the network: all that evaluation takes from a stored text. */
+Status config_check_input(const Config *c);
 /* every key, in table order; loads back to an equal Config */
 Status config_dump_yaml(const Config *c, StrBuf *out);
 /* CRC-32C over the keys that change results (flag MATH) */

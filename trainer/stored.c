@@ -1,6 +1,7 @@
 /* stored.c - see stored.h. The number of classes is that of the last layer in the file, since model.classes may leave
  * it to a dataset that is not here. */
 #include "trainer/stored.h"
+#include "trainer/weights.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -52,18 +53,21 @@ static Status open_parts(StoredModel *m, const char *path, int64_t batch)
 {
     TRY(checkpoint_open(&m->file, &m->meta, path));
     TRY(config_parse(&m->config, m->meta.config));
+    TRY(config_check_input(m->config));
     m->def = model_find(m->meta.model);
     if (!m->def) return fail(ERR_DATA, "%s: a checkpoint of %s, a network that is not known", path, m->meta.model);
     TRY(find_classes(m, path));
     const ModelOptions o = options_of(m->config, m->classes, batch);
     TRY(model_build(&m->graph, m->def, &o));
-    return check_tensors(m, path);
+    TRY(check_tensors(m, path));
+    return weights_check_finite(m->file, path);
 }
 
 Status stored_open(StoredModel *out, const char *path, int64_t batch)
 {
     *out = (StoredModel){ .file = NULL };
     Status status = open_parts(out, path, batch);
+    if (status == ERR_USAGE) status = fail_note(ERR_DATA, "%s", path); /* the settings are not the user's here */
     if (status != OK) stored_close(out);
     return status;
 }

@@ -14,7 +14,8 @@ typedef struct StoredModel {
     Graph *graph; /* for evaluation, of the batch it was opened with */
 } StoredModel;
 
-/* ERR_DATA naming path: no checkpoint, an unknown network, tensors that are not the network's. */
+/* ERR_DATA naming path: no checkpoint, a damaged configuration in it, an unknown network, tensors that are not the
+ * network's or hold what is no finite number. */
 Status stored_open(StoredModel *out, const char *path, int64_t batch);
 void stored_close(StoredModel *m); /* NULL inside is fine */
 /* Copies the name of a class to out: that of its folder, or its number where the checkpoint does not know names. */

@@ -92,8 +92,13 @@ static int count_found(const WeightList *list, const SafeFile *file)
     return found;
 }
 
+bool weights_change_meaning(const ModelDef *def, ModelNames names)
+{
+    return names == MODEL_NAMES_TORCHVISION && model_named(def, names) != def;
+}
+
 /* The names under which most tensors are there. */
-static Status recognise(WeightList *out, const Graph *g, const ModelDef *def, const SafeFile *file)
+static Status recognise(WeightList *out, ModelNames *chosen, const Graph *g, const ModelDef *def, const SafeFile *file)
 {
     int best = -1;
     *out = (WeightList){ 0 };
@@ -109,6 +114,7 @@ static Status recognise(WeightList *out, const Graph *g, const ModelDef *def, co
             weights_free(out);
             *out = list;
             best = found;
+            *chosen = names;
         } else {
             weights_free(&list);
         }
@@ -158,11 +164,22 @@ static bool is_float(DType type)
     return type == DTYPE_F32 || type == DTYPE_F64 || type == DTYPE_BF16 || type == DTYPE_F16;
 }
 
+/* Numbers of other kinds are finite anyway. */
 static Status check_finite(const SafeTensor *t, const char *path)
 {
+    if (!is_float(t->desc.dtype)) return OK;
     for (int64_t i = 0, n = tensor_elements(&t->desc); i < n; i++)
         if (!isfinite(read_float(t->desc.dtype, t->data, i)))
             return fail(ERR_DATA, "%s: element %lld of tensor %s is no finite number", path, (long long)i, t->name);
+    return OK;
+}
+
+Status weights_check_finite(const SafeFile *file, const char *path)
+{
+    for (int i = 0; i < safetensors_count(file); i++) {
+        const SafeTensor *t = safetensors_at(file, i);
+        if (!str_starts_with(t->name, optimizer_prefix)) TRY(check_finite(t, path));
+    }
     return OK;
 }
 
@@ -214,17 +231,23 @@ static void compare(const Weight *w, const SafeFile *file, Findings *f)
     note(&f->shapes, &f->shape_count, text);
 }
 
-static void find_strangers(const WeightList *list, const SafeFile *file, Findings *f)
+static Status find_strangers(const WeightList *list, const SafeFile *file, Findings *f)
 {
+    bool *known = mem_calloc((size_t)safetensors_count(file) + 1, sizeof *known);
+    if (!known) return ERR_MEMORY;
+    for (int k = 0; k < list->count; k++) {
+        const SafeTensor *t = safetensors_find(file, list->items[k].other);
+        if (t) known[t - safetensors_at(file, 0)] = true;
+    }
     for (int i = 0; i < safetensors_count(file); i++) {
         const char *name = safetensors_at(file, i)->name;
         const size_t length = strlen(name), suffix = strlen(counter_suffix);
         if (str_starts_with(name, optimizer_prefix)) continue;
         if (length > suffix && strcmp(name + length - suffix, counter_suffix) == 0) continue;
-        bool known = false;
-        for (int k = 0; k < list->count && !known; k++) known = strcmp(list->items[k].other, name) == 0;
-        if (!known) note(&f->strangers, &f->stranger_count, name);
+        if (!known[i]) note(&f->strangers, &f->stranger_count, name);
     }
+    mem_free(known);
+    return OK;
 }
 
 static Status report(const Findings *f, const ModelDef *def, const char *path)
@@ -248,8 +271,8 @@ static Status check(const WeightList *list, const ModelDef *def, const SafeFile 
         compare(&list->items[i], file, &f);
         if (list->items[i].head) classes = list->items[i].desc.dims[0];
     }
-    find_strangers(list, file, &f);
-    Status status = report(&f, def, path);
+    Status status = find_strangers(list, file, &f);
+    if (status == OK) status = report(&f, def, path);
     str_free(&f.missing);
     str_free(&f.shapes);
     str_free(&f.strangers);
@@ -289,8 +312,12 @@ Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const S
 {
     WeightList list;
     bool keep_head = false;
-    TRY(recognise(&list, g, def, file));
+    ModelNames names = MODEL_NAMES_TORCHVISION;
+    TRY(recognise(&list, &names, g, def, file));
     Status status = check(&list, def, file, path, new_head, &keep_head);
+    if (status == OK && weights_change_meaning(def, names))
+        log_warning("%s: torchvision's names: weights of %s fit %s, but it pads and normalises in another way", path,
+                    model_named(def, names)->name, def->name);
     for (int i = 0; i < list.count && status == OK; i++)
         if (!(keep_head && list.items[i].head))
             status = import(x, &list.items[i], safetensors_find(file, list.items[i].other));

@@ -24,6 +24,13 @@ typedef struct WeightList {
 Status weights_list(WeightList *out, const Graph *g, const ModelDef *def, ModelNames names);
 void weights_free(WeightList *list); /* NULL inside is fine */
 
+/* Whether a network that takes tensors under these names computes something else from them: torchvision's EfficientNet
+ * has the tensors of TensorFlow's, but pads in another way and divides by another epsilon. (timm has both.) */
+bool weights_change_meaning(const ModelDef *def, ModelNames names);
+
+/* ERR_DATA naming path and the tensor that holds what is no finite number. Optimizer states are not looked at. */
+Status weights_check_finite(const SafeFile *file, const char *path);
+
 /* Whether a file is one of ours: a checkpoint, with all that a run needs. */
 bool weights_are_checkpoint(const SafeFile *file);
 

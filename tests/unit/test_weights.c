@@ -110,6 +110,15 @@ TEST(both_names_come_back_bit_for_bit)
     network_close(&n);
 }
 
+/* Torchvision has no network with TensorFlow's padding; timm has both kinds, under names that are the same. */
+TEST(names_of_a_network_that_computes_something_else_are_told)
+{
+    const ModelDef *own = model_find(model), *tf = model_find("tf_efficientnet_b0"), *resnet = model_find("resnet18");
+    CHECK(weights_change_meaning(tf, MODEL_NAMES_TORCHVISION) && !weights_change_meaning(tf, MODEL_NAMES_TIMM));
+    for (ModelNames names = MODEL_NAMES_TORCHVISION; names < MODEL_NAMES_COUNT; names++)
+        CHECK(!weights_change_meaning(own, names) && !weights_change_meaning(resnet, names));
+}
+
 static void expect_refusal(Network *n, const Draft *d, const char *words)
 {
     CHECK_STATUS(load(n, d, true, NULL), ERR_DATA);
