@@ -9,6 +9,8 @@
 #include "trainer/runlog.h"
 #include "trainer/state.h"
 #include "trainer/weights.h"
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char help[] =
@@ -16,12 +18,33 @@ static const char help[] =
     "\n"
     "Evaluates the weights in FILE on data.val, each image exactly once on any number of ranks. FILE is a checkpoint\n"
     "of the same model, or weights that torchvision or timm saved as safetensors. Prints the result and appends an\n"
-    "eval event to metrics.jsonl in the run folder.\n"
+    "eval event to metrics.jsonl in the run folder, unless a run is writing there.\n"
     "\n"
     "  --checkpoint FILE   a .safetensors file, or the link runs/NAME/checkpoints/best\n"
     "  --per-class FILE    writes a CSV file: images and accuracy of each class\n"
     "  --confusion FILE    writes a CSV file: how often each class (row) was taken for which (column)\n"
     "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
+
+/* Labels are positions among the classes: among others than the network learnt they mean something else. A class that
+ * was only a number then has no name to compare. names: one a line, NULL in old files. */
+static void compare_names(const Session *s, const char *names, const char *path)
+{
+    if (!dataset_named_classes(s->val)) return;
+    for (int i = 0; names && *names && i < dataset_classes(s->val); i++) {
+        char number[24];
+        const char *here = dataset_class_name(s->val, i);
+        const int length = (int)strcspn(names, "\n");
+        const int digits = snprintf(number, sizeof number, "%d", i);
+        const bool same = strlen(here) == (size_t)length && memcmp(here, names, (size_t)length) == 0;
+        if (!same && (length != digits || memcmp(number, names, (size_t)length) != 0)) {
+            log_warning("%s: class %d is %.*s there but %s in data.val: they are taken for the same", path, i, length,
+                        names, here);
+            return;
+        }
+        names += length;
+        names += *names == '\n';
+    }
+}
 
 /* Rank 0 reads the file; the session broadcasts what it read. */
 static Status load_weights(Session *s, const char *path, CheckpointMeta *meta)
@@ -35,7 +58,9 @@ static Status load_weights(Session *s, const char *path, CheckpointMeta *meta)
         if (strcmp(meta->model, s->config->model.name) != 0)
             status = fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path, meta->model,
                           s->config->model.name);
+        if (status == OK) status = weights_check_finite(file, path);
         if (status == OK) status = state_restore(s->executor, NULL, s->backend, file, path);
+        if (status == OK) compare_names(s, meta->class_names, path);
     } else {
         status = weights_restore(s->executor, program_graph(s->eval), model_find(s->config->model.name), file, path,
                                  false, NULL);
@@ -56,11 +81,17 @@ static int64_t step_of(const CheckpointMeta *meta)
     return meta->global_batch > 0 ? meta->images / meta->global_batch : 0;
 }
 
-/* The run folder is only touched once there is a result to add to it. */
+/* The run folder is only touched once there is a result to add to it, and the result is said in any case: a run that
+ * is still being trained holds its folder. */
 static Status record(Comm *comm, const Config *c, const EvalRecord *r)
 {
     RunLog *log = NULL;
-    Status status = comm_agree(comm, runlog_open(&log, c->run.dir, comm->rank, NULL));
+    Status status = runlog_open(&log, c->run.dir, comm->rank, NULL);
+    if (status == ERR_IO) {
+        log_warning("%s: the result is only said here", status_message());
+        status = runlog_open(&log, NULL, comm->rank, NULL);
+    }
+    status = comm_agree(comm, status);
     if (status == OK) status = comm_agree(comm, runlog_eval(log, r));
     if (status == OK) runlog_done(log, status_exit_code(OK), "evaluation completed");
     runlog_close(log);
@@ -72,7 +103,7 @@ static Status record(Comm *comm, const Config *c, const EvalRecord *r)
 /* A field of a CSV file: quoted where it has to be. */
 static void add_field(StrBuf *out, const char *text)
 {
-    if (!strpbrk(text, ",\"\n")) {
+    if (!strpbrk(text, ",\"\r\n")) {
         str_add(out, text);
         return;
     }
@@ -127,47 +158,74 @@ static Status write_table(const Session *s, const double *confusion, const char 
     return status;
 }
 
-/* Evaluates, and writes the tables that were asked for. */
-static Status evaluate_with_tables(Session *s, const Args *args, EvalResult *r)
+static const struct {
+    const char *option;
+    void (*print)(const Session *s, const double *confusion, StrBuf *out);
+} tables[] = { { "--per-class", print_classes }, { "--confusion", print_confusion } };
+enum { TABLES = sizeof tables / sizeof tables[0] };
+
+static bool wants_tables(const Args *args)
 {
-    const char *classes = args_value(args, "--per-class"), *confusion = args_value(args, "--confusion");
-    if (!classes && !confusion) return evaluate(s, r);
-    double *counts = mem_calloc((size_t)(s->classes * s->classes), sizeof *counts);
-    Status status = comm_agree(s->comm, counts ? OK : ERR_MEMORY);
-    if (status == OK) status = evaluate_confusion(s, r, counts);
-    if (status == OK) {
-        status = write_table(s, counts, classes, print_classes);
-        if (status == OK) status = write_table(s, counts, confusion, print_confusion);
-        status = comm_agree(s->comm, status);
-    }
-    mem_free(counts);
-    return status;
+    bool wanted = false;
+    for (int i = 0; i < TABLES; i++) wanted = wanted || args_value(args, tables[i].option);
+    return wanted;
 }
 
-static Status evaluate_file(Session *s, const Args *args)
+/* A name that cannot be written to is said before the work, not after it. */
+static Status check_tables(const Args *args)
 {
-    const char *path = args->checkpoint;
-    CheckpointMeta meta = { 0 };
+    for (int i = 0; i < TABLES; i++) {
+        const char *path = args_value(args, tables[i].option);
+        if (path) TRY(fs_check_writable(path));
+    }
+    return OK;
+}
+
+static Status write_tables(const Session *s, const Args *args, const double *confusion)
+{
+    Status status = OK;
+    for (int i = 0; i < TABLES && status == OK; i++)
+        status = write_table(s, confusion, args_value(args, tables[i].option), tables[i].print);
+    return comm_agree(s->comm, status);
+}
+
+/* counts: [classes * classes] of zeros; NULL where no tables are wanted. */
+static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMeta *meta, double *counts)
+{
     EvalResult r;
-    TRY(session_commit(s));
-    TRY(comm_agree(s->comm, s->comm->rank == 0 ? load_weights(s, path, &meta) : OK));
-    TRY(session_broadcast(s));
-    TRY(evaluate_with_tables(s, args, &r));
-    EvalRecord e = { .epoch = epoch_of(&meta),
-                     .step = step_of(&meta),
+    TRY(counts ? evaluate_confusion(s, &r, counts) : evaluate(s, &r));
+    EvalRecord e = { .epoch = epoch_of(meta),
+                     .step = step_of(meta),
                      .images = r.images,
                      .loss = r.loss,
                      .top1 = r.top1,
                      .top5 = r.top5 };
-    if (r.bad > 0) {
-        log_warning("%lld images of data.val could not be decoded: counted as wrong", (long long)r.bad);
-    }
-    return record(s->comm, s->config, &e);
+    if (r.bad > 0) log_warning("%lld images of data.val could not be decoded: counted as wrong", (long long)r.bad);
+    if (!isfinite(r.loss) && r.bad < r.images)
+        log_warning("%s: the loss is no finite number: its weights or statistics are no good", args->checkpoint);
+    TRY(record(s->comm, s->config, &e));
+    return counts ? write_tables(s, args, counts) : OK;
+}
+
+static Status evaluate_file(Session *s, const Args *args)
+{
+    CheckpointMeta meta = { 0 };
+    double *counts = NULL;
+    TRY(session_commit(s));
+    TRY(comm_agree(s->comm, s->comm->rank == 0 ? load_weights(s, args->checkpoint, &meta) : OK));
+    TRY(session_broadcast(s));
+    const bool tables_wanted = wants_tables(args);
+    if (tables_wanted) counts = mem_calloc((size_t)(s->classes * s->classes), sizeof *counts);
+    Status status = comm_agree(s->comm, counts || !tables_wanted ? OK : ERR_MEMORY);
+    if (status == OK) status = evaluate_and_say(s, args, &meta, counts);
+    mem_free(counts);
+    return status;
 }
 
 static Status work(Comm *comm, const Config *c, const Args *args)
 {
     Session session;
+    TRY(comm_agree(comm, comm->rank == 0 ? check_tables(args) : OK));
     Status status = session_open(&session, c, comm, SESSION_EVAL);
     if (status == OK) status = evaluate_file(&session, args);
     session_close(&session);

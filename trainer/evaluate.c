@@ -22,10 +22,10 @@ typedef struct Confusion {
     int32_t *labels;
 } Confusion;
 
-/* The first of the largest logits, those of the views of an image added up. */
+/* The first of the largest logits, those of the views of an image added up; -1 where none is a number. */
 static int64_t best_class(const float *logits, int64_t classes, int64_t view_stride, int views)
 {
-    int64_t best = 0;
+    int64_t best = -1;
     float largest = -INFINITY;
     for (int64_t c = 0; c < classes; c++) {
         float sum = logits[c];
@@ -51,7 +51,7 @@ static Status add_confusion(Session *s, const PrefetchInput *input, Confusion *c
         if (c->labels[n] < 0) continue;
         const int64_t best =
             best_class(c->logits + n * classes, classes, batch * classes, (int)(logits->desc.dims[0] / batch));
-        c->counts[c->labels[n] * classes + best]++;
+        if (best >= 0) c->counts[c->labels[n] * classes + best]++;
     }
     return OK;
 }

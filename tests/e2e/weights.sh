@@ -61,6 +61,55 @@ expect "predict with one that is none" 65 run 1 predict "$checkpoint" "$SCRATCH/
 expect_one_error "predict" "$SCRATCH/none.jpg"
 expect_text "predict" 1 "$picture"
 
+# Tables go where their names lead, and what cannot be written to is said before the work. A run that is still writing to its folder does not
+# cost the result.
+mkfifo "$SCRATCH/fifo"
+cat "$SCRATCH/fifo" > "$SCRATCH/through" &
+ln -s away.csv "$SCRATCH/link.csv"
+exec 9>> "$SCRATCH/evals/metrics.jsonl"
+flock 9
+[[ $(evaluate "$checkpoint" --per-class "$SCRATCH/fifo" --confusion "$SCRATCH/link.csv") == "$want" ]] || broken "no result beside another run"
+expect_text "eval beside another run" 1 "another convoy is writing to this run folder: the result is only said here"
+exec 9>&-
+wait $!
+cmp "$SCRATCH/through" "$SCRATCH/classes.csv" || broken "a table did not go through a FIFO"
+cmp "$SCRATCH/away.csv" "$SCRATCH/confusion.csv" || broken "a table did not go where a link leads"
+[[ -p $SCRATCH/fifo && -L $SCRATCH/link.csv ]] || broken "a FIFO or a link was replaced"
+expect_error "eval with a table nowhere" 74 "$SCRATCH/nowhere/x.csv: cannot write" 1 eval "$SCRATCH/small.yaml" --checkpoint "$checkpoint" \
+    --set model.name=efficientnet_b0 --set "data.val=$SCRATCH/data/val" --per-class "$SCRATCH/nowhere/x.csv"
+
+# Folders of other names, and of the same number.
+cp -r "$SCRATCH/data/val" "$SCRATCH/renamed"
+mv "$SCRATCH/renamed/star" "$SCRATCH/renamed/su"$'\r'n
+evaluate "$checkpoint" --set "data.val=$SCRATCH/renamed" --per-class "$SCRATCH/renamed.csv" > "$SCRATCH/again.txt"
+expect_text "eval of other names" 1 "class 8 is star there but su n in data.val"
+grep -q $'^8,"su\rn",' "$SCRATCH/renamed.csv" || broken "a carriage return in a name is not quoted"
+
+# What leaves must not land on what it comes from.
+for name in "$checkpoint" "$SCRATCH/run/checkpoints/latest"; do
+    ln -sf "$checkpoint" "$SCRATCH/self.safetensors"
+    expect_error "export onto itself" 64 "is the checkpoint itself" 1 export "$name" "$SCRATCH/self.safetensors"
+    cmp "$checkpoint" "$SCRATCH/self.safetensors" || broken "export changed its checkpoint"
+done
+
+# TensorFlow's variants under torchvision's names, out and in.
+train tf 1 "${net[@]}" model.name=tf_efficientnet_b0 train.max_steps=1
+expect "export of tf" 0 run 1 export "$(latest tf)" "$SCRATCH/tf.safetensors" --names torchvision
+expect_text "export of tf" 1 "torchvision's efficientnet_b0 takes these weights, but pads"
+evaluate "$SCRATCH/tf.safetensors" --set model.name=tf_efficientnet_b0 > "$SCRATCH/again.txt"
+expect_text "eval of torchvision's as tf" 1 "fit tf_efficientnet_b0, but"
+
+# Weights so large that nothing comes out (inputs of 1e6, and a step of 1e6 times their gradient), and, a step later, no numbers themselves.
+train wild 1 model.name=mlp data.std=1e-6 optimizer.lr=1e6 train.max_steps=2 train.eval_every=0 checkpoint.every_steps=1
+large=$SCRATCH/wild/checkpoints/step-00000001.safetensors
+wild=(eval "$SCRATCH/small.yaml" --set model.name=mlp --set data.std=1e-6 --set "data.val=$SCRATCH/data/val" --set "run.dir=$SCRATCH/evals" --checkpoint)
+expect "eval of large weights" 0 run 1 "${wild[@]}" "$large"
+expect_text "eval of large weights" 1 "the loss is no finite number"
+expect_error "predict by large weights" 65 "outputs are no finite numbers" 1 predict "$large" "$picture"
+expect_error "eval of no numbers" 65 "is no finite number" 1 "${wild[@]}" "$(latest wild)"
+expect_error "predict by no numbers" 65 "is no finite number" 1 predict "$(latest wild)" "$picture"
+expect_error "export of no numbers" 65 "is no finite number" 1 export "$(latest wild)" "$SCRATCH/wild.onnx"
+
 # Another number of classes.
 mkdir "$SCRATCH/pair"
 cp -r "$SCRATCH"/data/train/{circle,star} "$SCRATCH/pair/"
