@@ -60,7 +60,7 @@ static const ModelDef models[] = {
     { "resnet152", RESNET, resnet_build, &resnet152, BILINEAR_224, false },
     { "resnext50_32x4d", RESNEXT, resnet_build, &resnext50_32x4d, BILINEAR_224, false },
     { "resnext101_32x8d", RESNEXT, resnet_build, &resnext101_32x8d, BILINEAR_224, false },
-    { "resnext101_64x4d", RESNEXT, resnet_build, &resnext101_64x4d, BILINEAR_224, false },
+    { "resnext101_64x4d", RESNEXT, resnet_build, &resnext101_64x4d, { 3, 224, 232, MODEL_BILINEAR }, false },
     { "wide_resnet50_2", WIDE, resnet_build, &wide_resnet50_2, BILINEAR_224, false },
     { "wide_resnet101_2", WIDE, resnet_build, &wide_resnet101_2, BILINEAR_224, false },
     { "resnet20", CIFAR, resnet_cifar_build, &resnet20, { 3, 32, 32, MODEL_BILINEAR }, false },

@@ -24,7 +24,8 @@ import torchvision
 from safetensors.torch import load_file, save_file
 
 CLASSES = 10
-MODELS = (["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d", "wide_resnet50_2", "wide_resnet101_2"]
+MODELS = (["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d", "resnext101_64x4d",
+           "wide_resnet50_2", "wide_resnet101_2"]
           + [f"{family}_b{i}" for family in ("efficientnet", "tf_efficientnet") for i in range(8)])
 # Batch norm's epsilon is 1e-3 in torchvision's, and so in ours; timm makes them with 1e-5 unless it is told otherwise.
 TORCHVISION_EPS = ("efficientnet_b5", "efficientnet_b6", "efficientnet_b7")

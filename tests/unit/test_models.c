@@ -414,3 +414,13 @@ TEST(width_is_rounded_to_eights)
     CHECK(block_scale_channels(64, 0.01) == 8 && block_scale_channels(512, 0.25) == 128 &&
           block_scale_channels(64, 1.3) == 80);
 }
+
+/* What torchvision's and timm's published weights are evaluated with, where it is not what their family has. */
+TEST(networks_know_the_images_they_were_published_with)
+{
+    const ModelDef *wide = model_find("resnext101_64x4d"), *own = model_find("efficientnet_b0");
+    REQUIRE(wide != NULL && own != NULL);
+    CHECK_INT(wide->input.size, 224);
+    CHECK_INT(wide->input.resize, 232);
+    CHECK_INT(own->input.resize, 256);
+}
