@@ -146,7 +146,6 @@ Status dataset_check_index(const DatasetOptions *o)
 
 /* ---- life ---- */
 
-/* Takes index over, on failure too. */
 /* Lists of names, in checkpoints too, have one a line. */
 static Status check_class_names(const Dataset *d)
 {
@@ -157,6 +156,7 @@ static Status check_class_names(const Dataset *d)
     return OK;
 }
 
+/* Takes index over, on failure too. */
 static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOptions *o, Index *index)
 {
     Dataset *d = mem_calloc(1, sizeof *d);
