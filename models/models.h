@@ -38,8 +38,10 @@ const ModelDef *model_named(const ModelDef *def, ModelNames names);
 const char *model_interpolation_name(ModelInterpolation interpolation); /* "bicubic" */
 int model_count(void);
 const ModelDef *model_at(int index);
-const ModelDef *model_find(const char *name); /* NULL; model_nearest() for the error message */
-const char *model_nearest(const char *name);  /* NULL if nothing is near */
+const ModelDef *model_find(const char *name); /* NULL; model_suggest() for the error message */
+enum { MODEL_SUGGESTIONS = 3, MODEL_SUGGESTION_BYTES = 160 };
+/* " (did you mean A, B or C?)", nearest first, at most so many; where none is near, which command lists all. */
+void model_suggest(const char *name, char *out, size_t bytes);
 /* Creates the graph, builds the network, and with o->graph.training appends backward. */
 Status model_build(Graph **out, const ModelDef *def, const ModelOptions *o);
 /* Fills one parameter or buffer (plain row-major f32, tensor_elements long) by its init rule; draw address = (seed,

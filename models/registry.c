@@ -2,6 +2,7 @@
  * else. */
 #include "base/str.h"
 #include "models/families.h"
+#include <stdio.h>
 #include <string.h>
 
 #define RESNET  "ResNet v1.5, torchvision's names and shapes"
@@ -106,11 +107,23 @@ const ModelDef *model_find(const char *name)
     return NULL;
 }
 
-const char *model_nearest(const char *name)
+void model_suggest(const char *name, char *out, size_t bytes)
 {
-    const char *names[MODEL_COUNT];
+    const char *names[MODEL_COUNT], *nearest[MODEL_SUGGESTIONS];
+    int left = MODEL_COUNT, found = 0;
     for (int i = 0; i < MODEL_COUNT; i++) names[i] = models[i].name;
-    return str_nearest(name, names, MODEL_COUNT);
+    while (found < MODEL_SUGGESTIONS && (nearest[found] = str_nearest(name, names, left))) {
+        int at = 0;
+        while (names[at] != nearest[found]) at++;
+        for (left--; at < left; at++) names[at] = names[at + 1];
+        found++;
+    }
+    snprintf(out, bytes, "%s", found ? " (did you mean " : " (convoy inspect model --help lists all)");
+    for (int i = 0; i < found; i++) {
+        const char *after = i + 1 == found ? "?)" : i + 2 == found ? " or " : ", ";
+        const size_t length = strlen(out);
+        snprintf(out + length, bytes - length, "%s%s", nearest[i], after);
+    }
 }
 
 const ModelDef *model_named(const ModelDef *def, ModelNames names)

@@ -97,9 +97,9 @@ Status inspect_model(int argc, char **argv)
     const char *name = args.positional[0];
     const ModelDef *def = model_find(name);
     if (def) return describe_model(def, &args);
-    const char *nearest = model_nearest(name);
-    if (nearest) return fail(ERR_USAGE, "%s: no such network (did you mean %s?)", name, nearest);
-    return fail(ERR_USAGE, "%s: no such network (convoy inspect model --help lists all)", name);
+    char suggestion[MODEL_SUGGESTION_BYTES];
+    model_suggest(name, suggestion, sizeof suggestion);
+    return fail(ERR_USAGE, "%s: no such network%s", name, suggestion);
 }
 
 /* ---- checkpoint ---- */

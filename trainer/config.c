@@ -282,11 +282,10 @@ static Status fail_check(const ConfigOrigin *origin, const char *key, const char
 
 static Status check_model(const Config *c, const ConfigOrigin *origin)
 {
-    char text[WHERE_BYTES];
+    char text[WHERE_BYTES], suggestion[MODEL_SUGGESTION_BYTES];
     if (model_find(c->model.name)) return OK;
-    const char *nearest = model_nearest(c->model.name);
-    snprintf(text, sizeof text, "is \"%s\", which is no network%s%s%s", c->model.name, nearest ? " (did you mean " : "",
-             nearest ? nearest : "", nearest ? "?)" : "");
+    model_suggest(c->model.name, suggestion, sizeof suggestion);
+    snprintf(text, sizeof text, "is \"%s\", which is no network%s", c->model.name, suggestion);
     return fail_check(origin, "model.name", text);
 }
 

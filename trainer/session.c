@@ -179,14 +179,6 @@ void session_set_stage(Session *s, int stage)
     s->more = s->stage_more[stage];
 }
 
-static Status check_model_name(const Config *c)
-{
-    if (model_find(c->model.name)) return OK;
-    const char *near = model_nearest(c->model.name);
-    return fail(ERR_USAGE, "model.name: unknown model %s%s%s%s (convoy inspect model lists them)", c->model.name,
-                near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
-}
-
 static void say_fusions(const Session *s)
 {
     char text[512] = "";
@@ -284,7 +276,6 @@ static Status plan_local(Session *s, SessionUse use)
 
 static Status open_data(Session *s, SessionUse use)
 {
-    TRY(comm_agree(s->comm, check_model_name(s->config)));
     TRY(open_sets(s, use));
     TRY(comm_agree(s->comm, plan_local(s, use)));
     return comm_agree(s->comm, check_same_data(s));

@@ -30,7 +30,7 @@ for n in "${ranks[@]}"; do
     expect_error "no checkpoint" 64 "--checkpoint is missing" "$n" eval x.yaml
     expect_error "no such config" 64 "$SCRATCH/nowhere.yaml" "$n" train "$SCRATCH/nowhere.yaml"
 done
-expect_error "no such network" 64 "did you mean resnet50?" 1 inspect model resnet5O
+expect_error "no such network" 64 "did you mean resnet50, " 1 inspect model resnet5O
 expect_error "no such benchmark" 64 "steps" 1 bench steps
 expect_error "no such subject" 64 "did you mean model?" 1 inspect modell
 

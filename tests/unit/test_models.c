@@ -383,9 +383,13 @@ TEST(draws_are_addressed_by_seed_and_tensor)
 TEST(names_are_found_or_guessed)
 {
     CHECK(model_find("resnet") == NULL && model_find("ResNet50") == NULL);
-    CHECK(strcmp(model_nearest("resnet5O"), "resnet50") == 0);
-    CHECK(strcmp(model_nearest("efficientnet-b4"), "efficientnet_b4") == 0);
-    CHECK(model_nearest("convolutional-thing") == NULL);
+    char text[MODEL_SUGGESTION_BYTES];
+    model_suggest("resnet5O", text, sizeof text);
+    CHECK_CONTAINS(text, " (did you mean resnet50, ");
+    model_suggest("efficientnet-b4", text, sizeof text);
+    CHECK_STR(text, " (did you mean efficientnet_b4, efficientnet_b0 or efficientnet_b1?)");
+    model_suggest("convolutional-thing", text, sizeof text);
+    CHECK_STR(text, " (convoy inspect model --help lists all)");
     for (int i = 0; i < model_count(); i++) {
         CHECK(model_find(model_at(i)->name) == model_at(i));
         CHECK(strlen(model_at(i)->summary) > 10);
