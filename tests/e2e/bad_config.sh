@@ -61,7 +61,7 @@ for setting in optimizer.lr=-1 optimizer.momentum=1 train.epochs=0 train.epochs=
 done
 printf 'train:\n  epochs: 5\n  batch_per_rank: many\n' > "$SCRATCH/bad.yaml"
 refused_file "$SCRATCH/bad.yaml:3: train.batch_per_rank"
-refused "did you mean resnet20?" model.name=resnet2O
+refused "did you mean resnet20, " model.name=resnet2O
 refused "model.classes" model.classes=9
 refused "data.mean" "data.mean=[0.5, 0.5]"
 refused "train.batch_per_rank" train.batch_per_rank=21
