@@ -238,15 +238,19 @@ Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t i
 {
     ASSERT(entry >= 0 && entry < c->header->samples);
     _Atomic uint64_t *word = &words(c)[entry];
-    uint64_t now = atomic_load_explicit(word, memory_order_acquire);
-    if (kind_of(now) == ENTRY_LOADING) now = await_other(word);
-    *hit = kind_of(now) == ENTRY_READY;
-    if (*hit) {
-        lend(c, now, out);
-        return OK;
+    bool ours = false;
+    for (bool settled = false; !settled;) {
+        uint64_t now = atomic_load_explicit(word, memory_order_acquire);
+        if (kind_of(now) == ENTRY_LOADING) now = await_other(word);
+        *hit = kind_of(now) == ENTRY_READY;
+        if (*hit) {
+            lend(c, now, out);
+            return OK;
+        }
+        bool free_for_us = kind_of(now) == ENTRY_ABSENT || (kind_of(now) == ENTRY_LOADING && is_abandoned(now));
+        ours = free_for_us && atomic_compare_exchange_strong(word, &now, loading_now());
+        settled = ours || !free_for_us; /* else somebody else was quicker: now there is somebody to wait for */
     }
-    bool free_for_us = kind_of(now) == ENTRY_ABSENT || (kind_of(now) == ENTRY_LOADING && is_abandoned(now));
-    bool ours = free_for_us && atomic_compare_exchange_strong(word, &now, loading_now());
     Status status = source->kind->read(source, id, image_size, buf, out);
     if (!ours) return status;
     if (status == OK) store(c, word, out);

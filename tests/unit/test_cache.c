@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "data/cache.h"
 #include "tests/test.h"
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 enum { SAMPLES = 200, SAMPLE_BYTES = 960, SEEK_BYTES = 40 };
 
 typedef struct Shared { /* of this test's processes */
-    atomic_int reads, wrong;
+    atomic_int reads, wrong, arrived;
     atomic_bool blocks, fails, reading;
 } Shared;
 
@@ -113,6 +114,27 @@ TEST(processes_share_what_each_has_read)
         int status = 0;
         CHECK(waitpid(children[p], &status, 0) == children[p] && status == 0);
     }
+    CHECK_INT(s.shared->reads, SAMPLES);
+    CHECK_INT(s.shared->wrong, 0);
+    cache_destroy(c);
+}
+
+/* Two processes ask for each sample at the same moment. */
+TEST(who_comes_a_moment_later_does_not_read_it_again)
+{
+    CountedSource s = make_source();
+    SampleCache *c = NULL;
+    bool hit = false;
+    REQUIRE_OK(cache_create(&c, SAMPLES, 1 << 20));
+    const pid_t other = fork(); /* the memory file is mapped in both */
+    REQUIRE(other >= 0);
+    for (int id = 0; id < SAMPLES; id++) {
+        atomic_fetch_add(&s.shared->arrived, 1);
+        while (s.shared->arrived < 2 * (id + 1)) sched_yield();
+        CHECK_OK(read_one(c, &s, id, &hit));
+    }
+    if (other == 0) _exit(0);
+    CHECK(waitpid(other, NULL, 0) == other);
     CHECK_INT(s.shared->reads, SAMPLES);
     CHECK_INT(s.shared->wrong, 0);
     cache_destroy(c);
