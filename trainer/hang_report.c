@@ -130,7 +130,7 @@ uint64_t hang_report_mark(const char *run_dir)
 {
     char **names = NULL;
     int64_t count = 0;
-    uint64_t mark = 1;
+    uint64_t mark = 0;
     if (fs_list(run_dir, &names, &count) != OK) count = 0;
     for (int64_t i = 0; i < count; i++) {
         struct stat file;
@@ -141,5 +141,5 @@ uint64_t hang_report_mark(const char *run_dir)
         mem_free(path);
     }
     mem_free(names);
-    return mark ? mark : 1;
+    return mark;
 }

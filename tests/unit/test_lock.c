@@ -95,6 +95,23 @@ TEST(a_lock_that_is_renewed_is_not_waited_for)
     CHECK(waitpid(other, NULL, 0) == other);
 }
 
+TEST(a_lock_that_is_given_back_meanwhile_is_taken)
+{
+    LaunchLock *l = NULL;
+    write_holder(1000);
+    pid_t other = fork();
+    if (other == 0) {
+        clock_sleep_s(0.7);
+        write_holder(0);
+        _exit(0);
+    }
+    double start = clock_s();
+    CHECK_OK(lock_take(&l, test_scratch(), 600, 600));
+    CHECK(clock_s() - start < 60);
+    lock_release(l);
+    CHECK(waitpid(other, NULL, 0) == other);
+}
+
 TEST(a_lock_that_another_host_took_is_not_renewed)
 {
     LaunchLock *l = NULL;

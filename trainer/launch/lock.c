@@ -58,14 +58,17 @@ static void write_holder(const LaunchLock *l, double time_s)
         log_warning("%s: cannot be renewed: %s", l->path, strerror(errno));
 }
 
-/* 0 or errno. lock_holder_lives() holds the lock for an instant to see whether it is free: so not at the first try
- * alone. Where files cannot be locked, renewals have to do. */
-static int try_lock(int fd)
+typedef enum Lock { LOCK_OURS, LOCK_HELD, LOCK_UNKNOWN /* files cannot be locked here */, LOCK_BROKEN } Lock;
+
+/* LOCK_BROKEN sets errno. lock_holder_lives() holds the lock for an instant to see whether it is free: so not at the
+ * first try alone. */
+static Lock try_lock(int fd)
 {
     for (int i = 0;; i++, clock_sleep_s(PAUSE_S)) {
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK) return 0;
-        int error = errno == EINTR ? EWOULDBLOCK : errno;
-        if (error != EWOULDBLOCK || i >= TRIES) return error;
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) return LOCK_OURS;
+        if (errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK) return LOCK_UNKNOWN;
+        if (errno != EWOULDBLOCK && errno != EINTR) return LOCK_BROKEN;
+        if (i >= TRIES) return LOCK_HELD;
     }
 }
 
@@ -79,15 +82,16 @@ static Status wait_for(const LaunchLock *l, double silent_s, double wait_s)
     const Holder first = read_holder(l->fd);
     const double start_s = clock_s();
     for (bool said = false;; said = true, clock_sleep_s(POLL_S)) {
-        int error = try_lock(l->fd);
-        if (error && error != EWOULDBLOCK) return fail(ERR_IO, "%s: cannot be locked: %s", l->path, strerror(error));
+        const Lock lock = try_lock(l->fd);
+        if (lock == LOCK_BROKEN) return fail(ERR_IO, "%s: cannot be locked: %s", l->path, strerror(errno));
         const double watched_s = clock_s() - start_s;
-        Holder h = read_holder(l->fd);
-        bool elsewhere = h.host[0] && strcmp(h.host, l->host) != 0;
-        bool is_over = !elsewhere || h.time_s == 0 || watched_s >= silent_s;
-        if (!error && is_over && same_holder(&h, &first)) return OK;
-        if (!error) flock(l->fd, LOCK_UN);
-        if (!elsewhere || !same_holder(&h, &first) || watched_s >= fmax(silent_s, wait_s))
+        const Holder h = read_holder(l->fd);
+        /* Of one host the lock itself tells; where there is none, this host's holder is watched like another's. */
+        const bool told = lock != LOCK_UNKNOWN && strcmp(h.host, l->host) == 0;
+        const bool given_back = !h.host[0] || h.time_s == 0, renewed = !given_back && !same_holder(&h, &first);
+        if (lock != LOCK_HELD && (given_back || (!renewed && (told || watched_s >= silent_s)))) return OK;
+        if (lock == LOCK_OURS) flock(l->fd, LOCK_UN);
+        if (renewed || (lock == LOCK_HELD && (told || !h.host[0])) || watched_s >= fmax(silent_s, wait_s))
             return fail(ERR_ENV, "%s: another convoy launch has this run (process %lld on %s)", l->path,
                         (long long)h.pid, h.host[0] ? h.host : "this host");
         if (signals_stop_requested()) return fail(ERR_STOPPED, "asked to stop while waiting for %s", l->path);
