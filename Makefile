@@ -45,8 +45,7 @@ LIBS        := -ldnnl -ljpeg -lspng -lyaml -lz -lm -lpthread -ldl
 MPI_CFLAGS = $(if $(filter 1,$(MPI)),$(patsubst -I%,-isystem %,$(shell mpicc --showme:compile)))
 MPI_LIBS   = $(if $(filter 1,$(MPI)),$(shell mpicc --showme:link))
 
-ROOMS := base kernels kernels/ops kernels/cpu $(CUDA_ROOM) models models/graph data trainer trainer/comm trainer/exec trainer/launch \
-         trainer/monitor trainer/doctor trainer/report trainer/scale
+ROOMS := base kernels kernels/ops kernels/cpu $(CUDA_ROOMS) models models/graph data $(wildcard data/*) trainer $(wildcard trainer/*)
 LIB   := $(filter-out trainer/main.c $(CUDA_UNUSED),$(wildcard $(addsuffix /*.c,$(ROOMS)))) $(EMU_SOURCES)
 ifneq ($(MPI),1)
 LIB   := $(filter-out trainer/comm/comm_mpi.c,$(LIB))
@@ -62,7 +61,7 @@ SWEEP_PROGRAM := $(if $(DRIVER_SHIM),$(B)/cuda_sweep $(DRIVER_SHIM))
 FUZZ  := $(filter-out tests/fuzz/fuzz_main.c,$(wildcard tests/fuzz/*.c))
 HELPERS := $(filter-out $(TOOLS),$(wildcard tests/tools/*.c)) $(FUZZ)
 HEADERS := $(wildcard $(addsuffix /*.h,$(ROOMS) kernels/ref tests tests/unit tests/check tests/tools tests/fuzz))
-CUDA_FILES := $(wildcard kernels/cuda/*.[ch] kernels/cuda/*.cu kernels/cuda/*.cuh trainer/comm/comm_nccl.c tests/emu/*.[ch] tests/emu/*.cpp)
+CUDA_FILES := $(wildcard kernels/cuda/*.[ch] kernels/cuda/cudnn/*.[ch] kernels/cuda/*.cu kernels/cuda/*.cuh trainer/comm/comm_nccl.c tests/emu/*.[ch] tests/emu/*.cpp)
 
 objects  = $(patsubst %.c,$(B)/obj/%.o,$(1))
 LIB_OBJ := $(call objects,$(LIB)) $(CUDA_OBJ)

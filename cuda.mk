@@ -61,9 +61,10 @@ endif
 
 CUDA_SOURCES := $(wildcard kernels/cuda/*.cu)
 CUDA_HEADERS := $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh)
-CUDA_LIBRARY_FILES := kernels/cuda/conv_plan.c kernels/cuda/conv_norm_plan.c kernels/cuda/norm_plan.c kernels/cuda/lt_gemm.c $(wildcard kernels/cuda/cudnn_*.c)
+# What calls the libraries; the rest of the room is arithmetic about them.
+CUDA_LIBRARY_FILES := $(filter-out %_shape.c %/pattern.c,$(wildcard kernels/cuda/cudnn/*.c))
 ifeq ($(HAVE_CUDA),1)
-CUDA_ROOM := kernels/cuda
+CUDA_ROOMS := kernels/cuda kernels/cuda/cudnn
 CUDA_UNUSED := kernels/cuda_absent.c trainer/comm/comm_nccl_absent.c
 # X.cu.o, because an op's X.c may lie beside its kernels
 CUDA_OBJ  := $(patsubst %.cu,$(B)/obj/%.cu.o,$(CUDA_SOURCES))
@@ -74,7 +75,7 @@ endif
 
 ifeq ($(EMU),1)
 CUDA_UNUSED += $(CUDA_LIBRARY_FILES) trainer/comm/comm_nccl.c
-CUDA_UNUSED_TESTS := $(patsubst kernels/cuda/%.c,tests/unit/test_cuda_%.c,$(CUDA_LIBRARY_FILES)) # they test the libraries themselves
+CUDA_UNUSED_TESTS := $(patsubst kernels/cuda/cudnn/%.c,tests/unit/test_cuda_%.c,$(CUDA_LIBRARY_FILES)) # they test the libraries themselves
 EMU_SOURCES := $(wildcard tests/emu/*.c)
 EMU_CPPFLAGS := -isystem tests/emu -DCONVOY_EMU=1
 CXX ?= g++

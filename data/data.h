@@ -14,7 +14,7 @@
 #ifndef CONVOY_DATA_DATA_H
 #define CONVOY_DATA_DATA_H
 #include "base/status.h"
-#include "data/histogram.h"
+#include "data/load/histogram.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -50,13 +50,15 @@ typedef enum OpKind {
     OP_LINEAR_BWD_DATA,
     OP_LINEAR_BWD_WEIGHTS,
     OP_SOFTMAX_XENT, /* loss, accuracy counts and the gradient of the logits in one pass */
-    /* optimizer step over flat ranges; not a graph node: trainer/optim.c drives one instance per bucket */
+    /* optimizer step over flat ranges; not a graph node: trainer/train/optim.c drives one instance per bucket */
     OP_UPDATE,
     OP_SCALE, /* y = x * factor, flat, in place allowed */
-    /* dynamic loss scale (Micikevicius et al. 2018), state in the device's memory; not graph nodes: trainer/optim.c */
+    /* dynamic loss scale (Micikevicius et al. 2018), state in the device's memory; not graph nodes:
+     * trainer/train/optim.c */
     OP_FINITE_CHECK, /* sets LOSS_SCALE_FOUND_INF if any element of x is infinite or NaN */
     OP_LOSS_SCALE,   /* after the update: halves the scale if FOUND_INF, doubles it after a number of good steps */
-    /* norm of all gradients (torch.nn.utils.clip_grad_norm_), kept on the device; not graph nodes: trainer/optim.c */
+    /* norm of all gradients (torch.nn.utils.clip_grad_norm_), kept on the device; not graph nodes:
+     * trainer/train/optim.c */
     OP_GRAD_SQUARES, /* sums of squares, one for each GRAD_SQUARES_CHUNK elements of a flat tensor */
     OP_GRAD_NORM,    /* the root of all of them, and the factor by which the update shrinks what is too long */
     /* y[n,c,h,w] = x[n,c,h,w] sigmoid(g[n,c]): the excitation of squeeze-and-excitation (Hu et al. 2018) */

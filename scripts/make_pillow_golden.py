@@ -5,7 +5,7 @@ Run by hand with Debian 12's own Python and Pillow (python3-pil, on the libjpeg-
 
     /usr/bin/python3 scripts/make_pillow_golden.py tests/golden/images
 
-Pillow 13 resizes some boxes in another order (see data/resize.c), and Pillow from PyPI brings a libjpeg-turbo of its own.
+Pillow 13 resizes some boxes in another order (see data/augment/resize.c), and Pillow from PyPI brings a libjpeg-turbo of its own.
 
 The files are stored, not written by the test, because encoders differ between versions. views.txt has a line per view:
 "file channels kind filter box_x box_y box_width box_height width height window_x window_y size flip crc32c". kind "raw" is the whole

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Augmented training views: torchvision's bytes for given parameters (data/replay.h), as a golden file and on real images.
+"""Augmented training views: torchvision's bytes for given parameters (data/augment/replay.h), as a golden file and on real images.
 
     python3 scripts/replay_views.py golden tests/golden/replays.txt                     # writes parameters and what torchvision makes of them
     python3 scripts/replay_views.py check FOLDER [--views 1000] [--convoy ./convoy]     # compares byte for byte

@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "trainer/cmd.h"
-#include "trainer/signals.h"
-#include "trainer/versions.h"
+#include "trainer/cmd/cmd.h"
+#include "trainer/guard/signals.h"
+#include "trainer/session/versions.h"
 #include <stdlib.h>
 #include <string.h>
 

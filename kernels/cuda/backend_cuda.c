@@ -4,11 +4,11 @@
  * A deviceless backend (CudaOptions.properties) is made from a description of a device: it prepares ops as it would
  * there - layouts, sizes, cuDNN's choice of engines -, and refuses to allocate. */
 #include "base/mem.h"
-#include "kernels/cuda/cudnn_graph.h"
+#include "kernels/cuda/cudnn/cudnn_graph.h"
+#include "kernels/cuda/cudnn/lt_gemm.h"
 #include "kernels/cuda/decision.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/fusion.h"
-#include "kernels/cuda/lt_gemm.h"
 #include <stdio.h>
 #include <string.h>
 

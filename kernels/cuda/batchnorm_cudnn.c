@@ -6,9 +6,9 @@
  * lies apart from dy unless the graph does not read dy. */
 #include "base/mem.h"
 #include "kernels/cuda/batchnorm.h"
+#include "kernels/cuda/cudnn/norm_plan.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/norm_choice.h"
-#include "kernels/cuda/norm_plan.h"
 
 enum { VECTOR_BYTES = 16 };
 

@@ -5,7 +5,7 @@
  * dbeta of this run; then what the plan wants. */
 #include "base/mem.h"
 #include "kernels/cuda/conv2d.h"
-#include "kernels/cuda/conv_norm_plan.h"
+#include "kernels/cuda/cudnn/conv_norm_plan.h"
 #include "kernels/cuda/kernels.h"
 
 typedef struct NormState {

@@ -2,7 +2,7 @@
 #include "kernels/cuda/decision.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "kernels/cuda/cudnn_graph.h"
+#include "kernels/cuda/cudnn/cudnn_graph.h"
 #include <stdio.h>
 #include <string.h>
 

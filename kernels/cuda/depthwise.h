@@ -4,7 +4,7 @@
  * nothing is rounded: there is no matrix product to speed up. The gradient of the weights is f32 in every precision. */
 #ifndef CONVOY_KERNELS_CUDA_DEPTHWISE_H
 #define CONVOY_KERNELS_CUDA_DEPTHWISE_H
-#include "kernels/cuda/conv_plan.h"
+#include "kernels/cuda/cudnn/conv_plan.h"
 
 typedef struct Depthwise Depthwise;
 /* depthwise_choice.c: whether our kernels are to run this pass of an op whose tensors are decided. May time both. */

@@ -10,8 +10,8 @@
  * y is f32 in every precision: logits need it. */
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/cudnn/lt_gemm.h"
 #include "kernels/cuda/kernels.h"
-#include "kernels/cuda/lt_gemm.h"
 
 enum { WORKSPACE_ALIGN = 256 };
 

@@ -2,9 +2,9 @@
  * ten timed with events, their median. No cache is flushed between passes. All memory is given back before return,
  * since the memory plan is yet to be made. */
 #include "base/mem.h"
-#include "kernels/cuda/cudnn_graph.h"
+#include "kernels/cuda/cudnn/cudnn_graph.h"
+#include "kernels/cuda/cudnn/pattern.h"
 #include "kernels/cuda/decision.h"
-#include "kernels/cuda/pattern.h"
 #include <stdlib.h>
 
 enum { WARM_UPS = 3, TIMED_RUNS = 10 };

@@ -5,7 +5,7 @@
  * sums over the results before they are stored, in f32. No workspace but for the sums of the convolution, which must
  * lie in device memory as the operands must. */
 #include "base/mem.h"
-#include "kernels/cuda/conv_norm_plan.h"
+#include "kernels/cuda/cudnn/conv_norm_plan.h"
 #include "kernels/cuda/half_math.h"
 #include "tests/emu/conv_loops.h"
 #include "tests/emu/emu.h"

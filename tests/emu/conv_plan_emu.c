@@ -4,7 +4,7 @@
  * As strict as the library: operands must be whole device buffers, aligned to 16 bytes, and the workspace that a plan
  * asks for is really used (it holds the sums), so that one that is too small or shared with another stream shows. */
 #include "base/mem.h"
-#include "kernels/cuda/conv_plan.h"
+#include "kernels/cuda/cudnn/conv_plan.h"
 #include "kernels/cuda/half_math.h"
 #include "tests/emu/conv_loops.h"
 #include "tests/emu/emu.h"

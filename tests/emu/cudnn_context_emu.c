@@ -1,6 +1,6 @@
 /* cudnn_context_emu.c - stands for cuDNN's context where convolutions are plain loops (conv_plan_emu.c). */
 #include "base/mem.h"
-#include "kernels/cuda/cudnn_graph.h"
+#include "kernels/cuda/cudnn/cudnn_graph.h"
 #include "tests/emu/cudnn_emu.h"
 #include <stdio.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * Sums run in f32 in the order of k; tf32 rounds its inputs. What cuBLASLt would refuse or read wrongly is refused
  * here: rows and operands that are not 16-byte aligned, operands that are not in device memory. The workspace is
  * overwritten, so that nothing can lie there by mistake. */
+#include "kernels/cuda/cudnn/lt_gemm.h"
 #include "kernels/cuda/half_math.h"
-#include "kernels/cuda/lt_gemm.h"
 
 #include <stdint.h>
 #include <stdio.h>

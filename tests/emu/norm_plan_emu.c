@@ -5,7 +5,7 @@
  * how the library keeps theirs from losing digits is not known. As strict as the library: operands must be whole device
  * buffers, dx must not be dy, and the workspace that a plan asks for is really used (it holds the sums). */
 #include "base/mem.h"
-#include "kernels/cuda/norm_plan.h"
+#include "kernels/cuda/cudnn/norm_plan.h"
 #include "kernels/cuda/pointwise_math.h"
 #include "tests/emu/conv_loops.h"
 #include "tests/emu/emu.h"

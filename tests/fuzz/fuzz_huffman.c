@@ -4,8 +4,8 @@
  * The last eight bytes of the input choose the part and the lies, what is before them is the file. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "data/decode.h"
-#include "data/seek_index.h"
+#include "data/decode/decode.h"
+#include "data/decode/seek_index.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* fuzz_png.c - the PNG wrapper. First byte: bit 0 puts the checksums of the chunks right, so that the decoder sees what
  * is behind them; the rest is the file. Images over a megapixel are passed over: they only cost time. */
 #include "base/mem.h"
-#include "data/decode.h"
+#include "data/decode/decode.h"
 #include "tests/fuzz/fuzz.h"
 #include <string.h>
 #include <zlib.h>

@@ -1,7 +1,7 @@
 /* seeds.c - small good inputs for every target, for the fuzzer to start from. */
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/pack.h"
+#include "data/load/pack.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/tools/container_write.h"
 #include "tests/tools/data_tree.h"

@@ -1,6 +1,6 @@
 /* dataset_check.c - see dataset_check.h. */
 #include "tests/tools/dataset_check.h"
-#include "data/dataset.h"
+#include "data/load/dataset.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * hold is a failed check. */
 #ifndef CONVOY_TESTS_TOOLS_DATASET_CHECK_H
 #define CONVOY_TESTS_TOOLS_DATASET_CHECK_H
-#include "data/pack.h"
+#include "data/load/pack.h"
 
 #define TREE_CLASSES   3
 #define TREE_PER_CLASS 9

@@ -9,7 +9,7 @@
  * because a ReLU input within rounding of zero passes its gradient on one side and not on the other; that one term is
  * as large as one of the few thousand that a bias gradient sums up, and a bias starts at zero. */
 #include "base/str.h"
-#include "trainer/safetensors.h"
+#include "trainer/files/safetensors.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "trainer/comm/comm.h"
 #include "trainer/comm/device_carrier.h"
-#include "trainer/reduce.h"
+#include "trainer/train/reduce.h"
 
 #include <string.h>
 #include <time.h>

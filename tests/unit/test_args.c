@@ -1,6 +1,6 @@
 /* test_args.c - usage lines and the arguments held against them. */
 #include "tests/test.h"
-#include "trainer/args.h"
+#include "trainer/cmd/args.h"
 #include <string.h>
 
 static const char train_help[] = "usage: convoy train CONFIG [--set key=value]...\n\nmore text CONFIG --other\n";

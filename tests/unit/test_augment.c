@@ -1,7 +1,7 @@
 /* Resize and views: identities, bytes of Pillow, geometry of torchvision's transforms, distributions of the draws. */
 #include "base/mem.h"
-#include "data/augment.h"
-#include "data/view.h"
+#include "data/augment/augment.h"
+#include "data/augment/view.h"
 #include "tests/test.h"
 #include "tests/tools/shapes.h"
 #include <math.h>

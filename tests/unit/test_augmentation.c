@@ -1,6 +1,6 @@
 /* test_augmentation.c - what the keys of augmentation become for the loader. */
 #include "tests/test.h"
-#include "trainer/augmentation.h"
+#include "trainer/session/augmentation.h"
 
 TEST(every_key_arrives)
 {

@@ -1,7 +1,7 @@
 /* test_cache.c - the cache that processes share: filled once, never emptied, and nobody waits for the dead. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "data/cache.h"
+#include "data/load/cache.h"
 #include "tests/test.h"
 #include <sched.h>
 #include <signal.h>

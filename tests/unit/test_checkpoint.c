@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/checkpoint.h"
+#include "trainer/files/checkpoint.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #include "base/mem.h"
 #include "data/data.h"
 #include "tests/test.h"
-#include "trainer/config.h"
-#include "trainer/config_keys.h"
+#include "trainer/config/config.h"
+#include "trainer/config/config_keys.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -5,11 +5,11 @@
 #include "tests/test.h"
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
-#include "trainer/config.h"
-#include "trainer/console.h"
-#include "trainer/penalty.h"
-#include "trainer/runlog.h"
-#include "trainer/schedule.h"
+#include "trainer/config/config.h"
+#include "trainer/config/schedule.h"
+#include "trainer/log/console.h"
+#include "trainer/log/runlog.h"
+#include "trainer/train/penalty.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,8 +2,8 @@
  * is damaged is named, never shown as a picture. */
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/dataset.h"
-#include "data/pack.h"
+#include "data/load/dataset.h"
+#include "data/load/pack.h"
 #include "tests/test.h"
 #include "tests/tools/container_write.h"
 #include "tests/tools/data_tree.h"

@@ -5,7 +5,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "kernels/cuda/conv_norm_plan.h"
+#include "kernels/cuda/cudnn/conv_norm_plan.h"
 #include "tests/test.h"
 #include "tests/tools/cudnn_there.h"
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * test double (EMU=1) and on a GPU; without either, prepare() alone. */
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/lt_gemm.h"
+#include "kernels/cuda/cudnn/lt_gemm.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
 #include <string.h>

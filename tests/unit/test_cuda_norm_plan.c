@@ -5,7 +5,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "kernels/cuda/norm_plan.h"
+#include "kernels/cuda/cudnn/norm_plan.h"
 #include "tests/test.h"
 #include "tests/tools/cudnn_there.h"
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /* Decoding: formats told by content, colour spaces, exact PNG pixels, and every way a file can be bad. */
 #include "base/mem.h"
-#include "data/decode.h"
+#include "data/decode/decode.h"
 #include "tests/test.h"
 #include "tests/tools/image_write.h"
 #include "tests/tools/shapes.h"

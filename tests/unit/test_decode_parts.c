@@ -2,8 +2,8 @@
  * skipped rows, our Huffman decoder, with and without a seek index - for whole files and for damaged ones. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/decode.h"
-#include "data/seek_index.h"
+#include "data/decode/decode.h"
+#include "data/decode/seek_index.h"
 #include "tests/test.h"
 #include "tests/tools/image_write.h"
 #include <stdio.h>

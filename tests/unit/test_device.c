@@ -1,7 +1,7 @@
 /* test_device.c - which backend and precision a configuration means, on whatever machine this is. */
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
-#include "trainer/device.h"
+#include "trainer/session/device.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,8 +2,8 @@
  * sample that is gone is a bad sample. For every kind of source, while it is scanned and while it is read. */
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/dataset.h"
-#include "data/pack.h"
+#include "data/load/dataset.h"
+#include "data/load/pack.h"
 #include "tests/test.h"
 #include "tests/tools/container_write.h"
 #include "tests/tools/dataset_check.h"

@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/hang_report.h"
+#include "trainer/guard/hang_report.h"
 #include <string.h>
 #include <unistd.h>
 

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
-#include "data/image_op.h"
+#include "data/augment/image_op.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "base/str.h"
-#include "data/index_file.h"
-#include "data/scan.h"
+#include "data/index/index_file.h"
+#include "data/index/scan.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "data/tfrecord.h"
+#include "data/source/tfrecord.h"
 #include "tests/test.h"
 #include "trainer/monitor/event_file.h"
 #include "trainer/monitor/gauges.h"

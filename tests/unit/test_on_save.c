@@ -3,7 +3,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/on_save.h"
+#include "trainer/files/on_save.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -5,8 +5,8 @@
 #include "tests/test.h"
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
-#include "trainer/config.h"
-#include "trainer/optim.h"
+#include "trainer/config/config.h"
+#include "trainer/train/optim.h"
 #include <math.h>
 
 #define STEPS 5

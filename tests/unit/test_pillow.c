@@ -3,9 +3,9 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "data/decode.h"
-#include "data/seek_index.h"
-#include "data/view.h"
+#include "data/augment/view.h"
+#include "data/decode/decode.h"
+#include "data/decode/seek_index.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* The way of an image on one thread: the same view with and without our Huffman decoder and seek indices, the indices
  * that a store keeps, and what is said of bad files. */
 #include "base/mem.h"
-#include "data/decode.h"
-#include "data/pipeline.h"
-#include "data/seek_index.h"
+#include "data/decode/decode.h"
+#include "data/decode/seek_index.h"
+#include "data/load/pipeline.h"
 #include "tests/test.h"
 #include "tests/tools/image_write.h"
 #include <stdio.h>

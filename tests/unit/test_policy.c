@@ -4,10 +4,10 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
-#include "data/decode.h"
-#include "data/policy.h"
-#include "data/replay.h"
-#include "data/view.h"
+#include "data/augment/policy.h"
+#include "data/augment/replay.h"
+#include "data/augment/view.h"
+#include "data/decode/decode.h"
 #include "tests/test.h"
 #include <math.h>
 #include <stdio.h>

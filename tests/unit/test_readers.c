@@ -1,9 +1,9 @@
 /* test_readers.c - the ring of bytes and the number of readers, by themselves; the reader threads in front of a slow
  * storage are in test_loader.c. */
 #include "base/rng.h"
-#include "data/byte_ring.h"
-#include "data/histogram.h"
-#include "data/reader_count.h"
+#include "data/load/byte_ring.h"
+#include "data/load/histogram.h"
+#include "data/load/reader_count.h"
 #include "tests/test.h"
 #include <string.h>
 

@@ -171,7 +171,7 @@ TEST(broken_lines_and_losses_are_told)
     CHECK_CONTAINS(status_message(), "metrics.jsonl");
 }
 
-/* Every event that trainer/runlog.c writes: one that is not shown is no broken line. */
+/* Every event that trainer/log/runlog.c writes: one that is not shown is no broken line. */
 TEST(records_that_are_not_shown_are_records)
 {
     static const char *const others[] = {

@@ -2,7 +2,7 @@
  * and writes and reads nothing else. What the bytes have to be, test_pillow.c knows. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/resize_kernels.h"
+#include "data/augment/resize_kernels.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/runlog.h"
+#include "trainer/log/runlog.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"
-#include "trainer/safetensors.h"
+#include "trainer/files/safetensors.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

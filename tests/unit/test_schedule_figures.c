@@ -1,8 +1,8 @@
 /* The learning rate as a function of the step. */
 #include "tests/test.h"
-#include "trainer/config.h"
-#include "trainer/runplan.h"
-#include "trainer/schedule.h"
+#include "trainer/config/config.h"
+#include "trainer/config/runplan.h"
+#include "trainer/config/schedule.h"
 #include <stdio.h>
 
 /* AWS's TensorFlow example for ResNet-50 on Kubernetes trains 300 steps of 8192 images, with a rate that is linear in

@@ -1,6 +1,6 @@
 /* test_stages.c - progressive resizing as arithmetic: which step has which image size, where stages end. */
 #include "tests/test.h"
-#include "trainer/stages.h"
+#include "trainer/config/stages.h"
 
 static Config *load(const char *sizes, const char *until)
 {

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"
-#include "trainer/stored.h"
+#include "trainer/files/stored.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

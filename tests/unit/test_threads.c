@@ -1,7 +1,7 @@
 /* test_threads.c - how many threads a rank gets, from its affinity mask and the configuration. */
 #include "base/thread.h"
 #include "tests/test.h"
-#include "trainer/threads.h"
+#include "trainer/session/threads.h"
 #include <sched.h>
 
 static ThreadPlan plan(const char *set, bool device)

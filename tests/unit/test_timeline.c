@@ -5,7 +5,7 @@
 #include "models/models.h"
 #include "tests/test.h"
 #include "trainer/exec/executor.h"
-#include "trainer/reduce.h"
+#include "trainer/train/reduce.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* test_top.c - what convoy top says of a run's records. */
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/top.h"
+#include "trainer/cmd/top.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "tests/test.h"
-#include "trainer/tracing.h"
+#include "trainer/train/tracing.h"
 #include <math.h>
 #include <string.h>
 

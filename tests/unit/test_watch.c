@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "tests/test.h"
 #include "trainer/comm/launcher.h"
-#include "trainer/watch.h"
+#include "trainer/guard/watch.h"
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/network.h"
-#include "trainer/weights.h"
+#include "trainer/files/weights.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "data/data.h"
 #include "tests/test.h"
-#include "trainer/runplan.h"
+#include "trainer/config/runplan.h"
 #include <string.h>
 
 enum { IMAGES = 150, GLOBAL_BATCH = 12, EPOCHS = 2, STEPS = IMAGES * EPOCHS / GLOBAL_BATCH };

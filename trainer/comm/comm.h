@@ -71,7 +71,7 @@ Status comm_mpi_create(Comm **out);
 Status comm_create(Comm **out);
 void comm_set_timeout(Comm *c, double seconds);                   /* 0 = none; may be changed at any time */
 void comm_set_progress(Comm *c, int64_t step, const char *phase); /* what the watchdog would name; phase static */
-void comm_beat(Comm *c); /* a sign of life within a phase, for trainer/watch.h; comm_set_progress is one too */
+void comm_beat(Comm *c); /* a sign of life within a phase, for trainer/guard/watch.h; comm_set_progress is one too */
 void comm_post(Comm *c, CommJob *job);
 void comm_wait(Comm *c, CommJob *job);
 bool comm_done(const CommJob *job);

@@ -1,7 +1,7 @@
 /* checks_env.c - environment variables that hurt, and the libraries that were found. */
 #include "base/mem.h"
 #include "trainer/doctor/doctor.h"
-#include "trainer/versions.h"
+#include "trainer/session/versions.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "trainer/signals.h"
+#include "trainer/guard/signals.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

@@ -15,7 +15,7 @@
 typedef struct LaunchLock LaunchLock;
 /* run_dir exists. Another host's lock is watched for silent_s; unless it is renewed, it is taken as soon as it is free
  * too, at most wait_s from now (or silent_s, if that is longer). ERR_ENV naming who has it, ERR_STOPPED (asked to stop,
- * trainer/signals.h), ERR_IO. */
+ * trainer/guard/signals.h), ERR_IO. */
 Status lock_take(LaunchLock **out, const char *run_dir, double silent_s, double wait_s);
 /* Call every LOCK_RENEW_S. false: another host has taken it, because this process was suspended for longer than
  * LOCK_SILENT_S. */

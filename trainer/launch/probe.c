@@ -1,12 +1,12 @@
 /* probe.c - see probe.h. */
 #include "trainer/launch/probe.h"
 
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "trainer/launch/child.h"
-#include "trainer/signals.h"
+#include "trainer/guard/signals.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/jsonl.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "trainer/jsonl.h"
 #include "trainer/launch/lock.h"
 #include "trainer/launch/progress.h"
 #include <stdio.h>

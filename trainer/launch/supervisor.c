@@ -1,17 +1,17 @@
 /* supervisor.c - see supervisor.h. One thread; every wait is short enough for a request to stop to be seen. */
 #include "trainer/launch/supervisor.h"
 
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "trainer/launch/child.h"
+#include "trainer/guard/signals.h"
 #include "trainer/launch/lock.h"
 #include "trainer/launch/mpirun.h"
 #include "trainer/launch/probe.h"
 #include "trainer/launch/progress.h"
 #include "trainer/launch/record.h"
-#include "trainer/signals.h"
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>

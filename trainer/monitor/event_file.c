@@ -4,7 +4,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "data/tfrecord.h"
+#include "data/source/tfrecord.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "trainer/cmd.h"
+#include "trainer/cmd/cmd.h"
+#include "trainer/log/runlog.h"
 #include "trainer/monitor/event_file.h"
-#include "trainer/runlog.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

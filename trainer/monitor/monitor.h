@@ -8,7 +8,7 @@
 #ifndef CONVOY_TRAINER_MONITOR_MONITOR_H
 #define CONVOY_TRAINER_MONITOR_MONITOR_H
 #include "trainer/comm/comm.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 #include "trainer/monitor/gauges.h"
 
 typedef struct Monitor Monitor;

@@ -6,7 +6,7 @@
 #ifndef CONVOY_TRAINER_REPORT_RUNS_H
 #define CONVOY_TRAINER_REPORT_RUNS_H
 #include "base/mem.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 #include <stdbool.h>
 #include <stdint.h>
 

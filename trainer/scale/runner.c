@@ -1,14 +1,14 @@
 /* runner.c - see runner.h. */
 #include "trainer/scale/runner.h"
 
+#include "base/child.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/thread.h"
-#include "trainer/launch/child.h"
+#include "trainer/guard/signals.h"
 #include "trainer/launch/mpirun.h"
-#include "trainer/signals.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -9,7 +9,7 @@
  * each. It is what convoy report reads. */
 #ifndef CONVOY_TRAINER_SCALE_SERIES_H
 #define CONVOY_TRAINER_SCALE_SERIES_H
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 #include "trainer/launch/words.h"
 #include "trainer/report/runs.h"
 

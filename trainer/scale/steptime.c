@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "models/models.h"
-#include "trainer/reduce.h"
+#include "trainer/train/reduce.h"
 #include <math.h>
 
 #define CLASSES_DEFAULT 1000

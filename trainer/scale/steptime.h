@@ -9,7 +9,7 @@
  * When a gradient is there is told by the operations' FLOPs, forward and backward together taking the whole time. */
 #ifndef CONVOY_TRAINER_SCALE_STEPTIME_H
 #define CONVOY_TRAINER_SCALE_STEPTIME_H
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 #include "trainer/scale/fabric.h"
 #include <stddef.h>
 

@@ -1,0 +1,79 @@
+/* jsonl.c - see jsonl.h. */
+#include "base/jsonl.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+Status jsonl_open(Jsonl *j, const char *dir, const char *name)
+{
+    *j = (Jsonl){ .fd = -1 };
+    if (!(j->path = fs_join(dir, name))) return ERR_MEMORY;
+    j->fd = open(j->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    return j->fd >= 0 ? OK : fail(ERR_IO, "%s: cannot open for writing: %s", j->path, strerror(errno));
+}
+
+void jsonl_close(Jsonl *j)
+{
+    if (j->fd >= 0) close(j->fd);
+    str_free(&j->line);
+    mem_free(j->path);
+    *j = (Jsonl){ .fd = -1 };
+}
+
+/* What lies behind the last newline. */
+Status jsonl_cut_torn_line(const Jsonl *j)
+{
+    char bytes[512];
+    off_t end = lseek(j->fd, 0, SEEK_END), keep = end;
+    for (bool found = end <= 0; !found && keep > 0;) {
+        off_t first = keep > (off_t)sizeof bytes ? keep - (off_t)sizeof bytes : 0;
+        if (pread(j->fd, bytes, (size_t)(keep - first), first) != keep - first)
+            return fail(ERR_IO, "%s: cannot read its last line: %s", j->path, strerror(errno));
+        while (keep > first && !(found = bytes[keep - 1 - first] == '\n')) keep--;
+    }
+    if (keep < end && ftruncate(j->fd, keep) != 0)
+        return fail(ERR_IO, "%s: cannot cut off its torn last line: %s", j->path, strerror(errno));
+    return OK;
+}
+
+JsonWriter *jsonl_begin(Jsonl *j, const char *event)
+{
+    str_clear(&j->line);
+    j->writer = (JsonWriter){ .out = &j->line };
+    json_begin_object(&j->writer, NULL);
+    json_string(&j->writer, "event", event);
+    json_number(&j->writer, "time", clock_unix_s());
+    return &j->writer;
+}
+
+/* All of line or nothing. */
+int jsonl_append(const Jsonl *j, const StrBuf *line)
+{
+    if (line->failed) return ENOMEM;
+    off_t start = lseek(j->fd, 0, SEEK_END);
+    for (size_t done = 0; done < line->length;) {
+        ssize_t n = write(j->fd, line->text + done, line->length - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+            int error = n < 0 ? errno : ENOSPC;
+            if (done > 0 && ftruncate(j->fd, start) != 0)
+                log_warning("%s keeps a torn line until it is opened again", j->path);
+            return error;
+        }
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+int jsonl_end(Jsonl *j)
+{
+    json_end_object(&j->writer);
+    str_add(&j->line, "\n");
+    return jsonl_append(j, &j->line);
+}

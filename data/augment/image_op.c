@@ -1,0 +1,124 @@
+/* image_op.c - names and dispatch; what is computed stands in color_op.c, histogram_op.c, hue_op.c and affine_op.c. */
+#include "data/augment/image_op.h"
+#include "data/augment/image_op_internal.h"
+#include <string.h>
+
+typedef struct ImageOpRow {
+    const char *name;
+    bool mirrors;
+} ImageOpRow;
+
+static const ImageOpRow rows[IMAGE_OP_COUNT] = {
+    [IMAGE_IDENTITY] = { "identity", false },
+    [IMAGE_SHEAR_X] = { "shear_x", true },
+    [IMAGE_SHEAR_Y] = { "shear_y", true },
+    [IMAGE_TRANSLATE_X] = { "translate_x", true },
+    [IMAGE_TRANSLATE_Y] = { "translate_y", true },
+    [IMAGE_ROTATE] = { "rotate", true },
+    [IMAGE_BRIGHTNESS] = { "brightness", true },
+    [IMAGE_COLOR] = { "color", true },
+    [IMAGE_CONTRAST] = { "contrast", true },
+    [IMAGE_SHARPNESS] = { "sharpness", true },
+    [IMAGE_POSTERIZE] = { "posterize", false },
+    [IMAGE_SOLARIZE] = { "solarize", false },
+    [IMAGE_AUTOCONTRAST] = { "autocontrast", false },
+    [IMAGE_EQUALIZE] = { "equalize", false },
+    [IMAGE_INVERT] = { "invert", false },
+    [IMAGE_HUE] = { "hue", false },
+};
+
+const char *image_op_name(ImageOpKind kind)
+{
+    return rows[kind].name;
+}
+
+bool image_op_find(const char *name, ImageOpKind *kind)
+{
+    for (int i = 0; i < IMAGE_OP_COUNT; i++) {
+        if (strcmp(rows[i].name, name) != 0) continue;
+        *kind = (ImageOpKind)i;
+        return true;
+    }
+    return false;
+}
+
+bool image_op_mirrors(ImageOpKind kind)
+{
+    return rows[kind].mirrors;
+}
+
+bool image_op_is_wide(const ImageOpScratch *scratch)
+{
+    return !scratch->plain && image_op_has_avx2();
+}
+
+Status image_copy(const Picture *p, ImageOpScratch *scratch, const uint8_t **copy)
+{
+    size_t bytes = picture_bytes(p);
+    TRY(buf_reserve(&scratch->copy, bytes + IMAGE_COPY_PADDING));
+    memcpy(scratch->copy.data, p->pixels, bytes);
+    memset(scratch->copy.data + bytes, 0, IMAGE_COPY_PADDING);
+    *copy = scratch->copy.data;
+    return OK;
+}
+
+static Status sharpen(const Picture *p, double factor, ImageOpScratch *scratch)
+{
+    const uint8_t *copy;
+    TRY(image_copy(p, scratch, &copy));
+    color_sharpness(p, copy, factor, image_op_is_wide(scratch));
+    return OK;
+}
+
+Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p, ImageOpScratch *scratch)
+{
+    const bool wide = image_op_is_wide(scratch);
+    ASSERT(p->channels == 1 || p->channels == 3);
+    switch (op->kind) {
+    case IMAGE_SHEAR_X:
+    case IMAGE_SHEAR_Y:
+    case IMAGE_TRANSLATE_X:
+    case IMAGE_TRANSLATE_Y:
+    case IMAGE_ROTATE:
+        return affine_apply(op, style, p, scratch);
+    case IMAGE_SHARPNESS:
+        return sharpen(p, op->value, scratch);
+    case IMAGE_BRIGHTNESS:
+        color_brightness(p, op->value, wide);
+        return OK;
+    case IMAGE_COLOR:
+        color_saturation(p, op->value, wide);
+        return OK;
+    case IMAGE_CONTRAST:
+        color_contrast(p, op->value, wide);
+        return OK;
+    case IMAGE_POSTERIZE:
+        color_posterize(p, op->value);
+        return OK;
+    case IMAGE_SOLARIZE:
+        color_solarize(p, op->value);
+        return OK;
+    case IMAGE_AUTOCONTRAST:
+        histogram_autocontrast(p);
+        return OK;
+    case IMAGE_EQUALIZE:
+        histogram_equalize(p);
+        return OK;
+    case IMAGE_INVERT:
+        color_invert(p);
+        return OK;
+    case IMAGE_HUE:
+        hue_shift(p, op->value);
+        return OK;
+    case IMAGE_IDENTITY:
+    case IMAGE_OP_COUNT:
+        return OK;
+    }
+    return OK;
+}
+
+void image_op_scratch_free(ImageOpScratch *scratch)
+{
+    buf_free(&scratch->copy);
+    buf_free(&scratch->row);
+}

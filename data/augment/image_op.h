@@ -1,0 +1,57 @@
+/* image_op.h - changes of colour and geometry of a uint8 picture in memory, byte for byte as Pillow makes them.
+ *
+ * Each kind is one function of torchvision.transforms.functional on a PIL image; value is its parameter, so a picture
+ * after a list of ops equals torchvision's after the same list. tests/unit/test_image_op.c holds Pillow's checksums. */
+#ifndef CONVOY_DATA_IMAGE_OP_H
+#define CONVOY_DATA_IMAGE_OP_H
+#include "data/decode/image.h"
+#include <stdbool.h>
+
+typedef enum ImageOpKind {
+    IMAGE_IDENTITY,
+    IMAGE_SHEAR_X,     /* value: the shear; affine(shear = degrees(atan(value)), centre = the upper left corner) */
+    IMAGE_SHEAR_Y,     /* likewise */
+    IMAGE_TRANSLATE_X, /* value: pixels to the right, truncated to a whole number */
+    IMAGE_TRANSLATE_Y, /* value: pixels down, likewise */
+    IMAGE_ROTATE,      /* value: degrees against the clock, about the middle */
+    IMAGE_BRIGHTNESS,  /* value: factor; this one and the next three: 1 changes nothing, 0 leaves black ... */
+    IMAGE_COLOR,       /* ... grey (adjust_saturation) ... */
+    IMAGE_CONTRAST,    /* ... the mean grey everywhere ... */
+    IMAGE_SHARPNESS,   /* ... or a smoothed picture; beyond 1 the difference is enlarged */
+    IMAGE_POSTERIZE,   /* value: upper bits that are kept, 0 to 8 */
+    IMAGE_SOLARIZE,    /* value: bytes from here on are inverted */
+    IMAGE_AUTOCONTRAST,
+    IMAGE_EQUALIZE,
+    IMAGE_INVERT,
+    IMAGE_HUE, /* value: share of the colour circle, -0.5 to 0.5; nothing on grey pictures */
+    IMAGE_OP_COUNT
+} ImageOpKind;
+
+typedef struct ImageOp {
+    ImageOpKind kind;
+    double value;
+} ImageOp;
+
+typedef struct ImageOpStyle { /* of shear, translate and rotate */
+    bool nearest;             /* sampling: nearest pixel, else bilinear */
+    uint8_t fill[3];          /* what comes in from outside */
+} ImageOpStyle;
+
+typedef struct Picture { /* rows packed, [height, width, channels]; changed in place */
+    uint8_t *pixels;
+    int width, height, channels; /* channels 1 or 3; sides up to 8192 */
+} Picture;
+
+/* Scratch: a copy of the picture, and coordinates of a row. One per thread; zero-initialise. */
+typedef struct ImageOpScratch {
+    ByteBuf copy, row;
+    bool plain; /* without the processor's vectors: the same bytes, for tests */
+} ImageOpScratch;
+
+Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p, ImageOpScratch *scratch);
+void image_op_scratch_free(ImageOpScratch *scratch);
+
+const char *image_op_name(ImageOpKind kind);             /* "shear_x" */
+bool image_op_find(const char *name, ImageOpKind *kind); /* false: no such op */
+bool image_op_mirrors(ImageOpKind kind);                 /* its magnitude has a sign that is drawn */
+#endif

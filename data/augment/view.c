@@ -1,0 +1,77 @@
+/* view.c - a plan's box and window as a resize of what was decoded. */
+#include "data/augment/view.h"
+#include "base/mem.h"
+#include <string.h>
+
+void view_scratch_trim(ViewScratch *scratch, size_t limit_bytes)
+{
+    buf_trim(&scratch->resize.weights, limit_bytes);
+    buf_trim(&scratch->resize.rows, limit_bytes);
+    buf_trim(&scratch->luma, limit_bytes);
+    buf_trim(&scratch->grey, limit_bytes);
+}
+
+void view_scratch_free(ViewScratch *scratch)
+{
+    resize_scratch_free(&scratch->resize);
+    buf_free(&scratch->luma);
+    buf_free(&scratch->grey);
+}
+
+/* The part of one axis that the window shows: which outputs, and where in the window they go. */
+static ResizeAxis visible(int in, int out, int window, int size, int *at)
+{
+    int first = window > 0 ? window : 0, end = window + size < out ? window + size : out;
+    *at = first - window;
+    return (ResizeAxis){ .in = in, .out = out, .first = first, .count = end > first ? end - first : 0 };
+}
+
+ImageBox view_needs(const AugmentPlan *plan, ResizeFilter filter)
+{
+    int unused, left, right, top, bottom;
+    ResizeAxis x = visible(plan->box_width, plan->width, plan->window_x, plan->size, &unused);
+    ResizeAxis y = visible(plan->box_height, plan->height, plan->window_y, plan->size, &unused);
+    if (x.count == 0 || y.count == 0) return (ImageBox){ 0 };
+    resize_needs(&x, filter, &left, &right);
+    resize_needs(&y, filter, &top, &bottom);
+    return (ImageBox){ .x = plan->box_x + left, .y = plan->box_y + top, .width = right - left, .height = bottom - top };
+}
+
+/* Resizes pixels, whose channels are those wanted. */
+static Status make(const AugmentPlan *plan, ResizeFilter filter, const PixelBox *pixels, ResizeScratch *scratch,
+                   uint8_t *out)
+{
+    size_t channels = (size_t)pixels->channels, stride = (size_t)plan->size * channels;
+    int at_x = 0, at_y = 0;
+    ResizeJob job = {
+        .source = pixels->pixels,
+        .source_stride = pixels->stride,
+        .source_x = pixels->box.x - plan->box_x,
+        .source_y = pixels->box.y - plan->box_y,
+        .pixel_bytes = pixels->pixel_bytes,
+        .target_stride = stride,
+        .channels = pixels->channels,
+        .flip = plan->flip,
+        .filter = filter,
+    };
+    job.x = visible(plan->box_width, plan->width, plan->window_x, plan->size, &at_x);
+    job.y = visible(plan->box_height, plan->height, plan->window_y, plan->size, &at_y);
+    if (job.x.count < plan->size || job.y.count < plan->size) memset(out, 0, stride * (size_t)plan->size);
+    if (plan->flip) at_x = plan->size - at_x - job.x.count;
+    job.target = out + (size_t)at_y * stride + (size_t)at_x * channels;
+    return resize_image(&job, scratch);
+}
+
+Status view_make(const AugmentPlan *plan, ResizeFilter filter, const PixelBox *pixels, int channels,
+                 ViewScratch *scratch, uint8_t *out)
+{
+    size_t count = (size_t)plan->size * (size_t)plan->size;
+    PixelBox box = *pixels;
+    if (channels == 1) TRY(pixel_box_to_grey(&box, &scratch->luma));
+    if (channels == box.channels) return make(plan, filter, &box, &scratch->resize, out);
+    /* Three equal channels: one is enough to resize. */
+    TRY(buf_reserve(&scratch->grey, count));
+    TRY(make(plan, filter, &box, &scratch->resize, scratch->grey.data));
+    for (size_t i = 0; i < count; i++) out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = scratch->grey.data[i];
+    return OK;
+}

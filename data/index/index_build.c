@@ -1,0 +1,298 @@
+/* index_build.c - pieces that grow, and the block that they become. */
+#include "data/index/index_build.h"
+#include "base/fs.h"
+#include "base/mem.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Makes room for one more element of size bytes in *array, doubling. */
+static Status grow(void **array, size_t *capacity, size_t count, size_t size)
+{
+    if (count < *capacity) return OK;
+    size_t wanted = *capacity ? *capacity * 2 : 64, bytes = 0;
+    if (!mem_mul(wanted, size, &bytes)) return fail(ERR_MEMORY, "sample list of %zu entries", wanted);
+    void *p = mem_realloc(*array, bytes);
+    if (!p) return ERR_MEMORY;
+    *array = p;
+    *capacity = wanted;
+    return OK;
+}
+
+static Status add_text(StrBuf *text, const char *folder, const char *name, uint64_t *at)
+{
+    *at = text->length;
+    if (folder && folder[0]) {
+        str_add(text, folder);
+        str_add_n(text, "/", 1);
+    }
+    str_add_n(text, name, strlen(name) + 1);
+    return text->failed ? fail(ERR_MEMORY, "out of memory while listing images") : OK;
+}
+
+Status piece_add(IndexPiece *p, const char *folder, const char *name, const IndexEntry *entry)
+{
+    void *array = p->entries;
+    TRY(grow(&array, &p->capacity, p->count, sizeof *p->entries));
+    p->entries = array;
+    IndexEntry e = *entry;
+    TRY(add_text(&p->text, folder, name, &e.path_at));
+    p->entries[p->count++] = e;
+    return OK;
+}
+
+Status piece_stamp(IndexPiece *p, const char *name, int64_t mtime_ns, uint64_t bytes)
+{
+    void *array = p->stamps;
+    TRY(grow(&array, &p->stamp_capacity, p->stamp_count, sizeof *p->stamps));
+    p->stamps = array;
+    IndexStamp s = { .mtime_ns = mtime_ns, .bytes = bytes };
+    TRY(add_text(&p->text, NULL, name, &s.name_at));
+    p->stamps[p->stamp_count++] = s;
+    return OK;
+}
+
+void piece_free(IndexPiece *p)
+{
+    mem_free(p->entries);
+    mem_free(p->stamps);
+    str_free(&p->text);
+    *p = (IndexPiece){ 0 };
+}
+
+const char *piece_path(const IndexPiece *p, size_t entry)
+{
+    return p->text.text + p->entries[entry].path_at;
+}
+
+/* ---- order ---- */
+
+typedef struct Ref { /* an entry, wherever it lies */
+    const IndexEntry *entry;
+    const char *path;
+    size_t folder_bytes; /* of the path: up to its last slash */
+    uint64_t text_base, stamp_base, number;
+} Ref;
+
+static int by_folder_then_name(const Ref *a, const Ref *b)
+{
+    size_t shorter = a->folder_bytes < b->folder_bytes ? a->folder_bytes : b->folder_bytes;
+    int order = memcmp(a->path, b->path, shorter);
+    if (order) return order;
+    if (a->folder_bytes != b->folder_bytes) return a->folder_bytes < b->folder_bytes ? -1 : 1;
+    return strcmp(a->path + a->folder_bytes, b->path + b->folder_bytes);
+}
+
+static int by_label_and_path(const void *pa, const void *pb)
+{
+    const Ref *a = pa, *b = pb;
+    if (a->entry->label != b->entry->label) return a->entry->label < b->entry->label ? -1 : 1;
+    int order = by_folder_then_name(a, b);
+    if (order) return order;
+    return a->number < b->number ? -1 : 1;
+}
+
+static Status list_entries(const IndexParts *parts, Ref **out, size_t *count)
+{
+    size_t n = 0, bytes = 0;
+    for (size_t p = 0; p < parts->piece_count; p++) n += parts->pieces[p].count;
+    if (n == 0) return fail(ERR_DATA, "%s: no images in it", parts->root);
+    if (!mem_mul(n, sizeof(Ref), &bytes) || !(*out = mem_alloc(bytes))) return ERR_MEMORY;
+    *count = n;
+    uint64_t text_base = 0, stamp_base = 0;
+    Ref *ref = *out;
+    for (size_t p = 0; p < parts->piece_count; p++) {
+        const IndexPiece *piece = &parts->pieces[p];
+        for (size_t i = 0; i < piece->count; i++, ref++) {
+            const char *path = piece_path(piece, i), *slash = strrchr(path, '/');
+            *ref = (Ref){ .entry = &piece->entries[i],
+                          .path = path,
+                          .folder_bytes = slash ? (size_t)(slash - path) : 0,
+                          .text_base = text_base,
+                          .stamp_base = stamp_base,
+                          .number = (uint64_t)(ref - *out) };
+            ASSERT(ref->entry->label < (uint32_t)parts->classes);
+        }
+        text_base += piece->text.length;
+        stamp_base += piece->stamp_count;
+    }
+    if (!parts->sorted) qsort(*out, n, sizeof **out, by_label_and_path);
+    return OK;
+}
+
+/* ---- the block ---- */
+
+typedef struct Block {
+    uint8_t *bytes;
+    size_t size, at[INDEX_ARRAYS];
+} Block;
+
+static uint64_t *wide(const Block *b, IndexArray array)
+{
+    return (uint64_t *)(void *)(b->bytes + b->at[array]);
+}
+
+static uint32_t *narrow(const Block *b, IndexArray array)
+{
+    return (uint32_t *)(void *)(b->bytes + b->at[array]);
+}
+
+static void write_samples(const Block *b, const IndexParts *parts, const Ref *refs, size_t count)
+{
+    uint64_t *start = wide(b, INDEX_CLASS_START);
+    size_t c = 0;
+    for (size_t i = 0; i < count; i++) {
+        const Ref *r = &refs[i];
+        ASSERT(c <= (size_t)r->entry->label + 1); /* sorted means sorted */
+        while (c <= r->entry->label) start[c++] = i;
+        wide(b, INDEX_PATH_AT)[i] = r->text_base + r->entry->path_at;
+        if (!(parts->flags & INDEX_PLACES)) continue;
+        wide(b, INDEX_OFFSET)[i] = r->entry->offset;
+        narrow(b, INDEX_FILE)[i] = (uint32_t)(r->stamp_base + r->entry->file);
+        narrow(b, INDEX_BYTES)[i] = r->entry->bytes;
+        narrow(b, INDEX_SEEK_BYTES)[i] = r->entry->seek_bytes;
+        narrow(b, INDEX_CRC)[i] = r->entry->crc;
+    }
+    while (c <= (size_t)parts->classes) start[c++] = count;
+}
+
+static uint64_t put_text(char *text, uint64_t *end, const char *s, size_t bytes)
+{
+    uint64_t at = *end;
+    if (bytes) memcpy(text + at, s, bytes);
+    *end += bytes;
+    return at;
+}
+
+/* The text is that of the pieces one after another, then class names, root and format. */
+static void write_texts(const Block *b, const IndexParts *parts)
+{
+    IndexHeader *h = (IndexHeader *)(void *)b->bytes;
+    char *text = (char *)(b->bytes + b->at[INDEX_TEXT]);
+    IndexStamp *stamp = (IndexStamp *)(void *)(b->bytes + b->at[INDEX_STAMP_ROWS]);
+    uint64_t end = 0;
+    for (size_t p = 0; p < parts->piece_count; p++) {
+        const IndexPiece *piece = &parts->pieces[p];
+        uint64_t base = put_text(text, &end, piece->text.text, piece->text.length);
+        for (size_t i = 0; i < piece->stamp_count; i++) {
+            *stamp = piece->stamps[i];
+            stamp->name_at += base;
+            stamp++;
+        }
+    }
+    for (int c = 0; c < parts->classes; c++)
+        wide(b, INDEX_CLASS_AT)[c] = put_text(text, &end, parts->class_names[c], strlen(parts->class_names[c]) + 1);
+    h->root_at = put_text(text, &end, parts->root, strlen(parts->root) + 1);
+    h->format_at = put_text(text, &end, parts->format, strlen(parts->format) + 1);
+    ASSERT(end == h->text_bytes);
+}
+
+static IndexHeader header_of(const IndexParts *parts, size_t images)
+{
+    IndexHeader h = { .magic = { 'C', 'V', 'Y', 'I', 'N', 'D', 'E', 'X' },
+                      .version = INDEX_VERSION,
+                      .images = images,
+                      .classes = (uint32_t)parts->classes,
+                      .flags = parts->flags,
+                      .shard = parts->shard,
+                      .shards = parts->shards,
+                      .plan_key = parts->plan_key };
+    for (size_t p = 0; p < parts->piece_count; p++) {
+        h.text_bytes += parts->pieces[p].text.length;
+        h.stamps += (uint32_t)parts->pieces[p].stamp_count;
+    }
+    for (int c = 0; c < parts->classes; c++) h.text_bytes += strlen(parts->class_names[c]) + 1;
+    h.text_bytes += strlen(parts->root) + 1 + strlen(parts->format) + 1;
+    return h;
+}
+
+static Status make_block(const IndexParts *parts, const Ref *refs, size_t count, Block *b)
+{
+    IndexHeader h = header_of(parts, count);
+    if (!index_layout(&h, b->at, &b->size)) return fail(ERR_DATA, "%s: too many images", parts->root);
+    if (!(b->bytes = mem_calloc(1, b->size))) return ERR_MEMORY;
+    h.block_bytes = b->size;
+    memcpy(b->bytes, &h, sizeof h);
+    write_samples(b, parts, refs, count);
+    write_texts(b, parts);
+    ((IndexHeader *)(void *)b->bytes)->crc = index_checksum(b->bytes, b->size);
+    return OK;
+}
+
+Status index_assemble(Index **out, const IndexParts *parts)
+{
+    *out = NULL;
+    Ref *refs = NULL;
+    size_t count = 0;
+    Block b = { 0 };
+    ASSERT(parts->classes > 0);
+    Status status = list_entries(parts, &refs, &count);
+    if (status == OK) status = make_block(parts, refs, count, &b);
+    mem_free(refs);
+    if (status != OK) return status;
+    status = index_adopt(out, b.bytes, b.size);
+    return status == ERR_DATA ? fail_note(ERR_INTERNAL, "%s: the index just made", parts->root) : status;
+}
+
+/* ---- class names from a text file ---- */
+
+/* Cuts text into lines in place; pointers to them go to names where that is not NULL. Trailing empty lines count not.
+ */
+static int cut_lines(char *text, char **names)
+{
+    int count = 0;
+    for (char *at = text; *at;) {
+        char *end = at + strcspn(at, "\n"), *next = *end ? end + 1 : end;
+        if (names) {
+            *end = '\0';
+            if (end > at && end[-1] == '\r') end[-1] = '\0';
+            names[count] = at;
+        }
+        count++;
+        at = next;
+    }
+    return count;
+}
+
+static Status check_names(const char *path, char *const *names, int *count)
+{
+    while (*count > 0 && names[*count - 1][0] == '\0') --*count;
+    for (int i = 0; i < *count; i++)
+        if (names[i][0] == '\0') return fail(ERR_DATA, "%s: line %d is empty, class %d has no name", path, i + 1, i);
+    return *count > 0 ? OK : fail(ERR_DATA, "%s: no class names in it", path);
+}
+
+static Status names_of_file(const char *path, char ***names, int *count)
+{
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    TRY(fs_read_file(path, &text, &bytes));
+    int lines = memchr(text, 0, bytes) ? 0 : cut_lines((char *)text, NULL);
+    size_t table = (size_t)lines * sizeof **names;
+    char **block = mem_alloc(table + bytes + 1);
+    if (!block) {
+        mem_free(text);
+        return ERR_MEMORY;
+    }
+    char *copy = (char *)(block + lines);
+    memcpy(copy, text, bytes + 1);
+    mem_free(text);
+    if (lines) cut_lines(copy, block);
+    *names = block;
+    *count = lines;
+    return check_names(path, block, count);
+}
+
+Status index_read_names(const char *folder, const char *name, char ***names, int *count)
+{
+    *names = NULL;
+    *count = 0;
+    char *path = fs_join(folder, name);
+    if (!path) return ERR_MEMORY;
+    Status status = fs_exists(path) ? names_of_file(path, names, count) : OK;
+    mem_free(path);
+    if (status == OK) return OK;
+    mem_free(*names);
+    *names = NULL;
+    return status;
+}

@@ -1,0 +1,311 @@
+/* scan.c - fills an index from an ImageFolder tree.
+ *
+ * The order is torchvision's, because labels and sample ids depend on it: classes are the sub-folders of the root
+ * (symlinks to folders count) sorted by name; within a class every folder below it, sorted by its whole path (so "a-b"
+ * comes before "a/b"), and in each its files sorted by name. Names starting with a dot are not special. Files are told
+ * by extension in any case; those that torchvision would take and we cannot decode are left out, with one warning.
+ *
+ * Classes are walked by several threads, more than there are CPUs, because on a network file system each folder is a
+ * few round trips. readdir's d_type answers "file or folder" without a stat per image; only symlinks and file systems
+ * that do not fill it are asked. A class is walked with a list of folders still to read, not by recursion, so depth
+ * costs no stack. A symlink to a folder that it lies in (the same device and inode as one of the folders above it)
+ * would go round for ever: it is left out with a warning. The time of each folder is taken before it is read, so that
+ * what changes meanwhile makes the index look old. */
+#include "data/index/scan.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/parallel.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *const supported[] = { ".jpg", ".jpeg", ".png" };
+static const char *const unsupported[] = { ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp" };
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define NO_PARENT    SIZE_MAX
+
+typedef struct Found { /* one entry of a folder; strings first as offsets, because the text still moves */
+    size_t folder_at, name_at;
+    const char *folder, *name;
+    size_t parent; /* folders: place in the list of the folder it lies in, NO_PARENT for a class */
+    dev_t device;  /* folders: set when read */
+    ino_t inode;
+} Found;
+
+typedef struct FoundList {
+    Found *items;
+    size_t count, capacity;
+} FoundList;
+
+typedef struct Walk { /* of one class, or of the root alone */
+    const char *root;
+    dev_t root_device;
+    ino_t root_inode;
+    StrBuf text;       /* strings of what is found */
+    StrBuf path;       /* full path being opened */
+    FoundList folders; /* name_at: path relative to the root */
+    FoundList files;
+    int64_t skipped; /* files torchvision would take and we do not */
+    StrBuf first_skipped;
+    IndexPiece *piece; /* where stamps and samples go */
+} Walk;
+
+typedef struct Scan {
+    Walk root;
+    const char **names; /* [classes] sorted, in root.text */
+    IndexPiece *pieces; /* [1 + classes]: the root's stamp, then the classes */
+    int64_t *skipped;   /* [classes] */
+    char **first_skipped;
+} Scan;
+
+static Status list_add(FoundList *list, size_t folder_at, size_t name_at, size_t parent)
+{
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? list->capacity * 2 : 256;
+        Found *items = mem_realloc(list->items, capacity * sizeof *items);
+        if (!items) return ERR_MEMORY;
+        list->items = items;
+        list->capacity = capacity;
+    }
+    list->items[list->count++] = (Found){ .folder_at = folder_at, .name_at = name_at, .parent = parent };
+    return OK;
+}
+
+/* Adds a NUL-terminated string to the walk's text; *at is where it starts. */
+static Status text_add(StrBuf *text, const char *folder, const char *name, size_t *at)
+{
+    *at = text->length;
+    if (folder) str_printf(text, "%s/", folder);
+    str_add_n(text, name, strlen(name) + 1);
+    return text->failed ? fail(ERR_MEMORY, "out of memory while listing images") : OK;
+}
+
+static bool has_extension(const char *name, const char *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_ends_with_nocase(name, list[i])) return true;
+    return false;
+}
+
+static bool is_folder(DIR *dir, const struct dirent *entry)
+{
+    if (entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN) return entry->d_type == DT_DIR;
+    struct stat info;
+    return fstatat(dirfd(dir), entry->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode);
+}
+
+static Status note_skipped(Walk *walk, const char *folder, const char *name)
+{
+    if (walk->skipped++ == 0) str_printf(&walk->first_skipped, "%s/%s/%s", walk->root, folder, name);
+    return walk->first_skipped.failed ? fail(ERR_MEMORY, "out of memory while listing images") : OK;
+}
+
+static Status take_folder(Walk *walk, const char *name, size_t at_list)
+{
+    size_t at = 0;
+    if (at_list == NO_PARENT) {
+        TRY(text_add(&walk->text, NULL, name, &at));
+    } else {
+        /* The folder's own name lies in the same buffer, which may move while it grows: copy it out first. */
+        char *folder = mem_strdup(walk->text.text + walk->folders.items[at_list].name_at);
+        if (!folder) return ERR_MEMORY;
+        Status status = text_add(&walk->text, folder, name, &at);
+        mem_free(folder);
+        TRY(status);
+    }
+    return list_add(&walk->folders, 0, at, at_list);
+}
+
+/* Of the root only sub-folders count. at_list: the folder being read in walk->folders, NO_PARENT for the root. */
+static Status take_entry(Walk *walk, DIR *dir, const struct dirent *entry, size_t at_list)
+{
+    const char *name = entry->d_name;
+    if (!strcmp(name, ".") || !strcmp(name, "..")) return OK;
+    if (is_folder(dir, entry)) return take_folder(walk, name, at_list);
+    if (at_list == NO_PARENT) return OK;
+    size_t folder_at = walk->folders.items[at_list].name_at, at = 0;
+    if (has_extension(name, supported, COUNT(supported))) {
+        TRY(text_add(&walk->text, NULL, name, &at));
+        return list_add(&walk->files, folder_at, at, at_list);
+    }
+    if (has_extension(name, unsupported, COUNT(unsupported)))
+        return note_skipped(walk, walk->text.text + folder_at, name);
+    return OK;
+}
+
+/* Notes who the folder is and when it was changed; *loops: it is one of the folders above it. */
+static Status identify(Walk *walk, DIR *dir, size_t at_list, bool *loops)
+{
+    struct stat info;
+    *loops = false;
+    if (fstat(dirfd(dir), &info)) return fail(ERR_DATA, "%s: cannot stat: %s", walk->path.text, strerror(errno));
+    int64_t mtime_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+    if (at_list == NO_PARENT) {
+        walk->root_device = info.st_dev;
+        walk->root_inode = info.st_ino;
+        return piece_stamp(walk->piece, "", mtime_ns, 0);
+    }
+    Found *folders = walk->folders.items;
+    folders[at_list].device = info.st_dev;
+    folders[at_list].inode = info.st_ino;
+    *loops = info.st_dev == walk->root_device && info.st_ino == walk->root_inode;
+    for (size_t above = folders[at_list].parent; above != NO_PARENT && !*loops; above = folders[above].parent)
+        *loops = info.st_dev == folders[above].device && info.st_ino == folders[above].inode;
+    if (*loops) log_warning("%s: a link to a folder that it lies in; left out", walk->path.text);
+    return *loops ? OK : piece_stamp(walk->piece, walk->text.text + folders[at_list].name_at, mtime_ns, 0);
+}
+
+/* Reads one folder: sub-folders go to walk->folders, images to walk->files. */
+static Status read_folder(Walk *walk, size_t at_list)
+{
+    bool is_root = at_list == NO_PARENT, loops = false;
+    str_clear(&walk->path);
+    str_add(&walk->path, walk->root);
+    if (!is_root) str_printf(&walk->path, "/%s", walk->text.text + walk->folders.items[at_list].name_at);
+    if (walk->path.failed) return fail(ERR_MEMORY, "out of memory while listing images");
+    DIR *dir = opendir(walk->path.text);
+    if (!dir && is_root && (errno == ENOENT || errno == ENOTDIR))
+        return fail(ERR_DATA, "%s: no such folder", walk->root);
+    if (!dir) return fail(ERR_DATA, "%s: cannot read this folder: %s", walk->path.text, strerror(errno));
+    Status status = identify(walk, dir, at_list, &loops);
+    while (status == OK && !loops) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (!entry) {
+            if (errno) status = fail(ERR_DATA, "%s: cannot read this folder: %s", walk->path.text, strerror(errno));
+            break;
+        }
+        status = take_entry(walk, dir, entry, at_list);
+    }
+    closedir(dir);
+    return status;
+}
+
+static int by_folder_then_name(const void *pa, const void *pb)
+{
+    const Found *a = pa, *b = pb;
+    if (a->folder != b->folder) {
+        int order = strcmp(a->folder, b->folder);
+        if (order) return order;
+    }
+    return strcmp(a->name, b->name);
+}
+
+static void sort_found(FoundList *list, const StrBuf *text)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        list->items[i].folder = text->text + list->items[i].folder_at;
+        list->items[i].name = text->text + list->items[i].name_at;
+    }
+    if (list->count) qsort(list->items, list->count, sizeof *list->items, by_folder_then_name);
+}
+
+static void walk_free(Walk *walk)
+{
+    str_free(&walk->text);
+    str_free(&walk->path);
+    str_free(&walk->first_skipped);
+    mem_free(walk->folders.items);
+    mem_free(walk->files.items);
+}
+
+/* ---- classes ---- */
+
+static Status walk_class(Walk *walk, const char *name, uint32_t label)
+{
+    size_t at = 0;
+    TRY(text_add(&walk->text, NULL, name, &at));
+    TRY(list_add(&walk->folders, 0, at, NO_PARENT));
+    for (size_t i = 0; i < walk->folders.count; i++) TRY(read_folder(walk, i));
+    if (walk->files.count == 0)
+        return fail(ERR_DATA, "%s/%s: class folder without a .jpg, .jpeg or .png file", walk->root, name);
+    sort_found(&walk->files, &walk->text);
+    const IndexEntry entry = { .label = label };
+    for (size_t i = 0; i < walk->files.count; i++)
+        TRY(piece_add(walk->piece, walk->files.items[i].folder, walk->files.items[i].name, &entry));
+    return OK;
+}
+
+static Status scan_class(void *cookie, int64_t label)
+{
+    Scan *scan = cookie;
+    Walk walk = { .root = scan->root.root,
+                  .root_device = scan->root.root_device,
+                  .root_inode = scan->root.root_inode,
+                  .piece = &scan->pieces[1 + label] };
+    Status status = walk_class(&walk, scan->names[label], (uint32_t)label);
+    scan->skipped[label] = walk.skipped;
+    if (status == OK && walk.skipped > 0 && !(scan->first_skipped[label] = mem_strdup(walk.first_skipped.text)))
+        status = ERR_MEMORY;
+    walk_free(&walk);
+    return status;
+}
+
+static void warn_of_skipped(const Scan *scan, size_t classes)
+{
+    int64_t skipped = 0;
+    const char *first = NULL;
+    for (size_t c = 0; c < classes; c++) {
+        skipped += scan->skipped[c];
+        if (!first) first = scan->first_skipped[c];
+    }
+    if (first)
+        log_warning("%s: %lld files of a format that is not supported are left out, first %s", scan->root.root,
+                    (long long)skipped, first);
+}
+
+static Status scan_classes(Scan *scan, size_t classes, const ScanOptions *o, Index **out)
+{
+    for (size_t c = 0; c < classes; c++) scan->names[c] = scan->root.folders.items[c].name;
+    TRY(parallel_run(o->threads, (int64_t)classes, "scan", scan_class, scan));
+    warn_of_skipped(scan, classes);
+    IndexParts parts = { .format = o->format,
+                         .root = o->root,
+                         .class_names = scan->names,
+                         .classes = (int)classes,
+                         .flags = INDEX_NAMED,
+                         .sorted = true,
+                         .pieces = scan->pieces,
+                         .piece_count = 1 + classes };
+    return index_assemble(out, &parts);
+}
+
+static Status scan_root(Scan *scan, const ScanOptions *o, IndexPiece *piece, Index **out)
+{
+    FoundList *found = &scan->root.folders;
+    TRY(read_folder(&scan->root, NO_PARENT));
+    size_t classes = found->count;
+    if (classes == 0) return fail(ERR_DATA, "%s: no class folders in it", o->path);
+    for (size_t i = 0; i < classes; i++) found->items[i].folder_at = found->items[i].name_at;
+    sort_found(found, &scan->root.text);
+    scan->names = mem_calloc(classes, sizeof *scan->names);
+    scan->pieces = mem_calloc(classes + 1, sizeof *scan->pieces);
+    scan->skipped = mem_calloc(classes, sizeof *scan->skipped);
+    scan->first_skipped = mem_calloc(classes, sizeof *scan->first_skipped);
+    Status status = ERR_MEMORY;
+    if (scan->names && scan->pieces && scan->skipped && scan->first_skipped) {
+        scan->pieces[0] = *piece; /* the root's stamp */
+        *piece = (IndexPiece){ 0 };
+        status = scan_classes(scan, classes, o, out);
+    }
+    for (size_t c = 0; scan->pieces && c <= classes; c++) piece_free(&scan->pieces[c]);
+    for (size_t c = 0; scan->first_skipped && c < classes; c++) mem_free(scan->first_skipped[c]);
+    return status;
+}
+
+Status scan_imagefolder(Index **out, const ScanOptions *o)
+{
+    IndexPiece piece = { 0 };
+    Scan scan = { .root = { .root = o->path, .piece = &piece } };
+    *out = NULL;
+    Status status = scan_root(&scan, o, &piece, out);
+    piece_free(&piece);
+    walk_free(&scan.root);
+    mem_free(scan.names);
+    mem_free(scan.pieces);
+    mem_free(scan.skipped);
+    mem_free(scan.first_skipped);
+    return status;
+}

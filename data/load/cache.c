@@ -1,0 +1,267 @@
+/* cache.c - see cache.h. The memory file: header, one word for each entry, blocks. A block is the sample's size in its
+ * first 64 bytes, then the sample and its seek index. Blocks are given out from the front by an atomic add and never
+ * given back. */
+#include "data/load/cache.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CACHE_MAGIC   0x63616368656e6f76u
+#define BLOCK_ALIGN   ((size_t)64)
+#define PATIENCE_S    2.0 /* for another to load a sample */
+#define POLL_S        0.0005
+#define KIND_SHIFT    62
+#define PAYLOAD_MASK  (((uint64_t)1 << KIND_SHIFT) - 1)
+#define TIME_BITS     32 /* seconds of the node's monotonic clock */
+#define LOADING_MAX_S 60 /* whoever takes longer is gone, even if another process has its number by now */
+
+typedef enum EntryKind { ENTRY_ABSENT, ENTRY_LOADING, ENTRY_READY, ENTRY_NEVER } EntryKind; /* absent is all zero */
+
+typedef struct Header {
+    uint64_t magic, token;
+    int64_t samples;
+    uint64_t capacity; /* of the blocks, bytes */
+    _Atomic uint64_t used;
+    _Atomic int64_t stored, stored_bytes;
+    atomic_bool full;
+} Header;
+
+typedef struct Block {
+    _Alignas(BLOCK_ALIGN) uint64_t bytes;
+    uint64_t seek_bytes; /* of the seek index behind the sample */
+} Block;
+
+struct SampleCache {
+    Header *header; /* the mapping */
+    size_t bytes;
+    int fd; /* of the creator; -1 */
+};
+
+static _Atomic uint64_t *words(const SampleCache *c)
+{
+    return (_Atomic uint64_t *)(void *)((uint8_t *)c->header + sizeof(Header));
+}
+
+static size_t blocks_at(int64_t samples)
+{
+    size_t end = sizeof(Header) + (size_t)samples * sizeof(uint64_t);
+    return (end + 4095) / 4096 * 4096;
+}
+
+static uint8_t *blocks(const SampleCache *c)
+{
+    return (uint8_t *)c->header + blocks_at(c->header->samples);
+}
+
+static EntryKind kind_of(uint64_t word)
+{
+    return (EntryKind)(word >> KIND_SHIFT);
+}
+
+static uint64_t make_word(EntryKind kind, uint64_t payload)
+{
+    return (uint64_t)kind << KIND_SHIFT | (payload & PAYLOAD_MASK);
+}
+
+static uint64_t loading_now(void)
+{
+    return make_word(ENTRY_LOADING, (uint64_t)getpid() << TIME_BITS | (uint32_t)clock_s());
+}
+
+static bool is_abandoned(uint64_t word)
+{
+    pid_t pid = (pid_t)((word & PAYLOAD_MASK) >> TIME_BITS);
+    return (uint32_t)clock_s() - (uint32_t)word > LOADING_MAX_S || (kill(pid, 0) != 0 && errno == ESRCH);
+}
+
+/* ---- life ---- */
+
+static Status map(SampleCache *c, int fd, size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (p == MAP_FAILED) return fail(ERR_ENV, "data.cache: cannot map %zu MiB: %s", bytes >> 20, strerror(errno));
+    c->header = p;
+    c->bytes = bytes;
+    return OK;
+}
+
+static Status make(SampleCache *c, int64_t samples, size_t capacity)
+{
+    size_t bytes = blocks_at(samples) + capacity;
+    c->fd = memfd_create("convoy-cache", MFD_CLOEXEC);
+    if (c->fd < 0) return fail(ERR_ENV, "data.cache: cannot make a memory file: %s", strerror(errno));
+    if (ftruncate(c->fd, (off_t)bytes) != 0)
+        return fail(ERR_ENV, "data.cache: no memory file of %zu MiB: %s", bytes >> 20, strerror(errno));
+    TRY(map(c, c->fd, bytes));
+    struct stat info;
+    if (fstat(c->fd, &info) != 0) return fail(ERR_ENV, "data.cache: %s", strerror(errno));
+    c->header->samples = samples;
+    c->header->capacity = capacity;
+    c->header->token = (uint64_t)(clock_unix_s() * 1e9) ^ (uint64_t)info.st_ino << 40 ^ (uint64_t)getpid() << 20;
+    c->header->magic = CACHE_MAGIC;
+    return OK;
+}
+
+Status cache_create(SampleCache **out, int64_t samples, size_t bytes)
+{
+    *out = NULL;
+    SampleCache *c = mem_calloc(1, sizeof *c);
+    if (!c) return ERR_MEMORY;
+    c->fd = -1;
+    Status status = make(c, samples, bytes);
+    if (status != OK) {
+        cache_destroy(c);
+        return status;
+    }
+    *out = c;
+    return OK;
+}
+
+CacheKey cache_key(const SampleCache *c)
+{
+    return (CacheKey){ .pid = getpid(), .fd = c->fd, .token = c->header->token };
+}
+
+static Status join_file(SampleCache *c, int fd, const CacheKey *key, int64_t samples)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || (size_t)info.st_size < blocks_at(samples))
+        return fail(ERR_ENV, "data.cache: process %lld of this node has no such memory file", (long long)key->pid);
+    TRY(map(c, fd, (size_t)info.st_size));
+    const Header *h = c->header;
+    bool same = h->magic == CACHE_MAGIC && h->token == key->token && h->samples == samples &&
+                blocks_at(samples) + h->capacity == c->bytes;
+    return same ? OK
+                : fail(ERR_ENV, "data.cache: process %lld of this node has another memory file", (long long)key->pid);
+}
+
+Status cache_join(SampleCache **out, const CacheKey *key, int64_t samples)
+{
+    char path[64];
+    *out = NULL;
+    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)key->pid, (long long)key->fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return fail(ERR_ENV,
+                    "data.cache: cannot open the memory of process %lld of this node: %s (data.cache=page "
+                    "needs no shared memory)",
+                    (long long)key->pid, strerror(errno));
+    }
+    SampleCache *c = mem_calloc(1, sizeof *c);
+    Status status = c ? OK : ERR_MEMORY;
+    if (c) c->fd = -1;
+    if (status == OK) status = join_file(c, fd, key, samples);
+    close(fd);
+    if (status != OK) {
+        cache_destroy(c);
+        return status;
+    }
+    *out = c;
+    return OK;
+}
+
+void cache_destroy(SampleCache *c)
+{
+    if (!c) return;
+    if (c->header) munmap(c->header, c->bytes);
+    if (c->fd >= 0) close(c->fd);
+    mem_free(c);
+}
+
+/* ---- samples ---- */
+
+static void lend(const SampleCache *c, uint64_t word, Sample *out)
+{
+    const Block *b = (const Block *)(const void *)(blocks(c) + (word & PAYLOAD_MASK) * BLOCK_ALIGN);
+    *out = (Sample){ .encoded = true, .data = (const uint8_t *)(b + 1), .bytes = b->bytes };
+    if (b->seek_bytes == 0) return;
+    out->seek = out->data + out->bytes;
+    out->seek_bytes = b->seek_bytes;
+}
+
+/* Takes room for a sample: its block's number, or false. */
+static bool take_room(SampleCache *c, size_t bytes, uint64_t *block)
+{
+    uint64_t need = (sizeof(Block) + bytes + BLOCK_ALIGN - 1) / BLOCK_ALIGN * BLOCK_ALIGN;
+    uint64_t used = atomic_load(&c->header->used);
+    do {
+        if (need > c->header->capacity - used) return false;
+    } while (!atomic_compare_exchange_weak(&c->header->used, &used, used + need));
+    *block = used / BLOCK_ALIGN;
+    return true;
+}
+
+/* Puts a sample in, which this thread has the word of; *out then borrows from the cache. */
+static void store(SampleCache *c, _Atomic uint64_t *word, Sample *out)
+{
+    uint64_t block = 0;
+    size_t seek_bytes = out->seek ? out->seek_bytes : 0;
+    if (!out->encoded || !take_room(c, out->bytes + seek_bytes, &block)) {
+        if (out->encoded) atomic_store(&c->header->full, true);
+        atomic_store(word, make_word(ENTRY_NEVER, 0));
+        return;
+    }
+    Block *b = (Block *)(void *)(blocks(c) + block * BLOCK_ALIGN);
+    b->bytes = out->bytes;
+    b->seek_bytes = seek_bytes;
+    memcpy(b + 1, out->data, out->bytes);
+    if (seek_bytes > 0) memcpy((uint8_t *)(b + 1) + out->bytes, out->seek, seek_bytes);
+    atomic_fetch_add(&c->header->stored, 1);
+    atomic_fetch_add(&c->header->stored_bytes, (int64_t)out->bytes);
+    uint64_t ready = make_word(ENTRY_READY, block);
+    atomic_store_explicit(word, ready, memory_order_release);
+    lend(c, ready, out);
+}
+
+/* Waits while somebody else loads the sample, as long as he lives and patience lasts. Returns the word then. */
+static uint64_t await_other(const _Atomic uint64_t *word)
+{
+    double give_up_s = clock_s() + PATIENCE_S;
+    uint64_t now = atomic_load_explicit(word, memory_order_acquire);
+    while (kind_of(now) == ENTRY_LOADING && !is_abandoned(now) && clock_s() < give_up_s) {
+        clock_sleep_s(POLL_S);
+        now = atomic_load_explicit(word, memory_order_acquire);
+    }
+    return now;
+}
+
+Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t id, int image_size, ByteBuf *buf,
+                  Sample *out, bool *hit)
+{
+    ASSERT(entry >= 0 && entry < c->header->samples);
+    _Atomic uint64_t *word = &words(c)[entry];
+    bool ours = false;
+    for (bool settled = false; !settled;) {
+        uint64_t now = atomic_load_explicit(word, memory_order_acquire);
+        if (kind_of(now) == ENTRY_LOADING) now = await_other(word);
+        *hit = kind_of(now) == ENTRY_READY;
+        if (*hit) {
+            lend(c, now, out);
+            return OK;
+        }
+        bool free_for_us = kind_of(now) == ENTRY_ABSENT || (kind_of(now) == ENTRY_LOADING && is_abandoned(now));
+        ours = free_for_us && atomic_compare_exchange_strong(word, &now, loading_now());
+        settled = ours || !free_for_us; /* else somebody else was quicker: now there is somebody to wait for */
+    }
+    Status status = source->kind->read(source, id, image_size, buf, out);
+    if (!ours) return status;
+    if (status == OK) store(c, word, out);
+    else atomic_store(word, 0); /* the next one who wants it hears the reason himself */
+    return status;
+}
+
+void cache_stats(const SampleCache *c, CacheStats *out)
+{
+    *out = (CacheStats){ .samples = atomic_load(&c->header->stored),
+                         .bytes = atomic_load(&c->header->stored_bytes),
+                         .capacity = c->header->capacity,
+                         .full = atomic_load(&c->header->full) };
+}

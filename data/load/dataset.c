@@ -1,0 +1,376 @@
+/* dataset.c - opens a source by format name or by looking, and answers questions about it. */
+#include "data/load/dataset.h"
+#include "base/mem.h"
+#include "data/index/index_file.h"
+#include "data/load/bad_list.h"
+#include "data/load/cache.h"
+#include "data/load/pipeline.h"
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCAN_THREADS           16 /* scans wait for file systems more than they compute */
+#define INSPECT_SYNTHETIC_SIZE 64 /* side of a synthetic image when nobody says what it is for */
+
+typedef struct Learned { /* by the loaders, for those to come */
+    _Atomic int readers;
+} Learned;
+
+struct Dataset {
+    Source *source;
+    Index *index; /* NULL for formats without */
+    DataRole role;
+    char *path;
+    BadList *reported; /* bad samples that a warning has named */
+    Learned *learned;
+    DataCache cache_kind;
+    SampleCache *cache; /* DATA_CACHE_RAM */
+    int64_t first_entry;
+    SeekStore *seeks;
+};
+
+static const SourceKind *const kinds[DATA_FORMAT_COUNT] = {
+    [DATA_IMAGEFOLDER] = &source_imagefolder, [DATA_IDX] = &source_idx,           [DATA_SHARDS] = &source_shards,
+    [DATA_WEBDATASET] = &source_webdataset,   [DATA_TFRECORD] = &source_tfrecord, [DATA_CIFAR] = &source_cifar,
+    [DATA_SYNTHETIC] = &source_synthetic,
+};
+
+const char *const data_format_names[] = { "auto",     "imagefolder", "idx",       "shards", "webdataset",
+                                          "tfrecord", "cifar",       "synthetic", NULL };
+
+/* In the order of asking; imagefolder says yes to everything. */
+static const SourceKind *const guesses[] = { &source_shards,   &source_idx,        &source_cifar,
+                                             &source_tfrecord, &source_webdataset, &source_imagefolder };
+
+static Status choose_kind(const SourceKind **out, const DatasetOptions *o)
+{
+    *out = o->format != DATA_AUTO ? kinds[o->format] : NULL;
+    for (size_t i = 0; !*out; i++) {
+        bool yes = false;
+        TRY(guesses[i]->probe(o->path, o->role, &yes));
+        if (yes) *out = guesses[i];
+    }
+    return OK;
+}
+
+/* ---- index ---- */
+
+typedef struct Place { /* what a scan needs to know, with the memory for it */
+    ScanOptions scan;
+    char root[PATH_MAX];
+    char format[32]; /* as kept in the index: the kind, and the role where that matters */
+} Place;
+
+static void find_place(Place *p, const SourceKind *kind, const DatasetOptions *o)
+{
+    static const char *const roles[] = { [DATA_TRAIN] = "train", [DATA_VAL] = "val" };
+    p->scan = (ScanOptions){ .path = o->path, .root = o->path, .role = o->role, .threads = o->scan_threads };
+    if (realpath(o->path, p->root)) p->scan.root = p->root;
+    if (p->scan.threads == 0) p->scan.threads = SCAN_THREADS;
+    snprintf(p->format, sizeof p->format, "%s%s%s", kind->name, kind->scan_by_role ? "/" : "",
+             kind->scan_by_role ? roles[o->role] : "");
+    p->scan.format = p->format;
+}
+
+static Status kept_in(char **file, const Place *p, const SourceKind *kind, const DatasetOptions *o)
+{
+    *file = NULL;
+    if (!o->index || !o->index[0] || !kind->scan || kind->scan_is_cheap) return OK;
+    *file = index_file_name(o->index, p->scan.root, p->format);
+    return *file ? OK : ERR_MEMORY;
+}
+
+static Status make_index(Index **out, const SourceKind *kind, const DatasetOptions *o)
+{
+    Place place;
+    char *file = NULL;
+    find_place(&place, kind, o);
+    TRY(kept_in(&file, &place, kind, o));
+    Status status = index_obtain(out, file, kind->scan, &place.scan);
+    mem_free(file);
+    return status;
+}
+
+static Status check_options(const DatasetOptions *o)
+{
+    ASSERT(o->format >= DATA_AUTO && o->format < DATA_FORMAT_COUNT);
+    if (o->format != DATA_SYNTHETIC && (!o->path || !o->path[0])) return fail(ERR_USAGE, "no data folder is given");
+    return OK;
+}
+
+Status dataset_index_file(char **out, const DatasetOptions *o)
+{
+    Place place;
+    *out = NULL;
+    TRY(check_options(o));
+    const SourceKind *kind = NULL;
+    TRY(choose_kind(&kind, o));
+    if (!kind->scan) return OK;
+    find_place(&place, kind, o);
+    return kept_in(out, &place, kind, o);
+}
+
+static Status compare_with_scan(const char *file, const SourceKind *kind, const Place *place)
+{
+    Index *kept = NULL, *fresh = NULL;
+    const char *changed = NULL;
+    Status status = index_load(&kept, file);
+    if (status == OK && !index_is_current(kept, place->scan.path, &changed))
+        status = fail(ERR_DATA, "%s: out of date, %s%s%s has changed since", file, place->scan.path,
+                      changed[0] ? "/" : "", changed);
+    if (status == OK) status = kind->scan(&fresh, &place->scan);
+    bool same = status == OK && kept->block_bytes == fresh->block_bytes &&
+                memcmp(kept->block, fresh->block, kept->block_bytes) == 0;
+    if (status == OK && !same) status = fail(ERR_DATA, "%s: a scan of %s finds other samples", file, place->scan.path);
+    index_destroy(kept);
+    index_destroy(fresh);
+    return status;
+}
+
+Status dataset_check_index(const DatasetOptions *o)
+{
+    Place place;
+    char *file = NULL;
+    TRY(check_options(o));
+    const SourceKind *kind = NULL;
+    TRY(choose_kind(&kind, o));
+    find_place(&place, kind, o);
+    TRY(kept_in(&file, &place, kind, o));
+    if (!file) return fail(ERR_USAGE, "%s: format %s keeps no index", o->path, kind->name);
+    Status status = compare_with_scan(file, kind, &place);
+    mem_free(file);
+    return status;
+}
+
+/* ---- life ---- */
+
+/* Lists of names, in checkpoints too, have one a line. */
+static Status check_class_names(const Dataset *d)
+{
+    for (int i = 0; i < d->source->classes; i++)
+        if (strchr(d->source->class_names[i], '\n'))
+            return fail(ERR_DATA, "%s: the name of class %d (%s) has a line break in it", d->path, i,
+                        d->source->class_names[i]);
+    return OK;
+}
+
+/* Takes index over, on failure too. */
+static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOptions *o, Index *index)
+{
+    Dataset *d = mem_calloc(1, sizeof *d);
+    if (!d) {
+        index_destroy(index);
+        return ERR_MEMORY;
+    }
+    d->role = o->role;
+    d->index = index;
+    d->path = mem_strdup(kind == &source_synthetic ? kind->name : o->path);
+    Status status = d->path ? kind->open(&d->source, o, index) : ERR_MEMORY;
+    if (status == OK) d->source->kind = kind;
+    if (status == OK) status = check_class_names(d);
+    if (status == OK && !(d->learned = mem_calloc(1, sizeof *d->learned))) status = ERR_MEMORY;
+    if (status == OK) status = bad_list_create(&d->reported, d->source->images, -1);
+    if (status == OK && o->seek_bytes > 0 && o->role == DATA_TRAIN)
+        status = seek_store_create(&d->seeks, d->source->images, o->seek_bytes);
+    if (status == OK) *out = d;
+    else dataset_close(d);
+    return status;
+}
+
+Status dataset_open(Dataset **out, const DatasetOptions *o)
+{
+    Index *index = NULL;
+    *out = NULL;
+    TRY(check_options(o));
+    const SourceKind *kind = NULL;
+    TRY(choose_kind(&kind, o));
+    if (kind->scan) TRY(make_index(&index, kind, o));
+    return open_with(out, kind, o, index);
+}
+
+const void *dataset_index(const Dataset *d, size_t *bytes)
+{
+    *bytes = d->index ? d->index->block_bytes : 0;
+    return d->index ? d->index->block : NULL;
+}
+
+static const SourceKind *kind_of(const Index *index)
+{
+    const char *format = index_format(index);
+    for (int i = 0; i < DATA_FORMAT_COUNT; i++) {
+        size_t n = kinds[i] ? strlen(kinds[i]->name) : 0;
+        if (n && kinds[i]->scan && strncmp(format, kinds[i]->name, n) == 0 && (format[n] == '\0' || format[n] == '/'))
+            return kinds[i];
+    }
+    return NULL;
+}
+
+Status dataset_open_by_index(Dataset **out, const DatasetOptions *o, const void *index, size_t bytes)
+{
+    Index *copy = NULL;
+    *out = NULL;
+    TRY(check_options(o));
+    void *block = mem_alloc(bytes);
+    if (!block) return ERR_MEMORY;
+    memcpy(block, index, bytes);
+    TRY(index_adopt(&copy, block, bytes));
+    const SourceKind *kind = kind_of(copy);
+    Status status = kind ? source_check_index(copy, o->path)
+                         : fail(ERR_INTERNAL, "%s: an index of format %s", o->path, index_format(copy));
+    if (status == OK) return open_with(out, kind, o, copy);
+    index_destroy(copy);
+    return status;
+}
+
+void dataset_close(Dataset *d)
+{
+    if (!d) return;
+    if (d->source) d->source->kind->close(d->source);
+    index_destroy(d->index);
+    bad_list_destroy(d->reported);
+    seek_store_destroy(d->seeks);
+    mem_free(d->learned);
+    mem_free(d->path);
+    mem_free(d);
+}
+
+int64_t dataset_images(const Dataset *d)
+{
+    return d->source->images;
+}
+
+int dataset_classes(const Dataset *d)
+{
+    return d->source->classes;
+}
+
+const char *dataset_class_name(const Dataset *d, int label)
+{
+    ASSERT(label >= 0 && label < d->source->classes);
+    return d->source->class_names[label];
+}
+
+int64_t dataset_class_images(const Dataset *d, int label)
+{
+    ASSERT(label >= 0 && label < d->source->classes);
+    return d->source->class_images[label];
+}
+
+int dataset_label(const Dataset *d, int64_t id)
+{
+    return d->source->kind->label(d->source, id);
+}
+
+bool dataset_named_classes(const Dataset *d)
+{
+    return d->source->named_classes;
+}
+
+const char *dataset_format_name(const Dataset *d)
+{
+    return d->source->kind->name;
+}
+
+void dataset_describe_sample(const Dataset *d, int64_t id, char *out, size_t bytes)
+{
+    d->source->kind->describe(d->source, id, out, bytes);
+}
+
+const Source *dataset_source(const Dataset *d)
+{
+    return d->source;
+}
+
+SeekStore *dataset_seeks(const Dataset *d)
+{
+    return d->seeks;
+}
+
+DataRole dataset_role(const Dataset *d)
+{
+    return d->role;
+}
+
+const char *dataset_path(const Dataset *d)
+{
+    return d->path;
+}
+
+bool dataset_first_report(const Dataset *d, int64_t id)
+{
+    bool first = false;
+    /* A list without a limit cannot fail. */
+    ASSERT(bad_list_add(d->reported, id, &first) == OK);
+    return first;
+}
+
+bool dataset_in_memory(const Dataset *d)
+{
+    return d->source->kind->in_memory;
+}
+
+void dataset_use_cache(Dataset *d, DataCache kind, struct SampleCache *cache, int64_t first)
+{
+    if (dataset_in_memory(d)) return;
+    ASSERT(kind != DATA_CACHE_RAM || cache);
+    d->cache_kind = kind;
+    d->cache = cache;
+    d->first_entry = first;
+}
+
+bool dataset_forget(const Dataset *d, int64_t id)
+{
+    bool gone = false;
+    if (d->source->kind->forget) d->source->kind->forget(d->source, id, &gone);
+    return gone;
+}
+
+Status dataset_read(const Dataset *d, int64_t id, int image_size, ByteBuf *buf, Sample *out, bool *hit)
+{
+    const Source *s = d->source;
+    *hit = false;
+    if (d->cache_kind == DATA_CACHE_RAM) {
+        TRY(cache_read(d->cache, d->first_entry + id, s, id, image_size, buf, out, hit));
+    } else {
+        TRY(s->kind->read(s, id, image_size, buf, out));
+    }
+    /* A second copy of what our own cache now has is of no use. */
+    bool stored = d->cache_kind == DATA_CACHE_RAM && !*hit && out->encoded && out->data != buf->data;
+    bool forget = d->cache_kind == DATA_CACHE_NONE || stored;
+    if (forget && s->kind->forget) s->kind->forget(s, id, NULL);
+    return OK;
+}
+
+int dataset_readers(const Dataset *d)
+{
+    return atomic_load(&d->learned->readers);
+}
+
+void dataset_set_readers(const Dataset *d, int readers)
+{
+    atomic_store(&d->learned->readers, readers);
+}
+
+Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixels, int *width, int *height)
+{
+    ASSERT(id >= 0 && id < d->source->images && (channels == 1 || channels == 3));
+    *pixels = NULL;
+    Worker *worker = NULL;
+    TRY(worker_create(&worker));
+    ImageView view = { 0 };
+    bool raw = false;
+    size_t bytes_read = 0;
+    Status status = worker_load(worker, d->source, id, INSPECT_SYNTHETIC_SIZE, channels, &view, &raw, &bytes_read);
+    size_t bytes = (size_t)view.width * (size_t)view.height * (size_t)channels;
+    if (status == OK && !(*pixels = mem_alloc(bytes))) status = ERR_MEMORY;
+    if (status == OK) {
+        memcpy(*pixels, view.pixels, bytes);
+        *width = view.width;
+        *height = view.height;
+    }
+    worker_destroy(worker);
+    /* Inside data/, ERR_IO tells a failing file system from a bad file; outside, what cannot be read is ERR_DATA. */
+    return status == ERR_IO ? ERR_DATA : status;
+}

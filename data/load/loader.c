@@ -1,0 +1,464 @@
+/* loader.c - readers and decode threads between a dataset and the batch ring.
+ *
+ * Which sample goes where is arithmetic on the batch number (data.h, THE STREAM), so a ticket is all that a thread
+ * needs: it finds the sample, makes its view straight into the slot and reports done. Nothing depends on which thread
+ * does it or when. Where sources are files, reader threads (readers.h) have read the ticket's sample by then; sources
+ * in memory are read by the decode thread itself.
+ *
+ * Bad samples. Training: replaced by sample Philox(REPLACE, attempt, id) mod N with the replacement's label and draws,
+ * the same on every rank and for any number of threads; too many end the run. Evaluation: the image stays zero with
+ * label -1 and is counted in Batch.bad. Each is reported once in the life of the dataset. A failing file system (ERR_IO
+ * of a source) ends the run in both.
+ *
+ * A thread that fails hands its status and sentence to the ring, where loader_next finds them. Counters belong to one
+ * thread each and are added up when somebody asks. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/thread.h"
+#include "base/trace.h"
+#include "data/load/bad_list.h"
+#include "data/load/dataset.h"
+#include "data/load/pipeline.h"
+#include "data/load/readers.h"
+#include "data/load/ring.h"
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define REPLACE_TRIES    100
+#define MAX_NAME_BYTES   768
+#define READ_AHEAD_BYTES ((size_t)64 << 20)
+
+typedef struct Job { /* one decode thread */
+    Loader *loader;
+    int index;
+    Worker *worker;
+    pthread_t thread;
+    bool started;
+    int lane;           /* of the trace */
+    TimeCounter decode; /* one count per image that could be decoded */
+    _Atomic int64_t images, bytes, hits, replaced;
+} Job;
+
+struct Loader {
+    const Dataset *dataset;
+    const Source *source;
+    LoaderOptions o;
+    ViewOptions view;
+    Ring *ring;
+    Readers *readers; /* NULL: the source is in memory */
+    BadList *bad;
+    Job *jobs;
+    int64_t micros;       /* micro-batches of a step on this rank */
+    int64_t first, end;   /* evaluation: positions of this rank */
+    int64_t batches;      /* of the ring; INT64_MAX = endless */
+    int64_t epoch_images; /* N */
+    size_t image_bytes;
+};
+
+typedef struct Place { /* what a ticket asks for */
+    int64_t id;        /* -1: padding */
+    uint32_t epoch, repeat;
+} Place;
+
+/* Training with repeats: a global batch is so many times the same samples, one whole set behind the other, so that a
+ * rank's share holds as few of them twice as it can. An epoch sees as many images as without, 1/repeats of the samples:
+ * the first ones of its permutation. */
+static Place find_repeated(const Loader *l, int64_t step, int64_t in_step)
+{
+    int64_t distinct = l->o.global_batch / l->o.repeats, of_epoch = l->epoch_images / l->o.repeats;
+    int64_t at = step * distinct + in_step % distinct, epoch = at / of_epoch;
+    return (Place){ .id = sampler_id(l->o.seed, l->epoch_images, epoch * l->epoch_images + at % of_epoch),
+                    .epoch = (uint32_t)epoch,
+                    .repeat = (uint32_t)(in_step / distinct) };
+}
+
+/* Training: index of the micro-batch's first image in its global batch. */
+static int64_t first_in_step(const Loader *l, int64_t micro)
+{
+    return l->o.rank * (l->o.global_batch / l->o.world) + micro * l->o.batch;
+}
+
+static Place find_place(const Loader *l, const RingTicket *t)
+{
+    int64_t in_batch = t->index;
+    if (!l->view.training) {
+        int64_t position = l->first + t->batch * l->o.batch + in_batch;
+        return (Place){ .id = position < l->end ? position : -1 };
+    }
+    int64_t step = l->o.first_step + t->batch / l->micros, micro = t->batch % l->micros;
+    int64_t in_step = first_in_step(l, micro) + in_batch, position = step * l->o.global_batch + in_step;
+    if (l->o.repeats > 1) return find_repeated(l, step, in_step);
+    return (Place){ .id = sampler_id(l->o.seed, l->epoch_images, position),
+                    .epoch = (uint32_t)(position / l->epoch_images) };
+}
+
+/* The sample that a read asks for (readers.h): reads are numbered as tickets are. */
+static int64_t sample_at(void *cookie, int64_t number)
+{
+    const Loader *l = cookie;
+    RingTicket ticket = { .batch = number / l->o.batch, .index = number % l->o.batch };
+    return find_place(l, &ticket).id;
+}
+
+/* To a counter of the calling thread's own. */
+static void add_count(_Atomic int64_t *counter, int64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+static AugmentDraw draw_of(const Loader *l, int64_t id, const Place *place)
+{
+    return (AugmentDraw){ .seed = l->o.seed, .epoch = place->epoch, .sample = id, .repeat = place->repeat };
+}
+
+/* sample: NULL where this thread has to read it. */
+static Status make_view(Job *job, int64_t id, const Place *place, const Sample *sample, uint8_t *out)
+{
+    const Loader *l = job->loader;
+    AugmentDraw draw = draw_of(l, id, place);
+    Sample own;
+    double start_s = clock_s();
+    if (!sample) {
+        bool hit = false;
+        TRY(dataset_read(l->dataset, id, l->o.image_size, worker_bytes(job->worker), &own, &hit));
+        add_count(&job->bytes, hit ? 0 : (int64_t)own.bytes);
+        add_count(&job->hits, hit);
+        sample = &own;
+    }
+    TRY(worker_show(job->worker, l->source, id, sample, &l->view, &draw, out));
+    double end_s = clock_s();
+    time_counter_add(&job->decode, end_s - start_s);
+    trace_add(l->o.trace, job->lane, "decode", id, start_s, end_s);
+    add_count(&job->images, 1);
+    return OK;
+}
+
+/* The view of the sample that a ticket asks for, from what the readers have read for it. *running is false where the
+ * loader is being left. */
+static Status make_asked_view(Job *job, const RingTicket *t, const Place *place, uint8_t *out, bool *running)
+{
+    const Loader *l = job->loader;
+    if (!l->readers) return make_view(job, place->id, place, NULL, out);
+    int64_t number = t->batch * l->o.batch + t->index;
+    Sample sample;
+    Status status;
+    *running = readers_take(l->readers, job->index, number, &sample, &status);
+    if (!*running) return OK;
+    double start_s = clock_s();
+    if (status == OK && place->id >= 0) status = make_view(job, place->id, place, &sample, out);
+    readers_release(l->readers, number, clock_s() - start_s);
+    return status;
+}
+
+/* Notes the bad sample whose reason is this thread's sentence, and says once what becomes of it. replacement -1:
+ * counted as wrong. */
+static Status report_bad(Loader *l, int64_t id, int64_t replacement)
+{
+    char reason[1024], name[MAX_NAME_BYTES];
+    snprintf(reason, sizeof reason, "%s", status_message());
+    bool first = false;
+    Status status = bad_list_add(l->bad, id, &first);
+    first = first && dataset_first_report(l->dataset, id);
+    if (first && replacement >= 0) {
+        dataset_describe_sample(l->dataset, replacement, name, sizeof name);
+        log_warning_here("%s; replaced by %s", reason, name);
+    } else if (first) {
+        log_warning_here("%s; counted as wrong", reason);
+    }
+    return status == OK ? OK : fail_note(status, "%s", dataset_path(l->dataset));
+}
+
+static int64_t replacement_of(const Loader *l, int64_t id, uint32_t attempt)
+{
+    Rng rng = rng_at(l->o.seed, RNG_REPLACE, attempt, (uint32_t)id);
+    return (int64_t)rng_below(&rng, (uint64_t)l->epoch_images);
+}
+
+/* Training: the sample that could not be shown (status) gives way to others. *shown is the sample whose pixels and
+ * label are used. */
+static Status replace(Job *job, const Place *place, Status status, uint8_t *out, int64_t *shown)
+{
+    Loader *l = job->loader;
+    for (uint32_t attempt = 0; attempt < REPLACE_TRIES; attempt++) {
+        if (status != ERR_DATA) return status;
+        int64_t next = replacement_of(l, place->id, attempt);
+        TRY(report_bad(l, *shown, next));
+        *shown = next;
+        status = make_view(job, next, place, NULL, out);
+    }
+    if (status != ERR_DATA) return status;
+    return fail(ERR_DATA, "%s: found no good sample in %d tries", dataset_path(l->dataset), REPLACE_TRIES);
+}
+
+/* Evaluation: an image that cannot be decoded counts as wrong. */
+static Status count_as_wrong(Loader *l, const Place *place, Status status, uint8_t *out, int64_t *shown)
+{
+    if (status != ERR_DATA) return status;
+    memset(out, 0, l->image_bytes);
+    *shown = -1;
+    return report_bad(l, place->id, -1);
+}
+
+static EraseBox erase_box(const Loader *l, int64_t shown, const Place *place)
+{
+    AugmentDraw draw = draw_of(l, shown, place);
+    if (!l->view.training) return (EraseBox){ 0 };
+    return policy_draw_erase(l->o.policy.erase, l->o.image_size, l->o.image_size, &draw);
+}
+
+static Status fill_ticket(Job *job, const RingTicket *t, bool *running)
+{
+    Loader *l = job->loader;
+    Place place = find_place(l, t);
+    uint8_t *out = t->slot->images + (size_t)t->index * l->image_bytes;
+    int64_t shown = place.id;
+    Status status = OK;
+    if (place.id >= 0 || l->readers) status = make_asked_view(job, t, &place, out, running);
+    if (!*running) return OK;
+    if (place.id < 0) memset(out, 0, l->image_bytes);
+    else if (l->view.training) TRY(replace(job, &place, status, out, &shown));
+    else TRY(count_as_wrong(l, &place, status, out, &shown));
+    t->slot->labels[t->index] = shown < 0 ? -1 : dataset_label(l->dataset, shown);
+    t->slot->sample_ids[t->index] = place.id;
+    t->slot->erase[t->index] = erase_box(l, shown, &place);
+    bool bad = place.id >= 0 && shown != place.id;
+    if (bad && shown >= 0) add_count(&job->replaced, 1);
+    ring_done(l->ring, t, shown >= 0, bad);
+    return OK;
+}
+
+static void *run_job(void *arg)
+{
+    Job *job = arg;
+    Loader *l = job->loader;
+    RingTicket ticket;
+    bool running = true;
+    while (running && ring_take_ticket(l->ring, &ticket)) {
+        Status status = fill_ticket(job, &ticket, &running);
+        if (status == OK) continue;
+        /* Inside data/, ERR_IO tells a failing file system from a bad file; outside, what cannot be read is ERR_DATA.
+         * */
+        ring_fail(l->ring, status == ERR_IO ? ERR_DATA : status, status_message());
+        break;
+    }
+    return NULL;
+}
+
+static void plan_training(Loader *l)
+{
+    const LoaderOptions *o = &l->o;
+    l->micros = o->global_batch / (o->batch * o->world);
+    l->batches = INT64_MAX;
+    if (o->last_step >= 0) l->batches = o->last_step > o->first_step ? (o->last_step - o->first_step) * l->micros : 0;
+}
+
+static void plan_evaluation(Loader *l)
+{
+    int64_t n = l->epoch_images, world = l->o.world, largest = (n + world - 1) / world;
+    l->first = n * l->o.rank / world;
+    l->end = n * (l->o.rank + 1) / world;
+    l->batches = (largest + l->o.batch - 1) / l->o.batch;
+}
+
+static Status check_options(const Loader *l)
+{
+    const LoaderOptions *o = &l->o;
+    ASSERT(o->threads >= 1 && o->slots >= 3 && o->batch >= 1 && o->rank >= 0 && o->rank < o->world);
+    ASSERT(o->image_size >= 1 && o->eval_resize >= 0 && (o->channels == 1 || o->channels == 3));
+    if (!l->view.training) return OK;
+    ASSERT(o->global_batch % (o->batch * o->world) == 0 && o->global_batch > 0 && o->first_step >= 0);
+    if (o->repeats > 1 && (o->global_batch % o->repeats != 0 || o->repeats > l->epoch_images))
+        return fail(ERR_USAGE,
+                    "data.repeated: a global batch of %lld images of a set of %lld cannot hold %d views each",
+                    (long long)o->global_batch, (long long)l->epoch_images, o->repeats);
+    if (o->global_batch > l->epoch_images)
+        return fail(ERR_USAGE, "global batch of %lld images is larger than the dataset (%lld images in %s)",
+                    (long long)o->global_batch, (long long)l->epoch_images, dataset_path(l->dataset));
+    return OK;
+}
+
+static Status start_readers(Loader *l)
+{
+    const LoaderOptions *o = &l->o;
+    ReadersOptions readers = { .dataset = l->dataset,
+                               .threads = o->readers,
+                               .ahead_bytes = o->read_ahead_bytes > 0 ? o->read_ahead_bytes : READ_AHEAD_BYTES,
+                               .decoders = o->threads,
+                               .image_size = o->image_size,
+                               .reads = l->batches < INT64_MAX / o->batch ? l->batches * o->batch : INT64_MAX,
+                               .sample_at = sample_at,
+                               .trace = o->trace,
+                               .cookie = l };
+    return l->source->kind->in_memory ? OK : readers_create(&l->readers, &readers);
+}
+
+static Status start_threads(Loader *l)
+{
+    l->jobs = mem_calloc((size_t)l->o.threads, sizeof *l->jobs);
+    if (!l->jobs) return ERR_MEMORY;
+    for (int i = 0; i < l->o.threads; i++) {
+        Job *job = &l->jobs[i];
+        char name[24];
+        snprintf(name, sizeof name, "decode-%d", i);
+        job->loader = l;
+        job->index = i;
+        job->lane = trace_lane(l->o.trace, name, false);
+        TRY(worker_create(&job->worker));
+        TRY(thread_start(&job->thread, name, run_job, job));
+        job->started = true;
+    }
+    return OK;
+}
+
+static Status build(Loader *l)
+{
+    const LoaderOptions *o = &l->o;
+    l->source = dataset_source(l->dataset);
+    l->epoch_images = dataset_images(l->dataset);
+    l->view = (ViewOptions){ .image_size = o->image_size,
+                             .eval_resize = o->eval_resize,
+                             .channels = o->channels,
+                             .augment = o->augment,
+                             .interpolation = o->interpolation,
+                             .stock_decoder = o->stock_decoder,
+                             .ignore_seek = o->ignore_seek,
+                             .seeks = dataset_seeks(l->dataset),
+                             .policy = o->policy,
+                             .training = dataset_role(l->dataset) == DATA_TRAIN };
+    l->image_bytes = (size_t)o->image_size * (size_t)o->image_size * (size_t)o->channels;
+    TRY(check_options(l));
+    if (l->view.training) plan_training(l);
+    else plan_evaluation(l);
+    TRY(bad_list_create(&l->bad, l->epoch_images, l->view.training ? o->max_bad_fraction : -1));
+    RingOptions ring = { .slots = o->slots,
+                         .batch = o->batch,
+                         .image_bytes = l->image_bytes,
+                         .batches = l->batches,
+                         .allocator = o->allocator };
+    TRY(ring_create(&l->ring, &ring));
+    TRY(start_readers(l));
+    return start_threads(l);
+}
+
+Status loader_create(Loader **out, const Dataset *d, const LoaderOptions *o)
+{
+    *out = NULL;
+    Loader *l = mem_calloc(1, sizeof *l);
+    if (!l) return ERR_MEMORY;
+    l->dataset = d;
+    l->o = *o;
+    Status status = build(l);
+    if (status != OK) {
+        loader_destroy(l);
+        return status;
+    }
+    *out = l;
+    return OK;
+}
+
+void loader_destroy(Loader *l)
+{
+    if (!l) return;
+    if (l->ring) ring_stop(l->ring);
+    readers_stop(l->readers);
+    for (int i = 0; l->jobs && i < l->o.threads; i++) {
+        if (l->jobs[i].started) pthread_join(l->jobs[i].thread, NULL);
+        worker_destroy(l->jobs[i].worker);
+    }
+    readers_destroy(l->readers);
+    mem_free(l->jobs);
+    ring_destroy(l->ring);
+    bad_list_destroy(l->bad);
+    mem_free(l);
+}
+
+Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s)
+{
+    int slot = 0;
+    TRY(ring_next(l->ring, &slot, more, wait_s));
+    if (!*more) return OK;
+    const RingSlot *s = ring_slot(l->ring, slot);
+    *batch = (Batch){ .images = s->images,
+                      .labels = s->labels,
+                      .erase = s->erase,
+                      .mix = { .lambda = 1 },
+                      .sample_ids = s->sample_ids,
+                      .count = s->count,
+                      .bad = s->bad,
+                      .step = l->view.training ? l->o.first_step + s->number / l->micros : s->number,
+                      .micro = l->view.training ? s->number % l->micros : 0,
+                      .slot = slot };
+    if (l->view.training)
+        batch->mix = mix_draw(&l->o.mix, l->o.seed, batch->step, first_in_step(l, batch->micro), l->o.image_size,
+                              l->o.image_size);
+    return OK;
+}
+
+void loader_release(Loader *l, const Batch *batch)
+{
+    ring_release(l->ring, batch->slot);
+}
+
+int64_t loader_batches(const Loader *l)
+{
+    return l->batches;
+}
+
+int loader_ready_batches(Loader *l)
+{
+    return ring_ready_slots(l->ring);
+}
+
+/* ---- counters ---- */
+
+static void add_readers(Loader *l, LoaderStats *s)
+{
+    ReadersStats r;
+    if (!l->readers) return;
+    readers_stats(l->readers, &r);
+    s->bytes_read += r.bytes;
+    s->cache_hits += r.hits;
+    s->starved_s = r.starved_s;
+    s->read = r.reads;
+    s->readers = r.threads;
+    s->storage_limit = r.saturated;
+}
+
+void loader_stats(Loader *l, LoaderStats *out)
+{
+    RingStats ring;
+    *out = (LoaderStats){ .decode_threads = l->o.threads, .bad = bad_list_count(l->bad) };
+    ring_stats(l->ring, &ring);
+    out->batches = ring.taken;
+    out->batches_waited = ring.waited;
+    out->ready_batches = ring.ready;
+    out->wait_s = ring.wait_s;
+    for (int i = 0; i < l->o.threads; i++) {
+        const Job *job = &l->jobs[i];
+        time_counter_read(&job->decode, &out->decode);
+        out->images += atomic_load_explicit(&job->images, memory_order_relaxed);
+        out->bytes_read += atomic_load_explicit(&job->bytes, memory_order_relaxed);
+        out->cache_hits += atomic_load_explicit(&job->hits, memory_order_relaxed);
+        out->replaced += atomic_load_explicit(&job->replaced, memory_order_relaxed);
+    }
+    add_readers(l, out);
+}
+
+void loader_stats_subtract(LoaderStats *s, const LoaderStats *earlier)
+{
+    s->images -= earlier->images;
+    s->bytes_read -= earlier->bytes_read;
+    s->bad -= earlier->bad;
+    s->replaced -= earlier->replaced;
+    s->cache_hits -= earlier->cache_hits;
+    s->batches -= earlier->batches;
+    s->batches_waited -= earlier->batches_waited;
+    s->ready_batches -= earlier->ready_batches;
+    s->wait_s -= earlier->wait_s;
+    s->starved_s -= earlier->starved_s;
+    time_counts_subtract(&s->decode, &earlier->decode);
+    time_counts_subtract(&s->read, &earlier->read);
+}

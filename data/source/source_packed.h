@@ -1,0 +1,14 @@
+/* source_packed.h - samples that lie inside larger files: what shards, tar and TFRecord files have in common.
+ *
+ * Each of those kinds brings its own scan; from the index on they are the same: a sample is (container, offset, bytes,
+ * CRC-32C), whoever wrote it. */
+#ifndef CONVOY_DATA_SOURCE_PACKED_H
+#define CONVOY_DATA_SOURCE_PACKED_H
+#include "data/source/source.h"
+
+Status packed_open(Source **out, const DatasetOptions *o, const Index *index);
+Status packed_read(const Source *s, int64_t id, int image_size, ByteBuf *buf, Sample *out);
+void packed_describe(const Source *s, int64_t id, char *out, size_t bytes);
+void packed_forget(const Source *s, int64_t id, bool *gone);
+void packed_close(Source *s);
+#endif

@@ -1,0 +1,68 @@
+/* source_shards.c - what convoy pack has written (shard.h). The index lies with the data, so no scan is ever needed. */
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "data/index/index_file.h"
+#include "data/source/shard.h"
+#include "data/source/source_packed.h"
+#include <string.h>
+
+static Status has_file(const char *folder, const char *name, bool *there)
+{
+    char *path = fs_join(folder, name);
+    if (!path) return ERR_MEMORY;
+    *there = fs_exists(path);
+    mem_free(path);
+    return OK;
+}
+
+static Status shards_probe(const char *path, DataRole role, bool *yes)
+{
+    char name[SHARD_NAME_BYTES];
+    (void)role;
+    shard_name(name, 0);
+    TRY(has_file(path, SHARD_INDEX_FILE, yes));
+    return *yes ? OK : has_file(path, name, yes);
+}
+
+/* The common index if it is sound and fits the shards; else theirs, merged, which says what is wrong with them. */
+static Status load(Index **out, const char *file, const ScanOptions *o)
+{
+    const char *changed = NULL;
+    Status status = index_load(out, file);
+    if (status == ERR_MEMORY) return status;
+    if (status != OK) {
+        log_warning("%s; taking the shards' own", status_message());
+    } else if (strcmp(index_format(*out), SHARD_FORMAT) == 0 && index_is_current(*out, o->path, &changed)) {
+        return OK;
+    }
+    index_destroy(*out);
+    return shards_merge(out, o);
+}
+
+static Status shards_scan(Index **out, const ScanOptions *o)
+{
+    *out = NULL;
+    if (!fs_is_dir(o->path)) return fail(ERR_DATA, "%s: no such folder", o->path);
+    bool there = false;
+    TRY(has_file(o->path, SHARD_INDEX_FILE, &there));
+    if (!there) return shards_merge(out, o);
+    char *file = fs_join(o->path, SHARD_INDEX_FILE);
+    Status status = file ? load(out, file, o) : ERR_MEMORY;
+    mem_free(file);
+    return status;
+}
+
+const SourceKind source_shards = {
+    .name = SHARD_FORMAT,
+    .probe = shards_probe,
+    .scan = shards_scan,
+    .scan_is_cheap = true,
+    .open = packed_open,
+    .read = packed_read,
+    .bytes = source_index_bytes,
+    .label = source_index_label,
+    .describe = packed_describe,
+    .forget = packed_forget,
+    .close = packed_close,
+};

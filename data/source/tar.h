@@ -1,0 +1,33 @@
+/* tar.h - the members of a tar file, one after another: ustar, with the path and size records of pax and the long names
+ * of GNU tar. */
+#ifndef CONVOY_DATA_TAR_H
+#define CONVOY_DATA_TAR_H
+#include "base/str.h"
+#include "data/source/byte_stream.h"
+#include <stdbool.h>
+
+typedef struct TarReader { /* zero-initialise but for stream */
+    ByteStream *stream;    /* borrowed */
+    uint64_t left;         /* bytes of the member's content and padding not read yet */
+    uint64_t padding;      /* how many of them are padding */
+    StrBuf path;           /* of the member */
+    StrBuf next_path;      /* from a pax or GNU record, for the member that follows */
+    StrBuf record;
+    uint64_t next_size;
+    bool has_next_size;
+} TarReader;
+
+typedef struct TarMember {
+    const char *path; /* borrowed until the next call */
+    uint64_t offset;  /* of its content in the file */
+    uint64_t bytes;
+    bool regular; /* a plain file; links, folders and devices have no content */
+} TarMember;
+
+/* The next member, skipping what was not read of the one before. *more is false at the end of the archive. ERR_DATA
+ * with the reason and the offset, not naming the file. */
+Status tar_next(TarReader *t, TarMember *m, bool *more);
+/* Content of the member, from front to back: exactly bytes of it, which must be there. */
+Status tar_read(TarReader *t, void *out, size_t bytes);
+void tar_free(TarReader *t);
+#endif

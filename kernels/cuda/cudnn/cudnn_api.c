@@ -1,0 +1,148 @@
+/* cudnn_api.c - see cudnn_api.h. */
+#include "kernels/cuda/cudnn/cudnn_api.h"
+#include "base/library.h"
+#include "base/mem.h"
+#include "kernels/cuda/cudnn/cudnn_graph.h"
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT_OF(x)  TEXT_OF_(x)
+#define TEXT_OF_(x) #x
+
+static Status open_library(CudnnApi *api)
+{
+    static const char *const file_names[] = { "libcudnn_graph.so." TEXT_OF(CUDNN_MAJOR), NULL };
+    const LibrarySymbol symbols[] = {
+        { "cudnnGetVersion", &api->get_version, false },
+        { "cudnnGetCudartVersion", &api->get_cudart_version, false },
+        { "cudnnGraphVersionCheck", &api->graph_version_check, false },
+        { "cudnnGetErrorString", &api->get_error_string, false },
+        { "cudnnGetLastErrorString", &api->get_last_error_string, false },
+        { "cudnnCreate", &api->create, false },
+        { "cudnnDestroy", &api->destroy, false },
+        { "cudnnSetStream", &api->set_stream, false },
+        { "cudnnBackendCreateDescriptor", &api->create_descriptor, false },
+        { "cudnnBackendDestroyDescriptor", &api->destroy_descriptor, false },
+        { "cudnnBackendSetAttribute", &api->set_attribute, false },
+        { "cudnnBackendGetAttribute", &api->get_attribute, false },
+        { "cudnnBackendFinalize", &api->finalize, false },
+        { "cudnnBackendExecute", &api->execute, false },
+    };
+    const LibrarySpec spec = { .title = "cuDNN",
+                               .file_names = file_names,
+                               .symbols = symbols,
+                               .symbol_count = sizeof symbols / sizeof symbols[0] };
+    void *handle = NULL;
+    return library_open(&handle, &spec);
+}
+
+static void format_version(size_t version, char *out, size_t bytes)
+{
+    snprintf(out, bytes, "%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+}
+
+Status cudnn_api_open(CudnnApi *out)
+{
+    char found[32];
+    TRY(open_library(out));
+    size_t version = out->get_version();
+    format_version(version, found, sizeof found);
+    if (version / 10000 != CUDNN_MAJOR || version < CUDNN_OLDEST_VERSION)
+        return fail(ERR_ENV,
+                    "cuDNN %s was found, but this convoy was built for %s and needs 9.8 or newer of version %d", found,
+                    cudnn_compiled_version(), CUDNN_MAJOR);
+    return cudnn_status(out, out->graph_version_check(), "checking that cuDNN's libraries are of one version");
+}
+
+bool cudnn_version(char *out, size_t bytes)
+{
+    CudnnApi api;
+    char found[32];
+    if (cudnn_api_open(&api) != OK) {
+        snprintf(out, bytes, "%s", status_message());
+        return false;
+    }
+    format_version(api.get_version(), found, sizeof found);
+    snprintf(out, bytes, "cuDNN %s for CUDA %zu", found, api.get_cudart_version() / 1000);
+    return true;
+}
+
+const char *cudnn_compiled_version(void)
+{
+    return TEXT_OF(CUDNN_MAJOR) "." TEXT_OF(CUDNN_MINOR) "." TEXT_OF(CUDNN_PATCHLEVEL);
+}
+
+void cudnn_last_reason(const CudnnApi *api, char *out, size_t bytes)
+{
+    static const char mark[] = "Reason: ";
+    char text[2048] = "";
+    api->get_last_error_string(text, sizeof text);
+    text[sizeof text - 1] = '\0';
+    const char *reason = strstr(text, mark);
+    reason = reason ? reason + strlen(mark) : text;
+    snprintf(out, bytes, "%.*s", (int)strcspn(reason, "\n"), reason);
+}
+
+Status cudnn_status(const CudnnApi *api, cudnnStatus_t status, const char *what)
+{
+    char reason[256];
+    if (status == CUDNN_STATUS_SUCCESS) return OK;
+    const bool no_memory = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+                           status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+    const bool our_fault = CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_BAD_PARAM;
+    cudnn_last_reason(api, reason, sizeof reason);
+    return fail(no_memory   ? ERR_MEMORY
+                : our_fault ? ERR_INTERNAL
+                            : ERR_ENV,
+                "%s: %s (%d)%s%s", what, api->get_error_string(status), (int)status, reason[0] ? ": " : "", reason);
+}
+
+cudnnStatus_t cudnn_try_make(const CudnnApi *api, cudnnBackendDescriptor_t *out, cudnnBackendDescriptorType_t type,
+                             const CudnnAttribute *attributes, int count)
+{
+    *out = NULL;
+    cudnnBackendDescriptor_t made = NULL;
+    cudnnStatus_t status = api->create_descriptor(type, &made);
+    for (int i = 0; i < count && status == CUDNN_STATUS_SUCCESS; i++) {
+        const CudnnAttribute *a = &attributes[i];
+        status = api->set_attribute(made, a->name, a->type, a->count, a->values);
+    }
+    if (status == CUDNN_STATUS_SUCCESS) status = api->finalize(made);
+    if (status == CUDNN_STATUS_SUCCESS) *out = made;
+    else cudnn_free(api, made);
+    return status;
+}
+
+Status cudnn_make(const CudnnApi *api, cudnnBackendDescriptor_t *out, cudnnBackendDescriptorType_t type,
+                  const CudnnAttribute *attributes, int count, const char *what)
+{
+    char stale[8];
+    cudnn_last_reason(api, stale, sizeof stale);
+    return cudnn_status(api, cudnn_try_make(api, out, type, attributes, count), what);
+}
+
+void cudnn_free(const CudnnApi *api, cudnnBackendDescriptor_t d)
+{
+    if (d) api->destroy_descriptor(d);
+}
+
+int64_t cudnn_read(const CudnnApi *api, cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
+                   cudnnBackendAttributeType_t type, int64_t count, void *values)
+{
+    int64_t there = 0;
+    return api->get_attribute(d, name, type, count, &there, values) == CUDNN_STATUS_SUCCESS ? there : 0;
+}
+
+Status cudnn_read_text(const CudnnApi *api, cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name, char **out,
+                       const char *what)
+{
+    int64_t bytes = 0, again = 0;
+    *out = NULL;
+    TRY(cudnn_status(api, api->get_attribute(d, name, CUDNN_TYPE_CHAR, 0, &bytes, NULL), what));
+    char *text = mem_calloc((size_t)bytes + 1, 1);
+    if (!text) return ERR_MEMORY;
+    Status st = cudnn_status(api, api->get_attribute(d, name, CUDNN_TYPE_CHAR, bytes, &again, text), what);
+    if (st == OK) *out = text;
+    else mem_free(text);
+    return st;
+}

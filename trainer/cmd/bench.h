@@ -1,0 +1,29 @@
+/* bench.h - the benchmarks behind convoy bench; each prints its own lines on rank 0. */
+#ifndef CONVOY_TRAINER_BENCH_H
+#define CONVOY_TRAINER_BENCH_H
+#include "trainer/cmd/run.h"
+
+typedef struct BenchOptions {
+    int64_t steps, warmup;
+    bool nodes;
+    bool eval;                    /* decode: the view of evaluation; step: inference */
+    int64_t images;               /* decode: at most so many */
+    const char *replay;           /* decode: file of views to make, and */
+    const char *dump;             /* where their pixels go; NULL: none */
+    const char *input;            /* loader: cold, cached, synthetic or now; NULL: the first three */
+    bool crc;                     /* loader: checksums instead of times */
+    int64_t first;                /* loader: global step to start at */
+    int64_t min_bytes, max_bytes; /* allreduce; max_bytes 0: comm.bucket_mb */
+    double min_busbw;             /* allreduce: GB/s of the largest size, below which the check failed; 0: none */
+} BenchOptions;
+
+Status bench_decode(Comm *comm, const Config *c, const BenchOptions *o);
+Status bench_loader(Comm *comm, const Config *c, const BenchOptions *o);
+Status bench_step(Comm *comm, const Config *c, const BenchOptions *o);
+Status bench_allreduce(Comm *comm, const Config *c, const BenchOptions *o);
+
+/* c with synthetic images where data.train is not set; shares c's strings. */
+Config bench_config(const Config *c);
+/* The middle value; sorts values. count >= 1. */
+double bench_median(double *values, int64_t count);
+#endif

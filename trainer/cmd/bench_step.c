@@ -1,0 +1,210 @@
+/* bench_step.c - training steps by themselves: how fast, and where the time goes. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "trainer/cmd/bench.h"
+#include "trainer/session/memory.h"
+#include "trainer/train/evaluate.h"
+#include "trainer/train/step.h"
+#include <stdio.h>
+
+typedef struct StepTimes {
+    double *ms;           /* [steps] */
+    double *item_seconds; /* [items of the step's timeline] or NULL */
+    double seconds;       /* of all steps together, from the end of the one before */
+    double data_wait_s, comm_wait_s, overlap, loss;
+    int64_t allocations;
+} StepTimes;
+
+static Status run_steps(Comm *comm, Stepper *stepper, const BenchOptions *o, StepTimes *t, double *item_seconds)
+{
+    const int64_t total = o->warmup + o->steps;
+    const bool ahead = stepper_runs_ahead(stepper) && !item_seconds;
+    double begin_s = clock_s();
+    if (ahead) stepper_issue(stepper, 0, OK);
+    for (int64_t i = 0; i < total; i++) {
+        bool counts = i >= o->warmup;
+        if (i == o->warmup) begin_s = clock_s();
+        int64_t before = mem_allocation_count();
+        if (ahead && i + 1 < total) stepper_issue(stepper, i + 1, OK);
+        StepResult r = ahead ? stepper_finish(stepper) : stepper_run(stepper, i, OK, counts ? item_seconds : NULL);
+        if (r.failed) return comm_agree(comm, r.own_status);
+        if (!counts) continue;
+        ReducerTrace trace;
+        reducer_trace(stepper_reducer(stepper), &trace);
+        t->ms[i - o->warmup] = r.seconds * 1e3;
+        t->allocations += mem_allocation_count() - before;
+        t->data_wait_s += r.data_wait_s;
+        t->comm_wait_s += r.comm_wait_s;
+        t->overlap += trace.overlap / (double)o->steps;
+        t->loss = r.loss;
+    }
+    t->seconds = clock_s() - begin_s;
+    return OK;
+}
+
+/* Timing every operation slows a device down, which else works on while the host enqueues: steps of their own for
+ * it. */
+static Status run_timed(Session *s, Stepper *stepper, const BenchOptions *o, StepTimes *t)
+{
+    StepTimes ignored = { .ms = mem_calloc((size_t)o->steps, sizeof *ignored.ms) };
+    Status status = comm_agree(s->comm, ignored.ms ? OK : ERR_MEMORY);
+    if (status == OK) status = run_steps(s->comm, stepper, o, &ignored, t->item_seconds);
+    mem_free(ignored.ms);
+    return status;
+}
+
+/* ---- where the time goes ---- */
+
+typedef struct KindTimes {
+    double seconds, flops, bytes;
+} KindTimes;
+
+/* Bytes of a node's tensors, each read or written once. */
+static double node_bytes(const Program *p, int node)
+{
+    const GraphNode *n = graph_node(program_graph(p), node);
+    double bytes = 0;
+    for (int k = 0; k < OP_MAX_INPUTS; k++)
+        if (n->in[k] != TENSOR_NONE) bytes += (double)program_tensor(p, n->in[k])->bytes;
+    for (int k = 0; k < OP_MAX_OUTPUTS; k++)
+        if (n->out[k] != TENSOR_NONE) bytes += (double)program_tensor(p, n->out[k])->bytes;
+    return bytes;
+}
+
+static void add_item(const Session *s, const Stepper *stepper, const TimelineItem *item, double seconds,
+                     KindTimes kinds[OP_COUNT])
+{
+    static const OpKind ops[TIMELINE_KIND_COUNT] = {
+        [TIMELINE_FINITE] = OP_FINITE_CHECK, [TIMELINE_SQUARES] = OP_GRAD_SQUARES,  [TIMELINE_NORM] = OP_GRAD_NORM,
+        [TIMELINE_UPDATE] = OP_UPDATE,       [TIMELINE_LOSS_SCALE] = OP_LOSS_SCALE, [TIMELINE_AVERAGE] = OP_SCALE
+    };
+    const Program *p = stepper_last_program(stepper);
+    int buckets;
+    const Bucket *bucket = stepper_buckets(stepper, &buckets) + item->index;
+    if (item->kind == TIMELINE_NODE) {
+        KindTimes *k = &kinds[graph_node(program_graph(p), item->index)->kind];
+        k->seconds += seconds;
+        k->flops += graph_node_flops(program_graph(p), item->index);
+        k->bytes += node_bytes(p, item->index);
+        return;
+    }
+    KindTimes *k = &kinds[ops[item->kind]];
+    if (ops[item->kind] == 0) return; /* OP_INPUT is a node: waiting and sums are told elsewhere */
+    k->seconds += seconds;
+    if (item->kind == TIMELINE_FINITE || item->kind == TIMELINE_SQUARES) k->bytes += (double)bucket->bytes;
+    if (item->kind == TIMELINE_UPDATE) /* gradient; parameter and states, there and back; the compute copy */
+        k->bytes +=
+            (double)bucket->bytes * (3 + 2 * optimizer_states_needed(s->config)) +
+            (s->backend->v->device ? (double)s->backend->v->device->param_copy_bytes(s->backend, bucket->bytes) : 0.0);
+}
+
+static void print_kinds(const Session *s, const Stepper *stepper, const BenchOptions *o, const double *item_seconds)
+{
+    const Timeline *t = program_timeline(stepper_last_program(stepper), true);
+    const bool device = s->backend->v->device != NULL;
+    const double steps = (double)o->steps, rate = device ? 1e-12 : 1e-9;
+    KindTimes kinds[OP_COUNT] = { { 0 } };
+    double total = 0;
+    for (int i = 0; i < t->count; i++) add_item(s, stepper, &t->items[i], item_seconds[i], kinds);
+    for (int k = 0; k < OP_COUNT; k++) total += kinds[k].seconds;
+    log_info("%-24s %10s %7s %10s %10s", "operation", "ms/step", "share", device ? "TFLOP/s" : "GFLOP/s", "GB/s");
+    for (int k = 0; k < OP_COUNT; k++) {
+        if (kinds[k].seconds <= 0) continue;
+        log_info("%-24s %10.3f %6.1f%% %10.1f %10.1f", op_name((OpKind)k), kinds[k].seconds * 1e3 / steps,
+                 100 * kinds[k].seconds / total, kinds[k].flops * steps / kinds[k].seconds * rate,
+                 kinds[k].bytes * steps / kinds[k].seconds * 1e-9);
+    }
+    log_info("%-24s %10.3f", "sum", total * 1e3 / steps);
+}
+
+static void print_times(const Session *s, const BenchOptions *o, StepTimes *t)
+{
+    double median = bench_median(t->ms, o->steps), steps = (double)o->steps;
+    log_info("model %s", s->config->model.name);
+    log_info("ranks %d", s->comm->world);
+    log_info("compute_threads %d", s->threads.compute);
+    log_info("global_batch %lld", (long long)s->plan.global_batch);
+    log_info("step_ms %.3f", median);
+    log_info("images_per_s %.3f", (double)s->plan.global_batch / median * 1e3);
+    log_info("mean_images_per_s %.3f", (double)s->plan.global_batch * steps / t->seconds);
+    log_info("data_wait_ms %.3f", t->data_wait_s * 1e3 / steps);
+    log_info("comm_wait_ms %.3f", t->comm_wait_s * 1e3 / steps);
+    log_info("overlap %.4f", t->overlap);
+    log_info("allocations %lld", (long long)t->allocations);
+    log_info("loss %.6g", t->loss);
+}
+
+static Status measure_steps(Session *s, const BenchOptions *o, Stepper *stepper, StepTimes *t)
+{
+    if (o->nodes) {
+        const Timeline *timeline = program_timeline(stepper_last_program(stepper), true);
+        t->item_seconds = mem_calloc((size_t)timeline->count, sizeof *t->item_seconds);
+        TRY(comm_agree(s->comm, t->item_seconds ? OK : ERR_MEMORY));
+    }
+    TRY(run_steps(s->comm, stepper, o, t, s->backend->v->device ? NULL : t->item_seconds));
+    print_times(s, o, t);
+    if (o->nodes && s->backend->v->device) TRY(run_timed(s, stepper, o, t));
+    if (o->nodes) print_kinds(s, stepper, o, t->item_seconds);
+    return OK;
+}
+
+static Status measure(Session *s, const BenchOptions *o)
+{
+    StepTimes t = { 0 };
+    Loader *loader = NULL;
+    Stepper *stepper = NULL;
+    LoaderOptions options = session_loader_options(s, DATA_TRAIN);
+    options.last_step = -1;
+    prefetch_loader_options(s->train_input, &options);
+    t.ms = mem_calloc((size_t)o->steps, sizeof *t.ms);
+    Status status = t.ms ? stepper_create(&stepper, s) : ERR_MEMORY;
+    if (status == OK) status = loader_create(&loader, s->train, &options);
+    if (status == OK) status = stepper_set_loader(stepper, loader);
+    status = comm_agree(s->comm, status);
+    if (status == OK) status = measure_steps(s, o, stepper, &t);
+    stepper_destroy(stepper);
+    loader_destroy(loader);
+    mem_free(t.ms);
+    mem_free(t.item_seconds);
+    return status;
+}
+
+/* Evaluation of so many batches: first once unmeasured. */
+static Status measure_evaluation(Session *s)
+{
+    EvalResult r;
+    TRY(evaluate(s, &r));
+    const double start = clock_s();
+    TRY(evaluate(s, &r));
+    const double seconds = clock_s() - start;
+    log_info("images_per_s %.2f", (double)r.images / seconds);
+    log_info("batch_ms %.3f", 1e3 * seconds * (double)(s->plan.batch * s->comm->world) / (double)r.images);
+    return OK;
+}
+
+static Status bench_evaluation(Comm *comm, Config *c, const BenchOptions *o)
+{
+    Session s;
+    c->data.synthetic_images = o->steps * c->train.batch_per_rank * comm->world;
+    c->data.val = c->data.train;
+    Status status = session_open(&s, c, comm, SESSION_EVAL);
+    if (status == OK) status = session_commit(&s);
+    if (status == OK) status = measure_evaluation(&s);
+    session_close(&s);
+    return status;
+}
+
+Status bench_step(Comm *comm, const Config *c, const BenchOptions *o)
+{
+    Config local = bench_config(c);
+    Session s;
+    if (o->eval) return bench_evaluation(comm, &local, o);
+    local.train.max_steps = o->warmup + o->steps;
+    local.schedule.warmup_epochs = 0;
+    Status status = session_open(&s, &local, comm, SESSION_TRAIN);
+    if (status == OK) status = session_commit(&s);
+    if (status == OK) status = measure(&s, o);
+    session_close(&s);
+    return status;
+}

@@ -1,0 +1,79 @@
+/* cmd_doctor.c - convoy doctor: looks at this host before a run does. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "trainer/cmd/args.h"
+#include "trainer/cmd/cmd.h"
+#include "trainer/doctor/doctor.h"
+#include <stdio.h>
+#include <unistd.h>
+
+#define DEVICES_MAX 1024
+
+static const char help[] =
+    "usage: convoy doctor [--gpus N] [--efa N] [--strict] [--json] [--root DIR]\n"
+    "\n"
+    "Looks at this host: CPUs that this process may use, limits, memory, /dev/shm, network interfaces, EFA and\n"
+    "InfiniBand, GPUs (clocks, throttling, memory errors), environment variables, libraries. Each finding is ok, warn\n"
+    "or fail, with what to do. It changes nothing and takes a moment. On all hosts of a job:\n"
+    "\n"
+    "  srun --ntasks-per-node=1 convoy doctor --gpus 8 --efa 4 || exit 69\n"
+    "  mpirun --map-by ppr:1:node convoy doctor\n"
+    "\n"
+    "Exit code: 69 where something fails, else 0.\n"
+    "\n"
+    "  --gpus N            fewer GPUs than this are a failure\n"
+    "  --efa N             fewer EFA adapters than this are a failure\n"
+    "  --strict            warnings count as failures\n"
+    "  --json              one JSON object on one line\n"
+    "  --root DIR          reads DIR/proc and DIR/sys instead (another host's, as saved), and asks no GPU\n";
+
+static Status print_report(const DoctorReport *r, bool json)
+{
+    char host[256] = "";
+    StrBuf text = { 0 };
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    if (json) doctor_add_json(r, host, &text);
+    else doctor_add_table(r, host, &text);
+    Status status = text.failed ? fail(ERR_MEMORY, "out of memory printing the report") : log_print(text.text);
+    str_free(&text);
+    return status;
+}
+
+static const Finding *first_of(const DoctorReport *r, Verdict v)
+{
+    for (int i = 0; i < r->count; i++)
+        if (r->finding[i].verdict == v) return &r->finding[i];
+    return NULL;
+}
+
+static Status look(DoctorOptions *o, DoctorReport *r, const Args *args)
+{
+    char reason[DOCTOR_TEXT_BYTES] = "";
+    Nvml *nvml = NULL;
+    if (!o->root[0] && nvml_open(&nvml, NULL) != OK) snprintf(reason, sizeof reason, "%s", status_message());
+    o->nvml = nvml;
+    o->no_nvml = reason;
+    doctor_run(o, r);
+    nvml_close(nvml);
+    TRY(print_report(r, args_value(args, "--json") != NULL));
+    Verdict worst = doctor_worst(r);
+    if (worst == VERDICT_OK || (worst == VERDICT_WARN && !args_value(args, "--strict"))) return OK;
+    return fail(ERR_HEALTH, "this host is not fit: %s", first_of(r, worst)->text);
+}
+
+Status cmd_doctor(int argc, char **argv)
+{
+    Args args;
+    DoctorOptions o = { .root = "" };
+    TRY(args_parse(&args, argc, argv, help));
+    if (args.help) return OK;
+    TRY(args_count(&args, "--gpus", -1, 0, DEVICES_MAX, &o.gpus));
+    TRY(args_count(&args, "--efa", -1, 0, DEVICES_MAX, &o.efa));
+    if (args_value(&args, "--root")) o.root = args_value(&args, "--root");
+    TRY(log_open(NULL, 0, LOG_INFO)); /* every host of a job speaks for itself */
+    DoctorReport *r = mem_alloc(sizeof *r);
+    if (!r) return ERR_MEMORY;
+    Status status = look(&o, r, &args);
+    mem_free(r);
+    return status;
+}

@@ -1,0 +1,240 @@
+/* cmd_eval.c - convoy eval CONFIG --checkpoint FILE: the accuracy of a checkpoint on data.val. */
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "trainer/cmd/cmd.h"
+#include "trainer/cmd/run.h"
+#include "trainer/files/weights.h"
+#include "trainer/log/runlog.h"
+#include "trainer/train/evaluate.h"
+#include "trainer/train/state.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char help[] =
+    "usage: convoy eval CONFIG --checkpoint FILE [--per-class FILE] [--confusion FILE] [--set key=value]...\n"
+    "\n"
+    "Evaluates the weights in FILE on data.val, each image exactly once on any number of ranks. FILE is a checkpoint\n"
+    "of the same model, or weights that torchvision or timm saved as safetensors. Prints the result and appends an\n"
+    "eval event to metrics.jsonl in the run folder, unless a run is writing there.\n"
+    "\n"
+    "  --checkpoint FILE   a .safetensors file, or the link runs/NAME/checkpoints/best\n"
+    "  --per-class FILE    writes a CSV file: images and accuracy of each class\n"
+    "  --confusion FILE    writes a CSV file: how often each class (row) was taken for which (column)\n"
+    "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
+
+/* Labels are positions among the classes: among others than the network learnt they mean something else. A class that
+ * was only a number then has no name to compare. names: one a line, NULL in old files. */
+static void compare_names(const Session *s, const char *names, const char *path)
+{
+    if (!dataset_named_classes(s->val)) return;
+    for (int i = 0; names && *names && i < dataset_classes(s->val); i++) {
+        char number[24];
+        const char *here = dataset_class_name(s->val, i);
+        const int length = (int)strcspn(names, "\n");
+        const int digits = snprintf(number, sizeof number, "%d", i);
+        const bool same = strlen(here) == (size_t)length && memcmp(here, names, (size_t)length) == 0;
+        if (!same && (length != digits || memcmp(number, names, (size_t)length) != 0)) {
+            log_warning("%s: class %d is %.*s there but %s in data.val: they are taken for the same", path, i, length,
+                        names, here);
+            return;
+        }
+        names += length;
+        names += *names == '\n';
+    }
+}
+
+/* Rank 0 reads the file; the session broadcasts what it read. */
+static Status load_weights(Session *s, const char *path, CheckpointMeta *meta)
+{
+    SafeFile *file = NULL;
+    TRY(safetensors_open(&file, path));
+    Status status = OK;
+    if (weights_are_checkpoint(file)) {
+        safetensors_close(file);
+        TRY(checkpoint_open(&file, meta, path));
+        if (strcmp(meta->model, s->config->model.name) != 0)
+            status = fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path, meta->model,
+                          s->config->model.name);
+        if (status == OK) status = weights_check_finite(file, path);
+        if (status == OK) status = state_restore(s->executor, NULL, s->backend, file, path);
+        if (status == OK) compare_names(s, meta->class_names, path);
+    } else {
+        status = weights_restore(s->executor, program_graph(s->eval), model_find(s->config->model.name), file, path,
+                                 false, NULL);
+    }
+    safetensors_close(file);
+    return status;
+}
+
+/* The epoch of the step that the checkpoint was taken after, as training's own records count. */
+static int64_t epoch_of(const CheckpointMeta *meta)
+{
+    return meta->images > 0 && meta->dataset_images > 0 ? (meta->images - 1) / meta->dataset_images : 0;
+}
+
+/* Ranks other than 0 have read no file and record nothing. */
+static int64_t step_of(const CheckpointMeta *meta)
+{
+    return meta->global_batch > 0 ? meta->images / meta->global_batch : 0;
+}
+
+/* The run folder is only touched once there is a result to add to it, and the result is said in any case: a run that
+ * is still being trained holds its folder. */
+static Status record(Comm *comm, const Config *c, const EvalRecord *r)
+{
+    RunLog *log = NULL;
+    Status status = runlog_open(&log, c->run.dir, comm->rank, NULL);
+    if (status == ERR_IO) {
+        log_warning("%s: the result is only said here", status_message());
+        status = runlog_open(&log, NULL, comm->rank, NULL);
+    }
+    status = comm_agree(comm, status);
+    if (status == OK) status = comm_agree(comm, runlog_eval(log, r));
+    if (status == OK) runlog_done(log, status_exit_code(OK), "evaluation completed");
+    runlog_close(log);
+    return status;
+}
+
+/* ---- tables ---- */
+
+/* A field of a CSV file: quoted where it has to be. */
+static void add_field(StrBuf *out, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        str_add(out, text);
+        return;
+    }
+    str_add(out, "\"");
+    for (; *text; text++) str_add_n(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    str_add(out, "\"");
+}
+
+static const char *class_name(const Session *s, int64_t label)
+{
+    return label < dataset_classes(s->val) ? dataset_class_name(s->val, (int)label) : "";
+}
+
+/* Accuracy counts images that could not be decoded as wrong, as the sums over all classes do. */
+static void print_classes(const Session *s, const double *confusion, StrBuf *out)
+{
+    str_add(out, "label,class,images,correct,accuracy\n");
+    for (int64_t c = 0; c < s->classes; c++) {
+        const int64_t images = c < dataset_classes(s->val) ? dataset_class_images(s->val, (int)c) : 0;
+        const double correct = confusion[c * s->classes + c];
+        str_printf(out, "%lld,", (long long)c);
+        add_field(out, class_name(s, c));
+        str_printf(out, ",%lld,%.0f,", (long long)images, correct);
+        if (images > 0) str_printf(out, "%.6f", correct / (double)images);
+        str_add(out, "\n");
+    }
+}
+
+static void print_confusion(const Session *s, const double *confusion, StrBuf *out)
+{
+    str_add(out, "class");
+    for (int64_t c = 0; c < s->classes; c++) {
+        str_add(out, ",");
+        add_field(out, class_name(s, c));
+    }
+    for (int64_t row = 0; row < s->classes; row++) {
+        str_add(out, "\n");
+        add_field(out, class_name(s, row));
+        for (int64_t c = 0; c < s->classes; c++) str_printf(out, ",%.0f", confusion[row * s->classes + c]);
+    }
+    str_add(out, "\n");
+}
+
+static Status write_table(const Session *s, const double *confusion, const char *path,
+                          void (*print)(const Session *s, const double *confusion, StrBuf *out))
+{
+    StrBuf text = { 0 };
+    if (!path || s->comm->rank != 0) return OK;
+    print(s, confusion, &text);
+    Status status = text.failed ? ERR_MEMORY : fs_write_atomic(path, text.text, text.length);
+    str_free(&text);
+    return status;
+}
+
+static const struct {
+    const char *option;
+    void (*print)(const Session *s, const double *confusion, StrBuf *out);
+} tables[] = { { "--per-class", print_classes }, { "--confusion", print_confusion } };
+enum { TABLES = sizeof tables / sizeof tables[0] };
+
+static bool wants_tables(const Args *args)
+{
+    bool wanted = false;
+    for (int i = 0; i < TABLES; i++) wanted = wanted || args_value(args, tables[i].option);
+    return wanted;
+}
+
+/* A name that cannot be written to is said before the work, not after it. */
+static Status check_tables(const Args *args)
+{
+    for (int i = 0; i < TABLES; i++) {
+        const char *path = args_value(args, tables[i].option);
+        if (path) TRY(fs_check_writable(path));
+    }
+    return OK;
+}
+
+static Status write_tables(const Session *s, const Args *args, const double *confusion)
+{
+    Status status = OK;
+    for (int i = 0; i < TABLES && status == OK; i++)
+        status = write_table(s, confusion, args_value(args, tables[i].option), tables[i].print);
+    return comm_agree(s->comm, status);
+}
+
+/* counts: [classes * classes] of zeros; NULL where no tables are wanted. */
+static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMeta *meta, double *counts)
+{
+    EvalResult r;
+    TRY(counts ? evaluate_confusion(s, &r, counts) : evaluate(s, &r));
+    EvalRecord e = { .epoch = epoch_of(meta),
+                     .step = step_of(meta),
+                     .images = r.images,
+                     .loss = r.loss,
+                     .top1 = r.top1,
+                     .top5 = r.top5 };
+    if (r.bad > 0) log_warning("%lld images of data.val could not be decoded: counted as wrong", (long long)r.bad);
+    if (!isfinite(r.loss) && r.bad < r.images)
+        log_warning("%s: the loss is no finite number: its weights or statistics are no good", args->checkpoint);
+    TRY(record(s->comm, s->config, &e));
+    return counts ? write_tables(s, args, counts) : OK;
+}
+
+static Status evaluate_file(Session *s, const Args *args)
+{
+    CheckpointMeta meta = { 0 };
+    double *counts = NULL;
+    TRY(session_commit(s));
+    TRY(comm_agree(s->comm, s->comm->rank == 0 ? load_weights(s, args->checkpoint, &meta) : OK));
+    TRY(session_broadcast(s));
+    const bool tables_wanted = wants_tables(args);
+    if (tables_wanted) counts = mem_calloc((size_t)(s->classes * s->classes), sizeof *counts);
+    Status status = comm_agree(s->comm, counts || !tables_wanted ? OK : ERR_MEMORY);
+    if (status == OK) status = evaluate_and_say(s, args, &meta, counts);
+    mem_free(counts);
+    return status;
+}
+
+static Status work(Comm *comm, const Config *c, const Args *args)
+{
+    Session session;
+    TRY(comm_agree(comm, comm->rank == 0 ? check_tables(args) : OK));
+    Status status = session_open(&session, c, comm, SESSION_EVAL);
+    if (status == OK) status = evaluate_file(&session, args);
+    session_close(&session);
+    return status;
+}
+
+Status cmd_eval(int argc, char **argv)
+{
+    Args args;
+    TRY(args_parse(&args, argc, argv, help));
+    return args.help ? OK : run_with_config(&args, work);
+}

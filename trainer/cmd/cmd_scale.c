@@ -1,0 +1,97 @@
+/* cmd_scale.c - convoy scale CONFIG: how the time of an epoch changes with the number of ranks. */
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/process.h"
+#include "base/str.h"
+#include "trainer/cmd/args.h"
+#include "trainer/cmd/cmd.h"
+#include "trainer/guard/signals.h"
+#include "trainer/report/report.h"
+#include "trainer/scale/predict.h"
+#include "trainer/scale/runner.h"
+
+#define PATH_BYTES 4096
+
+static const char help[] =
+    "usage: convoy scale CONFIG [--set key=value]... [--mpirun-args ARGS] [--print KIND] [--per-node N] [--collect]\n"
+    "                    [--predict FILES] [--rate IMAGES_PER_S]\n"
+    "\n"
+    "Trains CONFIG on several numbers of ranks (scale.ranks), several times each (scale.repeats), through mpirun,\n"
+    "tells epoch time and efficiency with 95 % intervals, and draws them (report.html, as convoy report does). Every\n"
+    "point is a run of its own in the folder of the series (scale.dir); finished ones are skipped, so the same\n"
+    "command goes on where it was stopped.\n"
+    "\n"
+    "  convoy scale configs/scale-resnet20.yaml\n"
+    "  convoy scale CONFIG --set scale.ranks=1,2,4,8 --set scale.steps=50 --set scale.data=synthetic\n"
+    "  convoy scale CONFIG --print sbatch | sh; later: convoy scale CONFIG --collect\n"
+    "\n"
+    "  --mpirun-args ARGS  more words for mpirun: '--hostfile hosts --map-by slot'. Without it ranks run on this host\n"
+    "                      with --oversubscribe where there are fewer CPUs (such points are labelled)\n"
+    "  --print KIND        runs nothing: prints the command lines of the points that are not finished: mpirun or\n"
+    "                      sbatch\n"
+    "  --per-node N        with --print sbatch: ranks, and GPUs, of a node (8)\n"
+    "  --collect           runs nothing: takes the finished points, whoever ran them, into scale.jsonl\n"
+    "  --predict FILES     runs nothing: a model of the step for fabrics (configs/fabrics/*.json, separated by\n"
+    "                      commas), up to 256 ranks, drawn by convoy report as a prediction\n"
+    "  --rate IMAGES_PER_S  with --predict: of one rank that computes by itself (default: as measured)\n"
+    "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
+
+/* The page of the series, in its folder. */
+static Status draw(const Series *s)
+{
+    const char *dir = s->dir;
+    char *page = fs_join(dir, "report.html");
+    Status status = page ? report_write(page, &dir, 1) : ERR_MEMORY;
+    mem_free(page);
+    return status;
+}
+
+static Status collect(const Series *s)
+{
+    int finished = 0;
+    TRY(series_write(s, &finished));
+    log_info("%d of %d points are finished", finished, s->point_count);
+    return finished > 0 ? OK : fail(ERR_DATA, "%s: no finished point", s->dir);
+}
+
+static Status predict(const Series *s, const Args *args)
+{
+    const char *text = args_value(args, "--rate");
+    double rate = 0;
+    if (text && !(str_to_double(text, &rate) && rate > 0))
+        return fail(ERR_USAGE, "--rate %s: not a number above 0", text);
+    TRY(predict_print(s, args_value(args, "--predict"), rate));
+    return draw(s);
+}
+
+static Status work(const Series *s, const Args *args)
+{
+    static const char *const kinds[] = { "mpirun", "sbatch", NULL };
+    char program[PATH_BYTES];
+    int kind;
+    int64_t per_node;
+    const RunnerOptions o = { .program = program, .mpirun_args = args_value(args, "--mpirun-args") };
+    TRY(args_choice(args, "--print", kinds, &kind));
+    TRY(args_count(args, "--per-node", 8, 1, 1024, &per_node));
+    TRY(process_own_path(program, sizeof program));
+    if (args_value(args, "--print")) return runner_print(s, &o, (PrintKind)kind, per_node);
+    if (args_value(args, "--predict")) return predict(s, args);
+    if (args_value(args, "--collect")) TRY(collect(s));
+    else TRY(runner_run(s, &o));
+    TRY(series_print(s));
+    return draw(s);
+}
+
+Status cmd_scale(int argc, char **argv)
+{
+    Args args;
+    Series series;
+    TRY(args_parse(&args, argc, argv, help));
+    if (args.help) return OK;
+    signals_install();
+    TRY(series_open(&series, args.config, args.sets, args.set_count));
+    Status status = work(&series, &args);
+    series_close(&series);
+    return status;
+}

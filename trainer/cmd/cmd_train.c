@@ -1,0 +1,152 @@
+/* cmd_train.c - convoy train CONFIG [--set key=value]... */
+#include "base/log.h"
+#include "base/process.h"
+#include "base/str.h"
+#include "trainer/cmd/args.h"
+#include "trainer/cmd/cmd.h"
+#include "trainer/cmd/run.h"
+#include "trainer/comm/watchdog.h"
+#include "trainer/guard/hang_report.h"
+#include "trainer/guard/signals.h"
+#include "trainer/guard/watch.h"
+#include "trainer/session/memory.h"
+#include "trainer/train/loop.h"
+#include <unistd.h>
+
+static const char help[] =
+    "usage: convoy train CONFIG [--set key=value]...\n"
+    "\n"
+    "Trains the network that CONFIG describes and evaluates it. Start it alone or under mpirun:\n"
+    "\n"
+    "  convoy train configs/demo.yaml\n"
+    "  mpirun -n 4 convoy train configs/resnet50-imagenet.yaml --set data.train=DIR --set data.val=DIR\n"
+    "\n"
+    "Everything is kept in the run folder (run.dir): config.yaml, metrics.jsonl, log.txt, checkpoints/.\n"
+    "The same command again continues from the newest checkpoint (checkpoint.resume).\n"
+    "USR1 or TERM: saves a checkpoint and leaves with exit code 75.\n"
+    "Open MPI: as root add --allow-run-as-root; for more ranks than cores --oversubscribe; for several\n"
+    "threads a rank --bind-to none.\n"
+    "\n"
+    "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
+
+/* Ranks share what they compute with: their CPUs, or a GPU. */
+static bool oversubscribed(const Session *s)
+{
+    return s->device.cuda ? s->device.sharers > 1 : s->threads.sharers > s->threads.allowed;
+}
+
+/* Collective. */
+static int count_hosts(Comm *comm)
+{
+    int64_t hosts = comm->local_rank == 0;
+    comm_allreduce(comm, &hosts, 1, COMM_I64, COMM_SUM, "hosts");
+    return (int)hosts;
+}
+
+static Status start_record(RunLog *log, const Session *s, int hosts)
+{
+    char backend[256], host[256] = "";
+    s->backend->v->describe(s->backend, backend, sizeof backend);
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    StartRecord r = { .model = s->config->model.name,
+                      .dataset = dataset_format_name(s->train),
+                      .backend = backend,
+                      .host = host,
+                      .version = CONVOY_VERSION,
+                      .device = s->backend->v->name,
+                      .precision = precision_name(s->device.precision),
+                      .device_reason = s->device.reason,
+                      .world = s->comm->world,
+                      .hosts = hosts,
+                      .cpus = s->threads.allowed,
+                      .compute_threads = s->threads.compute,
+                      .oversubscribed = oversubscribed(s),
+                      .images = s->plan.images,
+                      .val_images = s->val ? dataset_images(s->val) : 0,
+                      .classes = s->classes,
+                      .parameters = graph_parameter_elements(program_graph(s->first)),
+                      .global_batch = s->plan.global_batch,
+                      .steps = s->plan.total_steps };
+    TRY(runlog_start(log, &r));
+    if (s->device.plan_cache[0] && s->comm->rank == 0)
+        log_info("convolution plans are kept in %s (device.plan_cache)", s->device.plan_cache);
+    return OK;
+}
+
+/* What the plan is worth: the same bytes that convoy inspect memory says, and those that this rank has really taken. */
+static void log_memory(const Session *s, int64_t rss_at_start)
+{
+    MemoryReport r = memory_report(s);
+    if (r.device > 0) log_info("memory of the device: planned %zu bytes", r.device);
+    log_info("memory: peak %lld bytes above start, planned %zu bytes",
+             (long long)(process_peak_rss_bytes() - rss_at_start), r.total - r.device);
+}
+
+static Status train(Comm *comm, const Config *c, RunLog *log)
+{
+    int64_t rss_at_start = process_rss_bytes();
+    Session session;
+    Status status = session_open(&session, c, comm, SESSION_TRAIN);
+    if (status == OK) status = comm_agree(comm, start_record(log, &session, count_hosts(comm)));
+    if (status == OK) status = session_commit(&session);
+    Monitor *monitor = NULL;
+    if (status == OK) status = comm_agree(comm, monitor_create(&monitor, c, comm, session.backend->v->device != NULL));
+    if (status == OK) monitor_run(monitor, session.plan.total_steps);
+    if (status == OK) status = loop_run(&session, log, monitor, c->run.dir);
+    monitor_destroy(monitor);
+    if (status == OK) log_memory(&session, rss_at_start);
+    session_close(&session);
+    return status;
+}
+
+static Status start_watch(Watch **out, Comm *comm, const Config *c)
+{
+    WatchLimits limits = { .start_s = c->watchdog.start_s,
+                           .step_s = c->watchdog.step_s,
+                           .evaluation_s = c->watchdog.evaluation_s,
+                           .checkpoint_s = c->watchdog.checkpoint_s,
+                           .cut_off_s = c->watchdog.cut_off_s };
+    return watch_start(out, comm, &limits, c->run.dir);
+}
+
+typedef struct LastWords { /* what is said when a watchdog or a rank that fails ends the process */
+    const Comm *comm;
+    const Config *config;
+    const RunLog *log;
+} LastWords;
+
+static void say_last_words(void *cookie, int exit_code, const char *reason)
+{
+    const LastWords *w = cookie;
+    runlog_last_words(w->log, exit_code, reason);
+    if (exit_code == EXIT_PEER_LOST) hang_report_write(w->comm, w->config->run.dir, reason);
+}
+
+static Status train_with_log(Comm *comm, const Config *c, const Args *args)
+{
+    RunLog *log = NULL;
+    (void)args;
+    Status status = comm_agree(comm, runlog_open(&log, c->run.dir, comm->rank, c));
+    if (status == OK) status = comm_agree(comm, runlog_open_own_file(c, comm->rank, comm->world));
+    LastWords last_words = { comm, c, log };
+    hang_report_prepare();
+    comm_set_last_words(comm, say_last_words, &last_words);
+    Watch *watch = NULL;
+    if (status == OK) status = comm_agree(comm, start_watch(&watch, comm, c));
+    if (status == OK) status = train(comm, c, log);
+    watch_stop(watch);
+    if (status == OK) log_info("done: run folder %s", c->run.dir);
+    comm_set_last_words(comm, NULL, NULL);
+    runlog_done(log, status_exit_code(status), status == OK ? "completed" : status_message());
+    status = comm->rank == 0 ? cmd_report(status) : cmd_silence(status); /* while log.txt is open */
+    runlog_close(log);
+    return status;
+}
+
+Status cmd_train(int argc, char **argv)
+{
+    Args args;
+    signals_install();
+    TRY(args_parse(&args, argc, argv, help));
+    return args.help ? OK : run_with_config(&args, train_with_log);
+}

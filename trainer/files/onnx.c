@@ -1,0 +1,423 @@
+/* onnx.c - see onnx.h: each node of an evaluation graph becomes one to three ONNX nodes, by a table of functions.
+ *
+ * The file is one protobuf message. Its wire format is small enough to be written here: a field is its number and wire
+ * type, then a varint, four bytes, or a length and so many bytes; messages inside messages are built first. Field
+ * numbers are those of onnx.proto (IR version 8, operator set 13), named below. Tensors are called t and their number
+ * in the graph, weights by their own name. */
+#include "trainer/files/onnx.h"
+#include "base/fs.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { IR_VERSION = 8, OPERATOR_SET = 13, NAME_BYTES = 160, NODE_INPUTS = 5 };
+
+/* Field numbers of onnx.proto, by message. */
+enum { MODEL_IR_VERSION = 1, MODEL_PRODUCER = 2, MODEL_GRAPH = 7, MODEL_OPERATOR_SET = 8, OPERATOR_SET_VERSION = 2 };
+enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
+enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_TYPE = 4, NODE_ATTRIBUTE = 5 };
+enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_FLOAT = 2, ATTRIBUTE_INT = 3, ATTRIBUTE_INTS = 8, ATTRIBUTE_TYPE = 20 };
+enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_INTS = 7 }; /* of an attribute */
+enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
+enum { ELEMENT_F32 = 1, ELEMENT_I64 = 7 };
+enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE = 2 };
+enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_PARAM = 2 };
+
+/* ---- wire format ---- */
+
+enum { WIRE_VARINT = 0, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
+
+static void put_varint(StrBuf *out, uint64_t value)
+{
+    char bytes[10];
+    size_t count = 0;
+    do {
+        bytes[count] = (char)((value & 127) | (value > 127 ? 128 : 0));
+        count++;
+        value >>= 7;
+    } while (value);
+    str_add_n(out, bytes, count);
+}
+
+static void put_key(StrBuf *out, int field, int wire)
+{
+    put_varint(out, (uint64_t)field << 3 | (uint64_t)wire);
+}
+
+static void put_int(StrBuf *out, int field, int64_t value)
+{
+    put_key(out, field, WIRE_VARINT);
+    put_varint(out, (uint64_t)value);
+}
+
+static void put_float(StrBuf *out, int field, float value)
+{
+    char bytes[sizeof value];
+    memcpy(bytes, &value, sizeof value);
+    put_key(out, field, WIRE_FIXED32);
+    str_add_n(out, bytes, sizeof bytes);
+}
+
+static void put_bytes(StrBuf *out, int field, const void *data, size_t bytes)
+{
+    put_key(out, field, WIRE_BYTES);
+    put_varint(out, bytes);
+    str_add_n(out, data, bytes);
+}
+
+static void put_text(StrBuf *out, int field, const char *text)
+{
+    put_bytes(out, field, text, strlen(text));
+}
+
+/* Adds a finished message and frees it. */
+static void put_message(StrBuf *out, int field, StrBuf *message)
+{
+    if (message->failed) out->failed = true;
+    put_bytes(out, field, message->text ? message->text : "", message->length);
+    str_free(message);
+}
+
+/* ---- pieces of a graph ---- */
+
+typedef struct Exporter {
+    const StoredModel *model;
+    StrBuf nodes, initializers; /* fields of the graph */
+    int extra;                  /* values between the nodes of one op so far */
+} Exporter;
+
+static void name_tensor(const Exporter *e, TensorId id, char out[NAME_BYTES])
+{
+    const Graph *g = e->model->graph;
+    const GraphTensor *t = graph_tensor(g, id);
+    if (t->role == ROLE_PARAM || t->role == ROLE_BUFFER) snprintf(out, NAME_BYTES, "%s", t->name);
+    else if (id == graph_logits(g)) snprintf(out, NAME_BYTES, "logits");
+    else if (t->producer >= 0 && graph_node(g, t->producer)->kind == OP_INPUT) snprintf(out, NAME_BYTES, "images");
+    else snprintf(out, NAME_BYTES, "t%d", id);
+}
+
+static void name_extra(Exporter *e, char out[NAME_BYTES])
+{
+    snprintf(out, NAME_BYTES, "extra%d", e->extra++);
+}
+
+static void add_tensor(Exporter *e, const char *name, int type, const int64_t *dims, int rank, const void *data,
+                       size_t bytes)
+{
+    StrBuf t = { 0 };
+    for (int i = 0; i < rank; i++) put_int(&t, TENSOR_DIMS, dims[i]);
+    put_int(&t, TENSOR_TYPE, type);
+    put_text(&t, TENSOR_NAME, name);
+    put_bytes(&t, TENSOR_RAW, data, bytes);
+    put_message(&e->initializers, GRAPH_INITIALIZER, &t);
+}
+
+/* A constant of whole numbers; its name goes to out. */
+static void add_constant(Exporter *e, const int64_t *values, int count, char out[NAME_BYTES])
+{
+    const int64_t dims[] = { count };
+    name_extra(e, out);
+    add_tensor(e, out, ELEMENT_I64, dims, 1, values, (size_t)count * sizeof *values);
+}
+
+static void add_int(StrBuf *attributes, const char *name, int64_t value)
+{
+    StrBuf a = { 0 };
+    put_text(&a, ATTRIBUTE_NAME, name);
+    put_int(&a, ATTRIBUTE_INT, value);
+    put_int(&a, ATTRIBUTE_TYPE, TYPE_INT);
+    put_message(attributes, NODE_ATTRIBUTE, &a);
+}
+
+static void add_float(StrBuf *attributes, const char *name, float value)
+{
+    StrBuf a = { 0 };
+    put_text(&a, ATTRIBUTE_NAME, name);
+    put_float(&a, ATTRIBUTE_FLOAT, value);
+    put_int(&a, ATTRIBUTE_TYPE, TYPE_FLOAT);
+    put_message(attributes, NODE_ATTRIBUTE, &a);
+}
+
+static void add_ints(StrBuf *attributes, const char *name, const int64_t *values, int count)
+{
+    StrBuf a = { 0 };
+    put_text(&a, ATTRIBUTE_NAME, name);
+    for (int i = 0; i < count; i++) put_int(&a, ATTRIBUTE_INTS, values[i]);
+    put_int(&a, ATTRIBUTE_TYPE, TYPE_INTS);
+    put_message(attributes, NODE_ATTRIBUTE, &a);
+}
+
+/* One node; inputs end with NULL. attributes: finished fields, freed; may be NULL. */
+static void add_node(Exporter *e, const char *type, const char *const inputs[NODE_INPUTS], const char *output,
+                     StrBuf *attributes)
+{
+    StrBuf n = { 0 };
+    for (int i = 0; i < NODE_INPUTS && inputs[i]; i++) put_text(&n, NODE_INPUT, inputs[i]);
+    put_text(&n, NODE_OUTPUT, output);
+    put_text(&n, NODE_NAME, output);
+    put_text(&n, NODE_TYPE, type);
+    if (attributes) {
+        if (attributes->failed) n.failed = true;
+        if (attributes->length) str_add_n(&n, attributes->text, attributes->length);
+        str_free(attributes);
+    }
+    put_message(&e->nodes, GRAPH_NODE, &n);
+}
+
+static void add_pair(Exporter *e, const char *type, const char *a, const char *b, const char *output)
+{
+    add_node(e, type, (const char *const[NODE_INPUTS]){ a, b }, output, NULL);
+}
+
+static void add_activation(Exporter *e, ActKind act, const char *x, const char *output)
+{
+    char gate[NAME_BYTES];
+    if (act == ACT_RELU) add_pair(e, "Relu", x, NULL, output);
+    if (act == ACT_NONE) add_pair(e, "Identity", x, NULL, output);
+    if (act != ACT_SILU) return;
+    name_extra(e, gate);
+    add_pair(e, "Sigmoid", x, NULL, gate);
+    add_pair(e, "Mul", x, gate, output);
+}
+
+/* ---- one function for each op ---- */
+
+typedef struct Names { /* of a node's tensors; "" where absent */
+    char in[OP_MAX_INPUTS][NAME_BYTES], out[NAME_BYTES];
+} Names;
+typedef void (*ExportOp)(Exporter *e, const GraphNode *n, const Names *names);
+
+static const TensorDesc *desc_of(const Exporter *e, TensorId id)
+{
+    return &graph_tensor(e->model->graph, id)->desc;
+}
+
+static void export_conv2d(Exporter *e, const GraphNode *n, const Names *names)
+{
+    const Conv2dAttr *a = n->attr;
+    const int64_t strides[] = { a->stride_h, a->stride_w },
+                  pads[] = { a->pad_top, a->pad_left, a->pad_bottom, a->pad_right };
+    StrBuf attributes = { 0 };
+    add_ints(&attributes, "strides", strides, 2);
+    add_ints(&attributes, "pads", pads, 4);
+    add_ints(&attributes, "kernel_shape", &desc_of(e, n->in[CONV_IN_W])->dims[2], 2);
+    add_int(&attributes, "group", a->groups);
+    add_node(e, "Conv", (const char *const[NODE_INPUTS]){ names->in[CONV_IN_X], names->in[CONV_IN_W] }, names->out,
+             &attributes);
+}
+
+static void export_batchnorm(Exporter *e, const GraphNode *n, const Names *names)
+{
+    const BatchNormAttr *a = n->attr;
+    const bool residual = n->in[BN_IN_RESIDUAL] != TENSOR_NONE;
+    char norm[NAME_BYTES], sum[NAME_BYTES];
+    StrBuf attributes = { 0 };
+    add_float(&attributes, "epsilon", a->eps);
+    const char *const inputs[NODE_INPUTS] = { names->in[BN_IN_X], names->in[BN_IN_GAMMA], names->in[BN_IN_BETA],
+                                              names->in[BN_IN_RUNNING_MEAN], names->in[BN_IN_RUNNING_VAR] };
+    name_extra(e, norm);
+    name_extra(e, sum);
+    const char *last = !residual && a->act == ACT_NONE ? names->out : norm;
+    add_node(e, "BatchNormalization", inputs, last, &attributes);
+    if (residual) {
+        last = a->act == ACT_NONE ? names->out : sum;
+        add_pair(e, "Add", norm, names->in[BN_IN_RESIDUAL], last);
+    }
+    if (a->act != ACT_NONE) add_activation(e, a->act, last, names->out);
+}
+
+static void export_activation(Exporter *e, const GraphNode *n, const Names *names)
+{
+    const ActivationAttr *a = n->attr;
+    add_activation(e, a->act, names->in[ACTIVATION_IN_X], names->out);
+}
+
+static void export_add(Exporter *e, const GraphNode *n, const Names *names)
+{
+    (void)n;
+    add_pair(e, "Add", names->in[ADD_IN_A], names->in[ADD_IN_B], names->out);
+}
+
+static void export_pool2d(Exporter *e, const GraphNode *n, const Names *names)
+{
+    const Pool2dAttr *a = n->attr;
+    const int64_t window[] = { a->window_h, a->window_w }, strides[] = { a->stride_h, a->stride_w },
+                  pads[] = { a->pad_h, a->pad_w, a->pad_h, a->pad_w };
+    StrBuf attributes = { 0 };
+    add_ints(&attributes, "kernel_shape", window, 2);
+    add_ints(&attributes, "strides", strides, 2);
+    add_ints(&attributes, "pads", pads, 4);
+    if (a->kind == POOL_AVG) add_int(&attributes, "count_include_pad", 1);
+    add_node(e, a->kind == POOL_MAX ? "MaxPool" : "AveragePool",
+             (const char *const[NODE_INPUTS]){ names->in[POOL_IN_X] }, names->out, &attributes);
+}
+
+static void export_global_avgpool(Exporter *e, const GraphNode *n, const Names *names)
+{
+    char mean[NAME_BYTES];
+    (void)n;
+    name_extra(e, mean);
+    add_pair(e, "GlobalAveragePool", names->in[GLOBAL_AVGPOOL_IN_X], NULL, mean);
+    add_pair(e, "Flatten", mean, NULL, names->out);
+}
+
+static void export_subsample(Exporter *e, const GraphNode *n, const Names *names)
+{
+    const SubsampleAttr *a = n->attr;
+    const int64_t added = a->out_channels - desc_of(e, n->in[SUBSAMPLE_IN_X])->dims[1];
+    const int64_t starts[] = { 0, 0 }, ends[] = { INT32_MAX, INT32_MAX }, axes[] = { 2, 3 },
+                  steps[] = { a->stride, a->stride }, pads[] = { 0, 0, 0, 0, 0, added, 0, 0 };
+    char start[NAME_BYTES], end[NAME_BYTES], axis[NAME_BYTES], step[NAME_BYTES], pad[NAME_BYTES], part[NAME_BYTES];
+    add_constant(e, starts, 2, start);
+    add_constant(e, ends, 2, end);
+    add_constant(e, axes, 2, axis);
+    add_constant(e, steps, 2, step);
+    add_constant(e, pads, 8, pad);
+    name_extra(e, part);
+    add_node(e, "Slice", (const char *const[NODE_INPUTS]){ names->in[SUBSAMPLE_IN_X], start, end, axis, step }, part,
+             NULL);
+    add_pair(e, "Pad", part, pad, names->out);
+}
+
+static void export_linear(Exporter *e, const GraphNode *n, const Names *names)
+{
+    const char *x = names->in[LINEAR_IN_X], *bias = names->in[LINEAR_IN_B];
+    char flat[NAME_BYTES];
+    StrBuf attributes = { 0 };
+    if (desc_of(e, n->in[LINEAR_IN_X])->rank == 4) {
+        name_extra(e, flat);
+        add_pair(e, "Flatten", x, NULL, flat);
+        x = flat;
+    }
+    add_int(&attributes, "transB", 1);
+    add_node(e, "Gemm", (const char *const[NODE_INPUTS]){ x, names->in[LINEAR_IN_W], bias[0] ? bias : NULL },
+             names->out, &attributes);
+}
+
+static void export_gate(Exporter *e, const GraphNode *n, const Names *names)
+{
+    static const int64_t axes[] = { 2, 3 };
+    char gate[NAME_BYTES], axis[NAME_BYTES], pixel[NAME_BYTES];
+    (void)n;
+    name_extra(e, gate);
+    add_pair(e, "Sigmoid", names->in[GATE_IN_G], NULL, gate);
+    add_constant(e, axes, 2, axis);
+    name_extra(e, pixel);
+    add_pair(e, "Unsqueeze", gate, axis, pixel);
+    add_pair(e, "Mul", names->in[GATE_IN_X], pixel, names->out);
+}
+
+/* Images come normalised, and the loss is not part of inference. */
+static void export_nothing(Exporter *e, const GraphNode *n, const Names *names)
+{
+    (void)e;
+    (void)n;
+    (void)names;
+}
+
+static const ExportOp exports[OP_COUNT] = {
+    [OP_INPUT] = export_nothing,
+    [OP_CONV2D] = export_conv2d,
+    [OP_BATCHNORM] = export_batchnorm,
+    [OP_ACTIVATION] = export_activation,
+    [OP_ADD] = export_add,
+    [OP_POOL2D] = export_pool2d,
+    [OP_GLOBAL_AVGPOOL] = export_global_avgpool,
+    [OP_SUBSAMPLE] = export_subsample,
+    [OP_LINEAR] = export_linear,
+    [OP_GATE] = export_gate,
+    [OP_SOFTMAX_XENT] = export_nothing,
+};
+
+/* ---- the file ---- */
+
+static Status export_nodes(Exporter *e)
+{
+    const Graph *g = e->model->graph;
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const GraphNode *n = graph_node(g, i);
+        Names names = { .out = "" };
+        if (!exports[n->kind])
+            return fail(ERR_INTERNAL, "%s: ONNX has no form of op %s here", n->name, op_name(n->kind));
+        for (int k = 0; k < OP_MAX_INPUTS; k++)
+            if (n->in[k] != TENSOR_NONE) name_tensor(e, n->in[k], names.in[k]);
+        if (n->out[0] != TENSOR_NONE) name_tensor(e, n->out[0], names.out);
+        exports[n->kind](e, n, &names);
+    }
+    return OK;
+}
+
+/* Linear weights are of rank 2 there, also those of 1x1 convolutions of one pixel. */
+static bool is_matrix(const Graph *g, TensorId id)
+{
+    for (int i = 0; i < graph_node_count(g); i++)
+        if (graph_node(g, i)->kind == OP_LINEAR && graph_node(g, i)->in[LINEAR_IN_W] == id) return true;
+    return false;
+}
+
+static void export_weights(Exporter *e)
+{
+    const Graph *g = e->model->graph;
+    for (TensorId id = 0; id < graph_tensor_count(g); id++) {
+        const GraphTensor *t = graph_tensor(g, id);
+        if (t->role != ROLE_PARAM && t->role != ROLE_BUFFER) continue;
+        const int rank = is_matrix(g, id) ? 2 : t->desc.rank;
+        add_tensor(e, t->name, ELEMENT_F32, t->desc.dims, rank, safetensors_find(e->model->file, t->name)->data,
+                   tensor_plain_bytes(&t->desc));
+    }
+}
+
+/* An f32 value whose first dimension is free. */
+static void put_value(StrBuf *out, int field, const char *name, const int64_t *dims, int rank)
+{
+    StrBuf shape = { 0 }, tensor = { 0 }, type = { 0 }, value = { 0 };
+    for (int i = 0; i < rank; i++) {
+        StrBuf dim = { 0 };
+        if (i == 0) put_text(&dim, DIM_PARAM, "N");
+        else put_int(&dim, DIM_VALUE, dims[i]);
+        put_message(&shape, SHAPE_DIM, &dim);
+    }
+    put_int(&tensor, TENSOR_ELEMENT, ELEMENT_F32);
+    put_message(&tensor, TENSOR_SHAPE, &shape);
+    put_message(&type, TYPE_TENSOR, &tensor);
+    put_text(&value, VALUE_NAME, name);
+    put_message(&value, VALUE_TYPE, &type);
+    put_message(out, field, &value);
+}
+
+/* The fields of the graph in order; empties the exporter. */
+static void assemble(Exporter *e, StrBuf *out)
+{
+    const Graph *g = e->model->graph;
+    const GraphOptions *o = graph_options(g);
+    const int64_t images[] = { 0, o->channels, o->height, o->width }, logits[] = { 0, o->classes };
+    StrBuf graph = e->nodes, operators = { 0 };
+    e->nodes = (StrBuf){ 0 };
+    put_text(&graph, GRAPH_NAME, e->model->def->name);
+    if (e->initializers.failed) graph.failed = true;
+    else str_add_n(&graph, e->initializers.text, e->initializers.length);
+    str_free(&e->initializers);
+    put_value(&graph, GRAPH_INPUT, "images", images, 4);
+    put_value(&graph, GRAPH_OUTPUT, "logits", logits, 2);
+    put_int(out, MODEL_IR_VERSION, IR_VERSION);
+    put_text(out, MODEL_PRODUCER, "convoy");
+    put_int(&operators, OPERATOR_SET_VERSION, OPERATOR_SET);
+    put_message(out, MODEL_OPERATOR_SET, &operators);
+    put_message(out, MODEL_GRAPH, &graph);
+}
+
+Status onnx_export(const StoredModel *m, const char *path)
+{
+    Exporter e = { .model = m };
+    StrBuf file = { 0 };
+    Status status = export_nodes(&e);
+    if (status == OK) export_weights(&e);
+    if (status == OK) assemble(&e, &file);
+    if (status == OK) status = file.failed ? fail(ERR_MEMORY, "%s: out of memory", path) : OK;
+    if (status == OK) status = fs_write_atomic(path, file.text, file.length);
+    str_free(&e.nodes);
+    str_free(&e.initializers);
+    str_free(&file);
+    return status;
+}

@@ -1,0 +1,327 @@
+/* weights.c - see weights.h.
+ *
+ * The two names of a tensor are found by building the network twice, once under each: tensors come in the same order.
+ * Ignored in a file are the counters num_batches_tracked of PyTorch's batch norms, which have no part in anything here,
+ * and the optimizer's states of a checkpoint. */
+#include "trainer/files/weights.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LISTED = 3, SHAPE_TEXT = 96 }; /* tensors of each kind that a message names */
+static const char counter_suffix[] = ".num_batches_tracked", optimizer_prefix[] = "optimizer.";
+
+/* ---- names ---- */
+
+static bool is_weight(const Graph *g, TensorId id)
+{
+    const TensorRole role = graph_tensor(g, id)->role;
+    return role == ROLE_PARAM || role == ROLE_BUFFER;
+}
+
+static int count_weights(const Graph *g)
+{
+    int count = 0;
+    for (TensorId id = 0; id < graph_tensor_count(g); id++) count += is_weight(g, id);
+    return count;
+}
+
+/* Weights and bias of the last layer. */
+static bool is_head(const Graph *g, TensorId id)
+{
+    const int producer = graph_tensor(g, graph_logits(g))->producer;
+    const GraphNode *last = producer < 0 ? NULL : graph_node(g, producer);
+    return last && last->kind == OP_LINEAR && (last->in[LINEAR_IN_W] == id || last->in[LINEAR_IN_B] == id);
+}
+
+static Status build_named(Graph **out, const Graph *g, const ModelDef *def, ModelNames names)
+{
+    ModelOptions o = { .graph = *graph_options(g), .width = 1 };
+    o.graph.batch = 1;
+    o.graph.views = 1;
+    o.graph.training = false;
+    return model_build(out, model_named(def, names), &o);
+}
+
+static Status fill(WeightList *list, const Graph *g)
+{
+    TensorId other = 0;
+    for (TensorId id = 0; id < graph_tensor_count(g); id++) {
+        if (!is_weight(g, id)) continue;
+        const GraphTensor *t = graph_tensor(g, id);
+        while (other < graph_tensor_count(list->named) && !is_weight(list->named, other)) other++;
+        ASSERT(other < graph_tensor_count(list->named));
+        list->items[list->count++] = (Weight){
+            .name = t->name, .other = graph_tensor(list->named, other++)->name, .desc = t->desc, .head = is_head(g, id)
+        };
+    }
+    return OK;
+}
+
+Status weights_list(WeightList *out, const Graph *g, const ModelDef *def, ModelNames names)
+{
+    *out = (WeightList){ .items = mem_calloc((size_t)count_weights(g) + 1, sizeof(Weight)) };
+    if (!out->items) return ERR_MEMORY;
+    Status status = build_named(&out->named, g, def, names);
+    if (status == OK && count_weights(out->named) != count_weights(g))
+        status = fail(ERR_INTERNAL, "%s: the network under other names has other tensors", def->name);
+    if (status == OK) status = fill(out, g);
+    if (status != OK) weights_free(out);
+    return status;
+}
+
+void weights_free(WeightList *list)
+{
+    mem_free(list->items);
+    graph_destroy(list->named);
+    *list = (WeightList){ 0 };
+}
+
+bool weights_are_checkpoint(const SafeFile *file)
+{
+    return safetensors_metadata(file, "config") != NULL && safetensors_metadata(file, "header_crc32c") != NULL;
+}
+
+static int count_found(const WeightList *list, const SafeFile *file)
+{
+    int found = 0;
+    for (int i = 0; i < list->count; i++) found += safetensors_find(file, list->items[i].other) != NULL;
+    return found;
+}
+
+bool weights_change_meaning(const ModelDef *def, ModelNames names)
+{
+    return names == MODEL_NAMES_TORCHVISION && model_named(def, names) != def;
+}
+
+/* The names under which most tensors are there. */
+static Status recognise(WeightList *out, ModelNames *chosen, const Graph *g, const ModelDef *def, const SafeFile *file)
+{
+    int best = -1;
+    *out = (WeightList){ 0 };
+    for (ModelNames names = MODEL_NAMES_TORCHVISION; names < MODEL_NAMES_COUNT; names++) {
+        WeightList list;
+        Status status = weights_list(&list, g, def, names);
+        if (status != OK) {
+            weights_free(out);
+            return status;
+        }
+        const int found = count_found(&list, file);
+        if (found > best) {
+            weights_free(out);
+            *out = list;
+            best = found;
+            *chosen = names;
+        } else {
+            weights_free(&list);
+        }
+    }
+    return OK;
+}
+
+/* ---- numbers ---- */
+
+static float from_half(uint16_t half)
+{
+    const int exponent = half >> 10 & 31, fraction = half & 1023;
+    float size = exponent == 0 ? ldexpf((float)fraction, -24) : ldexpf((float)(1024 + fraction), exponent - 25);
+    if (exponent == 31) size = fraction ? NAN : INFINITY;
+    return half >> 15 ? -size : size;
+}
+
+static float from_bf16(uint16_t half)
+{
+    const uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Element i of data, which need not be aligned. */
+static float read_float(DType type, const void *data, int64_t i)
+{
+    const char *at = (const char *)data + (size_t)i * dtype_bytes(type);
+    uint16_t half;
+    double wide;
+    float value;
+    if (type == DTYPE_F64) {
+        memcpy(&wide, at, sizeof wide);
+        return (float)wide;
+    }
+    if (type == DTYPE_F32) {
+        memcpy(&value, at, sizeof value);
+        return value;
+    }
+    memcpy(&half, at, sizeof half);
+    return type == DTYPE_BF16 ? from_bf16(half) : from_half(half);
+}
+
+static bool is_float(DType type)
+{
+    return type == DTYPE_F32 || type == DTYPE_F64 || type == DTYPE_BF16 || type == DTYPE_F16;
+}
+
+/* Numbers of other kinds are finite anyway. */
+static Status check_finite(const SafeTensor *t, const char *path)
+{
+    if (!is_float(t->desc.dtype)) return OK;
+    for (int64_t i = 0, n = tensor_elements(&t->desc); i < n; i++)
+        if (!isfinite(read_float(t->desc.dtype, t->data, i)))
+            return fail(ERR_DATA, "%s: element %lld of tensor %s is no finite number", path, (long long)i, t->name);
+    return OK;
+}
+
+Status weights_check_finite(const SafeFile *file, const char *path)
+{
+    for (int i = 0; i < safetensors_count(file); i++) {
+        const SafeTensor *t = safetensors_at(file, i);
+        if (!str_starts_with(t->name, optimizer_prefix)) TRY(check_finite(t, path));
+    }
+    return OK;
+}
+
+/* ---- the check: all that is wrong in one sentence ---- */
+
+typedef struct Findings {
+    StrBuf missing, shapes, strangers;
+    int missing_count, shape_count, stranger_count;
+    int64_t classes; /* the file's, where the last layer is of another number; else 0 */
+} Findings;
+
+/* Adds "text, " to the first few. */
+static void note(StrBuf *list, int *count, const char *text)
+{
+    if ((*count)++ < LISTED) str_printf(list, "%s%s", list->length ? ", " : "", text);
+}
+
+static void add_kind(StrBuf *out, const char *kind, const StrBuf *list, int count)
+{
+    if (count == 0) return;
+    str_printf(out, "%s%s %s", out->length ? "; " : "", kind, list->text);
+    if (count > LISTED) str_printf(out, " and %d more", count - LISTED);
+}
+
+static bool differs_in_classes(const TensorDesc *have, const TensorDesc *want)
+{
+    if (have->rank != want->rank || have->dims[0] == want->dims[0]) return false;
+    for (int i = 1; i < want->rank; i++)
+        if (have->dims[i] != want->dims[i]) return false;
+    return true;
+}
+
+static void compare(const Weight *w, const SafeFile *file, Findings *f)
+{
+    char have_text[SHAPE_TEXT], want_text[SHAPE_TEXT], text[3 * SHAPE_TEXT + 64];
+    const SafeTensor *have = safetensors_find(file, w->other);
+    if (!have) {
+        note(&f->missing, &f->missing_count, w->other);
+        return;
+    }
+    if (is_float(have->desc.dtype) && tensor_same_shape(&have->desc, &w->desc)) return;
+    if (is_float(have->desc.dtype) && w->head && differs_in_classes(&have->desc, &w->desc)) {
+        f->classes = have->desc.dims[0];
+        return;
+    }
+    tensor_format(&have->desc, have_text, sizeof have_text);
+    tensor_format(&w->desc, want_text, sizeof want_text);
+    snprintf(text, sizeof text, "%.120s (%s there, %s here)", w->other, have_text, want_text);
+    note(&f->shapes, &f->shape_count, text);
+}
+
+static Status find_strangers(const WeightList *list, const SafeFile *file, Findings *f)
+{
+    bool *known = mem_calloc((size_t)safetensors_count(file) + 1, sizeof *known);
+    if (!known) return ERR_MEMORY;
+    for (int k = 0; k < list->count; k++) {
+        const SafeTensor *t = safetensors_find(file, list->items[k].other);
+        if (t) known[t - safetensors_at(file, 0)] = true;
+    }
+    for (int i = 0; i < safetensors_count(file); i++) {
+        const char *name = safetensors_at(file, i)->name;
+        const size_t length = strlen(name), suffix = strlen(counter_suffix);
+        if (str_starts_with(name, optimizer_prefix)) continue;
+        if (length > suffix && strcmp(name + length - suffix, counter_suffix) == 0) continue;
+        if (!known[i]) note(&f->strangers, &f->stranger_count, name);
+    }
+    mem_free(known);
+    return OK;
+}
+
+static Status report(const Findings *f, const ModelDef *def, const char *path)
+{
+    StrBuf text = { 0 };
+    add_kind(&text, "missing:", &f->missing, f->missing_count);
+    add_kind(&text, "of another shape:", &f->shapes, f->shape_count);
+    add_kind(&text, "not of this network:", &f->strangers, f->stranger_count);
+    Status status = text.failed ? ERR_MEMORY : OK;
+    if (text.length) status = fail(ERR_DATA, "%s: not the weights of %s: %s", path, def->name, text.text);
+    str_free(&text);
+    return status;
+}
+
+static Status check(const WeightList *list, const ModelDef *def, const SafeFile *file, const char *path, bool new_head,
+                    bool *keep_head)
+{
+    Findings f = { .classes = 0 };
+    int64_t classes = 0;
+    for (int i = 0; i < list->count; i++) {
+        compare(&list->items[i], file, &f);
+        if (list->items[i].head) classes = list->items[i].desc.dims[0];
+    }
+    Status status = find_strangers(list, file, &f);
+    if (status == OK) status = report(&f, def, path);
+    str_free(&f.missing);
+    str_free(&f.shapes);
+    str_free(&f.strangers);
+    TRY(status);
+    *keep_head = f.classes != 0;
+    if (*keep_head && !new_head)
+        return fail(ERR_DATA, "%s: weights for %lld classes, but there are %lld here (model.classes)", path,
+                    (long long)f.classes, (long long)classes);
+    for (int i = 0; i < list->count; i++) TRY(check_finite(safetensors_find(file, list->items[i].other), path));
+    return OK;
+}
+
+/* ---- into the executor ---- */
+
+static int state_index(const Executor *x, const char *name)
+{
+    for (int i = 0; i < executor_state_count(x); i++)
+        if (strcmp(executor_state_name(x, i), name) == 0) return i;
+    return -1;
+}
+
+static Status import(Executor *x, const Weight *w, const SafeTensor *t)
+{
+    const int64_t count = tensor_elements(&t->desc);
+    const int index = state_index(x, w->name);
+    float *values = mem_alloc((size_t)count * sizeof *values);
+    if (!values) return ERR_MEMORY;
+    for (int64_t i = 0; i < count; i++) values[i] = read_float(t->desc.dtype, t->data, i);
+    ASSERT(index >= 0);
+    Status status = executor_import_state(x, index, values);
+    mem_free(values);
+    return status;
+}
+
+Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const SafeFile *file, const char *path,
+                       bool new_head, bool *head_kept)
+{
+    WeightList list;
+    bool keep_head = false;
+    ModelNames names = MODEL_NAMES_TORCHVISION;
+    TRY(recognise(&list, &names, g, def, file));
+    Status status = check(&list, def, file, path, new_head, &keep_head);
+    if (status == OK && weights_change_meaning(def, names))
+        log_warning("%s: torchvision's names: weights of %s fit %s, but it pads and normalises in another way", path,
+                    model_named(def, names)->name, def->name);
+    for (int i = 0; i < list.count && status == OK; i++)
+        if (!(keep_head && list.items[i].head))
+            status = import(x, &list.items[i], safetensors_find(file, list.items[i].other));
+    weights_free(&list);
+    if (head_kept) *head_kept = status == OK && keep_head;
+    return status == OK ? executor_params_changed(x) : status;
+}

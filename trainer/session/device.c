@@ -1,0 +1,138 @@
+/* device.c - see device.h. Where c->device.properties is set, the device is the one described there and need not be
+ * here. */
+#include "trainer/session/device.h"
+#include "trainer/comm/device_comm.h"
+#include <stdio.h>
+#include <string.h>
+
+#define BF16_CAPABILITY 80
+#define MEBIBYTE        ((size_t)1 << 20)
+
+static const char *const names[PRECISION_COUNT] = {
+    [PRECISION_FP32] = "fp32", [PRECISION_TF32] = "tf32", [PRECISION_BF16] = "bf16", [PRECISION_FP16] = "fp16"
+};
+static const Precision precisions[] = { [CONFIG_PRECISION_FP32] = PRECISION_FP32,
+                                        [CONFIG_PRECISION_TF32] = PRECISION_TF32,
+                                        [CONFIG_PRECISION_BF16] = PRECISION_BF16,
+                                        [CONFIG_PRECISION_FP16] = PRECISION_FP16 };
+
+static const FuseMode fuse_modes[] = {
+    [CONFIG_FUSE_AUTO] = FUSE_AUTO, [CONFIG_FUSE_NONE] = FUSE_NONE, [CONFIG_FUSE_ALL] = FUSE_ALL
+};
+
+static const KernelMode kernel_modes[] = {
+    [CONFIG_KERNELS_OWN] = KERNELS_OWN, [CONFIG_KERNELS_CUDNN] = KERNELS_CUDNN, [CONFIG_KERNELS_AUTO] = KERNELS_AUTO
+};
+
+const char *precision_name(Precision precision)
+{
+    return names[precision];
+}
+
+/* ---- which device ---- */
+
+static Status choose_index(DeviceChoice *out, const Config *c, int local_rank, int devices)
+{
+    out->cuda = true;
+    out->index = c->device.index >= 0 ? (int)c->device.index : local_rank % devices;
+    if (out->index < devices) return OK;
+    return fail(ERR_USAGE, "device.index is %d; this machine has %d CUDA device%s, counted from 0", out->index, devices,
+                devices == 1 ? "" : "s");
+}
+
+static Status choose_backend(DeviceChoice *out, const Config *c, int local_rank, char *why, size_t why_bytes)
+{
+    char missing[256] = "";
+    if (c->device.properties) {
+        out->cuda = true;
+        out->index = 0;
+        snprintf(why, why_bytes, "device properties from a file");
+        return OK;
+    }
+    if (c->device.backend == CONFIG_BACKEND_CPU) {
+        snprintf(why, why_bytes, "device.backend is cpu");
+        return OK;
+    }
+    int devices = backend_cuda_devices(missing, sizeof missing);
+    bool wanted = c->device.backend == CONFIG_BACKEND_CUDA;
+    if (devices < 1 && wanted) return fail(ERR_ENV, "device.backend is cuda, but %s", missing);
+    if (devices < 1) snprintf(why, why_bytes, "device.backend is auto and %s", missing);
+    else if (wanted) snprintf(why, why_bytes, "device.backend is cuda");
+    else snprintf(why, why_bytes, "device.backend is auto and this machine has a CUDA device");
+    return devices < 1 ? OK : choose_index(out, c, local_rank, devices);
+}
+
+/* ---- in which precision ---- */
+
+static CudaOptions cuda_options(const DeviceChoice *choice, const Config *c)
+{
+    return (CudaOptions){ .device = choice->index,
+                          .fuse = fuse_modes[c->device.fuse],
+                          .batchnorm = kernel_modes[c->device.batchnorm],
+                          .depthwise = kernel_modes[c->device.depthwise],
+                          .precision = choice->precision,
+                          .workspace_limit = (size_t)c->device.workspace_mb * MEBIBYTE,
+                          .plan_cache = choice->plan_cache[0] ? choice->plan_cache : NULL,
+                          .properties = c->device.properties };
+}
+
+static Status choose_precision(DeviceChoice *out, const Config *c)
+{
+    int wanted = c->train.precision;
+    out->precision = wanted == CONFIG_PRECISION_AUTO ? PRECISION_FP32 : precisions[wanted];
+    if (!out->cuda && out->precision != PRECISION_FP32) {
+        return fail(ERR_USAGE, "train.precision is %s; the CPU computes in fp32 alone", names[out->precision]);
+    }
+    if (!out->cuda) return OK;
+    CudaOptions o = cuda_options(out, c);
+    int capability = 0;
+    TRY(backend_cuda_capability(&o, &capability));
+    if (wanted == CONFIG_PRECISION_AUTO) {
+        out->precision = capability >= BF16_CAPABILITY ? PRECISION_BF16 : PRECISION_FP16;
+    }
+    bool needs_80 = out->precision == PRECISION_BF16 || out->precision == PRECISION_TF32;
+    if (needs_80 && capability < BF16_CAPABILITY) {
+        return fail(ERR_USAGE, "train.precision is %s; this GPU (compute capability %d.%d) has fp16 and fp32",
+                    names[out->precision], capability / 10, capability % 10);
+    }
+    return OK;
+}
+
+/* ---- where its plans are kept ---- */
+
+/* "plan-cache" in the folder that holds the run folder, so that the runs of a project share it. */
+static void choose_plan_cache(DeviceChoice *out, const Config *c)
+{
+    const char *dir = c->run.dir, *slash = strrchr(dir, '/');
+    size_t bytes = sizeof out->plan_cache;
+    if (!out->cuda || c->device.properties || strcmp(c->device.plan_cache, "none") == 0) return;
+    if (c->device.plan_cache[0]) snprintf(out->plan_cache, bytes, "%s", c->device.plan_cache);
+    else if (slash && slash[1]) snprintf(out->plan_cache, bytes, "%.*s/plan-cache", (int)(slash - dir), dir);
+    else if (dir[0]) snprintf(out->plan_cache, bytes, "%s%splan-cache", slash ? dir : "", slash ? "../" : "");
+}
+
+Status device_choose(DeviceChoice *out, const Config *c, int local_rank)
+{
+    char why[384] = "";
+    *out = (DeviceChoice){ .index = -1, .sharers = 1 };
+    TRY(choose_backend(out, c, local_rank, why, sizeof why));
+    choose_plan_cache(out, c);
+    TRY(choose_precision(out, c));
+    snprintf(out->reason, sizeof out->reason, "%s in %s: %s%s", out->cuda ? "cuda" : "cpu", names[out->precision], why,
+             c->train.precision == CONFIG_PRECISION_AUTO ? ", train.precision is auto" : "");
+    return OK;
+}
+
+Status device_look(DeviceChoice *choice, const Config *c, Comm *comm)
+{
+    bool here = choice->cuda && !c->device.properties;
+    TRY(comm_agree(comm, here ? backend_cuda_free_memory(choice->index, &choice->free_bytes) : OK));
+    return device_comm_sharers(&choice->sharers, comm, here ? choice->index : -1);
+}
+
+Status device_open(Backend **out, const DeviceChoice *choice, const Config *c, int threads)
+{
+    if (!choice->cuda) return backend_cpu_create(out, threads, fuse_modes[c->device.fuse]);
+    CudaOptions o = cuda_options(choice, c);
+    return backend_cuda_create(out, &o);
+}

@@ -1,0 +1,192 @@
+/* memory.c - see memory.h. */
+#include "trainer/session/memory.h"
+#include "trainer/train/optim.h"
+#include <stdio.h>
+#include <string.h>
+
+#define PROBES_DESCRIBED 16 /* plans tried for the largest batch */
+#define PROBES_PRESENT   5  /* where each of them tries convolutions out on the device */
+/* Of a rank's reserve, what its context may have taken when free memory was looked at. */
+#define CONTEXT_BYTES ((size_t)1 << 29)
+
+static const char *const item_names[MEMORY_ITEM_COUNT] = {
+    [MEMORY_PARAMS] = "parameters",
+    [MEMORY_COPIES] = "parameters, compute type",
+    [MEMORY_GRADS] = "gradients",
+    [MEMORY_OPTIMIZER] = "optimizer state",
+    [MEMORY_BUFFERS] = "running statistics",
+    [MEMORY_ACTIVATIONS] = "activations",
+    [MEMORY_WORKSPACE] = "workspace",
+    [MEMORY_SIDE_WORKSPACE] = "workspace, side lane",
+    [MEMORY_INPUTS] = "batches on the device",
+    [MEMORY_SUMS] = "gradients, type of sums",
+    [MEMORY_SLOTS] = "batch slots",
+    [MEMORY_READ_AHEAD] = "files read ahead, at most",
+    [MEMORY_STAGED] = "gradients summed by the host",
+    [MEMORY_CHECKPOINT] = "checkpoint staging (rank 0)",
+};
+
+const char *memory_item_name(MemoryItem item)
+{
+    return item_names[item];
+}
+
+/* ---- sizes ---- */
+
+static size_t slot_bytes(const Session *s)
+{
+    LoaderOptions o = session_loader_options(s, DATA_VAL);
+    size_t bytes = s->use == SESSION_TRAIN ? session_image_bytes(s, DATA_TRAIN) : 0;
+    if (s->val) bytes += session_image_bytes(s, DATA_VAL);
+    return (size_t)prefetch_loader_slots(s->backend, &o) * (size_t)s->plan.batch * bytes;
+}
+
+static size_t read_ahead_bytes(const Session *s)
+{
+    LoaderOptions o = session_loader_options(s, DATA_VAL);
+    int from_files = (s->use == SESSION_TRAIN && !dataset_in_memory(s->train)) + (s->val && !dataset_in_memory(s->val));
+    return o.read_ahead_bytes * (size_t)from_files;
+}
+
+static size_t staging_bytes(const Session *s)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < executor_state_count(s->executor); i++) {
+        size_t plain = tensor_plain_bytes(&executor_state(s->executor, i)->desc);
+        bytes +=
+            executor_state_is_param(s->executor, i) ? plain * (size_t)(1 + optimizer_states_needed(s->config)) : plain;
+    }
+    return bytes;
+}
+
+/* What lies where the programs compute. */
+static void add_plan(const Session *s, const Executor *x, int64_t batch, size_t bytes[MEMORY_ITEM_COUNT])
+{
+    ExecutorMemory m;
+    executor_memory(x, &m);
+    bytes[MEMORY_PARAMS] = m.params;
+    bytes[MEMORY_COPIES] = m.param_copies;
+    bytes[MEMORY_GRADS] = m.grads;
+    bytes[MEMORY_BUFFERS] = m.buffers;
+    bytes[MEMORY_ACTIVATIONS] = m.activations;
+    bytes[MEMORY_WORKSPACE] = m.workspace;
+    bytes[MEMORY_SIDE_WORKSPACE] = m.side_workspace;
+    if (s->use == SESSION_TRAIN)
+        bytes[MEMORY_INPUTS] +=
+            prefetch_device_bytes(s->backend, batch, session_image_bytes(s, DATA_TRAIN), session_treats(s));
+    if (s->val)
+        bytes[MEMORY_INPUTS] += prefetch_device_bytes(s->backend, batch, session_image_bytes(s, DATA_VAL), false);
+    if (s->use == SESSION_TRAIN) bytes[MEMORY_OPTIMIZER] = m.params * (size_t)optimizer_states_needed(s->config);
+    bytes[MEMORY_SUMS] = session_sum_bytes(s, m.grads);
+}
+
+static size_t plan_bytes(const Session *s, const Executor *x, int64_t batch)
+{
+    size_t bytes[MEMORY_ITEM_COUNT] = { 0 }, sum = 0;
+    add_plan(s, x, batch, bytes);
+    for (int i = 0; i < MEMORY_ITEM_COUNT; i++) sum += bytes[i];
+    return sum;
+}
+
+MemoryReport memory_report(const Session *s)
+{
+    MemoryReport r = { 0 };
+    ExecutorMemory m;
+    executor_memory(s->executor, &m);
+    add_plan(s, s->executor, s->plan.batch, r.bytes);
+    if (s->backend->v->device) r.device = plan_bytes(s, s->executor, s->plan.batch);
+    r.bytes[MEMORY_SLOTS] = slot_bytes(s);
+    r.bytes[MEMORY_READ_AHEAD] = read_ahead_bytes(s);
+    if (s->device_comm && s->use == SESSION_TRAIN && device_comm_carrier(s->device_comm) == DEVICE_COMM_STAGED)
+        r.bytes[MEMORY_STAGED] = m.grads + m.buffers;
+    if (s->use == SESSION_TRAIN && s->comm->rank == 0) r.bytes[MEMORY_CHECKPOINT] = staging_bytes(s);
+    r.activations_naive = m.activations_naive;
+    for (int i = 0; i < MEMORY_ITEM_COUNT; i++) r.total += r.bytes[i];
+    return r;
+}
+
+/* ---- what fits ---- */
+
+/* Memory of the device that is not this run's. */
+static size_t held_by_others(const Session *s)
+{
+    const DeviceChoice *c = &s->device;
+    const size_t all = s->backend->v->device ? s->backend->v->device->memory_bytes(s->backend) : 0;
+    const size_t ours = c->free_bytes + (size_t)c->sharers * CONTEXT_BYTES;
+    return c->free_bytes > 0 && ours < all ? all - ours : 0;
+}
+
+size_t memory_budget(const Session *s)
+{
+    const DeviceVTable *d = s->backend->v->device;
+    const size_t all = d ? d->memory_bytes(s->backend) - held_by_others(s) : 0, share = all / (size_t)s->device.sharers;
+    return share > MEMORY_RESERVE ? share - MEMORY_RESERVE : 0;
+}
+
+typedef struct Probe {
+    int64_t batch;
+    double bytes;
+} Probe;
+
+/* A device that is too small to prepare on is too small to run on, and so is one without a convolution that makes do
+ * with its scratch, where a smaller batch had one. */
+static Status try_batch(Session *s, int64_t batch, bool smaller_fits, Probe *out)
+{
+    Executor *x = NULL;
+    Status status = session_try_batch(s, batch, &x);
+    *out = (Probe){ .batch = batch, .bytes = 1e18 };
+    if (status == ERR_MEMORY || (status == ERR_ENV && smaller_fits)) return OK;
+    if (status == OK) out->bytes = (double)plan_bytes(s, x, batch);
+    executor_destroy(x);
+    return status;
+}
+
+/* Where the line through two probes meets the budget. Memory is close to linear in the batch. */
+static int64_t meet(Probe a, Probe b, double budget)
+{
+    double slope = (b.bytes - a.bytes) / (double)(b.batch - a.batch);
+    double at = slope > 0 ? (double)a.batch + (budget - a.bytes) / slope : 2.0 * (double)b.batch;
+    return at < 1 ? 1 : at > 1e6 ? 1000000 : (int64_t)at;
+}
+
+Status memory_largest_batch(Session *s, int64_t *out)
+{
+    const double budget = (double)memory_budget(s);
+    const int probes = s->config->device.properties ? PROBES_DESCRIBED : PROBES_PRESENT;
+    int64_t fits = 0, exceeds = INT64_MAX, next = 1;
+    Probe last[2] = { { 0, 0 }, { 0, 0 } };
+    for (int i = 0; i < probes && exceeds - fits > 1; i++) {
+        Probe p;
+        TRY(try_batch(s, next, fits > 0, &p));
+        if (p.bytes <= budget) fits = p.batch;
+        else exceeds = p.batch;
+        last[0] = last[1];
+        last[1] = p;
+        next = i == 0 ? 8 : meet(last[0], last[1], budget);
+        if (exceeds != INT64_MAX && i > 4) next = fits + (exceeds - fits) / 2; /* not linear after all */
+        if (next <= fits) next = fits + 1;
+        if (next >= exceeds) next = exceeds - 1;
+    }
+    *out = fits;
+    return OK;
+}
+
+Status memory_check(Session *s, Status prepared)
+{
+    const double gib = 1 << 30;
+    const size_t budget = memory_budget(s), others = held_by_others(s);
+    int64_t largest = 0;
+    char held[64] = "";
+    if (s->config->device.properties || !s->backend->v->device || (budget == 0 && others == 0)) return prepared;
+    size_t needed = prepared == OK ? plan_bytes(s, s->executor, s->plan.batch) : 0;
+    if (prepared == OK && needed <= budget) return OK;
+    TRY(memory_largest_batch(s, &largest));
+    if (largest >= s->plan.batch) return prepared;
+    if (others > 0) snprintf(held, sizeof held, ", other programs hold %.2f GiB", (double)others / gib);
+    return fail(ERR_USAGE,
+                "train.batch_per_rank: %lld images at a time need %s%.2f GiB on this GPU, where a rank has %.2f GiB "
+                "(%.2f GiB are left to CUDA and its libraries%s); at most %lld fit",
+                (long long)s->plan.batch, prepared == OK ? "" : "more than ",
+                (double)(prepared == OK ? needed : budget) / gib, (double)budget / gib, MEMORY_RESERVE / gib, held,
+                (long long)largest);
+}

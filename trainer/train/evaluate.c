@@ -1,0 +1,130 @@
+/* evaluate.c - see evaluate.h. The loader gives every rank the same number of batches and pads with label -1; a padded
+ * place counts nowhere. */
+#include "trainer/train/evaluate.h"
+#include "base/mem.h"
+#include <math.h>
+
+enum { SUM_LOSS, SUM_TOP1, SUM_TOP5, SUM_DECODED, SUM_BAD, SUM_COUNT };
+
+static void add_batch(double sums[SUM_COUNT], const double *stats, int64_t bad)
+{
+    sums[SUM_LOSS] += stats[STATS_LOSS_SUM];
+    sums[SUM_TOP1] += stats[STATS_TOP1];
+    sums[SUM_TOP5] += stats[STATS_TOP5];
+    sums[SUM_DECODED] += stats[STATS_IMAGES];
+    sums[SUM_BAD] += (double)bad;
+}
+
+/* Where the confusion of a batch is read into. */
+typedef struct Confusion {
+    double *counts; /* [classes * classes]; NULL: nobody asks */
+    float *logits;
+    int32_t *labels;
+} Confusion;
+
+/* The first of the largest logits, those of the views of an image added up; -1 where none is a number. */
+static int64_t best_class(const float *logits, int64_t classes, int64_t view_stride, int views)
+{
+    int64_t best = -1;
+    float largest = -INFINITY;
+    for (int64_t c = 0; c < classes; c++) {
+        float sum = logits[c];
+        for (int v = 1; v < views; v++) sum += logits[c + v * view_stride];
+        if (sum > largest) {
+            largest = sum;
+            best = c;
+        }
+    }
+    return best;
+}
+
+static Status add_confusion(Session *s, const PrefetchInput *input, Confusion *c)
+{
+    const Graph *g = program_graph(s->eval);
+    const OpTensor *logits = program_tensor(s->eval, graph_logits(g));
+    OpTensor labels = *program_tensor(s->eval, graph_input(g, "labels"));
+    const int64_t batch = labels.desc.dims[0], classes = logits->desc.dims[1];
+    labels.data = (void *)(uintptr_t)input->labels;
+    TRY(s->backend->v->export_tensor(s->backend, logits, c->logits));
+    TRY(s->backend->v->export_tensor(s->backend, &labels, c->labels));
+    for (int64_t n = 0; n < batch; n++) {
+        if (c->labels[n] < 0) continue;
+        const int64_t best =
+            best_class(c->logits + n * classes, classes, batch * classes, (int)(logits->desc.dims[0] / batch));
+        if (best >= 0) c->counts[c->labels[n] * classes + best]++;
+    }
+    return OK;
+}
+
+static Status evaluate_batch(Session *s, double sums[SUM_COUNT], Confusion *confusion, bool *more)
+{
+    PrefetchInput input;
+    Event *end;
+    double wait_s = 0;
+    TRY(prefetch_next(s->eval_input, &input, more, &wait_s));
+    if (!*more) return OK;
+    RunOptions o = { .slot = input.slot, .images = input.images, .labels = input.labels };
+    Status status = executor_issue(s->executor, s->eval, &o);
+    /* while the slot, and with it the labels, is still this batch's */
+    if (status == OK && confusion->counts) status = executor_wait(s->executor);
+    if (status == OK && confusion->counts) status = add_confusion(s, &input, confusion);
+    Status done = prefetch_done(s->eval_input);
+    if (status == OK) status = done;
+    if (status == OK) status = prefetch_mark(s->eval_input, &end);
+    if (status == OK) status = prefetch_wait(s->eval_input);
+    comm_beat(s->comm);
+    if (status == OK) add_batch(sums, program_stats(s->eval), input.bad);
+    return status;
+}
+
+static Status evaluate_share(Session *s, double sums[SUM_COUNT], Confusion *confusion)
+{
+    Loader *loader;
+    LoaderOptions options = session_loader_options(s, DATA_VAL);
+    prefetch_loader_options(s->eval_input, &options);
+    TRY(loader_create(&loader, s->val, &options));
+    bool more = true;
+    Status status = prefetch_attach(s->eval_input, loader);
+    while (more && status == OK) status = evaluate_batch(s, sums, confusion, &more);
+    Status detached = prefetch_attach(s->eval_input, NULL);
+    loader_destroy(loader);
+    return status == OK ? detached : status;
+}
+
+static Status evaluate_all(Session *s, EvalResult *out, Confusion *confusion)
+{
+    double sums[SUM_COUNT] = { 0 };
+    TRY(comm_agree(s->comm, evaluate_share(s, sums, confusion)));
+    comm_allreduce(s->comm, sums, SUM_COUNT, COMM_F64, COMM_SUM, "evaluation sums");
+    if (confusion->counts)
+        comm_allreduce(s->comm, confusion->counts, (size_t)(s->classes * s->classes), COMM_F64, COMM_SUM, "confusion");
+    double images = sums[SUM_DECODED] + sums[SUM_BAD];
+    if ((int64_t)images != dataset_images(s->val)) { /* the same on all ranks */
+        return fail(ERR_INTERNAL, "evaluation counted %.0f of %lld images", images, (long long)dataset_images(s->val));
+    }
+    *out = (EvalResult){ .images = (int64_t)images,
+                         .bad = (int64_t)sums[SUM_BAD],
+                         .loss = sums[SUM_LOSS] / sums[SUM_DECODED],
+                         .top1 = sums[SUM_TOP1] / images,
+                         .top5 = sums[SUM_TOP5] / images };
+    return OK;
+}
+
+Status evaluate(Session *s, EvalResult *out)
+{
+    Confusion none = { .counts = NULL };
+    return evaluate_all(s, out, &none);
+}
+
+Status evaluate_confusion(Session *s, EvalResult *out, double *confusion)
+{
+    const int64_t rows = program_tensor(s->eval, graph_logits(program_graph(s->eval)))->desc.dims[0];
+    Confusion c = { .counts = confusion,
+                    .logits = mem_alloc((size_t)(rows * s->classes) * sizeof(float)),
+                    .labels = mem_alloc((size_t)rows * sizeof(int32_t)) };
+    Status status = comm_agree(s->comm, c.logits && c.labels ? OK : ERR_MEMORY);
+    if (status == OK) status = evaluate_all(s, out, &c);
+    mem_free(c.logits);
+    mem_free(c.labels);
+    return status;
+}

@@ -1,0 +1,373 @@
+/* loop.c - epochs, evaluation, checkpoints, records.
+ *
+ * Time is counted in global steps. What is due after a step - an epoch's record, an evaluation, a checkpoint - is
+ * arithmetic on the position in the training stream (runplan.h), so a resumed run does it where an unbroken one would.
+ * Order after a step: epoch record, evaluation, checkpoint. Errors that only one rank can have (its disk, its data)
+ * ride into the next step's metrics or into an agreement at a checkpoint. */
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "trainer/train/evaluate.h"
+#include "trainer/train/loop_internal.h"
+#include "trainer/train/penalty.h"
+#include "trainer/train/rank_epochs.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TERMINAL_PERIOD_S  0.2
+#define PLAIN_PERIOD_S     10.0
+#define EARLY_LOOK_S       20.0 /* of training, until the input is judged for the first time */
+#define BAD_ALWAYS_ALLOWED 10   /* images; whatever data.max_bad_fraction says of a small dataset */
+
+/* ---- after a step ---- */
+
+static void keep_pending(Loop *l, Status status)
+{
+    if (l->pending == OK) l->pending = status;
+}
+
+static bool record_due(const Loop *l, int64_t step)
+{
+    return step + 1 == l->s->plan.total_steps || step == l->first_step || (step + 1) % l->s->config->log.every == 0;
+}
+
+/* Whether the step's record tells of the parameters that it begins with. */
+static bool row_due(const Loop *l, int64_t step)
+{
+    return l->s->config->log.format == CONFIG_LOG_TABLE && step < l->s->plan.total_steps && record_due(l, step);
+}
+
+/* Before the step is issued, while none is under way. */
+static void measure_penalty(Loop *l, int64_t step)
+{
+    if (!loop_is_main(l) || !row_due(l, step)) return;
+    keep_pending(l, penalty_of_parameters(l->s->executor, l->s->config, &l->penalty));
+}
+
+static void tell_monitor(Loop *l, const StepRecord *record, const StepResult *r)
+{
+    GpuGauges gpus[GAUGES_GPUS_MAX];
+    int count = 0;
+    if (!l->monitor) return;
+    monitor_step(l->monitor, &(MonitorStep){ .step = record->step,
+                                             .epoch = record->epoch,
+                                             .images = l->s->plan.global_batch,
+                                             .loss = record->loss,
+                                             .learning_rate = record->lr,
+                                             .grad_norm = r->measured ? r->grad_norm : (double)NAN,
+                                             .images_per_s = record->recent_images_per_s,
+                                             .seconds = r->seconds,
+                                             .data_wait_s = r->data_wait_s,
+                                             .comm_wait_s = r->comm_wait_s,
+                                             .recorded = record_due(l, record->step - 1) });
+    if (monitor_take_gpus(l->monitor, gpus, &count)) keep_pending(l, runlog_gpus(l->log, gpus, count));
+}
+
+static void record_step(Loop *l, int64_t step, const StepResult *r)
+{
+    const RunPlan *p = &l->s->plan;
+    int64_t total = p->total_steps;
+    l->recent_seconds += r->seconds;
+    l->recent_steps++;
+    StepRecord record = { .epoch = runplan_epoch(p, step),
+                          .step = step + 1,
+                          .loss = r->loss,
+                          .lr = r->lr,
+                          .images_per_s = (double)p->global_batch / r->seconds,
+                          .step_ms = r->seconds * 1e3,
+                          .data_wait_ms = r->data_wait_s * 1e3,
+                          .comm_wait_ms = r->comm_wait_s * 1e3,
+                          .loss_scale = r->loss_scale,
+                          .skipped = r->skipped,
+                          .measured = r->measured,
+                          .grad_norm = r->grad_norm,
+                          .epochs = (double)(step + 1) * (double)p->global_batch / (double)p->images,
+                          .recent_images_per_s = (double)(l->recent_steps * p->global_batch) / l->recent_seconds,
+                          .penalty = l->penalty };
+    l->epoch_seconds += r->seconds;
+    l->epoch_images += p->global_batch;
+    l->seconds_per_step = l->seconds_per_step > 0 ? 0.98 * l->seconds_per_step + 0.02 * r->seconds : r->seconds;
+    bool last = step + 1 == total || step == l->first_step;
+    tell_monitor(l, &record, r);
+    if (record_due(l, step)) {
+        keep_pending(l, runlog_step(l->log, &record));
+        l->recent_seconds = 0;
+        l->recent_steps = 0;
+    }
+    double now = clock_s(), period = log_console_is_terminal() ? TERMINAL_PERIOD_S : PLAIN_PERIOD_S;
+    if (!last && now - l->progress_s < period) return;
+    l->progress_s = now;
+    runlog_progress(l->log, &record, total, (double)(total - step - 1) * l->seconds_per_step);
+}
+
+/* What the input did since *start. */
+static void report_input(const Loop *l, const LoaderStats *start, double seconds, InputReport *out)
+{
+    LoaderStats stats;
+    loader_stats(l->loader, &stats);
+    loader_stats_subtract(&stats, start);
+    input_report_make(out, &stats, seconds);
+}
+
+static void warn_of_input(Loop *l, const InputReport *report)
+{
+    if (!l->warned) l->warned = input_report_warn(report, l->s->threads.allowed / l->s->threads.sharers);
+}
+
+/* Epochs may last hours: a run that waits for its input hears of it soon. Rank 0 judges by itself. */
+static void look_early(Loop *l, int64_t step, const StepResult *r)
+{
+    InputReport report;
+    if (!loop_is_main(l)) return;
+    if (step == l->stage_start) loader_stats(l->loader, &l->early_start);
+    double before = l->run_seconds;
+    if (step > l->stage_start) l->run_seconds += r->seconds;
+    if (before >= EARLY_LOOK_S || l->run_seconds < EARLY_LOOK_S) return;
+    report_input(l, &l->early_start, l->run_seconds, &report);
+    warn_of_input(l, &report);
+}
+
+static void record_epoch(Loop *l, int64_t step)
+{
+    InputReport input;
+    RankEpoch *ranks = NULL;
+    if (l->s->config->log.format == CONFIG_LOG_EPOCH)
+        keep_pending(l, rank_epochs_gather(&ranks, l->s->comm, l->s->backend, l->epoch_seconds));
+    report_input(l, &l->epoch_start, l->epoch_seconds, &input);
+    loader_stats(l->loader, &l->epoch_start);
+    input_report_merge(&input, l->s->comm);
+    EpochRecord record = { .epoch = runplan_epoch(&l->s->plan, step + 1) - 1,
+                           .seconds = l->epoch_seconds,
+                           .images = l->epoch_images,
+                           .images_per_s = (double)l->epoch_images / l->epoch_seconds,
+                           .input = &input,
+                           .ranks = ranks,
+                           .world = l->s->comm->world,
+                           .rank_batch = l->s->plan.batch * l->s->plan.accumulate,
+                           .steps = l->epoch_images / l->s->plan.global_batch };
+    l->epoch_seconds = 0;
+    l->epoch_images = 0;
+    keep_pending(l, runlog_epoch(l->log, &record));
+    mem_free(ranks);
+    if (l->run_seconds >= EARLY_LOOK_S) warn_of_input(l, &input);
+}
+
+/* *best: this evaluation is the best so far. */
+static Status evaluate_now(Loop *l, int64_t step, bool *best)
+{
+    EvalResult r;
+    comm_set_progress(l->s->comm, step + 1, "evaluation");
+    TRY(evaluate(l->s, &r));
+    EvalRecord record = { .epoch = runplan_epoch(&l->s->plan, step),
+                          .step = step + 1,
+                          .images = r.images,
+                          .loss = r.loss,
+                          .top1 = r.top1,
+                          .top5 = r.top5 };
+    keep_pending(l, runlog_eval(l->log, &record));
+    monitor_eval(l->monitor, step + 1, r.loss, r.top1, r.top5);
+    if (r.bad > 0) log_warning("%lld images of data.val could not be decoded: counted as wrong", (long long)r.bad);
+    *best = r.top1 > l->best_top1;
+    if (*best) l->best_top1 = r.top1;
+    return OK;
+}
+
+static bool checkpoint_due(const Loop *l, int64_t step)
+{
+    const Config *c = l->s->config;
+    if (c->checkpoint.every_steps > 0 && (step + 1) % c->checkpoint.every_steps == 0) return true;
+    return step + 1 == l->s->plan.total_steps || runplan_due(&l->s->plan, step, c->checkpoint.every_epochs);
+}
+
+/* The same verdict on all ranks: both counts are sums over them. */
+static Status check_replaced(Loop *l, const StepResult *r)
+{
+    const Session *s = l->s;
+    l->replaced += r->replaced;
+    l->drawn += s->plan.global_batch;
+    double drawn = (double)(l->drawn > s->plan.images ? l->drawn : s->plan.images);
+    double limit = s->config->data.max_bad_fraction * drawn;
+    if ((double)l->replaced <= (limit > BAD_ALWAYS_ALLOWED ? limit : BAD_ALWAYS_ALLOWED)) return OK;
+    return fail(ERR_DATA, "%s: %lld of %lld images drawn could not be decoded: more than data.max_bad_fraction allows",
+                s->config->data.train, (long long)l->replaced, (long long)l->drawn);
+}
+
+static Status stop_now(Loop *l, int64_t steps, bool eval_due)
+{
+    TRY(loop_save(l, steps, false, eval_due, true));
+    bool restarts = strcmp(l->s->config->checkpoint.resume, "none") == 0;
+    return fail(ERR_STOPPED,
+                "stopped by a signal after step %lld; checkpoint saved, run the same command%s to continue",
+                (long long)steps, restarts ? " with checkpoint.resume=auto" : "");
+}
+
+static Status after_step(Loop *l, int64_t step, const StepResult *r)
+{
+    const RunPlan *p = &l->s->plan;
+    bool best = false, last = step + 1 == p->total_steps;
+    bool eval_due = l->s->eval && (last || runplan_due(p, step, l->s->config->train.eval_every));
+    record_step(l, step, r);
+    look_early(l, step, r);
+    keep_pending(l, loop_poll_writer(l));
+    if (runplan_due(p, step, 1)) record_epoch(l, step);
+    TRY(check_replaced(l, r));
+    if (r->stop && !last) return stop_now(l, step + 1, eval_due);
+    Status evaluated = eval_due ? evaluate_now(l, step, &best) : OK;
+    if (evaluated != OK) { /* the training done so far is not lost with it */
+        Status saved = loop_save(l, step + 1, false, true, true);
+        return saved == OK ? comm_agree(l->s->comm, evaluated) : saved;
+    }
+    if (best || checkpoint_due(l, step)) TRY(loop_save(l, step + 1, best, false, last));
+    return OK;
+}
+
+/* The evaluation that the run was stopped before. */
+static Status catch_up(Loop *l)
+{
+    bool best = false;
+    if (!l->eval_due || !l->s->eval || l->first_step == 0) return OK;
+    TRY(evaluate_now(l, l->first_step - 1, &best));
+    return best ? loop_save(l, l->first_step, true, false, true) : OK;
+}
+
+/* Whether the state behind this step is looked at before the next one changes it. */
+static bool ends_stretch(const Loop *l, int64_t step)
+{
+    const RunPlan *p = &l->s->plan;
+    bool eval = l->s->eval && runplan_due(p, step, l->s->config->train.eval_every);
+    return step + 1 == l->stage_end || eval || runplan_due(p, step, 1) || checkpoint_due(l, step) ||
+           row_due(l, step + 1) || tracing_has(l->tracing, step) || tracing_has(l->tracing, step + 1);
+}
+
+static Status create_loader(Loop *l)
+{
+    LoaderOptions options = session_loader_options(l->s, DATA_TRAIN);
+    options.first_step = l->stage_start;
+    options.last_step = l->stage_end;
+    options.trace = tracing_trace(l->tracing);
+    prefetch_loader_options(l->s->train_input, &options);
+    TRY(loader_create(&l->loader, l->s->train, &options));
+    return stepper_set_loader(l->stepper, l->loader);
+}
+
+/* From step on images have the size of its stage; nothing is under way. */
+static Status enter_stage(Loop *l, int64_t step)
+{
+    Session *s = l->s;
+    const int stage = stages_at(s->config, &s->plan, step);
+    Status status = stepper_set_loader(l->stepper, NULL);
+    loader_destroy(l->loader);
+    l->loader = NULL;
+    l->epoch_start = (LoaderStats){ 0 };
+    l->run_seconds = 0;
+    l->stage_start = step;
+    l->stage_end = stages_end(s->config, &s->plan, stage);
+    session_set_stage(s, stage);
+    if (loop_is_main(l) && stages_count(s->config) > 1)
+        log_info("from step %lld on training images are of %lld pixels", (long long)step + 1,
+                 (long long)stages_image_size(s->config, stage));
+    if (status == OK) status = create_loader(l);
+    return comm_agree(s->comm, status);
+}
+
+/* Steps run one after the other; a device is given the next one while it works on this one, except where a stretch
+ * ends. All ranks learn of a stop or a failure at the same step, finish the one that was already given, and leave. */
+static Status run_steps(Loop *l)
+{
+    const int64_t total = l->s->plan.total_steps;
+    const bool ahead = stepper_runs_ahead(l->stepper);
+    bool stop = false;
+    for (int64_t step = l->first_step, issued = step; step < total; step++) {
+        if (step == l->stage_end) TRY(enter_stage(l, step));
+        if (issued == step) {
+            measure_penalty(l, step);
+            stepper_issue(l->stepper, issued++, l->pending);
+        }
+        if (ahead && !stop && issued == step + 1 && !ends_stretch(l, step))
+            stepper_issue(l->stepper, issued++, l->pending);
+        StepResult r = stepper_finish(l->stepper);
+        if (tracing_step_done(l->tracing, step) != OK) log_warning_here("%s", status_message());
+        stop = stop || r.stop;
+        if (r.failed) {
+            while (issued > step + 1) {
+                (void)stepper_finish(l->stepper);
+                issued--;
+            }
+            return comm_agree(l->s->comm, r.own_status);
+        }
+        r.stop = stop && issued == step + 1;
+        TRY(after_step(l, step, &r));
+    }
+    return comm_agree(l->s->comm, l->pending);
+}
+
+/* ---- the run ---- */
+
+static Status open_parts(Loop *l, const char *run_dir)
+{
+    Session *s = l->s;
+    SafeTensor *list = NULL;
+    int count = 0;
+    if (!(l->checkpoint_dir = fs_join(run_dir, "checkpoints"))) return ERR_MEMORY;
+    TRY(config_dump_yaml(s->config, &l->config_text));
+    for (int i = 0; i < dataset_classes(s->train); i++)
+        str_printf(&l->class_names, "%s%s", i ? "\n" : "", dataset_class_name(s->train, i));
+    if (l->class_names.failed) return ERR_MEMORY;
+    TRY(stepper_create(&l->stepper, s));
+    TRY(tracing_create(&l->tracing, s->config->log.trace_steps, run_dir, s->comm->rank, s->executor));
+    stepper_set_tracing(l->stepper, l->tracing);
+    if (!loop_is_main(l)) return OK;
+    TRY(state_list(s->executor, stepper_optimizer(l->stepper), &list, &count));
+    Status status = checkpoint_writer_create(&l->writer, l->checkpoint_dir, list, count, s->config->checkpoint.keep);
+    mem_free(list);
+    const Config *c = s->config;
+    if (status != OK || c->checkpoint.on_save[0] == '\0') return status;
+    TRY(on_save_create(&l->on_save, c->checkpoint.on_save, run_dir, c->checkpoint.on_save_limit_s));
+    checkpoint_writer_spare(l->writer, on_save_needs, l->on_save);
+    return OK;
+}
+
+static Status run(Loop *l, const char *run_dir)
+{
+    TRY(comm_agree(l->s->comm, open_parts(l, run_dir)));
+    TRY(loop_resume(l));
+    TRY(catch_up(l));
+    if (l->first_step >= l->s->plan.total_steps) {
+        log_info("nothing to do: the run already has %lld of %lld steps", (long long)l->first_step,
+                 (long long)l->s->plan.total_steps);
+        return OK;
+    }
+    l->stage_end = l->first_step;
+    return run_steps(l);
+}
+
+/* The run's own sentence, where it has one, outlives that of a trace that could not be written. */
+static void finish_trace(Loop *l, Status status)
+{
+    char sentence[1024];
+    snprintf(sentence, sizeof sentence, "%s", status_message());
+    if (tracing_finish(l->tracing) == OK) return;
+    log_warning_here("%s", status_message());
+    if (status != OK) fail(status, "%s", sentence);
+}
+
+Status loop_run(Session *s, RunLog *log, Monitor *monitor, const char *run_dir)
+{
+    Loop l = { .s = s, .log = log, .monitor = monitor, .best_top1 = -1 };
+    Status status = run(&l, run_dir);
+    log_progress("%s", "");
+    Status finished = loop_finish_on_save(&l);
+    if (status == OK) status = comm_agree(s->comm, finished);
+    finish_trace(&l, status);
+    stepper_destroy(l.stepper);
+    loader_destroy(l.loader);
+    tracing_destroy(l.tracing);
+    checkpoint_writer_destroy(l.writer);
+    on_save_destroy(l.on_save);
+    str_free(&l.config_text);
+    str_free(&l.class_names);
+    mem_free(l.checkpoint_dir);
+    return status;
+}

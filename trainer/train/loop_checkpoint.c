@@ -1,0 +1,204 @@
+/* loop_checkpoint.c - checkpoints of a run: saving, telling of them, and going on from one. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "trainer/files/weights.h"
+#include "trainer/train/loop_internal.h"
+#include <string.h>
+
+#define ON_SAVE_PERIOD_S 0.02
+
+static Status poll_on_save(const Loop *l)
+{
+    OnSaveResult result;
+    while (l->on_save && on_save_poll(l->on_save, &result)) TRY(runlog_on_save(l->log, &result));
+    return OK;
+}
+
+Status loop_poll_writer(const Loop *l)
+{
+    bool done = false;
+    int64_t steps = 0;
+    const char *path = NULL;
+    if (!l->writer) return OK;
+    TRY(poll_on_save(l));
+    TRY(checkpoint_poll(l->writer, &done, &steps, &path));
+    if (!done) return OK;
+    TRY(runlog_checkpoint(l->log, steps, path));
+    monitor_checkpoint(l->monitor, steps);
+    return l->on_save ? on_save_submit(l->on_save, steps, path) : OK;
+}
+
+/* Ranks meet again and again meanwhile, so that none takes rank 0 for lost. */
+Status loop_finish_on_save(Loop *l)
+{
+    if (l->s->config->checkpoint.on_save[0] == '\0') return OK;
+    if (l->on_save) on_save_finish(l->on_save);
+    for (int64_t busy = 1; busy;) {
+        busy = l->on_save && !on_save_idle(l->on_save);
+        comm_allreduce(l->s->comm, &busy, 1, COMM_I64, COMM_MAX, "on_save");
+        comm_beat(l->s->comm);
+        if (busy) clock_sleep_s(ON_SAVE_PERIOD_S);
+    }
+    return poll_on_save(l);
+}
+
+static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
+{
+    const Session *s = l->s;
+    double start_s = clock_s();
+    TRY(state_stage(s->executor, stepper_optimizer(l->stepper), s->backend, l->writer));
+    tracing_copy(l->tracing, "checkpoint to staging memory", steps, start_s);
+    TRY(loop_poll_writer(l)); /* the file before, while its record is to be had */
+    CheckpointMeta meta = { .step = steps + l->earlier_updates,
+                            .images = steps * s->plan.global_batch,
+                            .epoch = runplan_epoch(&s->plan, steps),
+                            .seed = (uint64_t)s->config->train.seed,
+                            .config_hash = config_math_hash(s->config),
+                            .global_batch = s->plan.global_batch,
+                            .dataset_images = s->plan.images,
+                            .best_top1 = l->best_top1,
+                            .eval_due = eval_due,
+                            .class_names = l->class_names.text,
+                            .model = s->config->model.name,
+                            .config = l->config_text.text };
+    return checkpoint_submit(l->writer, &meta, best);
+}
+
+Status loop_save(Loop *l, int64_t steps, bool best, bool eval_due, bool wait)
+{
+    Status status = OK;
+    comm_set_progress(l->s->comm, steps, "checkpoint");
+    if (loop_is_main(l)) status = save_on_main(l, steps, best, eval_due);
+    if (loop_is_main(l) && status == OK && wait) status = checkpoint_flush(l->writer);
+    if (status == OK) status = loop_poll_writer(l);
+    return comm_agree(l->s->comm, status);
+}
+
+/* Finds what to resume from: *file NULL if nothing. path: mem_free. A file named by hand starts a run folder; once that
+ * holds checkpoints of its own, they are newer, and the same command continues from them. */
+static Status find_resume(const Loop *l, SafeFile **file, CheckpointMeta *meta, char **path, bool *own)
+{
+    const char *resume = l->s->config->checkpoint.resume;
+    *own = true;
+    if (strcmp(resume, "none") == 0) return OK;
+    TRY(checkpoint_find(file, meta, l->checkpoint_dir, path));
+    if (*file || strcmp(resume, "auto") == 0) return OK;
+    *own = false;
+    if (!(*path = mem_strdup(resume))) return ERR_MEMORY;
+    Status status = checkpoint_open(file, meta, resume);
+    return status == OK ? OK : fail_note(status, "checkpoint.resume");
+}
+
+/* The step of this run's stream at which a checkpoint continues. */
+static int64_t resume_step(const Loop *l, const CheckpointMeta *meta)
+{
+    int64_t batch = l->s->plan.global_batch, step = meta->images / batch;
+    if (meta->global_batch == batch) return step;
+    log_warning(
+        "the global batch was %lld images and is now %lld: step %lld of the checkpoint is step %lld from here on",
+        (long long)meta->global_batch, (long long)batch, (long long)(meta->images / meta->global_batch),
+        (long long)step);
+    if (meta->images % batch != 0) log_warning("%lld images are seen again", (long long)(meta->images % batch));
+    return step;
+}
+
+static Status warn_differences(const Loop *l, const CheckpointMeta *meta)
+{
+    StrBuf text = { 0 };
+    Status status = OK;
+    if (meta->config_hash != config_math_hash(l->s->config)) {
+        status = config_math_difference(l->s->config, meta->config, &text);
+        if (status == OK && text.length > 0)
+            log_warning("resuming with other settings than the checkpoint's: %s", text.text);
+    }
+    str_free(&text);
+    return status;
+}
+
+static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const char *path)
+{
+    const Session *s = l->s;
+    if (strcmp(meta->model, s->config->model.name) != 0) {
+        return fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path, meta->model, s->config->model.name);
+    }
+    if (meta->dataset_images != s->plan.images) {
+        log_warning("%s was trained on %lld images, data.train now has %lld: the order of samples changes", path,
+                    (long long)meta->dataset_images, (long long)s->plan.images);
+    }
+    return warn_differences(l, meta);
+}
+
+static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMeta *meta, const char *path, bool own)
+{
+    TRY(check_resumable(l, meta, path));
+    TRY(state_restore(l->s->executor, stepper_optimizer(l->stepper), l->s->backend, file, path));
+    l->resumed = true;
+    l->first_step = resume_step(l, meta);
+    l->earlier_updates = meta->step - l->first_step;
+    if (own) l->best_top1 = meta->best_top1; /* another run's best is not in this folder */
+    l->eval_due = own && meta->eval_due;
+    monitor_resume(l->monitor, l->first_step);
+    log_info("resumed from %s at step %lld", path, (long long)l->first_step);
+    return runlog_resume(l->log, l->first_step, path);
+}
+
+/* A new run's first weights, where they are not drawn. */
+static Status start_from_weights(Loop *l)
+{
+    const Session *s = l->s;
+    const char *path = s->config->model.init;
+    SafeFile *file = NULL;
+    bool new_head = false;
+    if (path[0] == '\0') return OK;
+    Status status = safetensors_open(&file, path);
+    if (status == OK)
+        status = weights_restore(s->executor, program_graph(s->first), model_find(s->config->model.name), file, path,
+                                 true, &new_head);
+    safetensors_close(file);
+    if (status != OK) return fail_note(status, "model.init");
+    log_info("weights from %s%s", path,
+             new_head ? "; the last layer, of another number of classes there, starts afresh" : "");
+    return OK;
+}
+
+/* Rank 0 reads. */
+static Status resume_on_main(Loop *l)
+{
+    SafeFile *file = NULL;
+    CheckpointMeta meta = { 0 };
+    char *path = NULL;
+    bool own = true;
+    Status status = find_resume(l, &file, &meta, &path, &own);
+    if (status == OK && file) status = take_checkpoint(l, file, &meta, path, own);
+    else if (status == OK) status = start_from_weights(l);
+    safetensors_close(file);
+    mem_free(path);
+    return status;
+}
+
+static Status broadcast_optimizer(Loop *l)
+{
+    const Optimizer *o = stepper_optimizer(l->stepper);
+    for (int s = 0; s < optimizer_state_count(o); s++) {
+        TRY(session_broadcast_memory(l->s, optimizer_state_slab(o, s), executor_slab_bytes(l->s->executor, SLAB_PARAM),
+                                     "optimizer state"));
+    }
+    return OK;
+}
+
+Status loop_resume(Loop *l)
+{
+    TRY(comm_agree(l->s->comm, loop_is_main(l) ? resume_on_main(l) : OK));
+    double carried[] = { l->resumed, l->eval_due, (double)l->first_step, (double)l->earlier_updates, l->best_top1 };
+    comm_broadcast(l->s->comm, carried, sizeof carried, 0, "resume position");
+    l->resumed = carried[0] != 0;
+    l->eval_due = carried[1] != 0;
+    l->first_step = (int64_t)carried[2];
+    l->earlier_updates = (int64_t)carried[3];
+    l->best_top1 = carried[4];
+    stepper_set_earlier_updates(l->stepper, l->earlier_updates);
+    if (!l->resumed && l->s->config->model.init[0] == '\0') return OK;
+    TRY(session_broadcast(l->s));
+    return l->resumed ? broadcast_optimizer(l) : OK;
+}
