@@ -61,7 +61,8 @@ SWEEP_PROGRAM := $(if $(DRIVER_SHIM),$(B)/cuda_sweep $(DRIVER_SHIM))
 FUZZ  := $(filter-out tests/fuzz/fuzz_main.c,$(wildcard tests/fuzz/*.c))
 HELPERS := $(filter-out $(TOOLS),$(wildcard tests/tools/*.c)) $(FUZZ)
 HEADERS := $(wildcard $(addsuffix /*.h,$(ROOMS) kernels/ref tests tests/unit tests/check tests/tools tests/fuzz))
-CUDA_FILES := $(wildcard kernels/cuda/*.[ch] kernels/cuda/cudnn/*.[ch] kernels/cuda/*.cu kernels/cuda/*.cuh trainer/comm/comm_nccl.c tests/emu/*.[ch] tests/emu/*.cpp)
+CUDA_FILES := $(wildcard kernels/cuda/*.[ch] kernels/cuda/cudnn/*.[ch] kernels/cuda/*.cu kernels/cuda/*.cuh \
+                trainer/comm/comm_nccl.c tests/emu/*.[ch] tests/emu/*.[ch]pp)
 
 objects  = $(patsubst %.c,$(B)/obj/%.o,$(1))
 LIB_OBJ := $(call objects,$(LIB)) $(CUDA_OBJ)

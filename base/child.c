@@ -27,15 +27,17 @@ typedef struct Origin {        /* of a child */
     pid_t parent;              /* dies with it; 0: does not */
 } Origin;
 
-/* Between vfork and exec, in the parent's memory: nothing here may allocate, lock, or change what the parent sees but
- * for *error, why the program could not be started. */
+/* Between vfork and exec, in the parent's memory: nothing here may allocate, lock, or change what
+ * the parent sees but for *error, why the program could not be started. */
 static void become(const char *const argv[], const Origin *o, volatile int *error)
 {
-    static const int changed[] = { SIGPIPE, SIGXFSZ }; /* ignored ones survive exec, handlers do not */
+    /* ignored ones survive exec, handlers do not */
+    static const int changed[] = { SIGPIPE, SIGXFSZ };
     sigset_t none;
     int input = o->input >= 0 ? o->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (setpgid(0, o->group) != 0) goto fail; /* it may be killed as a group */
-    if (o->parent && (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != o->parent)) goto fail;
+    if (o->parent && (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != o->parent))
+        goto fail;
     if (input < 0 || dup2(input, STDIN_FILENO) < 0) goto fail;
     if (o->output >= 0 && dup2(o->output, STDOUT_FILENO) < 0) goto fail;
     if (o->errors >= 0 && dup2(o->errors, STDERR_FILENO) < 0) goto fail;
@@ -70,7 +72,8 @@ static Status start(pid_t *out, const char *const argv[], const Origin *o)
 
 Status child_start(pid_t *out, const char *const argv[], int output, int errors)
 {
-    return start(out, argv, &(Origin){ .input = -1, .output = output, .errors = errors, .parent = getpid() });
+    return start(out, argv,
+                 &(Origin){ .input = -1, .output = output, .errors = errors, .parent = getpid() });
 }
 
 bool child_ended(pid_t pid, int *code)
@@ -101,7 +104,8 @@ void child_kill(pid_t pid)
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
 }
 
-/* The parent of a process, 0 if it is gone: field 4 of stat, behind a name that may hold anything. */
+/* The parent of a process, 0 if it is gone: field 4 of stat, behind a name that may hold
+ * anything. */
 static pid_t parent_of(const char *number)
 {
     char path[300], text[512];
@@ -143,7 +147,8 @@ void child_reap_orphans(pid_t but)
     for (;;) {
         siginfo_t ended = { .si_pid = 0 };
         if (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) != 0) return;
-        if (ended.si_pid == 0 || ended.si_pid == but) return; /* its end is the caller's to see, and soon */
+        /* its end is the caller's to see, and soon */
+        if (ended.si_pid == 0 || ended.si_pid == but) return;
         waitpid(ended.si_pid, NULL, WNOHANG);
     }
 }
@@ -160,11 +165,14 @@ static bool drain(int fd, StrBuf *out)
     return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/* Until the child has ended and its streams are read, or the time is over, or stop says so; then its group is killed. A
- * grandchild that keeps a stream open is not waited for once the child is gone. */
-static void listen_to(ChildResult *r, pid_t pid, pid_t group, const int fds[2], double timeout_s, bool (*stop)(void))
+/* Until the child has ended and its streams are read, or the time is over, or stop says so; then
+ * its group is killed. A grandchild that keeps a stream open is not waited for once the child is
+ * gone. */
+static void listen_to(ChildResult *r, pid_t pid, pid_t group, const int fds[2], double timeout_s,
+                      bool (*stop)(void))
 {
-    struct pollfd waiting[2] = { { .fd = fds[0], .events = POLLIN }, { .fd = fds[1], .events = POLLIN } };
+    struct pollfd waiting[2] = { { .fd = fds[0], .events = POLLIN },
+                                 { .fd = fds[1], .events = POLLIN } };
     StrBuf *streams[2] = { &r->output, &r->errors };
     bool ended = false;
     for (double end = clock_s() + timeout_s; clock_s() < end && !(stop && stop());) {
@@ -182,14 +190,18 @@ static void listen_to(ChildResult *r, pid_t pid, pid_t group, const int fds[2], 
     child_kill(pid);
 }
 
-/* The kernel kills the child where this process dies, but not what the child has started. So a shell leads their group
- * and reads from a pipe that nobody writes to: its end, which comes with ours however we end, is the group's. */
-static Status start_guarded(pid_t *out, pid_t *guard, const char *const argv[], int output, int errors, int life)
+/* The kernel kills the child where this process dies, but not what the child has started. So a
+ * shell leads their group and reads from a pipe that nobody writes to: its end, which comes with
+ * ours however we end, is the group's. */
+static Status start_guarded(pid_t *out, pid_t *guard, const char *const argv[], int output,
+                            int errors, int life)
 {
     static const char *const watch[] = { "sh", "-c", "read -r end; kill -s KILL 0", NULL };
     TRY(start(guard, watch, &(Origin){ .input = life, .output = -1, .errors = -1 }));
     Status status = start(
-        out, argv, &(Origin){ .input = -1, .output = output, .errors = errors, .group = *guard, .parent = getpid() });
+        out, argv,
+        &(Origin){
+            .input = -1, .output = output, .errors = errors, .group = *guard, .parent = getpid() });
     if (status != OK) child_kill(*guard);
     return status;
 }
@@ -207,7 +219,8 @@ static bool open_pipes(int fds[3][2])
     return true;
 }
 
-Status child_run_until(ChildResult *out, const char *const argv[], double timeout_s, bool (*stop)(void))
+Status child_run_until(ChildResult *out, const char *const argv[], double timeout_s,
+                       bool (*stop)(void))
 {
     enum { OUTPUT, ERRORS, LIFE };
     int fds[3][2];
@@ -219,14 +232,17 @@ Status child_run_until(ChildResult *out, const char *const argv[], double timeou
     close(fds[ERRORS][1]);
     close(fds[LIFE][0]);
     if (status == OK) {
-        listen_to(out, pid, guard, (const int[2]){ fds[OUTPUT][0], fds[ERRORS][0] }, timeout_s, stop);
-        kill(guard, SIGKILL); /* alone: a child that has ended by itself may leave something behind */
+        listen_to(out, pid, guard, (const int[2]){ fds[OUTPUT][0], fds[ERRORS][0] }, timeout_s,
+                  stop);
+        /* alone: a child that has ended by itself may leave something behind */
+        kill(guard, SIGKILL);
         while (waitpid(guard, NULL, 0) < 0 && errno == EINTR) continue;
     }
     close(fds[OUTPUT][0]);
     close(fds[ERRORS][0]);
     close(fds[LIFE][1]);
-    if (status == OK && (out->output.failed || out->errors.failed)) return fail(ERR_MEMORY, "out of memory");
+    if (status == OK && (out->output.failed || out->errors.failed))
+        return fail(ERR_MEMORY, "out of memory");
     return status;
 }
 

@@ -1,8 +1,9 @@
 /* child.h - processes that a supervisor starts: none of them may outlive it.
  *
- * A child has a process group of its own, reads nothing from stdin, has every signal as at its default, and is killed
- * by the kernel if the supervisor dies. child_adopt_orphans() makes the supervisor the parent of whatever its children
- * leave behind on this machine, so that child_kill_all() finds it. From one thread only. */
+ * A child has a process group of its own, reads nothing from stdin, has every signal as at its
+ * default, and is killed by the kernel if the supervisor dies. child_adopt_orphans() makes the
+ * supervisor the parent of whatever its children leave behind on this machine, so that
+ * child_kill_all() finds it. From one thread only. */
 #ifndef CONVOY_TRAINER_LAUNCH_CHILD_H
 #define CONVOY_TRAINER_LAUNCH_CHILD_H
 #include "base/status.h"
@@ -10,11 +11,12 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define CHILD_CANNOT_START 127 /* exit code of a shell whose program is not there; a loader's without its library */
+/* exit code of a shell whose program is not there; a loader's without its library */
+#define CHILD_CANNOT_START 127
 
 Status child_adopt_orphans(void);
-/* argv[0] is looked for in PATH; NULL-ended. output, errors: file descriptors, -1: the supervisor's own. ERR_ENV naming
- * the program, also where it is not there. */
+/* argv[0] is looked for in PATH; NULL-ended. output, errors: file descriptors, -1: the supervisor's
+ * own. ERR_ENV naming the program, also where it is not there. */
 Status child_start(pid_t *out, const char *const argv[], int output, int errors);
 /* Whether it has ended; then *code is its exit code, or 128 and the signal. Once. */
 bool child_ended(pid_t pid, int *code);
@@ -24,7 +26,8 @@ void child_signal(pid_t pid, int number); /* the child alone */
 /* SIGKILL for the whole group, and waits for the child. */
 void child_kill(pid_t pid);
 void child_kill_all(void); /* every child and adopted orphan, until there is none */
-/* Takes note of the adopted orphans that have ended, while no other child than this one (0: none) is waited for. */
+/* Takes note of the adopted orphans that have ended, while no other child than this one (0: none)
+ * is waited for. */
 void child_reap_orphans(pid_t but);
 
 typedef struct ChildResult {
@@ -33,11 +36,12 @@ typedef struct ChildResult {
     StrBuf output, errors; /* at most CHILD_OUTPUT_MAX each; str_free */
 } ChildResult;
 #define CHILD_OUTPUT_MAX ((size_t)1 << 20)
-/* Runs argv to its end or kills it after timeout_s, keeping what it prints. Where this process dies meanwhile, in
- * whatever way, all that argv has started is killed too. What argv leaves behind at its own end stays. ERR_ENV if it
- * cannot be started. */
+/* Runs argv to its end or kills it after timeout_s, keeping what it prints. Where this process dies
+ * meanwhile, in whatever way, all that argv has started is killed too. What argv leaves behind at
+ * its own end stays. ERR_ENV if it cannot be started. */
 Status child_run(ChildResult *out, const char *const argv[], double timeout_s);
 /* The same, and kills it as if the time were over once stop() says so. */
-Status child_run_until(ChildResult *out, const char *const argv[], double timeout_s, bool (*stop)(void));
+Status child_run_until(ChildResult *out, const char *const argv[], double timeout_s,
+                       bool (*stop)(void));
 void child_result_free(ChildResult *r);
 #endif

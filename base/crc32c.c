@@ -1,7 +1,8 @@
-/* crc32c.c - CRC-32C (Castagnoli polynomial, reflected 0x82F63B78): the checksum of checkpoints and of the config.
+/* crc32c.c - CRC-32C (Castagnoli polynomial, reflected 0x82F63B78): the checksum of checkpoints and
+ * of the config.
  *
- * On x86-64 with SSE 4.2 the processor has an instruction for it; elsewhere eight tables take eight bytes a step
- * ("slicing by 8"). The tables are computed once, at the first use. */
+ * On x86-64 with SSE 4.2 the processor has an instruction for it; elsewhere eight tables take eight
+ * bytes a step ("slicing by 8"). The tables are computed once, at the first use. */
 #include "base/str.h"
 
 #include <pthread.h>
@@ -21,7 +22,8 @@ static void build_tables(void)
         tables[0][v] = crc;
     }
     for (int k = 1; k < 8; k++) {
-        for (int v = 0; v < 256; v++) tables[k][v] = (tables[k - 1][v] >> 8) ^ tables[0][tables[k - 1][v] & 255];
+        for (int v = 0; v < 256; v++)
+            tables[k][v] = (tables[k - 1][v] >> 8) ^ tables[0][tables[k - 1][v] & 255];
     }
 }
 
@@ -31,9 +33,11 @@ uint32_t str_crc32c_portable(uint32_t crc, const void *data, size_t bytes)
     pthread_once(&tables_once, build_tables);
     crc = ~crc;
     for (; bytes >= 8; bytes -= 8, p += 8) {
-        uint32_t low = crc ^ (p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
-        crc = tables[7][low & 255] ^ tables[6][low >> 8 & 255] ^ tables[5][low >> 16 & 255] ^ tables[4][low >> 24] ^
-              tables[3][p[4]] ^ tables[2][p[5]] ^ tables[1][p[6]] ^ tables[0][p[7]];
+        uint32_t low =
+            crc ^ (p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+        crc = tables[7][low & 255] ^ tables[6][low >> 8 & 255] ^ tables[5][low >> 16 & 255] ^
+              tables[4][low >> 24] ^ tables[3][p[4]] ^ tables[2][p[5]] ^ tables[1][p[6]] ^
+              tables[0][p[7]];
     }
     for (; bytes > 0; bytes--) crc = (crc >> 8) ^ tables[0][(crc ^ *p++) & 255];
     return ~crc;
@@ -42,7 +46,8 @@ uint32_t str_crc32c_portable(uint32_t crc, const void *data, size_t bytes)
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <nmmintrin.h>
 
-__attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, const void *data, size_t bytes)
+__attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, const void *data,
+                                                               size_t bytes)
 {
     const unsigned char *p = data;
     uint64_t wide = ~crc;
@@ -58,7 +63,8 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, con
 
 uint32_t str_crc32c(uint32_t crc, const void *data, size_t bytes)
 {
-    return __builtin_cpu_supports("sse4.2") ? crc32c_sse42(crc, data, bytes) : str_crc32c_portable(crc, data, bytes);
+    return __builtin_cpu_supports("sse4.2") ? crc32c_sse42(crc, data, bytes)
+                                            : str_crc32c_portable(crc, data, bytes);
 }
 #else
 uint32_t str_crc32c(uint32_t crc, const void *data, size_t bytes)

@@ -1,9 +1,10 @@
 /* fs.c - files and folders over POSIX calls.
  *
- * What is written becomes visible by rename(): content is fsynced first and the folder after, so that a crash at any
- * moment leaves the old file or the whole new one. Temporary names end in .tmp-PID, so ranks on one host do not meet.
- * A name may also stand for something that must not be replaced: behind a symlink the file that it leads to is, and a
- * device, a FIFO, or what is standard output already is written to where it is. */
+ * What is written becomes visible by rename(): content is fsynced first and the folder after, so
+ * that a crash at any moment leaves the old file or the whole new one. Temporary names end in
+ * .tmp-PID, so ranks on one host do not meet. A name may also stand for something that must not be
+ * replaced: behind a symlink the file that it leads to is, and a device, a FIFO, or what is
+ * standard output already is written to where it is. */
 #include "base/fs.h"
 
 #include "base/mem.h"
@@ -56,7 +57,8 @@ Status fs_make_dirs(const char *path)
     return status;
 }
 
-/* Reads fd to its end. The size from fstat() is only a first guess: files grow, and some report 0. */
+/* Reads fd to its end. The size from fstat() is only a first guess: files grow, and some report
+ * 0. */
 static Status read_all(int fd, const char *path, uint8_t **out, size_t *bytes)
 {
     struct stat st;
@@ -144,7 +146,8 @@ static Status sync_parent(const char *path)
     return status;
 }
 
-/* Renames the finished temporary over path and makes that durable; removes the temporary if it cannot. */
+/* Renames the finished temporary over path and makes that durable; removes the temporary if it
+ * cannot. */
 static Status publish(const char *temporary, const char *path)
 {
     if (rename(temporary, path) != 0) {
@@ -179,14 +182,17 @@ static Status open_in_place(const char *path, int *fd)
     *fd = -1;
     if (stat(path, &st) != 0 || S_ISDIR(st.st_mode)) return OK;
     for (int i = STDOUT_FILENO; i <= STDERR_FILENO && *fd < 0; i++)
-        if (fstat(i, &standard) == 0 && standard.st_dev == st.st_dev && standard.st_ino == st.st_ino)
-            *fd = fcntl(i, F_DUPFD_CLOEXEC, 0); /* opened again, it would be written to from its start */
+        if (fstat(i, &standard) == 0 && standard.st_dev == st.st_dev &&
+            standard.st_ino == st.st_ino)
+            /* opened again, it would be written to from its start */
+            *fd = fcntl(i, F_DUPFD_CLOEXEC, 0);
     if (*fd < 0 && S_ISREG(st.st_mode)) return OK;
     if (*fd < 0) *fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     return *fd < 0 ? fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno)) : OK;
 }
 
-/* Replaces path, a link, by what the link leads to: a file that need not exist yet. mem_free; NULL out of memory. */
+/* Replaces path, a link, by what the link leads to: a file that need not exist yet. mem_free; NULL
+ * out of memory. */
 static char *follow_link(char *path, const char *target)
 {
     char *parent = target[0] == '/' ? mem_strdup("") : parent_of(path);
@@ -272,8 +278,11 @@ Status fs_check_writable(const char *path)
     char *file = NULL;
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        if (S_ISDIR(st.st_mode)) return fail(ERR_IO, "%s: cannot write: %s", path, strerror(EISDIR));
-        return access(path, W_OK) == 0 ? OK : fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+        if (S_ISDIR(st.st_mode))
+            return fail(ERR_IO, "%s: cannot write: %s", path, strerror(EISDIR));
+        return access(path, W_OK) == 0
+                   ? OK
+                   : fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno));
     }
     TRY(find_file(&file, path));
     char *parent = parent_of(file);
@@ -304,7 +313,8 @@ Status fs_sync_dir(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return fail(ERR_IO, "%s: cannot open folder: %s", path, strerror(errno));
-    /* Some network file systems cannot sync a folder and say EINVAL; there is nothing more to do there. */
+    /* Some network file systems cannot sync a folder and say EINVAL; there is nothing more to do
+     * there. */
     bool good = fsync(fd) == 0 || errno == EINVAL;
     int error = errno;
     close(fd);

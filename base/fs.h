@@ -1,4 +1,5 @@
-/* fs.h - file system helpers. Errors name the path. Reading errors are ERR_DATA, writing errors ERR_IO. */
+/* fs.h - file system helpers. Errors name the path. Reading errors are ERR_DATA, writing errors
+ * ERR_IO. */
 #ifndef CONVOY_BASE_FS_H
 #define CONVOY_BASE_FS_H
 #include "base/status.h"
@@ -11,22 +12,25 @@ bool fs_is_dir(const char *path);      /* follows symlinks */
 Status fs_make_dirs(const char *path); /* mkdir -p */
 /* returns to caller (mem_free); a NUL follows the last byte */
 Status fs_read_file(const char *path, uint8_t **out, size_t *bytes);
-/* Writes path.tmp-PID, fsyncs it, renames it over path, fsyncs the folder: readers see the old file or the new one,
- * never a part. Where path is a symlink all this happens to the file that it leads to. A device, a FIFO (waits for its
- * reader), and what is open as standard output or error are written to in place. ERR_IO leaves no temporary file. */
+/* Writes path.tmp-PID, fsyncs it, renames it over path, fsyncs the folder: readers see the old file
+ * or the new one, never a part. Where path is a symlink all this happens to the file that it leads
+ * to. A device, a FIFO (waits for its reader), and what is open as standard output or error are
+ * written to in place. ERR_IO leaves no temporary file. */
 Status fs_write_atomic(const char *path, const void *data, size_t bytes);
-/* The same with content from a function: write() fills fd, by fs_write_all(), and is false with errno set if it cannot.
+/* The same with content from a function: write() fills fd, by fs_write_all(), and is false with
+ * errno set if it cannot.
  */
 Status fs_write_by(const char *path, bool (*write)(int fd, const void *cookie), const void *cookie);
 bool fs_write_all(int fd, const void *data, size_t bytes); /* false with errno set */
-/* Whether fs_write_atomic() would be let: for work that is not to be lost to a name that is wrong. ERR_IO. */
+/* Whether fs_write_atomic() would be let: for work that is not to be lost to a name that is wrong.
+ * ERR_IO. */
 Status fs_check_writable(const char *path);
 bool fs_same_file(const char *a, const char *b); /* links followed; false where one is not there */
 /* atomic: new link under a temporary name, then rename */
 Status fs_replace_symlink(const char *target, const char *link_path);
 Status fs_sync_dir(const char *path);
-/* Names in a folder without "." and "..", sorted by strcmp. Returns to caller: one mem_free for the array, which holds
- * the strings. */
+/* Names in a folder without "." and "..", sorted by strcmp. Returns to caller: one mem_free for the
+ * array, which holds the strings. */
 Status fs_list(const char *path, char ***names, int64_t *count);
 char *fs_join(const char *a, const char *b); /* a/b, mem_free; NULL when out of memory */
 #endif

@@ -1,7 +1,9 @@
-/* json.h - writes one JSON value after another into a StrBuf; and reads small documents (checkpoint headers, metrics).
+/* json.h - writes one JSON value after another into a StrBuf; and reads small documents (checkpoint
+ * headers, metrics).
  *
- * Writer: commas and quoting are its business. Numbers carry all their digits (%.17g shortened to the shortest form
- * that reads back equal); NaN and infinities become null. Strings are escaped; invalid UTF-8 bytes become U+FFFD. */
+ * Writer: commas and quoting are its business. Numbers carry all their digits (%.17g shortened to
+ * the shortest form that reads back equal); NaN and infinities become null. Strings are escaped;
+ * invalid UTF-8 bytes become U+FFFD. */
 #ifndef CONVOY_BASE_JSON_H
 #define CONVOY_BASE_JSON_H
 #include "base/str.h"
@@ -12,7 +14,8 @@ typedef struct JsonWriter { /* zero-initialise, then set out */
     int depth;
     unsigned char need_comma[16];
 } JsonWriter;
-void json_begin_object(JsonWriter *w, const char *key); /* key NULL at top level and inside arrays; same below */
+/* key NULL at top level and inside arrays; same below */
+void json_begin_object(JsonWriter *w, const char *key);
 void json_end_object(JsonWriter *w);
 void json_begin_array(JsonWriter *w, const char *key);
 void json_end_array(JsonWriter *w);
@@ -21,9 +24,16 @@ void json_int(JsonWriter *w, const char *key, int64_t value);
 void json_number(JsonWriter *w, const char *key, double value);
 void json_bool(JsonWriter *w, const char *key, int value);
 
-/* Reader: a tree in an arena-like block; bounds-checked, depth at most 16. Objects and arrays are linked lists of
- * children. */
-typedef enum JsonType { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT } JsonType;
+/* Reader: a tree in an arena-like block; bounds-checked, depth at most 16. Objects and arrays are
+ * linked lists of children. */
+typedef enum JsonType {
+    JSON_NULL,
+    JSON_BOOL,
+    JSON_NUMBER,
+    JSON_STRING,
+    JSON_ARRAY,
+    JSON_OBJECT
+} JsonType;
 typedef struct JsonValue {
     JsonType type;
     const char *key;    /* inside an object, else NULL */
@@ -34,7 +44,8 @@ typedef struct JsonValue {
     struct JsonValue *child, *next;
 } JsonValue;
 struct Arena;
-/* Parses text[0..bytes) completely; ERR_DATA with the byte offset otherwise. *out lives in arena. */
+/* Parses text[0..bytes) completely; ERR_DATA with the byte offset otherwise. *out lives in
+ * arena. */
 Status json_parse(struct Arena *arena, const char *text, size_t bytes, JsonValue **out);
 int json_is_utf8(const char *text); /* whether all of it is valid UTF-8 */
 /* NULL if object is NULL, no object, or has no such key */

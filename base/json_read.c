@@ -1,7 +1,8 @@
-/* json_read.c - the reading half of json.h: recursive descent over a byte range that need not end in a NUL.
+/* json_read.c - the reading half of json.h: recursive descent over a byte range that need not end
+ * in a NUL.
  *
- * The input may come from a damaged file: every step checks the end, depth is bounded, and nothing but the grammar of
- * RFC 8259 is accepted. The tree and its strings live in the caller's arena. */
+ * The input may come from a damaged file: every step checks the end, depth is bounded, and nothing
+ * but the grammar of RFC 8259 is accepted. The tree and its strings live in the caller's arena. */
 #include "base/json.h"
 
 #include "base/mem.h"
@@ -93,8 +94,8 @@ static Status parse_unicode(Reader *r, char **p)
     if (code == 0) return bad(r, "a string holds a zero byte");
     if (code >= 0xD800 && code <= 0xDFFF) {
         size_t after = r->at;
-        bool pair =
-            code < 0xDC00 && accept(r, '\\') && accept(r, 'u') && parse_hex4(r, &low) && low >= 0xDC00 && low <= 0xDFFF;
+        bool pair = code < 0xDC00 && accept(r, '\\') && accept(r, 'u') && parse_hex4(r, &low) &&
+                    low >= 0xDC00 && low <= 0xDFFF;
         if (!pair) r->at = after;
         code = pair ? 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00) : 0xFFFD;
     }
@@ -114,7 +115,8 @@ static Status parse_escape(Reader *r, char **p)
     return OK;
 }
 
-/* The closing quote's position, so that the block can be allocated; unescaping never makes text longer. */
+/* The closing quote's position, so that the block can be allocated; unescaping never makes text
+ * longer. */
 static size_t string_end(const Reader *r)
 {
     size_t at = r->at;
@@ -216,7 +218,8 @@ static Status parse_members(Reader *r, JsonValue *parent, bool keyed)
         *tail = member;
         tail = &member->next;
     } while (accept(r, ','));
-    return accept(r, close) ? OK : bad(r, keyed ? "',' or '}' was expected" : "',' or ']' was expected");
+    return accept(r, close) ? OK
+                            : bad(r, keyed ? "',' or '}' was expected" : "',' or ']' was expected");
 }
 
 static Status parse_value(Reader *r, JsonValue **out)

@@ -1,5 +1,5 @@
-/* json_write.c - the writing half of json.h. Everything goes to a StrBuf, whose failed flag carries an allocation
- * failure. */
+/* json_write.c - the writing half of json.h. Everything goes to a StrBuf, whose failed flag carries
+ * an allocation failure. */
 #include "base/json.h"
 
 #include <math.h>
@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the valid UTF-8 sequence at p (RFC 3629: no overlong forms, no surrogates), 0 if there is none. */
+/* Bytes of the valid UTF-8 sequence at p (RFC 3629: no overlong forms, no surrogates), 0 if there
+ * is none. */
 static int utf8_sequence(const unsigned char *p)
 {
     if (p[0] < 0x80) return 1;
@@ -114,7 +115,8 @@ void json_number(JsonWriter *w, const char *key, double value)
         str_add(w->out, "null");
         return;
     }
-    for (int digits = 15; digits <= 17; digits++) { /* %g drops trailing zeros, so 15 covers everything shorter */
+    /* %g drops trailing zeros, so 15 covers everything shorter */
+    for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) == value) break;
     }

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The sentence worth showing. "file not found" of the plain name is the least informative one: a candidate that exists
- * but lacks a dependency of its own says more. */
+/* The sentence worth showing. "file not found" of the plain name is the least informative one: a
+ * candidate that exists but lacks a dependency of its own says more. */
 typedef struct Reason {
     char text[512];
     bool informative;
@@ -44,7 +44,8 @@ Status library_open(void **handle, const LibrarySpec *spec)
     Reason reason = { "", false };
     *handle = NULL;
     clear_slots(spec);
-    for (int i = 0; spec->file_names[i] && !*handle; i++) *handle = try_candidate(spec->file_names[i], &reason);
+    for (int i = 0; spec->file_names[i] && !*handle; i++)
+        *handle = try_candidate(spec->file_names[i], &reason);
     if (!*handle) return fail(ERR_ENV, "%s cannot be opened: %s", spec->title, reason.text);
     for (int i = 0; i < spec->symbol_count; i++) {
         const LibrarySymbol *symbol = &spec->symbols[i];
@@ -53,7 +54,8 @@ Status library_open(void **handle, const LibrarySpec *spec)
             clear_slots(spec);
             library_close(*handle);
             *handle = NULL;
-            return fail(ERR_ENV, "%s is too old or damaged: it has no %s", spec->title, symbol->name);
+            return fail(ERR_ENV, "%s is too old or damaged: it has no %s", spec->title,
+                        symbol->name);
         }
         set_slot(symbol, address);
     }

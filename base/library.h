@@ -1,10 +1,12 @@
-/* library.h - shared libraries that a user may or may not have, opened at run time, and their functions.
+/* library.h - shared libraries that a user may or may not have, opened at run time, and their
+ * functions.
  *
- * The caller keeps a struct of function pointers with the types of the library's own header and lists its members:
+ * The caller keeps a struct of function pointers with the types of the library's own header and
+ * lists its members:
  *     static struct { __typeof__(ncclGetVersion) *get_version; } nccl;
  *     static const LibrarySymbol symbols[] = { { "ncclGetVersion", &nccl.get_version, false } };
- * The dynamic loader looks for a file in LD_LIBRARY_PATH, then in the folders that the program was linked with (cuda.mk
- * names those of CUDA), then where the system's configuration says. */
+ * The dynamic loader looks for a file in LD_LIBRARY_PATH, then in the folders that the program was
+ * linked with (cuda.mk names those of CUDA), then where the system's configuration says. */
 #ifndef CONVOY_BASE_LIBRARY_H
 #define CONVOY_BASE_LIBRARY_H
 #include "base/status.h"
@@ -17,15 +19,16 @@ typedef struct LibrarySymbol {
 } LibrarySymbol;
 
 typedef struct LibrarySpec {
-    const char *title;             /* "cuDNN", for sentences */
-    const char *const *file_names; /* ends with NULL; the first that can be opened is taken: "libcublasLt.so.13", ... */
+    const char *title; /* "cuDNN", for sentences */
+    /* ends with NULL; the first that can be opened is taken: "libcublasLt.so.13", ... */
+    const char *const *file_names;
     const LibrarySymbol *symbols;
     int symbol_count;
 } LibrarySpec;
 
-/* Opens the library and fills all slots. ERR_ENV naming the library and what is missing (file, one of its own
- * dependencies, or symbol); all slots are NULL then. *handle is the caller's, for library_close. May be called again:
- * the same library gives the same functions. */
+/* Opens the library and fills all slots. ERR_ENV naming the library and what is missing (file, one
+ * of its own dependencies, or symbol); all slots are NULL then. *handle is the caller's, for
+ * library_close. May be called again: the same library gives the same functions. */
 Status library_open(void **handle, const LibrarySpec *spec);
 /* NULL ok. The functions are gone after it, unless the library was opened more than once. */
 void library_close(void *handle);

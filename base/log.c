@@ -1,9 +1,10 @@
 /* log.c - the console, the log file and the live progress line behind one mutex.
  *
- * DESIGN. A line is formatted into a local buffer first (control characters become blanks, so one event is one line),
- * then written in one call under the mutex: lines of different threads never mix. The live line, if one is on the
- * terminal, is wiped before anything else is printed and comes back with the next log_progress(). The state below is
- * file-scope because a message may come from anywhere, also from a place that has been handed nothing. */
+ * DESIGN. A line is formatted into a local buffer first (control characters become blanks, so one
+ * event is one line), then written in one call under the mutex: lines of different threads never
+ * mix. The live line, if one is on the terminal, is wiped before anything else is printed and comes
+ * back with the next log_progress(). The state below is file-scope because a message may come from
+ * anywhere, also from a place that has been handed nothing. */
 #include "base/log.h"
 
 #include "base/clock.h"
@@ -33,19 +34,21 @@ static const struct {
     [LOG_ERROR] = { "convoy: error: ", "error" },
 };
 
-/* Whether somebody watches stdout. mpirun gives its ranks a pseudo-terminal even where its own output goes to a file;
- * such a one is not our controlling terminal (tcgetpgrp fails), and then the parent's stdout decides. In doubt: no,
- * since plain lines are right everywhere. */
+/* Whether somebody watches stdout. mpirun gives its ranks a pseudo-terminal even where its own
+ * output goes to a file; such a one is not our controlling terminal (tcgetpgrp fails), and then the
+ * parent's stdout decides. In doubt: no, since plain lines are right everywhere. */
 static bool stdout_is_watched(void)
 {
     char path[64], own[64], parents[64];
     if (!isatty(STDOUT_FILENO)) return false;
     if (tcgetpgrp(STDOUT_FILENO) >= 0) return true;
     snprintf(path, sizeof path, "/proc/%ld/fd/1", (long)getppid());
-    ssize_t n = readlink(path, parents, sizeof parents - 1), k = readlink("/proc/self/fd/1", own, sizeof own - 1);
+    ssize_t n = readlink(path, parents, sizeof parents - 1),
+            k = readlink("/proc/self/fd/1", own, sizeof own - 1);
     if (n <= 0 || k <= 0) return false;
     parents[n] = own[k] = '\0';
-    bool is_terminal = str_starts_with(parents, "/dev/pts/") || str_starts_with(parents, "/dev/tty");
+    bool is_terminal =
+        str_starts_with(parents, "/dev/pts/") || str_starts_with(parents, "/dev/tty");
     return is_terminal && strcmp(parents, own) != 0;
 }
 

@@ -1,10 +1,11 @@
 /* log.h - one line per event, to the console and to the run's log.txt.
  *
- * Thread-safe. Before log_open() lines go to stderr only. Console: info to stdout, warnings ("convoy: warning: ...")
- * and errors ("convoy: error: ...") to stderr. Ranks other than 0 write warnings and info only to the log file if they
- * have one, never to the console; functions whose names end in _here are for what they alone know. A line that would
- * break the live progress line first clears it: log_progress() owns that line. log.c is, with status.c (the thread's
- * sentence) and mem.c (two counters), the only file with mutable file-scope state. */
+ * Thread-safe. Before log_open() lines go to stderr only. Console: info to stdout, warnings
+ * ("convoy: warning: ...") and errors ("convoy: error: ...") to stderr. Ranks other than 0 write
+ * warnings and info only to the log file if they have one, never to the console; functions whose
+ * names end in _here are for what they alone know. A line that would break the live progress line
+ * first clears it: log_progress() owns that line. log.c is, with status.c (the thread's sentence)
+ * and mem.c (two counters), the only file with mutable file-scope state. */
 #ifndef CONVOY_BASE_LOG_H
 #define CONVOY_BASE_LOG_H
 #include "base/status.h"
@@ -12,10 +13,11 @@
 
 typedef enum LogLevel { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR } LogLevel;
 
-/* path may be NULL (console only); the file is appended to and line buffered. min_level applies to the console; the
- * file gets everything from LOG_INFO up. */
+/* path may be NULL (console only); the file is appended to and line buffered. min_level applies to
+ * the console; the file gets everything from LOG_INFO up. */
 Status log_open(const char *path, int rank, LogLevel min_level);
-/* A second file beside that of log_open(), until the next log_open() or log_close(). It alone gets log_note(). ERR_IO.
+/* A second file beside that of log_open(), until the next log_open() or log_close(). It alone gets
+ * log_note(). ERR_IO.
  */
 Status log_add_file(const char *path);
 void log_close(void);
@@ -23,18 +25,20 @@ void log_debug(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_info(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_note(const char *format, ...) PRINTF_LIKE(1, 2); /* for the file of log_add_file() alone */
 void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
-/* A warning about what only this rank knows (one of its files): on every rank's console, with its rank. */
+/* A warning about what only this rank knows (one of its files): on every rank's console, with its
+ * rank. */
 void log_warning_here(const char *format, ...) PRINTF_LIKE(1, 2);
 /* prefix "convoy: error: "; printed on every rank that calls it */
 void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
 int log_rank(void); /* as given to log_open(); 0 before */
-/* Rank 0 writes text to stdout as it is: the answer of a command that was asked for one (inspect, bench, --help).
- * ERR_IO if it cannot. */
+/* Rank 0 writes text to stdout as it is: the answer of a command that was asked for one (inspect,
+ * bench, --help). ERR_IO if it cannot. */
 Status log_print(const char *text);
-/* The same on every rank that calls it. Each line is written by itself, so that under mpirun those of other ranks come
- * between lines, not into them. */
+/* The same on every rank that calls it. Each line is written by itself, so that under mpirun those
+ * of other ranks come between lines, not into them. */
 Status log_print_here(const char *text);
 bool log_console_is_terminal(void); /* stdout is a terminal and this is rank 0 */
-/* Rank 0 only: on a terminal redraws one live line in place; elsewhere prints a plain line. "" clears the live line. */
+/* Rank 0 only: on a terminal redraws one live line in place; elsewhere prints a plain line. ""
+ * clears the live line. */
 void log_progress(const char *format, ...) PRINTF_LIKE(1, 2);
 #endif

@@ -1,11 +1,12 @@
 /* mem.c - checked and counted allocation, and the arena.
  *
- * DESIGN. Every allocating call goes through allowed(): it counts, and lets a test fail the n-th call. The two counters
- * are the only mutable state; they are atomic and say nothing about order between threads. All blocks come from the C
- * library's allocator, so one mem_free() fits every kind.
+ * DESIGN. Every allocating call goes through allowed(): it counts, and lets a test fail the n-th
+ * call. The two counters are the only mutable state; they are atomic and say nothing about order
+ * between threads. All blocks come from the C library's allocator, so one mem_free() fits every
+ * kind.
  *
- * ARENA. A list of zeroed chunks, the newest first; an allocation that does not fit opens a new chunk at least as large
- * as itself. */
+ * ARENA. A list of zeroed chunks, the newest first; an allocation that does not fit opens a new
+ * chunk at least as large as itself. */
 #include "base/mem.h"
 
 #include <stdarg.h>

@@ -1,8 +1,10 @@
-/* mem.h - the only place that calls malloc. Checked, counted, aligned; and arenas for things that die together.
+/* mem.h - the only place that calls malloc. Checked, counted, aligned; and arenas for things that
+ * die together.
  *
- * Every allocation is counted (process-wide, atomically), so that a test can demand that steady training steps allocate
- * nothing. A failed allocation returns NULL from the mem_ functions after recording ERR_MEMORY's sentence with fail();
- * callers write `if (!(p = mem_alloc(n))) return ERR_MEMORY;`. Tests can make allocation number k fail. */
+ * Every allocation is counted (process-wide, atomically), so that a test can demand that steady
+ * training steps allocate nothing. A failed allocation returns NULL from the mem_ functions after
+ * recording ERR_MEMORY's sentence with fail(); callers write `if (!(p = mem_alloc(n))) return
+ * ERR_MEMORY;`. Tests can make allocation number k fail. */
 #ifndef CONVOY_BASE_MEM_H
 #define CONVOY_BASE_MEM_H
 #include "base/status.h"
@@ -12,22 +14,29 @@
 
 #define MEM_ALIGN 64 /* cache line and AVX-512 vector; what mem_alloc_aligned gives at least */
 
-void *mem_alloc(size_t bytes);                       /* uninitialised; bytes may be 0 (returns a unique pointer) */
-void *mem_calloc(size_t count, size_t size);         /* zeroed; count*size is checked for overflow */
-void *mem_realloc(void *p, size_t bytes);            /* on failure NULL is returned and p stays valid */
-void *mem_alloc_aligned(size_t bytes, size_t align); /* align a power of two >= MEM_ALIGN; free with mem_free */
-char *mem_strdup(const char *s);                     /* copies s; NULL in gives NULL out */
-void mem_free(void *p);                              /* NULL ok */
-int64_t mem_allocation_count(void);                  /* calls that allocated since process start */
-void mem_fail_at(int64_t n);                         /* tests: the n-th allocation from now fails once (0 = off) */
-bool mem_mul(size_t a, size_t b, size_t *out);       /* checked multiply: false on overflow */
-bool mem_add(size_t a, size_t b, size_t *out);       /* checked add: false on overflow */
+/* uninitialised; bytes may be 0 (returns a unique pointer) */
+void *mem_alloc(size_t bytes);
+/* zeroed; count*size is checked for overflow */
+void *mem_calloc(size_t count, size_t size);
+/* on failure NULL is returned and p stays valid */
+void *mem_realloc(void *p, size_t bytes);
+/* align a power of two >= MEM_ALIGN; free with mem_free */
+void *mem_alloc_aligned(size_t bytes, size_t align);
+char *mem_strdup(const char *s);    /* copies s; NULL in gives NULL out */
+void mem_free(void *p);             /* NULL ok */
+int64_t mem_allocation_count(void); /* calls that allocated since process start */
+/* tests: the n-th allocation from now fails once (0 = off) */
+void mem_fail_at(int64_t n);
+bool mem_mul(size_t a, size_t b, size_t *out); /* checked multiply: false on overflow */
+bool mem_add(size_t a, size_t b, size_t *out); /* checked add: false on overflow */
 
-/* Arena: bump allocator, grows by chunks, freed as a whole. Not thread-safe. Zero-initialised memory. */
+/* Arena: bump allocator, grows by chunks, freed as a whole. Not thread-safe. Zero-initialised
+ * memory. */
 typedef struct Arena Arena;
 Status arena_create(Arena **out, size_t chunk_bytes); /* chunk_bytes 0 = 64 KiB */
 void arena_destroy(Arena *arena);                     /* NULL ok */
-void *arena_alloc(Arena *arena, size_t bytes);        /* aligned to 16, zeroed; NULL + fail() when out of memory */
+/* aligned to 16, zeroed; NULL + fail() when out of memory */
+void *arena_alloc(Arena *arena, size_t bytes);
 char *arena_strdup(Arena *arena, const char *s);
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
 

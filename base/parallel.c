@@ -1,7 +1,7 @@
 /* parallel.c - a shared counter hands out the numbers; the first failure by number is kept.
  *
- * Numbers are handed out in rising order, so when one has failed all lower ones have been started, and they are
- * finished before the call returns: the lowest failure does not depend on timing. */
+ * Numbers are handed out in rising order, so when one has failed all lower ones have been started,
+ * and they are finished before the call returns: the lowest failure does not depend on timing. */
 #include "base/parallel.h"
 #include "base/thread.h"
 #include <stdatomic.h>
@@ -43,13 +43,15 @@ static void *run_member(void *arg)
     return NULL;
 }
 
-Status parallel_run(int threads, int64_t count, const char *name, Status (*work)(void *cookie, int64_t i), void *cookie)
+Status parallel_run(int threads, int64_t count, const char *name,
+                    Status (*work)(void *cookie, int64_t i), void *cookie)
 {
     pthread_t others[PARALLEL_MAX];
     int wanted = threads > PARALLEL_MAX ? PARALLEL_MAX : threads, started = 0;
     if (wanted > count) wanted = (int)count;
     Team t = { .work = work, .cookie = cookie, .count = count, .mutex = PTHREAD_MUTEX_INITIALIZER };
-    while (started < wanted - 1 && thread_start(&others[started], name, run_member, &t) == OK) started++;
+    while (started < wanted - 1 && thread_start(&others[started], name, run_member, &t) == OK)
+        started++;
     run_member(&t); /* also where no thread could be started */
     for (int i = 0; i < started; i++) pthread_join(others[i], NULL);
     pthread_mutex_destroy(&t.mutex);

@@ -1,4 +1,5 @@
-/* philox.h - Philox4x32-10 (Salmon et al., SC 2011) as inline code; host and device compile it alike. */
+/* philox.h - Philox4x32-10 (Salmon et al., SC 2011) as inline code; host and device compile it
+ * alike. */
 #ifndef CONVOY_BASE_PHILOX_H
 #define CONVOY_BASE_PHILOX_H
 #include "base/both.h"

@@ -32,7 +32,8 @@ int64_t process_peak_rss_bytes(void)
 
 /* ---- what is left ---- */
 
-/* The number behind key in a file of "key number" lines; key "": the file's first number. -1 if there is none. */
+/* The number behind key in a file of "key number" lines; key "": the file's first number. -1 if
+ * there is none. */
 static int64_t number_in(const char *path, const char *key)
 {
     char line[256];
@@ -46,8 +47,10 @@ static int64_t number_in(const char *path, const char *key)
     return value;
 }
 
-/* What one cgroup's limit leaves; -1 for no limit. The page cache counts as used there but gives way. */
-static int64_t left_in_group(const char *group, const char *limit, const char *used, const char *file_key)
+/* What one cgroup's limit leaves; -1 for no limit. The page cache counts as used there but gives
+ * way. */
+static int64_t left_in_group(const char *group, const char *limit, const char *used,
+                             const char *file_key)
 {
     char path[1400];
     snprintf(path, sizeof path, "%s/%s", group, limit);
@@ -66,11 +69,13 @@ static int64_t least(int64_t a, int64_t b)
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-/* Over this process's group (cgroup v2) and all above it; cgroup v1 shows a container its own at the root. */
+/* Over this process's group (cgroup v2) and all above it; cgroup v1 shows a container its own at
+ * the root. */
 static int64_t left_in_groups(void)
 {
     char line[1024], path[1200];
-    int64_t left = left_in_group("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "cache ");
+    int64_t left = left_in_group("/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+                                 "memory.usage_in_bytes", "cache ");
     FILE *f = fopen("/proc/self/cgroup", "r");
     bool found = false;
     while (f && !found && fgets(line, sizeof line, f)) found = strncmp(line, "0::/", 4) == 0;

@@ -6,8 +6,8 @@
 #include <stdint.h>
 int64_t process_rss_bytes(void);      /* resident memory now; 0 where /proc does not tell */
 int64_t process_peak_rss_bytes(void); /* the most it ever was */
-/* Memory that this process could still take without taking it from others: what the machine has free or could free, and
- * what the tightest cgroup limit leaves; 0 where nothing tells. */
+/* Memory that this process could still take without taking it from others: what the machine has
+ * free or could free, and what the tightest cgroup limit leaves; 0 where nothing tells. */
 int64_t process_available_bytes(void);
 /* The path of this program. ERR_ENV. */
 Status process_own_path(char *out, size_t bytes);

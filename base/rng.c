@@ -1,15 +1,17 @@
-/* rng.c - Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers, as easy as 1, 2, 3; SC 2011).
+/* rng.c - Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers, as easy as 1, 2, 3;
+ * SC 2011).
  *
- * The formulas below are part of the file formats, so to say: scripts outside C compute the same draws, and a change
- * would make every run in the past unrepeatable.
+ * The formulas below are part of the file formats, so to say: scripts outside C compute the same
+ * draws, and a change would make every run in the past unrepeatable.
  *   counter  = (a, b, purpose, index)      key = (low word, high word of the seed)
  *   u32      = the four words of block index = 0, 1, 2, ... in order
  *   uniform  = ((u32 >> 5) * 2^26 + (u32 >> 6)) / 2^53
  *   below n  = u64 (first word high) modulo n, redrawn while it is below 2^64 mod n
  *   normal   = sqrt(-2 ln(1 - u)) cos(2 pi v), u and v uniform
- *   gamma    = Marsaglia and Tsang, A simple method for generating gamma variables (2000): per try a normal, redrawn
- *              while 1 + c x <= 0, then a uniform; a shape below 1 first takes a uniform u, and u^(1/shape) times the
- *              draw of shape + 1 */
+ *   gamma    = Marsaglia and Tsang, A simple method for generating gamma variables (2000): per try
+ *            a normal, redrawn
+ *              while 1 + c x <= 0, then a uniform; a shape below 1 first takes a uniform u, and
+ *              u^(1/shape) times the draw of shape + 1 */
 #include "base/rng.h"
 
 #include "base/status.h"
@@ -17,7 +19,8 @@
 
 Rng rng_at(uint64_t seed, RngPurpose purpose, uint32_t a, uint32_t b)
 {
-    return (Rng){ .seed = seed, .a = a, .b = b, .purpose = (uint32_t)purpose, .index = 0, .used = 4 };
+    return (
+        Rng){ .seed = seed, .a = a, .b = b, .purpose = (uint32_t)purpose, .index = 0, .used = 4 };
 }
 
 Rng rng_at_repeat(uint64_t seed, RngPurpose purpose, uint32_t repeat, uint32_t a, uint32_t b)
@@ -69,7 +72,8 @@ static double log_gamma_above_one(Rng *rng, double shape)
             v = 1.0 + c * x;
         } while (v <= 0.0);
         v = v * v * v;
-        if (log(1.0 - rng_uniform(rng)) < 0.5 * x * x + d - d * v + d * log(v)) return log(d) + log(v);
+        if (log(1.0 - rng_uniform(rng)) < 0.5 * x * x + d - d * v + d * log(v))
+            return log(d) + log(v);
     }
 }
 

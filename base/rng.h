@@ -1,15 +1,16 @@
-/* rng.h - addressed randomness: a draw is a function of where it is used, never of what was drawn before.
+/* rng.h - addressed randomness: a draw is a function of where it is used, never of what was drawn
+ * before.
  *
- * Philox4x32-10 (Salmon et al., SC 2011): key = 64-bit seed, counter = four 32-bit words that we call an address. The
- * same address gives the same four words on every machine, thread and rank; nothing is consumed, so resume needs no
- * generator state. */
+ * Philox4x32-10 (Salmon et al., SC 2011): key = 64-bit seed, counter = four 32-bit words that we
+ * call an address. The same address gives the same four words on every machine, thread and rank;
+ * nothing is consumed, so resume needs no generator state. */
 #ifndef CONVOY_BASE_RNG_H
 #define CONVOY_BASE_RNG_H
 #include "base/philox.h"
 #include <stdint.h>
 
-/* What a draw is for: the low byte of the third counter word. Append only: numbers are part of what makes runs
- * repeatable. */
+/* What a draw is for: the low byte of the third counter word. Append only: numbers are part of what
+ * makes runs repeatable. */
 typedef enum RngPurpose {
     RNG_INIT = 1,    /* parameter init: a = parameter index */
     RNG_SHUFFLE = 2, /* epoch permutation: a = epoch */
@@ -21,8 +22,9 @@ typedef enum RngPurpose {
     RNG_JITTER = 8, /* colour jitter: a = epoch, b = sample id */
     RNG_POLICY = 9, /* automatic augmentation: a = epoch, b = sample id */
     RNG_ERASE = 10, /* random erasing: a = epoch, b = sample id */
-    RNG_MIX = 11,   /* mixup and cutmix: a = global step, b = index of the micro-batch's first image in its step */
-    RNG_DROP = 12   /* dropout, stochastic depth: see kernels/drop.h */
+    /* mixup and cutmix: a = global step, b = index of the micro-batch's first image in its step */
+    RNG_MIX = 11,
+    RNG_DROP = 12 /* dropout, stochastic depth: see kernels/drop.h */
 } RngPurpose;
 
 typedef struct Rng {
@@ -36,13 +38,15 @@ typedef struct Rng {
 
 /* a stream of draws at one address, by value */
 Rng rng_at(uint64_t seed, RngPurpose purpose, uint32_t a, uint32_t b);
-/* the same of the repeat-th time that a sample is seen in an epoch, below 2^24; rng_at is that of repeat 0 */
+/* the same of the repeat-th time that a sample is seen in an epoch, below 2^24; rng_at is that of
+ * repeat 0 */
 Rng rng_at_repeat(uint64_t seed, RngPurpose purpose, uint32_t repeat, uint32_t a, uint32_t b);
 uint32_t rng_u32(Rng *rng);
 double rng_uniform(Rng *rng);             /* [0,1), 53 bits */
 uint64_t rng_below(Rng *rng, uint64_t n); /* [0,n), unbiased (rejection), n >= 1 */
 double rng_normal(Rng *rng);              /* mean 0, variance 1 (Box-Muller) */
-/* The logarithm of a Gamma(shape, 1) draw, shape > 0: small shapes give numbers too small for a double. */
+/* The logarithm of a Gamma(shape, 1) draw, shape > 0: small shapes give numbers too small for a
+ * double. */
 double rng_log_gamma(Rng *rng, double shape);
 double rng_beta(Rng *rng, double a, double b);                      /* [0,1]; a, b > 0 */
 void rng_dirichlet(Rng *rng, double alpha, int count, double *out); /* symmetric; sums to 1 */

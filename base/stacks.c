@@ -1,5 +1,5 @@
-/* stacks.c - see stacks.h. The signal carries the place of the answer, so that a thread that answers late writes where
- * nobody else does. */
+/* stacks.c - see stacks.h. The signal carries the place of the answer, so that a thread that
+ * answers late writes where nobody else does. */
 #include "base/stacks.h"
 
 #include "base/clock.h"
@@ -52,7 +52,8 @@ static void ask(int thread, ThreadStack *stack)
     info.si_pid = getpid();
     info.si_uid = getuid();
     info.si_value.sival_ptr = stack;
-    syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, STACKS_SIGNAL, &info); /* a thread that is gone does not answer */
+    /* a thread that is gone does not answer */
+    syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, STACKS_SIGNAL, &info);
 }
 
 static bool all_answered(const ThreadStack *stacks, size_t count)
@@ -71,7 +72,8 @@ const ThreadStack *stacks_ask(const int *threads, size_t count, double limit_s)
     kept = answers;
     ThreadStack *stacks = answers->stack;
     for (size_t i = 0; i < count; i++) ask(threads[i], &stacks[i]);
-    for (double end_s = clock_s() + limit_s; clock_s() < end_s && !all_answered(stacks, count);) clock_sleep_s(0.01);
+    for (double end_s = clock_s() + limit_s; clock_s() < end_s && !all_answered(stacks, count);)
+        clock_sleep_s(0.01);
     return stacks;
 }
 
@@ -103,6 +105,7 @@ void stacks_describe(StrBuf *out, const ThreadStack *stack, int frame)
     uintptr_t base = (uintptr_t)file.dli_fbase;
     if (is_own(&file) && symbols_find(inside - base, name, sizeof name, &start))
         str_printf(out, "%s+%#zx ", name, (size_t)(address - base - start));
-    else if (file.dli_sname) str_printf(out, "%s+%#zx ", file.dli_sname, (size_t)(address - (uintptr_t)file.dli_saddr));
+    else if (file.dli_sname)
+        str_printf(out, "%s+%#zx ", file.dli_sname, (size_t)(address - (uintptr_t)file.dli_saddr));
     str_printf(out, "(%s+%#zx)", base_name(file.dli_fname), (size_t)(inside - base));
 }

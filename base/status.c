@@ -1,7 +1,8 @@
 /* status.c - the per-thread sentence behind a Status, and the table of names and exit codes.
  *
- * The sentence lives in thread-local storage, so threads never see each other's errors; it is written through a second
- * buffer because an argument of fail() may be the sentence itself (fail(code, "%s: again", status_message())). */
+ * The sentence lives in thread-local storage, so threads never see each other's errors; it is
+ * written through a second buffer because an argument of fail() may be the sentence itself
+ * (fail(code, "%s: again", status_message())). */
 #include "base/status.h"
 
 #include "base/log.h"

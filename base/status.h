@@ -1,9 +1,10 @@
 /* status.h - how every function in Convoy says that it failed.
  *
- * A function that can fail returns Status. OK is 0, errors are negative. The place that knows what went wrong records
- * one sentence with fail(); callers pass the code up with TRY() and may put context in front of the sentence with
- * fail_note(). The sentence is kept per thread and is valid until that thread's next fail(). A thread that hands its
- * result to another copies status_message() into the hand-over. Only trainer/main.c turns a Status into an exit code.
+ * A function that can fail returns Status. OK is 0, errors are negative. The place that knows what
+ * went wrong records one sentence with fail(); callers pass the code up with TRY() and may put
+ * context in front of the sentence with fail_note(). The sentence is kept per thread and is valid
+ * until that thread's next fail(). A thread that hands its result to another copies
+ * status_message() into the hand-over. Only trainer/main.c turns a Status into an exit code.
  */
 #ifndef CONVOY_BASE_STATUS_H
 #define CONVOY_BASE_STATUS_H
@@ -27,25 +28,28 @@ typedef enum Status {
     ERR_ENV = -9       /* environment: no such device, library, cores -> exit 78 */
 } Status;
 
-/* Records the sentence for this thread and returns code, so that `return fail(ERR_DATA, "%s: not a JPEG", path);` reads
- * well. code must not be OK. Sentences longer than 1023 bytes are cut. */
+/* Records the sentence for this thread and returns code, so that `return fail(ERR_DATA, "%s: not a
+ * JPEG", path);` reads well. code must not be OK. Sentences longer than 1023 bytes are cut. */
 Status fail(Status code, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* Puts "context: " in front of this thread's recorded sentence; returns code unchanged. */
 Status fail_note(Status code, const char *format, ...) PRINTF_LIKE(2, 3);
 
-const char *status_message(void);       /* this thread's sentence, "" if none; borrowed until the next fail() */
+/* this thread's sentence, "" if none; borrowed until the next fail() */
+const char *status_message(void);
 const char *status_name(Status status); /* "ok", "usage", "data", ... for logs and the done event */
 int status_exit_code(Status status);    /* the table above */
 
-/* Returns from the calling function with the error of expr, if it has one. The only macro that changes control flow. */
-#define TRY(expr)                                                                                                      \
-    do {                                                                                                               \
-        Status try_status_ = (expr);                                                                                   \
-        if (try_status_ != OK) return try_status_;                                                                     \
+/* Returns from the calling function with the error of expr, if it has one. The only macro that
+ * changes control flow. */
+#define TRY(expr)                                                                                  \
+    do {                                                                                           \
+        Status try_status_ = (expr);                                                               \
+        if (try_status_ != OK) return try_status_;                                                 \
     } while (0)
 
-/* For broken invariants only, never for user input: prints file, line and text to stderr and aborts. */
+/* For broken invariants only, never for user input: prints file, line and text to stderr and
+ * aborts. */
 #define ASSERT(cond) ((cond) ? (void)0 : assert_failed(__FILE__, __LINE__, #cond))
 #ifdef __cplusplus
 [[noreturn]] void assert_failed(const char *file, int line, const char *cond);

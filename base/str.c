@@ -103,7 +103,8 @@ bool str_to_i64(const char *s, int64_t *out)
     return true;
 }
 
-/* The end of a decimal number at s, or s if there is none. strtod() alone would also take inf, nan and hex. */
+/* The end of a decimal number at s, or s if there is none. strtod() alone would also take inf, nan
+ * and hex. */
 static const char *scan_decimal(const char *s)
 {
     const char *p = s + (*s == '+' || *s == '-');
@@ -160,7 +161,8 @@ bool str_ends_with_nocase(const char *s, const char *suffix)
     return n >= k && strcasecmp(s + n - k, suffix) == 0;
 }
 
-#define DISTANCE_MAX 127 /* longer strings are no typos of our names: their distance is the longer one's length */
+/* longer strings are no typos of our names: their distance is the longer one's length */
+#define DISTANCE_MAX 127
 
 static int min2(int a, int b)
 {
@@ -184,7 +186,8 @@ int str_distance(const char *a, const char *b)
         for (int j = 1; j <= m; j++) {
             int d = above[j - 1] + (a[i - 1] != b[j - 1]);
             d = min2(d, min2(above[j], row[j - 1]) + 1);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d = min2(d, above2[j - 2] + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d = min2(d, above2[j - 2] + 1);
             row[j] = d;
         }
     }

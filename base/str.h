@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct StrBuf { /* zero-initialise; text is always NUL-terminated once something was added, else NULL */
+/* zero-initialise; text is always NUL-terminated once something was added, else NULL */
+typedef struct StrBuf {
     char *text;
     size_t length, capacity;
     bool failed; /* an allocation failed; later adds do nothing; check once at the end */
@@ -17,16 +18,19 @@ void str_printf(StrBuf *b, const char *format, ...) PRINTF_LIKE(2, 3);
 void str_clear(StrBuf *b); /* length 0, keeps the memory */
 void str_free(StrBuf *b);
 
-/* The whole of s must be a number (surrounding blanks allowed), in range of the type; else false and *out untouched. */
+/* The whole of s must be a number (surrounding blanks allowed), in range of the type; else false
+ * and *out untouched. */
 bool str_to_i64(const char *s, int64_t *out);
 bool str_to_double(const char *s, double *out); /* decimal and exponent forms; no inf, nan, hex */
 bool str_to_bool(const char *s, bool *out);     /* true/false/yes/no/on/off/1/0 */
 bool str_starts_with(const char *s, const char *prefix);
 bool str_ends_with_nocase(const char *s, const char *suffix);
-int str_distance(const char *a, const char *b); /* Damerau-Levenshtein (optimal string alignment), for "did you mean" */
+/* Damerau-Levenshtein (optimal string alignment), for "did you mean" */
+int str_distance(const char *a, const char *b);
 /* The entry of names[0..n) nearest to s, or NULL if none is near enough to be worth suggesting. */
 const char *str_nearest(const char *s, const char *const *names, int n);
-uint32_t str_crc32c(uint32_t crc, const void *data, size_t bytes); /* CRC-32C (Castagnoli); start with 0; chainable */
+/* CRC-32C (Castagnoli); start with 0; chainable */
+uint32_t str_crc32c(uint32_t crc, const void *data, size_t bytes);
 /* the same without the CPU's instruction; for tests */
 uint32_t str_crc32c_portable(uint32_t crc, const void *data, size_t bytes);
 #endif

@@ -1,4 +1,5 @@
-/* symbols.c - see symbols.h. Reads .symtab of the ELF file; what lies outside the file is not believed. */
+/* symbols.c - see symbols.h. Reads .symtab of the ELF file; what lies outside the file is not
+ * believed. */
 #include "base/symbols.h"
 
 #include <elf.h>
@@ -25,14 +26,17 @@ static bool find_table(const uint8_t *file, size_t bytes, Table *t)
 {
     const Elf64_Ehdr *header = (const void *)file;
     if (bytes < sizeof *header || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return false;
-    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_shentsize != sizeof(Elf64_Shdr)) return false;
+    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_shentsize != sizeof(Elf64_Shdr))
+        return false;
     if (!fits(header->e_shoff, header->e_shnum * sizeof(Elf64_Shdr), bytes)) return false;
     const Elf64_Shdr *section = (const void *)(file + header->e_shoff);
     for (int i = 0; i < header->e_shnum; i++) {
         const Elf64_Shdr *s = &section[i];
         if (s->sh_type != SHT_SYMTAB || s->sh_link >= header->e_shnum) continue;
         const Elf64_Shdr *names = &section[s->sh_link];
-        if (!fits(s->sh_offset, s->sh_size, bytes) || !fits(names->sh_offset, names->sh_size, bytes)) return false;
+        if (!fits(s->sh_offset, s->sh_size, bytes) ||
+            !fits(names->sh_offset, names->sh_size, bytes))
+            return false;
         *t = (Table){ .symbol = (const void *)(file + s->sh_offset),
                       .symbols = s->sh_size / sizeof(Elf64_Sym),
                       .names = (const char *)(file + names->sh_offset),
@@ -42,7 +46,8 @@ static bool find_table(const uint8_t *file, size_t bytes, Table *t)
     return false;
 }
 
-static bool find_function(const Table *t, uintptr_t offset, char *name, size_t bytes, uintptr_t *start)
+static bool find_function(const Table *t, uintptr_t offset, char *name, size_t bytes,
+                          uintptr_t *start)
 {
     for (size_t i = 0; i < t->symbols; i++) {
         const Elf64_Sym *s = &t->symbol[i];

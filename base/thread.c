@@ -1,7 +1,7 @@
 /* thread.c - starting threads, counting CPUs, the bounded queue.
  *
- * QUEUE. A ring of pointers under one mutex with two conditions (not full, not empty); closing wakes everybody. Items
- * come out in the order in which they went in. */
+ * QUEUE. A ring of pointers under one mutex with two conditions (not full, not empty); closing
+ * wakes everybody. Items come out in the order in which they went in. */
 #include "base/thread.h"
 
 #include "base/mem.h"
@@ -31,7 +31,8 @@ Status thread_start(pthread_t *out, const char *name, void *(*run)(void *), void
 
 /* ---- CPUs ---- */
 
-/* CPUs that a cgroup quota file grants ("max 100000" or "150000 100000"; half a CPU counts as one), 0 for no limit. */
+/* CPUs that a cgroup quota file grants ("max 100000" or "150000 100000"; half a CPU counts as one),
+ * 0 for no limit. */
 static int quota_in(const char *path)
 {
     long long quota = 0, period = 0;
@@ -43,7 +44,8 @@ static int quota_in(const char *path)
     return (int)((quota + period - 1) / period);
 }
 
-/* The tightest cpu.max (cgroup v2) on the way from this process's group up to the root, 0 for none. */
+/* The tightest cpu.max (cgroup v2) on the way from this process's group up to the root, 0 for
+ * none. */
 static int cgroup_quota(void)
 {
     char line[1024], path[1200];
@@ -66,8 +68,9 @@ static int cgroup_quota(void)
     }
 }
 
-/* CPUs in the affinity mask; 0 if it cannot be read. The kernel wants a set for all CPUs that there could be, so larger
- * ones are tried: never the number of CPUs online, which may be many more than this process may use. */
+/* CPUs in the affinity mask; 0 if it cannot be read. The kernel wants a set for all CPUs that there
+ * could be, so larger ones are tried: never the number of CPUs online, which may be many more than
+ * this process may use. */
 static int mask_cpus(void)
 {
     for (int bits = 1024; bits <= CPUS_MAX; bits *= 4) {
@@ -108,7 +111,8 @@ Status queue_create(Queue **out, size_t capacity)
     }
     Queue *q = mem_calloc(1, bytes);
     if (!q) return ERR_MEMORY;
-    pthread_mutex_init(&q->mutex, NULL); /* these three cannot fail with default attributes on Linux */
+    /* these three cannot fail with default attributes on Linux */
+    pthread_mutex_init(&q->mutex, NULL);
     pthread_cond_init(&q->not_full, NULL);
     pthread_cond_init(&q->not_empty, NULL);
     q->capacity = capacity;

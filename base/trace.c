@@ -106,7 +106,8 @@ void trace_add(Trace *t, int lane, const char *name, int64_t number, double star
     if (!trace_on(t) || lane < 0) return;
     pthread_mutex_lock(&t->lock);
     Lane *l = &t->lanes[lane];
-    if (make_room(l)) l->spans[l->count++] = (Span){ name, number, start_s, end_s > start_s ? end_s : start_s };
+    if (make_room(l))
+        l->spans[l->count++] = (Span){ name, number, start_s, end_s > start_s ? end_s : start_s };
     else t->lost++;
     pthread_mutex_unlock(&t->lock);
 }
@@ -151,7 +152,8 @@ static void add_span(JsonWriter *w, const Trace *t, const Span *s, int rank, int
     json_end_object(w);
 }
 
-/* The first part of a spread lane that is free when the span starts; the last one has to take what is left. */
+/* The first part of a spread lane that is free when the span starts; the last one has to take what
+ * is left. */
 static int choose_part(const Lane *l, double busy_until_s[SUBLANES], const Span *s)
 {
     int part = 0;
@@ -193,7 +195,8 @@ static Status add_all(Trace *t, StrBuf *text, int rank, const char *process)
     json_end_object(&w);
     json_begin_array(&w, "traceEvents");
     add_metadata(&w, "process_name", rank, 0, process);
-    for (int i = 0; i < t->lane_count && status == OK; i++) status = add_lane(&w, t, &t->lanes[i], rank, i * SUBLANES);
+    for (int i = 0; i < t->lane_count && status == OK; i++)
+        status = add_lane(&w, t, &t->lanes[i], rank, i * SUBLANES);
     json_end_array(&w);
     json_end_object(&w);
     str_add(text, "\n");

@@ -1,16 +1,18 @@
 /* data.h - the public face of data/: a dataset on disk in, batches of uint8 images in memory out.
  *
- * A Dataset is an index over a source (ImageFolder tree, shards, tar or TFRecord files, IDX, CIFAR, synthetic). A
- * Loader turns a range of the endless training stream, or one pass of evaluation, into batch slots: decode threads work
- * ahead on step N+1 while the caller trains step N.
+ * A Dataset is an index over a source (ImageFolder tree, shards, tar or TFRecord files, IDX, CIFAR,
+ * synthetic). A Loader turns a range of the endless training stream, or one pass of evaluation,
+ * into batch slots: decode threads work ahead on step N+1 while the caller trains step N.
  *
- * THE STREAM. Training is the permutations of epoch 0, 1, 2, ... end to end. Global batch k is positions kG .. (k+1)G
- * of it for any world size; rank r takes the contiguous slice rG/W .. (r+1)G/W, cut into micro-batches of batch images.
- * Evaluation is positions 0 .. N-1 once, split over ranks into contiguous slices; every rank makes the same number of
- * batches and short ones are padded with label -1. A batch's pixels depend on (seed, epoch, sample id) only, never on
- * threads, ranks or timing.
+ * THE STREAM. Training is the permutations of epoch 0, 1, 2, ... end to end. Global batch k is
+ * positions kG .. (k+1)G of it for any world size; rank r takes the contiguous slice rG/W ..
+ * (r+1)G/W, cut into micro-batches of batch images. Evaluation is positions 0 .. N-1 once, split
+ * over ranks into contiguous slices; every rank makes the same number of batches and short ones are
+ * padded with label -1. A batch's pixels depend on (seed, epoch, sample id) only, never on threads,
+ * ranks or timing.
  *
- * Nothing here knows devices: slot memory comes from an allocator that the caller gives (pinned memory later). */
+ * Nothing here knows devices: slot memory comes from an allocator that the caller gives (pinned
+ * memory later). */
 #ifndef CONVOY_DATA_DATA_H
 #define CONVOY_DATA_DATA_H
 #include "base/status.h"
@@ -30,17 +32,26 @@ typedef enum DataFormat {
     DATA_SYNTHETIC,
     DATA_FORMAT_COUNT
 } DataFormat;
-typedef enum DataRole { DATA_TRAIN, DATA_VAL } DataRole; /* which of the files in a folder; augmentation on or off */
+/* which of the files in a folder; augmentation on or off */
+typedef enum DataRole { DATA_TRAIN, DATA_VAL } DataRole;
 typedef enum Augment {
-    AUGMENT_NONE,     /* train like eval: resize + centre crop (IDX and images already of image_size: as they are) */
+    /* train like eval: resize + centre crop (IDX and images already of image_size: as they are) */
+    AUGMENT_NONE,
     AUGMENT_IMAGENET, /* RandomResizedCrop(scale .08-1, ratio 3/4-4/3, bilinear) + flip 0.5 */
-    AUGMENT_CIFAR,    /* resize to image_size if needed, zero-pad image_size/8, random crop, flip 0.5 */
+    /* resize to image_size if needed, zero-pad image_size/8, random crop, flip 0.5 */
+    AUGMENT_CIFAR,
     AUGMENT_COUNT
 } Augment;
 
-/* RANDOM: training only; one of the other two, drawn for each view (timm's train_interpolation "random"). */
-typedef enum Interpolation { INTERPOLATION_BILINEAR, INTERPOLATION_BICUBIC, INTERPOLATION_RANDOM } Interpolation;
-/* What happens to a training image after crop and flip (policy.h): torchvision's transforms of these names. */
+/* RANDOM: training only; one of the other two, drawn for each view (timm's train_interpolation
+ * "random"). */
+typedef enum Interpolation {
+    INTERPOLATION_BILINEAR,
+    INTERPOLATION_BICUBIC,
+    INTERPOLATION_RANDOM
+} Interpolation;
+/* What happens to a training image after crop and flip (policy.h): torchvision's transforms of
+ * these names. */
 typedef enum AutoPolicy {
     POLICY_NONE,
     POLICY_RANDAUGMENT,
@@ -62,9 +73,10 @@ typedef struct PolicyOptions { /* zero: nothing happens */
     AutoAugmentTable table;
     int ops, magnitude, bins; /* RandAugment; bins: TrivialAugmentWide too */
     int severity;             /* AugMix */
-    bool nearest;             /* shear, translate and rotate take the nearest pixel, else they interpolate */
-    uint8_t fill[3];          /* and bring this in from outside */
-    double erase;             /* probability of a box that becomes the mean colour */
+    /* shear, translate and rotate take the nearest pixel, else they interpolate */
+    bool nearest;
+    uint8_t fill[3]; /* and bring this in from outside */
+    double erase;    /* probability of a box that becomes the mean colour */
 } PolicyOptions;
 
 /* A box of a normalised image that becomes zero; height 0: none. */
@@ -72,20 +84,24 @@ typedef struct EraseBox {
     int32_t top, left, height, width;
 } EraseBox;
 
-/* Mixup and cutmix of a micro-batch, drawn once for all of it: image n is mixed with its neighbour n - 1 (0 with the
- * last). x = lambda x + (1 - lambda) x' everywhere (mixup), or x' inside the box (cutmix); the target is lambda of
- * one's own and 1 - lambda of the neighbour's. lambda 1: nothing is mixed. */
+/* Mixup and cutmix of a micro-batch, drawn once for all of it: image n is mixed with its neighbour
+ * n - 1 (0 with the last). x = lambda x + (1 - lambda) x' everywhere (mixup), or x' inside the box
+ * (cutmix); the target is lambda of one's own and 1 - lambda of the neighbour's. lambda 1: nothing
+ * is mixed. */
 typedef struct MixDraw {
     double lambda;
     bool box; /* cutmix */
     int top, left, bottom, right;
 } MixDraw;
-typedef struct MixOptions { /* alphas of the Beta distributions; 0: off. With both on, one is chosen each time. */
+/* alphas of the Beta distributions; 0: off. With both on, one is chosen each time. */
+typedef struct MixOptions {
     double mixup, cutmix;
 } MixOptions;
-/* Draws at address RNG_MIX (step, first): the kind where both are on (below 2: 1 is cutmix), lambda, then for cutmix
- * the middle's column and row. first: index of the micro-batch's first image in its global batch. Exposed for tests. */
-MixDraw mix_draw(const MixOptions *o, uint64_t seed, int64_t step, int64_t first, int width, int height);
+/* Draws at address RNG_MIX (step, first): the kind where both are on (below 2: 1 is cutmix),
+ * lambda, then for cutmix the middle's column and row. first: index of the micro-batch's first
+ * image in its global batch. Exposed for tests. */
+MixDraw mix_draw(const MixOptions *o, uint64_t seed, int64_t step, int64_t first, int width,
+                 int height);
 
 typedef struct DatasetOptions {
     const char *path; /* folder; ignored by DATA_SYNTHETIC */
@@ -93,25 +109,33 @@ typedef struct DatasetOptions {
     DataRole role;
     int64_t synthetic_images; /* DATA_SYNTHETIC: how many */
     int synthetic_classes;
-    size_t
-        seek_bytes; /* training: most memory for seek indices (seek_index.h) made while files are read first; 0: none */
-    /* Where the index is kept between runs: a folder, or a file that ends in .index; NULL or "" = nowhere */
+    /* training: most memory for seek indices (seek_index.h) made while files are read first; 0:
+     * none */
+    size_t seek_bytes;
+    /* Where the index is kept between runs: a folder, or a file that ends in .index; NULL or "" =
+     * nowhere */
     const char *index;
     int scan_threads; /* 0 = so many that a network file system is kept busy */
 } DatasetOptions;
 
 typedef struct Dataset Dataset;
-/* Opens the source by its index, which is loaded, or made by a scan and kept. ERR_DATA with one line naming the folder
- * or file: no such folder, no class folders, a class folder without images, IDX magic or size wrong. */
+/* Opens the source by its index, which is loaded, or made by a scan and kept. ERR_DATA with one
+ * line naming the folder or file: no such folder, no class folders, a class folder without images,
+ * IDX magic or size wrong. */
 Status dataset_open(Dataset **out, const DatasetOptions *o);
-/* For the other ranks of a run. The index of d as bytes, borrowed; NULL and 0 for formats that have none. */
+/* For the other ranks of a run. The index of d as bytes, borrowed; NULL and 0 for formats that have
+ * none. */
 const void *dataset_index(const Dataset *d, size_t *bytes);
-/* Opens o->path by the index that another process has sent (copied), without a scan. ERR_DATA if other data lies there.
+/* Opens o->path by the index that another process has sent (copied), without a scan. ERR_DATA if
+ * other data lies there.
  */
-Status dataset_open_by_index(Dataset **out, const DatasetOptions *o, const void *index, size_t bytes);
-/* Scans again and compares with the kept index: OK if they are equal, ERR_DATA says what differs. */
+Status dataset_open_by_index(Dataset **out, const DatasetOptions *o, const void *index,
+                             size_t bytes);
+/* Scans again and compares with the kept index: OK if they are equal, ERR_DATA says what
+ * differs. */
 Status dataset_check_index(const DatasetOptions *o);
-/* The file in which the index of o->path is (to be) kept; *out NULL if the format has none. mem_free. */
+/* The file in which the index of o->path is (to be) kept; *out NULL if the format has none.
+ * mem_free. */
 Status dataset_index_file(char **out, const DatasetOptions *o);
 void dataset_close(Dataset *d); /* NULL ok; no loader may still use it */
 int64_t dataset_images(const Dataset *d);
@@ -122,10 +146,13 @@ int dataset_label(const Dataset *d, int64_t id);
 bool dataset_named_classes(const Dataset *d);      /* the names are more than the numbers */
 const char *dataset_format_name(const Dataset *d); /* "imagefolder", "idx", ... */
 extern const char *const data_format_names[];      /* in the order of DataFormat, NULL at the end */
-/* Where sample id comes from, for messages: a path, or "train-images-idx3-ubyte[17]". Written to out. */
+/* Where sample id comes from, for messages: a path, or "train-images-idx3-ubyte[17]". Written to
+ * out. */
 void dataset_describe_sample(const Dataset *d, int64_t id, char *out, size_t bytes);
-/* Decodes a sample completely to channels x any size (for inspect dataset and tests): pixels NHWC, mem_free. */
-Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixels, int *width, int *height);
+/* Decodes a sample completely to channels x any size (for inspect dataset and tests): pixels NHWC,
+ * mem_free. */
+Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixels, int *width,
+                      int *height);
 
 /* Is reading a sample free of waiting for storage (IDX, synthetic)? */
 bool dataset_in_memory(const Dataset *d);
@@ -137,28 +164,32 @@ typedef enum DataCache {
     DATA_CACHE_NONE  /* the page cache is asked to forget them */
 } DataCache;
 struct SampleCache;
-/* From now on. RAM: the dataset's samples are entries first, first + 1, ... of cache, which is borrowed. Before loaders
- * are made. */
+/* From now on. RAM: the dataset's samples are entries first, first + 1, ... of cache, which is
+ * borrowed. Before loaders are made. */
 void dataset_use_cache(Dataset *d, DataCache kind, struct SampleCache *cache, int64_t first);
-/* Asks the page cache to forget a sample. False where the source has no file for it, or it stays there nevertheless. */
+/* Asks the page cache to forget a sample. False where the source has no file for it, or it stays
+ * there nevertheless. */
 bool dataset_forget(const Dataset *d, int64_t id);
 
-typedef struct SlotAllocator {                  /* both run on the thread that creates or destroys the loader */
+/* both run on the thread that creates or destroys the loader */
+typedef struct SlotAllocator {
     void *(*alloc)(void *cookie, size_t bytes); /* 64-byte aligned; NULL = failure */
     void (*free)(void *cookie, void *p);
     void *cookie;
 } SlotAllocator;
 
 typedef struct LoaderOptions {
-    int image_size, eval_resize; /* eval_resize: shorter side before the centre crop; 0 = image_size */
-    int channels;                /* 1 or 3 */
+    /* eval_resize: shorter side before the centre crop; 0 = image_size */
+    int image_size, eval_resize;
+    int channels; /* 1 or 3 */
     Augment augment;
     Interpolation interpolation;
     bool stock_decoder;   /* leave Huffman decoding to libjpeg; same pixels */
     bool ignore_seek;     /* use no seek indices; same pixels */
     PolicyOptions policy; /* training; needs channels 1 or 3 */
-    int repeats;          /* training: how often a sample comes in a global batch; 0 and 1 are once */
-    MixOptions mix;       /* training */
+    /* training: how often a sample comes in a global batch; 0 and 1 are once */
+    int repeats;
+    MixOptions mix; /* training */
     uint64_t seed;
     int threads;             /* decode threads, >= 1 */
     int readers;             /* threads that read ahead of them; 0: as many as it takes */
@@ -171,19 +202,24 @@ typedef struct LoaderOptions {
     int64_t last_step;       /* training: stop after this many global steps in all; -1 = endless */
     double max_bad_fraction; /* training: more bad samples than max(10, this * N) is ERR_DATA */
     SlotAllocator allocator; /* zero: plain memory */
-    struct Trace *trace;     /* where decode and read threads tell what they do; NULL: nowhere; borrowed */
+    /* where decode and read threads tell what they do; NULL: nowhere; borrowed */
+    struct Trace *trace;
 } LoaderOptions;
 
 typedef struct Batch {
-    const uint8_t *images;     /* [batch, image_size, image_size, channels], borrowed until loader_release */
-    const int32_t *labels;     /* [batch]; -1 = padding, or bad in evaluation */
-    const EraseBox *erase;     /* [batch]; what becomes zero once normalised */
-    MixDraw mix;               /* training: how the normalised images and their targets are mixed */
-    const int64_t *sample_ids; /* [batch]; the sample asked for (not its replacement); -1 = padding */
-    int64_t count;             /* images that are not padding and could be decoded */
-    int64_t bad;               /* evaluation: images that could not be decoded (label -1 here): they count as wrong;
-                                  training: samples replaced */
-    int64_t step, micro;       /* global step and micro-batch within it; evaluation: batch number, 0 */
+    /* [batch, image_size, image_size, channels], borrowed until loader_release */
+    const uint8_t *images;
+    const int32_t *labels; /* [batch]; -1 = padding, or bad in evaluation */
+    const EraseBox *erase; /* [batch]; what becomes zero once normalised */
+    MixDraw mix;           /* training: how the normalised images and their targets are mixed */
+    /* [batch]; the sample asked for (not its replacement); -1 = padding */
+    const int64_t *sample_ids;
+    int64_t count; /* images that are not padding and could be decoded */
+    /* evaluation: images that could not be decoded (label -1 here): they count as wrong; training:
+     * samples replaced */
+    int64_t bad;
+    /* global step and micro-batch within it; evaluation: batch number, 0 */
+    int64_t step, micro;
     int slot;
 } Batch;
 
@@ -191,33 +227,39 @@ typedef struct Loader Loader;
 Status loader_create(Loader **out, const Dataset *d,
                      const LoaderOptions *o); /* borrows d until destroyed; starts the threads */
 void loader_destroy(Loader *l);               /* stops threads wherever they are; NULL ok */
-/* Waits for the next batch in order. *out is false at the end of evaluation or after last_step. wait_s: time spent
- * waiting (added to). */
+/* Waits for the next batch in order. *out is false at the end of evaluation or after last_step.
+ * wait_s: time spent waiting (added to). */
 Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s);
 void loader_release(Loader *l, const Batch *batch); /* the slot may be refilled */
-int64_t loader_batches(const Loader *l);            /* evaluation: how many batches every rank makes */
+/* evaluation: how many batches every rank makes */
+int64_t loader_batches(const Loader *l);
 
-/* Counters since creation, for logs and bench. Two of them, taken at different times, may be subtracted. */
+/* Counters since creation, for logs and bench. Two of them, taken at different times, may be
+ * subtracted. */
 typedef struct LoaderStats {
     int64_t images, bytes_read, bad, replaced;
     int64_t cache_hits;              /* reads that the cache answered */
     int64_t batches, batches_waited; /* handed out; of these, not ready when asked for */
-    int64_t ready_batches;           /* that were ready when one was asked for, summed over batches */
-    double wait_s;                   /* the caller's, for batches */
-    double starved_s;                /* decode threads' time without bytes to decode, summed */
-    TimeCounts decode, read;         /* per image; decode includes reading where sources are in memory */
-    int decode_threads, readers;     /* now */
-    bool storage_limit;              /* decode threads lack bytes, and more readers brought nothing; now */
+    /* that were ready when one was asked for, summed over batches */
+    int64_t ready_batches;
+    double wait_s;    /* the caller's, for batches */
+    double starved_s; /* decode threads' time without bytes to decode, summed */
+    /* per image; decode includes reading where sources are in memory */
+    TimeCounts decode, read;
+    int decode_threads, readers; /* now */
+    /* decode threads lack bytes, and more readers brought nothing; now */
+    bool storage_limit;
 } LoaderStats;
 void loader_stats(Loader *l, LoaderStats *out);
 void loader_stats_subtract(LoaderStats *s, const LoaderStats *earlier);
 int loader_ready_batches(Loader *l); /* cheap: for polling */
 
-/* The permutation of an epoch: sample id at a position of the stream. Exposed for tests and for inspect. */
+/* The permutation of an epoch: sample id at a position of the stream. Exposed for tests and for
+ * inspect. */
 int64_t sampler_id(uint64_t seed, int64_t images, int64_t position);
 
-/* single.c: reads the JPEG or PNG at path and writes the view that evaluation with these options has of it to out,
- * [image_size, image_size, channels]. ERR_DATA naming the file. */
+/* single.c: reads the JPEG or PNG at path and writes the view that evaluation with these options
+ * has of it to out, [image_size, image_size, channels]. ERR_DATA naming the file. */
 Status data_view_file(const char *path, const LoaderOptions *o, uint8_t *out);
 
 /* versions.c: "libjpeg-turbo 2.1.5, libspng 0.7.3", for convoy --version. Static. */

@@ -1,11 +1,12 @@
-/* drop.h - which elements OP_DROP drops, the same on every backend: a draw is a function of seed, layer, step, the
- * image's place in the global batch and the element, so neither ranks nor threads, micro-batches or a resumed run
- * change it.
+/* drop.h - which elements OP_DROP drops, the same on every backend: a draw is a function of seed,
+ * layer, step, the image's place in the global batch and the element, so neither ranks nor threads,
+ * micro-batches or a resumed run change it.
  *
- *   counter = (step, place, RNG_DROP | layer << 8, element / 4)      word element % 4 of the block is the draw
- *   dropped where draw < rate 2^32
+ *   counter = (step, place, RNG_DROP | layer << 8, element / 4) word element % 4 of the block is
+ *   the draw dropped where draw < rate 2^32
  *
- * element counts C,H,W in that order within an image, whatever the layout; it is 0 where the whole image shares one. */
+ * element counts C,H,W in that order within an image, whatever the layout; it is 0 where the whole
+ * image shares one. */
 #ifndef CONVOY_KERNELS_DROP_H
 #define CONVOY_KERNELS_DROP_H
 #include "base/rng.h"
@@ -35,8 +36,10 @@ static inline DropAddress drop_address(const DropAttr *a, uint32_t step, uint32_
     return d;
 }
 
-/* The factors of elements 4 * block .. 4 * block + 3 of an image: 0, or what makes up for those dropped. */
-CUDA_BOTH static inline void drop_factors(const DropAddress *d, int64_t image, uint32_t block, float out[4])
+/* The factors of elements 4 * block .. 4 * block + 3 of an image: 0, or what makes up for those
+ * dropped. */
+CUDA_BOTH static inline void drop_factors(const DropAddress *d, int64_t image, uint32_t block,
+                                          float out[4])
 {
     const uint32_t counter[4] = { d->step, d->first_place + (uint32_t)image, d->purpose, block };
     uint32_t words[4];

@@ -1,5 +1,5 @@
-/* tensor.c - element types and shapes as data: a table of types, products of dims, and how a shape is written in
- * messages. */
+/* tensor.c - element types and shapes as data: a table of types, products of dims, and how a shape
+ * is written in messages. */
 #include "kernels/tensor.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,8 +9,9 @@ static const struct {
     const char *name;
     size_t bytes;
 } dtypes[DTYPE_COUNT] = {
-    [DTYPE_F32] = { "f32", 4 },   [DTYPE_F64] = { "f64", 8 }, [DTYPE_U8] = { "u8", 1 },   [DTYPE_I32] = { "i32", 4 },
-    [DTYPE_BF16] = { "bf16", 2 }, [DTYPE_F16] = { "f16", 2 }, [DTYPE_I64] = { "i64", 8 },
+    [DTYPE_F32] = { "f32", 4 }, [DTYPE_F64] = { "f64", 8 },   [DTYPE_U8] = { "u8", 1 },
+    [DTYPE_I32] = { "i32", 4 }, [DTYPE_BF16] = { "bf16", 2 }, [DTYPE_F16] = { "f16", 2 },
+    [DTYPE_I64] = { "i64", 8 },
 };
 
 TensorDesc tensor_desc(DType dtype, int rank, const int64_t *dims)
@@ -52,6 +53,7 @@ void tensor_format(const TensorDesc *d, char *out, size_t bytes)
     if (bytes == 0) return;
     size_t used = (size_t)snprintf(out, bytes, "%s[", dtype_name(d->dtype));
     for (int i = 0; i < d->rank && used < bytes; i++)
-        used += (size_t)snprintf(out + used, bytes - used, i ? ",%" PRId64 : "%" PRId64, d->dims[i]);
+        used +=
+            (size_t)snprintf(out + used, bytes - used, i ? ",%" PRId64 : "%" PRId64, d->dims[i]);
     if (used < bytes) snprintf(out + used, bytes - used, "]");
 }

@@ -1,8 +1,8 @@
 /* tensor.h - what a tensor is: element type and logical dims. No storage, no layout.
  *
- * Dims are logical and in the order of the field's papers whatever the memory layout: activations N,C,H,W; convolution
- * weights K,C/G,R,S; linear weights K,C (out, in); vectors C. Images in a batch slot are the exception that data/
- * fixes: N,H,W,C uint8. */
+ * Dims are logical and in the order of the field's papers whatever the memory layout: activations
+ * N,C,H,W; convolution weights K,C/G,R,S; linear weights K,C (out, in); vectors C. Images in a
+ * batch slot are the exception that data/ fixes: N,H,W,C uint8. */
 #ifndef CONVOY_KERNELS_TENSOR_H
 #define CONVOY_KERNELS_TENSOR_H
 #include <stdbool.h>
@@ -11,7 +11,16 @@
 
 #define TENSOR_MAX_RANK 4
 
-typedef enum DType { DTYPE_F32, DTYPE_F64, DTYPE_U8, DTYPE_I32, DTYPE_BF16, DTYPE_F16, DTYPE_I64, DTYPE_COUNT } DType;
+typedef enum DType {
+    DTYPE_F32,
+    DTYPE_F64,
+    DTYPE_U8,
+    DTYPE_I32,
+    DTYPE_BF16,
+    DTYPE_F16,
+    DTYPE_I64,
+    DTYPE_COUNT
+} DType;
 
 typedef struct TensorDesc {
     DType dtype;
@@ -21,8 +30,9 @@ typedef struct TensorDesc {
 
 TensorDesc tensor_desc(DType dtype, int rank, const int64_t *dims);
 size_t dtype_bytes(DType dtype);
-const char *dtype_name(DType dtype);                              /* "f32", "u8", ... */
-int64_t tensor_elements(const TensorDesc *d);                     /* product of dims; 1 for rank 0 */
+const char *dtype_name(DType dtype); /* "f32", "u8", ... */
+/* product of dims; 1 for rank 0 */
+int64_t tensor_elements(const TensorDesc *d);
 size_t tensor_plain_bytes(const TensorDesc *d);                   /* row-major, no padding */
 bool tensor_same_shape(const TensorDesc *a, const TensorDesc *b); /* rank and dims */
 void tensor_format(const TensorDesc *d, char *out, size_t bytes); /* "f32[32,64,56,56]" */

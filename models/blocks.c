@@ -1,8 +1,10 @@
-/* blocks.c - conv-bn-act, the basic block and the bottleneck, with torchvision's names for what is in them.
+/* blocks.c - conv-bn-act, the basic block and the bottleneck, with torchvision's names for what is
+ * in them.
  *
- * The residual sum and the last activation belong to the block's last batch norm (y = act(bn(x) + residual)), so a
- * block ends in one pass over memory. The shortcut is appended just before that batch norm: its output then lives as
- * briefly as it can, and backward meets it first, while the gradient that it needs is still warm. */
+ * The residual sum and the last activation belong to the block's last batch norm (y = act(bn(x) +
+ * residual)), so a block ends in one pass over memory. The shortcut is appended just before that
+ * batch norm: its output then lives as briefly as it can, and backward meets it first, while the
+ * gradient that it needs is still warm. */
 #include "models/blocks.h"
 #include <math.h>
 #include <stdio.h>
@@ -21,11 +23,14 @@ static void pad(int64_t size, const ConvBnOptions *o, int *before, int *after)
     *after = both - *before;
 }
 
-TensorId block_conv_bn(Graph *g, const char *conv_name, const char *bn_name, TensorId x, const ConvBnOptions *o)
+TensorId block_conv_bn(Graph *g, const char *conv_name, const char *bn_name, TensorId x,
+                       const ConvBnOptions *o)
 {
     if (x == TENSOR_NONE) return x;
     const int64_t *size = &graph_tensor(g, x)->desc.dims[2];
-    Conv2dAttr attr = { .stride_h = o->stride, .stride_w = o->stride, .groups = o->groups ? o->groups : 1 };
+    Conv2dAttr attr = { .stride_h = o->stride,
+                        .stride_w = o->stride,
+                        .groups = o->groups ? o->groups : 1 };
     pad(size[0], o, &attr.pad_top, &attr.pad_bottom);
     pad(size[1], o, &attr.pad_left, &attr.pad_right);
     x = graph_conv2d_attr(g, conv_name, x, o->filters, o->window, &attr, o->fan_per_group);
@@ -38,7 +43,8 @@ TensorId block_conv_bn(Graph *g, const char *conv_name, const char *bn_name, Ten
 }
 
 /* Convolution and batch norm number index inside a block: name.conv1 and name.bn1. */
-static TensorId add_layer(Graph *g, const char *block, int index, TensorId x, const ConvBnOptions *o)
+static TensorId add_layer(Graph *g, const char *block, int index, TensorId x,
+                          const ConvBnOptions *o)
 {
     char conv[BLOCK_NAME_MAX], bn[BLOCK_NAME_MAX];
     snprintf(conv, sizeof conv, "%s.conv%d", block, index);
@@ -63,9 +69,10 @@ static TensorId add_shortcut(Graph *g, TensorId x, int64_t out_channels, const B
     return block_conv_bn(g, first, second, x, &projection);
 }
 
-/* Last layer of a block: its batch norm comes after the shortcut in the graph, so the two halves are written out. */
-static TensorId add_last_layer(Graph *g, int index, TensorId x, TensorId block_input, int64_t filters, int window,
-                               const BlockOptions *o)
+/* Last layer of a block: its batch norm comes after the shortcut in the graph, so the two halves
+ * are written out. */
+static TensorId add_last_layer(Graph *g, int index, TensorId x, TensorId block_input,
+                               int64_t filters, int window, const BlockOptions *o)
 {
     char conv[BLOCK_NAME_MAX], bn[BLOCK_NAME_MAX];
     snprintf(conv, sizeof conv, "%s.conv%d", o->name, index);
@@ -81,9 +88,11 @@ static TensorId add_last_layer(Graph *g, int index, TensorId x, TensorId block_i
 
 TensorId block_basic(Graph *g, TensorId x, const BlockOptions *o)
 {
-    const ConvBnOptions first = {
-        .filters = o->planes, .window = 3, .stride = o->stride, .act = ACT_RELU, .residual = TENSOR_NONE
-    };
+    const ConvBnOptions first = { .filters = o->planes,
+                                  .window = 3,
+                                  .stride = o->stride,
+                                  .act = ACT_RELU,
+                                  .residual = TENSOR_NONE };
     TensorId y = add_layer(g, o->name, 1, x, &first);
     return add_last_layer(g, 2, y, x, o->planes, 3, o);
 }

@@ -1,28 +1,32 @@
-/* blocks.h - the pieces that the residual networks are made of. Each appends nodes to a graph and returns the tensor it
- * ends in. */
+/* blocks.h - the pieces that the residual networks are made of. Each appends nodes to a graph and
+ * returns the tensor it ends in. */
 #ifndef CONVOY_MODELS_BLOCKS_H
 #define CONVOY_MODELS_BLOCKS_H
 #include "models/graph/graph.h"
 
 #define BLOCK_NAME_MAX 64
 
-/* Square convolution, padded so that stride 1 keeps the size, then batch norm with what it can do on the way out. */
+/* Square convolution, padded so that stride 1 keeps the size, then batch norm with what it can do
+ * on the way out. */
 typedef struct ConvBnOptions {
     int64_t filters;
     int window, stride;
     ActKind act;
     TensorId residual; /* added before the activation; TENSOR_NONE: none */
     bool zero_gamma;
-    int groups;          /* 0: 1 */
-    bool same_padding;   /* TensorFlow's: as many positions as strides fit into the image, the odd pixel behind */
+    int groups; /* 0: 1 */
+    /* TensorFlow's: as many positions as strides fit into the image, the odd pixel behind */
+    bool same_padding;
     bool fan_per_group;  /* graph_conv2d_attr() */
     float eps, momentum; /* 0: 1e-5, 0.1 */
 } ConvBnOptions;
-TensorId block_conv_bn(Graph *g, const char *conv_name, const char *bn_name, TensorId x, const ConvBnOptions *o);
+TensorId block_conv_bn(Graph *g, const char *conv_name, const char *bn_name, TensorId x,
+                       const ConvBnOptions *o);
 
 typedef enum ShortcutKind {
     SHORTCUT_PROJECTION, /* 1x1 convolution and batch norm: He et al. 2015, option B */
-    SHORTCUT_SUBSAMPLE   /* every stride-th pixel, zeros for new channels: option A, no parameters */
+    /* every stride-th pixel, zeros for new channels: option A, no parameters */
+    SHORTCUT_SUBSAMPLE
 } ShortcutKind;
 
 typedef struct BlockOptions {
@@ -38,7 +42,8 @@ typedef TensorId (*BlockBuilder)(Graph *g, TensorId x, const BlockOptions *o);
 
 TensorId block_basic(Graph *g, TensorId x, const BlockOptions *o); /* 3x3, 3x3 */
 TensorId block_bottleneck(Graph *g, TensorId x,
-                          const BlockOptions *o); /* 1x1, 3x3 with the stride (v1.5), 1x1 to 4 * planes */
+                          /* 1x1, 3x3 with the stride (v1.5), 1x1 to 4 * planes */
+                          const BlockOptions *o);
 
 /* channels * width, rounded to a multiple of 8, at least 8. */
 int64_t block_scale_channels(int64_t channels, double width);

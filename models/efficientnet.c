@@ -1,10 +1,10 @@
-/* efficientnet.c - EfficientNet-B0 to -B7 (Tan and Le 2019): inverted bottlenecks with depthwise convolutions and
- * squeeze-and-excitation, scaled in width, depth and resolution together.
+/* efficientnet.c - EfficientNet-B0 to -B7 (Tan and Le 2019): inverted bottlenecks with depthwise
+ * convolutions and squeeze-and-excitation, scaled in width, depth and resolution together.
  *
- * A variant is one row (registry.c): the two factors, the dropout, its norms, and a FLAVOUR - which published weights
- * it is to take: torchvision's (symmetric padding) or those that timm converted from TensorFlow ("same" padding,
- * which puts the odd pixel behind). The flavours differ in names too; the table below has both. Stochastic depth
- * grows linearly from 0 to 0.2 over the blocks. */
+ * A variant is one row (registry.c): the two factors, the dropout, its norms, and a FLAVOUR - which
+ * published weights it is to take: torchvision's (symmetric padding) or those that timm converted
+ * from TensorFlow ("same" padding, which puts the odd pixel behind). The flavours differ in names
+ * too; the table below has both. Stochastic depth grows linearly from 0 to 0.2 over the blocks. */
 #include "models/families.h"
 #include <math.h>
 #include <stdio.h>
@@ -29,8 +29,8 @@ enum { STAGE_COUNT = sizeof stages / sizeof stages[0] };
 /* The layers of a block, in order; the first exists only where the block expands. */
 enum { LAYER_EXPAND, LAYER_DEPTHWISE, LAYER_EXCITE, LAYER_PROJECT, LAYER_COUNT };
 
-/* What follows the block's name. [1]: where the block expands. excite has no norm but two layers: its "conv" squeezes,
- * its "bn" excites. */
+/* What follows the block's name. [1]: where the block expands. excite has no norm but two layers:
+ * its "conv" squeezes, its "bn" excites. */
 typedef struct LayerNames {
     const char *conv, *bn;
 } LayerNames;
@@ -56,7 +56,8 @@ static const struct FlavourRow {
                                   .head_bn = "bn2",
                                   .classifier = "classifier",
                                   .layers = { { [LAYER_DEPTHWISE] = { "conv_dw", "bn1" },
-                                                [LAYER_EXCITE] = { "se.conv_reduce", "se.conv_expand" },
+                                                [LAYER_EXCITE] = { "se.conv_reduce",
+                                                                   "se.conv_expand" },
                                                 [LAYER_PROJECT] = { "conv_pw", "bn2" } },
                                               { { "conv_pw", "bn1" },
                                                 { "conv_dw", "bn2" },
@@ -79,12 +80,13 @@ typedef struct BlockShape {
     int64_t channels;
 } BlockShape;
 
-/* channels * factor to the nearest multiple of 8, but never down by more than a tenth; then the width of a narrow test
- * network. */
+/* channels * factor to the nearest multiple of 8, but never down by more than a tenth; then the
+ * width of a narrow test network. */
 static int64_t scale_channels(const Builder *b, int64_t channels, double factor)
 {
     const double want = (double)channels * factor;
-    int64_t scaled = (int64_t)(want + CHANNELS_MULTIPLE / 2.0) / CHANNELS_MULTIPLE * CHANNELS_MULTIPLE;
+    int64_t scaled =
+        (int64_t)(want + CHANNELS_MULTIPLE / 2.0) / CHANNELS_MULTIPLE * CHANNELS_MULTIPLE;
     if (scaled < CHANNELS_MULTIPLE) scaled = CHANNELS_MULTIPLE;
     if ((double)scaled < 0.9 * want) scaled += CHANNELS_MULTIPLE;
     return block_scale_channels(scaled, b->options->width);
@@ -95,7 +97,8 @@ static int scale_depth(const Builder *b, int blocks)
     return (int)ceil((double)blocks * b->row->depth);
 }
 
-static ConvBnOptions layer_options(const Builder *b, int64_t filters, int window, int stride, ActKind act)
+static ConvBnOptions layer_options(const Builder *b, int64_t filters, int window, int stride,
+                                   ActKind act)
 {
     return (ConvBnOptions){ .filters = filters,
                             .window = window,
@@ -108,7 +111,8 @@ static ConvBnOptions layer_options(const Builder *b, int64_t filters, int window
                             .momentum = b->row->momentum };
 }
 
-static TensorId add_layer(const Builder *b, const BlockShape *s, int layer, TensorId x, const ConvBnOptions *o)
+static TensorId add_layer(const Builder *b, const BlockShape *s, int layer, TensorId x,
+                          const ConvBnOptions *o)
 {
     const LayerNames *names = &b->names->layers[s->expand > 1][layer];
     char conv[BLOCK_NAME_MAX], bn[BLOCK_NAME_MAX];
@@ -117,7 +121,8 @@ static TensorId add_layer(const Builder *b, const BlockShape *s, int layer, Tens
     return block_conv_bn(b->g, conv, bn, x, o);
 }
 
-/* x times a gate for each of its channels, from their means: two layers with squeezed channels between them. */
+/* x times a gate for each of its channels, from their means: two layers with squeezed channels
+ * between them. */
 static TensorId add_excitation(const Builder *b, const BlockShape *s, TensorId x, int64_t squeezed)
 {
     const LayerNames *names = &b->names->layers[s->expand > 1][LAYER_EXCITE];
@@ -136,8 +141,8 @@ static TensorId add_excitation(const Builder *b, const BlockShape *s, TensorId x
     return graph_gate(b->g, name, x, gate);
 }
 
-/* MBConv: 1x1 to expand, depthwise, squeeze-and-excitation, 1x1 to project; around it the identity where the shape
- * stays, with the block dropped for some images while training. */
+/* MBConv: 1x1 to expand, depthwise, squeeze-and-excitation, 1x1 to project; around it the identity
+ * where the shape stays, with the block dropped for some images while training. */
 static TensorId add_block(Builder *b, TensorId x, const BlockShape *s)
 {
     if (x == TENSOR_NONE) return x;
@@ -193,15 +198,17 @@ Status efficientnet_build(Graph *g, const ModelDef *def, const ModelOptions *o)
                   .options = o,
                   .drop_path = o->stochastic_depth >= 0 ? o->stochastic_depth : STOCHASTIC_DEPTH };
     const float dropout = (float)(o->dropout >= 0 ? o->dropout : row->dropout);
-    const ConvBnOptions stem =
-        layer_options(&b, scale_channels(&b, STEM_CHANNELS, row->width), 3, o->stem == STEM_CIFAR ? 1 : 2, ACT_SILU);
-    const ConvBnOptions head = layer_options(&b, scale_channels(&b, HEAD_CHANNELS, row->width), 1, 1, ACT_SILU);
+    const ConvBnOptions stem = layer_options(&b, scale_channels(&b, STEM_CHANNELS, row->width), 3,
+                                             o->stem == STEM_CIFAR ? 1 : 2, ACT_SILU);
+    const ConvBnOptions head =
+        layer_options(&b, scale_channels(&b, HEAD_CHANNELS, row->width), 1, 1, ACT_SILU);
     TensorId x = graph_images(g, &o->graph);
     x = block_conv_bn(g, b.names->stem_conv, b.names->stem_bn, x, &stem);
     x = add_stages(&b, x);
     x = block_conv_bn(g, b.names->head_conv, b.names->head_bn, x, &head);
     x = graph_global_avgpool(g, "avgpool", x);
-    if (o->graph.training && dropout > 0) x = graph_drop(g, "dropout", x, dropout, false, TENSOR_NONE);
+    if (o->graph.training && dropout > 0)
+        x = graph_drop(g, "dropout", x, dropout, false, TENSOR_NONE);
     graph_softmax_xent(g, graph_linear_fan_out(g, b.names->classifier, x, o->graph.classes));
     return graph_status(g);
 }

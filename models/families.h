@@ -1,5 +1,5 @@
-/* families.h - between the network files and registry.c: each family's builder and the rows it accepts as
- * ModelDef.params. */
+/* families.h - between the network files and registry.c: each family's builder and the rows it
+ * accepts as ModelDef.params. */
 #ifndef CONVOY_MODELS_FAMILIES_H
 #define CONVOY_MODELS_FAMILIES_H
 #include "models/blocks.h"

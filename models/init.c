@@ -1,8 +1,8 @@
 /* init.c - first values of parameters and buffers.
  *
- * A tensor's draws are addressed by (seed, its index among parameters and buffers), so they do not depend on which
- * tensors were initialised before, by whom, or on how many ranks; a training and an evaluation graph of one network
- * agree. */
+ * A tensor's draws are addressed by (seed, its index among parameters and buffers), so they do not
+ * depend on which tensors were initialised before, by whom, or on how many ranks; a training and an
+ * evaluation graph of one network agree. */
 #include "base/rng.h"
 #include "models/models.h"
 #include <math.h>

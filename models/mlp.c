@@ -1,5 +1,5 @@
-/* mlp.c - multilayer perceptron: linear and ReLU in turn, named fc1, fc2, ... The first linear layer flattens the
- * images. */
+/* mlp.c - multilayer perceptron: linear and ReLU in turn, named fc1, fc2, ... The first linear
+ * layer flattens the images. */
 #include "models/families.h"
 #include <stdio.h>
 

@@ -1,20 +1,31 @@
-/* models.h - networks by name. A network is a description: it appends nodes to a graph and computes nothing. */
+/* models.h - networks by name. A network is a description: it appends nodes to a graph and computes
+ * nothing. */
 #ifndef CONVOY_MODELS_MODELS_H
 #define CONVOY_MODELS_MODELS_H
 #include "models/graph/graph.h"
 
-typedef enum Stem { STEM_IMAGENET /*7x7/2 + max pool 3x3/2*/, STEM_CIFAR /*3x3/1*/, STEM_COUNT } Stem;
+typedef enum Stem {
+    STEM_IMAGENET /*7x7/2 + max pool 3x3/2*/,
+    STEM_CIFAR /*3x3/1*/,
+    STEM_COUNT
+} Stem;
 typedef struct ModelOptions {
     GraphOptions graph;
-    Stem stem;                 /* the CIFAR ResNets have their own; EfficientNet: stride 1 for CIFAR's */
+    /* the CIFAR ResNets have their own; EfficientNet: stride 1 for CIFAR's */
+    Stem stem;
     bool zero_init_last_gamma; /* Goyal et al. 2017 5.1 */
     double width;              /* channel multiplier, 1 = as published; tests use narrow nets */
-    /* EfficientNet only, below 1; negative: as published. What is dropped of the last block and of the features. */
+    /* EfficientNet only, below 1; negative: as published. What is dropped of the last block and of
+     * the features. */
     double stochastic_depth, dropout;
 } ModelOptions;
 
 /* The images that a network was published with. */
-typedef enum ModelInterpolation { MODEL_BILINEAR, MODEL_BICUBIC, MODEL_INTERPOLATION_COUNT } ModelInterpolation;
+typedef enum ModelInterpolation {
+    MODEL_BILINEAR,
+    MODEL_BICUBIC,
+    MODEL_INTERPOLATION_COUNT
+} ModelInterpolation;
 typedef struct ModelInput {
     int channels, size;
     int resize; /* evaluation: the shorter side before the crop of size */
@@ -33,18 +44,20 @@ typedef struct ModelDef {
 
 /* Whose names a network's tensors have. */
 typedef enum ModelNames { MODEL_NAMES_TORCHVISION, MODEL_NAMES_TIMM, MODEL_NAMES_COUNT } ModelNames;
-/* The network whose tensors are def's, in the same order, under these names; def itself where there are no others. */
+/* The network whose tensors are def's, in the same order, under these names; def itself where there
+ * are no others. */
 const ModelDef *model_named(const ModelDef *def, ModelNames names);
 const char *model_interpolation_name(ModelInterpolation interpolation); /* "bicubic" */
 int model_count(void);
 const ModelDef *model_at(int index);
 const ModelDef *model_find(const char *name); /* NULL; model_suggest() for the error message */
 enum { MODEL_SUGGESTIONS = 3, MODEL_SUGGESTION_BYTES = 160 };
-/* " (did you mean A, B or C?)", nearest first, at most so many; where none is near, which command lists all. */
+/* " (did you mean A, B or C?)", nearest first, at most so many; where none is near, which command
+ * lists all. */
 void model_suggest(const char *name, char *out, size_t bytes);
 /* Creates the graph, builds the network, and with o->graph.training appends backward. */
 Status model_build(Graph **out, const ModelDef *def, const ModelOptions *o);
-/* Fills one parameter or buffer (plain row-major f32, tensor_elements long) by its init rule; draw address = (seed,
- * index of the tensor among parameters). */
+/* Fills one parameter or buffer (plain row-major f32, tensor_elements long) by its init rule; draw
+ * address = (seed, index of the tensor among parameters). */
 Status model_init_tensor(const Graph *g, TensorId id, uint64_t seed, float *out);
 #endif

@@ -1,5 +1,5 @@
-/* registry.c - all networks by name: one table row a variant. A new network of a known family is a new row, nothing
- * else. */
+/* registry.c - all networks by name: one table row a variant. A new network of a known family is a
+ * new row, nothing else. */
 #include "base/str.h"
 #include "models/families.h"
 #include <stdio.h>
@@ -23,7 +23,8 @@ static const ResNetRow resnext101_32x8d = { block_bottleneck, { 3, 4, 23, 3 }, 3
 static const ResNetRow resnext101_64x4d = { block_bottleneck, { 3, 4, 23, 3 }, 64, 4 };
 static const ResNetRow wide_resnet50_2 = { block_bottleneck, { 3, 4, 6, 3 }, 1, 128 };
 static const ResNetRow wide_resnet101_2 = { block_bottleneck, { 3, 4, 23, 3 }, 1, 128 };
-static const CifarResNetRow resnet20 = { 3 }, resnet32 = { 5 }, resnet44 = { 7 }, resnet56 = { 9 }, resnet110 = { 18 };
+static const CifarResNetRow resnet20 = { 3 }, resnet32 = { 5 }, resnet44 = { 7 }, resnet56 = { 9 },
+                            resnet110 = { 18 };
 static const MlpRow mlp = { 2, { 512, 512 } };
 
 /* width, depth and dropout of the paper; torchvision's B5 to B7 keep TensorFlow's norms */
@@ -38,19 +39,23 @@ static const EfficientNetRow efficientnet[] = {
     { EFFICIENTNET_TORCHVISION, 2.0, 3.1, 0.5, 1e-3F, 0.01F },
 };
 static const EfficientNetRow tf_efficientnet[] = {
-    { EFFICIENTNET_TENSORFLOW, 1.0, 1.0, 0.2, 1e-3F, 0.1F }, { EFFICIENTNET_TENSORFLOW, 1.0, 1.1, 0.2, 1e-3F, 0.1F },
-    { EFFICIENTNET_TENSORFLOW, 1.1, 1.2, 0.3, 1e-3F, 0.1F }, { EFFICIENTNET_TENSORFLOW, 1.2, 1.4, 0.3, 1e-3F, 0.1F },
-    { EFFICIENTNET_TENSORFLOW, 1.4, 1.8, 0.4, 1e-3F, 0.1F }, { EFFICIENTNET_TENSORFLOW, 1.6, 2.2, 0.4, 1e-3F, 0.1F },
-    { EFFICIENTNET_TENSORFLOW, 1.8, 2.6, 0.5, 1e-3F, 0.1F }, { EFFICIENTNET_TENSORFLOW, 2.0, 3.1, 0.5, 1e-3F, 0.1F },
+    { EFFICIENTNET_TENSORFLOW, 1.0, 1.0, 0.2, 1e-3F, 0.1F },
+    { EFFICIENTNET_TENSORFLOW, 1.0, 1.1, 0.2, 1e-3F, 0.1F },
+    { EFFICIENTNET_TENSORFLOW, 1.1, 1.2, 0.3, 1e-3F, 0.1F },
+    { EFFICIENTNET_TENSORFLOW, 1.2, 1.4, 0.3, 1e-3F, 0.1F },
+    { EFFICIENTNET_TENSORFLOW, 1.4, 1.8, 0.4, 1e-3F, 0.1F },
+    { EFFICIENTNET_TENSORFLOW, 1.6, 2.2, 0.4, 1e-3F, 0.1F },
+    { EFFICIENTNET_TENSORFLOW, 1.8, 2.6, 0.5, 1e-3F, 0.1F },
+    { EFFICIENTNET_TENSORFLOW, 2.0, 3.1, 0.5, 1e-3F, 0.1F },
 };
 
-#define BILINEAR_224                                                                                                   \
-    {                                                                                                                  \
-        3, 224, 256, MODEL_BILINEAR                                                                                    \
+#define BILINEAR_224                                                                               \
+    {                                                                                              \
+        3, 224, 256, MODEL_BILINEAR                                                                \
     }
-#define BICUBIC(size, resize)                                                                                          \
-    {                                                                                                                  \
-        3, size, resize, MODEL_BICUBIC                                                                                 \
+#define BICUBIC(size, resize)                                                                      \
+    {                                                                                              \
+        3, size, resize, MODEL_BICUBIC                                                             \
     }
 
 static const ModelDef models[] = {
@@ -61,7 +66,12 @@ static const ModelDef models[] = {
     { "resnet152", RESNET, resnet_build, &resnet152, BILINEAR_224, false },
     { "resnext50_32x4d", RESNEXT, resnet_build, &resnext50_32x4d, BILINEAR_224, false },
     { "resnext101_32x8d", RESNEXT, resnet_build, &resnext101_32x8d, BILINEAR_224, false },
-    { "resnext101_64x4d", RESNEXT, resnet_build, &resnext101_64x4d, { 3, 224, 232, MODEL_BILINEAR }, false },
+    { "resnext101_64x4d",
+      RESNEXT,
+      resnet_build,
+      &resnext101_64x4d,
+      { 3, 224, 232, MODEL_BILINEAR },
+      false },
     { "wide_resnet50_2", WIDE, resnet_build, &wide_resnet50_2, BILINEAR_224, false },
     { "wide_resnet101_2", WIDE, resnet_build, &wide_resnet101_2, BILINEAR_224, false },
     { "resnet20", CIFAR, resnet_cifar_build, &resnet20, { 3, 32, 32, MODEL_BILINEAR }, false },
@@ -77,14 +87,22 @@ static const ModelDef models[] = {
     { "efficientnet_b5", EFF, efficientnet_build, &efficientnet[5], BICUBIC(456, 456), true },
     { "efficientnet_b6", EFF, efficientnet_build, &efficientnet[6], BICUBIC(528, 528), true },
     { "efficientnet_b7", EFF, efficientnet_build, &efficientnet[7], BICUBIC(600, 600), true },
-    { "tf_efficientnet_b0", TF_EFF, efficientnet_build, &tf_efficientnet[0], BICUBIC(224, 256), true },
-    { "tf_efficientnet_b1", TF_EFF, efficientnet_build, &tf_efficientnet[1], BICUBIC(240, 272), true },
-    { "tf_efficientnet_b2", TF_EFF, efficientnet_build, &tf_efficientnet[2], BICUBIC(260, 292), true },
-    { "tf_efficientnet_b3", TF_EFF, efficientnet_build, &tf_efficientnet[3], BICUBIC(300, 331), true },
-    { "tf_efficientnet_b4", TF_EFF, efficientnet_build, &tf_efficientnet[4], BICUBIC(380, 412), true },
-    { "tf_efficientnet_b5", TF_EFF, efficientnet_build, &tf_efficientnet[5], BICUBIC(456, 488), true },
-    { "tf_efficientnet_b6", TF_EFF, efficientnet_build, &tf_efficientnet[6], BICUBIC(528, 560), true },
-    { "tf_efficientnet_b7", TF_EFF, efficientnet_build, &tf_efficientnet[7], BICUBIC(600, 632), true },
+    { "tf_efficientnet_b0", TF_EFF, efficientnet_build, &tf_efficientnet[0], BICUBIC(224, 256),
+      true },
+    { "tf_efficientnet_b1", TF_EFF, efficientnet_build, &tf_efficientnet[1], BICUBIC(240, 272),
+      true },
+    { "tf_efficientnet_b2", TF_EFF, efficientnet_build, &tf_efficientnet[2], BICUBIC(260, 292),
+      true },
+    { "tf_efficientnet_b3", TF_EFF, efficientnet_build, &tf_efficientnet[3], BICUBIC(300, 331),
+      true },
+    { "tf_efficientnet_b4", TF_EFF, efficientnet_build, &tf_efficientnet[4], BICUBIC(380, 412),
+      true },
+    { "tf_efficientnet_b5", TF_EFF, efficientnet_build, &tf_efficientnet[5], BICUBIC(456, 488),
+      true },
+    { "tf_efficientnet_b6", TF_EFF, efficientnet_build, &tf_efficientnet[6], BICUBIC(528, 560),
+      true },
+    { "tf_efficientnet_b7", TF_EFF, efficientnet_build, &tf_efficientnet[7], BICUBIC(600, 632),
+      true },
     { "mlp", MLP, mlp_build, &mlp, { 1, 28, 28, MODEL_BILINEAR }, false },
 };
 enum { MODEL_COUNT = sizeof models / sizeof models[0] };
@@ -118,7 +136,8 @@ void model_suggest(const char *name, char *out, size_t bytes)
         for (left--; at < left; at++) names[at] = names[at + 1];
         found++;
     }
-    snprintf(out, bytes, "%s", found ? " (did you mean " : " (convoy inspect model --help lists all)");
+    snprintf(out, bytes, "%s",
+             found ? " (did you mean " : " (convoy inspect model --help lists all)");
     for (int i = 0; i < found; i++) {
         const char *after = i + 1 == found ? "?)" : i + 2 == found ? " or " : ", ";
         const size_t length = strlen(out);
@@ -128,13 +147,16 @@ void model_suggest(const char *name, char *out, size_t bytes)
 
 const ModelDef *model_named(const ModelDef *def, ModelNames names)
 {
-    static const EfficientNetFlavour flavour[MODEL_NAMES_COUNT] = {
-        [MODEL_NAMES_TORCHVISION] = EFFICIENTNET_TORCHVISION, [MODEL_NAMES_TIMM] = EFFICIENTNET_TENSORFLOW
-    };
+    static const EfficientNetFlavour flavour[MODEL_NAMES_COUNT] = { [MODEL_NAMES_TORCHVISION] =
+                                                                        EFFICIENTNET_TORCHVISION,
+                                                                    [MODEL_NAMES_TIMM] =
+                                                                        EFFICIENTNET_TENSORFLOW };
     const EfficientNetRow *row = def->params;
     if (def->build != efficientnet_build || row->flavour == flavour[names]) return def;
-    const EfficientNetRow *from = row->flavour == EFFICIENTNET_TORCHVISION ? efficientnet : tf_efficientnet;
-    const EfficientNetRow *to = row->flavour == EFFICIENTNET_TORCHVISION ? tf_efficientnet : efficientnet;
+    const EfficientNetRow *from =
+        row->flavour == EFFICIENTNET_TORCHVISION ? efficientnet : tf_efficientnet;
+    const EfficientNetRow *to =
+        row->flavour == EFFICIENTNET_TORCHVISION ? tf_efficientnet : efficientnet;
     for (int i = 0; i < MODEL_COUNT; i++)
         if (models[i].params == to + (row - from)) return &models[i];
     return def;
@@ -159,7 +181,8 @@ static Status check_options(const ModelDef *def, const ModelOptions *o)
         return fail(ERR_USAGE, "batch and image size must be at least 1");
     if (g->classes < 1) return fail(ERR_USAGE, "a network needs at least one class");
     if (!(o->width > 0)) return fail(ERR_USAGE, "the width multiplier must be positive");
-    if ((int)o->stem < 0 || o->stem >= STEM_COUNT) return fail(ERR_INTERNAL, "stem %d does not exist", (int)o->stem);
+    if ((int)o->stem < 0 || o->stem >= STEM_COUNT)
+        return fail(ERR_INTERNAL, "stem %d does not exist", (int)o->stem);
     return OK;
 }
 

@@ -1,8 +1,9 @@
-/* resnet_cifar.c - the CIFAR ResNets of He et al. 2015, section 4.2: 3x3 stem, three stages of 16, 32 and 64 filters,
- * basic blocks.
+/* resnet_cifar.c - the CIFAR ResNets of He et al. 2015, section 4.2: 3x3 stem, three stages of 16,
+ * 32 and 64 filters, basic blocks.
  *
- * Shortcuts are option A: where the shape changes, every second pixel and zeros for the new channels, so they have no
- * parameters. A variant is one number: blocks in a stage (depth = 6 n + 2). */
+ * Shortcuts are option A: where the shape changes, every second pixel and zeros for the new
+ * channels, so they have no parameters. A variant is one number: blocks in a stage (depth = 6 n +
+ * 2). */
 #include "models/families.h"
 #include <stdio.h>
 
@@ -23,7 +24,8 @@ Status resnet_cifar_build(Graph *g, const ModelDef *def, const ModelOptions *o)
             char name[BLOCK_NAME_MAX];
             snprintf(name, sizeof name, "layer%d.%d", stage + 1, i);
             const BlockOptions block = { .name = name,
-                                         .planes = block_scale_channels((int64_t)FIRST_PLANES << stage, o->width),
+                                         .planes = block_scale_channels(
+                                             (int64_t)FIRST_PLANES << stage, o->width),
                                          .stride = stage > 0 && i == 0 ? 2 : 1,
                                          .shortcut = SHORTCUT_SUBSAMPLE,
                                          .zero_init_last_gamma = o->zero_init_last_gamma };

@@ -1,9 +1,11 @@
-/* test_main.c - runs the registered unit tests: test_main [--list] [--filter=TEXT] [--without=TEXT] [--timeout=SECONDS]
+/* test_main.c - runs the registered unit tests: test_main [--list] [--filter=TEXT] [--without=TEXT]
+ * [--timeout=SECONDS]
  *
- * Each test is a child process, so a crash, a hang or a leaked thread ends that test and no other. What a child prints
- * goes to a file and is shown only if the test fails. The child leads a process group of its own, which is killed when
- * the test is over. A test that cannot run here says why in a line "skip ID: why" and counts as neither. The last line
- * is "N passed, N failed"; the exit status is 0 only if none failed and there was at least one. */
+ * Each test is a child process, so a crash, a hang or a leaked thread ends that test and no other.
+ * What a child prints goes to a file and is shown only if the test fails. The child leads a process
+ * group of its own, which is killed when the test is over. A test that cannot run here says why in
+ * a line "skip ID: why" and counts as neither. The last line is "N passed, N failed"; the exit
+ * status is 0 only if none failed and there was at least one. */
 #include "tests/test.h"
 
 #include "base/fs.h"
@@ -20,7 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Statuses that no exit() in a test's way would use: ending before the test's own end is a failure, too. */
+/* Statuses that no exit() in a test's way would use: ending before the test's own end is a failure,
+ * too. */
 enum { EXIT_PASSED = 42, EXIT_FAILED = 43, EXIT_SKIPPED = 44 };
 
 #define ID_BYTES   256
@@ -80,34 +83,38 @@ bool test_check_int(int64_t got, int64_t want, const char *file, int line, const
 {
     if (got == want) return true;
     failed_checks++;
-    printf("  %s:%d: failed: %s: got %lld, wanted %lld\n", file, line, text, (long long)got, (long long)want);
+    printf("  %s:%d: failed: %s: got %lld, wanted %lld\n", file, line, text, (long long)got,
+           (long long)want);
     return false;
 }
 
-bool test_check_near(double got, double want, double tolerance, const char *file, int line, const char *text)
+bool test_check_near(double got, double want, double tolerance, const char *file, int line,
+                     const char *text)
 {
     if (fabs(got - want) <= tolerance || (isinf(got) && got == want)) return true;
     failed_checks++;
-    printf("  %s:%d: failed: %s: got %.17g, wanted %.17g within %g; off by %g\n", file, line, text, got, want,
-           tolerance, fabs(got - want));
+    printf("  %s:%d: failed: %s: got %.17g, wanted %.17g within %g; off by %g\n", file, line, text,
+           got, want, tolerance, fabs(got - want));
     return false;
 }
 
-bool test_check_string(const char *got, const char *want, const char *file, int line, const char *text)
+bool test_check_string(const char *got, const char *want, const char *file, int line,
+                       const char *text)
 {
     if (got == want || (got && want && strcmp(got, want) == 0)) return true;
     failed_checks++;
-    printf("  %s:%d: failed: %s:\n    got    %s\n    wanted %s\n", file, line, text, got ? got : "(null)",
-           want ? want : "(null)");
+    printf("  %s:%d: failed: %s:\n    got    %s\n    wanted %s\n", file, line, text,
+           got ? got : "(null)", want ? want : "(null)");
     return false;
 }
 
-bool test_check_contains(const char *got, const char *part, const char *file, int line, const char *text)
+bool test_check_contains(const char *got, const char *part, const char *file, int line,
+                         const char *text)
 {
     if (got && strstr(got, part)) return true;
     failed_checks++;
-    printf("  %s:%d: failed: %s: got \"%s\", which does not contain \"%s\"\n", file, line, text, got ? got : "(null)",
-           part);
+    printf("  %s:%d: failed: %s: got \"%s\", which does not contain \"%s\"\n", file, line, text,
+           got ? got : "(null)", part);
     return false;
 }
 
@@ -169,7 +176,8 @@ static const char *verdict(int wait_status)
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == EXIT_PASSED) return NULL;
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == EXIT_SKIPPED) return NULL;
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == EXIT_FAILED) return "failed checks";
-    if (WIFEXITED(wait_status)) snprintf(text, sizeof text, "ended with exit status %d", WEXITSTATUS(wait_status));
+    if (WIFEXITED(wait_status))
+        snprintf(text, sizeof text, "ended with exit status %d", WEXITSTATUS(wait_status));
     else if (WTERMSIG(wait_status) == SIGALRM) return "took too long";
     else
         snprintf(text, sizeof text, "was killed by signal %d (%s)", WTERMSIG(wait_status),
@@ -229,7 +237,8 @@ static bool parse_options(int argc, char **argv, Options *o)
         if (strcmp(argv[i], "--list") == 0) o->list = true;
         else if (strncmp(argv[i], "--filter=", 9) == 0) o->filter = argv[i] + 9;
         else if (strncmp(argv[i], "--without=", 10) == 0) o->without = argv[i] + 10;
-        else if (strncmp(argv[i], "--timeout=", 10) == 0) o->timeout_s = (unsigned)strtoul(argv[i] + 10, NULL, 10);
+        else if (strncmp(argv[i], "--timeout=", 10) == 0)
+            o->timeout_s = (unsigned)strtoul(argv[i] + 10, NULL, 10);
         else return false;
     }
     return true;
@@ -240,7 +249,8 @@ int main(int argc, char **argv)
     Options options;
     int passed = 0, failed = 0, skips = 0;
     if (!parse_options(argc, argv, &options)) {
-        fprintf(stderr, "usage: %s [--list] [--filter=TEXT] [--without=TEXT] [--timeout=SECONDS]\n", argv[0]);
+        fprintf(stderr, "usage: %s [--list] [--filter=TEXT] [--without=TEXT] [--timeout=SECONDS]\n",
+                argv[0]);
         return 2;
     }
     skip_why = mmap(NULL, WHY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -257,7 +267,8 @@ int main(int argc, char **argv)
         char id[ID_BYTES];
         bool skipped = false;
         test_id(test, id);
-        if (!strstr(id, options.filter) || (options.without && strstr(id, options.without))) continue;
+        if (!strstr(id, options.filter) || (options.without && strstr(id, options.without)))
+            continue;
         if (options.list) printf("%s\n", id);
         else if (!run_test(test, id, options.timeout_s, &skipped)) failed++;
         else if (skipped) skips++;

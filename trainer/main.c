@@ -1,7 +1,8 @@
 /* main.c - the front door: finds the subcommand, and turns its Status into the only exit there is.
  *
- * The log is opened on the console with the rank that the launcher's environment tells, long before MPI runs: what
- * happens before ranks know each other (help, a wrong option) is the same on all of them and is said by rank 0 alone.
+ * The log is opened on the console with the rank that the launcher's environment tells, long before
+ * MPI runs: what happens before ranks know each other (help, a wrong option) is the same on all of
+ * them and is said by rank 0 alone.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -13,30 +14,36 @@
 #include <string.h>
 
 static const CmdRow commands[] = {
-    { "train", cmd_train, "CONFIG [--set key=value]...", "train a network; under mpirun, one on all ranks" },
+    { "train", cmd_train, "CONFIG [--set key=value]...",
+      "train a network; under mpirun, one on all ranks" },
     { "eval", cmd_eval, "CONFIG --checkpoint FILE [--set key=value]...",
       "evaluate a checkpoint on the validation set" },
     { "predict", cmd_predict, "CHECKPOINT IMAGE... [--json]", "say what images show" },
-    { "export", cmd_export, "CHECKPOINT OUT [--names NAMES]", "write a checkpoint's weights for other programs" },
+    { "export", cmd_export, "CHECKPOINT OUT [--names NAMES]",
+      "write a checkpoint's weights for other programs" },
     { "launch", cmd_launch, "--hosts-script CMD [--min-hosts N] ... -- train CONFIG",
       "keep a run going over mpirun while hosts fail and return" },
-    { "drain", cmd_drain, "[--wait SECONDS]", "ask the ranks of this host to save a checkpoint and leave" },
+    { "drain", cmd_drain, "[--wait SECONDS]",
+      "ask the ranks of this host to save a checkpoint and leave" },
     { "top", cmd_top, "RUN [--once] [--every SECONDS]", "show how a run is doing" },
     { "doctor", cmd_doctor, "[--gpus N] [--efa N] [--strict] [--json]",
       "look at this host: what would slow a run down" },
-    { "scale", cmd_scale, "CONFIG [--set key=value]...", "measure how epoch time changes with the number of ranks" },
+    { "scale", cmd_scale, "CONFIG [--set key=value]...",
+      "measure how epoch time changes with the number of ranks" },
     { "report", cmd_report_runs, "RUN... [--out FILE]", "write a page about runs, with plots" },
     { "bench", cmd_bench, "decode|loader|step|allreduce [CONFIG]", "measure one part by itself" },
-    { "index", cmd_index, "DIR [--out FILE] [--check]", "list a dataset once, so that runs need not" },
+    { "index", cmd_index, "DIR [--out FILE] [--check]",
+      "list a dataset once, so that runs need not" },
     { "pack", cmd_pack, "DIR OUT [--verify]", "put a dataset's files into a few large ones" },
-    { "inspect", cmd_inspect, "model|checkpoint|config|dataset|memory ...", "show a thing without running it" },
+    { "inspect", cmd_inspect, "model|checkpoint|config|dataset|memory ...",
+      "show a thing without running it" },
 };
 static const char tail[] = "  convoy --version\n"
-                           "      versions of convoy and of the libraries in it\n\n"
-                           "Every command has --help. Exit codes: 0 done, 64 command line or config, 65 data or "
-                           "checkpoint, 69 a health check failed, 70 internal or memory,\n"
-                           "74 cannot write, 75 stopped with a checkpoint saved (run again to continue), 76 a peer was "
-                           "lost, 78 environment.\n";
+                           "      versions of convoy and of the libraries in it\n\nEvery command "
+                           "has --help. Exit codes: 0 done, 64 command line or config, 65 data or "
+                           "checkpoint, 69 a health check failed, 70 internal or memory,\n74 "
+                           "cannot write, 75 stopped with a checkpoint saved (run again to "
+                           "continue), 76 a peer was lost, 78 environment.\n";
 
 /* Rank according to the launcher (Open MPI, PMIx, MPICH); 0 where there is none. */
 static int launcher_rank(void)
@@ -54,7 +61,8 @@ static Status print_version(void)
 {
     StrBuf text = { 0 };
     versions_describe(&text);
-    Status status = text.failed ? fail(ERR_MEMORY, "out of memory printing the versions") : log_print(text.text);
+    Status status = text.failed ? fail(ERR_MEMORY, "out of memory printing the versions")
+                                : log_print(text.text);
     str_free(&text);
     return status;
 }
@@ -66,10 +74,11 @@ int main(int argc, char **argv)
     Status status = log_open(NULL, rank, LOG_INFO);
     if (status == OK && argc > 1 && strcmp(argv[1], "--version") == 0) status = print_version();
     else if (status == OK)
-        status =
-            cmd_dispatch("convoy", "command", commands, sizeof commands / sizeof commands[0], tail, argc - 1, argv + 1);
+        status = cmd_dispatch("convoy", "command", commands, sizeof commands / sizeof commands[0],
+                              tail, argc - 1, argv + 1);
     if (rank != 0 && status != OK && status_message()[0] != '\0') {
-        /* Failed before the ranks have met: rank 0 says why. mpirun ends a job at the first rank that fails; wait. */
+        /* Failed before the ranks have met: rank 0 says why. mpirun ends a job at the first rank
+         * that fails; wait. */
         clock_sleep_s(0.3);
         status = cmd_silence(status);
     }

@@ -1,12 +1,15 @@
-/* affine_op.c - shear, translate and rotate: each target pixel is looked up where the inverse map puts its middle.
+/* affine_op.c - shear, translate and rotate: each target pixel is looked up where the inverse map
+ * puts its middle.
  *
- * The maps are torchvision's (functional.affine, and Pillow's own rotate), the sampling is Pillow's, in its order of
- * operations: bilinear in double, truncated; nearest in 16.16 fixed point. Pixels whose place lies outside the picture
- * become the fill; at the border the outermost pixels are repeated.
+ * The maps are torchvision's (functional.affine, and Pillow's own rotate), the sampling is
+ * Pillow's, in its order of operations: bilinear in double, truncated; nearest in 16.16 fixed
+ * point. Pixels whose place lies outside the picture become the fill; at the border the outermost
+ * pixels are repeated.
  *
- * Two things make it fast. A translation moves whole rows. In a bilinear row the places rise or fall steadily, so the
- * pixels whose four neighbours all exist lie side by side: they need no test, and go eight at a time (image_op_avx2.c);
- * a shear has neighbours on one axis only. Both give the bits of the plain form. */
+ * Two things make it fast. A translation moves whole rows. In a bilinear row the places rise or
+ * fall steadily, so the pixels whose four neighbours all exist lie side by side: they need no test,
+ * and go eight at a time (image_op_avx2.c); a shear has neighbours on one axis only. Both give the
+ * bits of the plain form. */
 #include "data/augment/image_op_internal.h"
 #include <math.h>
 #include <stdbool.h>
@@ -26,7 +29,8 @@ static double degrees_of_shear(double shear)
 }
 
 /* The inverse of: rotate by nothing, shear by degrees x and y, move, about a centre. */
-static Map shear_map(double center_x, double center_y, double move_x, double move_y, double shear_x, double shear_y)
+static Map shear_map(double center_x, double center_y, double move_x, double move_y, double shear_x,
+                     double shear_y)
 {
     double sx = shear_x * (PI / 180.0), sy = shear_y * (PI / 180.0);
     double a = cos(0.0 - sy) / cos(sy), b = -cos(0.0 - sy) * tan(sx) / cos(sy) - sin(0.0);
@@ -41,7 +45,8 @@ static Map shear_map(double center_x, double center_y, double move_x, double mov
 static double round_decimals(double v)
 {
     const double unit = 1e15;
-    double scaled = v * unit, whole = rint(scaled), rest = fma(v, unit, -scaled), off = scaled - whole;
+    double scaled = v * unit, whole = rint(scaled), rest = fma(v, unit, -scaled),
+           off = scaled - whole;
     if (off == 0.5 && rest > 0) whole += 1;
     if (off == -0.5 && rest < 0) whole -= 1;
     return whole / unit;
@@ -88,7 +93,8 @@ static void fill_pixels(uint8_t *out, int count, int channels, const uint8_t *fi
     for (int i = 0; i < 3 * count; i++) out[i] = fill[i % 3];
 }
 
-static void move_rows(const Picture *p, const uint8_t *copy, int right, int down, const uint8_t *fill)
+static void move_rows(const Picture *p, const uint8_t *copy, int right, int down,
+                      const uint8_t *fill)
 {
     size_t channels = (size_t)p->channels, stride = (size_t)p->width * channels;
     int first = right > 0 ? right : 0, end = right < 0 ? p->width + right : p->width;
@@ -100,7 +106,8 @@ static void move_rows(const Picture *p, const uint8_t *copy, int right, int down
         int a = from < 0 || from >= p->height ? p->width : first, b = a == first ? end : a;
         fill_pixels(out, a, p->channels, fill);
         if (b > a)
-            memcpy(out + (size_t)a * channels, copy + (size_t)from * stride + (size_t)(a - right) * channels,
+            memcpy(out + (size_t)a * channels,
+                   copy + (size_t)from * stride + (size_t)(a - right) * channels,
                    (size_t)(b - a) * channels);
         fill_pixels(out + (size_t)b * channels, p->width - b, p->channels, fill);
     }
@@ -115,7 +122,8 @@ static void turn(const Picture *p, const uint8_t *copy, int quarters)
         for (int x = 0; x < w; x++, at += channels) {
             int from_x = quarters == 2 ? w - 1 - x : quarters == 1 ? w - 1 - y : y;
             int from_y = quarters == 2 ? h - 1 - y : quarters == 1 ? x : h - 1 - x;
-            memcpy(p->pixels + at, copy + ((size_t)from_y * (size_t)w + (size_t)from_x) * channels, channels);
+            memcpy(p->pixels + at, copy + ((size_t)from_y * (size_t)w + (size_t)from_x) * channels,
+                   channels);
         }
 }
 
@@ -129,14 +137,16 @@ static void sample_nearest(const Picture *p, const uint8_t *copy, const Map *m, 
     size_t channels = (size_t)p->channels;
     uint8_t *out = p->pixels;
     int a = fixed(m->a), b = fixed(m->b), d = fixed(m->d), e = fixed(m->e);
-    int row_x = fixed(m->c + m->a * 0.5 + m->b * 0.5), row_y = fixed(m->f + m->d * 0.5 + m->e * 0.5);
+    int row_x = fixed(m->c + m->a * 0.5 + m->b * 0.5),
+        row_y = fixed(m->f + m->d * 0.5 + m->e * 0.5);
     for (int y = 0; y < p->height; y++, row_x += b, row_y += e) {
         int at_x = row_x, at_y = row_y;
         for (int x = 0; x < p->width; x++, at_x += a, at_y += d, out += channels) {
             int from_x = at_x >> 16, from_y = at_y >> 16;
             bool inside = from_x >= 0 && from_x < p->width && from_y >= 0 && from_y < p->height;
             const uint8_t *from =
-                inside ? copy + ((size_t)from_y * (size_t)p->width + (size_t)from_x) * channels : fill;
+                inside ? copy + ((size_t)from_y * (size_t)p->width + (size_t)from_x) * channels
+                       : fill;
             for (size_t c = 0; c < channels; c++) out[c] = from[c];
         }
     }
@@ -167,7 +177,8 @@ static bool is_inside(const Sampling *s, int x)
 /* All four neighbours exist. */
 static bool is_interior(const Sampling *s, int x)
 {
-    return s->xs[x] >= 0.5 && s->xs[x] - 0.5 < s->width - 1 && s->ys[x] >= 0.5 && s->ys[x] - 0.5 < s->height - 1;
+    return s->xs[x] >= 0.5 && s->xs[x] - 0.5 < s->width - 1 && s->ys[x] >= 0.5 &&
+           s->ys[x] - 0.5 < s->height - 1;
 }
 
 /* One pixel at any place inside. */
@@ -177,7 +188,8 @@ static void sample_pixel(const Sampling *s, double place_x, double place_y, uint
     double fx = place_x - 0.5, fy = place_y - 0.5;
     int x = fx < 0 ? -1 : (int)fx, y = fy < 0 ? -1 : (int)fy; /* both are at least -1/2 */
     double dx = fx - x, dy = fy - y;
-    size_t left = (size_t)clamp_index(x, s->width) * channels, right = (size_t)clamp_index(x + 1, s->width) * channels;
+    size_t left = (size_t)clamp_index(x, s->width) * channels,
+           right = (size_t)clamp_index(x + 1, s->width) * channels;
     const uint8_t *above = s->copy + (size_t)clamp_index(y, s->height) * s->stride;
     const uint8_t *below = y + 1 < s->height ? s->copy + (size_t)(y + 1) * s->stride : above;
     for (size_t c = 0; c < channels; c++) {
@@ -187,7 +199,8 @@ static void sample_pixel(const Sampling *s, double place_x, double place_y, uint
     }
 }
 
-IMAGE_CLONES static void find_places(double *restrict xs, double *restrict ys, int count, const Map *m, double y)
+IMAGE_CLONES static void find_places(double *restrict xs, double *restrict ys, int count,
+                                     const Map *m, double y)
 {
     const double a = m->a, c = m->c, d = m->d, f = m->f, from_x = m->b * y, from_y = m->e * y;
     for (int i = 0; i < count; i++) {
@@ -208,7 +221,8 @@ static int sample_eights(Sampling *s, const Map *m, int first, int count, uint8_
 {
     const double *xs = s->xs + first, *ys = s->ys + first;
     uint8_t *to = out + 3 * (size_t)first;
-    size_t done = sample_row_avx2(s->copy, s->stride, xs, ys, (size_t)count, axes_of(m), &s->taps, to);
+    size_t done =
+        sample_row_avx2(s->copy, s->stride, xs, ys, (size_t)count, axes_of(m), &s->taps, to);
     for (size_t i = 0; i < done; i += 8) {
         unsigned again = s->taps.again[i / 8];
         for (size_t k = i; again; again >>= 1, k++)
@@ -227,7 +241,8 @@ static void sample_interior(Sampling *s, const Map *m, int first, int end, uint8
         sample_eights(s, m, end - 8, 8, out);
         done = count;
     }
-    for (int i = first + done; i < end; i++) sample_pixel(s, s->xs[i], s->ys[i], out + (size_t)i * channels);
+    for (int i = first + done; i < end; i++)
+        sample_pixel(s, s->xs[i], s->ys[i], out + (size_t)i * channels);
 }
 
 /* Runs of a row: fill, border, interior, border, fill; each may be empty. */
@@ -241,9 +256,11 @@ static void sample_row(Sampling *s, const Map *m, uint8_t *out)
     while (inner < end && !is_interior(s, inner)) inner++;
     while (inner_end > inner && !is_interior(s, inner_end - 1)) inner_end--;
     fill_pixels(out, first, s->channels, s->fill);
-    for (int i = first; i < inner; i++) sample_pixel(s, s->xs[i], s->ys[i], out + (size_t)i * channels);
+    for (int i = first; i < inner; i++)
+        sample_pixel(s, s->xs[i], s->ys[i], out + (size_t)i * channels);
     sample_interior(s, m, inner, inner_end, out);
-    for (int i = inner_end; i < end; i++) sample_pixel(s, s->xs[i], s->ys[i], out + (size_t)i * channels);
+    for (int i = inner_end; i < end; i++)
+        sample_pixel(s, s->xs[i], s->ys[i], out + (size_t)i * channels);
     fill_pixels(out + (size_t)end * channels, s->width - end, s->channels, s->fill);
 }
 
@@ -260,8 +277,8 @@ static Status reserve_row(Sampling *s, size_t width, ByteBuf *buf)
     return OK;
 }
 
-static Status sample_bilinear(const Picture *p, const uint8_t *copy, const Map *m, const uint8_t *fill,
-                              ImageOpScratch *scratch)
+static Status sample_bilinear(const Picture *p, const uint8_t *copy, const Map *m,
+                              const uint8_t *fill, ImageOpScratch *scratch)
 {
     Sampling s = { .copy = copy,
                    .width = p->width,
@@ -282,10 +299,12 @@ static Status sample_bilinear(const Picture *p, const uint8_t *copy, const Map *
 
 static bool is_translation(const Map *m)
 {
-    return m->a == 1 && m->e == 1 && m->b == 0 && m->d == 0 && m->c == trunc(m->c) && m->f == trunc(m->f);
+    return m->a == 1 && m->e == 1 && m->b == 0 && m->d == 0 && m->c == trunc(m->c) &&
+           m->f == trunc(m->f);
 }
 
-Status affine_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p, ImageOpScratch *scratch)
+Status affine_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p,
+                    ImageOpScratch *scratch)
 {
     const uint8_t *copy;
     double degrees = op->kind == IMAGE_ROTATE ? fmod(op->value, 360.0) : 0.0;

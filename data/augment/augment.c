@@ -1,10 +1,12 @@
 /* augment.c - the geometry of torchvision's transforms, drawn at addresses.
  *
- * Draws, in this order (part of what makes runs repeatable), each at the address of the sample's repeat:
- *   RNG_CROP (epoch, sample)   AUGMENT_IMAGENET: per try, area then log of the ratio; after an accepted try, top then
- *   left.
+ * Draws, in this order (part of what makes runs repeatable), each at the address of the sample's
+ * repeat:
+ *   RNG_CROP (epoch, sample) AUGMENT_IMAGENET: per try, area then log of the ratio; after an
+ *   accepted try, top then left.
  *                              AUGMENT_CIFAR: top then left.
- *   RNG_FLIP (epoch, sample)   one draw, mirrored below one half; another, bicubic below one half, for RANDOM.
+ *   RNG_FLIP (epoch, sample) one draw, mirrored below one half; another, bicubic below one half,
+ *   for RANDOM.
  * All arithmetic is in double; Python's round() is rint() (half to even), its int() truncates. */
 #include "data/augment/augment.h"
 #include "base/rng.h"
@@ -13,7 +15,8 @@
 #define CROP_TRIES 10
 static const double area_low = 0.08, area_high = 1.0, ratio_low = 3.0 / 4.0, ratio_high = 4.0 / 3.0;
 
-/* torchvision Resize(resize): the shorter side becomes resize, the longer keeps the shape, rounded down. */
+/* torchvision Resize(resize): the shorter side becomes resize, the longer keeps the shape, rounded
+ * down. */
 static void resize_shorter(AugmentPlan *plan, int resize)
 {
     int width = plan->box_width, height = plan->box_height;
@@ -26,7 +29,8 @@ static void resize_shorter(AugmentPlan *plan, int resize)
     }
 }
 
-/* CenterCrop along one side: half to even where the crop is smaller, padding rounded down where it is larger. */
+/* CenterCrop along one side: half to even where the crop is smaller, padding rounded down where it
+ * is larger. */
 static int center_offset(int length, int size)
 {
     return length < size ? -((size - length) / 2) : (int)rint((length - size) / 2.0);
@@ -57,7 +61,8 @@ static void draw_box(AugmentPlan *plan, int width, int height, Rng *rng)
 {
     double log_low = log(ratio_low), log_high = log(ratio_high);
     for (int i = 0; i < CROP_TRIES; i++) {
-        double area = (double)width * height * (area_low + (area_high - area_low) * rng_uniform(rng));
+        double area =
+            (double)width * height * (area_low + (area_high - area_low) * rng_uniform(rng));
         double ratio = exp(log_low + (log_high - log_low) * rng_uniform(rng));
         double w = rint(sqrt(area * ratio)), h = rint(sqrt(area / ratio));
         if (w < 1 || w > width || h < 1 || h > height) continue;
@@ -88,13 +93,16 @@ static AugmentPlan draw_cifar(int width, int height, int size, Rng *rng)
     return plan;
 }
 
-AugmentPlan augment_draw(Augment kind, int width, int height, int resize, int size, const AugmentDraw *draw)
+AugmentPlan augment_draw(Augment kind, int width, int height, int resize, int size,
+                         const AugmentDraw *draw)
 {
     if (kind == AUGMENT_NONE) return augment_center(width, height, resize, size);
-    Rng crop = rng_at_repeat(draw->seed, RNG_CROP, draw->repeat, draw->epoch, (uint32_t)draw->sample);
-    Rng flip = rng_at_repeat(draw->seed, RNG_FLIP, draw->repeat, draw->epoch, (uint32_t)draw->sample);
-    AugmentPlan plan =
-        kind == AUGMENT_IMAGENET ? draw_imagenet(width, height, size, &crop) : draw_cifar(width, height, size, &crop);
+    Rng crop =
+        rng_at_repeat(draw->seed, RNG_CROP, draw->repeat, draw->epoch, (uint32_t)draw->sample);
+    Rng flip =
+        rng_at_repeat(draw->seed, RNG_FLIP, draw->repeat, draw->epoch, (uint32_t)draw->sample);
+    AugmentPlan plan = kind == AUGMENT_IMAGENET ? draw_imagenet(width, height, size, &crop)
+                                                : draw_cifar(width, height, size, &crop);
     plan.flip = rng_uniform(&flip) < 0.5;
     return plan;
 }
@@ -103,7 +111,8 @@ ResizeFilter augment_filter(Interpolation interpolation, const AugmentDraw *draw
 {
     if (interpolation == INTERPOLATION_BICUBIC) return RESIZE_BICUBIC;
     if (interpolation == INTERPOLATION_BILINEAR) return RESIZE_BILINEAR;
-    Rng rng = rng_at_repeat(draw->seed, RNG_FLIP, draw->repeat, draw->epoch, (uint32_t)draw->sample);
+    Rng rng =
+        rng_at_repeat(draw->seed, RNG_FLIP, draw->repeat, draw->epoch, (uint32_t)draw->sample);
     (void)rng_uniform(&rng); /* the flip's */
     return rng_uniform(&rng) < 0.5 ? RESIZE_BICUBIC : RESIZE_BILINEAR;
 }

@@ -1,8 +1,10 @@
-/* augment.h - from a decoded image to the square that the network sees: parameters drawn first, pixels second.
+/* augment.h - from a decoded image to the square that the network sees: parameters drawn first,
+ * pixels second.
  *
- * Every kind of training and evaluation view is one shape of plan: cut a box from the image, resize it, look at it
- * through a square window (zero where the window leaves the picture), perhaps mirrored. So drawing is pure arithmetic
- * that tests can check, and pixels are made in one pass (view.h). */
+ * Every kind of training and evaluation view is one shape of plan: cut a box from the image, resize
+ * it, look at it through a square window (zero where the window leaves the picture), perhaps
+ * mirrored. So drawing is pure arithmetic that tests can check, and pixels are made in one pass
+ * (view.h). */
 #ifndef CONVOY_DATA_AUGMENT_H
 #define CONVOY_DATA_AUGMENT_H
 #include "data/augment/resize.h"
@@ -24,10 +26,12 @@ typedef struct AugmentDraw { /* where the draws come from */
     uint32_t repeat; /* the how many-th time in this epoch, from 0 */
 } AugmentDraw;
 
-/* Evaluation: shorter side to resize (torchvision Resize), then the centre (CenterCrop, zero-padded where smaller). */
+/* Evaluation: shorter side to resize (torchvision Resize), then the centre (CenterCrop, zero-padded
+ * where smaller). */
 AugmentPlan augment_center(int width, int height, int resize, int size);
 /* Training. kind AUGMENT_NONE is augment_center with the same resize. */
-AugmentPlan augment_draw(Augment kind, int width, int height, int resize, int size, const AugmentDraw *draw);
+AugmentPlan augment_draw(Augment kind, int width, int height, int resize, int size,
+                         const AugmentDraw *draw);
 /* How a view is resized; RANDOM is drawn. */
 ResizeFilter augment_filter(Interpolation interpolation, const AugmentDraw *draw);
 #endif

@@ -1,9 +1,11 @@
-/* color_op.c - ops on bytes where they are: blends with black, grey, the mean and a smoothed picture; bit masks.
+/* color_op.c - ops on bytes where they are: blends with black, grey, the mean and a smoothed
+ * picture; bit masks.
  *
- * The four blends are Pillow's ImageEnhance: a + factor (v - a) in float32, clipped to 0..255, rounded towards zero,
- * where a comes from a picture without what is enhanced. The smoothed one is the 3x3 mean with the middle counted five
- * times, rounded; s/13 + 1/2 is never whole for a whole s, so integers give Pillow's float result whatever the order of
- * its sum. Its border is that of the picture itself and thus stays. */
+ * The four blends are Pillow's ImageEnhance: a + factor (v - a) in float32, clipped to 0..255,
+ * rounded towards zero, where a comes from a picture without what is enhanced. The smoothed one is
+ * the 3x3 mean with the middle counted five times, rounded; s/13 + 1/2 is never whole for a whole
+ * s, so integers give Pillow's float result whatever the order of its sum. Its border is that of
+ * the picture itself and thus stays. */
 #include "data/augment/image_op_internal.h"
 
 static inline uint8_t blend(int a, int v, float factor)
@@ -60,19 +62,20 @@ IMAGE_CLONES static uint64_t sum_of_bytes(const uint8_t *restrict v, size_t byte
 void color_contrast(const Picture *p, double factor, bool wide)
 {
     size_t bytes = picture_bytes(p), pixels = bytes / (size_t)p->channels;
-    uint64_t sum = p->channels == 3 ? sum_of_luma(p->pixels, pixels, wide) : sum_of_bytes(p->pixels, pixels);
+    uint64_t sum =
+        p->channels == 3 ? sum_of_luma(p->pixels, pixels, wide) : sum_of_bytes(p->pixels, pixels);
     int mean = (int)((double)sum / (double)pixels + 0.5);
     blend_with_constant(p->pixels, bytes, mean, (float)factor, wide);
 }
 
 /* step: bytes from a pixel to its neighbour. */
-static void sharpen_row(const uint8_t *above, const uint8_t *row, const uint8_t *below, size_t step, size_t bytes,
-                        float factor, bool wide, uint8_t *out)
+static void sharpen_row(const uint8_t *above, const uint8_t *row, const uint8_t *below, size_t step,
+                        size_t bytes, float factor, bool wide, uint8_t *out)
 {
     size_t i = wide ? sharpen_row_avx2(above, row, below, step, bytes, factor, out) : step;
     for (; i + step < bytes; i++) {
-        int sum = above[i - step] + above[i] + above[i + step] + row[i - step] + 5 * row[i] + row[i + step] +
-                  below[i - step] + below[i] + below[i + step];
+        int sum = above[i - step] + above[i] + above[i + step] + row[i - step] + 5 * row[i] +
+                  row[i + step] + below[i - step] + below[i] + below[i + step];
         int smooth = (int)((uint32_t)(2 * sum + 13) * 40330u >> 20); /* (2 sum + 13) / 26 */
         out[i] = blend(smooth, row[i], factor);
     }
@@ -83,7 +86,8 @@ void color_sharpness(const Picture *p, const uint8_t *copy, double factor, bool 
     size_t step = (size_t)p->channels, bytes = (size_t)p->width * step;
     for (int y = 1; y + 1 < p->height; y++) {
         const uint8_t *row = copy + (size_t)y * bytes;
-        sharpen_row(row - bytes, row, row + bytes, step, bytes, (float)factor, wide, p->pixels + (size_t)y * bytes);
+        sharpen_row(row - bytes, row, row + bytes, step, bytes, (float)factor, wide,
+                    p->pixels + (size_t)y * bytes);
     }
 }
 

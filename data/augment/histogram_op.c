@@ -1,4 +1,5 @@
-/* histogram_op.c - ops whose change of a byte depends on all bytes of its channel: autocontrast and equalize. */
+/* histogram_op.c - ops whose change of a byte depends on all bytes of its channel: autocontrast and
+ * equalize. */
 #include "data/augment/image_op_internal.h"
 #include <string.h>
 
@@ -28,8 +29,8 @@ static void look_up(const Picture *p, const Tables *t)
 
 enum { LANES = 96 }; /* bytes at a time: whole vectors, and whole pixels of 1 or 3 channels */
 
-IMAGE_CLONES static void find_limits(const uint8_t *restrict v, size_t blocks, uint8_t *restrict low,
-                                     uint8_t *restrict high)
+IMAGE_CLONES static void find_limits(const uint8_t *restrict v, size_t blocks,
+                                     uint8_t *restrict low, uint8_t *restrict high)
 {
     for (size_t k = 0; k < blocks; k++)
         for (size_t i = 0; i < LANES; i++) {
@@ -42,7 +43,8 @@ IMAGE_CLONES static void find_limits(const uint8_t *restrict v, size_t blocks, u
 /* From 0 at the lowest byte that occurs to 255 at the highest. */
 static void stretch(int low, int high, uint8_t *to)
 {
-    double scale = high > low ? 255.0 / (high - low) : 1.0, offset = high > low ? -low * scale : 0.0;
+    double scale = high > low ? 255.0 / (high - low) : 1.0,
+           offset = high > low ? -low * scale : 0.0;
     for (int i = 0; i < VALUES; i++) {
         int v = (int)(i * scale + offset);
         to[i] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
@@ -75,8 +77,8 @@ void histogram_autocontrast(const Picture *p)
 
 /* ---- equalize ---- */
 
-/* counts has two tables of each channel: neighbouring pixels are often equal, and an increment must not wait for the
- * one before. */
+/* counts has two tables of each channel: neighbouring pixels are often equal, and an increment must
+ * not wait for the one before. */
 static void count_bytes(const Picture *p, uint32_t (*counts)[2][VALUES])
 {
     const uint8_t *v = p->pixels;
@@ -93,7 +95,8 @@ static void count_bytes(const Picture *p, uint32_t (*counts)[2][VALUES])
     for (; i < bytes; i++) counts[i % channels][0][v[i]]++;
 }
 
-/* Pillow's ImageOps.equalize: the pixels below a byte, and half a step, in whole steps of so many pixels. */
+/* Pillow's ImageOps.equalize: the pixels below a byte, and half a step, in whole steps of so many
+ * pixels. */
 static void level(uint32_t (*counts)[VALUES], uint8_t *to)
 {
     uint64_t all = 0, last = 0, used = 0;

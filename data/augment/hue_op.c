@@ -1,9 +1,10 @@
-/* hue_op.c - turns the colour circle: Pillow's RGB -> HSV with bytes for all three, hue moved with wrap-around, and
- * back.
+/* hue_op.c - turns the colour circle: Pillow's RGB -> HSV with bytes for all three, hue moved with
+ * wrap-around, and back.
  *
- * Every step rounds as Pillow's does, float32 where it has float and double where it has double. Between are tables:
- * of a pixel's three bytes only the middle one's distances need divisions, and on the way back saturation and value
- * give the lowest byte, the moved hue says which byte is which. */
+ * Every step rounds as Pillow's does, float32 where it has float and double where it has double.
+ * Between are tables: of a pixel's three bytes only the middle one's distances need divisions, and
+ * on the way back saturation and value give the lowest byte, the moved hue says which byte is
+ * which. */
 #include "data/augment/image_op_internal.h"
 #include <math.h>
 
@@ -37,7 +38,8 @@ static inline uint8_t round_byte(double v)
 static inline uint8_t hue_of(int r, int g, int b, int high, int low)
 {
     float range = (float)(high - low);
-    float to_r = (float)(high - r) / range, to_g = (float)(high - g) / range, to_b = (float)(high - b) / range;
+    float to_r = (float)(high - r) / range, to_g = (float)(high - g) / range,
+          to_b = (float)(high - b) / range;
     double sixths = r == high   ? (double)to_b - (double)to_g
                     : g == high ? 2.0 + (double)to_r - (double)to_b
                                 : 4.0 + (double)to_g - (double)to_r;
@@ -50,7 +52,8 @@ static inline uint8_t hue_of(int r, int g, int b, int high, int low)
 static inline void turn_pixel(uint8_t *v, const HueTables *t)
 {
     int r = v[0], g = v[1], b = v[2];
-    int high = r > g ? (r > b ? r : b) : (g > b ? g : b), low = r < g ? (r < b ? r : b) : (g < b ? g : b);
+    int high = r > g ? (r > b ? r : b) : (g > b ? g : b),
+        low = r < g ? (r < b ? r : b) : (g < b ? g : b);
     if (high == low) return;
     uint8_t hue = hue_of(r, g, b, high, low);
     int saturation = (int)((double)((float)(high - low) / (float)high) * 255.0);
@@ -60,9 +63,8 @@ static inline void turn_pixel(uint8_t *v, const HueTables *t)
     double fall = sector % 2 ? (double)(share * within) : (double)share * (1.0 - (double)within);
     uint8_t top = (uint8_t)high, bottom = round_byte(value * (1.0 - (double)share)),
             middle = round_byte(value * (1.0 - fall));
-    static const uint8_t places[6][3] = {
-        { 0, 1, 2 }, { 1, 0, 2 }, { 2, 0, 1 }, { 2, 1, 0 }, { 1, 2, 0 }, { 0, 2, 1 }
-    };
+    static const uint8_t places[6][3] = { { 0, 1, 2 }, { 1, 0, 2 }, { 2, 0, 1 },
+                                          { 2, 1, 0 }, { 1, 2, 0 }, { 0, 2, 1 } };
     const uint8_t bytes[3] = { top, middle, bottom };
     for (int c = 0; c < 3; c++) v[c] = bytes[places[sector][c]];
 }
@@ -72,5 +74,6 @@ void hue_shift(const Picture *p, double share)
     HueTables tables;
     if (p->channels != 3) return;
     fill_tables(&tables, (uint8_t)(int32_t)(share * 255.0));
-    for (size_t i = 0, bytes = picture_bytes(p); i < bytes; i += 3) turn_pixel(p->pixels + i, &tables);
+    for (size_t i = 0, bytes = picture_bytes(p); i < bytes; i += 3)
+        turn_pixel(p->pixels + i, &tables);
 }

@@ -1,4 +1,5 @@
-/* image_op.c - names and dispatch; what is computed stands in color_op.c, histogram_op.c, hue_op.c and affine_op.c. */
+/* image_op.c - names and dispatch; what is computed stands in color_op.c, histogram_op.c, hue_op.c
+ * and affine_op.c. */
 #include "data/augment/image_op.h"
 #include "data/augment/image_op_internal.h"
 #include <string.h>
@@ -70,7 +71,8 @@ static Status sharpen(const Picture *p, double factor, ImageOpScratch *scratch)
     return OK;
 }
 
-Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p, ImageOpScratch *scratch)
+Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p,
+                      ImageOpScratch *scratch)
 {
     const bool wide = image_op_is_wide(scratch);
     ASSERT(p->channels == 1 || p->channels == 3);

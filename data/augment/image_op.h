@@ -1,7 +1,9 @@
-/* image_op.h - changes of colour and geometry of a uint8 picture in memory, byte for byte as Pillow makes them.
+/* image_op.h - changes of colour and geometry of a uint8 picture in memory, byte for byte as Pillow
+ * makes them.
  *
- * Each kind is one function of torchvision.transforms.functional on a PIL image; value is its parameter, so a picture
- * after a list of ops equals torchvision's after the same list. tests/unit/test_image_op.c holds Pillow's checksums. */
+ * Each kind is one function of torchvision.transforms.functional on a PIL image; value is its
+ * parameter, so a picture after a list of ops equals torchvision's after the same list.
+ * tests/unit/test_image_op.c holds Pillow's checksums. */
 #ifndef CONVOY_DATA_IMAGE_OP_H
 #define CONVOY_DATA_IMAGE_OP_H
 #include "data/decode/image.h"
@@ -9,17 +11,19 @@
 
 typedef enum ImageOpKind {
     IMAGE_IDENTITY,
-    IMAGE_SHEAR_X,     /* value: the shear; affine(shear = degrees(atan(value)), centre = the upper left corner) */
+    /* value: the shear; affine(shear = degrees(atan(value)), centre = the upper left corner) */
+    IMAGE_SHEAR_X,
     IMAGE_SHEAR_Y,     /* likewise */
     IMAGE_TRANSLATE_X, /* value: pixels to the right, truncated to a whole number */
     IMAGE_TRANSLATE_Y, /* value: pixels down, likewise */
     IMAGE_ROTATE,      /* value: degrees against the clock, about the middle */
-    IMAGE_BRIGHTNESS,  /* value: factor; this one and the next three: 1 changes nothing, 0 leaves black ... */
-    IMAGE_COLOR,       /* ... grey (adjust_saturation) ... */
-    IMAGE_CONTRAST,    /* ... the mean grey everywhere ... */
-    IMAGE_SHARPNESS,   /* ... or a smoothed picture; beyond 1 the difference is enlarged */
-    IMAGE_POSTERIZE,   /* value: upper bits that are kept, 0 to 8 */
-    IMAGE_SOLARIZE,    /* value: bytes from here on are inverted */
+    /* value: factor; this one and the next three: 1 changes nothing, 0 leaves black ... */
+    IMAGE_BRIGHTNESS,
+    IMAGE_COLOR,     /* ... grey (adjust_saturation) ... */
+    IMAGE_CONTRAST,  /* ... the mean grey everywhere ... */
+    IMAGE_SHARPNESS, /* ... or a smoothed picture; beyond 1 the difference is enlarged */
+    IMAGE_POSTERIZE, /* value: upper bits that are kept, 0 to 8 */
+    IMAGE_SOLARIZE,  /* value: bytes from here on are inverted */
     IMAGE_AUTOCONTRAST,
     IMAGE_EQUALIZE,
     IMAGE_INVERT,
@@ -48,10 +52,12 @@ typedef struct ImageOpScratch {
     bool plain; /* without the processor's vectors: the same bytes, for tests */
 } ImageOpScratch;
 
-Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p, ImageOpScratch *scratch);
+Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p,
+                      ImageOpScratch *scratch);
 void image_op_scratch_free(ImageOpScratch *scratch);
 
 const char *image_op_name(ImageOpKind kind);             /* "shear_x" */
 bool image_op_find(const char *name, ImageOpKind *kind); /* false: no such op */
-bool image_op_mirrors(ImageOpKind kind);                 /* its magnitude has a sign that is drawn */
+/* its magnitude has a sign that is drawn */
+bool image_op_mirrors(ImageOpKind kind);
 #endif

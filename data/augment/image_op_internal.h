@@ -1,11 +1,13 @@
-/* image_op_internal.h - what image_op.c hands on to the files that compute: colour, histograms, hue, geometry. */
+/* image_op_internal.h - what image_op.c hands on to the files that compute: colour, histograms,
+ * hue, geometry. */
 #ifndef CONVOY_DATA_IMAGE_OP_INTERNAL_H
 #define CONVOY_DATA_IMAGE_OP_INTERNAL_H
 #include "data/augment/image_op.h"
 
-/* Loops for the compiler's vectoriser, compiled twice and chosen at load time. No fused multiply-add in either (the
- * room is compiled without contraction), so both give the same bytes. */
-#if defined(__x86_64__) && defined(__GNUC__) && defined(__GLIBC__) && !defined(__clang__) &&                           \
+/* Loops for the compiler's vectoriser, compiled twice and chosen at load time. No fused
+ * multiply-add in either (the room is compiled without contraction), so both give the same
+ * bytes. */
+#if defined(__x86_64__) && defined(__GNUC__) && defined(__GLIBC__) && !defined(__clang__) &&       \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define IMAGE_CLONES __attribute__((target_clones("avx2", "default")))
 #else
@@ -25,26 +27,26 @@ bool image_op_is_wide(const ImageOpScratch *scratch); /* AVX2 is there and may b
 /* A copy of p, borrowed until the next one, for ops that read what they overwrite. */
 Status image_copy(const Picture *p, ImageOpScratch *scratch, const uint8_t **copy);
 
-/* image_op_avx2.c: inner loops, only to be called where image_op_has_avx2(). The loops over bytes or pixels do as many
- * from the start as fill vectors and return where the plain form goes on. */
+/* image_op_avx2.c: inner loops, only to be called where image_op_has_avx2(). The loops over bytes
+ * or pixels do as many from the start as fill vectors and return where the plain form goes on. */
 bool image_op_has_avx2(void);
 size_t blend_constant_avx2(uint8_t *v, size_t bytes, int constant, float strength);
 size_t blend_luma_avx2(uint8_t *v, size_t pixels, float strength);
 size_t sum_luma_avx2(const uint8_t *v, size_t pixels, uint64_t *sum);
-size_t sharpen_row_avx2(const uint8_t *above, const uint8_t *row, const uint8_t *below, size_t step, size_t bytes,
-                        float strength, uint8_t *out);
+size_t sharpen_row_avx2(const uint8_t *above, const uint8_t *row, const uint8_t *below, size_t step,
+                        size_t bytes, float strength, uint8_t *out);
 /* Where samples lie between pixels: on rows, on columns, anywhere. */
 typedef enum SampleAxes { SAMPLE_ACROSS, SAMPLE_DOWN, SAMPLE_BOTH } SampleAxes;
-/* Of the samples of a row: offset of the upper left neighbour, shares of the right and the lower ones; a bit for each
- * that must be done again, by eights. */
+/* Of the samples of a row: offset of the upper left neighbour, shares of the right and the lower
+ * ones; a bit for each that must be done again, by eights. */
 typedef struct SampleTaps {
     int32_t *at;
     float *dx, *dy;
     uint8_t *again;
 } SampleTaps;
 /* Bilinear RGB samples whose four neighbours exist. */
-size_t sample_row_avx2(const uint8_t *copy, size_t stride, const double *xs, const double *ys, size_t count,
-                       SampleAxes axes, SampleTaps *taps, uint8_t *out);
+size_t sample_row_avx2(const uint8_t *copy, size_t stride, const double *xs, const double *ys,
+                       size_t count, SampleAxes axes, SampleTaps *taps, uint8_t *out);
 
 /* color_op.c; wide: with AVX2 */
 void color_brightness(const Picture *p, double factor, bool wide);
@@ -63,5 +65,6 @@ void histogram_equalize(const Picture *p);
 void hue_shift(const Picture *p, double share);
 
 /* affine_op.c: kind is one of shear, translate, rotate */
-Status affine_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p, ImageOpScratch *scratch);
+Status affine_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p,
+                    ImageOpScratch *scratch);
 #endif

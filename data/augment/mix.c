@@ -1,5 +1,5 @@
-/* mix.c - mixup (Zhang et al. 2017) and cutmix (Yun et al. 2019) as torchvision's references draw them. The mixing is
- * the input operation's. */
+/* mix.c - mixup (Zhang et al. 2017) and cutmix (Yun et al. 2019) as torchvision's references draw
+ * them. The mixing is the input operation's. */
 #include "base/rng.h"
 #include "data/data.h"
 #include <math.h>
@@ -20,15 +20,18 @@ static void draw_box(MixDraw *m, int width, int height, Rng *rng)
     m->top = clamp_to(y - half_height, height);
     m->bottom = clamp_to(y + half_height, height);
     m->box = true;
-    m->lambda = 1.0 - (double)((m->right - m->left) * (m->bottom - m->top)) / ((double)width * height);
+    m->lambda =
+        1.0 - (double)((m->right - m->left) * (m->bottom - m->top)) / ((double)width * height);
 }
 
-MixDraw mix_draw(const MixOptions *o, uint64_t seed, int64_t step, int64_t first, int width, int height)
+MixDraw mix_draw(const MixOptions *o, uint64_t seed, int64_t step, int64_t first, int width,
+                 int height)
 {
     MixDraw m = { .lambda = 1 };
     if (!(o->mixup > 0) && !(o->cutmix > 0)) return m;
     Rng rng = rng_at(seed, RNG_MIX, (uint32_t)step, (uint32_t)first);
-    bool both = o->mixup > 0 && o->cutmix > 0, cutmix = both ? rng_below(&rng, 2) == 1 : o->cutmix > 0;
+    bool both = o->mixup > 0 && o->cutmix > 0,
+         cutmix = both ? rng_below(&rng, 2) == 1 : o->cutmix > 0;
     double alpha = cutmix ? o->cutmix : o->mixup;
     m.lambda = rng_beta(&rng, alpha, alpha);
     if (cutmix) draw_box(&m, width, height, &rng);

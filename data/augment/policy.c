@@ -1,14 +1,16 @@
 /* policy.c - draws recipes and applies them.
  *
- * Draws, in this order (part of what makes runs repeatable); all at address (epoch, sample) of the repeat:
- *   RNG_JITTER   the order of the four ops (below 4, 3, 2 of those left), then factors of brightness, contrast,
- *                saturation, hue; only of those that are on.
+ * Draws, in this order (part of what makes runs repeatable); all at address (epoch, sample) of the
+ * repeat:
+ *   RNG_JITTER   the order of the four ops (below 4, 3, 2 of those left), then factors of
+ *                brightness, contrast, saturation, hue; only of those that are on.
  *   RNG_POLICY   RandAugment: per op its index, then the sign where it has one.
  *                TrivialAugment: index, bin and sign, the last two where it has them.
  *                AutoAugment: sub-policy, two uniforms against its probabilities, two signs.
- *                AugMix: weights of picture and mixture, weights of the chains, then per chain its depth, and per op
- *                index, bin and sign, the last two where it has them.
- *   RNG_ERASE    uniform against the probability; per try area, then log of the ratio; after an accepted try top, left.
+ *                AugMix: weights of picture and mixture, weights of the chains, then per chain its
+ *                depth, and per op index, bin and sign, the last two where it has them.
+ *   RNG_ERASE    uniform against the probability; per try area, then log of the ratio; after an
+ *                accepted try top, left.
  * A sign is a draw below 2: 1 turns the magnitude round (AutoAugment: 0, as torchvision has it).
  *
  * Magnitudes are made in float32 as torch.linspace makes them, because they reach pixels. */
@@ -18,7 +20,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { AUTOAUGMENT_BINS = 10, AUGMIX_BINS = 10, AUGMIX_WIDTH = 3, AUGMIX_DEPTHS = 3, ERASE_TRIES = 10 };
+enum {
+    AUTOAUGMENT_BINS = 10,
+    AUGMIX_BINS = 10,
+    AUGMIX_WIDTH = 3,
+    AUGMIX_DEPTHS = 3,
+    ERASE_TRIES = 10
+};
 
 /* ---- tables ---- */
 
@@ -33,7 +41,10 @@ static const ImageOpKind augmix_ops[] = {
     IMAGE_POSTERIZE, IMAGE_SOLARIZE, IMAGE_AUTOCONTRAST, IMAGE_EQUALIZE,    IMAGE_BRIGHTNESS,
     IMAGE_COLOR,     IMAGE_CONTRAST, IMAGE_SHARPNESS,
 };
-enum { RAND_OPS = sizeof rand_ops / sizeof rand_ops[0], AUGMIX_OPS = sizeof augmix_ops / sizeof augmix_ops[0] };
+enum {
+    RAND_OPS = sizeof rand_ops / sizeof rand_ops[0],
+    AUGMIX_OPS = sizeof augmix_ops / sizeof augmix_ops[0]
+};
 
 /* Op, probability, bin. Cubuk et al., AutoAugment (2019), as torchvision lists them. */
 static const SubPolicyStep sub_policies[AUTOAUGMENT_TABLE_COUNT][AUTOAUGMENT_SUB_POLICIES][2] = {
@@ -125,12 +136,13 @@ const SubPolicyStep *policy_sub_policy(AutoAugmentTable table, int index, int st
     return &sub_policies[table][index][step];
 }
 
-/* torch.linspace(first, last, count)[i] in float32: from whichever end is nearer, rounded once (torch's kernel has
- * fused multiply-add). */
+/* torch.linspace(first, last, count)[i] in float32: from whichever end is nearer, rounded once
+ * (torch's kernel has fused multiply-add). */
 static double linspace(double first, double last, int count, int i)
 {
     float from = (float)first, to = (float)last, step = (to - from) / (float)(count - 1);
-    return (double)(i < count / 2 ? fmaf(step, (float)i, from) : fmaf(-step, (float)(count - 1 - i), to));
+    return (double)(i < count / 2 ? fmaf(step, (float)i, from)
+                                  : fmaf(-step, (float)(count - 1 - i), to));
 }
 
 /* Bits taken away, up to most at the last bin. */
@@ -145,7 +157,8 @@ static double move_limit(AutoPolicy policy, int side)
     return policy == POLICY_AUGMIX ? side / 3.0 : 150.0 / 331.0 * side;
 }
 
-bool policy_magnitude(AutoPolicy policy, ImageOpKind kind, int bin, int bins, int width, int height, double *out)
+bool policy_magnitude(AutoPolicy policy, ImageOpKind kind, int bin, int bins, int width, int height,
+                      double *out)
 {
     bool trivial = policy == POLICY_TRIVIALAUGMENT, augmix = policy == POLICY_AUGMIX;
     double last = 0;
@@ -188,7 +201,8 @@ bool policy_magnitude(AutoPolicy policy, ImageOpKind kind, int bin, int bins, in
 /* What the op is given for a magnitude with its sign. */
 static ImageOp op_with(ImageOpKind kind, double magnitude)
 {
-    bool factor = kind == IMAGE_BRIGHTNESS || kind == IMAGE_COLOR || kind == IMAGE_CONTRAST || kind == IMAGE_SHARPNESS;
+    bool factor = kind == IMAGE_BRIGHTNESS || kind == IMAGE_COLOR || kind == IMAGE_CONTRAST ||
+                  kind == IMAGE_SHARPNESS;
     return (ImageOp){ kind, factor ? 1.0 + magnitude : magnitude };
 }
 
@@ -206,8 +220,8 @@ static ImageOp draw_randaugment(const PolicyOptions *o, int width, int height, R
 }
 
 /* Index, bin and sign, as TrivialAugment and the ops of AugMix are drawn. */
-static ImageOp draw_any(AutoPolicy policy, const ImageOpKind *ops, uint64_t count, int bins, uint64_t drawn_bins,
-                        int width, int height, Rng *rng)
+static ImageOp draw_any(AutoPolicy policy, const ImageOpKind *ops, uint64_t count, int bins,
+                        uint64_t drawn_bins, int width, int height, Rng *rng)
 {
     double magnitude = 0;
     ImageOpKind kind = ops[rng_below(rng, count)];
@@ -228,7 +242,8 @@ static void draw_autoaugment(AutoAugmentTable table, int width, int height, Rng 
         const SubPolicyStep *s = &sub_policies[table][index][i];
         double magnitude = 0;
         if (!(chance[i] < (double)s->probability)) continue;
-        policy_magnitude(POLICY_AUTOAUGMENT, s->kind, s->bin, AUTOAUGMENT_BINS, width, height, &magnitude);
+        policy_magnitude(POLICY_AUTOAUGMENT, s->kind, s->bin, AUTOAUGMENT_BINS, width, height,
+                         &magnitude);
         if (image_op_mirrors(s->kind)) magnitude *= sign[i];
         r->ops[r->op_count++] = op_with(s->kind, magnitude);
     }
@@ -246,14 +261,15 @@ static void draw_augmix(const PolicyOptions *o, int width, int height, Rng *rng,
         int depth = 1 + (int)rng_below(rng, AUGMIX_DEPTHS);
         r->chains[i] = (Chain){ next, depth, (float)weights[i] * (float)parts[1] };
         for (int k = 0; k < depth; k++)
-            r->ops[next++] =
-                draw_any(POLICY_AUGMIX, augmix_ops, AUGMIX_OPS, AUGMIX_BINS, (uint64_t)o->severity, width, height, rng);
+            r->ops[next++] = draw_any(POLICY_AUGMIX, augmix_ops, AUGMIX_OPS, AUGMIX_BINS,
+                                      (uint64_t)o->severity, width, height, rng);
     }
 }
 
 static void draw_jitter(const double *strength, Rng *rng, Recipe *r)
 {
-    static const ImageOpKind kinds[4] = { IMAGE_BRIGHTNESS, IMAGE_CONTRAST, IMAGE_COLOR, IMAGE_HUE };
+    static const ImageOpKind kinds[4] = { IMAGE_BRIGHTNESS, IMAGE_CONTRAST, IMAGE_COLOR,
+                                          IMAGE_HUE };
     int order[4] = { 0, 1, 2, 3 };
     double value[4];
     for (int i = 0; i < 3; i++) {
@@ -263,7 +279,10 @@ static void draw_jitter(const double *strength, Rng *rng, Recipe *r)
     }
     for (int i = 0; i < 4; i++) {
         bool hue = kinds[i] == IMAGE_HUE;
-        double low = hue ? -strength[i] : strength[i] < 1 ? 1 - strength[i] : 0, high = strength[i] + !hue;
+        double low = hue               ? -strength[i]
+                     : strength[i] < 1 ? 1 - strength[i]
+                                       : 0,
+               high = strength[i] + !hue;
         if (strength[i] > 0) value[i] = low + (high - low) * rng_uniform(rng);
     }
     for (int i = 0; i < 4; i++) {
@@ -277,7 +296,8 @@ static Rng rng_of(const AugmentDraw *draw, RngPurpose purpose)
     return rng_at_repeat(draw->seed, purpose, draw->repeat, draw->epoch, (uint32_t)draw->sample);
 }
 
-void policy_draw(const PolicyOptions *o, int width, int height, const AugmentDraw *draw, Recipe *out)
+void policy_draw(const PolicyOptions *o, int width, int height, const AugmentDraw *draw,
+                 Recipe *out)
 {
     Rng jitter = rng_of(draw, RNG_JITTER), rng = rng_of(draw, RNG_POLICY);
     out->op_count = out->chain_count = 0;
@@ -285,14 +305,15 @@ void policy_draw(const PolicyOptions *o, int width, int height, const AugmentDra
     switch (o->policy) {
     case POLICY_RANDAUGMENT:
         ASSERT(o->ops <= POLICY_MAX_OPS && o->magnitude < o->bins);
-        for (int i = 0; i < o->ops; i++) out->ops[out->op_count++] = draw_randaugment(o, width, height, &rng);
+        for (int i = 0; i < o->ops; i++)
+            out->ops[out->op_count++] = draw_randaugment(o, width, height, &rng);
         break;
     case POLICY_AUTOAUGMENT:
         draw_autoaugment(o->table, width, height, &rng, out);
         break;
     case POLICY_TRIVIALAUGMENT:
-        out->ops[out->op_count++] =
-            draw_any(o->policy, rand_ops, RAND_OPS, o->bins, (uint64_t)o->bins, width, height, &rng);
+        out->ops[out->op_count++] = draw_any(o->policy, rand_ops, RAND_OPS, o->bins,
+                                             (uint64_t)o->bins, width, height, &rng);
         break;
     case POLICY_AUGMIX:
         draw_augmix(o, width, height, &rng, out);
@@ -309,7 +330,8 @@ EraseBox policy_draw_erase(double probability, int width, int height, const Augm
     Rng rng = rng_of(draw, RNG_ERASE);
     if (!(rng_uniform(&rng) < probability)) return (EraseBox){ 0 };
     for (int i = 0; i < ERASE_TRIES; i++) {
-        double area = (double)width * height * (area_low + (area_high - area_low) * rng_uniform(&rng));
+        double area =
+            (double)width * height * (area_low + (area_high - area_low) * rng_uniform(&rng));
         double ratio = exp(log_low + (log_high - log_low) * rng_uniform(&rng));
         double h = rint(sqrt(area * ratio)), w = rint(sqrt(area / ratio));
         if (!(h < height && w < width)) continue;
@@ -323,8 +345,8 @@ EraseBox policy_draw_erase(double probability, int width, int height, const Augm
 
 /* ---- applying ---- */
 
-IMAGE_CLONES static void add_weighted(float *restrict sum, const uint8_t *restrict v, size_t bytes, float weight,
-                                      bool first)
+IMAGE_CLONES static void add_weighted(float *restrict sum, const uint8_t *restrict v, size_t bytes,
+                                      float weight, bool first)
 {
     if (first)
         for (size_t i = 0; i < bytes; i++) sum[i] = weight * (float)v[i];
@@ -332,7 +354,8 @@ IMAGE_CLONES static void add_weighted(float *restrict sum, const uint8_t *restri
         for (size_t i = 0; i < bytes; i++) sum[i] += weight * (float)v[i];
 }
 
-IMAGE_CLONES static void truncate_to_bytes(const float *restrict sum, size_t bytes, uint8_t *restrict out)
+IMAGE_CLONES static void truncate_to_bytes(const float *restrict sum, size_t bytes,
+                                           uint8_t *restrict out)
 {
     for (size_t i = 0; i < bytes; i++) {
         float v = sum[i] > 255.0f ? 255.0f : sum[i];
@@ -340,7 +363,8 @@ IMAGE_CLONES static void truncate_to_bytes(const float *restrict sum, size_t byt
     }
 }
 
-static Status mix_chains(const Recipe *r, const ImageOpStyle *style, const Picture *p, RecipeScratch *scratch)
+static Status mix_chains(const Recipe *r, const ImageOpStyle *style, const Picture *p,
+                         RecipeScratch *scratch)
 {
     size_t bytes = picture_bytes(p);
     TRY(buf_reserve(&scratch->chain, bytes));
@@ -352,14 +376,16 @@ static Status mix_chains(const Recipe *r, const ImageOpStyle *style, const Pictu
     for (int i = 0; i < r->chain_count; i++) {
         const Chain *c = &r->chains[i];
         memcpy(chain.pixels, p->pixels, bytes);
-        for (int k = 0; k < c->count; k++) TRY(image_op_apply(&r->ops[c->first + k], style, &chain, &scratch->op));
+        for (int k = 0; k < c->count; k++)
+            TRY(image_op_apply(&r->ops[c->first + k], style, &chain, &scratch->op));
         add_weighted(sum, chain.pixels, bytes, c->weight, false);
     }
     truncate_to_bytes(sum, bytes, p->pixels);
     return OK;
 }
 
-Status recipe_apply(const Recipe *r, const ImageOpStyle *style, const Picture *p, RecipeScratch *scratch)
+Status recipe_apply(const Recipe *r, const ImageOpStyle *style, const Picture *p,
+                    RecipeScratch *scratch)
 {
     for (int i = 0; i < r->op_count; i++) TRY(image_op_apply(&r->ops[i], style, p, &scratch->op));
     return r->chain_count > 0 ? mix_chains(r, style, p, scratch) : OK;
@@ -370,7 +396,8 @@ ImageOpStyle policy_style(const PolicyOptions *o)
     return (ImageOpStyle){ .nearest = o->nearest, .fill = { o->fill[0], o->fill[1], o->fill[2] } };
 }
 
-Status policy_treat(const PolicyOptions *o, const AugmentDraw *draw, const Picture *p, RecipeScratch *scratch)
+Status policy_treat(const PolicyOptions *o, const AugmentDraw *draw, const Picture *p,
+                    RecipeScratch *scratch)
 {
     Recipe recipe;
     const ImageOpStyle style = policy_style(o);

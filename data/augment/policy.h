@@ -1,9 +1,9 @@
-/* policy.h - what happens to a training image after crop and flip: colour jitter, an automatic policy, erasing; drawn
- * as a recipe of ops, then applied.
+/* policy.h - what happens to a training image after crop and flip: colour jitter, an automatic
+ * policy, erasing; drawn as a recipe of ops, then applied.
  *
- * The policies, their tables and distributions are those of torchvision.transforms (ColorJitter, RandAugment,
- * AutoAugment, TrivialAugmentWide, AugMix, RandomErasing) on PIL images; the draws are ours, addressed by (seed, epoch,
- * sample, repeat). policy.c says in which order they are made. */
+ * The policies, their tables and distributions are those of torchvision.transforms (ColorJitter,
+ * RandAugment, AutoAugment, TrivialAugmentWide, AugMix, RandomErasing) on PIL images; the draws are
+ * ours, addressed by (seed, epoch, sample, repeat). policy.c says in which order they are made. */
 #ifndef CONVOY_DATA_POLICY_H
 #define CONVOY_DATA_POLICY_H
 #include "data/augment/augment.h"
@@ -14,8 +14,9 @@
 _Static_assert(4 + POLICY_MAX_OPS <= RECIPE_MAX_OPS, "jitter and RandAugment");
 _Static_assert(4 + 3 * RECIPE_MAX_CHAINS <= RECIPE_MAX_OPS, "jitter and AugMix");
 
-typedef struct Chain { /* AugMix: a picture of its own, made from the one that the recipe's ops left */
-    int first, count;  /* in Recipe.ops, behind op_count */
+/* AugMix: a picture of its own, made from the one that the recipe's ops left */
+typedef struct Chain {
+    int first, count; /* in Recipe.ops, behind op_count */
     float weight;
 } Chain;
 
@@ -27,7 +28,8 @@ typedef struct Recipe {
     float own_weight; /* of the picture that no chain changed; with chains only */
 } Recipe;
 
-void policy_draw(const PolicyOptions *o, int width, int height, const AugmentDraw *draw, Recipe *out);
+void policy_draw(const PolicyOptions *o, int width, int height, const AugmentDraw *draw,
+                 Recipe *out);
 /* Where the normalised image becomes zero; height 0: nowhere. */
 EraseBox policy_draw_erase(double probability, int width, int height, const AugmentDraw *draw);
 
@@ -35,16 +37,22 @@ typedef struct RecipeScratch { /* zero-initialise; one per thread */
     ImageOpScratch op;
     ByteBuf chain, sum;
 } RecipeScratch;
-Status recipe_apply(const Recipe *r, const ImageOpStyle *style, const Picture *p, RecipeScratch *scratch);
+Status recipe_apply(const Recipe *r, const ImageOpStyle *style, const Picture *p,
+                    RecipeScratch *scratch);
 void recipe_scratch_free(RecipeScratch *scratch);
 
 ImageOpStyle policy_style(const PolicyOptions *o);
-/* Draws and applies: all that happens to a training picture behind crop and flip, but for erasing. */
-Status policy_treat(const PolicyOptions *o, const AugmentDraw *draw, const Picture *p, RecipeScratch *scratch);
+/* Draws and applies: all that happens to a training picture behind crop and flip, but for
+ * erasing. */
+Status policy_treat(const PolicyOptions *o, const AugmentDraw *draw, const Picture *p,
+                    RecipeScratch *scratch);
 
-/* The magnitude of a bin as torchvision's table has it, without sign; false: the op has none. Exposed for tests. */
-bool policy_magnitude(AutoPolicy policy, ImageOpKind kind, int bin, int bins, int width, int height, double *out);
-/* Sub-policy `index` of AutoAugment: op, probability and bin (-1: none) of its step 0 or 1. Exposed for tests. */
+/* The magnitude of a bin as torchvision's table has it, without sign; false: the op has none.
+ * Exposed for tests. */
+bool policy_magnitude(AutoPolicy policy, ImageOpKind kind, int bin, int bins, int width, int height,
+                      double *out);
+/* Sub-policy `index` of AutoAugment: op, probability and bin (-1: none) of its step 0 or 1. Exposed
+ * for tests. */
 typedef struct SubPolicyStep {
     ImageOpKind kind;
     float probability;

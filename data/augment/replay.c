@@ -1,4 +1,5 @@
-/* replay.c - see replay.h. A line is read word by word; each keyword takes a fixed number of words. */
+/* replay.c - see replay.h. A line is read word by word; each keyword takes a fixed number of
+ * words. */
 #include "data/augment/replay.h"
 #include <stdio.h>
 #include <string.h>
@@ -20,8 +21,9 @@ void replay_print(const Replay *v, StrBuf *out)
 {
     const AugmentPlan *p = &v->plan;
     const Recipe *r = &v->recipe;
-    str_printf(out, "box %d %d %d %d resize %d %d window %d %d size %d flip %d", p->box_x, p->box_y, p->box_width,
-               p->box_height, p->width, p->height, p->window_x, p->window_y, p->size, p->flip);
+    str_printf(out, "box %d %d %d %d resize %d %d window %d %d size %d flip %d", p->box_x, p->box_y,
+               p->box_width, p->box_height, p->width, p->height, p->window_x, p->window_y, p->size,
+               p->flip);
     print_ops(r, 0, r->op_count, out);
     if (r->chain_count > 0) str_printf(out, " own %.9g", (double)r->own_weight);
     for (int i = 0; i < r->chain_count; i++) {
@@ -29,7 +31,8 @@ void replay_print(const Replay *v, StrBuf *out)
         print_ops(r, r->chains[i].first, r->chains[i].count, out);
     }
     if (v->erase.height > 0)
-        str_printf(out, " erase %d %d %d %d", v->erase.top, v->erase.left, v->erase.height, v->erase.width);
+        str_printf(out, " erase %d %d %d %d", v->erase.top, v->erase.left, v->erase.height,
+                   v->erase.width);
 }
 
 /* false: the line is over. */
@@ -50,7 +53,8 @@ static Status take_ints(Line *line, const char *key, int count, int *const *out)
     for (int i = 0; i < count; i++) {
         int64_t v = 0;
         if (!next_word(line) || !str_to_i64(line->word, &v) || v < INT32_MIN || v > INT32_MAX)
-            return fail(ERR_DATA, "replay: %s takes %d whole number%s", key, count, count == 1 ? "" : "s");
+            return fail(ERR_DATA, "replay: %s takes %d whole number%s", key, count,
+                        count == 1 ? "" : "s");
         *out[i] = (int)v;
     }
     return OK;
@@ -88,7 +92,8 @@ static Status take_chain(Line *line, Recipe *r)
 {
     double weight = 0;
     int first = total_ops(r);
-    if (r->chain_count == RECIPE_MAX_CHAINS) return fail(ERR_DATA, "replay: more than %d chains", RECIPE_MAX_CHAINS);
+    if (r->chain_count == RECIPE_MAX_CHAINS)
+        return fail(ERR_DATA, "replay: more than %d chains", RECIPE_MAX_CHAINS);
     TRY(take_double(line, "chain", &weight));
     r->chains[r->chain_count++] = (Chain){ .first = first, .weight = (float)weight };
     return OK;
@@ -100,21 +105,26 @@ static Status take_key(Line *line, Replay *v)
     int flip = 0;
     double own = 0;
     if (!strcmp(line->word, "box"))
-        return take_ints(line, "box", 4, (int *[]){ &p->box_x, &p->box_y, &p->box_width, &p->box_height });
-    if (!strcmp(line->word, "resize")) return take_ints(line, "resize", 2, (int *[]){ &p->width, &p->height });
-    if (!strcmp(line->word, "window")) return take_ints(line, "window", 2, (int *[]){ &p->window_x, &p->window_y });
+        return take_ints(line, "box", 4,
+                         (int *[]){ &p->box_x, &p->box_y, &p->box_width, &p->box_height });
+    if (!strcmp(line->word, "resize"))
+        return take_ints(line, "resize", 2, (int *[]){ &p->width, &p->height });
+    if (!strcmp(line->word, "window"))
+        return take_ints(line, "window", 2, (int *[]){ &p->window_x, &p->window_y });
     if (!strcmp(line->word, "size")) return take_ints(line, "size", 1, (int *[]){ &p->size });
     if (!strcmp(line->word, "op")) return take_op(line, &v->recipe);
     if (!strcmp(line->word, "chain")) return take_chain(line, &v->recipe);
     if (!strcmp(line->word, "erase"))
-        return take_ints(line, "erase", 4,
-                         (int *[]){ &v->erase.top, &v->erase.left, &v->erase.height, &v->erase.width });
+        return take_ints(
+            line, "erase", 4,
+            (int *[]){ &v->erase.top, &v->erase.left, &v->erase.height, &v->erase.width });
     if (!strcmp(line->word, "flip")) {
         TRY(take_ints(line, "flip", 1, (int *[]){ &flip }));
         p->flip = flip != 0;
         return OK;
     }
-    if (strcmp(line->word, "own") != 0) return fail(ERR_DATA, "replay: no key is called \"%s\"", line->word);
+    if (strcmp(line->word, "own") != 0)
+        return fail(ERR_DATA, "replay: no key is called \"%s\"", line->word);
     TRY(take_double(line, "own", &own));
     v->recipe.own_weight = (float)own;
     return OK;

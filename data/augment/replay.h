@@ -1,11 +1,11 @@
-/* replay.h - all that is drawn for one training image, as a line of text and back: so that other programs can make the
- * same picture from the same parameters, and ours from theirs.
+/* replay.h - all that is drawn for one training image, as a line of text and back: so that other
+ * programs can make the same picture from the same parameters, and ours from theirs.
  *
- *   box X Y W H resize W H window X Y size S flip 0|1 {op NAME VALUE} [own WEIGHT {chain WEIGHT {op NAME VALUE}}]
- *   [erase TOP LEFT HEIGHT WIDTH]
+ *   box X Y W H resize W H window X Y size S flip 0|1 {op NAME VALUE} [own WEIGHT {chain WEIGHT {op
+ *   NAME VALUE}}] [erase TOP LEFT HEIGHT WIDTH]
  *
- * Box, resize, window and size are AugmentPlan's; op names are image_op_name()'s. Numbers read back as the same
- * bits. */
+ * Box, resize, window and size are AugmentPlan's; op names are image_op_name()'s. Numbers read back
+ * as the same bits. */
 #ifndef CONVOY_DATA_REPLAY_H
 #define CONVOY_DATA_REPLAY_H
 #include "base/str.h"

@@ -1,22 +1,27 @@
-/* resize.c - Pillow's bilinear and bicubic resize, bit for bit: weights, order of passes, and which kernels run.
+/* resize.c - Pillow's bilinear and bicubic resize, bit for bit: weights, order of passes, and which
+ * kernels run.
  *
- * Each axis is a filter whose support grows with the reduction, so a smaller image is a weighted mean and not a
- * sampling. The weights are made in double, normalised, and rounded to fixed point with 22 bits; a sum of pixel *
- * weight then fits an int32. The horizontal pass comes first and rounds to uint8, the vertical pass follows: doing it
- * in another order or in float gives other bytes. Only the columns and rows that are wanted are made, and only the
- * source rows that those need are touched.
+ * Each axis is a filter whose support grows with the reduction, so a smaller image is a weighted
+ * mean and not a sampling. The weights are made in double, normalised, and rounded to fixed point
+ * with 22 bits; a sum of pixel * weight then fits an int32. The horizontal pass comes first and
+ * rounds to uint8, the vertical pass follows: doing it in another order or in float gives other
+ * bytes. Only the columns and rows that are wanted are made, and only the source rows that those
+ * need are touched.
  *
- * This is Pillow up to 12.x. Pillow 13 makes the vertical pass first where the height shrinks much more than the width,
- * which moves bytes of such crops by at most 1; everything else is the same there.
+ * This is Pillow up to 12.x. Pillow 13 makes the vertical pass first where the height shrinks much
+ * more than the width, which moves bytes of such crops by at most 1; everything else is the same
+ * there.
  *
- * Rows that the horizontal pass has made wait in a ring just long enough for the vertical pass, so they stay in the
- * first-level cache. Mirroring costs nothing: the table of columns is laid out backwards. */
+ * Rows that the horizontal pass has made wait in a ring just long enough for the vertical pass, so
+ * they stay in the first-level cache. Mirroring costs nothing: the table of columns is laid out
+ * backwards. */
 #include "base/mem.h"
 #include "data/augment/resize_kernels.h"
 #include <math.h>
 #include <string.h>
 
-#define ROW_SLACK 64 /* bytes after a row in the ring; a multiple of the alignment of int pointers */
+/* bytes after a row in the ring; a multiple of the alignment of int pointers */
+#define ROW_SLACK 64
 
 /* ---- filters ---- */
 
@@ -61,7 +66,8 @@ static double stretch_of(const ResizeAxis *axis)
 /* Input pixels *low .. *high - 1 that output number out depends on. */
 static void taps_of(const ResizeAxis *axis, ResizeFilter filter, int out, int *low, int *high)
 {
-    double support = filters[filter].radius * stretch_of(axis), center = (out + 0.5) * scale_of(axis);
+    double support = filters[filter].radius * stretch_of(axis),
+           center = (out + 0.5) * scale_of(axis);
     *low = (int)(center - support + 0.5);
     *high = (int)(center + support + 0.5);
     if (*low < 0) *low = 0;
@@ -75,9 +81,10 @@ void resize_needs(const ResizeAxis *axis, ResizeFilter filter, int *low, int *hi
     taps_of(axis, filter, axis->first + axis->count - 1, &unused, high);
 }
 
-/* The weights of output number out, which depends on length pixels from low on; exact is scratch for them. */
-static void make_weights(const ResizeAxis *axis, ResizeFilter filter, int out, int low, int length, double *exact,
-                         int32_t *weight)
+/* The weights of output number out, which depends on length pixels from low on; exact is scratch
+ * for them. */
+static void make_weights(const ResizeAxis *axis, ResizeFilter filter, int out, int low, int length,
+                         double *exact, int32_t *weight)
 {
     double (*value)(double) = filters[filter].value;
     double per_pixel = 1.0 / stretch_of(axis), center = (out + 0.5) * scale_of(axis), sum = 0.0;
@@ -104,8 +111,8 @@ static int widest(const ResizeAxis *axis, ResizeFilter filter)
     return (int)ceil(filters[filter].radius * stretch_of(axis)) * 2 + 1;
 }
 
-static void fill_taps(ResizeTaps *t, const ResizeAxis *axis, ResizeFilter filter, int origin, bool mirror,
-                      double *exact)
+static void fill_taps(ResizeTaps *t, const ResizeAxis *axis, ResizeFilter filter, int origin,
+                      bool mirror, double *exact)
 {
     t->longest = 0;
     for (int k = 0; k < t->count; k++) {
@@ -138,7 +145,8 @@ static Status plan_axes(const ResizeJob *job, ByteBuf *buf, Plan *p)
     size_t ints = (size_t)job->x.count * ((size_t)wx + 2) + (size_t)job->y.count * ((size_t)wy + 2);
     size_t plain = doubles * sizeof(double) + ints * sizeof(int32_t);
     /* Packed: at most twice the words and three more taps, and a start. */
-    size_t packed = (size_t)job->x.count * (2 * (size_t)wx + 8) + (size_t)job->y.count * (2 * (size_t)wy + 8);
+    size_t packed =
+        (size_t)job->x.count * (2 * (size_t)wx + 8) + (size_t)job->y.count * (2 * (size_t)wy + 8);
     TRY(buf_reserve(buf, plain + packed * sizeof(int32_t)));
     p->exact = (double *)(void *)buf->data;
     int32_t *next = lay_out(&p->x, &job->x, wx, (int32_t *)(void *)(p->exact + doubles));
@@ -153,7 +161,8 @@ static Status plan_axes(const ResizeJob *job, ByteBuf *buf, Plan *p)
     return OK;
 }
 
-static int32_t *pack(ResizeTaps *t, const ResizeKernels *kernels, int padded, bool movable, int32_t *at)
+static int32_t *pack(ResizeTaps *t, const ResizeKernels *kernels, int padded, bool movable,
+                     int32_t *at)
 {
     t->packed = at;
     t->padded = padded;
@@ -178,7 +187,8 @@ static void choose_kernels(const ResizeKernels *kernels, const ResizeJob *job, P
 
 /* ---- rows ---- */
 
-static void copy_row(const uint8_t *in, int pixel_bytes, int channels, int count, bool flip, uint8_t *out)
+static void copy_row(const uint8_t *in, int pixel_bytes, int channels, int count, bool flip,
+                     uint8_t *out)
 {
     if (pixel_bytes == channels && !flip) {
         memcpy(out, in, (size_t)count * (size_t)channels);
@@ -195,8 +205,8 @@ static void copy_box(const ResizeJob *job)
     const uint8_t *in = job->source + (size_t)(job->y.first - job->source_y) * job->source_stride +
                         (size_t)(job->x.first - job->source_x) * (size_t)job->pixel_bytes;
     for (int y = 0; y < job->y.count; y++)
-        copy_row(in + (size_t)y * job->source_stride, job->pixel_bytes, job->channels, job->x.count, job->flip,
-                 job->target + (size_t)y * job->target_stride);
+        copy_row(in + (size_t)y * job->source_stride, job->pixel_bytes, job->channels, job->x.count,
+                 job->flip, job->target + (size_t)y * job->target_stride);
 }
 
 typedef struct Ring { /* of rows that the horizontal pass has made */
@@ -241,7 +251,8 @@ static const uint8_t *widen(Ring *r, const uint8_t *in, size_t in_stride, int ro
 }
 
 /* One row by weights in plain C, for any kind of pixel. */
-static void portable_row(const ResizeTaps *t, const uint8_t *in, int pixel_bytes, int channels, uint8_t *out)
+static void portable_row(const ResizeTaps *t, const uint8_t *in, int pixel_bytes, int channels,
+                         uint8_t *out)
 {
     for (int k = 0; k < t->count; k++, out += channels) {
         const uint8_t *p = in + (size_t)t->start[k] * (size_t)pixel_bytes;
@@ -323,7 +334,8 @@ void resize_scratch_free(ResizeScratch *scratch)
 
 /* ---- the portable kernels ---- */
 
-static void portable_down(const ResizeTaps *t, int k, const uint8_t *const *rows, size_t bytes, uint8_t *out)
+static void portable_down(const ResizeTaps *t, int k, const uint8_t *const *rows, size_t bytes,
+                          uint8_t *out)
 {
     enum { PIECE = 256 };
     const int32_t *weight = t->weight + (size_t)k * (size_t)t->width;

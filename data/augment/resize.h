@@ -1,4 +1,5 @@
-/* resize.h - Pillow's bilinear and bicubic resize with antialiasing, bit for bit, of any part of the output. */
+/* resize.h - Pillow's bilinear and bicubic resize with antialiasing, bit for bit, of any part of
+ * the output. */
 #ifndef CONVOY_DATA_RESIZE_H
 #define CONVOY_DATA_RESIZE_H
 #include "data/decode/image.h"
@@ -6,7 +7,8 @@
 
 typedef enum ResizeFilter { RESIZE_BILINEAR, RESIZE_BICUBIC, RESIZE_FILTER_COUNT } ResizeFilter;
 
-typedef struct ResizeAxis { /* in pixels become out; of these only first .. first + count are made */
+/* in pixels become out; of these only first .. first + count are made */
+typedef struct ResizeAxis {
     int in, out;
     int first, count;
 } ResizeAxis;
@@ -15,10 +17,12 @@ typedef struct ResizeAxis { /* in pixels become out; of these only first .. firs
 void resize_needs(const ResizeAxis *axis, ResizeFilter filter, int *low, int *high);
 
 typedef struct ResizeJob {
-    const uint8_t *source; /* pixel (source_x, source_y) of the input; at least what resize_needs says must follow */
-    size_t source_stride;  /* bytes from row to row */
+    /* pixel (source_x, source_y) of the input; at least what resize_needs says must follow */
+    const uint8_t *source;
+    size_t source_stride; /* bytes from row to row */
     int source_x, source_y;
-    int pixel_bytes; /* of the source: channels, or 4 for three channels and a byte that is not looked at */
+    /* of the source: channels, or 4 for three channels and a byte that is not looked at */
+    int pixel_bytes;
     uint8_t *target; /* top left of the x.count by y.count pixels to write, channels bytes each */
     size_t target_stride;
     int channels; /* 1 or 3 */

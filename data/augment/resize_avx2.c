@@ -1,8 +1,9 @@
 /* resize_avx2.c - the resize in AVX2, the same bytes as the portable kernels.
  *
- * A weight has 23 bits and the instruction that multiplies and adds pairs (vpmaddwd) takes 16, so a weight is cut into
- * high * 2048 + low: two sums in int32, put together at the end, are the exact sum (modulo 2^32 on the way, in range at
- * the end). Packed table of an output: start, then for each pair of taps the two high halves and the two low halves. */
+ * A weight has 23 bits and the instruction that multiplies and adds pairs (vpmaddwd) takes 16, so a
+ * weight is cut into high * 2048 + low: two sums in int32, put together at the end, are the exact
+ * sum (modulo 2^32 on the way, in range at the end). Packed table of an output: start, then for
+ * each pair of taps the two high halves and the two low halves. */
 #include "data/augment/resize_kernels.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -54,15 +55,15 @@ typedef struct Sums { /* of two rows: lanes r g b x */
 AVX2 static inline __m256i two_rows(const uint8_t *first, const uint8_t *second)
 {
     __m128i a = _mm_loadu_si128((const __m128i *)(const void *)first);
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(a), _mm_loadu_si128((const __m128i *)(const void *)second),
-                                   1);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(a),
+                                   _mm_loadu_si128((const __m128i *)(const void *)second), 1);
 }
 
 AVX2 static inline __m256i two_short_rows(const uint8_t *first, const uint8_t *second)
 {
     __m128i a = _mm_loadl_epi64((const __m128i *)(const void *)first);
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(a), _mm_loadl_epi64((const __m128i *)(const void *)second),
-                                   1);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(a),
+                                   _mm_loadl_epi64((const __m128i *)(const void *)second), 1);
 }
 
 AVX2 static inline void add_pair(Sums *s, __m256i pixels, __m256i order, const int32_t *w)
@@ -74,7 +75,8 @@ AVX2 static inline void add_pair(Sums *s, __m256i pixels, __m256i order, const i
 
 AVX2 static inline __m256i rounded(Sums s)
 {
-    return _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(s.high, LOW_BITS), s.low), RESIZE_BITS);
+    return _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(s.high, LOW_BITS), s.low),
+                             RESIZE_BITS);
 }
 
 AVX2 static inline void store_pixels(Sums ab, Sums cd, uint8_t *out, size_t stride)
@@ -92,12 +94,13 @@ AVX2 static inline void store_pixels(Sums ab, Sums cd, uint8_t *out, size_t stri
 AVX2 static inline __m256i pair_order(int which)
 {
     const char z = -128;
-    __m256i first = _mm256_setr_epi8(0, z, 4, z, 1, z, 5, z, 2, z, 6, z, z, z, z, z, 0, z, 4, z, 1, z, 5, z, 2, z, 6, z,
-                                     z, z, z, z);
+    __m256i first = _mm256_setr_epi8(0, z, 4, z, 1, z, 5, z, 2, z, 6, z, z, z, z, z, 0, z, 4, z, 1,
+                                     z, 5, z, 2, z, 6, z, z, z, z, z);
     return _mm256_add_epi8(first, _mm256_set1_epi8((char)(8 * which)));
 }
 
-AVX2 static void across_two_taps(const ResizeTaps *t, const uint8_t *const *in, uint8_t *out, size_t stride)
+AVX2 static void across_two_taps(const ResizeTaps *t, const uint8_t *const *in, uint8_t *out,
+                                 size_t stride)
 {
     const __m256i order = pair_order(0), half = _mm256_set1_epi32(RESIZE_HALF);
     const int32_t *w = t->packed;
@@ -110,10 +113,11 @@ AVX2 static void across_two_taps(const ResizeTaps *t, const uint8_t *const *in, 
     }
 }
 
-AVX2 static inline void across_fours(const ResizeTaps *t, int fours, const uint8_t *const *in, uint8_t *out,
-                                     size_t stride)
+AVX2 static inline void across_fours(const ResizeTaps *t, int fours, const uint8_t *const *in,
+                                     uint8_t *out, size_t stride)
 {
-    const __m256i first = pair_order(0), second = pair_order(1), half = _mm256_set1_epi32(RESIZE_HALF);
+    const __m256i first = pair_order(0), second = pair_order(1),
+                  half = _mm256_set1_epi32(RESIZE_HALF);
     const int32_t *next = t->packed;
     for (int k = 0; k < t->count; k++, next += t->words, out += 3) {
         const int32_t *w = next + 1;
@@ -132,8 +136,8 @@ AVX2 static inline void across_fours(const ResizeTaps *t, int fours, const uint8
 }
 
 /* Fewer than four rows: the last is made again, into the same place. */
-AVX2 static void across(const ResizeTaps *t, const uint8_t *in, size_t in_stride, int rows, uint8_t *out,
-                        size_t out_stride)
+AVX2 static void across(const ResizeTaps *t, const uint8_t *in, size_t in_stride, int rows,
+                        uint8_t *out, size_t out_stride)
 {
     const uint8_t *row[RESIZE_ROWS];
     if (rows < RESIZE_ROWS) {
@@ -162,7 +166,8 @@ AVX2 static inline __m256i add_products(__m256i sum, __m256i values, __m256i wei
     return _mm256_add_epi32(sum, _mm256_madd_epi16(values, weights));
 }
 
-AVX2 static inline void down_piece(const uint8_t *const *rows, int pairs, const int32_t *w, size_t at, uint8_t *out)
+AVX2 static inline void down_piece(const uint8_t *const *rows, int pairs, const int32_t *w,
+                                   size_t at, uint8_t *out)
 {
     const __m256i zero = _mm256_setzero_si256(), half = _mm256_set1_epi32(RESIZE_HALF);
     Sums s0 = { zero, half }, s1 = s0, s2 = s0, s3 = s0;
@@ -181,18 +186,21 @@ AVX2 static inline void down_piece(const uint8_t *const *rows, int pairs, const 
         s2.low = add_products(s2.low, v2, low);
         s3.low = add_products(s3.low, v3, low);
     }
-    __m256i left = _mm256_packs_epi32(rounded(s0), rounded(s1)), right = _mm256_packs_epi32(rounded(s2), rounded(s3));
+    __m256i left = _mm256_packs_epi32(rounded(s0), rounded(s1)),
+            right = _mm256_packs_epi32(rounded(s2), rounded(s3));
     _mm256_storeu_si256((__m256i *)(void *)(out + at), _mm256_packus_epi16(left, right));
 }
 
-AVX2 static inline void down_pairs(const uint8_t *const *rows, int pairs, const int32_t *w, size_t bytes, uint8_t *out)
+AVX2 static inline void down_pairs(const uint8_t *const *rows, int pairs, const int32_t *w,
+                                   size_t bytes, uint8_t *out)
 {
     size_t at = 0;
     for (; at + 32 <= bytes; at += 32) down_piece(rows, pairs, w, at, out);
     if (at < bytes) down_piece(rows, pairs, w, bytes - 32, out);
 }
 
-AVX2 static void down(const ResizeTaps *t, int k, const uint8_t *const *rows, size_t bytes, uint8_t *out)
+AVX2 static void down(const ResizeTaps *t, int k, const uint8_t *const *rows, size_t bytes,
+                      uint8_t *out)
 {
     const int32_t *w = t->packed + (size_t)k * (size_t)t->words + 1;
     int pairs = (t->length[k] + 1) / 2;

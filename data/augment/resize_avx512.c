@@ -1,9 +1,10 @@
-/* resize_avx512.c - the resize with AVX-512's byte products (VNNI), the same bytes as the portable kernels.
+/* resize_avx512.c - the resize with AVX-512's byte products (VNNI), the same bytes as the portable
+ * kernels.
  *
- * One instruction (vpdpbusd) multiplies four unsigned pixels with four signed bytes and adds them to an int32. A weight
- * has 23 bits, so it is written with three signed digits, digit0 + 256 * digit1 + 65536 * digit2: three sums, put
- * together at the end, are the exact sum. Packed table of an output: start, then for each four taps three words of four
- * digits. */
+ * One instruction (vpdpbusd) multiplies four unsigned pixels with four signed bytes and adds them
+ * to an int32. A weight has 23 bits, so it is written with three signed digits, digit0 + 256 *
+ * digit1 + 65536 * digit2: three sums, put together at the end, are the exact sum. Packed table of
+ * an output: start, then for each four taps three words of four digits. */
 #include "data/augment/resize_kernels.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -59,7 +60,8 @@ AVX512 static inline Sums no_sums(void)
 
 AVX512 static inline void add_four(Sums *s, __m512i values, const int32_t *w)
 {
-    for (int d = 0; d < 3; d++) s->digit[d] = _mm512_dpbusd_epi32(s->digit[d], values, _mm512_set1_epi32(w[d]));
+    for (int d = 0; d < 3; d++)
+        s->digit[d] = _mm512_dpbusd_epi32(s->digit[d], values, _mm512_set1_epi32(w[d]));
 }
 
 AVX512 static inline __m512i rounded(Sums s)
@@ -83,8 +85,8 @@ AVX512 static inline __m512i four_rows(const uint8_t *const *rows, size_t at)
     return _mm512_mask_broadcast_i32x4(v, 0xf000, four_pixels(rows[3] + at));
 }
 
-AVX512 static inline void across_fours(const ResizeTaps *t, int fours, const uint8_t *const *rows, uint8_t *out,
-                                       size_t stride)
+AVX512 static inline void across_fours(const ResizeTaps *t, int fours, const uint8_t *const *rows,
+                                       uint8_t *out, size_t stride)
 {
     const __m512i by_channel =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
@@ -105,8 +107,8 @@ AVX512 static inline void across_fours(const ResizeTaps *t, int fours, const uin
 }
 
 /* Fewer than four rows: the last is made again, into the same place. */
-AVX512 static void across(const ResizeTaps *t, const uint8_t *in, size_t in_stride, int rows, uint8_t *out,
-                          size_t out_stride)
+AVX512 static void across(const ResizeTaps *t, const uint8_t *in, size_t in_stride, int rows,
+                          uint8_t *out, size_t out_stride)
 {
     const uint8_t *row[RESIZE_ROWS];
     int together = rows == RESIZE_ROWS ? 1 : rows;
@@ -125,11 +127,13 @@ AVX512 static inline __m512i load(const uint8_t *p)
     return _mm512_loadu_si512((const void *)p);
 }
 
-AVX512 static inline void down_piece(const uint8_t *const *rows, int fours, const int32_t *w, size_t at, uint8_t *out)
+AVX512 static inline void down_piece(const uint8_t *const *rows, int fours, const int32_t *w,
+                                     size_t at, uint8_t *out)
 {
     Sums s0 = no_sums(), s1 = s0, s2 = s0, s3 = s0;
     for (int i = 0; i < fours; i++, rows += 4, w += 3) {
-        __m512i a = load(rows[0] + at), b = load(rows[1] + at), c = load(rows[2] + at), d = load(rows[3] + at);
+        __m512i a = load(rows[0] + at), b = load(rows[1] + at), c = load(rows[2] + at),
+                d = load(rows[3] + at);
         __m512i ab = _mm512_unpacklo_epi8(a, b), cd = _mm512_unpacklo_epi8(c, d);
         add_four(&s0, _mm512_unpacklo_epi16(ab, cd), w);
         add_four(&s1, _mm512_unpackhi_epi16(ab, cd), w);
@@ -138,19 +142,21 @@ AVX512 static inline void down_piece(const uint8_t *const *rows, int fours, cons
         add_four(&s2, _mm512_unpacklo_epi16(ab, cd), w);
         add_four(&s3, _mm512_unpackhi_epi16(ab, cd), w);
     }
-    __m512i left = _mm512_packs_epi32(rounded(s0), rounded(s1)), right = _mm512_packs_epi32(rounded(s2), rounded(s3));
+    __m512i left = _mm512_packs_epi32(rounded(s0), rounded(s1)),
+            right = _mm512_packs_epi32(rounded(s2), rounded(s3));
     _mm512_storeu_si512((void *)(out + at), _mm512_packus_epi16(left, right));
 }
 
-AVX512 static inline void down_fours(const uint8_t *const *rows, int fours, const int32_t *w, size_t bytes,
-                                     uint8_t *out)
+AVX512 static inline void down_fours(const uint8_t *const *rows, int fours, const int32_t *w,
+                                     size_t bytes, uint8_t *out)
 {
     size_t at = 0;
     for (; at + 64 <= bytes; at += 64) down_piece(rows, fours, w, at, out);
     if (at < bytes) down_piece(rows, fours, w, bytes - 64, out);
 }
 
-AVX512 static void down(const ResizeTaps *t, int k, const uint8_t *const *rows, size_t bytes, uint8_t *out)
+AVX512 static void down(const ResizeTaps *t, int k, const uint8_t *const *rows, size_t bytes,
+                        uint8_t *out)
 {
     const int32_t *w = t->packed + (size_t)k * (size_t)t->words + 1;
     int fours = (t->length[k] + 3) / 4;

@@ -1,5 +1,5 @@
-/* resize_kernels.h - what resize.c computes with: one table of functions per instruction set, all giving the same
- * bytes. For data/resize*.c and their tests. */
+/* resize_kernels.h - what resize.c computes with: one table of functions per instruction set, all
+ * giving the same bytes. For data/resize*.c and their tests. */
 #ifndef CONVOY_DATA_RESIZE_KERNELS_H
 #define CONVOY_DATA_RESIZE_KERNELS_H
 #include "data/augment/resize.h"
@@ -9,7 +9,8 @@
 #define RESIZE_HALF (1 << (RESIZE_BITS - 1))
 #define RESIZE_ROWS 4 /* rows that a horizontal kernel makes at a time, at most */
 
-typedef struct ResizeTaps { /* of the wanted outputs of one axis, in the order in which they are written */
+/* of the wanted outputs of one axis, in the order in which they are written */
+typedef struct ResizeTaps {
     int count;
     int *start;      /* [count] first input pixel, counted from the source's first */
     int *length;     /* [count] how many, >= 1 */
@@ -25,16 +26,22 @@ typedef struct ResizeTaps { /* of the wanted outputs of one axis, in the order i
 
 typedef struct ResizeKernels {
     const char *name;
-    /* Taps of an output of the horizontal and the vertical pass after padding; NULL: no packed tables. */
+    /* Taps of an output of the horizontal and the vertical pass after padding; NULL: no packed
+     * tables. */
     int (*pad_across)(int longest);
     int (*pad_down)(int longest);
     int (*words)(int padded); /* int32 words of an output in the packed table */
-    /* Writes t->packed; movable: an output may start earlier, so that its padded taps are in the extent. */
+    /* Writes t->packed; movable: an output may start earlier, so that its padded taps are in the
+     * extent. */
     void (*pack)(ResizeTaps *t, bool movable);
-    /* rows (1 .. RESIZE_ROWS) of RGBX become rows of t->count packed RGB pixels; out rows have 4 bytes of slack. */
-    void (*across)(const ResizeTaps *t, const uint8_t *in, size_t in_stride, int rows, uint8_t *out, size_t out_stride);
-    /* Output k of the vertical pass: bytes wide, from rows[0 .. padded), the last ones repeated beyond the length. */
-    void (*down)(const ResizeTaps *t, int k, const uint8_t *const *rows, size_t bytes, uint8_t *out);
+    /* rows (1 .. RESIZE_ROWS) of RGBX become rows of t->count packed RGB pixels; out rows have 4
+     * bytes of slack. */
+    void (*across)(const ResizeTaps *t, const uint8_t *in, size_t in_stride, int rows, uint8_t *out,
+                   size_t out_stride);
+    /* Output k of the vertical pass: bytes wide, from rows[0 .. padded), the last ones repeated
+     * beyond the length. */
+    void (*down)(const ResizeTaps *t, int k, const uint8_t *const *rows, size_t bytes,
+                 uint8_t *out);
 } ResizeKernels;
 
 extern const ResizeKernels resize_kernels_portable;
@@ -42,10 +49,11 @@ extern const ResizeKernels resize_kernels_portable;
 const ResizeKernels *resize_kernels_avx2(void);
 const ResizeKernels *resize_kernels_avx512(void);
 
-Status resize_image_with(const ResizeKernels *kernels, const ResizeJob *job, ResizeScratch *scratch);
+Status resize_image_with(const ResizeKernels *kernels, const ResizeJob *job,
+                         ResizeScratch *scratch);
 
-/* For pack: how much earlier output k starts, so that its padded taps are in the extent; and its tap i, 0 if there is
- * none. */
+/* For pack: how much earlier output k starts, so that its padded taps are in the extent; and its
+ * tap i, 0 if there is none. */
 static inline int resize_moved(const ResizeTaps *t, int k, bool movable)
 {
     int last = t->extent - t->padded;

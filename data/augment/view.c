@@ -23,7 +23,8 @@ static ResizeAxis visible(int in, int out, int window, int size, int *at)
 {
     int first = window > 0 ? window : 0, end = window + size < out ? window + size : out;
     *at = first - window;
-    return (ResizeAxis){ .in = in, .out = out, .first = first, .count = end > first ? end - first : 0 };
+    return (
+        ResizeAxis){ .in = in, .out = out, .first = first, .count = end > first ? end - first : 0 };
 }
 
 ImageBox view_needs(const AugmentPlan *plan, ResizeFilter filter)
@@ -34,12 +35,15 @@ ImageBox view_needs(const AugmentPlan *plan, ResizeFilter filter)
     if (x.count == 0 || y.count == 0) return (ImageBox){ 0 };
     resize_needs(&x, filter, &left, &right);
     resize_needs(&y, filter, &top, &bottom);
-    return (ImageBox){ .x = plan->box_x + left, .y = plan->box_y + top, .width = right - left, .height = bottom - top };
+    return (ImageBox){ .x = plan->box_x + left,
+                       .y = plan->box_y + top,
+                       .width = right - left,
+                       .height = bottom - top };
 }
 
 /* Resizes pixels, whose channels are those wanted. */
-static Status make(const AugmentPlan *plan, ResizeFilter filter, const PixelBox *pixels, ResizeScratch *scratch,
-                   uint8_t *out)
+static Status make(const AugmentPlan *plan, ResizeFilter filter, const PixelBox *pixels,
+                   ResizeScratch *scratch, uint8_t *out)
 {
     size_t channels = (size_t)pixels->channels, stride = (size_t)plan->size * channels;
     int at_x = 0, at_y = 0;
@@ -56,7 +60,8 @@ static Status make(const AugmentPlan *plan, ResizeFilter filter, const PixelBox 
     };
     job.x = visible(plan->box_width, plan->width, plan->window_x, plan->size, &at_x);
     job.y = visible(plan->box_height, plan->height, plan->window_y, plan->size, &at_y);
-    if (job.x.count < plan->size || job.y.count < plan->size) memset(out, 0, stride * (size_t)plan->size);
+    if (job.x.count < plan->size || job.y.count < plan->size)
+        memset(out, 0, stride * (size_t)plan->size);
     if (plan->flip) at_x = plan->size - at_x - job.x.count;
     job.target = out + (size_t)at_y * stride + (size_t)at_x * channels;
     return resize_image(&job, scratch);
@@ -72,6 +77,7 @@ Status view_make(const AugmentPlan *plan, ResizeFilter filter, const PixelBox *p
     /* Three equal channels: one is enough to resize. */
     TRY(buf_reserve(&scratch->grey, count));
     TRY(make(plan, filter, &box, &scratch->resize, scratch->grey.data));
-    for (size_t i = 0; i < count; i++) out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = scratch->grey.data[i];
+    for (size_t i = 0; i < count; i++)
+        out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = scratch->grey.data[i];
     return OK;
 }

@@ -62,7 +62,8 @@ Status decode_check_size(int64_t width, int64_t height)
     if (width < 1 || height < 1)
         return fail(ERR_DATA, "image of %lld x %lld pixels", (long long)width, (long long)height);
     if (width > DECODE_MAX_SIDE || height > DECODE_MAX_SIDE || width * height > DECODE_MAX_PIXELS)
-        return fail(ERR_DATA, "image of %lld x %lld pixels is too large", (long long)width, (long long)height);
+        return fail(ERR_DATA, "image of %lld x %lld pixels is too large", (long long)width,
+                    (long long)height);
     return OK;
 }
 
@@ -122,7 +123,8 @@ void decoder_index(const Decoder *d, const uint8_t **index, size_t *bytes)
     if (!d->is_png) jpeg_index(d->jpeg, index, bytes);
 }
 
-Status seek_index_build(Decoder *d, const uint8_t *file, size_t size, int step, ByteBuf *out, size_t *bytes)
+Status seek_index_build(Decoder *d, const uint8_t *file, size_t size, int step, ByteBuf *out,
+                        size_t *bytes)
 {
     *bytes = 0;
     EncodedImage image = { .bytes = file, .size = size };

@@ -1,24 +1,27 @@
 /* decode_jpeg.c - libjpeg-turbo behind functions that return a Status.
  *
- * Errors: libjpeg reports them by a callback that must not return, so error_exit jumps back into the function of this
- * file that called the library. Nothing is allocated by us across the jump that would be lost, and locals that are read
- * after it do not change between setjmp and longjmp. Warnings do not stop the decoder: like Pillow we accept them,
- * except that the data ended before the picture, after which libjpeg paints grey.
+ * Errors: libjpeg reports them by a callback that must not return, so error_exit jumps back into
+ * the function of this file that called the library. Nothing is allocated by us across the jump
+ * that would be lost, and locals that are read after it do not change between setjmp and longjmp.
+ * Warnings do not stop the decoder: like Pillow we accept them, except that the data ended before
+ * the picture, after which libjpeg paints grey.
  *
- * Cut short. Where a picture is read in part, the library does not see how the rest ends. So the answer is taken from
- * the file alone: an end marker has to follow the first scan header (entropy-coded data cannot contain one). A file of
- * several scans is consumed whole before the first row comes, so there the library's own warning counts as well.
+ * Cut short. Where a picture is read in part, the library does not see how the rest ends. So the
+ * answer is taken from the file alone: an end marker has to follow the first scan header
+ * (entropy-coded data cannot contain one). A file of several scans is consumed whole before the
+ * first row comes, so there the library's own warning counts as well.
  *
- * Parts. The library cuts columns at MCU borders and skips rows; it does that exactly if one column more is asked for
- * on each side (the smooth upsampling of chroma looks there), rows are skipped once and from row 0, and the rest is
- * aborted. Samplings that no camera makes are decoded whole.
+ * Parts. The library cuts columns at MCU borders and skips rows; it does that exactly if one column
+ * more is asked for on each side (the smooth upsampling of chroma looks there), rows are skipped
+ * once and from row 0, and the rest is aborted. Samplings that no camera makes are decoded whole.
  *
- * Settings are the library's defaults (exact integer DCT, smooth chroma upsampling), which are Pillow's too, so pixels
- * are equal. Grey files stay grey (1 channel). Limits stop decompression bombs: pixels, memory, and the number of scans
- * of a progressive file.
+ * Settings are the library's defaults (exact integer DCT, smooth chroma upsampling), which are
+ * Pillow's too, so pixels are equal. Grey files stay grey (1 channel). Limits stop decompression
+ * bombs: pixels, memory, and the number of scans of a progressive file.
  *
- * The Huffman codes of ordinary files are read by our own decoder (fast_scan.h). A scan that it finds odd is decoded
- * again by the library alone, so what happens to damaged files is always what the library does with them. */
+ * The Huffman codes of ordinary files are read by our own decoder (fast_scan.h). A scan that it
+ * finds odd is decoded again by the library alone, so what happens to damaged files is always what
+ * the library does with them. */
 #include "base/mem.h"
 #include "data/decode/decode.h"
 #include "data/decode/fast_scan.h"
@@ -32,7 +35,8 @@
 #define MAX_SCANS         200
 #define MAX_LIBRARY_BYTES (1L << 30)
 #define ROWS_PER_READ     16
-#define LEAST_COLUMNS     32 /* smooth upsampling is wrong where chroma has fewer than three columns left */
+/* smooth upsampling is wrong where chroma has fewer than three columns left */
+#define LEAST_COLUMNS 32
 
 typedef struct JpegDecoder {
     struct jpeg_decompress_struct info;
@@ -54,7 +58,8 @@ typedef struct JpegDecoder {
 static void error_exit(j_common_ptr common)
 {
     JpegDecoder *j = common->client_data;
-    /* Says nothing about the file: a picture over MAX_LIBRARY_BYTES gets JERR_NO_BACKING_STORE instead. */
+    /* Says nothing about the file: a picture over MAX_LIBRARY_BYTES gets JERR_NO_BACKING_STORE
+     * instead. */
     if (common->err->msg_code == JERR_OUT_OF_MEMORY) j->status = ERR_MEMORY;
     common->err->format_message(common, j->reason);
     longjmp(j->on_error, 1);
@@ -132,8 +137,8 @@ JpegCounts jpeg_counts(const JpegDecoder *j)
     return j->counts;
 }
 
-/* Pillow's arithmetic: Adobe writes CMYK inverted and Pillow takes every CMYK JPEG as such, so here 255 means no ink.
- * In place, to pixels of bytes (3 or 4). */
+/* Pillow's arithmetic: Adobe writes CMYK inverted and Pillow takes every CMYK JPEG as such, so here
+ * 255 means no ink. In place, to pixels of bytes (3 or 4). */
 static void cmyk_to_rgb(uint8_t *pixels, size_t count, size_t bytes)
 {
     for (size_t i = 0; i < count; i++) {
@@ -156,8 +161,9 @@ static bool has_end_marker(const uint8_t *scan, size_t bytes)
     return false;
 }
 
-/* The library's object is made anew for each file: one that is kept hands the tables of a file to the next one that has
- * none, so what a damaged file gives would depend on its predecessor. Under the caller's setjmp. */
+/* The library's object is made anew for each file: one that is kept hands the tables of a file to
+ * the next one that has none, so what a damaged file gives would depend on its predecessor. Under
+ * the caller's setjmp. */
 static void create_object(JpegDecoder *j)
 {
     j->info.err = jpeg_std_error(&j->errors);
@@ -177,7 +183,8 @@ static void read_header(JpegDecoder *j)
     struct jpeg_decompress_struct *info = &j->info;
     jpeg_mem_src(info, j->file.bytes, (unsigned long)j->file.size);
     jpeg_read_header(info, TRUE);
-    if (decode_check_size(info->image_width, info->image_height) != OK) give_up(j, ERR_DATA, status_message());
+    if (decode_check_size(info->image_width, info->image_height) != OK)
+        give_up(j, ERR_DATA, status_message());
     if (info->num_components != 1 && info->num_components != 3 && info->num_components != 4)
         give_up(j, ERR_DATA, "JPEG with neither 1, 3 nor 4 components");
     if (!has_end_marker(info->src->next_input_byte, info->src->bytes_in_buffer))
@@ -207,7 +214,8 @@ Status jpeg_open(JpegDecoder *j, const EncodedImage *file, int *width, int *heig
 
 /* ---- the pixels ---- */
 
-/* Samplings for which parts equal the whole: one component, or chroma at most halved each way, or quartered across. */
+/* Samplings for which parts equal the whole: one component, or chroma at most halved each way, or
+ * quartered across. */
 static bool can_crop(const struct jpeg_decompress_struct *info)
 {
     static const struct {
@@ -216,7 +224,8 @@ static bool can_crop(const struct jpeg_decompress_struct *info)
     const jpeg_component_info *c = info->comp_info;
     if (info->num_components == 1) return true;
     for (int i = 1; i < info->num_components; i++) {
-        bool as_first = i == 3 && c[i].h_samp_factor == c[0].h_samp_factor && c[i].v_samp_factor == c[0].v_samp_factor;
+        bool as_first = i == 3 && c[i].h_samp_factor == c[0].h_samp_factor &&
+                        c[i].v_samp_factor == c[0].v_samp_factor;
         if (!as_first && (c[i].h_samp_factor != 1 || c[i].v_samp_factor != 1)) return false;
     }
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -253,7 +262,8 @@ static void read_rows(JpegDecoder *j, int rows, size_t row_bytes, bool keep, uin
     JSAMPROW row[ROWS_PER_READ];
     for (int done = 0; done < rows;) {
         int wanted = rows - done < ROWS_PER_READ ? rows - done : ROWS_PER_READ;
-        for (int i = 0; i < wanted; i++) row[i] = pixels + (keep ? (size_t)(done + i) * row_bytes : 0);
+        for (int i = 0; i < wanted; i++)
+            row[i] = pixels + (keep ? (size_t)(done + i) * row_bytes : 0);
         done += (int)jpeg_read_scanlines(&j->info, row, (JDIMENSION)wanted);
     }
 }
@@ -280,7 +290,8 @@ static int decode_box(JpegDecoder *j, const ImageBox *box, bool packed, ByteBuf 
     if (crop) first = crop_columns(info, box);
     size_t row_bytes = (size_t)info->output_width * (size_t)info->output_components;
     Status status = buf_reserve(pixels, row_bytes * (size_t)(box->height + 1));
-    if (status == OK && !j->stock) status = fast_scan_install(j->fast, info, &j->file, j->index_step, &installed);
+    if (status == OK && !j->stock)
+        status = fast_scan_install(j->fast, info, &j->file, j->index_step, &installed);
     if (status != OK) give_up(j, status, status_message());
     j->counts.fast += installed;
     if (crop && box->y > 0) jpeg_skip_scanlines(info, (JDIMENSION)box->y);
@@ -290,7 +301,8 @@ static int decode_box(JpegDecoder *j, const ImageBox *box, bool packed, ByteBuf 
     return first;
 }
 
-static Status read_once(JpegDecoder *j, const ImageBox *box, bool packed, ByteBuf *pixels, PixelBox *out)
+static Status read_once(JpegDecoder *j, const ImageBox *box, bool packed, ByteBuf *pixels,
+                        PixelBox *out)
 {
     if (setjmp(j->on_error)) return give_reason(j);
     int first = decode_box(j, box, packed, pixels);

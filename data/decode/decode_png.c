@@ -1,9 +1,10 @@
-/* decode_png.c - libspng to RGB8, as Pillow converts: alpha and transparency dropped, palettes looked up, no gamma.
+/* decode_png.c - libspng to RGB8, as Pillow converts: alpha and transparency dropped, palettes
+ * looked up, no gamma.
  *
  * 16-bit colour keeps the high byte. Damaged ancillary chunks are ignored, damaged pixels are not.
  *
- * libspng and the zlib in it allocate through mem.h. Which of their codes stands for "no memory" depends on who ran
- * out, so the allocator itself remembers that it did. */
+ * libspng and the zlib in it allocate through mem.h. Which of their codes stands for "no memory"
+ * depends on who ran out, so the allocator itself remembers that it did. */
 #include "base/mem.h"
 #include "data/decode/decode.h"
 #include <spng.h>
@@ -34,7 +35,8 @@ static void *png_calloc(size_t count, size_t size)
     return remember(mem_calloc(count, size));
 }
 
-static Status decode_with(spng_ctx *png, const uint8_t *bytes, size_t size, ByteBuf *pixels, ImageView *view)
+static Status decode_with(spng_ctx *png, const uint8_t *bytes, size_t size, ByteBuf *pixels,
+                          ImageView *view)
 {
     struct spng_ihdr header;
     size_t total = 0;
@@ -50,8 +52,10 @@ static Status decode_with(spng_ctx *png, const uint8_t *bytes, size_t size, Byte
     TRY(buf_reserve(pixels, total));
     code = spng_decode_image(png, pixels->data, total, SPNG_FMT_RGB8, 0);
     if (code) return fail(ERR_DATA, "PNG: %s", spng_strerror(code));
-    *view =
-        (ImageView){ .pixels = pixels->data, .width = (int)header.width, .height = (int)header.height, .channels = 3 };
+    *view = (ImageView){ .pixels = pixels->data,
+                         .width = (int)header.width,
+                         .height = (int)header.height,
+                         .channels = 3 };
     return OK;
 }
 

@@ -1,44 +1,51 @@
 /* entropy.c - the Huffman decoder: tables, bits, blocks, and the way to an MCU.
  *
- * Data. The stuffed zeros are taken out in advance, a piece at a time, into a buffer that ends in enough zeros for one
- * whole MCU of the longest codes. So within an MCU nothing has to be checked: whether the data were long enough is
- * asked once, after it.
+ * Data. The stuffed zeros are taken out in advance, a piece at a time, into a buffer that ends in
+ * enough zeros for one whole MCU of the longest codes. So within an MCU nothing has to be checked:
+ * whether the data were long enough is asked once, after it.
  *
- * Bits. A 64-bit reservoir whose top is the next bit; a refill needs no branch and leaves at least 56 bits, which is
- * two looks (26 bits each at most: longer values do not occur in 8-bit baseline data, and tables
- * with such symbols are odd). Of the count of bits only the low six are kept right: shifts look at no more, so entries
- * are subtracted and shifted by as they are, with their length in the low six bits.
+ * Bits. A 64-bit reservoir whose top is the next bit; a refill needs no branch and leaves at least
+ * 56 bits, which is two looks (26 bits each at most: longer values do not occur in 8-bit baseline
+ * data, and tables with such symbols are odd). Of the count of bits only the low six are kept
+ * right: shifts look at no more, so entries are subtracted and shifted by as they are, with their
+ * length in the low six bits.
  *
- * Tables. The next LOOK bits give length, run and size of a symbol in one look, a value follows by arithmetic. For AC
- * one look gives up to two symbols, as many as lie in these bits with their codes: what bounds the speed is the chain
- * from bits to length to the next bits, and this halves it. There is no branch on whether there is a second one:
- * without it, or where it is the end of the block, a value that means nothing goes to the place of the DC coefficient,
- * which is written last. What is no plain coefficient - the end of a block, a run of 16 zeros, a long code, an invalid
- * one - has a run that leaves the block, so the loop over a block has one branch for all of them and one for the end
- * behind a second symbol.
+ * Tables. The next LOOK bits give length, run and size of a symbol in one look, a value follows by
+ * arithmetic. For AC one look gives up to two symbols, as many as lie in these bits with their
+ * codes: what bounds the speed is the chain from bits to length to the next bits, and this halves
+ * it. There is no branch on whether there is a second one: without it, or where it is the end of
+ * the block, a value that means nothing goes to the place of the DC coefficient, which is written
+ * last. What is no plain coefficient - the end of a block, a run of 16 zeros, a long code, an
+ * invalid one - has a run that leaves the block, so the loop over a block has one branch for all of
+ * them and one for the end behind a second symbol.
  *
- * Shifts by a variable are what this file is made of: the functions on MCUs exist twice, for processors with BMI2 and
- * for others. */
+ * Shifts by a variable are what this file is made of: the functions on MCUs exist twice, for
+ * processors with BMI2 and for others. */
 #include "data/decode/entropy.h"
 #include "base/mem.h"
 #include <stddef.h>
 #include <string.h>
 
-#define ALWAYS_INLINE inline __attribute__((always_inline)) /* into the functions for each processor */
+/* into the functions for each processor */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 #define LOOK          10
 #define LONGEST_CODE  16
 #define END_OF_BLOCK  128 /* as a run */
 #define NOT_PLAIN     192
 #define BEYOND        100 /* as a place: none in the block */
 #define PIECE_BYTES   ((size_t)32 << 10)
-#define PAD_BYTES     ((size_t)4 << 10) /* > ENTROPY_MAX_BLOCKS * (27 + 63 * 26) bits, and a refill */
+/* > ENTROPY_MAX_BLOCKS * (27 + 63 * 26) bits, and a refill */
+#define PAD_BYTES ((size_t)4 << 10)
 
-/* An entry: bits 0-5 length of code and value, 8-12 of the code, 16-21 (64 - length of the value) mod 64, 24-31 run. */
-typedef struct Pair {             /* one or two AC symbols at the top of the bits */
-    uint8_t total;                /* length of both with their values */
-    uint8_t shift, rest, run;     /* of the first: bits before its value, 64 - length of its value, zeros before it */
-    uint8_t shift2, rest2, place; /* of the second: the same; its run, or BEYOND where there is none to store */
-    uint8_t steps;                /* coefficients that the second passes; 0: there is none */
+/* An entry: bits 0-5 length of code and value, 8-12 of the code, 16-21 (64 - length of the value)
+ * mod 64, 24-31 run. */
+typedef struct Pair { /* one or two AC symbols at the top of the bits */
+    uint8_t total;    /* length of both with their values */
+    /* of the first: bits before its value, 64 - length of its value, zeros before it */
+    uint8_t shift, rest, run;
+    /* of the second: the same; its run, or BEYOND where there is none to store */
+    uint8_t shift2, rest2, place;
+    uint8_t steps; /* coefficients that the second passes; 0: there is none */
 } Pair;
 
 typedef struct Table {
@@ -106,10 +113,11 @@ static bool understand(EntropyKind kind, uint8_t byte, Symbol *s)
 static uint32_t make_entry(EntropyKind kind, uint8_t byte, int length)
 {
     Symbol s;
-    bool plain = understand(kind, byte, &s) && (kind == ENTROPY_DC || s.size > 0 || s.run == END_OF_BLOCK);
+    bool plain =
+        understand(kind, byte, &s) && (kind == ENTROPY_DC || s.size > 0 || s.run == END_OF_BLOCK);
     if (!plain) return (uint32_t)NOT_PLAIN << 24;
-    return (uint32_t)(length + s.size) | (uint32_t)length << 8 | (uint32_t)((64 - s.size) & 63) << 16 |
-           (uint32_t)s.run << 24;
+    return (uint32_t)(length + s.size) | (uint32_t)length << 8 |
+           (uint32_t)((64 - s.size) & 63) << 16 | (uint32_t)s.run << 24;
 }
 
 static bool build(Table *t, EntropyKind kind)
@@ -122,7 +130,8 @@ static bool build(Table *t, EntropyKind kind)
         for (int i = 0; i < t->code.counts[length]; i++, code++, symbols++) {
             if (symbols >= 256 || code >= 1u << length) return false;
             if (length > LOOK) continue;
-            uint32_t entry = make_entry(kind, t->code.symbols[symbols], length), copies = 1u << (LOOK - length);
+            uint32_t entry = make_entry(kind, t->code.symbols[symbols], length),
+                     copies = 1u << (LOOK - length);
             for (uint32_t j = 0; j < copies; j++) t->entry[(code << (LOOK - length)) + j] = entry;
         }
         t->limit[length] = code << (LONGEST_CODE - length);
@@ -183,7 +192,8 @@ static ALWAYS_INLINE void consume(Bits *b, uint32_t entry)
     b->count -= entry;
 }
 
-/* The value that lies behind shift bits: 64 - rest bits of it, those below half stand for negative numbers. */
+/* The value that lies behind shift bits: 64 - rest bits of it, those below half stand for negative
+ * numbers. */
 static ALWAYS_INLINE int value_at(uint64_t bits, uint32_t shift, uint32_t rest)
 {
     uint64_t v = bits << (shift & 63);
@@ -192,7 +202,8 @@ static ALWAYS_INLINE int value_at(uint64_t bits, uint32_t shift, uint32_t rest)
 }
 
 /* The symbol at the top of the bits, of any length; false for an invalid code or meaning. */
-__attribute__((noinline)) static bool look_long(const Table *t, EntropyKind kind, uint64_t bits, Symbol *s)
+__attribute__((noinline)) static bool look_long(const Table *t, EntropyKind kind, uint64_t bits,
+                                                Symbol *s)
 {
     uint32_t window = (uint32_t)(bits >> (64 - LONGEST_CODE));
     for (int length = 1; length <= LONGEST_CODE; length++) {
@@ -243,7 +254,8 @@ static ALWAYS_INLINE bool read_dc(const Table *t, Bits *b, int *dc)
 typedef enum Step { STEP_MORE, STEP_END, STEP_ODD } Step;
 
 /* A symbol that left the block: the end of it, or one that is not plain. out may be NULL. */
-__attribute__((noinline)) static Step read_special_in_memory(const Table *t, Bits *b, int *k, int16_t *out)
+__attribute__((noinline)) static Step read_special_in_memory(const Table *t, Bits *b, int *k,
+                                                             int16_t *out)
 {
     Symbol s;
     if (!look_long(t, ENTROPY_AC, b->bits, &s)) return STEP_ODD;
@@ -276,7 +288,8 @@ static ALWAYS_INLINE Step read_last(const Pair *pairs, const Pair *p, Bits *b, i
     return STEP_END;
 }
 
-/* One or two symbols; keep false: only their length. The table comes as its pairs, to spare the hot loop a register. */
+/* One or two symbols; keep false: only their length. The table comes as its pairs, to spare the hot
+ * loop a register. */
 static ALWAYS_INLINE Step read_pair(const Pair *pairs, Bits *b, int *k, int16_t *out, bool keep)
 {
     const Pair *p = pairs + (b->bits >> (64 - LOOK));
@@ -293,8 +306,8 @@ static ALWAYS_INLINE Step read_pair(const Pair *pairs, Bits *b, int *k, int16_t 
     return *k == 64 || *k > END_OF_BLOCK ? STEP_END : STEP_ODD;
 }
 
-static ALWAYS_INLINE bool read_block(const Table *dc_table, const Pair *pairs, Bits *b, int *dc, int16_t *out,
-                                     bool keep)
+static ALWAYS_INLINE bool read_block(const Table *dc_table, const Pair *pairs, Bits *b, int *dc,
+                                     int16_t *out, bool keep)
 {
     if (!read_dc(dc_table, b, dc)) return false;
     for (int k = 1;;) {
@@ -313,7 +326,8 @@ static ALWAYS_INLINE bool read_block(const Table *dc_table, const Pair *pairs, B
 static void extend(Entropy *e)
 {
     const uint8_t *in = e->source;
-    const uint8_t *stop = (size_t)(e->source_end - in) < PIECE_BYTES ? e->source_end : in + PIECE_BYTES;
+    const uint8_t *stop =
+        (size_t)(e->source_end - in) < PIECE_BYTES ? e->source_end : in + PIECE_BYTES;
     uint8_t *out = e->end;
     while (in < stop) {
         const uint8_t *mark = memchr(in, 0xff, (size_t)(stop - in));
@@ -359,12 +373,14 @@ static bool seek_to(Entropy *e, int row, int entry)
     SeekEntry target = seek_index_entry(&e->index, row, entry);
     uint64_t byte = target.bits / 8;
     if (e->at < 0) {
-        uint64_t first = seek_index_entry(&e->index, row, 0).bits / 8, stuffed = seek_index_stuffed(&e->index, row);
+        uint64_t first = seek_index_entry(&e->index, row, 0).bits / 8,
+                 stuffed = seek_index_stuffed(&e->index, row);
         if (first + stuffed > (uint64_t)(e->source_end - e->scan)) return false;
         restart_at(e, e->scan + first + stuffed, first);
     }
     if (byte < e->first_byte) return false;
-    while (!e->complete && byte + PAD_BYTES > e->first_byte + (uint64_t)(e->end - e->data.data)) extend(e);
+    while (!e->complete && byte + PAD_BYTES > e->first_byte + (uint64_t)(e->end - e->data.data))
+        extend(e);
     if (byte > e->first_byte + (uint64_t)(e->end - e->data.data)) return false;
     e->b = (Bits){ .next = e->data.data + (byte - e->first_byte) };
     refill(&e->b);
@@ -466,7 +482,8 @@ bool entropy_decode(Entropy *e, int mcu, int16_t (*blocks)[64])
     ASSERT(mcu >= e->at && mcu < e->mcus);
     if (e->has_index && mcu != e->at) {
         int row = mcu / e->layout.columns, entry = mcu % e->layout.columns / e->index.step;
-        if (row * e->layout.columns + entry * e->index.step > e->at && !seek_to(e, row, entry)) return false;
+        if (row * e->layout.columns + entry * e->index.step > e->at && !seek_to(e, row, entry))
+            return false;
     }
     return skip_to(e, mcu) && keep_mcu(e, blocks);
 }
@@ -475,12 +492,15 @@ bool entropy_decode(Entropy *e, int mcu, int16_t (*blocks)[64])
 
 static bool index_fits(const SeekIndex *index, const EntropyLayout *l)
 {
-    return index && index->columns == l->columns && index->rows == l->rows && index->components == l->components;
+    return index && index->columns == l->columns && index->rows == l->rows &&
+           index->components == l->components;
 }
 
-Status entropy_begin(Entropy *e, const EntropyLayout *layout, const uint8_t *data, size_t bytes, const SeekIndex *index)
+Status entropy_begin(Entropy *e, const EntropyLayout *layout, const uint8_t *data, size_t bytes,
+                     const SeekIndex *index)
 {
-    ASSERT(layout->blocks >= 1 && layout->blocks <= ENTROPY_MAX_BLOCKS && layout->components <= ENTROPY_COMPONENTS);
+    ASSERT(layout->blocks >= 1 && layout->blocks <= ENTROPY_MAX_BLOCKS &&
+           layout->components <= ENTROPY_COMPONENTS);
     TRY(buf_reserve(&e->data, bytes + 2 * PAD_BYTES));
     e->layout = *layout;
     for (int c = 0; c < layout->components; c++) {

@@ -1,9 +1,10 @@
 /* entropy.h - Huffman decoding of a baseline JPEG scan, from any MCU on. Knows nothing of libjpeg.
  *
- * The scan holds all components, interleaved, without restart markers. Coefficients are made only for the MCUs that
- * are asked for; of those before them only the lengths of symbols are looked at, and a seek index (seek_index.h) makes
- * even that unnecessary. Whatever is odd - an invalid code, a coefficient beyond the block, data that end early - is
- * not interpreted here: the answer is false, and the caller decodes the image with libjpeg, which knows what to do. */
+ * The scan holds all components, interleaved, without restart markers. Coefficients are made only
+ * for the MCUs that are asked for; of those before them only the lengths of symbols are looked at,
+ * and a seek index (seek_index.h) makes even that unnecessary. Whatever is odd - an invalid code, a
+ * coefficient beyond the block, data that end early - is not interpreted here: the answer is false,
+ * and the caller decodes the image with libjpeg, which knows what to do. */
 #ifndef CONVOY_DATA_ENTROPY_H
 #define CONVOY_DATA_ENTROPY_H
 #include "data/decode/image.h"
@@ -34,21 +35,24 @@ Status entropy_create(Entropy **out);
 void entropy_destroy(Entropy *e); /* NULL ok */
 void entropy_trim(Entropy *e, size_t limit_bytes);
 
-/* False: these lengths make no code, or symbols that baseline does not have. The same tables again cost nothing. */
+/* False: these lengths make no code, or symbols that baseline does not have. The same tables again
+ * cost nothing. */
 bool entropy_set_code(Entropy *e, EntropyKind kind, int slot, const EntropyCode *code);
 
-/* data starts behind the scan header and is borrowed until the scan has been read; it ends at the first marker or with
- * bytes. index: NULL or one that seek_index_view has accepted for this scan. ERR_MEMORY. */
+/* data starts behind the scan header and is borrowed until the scan has been read; it ends at the
+ * first marker or with bytes. index: NULL or one that seek_index_view has accepted for this scan.
+ * ERR_MEMORY. */
 Status entropy_begin(Entropy *e, const EntropyLayout *layout, const uint8_t *data, size_t bytes,
                      const SeekIndex *index);
 
-/* Decodes MCU number mcu (row by row; not before the one of the last call) into layout->blocks blocks of 64
- * coefficients in natural order, which the caller has set to 0. After false nothing more may be read. */
+/* Decodes MCU number mcu (row by row; not before the one of the last call) into layout->blocks
+ * blocks of 64 coefficients in natural order, which the caller has set to 0. After false nothing
+ * more may be read. */
 bool entropy_decode(Entropy *e, int mcu, int16_t (*blocks)[64]);
 
-/* Makes a seek index (seek_index.h) on the way: start after entropy_begin without an index; out is borrowed until
- * finish, which walks the rest of the scan. What was walked is then in out, but for the header. ERR_MEMORY; false where
- * the scan is odd. */
+/* Makes a seek index (seek_index.h) on the way: start after entropy_begin without an index; out is
+ * borrowed until finish, which walks the rest of the scan. What was walked is then in out, but for
+ * the header. ERR_MEMORY; false where the scan is odd. */
 Status entropy_start_record(Entropy *e, int step, ByteBuf *out, size_t *bytes);
 bool entropy_finish_record(Entropy *e);
 #endif

@@ -1,15 +1,15 @@
 /* fast_scan.c - between libjpeg's decompressor and entropy.c.
  *
- * libjpeg asks for MCUs in order, with no place to put them where it skips rows. Nothing is decoded for those, nor for
- * MCUs left or right of the crop: their numbers are only counted, and entropy_decode finds its way to the next one that
- * matters. */
+ * libjpeg asks for MCUs in order, with no place to put them where it skips rows. Nothing is decoded
+ * for those, nor for MCUs left or right of the crop: their numbers are only counted, and
+ * entropy_decode finds its way to the next one that matters. */
 #include "data/decode/fast_scan.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "data/decode/entropy.h"
 #include <string.h>
 
-#if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 &&                                \
+#if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 &&            \
     LIBJPEG_TURBO_VERSION_NUMBER < 3000000 && BITS_IN_JSAMPLE == 8 && __has_include(<jpegint.h>)
 #include <jerror.h>
 #include <jpegint.h>
@@ -47,10 +47,11 @@ static void start_pass(j_decompress_ptr info)
 
 static bool is_plain(j_decompress_ptr info)
 {
-    return !info->progressive_mode && !info->arith_code && info->data_precision == 8 && info->restart_interval == 0 &&
-           info->comps_in_scan == info->num_components && (info->num_components == 1 || info->num_components == 3) &&
-           info->blocks_in_MCU <= ENTROPY_MAX_BLOCKS && info->Ss == 0 && info->Se == DCTSIZE2 - 1 && info->Ah == 0 &&
-           info->Al == 0;
+    return !info->progressive_mode && !info->arith_code && info->data_precision == 8 &&
+           info->restart_interval == 0 && info->comps_in_scan == info->num_components &&
+           (info->num_components == 1 || info->num_components == 3) &&
+           info->blocks_in_MCU <= ENTROPY_MAX_BLOCKS && info->Ss == 0 && info->Se == DCTSIZE2 - 1 &&
+           info->Ah == 0 && info->Al == 0;
 }
 
 static bool set_code(FastScan *f, EntropyKind kind, int slot, const JHUFF_TBL *table)
@@ -74,9 +75,11 @@ static bool describe(FastScan *f, j_decompress_ptr info, EntropyLayout *l)
     for (int i = 0; i < l->blocks; i++) l->component[i] = (uint8_t)info->MCU_membership[i];
     for (int c = 0; c < l->components; c++) {
         int dc = info->cur_comp_info[c]->dc_tbl_no, ac = info->cur_comp_info[c]->ac_tbl_no;
-        if (!set_code(f, ENTROPY_DC, dc, dc >= 0 && dc < NUM_HUFF_TBLS ? info->dc_huff_tbl_ptrs[dc] : NULL))
+        if (!set_code(f, ENTROPY_DC, dc,
+                      dc >= 0 && dc < NUM_HUFF_TBLS ? info->dc_huff_tbl_ptrs[dc] : NULL))
             return false;
-        if (!set_code(f, ENTROPY_AC, ac, ac >= 0 && ac < NUM_HUFF_TBLS ? info->ac_huff_tbl_ptrs[ac] : NULL))
+        if (!set_code(f, ENTROPY_AC, ac,
+                      ac >= 0 && ac < NUM_HUFF_TBLS ? info->ac_huff_tbl_ptrs[ac] : NULL))
             return false;
         l->slot[ENTROPY_DC][c] = (uint8_t)dc;
         l->slot[ENTROPY_AC][c] = (uint8_t)ac;
@@ -86,7 +89,9 @@ static bool describe(FastScan *f, j_decompress_ptr info, EntropyLayout *l)
 
 static Status start_index(FastScan *f, const EntropyLayout *l, int step)
 {
-    f->shape = (SeekIndex){ .columns = l->columns, .rows = l->rows, .step = step, .components = l->components };
+    f->shape = (SeekIndex){
+        .columns = l->columns, .rows = l->rows, .step = step, .components = l->components
+    };
     return entropy_start_record(f->entropy, step, &f->index, &f->index_bytes);
 }
 
@@ -100,7 +105,8 @@ static void install(FastScan *f, j_decompress_ptr info, const EntropyLayout *l)
     info->entropy = &f->shown;
 }
 
-Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file, int index_step, bool *installed)
+Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file,
+                         int index_step, bool *installed)
 {
     EntropyLayout layout;
     SeekIndex index;
@@ -110,7 +116,8 @@ Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage 
     bool indexed = seek_index_view(&index, file->seek, file->seek_bytes, file->bytes, file->size);
     TRY(entropy_begin(f->entropy, &layout, info->src->next_input_byte, info->src->bytes_in_buffer,
                       indexed ? &index : NULL));
-    if (!indexed && index_step && file->size <= MAX_INDEXED_BYTES) TRY(start_index(f, &layout, index_step));
+    if (!indexed && index_step && file->size <= MAX_INDEXED_BYTES)
+        TRY(start_index(f, &layout, index_step));
     install(f, info, &layout);
     *installed = true;
     return OK;
@@ -166,7 +173,8 @@ struct FastScan {
     int unused;
 };
 
-Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file, int index_step, bool *installed)
+Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file,
+                         int index_step, bool *installed)
 {
     (void)f, (void)info, (void)file, (void)index_step;
     *installed = false;

@@ -2,7 +2,8 @@
 #include "data/decode/image.h"
 #include "base/mem.h"
 
-#define LEAST_BYTES ((size_t)64 << 10) /* crops of small images vary in size: let them not make it grow for long */
+/* crops of small images vary in size: let them not make it grow for long */
+#define LEAST_BYTES ((size_t)64 << 10)
 
 Status buf_reserve(ByteBuf *b, size_t bytes)
 {
@@ -29,7 +30,8 @@ void buf_free(ByteBuf *b)
 
 static void to_luma(const uint8_t *rgb, size_t pixels, uint8_t *out)
 {
-    for (size_t i = 0; i < pixels; i++) out[i] = image_luma(rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2]);
+    for (size_t i = 0; i < pixels; i++)
+        out[i] = image_luma(rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2]);
 }
 
 static void replicate(const uint8_t *grey, size_t pixels, uint8_t *out)
@@ -61,7 +63,8 @@ PixelBox image_as_box(const ImageView *view)
 Status pixel_box_to_grey(PixelBox *box, ByteBuf *scratch)
 {
     if (box->channels == 1) return OK;
-    size_t width = (size_t)box->box.width, height = (size_t)box->box.height, step = (size_t)box->pixel_bytes;
+    size_t width = (size_t)box->box.width, height = (size_t)box->box.height,
+           step = (size_t)box->pixel_bytes;
     TRY(buf_reserve(scratch, width * height));
     for (size_t y = 0; y < height; y++) {
         const uint8_t *in = box->pixels + y * box->stride;

@@ -1,18 +1,21 @@
-/* image.h - bytes that grow to a high-water mark, and decoded images. Shared by sources, decoder, resize and loader. */
+/* image.h - bytes that grow to a high-water mark, and decoded images. Shared by sources, decoder,
+ * resize and loader. */
 #ifndef CONVOY_DATA_IMAGE_H
 #define CONVOY_DATA_IMAGE_H
 #include "base/status.h"
 #include <stddef.h>
 #include <stdint.h>
 
-/* A scratch buffer of one thread: it only grows, so a worker stops allocating once it has seen its largest image. */
+/* A scratch buffer of one thread: it only grows, so a worker stops allocating once it has seen its
+ * largest image. */
 typedef struct ByteBuf { /* zero-initialise */
     uint8_t *data;
     size_t capacity;
 } ByteBuf;
 Status buf_reserve(ByteBuf *b, size_t bytes); /* capacity >= bytes; keeps the contents */
 void buf_trim(ByteBuf *b,
-              size_t limit_bytes); /* frees a buffer larger than the limit: one huge image must not stay for ever */
+              /* frees a buffer larger than the limit: one huge image must not stay for ever */
+              size_t limit_bytes);
 void buf_free(ByteBuf *b);
 
 /* Pixels that somebody else owns: uint8, rows packed, [height, width, channels]. */
@@ -40,8 +43,8 @@ static inline uint8_t image_luma(uint32_t r, uint32_t g, uint32_t b)
     return (uint8_t)((19595u * r + 38470u * g + 7471u * b + 0x8000u) >> 16);
 }
 
-/* Gives *view the wanted number of channels (1 or 3), using scratch if pixels must change; a view that already has them
- * is untouched. */
+/* Gives *view the wanted number of channels (1 or 3), using scratch if pixels must change; a view
+ * that already has them is untouched. */
 Status image_convert(ImageView *view, int channels, ByteBuf *scratch);
 
 PixelBox image_as_box(const ImageView *view); /* all of it */

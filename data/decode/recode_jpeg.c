@@ -1,7 +1,8 @@
 /* recode_jpeg.c - libjpeg's transcoding interface behind a function that returns a Status.
  *
- * As in decode_jpeg.c an error jumps back to the function that set the point, and what is read after the jump lies in a
- * struct that outlives it. Any warning counts as damage here: a file that is not perfect stays as it is. */
+ * As in decode_jpeg.c an error jumps back to the function that set the point, and what is read
+ * after the jump lies in a struct that outlives it. Any warning counts as damage here: a file that
+ * is not perfect stays as it is. */
 #include "data/decode/recode_jpeg.h"
 #include "base/mem.h"
 #include "data/decode/decode.h"
@@ -33,7 +34,8 @@ typedef struct Recoder {
 static void give_up(j_common_ptr common)
 {
     Recoder *r = common->client_data;
-    if (common->err->msg_code == JERR_OUT_OF_MEMORY) r->status = fail(ERR_MEMORY, "libjpeg: out of memory");
+    if (common->err->msg_code == JERR_OUT_OF_MEMORY)
+        r->status = fail(ERR_MEMORY, "libjpeg: out of memory");
     longjmp(r->on_error, 1);
 }
 
@@ -92,7 +94,8 @@ static void recode(Recoder *r, const uint8_t *data, size_t size)
     r->in.progress = &r->progress;
     jpeg_mem_src(&r->in, data, (unsigned long)size);
     jpeg_read_header(&r->in, TRUE);
-    if (!r->in.progressive_mode || decode_check_size(r->in.image_width, r->in.image_height) != OK) return;
+    if (!r->in.progressive_mode || decode_check_size(r->in.image_width, r->in.image_height) != OK)
+        return;
     jvirt_barray_ptr *coefficients = jpeg_read_coefficients(&r->in);
     jpeg_create_compress(&r->out);
     r->out.dest = &r->to;

@@ -28,7 +28,8 @@ static int entries_of_row(int columns, int step)
 
 size_t seek_index_bytes(int columns, int rows, int step)
 {
-    return HEADER_BYTES + (size_t)rows * (ROW_BYTES + ENTRY_BYTES * (size_t)entries_of_row(columns, step));
+    return HEADER_BYTES +
+           (size_t)rows * (ROW_BYTES + ENTRY_BYTES * (size_t)entries_of_row(columns, step));
 }
 
 static const uint8_t *row_at(const SeekIndex *s, const uint8_t *rows, int row)
@@ -43,19 +44,23 @@ static const uint8_t *entry_at(const SeekIndex *s, const uint8_t *entries, int r
     return entries + ((size_t)row * (size_t)s->per_row + (size_t)entry) * ENTRY_BYTES;
 }
 
-bool seek_index_view(SeekIndex *out, const uint8_t *index, size_t bytes, const uint8_t *file, size_t size)
+bool seek_index_view(SeekIndex *out, const uint8_t *index, size_t bytes, const uint8_t *file,
+                     size_t size)
 {
-    if (!index || bytes < HEADER_BYTES || get(index, 4) != MAGIC || get(index + 8, 4) != size) return false;
+    if (!index || bytes < HEADER_BYTES || get(index, 4) != MAGIC || get(index + 8, 4) != size)
+        return false;
     SeekIndex s = { .columns = (int)get(index + 16, 2),
                     .rows = (int)get(index + 18, 2),
                     .step = (int)get(index + 20, 2),
                     .components = (int)get(index + 22, 2) };
-    if (s.columns == 0 || s.rows == 0 || s.step == 0 || bytes != seek_index_bytes(s.columns, s.rows, s.step))
+    if (s.columns == 0 || s.rows == 0 || s.step == 0 ||
+        bytes != seek_index_bytes(s.columns, s.rows, s.step))
         return false;
     s.per_row = entries_of_row(s.columns, s.step);
     s.row = index + HEADER_BYTES;
     s.entries = s.row + (size_t)s.rows * ROW_BYTES;
-    if (get(index + 4, 4) != str_crc32c(0, index + CHECKED_FROM, bytes - CHECKED_FROM)) return false;
+    if (get(index + 4, 4) != str_crc32c(0, index + CHECKED_FROM, bytes - CHECKED_FROM))
+        return false;
     if (get(index + 12, 4) != str_crc32c(0, file, size)) return false;
     *out = s;
     return true;
@@ -74,7 +79,8 @@ uint32_t seek_index_stuffed(const SeekIndex *s, int row)
     return get(row_at(s, s->row, row), 4);
 }
 
-void seek_index_put_header(uint8_t *index, size_t bytes, const SeekIndex *shape, uint32_t file_bytes, uint32_t crc)
+void seek_index_put_header(uint8_t *index, size_t bytes, const SeekIndex *shape,
+                           uint32_t file_bytes, uint32_t crc)
 {
     put(index, MAGIC, 4);
     put(index + 8, file_bytes, 4);
@@ -92,7 +98,8 @@ void seek_index_put_row(uint8_t *index, const SeekIndex *shape, int row, uint32_
     put(index + HEADER_BYTES + (size_t)row * ROW_BYTES, stuffed, 4);
 }
 
-void seek_index_put_entry(uint8_t *index, const SeekIndex *shape, int row, int entry, const SeekEntry *value)
+void seek_index_put_entry(uint8_t *index, const SeekIndex *shape, int row, int entry,
+                          const SeekEntry *value)
 {
     uint8_t *p = index + HEADER_BYTES + (size_t)shape->rows * ROW_BYTES +
                  ((size_t)row * (size_t)shape->per_row + (size_t)entry) * ENTRY_BYTES;

@@ -1,7 +1,8 @@
 /* seek_store.c - one atomic pointer a sample, into chunks that only grow.
  *
- * A reader sees a pointer only after what it points to was written (release, acquire), so reading takes no lock. Chunks
- * are allocated while the set is read for the first time, about one for 2000 images, and never after that. */
+ * A reader sees a pointer only after what it points to was written (release, acquire), so reading
+ * takes no lock. Chunks are allocated while the set is read for the first time, about one for 2000
+ * images, and never after that. */
 #include "data/decode/seek_store.h"
 #include "base/mem.h"
 #include "data/decode/seek_index.h"
@@ -61,7 +62,8 @@ static uint8_t *take(SeekStore *s, size_t bytes)
 {
     Chunk *c = s->chunks;
     if (!c || c->used + bytes > CHUNK_BYTES) {
-        if (bytes > CHUNK_BYTES || s->taken_bytes + sizeof *c + CHUNK_BYTES > s->limit_bytes) return NULL;
+        if (bytes > CHUNK_BYTES || s->taken_bytes + sizeof *c + CHUNK_BYTES > s->limit_bytes)
+            return NULL;
         c = mem_alloc(sizeof *c + CHUNK_BYTES);
         if (!c) return NULL;
         *c = (Chunk){ .next = s->chunks };
@@ -78,7 +80,9 @@ void seek_store_put(SeekStore *s, int64_t id, const uint8_t *index, size_t bytes
     ASSERT(id >= 0 && id < s->images);
     uint32_t length = (uint32_t)bytes;
     pthread_mutex_lock(&s->lock);
-    uint8_t *at = atomic_load_explicit(&s->at[id], memory_order_relaxed) ? NULL : take(s, sizeof length + bytes);
+    uint8_t *at = atomic_load_explicit(&s->at[id], memory_order_relaxed)
+                      ? NULL
+                      : take(s, sizeof length + bytes);
     if (at) {
         memcpy(at, &length, sizeof length);
         memcpy(at + sizeof length, index, bytes);
@@ -100,7 +104,8 @@ const uint8_t *seek_store_get(const SeekStore *s, int64_t id, size_t *bytes)
 
 int seek_store_step(const SeekStore *s)
 {
-    /* Of a picture of 500 x 400 pixels an index with entries every 8 MCUs takes 4 kB, with rows only 0.6 kB. */
+    /* Of a picture of 500 x 400 pixels an index with entries every 8 MCUs takes 4 kB, with rows
+     * only 0.6 kB. */
     static const struct {
         size_t bytes;
         int step;

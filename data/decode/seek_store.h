@@ -1,4 +1,5 @@
-/* seek_store.h - seek indices (seek_index.h) that were made while a data set was read for the first time, in memory. */
+/* seek_store.h - seek indices (seek_index.h) that were made while a data set was read for the first
+ * time, in memory. */
 #ifndef CONVOY_DATA_SEEK_STORE_H
 #define CONVOY_DATA_SEEK_STORE_H
 #include "base/status.h"
@@ -13,7 +14,8 @@ void seek_store_destroy(SeekStore *s); /* NULL ok */
 void seek_store_put(SeekStore *s, int64_t id, const uint8_t *index, size_t bytes);
 /* NULL: none yet. Stays valid as long as the store. */
 const uint8_t *seek_store_get(const SeekStore *s, int64_t id, size_t *bytes);
-/* The step (seek_index.h) of indices such that those of all samples fit, for pictures of the usual size. */
+/* The step (seek_index.h) of indices such that those of all samples fit, for pictures of the usual
+ * size. */
 int seek_store_step(const SeekStore *s);
 size_t seek_store_bytes(SeekStore *s); /* kept so far */
 #endif

@@ -15,5 +15,6 @@
 
 const char *data_library_versions(void)
 {
-    return JPEG_NAME ", libspng " TEXT(SPNG_VERSION_MAJOR) "." TEXT(SPNG_VERSION_MINOR) "." TEXT(SPNG_VERSION_PATCH);
+    return JPEG_NAME ", libspng " TEXT(SPNG_VERSION_MAJOR) "." TEXT(SPNG_VERSION_MINOR) "." TEXT(
+        SPNG_VERSION_PATCH);
 }

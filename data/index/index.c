@@ -1,4 +1,5 @@
-/* index.c - the block of an index: where things lie in it, whether it can be trusted, and questions about it. */
+/* index.c - the block of an index: where things lie in it, whether it can be trusted, and questions
+ * about it. */
 #include "data/index/index.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -13,7 +14,8 @@ static const char magic[8] = { 'C', 'V', 'Y', 'I', 'N', 'D', 'E', 'X' };
 
 bool index_layout(const IndexHeader *h, size_t at[INDEX_ARRAYS], size_t *block_bytes)
 {
-    if (h->images > MAX_IMAGES || h->text_bytes > MAX_TEXT || h->classes > INT_MAX - 1 || h->stamps > INT_MAX)
+    if (h->images > MAX_IMAGES || h->text_bytes > MAX_TEXT || h->classes > INT_MAX - 1 ||
+        h->stamps > INT_MAX)
         return false;
     size_t places = h->flags & INDEX_PLACES ? (size_t)h->images : 0;
     const size_t bytes[INDEX_ARRAYS] = {
@@ -42,7 +44,8 @@ uint32_t index_checksum(const void *block, size_t bytes)
     IndexHeader h;
     memcpy(&h, block, sizeof h);
     h.crc = 0;
-    return str_crc32c(str_crc32c(0, &h, sizeof h), (const uint8_t *)block + sizeof h, bytes - sizeof h);
+    return str_crc32c(str_crc32c(0, &h, sizeof h), (const uint8_t *)block + sizeof h,
+                      bytes - sizeof h);
 }
 
 /* ---- trust ---- */
@@ -58,8 +61,10 @@ static Status check_header(const Index *x)
     if (!index_layout(h, at, &total)) return fail(ERR_DATA, "counts out of range");
     if (total != x->block_bytes || h->block_bytes != total)
         return fail(ERR_DATA, "%zu bytes long, should be %zu", x->block_bytes, total);
-    if (index_checksum(x->block, x->block_bytes) != h->crc) return fail(ERR_DATA, "the checksum is wrong");
-    if (h->images == 0 || h->classes == 0 || h->text_bytes == 0) return fail(ERR_DATA, "nothing in it");
+    if (index_checksum(x->block, x->block_bytes) != h->crc)
+        return fail(ERR_DATA, "the checksum is wrong");
+    if (h->images == 0 || h->classes == 0 || h->text_bytes == 0)
+        return fail(ERR_DATA, "nothing in it");
     return OK;
 }
 

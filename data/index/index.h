@@ -1,17 +1,18 @@
-/* index.h - the list of a dataset's samples as one flat block: what a scan finds, what an index file holds, and what
- * one rank sends to the others.
+/* index.h - the list of a dataset's samples as one flat block: what a scan finds, what an index
+ * file holds, and what one rank sends to the others.
  *
- * The block is a header, arrays and one table of strings, without pointers, so the same bytes serve in memory and on
- * disk; an Index is a set of pointers into it. Samples are ordered class by class, so a label is found from class_start
- * and is not stored; within a class they lie in the order of torchvision's ImageFolder (folder, then name). A million
- * images cost about 8 bytes each plus their path, 24 more where samples lie inside larger files (shards, tar,
- * TFRecord).
+ * The block is a header, arrays and one table of strings, without pointers, so the same bytes serve
+ * in memory and on disk; an Index is a set of pointers into it. Samples are ordered class by class,
+ * so a label is found from class_start and is not stored; within a class they lie in the order of
+ * torchvision's ImageFolder (folder, then name). A million images cost about 8 bytes each plus
+ * their path, 24 more where samples lie inside larger files (shards, tar, TFRecord).
  *
- * STAMPS say what the block was made from: folders with their modification times (ImageFolder), or container files with
- * size and time. Where samples lie in containers, the file of a sample is a number among the stamps.
+ * STAMPS say what the block was made from: folders with their modification times (ImageFolder), or
+ * container files with size and time. Where samples lie in containers, the file of a sample is a
+ * number among the stamps.
  *
- * A block that comes from outside is checked completely before anything in it is used (index_adopt): a damaged or
- * hostile one is refused, never read out of range. */
+ * A block that comes from outside is checked completely before anything in it is used
+ * (index_adopt): a damaged or hostile one is refused, never read out of range. */
 #ifndef CONVOY_DATA_INDEX_H
 #define CONVOY_DATA_INDEX_H
 #include "base/status.h"
@@ -19,12 +20,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define INDEX_VERSION          1u
-#define INDEX_MAX_SAMPLE_BYTES ((size_t)64 << 20) /* of one encoded image, and of the seek data behind it */
+#define INDEX_VERSION 1u
+/* of one encoded image, and of the seek data behind it */
+#define INDEX_MAX_SAMPLE_BYTES ((size_t)64 << 20)
 
-enum { INDEX_PLACES = 1, INDEX_NAMED = 2 }; /* flags: samples lie in containers; classes have names of their own */
+/* flags: samples lie in containers; classes have names of their own */
+enum { INDEX_PLACES = 1, INDEX_NAMED = 2 };
 
-typedef struct IndexHeader { /* little-endian, as is all of the block; the arrays follow, see index.c */
+/* little-endian, as is all of the block; the arrays follow, see index.c */
+typedef struct IndexHeader {
     char magic[8];
     uint32_t version;
     uint32_t crc; /* CRC-32C of the block with this field 0 */
@@ -32,8 +36,9 @@ typedef struct IndexHeader { /* little-endian, as is all of the block; the array
     uint32_t classes, stamps, flags;
     uint32_t shard, shards; /* the block at the end of a shard: which of how many; else 0 of 0 */
     uint32_t reserved;
-    uint64_t plan_key;           /* shards: equal in all that belong together */
-    uint64_t root_at, format_at; /* in the text: the folder that was scanned, the name of the format */
+    uint64_t plan_key; /* shards: equal in all that belong together */
+    /* in the text: the folder that was scanned, the name of the format */
+    uint64_t root_at, format_at;
 } IndexHeader;
 
 typedef struct IndexStamp {
@@ -48,22 +53,24 @@ typedef struct Index { /* pointers into the block, which it owns */
     const IndexHeader *header;
     int64_t images;
     int classes, stamp_count;
-    const uint64_t *class_start; /* [classes + 1]; samples of class c are class_start[c] .. class_start[c + 1] */
-    const uint64_t *class_at;    /* [classes] */
-    const uint64_t *path_at;     /* [images] */
+    /* [classes + 1]; samples of class c are class_start[c] .. class_start[c + 1] */
+    const uint64_t *class_start;
+    const uint64_t *class_at; /* [classes] */
+    const uint64_t *path_at;  /* [images] */
     const IndexStamp *stamps;
-    /* [images], NULL without INDEX_PLACES: container, where in it, how long; CRC-32C of sample and seek data, which
-     * lies behind the sample */
+    /* [images], NULL without INDEX_PLACES: container, where in it, how long; CRC-32C of sample and
+     * seek data, which lies behind the sample */
     const uint64_t *offset;
     const uint32_t *file, *bytes, *seek_bytes, *crc;
     const char *text;
 } Index;
 
-/* Takes the block over (mem_free), on failure too. ERR_DATA with the reason (no name: the caller knows it). */
+/* Takes the block over (mem_free), on failure too. ERR_DATA with the reason (no name: the caller
+ * knows it). */
 Status index_adopt(Index **out, void *block, size_t bytes);
 void index_destroy(Index *index); /* NULL ok */
-/* Where the arrays of a block with this header lie, and its whole size; false if the counts are out of range. Arrays in
- * the order of IndexArray. */
+/* Where the arrays of a block with this header lie, and its whole size; false if the counts are out
+ * of range. Arrays in the order of IndexArray. */
 typedef enum IndexArray {
     INDEX_CLASS_START,
     INDEX_CLASS_AT,

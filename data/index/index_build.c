@@ -11,7 +11,8 @@ static Status grow(void **array, size_t *capacity, size_t count, size_t size)
 {
     if (count < *capacity) return OK;
     size_t wanted = *capacity ? *capacity * 2 : 64, bytes = 0;
-    if (!mem_mul(wanted, size, &bytes)) return fail(ERR_MEMORY, "sample list of %zu entries", wanted);
+    if (!mem_mul(wanted, size, &bytes))
+        return fail(ERR_MEMORY, "sample list of %zu entries", wanted);
     void *p = mem_realloc(*array, bytes);
     if (!p) return ERR_MEMORY;
     *array = p;
@@ -181,7 +182,8 @@ static void write_texts(const Block *b, const IndexParts *parts)
         }
     }
     for (int c = 0; c < parts->classes; c++)
-        wide(b, INDEX_CLASS_AT)[c] = put_text(text, &end, parts->class_names[c], strlen(parts->class_names[c]) + 1);
+        wide(b, INDEX_CLASS_AT)[c] =
+            put_text(text, &end, parts->class_names[c], strlen(parts->class_names[c]) + 1);
     h->root_at = put_text(text, &end, parts->root, strlen(parts->root) + 1);
     h->format_at = put_text(text, &end, parts->format, strlen(parts->format) + 1);
     ASSERT(end == h->text_bytes);
@@ -209,7 +211,8 @@ static IndexHeader header_of(const IndexParts *parts, size_t images)
 static Status make_block(const IndexParts *parts, const Ref *refs, size_t count, Block *b)
 {
     IndexHeader h = header_of(parts, count);
-    if (!index_layout(&h, b->at, &b->size)) return fail(ERR_DATA, "%s: too many images", parts->root);
+    if (!index_layout(&h, b->at, &b->size))
+        return fail(ERR_DATA, "%s: too many images", parts->root);
     if (!(b->bytes = mem_calloc(1, b->size))) return ERR_MEMORY;
     h.block_bytes = b->size;
     memcpy(b->bytes, &h, sizeof h);
@@ -231,12 +234,14 @@ Status index_assemble(Index **out, const IndexParts *parts)
     mem_free(refs);
     if (status != OK) return status;
     status = index_adopt(out, b.bytes, b.size);
-    return status == ERR_DATA ? fail_note(ERR_INTERNAL, "%s: the index just made", parts->root) : status;
+    return status == ERR_DATA ? fail_note(ERR_INTERNAL, "%s: the index just made", parts->root)
+                              : status;
 }
 
 /* ---- class names from a text file ---- */
 
-/* Cuts text into lines in place; pointers to them go to names where that is not NULL. Trailing empty lines count not.
+/* Cuts text into lines in place; pointers to them go to names where that is not NULL. Trailing
+ * empty lines count not.
  */
 static int cut_lines(char *text, char **names)
 {
@@ -258,7 +263,8 @@ static Status check_names(const char *path, char *const *names, int *count)
 {
     while (*count > 0 && names[*count - 1][0] == '\0') --*count;
     for (int i = 0; i < *count; i++)
-        if (names[i][0] == '\0') return fail(ERR_DATA, "%s: line %d is empty, class %d has no name", path, i + 1, i);
+        if (names[i][0] == '\0')
+            return fail(ERR_DATA, "%s: line %d is empty, class %d has no name", path, i + 1, i);
     return *count > 0 ? OK : fail(ERR_DATA, "%s: no class names in it", path);
 }
 

@@ -1,7 +1,7 @@
 /* index_build.h - what a scan collects, and the index made of it.
  *
- * A scan works in pieces, one a thread's task: the samples of one class folder, or of one container file. Each piece
- * grows by itself and all are assembled once at the end. */
+ * A scan works in pieces, one a thread's task: the samples of one class folder, or of one container
+ * file. Each piece grows by itself and all are assembled once at the end. */
 #ifndef CONVOY_DATA_INDEX_BUILD_H
 #define CONVOY_DATA_INDEX_BUILD_H
 #include "base/str.h"
@@ -50,7 +50,7 @@ typedef struct ScanOptions { /* of SourceKind.scan */
     int threads;
 } ScanOptions;
 
-/* Lines of text file folder/name as class names: *names has one block (mem_free), *count of them; 0 and NULL if there
- * is no such file. ERR_DATA for an empty line in the middle. */
+/* Lines of text file folder/name as class names: *names has one block (mem_free), *count of them; 0
+ * and NULL if there is no such file. ERR_DATA for an empty line in the middle. */
 Status index_read_names(const char *folder, const char *name, char ***names, int *count);
 #endif

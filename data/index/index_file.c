@@ -1,9 +1,10 @@
 /* index_file.c - an index file is the block of an index as it is; see index.h.
  *
- * It is a cache: whatever is wrong with it (missing, damaged, of another version, of another folder, out of date), the
- * answer is to scan again and to say so in one line. Out of date means that the modification time of a folder (or size
- * or time of a container) is not what it was before the scan read it. A change of a file's contents in an ImageFolder
- * touches no folder and needs no new index. */
+ * It is a cache: whatever is wrong with it (missing, damaged, of another version, of another
+ * folder, out of date), the answer is to scan again and to say so in one line. Out of date means
+ * that the modification time of a folder (or size or time of a container) is not what it was before
+ * the scan read it. A change of a file's contents in an ImageFolder touches no folder and needs no
+ * new index. */
 #include "data/index/index_file.h"
 #include "base/clock.h"
 #include "base/fs.h"
@@ -87,11 +88,11 @@ static Status load_current(Index **out, const char *file, const ScanOptions *o)
         return OK;
     }
     if (strcmp(index_root(index), o->root) != 0 || strcmp(index_format(index), o->format) != 0) {
-        log_info("%s: the index of %s (%s); scanning %s (%s)", file, index_root(index), index_format(index), o->path,
-                 o->format);
+        log_info("%s: the index of %s (%s); scanning %s (%s)", file, index_root(index),
+                 index_format(index), o->path, o->format);
     } else if (!index_is_current(index, o->path, &changed)) {
-        log_info("%s: out of date, %s%s%s has changed since; scanning again", file, o->path, changed[0] ? "/" : "",
-                 changed);
+        log_info("%s: out of date, %s%s%s has changed since; scanning again", file, o->path,
+                 changed[0] ? "/" : "", changed);
     } else {
         *out = index;
         return OK;
@@ -111,8 +112,8 @@ Status index_obtain(Index **out, const char *file, IndexScan scan, const ScanOpt
     double seconds = clock_s() - start_s;
     Status status = index_save(*out, file);
     if (status == OK)
-        log_info("%s: %lld images found in %.2f s; index kept in %s", o->path, (long long)(*out)->images, seconds,
-                 file);
+        log_info("%s: %lld images found in %.2f s; index kept in %s", o->path,
+                 (long long)(*out)->images, seconds, file);
     else log_warning("the index of %s cannot be kept: %s", o->path, status_message());
     return OK;
 }

@@ -1,15 +1,17 @@
 /* scan.c - fills an index from an ImageFolder tree.
  *
- * The order is torchvision's, because labels and sample ids depend on it: classes are the sub-folders of the root
- * (symlinks to folders count) sorted by name; within a class every folder below it, sorted by its whole path (so "a-b"
- * comes before "a/b"), and in each its files sorted by name. Names starting with a dot are not special. Files are told
- * by extension in any case; those that torchvision would take and we cannot decode are left out, with one warning.
+ * The order is torchvision's, because labels and sample ids depend on it: classes are the
+ * sub-folders of the root (symlinks to folders count) sorted by name; within a class every folder
+ * below it, sorted by its whole path (so "a-b" comes before "a/b"), and in each its files sorted by
+ * name. Names starting with a dot are not special. Files are told by extension in any case; those
+ * that torchvision would take and we cannot decode are left out, with one warning.
  *
- * Classes are walked by several threads, more than there are CPUs, because on a network file system each folder is a
- * few round trips. readdir's d_type answers "file or folder" without a stat per image; only symlinks and file systems
- * that do not fill it are asked. A class is walked with a list of folders still to read, not by recursion, so depth
- * costs no stack. A symlink to a folder that it lies in (the same device and inode as one of the folders above it)
- * would go round for ever: it is left out with a warning. The time of each folder is taken before it is read, so that
+ * Classes are walked by several threads, more than there are CPUs, because on a network file system
+ * each folder is a few round trips. readdir's d_type answers "file or folder" without a stat per
+ * image; only symlinks and file systems that do not fill it are asked. A class is walked with a
+ * list of folders still to read, not by recursion, so depth costs no stack. A symlink to a folder
+ * that it lies in (the same device and inode as one of the folders above it) would go round for
+ * ever: it is left out with a warning. The time of each folder is taken before it is read, so that
  * what changes meanwhile makes the index look old. */
 #include "data/index/scan.h"
 #include "base/log.h"
@@ -26,7 +28,8 @@ static const char *const unsupported[] = { ".ppm", ".bmp", ".pgm", ".tif", ".tif
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define NO_PARENT    SIZE_MAX
 
-typedef struct Found { /* one entry of a folder; strings first as offsets, because the text still moves */
+/* one entry of a folder; strings first as offsets, because the text still moves */
+typedef struct Found {
     size_t folder_at, name_at;
     const char *folder, *name;
     size_t parent; /* folders: place in the list of the folder it lies in, NO_PARENT for a class */
@@ -69,7 +72,8 @@ static Status list_add(FoundList *list, size_t folder_at, size_t name_at, size_t
         list->items = items;
         list->capacity = capacity;
     }
-    list->items[list->count++] = (Found){ .folder_at = folder_at, .name_at = name_at, .parent = parent };
+    list->items[list->count++] =
+        (Found){ .folder_at = folder_at, .name_at = name_at, .parent = parent };
     return OK;
 }
 
@@ -98,7 +102,8 @@ static bool is_folder(DIR *dir, const struct dirent *entry)
 
 static Status note_skipped(Walk *walk, const char *folder, const char *name)
 {
-    if (walk->skipped++ == 0) str_printf(&walk->first_skipped, "%s/%s/%s", walk->root, folder, name);
+    if (walk->skipped++ == 0)
+        str_printf(&walk->first_skipped, "%s/%s/%s", walk->root, folder, name);
     return walk->first_skipped.failed ? fail(ERR_MEMORY, "out of memory while listing images") : OK;
 }
 
@@ -108,7 +113,8 @@ static Status take_folder(Walk *walk, const char *name, size_t at_list)
     if (at_list == NO_PARENT) {
         TRY(text_add(&walk->text, NULL, name, &at));
     } else {
-        /* The folder's own name lies in the same buffer, which may move while it grows: copy it out first. */
+        /* The folder's own name lies in the same buffer, which may move while it grows: copy it out
+         * first. */
         char *folder = mem_strdup(walk->text.text + walk->folders.items[at_list].name_at);
         if (!folder) return ERR_MEMORY;
         Status status = text_add(&walk->text, folder, name, &at);
@@ -118,7 +124,8 @@ static Status take_folder(Walk *walk, const char *name, size_t at_list)
     return list_add(&walk->folders, 0, at, at_list);
 }
 
-/* Of the root only sub-folders count. at_list: the folder being read in walk->folders, NO_PARENT for the root. */
+/* Of the root only sub-folders count. at_list: the folder being read in walk->folders, NO_PARENT
+ * for the root. */
 static Status take_entry(Walk *walk, DIR *dir, const struct dirent *entry, size_t at_list)
 {
     const char *name = entry->d_name;
@@ -140,7 +147,8 @@ static Status identify(Walk *walk, DIR *dir, size_t at_list, bool *loops)
 {
     struct stat info;
     *loops = false;
-    if (fstat(dirfd(dir), &info)) return fail(ERR_DATA, "%s: cannot stat: %s", walk->path.text, strerror(errno));
+    if (fstat(dirfd(dir), &info))
+        return fail(ERR_DATA, "%s: cannot stat: %s", walk->path.text, strerror(errno));
     int64_t mtime_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
     if (at_list == NO_PARENT) {
         walk->root_device = info.st_dev;
@@ -151,10 +159,13 @@ static Status identify(Walk *walk, DIR *dir, size_t at_list, bool *loops)
     folders[at_list].device = info.st_dev;
     folders[at_list].inode = info.st_ino;
     *loops = info.st_dev == walk->root_device && info.st_ino == walk->root_inode;
-    for (size_t above = folders[at_list].parent; above != NO_PARENT && !*loops; above = folders[above].parent)
+    for (size_t above = folders[at_list].parent; above != NO_PARENT && !*loops;
+         above = folders[above].parent)
         *loops = info.st_dev == folders[above].device && info.st_ino == folders[above].inode;
     if (*loops) log_warning("%s: a link to a folder that it lies in; left out", walk->path.text);
-    return *loops ? OK : piece_stamp(walk->piece, walk->text.text + folders[at_list].name_at, mtime_ns, 0);
+    return *loops
+               ? OK
+               : piece_stamp(walk->piece, walk->text.text + folders[at_list].name_at, mtime_ns, 0);
 }
 
 /* Reads one folder: sub-folders go to walk->folders, images to walk->files. */
@@ -163,18 +174,22 @@ static Status read_folder(Walk *walk, size_t at_list)
     bool is_root = at_list == NO_PARENT, loops = false;
     str_clear(&walk->path);
     str_add(&walk->path, walk->root);
-    if (!is_root) str_printf(&walk->path, "/%s", walk->text.text + walk->folders.items[at_list].name_at);
+    if (!is_root)
+        str_printf(&walk->path, "/%s", walk->text.text + walk->folders.items[at_list].name_at);
     if (walk->path.failed) return fail(ERR_MEMORY, "out of memory while listing images");
     DIR *dir = opendir(walk->path.text);
     if (!dir && is_root && (errno == ENOENT || errno == ENOTDIR))
         return fail(ERR_DATA, "%s: no such folder", walk->root);
-    if (!dir) return fail(ERR_DATA, "%s: cannot read this folder: %s", walk->path.text, strerror(errno));
+    if (!dir)
+        return fail(ERR_DATA, "%s: cannot read this folder: %s", walk->path.text, strerror(errno));
     Status status = identify(walk, dir, at_list, &loops);
     while (status == OK && !loops) {
         errno = 0;
         const struct dirent *entry = readdir(dir);
         if (!entry) {
-            if (errno) status = fail(ERR_DATA, "%s: cannot read this folder: %s", walk->path.text, strerror(errno));
+            if (errno)
+                status = fail(ERR_DATA, "%s: cannot read this folder: %s", walk->path.text,
+                              strerror(errno));
             break;
         }
         status = take_entry(walk, dir, entry, at_list);
@@ -220,7 +235,8 @@ static Status walk_class(Walk *walk, const char *name, uint32_t label)
     TRY(list_add(&walk->folders, 0, at, NO_PARENT));
     for (size_t i = 0; i < walk->folders.count; i++) TRY(read_folder(walk, i));
     if (walk->files.count == 0)
-        return fail(ERR_DATA, "%s/%s: class folder without a .jpg, .jpeg or .png file", walk->root, name);
+        return fail(ERR_DATA, "%s/%s: class folder without a .jpg, .jpeg or .png file", walk->root,
+                    name);
     sort_found(&walk->files, &walk->text);
     const IndexEntry entry = { .label = label };
     for (size_t i = 0; i < walk->files.count; i++)
@@ -237,7 +253,8 @@ static Status scan_class(void *cookie, int64_t label)
                   .piece = &scan->pieces[1 + label] };
     Status status = walk_class(&walk, scan->names[label], (uint32_t)label);
     scan->skipped[label] = walk.skipped;
-    if (status == OK && walk.skipped > 0 && !(scan->first_skipped[label] = mem_strdup(walk.first_skipped.text)))
+    if (status == OK && walk.skipped > 0 &&
+        !(scan->first_skipped[label] = mem_strdup(walk.first_skipped.text)))
         status = ERR_MEMORY;
     walk_free(&walk);
     return status;
@@ -252,8 +269,8 @@ static void warn_of_skipped(const Scan *scan, size_t classes)
         if (!first) first = scan->first_skipped[c];
     }
     if (first)
-        log_warning("%s: %lld files of a format that is not supported are left out, first %s", scan->root.root,
-                    (long long)skipped, first);
+        log_warning("%s: %lld files of a format that is not supported are left out, first %s",
+                    scan->root.root, (long long)skipped, first);
 }
 
 static Status scan_classes(Scan *scan, size_t classes, const ScanOptions *o, Index **out)

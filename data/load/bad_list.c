@@ -1,4 +1,5 @@
-/* bad_list.c - a bit per sample behind a mutex; taken only when something is wrong with a sample. */
+/* bad_list.c - a bit per sample behind a mutex; taken only when something is wrong with a
+ * sample. */
 #include "data/load/bad_list.h"
 #include "base/mem.h"
 
@@ -44,7 +45,8 @@ Status bad_list_add(BadList *list, int64_t id, bool *first)
     int64_t count = list->count;
     pthread_mutex_unlock(&list->lock);
     if (count <= list->limit) return OK;
-    return fail(ERR_DATA, "%lld of %lld samples are bad, more than the %lld allowed (data.max_bad_fraction)",
+    return fail(ERR_DATA,
+                "%lld of %lld samples are bad, more than the %lld allowed (data.max_bad_fraction)",
                 (long long)count, (long long)list->images, (long long)list->limit);
 }
 

@@ -12,7 +12,8 @@ typedef struct BadList {
     int64_t images, count, limit;
 } BadList;
 
-/* More than max(10, max_fraction * images) distinct bad samples are too many; max_fraction < 0 = never. */
+/* More than max(10, max_fraction * images) distinct bad samples are too many; max_fraction < 0 =
+ * never. */
 Status bad_list_create(BadList **out, int64_t images, double max_fraction);
 void bad_list_destroy(BadList *list); /* NULL ok */
 /* Notes a sample. *first: it was not known yet. ERR_DATA when this one is one too many. */

@@ -1,5 +1,5 @@
-/* byte_ring.c - see byte_ring.h. Pieces are numbered as they are taken; piece n lies at pieces[n % max]. The ring is
- * wrapped when its newest piece lies below its oldest. */
+/* byte_ring.c - see byte_ring.h. Pieces are numbered as they are taken; piece n lies at pieces[n %
+ * max]. The ring is wrapped when its newest piece lies below its oldest. */
 #include "data/load/byte_ring.h"
 #include "base/mem.h"
 #include <stdbool.h>
@@ -63,8 +63,8 @@ static Span held(const ByteRing *r)
     return (Span){ oldest->start, newest->end, newest->start < oldest->start };
 }
 
-/* Where a piece of so many bytes would begin; SIZE_MAX if nowhere. At the end of the part in use it goes on at the
- * start if most of that part is free, else the part grows. */
+/* Where a piece of so many bytes would begin; SIZE_MAX if nowhere. At the end of the part in use it
+ * goes on at the start if most of that part is free, else the part grows. */
 static size_t find_room(const ByteRing *r, size_t bytes)
 {
     if (r->next == r->first) return bytes <= r->capacity ? 0 : SIZE_MAX;

@@ -1,8 +1,10 @@
-/* byte_ring.h - one block of memory from which pieces are taken at the head and given back in any order.
+/* byte_ring.h - one block of memory from which pieces are taken at the head and given back in any
+ * order.
  *
- * Room comes back at the tail, so a piece that is kept holds up those taken after it; that suits samples, which are
- * read and used up nearly in one order. Nothing is allocated after creation. The part of the block that is used grows
- * only to about twice of what is held at once. No locks: the caller has one. */
+ * Room comes back at the tail, so a piece that is kept holds up those taken after it; that suits
+ * samples, which are read and used up nearly in one order. Nothing is allocated after creation. The
+ * part of the block that is used grows only to about twice of what is held at once. No locks: the
+ * caller has one. */
 #ifndef CONVOY_DATA_BYTE_RING_H
 #define CONVOY_DATA_BYTE_RING_H
 #include "base/status.h"
@@ -12,7 +14,8 @@
 typedef struct ByteRing ByteRing;
 Status byte_ring_create(ByteRing **out, size_t capacity, int pieces_max);
 void byte_ring_destroy(ByteRing *r); /* NULL ok */
-/* A piece of so many bytes, NULL if there is no room for it now. *piece: its name for byte_ring_give(). */
+/* A piece of so many bytes, NULL if there is no room for it now. *piece: its name for
+ * byte_ring_give(). */
 uint8_t *byte_ring_take(ByteRing *r, size_t bytes, int64_t *piece);
 void byte_ring_give(ByteRing *r, int64_t piece);
 /* Bytes that can still be taken, if pieces are small against them. */

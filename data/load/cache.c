@@ -1,6 +1,6 @@
-/* cache.c - see cache.h. The memory file: header, one word for each entry, blocks. A block is the sample's size in its
- * first 64 bytes, then the sample and its seek index. Blocks are given out from the front by an atomic add and never
- * given back. */
+/* cache.c - see cache.h. The memory file: header, one word for each entry, blocks. A block is the
+ * sample's size in its first 64 bytes, then the sample and its seek index. Blocks are given out
+ * from the front by an atomic add and never given back. */
 #include "data/load/cache.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -14,16 +14,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CACHE_MAGIC   0x63616368656e6f76u
-#define BLOCK_ALIGN   ((size_t)64)
-#define PATIENCE_S    2.0 /* for another to load a sample */
-#define POLL_S        0.0005
-#define KIND_SHIFT    62
-#define PAYLOAD_MASK  (((uint64_t)1 << KIND_SHIFT) - 1)
-#define TIME_BITS     32 /* seconds of the node's monotonic clock */
-#define LOADING_MAX_S 60 /* whoever takes longer is gone, even if another process has its number by now */
+#define CACHE_MAGIC  0x63616368656e6f76u
+#define BLOCK_ALIGN  ((size_t)64)
+#define PATIENCE_S   2.0 /* for another to load a sample */
+#define POLL_S       0.0005
+#define KIND_SHIFT   62
+#define PAYLOAD_MASK (((uint64_t)1 << KIND_SHIFT) - 1)
+#define TIME_BITS    32 /* seconds of the node's monotonic clock */
+/* whoever takes longer is gone, even if another process has its number by now */
+#define LOADING_MAX_S 60
 
-typedef enum EntryKind { ENTRY_ABSENT, ENTRY_LOADING, ENTRY_READY, ENTRY_NEVER } EntryKind; /* absent is all zero */
+/* absent is all zero */
+typedef enum EntryKind { ENTRY_ABSENT, ENTRY_LOADING, ENTRY_READY, ENTRY_NEVER } EntryKind;
 
 typedef struct Header {
     uint64_t magic, token;
@@ -79,7 +81,8 @@ static uint64_t loading_now(void)
 static bool is_abandoned(uint64_t word)
 {
     pid_t pid = (pid_t)((word & PAYLOAD_MASK) >> TIME_BITS);
-    return (uint32_t)clock_s() - (uint32_t)word > LOADING_MAX_S || (kill(pid, 0) != 0 && errno == ESRCH);
+    return (uint32_t)clock_s() - (uint32_t)word > LOADING_MAX_S ||
+           (kill(pid, 0) != 0 && errno == ESRCH);
 }
 
 /* ---- life ---- */
@@ -87,7 +90,8 @@ static bool is_abandoned(uint64_t word)
 static Status map(SampleCache *c, int fd, size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (p == MAP_FAILED) return fail(ERR_ENV, "data.cache: cannot map %zu MiB: %s", bytes >> 20, strerror(errno));
+    if (p == MAP_FAILED)
+        return fail(ERR_ENV, "data.cache: cannot map %zu MiB: %s", bytes >> 20, strerror(errno));
     c->header = p;
     c->bytes = bytes;
     return OK;
@@ -97,15 +101,18 @@ static Status make(SampleCache *c, int64_t samples, size_t capacity)
 {
     size_t bytes = blocks_at(samples) + capacity;
     c->fd = memfd_create("convoy-cache", MFD_CLOEXEC);
-    if (c->fd < 0) return fail(ERR_ENV, "data.cache: cannot make a memory file: %s", strerror(errno));
+    if (c->fd < 0)
+        return fail(ERR_ENV, "data.cache: cannot make a memory file: %s", strerror(errno));
     if (ftruncate(c->fd, (off_t)bytes) != 0)
-        return fail(ERR_ENV, "data.cache: no memory file of %zu MiB: %s", bytes >> 20, strerror(errno));
+        return fail(ERR_ENV, "data.cache: no memory file of %zu MiB: %s", bytes >> 20,
+                    strerror(errno));
     TRY(map(c, c->fd, bytes));
     struct stat info;
     if (fstat(c->fd, &info) != 0) return fail(ERR_ENV, "data.cache: %s", strerror(errno));
     c->header->samples = samples;
     c->header->capacity = capacity;
-    c->header->token = (uint64_t)(clock_unix_s() * 1e9) ^ (uint64_t)info.st_ino << 40 ^ (uint64_t)getpid() << 20;
+    c->header->token =
+        (uint64_t)(clock_unix_s() * 1e9) ^ (uint64_t)info.st_ino << 40 ^ (uint64_t)getpid() << 20;
     c->header->magic = CACHE_MAGIC;
     return OK;
 }
@@ -133,14 +140,17 @@ CacheKey cache_key(const SampleCache *c)
 static Status join_file(SampleCache *c, int fd, const CacheKey *key, int64_t samples)
 {
     struct stat info;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || (size_t)info.st_size < blocks_at(samples))
-        return fail(ERR_ENV, "data.cache: process %lld of this node has no such memory file", (long long)key->pid);
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) ||
+        (size_t)info.st_size < blocks_at(samples))
+        return fail(ERR_ENV, "data.cache: process %lld of this node has no such memory file",
+                    (long long)key->pid);
     TRY(map(c, fd, (size_t)info.st_size));
     const Header *h = c->header;
     bool same = h->magic == CACHE_MAGIC && h->token == key->token && h->samples == samples &&
                 blocks_at(samples) + h->capacity == c->bytes;
     return same ? OK
-                : fail(ERR_ENV, "data.cache: process %lld of this node has another memory file", (long long)key->pid);
+                : fail(ERR_ENV, "data.cache: process %lld of this node has another memory file",
+                       (long long)key->pid);
 }
 
 Status cache_join(SampleCache **out, const CacheKey *key, int64_t samples)
@@ -151,8 +161,8 @@ Status cache_join(SampleCache **out, const CacheKey *key, int64_t samples)
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
         return fail(ERR_ENV,
-                    "data.cache: cannot open the memory of process %lld of this node: %s (data.cache=page "
-                    "needs no shared memory)",
+                    "data.cache: cannot open the memory of process %lld of this node: %s "
+                    "(data.cache=page needs no shared memory)",
                     (long long)key->pid, strerror(errno));
     }
     SampleCache *c = mem_calloc(1, sizeof *c);
@@ -221,7 +231,8 @@ static void store(SampleCache *c, _Atomic uint64_t *word, Sample *out)
     lend(c, ready, out);
 }
 
-/* Waits while somebody else loads the sample, as long as he lives and patience lasts. Returns the word then. */
+/* Waits while somebody else loads the sample, as long as he lives and patience lasts. Returns the
+ * word then. */
 static uint64_t await_other(const _Atomic uint64_t *word)
 {
     double give_up_s = clock_s() + PATIENCE_S;
@@ -233,8 +244,8 @@ static uint64_t await_other(const _Atomic uint64_t *word)
     return now;
 }
 
-Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t id, int image_size, ByteBuf *buf,
-                  Sample *out, bool *hit)
+Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t id, int image_size,
+                  ByteBuf *buf, Sample *out, bool *hit)
 {
     ASSERT(entry >= 0 && entry < c->header->samples);
     _Atomic uint64_t *word = &words(c)[entry];
@@ -247,9 +258,11 @@ Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t i
             lend(c, now, out);
             return OK;
         }
-        bool free_for_us = kind_of(now) == ENTRY_ABSENT || (kind_of(now) == ENTRY_LOADING && is_abandoned(now));
+        bool free_for_us =
+            kind_of(now) == ENTRY_ABSENT || (kind_of(now) == ENTRY_LOADING && is_abandoned(now));
         ours = free_for_us && atomic_compare_exchange_strong(word, &now, loading_now());
-        settled = ours || !free_for_us; /* else somebody else was quicker: now there is somebody to wait for */
+        /* else somebody else was quicker: now there is somebody to wait for */
+        settled = ours || !free_for_us;
     }
     Status status = source->kind->read(source, id, image_size, buf, out);
     if (!ours) return status;

@@ -1,14 +1,16 @@
-/* cache.h - the files of datasets in memory that the processes of a node share, filled on first use, never evicted.
+/* cache.h - the files of datasets in memory that the processes of a node share, filled on first
+ * use, never evicted.
  *
- * One process creates it (cache_create), the others open it by the first one's process id and file descriptor
- * (cache_join): it is a memory file without a name, so nothing is left behind however the processes end. Whoever needs
- * a sample first reads it from storage and puts it in; all others take it from there, without a copy and without a
- * lock. Once it is full, what is not in it is read from storage, every time: on a random order of samples that keeps
- * the share of hits at what fits, where a cache that evicts would have almost none.
+ * One process creates it (cache_create), the others open it by the first one's process id and file
+ * descriptor (cache_join): it is a memory file without a name, so nothing is left behind however
+ * the processes end. Whoever needs a sample first reads it from storage and puts it in; all others
+ * take it from there, without a copy and without a lock. Once it is full, what is not in it is read
+ * from storage, every time: on a random order of samples that keeps the share of hits at what fits,
+ * where a cache that evicts would have almost none.
  *
- * ENTRIES. One 64-bit word a sample: absent, loading (by which process, since when), ready (where), or never (no room).
- * A process that dies while it loads leaves "loading" behind; others see that it is gone, or lose patience, and load
- * the sample themselves. */
+ * ENTRIES. One 64-bit word a sample: absent, loading (by which process, since when), ready (where),
+ * or never (no room). A process that dies while it loads leaves "loading" behind; others see that
+ * it is gone, or lose patience, and load the sample themselves. */
 #ifndef CONVOY_DATA_CACHE_H
 #define CONVOY_DATA_CACHE_H
 #include "data/source/source.h"
@@ -27,10 +29,11 @@ CacheKey cache_key(const SampleCache *c);
 Status cache_join(SampleCache **out, const CacheKey *key, int64_t samples);
 void cache_destroy(SampleCache *c); /* NULL ok; nothing borrowed from it may be in use */
 
-/* Reads sample id of a source, which is entry of the cache: *out borrows from the cache until that is destroyed, or
- * from buf as Source.read. *hit: storage was not asked. Errors as Source.read. Any thread. */
-Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t id, int image_size, ByteBuf *buf,
-                  Sample *out, bool *hit);
+/* Reads sample id of a source, which is entry of the cache: *out borrows from the cache until that
+ * is destroyed, or from buf as Source.read. *hit: storage was not asked. Errors as Source.read. Any
+ * thread. */
+Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t id, int image_size,
+                  ByteBuf *buf, Sample *out, bool *hit);
 
 typedef struct CacheStats {
     int64_t samples, bytes; /* in it */

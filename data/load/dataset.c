@@ -32,17 +32,20 @@ struct Dataset {
 };
 
 static const SourceKind *const kinds[DATA_FORMAT_COUNT] = {
-    [DATA_IMAGEFOLDER] = &source_imagefolder, [DATA_IDX] = &source_idx,           [DATA_SHARDS] = &source_shards,
-    [DATA_WEBDATASET] = &source_webdataset,   [DATA_TFRECORD] = &source_tfrecord, [DATA_CIFAR] = &source_cifar,
+    [DATA_IMAGEFOLDER] = &source_imagefolder, [DATA_IDX] = &source_idx,
+    [DATA_SHARDS] = &source_shards,           [DATA_WEBDATASET] = &source_webdataset,
+    [DATA_TFRECORD] = &source_tfrecord,       [DATA_CIFAR] = &source_cifar,
     [DATA_SYNTHETIC] = &source_synthetic,
 };
 
-const char *const data_format_names[] = { "auto",     "imagefolder", "idx",       "shards", "webdataset",
-                                          "tfrecord", "cifar",       "synthetic", NULL };
+const char *const data_format_names[] = { "auto",   "imagefolder", "idx",
+                                          "shards", "webdataset",  "tfrecord",
+                                          "cifar",  "synthetic",   NULL };
 
 /* In the order of asking; imagefolder says yes to everything. */
-static const SourceKind *const guesses[] = { &source_shards,   &source_idx,        &source_cifar,
-                                             &source_tfrecord, &source_webdataset, &source_imagefolder };
+static const SourceKind *const guesses[] = { &source_shards,     &source_idx,
+                                             &source_cifar,      &source_tfrecord,
+                                             &source_webdataset, &source_imagefolder };
 
 static Status choose_kind(const SourceKind **out, const DatasetOptions *o)
 {
@@ -66,7 +69,9 @@ typedef struct Place { /* what a scan needs to know, with the memory for it */
 static void find_place(Place *p, const SourceKind *kind, const DatasetOptions *o)
 {
     static const char *const roles[] = { [DATA_TRAIN] = "train", [DATA_VAL] = "val" };
-    p->scan = (ScanOptions){ .path = o->path, .root = o->path, .role = o->role, .threads = o->scan_threads };
+    p->scan = (ScanOptions){
+        .path = o->path, .root = o->path, .role = o->role, .threads = o->scan_threads
+    };
     if (realpath(o->path, p->root)) p->scan.root = p->root;
     if (p->scan.threads == 0) p->scan.threads = SCAN_THREADS;
     snprintf(p->format, sizeof p->format, "%s%s%s", kind->name, kind->scan_by_role ? "/" : "",
@@ -96,7 +101,8 @@ static Status make_index(Index **out, const SourceKind *kind, const DatasetOptio
 static Status check_options(const DatasetOptions *o)
 {
     ASSERT(o->format >= DATA_AUTO && o->format < DATA_FORMAT_COUNT);
-    if (o->format != DATA_SYNTHETIC && (!o->path || !o->path[0])) return fail(ERR_USAGE, "no data folder is given");
+    if (o->format != DATA_SYNTHETIC && (!o->path || !o->path[0]))
+        return fail(ERR_USAGE, "no data folder is given");
     return OK;
 }
 
@@ -123,7 +129,8 @@ static Status compare_with_scan(const char *file, const SourceKind *kind, const 
     if (status == OK) status = kind->scan(&fresh, &place->scan);
     bool same = status == OK && kept->block_bytes == fresh->block_bytes &&
                 memcmp(kept->block, fresh->block, kept->block_bytes) == 0;
-    if (status == OK && !same) status = fail(ERR_DATA, "%s: a scan of %s finds other samples", file, place->scan.path);
+    if (status == OK && !same)
+        status = fail(ERR_DATA, "%s: a scan of %s finds other samples", file, place->scan.path);
     index_destroy(kept);
     index_destroy(fresh);
     return status;
@@ -151,13 +158,14 @@ static Status check_class_names(const Dataset *d)
 {
     for (int i = 0; i < d->source->classes; i++)
         if (strchr(d->source->class_names[i], '\n'))
-            return fail(ERR_DATA, "%s: the name of class %d (%s) has a line break in it", d->path, i,
-                        d->source->class_names[i]);
+            return fail(ERR_DATA, "%s: the name of class %d (%s) has a line break in it", d->path,
+                        i, d->source->class_names[i]);
     return OK;
 }
 
 /* Takes index over, on failure too. */
-static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOptions *o, Index *index)
+static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOptions *o,
+                        Index *index)
 {
     Dataset *d = mem_calloc(1, sizeof *d);
     if (!d) {
@@ -201,13 +209,15 @@ static const SourceKind *kind_of(const Index *index)
     const char *format = index_format(index);
     for (int i = 0; i < DATA_FORMAT_COUNT; i++) {
         size_t n = kinds[i] ? strlen(kinds[i]->name) : 0;
-        if (n && kinds[i]->scan && strncmp(format, kinds[i]->name, n) == 0 && (format[n] == '\0' || format[n] == '/'))
+        if (n && kinds[i]->scan && strncmp(format, kinds[i]->name, n) == 0 &&
+            (format[n] == '\0' || format[n] == '/'))
             return kinds[i];
     }
     return NULL;
 }
 
-Status dataset_open_by_index(Dataset **out, const DatasetOptions *o, const void *index, size_t bytes)
+Status dataset_open_by_index(Dataset **out, const DatasetOptions *o, const void *index,
+                             size_t bytes)
 {
     Index *copy = NULL;
     *out = NULL;
@@ -217,8 +227,9 @@ Status dataset_open_by_index(Dataset **out, const DatasetOptions *o, const void 
     memcpy(block, index, bytes);
     TRY(index_adopt(&copy, block, bytes));
     const SourceKind *kind = kind_of(copy);
-    Status status = kind ? source_check_index(copy, o->path)
-                         : fail(ERR_INTERNAL, "%s: an index of format %s", o->path, index_format(copy));
+    Status status =
+        kind ? source_check_index(copy, o->path)
+             : fail(ERR_INTERNAL, "%s: an index of format %s", o->path, index_format(copy));
     if (status == OK) return open_with(out, kind, o, copy);
     index_destroy(copy);
     return status;
@@ -327,7 +338,8 @@ bool dataset_forget(const Dataset *d, int64_t id)
     return gone;
 }
 
-Status dataset_read(const Dataset *d, int64_t id, int image_size, ByteBuf *buf, Sample *out, bool *hit)
+Status dataset_read(const Dataset *d, int64_t id, int image_size, ByteBuf *buf, Sample *out,
+                    bool *hit)
 {
     const Source *s = d->source;
     *hit = false;
@@ -337,7 +349,8 @@ Status dataset_read(const Dataset *d, int64_t id, int image_size, ByteBuf *buf, 
         TRY(s->kind->read(s, id, image_size, buf, out));
     }
     /* A second copy of what our own cache now has is of no use. */
-    bool stored = d->cache_kind == DATA_CACHE_RAM && !*hit && out->encoded && out->data != buf->data;
+    bool stored =
+        d->cache_kind == DATA_CACHE_RAM && !*hit && out->encoded && out->data != buf->data;
     bool forget = d->cache_kind == DATA_CACHE_NONE || stored;
     if (forget && s->kind->forget) s->kind->forget(s, id, NULL);
     return OK;
@@ -353,7 +366,8 @@ void dataset_set_readers(const Dataset *d, int readers)
     atomic_store(&d->learned->readers, readers);
 }
 
-Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixels, int *width, int *height)
+Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixels, int *width,
+                      int *height)
 {
     ASSERT(id >= 0 && id < d->source->images && (channels == 1 || channels == 3));
     *pixels = NULL;
@@ -362,7 +376,8 @@ Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixe
     ImageView view = { 0 };
     bool raw = false;
     size_t bytes_read = 0;
-    Status status = worker_load(worker, d->source, id, INSPECT_SYNTHETIC_SIZE, channels, &view, &raw, &bytes_read);
+    Status status = worker_load(worker, d->source, id, INSPECT_SYNTHETIC_SIZE, channels, &view,
+                                &raw, &bytes_read);
     size_t bytes = (size_t)view.width * (size_t)view.height * (size_t)channels;
     if (status == OK && !(*pixels = mem_alloc(bytes))) status = ERR_MEMORY;
     if (status == OK) {
@@ -371,6 +386,7 @@ Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixe
         *height = view.height;
     }
     worker_destroy(worker);
-    /* Inside data/, ERR_IO tells a failing file system from a bad file; outside, what cannot be read is ERR_DATA. */
+    /* Inside data/, ERR_IO tells a failing file system from a bad file; outside, what cannot be
+     * read is ERR_DATA. */
     return status == ERR_IO ? ERR_DATA : status;
 }

@@ -17,13 +17,15 @@ void time_counter_add(TimeCounter *c, double seconds)
 {
     _Atomic int64_t *count = &c->counts[bucket_of(seconds)];
     double sum = atomic_load_explicit(&c->seconds, memory_order_relaxed);
-    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
+    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
     atomic_store_explicit(&c->seconds, sum + seconds, memory_order_relaxed);
 }
 
 void time_counter_read(const TimeCounter *c, TimeCounts *sum)
 {
-    for (int i = 0; i < TIME_BUCKETS; i++) sum->counts[i] += atomic_load_explicit(&c->counts[i], memory_order_relaxed);
+    for (int i = 0; i < TIME_BUCKETS; i++)
+        sum->counts[i] += atomic_load_explicit(&c->counts[i], memory_order_relaxed);
     sum->seconds += atomic_load_explicit(&c->seconds, memory_order_relaxed);
 }
 

@@ -1,8 +1,8 @@
 /* histogram.h - how long things take, for percentiles, without keeping each time.
  *
- * Buckets grow by an eighth of an octave (9 %) from one microsecond up, so a percentile is right to a few percent and
- * two snapshots can be subtracted. TimeCounter has one writer and may be read by anyone meanwhile; TimeCounts is plain
- * data. */
+ * Buckets grow by an eighth of an octave (9 %) from one microsecond up, so a percentile is right to
+ * a few percent and two snapshots can be subtracted. TimeCounter has one writer and may be read by
+ * anyone meanwhile; TimeCounts is plain data. */
 #ifndef CONVOY_DATA_HISTOGRAM_H
 #define CONVOY_DATA_HISTOGRAM_H
 #include <stdint.h>

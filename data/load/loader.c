@@ -1,17 +1,19 @@
 /* loader.c - readers and decode threads between a dataset and the batch ring.
  *
- * Which sample goes where is arithmetic on the batch number (data.h, THE STREAM), so a ticket is all that a thread
- * needs: it finds the sample, makes its view straight into the slot and reports done. Nothing depends on which thread
- * does it or when. Where sources are files, reader threads (readers.h) have read the ticket's sample by then; sources
- * in memory are read by the decode thread itself.
+ * Which sample goes where is arithmetic on the batch number (data.h, THE STREAM), so a ticket is
+ * all that a thread needs: it finds the sample, makes its view straight into the slot and reports
+ * done. Nothing depends on which thread does it or when. Where sources are files, reader threads
+ * (readers.h) have read the ticket's sample by then; sources in memory are read by the decode
+ * thread itself.
  *
- * Bad samples. Training: replaced by sample Philox(REPLACE, attempt, id) mod N with the replacement's label and draws,
- * the same on every rank and for any number of threads; too many end the run. Evaluation: the image stays zero with
- * label -1 and is counted in Batch.bad. Each is reported once in the life of the dataset. A failing file system (ERR_IO
- * of a source) ends the run in both.
+ * Bad samples. Training: replaced by sample Philox(REPLACE, attempt, id) mod N with the
+ * replacement's label and draws, the same on every rank and for any number of threads; too many end
+ * the run. Evaluation: the image stays zero with label -1 and is counted in Batch.bad. Each is
+ * reported once in the life of the dataset. A failing file system (ERR_IO of a source) ends the run
+ * in both.
  *
- * A thread that fails hands its status and sentence to the ring, where loader_next finds them. Counters belong to one
- * thread each and are added up when somebody asks. */
+ * A thread that fails hands its status and sentence to the ring, where loader_next finds them.
+ * Counters belong to one thread each and are added up when somebody asks. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -63,14 +65,15 @@ typedef struct Place { /* what a ticket asks for */
     uint32_t epoch, repeat;
 } Place;
 
-/* Training with repeats: a global batch is so many times the same samples, one whole set behind the other, so that a
- * rank's share holds as few of them twice as it can. An epoch sees as many images as without, 1/repeats of the samples:
- * the first ones of its permutation. */
+/* Training with repeats: a global batch is so many times the same samples, one whole set behind the
+ * other, so that a rank's share holds as few of them twice as it can. An epoch sees as many images
+ * as without, 1/repeats of the samples: the first ones of its permutation. */
 static Place find_repeated(const Loader *l, int64_t step, int64_t in_step)
 {
     int64_t distinct = l->o.global_batch / l->o.repeats, of_epoch = l->epoch_images / l->o.repeats;
     int64_t at = step * distinct + in_step % distinct, epoch = at / of_epoch;
-    return (Place){ .id = sampler_id(l->o.seed, l->epoch_images, epoch * l->epoch_images + at % of_epoch),
+    return (Place){ .id = sampler_id(l->o.seed, l->epoch_images,
+                                     epoch * l->epoch_images + at % of_epoch),
                     .epoch = (uint32_t)epoch,
                     .repeat = (uint32_t)(in_step / distinct) };
 }
@@ -89,7 +92,8 @@ static Place find_place(const Loader *l, const RingTicket *t)
         return (Place){ .id = position < l->end ? position : -1 };
     }
     int64_t step = l->o.first_step + t->batch / l->micros, micro = t->batch % l->micros;
-    int64_t in_step = first_in_step(l, micro) + in_batch, position = step * l->o.global_batch + in_step;
+    int64_t in_step = first_in_step(l, micro) + in_batch,
+            position = step * l->o.global_batch + in_step;
     if (l->o.repeats > 1) return find_repeated(l, step, in_step);
     return (Place){ .id = sampler_id(l->o.seed, l->epoch_images, position),
                     .epoch = (uint32_t)(position / l->epoch_images) };
@@ -106,16 +110,20 @@ static int64_t sample_at(void *cookie, int64_t number)
 /* To a counter of the calling thread's own. */
 static void add_count(_Atomic int64_t *counter, int64_t n)
 {
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
 }
 
 static AugmentDraw draw_of(const Loader *l, int64_t id, const Place *place)
 {
-    return (AugmentDraw){ .seed = l->o.seed, .epoch = place->epoch, .sample = id, .repeat = place->repeat };
+    return (AugmentDraw){
+        .seed = l->o.seed, .epoch = place->epoch, .sample = id, .repeat = place->repeat
+    };
 }
 
 /* sample: NULL where this thread has to read it. */
-static Status make_view(Job *job, int64_t id, const Place *place, const Sample *sample, uint8_t *out)
+static Status make_view(Job *job, int64_t id, const Place *place, const Sample *sample,
+                        uint8_t *out)
 {
     const Loader *l = job->loader;
     AugmentDraw draw = draw_of(l, id, place);
@@ -136,9 +144,10 @@ static Status make_view(Job *job, int64_t id, const Place *place, const Sample *
     return OK;
 }
 
-/* The view of the sample that a ticket asks for, from what the readers have read for it. *running is false where the
- * loader is being left. */
-static Status make_asked_view(Job *job, const RingTicket *t, const Place *place, uint8_t *out, bool *running)
+/* The view of the sample that a ticket asks for, from what the readers have read for it. *running
+ * is false where the loader is being left. */
+static Status make_asked_view(Job *job, const RingTicket *t, const Place *place, uint8_t *out,
+                              bool *running)
 {
     const Loader *l = job->loader;
     if (!l->readers) return make_view(job, place->id, place, NULL, out);
@@ -153,8 +162,8 @@ static Status make_asked_view(Job *job, const RingTicket *t, const Place *place,
     return status;
 }
 
-/* Notes the bad sample whose reason is this thread's sentence, and says once what becomes of it. replacement -1:
- * counted as wrong. */
+/* Notes the bad sample whose reason is this thread's sentence, and says once what becomes of it.
+ * replacement -1: counted as wrong. */
 static Status report_bad(Loader *l, int64_t id, int64_t replacement)
 {
     char reason[1024], name[MAX_NAME_BYTES];
@@ -177,8 +186,8 @@ static int64_t replacement_of(const Loader *l, int64_t id, uint32_t attempt)
     return (int64_t)rng_below(&rng, (uint64_t)l->epoch_images);
 }
 
-/* Training: the sample that could not be shown (status) gives way to others. *shown is the sample whose pixels and
- * label are used. */
+/* Training: the sample that could not be shown (status) gives way to others. *shown is the sample
+ * whose pixels and label are used. */
 static Status replace(Job *job, const Place *place, Status status, uint8_t *out, int64_t *shown)
 {
     Loader *l = job->loader;
@@ -190,11 +199,13 @@ static Status replace(Job *job, const Place *place, Status status, uint8_t *out,
         status = make_view(job, next, place, NULL, out);
     }
     if (status != ERR_DATA) return status;
-    return fail(ERR_DATA, "%s: found no good sample in %d tries", dataset_path(l->dataset), REPLACE_TRIES);
+    return fail(ERR_DATA, "%s: found no good sample in %d tries", dataset_path(l->dataset),
+                REPLACE_TRIES);
 }
 
 /* Evaluation: an image that cannot be decoded counts as wrong. */
-static Status count_as_wrong(Loader *l, const Place *place, Status status, uint8_t *out, int64_t *shown)
+static Status count_as_wrong(Loader *l, const Place *place, Status status, uint8_t *out,
+                             int64_t *shown)
 {
     if (status != ERR_DATA) return status;
     memset(out, 0, l->image_bytes);
@@ -239,8 +250,8 @@ static void *run_job(void *arg)
     while (running && ring_take_ticket(l->ring, &ticket)) {
         Status status = fill_ticket(job, &ticket, &running);
         if (status == OK) continue;
-        /* Inside data/, ERR_IO tells a failing file system from a bad file; outside, what cannot be read is ERR_DATA.
-         * */
+        /* Inside data/, ERR_IO tells a failing file system from a bad file; outside, what cannot be
+         * read is ERR_DATA. */
         ring_fail(l->ring, status == ERR_IO ? ERR_DATA : status, status_message());
         break;
     }
@@ -252,7 +263,8 @@ static void plan_training(Loader *l)
     const LoaderOptions *o = &l->o;
     l->micros = o->global_batch / (o->batch * o->world);
     l->batches = INT64_MAX;
-    if (o->last_step >= 0) l->batches = o->last_step > o->first_step ? (o->last_step - o->first_step) * l->micros : 0;
+    if (o->last_step >= 0)
+        l->batches = o->last_step > o->first_step ? (o->last_step - o->first_step) * l->micros : 0;
 }
 
 static void plan_evaluation(Loader *l)
@@ -269,29 +281,34 @@ static Status check_options(const Loader *l)
     ASSERT(o->threads >= 1 && o->slots >= 3 && o->batch >= 1 && o->rank >= 0 && o->rank < o->world);
     ASSERT(o->image_size >= 1 && o->eval_resize >= 0 && (o->channels == 1 || o->channels == 3));
     if (!l->view.training) return OK;
-    ASSERT(o->global_batch % (o->batch * o->world) == 0 && o->global_batch > 0 && o->first_step >= 0);
+    ASSERT(o->global_batch % (o->batch * o->world) == 0 && o->global_batch > 0 &&
+           o->first_step >= 0);
     if (o->repeats > 1 && (o->global_batch % o->repeats != 0 || o->repeats > l->epoch_images))
         return fail(ERR_USAGE,
-                    "data.repeated: a global batch of %lld images of a set of %lld cannot hold %d views each",
+                    "data.repeated: a global batch of %lld images of a set of %lld cannot hold %d "
+                    "views each",
                     (long long)o->global_batch, (long long)l->epoch_images, o->repeats);
     if (o->global_batch > l->epoch_images)
-        return fail(ERR_USAGE, "global batch of %lld images is larger than the dataset (%lld images in %s)",
-                    (long long)o->global_batch, (long long)l->epoch_images, dataset_path(l->dataset));
+        return fail(
+            ERR_USAGE, "global batch of %lld images is larger than the dataset (%lld images in %s)",
+            (long long)o->global_batch, (long long)l->epoch_images, dataset_path(l->dataset));
     return OK;
 }
 
 static Status start_readers(Loader *l)
 {
     const LoaderOptions *o = &l->o;
-    ReadersOptions readers = { .dataset = l->dataset,
-                               .threads = o->readers,
-                               .ahead_bytes = o->read_ahead_bytes > 0 ? o->read_ahead_bytes : READ_AHEAD_BYTES,
-                               .decoders = o->threads,
-                               .image_size = o->image_size,
-                               .reads = l->batches < INT64_MAX / o->batch ? l->batches * o->batch : INT64_MAX,
-                               .sample_at = sample_at,
-                               .trace = o->trace,
-                               .cookie = l };
+    ReadersOptions readers = {
+        .dataset = l->dataset,
+        .threads = o->readers,
+        .ahead_bytes = o->read_ahead_bytes > 0 ? o->read_ahead_bytes : READ_AHEAD_BYTES,
+        .decoders = o->threads,
+        .image_size = o->image_size,
+        .reads = l->batches < INT64_MAX / o->batch ? l->batches * o->batch : INT64_MAX,
+        .sample_at = sample_at,
+        .trace = o->trace,
+        .cookie = l
+    };
     return l->source->kind->in_memory ? OK : readers_create(&l->readers, &readers);
 }
 
@@ -381,19 +398,20 @@ Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s)
     TRY(ring_next(l->ring, &slot, more, wait_s));
     if (!*more) return OK;
     const RingSlot *s = ring_slot(l->ring, slot);
-    *batch = (Batch){ .images = s->images,
-                      .labels = s->labels,
-                      .erase = s->erase,
-                      .mix = { .lambda = 1 },
-                      .sample_ids = s->sample_ids,
-                      .count = s->count,
-                      .bad = s->bad,
-                      .step = l->view.training ? l->o.first_step + s->number / l->micros : s->number,
-                      .micro = l->view.training ? s->number % l->micros : 0,
-                      .slot = slot };
+    *batch =
+        (Batch){ .images = s->images,
+                 .labels = s->labels,
+                 .erase = s->erase,
+                 .mix = { .lambda = 1 },
+                 .sample_ids = s->sample_ids,
+                 .count = s->count,
+                 .bad = s->bad,
+                 .step = l->view.training ? l->o.first_step + s->number / l->micros : s->number,
+                 .micro = l->view.training ? s->number % l->micros : 0,
+                 .slot = slot };
     if (l->view.training)
-        batch->mix = mix_draw(&l->o.mix, l->o.seed, batch->step, first_in_step(l, batch->micro), l->o.image_size,
-                              l->o.image_size);
+        batch->mix = mix_draw(&l->o.mix, l->o.seed, batch->step, first_in_step(l, batch->micro),
+                              l->o.image_size, l->o.image_size);
     return OK;
 }
 

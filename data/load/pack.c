@@ -1,10 +1,11 @@
 /* pack.c - see pack.h.
  *
- * PLAN. How many shards there are comes from the mean size of some samples, read once; shard k of S holds samples
- * kN/S .. (k+1)N/S, so who writes what needs no book-keeping. Shards are written by several threads, one shard each at
- * a time, and renamed when they are complete and on the disk. A later call finds the complete ones by their trailer,
- * takes S from them and writes the rest. All carry a key made of the data's names and labels and of the options, so
- * that shards of different plans never mix. */
+ * PLAN. How many shards there are comes from the mean size of some samples, read once; shard k of S
+ * holds samples kN/S .. (k+1)N/S, so who writes what needs no book-keeping. Shards are written by
+ * several threads, one shard each at a time, and renamed when they are complete and on the disk. A
+ * later call finds the complete ones by their trailer, takes S from them and writes the rest. All
+ * carry a key made of the data's names and labels and of the options, so that shards of different
+ * plans never mix. */
 #include "data/load/pack.h"
 #include "base/clock.h"
 #include "base/fs.h"
@@ -61,7 +62,8 @@ static int64_t first_of(const Pack *p, int shard)
 static uint64_t make_key(const Source *s, const PackOptions *o)
 {
     uint32_t names = 0, shape = 0;
-    for (int c = 0; c < s->classes; c++) names = str_crc32c(names, s->class_names[c], strlen(s->class_names[c]) + 1);
+    for (int c = 0; c < s->classes; c++)
+        names = str_crc32c(names, s->class_names[c], strlen(s->class_names[c]) + 1);
     for (int64_t i = 0; i < s->images; i++) {
         const char *path = index_path(s->index, i);
         names = str_crc32c(names, path, strlen(path) + 1);
@@ -73,7 +75,8 @@ static uint64_t make_key(const Source *s, const PackOptions *o)
     return (uint64_t)names << 32 | shape;
 }
 
-/* Shards by the mean size of samples all over the dataset; what cannot be read counts as nothing. */
+/* Shards by the mean size of samples all over the dataset; what cannot be read counts as
+ * nothing. */
 static Status count_shards(Pack *p)
 {
     const Source *s = p->source;
@@ -84,7 +87,8 @@ static Status count_shards(Pack *p)
         int64_t id = s->images / looks * i;
         Sample sample;
         int64_t known = s->kind->bytes(s, id);
-        if (known < 0 && (status = s->kind->read(s, id, 0, &buf, &sample)) == OK) known = (int64_t)sample.bytes;
+        if (known < 0 && (status = s->kind->read(s, id, 0, &buf, &sample)) == OK)
+            known = (int64_t)sample.bytes;
         if (known > 0) bytes += known;
     }
     buf_free(&buf);
@@ -92,7 +96,8 @@ static Status count_shards(Pack *p)
     double total = (double)bytes / (double)looks * (double)s->images;
     double shards = total / (double)p->o->shard_bytes + 0.5;
     p->shards = shards < 1 ? 1 : shards > (double)s->images ? (int)s->images : (int)shards;
-    if (p->shards > 99999) return fail(ERR_USAGE, "%s: more than 99999 shards; make them larger", p->o->out);
+    if (p->shards > 99999)
+        return fail(ERR_USAGE, "%s: more than 99999 shards; make them larger", p->o->out);
     return OK;
 }
 
@@ -108,7 +113,8 @@ static Status look_at(const Pack *p, const char *name, int *shards)
     *shards = (int)x->header->shards;
     index_destroy(x);
     if (ours) return OK;
-    return fail(ERR_USAGE, "%s: holds shards of other data or options (%s): give an empty folder", p->o->out, name);
+    return fail(ERR_USAGE, "%s: holds shards of other data or options (%s): give an empty folder",
+                p->o->out, name);
 }
 
 static Status find_finished(Pack *p, char *const *names, int64_t count)
@@ -116,7 +122,9 @@ static Status find_finished(Pack *p, char *const *names, int64_t count)
     int of = 0;
     for (int64_t i = 0; i < count; i++) {
         int shard = -1, end = 0;
-        if (sscanf(names[i], "shard-%5d.bin%n", &shard, &end) != 1 || end == 0 || names[i][end] || shard < 0) continue;
+        if (sscanf(names[i], "shard-%5d.bin%n", &shard, &end) != 1 || end == 0 || names[i][end] ||
+            shard < 0)
+            continue;
         TRY(look_at(p, names[i], &of));
         if (of == 0) continue;
         if (!p->finished) {
@@ -125,7 +133,8 @@ static Status find_finished(Pack *p, char *const *names, int64_t count)
             if (!p->finished) return ERR_MEMORY;
         }
         if (of != p->shards || shard >= p->shards)
-            return fail(ERR_DATA, "%s/%s: of another number of shards than the rest", p->o->out, names[i]);
+            return fail(ERR_DATA, "%s/%s: of another number of shards than the rest", p->o->out,
+                        names[i]);
         p->finished[shard] = true;
     }
     return OK;
@@ -151,7 +160,8 @@ static Status make_plan(Pack *p)
 
 /* ---- samples ---- */
 
-static Status same_pixels(Job *j, const uint8_t *a, size_t a_bytes, const uint8_t *b, size_t b_bytes, bool *same)
+static Status same_pixels(Job *j, const uint8_t *a, size_t a_bytes, const uint8_t *b,
+                          size_t b_bytes, bool *same)
 {
     ImageView view;
     *same = false;
@@ -163,7 +173,8 @@ static Status same_pixels(Job *j, const uint8_t *a, size_t a_bytes, const uint8_
     memcpy(j->pixels.data, view.pixels, bytes);
     status = decoder_decode(j->decoder, b, b_bytes, 3, &view);
     if (status != OK) return status == ERR_DATA ? OK : status;
-    *same = view.width == width && view.height == height && memcmp(view.pixels, j->pixels.data, bytes) == 0;
+    *same = view.width == width && view.height == height &&
+            memcmp(view.pixels, j->pixels.data, bytes) == 0;
     return OK;
 }
 
@@ -201,7 +212,8 @@ static Status pack_sample(Job *j, int64_t id)
     TRY(read_sample(j, id, &sample));
     size_t seek_bytes = 0;
     if (j->pack->o->seek && sample.bytes > 0)
-        TRY(seek_index_build(j->decoder, sample.data, sample.bytes, SEEK_STEP, &j->seek, &seek_bytes));
+        TRY(seek_index_build(j->decoder, sample.data, sample.bytes, SEEK_STEP, &j->seek,
+                             &seek_bytes));
     uint32_t crc = str_crc32c(0, sample.data, sample.bytes);
     IndexEntry e = { .offset = shard_writer_offset(j->writer),
                      .label = (uint32_t)s->kind->label(s, id),
@@ -219,10 +231,12 @@ static void show_progress(Pack *p)
     double seconds = clock_s() - p->start_s;
     int64_t now = (int64_t)(seconds * 10), last = atomic_load(&p->reported);
     int64_t images = atomic_fetch_add(&p->images, 1) + 1;
-    if (now < last + (int64_t)(PROGRESS_S * 10) || !atomic_compare_exchange_strong(&p->reported, &last, now)) return;
+    if (now < last + (int64_t)(PROGRESS_S * 10) ||
+        !atomic_compare_exchange_strong(&p->reported, &last, now))
+        return;
     double mb = (double)atomic_load(&p->bytes) * 1e-6;
-    log_progress("%lld of %lld images (%.0f %%), %.0f MB, %.0f MB/s", (long long)images, (long long)p->to_do,
-                 100.0 * (double)images / (double)p->to_do, mb, mb / seconds);
+    log_progress("%lld of %lld images (%.0f %%), %.0f MB, %.0f MB/s", (long long)images,
+                 (long long)p->to_do, 100.0 * (double)images / (double)p->to_do, mb, mb / seconds);
 }
 
 /* ---- shards ---- */
@@ -281,7 +295,9 @@ static Status pack_shard(void *cookie, int64_t shard)
 
 static Status save_index(const Pack *p)
 {
-    ScanOptions scan = { .path = p->o->out, .root = "", .format = SHARD_FORMAT, .threads = p->o->threads };
+    ScanOptions scan = {
+        .path = p->o->out, .root = "", .format = SHARD_FORMAT, .threads = p->o->threads
+    };
     Index *index = NULL;
     TRY(shards_merge(&index, &scan));
     char *file = fs_join(p->o->out, SHARD_INDEX_FILE);
@@ -312,8 +328,8 @@ Status pack_dataset(const Dataset *d, const PackOptions *o, PackReport *report)
     Pack p = { .source = dataset_source(d), .o = o };
     *report = (PackReport){ 0 };
     if (!p.source->index)
-        return fail(ERR_DATA, "%s: format %s holds pixels, not files: there is nothing to pack", dataset_path(d),
-                    dataset_format_name(d));
+        return fail(ERR_DATA, "%s: format %s holds pixels, not files: there is nothing to pack",
+                    dataset_path(d), dataset_format_name(d));
     p.key = make_key(p.source, o);
     TRY(fs_make_dirs(o->out));
     int lock = open(o->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -349,8 +365,10 @@ static Status compare(Job *j, const Verify *v, int64_t id, ByteBuf *buf)
     } else {
         same = original == packed; /* bad there and empty here */
     }
-    same = same && strcmp(index_path(v->original->index, id), index_path(v->shards->index, id)) == 0;
-    same = same && v->original->kind->label(v->original, id) == v->shards->kind->label(v->shards, id);
+    same =
+        same && strcmp(index_path(v->original->index, id), index_path(v->shards->index, id)) == 0;
+    same =
+        same && v->original->kind->label(v->original, id) == v->shards->kind->label(v->shards, id);
     if (same) return OK;
     v->shards->kind->describe(v->shards, id, name, sizeof name);
     return fail(ERR_DATA, "%s: is not what was packed", name);
@@ -366,7 +384,8 @@ static Status verify_some(void *cookie, int64_t part)
     Status status = decoder_create(&j.decoder);
     int64_t end = (part + 1) * VERIFY_AT_ONCE;
     if (end > v->original->images) end = v->original->images;
-    for (int64_t id = part * VERIFY_AT_ONCE; id < end && status == OK; id++) status = compare(&j, v, id, &buf);
+    for (int64_t id = part * VERIFY_AT_ONCE; id < end && status == OK; id++)
+        status = compare(&j, v, id, &buf);
     decoder_destroy(j.decoder);
     buf_free(&j.file);
     buf_free(&j.pixels);
@@ -378,10 +397,12 @@ static Status verify_all(const Verify *v, const PackOptions *o)
 {
     const Source *a = v->original, *b = v->shards;
     bool same = a->images == b->images && a->classes == b->classes;
-    for (int c = 0; same && c < a->classes; c++) same = strcmp(a->class_names[c], b->class_names[c]) == 0;
-    if (!same) return fail(ERR_DATA, "%s: has other images or classes than what was packed", o->out);
-    return parallel_run(o->threads, (a->images + VERIFY_AT_ONCE - 1) / VERIFY_AT_ONCE, "verify", verify_some,
-                        (void *)(uintptr_t)v);
+    for (int c = 0; same && c < a->classes; c++)
+        same = strcmp(a->class_names[c], b->class_names[c]) == 0;
+    if (!same)
+        return fail(ERR_DATA, "%s: has other images or classes than what was packed", o->out);
+    return parallel_run(o->threads, (a->images + VERIFY_AT_ONCE - 1) / VERIFY_AT_ONCE, "verify",
+                        verify_some, (void *)(uintptr_t)v);
 }
 
 Status pack_verify(const Dataset *d, const PackOptions *o)
@@ -389,7 +410,9 @@ Status pack_verify(const Dataset *d, const PackOptions *o)
     Dataset *shards = NULL;
     DatasetOptions options = { .path = o->out, .format = DATA_SHARDS };
     TRY(dataset_open(&shards, &options));
-    Verify v = { .original = dataset_source(d), .shards = dataset_source(shards), .baseline = o->baseline };
+    Verify v = { .original = dataset_source(d),
+                 .shards = dataset_source(shards),
+                 .baseline = o->baseline };
     Status status = verify_all(&v, o);
     dataset_close(shards);
     return status;

@@ -1,7 +1,9 @@
-/* pipeline.c - read -> header -> decode the part that is shown -> resize, for one image on one thread.
+/* pipeline.c - read -> header -> decode the part that is shown -> resize, for one image on one
+ * thread.
  *
- * All memory on this way is the worker's and grows to a high-water mark, so that after the largest images have passed
- * nothing of ours is allocated; a buffer that one giant has grown is given back. */
+ * All memory on this way is the worker's and grows to a high-water mark, so that after the largest
+ * images have passed nothing of ours is allocated; a buffer that one giant has grown is given
+ * back. */
 #include "data/load/pipeline.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -11,7 +13,8 @@
 #define TRIM_BYTES     ((size_t)64 << 20)
 #define MAX_NAME_BYTES 768
 #define WINDOW_MAX     (1 << 30) /* of a replay, so that its far end is an int too */
-#define INDEXED_HEIGHT 128 /* of the smallest picture for which a seek index is made: below, there is little to skip */
+/* of the smallest picture for which a seek index is made: below, there is little to skip */
+#define INDEXED_HEIGHT 128
 
 struct Worker {
     ByteBuf file;
@@ -68,8 +71,8 @@ ByteBuf *worker_bytes(Worker *w)
     return &w->file;
 }
 
-Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, int channels, ImageView *view,
-                   bool *raw, size_t *bytes_read)
+Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, int channels,
+                   ImageView *view, bool *raw, size_t *bytes_read)
 {
     Sample sample;
     trim(w);
@@ -93,7 +96,8 @@ static void lap(double *start, double *sum)
 }
 
 /* id: of the sample in o->seeks; -1: it has no place there. */
-static Status open_sample(Worker *w, const Sample *sample, int64_t id, const ViewOptions *o, int *width, int *height)
+static Status open_sample(Worker *w, const Sample *sample, int64_t id, const ViewOptions *o,
+                          int *width, int *height)
 {
     EncodedImage file = { .bytes = sample->data, .size = sample->bytes };
     if (!o->ignore_seek) {
@@ -118,8 +122,8 @@ static void keep_index(Worker *w, int64_t id, const ViewOptions *o)
 }
 
 /* After open_sample, where the sample is a file. */
-static Status show(Worker *w, const Sample *sample, const AugmentPlan *plan, const ViewOptions *o, ResizeFilter filter,
-                   double start_s, uint8_t *out)
+static Status show(Worker *w, const Sample *sample, const AugmentPlan *plan, const ViewOptions *o,
+                   ResizeFilter filter, double start_s, uint8_t *out)
 {
     PixelBox pixels;
     ImageBox needed = view_needs(plan, filter);
@@ -132,23 +136,26 @@ static Status show(Worker *w, const Sample *sample, const AugmentPlan *plan, con
     return OK;
 }
 
-static Status make_view(Worker *w, const Sample *sample, int64_t id, const ViewOptions *o, const AugmentDraw *draw,
-                        uint8_t *out)
+static Status make_view(Worker *w, const Sample *sample, int64_t id, const ViewOptions *o,
+                        const AugmentDraw *draw, uint8_t *out)
 {
     double start_s = clock_s();
     int width = sample->image.width, height = sample->image.height;
     trim(w);
     if (sample->encoded) TRY(open_sample(w, sample, id, o, &width, &height));
-    /* Raw pixels (MNIST, synthetic) are no photographs with a border to cut off: they are only brought to size. */
+    /* Raw pixels (MNIST, synthetic) are no photographs with a border to cut off: they are only
+     * brought to size. */
     int resize = !sample->encoded || o->eval_resize == 0 ? o->image_size : o->eval_resize;
-    AugmentPlan plan = o->training ? augment_draw(o->augment, width, height, resize, o->image_size, draw)
-                                   : augment_center(width, height, resize, o->image_size);
+    AugmentPlan plan = o->training
+                           ? augment_draw(o->augment, width, height, resize, o->image_size, draw)
+                           : augment_center(width, height, resize, o->image_size);
     TRY(show(w, sample, &plan, o, augment_filter(o->interpolation, draw), start_s, out));
     if (sample->encoded) keep_index(w, id, o);
     return OK;
 }
 
-Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, const ViewOptions *o, uint8_t *out)
+Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, const ViewOptions *o,
+                     uint8_t *out)
 {
     double start_s = clock_s();
     int width, height;
@@ -158,8 +165,8 @@ Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, c
     if (plan->box_x < 0 || plan->box_width > width - plan->box_x || plan->box_y < 0 ||
         plan->box_height > height - plan->box_y)
         return fail(ERR_DATA, "the box leaves the image of %d x %d pixels", width, height);
-    if (plan->window_x > WINDOW_MAX || plan->window_x < -WINDOW_MAX || plan->window_y > WINDOW_MAX ||
-        plan->window_y < -WINDOW_MAX)
+    if (plan->window_x > WINDOW_MAX || plan->window_x < -WINDOW_MAX ||
+        plan->window_y > WINDOW_MAX || plan->window_y < -WINDOW_MAX)
         return fail(ERR_DATA, "the window is more than %d pixels away", WINDOW_MAX);
     return show(w, sample, plan, o, augment_filter(o->interpolation, NULL), start_s, out);
 }
@@ -171,8 +178,8 @@ Status worker_treat(Worker *w, const Recipe *recipe, const ViewOptions *o, int s
     return recipe_apply(recipe, &style, &picture, &w->recipe);
 }
 
-Status worker_show(Worker *w, const Source *source, int64_t id, const Sample *sample, const ViewOptions *o,
-                   const AugmentDraw *draw, uint8_t *out)
+Status worker_show(Worker *w, const Source *source, int64_t id, const Sample *sample,
+                   const ViewOptions *o, const AugmentDraw *draw, uint8_t *out)
 {
     const Picture picture = { out, o->image_size, o->image_size, o->channels };
     Status status = make_view(w, sample, id, o, draw, out);

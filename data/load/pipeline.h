@@ -11,10 +11,11 @@ typedef struct Worker Worker; /* a thread's scratch: file bytes, decoder, resize
 Status worker_create(Worker **out);
 void worker_destroy(Worker *w); /* NULL ok */
 
-/* Reads and decodes the whole of sample id to channels. *view is borrowed until the next call; *raw: the source had
- * pixels, not a file. Errors as Source.read: ERR_DATA = a bad sample, and the sentence starts with its name. */
-Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, int channels, ImageView *view,
-                   bool *raw, size_t *bytes_read);
+/* Reads and decodes the whole of sample id to channels. *view is borrowed until the next call;
+ * *raw: the source had pixels, not a file. Errors as Source.read: ERR_DATA = a bad sample, and the
+ * sentence starts with its name. */
+Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, int channels,
+                   ImageView *view, bool *raw, size_t *bytes_read);
 
 typedef struct ViewOptions { /* what the network is to see */
     int image_size, eval_resize, channels;
@@ -24,24 +25,28 @@ typedef struct ViewOptions { /* what the network is to see */
     bool training;
     bool stock_decoder; /* leave Huffman decoding to libjpeg; same pixels */
     bool ignore_seek;   /* do not use seek indices; same pixels */
-    SeekStore *seeks;   /* for files that bring no seek index: found there, or made and put there; NULL: neither */
+    /* for files that bring no seek index: found there, or made and put there; NULL: neither */
+    SeekStore *seeks;
 } ViewOptions;
 
-/* Writes the view of sample id, which was read before, to out, [image_size, image_size, channels]; of a file only what
- * the view needs is decoded. draw is used in training only. The sample's bytes may lie in worker_bytes(). */
-Status worker_show(Worker *w, const Source *source, int64_t id, const Sample *sample, const ViewOptions *o,
-                   const AugmentDraw *draw, uint8_t *out);
+/* Writes the view of sample id, which was read before, to out, [image_size, image_size, channels];
+ * of a file only what the view needs is decoded. draw is used in training only. The sample's bytes
+ * may lie in worker_bytes(). */
+Status worker_show(Worker *w, const Source *source, int64_t id, const Sample *sample,
+                   const ViewOptions *o, const AugmentDraw *draw, uint8_t *out);
 ByteBuf *worker_bytes(Worker *w); /* the worker's own buffer to read into */
 
 /* Makes one view of a file by a plan that was drawn elsewhere; image_size is the plan's. */
-Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, const ViewOptions *o, uint8_t *out);
+Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, const ViewOptions *o,
+                     uint8_t *out);
 /* Does a recipe that was drawn elsewhere to a view of size x size. */
 Status worker_treat(Worker *w, const Recipe *recipe, const ViewOptions *o, int size, uint8_t *view);
 
 /* What a worker has done so far. */
 typedef struct WorkerTimes {
     double header_s, decode_s, resize_s, treat_s; /* the last: policy.h */
-    int64_t fast, left; /* JPEGs that our Huffman decoder read, and those of them that libjpeg had to read again */
+    /* JPEGs that our Huffman decoder read, and those of them that libjpeg had to read again */
+    int64_t fast, left;
 } WorkerTimes;
 WorkerTimes worker_times(const Worker *w);
 #endif

@@ -1,16 +1,19 @@
-/* reader_count.h - how many threads have to read at once for the decode threads never to wait for bytes.
+/* reader_count.h - how many threads have to read at once for the decode threads never to wait for
+ * bytes.
  *
- * A read takes so long, whoever waits for it; so many images are decoded per second: their product is the number of
- * reads that must be under way (Little's law), and a quarter more covers their scatter. The number only grows, and only
- * while decode threads have waited for bytes. It stops growing where twice as many readers brought nothing, or a few
- * more did twice: then the storage, not its latency, is the limit. Arithmetic only; readers.c measures and obeys. */
+ * A read takes so long, whoever waits for it; so many images are decoded per second: their product
+ * is the number of reads that must be under way (Little's law), and a quarter more covers their
+ * scatter. The number only grows, and only while decode threads have waited for bytes. It stops
+ * growing where twice as many readers brought nothing, or a few more did twice: then the storage,
+ * not its latency, is the limit. Arithmetic only; readers.c measures and obeys. */
 #ifndef CONVOY_DATA_READER_COUNT_H
 #define CONVOY_DATA_READER_COUNT_H
 #include <stdbool.h>
 
-#define READERS_MAX             256
-#define READERS_FIRST           2    /* where nothing is known yet */
-#define READER_COUNT_PERIOD_S   0.1  /* least time between two measures, and four reads' time at least */
+#define READERS_MAX   256
+#define READERS_FIRST 2 /* where nothing is known yet */
+/* least time between two measures, and four reads' time at least */
+#define READER_COUNT_PERIOD_S   0.1
 #define READER_COUNT_PATIENCE_S 20.0 /* until more are tried again where more brought nothing */
 
 typedef struct ReaderMeasure { /* of one period */

@@ -1,11 +1,13 @@
 /* readers.c - see readers.h.
  *
- * NUMBERS. oldest <= those read or being read < next <= oldest + READ_WINDOW; number n lies in items[n % READ_WINDOW].
- * A reader takes a number only if what it will need is likely to fit (may_start), which is asked again whenever an item
- * is given back; since readers that wait have no number yet, waking any one of them is right. Where nothing is ahead a
- * reader always starts: so decode threads, which release what they take, always get on.
+ * NUMBERS. oldest <= those read or being read < next <= oldest + READ_WINDOW; number n lies in
+ * items[n % READ_WINDOW]. A reader takes a number only if what it will need is likely to fit
+ * (may_start), which is asked again whenever an item is given back; since readers that wait have no
+ * number yet, waking any one of them is right. Where nothing is ahead a reader always starts: so
+ * decode threads, which release what they take, always get on.
  *
- * Decode threads wait each on a condition of its own, so that a read wakes only the one it is for. */
+ * Decode threads wait each on a condition of its own, so that a read wakes only the one it is
+ * for. */
 #include "data/load/readers.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -18,10 +20,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TRIM_BYTES    ((size_t)64 << 20)
-#define FIRST_BYTES   ((size_t)256 << 10) /* of a reader's buffer */
-#define NOT_WAITING   (-1)
-#define SAID_FACTOR   2 /* the log tells of a number of readers that differs this much from the last one told */
+#define TRIM_BYTES  ((size_t)64 << 20)
+#define FIRST_BYTES ((size_t)256 << 10) /* of a reader's buffer */
+#define NOT_WAITING (-1)
+/* the log tells of a number of readers that differs this much from the last one told */
+#define SAID_FACTOR   2
 #define FIRST_GUESS   ((size_t)128 << 10) /* bytes of a sample before any was read */
 #define READS_MEASURE 4                   /* a measure takes at least so many reads' time */
 
@@ -125,7 +128,8 @@ static void say_size(Readers *r)
     if (r->size.count < SAID_FACTOR * r->said || reads == 0) return;
     r->said = r->size.count;
     log_info(
-        "%d threads read ahead (data.readers): a read takes %.1f ms, and %d decode threads shall not wait for it%s",
+        "%d threads read ahead (data.readers): a read takes %.1f ms, and %d decode threads shall "
+        "not wait for it%s",
         r->size.count, 1e3 * r->stats.reads.seconds / (double)reads, r->o.decoders,
         r->size.saturated ? "; the storage gives no more" : "");
 }
@@ -146,7 +150,8 @@ static void resize(Readers *r, double now_s)
     double mean_s = m->reads > 0 ? m->read_s / m->reads : 0;
     m->now_s = now_s;
     m->seconds = now_s - r->measure_start_s;
-    if (r->stopped || r->o.threads > 0 || m->seconds < READER_COUNT_PERIOD_S || m->seconds < READS_MEASURE * mean_s)
+    if (r->stopped || r->o.threads > 0 || m->seconds < READER_COUNT_PERIOD_S ||
+        m->seconds < READS_MEASURE * mean_s)
         return;
     count_waiting(r, now_s);
     int before = r->size.count;
@@ -178,7 +183,8 @@ static void move_sample(Sample *sample, const ByteBuf *buf, uint8_t *place)
     else sample->image.pixels = place;
 }
 
-/* Puts what was read where it stays: lent memory as it is, else into the ring, else the buffer itself. */
+/* Puts what was read where it stays: lent memory as it is, else into the ring, else the buffer
+ * itself. */
 static void keep_sample(Readers *r, Item *item, Sample *sample, ByteBuf *buf)
 {
     if (!lies_in(buf, sample->encoded ? sample->data : sample->image.pixels)) return;
@@ -217,11 +223,13 @@ static void count_read(Readers *r, const Sample *sample, bool hit, double second
     r->stats.bytes += (int64_t)sample->bytes;
     if (sample->bytes > r->most_bytes) r->most_bytes = sample->bytes;
     if (r->most_bytes > r->o.ahead_bytes / 4) r->most_bytes = r->o.ahead_bytes / 4;
-    r->mean_bytes =
-        r->stats.bytes == (int64_t)sample->bytes ? sample->bytes : (15 * r->mean_bytes + sample->bytes) / 16;
+    r->mean_bytes = r->stats.bytes == (int64_t)sample->bytes
+                        ? sample->bytes
+                        : (15 * r->mean_bytes + sample->bytes) / 16;
 }
 
-static void finish(Readers *r, Item *item, const Sample *sample, Status status, bool hit, double seconds)
+static void finish(Readers *r, Item *item, const Sample *sample, Status status, bool hit,
+                   double seconds)
 {
     double now_s = clock_s();
     pthread_mutex_lock(&r->lock);
@@ -250,13 +258,15 @@ static void *run_reader(void *arg)
         Status status = read_sample(r, me, item, &sample, &hit);
         double end_s = clock_s();
         if (trace_on(r->o.trace))
-            trace_add(r->o.trace, me->lane, "read", r->o.sample_at(r->o.cookie, number), start_s, end_s);
+            trace_add(r->o.trace, me->lane, "read", r->o.sample_at(r->o.cookie, number), start_s,
+                      end_s);
         finish(r, item, &sample, status, hit, end_s - start_s);
     }
     return NULL;
 }
 
-/* Where a thread cannot be started the number of them stays what it is; only the first one has to start. */
+/* Where a thread cannot be started the number of them stays what it is; only the first one has to
+ * start. */
 static Status start_thread(Readers *r)
 {
     Reader *reader = &r->threads[r->started];
@@ -305,7 +315,8 @@ void readers_release(Readers *r, int64_t number, double decode_s)
     if (item->in_ring) byte_ring_give(r->ring, item->piece);
     item->in_ring = false;
     item->state = ITEM_USED;
-    for (Item *first = item_of(r, r->oldest); first->state == ITEM_USED; first = item_of(r, ++r->oldest))
+    for (Item *first = item_of(r, r->oldest); first->state == ITEM_USED;
+         first = item_of(r, ++r->oldest))
         first->state = ITEM_FREE;
     r->measure.images++;
     r->measure.decode_s += decode_s;
@@ -326,7 +337,8 @@ static Status init_sync(Readers *r)
     for (int i = 0; i < r->o.decoders; i++) {
         Waiter *w = &r->waiters[i];
         w->wants = NOT_WAITING;
-        if (pthread_cond_init(&w->ready, NULL)) return fail(ERR_INTERNAL, "cannot make a condition variable");
+        if (pthread_cond_init(&w->ready, NULL))
+            return fail(ERR_INTERNAL, "cannot make a condition variable");
         w->has_ready = true;
     }
     return OK;
@@ -341,10 +353,12 @@ static Status build(Readers *r)
     r->items = mem_calloc(READ_WINDOW, sizeof *r->items);
     r->waiters = mem_calloc((size_t)r->o.decoders, sizeof *r->waiters);
     if (!r->items || !r->waiters) return ERR_MEMORY;
-    /* For all that there may ever be, so that growing allocates nothing; memory is taken only as it is written to. */
+    /* For all that there may ever be, so that growing allocates nothing; memory is taken only as it
+     * is written to. */
     for (int i = 0; i < (r->o.threads > 0 ? r->o.threads : READERS_MAX); i++)
         TRY(buf_reserve(&r->threads[i].buf, FIRST_BYTES));
-    /* Samples get their places in the order in which reads end: a few more than the window may lie in between. */
+    /* Samples get their places in the order in which reads end: a few more than the window may lie
+     * in between. */
     TRY(byte_ring_create(&r->ring, r->o.ahead_bytes, READ_WINDOW + READERS_MAX));
     TRY(init_sync(r));
     r->measure.decoders = r->o.decoders;

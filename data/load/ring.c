@@ -1,9 +1,9 @@
-/* ring.c - see ring.h for the protocol. Slot n % slots passes through: free -> filling -> ready -> taken -> free,
- * always in batch order.
+/* ring.c - see ring.h for the protocol. Slot n % slots passes through: free -> filling -> ready ->
+ * taken -> free, always in batch order.
  *
- * released counts batches given back, taken those handed out, next_batch/next_index the ticket to come. A slot may be
- * filled for batch n once released > n - slots. The consumer may hold several batches but must release them in order.
- * */
+ * released counts batches given back, taken those handed out, next_batch/next_index the ticket to
+ * come. A slot may be filled for batch n once released > n - slots. The consumer may hold several
+ * batches but must release them in order. */
 #include "data/load/ring.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -42,7 +42,8 @@ static Status alloc_slot(const RingOptions *o, RingSlot *slot)
 {
     size_t n = (size_t)o->batch, bytes = 0;
     slot->number = -1;
-    if (!mem_mul(n, o->image_bytes, &bytes)) return fail(ERR_MEMORY, "a batch of %zu images is too large", n);
+    if (!mem_mul(n, o->image_bytes, &bytes))
+        return fail(ERR_MEMORY, "a batch of %zu images is too large", n);
     slot->images = o->allocator.alloc(o->allocator.cookie, bytes);
     if (!slot->images) return fail(ERR_MEMORY, "no memory for a batch slot of %zu bytes", bytes);
     slot->labels = mem_alloc(n * sizeof *slot->labels);
@@ -73,11 +74,13 @@ Status ring_create(Ring **out, const RingOptions *o)
     Ring *ring = mem_calloc(1, sizeof *ring);
     if (!ring) return ERR_MEMORY;
     ring->o = *o;
-    if (!o->allocator.alloc) ring->o.allocator = (SlotAllocator){ .alloc = plain_alloc, .free = plain_free };
+    if (!o->allocator.alloc)
+        ring->o.allocator = (SlotAllocator){ .alloc = plain_alloc, .free = plain_free };
     Status status = init_sync(ring);
     ring->slots = mem_calloc((size_t)o->slots, sizeof *ring->slots);
     if (!ring->slots) status = ERR_MEMORY;
-    for (int i = 0; i < o->slots && status == OK; i++) status = alloc_slot(&ring->o, &ring->slots[i]);
+    for (int i = 0; i < o->slots && status == OK; i++)
+        status = alloc_slot(&ring->o, &ring->slots[i]);
     if (status != OK) {
         ring_destroy(ring);
         return status;
@@ -173,7 +176,8 @@ static bool is_ready(const Ring *ring, int64_t batch)
 static int count_ready(const Ring *ring)
 {
     int ready = 0;
-    for (int64_t batch = ring->taken; batch < ring->taken + ring->o.slots; batch++) ready += is_ready(ring, batch);
+    for (int64_t batch = ring->taken; batch < ring->taken + ring->o.slots; batch++)
+        ready += is_ready(ring, batch);
     return ready;
 }
 

@@ -1,10 +1,11 @@
 /* ring.h - the slots in which decode threads and the training thread meet.
  *
- * Work is handed out as tickets, one per image, in the order of the stream: batch n, image i. A ticket for batch n
- * waits until slot n % slots is free, that is until the consumer has released batch n - slots. So batches become ready
- * in order, at most the last few images of one batch are in flight while the next begins, and one slow image does not
- * hold up the others. One mutex guards all of it (it is taken a few times per image, and an image costs a millisecond);
- * threads wait on condition variables. */
+ * Work is handed out as tickets, one per image, in the order of the stream: batch n, image i. A
+ * ticket for batch n waits until slot n % slots is free, that is until the consumer has released
+ * batch n - slots. So batches become ready in order, at most the last few images of one batch are
+ * in flight while the next begins, and one slow image does not hold up the others. One mutex guards
+ * all of it (it is taken a few times per image, and an image costs a millisecond); threads wait on
+ * condition variables. */
 #ifndef CONVOY_DATA_RING_H
 #define CONVOY_DATA_RING_H
 #include "data/data.h"
@@ -41,11 +42,12 @@ void ring_destroy(Ring *ring); /* NULL ok; no thread may still be in it */
 /* Waits for a free slot. false: stopped, failed, or no work left for ever. */
 bool ring_take_ticket(Ring *ring, RingTicket *out);
 void ring_done(Ring *ring, const RingTicket *ticket, bool counted, bool bad);
-void ring_fail(Ring *ring, Status status, const char *message); /* the first failure wins; everybody is woken */
+/* the first failure wins; everybody is woken */
+void ring_fail(Ring *ring, Status status, const char *message);
 
 /* Consumer. */
-/* Waits for the next batch in order; *more is false after the last. A failure is returned with its sentence, once the
- * batch wanted is not ready. */
+/* Waits for the next batch in order; *more is false after the last. A failure is returned with its
+ * sentence, once the batch wanted is not ready. */
 Status ring_next(Ring *ring, int *slot, bool *more, double *wait_s);
 const RingSlot *ring_slot(const Ring *ring, int slot);
 void ring_release(Ring *ring, int slot);

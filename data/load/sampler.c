@@ -1,11 +1,12 @@
-/* sampler.c - the epoch permutation as a function: no list of a million ids, no work at the start of an epoch, any
- * position in O(1).
+/* sampler.c - the epoch permutation as a function: no list of a million ids, no work at the start
+ * of an epoch, any position in O(1).
  *
- * Ids 0..N-1 are laid on a grid of a x b cells, a = ceil(sqrt N), b = ceil(N / a), as (left, right). A Feistel network
- * over that grid, left += F(right) mod a, then right += F(left) mod b, is a bijection whatever F is; F is Philox
- * addressed by (seed, epoch, round, half). A result outside 0..N-1 goes in again (cycle walking), which keeps it a
- * bijection on 0..N-1; fewer than sqrt(N) + 1 cells are outside, so that is rare. Unlike a network on powers of two
- * this one has no parity restriction and hardly walks. Eight double rounds pass the tests in test_sampler.c: positions,
+ * Ids 0..N-1 are laid on a grid of a x b cells, a = ceil(sqrt N), b = ceil(N / a), as (left,
+ * right). A Feistel network over that grid, left += F(right) mod a, then right += F(left) mod b, is
+ * a bijection whatever F is; F is Philox addressed by (seed, epoch, round, half). A result outside
+ * 0..N-1 goes in again (cycle walking), which keeps it a bijection on 0..N-1; fewer than sqrt(N) +
+ * 1 cells are outside, so that is rare. Unlike a network on powers of two this one has no parity
+ * restriction and hardly walks. Eight double rounds pass the tests in test_sampler.c: positions,
  * pairs, and all permutations of five. */
 #include "base/rng.h"
 #include "data/data.h"
@@ -20,7 +21,8 @@ static int64_t ceil_sqrt(int64_t n)
     return root; /* the largest r with (r-1)^2 <= n-1, i.e. (r-1)^2 < n <= r^2 */
 }
 
-/* 64 random bits for (seed, epoch, round, half); the counter layout is rng_at's: a, b, purpose, index. */
+/* 64 random bits for (seed, epoch, round, half); the counter layout is rng_at's: a, b, purpose,
+ * index. */
 static uint64_t round_bits(uint64_t seed, uint32_t epoch, uint32_t round, int64_t half)
 {
     uint32_t counter[4] = { epoch, (uint32_t)half, RNG_SHUFFLE, round }, words[4];

@@ -1,4 +1,5 @@
-/* byte_stream.c - one buffer between a file and its reader; reads larger than it go straight to where they are wanted.
+/* byte_stream.c - one buffer between a file and its reader; reads larger than it go straight to
+ * where they are wanted.
  */
 #include "data/source/byte_stream.h"
 #include "base/mem.h"
@@ -31,10 +32,14 @@ Status stream_open(ByteStream **out, const char *path)
     if (!s) return ERR_MEMORY;
     s->fd = open(path, O_RDONLY | O_CLOEXEC);
     Status status = OK;
-    if (s->fd < 0 || fstat(s->fd, &info) != 0) status = fail(ERR_DATA, "%s: cannot open: %s", path, strerror(errno));
+    if (s->fd < 0 || fstat(s->fd, &info) != 0)
+        status = fail(ERR_DATA, "%s: cannot open: %s", path, strerror(errno));
     else if (!S_ISREG(info.st_mode)) status = fail(ERR_DATA, "%s: not a regular file", path);
-    if (status == OK) s->capacity = (uint64_t)info.st_size < BUFFER_BYTES ? (size_t)info.st_size + 1 : BUFFER_BYTES;
-    if (status == OK && (!(s->owned = mem_alloc(s->capacity)) || !(s->name = mem_strdup(path)))) status = ERR_MEMORY;
+    if (status == OK)
+        s->capacity =
+            (uint64_t)info.st_size < BUFFER_BYTES ? (size_t)info.st_size + 1 : BUFFER_BYTES;
+    if (status == OK && (!(s->owned = mem_alloc(s->capacity)) || !(s->name = mem_strdup(path))))
+        status = ERR_MEMORY;
     if (status != OK) {
         stream_close(s);
         return status;
@@ -50,7 +55,8 @@ Status stream_open_memory(ByteStream **out, const uint8_t *data, size_t bytes)
 {
     *out = mem_calloc(1, sizeof **out);
     if (!*out) return ERR_MEMORY;
-    **out = (ByteStream){ .fd = -1, .buffer = data, .filled = bytes, .offset = bytes, .bytes = bytes };
+    **out =
+        (ByteStream){ .fd = -1, .buffer = data, .filled = bytes, .offset = bytes, .bytes = bytes };
     return OK;
 }
 

@@ -6,11 +6,13 @@
 #include <stdint.h>
 
 typedef struct ByteStream ByteStream;
-Status stream_open(ByteStream **out, const char *path);                         /* errors name the path */
-Status stream_open_memory(ByteStream **out, const uint8_t *data, size_t bytes); /* borrows data; for tests */
-void stream_close(ByteStream *s);                                               /* NULL ok */
-/* Reads at most bytes to out (NULL: skips them); *got is less only at the end of the file. ERR_DATA naming the file
- * where the file system keeps failing. */
+/* errors name the path */
+Status stream_open(ByteStream **out, const char *path);
+/* borrows data; for tests */
+Status stream_open_memory(ByteStream **out, const uint8_t *data, size_t bytes);
+void stream_close(ByteStream *s); /* NULL ok */
+/* Reads at most bytes to out (NULL: skips them); *got is less only at the end of the file. ERR_DATA
+ * naming the file where the file system keeps failing. */
 Status stream_read(ByteStream *s, void *out, size_t bytes, size_t *got);
 uint64_t stream_offset(const ByteStream *s);  /* of the next byte */
 int64_t stream_mtime_ns(const ByteStream *s); /* when it was opened; 0 for memory */

@@ -51,12 +51,14 @@ static Status list_one(PackedFiles *out, const char *path)
     return OK;
 }
 
-Status packed_list(PackedFiles *out, const char *path, DataRole role, bool (*is_one)(const char *name))
+Status packed_list(PackedFiles *out, const char *path, DataRole role,
+                   bool (*is_one)(const char *name))
 {
     *out = (PackedFiles){ 0 };
     Status status = OK;
     if (fs_is_dir(path)) {
-        status = (out->folder = mem_strdup(path)) ? fs_list(path, &out->names, &out->count) : ERR_MEMORY;
+        status =
+            (out->folder = mem_strdup(path)) ? fs_list(path, &out->names, &out->count) : ERR_MEMORY;
         if (status == OK) keep_wanted(out, role, is_one);
     } else if (fs_exists(path) && is_one(path)) {
         status = list_one(out, path);
@@ -91,9 +93,12 @@ Status packed_names(PackedNames *out, const char *folder, int classes, const cha
     out->classes = given > classes ? given : classes;
     Status status = OK;
     if (out->given && given < classes)
-        status = fail(ERR_DATA, "%s: label %d is beyond the %d names in %s", path, classes - 1, given, CLASSES_FILE);
-    if (status == OK && !(out->names = mem_calloc((size_t)out->classes, sizeof *out->names))) status = ERR_MEMORY;
-    if (status == OK && !(out->numbers = mem_alloc((size_t)out->classes * NUMBER_BYTES))) status = ERR_MEMORY;
+        status = fail(ERR_DATA, "%s: label %d is beyond the %d names in %s", path, classes - 1,
+                      given, CLASSES_FILE);
+    if (status == OK && !(out->names = mem_calloc((size_t)out->classes, sizeof *out->names)))
+        status = ERR_MEMORY;
+    if (status == OK && !(out->numbers = mem_alloc((size_t)out->classes * NUMBER_BYTES)))
+        status = ERR_MEMORY;
     for (int c = 0; status == OK && c < given; c++) out->names[c] = out->file[c];
     if (status != OK) packed_names_free(out);
     return status;

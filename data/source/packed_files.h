@@ -11,11 +11,14 @@ typedef struct PackedFiles {
     int64_t count;
     char *folder; /* owned; what the names are relative to */
 } PackedFiles;
-/* Files whose names is_one accepts. Where some names speak of training ("train") and others of validation ("val"), only
- * those of the role. count 0 where there is none or no such path; never an error but ERR_MEMORY. */
-Status packed_list(PackedFiles *out, const char *path, DataRole role, bool (*is_one)(const char *name));
+/* Files whose names is_one accepts. Where some names speak of training ("train") and others of
+ * validation ("val"), only those of the role. count 0 where there is none or no such path; never an
+ * error but ERR_MEMORY. */
+Status packed_list(PackedFiles *out, const char *path, DataRole role,
+                   bool (*is_one)(const char *name));
 void packed_list_free(PackedFiles *f);
-Status packed_probe(const char *path, DataRole role, bool (*is_one)(const char *name), bool *yes); /* is there any? */
+/* is there any? */
+Status packed_probe(const char *path, DataRole role, bool (*is_one)(const char *name), bool *yes);
 Status packed_none(const char *path, const char *what); /* the error where the list is empty */
 
 typedef struct PackedNames {
@@ -25,8 +28,8 @@ typedef struct PackedNames {
     char **file;   /* what CLASSES_FILE said */
     char *numbers; /* memory for the rest */
 } PackedNames;
-/* Starts a table of at least so many classes, filled from folder/CLASSES_FILE if that is there. ERR_DATA if it has
- * fewer names than there are classes; path: for that sentence. */
+/* Starts a table of at least so many classes, filled from folder/CLASSES_FILE if that is there.
+ * ERR_DATA if it has fewer names than there are classes; path: for that sentence. */
 Status packed_names(PackedNames *out, const char *folder, int classes, const char *path);
 void packed_number_rest(PackedNames *n); /* classes without a name are called by their number */
 void packed_names_free(PackedNames *n);

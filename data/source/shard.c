@@ -45,10 +45,12 @@ static Status read_block(int fd, uint64_t file_bytes, Index **out)
     ShardTrailer t;
     if (file_bytes < sizeof t) return fail(ERR_DATA, "the file is cut short");
     TRY(read_at(fd, &t, sizeof t, file_bytes - sizeof t));
-    bool sound = memcmp(t.magic, magic, sizeof magic) == 0 && t.crc == str_crc32c(0, &t, offsetof(ShardTrailer, crc));
+    bool sound = memcmp(t.magic, magic, sizeof magic) == 0 &&
+                 t.crc == str_crc32c(0, &t, offsetof(ShardTrailer, crc));
     if (!sound) return fail(ERR_DATA, "no shard of convoy pack, or cut short");
     uint64_t room = file_bytes - sizeof t;
-    if (t.index_at > room || t.index_bytes != room - t.index_at) return fail(ERR_DATA, "the file is damaged");
+    if (t.index_at > room || t.index_bytes != room - t.index_at)
+        return fail(ERR_DATA, "the file is damaged");
     void *block = mem_alloc((size_t)t.index_bytes);
     if (!block) return ERR_MEMORY;
     Status status = read_at(fd, block, (size_t)t.index_bytes, t.index_at);
@@ -62,8 +64,10 @@ static Status read_block(int fd, uint64_t file_bytes, Index **out)
 static Status check_shard(const Index *x, uint64_t bytes)
 {
     const IndexHeader *h = x->header;
-    bool good = h->flags & INDEX_PLACES && h->shards > h->shard && h->shards <= MAX_SHARDS && h->stamps == 1;
-    for (int64_t i = 0; good && i < x->images; i++) good = x->offset[i] + x->bytes[i] + x->seek_bytes[i] <= bytes;
+    bool good = h->flags & INDEX_PLACES && h->shards > h->shard && h->shards <= MAX_SHARDS &&
+                h->stamps == 1;
+    for (int64_t i = 0; good && i < x->images; i++)
+        good = x->offset[i] + x->bytes[i] + x->seek_bytes[i] <= bytes;
     return good ? OK : fail(ERR_DATA, "its index is not that of a shard");
 }
 
@@ -75,7 +79,8 @@ Status shard_load(Index **out, const char *folder, const char *name, uint64_t *b
     if (!path) return ERR_MEMORY;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     Status status = OK;
-    if (fd < 0 || fstat(fd, &info) != 0) status = fail(ERR_DATA, "cannot open: %s", strerror(errno));
+    if (fd < 0 || fstat(fd, &info) != 0)
+        status = fail(ERR_DATA, "cannot open: %s", strerror(errno));
     if (status == OK) status = read_block(fd, (uint64_t)info.st_size, out);
     if (status == OK) status = check_shard(*out, (uint64_t)info.st_size);
     if (status == OK) *bytes = (uint64_t)info.st_size;
@@ -108,8 +113,8 @@ static Status check_there(const Merge *m, uint32_t shard)
     bool there = fs_exists(path);
     mem_free(path);
     if (there) return OK;
-    return fail(ERR_DATA, "%s: %s of %u is missing: packing was interrupted, run convoy pack again", m->path, name,
-                m->count);
+    return fail(ERR_DATA, "%s: %s of %u is missing: packing was interrupted, run convoy pack again",
+                m->path, name, m->count);
 }
 
 static Status load_one(void *cookie, int64_t i)
@@ -121,7 +126,8 @@ static Status load_one(void *cookie, int64_t i)
     TRY(shard_load(&m->shards[i], m->path, name, &m->bytes[i]));
     const Index *x = m->shards[i];
     if (x->header->shard != (uint32_t)i)
-        return fail(ERR_DATA, "%s/%s: holds shard %u of %u", m->path, name, x->header->shard, x->header->shards);
+        return fail(ERR_DATA, "%s/%s: holds shard %u of %u", m->path, name, x->header->shard,
+                    x->header->shards);
     IndexPiece *piece = &m->pieces[i];
     TRY(piece_stamp(piece, name, 0, m->bytes[i]));
     for (int64_t id = 0; id < x->images; id++) {
@@ -140,7 +146,9 @@ static Status check_together(const Merge *m)
     const IndexHeader *first = m->shards[0]->header;
     for (uint32_t i = 1; i < m->count; i++) {
         const IndexHeader *h = m->shards[i]->header;
-        if (h->plan_key == first->plan_key && h->shards == first->shards && h->classes == first->classes) continue;
+        if (h->plan_key == first->plan_key && h->shards == first->shards &&
+            h->classes == first->classes)
+            continue;
         return fail(ERR_DATA, "%s: shard %u is of another set than shard 0", m->path, i);
     }
     return OK;

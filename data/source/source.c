@@ -1,6 +1,8 @@
-/* source.c - what the sources share: numbered class names and reading one file with a patient eye on the file system.
+/* source.c - what the sources share: numbered class names and reading one file with a patient eye
+ * on the file system.
  *
- * A file is read with open, read, close and no fstat: on a network file system each of those is a round trip. */
+ * A file is read with open, read, close and no fstat: on a network file system each of those is a
+ * round trip. */
 #include "data/source/source.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -51,7 +53,8 @@ static int read_once(void *cookie, int n, Status *status)
 {
     FileRead *r = cookie;
     (void)n;
-    /* O_NONBLOCK: a named pipe among the images must not hang the run; it has no effect on regular files. */
+    /* O_NONBLOCK: a named pipe among the images must not hang the run; it has no effect on regular
+     * files. */
     int fd = openat(r->folder, r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return errno;
     int error = 0;
@@ -65,15 +68,17 @@ static int read_once(void *cookie, int n, Status *status)
         if (got < 0) error = errno;
         if (got <= 0) break;
         r->bytes += (size_t)got;
-        /* A regular file gives less than was asked for at its end alone: no further round trip to hear that. */
+        /* A regular file gives less than was asked for at its end alone: no further round trip to
+         * hear that. */
         if ((size_t)got < room || r->bytes > MAX_FILE_BYTES) break;
     }
     close(fd);
     return error;
 }
 
-/* Does errno speak of this file (missing, unreadable, no file at all)? All else, such as EIO or no free descriptor,
- * speaks of the machine, and taking it for a bad sample would change what is trained on. */
+/* Does errno speak of this file (missing, unreadable, no file at all)? All else, such as EIO or no
+ * free descriptor, speaks of the machine, and taking it for a bad sample would change what is
+ * trained on. */
 static bool is_about_the_file(int error)
 {
     static const int errors[] = { ENOENT, EACCES, EPERM, ELOOP, ENOTDIR, EISDIR, ENAMETOOLONG };
@@ -82,7 +87,8 @@ static bool is_about_the_file(int error)
     return false;
 }
 
-Status source_retry(const char *name, int (*attempt)(void *cookie, int n, Status *status), void *cookie)
+Status source_retry(const char *name, int (*attempt)(void *cookie, int n, Status *status),
+                    void *cookie)
 {
     Status status = OK;
     int error = 0;
@@ -94,7 +100,8 @@ Status source_retry(const char *name, int (*attempt)(void *cookie, int n, Status
     }
     if (status != OK || error == 0) return status;
     if (!is_about_the_file(error))
-        return fail(ERR_IO, "%s: cannot be read after %d tries: %s", name, READ_TRIES, strerror(error));
+        return fail(ERR_IO, "%s: cannot be read after %d tries: %s", name, READ_TRIES,
+                    strerror(error));
     return fail(ERR_DATA, "%s: cannot be read: %s", name, strerror(error));
 }
 
@@ -104,7 +111,8 @@ Status source_read_file(int folder, const char *path, const char *name, ByteBuf 
     TRY(source_retry(name, read_once, &r));
     *bytes = r.bytes;
     if (*bytes == 0) return fail(ERR_DATA, "%s: the file is empty", name);
-    if (*bytes > MAX_FILE_BYTES) return fail(ERR_DATA, "%s: larger than %zu MB", name, MAX_FILE_BYTES >> 20);
+    if (*bytes > MAX_FILE_BYTES)
+        return fail(ERR_DATA, "%s: larger than %zu MB", name, MAX_FILE_BYTES >> 20);
     return OK;
 }
 
@@ -176,8 +184,8 @@ static Status check_files(const Index *index, int root, const char *path)
         int64_t id = looks > 1 ? i * (index->images - 1) / (looks - 1) : 0;
         struct stat info;
         if (fstatat(root, index_path(index, id), &info, AT_SYMLINK_NOFOLLOW) != 0)
-            return fail(ERR_DATA, "the ranks see different images there: %s/%s: %s", path, index_path(index, id),
-                        strerror(errno));
+            return fail(ERR_DATA, "the ranks see different images there: %s/%s: %s", path,
+                        index_path(index, id), strerror(errno));
     }
     return OK;
 }
@@ -199,7 +207,8 @@ Status source_check_index(const Index *index, const char *path)
 {
     bool places = index->header->flags & INDEX_PLACES;
     int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0 && (errno != ENOTDIR || !places)) return fail(ERR_DATA, "%s: no such folder", path);
+    if (root < 0 && (errno != ENOTDIR || !places))
+        return fail(ERR_DATA, "%s: no such folder", path);
     Status status = places ? check_containers(index, root, path) : check_files(index, root, path);
     if (root >= 0) close(root);
     return status;

@@ -1,15 +1,15 @@
 /* source.h - where samples come from: one vtable, one file per kind of source.
  *
- * A source knows how many samples there are, their labels, and how to hand over one sample: either encoded bytes (a
- * file that decode.c has to look at) or raw pixels. After open a source is read-only, so any number of threads may read
- * from it, each with its own buffer.
+ * A source knows how many samples there are, their labels, and how to hand over one sample: either
+ * encoded bytes (a file that decode.c has to look at) or raw pixels. After open a source is
+ * read-only, so any number of threads may read from it, each with its own buffer.
  *
- * Most kinds have an index (index.h): scan makes it, once for all ranks of a run, and open starts from it. Kinds
- * without a scan hold all of their few samples in memory.
+ * Most kinds have an index (index.h): scan makes it, once for all ranks of a run, and open starts
+ * from it. Kinds without a scan hold all of their few samples in memory.
  *
- * Errors of read: ERR_DATA = this sample is bad (missing, empty, too large), the caller's bad-sample policy applies;
- * ERR_IO = the file system failed and kept failing, which says nothing about the sample: the run must stop; ERR_MEMORY.
- * The sentence names the sample. */
+ * Errors of read: ERR_DATA = this sample is bad (missing, empty, too large), the caller's
+ * bad-sample policy applies; ERR_IO = the file system failed and kept failing, which says nothing
+ * about the sample: the run must stop; ERR_MEMORY. The sentence names the sample. */
 #ifndef CONVOY_DATA_SOURCE_H
 #define CONVOY_DATA_SOURCE_H
 #include "data/data.h"
@@ -18,10 +18,12 @@
 #include <stdbool.h>
 
 typedef struct Sample {
-    bool encoded;        /* bytes hold a JPEG or PNG file; else image holds the pixels */
-    const uint8_t *data; /* borrowed until the next read with the same buffer, or from the source itself */
+    bool encoded; /* bytes hold a JPEG or PNG file; else image holds the pixels */
+    /* borrowed until the next read with the same buffer, or from the source itself */
+    const uint8_t *data;
     size_t bytes;
-    const uint8_t *seek; /* the file's seek index (seek_index.h), directly behind data; NULL: none */
+    /* the file's seek index (seek_index.h), directly behind data; NULL: none */
+    const uint8_t *seek;
     size_t seek_bytes;
     ImageView image;
 } Sample;
@@ -35,16 +37,21 @@ typedef struct SourceKind {
     Status (*probe)(const char *path, DataRole role, bool *yes);
     /* Lists what lies at o->path; NULL for kinds without an index. */
     Status (*scan)(Index **out, const ScanOptions *o);
-    bool scan_by_role;  /* training and validation set may share a folder: the index depends on the role */
+    /* training and validation set may share a folder: the index depends on the role */
+    bool scan_by_role;
     bool scan_is_cheap; /* no index file is kept beside the run */
-    /* index: borrowed until the source is closed; NULL for kinds without a scan. The caller sets (*out)->kind. */
+    /* index: borrowed until the source is closed; NULL for kinds without a scan. The caller sets
+     * (*out)->kind. */
     Status (*open)(Source **out, const DatasetOptions *o, const Index *index);
-    /* image_size: what the caller will show; only the synthetic source, which can make any size, looks at it. */
+    /* image_size: what the caller will show; only the synthetic source, which can make any size,
+     * looks at it. */
     Status (*read)(const Source *s, int64_t id, int image_size, ByteBuf *buf, Sample *out);
-    int64_t (*bytes)(const Source *s, int64_t id); /* encoded size of a sample, before it is read; -1 = not known */
+    /* encoded size of a sample, before it is read; -1 = not known */
+    int64_t (*bytes)(const Source *s, int64_t id);
     int (*label)(const Source *s, int64_t id);
     void (*describe)(const Source *s, int64_t id, char *out, size_t bytes);
-    /* Asks the page cache to forget the sample; *gone (may be NULL): whether it did. NULL: there is no such file. */
+    /* Asks the page cache to forget the sample; *gone (may be NULL): whether it did. NULL: there is
+     * no such file. */
     void (*forget)(const Source *s, int64_t id, bool *gone);
     void (*close)(Source *s);
 } SourceKind;
@@ -59,30 +66,36 @@ struct Source { /* first member of each kind's struct; filled by its open, but f
     const Index *index;       /* borrowed; NULL without */
 };
 
-extern const SourceKind source_imagefolder, source_idx, source_synthetic, source_shards, source_webdataset,
-    source_tfrecord, source_cifar;
+extern const SourceKind source_imagefolder, source_idx, source_synthetic, source_shards,
+    source_webdataset, source_tfrecord, source_cifar;
 
 /* What every source with an index does first: fills the struct from it. */
 Status source_use_index(Source *s, const Index *index);
-/* Compares what an index that another process has made says with what lies at path here: a few samples (folders) or
- * the sizes of all containers. ERR_DATA names what is missing or differs. */
+/* Compares what an index that another process has made says with what lies at path here: a few
+ * samples (folders) or the sizes of all containers. ERR_DATA names what is missing or differs. */
 Status source_check_index(const Index *index, const char *path);
-int source_index_label(const Source *s, int64_t id);     /* SourceKind.label of sources with an index */
-int64_t source_no_bytes(const Source *s, int64_t id);    /* SourceKind.bytes where sizes are not known: -1 */
-int64_t source_index_bytes(const Source *s, int64_t id); /* SourceKind.bytes where the index has them */
+/* SourceKind.label of sources with an index */
+int source_index_label(const Source *s, int64_t id);
+/* SourceKind.bytes where sizes are not known: -1 */
+int64_t source_no_bytes(const Source *s, int64_t id);
+/* SourceKind.bytes where the index has them */
+int64_t source_index_bytes(const Source *s, int64_t id);
 
-/* Allocates both class arrays; for sources whose class names are the numbers themselves. Freed by source_free_classes.
- * */
+/* Allocates both class arrays; for sources whose class names are the numbers themselves. Freed by
+ * source_free_classes. */
 Status source_number_classes(Source *s, int classes);
 void source_free_classes(Source *s);
 
-/* Calls attempt(cookie, n) for n = 0, 1, ... until it returns 0 or an errno that is about this sample (missing, no
- * permission, ...); others, such as EIO, ESTALE, EMFILE, are tried four times with growing pauses and are then ERR_IO.
- * attempt may set *status to something else that went wrong, which ends the trying. */
-Status source_retry(const char *name, int (*attempt)(void *cookie, int n, Status *status), void *cookie);
-/* Reads a whole file, relative to a folder handle, into buf, with source_retry's patience. Errors as read above; name
- * is what the sentence calls the file. *bytes is at least 1. */
-Status source_read_file(int folder, const char *path, const char *name, ByteBuf *buf, size_t *bytes);
+/* Calls attempt(cookie, n) for n = 0, 1, ... until it returns 0 or an errno that is about this
+ * sample (missing, no permission, ...); others, such as EIO, ESTALE, EMFILE, are tried four times
+ * with growing pauses and are then ERR_IO. attempt may set *status to something else that went
+ * wrong, which ends the trying. */
+Status source_retry(const char *name, int (*attempt)(void *cookie, int n, Status *status),
+                    void *cookie);
+/* Reads a whole file, relative to a folder handle, into buf, with source_retry's patience. Errors
+ * as read above; name is what the sentence calls the file. *bytes is at least 1. */
+Status source_read_file(int folder, const char *path, const char *name, ByteBuf *buf,
+                        size_t *bytes);
 /* Source.forget for bytes of a file from offset (bytes 0: to its end). */
 void source_forget_file(int folder, const char *path, int64_t offset, int64_t bytes, bool *gone);
 #endif

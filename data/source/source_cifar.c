@@ -1,9 +1,10 @@
 /* source_cifar.c - the binary files of CIFAR-10 and CIFAR-100.
  *
- * A record is one label byte (CIFAR-100: two, coarse and fine; the fine one counts) and 3072 bytes of pixels, 32 x 32,
- * all red ones first, then green, then blue. CIFAR-10 has five files of 10,000 records for training and one for
- * validation, CIFAR-100 one of each. All of a role is held in memory, pixels interleaved: 154 MB for training. Class
- * names come from the text file that lies beside them; without it classes are numbers. */
+ * A record is one label byte (CIFAR-100: two, coarse and fine; the fine one counts) and 3072 bytes
+ * of pixels, 32 x 32, all red ones first, then green, then blue. CIFAR-10 has five files of 10,000
+ * records for training and one for validation, CIFAR-100 one of each. All of a role is held in
+ * memory, pixels interleaved: 154 MB for training. Class names come from the text file that lies
+ * beside them; without it classes are numbers. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "data/source/source.h"
@@ -23,7 +24,8 @@ typedef struct CifarKind {
 } CifarKind;
 
 static const CifarKind cifars[] = {
-    { { { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin" },
+    { { { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+          "data_batch_5.bin" },
         { "test_batch.bin" } },
       "batches.meta.txt",
       10,
@@ -66,8 +68,8 @@ static Status take_record(CifarSource *s, size_t number, const uint8_t *record, 
 {
     uint8_t label = record[s->cifar->label_bytes - 1];
     if (label >= s->cifar->classes)
-        return fail(ERR_DATA, "%s: label %d in record %zu; there are %d classes", path, label, number,
-                    s->cifar->classes);
+        return fail(ERR_DATA, "%s: label %d in record %zu; there are %d classes", path, label,
+                    number, s->cifar->classes);
     s->labels[s->base.images] = label;
     const uint8_t *plane = record + s->cifar->label_bytes;
     uint8_t *out = s->pixels + (size_t)s->base.images * IMAGE_BYTES;
@@ -82,7 +84,8 @@ static Status take_file(CifarSource *s, const char *path, const uint8_t *bytes, 
     size_t record = (size_t)s->cifar->label_bytes + IMAGE_BYTES, count = size / record;
     size_t images = (size_t)s->base.images + count;
     if (size == 0 || size % record != 0)
-        return fail(ERR_DATA, "%s: %zu bytes are no whole number of %zu-byte records", path, size, record);
+        return fail(ERR_DATA, "%s: %zu bytes are no whole number of %zu-byte records", path, size,
+                    record);
     if (images > MAX_IMAGES) return fail(ERR_DATA, "%s: too many images", path);
     uint8_t *pixels = mem_realloc(s->pixels, images * IMAGE_BYTES);
     if (!pixels) return ERR_MEMORY;
@@ -113,7 +116,8 @@ static Status name_classes(CifarSource *s, const char *folder)
     int given = 0, classes = s->cifar->classes;
     TRY(index_read_names(folder, s->cifar->names, &s->names, &given));
     if (s->names && given != classes)
-        return fail(ERR_DATA, "%s/%s: %d names for %d classes", folder, s->cifar->names, given, classes);
+        return fail(ERR_DATA, "%s/%s: %d names for %d classes", folder, s->cifar->names, given,
+                    classes);
     TRY(source_number_classes(&s->base, classes));
     for (int c = 0; s->names && c < classes; c++) s->base.class_names[c] = s->names[c];
     s->base.named_classes = s->names != NULL;
@@ -127,8 +131,8 @@ static Status fill(CifarSource *s, const DatasetOptions *o)
     TRY(find_kind(o->path, o->role, &s->cifar));
     s->role = o->role;
     if (!s->cifar)
-        return fail(ERR_DATA, "%s: neither %s nor %s in this folder", o->path, cifars[0].files[o->role][0],
-                    cifars[1].files[o->role][0]);
+        return fail(ERR_DATA, "%s: neither %s nor %s in this folder", o->path,
+                    cifars[0].files[o->role][0], cifars[1].files[o->role][0]);
     for (int f = 0; s->cifar->files[o->role][f]; f++) TRY(read_one(s, o->path, f));
     return name_classes(s, o->path);
 }
@@ -162,7 +166,8 @@ static Status cifar_read(const Source *base, int64_t id, int image_size, ByteBuf
     (void)image_size;
     (void)buf;
     const CifarSource *s = (const CifarSource *)base;
-    *out = (Sample){ .bytes = IMAGE_BYTES, .image = { s->pixels + (size_t)id * IMAGE_BYTES, SIDE, SIDE, 3 } };
+    *out = (Sample){ .bytes = IMAGE_BYTES,
+                     .image = { s->pixels + (size_t)id * IMAGE_BYTES, SIDE, SIDE, 3 } };
     return OK;
 }
 

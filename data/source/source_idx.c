@@ -1,9 +1,10 @@
-/* source_idx.c - the IDX files of MNIST and its relatives: all images of a role in one file of raw grey pixels, labels
- * in another.
+/* source_idx.c - the IDX files of MNIST and its relatives: all images of a role in one file of raw
+ * grey pixels, labels in another.
  *
- * Header, big-endian: magic 0x00000803 (unsigned bytes, 3 dimensions), images, rows, columns; labels: magic 0x00000801,
- * count. Plain or gzip (zlib's gzread takes both). Both files are held in memory: 47 MB for the 60,000 images of MNIST.
- * Everything about them is checked at open, so reading a sample cannot fail. */
+ * Header, big-endian: magic 0x00000803 (unsigned bytes, 3 dimensions), images, rows, columns;
+ * labels: magic 0x00000801, count. Plain or gzip (zlib's gzread takes both). Both files are held in
+ * memory: 47 MB for the 60,000 images of MNIST. Everything about them is checked at open, so
+ * reading a sample cannot fail. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "data/source/source.h"
@@ -83,8 +84,8 @@ static Status read_exactly(gzFile file, const char *path, void *out, size_t byte
     return OK;
 }
 
-/* The same into memory that grows with what is really there: a header may say anything. *out is owned by the caller, on
- * failure too. */
+/* The same into memory that grows with what is really there: a header may say anything. *out is
+ * owned by the caller, on failure too. */
 static Status read_growing(gzFile file, const char *path, uint8_t **out, size_t bytes)
 {
     size_t done = 0, piece = FIRST_PIECE;
@@ -109,7 +110,8 @@ static Status read_header(gzFile file, const char *path, uint32_t magic, uint32_
         const uint8_t *p = raw + 4 * i;
         words[i] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
     }
-    if (words[0] != magic) return fail(ERR_DATA, "%s: magic number is 0x%08x, expected 0x%08x", path, words[0], magic);
+    if (words[0] != magic)
+        return fail(ERR_DATA, "%s: magic number is 0x%08x, expected 0x%08x", path, words[0], magic);
     for (int i = 0; i < count; i++) dims[i] = words[i + 1];
     return OK;
 }
@@ -122,8 +124,10 @@ static Status read_idx(const char *path, uint32_t magic, uint32_t *dims, int cou
     Status status = read_header(file, path, magic, dims, count);
     size_t bytes = 1;
     for (int i = 0; i < count && status == OK; i++) {
-        if (dims[i] == 0 || (i > 0 && dims[i] > MAX_SIDE) || !mem_mul(bytes, dims[i], &bytes) || bytes > MAX_IDX_BYTES)
-            status = fail(ERR_DATA, "%s: size %u in dimension %d of the header is out of range", path, dims[i], i);
+        if (dims[i] == 0 || (i > 0 && dims[i] > MAX_SIDE) || !mem_mul(bytes, dims[i], &bytes) ||
+            bytes > MAX_IDX_BYTES)
+            status = fail(ERR_DATA, "%s: size %u in dimension %d of the header is out of range",
+                          path, dims[i], i);
     }
     if (status == OK) status = read_growing(file, path, out, bytes);
     uint8_t extra;
@@ -151,16 +155,18 @@ static Status fill(IdxSource *s, const DatasetOptions *o)
     if (!fs_is_dir(o->path)) return fail(ERR_DATA, "%s: no such folder", o->path);
     const IdxNames *names = find_spelling(o->path, o->role, images_path);
     if (!names)
-        return fail(ERR_DATA, "%s: no %s or %s.gz in this folder", o->path, spellings[o->role][0].images,
-                    spellings[o->role][0].images);
+        return fail(ERR_DATA, "%s: no %s or %s.gz in this folder", o->path,
+                    spellings[o->role][0].images, spellings[o->role][0].images);
     if (!find_file(o->path, names->labels, labels_path))
-        return fail(ERR_DATA, "%s: no %s or %s.gz in this folder", o->path, names->labels, names->labels);
+        return fail(ERR_DATA, "%s: no %s or %s.gz in this folder", o->path, names->labels,
+                    names->labels);
     s->stem = names->images;
     uint32_t dims[3], labels = 0;
     TRY(read_idx(images_path, IDX_IMAGES_MAGIC, dims, 3, &s->pixels));
     TRY(read_idx(labels_path, IDX_LABELS_MAGIC, &labels, 1, &s->labels));
     if (labels != dims[0])
-        return fail(ERR_DATA, "%s: %u labels for the %u images of %s", labels_path, labels, dims[0], images_path);
+        return fail(ERR_DATA, "%s: %u labels for the %u images of %s", labels_path, labels, dims[0],
+                    images_path);
     s->base.images = dims[0];
     s->height = (int)dims[1];
     s->width = (int)dims[2];
@@ -198,7 +204,10 @@ static Status idx_read(const Source *base, int64_t id, int image_size, ByteBuf *
     size_t bytes = (size_t)s->width * (size_t)s->height;
     *out = (Sample){
         .bytes = bytes,
-        .image = { .pixels = s->pixels + (size_t)id * bytes, .width = s->width, .height = s->height, .channels = 1 },
+        .image = { .pixels = s->pixels + (size_t)id * bytes,
+                   .width = s->width,
+                   .height = s->height,
+                   .channels = 1 },
     };
     return OK;
 }

@@ -1,7 +1,8 @@
-/* source_imagefolder.c - one file per image, one folder per class. Hands over encoded bytes, whatever they hold.
+/* source_imagefolder.c - one file per image, one folder per class. Hands over encoded bytes,
+ * whatever they hold.
  *
- * The root folder stays open and files are opened relative to it, so a run does not care if somebody moves the tree's
- * parent. */
+ * The root folder stays open and files are opened relative to it, so a run does not care if
+ * somebody moves the tree's parent. */
 #include "base/mem.h"
 #include "data/index/scan.h"
 #include "data/source/source.h"
@@ -32,7 +33,8 @@ static Status fill(FolderSource *s, const char *path, const Index *index)
 {
     if (!(s->root = mem_strdup(path))) return ERR_MEMORY;
     s->root_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (s->root_fd < 0) return fail(ERR_DATA, "%s: cannot open this folder: %s", path, strerror(errno));
+    if (s->root_fd < 0)
+        return fail(ERR_DATA, "%s: cannot open this folder: %s", path, strerror(errno));
     return source_use_index(&s->base, index);
 }
 
@@ -50,7 +52,8 @@ static Status folder_open(Source **out, const DatasetOptions *o, const Index *in
     return OK;
 }
 
-/* The kind to try when nothing else matches: a wrong folder then gives the errors that talk about class folders. */
+/* The kind to try when nothing else matches: a wrong folder then gives the errors that talk about
+ * class folders. */
 static Status folder_probe(const char *path, DataRole role, bool *yes)
 {
     (void)path;

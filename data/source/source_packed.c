@@ -1,9 +1,10 @@
 /* source_packed.c - reading samples out of containers.
  *
- * A sample is one pread. Containers are opened when the first sample is asked for and stay open, up to KEEP_OPEN of
- * them; those beyond are opened for each read, so that a thousand tar files do not use up the descriptors of a process.
- * The checksum of each sample is verified when it is read for the first time; a bit a sample remembers that. What has
- * changed on the disk since the index was made is then a bad sample, never a wrong picture. */
+ * A sample is one pread. Containers are opened when the first sample is asked for and stay open, up
+ * to KEEP_OPEN of them; those beyond are opened for each read, so that a thousand tar files do not
+ * use up the descriptors of a process. The checksum of each sample is verified when it is read for
+ * the first time; a bit a sample remembers that. What has changed on the disk since the index was
+ * made is then a bad sample, never a wrong picture. */
 #include "data/source/source_packed.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -20,8 +21,9 @@
 typedef struct PackedSource {
     Source base;
     char *root;
-    int root_fd;               /* -1: root is itself the container */
-    _Atomic int *files;        /* [stamps] descriptor + 1, 0 = not open; and one more: how many are kept */
+    int root_fd; /* -1: root is itself the container */
+    /* [stamps] descriptor + 1, 0 = not open; and one more: how many are kept */
+    _Atomic int *files;
     _Atomic uint64_t *checked; /* a bit a sample: its checksum was right once */
 } PackedSource;
 
@@ -48,7 +50,8 @@ static Status fill(PackedSource *s, const char *path, const Index *index)
     s->checked = mem_calloc((size_t)index->images / 64 + 1, sizeof *s->checked);
     if (!s->files || !s->checked) return ERR_MEMORY;
     s->root_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (s->root_fd < 0 && errno != ENOTDIR) return fail(ERR_DATA, "%s: cannot open: %s", path, strerror(errno));
+    if (s->root_fd < 0 && errno != ENOTDIR)
+        return fail(ERR_DATA, "%s: cannot open: %s", path, strerror(errno));
     return OK;
 }
 
@@ -70,8 +73,10 @@ Status packed_open(Source **out, const DatasetOptions *o, const Index *index)
 void packed_describe(const Source *base, int64_t id, char *out, size_t bytes)
 {
     const PackedSource *s = (const PackedSource *)base;
-    const char *file = s->root_fd >= 0 ? index_stamp_name(base->index, (int)base->index->file[id]) : "";
-    snprintf(out, bytes, "%s%s%s[%s]", s->root, file[0] ? "/" : "", file, index_path(base->index, id));
+    const char *file =
+        s->root_fd >= 0 ? index_stamp_name(base->index, (int)base->index->file[id]) : "";
+    snprintf(out, bytes, "%s%s%s[%s]", s->root, file[0] ? "/" : "", file,
+             index_path(base->index, id));
 }
 
 /* ---- reading ---- */
@@ -99,7 +104,8 @@ static int take_file(const PackedSource *s, uint32_t file, bool *keep)
     int fd = open_container(s, file), none = 0;
     if (fd < 0) return -1;
     _Atomic int *kept = &s->files[s->base.index->stamp_count];
-    *keep = atomic_fetch_add(kept, 1) < KEEP_OPEN && atomic_compare_exchange_strong(place, &none, fd + 1);
+    *keep = atomic_fetch_add(kept, 1) < KEEP_OPEN &&
+            atomic_compare_exchange_strong(place, &none, fd + 1);
     if (!*keep) atomic_fetch_sub(kept, 1);
     return fd;
 }
@@ -111,12 +117,14 @@ static int read_once(void *cookie, int n, Status *status)
     uint32_t file = s->base.index->file[r->id];
     bool keep = false;
     (void)status;
-    /* A kept descriptor may have gone stale on a network file system: later attempts open the file anew. */
+    /* A kept descriptor may have gone stale on a network file system: later attempts open the file
+     * anew. */
     int fd = n == 0 ? take_file(s, file, &keep) : open_container(s, file);
     if (fd < 0) return errno;
     int error = 0;
     for (r->got = 0; r->got < r->wanted;) {
-        ssize_t got = pread(fd, r->out + r->got, r->wanted - r->got, (off_t)(s->base.index->offset[r->id] + r->got));
+        ssize_t got = pread(fd, r->out + r->got, r->wanted - r->got,
+                            (off_t)(s->base.index->offset[r->id] + r->got));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) error = errno;
         if (got <= 0) break;
@@ -126,13 +134,15 @@ static int read_once(void *cookie, int n, Status *status)
     return error;
 }
 
-static Status check_sample(const PackedSource *s, int64_t id, const char *name, const uint8_t *data, size_t bytes)
+static Status check_sample(const PackedSource *s, int64_t id, const char *name, const uint8_t *data,
+                           size_t bytes)
 {
     uint64_t bit = (uint64_t)1 << (id % 64);
     if (atomic_load_explicit(&s->checked[id / 64], memory_order_relaxed) & bit) return OK;
     uint32_t crc = str_crc32c(0, data, bytes), wanted = s->base.index->crc[id];
     if (crc != wanted)
-        return fail(ERR_DATA, "%s: the checksum is %08x, should be %08x: the file is damaged", name, crc, wanted);
+        return fail(ERR_DATA, "%s: the checksum is %08x, should be %08x: the file is damaged", name,
+                    crc, wanted);
     atomic_fetch_or_explicit(&s->checked[id / 64], bit, memory_order_relaxed);
     return OK;
 }
@@ -148,9 +158,11 @@ Status packed_read(const Source *base, int64_t id, int image_size, ByteBuf *buf,
     TRY(buf_reserve(buf, total));
     PackedRead r = { .source = s, .id = id, .out = buf->data, .wanted = total };
     TRY(source_retry(name, read_once, &r));
-    if (r.got < total) return fail(ERR_DATA, "%s: the container ends before this sample does", name);
+    if (r.got < total)
+        return fail(ERR_DATA, "%s: the container ends before this sample does", name);
     TRY(check_sample(s, id, name, buf->data, total));
-    *out = (Sample){ .encoded = true, .data = buf->data, .bytes = bytes, .seek_bytes = total - bytes };
+    *out =
+        (Sample){ .encoded = true, .data = buf->data, .bytes = bytes, .seek_bytes = total - bytes };
     if (out->seek_bytes > 0) out->seek = buf->data + bytes;
     return OK;
 }
@@ -160,6 +172,7 @@ void packed_forget(const Source *base, int64_t id, bool *gone)
     const PackedSource *s = (const PackedSource *)base;
     const Index *x = base->index;
     bool folder = s->root_fd >= 0;
-    source_forget_file(folder ? s->root_fd : AT_FDCWD, folder ? index_stamp_name(x, (int)x->file[id]) : s->root,
+    source_forget_file(folder ? s->root_fd : AT_FDCWD,
+                       folder ? index_stamp_name(x, (int)x->file[id]) : s->root,
                        (int64_t)x->offset[id], (int64_t)x->bytes[id] + x->seek_bytes[id], gone);
 }

@@ -1,7 +1,8 @@
-/* source_packed.h - samples that lie inside larger files: what shards, tar and TFRecord files have in common.
+/* source_packed.h - samples that lie inside larger files: what shards, tar and TFRecord files have
+ * in common.
  *
- * Each of those kinds brings its own scan; from the index on they are the same: a sample is (container, offset, bytes,
- * CRC-32C), whoever wrote it. */
+ * Each of those kinds brings its own scan; from the index on they are the same: a sample is
+ * (container, offset, bytes, CRC-32C), whoever wrote it. */
 #ifndef CONVOY_DATA_SOURCE_PACKED_H
 #define CONVOY_DATA_SOURCE_PACKED_H
 #include "data/source/source.h"

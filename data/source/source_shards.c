@@ -1,4 +1,5 @@
-/* source_shards.c - what convoy pack has written (shard.h). The index lies with the data, so no scan is ever needed. */
+/* source_shards.c - what convoy pack has written (shard.h). The index lies with the data, so no
+ * scan is ever needed. */
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -25,7 +26,8 @@ static Status shards_probe(const char *path, DataRole role, bool *yes)
     return *yes ? OK : has_file(path, name, yes);
 }
 
-/* The common index if it is sound and fits the shards; else theirs, merged, which says what is wrong with them. */
+/* The common index if it is sound and fits the shards; else theirs, merged, which says what is
+ * wrong with them. */
 static Status load(Index **out, const char *file, const ScanOptions *o)
 {
     const char *changed = NULL;
@@ -33,7 +35,8 @@ static Status load(Index **out, const char *file, const ScanOptions *o)
     if (status == ERR_MEMORY) return status;
     if (status != OK) {
         log_warning("%s; taking the shards' own", status_message());
-    } else if (strcmp(index_format(*out), SHARD_FORMAT) == 0 && index_is_current(*out, o->path, &changed)) {
+    } else if (strcmp(index_format(*out), SHARD_FORMAT) == 0 &&
+               index_is_current(*out, o->path, &changed)) {
         return OK;
     }
     index_destroy(*out);

@@ -1,8 +1,9 @@
-/* source_synthetic.c - images made from their id: no disk, no decoding. For benchmarks and tests of everything behind
- * the loader.
+/* source_synthetic.c - images made from their id: no disk, no decoding. For benchmarks and tests of
+ * everything behind the loader.
  *
- * Label = id % classes. Pixels = an 8x8 tile pattern of the class, half strength, plus noise of the sample, so that a
- * network can learn them and no two samples are equal. Always 3 channels, made at the size that is asked for. */
+ * Label = id % classes. Pixels = an 8x8 tile pattern of the class, half strength, plus noise of the
+ * sample, so that a network can learn them and no two samples are equal. Always 3 channels, made at
+ * the size that is asked for. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/source/source.h"
@@ -12,13 +13,15 @@
 #define TILE_BYTES     (TILES * TILES * 3)
 #define SYNTHETIC_SEED 0x636f6e766f79u /* fixed: these images are the same in every run */
 
-enum { STREAM_PATTERN, STREAM_NOISE }; /* address word b of RNG_SYNTHETIC; word a is the class or the sample */
+/* address word b of RNG_SYNTHETIC; word a is the class or the sample */
+enum { STREAM_PATTERN, STREAM_NOISE };
 
 static Status synthetic_open(Source **out, const DatasetOptions *o, const Index *index)
 {
     (void)index;
     if (o->synthetic_images < 1 || o->synthetic_classes < 1)
-        return fail(ERR_USAGE, "synthetic data needs at least one image and one class, not %lld and %d",
+        return fail(ERR_USAGE,
+                    "synthetic data needs at least one image and one class, not %lld and %d",
                     (long long)o->synthetic_images, o->synthetic_classes);
     Source *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
@@ -28,7 +31,8 @@ static Status synthetic_open(Source **out, const DatasetOptions *o, const Index 
         source_synthetic.close(s);
         return status;
     }
-    for (int c = 0; c < s->classes; c++) s->class_images[c] = (s->images - c + s->classes - 1) / s->classes;
+    for (int c = 0; c < s->classes; c++)
+        s->class_images[c] = (s->images - c + s->classes - 1) / s->classes;
     *out = s;
     return OK;
 }
@@ -47,14 +51,16 @@ static Status synthetic_read(const Source *s, int64_t id, int image_size, ByteBu
     size_t side = (size_t)image_size, bytes = side * side * 3;
     TRY(buf_reserve(buf, bytes));
     uint8_t pattern[TILE_BYTES];
-    random_bytes(RNG_SYNTHETIC, (uint32_t)(id % s->classes), STREAM_PATTERN, pattern, sizeof pattern);
+    random_bytes(RNG_SYNTHETIC, (uint32_t)(id % s->classes), STREAM_PATTERN, pattern,
+                 sizeof pattern);
     random_bytes(RNG_SYNTHETIC, (uint32_t)id, STREAM_NOISE, buf->data, bytes);
     for (size_t y = 0; y < side; y++) {
         const uint8_t *tiles = pattern + y * TILES / side * TILES * 3;
         uint8_t *row = buf->data + y * side * 3;
         for (size_t x = 0; x < side; x++) {
             const uint8_t *tile = tiles + x * TILES / side * 3;
-            for (size_t c = 0; c < 3; c++) row[3 * x + c] = (uint8_t)((row[3 * x + c] + tile[c]) / 2);
+            for (size_t c = 0; c < 3; c++)
+                row[3 * x + c] = (uint8_t)((row[3 * x + c] + tile[c]) / 2);
         }
     }
     *out = (Sample){ .bytes = bytes, .image = { buf->data, image_size, image_size, 3 } };

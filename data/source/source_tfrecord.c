@@ -1,12 +1,15 @@
-/* source_tfrecord.c - TFRecord files of tf.Examples, as converters for ImageNet and TensorFlow Datasets write them.
+/* source_tfrecord.c - TFRecord files of tf.Examples, as converters for ImageNet and TensorFlow
+ * Datasets write them.
  *
- * The first start reads all files once, several at a time, and verifies every checksum; the index then knows where in
- * which file each image lies, with a checksum of its own, and reading is that of source_packed.c.
+ * The first start reads all files once, several at a time, and verifies every checksum; the index
+ * then knows where in which file each image lies, with a checksum of its own, and reading is that
+ * of source_packed.c.
  *
- * Labels. Records with image/class/synset come from the ImageNet converters, whose labels count 1..1000 (0 is
- * "background"): one is subtracted, so that classes are those of the ImageFolder tree; the synset is the class name.
- * Other labels are taken as they are. Where a file name is known, samples are ordered by synset and file name, which is
- * the order of the tree; else by file and record. */
+ * Labels. Records with image/class/synset come from the ImageNet converters, whose labels count
+ * 1..1000 (0 is "background"): one is subtracted, so that classes are those of the ImageFolder
+ * tree; the synset is the class name. Other labels are taken as they are. Where a file name is
+ * known, samples are ordered by synset and file name, which is the order of the tree; else by file
+ * and record. */
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "data/source/packed_files.h"
@@ -31,9 +34,10 @@ static bool is_tfrecord(const char *name)
     const char *of = strstr(name, "-of-");
     while (of && strstr(of + 1, "-of-")) of = strstr(of + 1, "-of-");
     /* train-00000-of-01024: digits on both sides to the end */
-    bool sharded =
-        of && of > name && of[-1] >= '0' && of[-1] <= '9' && of[4] && of[4 + strspn(of + 4, "0123456789")] == '\0';
-    return sharded || str_ends_with_nocase(name, ".tfrecord") || str_ends_with_nocase(name, ".tfrecords");
+    bool sharded = of && of > name && of[-1] >= '0' && of[-1] <= '9' && of[4] &&
+                   of[4 + strspn(of + 4, "0123456789")] == '\0';
+    return sharded || str_ends_with_nocase(name, ".tfrecord") ||
+           str_ends_with_nocase(name, ".tfrecords");
 }
 
 static Status tfrecord_probe(const char *path, DataRole role, bool *yes)
@@ -70,7 +74,8 @@ static Status note_class(TfScan *scan, int64_t file, int label, const char *name
     return OK;
 }
 
-static Status take_example(TfScan *scan, int64_t file, int64_t number, const uint8_t *data, size_t bytes, uint64_t at)
+static Status take_example(TfScan *scan, int64_t file, int64_t number, const uint8_t *data,
+                           size_t bytes, uint64_t at)
 {
     TfExample e;
     char class_name[MAX_NAME_BYTES] = "", name[MAX_NAME_BYTES] = "";
@@ -78,9 +83,11 @@ static Status take_example(TfScan *scan, int64_t file, int64_t number, const uin
     if (!e.image.data) return fail(ERR_DATA, "no image in it (image/encoded or image)");
     if (!e.has_label) return fail(ERR_DATA, "no label in it (image/class/label or label)");
     int64_t label = e.label - e.counts_from_1;
-    if (label < 0 || label >= MAX_CLASSES) return fail(ERR_DATA, "label %lld is out of range", (long long)e.label);
+    if (label < 0 || label >= MAX_CLASSES)
+        return fail(ERR_DATA, "label %lld is out of range", (long long)e.label);
     if (e.image.bytes > INDEX_MAX_SAMPLE_BYTES) return fail(ERR_DATA, "an image larger than 64 MB");
-    if (e.class_name.data && !copy_name(e.class_name, class_name)) return fail(ERR_DATA, "the synset is no name");
+    if (e.class_name.data && !copy_name(e.class_name, class_name))
+        return fail(ERR_DATA, "the synset is no name");
     if (!e.name.data || !copy_name(e.name, name)) name[0] = '\0';
     if (class_name[0]) TRY(note_class(scan, file, (int)label, class_name));
     IndexEntry entry = { .offset = at + (uint64_t)(e.image.data - data),
@@ -99,7 +106,8 @@ static Status take_example(TfScan *scan, int64_t file, int64_t number, const uin
 static Status scan_stream(TfScan *scan, int64_t file, ByteStream *s)
 {
     ByteBuf record = { 0 };
-    Status status = piece_stamp(&scan->pieces[file], scan->files->names[file], stream_mtime_ns(s), stream_bytes(s));
+    Status status = piece_stamp(&scan->pieces[file], scan->files->names[file], stream_mtime_ns(s),
+                                stream_bytes(s));
     bool more = true;
     for (int64_t number = 0; status == OK; number++) {
         size_t bytes = 0;
@@ -131,8 +139,10 @@ static Status scan_file(void *cookie, int64_t file)
 
 /* ---- class names ---- */
 
-/* Names of all labels over all files in one table of borrowed strings; labels that no file names get their number. */
-static Status merge_names(const TfScan *scan, const char *path, const char **names, int classes, bool *named)
+/* Names of all labels over all files in one table of borrowed strings; labels that no file names
+ * get their number. */
+static Status merge_names(const TfScan *scan, const char *path, const char **names, int classes,
+                          bool *named)
 {
     *named = false;
     for (int64_t f = 0; f < scan->files->count; f++) {
@@ -140,7 +150,8 @@ static Status merge_names(const TfScan *scan, const char *path, const char **nam
             const char *name = scan->names[f][c];
             if (!name) continue;
             if (names[c] && strcmp(names[c], name) != 0)
-                return fail(ERR_DATA, "%s: label %d belongs to both %s and %s", path, c, names[c], name);
+                return fail(ERR_DATA, "%s: label %d belongs to both %s and %s", path, c, names[c],
+                            name);
             names[c] = name;
             *named = true;
         }
@@ -153,7 +164,8 @@ static int count_classes(const TfScan *scan)
     uint32_t highest = 0;
     for (int64_t f = 0; f < scan->files->count; f++)
         for (size_t i = 0; i < scan->pieces[f].count; i++)
-            if (scan->pieces[f].entries[i].label > highest) highest = scan->pieces[f].entries[i].label;
+            if (scan->pieces[f].entries[i].label > highest)
+                highest = scan->pieces[f].entries[i].label;
     return (int)highest + 1;
 }
 

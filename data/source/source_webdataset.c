@@ -1,13 +1,14 @@
-/* source_webdataset.c - tar files as WebDataset lays them out: the files of a sample follow each other and share a key.
+/* source_webdataset.c - tar files as WebDataset lays them out: the files of a sample follow each
+ * other and share a key.
  *
- * The key is the member's path up to the first dot of its last part; what follows says what the file is: .jpg, .jpeg or
- * .png is the image, .cls the label, a number in ASCII. Other files are skipped. Tar files without any .cls are taken
- * as an ImageFolder tree that was packed whole: the folders above all members in common are left away, and the first
- * one below is the class.
+ * The key is the member's path up to the first dot of its last part; what follows says what the
+ * file is: .jpg, .jpeg or .png is the image, .cls the label, a number in ASCII. Other files are
+ * skipped. Tar files without any .cls are taken as an ImageFolder tree that was packed whole: the
+ * folders above all members in common are left away, and the first one below is the class.
  *
- * The first start reads all files once, several at a time, and keeps where each image lies, with its checksum; reading
- * is that of source_packed.c. Samples are ordered by label, then by path, which for names taken from an ImageFolder
- * tree is its order. */
+ * The first start reads all files once, several at a time, and keeps where each image lies, with
+ * its checksum; reading is that of source_packed.c. Samples are ordered by label, then by path,
+ * which for names taken from an ImageFolder tree is its order. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -114,11 +115,13 @@ static Status take_label(TarScan *t, const TarMember *m)
 
 static Status take_member(TarScan *t, const TarMember *m)
 {
-    const char *slash = strrchr(m->path, '/'), *base = slash ? slash + 1 : m->path, *dot = strchr(base, '.');
+    const char *slash = strrchr(m->path, '/'), *base = slash ? slash + 1 : m->path,
+               *dot = strchr(base, '.');
     if (!m->regular || !dot || dot == base) return OK; /* hidden files are nobody's */
     TRY(open_sample(t, m->path, (size_t)(dot - m->path)));
     if (strcasecmp(dot, ".cls") == 0) return take_label(t, m);
-    bool image = strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".png") == 0;
+    bool image = strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 ||
+                 strcasecmp(dot, ".png") == 0;
     return image ? take_image(t, m) : OK;
 }
 
@@ -148,7 +151,8 @@ static Status scan_file(void *cookie, int64_t file)
     ByteStream *s = NULL;
     StrBuf path = { 0 };
     str_printf(&path, "%s/%s", scan->files->folder, scan->files->names[file]);
-    Status status = path.failed || !(scan->tars[file] = mem_calloc(1, sizeof(TarScan))) ? ERR_MEMORY : OK;
+    Status status =
+        path.failed || !(scan->tars[file] = mem_calloc(1, sizeof(TarScan))) ? ERR_MEMORY : OK;
     if (status == OK) status = stream_open(&s, path.text);
     if (s) {
         status = scan_stream(scan->tars[file], scan->files->names[file], s);
@@ -195,7 +199,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Cuts each path to what lies below the common folder; its first part is the class's name, collected in names. */
+/* Cuts each path to what lies below the common folder; its first part is the class's name,
+ * collected in names. */
 static Status collect_folders(WebScan *scan, StrBuf *names, size_t *count)
 {
     size_t prefix = common_folder(scan);
@@ -207,9 +212,11 @@ static Status collect_folders(WebScan *scan, StrBuf *names, size_t *count)
             const char *path = piece_path(p, i), *slash = strchr(path, '/');
             size_t n = slash ? (size_t)(slash - path) : 0;
             if (n == 0 || n >= sizeof last)
-                return fail(ERR_DATA, "%s/%s: %s: no .cls beside it, and no folder to take its class from",
+                return fail(ERR_DATA,
+                            "%s/%s: %s: no .cls beside it, and no folder to take its class from",
                             scan->files->folder, scan->files->names[f], path);
-            if (strncmp(last, path, n) == 0 && last[n] == '\0') continue; /* most follow one of their class */
+            /* most follow one of their class */
+            if (strncmp(last, path, n) == 0 && last[n] == '\0') continue;
             memcpy(last, path, n);
             last[n] = '\0';
             str_add_n(names, last, n + 1);
@@ -248,7 +255,8 @@ static Status find_folders(WebScan *scan, StrBuf *text, const char ***names, int
     for (size_t i = 0; i < count; i++)
         if (unique == 0 || strcmp(list[unique - 1], list[i]) != 0) list[unique++] = list[i];
     *names = list;
-    if (unique > MAX_CLASSES) return fail(ERR_DATA, "%s: more than %d classes", scan->files->folder, MAX_CLASSES);
+    if (unique > MAX_CLASSES)
+        return fail(ERR_DATA, "%s: more than %d classes", scan->files->folder, MAX_CLASSES);
     *classes = (int)unique;
     label_by_folder(scan, list, unique);
     return OK;
@@ -256,8 +264,8 @@ static Status find_folders(WebScan *scan, StrBuf *text, const char ***names, int
 
 /* ---- assembly ---- */
 
-static Status assemble_named(Index **out, const WebScan *scan, const ScanOptions *o, const char *const *names,
-                             int classes, bool named)
+static Status assemble_named(Index **out, const WebScan *scan, const ScanOptions *o,
+                             const char *const *names, int classes, bool named)
 {
     size_t n = (size_t)scan->files->count;
     IndexPiece *pieces = mem_alloc(n * sizeof *pieces);
@@ -315,12 +323,13 @@ static Status assemble(Index **out, WebScan *scan, const ScanOptions *o)
         if (t->imageless && !without_image) without_image = t;
     }
     if (without_image)
-        log_warning("%s: %lld samples without a .jpg, .jpeg or .png file are left out, first %s", o->path,
-                    (long long)imageless, without_image->first_imageless.text);
+        log_warning("%s: %lld samples without a .jpg, .jpeg or .png file are left out, first %s",
+                    o->path, (long long)imageless, without_image->first_imageless.text);
     if (labelled > 0 && unlabelled)
         return fail(ERR_DATA, "%s: %s has no .cls file beside it, but others have", o->path,
                     unlabelled->first_unlabelled.text);
-    if (labelled == 0 && !unlabelled) return fail(ERR_DATA, "%s: no images in its tar files", o->path);
+    if (labelled == 0 && !unlabelled)
+        return fail(ERR_DATA, "%s: no images in its tar files", o->path);
     return labelled > 0 ? assemble_by_label(out, scan, o) : assemble_by_folder(out, scan, o);
 }
 

@@ -1,10 +1,11 @@
 /* tar.c - see tar.h.
  *
- * A member is a header of 512 bytes and its content, padded to 512. Numbers are octal text, or base 256 where the first
- * byte has its high bit set. A pax header (type x) holds "length key=value" lines for the next member, a GNU header
- * (type L) its name. A block of zeros ends the archive; a file that ends before it, also between members, is cut short,
- * and nothing may follow, so that no sample is lost without a word. What does not add up - a wrong header checksum, a
- * number that is none, a member longer than the file - is an error with its place. */
+ * A member is a header of 512 bytes and its content, padded to 512. Numbers are octal text, or base
+ * 256 where the first byte has its high bit set. A pax header (type x) holds "length key=value"
+ * lines for the next member, a GNU header (type L) its name. A block of zeros ends the archive; a
+ * file that ends before it, also between members, is cut short, and nothing may follow, so that no
+ * sample is lost without a word. What does not add up - a wrong header checksum, a number that is
+ * none, a member longer than the file - is an error with its place. */
 #include "data/source/tar.h"
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +54,8 @@ static bool octal(const uint8_t *p, size_t bytes, uint64_t *out)
     size_t i = 0, digits = 0;
     uint64_t value = 0;
     while (i < bytes && p[i] == ' ') i++;
-    for (; i < bytes && p[i] >= '0' && p[i] <= '7'; i++, digits++) value = value << 3 | (uint64_t)(p[i] - '0');
+    for (; i < bytes && p[i] >= '0' && p[i] <= '7'; i++, digits++)
+        value = value << 3 | (uint64_t)(p[i] - '0');
     if (i < bytes && p[i] != ' ' && p[i] != '\0') return false;
     *out = value;
     return digits > 0;
@@ -65,7 +67,8 @@ static bool number(const uint8_t *block, Field f, uint64_t *out)
     return p[0] & 0x80 ? base256(p, f.bytes, out) : octal(p, f.bytes, out);
 }
 
-/* The sum of the header's bytes, its own field taken as blanks; old programs summed signed bytes. */
+/* The sum of the header's bytes, its own field taken as blanks; old programs summed signed
+ * bytes. */
 static bool checksum_is_right(const uint8_t *block)
 {
     uint64_t said = 0;
@@ -158,7 +161,8 @@ static Status read_record(TarReader *t, uint64_t bytes)
     return skip_rest(t);
 }
 
-static void take_pax_value(TarReader *t, const char *key, size_t key_bytes, const char *value, size_t bytes)
+static void take_pax_value(TarReader *t, const char *key, size_t key_bytes, const char *value,
+                           size_t bytes)
 {
     if (key_bytes == 4 && memcmp(key, "path", 4) == 0) {
         str_clear(&t->next_path);
@@ -167,8 +171,10 @@ static void take_pax_value(TarReader *t, const char *key, size_t key_bytes, cons
         t->next_size = 0;
         t->has_next_size = true;
         for (size_t i = 0; i < bytes && t->next_size <= MAX_MEMBER_SIZE; i++)
-            t->next_size = value[i] >= '0' && value[i] <= '9' ? t->next_size * 10 + (uint64_t)(value[i] - '0')
-                                                              : MAX_MEMBER_SIZE + 1; /* refused later */
+            t->next_size = value[i] >= '0' && value[i] <= '9'
+                               ? t->next_size * 10 + (uint64_t)(value[i] - '0')
+                               /* refused later */
+                               : MAX_MEMBER_SIZE + 1;
     }
 }
 
@@ -186,7 +192,8 @@ static Status take_pax(TarReader *t)
             return damaged(t, "a damaged pax header before");
         const char *key = q + 1, *equals = memchr(key, '=', (size_t)(line_end - key));
         if (!equals) return damaged(t, "a damaged pax header before");
-        take_pax_value(t, key, (size_t)(equals - key), equals + 1, (size_t)(line_end - 1 - (equals + 1)));
+        take_pax_value(t, key, (size_t)(equals - key), equals + 1,
+                       (size_t)(line_end - 1 - (equals + 1)));
         p = line_end;
     }
     return t->next_path.failed ? fail(ERR_MEMORY, "out of memory reading a tar header") : OK;
@@ -237,11 +244,13 @@ static Status take_header(TarReader *t, const uint8_t *block, TarMember *m, bool
     TRY(name_member(t, block));
     if (t->has_next_size) bytes = t->next_size;
     bool regular = type == '0' || type == '\0' || type == '7';
-    bool no_content = type >= '1' && type <= '6'; /* links, devices and folders: a size there means nothing */
+    /* links, devices and folders: a size there means nothing */
+    bool no_content = type >= '1' && type <= '6';
     *m = (TarMember){ .path = t->path.text,
                       .offset = stream_offset(t->stream),
                       .bytes = no_content ? 0 : bytes,
-                      .regular = regular && t->path.length > 0 && t->path.text[t->path.length - 1] != '/' };
+                      .regular = regular && t->path.length > 0 &&
+                                 t->path.text[t->path.length - 1] != '/' };
     str_clear(&t->next_path);
     t->has_next_size = false;
     return begin_content(t, m->bytes);

@@ -1,5 +1,5 @@
-/* tar.h - the members of a tar file, one after another: ustar, with the path and size records of pax and the long names
- * of GNU tar. */
+/* tar.h - the members of a tar file, one after another: ustar, with the path and size records of
+ * pax and the long names of GNU tar. */
 #ifndef CONVOY_DATA_TAR_H
 #define CONVOY_DATA_TAR_H
 #include "base/str.h"
@@ -24,8 +24,8 @@ typedef struct TarMember {
     bool regular; /* a plain file; links, folders and devices have no content */
 } TarMember;
 
-/* The next member, skipping what was not read of the one before. *more is false at the end of the archive. ERR_DATA
- * with the reason and the offset, not naming the file. */
+/* The next member, skipping what was not read of the one before. *more is false at the end of the
+ * archive. ERR_DATA with the reason and the offset, not naming the file. */
 Status tar_next(TarReader *t, TarMember *m, bool *more);
 /* Content of the member, from front to back: exactly bytes of it, which must be there. */
 Status tar_read(TarReader *t, void *out, size_t bytes);

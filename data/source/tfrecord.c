@@ -1,10 +1,11 @@
 /* tfrecord.c - see tfrecord.h.
  *
- * A record is: length, 8 bytes; masked CRC-32C of the length, 4; data; masked CRC-32C of the data, 4; all
- * little-endian. The data is a tf.Example in the protocol buffer encoding, of which the little that is needed is read
- * by hand: Example { 1: Features { 1: map entry { 1: key, 2: Feature } } }, Feature { 1: BytesList | 2: FloatList | 3:
- * Int64List }, each list { 1: values }, integers packed or not. A reader of such a message is a pair of pointers that
- * never passes its end; unknown fields are skipped, as the encoding wants it. */
+ * A record is: length, 8 bytes; masked CRC-32C of the length, 4; data; masked CRC-32C of the data,
+ * 4; all little-endian. The data is a tf.Example in the protocol buffer encoding, of which the
+ * little that is needed is read by hand: Example { 1: Features { 1: map entry { 1: key, 2: Feature
+ * } } }, Feature { 1: BytesList | 2: FloatList | 3: Int64List }, each list { 1: values }, integers
+ * packed or not. A reader of such a message is a pair of pointers that never passes its end;
+ * unknown fields are skipped, as the encoding wants it. */
 #include "data/source/tfrecord.h"
 #include "base/str.h"
 #include "data/index/index.h"
@@ -42,14 +43,16 @@ Status tfrecord_next(ByteStream *s, ByteBuf *buf, size_t *bytes, uint64_t *offse
     if (got < sizeof head) return damaged(start, "is cut short");
     uint64_t length = little_endian(head, 8);
     if (tfrecord_mask(str_crc32c(0, head, 8)) != (uint32_t)little_endian(head + 8, 4))
-        return damaged(start, "has a wrong checksum of its length: not a TFRecord file, or damaged");
+        return damaged(start,
+                       "has a wrong checksum of its length: not a TFRecord file, or damaged");
     if (length > MAX_RECORD_BYTES) return damaged(start, "is larger than 128 MB");
     *offset = start + sizeof head;
     *bytes = (size_t)length;
     TRY(buf_reserve(buf, *bytes + 4));
     TRY(stream_read(s, buf->data, *bytes + 4, &got));
     if (got < *bytes + 4) return damaged(start, "is cut short");
-    if (tfrecord_mask(str_crc32c(0, buf->data, *bytes)) != (uint32_t)little_endian(buf->data + *bytes, 4))
+    if (tfrecord_mask(str_crc32c(0, buf->data, *bytes)) !=
+        (uint32_t)little_endian(buf->data + *bytes, 4))
         return damaged(start, "has a wrong checksum: the file is damaged");
     return OK;
 }
@@ -147,7 +150,8 @@ static bool take_int(Reader list, TfExample *out)
     while (list.p < list.end) {
         if (!read_field(&list, &f)) return false;
         if (f.number != 1 || out->has_label) continue;
-        if (f.type == 2 && f.inside.p < f.inside.end && !read_varint(&f.inside, &f.value)) return false;
+        if (f.type == 2 && f.inside.p < f.inside.end && !read_varint(&f.inside, &f.value))
+            return false;
         out->has_label = f.type == 0 || f.type == 2;
         out->label = (int64_t)f.value;
     }
@@ -160,7 +164,9 @@ static bool take_feature(const Wanted *w, Reader feature, TfExample *out)
     while (feature.p < feature.end) {
         if (!read_field(&feature, &f)) return false;
         if (f.type != 2 || f.number != (uint32_t)w->list) continue;
-        if (w->list == LIST_BYTES && !take_bytes(f.inside, (Span *)(void *)((char *)out + w->place))) return false;
+        if (w->list == LIST_BYTES &&
+            !take_bytes(f.inside, (Span *)(void *)((char *)out + w->place)))
+            return false;
         if (w->list == LIST_INT64 && !take_int(f.inside, out)) return false;
         if (w->list == LIST_INT64) out->counts_from_1 = w->counts_from_1;
     }
@@ -178,7 +184,8 @@ static bool take_entry(Reader entry, TfExample *out)
     }
     size_t bytes = key.p ? (size_t)(key.end - key.p) : 0;
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        if (strlen(wanted[i].key) != bytes || (bytes && memcmp(wanted[i].key, key.p, bytes) != 0)) continue;
+        if (strlen(wanted[i].key) != bytes || (bytes && memcmp(wanted[i].key, key.p, bytes) != 0))
+            continue;
         return take_feature(&wanted[i], feature, out);
     }
     return true;
@@ -203,7 +210,8 @@ Status tfexample_parse(const uint8_t *data, size_t bytes, TfExample *out)
         if (!read_field(&r, &f) || (f.type == 2 && f.number == 1 && !take_features(f.inside, out)))
             return fail(ERR_DATA, "not a tf.Example");
     }
-    /* The label counts from 1 where it comes from a converter that also writes the synset: in those 0 is "background".
+    /* The label counts from 1 where it comes from a converter that also writes the synset: in those
+     * 0 is "background".
      */
     out->counts_from_1 = out->counts_from_1 && out->class_name.data;
     return OK;

@@ -1,12 +1,14 @@
-/* tfrecord.h - the records of a TFRecord file, and the fields of a tf.Example that an image classifier needs. */
+/* tfrecord.h - the records of a TFRecord file, and the fields of a tf.Example that an image
+ * classifier needs. */
 #ifndef CONVOY_DATA_TFRECORD_H
 #define CONVOY_DATA_TFRECORD_H
 #include "data/decode/image.h"
 #include "data/source/byte_stream.h"
 #include <stdbool.h>
 
-/* Reads the next record into buf; *offset is where its data lies in the file. *more is false at the end. Both checksums
- * are verified. ERR_DATA with the reason and the offset, not naming the file. */
+/* Reads the next record into buf; *offset is where its data lies in the file. *more is false at the
+ * end. Both checksums are verified. ERR_DATA with the reason and the offset, not naming the
+ * file. */
 Status tfrecord_next(ByteStream *s, ByteBuf *buf, size_t *bytes, uint64_t *offset, bool *more);
 uint32_t tfrecord_mask(uint32_t crc); /* how TFRecord stores a CRC-32C */
 
@@ -24,8 +26,8 @@ typedef struct TfExample {
     bool counts_from_1; /* label 0 stands for "background": ImageNet's converters */
 } TfExample;
 
-/* Finds the fields under the names that ImageNet's converters (image/encoded, image/class/label, image/class/synset,
- * image/filename) and TensorFlow Datasets (image, label, file_name) use. ERR_DATA with the reason if this is no
- * tf.Example; missing fields are the caller's to judge. */
+/* Finds the fields under the names that ImageNet's converters (image/encoded, image/class/label,
+ * image/class/synset, image/filename) and TensorFlow Datasets (image, label, file_name) use.
+ * ERR_DATA with the reason if this is no tf.Example; missing fields are the caller's to judge. */
 Status tfexample_parse(const uint8_t *data, size_t bytes, TfExample *out);
 #endif

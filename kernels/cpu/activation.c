@@ -4,7 +4,8 @@
 #include <string.h>
 
 /* NaN is no number below zero: it passes, forward and backward, as in torch. */
-CPU_CLONES static void relu(float *y, const float *x, const float *none, int64_t count, float factor)
+CPU_CLONES static void relu(float *y, const float *x, const float *none, int64_t count,
+                            float factor)
 {
     (void)none;
     (void)factor;
@@ -12,14 +13,16 @@ CPU_CLONES static void relu(float *y, const float *x, const float *none, int64_t
     for (int64_t i = 0; i < count; i++) y[i] = x[i] <= 0.0f ? 0.0f : x[i];
 }
 
-CPU_CLONES static void relu_bwd(float *dx, const float *dy, const float *y, int64_t count, float factor)
+CPU_CLONES static void relu_bwd(float *dx, const float *dy, const float *y, int64_t count,
+                                float factor)
 {
     (void)factor;
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) dx[i] = y[i] <= 0.0f ? 0.0f : dy[i];
 }
 
-CPU_CLONES static void silu(float *y, const float *x, const float *none, int64_t count, float factor)
+CPU_CLONES static void silu(float *y, const float *x, const float *none, int64_t count,
+                            float factor)
 {
     (void)none;
     (void)factor;
@@ -27,7 +30,8 @@ CPU_CLONES static void silu(float *y, const float *x, const float *none, int64_t
     for (int64_t i = 0; i < count; i++) y[i] = cpu_silu(x[i]);
 }
 
-CPU_CLONES static void silu_bwd(float *dx, const float *dy, const float *x, int64_t count, float factor)
+CPU_CLONES static void silu_bwd(float *dx, const float *dy, const float *x, int64_t count,
+                                float factor)
 {
     (void)factor;
 #pragma omp simd
@@ -75,12 +79,14 @@ static Status activation_bwd_run(OpInstance *op, Stream *stream)
     const ActivationAttr *attr = op->attr;
     const OpTensor *dy = &op->in[ACTIVATION_BWD_IN_DY], *y = &op->in[ACTIVATION_BWD_IN_Y];
     (void)stream; /* CPU ops run when called */
-    cpu_pointwise(op, functions[attr->act].backward, op->out[ACTIVATION_BWD_OUT_DX].data, dy->data, y->data,
-                  (int64_t)(y->bytes / sizeof(float)), 1);
+    cpu_pointwise(op, functions[attr->act].backward, op->out[ACTIVATION_BWD_OUT_DX].data, dy->data,
+                  y->data, (int64_t)(y->bytes / sizeof(float)), 1);
     return OK;
 }
 
-const OpImpl cpu_activation = { .prepare = activation_prepare, .bind = cpu_bind_nothing, .run = activation_run };
+const OpImpl cpu_activation = { .prepare = activation_prepare,
+                                .bind = cpu_bind_nothing,
+                                .run = activation_run };
 const OpImpl cpu_activation_bwd = { .prepare = activation_bwd_prepare,
                                     .bind = cpu_bind_nothing,
                                     .run = activation_bwd_run };

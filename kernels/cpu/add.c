@@ -19,7 +19,8 @@ static Status add_run(OpInstance *op, Stream *stream)
 {
     const OpTensor *a = &op->in[ADD_IN_A], *b = &op->in[ADD_IN_B];
     (void)stream; /* CPU ops run when called */
-    cpu_pointwise(op, add, op->out[ADD_OUT_Y].data, a->data, b->data, (int64_t)(a->bytes / sizeof(float)), 1);
+    cpu_pointwise(op, add, op->out[ADD_OUT_Y].data, a->data, b->data,
+                  (int64_t)(a->bytes / sizeof(float)), 1);
     return OK;
 }
 

@@ -1,8 +1,9 @@
 /* backend_cpu.c - the CPU backend: its table of ops, its memory, and oneDNN's engine and stream.
  *
- * oneDNN runs on OpenMP here, so its primitives and our own kernels use one team of threads, whose size is set once
- * when the backend is made; OpenMP keeps that size per thread, so the thread that makes the backend is the one that
- * prepares and runs ops. A CPU stream runs each op when it is given; waiting for it costs nothing. */
+ * oneDNN runs on OpenMP here, so its primitives and our own kernels use one team of threads, whose
+ * size is set once when the backend is made; OpenMP keeps that size per thread, so the thread that
+ * makes the backend is the one that prepares and runs ops. A CPU stream runs each op when it is
+ * given; waiting for it costs nothing. */
 #include "base/mem.h"
 #include "base/thread.h"
 #include "kernels/cpu/dnnl_util.h"
@@ -73,7 +74,8 @@ static Status cpu_stream_create(Backend *backend, Lane lane, Stream **out)
     *out = NULL;
     Stream *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
-    Status st = cpu_dnnl_status(dnnl_stream_create(&s->stream, b->engine->engine, dnnl_stream_default_flags), "stream");
+    Status st = cpu_dnnl_status(
+        dnnl_stream_create(&s->stream, b->engine->engine, dnnl_stream_default_flags), "stream");
     if (st != OK) {
         cpu_stream_destroy(backend, s);
         return st;
@@ -98,7 +100,8 @@ static void cpu_destroy(Backend *backend)
     mem_free(b);
 }
 
-/* The instruction set's name and the channel block that suits it, by the names oneDNN prints for its kernels. */
+/* The instruction set's name and the channel block that suits it, by the names oneDNN prints for
+ * its kernels. */
 static const struct IsaRow {
     dnnl_cpu_isa_t isa;
     const char *name;
@@ -112,10 +115,12 @@ static const struct IsaRow {
     { dnnl_cpu_isa_avx512_core_bf16, "AVX-512 BF16" },
 };
 
-/* Instruction sets are bit masks; each one that includes AVX-512's bits has registers of 16 floats. */
+/* Instruction sets are bit masks; each one that includes AVX-512's bits has registers of 16
+ * floats. */
 static int block_of_isa(void)
 {
-    unsigned isa = (unsigned)dnnl_get_effective_cpu_isa(), wide = (unsigned)dnnl_cpu_isa_avx512_core;
+    unsigned isa = (unsigned)dnnl_get_effective_cpu_isa(),
+             wide = (unsigned)dnnl_cpu_isa_avx512_core;
     return (isa & wide) == wide ? 16 : 8;
 }
 
@@ -126,8 +131,8 @@ static void cpu_describe(const Backend *backend, char *out, size_t bytes)
     const char *name = b->block == 16 ? "AVX-512 or newer" : "portable";
     for (size_t i = 0; i < sizeof isa_names / sizeof isa_names[0]; i++)
         if (dnnl_get_effective_cpu_isa() == isa_names[i].isa) name = isa_names[i].name;
-    snprintf(out, bytes, "oneDNN %d.%d.%d, %s, blocks of %d, %d thread%s", v->major, v->minor, v->patch, name, b->block,
-             b->threads, b->threads == 1 ? "" : "s");
+    snprintf(out, bytes, "oneDNN %d.%d.%d, %s, blocks of %d, %d thread%s", v->major, v->minor,
+             v->patch, name, b->block, b->threads, b->threads == 1 ? "" : "s");
 }
 
 static const BackendVTable vtable = {

@@ -1,9 +1,10 @@
-/* batchnorm.c - y = act(bn(x) + residual): training statistics and normalisation in one sweep, or one pass with running
- * statistics.
+/* batchnorm.c - y = act(bn(x) + residual): training statistics and normalisation in one sweep, or
+ * one pass with running statistics.
  *
- * STATISTICS are sums of x - k and (x - k)^2 where k is the mean of the channel's first values, so that a mean of a
- * thousand deviations costs no digits; float over a run of SUM_STEPS values per lane, double beyond it. saved holds the
- * float mean and 1/sqrt(var + eps) that were applied: backward starts from the same two numbers. */
+ * STATISTICS are sums of x - k and (x - k)^2 where k is the mean of the channel's first values, so
+ * that a mean of a thousand deviations costs no digits; float over a run of SUM_STEPS values per
+ * lane, double beyond it. saved holds the float mean and 1/sqrt(var + eps) that were applied:
+ * backward starts from the same two numbers. */
 #include "kernels/cpu/batchnorm.h"
 #include "kernels/cpu/silu.h"
 #include <math.h>
@@ -11,7 +12,8 @@
 
 enum { SUM_STEPS = 128, GUESS_POSITIONS = 16 };
 
-typedef void NormaliseFn(float *y, const float *x, const float *residual, int64_t count, const BnLanes *lanes);
+typedef void NormaliseFn(float *y, const float *x, const float *residual, int64_t count,
+                         const BnLanes *lanes);
 
 typedef struct Forward { /* what the sweep's callbacks see */
     const BatchNormAttr *attr;
@@ -34,8 +36,8 @@ CPU_INLINE void sum_step(const float *x, const float *guess, float *sum, float *
 }
 
 /* Sums of x - guess and its square over one plane. */
-CPU_CLONES static void sum_plane(const float *restrict x, int64_t count, const float *restrict guess,
-                                 BnSums *restrict out)
+CPU_CLONES static void sum_plane(const float *restrict x, int64_t count,
+                                 const float *restrict guess, BnSums *restrict out)
 {
     int64_t i = 0;
     memset(out, 0, sizeof *out);
@@ -55,8 +57,8 @@ CPU_CLONES static void sum_plane(const float *restrict x, int64_t count, const f
     }
 }
 
-CPU_INLINE void normalise_step(float *y, const float *x, const float *r, const BnLanes *c, int lanes, bool add,
-                               ActKind act)
+CPU_INLINE void normalise_step(float *y, const float *x, const float *r, const BnLanes *c,
+                               int lanes, bool add, ActKind act)
 {
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
@@ -67,8 +69,8 @@ CPU_INLINE void normalise_step(float *y, const float *x, const float *r, const B
     }
 }
 
-CPU_INLINE void normalise_run(float *y, const float *x, const float *r, int64_t count, const BnLanes *c, bool add,
-                              ActKind act)
+CPU_INLINE void normalise_run(float *y, const float *x, const float *r, int64_t count,
+                              const BnLanes *c, bool add, ActKind act)
 {
     int64_t i = 0;
     for (; i + CPU_LANES <= count; i += CPU_LANES)
@@ -80,7 +82,8 @@ CPU_INLINE void normalise_run(float *y, const float *x, const float *r, int64_t 
     for (; i < count; i++) normalise_step(y + i, x + i, add ? r + i : NULL, c, 1, add, act);
 }
 
-CPU_CLONES static void normalise(float *y, const float *x, const float *r, int64_t count, const BnLanes *restrict c)
+CPU_CLONES static void normalise(float *y, const float *x, const float *r, int64_t count,
+                                 const BnLanes *restrict c)
 {
     normalise_run(y, x, r, count, c, false, ACT_NONE);
 }
@@ -97,7 +100,8 @@ CPU_CLONES static void normalise_silu(float *y, const float *x, const float *r, 
     normalise_run(y, x, r, count, c, false, ACT_SILU);
 }
 
-CPU_CLONES static void normalise_add(float *y, const float *x, const float *r, int64_t count, const BnLanes *restrict c)
+CPU_CLONES static void normalise_add(float *y, const float *x, const float *r, int64_t count,
+                                     const BnLanes *restrict c)
 {
     normalise_run(y, x, r, count, c, true, ACT_NONE);
 }
@@ -111,7 +115,8 @@ CPU_CLONES static void normalise_add_relu(float *y, const float *x, const float 
 /* ---- per channel block ---- */
 
 /* Applies mean and inv_std to channel c of a block, and saves them. */
-static void set_channel(const Forward *f, int64_t block, int64_t c, float mean, float inv_std, BnLanes *lanes)
+static void set_channel(const Forward *f, int64_t block, int64_t c, float mean, float inv_std,
+                        BnLanes *lanes)
 {
     int64_t b = f->view.b, channel = block * b + c;
     cpu_spread_lanes(lanes->mean, c, b, mean);
@@ -155,7 +160,8 @@ static void finish_block(const void *ctx, int64_t block, const BnSums *total, Bn
     double values = (double)f->view.n * (double)f->view.hw, m = (double)f->attr->momentum;
     for (int64_t c = 0; c < cpu_block_channels(&f->view, block); c++) {
         int64_t channel = block * f->view.b + c;
-        double offset = cpu_fold_lanes(total->first, c, f->view.b) / values, mean = (double)lanes->mean[c] + offset;
+        double offset = cpu_fold_lanes(total->first, c, f->view.b) / values,
+               mean = (double)lanes->mean[c] + offset;
         double var = cpu_fold_lanes(total->second, c, f->view.b) / values - offset * offset;
         if (var < 0) var = 0;
         f->running_mean[channel] = (float)((1 - m) * (double)f->running_mean[channel] + m * mean);
@@ -194,12 +200,13 @@ static void run_frozen(const Forward *f, int threads, BnLanes *lanes)
         memset(&lanes[block], 0, sizeof lanes[block]);
         for (int64_t c = 0; c < cpu_block_channels(v, block); c++) {
             int64_t channel = block * v->b + c;
-            set_channel(f, block, c, f->running_mean[channel], inverse_std(f, (double)f->running_var[channel]),
-                        &lanes[block]);
+            set_channel(f, block, c, f->running_mean[channel],
+                        inverse_std(f, (double)f->running_var[channel]), &lanes[block]);
         }
     }
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t plane = 0; plane < v->n * v->cb; plane++) apply_block(f, plane, &lanes[plane % v->cb]);
+    for (int64_t plane = 0; plane < v->n * v->cb; plane++)
+        apply_block(f, plane, &lanes[plane % v->cb]);
 }
 
 static Status batchnorm_prepare(OpInstance *op)
@@ -207,14 +214,18 @@ static Status batchnorm_prepare(OpInstance *op)
     const BatchNormAttr *attr = op->attr;
     TRY(cpu_require_decided(&op->in[BN_IN_X], op));
     for (int i = BN_IN_GAMMA; i <= BN_IN_RUNNING_VAR; i++) cpu_decide_plain(&op->in[i]);
-    if (op->in[BN_IN_RESIDUAL].desc.rank != 0) TRY(cpu_decide_like(&op->in[BN_IN_RESIDUAL], &op->in[BN_IN_X], op));
+    if (op->in[BN_IN_RESIDUAL].desc.rank != 0)
+        TRY(cpu_decide_like(&op->in[BN_IN_RESIDUAL], &op->in[BN_IN_X], op));
     TRY(cpu_decide_like(&op->out[BN_OUT_Y], &op->in[BN_IN_X], op));
     if (op->out[BN_OUT_SAVED].desc.rank != 0) cpu_decide_plain(&op->out[BN_OUT_SAVED]);
     CpuView v = cpu_view(&op->in[BN_IN_X]);
     if (attr->mode == BN_TRAIN && v.n * v.hw < 2)
-        return fail(ERR_USAGE, "batch norm cannot train on one value per channel: use a larger batch or image");
-    op->workspace_bytes =
-        attr->mode == BN_TRAIN ? bn_sweep_workspace(&v, cpu_backend_of(op)->threads) : (size_t)v.cb * sizeof(BnLanes);
+        return fail(
+            ERR_USAGE,
+            "batch norm cannot train on one value per channel: use a larger batch or image");
+    op->workspace_bytes = attr->mode == BN_TRAIN
+                              ? bn_sweep_workspace(&v, cpu_backend_of(op)->threads)
+                              : (size_t)v.cb * sizeof(BnLanes);
     op->implementation = v.b == 1 ? "bn_plain" : "bn_blocked";
     return OK;
 }
@@ -223,7 +234,8 @@ static Status batchnorm_run(OpInstance *op, Stream *stream)
 {
     static NormaliseFn *const variants[2][ACT_COUNT] = {
         { [ACT_NONE] = normalise, [ACT_RELU] = normalise_relu, [ACT_SILU] = normalise_silu },
-        { [ACT_NONE] = normalise_add, [ACT_RELU] = normalise_add_relu }, /* silu takes no residual */
+        /* silu takes no residual */
+        { [ACT_NONE] = normalise_add, [ACT_RELU] = normalise_add_relu },
     };
     const BatchNormAttr *attr = op->attr;
     Forward f = { .attr = attr,
@@ -244,4 +256,6 @@ static Status batchnorm_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_batchnorm = { .prepare = batchnorm_prepare, .bind = cpu_bind_nothing, .run = batchnorm_run };
+const OpImpl cpu_batchnorm = { .prepare = batchnorm_prepare,
+                               .bind = cpu_bind_nothing,
+                               .run = batchnorm_run };

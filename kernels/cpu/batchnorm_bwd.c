@@ -1,23 +1,31 @@
 /* batchnorm_bwd.c - gradients of y = act(bn(x) + residual) in one sweep of two passes.
  *
- * Pass 1 forms dz = (dy + dy2) act'(y), sums dz and dz (x - mean), and writes dz where somebody wants it (dresidual) or
- * where pass 2 would otherwise have to read dy2 or y or find the slope of SiLU again (into dx, which pass 2 then
- * overwrites in place). Pass 2 is dx = gamma inv_std (dz - mean(dz) - xhat mean(dz xhat)). With running statistics
- * (frozen) both means are left out. Inputs may lie under outputs element by element (dx over dy, dresidual over dy2):
- * every element is read before it is written. */
+ * Pass 1 forms dz = (dy + dy2) act'(y), sums dz and dz (x - mean), and writes dz where somebody
+ * wants it (dresidual) or where pass 2 would otherwise have to read dy2 or y or find the slope of
+ * SiLU again (into dx, which pass 2 then overwrites in place). Pass 2 is dx = gamma inv_std (dz -
+ * mean(dz) - xhat mean(dz xhat)). With running statistics (frozen) both means are left out. Inputs
+ * may lie under outputs element by element (dx over dy, dresidual over dy2): every element is read
+ * before it is written. */
 #include "kernels/cpu/batchnorm.h"
 #include "kernels/cpu/silu.h"
 #include <string.h>
 
 enum { SUM_STEPS = 128 };
-typedef enum Mask { MASK_NONE, MASK_FROM_X, MASK_FROM_Y, MASK_SILU /*the slope at bn(x)*/, MASK_COUNT } Mask;
+typedef enum Mask {
+    MASK_NONE,
+    MASK_FROM_X,
+    MASK_FROM_Y,
+    MASK_SILU /*the slope at bn(x)*/,
+    MASK_COUNT
+} Mask;
 
 typedef struct Planes { /* one plane of every tensor; NULL where absent */
     const float *dy, *dy2, *x, *y;
     float *dz; /* where pass 1 leaves dz */
 } Planes;
 typedef void SumFn(const Planes *p, int64_t count, const BnLanes *lanes, BnSums *out);
-typedef void ApplyFn(float *dx, const float *dz, const float *x, int64_t count, const BnLanes *lanes);
+typedef void ApplyFn(float *dx, const float *dz, const float *x, int64_t count,
+                     const BnLanes *lanes);
 
 typedef struct Backward { /* what the sweep's callbacks see */
     CpuView view;
@@ -32,10 +40,10 @@ typedef struct Backward { /* what the sweep's callbacks see */
 
 /* ---- inner loops ---- */
 
-/* Two loops: in one, gcc moves dy + dy2 behind the mask's branch, may not move it back (it could trap) and stays
- * scalar. */
-CPU_INLINE void sum_step(const Planes *p, int64_t i, const BnLanes *c, float *first, float *second, int lanes, bool two,
-                         Mask mask, bool store)
+/* Two loops: in one, gcc moves dy + dy2 behind the mask's branch, may not move it back (it could
+ * trap) and stays scalar. */
+CPU_INLINE void sum_step(const Planes *p, int64_t i, const BnLanes *c, float *first, float *second,
+                         int lanes, bool two, Mask mask, bool store)
 {
     const float *dy = p->dy + i, *dy2 = two ? p->dy2 + i : NULL, *x = p->x + i,
                 *y = mask == MASK_FROM_Y ? p->y + i : NULL;
@@ -45,8 +53,10 @@ CPU_INLINE void sum_step(const Planes *p, int64_t i, const BnLanes *c, float *fi
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
         float dz = whole[l];
-        if (mask == MASK_FROM_X) dz = bn_affine(x[l], c->mean[l], c->scale[l], c->shift[l]) <= 0.0f ? 0.0f : dz;
-        if (mask == MASK_SILU) dz *= cpu_silu_slope(bn_affine(x[l], c->mean[l], c->scale[l], c->shift[l]));
+        if (mask == MASK_FROM_X)
+            dz = bn_affine(x[l], c->mean[l], c->scale[l], c->shift[l]) <= 0.0f ? 0.0f : dz;
+        if (mask == MASK_SILU)
+            dz *= cpu_silu_slope(bn_affine(x[l], c->mean[l], c->scale[l], c->shift[l]));
         if (mask == MASK_FROM_Y) dz = y[l] <= 0.0f ? 0.0f : dz;
         if (store) dz_out[l] = dz;
         first[l] += dz;
@@ -54,8 +64,8 @@ CPU_INLINE void sum_step(const Planes *p, int64_t i, const BnLanes *c, float *fi
     }
 }
 
-CPU_INLINE void sum_run(const Planes *planes, int64_t count, const BnLanes *c, BnSums *out, bool two, Mask mask,
-                        bool store)
+CPU_INLINE void sum_run(const Planes *planes, int64_t count, const BnLanes *c, BnSums *out,
+                        bool two, Mask mask, bool store)
 {
     Planes p = *planes;
     int64_t i = 0;
@@ -63,7 +73,8 @@ CPU_INLINE void sum_run(const Planes *planes, int64_t count, const BnLanes *c, B
     while (i < count) {
         float first[CPU_LANES] = { 0 }, second[CPU_LANES] = { 0 };
         int64_t end = count - i < SUM_STEPS * CPU_LANES ? count : i + SUM_STEPS * CPU_LANES;
-        for (; i + CPU_LANES <= end; i += CPU_LANES) sum_step(&p, i, c, first, second, CPU_LANES, two, mask, store);
+        for (; i + CPU_LANES <= end; i += CPU_LANES)
+            sum_step(&p, i, c, first, second, CPU_LANES, two, mask, store);
         if (i + CPU_HALF_LANES <= end) {
             sum_step(&p, i, c, first, second, CPU_HALF_LANES, two, mask, store);
             i += CPU_HALF_LANES;
@@ -76,42 +87,50 @@ CPU_INLINE void sum_run(const Planes *planes, int64_t count, const BnLanes *c, B
     }
 }
 
-CPU_CLONES static void sum_one(const Planes *p, int64_t count, const BnLanes *restrict c, BnSums *restrict out)
+CPU_CLONES static void sum_one(const Planes *p, int64_t count, const BnLanes *restrict c,
+                               BnSums *restrict out)
 {
     sum_run(p, count, c, out, false, MASK_NONE, false);
 }
 
-CPU_CLONES static void sum_one_x(const Planes *p, int64_t count, const BnLanes *restrict c, BnSums *restrict out)
+CPU_CLONES static void sum_one_x(const Planes *p, int64_t count, const BnLanes *restrict c,
+                                 BnSums *restrict out)
 {
     sum_run(p, count, c, out, false, MASK_FROM_X, false);
 }
 
-CPU_CLONES static void sum_one_store(const Planes *p, int64_t count, const BnLanes *restrict c, BnSums *restrict out)
+CPU_CLONES static void sum_one_store(const Planes *p, int64_t count, const BnLanes *restrict c,
+                                     BnSums *restrict out)
 {
     sum_run(p, count, c, out, false, MASK_NONE, true);
 }
 
-CPU_CLONES static void sum_one_x_store(const Planes *p, int64_t count, const BnLanes *restrict c, BnSums *restrict out)
+CPU_CLONES static void sum_one_x_store(const Planes *p, int64_t count, const BnLanes *restrict c,
+                                       BnSums *restrict out)
 {
     sum_run(p, count, c, out, false, MASK_FROM_X, true);
 }
 
-CPU_CLONES static void sum_one_y_store(const Planes *p, int64_t count, const BnLanes *restrict c, BnSums *restrict out)
+CPU_CLONES static void sum_one_y_store(const Planes *p, int64_t count, const BnLanes *restrict c,
+                                       BnSums *restrict out)
 {
     sum_run(p, count, c, out, false, MASK_FROM_Y, true);
 }
 
-CPU_CLONES static void sum_two_store(const Planes *p, int64_t count, const BnLanes *restrict c, BnSums *restrict out)
+CPU_CLONES static void sum_two_store(const Planes *p, int64_t count, const BnLanes *restrict c,
+                                     BnSums *restrict out)
 {
     sum_run(p, count, c, out, true, MASK_NONE, true);
 }
 
-CPU_CLONES static void sum_two_x_store(const Planes *p, int64_t count, const BnLanes *restrict c, BnSums *restrict out)
+CPU_CLONES static void sum_two_x_store(const Planes *p, int64_t count, const BnLanes *restrict c,
+                                       BnSums *restrict out)
 {
     sum_run(p, count, c, out, true, MASK_FROM_X, true);
 }
 
-CPU_CLONES static void sum_two_y_store(const Planes *p, int64_t count, const BnLanes *restrict c, BnSums *restrict out)
+CPU_CLONES static void sum_two_y_store(const Planes *p, int64_t count, const BnLanes *restrict c,
+                                       BnSums *restrict out)
 {
     sum_run(p, count, c, out, true, MASK_FROM_Y, true);
 }
@@ -141,7 +160,8 @@ static SumFn *const sum_and_store[2][MASK_COUNT] = {
       [MASK_SILU] = sum_two_silu_store },
 };
 
-CPU_INLINE void apply_step(float *dx, const float *dz, const float *x, const BnLanes *c, int lanes, bool mask)
+CPU_INLINE void apply_step(float *dx, const float *dz, const float *x, const BnLanes *c, int lanes,
+                           bool mask)
 {
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
@@ -151,10 +171,12 @@ CPU_INLINE void apply_step(float *dx, const float *dz, const float *x, const BnL
     }
 }
 
-CPU_INLINE void apply_run(float *dx, const float *dz, const float *x, int64_t count, const BnLanes *c, bool mask)
+CPU_INLINE void apply_run(float *dx, const float *dz, const float *x, int64_t count,
+                          const BnLanes *c, bool mask)
 {
     int64_t i = 0;
-    for (; i + CPU_LANES <= count; i += CPU_LANES) apply_step(dx + i, dz + i, x + i, c, CPU_LANES, mask);
+    for (; i + CPU_LANES <= count; i += CPU_LANES)
+        apply_step(dx + i, dz + i, x + i, c, CPU_LANES, mask);
     if (i + CPU_HALF_LANES <= count) {
         apply_step(dx + i, dz + i, x + i, c, CPU_HALF_LANES, mask);
         i += CPU_HALF_LANES;
@@ -162,7 +184,8 @@ CPU_INLINE void apply_run(float *dx, const float *dz, const float *x, int64_t co
     for (; i < count; i++) apply_step(dx + i, dz + i, x + i, c, 1, mask);
 }
 
-CPU_CLONES static void apply_dz(float *dx, const float *dz, const float *x, int64_t count, const BnLanes *restrict c)
+CPU_CLONES static void apply_dz(float *dx, const float *dz, const float *x, int64_t count,
+                                const BnLanes *restrict c)
 {
     apply_run(dx, dz, x, count, c, false);
 }
@@ -209,8 +232,10 @@ static void finish_block(const void *ctx, int64_t block, const BnSums *total, Bn
     for (int64_t c = 0; c < cpu_block_channels(&g->view, block); c++) {
         int64_t channel = block * b + c;
         double inv_std = (double)g->saved[g->view.c + channel];
-        double sum_dz = cpu_fold_lanes(total->first, c, b), sum_dz_xhat = cpu_fold_lanes(total->second, c, b) * inv_std;
-        g->dgamma[channel] = (float)(sum_dz_xhat + (g->accumulate ? (double)g->dgamma[channel] : 0.0));
+        double sum_dz = cpu_fold_lanes(total->first, c, b),
+               sum_dz_xhat = cpu_fold_lanes(total->second, c, b) * inv_std;
+        g->dgamma[channel] =
+            (float)(sum_dz_xhat + (g->accumulate ? (double)g->dgamma[channel] : 0.0));
         g->dbeta[channel] = (float)(sum_dz + (g->accumulate ? (double)g->dbeta[channel] : 0.0));
         if (g->frozen) continue; /* mean_dz and slope stay zero */
         cpu_spread_lanes(lanes->mean_dz, c, b, (float)(sum_dz / values));
@@ -237,7 +262,8 @@ static Status batchnorm_bwd_prepare(OpInstance *op)
     TRY(cpu_decide_like(&op->out[BN_BWD_OUT_DX], x, op));
     cpu_decide_plain(&op->out[BN_BWD_OUT_DGAMMA]);
     cpu_decide_plain(&op->out[BN_BWD_OUT_DBETA]);
-    if (op->out[BN_BWD_OUT_DRESIDUAL].desc.rank != 0) TRY(cpu_decide_like(&op->out[BN_BWD_OUT_DRESIDUAL], x, op));
+    if (op->out[BN_BWD_OUT_DRESIDUAL].desc.rank != 0)
+        TRY(cpu_decide_like(&op->out[BN_BWD_OUT_DRESIDUAL], x, op));
     CpuView v = cpu_view(x);
     op->workspace_bytes = bn_sweep_workspace(&v, cpu_backend_of(op)->threads);
     op->implementation = v.b == 1 ? "bn_plain" : "bn_blocked";
@@ -247,7 +273,8 @@ static Status batchnorm_bwd_prepare(OpInstance *op)
 /* Chooses where dz goes and which inner loops run. */
 static void choose(Backward *g, Mask mask, float *dresidual)
 {
-    bool two = g->base.dy2 != NULL, store = dresidual != NULL || two || mask == MASK_FROM_Y || mask == MASK_SILU;
+    bool two = g->base.dy2 != NULL,
+         store = dresidual != NULL || two || mask == MASK_FROM_Y || mask == MASK_SILU;
     g->base.dz = dresidual != NULL ? dresidual : store ? g->dx : NULL;
     g->dz = store ? g->base.dz : g->base.dy;
     g->sum = store ? sum_and_store[two][mask] : sum_only[mask];

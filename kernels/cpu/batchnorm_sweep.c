@@ -1,14 +1,16 @@
-/* batchnorm_sweep.c - two passes over channel blocks, shared out over the team; see batchnorm.h for what it promises.
+/* batchnorm_sweep.c - two passes over channel blocks, shared out over the team; see batchnorm.h for
+ * what it promises.
  *
- * Every thread gets the same number of whole blocks, and goes through them in groups: blocks of one image are
- * neighbours in memory, so small planes are taken several at a time, which gives the prefetcher runs worth following.
- * The blocks that are left over when the number of threads does not divide theirs (all of them, where channels are few)
- * are split by image instead. */
+ * Every thread gets the same number of whole blocks, and goes through them in groups: blocks of one
+ * image are neighbours in memory, so small planes are taken several at a time, which gives the
+ * prefetcher runs worth following. The blocks that are left over when the number of threads does
+ * not divide theirs (all of them, where channels are few) are split by image instead. */
 #include "kernels/cpu/batchnorm.h"
 #include <omp.h>
 #include <string.h>
 
-enum { MAX_GROUP = 16, GROUP_BYTES = 128 * 1024 }; /* of one tensor; two or three of them fit in a second-level cache */
+/* of one tensor; two or three of them fit in a second-level cache */
+enum { MAX_GROUP = 16, GROUP_BYTES = 128 * 1024 };
 
 static int64_t most_shared_blocks(const CpuView *v, int threads)
 {
@@ -18,7 +20,8 @@ static int64_t most_shared_blocks(const CpuView *v, int threads)
 
 size_t bn_sweep_workspace(const CpuView *v, int threads)
 {
-    return (size_t)most_shared_blocks(v, threads) * (sizeof(BnLanes) + (size_t)v->n * sizeof(BnSums));
+    return (size_t)most_shared_blocks(v, threads) *
+           (sizeof(BnLanes) + (size_t)v->n * sizeof(BnSums));
 }
 
 static void add_partial(BnSums *total, const BnSums *partial)
@@ -48,7 +51,8 @@ static void sweep_group(const BnSweep *s, int64_t first, int64_t count)
 
 static int64_t group_blocks(const CpuView *v)
 {
-    int64_t block_bytes = v->n * v->hw * v->b * (int64_t)sizeof(float), count = GROUP_BYTES / block_bytes;
+    int64_t block_bytes = v->n * v->hw * v->b * (int64_t)sizeof(float),
+            count = GROUP_BYTES / block_bytes;
     return count < 1 ? 1 : count > MAX_GROUP ? MAX_GROUP : count;
 }
 

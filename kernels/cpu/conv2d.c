@@ -1,13 +1,14 @@
 /* conv2d.c - convolution and its two gradients on oneDNN.
  *
- * The three directions are one relation between x, w and y, of which two are inputs and one is the output; a table
- * says which is which and one prepare() serves all. What runs is a list of steps around the primitive that
- * conv2d_choose.c picked: reorders of inputs that it wants otherwise, the primitive, and what takes its result to
- * where and how the output must lie. Where nothing has to be reordered, which is nearly every layer, the list is the
- * primitive alone.
+ * The three directions are one relation between x, w and y, of which two are inputs and one is the
+ * output; a table says which is which and one prepare() serves all. What runs is a list of steps
+ * around the primitive that conv2d_choose.c picked: reorders of inputs that it wants otherwise, the
+ * primitive, and what takes its result to where and how the output must lie. Where nothing has to
+ * be reordered, which is nearly every layer, the list is the primitive alone.
  *
- * WEIGHTS seen for the first time get the layout that the forward primitive of the full window prefers, whichever
- * direction asks, so that forward reads them as they lie. Their gradient lies like them. */
+ * WEIGHTS seen for the first time get the layout that the forward primitive of the full window
+ * prefers, whichever direction asks, so that forward reads them as they lie. Their gradient lies
+ * like them. */
 #include "kernels/cpu/conv2d.h"
 #include "base/mem.h"
 
@@ -31,7 +32,8 @@ static const struct DirectionRow {
                              { PLACE_INPUT, CONV_BWD_WEIGHTS_IN_DY, DNNL_ARG_DIFF_DST } } },
 };
 
-Status conv_decide_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x, const Layout *y, OpTensor *w)
+Status conv_decide_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x, const Layout *y,
+                           OpTensor *w)
 {
     if (w->bytes) return OK;
     ConvProblem problem = { .direction = CONV_FORWARD, .geometry = g, .x = x, .y = y };
@@ -60,21 +62,22 @@ Status conv_fetch(CpuBackend *b, CpuSteps *s, CpuOperand have, const Layout *wan
     return cpu_steps_add_reorder(b, s, have, *out);
 }
 
-Status conv_fetch_weights(CpuBackend *b, CpuSteps *s, const ConvGeometry *g, CpuOperand have, const Layout *want,
-                          CpuOperand *out)
+Status conv_fetch_weights(CpuBackend *b, CpuSteps *s, const ConvGeometry *g, CpuOperand have,
+                          const Layout *want, CpuOperand *out)
 {
     CpuOperand live = have;
     if (g->cropped) TRY(window_of(b, &live, have, g));
     return conv_fetch(b, s, live, want, out);
 }
 
-/* Takes what the primitive made to the output: another layout, around the dead taps (which get zero), or added to what
- * is there. */
-static Status deliver(CpuBackend *b, CpuSteps *s, CpuOperand made, CpuOperand output, const ConvGeometry *crop,
-                      bool add)
+/* Takes what the primitive made to the output: another layout, around the dead taps (which get
+ * zero), or added to what is there. */
+static Status deliver(CpuBackend *b, CpuSteps *s, CpuOperand made, CpuOperand output,
+                      const ConvGeometry *crop, bool add)
 {
     CpuOperand target = output, part;
-    if (add && (crop || made.layout != output.layout)) target = cpu_operand_workspace(s, output.layout);
+    if (add && (crop || made.layout != output.layout))
+        target = cpu_operand_workspace(s, output.layout);
     if (crop) {
         cpu_steps_add_zero(s, target);
         TRY(window_of(b, &part, target, crop));
@@ -89,8 +92,9 @@ static Status deliver(CpuBackend *b, CpuSteps *s, CpuOperand made, CpuOperand ou
 }
 
 /* The steps around choice; takes choice->pd. */
-static Status make_steps(CpuBackend *b, CpuSteps *s, const ConvGeometry *g, const struct DirectionRow *row,
-                         const CpuOperand *have, const ConvChoice *choice, bool add)
+static Status make_steps(CpuBackend *b, CpuSteps *s, const ConvGeometry *g,
+                         const struct DirectionRow *row, const CpuOperand *have,
+                         const ConvChoice *choice, bool add)
 {
     const Layout *want[ROLE_COUNT] = { choice->x, choice->w, choice->y };
     CpuOperand use[ROLE_COUNT];
@@ -132,7 +136,8 @@ static Status prepare(OpInstance *op, ConvDirection direction)
         t[i] = input ? &op->in[slot] : &op->out[slot];
         have[i] = input ? cpu_operand_in(slot, NULL) : cpu_operand_out(slot, NULL);
     }
-    const ConvGeometry full = conv_geometry(op->attr, &t[ROLE_X]->desc, &t[ROLE_W]->desc, &t[ROLE_Y]->desc);
+    const ConvGeometry full =
+        conv_geometry(op->attr, &t[ROLE_X]->desc, &t[ROLE_W]->desc, &t[ROLE_Y]->desc);
     const ConvGeometry live = conv_crop(&full);
     cpu_decide_activation(b, t[ROLE_X]);
     cpu_decide_activation(b, t[ROLE_Y]);
@@ -143,9 +148,10 @@ static Status prepare(OpInstance *op, ConvDirection direction)
     if (!have[ROLE_W].layout) TRY(cpu_layout_plain(b, &have[ROLE_W].layout, full.w_rank, full.w));
 
     ConvChoice choice;
-    ConvProblem problem = {
-        .direction = direction, .geometry = &live, .x = have[ROLE_X].layout, .y = have[ROLE_Y].layout
-    };
+    ConvProblem problem = { .direction = direction,
+                            .geometry = &live,
+                            .x = have[ROLE_X].layout,
+                            .y = have[ROLE_Y].layout };
     if (!live.cropped) problem.w = have[ROLE_W].layout;
     TRY(conv_choose(b, &problem, &choice));
     op->implementation = choice.implementation;

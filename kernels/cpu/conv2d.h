@@ -1,5 +1,5 @@
-/* conv2d.h - between the two halves of the convolution: which primitive (conv2d_choose.c) and how it is used
- * (conv2d.c). */
+/* conv2d.h - between the two halves of the convolution: which primitive (conv2d_choose.c) and how
+ * it is used (conv2d.c). */
 #ifndef CONVOY_KERNELS_CPU_CONV2D_H
 #define CONVOY_KERNELS_CPU_CONV2D_H
 #include "kernels/cpu/dnnl_util.h"
@@ -12,7 +12,8 @@ typedef struct ConvGeometry {
     bool cropped;
 } ConvGeometry;
 
-ConvGeometry conv_geometry(const Conv2dAttr *a, const TensorDesc *x, const TensorDesc *w, const TensorDesc *y);
+ConvGeometry conv_geometry(const Conv2dAttr *a, const TensorDesc *x, const TensorDesc *w,
+                           const TensorDesc *y);
 /* The same convolution without the taps of the window that meet nothing but padding. */
 ConvGeometry conv_crop(const ConvGeometry *full);
 
@@ -41,9 +42,11 @@ Status conv_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out);
 /* ---- conv2d.c, for it and conv2d_bn.c ---- */
 
 /* Decides the layout of a weight tensor (or its gradient) that no program has placed yet. */
-Status conv_decide_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x, const Layout *y, OpTensor *w);
-/* have, or a copy of it that lies as want; of weights that lie as the full window, the part that is g's. */
+Status conv_decide_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x, const Layout *y,
+                           OpTensor *w);
+/* have, or a copy of it that lies as want; of weights that lie as the full window, the part that is
+ * g's. */
 Status conv_fetch(CpuBackend *b, CpuSteps *s, CpuOperand have, const Layout *want, CpuOperand *out);
-Status conv_fetch_weights(CpuBackend *b, CpuSteps *s, const ConvGeometry *g, CpuOperand have, const Layout *want,
-                          CpuOperand *out);
+Status conv_fetch_weights(CpuBackend *b, CpuSteps *s, const ConvGeometry *g, CpuOperand have,
+                          const Layout *want, CpuOperand *out);
 #endif

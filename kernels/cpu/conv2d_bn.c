@@ -1,9 +1,11 @@
-/* conv2d_bn.c - a convolution of an evaluation with batch norm, residual and activation in one pass.
+/* conv2d_bn.c - a convolution of an evaluation with batch norm, residual and activation in one
+ * pass.
  *
- * The norm is multiplied into a copy of the weights (fold.c) at each run, since parameters change between evaluations;
- * its shift is the convolution's bias, the residual is what y holds before, and activation comes last: bias, sum and
- * eltwise are what nearly all of oneDNN's implementations take without becoming slower. (Multiplying and adding
- * vectors behind the sum, its binary post-ops, made 1x1 convolutions of few channels three to six times slower.) */
+ * The norm is multiplied into a copy of the weights (fold.c) at each run, since parameters change
+ * between evaluations; its shift is the convolution's bias, the residual is what y holds before,
+ * and activation comes last: bias, sum and eltwise are what nearly all of oneDNN's implementations
+ * take without becoming slower. (Multiplying and adding vectors behind the sum, its binary
+ * post-ops, made 1x1 convolutions of few channels three to six times slower.) */
 #include "base/mem.h"
 #include "kernels/cpu/conv2d.h"
 #include "kernels/cpu/fold.h"
@@ -18,8 +20,9 @@ typedef struct Operands {
 } Operands;
 
 /* The weights that the primitive reads, and its bias. */
-static Status add_fold(CpuBackend *b, State *s, const ConvGeometry *g, CpuOperand have, const Layout *want,
-                       const Layout *bias, float eps, CpuOperand *folded, CpuOperand *shift)
+static Status add_fold(CpuBackend *b, State *s, const ConvGeometry *g, CpuOperand have,
+                       const Layout *want, const Layout *bias, float eps, CpuOperand *folded,
+                       CpuOperand *shift)
 {
     CpuSteps *steps = &s->steps;
     CpuOperand live;
@@ -31,8 +34,10 @@ static Status add_fold(CpuBackend *b, State *s, const ConvGeometry *g, CpuOperan
                                               [FOLD_WEIGHTS] = live,
                                               [FOLD_GAMMA] = cpu_operand_in(CONV_BN_IN_GAMMA, bias),
                                               [FOLD_BETA] = cpu_operand_in(CONV_BN_IN_BETA, bias),
-                                              [FOLD_MEAN] = cpu_operand_in(CONV_BN_IN_RUNNING_MEAN, bias),
-                                              [FOLD_VAR] = cpu_operand_in(CONV_BN_IN_RUNNING_VAR, bias),
+                                              [FOLD_MEAN] =
+                                                  cpu_operand_in(CONV_BN_IN_RUNNING_MEAN, bias),
+                                              [FOLD_VAR] =
+                                                  cpu_operand_in(CONV_BN_IN_RUNNING_VAR, bias),
                                               [FOLD_SCALE] = cpu_operand_workspace(steps, bias),
                                               [FOLD_SHIFT] = *shift };
     cpu_steps_add_call(steps, cpu_fold_run, &s->fold, FOLD_COUNT, operands);
@@ -40,21 +45,22 @@ static Status add_fold(CpuBackend *b, State *s, const ConvGeometry *g, CpuOperan
 }
 
 /* The steps around choice, but for what becomes of choice->pd if they fail before it is used. */
-static Status fetch_all(CpuBackend *b, State *s, const ConvGeometry *g, const Operands *have, const ConvChoice *choice,
-                        const Layout *bias, float eps, CpuOperand use[4])
+static Status fetch_all(CpuBackend *b, State *s, const ConvGeometry *g, const Operands *have,
+                        const ConvChoice *choice, const Layout *bias, float eps, CpuOperand use[4])
 {
     CpuSteps *steps = &s->steps;
     TRY(conv_fetch(b, steps, have->x, choice->x, &use[0]));
     TRY(add_fold(b, s, g, have->w, choice->w, bias, eps, &use[1], &use[2]));
     use[3] = have->y.layout == choice->y ? have->y : cpu_operand_workspace(steps, choice->y);
     if (!have->residual.layout) return OK;
-    if (have->residual.layout != choice->y) return cpu_steps_add_reorder(b, steps, have->residual, use[3]);
+    if (have->residual.layout != choice->y)
+        return cpu_steps_add_reorder(b, steps, have->residual, use[3]);
     cpu_steps_add_copy(steps, use[3], have->residual);
     return OK;
 }
 
-static Status make_steps(CpuBackend *b, State *s, const ConvGeometry *g, const Operands *have, const ConvChoice *choice,
-                         const Layout *bias, float eps)
+static Status make_steps(CpuBackend *b, State *s, const ConvGeometry *g, const Operands *have,
+                         const ConvChoice *choice, const Layout *bias, float eps)
 {
     static const int args[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST };
     CpuOperand use[4];
@@ -64,14 +70,15 @@ static Status make_steps(CpuBackend *b, State *s, const ConvGeometry *g, const O
         return st;
     }
     TRY(cpu_steps_add_primitive(b, &s->steps, choice->pd, 4, args, use));
-    return use[3].place == PLACE_WORKSPACE ? cpu_steps_add_reorder(b, &s->steps, use[3], have->y) : OK;
+    return use[3].place == PLACE_WORKSPACE ? cpu_steps_add_reorder(b, &s->steps, use[3], have->y)
+                                           : OK;
 }
 
 /* Decides all tensors; their layouts as operands. */
 static Status decide(CpuBackend *b, OpInstance *op, const ConvGeometry *full, Operands *have)
 {
-    OpTensor *x = &op->in[CONV_BN_IN_X], *w = &op->in[CONV_BN_IN_W], *residual = &op->in[CONV_BN_IN_RESIDUAL],
-             *y = &op->out[CONV_BN_OUT_Y];
+    OpTensor *x = &op->in[CONV_BN_IN_X], *w = &op->in[CONV_BN_IN_W],
+             *residual = &op->in[CONV_BN_IN_RESIDUAL], *y = &op->out[CONV_BN_OUT_Y];
     *have = (Operands){ .x = cpu_operand_in(CONV_BN_IN_X, NULL),
                         .w = cpu_operand_in(CONV_BN_IN_W, NULL),
                         .y = cpu_operand_out(CONV_BN_OUT_Y, NULL),
@@ -96,21 +103,25 @@ static Status prepare(OpInstance *op)
     State *s = op->state = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     const ConvGeometry full =
-        conv_geometry(&a->conv, &op->in[CONV_BN_IN_X].desc, &op->in[CONV_BN_IN_W].desc, &op->out[CONV_BN_OUT_Y].desc);
+        conv_geometry(&a->conv, &op->in[CONV_BN_IN_X].desc, &op->in[CONV_BN_IN_W].desc,
+                      &op->out[CONV_BN_OUT_Y].desc);
     const ConvGeometry live = conv_crop(&full);
     Operands have;
     TRY(decide(b, op, &full, &have));
     ConvEpilogue epilogue = { .add = have.residual.layout != NULL, .act = a->act };
     TRY(cpu_layout_plain(b, &epilogue.bias, 1, &op->in[CONV_BN_IN_W].desc.dims[0]));
-    ConvProblem problem = {
-        .direction = CONV_FORWARD, .geometry = &live, .x = have.x.layout, .y = have.y.layout, .epilogue = &epilogue
-    };
+    ConvProblem problem = { .direction = CONV_FORWARD,
+                            .geometry = &live,
+                            .x = have.x.layout,
+                            .y = have.y.layout,
+                            .epilogue = &epilogue };
     if (!live.cropped) problem.w = have.w.layout;
     ConvChoice choice;
     TRY(conv_choose(b, &problem, &choice));
     op->implementation = choice.implementation;
     /* A residual that lies otherwise is reordered into y, over which it may then not lie itself. */
-    if (have.residual.layout && have.residual.layout != have.y.layout) op->apart |= 1u << CONV_BN_OUT_Y;
+    if (have.residual.layout && have.residual.layout != have.y.layout)
+        op->apart |= 1u << CONV_BN_OUT_Y;
     TRY(make_steps(b, s, &live, &have, &choice, epilogue.bias, a->eps));
     op->workspace_bytes = s->steps.workspace_bytes;
     return OK;
@@ -123,7 +134,8 @@ static Status bind(OpInstance *op)
 
 static Status run(OpInstance *op, Stream *stream)
 {
-    return cpu_steps_run(&((const State *)op->state)->steps, ((const CpuBackend *)op->backend)->threads, stream);
+    return cpu_steps_run(&((const State *)op->state)->steps,
+                         ((const CpuBackend *)op->backend)->threads, stream);
 }
 
 static void release(OpInstance *op)

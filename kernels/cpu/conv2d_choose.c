@@ -1,19 +1,21 @@
 /* conv2d_choose.c - picks the oneDNN primitive of a convolution, and leaves out work on padding.
  *
- * CHOICE. oneDNN lists its implementations fastest first, but only those that take the layouts it is asked about,
- * down to a reference implementation that takes all and is a thousand times slower. So layouts are asked about in
- * the order of what they cost us: as the tensors lie, then with weights as the primitive likes them, then with
- * activations reordered to N,H,W,C and to N,C,H,W, for which there is an implementation by matrix multiplication.
- * The first answer that is not a reference wins.
+ * CHOICE. oneDNN lists its implementations fastest first, but only those that take the layouts it
+ * is asked about, down to a reference implementation that takes all and is a thousand times slower.
+ * So layouts are asked about in the order of what they cost us: as the tensors lie, then with
+ * weights as the primitive likes them, then with activations reordered to N,H,W,C and to N,C,H,W,
+ * for which there is an implementation by matrix multiplication. The first answer that is not a
+ * reference wins.
  *
- * CROP. In the last stage of a ResNet on small images a 3x3 window meets a 1x1 image: eight of nine taps only ever
- * see padding. Taps at the rim of the window that meet no pixel at any position are left out; the result is the
- * same sum. */
+ * CROP. In the last stage of a ResNet on small images a 3x3 window meets a 1x1 image: eight of nine
+ * taps only ever see padding. Taps at the rim of the window that meet no pixel at any position are
+ * left out; the result is the same sum. */
 #include "base/log.h"
 #include "kernels/cpu/conv2d.h"
 #include <string.h>
 
-ConvGeometry conv_geometry(const Conv2dAttr *a, const TensorDesc *x, const TensorDesc *w, const TensorDesc *y)
+ConvGeometry conv_geometry(const Conv2dAttr *a, const TensorDesc *x, const TensorDesc *w,
+                           const TensorDesc *y)
 {
     ConvGeometry g = { .w_rank = a->groups > 1 ? 5 : 4,
                        .stride = { a->stride_h, a->stride_w },
@@ -28,9 +30,10 @@ ConvGeometry conv_geometry(const Conv2dAttr *a, const TensorDesc *x, const Tenso
     return g;
 }
 
-/* The range of taps of one axis that meet a pixel at some position; false if there is nothing to crop. */
-static bool live_taps(int64_t window, int64_t size, int64_t positions, int64_t stride, int64_t pad, int64_t *first,
-                      int64_t *last)
+/* The range of taps of one axis that meet a pixel at some position; false if there is nothing to
+ * crop. */
+static bool live_taps(int64_t window, int64_t size, int64_t positions, int64_t stride, int64_t pad,
+                      int64_t *first, int64_t *last)
 {
     *first = window;
     *last = -1;
@@ -50,10 +53,13 @@ ConvGeometry conv_crop(const ConvGeometry *full)
     ConvGeometry g = *full;
     for (int axis = 0; axis < 2; axis++) {
         int64_t *window = &g.w[g.w_rank - 2 + axis], first, last;
-        if (!live_taps(*window, g.x[2 + axis], g.y[2 + axis], g.stride[axis], g.pad_before[axis], &first, &last))
+        if (!live_taps(*window, g.x[2 + axis], g.y[2 + axis], g.stride[axis], g.pad_before[axis],
+                       &first, &last))
             continue;
-        int64_t before = g.pad_before[axis] - first, after = g.pad_after[axis] - (*window - 1 - last);
-        if (before < 0 || after < 0) continue; /* windows that lie in the padding as a whole; not worth a formula */
+        int64_t before = g.pad_before[axis] - first,
+                after = g.pad_after[axis] - (*window - 1 - last);
+        /* windows that lie in the padding as a whole; not worth a formula */
+        if (before < 0 || after < 0) continue;
         g.pad_before[axis] = before;
         g.pad_after[axis] = after;
         g.first_tap[axis] = first;
@@ -68,7 +74,8 @@ static bool accept_fast(const char *info)
     return !strstr(info, "ref");
 }
 
-/* oneDNN 2.6's depthwise convolution for SSE4.1 crashes where it adds to y and channels end within a block. */
+/* oneDNN 2.6's depthwise convolution for SSE4.1 crashes where it adds to y and channels end within
+ * a block. */
 static bool accept_fast_sum(const char *info)
 {
     return accept_fast(info) && !strstr(info, "jit_dw:sse41");
@@ -87,8 +94,8 @@ static const dnnl_query_t queries[CONV_DIRECTION_COUNT][3] = {
     [CONV_BWD_WEIGHTS] = { dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md },
 };
 
-/* ReLU with a slope that vanishes beside any sum: without one oneDNN makes zero of a NaN too, and a network that is
- * broken would look sound. */
+/* ReLU with a slope that vanishes beside any sum: without one oneDNN makes zero of a NaN too, and a
+ * network that is broken would look sound. */
 static const float relu_slope = 1e-30f;
 
 static void set_epilogue(CompatConv *conv, const ConvEpilogue *e)
@@ -101,12 +108,15 @@ static void set_epilogue(CompatConv *conv, const ConvEpilogue *e)
     conv->alpha = e->act == ACT_RELU ? relu_slope : 1;
 }
 
-/* Asks for one combination of layouts; *found says whether there is an acceptable implementation. */
-static Status ask(CpuBackend *b, const ConvProblem *p, const Layout *w, bool (*accept)(const char *info),
-                  ConvChoice *out, bool *found)
+/* Asks for one combination of layouts; *found says whether there is an acceptable
+ * implementation. */
+static Status ask(CpuBackend *b, const ConvProblem *p, const Layout *w,
+                  bool (*accept)(const char *info), ConvChoice *out, bool *found)
 {
     const ConvGeometry *g = p->geometry;
-    CompatConv conv = { .direction = p->direction, .x = &p->x->desc, .w = &w->desc, .y = &p->y->desc };
+    CompatConv conv = {
+        .direction = p->direction, .x = &p->x->desc, .w = &w->desc, .y = &p->y->desc
+    };
     memcpy(conv.stride, g->stride, sizeof conv.stride);
     memcpy(conv.pad_before, g->pad_before, sizeof conv.pad_before);
     memcpy(conv.pad_after, g->pad_after, sizeof conv.pad_after);
@@ -121,13 +131,15 @@ static Status ask(CpuBackend *b, const ConvProblem *p, const Layout *w, bool (*a
     if (made == OK) made = cpu_layout_of_primitive(b, &out->y, out->pd, q[2]);
     const char *name = NULL;
     if (made == OK)
-        made = cpu_dnnl_status(dnnl_primitive_desc_query(out->pd, dnnl_query_impl_info_str, 0, (void *)&name), "name");
+        made = cpu_dnnl_status(
+            dnnl_primitive_desc_query(out->pd, dnnl_query_impl_info_str, 0, (void *)&name), "name");
     if (made == OK) made = cpu_name_keep(b, &out->implementation, name);
     if (made != OK) dnnl_primitive_desc_destroy(out->pd);
     return made;
 }
 
-/* Says once that a convolution will be slow; a few products (one pixel of one channel) are not worth a word. */
+/* Says once that a convolution will be slow; a few products (one pixel of one channel) are not
+ * worth a word. */
 static void warn_slow(CpuBackend *b, const ConvGeometry *g, const char *implementation)
 {
     const double worth_a_word = 1e6;
@@ -136,14 +148,17 @@ static void warn_slow(CpuBackend *b, const ConvGeometry *g, const char *implemen
     products *= (double)(g->y[0] * g->y[2] * g->y[3]);
     if (b->engine->warned_slow || products < worth_a_word) return;
     b->engine->warned_slow = true;
-    log_warning("oneDNN has only a reference implementation (%s) for a convolution: slow", implementation);
+    log_warning("oneDNN has only a reference implementation (%s) for a convolution: slow",
+                implementation);
 }
 
 Status conv_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out)
 {
-    static const dnnl_format_tag_t activations[] = { dnnl_format_tag_undef /* as they lie */, dnnl_nhwc, dnnl_nchw };
+    static const dnnl_format_tag_t activations[] = { dnnl_format_tag_undef /* as they lie */,
+                                                     dnnl_nhwc, dnnl_nchw };
     const ConvGeometry *g = problem->geometry;
-    bool (*accept)(const char *info) = problem->epilogue && problem->epilogue->add ? accept_fast_sum : accept_fast;
+    bool (*accept)(const char *info) =
+        problem->epilogue && problem->epilogue->add ? accept_fast_sum : accept_fast;
     const Layout *open;
     bool found = false;
     TRY(cpu_layout_make(b, &open, g->w_rank, g->w, dnnl_format_tag_any));

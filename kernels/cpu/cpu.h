@@ -1,12 +1,14 @@
-/* cpu.h - what the files of the CPU backend share: the backend struct, the activation layout, the thread team.
+/* cpu.h - what the files of the CPU backend share: the backend struct, the activation layout, the
+ * thread team.
  *
- * ACTIVATIONS of rank 4 lie in channel blocks: [N][ceil(C/b)][H][W][b] with b = 8 (AVX2, SSE) or 16 (AVX-512), channels
- * past C zero. That is oneDNN's nChw8c / nChw16c, in which its convolutions are fastest here (measured: blocked beats
- * NHWC on nearly every ResNet shape, most of all in weight gradients and strided 3x3), and it lets our batch norm do
- * both of its passes over one channel block while that is in cache. Tensors with fewer than b channels (images) and of
- * other ranks are plain; plain N,C,H,W is the same picture with b = 1, so one kernel serves both. WEIGHTS lie however
- * oneDNN's forward convolution wants them; only conv2d.c and linear.c look inside. Vendor types stay behind
- * dnnl_compat.h; this header shows none. */
+ * ACTIVATIONS of rank 4 lie in channel blocks: [N][ceil(C/b)][H][W][b] with b = 8 (AVX2, SSE) or 16
+ * (AVX-512), channels past C zero. That is oneDNN's nChw8c / nChw16c, in which its convolutions are
+ * fastest here (measured: blocked beats NHWC on nearly every ResNet shape, most of all in weight
+ * gradients and strided 3x3), and it lets our batch norm do both of its passes over one channel
+ * block while that is in cache. Tensors with fewer than b channels (images) and of other ranks are
+ * plain; plain N,C,H,W is the same picture with b = 1, so one kernel serves both. WEIGHTS lie
+ * however oneDNN's forward convolution wants them; only conv2d.c and linear.c look inside. Vendor
+ * types stay behind dnnl_compat.h; this header shows none. */
 #ifndef CONVOY_KERNELS_CPU_CPU_H
 #define CONVOY_KERNELS_CPU_CPU_H
 #include "kernels/backend.h"
@@ -29,8 +31,8 @@ void cpu_decide_plain(OpTensor *t);
 /* BackendVTable.takes_fusion (fusion.c). */
 bool cpu_takes_fusion(void *backend, const Fusion *fusion);
 
-/* How a kernel sees an activation: [n][cb][hw][b]. block is 1 for plain N,C,H,W. ASSERTs that the layout is one of the
- * two. */
+/* How a kernel sees an activation: [n][cb][hw][b]. block is 1 for plain N,C,H,W. ASSERTs that the
+ * layout is one of the two. */
 typedef struct CpuView {
     int64_t n, c, cb, h, w, hw, b;
 } CpuView;
@@ -39,16 +41,18 @@ CpuView cpu_view(const OpTensor *t);
 /* 0-based share of [0,total) for part of parts: *first and *last. */
 void cpu_share(int64_t total, int part, int parts, int64_t *first, int64_t *last);
 
-extern const OpImpl cpu_input, cpu_conv2d, cpu_conv2d_bwd_data, cpu_conv2d_bwd_weights, cpu_batchnorm,
-    cpu_batchnorm_bwd, cpu_activation, cpu_activation_bwd, cpu_add, cpu_pool2d, cpu_pool2d_bwd, cpu_global_avgpool,
-    cpu_global_avgpool_bwd, cpu_subsample, cpu_subsample_bwd, cpu_linear, cpu_linear_bwd_data, cpu_linear_bwd_weights,
-    cpu_softmax_xent, cpu_update, cpu_scale, cpu_finite_check, cpu_loss_scale, cpu_grad_squares, cpu_grad_norm,
-    cpu_gate, cpu_gate_bwd, cpu_drop, cpu_drop_bwd, cpu_conv2d_bn;
+extern const OpImpl cpu_input, cpu_conv2d, cpu_conv2d_bwd_data, cpu_conv2d_bwd_weights,
+    cpu_batchnorm, cpu_batchnorm_bwd, cpu_activation, cpu_activation_bwd, cpu_add, cpu_pool2d,
+    cpu_pool2d_bwd, cpu_global_avgpool, cpu_global_avgpool_bwd, cpu_subsample, cpu_subsample_bwd,
+    cpu_linear, cpu_linear_bwd_data, cpu_linear_bwd_weights, cpu_softmax_xent, cpu_update,
+    cpu_scale, cpu_finite_check, cpu_loss_scale, cpu_grad_squares, cpu_grad_norm, cpu_gate,
+    cpu_gate_bwd, cpu_drop, cpu_drop_bwd, cpu_conv2d_bn;
 
-/* Inner loops are compiled once per instruction set and chosen at load time; the outer loops (OpenMP) call them. Bodies
- * shared by several such functions are CPU_INLINE, so that each clone compiles them for its own instruction set. gcc
- * before 12 has no x86-64 levels here; choosing at load time needs glibc's loader. */
-#if defined(__x86_64__) && defined(__GNUC__) && defined(__GLIBC__) && !defined(__clang__) &&                           \
+/* Inner loops are compiled once per instruction set and chosen at load time; the outer loops
+ * (OpenMP) call them. Bodies shared by several such functions are CPU_INLINE, so that each clone
+ * compiles them for its own instruction set. gcc before 12 has no x86-64 levels here; choosing at
+ * load time needs glibc's loader. */
+#if defined(__x86_64__) && defined(__GNUC__) && defined(__GLIBC__) && !defined(__clang__) &&       \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #if __GNUC__ >= 12
 #define CPU_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))

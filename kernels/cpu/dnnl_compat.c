@@ -1,14 +1,15 @@
 /* dnnl_compat.c - the two versions of oneDNN's C interface, one block each.
  *
- * Backward convolutions need a forward primitive descriptor as a hint. It is made with layouts of oneDNN's choice and
- * thrown away: for convolutions the hint only proves that a forward exists. */
+ * Backward convolutions need a forward primitive descriptor as a hint. It is made with layouts of
+ * oneDNN's choice and thrown away: for convolutions the hint only proves that a forward exists. */
 #include "kernels/cpu/dnnl_compat.h"
 #include <string.h>
 
 static const char *implementation_name(const_dnnl_primitive_desc_t pd)
 {
     const char *info = NULL;
-    if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&info) != dnnl_success) return "";
+    if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&info) != dnnl_success)
+        return "";
     return info ? info : "";
 }
 
@@ -30,12 +31,14 @@ CompatDescRef compat_desc_ref(const CompatDesc *d)
     return &d->handle;
 }
 
-dnnl_status_t compat_desc_make(CompatDesc *out, int rank, const int64_t *dims, dnnl_format_tag_t tag)
+dnnl_status_t compat_desc_make(CompatDesc *out, int rank, const int64_t *dims,
+                               dnnl_format_tag_t tag)
 {
     return dnnl_memory_desc_init_by_tag(&out->handle, rank, dims, dnnl_f32, tag);
 }
 
-dnnl_status_t compat_desc_window(CompatDesc *out, const CompatDesc *parent, const int64_t *dims, const int64_t *offsets)
+dnnl_status_t compat_desc_window(CompatDesc *out, const CompatDesc *parent, const int64_t *dims,
+                                 const int64_t *offsets)
 {
     return dnnl_memory_desc_init_submemory(&out->handle, &parent->handle, dims, offsets);
 }
@@ -99,27 +102,30 @@ static dnnl_status_t describe_conv(dnnl_convolution_desc_t *desc, const CompatCo
     const dnnl_alg_kind_t direct = dnnl_convolution_direct;
     switch (c->direction) {
     case CONV_FORWARD:
-        return dnnl_convolution_forward_desc_init(desc, forward_kind(c), direct, x, w, bias, y, c->stride,
-                                                  c->pad_before, c->pad_after);
+        return dnnl_convolution_forward_desc_init(desc, forward_kind(c), direct, x, w, bias, y,
+                                                  c->stride, c->pad_before, c->pad_after);
     case CONV_BWD_DATA:
-        return dnnl_convolution_backward_data_desc_init(desc, direct, x, w, y, c->stride, c->pad_before, c->pad_after);
+        return dnnl_convolution_backward_data_desc_init(desc, direct, x, w, y, c->stride,
+                                                        c->pad_before, c->pad_after);
     case CONV_BWD_WEIGHTS:
-        return dnnl_convolution_backward_weights_desc_init(desc, direct, x, w, NULL, y, c->stride, c->pad_before,
-                                                           c->pad_after);
+        return dnnl_convolution_backward_weights_desc_init(desc, direct, x, w, NULL, y, c->stride,
+                                                           c->pad_before, c->pad_after);
     case CONV_DIRECTION_COUNT:
         break;
     }
     return dnnl_invalid_arguments;
 }
 
-static dnnl_status_t first_accepted(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const CompatConv *c,
-                                    const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint,
+static dnnl_status_t first_accepted(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                                    const CompatConv *c, const_dnnl_primitive_attr_t attr,
+                                    const_dnnl_primitive_desc_t hint,
                                     bool (*accept)(const char *info))
 {
     dnnl_convolution_desc_t desc;
     dnnl_status_t st = describe_conv(&desc, c);
     dnnl_primitive_desc_iterator_t it = NULL;
-    if (st == dnnl_success) st = dnnl_primitive_desc_iterator_create(&it, &desc, attr, engine, hint);
+    if (st == dnnl_success)
+        st = dnnl_primitive_desc_iterator_create(&it, &desc, attr, engine, hint);
     while (st == dnnl_success) {
         dnnl_primitive_desc_t pd = dnnl_primitive_desc_iterator_fetch(it);
         if (!pd) {
@@ -143,12 +149,14 @@ CompatDescRef compat_desc_ref(const CompatDesc *d)
     return d->handle;
 }
 
-dnnl_status_t compat_desc_make(CompatDesc *out, int rank, const int64_t *dims, dnnl_format_tag_t tag)
+dnnl_status_t compat_desc_make(CompatDesc *out, int rank, const int64_t *dims,
+                               dnnl_format_tag_t tag)
 {
     return dnnl_memory_desc_create_with_tag(&out->handle, rank, dims, dnnl_f32, tag);
 }
 
-dnnl_status_t compat_desc_window(CompatDesc *out, const CompatDesc *parent, const int64_t *dims, const int64_t *offsets)
+dnnl_status_t compat_desc_window(CompatDesc *out, const CompatDesc *parent, const int64_t *dims,
+                                 const int64_t *offsets)
 {
     return dnnl_memory_desc_create_submemory(&out->handle, parent->handle, dims, offsets);
 }
@@ -183,7 +191,8 @@ void compat_desc_dims(const CompatDesc *d, int *rank, dnnl_dims_t dims)
     memset(dims, 0, sizeof(dnnl_dims_t));
     if (dnnl_memory_desc_query(d->handle, dnnl_query_ndims_s32, &n) == dnnl_success &&
         dnnl_memory_desc_query(d->handle, dnnl_query_dims, (void *)&borrowed) == dnnl_success)
-        memcpy(dims, *borrowed, (size_t)n * sizeof(int64_t)); /* only n entries are promised to exist */
+        /* only n entries are promised to exist */
+        memcpy(dims, *borrowed, (size_t)n * sizeof(int64_t));
     *rank = (int)n;
 }
 
@@ -191,7 +200,8 @@ dnnl_status_t compat_desc_tiles(const CompatDesc *d, CompatTiles *out)
 {
     dnnl_format_kind_t kind = dnnl_format_kind_undef;
     int32_t rank = 0, blocks = 0;
-    /* borrowed; of each only as many entries are promised to exist as there are dimensions, or blocks */
+    /* borrowed; of each only as many entries are promised to exist as there are dimensions, or
+     * blocks */
     dnnl_dims_t *cells = NULL, *strides = NULL, *sizes = NULL, *of = NULL;
     const struct {
         dnnl_query_t what;
@@ -232,8 +242,9 @@ static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t eltwise
     return dnnl_post_ops_append_eltwise(ops, eltwise, alpha, 0);
 }
 
-static dnnl_status_t describe_conv(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const CompatConv *c,
-                                   const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint)
+static dnnl_status_t describe_conv(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                                   const CompatConv *c, const_dnnl_primitive_attr_t attr,
+                                   const_dnnl_primitive_desc_t hint)
 {
     const_dnnl_memory_desc_t x = c->x->handle, w = c->w->handle, y = c->y->handle;
     const_dnnl_memory_desc_t bias = c->bias ? c->bias->handle : NULL;
@@ -241,27 +252,32 @@ static dnnl_status_t describe_conv(dnnl_primitive_desc_t *out, dnnl_engine_t eng
     const dnnl_dims_t dilation = { 0, 0 };
     switch (c->direction) {
     case CONV_FORWARD:
-        return dnnl_convolution_forward_primitive_desc_create(out, engine, forward_kind(c), direct, x, w, bias, y,
-                                                              c->stride, dilation, c->pad_before, c->pad_after, attr);
+        return dnnl_convolution_forward_primitive_desc_create(out, engine, forward_kind(c), direct,
+                                                              x, w, bias, y, c->stride, dilation,
+                                                              c->pad_before, c->pad_after, attr);
     case CONV_BWD_DATA:
-        return dnnl_convolution_backward_data_primitive_desc_create(out, engine, direct, x, w, y, c->stride, dilation,
-                                                                    c->pad_before, c->pad_after, hint, attr);
+        return dnnl_convolution_backward_data_primitive_desc_create(
+            out, engine, direct, x, w, y, c->stride, dilation, c->pad_before, c->pad_after, hint,
+            attr);
     case CONV_BWD_WEIGHTS:
         return dnnl_convolution_backward_weights_primitive_desc_create(
-            out, engine, direct, x, w, NULL, y, c->stride, dilation, c->pad_before, c->pad_after, hint, attr);
+            out, engine, direct, x, w, NULL, y, c->stride, dilation, c->pad_before, c->pad_after,
+            hint, attr);
     case CONV_DIRECTION_COUNT:
         break;
     }
     return dnnl_invalid_arguments;
 }
 
-static dnnl_status_t first_accepted(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const CompatConv *c,
-                                    const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint,
+static dnnl_status_t first_accepted(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                                    const CompatConv *c, const_dnnl_primitive_attr_t attr,
+                                    const_dnnl_primitive_desc_t hint,
                                     bool (*accept)(const char *info))
 {
     dnnl_primitive_desc_t pd = NULL;
     dnnl_status_t st = describe_conv(&pd, engine, c, attr, hint);
-    while (st == dnnl_success && !accept(implementation_name(pd))) st = dnnl_primitive_desc_next_impl(pd);
+    while (st == dnnl_success && !accept(implementation_name(pd)))
+        st = dnnl_primitive_desc_next_impl(pd);
     if (st == dnnl_success) {
         *out = pd;
     } else if (pd) {
@@ -277,7 +293,8 @@ static dnnl_status_t set_post_ops(dnnl_primitive_attr_t attr, const CompatConv *
     dnnl_post_ops_t ops = NULL;
     dnnl_status_t st = dnnl_post_ops_create(&ops);
     if (st == dnnl_success && c->add) st = append_add(ops);
-    if (st == dnnl_success && c->eltwise != dnnl_alg_kind_undef) st = append_eltwise(ops, c->eltwise, c->alpha);
+    if (st == dnnl_success && c->eltwise != dnnl_alg_kind_undef)
+        st = append_eltwise(ops, c->eltwise, c->alpha);
     if (st == dnnl_success) st = dnnl_primitive_attr_set_post_ops(attr, ops);
     if (ops) dnnl_post_ops_destroy(ops);
     return st;
@@ -286,7 +303,8 @@ static dnnl_status_t set_post_ops(dnnl_primitive_attr_t attr, const CompatConv *
 static dnnl_status_t make_attr(dnnl_primitive_attr_t *out, const CompatConv *c)
 {
     dnnl_status_t st = dnnl_primitive_attr_create(out);
-    if (st == dnnl_success) st = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+    if (st == dnnl_success)
+        st = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
     if (st == dnnl_success && c->bias) st = set_post_ops(*out, c);
     return st;
 }
@@ -306,8 +324,8 @@ static dnnl_status_t open_desc(CompatDesc *out, const CompatDesc *d)
     return compat_desc_make(out, rank, dims, dnnl_format_tag_any);
 }
 
-static dnnl_status_t make_hint(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const CompatConv *c,
-                               const_dnnl_primitive_attr_t attr)
+static dnnl_status_t make_hint(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                               const CompatConv *c, const_dnnl_primitive_attr_t attr)
 {
     CompatDesc open[3];
     const CompatDesc *given[3] = { c->x, c->w, c->y };
@@ -324,14 +342,15 @@ static dnnl_status_t make_hint(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
     return st;
 }
 
-dnnl_status_t compat_conv_create(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const CompatConv *conv,
-                                 bool (*accept)(const char *info))
+dnnl_status_t compat_conv_create(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                                 const CompatConv *conv, bool (*accept)(const char *info))
 {
     *out = NULL;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t hint = NULL;
     dnnl_status_t st = make_attr(&attr, conv);
-    if (st == dnnl_success && conv->direction != CONV_FORWARD) st = make_hint(&hint, engine, conv, attr);
+    if (st == dnnl_success && conv->direction != CONV_FORWARD)
+        st = make_hint(&hint, engine, conv, attr);
     if (st == dnnl_success) st = first_accepted(out, engine, conv, attr, hint, accept);
     if (hint) dnnl_primitive_desc_destroy(hint);
     if (attr) dnnl_primitive_attr_destroy(attr);

@@ -1,5 +1,6 @@
-/* drop.c - y = x f + residual and dx = dy f, with f from kernels/drop.h: one factor an image, in whatever layout that
- * lies, or one for each element of a row. Images are shared out to the team. */
+/* drop.c - y = x f + residual and dx = dy f, with f from kernels/drop.h: one factor an image, in
+ * whatever layout that lies, or one for each element of a row. Images are shared out to the
+ * team. */
 #include "kernels/drop.h"
 #include "kernels/cpu/lanes.h"
 
@@ -9,14 +10,15 @@ CPU_CLONES static void multiply(float *y, const float *x, int64_t count, float f
     for (int64_t i = 0; i < count; i++) y[i] = x[i] * factor;
 }
 
-CPU_CLONES static void multiply_add(float *y, const float *x, const float *residual, int64_t count, float factor)
+CPU_CLONES static void multiply_add(float *y, const float *x, const float *residual, int64_t count,
+                                    float factor)
 {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) y[i] = x[i] * factor + residual[i];
 }
 
-static void drop_elements(const DropAddress *d, int64_t image, float *y, const float *x, const float *residual,
-                          int64_t count)
+static void drop_elements(const DropAddress *d, int64_t image, float *y, const float *x,
+                          const float *residual, int64_t count)
 {
     float factors[4];
     for (int64_t i = 0; i < count; i++) {
@@ -26,8 +28,8 @@ static void drop_elements(const DropAddress *d, int64_t image, float *y, const f
     }
 }
 
-static void drop_image(const DropAddress *d, int64_t image, float *y, const float *x, const float *residual,
-                       int64_t count)
+static void drop_image(const DropAddress *d, int64_t image, float *y, const float *x,
+                       const float *residual, int64_t count)
 {
     float factors[4];
     drop_factors(d, image, 0, factors);
@@ -35,12 +37,13 @@ static void drop_image(const DropAddress *d, int64_t image, float *y, const floa
     else multiply(y, x, count, factors[0]);
 }
 
-static void run(const OpInstance *op, const OpTensor *x, const float *residual, const float *scalars, float *y)
+static void run(const OpInstance *op, const OpTensor *x, const float *residual,
+                const float *scalars, float *y)
 {
     const DropAttr *attr = op->attr;
-    const DropAddress d =
-        drop_address(attr, drop_word((double)scalars[SCALAR_STEP_LOW], (double)scalars[SCALAR_STEP_HIGH]),
-                     drop_word((double)scalars[SCALAR_PLACE_LOW], (double)scalars[SCALAR_PLACE_HIGH]));
+    const DropAddress d = drop_address(
+        attr, drop_word((double)scalars[SCALAR_STEP_LOW], (double)scalars[SCALAR_STEP_HIGH]),
+        drop_word((double)scalars[SCALAR_PLACE_LOW], (double)scalars[SCALAR_PLACE_HIGH]));
     const int64_t images = x->desc.dims[0], each = (int64_t)(x->bytes / sizeof(float)) / images;
     const float *data = x->data;
     int threads = cpu_team(op, images * each);
@@ -64,7 +67,8 @@ static Status drop_prepare(OpInstance *op)
 static Status drop_run(OpInstance *op, Stream *stream)
 {
     (void)stream; /* CPU ops run when called */
-    run(op, &op->in[DROP_IN_X], op->in[DROP_IN_RESIDUAL].data, op->in[DROP_IN_SCALARS].data, op->out[DROP_OUT_Y].data);
+    run(op, &op->in[DROP_IN_X], op->in[DROP_IN_RESIDUAL].data, op->in[DROP_IN_SCALARS].data,
+        op->out[DROP_OUT_Y].data);
     return OK;
 }
 
@@ -78,9 +82,12 @@ static Status drop_bwd_prepare(OpInstance *op)
 static Status drop_bwd_run(OpInstance *op, Stream *stream)
 {
     (void)stream; /* CPU ops run when called */
-    run(op, &op->in[DROP_BWD_IN_DY], NULL, op->in[DROP_BWD_IN_SCALARS].data, op->out[DROP_BWD_OUT_DX].data);
+    run(op, &op->in[DROP_BWD_IN_DY], NULL, op->in[DROP_BWD_IN_SCALARS].data,
+        op->out[DROP_BWD_OUT_DX].data);
     return OK;
 }
 
 const OpImpl cpu_drop = { .prepare = drop_prepare, .bind = cpu_bind_nothing, .run = drop_run };
-const OpImpl cpu_drop_bwd = { .prepare = drop_bwd_prepare, .bind = cpu_bind_nothing, .run = drop_bwd_run };
+const OpImpl cpu_drop_bwd = { .prepare = drop_bwd_prepare,
+                              .bind = cpu_bind_nothing,
+                              .run = drop_bwd_run };

@@ -1,8 +1,9 @@
-/* fold.c - bn(w x) = (scale w) x + shift with scale = gamma / sqrt(var + eps) and shift = beta - mean scale, both
- * computed in double.
+/* fold.c - bn(w x) = (scale w) x + shift with scale = gamma / sqrt(var + eps) and shift = beta -
+ * mean scale, both computed in double.
  *
- * Weights are walked tile by tile as they lie, so one loop serves all of oneDNN's layouts: which channel an element
- * belongs to follows from the tile's cell and from its place in the tile, of which there is a table. */
+ * Weights are walked tile by tile as they lie, so one loop serves all of oneDNN's layouts: which
+ * channel an element belongs to follows from the tile's cell and from its place in the tile, of
+ * which there is a table. */
 #include "kernels/cpu/fold.h"
 #include <math.h>
 #include <string.h>
@@ -63,10 +64,11 @@ Status cpu_fold_prepare(CpuFold *out, const Layout *weights, float eps)
 
 static void find_vectors(const CpuFold *f, void *const *address)
 {
-    /* A smaller one does nothing but make denormal numbers, which take many times as long to multiply. */
+    /* A smaller one does nothing but make denormal numbers, which take many times as long to
+     * multiply. */
     const double least_scale = 1e-30;
-    const float *gamma = address[FOLD_GAMMA], *beta = address[FOLD_BETA], *mean = address[FOLD_MEAN],
-                *var = address[FOLD_VAR];
+    const float *gamma = address[FOLD_GAMMA], *beta = address[FOLD_BETA],
+                *mean = address[FOLD_MEAN], *var = address[FOLD_VAR];
     float *scale = address[FOLD_SCALE], *shift = address[FOLD_SHIFT];
     for (int64_t c = 0; c < f->groups * f->filters; c++) {
         double s = (double)gamma[c] / sqrt((double)var[c] + (double)f->eps);
@@ -77,7 +79,8 @@ static void find_vectors(const CpuFold *f, void *const *address)
 }
 
 /* The factor of each element of the tiles of a cell; 0 for those past the last channel. */
-static void spread_scale(const CpuFold *f, const float *scale, int64_t group_cell, int64_t filter_cell, float *by)
+static void spread_scale(const CpuFold *f, const float *scale, int64_t group_cell,
+                         int64_t filter_cell, float *by)
 {
     for (int64_t e = 0; e < f->tile; e++) {
         const int64_t group = group_cell * f->group_block + f->group_of[e],
@@ -87,8 +90,8 @@ static void spread_scale(const CpuFold *f, const float *scale, int64_t group_cel
 }
 
 /* count tiles, each stride floats behind the last. */
-CPU_CLONES static void scale_tiles(float *out, const float *w, const float *restrict by, int64_t tile, int64_t count,
-                                   int64_t stride)
+CPU_CLONES static void scale_tiles(float *out, const float *w, const float *restrict by,
+                                   int64_t tile, int64_t count, int64_t stride)
 {
     for (int64_t i = 0; i < count; i++) {
 #pragma omp simd
@@ -96,7 +99,8 @@ CPU_CLONES static void scale_tiles(float *out, const float *w, const float *rest
     }
 }
 
-static void fold_cell(const CpuFold *f, void *const *address, int64_t group_cell, int64_t filter_cell)
+static void fold_cell(const CpuFold *f, void *const *address, int64_t group_cell,
+                      int64_t filter_cell)
 {
     const int64_t *cells = f->tiles.cells, *strides = f->tiles.strides;
     const int64_t first = group_cell * strides[DIM_GROUP] + filter_cell * strides[DIM_FILTER];
@@ -113,8 +117,10 @@ static void fold_cell(const CpuFold *f, void *const *address, int64_t group_cell
 void cpu_fold_run(const void *cookie, void *const *address, int threads)
 {
     const CpuFold *f = cookie;
-    const int64_t filter_cells = f->tiles.cells[DIM_FILTER], cells = f->tiles.cells[DIM_GROUP] * filter_cells;
+    const int64_t filter_cells = f->tiles.cells[DIM_FILTER],
+                  cells = f->tiles.cells[DIM_GROUP] * filter_cells;
     find_vectors(f, address);
 #pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t cell = 0; cell < cells; cell++) fold_cell(f, address, cell / filter_cells, cell % filter_cells);
+    for (int64_t cell = 0; cell < cells; cell++)
+        fold_cell(f, address, cell / filter_cells, cell % filter_cells);
 }

@@ -1,26 +1,31 @@
 /* fusion.c - which fusions the CPU backend takes: batch norm behind a convolution, in evaluations.
  *
- * What is saved is a pass over y; what it costs is a pass over the weights (fold.c). FUSE_AUTO takes it where the
- * weights are fewer than y of a few images: not of the whole batch, on which the answer must not depend, since
- * evaluations give the same bits however many ranks share the images. FUSE_ALL takes it wherever the convolution is
- * computed by the same implementation with and without. */
+ * What is saved is a pass over y; what it costs is a pass over the weights (fold.c). FUSE_AUTO
+ * takes it where the weights are fewer than y of a few images: not of the whole batch, on which the
+ * answer must not depend, since evaluations give the same bits however many ranks share the images.
+ * FUSE_ALL takes it wherever the convolution is computed by the same implementation with and
+ * without. */
 #include "kernels/cpu/conv2d.h"
 #include "kernels/cpu/fold.h"
 
-/* ResNet-50 at 224 pixels: 32 of 53 convolutions with 0.89 of all elements of y, and 0.16 of the weights. */
+/* ResNet-50 at 224 pixels: 32 of 53 convolutions with 0.89 of all elements of y, and 0.16 of the
+ * weights. */
 enum { WORTH_IMAGES = 4 };
 
 static bool is_worth_it(const OpShape *op)
 {
     const TensorDesc *y = &op->out[CONV_BN_OUT_Y];
-    return tensor_elements(&op->in[CONV_BN_IN_W]) <= WORTH_IMAGES * (tensor_elements(y) / y->dims[0]);
+    return tensor_elements(&op->in[CONV_BN_IN_W]) <=
+           WORTH_IMAGES * (tensor_elements(y) / y->dims[0]);
 }
 
-static Status choose(CpuBackend *b, const OpShape *op, const ConvEpilogue *epilogue, ConvChoice *out)
+static Status choose(CpuBackend *b, const OpShape *op, const ConvEpilogue *epilogue,
+                     ConvChoice *out)
 {
     const Conv2dBnAttr *a = op->attr;
     const TensorDesc *x = &op->in[CONV_BN_IN_X], *y = &op->out[CONV_BN_OUT_Y];
-    const ConvGeometry full = conv_geometry(&a->conv, x, &op->in[CONV_BN_IN_W], y), live = conv_crop(&full);
+    const ConvGeometry full = conv_geometry(&a->conv, x, &op->in[CONV_BN_IN_W], y),
+                       live = conv_crop(&full);
     ConvProblem problem = { .direction = CONV_FORWARD, .geometry = &live, .epilogue = epilogue };
     OpTensor tx = { .desc = *x }, ty = { .desc = *y };
     cpu_decide_activation(b, &tx);
@@ -41,8 +46,8 @@ static bool is_as_fast(CpuBackend *b, const OpShape *op)
     if (cpu_layout_plain(b, &epilogue.bias, 1, op->in[CONV_BN_IN_W].dims) != OK) return false;
     if (choose(b, op, NULL, &without) != OK || choose(b, op, &epilogue, &with) != OK) return false;
     /* names and layouts are interned */
-    return with.implementation == without.implementation && with.x == without.x && with.y == without.y &&
-           cpu_fold_prepare(&fold, with.w, a->eps) == OK;
+    return with.implementation == without.implementation && with.x == without.x &&
+           with.y == without.y && cpu_fold_prepare(&fold, with.w, a->eps) == OK;
 }
 
 bool cpu_takes_fusion(void *backend, const Fusion *fusion)

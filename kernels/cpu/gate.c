@@ -1,5 +1,5 @@
-/* gate.c - y = x sigmoid(g) and its gradient, a channel block of an image at a time: one pass over memory each. Sums
- * are float over a run of SUM_STEPS values per lane and double beyond it. */
+/* gate.c - y = x sigmoid(g) and its gradient, a channel block of an image at a time: one pass over
+ * memory each. Sums are float over a run of SUM_STEPS values per lane and double beyond it. */
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/silu.h"
 #include <string.h>
@@ -15,7 +15,8 @@ static void spread_gates(const CpuView *v, int64_t plane, const float *g, float 
         cpu_spread_lanes(lanes, c, v->b, cpu_sigmoid(g[n * v->c + block * v->b + c]));
 }
 
-CPU_CLONES static void gate_plane(float *y, const float *x, int64_t count, const float *restrict gates)
+CPU_CLONES static void gate_plane(float *y, const float *x, int64_t count,
+                                  const float *restrict gates)
 {
     int64_t i = 0;
     for (; i + CPU_LANES <= count; i += CPU_LANES)
@@ -24,7 +25,8 @@ CPU_CLONES static void gate_plane(float *y, const float *x, int64_t count, const
     for (int l = 0; i < count; i++, l++) y[i] = x[i] * gates[l];
 }
 
-CPU_INLINE void gate_bwd_step(float *dx, const float *dy, const float *x, const float *gates, float *sum, int lanes)
+CPU_INLINE void gate_bwd_step(float *dx, const float *dy, const float *x, const float *gates,
+                              float *sum, int lanes)
 {
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
@@ -42,7 +44,8 @@ CPU_CLONES static void gate_bwd_plane(float *dx, const float *dy, const float *x
     while (i < count) {
         float sum[CPU_LANES] = { 0 };
         int64_t end = count - i < SUM_STEPS * CPU_LANES ? count : i + SUM_STEPS * CPU_LANES;
-        for (; i + CPU_LANES <= end; i += CPU_LANES) gate_bwd_step(dx + i, dy + i, x + i, gates, sum, CPU_LANES);
+        for (; i + CPU_LANES <= end; i += CPU_LANES)
+            gate_bwd_step(dx + i, dy + i, x + i, gates, sum, CPU_LANES);
         if (i + CPU_HALF_LANES <= end) {
             gate_bwd_step(dx + i, dy + i, x + i, gates, sum, CPU_HALF_LANES);
             i += CPU_HALF_LANES;
@@ -89,7 +92,8 @@ static Status gate_bwd_prepare(OpInstance *op)
 static Status gate_bwd_run(OpInstance *op, Stream *stream)
 {
     CpuView v = cpu_view(&op->in[GATE_BWD_IN_X]);
-    const float *dy = op->in[GATE_BWD_IN_DY].data, *x = op->in[GATE_BWD_IN_X].data, *g = op->in[GATE_BWD_IN_G].data;
+    const float *dy = op->in[GATE_BWD_IN_DY].data, *x = op->in[GATE_BWD_IN_X].data,
+                *g = op->in[GATE_BWD_IN_G].data;
     float *dx = op->out[GATE_BWD_OUT_DX].data, *dg = op->out[GATE_BWD_OUT_DG].data;
     int threads = cpu_team(op, v.n * v.cb * v.hw * v.b);
     (void)stream; /* CPU ops run when called */
@@ -111,4 +115,6 @@ static Status gate_bwd_run(OpInstance *op, Stream *stream)
 }
 
 const OpImpl cpu_gate = { .prepare = gate_prepare, .bind = cpu_bind_nothing, .run = gate_run };
-const OpImpl cpu_gate_bwd = { .prepare = gate_bwd_prepare, .bind = cpu_bind_nothing, .run = gate_bwd_run };
+const OpImpl cpu_gate_bwd = { .prepare = gate_bwd_prepare,
+                              .bind = cpu_bind_nothing,
+                              .run = gate_bwd_run };

@@ -1,5 +1,6 @@
-/* global_avgpool.c - the mean over the image, N,C,H,W -> N,C (plain), and its gradient, a channel block of an image at
- * a time. Sums are float over a run of SUM_STEPS values per lane and double beyond it. */
+/* global_avgpool.c - the mean over the image, N,C,H,W -> N,C (plain), and its gradient, a channel
+ * block of an image at a time. Sums are float over a run of SUM_STEPS values per lane and double
+ * beyond it. */
 #include "kernels/cpu/lanes.h"
 #include <string.h>
 

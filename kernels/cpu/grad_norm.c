@@ -1,5 +1,6 @@
-/* grad_norm.c - the norm of all gradients and the factor that clips by it. Squares of float32 are exact in double, and
- * chunks are added up in a fixed order: the result depends neither on threads nor on the instruction set. */
+/* grad_norm.c - the norm of all gradients and the factor that clips by it. Squares of float32 are
+ * exact in double, and chunks are added up in a fixed order: the result depends neither on threads
+ * nor on the instruction set. */
 #include "kernels/cpu/lanes.h"
 #include <math.h>
 
@@ -28,7 +29,8 @@ static Status squares_run(OpInstance *op, Stream *stream)
 {
     const float *x = op->in[GRAD_SQUARES_IN_X].data;
     double *sums = op->out[GRAD_SQUARES_OUT_SUMS].data;
-    int64_t count = op->in[GRAD_SQUARES_IN_X].desc.dims[0], chunks = op->out[GRAD_SQUARES_OUT_SUMS].desc.dims[0];
+    int64_t count = op->in[GRAD_SQUARES_IN_X].desc.dims[0],
+            chunks = op->out[GRAD_SQUARES_OUT_SUMS].desc.dims[0];
     int parts = cpu_team(op, count);
     (void)stream; /* CPU ops run when called */
 #pragma omp parallel for num_threads(parts)
@@ -46,7 +48,8 @@ static Status squares_run(OpInstance *op, Stream *stream)
 static Status norm_prepare(OpInstance *op)
 {
     cpu_decide_plain(&op->in[GRAD_NORM_IN_SUMS]);
-    if (op->in[GRAD_NORM_IN_LOSS_SCALE].desc.rank != 0) cpu_decide_plain(&op->in[GRAD_NORM_IN_LOSS_SCALE]);
+    if (op->in[GRAD_NORM_IN_LOSS_SCALE].desc.rank != 0)
+        cpu_decide_plain(&op->in[GRAD_NORM_IN_LOSS_SCALE]);
     cpu_decide_plain(&op->out[GRAD_NORM_OUT_CLIP]);
     op->implementation = "scalar";
     return OK;
@@ -68,5 +71,7 @@ static Status norm_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_grad_squares = { .prepare = squares_prepare, .bind = cpu_bind_nothing, .run = squares_run };
+const OpImpl cpu_grad_squares = { .prepare = squares_prepare,
+                                  .bind = cpu_bind_nothing,
+                                  .run = squares_run };
 const OpImpl cpu_grad_norm = { .prepare = norm_prepare, .bind = cpu_bind_nothing, .run = norm_run };

@@ -1,10 +1,11 @@
-/* input.c - images u8 N,H,W,C to activations: (v/255 - mean) / std, every step rounded to float32 as torchvision does;
- * erased, mixed with the neighbour, mirrored where that is asked for.
+/* input.c - images u8 N,H,W,C to activations: (v/255 - mean) / std, every step rounded to float32
+ * as torchvision does; erased, mixed with the neighbour, mirrored where that is asked for.
  *
- * A byte has 256 values, so prepare() computes them all, per channel, in exactly that order of operations, and run()
- * looks them up: what is left is the change of layout. A row of an image at a time: it stays in the first-level cache
- * while each channel picks from it. Mixing looks up in two further tables, of products with lambda and with the rest,
- * so that only their sum is left and every rounding is where op.h says. */
+ * A byte has 256 values, so prepare() computes them all, per channel, in exactly that order of
+ * operations, and run() looks them up: what is left is the change of layout. A row of an image at a
+ * time: it stays in the first-level cache while each channel picks from it. Mixing looks up in two
+ * further tables, of products with lambda and with the rest, so that only their sum is left and
+ * every rounding is where op.h says. */
 #include "base/mem.h"
 #include "kernels/cpu/lanes.h"
 #include <string.h>
@@ -47,7 +48,8 @@ static Status input_prepare(OpInstance *op)
     const InputAttr *attr = op->attr;
     const TensorDesc *images = &op->in[INPUT_IN_IMAGES].desc;
     if (images->rank != 4 || images->dims[3] > OP_MAX_IMAGE_CHANNELS)
-        return fail(ERR_INTERNAL, "input: images must be N,H,W,C with at most %d channels", OP_MAX_IMAGE_CHANNELS);
+        return fail(ERR_INTERNAL, "input: images must be N,H,W,C with at most %d channels",
+                    OP_MAX_IMAGE_CHANNELS);
     for (int i = INPUT_IN_IMAGES; i <= INPUT_IN_MIX; i++)
         if (op->in[i].desc.rank != 0) cpu_decide_plain(&op->in[i]);
     cpu_decide_activation(cpu_backend_of(op), &op->out[INPUT_OUT_X]);
@@ -88,8 +90,8 @@ static inline float pick(const Source *s, int64_t w, int64_t c, int64_t channels
 }
 
 /* Columns [from, to) of one channel of a row: a, and b added to it unless it is NULL. */
-static void write_columns(const Treatment *t, const Source *a, const Source *b, int64_t from, int64_t to, int64_t c,
-                          float *x)
+static void write_columns(const Treatment *t, const Source *a, const Source *b, int64_t from,
+                          int64_t to, int64_t c, float *x)
 {
     for (int64_t w = from; w < to; w++) {
         float v = pick(a, w, c, t->v.c);
@@ -102,14 +104,17 @@ static void write_mixed(const Treatment *t, int64_t n, int64_t h, int64_t c, flo
 {
     const float *mix = t->mix;
     const bool box = mix[MIX_BOX] != 0;
-    const Table *own = box ? &t->state->value : &t->state->own, *other = box ? &t->state->value : &t->state->other;
-    const Source a = source_of(t, n, h, own), b = source_of(t, op_mix_neighbour(n, t->count), h, other);
+    const Table *own = box ? &t->state->value : &t->state->own,
+                *other = box ? &t->state->value : &t->state->other;
+    const Source a = source_of(t, n, h, own),
+                 b = source_of(t, op_mix_neighbour(n, t->count), h, other);
     if (!box) {
         write_columns(t, &a, &b, 0, t->v.w, c, x);
         return;
     }
     const bool crossed = h >= (int64_t)mix[MIX_TOP] && h < (int64_t)mix[MIX_BOTTOM];
-    const int64_t left = crossed ? (int64_t)mix[MIX_LEFT] : t->v.w, right = crossed ? (int64_t)mix[MIX_RIGHT] : left;
+    const int64_t left = crossed ? (int64_t)mix[MIX_LEFT] : t->v.w,
+                  right = crossed ? (int64_t)mix[MIX_RIGHT] : left;
     write_columns(t, &a, NULL, 0, left, c, x);
     write_columns(t, &b, NULL, left, right, c, x);
     write_columns(t, &a, NULL, right, t->v.w, c, x);
@@ -176,7 +181,8 @@ static Status input_run(OpInstance *op, Stream *stream)
     int threads = cpu_team(op, v.n * v.c * v.hw);
     const InputAttr *attr = op->attr;
     (void)stream; /* CPU ops run when called */
-    if (attr->views == 2 || op->in[INPUT_IN_ERASE].desc.rank != 0 || op->in[INPUT_IN_MIX].desc.rank != 0) {
+    if (attr->views == 2 || op->in[INPUT_IN_ERASE].desc.rank != 0 ||
+        op->in[INPUT_IN_MIX].desc.rank != 0) {
         run_treated(op, x);
         return OK;
     }

@@ -1,4 +1,5 @@
-/* lanes.c - the few steps that every elementwise op of the CPU backend shares; see lanes.h for the design. */
+/* lanes.c - the few steps that every elementwise op of the CPU backend shares; see lanes.h for the
+ * design. */
 #include "kernels/cpu/lanes.h"
 
 enum { SMALL_WORK = 8192 }; /* elements; below it a parallel region costs more than it saves */
@@ -23,7 +24,8 @@ Status cpu_decide_like(OpTensor *t, const OpTensor *model, const OpInstance *op)
     }
     /* One shape has one activation layout, so equal sizes mean equal layouts. */
     if (t->bytes == model->bytes && tensor_same_shape(&t->desc, &model->desc)) return OK;
-    return fail(ERR_INTERNAL, "%s: tensors of one elementwise op lie differently", op_name(op->kind));
+    return fail(ERR_INTERNAL, "%s: tensors of one elementwise op lie differently",
+                op_name(op->kind));
 }
 
 Status cpu_decide_like_blocks(OpTensor *t, const OpTensor *model, const OpInstance *op)
@@ -32,7 +34,8 @@ Status cpu_decide_like_blocks(OpTensor *t, const OpTensor *model, const OpInstan
     if (model->layout == NULL) cpu_decide_plain(t);
     else cpu_decide_activation(cpu_backend_of(op), t);
     if (cpu_view(t).b == cpu_view(model).b) return OK;
-    return fail(ERR_INTERNAL, "%s: input and output have different channel blocks", op_name(op->kind));
+    return fail(ERR_INTERNAL, "%s: input and output have different channel blocks",
+                op_name(op->kind));
 }
 
 Status cpu_bind_nothing(OpInstance *op)
@@ -46,8 +49,8 @@ int cpu_team(const OpInstance *op, int64_t elements)
     return elements < SMALL_WORK ? 1 : cpu_backend_of(op)->threads;
 }
 
-void cpu_pointwise(const OpInstance *op, CpuPointwise f, float *y, const float *a, const float *b, int64_t count,
-                   float factor)
+void cpu_pointwise(const OpInstance *op, CpuPointwise f, float *y, const float *a, const float *b,
+                   int64_t count, float factor)
 {
     int parts = cpu_team(op, count);
 #pragma omp parallel for num_threads(parts)

@@ -1,8 +1,8 @@
-/* layout.c - how tensors lie in the CPU backend's memory: the interned layouts, the activation layout, views of it,
- * shares of work.
+/* layout.c - how tensors lie in the CPU backend's memory: the interned layouts, the activation
+ * layout, views of it, shares of work.
  *
- * Layouts are few (a network has some hundreds of shapes at most) and looked up in prepare() only, so they are one
- * linked list. */
+ * Layouts are few (a network has some hundreds of shapes at most) and looked up in prepare() only,
+ * so they are one linked list. */
 #include "base/mem.h"
 #include "kernels/cpu/dnnl_util.h"
 #include <string.h>
@@ -59,7 +59,8 @@ Status cpu_name_keep(CpuBackend *b, const char **out, const char *name)
 }
 
 /* Takes desc: the list owns it, or it is freed. */
-static Status intern(CpuBackend *b, const Layout **out, CompatDesc *desc, int rank, const int64_t *dims)
+static Status intern(CpuBackend *b, const Layout **out, CompatDesc *desc, int rank,
+                     const int64_t *dims)
 {
     *out = NULL;
     if (make_lists(b) != OK) {
@@ -94,7 +95,8 @@ static void copy_dims(dnnl_dims_t out, int rank, const int64_t *dims)
     memcpy(out, dims, (size_t)rank * sizeof *dims);
 }
 
-Status cpu_layout_make(CpuBackend *b, const Layout **out, int rank, const int64_t *dims, dnnl_format_tag_t tag)
+Status cpu_layout_make(CpuBackend *b, const Layout **out, int rank, const int64_t *dims,
+                       dnnl_format_tag_t tag)
 {
     dnnl_dims_t d;
     CompatDesc desc;
@@ -113,7 +115,8 @@ Status cpu_layout_plain(CpuBackend *b, const Layout **out, int rank, const int64
     return cpu_layout_make(b, out, rank, dims, plain[rank]);
 }
 
-Status cpu_layout_of_primitive(CpuBackend *b, const Layout **out, const_dnnl_primitive_desc_t pd, dnnl_query_t what)
+Status cpu_layout_of_primitive(CpuBackend *b, const Layout **out, const_dnnl_primitive_desc_t pd,
+                               dnnl_query_t what)
 {
     CompatDesc desc;
     dnnl_dims_t dims;
@@ -124,8 +127,8 @@ Status cpu_layout_of_primitive(CpuBackend *b, const Layout **out, const_dnnl_pri
     return intern(b, out, &desc, rank, dims);
 }
 
-Status cpu_layout_window(CpuBackend *b, const Layout **out, const Layout *parent, const int64_t *dims,
-                         const int64_t *offsets)
+Status cpu_layout_window(CpuBackend *b, const Layout **out, const Layout *parent,
+                         const int64_t *dims, const int64_t *offsets)
 {
     dnnl_dims_t d, o;
     CompatDesc desc;
@@ -156,10 +159,11 @@ const Layout *cpu_activation_layout(CpuBackend *b, const TensorDesc *desc, size_
     *bytes = tensor_plain_bytes(desc);
     if (desc->rank != 4 || desc->dtype != DTYPE_F32 || desc->dims[1] < b->block) return NULL;
     const Layout *found = NULL;
-    Status st = cpu_layout_make(b, &found, 4, desc->dims, b->block == 16 ? dnnl_nChw16c : dnnl_nChw8c);
+    Status st =
+        cpu_layout_make(b, &found, 4, desc->dims, b->block == 16 ? dnnl_nChw16c : dnnl_nChw8c);
     ASSERT(st == OK);
-    /* The list's entry is ours and const only to others; an activation layout is marked the first time it is asked
-     * for. */
+    /* The list's entry is ours and const only to others; an activation layout is marked the first
+     * time it is asked for. */
     for (Layout *l = b->layouts->first; l; l = l->next)
         if (l == found) l->block = b->block;
     *bytes = found->bytes;

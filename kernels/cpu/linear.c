@@ -1,8 +1,9 @@
-/* linear.c - the fully connected layer and its gradients by oneDNN's matrix multiplication on plain row-major tensors.
+/* linear.c - the fully connected layer and its gradients by oneDNN's matrix multiplication on plain
+ * row-major tensors.
  *
- * Weights stay plain: dnnl_sgemm packs what it needs, and beta = 1 adds a bias that was written first, or accumulates
- * a gradient, for nothing. An x of rank 4 may be blocked; then it (or its gradient) passes through a plain copy in the
- * workspace. */
+ * Weights stay plain: dnnl_sgemm packs what it needs, and beta = 1 adds a bias that was written
+ * first, or accumulates a gradient, for nothing. An x of rank 4 may be blocked; then it (or its
+ * gradient) passes through a plain copy in the workspace. */
 #include "base/mem.h"
 #include "kernels/cpu/dnnl_util.h"
 #include <string.h>
@@ -33,7 +34,8 @@ static Status prepare(OpInstance *op, OpTensor *x, CpuPlace place, int slot)
     if (!s->copied) return OK;
     const Layout *plain;
     TRY(cpu_layout_plain(b, &plain, x->desc.rank, x->desc.dims));
-    CpuOperand copy = cpu_operand_workspace(&s->steps, plain); /* the first piece of the workspace */
+    /* the first piece of the workspace */
+    CpuOperand copy = cpu_operand_workspace(&s->steps, plain);
     ASSERT(copy.offset == 0);
     if (place == PLACE_INPUT) {
         TRY(cpu_steps_add_reorder(b, &s->steps, cpu_operand_in(slot, x->layout), copy));
@@ -92,7 +94,8 @@ static Status run_bwd_data(OpInstance *op, Stream *stream)
 }
 
 /* db[k] (+)= sum over n of dy[n][k], in the order of n whatever the team. */
-CPU_CLONES static void sum_rows(float *restrict db, const float *restrict dy, int64_t n, int64_t k, bool add)
+CPU_CLONES static void sum_rows(float *restrict db, const float *restrict dy, int64_t n, int64_t k,
+                                bool add)
 {
     if (!add) memset(db, 0, (size_t)k * sizeof *db);
     for (int64_t i = 0; i < n; i++)
@@ -102,12 +105,14 @@ CPU_CLONES static void sum_rows(float *restrict db, const float *restrict dy, in
 static Status run_bwd_weights(OpInstance *op, Stream *stream)
 {
     const LinearState *s = op->state;
-    const OpTensor *dy = &op->in[LINEAR_BWD_WEIGHTS_IN_DY], *dw = &op->out[LINEAR_BWD_WEIGHTS_OUT_DW];
+    const OpTensor *dy = &op->in[LINEAR_BWD_WEIGHTS_IN_DY],
+                   *dw = &op->out[LINEAR_BWD_WEIGHTS_OUT_DW];
     const int64_t n = dy->desc.dims[0], k = dw->desc.dims[0], c = dw->desc.dims[1];
     float *db = op->out[LINEAR_BWD_WEIGHTS_OUT_DB].data;
     TRY(cpu_steps_run(&s->steps, ((const CpuBackend *)op->backend)->threads, stream));
     if (db) sum_rows(db, dy->data, n, k, op->accumulate);
-    TRY_DNNL(dnnl_sgemm('T', 'N', k, c, n, 1.0F, dy->data, k, s->x, c, op->accumulate ? 1.0F : 0.0F, dw->data, c));
+    TRY_DNNL(dnnl_sgemm('T', 'N', k, c, n, 1.0F, dy->data, k, s->x, c, op->accumulate ? 1.0F : 0.0F,
+                        dw->data, c));
     return OK;
 }
 

@@ -1,7 +1,9 @@
-/* loss_scale.c - the dynamic loss scale: is a tensor finite, and torch.amp.GradScaler's rule (see LossScaleAttr). */
+/* loss_scale.c - the dynamic loss scale: is a tensor finite, and torch.amp.GradScaler's rule (see
+ * LossScaleAttr). */
 #include "kernels/cpu/lanes.h"
 
-/* An exponent of all ones, in a form that vectorises: x - x is 0 for finite x and NaN for all others. */
+/* An exponent of all ones, in a form that vectorises: x - x is 0 for finite x and NaN for all
+ * others. */
 CPU_CLONES static bool all_finite(const float *x, int64_t count)
 {
     int wrong = 0;
@@ -62,5 +64,9 @@ static Status loss_scale_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_finite_check = { .prepare = finite_check_prepare, .bind = cpu_bind_nothing, .run = finite_check_run };
-const OpImpl cpu_loss_scale = { .prepare = loss_scale_prepare, .bind = cpu_bind_nothing, .run = loss_scale_run };
+const OpImpl cpu_finite_check = { .prepare = finite_check_prepare,
+                                  .bind = cpu_bind_nothing,
+                                  .run = finite_check_run };
+const OpImpl cpu_loss_scale = { .prepare = loss_scale_prepare,
+                                .bind = cpu_bind_nothing,
+                                .run = loss_scale_run };

@@ -1,10 +1,12 @@
-/* pool2d.c - maximum and average over windows, forward and backward, one channel block of an image at a time.
+/* pool2d.c - maximum and average over windows, forward and backward, one channel block of an image
+ * at a time.
  *
- * FORWARD takes the maximum of all lanes of a block at once. Padding never wins, of equal values the first in window
- * order does, and the first NaN wins over every number; the average divides by the whole window, padding included.
- * Windows of 3x3 that lie inside the image, which is nearly all there are, have code of their own with constant counts.
- * BACKWARD zeroes the plane and adds every output's gradient where it came from, in the order of outputs. The index
- * tensor is plain N,C,P,Q bytes whatever the layout of the activations. */
+ * FORWARD takes the maximum of all lanes of a block at once. Padding never wins, of equal values
+ * the first in window order does, and the first NaN wins over every number; the average divides by
+ * the whole window, padding included. Windows of 3x3 that lie inside the image, which is nearly all
+ * there are, have code of their own with constant counts. BACKWARD zeroes the plane and adds every
+ * output's gradient where it came from, in the order of outputs. The index tensor is plain N,C,P,Q
+ * bytes whatever the layout of the activations. */
 #include "kernels/cpu/lanes.h"
 #include <string.h>
 
@@ -35,12 +37,12 @@ static inline Range taps_inside(int64_t p, int stride, int pad, int window, int6
     return (Range){ start < 0 ? -start : 0, end < window ? end : window };
 }
 
-/* ---- inner loops: one output position, `lanes` channels. x (dx) points at window element (0,0), which may lie outside
- * the image; r and s say which elements do not. ---- */
+/* ---- inner loops: one output position, `lanes` channels. x (dx) points at window element (0,0),
+ * which may lie outside the image; r and s say which elements do not. ---- */
 
 /* From the last element to the first, so that "not below" makes the first of equals win. */
-CPU_INLINE void max_position(const float *x, int64_t row, int32_t window_w, Range r, Range s, float *y, int32_t *index,
-                             int lanes)
+CPU_INLINE void max_position(const float *x, int64_t row, int32_t window_w, Range r, Range s,
+                             float *y, int32_t *index, int lanes)
 {
     float best[CPU_LANES];
     int32_t at[CPU_LANES];
@@ -77,7 +79,8 @@ CPU_INLINE void avg_position(const Pool *k, const float *x, Range r, Range s, fl
     for (int l = 0; l < lanes; l++) y[l] = sum[l] / taps;
 }
 
-CPU_INLINE void avg_position_bwd(const Pool *k, float *dx, Range r, Range s, const float *dy, int lanes)
+CPU_INLINE void avg_position_bwd(const Pool *k, float *dx, Range r, Range s, const float *dy,
+                                 int lanes)
 {
     float share[CPU_LANES], taps = (float)(k->attr->window_h * k->attr->window_w);
     for (int l = 0; l < lanes; l++) share[l] = dy[l] / taps;
@@ -91,8 +94,10 @@ CPU_INLINE void avg_position_bwd(const Pool *k, float *dx, Range r, Range s, con
 
 /* ---- planes ---- */
 
-/* index: plain bytes of the block's first channel, or NULL; channels: how many of the lanes exist. */
-CPU_INLINE void forward_lanes(const Pool *k, const float *x, float *y, uint8_t *index, int64_t channels, int lanes)
+/* index: plain bytes of the block's first channel, or NULL; channels: how many of the lanes
+ * exist. */
+CPU_INLINE void forward_lanes(const Pool *k, const float *x, float *y, uint8_t *index,
+                              int64_t channels, int lanes)
 {
     const Pool2dAttr *a = k->attr;
     const Range three = { 0, 3 };
@@ -103,46 +108,53 @@ CPU_INLINE void forward_lanes(const Pool *k, const float *x, float *y, uint8_t *
         for (int64_t q = 0; q < k->y.w; q++) {
             Range s = taps_inside(q, a->stride_w, a->pad_w, a->window_w, k->x.w);
             int64_t to = p * k->y.w + q;
-            const float *from = x + ((p * a->stride_h - a->pad_h) * k->x.w + q * a->stride_w - a->pad_w) * lanes;
+            const float *from =
+                x + ((p * a->stride_h - a->pad_h) * k->x.w + q * a->stride_w - a->pad_w) * lanes;
             if (a->kind == POOL_AVG) {
                 avg_position(k, from, r, s, y + to * lanes, lanes);
                 continue;
             }
-            if (a->window_w == 3 && r.last - r.first == 3 && s.last - s.first == 3 && a->window_h == 3)
+            if (a->window_w == 3 && r.last - r.first == 3 && s.last - s.first == 3 &&
+                a->window_h == 3)
                 max_position(from, row, 3, three, three, y + to * lanes, at, lanes);
             else max_position(from, row, a->window_w, r, s, y + to * lanes, at, lanes);
-            for (int64_t c = 0; index != NULL && c < channels; c++) index[c * k->y.hw + to] = (uint8_t)at[c];
+            for (int64_t c = 0; index != NULL && c < channels; c++)
+                index[c * k->y.hw + to] = (uint8_t)at[c];
         }
     }
 }
 
-CPU_CLONES static void forward_plane(const Pool *k, const float *x, float *y, uint8_t *index, int64_t channels)
+CPU_CLONES static void forward_plane(const Pool *k, const float *x, float *y, uint8_t *index,
+                                     int64_t channels)
 {
     if (k->x.b == 16) forward_lanes(k, x, y, index, channels, 16);
     else if (k->x.b == 8) forward_lanes(k, x, y, index, channels, 8);
     else forward_lanes(k, x, y, index, channels, 1);
 }
 
-CPU_INLINE void backward_lanes(const Pool *k, const float *dy, const uint8_t *index, float *dx, int64_t channels,
-                               int lanes)
+CPU_INLINE void backward_lanes(const Pool *k, const float *dy, const uint8_t *index, float *dx,
+                               int64_t channels, int lanes)
 {
     const Pool2dAttr *a = k->attr;
     for (int64_t p = 0; p < k->y.h; p++) {
         Range r = taps_inside(p, a->stride_h, a->pad_h, a->window_h, k->x.h);
         for (int64_t q = 0; q < k->y.w; q++) {
             int64_t from = p * k->y.w + q;
-            float *to = dx + ((p * a->stride_h - a->pad_h) * k->x.w + q * a->stride_w - a->pad_w) * lanes;
+            float *to =
+                dx + ((p * a->stride_h - a->pad_h) * k->x.w + q * a->stride_w - a->pad_w) * lanes;
             if (index == NULL) {
                 Range s = taps_inside(q, a->stride_w, a->pad_w, a->window_w, k->x.w);
                 avg_position_bwd(k, to, r, s, dy + from * lanes, lanes);
                 continue;
             }
-            for (int64_t c = 0; c < channels; c++) to[k->offset[index[c * k->y.hw + from]] + c] += dy[from * lanes + c];
+            for (int64_t c = 0; c < channels; c++)
+                to[k->offset[index[c * k->y.hw + from]] + c] += dy[from * lanes + c];
         }
     }
 }
 
-CPU_CLONES static void backward_plane(const Pool *k, const float *dy, const uint8_t *index, float *dx, int64_t channels)
+CPU_CLONES static void backward_plane(const Pool *k, const float *dy, const uint8_t *index,
+                                      float *dx, int64_t channels)
 {
     memset(dx, 0, (size_t)(k->x.hw * k->x.b) * sizeof *dx);
     if (k->x.b == 16) backward_lanes(k, dy, index, dx, channels, 16);
@@ -203,5 +215,9 @@ static Status pool2d_bwd_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_pool2d = { .prepare = pool2d_prepare, .bind = cpu_bind_nothing, .run = pool2d_run };
-const OpImpl cpu_pool2d_bwd = { .prepare = pool2d_bwd_prepare, .bind = cpu_bind_nothing, .run = pool2d_bwd_run };
+const OpImpl cpu_pool2d = { .prepare = pool2d_prepare,
+                            .bind = cpu_bind_nothing,
+                            .run = pool2d_run };
+const OpImpl cpu_pool2d_bwd = { .prepare = pool2d_bwd_prepare,
+                                .bind = cpu_bind_nothing,
+                                .run = pool2d_bwd_run };

@@ -1,8 +1,9 @@
-/* scale.c - y = x * factor, element by element; y may lie over x. Its tensors may be flat slabs that nothing decided
- * before. */
+/* scale.c - y = x * factor, element by element; y may lie over x. Its tensors may be flat slabs
+ * that nothing decided before. */
 #include "kernels/cpu/lanes.h"
 
-CPU_CLONES static void scale(float *y, const float *x, const float *none, int64_t count, float factor)
+CPU_CLONES static void scale(float *y, const float *x, const float *none, int64_t count,
+                             float factor)
 {
     (void)none;
 #pragma omp simd
@@ -21,8 +22,8 @@ static Status scale_run(OpInstance *op, Stream *stream)
     const ScaleAttr *attr = op->attr;
     const OpTensor *x = &op->in[SCALE_IN_X];
     (void)stream; /* CPU ops run when called */
-    cpu_pointwise(op, scale, op->out[SCALE_OUT_Y].data, x->data, NULL, (int64_t)(x->bytes / sizeof(float)),
-                  attr->factor);
+    cpu_pointwise(op, scale, op->out[SCALE_OUT_Y].data, x->data, NULL,
+                  (int64_t)(x->bytes / sizeof(float)), attr->factor);
     return OK;
 }
 

@@ -1,8 +1,10 @@
-/* silu.h - e^x, the logistic function and SiLU as inline code that vectorises, for the loops of the CPU backend.
+/* silu.h - e^x, the logistic function and SiLU as inline code that vectorises, for the loops of the
+ * CPU backend.
  *
- * e^x = 2^n e^r with n the nearest whole number to x / ln 2, so |r| <= 0.35, and e^r a polynomial (the coefficients are
- * Cephes' expf): within 2 units of the last place. x is held to [-87, 88], where the result is a normal number; a NaN
- * stays one. Adding MAGIC rounds to a whole number and leaves that number in the low bits of the sum. */
+ * e^x = 2^n e^r with n the nearest whole number to x / ln 2, so |r| <= 0.35, and e^r a polynomial
+ * (the coefficients are Cephes' expf): within 2 units of the last place. x is held to [-87, 88],
+ * where the result is a normal number; a NaN stays one. Adding MAGIC rounds to a whole number and
+ * leaves that number in the low bits of the sum. */
 #ifndef CONVOY_KERNELS_CPU_SILU_H
 #define CONVOY_KERNELS_CPU_SILU_H
 #include "kernels/cpu/cpu.h"
@@ -26,7 +28,8 @@ CPU_INLINE float cpu_exp(float x)
     uint32_t bits;
     float power;
     memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits << 23) + 0x3f800000u; /* the low bits of shifted are those of n, its high bits leave by the shift */
+    /* the low bits of shifted are those of n, its high bits leave by the shift */
+    bits = (bits << 23) + 0x3f800000u;
     memcpy(&power, &bits, sizeof power);
     return p * power;
 }

@@ -1,12 +1,14 @@
-/* softmax_xent.c - cross entropy with label smoothing, accuracy counts and the gradient of the logits, a row (image) at
- * a time.
+/* softmax_xent.c - cross entropy with label smoothing, accuracy counts and the gradient of the
+ * logits, a row (image) at a time.
  *
- *   log p = logit - log(sum exp(logit)),  t = (1-s) one_hot(label) + s/classes,  loss = -sum t log p,  dlogits = scale
+ *   log p = logit - log(sum exp(logit)), t = (1-s) one_hot(label) + s/classes, loss = -sum t log p,
+ *   dlogits = scale
  * (p - t)
  *
- * Exponentials and sums are in double: rows are short beside everything else in a step. Each row leaves its four
- * numbers in the workspace and one thread adds them in the order of rows, so stats are the same bits for any number of
- * threads. An image whose row holds a NaN has loss NaN and counts as wrong. */
+ * Exponentials and sums are in double: rows are short beside everything else in a step. Each row
+ * leaves its four numbers in the workspace and one thread adds them in the order of rows, so stats
+ * are the same bits for any number of threads. An image whose row holds a NaN has loss NaN and
+ * counts as wrong. */
 #include "kernels/cpu/lanes.h"
 #include <math.h>
 #include <string.h>
@@ -45,8 +47,8 @@ static bool has_nan(const float *logits, int64_t classes)
 }
 
 /* label_logits: of the target's labels. */
-static double loss_of(const double *label_logits, const Row *row, const Target *t, double log_sum, double smoothing,
-                      int64_t classes)
+static double loss_of(const double *label_logits, const Row *row, const Target *t, double log_sum,
+                      double smoothing, int64_t classes)
 {
     double loss = (1 - smoothing) * t->shares[0] * (log_sum - label_logits[0]);
     if (t->shares[1] > 0) loss += (1 - smoothing) * t->shares[1] * (log_sum - label_logits[1]);
@@ -55,8 +57,8 @@ static double loss_of(const double *label_logits, const Row *row, const Target *
 }
 
 /* dlogits: NULL, or a row that may lie over logits: every element is read before it is written. */
-static void run_row(const float *logits, int64_t classes, const Target *t, double smoothing, double scale,
-                    RowStats *stats, float *dlogits)
+static void run_row(const float *logits, int64_t classes, const Target *t, double smoothing,
+                    double scale, RowStats *stats, float *dlogits)
 {
     const bool other = t->shares[1] > 0, same = t->labels[0] == t->labels[1];
     Row row = survey(logits, classes, t->labels[t->shares[1] > t->shares[0]]);
@@ -75,10 +77,12 @@ static void run_row(const float *logits, int64_t classes, const Target *t, doubl
     stats->value[STATS_IMAGES] = 1;
     if (!dlogits) return;
     const double label_e[2] = { (double)dlogits[t->labels[0]], (double)dlogits[t->labels[1]] };
-    for (int64_t k = 0; k < classes; k++) dlogits[k] = (float)(scale * ((double)dlogits[k] / sum - even));
+    for (int64_t k = 0; k < classes; k++)
+        dlogits[k] = (float)(scale * ((double)dlogits[k] / sum - even));
     for (int i = 0; i < 1 + (other && !same); i++) {
         double share = same ? t->shares[0] + t->shares[1] : t->shares[i];
-        dlogits[t->labels[i]] = (float)(scale * (label_e[i] / sum - even - (1 - smoothing) * share));
+        dlogits[t->labels[i]] =
+            (float)(scale * (label_e[i] / sum - even - (1 - smoothing) * share));
     }
 }
 
@@ -116,10 +120,12 @@ static Target target_of(const OpInstance *op, int64_t n, int64_t images, int64_t
 }
 
 /* The logits of image n. */
-static const float *row_of(const OpInstance *op, int64_t n, int64_t images, int64_t classes, float *means)
+static const float *row_of(const OpInstance *op, int64_t n, int64_t images, int64_t classes,
+                           float *means)
 {
     const XentAttr *attr = op->attr;
-    const float *a = (const float *)op->in[XENT_IN_LOGITS].data + n * classes, *b = a + images * classes;
+    const float *a = (const float *)op->in[XENT_IN_LOGITS].data + n * classes,
+                *b = a + images * classes;
     if (attr->views != 2) return a;
     for (int64_t k = 0; k < classes; k++) means[n * classes + k] = 0.5f * (a[k] + b[k]);
     return means + n * classes;
@@ -135,8 +141,10 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
     if (loss_scale) scale *= (double)loss_scale[LOSS_SCALE_SCALE];
     float *dlogits = op->out[XENT_OUT_DLOGITS].data;
     RowStats *rows = op->workspace;
-    int64_t images = op->in[XENT_IN_LABELS].desc.dims[0], classes = op->in[XENT_IN_LOGITS].desc.dims[1];
-    float *means = (float *)(void *)(rows + op->in[XENT_IN_LOGITS].desc.dims[0]); /* with two views only */
+    int64_t images = op->in[XENT_IN_LABELS].desc.dims[0],
+            classes = op->in[XENT_IN_LOGITS].desc.dims[1];
+    /* with two views only */
+    float *means = (float *)(void *)(rows + op->in[XENT_IN_LOGITS].desc.dims[0]);
     int threads = cpu_team(op, images * classes);
     (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
@@ -145,8 +153,8 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
         memset(&rows[n], 0, sizeof rows[n]);
         if (is_class(labels[n], classes)) {
             const Target t = target_of(op, n, images, classes);
-            run_row(row_of(op, n, images, classes, means), classes, &t, (double)attr->label_smoothing, scale, &rows[n],
-                    gradient);
+            run_row(row_of(op, n, images, classes, means), classes, &t,
+                    (double)attr->label_smoothing, scale, &rows[n], gradient);
         } else if (gradient) memset(gradient, 0, (size_t)classes * sizeof *gradient);
     }
     for (int i = 0; i < STATS_COUNT; i++) {
@@ -156,4 +164,6 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_softmax_xent = { .prepare = softmax_xent_prepare, .bind = cpu_bind_nothing, .run = softmax_xent_run };
+const OpImpl cpu_softmax_xent = { .prepare = softmax_xent_prepare,
+                                  .bind = cpu_bind_nothing,
+                                  .run = softmax_xent_run };

@@ -1,8 +1,10 @@
-/* steps.c - lists of oneDNN primitives and small loops that an op instance walks at run time. See dnnl_util.h.
+/* steps.c - lists of oneDNN primitives and small loops that an op instance walks at run time. See
+ * dnnl_util.h.
  *
- * A primitive's memory objects are made once, in prepare(), without an address; bind() points them at theirs. oneDNN 2
- * zeroes the padding of a blocked memory object when it is pointed somewhere: bind() happens between steps, when
- * padding is the only thing there that must be defined, so that is welcome. */
+ * A primitive's memory objects are made once, in prepare(), without an address; bind() points them
+ * at theirs. oneDNN 2 zeroes the padding of a blocked memory object when it is pointed somewhere:
+ * bind() happens between steps, when padding is the only thing there that must be defined, so that
+ * is welcome. */
 #include "base/mem.h"
 #include "kernels/cpu/dnnl_util.h"
 #include <string.h>
@@ -28,7 +30,9 @@ CpuOperand cpu_operand_out(int slot, const Layout *layout)
 
 CpuOperand cpu_operand_workspace(CpuSteps *s, const Layout *layout)
 {
-    return (CpuOperand){ .place = PLACE_WORKSPACE, .offset = take_workspace(s, layout->bytes), .layout = layout };
+    return (CpuOperand){ .place = PLACE_WORKSPACE,
+                         .offset = take_workspace(s, layout->bytes),
+                         .layout = layout };
 }
 
 static CpuStep *new_step(CpuSteps *s, CpuStepKind kind, int count, const CpuOperand *operands)
@@ -44,14 +48,15 @@ static Status make_memories(CpuBackend *b, CpuStep *step, const int *arg_ids)
 {
     for (int i = 0; i < step->operand_count; i++) {
         step->args[i].arg = arg_ids[i];
-        TRY_DNNL(dnnl_memory_create(&step->args[i].memory, compat_desc_ref(&step->operands[i].layout->desc),
+        TRY_DNNL(dnnl_memory_create(&step->args[i].memory,
+                                    compat_desc_ref(&step->operands[i].layout->desc),
                                     b->engine->engine, DNNL_MEMORY_NONE));
     }
     return OK;
 }
 
-static Status add_primitive(CpuBackend *b, CpuSteps *s, const_dnnl_primitive_desc_t pd, int count, const int *arg_ids,
-                            const CpuOperand *operands)
+static Status add_primitive(CpuBackend *b, CpuSteps *s, const_dnnl_primitive_desc_t pd, int count,
+                            const int *arg_ids, const CpuOperand *operands)
 {
     CpuOperand with_scratch[STEP_MAX_OPERANDS];
     int ids[STEP_MAX_OPERANDS];
@@ -69,8 +74,8 @@ static Status add_primitive(CpuBackend *b, CpuSteps *s, const_dnnl_primitive_des
     return make_memories(b, step, ids);
 }
 
-Status cpu_steps_add_primitive(CpuBackend *b, CpuSteps *s, dnnl_primitive_desc_t pd, int count, const int *arg_ids,
-                               const CpuOperand *operands)
+Status cpu_steps_add_primitive(CpuBackend *b, CpuSteps *s, dnnl_primitive_desc_t pd, int count,
+                               const int *arg_ids, const CpuOperand *operands)
 {
     Status st = add_primitive(b, s, pd, count, arg_ids, operands);
     dnnl_primitive_desc_destroy(pd);
@@ -103,7 +108,8 @@ void cpu_steps_add_copy(CpuSteps *s, CpuOperand into, CpuOperand what)
     new_step(s, STEP_COPY, 2, (const CpuOperand[]){ into, what });
 }
 
-void cpu_steps_add_call(CpuSteps *s, CpuStepCall call, const void *cookie, int count, const CpuOperand *operands)
+void cpu_steps_add_call(CpuSteps *s, CpuStepCall call, const void *cookie, int count,
+                        const CpuOperand *operands)
 {
     CpuStep *step = new_step(s, STEP_CALL, count, operands);
     step->call = call;
@@ -130,7 +136,8 @@ Status cpu_steps_bind(CpuSteps *s, const OpInstance *op)
         for (int k = 0; k < step->operand_count; k++) {
             step->address[k] = address_of(&step->operands[k], op);
             ASSERT(step->address[k]);
-            if (step->args[k].memory) TRY_DNNL(dnnl_memory_set_data_handle(step->args[k].memory, step->address[k]));
+            if (step->args[k].memory)
+                TRY_DNNL(dnnl_memory_set_data_handle(step->args[k].memory, step->address[k]));
         }
     }
     return OK;
@@ -179,7 +186,8 @@ Status cpu_steps_run(const CpuSteps *s, int threads, Stream *stream)
         const int64_t bytes = (int64_t)step->operands[0].layout->bytes;
         switch (step->kind) {
         case STEP_PRIMITIVE:
-            TRY_DNNL(dnnl_primitive_execute(step->primitive, stream->stream, step->operand_count, step->args));
+            TRY_DNNL(dnnl_primitive_execute(step->primitive, stream->stream, step->operand_count,
+                                            step->args));
             break;
         case STEP_ZERO:
             zero_all(step->address[0], bytes, threads);

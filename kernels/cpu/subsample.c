@@ -1,7 +1,8 @@
-/* subsample.c - y[n,c,p,q] = x[n,c,p*stride,q*stride] with zero for the channels that y has more; and its gradient.
+/* subsample.c - y[n,c,p,q] = x[n,c,p*stride,q*stride] with zero for the channels that y has more;
+ * and its gradient.
  *
- * x and y may lie in different layouts (x plain because it has few channels, y in blocks). Where they lie alike whole
- * positions are moved; else one channel at a time. */
+ * x and y may lie in different layouts (x plain because it has few channels, y in blocks). Where
+ * they lie alike whole positions are moved; else one channel at a time. */
 #include "kernels/cpu/lanes.h"
 #include <string.h>
 
@@ -16,14 +17,17 @@ static int64_t channel_at(const CpuView *v, int64_t n, int64_t c)
     return (n * v->cb + c / v->b) * v->hw * v->b + c % v->b;
 }
 
-/* Gathers (large to small) or scatters (small to large) `width` neighbouring floats per position. */
-CPU_INLINE void move_positions(const Grid *g, float *small, float *large, int64_t width, bool gather)
+/* Gathers (large to small) or scatters (small to large) `width` neighbouring floats per
+ * position. */
+CPU_INLINE void move_positions(const Grid *g, float *small, float *large, int64_t width,
+                               bool gather)
 {
     for (int64_t p = 0; p < g->small.h; p++)
         for (int64_t q = 0; q < g->small.w; q++) {
             float *s = small + (p * g->small.w + q) * g->small.b;
             float *l = large + (p * g->large.w + q) * g->stride * g->large.b;
-            for (int64_t i = 0; i < width; i++) *(gather ? s + i : l + i) = *(gather ? l + i : s + i);
+            for (int64_t i = 0; i < width; i++)
+                *(gather ? s + i : l + i) = *(gather ? l + i : s + i);
         }
 }
 
@@ -34,14 +38,15 @@ static void move_channels(const Grid *g, float *small, float *large, int64_t wid
     else move_positions(g, small, large, width, gather);
 }
 
-/* The channels of image n that both tensors have, and no more: lanes past the last one are padding in large but real in
- * small. */
+/* The channels of image n that both tensors have, and no more: lanes past the last one are padding
+ * in large but real in small. */
 static void move_image(const Grid *g, float *small, float *large, int64_t n, bool gather)
 {
     int64_t most = g->large.b == g->small.b ? g->large.b : 1;
     for (int64_t c = 0; c < g->large.c; c += most) {
         int64_t left = g->large.c - c, width = left < most ? left : most;
-        move_channels(g, small + channel_at(&g->small, n, c), large + channel_at(&g->large, n, c), width, gather);
+        move_channels(g, small + channel_at(&g->small, n, c), large + channel_at(&g->large, n, c),
+                      width, gather);
     }
 }
 
@@ -83,4 +88,6 @@ static Status subsample_bwd_run(OpInstance *op, Stream *stream)
 }
 
 const OpImpl cpu_subsample = { .prepare = prepare, .bind = cpu_bind_nothing, .run = subsample_run };
-const OpImpl cpu_subsample_bwd = { .prepare = prepare, .bind = cpu_bind_nothing, .run = subsample_bwd_run };
+const OpImpl cpu_subsample_bwd = { .prepare = prepare,
+                                   .bind = cpu_bind_nothing,
+                                   .run = subsample_bwd_run };

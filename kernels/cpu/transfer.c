@@ -1,20 +1,24 @@
-/* transfer.c - tensors between the layout they have here and plain host memory: checkpoints, initial values, tests.
+/* transfer.c - tensors between the layout they have here and plain host memory: checkpoints,
+ * initial values, tests.
  *
- * Synchronous and rare, so it makes its primitives on the spot. A tensor without a layout is copied as bytes whatever
- * its type. */
+ * Synchronous and rare, so it makes its primitives on the spot. A tensor without a layout is copied
+ * as bytes whatever its type. */
 #include "base/mem.h"
 #include "kernels/cpu/dnnl_util.h"
 #include <string.h>
 
 /* Through the same steps that ops use: operand 0 is the op's input 0, operand 1 its output 0. */
-static Status reorder_now(CpuBackend *b, const Layout *from, void *from_data, const Layout *to, void *to_data)
+static Status reorder_now(CpuBackend *b, const Layout *from, void *from_data, const Layout *to,
+                          void *to_data)
 {
     CpuSteps steps = { 0 };
     OpInstance op = { .backend = &b->base, .in[0].data = from_data, .out[0].data = to_data };
     Stream *stream = NULL;
     Status st = b->base.v->stream_create(&b->base, LANE_COMPUTE, &stream);
-    if (st == OK) st = cpu_steps_add_reorder(b, &steps, cpu_operand_in(0, from), cpu_operand_out(0, to));
-    if (st == OK && steps.workspace_bytes && !(op.workspace = mem_alloc_aligned(steps.workspace_bytes, MEM_ALIGN)))
+    if (st == OK)
+        st = cpu_steps_add_reorder(b, &steps, cpu_operand_in(0, from), cpu_operand_out(0, to));
+    if (st == OK && steps.workspace_bytes &&
+        !(op.workspace = mem_alloc_aligned(steps.workspace_bytes, MEM_ALIGN)))
         st = ERR_MEMORY;
     if (st == OK) st = cpu_steps_bind(&steps, &op);
     if (st == OK) st = cpu_steps_run(&steps, b->threads, stream);

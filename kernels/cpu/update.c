@@ -1,17 +1,19 @@
-/* update.c - the optimizer step over flat ranges: SGD, Adam and AdamW with torch.optim's rules, in float32 as torch
- * computes them.
+/* update.c - the optimizer step over flat ranges: SGD, Adam and AdamW with torch.optim's rules, in
+ * float32 as torch computes them.
  *
- * Work is shared out by element over all segments, so one large tensor and many small ones both fill the team. Every
- * element is independent: results do not depend on the number of threads. Elements outside every segment are not
- * touched. Padding of weight layouts lies inside: with gradient 0 (and eps > 0) what is 0 there stays 0. Scalars that
- * change from step to step are read in run(); combinations that torch forms in double (1 - beta, lr / correction) are
- * formed in double here too. Gradients are multiplied by the inverse of the loss scale,
- * as torch unscales, and by the factor that clips them. */
+ * Work is shared out by element over all segments, so one large tensor and many small ones both
+ * fill the team. Every element is independent: results do not depend on the number of threads.
+ * Elements outside every segment are not touched. Padding of weight layouts lies inside: with
+ * gradient 0 (and eps > 0) what is 0 there stays 0. Scalars that change from step to step are read
+ * in run(); combinations that torch forms in double (1 - beta, lr / correction) are formed in
+ * double here too. Gradients are multiplied by the inverse of the loss scale, as torch unscales,
+ * and by the factor that clips them. */
 #include "kernels/cpu/lanes.h"
 #include <math.h>
 
 typedef struct Rates { /* one step's numbers, rounded once */
-    float unscale, lr, momentum, beta2, one_minus_beta1, one_minus_beta2, eps, step, root_correction2;
+    float unscale, lr, momentum, beta2, one_minus_beta1, one_minus_beta2, eps, step,
+        root_correction2;
 } Rates;
 typedef struct Range {
     float *param, *state0, *state1;
@@ -30,7 +32,8 @@ CPU_CLONES static void step_sgd(const Range *range, const Rates *rates, float de
 
 CPU_INLINE void momentum_range(const Range *range, const Rates *rates, float decay, bool nesterov)
 {
-    float *p = range->param, *m = range->state0, lr = rates->lr, momentum = rates->momentum, unscale = rates->unscale;
+    float *p = range->param, *m = range->state0, lr = rates->lr, momentum = rates->momentum,
+          unscale = rates->unscale;
     const float *g = range->grad;
 #pragma omp simd
     for (int64_t i = 0; i < range->count; i++) {
@@ -50,10 +53,10 @@ CPU_CLONES static void step_nesterov(const Range *range, const Rates *rates, flo
     momentum_range(range, rates, decay, true);
 }
 
-/* Elements [i, i + lanes). The root has a loop of its own: it may set errno, which keeps a compiler that is not told
- * otherwise from making vectors of the loop it is in. */
-CPU_INLINE void adam_lanes(const Range *range, int64_t i, const Rates *r, float decay, float keep, bool decoupled,
-                           int lanes)
+/* Elements [i, i + lanes). The root has a loop of its own: it may set errno, which keeps a compiler
+ * that is not told otherwise from making vectors of the loop it is in. */
+CPU_INLINE void adam_lanes(const Range *range, int64_t i, const Rates *r, float decay, float keep,
+                           bool decoupled, int lanes)
 {
     float *p = range->param + i, *m = range->state0 + i, *v = range->state1 + i, root[CPU_LANES];
     const float *g = range->grad + i;
@@ -76,7 +79,8 @@ CPU_INLINE void adam_range(const Range *range, const Rates *rates, float decay, 
     Rates r = *rates;
     float keep = (float)(1.0 - (double)r.lr * (double)decay);
     int64_t i = 0;
-    for (; i + CPU_LANES <= range->count; i += CPU_LANES) adam_lanes(range, i, &r, decay, keep, decoupled, CPU_LANES);
+    for (; i + CPU_LANES <= range->count; i += CPU_LANES)
+        adam_lanes(range, i, &r, decay, keep, decoupled, CPU_LANES);
     for (; i < range->count; i++) adam_lanes(range, i, &r, decay, keep, decoupled, 1);
 }
 
@@ -92,13 +96,16 @@ CPU_CLONES static void step_adamw(const Range *range, const Rates *rates, float 
 
 static StepFn *step_of(const UpdateAttr *a)
 {
-    static StepFn *const steps[UPDATE_KIND_COUNT] = { [UPDATE_ADAM] = step_adam, [UPDATE_ADAMW] = step_adamw };
+    static StepFn *const steps[UPDATE_KIND_COUNT] = {
+        [UPDATE_ADAM] = step_adam, [UPDATE_ADAMW] = step_adamw
+    };
     if (a->kind != UPDATE_SGD) return steps[a->kind];
     if (a->momentum == 0.0f) return step_sgd;
     return a->nesterov ? step_nesterov : step_momentum;
 }
 
-static Rates rates_of(const UpdateAttr *a, const float *scalars, const float *loss_scale, const float *clip)
+static Rates rates_of(const UpdateAttr *a, const float *scalars, const float *loss_scale,
+                      const float *clip)
 {
     double lr = (double)scalars[SCALAR_LR];
     Rates r = { .lr = (float)lr, .momentum = a->momentum, .beta2 = (float)a->beta2, .eps = a->eps };
@@ -115,7 +122,8 @@ static Rates rates_of(const UpdateAttr *a, const float *scalars, const float *lo
 static Status update_prepare(OpInstance *op)
 {
     const UpdateAttr *attr = op->attr;
-    bool one_moment = attr->kind != UPDATE_SGD || attr->momentum != 0.0f, two_moments = attr->kind != UPDATE_SGD;
+    bool one_moment = attr->kind != UPDATE_SGD || attr->momentum != 0.0f,
+         two_moments = attr->kind != UPDATE_SGD;
     if ((one_moment && op->in[UPDATE_IN_STATE0].desc.rank == 0) ||
         (two_moments && op->in[UPDATE_IN_STATE1].desc.rank == 0))
         return fail(ERR_INTERNAL, "update: optimizer state is missing");
@@ -131,13 +139,14 @@ static float *advance(float *base, int64_t elements)
 }
 
 /* Elements [first, last) in the count over all segments, which may begin and end inside one. */
-static void update_share(const UpdateAttr *attr, const Range *all, StepFn *step, const Rates *rates, int64_t first,
-                         int64_t last)
+static void update_share(const UpdateAttr *attr, const Range *all, StepFn *step, const Rates *rates,
+                         int64_t first, int64_t last)
 {
     int64_t passed = 0;
     for (int i = 0; i < attr->segment_count && passed < last; i++) {
         const UpdateSegment *s = &attr->segments[i];
-        int64_t from = first > passed ? first - passed : 0, to = last - passed < s->count ? last - passed : s->count;
+        int64_t from = first > passed ? first - passed : 0,
+                to = last - passed < s->count ? last - passed : s->count;
         passed += s->count;
         if (from >= to) continue;
         int64_t at = s->first + from;
@@ -159,7 +168,8 @@ static Status update_run(OpInstance *op, Stream *stream)
                   .state1 = op->in[UPDATE_IN_STATE1].data };
     const float *loss_scale = op->in[UPDATE_IN_LOSS_SCALE].data;
     if (loss_scale && loss_scale[LOSS_SCALE_FOUND_INF] != 0) return OK;
-    Rates rates = rates_of(attr, op->in[UPDATE_IN_SCALARS].data, loss_scale, op->in[UPDATE_IN_CLIP].data);
+    Rates rates =
+        rates_of(attr, op->in[UPDATE_IN_SCALARS].data, loss_scale, op->in[UPDATE_IN_CLIP].data);
     StepFn *step = step_of(attr);
     int64_t total = 0;
     for (int i = 0; i < attr->segment_count; i++) total += attr->segments[i].count;
@@ -174,4 +184,6 @@ static Status update_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_update = { .prepare = update_prepare, .bind = cpu_bind_nothing, .run = update_run };
+const OpImpl cpu_update = { .prepare = update_prepare,
+                            .bind = cpu_bind_nothing,
+                            .run = update_run };

@@ -1,8 +1,8 @@
-/* backend_cuda.c - the CUDA backend's life: which devices there are, its table of ops, what is opened and closed with
- * it, and how CUDA's errors become ours.
+/* backend_cuda.c - the CUDA backend's life: which devices there are, its table of ops, what is
+ * opened and closed with it, and how CUDA's errors become ours.
  *
- * A deviceless backend (CudaOptions.properties) is made from a description of a device: it prepares ops as it would
- * there - layouts, sizes, cuDNN's choice of engines -, and refuses to allocate. */
+ * A deviceless backend (CudaOptions.properties) is made from a description of a device: it prepares
+ * ops as it would there - layouts, sizes, cuDNN's choice of engines -, and refuses to allocate. */
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/cudnn_graph.h"
 #include "kernels/cuda/cudnn/lt_gemm.h"
@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Some data gradients of large f32 tensors have a fast engine only where it may transform them first. */
+/* Some data gradients of large f32 tensors have a fast engine only where it may transform them
+ * first. */
 #define WORKSPACE_LIMIT_16 ((size_t)256 << 20)
 #define WORKSPACE_LIMIT_32 ((size_t)2048 << 20)
 
@@ -85,8 +86,11 @@ Status cuda_status(cudaError_t e, const char *what)
 {
     if (e == cudaSuccess) return OK;
     (void)cudaGetLastError();
-    Status code = e == cudaErrorMemoryAllocation ? ERR_MEMORY : is_environment(e) ? ERR_ENV : ERR_INTERNAL;
-    return fail(code, "%.*s: %s (%s)", (int)strcspn(what, "("), what, cudaGetErrorString(e), cudaGetErrorName(e));
+    Status code = e == cudaErrorMemoryAllocation ? ERR_MEMORY
+                  : is_environment(e)            ? ERR_ENV
+                                                 : ERR_INTERNAL;
+    return fail(code, "%.*s: %s (%s)", (int)strcspn(what, "("), what, cudaGetErrorString(e),
+                cudaGetErrorName(e));
 }
 
 /* ---- what is there ---- */
@@ -116,7 +120,8 @@ static int visible_devices(char *why, size_t why_bytes)
         char have[16], need[16];
         print_version(have, sizeof have, driver);
         print_version(need, sizeof need, CUDART_VERSION);
-        snprintf(why, why_bytes, "the NVIDIA driver knows CUDA %s, this convoy was built with CUDA %s", have, need);
+        snprintf(why, why_bytes,
+                 "the NVIDIA driver knows CUDA %s, this convoy was built with CUDA %s", have, need);
     } else if (error == cudaSuccess || error == cudaErrorNoDevice) {
         snprintf(why, why_bytes, "no CUDA device is visible");
     } else {
@@ -148,9 +153,9 @@ void backend_cuda_versions(char *out, size_t bytes)
     print_version(driver, sizeof driver, found);
     cudnn_version(cudnn, sizeof cudnn);
     lt_version(lt, sizeof lt);
-    snprintf(out, bytes, "compiled with CUDA %s, cuDNN %s, cuBLASLt %s; found %s%s, %s, %s", compiled,
-             cudnn_compiled_version(), lt_compiled_version(), found ? "driver " : "no NVIDIA driver",
-             found ? driver : "", cudnn, lt);
+    snprintf(out, bytes, "compiled with CUDA %s, cuDNN %s, cuBLASLt %s; found %s%s, %s, %s",
+             compiled, cudnn_compiled_version(), lt_compiled_version(),
+             found ? "driver " : "no NVIDIA driver", found ? driver : "", cudnn, lt);
 }
 
 /* ---- the table ---- */
@@ -160,8 +165,9 @@ static void cuda_describe(const Backend *backend, char *out, size_t bytes)
     const CudaBackend *b = (const CudaBackend *)backend;
     char cudnn[256];
     cudnn_version(cudnn, sizeof cudnn);
-    snprintf(out, bytes, "%s%s, sm_%d, %s, %s", b->device_name, b->deviceless ? " (only described)" : "",
-             b->compute_capability, cuda_precision_name(b->precision), cudnn);
+    snprintf(out, bytes, "%s%s, sm_%d, %s, %s", b->device_name,
+             b->deviceless ? " (only described)" : "", b->compute_capability,
+             cuda_precision_name(b->precision), cudnn);
 }
 
 static void cuda_describe_kernels(const Backend *backend, char *out, size_t bytes)
@@ -211,7 +217,8 @@ static Status find_device(CudaBackend *b, int device)
     int count = visible_devices(why, sizeof why);
     if (!count) return fail(ERR_ENV, "%s", why);
     if (device < 0 || device >= count)
-        return fail(ERR_ENV, "there is no CUDA device %d: %d visible, counted from 0", device, count);
+        return fail(ERR_ENV, "there is no CUDA device %d: %d visible, counted from 0", device,
+                    count);
     return cuda_properties_of_device(b, device);
 }
 

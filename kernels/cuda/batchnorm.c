@@ -1,7 +1,8 @@
-/* batchnorm.c - batch norm and its gradient by our own kernels: which run, over which grid, with which workspace.
+/* batchnorm.c - batch norm and its gradient by our own kernels: which run, over which grid, with
+ * which workspace.
  *
- * All kernels of an instance work in one type, that of x: the compute type, or f32 where x came from a linear layer.
- * What lies in another type is cast into the workspace first. */
+ * All kernels of an instance work in one type, that of x: the compute type, or f32 where x came
+ * from a linear layer. What lies in another type is cast into the workspace first. */
 #include "kernels/cuda/batchnorm.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
@@ -68,7 +69,9 @@ static Status make_grid(const OpInstance *op, RowGrid *out, const CudaView *x, i
 {
     const int64_t vectors = x->cp * (int64_t)dtype_bytes(x->dtype) / VECTOR_BYTES;
     if (row_grid_make(out, x->rows, vectors, cuda_backend(op)->sm_count, blocks_per_sm)) return OK;
-    return fail(ERR_USAGE, "batch norm over %" PRId64 " rows of %" PRId64 " channels: too large, use a smaller batch",
+    return fail(ERR_USAGE,
+                "batch norm over %" PRId64 " rows of %" PRId64
+                " channels: too large, use a smaller batch",
                 x->rows, x->c);
 }
 
@@ -90,16 +93,22 @@ static Status forward_prepare(OpInstance *op)
     decide_vectors(op, saved, 1);
     decide_rows(op, &op->out[BN_OUT_Y], v.dtype);
     if (attr->mode == BN_TRAIN && v.rows < 2)
-        return fail(ERR_USAGE, "batch norm cannot train on one value per channel: use a larger batch or image");
+        return fail(
+            ERR_USAGE,
+            "batch norm cannot train on one value per channel: use a larger batch or image");
     BnForward *k = &s->kernel;
-    *k = (BnForward){
-        .dtype = v.dtype, .c = (int)v.c, .cp = (int)v.cp, .eps = attr->eps, .momentum = attr->momentum, .act = attr->act
-    };
+    *k = (BnForward){ .dtype = v.dtype,
+                      .c = (int)v.c,
+                      .cp = (int)v.cp,
+                      .eps = attr->eps,
+                      .momentum = attr->momentum,
+                      .act = attr->act };
     TRY(make_grid(op, &k->grid, &v, BN_FORWARD_BLOCKS));
     s->mode = attr->mode;
     op->workspace_bytes = 0;
     s->residual = read_rows(op, &op->in[BN_IN_RESIDUAL], v.dtype);
-    if (saved->desc.rank == 0) s->statistics_at = take_workspace(op, 2 * (size_t)v.cp * sizeof(float));
+    if (saved->desc.rank == 0)
+        s->statistics_at = take_workspace(op, 2 * (size_t)v.cp * sizeof(float));
     if (attr->mode == BN_TRAIN) {
         s->partials_at = take_workspace(op, partials_bytes(&k->grid, &v));
         s->guess_at = take_workspace(op, (size_t)v.cp * sizeof(float));
@@ -194,7 +203,8 @@ static Status backward_bind(OpInstance *op)
     k->dx = op->out[BN_BWD_OUT_DX].data;
     k->dgamma = op->out[BN_BWD_OUT_DGAMMA].data;
     k->dbeta = op->out[BN_BWD_OUT_DBETA].data;
-    k->dresidual = op->out[BN_BWD_OUT_DRESIDUAL].desc.rank != 0 ? op->out[BN_BWD_OUT_DRESIDUAL].data : NULL;
+    k->dresidual =
+        op->out[BN_BWD_OUT_DRESIDUAL].desc.rank != 0 ? op->out[BN_BWD_OUT_DRESIDUAL].data : NULL;
     k->partials = workspace(op, s->partials_at);
     k->means = workspace(op, s->means_at);
     return OK;
@@ -206,7 +216,8 @@ static Status cast_operand(const OpInstance *op, const Operand *o, DType dtype, 
 {
     if (!o->casts) return OK;
     const CudaView v = cuda_view(cuda_backend(op), o->tensor);
-    TRY_CUDA(cuda_launch_cast(o->tensor->data, v.dtype, workspace(op, o->copy_at), dtype, v.rows * v.cp, stream));
+    TRY_CUDA(cuda_launch_cast(o->tensor->data, v.dtype, workspace(op, o->copy_at), dtype,
+                              v.rows * v.cp, stream));
     return OK;
 }
 

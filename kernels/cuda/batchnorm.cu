@@ -1,8 +1,9 @@
 /* batchnorm.cu - batch norm forward on the device: statistics, their finish, normalising.
  *
- * Statistics are sums of x - guess and of its square, where guess is the mean of four rows spread over the tensor: in
- * f32 over the rows of a thread and the threads of a block, in double over blocks. Every kernel loads its first chunk
- * before what it needs per channel, so that both are under way together. */
+ * Statistics are sums of x - guess and of its square, where guess is the mean of four rows spread
+ * over the tensor: in f32 over the rows of a thread and the threads of a block, in double over
+ * blocks. Every kernel loads its first chunk before what it needs per channel, so that both are
+ * under way together. */
 #include "kernels/cuda/batchnorm.cuh"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/pointwise_math.h"
@@ -11,10 +12,11 @@ constexpr int STATISTICS_UNROLL = 4, GUESS_ROWS = 4;
 
 /* ---- statistics ---- */
 
-/* Rounded to the type of x: x - guess then has no more digits than x. With digits of its own below those of x, the
- * guess would make every addition to a sum round the same way. */
+/* Rounded to the type of x: x - guess then has no more digits than x. With digits of its own below
+ * those of x, the guess would make every addition to a sum round the same way. */
 template <typename T>
-static __device__ __forceinline__ void guess_mean(float *guess, const void *x, const RowGrid g, int vector)
+static __device__ __forceinline__ void guess_mean(float *guess, const void *x, const RowGrid g,
+                                                  int vector)
 {
     constexpr int V = vector_channels<T>;
     uint4 raw[GUESS_ROWS];
@@ -28,12 +30,14 @@ static __device__ __forceinline__ void guess_mean(float *guess, const void *x, c
 #pragma unroll
     for (int i = 0; i < GUESS_ROWS; i++)
 #pragma unroll
-        for (int c = 0; c < V; c++) guess[c] = fmaf(vector_get<T>(raw[i], c), 1.0f / GUESS_ROWS, guess[c]);
+        for (int c = 0; c < V; c++)
+            guess[c] = fmaf(vector_get<T>(raw[i], c), 1.0f / GUESS_ROWS, guess[c]);
     vector_widen<T>(vector_narrow<T>(guess), guess);
 }
 
 template <typename T>
-static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS) bn_statistics_kernel(const BnForward f)
+static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS)
+    bn_statistics_kernel(const BnForward f)
 {
     constexpr int V = vector_channels<T>, U = STATISTICS_UNROLL;
     __shared__ LaneSums<2 * V> shared;
@@ -65,7 +69,8 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS) bn_sta
 
 /* ---- per channel ---- */
 
-static __device__ __forceinline__ void store_statistics(const BnForward f, int channel, float mean, double var)
+static __device__ __forceinline__ void store_statistics(const BnForward f, int channel, float mean,
+                                                        double var)
 {
     bool real = channel < f.c;
     f.statistics[channel] = real ? mean : 0;
@@ -77,24 +82,28 @@ static __global__ void __launch_bounds__(FINISH_THREADS) bn_finish_kernel(const 
     __shared__ FinishSums shared;
     double sum, square, count = (double)f.grid.rows;
     int channel = finish_channel();
-    if (!finish_add(&shared, f.partials, f.grid.splits * f.grid.regions, f.cp, &sum, &square)) return;
+    if (!finish_add(&shared, f.partials, f.grid.splits * f.grid.regions, f.cp, &sum, &square))
+        return;
     BnMoments m = bn_moments((double)f.guess[channel], sum, square, count);
     store_statistics(f, channel, (float)m.mean, m.var);
     if (channel >= f.c) return;
     f.running_mean[channel] = bn_running(f.running_mean[channel], m.mean, f.momentum);
-    f.running_var[channel] = bn_running(f.running_var[channel], m.var * (count / (count - 1)), f.momentum);
+    f.running_var[channel] =
+        bn_running(f.running_var[channel], m.var * (count / (count - 1)), f.momentum);
 }
 
 static __global__ void __launch_bounds__(FINISH_THREADS) bn_constant_kernel(const BnForward f)
 {
     int channel = (int)(blockIdx.x * FINISH_THREADS + threadIdx.x);
-    if (channel < f.cp) store_statistics(f, channel, f.running_mean[channel], (double)f.running_var[channel]);
+    if (channel < f.cp)
+        store_statistics(f, channel, f.running_mean[channel], (double)f.running_var[channel]);
 }
 
 /* ---- y ---- */
 
 template <typename T, bool ADD, ActKind ACT>
-static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS) bn_apply_kernel(const BnForward f)
+static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS)
+    bn_apply_kernel(const BnForward f)
 {
     constexpr int V = vector_channels<T>, U = ADD ? 2 : 4;
     RowWalk w = row_walk<U>(f.grid, true);
@@ -111,7 +120,8 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS) bn_app
             float y[V];
 #pragma unroll
             for (int c = 0; c < V; c++) {
-                y[c] = bn_affine(vector_get<T>(raw_x[u], c), lane.mean[c], lane.scale[c], lane.shift[c]);
+                y[c] = bn_affine(vector_get<T>(raw_x[u], c), lane.mean[c], lane.scale[c],
+                                 lane.shift[c]);
                 if (ADD) y[c] += vector_get<T>(raw_r[u], c);
                 if (ACT == ACT_RELU) y[c] = bn_relu(y[c]);
                 if (ACT == ACT_SILU) y[c] = pointwise_silu(y[c]);
@@ -136,12 +146,16 @@ template <typename T> static cudaError_t launch_apply(const BnForward *f, cudaSt
     const dim3 grid = row_blocks(f->grid);
     if (f->act == ACT_SILU)
         return f->residual ? cudaErrorInvalidValue
-                           : CUDA_LAUNCH((bn_apply_kernel<T, false, ACT_SILU>), grid, ROWS_THREADS, stream, *f);
+                           : CUDA_LAUNCH((bn_apply_kernel<T, false, ACT_SILU>), grid, ROWS_THREADS,
+                                         stream, *f);
     if (f->act == ACT_RELU)
-        return f->residual ? CUDA_LAUNCH((bn_apply_kernel<T, true, ACT_RELU>), grid, ROWS_THREADS, stream, *f)
-                           : CUDA_LAUNCH((bn_apply_kernel<T, false, ACT_RELU>), grid, ROWS_THREADS, stream, *f);
-    return f->residual ? CUDA_LAUNCH((bn_apply_kernel<T, true, ACT_NONE>), grid, ROWS_THREADS, stream, *f)
-                       : CUDA_LAUNCH((bn_apply_kernel<T, false, ACT_NONE>), grid, ROWS_THREADS, stream, *f);
+        return f->residual ? CUDA_LAUNCH((bn_apply_kernel<T, true, ACT_RELU>), grid, ROWS_THREADS,
+                                         stream, *f)
+                           : CUDA_LAUNCH((bn_apply_kernel<T, false, ACT_RELU>), grid, ROWS_THREADS,
+                                         stream, *f);
+    return f->residual
+               ? CUDA_LAUNCH((bn_apply_kernel<T, true, ACT_NONE>), grid, ROWS_THREADS, stream, *f)
+               : CUDA_LAUNCH((bn_apply_kernel<T, false, ACT_NONE>), grid, ROWS_THREADS, stream, *f);
 }
 
 cudaError_t cuda_launch_bn_statistics(const BnForward *f, cudaStream_t stream)
@@ -151,12 +165,14 @@ cudaError_t cuda_launch_bn_statistics(const BnForward *f, cudaStream_t stream)
 
 cudaError_t cuda_launch_bn_finish(const BnForward *f, cudaStream_t stream)
 {
-    return CUDA_LAUNCH(bn_finish_kernel, cuda_blocks(f->cp, FINISH_CHANNELS), FINISH_THREADS, stream, *f);
+    return CUDA_LAUNCH(bn_finish_kernel, cuda_blocks(f->cp, FINISH_CHANNELS), FINISH_THREADS,
+                       stream, *f);
 }
 
 cudaError_t cuda_launch_bn_constant(const BnForward *f, cudaStream_t stream)
 {
-    return CUDA_LAUNCH(bn_constant_kernel, cuda_blocks(f->cp, FINISH_THREADS), FINISH_THREADS, stream, *f);
+    return CUDA_LAUNCH(bn_constant_kernel, cuda_blocks(f->cp, FINISH_THREADS), FINISH_THREADS,
+                       stream, *f);
 }
 
 cudaError_t cuda_launch_bn_apply(const BnForward *f, cudaStream_t stream)

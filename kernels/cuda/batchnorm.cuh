@@ -1,5 +1,5 @@
-/* batchnorm.cuh - what batchnorm.cu and batchnorm_bwd.cu share on the device: a thread's channels, and the adding up of
- * what blocks left behind. */
+/* batchnorm.cuh - what batchnorm.cu and batchnorm_bwd.cu share on the device: a thread's channels,
+ * and the adding up of what blocks left behind. */
 #ifndef CONVOY_KERNELS_CUDA_BATCHNORM_CUH
 #define CONVOY_KERNELS_CUDA_BATCHNORM_CUH
 #include "kernels/cuda/batchnorm_math.h"
@@ -11,8 +11,9 @@ template <int V> struct BnLane {
 };
 
 template <int V>
-static __device__ __forceinline__ void lane_load(BnLane<V> *lane, const float *statistics, const float *gamma,
-                                                 const float *beta, int64_t channel, int64_t cp)
+static __device__ __forceinline__ void lane_load(BnLane<V> *lane, const float *statistics,
+                                                 const float *gamma, const float *beta,
+                                                 int64_t channel, int64_t cp)
 {
     values_load<V>(lane->mean, statistics, channel);
     values_load<V>(lane->scale, statistics + cp, channel);
@@ -22,22 +23,26 @@ static __device__ __forceinline__ void lane_load(BnLane<V> *lane, const float *s
     values_load<V>(lane->shift, beta, channel);
 }
 
-/* Writes a block's two sums for each of its channels: sums holds V of the first, then V of the second per lane. */
+/* Writes a block's two sums for each of its channels: sums holds V of the first, then V of the
+ * second per lane. */
 template <int V>
-static __device__ __forceinline__ void partials_store(float *partials, LaneSums<2 * V> *sums, const RowGrid g, int cp)
+static __device__ __forceinline__ void partials_store(float *partials, LaneSums<2 * V> *sums,
+                                                      const RowGrid g, int cp)
 {
     int part = (int)(blockIdx.z * gridDim.y + blockIdx.y), channels = V << g.lanes_log2;
     int first = (int)blockIdx.x * channels;
     for (int i = (int)threadIdx.x; i < 2 * channels; i += ROWS_THREADS) {
         int which = i >= channels, c = i - which * channels;
         if (first + c < cp)
-            partials[((int64_t)part * 2 + which) * cp + first + c] = lanes_total(sums, which * V + c % V, c / V);
+            partials[((int64_t)part * 2 + which) * cp + first + c] =
+                lanes_total(sums, which * V + c % V, c / V);
     }
 }
 
 /* ---- finishing: a block has 8 channels (a sector of f32) and 32 threads for each ---- */
 
-constexpr int FINISH_CHANNELS = 8, FINISH_SLICES = 32, FINISH_THREADS = FINISH_CHANNELS * FINISH_SLICES;
+constexpr int FINISH_CHANNELS = 8, FINISH_SLICES = 32,
+              FINISH_THREADS = FINISH_CHANNELS * FINISH_SLICES;
 
 struct FinishSums {
     double part[2][FINISH_SLICES][FINISH_CHANNELS];
@@ -48,10 +53,10 @@ static __device__ __forceinline__ int finish_channel()
     return (int)blockIdx.x * FINISH_CHANNELS + (int)threadIdx.x % FINISH_CHANNELS;
 }
 
-/* Adds the partials of the block's channels in double, in an order that only their number decides. True for the one
- * thread per channel that has the totals. */
-static __device__ __forceinline__ bool finish_add(FinishSums *sums, const float *partials, int count, int cp,
-                                                  double *first, double *second)
+/* Adds the partials of the block's channels in double, in an order that only their number decides.
+ * True for the one thread per channel that has the totals. */
+static __device__ __forceinline__ bool finish_add(FinishSums *sums, const float *partials,
+                                                  int count, int cp, double *first, double *second)
 {
     int channel = finish_channel(), slot = (int)threadIdx.x % FINISH_CHANNELS,
         slice = (int)threadIdx.x / FINISH_CHANNELS;

@@ -1,9 +1,9 @@
 /* batchnorm.h - what the batch norm kernels are told: one pass's tensors and how it is cut up.
  *
- * A training batch norm reads x twice: once for its statistics, once to normalise. Between the two passes stands a
- * small kernel that adds up what the blocks of the first found out. Backward has the same three steps. The second pass
- * goes through memory in the opposite direction: what it reads first is what the other read last, and still in the
- * cache.
+ * A training batch norm reads x twice: once for its statistics, once to normalise. Between the two
+ * passes stands a small kernel that adds up what the blocks of the first found out. Backward has
+ * the same three steps. The second pass goes through memory in the opposite direction: what it
+ * reads first is what the other read last, and still in the cache.
  *
  * Vectors per channel are f32 of cp, zero from c on. */
 #ifndef CONVOY_KERNELS_CUDA_BATCHNORM_H
@@ -33,12 +33,14 @@ typedef struct BnForward {
     void *y;
     const float *gamma, *beta;
     float *running_mean, *running_var;
-    float *statistics; /* [2][cp]: mean and 1/sqrt(var + eps): saved, or workspace where nobody wants it */
-    float *partials;   /* workspace [partials][2][cp]: sums of x - guess and of its square */
-    float *guess;      /* workspace [cp] */
+    /* [2][cp]: mean and 1/sqrt(var + eps): saved, or workspace where nobody wants it */
+    float *statistics;
+    float *partials; /* workspace [partials][2][cp]: sums of x - guess and of its square */
+    float *guess;    /* workspace [cp] */
 } BnForward;
 
-/* Where the slope of the activation comes from: the sign of y, found again from x or read, or silu's at bn(x). */
+/* Where the slope of the activation comes from: the sign of y, found again from x or read, or
+ * silu's at bn(x). */
 typedef enum BnMask { BN_MASK_NONE, BN_MASK_FROM_X, BN_MASK_FROM_Y, BN_MASK_SILU } BnMask;
 
 typedef struct BnBackward {
@@ -48,7 +50,8 @@ typedef struct BnBackward {
     BnMask mask;
     bool accumulate, constant;    /* constant: the statistics were not this batch's */
     const void *dy, *dy2, *x, *y; /* dy2, y: NULL if absent */
-    void *dx, *dresidual;         /* dresidual: NULL if absent; dx may be dy, dresidual may be dy2 */
+    /* dresidual: NULL if absent; dx may be dy, dresidual may be dy2 */
+    void *dx, *dresidual;
     const float *gamma, *beta;
     const float *statistics; /* [2][cp] */
     float *dgamma, *dbeta;

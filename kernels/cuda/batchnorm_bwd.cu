@@ -1,13 +1,15 @@
 /* batchnorm_bwd.cu - batch norm backward on the device: sums of dz, their finish, dx.
  *
- * dz = (dy + dy2) act'(y), formed in f32. Where the residual wants dz it is written by the first pass and read by the
- * second instead of dy, dy2 and y; else the second pass forms it again, which moves fewer bytes than writing it. */
+ * dz = (dy + dy2) act'(y), formed in f32. Where the residual wants dz it is written by the first
+ * pass and read by the second instead of dy, dy2 and y; else the second pass forms it again, which
+ * moves fewer bytes than writing it. */
 #include "kernels/cuda/batchnorm.cuh"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/pointwise_math.h"
 
 /* SiLU's derivative with two shares of dy leaves registers for one row at a time. */
-template <BnMask MASK, bool TWO> constexpr int backward_unroll = (MASK == BN_MASK_SILU && TWO) ? 1 : 2;
+template <BnMask MASK, bool TWO>
+constexpr int backward_unroll = (MASK == BN_MASK_SILU && TWO) ? 1 : 2;
 
 template <typename T> constexpr float stored_as_zero = BN_F32_ZERO;
 template <> constexpr float stored_as_zero<Bf16> = BN_BF16_ZERO;
@@ -19,8 +21,8 @@ template <int U> struct BackwardRows {
 };
 
 template <BnMask MASK, bool TWO, bool LAST>
-static __device__ __forceinline__ void backward_load(BackwardRows<backward_unroll<MASK, TWO>> *rows, const BnBackward b,
-                                                     const RowWalk w)
+static __device__ __forceinline__ void backward_load(BackwardRows<backward_unroll<MASK, TWO>> *rows,
+                                                     const BnBackward b, const RowWalk w)
 {
     constexpr int U = backward_unroll<MASK, TWO>;
     if (LAST) {
@@ -38,8 +40,9 @@ static __device__ __forceinline__ void backward_load(BackwardRows<backward_unrol
 
 /* dz of channel c in row u, whose x is given. */
 template <typename T, BnMask MASK, bool TWO>
-static __device__ __forceinline__ float form_dz(const BackwardRows<backward_unroll<MASK, TWO>> &rows, int u, int c,
-                                                float x, const BnLane<vector_channels<T>> &lane)
+static __device__ __forceinline__ float form_dz(
+    const BackwardRows<backward_unroll<MASK, TWO>> &rows, int u, int c, float x,
+    const BnLane<vector_channels<T>> &lane)
 {
     float dz = vector_get<T>(rows.dy[u], c);
     if (TWO) dz += vector_get<T>(rows.dy2[u], c);
@@ -50,7 +53,8 @@ static __device__ __forceinline__ float form_dz(const BackwardRows<backward_unro
 }
 
 template <typename T, BnMask MASK, bool TWO>
-static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS) bn_bwd_sums_kernel(const BnBackward b)
+static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
+    bn_bwd_sums_kernel(const BnBackward b)
 {
     constexpr int V = vector_channels<T>, U = backward_unroll<MASK, TWO>;
     __shared__ LaneSums<2 * V> shared;
@@ -87,7 +91,8 @@ static __global__ void __launch_bounds__(FINISH_THREADS) bn_bwd_finish_kernel(co
     __shared__ FinishSums shared;
     double sum_dz, sum_dz_x, count = (double)b.grid.rows;
     int channel = finish_channel();
-    if (!finish_add(&shared, b.partials, b.grid.splits * b.grid.regions, b.cp, &sum_dz, &sum_dz_x)) return;
+    if (!finish_add(&shared, b.partials, b.grid.splits * b.grid.regions, b.cp, &sum_dz, &sum_dz_x))
+        return;
     bool real = channel < b.c;
     double inv_std = (double)b.statistics[b.cp + channel], sum_dz_xhat = sum_dz_x * inv_std;
     b.means[channel] = real && !b.constant ? (float)(sum_dz / count) : 0;
@@ -99,7 +104,8 @@ static __global__ void __launch_bounds__(FINISH_THREADS) bn_bwd_finish_kernel(co
 
 /* dx may be dy: every element is read before it is written, by the same thread. */
 template <typename T, BnMask MASK, bool TWO>
-static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS) bn_bwd_apply_kernel(const BnBackward b)
+static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
+    bn_bwd_apply_kernel(const BnBackward b)
 {
     constexpr int V = vector_channels<T>, U = backward_unroll<MASK, TWO>;
     RowWalk w = row_walk<U>(b.grid, true);
@@ -118,7 +124,8 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS) bn_bw
             float dx[V];
 #pragma unroll
             for (int c = 0; c < V; c++) {
-                float x = vector_get<T>(rows.x[u], c), dz = form_dz<T, MASK, TWO>(rows, u, c, x, lane);
+                float x = vector_get<T>(rows.x[u], c),
+                      dz = form_dz<T, MASK, TWO>(rows, u, c, x, lane);
                 dx[c] = bn_dx(dz, x, lane.mean[c], lane.scale[c], mean_dz[c], slope[c]);
             }
             row_store(b.dx, w, b.grid, u, vector_narrow<T>(dx));
@@ -130,18 +137,19 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS) bn_bw
 
 /* ---- launchers ---- */
 
-#define LAUNCH_ONE_MASK(kernel, T, MASK, two, ...)                                                                     \
-    ((two) ? CUDA_LAUNCH((kernel<T, MASK, true>), __VA_ARGS__) : CUDA_LAUNCH((kernel<T, MASK, false>), __VA_ARGS__))
-#define LAUNCH_BY_MASK(kernel, T, mask, two, ...)                                                                      \
-    ((mask) == BN_MASK_FROM_Y   ? LAUNCH_ONE_MASK(kernel, T, BN_MASK_FROM_Y, two, __VA_ARGS__)                         \
-     : (mask) == BN_MASK_FROM_X ? LAUNCH_ONE_MASK(kernel, T, BN_MASK_FROM_X, two, __VA_ARGS__)                         \
-     : (mask) == BN_MASK_SILU   ? LAUNCH_ONE_MASK(kernel, T, BN_MASK_SILU, two, __VA_ARGS__)                           \
+#define LAUNCH_ONE_MASK(kernel, T, MASK, two, ...)                                                 \
+    ((two) ? CUDA_LAUNCH((kernel<T, MASK, true>), __VA_ARGS__)                                     \
+           : CUDA_LAUNCH((kernel<T, MASK, false>), __VA_ARGS__))
+#define LAUNCH_BY_MASK(kernel, T, mask, two, ...)                                                  \
+    ((mask) == BN_MASK_FROM_Y   ? LAUNCH_ONE_MASK(kernel, T, BN_MASK_FROM_Y, two, __VA_ARGS__)     \
+     : (mask) == BN_MASK_FROM_X ? LAUNCH_ONE_MASK(kernel, T, BN_MASK_FROM_X, two, __VA_ARGS__)     \
+     : (mask) == BN_MASK_SILU   ? LAUNCH_ONE_MASK(kernel, T, BN_MASK_SILU, two, __VA_ARGS__)       \
                                 : LAUNCH_ONE_MASK(kernel, T, BN_MASK_NONE, two, __VA_ARGS__))
 
 template <typename T> static cudaError_t launch_sums(const BnBackward *b, cudaStream_t stream)
 {
-    return LAUNCH_BY_MASK(bn_bwd_sums_kernel, T, b->mask, b->dy2 != NULL, row_blocks(b->grid), ROWS_THREADS, stream,
-                          *b);
+    return LAUNCH_BY_MASK(bn_bwd_sums_kernel, T, b->mask, b->dy2 != NULL, row_blocks(b->grid),
+                          ROWS_THREADS, stream, *b);
 }
 
 template <typename T> static cudaError_t launch_apply(const BnBackward *b, cudaStream_t stream)
@@ -152,7 +160,8 @@ template <typename T> static cudaError_t launch_apply(const BnBackward *b, cudaS
         a.dy2 = NULL;
         a.mask = BN_MASK_NONE;
     }
-    return LAUNCH_BY_MASK(bn_bwd_apply_kernel, T, a.mask, a.dy2 != NULL, row_blocks(a.grid), ROWS_THREADS, stream, a);
+    return LAUNCH_BY_MASK(bn_bwd_apply_kernel, T, a.mask, a.dy2 != NULL, row_blocks(a.grid),
+                          ROWS_THREADS, stream, a);
 }
 
 cudaError_t cuda_launch_bn_bwd_sums(const BnBackward *b, cudaStream_t stream)
@@ -162,7 +171,8 @@ cudaError_t cuda_launch_bn_bwd_sums(const BnBackward *b, cudaStream_t stream)
 
 cudaError_t cuda_launch_bn_bwd_finish(const BnBackward *b, cudaStream_t stream)
 {
-    return CUDA_LAUNCH(bn_bwd_finish_kernel, cuda_blocks(b->cp, FINISH_CHANNELS), FINISH_THREADS, stream, *b);
+    return CUDA_LAUNCH(bn_bwd_finish_kernel, cuda_blocks(b->cp, FINISH_CHANNELS), FINISH_THREADS,
+                       stream, *b);
 }
 
 cudaError_t cuda_launch_bn_bwd_apply(const BnBackward *b, cudaStream_t stream)

@@ -1,9 +1,10 @@
-/* batchnorm_cudnn.c - training batch norm and its gradient by cuDNN's norm graphs (norm_plan.h), with two small kernels
- * of ours around them: the running statistics behind forward; before backward, where there is a residual, its gradient
- * dz, which is then all that the graph is given of dy, dy2 and y.
+/* batchnorm_cudnn.c - training batch norm and its gradient by cuDNN's norm graphs (norm_plan.h),
+ * with two small kernels of ours around them: the running statistics behind forward; before
+ * backward, where there is a residual, its gradient dz, which is then all that the graph is given
+ * of dy, dy2 and y.
  *
- * Only what norm_choice.c lets through comes here. dz is rounded to the type of the tensors before it is summed. dx
- * lies apart from dy unless the graph does not read dy. */
+ * Only what norm_choice.c lets through comes here. dz is rounded to the type of the tensors before
+ * it is summed. dx lies apart from dy unless the graph does not read dy. */
 #include "base/mem.h"
 #include "kernels/cuda/batchnorm.h"
 #include "kernels/cuda/cudnn/norm_plan.h"
@@ -131,7 +132,8 @@ static Status prepare_backward(OpInstance *op)
     const NormShape shape = shape_of(op, &op->in[BN_BWD_IN_X], residual ? ACT_NONE : attr->act);
     TRY(norm_plan_create(&s->plan, cuda_backend(op), NORM_BWD, &shape));
     s->channels = shape.c;
-    s->dz = (BnGradientOfZ){ .dtype = shape.io, .vectors = (int64_t)op->in[BN_BWD_IN_X].bytes / VECTOR_BYTES };
+    s->dz = (BnGradientOfZ){ .dtype = shape.io,
+                             .vectors = (int64_t)op->in[BN_BWD_IN_X].bytes / VECTOR_BYTES };
     if (!residual) op->apart = 1u << BN_BWD_OUT_DX;
     op->workspace_bytes = norm_plan_workspace(s->plan);
     op->implementation = norm_plan_name(s->plan);
@@ -178,4 +180,5 @@ static void release_backward(OpInstance *op)
 }
 
 const OpImpl batchnorm_cudnn = { prepare_forward, bind_forward, run_forward, release_forward };
-const OpImpl batchnorm_cudnn_bwd = { prepare_backward, bind_backward, run_backward, release_backward };
+const OpImpl batchnorm_cudnn_bwd = { prepare_backward, bind_backward, run_backward,
+                                     release_backward };

@@ -1,6 +1,7 @@
-/* batchnorm_cudnn.cu - what cuDNN's norm graphs leave to us: the gradient behind an activation after a residual, and
- * the running statistics. A thread takes VECTORS vectors, BLOCK vectors apart, and loads all of them before it uses the
- * first; what it writes it has read before, and no other thread reads it. */
+/* batchnorm_cudnn.cu - what cuDNN's norm graphs leave to us: the gradient behind an activation
+ * after a residual, and the running statistics. A thread takes VECTORS vectors, BLOCK vectors
+ * apart, and loads all of them before it uses the first; what it writes it has read before, and no
+ * other thread reads it. */
 #include "kernels/cuda/batchnorm_math.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
@@ -37,14 +38,18 @@ static __global__ void __launch_bounds__(BLOCK) bn_gradient_of_z_kernel(const Bn
     }
 }
 
-template <typename T> static cudaError_t launch_gradient_of_z(const BnGradientOfZ *k, cudaStream_t stream)
+template <typename T>
+static cudaError_t launch_gradient_of_z(const BnGradientOfZ *k, cudaStream_t stream)
 {
     const unsigned blocks = cuda_blocks(k->vectors, BLOCK * VECTORS);
     if (k->y)
-        return k->dy2 ? CUDA_LAUNCH((bn_gradient_of_z_kernel<T, true, true>), blocks, BLOCK, stream, *k)
-                      : CUDA_LAUNCH((bn_gradient_of_z_kernel<T, false, true>), blocks, BLOCK, stream, *k);
-    return k->dy2 ? CUDA_LAUNCH((bn_gradient_of_z_kernel<T, true, false>), blocks, BLOCK, stream, *k)
-                  : CUDA_LAUNCH((bn_gradient_of_z_kernel<T, false, false>), blocks, BLOCK, stream, *k);
+        return k->dy2 ? CUDA_LAUNCH((bn_gradient_of_z_kernel<T, true, true>), blocks, BLOCK, stream,
+                                    *k)
+                      : CUDA_LAUNCH((bn_gradient_of_z_kernel<T, false, true>), blocks, BLOCK,
+                                    stream, *k);
+    return k->dy2
+               ? CUDA_LAUNCH((bn_gradient_of_z_kernel<T, true, false>), blocks, BLOCK, stream, *k)
+               : CUDA_LAUNCH((bn_gradient_of_z_kernel<T, false, false>), blocks, BLOCK, stream, *k);
 }
 
 cudaError_t cuda_launch_bn_gradient_of_z(const BnGradientOfZ *k, cudaStream_t stream)
@@ -59,8 +64,10 @@ static __global__ void __launch_bounds__(BLOCK) bn_running_kernel(const BnRunnin
     const int channel = (int)(blockIdx.x * BLOCK + threadIdx.x);
     if (channel >= k.c) return;
     const double var = bn_variance(k.statistics[k.cp + channel], k.eps);
-    k.running_mean[channel] = bn_running(k.running_mean[channel], (double)k.statistics[channel], k.momentum);
-    k.running_var[channel] = bn_running(k.running_var[channel], var * (k.count / (k.count - 1)), k.momentum);
+    k.running_mean[channel] =
+        bn_running(k.running_mean[channel], (double)k.statistics[channel], k.momentum);
+    k.running_var[channel] =
+        bn_running(k.running_var[channel], var * (k.count / (k.count - 1)), k.momentum);
 }
 
 cudaError_t cuda_launch_bn_running(const BnRunning *k, cudaStream_t stream)

@@ -1,17 +1,21 @@
-/* batchnorm_math.h - the formulas of batch norm, for one element or one channel; host and device compile them alike.
+/* batchnorm_math.h - the formulas of batch norm, for one element or one channel; host and device
+ * compile them alike.
  *
- * THE SIGN. Backward recomputes from x on which side of the ReLU an element was, so what forward normalised and what
- * backward recomputes is one function, written with fmaf so that no compiler may round it differently: from equal
- * mean, inv_std, gamma and beta (all f32, as stored) come equal bits. x - mean comes first: it keeps the digits of
- * channels whose mean is large against their deviation.
+ * THE SIGN. Backward recomputes from x on which side of the ReLU an element was, so what forward
+ * normalised and what backward recomputes is one function, written with fmaf so that no compiler
+ * may round it differently: from equal mean, inv_std, gamma and beta (all f32, as stored) come
+ * equal bits. x - mean comes first: it keeps the digits of channels whose mean is large against
+ * their deviation.
  *
- * STATISTICS are sums of x - guess and of its square, guess being a value near the mean: then nothing cancels. */
+ * STATISTICS are sums of x - guess and of its square, guess being a value near the mean: then
+ * nothing cancels. */
 #ifndef CONVOY_KERNELS_CUDA_BATCHNORM_MATH_H
 #define CONVOY_KERNELS_CUDA_BATCHNORM_MATH_H
 #include "kernels/cuda/half_math.h"
 #include <math.h>
 
-/* The largest results that are stored as zero, by type: half the smallest subnormal, a tie that goes to even. */
+/* The largest results that are stored as zero, by type: half the smallest subnormal, a tie that
+ * goes to even. */
 #define BN_F32_ZERO  0.0f
 #define BN_BF16_ZERO 0x1p-134f
 #define BN_F16_ZERO  0x1p-25f
@@ -32,7 +36,8 @@ CUDA_BOTH static inline float bn_relu(float z)
     return z <= 0.0f ? 0.0f : z; /* this way round a NaN stays one */
 }
 
-/* dy where forward stored y > 0 (or NaN), else 0; z is y, or bn_affine of the same x; zero: the constant above. */
+/* dy where forward stored y > 0 (or NaN), else 0; z is y, or bn_affine of the same x; zero: the
+ * constant above. */
 CUDA_BOTH static inline float bn_relu_bwd(float dy, float z, float zero)
 {
     return z <= zero ? 0.0f : dy;
@@ -70,9 +75,10 @@ CUDA_BOTH static inline double bn_variance(float inv_std, float eps)
     return var < 0 ? 0 : var; /* a NaN stays one */
 }
 
-/* dx = scale (dz - mean_dz - (x - mean) slope), where slope = inv_std mean(dz xhat); with constant statistics mean_dz
- * and slope are 0. */
-CUDA_BOTH static inline float bn_dx(float dz, float x, float mean, float scale, float mean_dz, float slope)
+/* dx = scale (dz - mean_dz - (x - mean) slope), where slope = inv_std mean(dz xhat); with constant
+ * statistics mean_dz and slope are 0. */
+CUDA_BOTH static inline float bn_dx(float dz, float x, float mean, float scale, float mean_dz,
+                                    float slope)
 {
     return scale * fmaf(-(x - mean), slope, dz - mean_dz);
 }

@@ -1,4 +1,5 @@
-/* batchnorm_parts.c - what is left of a batch norm when convolutions beside it do the rest (kernels/op.h). */
+/* batchnorm_parts.c - what is left of a batch norm when convolutions beside it do the rest
+ * (kernels/op.h). */
 #include "kernels/cuda/batchnorm_parts.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
@@ -15,7 +16,8 @@ static Status make_grid(const OpInstance *op, RowGrid *out, const CudaView *x, i
 {
     const int64_t vectors = x->cp * (int64_t)dtype_bytes(x->dtype) / VECTOR_BYTES;
     if (row_grid_make(out, x->rows, vectors, cuda_backend(op)->sm_count, blocks_per_sm)) return OK;
-    return fail(ERR_USAGE, "batch norm over %lld rows of %lld channels: too large, use a smaller batch",
+    return fail(ERR_USAGE,
+                "batch norm over %lld rows of %lld channels: too large, use a smaller batch",
                 (long long)x->rows, (long long)x->c);
 }
 
@@ -75,9 +77,11 @@ static Status prepare_apply(OpInstance *op)
     const BatchNormAttr *attr = op->attr;
     BnForward *k = op->state = mem_calloc(1, sizeof *k);
     if (!k) return ERR_MEMORY;
-    for (int i = BN_APPLY_IN_GAMMA; i <= BN_APPLY_IN_SAVED; i++) decide_vectors(op, &op->in[i], DTYPE_F32);
+    for (int i = BN_APPLY_IN_GAMMA; i <= BN_APPLY_IN_SAVED; i++)
+        decide_vectors(op, &op->in[i], DTYPE_F32);
     cuda_decide_activation(b, &op->in[BN_APPLY_IN_X]);
-    if (op->in[BN_APPLY_IN_RESIDUAL].desc.rank != 0) cuda_decide_activation(b, &op->in[BN_APPLY_IN_RESIDUAL]);
+    if (op->in[BN_APPLY_IN_RESIDUAL].desc.rank != 0)
+        cuda_decide_activation(b, &op->in[BN_APPLY_IN_RESIDUAL]);
     cuda_decide_activation(b, &op->out[BN_APPLY_OUT_Y]);
     const CudaView v = cuda_view(b, &op->in[BN_APPLY_IN_X]);
     *k = (BnForward){ .dtype = v.dtype, .c = (int)v.c, .cp = (int)v.cp, .act = attr->act };
@@ -90,7 +94,8 @@ static Status bind_apply(OpInstance *op)
     BnForward *k = op->state;
     const OpTensor *saved = &op->in[BN_APPLY_IN_SAVED];
     k->x = op->in[BN_APPLY_IN_X].data;
-    k->residual = op->in[BN_APPLY_IN_RESIDUAL].desc.rank != 0 ? op->in[BN_APPLY_IN_RESIDUAL].data : NULL;
+    k->residual =
+        op->in[BN_APPLY_IN_RESIDUAL].desc.rank != 0 ? op->in[BN_APPLY_IN_RESIDUAL].data : NULL;
     k->y = op->out[BN_APPLY_OUT_Y].data;
     k->gamma = op->in[BN_APPLY_IN_GAMMA].data;
     k->beta = op->in[BN_APPLY_IN_BETA].data;

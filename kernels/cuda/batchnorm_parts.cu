@@ -1,32 +1,37 @@
-/* batchnorm_parts.cu - batch norm where convolutions have made its sums: statistics from them, and the gradient of x
- * from coefficients. What normalises in between is batchnorm.cu's. */
+/* batchnorm_parts.cu - batch norm where convolutions have made its sums: statistics from them, and
+ * the gradient of x from coefficients. What normalises in between is batchnorm.cu's. */
 #include "kernels/cuda/batchnorm.cuh"
 #include "kernels/cuda/kernels.h"
 
 constexpr int FINALIZE_THREADS = 128, COMBINE_UNROLL = 2, COMBINE_BLOCKS = 4;
 
 /* A block stands on FINALIZE_THREADS channels. */
-template <typename T> static __global__ void __launch_bounds__(FINALIZE_THREADS) bn_finalize_kernel(const BnFinalize f)
+template <typename T>
+static __global__ void __launch_bounds__(FINALIZE_THREADS) bn_finalize_kernel(const BnFinalize f)
 {
     int channel = (int)(blockIdx.x * FINALIZE_THREADS + threadIdx.x);
     if (channel >= f.cp) return;
     bool real = channel < f.c;
     BnMoments m = bn_moments(0, (double)f.sums[channel], (double)f.sums[f.cp + channel], f.count);
-    float inv_std = real ? bn_inv_std(m.var, f.eps) : 0, scale = bn_scale(f.gamma[channel], inv_std);
+    float inv_std = real ? bn_inv_std(m.var, f.eps) : 0,
+          scale = bn_scale(f.gamma[channel], inv_std);
     f.saved[channel] = real ? (float)m.mean : 0;
     f.saved[f.cp + channel] = inv_std;
     if (f.affine) {
         T *affine = static_cast<T *>(f.affine);
         element_store(affine + channel, real ? scale : 0);
-        element_store(affine + f.cp + channel, real ? bn_affine(0, (float)m.mean, scale, f.beta[channel]) : 0);
+        element_store(affine + f.cp + channel,
+                      real ? bn_affine(0, (float)m.mean, scale, f.beta[channel]) : 0);
     }
     if (!real) return;
     f.running_mean[channel] = bn_running(f.running_mean[channel], m.mean, f.momentum);
-    f.running_var[channel] = bn_running(f.running_var[channel], m.var * (f.count / (f.count - 1)), f.momentum);
+    f.running_var[channel] =
+        bn_running(f.running_var[channel], m.var * (f.count / (f.count - 1)), f.momentum);
 }
 
 template <typename T>
-static __global__ void __launch_bounds__(ROWS_THREADS, COMBINE_BLOCKS) bn_combine_kernel(const BnCombine k)
+static __global__ void __launch_bounds__(ROWS_THREADS, COMBINE_BLOCKS)
+    bn_combine_kernel(const BnCombine k)
 {
     constexpr int V = vector_channels<T>, U = COMBINE_UNROLL;
     RowWalk w = row_walk<U>(k.grid, true);
@@ -45,7 +50,8 @@ static __global__ void __launch_bounds__(ROWS_THREADS, COMBINE_BLOCKS) bn_combin
             float dx[V];
 #pragma unroll
             for (int i = 0; i < V; i++)
-                dx[i] = fmaf(a[i], vector_get<T>(dz[u], i), fmaf(b[i], vector_get<T>(x[u], i), c[i]));
+                dx[i] =
+                    fmaf(a[i], vector_get<T>(dz[u], i), fmaf(b[i], vector_get<T>(x[u], i), c[i]));
             row_store(k.dx, w, k.grid, u, vector_narrow<T>(dx));
         }
         row_advance(&w, k.grid);
@@ -58,7 +64,8 @@ static __global__ void __launch_bounds__(ROWS_THREADS, COMBINE_BLOCKS) bn_combin
 
 template <typename T> static cudaError_t launch_finalize(const BnFinalize *f, cudaStream_t stream)
 {
-    return CUDA_LAUNCH(bn_finalize_kernel<T>, cuda_blocks(f->cp, FINALIZE_THREADS), FINALIZE_THREADS, stream, *f);
+    return CUDA_LAUNCH(bn_finalize_kernel<T>, cuda_blocks(f->cp, FINALIZE_THREADS),
+                       FINALIZE_THREADS, stream, *f);
 }
 
 template <typename T> static cudaError_t launch_combine(const BnCombine *k, cudaStream_t stream)

@@ -1,5 +1,5 @@
-/* batchnorm_parts.h - what the kernels of a batch norm in parts are told (batchnorm_parts.cu). Vectors per channel are
- * of cp, zero from c on. */
+/* batchnorm_parts.h - what the kernels of a batch norm in parts are told (batchnorm_parts.cu).
+ * Vectors per channel are of cp, zero from c on. */
 #ifndef CONVOY_KERNELS_CUDA_BATCHNORM_PARTS_H
 #define CONVOY_KERNELS_CUDA_BATCHNORM_PARTS_H
 #include "kernels/cuda/rows.h"

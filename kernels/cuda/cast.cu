@@ -1,14 +1,16 @@
-/* cast.cu - flat conversions between f32, bf16 and f16: compute copies of the parameters, and weight gradients from the
- * compute type into the f32 gradient.
+/* cast.cu - flat conversions between f32, bf16 and f16: compute copies of the parameters, and
+ * weight gradients from the compute type into the f32 gradient.
  *
- * A thread takes CAST_VECTORS groups of GROUP elements, BLOCK groups apart, all loaded before the first is used. Arrays
- * that are not aligned to 16 bytes, and what is left at the end, go element by element. */
+ * A thread takes CAST_VECTORS groups of GROUP elements, BLOCK groups apart, all loaded before the
+ * first is used. Arrays that are not aligned to 16 bytes, and what is left at the end, go element
+ * by element. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace {
 
-constexpr int BLOCK = 256, CAST_VECTORS = 4, GROUP = 8; /* a group: 16 bytes of a 16-bit type, two vectors of f32 */
+/* a group: 16 bytes of a 16-bit type, two vectors of f32 */
+constexpr int BLOCK = 256, CAST_VECTORS = 4, GROUP = 8;
 
 struct Group {
     uint4 word[2]; /* 16-bit types use the first alone */
@@ -16,7 +18,8 @@ struct Group {
 
 template <typename T> constexpr int group_words = GROUP / vector_channels<T>;
 
-template <typename T> __device__ __forceinline__ void group_load(const T *from, int64_t group, uint4 *word)
+template <typename T>
+__device__ __forceinline__ void group_load(const T *from, int64_t group, uint4 *word)
 {
     const uint4 *at = reinterpret_cast<const uint4 *>(from) + group * group_words<T>;
 #pragma unroll
@@ -26,17 +29,21 @@ template <typename T> __device__ __forceinline__ void group_load(const T *from, 
 template <typename T> __device__ __forceinline__ void group_widen(const uint4 *word, float *value)
 {
 #pragma unroll
-    for (int i = 0; i < group_words<T>; i++) vector_widen<T>(word[i], value + i * vector_channels<T>);
+    for (int i = 0; i < group_words<T>; i++)
+        vector_widen<T>(word[i], value + i * vector_channels<T>);
 }
 
-template <typename T> __device__ __forceinline__ void group_store(T *to, int64_t group, const float *value)
+template <typename T>
+__device__ __forceinline__ void group_store(T *to, int64_t group, const float *value)
 {
     uint4 *at = reinterpret_cast<uint4 *>(to) + group * group_words<T>;
 #pragma unroll
-    for (int i = 0; i < group_words<T>; i++) at[i] = vector_narrow<T>(value + i * vector_channels<T>);
+    for (int i = 0; i < group_words<T>; i++)
+        at[i] = vector_narrow<T>(value + i * vector_channels<T>);
 }
 
-template <bool ADD> __device__ __forceinline__ void add_group(const float *to, int64_t group, float *value)
+template <bool ADD>
+__device__ __forceinline__ void add_group(const float *to, int64_t group, float *value)
 {
     if (!ADD) return;
     float old[GROUP];
@@ -67,7 +74,8 @@ __global__ void __launch_bounds__(BLOCK) cast_kernel(const From *from, To *to, i
 }
 
 template <typename From, typename To, bool ADD>
-__global__ void __launch_bounds__(BLOCK) cast_elements_kernel(const From *from, To *to, int64_t count)
+__global__ void __launch_bounds__(BLOCK)
+    cast_elements_kernel(const From *from, To *to, int64_t count)
 {
     int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
     if (i >= count) return;
@@ -81,14 +89,15 @@ cudaError_t launch_cast(const void *in, void *out, int64_t count, cudaStream_t s
 {
     const From *from = static_cast<const From *>(in);
     To *to = static_cast<To *>(out);
-    int64_t groups = is_vector_aligned(in) && is_vector_aligned(out) ? count / GROUP : 0, done = groups * GROUP;
+    int64_t groups = is_vector_aligned(in) && is_vector_aligned(out) ? count / GROUP : 0,
+            done = groups * GROUP;
     cudaError_t error = cudaSuccess;
     if (groups)
-        error = CUDA_LAUNCH((cast_kernel<From, To, ADD>), cuda_blocks(groups, BLOCK * CAST_VECTORS), BLOCK, stream,
-                            from, to, groups);
+        error = CUDA_LAUNCH((cast_kernel<From, To, ADD>), cuda_blocks(groups, BLOCK * CAST_VECTORS),
+                            BLOCK, stream, from, to, groups);
     if (error == cudaSuccess && done < count)
-        error = CUDA_LAUNCH((cast_elements_kernel<From, To, ADD>), cuda_blocks(count - done, BLOCK), BLOCK, stream,
-                            from + done, to + done, count - done);
+        error = CUDA_LAUNCH((cast_elements_kernel<From, To, ADD>), cuda_blocks(count - done, BLOCK),
+                            BLOCK, stream, from + done, to + done, count - done);
     return error;
 }
 
@@ -101,19 +110,22 @@ cudaError_t launch_cast_to(const void *in, void *out, DType to, int64_t count, c
                               : cudaErrorInvalidValue;
 }
 
-template <typename From> cudaError_t launch_cast_add(const void *in, float *out, int64_t count, cudaStream_t stream)
+template <typename From>
+cudaError_t launch_cast_add(const void *in, float *out, int64_t count, cudaStream_t stream)
 {
     return launch_cast<From, float, true>(in, out, count, stream);
 }
 
 } // namespace
 
-cudaError_t cuda_launch_cast(const void *in, DType from, void *out, DType to, int64_t count, cudaStream_t stream)
+cudaError_t cuda_launch_cast(const void *in, DType from, void *out, DType to, int64_t count,
+                             cudaStream_t stream)
 {
     return LAUNCH_BY_TYPE(from, launch_cast_to, in, out, to, count, stream);
 }
 
-cudaError_t cuda_launch_cast_add(const void *in, DType from, float *out, int64_t count, cudaStream_t stream)
+cudaError_t cuda_launch_cast_add(const void *in, DType from, float *out, int64_t count,
+                                 cudaStream_t stream)
 {
     return LAUNCH_BY_TYPE(from, launch_cast_add, in, out, count, stream);
 }

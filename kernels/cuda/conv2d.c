@@ -1,16 +1,19 @@
 /* conv2d.c - convolution and its two gradients on the CUDA backend.
  *
- * The three are one relation between x, w and y, all in the compute type while a plan runs (conv_plan.h). Parameters
- * and their gradients, however, are f32:
+ * The three are one relation between x, w and y, all in the compute type while a plan runs
+ * (conv_plan.h). Parameters and their gradients, however, are f32:
  *
- *   w   in a 16-bit type is read from the compute copy that OP_UPDATE keeps; where the parameter lies outside the
- *       attached slab (checks of single ops) it is converted into the workspace before each run.
- *   dw  in a 16-bit type is written to the workspace and from there converted into, or added to, the f32 gradient: no
- *       engine writes f32 from 16-bit inputs. In f32 the plan writes or adds to the gradient itself.
+ *   w   in a 16-bit type is read from the compute copy that OP_UPDATE keeps; where the parameter
+ *       lies outside the attached slab (checks of single ops) it is converted into the workspace
+ *       before each run.
+ *   dw  in a 16-bit type is written to the workspace and from there converted into, or added to,
+ *       the f32 gradient: no engine writes f32 from 16-bit inputs. In f32 the plan writes or adds
+ *       to the gradient itself.
  *
  * WORKSPACE is that tensor, if there is one, and behind it what the plan wants.
  *
- * Convolutions with a filter for each channel may be run by kernels of our own (depthwise.h), which write dw in f32. */
+ * Convolutions with a filter for each channel may be run by kernels of our own (depthwise.h), which
+ * write dw in f32. */
 #include "kernels/cuda/conv2d.h"
 #include "base/mem.h"
 #include "kernels/cuda/depthwise.h"
@@ -37,9 +40,10 @@ static const struct PassRow {
 typedef struct ConvState {
     ConvPlan *plan; /* this, or own */
     Depthwise *own;
-    int64_t weights;      /* elements, padding included */
-    size_t weights_bytes; /* in the workspace: weights in the compute type, rounded up to the alignment; 0 for f32 */
-    bool convert;         /* forward and data gradient: w has no compute copy */
+    int64_t weights; /* elements, padding included */
+    /* in the workspace: weights in the compute type, rounded up to the alignment; 0 for f32 */
+    size_t weights_bytes;
+    bool convert; /* forward and data gradient: w has no compute copy */
 } ConvState;
 
 static OpTensor *tensor_of(OpInstance *op, ConvPass pass, int role)
@@ -48,13 +52,15 @@ static OpTensor *tensor_of(OpInstance *op, ConvPass pass, int role)
     return passes[pass].roles[role].output ? &op->out[slot] : &op->in[slot];
 }
 
-Status conv2d_decide(const CudaBackend *b, const Conv2dAttr *attr, OpTensor *x, OpTensor *w, OpTensor *y)
+Status conv2d_decide(const CudaBackend *b, const Conv2dAttr *attr, OpTensor *x, OpTensor *w,
+                     OpTensor *y)
 {
     const int64_t channels = x->desc.dims[1], filters = w->desc.dims[0];
     if (attr->groups > 1 && (channels % b->pad || filters % b->pad))
         return fail(
             ERR_USAGE,
-            "conv2d: %d groups over %lld channels to %lld: on CUDA both must be multiples of %d in this precision",
+            "conv2d: %d groups over %lld channels to %lld: on CUDA both must be multiples of %d in "
+            "this precision",
             attr->groups, (long long)channels, (long long)filters, b->pad);
     cuda_decide_activation(b, x);
     cuda_decide_activation(b, y);
@@ -62,8 +68,8 @@ Status conv2d_decide(const CudaBackend *b, const Conv2dAttr *attr, OpTensor *x, 
     return OK;
 }
 
-ConvShape conv2d_shape(const CudaBackend *b, const Conv2dAttr *attr, const OpTensor *x, const OpTensor *w,
-                       const OpTensor *y)
+ConvShape conv2d_shape(const CudaBackend *b, const Conv2dAttr *attr, const OpTensor *x,
+                       const OpTensor *w, const OpTensor *y)
 {
     const CudaView from = cuda_view(b, x), to = cuda_view(b, y);
     return (ConvShape){ .n = from.n,
@@ -95,7 +101,8 @@ size_t conv2d_weights_bytes(const CudaBackend *b, const ConvShape *s)
 static Status prepare(OpInstance *op, ConvPass pass)
 {
     CudaBackend *b = cuda_backend(op);
-    OpTensor *x = tensor_of(op, pass, ROLE_X), *w = tensor_of(op, pass, ROLE_W), *y = tensor_of(op, pass, ROLE_Y);
+    OpTensor *x = tensor_of(op, pass, ROLE_X), *w = tensor_of(op, pass, ROLE_W),
+             *y = tensor_of(op, pass, ROLE_Y);
     ConvState *s = op->state = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     TRY(conv2d_decide(b, op->attr, x, w, y));
@@ -108,7 +115,8 @@ static Status prepare(OpInstance *op, ConvPass pass)
     s->weights = conv2d_weights(&shape);
     ASSERT((size_t)s->weights * sizeof(float) == w->bytes);
     s->weights_bytes = writes_f32 ? 0 : conv2d_weights_bytes(b, &shape);
-    op->workspace_bytes = s->weights_bytes + (own ? depthwise_workspace(s->own) : conv_plan_workspace(s->plan));
+    op->workspace_bytes =
+        s->weights_bytes + (own ? depthwise_workspace(s->own) : conv_plan_workspace(s->plan));
     op->implementation = own ? depthwise_name(s->own) : conv_plan_name(s->plan);
     return OK;
 }
@@ -140,8 +148,8 @@ static Status convert_weights(OpInstance *op, const OpTensor *w, Stream *stream)
 {
     const ConvState *s = op->state;
     if (!s->convert) return OK;
-    TRY_CUDA(
-        cuda_launch_cast(w->data, DTYPE_F32, op->workspace, cuda_backend(op)->compute, s->weights, stream->stream));
+    TRY_CUDA(cuda_launch_cast(w->data, DTYPE_F32, op->workspace, cuda_backend(op)->compute,
+                              s->weights, stream->stream));
     return OK;
 }
 
@@ -165,7 +173,8 @@ static Status prepare_forward(OpInstance *op)
 
 static Status bind_forward(OpInstance *op)
 {
-    return bind_plan(op, op->in[CONV_IN_X].data, weights_for(op, &op->in[CONV_IN_W]), op->out[CONV_OUT_Y].data);
+    return bind_plan(op, op->in[CONV_IN_X].data, weights_for(op, &op->in[CONV_IN_W]),
+                     op->out[CONV_OUT_Y].data);
 }
 
 static Status run_forward(OpInstance *op, Stream *stream)
@@ -183,7 +192,8 @@ static Status prepare_bwd_data(OpInstance *op)
 
 static Status bind_bwd_data(OpInstance *op)
 {
-    return bind_plan(op, op->in[CONV_BWD_DATA_IN_DY].data, weights_for(op, &op->in[CONV_BWD_DATA_IN_W]),
+    return bind_plan(op, op->in[CONV_BWD_DATA_IN_DY].data,
+                     weights_for(op, &op->in[CONV_BWD_DATA_IN_W]),
                      op->out[CONV_BWD_DATA_OUT_DX].data);
 }
 
@@ -204,7 +214,8 @@ static Status bind_bwd_weights(OpInstance *op)
 {
     const ConvState *s = op->state;
     void *dw = s->weights_bytes ? op->workspace : op->out[CONV_BWD_WEIGHTS_OUT_DW].data;
-    return bind_plan(op, op->in[CONV_BWD_WEIGHTS_IN_X].data, op->in[CONV_BWD_WEIGHTS_IN_DY].data, dw);
+    return bind_plan(op, op->in[CONV_BWD_WEIGHTS_IN_X].data, op->in[CONV_BWD_WEIGHTS_IN_DY].data,
+                     dw);
 }
 
 static Status run_bwd_weights(OpInstance *op, Stream *stream)
@@ -214,11 +225,15 @@ static Status run_bwd_weights(OpInstance *op, Stream *stream)
     float *dw = op->out[CONV_BWD_WEIGHTS_OUT_DW].data;
     TRY(run_plan(s, stream));
     if (!s->weights_bytes) return OK;
-    if (op->accumulate) TRY_CUDA(cuda_launch_cast_add(op->workspace, compute, dw, s->weights, stream->stream));
-    else TRY_CUDA(cuda_launch_cast(op->workspace, compute, dw, DTYPE_F32, s->weights, stream->stream));
+    if (op->accumulate)
+        TRY_CUDA(cuda_launch_cast_add(op->workspace, compute, dw, s->weights, stream->stream));
+    else
+        TRY_CUDA(
+            cuda_launch_cast(op->workspace, compute, dw, DTYPE_F32, s->weights, stream->stream));
     return OK;
 }
 
 const OpImpl cuda_conv2d = { prepare_forward, bind_forward, run_forward, release };
 const OpImpl cuda_conv2d_bwd_data = { prepare_bwd_data, bind_bwd_data, run_bwd_data, release };
-const OpImpl cuda_conv2d_bwd_weights = { prepare_bwd_weights, bind_bwd_weights, run_bwd_weights, release };
+const OpImpl cuda_conv2d_bwd_weights = { prepare_bwd_weights, bind_bwd_weights, run_bwd_weights,
+                                         release };

@@ -1,8 +1,9 @@
-/* conv2d_norm.c - convolutions with parts of the batch norms beside them, on the CUDA backend: tensors of the op to
- * operands of the plan (conv_norm_plan.h). Weights and their gradient as in conv2d.c.
+/* conv2d_norm.c - convolutions with parts of the batch norms beside them, on the CUDA backend:
+ * tensors of the op to operands of the plan (conv_norm_plan.h). Weights and their gradient as in
+ * conv2d.c.
  *
- * WORKSPACE is the weights or their gradient in the compute type; then, for an accumulating data gradient, dgamma and
- * dbeta of this run; then what the plan wants. */
+ * WORKSPACE is the weights or their gradient in the compute type; then, for an accumulating data
+ * gradient, dgamma and dbeta of this run; then what the plan wants. */
 #include "base/mem.h"
 #include "kernels/cuda/conv2d.h"
 #include "kernels/cuda/cudnn/conv_norm_plan.h"
@@ -20,7 +21,8 @@ static void decide_vectors(OpInstance *op, OpTensor *t, DType dtype)
     if (t->desc.rank != 0) cuda_decide(cuda_backend(op), t, CUDA_VECTOR, dtype);
 }
 
-static Status prepare(OpInstance *op, ConvNormPass pass, ConvPrologue prologue, OpTensor *x, OpTensor *w, OpTensor *y)
+static Status prepare(OpInstance *op, ConvNormPass pass, ConvPrologue prologue, OpTensor *x,
+                      OpTensor *w, OpTensor *y)
 {
     CudaBackend *b = cuda_backend(op);
     NormState *s = op->state = mem_calloc(1, sizeof *s);
@@ -44,7 +46,9 @@ static void *workspace(const OpInstance *op, size_t at)
 /* Vector number index of a tensor of several. */
 static void *vector(const OpTensor *t, int64_t channels, int index)
 {
-    return t->desc.rank == 0 ? NULL : (char *)t->data + (size_t)(index * channels) * dtype_bytes(t->layout->dtype);
+    return t->desc.rank == 0
+               ? NULL
+               : (char *)t->data + (size_t)(index * channels) * dtype_bytes(t->layout->dtype);
 }
 
 /* The weights that the plan reads, which it does not write to. */
@@ -62,8 +66,8 @@ static Status convert_weights(OpInstance *op, const OpTensor *w, Stream *stream)
 {
     const NormState *s = op->state;
     if (!s->convert) return OK;
-    TRY_CUDA(
-        cuda_launch_cast(w->data, DTYPE_F32, op->workspace, cuda_backend(op)->compute, s->weights, stream->stream));
+    TRY_CUDA(cuda_launch_cast(w->data, DTYPE_F32, op->workspace, cuda_backend(op)->compute,
+                              s->weights, stream->stream));
     return OK;
 }
 
@@ -93,8 +97,8 @@ static Status prepare_stats(OpInstance *op)
     decide_vectors(op, &op->out[CONV_STATS_OUT_SUMS], DTYPE_F32);
     if (residual->desc.rank != 0) cuda_decide_activation(b, residual);
     if (z->desc.rank != 0) cuda_decide_activation(b, z);
-    return prepare(op, CONV_NORM_STATS, prologue_of(op), &op->in[CONV_STATS_IN_X], &op->in[CONV_STATS_IN_W],
-                   &op->out[CONV_STATS_OUT_Y]);
+    return prepare(op, CONV_NORM_STATS, prologue_of(op), &op->in[CONV_STATS_IN_X],
+                   &op->in[CONV_STATS_IN_W], &op->out[CONV_STATS_OUT_Y]);
 }
 
 static Status bind_stats(OpInstance *op)
@@ -135,10 +139,11 @@ static Status prepare_bwd_data(OpInstance *op)
     for (int i = CONV_BWD_DATA_NORM_OUT_DGAMMA; i <= CONV_BWD_DATA_NORM_OUT_COEFFICIENTS; i++)
         decide_vectors(op, &out[i], DTYPE_F32);
     cuda_decide_activation(cuda_backend(op), &out[CONV_BWD_DATA_NORM_OUT_DZ]);
-    TRY(prepare(op, CONV_NORM_BWD_DATA, CONV_PLAIN, &in[CONV_BWD_DATA_NORM_IN_X], &in[CONV_BWD_DATA_NORM_IN_W],
-                &in[CONV_BWD_DATA_NORM_IN_DY]));
+    TRY(prepare(op, CONV_NORM_BWD_DATA, CONV_PLAIN, &in[CONV_BWD_DATA_NORM_IN_X],
+                &in[CONV_BWD_DATA_NORM_IN_W], &in[CONV_BWD_DATA_NORM_IN_DY]));
     NormState *s = op->state;
-    const size_t align = cuda_backend(op)->base.v->alignment, vectors = 2 * (size_t)s->channels * sizeof(float);
+    const size_t align = cuda_backend(op)->base.v->alignment,
+                 vectors = 2 * (size_t)s->channels * sizeof(float);
     if (op->accumulate) s->plan_at += (vectors + align - 1) / align * align;
     op->workspace_bytes = s->plan_at + conv_norm_plan_workspace(s->plan);
     return OK;
@@ -181,8 +186,9 @@ static Status run_bwd_data(OpInstance *op, Stream *stream)
     TRY(convert_weights(op, &op->in[CONV_BWD_DATA_NORM_IN_W], stream));
     TRY(conv_norm_plan_run(s->plan, stream->stream));
     for (int i = 0; op->accumulate && i < 2; i++)
-        TRY_CUDA(cuda_launch_cast_add(own_gradient(op, i), DTYPE_F32, op->out[CONV_BWD_DATA_NORM_OUT_DGAMMA + i].data,
-                                      s->channels, stream->stream));
+        TRY_CUDA(cuda_launch_cast_add(own_gradient(op, i), DTYPE_F32,
+                                      op->out[CONV_BWD_DATA_NORM_OUT_DGAMMA + i].data, s->channels,
+                                      stream->stream));
     return OK;
 }
 
@@ -206,8 +212,10 @@ static Status bind_bwd_weights(OpInstance *op)
     const NormState *s = op->state;
     const OpTensor *affine = &op->in[CONV_BWD_WEIGHTS_NORM_IN_AFFINE];
     void *const operands[CONV_OPERAND_COUNT] = {
-        [CONV_OP_X] = op->in[CONV_BWD_WEIGHTS_NORM_IN_X].data,  [CONV_OP_W] = own_weights_gradient(op),
-        [CONV_OP_Y] = op->in[CONV_BWD_WEIGHTS_NORM_IN_DY].data, [CONV_OP_SCALE] = vector(affine, s->channels, 0),
+        [CONV_OP_X] = op->in[CONV_BWD_WEIGHTS_NORM_IN_X].data,
+        [CONV_OP_W] = own_weights_gradient(op),
+        [CONV_OP_Y] = op->in[CONV_BWD_WEIGHTS_NORM_IN_DY].data,
+        [CONV_OP_SCALE] = vector(affine, s->channels, 0),
         [CONV_OP_SHIFT] = vector(affine, s->channels, 1),
     };
     return conv_norm_plan_bind(s->plan, operands, workspace(op, s->plan_at));
@@ -220,11 +228,15 @@ static Status run_bwd_weights(OpInstance *op, Stream *stream)
     float *dw = op->out[CONV_BWD_WEIGHTS_NORM_OUT_DW].data;
     TRY(conv_norm_plan_run(s->plan, stream->stream));
     if (!s->plan_at) return OK;
-    if (op->accumulate) TRY_CUDA(cuda_launch_cast_add(op->workspace, compute, dw, s->weights, stream->stream));
-    else TRY_CUDA(cuda_launch_cast(op->workspace, compute, dw, DTYPE_F32, s->weights, stream->stream));
+    if (op->accumulate)
+        TRY_CUDA(cuda_launch_cast_add(op->workspace, compute, dw, s->weights, stream->stream));
+    else
+        TRY_CUDA(
+            cuda_launch_cast(op->workspace, compute, dw, DTYPE_F32, s->weights, stream->stream));
     return OK;
 }
 
 const OpImpl cuda_conv2d_stats = { prepare_stats, bind_stats, run_stats, release };
 const OpImpl cuda_conv2d_bwd_data_norm = { prepare_bwd_data, bind_bwd_data, run_bwd_data, release };
-const OpImpl cuda_conv2d_bwd_weights_norm = { prepare_bwd_weights, bind_bwd_weights, run_bwd_weights, release };
+const OpImpl cuda_conv2d_bwd_weights_norm = { prepare_bwd_weights, bind_bwd_weights,
+                                              run_bwd_weights, release };

@@ -1,31 +1,36 @@
-/* cuda.h - what the files of the CUDA backend share: the backend struct, how tensors lie, streams, error checks.
+/* cuda.h - what the files of the CUDA backend share: the backend struct, how tensors lie, streams,
+ * error checks.
  *
- * TYPES. The graph says f32; this backend keeps activations and their gradients in the COMPUTE TYPE of its precision
- * (f32 for fp32 and tf32, bf16, f16), as part of their Layout. Parameters, parameter gradients, optimizer states,
- * running statistics, saved statistics and logits are f32. Convolution and linear weights in a 16-bit precision have
- * compute copies beside the PARAM slab (DeviceVTable.params_attach); cuda_compute_copy() finds them.
+ * TYPES. The graph says f32; this backend keeps activations and their gradients in the COMPUTE TYPE
+ * of its precision (f32 for fp32 and tf32, bf16, f16), as part of their Layout. Parameters,
+ * parameter gradients, optimizer states, running statistics, saved statistics and logits are f32.
+ * Convolution and linear weights in a 16-bit precision have compute copies beside the PARAM slab
+ * (DeviceVTable.params_attach); cuda_compute_copy() finds them.
  *
- * LAYOUTS. Channels lie innermost and are padded to a multiple of CudaBackend.pad (8 for 16-bit types, 4 for f32: 16
- * bytes), so that every row of channels is aligned for 16-byte loads and for cuDNN's tensor core engines. All padding
- * is zero and every kernel keeps it zero.
+ * LAYOUTS. Channels lie innermost and are padded to a multiple of CudaBackend.pad (8 for 16-bit
+ * types, 4 for f32: 16 bytes), so that every row of channels is aligned for 16-byte loads and for
+ * cuDNN's tensor core engines. All padding is zero and every kernel keeps it zero.
  *   CUDA_NHWC     activations of rank 4                        [N][H][W][Cp]         compute type
- *   CUDA_ROWS     activations of rank 2                        [N][Cp]               compute type; y of linear f32
+ *   CUDA_ROWS     activations of rank 2 [N][Cp] compute type; y of linear f32
  *   CUDA_KRSC     convolution weights [K,C,R,S], one group     [Kp][R][S][Cp]        f32
  *   CUDA_KRSC_GROUPED  the same of several groups [K,C/G,R,S]  [Kp][R][S][C/G]       f32
  *   CUDA_MATRIX   linear weights [K,C] or [K,C,1,1]            [Kp][Cp]              f32
  *   CUDA_VECTOR   per-channel vectors [C] and saved [2,C]      [Cp], [2][Cp]         f32
- *   plain (NULL)  images u8 N,H,W,C, labels, scalars, stats, flat ranges of slabs; POOL_OUT_INDEX is CUDA_NHWC of u8
- * Depthwise and grouped convolutions keep C/G as it is (padding would change the groups): CUDA_KRSC_GROUPED; their C
- * and K must be multiples of pad. A linear layer whose input has several pixels flattens it in op.h's order C,H,W on
- * its way through the workspace. What OP_LINEAR writes is f32 in every precision; everything else that reads
- * activations of rank 2 therefore takes both types.
+ *   plain (NULL) images u8 N,H,W,C, labels, scalars, stats, flat ranges of slabs; POOL_OUT_INDEX is
+ *   CUDA_NHWC of u8
+ * Depthwise and grouped convolutions keep C/G as it is (padding would change the groups):
+ * CUDA_KRSC_GROUPED; their C and K must be multiples of pad. A linear layer whose input has several
+ * pixels flattens it in op.h's order C,H,W on its way through the workspace. What OP_LINEAR writes
+ * is f32 in every precision; everything else that reads activations of rank 2 therefore takes both
+ * types.
  *
- * RUNNING. run() only enqueues on its stream; every launch is followed by CUDA_CHECK_LAUNCH. Deviceless backends
- * (CudaOptions.properties) go as far as prepare().
+ * RUNNING. run() only enqueues on its stream; every launch is followed by CUDA_CHECK_LAUNCH.
+ * Deviceless backends (CudaOptions.properties) go as far as prepare().
  *
- * TEST DOUBLE. tests/emu provides the same cuda_runtime_api.h functions on the CPU and runs the .cu files' kernels with
- * one fiber per thread, so op checks and whole training steps run where there is no GPU (make EMU=1). Kernels therefore
- * launch through CUDA_LAUNCH (launch.cuh) and use static shared memory only. */
+ * TEST DOUBLE. tests/emu provides the same cuda_runtime_api.h functions on the CPU and runs the .cu
+ * files' kernels with one fiber per thread, so op checks and whole training steps run where there
+ * is no GPU (make EMU=1). Kernels therefore launch through CUDA_LAUNCH (launch.cuh) and use static
+ * shared memory only. */
 #ifndef CONVOY_KERNELS_CUDA_CUDA_H
 #define CONVOY_KERNELS_CUDA_CUDA_H
 #include "kernels/backend.h"
@@ -83,14 +88,17 @@ const Layout *cuda_layout(CudaFormat format, DType dtype); /* static table; neve
 int64_t cuda_padded(const CudaBackend *b, int64_t channels);
 /* Physical bytes of desc in a layout (NULL: plain). */
 size_t cuda_layout_bytes(const CudaBackend *b, const TensorDesc *desc, const Layout *layout);
-/* Where element (i0,i1,i2,i3) of a tensor lies: at the sum of index * stride, in elements. Dims past the rank are 1. */
+/* Where element (i0,i1,i2,i3) of a tensor lies: at the sum of index * stride, in elements. Dims
+ * past the rank are 1. */
 typedef struct CudaStrides {
     int64_t dims[TENSOR_MAX_RANK], strides[TENSOR_MAX_RANK];
     int64_t elements; /* physical, padding included */
 } CudaStrides;
 CudaStrides cuda_strides(const CudaBackend *b, const TensorDesc *desc, CudaFormat format);
-/* Decide an undecided tensor (bytes == 0); ASSERT that a decided one is what would have been decided. */
-void cuda_decide_activation(const CudaBackend *b, OpTensor *t); /* NHWC or ROWS in the compute type */
+/* Decide an undecided tensor (bytes == 0); ASSERT that a decided one is what would have been
+ * decided. */
+/* NHWC or ROWS in the compute type */
+void cuda_decide_activation(const CudaBackend *b, OpTensor *t);
 void cuda_decide(const CudaBackend *b, OpTensor *t, CudaFormat format, DType dtype);
 void cuda_decide_plain(OpTensor *t);
 /* How a kernel sees an activation of rank 4 or 2: rows of cp channels. */
@@ -100,32 +108,36 @@ typedef struct CudaView {
     DType dtype;
 } CudaView;
 CudaView cuda_view(const CudaBackend *b, const OpTensor *t);
-/* The weights that a kernel of the compute type reads: t->data itself for f32, else its compute copy; NULL where t lies
- * outside the attached slab. Valid once bound. */
+/* The weights that a kernel of the compute type reads: t->data itself for f32, else its compute
+ * copy; NULL where t lies outside the attached slab. Valid once bound. */
 const void *cuda_compute_copy(const CudaBackend *b, const OpTensor *t);
 
 /* ---- transfer.c ---- */
-/* Synchronous, for initial values, checkpoints and tests: they wait for all work of the device, and must not be called
- * while a stream is being captured. An import writes all padding as zero. After importing into the attached PARAM slab
- * the caller calls params_changed: compute copies do not follow by themselves. */
+/* Synchronous, for initial values, checkpoints and tests: they wait for all work of the device, and
+ * must not be called while a stream is being captured. An import writes all padding as zero. After
+ * importing into the attached PARAM slab the caller calls params_changed: compute copies do not
+ * follow by themselves. */
 Status cuda_export_tensor(Backend *b, const OpTensor *t, void *host);
 Status cuda_import_tensor(Backend *b, const OpTensor *t, const void *host);
 
 /* ---- errors ---- */
-/* OK for cudaSuccess. Else the operation (what, up to its first parenthesis) with CUDA's sentence: ERR_MEMORY for out
- * of memory, ERR_ENV where driver, device or build do not fit each other, ERR_INTERNAL for the rest. Forgets the error,
- * so that it is not reported again by an innocent call; errors after which the device is lost stay with CUDA. */
+/* OK for cudaSuccess. Else the operation (what, up to its first parenthesis) with CUDA's sentence:
+ * ERR_MEMORY for out of memory, ERR_ENV where driver, device or build do not fit each other,
+ * ERR_INTERNAL for the rest. Forgets the error, so that it is not reported again by an innocent
+ * call; errors after which the device is lost stay with CUDA. */
 Status cuda_status(cudaError_t e, const char *what);
-#define TRY_CUDA(call)                                                                                                 \
-    do {                                                                                                               \
-        cudaError_t cuda_error_ = (call);                                                                              \
-        if (cuda_error_ != cudaSuccess) return cuda_status(cuda_error_, #call);                                        \
+#define TRY_CUDA(call)                                                                             \
+    do {                                                                                           \
+        cudaError_t cuda_error_ = (call);                                                          \
+        if (cuda_error_ != cudaSuccess) return cuda_status(cuda_error_, #call);                    \
     } while (0)
 
-extern const OpImpl cuda_input, cuda_conv2d, cuda_conv2d_bwd_data, cuda_conv2d_bwd_weights, cuda_batchnorm,
-    cuda_batchnorm_bwd, cuda_activation, cuda_activation_bwd, cuda_add, cuda_pool2d, cuda_pool2d_bwd,
-    cuda_global_avgpool, cuda_global_avgpool_bwd, cuda_subsample, cuda_subsample_bwd, cuda_linear, cuda_linear_bwd_data,
-    cuda_linear_bwd_weights, cuda_softmax_xent, cuda_update, cuda_scale, cuda_finite_check, cuda_loss_scale,
-    cuda_grad_squares, cuda_grad_norm, cuda_gate, cuda_gate_bwd, cuda_drop, cuda_drop_bwd, cuda_conv2d_stats,
-    cuda_conv2d_bwd_data_norm, cuda_conv2d_bwd_weights_norm, cuda_bn_finalize, cuda_bn_apply, cuda_bn_bwd_apply;
+extern const OpImpl cuda_input, cuda_conv2d, cuda_conv2d_bwd_data, cuda_conv2d_bwd_weights,
+    cuda_batchnorm, cuda_batchnorm_bwd, cuda_activation, cuda_activation_bwd, cuda_add, cuda_pool2d,
+    cuda_pool2d_bwd, cuda_global_avgpool, cuda_global_avgpool_bwd, cuda_subsample,
+    cuda_subsample_bwd, cuda_linear, cuda_linear_bwd_data, cuda_linear_bwd_weights,
+    cuda_softmax_xent, cuda_update, cuda_scale, cuda_finite_check, cuda_loss_scale,
+    cuda_grad_squares, cuda_grad_norm, cuda_gate, cuda_gate_bwd, cuda_drop, cuda_drop_bwd,
+    cuda_conv2d_stats, cuda_conv2d_bwd_data_norm, cuda_conv2d_bwd_weights_norm, cuda_bn_finalize,
+    cuda_bn_apply, cuda_bn_bwd_apply;
 #endif

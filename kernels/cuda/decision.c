@@ -82,14 +82,16 @@ static void add_counts(const CudaDecision *list, const char *name, StrBuf *out)
     static const char *const words[OUTCOME_COUNT] = { [OUTCOME_NO_ENGINE] = "without an engine",
                                                       [OUTCOME_SLOWER] = "measured slower",
                                                       [OUTCOME_UNTIMED] = "not measured",
-                                                      [OUTCOME_NO_DRIVER] = "not to be compiled without a driver" };
+                                                      [OUTCOME_NO_DRIVER] =
+                                                          "not to be compiled without a driver" };
     int counts[OUTCOME_COUNT] = { 0 }, sum = 0;
     for (const CudaDecision *d = list; d; d = d->next) {
         if (strcmp(d->name, name) != 0) continue;
         counts[d->outcome]++;
         sum++;
     }
-    str_printf(out, "%s%s %d of %d shapes", out->length ? "; " : "", name, counts[OUTCOME_TAKEN], sum);
+    str_printf(out, "%s%s %d of %d shapes", out->length ? "; " : "", name, counts[OUTCOME_TAKEN],
+               sum);
     for (int i = OUTCOME_NO_ENGINE; i < OUTCOME_COUNT; i++)
         if (counts[i]) str_printf(out, ", %d %s", counts[i], words[i]);
 }

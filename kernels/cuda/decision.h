@@ -1,5 +1,5 @@
-/* decision.h - what the CUDA backend decided by shape, where cuDNN offers another way than the usual one: found by its
- * key, made once, told in a sentence. */
+/* decision.h - what the CUDA backend decided by shape, where cuDNN offers another way than the
+ * usual one: found by its key, made once, told in a sentence. */
 #ifndef CONVOY_KERNELS_CUDA_DECISION_H
 #define CONVOY_KERNELS_CUDA_DECISION_H
 #include "base/str.h"
@@ -24,22 +24,24 @@ typedef struct DecisionQuestion {
     Status (*attempt)(CudaBackend *b, const void *cookie);
     const void *cookie;
     bool compiled; /* cuDNN's way is compiled when it is prepared */
-    bool timed; /* cuDNN's way is taken only where it was measured to be faster; the answer is kept in the plan cache,
-                 * and nothing is taken where nothing can be measured and kept: a run that is resumed must find what it
-                 * began with */
+    /* cuDNN's way is taken only where it was measured to be faster; the answer is kept in the plan
+     * cache, and nothing is taken where nothing can be measured and kept: a run that is resumed
+     * must find what it began with */
+    bool timed;
 } DecisionQuestion;
 
-/* Whether cuDNN's way is taken for what key describes, which must name all that decides how fast it is. Takes over the
- * key's text. False where memory ran out. */
+/* Whether cuDNN's way is taken for what key describes, which must name all that decides how fast it
+ * is. Takes over the key's text. False where memory ran out. */
 bool cuda_decides(CudaBackend *b, CudaDecision **list, StrBuf *key, const DecisionQuestion *q);
 /* "statistics 23 of 24 shapes, 1 without an engine; ..."; "" for an empty list. */
 void cuda_describe_decisions(const CudaDecision *list, char *out, size_t bytes);
 void cuda_decisions_free(CudaDecision *list);
 
 /* ---- time_ops.c ---- */
-/* The time of one pass through ops on the device: the median of ten, with random numbers in all tensors. ERR_MEMORY if
- * there is no room for them. */
+/* The time of one pass through ops on the device: the median of ten, with random numbers in all
+ * tensors. ERR_MEMORY if there is no room for them. */
 Status cuda_time_ops(CudaBackend *b, const OpShape *ops, int count, double *ms);
-/* OK if every one of ops can be prepared; else as prepare says, ERR_ENV where cuDNN has no engine. */
+/* OK if every one of ops can be prepared; else as prepare says, ERR_ENV where cuDNN has no
+ * engine. */
 Status cuda_try_ops(CudaBackend *b, const OpShape *ops, int count);
 #endif

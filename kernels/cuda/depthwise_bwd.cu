@@ -1,9 +1,10 @@
 /* depthwise_bwd.cu - gradient of the filters of a convolution with one for each channel.
  *
- * dw[c][r][s] is a sum over all positions of all images. A warp has one row r of the window and the WINDOW sums of it
- * for each of its channels in registers; the warps of a block that have the other rows go through the same positions,
- * so that what one reads the others find in the cache. Then the warps that share a row add up what they have, each
- * block writes its part, and a second kernel adds the parts in their order. */
+ * dw[c][r][s] is a sum over all positions of all images. A warp has one row r of the window and the
+ * WINDOW sums of it for each of its channels in registers; the warps of a block that have the other
+ * rows go through the same positions, so that what one reads the others find in the cache. Then the
+ * warps that share a row add up what they have, each block writes its part, and a second kernel
+ * adds the parts in their order. */
 #include "kernels/cuda/depthwise.cuh"
 
 constexpr int WARP = 32, WARP_STRIPS = WARP / LANES;
@@ -12,7 +13,8 @@ template <typename T, int WINDOW> struct WarpSums {
     float part[DEPTHWISE_DEPTH(WINDOW)][WINDOW * WINDOW][LANES * vector_channels<T>];
 };
 
-/* Adds up what the strips of a warp have; afterwards the threads of its first strip hold the sums. */
+/* Adds up what the strips of a warp have; afterwards the threads of its first strip hold the
+ * sums. */
 template <int COUNT> static __device__ __forceinline__ void warp_add(float *v)
 {
     for (int offset = WARP / 2; offset >= LANES; offset >>= 1)
@@ -21,15 +23,17 @@ template <int COUNT> static __device__ __forceinline__ void warp_add(float *v)
 }
 
 template <typename T, int WINDOW, int STRIDE>
-static __global__ void __launch_bounds__(DEPTHWISE_BWD_THREADS(WINDOW), DEPTHWISE_BWD_BLOCKS(WINDOW))
+static __global__ void __launch_bounds__(DEPTHWISE_BWD_THREADS(WINDOW),
+                                         DEPTHWISE_BWD_BLOCKS(WINDOW))
     depthwise_parts_kernel(const DepthwiseShape k, const void *x, const void *dy, float *parts)
 {
-    constexpr int V = vector_channels<T>, STRIP = DEPTHWISE_STRIP(STRIDE), COLUMNS = (STRIP - 1) * STRIDE + WINDOW,
-                  DEPTH = DEPTHWISE_DEPTH(WINDOW), CHANNELS = LANES * V, TAPS = WINDOW * WINDOW;
+    constexpr int V = vector_channels<T>, STRIP = DEPTHWISE_STRIP(STRIDE),
+                  COLUMNS = (STRIP - 1) * STRIDE + WINDOW, DEPTH = DEPTHWISE_DEPTH(WINDOW),
+                  CHANNELS = LANES * V, TAPS = WINDOW * WINDOW;
     __shared__ WarpSums<T, WINDOW> shared;
-    const int warp = (int)threadIdx.x / WARP, r = warp % WINDOW, depth = warp / WINDOW, lane = (int)threadIdx.x % LANES,
-              in_warp = (int)threadIdx.x % WARP / LANES, vector = (int)blockIdx.x * LANES + lane,
-              places = vector < k.vectors ? k.places : 0;
+    const int warp = (int)threadIdx.x / WARP, r = warp % WINDOW, depth = warp / WINDOW,
+              lane = (int)threadIdx.x % LANES, in_warp = (int)threadIdx.x % WARP / LANES,
+              vector = (int)blockIdx.x * LANES + lane, places = vector < k.vectors ? k.places : 0;
     float sum[WINDOW][V] = {};
     for (int i = ((int)blockIdx.y * DEPTH + depth) * WARP_STRIPS + in_warp; i < places;
          i += (int)gridDim.y * DEPTH * WARP_STRIPS) {
@@ -38,12 +42,12 @@ static __global__ void __launch_bounds__(DEPTHWISE_BWD_THREADS(WINDOW), DEPTHWIS
         uint4 from[COLUMNS], to[STRIP];
         if (row < 0 || row >= k.h) continue;
         strip_load<COLUMNS>(from,
-                            static_cast<const uint4 *>(x) + (int64_t)t.n * k.h * k.w * k.vectors + vector +
-                                (uint32_t)(row * k.w) * (uint32_t)k.vectors,
+                            static_cast<const uint4 *>(x) + (int64_t)t.n * k.h * k.w * k.vectors +
+                                vector + (uint32_t)(row * k.w) * (uint32_t)k.vectors,
                             first * STRIDE - k.pad_w, k.w, k.vectors);
         strip_load<STRIP>(to,
-                          static_cast<const uint4 *>(dy) + (int64_t)t.n * k.p * k.q * k.vectors + vector +
-                              (uint32_t)(t.row * k.q) * (uint32_t)k.vectors,
+                          static_cast<const uint4 *>(dy) + (int64_t)t.n * k.p * k.q * k.vectors +
+                              vector + (uint32_t)(t.row * k.q) * (uint32_t)k.vectors,
                           first, k.q, k.vectors);
 #pragma unroll
         for (int u = 0; u < STRIP; u++) {
@@ -52,7 +56,8 @@ static __global__ void __launch_bounds__(DEPTHWISE_BWD_THREADS(WINDOW), DEPTHWIS
 #pragma unroll
             for (int s = 0; s < WINDOW; s++)
 #pragma unroll
-                for (int c = 0; c < V; c++) sum[s][c] += vector_get<T>(from[u * STRIDE + s], c) * g[c];
+                for (int c = 0; c < V; c++)
+                    sum[s][c] += vector_get<T>(from[u * STRIDE + s], c) * g[c];
         }
     }
     warp_add<WINDOW * V>(&sum[0][0]);
@@ -60,7 +65,8 @@ static __global__ void __launch_bounds__(DEPTHWISE_BWD_THREADS(WINDOW), DEPTHWIS
 #pragma unroll
         for (int s = 0; s < WINDOW; s++)
 #pragma unroll
-            for (int c = 0; c < V; c++) shared.part[depth][r * WINDOW + s][lane * V + c] = sum[s][c];
+            for (int c = 0; c < V; c++)
+                shared.part[depth][r * WINDOW + s][lane * V + c] = sum[s][c];
     __syncthreads();
     float *mine = parts + (int64_t)blockIdx.y * TAPS * k.tiles * CHANNELS;
     for (int i = (int)threadIdx.x; i < TAPS * CHANNELS; i += DEPTHWISE_BWD_THREADS(WINDOW)) {
@@ -76,10 +82,11 @@ static __global__ void __launch_bounds__(DEPTHWISE_BWD_THREADS(WINDOW), DEPTHWIS
 
 constexpr int SUM_THREADS = 256, SUM_SHARES = 8, SUM_CHANNELS = SUM_THREADS / SUM_SHARES;
 
-/* parts: [splits][taps][padded]; dw: [channels][taps]. Each of a channel's SUM_SHARES threads adds every so manieth
- * part. */
+/* parts: [splits][taps][padded]; dw: [channels][taps]. Each of a channel's SUM_SHARES threads adds
+ * every so manieth part. */
 static __global__ void __launch_bounds__(SUM_THREADS)
-    depthwise_sum_kernel(const float *parts, int splits, int taps, int padded, int channels, bool accumulate, float *dw)
+    depthwise_sum_kernel(const float *parts, int splits, int taps, int padded, int channels,
+                         bool accumulate, float *dw)
 {
     __shared__ float share[SUM_SHARES][SUM_CHANNELS];
     const int in_block = (int)threadIdx.x % SUM_CHANNELS, mine = (int)threadIdx.x / SUM_CHANNELS,
@@ -101,33 +108,34 @@ static __global__ void __launch_bounds__(SUM_THREADS)
 /* ---- launchers ---- */
 
 template <typename T, int WINDOW>
-static cudaError_t launch_parts(const DepthwiseShape *k, const void *x, const void *dy, float *parts,
-                                cudaStream_t stream)
+static cudaError_t launch_parts(const DepthwiseShape *k, const void *x, const void *dy,
+                                float *parts, cudaStream_t stream)
 {
     const dim3 grid((unsigned)k->tiles, (unsigned)k->splits);
     if (k->stride == 1)
-        return CUDA_LAUNCH((depthwise_parts_kernel<T, WINDOW, 1>), grid, DEPTHWISE_BWD_THREADS(WINDOW), stream, *k, x,
-                           dy, parts);
-    return CUDA_LAUNCH((depthwise_parts_kernel<T, WINDOW, 2>), grid, DEPTHWISE_BWD_THREADS(WINDOW), stream, *k, x, dy,
-                       parts);
+        return CUDA_LAUNCH((depthwise_parts_kernel<T, WINDOW, 1>), grid,
+                           DEPTHWISE_BWD_THREADS(WINDOW), stream, *k, x, dy, parts);
+    return CUDA_LAUNCH((depthwise_parts_kernel<T, WINDOW, 2>), grid, DEPTHWISE_BWD_THREADS(WINDOW),
+                       stream, *k, x, dy, parts);
 }
 
 template <typename T>
-static cudaError_t launch(const DepthwiseShape *k, const void *x, const void *dy, float *parts, float *dw,
-                          cudaStream_t stream)
+static cudaError_t launch(const DepthwiseShape *k, const void *x, const void *dy, float *parts,
+                          float *dw, cudaStream_t stream)
 {
-    const int channels = k->vectors * vector_channels<T>, padded = k->tiles * LANES * vector_channels<T>,
-              taps = k->window * k->window;
-    const cudaError_t e =
-        k->window == 3 ? launch_parts<T, 3>(k, x, dy, parts, stream) : launch_parts<T, 5>(k, x, dy, parts, stream);
+    const int channels = k->vectors * vector_channels<T>,
+              padded = k->tiles * LANES * vector_channels<T>, taps = k->window * k->window;
+    const cudaError_t e = k->window == 3 ? launch_parts<T, 3>(k, x, dy, parts, stream)
+                                         : launch_parts<T, 5>(k, x, dy, parts, stream);
     if (e != cudaSuccess) return e;
     const dim3 grid(cuda_blocks(channels, SUM_CHANNELS), (unsigned)taps);
-    return CUDA_LAUNCH(depthwise_sum_kernel, grid, SUM_THREADS, stream, (const float *)parts, k->splits, taps, padded,
-                       channels, k->accumulate, dw);
+    return CUDA_LAUNCH(depthwise_sum_kernel, grid, SUM_THREADS, stream, (const float *)parts,
+                       k->splits, taps, padded, channels, k->accumulate, dw);
 }
 
-cudaError_t cuda_launch_depthwise_bwd_weights(const DepthwiseShape *k, const void *x, const void *dy, float *parts,
-                                              float *dw, cudaStream_t stream)
+cudaError_t cuda_launch_depthwise_bwd_weights(const DepthwiseShape *k, const void *x,
+                                              const void *dy, float *parts, float *dw,
+                                              cudaStream_t stream)
 {
     return LAUNCH_BY_TYPE(k->dtype, launch, k, x, dy, parts, dw, stream);
 }

@@ -1,4 +1,5 @@
-/* depthwise_choice.c - who runs a convolution with one filter for each channel: our own kernels or cuDNN.
+/* depthwise_choice.c - who runs a convolution with one filter for each channel: our own kernels or
+ * cuDNN.
  *
  * Ours need nothing compiled and next to no workspace. What decides is CudaOptions.depthwise:
  *   KERNELS_OWN    ours, wherever there are some
@@ -44,7 +45,8 @@ static bool cudnn_takes(const OpInstance *op, ConvPass pass)
 {
     static const char *const names[CONV_PASS_COUNT] = { [CONV_FORWARD] = "depthwise",
                                                         [CONV_BWD_DATA] = "depthwise_bwd_data",
-                                                        [CONV_BWD_WEIGHTS] = "depthwise_bwd_weights" };
+                                                        [CONV_BWD_WEIGHTS] =
+                                                            "depthwise_bwd_weights" };
     CudaBackend *b = cuda_backend(op);
     OpShape shape = { .kind = op->kind, .attr = op->attr };
     StrBuf key = { 0 };

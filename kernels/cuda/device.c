@@ -1,10 +1,13 @@
-/* device.c - the device as others see it: memory, streams by lane, events, captured work, compute copies of parameters.
+/* device.c - the device as others see it: memory, streams by lane, events, captured work, compute
+ * copies of parameters.
  *
- * Streams are made non-blocking: they neither wait for the default stream nor make it wait, which capture needs. What
- * is enqueued on the default stream here (zeroing new memory) is therefore waited for on the spot.
+ * Streams are made non-blocking: they neither wait for the default stream nor make it wait, which
+ * capture needs. What is enqueued on the default stream here (zeroing new memory) is therefore
+ * waited for on the spot.
  *
- * CUDA's current device belongs to a thread. Whatever allocates makes the backend's device current first, so that a
- * thread other than the creating one (a loader that pins memory) does not open device 0 by mistake. */
+ * CUDA's current device belongs to a thread. Whatever allocates makes the backend's device current
+ * first, so that a thread other than the creating one (a loader that pins memory) does not open
+ * device 0 by mistake. */
 #include "kernels/cuda/device.h"
 #include "base/mem.h"
 #include "kernels/cuda/kernels.h"
@@ -20,7 +23,8 @@ struct Replay {
 static Status use_device(const CudaBackend *b)
 {
     if (b->deviceless)
-        return fail(ERR_ENV, "%s is only described, not there: nothing can be allocated or run", b->device_name);
+        return fail(ERR_ENV, "%s is only described, not there: nothing can be allocated or run",
+                    b->device_name);
     TRY_CUDA(cudaSetDevice(b->options.device));
     return OK;
 }
@@ -64,7 +68,8 @@ static Status alloc_pinned(Backend *backend, size_t bytes, void **out)
     if (bytes == 0) bytes = 1;
     void *p = NULL;
     Status status = cuda_status(cudaHostAlloc(&p, bytes, cudaHostAllocPortable), "cudaHostAlloc");
-    if (status != OK) return fail_note(status, "%.1f MB of pinned host memory", (double)bytes / 1e6);
+    if (status != OK)
+        return fail_note(status, "%.1f MB of pinned host memory", (double)bytes / 1e6);
     memset(p, 0, bytes);
     *out = p;
     return OK;
@@ -83,8 +88,8 @@ static size_t memory_bytes(const Backend *backend)
 
 /* ---- streams ---- */
 
-/* Smaller numbers come first. Communication is short and others wait for it; the chain of data gradients is longer than
- * that of weight gradients, which nothing waits for until the end. */
+/* Smaller numbers come first. Communication is short and others wait for it; the chain of data
+ * gradients is longer than that of weight gradients, which nothing waits for until the end. */
 static int priority_of(Lane lane, int least, int greatest)
 {
     if (lane == LANE_COMM) return greatest;
@@ -100,8 +105,9 @@ Status cuda_stream_create(Backend *backend, Lane lane, Stream **out)
     Stream *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     int priority = priority_of(lane, least, greatest);
-    Status status = cuda_status(cudaStreamCreateWithPriority(&s->stream, cudaStreamNonBlocking, priority),
-                                "cudaStreamCreateWithPriority");
+    Status status =
+        cuda_status(cudaStreamCreateWithPriority(&s->stream, cudaStreamNonBlocking, priority),
+                    "cudaStreamCreateWithPriority");
     if (status != OK) {
         mem_free(s);
         return status;
@@ -150,7 +156,8 @@ static Status copy_out(Backend *backend, void *host, const void *device, size_t 
     return OK;
 }
 
-static Status cast(Backend *backend, const void *in, DType from, void *out, DType to, int64_t count, Stream *s)
+static Status cast(Backend *backend, const void *in, DType from, void *out, DType to, int64_t count,
+                   Stream *s)
 {
     (void)backend;
     TRY_CUDA(cuda_launch_cast(in, from, out, to, count, s->stream));
@@ -165,7 +172,8 @@ static Status create_event(Backend *backend, unsigned flags, Event **out)
     TRY(use_device((const CudaBackend *)backend));
     Event *e = mem_calloc(1, sizeof *e);
     if (!e) return ERR_MEMORY;
-    Status status = cuda_status(cudaEventCreateWithFlags(&e->event, flags), "cudaEventCreateWithFlags");
+    Status status =
+        cuda_status(cudaEventCreateWithFlags(&e->event, flags), "cudaEventCreateWithFlags");
     if (status != OK) {
         mem_free(e);
         return status;
@@ -217,7 +225,8 @@ static Status event_wait(Backend *backend, Event *e, Stream *s)
 
 static Status event_done(Backend *backend, Event *e, bool *done)
 {
-    TRY(use_device((const CudaBackend *)backend)); /* a watchdog's thread asks, too: it must not open device 0 */
+    /* a watchdog's thread asks, too: it must not open device 0 */
+    TRY(use_device((const CudaBackend *)backend));
     cudaError_t error = cudaEventQuery(e->event);
     *done = error == cudaSuccess;
     return error == cudaErrorNotReady ? OK : cuda_status(error, "cudaEventQuery");
@@ -225,7 +234,8 @@ static Status event_done(Backend *backend, Event *e, bool *done)
 
 /* ---- captured work ---- */
 
-/* Thread-local mode: what other threads do meanwhile (a watchdog that asks for events) does not spoil the capture. */
+/* Thread-local mode: what other threads do meanwhile (a watchdog that asks for events) does not
+ * spoil the capture. */
 static Status capture_begin(Backend *backend, Stream *s)
 {
     (void)backend;
@@ -272,7 +282,8 @@ static Status replay(Backend *backend, Replay *r, Stream *s)
     return OK;
 }
 
-/* ---- compute copies of the parameters: the slab again in the compute type, every element at its own index ---- */
+/* ---- compute copies of the parameters: the slab again in the compute type, every element at its
+ * own index ---- */
 
 static size_t param_copy_bytes(const Backend *backend, size_t slab_bytes)
 {
@@ -298,7 +309,8 @@ static Status params_changed(Backend *backend, Stream *s)
     CudaBackend *b = (CudaBackend *)backend;
     if (!b->param_copies) return OK;
     int64_t count = (int64_t)(b->param_bytes / sizeof(float));
-    TRY_CUDA(cuda_launch_cast(b->param_slab, DTYPE_F32, b->param_copies, b->compute, count, s->stream));
+    TRY_CUDA(
+        cuda_launch_cast(b->param_slab, DTYPE_F32, b->param_copies, b->compute, count, s->stream));
     return OK;
 }
 

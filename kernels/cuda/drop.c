@@ -1,12 +1,13 @@
-/* drop.c - dropout and stochastic depth on the device: which tensors, of which type. All lie as x does; a residual of
- * another type is cast into the workspace first. */
+/* drop.c - dropout and stochastic depth on the device: which tensors, of which type. All lie as x
+ * does; a residual of another type is cast into the workspace first. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 
 enum { VECTOR_BYTES = 16 };
 
 /* x decides where it is undecided; residual and y follow it. */
-static Status prepare_all(OpInstance *op, OpTensor *x, OpTensor *scalars, OpTensor *residual, OpTensor *y)
+static Status prepare_all(OpInstance *op, OpTensor *x, OpTensor *scalars, OpTensor *residual,
+                          OpTensor *y)
 {
     const CudaBackend *b = cuda_backend(op);
     if (!x->bytes) cuda_decide_activation(b, x);
@@ -30,7 +31,8 @@ static Status prepare(OpInstance *op)
 
 static Status prepare_bwd(OpInstance *op)
 {
-    return prepare_all(op, &op->in[DROP_BWD_IN_DY], &op->in[DROP_BWD_IN_SCALARS], NULL, &op->out[DROP_BWD_OUT_DX]);
+    return prepare_all(op, &op->in[DROP_BWD_IN_DY], &op->in[DROP_BWD_IN_SCALARS], NULL,
+                       &op->out[DROP_BWD_OUT_DX]);
 }
 
 static Status bind(OpInstance *op)
@@ -39,8 +41,8 @@ static Status bind(OpInstance *op)
     return OK;
 }
 
-static Status launch(OpInstance *op, const OpTensor *x, const float *scalars, const void *residual, void *y,
-                     Stream *stream)
+static Status launch(OpInstance *op, const OpTensor *x, const float *scalars, const void *residual,
+                     void *y, Stream *stream)
 {
     const CudaView v = cuda_view(cuda_backend(op), x);
     const DropPass p = { .attr = *(const DropAttr *)op->attr,
@@ -62,16 +64,16 @@ static Status run(OpInstance *op, Stream *stream)
     if (op->workspace_bytes) {
         const CudaView v = cuda_view(cuda_backend(op), residual);
         rest = op->workspace;
-        TRY_CUDA(
-            cuda_launch_cast(residual->data, v.dtype, op->workspace, x->layout->dtype, v.rows * v.cp, stream->stream));
+        TRY_CUDA(cuda_launch_cast(residual->data, v.dtype, op->workspace, x->layout->dtype,
+                                  v.rows * v.cp, stream->stream));
     }
     return launch(op, x, op->in[DROP_IN_SCALARS].data, rest, op->out[DROP_OUT_Y].data, stream);
 }
 
 static Status run_bwd(OpInstance *op, Stream *stream)
 {
-    return launch(op, &op->in[DROP_BWD_IN_DY], op->in[DROP_BWD_IN_SCALARS].data, NULL, op->out[DROP_BWD_OUT_DX].data,
-                  stream);
+    return launch(op, &op->in[DROP_BWD_IN_DY], op->in[DROP_BWD_IN_SCALARS].data, NULL,
+                  op->out[DROP_BWD_OUT_DX].data, stream);
 }
 
 const OpImpl cuda_drop = { prepare, bind, run, NULL };

@@ -1,8 +1,8 @@
-/* fast_div.h - division by a number that many threads share: one multiply and a shift instead of a division. Made on
- * the host, used on both sides.
+/* fast_div.h - division by a number that many threads share: one multiply and a shift instead of a
+ * division. Made on the host, used on both sides.
  *
- * With l = ceil(log2 d) and m = floor(2^32 (2^l - d) / d) + 1, floor(n / d) = (floor(m n / 2^32) + n) >> l (Granlund
- * and Montgomery 1994); for n < 2^31 the sum fits into 32 bits. */
+ * With l = ceil(log2 d) and m = floor(2^32 (2^l - d) / d) + 1, floor(n / d) = (floor(m n / 2^32) +
+ * n) >> l (Granlund and Montgomery 1994); for n < 2^31 the sum fits into 32 bits. */
 #ifndef CONVOY_KERNELS_CUDA_FAST_DIV_H
 #define CONVOY_KERNELS_CUDA_FAST_DIV_H
 #include "kernels/cuda/half_math.h"
@@ -16,7 +16,8 @@ static inline FastDiv fast_div_make(uint32_t divisor)
 {
     FastDiv d = { divisor, 0, 0 };
     while ((uint64_t)1 << d.shift < divisor) d.shift++;
-    d.multiplier = (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << d.shift) - divisor)) / divisor + 1);
+    d.multiplier =
+        (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << d.shift) - divisor)) / divisor + 1);
     return d;
 }
 

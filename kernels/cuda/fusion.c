@@ -3,9 +3,10 @@
  * A fusion is asked for by shapes (kernels/op.h). What decides is CudaOptions.fuse:
  *   FUSE_NONE  none is taken
  *   FUSE_ALL   those whose ops can all be prepared: cuDNN has an engine for each
- *   FUSE_AUTO  of these, those that were measured to be faster than what they replace, on this device and for this
- *              shape; the answer is kept in the plan cache. Where nothing can be measured and kept - a device that is
- *              only described, no cache - none is taken, since a run that is resumed must find what it began with.
+ *   FUSE_AUTO  of these, those that were measured to be faster than what they replace, on this
+ *              device and for this shape; the answer is kept in the plan cache. Where nothing can
+ *              be measured and kept - a device that is only described, no cache - none is taken,
+ *              since a run that is resumed must find what it began with.
  * In other types than f16 there are no engines, and nobody is asked. Each shape is decided once. */
 #include "kernels/cuda/fusion.h"
 #include "kernels/cuda/decision.h"
@@ -45,7 +46,8 @@ static Status try_fusion(CudaBackend *b, const void *cookie)
 static Status time_fusion(CudaBackend *b, const void *cookie, bool other, double *ms)
 {
     const Fusion *f = cookie;
-    return other ? cuda_time_ops(b, f->after, f->after_count, ms) : cuda_time_ops(b, f->before, f->before_count, ms);
+    return other ? cuda_time_ops(b, f->after, f->after_count, ms)
+                 : cuda_time_ops(b, f->before, f->before_count, ms);
 }
 
 bool cuda_takes_fusion(void *backend, const Fusion *fusion)

@@ -1,5 +1,5 @@
-/* fusion.h - which fusions the CUDA backend takes: where cuDNN has engines, and where they were measured to be faster.
- * Entries of the backend's table; see kernels/backend.h. */
+/* fusion.h - which fusions the CUDA backend takes: where cuDNN has engines, and where they were
+ * measured to be faster. Entries of the backend's table; see kernels/backend.h. */
 #ifndef CONVOY_KERNELS_CUDA_FUSION_H
 #define CONVOY_KERNELS_CUDA_FUSION_H
 #include "kernels/cuda/cuda.h"

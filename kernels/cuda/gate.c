@@ -1,4 +1,5 @@
-/* gate.c - y[n,c,h,w] = x[n,c,h,w] sigmoid(g[n,c]) and its gradient on the device. g may be f32 rows; dg lies as g. */
+/* gate.c - y[n,c,h,w] = x[n,c,h,w] sigmoid(g[n,c]) and its gradient on the device. g may be f32
+ * rows; dg lies as g. */
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
@@ -6,7 +7,8 @@
 
 enum { VECTOR_BYTES = 16, BLOCKS_PER_SM = 6, MAX_GRID_Y = 65535 };
 
-/* Enough blocks to fill the device: an image's rows are shared by several where there are few images. */
+/* Enough blocks to fill the device: an image's rows are shared by several where there are few
+ * images. */
 static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *g)
 {
     const CudaBackend *b = cuda_backend(op);
@@ -16,9 +18,11 @@ static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *g)
     RowGrid grid; /* of one image's rows in one block */
     if (!k) return ERR_MEMORY;
     if (v.n > INT32_MAX / 2 || !row_grid_make(&grid, rows, vectors, 1, 1))
-        return fail(ERR_USAGE, "gate over %" PRId64 "x%" PRId64 " pixels of %" PRId64 " channels: too large", v.h, v.w,
-                    v.c);
-    const int64_t depth = ROWS_THREADS >> grid.lanes_log2, feedable = rows / (depth * ROWS_MIN_PER_THREAD);
+        return fail(ERR_USAGE,
+                    "gate over %" PRId64 "x%" PRId64 " pixels of %" PRId64 " channels: too large",
+                    v.h, v.w, v.c);
+    const int64_t depth = ROWS_THREADS >> grid.lanes_log2,
+                  feedable = rows / (depth * ROWS_MIN_PER_THREAD);
     int64_t splits = (int64_t)b->sm_count * BLOCKS_PER_SM / (grid.tiles * v.n);
     if (splits > feedable) splits = feedable;
     *k = (GateShape){ .dtype = v.dtype,
@@ -68,16 +72,17 @@ static Status bind(OpInstance *op)
 
 static Status run(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_gate(op->state, op->in[GATE_IN_X].data, op->in[GATE_IN_G].data, op->out[GATE_OUT_Y].data,
-                              stream->stream));
+    TRY_CUDA(cuda_launch_gate(op->state, op->in[GATE_IN_X].data, op->in[GATE_IN_G].data,
+                              op->out[GATE_OUT_Y].data, stream->stream));
     return OK;
 }
 
 static Status run_bwd(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_gate_bwd(op->state, op->in[GATE_BWD_IN_DY].data, op->in[GATE_BWD_IN_X].data,
-                                  op->in[GATE_BWD_IN_G].data, op->out[GATE_BWD_OUT_DX].data,
-                                  op->out[GATE_BWD_OUT_DG].data, op->workspace, stream->stream));
+    TRY_CUDA(cuda_launch_gate_bwd(op->state, op->in[GATE_BWD_IN_DY].data,
+                                  op->in[GATE_BWD_IN_X].data, op->in[GATE_BWD_IN_G].data,
+                                  op->out[GATE_BWD_OUT_DX].data, op->out[GATE_BWD_OUT_DG].data,
+                                  op->workspace, stream->stream));
     return OK;
 }
 

@@ -1,8 +1,8 @@
 /* gate.cu - y = x sigmoid(g) with one gate per image and channel, and its gradient.
  *
- * A block stands on neighbouring vectors of a row and, with others, goes through an image's rows; it finds its gates
- * once. Backward adds up dy x on the way: f32 in a thread and over the block in a fixed order, double over the blocks
- * of an image. */
+ * A block stands on neighbouring vectors of a row and, with others, goes through an image's rows;
+ * it finds its gates once. Backward adds up dy x on the way: f32 in a thread and over the block in
+ * a fixed order, double over the blocks of an image. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/pointwise_math.h"
 #include "kernels/cuda/rows.cuh"
@@ -27,7 +27,8 @@ static __device__ __forceinline__ GatePlace gate_place(const GateShape &k)
 }
 
 template <typename T, typename G>
-static __device__ __forceinline__ void gate_load(float *gates, const G *g, const GateShape &k, int n, int vector)
+static __device__ __forceinline__ void gate_load(float *gates, const G *g, const GateShape &k,
+                                                 int n, int vector)
 {
     constexpr int V = vector_channels<T>;
 #pragma unroll
@@ -60,7 +61,8 @@ static __global__ void __launch_bounds__(ROWS_THREADS)
 /* dx may be dy: every element is read before it is written, by the same thread. */
 template <typename T, typename G>
 static __global__ void __launch_bounds__(ROWS_THREADS)
-    gate_bwd_kernel(const GateShape k, const uint4 *dy, const uint4 *x, const G *g, uint4 *dx, float *partials)
+    gate_bwd_kernel(const GateShape k, const uint4 *dy, const uint4 *x, const G *g, uint4 *dx,
+                    float *partials)
 {
     constexpr int V = vector_channels<T>;
     __shared__ LaneSums<V> shared;
@@ -98,7 +100,8 @@ template <typename G>
 static __global__ void __launch_bounds__(GATE_FINISH_THREADS)
     gate_bwd_finish_kernel(const GateShape k, const G *g, G *dg, const float *partials)
 {
-    const int64_t i = (int64_t)blockIdx.x * GATE_FINISH_THREADS + threadIdx.x, n = i / k.cp, c = i % k.cp;
+    const int64_t i = (int64_t)blockIdx.x * GATE_FINISH_THREADS + threadIdx.x, n = i / k.cp,
+                  c = i % k.cp;
     if (n >= k.n) return;
     double sum = 0;
     for (int s = 0; s < k.splits; s++) sum += (double)partials[(n * k.splits + s) * k.cp + c];
@@ -112,51 +115,62 @@ static __global__ void __launch_bounds__(GATE_FINISH_THREADS)
 
 static dim3 gate_blocks(const GateShape *k)
 {
-    return dim3((unsigned)k->tiles, (unsigned)k->splits, (unsigned)(k->n < GATE_MAX_IMAGES ? k->n : GATE_MAX_IMAGES));
+    return dim3((unsigned)k->tiles, (unsigned)k->splits,
+                (unsigned)(k->n < GATE_MAX_IMAGES ? k->n : GATE_MAX_IMAGES));
 }
 
 template <typename T, typename G>
-static cudaError_t launch_gate_typed(const GateShape *k, const void *x, const void *g, void *y, cudaStream_t stream)
+static cudaError_t launch_gate_typed(const GateShape *k, const void *x, const void *g, void *y,
+                                     cudaStream_t stream)
 {
-    return CUDA_LAUNCH((gate_kernel<T, G>), gate_blocks(k), ROWS_THREADS, stream, *k, static_cast<const uint4 *>(x),
-                       static_cast<const G *>(g), static_cast<uint4 *>(y));
+    return CUDA_LAUNCH((gate_kernel<T, G>), gate_blocks(k), ROWS_THREADS, stream, *k,
+                       static_cast<const uint4 *>(x), static_cast<const G *>(g),
+                       static_cast<uint4 *>(y));
 }
 
 template <typename T>
-static cudaError_t launch_gate(const GateShape *k, const void *x, const void *g, void *y, cudaStream_t stream)
+static cudaError_t launch_gate(const GateShape *k, const void *x, const void *g, void *y,
+                               cudaStream_t stream)
 {
     if (k->g_type == DTYPE_F32) return launch_gate_typed<T, float>(k, x, g, y, stream);
-    return k->g_type == k->dtype ? launch_gate_typed<T, T>(k, x, g, y, stream) : cudaErrorInvalidValue;
-}
-
-template <typename T, typename G>
-static cudaError_t launch_gate_bwd_typed(const GateShape *k, const void *dy, const void *x, const void *g, void *dx,
-                                         void *dg, float *partials, cudaStream_t stream)
-{
-    cudaError_t error =
-        CUDA_LAUNCH((gate_bwd_kernel<T, G>), gate_blocks(k), ROWS_THREADS, stream, *k, static_cast<const uint4 *>(dy),
-                    static_cast<const uint4 *>(x), static_cast<const G *>(g), static_cast<uint4 *>(dx), partials);
-    if (error != cudaSuccess) return error;
-    return CUDA_LAUNCH(gate_bwd_finish_kernel<G>, cuda_blocks((int64_t)k->n * k->cp, GATE_FINISH_THREADS),
-                       GATE_FINISH_THREADS, stream, *k, static_cast<const G *>(g), static_cast<G *>(dg), partials);
-}
-
-template <typename T>
-static cudaError_t launch_gate_bwd(const GateShape *k, const void *dy, const void *x, const void *g, void *dx, void *dg,
-                                   float *partials, cudaStream_t stream)
-{
-    if (k->g_type == DTYPE_F32) return launch_gate_bwd_typed<T, float>(k, dy, x, g, dx, dg, partials, stream);
-    return k->g_type == k->dtype ? launch_gate_bwd_typed<T, T>(k, dy, x, g, dx, dg, partials, stream)
+    return k->g_type == k->dtype ? launch_gate_typed<T, T>(k, x, g, y, stream)
                                  : cudaErrorInvalidValue;
 }
 
-cudaError_t cuda_launch_gate(const GateShape *k, const void *x, const void *g, void *y, cudaStream_t stream)
+template <typename T, typename G>
+static cudaError_t launch_gate_bwd_typed(const GateShape *k, const void *dy, const void *x,
+                                         const void *g, void *dx, void *dg, float *partials,
+                                         cudaStream_t stream)
+{
+    cudaError_t error =
+        CUDA_LAUNCH((gate_bwd_kernel<T, G>), gate_blocks(k), ROWS_THREADS, stream, *k,
+                    static_cast<const uint4 *>(dy), static_cast<const uint4 *>(x),
+                    static_cast<const G *>(g), static_cast<uint4 *>(dx), partials);
+    if (error != cudaSuccess) return error;
+    return CUDA_LAUNCH(gate_bwd_finish_kernel<G>,
+                       cuda_blocks((int64_t)k->n * k->cp, GATE_FINISH_THREADS), GATE_FINISH_THREADS,
+                       stream, *k, static_cast<const G *>(g), static_cast<G *>(dg), partials);
+}
+
+template <typename T>
+static cudaError_t launch_gate_bwd(const GateShape *k, const void *dy, const void *x, const void *g,
+                                   void *dx, void *dg, float *partials, cudaStream_t stream)
+{
+    if (k->g_type == DTYPE_F32)
+        return launch_gate_bwd_typed<T, float>(k, dy, x, g, dx, dg, partials, stream);
+    return k->g_type == k->dtype
+               ? launch_gate_bwd_typed<T, T>(k, dy, x, g, dx, dg, partials, stream)
+               : cudaErrorInvalidValue;
+}
+
+cudaError_t cuda_launch_gate(const GateShape *k, const void *x, const void *g, void *y,
+                             cudaStream_t stream)
 {
     return LAUNCH_BY_TYPE(k->dtype, launch_gate, k, x, g, y, stream);
 }
 
-cudaError_t cuda_launch_gate_bwd(const GateShape *k, const void *dy, const void *x, const void *g, void *dx, void *dg,
-                                 float *partials, cudaStream_t stream)
+cudaError_t cuda_launch_gate_bwd(const GateShape *k, const void *dy, const void *x, const void *g,
+                                 void *dx, void *dg, float *partials, cudaStream_t stream)
 {
     return LAUNCH_BY_TYPE(k->dtype, launch_gate_bwd, k, dy, x, g, dx, dg, partials, stream);
 }

@@ -1,4 +1,5 @@
-/* global_avgpool.c - the mean over the image, N,C,H,W -> N,C, and its gradient on the device. dy may be f32 rows. */
+/* global_avgpool.c - the mean over the image, N,C,H,W -> N,C, and its gradient on the device. dy
+ * may be f32 rows. */
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
@@ -16,8 +17,10 @@ static Status make_shape(OpInstance *op, const OpTensor *x)
     *k = (AvgpoolShape){ .dtype = v.dtype, .n = (int)v.n, .share = 1.0f / (float)(v.h * v.w) };
     /* one block for all the rows of an image: as if there were one multiprocessor with one block */
     if (!row_grid_make(&k->grid, v.h * v.w, vectors, 1, 1) || v.n > INT32_MAX / 2)
-        return fail(ERR_USAGE, "average over %" PRId64 "x%" PRId64 " pixels of %" PRId64 " channels: too large", v.h,
-                    v.w, v.c);
+        return fail(ERR_USAGE,
+                    "average over %" PRId64 "x%" PRId64 " pixels of %" PRId64
+                    " channels: too large",
+                    v.h, v.w, v.c);
     op->implementation = "avgpool_nhwc";
     return OK;
 }
@@ -45,8 +48,8 @@ static Status bind(OpInstance *op)
 
 static Status run(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_global_avgpool(op->state, op->in[GLOBAL_AVGPOOL_IN_X].data, op->out[GLOBAL_AVGPOOL_OUT_Y].data,
-                                        stream->stream));
+    TRY_CUDA(cuda_launch_global_avgpool(op->state, op->in[GLOBAL_AVGPOOL_IN_X].data,
+                                        op->out[GLOBAL_AVGPOOL_OUT_Y].data, stream->stream));
     return OK;
 }
 
@@ -54,7 +57,8 @@ static Status run_bwd(OpInstance *op, Stream *stream)
 {
     const OpTensor *dy = &op->in[GLOBAL_AVGPOOL_BWD_IN_DY];
     TRY_CUDA(cuda_launch_global_avgpool_bwd(op->state, dy->data, dy->layout->dtype,
-                                            op->out[GLOBAL_AVGPOOL_BWD_OUT_DX].data, stream->stream));
+                                            op->out[GLOBAL_AVGPOOL_BWD_OUT_DX].data,
+                                            stream->stream));
     return OK;
 }
 

@@ -1,4 +1,5 @@
-/* grad_norm.c - the norm of all gradients on the device: nobody waits for it, the update reads its factor there. */
+/* grad_norm.c - the norm of all gradients on the device: nobody waits for it, the update reads its
+ * factor there. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 
@@ -19,14 +20,16 @@ static Status squares_prepare(OpInstance *op)
 static Status squares_run(OpInstance *op, Stream *stream)
 {
     const OpTensor *x = &op->in[GRAD_SQUARES_IN_X];
-    TRY_CUDA(cuda_launch_grad_squares(x->data, x->desc.dims[0], op->out[GRAD_SQUARES_OUT_SUMS].data, stream->stream));
+    TRY_CUDA(cuda_launch_grad_squares(x->data, x->desc.dims[0], op->out[GRAD_SQUARES_OUT_SUMS].data,
+                                      stream->stream));
     return OK;
 }
 
 static Status norm_prepare(OpInstance *op)
 {
     cuda_decide_plain(&op->in[GRAD_NORM_IN_SUMS]);
-    if (op->in[GRAD_NORM_IN_LOSS_SCALE].desc.rank != 0) cuda_decide_plain(&op->in[GRAD_NORM_IN_LOSS_SCALE]);
+    if (op->in[GRAD_NORM_IN_LOSS_SCALE].desc.rank != 0)
+        cuda_decide_plain(&op->in[GRAD_NORM_IN_LOSS_SCALE]);
     cuda_decide_plain(&op->out[GRAD_NORM_OUT_CLIP]);
     op->implementation = "grad_norm:one block";
     return OK;
@@ -35,10 +38,13 @@ static Status norm_prepare(OpInstance *op)
 static Status norm_run(OpInstance *op, Stream *stream)
 {
     const OpTensor *sums = &op->in[GRAD_NORM_IN_SUMS];
-    TRY_CUDA(cuda_launch_grad_norm(op->attr, sums->data, sums->desc.dims[0], op->in[GRAD_NORM_IN_LOSS_SCALE].data,
+    TRY_CUDA(cuda_launch_grad_norm(op->attr, sums->data, sums->desc.dims[0],
+                                   op->in[GRAD_NORM_IN_LOSS_SCALE].data,
                                    op->out[GRAD_NORM_OUT_CLIP].data, stream->stream));
     return OK;
 }
 
-const OpImpl cuda_grad_squares = { .prepare = squares_prepare, .bind = bind_nothing, .run = squares_run };
+const OpImpl cuda_grad_squares = { .prepare = squares_prepare,
+                                   .bind = bind_nothing,
+                                   .run = squares_run };
 const OpImpl cuda_grad_norm = { .prepare = norm_prepare, .bind = bind_nothing, .run = norm_run };

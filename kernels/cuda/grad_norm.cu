@@ -1,7 +1,9 @@
-/* grad_norm.cu - the norm of all gradients: a block for each chunk adds its squares up, one block adds the chunks.
+/* grad_norm.cu - the norm of all gradients: a block for each chunk adds its squares up, one block
+ * adds the chunks.
  *
- * Squares of f32 are exact in double. A thread adds what it has read, then the block's sums are added pairwise: the
- * order is that of chunk and thread numbers alone, so the same gradients give the same bits on every device. */
+ * Squares of f32 are exact in double. A thread adds what it has read, then the block's sums are
+ * added pairwise: the order is that of chunk and thread numbers alone, so the same gradients give
+ * the same bits on every device. */
 #include "kernels/cuda/grad_norm_math.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
@@ -28,7 +30,8 @@ __device__ __forceinline__ double square(float x)
     return (double)x * (double)x;
 }
 
-__global__ void __launch_bounds__(BLOCK) grad_squares_kernel(const float *x, int64_t count, double *sums)
+__global__ void __launch_bounds__(BLOCK)
+    grad_squares_kernel(const float *x, int64_t count, double *sums)
 {
     const int64_t first = (int64_t)blockIdx.x * CHUNK;
     const int left = (int)(count - first < CHUNK ? count - first : CHUNK);
@@ -38,7 +41,8 @@ __global__ void __launch_bounds__(BLOCK) grad_squares_kernel(const float *x, int
 #pragma unroll
     for (int k = 0; k < VECTORS; k++) {
         v[k] = uint4{ 0, 0, 0, 0 };
-        if ((k * BLOCK + (int)threadIdx.x) * 4 + 4 <= left) v[k] = vector_load(from + k * BLOCK + threadIdx.x);
+        if ((k * BLOCK + (int)threadIdx.x) * 4 + 4 <= left)
+            v[k] = vector_load(from + k * BLOCK + threadIdx.x);
     }
 #pragma unroll
     for (int k = 0; k < VECTORS; k++)
@@ -51,7 +55,8 @@ __global__ void __launch_bounds__(BLOCK) grad_squares_kernel(const float *x, int
 }
 
 __global__ void __launch_bounds__(BLOCK)
-    grad_norm_kernel(const GradNormAttr attr, const double *sums, int64_t count, const float *loss_scale, float *clip)
+    grad_norm_kernel(const GradNormAttr attr, const double *sums, int64_t count,
+                     const float *loss_scale, float *clip)
 {
     double sum = 0;
     for (int64_t k = threadIdx.x; k < count; k += BLOCK) sum += sums[k];
@@ -61,14 +66,16 @@ __global__ void __launch_bounds__(BLOCK)
 
 } // namespace
 
-cudaError_t cuda_launch_grad_squares(const float *x, int64_t count, double *sums, cudaStream_t stream)
+cudaError_t cuda_launch_grad_squares(const float *x, int64_t count, double *sums,
+                                     cudaStream_t stream)
 {
     if (!is_vector_aligned(x)) return cudaErrorInvalidValue;
-    return CUDA_LAUNCH(grad_squares_kernel, cuda_blocks(count, CHUNK), BLOCK, stream, x, count, sums);
+    return CUDA_LAUNCH(grad_squares_kernel, cuda_blocks(count, CHUNK), BLOCK, stream, x, count,
+                       sums);
 }
 
-cudaError_t cuda_launch_grad_norm(const GradNormAttr *attr, const double *sums, int64_t count, const float *loss_scale,
-                                  float *clip, cudaStream_t stream)
+cudaError_t cuda_launch_grad_norm(const GradNormAttr *attr, const double *sums, int64_t count,
+                                  const float *loss_scale, float *clip, cudaStream_t stream)
 {
     return CUDA_LAUNCH(grad_norm_kernel, 1, BLOCK, stream, *attr, sums, count, loss_scale, clip);
 }

@@ -1,5 +1,5 @@
-/* grad_norm_math.h - from the sum of squares to norm and factor (torch.nn.utils.clip_grad_norm_); host and device
- * compile it alike. */
+/* grad_norm_math.h - from the sum of squares to norm and factor (torch.nn.utils.clip_grad_norm_);
+ * host and device compile it alike. */
 #ifndef CONVOY_KERNELS_CUDA_GRAD_NORM_MATH_H
 #define CONVOY_KERNELS_CUDA_GRAD_NORM_MATH_H
 #include "kernels/cuda/half_math.h"
@@ -7,7 +7,8 @@
 #include <math.h>
 
 /* loss_scale: NULL if absent */
-CUDA_BOTH static inline void grad_norm_finish(const GradNormAttr *a, double sum, const float *loss_scale, float *clip)
+CUDA_BOTH static inline void grad_norm_finish(const GradNormAttr *a, double sum,
+                                              const float *loss_scale, float *clip)
 {
     double norm = sqrt(sum) / (loss_scale ? (double)loss_scale[LOSS_SCALE_SCALE] : 1.0);
     double factor = (double)a->max_norm / (norm + 1e-6);

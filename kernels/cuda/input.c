@@ -6,7 +6,8 @@ static Status input_prepare(OpInstance *op)
 {
     const TensorDesc *images = &op->in[INPUT_IN_IMAGES].desc;
     if (images->rank != 4 || images->dims[3] > OP_MAX_IMAGE_CHANNELS)
-        return fail(ERR_INTERNAL, "input: images must be N,H,W,C with at most %d channels", OP_MAX_IMAGE_CHANNELS);
+        return fail(ERR_INTERNAL, "input: images must be N,H,W,C with at most %d channels",
+                    OP_MAX_IMAGE_CHANNELS);
     for (int i = INPUT_IN_IMAGES; i <= INPUT_IN_MIX; i++)
         if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
     cuda_decide_activation(cuda_backend(op), &op->out[INPUT_OUT_X]);
@@ -27,7 +28,8 @@ static Status input_run(OpInstance *op, Stream *stream)
     CudaView v = cuda_view(b, x);
     const InputAttr *attr = op->attr;
     const int64_t *images = op->in[INPUT_IN_IMAGES].desc.dims;
-    if (attr->views == 2 || op->in[INPUT_IN_ERASE].desc.rank != 0 || op->in[INPUT_IN_MIX].desc.rank != 0) {
+    if (attr->views == 2 || op->in[INPUT_IN_ERASE].desc.rank != 0 ||
+        op->in[INPUT_IN_MIX].desc.rank != 0) {
         const InputTreatment t = { .attr = *attr,
                                    .images = op->in[INPUT_IN_IMAGES].data,
                                    .boxes = op->in[INPUT_IN_ERASE].data,
@@ -36,11 +38,12 @@ static Status input_run(OpInstance *op, Stream *stream)
                                    .h = (int)images[1],
                                    .w = (int)images[2],
                                    .views = attr->views == 2 ? 2 : 1 };
-        TRY_CUDA(cuda_launch_treated_input(&t, x->data, v.dtype, (int)v.c, (int)v.cp, b->sm_count, stream->stream));
+        TRY_CUDA(cuda_launch_treated_input(&t, x->data, v.dtype, (int)v.c, (int)v.cp, b->sm_count,
+                                           stream->stream));
         return OK;
     }
-    TRY_CUDA(cuda_launch_input(op->in[INPUT_IN_IMAGES].data, op->attr, x->data, v.dtype, v.rows, (int)v.c, (int)v.cp,
-                               b->sm_count, stream->stream));
+    TRY_CUDA(cuda_launch_input(op->in[INPUT_IN_IMAGES].data, op->attr, x->data, v.dtype, v.rows,
+                               (int)v.c, (int)v.cp, b->sm_count, stream->stream));
     return OK;
 }
 

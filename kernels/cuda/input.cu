@@ -1,11 +1,12 @@
 /* input.cu - images u8 N,H,W,C to normalised activations, channels padded with zeros.
  *
- * A byte has 256 values: each block computes them all once per channel, keeps them in shared memory and then goes from
- * tile to tile of about TILE_BYTES bytes. A tile is read in 16-byte words into shared memory; then neighbouring threads
- * write neighbouring vectors, so both sides of the pass move whole lines of memory.
+ * A byte has 256 values: each block computes them all once per channel, keeps them in shared memory
+ * and then goes from tile to tile of about TILE_BYTES bytes. A tile is read in 16-byte words into
+ * shared memory; then neighbouring threads write neighbouring vectors, so both sides of the pass
+ * move whole lines of memory.
  *
- * Images that are erased, mixed or mirrored go row by row, a block a row: a pixel reads its bytes, and those of the
- * neighbour's pixel, where they lie. */
+ * Images that are erased, mixed or mirrored go row by row, a block a row: a pixel reads its bytes,
+ * and those of the neighbour's pixel, where they lie. */
 #include "kernels/cuda/input_math.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
@@ -19,8 +20,9 @@ struct InputPass {
     InputAttr attr;
     const uint8_t *images;
     int64_t pixels;
-    int c, vectors, tile_pixels; /* vectors: 16-byte vectors a pixel; a tile begins at a multiple of 16 bytes */
-    bool aligned;                /* images can be read in 16-byte words */
+    /* vectors: 16-byte vectors a pixel; a tile begins at a multiple of 16 bytes */
+    int c, vectors, tile_pixels;
+    bool aligned; /* images can be read in 16-byte words */
 };
 
 __device__ __forceinline__ void fill_table(float (*value)[BYTE_VALUES], const InputPass &pass)
@@ -30,7 +32,8 @@ __device__ __forceinline__ void fill_table(float (*value)[BYTE_VALUES], const In
             value[c][v] = input_value(v, pass.attr.mean[c], pass.attr.std[c]);
 }
 
-__device__ __forceinline__ void load_tile(uint4 *tile, const InputPass &pass, int64_t first_pixel, int bytes)
+__device__ __forceinline__ void load_tile(uint4 *tile, const InputPass &pass, int64_t first_pixel,
+                                          int bytes)
 {
     const uint8_t *from = pass.images + first_pixel * pass.c;
     uint8_t *to = reinterpret_cast<uint8_t *>(tile);
@@ -40,7 +43,8 @@ __device__ __forceinline__ void load_tile(uint4 *tile, const InputPass &pass, in
     for (int i = words * VECTOR_BYTES + (int)threadIdx.x; i < bytes; i += BLOCK) to[i] = from[i];
 }
 
-template <typename T> __global__ void __launch_bounds__(BLOCK) input_kernel(const InputPass pass, uint4 *x)
+template <typename T>
+__global__ void __launch_bounds__(BLOCK) input_kernel(const InputPass pass, uint4 *x)
 {
     __shared__ float value[OP_MAX_IMAGE_CHANNELS][BYTE_VALUES];
     __shared__ uint4 tile[TILE_BYTES / VECTOR_BYTES];
@@ -48,7 +52,8 @@ template <typename T> __global__ void __launch_bounds__(BLOCK) input_kernel(cons
     fill_table(value, pass);
     for (int64_t first = (int64_t)blockIdx.x * pass.tile_pixels; first < pass.pixels;
          first += (int64_t)gridDim.x * pass.tile_pixels) {
-        int pixels = pass.pixels - first < pass.tile_pixels ? (int)(pass.pixels - first) : pass.tile_pixels;
+        int pixels =
+            pass.pixels - first < pass.tile_pixels ? (int)(pass.pixels - first) : pass.tile_pixels;
         __syncthreads(); /* the table is there, and nobody reads the last tile any more */
         load_tile(tile, pass, first, pixels * pass.c);
         __syncthreads();
@@ -87,16 +92,19 @@ __device__ __forceinline__ Source source_of(const InputTreatment &t, int c, int6
 /* Field by field: a choice between whole structs would put both into memory. */
 __device__ __forceinline__ Source choose(bool second, const Source &a, const Source &b)
 {
-    return { second ? b.row : a.row, second ? b.erased : a.erased, second ? b.erased_end : a.erased_end };
+    return { second ? b.row : a.row, second ? b.erased : a.erased,
+             second ? b.erased_end : a.erased_end };
 }
 
-__device__ __forceinline__ float pick(const Source &s, const float *value, int x, int c, int channels)
+__device__ __forceinline__ float pick(const Source &s, const float *value, int x, int c,
+                                      int channels)
 {
     return x >= s.erased && x < s.erased_end ? 0.0f : value[s.row[x * channels + c]];
 }
 
 template <typename T>
-__global__ void __launch_bounds__(BLOCK, TREATED_PER_SM) treated_kernel(const TreatedPass pass, uint4 *x)
+__global__ void __launch_bounds__(BLOCK, TREATED_PER_SM)
+    treated_kernel(const TreatedPass pass, uint4 *x)
 {
     __shared__ float value[OP_MAX_IMAGE_CHANNELS][BYTE_VALUES];
     const InputTreatment &t = pass.images;
@@ -115,7 +123,8 @@ __global__ void __launch_bounds__(BLOCK, TREATED_PER_SM) treated_kernel(const Tr
         for (int i = (int)threadIdx.x; i < t.w * pass.vectors; i += BLOCK) {
             const int column = i / pass.vectors, c0 = i % pass.vectors * vector_channels<T>;
             const int from = image < t.n ? column : t.w - 1 - column;
-            const bool swapped = crossed && (float)from >= t.mix[MIX_LEFT] && (float)from < t.mix[MIX_RIGHT];
+            const bool swapped =
+                crossed && (float)from >= t.mix[MIX_LEFT] && (float)from < t.mix[MIX_RIGHT];
             const Source first = choose(swapped, own, other);
             float out[vector_channels<T>];
 #pragma unroll
@@ -124,14 +133,17 @@ __global__ void __launch_bounds__(BLOCK, TREATED_PER_SM) treated_kernel(const Tr
                 out[k] = 0.0f;
                 if (c >= pass.c) continue;
                 out[k] = pick(first, value[c], from, c, pass.c);
-                if (mixes && !box) out[k] = input_mix(out[k], pick(other, value[c], from, c, pass.c), lambda, rest);
+                if (mixes && !box)
+                    out[k] =
+                        input_mix(out[k], pick(other, value[c], from, c, pass.c), lambda, rest);
             }
             x[row * t.w * pass.vectors + i] = vector_narrow<T>(out);
         }
     }
 }
 
-template <typename T> cudaError_t launch_treated(TreatedPass pass, void *x, int cp, int sm_count, cudaStream_t stream)
+template <typename T>
+cudaError_t launch_treated(TreatedPass pass, void *x, int cp, int sm_count, cudaStream_t stream)
 {
     const InputTreatment &t = pass.images;
     pass.vectors = cp / vector_channels<T>;
@@ -140,27 +152,33 @@ template <typename T> cudaError_t launch_treated(TreatedPass pass, void *x, int 
     return CUDA_LAUNCH((treated_kernel<T>), blocks, BLOCK, stream, pass, static_cast<uint4 *>(x));
 }
 
-template <typename T> cudaError_t launch_input(InputPass pass, void *x, int cp, int sm_count, cudaStream_t stream)
+template <typename T>
+cudaError_t launch_input(InputPass pass, void *x, int cp, int sm_count, cudaStream_t stream)
 {
     pass.vectors = cp / vector_channels<T>;
     unsigned blocks = cuda_blocks(pass.pixels, pass.tile_pixels);
-    if (blocks > (unsigned)(sm_count * BLOCKS_PER_SM)) blocks = (unsigned)(sm_count * BLOCKS_PER_SM);
+    if (blocks > (unsigned)(sm_count * BLOCKS_PER_SM))
+        blocks = (unsigned)(sm_count * BLOCKS_PER_SM);
     return CUDA_LAUNCH((input_kernel<T>), blocks, BLOCK, stream, pass, static_cast<uint4 *>(x));
 }
 
 } // namespace
 
-cudaError_t cuda_launch_input(const uint8_t *images, const InputAttr *attr, void *x, DType dtype, int64_t pixels, int c,
-                              int cp, int sm_count, cudaStream_t stream)
+cudaError_t cuda_launch_input(const uint8_t *images, const InputAttr *attr, void *x, DType dtype,
+                              int64_t pixels, int c, int cp, int sm_count, cudaStream_t stream)
 {
-    InputPass pass = {
-        *attr, images, pixels, c, 0, TILE_BYTES / c / VECTOR_BYTES * VECTOR_BYTES, is_vector_aligned(images)
-    };
+    InputPass pass = { *attr,
+                       images,
+                       pixels,
+                       c,
+                       0,
+                       TILE_BYTES / c / VECTOR_BYTES * VECTOR_BYTES,
+                       is_vector_aligned(images) };
     return LAUNCH_BY_TYPE(dtype, launch_input, pass, x, cp, sm_count, stream);
 }
 
-cudaError_t cuda_launch_treated_input(const InputTreatment *t, void *x, DType dtype, int c, int cp, int sm_count,
-                                      cudaStream_t stream)
+cudaError_t cuda_launch_treated_input(const InputTreatment *t, void *x, DType dtype, int c, int cp,
+                                      int sm_count, cudaStream_t stream)
 {
     TreatedPass pass = { *t, c, 0 };
     return LAUNCH_BY_TYPE(dtype, launch_treated, pass, x, cp, sm_count, stream);

@@ -1,5 +1,6 @@
-/* input_math.h - one byte of an image as the network sees it: every step rounded to float32, as torchvision's ToTensor
- * and Normalize do, and mixing. Host and device compile it alike; no multiplication in it is fused. */
+/* input_math.h - one byte of an image as the network sees it: every step rounded to float32, as
+ * torchvision's ToTensor and Normalize do, and mixing. Host and device compile it alike; no
+ * multiplication in it is fused. */
 #ifndef CONVOY_KERNELS_CUDA_INPUT_MATH_H
 #define CONVOY_KERNELS_CUDA_INPUT_MATH_H
 #include "kernels/cuda/half_math.h"

@@ -1,9 +1,10 @@
-/* kernels.h - launchers of our own kernels (*.cu): plain C, device pointers, one call enqueues one pass on a stream.
+/* kernels.h - launchers of our own kernels (*.cu): plain C, device pointers, one call enqueues one
+ * pass on a stream.
  *
- * Activations are rows of cp channels (CudaView) in dtype; vectors are f32. Channel counts are padded ones unless a
- * parameter says otherwise. All launchers return cudaGetLastError() of their launch and never allocate or wait. Results
- * do not depend on timing: no floating-point atomics. Formulas that decide numbers stand in *_math.h, which host and
- * device compile alike. */
+ * Activations are rows of cp channels (CudaView) in dtype; vectors are f32. Channel counts are
+ * padded ones unless a parameter says otherwise. All launchers return cudaGetLastError() of their
+ * launch and never allocate or wait. Results do not depend on timing: no floating-point atomics.
+ * Formulas that decide numbers stand in *_math.h, which host and device compile alike. */
 #ifndef CONVOY_KERNELS_CUDA_KERNELS_H
 #define CONVOY_KERNELS_CUDA_KERNELS_H
 #include "kernels/cuda/batchnorm.h"
@@ -18,13 +19,16 @@ extern "C" {
 /* Each .cu file's launchers are declared here, under the name of the file. */
 
 /* ---- cast.cu: flat conversions between f32, bf16 and f16; count elements ---- */
-cudaError_t cuda_launch_cast(const void *in, DType from, void *out, DType to, int64_t count, cudaStream_t stream);
+cudaError_t cuda_launch_cast(const void *in, DType from, void *out, DType to, int64_t count,
+                             cudaStream_t stream);
 /* out f32 += in */
-cudaError_t cuda_launch_cast_add(const void *in, DType from, float *out, int64_t count, cudaStream_t stream);
+cudaError_t cuda_launch_cast_add(const void *in, DType from, float *out, int64_t count,
+                                 cudaStream_t stream);
 
-/* ---- input.cu: images u8 [pixels][c] -> x [pixels][cp], (v/255 - mean) / std, zero from c on ---- */
-cudaError_t cuda_launch_input(const uint8_t *images, const InputAttr *attr, void *x, DType dtype, int64_t pixels, int c,
-                              int cp, int sm_count, cudaStream_t stream);
+/* ---- input.cu: images u8 [pixels][c] -> x [pixels][cp], (v/255 - mean) / std, zero from c on
+ * ---- */
+cudaError_t cuda_launch_input(const uint8_t *images, const InputAttr *attr, void *x, DType dtype,
+                              int64_t pixels, int c, int cp, int sm_count, cudaStream_t stream);
 
 /* The same with images erased, mixed, or followed by their mirror images. */
 typedef struct InputTreatment {
@@ -35,19 +39,21 @@ typedef struct InputTreatment {
     int64_t n;
     int h, w, views; /* views 2: x has 2 n images */
 } InputTreatment;
-cudaError_t cuda_launch_treated_input(const InputTreatment *t, void *x, DType dtype, int c, int cp, int sm_count,
-                                      cudaStream_t stream);
+cudaError_t cuda_launch_treated_input(const InputTreatment *t, void *x, DType dtype, int c, int cp,
+                                      int sm_count, cudaStream_t stream);
 
-/* ---- pointwise.cu: flat, count elements; results are of dtype, as is the first input, over which they may lie; over
- * the second too, where that is of the same type ---- */
+/* ---- pointwise.cu: flat, count elements; results are of dtype, as is the first input, over which
+ * they may lie; over the second too, where that is of the same type ---- */
 /* act is not ACT_NONE; for ACT_SILU the y of its gradient is x. */
 cudaError_t cuda_launch_activation(ActKind act, const void *x, void *y, DType dtype, int64_t count,
                                    cudaStream_t stream);
-cudaError_t cuda_launch_activation_bwd(ActKind act, const void *dy, const void *y, void *dx, DType dtype, DType y_type,
-                                       int64_t count, cudaStream_t stream);
-cudaError_t cuda_launch_add(const void *a, const void *b, void *y, DType dtype, DType b_type, int64_t count,
-                            cudaStream_t stream);
-cudaError_t cuda_launch_scale(const void *x, float factor, void *y, DType dtype, int64_t count, cudaStream_t stream);
+cudaError_t cuda_launch_activation_bwd(ActKind act, const void *dy, const void *y, void *dx,
+                                       DType dtype, DType y_type, int64_t count,
+                                       cudaStream_t stream);
+cudaError_t cuda_launch_add(const void *a, const void *b, void *y, DType dtype, DType b_type,
+                            int64_t count, cudaStream_t stream);
+cudaError_t cuda_launch_scale(const void *x, float factor, void *y, DType dtype, int64_t count,
+                              cudaStream_t stream);
 
 /* ---- softmax_xent.cu ---- */
 typedef struct XentPass {
@@ -60,8 +66,9 @@ typedef struct XentPass {
     const void *logits;
     const int32_t *labels;
     const float *scalars, *loss_scale, *mix; /* the last two: NULL if absent */
-    void *dlogits;                           /* NULL if absent; may be logits where the types are equal */
-    double *row_stats;                       /* workspace [rows][STATS_COUNT] */
+    /* NULL if absent; may be logits where the types are equal */
+    void *dlogits;
+    double *row_stats; /* workspace [rows][STATS_COUNT] */
     double *stats;
 } XentPass;
 cudaError_t cuda_launch_softmax_xent(const XentPass *p, cudaStream_t stream); /* two kernels */
@@ -70,14 +77,16 @@ cudaError_t cuda_launch_softmax_xent(const XentPass *p, cudaStream_t stream); /*
 cudaError_t cuda_launch_update(const UpdatePass *p, cudaStream_t stream);
 
 /* ---- loss_scale.cu: state is the op's, see the LOSS_SCALE_ enum ---- */
-cudaError_t cuda_launch_finite_check(const float *x, int64_t count, float *state, int sm_count, cudaStream_t stream);
+cudaError_t cuda_launch_finite_check(const float *x, int64_t count, float *state, int sm_count,
+                                     cudaStream_t stream);
 cudaError_t cuda_launch_loss_scale(const LossScaleAttr *attr, float *state, cudaStream_t stream);
 
 /* ---- grad_norm.cu: x is aligned to 16 bytes; sums and clip are the ops' ---- */
-cudaError_t cuda_launch_grad_squares(const float *x, int64_t count, double *sums, cudaStream_t stream);
+cudaError_t cuda_launch_grad_squares(const float *x, int64_t count, double *sums,
+                                     cudaStream_t stream);
 /* loss_scale: NULL if absent */
-cudaError_t cuda_launch_grad_norm(const GradNormAttr *attr, const double *sums, int64_t count, const float *loss_scale,
-                                  float *clip, cudaStream_t stream);
+cudaError_t cuda_launch_grad_norm(const GradNormAttr *attr, const double *sums, int64_t count,
+                                  const float *loss_scale, float *clip, cudaStream_t stream);
 
 /* ---- batchnorm.cu: see batchnorm.h ---- */
 /* Sums of one pass over x -> partials, guess. */
@@ -117,14 +126,22 @@ typedef struct Pool2dShape {
     float share; /* of an average: 1 / (window_h * window_w) */
     FastDiv by_vectors, by_w, by_q, by_stride_h, by_stride_w;
 } Pool2dShape;
-cudaError_t cuda_launch_pool2d(const Pool2dShape *k, const void *x, void *y, uint8_t *index, cudaStream_t stream);
-cudaError_t cuda_launch_pool2d_bwd(const Pool2dShape *k, const void *dy, const uint8_t *index, void *dx,
-                                   cudaStream_t stream);
+cudaError_t cuda_launch_pool2d(const Pool2dShape *k, const void *x, void *y, uint8_t *index,
+                               cudaStream_t stream);
+cudaError_t cuda_launch_pool2d_bwd(const Pool2dShape *k, const void *dy, const uint8_t *index,
+                                   void *dx, cudaStream_t stream);
 
 /* ---- depthwise.cu, depthwise_bwd.cu ---- */
-enum { DEPTHWISE_LANES = 4, DEPTHWISE_THREADS = 256, DEPTHWISE_BLOCKS = 2, DEPTHWISE_GATHER_STRIP = 4 };
-#define DEPTHWISE_STRIP(stride)       ((stride) == 1 ? 4 : 2) /* positions of y that a thread has beside each other */
-#define DEPTHWISE_DEPTH(window)       ((window) == 3 ? 3 : 2) /* warps of a block for each row of the window */
+enum {
+    DEPTHWISE_LANES = 4,
+    DEPTHWISE_THREADS = 256,
+    DEPTHWISE_BLOCKS = 2,
+    DEPTHWISE_GATHER_STRIP = 4
+};
+/* positions of y that a thread has beside each other */
+#define DEPTHWISE_STRIP(stride) ((stride) == 1 ? 4 : 2)
+/* warps of a block for each row of the window */
+#define DEPTHWISE_DEPTH(window)       ((window) == 3 ? 3 : 2)
 #define DEPTHWISE_BWD_THREADS(window) (32 * (window)*DEPTHWISE_DEPTH(window))
 #define DEPTHWISE_BWD_BLOCKS(window)  ((window) == 3 ? 2 : 1)
 typedef struct DepthwiseShape {
@@ -140,11 +157,13 @@ typedef struct DepthwiseShape {
     FastDiv by_strips, by_rows;
 } DepthwiseShape;
 /* (x, w, y), or (dy, w, dx) where turned or gathers. w: [channels][window * window] */
-cudaError_t cuda_launch_depthwise(const DepthwiseShape *k, const void *w, const void *from, void *to,
-                                  cudaStream_t stream);
-/* parts: workspace [splits][window * window][tiles * 16-byte vectors of 4 lanes]; dw: [channels][window * window] */
-cudaError_t cuda_launch_depthwise_bwd_weights(const DepthwiseShape *k, const void *x, const void *dy, float *parts,
-                                              float *dw, cudaStream_t stream);
+cudaError_t cuda_launch_depthwise(const DepthwiseShape *k, const void *w, const void *from,
+                                  void *to, cudaStream_t stream);
+/* parts: workspace [splits][window * window][tiles * 16-byte vectors of 4 lanes]; dw:
+ * [channels][window * window] */
+cudaError_t cuda_launch_depthwise_bwd_weights(const DepthwiseShape *k, const void *x,
+                                              const void *dy, float *parts, float *dw,
+                                              cudaStream_t stream);
 
 /* ---- global_avgpool.cu ---- */
 typedef struct AvgpoolShape {
@@ -153,10 +172,11 @@ typedef struct AvgpoolShape {
     int n;
     float share; /* 1 / pixels */
 } AvgpoolShape;
-cudaError_t cuda_launch_global_avgpool(const AvgpoolShape *k, const void *x, void *y, cudaStream_t stream);
+cudaError_t cuda_launch_global_avgpool(const AvgpoolShape *k, const void *x, void *y,
+                                       cudaStream_t stream);
 /* dy_type: f32 or that of dx */
-cudaError_t cuda_launch_global_avgpool_bwd(const AvgpoolShape *k, const void *dy, DType dy_type, void *dx,
-                                           cudaStream_t stream);
+cudaError_t cuda_launch_global_avgpool_bwd(const AvgpoolShape *k, const void *dy, DType dy_type,
+                                           void *dx, cudaStream_t stream);
 
 /* ---- gate.cu: y = x sigmoid(g); g and dg are rows of cp channels, f32 or of dtype ---- */
 typedef struct GateShape {
@@ -164,10 +184,11 @@ typedef struct GateShape {
     int n, rows, vectors, cp;
     int lanes_log2, tiles, splits; /* blocks: tiles cover a row, splits share an image's rows */
 } GateShape;
-cudaError_t cuda_launch_gate(const GateShape *k, const void *x, const void *g, void *y, cudaStream_t stream);
+cudaError_t cuda_launch_gate(const GateShape *k, const void *x, const void *g, void *y,
+                             cudaStream_t stream);
 /* dx may be dy. partials: workspace f32 [n][splits][cp]. */
-cudaError_t cuda_launch_gate_bwd(const GateShape *k, const void *dy, const void *x, const void *g, void *dx, void *dg,
-                                 float *partials, cudaStream_t stream);
+cudaError_t cuda_launch_gate_bwd(const GateShape *k, const void *dy, const void *x, const void *g,
+                                 void *dx, void *dg, float *partials, cudaStream_t stream);
 
 /* ---- drop.cu: y = x f + residual, f of kernels/drop.h; y may be x or residual ---- */
 typedef struct DropPass {
@@ -187,21 +208,25 @@ typedef struct SubsampleShape {
     int channel_bytes;                /* of x, unpadded */
     FastDiv by_large_vectors, by_small_vectors, by_w, by_q, by_stride;
 } SubsampleShape;
-cudaError_t cuda_launch_subsample(const SubsampleShape *k, const void *x, void *y, cudaStream_t stream);
-cudaError_t cuda_launch_subsample_bwd(const SubsampleShape *k, const void *dy, void *dx, cudaStream_t stream);
+cudaError_t cuda_launch_subsample(const SubsampleShape *k, const void *x, void *y,
+                                  cudaStream_t stream);
+cudaError_t cuda_launch_subsample_bwd(const SubsampleShape *k, const void *dy, void *dx,
+                                      cudaStream_t stream);
 
 /* ---- linear.cu ---- */
-/* x: NHWC [n][h][w][cp] of c channels; flat: [n][flat_cp], the elements of an image in the order C,H,W. Both are of the
- * same type; padding is written as zero. */
+/* x: NHWC [n][h][w][cp] of c channels; flat: [n][flat_cp], the elements of an image in the order
+ * C,H,W. Both are of the same type; padding is written as zero. */
 typedef struct LinearFlatten {
     int64_t n, c, h, w, cp, flat_cp;
     int element_bytes; /* 2 or 4 */
 } LinearFlatten;
-cudaError_t cuda_launch_linear_flatten(const LinearFlatten *f, const void *x, void *flat, cudaStream_t stream);
-cudaError_t cuda_launch_linear_unflatten(const LinearFlatten *f, const void *flat, void *x, cudaStream_t stream);
+cudaError_t cuda_launch_linear_flatten(const LinearFlatten *f, const void *x, void *flat,
+                                       cudaStream_t stream);
+cudaError_t cuda_launch_linear_unflatten(const LinearFlatten *f, const void *flat, void *x,
+                                         cudaStream_t stream);
 /* db[kp] = or += the sum of the n rows of dy. */
-cudaError_t cuda_launch_linear_bias_gradient(const void *dy, DType dtype, float *db, int64_t n, int64_t kp,
-                                             bool accumulate, cudaStream_t stream);
+cudaError_t cuda_launch_linear_bias_gradient(const void *dy, DType dtype, float *db, int64_t n,
+                                             int64_t kp, bool accumulate, cudaStream_t stream);
 #ifdef __cplusplus
 }
 #endif

@@ -1,17 +1,20 @@
 /* launch.cuh - what .cu files need to launch a kernel, on the device and in the test double.
  *
- *     return CUDA_LAUNCH(cast_kernel, grid, block, stream, in, out, count);      parentheses around (kernel<T, 4>)
+ *     return CUDA_LAUNCH(cast_kernel, grid, block, stream, in, out, count); parentheses around
+ *     (kernel<T, 4>)
  *
- * enqueues it and is cudaGetLastError(). Kernels use static shared memory only, so there is no size to pass. */
+ * enqueues it and is cudaGetLastError(). Kernels use static shared memory only, so there is no size
+ * to pass. */
 #ifndef CONVOY_KERNELS_CUDA_LAUNCH_CUH
 #define CONVOY_KERNELS_CUDA_LAUNCH_CUH
 #include <cuda_runtime.h>
 #include <stdint.h>
 
 #ifdef CONVOY_EMU
-#define CUDA_LAUNCH(kernel, grid, block, stream, ...) emu_launch(#kernel, kernel, grid, block, stream, __VA_ARGS__)
+#define CUDA_LAUNCH(kernel, grid, block, stream, ...)                                              \
+    emu_launch(#kernel, kernel, grid, block, stream, __VA_ARGS__)
 #else
-#define CUDA_LAUNCH(kernel, grid, block, stream, ...)                                                                  \
+#define CUDA_LAUNCH(kernel, grid, block, stream, ...)                                              \
     (kernel<<<grid, block, 0, stream>>>(__VA_ARGS__), cudaGetLastError())
 #endif
 

@@ -1,14 +1,16 @@
-/* layout.c - how tensors lie in the CUDA backend's memory: formats as strides over padded channels. Pure functions.
+/* layout.c - how tensors lie in the CUDA backend's memory: formats as strides over padded channels.
+ * Pure functions.
  *
- * One rule for all formats: the channel dim (1, or 0 of a vector) is innermost, the others keep their logical order.
- * Formats differ in what is padded. */
+ * One rule for all formats: the channel dim (1, or 0 of a vector) is innermost, the others keep
+ * their logical order. Formats differ in what is padded. */
 #include "kernels/cuda/cuda.h"
 
-#define ALL_TYPES(format)                                                                                              \
-    {                                                                                                                  \
-        [DTYPE_F32] = { format, DTYPE_F32 }, [DTYPE_F64] = { format, DTYPE_F64 }, [DTYPE_U8] = { format, DTYPE_U8 },   \
-        [DTYPE_I32] = { format, DTYPE_I32 }, [DTYPE_BF16] = { format, DTYPE_BF16 },                                    \
-        [DTYPE_F16] = { format, DTYPE_F16 }, [DTYPE_I64] = { format, DTYPE_I64 },                                      \
+#define ALL_TYPES(format)                                                                          \
+    {                                                                                              \
+        [DTYPE_F32] = { format, DTYPE_F32 }, [DTYPE_F64] = { format, DTYPE_F64 },                  \
+        [DTYPE_U8] = { format, DTYPE_U8 }, [DTYPE_I32] = { format, DTYPE_I32 },                    \
+        [DTYPE_BF16] = { format, DTYPE_BF16 }, [DTYPE_F16] = { format, DTYPE_F16 },                \
+        [DTYPE_I64] = { format, DTYPE_I64 },                                                       \
     }
 static const Layout layouts[CUDA_FORMAT_COUNT][DTYPE_COUNT] = {
     [CUDA_NHWC] = ALL_TYPES(CUDA_NHWC),     [CUDA_ROWS] = ALL_TYPES(CUDA_ROWS),
@@ -47,7 +49,8 @@ CudaStrides cuda_strides(const CudaBackend *b, const TensorDesc *desc, CudaForma
     for (int i = TENSOR_MAX_RANK - 1; i >= 0; i--) {
         if (i == channel) continue;
         s.strides[i] = s.elements;
-        s.elements *= i == 0 && formats[format].pads_filters ? cuda_padded(b, s.dims[i]) : s.dims[i];
+        s.elements *=
+            i == 0 && formats[format].pads_filters ? cuda_padded(b, s.dims[i]) : s.dims[i];
     }
     return s;
 }
@@ -100,6 +103,9 @@ const void *cuda_compute_copy(const CudaBackend *b, const OpTensor *t)
 {
     const char *data = t->data;
     if (b->compute == DTYPE_F32) return data;
-    if (!b->param_copies || data < b->param_slab || data + t->bytes > b->param_slab + b->param_bytes) return NULL;
-    return b->param_copies + (size_t)(data - b->param_slab) / sizeof(float) * dtype_bytes(b->compute);
+    if (!b->param_copies || data < b->param_slab ||
+        data + t->bytes > b->param_slab + b->param_bytes)
+        return NULL;
+    return b->param_copies +
+           (size_t)(data - b->param_slab) / sizeof(float) * dtype_bytes(b->compute);
 }

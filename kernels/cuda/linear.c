@@ -1,11 +1,12 @@
 /* linear.c - the fully connected layer and its gradients: cuBLASLt's products of padded matrices.
  *
- * Rows and columns of padding are part of the products: the padding of x, w and b is zero, so that of y, dx, dw and db
- * becomes zero by itself. Products read the compute type and write f32 (y, dw) or the compute type (dx). What lies
- * otherwise is brought into the workspace first:
- *   w    its compute copy, where the PARAM slab has one; else w itself is cast, found out when it is bound
- *   x    f32 rows (the output of another linear layer) are cast; an image of more than one pixel is flattened in
- *        op.h's order C,H,W, and dx on the way back
+ * Rows and columns of padding are part of the products: the padding of x, w and b is zero, so that
+ * of y, dx, dw and db becomes zero by itself. Products read the compute type and write f32 (y, dw)
+ * or the compute type (dx). What lies otherwise is brought into the workspace first:
+ *   w    its compute copy, where the PARAM slab has one; else w itself is cast, found out when it
+ *        is bound
+ *   x    f32 rows (the output of another linear layer) are cast; an image of more than one pixel is
+ *        flattened in op.h's order C,H,W, and dx on the way back
  *   dy   f32 rows are cast
  * y is f32 in every precision: logits need it. */
 #include "base/mem.h"
@@ -50,22 +51,26 @@ static void decide_if_undecided(const CudaBackend *b, OpTensor *t)
     ASSERT(t->layout->dtype == b->compute || (t->desc.rank == 2 && t->layout->dtype == DTYPE_F32));
 }
 
-static Operand read_activation(OpInstance *op, const LinearState *s, const OpTensor *t, int64_t columns)
+static Operand read_activation(OpInstance *op, const LinearState *s, const OpTensor *t,
+                               int64_t columns)
 {
     const CudaBackend *b = cuda_backend(op);
     Operand o = { .tensor = t, .rows = s->n, .columns = columns };
     o.flattens = t->desc.rank == 4 && t->desc.dims[2] * t->desc.dims[3] > 1;
     o.casts = t->layout->dtype != b->compute;
-    if (o.flattens || o.casts) o.offset = take_workspace(op, (size_t)(o.rows * o.columns) * dtype_bytes(b->compute));
+    if (o.flattens || o.casts)
+        o.offset = take_workspace(op, (size_t)(o.rows * o.columns) * dtype_bytes(b->compute));
     return o;
 }
 
-/* Whether the weights have a compute copy is known when they are bound: room for one of our own is set aside. */
+/* Whether the weights have a compute copy is known when they are bound: room for one of our own is
+ * set aside. */
 static Operand read_weights(OpInstance *op, const LinearState *s, const OpTensor *t)
 {
     const CudaBackend *b = cuda_backend(op);
     Operand o = { .tensor = t, .rows = s->kp, .columns = s->cp };
-    if (b->compute != DTYPE_F32) o.offset = take_workspace(op, (size_t)(o.rows * o.columns) * dtype_bytes(b->compute));
+    if (b->compute != DTYPE_F32)
+        o.offset = take_workspace(op, (size_t)(o.rows * o.columns) * dtype_bytes(b->compute));
     return o;
 }
 
@@ -137,14 +142,19 @@ static Status prepare_bwd_data(OpInstance *op)
     decide_if_undecided(b, dy);
     cuda_decide(b, w, CUDA_MATRIX, DTYPE_F32);
     decide_if_undecided(b, dx);
-    TRY(plan_product(
-        op, s,
-        (LtGemm){
-            .m = s->n, .n = s->cp, .k = s->kp, .lda = s->kp, .ldb = s->cp, .ldd = s->cp, .d = dx->layout->dtype }));
+    TRY(plan_product(op, s,
+                     (LtGemm){ .m = s->n,
+                               .n = s->cp,
+                               .k = s->kp,
+                               .lda = s->kp,
+                               .ldb = s->cp,
+                               .ldd = s->cp,
+                               .d = dx->layout->dtype }));
     s->a = read_activation(op, s, dy, s->kp);
     s->b = read_weights(op, s, w);
     s->unflattens = dx->desc.rank == 4 && dx->desc.dims[2] * dx->desc.dims[3] > 1;
-    if (s->unflattens) s->unflat = take_workspace(op, (size_t)(s->n * s->cp) * dtype_bytes(b->compute));
+    if (s->unflattens)
+        s->unflat = take_workspace(op, (size_t)(s->n * s->cp) * dtype_bytes(b->compute));
     return OK;
 }
 
@@ -198,13 +208,16 @@ static Status bind(OpInstance *op)
 
 /* ---- run ---- */
 
-static Status fetch(const OpInstance *op, const LinearState *s, const Operand *o, cudaStream_t stream)
+static Status fetch(const OpInstance *op, const LinearState *s, const Operand *o,
+                    cudaStream_t stream)
 {
     const CudaBackend *b = cuda_backend(op);
     void *copy = (char *)op->workspace + o->offset;
-    if (o->flattens) TRY_CUDA(cuda_launch_linear_flatten(&s->flatten, o->tensor->data, copy, stream));
+    if (o->flattens)
+        TRY_CUDA(cuda_launch_linear_flatten(&s->flatten, o->tensor->data, copy, stream));
     if (o->casts)
-        TRY_CUDA(cuda_launch_cast(o->tensor->data, DTYPE_F32, copy, b->compute, o->rows * o->columns, stream));
+        TRY_CUDA(cuda_launch_cast(o->tensor->data, DTYPE_F32, copy, b->compute,
+                                  o->rows * o->columns, stream));
     return OK;
 }
 
@@ -219,7 +232,8 @@ static Status multiply(const OpInstance *op, const void *bias, void *d, cudaStre
 static Status run_forward(OpInstance *op, Stream *stream)
 {
     const OpTensor *bias = &op->in[LINEAR_IN_B];
-    return multiply(op, bias->desc.rank ? bias->data : NULL, op->out[LINEAR_OUT_Y].data, stream->stream);
+    return multiply(op, bias->desc.rank ? bias->data : NULL, op->out[LINEAR_OUT_Y].data,
+                    stream->stream);
 }
 
 static Status run_bwd_data(OpInstance *op, Stream *stream)
@@ -227,17 +241,19 @@ static Status run_bwd_data(OpInstance *op, Stream *stream)
     const LinearState *s = op->state;
     void *dx = op->out[LINEAR_BWD_DATA_OUT_DX].data, *unflat = (char *)op->workspace + s->unflat;
     TRY(multiply(op, NULL, s->unflattens ? unflat : dx, stream->stream));
-    if (s->unflattens) TRY_CUDA(cuda_launch_linear_unflatten(&s->flatten, unflat, dx, stream->stream));
+    if (s->unflattens)
+        TRY_CUDA(cuda_launch_linear_unflatten(&s->flatten, unflat, dx, stream->stream));
     return OK;
 }
 
 static Status run_bwd_weights(OpInstance *op, Stream *stream)
 {
     const LinearState *s = op->state;
-    const OpTensor *dy = &op->in[LINEAR_BWD_WEIGHTS_IN_DY], *db = &op->out[LINEAR_BWD_WEIGHTS_OUT_DB];
+    const OpTensor *dy = &op->in[LINEAR_BWD_WEIGHTS_IN_DY],
+                   *db = &op->out[LINEAR_BWD_WEIGHTS_OUT_DB];
     if (db->desc.rank)
-        TRY_CUDA(cuda_launch_linear_bias_gradient(dy->data, dy->layout->dtype, db->data, s->n, s->kp, op->accumulate,
-                                                  stream->stream));
+        TRY_CUDA(cuda_launch_linear_bias_gradient(dy->data, dy->layout->dtype, db->data, s->n,
+                                                  s->kp, op->accumulate, stream->stream));
     return multiply(op, NULL, op->out[LINEAR_BWD_WEIGHTS_OUT_DW].data, stream->stream);
 }
 

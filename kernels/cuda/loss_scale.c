@@ -1,4 +1,5 @@
-/* loss_scale.c - the dynamic loss scale on the device: nobody waits for its verdict, the update reads it there. */
+/* loss_scale.c - the dynamic loss scale on the device: nobody waits for its verdict, the update
+ * reads it there. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 
@@ -20,8 +21,8 @@ static Status finite_check_run(OpInstance *op, Stream *stream)
 {
     const OpTensor *x = &op->in[FINITE_CHECK_IN_X];
     TRY_CUDA(cuda_launch_finite_check(x->data, (int64_t)(x->bytes / sizeof(float)),
-                                      op->in[FINITE_CHECK_IN_LOSS_SCALE].data, cuda_backend(op)->sm_count,
-                                      stream->stream));
+                                      op->in[FINITE_CHECK_IN_LOSS_SCALE].data,
+                                      cuda_backend(op)->sm_count, stream->stream));
     return OK;
 }
 
@@ -38,5 +39,9 @@ static Status loss_scale_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cuda_finite_check = { .prepare = finite_check_prepare, .bind = bind_nothing, .run = finite_check_run };
-const OpImpl cuda_loss_scale = { .prepare = loss_scale_prepare, .bind = bind_nothing, .run = loss_scale_run };
+const OpImpl cuda_finite_check = { .prepare = finite_check_prepare,
+                                   .bind = bind_nothing,
+                                   .run = finite_check_run };
+const OpImpl cuda_loss_scale = { .prepare = loss_scale_prepare,
+                                 .bind = bind_nothing,
+                                 .run = loss_scale_run };

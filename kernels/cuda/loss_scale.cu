@@ -1,7 +1,9 @@
-/* loss_scale.cu - the search for gradients that are not finite, and the step of the loss scale itself.
+/* loss_scale.cu - the search for gradients that are not finite, and the step of the loss scale
+ * itself.
  *
- * The search reads all gradients once per step: blocks of a grid that fills the device go through memory as one front,
- * VECTORS loads under way in each thread. Whoever finds something writes the same 1. */
+ * The search reads all gradients once per step: blocks of a grid that fills the device go through
+ * memory as one front, VECTORS loads under way in each thread. Whoever finds something writes the
+ * same 1. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/loss_scale_math.h"
 #include "kernels/cuda/vector.cuh"
@@ -12,16 +14,19 @@ constexpr int BLOCK = 256, VECTORS = 4, BLOCKS_PER_SM = 8;
 
 __device__ __forceinline__ bool vector_is_finite(uint4 v)
 {
-    return bits_are_finite(v.x) && bits_are_finite(v.y) && bits_are_finite(v.z) && bits_are_finite(v.w);
+    return bits_are_finite(v.x) && bits_are_finite(v.y) && bits_are_finite(v.z) &&
+           bits_are_finite(v.w);
 }
 
 /* x of 4 vectors + tail elements */
-__global__ void __launch_bounds__(BLOCK) finite_check_kernel(const float *x, int64_t vectors, int tail, float *state)
+__global__ void __launch_bounds__(BLOCK)
+    finite_check_kernel(const float *x, int64_t vectors, int tail, float *state)
 {
     const uint4 *from = reinterpret_cast<const uint4 *>(x);
     const int64_t step = (int64_t)gridDim.x * BLOCK * VECTORS;
     bool finite = true;
-    for (int64_t first = (int64_t)blockIdx.x * BLOCK * VECTORS + threadIdx.x; first < vectors; first += step) {
+    for (int64_t first = (int64_t)blockIdx.x * BLOCK * VECTORS + threadIdx.x; first < vectors;
+         first += step) {
         uint4 v[VECTORS];
 #pragma unroll
         for (int k = 0; k < VECTORS; k++) {
@@ -44,13 +49,15 @@ __global__ void loss_scale_kernel(const LossScaleAttr attr, float *state)
 } // namespace
 
 /* x is aligned to 16 bytes. */
-cudaError_t cuda_launch_finite_check(const float *x, int64_t count, float *state, int sm_count, cudaStream_t stream)
+cudaError_t cuda_launch_finite_check(const float *x, int64_t count, float *state, int sm_count,
+                                     cudaStream_t stream)
 {
     if (!is_vector_aligned(x)) return cudaErrorInvalidValue;
     int64_t vectors = count / 4, most = (int64_t)sm_count * BLOCKS_PER_SM;
     unsigned blocks = cuda_blocks(vectors, BLOCK * VECTORS);
     if (blocks > most) blocks = (unsigned)most;
-    return CUDA_LAUNCH(finite_check_kernel, blocks, BLOCK, stream, x, vectors, (int)(count % 4), state);
+    return CUDA_LAUNCH(finite_check_kernel, blocks, BLOCK, stream, x, vectors, (int)(count % 4),
+                       state);
 }
 
 cudaError_t cuda_launch_loss_scale(const LossScaleAttr *attr, float *state, cudaStream_t stream)

@@ -1,5 +1,5 @@
-/* loss_scale_math.h - what is finite, and torch.amp.GradScaler's rule (see LossScaleAttr); host and device compile them
- * alike. */
+/* loss_scale_math.h - what is finite, and torch.amp.GradScaler's rule (see LossScaleAttr); host and
+ * device compile them alike. */
 #ifndef CONVOY_KERNELS_CUDA_LOSS_SCALE_MATH_H
 #define CONVOY_KERNELS_CUDA_LOSS_SCALE_MATH_H
 #include "kernels/cuda/half_math.h"

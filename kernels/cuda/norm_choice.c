@@ -1,14 +1,15 @@
 /* norm_choice.c - who normalises: our own kernels or cuDNN.
  *
- * Ours can do all that there is to do, and nothing has to be compiled for them. What decides is CudaOptions.batchnorm:
+ * Ours can do all that there is to do, and nothing has to be compiled for them. What decides is
+ * CudaOptions.batchnorm:
  *   KERNELS_OWN    ours
  *   KERNELS_CUDNN  cuDNN, wherever is_cudnns() and it has an engine
  *   KERNELS_AUTO   of these, cuDNN where it was measured to be faster (decision.h)
  * Each shape of each pass is decided once.
  *
- * Where the passes of one layer are done by different hands, an element that lies within rounding of zero before its
- * ReLU may be on one side of it forward and on the other backward, which kernels/op.h excludes for one hand: then y is
- * as small as that rounding. */
+ * Where the passes of one layer are done by different hands, an element that lies within rounding
+ * of zero before its ReLU may be on one side of it forward and on the other backward, which
+ * kernels/op.h excludes for one hand: then y is as small as that rounding. */
 #include "kernels/cuda/norm_choice.h"
 #include "kernels/cuda/batchnorm.h"
 #include "kernels/cuda/decision.h"
@@ -19,7 +20,8 @@ typedef struct Pass {
     const OpImpl *own, *cudnn;
 } Pass;
 static const Pass forward = { "batchnorm", BN_IN_X, &batchnorm_own, &batchnorm_cudnn },
-                  backward = { "batchnorm_bwd", BN_BWD_IN_X, &batchnorm_own_bwd, &batchnorm_cudnn_bwd };
+                  backward = { "batchnorm_bwd", BN_BWD_IN_X, &batchnorm_own_bwd,
+                               &batchnorm_cudnn_bwd };
 
 static bool has(const OpTensor *t)
 {
@@ -31,14 +33,20 @@ static bool is_cudnns(const OpInstance *op, const Pass *pass)
 {
     const BatchNormAttr *attr = op->attr;
     const TensorDesc *x = &op->in[pass->x].desc;
-    if (attr->mode != BN_TRAIN) return false;                   /* they are for statistics of this batch */
-    if (x->rank != 4) return false;                             /* rows between linear layers may be of several types */
-    if (x->dims[0] * x->dims[2] * x->dims[3] < 2) return false; /* ours says what is wrong with that */
-    if (cuda_padded(cuda_backend(op), x->dims[1]) != x->dims[1]) return false; /* they would write to the padding */
+    /* they are for statistics of this batch */
+    if (attr->mode != BN_TRAIN) return false;
+    /* rows between linear layers may be of several types */
+    if (x->rank != 4) return false;
+    /* ours says what is wrong with that */
+    if (x->dims[0] * x->dims[2] * x->dims[3] < 2) return false;
+    /* they would write to the padding */
+    if (cuda_padded(cuda_backend(op), x->dims[1]) != x->dims[1]) return false;
     if (pass == &forward) return true;
     if (op->accumulate) return false; /* they overwrite dgamma and dbeta */
-    /* dz that is not from x and dy alone is formed by a kernel of ours, and needs a place: the residual's gradient. */
-    return has(&op->out[BN_BWD_OUT_DRESIDUAL]) || (!has(&op->in[BN_BWD_IN_DY2]) && !has(&op->in[BN_BWD_IN_Y]));
+    /* dz that is not from x and dy alone is formed by a kernel of ours, and needs a place: the
+     * residual's gradient. */
+    return has(&op->out[BN_BWD_OUT_DRESIDUAL]) ||
+           (!has(&op->in[BN_BWD_IN_DY2]) && !has(&op->in[BN_BWD_IN_Y]));
 }
 
 /* ---- deciding ---- */

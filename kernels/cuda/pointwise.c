@@ -1,7 +1,8 @@
 /* pointwise.c - activation and its gradient, add, scale: flat passes over tensors that lie alike.
  *
- * Tensors of one elementwise op have one layout; what no earlier node decided becomes an activation where it has the
- * rank of one, and plain otherwise (flat slabs). Padding is computed along: all of these keep zero zero. */
+ * Tensors of one elementwise op have one layout; what no earlier node decided becomes an activation
+ * where it has the rank of one, and plain otherwise (flat slabs). Padding is computed along: all of
+ * these keep zero zero. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 
@@ -22,7 +23,8 @@ static int64_t elements_of(const OpTensor *t)
     return (int64_t)(t->bytes / dtype_bytes(type_of(t)));
 }
 
-/* The same elements in the same places; of rank 2 tensors one may be f32 and the other of the compute type. */
+/* The same elements in the same places; of rank 2 tensors one may be f32 and the other of the
+ * compute type. */
 static Status decide_like(const OpInstance *op, OpTensor *t, const OpTensor *model)
 {
     if (t->bytes == 0) {
@@ -30,9 +32,11 @@ static Status decide_like(const OpInstance *op, OpTensor *t, const OpTensor *mod
         t->bytes = model->bytes;
     }
     bool alike = t->layout == model->layout ||
-                 (t->layout && model->layout && t->layout->format == CUDA_ROWS && model->layout->format == CUDA_ROWS);
+                 (t->layout && model->layout && t->layout->format == CUDA_ROWS &&
+                  model->layout->format == CUDA_ROWS);
     if (alike && elements_of(t) == elements_of(model)) return OK;
-    return fail(ERR_INTERNAL, "%s: tensors of one elementwise op lie differently", op_name(op->kind));
+    return fail(ERR_INTERNAL, "%s: tensors of one elementwise op lie differently",
+                op_name(op->kind));
 }
 
 /* The result, which is always of the first input's type. */
@@ -51,7 +55,8 @@ static Status bind_nothing(OpInstance *op)
 
 static Status copy(const OpTensor *from, void *to, cudaStream_t stream)
 {
-    if (to != from->data) TRY_CUDA(cudaMemcpyAsync(to, from->data, from->bytes, cudaMemcpyDeviceToDevice, stream));
+    if (to != from->data)
+        TRY_CUDA(cudaMemcpyAsync(to, from->data, from->bytes, cudaMemcpyDeviceToDevice, stream));
     return OK;
 }
 
@@ -70,7 +75,8 @@ static Status activation_run(OpInstance *op, Stream *stream)
     const OpTensor *x = &op->in[ACTIVATION_IN_X];
     void *y = op->out[ACTIVATION_OUT_Y].data;
     if (attr->act == ACT_NONE) return copy(x, y, stream->stream);
-    TRY_CUDA(cuda_launch_activation(attr->act, x->data, y, type_of(x), elements_of(x), stream->stream));
+    TRY_CUDA(
+        cuda_launch_activation(attr->act, x->data, y, type_of(x), elements_of(x), stream->stream));
     return OK;
 }
 
@@ -89,8 +95,8 @@ static Status activation_bwd_run(OpInstance *op, Stream *stream)
     const OpTensor *dy = &op->in[ACTIVATION_BWD_IN_DY], *y = &op->in[ACTIVATION_BWD_IN_Y];
     void *dx = op->out[ACTIVATION_BWD_OUT_DX].data;
     if (attr->act == ACT_NONE) return copy(dy, dx, stream->stream);
-    TRY_CUDA(cuda_launch_activation_bwd(attr->act, dy->data, y->data, dx, type_of(dy), type_of(y), elements_of(y),
-                                        stream->stream));
+    TRY_CUDA(cuda_launch_activation_bwd(attr->act, dy->data, y->data, dx, type_of(dy), type_of(y),
+                                        elements_of(y), stream->stream));
     return OK;
 }
 
@@ -108,8 +114,8 @@ static Status add_prepare(OpInstance *op)
 static Status add_run(OpInstance *op, Stream *stream)
 {
     const OpTensor *a = &op->in[ADD_IN_A], *b = &op->in[ADD_IN_B];
-    TRY_CUDA(cuda_launch_add(a->data, b->data, op->out[ADD_OUT_Y].data, type_of(a), type_of(b), elements_of(a),
-                             stream->stream));
+    TRY_CUDA(cuda_launch_add(a->data, b->data, op->out[ADD_OUT_Y].data, type_of(a), type_of(b),
+                             elements_of(a), stream->stream));
     return OK;
 }
 
@@ -124,12 +130,14 @@ static Status scale_run(OpInstance *op, Stream *stream)
 {
     const ScaleAttr *attr = op->attr;
     const OpTensor *x = &op->in[SCALE_IN_X];
-    TRY_CUDA(cuda_launch_scale(x->data, attr->factor, op->out[SCALE_OUT_Y].data, type_of(x), elements_of(x),
-                               stream->stream));
+    TRY_CUDA(cuda_launch_scale(x->data, attr->factor, op->out[SCALE_OUT_Y].data, type_of(x),
+                               elements_of(x), stream->stream));
     return OK;
 }
 
-const OpImpl cuda_activation = { .prepare = activation_prepare, .bind = bind_nothing, .run = activation_run };
+const OpImpl cuda_activation = { .prepare = activation_prepare,
+                                 .bind = bind_nothing,
+                                 .run = activation_run };
 const OpImpl cuda_activation_bwd = { .prepare = activation_bwd_prepare,
                                      .bind = bind_nothing,
                                      .run = activation_bwd_run };

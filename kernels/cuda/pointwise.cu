@@ -1,8 +1,9 @@
-/* pointwise.cu - elementwise ops on flat arrays, 16 bytes at a time: relu and silu with their gradients, add, scale.
+/* pointwise.cu - elementwise ops on flat arrays, 16 bytes at a time: relu and silu with their
+ * gradients, add, scale.
  *
- * A thread takes VECTORS vectors, BLOCK vectors apart, and loads all of them before it uses the first. Outputs may lie
- * over inputs: what a thread writes it has read before, and no other thread reads it. What is no whole vector at the
- * end goes element by element. */
+ * A thread takes VECTORS vectors, BLOCK vectors apart, and loads all of them before it uses the
+ * first. Outputs may lie over inputs: what a thread writes it has read before, and no other thread
+ * reads it. What is no whole vector at the end goes element by element. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/pointwise_math.h"
 #include "kernels/cuda/vector.cuh"
@@ -68,7 +69,8 @@ template <typename T, typename F> __device__ __forceinline__ uint4 apply(F f, ui
 }
 
 template <typename T, typename F>
-__global__ void __launch_bounds__(BLOCK) vectors_kernel(F f, const uint4 *a, const uint4 *b, uint4 *y, int64_t vectors)
+__global__ void __launch_bounds__(BLOCK)
+    vectors_kernel(F f, const uint4 *a, const uint4 *b, uint4 *y, int64_t vectors)
 {
     int64_t first = (int64_t)blockIdx.x * BLOCK * VECTORS + threadIdx.x;
     uint4 x[VECTORS], z[VECTORS];
@@ -87,10 +89,12 @@ __global__ void __launch_bounds__(BLOCK) vectors_kernel(F f, const uint4 *a, con
 
 /* U: type of b */
 template <typename T, typename U, typename F>
-__global__ void __launch_bounds__(BLOCK) elements_kernel(F f, const T *a, const U *b, T *y, int64_t count)
+__global__ void __launch_bounds__(BLOCK)
+    elements_kernel(F f, const T *a, const U *b, T *y, int64_t count)
 {
     int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
-    if (i < count) element_store(y + i, f(element_load(a + i), F::binary ? element_load(b + i) : 0.0f));
+    if (i < count)
+        element_store(y + i, f(element_load(a + i), F::binary ? element_load(b + i) : 0.0f));
 }
 
 struct Arrays {
@@ -103,59 +107,68 @@ template <typename T, typename U, typename F>
 cudaError_t launch_elements(F f, const Arrays &p, int64_t first, cudaStream_t stream)
 {
     if (first == p.count) return cudaSuccess;
-    return CUDA_LAUNCH((elements_kernel<T, U, F>), cuda_blocks(p.count - first, BLOCK), BLOCK, stream, f,
-                       static_cast<const T *>(p.a) + first, F::binary ? static_cast<const U *>(p.b) + first : nullptr,
+    return CUDA_LAUNCH((elements_kernel<T, U, F>), cuda_blocks(p.count - first, BLOCK), BLOCK,
+                       stream, f, static_cast<const T *>(p.a) + first,
+                       F::binary ? static_cast<const U *>(p.b) + first : nullptr,
                        static_cast<T *>(p.y) + first, p.count - first);
 }
 
-template <typename T, typename F> cudaError_t launch_vectors(F f, const Arrays &p, cudaStream_t stream)
+template <typename T, typename F>
+cudaError_t launch_vectors(F f, const Arrays &p, cudaStream_t stream)
 {
     bool aligned = is_vector_aligned(p.a) && is_vector_aligned(p.b) && is_vector_aligned(p.y);
     int64_t vectors = aligned ? p.count / vector_channels<T> : 0;
     cudaError_t error = cudaSuccess;
     if (vectors)
-        error = CUDA_LAUNCH((vectors_kernel<T, F>), cuda_blocks(vectors, BLOCK * VECTORS), BLOCK, stream, f,
-                            static_cast<const uint4 *>(p.a), static_cast<const uint4 *>(p.b), static_cast<uint4 *>(p.y),
-                            vectors);
-    return error == cudaSuccess ? launch_elements<T, T>(f, p, vectors * vector_channels<T>, stream) : error;
+        error = CUDA_LAUNCH((vectors_kernel<T, F>), cuda_blocks(vectors, BLOCK * VECTORS), BLOCK,
+                            stream, f, static_cast<const uint4 *>(p.a),
+                            static_cast<const uint4 *>(p.b), static_cast<uint4 *>(p.y), vectors);
+    return error == cudaSuccess ? launch_elements<T, T>(f, p, vectors * vector_channels<T>, stream)
+                                : error;
 }
 
-/* A second operand of another type is rare and small (rows between linear layers): element by element. */
-template <typename T, typename F> cudaError_t launch(F f, const Arrays &p, DType b_type, cudaStream_t stream)
+/* A second operand of another type is rare and small (rows between linear layers): element by
+ * element. */
+template <typename T, typename F>
+cudaError_t launch(F f, const Arrays &p, DType b_type, cudaStream_t stream)
 {
     if (std::is_same<T, float>::value) {
         if (b_type == DTYPE_F32) return launch_vectors<T>(f, p, stream);
         return b_type == DTYPE_BF16 ? launch_elements<T, Bf16>(f, p, 0, stream)
                                     : launch_elements<T, F16>(f, p, 0, stream);
     }
-    return b_type == DTYPE_F32 ? launch_elements<T, float>(f, p, 0, stream) : launch_vectors<T>(f, p, stream);
+    return b_type == DTYPE_F32 ? launch_elements<T, float>(f, p, 0, stream)
+                               : launch_vectors<T>(f, p, stream);
 }
 
 } // namespace
 
-cudaError_t cuda_launch_activation(ActKind act, const void *x, void *y, DType dtype, int64_t count, cudaStream_t stream)
+cudaError_t cuda_launch_activation(ActKind act, const void *x, void *y, DType dtype, int64_t count,
+                                   cudaStream_t stream)
 {
     const Arrays p = { x, nullptr, y, count };
     if (act == ACT_SILU) return LAUNCH_BY_TYPE(dtype, launch, Silu(), p, dtype, stream);
     return LAUNCH_BY_TYPE(dtype, launch, Relu(), p, dtype, stream);
 }
 
-cudaError_t cuda_launch_activation_bwd(ActKind act, const void *dy, const void *y, void *dx, DType dtype, DType y_type,
-                                       int64_t count, cudaStream_t stream)
+cudaError_t cuda_launch_activation_bwd(ActKind act, const void *dy, const void *y, void *dx,
+                                       DType dtype, DType y_type, int64_t count,
+                                       cudaStream_t stream)
 {
     const Arrays p = { dy, y, dx, count };
     if (act == ACT_SILU) return LAUNCH_BY_TYPE(dtype, launch, SiluBwd(), p, y_type, stream);
     return LAUNCH_BY_TYPE(dtype, launch, ReluBwd(), p, y_type, stream);
 }
 
-cudaError_t cuda_launch_add(const void *a, const void *b, void *y, DType dtype, DType b_type, int64_t count,
-                            cudaStream_t stream)
+cudaError_t cuda_launch_add(const void *a, const void *b, void *y, DType dtype, DType b_type,
+                            int64_t count, cudaStream_t stream)
 {
     const Arrays p = { a, b, y, count };
     return LAUNCH_BY_TYPE(dtype, launch, Add(), p, b_type, stream);
 }
 
-cudaError_t cuda_launch_scale(const void *x, float factor, void *y, DType dtype, int64_t count, cudaStream_t stream)
+cudaError_t cuda_launch_scale(const void *x, float factor, void *y, DType dtype, int64_t count,
+                              cudaStream_t stream)
 {
     const Arrays p = { x, nullptr, y, count };
     return LAUNCH_BY_TYPE(dtype, launch, Scale{ factor }, p, dtype, stream);

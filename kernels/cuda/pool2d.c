@@ -1,4 +1,5 @@
-/* pool2d.c - pooling over windows and its gradient on the device. The index of a max is NHWC bytes, padded like y. */
+/* pool2d.c - pooling over windows and its gradient on the device. The index of a max is NHWC bytes,
+ * padded like y. */
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
@@ -14,8 +15,9 @@ static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *y)
     const int64_t vectors = vx.cp * (int64_t)dtype_bytes(vx.dtype) / VECTOR_BYTES;
     const int64_t most = vx.h * vx.w > vy.h * vy.w ? vx.h * vx.w : vy.h * vy.w;
     if (most > INT32_MAX / 2 / vectors || vx.n > INT32_MAX / 2)
-        return fail(ERR_USAGE, "pooling of %" PRId64 "x%" PRId64 " pixels of %" PRId64 " channels: too large", vx.h,
-                    vx.w, vx.c);
+        return fail(ERR_USAGE,
+                    "pooling of %" PRId64 "x%" PRId64 " pixels of %" PRId64 " channels: too large",
+                    vx.h, vx.w, vx.c);
     Pool2dShape *k = op->state = mem_calloc(1, sizeof *k);
     if (!k) return ERR_MEMORY;
     *k = (Pool2dShape){ .dtype = vx.dtype,
@@ -73,7 +75,8 @@ static Status bind(OpInstance *op)
 static Status run(OpInstance *op, Stream *stream)
 {
     uint8_t *index = op->out[POOL_OUT_INDEX].desc.rank != 0 ? op->out[POOL_OUT_INDEX].data : NULL;
-    TRY_CUDA(cuda_launch_pool2d(op->state, op->in[POOL_IN_X].data, op->out[POOL_OUT_Y].data, index, stream->stream));
+    TRY_CUDA(cuda_launch_pool2d(op->state, op->in[POOL_IN_X].data, op->out[POOL_OUT_Y].data, index,
+                                stream->stream));
     return OK;
 }
 
@@ -81,8 +84,8 @@ static Status run_bwd(OpInstance *op, Stream *stream)
 {
     const Pool2dShape *k = op->state;
     const uint8_t *index = k->kind == POOL_MAX ? op->in[POOL_BWD_IN_INDEX].data : NULL;
-    TRY_CUDA(
-        cuda_launch_pool2d_bwd(k, op->in[POOL_BWD_IN_DY].data, index, op->out[POOL_BWD_OUT_DX].data, stream->stream));
+    TRY_CUDA(cuda_launch_pool2d_bwd(k, op->in[POOL_BWD_IN_DY].data, index,
+                                    op->out[POOL_BWD_OUT_DX].data, stream->stream));
     return OK;
 }
 

@@ -1,8 +1,10 @@
-/* pool2d.cu - max and average pooling over windows of NHWC images, a thread per vector of channels and position.
+/* pool2d.cu - max and average pooling over windows of NHWC images, a thread per vector of channels
+ * and position.
  *
- * FORWARD goes through a window from its last element to the first, so that "not below" makes the first of equals win,
- * and the first NaN win over everything. BACKWARD gathers: every position of x asks the few outputs whose windows it is
- * in, in their order; nothing is added in memory. Neighbours in a row are loaded together before one is used. */
+ * FORWARD goes through a window from its last element to the first, so that "not below" makes the
+ * first of equals win, and the first NaN win over everything. BACKWARD gathers: every position of x
+ * asks the few outputs whose windows it is in, in their order; nothing is added in memory.
+ * Neighbours in a row are loaded together before one is used. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 #include <math.h>
@@ -15,7 +17,8 @@ struct PoolPlace {
     bool exists;
 };
 
-static __device__ __forceinline__ PoolPlace pool_place(const Pool2dShape k, int height, FastDiv by_width)
+static __device__ __forceinline__ PoolPlace pool_place(const Pool2dShape k, int height,
+                                                       FastDiv by_width)
 {
     PoolPlace t;
     uint32_t vector, column, i = blockIdx.x * POOL_THREADS + threadIdx.x;
@@ -38,8 +41,8 @@ static __device__ __forceinline__ uint4 *image_at(void *tensor, int n, int vecto
 }
 
 /* Of this thread's vector in a position of an image of `width` positions a row. */
-static __device__ __forceinline__ uint32_t place_index(const Pool2dShape k, const PoolPlace t, int row, int column,
-                                                       int width)
+static __device__ __forceinline__ uint32_t place_index(const Pool2dShape k, const PoolPlace t,
+                                                       int row, int column, int width)
 {
     return (uint32_t)((row * width + column) * k.vectors + t.vector);
 }
@@ -50,31 +53,37 @@ template <typename T> struct Positions {
     uint32_t word[vector_channels<T> / 4];
 };
 
-template <typename T> static __device__ __forceinline__ Positions<T> positions_load(const uint8_t *from, int64_t vector)
+template <typename T>
+static __device__ __forceinline__ Positions<T> positions_load(const uint8_t *from, int64_t vector)
 {
     const uint2 v = reinterpret_cast<const uint2 *>(from)[vector];
     return Positions<T>{ { v.x, v.y } };
 }
 
-template <> __device__ __forceinline__ Positions<float> positions_load<float>(const uint8_t *from, int64_t vector)
+template <>
+__device__ __forceinline__ Positions<float> positions_load<float>(const uint8_t *from,
+                                                                  int64_t vector)
 {
     return Positions<float>{ { reinterpret_cast<const uint32_t *>(from)[vector] } };
 }
 
 template <typename T>
-static __device__ __forceinline__ void positions_store(uint8_t *to, int64_t vector, const Positions<T> &p)
+static __device__ __forceinline__ void positions_store(uint8_t *to, int64_t vector,
+                                                       const Positions<T> &p)
 {
     reinterpret_cast<uint2 *>(to)[vector] = make_uint2(p.word[0], p.word[1]);
 }
 
 template <>
-__device__ __forceinline__ void positions_store<float>(uint8_t *to, int64_t vector, const Positions<float> &p)
+__device__ __forceinline__ void positions_store<float>(uint8_t *to, int64_t vector,
+                                                       const Positions<float> &p)
 {
     reinterpret_cast<uint32_t *>(to)[vector] = p.word[0];
 }
 
 /* Padding channels have position 0. */
-template <typename T> static __device__ __forceinline__ Positions<T> positions_pack(const int *at, int channels)
+template <typename T>
+static __device__ __forceinline__ Positions<T> positions_pack(const int *at, int channels)
 {
     Positions<T> p;
 #pragma unroll
@@ -87,14 +96,16 @@ template <typename T> static __device__ __forceinline__ Positions<T> positions_p
     return p;
 }
 
-template <typename T> static __device__ __forceinline__ int positions_get(const Positions<T> &p, int c)
+template <typename T>
+static __device__ __forceinline__ int positions_get(const Positions<T> &p, int c)
 {
     return (int)(p.word[c / 4] >> 8 * (c % 4) & 0xffu);
 }
 
 /* ---- forward ---- */
 
-/* The part of a window that lies inside the image: rows and columns first .. last, both of the image. */
+/* The part of a window that lies inside the image: rows and columns first .. last, both of the
+ * image. */
 struct Window {
     int row, column; /* of window element (0,0); may lie outside */
     int first_row, last_row, first_column, last_column;
@@ -112,8 +123,8 @@ static __device__ __forceinline__ Window window_at(const Pool2dShape k, const Po
     return v;
 }
 
-/* Columns are taken in groups of three, from the right; what would lie left of the window's part is its first column
- * once more, which changes nothing. */
+/* Columns are taken in groups of three, from the right; what would lie left of the window's part is
+ * its first column once more, which changes nothing. */
 template <typename T>
 static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
     pool_max_kernel(const Pool2dShape k, const void *x, void *y, uint8_t *index)
@@ -136,10 +147,12 @@ static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
                 uint4 raw[GROUP];
 #pragma unroll
                 for (int i = 0; i < GROUP; i++)
-                    raw[i] = vector_load(image + place_index(k, t, row, max(right - i, v.first_column), k.w));
+                    raw[i] = vector_load(
+                        image + place_index(k, t, row, max(right - i, v.first_column), k.w));
 #pragma unroll
                 for (int i = 0; i < GROUP; i++) {
-                    const int here = (row - v.row) * k.window_w + max(right - i, v.first_column) - v.column;
+                    const int here =
+                        (row - v.row) * k.window_w + max(right - i, v.first_column) - v.column;
 #pragma unroll
                     for (int c = 0; c < V; c++) {
                         const float value = vector_get<T>(raw[i], c);
@@ -177,7 +190,8 @@ static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
             }
 #pragma unroll
         for (int c = 0; c < V; c++) sum[c] *= k.share;
-        image_at(y, n, k.p * k.q * k.vectors)[place_index(k, t, t.row, t.column, k.q)] = vector_narrow<T>(sum);
+        image_at(y, n, k.p * k.q * k.vectors)[place_index(k, t, t.row, t.column, k.q)] =
+            vector_narrow<T>(sum);
     }
 }
 
@@ -188,7 +202,8 @@ struct Covering {
     int first, last;
 };
 
-static __device__ __forceinline__ Covering covering(int at, int window, FastDiv by_stride, int outputs)
+static __device__ __forceinline__ Covering covering(int at, int window, FastDiv by_stride,
+                                                    int outputs)
 {
     Covering k;
     k.first = at < window ? 0 : (int)fast_div((uint32_t)(at - window), by_stride) + 1;
@@ -197,7 +212,8 @@ static __device__ __forceinline__ Covering covering(int at, int window, FastDiv 
     return k;
 }
 
-/* index NULL: average pooling. Two outputs of a row at a time: with the windows in use that is all there are. */
+/* index NULL: average pooling. Two outputs of a row at a time: with the windows in use that is all
+ * there are. */
 template <typename T, bool MAX>
 static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
     pool_bwd_kernel(const Pool2dShape k, const void *dy, const uint8_t *index, void *dx)
@@ -228,13 +244,15 @@ static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
                     const bool covers = q + i <= columns.last;
 #pragma unroll
                     for (int c = 0; c < V; c++)
-                        if (covers && (!MAX || positions_get<T>(at[i], c) == here)) sum[c] += vector_get<T>(raw[i], c);
+                        if (covers && (!MAX || positions_get<T>(at[i], c) == here))
+                            sum[c] += vector_get<T>(raw[i], c);
                 }
             }
         if (!MAX)
 #pragma unroll
             for (int c = 0; c < V; c++) sum[c] *= k.share;
-        image_at(dx, n, k.h * k.w * k.vectors)[place_index(k, t, t.row, t.column, k.w)] = vector_narrow<T>(sum);
+        image_at(dx, n, k.h * k.w * k.vectors)[place_index(k, t, t.row, t.column, k.w)] =
+            vector_narrow<T>(sum);
     }
 }
 
@@ -247,30 +265,34 @@ static dim3 pool_blocks(const Pool2dShape *k, int positions)
 }
 
 template <typename T>
-static cudaError_t launch_pool(const Pool2dShape *k, const void *x, void *y, uint8_t *index, cudaStream_t stream)
+static cudaError_t launch_pool(const Pool2dShape *k, const void *x, void *y, uint8_t *index,
+                               cudaStream_t stream)
 {
     const dim3 grid = pool_blocks(k, k->p * k->q);
-    if (k->kind == POOL_AVG) return CUDA_LAUNCH(pool_avg_kernel<T>, grid, POOL_THREADS, stream, *k, x, y);
+    if (k->kind == POOL_AVG)
+        return CUDA_LAUNCH(pool_avg_kernel<T>, grid, POOL_THREADS, stream, *k, x, y);
     return CUDA_LAUNCH(pool_max_kernel<T>, grid, POOL_THREADS, stream, *k, x, y, index);
 }
 
 template <typename T>
-static cudaError_t launch_pool_bwd(const Pool2dShape *k, const void *dy, const uint8_t *index, void *dx,
-                                   cudaStream_t stream)
+static cudaError_t launch_pool_bwd(const Pool2dShape *k, const void *dy, const uint8_t *index,
+                                   void *dx, cudaStream_t stream)
 {
     const dim3 grid = pool_blocks(k, k->h * k->w);
     if (k->kind == POOL_AVG)
-        return CUDA_LAUNCH((pool_bwd_kernel<T, false>), grid, POOL_THREADS, stream, *k, dy, index, dx);
+        return CUDA_LAUNCH((pool_bwd_kernel<T, false>), grid, POOL_THREADS, stream, *k, dy, index,
+                           dx);
     return CUDA_LAUNCH((pool_bwd_kernel<T, true>), grid, POOL_THREADS, stream, *k, dy, index, dx);
 }
 
-cudaError_t cuda_launch_pool2d(const Pool2dShape *k, const void *x, void *y, uint8_t *index, cudaStream_t stream)
+cudaError_t cuda_launch_pool2d(const Pool2dShape *k, const void *x, void *y, uint8_t *index,
+                               cudaStream_t stream)
 {
     return LAUNCH_BY_TYPE(k->dtype, launch_pool, k, x, y, index, stream);
 }
 
-cudaError_t cuda_launch_pool2d_bwd(const Pool2dShape *k, const void *dy, const uint8_t *index, void *dx,
-                                   cudaStream_t stream)
+cudaError_t cuda_launch_pool2d_bwd(const Pool2dShape *k, const void *dy, const uint8_t *index,
+                                   void *dx, cudaStream_t stream)
 {
     return LAUNCH_BY_TYPE(k->dtype, launch_pool_bwd, k, dy, index, dx, stream);
 }

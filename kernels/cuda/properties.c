@@ -1,4 +1,5 @@
-/* properties.c - what device it is, from the device or from a text that describes one, and what it can compute in. */
+/* properties.c - what device it is, from the device or from a text that describes one, and what it
+ * can compute in. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "kernels/cuda/device.h"
@@ -32,12 +33,14 @@ static Status read_properties(void *out, const JsonValue *object)
     CudaBackend *b = out;
     int64_t version, sm_count, memory;
     const JsonValue *name = json_get(object, "deviceName");
-    if (!name || name->type != JSON_STRING) return fail(ERR_DATA, "device properties: deviceName must be a string");
+    if (!name || name->type != JSON_STRING)
+        return fail(ERR_DATA, "device properties: deviceName must be a string");
     TRY(read_whole(object, "deviceVer", &version)); /* 900 is compute capability 9.0 */
     TRY(read_whole(object, "multiProcessorCount", &sm_count));
     TRY(read_whole(object, "totalGlobalMem", &memory));
     if (version > 100000 || sm_count > 100000)
-        return fail(ERR_DATA, "device properties: deviceVer or multiProcessorCount is out of range");
+        return fail(ERR_DATA,
+                    "device properties: deviceVer or multiProcessorCount is out of range");
     snprintf(b->device_name, sizeof b->device_name, "%s", name->string);
     b->compute_capability = (int)version / 10;
     b->sm_count = (int)sm_count;
@@ -47,7 +50,8 @@ static Status read_properties(void *out, const JsonValue *object)
 }
 
 /* Parses json and reads from it by read(out, object). */
-static Status read_text(const char *json, Status (*read)(void *out, const JsonValue *object), void *out)
+static Status read_text(const char *json, Status (*read)(void *out, const JsonValue *object),
+                        void *out)
 {
     Arena *arena;
     JsonValue *object;
@@ -113,8 +117,8 @@ Status cuda_set_precision(CudaBackend *b, Precision precision)
     ASSERT(precision < PRECISION_COUNT);
     int needed = precisions[precision].needs_capability;
     if (b->compute_capability < needed)
-        return fail(ERR_ENV, "%s (sm_%d) does not compute in %s: that needs sm_%d or newer", b->device_name,
-                    b->compute_capability, precisions[precision].name, needed);
+        return fail(ERR_ENV, "%s (sm_%d) does not compute in %s: that needs sm_%d or newer",
+                    b->device_name, b->compute_capability, precisions[precision].name, needed);
     b->precision = precision;
     b->compute = precisions[precision].compute;
     b->pad = 16 / (int)dtype_bytes(b->compute);

@@ -1,8 +1,9 @@
-/* rows.cuh - the device side of rows.h: where a thread stands, how it goes through its rows, and sums over a block in a
- * fixed order.
+/* rows.cuh - the device side of rows.h: where a thread stands, how it goes through its rows, and
+ * sums over a block in a fixed order.
  *
- * A kernel loads the rows of a chunk (UNROLL of them, all before the first is used, so that enough reads are under way
- * to fill the memory's latency), works on them, and goes on to the next chunk. */
+ * A kernel loads the rows of a chunk (UNROLL of them, all before the first is used, so that enough
+ * reads are under way to fill the memory's latency), works on them, and goes on to the next
+ * chunk. */
 #ifndef CONVOY_KERNELS_CUDA_ROWS_CUH
 #define CONVOY_KERNELS_CUDA_ROWS_CUH
 #include "kernels/cuda/rows.h"
@@ -11,21 +12,27 @@
 constexpr int ROWS_WARPS = ROWS_THREADS / 32;
 
 struct RowWalk {
-    int lane;         /* which of the block's neighbouring vectors */
-    int vector;       /* which vector of a row */
-    int left;         /* rows from this thread's first row in the chunk to the end; none: 0 or less */
-    int stride, step; /* rows from one of its rows to the next, and from chunk to chunk; step is negative backwards */
-    uint32_t at;      /* index of the vector in the first row */
-    int chunks;       /* to go; 0 for threads that stand beside the row's end: they take part in nothing but barriers */
+    int lane;   /* which of the block's neighbouring vectors */
+    int vector; /* which vector of a row */
+    /* rows from this thread's first row in the chunk to the end; none: 0 or less */
+    int left;
+    /* rows from one of its rows to the next, and from chunk to chunk; step is negative backwards */
+    int stride, step;
+    uint32_t at; /* index of the vector in the first row */
+    /* to go; 0 for threads that stand beside the row's end: they take part in nothing but
+     * barriers */
+    int chunks;
 };
 
-/* Backwards: last chunk first, so that a second pass begins where the first one ended and what it left in the cache is
- * still there. */
-template <int UNROLL> static __device__ __forceinline__ RowWalk row_walk(const RowGrid g, bool backwards)
+/* Backwards: last chunk first, so that a second pass begins where the first one ended and what it
+ * left in the cache is still there. */
+template <int UNROLL>
+static __device__ __forceinline__ RowWalk row_walk(const RowGrid g, bool backwards)
 {
     RowWalk w;
     int region = backwards ? g.regions - 1 - (int)blockIdx.z : (int)blockIdx.z;
-    int first = region * g.region_rows, end = first + g.region_rows < g.rows ? first + g.region_rows : g.rows;
+    int first = region * g.region_rows,
+        end = first + g.region_rows < g.rows ? first + g.region_rows : g.rows;
     w.lane = (int)threadIdx.x & ((1 << g.lanes_log2) - 1);
     w.vector = ((int)blockIdx.x << g.lanes_log2) + w.lane;
     w.stride = ROWS_THREADS >> g.lanes_log2;
@@ -60,7 +67,8 @@ static __device__ __forceinline__ uint32_t row_index(const RowWalk w, const RowG
 }
 
 template <int UNROLL>
-static __device__ __forceinline__ void rows_load(uint4 *to, const void *from, const RowWalk w, const RowGrid g)
+static __device__ __forceinline__ void rows_load(uint4 *to, const void *from, const RowWalk w,
+                                                 const RowGrid g)
 {
     const uint4 *at = static_cast<const uint4 *>(from);
 #pragma unroll
@@ -70,7 +78,8 @@ static __device__ __forceinline__ void rows_load(uint4 *to, const void *from, co
 
 /* For the last pass over a tensor. */
 template <int UNROLL>
-static __device__ __forceinline__ void rows_load_last(uint4 *to, const void *from, const RowWalk w, const RowGrid g)
+static __device__ __forceinline__ void rows_load_last(uint4 *to, const void *from, const RowWalk w,
+                                                      const RowGrid g)
 {
     const uint4 *at = static_cast<const uint4 *>(from);
 #pragma unroll
@@ -78,7 +87,8 @@ static __device__ __forceinline__ void rows_load_last(uint4 *to, const void *fro
         if (row_exists(w, u)) to[u] = vector_load_last(at + row_index(w, g, u));
 }
 
-static __device__ __forceinline__ void row_store(void *to, const RowWalk w, const RowGrid g, int u, uint4 v)
+static __device__ __forceinline__ void row_store(void *to, const RowWalk w, const RowGrid g, int u,
+                                                 uint4 v)
 {
     static_cast<uint4 *>(to)[row_index(w, g, u)] = v;
 }
@@ -91,12 +101,14 @@ static inline dim3 row_blocks(const RowGrid g)
 /* ---- sums of COUNT values per lane over a block ---- */
 
 template <int COUNT> struct LaneSums {
-    float part[ROWS_WARPS][COUNT][ROWS_MAX_LANES + 1]; /* one more, so that neighbours in COUNT lie in other banks */
+    /* one more, so that neighbours in COUNT lie in other banks */
+    float part[ROWS_WARPS][COUNT][ROWS_MAX_LANES + 1];
 };
 
 /* Overwrites v. Afterwards every thread may ask for totals. */
 template <int COUNT>
-static __device__ __forceinline__ void lanes_add(LaneSums<COUNT> *sums, float *v, const RowGrid g, int lane)
+static __device__ __forceinline__ void lanes_add(LaneSums<COUNT> *sums, float *v, const RowGrid g,
+                                                 int lane)
 {
     int warp = (int)threadIdx.x >> 5;
     for (int offset = 16; offset >= 1 << g.lanes_log2; offset >>= 1)
@@ -108,7 +120,8 @@ static __device__ __forceinline__ void lanes_add(LaneSums<COUNT> *sums, float *v
     __syncthreads();
 }
 
-template <int COUNT> static __device__ __forceinline__ float lanes_total(const LaneSums<COUNT> *sums, int k, int lane)
+template <int COUNT>
+static __device__ __forceinline__ float lanes_total(const LaneSums<COUNT> *sums, int k, int lane)
 {
     float total = 0;
 #pragma unroll

@@ -1,10 +1,11 @@
 /* rows.h - how reductions over rows are spread over a device: host side of rows.cuh.
  *
- * A tensor is rows x vectors of 16 bytes. A block of ROWS_THREADS threads stands on `lanes` neighbouring vectors (a
- * power of two up to a warp) and ROWS_THREADS / lanes neighbouring rows. `tiles` blocks side by side cover a row;
- * `splits` blocks share the rows, each taking every splits-th chunk, so that all of them move through memory as one
- * front. Where a thread would get more than ROWS_PER_THREAD rows, which is as many as are added up in f32, rows are cut
- * into `regions`, each with blocks of its own.
+ * A tensor is rows x vectors of 16 bytes. A block of ROWS_THREADS threads stands on `lanes`
+ * neighbouring vectors (a power of two up to a warp) and ROWS_THREADS / lanes neighbouring rows.
+ * `tiles` blocks side by side cover a row; `splits` blocks share the rows, each taking every
+ * splits-th chunk, so that all of them move through memory as one front. Where a thread would get
+ * more than ROWS_PER_THREAD rows, which is as many as are added up in f32, rows are cut into
+ * `regions`, each with blocks of its own.
  *
  * The shape decides the order of sums: results are the same bits wherever sm_count is the same. */
 #ifndef CONVOY_KERNELS_CUDA_ROWS_H

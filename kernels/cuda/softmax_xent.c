@@ -1,7 +1,7 @@
 /* softmax_xent.c - the loss on the device. See softmax_xent.cu.
  *
- * Logits are read in the type they have: f32 from a linear layer. Their gradient is of the compute type, which is what
- * the gradients of that layer read. */
+ * Logits are read in the type they have: f32 from a linear layer. Their gradient is of the compute
+ * type, which is what the gradients of that layer read. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 
@@ -11,7 +11,8 @@ static Status softmax_xent_prepare(OpInstance *op)
     OpTensor *logits = &op->in[XENT_IN_LOGITS], *dlogits = &op->out[XENT_OUT_DLOGITS];
     if (logits->bytes == 0) cuda_decide(b, logits, CUDA_ROWS, DTYPE_F32);
     if (logits->desc.dims[1] > INT32_MAX / 2)
-        return fail(ERR_INTERNAL, "softmax_xent: %lld classes are too many", (long long)logits->desc.dims[1]);
+        return fail(ERR_INTERNAL, "softmax_xent: %lld classes are too many",
+                    (long long)logits->desc.dims[1]);
     for (int i = XENT_IN_LABELS; i <= XENT_IN_MIX; i++)
         if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
     cuda_decide_plain(&op->out[XENT_OUT_STATS]);

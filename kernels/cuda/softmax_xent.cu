@@ -1,8 +1,10 @@
-/* softmax_xent.cu - cross entropy with label smoothing and mixed targets, accuracy counts and the gradient of the
- * logits: a warp per image, then one block that adds the images' numbers up in a fixed order.
+/* softmax_xent.cu - cross entropy with label smoothing and mixed targets, accuracy counts and the
+ * gradient of the logits: a warp per image, then one block that adds the images' numbers up in a
+ * fixed order.
  *
- * A lane takes every 32nd logit. dlogits may lie over logits of its own type: a lane overwrites only what it alone
- * still had to read. A row that holds a NaN has loss NaN and counts as wrong; so has one whose label is no class. */
+ * A lane takes every 32nd logit. dlogits may lie over logits of its own type: a lane overwrites
+ * only what it alone still had to read. A row that holds a NaN has loss NaN and counts as wrong; so
+ * has one whose label is no class. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/softmax_xent_math.h"
 #include "kernels/cuda/vector.cuh"
@@ -36,7 +38,8 @@ __device__ __forceinline__ XentTarget target_of(const XentPass &pass, int64_t n)
     return t;
 }
 
-template <typename L> __device__ __forceinline__ XentRow survey(const Logits<L> &logits, int c, int label, int lane)
+template <typename L>
+__device__ __forceinline__ XentRow survey(const Logits<L> &logits, int c, int label, int lane)
 {
     const float label_logit = logits.at(label);
     XentRow row = { -INFINITY, 0.0, 0.0, 0, 0 };
@@ -65,15 +68,20 @@ template <typename D> __device__ __forceinline__ void zero_row(D *gradient, int 
 }
 
 /* One lane each writes one number. */
-__device__ __forceinline__ void write_stats(double *stats, int lane, double loss, bool top1, bool top5, double images)
+__device__ __forceinline__ void write_stats(double *stats, int lane, double loss, bool top1,
+                                            bool top5, double images)
 {
-    double v = lane == STATS_LOSS_SUM ? loss : lane == STATS_TOP1 ? top1 : lane == STATS_TOP5 ? top5 : images;
+    double v = lane == STATS_LOSS_SUM ? loss
+               : lane == STATS_TOP1   ? top1
+               : lane == STATS_TOP5   ? top5
+                                      : images;
     if (lane < STATS_COUNT) stats[lane] = v;
 }
 
 template <typename L, typename D>
-__device__ __forceinline__ void write_gradient(const XentPass &pass, const XentRow &row, const Logits<L> &logits,
-                                               D *gradient, const XentTarget &target, int lane)
+__device__ __forceinline__ void write_gradient(const XentPass &pass, const XentRow &row,
+                                               const Logits<L> &logits, D *gradient,
+                                               const XentTarget &target, int lane)
 {
     double scale = (double)pass.scalars[SCALAR_GRAD_SCALE];
     if (pass.loss_scale) scale *= (double)pass.loss_scale[LOSS_SCALE_SCALE];
@@ -87,7 +95,8 @@ __device__ __forceinline__ void write_gradient(const XentPass &pass, const XentR
     }
 }
 
-template <typename L, typename D> __global__ void __launch_bounds__(BLOCK) rows_kernel(const XentPass pass)
+template <typename L, typename D>
+__global__ void __launch_bounds__(BLOCK) rows_kernel(const XentPass pass)
 {
     const int64_t n = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     const int lane = (int)threadIdx.x % 32;
@@ -109,7 +118,8 @@ template <typename L, typename D> __global__ void __launch_bounds__(BLOCK) rows_
     const XentRow row = survey(logits, pass.c, xent_counted_label(&target), lane);
     const bool valid = row.is_nan == 0;
     const double loss = xent_loss(&row, &target, label_logits, (double)pass.smoothing, pass.c);
-    write_stats(stats, lane, valid ? loss : (double)NAN, valid && row.not_below < 1, valid && row.not_below < 5, 1.0);
+    write_stats(stats, lane, valid ? loss : (double)NAN, valid && row.not_below < 1,
+                valid && row.not_below < 5, 1.0);
     if (gradient) write_gradient(pass, row, logits, gradient, target, lane);
 }
 

@@ -1,20 +1,22 @@
-/* softmax_xent_math.h - cross entropy of one row once its sums are known; host and device compile it alike.
+/* softmax_xent_math.h - cross entropy of one row once its sums are known; host and device compile
+ * it alike.
  *
  *   log p = logit - log(sum exp(logit)),  loss = -sum t log p,  dlogits = scale (p - t),
  *   t = (1-s) (lambda one_hot(label) + rest one_hot(neighbour's label)) + s/classes
  *
- * Exponentials are in float32, sums and what is made of them in double: rows are few, and a small loss is the
- * difference of large numbers. */
+ * Exponentials are in float32, sums and what is made of them in double: rows are few, and a small
+ * loss is the difference of large numbers. */
 #ifndef CONVOY_KERNELS_CUDA_SOFTMAX_XENT_MATH_H
 #define CONVOY_KERNELS_CUDA_SOFTMAX_XENT_MATH_H
 #include "kernels/cuda/half_math.h"
 #include <math.h>
 
 typedef struct XentRow {
-    float max;             /* of the logits; -infinity before the first */
-    double sum;            /* of exp(logit - max) */
-    double logits;         /* their sum, for label smoothing */
-    int not_below, is_nan; /* other logits that are not below the label's; logits that are no number */
+    float max;     /* of the logits; -infinity before the first */
+    double sum;    /* of exp(logit - max) */
+    double logits; /* their sum, for label smoothing */
+    /* other logits that are not below the label's; logits that are no number */
+    int not_below, is_nan;
 } XentRow;
 
 typedef struct XentTarget {
@@ -38,18 +40,21 @@ CUDA_BOTH static inline float xent_exp(float logit, float max)
 }
 
 /* label_logits: of the target's labels */
-CUDA_BOTH static inline double xent_loss(const XentRow *row, const XentTarget *t, const float *label_logits,
-                                         double smoothing, double classes)
+CUDA_BOTH static inline double xent_loss(const XentRow *row, const XentTarget *t,
+                                         const float *label_logits, double smoothing,
+                                         double classes)
 {
     double log_sum = (double)row->max + log(row->sum);
     double loss = (1.0 - smoothing) * t->shares[0] * (log_sum - (double)label_logits[0]);
-    if (t->shares[1] > 0.0) loss += (1.0 - smoothing) * t->shares[1] * (log_sum - (double)label_logits[1]);
+    if (t->shares[1] > 0.0)
+        loss += (1.0 - smoothing) * t->shares[1] * (log_sum - (double)label_logits[1]);
     if (smoothing > 0.0) loss += smoothing * (log_sum - row->logits / classes);
     return loss;
 }
 
 /* e: xent_exp of the logit; inverse_sum: 1 / row->sum; even: smoothing / classes */
-CUDA_BOTH static inline float xent_gradient(float e, double inverse_sum, double even, double label_share, double scale)
+CUDA_BOTH static inline float xent_gradient(float e, double inverse_sum, double even,
+                                            double label_share, double scale)
 {
     return (float)(scale * ((double)e * inverse_sum - even - label_share));
 }

@@ -1,5 +1,5 @@
-/* subsample.c - y[n,c,p,q] = x[n,c,p*stride,q*stride] with zero for the channels that y has more, and its gradient, on
- * the device. */
+/* subsample.c - y[n,c,p,q] = x[n,c,p*stride,q*stride] with zero for the channels that y has more,
+ * and its gradient, on the device. */
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
@@ -16,8 +16,10 @@ static Status prepare_pair(OpInstance *op, const OpTensor *large, const OpTensor
     const CudaView l = cuda_view(cuda_backend(op), large), s = cuda_view(cuda_backend(op), small);
     const int64_t element = (int64_t)dtype_bytes(l.dtype), most = l.cp > s.cp ? l.cp : s.cp;
     if (l.h * l.w > INT32_MAX / 2 / most || l.n > INT32_MAX / 2)
-        return fail(ERR_USAGE, "subsampling of %" PRId64 "x%" PRId64 " pixels of %" PRId64 " channels: too large", l.h,
-                    l.w, most);
+        return fail(ERR_USAGE,
+                    "subsampling of %" PRId64 "x%" PRId64 " pixels of %" PRId64
+                    " channels: too large",
+                    l.h, l.w, most);
     SubsampleShape *k = op->state = mem_calloc(1, sizeof *k);
     if (!k) return ERR_MEMORY;
     *k = (SubsampleShape){ .n = (int)l.n,
@@ -56,15 +58,15 @@ static Status bind(OpInstance *op)
 
 static Status run(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(
-        cuda_launch_subsample(op->state, op->in[SUBSAMPLE_IN_X].data, op->out[SUBSAMPLE_OUT_Y].data, stream->stream));
+    TRY_CUDA(cuda_launch_subsample(op->state, op->in[SUBSAMPLE_IN_X].data,
+                                   op->out[SUBSAMPLE_OUT_Y].data, stream->stream));
     return OK;
 }
 
 static Status run_bwd(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_subsample_bwd(op->state, op->in[SUBSAMPLE_BWD_IN_DY].data, op->out[SUBSAMPLE_BWD_OUT_DX].data,
-                                       stream->stream));
+    TRY_CUDA(cuda_launch_subsample_bwd(op->state, op->in[SUBSAMPLE_BWD_IN_DY].data,
+                                       op->out[SUBSAMPLE_BWD_OUT_DX].data, stream->stream));
     return OK;
 }
 

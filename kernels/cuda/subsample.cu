@@ -1,5 +1,5 @@
-/* subsample.cu - every stride-th pixel, and its gradient, a vector per thread. No arithmetic: vectors are moved as they
- * are, whatever their type. */
+/* subsample.cu - every stride-th pixel, and its gradient, a vector per thread. No arithmetic:
+ * vectors are moved as they are, whatever their type. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -12,7 +12,9 @@ static __device__ __forceinline__ uint4 vector_head(uint4 v, int bytes)
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         int kept = bytes - 4 * i;
-        word[i] = vector_word(v, i) & (kept >= 4 ? 0xffffffffu : kept <= 0 ? 0u : (1u << 8 * kept) - 1);
+        word[i] = vector_word(v, i) & (kept >= 4   ? 0xffffffffu
+                                       : kept <= 0 ? 0u
+                                                   : (1u << 8 * kept) - 1);
     }
     return make_uint4(word[0], word[1], word[2], word[3]);
 }
@@ -40,7 +42,8 @@ static __global__ void __launch_bounds__(SUBSAMPLE_THREADS)
     const int h = (int)fast_div_rest(fast_div_rest(i, k.by_large_vectors, &vector), k.by_w, &w);
     if (h >= k.h) return;
     uint32_t r;
-    const int p = (int)fast_div_rest((uint32_t)h, k.by_stride, &r), q = (int)fast_div_rest(w, k.by_stride, &s);
+    const int p = (int)fast_div_rest((uint32_t)h, k.by_stride, &r),
+              q = (int)fast_div_rest(w, k.by_stride, &s);
     for (int n = (int)blockIdx.y; n < k.n; n += (int)gridDim.y) {
         uint4 v = make_uint4(0, 0, 0, 0);
         if (r == 0 && s == 0) {
@@ -57,14 +60,18 @@ static dim3 subsample_blocks(const SubsampleShape *k, int64_t vectors)
                 (unsigned)(k->n < SUBSAMPLE_MAX_IMAGES ? k->n : SUBSAMPLE_MAX_IMAGES));
 }
 
-cudaError_t cuda_launch_subsample(const SubsampleShape *k, const void *x, void *y, cudaStream_t stream)
+cudaError_t cuda_launch_subsample(const SubsampleShape *k, const void *x, void *y,
+                                  cudaStream_t stream)
 {
-    return CUDA_LAUNCH(subsample_kernel, subsample_blocks(k, (int64_t)k->p * k->q * k->small_vectors),
-                       SUBSAMPLE_THREADS, stream, *k, static_cast<const uint4 *>(x), static_cast<uint4 *>(y));
+    return CUDA_LAUNCH(
+        subsample_kernel, subsample_blocks(k, (int64_t)k->p * k->q * k->small_vectors),
+        SUBSAMPLE_THREADS, stream, *k, static_cast<const uint4 *>(x), static_cast<uint4 *>(y));
 }
 
-cudaError_t cuda_launch_subsample_bwd(const SubsampleShape *k, const void *dy, void *dx, cudaStream_t stream)
+cudaError_t cuda_launch_subsample_bwd(const SubsampleShape *k, const void *dy, void *dx,
+                                      cudaStream_t stream)
 {
-    return CUDA_LAUNCH(subsample_bwd_kernel, subsample_blocks(k, (int64_t)k->h * k->w * k->large_vectors),
-                       SUBSAMPLE_THREADS, stream, *k, static_cast<const uint4 *>(dy), static_cast<uint4 *>(dx));
+    return CUDA_LAUNCH(
+        subsample_bwd_kernel, subsample_blocks(k, (int64_t)k->h * k->w * k->large_vectors),
+        SUBSAMPLE_THREADS, stream, *k, static_cast<const uint4 *>(dy), static_cast<uint4 *>(dx));
 }

@@ -1,6 +1,6 @@
-/* time_ops.c - a row of ops prepared, and timed on the device as a network would run it: three passes to warm up,
- * ten timed with events, their median. No cache is flushed between passes. All memory is given back before return,
- * since the memory plan is yet to be made. */
+/* time_ops.c - a row of ops prepared, and timed on the device as a network would run it: three
+ * passes to warm up, ten timed with events, their median. No cache is flushed between passes. All
+ * memory is given back before return, since the memory plan is yet to be made. */
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/cudnn_graph.h"
 #include "kernels/cuda/cudnn/pattern.h"
@@ -98,7 +98,8 @@ static Status time_passes(Row *r, double *ms)
     float times[TIMED_RUNS];
     for (int i = -WARM_UPS; i < TIMED_RUNS; i++) {
         TRY_CUDA(cudaEventRecord(r->start, r->stream.stream));
-        for (int k = 0; k < r->count; k++) TRY(r->b->base.v->ops[r->ops[k].kind]->run(&r->ops[k], &r->stream));
+        for (int k = 0; k < r->count; k++)
+            TRY(r->b->base.v->ops[r->ops[k].kind]->run(&r->ops[k], &r->stream));
         TRY_CUDA(cudaEventRecord(r->stop, r->stream.stream));
         TRY_CUDA(cudaEventSynchronize(r->stop));
         if (i >= 0) TRY_CUDA(cudaEventElapsedTime(&times[i], r->start, r->stop));

@@ -1,5 +1,6 @@
-/* transfer.c - tensors between the layout and type they have on the device and plain host memory: initial values,
- * checkpoints, tests. Rare, so the host does all of it, through a staging copy of the whole tensor. */
+/* transfer.c - tensors between the layout and type they have on the device and plain host memory:
+ * initial values, checkpoints, tests. Rare, so the host does all of it, through a staging copy of
+ * the whole tensor. */
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/half_math.h"
@@ -46,7 +47,8 @@ static int64_t offset(const CudaStrides *s, int64_t i0, int64_t i1, int64_t i2)
 static void copy_run(char *out, const Side *to, const char *in, const Side *from, int64_t count)
 {
     size_t out_bytes = dtype_bytes(to->type), in_bytes = dtype_bytes(from->type);
-    size_t out_step = out_bytes * (size_t)to->at.strides[3], in_step = in_bytes * (size_t)from->at.strides[3];
+    size_t out_step = out_bytes * (size_t)to->at.strides[3],
+           in_step = in_bytes * (size_t)from->at.strides[3];
     for (int64_t i = 0; i < count; i++, out += out_step, in += in_step)
         if (to->type == from->type) memcpy(out, in, out_bytes);
         else store(out, to->type, load(in, from->type));
@@ -61,7 +63,8 @@ static void copy_elements(char *out, const Side *to, const char *in, const Side 
         for (int64_t j = 0; j < dims[1]; j++)
             for (int64_t k = 0; k < dims[2]; k++)
                 copy_run(out + (size_t)offset(&to->at, i, j, k) * dtype_bytes(to->type), to,
-                         in + (size_t)offset(&from->at, i, j, k) * dtype_bytes(from->type), from, dims[3]);
+                         in + (size_t)offset(&from->at, i, j, k) * dtype_bytes(from->type), from,
+                         dims[3]);
 }
 
 static Side plain_side(const TensorDesc *desc)
@@ -87,7 +90,8 @@ static size_t side_bytes(const Side *side)
 
 static Status from_device(void *host, const void *device, size_t bytes)
 {
-    TRY_CUDA(cudaDeviceSynchronize()); /* our streams do not wait for the default stream, nor it for them */
+    /* our streams do not wait for the default stream, nor it for them */
+    TRY_CUDA(cudaDeviceSynchronize());
     TRY_CUDA(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
     return OK;
 }
@@ -96,7 +100,8 @@ static Status to_device(void *device, const void *host, size_t bytes)
 {
     TRY_CUDA(cudaDeviceSynchronize());
     TRY_CUDA(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice));
-    TRY_CUDA(cudaDeviceSynchronize()); /* pageable memory: the copy may return before its last part has arrived */
+    /* pageable memory: the copy may return before its last part has arrived */
+    TRY_CUDA(cudaDeviceSynchronize());
     return OK;
 }
 

@@ -1,7 +1,9 @@
-/* update.c - the optimizer step over flat ranges as one launch: the table of chunks, and what one run is told.
+/* update.c - the optimizer step over flat ranges as one launch: the table of chunks, and what one
+ * run is told.
  *
- * The table goes to the device when memory is first bound, and stays: segments are for the life of the instance. Where
- * the parameters lie inside the attached slab, their compute copies are written in the same pass. */
+ * The table goes to the device when memory is first bound, and stays: segments are for the life of
+ * the instance. Where the parameters lie inside the attached slab, their compute copies are written
+ * in the same pass. */
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
@@ -49,7 +51,8 @@ static Status update_prepare(OpInstance *op)
     if (!state) return ERR_MEMORY;
     state->chunk_count = update_chunks_make(attr, NULL);
     if (state->chunk_count > INT32_MAX)
-        return fail(ERR_INTERNAL, "update: %lld chunks are more than a grid can have", (long long)state->chunk_count);
+        return fail(ERR_INTERNAL, "update: %lld chunks are more than a grid can have",
+                    (long long)state->chunk_count);
     state->table = mem_calloc((size_t)state->chunk_count + 1, sizeof *state->table);
     if (!state->table) return ERR_MEMORY;
     update_chunks_make(attr, state->table);
@@ -63,7 +66,9 @@ static Status update_bind(OpInstance *op)
     if (!state->table || state->chunk_count == 0) return OK;
     int64_t bytes = state->chunk_count * (int64_t)sizeof *state->table;
     if (!state->chunks) TRY(op->backend->v->alloc(op->backend, (size_t)bytes, &state->chunks));
-    OpTensor device = { .desc = tensor_desc(DTYPE_U8, 1, &bytes), .bytes = (size_t)bytes, .data = state->chunks };
+    OpTensor device = { .desc = tensor_desc(DTYPE_U8, 1, &bytes),
+                        .bytes = (size_t)bytes,
+                        .data = state->chunks };
     TRY(cuda_import_tensor(op->backend, &device, state->table));
     mem_free(state->table);
     state->table = NULL;
@@ -75,7 +80,8 @@ static void *compute_copies(const CudaBackend *b, const OpTensor *param)
 {
     const char *data = param->data;
     if (!b->param_copies || !cuda_compute_copy(b, param)) return NULL;
-    return b->param_copies + (size_t)(data - b->param_slab) / sizeof(float) * dtype_bytes(b->compute);
+    return b->param_copies +
+           (size_t)(data - b->param_slab) / sizeof(float) * dtype_bytes(b->compute);
 }
 
 static Status update_run(OpInstance *op, Stream *stream)

@@ -1,8 +1,9 @@
-/* update.cu - the optimizer step over flat tensors in one launch: master weights, states and the 16-bit compute copies
- * in the same pass. See update.h.
+/* update.cu - the optimizer step over flat tensors in one launch: master weights, states and the
+ * 16-bit compute copies in the same pass. See update.h.
  *
- * A block owns one chunk. Its elements are walked in groups of four by their absolute index, so that whole groups are
- * 16-byte loads whatever the segment begins with; groups that a segment cuts go element by element. */
+ * A block owns one chunk. Its elements are walked in groups of four by their absolute index, so
+ * that whole groups are 16-byte loads whatever the segment begins with; groups that a segment cuts
+ * go element by element. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/update_math.h"
 #include "kernels/cuda/vector.cuh"
@@ -16,8 +17,8 @@ struct GroupValues {
 };
 
 template <UpdateKind KIND>
-__device__ __forceinline__ void step_element(UpdateElement *e, const UpdateRates *r, const UpdatePass &pass,
-                                             float decay, float keep)
+__device__ __forceinline__ void step_element(UpdateElement *e, const UpdateRates *r,
+                                             const UpdatePass &pass, float decay, float keep)
 {
     if (KIND == UPDATE_SGD) update_sgd(e, r, decay, pass.state0 != nullptr, pass.nesterov);
     if (KIND == UPDATE_ADAM) update_adam(e, r, decay);
@@ -38,7 +39,8 @@ __device__ __forceinline__ void copy_group(float *, int64_t, const float *)
 {
 } /* f32: the master is the copy */
 
-template <typename T> __device__ __forceinline__ void copy_group(T *to, int64_t first, const float *value)
+template <typename T>
+__device__ __forceinline__ void copy_group(T *to, int64_t first, const float *value)
 {
     uint2 narrow;
     narrow.x = pair_narrow(T(), value[0], value[1]);
@@ -46,7 +48,8 @@ template <typename T> __device__ __forceinline__ void copy_group(T *to, int64_t 
     *reinterpret_cast<uint2 *>(to + first) = narrow;
 }
 
-template <UpdateKind KIND> __device__ __forceinline__ GroupValues load_group(const UpdatePass &pass, int64_t first)
+template <UpdateKind KIND>
+__device__ __forceinline__ GroupValues load_group(const UpdatePass &pass, int64_t first)
 {
     GroupValues v = {};
     v.p = group_load(pass.param, first);
@@ -57,8 +60,9 @@ template <UpdateKind KIND> __device__ __forceinline__ GroupValues load_group(con
 }
 
 template <UpdateKind KIND, typename T>
-__device__ __forceinline__ void step_group(const UpdatePass &pass, const GroupValues &v, int64_t first,
-                                           const UpdateRates *r, float decay, float keep)
+__device__ __forceinline__ void step_group(const UpdatePass &pass, const GroupValues &v,
+                                           int64_t first, const UpdateRates *r, float decay,
+                                           float keep)
 {
     float p[GROUP], g[GROUP], state0[GROUP], state1[GROUP];
     vector_widen<float>(v.p, p);
@@ -80,8 +84,8 @@ __device__ __forceinline__ void step_group(const UpdatePass &pass, const GroupVa
 }
 
 template <UpdateKind KIND, typename T>
-__device__ __forceinline__ void step_one(const UpdatePass &pass, int64_t i, const UpdateRates *r, float decay,
-                                         float keep)
+__device__ __forceinline__ void step_one(const UpdatePass &pass, int64_t i, const UpdateRates *r,
+                                         float decay, float keep)
 {
     UpdateElement e = { pass.param[i], pass.grad[i], pass.state0 ? pass.state0[i] : 0.0f,
                         KIND != UPDATE_SGD ? pass.state1[i] : 0.0f };
@@ -117,7 +121,8 @@ __global__ void __launch_bounds__(UPDATE_THREADS) update_kernel(const UpdatePass
             continue;
         }
         for (int64_t i = first; i < first + GROUP; i++)
-            if (i >= chunk.first && i < end) step_one<KIND, T>(pass, i, &r, chunk.weight_decay, keep);
+            if (i >= chunk.first && i < end)
+                step_one<KIND, T>(pass, i, &r, chunk.weight_decay, keep);
     }
 }
 

@@ -1,12 +1,17 @@
-/* update.h - what the optimizer kernel is told: the flat tensors, the rule, and which elements it is for.
+/* update.h - what the optimizer kernel is told: the flat tensors, the rule, and which elements it
+ * is for.
  *
- * Segments are cut into CHUNKS of up to UPDATE_CHUNK elements, one per block, whose table lies in device memory: so one
- * launch serves all segments, however many and however long they are. */
+ * Segments are cut into CHUNKS of up to UPDATE_CHUNK elements, one per block, whose table lies in
+ * device memory: so one launch serves all segments, however many and however long they are. */
 #ifndef CONVOY_KERNELS_CUDA_UPDATE_H
 #define CONVOY_KERNELS_CUDA_UPDATE_H
 #include "kernels/op.h"
 
-enum { UPDATE_THREADS = 256, UPDATE_VECTORS = 2, UPDATE_CHUNK = UPDATE_THREADS * UPDATE_VECTORS * 4 };
+enum {
+    UPDATE_THREADS = 256,
+    UPDATE_VECTORS = 2,
+    UPDATE_CHUNK = UPDATE_THREADS * UPDATE_VECTORS * 4
+};
 
 /* first / UPDATE_CHUNK is the same for all elements of a chunk. */
 typedef struct UpdateChunk {
@@ -23,7 +28,8 @@ typedef struct UpdatePass {
     DType copy_type;
     float *param, *state0, *state1;                  /* states: NULL if absent */
     const float *grad, *scalars, *loss_scale, *clip; /* the last two: NULL if absent */
-    void *copies;                                    /* of the parameters in copy_type; NULL if there are none */
+    /* of the parameters in copy_type; NULL if there are none */
+    void *copies;
     const UpdateChunk *chunks;
     int64_t chunk_count;
 } UpdatePass;

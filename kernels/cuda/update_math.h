@@ -1,7 +1,9 @@
-/* update_math.h - one element's optimizer step, with torch.optim's rules in float32; host and device compile it alike.
+/* update_math.h - one element's optimizer step, with torch.optim's rules in float32; host and
+ * device compile it alike.
  *
- * Combinations that torch forms in double (1 - beta, lr / correction) are formed in double, once per step. Gradients
- * are multiplied by the inverse of the loss scale, as torch unscales, and by the factor that clips them. */
+ * Combinations that torch forms in double (1 - beta, lr / correction) are formed in double, once
+ * per step. Gradients are multiplied by the inverse of the loss scale, as torch unscales, and by
+ * the factor that clips them. */
 #ifndef CONVOY_KERNELS_CUDA_UPDATE_MATH_H
 #define CONVOY_KERNELS_CUDA_UPDATE_MATH_H
 #include "kernels/cuda/half_math.h"
@@ -41,8 +43,8 @@ typedef struct UpdateElement {
 } UpdateElement;
 
 /* momentum: there is a momentum tensor */
-CUDA_BOTH static inline void update_sgd(UpdateElement *e, const UpdateRates *r, float decay, bool momentum,
-                                        bool nesterov)
+CUDA_BOTH static inline void update_sgd(UpdateElement *e, const UpdateRates *r, float decay,
+                                        bool momentum, bool nesterov)
 {
     float d = r->unscale * e->g + decay * e->p, step = d;
     if (momentum) {

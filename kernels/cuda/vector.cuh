@@ -1,8 +1,8 @@
 /* vector.cuh - how kernels touch activations: 16 bytes at a time, widened to f32 in registers.
  *
- * A row of padded channels is a whole number of such vectors: 8 channels of a 16-bit type, 4 of f32. Widening is exact;
- * narrowing rounds to nearest even, on the device in pairs where it has an instruction for that, with the bits of
- * half_math.h (but for the payload of a NaN). */
+ * A row of padded channels is a whole number of such vectors: 8 channels of a 16-bit type, 4 of
+ * f32. Widening is exact; narrowing rounds to nearest even, on the device in pairs where it has an
+ * instruction for that, with the bits of half_math.h (but for the payload of a NaN). */
 #ifndef CONVOY_KERNELS_CUDA_VECTOR_CUH
 #define CONVOY_KERNELS_CUDA_VECTOR_CUH
 #include "kernels/cuda/half_math.h"
@@ -20,10 +20,10 @@ constexpr int VECTOR_BYTES = 16;
 template <typename T> constexpr int vector_channels = VECTOR_BYTES / (int)sizeof(T);
 
 /* Calls launch<T>(...) with the T of dtype. */
-#define LAUNCH_BY_TYPE(dtype, launch, ...)                                                                             \
-    ((dtype) == DTYPE_F32    ? launch<float>(__VA_ARGS__)                                                              \
-     : (dtype) == DTYPE_BF16 ? launch<Bf16>(__VA_ARGS__)                                                               \
-     : (dtype) == DTYPE_F16  ? launch<F16>(__VA_ARGS__)                                                                \
+#define LAUNCH_BY_TYPE(dtype, launch, ...)                                                         \
+    ((dtype) == DTYPE_F32    ? launch<float>(__VA_ARGS__)                                          \
+     : (dtype) == DTYPE_BF16 ? launch<Bf16>(__VA_ARGS__)                                           \
+     : (dtype) == DTYPE_F16  ? launch<F16>(__VA_ARGS__)                                            \
                              : cudaErrorInvalidValue)
 
 /* Whether an array can be read and written a vector at a time. */
@@ -135,7 +135,8 @@ template <> __device__ __forceinline__ float vector_get<float>(const uint4 &v, i
 }
 
 /* out: vector_channels<T> values. */
-template <typename T> static __device__ __forceinline__ void vector_widen(const uint4 &v, float *out)
+template <typename T>
+static __device__ __forceinline__ void vector_widen(const uint4 &v, float *out)
 {
 #pragma unroll
     for (int c = 0; c < vector_channels<T>; c++) out[c] = vector_get<T>(v, c);
@@ -144,17 +145,19 @@ template <typename T> static __device__ __forceinline__ void vector_widen(const 
 /* in: vector_channels<T> values. */
 template <typename T> static __device__ __forceinline__ uint4 vector_narrow(const float *in)
 {
-    return make_uint4(pair_narrow(T(), in[0], in[1]), pair_narrow(T(), in[2], in[3]), pair_narrow(T(), in[4], in[5]),
-                      pair_narrow(T(), in[6], in[7]));
+    return make_uint4(pair_narrow(T(), in[0], in[1]), pair_narrow(T(), in[2], in[3]),
+                      pair_narrow(T(), in[4], in[5]), pair_narrow(T(), in[6], in[7]));
 }
 
 template <> __device__ __forceinline__ uint4 vector_narrow<float>(const float *in)
 {
-    return make_uint4(bits_from_float(in[0]), bits_from_float(in[1]), bits_from_float(in[2]), bits_from_float(in[3]));
+    return make_uint4(bits_from_float(in[0]), bits_from_float(in[1]), bits_from_float(in[2]),
+                      bits_from_float(in[3]));
 }
 
 /* Values first .. first + COUNT - 1 of f32; COUNT and first are multiples of 4. */
-template <int COUNT> static __device__ __forceinline__ void values_load(float *out, const float *from, int64_t first)
+template <int COUNT>
+static __device__ __forceinline__ void values_load(float *out, const float *from, int64_t first)
 {
     const uint4 *at = reinterpret_cast<const uint4 *>(from + first);
 #pragma unroll

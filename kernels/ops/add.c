@@ -1,7 +1,8 @@
 /* add.c - the sum of two tensors of one shape. */
 #include "kernels/ops/infer.h"
 
-static Status infer(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                    TensorDesc *out)
 {
     (void)attr;
     const OpKind kind = OP_ADD;

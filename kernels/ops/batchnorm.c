@@ -1,6 +1,7 @@
 /* batchnorm.c - y = act(bn(x) + residual), and its gradient: shapes, work, printing.
  *
- * x is [N,C,H,W] or [N,C]; the channel is dim 1. gamma, beta and the running statistics are [C], saved is [2,C]. */
+ * x is [N,C,H,W] or [N,C]; the channel is dim 1. gamma, beta and the running statistics are [C],
+ * saved is [2,C]. */
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
@@ -14,7 +15,8 @@ static Status check_x(OpKind kind, int slot, const BatchNormAttr *a, const Tenso
     return OK;
 }
 
-static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                            TensorDesc *out)
 {
     const OpKind kind = OP_BATCHNORM;
     const TensorDesc *x = in[BN_IN_X];
@@ -29,7 +31,8 @@ static Status infer_forward(const void *attr, const TensorDesc *const *in, const
                         (int64_t[]){ 2, x->dims[1] });
 }
 
-static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                             TensorDesc *out)
 {
     const OpKind kind = OP_BATCHNORM_BWD;
     const BatchNormAttr *a = attr;
@@ -46,15 +49,19 @@ static Status infer_backward(const void *attr, const TensorDesc *const *in, cons
     if (residual && a->act == ACT_SILU)
         return fail(ERR_INTERNAL, "%s: silu after a residual has no gradient here", op_name(kind));
     if (residual && a->act != ACT_NONE && !in[BN_BWD_IN_Y])
-        return fail(ERR_INTERNAL, "%s: with a residual and an activation y is needed", op_name(kind));
+        return fail(ERR_INTERNAL, "%s: with a residual and an activation y is needed",
+                    op_name(kind));
     TRY(infer_output_like(kind, BN_BWD_OUT_DX, wanted[BN_BWD_OUT_DX], &out[BN_BWD_OUT_DX], x));
-    TRY(infer_output(kind, BN_BWD_OUT_DGAMMA, wanted[BN_BWD_OUT_DGAMMA], &out[BN_BWD_OUT_DGAMMA], DTYPE_F32, 1, &c));
-    TRY(infer_output(kind, BN_BWD_OUT_DBETA, wanted[BN_BWD_OUT_DBETA], &out[BN_BWD_OUT_DBETA], DTYPE_F32, 1, &c));
-    return infer_output_like(kind, BN_BWD_OUT_DRESIDUAL, wanted[BN_BWD_OUT_DRESIDUAL], &out[BN_BWD_OUT_DRESIDUAL], x);
+    TRY(infer_output(kind, BN_BWD_OUT_DGAMMA, wanted[BN_BWD_OUT_DGAMMA], &out[BN_BWD_OUT_DGAMMA],
+                     DTYPE_F32, 1, &c));
+    TRY(infer_output(kind, BN_BWD_OUT_DBETA, wanted[BN_BWD_OUT_DBETA], &out[BN_BWD_OUT_DBETA],
+                     DTYPE_F32, 1, &c));
+    return infer_output_like(kind, BN_BWD_OUT_DRESIDUAL, wanted[BN_BWD_OUT_DRESIDUAL],
+                             &out[BN_BWD_OUT_DRESIDUAL], x);
 }
 
-/* Per element: the two moments (3), normalise, scale and shift (4). Backward: two sums (4), the three terms of dx
- * (5). */
+/* Per element: the two moments (3), normalise, scale and shift (4). Backward: two sums (4), the
+ * three terms of dx (5). */
 static double flops_forward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
 {
     (void)attr;
@@ -74,7 +81,9 @@ static void print(const void *attr, char *out, size_t bytes)
     static const char *const modes[BN_MODE_COUNT] = {
         [BN_TRAIN] = "train", [BN_EVAL] = "eval", [BN_FROZEN] = "frozen"
     };
-    static const char *const acts[ACT_COUNT] = { [ACT_NONE] = "", [ACT_RELU] = " relu", [ACT_SILU] = " silu" };
+    static const char *const acts[ACT_COUNT] = {
+        [ACT_NONE] = "", [ACT_RELU] = " relu", [ACT_SILU] = " silu"
+    };
     const BatchNormAttr *a = attr;
     snprintf(out, bytes, "%s%s", modes[a->mode], acts[a->act]);
 }

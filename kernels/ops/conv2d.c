@@ -1,38 +1,43 @@
 /* conv2d.c - shapes and work of the convolution and its two gradients.
  *
- * x [N,C,H,W], w [K,C/G,R,S], y [N,K,P,Q]. All three kinds are one relation between x, w and y; each checks it with
- * whichever two it is given, and the shape of the third (dx, dw) comes from the caller because a stride leaves it
- * open. */
+ * x [N,C,H,W], w [K,C/G,R,S], y [N,K,P,Q]. All three kinds are one relation between x, w and y;
+ * each checks it with whichever two it is given, and the shape of the third (dx, dw) comes from the
+ * caller because a stride leaves it open. */
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
 static Status check_attr(OpKind kind, const Conv2dAttr *a)
 {
-    if (a->stride_h < 1 || a->stride_w < 1 || a->groups < 1 || a->pad_top < 0 || a->pad_bottom < 0 || a->pad_left < 0 ||
-        a->pad_right < 0)
-        return fail(ERR_INTERNAL, "%s: stride %dx%d, pads %d,%d,%d,%d, groups %d: impossible", op_name(kind),
-                    a->stride_h, a->stride_w, a->pad_top, a->pad_bottom, a->pad_left, a->pad_right, a->groups);
+    if (a->stride_h < 1 || a->stride_w < 1 || a->groups < 1 || a->pad_top < 0 ||
+        a->pad_bottom < 0 || a->pad_left < 0 || a->pad_right < 0)
+        return fail(ERR_INTERNAL, "%s: stride %dx%d, pads %d,%d,%d,%d, groups %d: impossible",
+                    op_name(kind), a->stride_h, a->stride_w, a->pad_top, a->pad_bottom, a->pad_left,
+                    a->pad_right, a->groups);
     return OK;
 }
 
 /* The shape of y for x and w. */
-static Status output_dims(OpKind kind, const Conv2dAttr *a, const TensorDesc *x, const TensorDesc *w, int64_t y[4])
+static Status output_dims(OpKind kind, const Conv2dAttr *a, const TensorDesc *x,
+                          const TensorDesc *w, int64_t y[4])
 {
     char xs[96], ws[96];
     tensor_format(x, xs, sizeof xs);
     tensor_format(w, ws, sizeof ws);
     if (w->dims[1] * a->groups != x->dims[1] || w->dims[0] % a->groups)
-        return fail(ERR_INTERNAL, "%s: weights %s do not fit x %s with %d groups", op_name(kind), ws, xs, a->groups);
+        return fail(ERR_INTERNAL, "%s: weights %s do not fit x %s with %d groups", op_name(kind),
+                    ws, xs, a->groups);
     y[0] = x->dims[0];
     y[1] = w->dims[0];
     y[2] = infer_window_count(x->dims[2], a->pad_top + a->pad_bottom, w->dims[2], a->stride_h);
     y[3] = infer_window_count(x->dims[3], a->pad_left + a->pad_right, w->dims[3], a->stride_w);
     if (y[2] < 1 || y[3] < 1)
-        return fail(ERR_INTERNAL, "%s: the window of %s does not fit into padded x %s", op_name(kind), ws, xs);
+        return fail(ERR_INTERNAL, "%s: the window of %s does not fit into padded x %s",
+                    op_name(kind), ws, xs);
     return OK;
 }
 
-static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                            TensorDesc *out)
 {
     const OpKind kind = OP_CONV2D;
     int64_t y[4];
@@ -43,7 +48,8 @@ static Status infer_forward(const void *attr, const TensorDesc *const *in, const
     return infer_output(kind, CONV_OUT_Y, wanted[CONV_OUT_Y], &out[CONV_OUT_Y], DTYPE_F32, 4, y);
 }
 
-static Status infer_bwd_data(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_bwd_data(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                             TensorDesc *out)
 {
     (void)wanted;
     const OpKind kind = OP_CONV2D_BWD_DATA;
@@ -55,7 +61,8 @@ static Status infer_bwd_data(const void *attr, const TensorDesc *const *in, cons
     return infer_need_dims(kind, CONV_BWD_DATA_IN_DY, in[CONV_BWD_DATA_IN_DY], 4, y);
 }
 
-static Status infer_bwd_weights(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_bwd_weights(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                                TensorDesc *out)
 {
     (void)wanted;
     const OpKind kind = OP_CONV2D_BWD_WEIGHTS;
@@ -70,7 +77,8 @@ static Status infer_bwd_weights(const void *attr, const TensorDesc *const *in, c
 /* Each element of y is a dot product over C/G,R,S; the gradients do the same products. */
 static double flops_of(const TensorDesc *w, const TensorDesc *y)
 {
-    return 2.0 * (double)tensor_elements(y) * (double)w->dims[1] * (double)w->dims[2] * (double)w->dims[3];
+    return 2.0 * (double)tensor_elements(y) * (double)w->dims[1] * (double)w->dims[2] *
+           (double)w->dims[3];
 }
 
 static double flops_forward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
@@ -86,7 +94,8 @@ static double flops_bwd_data(const void *attr, const TensorDesc *const *in, cons
     return flops_of(in[CONV_BWD_DATA_IN_W], in[CONV_BWD_DATA_IN_DY]);
 }
 
-static double flops_bwd_weights(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+static double flops_bwd_weights(const void *attr, const TensorDesc *const *in,
+                                const TensorDesc *out)
 {
     (void)attr;
     return flops_of(&out[CONV_BWD_WEIGHTS_OUT_DW], in[CONV_BWD_WEIGHTS_IN_DY]);
@@ -101,24 +110,29 @@ static void print(const void *attr, char *out, size_t bytes)
     } else {
         snprintf(stride, sizeof stride, "/%dx%d", a->stride_h, a->stride_w);
     }
-    bool same = a->pad_top == a->pad_bottom && a->pad_left == a->pad_right && a->pad_top == a->pad_left;
+    bool same =
+        a->pad_top == a->pad_bottom && a->pad_left == a->pad_right && a->pad_top == a->pad_left;
     if (same) {
         snprintf(pad, sizeof pad, " pad %d", a->pad_top);
     } else {
-        snprintf(pad, sizeof pad, " pad %d,%d,%d,%d", a->pad_top, a->pad_bottom, a->pad_left, a->pad_right);
+        snprintf(pad, sizeof pad, " pad %d,%d,%d,%d", a->pad_top, a->pad_bottom, a->pad_left,
+                 a->pad_right);
     }
     if (a->groups > 1) snprintf(groups, sizeof groups, " groups %d", a->groups);
     snprintf(out, bytes, "%s%s%s", stride, pad, groups);
 }
 
-#define CONV_ROW(k, text, a, b, o, f, fl)                                                                              \
-    {                                                                                                                  \
-        .kind = k, .name = text, .attr_bytes = sizeof(Conv2dAttr), .inputs = 2, .outputs = 1, .in_names = { a, b },    \
-        .out_names = { o }, .in_place_of = { -1, -1, -1, -1 }, .infer = f, .flops = fl, .print = print                 \
+#define CONV_ROW(k, text, a, b, o, f, fl)                                                          \
+    {                                                                                              \
+        .kind = k, .name = text, .attr_bytes = sizeof(Conv2dAttr), .inputs = 2, .outputs = 1,      \
+        .in_names = { a, b }, .out_names = { o }, .in_place_of = { -1, -1, -1, -1 }, .infer = f,   \
+        .flops = fl, .print = print                                                                \
     }
 
 const OpDef op_rows_conv2d[] = {
     CONV_ROW(OP_CONV2D, "conv2d", "x", "w", "y", infer_forward, flops_forward),
-    CONV_ROW(OP_CONV2D_BWD_DATA, "conv2d_bwd_data", "dy", "w", "dx", infer_bwd_data, flops_bwd_data),
-    CONV_ROW(OP_CONV2D_BWD_WEIGHTS, "conv2d_bwd_weights", "x", "dy", "dw", infer_bwd_weights, flops_bwd_weights),
+    CONV_ROW(OP_CONV2D_BWD_DATA, "conv2d_bwd_data", "dy", "w", "dx", infer_bwd_data,
+             flops_bwd_data),
+    CONV_ROW(OP_CONV2D_BWD_WEIGHTS, "conv2d_bwd_weights", "x", "dy", "dw", infer_bwd_weights,
+             flops_bwd_weights),
 };

@@ -1,4 +1,5 @@
-/* conv2d_bn.c - a convolution of an evaluation with the batch norm behind it: shapes, work, printing.
+/* conv2d_bn.c - a convolution of an evaluation with the batch norm behind it: shapes, work,
+ * printing.
  *
  * It is OP_CONV2D and OP_BATCHNORM in one, and their rows check, count and print what is theirs. */
 #include "kernels/ops/infer.h"
@@ -10,17 +11,21 @@ static BatchNormAttr norm_of(const Conv2dBnAttr *a)
     return (BatchNormAttr){ .eps = a->eps, .mode = BN_EVAL, .act = a->act };
 }
 
-static Status infer(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                    TensorDesc *out)
 {
     const OpKind kind = OP_CONV2D_BN;
     const Conv2dBnAttr *a = attr;
     TensorDesc *y = &out[CONV_BN_OUT_Y];
     TRY(op_def(OP_CONV2D)->infer(&a->conv, in, wanted, out)); /* x, w and y are in the same slots */
-    if ((unsigned)a->act >= ACT_COUNT) return fail(ERR_INTERNAL, "%s: bad activation", op_name(kind));
+    if ((unsigned)a->act >= ACT_COUNT)
+        return fail(ERR_INTERNAL, "%s: bad activation", op_name(kind));
     const int64_t channels = in[CONV_BN_IN_W]->dims[0];
     for (int slot = CONV_BN_IN_GAMMA; slot <= CONV_BN_IN_RUNNING_VAR; slot++)
         TRY(infer_need_dims(kind, slot, in[slot], 1, &channels));
-    return in[CONV_BN_IN_RESIDUAL] ? infer_need_like(kind, CONV_BN_IN_RESIDUAL, in[CONV_BN_IN_RESIDUAL], y) : OK;
+    return in[CONV_BN_IN_RESIDUAL]
+               ? infer_need_like(kind, CONV_BN_IN_RESIDUAL, in[CONV_BN_IN_RESIDUAL], y)
+               : OK;
 }
 
 static double flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
@@ -30,7 +35,8 @@ static double flops(const void *attr, const TensorDesc *const *in, const TensorD
     const TensorDesc *norm_in[OP_MAX_INPUTS] = {
         [BN_IN_X] = &out[CONV_BN_OUT_Y], [BN_IN_RESIDUAL] = in[CONV_BN_IN_RESIDUAL]
     };
-    return op_def(OP_CONV2D)->flops(&a->conv, in, out) + op_def(OP_BATCHNORM)->flops(&norm, norm_in, out);
+    return op_def(OP_CONV2D)->flops(&a->conv, in, out) +
+           op_def(OP_BATCHNORM)->flops(&norm, norm_in, out);
 }
 
 /* "/2 pad 1, eval relu" */

@@ -1,6 +1,8 @@
-/* conv2d_norm.c - convolutions that take over parts of the batch norms beside them: shapes, work, printing.
+/* conv2d_norm.c - convolutions that take over parts of the batch norms beside them: shapes, work,
+ * printing.
  *
- * Each is a convolution pass of conv2d.c, whose rows check what they share: x [N,C,H,W], w [K,C/G,R,S], y [N,K,P,Q]. */
+ * Each is a convolution pass of conv2d.c, whose rows check what they share: x [N,C,H,W], w
+ * [K,C/G,R,S], y [N,K,P,Q]. */
 #include "kernels/ops/infer.h"
 
 static Status need_vectors(OpKind kind, int slot, const TensorDesc *in, int64_t channels)
@@ -10,33 +12,40 @@ static Status need_vectors(OpKind kind, int slot, const TensorDesc *in, int64_t 
 
 /* ---- forward ---- */
 
-static Status infer_stats(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_stats(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                          TensorDesc *out)
 {
     const OpKind kind = OP_CONV2D_STATS;
-    const TensorDesc *conv[] = { [CONV_IN_X] = in[CONV_STATS_IN_X], [CONV_IN_W] = in[CONV_STATS_IN_W] };
+    const TensorDesc *conv[] = {
+        [CONV_IN_X] = in[CONV_STATS_IN_X], [CONV_IN_W] = in[CONV_STATS_IN_W]
+    };
     const TensorDesc *x = conv[CONV_IN_X], *residual = in[CONV_STATS_IN_RESIDUAL];
     TRY(op_def(OP_CONV2D)->infer(attr, conv, &wanted[CONV_STATS_OUT_Y], &out[CONV_STATS_OUT_Y]));
     TRY(need_vectors(kind, CONV_STATS_IN_AFFINE, in[CONV_STATS_IN_AFFINE], x->dims[1]));
-    TRY(need_vectors(kind, CONV_STATS_IN_RESIDUAL_AFFINE, in[CONV_STATS_IN_RESIDUAL_AFFINE], x->dims[1]));
+    TRY(need_vectors(kind, CONV_STATS_IN_RESIDUAL_AFFINE, in[CONV_STATS_IN_RESIDUAL_AFFINE],
+                     x->dims[1]));
     if (residual) TRY(infer_need_like(kind, CONV_STATS_IN_RESIDUAL, residual, x));
     const bool gives_z = wanted[CONV_STATS_OUT_Z] || out[CONV_STATS_OUT_Z].rank;
-    if ((residual && !in[CONV_STATS_IN_AFFINE]) || (in[CONV_STATS_IN_RESIDUAL_AFFINE] && !residual) ||
-        gives_z != (residual != NULL))
-        return fail(ERR_INTERNAL, "%s: a residual comes with an affine of x and gives z, and only it does",
+    if ((residual && !in[CONV_STATS_IN_AFFINE]) ||
+        (in[CONV_STATS_IN_RESIDUAL_AFFINE] && !residual) || gives_z != (residual != NULL))
+        return fail(ERR_INTERNAL,
+                    "%s: a residual comes with an affine of x and gives z, and only it does",
                     op_name(kind));
-    TRY(infer_output(kind, CONV_STATS_OUT_SUMS, wanted[CONV_STATS_OUT_SUMS], &out[CONV_STATS_OUT_SUMS], DTYPE_F32, 2,
+    TRY(infer_output(kind, CONV_STATS_OUT_SUMS, wanted[CONV_STATS_OUT_SUMS],
+                     &out[CONV_STATS_OUT_SUMS], DTYPE_F32, 2,
                      (int64_t[]){ 2, in[CONV_STATS_IN_W]->dims[0] }));
-    return infer_output_like(kind, CONV_STATS_OUT_Z, wanted[CONV_STATS_OUT_Z], &out[CONV_STATS_OUT_Z], x);
+    return infer_output_like(kind, CONV_STATS_OUT_Z, wanted[CONV_STATS_OUT_Z],
+                             &out[CONV_STATS_OUT_Z], x);
 }
 
 /* ---- gradient of x ---- */
 
-static Status infer_bwd_data(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_bwd_data(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                             TensorDesc *out)
 {
     const OpKind kind = OP_CONV2D_BWD_DATA_NORM;
-    const TensorDesc *conv[] = {
-        [CONV_BWD_DATA_IN_DY] = in[CONV_BWD_DATA_NORM_IN_DY], [CONV_BWD_DATA_IN_W] = in[CONV_BWD_DATA_NORM_IN_W]
-    };
+    const TensorDesc *conv[] = { [CONV_BWD_DATA_IN_DY] = in[CONV_BWD_DATA_NORM_IN_DY],
+                                 [CONV_BWD_DATA_IN_W] = in[CONV_BWD_DATA_NORM_IN_W] };
     const TensorDesc *x = in[CONV_BWD_DATA_NORM_IN_X];
     TRY(infer_need(kind, CONV_BWD_DATA_NORM_IN_X, x, DTYPE_F32, 4));
     const int64_t c = x->dims[1];
@@ -48,16 +57,19 @@ static Status infer_bwd_data(const void *attr, const TensorDesc *const *in, cons
     TRY(need_vectors(kind, CONV_BWD_DATA_NORM_IN_SAVED, in[CONV_BWD_DATA_NORM_IN_SAVED], c));
     for (int i = CONV_BWD_DATA_NORM_OUT_DGAMMA; i <= CONV_BWD_DATA_NORM_OUT_DBETA; i++)
         TRY(infer_output(kind, i, wanted[i], &out[i], DTYPE_F32, 1, &c));
-    return infer_output(kind, CONV_BWD_DATA_NORM_OUT_COEFFICIENTS, wanted[CONV_BWD_DATA_NORM_OUT_COEFFICIENTS],
-                        &out[CONV_BWD_DATA_NORM_OUT_COEFFICIENTS], DTYPE_F32, 2, (int64_t[]){ 3, c });
+    return infer_output(
+        kind, CONV_BWD_DATA_NORM_OUT_COEFFICIENTS, wanted[CONV_BWD_DATA_NORM_OUT_COEFFICIENTS],
+        &out[CONV_BWD_DATA_NORM_OUT_COEFFICIENTS], DTYPE_F32, 2, (int64_t[]){ 3, c });
 }
 
 /* ---- gradient of w ---- */
 
-static Status infer_bwd_weights(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_bwd_weights(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                                TensorDesc *out)
 {
     const OpKind kind = OP_CONV2D_BWD_WEIGHTS_NORM;
-    TRY(op_def(OP_CONV2D_BWD_WEIGHTS)->infer(attr, in, wanted, out)); /* the first two inputs are the same */
+    /* the first two inputs are the same */
+    TRY(op_def(OP_CONV2D_BWD_WEIGHTS)->infer(attr, in, wanted, out));
     return need_vectors(kind, CONV_BWD_WEIGHTS_NORM_IN_AFFINE, in[CONV_BWD_WEIGHTS_NORM_IN_AFFINE],
                         in[CONV_BWD_WEIGHTS_NORM_IN_X]->dims[1]);
 }
@@ -78,7 +90,8 @@ static double flops_bwd_data(const void *attr, const TensorDesc *const *in, cons
            6.0 * (double)tensor_elements(in[CONV_BWD_DATA_NORM_IN_X]);
 }
 
-static double flops_bwd_weights(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+static double flops_bwd_weights(const void *attr, const TensorDesc *const *in,
+                                const TensorDesc *out)
 {
     return op_def(OP_CONV2D_BWD_WEIGHTS)->flops(attr, in, out) +
            4.0 * (double)tensor_elements(in[CONV_BWD_WEIGHTS_NORM_IN_X]);

@@ -1,16 +1,19 @@
 /* global_avgpool.c - the mean over the image: N,C,H,W -> N,C, and its gradient. */
 #include "kernels/ops/infer.h"
 
-static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                            TensorDesc *out)
 {
     (void)attr;
     const OpKind kind = OP_GLOBAL_AVGPOOL;
     const int slot = GLOBAL_AVGPOOL_OUT_Y;
     TRY(infer_need(kind, GLOBAL_AVGPOOL_IN_X, in[GLOBAL_AVGPOOL_IN_X], DTYPE_F32, 4));
-    return infer_output(kind, slot, wanted[slot], &out[slot], DTYPE_F32, 2, in[GLOBAL_AVGPOOL_IN_X]->dims);
+    return infer_output(kind, slot, wanted[slot], &out[slot], DTYPE_F32, 2,
+                        in[GLOBAL_AVGPOOL_IN_X]->dims);
 }
 
-static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                             TensorDesc *out)
 {
     (void)attr;
     (void)wanted;

@@ -4,7 +4,8 @@
 
 #define SHAPE_TEXT 96
 
-static Status wrong_shape(OpKind kind, const char *slot, const TensorDesc *got, const TensorDesc *need)
+static Status wrong_shape(OpKind kind, const char *slot, const TensorDesc *got,
+                          const TensorDesc *need)
 {
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
     tensor_format(got, a, sizeof a);
@@ -24,11 +25,14 @@ Status infer_need(OpKind kind, int slot, const TensorDesc *in, DType dtype, int 
     char text[SHAPE_TEXT];
     tensor_format(in, text, sizeof text);
     if (in->dtype != dtype)
-        return fail(ERR_INTERNAL, "%s: %s is %s, needed is %s", op_name(kind), name, text, dtype_name(dtype));
+        return fail(ERR_INTERNAL, "%s: %s is %s, needed is %s", op_name(kind), name, text,
+                    dtype_name(dtype));
     if (rank && in->rank != rank)
-        return fail(ERR_INTERNAL, "%s: %s is %s, needed is rank %d", op_name(kind), name, text, rank);
+        return fail(ERR_INTERNAL, "%s: %s is %s, needed is rank %d", op_name(kind), name, text,
+                    rank);
     for (int i = 0; i < in->rank; i++)
-        if (in->dims[i] < 1) return fail(ERR_INTERNAL, "%s: %s is %s, which is empty", op_name(kind), name, text);
+        if (in->dims[i] < 1)
+            return fail(ERR_INTERNAL, "%s: %s is %s, which is empty", op_name(kind), name, text);
     return in->rank ? OK : fail(ERR_INTERNAL, "%s: input %s has no shape", op_name(kind), name);
 }
 
@@ -44,14 +48,17 @@ Status infer_need_dims(OpKind kind, int slot, const TensorDesc *in, int rank, co
     return infer_need_like(kind, slot, in, &need);
 }
 
-Status infer_output_like(OpKind kind, int slot, bool wanted, TensorDesc *out, const TensorDesc *like)
+Status infer_output_like(OpKind kind, int slot, bool wanted, TensorDesc *out,
+                         const TensorDesc *like)
 {
-    if (out->rank) return equal(out, like) ? OK : wrong_shape(kind, op_def(kind)->out_names[slot], out, like);
+    if (out->rank)
+        return equal(out, like) ? OK : wrong_shape(kind, op_def(kind)->out_names[slot], out, like);
     if (wanted) *out = *like;
     return OK;
 }
 
-Status infer_output(OpKind kind, int slot, bool wanted, TensorDesc *out, DType dtype, int rank, const int64_t *dims)
+Status infer_output(OpKind kind, int slot, bool wanted, TensorDesc *out, DType dtype, int rank,
+                    const int64_t *dims)
 {
     TensorDesc made = tensor_desc(dtype, rank, dims);
     return infer_output_like(kind, slot, wanted, out, &made);
@@ -60,12 +67,16 @@ Status infer_output(OpKind kind, int slot, bool wanted, TensorDesc *out, DType d
 Status infer_preset(OpKind kind, int slot, const TensorDesc *out, int rank)
 {
     const char *name = op_def(kind)->out_names[slot];
-    if (!out->rank) return fail(ERR_INTERNAL, "%s: the shape of %s must be given by the caller", op_name(kind), name);
+    if (!out->rank)
+        return fail(ERR_INTERNAL, "%s: the shape of %s must be given by the caller", op_name(kind),
+                    name);
     char text[SHAPE_TEXT];
     tensor_format(out, text, sizeof text);
-    if (out->dtype != DTYPE_F32) return fail(ERR_INTERNAL, "%s: %s is %s, needed is f32", op_name(kind), name, text);
+    if (out->dtype != DTYPE_F32)
+        return fail(ERR_INTERNAL, "%s: %s is %s, needed is f32", op_name(kind), name, text);
     if (rank && out->rank != rank)
-        return fail(ERR_INTERNAL, "%s: %s is %s, needed is rank %d", op_name(kind), name, text, rank);
+        return fail(ERR_INTERNAL, "%s: %s is %s, needed is rank %d", op_name(kind), name, text,
+                    rank);
     return OK;
 }
 

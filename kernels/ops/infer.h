@@ -1,4 +1,5 @@
-/* infer.h - what the op rows share: checks that name the op, the slot and the shape, and the filling in of outputs. */
+/* infer.h - what the op rows share: checks that name the op, the slot and the shape, and the
+ * filling in of outputs. */
 #ifndef CONVOY_KERNELS_OPS_INFER_H
 #define CONVOY_KERNELS_OPS_INFER_H
 #include "kernels/op.h"
@@ -10,16 +11,19 @@ Status infer_need_dims(OpKind kind, int slot, const TensorDesc *in, int rank, co
 /* in[slot] must have the shape of like, as f32. */
 Status infer_need_like(OpKind kind, int slot, const TensorDesc *in, const TensorDesc *like);
 /* Fills the output if it is wanted, or checks what the caller preset. */
-Status infer_output(OpKind kind, int slot, bool wanted, TensorDesc *out, DType dtype, int rank, const int64_t *dims);
-Status infer_output_like(OpKind kind, int slot, bool wanted, TensorDesc *out, const TensorDesc *like);
-/* An output that only the caller can know (gradients of inputs): it must have been preset, as f32 of this rank; rank 0
- * = any. */
+Status infer_output(OpKind kind, int slot, bool wanted, TensorDesc *out, DType dtype, int rank,
+                    const int64_t *dims);
+Status infer_output_like(OpKind kind, int slot, bool wanted, TensorDesc *out,
+                         const TensorDesc *like);
+/* An output that only the caller can know (gradients of inputs): it must have been preset, as f32
+ * of this rank; rank 0 = any. */
 Status infer_preset(OpKind kind, int slot, const TensorDesc *out, int rank);
 /* (size + pad - window) / stride + 1, or 0 where the window does not fit. */
 int64_t infer_window_count(int64_t size, int64_t pad, int64_t window, int64_t stride);
 
-extern const OpDef op_rows_input[], op_rows_conv2d[], op_rows_batchnorm[], op_rows_activation[], op_rows_add[],
-    op_rows_pool2d[], op_rows_global_avgpool[], op_rows_subsample[], op_rows_linear[], op_rows_softmax_xent[],
-    op_rows_update[], op_rows_scale[], op_rows_loss_scale[], op_rows_grad_norm[], op_rows_gate[], op_rows_drop[],
+extern const OpDef op_rows_input[], op_rows_conv2d[], op_rows_batchnorm[], op_rows_activation[],
+    op_rows_add[], op_rows_pool2d[], op_rows_global_avgpool[], op_rows_subsample[],
+    op_rows_linear[], op_rows_softmax_xent[], op_rows_update[], op_rows_scale[],
+    op_rows_loss_scale[], op_rows_grad_norm[], op_rows_gate[], op_rows_drop[],
     op_rows_conv2d_norm[], op_rows_batchnorm_parts[], op_rows_conv2d_bn[];
 #endif

@@ -1,5 +1,5 @@
-/* linear.c - y = x w^T + b and its gradients: shapes and work. x is [N,C], or [N,C,H,W] taken as N rows of C*H*W. w is
- * [K,C], or [K,C,1,1] where the layer is a 1x1 convolution of one pixel. */
+/* linear.c - y = x w^T + b and its gradients: shapes and work. x is [N,C], or [N,C,H,W] taken as N
+ * rows of C*H*W. w is [K,C], or [K,C,1,1] where the layer is a 1x1 convolution of one pixel. */
 #include "kernels/ops/infer.h"
 
 static Status check_weights(OpKind kind, const TensorDesc *w)
@@ -7,7 +7,8 @@ static Status check_weights(OpKind kind, const TensorDesc *w)
     char text[96];
     if (w->rank == 2 || (w->rank == 4 && w->dims[2] == 1 && w->dims[3] == 1)) return OK;
     tensor_format(w, text, sizeof text);
-    return fail(ERR_INTERNAL, "%s: weights are %s, needed is rank 2 or windows of 1x1", op_name(kind), text);
+    return fail(ERR_INTERNAL, "%s: weights are %s, needed is rank 2 or windows of 1x1",
+                op_name(kind), text);
 }
 
 /* Checks x against w and gives the shape of y. */
@@ -16,7 +17,8 @@ static Status output_dims(OpKind kind, const TensorDesc *x, const TensorDesc *w,
     char xs[96], ws[96];
     tensor_format(x, xs, sizeof xs);
     tensor_format(w, ws, sizeof ws);
-    if (x->rank < 2) return fail(ERR_INTERNAL, "%s: x is %s, needed is rank 2 or 4", op_name(kind), xs);
+    if (x->rank < 2)
+        return fail(ERR_INTERNAL, "%s: x is %s, needed is rank 2 or 4", op_name(kind), xs);
     if (tensor_elements(x) != x->dims[0] * w->dims[1])
         return fail(ERR_INTERNAL, "%s: weights %s do not fit x %s", op_name(kind), ws, xs);
     y[0] = x->dims[0];
@@ -24,7 +26,8 @@ static Status output_dims(OpKind kind, const TensorDesc *x, const TensorDesc *w,
     return OK;
 }
 
-static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                            TensorDesc *out)
 {
     (void)attr;
     const OpKind kind = OP_LINEAR;
@@ -34,10 +37,12 @@ static Status infer_forward(const void *attr, const TensorDesc *const *in, const
     TRY(check_weights(kind, in[LINEAR_IN_W]));
     TRY(output_dims(kind, in[LINEAR_IN_X], in[LINEAR_IN_W], y));
     if (in[LINEAR_IN_B]) TRY(infer_need_dims(kind, LINEAR_IN_B, in[LINEAR_IN_B], 1, &y[1]));
-    return infer_output(kind, LINEAR_OUT_Y, wanted[LINEAR_OUT_Y], &out[LINEAR_OUT_Y], DTYPE_F32, 2, y);
+    return infer_output(kind, LINEAR_OUT_Y, wanted[LINEAR_OUT_Y], &out[LINEAR_OUT_Y], DTYPE_F32, 2,
+                        y);
 }
 
-static Status infer_bwd_data(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_bwd_data(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                             TensorDesc *out)
 {
     (void)attr;
     (void)wanted;
@@ -50,7 +55,8 @@ static Status infer_bwd_data(const void *attr, const TensorDesc *const *in, cons
     return infer_need_dims(kind, LINEAR_BWD_DATA_IN_DY, in[LINEAR_BWD_DATA_IN_DY], 2, y);
 }
 
-static Status infer_bwd_weights(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_bwd_weights(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                                TensorDesc *out)
 {
     (void)attr;
     const OpKind kind = OP_LINEAR_BWD_WEIGHTS;
@@ -74,13 +80,16 @@ static double flops_bwd_data(const void *attr, const TensorDesc *const *in, cons
 {
     (void)attr;
     (void)out;
-    return 2.0 * (double)tensor_elements(in[LINEAR_BWD_DATA_IN_DY]) * (double)in[LINEAR_BWD_DATA_IN_W]->dims[1];
+    return 2.0 * (double)tensor_elements(in[LINEAR_BWD_DATA_IN_DY]) *
+           (double)in[LINEAR_BWD_DATA_IN_W]->dims[1];
 }
 
-static double flops_bwd_weights(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+static double flops_bwd_weights(const void *attr, const TensorDesc *const *in,
+                                const TensorDesc *out)
 {
     (void)attr;
-    return 2.0 * (double)tensor_elements(in[LINEAR_BWD_WEIGHTS_IN_DY]) * (double)out[LINEAR_BWD_WEIGHTS_OUT_DW].dims[1];
+    return 2.0 * (double)tensor_elements(in[LINEAR_BWD_WEIGHTS_IN_DY]) *
+           (double)out[LINEAR_BWD_WEIGHTS_OUT_DW].dims[1];
 }
 
 const OpDef op_rows_linear[] = {

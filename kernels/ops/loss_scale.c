@@ -1,9 +1,10 @@
-/* loss_scale.c - the dynamic loss scale: the search for what is not finite, and the rule by which the scale moves.
- * Neither has outputs: the state is updated in place. */
+/* loss_scale.c - the dynamic loss scale: the search for what is not finite, and the rule by which
+ * the scale moves. Neither has outputs: the state is updated in place. */
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
-static Status infer_finite_check(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_finite_check(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                                 TensorDesc *out)
 {
     (void)attr;
     (void)wanted;
@@ -14,16 +15,20 @@ static Status infer_finite_check(const void *attr, const TensorDesc *const *in, 
                            (int64_t[]){ LOSS_SCALE_COUNT });
 }
 
-static Status infer_loss_scale(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_loss_scale(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                               TensorDesc *out)
 {
     (void)wanted;
     (void)out;
     const OpKind kind = OP_LOSS_SCALE;
     const LossScaleAttr *a = attr;
-    if (!(a->growth >= 1) || !(a->backoff > 0 && a->backoff <= 1) || !(a->max > 0) || a->interval < 1)
-        return fail(ERR_INTERNAL, "%s: growth %g, backoff %g, max %g, interval %d make no rule", op_name(kind),
-                    (double)a->growth, (double)a->backoff, (double)a->max, a->interval);
-    return infer_need_dims(kind, LOSS_SCALE_IN_STATE, in[LOSS_SCALE_IN_STATE], 1, (int64_t[]){ LOSS_SCALE_COUNT });
+    if (!(a->growth >= 1) || !(a->backoff > 0 && a->backoff <= 1) || !(a->max > 0) ||
+        a->interval < 1)
+        return fail(ERR_INTERNAL, "%s: growth %g, backoff %g, max %g, interval %d make no rule",
+                    op_name(kind), (double)a->growth, (double)a->backoff, (double)a->max,
+                    a->interval);
+    return infer_need_dims(kind, LOSS_SCALE_IN_STATE, in[LOSS_SCALE_IN_STATE], 1,
+                           (int64_t[]){ LOSS_SCALE_COUNT });
 }
 
 static void print_loss_scale(const void *attr, char *out, size_t bytes)

@@ -1,15 +1,16 @@
-/* pool2d.c - max and average pooling: shapes and printing. The index of a max pool is one byte per output, so windows
- * have at most 256 taps. */
+/* pool2d.c - max and average pooling: shapes and printing. The index of a max pool is one byte per
+ * output, so windows have at most 256 taps. */
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
 static Status output_dims(OpKind kind, const Pool2dAttr *a, const TensorDesc *x, int64_t y[4])
 {
-    if ((unsigned)a->kind >= POOL_KIND_COUNT || a->window_h < 1 || a->window_w < 1 || a->stride_h < 1 ||
-        a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0 || a->pad_h >= a->window_h || a->pad_w >= a->window_w ||
-        a->window_h * a->window_w > 256)
-        return fail(ERR_INTERNAL, "%s: window %dx%d, stride %dx%d, pad %dx%d: impossible", op_name(kind), a->window_h,
-                    a->window_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w);
+    if ((unsigned)a->kind >= POOL_KIND_COUNT || a->window_h < 1 || a->window_w < 1 ||
+        a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0 ||
+        a->pad_h >= a->window_h || a->pad_w >= a->window_w || a->window_h * a->window_w > 256)
+        return fail(ERR_INTERNAL, "%s: window %dx%d, stride %dx%d, pad %dx%d: impossible",
+                    op_name(kind), a->window_h, a->window_w, a->stride_h, a->stride_w, a->pad_h,
+                    a->pad_w);
     y[0] = x->dims[0];
     y[1] = x->dims[1];
     y[2] = infer_window_count(x->dims[2], 2 * (int64_t)a->pad_h, a->window_h, a->stride_h);
@@ -17,11 +18,12 @@ static Status output_dims(OpKind kind, const Pool2dAttr *a, const TensorDesc *x,
     if (y[2] >= 1 && y[3] >= 1) return OK;
     char text[96];
     tensor_format(x, text, sizeof text);
-    return fail(ERR_INTERNAL, "%s: window %dx%d does not fit into padded x %s", op_name(kind), a->window_h, a->window_w,
-                text);
+    return fail(ERR_INTERNAL, "%s: window %dx%d does not fit into padded x %s", op_name(kind),
+                a->window_h, a->window_w, text);
 }
 
-static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                            TensorDesc *out)
 {
     const OpKind kind = OP_POOL2D;
     const Pool2dAttr *a = attr;
@@ -30,11 +32,14 @@ static Status infer_forward(const void *attr, const TensorDesc *const *in, const
     TRY(output_dims(kind, a, in[POOL_IN_X], y));
     TRY(infer_output(kind, POOL_OUT_Y, wanted[POOL_OUT_Y], &out[POOL_OUT_Y], DTYPE_F32, 4, y));
     bool index = wanted[POOL_OUT_INDEX] || out[POOL_OUT_INDEX].rank;
-    if (index && a->kind != POOL_MAX) return fail(ERR_INTERNAL, "%s: only max pooling has an index", op_name(kind));
-    return infer_output(kind, POOL_OUT_INDEX, wanted[POOL_OUT_INDEX], &out[POOL_OUT_INDEX], DTYPE_U8, 4, y);
+    if (index && a->kind != POOL_MAX)
+        return fail(ERR_INTERNAL, "%s: only max pooling has an index", op_name(kind));
+    return infer_output(kind, POOL_OUT_INDEX, wanted[POOL_OUT_INDEX], &out[POOL_OUT_INDEX],
+                        DTYPE_U8, 4, y);
 }
 
-static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                             TensorDesc *out)
 {
     (void)wanted;
     const OpKind kind = OP_POOL2D_BWD;
@@ -69,8 +74,8 @@ static void print(const void *attr, char *out, size_t bytes)
 {
     static const char *const kinds[POOL_KIND_COUNT] = { [POOL_MAX] = "max", [POOL_AVG] = "avg" };
     const Pool2dAttr *a = attr;
-    snprintf(out, bytes, "%s %dx%d/%dx%d pad %dx%d", kinds[a->kind], a->window_h, a->window_w, a->stride_h, a->stride_w,
-             a->pad_h, a->pad_w);
+    snprintf(out, bytes, "%s %dx%d/%dx%d pad %dx%d", kinds[a->kind], a->window_h, a->window_w,
+             a->stride_h, a->stride_w, a->pad_h, a->pad_w);
 }
 
 const OpDef op_rows_pool2d[] = {

@@ -1,5 +1,5 @@
-/* subsample.c - the parameter-free shortcut of the CIFAR ResNets: every stride-th pixel, added channels zero at the
- * end; and its gradient. */
+/* subsample.c - the parameter-free shortcut of the CIFAR ResNets: every stride-th pixel, added
+ * channels zero at the end; and its gradient. */
 #include "kernels/ops/infer.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,8 +7,9 @@
 static Status output_dims(OpKind kind, const SubsampleAttr *a, const TensorDesc *x, int64_t y[4])
 {
     if (a->stride < 1 || a->out_channels < x->dims[1])
-        return fail(ERR_INTERNAL, "%s: stride %d from %" PRId64 " to %" PRId64 " channels: impossible", op_name(kind),
-                    a->stride, x->dims[1], a->out_channels);
+        return fail(ERR_INTERNAL,
+                    "%s: stride %d from %" PRId64 " to %" PRId64 " channels: impossible",
+                    op_name(kind), a->stride, x->dims[1], a->out_channels);
     y[0] = x->dims[0];
     y[1] = a->out_channels;
     y[2] = (x->dims[2] + a->stride - 1) / a->stride;
@@ -16,16 +17,19 @@ static Status output_dims(OpKind kind, const SubsampleAttr *a, const TensorDesc 
     return OK;
 }
 
-static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                            TensorDesc *out)
 {
     const OpKind kind = OP_SUBSAMPLE;
     int64_t y[4];
     TRY(infer_need(kind, SUBSAMPLE_IN_X, in[SUBSAMPLE_IN_X], DTYPE_F32, 4));
     TRY(output_dims(kind, attr, in[SUBSAMPLE_IN_X], y));
-    return infer_output(kind, SUBSAMPLE_OUT_Y, wanted[SUBSAMPLE_OUT_Y], &out[SUBSAMPLE_OUT_Y], DTYPE_F32, 4, y);
+    return infer_output(kind, SUBSAMPLE_OUT_Y, wanted[SUBSAMPLE_OUT_Y], &out[SUBSAMPLE_OUT_Y],
+                        DTYPE_F32, 4, y);
 }
 
-static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                             TensorDesc *out)
 {
     (void)wanted;
     const OpKind kind = OP_SUBSAMPLE_BWD;

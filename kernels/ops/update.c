@@ -1,5 +1,6 @@
-/* update.c - the optimizer step over flat ranges: which state each kind keeps, and that its segments lie inside the
- * tensors. It has no outputs: parameters and states are updated in place. */
+/* update.c - the optimizer step over flat ranges: which state each kind keeps, and that its
+ * segments lie inside the tensors. It has no outputs: parameters and states are updated in
+ * place. */
 #include "kernels/ops/infer.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,14 +12,16 @@ static Status check_segments(const UpdateAttr *a, int64_t count)
         const UpdateSegment *s = &a->segments[i];
         if (s->first < at || s->count < 0 || s->count > count - s->first)
             return fail(ERR_INTERNAL,
-                        "%s: segment %d (%" PRId64 "+%" PRId64 ") overlaps or leaves the %" PRId64 " elements",
+                        "%s: segment %d (%" PRId64 "+%" PRId64 ") overlaps or leaves the %" PRId64
+                        " elements",
                         op_name(OP_UPDATE), i, s->first, s->count, count);
         at = s->first + s->count;
     }
     return OK;
 }
 
-static Status infer(const void *attr, const TensorDesc *const *in, const bool *wanted, TensorDesc *out)
+static Status infer(const void *attr, const TensorDesc *const *in, const bool *wanted,
+                    TensorDesc *out)
 {
     (void)wanted;
     (void)out;
@@ -31,13 +34,18 @@ static Status infer(const void *attr, const TensorDesc *const *in, const bool *w
     TRY(infer_need_like(kind, UPDATE_IN_GRAD, in[UPDATE_IN_GRAD], param));
     bool two_moments = a->kind != UPDATE_SGD;
     bool one_moment = two_moments || a->momentum != 0.0F;
-    if (one_moment || in[UPDATE_IN_STATE0]) TRY(infer_need_like(kind, UPDATE_IN_STATE0, in[UPDATE_IN_STATE0], param));
-    if (two_moments || in[UPDATE_IN_STATE1]) TRY(infer_need_like(kind, UPDATE_IN_STATE1, in[UPDATE_IN_STATE1], param));
-    TRY(infer_need_dims(kind, UPDATE_IN_SCALARS, in[UPDATE_IN_SCALARS], 1, (int64_t[]){ SCALAR_COUNT }));
+    if (one_moment || in[UPDATE_IN_STATE0])
+        TRY(infer_need_like(kind, UPDATE_IN_STATE0, in[UPDATE_IN_STATE0], param));
+    if (two_moments || in[UPDATE_IN_STATE1])
+        TRY(infer_need_like(kind, UPDATE_IN_STATE1, in[UPDATE_IN_STATE1], param));
+    TRY(infer_need_dims(kind, UPDATE_IN_SCALARS, in[UPDATE_IN_SCALARS], 1,
+                        (int64_t[]){ SCALAR_COUNT }));
     if (in[UPDATE_IN_LOSS_SCALE])
-        TRY(infer_need_dims(kind, UPDATE_IN_LOSS_SCALE, in[UPDATE_IN_LOSS_SCALE], 1, (int64_t[]){ LOSS_SCALE_COUNT }));
+        TRY(infer_need_dims(kind, UPDATE_IN_LOSS_SCALE, in[UPDATE_IN_LOSS_SCALE], 1,
+                            (int64_t[]){ LOSS_SCALE_COUNT }));
     if (in[UPDATE_IN_CLIP])
-        TRY(infer_need_dims(kind, UPDATE_IN_CLIP, in[UPDATE_IN_CLIP], 1, (int64_t[]){ CLIP_COUNT }));
+        TRY(infer_need_dims(kind, UPDATE_IN_CLIP, in[UPDATE_IN_CLIP], 1,
+                            (int64_t[]){ CLIP_COUNT }));
     return check_segments(a, param->dims[0]);
 }
 
@@ -47,7 +55,8 @@ static void print(const void *attr, char *out, size_t bytes)
         [UPDATE_SGD] = "sgd", [UPDATE_ADAM] = "adam", [UPDATE_ADAMW] = "adamw"
     };
     const UpdateAttr *a = attr;
-    snprintf(out, bytes, "%s%s", names[a->kind], a->kind == UPDATE_SGD && a->nesterov ? " nesterov" : "");
+    snprintf(out, bytes, "%s%s", names[a->kind],
+             a->kind == UPDATE_SGD && a->nesterov ? " nesterov" : "");
 }
 
 const OpDef op_rows_update[] = { {

@@ -1,7 +1,8 @@
-/* backend.c - the reference backend itself: memory, copies, the table of ops. See ref.h for what it is.
+/* backend.c - the reference backend itself: memory, copies, the table of ops. See ref.h for what it
+ * is.
  *
- * Host memory is float for f32 tensors, so export and import convert; a test that wants all 53 bits reads t->data,
- * which is plain. */
+ * Host memory is float for f32 tensors, so export and import convert; a test that wants all 53 bits
+ * reads t->data, which is plain. */
 #include "kernels/ref/ref.h"
 
 #include "base/mem.h"
@@ -166,7 +167,8 @@ static void ref_describe(const Backend *b, char *out, size_t bytes)
     out[n] = '\0';
 }
 
-/* Whatever is asked for, so that tests can run a graph with all fusions or, without asking, with none. */
+/* Whatever is asked for, so that tests can run a graph with all fusions or, without asking, with
+ * none. */
 static bool ref_takes_fusion(void *backend, const Fusion *fusion)
 {
     (void)backend;

@@ -4,8 +4,9 @@
  *   dbeta = sum dz        dgamma = sum dz*xh        dresidual = dz
  *   dx = gamma*istd*(dz - dbeta/n - xh*dgamma/n)   where mean and istd came from x (train)
  *   dx = gamma*istd*dz                             where they are constants (frozen)
- * The sums inside dx are of this batch alone, also when dgamma and dbeta accumulate. Each element is read before
- * it is written and a channel's sums are complete before dx is, so dx may lie over dy and dresidual over dy2. */
+ * The sums inside dx are of this batch alone, also when dgamma and dbeta accumulate. Each element
+ * is read before it is written and a channel's sums are complete before dx is, so dx may lie over
+ * dy and dresidual over dy2. */
 #include "kernels/ref/ref.h"
 
 #include <math.h>
@@ -27,7 +28,8 @@ static int64_t element(const Span *s, int64_t c, int64_t i)
     return (i / s->hw * s->c + c) * s->hw + i % s->hw;
 }
 
-static void channel_statistics(const OpInstance *op, const Span *s, int64_t c, double *mean, double *var)
+static void channel_statistics(const OpInstance *op, const Span *s, int64_t c, double *mean,
+                               double *var)
 {
     const double *x = ref_in(op, BN_IN_X);
     int64_t count = s->n * s->hw;
@@ -44,7 +46,8 @@ static void channel_statistics(const OpInstance *op, const Span *s, int64_t c, d
 static void update_running(const OpInstance *op, int64_t c, int64_t count, double mean, double var)
 {
     const BatchNormAttr *attr = op->attr;
-    double *running_mean = op->in[BN_IN_RUNNING_MEAN].data, *running_var = op->in[BN_IN_RUNNING_VAR].data;
+    double *running_mean = op->in[BN_IN_RUNNING_MEAN].data,
+           *running_var = op->in[BN_IN_RUNNING_VAR].data;
     double m = (double)attr->momentum, unbiased = var * (double)count / (double)(count - 1);
     running_mean[c] = (1 - m) * running_mean[c] + m * mean;
     running_var[c] = (1 - m) * running_var[c] + m * unbiased;
@@ -55,9 +58,11 @@ static Status run_forward(OpInstance *op, Stream *stream)
     (void)stream;
     const BatchNormAttr *attr = op->attr;
     Span s = span_of(&op->in[BN_IN_X].desc);
-    const double *x = ref_in(op, BN_IN_X), *gamma = ref_in(op, BN_IN_GAMMA), *beta = ref_in(op, BN_IN_BETA);
+    const double *x = ref_in(op, BN_IN_X), *gamma = ref_in(op, BN_IN_GAMMA),
+                 *beta = ref_in(op, BN_IN_BETA);
     const double *residual = ref_has_in(op, BN_IN_RESIDUAL) ? ref_in(op, BN_IN_RESIDUAL) : NULL;
-    double *y = ref_out(op, BN_OUT_Y), *saved = ref_has_out(op, BN_OUT_SAVED) ? ref_out(op, BN_OUT_SAVED) : NULL;
+    double *y = ref_out(op, BN_OUT_Y),
+           *saved = ref_has_out(op, BN_OUT_SAVED) ? ref_out(op, BN_OUT_SAVED) : NULL;
     for (int64_t c = 0; c < s.c; c++) {
         double mean = ref_in(op, BN_IN_RUNNING_MEAN)[c], var = ref_in(op, BN_IN_RUNNING_VAR)[c];
         if (attr->mode == BN_TRAIN) {
@@ -96,7 +101,8 @@ static double gradient_of_z(const Backward *b, int64_t at)
     if (ref_has_in(b->op, BN_BWD_IN_DY2)) dz += ref_in(b->op, BN_BWD_IN_DY2)[at];
     if (attr->act == ACT_NONE) return dz;
     /* the sign of y is that of z; what needs more of z has no residual, and z is recomputed */
-    double y = ref_has_in(b->op, BN_BWD_IN_Y) ? ref_in(b->op, BN_BWD_IN_Y)[at] : normalised(b, at) * b->gamma + b->beta;
+    double y = ref_has_in(b->op, BN_BWD_IN_Y) ? ref_in(b->op, BN_BWD_IN_Y)[at]
+                                              : normalised(b, at) * b->gamma + b->beta;
     return attr->act == ACT_RELU && y <= 0 ? 0 : dz * ref_activate_slope(attr->act, y);
 }
 
@@ -130,7 +136,12 @@ static Status run_backward(OpInstance *op, Stream *stream)
     Span s = span_of(&op->in[BN_BWD_IN_X].desc);
     const double *saved = ref_in(op, BN_BWD_IN_SAVED);
     for (int64_t c = 0; c < s.c; c++) {
-        Backward b = { op, s, saved[c], saved[s.c + c], ref_in(op, BN_BWD_IN_GAMMA)[c], ref_in(op, BN_BWD_IN_BETA)[c] };
+        Backward b = { op,
+                       s,
+                       saved[c],
+                       saved[s.c + c],
+                       ref_in(op, BN_BWD_IN_GAMMA)[c],
+                       ref_in(op, BN_BWD_IN_BETA)[c] };
         backward_channel(&b, c);
     }
     return OK;

@@ -1,6 +1,7 @@
 /* batchnorm_parts.c - what is left of a batch norm when convolutions beside it do the rest.
  *
- * From the sums over n values: mean = sum / n, var = sum of squares / n - mean^2, which float64 has digits enough for.
+ * From the sums over n values: mean = sum / n, var = sum of squares / n - mean^2, which float64 has
+ * digits enough for.
  */
 #include "kernels/ref/ref.h"
 #include <math.h>
@@ -15,7 +16,8 @@ static Status run_finalize(OpInstance *op, Stream *stream)
     (void)stream;
     const BnFinalizeAttr *attr = op->attr;
     const int64_t channels = ref_in_dims(op, BN_FINALIZE_IN_SUMS)[1];
-    const double *sums = ref_in(op, BN_FINALIZE_IN_SUMS), n = (double)attr->count, m = (double)attr->momentum;
+    const double *sums = ref_in(op, BN_FINALIZE_IN_SUMS), n = (double)attr->count,
+                 m = (double)attr->momentum;
     double *running_mean = op->in[BN_FINALIZE_IN_RUNNING_MEAN].data,
            *running_var = op->in[BN_FINALIZE_IN_RUNNING_VAR].data;
     double *saved = ref_out(op, BN_FINALIZE_OUT_SAVED);
@@ -42,8 +44,8 @@ static Status run_apply(OpInstance *op, Stream *stream)
     const double *x = ref_in(op, BN_APPLY_IN_X), *saved = ref_in(op, BN_APPLY_IN_SAVED);
     for (int64_t i = 0; i < tensor_elements(&op->in[BN_APPLY_IN_X].desc); i++) {
         int64_t c = channel_of(d, i);
-        double v =
-            (x[i] - saved[c]) * saved[d[1] + c] * ref_in(op, BN_APPLY_IN_GAMMA)[c] + ref_in(op, BN_APPLY_IN_BETA)[c];
+        double v = (x[i] - saved[c]) * saved[d[1] + c] * ref_in(op, BN_APPLY_IN_GAMMA)[c] +
+                   ref_in(op, BN_APPLY_IN_BETA)[c];
         if (ref_has_in(op, BN_APPLY_IN_RESIDUAL)) v += ref_in(op, BN_APPLY_IN_RESIDUAL)[i];
         ref_out(op, BN_APPLY_OUT_Y)[i] = attr->act == ACT_RELU && v <= 0 ? 0 : v;
     }
@@ -58,7 +60,8 @@ static Status run_bwd_apply(OpInstance *op, Stream *stream)
     const double *by = ref_in(op, BN_BWD_APPLY_IN_COEFFICIENTS);
     for (int64_t i = 0; i < tensor_elements(&op->in[BN_BWD_APPLY_IN_X].desc); i++) {
         int64_t c = channel_of(d, i);
-        ref_out(op, BN_BWD_APPLY_OUT_DX)[i] = by[c] * dz[i] + by[d[1] + c] * x[i] + by[2 * d[1] + c];
+        ref_out(op, BN_BWD_APPLY_OUT_DX)[i] =
+            by[c] * dz[i] + by[d[1] + c] * x[i] + by[2 * d[1] + c];
     }
     return OK;
 }

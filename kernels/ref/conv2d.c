@@ -1,10 +1,12 @@
 /* conv2d.c - cross-correlation and its two gradients.
  *
- *   y[n,k,p,q] = sum over c,r,s of x[n, g*C/G + c, p*stride_h - pad_top + r, q*stride_w - pad_left + s] *
+ *   y[n,k,p,q] = sum over c,r,s of x[n, g*C/G + c, p*stride_h - pad_top + r, q*stride_w - pad_left
+ *   + s] *
  *   w[k,c,r,s],  g = k / (K/G)
  *
- * All three kinds walk the same triples (x element, w element, y element): forward sums into y, the gradients into
- * x and into w. The walk is written once; pad_bottom and pad_right act only through the size of y. */
+ * All three kinds walk the same triples (x element, w element, y element): forward sums into y, the
+ * gradients into x and into w. The walk is written once; pad_bottom and pad_right act only through
+ * the size of y. */
 #include "kernels/ref/ref.h"
 
 #include <string.h>
@@ -17,7 +19,8 @@ typedef struct Geometry {
 /* Which of three buffers is summed into; the other two are multiplied. */
 typedef enum Target { INTO_Y, INTO_X, INTO_W } Target;
 
-static void accumulate_pixel(const Geometry *g, Target target, double *x, double *w, double *y, const int64_t at[4])
+static void accumulate_pixel(const Geometry *g, Target target, double *x, double *w, double *y,
+                             const int64_t at[4])
 {
     const Conv2dAttr *a = g->attr;
     int64_t n = at[0], k = at[1], p = at[2], q = at[3];
@@ -30,7 +33,8 @@ static void accumulate_pixel(const Geometry *g, Target target, double *x, double
             for (int64_t s = 0; s < g->w[3]; s++) {
                 int64_t v = q * a->stride_w - a->pad_left + s;
                 if (v < 0 || v >= g->x[3]) continue;
-                double *x_at = &x[ref_at(g->x, n, first_c + c, h, v)], *w_at = &w[ref_at(g->w, k, c, r, s)];
+                double *x_at = &x[ref_at(g->x, n, first_c + c, h, v)],
+                       *w_at = &w[ref_at(g->w, k, c, r, s)];
                 if (target == INTO_Y) *y_at += *x_at * *w_at;
                 else if (target == INTO_X) *x_at += *y_at * *w_at;
                 else *w_at += *y_at * *x_at;
@@ -50,17 +54,19 @@ static void accumulate_all(const Geometry *g, Target target, double *x, double *
 static Status run_forward(OpInstance *op, Stream *stream)
 {
     (void)stream;
-    Geometry g = { op->attr, ref_in_dims(op, CONV_IN_X), ref_in_dims(op, CONV_IN_W), ref_out_dims(op, CONV_OUT_Y) };
+    Geometry g = { op->attr, ref_in_dims(op, CONV_IN_X), ref_in_dims(op, CONV_IN_W),
+                   ref_out_dims(op, CONV_OUT_Y) };
     memset(op->out[CONV_OUT_Y].data, 0, op->out[CONV_OUT_Y].bytes);
-    accumulate_all(&g, INTO_Y, op->in[CONV_IN_X].data, op->in[CONV_IN_W].data, op->out[CONV_OUT_Y].data);
+    accumulate_all(&g, INTO_Y, op->in[CONV_IN_X].data, op->in[CONV_IN_W].data,
+                   op->out[CONV_OUT_Y].data);
     return OK;
 }
 
 static Status run_bwd_data(OpInstance *op, Stream *stream)
 {
     (void)stream;
-    Geometry g = { op->attr, ref_out_dims(op, CONV_BWD_DATA_OUT_DX), ref_in_dims(op, CONV_BWD_DATA_IN_W),
-                   ref_in_dims(op, CONV_BWD_DATA_IN_DY) };
+    Geometry g = { op->attr, ref_out_dims(op, CONV_BWD_DATA_OUT_DX),
+                   ref_in_dims(op, CONV_BWD_DATA_IN_W), ref_in_dims(op, CONV_BWD_DATA_IN_DY) };
     memset(op->out[CONV_BWD_DATA_OUT_DX].data, 0, op->out[CONV_BWD_DATA_OUT_DX].bytes);
     accumulate_all(&g, INTO_X, op->out[CONV_BWD_DATA_OUT_DX].data, op->in[CONV_BWD_DATA_IN_W].data,
                    op->in[CONV_BWD_DATA_IN_DY].data);
@@ -70,11 +76,13 @@ static Status run_bwd_data(OpInstance *op, Stream *stream)
 static Status run_bwd_weights(OpInstance *op, Stream *stream)
 {
     (void)stream;
-    Geometry g = { op->attr, ref_in_dims(op, CONV_BWD_WEIGHTS_IN_X), ref_out_dims(op, CONV_BWD_WEIGHTS_OUT_DW),
+    Geometry g = { op->attr, ref_in_dims(op, CONV_BWD_WEIGHTS_IN_X),
+                   ref_out_dims(op, CONV_BWD_WEIGHTS_OUT_DW),
                    ref_in_dims(op, CONV_BWD_WEIGHTS_IN_DY) };
     OpTensor *dw = &op->out[CONV_BWD_WEIGHTS_OUT_DW];
     if (!op->accumulate) memset(dw->data, 0, dw->bytes);
-    accumulate_all(&g, INTO_W, op->in[CONV_BWD_WEIGHTS_IN_X].data, dw->data, op->in[CONV_BWD_WEIGHTS_IN_DY].data);
+    accumulate_all(&g, INTO_W, op->in[CONV_BWD_WEIGHTS_IN_X].data, dw->data,
+                   op->in[CONV_BWD_WEIGHTS_IN_DY].data);
     return OK;
 }
 

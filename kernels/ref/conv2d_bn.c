@@ -1,5 +1,5 @@
-/* conv2d_bn.c - a convolution of an evaluation and the batch norm behind it: the two ops of conv2d.c and batchnorm.c,
- * one after the other. */
+/* conv2d_bn.c - a convolution of an evaluation and the batch norm behind it: the two ops of
+ * conv2d.c and batchnorm.c, one after the other. */
 #include "base/mem.h"
 #include "kernels/ref/ref.h"
 

@@ -1,7 +1,8 @@
 /* conv2d_norm.c - convolutions that take over parts of the batch norms beside them.
  *
- * Each is put together from the plain passes of conv2d.c, run on a tensor that is made here: z, which is what is
- * convolved, or g, the gradient of the convolution's input. With n = N*H*W, xh = (x - mean) istd:
+ * Each is put together from the plain passes of conv2d.c, run on a tensor that is made here: z,
+ * which is what is convolved, or g, the gradient of the convolution's input. With n = N*H*W, xh =
+ * (x - mean) istd:
  *   dz = g where gamma xh + beta > 0      dbeta = sum dz      dgamma = sum dz xh
  *   a = gamma istd      b = -gamma istd^2 dgamma / n      c = -a dbeta / n - b mean
  * so that a dz + b x + c is the dx of batchnorm.c. */
@@ -64,8 +65,8 @@ static Status run_stats(OpInstance *op, Stream *stream)
     conv.in[CONV_IN_X] = op->in[CONV_STATS_IN_X];
     conv.in[CONV_IN_W] = op->in[CONV_STATS_IN_W];
     conv.out[CONV_OUT_Y] = op->out[CONV_STATS_OUT_Y];
-    double *z =
-        ref_has_out(op, CONV_STATS_OUT_Z) ? ref_out(op, CONV_STATS_OUT_Z) : mem_alloc(op->in[CONV_STATS_IN_X].bytes);
+    double *z = ref_has_out(op, CONV_STATS_OUT_Z) ? ref_out(op, CONV_STATS_OUT_Z)
+                                                  : mem_alloc(op->in[CONV_STATS_IN_X].bytes);
     if (!z) return ERR_MEMORY;
     make_z(op, z);
     conv.in[CONV_IN_X].data = z;
@@ -80,10 +81,13 @@ static Status run_stats(OpInstance *op, Stream *stream)
 static void finish_channel(const OpInstance *op, int64_t c)
 {
     const int64_t *d = ref_in_dims(op, CONV_BWD_DATA_NORM_IN_X);
-    const double *x = ref_in(op, CONV_BWD_DATA_NORM_IN_X), *saved = ref_in(op, CONV_BWD_DATA_NORM_IN_SAVED);
-    const double gamma = ref_in(op, CONV_BWD_DATA_NORM_IN_GAMMA)[c], beta = ref_in(op, CONV_BWD_DATA_NORM_IN_BETA)[c];
+    const double *x = ref_in(op, CONV_BWD_DATA_NORM_IN_X),
+                 *saved = ref_in(op, CONV_BWD_DATA_NORM_IN_SAVED);
+    const double gamma = ref_in(op, CONV_BWD_DATA_NORM_IN_GAMMA)[c],
+                 beta = ref_in(op, CONV_BWD_DATA_NORM_IN_BETA)[c];
     const double mean = saved[c], istd = saved[d[1] + c], n = (double)(d[0] * d[2] * d[3]);
-    double *dz = ref_out(op, CONV_BWD_DATA_NORM_OUT_DZ), *out = ref_out(op, CONV_BWD_DATA_NORM_OUT_COEFFICIENTS);
+    double *dz = ref_out(op, CONV_BWD_DATA_NORM_OUT_DZ),
+           *out = ref_out(op, CONV_BWD_DATA_NORM_OUT_COEFFICIENTS);
     double dgamma = 0, dbeta = 0;
     for (int64_t i = 0; i < tensor_elements(&op->in[CONV_BWD_DATA_NORM_IN_X].desc); i++) {
         if (channel_of(d, i) != c) continue;
@@ -116,9 +120,10 @@ static Status run_bwd_weights(OpInstance *op, Stream *stream)
 {
     const OpTensor *x = &op->in[CONV_BWD_WEIGHTS_NORM_IN_X];
     const double *from = x->data, *vectors = ref_in(op, CONV_BWD_WEIGHTS_NORM_IN_AFFINE);
-    OpInstance conv = {
-        .kind = OP_CONV2D_BWD_WEIGHTS, .backend = op->backend, .attr = op->attr, .accumulate = op->accumulate
-    };
+    OpInstance conv = { .kind = OP_CONV2D_BWD_WEIGHTS,
+                        .backend = op->backend,
+                        .attr = op->attr,
+                        .accumulate = op->accumulate };
     double *z = mem_alloc(x->bytes);
     if (!z) return ERR_MEMORY;
     for (int64_t i = 0; i < tensor_elements(&x->desc); i++)

@@ -2,12 +2,14 @@
 #include "kernels/drop.h"
 #include "kernels/ref/ref.h"
 
-static void multiply(const OpInstance *op, int scalars_slot, const double *x, const double *residual, double *y)
+static void multiply(const OpInstance *op, int scalars_slot, const double *x,
+                     const double *residual, double *y)
 {
     const double *s = ref_in(op, scalars_slot);
     const DropAttr *attr = op->attr;
-    const DropAddress address = drop_address(attr, drop_word(s[SCALAR_STEP_LOW], s[SCALAR_STEP_HIGH]),
-                                             drop_word(s[SCALAR_PLACE_LOW], s[SCALAR_PLACE_HIGH]));
+    const DropAddress address =
+        drop_address(attr, drop_word(s[SCALAR_STEP_LOW], s[SCALAR_STEP_HIGH]),
+                     drop_word(s[SCALAR_PLACE_LOW], s[SCALAR_PLACE_HIGH]));
     const TensorDesc *d = &op->in[0].desc;
     int64_t each = tensor_elements(d) / d->dims[0];
     for (int64_t n = 0; n < d->dims[0]; n++)
@@ -23,14 +25,16 @@ static Status run_forward(OpInstance *op, Stream *stream)
 {
     (void)stream;
     multiply(op, DROP_IN_SCALARS, ref_in(op, DROP_IN_X),
-             ref_has_in(op, DROP_IN_RESIDUAL) ? ref_in(op, DROP_IN_RESIDUAL) : NULL, ref_out(op, DROP_OUT_Y));
+             ref_has_in(op, DROP_IN_RESIDUAL) ? ref_in(op, DROP_IN_RESIDUAL) : NULL,
+             ref_out(op, DROP_OUT_Y));
     return OK;
 }
 
 static Status run_backward(OpInstance *op, Stream *stream)
 {
     (void)stream;
-    multiply(op, DROP_BWD_IN_SCALARS, ref_in(op, DROP_BWD_IN_DY), NULL, ref_out(op, DROP_BWD_OUT_DX));
+    multiply(op, DROP_BWD_IN_SCALARS, ref_in(op, DROP_BWD_IN_DY), NULL,
+             ref_out(op, DROP_BWD_OUT_DX));
     return OK;
 }
 

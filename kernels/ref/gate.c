@@ -1,5 +1,5 @@
-/* gate.c - y = x s with s = sigmoid(g) of the image and channel; dx = dy s, dg = s (1 - s) sum over pixels of dy x.
- * dx may lie over dy: an element is read before it is written. */
+/* gate.c - y = x s with s = sigmoid(g) of the image and channel; dx = dy s, dg = s (1 - s) sum over
+ * pixels of dy x. dx may lie over dy: an element is read before it is written. */
 #include "kernels/ref/ref.h"
 
 #include <math.h>
@@ -14,7 +14,8 @@ static Status run_forward(OpInstance *op, Stream *stream)
     (void)stream;
     const int64_t *d = ref_in_dims(op, GATE_IN_X), hw = d[2] * d[3];
     const double *x = ref_in(op, GATE_IN_X), *g = ref_in(op, GATE_IN_G);
-    for (int64_t i = 0; i < d[0] * d[1] * hw; i++) ref_out(op, GATE_OUT_Y)[i] = x[i] * sigmoid(g[i / hw]);
+    for (int64_t i = 0; i < d[0] * d[1] * hw; i++)
+        ref_out(op, GATE_OUT_Y)[i] = x[i] * sigmoid(g[i / hw]);
     return OK;
 }
 

@@ -1,9 +1,9 @@
-/* input.c - images to activations: u8 N,H,W,C -> N,C,H,W, (v/255 - mean) / std, zero in the image's box to erase, mixed
- * with the neighbour, and with two views the mirrored images behind.
+/* input.c - images to activations: u8 N,H,W,C -> N,C,H,W, (v/255 - mean) / std, zero in the image's
+ * box to erase, mixed with the neighbour, and with two views the mirrored images behind.
  *
- * The one op of the reference that rounds to float32 after each step, because op.h defines it so: the rounding is
- * part of the meaning (torchvision's ToTensor, Normalize and mixing do the same), hence backends must match it bit for
- * bit. */
+ * The one op of the reference that rounds to float32 after each step, because op.h defines it so:
+ * the rounding is part of the meaning (torchvision's ToTensor, Normalize and mixing do the same),
+ * hence backends must match it bit for bit. */
 #include "kernels/ref/ref.h"
 
 /* Element (c, h, w) of image n, normalised and erased. */
@@ -31,7 +31,9 @@ static float mixed_at(const OpInstance *op, int64_t n, int64_t c, int64_t h, int
     float other = value_at(op, op_mix_neighbour(n, ref_in_dims(op, INPUT_IN_IMAGES)[0]), c, h, w);
     if (mix[MIX_BOX] != 0) {
         double y = (double)h, x = (double)w;
-        return y >= mix[MIX_TOP] && y < mix[MIX_BOTTOM] && x >= mix[MIX_LEFT] && x < mix[MIX_RIGHT] ? other : own;
+        return y >= mix[MIX_TOP] && y < mix[MIX_BOTTOM] && x >= mix[MIX_LEFT] && x < mix[MIX_RIGHT]
+                   ? other
+                   : own;
     }
     volatile float a = own * (float)mix[MIX_LAMBDA], b = other * (float)mix[MIX_REST];
     return a + b;
@@ -48,7 +50,8 @@ static Status run(OpInstance *op, Stream *stream)
             for (int64_t h = 0; h < d[2]; h++)
                 for (int64_t w = 0; w < d[3]; w++) {
                     int64_t from = n < images ? w : d[3] - 1 - w;
-                    float v = mixes ? mixed_at(op, n % images, c, h, from) : value_at(op, n % images, c, h, from);
+                    float v = mixes ? mixed_at(op, n % images, c, h, from)
+                                    : value_at(op, n % images, c, h, from);
                     x[ref_at(d, n, c, h, w)] = (double)v;
                 }
     return OK;

@@ -1,4 +1,5 @@
-/* linear.c - y[n,k] = sum over c of x[n,c] w[k,c] + b[k], and its gradients. x of rank 4 is read as N, C*H*W. */
+/* linear.c - y[n,k] = sum over c of x[n,c] w[k,c] + b[k], and its gradients. x of rank 4 is read as
+ * N, C*H*W. */
 #include "kernels/ref/ref.h"
 
 typedef struct Sizes {
@@ -42,8 +43,10 @@ static Status run_bwd_data(OpInstance *op, Stream *stream)
 static Status run_bwd_weights(OpInstance *op, Stream *stream)
 {
     (void)stream;
-    Sizes z = sizes_of(&op->out[LINEAR_BWD_WEIGHTS_OUT_DW].desc, &op->in[LINEAR_BWD_WEIGHTS_IN_DY].desc);
-    const double *x = ref_in(op, LINEAR_BWD_WEIGHTS_IN_X), *dy = ref_in(op, LINEAR_BWD_WEIGHTS_IN_DY);
+    Sizes z =
+        sizes_of(&op->out[LINEAR_BWD_WEIGHTS_OUT_DW].desc, &op->in[LINEAR_BWD_WEIGHTS_IN_DY].desc);
+    const double *x = ref_in(op, LINEAR_BWD_WEIGHTS_IN_X),
+                 *dy = ref_in(op, LINEAR_BWD_WEIGHTS_IN_DY);
     for (int64_t k = 0; k < z.k; k++) {
         for (int64_t c = 0; c < z.c; c++) {
             double sum = 0;

@@ -1,4 +1,5 @@
-/* loss_scale.c - the dynamic loss scale: is a tensor finite, and torch.amp.GradScaler's rule (see LossScaleAttr). */
+/* loss_scale.c - the dynamic loss scale: is a tensor finite, and torch.amp.GradScaler's rule (see
+ * LossScaleAttr). */
 #include "kernels/ref/ref.h"
 
 #include <math.h>
@@ -17,7 +18,8 @@ static Status run_loss_scale(OpInstance *op, Stream *stream)
 {
     (void)stream;
     const LossScaleAttr *a = op->attr;
-    double *state = op->in[LOSS_SCALE_IN_STATE].data, grown = state[LOSS_SCALE_SCALE] * (double)a->growth;
+    double *state = op->in[LOSS_SCALE_IN_STATE].data,
+           grown = state[LOSS_SCALE_SCALE] * (double)a->growth;
     if (state[LOSS_SCALE_FOUND_INF] != 0) {
         state[LOSS_SCALE_SCALE] *= (double)a->backoff;
         state[LOSS_SCALE_GOOD_STEPS] = 0;

@@ -1,5 +1,5 @@
-/* pointwise.c - ops that look at one element at a time: activation and its gradient, add, scale. All may run in
- * place.
+/* pointwise.c - ops that look at one element at a time: activation and its gradient, add, scale.
+ * All may run in place.
  *
  * ReLU lets NaN pass, as torch does: a broken step must show. Its gradient at y = 0 is 0. */
 #include "kernels/ref/ref.h"
@@ -37,7 +37,8 @@ static Status run_activation_bwd(OpInstance *op, Stream *stream)
     const double *dy = ref_in(op, ACTIVATION_BWD_IN_DY), *y = ref_in(op, ACTIVATION_BWD_IN_Y);
     double *dx = ref_out(op, ACTIVATION_BWD_OUT_DX);
     for (int64_t i = 0, n = tensor_elements(&op->in[ACTIVATION_BWD_IN_DY].desc); i < n; i++)
-        dx[i] = attr->act == ACT_RELU && y[i] <= 0 ? 0 : dy[i] * ref_activate_slope(attr->act, y[i]);
+        dx[i] =
+            attr->act == ACT_RELU && y[i] <= 0 ? 0 : dy[i] * ref_activate_slope(attr->act, y[i]);
     return OK;
 }
 
@@ -56,7 +57,8 @@ static Status run_scale(OpInstance *op, Stream *stream)
     const ScaleAttr *attr = op->attr;
     const double *x = ref_in(op, SCALE_IN_X);
     double *y = ref_out(op, SCALE_OUT_Y);
-    for (int64_t i = 0, n = tensor_elements(&op->in[SCALE_IN_X].desc); i < n; i++) y[i] = x[i] * (double)attr->factor;
+    for (int64_t i = 0, n = tensor_elements(&op->in[SCALE_IN_X].desc); i < n; i++)
+        y[i] = x[i] * (double)attr->factor;
     return OK;
 }
 

@@ -1,7 +1,8 @@
 /* pool2d.c - maximum and average over windows, and over whole images.
  *
- * Maximum: padding never wins; of equal values the first in row-major window order does (torch's rule); NaN wins
- * over everything. Its index is r * window_w + s. Average: the divisor is the whole window, padding included. */
+ * Maximum: padding never wins; of equal values the first in row-major window order does (torch's
+ * rule); NaN wins over everything. Its index is r * window_w + s. Average: the divisor is the whole
+ * window, padding included. */
 #include "kernels/ref/ref.h"
 
 #include <math.h>
@@ -32,7 +33,8 @@ static Window window_at(const Pool2dAttr *a, const int64_t *image, int64_t p, in
     return v;
 }
 
-static double pool_max(const Pool2dAttr *a, const double *plane, int64_t width, const Window *v, int64_t *index)
+static double pool_max(const Pool2dAttr *a, const double *plane, int64_t width, const Window *v,
+                       int64_t *index)
 {
     double best = -INFINITY;
     *index = v->r0 * a->window_w + v->s0;
@@ -68,8 +70,8 @@ static Status run_forward(OpInstance *op, Stream *stream)
                 const double *plane = ref_in(op, POOL_IN_X) + nc * image[2] * image[3];
                 Window v = window_at(a, image, p, q);
                 int64_t at = (nc * d[2] + p) * d[3] + q, index = 0;
-                y[at] =
-                    a->kind == POOL_MAX ? pool_max(a, plane, image[3], &v, &index) : pool_avg(a, plane, image[3], &v);
+                y[at] = a->kind == POOL_MAX ? pool_max(a, plane, image[3], &v, &index)
+                                            : pool_avg(a, plane, image[3], &v);
                 if (indices) indices[at] = (uint8_t)index;
             }
     return OK;
@@ -97,7 +99,8 @@ static Status run_backward(OpInstance *op, Stream *stream)
                 int64_t at = (nc * d[2] + p) * d[3] + q;
                 double dy = ref_in(op, POOL_BWD_IN_DY)[at];
                 if (a->kind == POOL_MAX)
-                    plane[(v.h0 + indices[at] / a->window_w) * image[3] + v.w0 + indices[at] % a->window_w] += dy;
+                    plane[(v.h0 + indices[at] / a->window_w) * image[3] + v.w0 +
+                          indices[at] % a->window_w] += dy;
                 else spread(a, plane, image[3], &v, dy);
             }
     return OK;

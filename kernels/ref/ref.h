@@ -1,9 +1,10 @@
 /* ref.h - what the files of the reference backend share.
  *
- * The reference computes every op by plain loops straight from its definition in kernels/op.h, in float64 and
- * without any cleverness, so that it can be checked by reading and by finite differences. Every f32 and f64 slot
- * holds double (8 bytes an element); u8 and i32 are as they are. Layouts are always plain row-major, nothing needs
- * workspace or state, and one thread does everything. Tests only. */
+ * The reference computes every op by plain loops straight from its definition in kernels/op.h, in
+ * float64 and without any cleverness, so that it can be checked by reading and by finite
+ * differences. Every f32 and f64 slot holds double (8 bytes an element); u8 and i32 are as they
+ * are. Layouts are always plain row-major, nothing needs workspace or state, and one thread does
+ * everything. Tests only. */
 #ifndef CONVOY_KERNELS_REF_REF_H
 #define CONVOY_KERNELS_REF_REF_H
 #include "kernels/backend.h"
@@ -11,7 +12,8 @@
 /* Physical bytes of a tensor in this backend. */
 size_t ref_tensor_bytes(const TensorDesc *d);
 
-/* prepare and bind are the same for every op: all slots plain; all present slots must have data when bound. */
+/* prepare and bind are the same for every op: all slots plain; all present slots must have data
+ * when bound. */
 Status ref_prepare(OpInstance *op);
 Status ref_bind(OpInstance *op);
 
@@ -56,10 +58,11 @@ static inline void ref_store_gradient(const OpInstance *op, double *at, double v
     *at = op->accumulate ? *at + value : value;
 }
 
-extern const OpImpl ref_input, ref_conv2d, ref_conv2d_bwd_data, ref_conv2d_bwd_weights, ref_batchnorm,
-    ref_batchnorm_bwd, ref_activation, ref_activation_bwd, ref_add, ref_pool2d, ref_pool2d_bwd, ref_global_avgpool,
-    ref_global_avgpool_bwd, ref_subsample, ref_subsample_bwd, ref_linear, ref_linear_bwd_data, ref_linear_bwd_weights,
-    ref_softmax_xent, ref_update, ref_scale, ref_finite_check, ref_loss_scale, ref_grad_squares, ref_grad_norm,
-    ref_gate, ref_gate_bwd, ref_drop, ref_drop_bwd, ref_conv2d_stats, ref_conv2d_bwd_data_norm,
+extern const OpImpl ref_input, ref_conv2d, ref_conv2d_bwd_data, ref_conv2d_bwd_weights,
+    ref_batchnorm, ref_batchnorm_bwd, ref_activation, ref_activation_bwd, ref_add, ref_pool2d,
+    ref_pool2d_bwd, ref_global_avgpool, ref_global_avgpool_bwd, ref_subsample, ref_subsample_bwd,
+    ref_linear, ref_linear_bwd_data, ref_linear_bwd_weights, ref_softmax_xent, ref_update,
+    ref_scale, ref_finite_check, ref_loss_scale, ref_grad_squares, ref_grad_norm, ref_gate,
+    ref_gate_bwd, ref_drop, ref_drop_bwd, ref_conv2d_stats, ref_conv2d_bwd_data_norm,
     ref_conv2d_bwd_weights_norm, ref_bn_finalize, ref_bn_apply, ref_bn_bwd_apply, ref_conv2d_bn;
 #endif

@@ -1,13 +1,14 @@
-/* softmax_xent.c - cross entropy with label smoothing and mixed targets, ranking counts and the gradient of the logits.
+/* softmax_xent.c - cross entropy with label smoothing and mixed targets, ranking counts and the
+ * gradient of the logits.
  *
  *   log p = logits - log(sum exp(logits)),  loss = -sum t log p,  dlogits = scale (p - t),
  *   t = (1-s) (lambda one_hot(label) + rest one_hot(neighbour's label)) + s/classes
  *
- * scale is that of the step's scalars, times the loss scale where there is one; lambda is 1 and the rest 0 where
- * nothing is mixed. With two views the logits are the mean of an image's two rows.
+ * scale is that of the step's scalars, times the loss scale where there is one; lambda is 1 and the
+ * rest 0 where nothing is mixed. With two views the logits are the mean of an image's two rows.
  *
- * Rows labelled -1 are padding: no loss, no count, zero gradient. An image is in the top k if fewer than k other
- * logits are not below its label's: ties, and NaN, count against it. */
+ * Rows labelled -1 are padding: no loss, no count, zero gradient. An image is in the top k if fewer
+ * than k other logits are not below its label's: ties, and NaN, count against it. */
 #include "kernels/ref/ref.h"
 
 #include <math.h>
@@ -41,10 +42,10 @@ static int64_t rank_of(const Rows *r, int64_t classes, int32_t label)
     return above;
 }
 
-/* dlogits may be NULL and may lie over logits: each element is read before it is written and the row's sum is
- * known before. */
-static void run_row(const Rows *r, const Target *t, int64_t classes, double smoothing, double scale, double *stats,
-                    double *dlogits)
+/* dlogits may be NULL and may lie over logits: each element is read before it is written and the
+ * row's sum is known before. */
+static void run_row(const Rows *r, const Target *t, int64_t classes, double smoothing, double scale,
+                    double *stats, double *dlogits)
 {
     double total = log_sum_exp(r, classes);
     int64_t rank = rank_of(r, classes, t->labels[t->shares[1] > t->shares[0]]);
@@ -76,18 +77,22 @@ static Status run(OpInstance *op, Stream *stream)
 {
     (void)stream;
     const XentAttr *attr = op->attr;
-    const int64_t images = ref_in_dims(op, XENT_IN_LABELS)[0], classes = ref_in_dims(op, XENT_IN_LOGITS)[1];
+    const int64_t images = ref_in_dims(op, XENT_IN_LABELS)[0],
+                  classes = ref_in_dims(op, XENT_IN_LOGITS)[1];
     double scale = ref_in(op, XENT_IN_SCALARS)[SCALAR_GRAD_SCALE];
-    if (ref_has_in(op, XENT_IN_LOSS_SCALE)) scale *= ref_in(op, XENT_IN_LOSS_SCALE)[LOSS_SCALE_SCALE];
+    if (ref_has_in(op, XENT_IN_LOSS_SCALE))
+        scale *= ref_in(op, XENT_IN_LOSS_SCALE)[LOSS_SCALE_SCALE];
     double *stats = ref_out(op, XENT_OUT_STATS);
     double *dlogits = ref_has_out(op, XENT_OUT_DLOGITS) ? ref_out(op, XENT_OUT_DLOGITS) : NULL;
     for (int i = 0; i < STATS_COUNT; i++) stats[i] = 0;
     for (int64_t n = 0; n < images; n++) {
         double *row = dlogits ? dlogits + n * classes : NULL;
-        Rows r = { ref_in(op, XENT_IN_LOGITS) + n * classes, ref_in(op, XENT_IN_LOGITS) + n * classes };
+        Rows r = { ref_in(op, XENT_IN_LOGITS) + n * classes,
+                   ref_in(op, XENT_IN_LOGITS) + n * classes };
         Target t = target_of(op, n, images);
         if (attr->views == 2) r.b += images * classes;
-        if (t.labels[0] >= 0) run_row(&r, &t, classes, (double)attr->label_smoothing, scale, stats, row);
+        if (t.labels[0] >= 0)
+            run_row(&r, &t, classes, (double)attr->label_smoothing, scale, stats, row);
         else
             for (int64_t j = 0; row && j < classes; j++) row[j] = 0;
     }

@@ -1,5 +1,5 @@
-/* subsample.c - y[n,c,p,q] = x[n,c,p*stride,q*stride]; channels past those of x are zero. The parameter-free
- * shortcut of He et al. 2015. */
+/* subsample.c - y[n,c,p,q] = x[n,c,p*stride,q*stride]; channels past those of x are zero. The
+ * parameter-free shortcut of He et al. 2015. */
 #include "kernels/ref/ref.h"
 
 #include <string.h>
@@ -24,7 +24,8 @@ static Status run_backward(OpInstance *op, Stream *stream)
 {
     (void)stream;
     const SubsampleAttr *attr = op->attr;
-    const int64_t *from = ref_in_dims(op, SUBSAMPLE_BWD_IN_DY), *to = ref_out_dims(op, SUBSAMPLE_BWD_OUT_DX);
+    const int64_t *from = ref_in_dims(op, SUBSAMPLE_BWD_IN_DY),
+                  *to = ref_out_dims(op, SUBSAMPLE_BWD_OUT_DX);
     const double *dy = ref_in(op, SUBSAMPLE_BWD_IN_DY);
     double *dx = ref_out(op, SUBSAMPLE_BWD_OUT_DX);
     memset(dx, 0, op->out[SUBSAMPLE_BWD_OUT_DX].bytes);
@@ -32,7 +33,8 @@ static Status run_backward(OpInstance *op, Stream *stream)
         for (int64_t c = 0; c < to[1]; c++)
             for (int64_t p = 0; p < from[2]; p++)
                 for (int64_t q = 0; q < from[3]; q++)
-                    dx[ref_at(to, n, c, p * attr->stride, q * attr->stride)] = dy[ref_at(from, n, c, p, q)];
+                    dx[ref_at(to, n, c, p * attr->stride, q * attr->stride)] =
+                        dy[ref_at(from, n, c, p, q)];
     return OK;
 }
 

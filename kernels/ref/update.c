@@ -1,9 +1,10 @@
-/* update.c - one optimizer step over flat tensors, segment by segment; elements outside every segment stay as they
- * are.
+/* update.c - one optimizer step over flat tensors, segment by segment; elements outside every
+ * segment stay as they are.
  *
- * The rules are torch.optim's (see UpdateAttr in op.h). SGD without a momentum tensor is plain gradient descent,
- * which is what momentum 0 means; Adam and AdamW need both states. With a loss scale, g is the gradient divided by it,
- * and a step whose gradients are not all finite is none; with clipping it is multiplied by the factor. */
+ * The rules are torch.optim's (see UpdateAttr in op.h). SGD without a momentum tensor is plain
+ * gradient descent, which is what momentum 0 means; Adam and AdamW need both states. With a loss
+ * scale, g is the gradient divided by it, and a step whose gradients are not all finite is none;
+ * with clipping it is multiplied by the factor. */
 #include "kernels/ref/ref.h"
 
 #include <math.h>
@@ -43,7 +44,8 @@ static void step_adamw(const UpdateAttr *a, const double *scalars, double decay,
     step_moments(a, scalars, e.g, e);
 }
 
-static void (*const steps[UPDATE_KIND_COUNT])(const UpdateAttr *, const double *, double, Element) = {
+static void (*const steps[UPDATE_KIND_COUNT])(const UpdateAttr *, const double *, double,
+                                              Element) = {
     [UPDATE_SGD] = step_sgd,
     [UPDATE_ADAM] = step_adam,
     [UPDATE_ADAMW] = step_adamw,
@@ -61,7 +63,8 @@ static Status run(OpInstance *op, Stream *stream)
     double *param = op->in[UPDATE_IN_PARAM].data, *state0 = state_of(op, UPDATE_IN_STATE0),
            *state1 = state_of(op, UPDATE_IN_STATE1);
     const double *grad = ref_in(op, UPDATE_IN_GRAD), *scalars = ref_in(op, UPDATE_IN_SCALARS);
-    const double *loss_scale = state_of(op, UPDATE_IN_LOSS_SCALE), *clip = state_of(op, UPDATE_IN_CLIP);
+    const double *loss_scale = state_of(op, UPDATE_IN_LOSS_SCALE),
+                 *clip = state_of(op, UPDATE_IN_CLIP);
     if (loss_scale && loss_scale[LOSS_SCALE_FOUND_INF] != 0) return OK;
     for (int k = 0; k < attr->segment_count; k++) {
         const UpdateSegment *s = &attr->segments[k];

@@ -1,12 +1,12 @@
-/* buckets.c - what others work out from a finished plan: gradient buckets, the order of parameters, and the check of
- * the plan itself.
+/* buckets.c - what others work out from a finished plan: gradient buckets, the order of parameters,
+ * and the check of the plan itself.
  *
- * BUCKETS tile the GRAD slab in slab order, which is the order in which backward produces gradients: bucket 0 is
- * complete first. A bucket ends before the tensor that would take it over its cap; a tensor larger than the cap is a
- * bucket of its own. The caller decides the caps.
+ * BUCKETS tile the GRAD slab in slab order, which is the order in which backward produces
+ * gradients: bucket 0 is complete first. A bucket ends before the tensor that would take it over
+ * its cap; a tensor larger than the cap is a bucket of its own. The caller decides the caps.
  *
- * THE CHECK is deliberately naive: it works every lifetime out of the node list again and compares all pairs, so that a
- * mistake in the placement cannot hide in code that both share. */
+ * THE CHECK is deliberately naive: it works every lifetime out of the node list again and compares
+ * all pairs, so that a mistake in the placement cannot hide in code that both share. */
 #include "base/mem.h"
 #include "models/graph/plan.h"
 #include <stdlib.h>
@@ -36,7 +36,8 @@ static Status list_slab(const Plan *p, const Graph *g, TensorRole role, SlabItem
     return OK;
 }
 
-Status plan_buckets(const Plan *p, const Graph *g, size_t cap_bytes, size_t first_cap_bytes, Bucket **out, int *count)
+Status plan_buckets(const Plan *p, const Graph *g, size_t cap_bytes, size_t first_cap_bytes,
+                    Bucket **out, int *count)
 {
     *out = NULL;
     *count = 0;
@@ -50,10 +51,12 @@ Status plan_buckets(const Plan *p, const Graph *g, size_t cap_bytes, size_t firs
     }
     int n = 0;
     for (int i = 0; i < grad_count; i++) {
-        /* The tensor's range reaches to the next tensor: alignment gaps belong to the bucket before them. */
+        /* The tensor's range reaches to the next tensor: alignment gaps belong to the bucket before
+         * them. */
         const size_t end = i + 1 < grad_count ? grads[i + 1].offset : p->slab_bytes[SLAB_GRAD];
         const size_t cap = n <= 1 ? first_cap_bytes : cap_bytes;
-        if (n == 0 || end - buckets[n - 1].offset > cap) buckets[n++] = (Bucket){ .offset = grads[i].offset };
+        if (n == 0 || end - buckets[n - 1].offset > cap)
+            buckets[n++] = (Bucket){ .offset = grads[i].offset };
         Bucket *bucket = &buckets[n - 1];
         const int producer = graph_tensor(g, grads[i].id)->producer;
         bucket->bytes = end - bucket->offset;
@@ -74,7 +77,8 @@ Status plan_param_order(const Plan *p, const Graph *g, const char ***names, int 
     TRY(list_slab(p, g, ROLE_PARAM, &params, &n));
     size_t bytes = (size_t)n * sizeof **names;
     for (int i = 0; i < n; i++) bytes += strlen(graph_tensor(g, params[i].id)->name) + 1;
-    /* One block: the pointers, then the strings, so that the list outlives the graph and is freed at once. */
+    /* One block: the pointers, then the strings, so that the list outlives the graph and is freed
+     * at once. */
     const char **list = mem_alloc(bytes);
     Status status = list ? OK : ERR_MEMORY;
     char *text = list ? (char *)(list + n) : NULL;
@@ -130,13 +134,14 @@ static Slab slab_for(TensorRole role)
     return SLAB_COUNT;
 }
 
-/* Whether the op that makes upper declares it may lie over lower, and lower is read there for the last time, through
- * that slot alone. */
-static bool allowed_in_place(const Plan *p, const Graph *g, TensorId lower, TensorId upper, Life lower_life,
-                             Life upper_life)
+/* Whether the op that makes upper declares it may lie over lower, and lower is read there for the
+ * last time, through that slot alone. */
+static bool allowed_in_place(const Plan *p, const Graph *g, TensorId lower, TensorId upper,
+                             Life lower_life, Life upper_life)
 {
     if (p->entries[upper].over != lower || lower_life.last != upper_life.first) return false;
-    if (p->entries[upper].offset != p->entries[lower].offset || p->entries[upper].bytes != p->entries[lower].bytes)
+    if (p->entries[upper].offset != p->entries[lower].offset ||
+        p->entries[upper].bytes != p->entries[lower].bytes)
         return false;
     const GraphNode *n = graph_node(g, upper_life.first);
     const OpDef *def = op_def(n->kind);
@@ -144,34 +149,41 @@ static bool allowed_in_place(const Plan *p, const Graph *g, TensorId lower, Tens
     bool declared = false;
     for (int k = 0; k < OP_MAX_INPUTS; k++) reads += n->in[k] == lower;
     for (int k = 0; k < def->outputs; k++)
-        declared = declared || (n->out[k] == upper && def->in_place_of[k] >= 0 && n->in[def->in_place_of[k]] == lower);
+        declared = declared || (n->out[k] == upper && def->in_place_of[k] >= 0 &&
+                                n->in[def->in_place_of[k]] == lower);
     return reads == 1 && declared;
 }
 
 static Status check_pair(const Plan *p, const Graph *g, const Life *lives, TensorId a, TensorId b)
 {
     const PlanEntry *ea = &p->entries[a], *eb = &p->entries[b];
-    if (ea->slab != eb->slab || ea->slab == SLAB_EXTERNAL || ea->bytes == 0 || eb->bytes == 0) return OK;
+    if (ea->slab != eb->slab || ea->slab == SLAB_EXTERNAL || ea->bytes == 0 || eb->bytes == 0)
+        return OK;
     if (ea->offset + ea->bytes <= eb->offset || eb->offset + eb->bytes <= ea->offset) return OK;
     if (ea->slab == SLAB_ACTIVATION) {
         if (lives[a].last < lives[b].first || lives[b].last < lives[a].first) return OK;
-        if (allowed_in_place(p, g, a, b, lives[a], lives[b]) || allowed_in_place(p, g, b, a, lives[b], lives[a]))
+        if (allowed_in_place(p, g, a, b, lives[a], lives[b]) ||
+            allowed_in_place(p, g, b, a, lives[b], lives[a]))
             return OK;
     }
-    return fail(ERR_INTERNAL, "memory plan: %s and %s overlap", graph_tensor(g, a)->name, graph_tensor(g, b)->name);
+    return fail(ERR_INTERNAL, "memory plan: %s and %s overlap", graph_tensor(g, a)->name,
+                graph_tensor(g, b)->name);
 }
 
 static Status check_entry(const Plan *p, const Graph *g, const Life *lives, TensorId id)
 {
     const PlanEntry *e = &p->entries[id];
     const GraphTensor *t = graph_tensor(g, id);
-    if (e->slab != slab_for(t->role)) return fail(ERR_INTERNAL, "memory plan: %s is in slab %d", t->name, (int)e->slab);
+    if (e->slab != slab_for(t->role))
+        return fail(ERR_INTERNAL, "memory plan: %s is in slab %d", t->name, (int)e->slab);
     if (e->slab == SLAB_EXTERNAL) return OK;
     if (e->offset > p->slab_bytes[e->slab] || e->bytes > p->slab_bytes[e->slab] - e->offset)
         return fail(ERR_INTERNAL, "memory plan: %s reaches past its slab", t->name);
-    if (e->bytes == 0 && lives[id].first >= 0) return fail(ERR_INTERNAL, "memory plan: %s has no memory", t->name);
+    if (e->bytes == 0 && lives[id].first >= 0)
+        return fail(ERR_INTERNAL, "memory plan: %s has no memory", t->name);
     if (t->role == ROLE_PARAM && t->grad != TENSOR_NONE && p->entries[t->grad].offset != e->offset)
-        return fail(ERR_INTERNAL, "memory plan: %s and its gradient lie at different offsets", t->name);
+        return fail(ERR_INTERNAL, "memory plan: %s and its gradient lie at different offsets",
+                    t->name);
     return OK;
 }
 

@@ -1,15 +1,16 @@
 /* build.c - the builder calls that networks are written with: one per forward op, with its weights.
  *
- * A call creates the parameters and buffers of its layer (named as torchvision names them, with their init rule and
- * whether weight decay applies) and one node. What a layer needs besides its own arguments it reads from the graph's
- * options: the batch-norm mode, whether backward will want the batch-norm statistics, the pooling index and the
- * gradient of the logits. An evaluation graph asks for none of these, so it carries no memory for them. */
+ * A call creates the parameters and buffers of its layer (named as torchvision names them, with
+ * their init rule and whether weight decay applies) and one node. What a layer needs besides its
+ * own arguments it reads from the graph's options: the batch-norm mode, whether backward will want
+ * the batch-norm statistics, the pooling index and the gradient of the logits. An evaluation graph
+ * asks for none of these, so it carries no memory for them. */
 #include "models/graph/graph.h"
 #include "models/graph/graph_internal.h"
 #include <string.h>
 
-/* Description of x if the graph is healthy and x has this rank (0: any); else NULL, with the error kept. The copy
- * outlives growth. */
+/* Description of x if the graph is healthy and x has this rank (0: any); else NULL, with the error
+ * kept. The copy outlives growth. */
 static bool take_desc(Graph *g, const char *name, TensorId x, int rank, TensorDesc *out)
 {
     if (g->status != OK) return false;
@@ -43,8 +44,10 @@ typedef struct WeightSpec {
     bool decay;
 } WeightSpec;
 
-/* Creates layer.suffix; names must be new, since checkpoints and other programs find tensors by name. */
-static TensorId add_weight(Graph *g, const char *layer, const WeightSpec *spec, int rank, const int64_t *dims)
+/* Creates layer.suffix; names must be new, since checkpoints and other programs find tensors by
+ * name. */
+static TensorId add_weight(Graph *g, const char *layer, const WeightSpec *spec, int rank,
+                           const int64_t *dims)
 {
     if (g->status != OK) return TENSOR_NONE;
     const char *name = arena_printf(g->arena, "%s.%s", layer, spec->suffix);
@@ -70,8 +73,8 @@ TensorId graph_images(Graph *g, const GraphOptions *o)
 {
     if (g->status != OK) return TENSOR_NONE;
     if (o->channels < 1 || o->channels > OP_MAX_IMAGE_CHANNELS) {
-        graph_break(g, fail(ERR_USAGE, "images with %lld channels: 1 to %d are possible", (long long)o->channels,
-                            OP_MAX_IMAGE_CHANNELS));
+        graph_break(g, fail(ERR_USAGE, "images with %lld channels: 1 to %d are possible",
+                            (long long)o->channels, OP_MAX_IMAGE_CHANNELS));
         return TENSOR_NONE;
     }
     const int64_t dims[] = { o->batch, o->height, o->width, o->channels };
@@ -84,33 +87,39 @@ TensorId graph_images(Graph *g, const GraphOptions *o)
     memcpy(attr.mean, o->mean, sizeof attr.mean);
     memcpy(attr.std, o->std, sizeof attr.std);
     const int64_t box_dims[] = { o->batch, ERASE_COUNT }, mix_dims[] = { MIX_COUNT };
-    const TensorDesc boxes = tensor_desc(DTYPE_I32, 2, box_dims), mixing = tensor_desc(DTYPE_F32, 1, mix_dims);
+    const TensorDesc boxes = tensor_desc(DTYPE_I32, 2, box_dims),
+                     mixing = tensor_desc(DTYPE_F32, 1, mix_dims);
     TensorId in[OP_MAX_INPUTS] = { images, TENSOR_NONE, TENSOR_NONE };
     if (erase) in[INPUT_IN_ERASE] = graph_add_tensor(g, "erase", ROLE_INPUT, &boxes);
     if (mix) in[INPUT_IN_MIX] = graph_add_tensor(g, "mix", ROLE_INPUT, &mixing);
-    return node_output(g, graph_add_node(g, OP_INPUT, PHASE_FORWARD, "input", &attr, in, NULL, NULL), INPUT_OUT_X);
+    return node_output(
+        g, graph_add_node(g, OP_INPUT, PHASE_FORWARD, "input", &attr, in, NULL, NULL), INPUT_OUT_X);
 }
 
-TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filters, int window, const Conv2dAttr *attr,
-                           bool fan_per_group)
+TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filters, int window,
+                           const Conv2dAttr *attr, bool fan_per_group)
 {
     TensorDesc xd;
     if (!take_desc(g, name, x, 4, &xd)) return TENSOR_NONE;
     const int groups = attr->groups;
     if (groups < 1 || filters < 1 || xd.dims[1] % groups || filters % groups) {
-        graph_break(g, fail(ERR_INTERNAL, "%s: %lld channels and %lld filters do not divide into %d groups", name,
+        graph_break(g, fail(ERR_INTERNAL,
+                            "%s: %lld channels and %lld filters do not divide into %d groups", name,
                             (long long)xd.dims[1], (long long)filters, groups));
         return TENSOR_NONE;
     }
     const int64_t dims[] = { filters, xd.dims[1] / groups, window, window };
     const int64_t fan = filters * window * window / (fan_per_group ? groups : 1);
     const WeightSpec weight = { "weight", ROLE_PARAM, INIT_HE_FAN_OUT, fan, true };
-    const TensorId in[OP_MAX_INPUTS] = { [CONV_IN_X] = x, [CONV_IN_W] = add_weight(g, name, &weight, 4, dims) };
-    return node_output(g, graph_add_node(g, OP_CONV2D, PHASE_FORWARD, name, attr, in, NULL, NULL), CONV_OUT_Y);
+    const TensorId in[OP_MAX_INPUTS] = {
+        [CONV_IN_X] = x, [CONV_IN_W] = add_weight(g, name, &weight, 4, dims)
+    };
+    return node_output(g, graph_add_node(g, OP_CONV2D, PHASE_FORWARD, name, attr, in, NULL, NULL),
+                       CONV_OUT_Y);
 }
 
-TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int window, int stride, int pad,
-                      int groups)
+TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int window,
+                      int stride, int pad, int groups)
 {
     const Conv2dAttr attr = { .stride_h = stride,
                               .stride_w = stride,
@@ -132,7 +141,8 @@ TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions
 {
     TensorDesc xd;
     if (!take_desc(g, name, x, 4, &xd)) return TENSOR_NONE;
-    const WeightSpec gamma = { "weight", ROLE_PARAM, bn->zero_gamma ? INIT_ZERO : INIT_ONE, 0, false };
+    const WeightSpec gamma = { "weight", ROLE_PARAM, bn->zero_gamma ? INIT_ZERO : INIT_ONE, 0,
+                               false };
     const WeightSpec beta = { "bias", ROLE_PARAM, INIT_ZERO, 0, false };
     const WeightSpec mean = { "running_mean", ROLE_BUFFER, INIT_ZERO, 0, false };
     const WeightSpec var = { "running_var", ROLE_BUFFER, INIT_ONE, 0, false };
@@ -142,11 +152,13 @@ TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions
     in[BN_IN_BETA] = add_weight(g, name, &beta, 1, dims);
     in[BN_IN_RUNNING_MEAN] = add_weight(g, name, &mean, 1, dims);
     in[BN_IN_RUNNING_VAR] = add_weight(g, name, &var, 1, dims);
-    const BatchNormAttr attr = {
-        .eps = bn->eps, .momentum = bn->momentum, .mode = batchnorm_mode(&g->options), .act = bn->act
-    };
+    const BatchNormAttr attr = { .eps = bn->eps,
+                                 .momentum = bn->momentum,
+                                 .mode = batchnorm_mode(&g->options),
+                                 .act = bn->act };
     const bool wanted[OP_MAX_OUTPUTS] = { [BN_OUT_Y] = true, [BN_OUT_SAVED] = g->options.training };
-    return node_output(g, graph_add_node(g, OP_BATCHNORM, PHASE_FORWARD, name, &attr, in, wanted, NULL), BN_OUT_Y);
+    return node_output(
+        g, graph_add_node(g, OP_BATCHNORM, PHASE_FORWARD, name, &attr, in, wanted, NULL), BN_OUT_Y);
 }
 
 TensorId graph_activation(Graph *g, const char *name, TensorId x, ActKind act)
@@ -161,7 +173,8 @@ TensorId graph_pool2d(Graph *g, const char *name, TensorId x, const Pool2dAttr *
     const bool wanted[OP_MAX_OUTPUTS] = {
         [POOL_OUT_Y] = true, [POOL_OUT_INDEX] = g->options.training && attr->kind == POOL_MAX
     };
-    return node_output(g, graph_add_node(g, OP_POOL2D, PHASE_FORWARD, name, attr, in, wanted, NULL), POOL_OUT_Y);
+    return node_output(g, graph_add_node(g, OP_POOL2D, PHASE_FORWARD, name, attr, in, wanted, NULL),
+                       POOL_OUT_Y);
 }
 
 TensorId graph_global_avgpool(Graph *g, const char *name, TensorId x)
@@ -181,7 +194,8 @@ typedef struct LinearOptions {
     bool fan_out; /* the fan of first values is that of outputs */
 } LinearOptions;
 
-static TensorId add_linear(Graph *g, const char *name, TensorId x, int64_t out_features, const LinearOptions *o)
+static TensorId add_linear(Graph *g, const char *name, TensorId x, int64_t out_features,
+                           const LinearOptions *o)
 {
     TensorDesc xd;
     if (!take_desc(g, name, x, 0, &xd)) return TENSOR_NONE;
@@ -194,7 +208,8 @@ static TensorId add_linear(Graph *g, const char *name, TensorId x, int64_t out_f
     TensorId in[OP_MAX_INPUTS] = { [LINEAR_IN_X] = x };
     in[LINEAR_IN_W] = add_weight(g, name, &weight, o->rank, weight_dims);
     in[LINEAR_IN_B] = add_weight(g, name, &bias, 1, bias_dims);
-    return node_output(g, graph_add_node(g, OP_LINEAR, PHASE_FORWARD, name, NULL, in, NULL, NULL), LINEAR_OUT_Y);
+    return node_output(g, graph_add_node(g, OP_LINEAR, PHASE_FORWARD, name, NULL, in, NULL, NULL),
+                       LINEAR_OUT_Y);
 }
 
 TensorId graph_linear(Graph *g, const char *name, TensorId x, int64_t out_features)
@@ -205,20 +220,25 @@ TensorId graph_linear(Graph *g, const char *name, TensorId x, int64_t out_featur
 
 TensorId graph_linear_fan_out(Graph *g, const char *name, TensorId x, int64_t out_features)
 {
-    const LinearOptions o = { .weight = INIT_UNIFORM_FAN, .bias = INIT_ZERO, .rank = 2, .fan_out = true };
+    const LinearOptions o = {
+        .weight = INIT_UNIFORM_FAN, .bias = INIT_ZERO, .rank = 2, .fan_out = true
+    };
     return add_linear(g, name, x, out_features, &o);
 }
 
 TensorId graph_linear_1x1(Graph *g, const char *name, TensorId x, int64_t out_features)
 {
-    const LinearOptions o = { .weight = INIT_HE_FAN_OUT, .bias = INIT_ZERO, .rank = 4, .fan_out = true };
+    const LinearOptions o = {
+        .weight = INIT_HE_FAN_OUT, .bias = INIT_ZERO, .rank = 4, .fan_out = true
+    };
     return add_linear(g, name, x, out_features, &o);
 }
 
 TensorId graph_gate(Graph *g, const char *name, TensorId x, TensorId gate)
 {
     const TensorId in[OP_MAX_INPUTS] = { [GATE_IN_X] = x, [GATE_IN_G] = gate };
-    return node_output(g, graph_add_node(g, OP_GATE, PHASE_FORWARD, name, NULL, in, NULL, NULL), GATE_OUT_Y);
+    return node_output(g, graph_add_node(g, OP_GATE, PHASE_FORWARD, name, NULL, in, NULL, NULL),
+                       GATE_OUT_Y);
 }
 
 /* The step scalars, an input that the first node which reads them creates. */
@@ -230,14 +250,16 @@ static TensorId take_scalars(Graph *g)
     return have != TENSOR_NONE ? have : graph_add_tensor(g, "scalars", ROLE_INPUT, &desc);
 }
 
-TensorId graph_drop(Graph *g, const char *name, TensorId x, float rate, bool per_image, TensorId residual)
+TensorId graph_drop(Graph *g, const char *name, TensorId x, float rate, bool per_image,
+                    TensorId residual)
 {
     DropAttr attr = { .seed = g->options.seed, .rate = rate, .per_image = per_image };
     for (int i = 0; i < g->node_count; i++) attr.layer += g->nodes[i].kind == OP_DROP;
     const TensorId in[OP_MAX_INPUTS] = {
         [DROP_IN_X] = x, [DROP_IN_SCALARS] = take_scalars(g), [DROP_IN_RESIDUAL] = residual
     };
-    return node_output(g, graph_add_node(g, OP_DROP, PHASE_FORWARD, name, &attr, in, NULL, NULL), DROP_OUT_Y);
+    return node_output(g, graph_add_node(g, OP_DROP, PHASE_FORWARD, name, &attr, in, NULL, NULL),
+                       DROP_OUT_Y);
 }
 
 TensorId graph_softmax_xent(Graph *g, TensorId logits)
@@ -256,9 +278,12 @@ TensorId graph_softmax_xent(Graph *g, TensorId logits)
     if (g->options.training && g->options.loss_scale)
         in[XENT_IN_LOSS_SCALE] = graph_add_tensor(g, "loss_scale", ROLE_INPUT, &loss_scale);
     const XentAttr attr = { .label_smoothing = g->options.label_smoothing, .views = views };
-    const bool wanted[OP_MAX_OUTPUTS] = { [XENT_OUT_STATS] = true, [XENT_OUT_DLOGITS] = g->options.training };
-    TensorId stats = node_output(g, graph_add_node(g, OP_SOFTMAX_XENT, PHASE_FORWARD, "loss", &attr, in, wanted, NULL),
-                                 XENT_OUT_STATS);
+    const bool wanted[OP_MAX_OUTPUTS] = {
+        [XENT_OUT_STATS] = true, [XENT_OUT_DLOGITS] = g->options.training
+    };
+    TensorId stats = node_output(
+        g, graph_add_node(g, OP_SOFTMAX_XENT, PHASE_FORWARD, "loss", &attr, in, wanted, NULL),
+        XENT_OUT_STATS);
     if (stats == TENSOR_NONE) return stats;
     g->tensors[stats].role = ROLE_OUTPUT;
     g->tensors[stats].name = "stats";

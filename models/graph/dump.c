@@ -1,8 +1,8 @@
 /* dump.c - a network for human eyes: a table of its layers with totals, and a Graphviz drawing.
  *
- * The table shows forward nodes; backward only in the totals, since it mirrors them. Columns are as wide as their
- * widest cell, found in a first pass over the same cells that the second pass prints. Totals are one "word number" a
- * line in plain digits, for scripts. */
+ * The table shows forward nodes; backward only in the totals, since it mirrors them. Columns are as
+ * wide as their widest cell, found in a first pass over the same cells that the second pass prints.
+ * Totals are one "word number" a line in plain digits, for scripts. */
 #include "base/str.h"
 #include "models/graph/graph.h"
 #include <stdio.h>
@@ -73,7 +73,8 @@ static int64_t node_bytes(const Graph *g, const GraphNode *n)
 {
     int64_t total = 0;
     for (int k = 0; k < OP_MAX_OUTPUTS; k++)
-        if (n->out[k] != TENSOR_NONE) total += (int64_t)tensor_plain_bytes(&graph_tensor(g, n->out[k])->desc);
+        if (n->out[k] != TENSOR_NONE)
+            total += (int64_t)tensor_plain_bytes(&graph_tensor(g, n->out[k])->desc);
     return total;
 }
 
@@ -94,7 +95,8 @@ static void print_detail(const Graph *g, const GraphNode *n, char *out, size_t b
     size_t used = 0;
     if (n->kind == OP_CONV2D || n->kind == OP_CONV2D_STATS || n->kind == OP_CONV2D_BN) {
         const TensorDesc *w = &graph_tensor(g, n->in[CONV_IN_W])->desc;
-        used = (size_t)snprintf(out, bytes, "%lldx%lld", (long long)w->dims[2], (long long)w->dims[3]);
+        used =
+            (size_t)snprintf(out, bytes, "%lldx%lld", (long long)w->dims[2], (long long)w->dims[3]);
     }
     if (def->print && used < bytes) def->print(n->attr, out + used, bytes - used);
 }
@@ -107,9 +109,11 @@ static void fill_row(const Graph *g, const GraphNode *n, Row *row)
     snprintf(row->cell[COLUMN_OP], sizeof row->cell[0], "%s", def->name);
     print_detail(g, n, row->cell[COLUMN_DETAIL], sizeof row->cell[0]);
     if (n->out[0] != TENSOR_NONE)
-        tensor_format(&graph_tensor(g, n->out[0])->desc, row->cell[COLUMN_OUTPUT], sizeof row->cell[0]);
+        tensor_format(&graph_tensor(g, n->out[0])->desc, row->cell[COLUMN_OUTPUT],
+                      sizeof row->cell[0]);
     const int64_t parameters = node_parameters(g, n);
-    if (parameters) snprintf(row->cell[COLUMN_PARAMETERS], sizeof row->cell[0], "%lld", (long long)parameters);
+    if (parameters)
+        snprintf(row->cell[COLUMN_PARAMETERS], sizeof row->cell[0], "%lld", (long long)parameters);
     const double flops = node_flops(g, n);
     if (flops > 0) snprintf(row->cell[COLUMN_MFLOPS], sizeof row->cell[0], "%.2f", flops / 1e6);
     snprintf(row->cell[COLUMN_BYTES], sizeof row->cell[0], "%lld", (long long)node_bytes(g, n));
@@ -138,9 +142,11 @@ static void print_totals(const Graph *g, StrBuf *out)
 {
     int64_t buffers = 0, activations = 0;
     for (int i = 0; i < graph_node_count(g); i++)
-        if (graph_node(g, i)->phase == PHASE_FORWARD) activations += node_bytes(g, graph_node(g, i));
+        if (graph_node(g, i)->phase == PHASE_FORWARD)
+            activations += node_bytes(g, graph_node(g, i));
     for (TensorId id = 0; id < graph_tensor_count(g); id++)
-        if (graph_tensor(g, id)->role == ROLE_BUFFER) buffers += tensor_elements(&graph_tensor(g, id)->desc);
+        if (graph_tensor(g, id)->role == ROLE_BUFFER)
+            buffers += tensor_elements(&graph_tensor(g, id)->desc);
     str_printf(out, "parameters %lld\n", (long long)graph_parameter_elements(g));
     str_printf(out, "buffers %lld\n", (long long)buffers);
     str_printf(out, "activation_bytes %lld\n", (long long)activations);
@@ -156,7 +162,8 @@ Status graph_dump_table(const Graph *g, StrBuf *out)
     Row row;
     int width[COLUMN_COUNT] = { 0 };
     memset(&row, 0, sizeof row);
-    for (int c = 0; c < COLUMN_COUNT; c++) snprintf(row.cell[c], sizeof row.cell[c], "%s", columns[c].title);
+    for (int c = 0; c < COLUMN_COUNT; c++)
+        snprintf(row.cell[c], sizeof row.cell[c], "%s", columns[c].title);
     const Row title = row;
     widen(&title, width);
     for (int pass = 0; pass < 2; pass++) {
@@ -172,7 +179,8 @@ Status graph_dump_table(const Graph *g, StrBuf *out)
     return out->failed ? fail(ERR_MEMORY, "out of memory while printing a network") : OK;
 }
 
-/* Strings in DOT are quoted; names come from our own tables but a quote or backslash must not break the file. */
+/* Strings in DOT are quoted; names come from our own tables but a quote or backslash must not break
+ * the file. */
 static void add_quoted(StrBuf *out, const char *s)
 {
     str_add(out, "\"");

@@ -1,9 +1,9 @@
-/* fuse_conv.c - batch norm of an evaluation given to the convolution in front of it, where the backend would rather
- * have it so (FuseOptions.takes): y = act(bn(conv(x)) + residual) is one node, and what the convolution alone would
- * have left is never written.
+/* fuse_conv.c - batch norm of an evaluation given to the convolution in front of it, where the
+ * backend would rather have it so (FuseOptions.takes): y = act(bn(conv(x)) + residual) is one node,
+ * and what the convolution alone would have left is never written.
  *
- * The new node takes the batch norm's place, behind whatever made the residual, so the array stays in topological
- * order. */
+ * The new node takes the batch norm's place, behind whatever made the residual, so the array stays
+ * in topological order. */
 #include "models/graph/graph_internal.h"
 
 /* The convolution whose result only bn reads; NULL if there is none. */
@@ -13,8 +13,11 @@ static const GraphNode *find_conv(const Graph *g, const GraphNode *bn)
     if (bn->kind != OP_BATCHNORM || ((const BatchNormAttr *)bn->attr)->mode != BN_EVAL) return NULL;
     const TensorId x = bn->in[BN_IN_X];
     const int producer = g->tensors[x].producer;
-    if (producer < 0 || g->nodes[producer].kind != OP_CONV2D || g->tensors[x].role != ROLE_ACTIVATION) return NULL;
-    if (bn->out[BN_OUT_SAVED] != TENSOR_NONE || graph_count_readers(g, x, &reader, &slot) != 1) return NULL;
+    if (producer < 0 || g->nodes[producer].kind != OP_CONV2D ||
+        g->tensors[x].role != ROLE_ACTIVATION)
+        return NULL;
+    if (bn->out[BN_OUT_SAVED] != TENSOR_NONE || graph_count_readers(g, x, &reader, &slot) != 1)
+        return NULL;
     return &g->nodes[producer];
 }
 
@@ -36,7 +39,9 @@ static void fuse_one(Graph *g, const FuseOptions *o, int i, bool *gone)
     const GraphNode *conv = find_conv(g, bn);
     if (!conv) return;
     const BatchNormAttr *norm = bn->attr;
-    const Conv2dBnAttr attr = { .conv = *(const Conv2dAttr *)conv->attr, .eps = norm->eps, .act = norm->act };
+    const Conv2dBnAttr attr = { .conv = *(const Conv2dAttr *)conv->attr,
+                                .eps = norm->eps,
+                                .act = norm->act };
     GraphNode fused = fused_node(conv, bn, &attr);
     Fusion f = { .name = "epilogue", .before_count = 2, .after_count = 1 };
     f.before[0] = graph_shape_of(g, conv);

@@ -1,18 +1,22 @@
-/* fuse_norm.c - batch norm of a training step taken apart, and its parts given to the convolutions beside it, where the
- * backend would rather have them so (FuseOptions.takes).
+/* fuse_norm.c - batch norm of a training step taken apart, and its parts given to the convolutions
+ * beside it, where the backend would rather have them so (FuseOptions.takes).
  *
- *   statistics  the convolution in front of a batch norm sums what the norm needs while it has y in registers; what is
- *               left is BN_FINALIZE (per channel) and BN_APPLY (one pass instead of two)
- *   prologue    y = relu(bn(x)) that only one convolution reads is never written: the convolution, and its weight
- *               gradient, normalise x as they read it
- *   block end   y = relu(bn(x) + residual) is written by the convolution that reads it first; where the residual is a
- *               batch norm that nobody else reads, that one is never written either
- *   gradient    the data gradient of a convolution of relu(bn(x)) goes through the ReLU and sums what the gradient of
- *               the norm needs; what is left is BN_BWD_APPLY (one pass instead of two)
+ *   statistics  the convolution in front of a batch norm sums what the norm needs while it has y in
+ *               registers; what is left is BN_FINALIZE (per channel) and BN_APPLY (one pass instead
+ *               of two)
+ *   prologue    y = relu(bn(x)) that only one convolution reads is never written: the convolution,
+ *               and its weight gradient, normalise x as they read it
+ *   block end   y = relu(bn(x) + residual) is written by the convolution that reads it first; where
+ *               the residual is a batch norm that nobody else reads, that one is never written
+ *               either
+ *   gradient    the data gradient of a convolution of relu(bn(x)) goes through the ReLU and sums
+ *               what the gradient of the norm needs; what is left is BN_BWD_APPLY (one pass instead
+ *               of two)
  *
- * Each is asked for by itself, in this order; the second and third build on the first. Forward and backward choose
- * apart: the gradient works with the statistics of either way. A node that is replaced keeps its place, so the array
- * stays in topological order and gradients are produced in the order in which they were. */
+ * Each is asked for by itself, in this order; the second and third build on the first. Forward and
+ * backward choose apart: the gradient works with the statistics of either way. A node that is
+ * replaced keeps its place, so the array stays in topological order and gradients are produced in
+ * the order in which they were. */
 #include "models/graph/graph_internal.h"
 #include <stdio.h>
 #include <string.h>
@@ -74,7 +78,8 @@ static void remove_node(const Fuser *f, const GraphNode *n)
 
 /* ---- statistics ---- */
 
-static Fusion statistics_fusion(const Graph *g, const GraphNode *conv, const GraphNode *bn, const BnFinalizeAttr *attr)
+static Fusion statistics_fusion(const Graph *g, const GraphNode *conv, const GraphNode *bn,
+                                const BnFinalizeAttr *attr)
 {
     Fusion f = { .name = "statistics", .before_count = 2, .after_count = 3 };
     const TensorDesc *x = &g->tensors[bn->in[BN_IN_X]].desc;
@@ -86,7 +91,8 @@ static Fusion statistics_fusion(const Graph *g, const GraphNode *conv, const Gra
     stats->out[CONV_STATS_OUT_SUMS] = vectors(2, x->dims[1]);
     *finalize = (OpShape){ .kind = OP_BN_FINALIZE, .attr = attr };
     finalize->in[BN_FINALIZE_IN_SUMS] = vectors(2, x->dims[1]);
-    for (int i = 0; i < 4; i++) finalize->in[BN_FINALIZE_IN_GAMMA + i] = f.before[1].in[BN_IN_GAMMA + i];
+    for (int i = 0; i < 4; i++)
+        finalize->in[BN_FINALIZE_IN_GAMMA + i] = f.before[1].in[BN_IN_GAMMA + i];
     finalize->out[BN_FINALIZE_OUT_SAVED] = vectors(2, x->dims[1]);
     *apply = (OpShape){ .kind = OP_BN_APPLY, .attr = bn->attr };
     apply->in[BN_APPLY_IN_X] = *x;
@@ -105,7 +111,8 @@ static TensorId add_vectors(Graph *g, const char *name, int64_t count, int64_t c
 }
 
 /* conv is changed; parts get what stands in bn's place. */
-static void split_norm(Graph *g, GraphNode *conv, const GraphNode *bn, const BnFinalizeAttr *attr, GraphNode parts[2])
+static void split_norm(Graph *g, GraphNode *conv, const GraphNode *bn, const BnFinalizeAttr *attr,
+                       GraphNode parts[2])
 {
     const int64_t channels = g->tensors[bn->in[BN_IN_X]].desc.dims[1];
     BnFinalizeAttr *copy = arena_alloc(g->arena, sizeof *copy);
@@ -130,8 +137,10 @@ static void split_norm(Graph *g, GraphNode *conv, const GraphNode *bn, const BnF
     parts[1].out[BN_APPLY_OUT_Y] = bn->out[BN_OUT_Y];
 }
 
-/* Appends node n to the new array, or its parts. producer: places of nodes in the new array, which has all before n. */
-static void move_or_split(const Fuser *f, const GraphNode *n, GraphNode *to, const int *place, int *count)
+/* Appends node n to the new array, or its parts. producer: places of nodes in the new array, which
+ * has all before n. */
+static void move_or_split(const Fuser *f, const GraphNode *n, GraphNode *to, const int *place,
+                          int *count)
 {
     Graph *g = f->g;
     const BatchNormAttr *attr = n->attr;
@@ -186,7 +195,8 @@ static TensorId affine_of(const Fuser *f, TensorId saved)
 }
 
 /* y of apply is read by one convolution and its weight gradient alone. */
-static bool find_prologue(const Fuser *f, const GraphNode *apply, GraphNode **conv, GraphNode **weights)
+static bool find_prologue(const Fuser *f, const GraphNode *apply, GraphNode **conv,
+                          GraphNode **weights)
 {
     const BatchNormAttr *attr = apply->attr;
     const TensorId y = apply->out[BN_APPLY_OUT_Y];
@@ -195,8 +205,8 @@ static bool find_prologue(const Fuser *f, const GraphNode *apply, GraphNode **co
     if (second < 0 || next_reader(f, y, second) >= 0) return false;
     *conv = &f->g->nodes[first];
     *weights = &f->g->nodes[second];
-    return is_plain_stats(*conv) && (*weights)->kind == OP_CONV2D_BWD_WEIGHTS && (*conv)->in[CONV_STATS_IN_X] == y &&
-           (*weights)->in[CONV_BWD_WEIGHTS_IN_X] == y;
+    return is_plain_stats(*conv) && (*weights)->kind == OP_CONV2D_BWD_WEIGHTS &&
+           (*conv)->in[CONV_STATS_IN_X] == y && (*weights)->in[CONV_BWD_WEIGHTS_IN_X] == y;
 }
 
 static void fuse_prologue(const Fuser *f, const GraphNode *apply)
@@ -233,7 +243,8 @@ static GraphNode *shortcut_norm(const Fuser *f, TensorId residual)
     return norm && is_read_once(f, residual) ? n : NULL;
 }
 
-static Fusion block_end_fusion(const Graph *g, const GraphNode *apply, const GraphNode *shortcut, const GraphNode *conv)
+static Fusion block_end_fusion(const Graph *g, const GraphNode *apply, const GraphNode *shortcut,
+                               const GraphNode *conv)
 {
     Fusion f = { .name = shortcut ? "block end with shortcut" : "block end", .after_count = 1 };
     const OpShape end = graph_shape_of(g, apply);
@@ -267,7 +278,8 @@ static void fuse_block_end(const Fuser *f, const GraphNode *apply)
     conv->in[CONV_STATS_IN_X] = apply->in[BN_APPLY_IN_X];
     conv->in[CONV_STATS_IN_AFFINE] = affine_of(f, apply->in[BN_APPLY_IN_SAVED]);
     conv->in[CONV_STATS_IN_RESIDUAL] = shortcut ? shortcut->in[BN_APPLY_IN_X] : residual;
-    if (shortcut) conv->in[CONV_STATS_IN_RESIDUAL_AFFINE] = affine_of(f, shortcut->in[BN_APPLY_IN_SAVED]);
+    if (shortcut)
+        conv->in[CONV_STATS_IN_RESIDUAL_AFFINE] = affine_of(f, shortcut->in[BN_APPLY_IN_SAVED]);
     conv->out[CONV_STATS_OUT_Z] = y;
     g->tensors[y].producer = first;
     remove_node(f, apply);
@@ -311,7 +323,8 @@ static void fuse_gradient(const Fuser *f, GraphNode *bn)
     Graph *g = f->g;
     const TensorId dz = bn->in[BN_BWD_IN_DY], x = bn->in[BN_BWD_IN_X];
     GraphNode *data = producer_of(f, dz);
-    if (!is_inner_gradient(bn) || !data || data->kind != OP_CONV2D_BWD_DATA || !is_read_once(f, dz)) return;
+    if (!is_inner_gradient(bn) || !data || data->kind != OP_CONV2D_BWD_DATA || !is_read_once(f, dz))
+        return;
     const Fusion fusion = gradient_fusion(g, data, bn);
     if (!takes(f, &fusion)) return;
     const TensorId coefficients = add_vectors(g, data->name, 3, g->tensors[x].desc.dims[1]);

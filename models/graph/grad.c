@@ -1,16 +1,16 @@
 /* grad.c - backward: one rule per op in a table, and one walk over the forward nodes in reverse.
  *
- * DESIGN. The array is the topological order, so when the walk reaches a node, all consumers of its outputs have
- * delivered their share of the gradient. A rule appends the backward nodes of one forward node and hands gradients on
- * in two ways: deliver() to an activation (a second share makes an OP_ADD), own() for a parameter, which may be used by
- * one node only.
+ * DESIGN. The array is the topological order, so when the walk reaches a node, all consumers of its
+ * outputs have delivered their share of the gradient. A rule appends the backward nodes of one
+ * forward node and hands gradients on in two ways: deliver() to an activation (a second share makes
+ * an OP_ADD), own() for a parameter, which may be used by one node only.
  *
- * Which tensors need a gradient is worked out first: parameters do, and whatever depends on one. Images do not, so
- * neither does the data gradient of the first layer exist.
+ * Which tensors need a gradient is worked out first: parameters do, and whatever depends on one.
+ * Images do not, so neither does the data gradient of the first layer exist.
  *
- * ORDER. Weight gradients are appended before data gradients: the bucket they fill can start on its way to the other
- * ranks a whole data gradient earlier. The order in which parameter gradients are produced is also their order in the
- * GRAD slab (plan.h). */
+ * ORDER. Weight gradients are appended before data gradients: the bucket they fill can start on its
+ * way to the other ranks a whole data gradient earlier. The order in which parameter gradients are
+ * produced is also their order in the GRAD slab (plan.h). */
 #include "models/graph/graph.h"
 #include "models/graph/graph_internal.h"
 
@@ -20,14 +20,15 @@ typedef struct Walk {
     bool *needs;    /* by forward tensor: depends on a parameter */
 } Walk;
 
-/* Appends the backward nodes of n. n is a copy; the gradient of its first output exists except for a rule that seeds.
+/* Appends the backward nodes of n. n is a copy; the gradient of its first output exists except for
+ * a rule that seeds.
  */
 typedef void (*GradRule)(Walk *w, const GraphNode *n, TensorId dy);
 
-/* Appends a backward node named after its forward node. Returns a copy, with all outputs absent once the graph is
- * broken. */
-static GraphNode emit(Walk *w, const GraphNode *n, OpKind kind, const char *suffix, const TensorId *in,
-                      const bool *wanted, const TensorDesc *preset)
+/* Appends a backward node named after its forward node. Returns a copy, with all outputs absent
+ * once the graph is broken. */
+static GraphNode emit(Walk *w, const GraphNode *n, OpKind kind, const char *suffix,
+                      const TensorId *in, const bool *wanted, const TensorDesc *preset)
 {
     GraphNode none = { .kind = kind };
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) none.out[i] = TENSOR_NONE;
@@ -58,7 +59,8 @@ static void own(Walk *w, TensorId param, TensorId dparam)
     Graph *g = w->g;
     GraphTensor *p = &g->tensors[param], *d = &g->tensors[dparam];
     const char *name = arena_printf(g->arena, "grad:%s", p->name);
-    if (p->grad != TENSOR_NONE) graph_break(g, fail(ERR_INTERNAL, "parameter %s is used by two nodes", p->name));
+    if (p->grad != TENSOR_NONE)
+        graph_break(g, fail(ERR_INTERNAL, "parameter %s is used by two nodes", p->name));
     if (!name) graph_break(g, ERR_MEMORY);
     if (g->status != OK) return;
     d->name = name;
@@ -72,7 +74,8 @@ static TensorDesc desc_of(const Walk *w, TensorId id)
     return id == TENSOR_NONE ? (TensorDesc){ .rank = 0 } : w->g->tensors[id].desc;
 }
 
-/* Backward of an op with one activation input x, whose gradient takes dy and at most one more tensor. */
+/* Backward of an op with one activation input x, whose gradient takes dy and at most one more
+ * tensor. */
 static void emit_unary(Walk *w, const GraphNode *n, OpKind kind, TensorId dy, TensorId second)
 {
     const TensorId in[OP_MAX_INPUTS] = { dy, second };
@@ -83,32 +86,46 @@ static void emit_unary(Walk *w, const GraphNode *n, OpKind kind, TensorId dy, Te
 static void grad_conv2d(Walk *w, const GraphNode *n, TensorId dy)
 {
     const TensorId x = n->in[CONV_IN_X], weight = n->in[CONV_IN_W];
-    const TensorId weights_in[OP_MAX_INPUTS] = { [CONV_BWD_WEIGHTS_IN_X] = x, [CONV_BWD_WEIGHTS_IN_DY] = dy };
+    const TensorId weights_in[OP_MAX_INPUTS] = {
+        [CONV_BWD_WEIGHTS_IN_X] = x, [CONV_BWD_WEIGHTS_IN_DY] = dy
+    };
     const TensorDesc dw[OP_MAX_OUTPUTS] = { [CONV_BWD_WEIGHTS_OUT_DW] = desc_of(w, weight) };
-    own(w, weight, emit(w, n, OP_CONV2D_BWD_WEIGHTS, "bwd_weights", weights_in, NULL, dw).out[CONV_BWD_WEIGHTS_OUT_DW]);
+    own(w, weight,
+        emit(w, n, OP_CONV2D_BWD_WEIGHTS, "bwd_weights", weights_in, NULL, dw)
+            .out[CONV_BWD_WEIGHTS_OUT_DW]);
     if (!w->needs[x]) return;
-    const TensorId data_in[OP_MAX_INPUTS] = { [CONV_BWD_DATA_IN_DY] = dy, [CONV_BWD_DATA_IN_W] = weight };
+    const TensorId data_in[OP_MAX_INPUTS] = {
+        [CONV_BWD_DATA_IN_DY] = dy, [CONV_BWD_DATA_IN_W] = weight
+    };
     const TensorDesc dx[OP_MAX_OUTPUTS] = { [CONV_BWD_DATA_OUT_DX] = desc_of(w, x) };
-    deliver(w, x, emit(w, n, OP_CONV2D_BWD_DATA, "bwd_data", data_in, NULL, dx).out[CONV_BWD_DATA_OUT_DX]);
+    deliver(
+        w, x,
+        emit(w, n, OP_CONV2D_BWD_DATA, "bwd_data", data_in, NULL, dx).out[CONV_BWD_DATA_OUT_DX]);
 }
 
 static void grad_linear(Walk *w, const GraphNode *n, TensorId dy)
 {
     const TensorId x = n->in[LINEAR_IN_X], weight = n->in[LINEAR_IN_W], bias = n->in[LINEAR_IN_B];
-    const TensorId weights_in[OP_MAX_INPUTS] = { [LINEAR_BWD_WEIGHTS_IN_X] = x, [LINEAR_BWD_WEIGHTS_IN_DY] = dy };
+    const TensorId weights_in[OP_MAX_INPUTS] = {
+        [LINEAR_BWD_WEIGHTS_IN_X] = x, [LINEAR_BWD_WEIGHTS_IN_DY] = dy
+    };
     const bool wanted[OP_MAX_OUTPUTS] = {
         [LINEAR_BWD_WEIGHTS_OUT_DW] = true, [LINEAR_BWD_WEIGHTS_OUT_DB] = bias != TENSOR_NONE
     };
-    const TensorDesc dw[OP_MAX_OUTPUTS] = {
-        [LINEAR_BWD_WEIGHTS_OUT_DW] = desc_of(w, weight), [LINEAR_BWD_WEIGHTS_OUT_DB] = desc_of(w, bias)
-    };
-    const GraphNode weights = emit(w, n, OP_LINEAR_BWD_WEIGHTS, "bwd_weights", weights_in, wanted, dw);
+    const TensorDesc dw[OP_MAX_OUTPUTS] = { [LINEAR_BWD_WEIGHTS_OUT_DW] = desc_of(w, weight),
+                                            [LINEAR_BWD_WEIGHTS_OUT_DB] = desc_of(w, bias) };
+    const GraphNode weights =
+        emit(w, n, OP_LINEAR_BWD_WEIGHTS, "bwd_weights", weights_in, wanted, dw);
     own(w, weight, weights.out[LINEAR_BWD_WEIGHTS_OUT_DW]);
     own(w, bias, weights.out[LINEAR_BWD_WEIGHTS_OUT_DB]);
     if (!w->needs[x]) return;
-    const TensorId data_in[OP_MAX_INPUTS] = { [LINEAR_BWD_DATA_IN_DY] = dy, [LINEAR_BWD_DATA_IN_W] = weight };
+    const TensorId data_in[OP_MAX_INPUTS] = {
+        [LINEAR_BWD_DATA_IN_DY] = dy, [LINEAR_BWD_DATA_IN_W] = weight
+    };
     const TensorDesc dx[OP_MAX_OUTPUTS] = { [LINEAR_BWD_DATA_OUT_DX] = desc_of(w, x) };
-    deliver(w, x, emit(w, n, OP_LINEAR_BWD_DATA, "bwd_data", data_in, NULL, dx).out[LINEAR_BWD_DATA_OUT_DX]);
+    deliver(
+        w, x,
+        emit(w, n, OP_LINEAR_BWD_DATA, "bwd_data", data_in, NULL, dx).out[LINEAR_BWD_DATA_OUT_DX]);
 }
 
 static void grad_batchnorm(Walk *w, const GraphNode *n, TensorId dy)
@@ -126,7 +143,8 @@ static void grad_batchnorm(Walk *w, const GraphNode *n, TensorId dy)
                                          [BN_BWD_IN_GAMMA] = gamma,
                                          [BN_BWD_IN_BETA] = beta,
                                          [BN_BWD_IN_SAVED] = n->out[BN_OUT_SAVED] };
-    const bool wanted[OP_MAX_OUTPUTS] = { true, true, true, [BN_BWD_OUT_DRESIDUAL] = gives_residual };
+    const bool wanted[OP_MAX_OUTPUTS] = { true, true,
+                                          true, [BN_BWD_OUT_DRESIDUAL] = gives_residual };
     const TensorDesc preset[OP_MAX_OUTPUTS] = { [BN_BWD_OUT_DX] = desc_of(w, x),
                                                 [BN_BWD_OUT_DGAMMA] = desc_of(w, gamma),
                                                 [BN_BWD_OUT_DBETA] = desc_of(w, beta),
@@ -141,7 +159,8 @@ static void grad_batchnorm(Walk *w, const GraphNode *n, TensorId dy)
 static void grad_activation(Walk *w, const GraphNode *n, TensorId dy)
 {
     const ActivationAttr *attr = n->attr;
-    emit_unary(w, n, OP_ACTIVATION_BWD, dy, attr->act == ACT_SILU ? n->in[ACTIVATION_IN_X] : n->out[ACTIVATION_OUT_Y]);
+    emit_unary(w, n, OP_ACTIVATION_BWD, dy,
+               attr->act == ACT_SILU ? n->in[ACTIVATION_IN_X] : n->out[ACTIVATION_OUT_Y]);
 }
 
 static void grad_add(Walk *w, const GraphNode *n, TensorId dy)
@@ -173,7 +192,9 @@ static void grad_scale(Walk *w, const GraphNode *n, TensorId dy)
 static void grad_gate(Walk *w, const GraphNode *n, TensorId dy)
 {
     const TensorId x = n->in[GATE_IN_X], gate = n->in[GATE_IN_G];
-    const TensorId in[OP_MAX_INPUTS] = { [GATE_BWD_IN_DY] = dy, [GATE_BWD_IN_X] = x, [GATE_BWD_IN_G] = gate };
+    const TensorId in[OP_MAX_INPUTS] = {
+        [GATE_BWD_IN_DY] = dy, [GATE_BWD_IN_X] = x, [GATE_BWD_IN_G] = gate
+    };
     const TensorDesc preset[OP_MAX_OUTPUTS] = {
         [GATE_BWD_OUT_DX] = desc_of(w, x), [GATE_BWD_OUT_DG] = desc_of(w, gate)
     };
@@ -216,7 +237,8 @@ static void mark_needs(Walk *w, int tensors, int nodes)
     for (int i = 0; i < nodes; i++) {
         const GraphNode *n = &w->g->nodes[i];
         bool any = false;
-        for (int k = 0; k < OP_MAX_INPUTS; k++) any = any || (n->in[k] != TENSOR_NONE && w->needs[n->in[k]]);
+        for (int k = 0; k < OP_MAX_INPUTS; k++)
+            any = any || (n->in[k] != TENSOR_NONE && w->needs[n->in[k]]);
         for (int k = 0; k < OP_MAX_OUTPUTS; k++)
             if (n->out[k] != TENSOR_NONE) w->needs[n->out[k]] = any;
     }
@@ -228,9 +250,11 @@ static Status walk_back(Walk *w, int nodes)
         const GraphNode n = w->g->nodes[i]; /* a copy: rules make the array grow */
         TensorId dy = n.out[0] == TENSOR_NONE ? TENSOR_NONE : w->grad[n.out[0]];
         bool seeds = n.kind == OP_SOFTMAX_XENT;
-        if (!seeds && dy == TENSOR_NONE) continue; /* does not depend on a parameter, or nothing depends on it */
+        /* does not depend on a parameter, or nothing depends on it */
+        if (!seeds && dy == TENSOR_NONE) continue;
         if (!rules[n.kind])
-            return graph_break(w->g, fail(ERR_INTERNAL, "%s: op %s has no gradient rule", n.name, op_name(n.kind)));
+            return graph_break(w->g, fail(ERR_INTERNAL, "%s: op %s has no gradient rule", n.name,
+                                          op_name(n.kind)));
         rules[n.kind](w, &n, dy);
     }
     return graph_status(w->g);
@@ -241,7 +265,8 @@ static Status check_complete(Graph *g)
     for (TensorId id = 0; id < g->tensor_count; id++) {
         const GraphTensor *t = &g->tensors[id];
         if (t->role == ROLE_PARAM && t->grad == TENSOR_NONE)
-            return graph_break(g, fail(ERR_INTERNAL, "parameter %s does not reach the loss", t->name));
+            return graph_break(g,
+                               fail(ERR_INTERNAL, "parameter %s does not reach the loss", t->name));
     }
     return OK;
 }
@@ -249,8 +274,10 @@ static Status check_complete(Graph *g)
 Status graph_append_backward(Graph *g)
 {
     TRY(graph_status(g));
-    if (!g->options.training) return graph_break(g, fail(ERR_INTERNAL, "an evaluation graph has no backward pass"));
-    if (g->logits == TENSOR_NONE) return graph_break(g, fail(ERR_INTERNAL, "the network does not end in a loss"));
+    if (!g->options.training)
+        return graph_break(g, fail(ERR_INTERNAL, "an evaluation graph has no backward pass"));
+    if (g->logits == TENSOR_NONE)
+        return graph_break(g, fail(ERR_INTERNAL, "the network does not end in a loss"));
     const int tensors = g->tensor_count, nodes = g->node_count;
     if (g->nodes[nodes - 1].phase != PHASE_FORWARD)
         return graph_break(g, fail(ERR_INTERNAL, "backward was already appended"));

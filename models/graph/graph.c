@@ -1,13 +1,17 @@
-/* graph.c - the node and tensor arrays of a network: storage, look-up, and the one door by which nodes enter.
+/* graph.c - the node and tensor arrays of a network: storage, look-up, and the one door by which
+ * nodes enter.
  *
- * DESIGN. Both arrays only grow (fuse.c alone may take nodes out) and live in one arena with all names and attributes,
- * so a graph dies at once. Growing copies an array and abandons the old one to the arena: pointers from graph_node(),
- * graph_tensor() and their edit_ forms are borrowed until the next node or tensor is added.
+ * DESIGN. Both arrays only grow (fuse.c alone may take nodes out) and live in one arena with all
+ * names and attributes, so a graph dies at once. Growing copies an array and abandons the old one
+ * to the arena: pointers from graph_node(), graph_tensor() and their edit_ forms are borrowed until
+ * the next node or tensor is added.
  *
- * graph_add_node() enforces what everything downstream relies on: inputs exist already (so array order is topological
- * order), required slots are filled, shapes were inferred by the op itself, and every output has exactly one producer.
+ * graph_add_node() enforces what everything downstream relies on: inputs exist already (so array
+ * order is topological order), required slots are filled, shapes were inferred by the op itself,
+ * and every output has exactly one producer.
  *
- * The builder is sticky: graph_break() keeps the first error with its sentence, later calls do nothing. */
+ * The builder is sticky: graph_break() keeps the first error with its sentence, later calls do
+ * nothing. */
 #include "models/graph/graph.h"
 #include "models/graph/graph_internal.h"
 #include <stdio.h>
@@ -87,7 +91,8 @@ TensorId graph_find(const Graph *g, const char *name)
 {
     for (TensorId id = 0; id < g->tensor_count; id++) {
         const GraphTensor *t = &g->tensors[id];
-        if ((t->role == ROLE_PARAM || t->role == ROLE_BUFFER) && strcmp(t->name, name) == 0) return id;
+        if ((t->role == ROLE_PARAM || t->role == ROLE_BUFFER) && strcmp(t->name, name) == 0)
+            return id;
     }
     return TENSOR_NONE;
 }
@@ -96,7 +101,8 @@ TensorId graph_input(const Graph *g, const char *name)
 {
     for (TensorId id = 0; id < g->tensor_count; id++) {
         const GraphTensor *t = &g->tensors[id];
-        if ((t->role == ROLE_INPUT || t->role == ROLE_OUTPUT) && strcmp(t->name, name) == 0) return id;
+        if ((t->role == ROLE_INPUT || t->role == ROLE_OUTPUT) && strcmp(t->name, name) == 0)
+            return id;
     }
     return TENSOR_NONE;
 }
@@ -144,16 +150,20 @@ static void *grow(Graph *g, void *items, int count, int *capacity, size_t item_b
 TensorId graph_add_tensor(Graph *g, const char *name, TensorRole role, const TensorDesc *desc)
 {
     if (g->status != OK) return TENSOR_NONE;
-    GraphTensor *tensors = grow(g, g->tensors, g->tensor_count, &g->tensor_capacity, sizeof *tensors);
+    GraphTensor *tensors =
+        grow(g, g->tensors, g->tensor_count, &g->tensor_capacity, sizeof *tensors);
     const char *copy = arena_strdup(g->arena, name);
     if (!tensors || !copy) {
         graph_break(g, ERR_MEMORY);
         return TENSOR_NONE;
     }
     g->tensors = tensors;
-    tensors[g->tensor_count] = (GraphTensor){
-        .name = copy, .desc = *desc, .role = role, .producer = -1, .grad = TENSOR_NONE, .grad_of = TENSOR_NONE
-    };
+    tensors[g->tensor_count] = (GraphTensor){ .name = copy,
+                                              .desc = *desc,
+                                              .role = role,
+                                              .producer = -1,
+                                              .grad = TENSOR_NONE,
+                                              .grad_of = TENSOR_NONE };
     return g->tensor_count++;
 }
 
@@ -163,7 +173,8 @@ static bool is_optional(const char *slot_name)
     return n > 0 && slot_name[n - 1] == '?';
 }
 
-/* Points descs at the inputs' descriptions after checking that required slots are filled with existing tensors. */
+/* Points descs at the inputs' descriptions after checking that required slots are filled with
+ * existing tensors. */
 static Status check_inputs(const Graph *g, const OpDef *def, const char *name, const TensorId *in,
                            const TensorDesc **descs)
 {
@@ -171,18 +182,19 @@ static Status check_inputs(const Graph *g, const OpDef *def, const char *name, c
         descs[i] = NULL;
         if (in[i] == TENSOR_NONE) {
             if (is_optional(def->in_names[i])) continue;
-            return fail(ERR_INTERNAL, "%s (%s): input %s is missing", name, def->name, def->in_names[i]);
+            return fail(ERR_INTERNAL, "%s (%s): input %s is missing", name, def->name,
+                        def->in_names[i]);
         }
         if (in[i] < 0 || in[i] >= g->tensor_count)
-            return fail(ERR_INTERNAL, "%s (%s): input %s is tensor %d, which does not exist", name, def->name,
-                        def->in_names[i], in[i]);
+            return fail(ERR_INTERNAL, "%s (%s): input %s is tensor %d, which does not exist", name,
+                        def->name, def->in_names[i], in[i]);
         descs[i] = &g->tensors[in[i]].desc;
     }
     return OK;
 }
 
-static Status infer_outputs(const Graph *g, const OpDef *def, const char *name, const void *attr, const TensorId *in,
-                            const bool *wanted, TensorDesc *out)
+static Status infer_outputs(const Graph *g, const OpDef *def, const char *name, const void *attr,
+                            const TensorId *in, const bool *wanted, TensorDesc *out)
 {
     const TensorDesc *descs[OP_MAX_INPUTS] = { NULL };
     TRY(check_inputs(g, def, name, in, descs));
@@ -190,13 +202,14 @@ static Status infer_outputs(const Graph *g, const OpDef *def, const char *name, 
     if (status != OK) return fail_note(status, "%s", name);
     for (int i = 0; i < def->outputs; i++)
         if (wanted[i] && out[i].rank == 0)
-            return fail(ERR_INTERNAL, "%s (%s): shape of output %s was not inferred", name, def->name,
-                        def->out_names[i]);
+            return fail(ERR_INTERNAL, "%s (%s): shape of output %s was not inferred", name,
+                        def->name, def->out_names[i]);
     return OK;
 }
 
 /* Stores a node whose outputs are known to be valid. */
-static int append(Graph *g, const OpDef *def, GraphNode node, const char *name, const void *attr, const TensorDesc *out)
+static int append(Graph *g, const OpDef *def, GraphNode node, const char *name, const void *attr,
+                  const TensorDesc *out)
 {
     GraphNode *nodes = grow(g, g->nodes, g->node_count, &g->node_capacity, sizeof *nodes);
     void *attr_copy = def->attr_bytes ? arena_alloc(g->arena, def->attr_bytes) : NULL;
@@ -219,8 +232,8 @@ static int append(Graph *g, const OpDef *def, GraphNode node, const char *name, 
     return g->node_count++;
 }
 
-int graph_add_node(Graph *g, OpKind kind, Phase phase, const char *name, const void *attr, const TensorId *in,
-                   const bool *wanted, const TensorDesc *preset)
+int graph_add_node(Graph *g, OpKind kind, Phase phase, const char *name, const void *attr,
+                   const TensorId *in, const bool *wanted, const TensorDesc *preset)
 {
     if (g->status != OK) return -1;
     const OpDef *def = op_def(kind);

@@ -1,12 +1,14 @@
-/* graph.h - a network as one append-only array of nodes, and the builder that models/ write it with.
+/* graph.h - a network as one append-only array of nodes, and the builder that models/ write it
+ * with.
  *
- * Ids are indices and an input must already exist, so the array is the topological order: everything afterwards reads
- * it forward. graph_append_backward() appends gradient nodes (phase BACKWARD) behind the forward ones. A graph has a
- * fixed batch size and image size; several programs (training, evaluation) are several graphs whose parameters have the
- * same names in the same order.
+ * Ids are indices and an input must already exist, so the array is the topological order:
+ * everything afterwards reads it forward. graph_append_backward() appends gradient nodes (phase
+ * BACKWARD) behind the forward ones. A graph has a fixed batch size and image size; several
+ * programs (training, evaluation) are several graphs whose parameters have the same names in the
+ * same order.
  *
- * The builder is sticky: after an error every call returns TENSOR_NONE and graph_status() tells the first error, so a
- * model is written without an if per line. All memory is the graph's arena. */
+ * The builder is sticky: after an error every call returns TENSOR_NONE and graph_status() tells the
+ * first error, so a model is written without an if per line. All memory is the graph's arena. */
 #ifndef CONVOY_MODELS_GRAPH_GRAPH_H
 #define CONVOY_MODELS_GRAPH_GRAPH_H
 #include "base/status.h"
@@ -32,15 +34,18 @@ typedef enum InitKind {
 } InitKind;
 
 typedef struct GraphTensor {
-    const char *name; /* params and buffers: torchvision's; others: producing node's name; never NULL */
+    /* params and buffers: torchvision's; others: producing node's name; never NULL */
+    const char *name;
     TensorDesc desc;
     TensorRole role;
-    int producer;     /* node index, -1 for inputs, parameters and buffers */
-    TensorId grad;    /* params: their gradient tensor once backward was appended; else TENSOR_NONE */
+    int producer; /* node index, -1 for inputs, parameters and buffers */
+    /* params: their gradient tensor once backward was appended; else TENSOR_NONE */
+    TensorId grad;
     TensorId grad_of; /* ROLE_GRAD: the parameter; else TENSOR_NONE */
     InitKind init;    /* params and buffers */
     int64_t fan;      /* for init */
-    /* params: weight decay applies by default (convolution and linear weights, not biases and norms) */
+    /* params: weight decay applies by default (convolution and linear weights, not biases and
+     * norms) */
     bool decay;
 } GraphTensor;
 
@@ -61,37 +66,42 @@ int graph_node_count(const Graph *g);
 int graph_tensor_count(const Graph *g);
 const GraphNode *graph_node(const Graph *g, int index);
 const GraphTensor *graph_tensor(const Graph *g, TensorId id);
-TensorId graph_find(const Graph *g, const char *name); /* parameter or buffer by name; TENSOR_NONE */
-int64_t graph_parameter_elements(const Graph *g);      /* sum over ROLE_PARAM */
+/* parameter or buffer by name; TENSOR_NONE */
+TensorId graph_find(const Graph *g, const char *name);
+int64_t graph_parameter_elements(const Graph *g); /* sum over ROLE_PARAM */
 double graph_flops(const Graph *g, Phase phase);
 double graph_node_flops(const Graph *g, int index);
 /* Products of the forward convolutions and linear layers: what papers call multiply-adds. */
 int64_t graph_multiply_adds(const Graph *g);
 
-typedef struct GraphOptions {               /* what building a network depends on besides its description */
+/* what building a network depends on besides its description */
+typedef struct GraphOptions {
     int64_t batch, channels, height, width; /* images */
     int64_t classes;
-    bool training; /* training: batch statistics (unless frozen), backward can be appended; else evaluation */
+    /* training: batch statistics (unless frozen), backward can be appended; else evaluation */
+    bool training;
     bool bn_frozen;
-    bool loss_scale; /* training: the gradient of the logits is multiplied by a dynamic loss scale, an input */
+    /* training: the gradient of the logits is multiplied by a dynamic loss scale, an input */
+    bool loss_scale;
     float label_smoothing;
-    bool erase, mix; /* training: boxes are erased, images and targets are mixed, as further inputs say */
-    int views;       /* evaluation: 2 averages the logits of each image and its mirror image */
-    uint64_t seed;   /* training: of the draws of dropout and stochastic depth */
+    /* training: boxes are erased, images and targets are mixed, as further inputs say */
+    bool erase, mix;
+    int views;     /* evaluation: 2 averages the logits of each image and its mirror image */
+    uint64_t seed; /* training: of the draws of dropout and stochastic depth */
     float mean[OP_MAX_IMAGE_CHANNELS], std[OP_MAX_IMAGE_CHANNELS];
 } GraphOptions;
 
-/* ---- builder: names are joined by the caller; weights are created as name.weight, name.bias, name.running_mean,
- * name.running_var ---- */
-/* "images" u8 N,H,W,C -> OP_INPUT -> f32 N,C,H,W; where the options say so also from "erase" i32 [N,ERASE_COUNT] and
- * "mix" f32 [MIX_COUNT], and with two views to 2N images. */
+/* ---- builder: names are joined by the caller; weights are created as name.weight, name.bias,
+ * name.running_mean, name.running_var ---- */
+/* "images" u8 N,H,W,C -> OP_INPUT -> f32 N,C,H,W; where the options say so also from "erase" i32
+ * [N,ERASE_COUNT] and "mix" f32 [MIX_COUNT], and with two views to 2N images. */
 TensorId graph_images(Graph *g, const GraphOptions *o);
-TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int window, int stride, int pad,
-                      int groups);
-/* The same with all that a convolution can have; attr->groups divides channels and filters. fan_per_group: initial
- * values are drawn for K R S / groups. */
-TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filters, int window, const Conv2dAttr *attr,
-                           bool fan_per_group);
+TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int window,
+                      int stride, int pad, int groups);
+/* The same with all that a convolution can have; attr->groups divides channels and filters.
+ * fan_per_group: initial values are drawn for K R S / groups. */
+TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filters, int window,
+                           const Conv2dAttr *attr, bool fan_per_group);
 typedef struct BnOptions {
     float eps, momentum;
     ActKind act;
@@ -106,32 +116,37 @@ TensorId graph_subsample(Graph *g, const char *name, TensorId x, int stride, int
 TensorId graph_linear(Graph *g, const char *name, TensorId x, int64_t out_features);
 /* The same with other first values: weights from U(+-1/sqrt(out_features)), biases zero. */
 TensorId graph_linear_fan_out(Graph *g, const char *name, TensorId x, int64_t out_features);
-/* A 1x1 convolution with bias of images of one pixel, given as N,C: weights are shaped and start as a convolution's. */
+/* A 1x1 convolution with bias of images of one pixel, given as N,C: weights are shaped and start as
+ * a convolution's. */
 TensorId graph_linear_1x1(Graph *g, const char *name, TensorId x, int64_t out_features);
 TensorId graph_gate(Graph *g, const char *name, TensorId x, TensorId gate);
-/* Dropout of elements, or of whole images, and then the sum with residual (TENSOR_NONE: none); for training graphs and
- * rates above 0. */
-TensorId graph_drop(Graph *g, const char *name, TensorId x, float rate, bool per_image, TensorId residual);
-/* Ends the network: creates inputs "labels" i32 [N], "scalars" f32 [SCALAR_COUNT] and, where the options say so,
- * "loss_scale" f32 [LOSS_SCALE_COUNT]; takes "mix" where graph_images() made it; and the output "stats" f64 [4]. */
+/* Dropout of elements, or of whole images, and then the sum with residual (TENSOR_NONE: none); for
+ * training graphs and rates above 0. */
+TensorId graph_drop(Graph *g, const char *name, TensorId x, float rate, bool per_image,
+                    TensorId residual);
+/* Ends the network: creates inputs "labels" i32 [N], "scalars" f32 [SCALAR_COUNT] and, where the
+ * options say so, "loss_scale" f32 [LOSS_SCALE_COUNT]; takes "mix" where graph_images() made it;
+ * and the output "stats" f64 [4]. */
 TensorId graph_softmax_xent(Graph *g, TensorId logits);
 TensorId graph_logits(const Graph *g); /* what graph_softmax_xent was given */
 TensorId graph_input(const Graph *g,
-                     const char *name); /* "images", "labels", "scalars", "loss_scale", "erase", "mix", "stats" */
+                     /* "images", "labels", "scalars", "loss_scale", "erase", "mix", "stats" */
+                     const char *name);
 
-/* The general door behind all of the above and of grad.c: infers shapes, creates the outputs that wanted[] names. attr
- * is copied. preset[i].rank != 0 fixes an output's shape. Returns the node index or -1. */
-int graph_add_node(Graph *g, OpKind kind, Phase phase, const char *name, const void *attr, const TensorId *in,
-                   const bool *wanted, const TensorDesc *preset);
+/* The general door behind all of the above and of grad.c: infers shapes, creates the outputs that
+ * wanted[] names. attr is copied. preset[i].rank != 0 fixes an output's shape. Returns the node
+ * index or -1. */
+int graph_add_node(Graph *g, OpKind kind, Phase phase, const char *name, const void *attr,
+                   const TensorId *in, const bool *wanted, const TensorDesc *preset);
 TensorId graph_add_tensor(Graph *g, const char *name, TensorRole role, const TensorDesc *desc);
 void graph_set_options(Graph *g, const GraphOptions *o); /* copied; builder calls read it */
 const GraphOptions *graph_options(const Graph *g);
 GraphTensor *graph_edit_tensor(Graph *g, TensorId id); /* for grad.c and fuse.c */
 GraphNode *graph_edit_node(Graph *g, int index);
 
-/* grad.c: walks the nodes in reverse and appends one backward node (or two: data, weights) per forward node by its op's
- * rule; sums gradients of a tensor with several consumers by OP_ADD. Parameters get grad tensors; the gradient of
- * images is never computed. */
+/* grad.c: walks the nodes in reverse and appends one backward node (or two: data, weights) per
+ * forward node by its op's rule; sums gradients of a tensor with several consumers by OP_ADD.
+ * Parameters get grad tensors; the gradient of images is never computed. */
 Status graph_append_backward(Graph *g);
 
 typedef struct FuseOptions {
@@ -140,11 +155,13 @@ typedef struct FuseOptions {
     bool (*takes)(void *cookie, const Fusion *fusion);
     void *cookie;
 } FuseOptions;
-/* fuse.c: rewrites patterns that the backend offers; the graph stays in topological order, unused nodes are removed. */
+/* fuse.c: rewrites patterns that the backend offers; the graph stays in topological order, unused
+ * nodes are removed. */
 Status graph_fuse(Graph *g, const FuseOptions *o);
 
 /* dump.c */
 struct StrBuf;
-Status graph_dump_table(const Graph *g, struct StrBuf *out); /* layer, output shape, parameters, FLOPs; totals */
+/* layer, output shape, parameters, FLOPs; totals */
+Status graph_dump_table(const Graph *g, struct StrBuf *out);
 Status graph_dump_dot(const Graph *g, struct StrBuf *out);
 #endif

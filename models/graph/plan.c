@@ -1,20 +1,25 @@
 /* plan.c - gives every tensor of a program a slab and an offset before anything runs.
  *
- * PARAMETERS AND GRADIENTS lie in the order in which backward produces the gradients (or in the order a training
- * program handed over), at equal offsets in their two slabs. Buffers lie in declaration order.
+ * PARAMETERS AND GRADIENTS lie in the order in which backward produces the gradients (or in the
+ * order a training program handed over), at equal offsets in their two slabs. Buffers lie in
+ * declaration order.
  *
- * LANES. A weight gradient goes to the side lane. It is joined before the first main node behind the side node that is
- * side_depth places later: so many may lag, and no more memory than theirs is held back.
+ * LANES. A weight gradient goes to the side lane. It is joined before the first main node behind
+ * the side node that is side_depth places later: so many may lag, and no more memory than theirs is
+ * held back.
  *
- * ACTIVATIONS live from the node that produces them to the last node that reads them, or to the join of that node, both
- * inclusive. Placement has two steps:
- *   1. In place. Where an op allows an output over an input, the input dies at that node, and description and size are
- * equal, the output joins the input's group; a group is one piece of memory whose life is the sum of its members'
- * lives. An input that fills two slots of the node is left alone (the kernel may read it through the other slot after
- * it was overwritten), and one input carries at most one output.
- *   2. Greedy by size (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020): the
- * largest group first, each into the smallest gap left between placed groups that live at the same time, or behind
- * them.
+ * ACTIVATIONS live from the node that produces them to the last node that reads them, or to the
+ * join of that node, both inclusive. Placement has two steps:
+ *   1. In place. Where an op allows an output over an input, the input dies at that node, and
+ *   description and size are
+ * equal, the output joins the input's group; a group is one piece of memory whose life is the sum
+ * of its members' lives. An input that fills two slots of the node is left alone (the kernel may
+ * read it through the other slot after it was overwritten), and one input carries at most one
+ * output.
+ *   2. Greedy by size (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
+ *   Inference", 2020): the
+ * largest group first, each into the smallest gap left between placed groups that live at the same
+ * time, or behind them.
  *
  * plan_check() shares none of this: it works lifetimes out again and compares every pair. */
 #include "models/graph/plan.h"
@@ -25,7 +30,8 @@
 static Status align_up(size_t bytes, size_t alignment, size_t *out)
 {
     size_t padded = 0;
-    if (!mem_add(bytes, alignment - 1, &padded)) return fail(ERR_MEMORY, "memory plan: sizes overflow");
+    if (!mem_add(bytes, alignment - 1, &padded))
+        return fail(ERR_MEMORY, "memory plan: sizes overflow");
     *out = padded / alignment * alignment;
     return OK;
 }
@@ -38,7 +44,8 @@ static Status take(Plan *p, Slab slab, PlanEntry *entry, size_t bytes, size_t al
     entry->slab = slab;
     entry->offset = p->slab_bytes[slab];
     entry->bytes = bytes;
-    if (!mem_add(entry->offset, padded, &p->slab_bytes[slab])) return fail(ERR_MEMORY, "memory plan: sizes overflow");
+    if (!mem_add(entry->offset, padded, &p->slab_bytes[slab]))
+        return fail(ERR_MEMORY, "memory plan: sizes overflow");
     return OK;
 }
 
@@ -46,7 +53,8 @@ static Status take(Plan *p, Slab slab, PlanEntry *entry, size_t bytes, size_t al
 
 static bool may_run_beside(OpKind kind)
 {
-    return kind == OP_CONV2D_BWD_WEIGHTS || kind == OP_CONV2D_BWD_WEIGHTS_NORM || kind == OP_LINEAR_BWD_WEIGHTS;
+    return kind == OP_CONV2D_BWD_WEIGHTS || kind == OP_CONV2D_BWD_WEIGHTS_NORM ||
+           kind == OP_LINEAR_BWD_WEIGHTS;
 }
 
 /* The first main node behind index. */
@@ -78,19 +86,23 @@ static void choose_lanes(Plan *p, const Graph *g, int depth)
 static void measure_lifetimes(const Graph *g, Plan *p)
 {
     PlanEntry *entries = p->entries;
-    for (TensorId id = 0; id < graph_tensor_count(g); id++) entries[id].first_node = entries[id].last_node = -1;
+    for (TensorId id = 0; id < graph_tensor_count(g); id++)
+        entries[id].first_node = entries[id].last_node = -1;
     for (int i = 0; i < graph_node_count(g); i++) {
         const GraphNode *n = graph_node(g, i);
         for (int k = 0; k < OP_MAX_OUTPUTS; k++)
-            if (n->out[k] != TENSOR_NONE) entries[n->out[k]].first_node = entries[n->out[k]].last_node = i;
+            if (n->out[k] != TENSOR_NONE)
+                entries[n->out[k]].first_node = entries[n->out[k]].last_node = i;
         for (int k = 0; k < OP_MAX_INPUTS; k++)
-            if (n->in[k] != TENSOR_NONE && entries[n->in[k]].last_node < i) entries[n->in[k]].last_node = i;
+            if (n->in[k] != TENSOR_NONE && entries[n->in[k]].last_node < i)
+                entries[n->in[k]].last_node = i;
         for (int k = 0; p->nodes[i].lane == PLAN_SIDE && k < OP_MAX_INPUTS; k++)
             if (n->in[k] != TENSOR_NONE && entries[n->in[k]].last_node < p->nodes[i].joined_at)
                 entries[n->in[k]].last_node = p->nodes[i].joined_at;
     }
     for (TensorId id = 0; id < graph_tensor_count(g); id++)
-        if (graph_tensor(g, id)->role != ROLE_ACTIVATION) entries[id].first_node = entries[id].last_node = -1;
+        if (graph_tensor(g, id)->role != ROLE_ACTIVATION)
+            entries[id].first_node = entries[id].last_node = -1;
 }
 
 /* ---- parameters, gradients, buffers ---- */
@@ -98,13 +110,16 @@ static void measure_lifetimes(const Graph *g, Plan *p)
 static Status order_by_names(const Graph *g, const PlanInputs *in, TensorId *order, int params)
 {
     if (in->param_count != params)
-        return fail(ERR_INTERNAL, "memory plan: %d names for %d parameters", in->param_count, params);
+        return fail(ERR_INTERNAL, "memory plan: %d names for %d parameters", in->param_count,
+                    params);
     for (int i = 0; i < params; i++) {
         order[i] = graph_find(g, in->param_order[i]);
         if (order[i] == TENSOR_NONE || graph_tensor(g, order[i])->role != ROLE_PARAM)
-            return fail(ERR_INTERNAL, "memory plan: %s is no parameter of this graph", in->param_order[i]);
+            return fail(ERR_INTERNAL, "memory plan: %s is no parameter of this graph",
+                        in->param_order[i]);
         for (int k = 0; k < i; k++)
-            if (order[k] == order[i]) return fail(ERR_INTERNAL, "memory plan: %s is named twice", in->param_order[i]);
+            if (order[k] == order[i])
+                return fail(ERR_INTERNAL, "memory plan: %s is named twice", in->param_order[i]);
     }
     return OK;
 }
@@ -129,8 +144,8 @@ static int order_by_declaration(const Graph *g, TensorId *order)
     return count;
 }
 
-/* Declaration order serves evaluation alone: without backward and without a training program there is no other order to
- * keep. */
+/* Declaration order serves evaluation alone: without backward and without a training program there
+ * is no other order to keep. */
 static Status order_params(const Graph *g, const PlanInputs *in, TensorId *order, int *count)
 {
     *count = order_by_declaration(g, order);
@@ -145,12 +160,13 @@ static Status place_param(Plan *p, const Graph *g, const PlanInputs *in, TensorI
 {
     const GraphTensor *t = graph_tensor(g, id);
     const size_t bytes = in->tensor_bytes[id];
-    if (bytes == 0) return fail(ERR_INTERNAL, "memory plan: the size of parameter %s is not decided", t->name);
+    if (bytes == 0)
+        return fail(ERR_INTERNAL, "memory plan: the size of parameter %s is not decided", t->name);
     TRY(take(p, SLAB_PARAM, &p->entries[id], bytes, in->alignment));
     if (t->grad == TENSOR_NONE) return OK;
     if (in->tensor_bytes[t->grad] != bytes)
-        return fail(ERR_INTERNAL, "memory plan: %s has %zu bytes and its gradient %zu", t->name, bytes,
-                    in->tensor_bytes[t->grad]);
+        return fail(ERR_INTERNAL, "memory plan: %s has %zu bytes and its gradient %zu", t->name,
+                    bytes, in->tensor_bytes[t->grad]);
     return take(p, SLAB_GRAD, &p->entries[t->grad], bytes, in->alignment);
 }
 
@@ -164,7 +180,8 @@ static Status place_fixed(Plan *p, const Graph *g, const PlanInputs *in)
     mem_free(order);
     for (TensorId id = 0; id < graph_tensor_count(g) && status == OK; id++) {
         const TensorRole role = graph_tensor(g, id)->role;
-        if (role == ROLE_BUFFER) status = take(p, SLAB_BUFFER, &p->entries[id], in->tensor_bytes[id], in->alignment);
+        if (role == ROLE_BUFFER)
+            status = take(p, SLAB_BUFFER, &p->entries[id], in->tensor_bytes[id], in->alignment);
         if (role == ROLE_INPUT || role == ROLE_OUTPUT)
             p->entries[id].bytes = in->tensor_bytes[id]; /* SLAB_EXTERNAL is 0 */
     }
@@ -180,13 +197,17 @@ static int slots_filled_by(const GraphNode *n, TensorId id)
     return slots;
 }
 
-/* Whether output out of node index may be written over its input x. carried[x]: another output already lies there. */
-static bool may_lie_over(const Plan *p, const Graph *g, int index, TensorId out, TensorId x, const bool *carried)
+/* Whether output out of node index may be written over its input x. carried[x]: another output
+ * already lies there. */
+static bool may_lie_over(const Plan *p, const Graph *g, int index, TensorId out, TensorId x,
+                         const bool *carried)
 {
     if (x == TENSOR_NONE || carried[x]) return false;
     const GraphTensor *to = graph_tensor(g, out), *tx = graph_tensor(g, x);
-    if (to->role != ROLE_ACTIVATION || tx->role != ROLE_ACTIVATION || tx->producer < 0) return false;
-    if (p->entries[x].last_node != index || slots_filled_by(graph_node(g, index), x) != 1) return false;
+    if (to->role != ROLE_ACTIVATION || tx->role != ROLE_ACTIVATION || tx->producer < 0)
+        return false;
+    if (p->entries[x].last_node != index || slots_filled_by(graph_node(g, index), x) != 1)
+        return false;
     /* Equal descriptions get equal layouts; equal bytes alone would not promise that. */
     if (to->desc.dtype != tx->desc.dtype || !tensor_same_shape(&to->desc, &tx->desc)) return false;
     return p->entries[out].bytes == p->entries[x].bytes;
@@ -199,7 +220,8 @@ static void choose_in_place(Plan *p, const Graph *g, const unsigned *apart, bool
         const OpDef *def = op_def(n->kind);
         for (int k = 0; k < def->outputs; k++) {
             const int slot = apart && apart[i] >> k & 1 ? -1 : def->in_place_of[k];
-            if (n->out[k] == TENSOR_NONE || slot < 0 || !may_lie_over(p, g, i, n->out[k], n->in[slot], carried))
+            if (n->out[k] == TENSOR_NONE || slot < 0 ||
+                !may_lie_over(p, g, i, n->out[k], n->in[slot], carried))
                 continue;
             p->entries[n->out[k]].over = n->in[slot];
             carried[n->in[slot]] = true;
@@ -228,9 +250,10 @@ static TensorId find_root(const Plan *p, TensorId id)
     return id;
 }
 
-/* Fills groups and returns their number. group_of is scratch by tensor. An output has a higher id than the input it
- * lies over. */
-static Status collect_groups(const Plan *p, const Graph *g, size_t alignment, Group *groups, int *group_of, int *count)
+/* Fills groups and returns their number. group_of is scratch by tensor. An output has a higher id
+ * than the input it lies over. */
+static Status collect_groups(const Plan *p, const Graph *g, size_t alignment, Group *groups,
+                             int *group_of, int *count)
 {
     *count = 0;
     for (TensorId id = 0; id < graph_tensor_count(g); id++) {
@@ -238,7 +261,8 @@ static Status collect_groups(const Plan *p, const Graph *g, size_t alignment, Gr
         if (e->slab != SLAB_ACTIVATION || e->first_node < 0) continue;
         if (e->over == TENSOR_NONE) {
             group_of[id] = *count;
-            groups[*count] = (Group){ .root = id, .first_node = e->first_node, .last_node = e->last_node };
+            groups[*count] =
+                (Group){ .root = id, .first_node = e->first_node, .last_node = e->last_node };
             TRY(align_up(e->bytes, alignment, &groups[(*count)++].bytes));
         } else {
             Group *group = &groups[group_of[find_root(p, id)]];
@@ -255,7 +279,8 @@ static size_t find_gap(const Group *placed, int count, const Group *group)
     for (int i = 0; i < count; i++) {
         const Group *other = &placed[i];
         if (other->last_node < group->first_node || other->first_node > group->last_node) continue;
-        if (other->offset > end && other->offset - end >= group->bytes && other->offset - end < best_gap) {
+        if (other->offset > end && other->offset - end >= group->bytes &&
+            other->offset - end < best_gap) {
             best = end;
             best_gap = other->offset - end;
         }
@@ -271,7 +296,8 @@ static Status place_groups(Plan *p, const Group *groups, int count, Group *place
         Group group = groups[i];
         group.offset = find_gap(placed, i, &group);
         size_t end;
-        if (!mem_add(group.offset, group.bytes, &end)) return fail(ERR_MEMORY, "memory plan: activations overflow");
+        if (!mem_add(group.offset, group.bytes, &end))
+            return fail(ERR_MEMORY, "memory plan: activations overflow");
         if (end > p->slab_bytes[SLAB_ACTIVATION]) p->slab_bytes[SLAB_ACTIVATION] = end;
         int at = i;
         for (; at > 0 && placed[at - 1].offset > group.offset; at--) placed[at] = placed[at - 1];
@@ -290,7 +316,8 @@ static Status size_activations(Plan *p, const Graph *g, const PlanInputs *in)
         if (e->first_node < 0) continue; /* a fusion took its producer */
         e->bytes = in->tensor_bytes[id];
         if (e->bytes == 0)
-            return fail(ERR_INTERNAL, "memory plan: the size of %s is not decided", graph_tensor(g, id)->name);
+            return fail(ERR_INTERNAL, "memory plan: the size of %s is not decided",
+                        graph_tensor(g, id)->name);
         size_t padded = 0;
         TRY(align_up(e->bytes, in->alignment, &padded));
         if (!mem_add(p->naive_activation_bytes, padded, &p->naive_activation_bytes))
@@ -303,9 +330,11 @@ static Status place_activations(Plan *p, const Graph *g, const PlanInputs *in)
 {
     const size_t tensors = (size_t)graph_tensor_count(g);
     bool *carried = mem_calloc(tensors, sizeof *carried);
-    Group *groups = mem_calloc(tensors, sizeof *groups), *placed = mem_calloc(tensors, sizeof *placed);
+    Group *groups = mem_calloc(tensors, sizeof *groups),
+          *placed = mem_calloc(tensors, sizeof *placed);
     int *group_of = mem_calloc(tensors, sizeof *group_of), count = 0;
-    Status status = carried && groups && placed && group_of ? size_activations(p, g, in) : ERR_MEMORY;
+    Status status =
+        carried && groups && placed && group_of ? size_activations(p, g, in) : ERR_MEMORY;
     if (status != OK) goto done;
     choose_in_place(p, g, in->node_apart, carried);
     status = collect_groups(p, g, in->alignment, groups, group_of, &count);
@@ -313,7 +342,8 @@ static Status place_activations(Plan *p, const Graph *g, const PlanInputs *in)
     qsort(groups, (size_t)count, sizeof *groups, compare_groups);
     status = place_groups(p, groups, count, placed);
     for (size_t i = 0; i < tensors && status == OK; i++)
-        if (p->entries[i].over != TENSOR_NONE) p->entries[i].offset = p->entries[find_root(p, (TensorId)i)].offset;
+        if (p->entries[i].over != TENSOR_NONE)
+            p->entries[i].offset = p->entries[find_root(p, (TensorId)i)].offset;
 done:
     mem_free(carried);
     mem_free(groups);

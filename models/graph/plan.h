@@ -1,28 +1,38 @@
-/* plan.h - memory is a plan: every tensor of a program is (slab, offset), known before anything runs.
+/* plan.h - memory is a plan: every tensor of a program is (slab, offset), known before anything
+ * runs.
  *
- * SLABS. PARAM and GRAD hold parameters and their gradients in the same order, that in which backward produces the
- * gradients, at equal offsets: a gradient bucket is a contiguous range, and parameter, gradient and optimizer state of
- * an element share an index. BUFFER holds the batch-norm running statistics. ACTIVATION holds everything with a
- * lifetime inside a step, placed so that no two live ranges overlap; WORKSPACE is the largest scratch of any node.
- * INPUT and OUTPUT tensors are given addresses by the executor.
+ * SLABS. PARAM and GRAD hold parameters and their gradients in the same order, that in which
+ * backward produces the gradients, at equal offsets: a gradient bucket is a contiguous range, and
+ * parameter, gradient and optimizer state of an element share an index. BUFFER holds the batch-norm
+ * running statistics. ACTIVATION holds everything with a lifetime inside a step, placed so that no
+ * two live ranges overlap; WORKSPACE is the largest scratch of any node. INPUT and OUTPUT tensors
+ * are given addresses by the executor.
  *
- * LANES. A device may run weight gradients beside the rest: then they are nodes of the SIDE lane, with a scratch of
- * their own. Node order stays the order in which work is issued; each side node has a node of the main lane, joined_at,
- * before which the main lane waits for it, and what it reads lives until there.
+ * LANES. A device may run weight gradients beside the rest: then they are nodes of the SIDE lane,
+ * with a scratch of their own. Node order stays the order in which work is issued; each side node
+ * has a node of the main lane, joined_at, before which the main lane waits for it, and what it
+ * reads lives until there.
  *
- * Offsets inside PARAM, GRAD and BUFFER depend only on names, layouts and order, so that several programs share those
- * slabs. */
+ * Offsets inside PARAM, GRAD and BUFFER depend only on names, layouts and order, so that several
+ * programs share those slabs. */
 #ifndef CONVOY_MODELS_GRAPH_PLAN_H
 #define CONVOY_MODELS_GRAPH_PLAN_H
 #include "models/graph/graph.h"
 
-typedef enum Slab { SLAB_EXTERNAL, SLAB_PARAM, SLAB_GRAD, SLAB_BUFFER, SLAB_ACTIVATION, SLAB_COUNT } Slab;
+typedef enum Slab {
+    SLAB_EXTERNAL,
+    SLAB_PARAM,
+    SLAB_GRAD,
+    SLAB_BUFFER,
+    SLAB_ACTIVATION,
+    SLAB_COUNT
+} Slab;
 
 typedef struct PlanEntry {
     Slab slab;
     size_t offset, bytes;
-    /* lifetime of activations; -1 where it does not apply. Read on the side lane: until the join, which may be the end
-     * of the program (= number of nodes). */
+    /* lifetime of activations; -1 where it does not apply. Read on the side lane: until the join,
+     * which may be the end of the program (= number of nodes). */
     int first_node, last_node;
     TensorId over; /* lies over this input in place, or TENSOR_NONE */
 } PlanEntry;
@@ -51,23 +61,27 @@ typedef struct PlanInputs {
     /* names in slab order, from the training program; NULL: this graph's own backward order */
     const char *const *param_order;
     int param_count;
-    int side_depth; /* most weight gradients that are under way on the side lane; 0: everything is on the main lane */
+    /* most weight gradients that are under way on the side lane; 0: everything is on the main
+     * lane */
+    int side_depth;
 } PlanInputs;
 
 Status plan_create(Plan **out, const Graph *g, const PlanInputs *in);
 void plan_destroy(Plan *p);
-/* Independent check used by tests and debug builds: inside each slab no two live tensors overlap unless one lies over
- * the other. */
+/* Independent check used by tests and debug builds: inside each slab no two live tensors overlap
+ * unless one lies over the other. */
 Status plan_check(const Plan *p, const Graph *g);
 
-/* Bucket arithmetic: ranges of the GRAD slab in backward order. Bucket k is complete when node ready_after[k] has run.
- * A bucket is at most cap_bytes (at least one tensor), the first one at most first_cap_bytes. */
+/* Bucket arithmetic: ranges of the GRAD slab in backward order. Bucket k is complete when node
+ * ready_after[k] has run. A bucket is at most cap_bytes (at least one tensor), the first one at
+ * most first_cap_bytes. */
 typedef struct Bucket {
     size_t offset, bytes;
     int ready_after;
 } Bucket;
 /* mem_free */
-Status plan_buckets(const Plan *p, const Graph *g, size_t cap_bytes, size_t first_cap_bytes, Bucket **out, int *count);
+Status plan_buckets(const Plan *p, const Graph *g, size_t cap_bytes, size_t first_cap_bytes,
+                    Bucket **out, int *count);
 /* Names of the parameters in PARAM slab order. returns to caller (one mem_free). */
 Status plan_param_order(const Plan *p, const Graph *g, const char ***names, int *count);
 #endif

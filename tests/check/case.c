@@ -1,8 +1,9 @@
 /* case.c - cases as text and the lists of cases that are run.
  *
- * Text: OP NAME=VALUE ... [| mode [weights=free|forward|plain] [plain] [wide] [accumulate] [in_place=MASK]]; parameters
- * not named have their standard value. Shape files (shapes/X.txt) hold such lines without the part behind "|"; a
- * line for a forward op serves its gradients too, which share its table of parameters. */
+ * Text: OP NAME=VALUE ... [| mode [weights=free|forward|plain] [plain] [wide] [accumulate]
+ * [in_place=MASK]]; parameters not named have their standard value. Shape files (shapes/X.txt) hold
+ * such lines without the part behind "|"; a line for a forward op serves its gradients too, which
+ * share its table of parameters. */
 #include "tests/check/check.h"
 
 #include "base/fs.h"
@@ -19,7 +20,8 @@ void case_format(const Case *c, StrBuf *out)
     const Family *f = c->family;
     str_add(out, op_name(f->kind));
     for (int i = 0; f->params[i].name; i++)
-        if (c->p[i] != f->params[i].standard) str_printf(out, " %s=%" PRId64, f->params[i].name, c->p[i]);
+        if (c->p[i] != f->params[i].standard)
+            str_printf(out, " %s=%" PRId64, f->params[i].name, c->p[i]);
     str_printf(out, " | %s", mode_names[c->variant.mode]);
     if (f->flags & FAMILY_WEIGHTS) str_printf(out, " weights=%s", weight_names[c->variant.weights]);
     if (c->variant.plain) str_add(out, " plain");
@@ -39,7 +41,8 @@ static bool parse_param(const Family *f, const char *word, int64_t *p)
 {
     for (int i = 0; f->params[i].name; i++) {
         size_t n = strlen(f->params[i].name);
-        if (strncmp(word, f->params[i].name, n) == 0 && word[n] == '=') return str_to_i64(word + n + 1, &p[i]);
+        if (strncmp(word, f->params[i].name, n) == 0 && word[n] == '=')
+            return str_to_i64(word + n + 1, &p[i]);
     }
     return false;
 }
@@ -57,7 +60,8 @@ static bool parse_variant(const char *word, Variant *v)
         if (weights < 0) return false;
         return v->weights = (Weights)weights, true;
     }
-    if (str_starts_with(word, "in_place=") && str_to_i64(word + 9, &mask)) return v->in_place = (unsigned)mask, true;
+    if (str_starts_with(word, "in_place=") && str_to_i64(word + 9, &mask))
+        return v->in_place = (unsigned)mask, true;
     return false;
 }
 
@@ -84,8 +88,10 @@ static Status parse_words(const char *text, Case *out)
     memcpy(copy, text, bytes);
     while ((word = strtok_r(rest, " \t", &rest))) {
         if (strcmp(word, "|") == 0) variant = true;
-        else if (!(variant ? parse_variant(word, &out->variant) : parse_param(out->family, word, out->p)))
-            return fail(ERR_USAGE, "%s: do not know \"%s\" in: %s", op_name(out->family->kind), word, text);
+        else if (!(variant ? parse_variant(word, &out->variant)
+                           : parse_param(out->family, word, out->p)))
+            return fail(ERR_USAGE, "%s: do not know \"%s\" in: %s", op_name(out->family->kind),
+                        word, text);
     }
     return OK;
 }
@@ -131,7 +137,8 @@ void problem_format(const Problem *p, char *out, size_t bytes)
         char shape[96] = "-";
         if (d->rank) tensor_format(d, shape, sizeof shape);
         if (i == OP_MAX_INPUTS) used += (size_t)snprintf(out + used, bytes - used, " ->");
-        if (d->rank && used < bytes) used += (size_t)snprintf(out + used, bytes - used, "%s%s", used ? " " : "", shape);
+        if (d->rank && used < bytes)
+            used += (size_t)snprintf(out + used, bytes - used, "%s%s", used ? " " : "", shape);
     }
 }
 
@@ -170,7 +177,8 @@ static bool has_images(const Problem *p)
 static bool has_rows(const Problem *p)
 {
     for (int i = 0; i < OP_MAX_INPUTS && p->kind != OP_SOFTMAX_XENT && !op_def(p->kind)->fused; i++)
-        if (p->in[i].rank == 2 && p->in[i].dtype == DTYPE_F32 && i != layouts_weight_input(p->kind) &&
+        if (p->in[i].rank == 2 && p->in[i].dtype == DTYPE_F32 &&
+            i != layouts_weight_input(p->kind) &&
             !(p->kind == OP_BATCHNORM_BWD && i == BN_BWD_IN_SAVED))
             return true;
     return false;
@@ -183,8 +191,8 @@ static void add_variant(CaseList *list, const Case *problem, Variant v)
     case_list_add(list, &c);
 }
 
-/* The variants in which problem number index of a family is run: always exact (where there is such a mode) and
- * float; the rest in turn, so that the check stays short. */
+/* The variants in which problem number index of a family is run: always exact (where there is such
+ * a mode) and float; the rest in turn, so that the check stays short. */
 static void add_variants(CaseList *list, const Case *c, const Problem *p, int index)
 {
     const Family *f = c->family;
@@ -195,7 +203,8 @@ static void add_variants(CaseList *list, const Case *c, const Problem *p, int in
     Weights usual = weights && !forward ? WEIGHTS_FORWARD : WEIGHTS_FREE;
     v.weights = usual;
     add_variant(list, c, v);
-    if (v.mode == MODE_EXACT) add_variant(list, c, (Variant){ .mode = MODE_FLOAT, .weights = usual });
+    if (v.mode == MODE_EXACT)
+        add_variant(list, c, (Variant){ .mode = MODE_FLOAT, .weights = usual });
     if (weights && index % 3 == 0) {
         v.weights = WEIGHTS_PLAIN;
         add_variant(list, c, v);
@@ -205,7 +214,8 @@ static void add_variants(CaseList *list, const Case *c, const Problem *p, int in
     }
     if (has_images(p) && index % 3 == 1)
         add_variant(list, c, (Variant){ .mode = v.mode, .weights = usual, .plain = true });
-    if (has_rows(p)) add_variant(list, c, (Variant){ .mode = v.mode, .weights = usual, .wide = true });
+    if (has_rows(p))
+        add_variant(list, c, (Variant){ .mode = v.mode, .weights = usual, .wide = true });
     if (f->flags & FAMILY_ACCUMULATES)
         add_variant(list, c, (Variant){ .mode = v.mode, .weights = usual, .accumulate = true });
     if ((f->flags & FAMILY_NAN) && index % 3 == 2)
@@ -213,7 +223,9 @@ static void add_variants(CaseList *list, const Case *c, const Problem *p, int in
     unsigned mask = in_place_mask(p);
     if (mask) add_variant(list, c, (Variant){ .mode = v.mode, .weights = usual, .in_place = mask });
     for (int i = 0; (mask & (mask - 1)) && i < OP_MAX_OUTPUTS; i++)
-        if (mask >> i & 1) add_variant(list, c, (Variant){ .mode = v.mode, .weights = usual, .in_place = 1u << i });
+        if (mask >> i & 1)
+            add_variant(list, c,
+                        (Variant){ .mode = v.mode, .weights = usual, .in_place = 1u << i });
 }
 
 static Status add_problem(CaseList *list, const Case *c, int index)
@@ -231,7 +243,8 @@ static Status add_problem(CaseList *list, const Case *c, int index)
     return st;
 }
 
-/* Calls take for each line of a file that holds a case; blank lines and lines that start with '#' are skipped. */
+/* Calls take for each line of a file that holds a case; blank lines and lines that start with '#'
+ * are skipped. */
 static Status each_line(const char *path, Status (*take)(void *cookie, const Case *c), void *cookie)
 {
     uint8_t *data;
@@ -303,7 +316,9 @@ Status case_list_family(CaseList *list, const Family *f, uint64_t seed, const ch
 static Status take_bench(void *cookie, const Case *c)
 {
     Case row = *c;
-    row.variant.weights = c->family->kind == OP_CONV2D || c->family->kind == OP_LINEAR ? WEIGHTS_FREE : WEIGHTS_FORWARD;
+    row.variant.weights = c->family->kind == OP_CONV2D || c->family->kind == OP_LINEAR
+                              ? WEIGHTS_FREE
+                              : WEIGHTS_FORWARD;
     case_list_add(cookie, &row);
     return OK;
 }

@@ -1,10 +1,11 @@
 /* check.h - what the files of the op check share. See main.c for what the check is.
  *
- * A FAMILY is one row per op: its named integer parameters, fixed and drawn problems, how a problem becomes
- * attributes and shapes, how its inputs are filled. A CASE is a family, values for its parameters, and a VARIANT:
- * how to compare, which layouts, what lies over what. A case has a text form, "conv2d n=2 c=3 ... | exact
- * weights=forward", which is printed when it fails and can be given to --case. Everything random in a case is
- * drawn from the seed and that text, so a case gives the same numbers alone as in company.
+ * A FAMILY is one row per op: its named integer parameters, fixed and drawn problems, how a problem
+ * becomes attributes and shapes, how its inputs are filled. A CASE is a family, values for its
+ * parameters, and a VARIANT: how to compare, which layouts, what lies over what. A case has a text
+ * form, "conv2d n=2 c=3 ... | exact weights=forward", which is printed when it fails and can be
+ * given to --case. Everything random in a case is drawn from the seed and that text, so a case
+ * gives the same numbers alone as in company.
  *
  * Host values of every element type are kept as double: exact for all the types there are. */
 #ifndef CONVOY_TESTS_CHECK_CHECK_H
@@ -28,13 +29,16 @@ typedef enum Weights {
     WEIGHTS_FORWARD,
     WEIGHTS_PLAIN,
     WEIGHTS_COUNT
-} Weights; /* who decided the weights' layout: nobody (forward
-    only), a forward op of another batch size, or the check itself, plain */
+    /* who decided the weights' layout: nobody (forward only), a forward op of another batch size,
+     * or
+ * the check itself, plain */
+} Weights;
 typedef struct Variant {
     Mode mode;
     Weights weights;
     bool plain; /* activations are plain where the backend would choose otherwise */
-    bool wide;  /* activations of rank 2 lie as a linear layer leaves them, which may be wider than others */
+    /* activations of rank 2 lie as a linear layer leaves them, which may be wider than others */
+    bool wide;
     bool accumulate;
     unsigned in_place; /* bit i: output i lies over its input */
 } Variant;
@@ -66,14 +70,16 @@ typedef struct Problem {
     OpKind kind;
     Attr attr;
     UpdateSegment segments[PROBLEM_MAX_SEGMENTS];
-    TensorDesc in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS]; /* out: preset before, complete after problem_infer() */
+    /* out: preset before, complete after problem_infer() */
+    TensorDesc in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS];
     bool wanted[OP_MAX_OUTPUTS];
     bool exact;    /* integer inputs give exact results (divisions by powers of two, if any) */
     int64_t terms; /* longest sum behind one element of a result: K of the float bound */
 } Problem;
 
 enum {
-    FAMILY_EXACT = 1,       /* sums of products: has an exact mode; the bound's S is the op on absolute values */
+    /* sums of products: has an exact mode; the bound's S is the op on absolute values */
+    FAMILY_EXACT = 1,
     FAMILY_ACCUMULATES = 2, /* has outputs that are gradients of parameters */
     FAMILY_NAN = 4,         /* a NaN must come through */
     FAMILY_WEIGHTS = 8      /* has a weight tensor whose layout is negotiated */
@@ -87,8 +93,10 @@ typedef struct Family {
     const ParamDef *params;
     const char *const *fixed; /* problems as text, NULL at the end */
     void (*draw)(Rng *rng, int64_t *p);
-    void (*build)(const int64_t *p, Problem *out);                                         /* out->kind is set */
-    void (*fill)(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in); /* NULL: fill_default */
+    /* out->kind is set */
+    void (*build)(const int64_t *p, Problem *out);
+    /* NULL: fill_default */
+    void (*fill)(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in);
 } Family;
 
 typedef struct Case {
@@ -116,22 +124,27 @@ Status case_list_bench(CaseList *list, const char *path);
 Status problem_make(const Case *c, Problem *out); /* build and infer */
 void problem_format(const Problem *p, char *out, size_t bytes);
 
-/* subject.c - what the check must know of the backend under test: which layouts it takes, and to what it rounds */
+/* subject.c - what the check must know of the backend under test: which layouts it takes, and to
+ * what it rounds */
 typedef struct Subject {
     Backend *backend;
-    DType compute;           /* activations and factors of products; f32 for backends that know no other type */
+    /* activations and factors of products; f32 for backends that know no other type */
+    DType compute;
     bool tf32;               /* products of f32 round their factors to 11 bits */
     bool own_layouts;        /* no other than those it decides itself */
     bool fuses[FUSED_COUNT]; /* it has the ops that OpDef.fused marks so */
     bool rounds_dz;          /* batchnorm_bwd rounds dz to the compute type before anything else */
     int pad;                 /* grouped convolutions need multiples of so many channels; 1 = any */
 } Subject;
-bool subject_takes(const Subject *s, const Case *c);      /* the case's variant exists for it */
-bool subject_refuses(const Subject *s, const Problem *p); /* prepare() must say no, with ERR_USAGE */
+bool subject_takes(const Subject *s, const Case *c); /* the case's variant exists for it */
+/* prepare() must say no, with ERR_USAGE */
+bool subject_refuses(const Subject *s, const Problem *p);
 double subject_nearest(DType type, double v);
-/* Rounds the values of in to what the prepared instance will see, so that reference and backend start from the same. */
+/* Rounds the values of in to what the prepared instance will see, so that reference and backend
+ * start from the same. */
 Status subject_round_inputs(const Subject *s, Arena *arena, const OpInstance *op, Host *in);
-/* The type that the gradient of a convolution's weights has before it is converted into its tensor. */
+/* The type that the gradient of a convolution's weights has before it is converted into its
+ * tensor. */
 DType subject_product_type(const Subject *s, const OpInstance *op);
 /* The type in which the backend keeps t. */
 Status subject_type_of(const Subject *s, Arena *arena, const OpTensor *t, DType *out);
@@ -141,13 +154,16 @@ Status host_make(Arena *arena, Host *out, const TensorDesc *desc);
 void fill_default(const Problem *p, Mode mode, Rng *rng, Host *in);
 void fill_integers(Host *t, Rng *rng, int64_t limit); /* -limit..limit without 0 */
 void fill_normal(Host *t, Rng *rng, double mean, double deviation);
-void fill_distinct(Host *t, Rng *rng); /* multiples of 1/64, all different within any window: for maxima */
+/* multiples of 1/64, all different within any window: for maxima */
+void fill_distinct(Host *t, Rng *rng);
 void fill_clusters(Host *t, Rng *rng,
-                   double offset); /* per channel two clusters, far from their middle: for ReLU behind a norm */
-double fill_float(double v);       /* nearest float */
+                   /* per channel two clusters, far from their middle: for ReLU behind a norm */
+                   double offset);
+double fill_float(double v); /* nearest float */
 
 /* rig.c - one op on one backend */
-typedef struct Result { /* what a run left behind; index: outputs first, then inputs that are updated in place */
+/* what a run left behind; index: outputs first, then inputs that are updated in place */
+typedef struct Result {
     Host out[OP_MAX_OUTPUTS], in[OP_MAX_INPUTS];
     uint8_t *raw_out[OP_MAX_OUTPUTS], *raw_in[OP_MAX_INPUTS]; /* physical bytes */
 } Result;
@@ -162,14 +178,15 @@ bool op_updates_input(const Problem *p, int slot);
 bool op_out_is_gradient(OpKind kind, int slot); /* accumulates */
 Status rig_create(Rig *rig, Backend *b, const Problem *p, const Variant *v);
 void rig_destroy(Rig *rig);
-/* One run in fresh guarded buffers. start[i]: what an accumulating output holds before. Checks guards, untouched
- * inputs, padding. */
+/* One run in fresh guarded buffers. start[i]: what an accumulating output holds before. Checks
+ * guards, untouched inputs, padding. */
 Status rig_run(Rig *rig, Arena *arena, const Host *in, const Host *start, Result *out);
 bool rig_can_lie_over(const Rig *rig, int out_slot);
 
 /* layouts.c - what the backend itself would decide for tensors made by other ops */
 Status layouts_decide_inputs(Backend *b, const Problem *p, const Variant *v, OpInstance *op);
-/* The input that holds the op's weights, of which a backend may keep a copy in another type; -1: none. */
+/* The input that holds the op's weights, of which a backend may keep a copy in another type; -1:
+ * none. */
 int layouts_weight_input(OpKind kind);
 bool layouts_is_product(OpKind kind); /* convolution, linear, and their gradients */
 
@@ -178,10 +195,12 @@ typedef struct Verdict {
     double worst; /* error / bound, at most 1 passes */
 } Verdict;
 typedef enum Bound {
-    BOUND_EQUAL,    /* (float)ref == got */
-    BOUND_SUM,      /* c eps growth(K) S + eps |ref|, growth = sqrt for large K, S = the op on absolute values */
-    BOUND_MAX,      /* c eps max |ref| over the tensor */
-    BOUND_TYPE,     /* c (unit of the compute type + eps growth(K)) S: behind something rounded to that type */
+    BOUND_EQUAL, /* (float)ref == got */
+    /* c eps growth(K) S + eps |ref|, growth = sqrt for large K, S = the op on absolute values */
+    BOUND_SUM,
+    BOUND_MAX, /* c eps max |ref| over the tensor */
+    /* c (unit of the compute type + eps growth(K)) S: behind something rounded to that type */
+    BOUND_TYPE,
     BOUND_TYPE_MAX, /* c (unit of the compute type + eps growth(K)) max |ref| over the tensor */
     BOUND_ELEMENT,  /* c eps |ref| */
     BOUND_NORM,     /* c eps S + eps |ref|, S from tolerance_norm.c */
@@ -195,9 +214,12 @@ typedef struct ToleranceRow {
     double c;
 } ToleranceRow;
 const ToleranceRow *tolerance_row(OpKind kind, bool input, int slot); /* NULL: no such result */
-/* S for results of batch norm, per element of the result. in: the op's inputs, ref: the reference's results. */
-void tolerance_norm_scale(const Problem *p, const Host *in, const Result *ref, bool input, int slot, double *scale);
-/* Results that are kept in another type than f32, or go through it, may be off by its rounding on top. */
+/* S for results of batch norm, per element of the result. in: the op's inputs, ref: the reference's
+ * results. */
+void tolerance_norm_scale(const Problem *p, const Host *in, const Result *ref, bool input, int slot,
+                          double *scale);
+/* Results that are kept in another type than f32, or go through it, may be off by its rounding on
+ * top. */
 typedef struct Comparison {
     const Subject *subject;
     const Problem *problem;
@@ -211,7 +233,8 @@ typedef struct Comparison {
 Status compare_results(Arena *arena, const Comparison *c, Verdict *verdict);
 
 /* run_case.c, gradient.c, bench.c: ERR_HEALTH with a sentence on what is wrong. */
-Status run_case(const Case *c, const Subject *subject, Backend *ref, uint64_t seed, Verdict *verdict);
+Status run_case(const Case *c, const Subject *subject, Backend *ref, uint64_t seed,
+                Verdict *verdict);
 int gradient_count(void);
 void gradient_name(int row, char *out, size_t bytes);
 Status gradient_check(int row, Backend *ref, uint64_t seed, Verdict *verdict);

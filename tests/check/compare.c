@@ -1,5 +1,5 @@
-/* compare.c - the verdict on what a backend computed, given the reference's results and the bound of the result's
- * tolerance row. */
+/* compare.c - the verdict on what a backend computed, given the reference's results and the bound
+ * of the result's tolerance row. */
 #include "tests/check/check.h"
 
 #include <math.h>
@@ -30,7 +30,8 @@ static Status check_trust(const Checked *k)
     if (k->c->variant.mode != MODE_NAN && nans)
         return fail(ERR_HEALTH, "mistrusted: the reference has NaN in %s", k->name);
     double limit = k->c->family->max_zero_share;
-    if (n >= TRUST_MIN_ELEMENTS && k->ref->desc.dtype == DTYPE_F32 && (double)zeros > limit * (double)n)
+    if (n >= TRUST_MIN_ELEMENTS && k->ref->desc.dtype == DTYPE_F32 &&
+        (double)zeros > limit * (double)n)
         return fail(ERR_HEALTH, "mistrusted: %.0f %% of %s are zero in the reference",
                     100.0 * (double)zeros / (double)n, k->name);
     return OK;
@@ -62,7 +63,8 @@ static double rounding(DType type, double v)
     return unit_of(type) * fabs(v) + (type == DTYPE_F16 ? 0x1p-25 : 0);
 }
 
-/* Products of other types than plain f32 run where sums are not rounded to nearest: four times the error. */
+/* Products of other types than plain f32 run where sums are not rounded to nearest: four times the
+ * error. */
 static double slack(const Checked *k)
 {
     const Subject *s = k->c->subject;
@@ -72,7 +74,8 @@ static double slack(const Checked *k)
 /* Allowed |got - ref| of element i in float32; 0 means equal after rounding to float. */
 static double allowed_f32(const Checked *k, int64_t i)
 {
-    double ref = fabs(k->ref->v[i]), c = (k->bound == k->row->bound ? k->row->c : SILU_C) * EPS * slack(k);
+    double ref = fabs(k->ref->v[i]),
+           c = (k->bound == k->row->bound ? k->row->c : SILU_C) * EPS * slack(k);
     switch (k->bound) {
     case BOUND_EQUAL:
         return 0;
@@ -82,7 +85,8 @@ static double allowed_f32(const Checked *k, int64_t i)
         return c * k->max;
     case BOUND_TYPE:
     case BOUND_TYPE_MAX:
-        return k->row->c * (unit_of(k->c->subject->compute) + EPS * slack(k) * growth(k->c->problem->terms)) *
+        return k->row->c *
+               (unit_of(k->c->subject->compute) + EPS * slack(k) * growth(k->c->problem->terms)) *
                (k->bound == BOUND_TYPE ? k->absolute->v[i] : k->max);
     case BOUND_ELEMENT:
         return c * ref;
@@ -100,7 +104,8 @@ static double norm_rounding(const Checked *k, int64_t i)
     const OpKind kind = k->c->problem->kind;
     if (kind == OP_BATCHNORM_BWD && k->c->subject->rounds_dz && k->bound == BOUND_NORM)
         return rounding(k->c->subject->compute, k->scale[i]);
-    if (kind != OP_BATCHNORM_BWD || k->row->slot != BN_BWD_OUT_DX || !k->c->problem->out[BN_BWD_OUT_DRESIDUAL].rank)
+    if (kind != OP_BATCHNORM_BWD || k->row->slot != BN_BWD_OUT_DX ||
+        !k->c->problem->out[BN_BWD_OUT_DRESIDUAL].rank)
         return 0;
     return rounding(k->c->out_type[BN_BWD_OUT_DRESIDUAL], k->scale[i]);
 }
@@ -134,20 +139,23 @@ static Status check_elements(const Checked *k, Verdict *verdict)
         double ref = k->ref->v[i], got = k->got->v[i], limit = allowed(k, i);
         if (is_nan_count(k, i) || (isnan(ref) && isnan(got))) continue;
         double exact =
-            k->ref->desc.dtype == DTYPE_F32 ? subject_nearest(k->type, got) : got; /* a float64 backend too */
-        if (exact == nearest(k, i)) continue;                                      /* infinities too */
+            /* a float64 backend too */
+            k->ref->desc.dtype == DTYPE_F32 ? subject_nearest(k->type, got) : got;
+        /* infinities too */
+        if (exact == nearest(k, i)) continue;
         double error = limit > 0 ? fabs(got - ref) : fabs(exact - nearest(k, i));
         if (limit > 0 && error / limit > verdict->worst) verdict->worst = error / limit;
         if (!(error <= limit))
-            return fail(ERR_HEALTH, "%s[%lld] is %.9g, should be %.9g (off by %.3g, allowed %.3g)", k->name,
-                        (long long)i, got, ref, error, limit);
+            return fail(ERR_HEALTH, "%s[%lld] is %.9g, should be %.9g (off by %.3g, allowed %.3g)",
+                        k->name, (long long)i, got, ref, error, limit);
     }
     return OK;
 }
 
 static Bound bound_of(const Comparison *c, const ToleranceRow *row)
 {
-    bool maximum = c->problem->kind == OP_POOL2D && c->problem->attr.pool.kind == POOL_MAX; /* chosen, not computed */
+    /* chosen, not computed */
+    bool maximum = c->problem->kind == OP_POOL2D && c->problem->attr.pool.kind == POOL_MAX;
     bool silu = (c->problem->kind == OP_ACTIVATION || c->problem->kind == OP_ACTIVATION_BWD) &&
                 c->problem->attr.activation.act == ACT_SILU; /* a polynomial, not a choice */
     if (silu) return c->problem->kind == OP_ACTIVATION ? BOUND_ELEMENT : BOUND_MAX;
@@ -165,7 +173,8 @@ static Status compare_one(Arena *arena, const Comparison *c, bool input, int slo
     k.got = input ? &c->got->in[slot] : &c->got->out[slot];
     k.type = input ? k.ref->desc.dtype : c->out_type[slot];
     k.through = k.type;
-    const bool weights = c->problem->kind == OP_CONV2D_BWD_WEIGHTS || c->problem->kind == OP_CONV2D_BWD_WEIGHTS_NORM;
+    const bool weights =
+        c->problem->kind == OP_CONV2D_BWD_WEIGHTS || c->problem->kind == OP_CONV2D_BWD_WEIGHTS_NORM;
     if (!input && weights) {
         k.through = c->product_type;
         k.start = c->start[slot].v;
@@ -185,7 +194,8 @@ static Status compare_one(Arena *arena, const Comparison *c, bool input, int slo
 static bool any_nan(const Result *r)
 {
     for (int slot = 0; slot < OP_MAX_OUTPUTS; slot++)
-        for (int64_t i = 0, n = r->out[slot].desc.rank ? tensor_elements(&r->out[slot].desc) : 0; i < n; i++)
+        for (int64_t i = 0, n = r->out[slot].desc.rank ? tensor_elements(&r->out[slot].desc) : 0;
+             i < n; i++)
             if (isnan(r->out[slot].v[i])) return true;
     return false;
 }

@@ -5,8 +5,9 @@
 enum { CN, CC, CH, CW, CK, CR, CS, CSH, CSW, CPT, CPB, CPL, CPR, CG };
 
 static const ParamDef conv_params[] = {
-    { "n", 1 },  { "c", 1 },  { "h", 1 },  { "w", 1 },  { "k", 1 },  { "r", 1 }, { "s", 1 },  { "sh", 1 },
-    { "sw", 1 }, { "pt", 0 }, { "pb", 0 }, { "pl", 0 }, { "pr", 0 }, { "g", 1 }, { NULL, 0 },
+    { "n", 1 },  { "c", 1 },  { "h", 1 },  { "w", 1 },  { "k", 1 },
+    { "r", 1 },  { "s", 1 },  { "sh", 1 }, { "sw", 1 }, { "pt", 0 },
+    { "pb", 0 }, { "pl", 0 }, { "pr", 0 }, { "g", 1 },  { NULL, 0 },
 };
 
 static const char *const conv_fixed[] = {
@@ -15,8 +16,10 @@ static const char *const conv_fixed[] = {
     "n=2 c=2 h=3 w=2 k=5 r=7 s=7 pt=3 pb=3 pl=3 pr=3",
     "n=2 c=3 h=9 w=11 k=16 r=7 s=7 sh=2 sw=2 pt=3 pb=3 pl=3 pr=3", /* the ImageNet stem */
     "n=2 c=1 h=8 w=8 k=8 r=7 s=7 sh=2 sw=2 pt=3 pb=3 pl=3 pr=3",   /* one input channel */
-    "n=2 c=8 h=7 w=7 k=16 sh=2 sw=2",                              /* strided 1x1: most of dx is zero */
-    "n=2 c=16 h=6 w=6 k=16 r=3 s=3 sh=2 sw=2 pt=0 pb=1 pl=0 pr=1", /* asymmetric, as TensorFlow pads */
+    /* strided 1x1: most of dx is zero */
+    "n=2 c=8 h=7 w=7 k=16 sh=2 sw=2",
+    /* asymmetric, as TensorFlow pads */
+    "n=2 c=16 h=6 w=6 k=16 r=3 s=3 sh=2 sw=2 pt=0 pb=1 pl=0 pr=1",
     "n=1 c=7 h=5 w=6 k=9 r=3 s=3 pt=2 pb=0 pl=0 pr=2",
     "n=2 c=12 h=5 w=5 k=20 r=3 s=3 pt=1 pb=1 pl=1 pr=1", /* channels between multiples of 8 */
     "n=2 c=16 h=6 w=5 k=32 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=2",
@@ -27,7 +30,8 @@ static const char *const conv_fixed[] = {
     "n=3 c=40 h=9 w=11 k=40 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=40",
     "n=2 c=72 h=5 w=13 k=72 r=5 s=5 pt=2 pb=2 pl=2 pr=2 g=72",
     "n=2 c=24 h=7 w=9 k=24 r=3 s=3 sh=2 sw=2 pt=1 pb=1 pl=1 pr=1 g=24",
-    "n=2 c=48 h=8 w=10 k=48 r=3 s=3 sh=2 sw=2 pt=0 pb=1 pl=0 pr=1 g=48", /* depthwise, as TensorFlow pads */
+    /* depthwise, as TensorFlow pads */
+    "n=2 c=48 h=8 w=10 k=48 r=3 s=3 sh=2 sw=2 pt=0 pb=1 pl=0 pr=1 g=48",
     "n=1 c=8 h=8 w=11 k=8 r=5 s=5 sh=2 sw=2 pt=1 pb=2 pl=1 pr=2 g=8",
     "n=2 c=16 h=2 w=1 k=16 r=5 s=5 pt=2 pb=2 pl=2 pr=2 g=16", /* mostly padding */
     "n=4 c=8 h=33 w=39 k=8 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=8",  /* enough for several blocks */
@@ -37,7 +41,8 @@ static const char *const conv_fixed[] = {
     NULL,
 };
 
-static void draw_conv_axis(Rng *rng, int64_t *size, int64_t *window, int64_t *stride, int64_t *before, int64_t *after)
+static void draw_conv_axis(Rng *rng, int64_t *size, int64_t *window, int64_t *stride,
+                           int64_t *before, int64_t *after)
 {
     static const int64_t windows[] = { 1, 1, 2, 3, 3, 3, 5 };
     *window = windows[rng_below(rng, sizeof windows / sizeof windows[0])];
@@ -66,10 +71,11 @@ static void draw_conv(Rng *rng, int64_t *p)
 
 static void build_conv(const int64_t *p, Problem *out)
 {
-    out->attr.conv =
-        (Conv2dAttr){ (int)p[CSH], (int)p[CSW], (int)p[CPT], (int)p[CPB], (int)p[CPL], (int)p[CPR], (int)p[CG] };
+    out->attr.conv = (Conv2dAttr){ (int)p[CSH], (int)p[CSW], (int)p[CPT], (int)p[CPB],
+                                   (int)p[CPL], (int)p[CPR], (int)p[CG] };
     out->exact = true;
-    TensorDesc x = desc_f32(p[CN], p[CC], p[CH], p[CW]), w = desc_f32(p[CK], p[CC] / p[CG], p[CR], p[CS]);
+    TensorDesc x = desc_f32(p[CN], p[CC], p[CH], p[CW]),
+               w = desc_f32(p[CK], p[CC] / p[CG], p[CR], p[CS]);
     int64_t rows = (p[CH] + p[CPT] + p[CPB] - p[CR]) / p[CSH] + 1,
             columns = (p[CW] + p[CPL] + p[CPR] - p[CS]) / p[CSW] + 1;
     TensorDesc y = desc_f32(p[CN], p[CK], rows, columns);
@@ -91,10 +97,13 @@ static void build_conv(const int64_t *p, Problem *out)
     }
 }
 
-const Family family_conv2d = {
-    OP_CONV2D, FAMILY_EXACT | FAMILY_NAN | FAMILY_WEIGHTS, 0.4, 14, conv_params, conv_fixed, draw_conv, build_conv, NULL
-};
-/* Pixels that a stride skips have no gradient, taps that lie in the padding of a small image have none. */
+const Family family_conv2d = { OP_CONV2D,   FAMILY_EXACT | FAMILY_NAN | FAMILY_WEIGHTS,
+                               0.4,         14,
+                               conv_params, conv_fixed,
+                               draw_conv,   build_conv,
+                               NULL };
+/* Pixels that a stride skips have no gradient, taps that lie in the padding of a small image have
+ * none. */
 const Family family_conv2d_bwd_data = { OP_CONV2D_BWD_DATA,
                                         FAMILY_EXACT | FAMILY_NAN | FAMILY_WEIGHTS,
                                         0.9,
@@ -105,7 +114,8 @@ const Family family_conv2d_bwd_data = { OP_CONV2D_BWD_DATA,
                                         build_conv,
                                         NULL };
 const Family family_conv2d_bwd_weights = { OP_CONV2D_BWD_WEIGHTS,
-                                           FAMILY_EXACT | FAMILY_NAN | FAMILY_WEIGHTS | FAMILY_ACCUMULATES,
+                                           FAMILY_EXACT | FAMILY_NAN | FAMILY_WEIGHTS |
+                                               FAMILY_ACCUMULATES,
                                            0.97,
                                            14,
                                            conv_params,
@@ -185,7 +195,8 @@ const Family family_linear_bwd_data = { OP_LINEAR_BWD_DATA,
                                         build_linear,
                                         NULL };
 const Family family_linear_bwd_weights = { OP_LINEAR_BWD_WEIGHTS,
-                                           FAMILY_EXACT | FAMILY_NAN | FAMILY_WEIGHTS | FAMILY_ACCUMULATES,
+                                           FAMILY_EXACT | FAMILY_NAN | FAMILY_WEIGHTS |
+                                               FAMILY_ACCUMULATES,
                                            0.4,
                                            12,
                                            linear_params,

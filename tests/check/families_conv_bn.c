@@ -19,11 +19,14 @@ static const char *const fixed[] = {
     "n=2 c=48 h=5 w=5 k=24 residual=1",
     "n=2 c=16 h=7 w=7 k=96 act=2",
     "n=2 c=16 h=7 w=7 k=96 act=2 residual=1",
-    "n=2 c=12 h=5 w=5 k=20 r=3 s=3 pt=1 pb=1 pl=1 pr=1 act=1 residual=1", /* channels between multiples of 8 */
-    "n=2 c=20 h=5 w=4 k=5 r=3 s=3 pt=1 pb=1 pl=1 pr=1 act=1 residual=1",  /* y is plain, x is not */
+    /* channels between multiples of 8 */
+    "n=2 c=12 h=5 w=5 k=20 r=3 s=3 pt=1 pb=1 pl=1 pr=1 act=1 residual=1",
+    "n=2 c=20 h=5 w=4 k=5 r=3 s=3 pt=1 pb=1 pl=1 pr=1 act=1 residual=1", /* y is plain, x is not */
     "n=2 c=5 h=5 w=4 k=20 r=3 s=3 pt=1 pb=1 pl=1 pr=1 act=2",
-    "n=2 c=16 h=6 w=6 k=16 r=3 s=3 sh=2 sw=2 pt=0 pb=1 pl=0 pr=1 act=1",  /* asymmetric, as TensorFlow pads */
-    "n=1 c=16 h=1 w=1 k=32 r=3 s=3 pt=1 pb=1 pl=1 pr=1 act=1 residual=1", /* eight of nine taps see padding */
+    /* asymmetric, as TensorFlow pads */
+    "n=2 c=16 h=6 w=6 k=16 r=3 s=3 sh=2 sw=2 pt=0 pb=1 pl=0 pr=1 act=1",
+    /* eight of nine taps see padding */
+    "n=1 c=16 h=1 w=1 k=32 r=3 s=3 pt=1 pb=1 pl=1 pr=1 act=1 residual=1",
     "n=2 c=32 h=2 w=1 k=16 r=5 s=5 pt=2 pb=2 pl=2 pr=2",
     "n=2 c=64 h=5 w=5 k=64 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=4 act=1",    /* 16 channels a group */
     "n=2 c=64 h=5 w=5 k=64 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=8 act=1",    /* 8 */
@@ -36,7 +39,8 @@ static const char *const fixed[] = {
     NULL,
 };
 
-static void draw_axis(Rng *rng, int64_t *size, int64_t *window, int64_t *stride, int64_t *before, int64_t *after)
+static void draw_axis(Rng *rng, int64_t *size, int64_t *window, int64_t *stride, int64_t *before,
+                      int64_t *after)
 {
     static const int64_t windows[] = { 1, 1, 2, 3, 3, 5 };
     *window = windows[rng_below(rng, sizeof windows / sizeof windows[0])];
@@ -61,9 +65,11 @@ static void draw(Rng *rng, int64_t *p)
 
 static void build(const int64_t *p, Problem *out)
 {
-    const int64_t rows = (p[H] + p[PT] + p[PB] - p[R]) / p[SH] + 1, columns = (p[W] + p[PL] + p[PR] - p[S]) / p[SW] + 1;
+    const int64_t rows = (p[H] + p[PT] + p[PB] - p[R]) / p[SH] + 1,
+                  columns = (p[W] + p[PL] + p[PR] - p[S]) / p[SW] + 1;
     out->attr.conv_bn = (Conv2dBnAttr){
-        .conv = { (int)p[SH], (int)p[SW], (int)p[PT], (int)p[PB], (int)p[PL], (int)p[PR], (int)p[G] },
+        .conv = { (int)p[SH], (int)p[SW], (int)p[PT], (int)p[PB], (int)p[PL], (int)p[PR],
+                  (int)p[G] },
         .eps = 1e-5f,
         .act = (ActKind)p[ACT],
     };
@@ -71,7 +77,8 @@ static void build(const int64_t *p, Problem *out)
     out->wanted[CONV_BN_OUT_Y] = true;
     out->in[CONV_BN_IN_X] = desc_f32(p[N], p[C], p[H], p[W]);
     out->in[CONV_BN_IN_W] = desc_f32(p[K], p[C] / p[G], p[R], p[S]);
-    for (int i = CONV_BN_IN_GAMMA; i <= CONV_BN_IN_RUNNING_VAR; i++) out->in[i] = desc_f32(p[K], 0, 0, 0);
+    for (int i = CONV_BN_IN_GAMMA; i <= CONV_BN_IN_RUNNING_VAR; i++)
+        out->in[i] = desc_f32(p[K], 0, 0, 0);
     if (p[RESIDUAL]) out->in[CONV_BN_IN_RESIDUAL] = desc_f32(p[N], p[K], rows, columns);
 }
 

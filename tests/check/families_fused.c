@@ -1,17 +1,19 @@
 /* families_fused.c - batch norm in parts, and the convolutions that take over some of them.
  *
- * Exact inputs are +-1, so that squares summed over an image stay below 2^24. Otherwise x lies in two clusters per
- * channel, away from where the ReLU bends (families_norm.c). Channels and windows are those of networks: cuDNN has
- * engines for no others. */
+ * Exact inputs are +-1, so that squares summed over an image stay below 2^24. Otherwise x lies in
+ * two clusters per channel, away from where the ReLU bends (families_norm.c). Channels and windows
+ * are those of networks: cuDNN has engines for no others. */
 #include "tests/check/families.h"
 
 #include <math.h>
 
 enum { N, C, H, W, K, R, STRIDE, PROLOGUE };
 
-/* prologue: 0 none, 1 affine, 2 residual, 3 residual with an affine of its own; for the forward convolution alone */
-static const ParamDef params[] = { { "n", 2 }, { "c", 8 },      { "h", 4 },        { "w", 4 }, { "k", 8 },
-                                   { "r", 1 }, { "stride", 1 }, { "prologue", 0 }, { NULL, 0 } };
+/* prologue: 0 none, 1 affine, 2 residual, 3 residual with an affine of its own; for the forward
+ * convolution alone */
+static const ParamDef params[] = { { "n", 2 },      { "c", 8 },        { "h", 4 },
+                                   { "w", 4 },      { "k", 8 },        { "r", 1 },
+                                   { "stride", 1 }, { "prologue", 0 }, { NULL, 0 } };
 
 static const char *const fixed[] = {
     "n=1",
@@ -42,14 +44,16 @@ static void draw(Rng *rng, int64_t *p)
 static TensorDesc result_of(const int64_t *p)
 {
     const int64_t pad = p[R] / 2;
-    return desc_f32(p[N], p[K], (p[H] + 2 * pad - p[R]) / p[STRIDE] + 1, (p[W] + 2 * pad - p[R]) / p[STRIDE] + 1);
+    return desc_f32(p[N], p[K], (p[H] + 2 * pad - p[R]) / p[STRIDE] + 1,
+                    (p[W] + 2 * pad - p[R]) / p[STRIDE] + 1);
 }
 
 static void build_conv(const int64_t *p, Problem *out)
 {
     const int pad = (int)p[R] / 2, stride = (int)p[STRIDE];
-    const TensorDesc x = desc_f32(p[N], p[C], p[H], p[W]), w = desc_f32(p[K], p[C], p[R], p[R]), y = result_of(p),
-                     vectors = desc_f32(2, p[C], 0, 0), vector = desc_f32(p[C], 0, 0, 0);
+    const TensorDesc x = desc_f32(p[N], p[C], p[H], p[W]), w = desc_f32(p[K], p[C], p[R], p[R]),
+                     y = result_of(p), vectors = desc_f32(2, p[C], 0, 0),
+                     vector = desc_f32(p[C], 0, 0, 0);
     out->attr.conv = (Conv2dAttr){ stride, stride, pad, pad, pad, pad, 1 };
     if (out->kind == OP_CONV2D_STATS) {
         out->exact = true;
@@ -138,15 +142,28 @@ static void fill_data(const int64_t *p, const Problem *problem, Mode mode, Rng *
     fill_saved(&in[CONV_BWD_DATA_NORM_IN_X], &in[CONV_BWD_DATA_NORM_IN_SAVED]);
 }
 
-const Family family_conv2d_stats = {
-    OP_CONV2D_STATS, FAMILY_EXACT | FAMILY_NAN | FAMILY_WEIGHTS, 0.85, 14, params, fixed, draw, build_conv, fill_stats
-};
+const Family family_conv2d_stats = { OP_CONV2D_STATS,
+                                     FAMILY_EXACT | FAMILY_NAN | FAMILY_WEIGHTS,
+                                     0.85,
+                                     14,
+                                     params,
+                                     fixed,
+                                     draw,
+                                     build_conv,
+                                     fill_stats };
 /* Pixels that a stride skips have no gradient, and half of the rest is behind the ReLU. */
-const Family family_conv2d_bwd_data_norm = {
-    OP_CONV2D_BWD_DATA_NORM, FAMILY_WEIGHTS | FAMILY_ACCUMULATES, 0.95, 14, params, fixed, draw, build_conv, fill_data
-};
+const Family family_conv2d_bwd_data_norm = { OP_CONV2D_BWD_DATA_NORM,
+                                             FAMILY_WEIGHTS | FAMILY_ACCUMULATES,
+                                             0.95,
+                                             14,
+                                             params,
+                                             fixed,
+                                             draw,
+                                             build_conv,
+                                             fill_data };
 const Family family_conv2d_bwd_weights_norm = { OP_CONV2D_BWD_WEIGHTS_NORM,
-                                                FAMILY_EXACT | FAMILY_NAN | FAMILY_WEIGHTS | FAMILY_ACCUMULATES,
+                                                FAMILY_EXACT | FAMILY_NAN | FAMILY_WEIGHTS |
+                                                    FAMILY_ACCUMULATES,
                                                 0.97,
                                                 14,
                                                 params,
@@ -189,7 +206,8 @@ static void build_part(const int64_t *p, Problem *out)
     if (out->kind == OP_BN_FINALIZE) {
         out->attr.bn_finalize = (BnFinalizeAttr){ 1e-5f, 0.1f, p[PN] * p[PH] * p[PW] };
         out->in[BN_FINALIZE_IN_SUMS] = vectors;
-        for (int i = BN_FINALIZE_IN_GAMMA; i <= BN_FINALIZE_IN_RUNNING_VAR; i++) out->in[i] = vector;
+        for (int i = BN_FINALIZE_IN_GAMMA; i <= BN_FINALIZE_IN_RUNNING_VAR; i++)
+            out->in[i] = vector;
         out->wanted[BN_FINALIZE_OUT_AFFINE] = p[PACT] != 0;
     } else if (out->kind == OP_BN_APPLY) {
         out->attr.bn = (BatchNormAttr){ 1e-5f, 0.1f, BN_TRAIN, (ActKind)p[PACT] };
@@ -231,8 +249,9 @@ static void fill_apply(const int64_t *p, const Problem *problem, Mode mode, Rng 
     }
 }
 
-const Family family_bn_finalize = { OP_BN_FINALIZE, 0,         0.1,        16,           part_params,
-                                    part_fixed,     draw_part, build_part, fill_finalize };
+const Family family_bn_finalize = { OP_BN_FINALIZE, 0,          0.1,       16,
+                                    part_params,    part_fixed, draw_part, build_part,
+                                    fill_finalize };
 const Family family_bn_apply = { OP_BN_APPLY, FAMILY_NAN, 0.8,        16,        part_params,
                                  part_fixed,  draw_part,  build_part, fill_apply };
 const Family family_bn_bwd_apply = { OP_BN_BWD_APPLY, FAMILY_NAN, 0.1,        16,  part_params,

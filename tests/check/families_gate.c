@@ -1,11 +1,13 @@
-/* families_gate.c - the ops of EfficientNet that stand on their own: the gate of squeeze-and-excitation, dropout and
- * stochastic depth. */
+/* families_gate.c - the ops of EfficientNet that stand on their own: the gate of
+ * squeeze-and-excitation, dropout and stochastic depth. */
 #include "tests/check/families.h"
 
 /* ---- gate ---- */
 enum { GN, GC, GH, GW };
 
-static const ParamDef gate_params[] = { { "n", 1 }, { "c", 1 }, { "h", 1 }, { "w", 1 }, { NULL, 0 } };
+static const ParamDef gate_params[] = {
+    { "n", 1 }, { "c", 1 }, { "h", 1 }, { "w", 1 }, { NULL, 0 }
+};
 static const char *const gate_fixed[] = { "n=1 c=1 h=1 w=1",    "n=2 c=16 h=7 w=7",
                                           "n=3 c=13 h=4 w=5",   "n=2 c=8 h=3 w=3",
                                           "n=1 c=40 h=14 w=14", "n=2 c=3 h=9 w=9",
@@ -34,20 +36,23 @@ static void build_gate(const int64_t *p, Problem *out)
     out->wanted[GATE_BWD_OUT_DG] = true;
 }
 
-const Family family_gate = { OP_GATE, FAMILY_NAN, 0.1, 10, gate_params, gate_fixed, draw_gate, build_gate, NULL };
-const Family family_gate_bwd = {
-    OP_GATE_BWD, FAMILY_NAN, 0.1, 10, gate_params, gate_fixed, draw_gate, build_gate, NULL
-};
+const Family family_gate = { OP_GATE,    FAMILY_NAN, 0.1,        10,  gate_params,
+                             gate_fixed, draw_gate,  build_gate, NULL };
+const Family family_gate_bwd = { OP_GATE_BWD, FAMILY_NAN, 0.1,        10,  gate_params,
+                                 gate_fixed,  draw_gate,  build_gate, NULL };
 
-/* ---- drop: rate in thousandths; image: one draw an image; step and place: where the draws are ---- */
+/* ---- drop: rate in thousandths; image: one draw an image; step and place: where the draws are
+ * ---- */
 enum { DN, DC, DH, DW, DRATE, DIMAGE, DRESIDUAL, DSTEP, DPLACE };
 
-static const ParamDef drop_params[] = { { "n", 1 },      { "c", 1 },     { "h", 0 },        { "w", 0 },
-                                        { "rate", 200 }, { "image", 0 }, { "residual", 0 }, { "step", 0 },
-                                        { "place", 0 },  { NULL, 0 } };
+static const ParamDef drop_params[] = { { "n", 1 },        { "c", 1 },      { "h", 0 },
+                                        { "w", 0 },        { "rate", 200 }, { "image", 0 },
+                                        { "residual", 0 }, { "step", 0 },   { "place", 0 },
+                                        { NULL, 0 } };
 static const char *const drop_fixed[] = {
     "n=8 c=40",
-    "n=3 c=13 rate=500 step=70000 place=65530", /* both halves of either word, and a carry between images */
+    /* both halves of either word, and a carry between images */
+    "n=3 c=13 rate=500 step=70000 place=65530",
     "n=8 c=16 h=7 w=7 image=1 rate=500 residual=1",
     "n=32 c=5 h=3 w=3 image=1 rate=300 step=12345678",
     "n=16 c=8 h=4 w=4 image=1 rate=200 place=100000",
@@ -94,6 +99,7 @@ static void fill_drop(const int64_t *p, const Problem *problem, Mode mode, Rng *
 }
 
 /* Half of few images may well all be dropped. */
-const Family family_drop = { OP_DROP, FAMILY_NAN, 1, 12, drop_params, drop_fixed, draw_drop, build_drop, fill_drop };
+const Family family_drop = { OP_DROP,    FAMILY_NAN, 1,          12,       drop_params,
+                             drop_fixed, draw_drop,  build_drop, fill_drop };
 const Family family_drop_bwd = { OP_DROP_BWD, FAMILY_NAN, 1,          12,       drop_params,
                                  drop_fixed,  draw_drop,  build_drop, fill_drop };

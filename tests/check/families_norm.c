@@ -1,17 +1,20 @@
 /* families_norm.c - batch norm and its gradient.
  *
- * Inputs keep every pre-activation away from 0, so that the reference and a float32 backend agree on which side of
- * the ReLU an element is: x lies in two clusters around its mean, beta is small against gamma, and a residual is
- * larger than the rest. */
+ * Inputs keep every pre-activation away from 0, so that the reference and a float32 backend agree
+ * on which side of the ReLU an element is: x lies in two clusters around its mean, beta is small
+ * against gamma, and a residual is larger than the rest. */
 #include "tests/check/families.h"
 
 #include <math.h>
 
 enum { BN_N, BN_C, BN_H, BN_W, BN_MODE, BN_ACT, BN_RESIDUAL, BN_DY2, BN_OFFSET };
 
-/* mode 0 train, 1 eval, 2 frozen; h 0: x of rank 2; offset: mean of x; dy2 concerns the gradient alone. */
-static const ParamDef bn_params[] = { { "n", 2 },   { "c", 1 },        { "h", 1 },   { "w", 1 },      { "mode", 0 },
-                                      { "act", 0 }, { "residual", 0 }, { "dy2", 0 }, { "offset", 0 }, { NULL, 0 } };
+/* mode 0 train, 1 eval, 2 frozen; h 0: x of rank 2; offset: mean of x; dy2 concerns the gradient
+ * alone. */
+static const ParamDef bn_params[] = { { "n", 2 },        { "c", 1 },    { "h", 1 },
+                                      { "w", 1 },        { "mode", 0 }, { "act", 0 },
+                                      { "residual", 0 }, { "dy2", 0 },  { "offset", 0 },
+                                      { NULL, 0 } };
 
 static const char *const bn_fixed[] = {
     "n=2 c=1 h=1 w=1",
@@ -59,7 +62,8 @@ static void build_bn(const int64_t *p, Problem *out)
 {
     out->attr.bn = (BatchNormAttr){ 1e-5f, 0.1f, (BatchNormMode)p[BN_MODE], (ActKind)p[BN_ACT] };
     out->terms = p[BN_N] * (p[BN_H] ? p[BN_H] * p[BN_W] : 1);
-    TensorDesc x = desc_f32(p[BN_N], p[BN_C], p[BN_H], p[BN_W]), vector = desc_f32(p[BN_C], 0, 0, 0), none = { 0 };
+    TensorDesc x = desc_f32(p[BN_N], p[BN_C], p[BN_H], p[BN_W]),
+               vector = desc_f32(p[BN_C], 0, 0, 0), none = { 0 };
     if (out->kind == OP_BATCHNORM) {
         out->in[BN_IN_X] = x;
         for (int slot = BN_IN_GAMMA; slot <= BN_IN_RUNNING_VAR; slot++) out->in[slot] = vector;
@@ -72,7 +76,8 @@ static void build_bn(const int64_t *p, Problem *out)
     out->in[BN_BWD_IN_Y] = p[BN_RESIDUAL] && p[BN_ACT] == ACT_RELU ? x : none;
     out->in[BN_BWD_IN_GAMMA] = out->in[BN_BWD_IN_BETA] = vector;
     out->in[BN_BWD_IN_SAVED] = desc_f32(2, p[BN_C], 0, 0);
-    out->wanted[BN_BWD_OUT_DX] = out->wanted[BN_BWD_OUT_DGAMMA] = out->wanted[BN_BWD_OUT_DBETA] = true;
+    out->wanted[BN_BWD_OUT_DX] = out->wanted[BN_BWD_OUT_DGAMMA] = out->wanted[BN_BWD_OUT_DBETA] =
+        true;
     out->wanted[BN_BWD_OUT_DRESIDUAL] = p[BN_RESIDUAL] != 0;
 }
 
@@ -107,10 +112,11 @@ static void moments(const Host *x, int64_t c, double *mean, double *var)
     *var = squares / (double)n;
 }
 
-/* Where the running statistics are what normalises, they are x's own, so that the clusters stay on either side;
- * one element alone has no side but that of its mean, which is moved. In training they only have to be told apart
- * from the batch's. */
-static void fill_running(const int64_t *p, const Host *x, Host *running_mean, Host *running_var, Rng *rng)
+/* Where the running statistics are what normalises, they are x's own, so that the clusters stay on
+ * either side; one element alone has no side but that of its mean, which is moved. In training they
+ * only have to be told apart from the batch's. */
+static void fill_running(const int64_t *p, const Host *x, Host *running_mean, Host *running_var,
+                         Rng *rng)
 {
     for (int64_t c = 0; c < p[BN_C]; c++) {
         double mean = rng_normal(rng), var = 0.5 + rng_uniform(rng);
@@ -156,10 +162,12 @@ static void fill_backward(const int64_t *p, const Problem *problem, Mode mode, R
     Host *y = &in[BN_BWD_IN_Y];
     if (y->desc.rank == 0) return;
     fill_residual(y, rng); /* only its sign matters, and that is the residual's */
-    for (int64_t i = 0, n = tensor_elements(&y->desc); i < n; i++) y->v[i] = y->v[i] > 0 ? y->v[i] : 0;
+    for (int64_t i = 0, n = tensor_elements(&y->desc); i < n; i++)
+        y->v[i] = y->v[i] > 0 ? y->v[i] : 0;
 }
 
 const Family family_batchnorm = { OP_BATCHNORM, FAMILY_NAN,      0.8,      24,          bn_params,
                                   bn_fixed,     draw_bn_forward, build_bn, fill_forward };
-const Family family_batchnorm_bwd = { OP_BATCHNORM_BWD, FAMILY_ACCUMULATES, 0.8,          24, bn_params, bn_fixed,
-                                      draw_bn,          build_bn,           fill_backward };
+const Family family_batchnorm_bwd = { OP_BATCHNORM_BWD, FAMILY_ACCUMULATES, 0.8,     24,
+                                      bn_params,        bn_fixed,           draw_bn, build_bn,
+                                      fill_backward };

@@ -1,13 +1,17 @@
-/* families_point.c - ops on single elements (input, activation, add, scale), the loss, and the optimizer step. */
+/* families_point.c - ops on single elements (input, activation, add, scale), the loss, and the
+ * optimizer step. */
 #include "tests/check/families.h"
 
 #include <math.h>
 
-/* ---- input: erase: boxes in all images but the first; mix: 1 mixup, 2 a box of the neighbour; views ---- */
+/* ---- input: erase: boxes in all images but the first; mix: 1 mixup, 2 a box of the neighbour;
+ * views ---- */
 enum { IN_N, IN_H, IN_W, IN_C, IN_ERASE, IN_MIX, IN_VIEWS };
 
-static const ParamDef input_params[] = { { "n", 1 },     { "h", 1 },   { "w", 1 },     { "c", 3 },
-                                         { "erase", 0 }, { "mix", 0 }, { "views", 1 }, { NULL, 0 } };
+static const ParamDef input_params[] = {
+    { "n", 1 },     { "h", 1 },   { "w", 1 },     { "c", 3 },
+    { "erase", 0 }, { "mix", 0 }, { "views", 1 }, { NULL, 0 }
+};
 static const char *const input_fixed[] = { "n=1 h=1 w=1 c=1",
                                            "n=2 h=28 w=28 c=1",
                                            "n=2 h=9 w=11 c=3",
@@ -37,7 +41,8 @@ static void draw_input(Rng *rng, int64_t *p)
 
 static void build_input(const int64_t *p, Problem *out)
 {
-    static const float mean[] = { 0.485f, 0.456f, 0.406f, 0.5f }, deviation[] = { 0.229f, 0.224f, 0.225f, 0.25f };
+    static const float mean[] = { 0.485f, 0.456f, 0.406f, 0.5f },
+                       deviation[] = { 0.229f, 0.224f, 0.225f, 0.25f };
     for (int c = 0; c < OP_MAX_IMAGE_CHANNELS; c++) {
         out->attr.input.mean[c] = mean[c % 4];
         out->attr.input.std[c] = deviation[c % 4] + 0.01f * (float)(c / 4);
@@ -82,14 +87,14 @@ static void fill_input(const int64_t *p, const Problem *problem, Mode mode, Rng 
     if (p[IN_MIX]) fill_mix(&in[INPUT_IN_MIX], rng, p[IN_MIX] == 2, p[IN_H], p[IN_W]);
 }
 
-const Family family_input = { OP_INPUT, 0, 0.9, 24, input_params, input_fixed, draw_input, build_input, fill_input };
+const Family family_input = { OP_INPUT,    0,          0.9,         24,        input_params,
+                              input_fixed, draw_input, build_input, fill_input };
 
 /* ---- activation, add: any rank; c, h, w may be 0 from the right ---- */
 enum { AN, AC, AH, AW, AACT };
 
-static const ParamDef activation_params[] = {
-    { "n", 1 }, { "c", 1 }, { "h", 0 }, { "w", 0 }, { "act", 1 }, { NULL, 0 }
-};
+static const ParamDef activation_params[] = { { "n", 1 }, { "c", 1 },   { "h", 0 },
+                                              { "w", 0 }, { "act", 1 }, { NULL, 0 } };
 static const char *const activation_fixed[] = { "n=1 c=1",
                                                 "n=3 c=17",
                                                 "n=2 c=8 h=3 w=5",
@@ -133,7 +138,8 @@ static void fill_activation(const int64_t *p, const Problem *problem, Mode mode,
 }
 
 /* y as forward leaves it: no negative values, zeros among them. */
-static void fill_activation_bwd(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
+static void fill_activation_bwd(const int64_t *p, const Problem *problem, Mode mode, Rng *rng,
+                                Host *in)
 {
     fill_default(problem, mode, rng, in);
     Host *y = &in[ACTIVATION_BWD_IN_Y];
@@ -145,10 +151,15 @@ const Family family_activation = {
     OP_ACTIVATION,    FAMILY_NAN,     0.8, 10, activation_params, activation_fixed, draw_activation,
     build_activation, fill_activation
 };
-const Family family_activation_bwd = {
-    OP_ACTIVATION_BWD,  0, 0.8, 10, activation_params, activation_fixed, draw_activation, build_activation,
-    fill_activation_bwd
-};
+const Family family_activation_bwd = { OP_ACTIVATION_BWD,
+                                       0,
+                                       0.8,
+                                       10,
+                                       activation_params,
+                                       activation_fixed,
+                                       draw_activation,
+                                       build_activation,
+                                       fill_activation_bwd };
 
 static void build_add(const int64_t *p, Problem *out)
 {
@@ -163,12 +174,14 @@ const Family family_add = { OP_ADD,           FAMILY_NAN,      0.1,       10,  a
 /* ---- scale: factor in thousandths ---- */
 enum { SC_N, SC_C, SC_H, SC_W, SC_FACTOR };
 
-static const ParamDef scale_params[] = {
-    { "n", 1 }, { "c", 0 }, { "h", 0 }, { "w", 0 }, { "factor", 500 }, { NULL, 0 }
-};
-static const char *const scale_fixed[] = {
-    "n=1", "n=1000 factor=333", "n=7 factor=-2000", "n=100003 factor=250", "n=2 c=9 h=3 w=3 factor=125", NULL
-};
+static const ParamDef scale_params[] = { { "n", 1 }, { "c", 0 },        { "h", 0 },
+                                         { "w", 0 }, { "factor", 500 }, { NULL, 0 } };
+static const char *const scale_fixed[] = { "n=1",
+                                           "n=1000 factor=333",
+                                           "n=7 factor=-2000",
+                                           "n=100003 factor=250",
+                                           "n=2 c=9 h=3 w=3 factor=125",
+                                           NULL };
 
 static void draw_scale(Rng *rng, int64_t *p)
 {
@@ -185,15 +198,17 @@ static void build_scale(const int64_t *p, Problem *out)
     out->wanted[SCALE_OUT_Y] = true;
 }
 
-const Family family_scale = { OP_SCALE, FAMILY_NAN, 0.1, 5, scale_params, scale_fixed, draw_scale, build_scale, NULL };
+const Family family_scale = { OP_SCALE,    FAMILY_NAN, 0.1,         5,   scale_params,
+                              scale_fixed, draw_scale, build_scale, NULL };
 
-/* ---- softmax_xent: smooth in thousandths; padding: rows at the end with label -1; ties: integer logits; scale: the
- * loss scale, 0 for none; mix: lambda in thousandths, 0 for none; views ---- */
+/* ---- softmax_xent: smooth in thousandths; padding: rows at the end with label -1; ties: integer
+ * logits; scale: the loss scale, 0 for none; mix: lambda in thousandths, 0 for none; views ---- */
 enum { XN, XC, XSMOOTH, XPADDING, XTIES, XGRADIENT, XSCALE, XMIX, XVIEWS };
 
-static const ParamDef xent_params[] = { { "n", 1 },     { "c", 10 },       { "smooth", 0 }, { "padding", 0 },
-                                        { "ties", 0 },  { "gradient", 1 }, { "scale", 0 },  { "mix", 0 },
-                                        { "views", 1 }, { NULL, 0 } };
+static const ParamDef xent_params[] = { { "n", 1 },       { "c", 10 },   { "smooth", 0 },
+                                        { "padding", 0 }, { "ties", 0 }, { "gradient", 1 },
+                                        { "scale", 0 },   { "mix", 0 },  { "views", 1 },
+                                        { NULL, 0 } };
 static const char *const xent_fixed[] = {
     "n=1 c=2",
     "n=1 c=1",
@@ -253,7 +268,8 @@ static void fill_xent(const int64_t *p, const Problem *problem, Mode mode, Rng *
     if (p[XTIES]) fill_integers(&in[XENT_IN_LOGITS], rng, 3);
     else fill_normal(&in[XENT_IN_LOGITS], rng, 1, 2);
     for (int64_t n = 0; n < p[XN]; n++)
-        in[XENT_IN_LABELS].v[n] = n < p[XN] - p[XPADDING] ? (double)rng_below(rng, (uint64_t)p[XC]) : -1;
+        in[XENT_IN_LABELS].v[n] =
+            n < p[XN] - p[XPADDING] ? (double)rng_below(rng, (uint64_t)p[XC]) : -1;
     double *scalars = in[XENT_IN_SCALARS].v;
     scalars[SCALAR_LR] = fill_float(0.1);
     scalars[SCALAR_GRAD_SCALE] = fill_float(1 / (double)p[XN]);
@@ -267,14 +283,15 @@ static void fill_xent(const int64_t *p, const Problem *problem, Mode mode, Rng *
 const Family family_softmax_xent = { OP_SOFTMAX_XENT, FAMILY_NAN, 0.85,       32,       xent_params,
                                      xent_fixed,      draw_xent,  build_xent, fill_xent };
 
-/* ---- update: kind 0 sgd, 1 adam, 2 adamw; momentum and decay in thousandths; gap: elements between segments that
- * belong to none; scale: the loss scale, 0 for none; skip: the gradients are said not to be finite; clip: factor in
- * thousandths, 0 for no clipping ---- */
+/* ---- update: kind 0 sgd, 1 adam, 2 adamw; momentum and decay in thousandths; gap: elements
+ * between segments that belong to none; scale: the loss scale, 0 for none; skip: the gradients are
+ * said not to be finite; clip: factor in thousandths, 0 for no clipping ---- */
 enum { UKIND, UCOUNT, USEGMENTS, UGAP, UMOMENTUM, UNESTEROV, UDECAY, USCALE, USKIP, UCLIP };
 
-static const ParamDef update_params[] = { { "kind", 0 },       { "count", 10 },   { "segments", 1 }, { "gap", 0 },
-                                          { "momentum", 900 }, { "nesterov", 0 }, { "decay", 0 },    { "scale", 0 },
-                                          { "skip", 0 },       { "clip", 0 },     { NULL, 0 } };
+static const ParamDef update_params[] = { { "kind", 0 },  { "count", 10 },     { "segments", 1 },
+                                          { "gap", 0 },   { "momentum", 900 }, { "nesterov", 0 },
+                                          { "decay", 0 }, { "scale", 0 },      { "skip", 0 },
+                                          { "clip", 0 },  { NULL, 0 } };
 static const char *const update_fixed[] = {
     "kind=0 count=1",
     "kind=0 count=100 momentum=0",
@@ -323,7 +340,8 @@ static void build_update(const int64_t *p, Problem *out)
     if (p[UCLIP]) out->in[UPDATE_IN_CLIP] = desc_f32(CLIP_COUNT, 0, 0, 0);
     int64_t share = p[UCOUNT] / p[USEGMENTS];
     for (int i = 0; i < p[USEGMENTS]; i++)
-        out->segments[i] = (UpdateSegment){ i * share, share - p[UGAP], i % 2 ? 0 : (float)((double)p[UDECAY] / 1000) };
+        out->segments[i] = (UpdateSegment){ i * share, share - p[UGAP],
+                                            i % 2 ? 0 : (float)((double)p[UDECAY] / 1000) };
     out->attr.update = (UpdateAttr){ .kind = (UpdateKind)p[UKIND],
                                      .momentum = (float)((double)p[UMOMENTUM] / 1000),
                                      .beta1 = 0.9,

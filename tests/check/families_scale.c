@@ -1,5 +1,5 @@
-/* families_scale.c - the dynamic loss scale: the search for what is not finite, and the rule that moves the scale;
- * and the norm of all gradients, in its two passes. */
+/* families_scale.c - the dynamic loss scale: the search for what is not finite, and the rule that
+ * moves the scale; and the norm of all gradients, in its two passes. */
 #include "tests/check/families.h"
 
 #include <math.h>
@@ -12,11 +12,13 @@ static void fill_state(Host *state, double scale, int64_t good, int64_t found, i
     state->v[LOSS_SCALE_SKIPPED] = (double)skipped;
 }
 
-/* ---- finite_check: bad 0 none, 1 infinity, 2 its negative, 3 NaN, 4 the largest numbers there are; at: where, in
- * thousandths; found: what the state says before ---- */
+/* ---- finite_check: bad 0 none, 1 infinity, 2 its negative, 3 NaN, 4 the largest numbers there
+ * are; at: where, in thousandths; found: what the state says before ---- */
 enum { FC_COUNT, FC_BAD, FC_AT, FC_FOUND };
 
-static const ParamDef finite_params[] = { { "count", 1 }, { "bad", 0 }, { "at", 0 }, { "found", 0 }, { NULL, 0 } };
+static const ParamDef finite_params[] = {
+    { "count", 1 }, { "bad", 0 }, { "at", 0 }, { "found", 0 }, { NULL, 0 }
+};
 static const char *const finite_fixed[] = {
     "count=1",
     "count=1 bad=1",
@@ -59,10 +61,12 @@ static void fill_finite(const int64_t *p, const Problem *problem, Mode mode, Rng
     fill_state(&in[FINITE_CHECK_IN_LOSS_SCALE], 1024, 5, p[FC_FOUND], 2);
 }
 
-const Family family_finite_check = { OP_FINITE_CHECK, 0,          1, 12, finite_params, finite_fixed, draw_finite,
-                                     build_finite,    fill_finite };
+const Family family_finite_check = {
+    OP_FINITE_CHECK, 0, 1, 12, finite_params, finite_fixed, draw_finite, build_finite, fill_finite
+};
 
-/* ---- loss_scale: exponent of the scale; growth and backoff in thousandths; max: exponent of the largest scale ---- */
+/* ---- loss_scale: exponent of the scale; growth and backoff in thousandths; max: exponent of the
+ * largest scale ---- */
 enum { LS_SCALE, LS_GOOD, LS_FOUND, LS_SKIPPED, LS_INTERVAL, LS_GROWTH, LS_BACKOFF, LS_MAX };
 
 static const ParamDef scale_params[] = { { "scale", 16 },    { "good", 0 },      { "found", 0 },
@@ -110,7 +114,8 @@ static void fill_scale(const int64_t *p, const Problem *problem, Mode mode, Rng 
     (void)problem;
     (void)mode;
     (void)rng;
-    fill_state(&in[LOSS_SCALE_IN_STATE], ldexp(1, (int)p[LS_SCALE]), p[LS_GOOD], p[LS_FOUND], p[LS_SKIPPED]);
+    fill_state(&in[LOSS_SCALE_IN_STATE], ldexp(1, (int)p[LS_SCALE]), p[LS_GOOD], p[LS_FOUND],
+               p[LS_SKIPPED]);
 }
 
 const Family family_loss_scale = { OP_LOSS_SCALE, 0,          1,           12,        scale_params,
@@ -137,12 +142,18 @@ static void build_squares(const int64_t *p, Problem *out)
     out->exact = true;
 }
 
-const Family family_grad_squares = {
-    OP_GRAD_SQUARES, FAMILY_EXACT | FAMILY_NAN, 0, 8, squares_params, squares_fixed, draw_squares, build_squares, NULL
-};
+const Family family_grad_squares = { OP_GRAD_SQUARES,
+                                     FAMILY_EXACT | FAMILY_NAN,
+                                     0,
+                                     8,
+                                     squares_params,
+                                     squares_fixed,
+                                     draw_squares,
+                                     build_squares,
+                                     NULL };
 
-/* ---- grad_norm: max_norm in thousandths; size: of each sum, in thousandths, -1 for infinity; scale: the loss scale, 0
- * for none ---- */
+/* ---- grad_norm: max_norm in thousandths; size: of each sum, in thousandths, -1 for infinity;
+ * scale: the loss scale, 0 for none ---- */
 enum { GN_COUNT, GN_MAX, GN_SIZE, GN_SCALE };
 
 static const ParamDef norm_params[] = {
@@ -186,7 +197,8 @@ static void fill_norm(const int64_t *p, const Problem *problem, Mode mode, Rng *
     double size = p[GN_SIZE] < 0 ? (double)INFINITY : (double)p[GN_SIZE] / 1000;
     (void)problem;
     (void)mode;
-    for (int64_t k = 0; k < p[GN_COUNT]; k++) in[GRAD_NORM_IN_SUMS].v[k] = size * (0.5 + rng_uniform(rng));
+    for (int64_t k = 0; k < p[GN_COUNT]; k++)
+        in[GRAD_NORM_IN_SUMS].v[k] = size * (0.5 + rng_uniform(rng));
     if (p[GN_SCALE]) fill_state(&in[GRAD_NORM_IN_LOSS_SCALE], (double)p[GN_SCALE], 5, 0, 2);
 }
 

@@ -1,12 +1,14 @@
-/* families_window.c - pooling over windows and whole images, and subsampling, with their gradients. */
+/* families_window.c - pooling over windows and whole images, and subsampling, with their
+ * gradients. */
 #include "tests/check/families.h"
 
 /* ---- pool2d: kind 0 max, 1 avg ---- */
 enum { PN, PC, PH, PW, PKIND, PWH, PWW, PSH, PSW, PPH, PPW, PINDEX };
 
-static const ParamDef pool_params[] = { { "n", 1 },  { "c", 1 },     { "h", 1 },  { "w", 1 },  { "kind", 0 },
-                                        { "wh", 2 }, { "ww", 2 },    { "sh", 2 }, { "sw", 2 }, { "ph", 0 },
-                                        { "pw", 0 }, { "index", 1 }, { NULL, 0 } };
+static const ParamDef pool_params[] = { { "n", 1 },    { "c", 1 },  { "h", 1 },  { "w", 1 },
+                                        { "kind", 0 }, { "wh", 2 }, { "ww", 2 }, { "sh", 2 },
+                                        { "sw", 2 },   { "ph", 0 }, { "pw", 0 }, { "index", 1 },
+                                        { NULL, 0 } };
 
 static const char *const pool_fixed[] = {
     "n=1 c=1 h=1 w=1 wh=1 ww=1 sh=1 sw=1",
@@ -67,13 +69,15 @@ static void build_pool(const int64_t *p, Problem *out)
 static void fill_pool(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
 {
     if (p[PKIND] == POOL_MAX && mode != MODE_EXACT) fill_distinct(&in[POOL_IN_X], rng);
-    else fill_default(problem, mode, rng, in); /* integers have ties: the first of the window must win */
+    /* integers have ties: the first of the window must win */
+    else fill_default(problem, mode, rng, in);
 }
 
 /* A random place of a window that lies in the image. */
 static int64_t draw_inside(Rng *rng, int64_t origin, int64_t window, int64_t size)
 {
-    int64_t first = origin < 0 ? -origin : 0, last = origin + window > size ? size - origin - 1 : window - 1;
+    int64_t first = origin < 0 ? -origin : 0,
+            last = origin + window > size ? size - origin - 1 : window - 1;
     return draw_between(rng, first, last);
 }
 
@@ -91,15 +95,19 @@ static void fill_pool_bwd(const int64_t *p, const Problem *problem, Mode mode, R
 }
 
 const Family family_pool2d = {
-    OP_POOL2D, FAMILY_EXACT | FAMILY_NAN, 0.7, 20, pool_params, pool_fixed, draw_pool, build_pool, fill_pool
+    OP_POOL2D, FAMILY_EXACT | FAMILY_NAN, 0.7, 20, pool_params, pool_fixed, draw_pool, build_pool,
+    fill_pool
 };
-const Family family_pool2d_bwd = { OP_POOL2D_BWD, FAMILY_EXACT, 0.95,       20,           pool_params,
-                                   pool_fixed,    draw_pool,    build_pool, fill_pool_bwd };
+const Family family_pool2d_bwd = { OP_POOL2D_BWD, FAMILY_EXACT, 0.95,      20,
+                                   pool_params,   pool_fixed,   draw_pool, build_pool,
+                                   fill_pool_bwd };
 
 /* ---- global average pooling ---- */
 enum { GN, GC, GH, GW };
 
-static const ParamDef gap_params[] = { { "n", 1 }, { "c", 1 }, { "h", 1 }, { "w", 1 }, { NULL, 0 } };
+static const ParamDef gap_params[] = {
+    { "n", 1 }, { "c", 1 }, { "h", 1 }, { "w", 1 }, { NULL, 0 }
+};
 static const char *const gap_fixed[] = { "n=1 c=1 h=1 w=1",  "n=2 c=16 h=7 w=7", "n=3 c=13 h=4 w=4",
                                          "n=2 c=64 h=8 w=8", "n=1 c=9 h=1 w=2",  NULL };
 
@@ -122,12 +130,24 @@ static void build_gap(const int64_t *p, Problem *out)
     if (!forward) out->out[0] = x;
 }
 
-const Family family_global_avgpool = {
-    OP_GLOBAL_AVGPOOL, FAMILY_EXACT | FAMILY_NAN, 0.5, 10, gap_params, gap_fixed, draw_gap, build_gap, NULL
-};
-const Family family_global_avgpool_bwd = {
-    OP_GLOBAL_AVGPOOL_BWD, FAMILY_EXACT | FAMILY_NAN, 0.5, 10, gap_params, gap_fixed, draw_gap, build_gap, NULL
-};
+const Family family_global_avgpool = { OP_GLOBAL_AVGPOOL,
+                                       FAMILY_EXACT | FAMILY_NAN,
+                                       0.5,
+                                       10,
+                                       gap_params,
+                                       gap_fixed,
+                                       draw_gap,
+                                       build_gap,
+                                       NULL };
+const Family family_global_avgpool_bwd = { OP_GLOBAL_AVGPOOL_BWD,
+                                           FAMILY_EXACT | FAMILY_NAN,
+                                           0.5,
+                                           10,
+                                           gap_params,
+                                           gap_fixed,
+                                           draw_gap,
+                                           build_gap,
+                                           NULL };
 
 /* ---- subsample ---- */
 enum { SN, SC, SH, SW, SSTRIDE, SK };
@@ -158,7 +178,8 @@ static void draw_subsample(Rng *rng, int64_t *p)
 static void build_subsample(const int64_t *p, Problem *out)
 {
     TensorDesc x = desc_f32(p[SN], p[SC], p[SH], p[SW]);
-    TensorDesc y = desc_f32(p[SN], p[SK], (p[SH] - 1) / p[SSTRIDE] + 1, (p[SW] - 1) / p[SSTRIDE] + 1);
+    TensorDesc y =
+        desc_f32(p[SN], p[SK], (p[SH] - 1) / p[SSTRIDE] + 1, (p[SW] - 1) / p[SSTRIDE] + 1);
     out->attr.subsample = (SubsampleAttr){ (int)p[SSTRIDE], p[SK] };
     out->terms = 1;
     out->wanted[0] = true;
@@ -167,7 +188,11 @@ static void build_subsample(const int64_t *p, Problem *out)
 }
 
 /* Added channels are zero, and so are the gradients of skipped pixels. */
-const Family family_subsample = { OP_SUBSAMPLE,    0,   0.96, 10, subsample_params, subsample_fixed, draw_subsample,
-                                  build_subsample, NULL };
-const Family family_subsample_bwd = { OP_SUBSAMPLE_BWD, 0,   0.9, 10, subsample_params, subsample_fixed, draw_subsample,
-                                      build_subsample,  NULL };
+const Family family_subsample = {
+    OP_SUBSAMPLE,    0,   0.96, 10, subsample_params, subsample_fixed, draw_subsample,
+    build_subsample, NULL
+};
+const Family family_subsample_bwd = {
+    OP_SUBSAMPLE_BWD, 0,   0.9, 10, subsample_params, subsample_fixed, draw_subsample,
+    build_subsample,  NULL
+};

@@ -1,5 +1,5 @@
-/* fill.c - input values. Every value is a float (or an integer of the slot's type), so that all backends start
- * from the same numbers. */
+/* fill.c - input values. Every value is a float (or an integer of the slot's type), so that all
+ * backends start from the same numbers. */
 #include "tests/check/check.h"
 
 #include <math.h>
@@ -32,7 +32,8 @@ void fill_normal(Host *t, Rng *rng, double mean, double deviation)
         t->v[i] = fill_float(mean + deviation * rng_normal(rng));
 }
 
-/* Each plane is a shuffled ladder, so no window holds two equal values, and neighbours differ by at least 1/64. */
+/* Each plane is a shuffled ladder, so no window holds two equal values, and neighbours differ by at
+ * least 1/64. */
 void fill_distinct(Host *t, Rng *rng)
 {
     int64_t plane = t->desc.dims[2] * t->desc.dims[3], planes = t->desc.dims[0] * t->desc.dims[1];
@@ -48,8 +49,9 @@ void fill_distinct(Host *t, Rng *rng)
     }
 }
 
-/* Channel c: m + s*u with u in +-[0.8, 1.2], signs alternating from element to element. The mean lies between the
- * clusters however few the elements are (from two on), so the normalised values stay away from 0. */
+/* Channel c: m + s*u with u in +-[0.8, 1.2], signs alternating from element to element. The mean
+ * lies between the clusters however few the elements are (from two on), so the normalised values
+ * stay away from 0. */
 void fill_clusters(Host *t, Rng *rng, double offset)
 {
     const TensorDesc *d = &t->desc;
@@ -59,14 +61,16 @@ void fill_clusters(Host *t, Rng *rng, double offset)
         int64_t first = (int64_t)rng_below(rng, 2);
         for (int64_t i = 0; i < d->dims[0] * hw; i++) {
             double u = 0.8 + 0.4 * rng_uniform(rng);
-            t->v[(i / hw * d->dims[1] + c) * hw + i % hw] = fill_float(middle + scale * ((i + first) % 2 ? u : -u));
+            t->v[(i / hw * d->dims[1] + c) * hw + i % hw] =
+                fill_float(middle + scale * ((i + first) % 2 ? u : -u));
         }
     }
 }
 
 static void fill_bytes(Host *t, Rng *rng)
 {
-    for (int64_t i = 0, n = tensor_elements(&t->desc); i < n; i++) t->v[i] = (double)rng_below(rng, 256);
+    for (int64_t i = 0, n = tensor_elements(&t->desc); i < n; i++)
+        t->v[i] = (double)rng_below(rng, 256);
 }
 
 void fill_default(const Problem *p, Mode mode, Rng *rng, Host *in)

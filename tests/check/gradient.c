@@ -1,10 +1,10 @@
-/* gradient.c - the reference is trusted first: each backward op of kernels/ref against central differences of its
- * forward op, in float64.
+/* gradient.c - the reference is trusted first: each backward op of kernels/ref against central
+ * differences of its forward op, in float64.
  *
- * L = sum dy*y for a random cotangent dy (the loss itself for softmax_xent). For every input that has a gradient,
- * one random direction and some single elements: (L(x + h u) - L(x - h u)) / 2h = <gradient, u>. Inputs are the
- * families' own, which keep away from the kinks of ReLU and maximum by much more than h. A row runs on all fixed
- * problems of its forward family. */
+ * L = sum dy*y for a random cotangent dy (the loss itself for softmax_xent). For every input that
+ * has a gradient, one random direction and some single elements: (L(x + h u) - L(x - h u)) / 2h =
+ * <gradient, u>. Inputs are the families' own, which keep away from the kinks of ReLU and maximum
+ * by much more than h. A row runs on all fixed problems of its forward family. */
 #include "tests/check/check.h"
 
 #include <math.h>
@@ -38,7 +38,8 @@ static const GradientRow rows[] = {
       { { true, CONV_IN_X, CONV_BWD_DATA_OUT_DX } } },
     { OP_CONV2D,
       OP_CONV2D_BWD_WEIGHTS,
-      { { CONV_BWD_WEIGHTS_IN_DY, COTANGENT, 0 }, { CONV_BWD_WEIGHTS_IN_X, FORWARD_IN, CONV_IN_X } },
+      { { CONV_BWD_WEIGHTS_IN_DY, COTANGENT, 0 },
+        { CONV_BWD_WEIGHTS_IN_X, FORWARD_IN, CONV_IN_X } },
       { { true, CONV_IN_W, CONV_BWD_WEIGHTS_OUT_DW } } },
     { OP_BATCHNORM,
       OP_BATCHNORM_BWD,
@@ -55,7 +56,8 @@ static const GradientRow rows[] = {
         { true, BN_IN_RESIDUAL, BN_BWD_OUT_DRESIDUAL } } },
     { OP_ACTIVATION,
       OP_ACTIVATION_BWD,
-      { { ACTIVATION_BWD_IN_DY, COTANGENT, 0 }, { ACTIVATION_BWD_IN_Y, FORWARD_OUT, ACTIVATION_OUT_Y } },
+      { { ACTIVATION_BWD_IN_DY, COTANGENT, 0 },
+        { ACTIVATION_BWD_IN_Y, FORWARD_OUT, ACTIVATION_OUT_Y } },
       { { true, ACTIVATION_IN_X, ACTIVATION_BWD_OUT_DX } } },
     { OP_POOL2D,
       OP_POOL2D_BWD,
@@ -71,12 +73,15 @@ static const GradientRow rows[] = {
       { { true, SUBSAMPLE_IN_X, SUBSAMPLE_BWD_OUT_DX } } },
     { OP_LINEAR,
       OP_LINEAR_BWD_DATA,
-      { { LINEAR_BWD_DATA_IN_DY, COTANGENT, 0 }, { LINEAR_BWD_DATA_IN_W, FORWARD_IN, LINEAR_IN_W } },
+      { { LINEAR_BWD_DATA_IN_DY, COTANGENT, 0 },
+        { LINEAR_BWD_DATA_IN_W, FORWARD_IN, LINEAR_IN_W } },
       { { true, LINEAR_IN_X, LINEAR_BWD_DATA_OUT_DX } } },
     { OP_LINEAR,
       OP_LINEAR_BWD_WEIGHTS,
-      { { LINEAR_BWD_WEIGHTS_IN_DY, COTANGENT, 0 }, { LINEAR_BWD_WEIGHTS_IN_X, FORWARD_IN, LINEAR_IN_X } },
-      { { true, LINEAR_IN_W, LINEAR_BWD_WEIGHTS_OUT_DW }, { true, LINEAR_IN_B, LINEAR_BWD_WEIGHTS_OUT_DB } } },
+      { { LINEAR_BWD_WEIGHTS_IN_DY, COTANGENT, 0 },
+        { LINEAR_BWD_WEIGHTS_IN_X, FORWARD_IN, LINEAR_IN_X } },
+      { { true, LINEAR_IN_W, LINEAR_BWD_WEIGHTS_OUT_DW },
+        { true, LINEAR_IN_B, LINEAR_BWD_WEIGHTS_OUT_DB } } },
     { OP_GATE,
       OP_GATE_BWD,
       { { GATE_BWD_IN_DY, COTANGENT, 0 },
@@ -133,7 +138,8 @@ static Status evaluate(Work *w, const Problem *p, Arena *arena, const Host *in, 
 static double loss_of(const Work *w, const Result *r, double *size)
 {
     if (w->row->forward == OP_SOFTMAX_XENT) {
-        double loss = r->out[XENT_OUT_STATS].v[STATS_LOSS_SUM] * w->in[XENT_IN_SCALARS].v[SCALAR_GRAD_SCALE];
+        double loss =
+            r->out[XENT_OUT_STATS].v[STATS_LOSS_SUM] * w->in[XENT_IN_SCALARS].v[SCALAR_GRAD_SCALE];
         if (w->in[XENT_IN_LOSS_SCALE].v) loss *= w->in[XENT_IN_LOSS_SCALE].v[LOSS_SCALE_SCALE];
         *size = fabs(loss);
         return loss;
@@ -165,7 +171,8 @@ static Status loss_at(Work *w, int slot, const double *direction, double step, d
     return st;
 }
 
-static Status check_direction(Work *w, const Pair *pair, const double *direction, const char *what, Verdict *verdict)
+static Status check_direction(Work *w, const Pair *pair, const double *direction, const char *what,
+                              Verdict *verdict)
 {
     const Host *g = &w->gradient.out[pair->out];
     double above, below, inner = 0, size = 0;
@@ -231,9 +238,11 @@ static Status make_problems(Work *w, const Case *c)
     TRY(problem_make(&backward, &w->backward));
     TRY(problem_make(c, &w->forward));
     for (const Feed *f = w->row->feeds; f->source != END; f++)
-        if (f->source == FORWARD_OUT && w->backward.in[f->slot].rank) w->forward.wanted[f->from] = true;
+        if (f->source == FORWARD_OUT && w->backward.in[f->slot].rank)
+            w->forward.wanted[f->from] = true;
     const TensorDesc *in[OP_MAX_INPUTS];
-    for (int i = 0; i < OP_MAX_INPUTS; i++) in[i] = w->forward.in[i].rank ? &w->forward.in[i] : NULL;
+    for (int i = 0; i < OP_MAX_INPUTS; i++)
+        in[i] = w->forward.in[i].rank ? &w->forward.in[i] : NULL;
     return op_def(w->forward.kind)->infer(&w->forward.attr, in, w->forward.wanted, w->forward.out);
 }
 
@@ -251,12 +260,14 @@ static Status check_problem(Work *w, const Case *c, Verdict *verdict)
     TRY(evaluate(w, &w->backward, w->arena, in, &w->gradient));
     for (int i = 0; i < 4 && w->row->pairs[i].used; i++) {
         const Pair *pair = &w->row->pairs[i];
-        if (w->forward.in[pair->in].rank && w->backward.out[pair->out].rank) TRY(check_pair(w, pair, verdict));
+        if (w->forward.in[pair->in].rank && w->backward.out[pair->out].rank)
+            TRY(check_pair(w, pair, verdict));
     }
     return OK;
 }
 
-static Status check_text(const GradientRow *row, const char *text, Backend *ref, uint64_t seed, Verdict *verdict)
+static Status check_text(const GradientRow *row, const char *text, Backend *ref, uint64_t seed,
+                         Verdict *verdict)
 {
     char line[256];
     Case c;

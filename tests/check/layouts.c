@@ -1,10 +1,11 @@
-/* layouts.c - decides the tensors that an op finds decided in a real program, as the backend under test would have
- * decided them.
+/* layouts.c - decides the tensors that an op finds decided in a real program, as the backend under
+ * test would have decided them.
  *
- * The check knows no backend's layouts; it asks, by preparing the op that would have made the tensor: an activation
- * is the output of a 1x1 convolution or, of rank 2, of an average over images, logits are those of a linear layer,
- * weights are what a forward op chose, window indices are those of a forward pooling, vectors of a norm those of its
- * forward. Layouts outlive the op that was asked (backend.h), so it is released at once. */
+ * The check knows no backend's layouts; it asks, by preparing the op that would have made the
+ * tensor: an activation is the output of a 1x1 convolution or, of rank 2, of an average over
+ * images, logits are those of a linear layer, weights are what a forward op chose, window indices
+ * are those of a forward pooling, vectors of a norm those of its forward. Layouts outlive the op
+ * that was asked (backend.h), so it is released at once. */
 #include "tests/check/check.h"
 #include "tests/check/rig.h"
 
@@ -110,8 +111,10 @@ static const WeightSlots weight_slots[] = {
     { OP_CONV2D_BWD_WEIGHTS, OP_CONV2D, CONV_BWD_WEIGHTS_IN_X, -1 - CONV_BWD_WEIGHTS_OUT_DW },
     { OP_CONV2D_STATS, OP_CONV2D, CONV_STATS_IN_X, CONV_STATS_IN_W },
     { OP_CONV2D_BWD_DATA_NORM, OP_CONV2D, CONV_BWD_DATA_NORM_IN_X, CONV_BWD_DATA_NORM_IN_W },
-    { OP_CONV2D_BWD_WEIGHTS_NORM, OP_CONV2D, CONV_BWD_WEIGHTS_NORM_IN_X, -1 - CONV_BWD_WEIGHTS_NORM_OUT_DW },
-    { OP_CONV2D_BN, OP_CONV2D, CONV_BN_IN_X, CONV_BN_IN_W }, /* whose attributes begin with the convolution's */
+    { OP_CONV2D_BWD_WEIGHTS_NORM, OP_CONV2D, CONV_BWD_WEIGHTS_NORM_IN_X,
+      -1 - CONV_BWD_WEIGHTS_NORM_OUT_DW },
+    /* whose attributes begin with the convolution's */
+    { OP_CONV2D_BN, OP_CONV2D, CONV_BN_IN_X, CONV_BN_IN_W },
     { OP_LINEAR, OP_LINEAR, LINEAR_IN_X, LINEAR_IN_W },
     { OP_LINEAR_BWD_DATA, OP_LINEAR, -1 - LINEAR_BWD_DATA_OUT_DX, LINEAR_BWD_DATA_IN_W },
     { OP_LINEAR_BWD_WEIGHTS, OP_LINEAR, LINEAR_BWD_WEIGHTS_IN_X, -1 - LINEAR_BWD_WEIGHTS_OUT_DW },
@@ -141,7 +144,8 @@ static OpTensor *tensor_at(OpInstance *op, int slot)
     return slot < 0 ? &op->out[-1 - slot] : &op->in[slot];
 }
 
-/* A forward op that is itself under test finds weights that a program with another batch size placed. */
+/* A forward op that is itself under test finds weights that a program with another batch size
+ * placed. */
 static Status decide_weights(Backend *b, const Variant *v, const WeightSlots *s, OpInstance *op)
 {
     OpTensor *w = tensor_at(op, s->w);
@@ -182,7 +186,8 @@ static Status decide_pool_index(Backend *b, const Variant *v, OpInstance *op)
     return OK;
 }
 
-/* Vectors that a forward op sees first: it decides them. Those of fused ops are never anything but vectors. */
+/* Vectors that a forward op sees first: it decides them. Those of fused ops are never anything but
+ * vectors. */
 static bool is_first_seen(OpKind kind, int slot, int rank)
 {
     if (op_def(kind)->fused) return rank < 4;
@@ -194,13 +199,15 @@ Status layouts_decide_inputs(Backend *b, const Problem *p, const Variant *v, OpI
 {
     const WeightSlots *weights = weights_of(p->kind);
     for (int i = 0; i < OP_MAX_INPUTS; i++) {
-        if (op->in[i].desc.rank == 0 || is_first_seen(p->kind, i, op->in[i].desc.rank) || (weights && weights->w == i))
+        if (op->in[i].desc.rank == 0 || is_first_seen(p->kind, i, op->in[i].desc.rank) ||
+            (weights && weights->w == i))
             continue;
         bool linear = op->in[i].desc.rank == 2 && comes_from_linear(p->kind, v, i);
         TRY(linear ? decide_linear_rows(b, &op->in[i]) : decide_activation(b, v, &op->in[i]));
     }
     if (p->kind == OP_BATCHNORM_BWD && !v->plain) TRY(decide_norm_vectors(b, op));
     if (weights) TRY(decide_weights(b, v, weights, op));
-    if (op->in[POOL_BWD_IN_INDEX].desc.rank && p->kind == OP_POOL2D_BWD) TRY(decide_pool_index(b, v, op));
+    if (op->in[POOL_BWD_IN_INDEX].desc.rank && p->kind == OP_POOL2D_BWD)
+        TRY(decide_pool_index(b, v, op));
     return OK;
 }

@@ -1,13 +1,14 @@
 /* main.c - check: does a backend compute what kernels/op.h says?
  *
- *   check [--op=TEXT] [--backend=cpu|ref|cuda[:fp32|:tf32|:bf16|:fp16]] [--seed=N] [--threads=N] [--case=CASE]
- *   [--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn-norms]
+ *   check [--op=TEXT] [--backend=cpu|ref|cuda[:fp32|:tf32|:bf16|:fp16]] [--seed=N] [--threads=N]
+ *   [--case=CASE] [--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn-norms]
  *
- * First the float64 reference is checked against finite differences of itself; then every op of the backend is
- * compared with it, on fixed, drawn and network shapes. Each op runs in a child process of its own: a crash or a
- * hang costs one case, is reported with its name, and the next child goes on behind it. (A backend's thread team
- * does not survive fork, so it is created in the child.) Passed cases are silent but for one line an op; a failed
- * one is printed with the command that runs it alone. The last line is "N passed, N failed". */
+ * First the float64 reference is checked against finite differences of itself; then every op of the
+ * backend is compared with it, on fixed, drawn and network shapes. Each op runs in a child process
+ * of its own: a crash or a hang costs one case, is reported with its name, and the next child goes
+ * on behind it. (A backend's thread team does not survive fork, so it is created in the child.)
+ * Passed cases are silent but for one line an op; a failed one is printed with the command that
+ * runs it alone. The last line is "N passed, N failed". */
 #include "tests/check/check.h"
 
 #include <string.h>
@@ -40,7 +41,8 @@ typedef struct Session {
     Backend *ref;
 } Session;
 
-/* A job is a list of equal things that a child works through; run(i) returns the verdict on thing i. */
+/* A job is a list of equal things that a child works through; run(i) returns the verdict on thing
+ * i. */
 typedef struct Job {
     const char *name;
     int count;
@@ -63,7 +65,8 @@ static Status create_ref(Backend **out, const Options *o, Precision precision)
 
 static Status create_cuda(Backend **out, const Options *o, Precision precision)
 {
-    const CudaOptions options = { .precision = precision, .batchnorm = o->cudnn_norms ? KERNELS_CUDNN : KERNELS_OWN };
+    const CudaOptions options = { .precision = precision,
+                                  .batchnorm = o->cudnn_norms ? KERNELS_CUDNN : KERNELS_OWN };
     return backend_cuda_create(out, &options);
 }
 
@@ -74,18 +77,35 @@ struct BackendRow {
     Subject subject; /* but for the backend itself */
 };
 static const BackendRow backends[] = {
-    { "cpu", create_cpu, PRECISION_FP32, { .compute = DTYPE_F32, .fuses = { [FUSED_EVALUATION] = true }, .pad = 1 } },
+    { "cpu",
+      create_cpu,
+      PRECISION_FP32,
+      { .compute = DTYPE_F32, .fuses = { [FUSED_EVALUATION] = true }, .pad = 1 } },
     { "ref",
       create_ref,
       PRECISION_FP32,
-      { .compute = DTYPE_F32, .fuses = { [FUSED_TRAINING] = true, [FUSED_EVALUATION] = true }, .pad = 1 } },
-    { "cuda:fp32", create_cuda, PRECISION_FP32, { .compute = DTYPE_F32, .own_layouts = true, .pad = 4 } },
-    { "cuda:tf32", create_cuda, PRECISION_TF32, { .compute = DTYPE_F32, .tf32 = true, .own_layouts = true, .pad = 4 } },
-    { "cuda:bf16", create_cuda, PRECISION_BF16, { .compute = DTYPE_BF16, .own_layouts = true, .pad = 8 } },
+      { .compute = DTYPE_F32,
+        .fuses = { [FUSED_TRAINING] = true, [FUSED_EVALUATION] = true },
+        .pad = 1 } },
+    { "cuda:fp32",
+      create_cuda,
+      PRECISION_FP32,
+      { .compute = DTYPE_F32, .own_layouts = true, .pad = 4 } },
+    { "cuda:tf32",
+      create_cuda,
+      PRECISION_TF32,
+      { .compute = DTYPE_F32, .tf32 = true, .own_layouts = true, .pad = 4 } },
+    { "cuda:bf16",
+      create_cuda,
+      PRECISION_BF16,
+      { .compute = DTYPE_BF16, .own_layouts = true, .pad = 8 } },
     { "cuda:fp16",
       create_cuda,
       PRECISION_FP16,
-      { .compute = DTYPE_F16, .own_layouts = true, .fuses = { [FUSED_TRAINING] = true }, .pad = 8 } },
+      { .compute = DTYPE_F16,
+        .own_layouts = true,
+        .fuses = { [FUSED_TRAINING] = true },
+        .pad = 8 } },
 };
 #define BACKENDS (sizeof backends / sizeof backends[0])
 
@@ -123,7 +143,8 @@ static void describe_thing(const Job *job, int i, StrBuf *text)
     else str_printf(text, "reference gradient of %s", job->name);
 }
 
-static void report_failure(const Session *s, const Job *job, int i, const char *text, const char *what)
+static void report_failure(const Session *s, const Job *job, int i, const char *text,
+                           const char *what)
 {
     report("FAIL %s\n     %s", text, what);
     if (!job->cases) {
@@ -136,7 +157,8 @@ static void report_failure(const Session *s, const Job *job, int i, const char *
         problem_format(&p, shapes, sizeof shapes);
         report("     shapes: %s", shapes);
     }
-    report("     again: check --backend=%s --seed=%lld --case='%s'", s->row->name, (long long)s->options.seed, text);
+    report("     again: check --backend=%s --seed=%lld --case='%s'", s->row->name,
+           (long long)s->options.seed, text);
 }
 
 static Status run_thing(Session *s, const Job *job, int i, Verdict *verdict)
@@ -165,7 +187,8 @@ static int work(Session *s, const Job *job)
         Status st = run_thing(s, job, i, &verdict);
         alarm(0);
         if (st != OK) report_failure(s, job, i, board->current, status_message());
-        if (st == OK && s->options.verbose) report("ok   %s (%.3f of the bound)", board->current, verdict.worst);
+        if (st == OK && s->options.verbose)
+            report("ok   %s (%.3f of the bound)", board->current, verdict.worst);
         if (verdict.worst > board->worst) board->worst = verdict.worst;
         if (st == OK) board->passed++;
         else board->failed++;
@@ -188,7 +211,8 @@ static void run_job(Session *s, const Job *job)
         int state = 0;
         pid_t child = fork();
         if (child == 0) _exit(work(s, job));
-        bool lost = child < 0 || waitpid(child, &state, 0) != child || !WIFEXITED(state) || WEXITSTATUS(state) != 0;
+        bool lost = child < 0 || waitpid(child, &state, 0) != child || !WIFEXITED(state) ||
+                    WEXITSTATUS(state) != 0;
         if (!lost) break;
         if (WIFSIGNALED(state)) {
             bool timed_out = WTERMSIG(state) == SIGALRM;
@@ -204,8 +228,8 @@ static void run_job(Session *s, const Job *job)
         break;
     }
     if (s->options.bench) return;
-    report("%-24s %5d passed %3d failed   worst error %.3f of its bound", job->name, board->passed - passed,
-           board->failed - failed, board->worst);
+    report("%-24s %5d passed %3d failed   worst error %.3f of its bound", job->name,
+           board->passed - passed, board->failed - failed, board->worst);
 }
 
 static void drop_untaken(CaseList *list, const Subject *subject)
@@ -278,7 +302,8 @@ static Status run_backend(Session *s)
     if (s->options.bench) return run_bench(s);
     if (!s->options.list) report("%s against the reference:", s->row->name);
     for (int kind = 0; kind < OP_COUNT; kind++)
-        if (!s->options.op || strstr(op_name((OpKind)kind), s->options.op)) TRY(run_family(s, (OpKind)kind));
+        if (!s->options.op || strstr(op_name((OpKind)kind), s->options.op))
+            TRY(run_family(s, (OpKind)kind));
     return OK;
 }
 
@@ -297,7 +322,8 @@ static bool print_first_line(Session *s)
         report("check: backend %s (%s), seed %lld", s->row->name, text, (long long)s->options.seed);
         _exit(0);
     }
-    return child > 0 && waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 0;
+    return child > 0 && waitpid(child, &state, 0) == child && WIFEXITED(state) &&
+           WEXITSTATUS(state) == 0;
 }
 
 static Status run_all(Session *s)
@@ -335,7 +361,9 @@ static bool take_flag(const char *argument, const char *name, bool *out)
 
 static Status take_number(const char *argument, const char *text, int64_t *out)
 {
-    return str_to_i64(text, out) && *out >= 0 ? OK : fail(ERR_USAGE, "%s: needs a number of 0 or more", argument);
+    return str_to_i64(text, out) && *out >= 0
+               ? OK
+               : fail(ERR_USAGE, "%s: needs a number of 0 or more", argument);
 }
 
 static Status parse_options(int count, char **arguments, Options *o)
@@ -363,11 +391,13 @@ int main(int count, char **arguments)
     Session s = { 0 };
     Status st = parse_options(count, arguments, &s.options);
     if (st == OK && s.options.help) {
-        report("check [--op=TEXT] [--backend=cpu|ref|cuda[:PRECISION]] [--seed=N] [--threads=N] [--case=CASE] "
+        report("check [--op=TEXT] [--backend=cpu|ref|cuda[:PRECISION]] [--seed=N] [--threads=N] "
+               "[--case=CASE] "
                "[--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn-norms]");
         return 0;
     }
-    s.board = mmap(NULL, sizeof *s.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    s.board =
+        mmap(NULL, sizeof *s.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (s.board == MAP_FAILED) return 1;
     memset(s.board, 0, sizeof *s.board);
     if (st == OK) st = run_all(&s);

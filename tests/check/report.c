@@ -1,4 +1,5 @@
-/* report.c - lines on stdout. Flushed at once: a child that crashes must not take its last words along. */
+/* report.c - lines on stdout. Flushed at once: a child that crashes must not take its last words
+ * along. */
 #include "tests/check/check.h"
 
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* rig.c - runs one op on one backend with everything around it watched.
  *
- * Every tensor and the workspace lie between guard bytes; outputs and workspace hold NaN before the run; inputs
- * must hold the same bytes after it; padding that a layout adds must be zero. A rig may run several times, each
- * time in fresh memory that is bound anew. */
+ * Every tensor and the workspace lie between guard bytes; outputs and workspace hold NaN before the
+ * run; inputs must hold the same bytes after it; padding that a layout adds must be zero. A rig may
+ * run several times, each time in fresh memory that is bound anew. */
 #include "tests/check/rig.h"
 
 #include <stdio.h>
@@ -11,11 +11,14 @@
 bool op_updates_input(const Problem *p, int slot)
 {
     if (p->kind == OP_BATCHNORM)
-        return p->attr.bn.mode == BN_TRAIN && (slot == BN_IN_RUNNING_MEAN || slot == BN_IN_RUNNING_VAR);
-    if (p->kind == OP_BN_FINALIZE) return slot == BN_FINALIZE_IN_RUNNING_MEAN || slot == BN_FINALIZE_IN_RUNNING_VAR;
+        return p->attr.bn.mode == BN_TRAIN &&
+               (slot == BN_IN_RUNNING_MEAN || slot == BN_IN_RUNNING_VAR);
+    if (p->kind == OP_BN_FINALIZE)
+        return slot == BN_FINALIZE_IN_RUNNING_MEAN || slot == BN_FINALIZE_IN_RUNNING_VAR;
     if (p->kind == OP_FINITE_CHECK) return slot == FINITE_CHECK_IN_LOSS_SCALE;
     if (p->kind == OP_LOSS_SCALE) return slot == LOSS_SCALE_IN_STATE;
-    return p->kind == OP_UPDATE && (slot == UPDATE_IN_PARAM || slot == UPDATE_IN_STATE0 || slot == UPDATE_IN_STATE1);
+    return p->kind == OP_UPDATE &&
+           (slot == UPDATE_IN_PARAM || slot == UPDATE_IN_STATE0 || slot == UPDATE_IN_STATE1);
 }
 
 bool op_out_is_gradient(OpKind kind, int slot)
@@ -23,7 +26,8 @@ bool op_out_is_gradient(OpKind kind, int slot)
     if (kind == OP_BATCHNORM_BWD) return slot == BN_BWD_OUT_DGAMMA || slot == BN_BWD_OUT_DBETA;
     if (kind == OP_CONV2D_BWD_DATA_NORM)
         return slot == CONV_BWD_DATA_NORM_OUT_DGAMMA || slot == CONV_BWD_DATA_NORM_OUT_DBETA;
-    return kind == OP_CONV2D_BWD_WEIGHTS || kind == OP_CONV2D_BWD_WEIGHTS_NORM || kind == OP_LINEAR_BWD_WEIGHTS;
+    return kind == OP_CONV2D_BWD_WEIGHTS || kind == OP_CONV2D_BWD_WEIGHTS_NORM ||
+           kind == OP_LINEAR_BWD_WEIGHTS;
 }
 
 /* A layout may keep f32 in a type of half the size. */
@@ -54,7 +58,8 @@ static Status prepare_and_check(OpInstance *op)
     const OpInstance before = *op;
     TRY(op_prepare(op));
     for (int i = 0; i < OP_MAX_INPUTS; i++)
-        if (before.in[i].bytes && (before.in[i].bytes != op->in[i].bytes || before.in[i].layout != op->in[i].layout))
+        if (before.in[i].bytes &&
+            (before.in[i].bytes != op->in[i].bytes || before.in[i].layout != op->in[i].layout))
             return fail(ERR_HEALTH, "prepare changed the decided layout of input %d", i);
     for (int i = 0; i < OP_MAX_OUTPUTS; i++)
         if (before.out[i].bytes &&
@@ -67,7 +72,9 @@ Status rig_create(Rig *rig, Backend *b, const Problem *p, const Variant *v)
 {
     *rig = (Rig){ .backend = b, .problem = p, .variant = *v };
     OpInstance *op = &rig->op;
-    *op = (OpInstance){ .kind = p->kind, .backend = b, .attr = &p->attr, .accumulate = v->accumulate };
+    *op = (OpInstance){
+        .kind = p->kind, .backend = b, .attr = &p->attr, .accumulate = v->accumulate
+    };
     for (int i = 0; i < OP_MAX_INPUTS; i++) op->in[i].desc = p->in[i];
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) op->out[i].desc = p->out[i];
     TRY(layouts_decide_inputs(b, p, v, op));
@@ -85,7 +92,8 @@ void rig_destroy(Rig *rig)
 
 bool rig_can_lie_over(const Rig *rig, int out_slot)
 {
-    const OpTensor *out = &rig->op.out[out_slot], *in = &rig->op.in[op_def(rig->op.kind)->in_place_of[out_slot]];
+    const OpTensor *out = &rig->op.out[out_slot],
+                   *in = &rig->op.in[op_def(rig->op.kind)->in_place_of[out_slot]];
     return out->layout == in->layout && out->bytes == in->bytes;
 }
 
@@ -108,7 +116,8 @@ static Status place_inputs(Run *r, const Host *in)
         t->data = r->in[i].data;
         if (!(r->before[i] = arena_alloc(r->arena, t->bytes))) return ERR_MEMORY;
         TRY(rig_write(b, t->data, t->bytes,
-                      r->before[i])); /* zeros, then the values: padding is zero whatever import does */
+                      /* zeros, then the values: padding is zero whatever import does */
+                      r->before[i]));
         TRY(rig_import(b, r->arena, t, &in[i]));
         TRY(rig_read(b, t->data, t->bytes, r->before[i]));
         r->overwritten[i] = op_updates_input(r->rig->problem, i);
@@ -128,7 +137,8 @@ static Status place_outputs(Run *r, const Host *start)
         if (over_input && t->bytes == op->in[op_def(op->kind)->in_place_of[i]].bytes) {
             int over = op_def(op->kind)->in_place_of[i];
             if (!rig_can_lie_over(r->rig, i))
-                return fail(ERR_HEALTH, "output %d may lie over input %d but is laid out otherwise", i, over);
+                return fail(ERR_HEALTH, "output %d may lie over input %d but is laid out otherwise",
+                            i, over);
             t->data = op->in[over].data;
             r->overwritten[over] = true;
             continue;
@@ -148,10 +158,13 @@ static Status check_guards(const Run *r)
 {
     const OpDef *def = op_def(r->rig->op.kind);
     for (int i = 0; i < OP_MAX_INPUTS; i++)
-        if (r->in[i].base) TRY(guarded_check(r->rig->backend, r->arena, &r->in[i], def->in_names[i]));
+        if (r->in[i].base)
+            TRY(guarded_check(r->rig->backend, r->arena, &r->in[i], def->in_names[i]));
     for (int i = 0; i < OP_MAX_OUTPUTS; i++)
-        if (r->out[i].base) TRY(guarded_check(r->rig->backend, r->arena, &r->out[i], def->out_names[i]));
-    return r->workspace.base ? guarded_check(r->rig->backend, r->arena, &r->workspace, "workspace") : OK;
+        if (r->out[i].base)
+            TRY(guarded_check(r->rig->backend, r->arena, &r->out[i], def->out_names[i]));
+    return r->workspace.base ? guarded_check(r->rig->backend, r->arena, &r->workspace, "workspace")
+                             : OK;
 }
 
 static Status check_inputs(const Run *r)
@@ -167,7 +180,8 @@ static Status check_inputs(const Run *r)
     return OK;
 }
 
-/* A zero may have either sign: the highest bit of its highest byte. The values themselves are equal already. */
+/* A zero may have either sign: the highest bit of its highest byte. The values themselves are equal
+ * already. */
 static bool differ_by_signs_of_zero(const uint8_t *raw, const uint8_t *again, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -175,7 +189,8 @@ static bool differ_by_signs_of_zero(const uint8_t *raw, const uint8_t *again, si
     return true;
 }
 
-/* Exported and imported into zeros, a tensor must give the same bytes: what lies between its elements is zero. */
+/* Exported and imported into zeros, a tensor must give the same bytes: what lies between its
+ * elements is zero. */
 static Status check_padding(const Run *r, const OpTensor *t, const uint8_t *raw, const char *name)
 {
     Backend *b = r->rig->backend;
@@ -197,14 +212,16 @@ static Status check_padding(const Run *r, const OpTensor *t, const uint8_t *raw,
     return st;
 }
 
-static Status take_result(const Run *r, const OpTensor *t, const char *name, Host *host, uint8_t **raw)
+static Status take_result(const Run *r, const OpTensor *t, const char *name, Host *host,
+                          uint8_t **raw)
 {
     Backend *b = r->rig->backend;
     if (!(*raw = arena_alloc(r->arena, t->bytes))) return ERR_MEMORY;
     TRY(rig_read(b, t->data, t->bytes, *raw));
     TRY(rig_export(b, r->arena, t, host));
     bool compact = t->bytes == rig_plain_bytes(b, &t->desc);
-    if (compact || r->rig->variant.mode == MODE_NAN) return OK; /* NaN times a zero of the padding is NaN */
+    /* NaN times a zero of the padding is NaN */
+    if (compact || r->rig->variant.mode == MODE_NAN) return OK;
     return check_padding(r, t, *raw, name);
 }
 
@@ -214,15 +231,16 @@ static Status take_results(const Run *r, Result *out)
     const OpDef *def = op_def(op->kind);
     memset(out, 0, sizeof *out);
     for (int i = 0; i < OP_MAX_OUTPUTS; i++)
-        if (op->out[i].desc.rank) TRY(take_result(r, &op->out[i], def->out_names[i], &out->out[i], &out->raw_out[i]));
+        if (op->out[i].desc.rank)
+            TRY(take_result(r, &op->out[i], def->out_names[i], &out->out[i], &out->raw_out[i]));
     for (int i = 0; i < OP_MAX_INPUTS; i++)
         if (op->in[i].desc.rank && op_updates_input(r->rig->problem, i))
             TRY(take_result(r, &op->in[i], def->in_names[i], &out->in[i], &out->raw_in[i]));
     return OK;
 }
 
-/* Compute copies are for the backend to use or not: with exact inputs they are there, with others not. The optimizer
- * always writes them. */
+/* Compute copies are for the backend to use or not: with exact inputs they are there, with others
+ * not. The optimizer always writes them. */
 static Status attach_params(const Run *r, bool attach)
 {
     const OpInstance *op = &r->rig->op;

@@ -1,11 +1,12 @@
-/* rig.h - raw access to a backend's memory, through its own import and export of bytes, so that the check also
- * works where the host cannot read that memory. */
+/* rig.h - raw access to a backend's memory, through its own import and export of bytes, so that the
+ * check also works where the host cannot read that memory. */
 #ifndef CONVOY_TESTS_CHECK_RIG_H
 #define CONVOY_TESTS_CHECK_RIG_H
 #include "tests/check/check.h"
 
 bool rig_is_reference(const Backend *b);
-size_t rig_plain_bytes(const Backend *b, const TensorDesc *d); /* of a plain tensor in this backend */
+/* of a plain tensor in this backend */
+size_t rig_plain_bytes(const Backend *b, const TensorDesc *d);
 Status rig_write(Backend *b, void *to, size_t bytes, const void *from);
 Status rig_read(Backend *b, const void *from, size_t bytes, void *to);
 Status rig_import(Backend *b, Arena *arena, const OpTensor *t, const Host *from);

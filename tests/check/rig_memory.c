@@ -13,7 +13,8 @@ bool rig_is_reference(const Backend *b)
 
 size_t rig_plain_bytes(const Backend *b, const TensorDesc *d)
 {
-    size_t element = d->dtype == DTYPE_F32 && rig_is_reference(b) ? sizeof(double) : dtype_bytes(d->dtype);
+    size_t element =
+        d->dtype == DTYPE_F32 && rig_is_reference(b) ? sizeof(double) : dtype_bytes(d->dtype);
     return (size_t)tensor_elements(d) * element;
 }
 
@@ -56,7 +57,8 @@ static double load(DType dtype, const void *array, int64_t i)
 Status rig_import(Backend *b, Arena *arena, const OpTensor *t, const Host *from)
 {
     int64_t count = tensor_elements(&t->desc);
-    if (rig_is_reference(b) && t->desc.dtype == DTYPE_F32) return rig_write(b, t->data, t->bytes, from->v);
+    if (rig_is_reference(b) && t->desc.dtype == DTYPE_F32)
+        return rig_write(b, t->data, t->bytes, from->v);
     void *plain = arena_alloc(arena, tensor_plain_bytes(&t->desc));
     if (!plain) return ERR_MEMORY;
     for (int64_t i = 0; i < count; i++) store(t->desc.dtype, plain, i, from->v[i]);
@@ -67,7 +69,8 @@ Status rig_export(Backend *b, Arena *arena, const OpTensor *t, Host *to)
 {
     int64_t count = tensor_elements(&t->desc);
     TRY(host_make(arena, to, &t->desc));
-    if (rig_is_reference(b) && t->desc.dtype == DTYPE_F32) return rig_read(b, t->data, t->bytes, to->v);
+    if (rig_is_reference(b) && t->desc.dtype == DTYPE_F32)
+        return rig_read(b, t->data, t->bytes, to->v);
     void *plain = arena_alloc(arena, tensor_plain_bytes(&t->desc));
     if (!plain) return ERR_MEMORY;
     TRY(b->v->export_tensor(b, t, plain));
@@ -98,8 +101,8 @@ Status guarded_check(Backend *b, Arena *arena, const Guarded *g, const char *wha
         TRY(rig_read(b, side ? g->data + g->bytes : g->base, GUARD_BYTES, guard));
         for (int i = 0; i < GUARD_BYTES; i++)
             if (guard[i] != GUARD_VALUE)
-                return fail(ERR_HEALTH, "wrote %s %s (%d bytes away)", side ? "behind" : "before", what,
-                            side ? i : GUARD_BYTES - i);
+                return fail(ERR_HEALTH, "wrote %s %s (%d bytes away)", side ? "behind" : "before",
+                            what, side ? i : GUARD_BYTES - i);
     }
     return OK;
 }

@@ -1,4 +1,5 @@
-/* run_case.c - one case from its parameters to its verdict: inputs, the reference, the backend twice, comparison. */
+/* run_case.c - one case from its parameters to its verdict: inputs, the reference, the backend
+ * twice, comparison. */
 #include "tests/check/check.h"
 
 #include <math.h>
@@ -19,7 +20,8 @@ static Status make_inputs(const Case *c, uint64_t seed, Work *w)
     for (int i = 0; i < OP_MAX_INPUTS; i++) TRY(host_make(w->arena, &w->in[i], &w->problem.in[i]));
     if (c->family->fill) c->family->fill(c->p, &w->problem, mode, &rng, w->in);
     else fill_default(&w->problem, mode, &rng, w->in);
-    /* The first element of the first input reaches every op's result; the other need not come first in a window. */
+    /* The first element of the first input reaches every op's result; the other need not come first
+     * in a window. */
     if (mode == MODE_NAN) w->in[0].v[0] = w->in[0].v[tensor_elements(&w->in[0].desc) / 2] = NAN;
     for (int i = 0; c->variant.accumulate && i < OP_MAX_OUTPUTS; i++) {
         if (!op_out_is_gradient(w->problem.kind, i)) continue;
@@ -30,12 +32,14 @@ static Status make_inputs(const Case *c, uint64_t seed, Work *w)
     return OK;
 }
 
-static Status run_reference(Work *w, const Case *c, Backend *ref, const Host *in, const Host *start, Result *out)
+static Status run_reference(Work *w, const Case *c, Backend *ref, const Host *in, const Host *start,
+                            Result *out)
 {
     Rig rig;
-    Variant v = {
-        .mode = c->variant.mode, .accumulate = c->variant.accumulate, .weights = WEIGHTS_FREE, .plain = true
-    };
+    Variant v = { .mode = c->variant.mode,
+                  .accumulate = c->variant.accumulate,
+                  .weights = WEIGHTS_FREE,
+                  .plain = true };
     Status st = rig_create(&rig, ref, &w->problem, &v);
     if (st == OK) st = rig_run(&rig, w->arena, in, start, out);
     rig_destroy(&rig);
@@ -54,7 +58,8 @@ static Status copy_absolute(Arena *arena, const Host *from, int count, Host *to)
         to[i] = from[i];
         if (!from[i].v || from[i].desc.dtype != DTYPE_F32) continue;
         TRY(host_make(arena, &to[i], &from[i].desc));
-        for (int64_t k = 0, n = tensor_elements(&from[i].desc); k < n; k++) to[i].v[k] = fabs(from[i].v[k]);
+        for (int64_t k = 0, n = tensor_elements(&from[i].desc); k < n; k++)
+            to[i].v[k] = fabs(from[i].v[k]);
     }
     return OK;
 }
@@ -63,7 +68,9 @@ static bool needs_absolute(const Case *c)
 {
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) {
         const ToleranceRow *row = tolerance_row(c->family->kind, false, i);
-        if (row && (row->bound == BOUND_SUM || row->bound == BOUND_TYPE) && c->variant.mode != MODE_EXACT) return true;
+        if (row && (row->bound == BOUND_SUM || row->bound == BOUND_TYPE) &&
+            c->variant.mode != MODE_EXACT)
+            return true;
     }
     return false;
 }
@@ -96,12 +103,13 @@ static Status run_backend(Work *w, Rig *rig)
     return compare_runs(rig, &w->first, &w->second);
 }
 
-static Status compare_with_reference(Work *w, const Case *c, const Subject *subject, Backend *ref, Rig *rig,
-                                     Verdict *verdict)
+static Status compare_with_reference(Work *w, const Case *c, const Subject *subject, Backend *ref,
+                                     Rig *rig, Verdict *verdict)
 {
     TRY(subject_round_inputs(subject, w->arena, &rig->op, w->in));
     for (int i = 0; i < OP_MAX_OUTPUTS; i++)
-        if (rig->op.out[i].desc.rank) TRY(subject_type_of(subject, w->arena, &rig->op.out[i], &w->out_type[i]));
+        if (rig->op.out[i].desc.rank)
+            TRY(subject_type_of(subject, w->arena, &rig->op.out[i], &w->out_type[i]));
     TRY(run_reference(w, c, ref, w->in, w->start, &w->ref));
     if (needs_absolute(c)) TRY(run_absolute(w, c, ref));
     TRY(run_backend(w, rig));
@@ -125,7 +133,8 @@ static Status expect_refusal(Status st)
     return st == OK ? fail(ERR_HEALTH, "prepare takes a problem that it should refuse") : st;
 }
 
-static Status run_work(Work *w, const Case *c, const Subject *subject, Backend *ref, uint64_t seed, Verdict *verdict)
+static Status run_work(Work *w, const Case *c, const Subject *subject, Backend *ref, uint64_t seed,
+                       Verdict *verdict)
 {
     TRY(problem_make(c, &w->problem));
     TRY(make_inputs(c, seed, w));
@@ -137,7 +146,8 @@ static Status run_work(Work *w, const Case *c, const Subject *subject, Backend *
     return st;
 }
 
-Status run_case(const Case *c, const Subject *subject, Backend *ref, uint64_t seed, Verdict *verdict)
+Status run_case(const Case *c, const Subject *subject, Backend *ref, uint64_t seed,
+                Verdict *verdict)
 {
     Work *w = mem_calloc(1, sizeof *w);
     if (!w) return ERR_MEMORY;

@@ -1,9 +1,9 @@
 /* subject.c - what the check must know of the backend under test.
  *
- * A backend may keep activations in a type of its own and read weights in it. The reference then has to start from what
- * the backend sees: inputs are rounded beforehand, by sending them through the backend's own import and export, and
- * factors of products that it rounds itself (weights from their f32 master, f32 to tf32) by the formulas of
- * half_math.h, which have a test of their own. */
+ * A backend may keep activations in a type of its own and read weights in it. The reference then
+ * has to start from what the backend sees: inputs are rounded beforehand, by sending them through
+ * the backend's own import and export, and factors of products that it rounds itself (weights from
+ * their f32 master, f32 to tf32) by the formulas of half_math.h, which have a test of their own. */
 #include "kernels/cuda/half_math.h"
 #include "tests/check/rig.h"
 
@@ -23,9 +23,11 @@ bool subject_takes(const Subject *s, const Case *c)
 
 bool subject_refuses(const Subject *s, const Problem *p)
 {
-    bool conv = p->kind == OP_CONV2D || p->kind == OP_CONV2D_BWD_DATA || p->kind == OP_CONV2D_BWD_WEIGHTS;
+    bool conv =
+        p->kind == OP_CONV2D || p->kind == OP_CONV2D_BWD_DATA || p->kind == OP_CONV2D_BWD_WEIGHTS;
     if (!conv || p->attr.conv.groups == 1) return false;
-    const TensorDesc *x = p->kind == OP_CONV2D_BWD_DATA ? &p->out[CONV_BWD_DATA_OUT_DX] : &p->in[CONV_IN_X];
+    const TensorDesc *x =
+        p->kind == OP_CONV2D_BWD_DATA ? &p->out[CONV_BWD_DATA_OUT_DX] : &p->in[CONV_IN_X];
     const TensorDesc *y = p->kind == OP_CONV2D            ? &p->out[CONV_OUT_Y]
                           : p->kind == OP_CONV2D_BWD_DATA ? &p->in[CONV_BWD_DATA_IN_DY]
                                                           : &p->in[CONV_BWD_WEIGHTS_IN_DY];
@@ -45,7 +47,8 @@ static double nearest_tf32(double v)
 {
     if (!isfinite(v)) return v;
     uint32_t bits = bits_from_float((float)v);
-    return (double)float_from_bits(shift_right_to_nearest_even(bits, TF32_LOST_BITS) << TF32_LOST_BITS);
+    return (double)float_from_bits(shift_right_to_nearest_even(bits, TF32_LOST_BITS)
+                                   << TF32_LOST_BITS);
 }
 
 /* What t holds once v was written to it. */
@@ -64,7 +67,8 @@ static Status send_through(Backend *b, Arena *arena, const OpTensor *t, const Ho
     return st;
 }
 
-/* Kernels of the backend's own: no product of matrices that tf32 would speed up, and sums that stay f32. */
+/* Kernels of the backend's own: no product of matrices that tf32 would speed up, and sums that stay
+ * f32. */
 static bool is_depthwise(const OpInstance *op)
 {
     return op->implementation && strncmp(op->implementation, "depthwise", strlen("depthwise")) == 0;

@@ -1,23 +1,26 @@
-/* tolerance.c - how far a float32 backend may be from the float64 reference, one row per result. eps = 2^-24.
+/* tolerance.c - how far a float32 backend may be from the float64 reference, one row per result.
+ * eps = 2^-24.
  *
- * BOUND_EQUAL  results that are one correctly rounded operation, or none: there is nothing to tolerate. (Double
- *              rounding is harmless: 53 bits are more than twice 24.) In exact mode every result is compared like
- *              this.
- * BOUND_SUM    sums of K products: strictly sequential float32 reaches about half of c = 1 for large K. Up to four
- *              terms may round the worst way all at once, so K itself stands in for sqrt(K) there.
- *              With a batch norm behind it the mean, which is subtracted, counts as -|mean|, and weights are rounded
- *              once more.
+ * BOUND_EQUAL  results that are one correctly rounded operation, or none: there is nothing to
+ *              tolerate. (Double rounding is harmless: 53 bits are more than twice 24.) In exact
+ *              mode every result is compared like this.
+ * BOUND_SUM    sums of K products: strictly sequential float32 reaches about half of c = 1 for
+ *              large K. Up to four terms may round the worst way all at once, so K itself stands in
+ *              for sqrt(K) there. With a batch norm behind it the mean, which is subtracted, counts
+ *              as -|mean|, and weights are rounded once more.
  * BOUND_NORM   batch norm: S adds up what rounding of x, mean and variance can do to this element
- *              (tolerance_norm.c), so that a large mean loosens only what it must: computing the variance as
- *              E[x^2] - E[x]^2 in float32 fails the fixed cases with offset=100. Forward has twice the c: its two
- *              sums feed every result.
- * BOUND_MAX    softmax: an exponent's rounding scales with the logits' range, which the inputs keep below about
- *              20; and parameters and first moments after an update, which are a few operations on values of one
- *              size.
- * BOUND_TYPE   and BOUND_TYPE_MAX: fused convolutions, which round what they convolve, or the gradient that they pass
- *              on, to the type of their tensors. S is the op on absolute values; where a ReLU's mask depends on signs
- *              there is no such thing, and the largest result stands in for it.
- * BOUND_ELEMENT second moments and norms: all terms are positive; one factor times another, where one is a logistic
+ *              (tolerance_norm.c), so that a large mean loosens only what it must: computing the
+ *              variance as E[x^2] - E[x]^2 in float32 fails the fixed cases with offset=100.
+ *              Forward has twice the c: its two sums feed every result.
+ * BOUND_MAX    softmax: an exponent's rounding scales with the logits' range, which the inputs keep
+ *              below about 20; and parameters and first moments after an update, which are a few
+ *              operations on values of one size.
+ * BOUND_TYPE   and BOUND_TYPE_MAX: fused convolutions, which round what they convolve, or the
+ *              gradient that they pass on, to the type of their tensors. S is the op on absolute
+ *              values; where a ReLU's mask depends on signs there is no such thing, and the largest
+ *              result stands in for it.
+ * BOUND_ELEMENT second moments and norms: all terms are positive; one factor times another, where
+ * one is a logistic
  *              function. */
 #include "tests/check/check.h"
 

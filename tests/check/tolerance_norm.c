@@ -1,15 +1,16 @@
 /* tolerance_norm.c - how much rounding can show in each result of batch norm, in units of eps.
  *
- * Per channel of n elements, A = |x| + |mean| is what x - mean is computed from, so an element of (x - mean) is
- * uncertain by A. Then
- *   var     V = 2 mean(|x - mean| A) + var                  istd is uncertain by istd V / (2 (var + eps))
+ * Per channel of n elements, A = |x| + |mean| is what x - mean is computed from, so an element of
+ * (x - mean) is uncertain by A. Then
+ *   var     V = 2 mean(|x - mean| A) + var istd is uncertain by istd V / (2 (var + eps))
  *   xh      X = istd A + |xh| (1 + V / (2 (var + eps)))     V = 0 in eval, frozen and backward
  *   y       |gamma| X + |beta| + |residual|
  *   dbeta   sum |dz|                    dgamma  sum |dz| X
  *   dx      |gamma| istd (|dz| + mean|dz| + |xh| mean(|dz| X) + X mean(|dz xh|))
- * SiLU has slopes up to 1.1, and its slope changes by at most half of what its argument does: y is allowed 1.1 times
- * that, and dz = |dy| (1.1 + (|gamma| X + |beta|) / 2) for |dy| above.
- * The sums over n are allowed no factor that grows with n: a backend must add in parts or in float64. */
+ * SiLU has slopes up to 1.1, and its slope changes by at most half of what its argument does: y is
+ * allowed 1.1 times that, and dz = |dy| (1.1 + (|gamma| X + |beta|) / 2) for |dy| above.
+ * The sums over n are allowed no factor that grows with n: a backend must add in parts or in
+ * float64. */
 #include "tests/check/check.h"
 
 #include <math.h>
@@ -44,7 +45,8 @@ static double centred_scale(const Channel *k, const Host *x, int64_t i)
 static void find_var_scale(Channel *k, const Host *x)
 {
     double sum = 0;
-    for (int64_t i = 0; i < k->n; i++) sum += fabs(x->v[at(k, i)] - k->mean) * centred_scale(k, x, i);
+    for (int64_t i = 0; i < k->n; i++)
+        sum += fabs(x->v[at(k, i)] - k->mean) * centred_scale(k, x, i);
     k->var_scale = 2 * sum / (double)k->n + k->var_eps;
 }
 
@@ -61,14 +63,16 @@ static double mean_abs(const Channel *k, const Host *x)
     return sum / (double)k->n;
 }
 
-static void forward_channel(const Problem *p, const Host *in, Channel *k, bool input, int slot, double *scale)
+static void forward_channel(const Problem *p, const Host *in, Channel *k, bool input, int slot,
+                            double *scale)
 {
     const Host *x = &in[BN_IN_X], *residual = &in[BN_IN_RESIDUAL];
     if (p->attr.bn.mode == BN_TRAIN) find_var_scale(k, x);
     if (input) {
         double r = fabs(in[slot].v[k->c]), m = (double)p->attr.bn.momentum;
         double n = (double)k->n;
-        scale[k->c] = r + m * (slot == BN_IN_RUNNING_MEAN ? mean_abs(k, x) : k->var_scale * n / (n - 1));
+        scale[k->c] =
+            r + m * (slot == BN_IN_RUNNING_MEAN ? mean_abs(k, x) : k->var_scale * n / (n - 1));
     } else if (slot == BN_OUT_SAVED) {
         scale[k->c] = p->attr.bn.mode == BN_TRAIN ? mean_abs(k, x) : fabs(k->mean);
         scale[k->channels + k->c] = k->istd * (1 + k->var_scale / (2 * k->var_eps));
@@ -76,8 +80,8 @@ static void forward_channel(const Problem *p, const Host *in, Channel *k, bool i
         double gamma = fabs(in[BN_IN_GAMMA].v[k->c]), beta = fabs(in[BN_IN_BETA].v[k->c]);
         double slope = p->attr.bn.act == ACT_SILU ? 1.1 : 1;
         for (int64_t i = 0; i < k->n; i++)
-            scale[at(k, i)] =
-                slope * (gamma * xh_scale(k, x, i) + beta + (residual->desc.rank ? fabs(residual->v[at(k, i)]) : 0));
+            scale[at(k, i)] = slope * (gamma * xh_scale(k, x, i) + beta +
+                                       (residual->desc.rank ? fabs(residual->v[at(k, i)]) : 0));
     }
 }
 
@@ -87,11 +91,13 @@ static double dz_scale(const Channel *k, const Host *in, int64_t i)
     double dz = fabs(in[BN_BWD_IN_DY].v[at(k, i)]);
     if (in[BN_BWD_IN_DY2].desc.rank) dz += fabs(in[BN_BWD_IN_DY2].v[at(k, i)]);
     if (!k->silu) return dz;
-    double z = fabs(in[BN_BWD_IN_GAMMA].v[k->c]) * xh_scale(k, &in[BN_BWD_IN_X], i) + fabs(in[BN_BWD_IN_BETA].v[k->c]);
+    double z = fabs(in[BN_BWD_IN_GAMMA].v[k->c]) * xh_scale(k, &in[BN_BWD_IN_X], i) +
+               fabs(in[BN_BWD_IN_BETA].v[k->c]);
     return dz * (1.1 + z / 2);
 }
 
-static void backward_channel(const Host *in, const Channel *k, int slot, const double *result, double *scale)
+static void backward_channel(const Host *in, const Channel *k, int slot, const double *result,
+                             double *scale)
 {
     const Host *x = &in[BN_BWD_IN_X];
     double sum_dz = 0, sum_dz_x = 0, sum_dz_xh = 0, n = (double)k->n;
@@ -107,12 +113,13 @@ static void backward_channel(const Host *in, const Channel *k, int slot, const d
     double factor = fabs(in[BN_BWD_IN_GAMMA].v[k->c]) * k->istd;
     for (int64_t i = 0; i < k->n; i++) {
         double xh = fabs(x->v[at(k, i)] - k->mean) * k->istd;
-        scale[at(k, i)] =
-            factor * (dz_scale(k, in, i) + sum_dz / n + xh * sum_dz_x / n + xh_scale(k, x, i) * sum_dz_xh / n);
+        scale[at(k, i)] = factor * (dz_scale(k, in, i) + sum_dz / n + xh * sum_dz_x / n +
+                                    xh_scale(k, x, i) * sum_dz_xh / n);
     }
 }
 
-void tolerance_norm_scale(const Problem *p, const Host *in, const Result *ref, bool input, int slot, double *scale)
+void tolerance_norm_scale(const Problem *p, const Host *in, const Result *ref, bool input, int slot,
+                          double *scale)
 {
     bool forward = p->kind == OP_BATCHNORM;
     const Host *x = forward ? &in[BN_IN_X] : &in[BN_BWD_IN_X];

@@ -1,11 +1,12 @@
-/* driver_shim.c - stands for NVIDIA's driver library, libcuda.so.1, where a test wants cuDNN to compile its kernels on
- * a machine without a GPU.
+/* driver_shim.c - stands for NVIDIA's driver library, libcuda.so.1, where a test wants cuDNN to
+ * compile its kernels on a machine without a GPU.
  *
- * cuDNN's runtime-compiled engines ask the driver for a number of functions before they offer themselves, and hand it
- * the compiled module when a plan is finalised. This library has the functions, accepts any module without looking at
- * it, and says that there is no device: plans can be made and saved, nothing can run. Tests alone load it, by its path;
- * cuDNN then finds it under the driver's name. It is never installed. Its types are plain: handles are pointers,
- * results are ints. */
+ * cuDNN's runtime-compiled engines ask the driver for a number of functions before they offer
+ * themselves, and hand it the compiled module when a plan is finalised. This library has the
+ * functions, accepts any module without looking at it, and says that there is no device: plans can
+ * be made and saved, nothing can run. Tests alone load it, by its path; cuDNN then finds it under
+ * the driver's name. It is never installed. Its types are plain: handles are pointers, results are
+ * ints. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
@@ -75,7 +76,8 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
 {
     (void)version;
     (void)flags;
-    void *self = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD); /* this library, which is loaded under that name */
+    /* this library, which is loaded under that name */
+    void *self = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     *function = self && strncmp(name, "cu", 2) == 0 ? dlsym(self, name) : NULL;
     if (self) dlclose(self);
     if (found) *found = *function ? 0 : 1;
@@ -108,11 +110,11 @@ int cuLibraryUnload(void *library)
 
 /* ---- what is only asked for, never called without a device ---- */
 
-#define NEVER_CALLED(name)                                                                                             \
-    int name(void);                                                                                                    \
-    int name(void)                                                                                                     \
-    {                                                                                                                  \
-        return RESULT_NO_DEVICE;                                                                                       \
+#define NEVER_CALLED(name)                                                                         \
+    int name(void);                                                                                \
+    int name(void)                                                                                 \
+    {                                                                                              \
+        return RESULT_NO_DEVICE;                                                                   \
     }
 
 NEVER_CALLED(cuCtxGetCurrent)

@@ -1,9 +1,9 @@
-/* conv_norm_plan_emu.c - stands for cuDNN behind conv_norm_plan.h: the plain loops of conv_loops.h with what comes
- * before and behind them, run by the test double of the device.
+/* conv_norm_plan_emu.c - stands for cuDNN behind conv_norm_plan.h: the plain loops of conv_loops.h
+ * with what comes before and behind them, run by the test double of the device.
  *
- * Rounded as the library is thought to: what is convolved to the type of the tensors, since it feeds a matrix unit;
- * sums over the results before they are stored, in f32. No workspace but for the sums of the convolution, which must
- * lie in device memory as the operands must. */
+ * Rounded as the library is thought to: what is convolved to the type of the tensors, since it
+ * feeds a matrix unit; sums over the results before they are stored, in f32. No workspace but for
+ * the sums of the convolution, which must lie in device memory as the operands must. */
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/conv_norm_plan.h"
 #include "kernels/cuda/half_math.h"
@@ -65,12 +65,14 @@ static float *make_z(const Work *w)
     const ConvShape *s = &w->shape;
     float *z = read_operand(w, CONV_OP_X), *scale = read_operand(w, CONV_OP_SCALE),
           *shift = read_operand(w, CONV_OP_SHIFT);
-    float *residual = read_operand(w, CONV_OP_RESIDUAL), *residual_scale = read_operand(w, CONV_OP_RESIDUAL_SCALE),
+    float *residual = read_operand(w, CONV_OP_RESIDUAL),
+          *residual_scale = read_operand(w, CONV_OP_RESIDUAL_SCALE),
           *residual_shift = read_operand(w, CONV_OP_RESIDUAL_SHIFT);
     for (int64_t i = 0; w->prologue != CONV_PLAIN && i < elements_of(s, CONV_OP_X); i++) {
         const int64_t c = i % s->c;
         float v = z[i] * scale[c] + shift[c];
-        if (residual) v += residual_scale ? residual[i] * residual_scale[c] + residual_shift[c] : residual[i];
+        if (residual)
+            v += residual_scale ? residual[i] * residual_scale[c] + residual_shift[c] : residual[i];
         z[i] = rounded(s->io, v <= 0 ? 0 : v);
     }
     mem_free(scale);
@@ -123,9 +125,10 @@ static void finish_channel(const Work *w, const float *x, int64_t c)
 static void run_bwd_data(const Work *w)
 {
     const ConvShape *s = &w->shape;
-    const float *mean = w->data[CONV_OP_MEAN], *inv_std = w->data[CONV_OP_INV_STD], *gamma = w->data[CONV_OP_GAMMA],
-                *beta = w->data[CONV_OP_BETA];
-    float *x = read_operand(w, CONV_OP_X), *filter = read_operand(w, CONV_OP_W), *dy = read_operand(w, CONV_OP_Y);
+    const float *mean = w->data[CONV_OP_MEAN], *inv_std = w->data[CONV_OP_INV_STD],
+                *gamma = w->data[CONV_OP_GAMMA], *beta = w->data[CONV_OP_BETA];
+    float *x = read_operand(w, CONV_OP_X), *filter = read_operand(w, CONV_OP_W),
+          *dy = read_operand(w, CONV_OP_Y);
     const int64_t count = elements_of(s, CONV_OP_X);
     memset(w->sums, 0, (size_t)count * sizeof *w->sums);
     conv_loops_sum(s, CONV_BWD_DATA, w->sums, filter, dy);
@@ -153,9 +156,10 @@ static void run_bwd_weights(const Work *w)
 
 static void run_work(const void *cookie)
 {
-    static void (*const runs[CONV_NORM_PASS_COUNT])(const Work *) = {
-        [CONV_NORM_STATS] = run_stats, [CONV_NORM_BWD_DATA] = run_bwd_data, [CONV_NORM_BWD_WEIGHTS] = run_bwd_weights
-    };
+    static void (*const runs[CONV_NORM_PASS_COUNT])(
+        const Work *) = { [CONV_NORM_STATS] = run_stats,
+                          [CONV_NORM_BWD_DATA] = run_bwd_data,
+                          [CONV_NORM_BWD_WEIGHTS] = run_bwd_weights };
     const Work *w = cookie;
     runs[w->pass](w);
 }
@@ -169,16 +173,18 @@ static bool has_engine(ConvPrologue prologue, const ConvShape *s)
     return s->io == DTYPE_F16 && s->attr.groups == 1 && (prologue < CONV_RESIDUAL || one);
 }
 
-Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pass, ConvPrologue prologue,
-                             const ConvShape *shape)
+Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pass,
+                             ConvPrologue prologue, const ConvShape *shape)
 {
-    static const ConvOperand results[CONV_NORM_PASS_COUNT] = {
-        [CONV_NORM_STATS] = CONV_OP_Y, [CONV_NORM_BWD_DATA] = CONV_OP_X, [CONV_NORM_BWD_WEIGHTS] = CONV_OP_W
-    };
+    static const ConvOperand results[CONV_NORM_PASS_COUNT] = { [CONV_NORM_STATS] = CONV_OP_Y,
+                                                               [CONV_NORM_BWD_DATA] = CONV_OP_X,
+                                                               [CONV_NORM_BWD_WEIGHTS] =
+                                                                   CONV_OP_W };
     *out = NULL;
     const size_t workspace = (size_t)elements_of(shape, results[pass]) * sizeof(float);
     if (!has_engine(prologue, shape) || workspace > b->workspace_limit)
-        return fail(ERR_ENV, "conv %s: the plain loops take fp16 without groups, within the workspace limit",
+        return fail(ERR_ENV,
+                    "conv %s: the plain loops take fp16 without groups, within the workspace limit",
                     conv_norm_pass_name(pass, prologue));
     if (!(*out = mem_calloc(1, sizeof **out))) return ERR_MEMORY;
     (*out)->work = (Work){ .pass = pass, .prologue = prologue, .shape = *shape };
@@ -208,13 +214,15 @@ static void check_operand(const void *p, size_t bytes)
     ASSERT(emu_is_device_memory(p, bytes));
 }
 
-Status conv_norm_plan_bind(ConvNormPlan *p, void *const operands[CONV_OPERAND_COUNT], void *workspace)
+Status conv_norm_plan_bind(ConvNormPlan *p, void *const operands[CONV_OPERAND_COUNT],
+                           void *workspace)
 {
     const ConvShape *s = &p->work.shape;
     const ConvOperand *list = conv_norm_operands(p->work.pass, p->work.prologue);
     memset(p->work.data, 0, sizeof p->work.data);
     for (; *list != CONV_OPERAND_COUNT; list++) {
-        check_operand(operands[*list], (size_t)elements_of(s, *list) * dtype_bytes(conv_norm_type(s, *list)));
+        check_operand(operands[*list],
+                      (size_t)elements_of(s, *list) * dtype_bytes(conv_norm_type(s, *list)));
         p->work.data[*list] = operands[*list];
     }
     check_operand(workspace, p->workspace);

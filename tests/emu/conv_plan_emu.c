@@ -1,8 +1,10 @@
-/* conv_plan_emu.c - stands for cuDNN behind conv_plan.h: convolution passes as plain loops over N,H,W,C and K,R,S,C,
- * with inputs and outputs of f32, bf16 or f16, sums in f32, run by the test double of the device.
+/* conv_plan_emu.c - stands for cuDNN behind conv_plan.h: convolution passes as plain loops over
+ * N,H,W,C and K,R,S,C, with inputs and outputs of f32, bf16 or f16, sums in f32, run by the test
+ * double of the device.
  *
- * As strict as the library: operands must be whole device buffers, aligned to 16 bytes, and the workspace that a plan
- * asks for is really used (it holds the sums), so that one that is too small or shared with another stream shows. */
+ * As strict as the library: operands must be whole device buffers, aligned to 16 bytes, and the
+ * workspace that a plan asks for is really used (it holds the sums), so that one that is too small
+ * or shared with another stream shows. */
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/conv_plan.h"
 #include "kernels/cuda/half_math.h"
@@ -47,7 +49,8 @@ typedef struct Counts {
 
 static Counts counts_of(const Work *w)
 {
-    const int64_t x = elements_of_x(&w->shape), f = elements_of_w(&w->shape), y = elements_of_y(&w->shape);
+    const int64_t x = elements_of_x(&w->shape), f = elements_of_w(&w->shape),
+                  y = elements_of_y(&w->shape);
     if (w->pass == CONV_FORWARD) return (Counts){ x, f, y };
     if (w->pass == CONV_BWD_DATA) return (Counts){ y, f, x };
     return (Counts){ x, y, f };
@@ -102,8 +105,9 @@ static void add_scaled(float *to, const float *from, float factor, int64_t n)
     for (int64_t i = 0; i < n; i++) to[i] += from[i] * factor;
 }
 
-/* The products of one y pixel (n,p,q) and one tap (r,s), which meet the x pixel at x_row: over all filters and their
- * group's channels. x, w and y are rows of that pixel, tap and pixel; one of them is summed into. */
+/* The products of one y pixel (n,p,q) and one tap (r,s), which meet the x pixel at x_row: over all
+ * filters and their group's channels. x, w and y are rows of that pixel, tap and pixel; one of them
+ * is summed into. */
 static void tap(const ConvShape *s, ConvPass pass, float *x_row, float *w_tap, float *y_row)
 {
     const int64_t c = s->c / s->attr.groups, k = s->k / s->attr.groups, filter = s->r * s->s * c;
@@ -127,7 +131,8 @@ void conv_loops_sum(const ConvShape *s, ConvPass pass, float *x, float *w, float
             for (int64_t t = 0; t < s->s; t++) {
                 const int64_t v = q * a->stride_w - a->pad_left + t;
                 if (v < 0 || v >= s->w) continue;
-                tap(s, pass, x + ((n * s->h + h) * s->w + v) * s->c, w + (r * s->s + t) * c, y + pixel * s->k);
+                tap(s, pass, x + ((n * s->h + h) * s->w + v) * s->c, w + (r * s->s + t) * c,
+                    y + pixel * s->k);
             }
         }
     }
@@ -153,15 +158,18 @@ static void run_work(const void *cookie)
 
 /* ---- plans ---- */
 
-Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const ConvShape *shape, bool accumulate)
+Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const ConvShape *shape,
+                        bool accumulate)
 {
     static const char *const names[CONV_PASS_COUNT] = { "forward", "bwd_data", "bwd_weights" };
-    ASSERT(shape->attr.groups > 0 && shape->c % shape->attr.groups == 0 && shape->k % shape->attr.groups == 0);
+    ASSERT(shape->attr.groups > 0 && shape->c % shape->attr.groups == 0 &&
+           shape->k % shape->attr.groups == 0);
     if (!(*out = mem_calloc(1, sizeof **out))) return ERR_MEMORY;
     (*out)->work = (Work){ .pass = pass, .shape = *shape, .accumulate = accumulate };
     (*out)->workspace = (size_t)counts_of(&(*out)->work).out * sizeof(float);
     if ((*out)->workspace <= b->workspace_limit) return OK;
-    Status st = fail(ERR_ENV, "conv %s: the plain loops need %zu bytes of workspace", names[pass], (*out)->workspace);
+    Status st = fail(ERR_ENV, "conv %s: the plain loops need %zu bytes of workspace", names[pass],
+                     (*out)->workspace);
     mem_free(*out);
     *out = NULL;
     return st;

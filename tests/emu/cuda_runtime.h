@@ -1,7 +1,7 @@
-/* cuda_runtime.h - stands for NVIDIA's header of that name in builds with EMU=1: CUDA C++ as far as Convoy's .cu files
- * speak it, for g++. Kernels are ordinary functions that emu_launch() (through CUDA_LAUNCH in launch.cuh) runs on
- * fibers; see emu.h for what that shows and what it does not. Floating-point atomics are missing on purpose: no kernel
- * may have any. */
+/* cuda_runtime.h - stands for NVIDIA's header of that name in builds with EMU=1: CUDA C++ as far as
+ * Convoy's .cu files speak it, for g++. Kernels are ordinary functions that emu_launch() (through
+ * CUDA_LAUNCH in launch.cuh) runs on fibers; see emu.h for what that shows and what it does not.
+ * Floating-point atomics are missing on purpose: no kernel may have any. */
 #ifndef CONVOY_TESTS_EMU_CUDA_RUNTIME_H
 #define CONVOY_TESTS_EMU_CUDA_RUNTIME_H
 #include "cuda_runtime_api.h"
@@ -42,16 +42,19 @@ extern EmuBlock emu_block;
 constexpr int warpSize = 32;
 
 /* ---- launch ---- */
-cudaError_t emu_launch_work(const char *name, dim3 grid, dim3 block, cudaStream_t stream, std::function<void()> thread);
+cudaError_t emu_launch_work(const char *name, dim3 grid, dim3 block, cudaStream_t stream,
+                            std::function<void()> thread);
 
 /* Arguments are converted and copied now, as a launch does. */
 template <typename... Parameters, typename... Arguments>
-cudaError_t emu_launch(const char *name, void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream,
-                       const Arguments &...arguments)
+cudaError_t emu_launch(const char *name, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                       cudaStream_t stream, const Arguments &...arguments)
 {
-    static_assert((std::is_trivially_copyable_v<Parameters> && ...), "kernel parameters are copied as bytes");
+    static_assert((std::is_trivially_copyable_v<Parameters> && ...),
+                  "kernel parameters are copied as bytes");
     std::tuple<std::decay_t<Parameters>...> copies(arguments...);
-    return emu_launch_work(name, grid, block, stream, [kernel, copies] { std::apply(kernel, copies); });
+    return emu_launch_work(name, grid, block, stream,
+                           [kernel, copies] { std::apply(kernel, copies); });
 }
 
 /* ---- barriers and shuffles ---- */
@@ -102,7 +105,8 @@ template <typename T> T emu_shuffle(unsigned mask, T value, int source, int widt
     int lane = emu_lane(), first = lane / width * width;
     uint64_t bits = 0;
     memcpy(&bits, &value, sizeof value);
-    bits = emu_warp_exchange(mask, EMU_SHUFFLE, bits, source < first || source >= first + width ? lane : source);
+    bits = emu_warp_exchange(mask, EMU_SHUFFLE, bits,
+                             source < first || source >= first + width ? lane : source);
     memcpy(&value, &bits, sizeof value);
     return value;
 }
@@ -162,7 +166,8 @@ template <typename T> void __stwb(T *p, T value)
 /* Whole numbers only: the order of their sum does not matter. */
 template <typename T, typename F> T emu_atomic(T *p, F f)
 {
-    static_assert(std::is_same_v<T, int> || std::is_same_v<T, unsigned> || std::is_same_v<T, unsigned long long>,
+    static_assert(std::is_same_v<T, int> || std::is_same_v<T, unsigned> ||
+                      std::is_same_v<T, unsigned long long>,
                   "atomics are for tickets and flags");
     T old = *p;
     *p = f(old);
@@ -278,7 +283,8 @@ static inline uchar4 make_uchar4(unsigned char x, unsigned char y, unsigned char
 {
     return { x, y, z, w };
 }
-static inline ushort4 make_ushort4(unsigned short x, unsigned short y, unsigned short z, unsigned short w)
+static inline ushort4 make_ushort4(unsigned short x, unsigned short y, unsigned short z,
+                                   unsigned short w)
 {
     return { x, y, z, w };
 }

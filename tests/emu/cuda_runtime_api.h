@@ -1,8 +1,10 @@
-/* cuda_runtime_api.h - stands for NVIDIA's header of that name in builds with EMU=1: the part of the CUDA runtime that
- * Convoy uses, with the same names, types and values, on a device that is this process (see emu.h).
+/* cuda_runtime_api.h - stands for NVIDIA's header of that name in builds with EMU=1: the part of
+ * the CUDA runtime that Convoy uses, with the same names, types and values, on a device that is
+ * this process (see emu.h).
  *
- * Faithful where a mistake would otherwise wait for a GPU to show: work runs late and in an order that only streams and
- * events decide; device memory starts as NaN and cannot be touched by the host; capture refuses what CUDA refuses.
+ * Faithful where a mistake would otherwise wait for a GPU to show: work runs late and in an order
+ * that only streams and events decide; device memory starts as NaN and cannot be touched by the
+ * host; capture refuses what CUDA refuses.
  */
 #ifndef CONVOY_TESTS_EMU_CUDA_RUNTIME_API_H
 #define CONVOY_TESTS_EMU_CUDA_RUNTIME_API_H
@@ -170,9 +172,11 @@ cudaError_t cudaFreeHost(void *p);
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes);
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, const void *p);
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind);
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream);
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                              size_t height, enum cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream);
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t width, size_t height, enum cudaMemcpyKind kind,
+                              cudaStream_t stream);
 cudaError_t cudaMemset(void *p, int value, size_t bytes);
 cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t stream);
 
@@ -197,7 +201,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end);
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out);
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *out);
-cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count); /* nodes NULL: count alone */
+/* nodes NULL: count alone */
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags);
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream);

@@ -1,4 +1,5 @@
-/* cudnn_context_emu.c - stands for cuDNN's context where convolutions are plain loops (conv_plan_emu.c). */
+/* cudnn_context_emu.c - stands for cuDNN's context where convolutions are plain loops
+ * (conv_plan_emu.c). */
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/cudnn_graph.h"
 #include "tests/emu/cudnn_emu.h"
@@ -18,7 +19,8 @@ struct CudnnContext {
     int added;
 };
 
-/* Nothing is measured here unless a test wants it: an emulated device is equally slow at everything. */
+/* Nothing is measured here unless a test wants it: an emulated device is equally slow at
+ * everything. */
 bool cudnn_context_times(const CudnnContext *c)
 {
     return c->times;
@@ -64,7 +66,8 @@ Status cudnn_choice_add(CudnnContext *c, const char *key, bool taken, double ms)
     return one->key ? OK : ERR_MEMORY;
 }
 
-Status cudnn_context_create(CudnnContext **out, CudaBackend *b, const char *properties, const char *plan_cache)
+Status cudnn_context_create(CudnnContext **out, CudaBackend *b, const char *properties,
+                            const char *plan_cache)
 {
     (void)b;
     (void)plan_cache;

@@ -1,6 +1,7 @@
 // device.cpp - the emulated device's properties, and errors.
 //
-// Three multiprocessors: few, so that grids made for the device are small, and odd, so that shares come out uneven.
+// Three multiprocessors: few, so that grids made for the device are small, and odd, so that shares
+// come out uneven.
 #include "runtime.hpp"
 
 #include <cstdarg>
@@ -45,7 +46,8 @@ static const ErrorText error_texts[] = {
     { cudaSuccess, "cudaSuccess", "no error" },
     { cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument" },
     { cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory" },
-    { cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument" },
+    { cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration",
+      "invalid configuration argument" },
     { cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal" },
     { cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected" },
     { cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle" },
@@ -56,9 +58,12 @@ static const ErrorText error_texts[] = {
       "operation not permitted when stream is capturing" },
     { cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
       "operation failed due to a previous error during capture" },
-    { cudaErrorStreamCaptureMerge, "cudaErrorStreamCaptureMerge", "operation would result in a merge of two captures" },
-    { cudaErrorStreamCaptureUnmatched, "cudaErrorStreamCaptureUnmatched", "capture was not initiated in this stream" },
-    { cudaErrorStreamCaptureUnjoined, "cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work" },
+    { cudaErrorStreamCaptureMerge, "cudaErrorStreamCaptureMerge",
+      "operation would result in a merge of two captures" },
+    { cudaErrorStreamCaptureUnmatched, "cudaErrorStreamCaptureUnmatched",
+      "capture was not initiated in this stream" },
+    { cudaErrorStreamCaptureUnjoined, "cudaErrorStreamCaptureUnjoined",
+      "capturing stream has unjoined work" },
     { cudaErrorStreamCaptureIsolation, "cudaErrorStreamCaptureIsolation",
       "dependency created on uncaptured work in another stream" },
     { cudaErrorStreamCaptureImplicit, "cudaErrorStreamCaptureImplicit",
@@ -213,7 +218,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
     p.memoryBusWidth = attribute_value(cudaDevAttrGlobalMemoryBusWidth);
     p.l2CacheSize = attribute_value(cudaDevAttrL2CacheSize);
     p.maxThreadsPerMultiProcessor = attribute_value(cudaDevAttrMaxThreadsPerMultiProcessor);
-    p.sharedMemPerMultiprocessor = size_t(attribute_value(cudaDevAttrMaxSharedMemoryPerMultiprocessor));
+    p.sharedMemPerMultiprocessor =
+        size_t(attribute_value(cudaDevAttrMaxSharedMemoryPerMultiprocessor));
     p.regsPerMultiprocessor = attribute_value(cudaDevAttrMaxRegistersPerMultiprocessor);
     p.cooperativeLaunch = attribute_value(cudaDevAttrCooperativeLaunch);
     p.sharedMemPerBlockOptin = size_t(attribute_value(cudaDevAttrMaxSharedMemoryPerBlockOptin));

@@ -1,8 +1,9 @@
-// fibers.cpp - runs a kernel: block after block, each thread on a fiber that gives way at barriers. See emu.h.
+// fibers.cpp - runs a kernel: block after block, each thread on a fiber that gives way at barriers.
+// See emu.h.
 //
-// A fiber that finishes one thread takes the next unstarted one at once, so kernels without barriers never switch.
-// Switching is setjmp and longjmp: only the first entry of a fiber goes through ucontext, whose switches cost a system
-// call each.
+// A fiber that finishes one thread takes the next unstarted one at once, so kernels without
+// barriers never switch. Switching is setjmp and longjmp: only the first entry of a fiber goes
+// through ucontext, whose switches cost a system call each.
 #undef _FORTIFY_SOURCE // its longjmp refuses to jump between stacks
 #include "cuda_runtime.h"
 #include "runtime.hpp"
@@ -82,8 +83,8 @@ Thread &self()
 
 [[noreturn]] void die_in_kernel(const char *what)
 {
-    die("kernel %s, block %u,%u,%u, thread %d: %s", launcher().name, emu_block.index.x, emu_block.index.y,
-        emu_block.index.z, self().number, what);
+    die("kernel %s, block %u,%u,%u, thread %d: %s", launcher().name, emu_block.index.x,
+        emu_block.index.y, emu_block.index.z, self().number, what);
 }
 
 // ---- switching ----
@@ -139,7 +140,8 @@ void release_block_barrier()
         if (t.state == State::at_block_barrier) count += t.value != 0, vote = t.vote;
     for (Thread &t : l.threads) {
         if (t.state != State::at_block_barrier) continue;
-        if (t.vote != vote) die_in_kernel("the block's threads wait at different kinds of __syncthreads");
+        if (t.vote != vote)
+            die_in_kernel("the block's threads wait at different kinds of __syncthreads");
         t.result = vote == EMU_VOTE_COUNT ? uint64_t(count)
                    : vote == EMU_VOTE_ALL ? uint64_t(count == l.waiting)
                                           : uint64_t(count > 0);
@@ -202,7 +204,8 @@ void fiber_main()
 Fiber *make_fiber()
 {
     Fiber *f = new Fiber();
-    void *p = mmap(nullptr, kPage + kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(nullptr, kPage + kStack, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED || mprotect(p, kPage, PROT_NONE) != 0) die("no memory for a fiber's stack");
     f->stack = static_cast<char *>(p);
     getcontext(&f->context);
@@ -264,7 +267,8 @@ void run_block(uint3 index)
         if (moved) continue;
         for (Thread &t : l.threads)
             if (t.state != State::done) emu_thread = &t;
-        die_in_kernel("waits for ever: the threads it waits for are at another barrier or have left");
+        die_in_kernel(
+            "waits for ever: the threads it waits for are at another barrier or have left");
     }
 }
 
@@ -286,7 +290,8 @@ void run_grid(const char *name, dim3 grid, dim3 block, const std::function<void(
     emu_block.block = block;
     emu_block.grid = grid;
     for (uint64_t i = 0; i < count; i++, at = (at + stride) % count)
-        run_block({ unsigned(at % grid.x), unsigned(at / grid.x % grid.y), unsigned(at / grid.x / grid.y) });
+        run_block({ unsigned(at % grid.x), unsigned(at / grid.x % grid.y),
+                    unsigned(at / grid.x / grid.y) });
 }
 
 } // namespace
@@ -322,23 +327,28 @@ uint64_t emu_warp_exchange(unsigned mask, EmuExchange exchange, uint64_t value, 
     bool complete = true;
     for (unsigned i = 0; i < 32 && complete; i++) {
         if (!(mask >> i & 1)) continue;
-        if (first + i >= l.threads.size()) die_in_kernel("the mask names lanes beyond the end of the block");
+        if (first + i >= l.threads.size())
+            die_in_kernel("the mask names lanes beyond the end of the block");
         const Thread &other = l.threads[first + i];
         if (other.state == State::done) die_in_kernel("the mask names a lane that has left");
-        complete = other.state == State::at_warp_barrier && other.mask == mask && other.exchange == exchange;
+        complete = other.state == State::at_warp_barrier && other.mask == mask &&
+                   other.exchange == exchange;
     }
     if (complete) release_warp(&l.threads[first], mask, exchange);
     else give_way();
     return t.result;
 }
 
-cudaError_t emu_launch_work(const char *name, dim3 grid, dim3 block, cudaStream_t stream, std::function<void()> thread)
+cudaError_t emu_launch_work(const char *name, dim3 grid, dim3 block, cudaStream_t stream,
+                            std::function<void()> thread)
 {
     uint64_t threads = uint64_t(block.x) * block.y * block.z;
-    if (threads == 0 || threads > kMaxThreads || block.z > 64 || grid.x == 0 || grid.y == 0 || grid.z == 0 ||
-        grid.x > 2147483647u || grid.y > 65535 || grid.z > 65535)
-        return emu::error(cudaErrorInvalidConfiguration, "kernel %s: grid %u,%u,%u of blocks %u,%u,%u", name, grid.x,
-                          grid.y, grid.z, block.x, block.y, block.z);
-    return emu::enqueue(stream, name,
-                        [name, grid, block, thread = std::move(thread)] { run_grid(name, grid, block, thread); });
+    if (threads == 0 || threads > kMaxThreads || block.z > 64 || grid.x == 0 || grid.y == 0 ||
+        grid.z == 0 || grid.x > 2147483647u || grid.y > 65535 || grid.z > 65535)
+        return emu::error(cudaErrorInvalidConfiguration,
+                          "kernel %s: grid %u,%u,%u of blocks %u,%u,%u", name, grid.x, grid.y,
+                          grid.z, block.x, block.y, block.z);
+    return emu::enqueue(stream, name, [name, grid, block, thread = std::move(thread)] {
+        run_grid(name, grid, block, thread);
+    });
 }

@@ -1,5 +1,5 @@
-// graphs.cpp - stream capture and graphs of the emulated device: work is recorded with what it must run after, and a
-// launch runs it again in another order that these allow.
+// graphs.cpp - stream capture and graphs of the emulated device: work is recorded with what it must
+// run after, and a launch runs it again in another order that these allow.
 #include "runtime.hpp"
 
 #include <algorithm>
@@ -50,9 +50,11 @@ cudaError_t capture_wait(cudaStream_t stream, cudaEvent_t event)
                                   "a wait for an event from outside the capture");
     Capture *c = capture_of(event->capture_id);
     if (!c) return error(cudaErrorCapturedEvent, "a wait for an event of a capture that has ended");
-    if (!stream) return capture_invalidate(c, cudaErrorStreamCaptureImplicit, "a wait of the NULL stream");
+    if (!stream)
+        return capture_invalidate(c, cudaErrorStreamCaptureImplicit, "a wait of the NULL stream");
     if (stream->capture && stream->capture != c)
-        return capture_invalidate(stream->capture, cudaErrorStreamCaptureMerge, "joining two captures");
+        return capture_invalidate(stream->capture, cudaErrorStreamCaptureMerge,
+                                  "joining two captures");
     if (c->invalidated) return error(cudaErrorStreamCaptureInvalidated);
     if (!stream->capture) {
         stream->capture = c;
@@ -95,10 +97,14 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 {
     Runtime &r = runtime();
     Guard guard(r.lock);
-    if (!stream) return error(cudaErrorStreamCaptureUnsupported, "the NULL stream cannot be captured");
+    if (!stream)
+        return error(cudaErrorStreamCaptureUnsupported, "the NULL stream cannot be captured");
     if (!is_live(stream)) return error(cudaErrorInvalidResourceHandle);
-    if (stream->capture) return capture_invalidate(stream->capture, cudaErrorInvalidValue, __func__);
-    Capture *c = new Capture{ ++r.captures_begun, mode, std::this_thread::get_id(), stream, false, {}, { stream } };
+    if (stream->capture)
+        return capture_invalidate(stream->capture, cudaErrorInvalidValue, __func__);
+    Capture *c =
+        new Capture{ ++r.captures_begun, mode, std::this_thread::get_id(), stream, false, {},
+                     { stream } };
     r.captures.push_back(c);
     stream->capture = c;
     stream->frontier.clear();
@@ -110,18 +116,21 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
     Runtime &r = runtime();
     Guard guard(r.lock);
     *out = nullptr;
-    if (!is_live(stream) || !stream->capture) return error(cudaErrorInvalidValue, "the stream is not capturing");
+    if (!is_live(stream) || !stream->capture)
+        return error(cudaErrorInvalidValue, "the stream is not capturing");
     Capture *c = stream->capture;
-    if (c->origin != stream) return capture_invalidate(c, cudaErrorStreamCaptureUnmatched, "an end on another stream");
+    if (c->origin != stream)
+        return capture_invalidate(c, cudaErrorStreamCaptureUnmatched, "an end on another stream");
     if (c->mode != cudaStreamCaptureModeRelaxed && c->thread != std::this_thread::get_id())
         return error(cudaErrorStreamCaptureWrongThread);
     const char *unjoined = find_unjoined(c);
     cudaError_t e = cudaSuccess;
     if (c->invalidated) e = error(cudaErrorStreamCaptureInvalidated);
     else if (unjoined)
-        e = error(cudaErrorStreamCaptureUnjoined, "the capture ends with \"%s\" on a stream that was not joined",
-                  unjoined);
-    if (e == cudaSuccess) *out = new CUgraph_st{ std::make_shared<const std::vector<Node>>(std::move(c->nodes)) };
+        e = error(cudaErrorStreamCaptureUnjoined,
+                  "the capture ends with \"%s\" on a stream that was not joined", unjoined);
+    if (e == cudaSuccess)
+        *out = new CUgraph_st{ std::make_shared<const std::vector<Node>>(std::move(c->nodes)) };
     for (cudaStream_t s : c->members)
         if (is_live(s) && s->capture == c) s->capture = nullptr;
     r.captures.erase(std::find(r.captures.begin(), r.captures.end(), c));
@@ -134,7 +143,9 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *
     Guard guard(runtime().lock);
     if (stream && !is_live(stream)) return error(cudaErrorInvalidResourceHandle);
     if (!stream || !stream->capture) *out = cudaStreamCaptureStatusNone;
-    else *out = stream->capture->invalidated ? cudaStreamCaptureStatusInvalidated : cudaStreamCaptureStatusActive;
+    else
+        *out = stream->capture->invalidated ? cudaStreamCaptureStatusInvalidated
+                                            : cudaStreamCaptureStatusActive;
     return cudaSuccess;
 }
 
@@ -170,9 +181,10 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     Guard guard(runtime().lock);
     if (!exec || !stream || !is_live(stream)) return error(cudaErrorInvalidResourceHandle);
-    if (stream->capture) return capture_invalidate(stream->capture, cudaErrorNotSupported, __func__);
-    auto run = std::make_shared<GraphRun>(
-        GraphRun{ exec->nodes, std::vector<bool>(exec->nodes->size(), false), exec->nodes->size() });
+    if (stream->capture)
+        return capture_invalidate(stream->capture, cudaErrorNotSupported, __func__);
+    auto run = std::make_shared<GraphRun>(GraphRun{
+        exec->nodes, std::vector<bool>(exec->nodes->size(), false), exec->nodes->size() });
     stream->queue.push_back({ Kind::graph, "graph", nullptr, nullptr, run });
     return cudaSuccess;
 }

@@ -1,8 +1,9 @@
-/* lt_gemm_emu.c - matrix products of the CUDA test double: plain loops behind lt_gemm.h, enqueued like any other work.
+/* lt_gemm_emu.c - matrix products of the CUDA test double: plain loops behind lt_gemm.h, enqueued
+ * like any other work.
  *
- * Sums run in f32 in the order of k; tf32 rounds its inputs. What cuBLASLt would refuse or read wrongly is refused
- * here: rows and operands that are not 16-byte aligned, operands that are not in device memory. The workspace is
- * overwritten, so that nothing can lie there by mistake. */
+ * Sums run in f32 in the order of k; tf32 rounds its inputs. What cuBLASLt would refuse or read
+ * wrongly is refused here: rows and operands that are not 16-byte aligned, operands that are not in
+ * device memory. The workspace is overwritten, so that nothing can lie there by mistake. */
 #include "kernels/cuda/cudnn/lt_gemm.h"
 #include "kernels/cuda/half_math.h"
 
@@ -55,8 +56,8 @@ const char *lt_compiled_version(void)
 static Status check_matrix(const char *name, DType type, int64_t columns, int64_t ld)
 {
     if (ld >= columns && ld * (int64_t)dtype_bytes(type) % ALIGNMENT == 0) return OK;
-    return fail(ERR_INTERNAL, "matrix product: rows of %s: %lld of %s, %lld apart", name, (long long)columns,
-                dtype_name(type), (long long)ld);
+    return fail(ERR_INTERNAL, "matrix product: rows of %s: %lld of %s, %lld apart", name,
+                (long long)columns, dtype_name(type), (long long)ld);
 }
 
 Status lt_plan_create(LtPlan **out, CudaBackend *b, const LtGemm *g)
@@ -131,7 +132,8 @@ static void multiply(const void *cookie)
         for (int64_t j = 0; j < g->n; j++) {
             float sum = 0;
             for (int64_t k = 0; k < g->k; k++)
-                sum += element(g, p->a, i * a_row + k * a_k) * element(g, p->b, j * b_column + k * b_k);
+                sum += element(g, p->a, i * a_row + k * a_k) *
+                       element(g, p->b, j * b_column + k * b_k);
             if (g->accumulate) sum += load(p->d, g->d, i * g->ldd + j);
             if (p->bias) sum += p->bias[j];
             store(p->d, g->d, i * g->ldd + j, sum);
@@ -140,8 +142,10 @@ static void multiply(const void *cookie)
 
 static Status check_operand(const char *name, const void *p, size_t bytes)
 {
-    if ((uintptr_t)p % ALIGNMENT != 0) return fail(ERR_INTERNAL, "matrix product: %s is not aligned", name);
-    if (!emu_is_device_memory(p, bytes)) return fail(ERR_INTERNAL, "matrix product: %s is not device memory", name);
+    if ((uintptr_t)p % ALIGNMENT != 0)
+        return fail(ERR_INTERNAL, "matrix product: %s is not aligned", name);
+    if (!emu_is_device_memory(p, bytes))
+        return fail(ERR_INTERNAL, "matrix product: %s is not device memory", name);
     return OK;
 }
 
@@ -151,14 +155,19 @@ static size_t extent(int64_t rows, int64_t columns, int64_t ld, DType type)
     return (size_t)((rows - 1) * ld + columns) * dtype_bytes(type);
 }
 
-Status lt_plan_run(LtPlan *p, cudaStream_t stream, const void *a, const void *b, const void *bias, void *d,
-                   void *workspace)
+Status lt_plan_run(LtPlan *p, cudaStream_t stream, const void *a, const void *b, const void *bias,
+                   void *d, void *workspace)
 {
     const LtGemm *g = &p->gemm;
-    if (p->deviceless) return fail(ERR_INTERNAL, "a matrix product that was planned without a device cannot run");
+    if (p->deviceless)
+        return fail(ERR_INTERNAL, "a matrix product that was planned without a device cannot run");
     ASSERT(g->has_bias == (bias != NULL));
-    TRY(check_operand("a", a, g->transpose_a ? extent(g->k, g->m, g->lda, g->ab) : extent(g->m, g->k, g->lda, g->ab)));
-    TRY(check_operand("b", b, g->transpose_b ? extent(g->n, g->k, g->ldb, g->ab) : extent(g->k, g->n, g->ldb, g->ab)));
+    TRY(check_operand("a", a,
+                      g->transpose_a ? extent(g->k, g->m, g->lda, g->ab)
+                                     : extent(g->m, g->k, g->lda, g->ab)));
+    TRY(check_operand("b", b,
+                      g->transpose_b ? extent(g->n, g->k, g->ldb, g->ab)
+                                     : extent(g->k, g->n, g->ldb, g->ab)));
     TRY(check_operand("d", d, extent(g->m, g->n, g->ldd, g->d)));
     TRY(check_operand("workspace", workspace, WORKSPACE_BYTES));
     if (bias) TRY(check_operand("bias", bias, (size_t)g->n * sizeof(float)));

@@ -1,8 +1,8 @@
 // memory.cpp - device and pinned memory of the emulated device. See emu.h.
 //
-// Device memory is one reserved range of addresses. Allocations are taken first fit, GAP bytes apart; what lies between
-// them is poisoned where the address sanitizer watches. The range up to the highest allocation is closed unless work
-// runs.
+// Device memory is one reserved range of addresses. Allocations are taken first fit, GAP bytes
+// apart; what lies between them is poisoned where the address sanitizer watches. The range up to
+// the highest allocation is closed unless work runs.
 #include "runtime.hpp"
 
 #include <cstdlib>
@@ -45,7 +45,8 @@ static DeviceMemory &device_memory()
         made->limit = megabytes_of("CONVOY_EMU_MEMORY_MB", 4096);
         made->used = megabytes_of("CONVOY_EMU_HELD_MB", 0);
         made->reserved = 2 * made->limit; // room for what first fit wastes
-        void *p = mmap(nullptr, made->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *p = mmap(nullptr, made->reserved, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p == MAP_FAILED) die("cannot reserve %zu bytes of address space", made->reserved);
         made->base = static_cast<char *>(p);
         ASAN_POISON_MEMORY_REGION(made->base, made->reserved);
@@ -97,7 +98,8 @@ cudaError_t check_range(const void *p, size_t bytes, bool device, const char *wh
 {
     if (!device && !inside_region(p)) return cudaSuccess;
     if (device && within_block(p, bytes)) return cudaSuccess;
-    return error(cudaErrorInvalidValue, "%s: %p + %zu is not %s memory", what, p, bytes, device ? "device" : "host");
+    return error(cudaErrorInvalidValue, "%s: %p + %zu is not %s memory", what, p, bytes,
+                 device ? "device" : "host");
 }
 
 // The first gap that is large enough, or the end.
@@ -134,8 +136,10 @@ static cudaError_t allocate(void **out, size_t bytes)
 static cudaError_t release(void *p)
 {
     DeviceMemory &m = device_memory();
-    auto block = inside_region(p) ? m.blocks.find(size_t(static_cast<char *>(p) - m.base)) : m.blocks.end();
-    if (block == m.blocks.end()) return error(cudaErrorInvalidValue, "cudaFree of %p, which was not allocated", p);
+    auto block =
+        inside_region(p) ? m.blocks.find(size_t(static_cast<char *>(p) - m.base)) : m.blocks.end();
+    if (block == m.blocks.end())
+        return error(cudaErrorInvalidValue, "cudaFree of %p, which was not allocated", p);
     {
         OpenMemory open;
         memset(p, kPattern, block->second);
@@ -180,15 +184,19 @@ static cudaError_t check_copy(const Copy &c, cudaMemcpyKind kind, const char *wh
 {
     bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
     bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-    if (kind == cudaMemcpyDefault) to_device = inside_region(c.to), from_device = inside_region(c.from);
+    if (kind == cudaMemcpyDefault)
+        to_device = inside_region(c.to), from_device = inside_region(c.from);
     if (c.width > c.to_pitch || c.width > c.from_pitch) return error(cudaErrorInvalidValue);
     cudaError_t e = check_range(c.to, (c.height - 1) * c.to_pitch + c.width, to_device, what);
-    return e == cudaSuccess ? check_range(c.from, (c.height - 1) * c.from_pitch + c.width, from_device, what) : e;
+    return e == cudaSuccess
+               ? check_range(c.from, (c.height - 1) * c.from_pitch + c.width, from_device, what)
+               : e;
 }
 
 static void copy_rows(const Copy &c)
 {
-    for (size_t y = 0; y < c.height; y++) memmove(c.to + y * c.to_pitch, c.from + y * c.from_pitch, c.width);
+    for (size_t y = 0; y < c.height; y++)
+        memmove(c.to + y * c.to_pitch, c.from + y * c.from_pitch, c.width);
 }
 
 static cudaError_t enqueue_copy(const Copy &c, cudaMemcpyKind kind, cudaStream_t stream)
@@ -237,7 +245,8 @@ cudaError_t cudaMallocHost(void **out, size_t bytes)
 
 cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags)
 {
-    return flags > cudaHostAllocPortable ? error(cudaErrorNotSupported) : cudaMallocHost(out, bytes);
+    return flags > cudaHostAllocPortable ? error(cudaErrorNotSupported)
+                                         : cudaMallocHost(out, bytes);
 }
 
 cudaError_t cudaFreeHost(void *p)
@@ -265,7 +274,8 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void *p)
     Guard guard(runtime().lock);
     *out = { cudaMemoryTypeUnregistered, -1, nullptr, const_cast<void *>(p) };
     if (within_block(p, 1)) *out = { cudaMemoryTypeDevice, 0, const_cast<void *>(p), nullptr };
-    else if (is_pinned(p)) *out = { cudaMemoryTypeHost, 0, const_cast<void *>(p), const_cast<void *>(p) };
+    else if (is_pinned(p))
+        *out = { cudaMemoryTypeHost, 0, const_cast<void *>(p), const_cast<void *>(p) };
     return cudaSuccess;
 }
 
@@ -275,22 +285,25 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind 
     Guard guard(runtime().lock);
     cudaError_t e = sync_call_allowed(__func__);
     if (e != cudaSuccess) return e;
-    return enqueue_copy({ static_cast<char *>(to), static_cast<const char *>(from), bytes, bytes, bytes, 1 }, kind,
-                        nullptr);
+    return enqueue_copy(
+        { static_cast<char *>(to), static_cast<const char *>(from), bytes, bytes, bytes, 1 }, kind,
+        nullptr);
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)
-{
-    return enqueue_copy({ static_cast<char *>(to), static_cast<const char *>(from), bytes, bytes, bytes, 1 }, kind,
-                        stream);
-}
-
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                              size_t height, cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream)
 {
     return enqueue_copy(
-        { static_cast<char *>(to), static_cast<const char *>(from), to_pitch, from_pitch, width, height }, kind,
+        { static_cast<char *>(to), static_cast<const char *>(from), bytes, bytes, bytes, 1 }, kind,
         stream);
+}
+
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t width, size_t height, cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return enqueue_copy({ static_cast<char *>(to), static_cast<const char *>(from), to_pitch,
+                          from_pitch, width, height },
+                        kind, stream);
 }
 
 cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t stream)

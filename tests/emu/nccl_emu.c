@@ -1,9 +1,10 @@
-/* nccl_emu.c - stands for comm_nccl.c in the emulated build: sums of emulated device memory, enqueued on its streams
- * like any other work, over memory that the ranks of this host share.
+/* nccl_emu.c - stands for comm_nccl.c in the emulated build: sums of emulated device memory,
+ * enqueued on its streams like any other work, over memory that the ranks of this host share.
  *
- * All emulated devices of a host are one and the same (ranks then sum through the host), unless CONVOY_EMU_OWN_DEVICES
- * is set: then each process has its own, and ranks sum by this. The work blocks its device until all peers are in it,
- * as NCCL's kernels do; ranks that enqueue in different orders get wrong sums, and ranks that do not enqueue hang. */
+ * All emulated devices of a host are one and the same (ranks then sum through the host), unless
+ * CONVOY_EMU_OWN_DEVICES is set: then each process has its own, and ranks sum by this. The work
+ * blocks its device until all peers are in it, as NCCL's kernels do; ranks that enqueue in
+ * different orders get wrong sums, and ranks that do not enqueue hang. */
 #include "base/mem.h"
 #include "emu.h"
 #include "kernels/cuda/half_math.h"
@@ -47,7 +48,8 @@ static void emu_version(char *out, size_t bytes)
 
 static Status device_id(int device, char *out, size_t bytes)
 {
-    if (getenv("CONVOY_EMU_OWN_DEVICES")) snprintf(out, bytes, "emulated %d of process %ld", device, (long)getpid());
+    if (getenv("CONVOY_EMU_OWN_DEVICES"))
+        snprintf(out, bytes, "emulated %d of process %ld", device, (long)getpid());
     else snprintf(out, bytes, "emulated %d", device);
     return OK;
 }
@@ -161,22 +163,27 @@ static void run(const void *cookie)
 
 static Status enqueue(const Operation *o, void *stream)
 {
-    if (o->carrier->aborted) return fail(ERR_PEER, "%s: the emulated communicator was aborted", o->name);
+    if (o->carrier->aborted)
+        return fail(ERR_PEER, "%s: the emulated communicator was aborted", o->name);
     if (emu_enqueue(stream, "sum over ranks", run, o, sizeof *o) == cudaSuccess) return OK;
     return fail(ERR_PEER, "%s: the emulated device takes no work", o->name);
 }
 
-static Status allreduce(DeviceCarrier *c, void *data, size_t count, DType type, void *stream, const char *name)
+static Status allreduce(DeviceCarrier *c, void *data, size_t count, DType type, void *stream,
+                        const char *name)
 {
     ASSERT(emu_is_device_memory(data, count * dtype_bytes(type)));
     const Operation o = { .carrier = c, .data = data, .count = count, .type = type, .name = name };
     return enqueue(&o, stream);
 }
 
-static Status broadcast(DeviceCarrier *c, void *data, size_t bytes, int root, void *stream, const char *name)
+static Status broadcast(DeviceCarrier *c, void *data, size_t bytes, int root, void *stream,
+                        const char *name)
 {
     ASSERT(emu_is_device_memory(data, bytes));
-    const Operation o = { .carrier = c, .broadcast = true, .data = data, .count = bytes, .root = root, .name = name };
+    const Operation o = {
+        .carrier = c, .broadcast = true, .data = data, .count = bytes, .root = root, .name = name
+    };
     return enqueue(&o, stream);
 }
 

@@ -1,9 +1,10 @@
-/* norm_plan_emu.c - stands for cuDNN behind norm_plan.h: batch norms as plain loops, run by the test double of the
- * device.
+/* norm_plan_emu.c - stands for cuDNN behind norm_plan.h: batch norms as plain loops, run by the
+ * test double of the device.
  *
- * Rounded as the library is thought to: z and what follows in f32, dz to the type of the tensors; sums in double, since
- * how the library keeps theirs from losing digits is not known. As strict as the library: operands must be whole device
- * buffers, dx must not be dy, and the workspace that a plan asks for is really used (it holds the sums). */
+ * Rounded as the library is thought to: z and what follows in f32, dz to the type of the tensors;
+ * sums in double, since how the library keeps theirs from losing digits is not known. As strict as
+ * the library: operands must be whole device buffers, dx must not be dy, and the workspace that a
+ * plan asks for is really used (it holds the sums). */
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/norm_plan.h"
 #include "kernels/cuda/pointwise_math.h"
@@ -46,7 +47,8 @@ static float rounded(DType type, float v)
 static float normalised(const Work *w, int64_t i)
 {
     const int64_t c = i % w->shape.c;
-    const float xhat = (value(w, NORM_OP_X, i) - value(w, NORM_OP_MEAN, c)) * value(w, NORM_OP_INV_STD, c);
+    const float xhat =
+        (value(w, NORM_OP_X, i) - value(w, NORM_OP_MEAN, c)) * value(w, NORM_OP_INV_STD, c);
     return xhat * value(w, NORM_OP_GAMMA, c) + value(w, NORM_OP_BETA, c);
 }
 
@@ -79,7 +81,8 @@ static float gradient_of_z(const Work *w, int64_t i)
     const float dy = value(w, NORM_OP_DY, i);
     if (w->shape.act == ACT_NONE) return dy;
     const float z = normalised(w, i);
-    return rounded(w->shape.io, w->shape.act == ACT_RELU ? pointwise_relu_bwd(dy, z) : pointwise_silu_bwd(dy, z));
+    return rounded(w->shape.io, w->shape.act == ACT_RELU ? pointwise_relu_bwd(dy, z)
+                                                         : pointwise_silu_bwd(dy, z));
 }
 
 static void run_bwd(const Work *w)
@@ -103,8 +106,11 @@ static void run_bwd(const Work *w)
         const int64_t c = i % s->c;
         const float inv_std = value(w, NORM_OP_INV_STD, c),
                     xhat = (value(w, NORM_OP_X, i) - value(w, NORM_OP_MEAN, c)) * inv_std,
-                    mean_dz = (float)(sum[c] / (double)rows), slope = (float)(product[c] / (double)rows);
-        store(w, NORM_OP_DX, i, value(w, NORM_OP_GAMMA, c) * inv_std * (gradient_of_z(w, i) - mean_dz - xhat * slope));
+                    mean_dz = (float)(sum[c] / (double)rows),
+                    slope = (float)(product[c] / (double)rows);
+        store(w, NORM_OP_DX, i,
+              value(w, NORM_OP_GAMMA, c) * inv_std *
+                  (gradient_of_z(w, i) - mean_dz - xhat * slope));
     }
 }
 
@@ -165,7 +171,8 @@ Status norm_plan_bind(NormPlan *p, void *const operands[NORM_OPERAND_COUNT], voi
     const int count = norm_operands(p->work.pass, s, list);
     memset(p->work.data, 0, sizeof p->work.data);
     for (int i = 0; i < count; i++) {
-        check_operand(operands[list[i]], (size_t)norm_elements(s, list[i]) * dtype_bytes(norm_type(s, list[i])));
+        check_operand(operands[list[i]],
+                      (size_t)norm_elements(s, list[i]) * dtype_bytes(norm_type(s, list[i])));
         p->work.data[list[i]] = operands[list[i]];
     }
     ASSERT(p->work.pass == NORM_FORWARD || operands[NORM_OP_DX] != operands[NORM_OP_DY]);

@@ -1,4 +1,5 @@
-// runtime.hpp - what the parts of the emulated CUDA runtime share: work, streams, events, captures, the one lock.
+// runtime.hpp - what the parts of the emulated CUDA runtime share: work, streams, events, captures,
+// the one lock.
 #ifndef CONVOY_TESTS_EMU_RUNTIME_HPP
 #define CONVOY_TESTS_EMU_RUNTIME_HPP
 #include "emu.h"
@@ -84,22 +85,26 @@ Runtime &runtime();
 using Guard = std::lock_guard<std::recursive_mutex>;
 
 [[noreturn]] void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// Keeps e for cudaGetLastError and returns it. With a sentence, which goes to stderr: CUDA's own say little.
-cudaError_t error(cudaError_t e, const char *format = nullptr, ...) __attribute__((format(printf, 2, 3)));
+// Keeps e for cudaGetLastError and returns it. With a sentence, which goes to stderr: CUDA's own
+// say little.
+cudaError_t error(cudaError_t e, const char *format = nullptr, ...)
+    __attribute__((format(printf, 2, 3)));
 
 // ---- memory.cpp ----
 struct OpenMemory { // device memory is open while one of these lives
     OpenMemory();
     ~OpenMemory();
 };
-// Checks what a copy or a memset touches: ends with a sentence where the host's and the device's are mixed up.
+// Checks what a copy or a memset touches: ends with a sentence where the host's and the device's
+// are mixed up.
 cudaError_t check_range(const void *p, size_t bytes, bool device, const char *what);
 
 // ---- streams.cpp ----
 cudaError_t enqueue(cudaStream_t stream, const char *name, Work work);
 bool is_live(cudaStream_t stream);
-cudaError_t sync_call_allowed(const char *what); // an error while a capture forbids calls that wait or allocate
-void drain(cudaStream_t stream);                 // runs until the stream is empty
+// an error while a capture forbids calls that wait or allocate
+cudaError_t sync_call_allowed(const char *what);
+void drain(cudaStream_t stream); // runs until the stream is empty
 void drain_all();
 void drain_blocking(); // the streams that the NULL stream waits for
 double now_ms();

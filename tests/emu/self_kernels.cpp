@@ -56,7 +56,8 @@ cudaError_t emu_launch_reverse(int *out, int blocks, bool barrier, cudaStream_t 
     return CUDA_LAUNCH(reverse_kernel, blocks, BLOCK, stream, out, barrier);
 }
 
-cudaError_t emu_launch_sum(int *partial, unsigned *ticket, int *out, int blocks, cudaStream_t stream)
+cudaError_t emu_launch_sum(int *partial, unsigned *ticket, int *out, int blocks,
+                           cudaStream_t stream)
 {
     return CUDA_LAUNCH(sum_kernel, blocks, BLOCK, stream, partial, ticket, out);
 }

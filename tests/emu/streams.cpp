@@ -41,13 +41,14 @@ static bool is_live(cudaEvent_t event)
 
 static bool is_ready(cudaStream_t s)
 {
-    while (!s->queue.empty() && s->queue.front().kind == Kind::wait && s->queue.front().marker->done)
+    while (!s->queue.empty() && s->queue.front().kind == Kind::wait &&
+           s->queue.front().marker->done)
         s->queue.pop_front();
     return !s->queue.empty() && s->queue.front().kind != Kind::wait;
 }
 
-// Of equal chances one stream leads until the ranks are drawn again: long runs of one stream find more missing events
-// than fair turns do.
+// Of equal chances one stream leads until the ranks are drawn again: long runs of one stream find
+// more missing events than fair turns do.
 static cudaStream_t choose_stream()
 {
     Runtime &r = runtime();
@@ -109,7 +110,8 @@ static void run_until(const std::function<bool()> &reached)
 
 void drain(cudaStream_t stream)
 {
-    run_until([stream] { return stream->queue.empty() || (is_ready(stream), stream->queue.empty()); });
+    run_until(
+        [stream] { return stream->queue.empty() || (is_ready(stream), stream->queue.empty()); });
 }
 
 void drain_all()
@@ -135,7 +137,8 @@ cudaError_t sync_call_allowed(const char *what)
 {
     for (Capture *c : runtime().captures) {
         if (c->mode == cudaStreamCaptureModeRelaxed) continue;
-        if (c->mode == cudaStreamCaptureModeThreadLocal && c->thread != std::this_thread::get_id()) continue;
+        if (c->mode == cudaStreamCaptureModeThreadLocal && c->thread != std::this_thread::get_id())
+            continue;
         return capture_invalidate(c, cudaErrorStreamCaptureUnsupported, what);
     }
     return cudaSuccess;
@@ -166,10 +169,11 @@ using namespace emu;
 
 extern "C" {
 
-cudaError_t emu_enqueue(cudaStream_t stream, const char *name, void (*run)(const void *), const void *cookie,
-                        size_t bytes)
+cudaError_t emu_enqueue(cudaStream_t stream, const char *name, void (*run)(const void *),
+                        const void *cookie, size_t bytes)
 {
-    if (bytes > EMU_MAX_COOKIE) die("%s: a cookie of %zu bytes, at most %d are possible", name, bytes, EMU_MAX_COOKIE);
+    if (bytes > EMU_MAX_COOKIE)
+        die("%s: a cookie of %zu bytes, at most %d are possible", name, bytes, EMU_MAX_COOKIE);
     struct Cookie {
         alignas(16) unsigned char bytes[EMU_MAX_COOKIE];
     } copy;
@@ -207,7 +211,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     Runtime &r = runtime();
     Guard guard(r.lock);
     if (!is_live(stream)) return error(cudaErrorInvalidResourceHandle);
-    if (stream->capture) return capture_invalidate(stream->capture, cudaErrorStreamCaptureUnsupported, __func__);
+    if (stream->capture)
+        return capture_invalidate(stream->capture, cudaErrorStreamCaptureUnsupported, __func__);
     drain(stream);
     r.streams.erase(std::find(r.streams.begin(), r.streams.end(), stream));
     delete stream;
@@ -223,7 +228,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
         return e;
     }
     if (!is_live(stream)) return error(cudaErrorInvalidResourceHandle);
-    if (stream->capture) return capture_invalidate(stream->capture, cudaErrorStreamCaptureUnsupported, __func__);
+    if (stream->capture)
+        return capture_invalidate(stream->capture, cudaErrorStreamCaptureUnsupported, __func__);
     drain(stream);
     return cudaSuccess;
 }
@@ -282,7 +288,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     Guard guard(runtime().lock);
-    if (!is_live(event) || (stream && !is_live(stream))) return error(cudaErrorInvalidResourceHandle);
+    if (!is_live(event) || (stream && !is_live(stream)))
+        return error(cudaErrorInvalidResourceHandle);
     if (stream && stream->capture) return capture_record(event, stream);
     event->capture_id = 0;
     event->marker = std::make_shared<Marker>();
@@ -301,7 +308,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 {
     Guard guard(runtime().lock);
     if (flags) return error(cudaErrorInvalidValue);
-    if (!is_live(event) || (stream && !is_live(stream))) return error(cudaErrorInvalidResourceHandle);
+    if (!is_live(event) || (stream && !is_live(stream)))
+        return error(cudaErrorInvalidResourceHandle);
     if (event->capture_id || (stream && stream->capture)) return capture_wait(stream, event);
     std::shared_ptr<Marker> marker = event->marker;
     if (!marker) return cudaSuccess; // never recorded: nothing to wait for
@@ -332,7 +340,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
     Guard guard(runtime().lock);
-    if (!is_live(start) || !is_live(end) || !start->timed || !end->timed || !start->marker || !end->marker)
+    if (!is_live(start) || !is_live(end) || !start->timed || !end->timed || !start->marker ||
+        !end->marker)
         return error(cudaErrorInvalidResourceHandle);
     if (!start->marker->done || !end->marker->done) return cudaErrorNotReady;
     *ms = float(end->marker->time_ms - start->marker->time_ms);

@@ -1,4 +1,5 @@
-/* vector_types.h - the vector types of CUDA that Convoy's kernels and launchers use, of CUDA's sizes and alignments. */
+/* vector_types.h - the vector types of CUDA that Convoy's kernels and launchers use, of CUDA's
+ * sizes and alignments. */
 #ifndef CONVOY_TESTS_EMU_VECTOR_TYPES_H
 #define CONVOY_TESTS_EMU_VECTOR_TYPES_H
 
@@ -51,7 +52,8 @@ struct double2 {
 struct dim3 {
     unsigned x, y, z;
 #ifdef __cplusplus
-    constexpr dim3(unsigned across = 1, unsigned down = 1, unsigned deep = 1) : x(across), y(down), z(deep)
+    constexpr dim3(unsigned across = 1, unsigned down = 1, unsigned deep = 1)
+        : x(across), y(down), z(deep)
     {
     }
 #endif

@@ -1,5 +1,6 @@
-/* fake_nvml.c - stands in for libnvidia-ml.so.1 in tests: two GPUs, made up. The second tells no utilization, as a MIG
- * slice does, runs hot, and has a link that is narrower than it could be. Never linked. */
+/* fake_nvml.c - stands in for libnvidia-ml.so.1 in tests: two GPUs, made up. The second tells no
+ * utilization, as a MIG slice does, runs hot, and has a link that is narrower than it could be.
+ * Never linked. */
 #include <stdio.h>
 
 enum { GPUS = 2, NOT_SUPPORTED = 3, INVALID = 2 };

@@ -1,5 +1,5 @@
-/* fuzz_dataset.c - see fuzz_dataset.h. What opens must hold together: labels in range, names that end, samples that can
- * be read or are refused. */
+/* fuzz_dataset.c - see fuzz_dataset.h. What opens must hold together: labels in range, names that
+ * end, samples that can be read or are refused. */
 #include "tests/fuzz/fuzz_dataset.h"
 #include "data/load/dataset.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,7 +1,9 @@
-/* fuzz_huffman.c - our Huffman decoder against libjpeg's: the same pixels of a part, or the same refusal; with a seek
- * index made for the file too; and no access out of bounds with an index that lies.
+/* fuzz_huffman.c - our Huffman decoder against libjpeg's: the same pixels of a part, or the same
+ * refusal; with a seek index made for the file too; and no access out of bounds with an index that
+ * lies.
  *
- * The last eight bytes of the input choose the part and the lies, what is before them is the file. */
+ * The last eight bytes of the input choose the part and the lies, what is before them is the
+ * file. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "data/decode/decode.h"
@@ -32,15 +34,18 @@ static bool same(const PixelBox *a, const PixelBox *b)
 {
     if (a->channels != b->channels || a->pixel_bytes != b->pixel_bytes) return false;
     for (int y = 0; y < a->box.height; y++) {
-        const uint8_t *p = a->pixels + (size_t)y * a->stride, *q = b->pixels + (size_t)y * b->stride;
+        const uint8_t *p = a->pixels + (size_t)y * a->stride,
+                      *q = b->pixels + (size_t)y * b->stride;
         for (int x = 0; x < a->box.width; x++, p += a->pixel_bytes, q += b->pixel_bytes)
             if (memcmp(p, q, (size_t)a->channels) != 0) return false;
     }
     return true;
 }
 
-/* Reads the same part by our decoder and demands what libjpeg said. trusted false: the index lies, anything goes. */
-static void compare(const EncodedImage *file, const ImageBox *box, Status want, const PixelBox *pixels, bool trusted)
+/* Reads the same part by our decoder and demands what libjpeg said. trusted false: the index lies,
+ * anything goes. */
+static void compare(const EncodedImage *file, const ImageBox *box, Status want,
+                    const PixelBox *pixels, bool trusted)
 {
     int width, height;
     PixelBox got = { 0 };
@@ -82,7 +87,8 @@ int fuzz_huffman(const uint8_t *data, size_t size)
         status = decoder_read(decoder(true), &box, &pixels);
     }
     compare(&file, &box, status, &pixels, true);
-    demand(seek_index_build(decoder(false), file.bytes, file.size, 1 + choices[4] % 9, &index, &bytes) == OK,
+    demand(seek_index_build(decoder(false), file.bytes, file.size, 1 + choices[4] % 9, &index,
+                            &bytes) == OK,
            "no index");
     if (bytes == 0) return 0;
     file.seek = index.data;

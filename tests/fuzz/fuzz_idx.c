@@ -1,5 +1,5 @@
-/* fuzz_idx.c - the pair of IDX files. The first two bytes tell how long the file of labels is, which comes next; the
- * rest is the file of images. Either may be gzip. */
+/* fuzz_idx.c - the pair of IDX files. The first two bytes tell how long the file of labels is,
+ * which comes next; the rest is the file of images. Either may be gzip. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_dataset.h"
 

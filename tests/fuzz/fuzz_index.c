@@ -1,4 +1,5 @@
-/* fuzz_index.c - the block of an index. First byte: bit 0 puts its checksum and its length right. */
+/* fuzz_index.c - the block of an index. First byte: bit 0 puts its checksum and its length
+ * right. */
 #include "base/mem.h"
 #include "data/index/index.h"
 #include "tests/fuzz/fuzz.h"

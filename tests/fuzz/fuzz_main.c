@@ -1,7 +1,7 @@
 /* fuzz_main.c - the two ways in.
  *
- * With FUZZ_TARGET defined (make fuzz): what libFuzzer calls. Without: a program that runs single inputs, for looking
- * at a finding with any compiler and debugger, and that writes the seeds:
+ * With FUZZ_TARGET defined (make fuzz): what libFuzzer calls. Without: a program that runs single
+ * inputs, for looking at a finding with any compiler and debugger, and that writes the seeds:
  *
  *   build/fuzz_replay NAME FILE...
  *   build/fuzz_replay --seeds FOLDER */
@@ -39,7 +39,8 @@ static int replay(const FuzzTarget *target, char *const *files, int count)
             fprintf(stderr, "fuzz_replay: %s\n", status_message());
             return 65;
         }
-        uint8_t *exact = mem_alloc(size); /* without the byte that fs_read_file adds: one too far shall show */
+        /* without the byte that fs_read_file adds: one too far shall show */
+        uint8_t *exact = mem_alloc(size);
         if (exact && size) memcpy(exact, data, size);
         mem_free(data);
         if (exact) target->run(exact, size);

@@ -1,5 +1,6 @@
-/* fuzz_png.c - the PNG wrapper. First byte: bit 0 puts the checksums of the chunks right, so that the decoder sees what
- * is behind them; the rest is the file. Images over a megapixel are passed over: they only cost time. */
+/* fuzz_png.c - the PNG wrapper. First byte: bit 0 puts the checksums of the chunks right, so that
+ * the decoder sees what is behind them; the rest is the file. Images over a megapixel are passed
+ * over: they only cost time. */
 #include "base/mem.h"
 #include "data/decode/decode.h"
 #include "tests/fuzz/fuzz.h"
@@ -20,7 +21,8 @@ static void fix_chunks(uint8_t *png, size_t size)
         uint32_t length = big_endian(png + at);
         if (length > size - at - 12) return;
         uint32_t crc = (uint32_t)crc32(0, png + at + 4, length + 4);
-        for (int i = 0; i < 4; i++) png[at + 8 + length + (size_t)i] = (uint8_t)(crc >> (24 - 8 * i));
+        for (int i = 0; i < 4; i++)
+            png[at + 8 + length + (size_t)i] = (uint8_t)(crc >> (24 - 8 * i));
         at += 12 + (size_t)length;
     }
 }

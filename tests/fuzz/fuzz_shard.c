@@ -1,5 +1,5 @@
-/* fuzz_shard.c - a folder with one shard, opened by the shard's own index and read. First byte: bit 0 puts the trailer
- * and the checksum of the index right. */
+/* fuzz_shard.c - a folder with one shard, opened by the shard's own index and read. First byte: bit
+ * 0 puts the trailer and the checksum of the index right. */
 #include "base/mem.h"
 #include "data/source/shard.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,5 +1,5 @@
-/* fuzz_tar.c - a folder with one tar file, scanned and read as a dataset. First byte: bit 0 puts the checksums of the
- * headers right. */
+/* fuzz_tar.c - a folder with one tar file, scanned and read as a dataset. First byte: bit 0 puts
+ * the checksums of the headers right. */
 #include "base/mem.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_dataset.h"

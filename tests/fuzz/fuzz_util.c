@@ -28,7 +28,8 @@ static void remove_folder(void)
 const char *fuzz_folder(void)
 {
     if (folder[0]) return folder;
-    snprintf(folder, sizeof folder, "%s/convoy-fuzz-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(folder, sizeof folder, "%s/convoy-fuzz-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     ASSERT(mkdtemp(folder) != NULL);
     ASSERT(atexit(remove_folder) == 0);
     return folder;

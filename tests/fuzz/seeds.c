@@ -60,14 +60,15 @@ static void write_jpegs(const char *folder)
     enum { WIDTH = 45, HEIGHT = 34 };
     static uint8_t pixels[WIDTH * HEIGHT * 4];
     for (int k = 0; k < (int)(sizeof settings / sizeof settings[0]); k++) {
-        uint8_t choices[8] = { (uint8_t)(3 * k), (uint8_t)(5 * k), 9, 11, (uint8_t)k, 7, 1, 2 }, *bytes = NULL;
+        uint8_t choices[8] = { (uint8_t)(3 * k), (uint8_t)(5 * k), 9, 11, (uint8_t)k, 7, 1, 2 },
+                *bytes = NULL;
         size_t size = 0;
         char name[32];
         StrBuf b = { 0 };
         for (int i = 0; i < WIDTH * HEIGHT * settings[k].channels; i++) {
             int x = i / settings[k].channels % WIDTH, y = i / settings[k].channels / WIDTH;
-            pixels[i] =
-                (uint8_t)(x * 9 + y * 5 * (i % settings[k].channels) + (i * 2654435761u >> 24) % (k % 2 ? 60 : 8));
+            pixels[i] = (uint8_t)(x * 9 + y * 5 * (i % settings[k].channels) +
+                                  (i * 2654435761u >> 24) % (k % 2 ? 60 : 8));
         }
         ASSERT(image_encode_jpeg(pixels, WIDTH, HEIGHT, &settings[k], &bytes, &size) == OK);
         snprintf(name, sizeof name, "huffman/seed-%d", k);
@@ -159,9 +160,15 @@ static void write_indexes(const char *folder)
     keep(folder, "shard/seed", 1, shard, bytes);
     mem_free(shard);
     dataset_close(d);
-    static const char *const made[] = {
-        "packed/shard-00000.bin", "packed/dataset.index", "packed", "a/x.jpg", "a", "b/deep/y.png", "b/deep", "b", "."
-    };
+    static const char *const made[] = { "packed/shard-00000.bin",
+                                        "packed/dataset.index",
+                                        "packed",
+                                        "a/x.jpg",
+                                        "a",
+                                        "b/deep/y.png",
+                                        "b/deep",
+                                        "b",
+                                        "." };
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) {
         snprintf(file, sizeof file, "%s/%s", path, made[i]);
         if (i + 1 == sizeof made / sizeof made[0]) file[strlen(path)] = '\0';

@@ -1,9 +1,9 @@
-/* slow_files.c - a storage that takes its time: preloaded (LD_PRELOAD), it waits before every open and read of chosen
- * files, and counts them. For tests/e2e and scripts/bench_slow_storage.sh.
+/* slow_files.c - a storage that takes its time: preloaded (LD_PRELOAD), it waits before every open
+ * and read of chosen files, and counts them. For tests/e2e and scripts/bench_slow_storage.sh.
  *
- * Environment: SLOW_FILES_MATCH (files whose path as given holds this text, in capitals or not; none without it),
- * SLOW_FILES_MS (milliseconds before each open and read, default 0), SLOW_FILES_LOG (at exit "opens N reads N" is
- * appended there). */
+ * Environment: SLOW_FILES_MATCH (files whose path as given holds this text, in capitals or not;
+ * none without it), SLOW_FILES_MS (milliseconds before each open and read, default 0),
+ * SLOW_FILES_LOG (at exit "opens N reads N" is appended there). */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>

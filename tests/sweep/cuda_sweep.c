@@ -1,27 +1,33 @@
-/* cuda_sweep.c - are there cuDNN engines for everything that the networks ask for? Needs cuDNN, no GPU.
+/* cuda_sweep.c - are there cuDNN engines for everything that the networks ask for? Needs cuDNN, no
+ * GPU.
  *
- *   cuda_sweep [--gpu=LIST] [--precision=LIST] [--model=LIST] [--batch=LIST] [--fuse=none,all] [--workspace=MB]
+ *   cuda_sweep [--gpu=LIST] [--precision=LIST] [--model=LIST] [--batch=LIST] [--fuse=none,all]
+ *   [--workspace=MB]
  *              [--norms=offered|compiled] [--all] [--verbose]
  *
- * Prepares training (also with accumulating gradients) and evaluation of every network, at the image size it was
- * published with, on described devices (configs/gpus), which chooses and finalises the plan of every convolution within
- * the limit of workspace. With --all every other engine that cuDNN offers for it is finalised, saved and loaded too;
- * those that are compiled at that moment, a second or more each, need something that answers for the driver
+ * Prepares training (also with accumulating gradients) and evaluation of every network, at the
+ * image size it was published with, on described devices (configs/gpus), which chooses and
+ * finalises the plan of every convolution within the limit of workspace. With --all every other
+ * engine that cuDNN offers for it is finalised, saved and loaded too; those that are compiled at
+ * that moment, a second or more each, need something that answers for the driver
  * (tests/driver_shim).
  *
- * In fp16 networks are prepared without and with all fusions (device.fuse). Where there is no engine for a fused
- * convolution, its parts stay apart; but on sm_90 only what is known to have none may: statistics behind the 7x7 window
- * of the stem, ends of blocks before another window than 1x1, and convolutions in groups.
+ * In fp16 networks are prepared without and with all fusions (device.fuse). Where there is no
+ * engine for a fused convolution, its parts stay apart; but on sm_90 only what is known to have
+ * none may: statistics behind the 7x7 window of the stem, ends of blocks before another window than
+ * 1x1, and convolutions in groups.
  *
- * Convolutions with one filter for each channel, which our own kernels can do too, are cuDNN's here (device.depthwise).
+ * Convolutions with one filter for each channel, which our own kernels can do too, are cuDNN's here
+ * (device.depthwise).
  *
- * With --norms training batch norms are cuDNN's (device.batchnorm=cudnn), and every one that may be must be. All their
- * engines are compiled when a plan is made, so they need tests/driver_shim too: with --norms=offered it is enough that
- * there is an engine; with --norms=compiled the chosen one is compiled, and then loaded from what the cache would keep,
- * seconds for each shape. --all is for convolutions alone.
+ * With --norms training batch norms are cuDNN's (device.batchnorm=cudnn), and every one that may be
+ * must be. All their engines are compiled when a plan is made, so they need tests/driver_shim too:
+ * with --norms=offered it is enough that there is an engine; with --norms=compiled the chosen one
+ * is compiled, and then loaded from what the cache would keep, seconds for each shape. --all is for
+ * convolutions alone.
  *
- * One program prepared is one test. The last line is "N passed, N failed". Without cuDNN it says so and tests
- * nothing. */
+ * One program prepared is one test. The last line is "N passed, N failed". Without cuDNN it says so
+ * and tests nothing. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -37,17 +43,19 @@
 enum { MAX_ENGINES = 128 };
 
 typedef struct Sweep {
-    const char *gpus, *precisions, *models, *batches; /* lists, separated by commas; models may end in a star */
-    const char *fuse;                                 /* list of modes, in fp16 */
-    const char *workspace;                            /* limit in MB; NULL: the backend's own */
-    const char *norms;                                /* NULL: our own */
+    /* lists, separated by commas; models may end in a star */
+    const char *gpus, *precisions, *models, *batches;
+    const char *fuse;      /* list of modes, in fp16 */
+    const char *workspace; /* limit in MB; NULL: the backend's own */
+    const char *norms;     /* NULL: our own */
     bool all, verbose;
     int passed, failed;
 } Sweep;
 
-static const char *const precision_names[PRECISION_COUNT] = {
-    [PRECISION_FP32] = "fp32", [PRECISION_TF32] = "tf32", [PRECISION_BF16] = "bf16", [PRECISION_FP16] = "fp16"
-};
+static const char *const precision_names[PRECISION_COUNT] = { [PRECISION_FP32] = "fp32",
+                                                              [PRECISION_TF32] = "tf32",
+                                                              [PRECISION_BF16] = "bf16",
+                                                              [PRECISION_FP16] = "fp16" };
 
 /* Copies item number i of a list; false behind the end. */
 static bool item_of(const char *list, int i, char *out, size_t bytes)
@@ -72,7 +80,8 @@ static const char *const fuse_names[FUSE_MODE_COUNT] = { [FUSE_NONE] = "none", [
 static bool may_be_refused(const CudaBackend *b, const Fusion *f)
 {
     const OpShape *conv = &f->after[0];
-    if (b->compute != DTYPE_F16 || b->options.fuse != FUSE_ALL || b->compute_capability < 90) return true;
+    if (b->compute != DTYPE_F16 || b->options.fuse != FUSE_ALL || b->compute_capability < 90)
+        return true;
     if (((const Conv2dAttr *)conv->attr)->groups > 1) return true;
     if (conv->kind != OP_CONV2D_STATS) return false;
     const int64_t window = conv->in[CONV_STATS_IN_W].dims[2];
@@ -103,7 +112,8 @@ static Status load_again(const CudnnContext *c)
     for (const CudnnPlan *p = c->plans; p; p = p->next) {
         CudnnPlan copy = { .key = p->key };
         if (!str_starts_with(p->key, "norm ") || !p->plan) continue;
-        TRY(cudnn_read_text(&c->api, p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, &copy.json, "plan"));
+        TRY(cudnn_read_text(&c->api, p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                            &copy.json, "plan"));
         const Status st = cudnn_plan_load(c, &copy);
         if (st == OK) cudnn_free(&c->api, copy.plan);
         mem_free(copy.json);
@@ -112,7 +122,8 @@ static Status load_again(const CudnnContext *c)
     return OK;
 }
 
-/* cuDNN must have engines for all shapes of which it was asked, and the plans of batch norms must load. */
+/* cuDNN must have engines for all shapes of which it was asked, and the plans of batch norms must
+ * load. */
 static void check_kernels(Sweep *s, Backend *b, const char *what)
 {
     const CudnnContext *c = ((CudaBackend *)b)->cudnn;
@@ -134,8 +145,8 @@ static void check_kernels(Sweep *s, Backend *b, const char *what)
 
 typedef enum ProgramKind { TRAINING, ACCUMULATING, EVALUATION, PROGRAM_KINDS } ProgramKind;
 
-static Status add_program(Executor *x, Backend *b, const ModelDef *def, int64_t batch, Precision precision,
-                          ProgramKind kind)
+static Status add_program(Executor *x, Backend *b, const ModelDef *def, int64_t batch,
+                          Precision precision, ProgramKind kind)
 {
     const int64_t size = def->input.size;
     const bool training = kind != EVALUATION;
@@ -156,15 +167,18 @@ static Status add_program(Executor *x, Backend *b, const ModelDef *def, int64_t 
     Program *ignored = NULL;
     TRY(model_build(&g, def, &o));
     Status st = training ? graph_fuse(g, &fuse) : OK;
-    if (st == OK && asked.failed) st = fail(ERR_HEALTH, "%d fusions are refused that have engines", asked.failed);
+    if (st == OK && asked.failed)
+        st = fail(ERR_HEALTH, "%d fusions are refused that have engines", asked.failed);
     if (st == OK) return executor_add(x, g, kind == ACCUMULATING, &ignored);
     graph_destroy(g);
     return st;
 }
 
-static void sweep_model(Sweep *s, Backend *b, const char *gpu, Precision precision, const ModelDef *def, int64_t batch)
+static void sweep_model(Sweep *s, Backend *b, const char *gpu, Precision precision,
+                        const ModelDef *def, int64_t batch)
 {
-    static const char *const kinds[PROGRAM_KINDS] = { "training", "accumulating training", "evaluation" };
+    static const char *const kinds[PROGRAM_KINDS] = { "training", "accumulating training",
+                                                      "evaluation" };
     Executor *x = NULL;
     Status st = executor_create(&x, b);
     for (int kind = 0; kind < PROGRAM_KINDS; kind++) {
@@ -174,8 +188,8 @@ static void sweep_model(Sweep *s, Backend *b, const char *gpu, Precision precisi
             continue;
         }
         s->failed++;
-        printf("FAIL %s %s %s batch %lld, %s: %s\n", gpu, precision_names[precision], def->name, (long long)batch,
-               kinds[kind], status_message());
+        printf("FAIL %s %s %s batch %lld, %s: %s\n", gpu, precision_names[precision], def->name,
+               (long long)batch, kinds[kind], status_message());
         break;
     }
     executor_destroy(x);
@@ -201,7 +215,8 @@ static void print_choices(const Sweep *s, const char *what, const CudnnContext *
     printf("%s: %d operations in %.1f s; engine:operations", what, plans, seconds);
     for (int i = 0; i < MAX_ENGINES; i++)
         if (engines[i]) printf(" %d:%d", i, engines[i]);
-    if (c->exhaustive) printf("; of all offered, %d finalised and %d refused", c->finalised, c->refused);
+    if (c->exhaustive)
+        printf("; of all offered, %d finalised and %d refused", c->finalised, c->refused);
     printf("\n");
     if (!most) return;
     printf("  most workspace:\n");
@@ -211,7 +226,8 @@ static void print_choices(const Sweep *s, const char *what, const CudnnContext *
 
 /* ---- the loops ---- */
 
-static void sweep_batches(Sweep *s, Backend *b, const char *gpu, Precision precision, const ModelDef *def)
+static void sweep_batches(Sweep *s, Backend *b, const char *gpu, Precision precision,
+                          const ModelDef *def)
 {
     char batch[32];
     int64_t images = 0;
@@ -249,7 +265,8 @@ static void sweep_models(Sweep *s, Backend *b, const char *gpu, Precision precis
     }
 }
 
-static void sweep_precision(Sweep *s, const char *gpu, const char *properties, Precision precision, FuseMode fuse)
+static void sweep_precision(Sweep *s, const char *gpu, const char *properties, Precision precision,
+                            FuseMode fuse)
 {
     char what[64], fusions[512];
     Backend *b = NULL;
@@ -262,7 +279,8 @@ static void sweep_precision(Sweep *s, const char *gpu, const char *properties, P
                             .depthwise = KERNELS_CUDNN,
                             .properties = properties,
                             .workspace_limit = (size_t)limit_mb << 20 };
-    snprintf(what, sizeof what, "%s %s%s", gpu, precision_names[precision], fuse == FUSE_ALL ? " fused" : "");
+    snprintf(what, sizeof what, "%s %s%s", gpu, precision_names[precision],
+             fuse == FUSE_ALL ? " fused" : "");
     if (backend_cuda_create(&b, &o) != OK) {
         s->failed++;
         printf("FAIL %s: %s\n", what, status_message());
@@ -307,7 +325,8 @@ static void sweep_gpu(Sweep *s, const char *gpu)
     }
     for (int i = 0; item_of(s->precisions, i, name, sizeof name); i++) {
         int precision = 0;
-        while (precision < PRECISION_COUNT && strcmp(precision_names[precision], name) != 0) precision++;
+        while (precision < PRECISION_COUNT && strcmp(precision_names[precision], name) != 0)
+            precision++;
         if (precision == PRECISION_FP16) {
             sweep_fusions(s, gpu, (char *)properties, (Precision)precision);
         } else if (precision < PRECISION_COUNT) {
@@ -339,8 +358,10 @@ static bool parse(Sweep *s, int argc, char **argv)
             if (known) *lists[k].value = argv[i] + strlen(lists[k].name);
         }
         if (!known) {
-            printf("usage: cuda_sweep [--gpu=LIST] [--precision=LIST] [--model=LIST] [--batch=LIST] "
-                   "[--fuse=none,all] [--workspace=MB] [--norms=offered|compiled] [--all] [--verbose]\n");
+            printf(
+                "usage: cuda_sweep [--gpu=LIST] [--precision=LIST] [--model=LIST] [--batch=LIST] "
+                "[--fuse=none,all] [--workspace=MB] [--norms=offered|compiled] [--all] "
+                "[--verbose]\n");
             return false;
         }
     }
@@ -349,7 +370,8 @@ static bool parse(Sweep *s, int argc, char **argv)
         return false;
     }
     if (s->norms && s->all) {
-        printf("--all makes all engines of convolutions; of batch norms each takes seconds: leave --norms out\n");
+        printf("--all makes all engines of convolutions; of batch norms each takes seconds: leave "
+               "--norms out\n");
         return false;
     }
     return true;

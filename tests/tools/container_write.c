@@ -1,4 +1,5 @@
-/* container_write.c - see container_write.h. Written from the formats' descriptions, not from our readers. */
+/* container_write.c - see container_write.h. Written from the formats' descriptions, not from our
+ * readers. */
 #include "tests/tools/container_write.h"
 #include "base/fs.h"
 #include "base/mem.h"
@@ -149,8 +150,8 @@ typedef struct Writer {
     StrBuf data[8];
 } Writer;
 
-static void add_sample(Writer *w, const char *class_name, int label, const char *path, const uint8_t *bytes,
-                       size_t size)
+static void add_sample(Writer *w, const char *class_name, int label, const char *path,
+                       const uint8_t *bytes, size_t size)
 {
     StrBuf *to = &w->data[w->number++ % w->files];
     const char *slash = strrchr(path, '/'), *name = slash + 1;
@@ -199,7 +200,8 @@ static void write_tree(Writer *w, void (*name_file)(char *out, size_t bytes, int
     char **classes = NULL;
     int64_t count = 0;
     ASSERT(fs_list(w->tree, &classes, &count) == OK);
-    for (int64_t c = count - 1; c >= 0; c--) add_class(w, classes[c], (int)c); /* not in the order of the classes */
+    /* not in the order of the classes */
+    for (int64_t c = count - 1; c >= 0; c--) add_class(w, classes[c], (int)c);
     for (int f = 0; f < w->files; f++) {
         if (!w->tfrecords) tar_end(&w->data[f]);
         ASSERT(!w->data[f].failed);

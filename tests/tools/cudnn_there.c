@@ -1,4 +1,5 @@
-/* cudnn_there.c - see cudnn_there.h. Where there is no cuDNN, or plain loops stand for it, nobody asks. */
+/* cudnn_there.c - see cudnn_there.h. Where there is no cuDNN, or plain loops stand for it, nobody
+ * asks. */
 #include "tests/test.h"
 #if CONVOY_CUDA && !defined CONVOY_EMU
 #include "base/fs.h"
@@ -34,7 +35,8 @@ char *cudnn_description(const char *gpu, const char *capability)
     return (char *)data;
 }
 
-Status cudnn_open_described(CudaBackend *b, const char *gpu, const char *capability, const char *cache)
+Status cudnn_open_described(CudaBackend *b, const char *gpu, const char *capability,
+                            const char *cache)
 {
     char *json = cudnn_description(gpu, capability);
     *b = (CudaBackend){ .deviceless = true, .workspace_limit = (size_t)256 << 20 };

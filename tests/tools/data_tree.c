@@ -54,7 +54,8 @@ void tree_write_shapes(const char *root, int classes, int per_class, int size)
     }
 }
 
-static void write_idx_file(const char *root, const char *name, int gz, const uint8_t *data, size_t bytes)
+static void write_idx_file(const char *root, const char *name, int gz, const uint8_t *data,
+                           size_t bytes)
 {
     char full[PATH_BYTES];
     full_path(root, name, full);

@@ -57,9 +57,11 @@ static bool same_sample(const Dataset *a, const Dataset *b, int64_t id, ByteBuf 
 {
     const Source *sa = dataset_source(a), *sb = dataset_source(b);
     Sample x, y;
-    if (sa->kind->read(sa, id, 0, ba, &x) != OK || sb->kind->read(sb, id, 0, bb, &y) != OK) return false;
+    if (sa->kind->read(sa, id, 0, ba, &x) != OK || sb->kind->read(sb, id, 0, bb, &y) != OK)
+        return false;
     int64_t known = sb->kind->bytes(sb, id);
-    return x.bytes == y.bytes && memcmp(x.data, y.data, x.bytes) == 0 && dataset_label(a, id) == dataset_label(b, id) &&
+    return x.bytes == y.bytes && memcmp(x.data, y.data, x.bytes) == 0 &&
+           dataset_label(a, id) == dataset_label(b, id) &&
            (known == -1 || known == (int64_t)y.bytes);
 }
 
@@ -72,7 +74,8 @@ static bool are_equal(const Dataset *a, const Dataset *b, bool names)
     if (dataset_classes(a) != dataset_classes(b)) return differ("classes", dataset_classes(b));
     if (dataset_named_classes(b) != names) return differ("names", names);
     for (int c = 0; names && c < dataset_classes(a); c++)
-        if (strcmp(dataset_class_name(a, c), dataset_class_name(b, c)) != 0) return differ("class", c);
+        if (strcmp(dataset_class_name(a, c), dataset_class_name(b, c)) != 0)
+            return differ("class", c);
     for (int64_t i = 0; i < dataset_images(a) && same; i++)
         if (!same_sample(a, b, i, &ba, &bb)) same = differ("sample", i);
     buf_free(&ba);

@@ -1,5 +1,5 @@
-/* dataset_check.h - for tests of formats: small trees, packing them, whether two datasets hold the same. What does not
- * hold is a failed check. */
+/* dataset_check.h - for tests of formats: small trees, packing them, whether two datasets hold the
+ * same. What does not hold is a failed check. */
 #ifndef CONVOY_TESTS_TOOLS_DATASET_CHECK_H
 #define CONVOY_TESTS_TOOLS_DATASET_CHECK_H
 #include "data/load/pack.h"
@@ -21,6 +21,7 @@ const char *dataset_open_error(const char *path, DataFormat format);
 /* Same files, labels and, if names is true, class names? */
 void datasets_check_equal(const Dataset *a, const Dataset *b, bool names);
 
-PackOptions dataset_pack_options(const char *out);                   /* several shards of a small tree */
+/* several shards of a small tree */
+PackOptions dataset_pack_options(const char *out);
 void dataset_pack(const Dataset *d, const char *out, PackReport *r); /* and verifies */
 #endif

@@ -1,4 +1,5 @@
-/* fault_io.c - see fault_io.h. The real calls are made directly: the C library's are what is replaced. */
+/* fault_io.c - see fault_io.h. The real calls are made directly: the C library's are what is
+ * replaced. */
 #include "tests/tools/fault_io.h"
 #include <errno.h>
 #include <stdatomic.h>

@@ -5,7 +5,8 @@
 
 #define GOLDEN_VALUES 4096
 
-/* Reads "name v v v ..." from a golden file; returns how many values, 0 if the line is not there. */
+/* Reads "name v v v ..." from a golden file; returns how many values, 0 if the line is not
+ * there. */
 int golden_read(const char *file, const char *name, double values[GOLDEN_VALUES]);
 /* How the network of a golden file was built there. */
 ModelOptions golden_options(const char *file, bool training, double width);

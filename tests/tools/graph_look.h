@@ -4,6 +4,7 @@
 #include "models/graph/graph.h"
 
 int graph_count_kind(const Graph *g, OpKind kind); /* nodes of this kind */
-/* Checks that every node's inputs come from earlier nodes, or from outside, and that each tensor knows its producer. */
+/* Checks that every node's inputs come from earlier nodes, or from outside, and that each tensor
+ * knows its producer. */
 void graph_check_order(const Graph *g);
 #endif

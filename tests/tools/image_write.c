@@ -1,5 +1,5 @@
-/* image_write.c - libjpeg-turbo and libspng as encoders. Test code: an error of the libraries is a broken test and
- * aborts. */
+/* image_write.c - libjpeg-turbo and libspng as encoders. Test code: an error of the libraries is a
+ * broken test and aborts. */
 #include "tests/tools/image_write.h"
 #include "base/mem.h"
 #include <spng.h>
@@ -26,8 +26,8 @@ static void set_colours(struct jpeg_compress_struct *info, const JpegSettings *s
     if (s->progressive) jpeg_simple_progression(info);
 }
 
-Status image_encode_jpeg(const uint8_t *pixels, int width, int height, const JpegSettings *s, uint8_t **out,
-                         size_t *bytes)
+Status image_encode_jpeg(const uint8_t *pixels, int width, int height, const JpegSettings *s,
+                         uint8_t **out, size_t *bytes)
 {
     struct jpeg_compress_struct info;
     struct jpeg_error_mgr errors;
@@ -83,8 +83,8 @@ static void set_palette(spng_ctx *png, const PngSettings *s)
     ASSERT(spng_set_plte(png, &palette) == 0);
 }
 
-Status image_encode_png(const uint8_t *rows, size_t row_bytes, int width, int height, const PngSettings *s,
-                        uint8_t **out, size_t *bytes)
+Status image_encode_png(const uint8_t *rows, size_t row_bytes, int width, int height,
+                        const PngSettings *s, uint8_t **out, size_t *bytes)
 {
     size_t total = row_bytes * (size_t)height;
     Sink sink = { .capacity = 2 * total + HEADER_ROOM };

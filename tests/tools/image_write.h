@@ -25,10 +25,10 @@ typedef struct PngSettings {
     int palette_entries;
 } PngSettings;
 
-/* *out returns to caller (mem_free). Rows are packed; PNG rows are as the file stores them (16-bit samples in host
- * order). */
-Status image_encode_jpeg(const uint8_t *pixels, int width, int height, const JpegSettings *settings, uint8_t **out,
-                         size_t *bytes);
-Status image_encode_png(const uint8_t *rows, size_t row_bytes, int width, int height, const PngSettings *settings,
-                        uint8_t **out, size_t *bytes);
+/* *out returns to caller (mem_free). Rows are packed; PNG rows are as the file stores them (16-bit
+ * samples in host order). */
+Status image_encode_jpeg(const uint8_t *pixels, int width, int height, const JpegSettings *settings,
+                         uint8_t **out, size_t *bytes);
+Status image_encode_png(const uint8_t *rows, size_t row_bytes, int width, int height,
+                        const PngSettings *settings, uint8_t **out, size_t *bytes);
 #endif

@@ -1,13 +1,16 @@
-/* make_ckptdiff.c - how far two checkpoints are from each other: make_ckptdiff A B [TOLERANCE]. For tests/e2e.
+/* make_ckptdiff.c - how far two checkpoints are from each other: make_ckptdiff A B [TOLERANCE]. For
+ * tests/e2e.
  *
- * Prints one line for parameters, buffers (running statistics) and optimizer state each: the relative difference of the
- * group, |A - B| / |A| over all its values together, and the worst tensor by the same measure. Exits 0 if every bit is
- * equal, 1 if not; 2 if they cannot be compared: not readable, or other names and shapes. Metadata is not looked at.
+ * Prints one line for parameters, buffers (running statistics) and optimizer state each: the
+ * relative difference of the group, |A - B| / |A| over all its values together, and the worst
+ * tensor by the same measure. Exits 0 if every bit is equal, 1 if not; 2 if they cannot be
+ * compared: not readable, or other names and shapes. Metadata is not looked at.
  *
- * TOLERANCE asks for weights (parameters and buffers) that agree to rounding instead: 0 if the relative difference of
- * each group is at most that, and of each tensor at most ONE_TENSOR times as much. A single tensor gets more room
- * because a ReLU input within rounding of zero passes its gradient on one side and not on the other; that one term is
- * as large as one of the few thousand that a bias gradient sums up, and a bias starts at zero. */
+ * TOLERANCE asks for weights (parameters and buffers) that agree to rounding instead: 0 if the
+ * relative difference of each group is at most that, and of each tensor at most ONE_TENSOR times as
+ * much. A single tensor gets more room because a ReLU input within rounding of zero passes its
+ * gradient on one side and not on the other; that one term is as large as one of the few thousand
+ * that a bias gradient sums up, and a bias starts at zero. */
 #include "base/str.h"
 #include "trainer/files/safetensors.h"
 #include <math.h>
@@ -64,11 +67,13 @@ static void compare(const SafeTensor *a, const SafeTensor *b, Difference *d)
 static Status compare_files(const SafeFile *a, const SafeFile *b, Difference groups[GROUP_COUNT])
 {
     if (safetensors_count(a) != safetensors_count(b))
-        return fail(ERR_DATA, "%d tensors and %d tensors", safetensors_count(a), safetensors_count(b));
+        return fail(ERR_DATA, "%d tensors and %d tensors", safetensors_count(a),
+                    safetensors_count(b));
     for (int i = 0; i < safetensors_count(a); i++) {
         const SafeTensor *x = safetensors_at(a, i), *y = safetensors_find(b, x->name);
         if (!y) return fail(ERR_DATA, "tensor %s is only in the first file", x->name);
-        if (x->desc.dtype != DTYPE_F32 || y->desc.dtype != DTYPE_F32 || !tensor_same_shape(&x->desc, &y->desc))
+        if (x->desc.dtype != DTYPE_F32 || y->desc.dtype != DTYPE_F32 ||
+            !tensor_same_shape(&x->desc, &y->desc))
             return fail(ERR_DATA, "tensor %s: dtypes or shapes differ", x->name);
         compare(x, y, &groups[group_of(x->name)]);
     }
@@ -79,7 +84,8 @@ static bool agrees(const Difference *d, bool is_weights, double tolerance)
 {
     if (tolerance <= 0) return d->equal;
     if (!is_weights) return true;
-    return relative(d->squares_gap, d->squares_a) <= tolerance && d->worst <= ONE_TENSOR * tolerance;
+    return relative(d->squares_gap, d->squares_a) <= tolerance &&
+           d->worst <= ONE_TENSOR * tolerance;
 }
 
 /* 0: all agree; 1: not. */
@@ -88,9 +94,9 @@ static int report(const Difference groups[GROUP_COUNT], double tolerance)
     int result = 0;
     for (int g = 0; g < GROUP_COUNT; g++) {
         const Difference *d = &groups[g];
-        printf("%-9s %4d tensors, relative difference %.3g; of one tensor %.3g%s%s\n", group_names[g], d->tensors,
-               relative(d->squares_gap, d->squares_a), d->worst, d->worst_name ? " in " : "",
-               d->worst_name ? d->worst_name : "");
+        printf("%-9s %4d tensors, relative difference %.3g; of one tensor %.3g%s%s\n",
+               group_names[g], d->tensors, relative(d->squares_gap, d->squares_a), d->worst,
+               d->worst_name ? " in " : "", d->worst_name ? d->worst_name : "");
         if (!agrees(d, g != GROUP_OPTIMIZER, tolerance)) result = 1;
     }
     return result;

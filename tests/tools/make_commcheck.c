@@ -1,14 +1,18 @@
-/* make_commcheck.c - communication and the reducer under mpirun: make_commcheck MODE. Run by tests/e2e/comm.sh.
+/* make_commcheck.c - communication and the reducer under mpirun: make_commcheck MODE. Run by
+ * tests/e2e/comm.sh.
  *
- *     all        every operation with odd sizes, then the reducer; exits 0 if all results are exact on this rank
+ *     all        every operation with odd sizes, then the reducer; exits 0 if all results are exact
+ *                on this rank
  *     agree      the last rank fails; every rank exits with the code of its error
- *     hang       the last rank sleeps instead of taking part; the others must exit 76 by the watchdog
+ *     hang       the last rank sleeps instead of taking part; the others must exit 76 by the
+ *                watchdog
  *     bench      allreduce of 1, 10 and 100 MB: time, and CPU time a rank
- *     device     sums of device memory, captured too: NCCL, with one rank as well; ranks that share a GPU say so
+ *     device     sums of device memory, captured too: NCCL, with one rank as well; ranks that share
+ *                a GPU say so
  *     devicehang the last rank does not sum; the others must exit 76 by the watchdog of the device
  *
- * Values are small whole numbers, so float sums are exact in any order and known beforehand: element i of rank r is (7
- * r + i) mod 13. */
+ * Values are small whole numbers, so float sums are exact in any order and known beforehand:
+ * element i of rank r is (7 r + i) mod 13. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -45,7 +49,9 @@ static Status check_float_sum(Comm *c, size_t count)
     for (size_t i = 0; i < count; i++) x[i] = (float)value_of(c->rank, i);
     x[count] = SENTINEL;
     comm_allreduce(c, x, count, COMM_F32, COMM_SUM, "float sum");
-    Status status = x[count] == SENTINEL ? OK : fail(ERR_INTERNAL, "float sum of %zu: wrote past the end", count);
+    Status status = x[count] == SENTINEL
+                        ? OK
+                        : fail(ERR_INTERNAL, "float sum of %zu: wrote past the end", count);
     for (size_t i = 0; i < count && status == OK; i++) {
         if (x[i] != (float)sum_of(c->world, i))
             status = fail(ERR_INTERNAL, "float sum of %zu: element %zu differs", count, i);
@@ -61,12 +67,15 @@ static Status check_same_bits(Comm *c)
     float *x = mem_alloc(count * sizeof(float)), *first = mem_alloc(count * sizeof(float));
     Status status = x != NULL && first != NULL ? OK : ERR_MEMORY;
     for (int round = 0; round < 2 && status == OK; round++) {
-        for (size_t i = 0; i < count; i++) x[i] = 1.0F / (float)(1 + value_of(c->rank, i * 5) + (int)(i % 97));
+        for (size_t i = 0; i < count; i++)
+            x[i] = 1.0F / (float)(1 + value_of(c->rank, i * 5) + (int)(i % 97));
         comm_allreduce(c, x, count, COMM_F32, COMM_SUM, "rounding sum");
         if (round == 0) memcpy(first, x, count * sizeof(float));
-        if (memcmp(first, x, count * sizeof(float)) != 0) status = fail(ERR_INTERNAL, "sums differ from run to run");
+        if (memcmp(first, x, count * sizeof(float)) != 0)
+            status = fail(ERR_INTERNAL, "sums differ from run to run");
         comm_broadcast(c, x, count * sizeof(float), 0, "sums of rank 0");
-        if (memcmp(first, x, count * sizeof(float)) != 0) status = fail(ERR_INTERNAL, "sums differ from rank to rank");
+        if (memcmp(first, x, count * sizeof(float)) != 0)
+            status = fail(ERR_INTERNAL, "sums differ from rank to rank");
     }
     mem_free(x);
     mem_free(first);
@@ -85,7 +94,8 @@ static Status check_small_operations(Comm *c)
     comm_allreduce(c, NULL, 0, COMM_F32, COMM_SUM, "nothing");
     comm_barrier(c, "barrier");
     double ranks = c->world * (c->world - 1) / 2.0;
-    if (d[0] != ranks || d[1] != 0.25 * c->world || d[2] != -ranks) return fail(ERR_INTERNAL, "double sum differs");
+    if (d[0] != ranks || d[1] != 0.25 * c->world || d[2] != -ranks)
+        return fail(ERR_INTERNAL, "double sum differs");
     if (n[0] != -5 || n[1] != ((int64_t)1 << 60) + c->world - 1)
         return fail(ERR_INTERNAL, "minimum or maximum differs");
     if (most != (float)(c->world - 1)) return fail(ERR_INTERNAL, "float maximum differs");
@@ -99,7 +109,8 @@ static Status check_broadcast(Comm *c, size_t bytes, int root)
     for (size_t i = 0; i < bytes; i++) x[i] = c->rank == root ? (unsigned char)(i % 251) : 255;
     x[bytes] = 77;
     comm_broadcast(c, x, bytes, root, "broadcast");
-    Status status = x[bytes] == 77 ? OK : fail(ERR_INTERNAL, "broadcast of %zu: wrote past the end", bytes);
+    Status status =
+        x[bytes] == 77 ? OK : fail(ERR_INTERNAL, "broadcast of %zu: wrote past the end", bytes);
     for (size_t i = 0; i < bytes && status == OK; i++) {
         if (x[i] != (unsigned char)(i % 251))
             status = fail(ERR_INTERNAL, "broadcast of %zu: byte %zu differs", bytes, i);
@@ -112,16 +123,21 @@ static Status check_allgather(Comm *c, size_t count)
 {
     unsigned char *x = mem_alloc(count * (size_t)c->world);
     if (x == NULL) return ERR_MEMORY;
-    for (size_t i = 0; i < count; i++) x[count * (size_t)c->rank + i] = (unsigned char)(value_of(c->rank, i) + 100);
-    CommJob job = { .kind = COMM_ALLGATHER, .type = COMM_BYTES, .data = x, .count = count, .name = "allgather" };
+    for (size_t i = 0; i < count; i++)
+        x[count * (size_t)c->rank + i] = (unsigned char)(value_of(c->rank, i) + 100);
+    CommJob job = {
+        .kind = COMM_ALLGATHER, .type = COMM_BYTES, .data = x, .count = count, .name = "allgather"
+    };
     comm_post(c, &job);
     comm_wait(c, &job);
-    Status status =
-        job.done && job.finished_s >= job.started_s ? OK : fail(ERR_INTERNAL, "allgather: stamps are wrong");
+    Status status = job.done && job.finished_s >= job.started_s
+                        ? OK
+                        : fail(ERR_INTERNAL, "allgather: stamps are wrong");
     for (int r = 0; r < c->world && status == OK; r++) {
         for (size_t i = 0; i < count && status == OK; i++) {
             if (x[count * (size_t)r + i] != (unsigned char)(value_of(r, i) + 100))
-                status = fail(ERR_INTERNAL, "allgather of %zu: element %zu of rank %d differs", count, i, r);
+                status = fail(ERR_INTERNAL, "allgather of %zu: element %zu of rank %d differs",
+                              count, i, r);
         }
     }
     mem_free(x);
@@ -131,8 +147,10 @@ static Status check_allgather(Comm *c, size_t count)
 static Status check_operations(Comm *c)
 {
     /* Around the limit of a piece; primes; fewer elements than ranks. */
-    static const size_t counts[] = { 0, 1, 3, 1023, 32771, 131071, 131072, 131073, 262145, 1048583, 5000011 };
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) TRY(check_float_sum(c, counts[i]));
+    static const size_t counts[] = { 0,      1,      3,      1023,    32771,  131071,
+                                     131072, 131073, 262145, 1048583, 5000011 };
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        TRY(check_float_sum(c, counts[i]));
     TRY(check_same_bits(c));
     TRY(check_small_operations(c));
     for (int root = 0; root < c->world; root++) TRY(check_broadcast(c, 100003, root));
@@ -158,7 +176,8 @@ static Status make_reducer(ReducerCase *k, Comm *c)
 {
     static const size_t sizes[BUCKETS] = { 17, 100003, 0, 2000003, 1 };
     for (int i = 0; i < BUCKETS; i++) {
-        k->buckets[i] = (Bucket){ .offset = k->floats * sizeof(float), .bytes = sizes[i] * sizeof(float) };
+        k->buckets[i] =
+            (Bucket){ .offset = k->floats * sizeof(float), .bytes = sizes[i] * sizeof(float) };
         k->floats += sizes[i];
     }
     k->grads = mem_alloc(k->floats * sizeof(float));
@@ -181,8 +200,10 @@ static void fake_backward(ReducerCase *k, const Comm *c, int step)
     for (size_t i = 0; i < BUFFER_FLOATS; i++) k->buffers[i] = (float)value_of(c->rank, i);
     for (size_t i = 0; i < METRICS; i++) k->metrics[i] = value_of(c->rank, i) + 0.5;
     for (int b = 0; b < BUCKETS; b++) {
-        size_t begin = k->buckets[b].offset / sizeof(float), end = begin + k->buckets[b].bytes / sizeof(float);
-        for (size_t i = begin; i < end; i++) k->grads[i] = (float)value_of(c->rank, i + (size_t)step);
+        size_t begin = k->buckets[b].offset / sizeof(float),
+               end = begin + k->buckets[b].bytes / sizeof(float);
+        for (size_t i = begin; i < end; i++)
+            k->grads[i] = (float)value_of(c->rank, i + (size_t)step);
         clock_sleep_s(0.001 * (1 + (c->rank + b + step) % 3));
         reducer_ready(k->reducer, b);
     }
@@ -195,17 +216,21 @@ static Status check_step(ReducerCase *k, const Comm *c, int step)
     double wait_s = 0;
     for (int b = 0; b < BUCKETS; b++) {
         reducer_wait_bucket(k->reducer, b, &wait_s);
-        size_t begin = k->buckets[b].offset / sizeof(float), end = begin + k->buckets[b].bytes / sizeof(float);
+        size_t begin = k->buckets[b].offset / sizeof(float),
+               end = begin + k->buckets[b].bytes / sizeof(float);
         for (size_t i = begin; i < end; i++) {
             if (k->grads[i] != (float)sum_of(c->world, i + (size_t)step))
-                return fail(ERR_INTERNAL, "reducer: step %d, bucket %d, element %zu differs", step, b, i);
+                return fail(ERR_INTERNAL, "reducer: step %d, bucket %d, element %zu differs", step,
+                            b, i);
         }
     }
     reducer_wait_rest(k->reducer, &wait_s);
     for (size_t i = 0; i < BUFFER_FLOATS; i++)
-        if (k->buffers[i] != (float)sum_of(c->world, i)) return fail(ERR_INTERNAL, "reducer: statistics differ");
+        if (k->buffers[i] != (float)sum_of(c->world, i))
+            return fail(ERR_INTERNAL, "reducer: statistics differ");
     for (size_t i = 0; i < METRICS; i++)
-        if (k->metrics[i] != sum_of(c->world, i) + 0.5 * c->world) return fail(ERR_INTERNAL, "reducer: metrics differ");
+        if (k->metrics[i] != sum_of(c->world, i) + 0.5 * c->world)
+            return fail(ERR_INTERNAL, "reducer: metrics differ");
     ReducerTrace trace;
     reducer_trace(k->reducer, &trace);
     const CommJob *large = reducer_job(k->reducer, 3);
@@ -225,7 +250,9 @@ static Status check_reducer(Comm *c)
         status = check_step(&k, c, step);
     }
     if (status == OK && k.best_overlap < 0.9)
-        status = fail(ERR_INTERNAL, "reducer: at best %.2f of the bytes started before backward ended", k.best_overlap);
+        status =
+            fail(ERR_INTERNAL, "reducer: at best %.2f of the bytes started before backward ended",
+                 k.best_overlap);
     if (status == OK && mem_allocation_count() != allocations)
         status = fail(ERR_INTERNAL, "reducer allocates in steps");
     reducer_destroy(k.reducer);
@@ -284,7 +311,8 @@ static Status open_device_comm(DeviceCase *k)
     TRY(comm_agree(k->comm, open_device(k)));
     TRY(device_comm_choose(&carrier, k->comm, k->device->device_index(k->backend)));
     if (carrier == DEVICE_COMM_SELF && device_carrier_nccl) carrier = DEVICE_COMM_NCCL;
-    if (k->comm->rank == 0) log_info("%d ranks sum by: %s", k->comm->world, device_comm_carrier_name(carrier));
+    if (k->comm->rank == 0)
+        log_info("%d ranks sum by: %s", k->comm->world, device_comm_carrier_name(carrier));
     return device_comm_create(&k->d, k->comm, k->backend, carrier, 8);
 }
 
@@ -303,7 +331,8 @@ static Status await_device(DeviceCase *k, const char *what)
 
 static void fill_floats(DeviceCase *k, int salt)
 {
-    for (size_t i = 0; i < DEVICE_FLOATS; i++) k->pinned[i] = (float)value_of(k->comm->rank, i + (size_t)salt);
+    for (size_t i = 0; i < DEVICE_FLOATS; i++)
+        k->pinned[i] = (float)value_of(k->comm->rank, i + (size_t)salt);
 }
 
 static Status check_floats(const DeviceCase *k, int salt, const char *what)
@@ -320,10 +349,12 @@ static Status enqueue_sum(DeviceCase *k)
 {
     const size_t half = DEVICE_FLOATS / 2;
     char *rest = (char *)k->data + half * sizeof(float);
-    TRY(k->device->copy_in(k->backend, k->data, k->pinned, DEVICE_FLOATS * sizeof(float), k->stream));
+    TRY(k->device->copy_in(k->backend, k->data, k->pinned, DEVICE_FLOATS * sizeof(float),
+                           k->stream));
     TRY(device_comm_allreduce(k->d, k->data, half, DTYPE_F32, k->stream, "bucket 0"));
     TRY(device_comm_allreduce(k->d, rest, DEVICE_FLOATS - half, DTYPE_F32, k->stream, "bucket 1"));
-    return k->device->copy_out(k->backend, k->pinned, k->data, DEVICE_FLOATS * sizeof(float), k->stream);
+    return k->device->copy_out(k->backend, k->pinned, k->data, DEVICE_FLOATS * sizeof(float),
+                               k->stream);
 }
 
 static Status check_captured_sum(DeviceCase *k)
@@ -357,7 +388,8 @@ static Status check_bf16_group(DeviceCase *k)
     TRY(k->device->copy_in(k->backend, k->data, x, COUNT * sizeof *x, k->stream));
     TRY(device_comm_group_begin(k->d, k->stream, "group"));
     TRY(device_comm_allreduce(k->d, k->data, COUNT / 2, DTYPE_BF16, k->stream, "first half"));
-    TRY(device_comm_allreduce(k->d, (uint16_t *)k->data + COUNT / 2, COUNT / 2, DTYPE_BF16, k->stream, "second half"));
+    TRY(device_comm_allreduce(k->d, (uint16_t *)k->data + COUNT / 2, COUNT / 2, DTYPE_BF16,
+                              k->stream, "second half"));
     TRY(device_comm_group_end(k->d, k->stream));
     TRY(k->device->copy_out(k->backend, x, k->data, COUNT * sizeof *x, k->stream));
     TRY(await_device(k, "group"));
@@ -365,7 +397,8 @@ static Status check_bf16_group(DeviceCase *k)
         float v;
         bits = (uint32_t)x[i] << 16;
         memcpy(&v, &bits, sizeof v);
-        if (v != (float)sum_of(k->comm->world, i)) return fail(ERR_INTERNAL, "bf16 sum: element %zu differs", i);
+        if (v != (float)sum_of(k->comm->world, i))
+            return fail(ERR_INTERNAL, "bf16 sum: element %zu differs", i);
     }
     return OK;
 }
@@ -376,11 +409,13 @@ static Status check_wire(DeviceCase *k)
     enum { COUNT = DEVICE_FLOATS / 4, SCRATCH = COUNT / 8 * 8 + 64 };
     fill_floats(k, 9);
     TRY(k->device->copy_in(k->backend, k->data, k->pinned, COUNT * sizeof(float), k->stream));
-    TRY(device_comm_allreduce_as(k->d, k->data, COUNT, DTYPE_BF16, (float *)k->data + SCRATCH, k->stream, "as bf16"));
+    TRY(device_comm_allreduce_as(k->d, k->data, COUNT, DTYPE_BF16, (float *)k->data + SCRATCH,
+                                 k->stream, "as bf16"));
     TRY(k->device->copy_out(k->backend, k->pinned, k->data, COUNT * sizeof(float), k->stream));
     TRY(await_device(k, "as bf16"));
     for (size_t i = 0; i < COUNT; i++)
-        if (k->pinned[i] != (float)sum_of(k->comm->world, i + 9)) return fail(ERR_INTERNAL, "as bf16: element %zu", i);
+        if (k->pinned[i] != (float)sum_of(k->comm->world, i + 9))
+            return fail(ERR_INTERNAL, "as bf16: element %zu", i);
     return OK;
 }
 
@@ -394,7 +429,8 @@ static Status check_device_broadcast(DeviceCase *k)
     TRY(k->device->copy_out(k->backend, k->pinned, k->data, bytes, k->stream));
     TRY(await_device(k, "broadcast"));
     for (size_t i = 0; i < DEVICE_FLOATS; i++)
-        if (k->pinned[i] != (float)value_of(root, i + 5)) return fail(ERR_INTERNAL, "broadcast: element %zu", i);
+        if (k->pinned[i] != (float)value_of(root, i + 5))
+            return fail(ERR_INTERNAL, "broadcast: element %zu", i);
     return OK;
 }
 
@@ -416,7 +452,9 @@ static Status check_device(DeviceCase *k)
     if (device_comm_carrier(k->d) != DEVICE_COMM_NCCL) return OK;
     device_comm_abort(k->d);
     Status after = device_comm_allreduce(k->d, k->data, 1, DTYPE_F32, k->stream, "after the abort");
-    return after == ERR_PEER ? OK : fail(ERR_INTERNAL, "a sum after the abort gives %s", status_name(after));
+    return after == ERR_PEER
+               ? OK
+               : fail(ERR_INTERNAL, "a sum after the abort gives %s", status_name(after));
 }
 
 static Status run_device(Comm *c)
@@ -450,7 +488,8 @@ static Status run_all(Comm *c)
     comm_set_timeout(c, CHECK_TIMEOUT_S);
     TRY(check_operations(c));
     TRY(check_reducer(c));
-    if (c->local_world != c->world || c->local_rank != c->rank) return fail(ERR_INTERNAL, "local ranks are wrong");
+    if (c->local_world != c->world || c->local_rank != c->rank)
+        return fail(ERR_INTERNAL, "local ranks are wrong");
     return OK;
 }
 
@@ -493,12 +532,15 @@ static Status run_bench(Comm *c)
         comm_allreduce(c, x, count, COMM_F32, COMM_SUM, "warm up");
         comm_barrier(c, "begin");
         double begin_s = clock_s(), begin_cpu_s = cpu_s();
-        for (int k = 0; k < rows[i].rounds; k++) comm_allreduce(c, x, count, COMM_F32, COMM_SUM, "bench");
-        double s = (clock_s() - begin_s) / rows[i].rounds, cpu = (cpu_s() - begin_cpu_s) / rows[i].rounds;
+        for (int k = 0; k < rows[i].rounds; k++)
+            comm_allreduce(c, x, count, COMM_F32, COMM_SUM, "bench");
+        double s = (clock_s() - begin_s) / rows[i].rounds,
+               cpu = (cpu_s() - begin_cpu_s) / rows[i].rounds;
         comm_allreduce(c, &cpu, 1, COMM_F64, COMM_SUM, "CPU time");
         if (c->rank == 0)
-            log_info("%d ranks, %zu MB: %.2f ms, %.2f GB/s, CPU %.2f ms a rank", c->world, rows[i].megabytes, 1e3 * s,
-                     1e-9 * (double)(count * sizeof(float)) / s, 1e3 * cpu / c->world);
+            log_info("%d ranks, %zu MB: %.2f ms, %.2f GB/s, CPU %.2f ms a rank", c->world,
+                     rows[i].megabytes, 1e3 * s, 1e-9 * (double)(count * sizeof(float)) / s,
+                     1e3 * cpu / c->world);
         mem_free(x);
     }
     return OK;
@@ -525,7 +567,8 @@ int main(int argc, char **argv)
     }
     if (status != OK) log_error("%s", status_message());
     else if (c != NULL && c->rank == 0) log_info("%s: %d ranks by %s", argv[1], c->world, c->name);
-    if (status == ERR_INTERNAL && c != NULL) comm_abort(c, status_exit_code(status)); /* peers may wait for this rank */
+    /* peers may wait for this rank */
+    if (status == ERR_INTERNAL && c != NULL) comm_abort(c, status_exit_code(status));
     comm_destroy(c);
     return status_exit_code(status);
 }

@@ -1,6 +1,6 @@
-/* make_containers.c - an ImageFolder tree as other loaders keep it: make_containers TREE OUT writes OUT/tars
- * (WebDataset with .cls files), OUT/tree.tar (the tree packed whole) and OUT/records (TFRecord as ImageNet's
- * converters). For tests/e2e. */
+/* make_containers.c - an ImageFolder tree as other loaders keep it: make_containers TREE OUT writes
+ * OUT/tars (WebDataset with .cls files), OUT/tree.tar (the tree packed whole) and OUT/records
+ * (TFRecord as ImageNet's converters). For tests/e2e. */
 #include "base/fs.h"
 #include "tests/tools/container_write.h"
 #include <stdio.h>

@@ -23,7 +23,8 @@ int main(int argc, char **argv)
         int folder = open(path, O_RDONLY | O_DIRECTORY);
         for (int64_t i = 0; i < per_class; i++) {
             char name[64];
-            snprintf(name, sizeof name, "n%08lld_%lld.JPEG", (long long)c, (long long)(i * 7919 % 100003));
+            snprintf(name, sizeof name, "n%08lld_%lld.JPEG", (long long)c,
+                     (long long)(i * 7919 % 100003));
             int fd = openat(folder, name, O_WRONLY | O_CREAT, 0666);
             if (fd < 0 || write(fd, "x", 1) != 1) {
                 perror(name);

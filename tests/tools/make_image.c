@@ -1,4 +1,5 @@
-/* make_image.c - one picture in a form that make_shapes does not write: make_image KIND FILE. For tests/e2e.
+/* make_image.c - one picture in a form that make_shapes does not write: make_image KIND FILE. For
+ * tests/e2e.
  *
  * KIND: cmyk, ycck, grey, progressive (JPEG), png, png-grey, png-alpha. */
 #include "base/fs.h"
@@ -49,9 +50,10 @@ static Status make(const KindRow *kind, const char *path)
     uint8_t pixels[SIDE * SIDE * MAX_CHANNELS], *bytes = NULL;
     size_t size = 0;
     fill(pixels, kind->channels);
-    Status status = kind->is_png ? image_encode_png(pixels, (size_t)SIDE * (size_t)kind->channels, SIDE, SIDE,
-                                                    &kind->png, &bytes, &size)
-                                 : image_encode_jpeg(pixels, SIDE, SIDE, &kind->jpeg, &bytes, &size);
+    Status status = kind->is_png
+                        ? image_encode_png(pixels, (size_t)SIDE * (size_t)kind->channels, SIDE,
+                                           SIDE, &kind->png, &bytes, &size)
+                        : image_encode_jpeg(pixels, SIDE, SIDE, &kind->jpeg, &bytes, &size);
     if (status == OK) status = fs_write_atomic(path, bytes, size);
     mem_free(bytes);
     return status;
@@ -61,7 +63,8 @@ int main(int argc, char **argv)
 {
     const KindRow *kind = argc == 3 ? find_kind(argv[1]) : NULL;
     Status status =
-        kind ? make(kind, argv[2]) : fail(ERR_USAGE, "usage: make_image KIND FILE; the kinds are in make_image.c");
+        kind ? make(kind, argv[2])
+             : fail(ERR_USAGE, "usage: make_image KIND FILE; the kinds are in make_image.c");
     if (status != OK) fprintf(stderr, "make_image: %s\n", status_message());
     return status_exit_code(status);
 }

@@ -1,8 +1,8 @@
 /* make_jsonlcheck.c - whether a metrics.jsonl keeps its word: make_jsonlcheck FILE. For tests/e2e.
  *
- * Every line must be one JSON object with a known "event" and the fields of that event (null where a number may be
- * NaN), the file must end in a newline and its last event must be done. Prints what is wrong, with its line, and exits
- * 1; or exits 0. */
+ * Every line must be one JSON object with a known "event" and the fields of that event (null where
+ * a number may be NaN), the file must end in a newline and its last event must be done. Prints what
+ * is wrong, with its line, and exits 1; or exits 0. */
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -20,14 +20,18 @@ typedef struct EventRow {
 } EventRow;
 
 static const EventRow events[] = {
-    { "start", { "world", "hosts", "cpus", "compute_threads", "images", "steps", "global_batch" }, NULL, "model" },
+    { "start",
+      { "world", "hosts", "cpus", "compute_threads", "images", "steps", "global_batch" },
+      NULL,
+      "model" },
     { "step",
       { "epoch", "step", "loss", "lr", "images_per_s", "step_ms", "data_wait_ms", "comm_wait_ms" },
       "loss",
       NULL },
     { "epoch",
-      { "epoch", "seconds", "images", "images_per_s", "data_wait_percent", "ready_batches", "decode_p50_ms",
-        "read_p99_ms", "read_mb_per_s", "cache_hits", "replaced", "decode_threads", "readers" },
+      { "epoch", "seconds", "images", "images_per_s", "data_wait_percent", "ready_batches",
+        "decode_p50_ms", "read_p99_ms", "read_mb_per_s", "cache_hits", "replaced", "decode_threads",
+        "readers" },
       NULL,
       NULL },
     { "eval", { "epoch", "step", "images", "loss", "top1", "top5" }, "loss", NULL },
@@ -41,7 +45,8 @@ static const EventRow events[] = {
 static const EventRow *find_event(const JsonValue *record)
 {
     const JsonValue *event = json_get(record, "event");
-    for (size_t i = 0; event && event->type == JSON_STRING && i < sizeof events / sizeof events[0]; i++)
+    for (size_t i = 0; event && event->type == JSON_STRING && i < sizeof events / sizeof events[0];
+         i++)
         if (!strcmp(event->string, events[i].name)) return &events[i];
     return NULL;
 }
@@ -93,7 +98,8 @@ int main(int argc, char **argv)
     Status status = argc == 2 ? OK : fail(ERR_USAGE, "usage: make_jsonlcheck FILE");
     if (status == OK) status = arena_create(&arena, 0);
     if (status == OK) status = fs_read_file(argv[1], &data, &bytes);
-    if (status == OK && strlen((const char *)data) != bytes) status = fail(ERR_DATA, "a NUL byte in it");
+    if (status == OK && strlen((const char *)data) != bytes)
+        status = fail(ERR_DATA, "a NUL byte in it");
     if (status == OK) status = check_file(arena, (const char *)data);
     if (status != OK) printf("%s: %s\n", argc > 1 ? argv[1] : "make_jsonlcheck", status_message());
     arena_destroy(arena);

@@ -1,10 +1,12 @@
-/* make_layoutbench.c - the measurement behind the CPU backend's choice of activation layout: forward, data gradient and
- * weight gradient of ResNet-50's and ResNet-20's convolutions in channel blocks and in N,H,W,C, each in turn.
+/* make_layoutbench.c - the measurement behind the CPU backend's choice of activation layout:
+ * forward, data gradient and weight gradient of ResNet-50's and ResNet-20's convolutions in channel
+ * blocks and in N,H,W,C, each in turn.
  *
  *     build/make_layoutbench [THREADS]
  *
- * Prints milliseconds per pass summed over a training step's layers, weighted by how often each occurs; the better of
- * several runs. Reorders that an implementation would need are not counted: what counts is where a step stays. */
+ * Prints milliseconds per pass summed over a training step's layers, weighted by how often each
+ * occurs; the better of several runs. Reorders that an implementation would need are not counted:
+ * what counts is where a step stays. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -33,7 +35,8 @@ static const Layer resnet20[] = {
     { 128, 32, 16, 64, 3, 2, 1 }, { 128, 64, 8, 64, 3, 1, 5 },
 };
 
-static const char *const direction_names[CONV_DIRECTION_COUNT] = { "forward", "backward data", "backward weights" };
+static const char *const direction_names[CONV_DIRECTION_COUNT] = { "forward", "backward data",
+                                                                   "backward weights" };
 static const int args[CONV_DIRECTION_COUNT][3] = {
     [CONV_FORWARD] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST },
     [CONV_BWD_DATA] = { DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST },
@@ -45,8 +48,10 @@ static ConvGeometry geometry_of(const Layer *l)
     Conv2dAttr a = { .stride_h = (int)l->stride, .stride_w = (int)l->stride, .groups = 1 };
     a.pad_top = a.pad_bottom = a.pad_left = a.pad_right = (int)(l->r / 2);
     int64_t p = (l->h + 2 * (l->r / 2) - l->r) / l->stride + 1;
-    int64_t x[] = { l->n, l->c, l->h, l->h }, w[] = { l->k, l->c, l->r, l->r }, y[] = { l->n, l->k, p, p };
-    TensorDesc xd = tensor_desc(DTYPE_F32, 4, x), wd = tensor_desc(DTYPE_F32, 4, w), yd = tensor_desc(DTYPE_F32, 4, y);
+    int64_t x[] = { l->n, l->c, l->h, l->h }, w[] = { l->k, l->c, l->r, l->r },
+            y[] = { l->n, l->k, p, p };
+    TensorDesc xd = tensor_desc(DTYPE_F32, 4, x), wd = tensor_desc(DTYPE_F32, 4, w),
+               yd = tensor_desc(DTYPE_F32, 4, y);
     return conv_geometry(&a, &xd, &wd, &yd);
 }
 
@@ -67,7 +72,8 @@ static Status time_steps(CpuBackend *b, CpuSteps *s, OpInstance *op, double *bes
 }
 
 /* One pass of one layer with activations in tag (undef: the backend's own blocks). */
-static Status time_layer(CpuBackend *b, const Layer *l, ConvDirection direction, dnnl_format_tag_t tag, double *best_s)
+static Status time_layer(CpuBackend *b, const Layer *l, ConvDirection direction,
+                         dnnl_format_tag_t tag, double *best_s)
 {
     ConvGeometry g = geometry_of(l);
     ConvProblem problem = { .direction = direction, .geometry = &g };
@@ -81,7 +87,8 @@ static Status time_layer(CpuBackend *b, const Layer *l, ConvDirection direction,
     CpuOperand operands[3];
     for (int i = 0; i < 3; i++) operands[i] = cpu_operand_in(i, layouts[i]);
     Status status = cpu_steps_add_primitive(b, &steps, choice.pd, 3, args[direction], operands);
-    for (int i = 0; i < 3 && status == OK; i++) status = b->base.v->alloc(&b->base, layouts[i]->bytes, &op.in[i].data);
+    for (int i = 0; i < 3 && status == OK; i++)
+        status = b->base.v->alloc(&b->base, layouts[i]->bytes, &op.in[i].data);
     if (status == OK && steps.workspace_bytes)
         status = b->base.v->alloc(&b->base, steps.workspace_bytes, &op.workspace);
     if (status == OK) status = time_steps(b, &steps, &op, best_s);
@@ -104,7 +111,8 @@ static Status compare(CpuBackend *b, const char *name, const Layer *layers, int 
                 sums[k] += s * (double)layers[i].times * 1e3;
             }
         }
-        printf("%-10s %-18s %12.2f %12.2f %8.3f\n", "", direction_names[d], sums[0], sums[1], sums[1] / sums[0]);
+        printf("%-10s %-18s %12.2f %12.2f %8.3f\n", "", direction_names[d], sums[0], sums[1],
+               sums[1] / sums[0]);
     }
     return OK;
 }
@@ -116,8 +124,10 @@ static Status run(int64_t threads)
     char text[256];
     b->v->describe(b, text, sizeof text);
     printf("%s\n", text);
-    Status status = compare((CpuBackend *)b, "resnet50", resnet50, sizeof resnet50 / sizeof *resnet50);
-    if (status == OK) status = compare((CpuBackend *)b, "resnet20", resnet20, sizeof resnet20 / sizeof *resnet20);
+    Status status =
+        compare((CpuBackend *)b, "resnet50", resnet50, sizeof resnet50 / sizeof *resnet50);
+    if (status == OK)
+        status = compare((CpuBackend *)b, "resnet20", resnet20, sizeof resnet20 / sizeof *resnet20);
     backend_destroy(b);
     return status;
 }

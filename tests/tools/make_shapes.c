@@ -2,8 +2,9 @@
  *
  *     make_shapes OUT_DIR [--train N_PER_CLASS] [--val N_PER_CLASS] [--size PIXELS] [--seed K]
  *
- * makes OUT_DIR/train/CLASS/0000.jpg ... and OUT_DIR/val/CLASS/... with the classes of shapes.c; sizes, aspect ratios,
- * JPEG quality (85 to 95) and chroma sampling vary. The same arguments give the same files. */
+ * makes OUT_DIR/train/CLASS/0000.jpg ... and OUT_DIR/val/CLASS/... with the classes of shapes.c;
+ * sizes, aspect ratios, JPEG quality (85 to 95) and chroma sampling vary. The same arguments give
+ * the same files. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -46,12 +47,13 @@ static Status parse(int argc, char **argv, Options *o)
         if (!flag) return fail(ERR_USAGE, "unknown argument %s", argv[i]);
         if (i + 1 == argc || !str_to_i64(argv[++i], flag->value) || *flag->value < flag->low ||
             *flag->value > flag->high)
-            return fail(ERR_USAGE, "%s needs a whole number from %lld to %lld", flag->name, (long long)flag->low,
-                        (long long)flag->high);
+            return fail(ERR_USAGE, "%s needs a whole number from %lld to %lld", flag->name,
+                        (long long)flag->low, (long long)flag->high);
     }
     if (o->out) return OK;
     return fail(ERR_USAGE,
-                "usage: make_shapes OUT_DIR [--train N_PER_CLASS] [--val N_PER_CLASS] [--size PIXELS] [--seed K]");
+                "usage: make_shapes OUT_DIR [--train N_PER_CLASS] [--val N_PER_CLASS] [--size "
+                "PIXELS] [--seed K]");
 }
 
 static Status write_file(const char *path, const uint8_t *data, size_t bytes)
@@ -59,7 +61,8 @@ static Status write_file(const char *path, const uint8_t *data, size_t bytes)
     FILE *file = fopen(path, "wb");
     if (!file) return fail(ERR_IO, "%s: %s", path, strerror(errno));
     size_t written = fwrite(data, 1, bytes, file);
-    if (fclose(file) != 0 || written != bytes) return fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (fclose(file) != 0 || written != bytes)
+        return fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno));
     return OK;
 }
 
@@ -90,7 +93,8 @@ static Status make_split(const Options *o, const char *split, int64_t per_class,
         snprintf(path, sizeof path, "%s/%s/%s", o->out, split, shapes_class_name(label));
         TRY(fs_make_dirs(path));
         for (int64_t i = 0; i < per_class; i++) {
-            snprintf(path, sizeof path, "%s/%s/%s/%04lld.jpg", o->out, split, shapes_class_name(label), (long long)i);
+            snprintf(path, sizeof path, "%s/%s/%s/%04lld.jpg", o->out, split,
+                     shapes_class_name(label), (long long)i);
             TRY(make_one(o, label, first + (uint32_t)i, path));
         }
     }

@@ -1,8 +1,9 @@
 /* make_tracecheck.c - whether a trace keeps its word: make_tracecheck FILE [LANE]... For tests/e2e.
  *
- * FILE must be a JSON object of Chrome's trace format; every span lies in a lane that has a name, and of two spans of a
- * lane one holds the other or they do not overlap. Each LANE must be there, with spans. Prints "LANE SPANS" of all
- * lanes, and "step N" for each span of a step; or what is wrong, and exits 1. */
+ * FILE must be a JSON object of Chrome's trace format; every span lies in a lane that has a name,
+ * and of two spans of a lane one holds the other or they do not overlap. Each LANE must be there,
+ * with spans. Prints "LANE SPANS" of all lanes, and "step N" for each span of a step; or what is
+ * wrong, and exits 1. */
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -52,7 +53,8 @@ static Status read_names(const JsonValue *events)
     for (const JsonValue *e = events->child; e; e = e->next) {
         if (strcmp(text(e, "ph"), "M") || strcmp(text(e, "name"), "thread_name")) continue;
         int64_t id = (int64_t)number(e, "tid", -1);
-        if (id < 0 || lane_of(id) || lane_count == LANES_MAX) return fail(ERR_DATA, "lane %lld again", (long long)id);
+        if (id < 0 || lane_of(id) || lane_count == LANES_MAX)
+            return fail(ERR_DATA, "lane %lld again", (long long)id);
         lanes[lane_count++] = (Lane){ id, text(json_get(e, "args"), "name"), 0 };
     }
     return OK;
@@ -62,14 +64,18 @@ static Status read_spans(const JsonValue *events, Span *out, int *count)
 {
     for (const JsonValue *e = events->child; e; e = e->next) {
         if (strcmp(text(e, "ph"), "X")) continue;
-        Span s = { .lane = (int64_t)number(e, "tid", -1), .start = number(e, "ts", -1), .name = text(e, "name") };
+        Span s = { .lane = (int64_t)number(e, "tid", -1),
+                   .start = number(e, "ts", -1),
+                   .name = text(e, "name") };
         double duration = number(e, "dur", -1);
         Lane *lane = lane_of(s.lane);
-        if (!lane || !s.name[0] || s.start < 0 || duration < 0) return fail(ERR_DATA, "a span is not complete");
+        if (!lane || !s.name[0] || s.start < 0 || duration < 0)
+            return fail(ERR_DATA, "a span is not complete");
         if (s.start > 86400e6 * 2) return fail(ERR_DATA, "%s does not start on this day", s.name);
         s.end = s.start + duration;
         lane->spans++;
-        if (!strcmp(s.name, "step")) printf("step %.0f\n", number(json_get(e, "args"), "number", -1));
+        if (!strcmp(s.name, "step"))
+            printf("step %.0f\n", number(json_get(e, "args"), "number", -1));
         out[(*count)++] = s;
     }
     return OK;
@@ -90,11 +96,12 @@ static Status check_nesting(const Span *spans, int count)
     int depth = 0;
     for (int i = 0; i < count; i++) {
         const Span *s = &spans[i];
-        while (depth > 0 && (open[depth - 1]->lane != s->lane || open[depth - 1]->end <= s->start + ROUNDING_US))
+        while (depth > 0 &&
+               (open[depth - 1]->lane != s->lane || open[depth - 1]->end <= s->start + ROUNDING_US))
             depth--;
         if (depth > 0 && s->end > open[depth - 1]->end + ROUNDING_US)
-            return fail(ERR_DATA, "lane %s: %s begins in %s and ends behind it", lane_of(s->lane)->name, s->name,
-                        open[depth - 1]->name);
+            return fail(ERR_DATA, "lane %s: %s begins in %s and ends behind it",
+                        lane_of(s->lane)->name, s->name, open[depth - 1]->name);
         if (depth == DEPTH_MAX) return fail(ERR_DATA, "too deep");
         open[depth++] = s;
     }
@@ -106,7 +113,8 @@ static Status check_lanes(char *const *wanted, int count)
     for (int i = 0; i < lane_count; i++) printf("%s %d\n", lanes[i].name, lanes[i].spans);
     for (int k = 0; k < count; k++) {
         bool found = false;
-        for (int i = 0; i < lane_count; i++) found = found || (!strcmp(lanes[i].name, wanted[k]) && lanes[i].spans > 0);
+        for (int i = 0; i < lane_count; i++)
+            found = found || (!strcmp(lanes[i].name, wanted[k]) && lanes[i].spans > 0);
         if (!found) return fail(ERR_DATA, "no spans in a lane %s", wanted[k]);
     }
     return OK;
@@ -138,7 +146,8 @@ static Status check_file(Arena *arena, const char *path, char *const *wanted, in
 int main(int argc, char **argv)
 {
     Arena *arena = NULL;
-    Status status = argc > 1 ? arena_create(&arena, 1 << 20) : fail(ERR_USAGE, "usage: make_tracecheck FILE [LANE]...");
+    Status status = argc > 1 ? arena_create(&arena, 1 << 20)
+                             : fail(ERR_USAGE, "usage: make_tracecheck FILE [LANE]...");
     if (status == OK) status = check_file(arena, argv[1], argv + 2, argc - 2);
     if (status != OK) printf("%s: %s\n", argc > 1 ? argv[1] : "make_tracecheck", status_message());
     arena_destroy(arena);

@@ -2,8 +2,9 @@
  *
  *     make_yamlpaths FILE...
  *
- * A line is "FILE:DOCUMENT path.to[2].key=value"; newlines, tabs and backslashes of a value are written as \n, \t and
- * \\. Status 1 and one line on stderr for what is no YAML, a key that is there twice, or a key that is no plain word.
+ * A line is "FILE:DOCUMENT path.to[2].key=value"; newlines, tabs and backslashes of a value are
+ * written as \n, \t and \\. Status 1 and one line on stderr for what is no YAML, a key that is
+ * there twice, or a key that is no plain word.
  */
 #include "base/fs.h"
 #include "base/mem.h"
@@ -53,9 +54,11 @@ static Status walk_at(Place *p, int id, const char *key, int index)
 
 static Status walk_mapping(Place *p, const yaml_node_t *node)
 {
-    for (yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
+    for (yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+         pair < node->data.mapping.pairs.top; pair++) {
         const char *key = scalar(yaml_document_get_node(p->yaml, pair->key));
-        if (!key || !*key) return fail(ERR_DATA, "%s: %s has a key that is no word", p->file, p->path);
+        if (!key || !*key)
+            return fail(ERR_DATA, "%s: %s has a key that is no word", p->file, p->path);
         for (yaml_node_pair_t *other = node->data.mapping.pairs.start; other < pair; other++)
             if (!strcmp(key, scalar(yaml_document_get_node(p->yaml, other->key))))
                 return fail(ERR_DATA, "%s: %s has the key %s twice", p->file, p->path, key);
@@ -73,7 +76,8 @@ static Status walk(Place *p, int id)
         return OK;
     }
     int index = 0;
-    for (yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++)
+    for (yaml_node_item_t *item = node->data.sequence.items.start;
+         item < node->data.sequence.items.top; item++)
         TRY(walk_at(p, *item, NULL, index++));
     return OK;
 }
@@ -83,7 +87,8 @@ static Status print_documents(const char *file, yaml_parser_t *parser)
     for (int number = 0;; number++) {
         yaml_document_t yaml;
         if (!yaml_parser_load(parser, &yaml))
-            return fail(ERR_DATA, "%s:%zu: %s", file, parser->problem_mark.line + 1, parser->problem);
+            return fail(ERR_DATA, "%s:%zu: %s", file, parser->problem_mark.line + 1,
+                        parser->problem);
         Place place = { .file = file, .document = number, .yaml = &yaml };
         bool more = yaml_document_get_root_node(&yaml) != NULL;
         Status status = more ? walk(&place, 1) : OK; /* the root is node 1 */

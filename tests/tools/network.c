@@ -55,7 +55,8 @@ static double formula(const GraphTensor *t, double gamma, double u)
     return 0.2 * u - 0.1;
 }
 
-/* State index of a tensor name; the executor's order is that of backward, the formula's is that of the graph. */
+/* State index of a tensor name; the executor's order is that of backward, the formula's is that of
+ * the graph. */
 static int state_index(const Executor *x, const char *name)
 {
     for (int i = 0; i < executor_state_count(x); i++) {
@@ -79,8 +80,10 @@ Status network_fill_gamma(Network *n, double gamma)
         uint32_t stream = network_stream(t->name);
         float *values = mem_alloc((size_t)count * sizeof *values);
         if (!values) return ERR_MEMORY;
-        for (int64_t i = 0; i < count; i++) values[i] = (float)formula(t, gamma, network_uniform(stream, (uint32_t)i));
-        Status status = executor_import_state(n->executor, state_index(n->executor, t->name), values);
+        for (int64_t i = 0; i < count; i++)
+            values[i] = (float)formula(t, gamma, network_uniform(stream, (uint32_t)i));
+        Status status =
+            executor_import_state(n->executor, state_index(n->executor, t->name), values);
         mem_free(values);
         TRY(status);
     }
@@ -120,7 +123,8 @@ static Status open_backend(Network *n, NetworkBackend backend)
                                             [NETWORK_CUDA_BF16] = PRECISION_BF16,
                                             [NETWORK_CUDA_FP16] = PRECISION_FP16,
                                             [NETWORK_CUDA_FP16_FUSED] = PRECISION_FP16 };
-    if (backend == NETWORK_REF || backend == NETWORK_REF_FUSED) return backend_ref_create(&n->backend);
+    if (backend == NETWORK_REF || backend == NETWORK_REF_FUSED)
+        return backend_ref_create(&n->backend);
     if (backend == NETWORK_CPU) return backend_cpu_create(&n->backend, 0, FUSE_NONE);
     if (backend == NETWORK_CPU_FUSED) return backend_cpu_create(&n->backend, 0, FUSE_ALL);
     const CudaOptions o = { .precision = precisions[backend],
@@ -128,7 +132,8 @@ static Status open_backend(Network *n, NetworkBackend backend)
     return backend_cuda_create(&n->backend, &o);
 }
 
-Status network_open(Network *n, NetworkBackend backend, const char *model_name, const ModelOptions *o)
+Status network_open(Network *n, NetworkBackend backend, const char *model_name,
+                    const ModelOptions *o)
 {
     *n = (Network){ .options = *o };
     Graph *g = NULL;

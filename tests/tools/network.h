@@ -1,7 +1,8 @@
 /* network.h - a whole network on a backend, for tests: built, filled by a counter formula, run.
  *
- * The formula (Murmur3's finaliser over stream * 2654435761 + index) is the one of scripts/make_golden.py, so a golden
- * file needs to hold results only. A tensor's stream is a hash of its name. */
+ * The formula (Murmur3's finaliser over stream * 2654435761 + index) is the one of
+ * scripts/make_golden.py, so a golden file needs to hold results only. A tensor's stream is a hash
+ * of its name. */
 #ifndef CONVOY_TESTS_NETWORK_H
 #define CONVOY_TESTS_NETWORK_H
 #include "models/models.h"
@@ -34,17 +35,20 @@ typedef enum NetworkBackend {
     NETWORK_CUDA_FP16,
     NETWORK_CUDA_FP16_FUSED
 } NetworkBackend;
-/* For training with an eighth of the channels, 10 classes and label smoothing. Batch norm over few values turns
- * rounding into noise: batch and size must leave the last stage a dozen or so per channel. */
+/* For training with an eighth of the channels, 10 classes and label smoothing. Batch norm over few
+ * values turns rounding into noise: batch and size must leave the last stage a dozen or so per
+ * channel. */
 ModelOptions network_narrow(int64_t batch, int64_t size);
 /* Builds model_name on the backend and commits it; images and labels come from the formula. */
-Status network_open(Network *n, NetworkBackend backend, const char *model_name, const ModelOptions *o);
+Status network_open(Network *n, NetworkBackend backend, const char *model_name,
+                    const ModelOptions *o);
 void network_close(Network *n);
 /* Fills parameters and buffers by the formula. */
 Status network_fill(Network *n);
 /* The same with the norms' weights times gamma. */
 Status network_fill_gamma(Network *n, double gamma);
-/* Runs the program once; grad_scale goes to SCALAR_GRAD_SCALE. *loss_sum (may be NULL) gets the sum of losses. */
+/* Runs the program once; grad_scale goes to SCALAR_GRAD_SCALE. *loss_sum (may be NULL) gets the sum
+ * of losses. */
 Status network_run(Network *n, float grad_scale, double *loss_sum);
 /* Copies a tensor of the program to plain doubles; mem_free. */
 Status network_read(const Network *n, TensorId id, double **out, int64_t *count);

@@ -32,15 +32,16 @@ static Status device_copy(Backend *b, void *to, const void *from, size_t bytes, 
     return OK;
 }
 
-static Status device_cast(Backend *b, const void *in, DType from, void *out, DType to, int64_t count, Stream *s)
+static Status device_cast(Backend *b, const void *in, DType from, void *out, DType to,
+                          int64_t count, Stream *s)
 {
     (void)b;
     (void)in;
     (void)out;
     (void)s;
     CHECK(count == 2 && (from == DTYPE_F32) != (to == DTYPE_F32));
-    snprintf(played_calls + strlen(played_calls), sizeof played_calls - strlen(played_calls), "cast to %s;",
-             dtype_name(to));
+    snprintf(played_calls + strlen(played_calls), sizeof played_calls - strlen(played_calls),
+             "cast to %s;", dtype_name(to));
     return OK;
 }
 
@@ -112,7 +113,8 @@ static _Atomic bool inside; /* a call of the carrier, NCCL's must come one at a 
 static Status called(const char *what, const char *name)
 {
     size_t length = strlen(played_calls);
-    snprintf(played_calls + length, sizeof played_calls - length, "%s%s%s;", what, name ? " " : "", name ? name : "");
+    snprintf(played_calls + length, sizeof played_calls - length, "%s%s%s;", what, name ? " " : "",
+             name ? name : "");
     return OK;
 }
 
@@ -154,7 +156,8 @@ static Status play_connect(DeviceCarrier *c, const DeviceCarrierId *id)
     return played.connect_status == OK ? OK : fail(played.connect_status, "no route");
 }
 
-static Status play_allreduce(DeviceCarrier *c, void *data, size_t count, DType type, void *stream, const char *name)
+static Status play_allreduce(DeviceCarrier *c, void *data, size_t count, DType type, void *stream,
+                             const char *name)
 {
     (void)c;
     stay_inside();
@@ -162,7 +165,8 @@ static Status play_allreduce(DeviceCarrier *c, void *data, size_t count, DType t
     return called(type == DTYPE_F32 ? "allreduce" : "short allreduce", name);
 }
 
-static Status play_broadcast(DeviceCarrier *c, void *data, size_t bytes, int root, void *stream, const char *name)
+static Status play_broadcast(DeviceCarrier *c, void *data, size_t bytes, int root, void *stream,
+                             const char *name)
 {
     (void)c;
     (void)root;

@@ -1,5 +1,5 @@
-/* played_carrier.h - a device that is this process and a carrier that records what it is asked, for tests of what
- * stands above NCCL. */
+/* played_carrier.h - a device that is this process and a carrier that records what it is asked, for
+ * tests of what stands above NCCL. */
 #ifndef CONVOY_TESTS_TOOLS_PLAYED_CARRIER_H
 #define CONVOY_TESTS_TOOLS_PLAYED_CARRIER_H
 #include "trainer/comm/device_carrier.h"

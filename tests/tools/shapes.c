@@ -1,8 +1,8 @@
 /* shapes.c - draws them: a class is a function that says whether a point belongs to the figure.
  *
- * Figures live in a unit disc that is placed near the middle of the picture, scaled and turned; textures fill the
- * picture, with a random period and phase. Each pixel is the mean of 3x3 points, between the two colours, plus a slope
- * of light and noise. */
+ * Figures live in a unit disc that is placed near the middle of the picture, scaled and turned;
+ * textures fill the picture, with a random period and phase. Each pixel is the mean of 3x3 points,
+ * between the two colours, plus a slope of light and noise. */
 #include "tests/tools/shapes.h"
 #include "base/rng.h"
 #include <math.h>
@@ -45,7 +45,8 @@ static bool in_star(double x, double y)
     double off = fabs(angle - sector / 2.0) / (sector / 2.0); /* 1 at a point, 0 between two */
     double r = sqrt(x * x + y * y);
     /* The edge between inner corner and point is a straight line in this frame. */
-    double inner = 0.4, a = (1.0 - off) * sector / 2.0, point_x = 1.0, corner_x = inner * cos(sector / 2.0);
+    double inner = 0.4, a = (1.0 - off) * sector / 2.0, point_x = 1.0,
+           corner_x = inner * cos(sector / 2.0);
     double corner_y = inner * sin(sector / 2.0), px = r * cos(a), py = r * sin(a);
     return (corner_x - point_x) * py - corner_y * (px - point_x) > 0.0;
 }
@@ -86,10 +87,11 @@ typedef struct Class {
 } Class;
 
 static const Class classes[SHAPES_CLASSES] = {
-    { "checkers", in_checkers, true, 0.25 }, { "circle", in_circle, false, PI }, { "columns", in_columns, true, 0.2 },
-    { "cross", in_cross, false, PI },        { "dots", in_dots, true, 0.25 },    { "ring", in_ring, false, PI },
-    { "rows", in_rows, true, 0.2 },          { "square", in_square, false, PI }, { "star", in_star, false, PI },
-    { "triangle", in_triangle, false, PI },
+    { "checkers", in_checkers, true, 0.25 }, { "circle", in_circle, false, PI },
+    { "columns", in_columns, true, 0.2 },    { "cross", in_cross, false, PI },
+    { "dots", in_dots, true, 0.25 },         { "ring", in_ring, false, PI },
+    { "rows", in_rows, true, 0.2 },          { "square", in_square, false, PI },
+    { "star", in_star, false, PI },          { "triangle", in_triangle, false, PI },
 };
 
 typedef struct Picture { /* everything drawn at random except the noise */
@@ -103,8 +105,8 @@ static double between(Rng *rng, double low, double high)
     return low + (high - low) * rng_uniform(rng);
 }
 
-/* Two colours far enough apart. Which is ink and which is paper is left to chance, so both orders of brightness occur
- * alike. */
+/* Two colours far enough apart. Which is ink and which is paper is left to chance, so both orders
+ * of brightness occur alike. */
 static void draw_colours(Rng *rng, Picture *p)
 {
     double distance = 0;
@@ -151,7 +153,8 @@ const char *shapes_class_name(int label)
 void shapes_size(uint64_t seed, int label, uint32_t number, int nominal, int *width, int *height)
 {
     Rng rng = rng_at(seed, RNG_TEST, (uint32_t)label, number);
-    double base = nominal * between(&rng, 0.65, 1.2), ratio = exp(between(&rng, log(0.75), log(4.0 / 3.0)));
+    double base = nominal * between(&rng, 0.65, 1.2),
+           ratio = exp(between(&rng, log(0.75), log(4.0 / 3.0)));
     *width = (int)rint(base * sqrt(ratio));
     *height = (int)rint(base / sqrt(ratio));
 }
@@ -163,7 +166,8 @@ static double coverage(const Class *class, const Picture *p, int px, int py)
     for (int i = 0; i < SUBPIXELS * SUBPIXELS; i++) {
         double dx = px + (i % SUBPIXELS + 0.5) / SUBPIXELS - p->center_x;
         double dy = py + (i / SUBPIXELS + 0.5) / SUBPIXELS - p->center_y;
-        hits += class->inside((dx * p->cosine + dy * p->sine) / p->scale, (dy * p->cosine - dx * p->sine) / p->scale);
+        hits += class->inside((dx * p->cosine + dy * p->sine) / p->scale,
+                              (dy * p->cosine - dx * p->sine) / p->scale);
     }
     return (double)hits / (SUBPIXELS * SUBPIXELS);
 }
@@ -171,7 +175,8 @@ static double coverage(const Class *class, const Picture *p, int px, int py)
 void shapes_draw(uint64_t seed, int label, uint32_t number, int width, int height, uint8_t *pixels)
 {
     const Class *class = &classes[label];
-    Rng rng = rng_at(seed, RNG_TEST, (uint32_t)(label + SHAPES_CLASSES), number); /* not the address of the size */
+    /* not the address of the size */
+    Rng rng = rng_at(seed, RNG_TEST, (uint32_t)(label + SHAPES_CLASSES), number);
     Picture p = draw_picture(&rng, class, width, height);
     for (int y = 0; y < height; y++) {
         for (int x = 0; x < width; x++) {

@@ -1,7 +1,8 @@
 /* shapes.h - small pictures in classes that differ by shape or texture and not by colour.
  *
- * Every class draws its two colours from the same distribution, in both orders of brightness, so the mean colour of a
- * picture says nothing about its class. A picture is a function of (seed, class, number). */
+ * Every class draws its two colours from the same distribution, in both orders of brightness, so
+ * the mean colour of a picture says nothing about its class. A picture is a function of (seed,
+ * class, number). */
 #ifndef CONVOY_TESTS_TOOLS_SHAPES_H
 #define CONVOY_TESTS_TOOLS_SHAPES_H
 #include <stdint.h>

@@ -3,9 +3,12 @@
 #include "trainer/cmd/args.h"
 #include <string.h>
 
-static const char train_help[] = "usage: convoy train CONFIG [--set key=value]...\n\nmore text CONFIG --other\n";
-static const char eval_help[] = "usage: convoy eval CONFIG --checkpoint FILE [--set key=value]...\n";
-static const char bench_help[] = "usage: convoy bench WHAT [CONFIG] [--steps N] [--nodes] [--set key=value]...\n";
+static const char train_help[] =
+    "usage: convoy train CONFIG [--set key=value]...\n\nmore text CONFIG --other\n";
+static const char eval_help[] =
+    "usage: convoy eval CONFIG --checkpoint FILE [--set key=value]...\n";
+static const char bench_help[] =
+    "usage: convoy bench WHAT [CONFIG] [--steps N] [--nodes] [--set key=value]...\n";
 
 #define PARSE(args, help, ...) parse(args, help, (const char *[]){ __VA_ARGS__, NULL })
 
@@ -14,7 +17,8 @@ static Status parse(Args *args, const char *help, const char **words)
 {
     static char *argv[128];
     int argc = 0;
-    for (; words[argc]; argc++) memcpy(&argv[argc], &words[argc], sizeof argv[0]); /* drops const; argv is only read */
+    /* drops const; argv is only read */
+    for (; words[argc]; argc++) memcpy(&argv[argc], &words[argc], sizeof argv[0]);
     return args_parse(args, argc, argv, help);
 }
 
@@ -107,8 +111,10 @@ TEST(too_many_sets)
 TEST(repeated_arguments_have_no_limit)
 {
     enum { MANY = 5000 };
-    static const char predict_help[] = "usage: convoy predict CHECKPOINT IMAGE... [--json] [--top N]\n";
-    static char first[] = "c", file[] = "a.jpg", last[] = "z.jpg", json[] = "--json", top[] = "--top", three[] = "3";
+    static const char predict_help[] =
+        "usage: convoy predict CHECKPOINT IMAGE... [--json] [--top N]\n";
+    static char first[] = "c", file[] = "a.jpg", last[] = "z.jpg", json[] = "--json",
+                top[] = "--top", three[] = "3";
     static char *argv[MANY + 3];
     Args a;
     for (int i = 0; i < MANY; i++) argv[i] = file;
@@ -143,7 +149,8 @@ TEST(a_usage_of_several_lines_ends_at_two_dashes)
                                   "\n"
                                   "  --four N  is text\n";
     char one[] = "--one", two[] = "--two", value[] = "5", three[] = "--three", config[] = "c.yaml";
-    char *good[] = { one, value, two, value }, *unknown[] = { three, value }, *positional[] = { config };
+    char *good[] = { one, value, two, value }, *unknown[] = { three, value },
+         *positional[] = { config };
     Args a;
     REQUIRE_OK(args_parse(&a, 4, good, several));
     CHECK_STR(args_value(&a, "--two"), "5");

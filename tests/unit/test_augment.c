@@ -1,4 +1,5 @@
-/* Resize and views: identities, bytes of Pillow, geometry of torchvision's transforms, distributions of the draws. */
+/* Resize and views: identities, bytes of Pillow, geometry of torchvision's transforms,
+ * distributions of the draws. */
 #include "base/mem.h"
 #include "data/augment/augment.h"
 #include "data/augment/view.h"
@@ -23,12 +24,14 @@ TEST(centre_crop_geometry)
     check_window(augment_center(375, 500, 256, 224), 256, 341, 16, 58);
     check_window(augment_center(224, 224, 224, 224), 224, 224, 0, 0);
     check_window(augment_center(343, 256, 256, 224), 343, 256, 60, 16); /* 59.5 rounds to even */
-    check_window(augment_center(100, 50, 30, 41), 60, 30, 10, -5);      /* padded above 5, below 6; 9.5 -> 10 */
+    /* padded above 5, below 6; 9.5 -> 10 */
+    check_window(augment_center(100, 50, 30, 41), 60, 30, 10, -5);
     check_window(augment_center(1, 1000, 8, 8), 8, 8000, 0, 3996);
     check_window(augment_center(28, 28, 32, 32), 32, 32, 0, 0);
 }
 
-/* The wanted bytes are what Pillow 13.0 gives for Image.fromarray(row).resize((3, 1), BILINEAR), and for (16, 1). */
+/* The wanted bytes are what Pillow 13.0 gives for Image.fromarray(row).resize((3, 1), BILINEAR),
+ * and for (16, 1). */
 TEST(resize_matches_bytes_of_pillow)
 {
     uint8_t row[10], out[16];
@@ -47,17 +50,20 @@ TEST(resize_matches_bytes_of_pillow)
     CHECK(memcmp(out, reduced, 3) == 0);
     job.x = (ResizeAxis){ 10, 16, 0, 16 };
     CHECK_OK(resize_image(&job, &scratch));
-    static const uint8_t enlarged[16] = { 0, 4, 11, 17, 23, 29, 36, 42, 48, 54, 61, 67, 73, 79, 86, 90 };
+    static const uint8_t enlarged[16] = { 0,  4,  11, 17, 23, 29, 36, 42,
+                                          48, 54, 61, 67, 73, 79, 86, 90 };
     CHECK(memcmp(out, enlarged, 16) == 0);
     resize_scratch_free(&scratch);
 }
 
 static void fill(uint8_t *pixels, size_t bytes, uint32_t salt)
 {
-    for (size_t i = 0; i < bytes; i++) pixels[i] = (uint8_t)((i * 2654435761u + salt * 40503u) >> 13);
+    for (size_t i = 0; i < bytes; i++)
+        pixels[i] = (uint8_t)((i * 2654435761u + salt * 40503u) >> 13);
 }
 
-static void resize_part(const uint8_t *in, int channels, ResizeAxis x, ResizeAxis y, bool flip, uint8_t *out)
+static void resize_part(const uint8_t *in, int channels, ResizeAxis x, ResizeAxis y, bool flip,
+                        uint8_t *out)
 {
     ResizeScratch scratch = { 0 };
     ResizeJob job = { .source = in,
@@ -81,14 +87,16 @@ TEST(parts_and_mirrors_equal_the_whole)
     for (int channels = 1; channels <= 3; channels += 2) {
         for (int flip = 0; flip < 2; flip++) {
             ResizeAxis x = { IN_W, W, 4, 9 }, y = { IN_H, H, 11, 17 };
-            resize_part(in, channels, (ResizeAxis){ IN_W, W, 0, W }, (ResizeAxis){ IN_H, H, 0, H }, false, whole);
+            resize_part(in, channels, (ResizeAxis){ IN_W, W, 0, W }, (ResizeAxis){ IN_H, H, 0, H },
+                        false, whole);
             resize_part(in, channels, x, y, flip, part);
             int wrong = 0;
             for (int r = 0; r < y.count; r++)
                 for (int k = 0; k < x.count; k++)
                     for (int c = 0; c < channels; c++)
-                        wrong += part[(r * x.count + (flip ? x.count - 1 - k : k)) * channels + c] !=
-                                 whole[((r + y.first) * W + k + x.first) * channels + c];
+                        wrong +=
+                            part[(r * x.count + (flip ? x.count - 1 - k : k)) * channels + c] !=
+                            whole[((r + y.first) * W + k + x.first) * channels + c];
             CHECK_INT(wrong, 0);
         }
     }
@@ -102,7 +110,8 @@ TEST(flat_stays_flat_and_size_stays_same)
         memset(in, value, sizeof in);
         for (size_t i = 0; i < 6; i++) {
             int wrong = 0, side = sizes[i];
-            resize_part(in, 3, (ResizeAxis){ 50, side, 0, side }, (ResizeAxis){ 40, side, 0, side }, false, out);
+            resize_part(in, 3, (ResizeAxis){ 50, side, 0, side }, (ResizeAxis){ 40, side, 0, side },
+                        false, out);
             for (int k = 0; k < side * side * 3; k++) wrong += out[k] != value;
             CHECK_INT(wrong, 0);
         }
@@ -122,7 +131,8 @@ TEST(cifar_view_pads_crops_and_flips)
     ViewScratch scratch = { 0 };
     int flips = 0, xs[9] = { 0 }, ys[9] = { 0 };
     for (int64_t id = 0; id < 900; id++) {
-        AugmentPlan p = augment_draw(AUGMENT_CIFAR, S, S, S, S, &(AugmentDraw){ .seed = 4, .epoch = 1, .sample = id });
+        AugmentPlan p = augment_draw(AUGMENT_CIFAR, S, S, S, S,
+                                     &(AugmentDraw){ .seed = 4, .epoch = 1, .sample = id });
         REQUIRE(abs(p.window_x) <= 4 && abs(p.window_y) <= 4);
         flips += p.flip;
         xs[p.window_x + 4]++;
@@ -152,10 +162,12 @@ TEST(imagenet_boxes_follow_their_distribution)
     double area = 0, log_ratio = 0, flips = 0;
     int at_left = 0;
     for (int64_t id = 0; id < DRAWS; id++) {
-        AugmentPlan p =
-            augment_draw(AUGMENT_IMAGENET, W, H, 256, 224, &(AugmentDraw){ .seed = 8, .epoch = 2, .sample = id });
-        REQUIRE(p.box_x >= 0 && p.box_y >= 0 && p.box_x + p.box_width <= W && p.box_y + p.box_height <= H);
-        double a = (double)p.box_width * p.box_height / (W * H), r = (double)p.box_width / p.box_height;
+        AugmentPlan p = augment_draw(AUGMENT_IMAGENET, W, H, 256, 224,
+                                     &(AugmentDraw){ .seed = 8, .epoch = 2, .sample = id });
+        REQUIRE(p.box_x >= 0 && p.box_y >= 0 && p.box_x + p.box_width <= W &&
+                p.box_y + p.box_height <= H);
+        double a = (double)p.box_width * p.box_height / (W * H),
+               r = (double)p.box_width / p.box_height;
         CHECK(a > 0.078 && a < 1.01);
         CHECK(r > 0.74 && r < 1.35);
         CHECK(p.width == 224 && p.height == 224 && p.window_x == 0 && p.window_y == 0);
@@ -190,7 +202,8 @@ TEST(draws_depend_on_seed_epoch_and_sample_only)
     AugmentDraw base = { .seed = 1, .epoch = 2, .sample = 3 };
     AugmentPlan a = augment_draw(AUGMENT_IMAGENET, 400, 300, 256, 224, &base);
     AugmentPlan b = augment_draw(AUGMENT_IMAGENET, 400, 300, 256, 224, &base);
-    CHECK(a.box_x == b.box_x && a.box_y == b.box_y && a.box_width == b.box_width && a.flip == b.flip);
+    CHECK(a.box_x == b.box_x && a.box_y == b.box_y && a.box_width == b.box_width &&
+          a.flip == b.flip);
     const AugmentDraw others[] = { { .seed = 2, .epoch = 2, .sample = 3 },
                                    { .seed = 1, .epoch = 3, .sample = 3 },
                                    { .seed = 1, .epoch = 2, .sample = 4 } };

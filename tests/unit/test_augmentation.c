@@ -23,7 +23,8 @@ TEST(every_key_arrives)
     LoaderOptions o = { 0 };
     REQUIRE_OK(config_load(&c, NULL, sets, sizeof sets / sizeof sets[0]));
     augmentation_options(c, &o);
-    CHECK(o.policy.policy == POLICY_AUGMIX && o.policy.table == AUTOAUGMENT_SVHN && o.policy.nearest);
+    CHECK(o.policy.policy == POLICY_AUGMIX && o.policy.table == AUTOAUGMENT_SVHN &&
+          o.policy.nearest);
     CHECK_INT(o.policy.ops, 5);
     CHECK_INT(o.policy.magnitude, 12);
     CHECK_INT(o.policy.bins, 17);
@@ -47,7 +48,8 @@ TEST(one_fill_is_for_all_channels_and_nothing_is_on_by_itself)
     augmentation_options(c, &o);
     for (int i = 0; i < 3; i++) CHECK_INT(o.policy.fill[i], 9);
     for (int i = 0; i < 4; i++) CHECK_NEAR(o.policy.jitter[i], 0, 0);
-    CHECK(o.policy.policy == POLICY_NONE && o.policy.erase == 0 && o.mix.mixup == 0 && o.mix.cutmix == 0);
+    CHECK(o.policy.policy == POLICY_NONE && o.policy.erase == 0 && o.mix.mixup == 0 &&
+          o.mix.cutmix == 0);
     CHECK_INT(o.repeats, 1);
     CHECK(!augmentation_erases(c) && !augmentation_mixes(c));
     config_destroy(c);

@@ -1,4 +1,5 @@
-/* test_cache.c - the cache that processes share: filled once, never emptied, and nobody waits for the dead. */
+/* test_cache.c - the cache that processes share: filled once, never emptied, and nobody waits for
+ * the dead. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "data/load/cache.h"
@@ -60,8 +61,10 @@ static Status read_one(SampleCache *c, const CountedSource *s, int64_t id, bool 
     if (status == OK) {
         bool good = sample.encoded && sample.bytes == SAMPLE_BYTES;
         for (size_t i = 0; good && i < SAMPLE_BYTES; i++) good = sample.data[i] == (uint8_t)id;
-        good = good && (sample.seek != NULL) == (id % 2 == 1) && (!sample.seek || sample.seek_bytes == SEEK_BYTES);
-        for (size_t i = 0; good && sample.seek && i < SEEK_BYTES; i++) good = sample.seek[i] == (uint8_t)id;
+        good = good && (sample.seek != NULL) == (id % 2 == 1) &&
+               (!sample.seek || sample.seek_bytes == SEEK_BYTES);
+        for (size_t i = 0; good && sample.seek && i < SEEK_BYTES; i++)
+            good = sample.seek[i] == (uint8_t)id;
         s->shared->wrong += !good;
     }
     buf_free(&buf);
@@ -105,8 +108,8 @@ TEST(processes_share_what_each_has_read)
         if (children[p] > 0) continue;
         SampleCache *joined = NULL;
         Status status = cache_join(&joined, &key, SAMPLES);
-        for (int i = 0; i < SAMPLES && status == OK; i++)
-            status = read_one(joined, &s, p % 2 ? SAMPLES - 1 - i : i, &hit); /* they meet in the middle */
+        for (int i = 0; i < SAMPLES && status == OK; i++) /* they meet in the middle */
+            status = read_one(joined, &s, p % 2 ? SAMPLES - 1 - i : i, &hit);
         cache_destroy(joined);
         _exit(status == OK ? 0 : 1);
     }
@@ -159,7 +162,8 @@ TEST(joining_what_is_not_there)
     cache_destroy(c);
 }
 
-/* A process that has begun to load sample 7, which does not get on until the source no longer blocks. */
+/* A process that has begun to load sample 7, which does not get on until the source no longer
+ * blocks. */
 static pid_t start_loader(SampleCache *c, const CountedSource *s)
 {
     bool hit = false;

@@ -1,4 +1,5 @@
-/* Checkpoints: written behind the caller's back, linked, pruned, found again; damaged ones passed over. */
+/* Checkpoints: written behind the caller's back, linked, pruned, found again; damaged ones passed
+ * over. */
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -21,7 +22,8 @@ static SafeTensor tensor_row(const char *name, int64_t n)
 
 static CheckpointWriter *make_writer(int64_t keep)
 {
-    const SafeTensor rows[2] = { tensor_row("fc.weight", FLOATS), tensor_row("optimizer.fc.weight", 3) };
+    const SafeTensor rows[2] = { tensor_row("fc.weight", FLOATS),
+                                 tensor_row("optimizer.fc.weight", 3) };
     CheckpointWriter *w = NULL;
     CHECK_OK(checkpoint_writer_create(&w, test_scratch(), rows, 2, keep));
     return w;
@@ -309,7 +311,8 @@ TEST(other_safetensors_are_no_checkpoints)
     CHECK(f == NULL);
 }
 
-/* One flipped bit anywhere in the header - position, seed, names - is seen: the header has a checksum of its own. */
+/* One flipped bit anywhere in the header - position, seed, names - is seen: the header has a
+ * checksum of its own. */
 TEST(every_flipped_bit_is_refused)
 {
     char path[PATH_BYTES], bad[PATH_BYTES];

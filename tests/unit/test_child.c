@@ -143,7 +143,8 @@ static int count_children(void)
     snprintf(text, sizeof text, "ps -o pid= --ppid %ld | wc -l", (long)getpid());
     ChildResult r = run(text, 10);
     int count =
-        r.output.text ? (int)strtol(r.output.text, NULL, 10) - 2 : -1; /* without the shell that asks, and its guard */
+        /* without the shell that asks, and its guard */
+        r.output.text ? (int)strtol(r.output.text, NULL, 10) - 2 : -1;
     child_result_free(&r);
     return count;
 }
@@ -170,7 +171,9 @@ TEST(dead_orphans_are_reaped_and_the_child_is_left)
 
 TEST(orphans_are_found)
 {
-    const char *argv[] = { "sh", "-c", "(setsid sleep 60 &) ; (setsid sh -c 'sleep 60 & wait' &) ; exit 3", NULL };
+    const char *argv[] = { "sh", "-c",
+                           "(setsid sleep 60 &) ; (setsid sh -c 'sleep 60 & wait' &) ; exit 3",
+                           NULL };
     pid_t pid;
     int code;
     REQUIRE_OK(child_adopt_orphans());
@@ -196,5 +199,6 @@ TEST(exit_codes_of_a_run_are_understood)
     CHECK_STATUS(mpirun_status(78), ERR_ENV);
     CHECK_STATUS(mpirun_status(127), ERR_ENV);
     static const int others[] = { 1, 9, 134, 137, 139, 205, 255 };
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) CHECK_STATUS(mpirun_status(others[i]), ERR_PEER);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        CHECK_STATUS(mpirun_status(others[i]), ERR_PEER);
 }

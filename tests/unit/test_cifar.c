@@ -24,7 +24,8 @@ static void write_file(const char *name, int first, int count, int classes, int 
         memset(p, 7, (size_t)label_bytes);
         p[label_bytes - 1] = (uint8_t)((first + i) % classes);
         for (int c = 0; c < 3; c++)
-            for (int k = 0; k < 1024; k++) p[label_bytes + c * 1024 + k] = value_of(first + i, c, k);
+            for (int k = 0; k < 1024; k++)
+                p[label_bytes + c * 1024 + k] = value_of(first + i, c, k);
     }
     tree_write(test_scratch(), name, bytes, record * (size_t)count);
     mem_free(bytes);

@@ -19,5 +19,6 @@ TEST(calendar_time)
     CHECK(clock_unix_s() > 1.6e9); /* after 2020 */
     clock_format_utc(text, sizeof text);
     CHECK_INT(strlen(text), 20);
-    CHECK(text[4] == '-' && text[7] == '-' && text[10] == 'T' && text[13] == ':' && text[19] == 'Z');
+    CHECK(text[4] == '-' && text[7] == '-' && text[10] == 'T' && text[13] == ':' &&
+          text[19] == 'Z');
 }

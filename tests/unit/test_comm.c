@@ -1,5 +1,5 @@
-/* One process alone: every operation leaves the data as it is, agreement keeps the sentence. Ranks that talk:
- * tests/e2e/comm.sh. */
+/* One process alone: every operation leaves the data as it is, agreement keeps the sentence. Ranks
+ * that talk: tests/e2e/comm.sh. */
 #include "base/status.h"
 #include "tests/test.h"
 #include "trainer/comm/comm.h"
@@ -46,7 +46,9 @@ TEST(a_job_is_done_and_stamped)
     Comm *c = make_self();
     REQUIRE(c != NULL);
     float x = 4;
-    CommJob job = { .kind = COMM_ALLREDUCE, .type = COMM_F32, .data = &x, .count = 1, .name = "job" };
+    CommJob job = {
+        .kind = COMM_ALLREDUCE, .type = COMM_F32, .data = &x, .count = 1, .name = "job"
+    };
     CHECK(!comm_done(&job));
     comm_post(c, &job);
     CHECK(comm_done(&job));
@@ -66,7 +68,8 @@ TEST(agree_returns_the_own_error_unprefixed)
     comm_destroy(c);
 }
 
-/* A carrier that plays a second rank: rank 1 fails worse than rank 0, with a sentence of its own. */
+/* A carrier that plays a second rank: rank 1 fails worse than rank 0, with a sentence of its
+ * own. */
 static void play_post(Comm *c, CommJob *job)
 {
     (void)c;

@@ -1,5 +1,6 @@
-/* test_config.c - the table of keys, YAML and --set, error messages, the dump, and the files that are made from the
- * table. Runs from the root of the repository: it loads every file in configs/ and compares docs/config.md. */
+/* test_config.c - the table of keys, YAML and --set, error messages, the dump, and the files that
+ * are made from the table. Runs from the root of the repository: it loads every file in configs/
+ * and compares docs/config.md. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "data/data.h"
@@ -56,7 +57,8 @@ TEST(rows_are_complete)
         bool math = k->flags & KEY_MATH, runtime = k->flags & KEY_RUNTIME;
         CHECK(math != runtime);
         CHECK((k->type == KEY_ENUM) == (k->names != NULL));
-        if (k->type == KEY_INT || k->type == KEY_DOUBLE || k->type == KEY_LIST) CHECK(k->min < k->max);
+        if (k->type == KEY_INT || k->type == KEY_DOUBLE || k->type == KEY_LIST)
+            CHECK(k->min < k->max);
         const char *dot = strchr(k->key, '.');
         CHECK(dot != NULL && strchr(dot + 1, '.') == NULL);
     }
@@ -130,13 +132,10 @@ TEST(every_type_is_read)
 {
     Config *c = NULL;
     REQUIRE_OK(load_text(&c,
-                         "# a comment\n"
-                         "model: {name: resnet20, zero_init_last_gamma: yes}\n"
-                         "data:\n  train: \"a b\"\n  std: 0.5, 1, 2\n  mean: [0.1, .2, 3e-1]\n  val: ~\n"
-                         "train.epochs: 1.5\n"
-                         "optimizer:\n  name: adam\n"
-                         "log:\n"
-                         "schedule:\n  milestones: []\n",
+                         "# a comment\nmodel: {name: resnet20, zero_init_last_gamma: yes}\ndata:\n "
+                         " train: \"a b\"\n  std: 0.5, 1, 2\n  mean: [0.1, .2, 3e-1]\n  val: "
+                         "~\ntrain.epochs: 1.5\noptimizer:\n  name: adam\nlog:\nschedule:\n  "
+                         "milestones: []\n",
                          "train.seed=9007199254740991"));
     CHECK_STR(c->model.name, "resnet20");
     CHECK(c->model.zero_init_last_gamma);
@@ -200,11 +199,14 @@ TEST(unknown_keys_name_line_and_nearest)
     check_refused("train:\n  epochs: 3\n  epoks: 4\n",
                   "t.yaml:3: unknown key train.epoks (did you mean train.epochs?)");
     check_refused("lr: 3\n", "t.yaml:1: unknown key lr (did you mean optimizer.lr?)");
-    check_refused("\noptimiser:\n  lr: 3\n", "t.yaml:2: unknown key optimiser (did you mean optimizer");
-    check_refused("zzzzzzzzzzzz: 3\n", "t.yaml:1: unknown key zzzzzzzzzzzz (convoy inspect config lists all)");
+    check_refused("\noptimiser:\n  lr: 3\n",
+                  "t.yaml:2: unknown key optimiser (did you mean optimizer");
+    check_refused("zzzzzzzzzzzz: 3\n",
+                  "t.yaml:1: unknown key zzzzzzzzzzzz (convoy inspect config lists all)");
     check_refused("train: 3\n", "t.yaml:1: train is a section");
     check_refused("train: {epochs: {a: 3}}\n", "train.epochs takes a value, not a map");
-    check_set_refused("train.epoch=3", "--set: unknown key train.epoch (did you mean train.epochs?)");
+    check_set_refused("train.epoch=3",
+                      "--set: unknown key train.epoch (did you mean train.epochs?)");
     check_set_refused("train.epochs", "--set train.epochs: write it as key=value");
     check_set_refused("train=3", "--set: train is a section");
 }
@@ -212,21 +214,28 @@ TEST(unknown_keys_name_line_and_nearest)
 TEST(bad_values_name_key_value_and_range)
 {
     check_refused("train:\n  label_smoothing: 1.5\n",
-                  "t.yaml:2: train.label_smoothing is \"1.5\"; it must be a number from 0 to below 1");
-    check_refused("train: {label_smoothing: 1}\n", "from 0 to below 1"); /* an open end is not in the range */
+                  "t.yaml:2: train.label_smoothing is \"1.5\"; it must be a number from 0 to below "
+                  "1");
+    /* an open end is not in the range */
+    check_refused("train: {label_smoothing: 1}\n", "from 0 to below 1");
     check_refused("train: {epochs: 0}\n", "a number above 0 to 1000000");
     check_refused("train: {epochs: nan}\n", "train.epochs is \"nan\"");
-    check_refused("train: {seed: 1.5}\n", "train.seed is \"1.5\"; it must be a whole number from 0");
+    check_refused("train: {seed: 1.5}\n",
+                  "train.seed is \"1.5\"; it must be a whole number from 0");
     check_refused("train: {seed: 99999999999999999999}\n", "train.seed");
     check_refused("train: {epochs: }\n", "train.epochs is empty");
-    check_refused("optimizer: {name: sdg}\n", "must be one of sgd, adam, adamw (did you mean sgd?)");
+    check_refused("optimizer: {name: sdg}\n",
+                  "must be one of sgd, adam, adamw (did you mean sgd?)");
     check_refused("optimizer: {nesterov: maybe}\n", "it must be true or false");
-    check_refused("data: {std: [0.5, 0, 1]}\n", "data.std is \"0\"; it must be a list of numbers from 1e-06 to 1000");
-    check_refused("data: {mean: [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}\n", "a list of more than 16 values");
+    check_refused("data: {std: [0.5, 0, 1]}\n",
+                  "data.std is \"0\"; it must be a list of numbers from 1e-06 to 1000");
+    check_refused("data: {mean: [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}\n",
+                  "a list of more than 16 values");
     check_refused("train: {epochs: [3]}\n", "train.epochs is a list; it takes one value");
     check_set_refused("train.epochs=-1", "--set: train.epochs is \"-1\"");
     check_set_refused("data.mean=1,,2", "data.mean is empty");
-    check_set_refused("data.train=a\nb", "data.train must be UTF-8 text without control characters");
+    check_set_refused("data.train=a\nb",
+                      "data.train must be UTF-8 text without control characters");
     check_set_refused("data.train=\xC3", "data.train must be UTF-8");
     check_set_refused("data.train=\xED\xA0\x80", "data.train must be UTF-8");
 }
@@ -239,7 +248,8 @@ TEST(bad_yaml_names_the_line)
     check_refused("- 1\n", "t.yaml:1: a config is a map");
     check_refused("hello\n", "t.yaml:1: a config is a map");
     check_refused("log: {every: 1}\n---\nlog: {every: 2}\n", "t.yaml:2: a second YAML document");
-    check_refused("log: {every: &x 1}\ntrain: {seed: *x}\n", "t.yaml:2: train.seed: aliases are not supported");
+    check_refused("log: {every: &x 1}\ntrain: {seed: *x}\n",
+                  "t.yaml:2: train.seed: aliases are not supported");
     check_refused("? [a]\n: 1\n", "a key must be plain text");
     check_refused("data: {mean: [[1]]}\n", "a list may hold only plain values");
     check_refused("data: {train: \"a\\0b\"}\n", "zero byte");
@@ -248,8 +258,10 @@ TEST(bad_yaml_names_the_line)
 
 TEST(duplicates_name_both_lines)
 {
-    check_refused("log:\n  every: 1\n  every: 2\n", "t.yaml:3: log.every is given twice (first in line 2)");
-    check_refused("log:\n  every: 1\nlog.every: 2\n", "t.yaml:3: log.every is given twice (first in line 2)");
+    check_refused("log:\n  every: 1\n  every: 2\n",
+                  "t.yaml:3: log.every is given twice (first in line 2)");
+    check_refused("log:\n  every: 1\nlog.every: 2\n",
+                  "t.yaml:3: log.every is given twice (first in line 2)");
     check_refused("train: {epochs: 1}\nlog: {every: 1}\ntrain: {seed: 1}\n",
                   "t.yaml:3: section train is given twice (first in line 1)");
 }
@@ -257,14 +269,19 @@ TEST(duplicates_name_both_lines)
 TEST(keys_are_checked_together)
 {
     check_refused("model: {name: resnet51}\n",
-                  "t.yaml:1: model.name is \"resnet51\", which is no network (did you mean resnet5");
-    check_refused("model:\n  in_channels: 1\n", "data.mean has 3 values and model.in_channels is 1");
-    check_refused("data:\n  std: [1, 1]\n", "t.yaml:2: data.std has 2 values and model.in_channels is 3");
+                  "t.yaml:1: model.name is \"resnet51\", which is no network (did you mean "
+                  "resnet5");
+    check_refused("model:\n  in_channels: 1\n",
+                  "data.mean has 3 values and model.in_channels is 1");
+    check_refused("data:\n  std: [1, 1]\n",
+                  "t.yaml:2: data.std has 2 values and model.in_channels is 3");
     check_refused("optimizer: {betas: [0.9]}\n", "optimizer.betas has 1 values; it takes two");
-    check_refused("optimizer: {nesterov: true, momentum: 0}\n", "optimizer.nesterov needs optimizer.momentum");
+    check_refused("optimizer: {nesterov: true, momentum: 0}\n",
+                  "optimizer.nesterov needs optimizer.momentum");
     check_refused("train: {batch_mode: global}\n", "train.global_batch must be given");
     check_refused("schedule: {milestones: [3, 3]}\n", "schedule.milestones must be ascending");
-    check_refused("data: {image_size: 300}\n", "data.eval_resize is 256, smaller than data.image_size 300");
+    check_refused("data: {image_size: 300}\n",
+                  "data.eval_resize is 256, smaller than data.image_size 300");
     check_set_refused("data.std=[1,1]", "--set: data.std has 2 values");
 }
 
@@ -280,11 +297,13 @@ TEST(files_that_cannot_be_read)
     CHECK(c == NULL);
 }
 
-/* Every prefix of a config is read or refused, never more; under a sanitizer this walks the error paths. */
+/* Every prefix of a config is read or refused, never more; under a sanitizer this walks the error
+ * paths. */
 TEST(truncated_files_do_no_harm)
 {
     static const char text[] =
-        "model: {name: \"resnet\\x32\\x30\"}\ndata:\n  mean: [0.1, 0.2, 0.3]\n  train: 'x'\nlog: {every: 2}\n";
+        "model: {name: \"resnet\\x32\\x30\"}\ndata:\n  mean: [0.1, 0.2, 0.3]\n  train: 'x'\nlog: "
+        "{every: 2}\n";
     char cut[sizeof text];
     int loaded = 0;
     for (size_t n = 0; n < sizeof text; n++) {
@@ -297,8 +316,8 @@ TEST(truncated_files_do_no_harm)
     CHECK(loaded > 2 && loaded < (int)sizeof text);
 }
 
-/* Loading with the k-th allocation failing ends in ERR_MEMORY and leaks nothing (the sanitizer's part), until it
- * succeeds. */
+/* Loading with the k-th allocation failing ends in ERR_MEMORY and leaks nothing (the sanitizer's
+ * part), until it succeeds. */
 TEST(out_of_memory_is_an_error)
 {
     static const char *const sets[] = { "data.mean=[1,2,3]", "run.dir=x" };
@@ -370,11 +389,13 @@ TEST(differences_are_named)
     REQUIRE_OK(config_load(&c, NULL, NULL, 0));
     /* A key of another version of Convoy is passed over: the checkpoint is still good. */
     CHECK_OK(config_math_difference(
-        c, "optimizer:\n  lr: 0.2\n  new_key: 1\nlog: {every: 9}\nnew: {a: [1], b: {c: 1}}\n", &text));
+        c, "optimizer:\n  lr: 0.2\n  new_key: 1\nlog: {every: 9}\nnew: {a: [1], b: {c: 1}}\n",
+        &text));
     CHECK_STR(text.text ? text.text : "", "optimizer.lr was 0.2 and is 0.1");
     str_clear(&text);
     CHECK_OK(config_math_difference(c, "train: {seed: 5}\nmodel: {name: mlp}\n", &text));
-    CHECK_STR(text.text ? text.text : "", "model.name was \"mlp\" and is \"resnet50\"; train.seed was 5 and is 1");
+    CHECK_STR(text.text ? text.text : "",
+              "model.name was \"mlp\" and is \"resnet50\"; train.seed was 5 and is 1");
     str_clear(&text);
     CHECK_OK(config_math_difference(c, "", &text));
     CHECK_INT(text.length, 0);

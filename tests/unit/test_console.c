@@ -17,9 +17,11 @@
 
 TEST(table_has_the_columns_of_tensorflows_example)
 {
-    /* the recipe of the example: 32 GPUs of 256 images, 300 steps of polynomial decay from 0.1 * 8192 / 256 */
-    const char *const sets[] = { "optimizer.lr=0.1",   "optimizer.lr_scaling=linear", "schedule.name=poly",
-                                 "schedule.power=2",   "schedule.min_lr=0.00001",     "schedule.warmup_epochs=0",
+    /* the recipe of the example: 32 GPUs of 256 images, 300 steps of polynomial decay from 0.1 *
+     * 8192 / 256 */
+    const char *const sets[] = { "optimizer.lr=0.1",        "optimizer.lr_scaling=linear",
+                                 "schedule.name=poly",      "schedule.power=2",
+                                 "schedule.min_lr=0.00001", "schedule.warmup_epochs=0",
                                  "train.max_steps=300" };
     Config *c = NULL;
     char text[CONSOLE_TEXT_BYTES];
@@ -48,9 +50,12 @@ TEST(epoch_has_the_line_of_rays_example)
 {
     char text[CONSOLE_TEXT_BYTES], table[CONSOLE_RESULT_LINES][CONSOLE_TEXT_BYTES];
     console_epoch_line(0, 1, &(RankEpoch){ .seconds = 17.658, .device = 0 }, 128, 235, text);
-    CHECK_STR(text, "[Epoch 0 | GPU0: Process rank 1 | Batchsize: 128 | Steps: 235 | Total epoch time: 17.66]");
+    CHECK_STR(
+        text,
+        "[Epoch 0 | GPU0: Process rank 1 | Batchsize: 128 | Steps: 235 | Total epoch time: 17.66]");
     console_epoch_line(9, 0, &(RankEpoch){ .seconds = 3, .device = -1 }, 8, 1, text);
-    CHECK_STR(text, "[Epoch 9 | CPU: Process rank 0 | Batchsize: 8 | Steps: 1 | Total epoch time: 3.00]");
+    CHECK_STR(text,
+              "[Epoch 9 | CPU: Process rank 0 | Batchsize: 8 | Steps: 1 | Total epoch time: 3.00]");
     console_result_table(0.8852, 0.41928, table);
     CHECK_STR(table[1], "|   accuracy |       loss |");
     CHECK_STR(table[3], "|     0.8852 |     0.4193 |");
@@ -60,8 +65,9 @@ TEST(epoch_has_the_line_of_rays_example)
 /* Every parameter 0.5: a quarter of the number of elements that decay. */
 TEST(penalty_counts_what_decays)
 {
-    const char *const sets[] = { "optimizer.weight_decay=0.01" }, *const all[] = { sets[0],
-                                                                                   "optimizer.decay_all=true" };
+    const char *const sets[] = { "optimizer.weight_decay=0.01" }, *const all[] = {
+        sets[0], "optimizer.decay_all=true"
+    };
     const char *const adamw[] = { sets[0], "optimizer.name=adamw" };
     ModelOptions o = golden_options("resnet20", true, 1);
     Network n;
@@ -127,7 +133,8 @@ TEST(a_rank_has_its_own_file)
     REQUIRE_OK(config_load(&c, NULL, sets, 2));
     REQUIRE_OK(runlog_open(&r, c->run.dir, 1, c));
     REQUIRE_OK(runlog_open_own_file(c, 1, 2));
-    CHECK_OK(runlog_step(r, &(StepRecord){ .epoch = 4, .step = 77, .loss = 1.5, .comm_wait_ms = 12.25 }));
+    CHECK_OK(runlog_step(
+        r, &(StepRecord){ .epoch = 4, .step = 77, .loss = 1.5, .comm_wait_ms = 12.25 }));
     runlog_close(r);
     log_note("after it is closed");
     snprintf(path, sizeof path, "%s/logs/1.2.txt", test_scratch());

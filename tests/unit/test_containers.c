@@ -1,5 +1,5 @@
-/* Shards, tar and TFRecord files: the same samples in the same order as the ImageFolder tree they were made from; what
- * is damaged is named, never shown as a picture. */
+/* Shards, tar and TFRecord files: the same samples in the same order as the ImageFolder tree they
+ * were made from; what is damaged is named, never shown as a picture. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "data/load/dataset.h"
@@ -209,10 +209,12 @@ TEST(tars_cut_anywhere_are_refused)
     for (int part = 1; part < 16; part++) {
         size_t cut = (size - 1024) * (size_t)part / 16;
         tree_write(scratch_paths[1], "part-0000.tar", bytes, cut);
-        CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO), "part-0000.tar: the archive is cut short");
+        CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO),
+                       "part-0000.tar: the archive is cut short");
         tree_write(scratch_paths[1], "part-0000.tar", bytes,
                    cut / 512 * 512); /* between blocks, also between members */
-        CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO), "part-0000.tar: the archive is cut short");
+        CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO),
+                       "part-0000.tar: the archive is cut short");
     }
     StrBuf two = { 0 };
     for (int i = 0; i < 2; i++) str_add_n(&two, (const char *)bytes, size);
@@ -225,7 +227,8 @@ TEST(tars_cut_anywhere_are_refused)
 
 /* ---- TFRecord ---- */
 
-static void add_record(StrBuf *out, const char *image_key, const char *label_key, int64_t label, const char *synset)
+static void add_record(StrBuf *out, const char *image_key, const char *label_key, int64_t label,
+                       const char *synset)
 {
     StrBuf features = { 0 }, example = { 0 };
     tfexample_add_bytes(&features, "other", "junk", 4);
@@ -307,7 +310,8 @@ TEST(records_cut_or_flipped_anywhere_are_refused)
     REQUIRE_OK(fs_read_file(scratch_path(2, "r/train-00000-of-00008"), &bytes, &size));
     for (int part = 1; part < 16; part++) {
         tree_write(scratch_paths[1], "train-00000-of-00008", bytes, size * (size_t)part / 16 + 1);
-        CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO), "train-00000-of-00008: the record at byte");
+        CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO),
+                       "train-00000-of-00008: the record at byte");
     }
     for (size_t at = 0; at < size; at += 97) {
         bytes[at] ^= 0x10;

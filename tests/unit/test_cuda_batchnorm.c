@@ -1,7 +1,7 @@
-/* test_cuda_batchnorm.c - batch norm of the CUDA backend where the op checks cannot look: grids of several tiles,
- * splits and regions, means much larger than deviations, the side of the ReLU that backward finds against what forward
- * stored, and the same bits in every run. Runs on the test double (EMU=1) and on a GPU; without either, grids and
- * division alone. */
+/* test_cuda_batchnorm.c - batch norm of the CUDA backend where the op checks cannot look: grids of
+ * several tiles, splits and regions, means much larger than deviations, the side of the ReLU that
+ * backward finds against what forward stored, and the same bits in every run. Runs on the test
+ * double (EMU=1) and on a GPU; without either, grids and division alone. */
 #include "base/mem.h"
 #include "kernels/cuda/batchnorm_math.h"
 #include "kernels/cuda/cuda.h"
@@ -15,7 +15,8 @@
 
 TEST(fast_division_is_division)
 {
-    static const uint32_t near[] = { 1, 2, 3, 5, 7, 8, 9, 56, 64, 112, 255, 256, 1000, 65535, 65537, 12345678 };
+    static const uint32_t near[] = { 1,  2,   3,   5,   7,    8,     9,     56,
+                                     64, 112, 255, 256, 1000, 65535, 65537, 12345678 };
     for (uint32_t i = 0; i < 2000 + sizeof near / sizeof near[0]; i++) {
         const uint32_t d = i < 2000 ? i + 1 : near[i - 2000], most = INT32_MAX;
         const FastDiv by = fast_div_make(d);
@@ -35,8 +36,10 @@ TEST(grids_fill_the_device_and_cover_the_rows)
 {
     static const struct {
         int64_t rows, vectors;
-    } shapes[] = { { 2, 1 },     { 32 * 112 * 112, 8 }, { 256 * 112 * 112, 8 }, { 1024 * 112 * 112, 8 },
-                   { 256, 256 }, { 256 * 49, 256 },     { 131072, 2 },          { 37, 33 } };
+    } shapes[] = {
+        { 2, 1 },     { 32 * 112 * 112, 8 }, { 256 * 112 * 112, 8 }, { 1024 * 112 * 112, 8 },
+        { 256, 256 }, { 256 * 49, 256 },     { 131072, 2 },          { 37, 33 }
+    };
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         RowGrid g;
         REQUIRE(row_grid_make(&g, shapes[i].rows, shapes[i].vectors, 132, 4));
@@ -47,7 +50,8 @@ TEST(grids_fill_the_device_and_cover_the_rows)
         CHECK((int64_t)(g.regions - 1) * g.region_rows < g.rows);
         CHECK(g.region_rows <= g.splits * depth * ROWS_PER_THREAD);
         CHECK(blocks <= 132 * 4 || g.splits == 1);
-        const bool large = shapes[i].rows * shapes[i].vectors >= (int64_t)132 * 4 * ROWS_THREADS * ROWS_MIN_PER_THREAD;
+        const bool large = shapes[i].rows * shapes[i].vectors >=
+                           (int64_t)132 * 4 * ROWS_THREADS * ROWS_MIN_PER_THREAD;
         if (large) CHECK(blocks > 132 * 4 * 9 / 10);
     }
 }
@@ -87,7 +91,8 @@ static bool open_norm(Norm *t, Precision precision, int64_t rows, int64_t c)
     float **const vectors[] = { &t->gamma, &t->beta, &t->saved, &t->dgamma, &t->dbeta };
     for (int i = 0; i < 7; i++) *large[i] = mem_calloc((size_t)(rows * c), sizeof(float));
     for (int i = 0; i < 5; i++) *vectors[i] = mem_calloc((size_t)(2 * c), sizeof(float));
-    for (int64_t i = 0; i < c; i++) t->gamma[i] = 1.0f + (float)(i % 5) / 4, t->beta[i] = (float)(i % 3) - 1;
+    for (int64_t i = 0; i < c; i++)
+        t->gamma[i] = 1.0f + (float)(i % 5) / 4, t->beta[i] = (float)(i % 3) - 1;
     return true;
 }
 
@@ -115,9 +120,11 @@ static void start_forward(Norm *t)
 {
     OpInstance *op = &t->forward;
     *op = (OpInstance){ .kind = OP_BATCHNORM, .backend = t->backend, .attr = &t->attr };
-    op->in[BN_IN_X].desc = op->out[BN_OUT_Y].desc = tensor_desc(DTYPE_F32, 2, (int64_t[]){ t->rows, t->c });
+    op->in[BN_IN_X].desc = op->out[BN_OUT_Y].desc =
+        tensor_desc(DTYPE_F32, 2, (int64_t[]){ t->rows, t->c });
     if (t->residual) op->in[BN_IN_RESIDUAL].desc = op->in[BN_IN_X].desc;
-    for (int i = BN_IN_GAMMA; i <= BN_IN_RUNNING_VAR; i++) op->in[i].desc = tensor_desc(DTYPE_F32, 1, &t->c);
+    for (int i = BN_IN_GAMMA; i <= BN_IN_RUNNING_VAR; i++)
+        op->in[i].desc = tensor_desc(DTYPE_F32, 1, &t->c);
     op->out[BN_OUT_SAVED].desc = tensor_desc(DTYPE_F32, 2, (int64_t[]){ 2, t->c });
     REQUIRE_OK(op_prepare(op));
     place(t, &op->in[BN_IN_X], t->x);
@@ -130,8 +137,10 @@ static void start_forward(Norm *t)
     place(t, &op->out[BN_OUT_SAVED], NULL);
     place_workspace(t, op);
     run(t, op);
-    CHECK_OK(t->backend->v->export_tensor(t->backend, &op->in[BN_IN_X], t->x)); /* as the backend's type has it */
-    if (t->residual) CHECK_OK(t->backend->v->export_tensor(t->backend, &op->in[BN_IN_RESIDUAL], t->r));
+    /* as the backend's type has it */
+    CHECK_OK(t->backend->v->export_tensor(t->backend, &op->in[BN_IN_X], t->x));
+    if (t->residual)
+        CHECK_OK(t->backend->v->export_tensor(t->backend, &op->in[BN_IN_RESIDUAL], t->r));
     CHECK_OK(t->backend->v->export_tensor(t->backend, &op->out[BN_OUT_Y], t->y));
     CHECK_OK(t->backend->v->export_tensor(t->backend, &op->out[BN_OUT_SAVED], t->saved));
 }
@@ -150,7 +159,8 @@ static void start_backward(Norm *t)
         op->in[BN_BWD_IN_Y] = t->forward.out[BN_OUT_Y];
         op->in[BN_BWD_IN_DY2].desc = op->out[BN_BWD_OUT_DRESIDUAL].desc = op->in[BN_BWD_IN_X].desc;
     }
-    op->out[BN_BWD_OUT_DGAMMA].desc = op->out[BN_BWD_OUT_DBETA].desc = tensor_desc(DTYPE_F32, 1, &t->c);
+    op->out[BN_BWD_OUT_DGAMMA].desc = op->out[BN_BWD_OUT_DBETA].desc =
+        tensor_desc(DTYPE_F32, 1, &t->c);
     REQUIRE_OK(op_prepare(op));
     place(t, &op->in[BN_BWD_IN_DY], t->dy);
     place(t, &op->in[BN_BWD_IN_DY2], t->dy2);
@@ -250,11 +260,14 @@ static void check_numbers(const Norm *t, double relative, double storage)
         for (int64_t i = 0; i < t->rows; i += 1 + t->rows / 500) {
             const int64_t at = i * t->c + c;
             const double xhat = ((double)t->x[at] - k.mean) * inv_std, dz = dz_at(t, i, c);
-            const double z = xhat * gamma + (double)t->beta[c] + (t->residual ? (double)t->r[at] : 0);
+            const double z =
+                xhat * gamma + (double)t->beta[c] + (t->residual ? (double)t->r[at] : 0);
             const double dx = gamma * inv_std * (dz - k.sum_dz / n - xhat * k.sum_dz_xhat / n);
             CHECK_NEAR(t->y[at], z > 0 ? z : 0, 3 * (off + 8 * relative) + storage * fabs(z));
-            const double kept = t->residual ? storage * fabs(dz) : 0; /* dx is computed from the dz that is kept */
-            CHECK_NEAR(t->dx[at], dx, 3 * inv_std * (off + 8 * relative + gamma * kept) + storage * fabs(dx));
+            /* dx is computed from the dz that is kept */
+            const double kept = t->residual ? storage * fabs(dz) : 0;
+            CHECK_NEAR(t->dx[at], dx,
+                       3 * inv_std * (off + 8 * relative + gamma * kept) + storage * fabs(dx));
             if (t->residual) CHECK_NEAR(t->dz[at], dz, storage * fabs(dz));
         }
     }
@@ -281,9 +294,11 @@ static void check_shape(const Shape *s, Precision precision, float mean, bool re
     close_norm(&t);
 }
 
-/* One block for everything, several regions, more tiles than a warp has lanes, tiles that stand half beside the row. */
-static const Shape shapes[] = { { 3, 4, 0 },      { 999, 24, 2 },    { 20000, 4, 1 },  { 8200, 136, 1 },
-                                { 600, 1048, 3 }, { 50, 2048, 132 }, { 3000, 64, 132 } };
+/* One block for everything, several regions, more tiles than a warp has lanes, tiles that stand
+ * half beside the row. */
+static const Shape shapes[] = { { 3, 4, 0 },      { 999, 24, 2 },   { 20000, 4, 1 },
+                                { 8200, 136, 1 }, { 600, 1048, 3 }, { 50, 2048, 132 },
+                                { 3000, 64, 132 } };
 
 TEST(every_grid_gives_the_same_numbers)
 {
@@ -307,8 +322,8 @@ TEST(a_mean_of_a_thousand_deviations_costs_no_digits)
     check_shape(&shapes[6], PRECISION_FP32, 1000, false);
 }
 
-/* With statistics taken as constant dx is scale * dz: zero exactly where backward finds the ReLU closed. gamma is so
- * small that many results round to zero where they are stored. */
+/* With statistics taken as constant dx is scale * dz: zero exactly where backward finds the ReLU
+ * closed. gamma is so small that many results round to zero where they are stored. */
 static void check_sides(Precision precision, float gamma)
 {
     Norm t;
@@ -378,7 +393,9 @@ TEST(evaluation_needs_no_place_for_statistics)
 static void *raw_copy(const Norm *t, const OpTensor *tensor)
 {
     const int64_t bytes = (int64_t)tensor->bytes;
-    OpTensor plain = { .desc = tensor_desc(DTYPE_U8, 1, &bytes), .bytes = tensor->bytes, .data = tensor->data };
+    OpTensor plain = { .desc = tensor_desc(DTYPE_U8, 1, &bytes),
+                       .bytes = tensor->bytes,
+                       .data = tensor->data };
     void *copy = mem_calloc(1, tensor->bytes);
     CHECK_OK(t->backend->v->export_tensor(t->backend, &plain, copy));
     return copy;
@@ -394,7 +411,8 @@ TEST(every_run_gives_the_same_bits)
     start_forward(&t);
     start_backward(&t);
     const OpTensor *const results[] = { &t.forward.out[BN_OUT_Y], &t.forward.out[BN_OUT_SAVED],
-                                        &t.backward.out[BN_BWD_OUT_DX], &t.backward.out[BN_BWD_OUT_DGAMMA],
+                                        &t.backward.out[BN_BWD_OUT_DX],
+                                        &t.backward.out[BN_BWD_OUT_DGAMMA],
                                         &t.backward.out[BN_BWD_OUT_DBETA] };
     enum { RESULTS = sizeof results / sizeof results[0] };
     void *first[RESULTS];

@@ -1,6 +1,6 @@
-/* test_cuda_cast.c - flat conversions on the device against half_math.h: every pair of types, counts that are no whole
- * vectors, arrays that are not aligned, and the numbers at which rounding, overflow and subnormals begin. Runs on the
- * test double (EMU=1) and on a GPU. */
+/* test_cuda_cast.c - flat conversions on the device against half_math.h: every pair of types,
+ * counts that are no whole vectors, arrays that are not aligned, and the numbers at which rounding,
+ * overflow and subnormals begin. Runs on the test double (EMU=1) and on a GPU. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "kernels/backend.h"
@@ -45,7 +45,9 @@ static void close_rig(Rig *r)
 
 static OpTensor bytes_at(void *data, size_t bytes)
 {
-    return (OpTensor){ .desc = tensor_desc(DTYPE_U8, 1, (int64_t[]){ (int64_t)bytes }), .bytes = bytes, .data = data };
+    return (OpTensor){ .desc = tensor_desc(DTYPE_U8, 1, (int64_t[]){ (int64_t)bytes }),
+                       .bytes = bytes,
+                       .data = data };
 }
 
 static void write_bytes(const Rig *r, void *to, const void *from, size_t bytes)
@@ -60,12 +62,14 @@ static void read_bytes(const Rig *r, void *to, void *from, size_t bytes)
     CHECK_OK(r->backend->v->export_tensor(r->backend, &t, to));
 }
 
-/* Around every power of two that matters: itself, its neighbours, ties between 16-bit numbers and their neighbours. */
+/* Around every power of two that matters: itself, its neighbours, ties between 16-bit numbers and
+ * their neighbours. */
 static float interesting(Rng *rng, int i)
 {
-    static const uint32_t fractions[] = { 0,        1,        0x7fffffu, 0x1000u,   0x0fffu,   0x1001u,
-                                          0x3000u,  0x2fffu,  0x3001u,   0x8000u,   0x7fffu,   0x8001u,
-                                          0x18000u, 0x17fffu, 0x18001u,  0x7fe000u, 0x7ff000u, 0x7fefffu };
+    static const uint32_t fractions[] = { 0,         1,         0x7fffffu, 0x1000u,  0x0fffu,
+                                          0x1001u,   0x3000u,   0x2fffu,   0x3001u,  0x8000u,
+                                          0x7fffu,   0x8001u,   0x18000u,  0x17fffu, 0x18001u,
+                                          0x7fe000u, 0x7ff000u, 0x7fefffu };
     const int kinds = (int)(sizeof fractions / sizeof fractions[0]);
     uint32_t exponent = (uint32_t)(i / kinds % 255), sign = (uint32_t)(rng_below(rng, 2) << 31);
     if (i == 0) return INFINITY;
@@ -113,7 +117,8 @@ static void check_pass(const Rig *r, const Pass *p)
 {
     static char in[(COUNT + SLACK) * 4], before[sizeof in], after[sizeof in], want[sizeof in];
     size_t from_bytes = dtype_bytes(p->from), to_bytes = dtype_bytes(p->to);
-    char *device_in = r->in + (size_t)p->skip * from_bytes, *device_out = r->out + (size_t)p->skip * to_bytes;
+    char *device_in = r->in + (size_t)p->skip * from_bytes,
+         *device_out = r->out + (size_t)p->skip * to_bytes;
     fill(p, in, before);
     write_bytes(r, r->in, in, sizeof in);
     write_bytes(r, r->out, before, sizeof before);
@@ -123,9 +128,11 @@ static void check_pass(const Rig *r, const Pass *p)
             char *bytes;
             float *floats;
         } out = { .bytes = device_out };
-        CHECK_INT(cuda_launch_cast_add(device_in, p->from, out.floats, p->count, stream), cudaSuccess);
+        CHECK_INT(cuda_launch_cast_add(device_in, p->from, out.floats, p->count, stream),
+                  cudaSuccess);
     } else {
-        CHECK_INT(cuda_launch_cast(device_in, p->from, device_out, p->to, p->count, stream), cudaSuccess);
+        CHECK_INT(cuda_launch_cast(device_in, p->from, device_out, p->to, p->count, stream),
+                  cudaSuccess);
     }
     CHECK_OK(r->backend->v->stream_wait(r->backend, r->stream));
     read_bytes(r, after, r->out, sizeof after);
@@ -157,6 +164,7 @@ TEST(casts_add)
     Rig r;
     if (!open_rig(&r)) return;
     for (int a = 0; a < 3; a++)
-        for (int skip = 0; skip < 2; skip++) check_pass(&r, &(Pass){ types[a], DTYPE_F32, COUNT, skip, true });
+        for (int skip = 0; skip < 2; skip++)
+            check_pass(&r, &(Pass){ types[a], DTYPE_F32, COUNT, skip, true });
     close_rig(&r);
 }

@@ -1,6 +1,6 @@
-/* test_cuda_conv2d.c - what the op checks do not reach of the CUDA convolutions: compute copies of the weights, other
- * addresses, gradients summed in f32, groups that do not fit. Runs on the test double (EMU=1) and on a GPU; where there
- * is neither, that is said and nothing is tested. */
+/* test_cuda_conv2d.c - what the op checks do not reach of the CUDA convolutions: compute copies of
+ * the weights, other addresses, gradients summed in f32, groups that do not fit. Runs on the test
+ * double (EMU=1) and on a GPU; where there is neither, that is said and nothing is tested. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
@@ -10,21 +10,32 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { N = 2, C = 8, H = 5, K = 16, R = 3, W_COUNT = K * C * R * R, X_COUNT = N * C * H * H, Y_COUNT = N * K * H * H };
+enum {
+    N = 2,
+    C = 8,
+    H = 5,
+    K = 16,
+    R = 3,
+    W_COUNT = K * C * R * R,
+    X_COUNT = N * C * H * H,
+    Y_COUNT = N * K * H * H
+};
 
 static Backend *backend;
 static Stream *stream;
 static const Conv2dAttr same_size = { 1, 1, 1, 1, 1, 1, 1 };
-static const TensorDesc x_desc = { DTYPE_F32, 4, { N, C, H, H } }, w_desc = { DTYPE_F32, 4, { K, C, R, R } },
+static const TensorDesc x_desc = { DTYPE_F32, 4, { N, C, H, H } },
+                        w_desc = { DTYPE_F32, 4, { K, C, R, R } },
                         y_desc = { DTYPE_F32, 4, { N, K, H, H } };
 
 static bool open_backend(Precision precision)
 {
     const CudaOptions o = { .precision = precision };
     if (!cuda_is_there()) return false;
-    return test_check_status(backend_cuda_create(&backend, &o), OK, __FILE__, __LINE__, "backend") &&
-           test_check_status(backend->v->stream_create(backend, LANE_COMPUTE, &stream), OK, __FILE__, __LINE__,
-                             "stream");
+    return test_check_status(backend_cuda_create(&backend, &o), OK, __FILE__, __LINE__,
+                             "backend") &&
+           test_check_status(backend->v->stream_create(backend, LANE_COMPUTE, &stream), OK,
+                             __FILE__, __LINE__, "stream");
 }
 
 static void close_backend(void)
@@ -94,8 +105,8 @@ static OpInstance bwd_weights_op(bool accumulate)
                          .out = { { .desc = w_desc } } };
 }
 
-/* With weights in an attached slab, what is computed is that of weights elsewhere, and stays so when the slab changes
- * until the copies are told. */
+/* With weights in an attached slab, what is computed is that of weights elsewhere, and stays so
+ * when the slab changes until the copies are told. */
 static void check_copies(OpInstance op)
 {
     enum { OFFSET = 512, COUNT = X_COUNT > Y_COUNT ? X_COUNT : Y_COUNT };
@@ -202,7 +213,8 @@ static void check_sums(Precision precision)
 
 TEST(gradients_of_weights_are_summed_in_f32)
 {
-    for (int precision = 0; precision < PRECISION_COUNT; precision++) check_sums((Precision)precision);
+    for (int precision = 0; precision < PRECISION_COUNT; precision++)
+        check_sums((Precision)precision);
 }
 
 /* A described device will do. */
@@ -213,7 +225,8 @@ TEST(plain_f32_has_more_scratch_than_16_bits)
     REQUIRE_OK(fs_read_file("configs/gpus/h200.json", &properties, &bytes));
     for (int precision = 0; precision < PRECISION_COUNT; precision++) {
         const bool halves = precision == PRECISION_BF16 || precision == PRECISION_FP16;
-        CudaOptions o = { .precision = (Precision)precision, .properties = (const char *)properties };
+        CudaOptions o = { .precision = (Precision)precision,
+                          .properties = (const char *)properties };
         for (int given = 0; given < 2; given++) {
             Backend *b = NULL;
             o.workspace_limit = given ? (size_t)5 << 20 : 0;

@@ -1,5 +1,6 @@
-/* test_cuda_conv_norm_plan.c - engines for fused convolutions on described devices, and the choices that the cache of
- * plans keeps. Nothing runs here: the machine needs cuDNN but no GPU. Without cuDNN the tests say so and check nothing.
+/* test_cuda_conv_norm_plan.c - engines for fused convolutions on described devices, and the choices
+ * that the cache of plans keeps. Nothing runs here: the machine needs cuDNN but no GPU. Without
+ * cuDNN the tests say so and check nothing.
  */
 #ifndef CONVOY_EMU /* its convolutions are plain loops */
 #include "base/fs.h"
@@ -45,7 +46,10 @@ static const struct {
 } passes[] = { { CONV_NORM_STATS, CONV_PLAIN },    { CONV_NORM_STATS, CONV_AFFINE },
                { CONV_NORM_BWD_DATA, CONV_PLAIN }, { CONV_NORM_BWD_WEIGHTS, CONV_AFFINE },
                { CONV_NORM_STATS, CONV_RESIDUAL }, { CONV_NORM_STATS, CONV_DUAL } };
-enum { PASSES = sizeof passes / sizeof passes[0], ANYWHERE = 4 /* the first so many need neither sm_90 nor 1x1 */ };
+enum {
+    PASSES = sizeof passes / sizeof passes[0],
+    ANYWHERE = 4 /* the first so many need neither sm_90 nor 1x1 */
+};
 
 /* Bit i: there is an engine for pass i, within the limit. */
 static unsigned engines(CudaBackend *b, const ConvShape *s)
@@ -60,7 +64,8 @@ static unsigned engines(CudaBackend *b, const ConvShape *s)
             CHECK(str_starts_with(conv_norm_plan_name(p), "cudnn engine "));
         } else {
             CHECK_STATUS(st, ERR_ENV);
-            CHECK_CONTAINS(status_message(), conv_norm_pass_name(passes[i].pass, passes[i].prologue));
+            CHECK_CONTAINS(status_message(),
+                           conv_norm_pass_name(passes[i].pass, passes[i].prologue));
         }
         conv_norm_plan_destroy(p);
     }
@@ -70,8 +75,9 @@ static unsigned engines(CudaBackend *b, const ConvShape *s)
 TEST(layers_of_networks_get_fused_engines_in_fp16)
 {
     static const char *const gpus[] = { "h200", "h100", "a100" };
-    const ConvShape layers[] = { shape(64, 56, 64, 1, 1),   shape(64, 56, 64, 3, 1),   shape(256, 56, 512, 1, 2),
-                                 shape(512, 14, 512, 3, 2), shape(512, 7, 2048, 1, 1), shape(16, 32, 16, 3, 1) };
+    const ConvShape layers[] = { shape(64, 56, 64, 1, 1),   shape(64, 56, 64, 3, 1),
+                                 shape(256, 56, 512, 1, 2), shape(512, 14, 512, 3, 2),
+                                 shape(512, 7, 2048, 1, 1), shape(16, 32, 16, 3, 1) };
     const unsigned anywhere = (1u << ANYWHERE) - 1, all = (1u << PASSES) - 1;
     if (!cudnn_fuses()) return;
     for (int g = 0; g < 3; g++) {
@@ -135,13 +141,15 @@ TEST(choices_come_back_from_the_cache)
     CHECK(cudnn_choice_find(b.cudnn, "fusion two", &taken) && !taken);
     CHECK(!cudnn_choice_find(b.cudnn, "fusion three", &taken));
     b.cudnn->unsaved = false;
-    CHECK_OK(conv_norm_plan_create(&p, &b, CONV_NORM_STATS, CONV_AFFINE, &s)); /* plans lie beside them */
+    /* plans lie beside them */
+    CHECK_OK(conv_norm_plan_create(&p, &b, CONV_NORM_STATS, CONV_AFFINE, &s));
     CHECK(!b.cudnn->unsaved);
     conv_norm_plan_destroy(p);
     cudnn_context_destroy(b.cudnn);
 }
 
-/* Two processes that start together: what the first one wrote stays, and is what the second one goes by. */
+/* Two processes that start together: what the first one wrote stays, and is what the second one
+ * goes by. */
 TEST(writers_of_a_cache_keep_what_others_wrote)
 {
     CudaBackend one, two;
@@ -165,7 +173,8 @@ TEST(writers_of_a_cache_keep_what_others_wrote)
     cudnn_context_destroy(two.cudnn);
     REQUIRE_OK(cudnn_open_described(&one, "h200", NULL, test_scratch()));
     CHECK(cudnn_choice_find(one.cudnn, "fusion both", &taken) && taken);
-    CHECK(cudnn_choice_find(one.cudnn, "fusion one", &taken) && cudnn_choice_find(one.cudnn, "fusion two", &taken));
+    CHECK(cudnn_choice_find(one.cudnn, "fusion one", &taken) &&
+          cudnn_choice_find(one.cudnn, "fusion two", &taken));
     CHECK_OK(conv_norm_plan_create(&p, &one, CONV_NORM_STATS, CONV_AFFINE, &s));
     CHECK(!one.cudnn->unsaved); /* the plan is there, too */
     conv_norm_plan_destroy(p);

@@ -1,6 +1,7 @@
 /* test_cuda_conv_plan.c - cuDNN's choice of engines for described devices, and the cache of plans.
  *
- * Nothing runs here: the machine needs cuDNN but no GPU. Without cuDNN the tests say so and check nothing. */
+ * Nothing runs here: the machine needs cuDNN but no GPU. Without cuDNN the tests say so and check
+ * nothing. */
 #ifndef CONVOY_EMU /* its convolutions are plain loops */
 #include "base/fs.h"
 #include "base/mem.h"
@@ -73,8 +74,8 @@ TEST(layers_of_networks_get_engines_in_every_precision)
     cudnn_context_destroy(b.cudnn);
 }
 
-/* Channels of a group that are no multiple of 8, as in ResNeXt (32 groups of 4), are taken as they are: the tensors'
- * own channels are whole vectors, and cuDNN has an engine for each. */
+/* Channels of a group that are no multiple of 8, as in ResNeXt (32 groups of 4), are taken as they
+ * are: the tensors' own channels are whole vectors, and cuDNN has an engine for each. */
 TEST(narrow_groups_get_engines)
 {
     static const struct {
@@ -373,8 +374,8 @@ static Status change_plan(const char *path, const char *json)
     TRY(fs_read_file(path, &data, &bytes));
     const char *key = strchr((char *)data, '\n') + 1;
     str_printf(&body, "%.*s\n1 0 %zu\n%s\n", (int)strcspn(key, "\n"), key, strlen(json), json);
-    str_printf(&file, "convoy cudnn plans 1 %08x %zu\n%s", (unsigned)str_crc32c(0, body.text, body.length), body.length,
-               body.text);
+    str_printf(&file, "convoy cudnn plans 1 %08x %zu\n%s",
+               (unsigned)str_crc32c(0, body.text, body.length), body.length, body.text);
     Status st = fs_write_atomic(path, file.text, file.length);
     str_free(&body);
     str_free(&file);

@@ -1,5 +1,5 @@
-/* test_cuda_depthwise.c - who runs convolutions with one filter for each channel: what the modes make of them, and what
- * is said of it. */
+/* test_cuda_depthwise.c - who runs convolutions with one filter for each channel: what the modes
+ * make of them, and what is said of it. */
 #include "kernels/cuda/cuda.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
@@ -32,7 +32,8 @@ static bool is_own(Backend *b, OpKind pass, int window, int stride, int groups)
     op.in[1].desc = pass == OP_CONV2D_BWD_WEIGHTS ? y : w;
     op.out[0].desc = pass == OP_CONV2D ? y : pass == OP_CONV2D_BWD_DATA ? x : w;
     CHECK_OK(op_prepare(&op));
-    const bool own = op.implementation && strncmp(op.implementation, "depthwise", strlen("depthwise")) == 0;
+    const bool own =
+        op.implementation && strncmp(op.implementation, "depthwise", strlen("depthwise")) == 0;
     op_release(&op);
     return own;
 }
@@ -80,7 +81,8 @@ TEST(auto_measures_each_shape_once_and_keeps_the_answer)
     CHECK(is_own(b, OP_CONV2D, 5, 2, CHANNELS)); /* nothing can be kept */
     CudnnContext *c = ((CudaBackend *)b)->cudnn;
     emu_cudnn_time(c);
-    const bool first = is_own(b, OP_CONV2D, 3, 1, CHANNELS), second = is_own(b, OP_CONV2D_BWD_WEIGHTS, 3, 1, CHANNELS);
+    const bool first = is_own(b, OP_CONV2D, 3, 1, CHANNELS),
+               second = is_own(b, OP_CONV2D_BWD_WEIGHTS, 3, 1, CHANNELS);
     CHECK_INT(emu_cudnn_choices(c), 2);
     CHECK_INT(is_own(b, OP_CONV2D, 3, 1, CHANNELS), first);
     CHECK_INT(is_own(b, OP_CONV2D_BWD_WEIGHTS, 3, 1, CHANNELS), second);
@@ -90,8 +92,9 @@ TEST(auto_measures_each_shape_once_and_keeps_the_answer)
 
 TEST(auto_follows_what_the_cache_says)
 {
-    static const char key[] = "depthwise by cudnn: /1 pad 1 groups 16 bf16 f32[2,16,9,9] f32[16,1,3,3] -> "
-                              "f32[2,16,9,9] limit 268435456";
+    static const char key[] =
+        "depthwise by cudnn: /1 pad 1 groups 16 bf16 f32[2,16,9,9] f32[16,1,3,3] -> "
+        "f32[2,16,9,9] limit 268435456";
     for (int taken = 0; taken < 2; taken++) {
         Backend *b;
         if (!open_device(&b, KERNELS_AUTO)) return;

@@ -1,6 +1,6 @@
-/* test_cuda_device.c - the CUDA backend's device table: memory, transfers, streams, events, captured work, compute
- * copies. Runs on the test double (EMU=1) and on a GPU; where there is neither, all that can be asked is that creating
- * the backend fails as it should. */
+/* test_cuda_device.c - the CUDA backend's device table: memory, transfers, streams, events,
+ * captured work, compute copies. Runs on the test double (EMU=1) and on a GPU; where there is
+ * neither, all that can be asked is that creating the backend fails as it should. */
 #include "base/mem.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/half_math.h"
@@ -66,7 +66,9 @@ static void read_bytes(void *out, const void *from, size_t bytes)
         const void *given;
         void *taken;
     } data = { .given = from };
-    OpTensor t = { .desc = { DTYPE_U8, 1, { (int64_t)bytes } }, .bytes = bytes, .data = data.taken };
+    OpTensor t = { .desc = { DTYPE_U8, 1, { (int64_t)bytes } },
+                   .bytes = bytes,
+                   .data = data.taken };
     CHECK_OK(backend->v->export_tensor(backend, &t, out));
 }
 
@@ -116,14 +118,16 @@ static float pattern(int64_t i)
     return (float)(i % 251) - 125.0f; /* exact in every type */
 }
 
-/* In and out again, and the physical bytes between: elements where cuda_strides says, zero everywhere else. */
+/* In and out again, and the physical bytes between: elements where cuda_strides says, zero
+ * everywhere else. */
 static void check_transfer(CudaFormat format, DType dtype, TensorDesc desc)
 {
     const CudaBackend *b = (const CudaBackend *)backend;
     OpTensor t = { .desc = desc };
     cuda_decide(b, &t, format, dtype);
     int64_t count = tensor_elements(&desc);
-    float *in = mem_alloc((size_t)count * sizeof *in), *out = mem_calloc((size_t)count, sizeof *out);
+    float *in = mem_alloc((size_t)count * sizeof *in),
+          *out = mem_calloc((size_t)count, sizeof *out);
     unsigned char *physical = mem_alloc(t.bytes), *want = mem_calloc(1, t.bytes);
     t.data = alloc(t.bytes);
     for (int64_t i = 0; i < count; i++) in[i] = pattern(i);
@@ -228,7 +232,8 @@ TEST(events_order_streams)
         CHECK(done);
         check_filled(out, 1000 * round);
     }
-    CHECK(device->stream_handle(copy) != NULL && device->stream_handle(copy) != device->stream_handle(compute));
+    CHECK(device->stream_handle(copy) != NULL &&
+          device->stream_handle(copy) != device->stream_handle(compute));
     CHECK_INT(device->device_index(backend), 0);
     device->event_destroy(backend, arrived);
     device->event_destroy(backend, consumed);
@@ -251,8 +256,10 @@ typedef struct Work { /* in -> first on one stream, first -> out on another */
 
 static void work_create(Work *w)
 {
-    *w = (Work){ stream_of(LANE_COMPUTE),   stream_of(LANE_WEIGHTS),   make_event(),      make_event(),
-                 alloc_pinned(COUNT_BYTES), alloc_pinned(COUNT_BYTES), alloc(COUNT_BYTES) };
+    *w = (Work){
+        stream_of(LANE_COMPUTE),   stream_of(LANE_WEIGHTS),   make_event(),      make_event(),
+        alloc_pinned(COUNT_BYTES), alloc_pinned(COUNT_BYTES), alloc(COUNT_BYTES)
+    };
 }
 
 static void work_enqueue(Work *w, bool joins)
@@ -324,10 +331,15 @@ static void check_params(DType compute)
     float values[ELEMENTS];
     uint16_t got[ELEMENTS];
     Stream *stream = stream_of(LANE_COMPUTE);
-    OpTensor slab = { .desc = { DTYPE_F32, 1, { ELEMENTS } }, .bytes = sizeof values, .data = alloc(sizeof values) };
-    OpTensor part = { .desc = { DTYPE_F32, 1, { 8 } }, .bytes = 32, .data = (float *)slab.data + 992 };
+    OpTensor slab = { .desc = { DTYPE_F32, 1, { ELEMENTS } },
+                      .bytes = sizeof values,
+                      .data = alloc(sizeof values) };
+    OpTensor part = { .desc = { DTYPE_F32, 1, { 8 } },
+                      .bytes = 32,
+                      .data = (float *)slab.data + 992 };
     for (int i = 0; i < ELEMENTS; i++) values[i] = (float)(i + 1) / 3.0f;
-    CHECK_INT(device->param_copy_bytes(backend, sizeof values), compute == DTYPE_F32 ? 0 : sizeof values / 2);
+    CHECK_INT(device->param_copy_bytes(backend, sizeof values),
+              compute == DTYPE_F32 ? 0 : sizeof values / 2);
     CHECK_OK(device->params_attach(backend, slab.data, slab.bytes));
     CHECK_OK(backend->v->import_tensor(backend, &slab, values));
     CHECK_OK(device->params_changed(backend, stream));
@@ -340,7 +352,8 @@ static void check_params(DType compute)
         read_bytes(got, copy - sizeof got + 16, sizeof got);
         int wrong = 0;
         for (int i = 0; i < ELEMENTS; i++)
-            wrong += got[i] != (compute == DTYPE_BF16 ? bf16_from_float(values[i]) : f16_from_float(values[i]));
+            wrong += got[i] != (compute == DTYPE_BF16 ? bf16_from_float(values[i])
+                                                      : f16_from_float(values[i]));
         CHECK_INT(wrong, 0);
     }
     backend->v->stream_destroy(backend, stream);
@@ -361,16 +374,19 @@ TEST(compute_copies_follow_params_changed)
 
 TEST(a_described_device_allocates_nothing)
 {
-    static const char h200[] = "{\"deviceVer\": 900, \"multiProcessorCount\": 132, \"warpSize\": 32, "
-                               "\"maxSharedMemoryPerBlock\": 49152, \"maxSharedMemoryPerBlockOptin\": 232448, "
-                               "\"reservedSharedMemoryPerBlock\": 1024, \"maxRegistersPerSM\": 65536, "
-                               "\"maxCtasPerSM\": 32, \"maxThreadsPerBlock\": 1024, \"maxThreadsPerSM\": 2048, "
-                               "\"regsPerBlock\": 65536, \"totalGlobalMem\": 150754820096, "
-                               "\"smClockRateKHz\": 1980000, \"l2CacheSize\": 62914560, "
-                               "\"maxBlockSize\": [1024, 1024, 64], \"memClockRateKHz\": 3201000, "
-                               "\"maxGridSize\": [2147483647, 65535, 65535], \"supportCoopLaunch\": 1, "
-                               "\"pciDeviceId\": 0, \"isTccDriver\": 0, \"cudaDeviceId\": 0, "
-                               "\"driverVer\": 13000, \"deviceName\": \"NVIDIA H200\"}";
+    static const char h200[] =
+        "{\"deviceVer\": 900, \"multiProcessorCount\": 132, \"warpSize\": 32, "
+        "\"maxSharedMemoryPerBlock\": 49152, "
+        "\"maxSharedMemoryPerBlockOptin\": 232448, "
+        "\"reservedSharedMemoryPerBlock\": 1024, \"maxRegistersPerSM\": "
+        "65536, \"maxCtasPerSM\": 32, \"maxThreadsPerBlock\": 1024, "
+        "\"maxThreadsPerSM\": 2048, \"regsPerBlock\": 65536, "
+        "\"totalGlobalMem\": 150754820096, \"smClockRateKHz\": 1980000, "
+        "\"l2CacheSize\": 62914560, \"maxBlockSize\": [1024, 1024, 64], "
+        "\"memClockRateKHz\": 3201000, \"maxGridSize\": [2147483647, 65535, "
+        "65535], \"supportCoopLaunch\": 1, \"pciDeviceId\": 0, "
+        "\"isTccDriver\": 0, \"cudaDeviceId\": 0, \"driverVer\": 13000, "
+        "\"deviceName\": \"NVIDIA H200\"}";
     CudaOptions o = { .precision = PRECISION_BF16, .properties = h200 };
     Status status = backend_cuda_create(&backend, &o);
     if (status != OK) { /* the libraries are not here */

@@ -1,4 +1,5 @@
-/* test_cuda_fusion.c - which fusions the CUDA backend takes, what it says of them, and the timing of a row of ops. */
+/* test_cuda_fusion.c - which fusions the CUDA backend takes, what it says of them, and the timing
+ * of a row of ops. */
 #include "kernels/cuda/decision.h"
 #include "kernels/cuda/fusion.h"
 #include "tests/test.h"
@@ -16,10 +17,12 @@ static TensorDesc desc(int rank, int64_t a, int64_t b, int64_t c, int64_t d)
 /* A convolution of a block's output, which it writes where fused. */
 static Fusion block_end(int64_t window)
 {
-    const TensorDesc x = desc(4, 2, 16, 6, 6), vectors = desc(2, 2, 16, 0, 0), vector = desc(1, 16, 0, 0, 0);
+    const TensorDesc x = desc(4, 2, 16, 6, 6), vectors = desc(2, 2, 16, 0, 0),
+                     vector = desc(1, 16, 0, 0, 0);
     Fusion f = { .name = "block end", .before_count = 2, .after_count = 1 };
-    f.before[0] =
-        (OpShape){ .kind = OP_BN_APPLY, .attr = &relu, .in = { x, vector, vector, vectors, x }, .out = { x } };
+    f.before[0] = (OpShape){
+        .kind = OP_BN_APPLY, .attr = &relu, .in = { x, vector, vector, vectors, x }, .out = { x }
+    };
     f.before[1] = (OpShape){ .kind = OP_CONV2D_STATS,
                              .attr = window == 1 ? &one : &three,
                              .in = { x, desc(4, 8, 16, window, window) },
@@ -48,7 +51,8 @@ TEST(fusions_are_taken_as_the_mode_says)
         bool taken;
         const char *says;
     } rows[] = { { PRECISION_FP16, FUSE_ALL, true, "block end 1 of 2 shapes, 1 without an engine" },
-                 { PRECISION_FP16, FUSE_AUTO, false, "block end 0 of 2 shapes, 2 not measured" }, /* no cache */
+                 /* no cache */
+                 { PRECISION_FP16, FUSE_AUTO, false, "block end 0 of 2 shapes, 2 not measured" },
                  { PRECISION_FP16, FUSE_NONE, false, "" },
                  { PRECISION_BF16, FUSE_ALL, false, "" },
                  { PRECISION_FP32, FUSE_ALL, false, "" } };

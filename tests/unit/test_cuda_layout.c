@@ -1,5 +1,6 @@
-/* test_cuda_layout.c - what the CUDA backend decides without a device: where elements lie, how types are rounded, what
- * a described device can compute in, which of our errors one of CUDA's is. */
+/* test_cuda_layout.c - what the CUDA backend decides without a device: where elements lie, how
+ * types are rounded, what a described device can compute in, which of our errors one of CUDA's
+ * is. */
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/half_math.h"
 #include "tests/test.h"
@@ -76,16 +77,22 @@ TEST(bytes_of_every_format)
 TEST(elements_lie_where_the_header_says)
 {
     CudaBackend b = backend_of(DTYPE_BF16);
-    TensorDesc image = desc_of(DTYPE_F32, 4, 2, 3, 5, 7), filter = desc_of(DTYPE_F32, 4, 10, 3, 2, 3);
-    TensorDesc grouped = desc_of(DTYPE_F32, 4, 16, 2, 3, 3), saved = desc_of(DTYPE_F32, 2, 2, 10, 0, 0);
+    TensorDesc image = desc_of(DTYPE_F32, 4, 2, 3, 5, 7),
+               filter = desc_of(DTYPE_F32, 4, 10, 3, 2, 3);
+    TensorDesc grouped = desc_of(DTYPE_F32, 4, 16, 2, 3, 3),
+               saved = desc_of(DTYPE_F32, 2, 2, 10, 0, 0);
     CudaStrides s = cuda_strides(&b, &image, CUDA_NHWC); /* [2][5][7][8] */
-    CHECK(s.strides[0] == 280 && s.strides[1] == 1 && s.strides[2] == 56 && s.strides[3] == 8 && s.elements == 560);
+    CHECK(s.strides[0] == 280 && s.strides[1] == 1 && s.strides[2] == 56 && s.strides[3] == 8 &&
+          s.elements == 560);
     s = cuda_strides(&b, &filter, CUDA_KRSC); /* [16][2][3][8] */
-    CHECK(s.strides[0] == 48 && s.strides[1] == 1 && s.strides[2] == 24 && s.strides[3] == 8 && s.elements == 768);
+    CHECK(s.strides[0] == 48 && s.strides[1] == 1 && s.strides[2] == 24 && s.strides[3] == 8 &&
+          s.elements == 768);
     s = cuda_strides(&b, &grouped, CUDA_KRSC_GROUPED); /* [16][3][3][2] */
-    CHECK(s.strides[0] == 18 && s.strides[1] == 1 && s.strides[2] == 6 && s.strides[3] == 2 && s.elements == 288);
+    CHECK(s.strides[0] == 18 && s.strides[1] == 1 && s.strides[2] == 6 && s.strides[3] == 2 &&
+          s.elements == 288);
     s = cuda_strides(&b, &saved, CUDA_VECTOR); /* [2][16] */
-    CHECK(s.strides[0] == 16 && s.strides[1] == 1 && s.elements == 32 && s.dims[2] == 1 && s.dims[3] == 1);
+    CHECK(s.strides[0] == 16 && s.strides[1] == 1 && s.elements == 32 && s.dims[2] == 1 &&
+          s.dims[3] == 1);
 }
 
 TEST(undecided_tensors_are_decided)
@@ -106,9 +113,11 @@ TEST(undecided_tensors_are_decided)
     CHECK(labels.layout == NULL);
     CHECK_INT(labels.bytes, 36);
     CudaView v = cuda_view(&b, &image);
-    CHECK(v.n == 2 && v.h == 5 && v.w == 7 && v.c == 3 && v.cp == 8 && v.rows == 70 && v.dtype == DTYPE_F16);
+    CHECK(v.n == 2 && v.h == 5 && v.w == 7 && v.c == 3 && v.cp == 8 && v.rows == 70 &&
+          v.dtype == DTYPE_F16);
     v = cuda_view(&b, &logits);
-    CHECK(v.n == 4 && v.h == 1 && v.w == 1 && v.c == 10 && v.cp == 16 && v.rows == 4 && v.dtype == DTYPE_F32);
+    CHECK(v.n == 4 && v.h == 1 && v.w == 1 && v.c == 10 && v.cp == 16 && v.rows == 4 &&
+          v.dtype == DTYPE_F32);
 }
 
 TEST(compute_copies_lie_at_their_parameters_index)
@@ -148,7 +157,8 @@ TEST(half_types_come_back_bit_for_bit)
         for (int bits = 0; bits < 0x10000; bits++) {
             float wide = h->to_float((uint16_t)bits);
             bool nan = (bits & 0x7fff) > h->infinity;
-            uint16_t quiet = (uint16_t)(h->infinity == 0x7c00 ? 0x200 : 0x40), want = (uint16_t)bits;
+            uint16_t quiet = (uint16_t)(h->infinity == 0x7c00 ? 0x200 : 0x40),
+                     want = (uint16_t)bits;
             if (nan) want |= quiet;
             wrong += h->from_float(wide) != want || !!isnan(wide) != nan;
         }
@@ -156,8 +166,8 @@ TEST(half_types_come_back_bit_for_bit)
     }
 }
 
-/* Against the definition: between neighbours, rounding changes over exactly at the middle, and the middle goes to the
- * even one. */
+/* Against the definition: between neighbours, rounding changes over exactly at the middle, and the
+ * middle goes to the even one. */
 TEST(half_types_round_to_nearest_even)
 {
     for (int t = 0; t < 2; t++) {
@@ -196,11 +206,12 @@ TEST(half_types_at_their_ends)
 
 /* ---- devices by description ---- */
 
-#define H200                                                                                                           \
-    "{\"deviceVer\": 900, \"multiProcessorCount\": 132, \"totalGlobalMem\": 150754820096, \"deviceName\": \"NVIDIA "   \
-    "H200\"}"
-#define T4                                                                                                             \
-    "{\"deviceVer\": 750, \"multiProcessorCount\": 40, \"totalGlobalMem\": 15843721216, \"deviceName\": \"Tesla T4\"}"
+#define H200                                                                                       \
+    "{\"deviceVer\": 900, \"multiProcessorCount\": 132, \"totalGlobalMem\": 150754820096, "        \
+    "\"deviceName\": \"NVIDIA H200\"}"
+#define T4                                                                                         \
+    "{\"deviceVer\": 750, \"multiProcessorCount\": 40, \"totalGlobalMem\": 15843721216, "          \
+    "\"deviceName\": \"Tesla T4\"}"
 
 TEST(a_described_device)
 {
@@ -222,9 +233,12 @@ TEST(a_bad_description_names_the_field)
         { "[]", "deviceName" },
         { "{\"deviceName\": \"x\"}", "deviceVer" },
         { "{\"deviceName\": \"x\", \"deviceVer\": \"900\"}", "deviceVer" },
-        { "{\"deviceName\": \"x\", \"deviceVer\": 900, \"multiProcessorCount\": 0}", "multiProcessorCount" },
-        { "{\"deviceName\": \"x\", \"deviceVer\": 900, \"multiProcessorCount\": 1.5}", "multiProcessorCount" },
-        { "{\"deviceName\": \"x\", \"deviceVer\": 900, \"multiProcessorCount\": 1}", "totalGlobalMem" },
+        { "{\"deviceName\": \"x\", \"deviceVer\": 900, \"multiProcessorCount\": 0}",
+          "multiProcessorCount" },
+        { "{\"deviceName\": \"x\", \"deviceVer\": 900, \"multiProcessorCount\": 1.5}",
+          "multiProcessorCount" },
+        { "{\"deviceName\": \"x\", \"deviceVer\": 900, \"multiProcessorCount\": 1}",
+          "totalGlobalMem" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CudaBackend b = { 0 };

@@ -1,6 +1,7 @@
-/* test_cuda_linear.c - the linear layer of the CUDA backend: exact results over small whole numbers in every precision,
- * images flattened in the order C,H,W, weights with and without compute copies, f32 rows as input, padding. Runs on the
- * test double (EMU=1) and on a GPU; without either, prepare() alone. */
+/* test_cuda_linear.c - the linear layer of the CUDA backend: exact results over small whole numbers
+ * in every precision, images flattened in the order C,H,W, weights with and without compute copies,
+ * f32 rows as input, padding. Runs on the test double (EMU=1) and on a GPU; without either,
+ * prepare() alone. */
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/cudnn/lt_gemm.h"
@@ -94,7 +95,9 @@ static void make_output(OpTensor *t)
 
 static void read_bytes(void *out, const OpTensor *t)
 {
-    OpTensor raw = { .desc = { DTYPE_U8, 1, { (int64_t)t->bytes } }, .bytes = t->bytes, .data = t->data };
+    OpTensor raw = { .desc = { DTYPE_U8, 1, { (int64_t)t->bytes } },
+                     .bytes = t->bytes,
+                     .data = t->data };
     CHECK_OK(backend->v->export_tensor(backend, &raw, out));
 }
 
@@ -147,7 +150,8 @@ static double *want_dx(const Case *c)
     double *dx = mem_calloc((size_t)(c->n * inputs), sizeof *dx);
     for (int64_t i = 0; i < c->n * inputs; i++)
         for (int64_t k = 0; k < c->k; k++)
-            dx[i] += (double)value(SALT_DY, i / inputs * c->k + k) * (double)value(SALT_W, k * inputs + i % inputs);
+            dx[i] += (double)value(SALT_DY, i / inputs * c->k + k) *
+                     (double)value(SALT_W, k * inputs + i % inputs);
     return dx;
 }
 
@@ -157,7 +161,8 @@ static double *want_dw(const Case *c)
     double *dw = mem_calloc((size_t)(c->k * inputs), sizeof *dw);
     for (int64_t i = 0; i < c->k * inputs; i++)
         for (int64_t n = 0; n < c->n; n++)
-            dw[i] += (double)value(SALT_DY, n * c->k + i / inputs) * (double)value(SALT_X, n * inputs + i % inputs);
+            dw[i] += (double)value(SALT_DY, n * c->k + i / inputs) *
+                     (double)value(SALT_X, n * inputs + i % inputs);
     return dw;
 }
 
@@ -177,7 +182,8 @@ static void run_op(OpInstance *op, int times)
     void *workspace = NULL;
     CHECK_OK(backend->v->alloc(backend, op->workspace_bytes, &workspace));
     CHECK_INT(cudaMemset(workspace, 0xff, op->workspace_bytes), cudaSuccess);
-    CHECK_INT(cudaDeviceSynchronize(), cudaSuccess); /* the stream does not wait for the legacy one */
+    /* the stream does not wait for the legacy one */
+    CHECK_INT(cudaDeviceSynchronize(), cudaSuccess);
     op->workspace = workspace;
     CHECK_OK(impl->bind(op));
     for (int i = 0; i < times; i++) CHECK_OK(impl->run(op, stream));
@@ -195,7 +201,8 @@ static void free_op(OpInstance *op)
 /* rows_f32: activations of rank 2 come as f32 rows, as another linear layer leaves them. */
 static void decide_input(OpTensor *t, bool rows_f32)
 {
-    if (rows_f32 && t->desc.rank == 2) cuda_decide((const CudaBackend *)backend, t, CUDA_ROWS, DTYPE_F32);
+    if (rows_f32 && t->desc.rank == 2)
+        cuda_decide((const CudaBackend *)backend, t, CUDA_ROWS, DTYPE_F32);
 }
 
 static void check_forward(const Case *c, bool rows_f32, bool bias)
@@ -229,7 +236,8 @@ static void check_bwd_data(const Case *c, bool rows_f32)
     make_input(&op.in[LINEAR_BWD_DATA_IN_W], SALT_W);
     make_output(&op.out[LINEAR_BWD_DATA_OUT_DX]);
     run_op(&op, 2);
-    CHECK_INT(op.out[LINEAR_BWD_DATA_OUT_DX].layout->dtype, ((const CudaBackend *)backend)->compute);
+    CHECK_INT(op.out[LINEAR_BWD_DATA_OUT_DX].layout->dtype,
+              ((const CudaBackend *)backend)->compute);
     check_output(&op.out[LINEAR_BWD_DATA_OUT_DX], want_dx(c), 1);
     free_op(&op);
 }
@@ -361,8 +369,12 @@ TEST(prepare_decides_layouts_and_workspace)
 
 TEST(a_plan_without_a_device_cannot_run)
 {
-    CudaBackend b = { .deviceless = true, .compute = DTYPE_F32, .pad = 4, .workspace_limit = 1 << 20 };
-    const LtGemm g = { .m = 4, .n = 8, .k = 12, .lda = 12, .ldb = 8, .ldd = 8, .ab = DTYPE_F32, .d = DTYPE_F32 };
+    CudaBackend b = {
+        .deviceless = true, .compute = DTYPE_F32, .pad = 4, .workspace_limit = 1 << 20
+    };
+    const LtGemm g = {
+        .m = 4, .n = 8, .k = 12, .lda = 12, .ldb = 8, .ldd = 8, .ab = DTYPE_F32, .d = DTYPE_F32
+    };
     LtPlan *p = NULL;
     float a[48] = { 0 }, m[96] = { 0 }, d[32] = { 0 };
     REQUIRE_OK(lt_plan_create(&p, &b, &g));

@@ -1,6 +1,7 @@
-/* test_cuda_network.c - whole networks on the CUDA backend: loss and every parameter's gradient of a
- * training pass against the CPU backend's, in every precision, and twice the same bits. Runs on the test double (EMU=1)
- * and on a GPU; where there is neither, that is said and nothing is tested. */
+/* test_cuda_network.c - whole networks on the CUDA backend: loss and every parameter's gradient of
+ * a training pass against the CPU backend's, in every precision, and twice the same bits. Runs on
+ * the test double (EMU=1) and on a GPU; where there is neither, that is said and nothing is
+ * tested. */
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
@@ -9,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Relative L2 errors. In 16 bits what decides is the rounding of activations and of their gradients: layer after layer
- * adds some, so the first layers' gradients are the least exact. About twice what the plain loops of the test double
- * have. */
+/* Relative L2 errors. In 16 bits what decides is the rounding of activations and of their
+ * gradients: layer after layer adds some, so the first layers' gradients are the least exact. About
+ * twice what the plain loops of the test double have. */
 static const struct {
     NetworkBackend backend;
     const char *name;
@@ -43,7 +44,8 @@ static double relative(Sums s)
 }
 
 /* Gradients of all parameters. */
-static void compare_gradients(const Network *cpu, const Network *device, double of_tensor, double of_all)
+static void compare_gradients(const Network *cpu, const Network *device, double of_tensor,
+                              double of_all)
 {
     const Graph *g = program_graph(cpu->program), *h = program_graph(device->program);
     Sums all = { 0, 0 };
@@ -54,7 +56,8 @@ static void compare_gradients(const Network *cpu, const Network *device, double 
         int64_t count = 0;
         if (t->role != ROLE_PARAM) continue;
         REQUIRE_OK(network_read(cpu, t->grad, &want, &count));
-        REQUIRE_OK(network_read(device, graph_tensor(h, graph_find(h, t->name))->grad, &got, &count));
+        REQUIRE_OK(
+            network_read(device, graph_tensor(h, graph_find(h, t->name))->grad, &got, &count));
         Sums s = compare(got, want, count);
         if (!test_check(relative(s) <= of_tensor, __FILE__, __LINE__, t->name))
             printf("    relative error %.3g\n", relative(s));
@@ -65,7 +68,8 @@ static void compare_gradients(const Network *cpu, const Network *device, double 
         mem_free(got);
     }
     CHECK(relative(all) <= of_all);
-    printf("    gradients: relative error %.3g, at most %.3g of one tensor\n", relative(all), worst);
+    printf("    gradients: relative error %.3g, at most %.3g of one tensor\n", relative(all),
+           worst);
 }
 
 /* The second run starts from other running statistics, which training does not read. */
@@ -100,7 +104,8 @@ static void check_network(const char *model, const ModelOptions *o, double slack
         REQUIRE_OK(network_run(&device, 0.125f, &got));
         printf("    %s in %s: loss %.6f, on the CPU %.6f\n", model, rows[i].name, got, want);
         CHECK_NEAR(got, want, rows[i].of_loss * want);
-        compare_gradients(&cpu, &device, fmin(0.6, slack * rows[i].of_tensor), slack * rows[i].of_all);
+        compare_gradients(&cpu, &device, fmin(0.6, slack * rows[i].of_tensor),
+                          slack * rows[i].of_all);
         check_repeats(&device);
         network_close(&device);
     }

@@ -1,5 +1,5 @@
-/* test_cuda_norm_choice.c - who normalises: which instances cuDNN may be given, what the modes make of them, what is
- * said of it; and that a whole network trains as with our own kernels. */
+/* test_cuda_norm_choice.c - who normalises: which instances cuDNN may be given, what the modes make
+ * of them, what is said of it; and that a whole network trains as with our own kernels. */
 #include "kernels/cuda/norm_choice.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
@@ -9,8 +9,10 @@
 #include "tests/emu/cudnn_emu.h"
 #endif
 
-static const BatchNormAttr train = { 1e-5f, 0.1f, BN_TRAIN, ACT_NONE }, relu = { 1e-5f, 0.1f, BN_TRAIN, ACT_RELU },
-                           silu = { 1e-5f, 0.1f, BN_TRAIN, ACT_SILU }, frozen = { 1e-5f, 0.1f, BN_FROZEN, ACT_RELU },
+static const BatchNormAttr train = { 1e-5f, 0.1f, BN_TRAIN, ACT_NONE },
+                           relu = { 1e-5f, 0.1f, BN_TRAIN, ACT_RELU },
+                           silu = { 1e-5f, 0.1f, BN_TRAIN, ACT_SILU },
+                           frozen = { 1e-5f, 0.1f, BN_FROZEN, ACT_RELU },
                            eval = { 1e-5f, 0.1f, BN_EVAL, ACT_RELU };
 
 typedef struct Case {
@@ -76,29 +78,49 @@ TEST(cudnn_gets_what_it_can_do_exactly)
         { .k = { .attr = &relu, .c = 16, .rank = 4 }, .cudnn = true },
         { .k = { .attr = &silu, .c = 16, .rank = 4 }, .cudnn = true },
         { .k = { .attr = &relu, .c = 16, .rank = 4, .residual = true }, .cudnn = true },
-        { .k = { .attr = &train, .c = 16, .rank = 4, .residual = true }, .cudnn = false }, /* no engine */
-        { .k = { .attr = &relu, .c = 13, .rank = 4 }, .cudnn = false },                    /* padded channels */
-        { .k = { .attr = &relu, .c = 16, .rank = 2 }, .cudnn = false },                    /* rows */
+        /* no engine */
+        { .k = { .attr = &train, .c = 16, .rank = 4, .residual = true }, .cudnn = false },
+        /* padded channels */
+        { .k = { .attr = &relu, .c = 13, .rank = 4 }, .cudnn = false },
+        /* rows */
+        { .k = { .attr = &relu, .c = 16, .rank = 2 }, .cudnn = false },
         { .k = { .attr = &frozen, .c = 16, .rank = 4 }, .cudnn = false },
         { .k = { .attr = &eval, .c = 16, .rank = 4 }, .cudnn = false },
         { .k = { .attr = &relu, .c = 16, .rank = 4, .accumulate = true },
           .cudnn = true }, /* forward has nothing to add to */
-        { .k = { .attr = &train, .c = 16, .rank = 4, .backward = true }, .cudnn = true, .apart = true },
-        { .k = { .attr = &relu, .c = 16, .rank = 4, .backward = true }, .cudnn = true, .apart = true },
-        { .k = { .attr = &silu, .c = 16, .rank = 4, .backward = true }, .cudnn = true, .apart = true },
-        { .k = { .attr = &relu, .c = 16, .rank = 4, .backward = true, .residual = true, .dy2 = true }, .cudnn = true },
-        { .k = { .attr = &relu, .c = 16, .rank = 4, .backward = true, .residual = true }, .cudnn = true },
-        { .k = { .attr = &train, .c = 16, .rank = 4, .backward = true, .residual = true }, .cudnn = true },
+        { .k = { .attr = &train, .c = 16, .rank = 4, .backward = true },
+          .cudnn = true,
+          .apart = true },
+        { .k = { .attr = &relu, .c = 16, .rank = 4, .backward = true },
+          .cudnn = true,
+          .apart = true },
+        { .k = { .attr = &silu, .c = 16, .rank = 4, .backward = true },
+          .cudnn = true,
+          .apart = true },
+        { .k = { .attr = &relu,
+                 .c = 16,
+                 .rank = 4,
+                 .backward = true,
+                 .residual = true,
+                 .dy2 = true },
+          .cudnn = true },
+        { .k = { .attr = &relu, .c = 16, .rank = 4, .backward = true, .residual = true },
+          .cudnn = true },
+        { .k = { .attr = &train, .c = 16, .rank = 4, .backward = true, .residual = true },
+          .cudnn = true },
         { .k = { .attr = &relu, .c = 16, .rank = 4, .backward = true, .dy2 = true },
           .cudnn = false }, /* no place for the sum */
-        { .k = { .attr = &relu, .c = 16, .rank = 4, .backward = true, .accumulate = true }, .cudnn = false },
+        { .k = { .attr = &relu, .c = 16, .rank = 4, .backward = true, .accumulate = true },
+          .cudnn = false },
         { .k = { .attr = &relu, .c = 13, .rank = 4, .backward = true }, .cudnn = false },
         { .k = { .attr = &frozen, .c = 16, .rank = 4, .backward = true }, .cudnn = false },
     };
     static const Precision precisions[] = { PRECISION_FP32, PRECISION_BF16, PRECISION_FP16 };
     for (int p = 0; p < 3; p++) {
         Backend *own, *b;
-        if (!open_device(&b, precisions[p], KERNELS_CUDNN) || !open_device(&own, precisions[p], KERNELS_OWN)) return;
+        if (!open_device(&b, precisions[p], KERNELS_CUDNN) ||
+            !open_device(&own, precisions[p], KERNELS_OWN))
+            return;
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             bool apart = false;
             CHECK_INT(is_cudnns(b, &rows[i].k, &apart), rows[i].cudnn);
@@ -163,8 +185,10 @@ TEST(auto_measures_each_shape_once_and_keeps_the_answer)
     CHECK_INT(is_cudnns(b, &cases[1], NULL), second);
     CHECK_INT(emu_cudnn_choices(c), 2);
     b->v->describe_kernels(b, says, sizeof says);
-    CHECK_CONTAINS(says, first ? "batchnorm 1 of 1 shapes" : "batchnorm 0 of 1 shapes, 1 measured slower");
-    CHECK_CONTAINS(says, second ? "batchnorm_bwd 1 of 1 shapes" : "batchnorm_bwd 0 of 1 shapes, 1 measured slower");
+    CHECK_CONTAINS(says, first ? "batchnorm 1 of 1 shapes"
+                               : "batchnorm 0 of 1 shapes, 1 measured slower");
+    CHECK_CONTAINS(says, second ? "batchnorm_bwd 1 of 1 shapes"
+                                : "batchnorm_bwd 0 of 1 shapes, 1 measured slower");
     backend_destroy(b);
 }
 

@@ -1,6 +1,6 @@
-/* test_cuda_norm_plan.c - cuDNN's engines for batch norms on described devices, compiled once. Nothing runs here: the
- * machine needs cuDNN but no GPU; where there is no driver tests/driver_shim answers for it. Without cuDNN the tests
- * say so and check nothing. */
+/* test_cuda_norm_plan.c - cuDNN's engines for batch norms on described devices, compiled once.
+ * Nothing runs here: the machine needs cuDNN but no GPU; where there is no driver tests/driver_shim
+ * answers for it. Without cuDNN the tests say so and check nothing. */
 #ifndef CONVOY_EMU /* its batch norms are plain loops */
 #include "base/fs.h"
 #include "base/mem.h"
@@ -14,7 +14,8 @@
 static bool cudnn_compiles(void)
 {
     if (!cudnn_is_there()) return false;
-    if (dlopen("libcuda.so.1", RTLD_NOW) || dlopen(CONVOY_DRIVER_SHIM, RTLD_NOW | RTLD_GLOBAL)) return true;
+    if (dlopen("libcuda.so.1", RTLD_NOW) || dlopen(CONVOY_DRIVER_SHIM, RTLD_NOW | RTLD_GLOBAL))
+        return true;
     test_skip(dlerror());
     return false;
 }
@@ -43,10 +44,14 @@ TEST(all_forms_of_a_batch_norm_are_offered)
         bool residual;
         int64_t c;
         bool forward, backward;
-    } rows[] = { { DTYPE_BF16, ACT_NONE, false, 256, true, true },   { DTYPE_BF16, ACT_RELU, false, 256, true, true },
-                 { DTYPE_BF16, ACT_SILU, false, 256, true, true },   { DTYPE_BF16, ACT_RELU, true, 256, true, false },
-                 { DTYPE_BF16, ACT_NONE, true, 256, false, false }, /* nothing ends in an addition */
-                 { DTYPE_BF16, ACT_RELU, false, 257, false, false }, { DTYPE_F16, ACT_RELU, false, 256, true, true },
+    } rows[] = { { DTYPE_BF16, ACT_NONE, false, 256, true, true },
+                 { DTYPE_BF16, ACT_RELU, false, 256, true, true },
+                 { DTYPE_BF16, ACT_SILU, false, 256, true, true },
+                 { DTYPE_BF16, ACT_RELU, true, 256, true, false },
+                 /* nothing ends in an addition */
+                 { DTYPE_BF16, ACT_NONE, true, 256, false, false },
+                 { DTYPE_BF16, ACT_RELU, false, 257, false, false },
+                 { DTYPE_F16, ACT_RELU, false, 256, true, true },
                  { DTYPE_F32, ACT_RELU, false, 256, true, true } };
     CudaBackend b;
     if (!cudnn_compiles()) return;
@@ -70,7 +75,9 @@ TEST(all_forms_of_a_batch_norm_are_offered)
 
 TEST(what_was_compiled_is_not_compiled_again)
 {
-    const NormShape s = { .n = 2, .c = 8, .h = 4, .w = 4, .io = DTYPE_BF16, .act = ACT_RELU, .eps = 1e-5f };
+    const NormShape s = {
+        .n = 2, .c = 8, .h = 4, .w = 4, .io = DTYPE_BF16, .act = ACT_RELU, .eps = 1e-5f
+    };
     CudaBackend b;
     if (!cudnn_compiles()) return;
     REQUIRE_OK(cudnn_open_described(&b, "h200", NULL, test_scratch()));

@@ -1,7 +1,7 @@
-/* test_cuda_update.c - the optimizer step of the CUDA backend as a training program uses it: compute copies follow the
- * master weights, a captured step reads its scalars anew each time it is replayed, and a step that is skipped leaves
- * everything as it was. Runs on the test double (EMU=1) and on a GPU; how segments are cut into chunks is tested
- * everywhere. */
+/* test_cuda_update.c - the optimizer step of the CUDA backend as a training program uses it:
+ * compute copies follow the master weights, a captured step reads its scalars anew each time it is
+ * replayed, and a step that is skipped leaves everything as it was. Runs on the test double (EMU=1)
+ * and on a GPU; how segments are cut into chunks is tested everywhere. */
 #include "kernels/backend.h"
 #include "kernels/cuda/half_math.h"
 #include "kernels/cuda/update.h"
@@ -118,7 +118,8 @@ static void prepare_linear(Rig *r)
     place(r, &r->linear.out[LINEAR_OUT_Y], NULL);
     CHECK_OK(r->backend->v->alloc(r->backend, r->linear.workspace_bytes + 1, &r->linear.workspace));
     r->linear.in[LINEAR_IN_W].data = r->update.in[UPDATE_IN_PARAM].data;
-    CHECK_OK(r->device->params_attach(r->backend, r->update.in[UPDATE_IN_PARAM].data, COUNT * sizeof(float)));
+    CHECK_OK(r->device->params_attach(r->backend, r->update.in[UPDATE_IN_PARAM].data,
+                                      COUNT * sizeof(float)));
     CHECK_OK(r->device->params_changed(r->backend, r->stream));
     CHECK_OK(r->backend->v->ops[OP_LINEAR]->bind(&r->linear));
 }
@@ -164,7 +165,8 @@ static void step(const Rig *r, float *param, float lr)
     for (int i = 0; i < COUNT; i++) param[i] -= lr * r->grad[i];
 }
 
-/* Rates are powers of two and gradients small whole numbers: every product is exact, fused or not. */
+/* Rates are powers of two and gradients small whole numbers: every product is exact, fused or
+ * not. */
 static void test_copies(Precision precision, DType compute)
 {
     Rig r;

@@ -1,4 +1,5 @@
-/* Decoding: formats told by content, colour spaces, exact PNG pixels, and every way a file can be bad. */
+/* Decoding: formats told by content, colour spaces, exact PNG pixels, and every way a file can be
+ * bad. */
 #include "base/mem.h"
 #include "data/decode/decode.h"
 #include "tests/test.h"
@@ -70,10 +71,13 @@ TEST(jpeg_variants)
 {
     fill_rgb();
     check_close(jpeg((JpegSettings){ .channels = 3, .quality = 100 }), source, 3, 1.5);
-    check_close(jpeg((JpegSettings){ .channels = 3, .quality = 100, .progressive = true }), source, 3, 1.5);
-    check_close(jpeg((JpegSettings){ .channels = 3, .quality = 100, .subsample = true }), source, 3, 8.0);
+    check_close(jpeg((JpegSettings){ .channels = 3, .quality = 100, .progressive = true }), source,
+                3, 1.5);
+    check_close(jpeg((JpegSettings){ .channels = 3, .quality = 100, .subsample = true }), source, 3,
+                8.0);
     static uint8_t luma[PIXELS];
-    for (int i = 0; i < PIXELS; i++) luma[i] = image_luma(source[3 * i], source[3 * i + 1], source[3 * i + 2]);
+    for (int i = 0; i < PIXELS; i++)
+        luma[i] = image_luma(source[3 * i], source[3 * i + 1], source[3 * i + 2]);
     check_close(jpeg((JpegSettings){ .channels = 3, .quality = 100 }), luma, 1, 1.0);
 }
 
@@ -106,7 +110,8 @@ TEST(cmyk_as_pillow_has_it)
 static File png(const uint8_t *rows, size_t row_bytes, PngSettings settings)
 {
     File f = { 0 };
-    CHECK_STATUS(image_encode_png(rows, row_bytes, WIDTH, HEIGHT, &settings, &f.bytes, &f.size), OK);
+    CHECK_STATUS(image_encode_png(rows, row_bytes, WIDTH, HEIGHT, &settings, &f.bytes, &f.size),
+                 OK);
     return f;
 }
 
@@ -114,27 +119,34 @@ TEST(png_colour_types_are_exact)
 {
     static uint8_t rows[PIXELS * 8], want[PIXELS * 3], wide[PIXELS * 6];
     fill_rgb();
-    check_close(png(source, WIDTH * 3, (PngSettings){ .colour_type = 2, .bit_depth = 8 }), source, 3, 0.0);
+    check_close(png(source, WIDTH * 3, (PngSettings){ .colour_type = 2, .bit_depth = 8 }), source,
+                3, 0.0);
     for (int i = 0; i < PIXELS; i++) {
         memcpy(rows + 4 * i, source + 3 * i, 3);
         rows[4 * i + 3] = (uint8_t)i; /* alpha is dropped, not applied */
     }
-    check_close(png(rows, WIDTH * 4, (PngSettings){ .colour_type = 6, .bit_depth = 8 }), source, 3, 0.0);
+    check_close(png(rows, WIDTH * 4, (PngSettings){ .colour_type = 6, .bit_depth = 8 }), source, 3,
+                0.0);
     for (int i = 0; i < PIXELS * 3; i++) {
         uint16_t v = (uint16_t)(source[i] << 8 | (i & 255)); /* the low byte is cut off */
         memcpy(wide + 2 * i, &v, 2);
     }
-    check_close(png(wide, WIDTH * 6, (PngSettings){ .colour_type = 2, .bit_depth = 16 }), source, 3, 0.0);
+    check_close(png(wide, WIDTH * 6, (PngSettings){ .colour_type = 2, .bit_depth = 16 }), source, 3,
+                0.0);
     for (int i = 0; i < PIXELS * 3; i++) want[i] = source[i / 3];
-    check_close(png(source, WIDTH, (PngSettings){ .colour_type = 0, .bit_depth = 8 }), want, 3, 0.0);
-    check_close(png(source, WIDTH, (PngSettings){ .colour_type = 0, .bit_depth = 8 }), source, 1, 0.0);
+    check_close(png(source, WIDTH, (PngSettings){ .colour_type = 0, .bit_depth = 8 }), want, 3,
+                0.0);
+    check_close(png(source, WIDTH, (PngSettings){ .colour_type = 0, .bit_depth = 8 }), source, 1,
+                0.0);
     static const uint8_t palette[] = { 255, 0, 0, 0, 255, 0, 9, 8, 7 };
     for (int i = 0; i < PIXELS; i++) {
         rows[i] = (uint8_t)(i % 3);
         memcpy(want + 3 * i, palette + 3 * (i % 3), 3);
     }
     check_close(
-        png(rows, WIDTH, (PngSettings){ .colour_type = 3, .bit_depth = 8, .palette = palette, .palette_entries = 3 }),
+        png(rows, WIDTH,
+            (PngSettings){
+                .colour_type = 3, .bit_depth = 8, .palette = palette, .palette_entries = 3 }),
         want, 3, 0.0);
 }
 
@@ -217,7 +229,9 @@ static size_t find_marker(File f, size_t from, bool start)
 {
     for (size_t i = from; i + 1 < f.size; i++) {
         const uint8_t code = f.bytes[i + 1];
-        if (f.bytes[i] == 0xff && (start ? code == 0xda : code != 0 && (code < 0xd0 || code > 0xd7))) return i;
+        if (f.bytes[i] == 0xff &&
+            (start ? code == 0xda : code != 0 && (code < 0xd0 || code > 0xd7)))
+            return i;
     }
     return 0;
 }
@@ -230,7 +244,8 @@ static File repeat_scan(File f, int times)
     long_one.bytes = mem_alloc(long_one.size);
     CHECK(long_one.bytes && at > 0 && end > at);
     memcpy(long_one.bytes, f.bytes, end);
-    for (int i = 0; i < times; i++) memcpy(long_one.bytes + end + scan * (size_t)i, f.bytes + at, scan);
+    for (int i = 0; i < times; i++)
+        memcpy(long_one.bytes + end + scan * (size_t)i, f.bytes + at, scan);
     memcpy(long_one.bytes + end + scan * (size_t)times, f.bytes + end, f.size - end);
     return long_one;
 }
@@ -296,7 +311,8 @@ TEST(no_memory_is_not_a_bad_png)
     mem_free(f.bytes);
 }
 
-/* libjpeg calls malloc itself, so the process is really left without memory. The sanitizers would not survive that. */
+/* libjpeg calls malloc itself, so the process is really left without memory. The sanitizers would
+ * not survive that. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 typedef struct Hoard {
     struct Hoard *next;
@@ -308,7 +324,8 @@ static Hoard *starve(struct rlimit *before)
     FILE *file = fopen("/proc/self/statm", "r");
     CHECK(file && fscanf(file, "%ld", &pages) == 1 && getrlimit(RLIMIT_AS, before) == 0);
     if (file) fclose(file);
-    struct rlimit now = { .rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE), .rlim_max = before->rlim_max };
+    struct rlimit now = { .rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE),
+                          .rlim_max = before->rlim_max };
     CHECK(setrlimit(RLIMIT_AS, &now) == 0);
     Hoard *all = NULL;
     for (size_t bytes = (size_t)1 << 20; bytes >= (size_t)1 << 15; bytes /= 2)

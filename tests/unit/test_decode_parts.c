@@ -1,5 +1,6 @@
-/* Every way to a part of a picture gives the pixels of that part of the whole as libjpeg alone decodes it: cut columns,
- * skipped rows, our Huffman decoder, with and without a seek index - for whole files and for damaged ones. */
+/* Every way to a part of a picture gives the pixels of that part of the whole as libjpeg alone
+ * decodes it: cut columns, skipped rows, our Huffman decoder, with and without a seek index - for
+ * whole files and for damaged ones. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/decode/decode.h"
@@ -94,7 +95,8 @@ static bool same_pixels(const PixelBox *part, const ImageView *whole)
     for (int y = 0; y < b->height; y++) {
         const uint8_t *got = part->pixels + (size_t)y * part->stride;
         const uint8_t *want =
-            whole->pixels + ((size_t)(b->y + y) * (size_t)whole->width + (size_t)b->x) * (size_t)whole->channels;
+            whole->pixels +
+            ((size_t)(b->y + y) * (size_t)whole->width + (size_t)b->x) * (size_t)whole->channels;
         for (int x = 0; x < b->width; x++, got += part->pixel_bytes, want += whole->channels)
             if (memcmp(got, want, (size_t)part->channels) != 0) return false;
     }
@@ -103,14 +105,14 @@ static bool same_pixels(const PixelBox *part, const ImageView *whole)
 
 static void complain(const char *name, const char *way, const Picture *p, const ImageBox *b)
 {
-    fprintf(stderr, "%s, %s: %d x %d, part %d x %d at (%d, %d)\n", name, way, p->width, p->height, b->width, b->height,
-            b->x, b->y);
+    fprintf(stderr, "%s, %s: %d x %d, part %d x %d at (%d, %d)\n", name, way, p->width, p->height,
+            b->width, b->height, b->x, b->y);
     CHECK(!"the pixels of the whole");
 }
 
 /* A part by one way against the whole by libjpeg. The refusals must be the same too. */
-static bool check_part(Decoder *d, Decoder *reference, const Picture *p, const ImageBox *box, const ByteBuf *index,
-                       size_t index_bytes)
+static bool check_part(Decoder *d, Decoder *reference, const Picture *p, const ImageBox *box,
+                       const ByteBuf *index, size_t index_bytes)
 {
     int width, height;
     ImageView whole = { 0 };
@@ -164,12 +166,15 @@ TEST(parts_equal_the_whole)
             Rng rng = rng_at(3, RNG_TEST, i, k);
             Picture p = make_picture(&rng, &kinds[k]);
             size_t index_bytes = 0;
-            CHECK_OK(seek_index_build(w.fast, p.file, p.size, steps[i % 4], &w.index, &index_bytes));
+            CHECK_OK(
+                seek_index_build(w.fast, p.file, p.size, steps[i % 4], &w.index, &index_bytes));
             CHECK((index_bytes > 0) == is_fast(&kinds[k]));
             for (int j = 0; j < 4; j++) {
                 ImageBox box = random_box(&rng, &p);
-                if (!check_part(w.stock, w.reference, &p, &box, NULL, 0)) complain(kinds[k].name, "libjpeg", &p, &box);
-                if (!check_part(w.fast, w.reference, &p, &box, NULL, 0)) complain(kinds[k].name, "fast", &p, &box);
+                if (!check_part(w.stock, w.reference, &p, &box, NULL, 0))
+                    complain(kinds[k].name, "libjpeg", &p, &box);
+                if (!check_part(w.fast, w.reference, &p, &box, NULL, 0))
+                    complain(kinds[k].name, "fast", &p, &box);
                 if (!check_part(w.fast, w.reference, &p, &box, &w.index, index_bytes))
                     complain(kinds[k].name, "with an index", &p, &box);
                 indexed++;
@@ -177,7 +182,8 @@ TEST(parts_equal_the_whole)
             mem_free(p.file);
         }
         JpegCounts after = decoder_counts(w.fast);
-        CHECK_INT(after.fast - before.fast, is_fast(&kinds[k]) ? 2 * indexed + 60 : 0); /* 60 indices were built */
+        /* 60 indices were built */
+        CHECK_INT(after.fast - before.fast, is_fast(&kinds[k]) ? 2 * indexed + 60 : 0);
         CHECK_INT(after.left, before.left);
     }
     ways_destroy(&w);
@@ -194,7 +200,8 @@ TEST(damaged_files_decode_as_libjpeg_decodes_them)
             Picture p = make_picture(&rng, &kinds[k]);
             ImageBox box = random_box(&rng, &p);
             size_t index_bytes = 0;
-            CHECK_OK(seek_index_build(w.fast, p.file, p.size, SEEK_ROWS_ONLY, &w.index, &index_bytes));
+            CHECK_OK(
+                seek_index_build(w.fast, p.file, p.size, SEEK_ROWS_ONLY, &w.index, &index_bytes));
             int changes = between(&rng, 1, 3);
             for (int j = 0; j < changes; j++) {
                 size_t at = p.size - 1 - rng_below(&rng, between(&rng, 0, 3) ? p.size / 2 : p.size);
@@ -203,7 +210,8 @@ TEST(damaged_files_decode_as_libjpeg_decodes_them)
             if (between(&rng, 0, 9) == 0) p.size = 3 + rng_below(&rng, p.size - 3);
             if (!check_part(w.stock, w.reference, &p, &box, NULL, 0))
                 complain(kinds[k].name, "damaged, libjpeg", &p, &box);
-            if (!check_part(w.fast, w.reference, &p, &box, NULL, 0)) complain(kinds[k].name, "damaged, fast", &p, &box);
+            if (!check_part(w.fast, w.reference, &p, &box, NULL, 0))
+                complain(kinds[k].name, "damaged, fast", &p, &box);
             /* The index of the file as it was must not be used. */
             if (!check_part(w.fast, w.reference, &p, &box, &w.index, index_bytes))
                 complain(kinds[k].name, "damaged, with an index", &p, &box);

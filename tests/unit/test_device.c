@@ -1,4 +1,5 @@
-/* test_device.c - which backend and precision a configuration means, on whatever machine this is. */
+/* test_device.c - which backend and precision a configuration means, on whatever machine this
+ * is. */
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
 #include "trainer/session/device.h"
@@ -26,14 +27,16 @@ TEST(the_cpu_computes_in_fp32)
 {
     const char *cpu[] = { "device.backend=cpu" };
     REQUIRE_OK(choose(cpu, 1, 0));
-    CHECK(!choice.cuda && choice.precision == PRECISION_FP32 && choice.index == -1 && choice.sharers == 1);
+    CHECK(!choice.cuda && choice.precision == PRECISION_FP32 && choice.index == -1 &&
+          choice.sharers == 1);
     CHECK(choice.plan_cache[0] == '\0');
     CHECK_STR(choice.reason, "cpu in fp32: device.backend is cpu, train.precision is auto");
     static const char *const others[] = { "tf32", "bf16", "fp16" };
     for (int i = 0; i < 3; i++) {
         char set[64], sentence[128];
         snprintf(set, sizeof set, "train.precision=%s", others[i]);
-        snprintf(sentence, sizeof sentence, "train.precision is %s; the CPU computes in fp32 alone", others[i]);
+        snprintf(sentence, sizeof sentence, "train.precision is %s; the CPU computes in fp32 alone",
+                 others[i]);
         const char *sets[] = { "device.backend=cpu", set };
         CHECK_STATUS(choose(sets, 2, 0), ERR_USAGE);
         CHECK_STR(status_message(), sentence);
@@ -51,7 +54,8 @@ TEST(auto_takes_cuda_where_there_is_a_gpu)
         CHECK(status == OK && choice.cuda && choice.index == 0);
         CHECK_STR(choice.plan_cache, "runs/plan-cache");
     } else {
-        CHECK(status == ERR_ENV && strstr(status_message(), "device.backend is cuda, but ") != NULL);
+        CHECK(status == ERR_ENV &&
+              strstr(status_message(), "device.backend is cuda, but ") != NULL);
     }
 }
 

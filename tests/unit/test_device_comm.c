@@ -1,5 +1,6 @@
-/* test_device_comm.c - choice of a carrier, operations and their marks, over a played device and carrier. NCCL itself:
- * only that it says what is missing. Sums by NCCL: make_commcheck device. The watchdog: test_device_watchdog.c. */
+/* test_device_comm.c - choice of a carrier, operations and their marks, over a played device and
+ * carrier. NCCL itself: only that it says what is missing. Sums by NCCL: make_commcheck device. The
+ * watchdog: test_device_watchdog.c. */
 #include "base/str.h"
 #include "tests/test.h"
 #include "tests/tools/played_carrier.h"
@@ -55,7 +56,8 @@ TEST(ranks_that_share_a_device_are_staged)
     CHECK_STR(device_comm_carrier_name(DEVICE_COMM_STAGED), "staged");
 }
 
-/* Schedulers that show each rank one device give all of them index 0; where it sits tells them apart. */
+/* Schedulers that show each rank one device give all of them index 0; where it sits tells them
+ * apart. */
 TEST(sharers_are_counted_by_where_the_device_sits)
 {
     static const CommVTable peers = { .post = play_post, .wait = play_wait };
@@ -84,7 +86,8 @@ TEST(alone_nothing_is_enqueued)
     Stream stream = { 0 };
     float x[2] = { 1, 2 };
     REQUIRE(c != NULL);
-    REQUIRE_OK(device_comm_create_over(&d, c, &played_device, DEVICE_COMM_SELF, 4, &played_carrier));
+    REQUIRE_OK(
+        device_comm_create_over(&d, c, &played_device, DEVICE_COMM_SELF, 4, &played_carrier));
     CHECK_INT(device_comm_carrier(d), DEVICE_COMM_SELF);
     CHECK_OK(device_comm_group_begin(d, &stream, "all"));
     CHECK_OK(device_comm_allreduce(d, x, 2, DTYPE_F32, &stream, "sum"));
@@ -104,7 +107,8 @@ TEST(operations_reach_the_carrier_in_order)
     Stream stream = { 0 };
     float x[2] = { 1, 2 };
     REQUIRE(c != NULL);
-    REQUIRE_OK(device_comm_create_over(&d, c, &played_device, DEVICE_COMM_NCCL, 4, &played_carrier));
+    REQUIRE_OK(
+        device_comm_create_over(&d, c, &played_device, DEVICE_COMM_NCCL, 4, &played_carrier));
     CHECK_OK(device_comm_broadcast(d, x, sizeof x, 0, &stream, "start"));
     CHECK_OK(device_comm_allreduce(d, x, 2, DTYPE_F32, &stream, "bucket 0"));
     CHECK_OK(device_comm_allreduce(d, x, 0, DTYPE_F32, &stream, "empty bucket"));
@@ -120,9 +124,9 @@ TEST(operations_reach_the_carrier_in_order)
     device_comm_abort(d);
     device_comm_destroy(d);
     CHECK_STR(played_calls,
-              "open 1000 4;id;connect;broadcast start;allreduce bucket 0;group;allreduce statistics;"
-              "allreduce metrics;end rest;cast to bf16;short allreduce bucket 0;cast to f32;allreduce bucket "
-              "0;abort;destroy;");
+              "open 1000 4;id;connect;broadcast start;allreduce bucket 0;group;allreduce "
+              "statistics;allreduce metrics;end rest;cast to bf16;short allreduce bucket 0;cast to "
+              "f32;allreduce bucket 0;abort;destroy;");
     comm_destroy(c);
 }
 
@@ -132,14 +136,18 @@ TEST(a_carrier_that_fails_leaves_nothing_behind)
     DeviceComm *d = NULL;
     REQUIRE(c != NULL);
     played.open_status = ERR_ENV;
-    CHECK_STATUS(device_comm_create_over(&d, c, &played_device, DEVICE_COMM_NCCL, 0, &played_carrier), ERR_ENV);
+    CHECK_STATUS(
+        device_comm_create_over(&d, c, &played_device, DEVICE_COMM_NCCL, 0, &played_carrier),
+        ERR_ENV);
     CHECK_STR(status_message(), "no such library");
     CHECK(d == NULL);
     CHECK_STR(played_calls, "open 1000 0;");
     played.open_status = OK;
     played.connect_status = ERR_PEER;
     played_calls[0] = '\0';
-    CHECK_STATUS(device_comm_create_over(&d, c, &played_device, DEVICE_COMM_NCCL, 0, &played_carrier), ERR_PEER);
+    CHECK_STATUS(
+        device_comm_create_over(&d, c, &played_device, DEVICE_COMM_NCCL, 0, &played_carrier),
+        ERR_PEER);
     CHECK_STR(status_message(), "no route");
     CHECK(d == NULL);
     CHECK_STR(played_calls, "open 1000 0;id;connect;abort;destroy;");

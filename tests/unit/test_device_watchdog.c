@@ -1,5 +1,5 @@
-/* test_device_watchdog.c - who ends a process whose device or peers hang, and with which words; over a played device
- * and carrier, in a process of its own each time. */
+/* test_device_watchdog.c - who ends a process whose device or peers hang, and with which words;
+ * over a played device and carrier, in a process of its own each time. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/mem.h"
@@ -25,7 +25,8 @@ typedef struct Scene {
     float x;
 } Scene;
 
-/* Plays in a process of its own, which leaves with 0 if the watchdog lets it live. Its stderr returns to caller. */
+/* Plays in a process of its own, which leaves with 0 if the watchdog lets it live. Its stderr
+ * returns to caller. */
 static int play_scene(DeviceCommCarrier carrier, void (*scene)(Scene *s), char *out, size_t bytes)
 {
     char path[512];
@@ -39,7 +40,9 @@ static int play_scene(DeviceCommCarrier carrier, void (*scene)(Scene *s), char *
         comm_set_timeout(s.comm, 0.3);
         comm_set_progress(s.comm, 41, "step");
         comm_set_last_words(s.comm, last_words, &s);
-        if (device_comm_create_over(&s.d, s.comm, &played_device, carrier, 0, &played_carrier) != OK) _exit(2);
+        if (device_comm_create_over(&s.d, s.comm, &played_device, carrier, 0, &played_carrier) !=
+            OK)
+            _exit(2);
         scene(&s);
         device_comm_destroy(s.d);
         comm_destroy(s.comm);
@@ -94,7 +97,8 @@ static void call_beside_the_watchdog(Scene *s)
     device_comm_watch(s->d, &s->event, "step");
     for (int i = 0; i < 2; i++) {
         if (device_comm_group_begin(s->d, &s->stream, "rest") != OK) _exit(3);
-        if (device_comm_allreduce(s->d, &s->x, 1, DTYPE_F32, &s->stream, "bucket 2") != OK) _exit(4);
+        if (device_comm_allreduce(s->d, &s->x, 1, DTYPE_F32, &s->stream, "bucket 2") != OK)
+            _exit(4);
         if (device_comm_broadcast(s->d, &s->x, 1, 0, &s->stream, "start") != OK) _exit(5);
         if (device_comm_group_end(s->d, &s->stream) != OK) _exit(6);
         clock_sleep_s(0.1);
@@ -148,7 +152,8 @@ TEST(watchdog_tells_a_device_that_hangs_from_a_peer)
 {
     char out[1024];
     CHECK_INT(play_scene(DEVICE_COMM_NCCL, hang_after_bucket, out, sizeof out), 76);
-    CHECK_CONTAINS(out, "in step 41 (step), operation forward pass, after bucket 2: the device hangs");
+    CHECK_CONTAINS(out,
+                   "in step 41 (step), operation forward pass, after bucket 2: the device hangs");
     CHECK_INT(play_scene(DEVICE_COMM_STAGED, hang_staged, out, sizeof out), 76);
     CHECK_CONTAINS(out, "in step 41 (step), operation evaluation: ");
     CHECK(strstr(out, "carrier aborted") == NULL);

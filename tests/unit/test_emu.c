@@ -1,5 +1,5 @@
-/* test_emu.c - the test double of a CUDA device (tests/emu) shows the mistakes that it is there to show. Only in builds
- * with EMU=1, where there is one. */
+/* test_emu.c - the test double of a CUDA device (tests/emu) shows the mistakes that it is there to
+ * show. Only in builds with EMU=1, where there is one. */
 #ifdef CONVOY_EMU
 #include "tests/emu/emu.h"
 #include "tests/emu/self_kernels.h"
@@ -229,7 +229,8 @@ typedef struct Fork { /* stream a leads to b and back */
 
 static Fork make_fork(void)
 {
-    Fork f = { make_stream(), make_stream(), make_event(), make_event(), device_bytes(2 * sizeof(int)) };
+    Fork f = { make_stream(), make_stream(), make_event(), make_event(),
+               device_bytes(2 * sizeof(int)) };
     CHECK_CUDA(cudaMemset(f.x, 0, 2 * sizeof(int)));
     return f;
 }
@@ -299,7 +300,8 @@ TEST(copies_between_the_wrong_sides_are_refused)
     int host = 0;
     int *p = device_bytes(sizeof *p);
     CHECK_ERROR(cudaMemcpy(&host, p, sizeof host, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
-    CHECK_ERROR(cudaMemcpy(p, &host, 2 * sizeof host, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+    CHECK_ERROR(cudaMemcpy(p, &host, 2 * sizeof host, cudaMemcpyHostToDevice),
+                cudaErrorInvalidValue);
     CHECK_ERROR(cudaMemset(&host, 0, sizeof host), cudaErrorInvalidValue);
     CHECK_ERROR(cudaFree(&host), cudaErrorInvalidValue);
 }

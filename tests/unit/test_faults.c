@@ -1,5 +1,6 @@
-/* Failing storage: errors that pass are survived, errors that stay end the run with one line that names the file; a
- * sample that is gone is a bad sample. For every kind of source, while it is scanned and while it is read. */
+/* Failing storage: errors that pass are survived, errors that stay end the run with one line that
+ * names the file; a sample that is gone is a bad sample. For every kind of source, while it is
+ * scanned and while it is read. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "data/load/dataset.h"
@@ -15,7 +16,8 @@
 
 static const int errors[] = { EIO, ESTALE };
 
-static const DataFormat formats[4] = { DATA_IMAGEFOLDER, DATA_WEBDATASET, DATA_TFRECORD, DATA_SHARDS };
+static const DataFormat formats[4] = { DATA_IMAGEFOLDER, DATA_WEBDATASET, DATA_TFRECORD,
+                                       DATA_SHARDS };
 
 static void make_all(void)
 {
@@ -124,7 +126,8 @@ TEST(an_index_that_cannot_be_read_is_made_again)
 
 TEST(what_is_gone_is_a_bad_sample)
 {
-    static const char *const gone[4] = { "n0/n0_0.JPEG", "part-0000.tar", "train-00000-of-00008", "shard-00000.bin" };
+    static const char *const gone[4] = { "n0/n0_0.JPEG", "part-0000.tar", "train-00000-of-00008",
+                                         "shard-00000.bin" };
     make_all();
     for (int f = 0; f < 4; f++) {
         ByteBuf buf = { 0 };

@@ -54,7 +54,8 @@ TEST(large_and_unsized_files)
     CHECK(bytes == n && memcmp(data, back, n) == 0 && back[n] == 0);
     mem_free(back);
     mem_free(data);
-    REQUIRE_OK(fs_read_file("/proc/self/maps", &back, &bytes)); /* says 0 bytes, holds several thousand */
+    /* says 0 bytes, holds several thousand */
+    REQUIRE_OK(fs_read_file("/proc/self/maps", &back, &bytes));
     CHECK(bytes > 1000 && strlen((const char *)back) == bytes);
     mem_free(back);
 }
@@ -84,13 +85,15 @@ TEST(failed_write_leaves_the_old_file)
     mem_fail_at(1);
     CHECK_STATUS(fs_write_atomic(path, "new", 3), ERR_MEMORY);
     CHECK_OK(fs_make_dirs(in_scratch("taken")));
-    CHECK_STATUS(fs_write_atomic(in_scratch("taken"), "new", 3), ERR_IO); /* rename() onto a folder fails */
+    /* rename() onto a folder fails */
+    CHECK_STATUS(fs_write_atomic(in_scratch("taken"), "new", 3), ERR_IO);
     CHECK_CONTAINS(status_message(), "taken: cannot replace");
     check_content(path, "old");
     char **names;
     int64_t count;
     static const char *const folders[] = { "folder", "" };
-    for (int i = 0; i < 2; i++) { /* no temporary file is left: there are file, and folder and taken */
+    /* no temporary file is left: there are file, and folder and taken */
+    for (int i = 0; i < 2; i++) {
         REQUIRE_OK(fs_list(in_scratch(folders[i]), &names, &count));
         CHECK_INT(count, i + 1);
         mem_free(names);
@@ -152,7 +155,8 @@ TEST(writing_goes_through_symlinks)
     CHECK(lstat(in_scratch("far"), &st) == 0 && S_ISLNK(st.st_mode));
     CHECK(lstat(in_scratch("near"), &st) == 0 && S_ISLNK(st.st_mode));
     CHECK(fs_same_file(in_scratch("far"), in_scratch("there/file")));
-    CHECK(!fs_same_file(in_scratch("far"), test_scratch()) && !fs_same_file(in_scratch("none"), in_scratch("none")));
+    CHECK(!fs_same_file(in_scratch("far"), test_scratch()) &&
+          !fs_same_file(in_scratch("none"), in_scratch("none")));
 
     REQUIRE(symlink("there/later", in_scratch("ahead")) == 0); /* leads nowhere yet */
     CHECK_OK(fs_write_atomic(in_scratch("ahead"), "first", 5));
@@ -184,7 +188,8 @@ TEST(a_device_is_written_in_place)
 {
     const char *full = in_scratch("full");
     struct stat st;
-    int probe = mknod(full, S_IFCHR | 0600, makedev(1, 7)) == 0 ? open(full, O_WRONLY | O_CLOEXEC) : -1;
+    int probe =
+        mknod(full, S_IFCHR | 0600, makedev(1, 7)) == 0 ? open(full, O_WRONLY | O_CLOEXEC) : -1;
     if (probe < 0) {
         test_skip("no device node can be made here, or none be opened");
         return;
@@ -224,8 +229,9 @@ TEST(what_could_not_be_written_is_known_before)
 
 TEST(listings_are_sorted)
 {
-    static const char *const made[] = { "b", "a10", ".hidden", "a9", "B" }, *const want[] = { ".hidden", "B", "a10",
-                                                                                              "a9", "b" };
+    static const char *const made[] = { "b", "a10", ".hidden", "a9", "B" }, *const want[] = {
+        ".hidden", "B", "a10", "a9", "b"
+    };
     char **names;
     int64_t count;
     REQUIRE_OK(fs_list(test_scratch(), &names, &count));

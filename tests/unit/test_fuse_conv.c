@@ -1,5 +1,5 @@
-/* test_fuse_conv.c - batch norms of an evaluation inside convolutions: what the rewritten graph looks like, that it
- * computes the same, and what the CPU backend takes. */
+/* test_fuse_conv.c - batch norms of an evaluation inside convolutions: what the rewritten graph
+ * looks like, that it computes the same, and what the CPU backend takes. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"
@@ -60,7 +60,8 @@ TEST(norms_of_an_evaluation_go_into_the_convolutions_before_them)
         CHECK_INT(graph_count_kind(apart, OP_CONV2D_BN), 0);
         CHECK_INT(graph_count_kind(apart, OP_BATCHNORM), rows[r].convolutions);
         for (int i = 0; i < graph_node_count(g); i++)
-            residuals += graph_node(g, i)->kind == OP_CONV2D_BN && graph_node(g, i)->in[CONV_BN_IN_RESIDUAL] >= 0;
+            residuals += graph_node(g, i)->kind == OP_CONV2D_BN &&
+                         graph_node(g, i)->in[CONV_BN_IN_RESIDUAL] >= 0;
         CHECK_INT(residuals, rows[r].residuals);
         CHECK(graph_flops(g, PHASE_FORWARD) == graph_flops(apart, PHASE_FORWARD));
         graph_destroy(g);
@@ -99,14 +100,17 @@ TEST(a_training_graph_has_no_such_norms)
 /* Where something else reads what the convolution leaves, it must be written. */
 TEST(a_convolution_with_two_readers_stays)
 {
-    const GraphOptions o = { .batch = 2, .channels = 3, .height = 8, .width = 8, .classes = 4, .std = { 1, 1, 1 } };
+    const GraphOptions o = {
+        .batch = 2, .channels = 3, .height = 8, .width = 8, .classes = 4, .std = { 1, 1, 1 }
+    };
     Taker all = { .takes = true };
     const FuseOptions fuse = { .takes = take, .cookie = &all };
     Graph *g = NULL;
     REQUIRE_OK(graph_create(&g));
     graph_set_options(g, &o);
     const TensorId y = graph_conv2d(g, "conv", graph_images(g, &o), 8, 3, 1, 1, 1);
-    const TensorId z = graph_batchnorm(g, "bn", y, &(BnOptions){ .eps = 1e-5f, .momentum = 0.1f, .residual = y });
+    const TensorId z =
+        graph_batchnorm(g, "bn", y, &(BnOptions){ .eps = 1e-5f, .momentum = 0.1f, .residual = y });
     graph_softmax_xent(g, graph_linear(g, "fc", graph_global_avgpool(g, "pool", z), 4));
     CHECK_OK(graph_fuse(g, &fuse));
     CHECK_INT(all.asked, 0);
@@ -116,7 +120,8 @@ TEST(a_convolution_with_two_readers_stays)
 
 /* ---- the numbers ---- */
 
-static double *logits_of(NetworkBackend backend, const char *model, const ModelOptions *o, int64_t *count)
+static double *logits_of(NetworkBackend backend, const char *model, const ModelOptions *o,
+                         int64_t *count)
 {
     Network n;
     double *out = NULL;
@@ -129,10 +134,12 @@ static double *logits_of(NetworkBackend backend, const char *model, const ModelO
     return out;
 }
 
-static void check_same(NetworkBackend a, NetworkBackend b, const char *model, const ModelOptions *o, double tolerance)
+static void check_same(NetworkBackend a, NetworkBackend b, const char *model, const ModelOptions *o,
+                       double tolerance)
 {
     int64_t count = 0;
-    double *x = logits_of(a, model, o, &count), *y = logits_of(b, model, o, &count), worst = 0, largest = 0;
+    double *x = logits_of(a, model, o, &count), *y = logits_of(b, model, o, &count), worst = 0,
+           largest = 0;
     for (int64_t i = 0; x && y && i < count; i++) {
         worst = fmax(worst, fabs(x[i] - y[i]));
         largest = fmax(largest, fabs(y[i]));

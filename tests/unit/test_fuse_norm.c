@@ -1,4 +1,5 @@
-/* test_fuse_norm.c - batch norms in parts: what the rewritten graph looks like, and that it computes the same. */
+/* test_fuse_norm.c - batch norms in parts: what the rewritten graph looks like, and that it
+ * computes the same. */
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
@@ -58,7 +59,8 @@ TEST(every_norm_of_a_residual_network_is_taken_apart)
     CHECK_INT(graph_count_kind(g, OP_BN_FINALIZE), 53);
     /* Left are the stem, before the pooling, and the last block, before the average. */
     CHECK_INT(graph_count_kind(g, OP_BN_APPLY), 2);
-    CHECK_INT(graph_count_kind(g, OP_CONV2D_BWD_WEIGHTS_NORM), 32); /* two inside each of 16 blocks */
+    /* two inside each of 16 blocks */
+    CHECK_INT(graph_count_kind(g, OP_CONV2D_BWD_WEIGHTS_NORM), 32);
     CHECK_INT(graph_count_kind(g, OP_CONV2D_BWD_DATA_NORM), 32);
     CHECK_INT(graph_count_kind(g, OP_BN_BWD_APPLY), 32);
     CHECK_INT(graph_count_kind(g, OP_BATCHNORM_BWD), 21);
@@ -79,7 +81,8 @@ TEST(a_fusion_that_is_refused_leaves_its_nodes)
     CHECK_INT(graph_count_kind(g, OP_BN_APPLY), 53);
     CHECK_INT(graph_count_kind(g, OP_CONV2D_BWD_WEIGHTS_NORM), 0);
     CHECK_INT(statistics.asked,
-              53 + 32 + 15 + 4 + 32); /* 15 ends of blocks, four of them first asked with a shortcut */
+              /* 15 ends of blocks, four of them first asked with a shortcut */
+              53 + 32 + 15 + 4 + 32);
     graph_destroy(g);
     g = fused("resnet50", &gradient);
     check_training(g);
@@ -101,7 +104,8 @@ TEST(frozen_norms_and_evaluation_are_left_alone)
     graph_destroy(g);
 }
 
-/* The order of gradients, and with it that of parameters and buckets, is that of the graph as it was. */
+/* The order of gradients, and with it that of parameters and buckets, is that of the graph as it
+ * was. */
 TEST(gradients_keep_their_order)
 {
     Taker all = { .names = { "" } }, none = { .names = { NULL } };
@@ -127,7 +131,8 @@ TEST(gradients_keep_their_order)
 
 /* ---- the numbers ---- */
 
-static double difference(const Network *a, const Network *b, const GraphTensor *t, TensorId id, bool gradient)
+static double difference(const Network *a, const Network *b, const GraphTensor *t, TensorId id,
+                         bool gradient)
 {
     const Graph *h = program_graph(b->program);
     const TensorId other = graph_find(h, t->name);
@@ -144,7 +149,8 @@ static double difference(const Network *a, const Network *b, const GraphTensor *
     return sqrt(error / (size + 1e-30));
 }
 
-/* Gradients of all parameters and the running statistics of a and b, by the size of b's; the largest and the mean. */
+/* Gradients of all parameters and the running statistics of a and b, by the size of b's; the
+ * largest and the mean. */
 static double compare(const Network *a, const Network *b, double tolerance, double *mean)
 {
     const Graph *g = program_graph(a->program);
@@ -154,7 +160,8 @@ static double compare(const Network *a, const Network *b, double tolerance, doub
         const GraphTensor *t = graph_tensor(g, id);
         if (t->role != ROLE_PARAM && t->role != ROLE_BUFFER) continue;
         const double one = difference(a, b, t, id, t->role == ROLE_PARAM);
-        if (!test_check(one <= tolerance, __FILE__, __LINE__, t->name)) printf("    relative error %.3g\n", one);
+        if (!test_check(one <= tolerance, __FILE__, __LINE__, t->name))
+            printf("    relative error %.3g\n", one);
         if (one > worst) worst = one;
         sum += one;
         counted++;
@@ -163,7 +170,8 @@ static double compare(const Network *a, const Network *b, double tolerance, doub
     return worst;
 }
 
-static void open_and_run(Network *n, NetworkBackend backend, const char *model, const ModelOptions *o, double *loss)
+static void open_and_run(Network *n, NetworkBackend backend, const char *model,
+                         const ModelOptions *o, double *loss)
 {
     REQUIRE_OK(network_open(n, backend, model, o));
     REQUIRE_OK(network_fill(n));
@@ -218,8 +226,8 @@ static void check_device(const char *model, const ModelOptions *o, double tolera
     CHECK(fabs(loss[2] - loss[0]) <= 0.01 * fabs(loss[0]));
     const double apart = compare(&plain, &exact, tolerance, &mean[0]),
                  together = compare(&fused_network, &exact, tolerance, &mean[1]);
-    printf("    %s: gradients are off by %.4f on average, %.4f at most; fused %.4f, %.4f\n", model, mean[0], apart,
-           mean[1], together);
+    printf("    %s: gradients are off by %.4f on average, %.4f at most; fused %.4f, %.4f\n", model,
+           mean[0], apart, mean[1], together);
     CHECK(mean[1] <= 2 * mean[0] + 1e-3);
     network_close(&exact);
     network_close(&plain);

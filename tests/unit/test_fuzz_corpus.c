@@ -1,5 +1,5 @@
-/* Replays the corpora of tests/fuzz: inputs that once failed or reach far must stay harmless. Runs from the root of the
- * repository. */
+/* Replays the corpora of tests/fuzz: inputs that once failed or reach far must stay harmless. Runs
+ * from the root of the repository. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "tests/fuzz/fuzz.h"
@@ -32,9 +32,9 @@ static void replay(const FuzzTarget *t)
     mem_free(names);
 }
 
-#define REPLAY(name)                                                                                                   \
-    TEST(name)                                                                                                         \
-    {                                                                                                                  \
-        replay(&(FuzzTarget){ #name, fuzz_##name });                                                                   \
+#define REPLAY(name)                                                                               \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        replay(&(FuzzTarget){ #name, fuzz_##name });                                               \
     }
 FUZZ_TARGETS(REPLAY)

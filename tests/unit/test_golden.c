@@ -1,5 +1,5 @@
-/* test_golden.c - whole networks against PyTorch: files made by scripts/make_golden.py hold float64 results for weights
- * of a formula. */
+/* test_golden.c - whole networks against PyTorch: files made by scripts/make_golden.py hold float64
+ * results for weights of a formula. */
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/golden.h"
@@ -9,15 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As scripts/make_golden.py fills them: deep EfficientNets have calmer norms, else their sums grow without end
- * and float32 PyTorch too is far from float64. */
+/* As scripts/make_golden.py fills them: deep EfficientNets have calmer norms, else their sums grow
+ * without end and float32 PyTorch too is far from float64. */
 static double gamma_of(const char *model)
 {
     const size_t length = strlen(model);
     return length > 2 && model[length - 2] == 'b' && model[length - 1] >= '2' ? 0.5 : 1;
 }
 
-static void check_logits_on(NetworkBackend backend, const char *file, const char *model, double width)
+static void check_logits_on(NetworkBackend backend, const char *file, const char *model,
+                            double width)
 {
     static double want[GOLDEN_VALUES];
     double *got = NULL, worst = 0, largest = 0;
@@ -59,10 +60,10 @@ TEST(logits_of_resnet50_are_torchvisions)
     check_logits("resnet50", "resnet50", 1);
 }
 /* Every other variant of both families, at the size that it was published with. */
-#define LOGITS(name)                                                                                                   \
-    TEST(logits_of_##name)                                                                                             \
-    {                                                                                                                  \
-        check_logits(#name, #name, 1);                                                                                 \
+#define LOGITS(name)                                                                               \
+    TEST(logits_of_##name)                                                                         \
+    {                                                                                              \
+        check_logits(#name, #name, 1);                                                             \
     }
 LOGITS(resnet34)
 LOGITS(resnet101)
@@ -108,8 +109,8 @@ TEST(logits_of_resnet20)
     check_logits("resnet20", "resnet20", 1);
 }
 
-/* Our error on the stored elements against float32 PyTorch's on the whole tensor: at most twice, with a floor of a few
- * roundings. */
+/* Our error on the stored elements against float32 PyTorch's on the whole tensor: at most twice,
+ * with a floor of a few roundings. */
 static void check_gradient(const char *file, const Network *n, const GraphTensor *t)
 {
     double want[GOLDEN_VALUES], *got = NULL, error = 0, size = 0, norm = 0, projection = 0;
@@ -133,7 +134,8 @@ static void check_gradient(const char *file, const Network *n, const GraphTensor
         printf("    relative error %.3g, float32 PyTorch %.3g\n", sqrt(error / size), want[0]);
     }
     CHECK_NEAR(sqrt(norm), want[1], bound * want[1]);
-    CHECK_NEAR(projection, want[2], 3 * bound * want[1]); /* the direction's elements are of size 1/sqrt(3) */
+    /* the direction's elements are of size 1/sqrt(3) */
+    CHECK_NEAR(projection, want[2], 3 * bound * want[1]);
     mem_free(got);
 }
 

@@ -1,5 +1,5 @@
-/* test_grad.c - what backward must look like. That its numbers are right is tested on whole networks by the float64
- * reference. */
+/* test_grad.c - what backward must look like. That its numbers are right is tested on whole
+ * networks by the float64 reference. */
 #include "base/mem.h"
 #include "models/models.h"
 #include "tests/test.h"
@@ -9,7 +9,9 @@
 static ModelOptions tiny_options(void)
 {
     ModelOptions o = { .width = 0.125, .stem = STEM_CIFAR };
-    o.graph = (GraphOptions){ .batch = 2, .channels = 3, .height = 8, .width = 8, .classes = 10, .training = true };
+    o.graph = (GraphOptions){
+        .batch = 2, .channels = 3, .height = 8, .width = 8, .classes = 10, .training = true
+    };
     for (int i = 0; i < OP_MAX_IMAGE_CHANNELS; i++) o.graph.std[i] = 1;
     return o;
 }
@@ -53,7 +55,8 @@ static void check_order(const Graph *g)
     mem_free(produced);
 }
 
-/* Each parameter has one gradient of its shape, made by one backward node, and no other tensor claims it. */
+/* Each parameter has one gradient of its shape, made by one backward node, and no other tensor
+ * claims it. */
 static void check_gradients(const Graph *g)
 {
     int params = 0, grads = 0;
@@ -87,7 +90,9 @@ TEST(every_network_has_one_gradient_per_parameter)
 
 TEST(images_get_no_gradient)
 {
-    static const char *const first[][2] = { { "resnet18", "conv1" }, { "resnet20", "conv1" }, { "mlp", "fc1" } };
+    static const char *const first[][2] = { { "resnet18", "conv1" },
+                                            { "resnet20", "conv1" },
+                                            { "mlp", "fc1" } };
     for (int i = 0; i < 3; i++) {
         Graph *g = tiny(first[i][0]);
         char name[64];
@@ -114,7 +119,8 @@ TEST(weight_gradients_come_before_data_gradients)
 TEST(batchnorm_asks_only_for_what_it_needs)
 {
     Graph *g = tiny("resnet18");
-    const GraphNode *inner = find_node(g, "layer1.0.bn1.bwd"), *last = find_node(g, "layer1.0.bn2.bwd");
+    const GraphNode *inner = find_node(g, "layer1.0.bn1.bwd"),
+                    *last = find_node(g, "layer1.0.bn2.bwd");
     const GraphNode *projection = find_node(g, "layer2.0.downsample.1.bwd");
     CHECK(inner && last && projection);
     CHECK(inner->in[BN_BWD_IN_Y] == TENSOR_NONE && inner->out[BN_BWD_OUT_DRESIDUAL] == TENSOR_NONE);
@@ -123,7 +129,8 @@ TEST(batchnorm_asks_only_for_what_it_needs)
     graph_destroy(g);
 }
 
-/* A block's input is read twice, and with the CIFAR stem a batch norm made it: so each sum of gradients goes into one.
+/* A block's input is read twice, and with the CIFAR stem a batch norm made it: so each sum of
+ * gradients goes into one.
  */
 TEST(fusion_removes_every_sum_of_a_residual_network)
 {

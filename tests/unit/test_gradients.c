@@ -1,6 +1,6 @@
-/* test_gradients.c - backward against what it is the derivative of: central differences of the forward loss in float64
- * (reference backend), for every parameter tensor of a narrow ResNet, along a random direction and at eight elements;
- * then the CPU backend against the reference. */
+/* test_gradients.c - backward against what it is the derivative of: central differences of the
+ * forward loss in float64 (reference backend), for every parameter tensor of a narrow ResNet, along
+ * a random direction and at eight elements; then the CPU backend against the reference. */
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/network.h"
@@ -8,11 +8,14 @@
 #include <stdio.h>
 
 #define ELEMENTS 8
-/* along unit vectors: short enough that a kink of ReLU or max pooling hardly ever lies between the two ends */
+/* along unit vectors: short enough that a kink of ReLU or max pooling hardly ever lies between the
+ * two ends */
 #define STEP 1e-6
 
-/* The reference keeps parameters as plain doubles, so a test can move them by less than a float could show. */
-static double loss_at(Network *n, double *p, const double *base, const double *direction, int64_t count, double step)
+/* The reference keeps parameters as plain doubles, so a test can move them by less than a float
+ * could show. */
+static double loss_at(Network *n, double *p, const double *base, const double *direction,
+                      int64_t count, double step)
 {
     double loss = 0;
     for (int64_t i = 0; i < count; i++) p[i] = base[i] + step * direction[i];
@@ -20,9 +23,11 @@ static double loss_at(Network *n, double *p, const double *base, const double *d
     return loss;
 }
 
-static double difference(Network *n, double *p, const double *base, const double *direction, int64_t count)
+static double difference(Network *n, double *p, const double *base, const double *direction,
+                         int64_t count)
 {
-    double up = loss_at(n, p, base, direction, count, STEP), down = loss_at(n, p, base, direction, count, -STEP);
+    double up = loss_at(n, p, base, direction, count, STEP),
+           down = loss_at(n, p, base, direction, count, -STEP);
     for (int64_t i = 0; i < count; i++) p[i] = base[i];
     return (up - down) / (2 * STEP);
 }
@@ -68,7 +73,8 @@ static void check_parameter(Network *n, const GraphTensor *t, TensorId id, uint3
         check_along(n, p, &s, t->name, norm);
         s.direction[at] = 0;
     }
-    CHECK_OK(network_run(n, 1, NULL)); /* gradients of the unmoved parameters again, for the next tensor */
+    /* gradients of the unmoved parameters again, for the next tensor */
+    CHECK_OK(network_run(n, 1, NULL));
     mem_free(s.base);
     mem_free(s.direction);
     mem_free(s.gradient);
@@ -166,7 +172,8 @@ TEST(cpu_gradients_with_frozen_batch_norm)
 TEST(cpu_gradients_of_bottlenecks)
 {
     ModelOptions o = network_narrow(4, 64);
-    o.graph.bn_frozen = true; /* 53 batch norms over so few values would amplify rounding a thousandfold */
+    /* 53 batch norms over so few values would amplify rounding a thousandfold */
+    o.graph.bn_frozen = true;
     compare_backends("resnet50", &o);
 }
 
@@ -176,7 +183,8 @@ TEST(cpu_gradients_of_the_perceptron)
     compare_backends("mlp", &o);
 }
 
-/* At a size where the paddings differ, with what training drops; gates of squeezed channels amplify rounding. */
+/* At a size where the paddings differ, with what training drops; gates of squeezed channels amplify
+ * rounding. */
 static void compare_efficientnet(const char *model)
 {
     ModelOptions o = network_narrow(2, 49);

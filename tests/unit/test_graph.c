@@ -8,7 +8,9 @@
 
 static GraphOptions small_options(bool training)
 {
-    GraphOptions o = { .batch = 2, .channels = 3, .height = 8, .width = 8, .classes = 5, .training = training };
+    GraphOptions o = {
+        .batch = 2, .channels = 3, .height = 8, .width = 8, .classes = 5, .training = training
+    };
     for (int i = 0; i < OP_MAX_IMAGE_CHANNELS; i++) o.std[i] = 1;
     return o;
 }
@@ -28,7 +30,8 @@ static TensorId plain_bn(Graph *g, const char *name, TensorId x, TensorId residu
     return graph_batchnorm(g, name, x, &bn);
 }
 
-/* images - conv - bn - (conv - bn with residual) - mean - fc - loss: two convolutions of 8 filters. */
+/* images - conv - bn - (conv - bn with residual) - mean - fc - loss: two convolutions of 8
+ * filters. */
 static Graph *residual_graph(bool training)
 {
     Graph *g = new_graph(training);
@@ -45,8 +48,10 @@ TEST(names_shapes_and_init_of_weights)
 {
     Graph *g = residual_graph(true);
     const GraphTensor *w = graph_tensor(g, graph_find(g, "conv1.weight"));
-    CHECK(w->role == ROLE_PARAM && w->init == INIT_HE_FAN_OUT && w->fan == 8 * 9 && w->decay && w->producer == -1);
-    CHECK(w->desc.dims[0] == 8 && w->desc.dims[1] == 3 && w->desc.dims[2] == 3 && w->desc.dims[3] == 3);
+    CHECK(w->role == ROLE_PARAM && w->init == INIT_HE_FAN_OUT && w->fan == 8 * 9 && w->decay &&
+          w->producer == -1);
+    CHECK(w->desc.dims[0] == 8 && w->desc.dims[1] == 3 && w->desc.dims[2] == 3 &&
+          w->desc.dims[3] == 3);
     const GraphTensor *gamma = graph_tensor(g, graph_find(g, "bn1.weight")),
                       *mean = graph_tensor(g, graph_find(g, "bn1.running_mean"));
     CHECK(gamma->init == INIT_ONE && !gamma->decay && gamma->desc.dims[0] == 8);
@@ -76,12 +81,18 @@ TEST(evaluation_keeps_nothing_for_backward)
     const bool modes[] = { true, false };
     for (int m = 0; m < 2; m++) {
         Graph *g = new_graph(modes[m]);
-        const Pool2dAttr pool = {
-            .kind = POOL_MAX, .window_h = 3, .window_w = 3, .stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1
-        };
+        const Pool2dAttr pool = { .kind = POOL_MAX,
+                                  .window_h = 3,
+                                  .window_w = 3,
+                                  .stride_h = 2,
+                                  .stride_w = 2,
+                                  .pad_h = 1,
+                                  .pad_w = 1 };
         TensorId x = graph_pool2d(
             g, "pool",
-            plain_bn(g, "bn", graph_conv2d(g, "conv", graph_images(g, graph_options(g)), 8, 3, 1, 1, 1), TENSOR_NONE),
+            plain_bn(g, "bn",
+                     graph_conv2d(g, "conv", graph_images(g, graph_options(g)), 8, 3, 1, 1, 1),
+                     TENSOR_NONE),
             &pool);
         graph_softmax_xent(g, graph_linear(g, "fc", x, 5));
         CHECK_STATUS(graph_status(g), OK);
@@ -89,7 +100,8 @@ TEST(evaluation_keeps_nothing_for_backward)
             const GraphNode *n = graph_node(g, i);
             if (n->kind == OP_BATCHNORM) CHECK((n->out[BN_OUT_SAVED] != TENSOR_NONE) == modes[m]);
             if (n->kind == OP_POOL2D) CHECK((n->out[POOL_OUT_INDEX] != TENSOR_NONE) == modes[m]);
-            if (n->kind == OP_SOFTMAX_XENT) CHECK((n->out[XENT_OUT_DLOGITS] != TENSOR_NONE) == modes[m]);
+            if (n->kind == OP_SOFTMAX_XENT)
+                CHECK((n->out[XENT_OUT_DLOGITS] != TENSOR_NONE) == modes[m]);
         }
         graph_destroy(g);
     }
@@ -133,7 +145,8 @@ TEST(too_many_image_channels_is_a_user_error)
 
 TEST(missing_input_and_unknown_tensor_are_refused)
 {
-    const TensorId missing[OP_MAX_INPUTS] = { TENSOR_NONE, TENSOR_NONE }, unknown[OP_MAX_INPUTS] = { 999, 999 };
+    const TensorId missing[OP_MAX_INPUTS] = { TENSOR_NONE, TENSOR_NONE },
+                   unknown[OP_MAX_INPUTS] = { 999, 999 };
     const TensorId *const cases[] = { missing, unknown };
     for (int i = 0; i < 2; i++) {
         Graph *g = new_graph(true);
@@ -170,7 +183,8 @@ TEST(fusion_moves_the_sum_into_batchnorm)
 {
     Graph *g = residual_graph(true);
     CHECK_STATUS(graph_append_backward(g), OK);
-    const FuseOptions off = { .add_into_batchnorm_bwd = false }, on = { .add_into_batchnorm_bwd = true };
+    const FuseOptions off = { .add_into_batchnorm_bwd = false },
+                      on = { .add_into_batchnorm_bwd = true };
     const int nodes = graph_node_count(g);
     CHECK(graph_count_kind(g, OP_ADD) == 1);
     CHECK_STATUS(graph_fuse(g, &off), OK);
@@ -194,8 +208,8 @@ TEST(fusion_moves_the_sum_into_batchnorm)
     graph_destroy(g);
 }
 
-/* A sum that somebody else reads too must stay. Here activation feeds two batch norms, and their gradients' sum goes
- * into activation_bwd. */
+/* A sum that somebody else reads too must stay. Here activation feeds two batch norms, and their
+ * gradients' sum goes into activation_bwd. */
 TEST(fusion_leaves_other_sums_alone)
 {
     Graph *g = new_graph(true);

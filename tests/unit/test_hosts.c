@@ -19,7 +19,8 @@ static const char *names(const HostList *l)
     size_t n = 0;
     text[0] = '\0';
     for (int i = 0; i < l->count; i++)
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s:%d", i ? " " : "", l->host[i].name, l->host[i].slots);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s:%d", i ? " " : "", l->host[i].name,
+                              l->host[i].slots);
     return text;
 }
 
@@ -49,11 +50,13 @@ TEST(junk_names_its_line_and_leaves_no_list)
 
 TEST(ipv6_addresses_are_refused_by_name)
 {
-    static const char *const addresses[] = { "fe80::1", "::1", "[fe80::1]", "[2001:db8::7]:4", "fe80::1%eth0 slots=2" };
+    static const char *const addresses[] = { "fe80::1", "::1", "[fe80::1]", "[2001:db8::7]:4",
+                                             "fe80::1%eth0 slots=2" };
     for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
         CHECK_STATUS(parse(&list, addresses[i]), ERR_DATA);
         CHECK_CONTAINS(status_message(), "line 1: \"");
-        CHECK_CONTAINS(status_message(), "is an IPv6 address, which Open MPI does not take: give the host a name");
+        CHECK_CONTAINS(status_message(),
+                       "is an IPv6 address, which Open MPI does not take: give the host a name");
     }
     CHECK_OK(parse(&list, "cafe:2"));
 }

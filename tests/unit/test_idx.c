@@ -20,7 +20,8 @@ static void check_pixels(const Dataset *d, int64_t id, int side, int channels)
     REQUIRE_OK(dataset_decode(d, id, channels, &pixels, &width, &height));
     CHECK_INT(width, side);
     CHECK_INT(height, side);
-    for (int i = 0; i < side * side * channels; i++) wrong += pixels[i] != (uint8_t)(id * 7 + i / channels);
+    for (int i = 0; i < side * side * channels; i++)
+        wrong += pixels[i] != (uint8_t)(id * 7 + i / channels);
     CHECK_INT(wrong, 0);
     mem_free(pixels);
 }

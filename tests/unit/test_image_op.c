@@ -1,5 +1,6 @@
-/* Ops on pictures against Pillow and torchvision, byte for byte: tests/golden/image_ops.txt holds checksums of their
- * results, see scripts/make_image_op_golden.py, whose pictures are made here by the same formula. */
+/* Ops on pictures against Pillow and torchvision, byte for byte: tests/golden/image_ops.txt holds
+ * checksums of their results, see scripts/make_image_op_golden.py, whose pictures are made here by
+ * the same formula. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -15,8 +16,9 @@ typedef struct Spec {
     int width, height, kind; /* 0 noise, 1 slopes, 2 one value, 3 little contrast */
 } Spec;
 
-static const Spec specs[] = { { 32, 32, 0 }, { 32, 32, 1 }, { 32, 32, 2 }, { 32, 32, 3 }, { 47, 33, 1 },
-                              { 64, 64, 1 }, { 40, 90, 3 }, { 2, 5, 0 },   { 1, 1, 0 },   { 3, 3, 1 } };
+static const Spec specs[] = { { 32, 32, 0 }, { 32, 32, 1 }, { 32, 32, 2 }, { 32, 32, 3 },
+                              { 47, 33, 1 }, { 64, 64, 1 }, { 40, 90, 3 }, { 2, 5, 0 },
+                              { 1, 1, 0 },   { 3, 3, 1 } };
 
 static uint8_t value_at(int kind, int x, int y, int c, uint32_t index)
 {
@@ -31,12 +33,14 @@ static Picture make(const Spec *s, int channels, uint8_t *pixels)
     uint32_t index = 0;
     for (int y = 0; y < s->height; y++)
         for (int x = 0; x < s->width; x++)
-            for (int c = 0; c < channels; c++, index++) pixels[index] = value_at(s->kind, x, y, c, index);
+            for (int c = 0; c < channels; c++, index++)
+                pixels[index] = value_at(s->kind, x, y, c, index);
     return (Picture){ pixels, s->width, s->height, channels };
 }
 
 /* The checksum over all pictures after the op; bytes beside the picture must stay. */
-static uint32_t crc_of(const ImageOp *op, const ImageOpStyle *style, int channels, ImageOpScratch *scratch)
+static uint32_t crc_of(const ImageOp *op, const ImageOpStyle *style, int channels,
+                       ImageOpScratch *scratch)
 {
     static uint8_t memory[GUARD + MOST_BYTES + GUARD];
     uint32_t crc = 0;
@@ -48,7 +52,8 @@ static uint32_t crc_of(const ImageOp *op, const ImageOpStyle *style, int channel
         CHECK_OK(image_op_apply(op, style, &p, scratch));
         crc = str_crc32c(crc, p.pixels, bytes);
         int touched = 0;
-        for (size_t k = 0; k < GUARD; k++) touched += memory[k] != 0xA5 || memory[GUARD + bytes + k] != 0xA5;
+        for (size_t k = 0; k < GUARD; k++)
+            touched += memory[k] != 0xA5 || memory[GUARD + bytes + k] != 0xA5;
         CHECK_INT(touched, 0);
     }
     return crc;
@@ -66,11 +71,12 @@ static void compare_with_pillow(bool plain)
         char name[32], number[32];
         int nearest = 0, fill[3], channels = 0;
         uint32_t want = 0;
-        REQUIRE(sscanf(line + 1, "%31s %31s %d %d %d %d %d %x", name, number, &nearest, &fill[0], &fill[1], &fill[2],
-                       &channels, &want) == 8);
+        REQUIRE(sscanf(line + 1, "%31s %31s %d %d %d %d %d %x", name, number, &nearest, &fill[0],
+                       &fill[1], &fill[2], &channels, &want) == 8);
         ImageOp op = { 0 };
         REQUIRE(image_op_find(name, &op.kind) && str_to_double(number, &op.value));
-        ImageOpStyle style = { nearest != 0, { (uint8_t)fill[0], (uint8_t)fill[1], (uint8_t)fill[2] } };
+        ImageOpStyle style = { nearest != 0,
+                               { (uint8_t)fill[0], (uint8_t)fill[1], (uint8_t)fill[2] } };
         seen[op.kind]++;
         if (crc_of(&op, &style, channels, &scratch) == want) continue;
         fprintf(stderr, "differs: %.*s\n", (int)strcspn(line + 1, "\n"), line + 1);
@@ -91,7 +97,8 @@ TEST(plain_loops_give_the_same_bytes)
     compare_with_pillow(true);
 }
 
-static void compare_forms(const ImageOp *op, const Spec *spec, ImageOpScratch *wide, ImageOpScratch *plain)
+static void compare_forms(const ImageOp *op, const Spec *spec, ImageOpScratch *wide,
+                          ImageOpScratch *plain)
 {
     static uint8_t pixels[2][GUARD + 71 * 71 * 3 + GUARD];
     const ImageOpStyle style = { .fill = { 9, 8, 7 } };
@@ -100,20 +107,23 @@ static void compare_forms(const ImageOp *op, const Spec *spec, ImageOpScratch *w
     CHECK_OK(image_op_apply(op, &style, &a, wide));
     CHECK_OK(image_op_apply(op, &style, &b, plain));
     if (memcmp(pixels[0], pixels[1], sizeof pixels[0]) == 0) return;
-    fprintf(stderr, "%s %g on %d x %d\n", image_op_name(op->kind), op->value, spec->width, spec->height);
+    fprintf(stderr, "%s %g on %d x %d\n", image_op_name(op->kind), op->value, spec->width,
+            spec->height);
     CHECK(!"the same bytes, also beside the picture");
 }
 
-/* Sizes and factors beyond those of the golden file, where vectors end inside a row; then so many samples of noise that
- * float32 alone would take some to the other side of a whole number. */
+/* Sizes and factors beyond those of the golden file, where vectors end inside a row; then so many
+ * samples of noise that float32 alone would take some to the other side of a whole number. */
 TEST(vectors_and_plain_loops_agree)
 {
     static const ImageOpKind sampled[3] = { IMAGE_SHEAR_X, IMAGE_SHEAR_Y, IMAGE_ROTATE };
     ImageOpScratch wide = { 0 }, plain = { .plain = true };
     for (int round = 0; round < 600; round++) {
         Rng rng = rng_at(3, RNG_TEST, (uint32_t)round, 0);
-        const Spec spec = { 1 + (int)rng_below(&rng, 71), 1 + (int)rng_below(&rng, 71), (int)rng_below(&rng, 4) };
-        const ImageOp op = { (ImageOpKind)rng_below(&rng, IMAGE_OP_COUNT), rng_uniform(&rng) * 2 - 0.5 };
+        const Spec spec = { 1 + (int)rng_below(&rng, 71), 1 + (int)rng_below(&rng, 71),
+                            (int)rng_below(&rng, 4) };
+        const ImageOp op = { (ImageOpKind)rng_below(&rng, IMAGE_OP_COUNT),
+                             rng_uniform(&rng) * 2 - 0.5 };
         if (op.kind != IMAGE_POSTERIZE) compare_forms(&op, &spec, &wide, &plain);
     }
     for (int round = 0; round < 300; round++) {

@@ -1,4 +1,5 @@
-/* ImageFolder scanning: torchvision's order and extensions, symlinks, and errors that name the folder. */
+/* ImageFolder scanning: torchvision's order and extensions, symlinks, and errors that name the
+ * folder. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "data/data.h"
@@ -38,9 +39,10 @@ static const char *open_error(const char *path, DataFormat format, Status want)
 TEST(order_is_that_of_torchvision)
 {
     const char *root = test_scratch();
-    const char *const files[] = { "b/z.jpg",       "b/a.JPEG",         "b/sub/0.png",      "b/sub-x/1.Jpg",
-                                  "a/.hidden.jpg", "a/B.jpg",          "a/a.jpg",          "a/note.txt",
-                                  "a/x.webp",      "C/deep/er/q.jpeg", "b/sub/deep/2.png", "ignored.jpg" };
+    const char *const files[] = { "b/z.jpg",          "b/a.JPEG",         "b/sub/0.png",
+                                  "b/sub-x/1.Jpg",    "a/.hidden.jpg",    "a/B.jpg",
+                                  "a/a.jpg",          "a/note.txt",       "a/x.webp",
+                                  "C/deep/er/q.jpeg", "b/sub/deep/2.png", "ignored.jpg" };
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) tree_write(root, files[i], "x", 1);
     Dataset *d = open_tree(root);
     REQUIRE(d != NULL);
@@ -88,12 +90,15 @@ TEST(symlinks_are_followed)
 
 TEST(symlink_loops_are_left_out)
 {
-    /* To itself, to the root, to the folder above, and through a folder outside; c/again is reached twice but no loop.
+    /* To itself, to the root, to the folder above, and through a folder outside; c/again is reached
+     * twice but no loop.
      */
-    static const char *const links[][2] = { { "tree/c/loop", "." },           { "tree/c/up", ".." },
-                                            { "tree/c/sub/back", ".." },      { "tree/c/out", "../../outside" },
-                                            { "outside/in", "../tree/c" },    { "tree/c/again", "../../other" },
-                                            { "tree/c/twice", "../../other" } };
+    static const char *const links[][2] = {
+        { "tree/c/loop", "." },           { "tree/c/up", ".." },
+        { "tree/c/sub/back", ".." },      { "tree/c/out", "../../outside" },
+        { "outside/in", "../tree/c" },    { "tree/c/again", "../../other" },
+        { "tree/c/twice", "../../other" }
+    };
     char root[1100], link[1100];
     tree_write(test_scratch(), "tree/c/0.jpg", "x", 1);
     tree_write(test_scratch(), "tree/c/sub/1.jpg", "x", 1);
@@ -111,8 +116,8 @@ TEST(symlink_loops_are_left_out)
     fflush(stderr);
     dup2(saved, STDERR_FILENO);
     REQUIRE(d != NULL);
-    static const char *const want[] = { "/c/0.jpg", "/c/again/3.jpg", "/c/out/2.jpg", "/c/sub/1.jpg",
-                                        "/c/twice/3.jpg" };
+    static const char *const want[] = { "/c/0.jpg", "/c/again/3.jpg", "/c/out/2.jpg",
+                                        "/c/sub/1.jpg", "/c/twice/3.jpg" };
     CHECK_INT(dataset_classes(d), 1);
     CHECK_INT(dataset_images(d), 5);
     for (int64_t i = 0; i < 5 && i < dataset_images(d); i++) check_sample(d, i, want[i], 0);
@@ -120,7 +125,8 @@ TEST(symlink_loops_are_left_out)
     uint8_t *text = NULL;
     size_t bytes = 0;
     REQUIRE_OK(fs_read_file(link, &text, &bytes));
-    CHECK_CONTAINS((const char *)text, "/tree/c/loop: a link to a folder that it lies in; left out\n");
+    CHECK_CONTAINS((const char *)text,
+                   "/tree/c/loop: a link to a folder that it lies in; left out\n");
     CHECK_CONTAINS((const char *)text, "/tree/c/up: a link");
     CHECK_CONTAINS((const char *)text, "/tree/c/sub/back: a link");
     CHECK_CONTAINS((const char *)text, "/tree/c/out/in: a link");
@@ -159,7 +165,8 @@ TEST(many_samples_find_their_labels)
     CHECK_INT(dataset_images(d), 600);
     int64_t id = 0;
     for (int c = 0; c < dataset_classes(d); c++)
-        for (int64_t i = 0; i < dataset_class_images(d, c); i++) CHECK_INT(dataset_label(d, id++), c);
+        for (int64_t i = 0; i < dataset_class_images(d, c); i++)
+            CHECK_INT(dataset_label(d, id++), c);
     CHECK_INT(id, 600);
     dataset_close(d);
 }

@@ -1,4 +1,5 @@
-/* Index files: kept and loaded again, found out of date, damaged in every way, shared with another process. */
+/* Index files: kept and loaded again, found out of date, damaged in every way, shared with another
+ * process. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -40,7 +41,8 @@ static int64_t images(const Tree *t)
     return n;
 }
 
-/* Sets the times of a folder so that it looks as it did at time n, whatever the clock's steps are. */
+/* Sets the times of a folder so that it looks as it did at time n, whatever the clock's steps
+ * are. */
 static void set_time(const char *root, const char *folder, long n)
 {
     char path[800];
@@ -52,7 +54,8 @@ static void set_time(const char *root, const char *folder, long n)
 static void set_times(const Tree *t, long n)
 {
     static const char *const folders[] = { "", "a", "b", "b/deep", "b/deep/er" };
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) set_time(t->root, folders[i], n);
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+        set_time(t->root, folders[i], n);
 }
 
 TEST(the_second_start_loads_it)
@@ -190,12 +193,14 @@ static size_t touch(const Index *index)
     size_t sum = strlen(index_root(index)) + strlen(index_format(index));
     for (int c = 0; c < index->classes; c++)
         sum += strlen(index_class_name(index, c)) + (size_t)index_class_images(index, c);
-    for (int64_t i = 0; i < index->images; i++) sum += strlen(index_path(index, i)) + (size_t)index_label(index, i);
+    for (int64_t i = 0; i < index->images; i++)
+        sum += strlen(index_path(index, i)) + (size_t)index_label(index, i);
     for (int i = 0; i < index->stamp_count; i++) sum += strlen(index_stamp_name(index, i));
     return sum;
 }
 
-/* Every byte of header and arrays wrong in turn, with the checksum put right: what is not refused must hold together.
+/* Every byte of header and arrays wrong in turn, with the checksum put right: what is not refused
+ * must hold together.
  */
 TEST(hostile_indexes_are_never_read_out_of_range)
 {

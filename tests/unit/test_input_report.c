@@ -72,7 +72,8 @@ TEST(decode_threads_that_are_missing)
     input_report_make(&r, &s, 100);
     CHECK_INT(r.more_decode_threads, 3);
     CHECK_INT(r.more_readers, 0); /* nobody lacked bytes */
-    check_warning(&r, 8, "waits 50 % of the time: 3 more decode threads would do (data.threads: 5)");
+    check_warning(&r, 8,
+                  "waits 50 % of the time: 3 more decode threads would do (data.threads: 5)");
     check_warning(&r, 4, "(data.threads: 5; that is more than the CPUs that a rank may use)");
 }
 

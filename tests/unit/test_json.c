@@ -51,7 +51,9 @@ TEST(numbers_are_shortest_and_exact)
     check_number(-1e300, "-1e+300");
     check_number((double)NAN, "null");
     check_number(-(double)INFINITY, "null");
-    double hard[] = { DBL_MIN, DBL_MAX, DBL_TRUE_MIN, 5e-324, 9007199254740993.0, 2.2250738585072011e-308 };
+    double hard[] = {
+        DBL_MIN, DBL_MAX, DBL_TRUE_MIN, 5e-324, 9007199254740993.0, 2.2250738585072011e-308
+    };
     for (int i = 0; i < 6; i++) {
         StrBuf b = { 0 };
         JsonWriter w = { .out = &b };
@@ -66,15 +68,17 @@ TEST(strings_are_escaped)
     StrBuf b = { 0 };
     JsonWriter w = { .out = &b };
     json_string(&w, "k\"", "a\"b\\c\n\t\x01 \xC3\xA9 \xFF \xE2\x82 \xED\xA0\x80 \xF0\x9F\x98\x80");
-    CHECK_STR(b.text, "\"k\\\"\":\"a\\\"b\\\\c\\n\\t\\u0001 \xC3\xA9 \xEF\xBF\xBD \xEF\xBF\xBD\xEF\xBF\xBD "
-                      "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD \xF0\x9F\x98\x80\"");
+    CHECK_STR(b.text,
+              "\"k\\\"\":\"a\\\"b\\\\c\\n\\t\\u0001 \xC3\xA9 \xEF\xBF\xBD \xEF\xBF\xBD\xEF\xBF\xBD "
+              "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD \xF0\x9F\x98\x80\"");
     str_free(&b);
 }
 
 TEST(reader_builds_the_tree)
 {
-    const char *text = " {\"a\": [1, -2.5e1, true, false, null, \"x\\u00e9\\ud83d\\ude00\\n\\/\"], \"b\": {\"c\": "
-                       "9007199254740993} } ";
+    const char *text =
+        " {\"a\": [1, -2.5e1, true, false, null, \"x\\u00e9\\ud83d\\ude00\\n\\/\"], \"b\": {\"c\": "
+        "9007199254740993} } ";
     Arena *arena;
     JsonValue *root;
     REQUIRE_OK(arena_create(&arena, 0));
@@ -82,7 +86,8 @@ TEST(reader_builds_the_tree)
     const JsonValue *v = json_get(root, "a");
     REQUIRE(v && v->type == JSON_ARRAY);
     v = v->child;
-    CHECK(v->type == JSON_NUMBER && v->is_integer && v->integer == 1 && v->number == 1 && v->key == NULL);
+    CHECK(v->type == JSON_NUMBER && v->is_integer && v->integer == 1 && v->number == 1 &&
+          v->key == NULL);
     v = v->next;
     CHECK(v->type == JSON_NUMBER && !v->is_integer && v->number == -25);
     v = v->next;
@@ -95,23 +100,26 @@ TEST(reader_builds_the_tree)
     CHECK(v->type == JSON_STRING && v->next == NULL);
     CHECK_STR(v->string, "x\xC3\xA9\xF0\x9F\x98\x80\n/");
     CHECK_INT(json_get(json_get(root, "b"), "c")->integer, 9007199254740993);
-    CHECK(json_get(root, "none") == NULL && json_get(NULL, "a") == NULL && json_get(v, "a") == NULL);
+    CHECK(json_get(root, "none") == NULL && json_get(NULL, "a") == NULL &&
+          json_get(v, "a") == NULL);
     arena_destroy(arena);
 }
 
 TEST(reader_refuses_what_is_not_json)
 {
-    static const char *const rows[] = { "",          " ",           "{",        "}",     "[1,]",
-                                        "[1 2]",     "{\"a\"}",     "{\"a\":}", "{a:1}", "{\"a\":1,}",
-                                        "01",        "-",           "1.",       ".5",    "1e",
-                                        "+1",        "nul",         "truex",    "\"abc", "\"\\x\"",
-                                        "\"\\u12\"", "\"\\u0000\"", "\"a\nb\"", "[1]]",  "1e999",
-                                        "\"\\",      "\"\\u",       "[\"a\",",  "NaN",   "{\"a\":1 \"b\":2}" };
+    static const char *const rows[] = {
+        "",        " ",        "{",         "}",           "[1,]",     "[1 2]",
+        "{\"a\"}", "{\"a\":}", "{a:1}",     "{\"a\":1,}",  "01",       "-",
+        "1.",      ".5",       "1e",        "+1",          "nul",      "truex",
+        "\"abc",   "\"\\x\"",  "\"\\u12\"", "\"\\u0000\"", "\"a\nb\"", "[1]]",
+        "1e999",   "\"\\",     "\"\\u",     "[\"a\",",     "NaN",      "{\"a\":1 \"b\":2}"
+    };
     Arena *arena;
     REQUIRE_OK(arena_create(&arena, 0));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t n = strlen(rows[i]);
-        char *copy = mem_alloc(n); /* exactly n bytes, so that the sanitizer sees a read past the end */
+        /* exactly n bytes, so that the sanitizer sees a read past the end */
+        char *copy = mem_alloc(n);
         JsonValue *root;
         memcpy(copy, rows[i], n);
         Status status = json_parse(arena, copy, n, &root);
@@ -147,7 +155,8 @@ TEST(depth_is_bounded)
     for (int depth = 1; depth <= 20; depth++) {
         memset(text, '[', (size_t)depth);
         memset(text + depth, ']', (size_t)depth);
-        CHECK_STATUS(json_parse(arena, text, (size_t)depth * 2, &root), depth <= 16 ? OK : ERR_DATA);
+        CHECK_STATUS(json_parse(arena, text, (size_t)depth * 2, &root),
+                     depth <= 16 ? OK : ERR_DATA);
     }
     arena_destroy(arena);
 }

@@ -52,7 +52,8 @@ TEST(what_is_no_address_does_not_answer)
 
 TEST(silence_ends_with_the_time)
 {
-    /* One connection fills the queue of a listener that takes none; further ones hang, as packets that vanish. */
+    /* One connection fills the queue of a listener that takes none; further ones hang, as packets
+     * that vanish. */
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t bytes = sizeof a;
     char address[64];

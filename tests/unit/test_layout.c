@@ -1,5 +1,5 @@
-/* The CPU backend's memory: layouts, views, export and import, and a convolution's weights shared by two batch
- * sizes. */
+/* The CPU backend's memory: layouts, views, export and import, and a convolution's weights shared
+ * by two batch sizes. */
 #include "kernels/cpu/cpu.h"
 #include "tests/test.h"
 #include <math.h>
@@ -43,7 +43,8 @@ static void run(OpInstance *op)
 {
     Stream *stream;
     REQUIRE_OK(backend->v->stream_create(backend, LANE_COMPUTE, &stream));
-    if (op->workspace_bytes) REQUIRE_OK(backend->v->alloc(backend, op->workspace_bytes, &op->workspace));
+    if (op->workspace_bytes)
+        REQUIRE_OK(backend->v->alloc(backend, op->workspace_bytes, &op->workspace));
     CHECK_OK(backend->v->ops[op->kind]->bind(op));
     CHECK_OK(backend->v->ops[op->kind]->run(op, stream));
     CHECK_OK(backend->v->stream_wait(backend, stream));
@@ -80,8 +81,8 @@ static void prepare_conv(OpInstance *op, const Conv2dAttr *attr, TensorDesc x, T
     *op = (OpInstance){ .kind = OP_CONV2D, .backend = backend, .attr = attr };
     op->in[CONV_IN_X].desc = x;
     op->in[CONV_IN_W].desc = w;
-    REQUIRE_OK(
-        op_def(OP_CONV2D)->infer(attr, (const TensorDesc *[]){ &x, &w }, (bool[]){ true }, &op->out[CONV_OUT_Y].desc));
+    REQUIRE_OK(op_def(OP_CONV2D)->infer(attr, (const TensorDesc *[]){ &x, &w }, (bool[]){ true },
+                                        &op->out[CONV_OUT_Y].desc));
     REQUIRE_OK(op_prepare(op));
 }
 
@@ -126,7 +127,8 @@ TEST(blocked_elements_are_where_the_view_says)
     for (int64_t n = 0; n < v.n; n++)
         for (int64_t c = 0; c < v.c; c++)
             for (int64_t i = 0; i < v.hw; i++)
-                wrong += data[((n * v.cb + c / v.b) * v.hw + i) * v.b + c % v.b] != host[(n * v.c + c) * v.hw + i];
+                wrong += data[((n * v.cb + c / v.b) * v.hw + i) * v.b + c % v.b] !=
+                         host[(n * v.c + c) * v.hw + i];
     CHECK_INT(wrong, 0);
     backend->v->free(backend, host);
     backend->v->free(backend, t.data);
@@ -166,7 +168,8 @@ TEST(tensors_survive_export_and_import)
     start();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         OpInstance op;
-        prepare_conv(&op, &rows[i].attr, tensor_desc(DTYPE_F32, 4, rows[i].x), tensor_desc(DTYPE_F32, 4, rows[i].w));
+        prepare_conv(&op, &rows[i].attr, tensor_desc(DTYPE_F32, 4, rows[i].x),
+                     tensor_desc(DTYPE_F32, 4, rows[i].w));
         check_round_trip(&op.in[CONV_IN_X]);
         check_round_trip(&op.in[CONV_IN_W]);
         check_round_trip(&op.out[CONV_OUT_Y]);
@@ -175,7 +178,8 @@ TEST(tensors_survive_export_and_import)
     backend_destroy(backend);
 }
 
-/* Weights that one batch size placed are read by another; on a 1x1 image all but the centre tap is padding. */
+/* Weights that one batch size placed are read by another; on a 1x1 image all but the centre tap is
+ * padding. */
 TEST(weights_placed_by_one_batch_serve_another)
 {
     start();
@@ -215,7 +219,9 @@ TEST(weight_gradient_of_dead_taps)
     start();
     Conv2dAttr attr = { 1, 1, 1, 1, 1, 1, 1 };
     for (int add = 0; add < 2; add++) {
-        OpInstance op = { .kind = OP_CONV2D_BWD_WEIGHTS, .backend = backend, .attr = &attr, .accumulate = add != 0 };
+        OpInstance op = {
+            .kind = OP_CONV2D_BWD_WEIGHTS, .backend = backend, .attr = &attr, .accumulate = add != 0
+        };
         op.in[CONV_BWD_WEIGHTS_IN_X].desc = f32x4(3, 12, 1, 1);
         op.in[CONV_BWD_WEIGHTS_IN_DY].desc = f32x4(3, 16, 1, 1);
         op.out[CONV_BWD_WEIGHTS_OUT_DW].desc = f32x4(16, 12, 3, 3);
@@ -224,19 +230,23 @@ TEST(weight_gradient_of_dead_taps)
         fill(&op.in[1], 1);
         fill(&op.out[0], 2);
         run(&op);
-        float *x = numbers(&op.in[0].desc, 0), *dy = numbers(&op.in[1].desc, 1), *before = numbers(&op.out[0].desc, 2),
-              dw[16 * 12 * 9];
+        float *x = numbers(&op.in[0].desc, 0), *dy = numbers(&op.in[1].desc, 1),
+              *before = numbers(&op.out[0].desc, 2), dw[16 * 12 * 9];
         CHECK_OK(backend->v->export_tensor(backend, &op.out[0], dw));
         int wrong = 0;
         for (int i = 0; i < 16 * 12 * 9; i++) {
             int k = i / 108, c = i / 9 % 12;
             double want = add ? (double)before[i] : 0.0;
-            for (int n = 0; i % 9 == 4 && n < 3; n++) want += (double)x[n * 12 + c] * (double)dy[n * 16 + k];
+            for (int n = 0; i % 9 == 4 && n < 3; n++)
+                want += (double)x[n * 12 + c] * (double)dy[n * 16 + k];
             wrong += (double)dw[i] != want;
         }
         CHECK_INT(wrong, 0);
-        float *owned[] = { x, dy, before, op.in[0].data, op.in[1].data, op.out[0].data, op.workspace };
-        for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) backend->v->free(backend, owned[i]);
+        float *owned[] = {
+            x, dy, before, op.in[0].data, op.in[1].data, op.out[0].data, op.workspace
+        };
+        for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++)
+            backend->v->free(backend, owned[i]);
         op_release(&op);
     }
     backend_destroy(backend);

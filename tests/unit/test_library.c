@@ -1,4 +1,5 @@
-/* test_library.c - libraries opened at run time: candidates, symbols, and what is said where one is missing. */
+/* test_library.c - libraries opened at run time: candidates, symbols, and what is said where one is
+ * missing. */
 #include "base/fs.h"
 #include "base/library.h"
 #include "base/mem.h"
@@ -8,7 +9,8 @@ static struct {
     double (*cosine)(double);
     double (*none)(double);
 } found;
-static const LibrarySymbol symbols[] = { { "cos", &found.cosine, false }, { "no_such_function", &found.none, true } };
+static const LibrarySymbol symbols[] = { { "cos", &found.cosine, false },
+                                         { "no_such_function", &found.none, true } };
 static const LibrarySymbol impossible[] = { { "cos", &found.cosine, false },
                                             { "no_such_function", &found.none, false } };
 
@@ -59,7 +61,8 @@ TEST(the_telling_reason_is_given)
     void *handle;
     char *path = fs_join(test_scratch(), "libconvoy_broken.so.1");
     REQUIRE(path != NULL);
-    const char *const names[] = { "libconvoy_has_no_such_thing.so.7", path, "libconvoy_has_no_such_thing.so.6", NULL };
+    const char *const names[] = { "libconvoy_has_no_such_thing.so.7", path,
+                                  "libconvoy_has_no_such_thing.so.6", NULL };
     CHECK_OK(fs_write_atomic(path, "not a library", 13));
     LibrarySpec spec = spec_of(names);
     CHECK_STATUS(library_open(&handle, &spec), ERR_ENV);

@@ -1,5 +1,6 @@
-/* The loader: the stream of the training contract, the same bytes for any threads and ranks, evaluation that counts
- * every image once, bad files, failing file systems, and leaving at any moment. */
+/* The loader: the stream of the training contract, the same bytes for any threads and ranks,
+ * evaluation that counts every image once, bad files, failing file systems, and leaving at any
+ * moment. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/mem.h"
@@ -26,7 +27,9 @@ static Dataset *open_data(const char *path, DataRole role)
 static Dataset *open_synthetic(int64_t images, DataRole role)
 {
     Dataset *d = NULL;
-    DatasetOptions o = { .format = DATA_SYNTHETIC, .role = role, .synthetic_images = images, .synthetic_classes = 7 };
+    DatasetOptions o = {
+        .format = DATA_SYNTHETIC, .role = role, .synthetic_images = images, .synthetic_classes = 7
+    };
     CHECK_STATUS(dataset_open(&d, &o), OK);
     return d;
 }
@@ -45,7 +48,8 @@ static LoaderOptions options(int64_t batch, int threads)
                             .last_step = -1 };
 }
 
-/* A checksum of everything that training sees of global step `step`, over all ranks, in stream order. */
+/* A checksum of everything that training sees of global step `step`, over all ranks, in stream
+ * order. */
 static uint32_t step_crc(const Dataset *d, LoaderOptions o, int64_t step)
 {
     uint32_t crc = 0;
@@ -62,7 +66,8 @@ static uint32_t step_crc(const Dataset *d, LoaderOptions o, int64_t step)
             CHECK(more && b.step == step && b.micro == m && b.count == o.batch && b.bad == 0);
             if (!more) break;
             size_t n = (size_t)o.batch, image = (size_t)(o.image_size * o.image_size * o.channels);
-            for (size_t i = 0; i < n; i++) { /* image by image, so that cuts into batches do not show */
+            /* image by image, so that cuts into batches do not show */
+            for (size_t i = 0; i < n; i++) {
                 CHECK_INT(b.labels[i], dataset_label(d, b.sample_ids[i]));
                 crc = str_crc32c(crc, b.images + i * image, image);
                 crc = str_crc32c(crc, &b.sample_ids[i], sizeof b.sample_ids[i]);
@@ -145,7 +150,8 @@ TEST(the_stream_is_permutation_after_permutation)
         REQUIRE_OK(loader_next(l, &b, &more, NULL));
         REQUIRE(more);
         CHECK_INT(b.step, position / BATCH);
-        for (int i = 0; i < BATCH; i++) CHECK_INT(b.sample_ids[i], sampler_id(42, IMAGES, position + i));
+        for (int i = 0; i < BATCH; i++)
+            CHECK_INT(b.sample_ids[i], sampler_id(42, IMAGES, position + i));
         loader_release(l, &b);
     }
     CHECK_OK(loader_next(l, &b, &more, NULL));
@@ -236,7 +242,8 @@ TEST(batch_larger_than_the_dataset)
     Loader *l = NULL;
     CHECK_STATUS(loader_create(&l, d, &o), ERR_USAGE);
     CHECK(l == NULL);
-    CHECK_STR(status_message(), "global batch of 11 images is larger than the dataset (10 images in synthetic)");
+    CHECK_STR(status_message(),
+              "global batch of 11 images is larger than the dataset (10 images in synthetic)");
     dataset_close(d);
 }
 
@@ -316,7 +323,8 @@ static Pass run_pass(const Dataset *d, int threads, int world)
 
 TEST(bad_files_are_replaced_in_training)
 {
-    static const int shapes[][2] = { { 1, 1 }, { 1, 1 }, { 3, 1 }, { 1, 2 }, { 3, 2 } }; /* threads, world */
+    /* threads, world */
+    static const int shapes[][2] = { { 1, 1 }, { 1, 1 }, { 3, 1 }, { 1, 2 }, { 3, 2 } };
     int bad = 0;
     Dataset *d = open_mixed(DATA_TRAIN, &bad);
     REQUIRE(d != NULL);
@@ -459,7 +467,8 @@ TEST(bad_files_are_named_once_however_many_loaders)
     size_t bytes = 0;
     REQUIRE_OK(fs_read_file(log, &text, &bytes));
     int lines = 0;
-    for (const char *at = (const char *)text; (at = strstr(at, "; counted as wrong\n")); at++) lines++;
+    for (const char *at = (const char *)text; (at = strstr(at, "; counted as wrong\n")); at++)
+        lines++;
     CHECK_INT(lines, bad);
     mem_free(text);
     dataset_close(d);
@@ -552,7 +561,8 @@ TEST(slots_come_from_the_given_allocator)
     Dataset *d = open_synthetic(16, DATA_TRAIN);
     LoaderOptions o = options(4, 1);
     o.slots = 4;
-    o.allocator = (SlotAllocator){ .alloc = counting_alloc, .free = counting_free, .cookie = &counter };
+    o.allocator =
+        (SlotAllocator){ .alloc = counting_alloc, .free = counting_free, .cookie = &counter };
     CHECK_STATUS(run_until_failure(d, &o, 3), OK);
     CHECK_INT(counter.allocs, 4);
     CHECK_INT(counter.frees, 4);
@@ -573,7 +583,9 @@ TEST(every_failed_allocation_is_reported)
         Dataset *d = NULL;
         DatasetOptions data = { .path = test_scratch(), .format = DATA_AUTO, .role = DATA_TRAIN };
         LoaderOptions o = options(7, 1);
-        o.last_step = 1; /* one batch of every image: no thread works ahead, so every failure meets what is asked for */
+        /* one batch of every image: no thread works ahead, so every failure meets what is asked
+         * for */
+        o.last_step = 1;
         int64_t before = mem_allocation_count();
         mem_fail_at(n);
         Status status = dataset_open(&d, &data);

@@ -1,4 +1,5 @@
-/* The loader with automatic augmentation, erasing, mixing and repeats: the same for any threads and ranks. */
+/* The loader with automatic augmentation, erasing, mixing and repeats: the same for any threads and
+ * ranks. */
 #include "base/str.h"
 #include "data/data.h"
 #include "tests/test.h"
@@ -48,7 +49,8 @@ static void see_batch(const Batch *b, int64_t batch, int64_t first, Seen *out)
         out->boxes ^= str_crc32c((uint32_t)at, &b->erase[i], sizeof b->erase[i]);
     }
     out->lambdas[b->step * GLOBAL + first] = b->mix.lambda;
-    out->mix ^= str_crc32c((uint32_t)(b->step * GLOBAL + first), &b->mix.lambda, sizeof b->mix.lambda);
+    out->mix ^=
+        str_crc32c((uint32_t)(b->step * GLOBAL + first), &b->mix.lambda, sizeof b->mix.lambda);
 }
 
 static void see(const Dataset *d, LoaderOptions o, Seen *out)
@@ -111,7 +113,8 @@ TEST(mixing_is_that_of_the_micro_batch)
     see(d, options(&policies[0], GLOBAL, 1, 1), &whole);
     CHECK_INT(accumulated.mix, shared.mix);
     CHECK(accumulated.mix != whole.mix);
-    CHECK(accumulated.lambdas[0] != accumulated.lambdas[4] && accumulated.lambdas[4] != accumulated.lambdas[8]);
+    CHECK(accumulated.lambdas[0] != accumulated.lambdas[4] &&
+          accumulated.lambdas[4] != accumulated.lambdas[8]);
     CHECK(accumulated.lambdas[0] != accumulated.lambdas[GLOBAL]); /* the next step's */
     CHECK(accumulated.lambdas[0] == whole.lambdas[0]);
     dataset_close(d);
@@ -130,8 +133,10 @@ TEST(repeats_are_views_of_the_same_samples)
     for (int64_t at = 0; at < 2 * GLOBAL; at++) {
         int64_t step = at / GLOBAL, set = at % GLOBAL % (GLOBAL / REPEATS);
         int64_t distinct = step * (GLOBAL / REPEATS) + set;
-        CHECK_INT(one.ids[at], sampler_id(42, IMAGES, distinct / EPOCH * IMAGES + distinct % EPOCH));
-        for (int64_t other = step * GLOBAL; other < at; other++) CHECK(one.crcs[other] != one.crcs[at]);
+        CHECK_INT(one.ids[at],
+                  sampler_id(42, IMAGES, distinct / EPOCH * IMAGES + distinct % EPOCH));
+        for (int64_t other = step * GLOBAL; other < at; other++)
+            CHECK(one.crcs[other] != one.crcs[at]);
     }
     o = options(&policies[1], 2, 3, 3);
     o.repeats = REPEATS;

@@ -23,7 +23,8 @@ TEST(a_run_has_one_supervisor)
     LaunchLock *first = NULL, *second = NULL;
     double start = clock_s();
     REQUIRE_OK(lock_take(&first, test_scratch(), 600, 600));
-    CHECK_STATUS(lock_take(&second, test_scratch(), 600, 600), ERR_ENV); /* of this host: nothing to wait for */
+    /* of this host: nothing to wait for */
+    CHECK_STATUS(lock_take(&second, test_scratch(), 600, 600), ERR_ENV);
     CHECK(clock_s() - start < 60);
     CHECK_CONTAINS(status_message(), "another convoy launch has this run");
     CHECK(second == NULL);

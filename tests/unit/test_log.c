@@ -1,4 +1,5 @@
-/* Who prints what where. Each test redirects the console into files, which the fork per test confines to it. */
+/* Who prints what where. Each test redirects the console into files, which the fork per test
+ * confines to it. */
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -107,7 +108,8 @@ TEST(before_open_everything_goes_to_stderr)
     say_everything();
     release();
     check_file("stdout", "");
-    check_file("stderr", "info 2\nconvoy: warning: warning 3\nconvoy: error: error 4\nprogress 5\n");
+    check_file("stderr",
+               "info 2\nconvoy: warning: warning 3\nconvoy: error: error 4\nprogress 5\n");
 }
 
 TEST(levels_filter_the_console)

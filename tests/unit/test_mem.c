@@ -95,7 +95,8 @@ TEST(arena_blocks_are_aligned_zeroed_and_apart)
         memset(blocks[i], i + 1, bytes);
     }
     for (int i = 0; i < 200; i++) {
-        for (size_t k = 0; k < (size_t)(i * 7 % 50); k++) CHECK(blocks[i][k] == (unsigned char)(i + 1));
+        for (size_t k = 0; k < (size_t)(i * 7 % 50); k++)
+            CHECK(blocks[i][k] == (unsigned char)(i + 1));
     }
     arena_destroy(arena);
     arena_destroy(NULL);

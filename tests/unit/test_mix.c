@@ -1,6 +1,7 @@
-/* Erasing, mixup, cutmix and the loss of mixed targets against torch and torchvision: tests/golden/mix.txt, see
- * scripts/make_mix_golden.py, whose images and logits are made here by the same formulas. On the CPU backend, and on a
- * CUDA device where this build and machine have one. */
+/* Erasing, mixup, cutmix and the loss of mixed targets against torch and torchvision:
+ * tests/golden/mix.txt, see scripts/make_mix_golden.py, whose images and logits are made here by
+ * the same formulas. On the CPU backend, and on a CUDA device where this build and machine have
+ * one. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -14,7 +15,9 @@
 
 enum { N = 4, H = 9, W = 11, C = 3, CLASSES = 7, VALUES = N * C * H * W };
 
-static const int32_t boxes[N][ERASE_COUNT] = { { 0 }, { 2, 3, 4, 5 }, { 0, 0, 9, 2 }, { 7, 10, 2, 1 } };
+static const int32_t boxes[N][ERASE_COUNT] = {
+    { 0 }, { 2, 3, 4, 5 }, { 0, 0, 9, 2 }, { 7, 10, 2, 1 }
+};
 static const int32_t labels[N] = { 3, 0, 6, 0 };
 
 /* ---- one operation ---- */
@@ -77,16 +80,20 @@ static void check_input(Backend *b, const char *line)
     uint32_t want = 0;
     uint8_t images[VALUES];
     float mix[MIX_COUNT];
-    const InputAttr attr = { .mean = { 0.485F, 0.456F, 0.406F }, .std = { 0.229F, 0.224F, 0.225F } };
+    const InputAttr attr = { .mean = { 0.485F, 0.456F, 0.406F },
+                             .std = { 0.229F, 0.224F, 0.225F } };
     OpInstance op = { .kind = OP_INPUT, .backend = b, .attr = &attr };
     REQUIRE(sscanf(line, "input %31s %x", kind, &want) == 2);
     for (uint32_t i = 0; i < VALUES; i++) images[i] = (uint8_t)(i * 2654435761u >> 13);
     set_mix(mix, 0.7F, strstr(kind, "cutmix") != NULL);
     op.in[INPUT_IN_IMAGES].desc = tensor_desc(DTYPE_U8, 4, (int64_t[]){ N, H, W, C });
-    if (strstr(kind, "erase")) op.in[INPUT_IN_ERASE].desc = tensor_desc(DTYPE_I32, 2, (int64_t[]){ N, ERASE_COUNT });
-    if (strstr(kind, "mix")) op.in[INPUT_IN_MIX].desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ MIX_COUNT });
+    if (strstr(kind, "erase"))
+        op.in[INPUT_IN_ERASE].desc = tensor_desc(DTYPE_I32, 2, (int64_t[]){ N, ERASE_COUNT });
+    if (strstr(kind, "mix"))
+        op.in[INPUT_IN_MIX].desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ MIX_COUNT });
     REQUIRE_OK(infer(&op));
-    REQUIRE_OK(run_op(b, &op, (const void *[OP_MAX_INPUTS]){ images, boxes, mix }, (void *[OP_MAX_OUTPUTS]){ x }));
+    REQUIRE_OK(run_op(b, &op, (const void *[OP_MAX_INPUTS]){ images, boxes, mix },
+                      (void *[OP_MAX_OUTPUTS]){ x }));
     for (int i = 0; i < VALUES; i++) x[i] += 0.0F; /* torch has no negative zeros here */
     if (str_crc32c(0, x, sizeof x) != want) fprintf(stderr, "differs: input %s\n", kind);
     CHECK_INT(str_crc32c(0, x, sizeof x), want);
@@ -132,7 +139,8 @@ static void check_backend(Backend *b)
     size_t bytes = 0;
     int lines = 0;
     REQUIRE_OK(fs_read_file("tests/golden/mix.txt", &text, &bytes));
-    for (const char *line = strchr((const char *)text, '\n'); line && line[1]; line = strchr(line + 1, '\n'), lines++) {
+    for (const char *line = strchr((const char *)text, '\n'); line && line[1];
+         line = strchr(line + 1, '\n'), lines++) {
         if (line[1] == 'i') check_input(b, line + 1);
         else check_loss(b, line + 1);
     }

@@ -9,7 +9,9 @@
 static ModelOptions options(int64_t channels, int64_t size, int64_t classes)
 {
     ModelOptions o = { .width = 1, .stem = STEM_IMAGENET };
-    o.graph = (GraphOptions){ .batch = 1, .channels = channels, .height = size, .width = size, .classes = classes };
+    o.graph = (GraphOptions){
+        .batch = 1, .channels = channels, .height = size, .width = size, .classes = classes
+    };
     for (int i = 0; i < OP_MAX_IMAGE_CHANNELS; i++) o.graph.std[i] = 1;
     return o;
 }
@@ -22,10 +24,10 @@ static Graph *build(const char *name, const ModelOptions *o)
     return g;
 }
 
-/* Parameters and multiply-adds of torchvision's and timm's networks, counted there with torch.utils.flop_counter; the
- * others by hand:
- * CIFAR, n blocks a stage: 432 + (2n 2304) + (4608 + (2n-1) 9216) + (18432 + (2n-1) 36864) + 2 (16 (2n+1) + 64 n + 128
- * n) + 650; mlp: (784 512 + 512) + (512 512 + 512) + (512 10 + 10). */
+/* Parameters and multiply-adds of torchvision's and timm's networks, counted there with
+ * torch.utils.flop_counter; the others by hand:
+ * CIFAR, n blocks a stage: 432 + (2n 2304) + (4608 + (2n-1) 9216) + (18432 + (2n-1) 36864) + 2 (16
+ * (2n+1) + 64 n + 128 n) + 650; mlp: (784 512 + 512) + (512 512 + 512) + (512 10 + 10). */
 TEST(parameter_totals)
 {
     static const struct {
@@ -109,7 +111,8 @@ TEST(names_and_shapes_are_torchvisions)
 static const TensorDesc *node_shape(const Graph *g, const char *name)
 {
     for (int i = 0; i < graph_node_count(g); i++)
-        if (strcmp(graph_node(g, i)->name, name) == 0) return &graph_tensor(g, graph_node(g, i)->out[0])->desc;
+        if (strcmp(graph_node(g, i)->name, name) == 0)
+            return &graph_tensor(g, graph_node(g, i)->out[0])->desc;
     CHECK(!"no such node");
     return NULL;
 }
@@ -167,7 +170,8 @@ TEST(flavours_pad_differently)
     }
 }
 
-/* 16 blocks, of which 9 keep their shape: the first of those has rate 0.2 * 2 / 16. Evaluation drops nothing. */
+/* 16 blocks, of which 9 keep their shape: the first of those has rate 0.2 * 2 / 16. Evaluation
+ * drops nothing. */
 TEST(efficientnet_drops_in_training_alone)
 {
     ModelOptions o = options(3, 64, 10);
@@ -201,8 +205,10 @@ TEST(stride_is_in_the_3x3_and_stems_differ)
     ModelOptions o = options(3, 224, 1000);
     Graph *g = build("resnet50", &o);
     CHECK(node_shape(g, "conv1")->dims[2] == 112 && node_shape(g, "maxpool")->dims[2] == 56);
-    CHECK(node_shape(g, "layer2.0.conv1")->dims[2] == 56 && node_shape(g, "layer2.0.conv2")->dims[2] == 28);
-    CHECK(node_shape(g, "layer4.2.bn3")->dims[2] == 7 && node_shape(g, "layer4.2.bn3")->dims[1] == 2048);
+    CHECK(node_shape(g, "layer2.0.conv1")->dims[2] == 56 &&
+          node_shape(g, "layer2.0.conv2")->dims[2] == 28);
+    CHECK(node_shape(g, "layer4.2.bn3")->dims[2] == 7 &&
+          node_shape(g, "layer4.2.bn3")->dims[1] == 2048);
     graph_destroy(g);
     o = options(1, 32, 10);
     o.stem = STEM_CIFAR;
@@ -240,9 +246,12 @@ TEST(training_and_evaluation_have_the_same_weights_in_the_same_order)
     for (TensorId e = 0; e < graph_tensor_count(eval); e++) {
         const GraphTensor *a = graph_tensor(eval, e);
         if (a->role != ROLE_PARAM && a->role != ROLE_BUFFER) continue;
-        while (graph_tensor(train, t)->role != ROLE_PARAM && graph_tensor(train, t)->role != ROLE_BUFFER) t++;
+        while (graph_tensor(train, t)->role != ROLE_PARAM &&
+               graph_tensor(train, t)->role != ROLE_BUFFER)
+            t++;
         const GraphTensor *b = graph_tensor(train, t++);
-        CHECK(strcmp(a->name, b->name) == 0 && a->role == b->role && tensor_same_shape(&a->desc, &b->desc));
+        CHECK(strcmp(a->name, b->name) == 0 && a->role == b->role &&
+              tensor_same_shape(&a->desc, &b->desc));
         compared++;
     }
     CHECK(compared == 19 * 5 + 2);
@@ -255,9 +264,10 @@ TEST(batchnorm_mode_follows_the_options)
     static const struct {
         bool training, frozen;
         BatchNormMode mode;
-    } rows[] = {
-        { true, false, BN_TRAIN }, { true, true, BN_FROZEN }, { false, false, BN_EVAL }, { false, true, BN_EVAL }
-    };
+    } rows[] = { { true, false, BN_TRAIN },
+                 { true, true, BN_FROZEN },
+                 { false, false, BN_EVAL },
+                 { false, true, BN_EVAL } };
     for (int r = 0; r < 4; r++) {
         ModelOptions o = options(3, 32, 10);
         o.graph.training = rows[r].training;
@@ -313,7 +323,8 @@ TEST(convolutions_start_he_normal)
     CHECK(count == 256 * 256 * 9);
     CHECK_NEAR(sum / (double)count, 0, 5 * deviation / sqrt((double)count));
     CHECK_NEAR(sqrt(squares / (double)count), deviation, 0.005 * deviation);
-    CHECK_NEAR((double)beyond / (double)count, 0.0455, 0.002); /* a normal, not a uniform distribution */
+    /* a normal, not a uniform distribution */
+    CHECK_NEAR((double)beyond / (double)count, 0.0455, 0.002);
     mem_free(w);
     graph_destroy(g);
 }
@@ -419,7 +430,8 @@ TEST(width_is_rounded_to_eights)
           block_scale_channels(64, 1.3) == 80);
 }
 
-/* What torchvision's and timm's published weights are evaluated with, where it is not what their family has. */
+/* What torchvision's and timm's published weights are evaluated with, where it is not what their
+ * family has. */
 TEST(networks_know_the_images_they_were_published_with)
 {
     const ModelDef *wide = model_find("resnext101_64x4d"), *own = model_find("efficientnet_b0");

@@ -1,5 +1,5 @@
-/* test_monitor.c - event files read back by our own TFRecord reader, metrics by their rules, GPUs made up by a fake
- * NVML (tests/fake_nvml). */
+/* test_monitor.c - event files read back by our own TFRecord reader, metrics by their rules, GPUs
+ * made up by a fake NVML (tests/fake_nvml). */
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -42,7 +42,8 @@ static int parse(const uint8_t *p, size_t bytes, Field *out, int max)
         else {
             f->bytes = f->wire == 2 ? varint(&p) : f->wire == 1 ? 8 : 4;
             f->data = p;
-            for (size_t i = 0; f->wire != 2 && i < f->bytes; i++) f->value |= (uint64_t)p[i] << 8 * i;
+            for (size_t i = 0; f->wire != 2 && i < f->bytes; i++)
+                f->value |= (uint64_t)p[i] << 8 * i;
             p += f->bytes;
         }
     }
@@ -202,8 +203,11 @@ TEST(means_of_looks_are_of_what_was_known)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const double want[] = { rows[i].mean, rows[i].least, rows[i].most, rows[i].power };
         gauges_look(&g, &looks,
-                    &(GpuState){ .utilization = rows[i].utilization, .power_w = rows[i].power_w, .sm_clock_mhz = i });
-        const double got[] = { g.state.utilization, g.utilization_min, g.utilization_max, g.state.power_w };
+                    &(GpuState){ .utilization = rows[i].utilization,
+                                 .power_w = rows[i].power_w,
+                                 .sm_clock_mhz = i });
+        const double got[] = { g.state.utilization, g.utilization_min, g.utilization_max,
+                               g.state.power_w };
         for (int k = 0; k < 4; k++) {
             if (isnan(want[k])) CHECK(isnan(got[k]));
             else CHECK_NEAR(got[k], want[k], 1e-12);
@@ -238,7 +242,8 @@ static void fill(Gauges *g)
     }
 }
 
-/* Each metric has HELP and TYPE once, right before its samples; counters, and only they, end in _total. */
+/* Each metric has HELP and TYPE once, right before its samples; counters, and only they, end in
+ * _total. */
 static void check_prometheus_rules(char *text)
 {
     char name[128] = "", type[32] = "";
@@ -271,7 +276,8 @@ TEST(prometheus_text_keeps_the_conventions)
     gauges_add_prometheus(g, &text);
     REQUIRE(!text.failed);
     check_prometheus_rules(text.text);
-    CHECK_CONTAINS(text.text, "\n# TYPE convoy_step gauge\nconvoy_step{run=\"resnet \\\"50\\\"\\\\\"} 1200\n");
+    CHECK_CONTAINS(text.text,
+                   "\n# TYPE convoy_step gauge\nconvoy_step{run=\"resnet \\\"50\\\"\\\\\"} 1200\n");
     CHECK_CONTAINS(text.text, "\nconvoy_images_total{run=\"resnet \\\"50\\\"\\\\\"} 1000000\n");
     CHECK_CONTAINS(text.text, "\nconvoy_eval_top1_ratio{run=\"resnet \\\"50\\\"\\\\\"} 0.75\n");
     CHECK_CONTAINS(text.text, ",gpu=\"1\",uuid=\"GPU-1\",host=\"node7\"} 1755000000\n");
@@ -297,7 +303,8 @@ static void check_emf_line(const JsonValue *line, const char *metric, double wan
         CHECK(value && value->type == JSON_STRING);
     }
     int defined = 0, numbers = 0;
-    for (const JsonValue *m = json_get(directive->child, "Metrics")->child; m; m = m->next, defined++) {
+    for (const JsonValue *m = json_get(directive->child, "Metrics")->child; m;
+         m = m->next, defined++) {
         const JsonValue *value = json_get(line, json_get(m, "Name")->string);
         CHECK(value && value->type == JSON_NUMBER && json_get(m, "Unit"));
     }

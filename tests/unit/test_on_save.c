@@ -1,4 +1,5 @@
-/* test_on_save.c - the command beside the training: what it is told, that nobody waits for it, and how it fails. */
+/* test_on_save.c - the command beside the training: what it is told, that nobody waits for it, and
+ * how it fails. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/mem.h"
@@ -38,7 +39,8 @@ static void touch(const char *name)
 static void wait_for(const char *name)
 {
     char *path = path_of(name);
-    for (double end = clock_s() + PATIENCE_S; clock_s() < end && !fs_exists(path);) clock_sleep_s(0.005);
+    for (double end = clock_s() + PATIENCE_S; clock_s() < end && !fs_exists(path);)
+        clock_sleep_s(0.005);
     CHECK(fs_exists(path));
     mem_free(path);
 }
@@ -89,7 +91,9 @@ TEST(failure_and_time_limit_are_results)
 TEST(nobody_waits_and_the_newest_comes_next)
 {
     OnSaveResult r;
-    OnSave *h = make("cd \"$CONVOY_RUN_DIR\" && : > began.$CONVOY_STEP && until [ -e go ]; do sleep 0.01; done", 30);
+    OnSave *h = make(
+        "cd \"$CONVOY_RUN_DIR\" && : > began.$CONVOY_STEP && until [ -e go ]; do sleep 0.01; done",
+        30);
     REQUIRE(h != NULL);
     CHECK_OK(on_save_submit(h, 1, "x"));
     wait_for("began.1");

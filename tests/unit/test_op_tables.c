@@ -1,7 +1,9 @@
-/* test_op_tables.c - walks the table of ops and those of the backends, and names every slot that is empty.
+/* test_op_tables.c - walks the table of ops and those of the backends, and names every slot that is
+ * empty.
  *
- * An op exists when it has a row in kernels/ops, an implementation in every backend, and one in the reference that
- * tests it. A gap shows here by name, not at run time as a model that cannot be prepared. */
+ * An op exists when it has a row in kernels/ops, an implementation in every backend, and one in the
+ * reference that tests it. A gap shows here by name, not at run time as a model that cannot be
+ * prepared. */
 #include "tests/test.h"
 
 #include "kernels/backend.h"
@@ -47,7 +49,8 @@ TEST(names_are_unique)
 {
     for (int a = 0; a < OP_COUNT; a++)
         for (int b = 0; b < a; b++)
-            check_slot(strcmp(op_name((OpKind)a), op_name((OpKind)b)) != 0, (OpKind)a, op_name((OpKind)b), "own name");
+            check_slot(strcmp(op_name((OpKind)a), op_name((OpKind)b)) != 0, (OpKind)a,
+                       op_name((OpKind)b), "own name");
 }
 
 TEST(in_place_names_inputs)
@@ -56,7 +59,8 @@ TEST(in_place_names_inputs)
         const OpDef *def = op_def((OpKind)k);
         for (int i = 0; i < def->outputs; i++) {
             int over = def->in_place_of[i];
-            check_slot(over >= -1 && over < def->inputs, def->kind, def->name, "in_place_of names an input or is -1");
+            check_slot(over >= -1 && over < def->inputs, def->kind, def->name,
+                       "in_place_of names an input or is -1");
             for (int j = 0; j < i; j++)
                 check_slot(over < 0 || over != def->in_place_of[j], def->kind, def->name,
                            "no two outputs over one input");

@@ -1,5 +1,5 @@
-/* The op table: rows are complete, shapes are inferred, and what does not fit is refused with op, slot and shape
- * named. */
+/* The op table: rows are complete, shapes are inferred, and what does not fit is refused with op,
+ * slot and shape named. */
 #include "kernels/op.h"
 #include "tests/test.h"
 #include <string.h>
@@ -43,7 +43,8 @@ TEST(every_kind_has_a_complete_row)
         CHECK_INT(d->kind, k);
         CHECK(d->name && d->name[0]);
         CHECK(d->infer != NULL);
-        CHECK(d->inputs >= 1 && d->inputs <= OP_MAX_INPUTS && d->outputs >= 0 && d->outputs <= OP_MAX_OUTPUTS);
+        CHECK(d->inputs >= 1 && d->inputs <= OP_MAX_INPUTS && d->outputs >= 0 &&
+              d->outputs <= OP_MAX_OUTPUTS);
         for (int i = 0; i < OP_MAX_INPUTS; i++) CHECK((d->in_names[i] != NULL) == (i < d->inputs));
         for (int i = 0; i < OP_MAX_OUTPUTS; i++) {
             CHECK((d->out_names[i] != NULL) == (i < d->outputs));
@@ -55,7 +56,8 @@ TEST(every_kind_has_a_complete_row)
 
 TEST(input_turns_nhwc_bytes_into_nchw)
 {
-    TensorDesc images = tensor_desc(DTYPE_U8, 4, (int64_t[]){ 8, 28, 30, 3 }), floats = f32x4(8, 28, 30, 3);
+    TensorDesc images = tensor_desc(DTYPE_U8, 4, (int64_t[]){ 8, 28, 30, 3 }),
+               floats = f32x4(8, 28, 30, 3);
     TensorDesc many = tensor_desc(DTYPE_U8, 4, (int64_t[]){ 8, 28, 30, 17 });
     InputAttr attr = { .mean = { 0 } };
     Case c = { .attr = &attr, .in = { &images }, .wanted = { true } };
@@ -71,8 +73,10 @@ TEST(input_turns_nhwc_bytes_into_nchw)
 
 TEST(input_of_treated_images)
 {
-    TensorDesc images = tensor_desc(DTYPE_U8, 4, (int64_t[]){ 8, 28, 30, 3 }), mix = f32x1(MIX_COUNT);
-    TensorDesc boxes = tensor_desc(DTYPE_I32, 2, (int64_t[]){ 8, ERASE_COUNT }), short_mix = f32x1(2);
+    TensorDesc images = tensor_desc(DTYPE_U8, 4, (int64_t[]){ 8, 28, 30, 3 }),
+               mix = f32x1(MIX_COUNT);
+    TensorDesc boxes = tensor_desc(DTYPE_I32, 2, (int64_t[]){ 8, ERASE_COUNT }),
+               short_mix = f32x1(2);
     InputAttr attr = { .mean = { 0 } }, twice = { .mean = { 0 }, .views = 2 };
     Case c = { .attr = &attr, .in = { &images, &boxes, &mix }, .wanted = { true } };
     CHECK_OK(infer(OP_INPUT, &c));
@@ -102,21 +106,28 @@ TEST(conv2d_shapes)
         { { 1, 2, 1, 1, 1, 1, 4 }, { 2, 8, 5, 6 }, { 12, 2, 3, 3 }, "f32[2,12,5,3]" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        TensorDesc x = tensor_desc(DTYPE_F32, 4, rows[i].x), w = tensor_desc(DTYPE_F32, 4, rows[i].w);
+        TensorDesc x = tensor_desc(DTYPE_F32, 4, rows[i].x),
+                   w = tensor_desc(DTYPE_F32, 4, rows[i].w);
         Case c = { .attr = &rows[i].attr, .in = { &x, &w }, .wanted = { true } };
         CHECK_OK(infer(OP_CONV2D, &c));
         check_shape(&c.out[0], rows[i].y);
-        Case data = { .attr = &rows[i].attr, .in = { &c.out[0], &w }, .wanted = { true }, .out = { x } };
+        Case data = {
+            .attr = &rows[i].attr, .in = { &c.out[0], &w }, .wanted = { true }, .out = { x }
+        };
         CHECK_OK(infer(OP_CONV2D_BWD_DATA, &data));
-        Case weights = { .attr = &rows[i].attr, .in = { &x, &c.out[0] }, .wanted = { true }, .out = { w } };
+        Case weights = {
+            .attr = &rows[i].attr, .in = { &x, &c.out[0] }, .wanted = { true }, .out = { w }
+        };
         CHECK_OK(infer(OP_CONV2D_BWD_WEIGHTS, &weights));
     }
 }
 
 TEST(conv2d_refuses_what_does_not_fit)
 {
-    Conv2dAttr attr = { 1, 1, 1, 1, 1, 1, 1 }, no_pad = { 1, 1, 0, 0, 0, 0, 1 }, bad = { 0, 1, 0, 0, 0, 0, 1 };
-    TensorDesc x = f32x4(2, 8, 2, 2), w = f32x4(16, 4, 3, 3), good = f32x4(16, 8, 3, 3), y = f32x4(2, 16, 3, 3);
+    Conv2dAttr attr = { 1, 1, 1, 1, 1, 1, 1 }, no_pad = { 1, 1, 0, 0, 0, 0, 1 },
+               bad = { 0, 1, 0, 0, 0, 0, 1 };
+    TensorDesc x = f32x4(2, 8, 2, 2), w = f32x4(16, 4, 3, 3), good = f32x4(16, 8, 3, 3),
+               y = f32x4(2, 16, 3, 3);
     Case channels = { .attr = &attr, .in = { &x, &w }, .wanted = { true } };
     CHECK_STATUS(infer(OP_CONV2D, &channels), ERR_INTERNAL);
     CHECK_CONTAINS(status_message(), "conv2d: weights f32[16,4,3,3] do not fit x f32[2,8,2,2]");
@@ -146,8 +157,10 @@ TEST(conv2d_counts_flops_in_all_directions)
     TensorDesc x = f32x4(1, 3, 224, 224), w = f32x4(64, 3, 7, 7), y = f32x4(1, 64, 112, 112);
     const double want = 2.0 * 64 * 112 * 112 * 3 * 7 * 7;
     CHECK_NEAR(op_def(OP_CONV2D)->flops(&attr, (const TensorDesc *[]){ &x, &w }, &y), want, 0);
-    CHECK_NEAR(op_def(OP_CONV2D_BWD_DATA)->flops(&attr, (const TensorDesc *[]){ &y, &w }, &x), want, 0);
-    CHECK_NEAR(op_def(OP_CONV2D_BWD_WEIGHTS)->flops(&attr, (const TensorDesc *[]){ &x, &y }, &w), want, 0);
+    CHECK_NEAR(op_def(OP_CONV2D_BWD_DATA)->flops(&attr, (const TensorDesc *[]){ &y, &w }, &x), want,
+               0);
+    CHECK_NEAR(op_def(OP_CONV2D_BWD_WEIGHTS)->flops(&attr, (const TensorDesc *[]){ &x, &y }, &w),
+               want, 0);
 }
 
 TEST(batchnorm_shapes_and_residual_rule)
@@ -165,7 +178,9 @@ TEST(batchnorm_shapes_and_residual_rule)
     CHECK_STATUS(infer(OP_BATCHNORM, &gamma), ERR_INTERNAL);
     CHECK_CONTAINS(status_message(), "batchnorm: gamma is f32[7], needed is f32[8]");
 
-    Case bwd = { .attr = &attr, .in = { &x, NULL, &x, NULL, &v, &v, &saved }, .wanted = { true, true, true, false } };
+    Case bwd = { .attr = &attr,
+                 .in = { &x, NULL, &x, NULL, &v, &v, &saved },
+                 .wanted = { true, true, true, false } };
     CHECK_OK(infer(OP_BATCHNORM_BWD, &bwd));
     check_shape(&bwd.out[BN_BWD_OUT_DGAMMA], "f32[8]");
     CHECK_INT(bwd.out[BN_BWD_OUT_DRESIDUAL].rank, 0);
@@ -174,7 +189,9 @@ TEST(batchnorm_shapes_and_residual_rule)
                       .wanted = { true, true, true, true } };
     CHECK_STATUS(infer(OP_BATCHNORM_BWD, &residual), ERR_INTERNAL);
     CHECK_CONTAINS(status_message(), "y is needed");
-    Case with_y = { .attr = &attr, .in = { &x, &x, &x, &x, &v, &v, &saved }, .wanted = { true, true, true, true } };
+    Case with_y = { .attr = &attr,
+                    .in = { &x, &x, &x, &x, &v, &v, &saved },
+                    .wanted = { true, true, true, true } };
     CHECK_OK(infer(OP_BATCHNORM_BWD, &with_y));
     check_shape(&with_y.out[BN_BWD_OUT_DRESIDUAL], "f32[2,8,4,4]");
 }
@@ -183,7 +200,8 @@ TEST(pool2d_shapes_and_index)
 {
     Pool2dAttr max = { POOL_MAX, 3, 3, 2, 2, 1, 1 }, avg = { POOL_AVG, 2, 2, 2, 2, 0, 0 },
                padded = { POOL_MAX, 2, 2, 2, 2, 2, 2 };
-    TensorDesc x = f32x4(2, 64, 112, 112), y = f32x4(2, 64, 56, 56), index = tensor_desc(DTYPE_U8, 4, y.dims);
+    TensorDesc x = f32x4(2, 64, 112, 112), y = f32x4(2, 64, 56, 56),
+               index = tensor_desc(DTYPE_U8, 4, y.dims);
     Case c = { .attr = &max, .in = { &x }, .wanted = { true, true } };
     CHECK_OK(infer(OP_POOL2D, &c));
     check_shape(&c.out[POOL_OUT_Y], "f32[2,64,56,56]");
@@ -225,7 +243,8 @@ TEST(subsample_and_global_avgpool_shapes)
 
 TEST(linear_flattens_images)
 {
-    TensorDesc x = f32x4(4, 1, 28, 28), w = f32x2(10, 784), b = f32x1(10), dy = f32x2(4, 10), bad = f32x2(10, 783);
+    TensorDesc x = f32x4(4, 1, 28, 28), w = f32x2(10, 784), b = f32x1(10), dy = f32x2(4, 10),
+               bad = f32x2(10, 783);
     Case c = { .in = { &x, &w, &b }, .wanted = { true } };
     CHECK_OK(infer(OP_LINEAR, &c));
     check_shape(&c.out[0], "f32[4,10]");
@@ -243,7 +262,8 @@ TEST(softmax_xent_needs_labels_of_the_batch)
 {
     XentAttr attr = { .label_smoothing = 0.1F }, bad = { .label_smoothing = 1.5F };
     TensorDesc logits = f32x2(4, 10), scalars = f32x1(SCALAR_COUNT);
-    TensorDesc labels = tensor_desc(DTYPE_I32, 1, (int64_t[]){ 4 }), few = tensor_desc(DTYPE_I32, 1, (int64_t[]){ 3 });
+    TensorDesc labels = tensor_desc(DTYPE_I32, 1, (int64_t[]){ 4 }),
+               few = tensor_desc(DTYPE_I32, 1, (int64_t[]){ 3 });
     Case c = { .attr = &attr, .in = { &logits, &labels, &scalars }, .wanted = { true, true } };
     CHECK_OK(infer(OP_SOFTMAX_XENT, &c));
     check_shape(&c.out[XENT_OUT_STATS], "f64[4]");
@@ -266,9 +286,10 @@ TEST(softmax_xent_needs_labels_of_the_batch)
 TEST(update_needs_its_states_and_sorted_segments)
 {
     static const UpdateSegment good[] = { { 0, 4, 0.1F }, { 6, 4, 0.0F } },
-                               overlap[] = { { 0, 4, 0.1F }, { 3, 2, 0.0F } }, beyond[] = { { 8, 4, 0.0F } };
-    UpdateAttr plain = { .kind = UPDATE_SGD, .segment_count = 2, .segments = good }, momentum = plain, adam = plain,
-               bad = plain, far = plain;
+                               overlap[] = { { 0, 4, 0.1F }, { 3, 2, 0.0F } },
+                               beyond[] = { { 8, 4, 0.0F } };
+    UpdateAttr plain = { .kind = UPDATE_SGD, .segment_count = 2, .segments = good },
+               momentum = plain, adam = plain, bad = plain, far = plain;
     momentum.momentum = 0.9F;
     adam.kind = UPDATE_ADAM;
     bad.segments = overlap;
@@ -294,17 +315,19 @@ TEST(update_needs_its_states_and_sorted_segments)
 
 TEST(loss_scale_has_a_state_of_its_own)
 {
-    LossScaleAttr rule = { .growth = 2, .backoff = 0.5F, .max = 65536, .interval = 100 }, shrinking = rule,
-                  never = rule;
+    LossScaleAttr rule = { .growth = 2, .backoff = 0.5F, .max = 65536, .interval = 100 },
+                  shrinking = rule, never = rule;
     shrinking.growth = 0.5F;
     never.interval = 0;
-    TensorDesc state = f32x1(LOSS_SCALE_COUNT), other = f32x1(LOSS_SCALE_COUNT + 1), x = f32x1(1000);
+    TensorDesc state = f32x1(LOSS_SCALE_COUNT), other = f32x1(LOSS_SCALE_COUNT + 1),
+               x = f32x1(1000);
     Case moves = { .attr = &rule, .in = { &state } };
     CHECK_OK(infer(OP_LOSS_SCALE, &moves));
     Case wrong_state = { .attr = &rule, .in = { &other } };
     CHECK_STATUS(infer(OP_LOSS_SCALE, &wrong_state), ERR_INTERNAL);
     CHECK_CONTAINS(status_message(), "state is f32[5], needed is f32[4]");
-    Case shrinks = { .attr = &shrinking, .in = { &state } }, waits = { .attr = &never, .in = { &state } };
+    Case shrinks = { .attr = &shrinking, .in = { &state } },
+         waits = { .attr = &never, .in = { &state } };
     CHECK_STATUS(infer(OP_LOSS_SCALE, &shrinks), ERR_INTERNAL);
     CHECK_STATUS(infer(OP_LOSS_SCALE, &waits), ERR_INTERNAL);
     Case check = { .in = { &x, &state } };
@@ -319,9 +342,12 @@ TEST(loss_and_update_may_have_a_loss_scale)
     static const UpdateSegment all[] = { { 0, 10, 0.0F } };
     XentAttr attr = { 0 };
     UpdateAttr sgd = { .kind = UPDATE_SGD, .segment_count = 1, .segments = all };
-    TensorDesc logits = f32x2(4, 10), labels = tensor_desc(DTYPE_I32, 1, (int64_t[]){ 4 }), p = f32x1(10);
+    TensorDesc logits = f32x2(4, 10), labels = tensor_desc(DTYPE_I32, 1, (int64_t[]){ 4 }),
+               p = f32x1(10);
     TensorDesc scalars = f32x1(SCALAR_COUNT), state = f32x1(LOSS_SCALE_COUNT), bad = f32x1(1);
-    Case loss = { .attr = &attr, .in = { &logits, &labels, &scalars, &state }, .wanted = { true, true } };
+    Case loss = { .attr = &attr,
+                  .in = { &logits, &labels, &scalars, &state },
+                  .wanted = { true, true } };
     CHECK_OK(infer(OP_SOFTMAX_XENT, &loss));
     loss.in[XENT_IN_LOSS_SCALE] = &bad;
     CHECK_STATUS(infer(OP_SOFTMAX_XENT, &loss), ERR_INTERNAL);
@@ -338,11 +364,14 @@ TEST(the_norm_is_made_of_chunks)
     static const UpdateSegment all[] = { { 0, 10, 0.0F } };
     GradNormAttr rule = { .max_norm = 1 }, negative = { .max_norm = -1 };
     UpdateAttr sgd = { .kind = UPDATE_SGD, .segment_count = 1, .segments = all };
-    TensorDesc x = f32x1(2 * GRAD_SQUARES_CHUNK + 1), sums = tensor_desc(DTYPE_F64, 1, (int64_t[]){ 3 });
-    TensorDesc p = f32x1(10), scalars = f32x1(SCALAR_COUNT), state = f32x1(LOSS_SCALE_COUNT), bad = f32x1(5);
+    TensorDesc x = f32x1(2 * GRAD_SQUARES_CHUNK + 1),
+               sums = tensor_desc(DTYPE_F64, 1, (int64_t[]){ 3 });
+    TensorDesc p = f32x1(10), scalars = f32x1(SCALAR_COUNT), state = f32x1(LOSS_SCALE_COUNT),
+               bad = f32x1(5);
     Case squares = { .in = { &x }, .wanted = { true } };
     CHECK_OK(infer(OP_GRAD_SQUARES, &squares));
-    CHECK(squares.out[GRAD_SQUARES_OUT_SUMS].dtype == DTYPE_F64 && squares.out[GRAD_SQUARES_OUT_SUMS].dims[0] == 3);
+    CHECK(squares.out[GRAD_SQUARES_OUT_SUMS].dtype == DTYPE_F64 &&
+          squares.out[GRAD_SQUARES_OUT_SUMS].dims[0] == 3);
     Case norm = { .attr = &rule, .in = { &sums, &state }, .wanted = { true } };
     CHECK_OK(infer(OP_GRAD_NORM, &norm));
     CHECK_INT(norm.out[GRAD_NORM_OUT_CLIP].dims[0], CLIP_COUNT);
@@ -352,7 +381,8 @@ TEST(the_norm_is_made_of_chunks)
     Case below = { .attr = &negative, .in = { &sums }, .wanted = { true } };
     CHECK_STATUS(infer(OP_GRAD_NORM, &below), ERR_INTERNAL);
     CHECK_CONTAINS(status_message(), "-1 is no largest norm");
-    Case update = { .attr = &sgd, .in = { &p, &p, NULL, NULL, &scalars, NULL, &norm.out[GRAD_NORM_OUT_CLIP] } };
+    Case update = { .attr = &sgd,
+                    .in = { &p, &p, NULL, NULL, &scalars, NULL, &norm.out[GRAD_NORM_OUT_CLIP] } };
     CHECK_OK(infer(OP_UPDATE, &update));
     update.in[UPDATE_IN_CLIP] = &bad;
     CHECK_STATUS(infer(OP_UPDATE, &update), ERR_INTERNAL);

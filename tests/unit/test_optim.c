@@ -1,6 +1,7 @@
-/* test_optim.c - a few training steps against PyTorch's: forward, backward and the optimizer together. The golden files
- * hold float64 losses of SGD, Adam and AdamW from the formula's weights, the running statistics of the first batch norm
- * after one step, and losses and gradient norms of SGD with clip_grad_norm_. */
+/* test_optim.c - a few training steps against PyTorch's: forward, backward and the optimizer
+ * together. The golden files hold float64 losses of SGD, Adam and AdamW from the formula's weights,
+ * the running statistics of the first batch norm after one step, and losses and gradient norms of
+ * SGD with clip_grad_norm_. */
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/golden.h"
@@ -21,16 +22,20 @@ typedef struct Setting {
 
 static const Setting sgd = { "sgd.losses",
                              0.003,
-                             { "optimizer.name=sgd", "optimizer.momentum=0.9", "optimizer.nesterov=true",
-                               "optimizer.weight_decay=0.5" },
+                             { "optimizer.name=sgd", "optimizer.momentum=0.9",
+                               "optimizer.nesterov=true", "optimizer.weight_decay=0.5" },
                              4,
                              NULL };
-static const Setting adam = { "adam.losses", 1e-4, { "optimizer.name=adam", "optimizer.weight_decay=0" }, 2, NULL };
-static const Setting adamw = { "adamw.losses", 1e-4, { "optimizer.name=adamw", "optimizer.weight_decay=10" }, 2, NULL };
+static const Setting adam = {
+    "adam.losses", 1e-4, { "optimizer.name=adam", "optimizer.weight_decay=0" }, 2, NULL
+};
+static const Setting adamw = {
+    "adamw.losses", 1e-4, { "optimizer.name=adamw", "optimizer.weight_decay=10" }, 2, NULL
+};
 static const Setting clipped = { "clip.losses",
                                  0.02,
-                                 { "optimizer.name=sgd", "optimizer.momentum=0.5", "optimizer.weight_decay=0",
-                                   "optimizer.clip_norm=0.5" },
+                                 { "optimizer.name=sgd", "optimizer.momentum=0.5",
+                                   "optimizer.weight_decay=0", "optimizer.clip_norm=0.5" },
                                  4,
                                  "clip.norms" };
 
@@ -44,7 +49,8 @@ static Status measure(Network *n, Optimizer *o, double *norm)
     return OK;
 }
 
-static Status run_step(Network *n, Optimizer *o, const Setting *setting, int step, double *loss, double *norm)
+static Status run_step(Network *n, Optimizer *o, const Setting *setting, int step, double *loss,
+                       double *norm)
 {
     float scalars[SCALAR_COUNT] = { 0 };
     double sum = 0, batch = (double)n->options.graph.batch;
@@ -74,8 +80,8 @@ static void check_running(const Network *n, const char *file)
     mem_free(var);
 }
 
-/* Training amplifies rounding from step to step, hence the growing bound; the learning rates are so small that a ReLU
- * which rounding turns does not part the trajectories. */
+/* Training amplifies rounding from step to step, hence the growing bound; the learning rates are so
+ * small that a ReLU which rounding turns does not part the trajectories. */
 static void check_losses(const char *file, const char *model, double width, const Setting *setting)
 {
     double want[GOLDEN_VALUES], norms[GOLDEN_VALUES], loss = 0, norm = 0;
@@ -122,7 +128,8 @@ static void decay_once(const char *decay_all, double left[2])
         for (int i = 0; i < 2; i++) {
             double *values = NULL;
             int64_t count = 0;
-            REQUIRE_OK(network_read(&n, graph_find(program_graph(n.program), names[i]), &values, &count));
+            REQUIRE_OK(
+                network_read(&n, graph_find(program_graph(n.program), names[i]), &values, &count));
             left[i] = after ? values[0] / left[i] : values[0];
             mem_free(values);
         }

@@ -1,4 +1,5 @@
-/* convoy pack: complete after any interruption, never a mixture, lossless where it recodes, and bad files stay bad. */
+/* convoy pack: complete after any interruption, never a mixture, lossless where it recodes, and bad
+ * files stay bad. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -28,7 +29,8 @@ TEST(packing_goes_on_after_an_interruption)
     CHECK_INT(r.images, 0);
     snprintf(gone, sizeof gone, "%s/shard-00001.bin", out);
     CHECK(truncate(gone, 100) == 0);
-    CHECK_CONTAINS(dataset_open_error(out, DATA_AUTO), "shard-00001.bin: no shard of convoy pack, or cut short");
+    CHECK_CONTAINS(dataset_open_error(out, DATA_AUTO),
+                   "shard-00001.bin: no shard of convoy pack, or cut short");
     CHECK(unlink(gone) == 0);
     CHECK_CONTAINS(dataset_open_error(out, DATA_AUTO), "shard-00001.bin of ");
     CHECK_CONTAINS(status_message(), "is missing: packing was interrupted");
@@ -64,7 +66,9 @@ TEST(shards_of_other_data_are_not_mixed)
     CHECK_STATUS(pack_dataset(d, &o, &r), ERR_USAGE);
     dataset_close(d);
     d = NULL;
-    DatasetOptions synthetic = { .format = DATA_SYNTHETIC, .synthetic_images = 4, .synthetic_classes = 2 };
+    DatasetOptions synthetic = { .format = DATA_SYNTHETIC,
+                                 .synthetic_images = 4,
+                                 .synthetic_classes = 2 };
     REQUIRE_OK(dataset_open(&d, &synthetic));
     CHECK_STATUS(pack_dataset(d, &o, &r), ERR_DATA);
     CHECK_CONTAINS(status_message(), "holds pixels, not files");

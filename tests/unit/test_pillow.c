@@ -1,5 +1,6 @@
-/* Decoding and views against Pillow, byte for byte: tests/golden/images holds small files of many kinds and the
- * checksums of what Pillow made of them, see scripts/make_pillow_golden.py. Every way to a view has to give them. */
+/* Decoding and views against Pillow, byte for byte: tests/golden/images holds small files of many
+ * kinds and the checksums of what Pillow made of them, see scripts/make_pillow_golden.py. Every way
+ * to a view has to give them. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -30,9 +31,10 @@ static bool parse(const char *line, View *v)
 {
     AugmentPlan *p = &v->plan;
     int flip = 0;
-    int fields = sscanf(line, "%63s %d %15s %15s %d %d %d %d %d %d %d %d %d %d %x", v->file, &v->channels, v->kind,
-                        v->filter, &p->box_x, &p->box_y, &p->box_width, &p->box_height, &p->width, &p->height,
-                        &p->window_x, &p->window_y, &p->size, &flip, &v->crc);
+    int fields =
+        sscanf(line, "%63s %d %15s %15s %d %d %d %d %d %d %d %d %d %d %x", v->file, &v->channels,
+               v->kind, v->filter, &p->box_x, &p->box_y, &p->box_width, &p->box_height, &p->width,
+               &p->height, &p->window_x, &p->window_y, &p->size, &flip, &v->crc);
     p->flip = flip != 0;
     return fields == 15;
 }
@@ -50,7 +52,8 @@ static uint32_t crc_of_whole(const View *v, Tools *t, const EncodedImage *file)
 {
     ImageView image = { 0 };
     CHECK_OK(decoder_decode(t->decoder, file->bytes, file->size, v->channels, &image));
-    return str_crc32c(0, image.pixels, (size_t)image.width * (size_t)image.height * (size_t)v->channels);
+    return str_crc32c(0, image.pixels,
+                      (size_t)image.width * (size_t)image.height * (size_t)v->channels);
 }
 
 /* The checksum of the view, of which only the part that it needs is decoded. */
@@ -87,7 +90,8 @@ static bool check_view(const View *v, Tools *t)
         decoder_use_stock(t->decoder, way == 0);
         file.seek = way == 2 && index_bytes ? t->index.data : NULL;
         file.seek_bytes = file.seek ? index_bytes : 0;
-        uint32_t crc = strcmp(v->kind, "raw") == 0 ? crc_of_whole(v, t, &file) : crc_of_view(v, t, &file);
+        uint32_t crc =
+            strcmp(v->kind, "raw") == 0 ? crc_of_whole(v, t, &file) : crc_of_view(v, t, &file);
         if (crc == v->crc) continue;
         fprintf(stderr, "differs, %s: ", ways[way]);
         good = false;

@@ -1,5 +1,5 @@
-/* The way of an image on one thread: the same view with and without our Huffman decoder and seek indices, the indices
- * that a store keeps, and what is said of bad files. */
+/* The way of an image on one thread: the same view with and without our Huffman decoder and seek
+ * indices, the indices that a store keeps, and what is said of bad files. */
 #include "base/mem.h"
 #include "data/decode/decode.h"
 #include "data/decode/seek_index.h"
@@ -32,7 +32,9 @@ static Memory make_memory(void)
     for (int k = 0; k < IMAGES; k++) {
         for (int i = 0; i < WIDTH * HEIGHT * 3; i++)
             pixels[i] = (uint8_t)(i / 3 % WIDTH + k * (i / 900) + (i * 2654435761u >> 26));
-        JpegSettings s = { .channels = 3, .quality = 90, .subsample = k == 1, .progressive = k == 2 };
+        JpegSettings s = {
+            .channels = 3, .quality = 90, .subsample = k == 1, .progressive = k == 2
+        };
         CHECK_OK(image_encode_jpeg(pixels, WIDTH, HEIGHT, &s, &m.files[k], &m.sizes[k]));
     }
     return m;
@@ -43,7 +45,8 @@ static void free_memory(Memory *m)
     for (int k = 0; k < IMAGES; k++) mem_free(m->files[k]);
 }
 
-static Status show(Worker *w, const Memory *m, int64_t id, const ViewOptions *o, uint32_t epoch, uint8_t *out)
+static Status show(Worker *w, const Memory *m, int64_t id, const ViewOptions *o, uint32_t epoch,
+                   uint8_t *out)
 {
     Sample sample = { .encoded = true, .data = m->files[id], .bytes = m->sizes[id] };
     AugmentDraw draw = { .seed = 7, .epoch = epoch, .sample = id };
@@ -60,7 +63,9 @@ TEST(every_way_shows_the_same_view)
     REQUIRE_OK(decode_check_fast(&fast_works));
     REQUIRE_OK(worker_create(&w));
     REQUIRE_OK(seek_store_create(&seeks, IMAGES, (size_t)4 << 20));
-    ViewOptions stock = { .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET, .training = true };
+    ViewOptions stock = {
+        .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET, .training = true
+    };
     ViewOptions fast = stock;
     stock.stock_decoder = true;
     fast.seeks = seeks;
@@ -71,7 +76,8 @@ TEST(every_way_shows_the_same_view)
             CHECK_OK(show(w, &m, id, &fast, epoch, got));
             CHECK(memcmp(want, got, VIEW_BYTES) == 0);
             size_t bytes = 0;
-            CHECK((seek_store_get(seeks, id, &bytes) != NULL) == (fast_works && id != 2)); /* none: progressive */
+            /* none: progressive */
+            CHECK((seek_store_get(seeks, id, &bytes) != NULL) == (fast_works && id != 2));
         }
     }
     WorkerTimes times = worker_times(w);
@@ -88,7 +94,9 @@ TEST(a_steady_worker_allocates_nothing)
     Memory m = make_memory();
     Worker *w = NULL;
     REQUIRE_OK(worker_create(&w));
-    ViewOptions o = { .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET, .training = true };
+    ViewOptions o = {
+        .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET, .training = true
+    };
     ViewOptions whole = { .image_size = SIZE, .eval_resize = SIZE, .channels = 3 };
     for (int64_t id = 0; id < IMAGES; id++) {
         CHECK_OK(show(w, &m, id, &whole, 0, out));
@@ -109,7 +117,9 @@ TEST(a_file_that_is_cut_short_is_bad_for_every_crop)
     Memory m = make_memory();
     Worker *w = NULL;
     REQUIRE_OK(worker_create(&w));
-    ViewOptions o = { .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET, .training = true };
+    ViewOptions o = {
+        .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET, .training = true
+    };
     for (int64_t id = 0; id < IMAGES; id++) {
         size_t whole = m.sizes[id];
         for (uint32_t epoch = 0; epoch < 40; epoch++) {
@@ -131,9 +141,12 @@ TEST(replay_refuses_a_box_outside_the_image)
     Worker *w = NULL;
     REQUIRE_OK(worker_create(&w));
     ViewOptions o = { .channels = 3 };
-    AugmentPlan plan = {
-        .box_x = 10, .box_width = WIDTH, .box_height = 5, .width = SIZE, .height = SIZE, .size = SIZE
-    };
+    AugmentPlan plan = { .box_x = 10,
+                         .box_width = WIDTH,
+                         .box_height = 5,
+                         .width = SIZE,
+                         .height = SIZE,
+                         .size = SIZE };
     Sample sample = { .encoded = true, .data = m.files[0], .bytes = m.sizes[0] };
     CHECK_STATUS(worker_replay(w, &sample, &plan, &o, out), ERR_DATA);
     CHECK_CONTAINS(status_message(), "leaves the image of 300 x 260 pixels");

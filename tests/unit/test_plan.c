@@ -1,5 +1,5 @@
-/* test_plan.c - memory plans of random and of real networks, gradient buckets, and that the check notices what it
- * should. */
+/* test_plan.c - memory plans of random and of real networks, gradient buckets, and that the check
+ * notices what it should. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "models/graph/plan.h"
@@ -10,7 +10,9 @@
 
 static GraphOptions small_options(bool training)
 {
-    GraphOptions o = { .batch = 2, .channels = 3, .height = 6, .width = 6, .classes = 4, .training = training };
+    GraphOptions o = {
+        .batch = 2, .channels = 3, .height = 6, .width = 6, .classes = 4, .training = training
+    };
     for (int i = 0; i < OP_MAX_IMAGE_CHANNELS; i++) o.std[i] = 1;
     return o;
 }
@@ -75,7 +77,8 @@ typedef struct Sizes {
     PlanInputs inputs;
 } Sizes;
 
-/* Plain sizes; with rng some tensors that are no gradients or parameters are padded, as layouts would. */
+/* Plain sizes; with rng some tensors that are no gradients or parameters are padded, as layouts
+ * would. */
 static Sizes sizes_of(const Graph *g, size_t alignment, Rng *rng)
 {
     Sizes s = { .tensors = mem_calloc((size_t)graph_tensor_count(g), sizeof(size_t)),
@@ -86,7 +89,9 @@ static Sizes sizes_of(const Graph *g, size_t alignment, Rng *rng)
             s.tensors[id] += (size_t)rng_below(rng, 500);
     }
     for (int i = 0; i < graph_node_count(g); i++) s.nodes[i] = (size_t)i;
-    s.inputs = (PlanInputs){ .tensor_bytes = s.tensors, .node_workspace = s.nodes, .alignment = alignment };
+    s.inputs = (PlanInputs){ .tensor_bytes = s.tensors,
+                             .node_workspace = s.nodes,
+                             .alignment = alignment };
     return s;
 }
 
@@ -136,7 +141,8 @@ TEST(the_same_graph_gives_the_same_plan)
     Graph *a = random_graph(5, true, true), *b = random_graph(5, true, true);
     Plan *p = plan_of(a), *q = plan_of(b);
     for (TensorId id = 0; id < graph_tensor_count(a); id++)
-        CHECK(p->entries[id].offset == q->entries[id].offset && p->entries[id].over == q->entries[id].over);
+        CHECK(p->entries[id].offset == q->entries[id].offset &&
+              p->entries[id].over == q->entries[id].over);
     plan_destroy(p);
     plan_destroy(q);
     graph_destroy(a);
@@ -200,9 +206,12 @@ TEST(the_check_notices_a_broken_plan)
 static Graph *model(const char *name, int64_t batch, int64_t size, int64_t classes, bool training)
 {
     ModelOptions o = { .width = 1, .stem = STEM_IMAGENET };
-    o.graph = (GraphOptions){
-        .batch = batch, .channels = 3, .height = size, .width = size, .classes = classes, .training = training
-    };
+    o.graph = (GraphOptions){ .batch = batch,
+                              .channels = 3,
+                              .height = size,
+                              .width = size,
+                              .classes = classes,
+                              .training = training };
     for (int i = 0; i < OP_MAX_IMAGE_CHANNELS; i++) o.graph.std[i] = 1;
     Graph *g = NULL;
     CHECK_STATUS(model_build(&g, model_find(name), &o), OK);
@@ -211,7 +220,8 @@ static Graph *model(const char *name, int64_t batch, int64_t size, int64_t class
     return g;
 }
 
-/* Largest sum of live activations over all nodes, an input and the output over it counted once: no plan can be smaller.
+/* Largest sum of live activations over all nodes, an input and the output over it counted once: no
+ * plan can be smaller.
  */
 static size_t live_peak(const Plan *p, const Graph *g)
 {
@@ -221,7 +231,8 @@ static size_t live_peak(const Plan *p, const Graph *g)
         for (TensorId id = 0; id < graph_tensor_count(g); id++) {
             const PlanEntry *e = &p->entries[id];
             const bool twice = e->over != TENSOR_NONE && e->first_node == i;
-            if (e->slab == SLAB_ACTIVATION && e->first_node >= 0 && e->first_node <= i && i <= e->last_node && !twice)
+            if (e->slab == SLAB_ACTIVATION && e->first_node >= 0 && e->first_node <= i &&
+                i <= e->last_node && !twice)
                 live += e->bytes;
         }
         if (live > peak) peak = live;
@@ -242,11 +253,14 @@ TEST(real_networks_are_planned_near_the_lower_bound)
         { "mlp", 128, 28, 10, true, 0.65 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        Graph *g = model(rows[i].name, rows[i].batch, rows[i].size, rows[i].classes, rows[i].training);
+        Graph *g =
+            model(rows[i].name, rows[i].batch, rows[i].size, rows[i].classes, rows[i].training);
         Plan *p = plan_of(g);
         CHECK_STATUS(plan_check(p, g), OK);
-        const double planned = (double)p->slab_bytes[SLAB_ACTIVATION], naive = (double)p->naive_activation_bytes;
-        CHECK(planned >= (double)live_peak(p, g) && planned <= 1.02 * (double)live_peak(p, g) + 4096);
+        const double planned = (double)p->slab_bytes[SLAB_ACTIVATION],
+                     naive = (double)p->naive_activation_bytes;
+        CHECK(planned >= (double)live_peak(p, g) &&
+              planned <= 1.02 * (double)live_peak(p, g) + 4096);
         CHECK(planned <= rows[i].of_naive * naive);
         plan_destroy(p);
         graph_destroy(g);
@@ -265,7 +279,8 @@ TEST(parameters_lie_in_backward_order_at_their_gradients_offsets)
           strcmp(names[count - 1], "conv1.weight") == 0);
     for (int i = 0; i < count; i++) {
         const TensorId id = graph_find(g, names[i]), grad = graph_tensor(g, id)->grad;
-        CHECK(p->entries[id].offset == p->entries[grad].offset && p->entries[id].bytes == p->entries[grad].bytes);
+        CHECK(p->entries[id].offset == p->entries[grad].offset &&
+              p->entries[id].bytes == p->entries[grad].bytes);
         CHECK(graph_tensor(g, grad)->producer >= last_producer);
         last_producer = graph_tensor(g, grad)->producer;
     }
@@ -337,7 +352,9 @@ static void check_buckets(const Plan *p, const Graph *g, size_t cap, size_t firs
         at += b[i].bytes;
         for (TensorId id = 0; id < graph_tensor_count(g); id++) {
             const PlanEntry *e = &p->entries[id];
-            if (graph_tensor(g, id)->role != ROLE_GRAD || e->offset < b[i].offset || e->offset >= at) continue;
+            if (graph_tensor(g, id)->role != ROLE_GRAD || e->offset < b[i].offset ||
+                e->offset >= at)
+                continue;
             CHECK(e->offset + e->bytes <= at);
             tensors++;
             if (graph_tensor(g, id)->producer > ready) ready = graph_tensor(g, id)->producer;

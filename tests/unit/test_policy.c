@@ -1,5 +1,6 @@
-/* Automatic augmentation: tables equal torchvision's, recipes give the bytes of torchvision from the same parameters,
- * draws have torchvision's distributions. Golden files: scripts/make_policy_golden.py, scripts/replay_views.py. */
+/* Automatic augmentation: tables equal torchvision's, recipes give the bytes of torchvision from
+ * the same parameters, draws have torchvision's distributions. Golden files:
+ * scripts/make_policy_golden.py, scripts/replay_views.py. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -23,14 +24,16 @@ static void check_magnitudes(const char *line)
     char name[32];
     int policy = 0, bins = 0, width = 0, height = 0, used = 0, bin = 0;
     ImageOpKind kind;
-    REQUIRE(sscanf(line, "magnitude %d %31s %d %d %d%n", &policy, name, &bins, &width, &height, &used) == 5);
+    REQUIRE(sscanf(line, "magnitude %d %31s %d %d %d%n", &policy, name, &bins, &width, &height,
+                   &used) == 5);
     REQUIRE(image_op_find(name, &kind));
     double got = 0;
     for (const char *at = line + used; *at == ' '; bin++) {
         char *end = NULL;
         double want = strtod(at, &end);
         CHECK(policy_magnitude((AutoPolicy)policy, kind, bin, bins, width, height, &got));
-        if (got != want) fprintf(stderr, "%s policy %d, %d bins, bin %d\n", name, policy, bins, bin);
+        if (got != want)
+            fprintf(stderr, "%s policy %d, %d bins, bin %d\n", name, policy, bins, bin);
         CHECK(got == want);
         at = end;
     }
@@ -43,7 +46,8 @@ static void check_sub_policy(const char *line)
     char name[32];
     int table = 0, index = 0, step = 0, bin = 0;
     double probability = 0;
-    REQUIRE(sscanf(line, "sub %d %d %d %31s %lf %d", &table, &index, &step, name, &probability, &bin) == 6);
+    REQUIRE(sscanf(line, "sub %d %d %d %31s %lf %d", &table, &index, &step, name, &probability,
+                   &bin) == 6);
     const SubPolicyStep *s = policy_sub_policy((AutoAugmentTable)table, index, step);
     CHECK_STR(image_op_name(s->kind), name);
     CHECK(s->probability == (float)probability);
@@ -56,7 +60,8 @@ TEST(tables_are_those_of_torchvision)
     size_t bytes = 0;
     int magnitudes = 0, steps = 0;
     REQUIRE_OK(fs_read_file("tests/golden/policies.txt", &text, &bytes));
-    for (const char *line = strchr((const char *)text, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {
+    for (const char *line = strchr((const char *)text, '\n'); line && line[1];
+         line = strchr(line + 1, '\n')) {
         bool sub = line[1] == 's';
         steps += sub;
         magnitudes += !sub;
@@ -102,7 +107,8 @@ TEST(given_parameters_give_the_bytes_of_torchvision)
     Decoder *decoder = NULL;
     REQUIRE_OK(decoder_create(&decoder));
     REQUIRE_OK(fs_read_file("tests/golden/replays.txt", &text, &bytes));
-    for (char *line = strchr((char *)text, '\n'); line && line[1]; line = strchr(line + 1, '\n'), lines++) {
+    for (char *line = strchr((char *)text, '\n'); line && line[1];
+         line = strchr(line + 1, '\n'), lines++) {
         char file[32], parameters[1024];
         uint32_t want = 0;
         Replay r;
@@ -121,7 +127,9 @@ TEST(given_parameters_give_the_bytes_of_torchvision)
 
 TEST(replays_read_back)
 {
-    const PolicyOptions o = { .jitter = { 0.4, 0.4, 0.4, 0.1 }, .policy = POLICY_AUGMIX, .severity = 3, .erase = 1 };
+    const PolicyOptions o = {
+        .jitter = { 0.4, 0.4, 0.4, 0.1 }, .policy = POLICY_AUGMIX, .severity = 3, .erase = 1
+    };
     StrBuf first = { 0 }, second = { 0 };
     for (int64_t id = 0; id < 50; id++) {
         const AugmentDraw draw = { .seed = 5, .epoch = 1, .sample = id };
@@ -135,7 +143,8 @@ TEST(replays_read_back)
         replay_print(&b, &second);
         CHECK_STR(second.text, first.text);
         CHECK_INT(b.recipe.chain_count, 3);
-        CHECK(b.recipe.ops[0].value == a.recipe.ops[0].value && b.recipe.chains[2].weight == a.recipe.chains[2].weight);
+        CHECK(b.recipe.ops[0].value == a.recipe.ops[0].value &&
+              b.recipe.chains[2].weight == a.recipe.chains[2].weight);
     }
     str_free(&first);
     str_free(&second);
@@ -158,7 +167,8 @@ TEST(bad_replays_are_refused)
     }
     char many[1024] = "box 0 0 4 4 resize 4 4 size 4";
     Replay r;
-    for (int i = 0; i <= RECIPE_MAX_OPS; i++) strncat(many, " op invert 0", sizeof many - strlen(many) - 1);
+    for (int i = 0; i <= RECIPE_MAX_OPS; i++)
+        strncat(many, " op invert 0", sizeof many - strlen(many) - 1);
     CHECK_STATUS(replay_parse(many, &r), ERR_DATA);
 }
 
@@ -258,7 +268,8 @@ TEST(augmix_weights_sum_to_one)
             ops += r.chains[i].count;
             for (int k = 0; k < r.chains[i].count; k++) {
                 const ImageOp *op = &r.ops[r.chains[i].first + k];
-                if (op->kind == IMAGE_ROTATE) CHECK(fabs(op->value) < 6.7); /* bins 0 to 2 of 30 degrees */
+                /* bins 0 to 2 of 30 degrees */
+                if (op->kind == IMAGE_ROTATE) CHECK(fabs(op->value) < 6.7);
             }
         }
         CHECK_NEAR(sum, 1, 1e-6);
@@ -272,7 +283,8 @@ TEST(jitter_draws_factors_in_any_order)
 {
     enum { DRAWS = 12000 };
     const PolicyOptions o = { .jitter = { 0.4, 0.5, 2.0, 0.1 } };
-    static const ImageOpKind kinds[4] = { IMAGE_BRIGHTNESS, IMAGE_CONTRAST, IMAGE_COLOR, IMAGE_HUE };
+    static const ImageOpKind kinds[4] = { IMAGE_BRIGHTNESS, IMAGE_CONTRAST, IMAGE_COLOR,
+                                          IMAGE_HUE };
     static const double low[4] = { 0.6, 0.5, 0, -0.1 }, high[4] = { 1.4, 1.5, 3, 0.1 };
     int place[4][4] = { { 0 } };
     double mean[4] = { 0 };
@@ -303,7 +315,8 @@ TEST(erased_boxes_follow_their_distribution)
     for (int64_t id = 0; id < DRAWS; id++) {
         EraseBox b = policy_draw_erase(0.75, S, S, &(AugmentDraw){ .seed = 8, .sample = id });
         if (b.height == 0) continue;
-        REQUIRE(b.top >= 0 && b.left >= 0 && b.width > 0 && b.top + b.height <= S && b.left + b.width <= S);
+        REQUIRE(b.top >= 0 && b.left >= 0 && b.width > 0 && b.top + b.height <= S &&
+                b.left + b.width <= S);
         erased++;
         double r = log((double)b.height / b.width);
         area += (double)b.height * b.width / (S * S);
@@ -312,7 +325,8 @@ TEST(erased_boxes_follow_their_distribution)
         at_top += b.top == 0;
     }
     CHECK_NEAR((double)erased / DRAWS, 0.75, 0.01);
-    /* References: means of 30,000 boxes of torchvision's RandomErasing.get_params on a 224 x 224 image. */
+    /* References: means of 30,000 boxes of torchvision's RandomErasing.get_params on a 224 x 224
+     * image. */
     CHECK_NEAR(area / erased, 0.1746, 0.003);
     CHECK_NEAR(log_ratio / erased, -0.0063, 0.02);
     CHECK_NEAR(squares / erased, 0.4752, 0.02);
@@ -331,7 +345,8 @@ TEST(cutmix_boxes_leave_lambda)
         MixDraw m = mix_draw(&o, 3, step, 0, S, S);
         REQUIRE(m.box && m.left >= 0 && m.top >= 0 && m.right <= S && m.bottom <= S);
         REQUIRE(m.left <= m.right && m.top <= m.bottom);
-        CHECK_NEAR(m.lambda, 1 - (double)((m.right - m.left) * (m.bottom - m.top)) / (S * S), 1e-12);
+        CHECK_NEAR(m.lambda, 1 - (double)((m.right - m.left) * (m.bottom - m.top)) / (S * S),
+                   1e-12);
         mean += m.lambda / DRAWS;
     }
     CHECK_NEAR(mean, 0.6829, 0.006); /* reference: torchvision's draws; the border cuts boxes off */

@@ -1,5 +1,6 @@
-/* test_prefetch.c - batches arrive where the program reads them, in order and whole: in host memory, and in the memory
- * of a CUDA device where this build and machine have one (make EMU=1: the emulated one). */
+/* test_prefetch.c - batches arrive where the program reads them, in order and whole: in host
+ * memory, and in the memory of a CUDA device where this build and machine have one (make EMU=1: the
+ * emulated one). */
 #include "base/mem.h"
 #include "kernels/backend.h"
 #include "models/models.h"
@@ -21,8 +22,10 @@ typedef struct Fixture {
 /* treated: a training program that erases and mixes. */
 static Status add_mlp(Fixture *f, bool treated)
 {
-    ModelOptions o = { .width = 1,
-                       .graph = { .batch = BATCH, .channels = 3, .height = SIZE, .width = SIZE, .classes = 10 } };
+    ModelOptions o = {
+        .width = 1,
+        .graph = { .batch = BATCH, .channels = 3, .height = SIZE, .width = SIZE, .classes = 10 }
+    };
     o.graph.training = o.graph.erase = o.graph.mix = treated;
     Graph *g = NULL;
     for (int c = 0; c < 3; c++) o.graph.std[c] = 1;
@@ -32,10 +35,13 @@ static Status add_mlp(Fixture *f, bool treated)
 
 static Status set_up(Fixture *f, bool cuda, bool treated)
 {
-    const DatasetOptions data = { .format = DATA_SYNTHETIC, .synthetic_images = 256, .synthetic_classes = 10 };
+    const DatasetOptions data = { .format = DATA_SYNTHETIC,
+                                  .synthetic_images = 256,
+                                  .synthetic_classes = 10 };
     const CudaOptions options = { .precision = PRECISION_FP32 };
     *f = (Fixture){ 0 };
-    TRY(cuda ? backend_cuda_create(&f->backend, &options) : backend_cpu_create(&f->backend, 1, FUSE_AUTO));
+    TRY(cuda ? backend_cuda_create(&f->backend, &options)
+             : backend_cpu_create(&f->backend, 1, FUSE_AUTO));
     TRY(dataset_open(&f->data, &data));
     TRY(executor_create(&f->executor, f->backend));
     TRY(add_mlp(f, treated));
@@ -80,7 +86,8 @@ static Status read_back(const Fixture *f, const void *data, DType type, int64_t 
 }
 
 /* What is to be erased and mixed lies beside the images, or nowhere. */
-static void compare_treatment(const Fixture *f, const PrefetchInput *in, const Batch *want, bool treated)
+static void compare_treatment(const Fixture *f, const PrefetchInput *in, const Batch *want,
+                              bool treated)
 {
     EraseBox boxes[BATCH];
     float mix[MIX_COUNT];
@@ -89,7 +96,8 @@ static void compare_treatment(const Fixture *f, const PrefetchInput *in, const B
     REQUIRE_OK(read_back(f, in->erase, DTYPE_I32, BATCH * ERASE_COUNT, boxes));
     REQUIRE_OK(read_back(f, in->mix, DTYPE_F32, MIX_COUNT, mix));
     CHECK(memcmp(boxes, want->erase, sizeof boxes) == 0);
-    CHECK(mix[MIX_LAMBDA] == (float)want->mix.lambda && mix[MIX_REST] == (float)(1 - want->mix.lambda));
+    CHECK(mix[MIX_LAMBDA] == (float)want->mix.lambda &&
+          mix[MIX_REST] == (float)(1 - want->mix.lambda));
     CHECK(mix[MIX_BOX] == (want->mix.box ? 1.0F : 0.0F));
     CHECK(mix[MIX_TOP] == (float)want->mix.top && mix[MIX_BOTTOM] == (float)want->mix.bottom);
     CHECK(mix[MIX_LEFT] == (float)want->mix.left && mix[MIX_RIGHT] == (float)want->mix.right);
@@ -118,13 +126,16 @@ static void compare_stream(Fixture *f, bool treated)
         REQUIRE_OK(loader_next(direct, &want, &expected, &wait_s));
         CHECK(more == expected);
         if (!more) break;
-        REQUIRE_OK(executor_run(
-            f->executor, f->program,
-            &(RunOptions){
-                .slot = in.slot, .images = in.images, .labels = in.labels, .erase = in.erase, .mix = in.mix }));
+        REQUIRE_OK(executor_run(f->executor, f->program,
+                                &(RunOptions){ .slot = in.slot,
+                                               .images = in.images,
+                                               .labels = in.labels,
+                                               .erase = in.erase,
+                                               .mix = in.mix }));
         REQUIRE_OK(read_back(f, in.images, DTYPE_U8, sizeof images, images));
         REQUIRE_OK(read_back(f, in.labels, DTYPE_I32, BATCH, labels));
-        CHECK(memcmp(images, want.images, sizeof images) == 0 && memcmp(labels, want.labels, sizeof labels) == 0);
+        CHECK(memcmp(images, want.images, sizeof images) == 0 &&
+              memcmp(labels, want.labels, sizeof labels) == 0);
         compare_treatment(f, &in, &want, treated);
         REQUIRE_OK(prefetch_done(f->prefetch));
         REQUIRE_OK(prefetch_mark(f->prefetch, &end));
@@ -168,8 +179,10 @@ TEST(slots_of_cuda_take_turns)
     Fixture f;
     if (!cuda_is_there()) return; /* host memory has no slots */
     REQUIRE_OK(set_up(&f, true, false));
-    PrefetchInput a = prefetch_slot(f.prefetch, 0), b = prefetch_slot(f.prefetch, 1), c = prefetch_slot(f.prefetch, 2);
-    CHECK(a.slot == 0 && b.slot == 1 && a.images != b.images && a.labels != b.labels && a.images && b.labels);
+    PrefetchInput a = prefetch_slot(f.prefetch, 0), b = prefetch_slot(f.prefetch, 1),
+                  c = prefetch_slot(f.prefetch, 2);
+    CHECK(a.slot == 0 && b.slot == 1 && a.images != b.images && a.labels != b.labels && a.images &&
+          b.labels);
     CHECK(c.slot == a.slot && c.images == a.images && c.labels == a.labels);
     tear_down(&f);
 }

@@ -62,7 +62,8 @@ TEST(an_agent_that_cannot_be_run_is_hopeless)
     CHECK_OK(ask_through("true", &answering));
     CHECK_INT(answering, 3);
     CHECK_OK(
-        ask_through("sh -c 'case $0 in a) exit 127 ;; b) exit 1 ;; esac'", &answering)); /* one host's own trouble */
+        /* one host's own trouble */
+        ask_through("sh -c 'case $0 in a) exit 127 ;; b) exit 1 ;; esac'", &answering));
     CHECK_INT(answering, 1);
 }
 

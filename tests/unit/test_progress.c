@@ -1,4 +1,5 @@
-/* test_progress.c - how far a run has come by its metrics.jsonl, and whether somebody writes there. */
+/* test_progress.c - how far a run has come by its metrics.jsonl, and whether somebody writes
+ * there. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -12,8 +13,9 @@
 #define STEP   "{\"event\":\"step\",\"time\":1.5,\"epoch\":0,\"step\":%d,\"loss\":2.25}\n"
 #define SAVED  "{\"event\":\"checkpoint\",\"time\":1.5,\"step\":%d,\"path\":\"step\"}\n"
 #define RESUME "{\"event\":\"resume\",\"time\":1.5,\"step\":%d,\"path\":\"x\"}\n"
-#define GPU                                                                                                            \
-    "{\"event\":\"gpu\",\"time\":1.5,\"gpu\":0,\"uuid\":\"GPU-01234567-89ab-cdef-0123-456789abcdef\",\"utilization\":" \
+#define GPU                                                                                        \
+    "{\"event\":\"gpu\",\"time\":1.5,\"gpu\":0,\"uuid\":\"GPU-01234567-89ab-cdef-0123-"            \
+    "456789abcdef\",\"utilization\":"                                                              \
     "97}\n"
 
 static StrBuf text;

@@ -1,5 +1,5 @@
-/* test_readers.c - the ring of bytes and the number of readers, by themselves; the reader threads in front of a slow
- * storage are in test_loader.c. */
+/* test_readers.c - the ring of bytes and the number of readers, by themselves; the reader threads
+ * in front of a slow storage are in test_loader.c. */
 #include "base/rng.h"
 #include "data/load/byte_ring.h"
 #include "data/load/histogram.h"
@@ -9,7 +9,8 @@
 
 enum { HELD = 40 };
 
-/* Pieces of random sizes taken and given back nearly in order: none may overlap another that is held. */
+/* Pieces of random sizes taken and given back nearly in order: none may overlap another that is
+ * held. */
 TEST(pieces_do_not_overlap)
 {
     enum { CAPACITY = 1 << 21, ROUNDS = 20000 };
@@ -77,9 +78,10 @@ TEST(ring_uses_little_of_its_block_for_little)
     byte_ring_destroy(ring);
 }
 
-/* A storage with so much latency and at most so many reads/s, in front of decode threads of so many images/s: what the
- * count comes to. */
-static ReaderCount settle(double latency_s, double most_reads, double decode_s, int decoders, int *periods)
+/* A storage with so much latency and at most so many reads/s, in front of decode threads of so many
+ * images/s: what the count comes to. */
+static ReaderCount settle(double latency_s, double most_reads, double decode_s, int decoders,
+                          int *periods)
 {
     ReaderCount c = { .count = READERS_FIRST };
     *periods = 0;
@@ -111,11 +113,14 @@ TEST(readers_grow_to_what_latency_asks_for)
     } rows[] = {
         { 0.00006, 0.001, 2, 2, 2 }, /* page cache: the first two are enough */
         { 0.010, 0.001, 1, 10, 16 }, /* 1000/s of 10 ms: 10 under way */
-        { 0.060, 0.002, 2, 60, 80 }, { 0.060, 0.0008, 2, 150, 200 }, { 0.5, 0.001, 4, READERS_MAX, READERS_MAX },
+        { 0.060, 0.002, 2, 60, 80 },
+        { 0.060, 0.0008, 2, 150, 200 },
+        { 0.5, 0.001, 4, READERS_MAX, READERS_MAX },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int periods = 0;
-        ReaderCount c = settle(rows[i].latency_s, 1e9, rows[i].decode_s, rows[i].decoders, &periods);
+        ReaderCount c =
+            settle(rows[i].latency_s, 1e9, rows[i].decode_s, rows[i].decoders, &periods);
         CHECK(c.count >= rows[i].least && c.count <= rows[i].most);
         CHECK(periods <= 10 && !c.saturated);
     }

@@ -1,5 +1,5 @@
-/* The reducer over a carrier that finishes nothing by itself: what is posted, in which order, and what the trace
- * tells. */
+/* The reducer over a carrier that finishes nothing by itself: what is posted, in which order, and
+ * what the trace tells. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "tests/test.h"
@@ -12,7 +12,8 @@ typedef struct SlowComm {
     Comm base;
     CommJob *posted[POSTED_MAX];
     int count;
-    int late_from; /* jobs from this one on start when they are waited for, not when they are posted */
+    /* jobs from this one on start when they are waited for, not when they are posted */
+    int late_from;
 } SlowComm;
 
 static void slow_post(Comm *c, CommJob *job)
@@ -99,8 +100,10 @@ TEST(posts_buckets_then_buffers_then_metrics)
     CHECK(f.comm.posted[0]->data == f.grads && f.comm.posted[0]->count == 4);
     CHECK(f.comm.posted[1]->count == 0);
     CHECK(f.comm.posted[2]->data == f.grads + 4 && f.comm.posted[2]->count == 6);
-    CHECK(f.comm.posted[3]->data == f.buffers && f.comm.posted[3]->count == 2 && f.comm.posted[3]->type == COMM_F32);
-    CHECK(f.comm.posted[4]->data == f.metrics && f.comm.posted[4]->count == 2 && f.comm.posted[4]->type == COMM_F64);
+    CHECK(f.comm.posted[3]->data == f.buffers && f.comm.posted[3]->count == 2 &&
+          f.comm.posted[3]->type == COMM_F32);
+    CHECK(f.comm.posted[4]->data == f.metrics && f.comm.posted[4]->count == 2 &&
+          f.comm.posted[4]->type == COMM_F64);
     CHECK_STR(f.comm.posted[2]->name, "bucket 2");
     for (int i = 0; i < f.comm.count; i++)
         CHECK(f.comm.posted[i]->kind == COMM_ALLREDUCE && f.comm.posted[i]->op == COMM_SUM);

@@ -1,5 +1,6 @@
-/* Reports: statistics against tables and definitions, epoch times against ranks by their definitions, and pages of runs
- * that are unfinished, torn, without finite losses, or of one step. */
+/* Reports: statistics against tables and definitions, epoch times against ranks by their
+ * definitions, and pages of runs that are unfinished, torn, without finite losses, or of one
+ * step. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -33,13 +34,15 @@ TEST(intervals_need_three_values)
     CHECK_NEAR(s.mean, 12, 1e-12);
     CHECK_NEAR(s.deviation, 2, 1e-12);
     CHECK_NEAR(s.half, 4.30265 * 2 / sqrt(3), 1e-4);
-    CHECK(isnan(statistics_sample(values, 2).half) && isnan(statistics_sample(values, 1).deviation));
+    CHECK(isnan(statistics_sample(values, 2).half) &&
+          isnan(statistics_sample(values, 1).deviation));
     CHECK(isnan(statistics_sample(values, 0).mean));
 }
 
 TEST(ratios_have_intervals_of_fieller)
 {
-    Sample a = { .count = 4, .mean = 10, .deviation = 1 }, b = { .count = 4, .mean = 5, .deviation = 0.4 };
+    Sample a = { .count = 4, .mean = 10, .deviation = 1 },
+           b = { .count = 4, .mean = 5, .deviation = 0.4 };
     double va = 0.25, vb = 0.04, ratio = 2, sum = va + ratio * ratio * vb;
     double degrees = sum * sum / (va * va / 3 + ratio * ratio * vb * ratio * ratio * vb / 3);
     double t = statistics_t(degrees), g = t * t * vb / 25;
@@ -88,28 +91,28 @@ static void write_run(const char *name, const char *metrics, const char *config)
 
 static void add_start(StrBuf *b, int world, int batch)
 {
-    str_printf(
-        b,
-        "{\"event\":\"start\",\"time\":1,\"model\":\"resnet20\",\"dataset\":\"synthetic\",\"backend\":\"b<&>\","
-        "\"device\":\"cpu\",\"precision\":\"fp32\",\"host\":\"h\",\"version\":\"0.1.0\",\"world\":%d,\"hosts\":1,"
-        "\"cpus\":2,\"compute_threads\":1,\"oversubscribed\":%s,\"images\":1000,\"val_images\":0,\"classes\":10,"
-        "\"parameters\":5,\"global_batch\":%d,\"steps\":100}\n",
-        world, world > 2 ? "true" : "false", batch);
+    str_printf(b,
+               "{\"event\":\"start\",\"time\":1,\"model\":\"resnet20\",\"dataset\":\"synthetic\","
+               "\"backend\":\"b<&>\",\"device\":\"cpu\",\"precision\":\"fp32\",\"host\":\"h\","
+               "\"version\":\"0.1.0\",\"world\":%d,\"hosts\":1,\"cpus\":2,\"compute_threads\":1,"
+               "\"oversubscribed\":%s,\"images\":1000,\"val_images\":0,\"classes\":10,"
+               "\"parameters\":5,\"global_batch\":%d,\"steps\":100}\n",
+               world, world > 2 ? "true" : "false", batch);
 }
 
 static void add_step(StrBuf *b, int step, const char *loss, double ms)
 {
-    str_printf(
-        b,
-        "{\"event\":\"step\",\"epoch\":%d,\"step\":%d,\"loss\":%s,\"lr\":0.1,\"images_per_s\":100,\"step_ms\":%g,"
-        "\"data_wait_ms\":1,\"comm_wait_ms\":2}\n",
-        step / 10, step, loss, ms);
+    str_printf(b,
+               "{\"event\":\"step\",\"epoch\":%d,\"step\":%d,\"loss\":%s,\"lr\":0.1,\"images_per_"
+               "s\":100,\"step_ms\":%g,\"data_wait_ms\":1,\"comm_wait_ms\":2}\n",
+               step / 10, step, loss, ms);
 }
 
 static void add_epoch(StrBuf *b, int epoch, double seconds, int images)
 {
-    str_printf(b, "{\"event\":\"epoch\",\"epoch\":%d,\"seconds\":%g,\"images\":%d,\"images_per_s\":1}\n", epoch,
-               seconds, images);
+    str_printf(
+        b, "{\"event\":\"epoch\",\"epoch\":%d,\"seconds\":%g,\"images\":%d,\"images_per_s\":1}\n",
+        epoch, seconds, images);
 }
 
 static void read_run(ReportRun *r, const char *name)
@@ -185,7 +188,8 @@ TEST(records_that_are_not_shown_are_records)
     add_step(&b, 1, "2", 10);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) str_add(&b, others[i]);
     str_add(&b, "{\"event\":\"done\",\"code\":0,\"reason\":\"completed\"}\n");
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) str_add(&b, others[i]); /* a copy may end later */
+    /* a copy may end later */
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) str_add(&b, others[i]);
     write_run("others", b.text, NULL);
     read_run(&r, "others");
     CHECK_INT(r.lines, 9);
@@ -199,7 +203,8 @@ TEST(records_that_are_not_shown_are_records)
 /* ---- epoch time against ranks ---- */
 
 /* A run whose epochs behind the first take these seconds. */
-static void write_scaled(const char *name, int ranks, const double *seconds, int count, const char *config)
+static void write_scaled(const char *name, int ranks, const double *seconds, int count,
+                         const char *config)
 {
     StrBuf b = { 0 };
     add_start(&b, ranks, 100);
@@ -284,8 +289,11 @@ TEST(what_cannot_be_compared_is_left_out)
     REQUIRE_OK(scaling_make(&s, runs, 4));
     CHECK_INT(s.count, 2);
     CHECK_INT(s.rows[1].ranks, 2);
-    CHECK_CONTAINS(s.notes.text, "other is left out of the epoch times: compared with base, model.name was ");
-    CHECK_CONTAINS(s.notes.text, "short is left out of the epoch times: it has no whole epoch behind its first one");
+    CHECK_CONTAINS(s.notes.text,
+                   "other is left out of the epoch times: compared with base, model.name was ");
+    CHECK_CONTAINS(
+        s.notes.text,
+        "short is left out of the epoch times: it has no whole epoch behind its first one");
     scaling_free(&s);
     for (int i = 0; i < 4; i++) report_run_free(&runs[i]);
 }
@@ -299,7 +307,8 @@ TEST(points_that_count_steps_use_those_behind_the_warmup)
     for (int n = 1; n <= 2; n++) {
         str_clear(&b);
         add_start(&b, n, 100);
-        for (int step = 1; step <= 12; step++) add_step(&b, step, "1", step <= 2 ? 9999 : 100.0 / n);
+        for (int step = 1; step <= 12; step++)
+            add_step(&b, step, "1", step <= 2 ? 9999 : 100.0 / n);
         write_run(n == 1 ? "p1" : "p2", b.text, "train:\n  seed: 1\n");
         read_run(&runs[n - 1], n == 1 ? "p1" : "p2");
         runs[n - 1].warmup_steps = 2;
@@ -333,9 +342,11 @@ static char *page_of(const char *const *names, int count)
     CHECK_OK(fs_read_file(out, &bytes, &size));
     char *page = (char *)bytes;
     if (!page) return NULL;
-    CHECK(!strstr(page, "<script") && !strstr(page, "=\"nan") && !strstr(page, "nan ") && !strstr(page, "inf\""));
+    CHECK(!strstr(page, "<script") && !strstr(page, "=\"nan") && !strstr(page, "nan ") &&
+          !strstr(page, "inf\""));
     CHECK(!strstr(page, "src=") && !strstr(page, "<link"));
-    for (const char *p = page; (p = strstr(p, "http")); p += 4) CHECK(str_starts_with(p, "http://www.w3.org/2000/svg"));
+    for (const char *p = page; (p = strstr(p, "http")); p += 4)
+        CHECK(str_starts_with(p, "http://www.w3.org/2000/svg"));
     CHECK_CONTAINS(page, "</html>");
     CHECK(!strstr(page, "b<&>")); /* the start record's backend, escaped */
     return page;
@@ -380,7 +391,8 @@ TEST(ten_runs_are_told_apart)
     for (int i = 0; i < 10 && page; i++) CHECK_CONTAINS(page, names[i]);
     for (int i = 0; i < 10; i++)
         for (int k = 0; k < i; k++)
-            CHECK(strcmp(html_colour(i), html_colour(k)) != 0 || strcmp(html_dashes(i), html_dashes(k)) != 0);
+            CHECK(strcmp(html_colour(i), html_colour(k)) != 0 ||
+                  strcmp(html_dashes(i), html_dashes(k)) != 0);
     mem_free(page);
     str_free(&b);
 }

@@ -1,5 +1,6 @@
-/* The resize: every set of kernels makes the same bytes, from any part of the source and into any part of the output,
- * and writes and reads nothing else. What the bytes have to be, test_pillow.c knows. */
+/* The resize: every set of kernels makes the same bytes, from any part of the source and into any
+ * part of the output, and writes and reads nothing else. What the bytes have to be, test_pillow.c
+ * knows. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/augment/resize_kernels.h"
@@ -35,7 +36,8 @@ static ResizeJob random_job(Rng *rng)
     return job;
 }
 
-/* A source that holds what the job needs and not a byte more, with the extremes that make a resize overshoot. */
+/* A source that holds what the job needs and not a byte more, with the extremes that make a resize
+ * overshoot. */
 static uint8_t *make_source(Rng *rng, ResizeJob *job)
 {
     int right, bottom;
@@ -54,7 +56,8 @@ static uint8_t *make_source(Rng *rng, ResizeJob *job)
 }
 
 /* The target with canaries around and between; returns to caller. */
-static uint8_t *run(const ResizeKernels *kernels, ResizeJob job, ResizeScratch *scratch, size_t *bytes)
+static uint8_t *run(const ResizeKernels *kernels, ResizeJob job, ResizeScratch *scratch,
+                    size_t *bytes)
 {
     *bytes = 2 * MARGIN + job.target_stride * (size_t)job.y.count;
     uint8_t *block = mem_alloc(*bytes);
@@ -69,7 +72,8 @@ static bool canaries_live(const ResizeJob *job, const uint8_t *block, size_t byt
 {
     size_t width = (size_t)(job->x.count * job->channels);
     for (size_t i = 0; i < bytes; i++) {
-        bool inside = i >= MARGIN && i < bytes - MARGIN && (i - MARGIN) % job->target_stride < width;
+        bool inside =
+            i >= MARGIN && i < bytes - MARGIN && (i - MARGIN) % job->target_stride < width;
         if (!inside && block[i] != CANARY) return false;
     }
     return true;
@@ -91,9 +95,11 @@ static void compare_kernels(const ResizeKernels *kernels)
         mem_free(want);
         mem_free(got);
         if (same) continue;
-        fprintf(stderr, "job %u, %s: filter %d, %d channels in %d bytes, flip %d, x %d to %d (%d + %d), y %d to %d\n",
-                i, kernels->name, (int)job.filter, job.channels, job.pixel_bytes, job.flip, job.x.in, job.x.out,
-                job.x.first, job.x.count, job.y.in, job.y.out);
+        fprintf(stderr,
+                "job %u, %s: filter %d, %d channels in %d bytes, flip %d, x %d to %d (%d + %d), y "
+                "%d to %d\n",
+                i, kernels->name, (int)job.filter, job.channels, job.pixel_bytes, job.flip,
+                job.x.in, job.x.out, job.x.first, job.x.count, job.y.in, job.y.out);
         CHECK(!"the bytes of the portable kernels");
         break;
     }
@@ -141,7 +147,8 @@ TEST(a_window_is_a_part_of_the_whole)
         bool same = true;
         for (size_t y = 0; y < (size_t)part.y.count; y++)
             same = same && memcmp(got + MARGIN + y * part.target_stride,
-                                  want + MARGIN + ((size_t)part.y.first + y) * whole.target_stride + left * c,
+                                  want + MARGIN + ((size_t)part.y.first + y) * whole.target_stride +
+                                      left * c,
                                   (size_t)part.x.count * c) == 0;
         CHECK(same);
         mem_free(source);

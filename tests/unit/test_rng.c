@@ -38,8 +38,9 @@ TEST(stream_is_the_blocks_in_order)
 TEST(every_part_of_the_address_matters)
 {
     Rng base = rng_at(1, RNG_CROP, 2, 3);
-    Rng others[] = { rng_at(1ull << 32 | 1, RNG_CROP, 2, 3), rng_at(2, RNG_CROP, 2, 3), rng_at(1, RNG_FLIP, 2, 3),
-                     rng_at(1, RNG_CROP, 3, 3), rng_at(1, RNG_CROP, 2, 4) };
+    Rng others[] = { rng_at(1ull << 32 | 1, RNG_CROP, 2, 3), rng_at(2, RNG_CROP, 2, 3),
+                     rng_at(1, RNG_FLIP, 2, 3), rng_at(1, RNG_CROP, 3, 3),
+                     rng_at(1, RNG_CROP, 2, 4) };
     uint32_t first = rng_u32(&base);
     for (int i = 0; i < 5; i++) CHECK(rng_u32(&others[i]) != first);
     Rng again = rng_at(1, RNG_CROP, 2, 3);
@@ -77,8 +78,8 @@ TEST(below_is_even_and_in_range)
     }
     for (int i = 0; i < 7; i++) CHECK_NEAR(counts[i], n / 7, 500); /* standard deviation 93 */
     CHECK_INT(rng_below(&rng, 1), 0);
-    /* For n = 2^63 + 1 nearly half of all words must be rejected; without rejection small values would come twice as
-     * often. */
+    /* For n = 2^63 + 1 nearly half of all words must be rejected; without rejection small values
+     * would come twice as often. */
     int low = 0;
     for (int i = 0; i < 10000; i++) low += rng_below(&rng, (1ull << 63) + 1) < (1ull << 62);
     CHECK_NEAR(low, 5000, 300);

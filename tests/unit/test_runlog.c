@@ -39,7 +39,8 @@ static void read_lines(Lines *l, const char *dir)
     for (char *p = (char *)text, *end; p < (char *)text + bytes; p = end + 1) {
         end = strchr(p, '\n');
         REQUIRE(end != NULL && l->count < LINES_MAX);
-        if (json_parse(l->arena, p, (size_t)(end - p), &l->line[l->count]) != OK) l->line[l->count] = NULL;
+        if (json_parse(l->arena, p, (size_t)(end - p), &l->line[l->count]) != OK)
+            l->line[l->count] = NULL;
         l->count++;
     }
     mem_free(text);
@@ -138,9 +139,11 @@ static void write_all_events(void)
                                            .comm_wait_ms = 1e-9,
                                            .measured = true,
                                            .grad_norm = 2.5 }));
-    CHECK_OK(runlog_epoch(r, &(EpochRecord){ .epoch = 1, .seconds = 2.5, .images = 1000, .images_per_s = 400 }));
-    CHECK_OK(
-        runlog_eval(r, &(EvalRecord){ .epoch = 1, .step = 8, .images = 100, .loss = 2, .top1 = 0.25, .top5 = 0.75 }));
+    CHECK_OK(runlog_epoch(
+        r, &(EpochRecord){ .epoch = 1, .seconds = 2.5, .images = 1000, .images_per_s = 400 }));
+    CHECK_OK(runlog_eval(
+        r, &(EvalRecord){
+               .epoch = 1, .step = 8, .images = 100, .loss = 2, .top1 = 0.25, .top5 = 0.75 }));
     CHECK_OK(runlog_checkpoint(r, 8, "a\nb"));
     runlog_done(r, 0, "completed");
     runlog_close(r);
@@ -153,10 +156,12 @@ TEST(events_have_their_fields)
     Lines l;
     read_lines(&l, "run");
     REQUIRE(l.count == 7);
-    static const char *const events[] = { "start", "resume", "step", "epoch", "eval", "checkpoint", "done" };
+    static const char *const events[] = { "start", "resume",     "step", "epoch",
+                                          "eval",  "checkpoint", "done" };
     for (int i = 0; i < 7; i++) check_event(&l, i, events[i]);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        CHECK_NEAR(number(&l, numbers[i].line, numbers[i].key), numbers[i].value, 0); /* all digits: equal, not near */
+        /* all digits: equal, not near */
+        CHECK_NEAR(number(&l, numbers[i].line, numbers[i].key), numbers[i].value, 0);
     CHECK_STR(json_get(l.line[0], "backend")->string, "cpu \"x\"");
     CHECK_STR(json_get(l.line[5], "path")->string, "a\nb");
     CHECK_STR(json_get(l.line[6], "reason")->string, "completed");
@@ -267,7 +272,8 @@ TEST(steps_allocate_nothing)
     sentence[sizeof sentence - 1] = '\0';
     REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
     int64_t before = mem_allocation_count();
-    for (int i = 0; i < 10; i++) CHECK_OK(runlog_step(r, &(StepRecord){ .step = i, .loss = 1.0 / 3, .lr = 1e-300 }));
+    for (int i = 0; i < 10; i++)
+        CHECK_OK(runlog_step(r, &(StepRecord){ .step = i, .loss = 1.0 / 3, .lr = 1e-300 }));
     CHECK_OK(runlog_checkpoint(r, 3, sentence));
     runlog_done(r, 65, sentence);
     CHECK_INT(mem_allocation_count(), before);

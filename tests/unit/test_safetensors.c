@@ -1,4 +1,5 @@
-/* safetensors: what is written is read back; what is damaged in any place is refused or reads the same. */
+/* safetensors: what is written is read back; what is damaged in any place is refused or reads the
+ * same. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -37,7 +38,8 @@ static Status write_small(const char *path)
     return safetensors_write(path, tensors, 3, pairs, 2);
 }
 
-/* Header, padded to a multiple of 8, and data as they are, without checksums, as other writers make them. */
+/* Header, padded to a multiple of 8, and data as they are, without checksums, as other writers make
+ * them. */
 static void write_raw(const char *path, const char *header, const void *data, size_t data_bytes)
 {
     uint8_t file[1024];
@@ -53,11 +55,13 @@ static void write_raw(const char *path, const char *header, const void *data, si
 /* Whether the file at path holds what write_small wrote. */
 static bool holds_small(const SafeFile *f)
 {
-    const SafeTensor *w = safetensors_find(f, "layer.weight"), *b = safetensors_find(f, "layer.bias");
+    const SafeTensor *w = safetensors_find(f, "layer.weight"),
+                     *b = safetensors_find(f, "layer.bias");
     TensorDesc wd = f32(2, 2, 3), bd = f32(1, 3, 0);
-    return safetensors_count(f) == 3 && w && b && w->desc.dtype == DTYPE_F32 && b->desc.dtype == DTYPE_F32 &&
-           tensor_same_shape(&w->desc, &wd) && tensor_same_shape(&b->desc, &bd) &&
-           memcmp(w->data, weights, sizeof weights) == 0 && memcmp(b->data, bias, sizeof bias) == 0;
+    return safetensors_count(f) == 3 && w && b && w->desc.dtype == DTYPE_F32 &&
+           b->desc.dtype == DTYPE_F32 && tensor_same_shape(&w->desc, &wd) &&
+           tensor_same_shape(&b->desc, &bd) && memcmp(w->data, weights, sizeof weights) == 0 &&
+           memcmp(b->data, bias, sizeof bias) == 0;
 }
 
 TEST(reads_back_what_it_wrote)
@@ -73,7 +77,8 @@ TEST(reads_back_what_it_wrote)
     CHECK_STR(safetensors_metadata(f, "config"), "a: \"b\"\nc: \\d\n");
     CHECK_STR(safetensors_metadata(f, "format"), "pt");
     CHECK(safetensors_metadata(f, "absent") == NULL);
-    for (int i = 0; i < safetensors_count(f); i++) CHECK((uintptr_t)safetensors_at(f, i)->data % sizeof(float) == 0);
+    for (int i = 0; i < safetensors_count(f); i++)
+        CHECK((uintptr_t)safetensors_at(f, i)->data % sizeof(float) == 0);
     safetensors_close(f);
 }
 
@@ -160,8 +165,8 @@ TEST(every_truncation_is_refused)
     mem_free(file);
 }
 
-/* Every byte, changed in three ways: ERR_DATA or the same tensors. Both must occur: a flip in the name of a checksum
- * entry only switches that check off, one in data never passes. */
+/* Every byte, changed in three ways: ERR_DATA or the same tensors. Both must occur: a flip in the
+ * name of a checksum entry only switches that check off, one in data never passes. */
 TEST(every_flipped_byte_is_refused_or_harmless)
 {
     static const uint8_t masks[] = { 0x01, 0x80, 0xFF };
@@ -191,11 +196,13 @@ TEST(every_flipped_byte_is_refused_or_harmless)
     mem_free(file);
 }
 
-/* The same without checksums: the checks of the header are all there is. No flip may crash or read outside. */
+/* The same without checksums: the checks of the header are all there is. No flip may crash or read
+ * outside. */
 TEST(flips_without_checksums_never_crash)
 {
-    static const char header[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
-                                 "\"b\":{\"dtype\":\"F64\",\"shape\":[2],\"data_offsets\":[24,40]}}";
+    static const char header[] =
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
+        "\"b\":{\"dtype\":\"F64\",\"shape\":[2],\"data_offsets\":[24,40]}}";
     char path[PATH_BYTES], bad[PATH_BYTES];
     uint8_t *file = NULL, data[40] = { 1, 2, 3 };
     size_t bytes = 0;
@@ -236,10 +243,13 @@ TEST(hostile_headers_are_refused)
         { "{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", "no shape" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", "whole number" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2.5],\"data_offsets\":[0,8]}}", "whole number" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,2],\"data_offsets\":[0,8]}}", "4 dimensions" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,8]}}", "overflows" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,2],\"data_offsets\":[0,8]}}",
+          "4 dimensions" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,8]}}",
+          "overflows" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", "two whole numbers" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,9]}}", "two whole numbers" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,9]}}",
+          "two whole numbers" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", "outside" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}", "outside" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", "differ in size" },
@@ -254,9 +264,12 @@ TEST(hostile_headers_are_refused)
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
           "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
           "tensor a: is there twice" },
-        { "{\"a\xff\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "tensor 0: its name is no" },
-        { "{\"\\u001b[2J\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "its name is no" },
-        { "{\"__metadata__\":[],\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "__metadata__" },
+        { "{\"a\xff\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+          "tensor 0: its name is no" },
+        { "{\"\\u001b[2J\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+          "its name is no" },
+        { "{\"__metadata__\":[],\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+          "__metadata__" },
     };
     char path[PATH_BYTES];
     path_in_scratch(path, "hostile.safetensors");
@@ -276,8 +289,9 @@ TEST(files_of_other_writers_are_read)
     SafeFile *f = NULL;
     path_in_scratch(path, "raw.safetensors");
     write_raw(path,
-              "{\"z\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[4,8]},\"a\":{\"data_offsets\":[0,4],\"dtype\":"
-              "\"U8\",\"shape\":[2,2]}}  ",
+              "{\"z\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[4,8]},\"a\":{\"data_"
+              "offsets\":[0,4],\"dtype\":\"U8\",\"shape\":[2,2]}} "
+              " ",
               weights, 8);
     REQUIRE_OK(safetensors_open(&f, path));
     CHECK_INT(safetensors_count(f), 2);

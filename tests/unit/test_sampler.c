@@ -1,11 +1,12 @@
-/* The epoch permutation: a bijection, repeatable, and as good as random by chi-square on positions, pairs and whole
- * permutations. */
+/* The epoch permutation: a bijection, repeatable, and as good as random by chi-square on positions,
+ * pairs and whole permutations. */
 #include "base/mem.h"
 #include "data/data.h"
 #include "tests/test.h"
 #include <math.h>
 
-/* Chi-square of counts against equal expectation, as standard deviations from its mean (df = cells - 1). */
+/* Chi-square of counts against equal expectation, as standard deviations from its mean (df = cells
+ * - 1). */
 static double chi_square_sigma(const int64_t *counts, int64_t cells, double expected)
 {
     double sum = 0;
@@ -66,9 +67,10 @@ TEST(positions_and_ids_are_independent)
     static int64_t counts[CELLS * CELLS];
     for (int64_t p = 0; p < (int64_t)EPOCHS * IMAGES; p++)
         counts[(p % IMAGES) * CELLS / IMAGES * CELLS + sampler_id(9, IMAGES, p) * CELLS / IMAGES]++;
-    double sigma = chi_square_sigma(counts, CELLS * CELLS, (double)EPOCHS * IMAGES / (CELLS * CELLS));
-    /* A permutation fills rows and columns evenly, so the sum lies a little below that of free draws: -1.4 sigma
-     * expected. */
+    double sigma =
+        chi_square_sigma(counts, CELLS * CELLS, (double)EPOCHS * IMAGES / (CELLS * CELLS));
+    /* A permutation fills rows and columns evenly, so the sum lies a little below that of free
+     * draws: -1.4 sigma expected. */
     CHECK_NEAR(sigma, -1.4, 4.0);
 }
 
@@ -79,7 +81,8 @@ TEST(neighbours_are_independent)
     int64_t before = sampler_id(3, IMAGES, IMAGES - 1);
     for (int64_t p = 0; p < IMAGES; p++) {
         int64_t id = sampler_id(3, IMAGES, p);
-        counts[(id - before + IMAGES) % IMAGES * CELLS / IMAGES]++; /* distance between neighbours in the stream */
+        /* distance between neighbours in the stream */
+        counts[(id - before + IMAGES) % IMAGES * CELLS / IMAGES]++;
         pairs[before * CELLS / IMAGES * CELLS + id * CELLS / IMAGES]++;
         before = id;
     }
@@ -93,7 +96,8 @@ TEST(all_permutations_of_five_are_equally_likely)
     static int64_t by_code[CODES], counts[120];
     for (int64_t epoch = 0; epoch < EPOCHS; epoch++) {
         int64_t code = 0;
-        for (int64_t i = 0; i < IMAGES; i++) code = code * IMAGES + sampler_id(21, IMAGES, epoch * IMAGES + i);
+        for (int64_t i = 0; i < IMAGES; i++)
+            code = code * IMAGES + sampler_id(21, IMAGES, epoch * IMAGES + i);
         by_code[code]++;
     }
     int found = 0;
@@ -105,16 +109,18 @@ TEST(all_permutations_of_five_are_equally_likely)
 
 TEST(batches_mix_the_classes)
 {
-    /* Ids of a class are neighbours, so the spread of class counts over batches must be that of draws without
-     * replacement. */
+    /* Ids of a class are neighbours, so the spread of class counts over batches must be that of
+     * draws without replacement. */
     enum { IMAGES = 50000, CLASSES = 10, BATCH = 250 };
     double sum = 0;
     for (int64_t b = 0; b < IMAGES / BATCH; b++) {
         int64_t counts[CLASSES] = { 0 };
-        for (int64_t i = 0; i < BATCH; i++) counts[sampler_id(77, IMAGES, b * BATCH + i) / (IMAGES / CLASSES)]++;
+        for (int64_t i = 0; i < BATCH; i++)
+            counts[sampler_id(77, IMAGES, b * BATCH + i) / (IMAGES / CLASSES)]++;
         for (int c = 0; c < CLASSES; c++)
             sum += (double)((counts[c] - BATCH / CLASSES) * (counts[c] - BATCH / CLASSES));
     }
     double variance = sum / (IMAGES / BATCH * CLASSES);
-    CHECK_NEAR(variance, BATCH * 0.1 * 0.9, 2.0); /* 22.4 with the correction for a finite set; its error is 0.75 */
+    /* 22.4 with the correction for a finite set; its error is 0.75 */
+    CHECK_NEAR(variance, BATCH * 0.1 * 0.9, 2.0);
 }

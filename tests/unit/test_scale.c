@@ -1,4 +1,5 @@
-/* Scaling experiments: the points of a series, what makes one finished, and the records that a report reads. */
+/* Scaling experiments: the points of a series, what makes one finished, and the records that a
+ * report reads. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -16,7 +17,8 @@ static void open_series(Series *s, const char *more)
 {
     static char dir[600];
     const char *text =
-        "model:\n  name: resnet20\nscale:\n  ranks: [1, 2, 6]\n  repeats: 2\n  steps: 20\n  warmup_steps: 5\n";
+        "model:\n  name: resnet20\nscale:\n  ranks: [1, 2, 6]\n  repeats: 2\n  steps: 20\n  "
+        "warmup_steps: 5\n";
     snprintf(config_path, sizeof config_path, "%s/c.yaml", test_scratch());
     snprintf(dir, sizeof dir, "scale.dir=%s/series", test_scratch());
     REQUIRE_OK(fs_write_atomic(config_path, text, strlen(text)));
@@ -64,7 +66,8 @@ TEST(strong_scaling_keeps_the_global_batch)
     CHECK_STATUS(config_load(&c, config_path, bad, 1), ERR_USAGE);
     CHECK_STATUS(config_load(&c, config_path, bad, 2), ERR_USAGE); /* not for 6 ranks */
     CHECK_CONTAINS(status_message(), "a multiple of 6 ranks");
-    const char *good[] = { "scale.mode=strong", "train.global_batch=96", "scale.data=synthetic", "scale.steps=0" };
+    const char *good[] = { "scale.mode=strong", "train.global_batch=96", "scale.data=synthetic",
+                           "scale.steps=0" };
     REQUIRE_OK(series_open(&s, config_path, good, 4));
     REQUIRE_OK(series_point(&p, &s, 0));
     CHECK(has_word(&p, &s, "train.batch_mode=global") && has_word(&p, &s, "data.format=synthetic"));
@@ -75,8 +78,8 @@ TEST(strong_scaling_keeps_the_global_batch)
 
 TEST(ranks_must_be_whole_and_ascending)
 {
-    static const char *const rows[] = { "scale.ranks=1.5", "scale.ranks=2,1", "scale.ranks=2,2", "scale.ranks=0",
-                                        "scale.ranks=" };
+    static const char *const rows[] = { "scale.ranks=1.5", "scale.ranks=2,1", "scale.ranks=2,2",
+                                        "scale.ranks=0", "scale.ranks=" };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         Config *c = NULL;
         CHECK_STATUS(config_load(&c, NULL, &rows[i], 1), ERR_USAGE);
@@ -91,13 +94,13 @@ static void leave_run(const Point *p, const char *config, bool done)
     StrBuf b = { 0 };
     str_printf(
         &b,
-        "{\"event\":\"start\",\"device\":\"cpu\",\"precision\":\"fp32\",\"world\":%lld,\"hosts\":1,\"images\":1000,"
-        "\"global_batch\":%lld,\"compute_threads\":1,\"oversubscribed\":false}\n",
+        "{\"event\":\"start\",\"device\":\"cpu\",\"precision\":\"fp32\",\"world\":%lld,\"hosts\":1,"
+        "\"images\":1000,\"global_batch\":%lld,\"compute_threads\":1,\"oversubscribed\":false}\n",
         (long long)p->ranks, 10 * (long long)p->ranks);
     for (int i = 1; i <= 25; i++)
         str_printf(&b,
-                   "{\"event\":\"step\",\"epoch\":0,\"step\":%d,\"loss\":1,\"step_ms\":%d,\"data_wait_ms\":0,"
-                   "\"comm_wait_ms\":5}\n",
+                   "{\"event\":\"step\",\"epoch\":0,\"step\":%d,\"loss\":1,\"step_ms\":%d,\"data_"
+                   "wait_ms\":0,\"comm_wait_ms\":5}\n",
                    i, i <= 5 ? 1000 : 50);
     if (done) str_add(&b, "{\"event\":\"done\",\"code\":0,\"reason\":\"completed\"}\n");
     REQUIRE_OK(fs_make_dirs(p->run_dir));
@@ -146,7 +149,8 @@ TEST(a_point_is_finished_when_its_run_says_so)
     mem_free(bytes);
     leave_run(&p, "model:\n  name: resnet18\n", true);
     check_found(&p, &s, ERR_USAGE, false);
-    CHECK_CONTAINS(status_message(), "measured with other settings (model.name was \"resnet18\" and is \"resnet20\"");
+    CHECK_CONTAINS(status_message(),
+                   "measured with other settings (model.name was \"resnet18\" and is \"resnet20\"");
     p.ranks = 3;
     leave_run(&p, config.text, true);
     p.ranks = 2;
@@ -170,7 +174,9 @@ TEST(printed_lines_need_whole_nodes)
 
 /* ---- the model of step time ---- */
 
-static const Fabric even = { .name = "even", .ranks_per_node = 4, .intra = { 1e-6, 100e9 }, .inter = { 10e-6, 10e9 } };
+static const Fabric even = {
+    .name = "even", .ranks_per_node = 4, .intra = { 1e-6, 100e9 }, .inter = { 10e-6, 10e9 }
+};
 
 TEST(ring_time_is_that_of_the_formula)
 {
@@ -192,7 +198,8 @@ TEST(sums_hide_behind_backward_as_far_as_they_can)
     CHECK_INT(t.buckets, 2);
     CHECK_NEAR(t.step_s, 11 * sum_s, 1e-9); /* only the last one shows */
     CHECK_NEAR(t.efficiency, 10.0 / 11, 1e-9);
-    t = step_model_predict(&m, &even, sum_s, 8, 4); /* computation is short: both show but for its half */
+    /* computation is short: both show but for its half */
+    t = step_model_predict(&m, &even, sum_s, 8, 4);
     CHECK_NEAR(t.step_s, 2.5 * sum_s, 1e-9);
     CHECK_NEAR(step_model_predict(&m, &even, sum_s, 1, 4).efficiency, 1, 0);
     CHECK(step_model_predict(&m, &even, sum_s, 8, 2).step_s < t.step_s);
@@ -218,7 +225,8 @@ TEST(gradients_of_a_network_are_all_there)
     config_destroy(c);
 }
 
-/* AWS, 2019: 160 V100 of p3.16xlarge, 256 images each: 98,000 images/s, "90 to 100 %". So 612 to 681 alone. */
+/* AWS, 2019: 160 V100 of p3.16xlarge, 256 images each: 98,000 images/s, "90 to 100 %". So 612 to
+ * 681 alone. */
 TEST(model_agrees_with_160_gpus_of_aws)
 {
     Config *c = NULL;
@@ -255,12 +263,14 @@ TEST(broken_fabric_files_are_named)
 {
     static const struct {
         const char *text, *says;
-    } rows[] = { { "{", "JSON" },
-                 { "{\"name\":\"x\"}", "ranks_per_node is missing" },
-                 { "{\"name\":\"x\",\"ranks_per_node\":8,\"intra\":3}", "intra is missing" },
-                 { "{\"name\":\"x\",\"ranks_per_node\":8,\"intra\":{\"latency_us\":0}}", "latency_us" },
-                 { "{\"name\":\"x\",\"ranks_per_node\":8,\"intra\":{\"latency_us\":1,\"busbw_gb_per_s\":1}}",
-                   "latency_source is missing" } };
+    } rows[] = {
+        { "{", "JSON" },
+        { "{\"name\":\"x\"}", "ranks_per_node is missing" },
+        { "{\"name\":\"x\",\"ranks_per_node\":8,\"intra\":3}", "intra is missing" },
+        { "{\"name\":\"x\",\"ranks_per_node\":8,\"intra\":{\"latency_us\":0}}", "latency_us" },
+        { "{\"name\":\"x\",\"ranks_per_node\":8,\"intra\":{\"latency_us\":1,\"busbw_gb_per_s\":1}}",
+          "latency_source is missing" }
+    };
     char path[600];
     snprintf(path, sizeof path, "%s/f.json", test_scratch());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -1,4 +1,5 @@
-/* test_schedule.c - learning rates step by step: warm-up, the shapes after it, the scaling by the batch. */
+/* test_schedule.c - learning rates step by step: warm-up, the shapes after it, the scaling by the
+ * batch. */
 #include "tests/test.h"
 #include "trainer/config/schedule.h"
 #include <math.h>
@@ -6,7 +7,8 @@
 /* Of 100 steps, ten to an epoch, at a peak of 0.8 unless sets say otherwise. */
 static Schedule make(const char *const *sets, int count)
 {
-    const char *all[8] = { "optimizer.lr=0.8", "optimizer.lr_scaling=none", "schedule.warmup_epochs=2" };
+    const char *all[8] = { "optimizer.lr=0.8", "optimizer.lr_scaling=none",
+                           "schedule.warmup_epochs=2" };
     Config *c = NULL;
     for (int i = 0; i < count; i++) all[3 + i] = sets[i];
     CHECK_OK(config_load(&c, NULL, all, 3 + count));
@@ -38,7 +40,8 @@ TEST(cosine_falls_to_its_end)
 
 TEST(poly_has_its_power)
 {
-    static const char *const sets[] = { "schedule.name=poly", "schedule.power=2", "schedule.min_lr=0.1" };
+    static const char *const sets[] = { "schedule.name=poly", "schedule.power=2",
+                                        "schedule.min_lr=0.1" };
     Schedule s = make(sets, 3);
     CHECK_NEAR(schedule_lr(&s, 20), 0.8, 1e-12);
     CHECK_NEAR(schedule_lr(&s, 60), 0.1 + 0.7 * 0.25, 1e-12);
@@ -47,7 +50,8 @@ TEST(poly_has_its_power)
 
 TEST(step_falls_at_its_milestones)
 {
-    static const char *const sets[] = { "schedule.name=step", "schedule.milestones=3,5.5", "schedule.gamma=0.2" };
+    static const char *const sets[] = { "schedule.name=step", "schedule.milestones=3,5.5",
+                                        "schedule.gamma=0.2" };
     Schedule s = make(sets, 3);
     CHECK_NEAR(schedule_lr(&s, 29), 0.8, 1e-12);
     CHECK_NEAR(schedule_lr(&s, 30), 0.16, 1e-12);
@@ -65,7 +69,8 @@ TEST(rates_are_scaled_by_batch_or_world)
                  { "optimizer.lr_scaling=sqrt", 0.8 * 2 },
                  { "optimizer.lr_scaling=world_size", 0.8 * 4 } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const char *sets[] = { "optimizer.lr=0.8", "schedule.warmup_epochs=0", "schedule.name=constant", rows[i].set };
+        const char *sets[] = { "optimizer.lr=0.8", "schedule.warmup_epochs=0",
+                               "schedule.name=constant", rows[i].set };
         Config *c = NULL;
         REQUIRE_OK(config_load(&c, NULL, sets, 4));
         Schedule s = schedule_from_config(c, 1024, 4, 4096, 10);

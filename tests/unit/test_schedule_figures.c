@@ -5,16 +5,18 @@
 #include "trainer/config/schedule.h"
 #include <stdio.h>
 
-/* AWS's TensorFlow example for ResNet-50 on Kubernetes trains 300 steps of 8192 images, with a rate that is linear in
- * the batch and decays to 1e-5 by the square, and prints a line for step 1 and for every 50th: epoch as %5.1f, rate as
- * %7.5f. These are the digits of (3.2 - 1e-5) (1 - s/300)^2 + 1e-5 and of 8192 s / 1281167, worked out in fractions. */
+/* AWS's TensorFlow example for ResNet-50 on Kubernetes trains 300 steps of 8192 images, with a rate
+ * that is linear in the batch and decays to 1e-5 by the square, and prints a line for step 1 and
+ * for every 50th: epoch as %5.1f, rate as %7.5f. These are the digits of (3.2 - 1e-5) (1 - s/300)^2
+ * + 1e-5 and of 8192 s / 1281167, worked out in fractions. */
 TEST(poly_decay_prints_the_digits_of_the_tensorflow_example)
 {
     static const struct {
         int64_t step;
         const char *epoch, *lr;
-    } rows[] = { { 1, "  0.0", "3.17870" },   { 50, "  0.3", "2.22223" },  { 100, "  0.6", "1.42223" },
-                 { 150, "  1.0", "0.80001" }, { 200, "  1.3", "0.35556" }, { 250, "  1.6", "0.08890" },
+    } rows[] = { { 1, "  0.0", "3.17870" },   { 50, "  0.3", "2.22223" },
+                 { 100, "  0.6", "1.42223" }, { 150, "  1.0", "0.80001" },
+                 { 200, "  1.3", "0.35556" }, { 250, "  1.6", "0.08890" },
                  { 300, "  1.9", "0.00001" } };
     static const char *const sets[] = { "optimizer.lr=0.1",        "optimizer.lr_scaling=linear",
                                         "schedule.name=poly",      "schedule.power=2",

@@ -1,4 +1,5 @@
-/* The demo's pictures must need a look at the shape: colour alone must not tell their classes apart. */
+/* The demo's pictures must need a look at the shape: colour alone must not tell their classes
+ * apart. */
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/shapes.h"
@@ -30,7 +31,8 @@ static int nearest(double means[SHAPES_CLASSES][3], const double colour[3])
     double best_distance = 1e30;
     for (int k = 0; k < SHAPES_CLASSES; k++) {
         double distance = 0;
-        for (int c = 0; c < 3; c++) distance += (means[k][c] - colour[c]) * (means[k][c] - colour[c]);
+        for (int c = 0; c < 3; c++)
+            distance += (means[k][c] - colour[c]) * (means[k][c] - colour[c]);
         if (distance < best_distance) {
             best_distance = distance;
             best = k;

@@ -1,4 +1,5 @@
-/* test_stacks.c - threads tell in which functions they are; those that cannot are not waited for. */
+/* test_stacks.c - threads tell in which functions they are; those that cannot are not waited
+ * for. */
 #include "base/clock.h"
 #include "base/stacks.h"
 #include "base/thread.h"
@@ -29,7 +30,8 @@ static __attribute__((noinline)) void *wait_in_the_outer_function(void *block)
     return block;
 }
 
-/* The stack of a thread that waits, one function a line; "" if it has not answered within limit_s. */
+/* The stack of a thread that waits, one function a line; "" if it has not answered within
+ * limit_s. */
 static void stack_of_waiter(StrBuf *out, bool block, double limit_s)
 {
     pthread_t thread;

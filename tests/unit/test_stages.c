@@ -1,4 +1,5 @@
-/* test_stages.c - progressive resizing as arithmetic: which step has which image size, where stages end. */
+/* test_stages.c - progressive resizing as arithmetic: which step has which image size, where stages
+ * end. */
 #include "tests/test.h"
 #include "trainer/config/stages.h"
 
@@ -24,7 +25,8 @@ TEST(stages_of_a_run_without_them)
     config_destroy(c);
 }
 
-/* 100 images in batches of 8: an epoch is complete within its 13th step, the second with the 25th. */
+/* 100 images in batches of 8: an epoch is complete within its 13th step, the second with the
+ * 25th. */
 TEST(stages_end_where_their_epochs_are_complete)
 {
     Config *c = load("data.progressive_sizes=40, 24", "data.progressive_until=1, 2");

@@ -1,5 +1,5 @@
-/* Checkpoints opened as a network: what their weights, their layers or their configuration make useless is refused as
- * data, by the file's name. */
+/* Checkpoints opened as a network: what their weights, their layers or their configuration make
+ * useless is refused as data, by the file's name. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"
@@ -21,18 +21,22 @@ typedef struct Draft {
 
 static void draft_make(Draft *d)
 {
-    static const char *const sets[] = { "model.name=mlp",      "model.in_channels=1", "data.image_size=28",
-                                        "data.eval_resize=32", "data.mean=0.5",       "data.std=0.25" };
+    static const char *const sets[] = { "model.name=mlp",     "model.in_channels=1",
+                                        "data.image_size=28", "data.eval_resize=32",
+                                        "data.mean=0.5",      "data.std=0.25" };
     ModelOptions o = { .width = 1 };
     Config *config = NULL;
     *d = (Draft){ .graph = NULL };
-    o.graph = (GraphOptions){ .batch = 1, .channels = 1, .height = 28, .width = 28, .classes = CLASSES, .std = { 1 } };
+    o.graph = (GraphOptions){
+        .batch = 1, .channels = 1, .height = 28, .width = 28, .classes = CLASSES, .std = { 1 }
+    };
     REQUIRE_OK(model_build(&d->graph, model_find("mlp"), &o));
     for (TensorId id = 0; id < graph_tensor_count(d->graph); id++) {
         const GraphTensor *t = graph_tensor(d->graph, id);
         if (t->role != ROLE_PARAM && t->role != ROLE_BUFFER) continue;
         REQUIRE(d->count < TENSORS);
-        d->tensors[d->count++] = (SafeTensor){ t->name, t->desc, mem_calloc(tensor_plain_bytes(&t->desc), 1) };
+        d->tensors[d->count++] =
+            (SafeTensor){ t->name, t->desc, mem_calloc(tensor_plain_bytes(&t->desc), 1) };
     }
     REQUIRE_OK(config_load(&config, NULL, sets, sizeof sets / sizeof sets[0]));
     REQUIRE_OK(config_dump_yaml(config, &d->config));
@@ -49,10 +53,12 @@ static void draft_free(Draft *d)
 
 static Status write_and_open(const Draft *d, const char *config)
 {
-    const SafePair pairs[] = { { "step", "1" },       { "images", "8" },         { "epoch", "0" },
-                               { "seed", "1" },       { "config_hash", "0" },    { "global_batch", "8" },
-                               { "best_top1", "-1" }, { "dataset_images", "8" }, { "eval_due", "0" },
-                               { "model", "mlp" },    { "config", config },      { "class_names", "a\nb\nc" } };
+    const SafePair pairs[] = { { "step", "1" },        { "images", "8" },
+                               { "epoch", "0" },       { "seed", "1" },
+                               { "config_hash", "0" }, { "global_batch", "8" },
+                               { "best_top1", "-1" },  { "dataset_images", "8" },
+                               { "eval_due", "0" },    { "model", "mlp" },
+                               { "config", config },   { "class_names", "a\nb\nc" } };
     StoredModel m;
     TRY(safetensors_write(d->path, d->tensors, d->count, pairs, sizeof pairs / sizeof pairs[0]));
     Status status = stored_open(&m, d->path, 1);
@@ -100,7 +106,8 @@ TEST(a_last_layer_of_no_classes_is_refused)
 }
 
 /* Replaces a line of the configuration that begins with these words, behind blanks. */
-static void expect_config_refused(const Draft *d, const char *key, const char *line, const char *words)
+static void expect_config_refused(const Draft *d, const char *key, const char *line,
+                                  const char *words)
 {
     StrBuf text = { 0 };
     const char *at = strstr(d->config.text, key);
@@ -116,9 +123,11 @@ TEST(configurations_that_cannot_be_are_refused)
 {
     Draft d;
     draft_make(&d);
-    expect_config_refused(&d, "mean:", "mean: [0.5, 0.5]", "data.mean has 2 values and model.in_channels is 1");
+    expect_config_refused(&d, "mean:", "mean: [0.5, 0.5]",
+                          "data.mean has 2 values and model.in_channels is 1");
     expect_config_refused(&d, "mean:", "mean: []", "data.mean has 0 values");
-    expect_config_refused(&d, "eval_resize:", "eval_resize: 8", "data.eval_resize is 8, smaller than data.image_size");
+    expect_config_refused(&d, "eval_resize:", "eval_resize: 8",
+                          "data.eval_resize is 8, smaller than data.image_size");
     expect_config_refused(&d, "mean:", "mean: [0.5", "stored config");
     draft_free(&d);
 }

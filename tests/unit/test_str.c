@@ -73,10 +73,12 @@ TEST(real_numbers)
         bool good;
         double value;
     } rows[] = {
-        { "0.1", true, 0.1 },   { " 1e-4 ", true, 1e-4 }, { "-.5", true, -0.5 }, { "5.", true, 5 },
-        { "+3E+2", true, 300 }, { "1e-400", true, 0 },    { "1e400", false, 0 }, { "inf", false, 0 },
-        { "nan", false, 0 },    { "0x1p3", false, 0 },    { ".", false, 0 },     { "1e", false, 0 },
-        { "1e+", false, 0 },    { "", false, 0 },         { "0,5", false, 0 },   { "1.2.3", false, 0 },
+        { "0.1", true, 0.1 },  { " 1e-4 ", true, 1e-4 }, { "-.5", true, -0.5 },
+        { "5.", true, 5 },     { "+3E+2", true, 300 },   { "1e-400", true, 0 },
+        { "1e400", false, 0 }, { "inf", false, 0 },      { "nan", false, 0 },
+        { "0x1p3", false, 0 }, { ".", false, 0 },        { "1e", false, 0 },
+        { "1e+", false, 0 },   { "", false, 0 },         { "0,5", false, 0 },
+        { "1.2.3", false, 0 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         double value = 99;
@@ -99,7 +101,8 @@ TEST(truth_values)
 
 TEST(beginnings_and_ends)
 {
-    CHECK(str_starts_with("abc", "ab") && str_starts_with("abc", "") && !str_starts_with("ab", "abc"));
+    CHECK(str_starts_with("abc", "ab") && str_starts_with("abc", "") &&
+          !str_starts_with("ab", "abc"));
     CHECK(str_ends_with_nocase("photo.JPG", ".jpg") && !str_ends_with_nocase("jpg", ".jpg") &&
           str_ends_with_nocase("x", ""));
 }
@@ -110,7 +113,8 @@ TEST(distances)
     CHECK_INT(str_distance("abc", ""), 3);
     CHECK_INT(str_distance("kitten", "sitting"), 3);
     CHECK_INT(str_distance("sdg", "sgd"), 1);
-    CHECK_INT(str_distance("ca", "abc"), 3); /* optimal string alignment; the unrestricted distance would be 2 */
+    /* optimal string alignment; the unrestricted distance would be 2 */
+    CHECK_INT(str_distance("ca", "abc"), 3);
     char long_a[300], long_b[200];
     memset(long_a, 'a', sizeof long_a - 1);
     memset(long_b, 'a', sizeof long_b - 1);
@@ -121,7 +125,8 @@ TEST(distances)
 
 TEST(nearest_names)
 {
-    static const char *const keys[] = { "optimizer.lr", "optimizer.momentum", "train.epochs", "sgd", "adam" };
+    static const char *const keys[] = { "optimizer.lr", "optimizer.momentum", "train.epochs", "sgd",
+                                        "adam" };
     CHECK_STR(str_nearest("optimzer.lr", keys, 5), "optimizer.lr");
     CHECK_STR(str_nearest("train.epoch", keys, 5), "train.epochs");
     CHECK_STR(str_nearest("sdg", keys, 5), "sgd");
@@ -148,7 +153,8 @@ TEST(crc32c_both_ways_agree_and_chain)
         CHECK_INT(str_crc32c_portable(0, data, n), whole);
         for (size_t cut = 0; cut <= n; cut += 13) {
             CHECK_INT(str_crc32c(str_crc32c(0, data, cut), data + cut, n - cut), whole);
-            CHECK_INT(str_crc32c_portable(str_crc32c_portable(0, data, cut), data + cut, n - cut), whole);
+            CHECK_INT(str_crc32c_portable(str_crc32c_portable(0, data, cut), data + cut, n - cut),
+                      whole);
         }
     }
 }

@@ -21,8 +21,10 @@ TEST(counts_past_32_bits)
 
 TEST(every_type_has_name_and_size)
 {
-    static const size_t bytes[DTYPE_COUNT] = { [DTYPE_F32] = 4,  [DTYPE_F64] = 8, [DTYPE_U8] = 1, [DTYPE_I32] = 4,
-                                               [DTYPE_BF16] = 2, [DTYPE_F16] = 2, [DTYPE_I64] = 8 };
+    static const size_t bytes[DTYPE_COUNT] = {
+        [DTYPE_F32] = 4,  [DTYPE_F64] = 8, [DTYPE_U8] = 1, [DTYPE_I32] = 4,
+        [DTYPE_BF16] = 2, [DTYPE_F16] = 2, [DTYPE_I64] = 8
+    };
     for (int i = 0; i < DTYPE_COUNT; i++) {
         CHECK_INT(dtype_bytes((DType)i), bytes[i]);
         REQUIRE(dtype_name((DType)i));
@@ -32,7 +34,8 @@ TEST(every_type_has_name_and_size)
 
 TEST(shape_is_rank_and_dims_but_not_type)
 {
-    TensorDesc a = tensor_desc(DTYPE_F32, 2, (int64_t[]){ 3, 4 }), b = tensor_desc(DTYPE_U8, 2, (int64_t[]){ 3, 4 });
+    TensorDesc a = tensor_desc(DTYPE_F32, 2, (int64_t[]){ 3, 4 }),
+               b = tensor_desc(DTYPE_U8, 2, (int64_t[]){ 3, 4 });
     TensorDesc other = tensor_desc(DTYPE_F32, 2, (int64_t[]){ 4, 3 }),
                longer = tensor_desc(DTYPE_F32, 3, (int64_t[]){ 3, 4, 1 });
     CHECK(tensor_same_shape(&a, &b));

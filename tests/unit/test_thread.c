@@ -142,7 +142,8 @@ TEST(many_producers_and_consumers_lose_nothing)
     Producer producers[PRODUCERS];
     pthread_t producing[PRODUCERS], consuming[CONSUMERS];
     REQUIRE_OK(queue_create(&q, 4));
-    for (int i = 0; i < CONSUMERS; i++) REQUIRE_OK(thread_start(&consuming[i], "consumer", consume, q));
+    for (int i = 0; i < CONSUMERS; i++)
+        REQUIRE_OK(thread_start(&consuming[i], "consumer", consume, q));
     for (int i = 0; i < PRODUCERS; i++) {
         producers[i] = (Producer){ q, i * ITEMS_EACH };
         REQUIRE_OK(thread_start(&producing[i], "producer", produce, &producers[i]));

@@ -1,4 +1,5 @@
-/* test_timeline.c - timelines of real networks, proved by timeline_check(); and that it notices what it should. */
+/* test_timeline.c - timelines of real networks, proved by timeline_check(); and that it notices
+ * what it should. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "kernels/backend.h"
@@ -104,20 +105,23 @@ static int count_kind(const Timeline *t, TimelineKind kind)
 static int lane_nodes(const Timeline *t, Lane lane)
 {
     int count = 0;
-    for (int i = 0; i < t->count; i++) count += t->items[i].kind == TIMELINE_NODE && t->items[i].lane == lane;
+    for (int i = 0; i < t->count; i++)
+        count += t->items[i].kind == TIMELINE_NODE && t->items[i].lane == lane;
     return count;
 }
 
 TEST(timelines_of_real_networks_are_proved)
 {
-    static const TimelineReduce reductions[] = { TIMELINE_REDUCE_NONE, TIMELINE_REDUCE_HOST, TIMELINE_REDUCE_DEVICE };
+    static const TimelineReduce reductions[] = { TIMELINE_REDUCE_NONE, TIMELINE_REDUCE_HOST,
+                                                 TIMELINE_REDUCE_DEVICE };
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         for (int depth = 0; depth <= 4; depth++) {
             Net n;
             open_net(&n, &specs[i], depth);
             CHECK(n.bucket_count >= 3);
             for (int variant = 0; variant < 12; variant++) {
-                TimelineOptions o = step_of(&n, reductions[variant % 3], variant / 3 % 2 == 1, variant >= 6);
+                TimelineOptions o =
+                    step_of(&n, reductions[variant % 3], variant / 3 % 2 == 1, variant >= 6);
                 Timeline *t = NULL;
                 CHECK_OK(timeline_create(&t, n.graph, n.plan, &o));
                 CHECK_OK(timeline_check(t, n.graph, n.plan));
@@ -148,7 +152,8 @@ TEST(a_timeline_without_streams_has_no_events)
     o.events = false;
     REQUIRE_OK(timeline_create(&t, n.graph, n.plan, &o));
     CHECK_OK(timeline_check(t, n.graph, n.plan));
-    CHECK(t->event_count == 0 && count_kind(t, TIMELINE_RECORD) == 0 && count_kind(t, TIMELINE_WAIT) == 0);
+    CHECK(t->event_count == 0 && count_kind(t, TIMELINE_RECORD) == 0 &&
+          count_kind(t, TIMELINE_WAIT) == 0);
     for (int i = 0, node = 0, bucket = 0; i < t->count; i++) {
         CHECK(t->items[i].lane == LANE_COMPUTE);
         if (t->items[i].kind == TIMELINE_NODE) CHECK_INT(t->items[i].index, node++);
@@ -158,7 +163,8 @@ TEST(a_timeline_without_streams_has_no_events)
     close_net(&n);
 }
 
-/* Weight gradients of the side lane run beside their data gradients: the main lane does not wait at once. */
+/* Weight gradients of the side lane run beside their data gradients: the main lane does not wait at
+ * once. */
 TEST(weight_gradients_lag_behind)
 {
     Net n;
@@ -168,7 +174,8 @@ TEST(weight_gradients_lag_behind)
     for (int i = 0; i < nodes; i++) {
         if (n.plan->nodes[i].lane != PLAN_SIDE) continue;
         int between = 0; /* side nodes issued before the join */
-        for (int j = i + 1; j < n.plan->nodes[i].joined_at; j++) between += n.plan->nodes[j].lane == PLAN_SIDE;
+        for (int j = i + 1; j < n.plan->nodes[i].joined_at; j++)
+            between += n.plan->nodes[j].lane == PLAN_SIDE;
         CHECK(between == 2 || n.plan->nodes[i].joined_at == nodes);
         side++;
     }
@@ -215,7 +222,8 @@ static Timeline *step_timeline(const Net *n, TimelineReduce reduce)
 }
 
 /* Of the waits on each lane, how many the check misses if they alone are taken away. */
-static void count_waits(const Net *n, TimelineReduce reduce, int waits[LANE_COUNT], int missed[LANE_COUNT])
+static void count_waits(const Net *n, TimelineReduce reduce, int waits[LANE_COUNT],
+                        int missed[LANE_COUNT])
 {
     Timeline *whole = step_timeline(n, reduce);
     memset(waits, 0, LANE_COUNT * sizeof *waits);
@@ -234,7 +242,8 @@ static void count_waits(const Net *n, TimelineReduce reduce, int waits[LANE_COUN
 
 TEST(every_wait_for_data_is_needed)
 {
-    static const TimelineReduce reductions[] = { TIMELINE_REDUCE_NONE, TIMELINE_REDUCE_HOST, TIMELINE_REDUCE_DEVICE };
+    static const TimelineReduce reductions[] = { TIMELINE_REDUCE_NONE, TIMELINE_REDUCE_HOST,
+                                                 TIMELINE_REDUCE_DEVICE };
     for (size_t i = 1; i < sizeof specs / sizeof specs[0]; i++) {
         for (int k = 0; k < 3; k++) {
             Net n;
@@ -258,8 +267,11 @@ TEST(a_missing_wait_is_named)
     open_net(&n, &specs[2], 2);
     Timeline *t = step_timeline(&n, TIMELINE_REDUCE_DEVICE);
     int wait = -1;
-    for (int i = 0; i < t->count && wait < 0; i++) /* the second: the first one brings the lane into the run */
-        if (t->items[i].kind == TIMELINE_WAIT && t->items[i].lane == LANE_WEIGHTS && t->items[i].index > 1) wait = i;
+    /* the second: the first one brings the lane into the run */
+    for (int i = 0; i < t->count && wait < 0; i++)
+        if (t->items[i].kind == TIMELINE_WAIT && t->items[i].lane == LANE_WEIGHTS &&
+            t->items[i].index > 1)
+            wait = i;
     REQUIRE(wait > 0);
     int node = wait + 1;
     while (t->items[node].kind != TIMELINE_NODE || t->items[node].lane != LANE_WEIGHTS) node++;
@@ -286,7 +298,8 @@ TEST(wrong_orders_are_noticed)
     t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* summed before its last gradient */
     move(t, find(t, TIMELINE_BUCKET, 1), find(t, TIMELINE_BUCKET, 0) + 1);
     expect_broken(&n, t, "bucket");
-    t = step_timeline_of(&n, TIMELINE_REDUCE_DEVICE, false); /* updated before it was looked through */
+    /* updated before it was looked through */
+    t = step_timeline_of(&n, TIMELINE_REDUCE_DEVICE, false);
     move(t, find(t, TIMELINE_UPDATE, 0), find(t, TIMELINE_FINITE, 0));
     expect_broken(&n, t, "finite check");
     t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* updated before the norm is known */
@@ -313,7 +326,8 @@ TEST(wrong_orders_are_noticed)
     t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* a node too early */
     move(t, find(t, TIMELINE_NODE, 5), find(t, TIMELINE_NODE, 4));
     expect_broken(&n, t, "before it is written");
-    t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* statistics summed while forward still makes them */
+    /* statistics summed while forward still makes them */
+    t = step_timeline(&n, TIMELINE_REDUCE_DEVICE);
     move(t, find(t, TIMELINE_STATISTICS, 0), find(t, TIMELINE_NODE, 3));
     expect_broken(&n, t, "statistics");
     t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* an event that is recorded only later */
@@ -330,7 +344,8 @@ TEST(lifetimes_must_reach_the_join)
     open_net(&n, &specs[0], 2);
     Plan *without = plan_of(n.graph, 0);
     CHECK(without->slab_bytes[SLAB_ACTIVATION] <= n.plan->slab_bytes[SLAB_ACTIVATION]);
-    memcpy(without->nodes, n.plan->nodes, (size_t)graph_node_count(n.graph) * sizeof *without->nodes);
+    memcpy(without->nodes, n.plan->nodes,
+           (size_t)graph_node_count(n.graph) * sizeof *without->nodes);
     TimelineOptions o = step_of(&n, TIMELINE_REDUCE_NONE, false, false);
     Timeline *t = NULL;
     REQUIRE_OK(timeline_create(&t, n.graph, without, &o));
@@ -364,7 +379,8 @@ static void check_described(const char *properties, const NetSpec *spec, Precisi
     Timeline *t = NULL;
     size_t cap, first;
     Net n = { 0 };
-    if (backend_cuda_create(&b, &options) == ERR_ENV) return; /* a CUDA build on a machine without cuDNN */
+    /* a CUDA build on a machine without cuDNN */
+    if (backend_cuda_create(&b, &options) == ERR_ENV) return;
     REQUIRE(b != NULL);
     REQUIRE_OK(executor_create(&x, b));
     REQUIRE_OK(add_network(x, spec, &p));
@@ -374,7 +390,8 @@ static void check_described(const char *properties, const NetSpec *spec, Precisi
     reducer_caps(plan->slab_bytes[SLAB_GRAD], 200, 0, &cap, &first);
     REQUIRE_OK(plan_buckets(plan, program_graph(p), cap, first, &n.buckets, &n.bucket_count));
     for (int reduce = TIMELINE_REDUCE_NONE; reduce <= TIMELINE_REDUCE_DEVICE; reduce++) {
-        TimelineOptions o = step_of(&n, (TimelineReduce)reduce, false, reduce == TIMELINE_REDUCE_DEVICE);
+        TimelineOptions o =
+            step_of(&n, (TimelineReduce)reduce, false, reduce == TIMELINE_REDUCE_DEVICE);
         REQUIRE_OK(timeline_create(&t, program_graph(p), plan, &o));
         CHECK_OK(timeline_check(t, program_graph(p), plan));
         CHECK(lane_nodes(t, LANE_WEIGHTS) > 0);

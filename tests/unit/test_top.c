@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define START                                                                                                          \
-    "{\"event\":\"start\",\"time\":1000,\"model\":\"resnet50\",\"device\":\"cuda\",\"precision\":\"bf16\","            \
+#define START                                                                                      \
+    "{\"event\":\"start\",\"time\":1000,\"model\":\"resnet50\",\"device\":\"cuda\",\"precision\":" \
+    "\"bf16\","                                                                                    \
     "\"host\":\"n1\",\"world\":4,\"images\":12800,\"global_batch\":128,\"steps\":1000}"
 
 static void add(Top *t, const char *line)
@@ -17,11 +18,10 @@ static void add(Top *t, const char *line)
 static void add_step(Top *t, int step, double time, double loss)
 {
     char line[512];
-    snprintf(
-        line, sizeof line,
-        "{\"event\":\"step\",\"time\":%.3f,\"epoch\":%d,\"step\":%d,\"loss\":%.17g,\"lr\":0.5,\"images_per_s\":640,"
-        "\"step_ms\":200,\"data_wait_ms\":10,\"comm_wait_ms\":4}",
-        time, step / 100, step, loss);
+    snprintf(line, sizeof line,
+             "{\"event\":\"step\",\"time\":%.3f,\"epoch\":%d,\"step\":%d,\"loss\":%.17g,\"lr\":0.5,"
+             "\"images_per_s\":640,\"step_ms\":200,\"data_wait_ms\":10,\"comm_wait_ms\":4}",
+             time, step / 100, step, loss);
     add(t, line);
 }
 
@@ -32,8 +32,8 @@ static void check_says(const Top *t, double now_s, const char *const *parts, int
     for (int i = 0; i < count; i++) CHECK_CONTAINS(text.text, parts[i]);
     str_free(&text);
 }
-#define SAYS(now_s, ...)                                                                                               \
-    check_says(&t, now_s, (const char *const[]){ __VA_ARGS__ },                                                        \
+#define SAYS(now_s, ...)                                                                           \
+    check_says(&t, now_s, (const char *const[]){ __VA_ARGS__ },                                    \
                (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)))
 
 TEST(a_run_from_start_to_end)
@@ -44,15 +44,20 @@ TEST(a_run_from_start_to_end)
     add(&t, START);
     SAYS(1001, "runs/x: starting\n", "resnet50, 4 ranks on n1, cuda bf16, batch 128");
     for (int i = 1; i <= 250; i++) add_step(&t, i, 1000 + 0.2 * i, 5 - 0.01 * i);
-    SAYS(1051, "runs/x: training\n", "step        250 of 1000  [#######.......................] 25.0 %  2:30 left\n",
+    SAYS(1051, "runs/x: training\n",
+         "step        250 of 1000  [#######.......................] 25.0 %  2:30 left\n",
          "epoch       2.50 of 10.00\n", "loss        2.5000  learning rate 0.5\n",
          "640.0 images/s, 160.0 of each rank; step 200.0 ms, data wait 5.0 %, comm wait 2.0 %");
-    add(&t, "{\"event\":\"eval\",\"time\":1052,\"step\":200,\"loss\":2.5,\"top1\":0.5,\"top5\":0.75}");
-    add(&t, "{\"event\":\"eval\",\"time\":1053,\"step\":250,\"loss\":2.6,\"top1\":0.4,\"top5\":0.7}");
+    add(&t,
+        "{\"event\":\"eval\",\"time\":1052,\"step\":200,\"loss\":2.5,\"top1\":0.5,\"top5\":0.75}");
+    add(&t,
+        "{\"event\":\"eval\",\"time\":1053,\"step\":250,\"loss\":2.6,\"top1\":0.4,\"top5\":0.7}");
     add(&t, "{\"event\":\"checkpoint\",\"time\":1053,\"step\":250,\"path\":\"x\"}");
-    add(&t, "{\"event\":\"on_save\",\"time\":1054,\"step\":250,\"outcome\":\"failed\",\"code\":1,\"seconds\":1}");
-    add(&t, "{\"event\":\"gpu\",\"time\":1054,\"gpu\":2,\"utilization\":0.97,\"utilization_min\":0.9,"
-            "\"memory_used_bytes\":1073741824,\"power_w\":300}");
+    add(&t, "{\"event\":\"on_save\",\"time\":1054,\"step\":250,\"outcome\":\"failed\",\"code\":1,"
+            "\"seconds\":1}");
+    add(&t,
+        "{\"event\":\"gpu\",\"time\":1054,\"gpu\":2,\"utilization\":0.97,\"utilization_min\":0.9,"
+        "\"memory_used_bytes\":1073741824,\"power_w\":300}");
     SAYS(1060, "top-1 40.00 %, top-5 70.00 %, loss 2.6000 at step 250; best 50.00 % at step 200",
          "checkpoint  step 250, 7 s ago; on_save of step 250: failed",
          "GPU 2        97 % used (least 90)  1.0 GiB  300 W\n");
@@ -110,7 +115,8 @@ TEST(history_keeps_its_size)
     for (int i = 1; i <= 10000; i++) add_step(&t, i, 1000 + i, 10000 - i);
     CHECK(t.history_count > TOP_HISTORY / 2 - 1 && t.history_count <= TOP_HISTORY);
     CHECK_INT((int64_t)t.stride * t.history_count + t.pending, 10000);
-    for (int i = 1; i < t.history_count; i++) CHECK_NEAR(t.history[i - 1] - t.history[i], t.stride, 1e-6);
+    for (int i = 1; i < t.history_count; i++)
+        CHECK_NEAR(t.history[i - 1] - t.history[i], t.stride, 1e-6);
     CHECK_NEAR(t.history[0], 9999 - 0.5 * (t.stride - 1), 1e-6);
     SAYS(11000, "            ##", "__  ");
 }

@@ -30,7 +30,9 @@ static Status written(Trace *t, Arena *arena, const JsonValue **first)
 static int64_t thread_of(const JsonValue *first, const char *name, int n, double *ts)
 {
     for (const JsonValue *e = first; e; e = e->next) {
-        if (strcmp(json_get(e, "ph")->string, "X") || strcmp(json_get(e, "name")->string, name) || n-- > 0) continue;
+        if (strcmp(json_get(e, "ph")->string, "X") || strcmp(json_get(e, "name")->string, name) ||
+            n-- > 0)
+            continue;
         *ts = json_get(e, "ts")->number;
         CHECK_INT(json_get(e, "pid")->integer, 3);
         return json_get(e, "tid")->integer;
@@ -41,7 +43,8 @@ static int64_t thread_of(const JsonValue *first, const char *name, int n, double
 static const char *name_of(const JsonValue *first, int64_t thread)
 {
     for (const JsonValue *e = first; e; e = e->next)
-        if (!strcmp(json_get(e, "name")->string, "thread_name") && json_get(e, "tid")->integer == thread)
+        if (!strcmp(json_get(e, "name")->string, "thread_name") &&
+            json_get(e, "tid")->integer == thread)
             return json_get(json_get(e, "args"), "name")->string;
     return "no such lane";
 }
@@ -71,20 +74,23 @@ TEST(spans_are_kept_while_it_is_on)
     CHECK_INT(thread_of(first, "after", 0, &ts), -1);
     CHECK_INT(thread_of(first, "nowhere", 0, &ts), -1);
     CHECK_STR(name_of(first, thread_of(first, "inner", 0, &ts)), "a");
-    CHECK_NEAR(fmod(ts / 1e6 + 86400 - midnight, 86400), 0.125, 0.5); /* microseconds since midnight */
+    /* microseconds since midnight */
+    CHECK_NEAR(fmod(ts / 1e6 + 86400 - midnight, 86400), 0.125, 0.5);
     for (const JsonValue *e = first; e; e = e->next) {
         const char *name = json_get(e, "name")->string;
         const JsonValue *args = json_get(e, "args");
         if (!strcmp(name, "outer")) CHECK_INT(json_get(args, "number")->integer, 7);
         if (!strcmp(name, "outer")) CHECK_NEAR(json_get(e, "dur")->number, 500000, 1e-3);
         if (!strcmp(name, "inner")) CHECK(args == NULL);
-        if (!strcmp(name, "process_name")) CHECK_STR(json_get(args, "name")->string, "rank 3 on \"n7\"");
+        if (!strcmp(name, "process_name"))
+            CHECK_STR(json_get(args, "name")->string, "rank 3 on \"n7\"");
     }
     arena_destroy(arena);
     trace_destroy(t);
 }
 
-/* Of a spread lane spans that overlap lie in parts of their own, whatever the order in which they came. */
+/* Of a spread lane spans that overlap lie in parts of their own, whatever the order in which they
+ * came. */
 TEST(spread_lanes_keep_overlapping_spans_apart)
 {
     Trace *t = NULL;

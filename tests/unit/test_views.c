@@ -1,4 +1,5 @@
-/* Evaluation of two views: the logits of an image and of its mirror image are averaged before the loss. */
+/* Evaluation of two views: the logits of an image and of its mirror image are averaged before the
+ * loss. */
 #include "kernels/backend.h"
 #include "models/models.h"
 #include "tests/test.h"
@@ -14,10 +15,13 @@ typedef struct Net {
 
 static Status make_net(Net *n, Backend *b, int views)
 {
-    ModelOptions o = {
-        .width = 1,
-        .graph = { .batch = IMAGES, .channels = 3, .height = SIZE, .width = SIZE, .classes = CLASSES, .views = views }
-    };
+    ModelOptions o = { .width = 1,
+                       .graph = { .batch = IMAGES,
+                                  .channels = 3,
+                                  .height = SIZE,
+                                  .width = SIZE,
+                                  .classes = CLASSES,
+                                  .views = views } };
     Graph *g = NULL;
     for (int c = 0; c < 3; c++) o.graph.std[c] = 0.5F;
     TRY(model_build(&g, model_find("mlp"), &o));
@@ -27,7 +31,8 @@ static Status make_net(Net *n, Backend *b, int views)
     return executor_init_states(n->executor, 7);
 }
 
-static void run(const Net *n, Backend *b, const uint8_t *images, const int32_t *labels, float *logits)
+static void run(const Net *n, Backend *b, const uint8_t *images, const int32_t *labels,
+                float *logits)
 {
     const OpTensor *t = program_tensor(n->program, graph_logits(program_graph(n->program)));
     REQUIRE_OK(program_set_input(n->program, "images", images));
@@ -62,13 +67,15 @@ TEST(two_views_average_their_logits)
     run(&one, b, mirrored, labels, &other[0][0]);
     run(&one, b, images, labels, &logits[0][0]);
     double single = program_stats(one.program)[STATS_LOSS_SUM];
-    for (int n = 0; n < IMAGES; n++) want += labels[n] >= 0 ? loss_of(logits[n], other[n], labels[n]) : 0;
+    for (int n = 0; n < IMAGES; n++)
+        want += labels[n] >= 0 ? loss_of(logits[n], other[n], labels[n]) : 0;
     run(&two, b, images, labels, NULL);
     CHECK_NEAR(program_stats(two.program)[STATS_LOSS_SUM], want, 1e-5 * want);
     CHECK_INT((int64_t)program_stats(two.program)[STATS_IMAGES], 4);
     CHECK(fabs(single - want) > 1e-4 * want);
     run(&two, b, mirrored, labels, NULL);
-    CHECK_NEAR(program_stats(two.program)[STATS_LOSS_SUM], want, 1e-5 * want); /* the same pair of views */
+    /* the same pair of views */
+    CHECK_NEAR(program_stats(two.program)[STATS_LOSS_SUM], want, 1e-5 * want);
     executor_destroy(one.executor);
     executor_destroy(two.executor);
     backend_destroy(b);

@@ -1,4 +1,5 @@
-/* test_watch.c - a process without progress ends with 76 and says where it was; one with progress lives on. */
+/* test_watch.c - a process without progress ends with 76 and says where it was; one with progress
+ * lives on. */
 #include "base/clock.h"
 #include "tests/test.h"
 #include "trainer/comm/launcher.h"
@@ -36,7 +37,8 @@ static int watched(const WatchLimits *limits, void (*work)(Comm *c))
         Comm *c = NULL;
         Watch *w = NULL;
         mpirun = play_mpirun();
-        if (comm_self_create(&c) != OK || watch_start(&w, c, limits, test_scratch()) != OK) _exit(99);
+        if (comm_self_create(&c) != OK || watch_start(&w, c, limits, test_scratch()) != OK)
+            _exit(99);
         work(c);
         watch_stop(w);
         comm_destroy(c);
@@ -94,7 +96,8 @@ TEST(a_step_without_end_is_ended)
 
 TEST(each_phase_has_its_own_limit)
 {
-    WatchLimits start = { .start_s = 0.5 }, evaluation = { .start_s = 60, .step_s = 0.2, .evaluation_s = 2.5 };
+    WatchLimits start = { .start_s = 0.5 },
+                evaluation = { .start_s = 60, .step_s = 0.2, .evaluation_s = 2.5 };
     CHECK_INT(watched(&start, hang_at_start), 76);
     CHECK_INT(watched(&evaluation, go_on), 0); /* three seconds of it, with signs of life */
 }

@@ -1,5 +1,5 @@
-/* Weights in the Python world's files: written under either names they come back bit for bit; what does not fit is
- * refused whole, with a sentence that names it. */
+/* Weights in the Python world's files: written under either names they come back bit for bit; what
+ * does not fit is refused whole, with a sentence that names it. */
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/network.h"
@@ -14,7 +14,8 @@ static const char model[] = "efficientnet_b0";
 static void open_network(Network *n, int64_t classes)
 {
     ModelOptions o = { .width = 0.125 };
-    o.graph = (GraphOptions){ .batch = 1, .channels = 3, .height = 32, .width = 32, .classes = classes };
+    o.graph =
+        (GraphOptions){ .batch = 1, .channels = 3, .height = 32, .width = 32, .classes = classes };
     for (int i = 0; i < 3; i++) o.graph.std[i] = 1;
     REQUIRE_OK(network_open(n, NETWORK_CPU, model, &o));
 }
@@ -64,8 +65,8 @@ static Status load(Network *n, const Draft *d, bool new_head, bool *kept)
     TRY(safetensors_write(path, d->tensors, d->count, NULL, 0));
     TRY(safetensors_open(&file, path));
     CHECK(!weights_are_checkpoint(file));
-    Status status =
-        weights_restore(n->executor, program_graph(n->program), model_find(model), file, path, new_head, kept);
+    Status status = weights_restore(n->executor, program_graph(n->program), model_find(model), file,
+                                    path, new_head, kept);
     safetensors_close(file);
     return status;
 }
@@ -100,7 +101,8 @@ TEST(both_names_come_back_bit_for_bit)
         int64_t counter = 5;
         draft_make(&d, &n, names);
         CHECK((strcmp(d.tensors[0].name, "conv_stem.weight") == 0) == (names == MODEL_NAMES_TIMM));
-        d.tensors[d.count++] = (SafeTensor){ "any.num_batches_tracked", { .dtype = DTYPE_I64, .rank = 0 }, &counter };
+        d.tensors[d.count++] =
+            (SafeTensor){ "any.num_batches_tracked", { .dtype = DTYPE_I64, .rank = 0 }, &counter };
         clear(&n);
         CHECK_OK(load(&n, &d, false, &kept));
         CHECK(!kept);
@@ -110,11 +112,14 @@ TEST(both_names_come_back_bit_for_bit)
     network_close(&n);
 }
 
-/* Torchvision has no network with TensorFlow's padding; timm has both kinds, under names that are the same. */
+/* Torchvision has no network with TensorFlow's padding; timm has both kinds, under names that are
+ * the same. */
 TEST(names_of_a_network_that_computes_something_else_are_told)
 {
-    const ModelDef *own = model_find(model), *tf = model_find("tf_efficientnet_b0"), *resnet = model_find("resnet18");
-    CHECK(weights_change_meaning(tf, MODEL_NAMES_TORCHVISION) && !weights_change_meaning(tf, MODEL_NAMES_TIMM));
+    const ModelDef *own = model_find(model), *tf = model_find("tf_efficientnet_b0"),
+                   *resnet = model_find("resnet18");
+    CHECK(weights_change_meaning(tf, MODEL_NAMES_TORCHVISION) &&
+          !weights_change_meaning(tf, MODEL_NAMES_TIMM));
     for (ModelNames names = MODEL_NAMES_TORCHVISION; names < MODEL_NAMES_COUNT; names++)
         CHECK(!weights_change_meaning(own, names) && !weights_change_meaning(resnet, names));
 }
@@ -195,7 +200,9 @@ TEST(other_float_types_are_read)
         DType type;
         const void *data;
         const float *want;
-    } rows[] = { { DTYPE_F16, half, as_half }, { DTYPE_BF16, bf16, as_bf16 }, { DTYPE_F64, wide, as_wide } };
+    } rows[] = { { DTYPE_F16, half, as_half },
+                 { DTYPE_BF16, bf16, as_bf16 },
+                 { DTYPE_F64, wide, as_wide } };
     Network n;
     Draft d = { 0 };
     open_network(&n, CLASSES);

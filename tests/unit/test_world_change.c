@@ -1,5 +1,6 @@
-/* test_world_change.c - a run that goes on with another number of ranks: at one global batch every sample of every
- * epoch is seen once, whoever sees it, with the batches that runplan_make gives each world. */
+/* test_world_change.c - a run that goes on with another number of ranks: at one global batch every
+ * sample of every epoch is seen once, whoever sees it, with the batches that runplan_make gives
+ * each world. */
 #include "base/mem.h"
 #include "data/data.h"
 #include "tests/test.h"
@@ -17,9 +18,10 @@ typedef struct Leg { /* a part of the run on so many ranks */
 static Dataset *open_data(void)
 {
     Dataset *d = NULL;
-    DatasetOptions o = {
-        .format = DATA_SYNTHETIC, .role = DATA_TRAIN, .synthetic_images = IMAGES, .synthetic_classes = 5
-    };
+    DatasetOptions o = { .format = DATA_SYNTHETIC,
+                         .role = DATA_TRAIN,
+                         .synthetic_images = IMAGES,
+                         .synthetic_classes = 5 };
     CHECK_OK(dataset_open(&d, &o));
     return d;
 }
@@ -28,7 +30,8 @@ static RunPlan plan_for(const Leg *leg)
 {
     RunPlan p = { 0 };
     Config *c = NULL;
-    const char *sets[] = { "train.batch_mode=global", "train.global_batch=12", "train.batch_per_rank=4" };
+    const char *sets[] = { "train.batch_mode=global", "train.global_batch=12",
+                           "train.batch_per_rank=4" };
     CHECK_OK(config_load(&c, NULL, sets, 3));
     if (c) CHECK_OK(runplan_make(&p, c, leg->world, IMAGES));
     config_destroy(c);
@@ -59,8 +62,10 @@ static void count_rank(const Dataset *d, const Leg *leg, const RunPlan *p, int r
     for (;;) {
         REQUIRE_OK(loader_next(l, &b, &more, NULL));
         if (!more) break;
-        int64_t first = b.step * GLOBAL_BATCH + rank * (GLOBAL_BATCH / leg->world) + b.micro * p->batch;
-        for (int64_t i = 0; i < b.count; i++) seen[(first + i) / IMAGES * IMAGES + b.sample_ids[i]]++;
+        int64_t first =
+            b.step * GLOBAL_BATCH + rank * (GLOBAL_BATCH / leg->world) + b.micro * p->batch;
+        for (int64_t i = 0; i < b.count; i++)
+            seen[(first + i) / IMAGES * IMAGES + b.sample_ids[i]]++;
         loader_release(l, &b);
     }
     loader_destroy(l);
@@ -68,7 +73,8 @@ static void count_rank(const Dataset *d, const Leg *leg, const RunPlan *p, int r
 
 TEST(every_sample_is_seen_once_over_4_2_and_3_ranks)
 {
-    static const Leg legs[] = { { 4, 0, 5, 3, 1 }, { 2, 5, 14, 3, 2 }, { 3, 14, STEPS, 4, 1 } }; /* in mid-epoch */
+    /* in mid-epoch */
+    static const Leg legs[] = { { 4, 0, 5, 3, 1 }, { 2, 5, 14, 3, 2 }, { 3, 14, STEPS, 4, 1 } };
     int seen[EPOCHS * IMAGES] = { 0 }, twice = 0, never = 0;
     Dataset *d = open_data();
     REQUIRE(d != NULL);

@@ -1,4 +1,5 @@
-/* args.c - see args.h: first the usage line is turned into a table, then argv is held against it. */
+/* args.c - see args.h: first the usage line is turned into a table, then argv is held against
+ * it. */
 #include "trainer/cmd/args.h"
 
 #include "base/log.h"
@@ -31,7 +32,9 @@ static bool next_token(const char **line, Token *token)
     size_t n = strcspn(p, " \n");
     *line = p + n;
     if (n == 0) return false;
-    *token = (Token){ .opens = p[0] == '[', .closes = memchr(p, ']', n) != NULL, .repeats = p[n - 1] == '.' };
+    *token = (Token){ .opens = p[0] == '[',
+                      .closes = memchr(p, ']', n) != NULL,
+                      .repeats = p[n - 1] == '.' };
     p += token->opens;
     n = strcspn(p, "] .\n");
     ASSERT(n < sizeof token->word);
@@ -54,7 +57,8 @@ static void add_option(Args *a, const Token *name, const Token *last)
 static void add_positional(Usage *u, const Token *token)
 {
     ASSERT(u->positional_count < ARGS_POSITIONAL_MAX && strlen(token->word) < WORD_BYTES);
-    ASSERT(!u->repeats);                                        /* nothing follows what may be repeated */
+    /* nothing follows what may be repeated */
+    ASSERT(!u->repeats);
     ASSERT(token->opens || u->required == u->positional_count); /* required ones come first */
     memcpy(u->positional[u->positional_count++], token->word, strlen(token->word) + 1);
     if (!token->opens) u->required++;
@@ -92,7 +96,8 @@ static void read_usage(Usage *u, Args *a, const char *help)
 static ArgsOption *find_option(Args *a, const char *arg, size_t n)
 {
     for (int i = 0; i < a->option_count; i++)
-        if (strlen(a->options[i].name) == n && strncmp(a->options[i].name, arg, n) == 0) return &a->options[i];
+        if (strlen(a->options[i].name) == n && strncmp(a->options[i].name, arg, n) == 0)
+            return &a->options[i];
     return NULL;
 }
 
@@ -104,18 +109,22 @@ static Status fail_unknown(const Usage *u, const Args *a, const char *arg, int n
     names[a->option_count] = "--help";
     snprintf(name, sizeof name, "%.*s", n, arg);
     const char *nearest = str_nearest(name, names, a->option_count + 1);
-    if (nearest) return fail(ERR_USAGE, "%s: unknown option %s (did you mean %s?)", u->command, name, nearest);
+    if (nearest)
+        return fail(ERR_USAGE, "%s: unknown option %s (did you mean %s?)", u->command, name,
+                    nearest);
     return fail(ERR_USAGE, "%s: unknown option %s (see %s --help)", u->command, name, u->command);
 }
 
 static Status keep_set(const Usage *u, Args *a, const char *value)
 {
-    if (a->set_count == ARGS_SET_MAX) return fail(ERR_USAGE, "%s: more than %d times --set", u->command, ARGS_SET_MAX);
+    if (a->set_count == ARGS_SET_MAX)
+        return fail(ERR_USAGE, "%s: more than %d times --set", u->command, ARGS_SET_MAX);
     a->sets[a->set_count++] = value;
     return OK;
 }
 
-/* Takes the option at argv[*i] and, where it has one, its value; *i moves on to a separate value. */
+/* Takes the option at argv[*i] and, where it has one, its value; *i moves on to a separate
+ * value. */
 static Status take_option(const Usage *u, Args *a, int argc, char **argv, int *i)
 {
     const char *arg = argv[*i];
@@ -123,21 +132,26 @@ static Status take_option(const Usage *u, Args *a, int argc, char **argv, int *i
     int n = equals ? (int)(equals - arg) : (int)strlen(arg);
     ArgsOption *o = find_option(a, arg, (size_t)n);
     if (!o) return fail_unknown(u, a, arg, n);
-    if (!o->has_value && equals) return fail(ERR_USAGE, "%s: %s takes no value", u->command, o->name);
-    if (o->value && !o->repeated) return fail(ERR_USAGE, "%s: %s is given twice", u->command, o->name);
+    if (!o->has_value && equals)
+        return fail(ERR_USAGE, "%s: %s takes no value", u->command, o->name);
+    if (o->value && !o->repeated)
+        return fail(ERR_USAGE, "%s: %s is given twice", u->command, o->name);
     o->value = "";
     if (o->has_value) o->value = equals ? equals + 1 : *i + 1 < argc ? argv[++*i] : NULL;
     if (!o->value) return fail(ERR_USAGE, "%s: %s needs a value", u->command, o->name);
     return o->repeated ? keep_set(u, a, o->value) : OK;
 }
 
-/* Takes argv[i], which moves to the other positional arguments at the front: so many as there are find place. */
+/* Takes argv[i], which moves to the other positional arguments at the front: so many as there are
+ * find place. */
 static Status take_positional(const Usage *u, Args *a, char **argv, int i)
 {
     char *arg = argv[i];
     if (a->positional_count >= u->positional_count && !u->repeats)
-        return fail(ERR_USAGE, "%s: unexpected argument \"%s\" (see %s --help)", u->command, arg, u->command);
-    if (a->positional_count < u->positional_count && strcmp(u->positional[a->positional_count], "CONFIG") == 0)
+        return fail(ERR_USAGE, "%s: unexpected argument \"%s\" (see %s --help)", u->command, arg,
+                    u->command);
+    if (a->positional_count < u->positional_count &&
+        strcmp(u->positional[a->positional_count], "CONFIG") == 0)
         a->config = arg;
     for (; i > a->positional_count; i--) argv[i] = argv[i - 1];
     argv[a->positional_count++] = arg;
@@ -146,10 +160,13 @@ static Status take_positional(const Usage *u, Args *a, char **argv, int i)
 
 static Status check_required(const Usage *u, const Args *a)
 {
-    const char *missing = a->positional_count < u->required ? u->positional[a->positional_count] : NULL;
+    const char *missing =
+        a->positional_count < u->required ? u->positional[a->positional_count] : NULL;
     for (int i = 0; i < a->option_count && !missing; i++)
         if (a->options[i].required && !a->options[i].value) missing = a->options[i].name;
-    return missing ? fail(ERR_USAGE, "%s: %s is missing (see %s --help)", u->command, missing, u->command) : OK;
+    return missing ? fail(ERR_USAGE, "%s: %s is missing (see %s --help)", u->command, missing,
+                          u->command)
+                   : OK;
 }
 
 /* Whether help is asked for anywhere; looked at first, so that a wrong line can still be helped. */
@@ -170,7 +187,8 @@ Status args_parse(Args *out, int argc, char **argv, const char *help)
     for (int i = 0; i < argc; i++) {
         const char *arg = argv[i];
         if (options && strcmp(arg, "--") == 0) options = false;
-        else if (options && arg[0] == '-' && arg[1] != '\0') TRY(take_option(&usage, out, argc, argv, &i));
+        else if (options && arg[0] == '-' && arg[1] != '\0')
+            TRY(take_option(&usage, out, argc, argv, &i));
         else TRY(take_positional(&usage, out, argv, i));
     }
     out->checkpoint = args_value(out, "--checkpoint");
@@ -192,14 +210,16 @@ Status args_choice(const Args *args, const char *option, const char *const *name
     for (*out = 0; names[*out]; ++*out)
         if (strcmp(value, names[*out]) == 0) return OK;
     const char *nearest = str_nearest(value, names, *out);
-    return fail(ERR_USAGE, "%s %s: no such choice%s%s%s", option, value, nearest ? " (did you mean " : "",
-                nearest ? nearest : "", nearest ? "?)" : "");
+    return fail(ERR_USAGE, "%s %s: no such choice%s%s%s", option, value,
+                nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
 }
 
-Status args_count(const Args *args, const char *option, int64_t fallback, int64_t min, int64_t max, int64_t *out)
+Status args_count(const Args *args, const char *option, int64_t fallback, int64_t min, int64_t max,
+                  int64_t *out)
 {
     const char *text = args_value(args, option);
     *out = fallback;
     if (!text || (str_to_i64(text, out) && *out >= min && *out <= max)) return OK;
-    return fail(ERR_USAGE, "%s %s: not a whole number from %lld to %lld", option, text, (long long)min, (long long)max);
+    return fail(ERR_USAGE, "%s %s: not a whole number from %lld to %lld", option, text,
+                (long long)min, (long long)max);
 }

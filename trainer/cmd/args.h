@@ -1,14 +1,15 @@
 /* args.h - the command line of a subcommand, read by the usage line of its own help text.
  *
- * USAGE LINE. A help text begins "usage: convoy eval CONFIG --checkpoint FILE [--set key=value]...\n". Lower-case
- * words are the command. Upper-case words are positional arguments. --name VALUE is an option with a value, [--name]
- * a flag. Brackets make a thing optional, dots behind the bracket let an option be repeated (--set alone), and dots
- * behind the last positional argument that one. So what the help says and what is accepted cannot differ. The usage
- * goes on in lines that begin with a blank, and ends at a word "--": arguments behind it are the command's own
+ * USAGE LINE. A help text begins "usage: convoy eval CONFIG --checkpoint FILE [--set
+ * key=value]...\n". Lower-case words are the command. Upper-case words are positional arguments.
+ * --name VALUE is an option with a value, [--name] a flag. Brackets make a thing optional, dots
+ * behind the bracket let an option be repeated (--set alone), and dots behind the last positional
+ * argument that one. So what the help says and what is accepted cannot differ. The usage goes on in
+ * lines that begin with a blank, and ends at a word "--": arguments behind it are the command's own
  * business.
  *
- * ACCEPTED. --name value and --name=value; -- ends the options; --help or -h anywhere prints the help text and
- * nothing else is checked. */
+ * ACCEPTED. --name value and --name=value; -- ends the options; --help or -h anywhere prints the
+ * help text and nothing else is checked. */
 #ifndef CONVOY_TRAINER_ARGS_H
 #define CONVOY_TRAINER_ARGS_H
 #include "base/status.h"
@@ -29,7 +30,8 @@ typedef struct Args {              /* plain data; borrowed from argv */
     bool help;                     /* the help was printed: there is nothing more to do */
     const char *const *positional; /* [positional_count] */
     int positional_count;
-    const char *config;             /* the positional argument CONFIG; NULL where it is optional and absent */
+    /* the positional argument CONFIG; NULL where it is optional and absent */
+    const char *config;
     const char *checkpoint;         /* --checkpoint; NULL if absent */
     const char *sets[ARGS_SET_MAX]; /* values of --set in order */
     int set_count;
@@ -37,13 +39,15 @@ typedef struct Args {              /* plain data; borrowed from argv */
     int option_count;
 } Args;
 
-/* argv: what follows the command's name; positional arguments are moved to its front. ERR_USAGE names the argument, and
- * for an unknown option the nearest one. */
+/* argv: what follows the command's name; positional arguments are moved to its front. ERR_USAGE
+ * names the argument, and for an unknown option the nearest one. */
 Status args_parse(Args *out, int argc, char **argv, const char *help);
 /* The value of any option, "" for a flag that was given; NULL if absent. */
 const char *args_value(const Args *args, const char *option);
-/* Which of names (NULL at the end) the option's value is; 0 if it was not given. ERR_USAGE with the nearest name. */
+/* Which of names (NULL at the end) the option's value is; 0 if it was not given. ERR_USAGE with the
+ * nearest name. */
 Status args_choice(const Args *args, const char *option, const char *const *names, int *out);
 /* The option's value as a whole number from min to max; fallback if it was not given. */
-Status args_count(const Args *args, const char *option, int64_t fallback, int64_t min, int64_t max, int64_t *out);
+Status args_count(const Args *args, const char *option, int64_t fallback, int64_t min, int64_t max,
+                  int64_t *out);
 #endif

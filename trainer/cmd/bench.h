@@ -6,15 +6,17 @@
 typedef struct BenchOptions {
     int64_t steps, warmup;
     bool nodes;
-    bool eval;                    /* decode: the view of evaluation; step: inference */
-    int64_t images;               /* decode: at most so many */
-    const char *replay;           /* decode: file of views to make, and */
-    const char *dump;             /* where their pixels go; NULL: none */
-    const char *input;            /* loader: cold, cached, synthetic or now; NULL: the first three */
+    bool eval;          /* decode: the view of evaluation; step: inference */
+    int64_t images;     /* decode: at most so many */
+    const char *replay; /* decode: file of views to make, and */
+    const char *dump;   /* where their pixels go; NULL: none */
+    /* loader: cold, cached, synthetic or now; NULL: the first three */
+    const char *input;
     bool crc;                     /* loader: checksums instead of times */
     int64_t first;                /* loader: global step to start at */
     int64_t min_bytes, max_bytes; /* allreduce; max_bytes 0: comm.bucket_mb */
-    double min_busbw;             /* allreduce: GB/s of the largest size, below which the check failed; 0: none */
+    /* allreduce: GB/s of the largest size, below which the check failed; 0: none */
+    double min_busbw;
 } BenchOptions;
 
 Status bench_decode(Comm *comm, const Config *c, const BenchOptions *o);

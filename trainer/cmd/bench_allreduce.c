@@ -1,10 +1,12 @@
-/* bench_allreduce.c - sums over the ranks by themselves, in the columns of nccl-tests' all_reduce_perf.
+/* bench_allreduce.c - sums over the ranks by themselves, in the columns of nccl-tests'
+ * all_reduce_perf.
  *
- * Summed by what training would sum gradients with: NCCL where every rank has a GPU of its own, else MPI on host
- * memory (where ranks share a GPU, that is what their gradients take too). Sums are in place, as in training; the
- * columns for sums out of place, which nccl-tests measures first, say N/A, so that scripts find the others where they
- * look for them. Times are means over --steps sums, of the slowest rank. #wrong comes from a sum of its own, over whole
- * numbers that f32 holds exactly. */
+ * Summed by what training would sum gradients with: NCCL where every rank has a GPU of its own,
+ * else MPI on host memory (where ranks share a GPU, that is what their gradients take too). Sums
+ * are in place, as in training; the columns for sums out of place, which nccl-tests measures first,
+ * say N/A, so that scripts find the others where they look for them. Times are means over --steps
+ * sums, of the slowest rank. #wrong comes from a sum of its own, over whole numbers that f32 holds
+ * exactly. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -92,7 +94,8 @@ static Status allocate(Sums *s, size_t bytes)
 
 static Status sum(Sums *s, size_t count)
 {
-    if (s->device) return device_comm_allreduce(s->device, s->data, count, DTYPE_F32, s->stream, "bench");
+    if (s->device)
+        return device_comm_allreduce(s->device, s->data, count, DTYPE_F32, s->stream, "bench");
     comm_allreduce(s->comm, s->data, count, COMM_F32, COMM_SUM, "bench");
     return OK;
 }
@@ -115,7 +118,8 @@ static Status check_sums(Sums *s, size_t count, int64_t *wrong)
     const size_t bytes = count * sizeof(float);
     const double ranks = 0.5 * s->comm->world * (s->comm->world + 1);
     const DeviceVTable *d = s->device ? s->backend->v->device : NULL;
-    for (size_t i = 0; i < count; i++) s->host[i] = (float)((s->comm->rank + 1) * (int)(i % PERIOD + 1));
+    for (size_t i = 0; i < count; i++)
+        s->host[i] = (float)((s->comm->rank + 1) * (int)(i % PERIOD + 1));
     if (d) TRY(d->copy_in(s->backend, s->data, s->host, bytes, s->stream));
     TRY(sum(s, count));
     if (d) {
@@ -123,8 +127,10 @@ static Status check_sums(Sums *s, size_t count, int64_t *wrong)
         TRY(wait_for_device(s));
     }
     *wrong = 0;
-    for (size_t i = 0; i < count; i++) *wrong += !((double)s->host[i] == ranks * (double)(i % PERIOD + 1));
-    for (size_t i = 0; i < count; i++) s->host[i] = 0; /* sums of sums that are timed next stay finite */
+    for (size_t i = 0; i < count; i++)
+        *wrong += !((double)s->host[i] == ranks * (double)(i % PERIOD + 1));
+    /* sums of sums that are timed next stay finite */
+    for (size_t i = 0; i < count; i++) s->host[i] = 0;
     if (d) TRY(d->copy_in(s->backend, s->data, s->host, bytes, s->stream));
     if (d) TRY(wait_for_device(s));
     comm_allreduce(s->comm, wrong, 1, COMM_I64, COMM_SUM, "bench");
@@ -137,21 +143,24 @@ static void print_head(const Sums *s, const BenchOptions *o, size_t largest)
 {
     const char *group = "   time   algbw   busbw #wrong";
     log_info(
-        "# nThread 1 nGpus 1 minBytes %lld maxBytes %zu step: 2(factor) warmup iters: %lld iters: %lld validation: 1",
+        "# nThread 1 nGpus 1 minBytes %lld maxBytes %zu step: 2(factor) warmup iters: %lld iters: "
+        "%lld validation: 1",
         (long long)o->min_bytes, largest, (long long)o->warmup, (long long)o->steps);
-    log_info("# %d ranks, summed by %s%s", s->comm->world, s->device ? "NCCL" : "MPI on host memory",
+    log_info("# %d ranks, summed by %s%s", s->comm->world,
+             s->device ? "NCCL" : "MPI on host memory",
              s->backend && !s->device ? " (ranks share a GPU, or there is no NCCL)" : "");
     log_info("# %53s  %30s  %30s", "", "out-of-place", "in-place");
-    log_info("# %11s  %12s  %8s  %6s  %6s  %s  %s", "size", "count", "type", "redop", "root", group, group);
-    log_info("# %11s  %12s  %8s  %6s  %6s  %s  %s", "(B)", "(elements)", "", "", "", "   (us)  (GB/s)  (GB/s)       ",
-             "   (us)  (GB/s)  (GB/s)       ");
+    log_info("# %11s  %12s  %8s  %6s  %6s  %s  %s", "size", "count", "type", "redop", "root", group,
+             group);
+    log_info("# %11s  %12s  %8s  %6s  %6s  %s  %s", "(B)", "(elements)", "", "", "",
+             "   (us)  (GB/s)  (GB/s)       ", "   (us)  (GB/s)  (GB/s)       ");
 }
 
 static void print_row(size_t bytes, double seconds, double algbw, double busbw, int64_t wrong)
 {
     log_info("%13zu  %12zu  %8s  %6s  %6d  %7s  %6s  %6s  %5s  %7.*f  %6.2f  %6.2f  %5lld", bytes,
-             bytes / sizeof(float), "float", "sum", -1, "N/A", "N/A", "N/A", "N/A", seconds < 1e-2 ? 2 : 0,
-             seconds * 1e6, algbw, busbw, (long long)wrong);
+             bytes / sizeof(float), "float", "sum", -1, "N/A", "N/A", "N/A", "N/A",
+             seconds < 1e-2 ? 2 : 0, seconds * 1e6, algbw, busbw, (long long)wrong);
 }
 
 typedef struct Totals {
@@ -167,7 +176,8 @@ static Status measure_size(Sums *s, const BenchOptions *o, size_t bytes, Totals 
     TRY(check_sums(s, count, &wrong));
     TRY(time_sums(s, count, o->warmup, &ignored));
     TRY(time_sums(s, count, o->steps, &seconds));
-    double algbw = 1e-9 * (double)bytes / seconds, busbw = algbw * 2 * (s->comm->world - 1) / s->comm->world;
+    double algbw = 1e-9 * (double)bytes / seconds,
+           busbw = algbw * 2 * (s->comm->world - 1) / s->comm->world;
     print_row(bytes, seconds, algbw, busbw, wrong);
     t->busbw_sum += busbw;
     t->busbw_last = busbw;
@@ -180,10 +190,12 @@ static Status judge(const Totals *t, double least)
 {
     log_info("# Out of bounds values : %lld %s", (long long)t->wrong, t->wrong ? "FAILED" : "OK");
     log_info("# Avg bus bandwidth    : %g", t->busbw_sum / (double)t->sizes);
-    if (t->wrong) return fail(ERR_HEALTH, "%lld elements of the sums are wrong", (long long)t->wrong);
+    if (t->wrong)
+        return fail(ERR_HEALTH, "%lld elements of the sums are wrong", (long long)t->wrong);
     if (t->busbw_last >= least) return OK;
-    return fail(ERR_HEALTH, "bus bandwidth of the largest size is %.2f GB/s, less than --min-busbw %g", t->busbw_last,
-                least);
+    return fail(ERR_HEALTH,
+                "bus bandwidth of the largest size is %.2f GB/s, less than --min-busbw %g",
+                t->busbw_last, least);
 }
 
 static Status measure(Sums *s, const BenchOptions *o, size_t largest)
@@ -195,7 +207,8 @@ static Status measure(Sums *s, const BenchOptions *o, size_t largest)
     do {
         TRY(measure_size(s, o, bytes, &t));
         if (bytes == largest) break;
-        bytes = bytes > largest / 2 ? largest : 2 * bytes; /* the largest itself is always among them */
+        /* the largest itself is always among them */
+        bytes = bytes > largest / 2 ? largest : 2 * bytes;
     } while (true);
     return judge(&t, o->min_busbw);
 }
@@ -203,14 +216,17 @@ static Status measure(Sums *s, const BenchOptions *o, size_t largest)
 Status bench_allreduce(Comm *comm, const Config *c, const BenchOptions *o)
 {
     Sums s = { .comm = comm };
-    size_t largest = o->max_bytes > 0 ? (size_t)o->max_bytes : (size_t)(c->comm.bucket_mb * (1 << 20));
+    size_t largest =
+        o->max_bytes > 0 ? (size_t)o->max_bytes : (size_t)(c->comm.bucket_mb * (1 << 20));
     largest -= largest % sizeof(float);
     if (largest < (size_t)o->min_bytes)
-        return fail(ERR_USAGE, "convoy bench: --max-bytes %zu is less than --min-bytes %lld", largest,
-                    (long long)o->min_bytes);
+        return fail(ERR_USAGE, "convoy bench: --max-bytes %zu is less than --min-bytes %lld",
+                    largest, (long long)o->min_bytes);
     if (o->min_busbw > 0 && comm->world == 1)
-        return fail(ERR_USAGE, "convoy bench: --min-busbw needs at least two ranks: start it with mpirun");
-    if (comm->world > EXACT_RANKS) return fail(ERR_USAGE, "convoy bench allreduce: at most %d ranks", EXACT_RANKS);
+        return fail(ERR_USAGE,
+                    "convoy bench: --min-busbw needs at least two ranks: start it with mpirun");
+    if (comm->world > EXACT_RANKS)
+        return fail(ERR_USAGE, "convoy bench allreduce: at most %d ranks", EXACT_RANKS);
     Status status = join_devices(&s, c);
     if (status == OK) status = measure(&s, o, largest);
     close_sums(&s);

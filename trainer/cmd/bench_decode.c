@@ -1,9 +1,9 @@
-/* bench_decode.c - decode: how fast one thread makes views of JPEG or PNG files that lie in memory, and the views of a
- * list, for comparisons with other programs.
+/* bench_decode.c - decode: how fast one thread makes views of JPEG or PNG files that lie in memory,
+ * and the views of a list, for comparisons with other programs.
  *
- * Files are read before anything is timed. A pass makes one view of each, with the crops of the epoch of that number.
- * Where seek indices are in use, those that do not come with the files are made in the first warmup pass, as in
- * training. */
+ * Files are read before anything is timed. A pass makes one view of each, with the crops of the
+ * epoch of that number. Where seek indices are in use, those that do not come with the files are
+ * made in the first warmup pass, as in training. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -48,10 +48,13 @@ static Status hold(const Dataset *d, int64_t images, int image_size, Held *h)
     h->bytes = mem_calloc((size_t)h->count, sizeof *h->bytes);
     if (!h->samples || !h->bytes) return ERR_MEMORY;
     for (int64_t i = 0; i < h->count; i++) {
-        TRY(source->kind->read(source, i * all / h->count, image_size, &h->bytes[i], &h->samples[i]));
-        if (!h->samples[i].encoded && h->bytes[i].data) h->samples[i].image.pixels = h->bytes[i].data;
+        TRY(source->kind->read(source, i * all / h->count, image_size, &h->bytes[i],
+                               &h->samples[i]));
+        if (!h->samples[i].encoded && h->bytes[i].data)
+            h->samples[i].image.pixels = h->bytes[i].data;
         h->total += h->samples[i].bytes;
-        if (h->total > HELD_BYTES_MAX) return fail(ERR_USAGE, "convoy bench decode: --images are too many for memory");
+        if (h->total > HELD_BYTES_MAX)
+            return fail(ERR_USAGE, "convoy bench decode: --images are too many for memory");
     }
     return OK;
 }
@@ -72,22 +75,25 @@ static ViewOptions view_options(const Session *s, const BenchOptions *o)
 }
 
 /* One pass over all images; a bad one ends the benchmark. */
-static Status make_views(Worker *w, const Session *s, const Held *h, const ViewOptions *view, int64_t pass,
-                         uint8_t *out)
+static Status make_views(Worker *w, const Session *s, const Held *h, const ViewOptions *view,
+                         int64_t pass, uint8_t *out)
 {
     int64_t all = dataset_images(s->train);
     for (int64_t i = 0; i < h->count; i++) {
         int64_t id = i * all / h->count;
-        AugmentDraw draw = { .seed = (uint64_t)s->config->train.seed, .epoch = (uint32_t)pass, .sample = id };
+        AugmentDraw draw = { .seed = (uint64_t)s->config->train.seed,
+                             .epoch = (uint32_t)pass,
+                             .sample = id };
         TRY(worker_show(w, dataset_source(s->train), id, &h->samples[i], view, &draw, out));
     }
     return OK;
 }
 
-static void print_times(const Session *s, const Held *h, const WorkerTimes *before, const WorkerTimes *after,
-                        double *seconds, int64_t passes_made)
+static void print_times(const Session *s, const Held *h, const WorkerTimes *before,
+                        const WorkerTimes *after, double *seconds, int64_t passes_made)
 {
-    double passes = (double)passes_made, median_s = bench_median(seconds, passes_made), fastest_s = seconds[0];
+    double passes = (double)passes_made, median_s = bench_median(seconds, passes_made),
+           fastest_s = seconds[0];
     double images = (double)h->count, per_image = 1e3 / (images * passes);
     SeekStore *seeks = dataset_seeks(s->train);
     log_info("images %.0f", images);
@@ -99,9 +105,11 @@ static void print_times(const Session *s, const Held *h, const WorkerTimes *befo
     log_info("decode_ms %.4f", (after->decode_s - before->decode_s) * per_image);
     log_info("resize_ms %.4f", (after->resize_s - before->resize_s) * per_image);
     log_info("augment_ms %.4f", (after->treat_s - before->treat_s) * per_image);
-    log_info("fast_decoder_percent %.1f", 100 * (double)(after->fast - before->fast) / (images * passes));
+    log_info("fast_decoder_percent %.1f",
+             100 * (double)(after->fast - before->fast) / (images * passes));
     log_info("fast_decoder_given_up %lld", (long long)(after->left - before->left));
-    log_info("seek_index_bytes_per_image %.0f", seeks ? (double)seek_store_bytes(seeks) / images : 0);
+    log_info("seek_index_bytes_per_image %.0f",
+             seeks ? (double)seek_store_bytes(seeks) / images : 0);
 }
 
 static Status time_views(const Session *s, const BenchOptions *o, Worker *w, const Held *h)
@@ -120,7 +128,8 @@ static Status time_views(const Session *s, const BenchOptions *o, Worker *w, con
         seconds[i] = clock_s() - start;
     }
     WorkerTimes after = worker_times(w);
-    if (status == OK && s->comm->rank == 0) print_times(s, h, &before, &after, seconds, (int64_t)count);
+    if (status == OK && s->comm->rank == 0)
+        print_times(s, h, &before, &after, seconds, (int64_t)count);
     mem_free(seconds);
     mem_free(out);
     return status;
@@ -135,7 +144,8 @@ static Status run_views(Session *s, const BenchOptions *o)
     if (status == OK) status = time_views(s, o, worker, &held);
     held_free(&held);
     worker_destroy(worker);
-    return status == ERR_IO ? ERR_DATA : status; /* inside data/, ERR_IO tells a failing file system from a bad file */
+    /* inside data/, ERR_IO tells a failing file system from a bad file */
+    return status == ERR_IO ? ERR_DATA : status;
 }
 
 /* ---- a list of views ---- */
@@ -144,16 +154,19 @@ static Status run_views(Session *s, const BenchOptions *o)
 static Status parse_view(char *line, Replay *out, const char **path)
 {
     char *tab = strchr(line, '\t');
-    if (!tab || !tab[1]) return fail(ERR_DATA, "there is no tab with the path of an image behind it");
+    if (!tab || !tab[1])
+        return fail(ERR_DATA, "there is no tab with the path of an image behind it");
     *tab = '\0';
     *path = tab + 1;
     TRY(replay_parse(line, out));
-    return out->plan.size <= SIZE_MAX_SHOWN ? OK : fail(ERR_DATA, "size is more than %d", SIZE_MAX_SHOWN);
+    return out->plan.size <= SIZE_MAX_SHOWN
+               ? OK
+               : fail(ERR_DATA, "size is more than %d", SIZE_MAX_SHOWN);
 }
 
 /* With data.seek_index auto the file gets an index first, as a shard would have one. */
-static Status replay_file(Worker *w, Decoder *indexer, const ViewOptions *view, const Replay *replay, const char *path,
-                          StrBuf *out)
+static Status replay_file(Worker *w, Decoder *indexer, const ViewOptions *view,
+                          const Replay *replay, const char *path, StrBuf *out)
 {
     const AugmentPlan *plan = &replay->plan;
     uint8_t *bytes = NULL;
@@ -177,8 +190,8 @@ static Status replay_file(Worker *w, Decoder *indexer, const ViewOptions *view, 
     return status;
 }
 
-static Status replay_lines(Worker *w, Decoder *indexer, const ViewOptions *view, const BenchOptions *o, char *text,
-                           StrBuf *out)
+static Status replay_lines(Worker *w, Decoder *indexer, const ViewOptions *view,
+                           const BenchOptions *o, char *text, StrBuf *out)
 {
     int number = 1;
     for (char *line = text, *next; line && *line; line = next, number++) {

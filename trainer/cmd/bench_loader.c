@@ -1,12 +1,14 @@
-/* bench_loader.c - what the training input delivers when nothing trains, and the checksums of its batches.
+/* bench_loader.c - what the training input delivers when nothing trains, and the checksums of its
+ * batches.
  *
- * THREE INPUTS, after DS-Analyzer (Mohan et al. 2021): synthetic images tell what the loader itself can do, files in
- * the page cache what decoding allows, files that the page cache was asked to forget what the storage allows. The files
- * of the measured steps are read cold first and are in the page cache thereafter. --input now takes the page cache as
- * it is.
+ * THREE INPUTS, after DS-Analyzer (Mohan et al. 2021): synthetic images tell what the loader itself
+ * can do, files in the page cache what decoding allows, files that the page cache was asked to
+ * forget what the storage allows. The files of the measured steps are read cold first and are in
+ * the page cache thereafter. --input now takes the page cache as it is.
  *
- * CHECKSUMS. One CRC-32C a global step: over the CRC-32Cs of its images, in the order of the stream, each over pixels
- * and label. So it does not depend on how ranks, micro-batches and threads share the step out. */
+ * CHECKSUMS. One CRC-32C a global step: over the CRC-32Cs of its images, in the order of the
+ * stream, each over pixels and label. So it does not depend on how ranks, micro-batches and threads
+ * share the step out. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -18,9 +20,10 @@
 
 typedef enum Input { INPUT_COLD, INPUT_CACHED, INPUT_SYNTHETIC, INPUT_NOW, INPUT_COUNT } Input;
 
-static const char *const input_names[INPUT_COUNT] = {
-    [INPUT_COLD] = "cold", [INPUT_CACHED] = "cached", [INPUT_SYNTHETIC] = "synthetic", [INPUT_NOW] = "now"
-};
+static const char *const input_names[INPUT_COUNT] = { [INPUT_COLD] = "cold",
+                                                      [INPUT_CACHED] = "cached",
+                                                      [INPUT_SYNTHETIC] = "synthetic",
+                                                      [INPUT_NOW] = "now" };
 
 typedef struct Rates { /* of one input, over all ranks */
     double images_per_s;
@@ -80,16 +83,19 @@ static Status measure(Session *s, const Dataset *data, const BenchOptions *o, Ra
 
 /* ---- the page cache ---- */
 
-/* Has the page cache forget this rank's samples of the steps to come, readers' lead included. *forgotten: it did. */
+/* Has the page cache forget this rank's samples of the steps to come, readers' lead included.
+ * *forgotten: it did. */
 static void forget_samples(const Session *s, const BenchOptions *o, bool *forgotten)
 {
-    const int64_t images = dataset_images(s->train), global = s->plan.global_batch, share = global / s->comm->world;
+    const int64_t images = dataset_images(s->train), global = s->plan.global_batch,
+                  share = global / s->comm->world;
     int64_t steps = o->warmup + o->steps + (images + global - 1) / global;
     *forgotten = true;
     for (int64_t i = 0; i < steps * share && i < images; i++) {
         int64_t position = (o->first + i / share) * global + s->comm->rank * share + i % share;
-        *forgotten =
-            dataset_forget(s->train, sampler_id((uint64_t)s->config->train.seed, images, position)) && *forgotten;
+        *forgotten = dataset_forget(
+                         s->train, sampler_id((uint64_t)s->config->train.seed, images, position)) &&
+                     *forgotten;
     }
 }
 
@@ -115,7 +121,8 @@ static void print_rates(Input input, const Rates *r)
         log_info("%s_read_ms_p50 %.3f", name, 1e3 * time_counts_percentile(&t->read, 0.5));
         log_info("%s_read_ms_p99 %.3f", name, 1e3 * time_counts_percentile(&t->read, 0.99));
         log_info("%s_megabytes_per_s %.2f", name, 1e-6 * (double)t->bytes_read / r->seconds);
-        log_info("%s_starved_percent %.2f", name, 100 * t->starved_s / (r->seconds * t->decode_threads));
+        log_info("%s_starved_percent %.2f", name,
+                 100 * t->starved_s / (r->seconds * t->decode_threads));
         log_info("%s_cache_hits %lld", name, (long long)t->cache_hits);
         log_info("%s_readers %d", name, t->readers);
     }
@@ -129,7 +136,8 @@ static void print_main(const Session *s, const BenchOptions *o, const Rates *r)
     log_info("decode_threads %d", t->decode_threads);
     log_info("readers %d", t->readers);
     log_info("images_per_s %.1f", r->images_per_s);
-    log_info("decode_ms_per_image %.3f", t->images > 0 ? t->decode.seconds * 1e3 / (double)t->images : 0);
+    log_info("decode_ms_per_image %.3f",
+             t->images > 0 ? t->decode.seconds * 1e3 / (double)t->images : 0);
     log_info("megabytes_read %.2f", (double)t->bytes_read * 1e-6);
 }
 
@@ -195,7 +203,8 @@ static Status find_input(const char *name, Input *out)
         *out = (Input)i;
         if (strcmp(name, input_names[i]) == 0) return OK;
     }
-    return fail(ERR_USAGE, "convoy bench loader: --input %s is none of cold, cached, synthetic, now", name);
+    return fail(ERR_USAGE,
+                "convoy bench loader: --input %s is none of cold, cached, synthetic, now", name);
 }
 
 /* ---- checksums ---- */
@@ -203,8 +212,8 @@ static Status find_input(const char *name, Input *out)
 /* The CRCs of this rank's images of one step, in order. */
 static Status checksum_step(const Session *s, Loader *loader, uint32_t *crcs)
 {
-    const size_t image_bytes =
-        (size_t)(s->config->data.image_size * s->config->data.image_size * s->config->model.in_channels);
+    const size_t image_bytes = (size_t)(s->config->data.image_size * s->config->data.image_size *
+                                        s->config->model.in_channels);
     for (int64_t micro = 0; micro < s->plan.accumulate; micro++) {
         Batch batch;
         bool more = true;
@@ -221,16 +230,20 @@ static Status checksum_step(const Session *s, Loader *loader, uint32_t *crcs)
 
 static Status checksum_steps(Session *s, const BenchOptions *o, Loader *loader, uint32_t *crcs)
 {
-    const size_t share = (size_t)(s->plan.batch * s->plan.accumulate), own = share * (size_t)s->comm->rank;
+    const size_t share = (size_t)(s->plan.batch * s->plan.accumulate),
+                 own = share * (size_t)s->comm->rank;
     for (int64_t step = o->first; step < o->first + o->steps; step++) {
         TRY(comm_agree(s->comm, checksum_step(s, loader, crcs + own)));
-        CommJob job = {
-            .kind = COMM_ALLGATHER, .type = COMM_BYTES, .data = crcs, .count = share * sizeof *crcs, .name = "checksums"
-        };
+        CommJob job = { .kind = COMM_ALLGATHER,
+                        .type = COMM_BYTES,
+                        .data = crcs,
+                        .count = share * sizeof *crcs,
+                        .name = "checksums" };
         comm_post(s->comm, &job);
         comm_wait(s->comm, &job);
         uint32_t all = str_crc32c(0, crcs, share * (size_t)s->comm->world * sizeof *crcs);
-        log_info("step %lld crc %08x images %lld", (long long)step, all, (long long)s->plan.global_batch);
+        log_info("step %lld crc %08x images %lld", (long long)step, all,
+                 (long long)s->plan.global_batch);
     }
     return OK;
 }

@@ -16,7 +16,8 @@ typedef struct StepTimes {
     int64_t allocations;
 } StepTimes;
 
-static Status run_steps(Comm *comm, Stepper *stepper, const BenchOptions *o, StepTimes *t, double *item_seconds)
+static Status run_steps(Comm *comm, Stepper *stepper, const BenchOptions *o, StepTimes *t,
+                        double *item_seconds)
 {
     const int64_t total = o->warmup + o->steps;
     const bool ahead = stepper_runs_ahead(stepper) && !item_seconds;
@@ -27,7 +28,8 @@ static Status run_steps(Comm *comm, Stepper *stepper, const BenchOptions *o, Ste
         if (i == o->warmup) begin_s = clock_s();
         int64_t before = mem_allocation_count();
         if (ahead && i + 1 < total) stepper_issue(stepper, i + 1, OK);
-        StepResult r = ahead ? stepper_finish(stepper) : stepper_run(stepper, i, OK, counts ? item_seconds : NULL);
+        StepResult r = ahead ? stepper_finish(stepper)
+                             : stepper_run(stepper, i, OK, counts ? item_seconds : NULL);
         if (r.failed) return comm_agree(comm, r.own_status);
         if (!counts) continue;
         ReducerTrace trace;
@@ -43,8 +45,8 @@ static Status run_steps(Comm *comm, Stepper *stepper, const BenchOptions *o, Ste
     return OK;
 }
 
-/* Timing every operation slows a device down, which else works on while the host enqueues: steps of their own for
- * it. */
+/* Timing every operation slows a device down, which else works on while the host enqueues: steps of
+ * their own for it. */
 static Status run_timed(Session *s, Stepper *stepper, const BenchOptions *o, StepTimes *t)
 {
     StepTimes ignored = { .ms = mem_calloc((size_t)o->steps, sizeof *ignored.ms) };
@@ -72,12 +74,13 @@ static double node_bytes(const Program *p, int node)
     return bytes;
 }
 
-static void add_item(const Session *s, const Stepper *stepper, const TimelineItem *item, double seconds,
-                     KindTimes kinds[OP_COUNT])
+static void add_item(const Session *s, const Stepper *stepper, const TimelineItem *item,
+                     double seconds, KindTimes kinds[OP_COUNT])
 {
     static const OpKind ops[TIMELINE_KIND_COUNT] = {
-        [TIMELINE_FINITE] = OP_FINITE_CHECK, [TIMELINE_SQUARES] = OP_GRAD_SQUARES,  [TIMELINE_NORM] = OP_GRAD_NORM,
-        [TIMELINE_UPDATE] = OP_UPDATE,       [TIMELINE_LOSS_SCALE] = OP_LOSS_SCALE, [TIMELINE_AVERAGE] = OP_SCALE
+        [TIMELINE_FINITE] = OP_FINITE_CHECK,   [TIMELINE_SQUARES] = OP_GRAD_SQUARES,
+        [TIMELINE_NORM] = OP_GRAD_NORM,        [TIMELINE_UPDATE] = OP_UPDATE,
+        [TIMELINE_LOSS_SCALE] = OP_LOSS_SCALE, [TIMELINE_AVERAGE] = OP_SCALE
     };
     const Program *p = stepper_last_program(stepper);
     int buckets;
@@ -92,14 +95,19 @@ static void add_item(const Session *s, const Stepper *stepper, const TimelineIte
     KindTimes *k = &kinds[ops[item->kind]];
     if (ops[item->kind] == 0) return; /* OP_INPUT is a node: waiting and sums are told elsewhere */
     k->seconds += seconds;
-    if (item->kind == TIMELINE_FINITE || item->kind == TIMELINE_SQUARES) k->bytes += (double)bucket->bytes;
-    if (item->kind == TIMELINE_UPDATE) /* gradient; parameter and states, there and back; the compute copy */
+    if (item->kind == TIMELINE_FINITE || item->kind == TIMELINE_SQUARES)
+        k->bytes += (double)bucket->bytes;
+    /* gradient; parameter and states, there and back; the compute copy */
+    if (item->kind == TIMELINE_UPDATE)
         k->bytes +=
             (double)bucket->bytes * (3 + 2 * optimizer_states_needed(s->config)) +
-            (s->backend->v->device ? (double)s->backend->v->device->param_copy_bytes(s->backend, bucket->bytes) : 0.0);
+            (s->backend->v->device
+                 ? (double)s->backend->v->device->param_copy_bytes(s->backend, bucket->bytes)
+                 : 0.0);
 }
 
-static void print_kinds(const Session *s, const Stepper *stepper, const BenchOptions *o, const double *item_seconds)
+static void print_kinds(const Session *s, const Stepper *stepper, const BenchOptions *o,
+                        const double *item_seconds)
 {
     const Timeline *t = program_timeline(stepper_last_program(stepper), true);
     const bool device = s->backend->v->device != NULL;
@@ -108,11 +116,13 @@ static void print_kinds(const Session *s, const Stepper *stepper, const BenchOpt
     double total = 0;
     for (int i = 0; i < t->count; i++) add_item(s, stepper, &t->items[i], item_seconds[i], kinds);
     for (int k = 0; k < OP_COUNT; k++) total += kinds[k].seconds;
-    log_info("%-24s %10s %7s %10s %10s", "operation", "ms/step", "share", device ? "TFLOP/s" : "GFLOP/s", "GB/s");
+    log_info("%-24s %10s %7s %10s %10s", "operation", "ms/step", "share",
+             device ? "TFLOP/s" : "GFLOP/s", "GB/s");
     for (int k = 0; k < OP_COUNT; k++) {
         if (kinds[k].seconds <= 0) continue;
-        log_info("%-24s %10.3f %6.1f%% %10.1f %10.1f", op_name((OpKind)k), kinds[k].seconds * 1e3 / steps,
-                 100 * kinds[k].seconds / total, kinds[k].flops * steps / kinds[k].seconds * rate,
+        log_info("%-24s %10.3f %6.1f%% %10.1f %10.1f", op_name((OpKind)k),
+                 kinds[k].seconds * 1e3 / steps, 100 * kinds[k].seconds / total,
+                 kinds[k].flops * steps / kinds[k].seconds * rate,
                  kinds[k].bytes * steps / kinds[k].seconds * 1e-9);
     }
     log_info("%-24s %10.3f", "sum", total * 1e3 / steps);
@@ -179,7 +189,8 @@ static Status measure_evaluation(Session *s)
     TRY(evaluate(s, &r));
     const double seconds = clock_s() - start;
     log_info("images_per_s %.2f", (double)r.images / seconds);
-    log_info("batch_ms %.3f", 1e3 * seconds * (double)(s->plan.batch * s->comm->world) / (double)r.images);
+    log_info("batch_ms %.3f",
+             1e3 * seconds * (double)(s->plan.batch * s->comm->world) / (double)r.images);
     return OK;
 }
 

@@ -20,30 +20,36 @@ Status cmd_report(Status status)
     return cmd_silence(status);
 }
 
-static Status print_rows(const char *program, const char *what, const CmdRow *rows, int count, const char *tail)
+static Status print_rows(const char *program, const char *what, const CmdRow *rows, int count,
+                         const char *tail)
 {
     StrBuf text = { 0 };
     str_printf(&text, "usage: %s %s ...\n\n", program, what);
     for (int i = 0; i < count; i++)
-        str_printf(&text, "  %s %s %s\n      %s\n", program, rows[i].name, rows[i].usage, rows[i].about);
+        str_printf(&text, "  %s %s %s\n      %s\n", program, rows[i].name, rows[i].usage,
+                   rows[i].about);
     str_add(&text, tail);
-    Status status = text.failed ? fail(ERR_MEMORY, "out of memory printing the help") : log_print(text.text);
+    Status status =
+        text.failed ? fail(ERR_MEMORY, "out of memory printing the help") : log_print(text.text);
     str_free(&text);
     return status;
 }
 
-Status cmd_dispatch(const char *program, const char *what, const CmdRow *rows, int count, const char *tail, int argc,
-                    char **argv)
+Status cmd_dispatch(const char *program, const char *what, const CmdRow *rows, int count,
+                    const char *tail, int argc, char **argv)
 {
     const char *names[ROWS_MAX];
     ASSERT(count <= ROWS_MAX);
     for (int i = 0; i < count; i++) names[i] = rows[i].name;
-    if (argc < 1) return fail(ERR_USAGE, "%s: a %s is missing (see %s --help)", program, what, program);
+    if (argc < 1)
+        return fail(ERR_USAGE, "%s: a %s is missing (see %s --help)", program, what, program);
     if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)
         return print_rows(program, what, rows, count, tail);
     for (int i = 0; i < count; i++)
         if (strcmp(argv[0], names[i]) == 0) return rows[i].run(argc - 1, argv + 1);
     const char *nearest = str_nearest(argv[0], names, count);
-    if (nearest) return fail(ERR_USAGE, "%s: unknown %s %s (did you mean %s?)", program, what, argv[0], nearest);
+    if (nearest)
+        return fail(ERR_USAGE, "%s: unknown %s %s (did you mean %s?)", program, what, argv[0],
+                    nearest);
     return fail(ERR_USAGE, "%s: unknown %s %s (see %s --help)", program, what, argv[0], program);
 }

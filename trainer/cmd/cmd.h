@@ -1,10 +1,10 @@
-/* cmd.h - subcommands. Each gets the arguments after its name and returns a Status; main.c turns that into the one
- * exit.
+/* cmd.h - subcommands. Each gets the arguments after its name and returns a Status; main.c turns
+ * that into the one exit.
  *
- * WHO PRINTS AN ERROR. main.c passes what a command returns to cmd_report(), which prints the recorded sentence; an
- * empty one means that it was said already or that another rank says it. A command with an open log calls
- * cmd_report() itself, so that log.txt has the line, and ranks that shall be quiet call cmd_silence(). Both give back
- * the status with its sentence emptied. */
+ * WHO PRINTS AN ERROR. main.c passes what a command returns to cmd_report(), which prints the
+ * recorded sentence; an empty one means that it was said already or that another rank says it. A
+ * command with an open log calls cmd_report() itself, so that log.txt has the line, and ranks that
+ * shall be quiet call cmd_silence(). Both give back the status with its sentence emptied. */
 #ifndef CONVOY_TRAINER_CMD_H
 #define CONVOY_TRAINER_CMD_H
 #include "base/status.h"
@@ -37,13 +37,13 @@ typedef struct CmdRow {
     Status (*run)(int argc, char **argv);
     const char *usage, *about;
 } CmdRow;
-/* Runs the row that argv[0] names with the arguments after it. what: "command" in "convoy: unknown command x (did you
- * mean y?)". No argument is ERR_USAGE; --help prints the rows and tail. */
-Status cmd_dispatch(const char *program, const char *what, const CmdRow *rows, int count, const char *tail, int argc,
-                    char **argv);
+/* Runs the row that argv[0] names with the arguments after it. what: "command" in "convoy: unknown
+ * command x (did you mean y?)". No argument is ERR_USAGE; --help prints the rows and tail. */
+Status cmd_dispatch(const char *program, const char *what, const CmdRow *rows, int count,
+                    const char *tail, int argc, char **argv);
 
-/* Prints the sentence of a failed status once: "convoy: error: ..." (ERR_STOPPED is no error: a plain line). OK stays
- * silent. */
+/* Prints the sentence of a failed status once: "convoy: error: ..." (ERR_STOPPED is no error: a
+ * plain line). OK stays silent. */
 Status cmd_report(Status status);
 Status cmd_silence(Status status); /* somebody else prints it */
 

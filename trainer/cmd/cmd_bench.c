@@ -1,8 +1,8 @@
-/* cmd_bench.c - convoy bench decode|loader|step|allreduce [CONFIG]: one part by itself, on this machine, with this
- * configuration.
+/* cmd_bench.c - convoy bench decode|loader|step|allreduce [CONFIG]: one part by itself, on this
+ * machine, with this configuration.
  *
- * Results are lines of "name value", made to be read by people and by scripts. Without data.train synthetic images
- * stand in. */
+ * Results are lines of "name value", made to be read by people and by scripts. Without data.train
+ * synthetic images stand in. */
 #include "base/str.h"
 #include "trainer/cmd/bench.h"
 #include "trainer/cmd/cmd.h"
@@ -27,40 +27,34 @@ static const BenchRow benches[] = {
 };
 
 static const char help[] =
-    "usage: convoy bench WHAT [CONFIG] [--steps N] [--warmup N] [--nodes] [--eval] [--images N] [--replay FILE] "
-    "[--dump FILE] [--input NAME] [--crc] [--first N] [--min-bytes N] [--max-bytes N] [--min-busbw GBPS] "
-    "[--set key=value]...\n"
-    "\n"
-    "Measures one part by itself; under mpirun on all ranks. Without data.train synthetic images stand in. WHAT is\n"
-    "\n"
-    "  decode      images/s that one thread makes of files in memory: JPEG bytes to the view that the network sees\n"
-    "  loader      images/s of the training input alone, files to batches: files that the page cache has forgotten "
-    "(cold),\n"
-    "              files in the page cache (cached), generated images (synthetic)\n"
-    "  step        training steps: images/s, milliseconds, waits, overlap of gradient reduction, allocations\n"
-    "  allreduce   sums over the ranks by size, in the columns of nccl-tests; by NCCL where each rank has a GPU, "
-    "else by MPI\n"
-    "\n"
-    "  --steps N           measured steps, batches, passes over the images or repetitions (default 20)\n"
-    "  --warmup N          steps before them that do not count (default 3)\n"
-    "  --eval              decode: the view of evaluation instead of training; step: evaluation (of synthetic images,\n"
-    "                      --steps batches, or of all of data.train)\n"
-    "  --images N          decode: at most so many images of data.train, read into memory before (default 500)\n"
-    "  --replay FILE       decode: makes the views that FILE lists instead, one a line: box X Y W H resize W H\n"
-    "                      window X Y size S flip 0|1, operations of augmentation (data/augment/replay.h), a tab and "
-    "the\n"
-    "                      path of the image\n"
-    "  --dump FILE         decode: where the pixels of --replay go, size x size x 3 bytes a view\n"
-    "  --nodes             step: also where the time goes, by kind of operation\n"
-    "  --input NAME        loader: only cold, cached or synthetic, or the page cache as it is (now)\n"
-    "  --crc               loader: one checksum of pixels and labels for each global step instead; the same for any "
-    "threads,\n"
-    "                      ranks and micro-batches of one global batch, wherever the run starts\n"
-    "  --first N           loader: the global step to start at (default 0)\n"
-    "  --min-bytes N       allreduce: the smallest size (default 8); sizes double. K, M or G may follow\n"
-    "  --max-bytes N       allreduce: the largest size (default comm.bucket_mb)\n"
-    "  --min-busbw GBPS    allreduce: exit code 69 if the largest size's bus bandwidth is below this, in GB/s\n"
-    "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
+    "usage: convoy bench WHAT [CONFIG] [--steps N] [--warmup N] [--nodes] [--eval] [--images N] "
+    "[--replay FILE] [--dump FILE] [--input NAME] [--crc] [--first N] [--min-bytes N] [--max-bytes "
+    "N] [--min-busbw GBPS] [--set key=value]...\n\nMeasures one part by itself; under mpirun on "
+    "all ranks. Without data.train synthetic images stand in. WHAT is\n\n  decode      images/s "
+    "that one thread makes of files in memory: JPEG bytes to the view that the network sees\n  "
+    "loader      images/s of the training input alone, files to batches: files that the page cache "
+    "has forgotten (cold),\n              files in the page cache (cached), generated images "
+    "(synthetic)\n  step        training steps: images/s, milliseconds, waits, overlap of gradient "
+    "reduction, allocations\n  allreduce   sums over the ranks by size, in the columns of "
+    "nccl-tests; by NCCL where each rank has a GPU, else by MPI\n\n  --steps N           measured "
+    "steps, batches, passes over the images or repetitions (default 20)\n  --warmup N          "
+    "steps before them that do not count (default 3)\n  --eval              decode: the view of "
+    "evaluation instead of training; step: evaluation (of synthetic images,\n                      "
+    "--steps batches, or of all of data.train)\n  --images N          decode: at most so many "
+    "images of data.train, read into memory before (default 500)\n  --replay FILE       decode: "
+    "makes the views that FILE lists instead, one a line: box X Y W H resize W H\n                 "
+    "     window X Y size S flip 0|1, operations of augmentation (data/augment/replay.h), a tab "
+    "and the\n                      path of the image\n  --dump FILE         decode: where the "
+    "pixels of --replay go, size x size x 3 bytes a view\n  --nodes             step: also where "
+    "the time goes, by kind of operation\n  --input NAME        loader: only cold, cached or "
+    "synthetic, or the page cache as it is (now)\n  --crc               loader: one checksum of "
+    "pixels and labels for each global step instead; the same for any threads,\n                   "
+    "   ranks and micro-batches of one global batch, wherever the run starts\n  --first N          "
+    " loader: the global step to start at (default 0)\n  --min-bytes N       allreduce: the "
+    "smallest size (default 8); sizes double. K, M or G may follow\n  --max-bytes N       "
+    "allreduce: the largest size (default comm.bucket_mb)\n  --min-busbw GBPS    allreduce: exit "
+    "code 69 if the largest size's bus bandwidth is below this, in GB/s\n  --set key=value     "
+    "overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
 
 static Status count_option(const Args *args, const char *name, int64_t fallback, int64_t *out)
 {
@@ -68,7 +62,8 @@ static Status count_option(const Args *args, const char *name, int64_t fallback,
     *out = fallback;
     if (!text) return OK;
     if (str_to_i64(text, out) && *out >= 0 && *out <= STEPS_MAX) return OK;
-    return fail(ERR_USAGE, "convoy bench: %s %s is not a whole number from 0 to %d", name, text, STEPS_MAX);
+    return fail(ERR_USAGE, "convoy bench: %s %s is not a whole number from 0 to %d", name, text,
+                STEPS_MAX);
 }
 
 /* A size such as 8, 64K, 200M. */
@@ -84,11 +79,13 @@ static Status size_option(const Args *args, const char *name, int64_t fallback, 
     const char *unit = length > 0 ? strchr(units, digits[length - 1]) : NULL;
     if (unit && *unit) digits[length - 1] = '\0';
     int shift = unit && *unit ? 10 * (int)(unit - units + 1) : 0;
-    if (str_to_i64(digits, out) && *out >= 1 && *out <= BYTES_MAX >> shift && (*out << shift) % 4 == 0) {
+    if (str_to_i64(digits, out) && *out >= 1 && *out <= BYTES_MAX >> shift &&
+        (*out << shift) % 4 == 0) {
         *out <<= shift;
         return OK;
     }
-    return fail(ERR_USAGE, "convoy bench: %s %s is no multiple of 4 bytes, such as 8, 64K, 200M", name, text);
+    return fail(ERR_USAGE, "convoy bench: %s %s is no multiple of 4 bytes, such as 8, 64K, 200M",
+                name, text);
 }
 
 static Status busbw_option(const Args *args, double *out)
@@ -121,7 +118,8 @@ static Status bench(Comm *comm, const Config *c, const Args *args)
     TRY(size_option(args, "--min-bytes", 8, &o.min_bytes));
     TRY(size_option(args, "--max-bytes", 0, &o.max_bytes));
     TRY(busbw_option(args, &o.min_busbw));
-    if (!o.replay != !o.dump) return fail(ERR_USAGE, "convoy bench: --replay and --dump go together");
+    if (!o.replay != !o.dump)
+        return fail(ERR_USAGE, "convoy bench: --replay and --dump go together");
     if (o.images < 1) return fail(ERR_USAGE, "convoy bench: --images must be at least 1");
     if (o.steps < 1) return fail(ERR_USAGE, "convoy bench: --steps must be at least 1");
     return find_bench(args->positional[0])->run(comm, c, &o);
@@ -133,7 +131,8 @@ Status cmd_bench(int argc, char **argv)
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
     if (!find_bench(args.positional[0])) {
-        return fail(ERR_USAGE, "convoy bench: unknown benchmark %s (decode, loader, step or allreduce)",
+        return fail(ERR_USAGE,
+                    "convoy bench: unknown benchmark %s (decode, loader, step or allreduce)",
                     args.positional[0]);
     }
     return run_with_config(&args, bench);

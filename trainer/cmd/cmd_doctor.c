@@ -10,22 +10,16 @@
 #define DEVICES_MAX 1024
 
 static const char help[] =
-    "usage: convoy doctor [--gpus N] [--efa N] [--strict] [--json] [--root DIR]\n"
-    "\n"
-    "Looks at this host: CPUs that this process may use, limits, memory, /dev/shm, network interfaces, EFA and\n"
-    "InfiniBand, GPUs (clocks, throttling, memory errors), environment variables, libraries. Each finding is ok, warn\n"
-    "or fail, with what to do. It changes nothing and takes a moment. On all hosts of a job:\n"
-    "\n"
-    "  srun --ntasks-per-node=1 convoy doctor --gpus 8 --efa 4 || exit 69\n"
-    "  mpirun --map-by ppr:1:node convoy doctor\n"
-    "\n"
-    "Exit code: 69 where something fails, else 0.\n"
-    "\n"
-    "  --gpus N            fewer GPUs than this are a failure\n"
-    "  --efa N             fewer EFA adapters than this are a failure\n"
-    "  --strict            warnings count as failures\n"
-    "  --json              one JSON object on one line\n"
-    "  --root DIR          reads DIR/proc and DIR/sys instead (another host's, as saved), and asks no GPU\n";
+    "usage: convoy doctor [--gpus N] [--efa N] [--strict] [--json] [--root DIR]\n\nLooks at this "
+    "host: CPUs that this process may use, limits, memory, /dev/shm, network interfaces, EFA "
+    "and\nInfiniBand, GPUs (clocks, throttling, memory errors), environment variables, libraries. "
+    "Each finding is ok, warn\nor fail, with what to do. It changes nothing and takes a moment. On "
+    "all hosts of a job:\n\n  srun --ntasks-per-node=1 convoy doctor --gpus 8 --efa 4 || exit 69\n "
+    " mpirun --map-by ppr:1:node convoy doctor\n\nExit code: 69 where something fails, else 0.\n\n "
+    " --gpus N            fewer GPUs than this are a failure\n  --efa N             fewer EFA "
+    "adapters than this are a failure\n  --strict            warnings count as failures\n  --json  "
+    "            one JSON object on one line\n  --root DIR          reads DIR/proc and DIR/sys "
+    "instead (another host's, as saved), and asks no GPU\n";
 
 static Status print_report(const DoctorReport *r, bool json)
 {
@@ -34,7 +28,8 @@ static Status print_report(const DoctorReport *r, bool json)
     if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
     if (json) doctor_add_json(r, host, &text);
     else doctor_add_table(r, host, &text);
-    Status status = text.failed ? fail(ERR_MEMORY, "out of memory printing the report") : log_print(text.text);
+    Status status =
+        text.failed ? fail(ERR_MEMORY, "out of memory printing the report") : log_print(text.text);
     str_free(&text);
     return status;
 }
@@ -50,7 +45,8 @@ static Status look(DoctorOptions *o, DoctorReport *r, const Args *args)
 {
     char reason[DOCTOR_TEXT_BYTES] = "";
     Nvml *nvml = NULL;
-    if (!o->root[0] && nvml_open(&nvml, NULL) != OK) snprintf(reason, sizeof reason, "%s", status_message());
+    if (!o->root[0] && nvml_open(&nvml, NULL) != OK)
+        snprintf(reason, sizeof reason, "%s", status_message());
     o->nvml = nvml;
     o->no_nvml = reason;
     doctor_run(o, r);

@@ -1,8 +1,9 @@
 /* cmd_drain.c - convoy drain: asks the ranks of this host to save a checkpoint and leave.
  *
- * For what knows the host and not the run: a preStop hook of Kubernetes, a node about to be taken away. A rank is a
- * process of this very program that was started with "train"; who asks one rank asks the run, since the request rides
- * in the step's sums. So on every host of the run all ranks leave, with exit code 75. */
+ * For what knows the host and not the run: a preStop hook of Kubernetes, a node about to be taken
+ * away. A rank is a process of this very program that was started with "train"; who asks one rank
+ * asks the run, since the request rides in the step's sums. So on every host of the run all ranks
+ * leave, with exit code 75. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -23,14 +24,12 @@
 #define WAIT_S    100.0
 
 static const char help[] = "usage: convoy drain [--wait SECONDS]\n"
-                           "\n"
-                           "Asks every rank of convoy train on this host (of this program, this user) to save a "
-                           "checkpoint and leave, as USR1 does,\n"
-                           "and waits until they are gone. The ranks of the same run on other hosts leave with them. "
-                           "Ends with 0 when none is left,\n"
-                           "also where none was found; with 76 when some are still there after the wait.\n"
-                           "\n"
-                           "  --wait SECONDS  how long to wait (100); 0 only asks\n";
+                           "\nAsks every rank of convoy train on this host (of this program, this "
+                           "user) to save a checkpoint and leave, as USR1 does,\nand waits until "
+                           "they are gone. The ranks of the same run on other hosts leave with "
+                           "them. Ends with 0 when none is left,\nalso where none was found; with "
+                           "76 when some are still there after the wait.\n\n  --wait SECONDS  how "
+                           "long to wait (100); 0 only asks\n";
 
 typedef struct Ranks {
     int count;
@@ -65,18 +64,21 @@ static Status find_ranks(Ranks *ranks)
     struct stat own;
     const struct dirent *entry;
     int64_t pid;
-    if (stat("/proc/self/exe", &own) != 0) return fail(ERR_ENV, "/proc/self/exe: %s", strerror(errno));
+    if (stat("/proc/self/exe", &own) != 0)
+        return fail(ERR_ENV, "/proc/self/exe: %s", strerror(errno));
     DIR *dir = opendir("/proc");
     if (!dir) return fail(ERR_ENV, "/proc: %s", strerror(errno));
     while ((entry = readdir(dir)) && ranks->count < RANKS_MAX) {
         if (!str_to_i64(entry->d_name, &pid) || pid == getpid()) continue;
-        if (same_program(entry->d_name, &own) && trains(entry->d_name)) ranks->pid[ranks->count++] = (pid_t)pid;
+        if (same_program(entry->d_name, &own) && trains(entry->d_name))
+            ranks->pid[ranks->count++] = (pid_t)pid;
     }
     closedir(dir);
     return OK;
 }
 
-/* Sends number to those that are left, 0 only asks for them; drops those that are gone or whose end is a zombie. */
+/* Sends number to those that are left, 0 only asks for them; drops those that are gone or whose end
+ * is a zombie. */
 static void signal_ranks(Ranks *ranks, int number)
 {
     int left = 0;
@@ -94,7 +96,8 @@ static Status drain(Ranks *ranks, double wait_s)
     signal_ranks(ranks, SIGUSR1);
     log_info("drain: asked %d ranks on this host to save a checkpoint and leave", ranks->count);
     double end = clock_s() + wait_s;
-    for (; wait_s > 0 && ranks->count > 0 && clock_s() < end; clock_sleep_s(PERIOD_S)) signal_ranks(ranks, 0);
+    for (; wait_s > 0 && ranks->count > 0 && clock_s() < end; clock_sleep_s(PERIOD_S))
+        signal_ranks(ranks, 0);
     if (wait_s > 0 && ranks->count > 0)
         return fail(ERR_PEER, "drain: %d ranks are still there after %.0f s", ranks->count, wait_s);
     return OK;

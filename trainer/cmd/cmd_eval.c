@@ -14,19 +14,19 @@
 #include <string.h>
 
 static const char help[] =
-    "usage: convoy eval CONFIG --checkpoint FILE [--per-class FILE] [--confusion FILE] [--set key=value]...\n"
-    "\n"
-    "Evaluates the weights in FILE on data.val, each image exactly once on any number of ranks. FILE is a checkpoint\n"
-    "of the same model, or weights that torchvision or timm saved as safetensors. Prints the result and appends an\n"
-    "eval event to metrics.jsonl in the run folder, unless a run is writing there.\n"
-    "\n"
-    "  --checkpoint FILE   a .safetensors file, or the link runs/NAME/checkpoints/best\n"
-    "  --per-class FILE    writes a CSV file: images and accuracy of each class\n"
-    "  --confusion FILE    writes a CSV file: how often each class (row) was taken for which (column)\n"
-    "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
+    "usage: convoy eval CONFIG --checkpoint FILE [--per-class FILE] [--confusion FILE] [--set "
+    "key=value]...\n\nEvaluates the weights in FILE on data.val, each image exactly once on any "
+    "number of ranks. FILE is a checkpoint\nof the same model, or weights that torchvision or timm "
+    "saved as safetensors. Prints the result and appends an\neval event to metrics.jsonl in the "
+    "run folder, unless a run is writing there.\n\n  --checkpoint FILE   a .safetensors file, or "
+    "the link runs/NAME/checkpoints/best\n  --per-class FILE    writes a CSV file: images and "
+    "accuracy of each class\n  --confusion FILE    writes a CSV file: how often each class (row) "
+    "was taken for which (column)\n  --set key=value     overrides a key of CONFIG; may be "
+    "repeated (convoy inspect config lists them)\n";
 
-/* Labels are positions among the classes: among others than the network learnt they mean something else. A class that
- * was only a number then has no name to compare. names: one a line, NULL in old files. */
+/* Labels are positions among the classes: among others than the network learnt they mean something
+ * else. A class that was only a number then has no name to compare. names: one a line, NULL in old
+ * files. */
 static void compare_names(const Session *s, const char *names, const char *path)
 {
     if (!dataset_named_classes(s->val)) return;
@@ -35,10 +35,12 @@ static void compare_names(const Session *s, const char *names, const char *path)
         const char *here = dataset_class_name(s->val, i);
         const int length = (int)strcspn(names, "\n");
         const int digits = snprintf(number, sizeof number, "%d", i);
-        const bool same = strlen(here) == (size_t)length && memcmp(here, names, (size_t)length) == 0;
+        const bool same =
+            strlen(here) == (size_t)length && memcmp(here, names, (size_t)length) == 0;
         if (!same && (length != digits || memcmp(number, names, (size_t)length) != 0)) {
-            log_warning("%s: class %d is %.*s there but %s in data.val: they are taken for the same", path, i, length,
-                        names, here);
+            log_warning(
+                "%s: class %d is %.*s there but %s in data.val: they are taken for the same", path,
+                i, length, names, here);
             return;
         }
         names += length;
@@ -56,14 +58,14 @@ static Status load_weights(Session *s, const char *path, CheckpointMeta *meta)
         safetensors_close(file);
         TRY(checkpoint_open(&file, meta, path));
         if (strcmp(meta->model, s->config->model.name) != 0)
-            status = fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path, meta->model,
-                          s->config->model.name);
+            status = fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path,
+                          meta->model, s->config->model.name);
         if (status == OK) status = weights_check_finite(file, path);
         if (status == OK) status = state_restore(s->executor, NULL, s->backend, file, path);
         if (status == OK) compare_names(s, meta->class_names, path);
     } else {
-        status = weights_restore(s->executor, program_graph(s->eval), model_find(s->config->model.name), file, path,
-                                 false, NULL);
+        status = weights_restore(s->executor, program_graph(s->eval),
+                                 model_find(s->config->model.name), file, path, false, NULL);
     }
     safetensors_close(file);
     return status;
@@ -72,7 +74,8 @@ static Status load_weights(Session *s, const char *path, CheckpointMeta *meta)
 /* The epoch of the step that the checkpoint was taken after, as training's own records count. */
 static int64_t epoch_of(const CheckpointMeta *meta)
 {
-    return meta->images > 0 && meta->dataset_images > 0 ? (meta->images - 1) / meta->dataset_images : 0;
+    return meta->images > 0 && meta->dataset_images > 0 ? (meta->images - 1) / meta->dataset_images
+                                                        : 0;
 }
 
 /* Ranks other than 0 have read no file and record nothing. */
@@ -81,8 +84,8 @@ static int64_t step_of(const CheckpointMeta *meta)
     return meta->global_batch > 0 ? meta->images / meta->global_batch : 0;
 }
 
-/* The run folder is only touched once there is a result to add to it, and the result is said in any case: a run that
- * is still being trained holds its folder. */
+/* The run folder is only touched once there is a result to add to it, and the result is said in any
+ * case: a run that is still being trained holds its folder. */
 static Status record(Comm *comm, const Config *c, const EvalRecord *r)
 {
     RunLog *log = NULL;
@@ -122,7 +125,8 @@ static void print_classes(const Session *s, const double *confusion, StrBuf *out
 {
     str_add(out, "label,class,images,correct,accuracy\n");
     for (int64_t c = 0; c < s->classes; c++) {
-        const int64_t images = c < dataset_classes(s->val) ? dataset_class_images(s->val, (int)c) : 0;
+        const int64_t images =
+            c < dataset_classes(s->val) ? dataset_class_images(s->val, (int)c) : 0;
         const double correct = confusion[c * s->classes + c];
         str_printf(out, "%lld,", (long long)c);
         add_field(out, class_name(s, c));
@@ -142,7 +146,8 @@ static void print_confusion(const Session *s, const double *confusion, StrBuf *o
     for (int64_t row = 0; row < s->classes; row++) {
         str_add(out, "\n");
         add_field(out, class_name(s, row));
-        for (int64_t c = 0; c < s->classes; c++) str_printf(out, ",%.0f", confusion[row * s->classes + c]);
+        for (int64_t c = 0; c < s->classes; c++)
+            str_printf(out, ",%.0f", confusion[row * s->classes + c]);
     }
     str_add(out, "\n");
 }
@@ -190,7 +195,8 @@ static Status write_tables(const Session *s, const Args *args, const double *con
 }
 
 /* counts: [classes * classes] of zeros; NULL where no tables are wanted. */
-static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMeta *meta, double *counts)
+static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMeta *meta,
+                               double *counts)
 {
     EvalResult r;
     TRY(counts ? evaluate_confusion(s, &r, counts) : evaluate(s, &r));
@@ -200,9 +206,12 @@ static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMet
                      .loss = r.loss,
                      .top1 = r.top1,
                      .top5 = r.top5 };
-    if (r.bad > 0) log_warning("%lld images of data.val could not be decoded: counted as wrong", (long long)r.bad);
+    if (r.bad > 0)
+        log_warning("%lld images of data.val could not be decoded: counted as wrong",
+                    (long long)r.bad);
     if (!isfinite(r.loss) && r.bad < r.images)
-        log_warning("%s: the loss is no finite number: its weights or statistics are no good", args->checkpoint);
+        log_warning("%s: the loss is no finite number: its weights or statistics are no good",
+                    args->checkpoint);
     TRY(record(s->comm, s->config, &e));
     return counts ? write_tables(s, args, counts) : OK;
 }

@@ -1,7 +1,8 @@
 /* cmd_export.c - convoy export CHECKPOINT OUT: a checkpoint's weights for other programs.
  *
- * A .safetensors file holds parameters and statistics under torchvision's or timm's names, and with them the counters
- * that PyTorch's batch norms have, so that load_state_dict(strict=True) takes it. */
+ * A .safetensors file holds parameters and statistics under torchvision's or timm's names, and with
+ * them the counters that PyTorch's batch norms have, so that load_state_dict(strict=True) takes
+ * it. */
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -17,15 +18,13 @@
 #define NAME_BYTES 128
 
 static const char help[] =
-    "usage: convoy export CHECKPOINT OUT [--names NAMES]\n"
-    "\n"
-    "Writes the weights of a checkpoint for other programs; the ending of OUT says how:\n"
-    "  .safetensors   parameters and statistics for PyTorch: load_state_dict(safetensors.torch.load_file(OUT))\n"
-    "  .onnx          the network for inference: input \"images\", f32 [N, channels, height, width], normalised as in\n"
-    "                 training; output \"logits\", [N, classes]; N is free\n"
-    "\n"
-    "  --names NAMES   names of tensors in a .safetensors file: torchvision or timm (default: those of the network;\n"
-    "                  they differ for EfficientNet alone)\n";
+    "usage: convoy export CHECKPOINT OUT [--names NAMES]\n\nWrites the weights of a checkpoint for "
+    "other programs; the ending of OUT says how:\n  .safetensors   parameters and statistics for "
+    "PyTorch: load_state_dict(safetensors.torch.load_file(OUT))\n  .onnx          the network for "
+    "inference: input \"images\", f32 [N, channels, height, width], normalised as in\n             "
+    "    training; output \"logits\", [N, classes]; N is free\n\n  --names NAMES   names of "
+    "tensors in a .safetensors file: torchvision or timm (default: those of the network;\n         "
+    "         they differ for EfficientNet alone)\n";
 
 static Status choose_names(const Args *args, const ModelDef *def, ModelNames *out)
 {
@@ -63,13 +62,15 @@ static Status fill(Output *o, const WeightList *list, const SafeFile *file)
         if (length < suffix || strcmp(name + length - suffix, mean_suffix) != 0) continue;
         char *counter = o->counter_names[o->count];
         snprintf(counter, NAME_BYTES, "%.*s.num_batches_tracked", (int)(length - suffix), name);
-        o->tensors[o->count++] =
-            (SafeTensor){ .name = counter, .desc = { .dtype = DTYPE_I64, .rank = 0 }, .data = &o->steps };
+        o->tensors[o->count++] = (SafeTensor){ .name = counter,
+                                               .desc = { .dtype = DTYPE_I64, .rank = 0 },
+                                               .data = &o->steps };
     }
     for (int i = 0; i < list->count; i++)
-        o->tensors[o->count++] = (SafeTensor){ .name = list->items[i].other,
-                                               .desc = list->items[i].desc,
-                                               .data = safetensors_find(file, list->items[i].name)->data };
+        o->tensors[o->count++] =
+            (SafeTensor){ .name = list->items[i].other,
+                          .desc = list->items[i].desc,
+                          .data = safetensors_find(file, list->items[i].name)->data };
     return OK;
 }
 
@@ -90,10 +91,13 @@ static Status export_safetensors(const StoredModel *m, const char *path, ModelNa
 static void warn_of_meaning(const StoredModel *m, const char *path, ModelNames names)
 {
     if (weights_change_meaning(m->def, names))
-        log_warning("%s: torchvision's %s takes these weights, but pads and normalises in another way than %s", path,
-                    model_named(m->def, names)->name, m->def->name);
+        log_warning("%s: torchvision's %s takes these weights, but pads and normalises in another "
+                    "way than %s",
+                    path, model_named(m->def, names)->name, m->def->name);
     if (m->config->model.stem == CONFIG_STEM_CIFAR && m->def->drops)
-        log_warning("%s: model.stem is cifar: in PyTorch the first convolution must be given a stride of 1", path);
+        log_warning(
+            "%s: model.stem is cifar: in PyTorch the first convolution must be given a stride of 1",
+            path);
 }
 
 static Status export_to(const StoredModel *m, const Args *args)
@@ -115,15 +119,17 @@ Status cmd_export(int argc, char **argv)
     StoredModel m;
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
-    if (!str_ends_with_nocase(args.positional[1], ".safetensors") && !str_ends_with_nocase(args.positional[1], ".onnx"))
+    if (!str_ends_with_nocase(args.positional[1], ".safetensors") &&
+        !str_ends_with_nocase(args.positional[1], ".onnx"))
         return fail(ERR_USAGE, "%s: ends in neither .safetensors nor .onnx", args.positional[1]);
     if (fs_same_file(args.positional[0], args.positional[1]))
-        return fail(ERR_USAGE, "%s: is the checkpoint itself, which a run needs as it is", args.positional[1]);
+        return fail(ERR_USAGE, "%s: is the checkpoint itself, which a run needs as it is",
+                    args.positional[1]);
     TRY(stored_open(&m, args.positional[0], 1));
     Status status = export_to(&m, &args);
     if (status == OK)
-        log_info("%s: %s, %lld classes, from step %lld", args.positional[1], m.def->name, (long long)m.classes,
-                 (long long)m.meta.step);
+        log_info("%s: %s, %lld classes, from step %lld", args.positional[1], m.def->name,
+                 (long long)m.classes, (long long)m.meta.step);
     stored_close(&m);
     return status;
 }

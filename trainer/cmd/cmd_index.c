@@ -1,4 +1,5 @@
-/* cmd_index.c - convoy index DIR: lists a dataset once, so that runs need not; or checks such a list. */
+/* cmd_index.c - convoy index DIR: lists a dataset once, so that runs need not; or checks such a
+ * list. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -10,18 +11,15 @@
 #include <string.h>
 
 static const char help[] =
-    "usage: convoy index DIR [--out FILE] [--format NAME] [--role NAME] [--check] [--threads N]\n"
-    "\n"
-    "Lists the images of a dataset and keeps the list in a file, which later runs load in a moment. Training does "
-    "that\n"
-    "by itself (data.index); this is for doing it beforehand. An index that is there and still right is left alone.\n"
-    "\n"
-    "  --out FILE      where: a file that ends in .index, or a folder in which it gets a name of its own (default\n"
-    "                  runs/index, where runs in runs/ look for it)\n"
-    "  --format NAME   auto (default), imagefolder, webdataset or tfrecord\n"
-    "  --role NAME     train (default) or val: which files of a folder that has both\n"
-    "  --check         list everything again and compare with the file; exit code 65 if it is not right\n"
-    "  --threads N     how many threads list (default 16)\n";
+    "usage: convoy index DIR [--out FILE] [--format NAME] [--role NAME] [--check] [--threads "
+    "N]\n\nLists the images of a dataset and keeps the list in a file, which later runs load in a "
+    "moment. Training does that\nby itself (data.index); this is for doing it beforehand. An index "
+    "that is there and still right is left alone.\n\n  --out FILE      where: a file that ends in "
+    ".index, or a folder in which it gets a name of its own (default\n                  "
+    "runs/index, where runs in runs/ look for it)\n  --format NAME   auto (default), imagefolder, "
+    "webdataset or tfrecord\n  --role NAME     train (default) or val: which files of a folder "
+    "that has both\n  --check         list everything again and compare with the file; exit code "
+    "65 if it is not right\n  --threads N     how many threads list (default 16)\n";
 
 /* The index is read here only to say what is in it; dataset_open has loaded or made it. */
 static Status build(const DatasetOptions *o, const char *file)

@@ -1,8 +1,8 @@
-/* cmd_inspect.c - convoy inspect model | checkpoint | config: what a network, a file, a key is, without running
- * anything.
+/* cmd_inspect.c - convoy inspect model | checkpoint | config: what a network, a file, a key is,
+ * without running anything.
  *
- * inspect dataset is in inspect_dataset.c, inspect memory in inspect_memory.c. Answers go to stdout whole, through
- * log_print(). */
+ * inspect dataset is in inspect_dataset.c, inspect memory in inspect_memory.c. Answers go to stdout
+ * whole, through log_print(). */
 #include "base/log.h"
 #include "base/str.h"
 #include "models/models.h"
@@ -16,21 +16,25 @@ static const CmdRow rows[] = {
     { "model", inspect_model, "NAME [--image-size N] [--classes N] [--dot]",
       "layers, shapes, parameters and FLOPs of a network" },
     { "checkpoint", inspect_checkpoint, "FILE", "verify a checkpoint and list what is in it" },
-    { "config", inspect_config, "[--markdown]", "every key of a config file, with default and help" },
+    { "config", inspect_config, "[--markdown]",
+      "every key of a config file, with default and help" },
     { "dataset", inspect_dataset, "DIR [--format NAME] [--role NAME]",
       "classes and images of a dataset; decodes every image" },
-    { "memory", inspect_memory, "CONFIG [--gpu FILE] [--set key=value]...", "what a run will take, before it runs" },
+    { "memory", inspect_memory, "CONFIG [--gpu FILE] [--set key=value]...",
+      "what a run will take, before it runs" },
 };
 
 Status cmd_inspect(int argc, char **argv)
 {
-    return cmd_dispatch("convoy inspect", "subject", rows, sizeof rows / sizeof rows[0], "", argc, argv);
+    return cmd_dispatch("convoy inspect", "subject", rows, sizeof rows / sizeof rows[0], "", argc,
+                        argv);
 }
 
 /* Prints text and frees it; status is that of building it. */
 static Status print_and_free(StrBuf *text, Status status)
 {
-    if (status == OK && text->failed) status = fail(ERR_MEMORY, "out of memory printing the answer");
+    if (status == OK && text->failed)
+        status = fail(ERR_MEMORY, "out of memory printing the answer");
     if (status == OK) status = log_print(text->text ? text->text : "");
     str_free(text);
     return status;
@@ -39,24 +43,20 @@ static Status print_and_free(StrBuf *text, Status status)
 /* ---- model ---- */
 
 static const char model_help[] =
-    "usage: convoy inspect model NAME [--image-size N] [--classes N] [--dot]\n"
-    "\n"
-    "Prints the layers of a network for one image and 1000 classes, with output shapes, parameters, FLOPs and the "
-    "bytes\n"
-    "of what each layer leaves behind. The image has the size that the network was published with; a first line says\n"
-    "it, and how evaluation gets there: the shorter side before the crop, and the interpolation.\n"
-    "\n"
-    "  --image-size N   another size\n"
-    "  --classes N      another number of classes\n"
-    "  --dot            a drawing for Graphviz instead\n"
-    "\n"
-    "NAME is one of:\n";
+    "usage: convoy inspect model NAME [--image-size N] [--classes N] [--dot]\n\nPrints the layers "
+    "of a network for one image and 1000 classes, with output shapes, parameters, FLOPs and the "
+    "bytes\nof what each layer leaves behind. The image has the size that the network was "
+    "published with; a first line says\nit, and how evaluation gets there: the shorter side before "
+    "the crop, and the interpolation.\n\n  --image-size N   another size\n  --classes N      "
+    "another number of classes\n  --dot            a drawing for Graphviz instead\n\nNAME is one "
+    "of:\n";
 
 static Status print_model_help(void)
 {
     StrBuf text = { 0 };
     str_add(&text, model_help);
-    for (int i = 0; i < model_count(); i++) str_printf(&text, "  %-18s  %s\n", model_at(i)->name, model_at(i)->summary);
+    for (int i = 0; i < model_count(); i++)
+        str_printf(&text, "  %-18s  %s\n", model_at(i)->name, model_at(i)->summary);
     return print_and_free(&text, OK);
 }
 
@@ -75,11 +75,11 @@ static Status describe_model(const ModelDef *def, const Args *args)
     Status status = model_build(&graph, def, &o);
     if (status == OK && !dot) {
         str_printf(&text,
-                   "%s: %s; %lld x %lld pixels, %lld channels, %lld classes (published with %d pixels, cut from %d, "
-                   "%s)\n",
+                   "%s: %s; %lld x %lld pixels, %lld channels, %lld classes (published with %d "
+                   "pixels, cut from %d, %s)\n",
                    def->name, def->summary, (long long)o.graph.height, (long long)o.graph.width,
-                   (long long)o.graph.channels, (long long)o.graph.classes, input->size, input->resize,
-                   model_interpolation_name(input->interpolation));
+                   (long long)o.graph.channels, (long long)o.graph.classes, input->size,
+                   input->resize, model_interpolation_name(input->interpolation));
         status = graph_dump_table(graph, &text);
     } else if (status == OK) {
         status = graph_dump_dot(graph, &text);
@@ -105,18 +105,20 @@ Status inspect_model(int argc, char **argv)
 /* ---- checkpoint ---- */
 
 static const char checkpoint_help[] = "usage: convoy inspect checkpoint FILE\n"
-                                      "\n"
-                                      "Verifies a checkpoint (.safetensors) and prints its position, its seed and its "
-                                      "tensors. Exit code 65 if it is damaged.\n";
+                                      "\nVerifies a checkpoint (.safetensors) and prints its "
+                                      "position, its seed and its tensors. Exit code 65 if it is "
+                                      "damaged.\n";
 
-static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta, const char *path, StrBuf *text)
+static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta, const char *path,
+                                StrBuf *text)
 {
     int64_t elements = 0, bytes = 0;
     const char *crc = safetensors_metadata(file, "crc32c");
-    str_printf(text, "%s\nmodel %s\nstep %lld\nepoch %lld\nimages %lld\n", path, meta->model, (long long)meta->step,
-               (long long)meta->epoch, (long long)meta->images);
-    str_printf(text, "seed %llu\nglobal_batch %lld\ndataset_images %lld\n", (unsigned long long)meta->seed,
-               (long long)meta->global_batch, (long long)meta->dataset_images);
+    str_printf(text, "%s\nmodel %s\nstep %lld\nepoch %lld\nimages %lld\n", path, meta->model,
+               (long long)meta->step, (long long)meta->epoch, (long long)meta->images);
+    str_printf(text, "seed %llu\nglobal_batch %lld\ndataset_images %lld\n",
+               (unsigned long long)meta->seed, (long long)meta->global_batch,
+               (long long)meta->dataset_images);
     if (meta->best_top1 >= 0) str_printf(text, "best_top1 %.6f\n", meta->best_top1);
     str_printf(text, "config_hash %08x\n", (unsigned)meta->config_hash);
     if (crc) str_printf(text, "crc32c %s ok\n", crc);
@@ -129,8 +131,8 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
         elements += tensor_elements(&t->desc);
         bytes += (int64_t)tensor_plain_bytes(&t->desc);
     }
-    str_printf(text, "tensors %d\nelements %lld\nbytes %lld\n", safetensors_count(file), (long long)elements,
-               (long long)bytes);
+    str_printf(text, "tensors %d\nelements %lld\nbytes %lld\n", safetensors_count(file),
+               (long long)elements, (long long)bytes);
 }
 
 Status inspect_checkpoint(int argc, char **argv)
@@ -162,6 +164,7 @@ Status inspect_config(int argc, char **argv)
     TRY(args_parse(&args, argc, argv, config_help));
     if (args.help) return OK;
     StrBuf text = { 0 };
-    Status status = args_value(&args, "--markdown") ? config_write_markdown(&text) : config_print_help(&text);
+    Status status =
+        args_value(&args, "--markdown") ? config_write_markdown(&text) : config_print_help(&text);
     return print_and_free(&text, status);
 }

@@ -1,5 +1,5 @@
-/* cmd_launch.c - convoy launch: reads the command line of a supervised run, and the run's own config as far as the
- * supervisor must know it (run folder, global batch). */
+/* cmd_launch.c - convoy launch: reads the command line of a supervised run, and the run's own
+ * config as far as the supervisor must know it (run folder, global batch). */
 #include "base/log.h"
 #include "base/process.h"
 #include "base/str.h"
@@ -14,37 +14,33 @@
 #define PATH_BYTES 4096
 
 static const char help[] =
-    "usage: convoy launch [--hosts-script CMD] [--min-hosts N] [--max-hosts N] [--slots N] [--max-restarts N]\n"
-    "                     [--wait-hosts S] [--cooldown S] [--grow-after S] [--lost-after S] [--grace S] [--poll S]\n"
-    "                     [--agent CMD] [--mpirun-args ARGS] [--status DIR] -- train CONFIG [--set key=value]...\n"
-    "\n"
-    "Keeps a run going over mpirun (Open MPI): starts it on the hosts that answer, starts it again from its last\n"
-    "checkpoint on those that are left when one dies, and on more when they come or return.\n"
-    "\n"
-    "  convoy launch --hosts-script /etc/mpi/discover_hosts.sh --min-hosts 2 --max-hosts 8 --slots 8 -- train CONFIG\n"
-    "  convoy launch --hosts-script 'cat hosts' --min-hosts 2 -- train CONFIG --set train.batch_mode=global ...\n"
-    "  convoy launch --status runs/CONFIG-NAME\n"
-    "\n"
-    "  --hosts-script CMD  prints the hosts that exist, one a line: host, host:slots or host slots=N; run every "
-    "--poll\n"
-    "  --min-hosts N       waits for at least so many (1)\n"
-    "  --max-hosts N       takes at most so many (0: no limit)\n"
-    "  --slots N           ranks on a host of which the script does not say it (1): its GPUs\n"
-    "  --max-restarts N    gives up after so many failures (10); other hosts or a request are no failure\n"
-    "  --wait-hosts S      gives up waiting for hosts, or for the run folder, after so many seconds, with 75 (600)\n"
-    "  --cooldown S        leaves a host out for so long that was lost, doubled each time, up to an hour (60);\n"
-    "                      one that is needed: at most half of --wait-hosts\n"
-    "  --grow-after S      more hosts are taken so long after a start at the earliest (600)\n"
-    "  --lost-after S      a host that is silent or no longer listed for so long is lost (15)\n"
-    "  --grace S           time for a checkpoint when the run is asked to leave (120)\n"
-    "  --poll S            between two looks at script and hosts (5)\n"
-    "  --agent CMD         what reaches a host, called as: CMD HOST COMMAND (ssh)\n"
-    "  --mpirun-args ARGS  more words for mpirun: '-x NCCL_DEBUG --allow-run-as-root'\n"
-    "  --status DIR        shows how the run in that folder is supervised, and ends\n"
-    "\n"
-    "USR1, TERM or INT: the run saves a checkpoint and all leave with exit code 75. With train.batch_mode=global the\n"
-    "global batch stays the same on any number of hosts; as many are used as can share it. In the run folder:\n"
-    "launch.jsonl (what happened), launch.status.json, launch.lock (a run has one supervisor).\n";
+    "usage: convoy launch [--hosts-script CMD] [--min-hosts N] [--max-hosts N] [--slots N] "
+    "[--max-restarts N]\n                     [--wait-hosts S] [--cooldown S] [--grow-after S] "
+    "[--lost-after S] [--grace S] [--poll S]\n                     [--agent CMD] [--mpirun-args "
+    "ARGS] [--status DIR] -- train CONFIG [--set key=value]...\n\nKeeps a run going over mpirun "
+    "(Open MPI): starts it on the hosts that answer, starts it again from its last\ncheckpoint on "
+    "those that are left when one dies, and on more when they come or return.\n\n  convoy launch "
+    "--hosts-script /etc/mpi/discover_hosts.sh --min-hosts 2 --max-hosts 8 --slots 8 -- train "
+    "CONFIG\n  convoy launch --hosts-script 'cat hosts' --min-hosts 2 -- train CONFIG --set "
+    "train.batch_mode=global ...\n  convoy launch --status runs/CONFIG-NAME\n\n  --hosts-script "
+    "CMD  prints the hosts that exist, one a line: host, host:slots or host slots=N; run every "
+    "--poll\n  --min-hosts N       waits for at least so many (1)\n  --max-hosts N       takes at "
+    "most so many (0: no limit)\n  --slots N           ranks on a host of which the script does "
+    "not say it (1): its GPUs\n  --max-restarts N    gives up after so many failures (10); other "
+    "hosts or a request are no failure\n  --wait-hosts S      gives up waiting for hosts, or for "
+    "the run folder, after so many seconds, with 75 (600)\n  --cooldown S        leaves a host out "
+    "for so long that was lost, doubled each time, up to an hour (60);\n                      one "
+    "that is needed: at most half of --wait-hosts\n  --grow-after S      more hosts are taken so "
+    "long after a start at the earliest (600)\n  --lost-after S      a host that is silent or no "
+    "longer listed for so long is lost (15)\n  --grace S           time for a checkpoint when the "
+    "run is asked to leave (120)\n  --poll S            between two looks at script and hosts "
+    "(5)\n  --agent CMD         what reaches a host, called as: CMD HOST COMMAND (ssh)\n  "
+    "--mpirun-args ARGS  more words for mpirun: '-x NCCL_DEBUG --allow-run-as-root'\n  --status "
+    "DIR        shows how the run in that folder is supervised, and ends\n\nUSR1, TERM or INT: the "
+    "run saves a checkpoint and all leave with exit code 75. With train.batch_mode=global "
+    "the\nglobal batch stays the same on any number of hosts; as many are used as can share it. In "
+    "the run folder:\nlaunch.jsonl (what happened), launch.status.json, launch.lock (a run has one "
+    "supervisor).\n";
 
 typedef struct NumberOption { /* an option with a number, and where it goes */
     const char *name;
@@ -61,8 +57,8 @@ static Status read_number(const Args *args, const NumberOption *o)
     bool good = str_to_double(text, &value) && value >= o->min && value <= o->max;
     if (good && o->whole) good = (double)(int)value == value;
     if (!good) {
-        return fail(ERR_USAGE, "convoy launch: %s %s: must be a %snumber from %g to %g", o->name, text,
-                    o->whole ? "whole " : "", o->min, o->max);
+        return fail(ERR_USAGE, "convoy launch: %s %s: must be a %snumber from %g to %g", o->name,
+                    text, o->whole ? "whole " : "", o->min, o->max);
     }
     if (o->whole) *o->whole = (int)value;
     else *o->seconds = value;
@@ -83,10 +79,11 @@ static Status read_numbers(LaunchOptions *l, const Args *args)
         { "--grace", 0, 1e6, NULL, &l->grace_s },
         { "--poll", 0.1, 3600, NULL, &l->poll_s },
     };
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) TRY(read_number(args, &options[i]));
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        TRY(read_number(args, &options[i]));
     if (l->wanted.max_hosts > 0 && l->wanted.max_hosts < l->wanted.min_hosts) {
-        return fail(ERR_USAGE, "convoy launch: --max-hosts %d is less than --min-hosts %d", l->wanted.max_hosts,
-                    l->wanted.min_hosts);
+        return fail(ERR_USAGE, "convoy launch: --max-hosts %d is less than --min-hosts %d",
+                    l->wanted.max_hosts, l->wanted.min_hosts);
     }
     return OK;
 }
@@ -96,16 +93,20 @@ static Status read_command(LaunchOptions *l, Config **config)
 {
     static const char usage[] = "usage: convoy train CONFIG [--set key=value]...\n";
     Args train;
-    if (l->command_count == 0) return fail(ERR_USAGE, "convoy launch: -- train CONFIG is missing (see --help)");
+    if (l->command_count == 0)
+        return fail(ERR_USAGE, "convoy launch: -- train CONFIG is missing (see --help)");
     if (strcmp(l->command[0], "train") != 0)
         return fail(ERR_USAGE, "convoy launch: after -- comes train CONFIG, not %s", l->command[0]);
     TRY(args_parse(&train, l->command_count - 1, l->command + 1, usage));
     if (train.help) return fail(ERR_USAGE, "%s", "");
     TRY(config_load(config, train.config, train.sets, train.set_count));
     if (strcmp((*config)->checkpoint.resume, "none") == 0)
-        return fail(ERR_USAGE, "checkpoint.resume: none would begin anew at every start; convoy launch needs auto");
+        return fail(
+            ERR_USAGE,
+            "checkpoint.resume: none would begin anew at every start; convoy launch needs auto");
     l->run_dir = (*config)->run.dir;
-    if ((*config)->train.batch_mode == CONFIG_BATCH_GLOBAL) l->wanted.global_batch = (*config)->train.global_batch;
+    if ((*config)->train.batch_mode == CONFIG_BATCH_GLOBAL)
+        l->wanted.global_batch = (*config)->train.global_batch;
     return OK;
 }
 
@@ -117,9 +118,12 @@ static Status launch(LaunchOptions *l, const Args *args)
     l->agent = args_value(args, "--agent");
     l->mpirun_args = args_value(args, "--mpirun-args") ? args_value(args, "--mpirun-args") : "";
     l->program = program;
-    if (!l->hosts_script) return fail(ERR_USAGE, "convoy launch: --hosts-script is missing (see convoy launch --help)");
+    if (!l->hosts_script)
+        return fail(ERR_USAGE,
+                    "convoy launch: --hosts-script is missing (see convoy launch --help)");
     TRY(read_numbers(l, args));
-    TRY(process_own_path(program, sizeof program)); /* the same on all hosts: one image, or a shared file system */
+    /* the same on all hosts: one image, or a shared file system */
+    TRY(process_own_path(program, sizeof program));
     Status status = read_command(l, &config);
     if (status == OK) status = supervisor_run(l);
     config_destroy(config);

@@ -1,8 +1,8 @@
 /* cmd_predict.c - convoy predict CHECKPOINT IMAGE...: what the network sees in pictures.
  *
- * Pictures are prepared as in evaluation, by the configuration that the checkpoint holds, and go through the network
- * one after the other on the CPU. A file that is no picture is said at once and makes the exit code 65; the others are
- * still answered. */
+ * Pictures are prepared as in evaluation, by the configuration that the checkpoint holds, and go
+ * through the network one after the other on the CPU. A file that is no picture is said at once and
+ * makes the exit code 65; the others are still answered. */
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -19,12 +19,10 @@
 enum { TOP = 5, NAME_BYTES = 256 };
 
 static const char help[] =
-    "usage: convoy predict CHECKPOINT IMAGE... [--json]\n"
-    "\n"
-    "Says what JPEG and PNG files show: the five most likely classes of each, with probabilities. They\n"
-    "are scaled and cut as in evaluation. A file that cannot be read is named; the exit code is 65 then.\n"
-    "\n"
-    "  --json   one JSON object a line: file, and top: class, label and probability\n";
+    "usage: convoy predict CHECKPOINT IMAGE... [--json]\n\nSays what JPEG and PNG files show: the "
+    "five most likely classes of each, with probabilities. They\nare scaled and cut as in "
+    "evaluation. A file that cannot be read is named; the exit code is 65 then.\n\n  --json   one "
+    "JSON object a line: file, and top: class, label and probability\n";
 
 typedef struct Predictor {
     StoredModel model;
@@ -55,7 +53,8 @@ static Status open_network(Predictor *p, const char *path)
                                .eval_resize = (int)c->data.eval_resize,
                                .channels = (int)c->model.in_channels,
                                .interpolation = (Interpolation)c->data.interpolation };
-    p->pixels = mem_calloc((size_t)(c->data.image_size * c->data.image_size * c->model.in_channels), 1);
+    p->pixels =
+        mem_calloc((size_t)(c->data.image_size * c->data.image_size * c->model.in_channels), 1);
     p->logits = mem_calloc((size_t)p->model.classes, sizeof *p->logits);
     p->label = -1;
     if (!p->pixels || !p->logits) return ERR_MEMORY;
@@ -77,7 +76,9 @@ static Status check_finite(const Predictor *p, const char *file)
 {
     for (int64_t i = 0; i < p->model.classes; i++)
         if (!isfinite(p->logits[i]))
-            return fail(ERR_DATA, "%s: the network's outputs are no finite numbers: the checkpoint is no good", file);
+            return fail(
+                ERR_DATA,
+                "%s: the network's outputs are no finite numbers: the checkpoint is no good", file);
     return OK;
 }
 
@@ -102,7 +103,8 @@ static int64_t next_best(const float *probabilities, int64_t count, const int64_
     return best;
 }
 
-static void print_text(const Predictor *p, const char *file, const int64_t *top, int count, StrBuf *out)
+static void print_text(const Predictor *p, const char *file, const int64_t *top, int count,
+                       StrBuf *out)
 {
     char name[NAME_BYTES];
     str_printf(out, "%s\n", file);
@@ -112,7 +114,8 @@ static void print_text(const Predictor *p, const char *file, const int64_t *top,
     }
 }
 
-static void print_json(const Predictor *p, const char *file, const int64_t *top, int count, StrBuf *out)
+static void print_json(const Predictor *p, const char *file, const int64_t *top, int count,
+                       StrBuf *out)
 {
     char name[NAME_BYTES];
     JsonWriter w = { .out = out };
@@ -144,7 +147,8 @@ static Status predict(Predictor *p, const char *file)
     TRY(p->backend->v->export_tensor(p->backend, logits, p->logits));
     TRY(check_finite(p, file));
     softmax(p->logits, classes);
-    for (; count < TOP && count < classes; count++) top[count] = next_best(p->logits, classes, top, count);
+    for (; count < TOP && count < classes; count++)
+        top[count] = next_best(p->logits, classes, top, count);
     if (p->json) print_json(p, file, top, count, &text);
     else print_text(p, file, top, count, &text);
     Status status = text.failed ? ERR_MEMORY : log_print(text.text);

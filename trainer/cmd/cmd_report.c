@@ -7,21 +7,16 @@
 #include "trainer/report/report.h"
 
 static const char help[] =
-    "usage: convoy report RUN... [--out FILE]\n"
-    "\n"
-    "Writes one page about runs, readable in any browser without a network, and CSV files beside it. RUN is a run\n"
-    "folder (run.dir), or a folder of convoy scale, which stands for all of its runs. Unfinished runs are shown as\n"
-    "far as they got; what is missing is said.\n"
-    "\n"
-    "  convoy report runs/demo\n"
-    "  convoy report runs/a runs/b runs/c --out compare.html\n"
-    "\n"
-    "The page: loss, accuracy, images/s, waits for data and for gradient sums, environment, configuration. Where runs\n"
-    "differ in their number of ranks and in nothing else that matters, epoch time and efficiency against ranks too,\n"
-    "with 95 % intervals where there are three values or more.\n"
-    "\n"
-    "  --out FILE          the page, which ends in .html (default: report.html in RUN, or here for several). Beside\n"
-    "                      it: .csv (the records) and .scaling.csv (epoch times)\n";
+    "usage: convoy report RUN... [--out FILE]\n\nWrites one page about runs, readable in any "
+    "browser without a network, and CSV files beside it. RUN is a run\nfolder (run.dir), or a "
+    "folder of convoy scale, which stands for all of its runs. Unfinished runs are shown as\nfar "
+    "as they got; what is missing is said.\n\n  convoy report runs/demo\n  convoy report runs/a "
+    "runs/b runs/c --out compare.html\n\nThe page: loss, accuracy, images/s, waits for data and "
+    "for gradient sums, environment, configuration. Where runs\ndiffer in their number of ranks "
+    "and in nothing else that matters, epoch time and efficiency against ranks too,\nwith 95 % "
+    "intervals where there are three values or more.\n\n  --out FILE          the page, which ends "
+    "in .html (default: report.html in RUN, or here for several). Beside\n                      "
+    "it: .csv (the records) and .scaling.csv (epoch times)\n";
 
 Status cmd_report_runs(int argc, char **argv)
 {
@@ -29,10 +24,15 @@ Status cmd_report_runs(int argc, char **argv)
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
     const char *out = args_value(&args, "--out");
-    if (out && !str_ends_with_nocase(out, ".html")) return fail(ERR_USAGE, "--out %s: must end in .html", out);
-    char *own = !out && args.positional_count == 1 ? fs_join(args.positional[0], "report.html") : NULL;
+    if (out && !str_ends_with_nocase(out, ".html"))
+        return fail(ERR_USAGE, "--out %s: must end in .html", out);
+    char *own =
+        !out && args.positional_count == 1 ? fs_join(args.positional[0], "report.html") : NULL;
     if (!out && args.positional_count == 1 && !own) return ERR_MEMORY;
-    Status status = report_write(out ? out : own ? own : "report.html", args.positional, args.positional_count);
+    Status status = report_write(out   ? out
+                                 : own ? own
+                                       : "report.html",
+                                 args.positional, args.positional_count);
     mem_free(own);
     return status;
 }

@@ -1,4 +1,5 @@
-/* cmd_top.c - convoy top RUN: watches a run from its metrics.jsonl, on this host or any other that sees the folder. */
+/* cmd_top.c - convoy top RUN: watches a run from its metrics.jsonl, on this host or any other that
+ * sees the folder. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -17,13 +18,11 @@
 #define BLOCK_BYTES    65536
 
 static const char help[] =
-    "usage: convoy top RUN [--once] [--every SECONDS]\n"
-    "\n"
-    "Shows how the run in the folder RUN is doing: progress, loss, speed, waits, evaluation, checkpoint, GPUs. Reads\n"
-    "metrics.jsonl alone, and changes nothing: start it wherever the folder can be seen. Ends when the run ends.\n"
-    "\n"
-    "  --once              prints it once and ends; so it does where the output is no terminal\n"
-    "  --every SECONDS     between two looks (default 2)\n";
+    "usage: convoy top RUN [--once] [--every SECONDS]\n\nShows how the run in the folder RUN is "
+    "doing: progress, loss, speed, waits, evaluation, checkpoint, GPUs. Reads\nmetrics.jsonl "
+    "alone, and changes nothing: start it wherever the folder can be seen. Ends when the run "
+    "ends.\n\n  --once              prints it once and ends; so it does where the output is no "
+    "terminal\n  --every SECONDS     between two looks (default 2)\n";
 
 typedef struct Tail { /* of a file that grows */
     char *path;
@@ -31,7 +30,8 @@ typedef struct Tail { /* of a file that grows */
     StrBuf rest;
 } Tail;
 
-/* Adds the lines that came since the last call. A file that was replaced by a shorter one is read anew. */
+/* Adds the lines that came since the last call. A file that was replaced by a shorter one is read
+ * anew. */
 static Status read_more(Tail *tail, Top *t)
 {
     struct stat now;
@@ -41,7 +41,8 @@ static Status read_more(Tail *tail, Top *t)
         int error = errno;
         if (fd >= 0) close(fd);
         mem_free(block);
-        return block ? fail(ERR_DATA, "%s: cannot be read: %s", tail->path, strerror(error)) : ERR_MEMORY;
+        return block ? fail(ERR_DATA, "%s: cannot be read: %s", tail->path, strerror(error))
+                     : ERR_MEMORY;
     }
     if (now.st_size < tail->done) {
         tail->done = 0;
@@ -104,7 +105,9 @@ Status cmd_top(int argc, char **argv)
         return fail(ERR_USAGE, "convoy top: --every %s is no number of seconds above 0", every);
     Tail tail = { .path = fs_join(run, "metrics.jsonl") };
     if (!tail.path) return ERR_MEMORY;
-    Status status = fs_exists(tail.path) ? OK : fail(ERR_DATA, "%s: no run folder: it has no metrics.jsonl", run);
+    Status status = fs_exists(tail.path)
+                        ? OK
+                        : fail(ERR_DATA, "%s: no run folder: it has no metrics.jsonl", run);
     bool live = !args_value(&args, "--once") && log_console_is_terminal();
     if (status == OK) status = watch(&tail, run, every_s, live);
     str_free(&tail.rest);

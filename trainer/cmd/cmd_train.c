@@ -14,20 +14,15 @@
 #include <unistd.h>
 
 static const char help[] =
-    "usage: convoy train CONFIG [--set key=value]...\n"
-    "\n"
-    "Trains the network that CONFIG describes and evaluates it. Start it alone or under mpirun:\n"
-    "\n"
-    "  convoy train configs/demo.yaml\n"
-    "  mpirun -n 4 convoy train configs/resnet50-imagenet.yaml --set data.train=DIR --set data.val=DIR\n"
-    "\n"
-    "Everything is kept in the run folder (run.dir): config.yaml, metrics.jsonl, log.txt, checkpoints/.\n"
-    "The same command again continues from the newest checkpoint (checkpoint.resume).\n"
-    "USR1 or TERM: saves a checkpoint and leaves with exit code 75.\n"
-    "Open MPI: as root add --allow-run-as-root; for more ranks than cores --oversubscribe; for several\n"
-    "threads a rank --bind-to none.\n"
-    "\n"
-    "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
+    "usage: convoy train CONFIG [--set key=value]...\n\nTrains the network that CONFIG describes "
+    "and evaluates it. Start it alone or under mpirun:\n\n  convoy train configs/demo.yaml\n  "
+    "mpirun -n 4 convoy train configs/resnet50-imagenet.yaml --set data.train=DIR --set "
+    "data.val=DIR\n\nEverything is kept in the run folder (run.dir): config.yaml, metrics.jsonl, "
+    "log.txt, checkpoints/.\nThe same command again continues from the newest checkpoint "
+    "(checkpoint.resume).\nUSR1 or TERM: saves a checkpoint and leaves with exit code 75.\nOpen "
+    "MPI: as root add --allow-run-as-root; for more ranks than cores --oversubscribe; for "
+    "several\nthreads a rank --bind-to none.\n\n  --set key=value     overrides a key of CONFIG; "
+    "may be repeated (convoy inspect config lists them)\n";
 
 /* Ranks share what they compute with: their CPUs, or a GPU. */
 static bool oversubscribed(const Session *s)
@@ -73,7 +68,8 @@ static Status start_record(RunLog *log, const Session *s, int hosts)
     return OK;
 }
 
-/* What the plan is worth: the same bytes that convoy inspect memory says, and those that this rank has really taken. */
+/* What the plan is worth: the same bytes that convoy inspect memory says, and those that this rank
+ * has really taken. */
 static void log_memory(const Session *s, int64_t rss_at_start)
 {
     MemoryReport r = memory_report(s);
@@ -90,7 +86,9 @@ static Status train(Comm *comm, const Config *c, RunLog *log)
     if (status == OK) status = comm_agree(comm, start_record(log, &session, count_hosts(comm)));
     if (status == OK) status = session_commit(&session);
     Monitor *monitor = NULL;
-    if (status == OK) status = comm_agree(comm, monitor_create(&monitor, c, comm, session.backend->v->device != NULL));
+    if (status == OK)
+        status =
+            comm_agree(comm, monitor_create(&monitor, c, comm, session.backend->v->device != NULL));
     if (status == OK) monitor_run(monitor, session.plan.total_steps);
     if (status == OK) status = loop_run(&session, log, monitor, c->run.dir);
     monitor_destroy(monitor);

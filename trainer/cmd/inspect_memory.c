@@ -1,4 +1,5 @@
-/* inspect_memory.c - convoy inspect memory CONFIG [--gpu FILE]: the bytes of a run before anything runs. */
+/* inspect_memory.c - convoy inspect memory CONFIG [--gpu FILE]: the bytes of a run before anything
+ * runs. */
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -10,34 +11,31 @@
 #define GIB (1 << 30)
 
 static const char help[] =
-    "usage: convoy inspect memory CONFIG [--gpu FILE] [--set key=value]...\n"
-    "\n"
-    "Prints the memory that a rank of this training run will take, from the memory plan; trains nothing. Where "
-    "data.train is\n"
-    "not set or not there, synthetic data stands in for it (model.classes, or 1000 classes). On a GPU, and with --gpu, "
-    "also\n"
-    "the largest batch that fits.\n"
-    "\n"
-    "  --gpu FILE          a GPU that need not be here: a description in configs/gpus/, such as "
-    "configs/gpus/h200.json\n"
-    "  --set key=value     overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
+    "usage: convoy inspect memory CONFIG [--gpu FILE] [--set key=value]...\n\nPrints the memory "
+    "that a rank of this training run will take, from the memory plan; trains nothing. Where "
+    "data.train is\nnot set or not there, synthetic data stands in for it (model.classes, or 1000 "
+    "classes). On a GPU, and with --gpu, also\nthe largest batch that fits.\n\n  --gpu FILE        "
+    "  a GPU that need not be here: a description in configs/gpus/, such as "
+    "configs/gpus/h200.json\n  --set key=value     overrides a key of CONFIG; may be repeated "
+    "(convoy inspect config lists them)\n";
 
 static void add_report(const Session *s, StrBuf *text)
 {
     MemoryReport r = memory_report(s);
     for (int i = 0; i < MEMORY_ITEM_COUNT; i++) {
-        bool only_where_any = i == MEMORY_COPIES || i == MEMORY_SIDE_WORKSPACE || i == MEMORY_INPUTS ||
-                              i == MEMORY_SUMS || i == MEMORY_STAGED || i == MEMORY_READ_AHEAD;
+        bool only_where_any = i == MEMORY_COPIES || i == MEMORY_SIDE_WORKSPACE ||
+                              i == MEMORY_INPUTS || i == MEMORY_SUMS || i == MEMORY_STAGED ||
+                              i == MEMORY_READ_AHEAD;
         if (only_where_any && r.bytes[i] == 0) continue;
         str_printf(text, "%-28s %15zu\n", memory_item_name(i), r.bytes[i]);
     }
-    str_printf(text, "%-28s %15zu bytes, %.2f GiB per rank at %lld images a micro-batch\n", "total", r.total,
-               (double)r.total / GIB, (long long)s->plan.batch);
+    str_printf(text, "%-28s %15zu bytes, %.2f GiB per rank at %lld images a micro-batch\n", "total",
+               r.total, (double)r.total / GIB, (long long)s->plan.batch);
     str_printf(text, "%-28s %15zu bytes if activations shared no memory\n", "",
                r.total - r.bytes[MEMORY_ACTIVATIONS] + r.activations_naive);
     if (s->backend->v->device) {
-        str_printf(text, "%-28s %15zu bytes, %.2f GiB, the rest is host memory\n", "on the device", r.device,
-                   (double)r.device / GIB);
+        str_printf(text, "%-28s %15zu bytes, %.2f GiB, the rest is host memory\n", "on the device",
+                   r.device, (double)r.device / GIB);
     }
 }
 
@@ -50,9 +48,10 @@ static Status add_device(Session *s, StrBuf *text)
     s->backend->v->describe(s->backend, device, sizeof device);
     TRY(memory_largest_batch(s, &largest));
     str_printf(text, "%-28s %s\n", "device", device);
-    str_printf(text, "%-28s %15zu bytes, %.2f GiB, beside %.2f GiB for CUDA and its libraries\n", "available", budget,
-               (double)budget / GIB, (double)MEMORY_RESERVE / GIB);
-    str_printf(text, "%-28s %15lld images a micro-batch\n", "largest batch per rank", (long long)largest);
+    str_printf(text, "%-28s %15zu bytes, %.2f GiB, beside %.2f GiB for CUDA and its libraries\n",
+               "available", budget, (double)budget / GIB, (double)MEMORY_RESERVE / GIB);
+    str_printf(text, "%-28s %15lld images a micro-batch\n", "largest batch per rank",
+               (long long)largest);
     return OK;
 }
 

@@ -4,7 +4,8 @@
 #include "base/str.h"
 #include "trainer/cmd/cmd.h"
 
-/* All ranks must run the same configuration; only where the data lies may differ from host to host. */
+/* All ranks must run the same configuration; only where the data lies may differ from host to
+ * host. */
 static Status check_equal(Comm *comm, const Config *c)
 {
     char none[] = "";
@@ -12,7 +13,8 @@ static Status check_equal(Comm *comm, const Config *c)
     Config local = *c; /* shares its strings */
     local.data.train = local.data.val = none;
     Status status = config_dump_yaml(&local, &text);
-    bool equal = comm_all_equal(comm, status == OK ? (int64_t)str_crc32c(0, text.text, text.length) : -1);
+    bool equal =
+        comm_all_equal(comm, status == OK ? (int64_t)str_crc32c(0, text.text, text.length) : -1);
     str_free(&text);
     TRY(status);
     return equal ? OK : fail(ERR_USAGE, "the ranks were given different configurations");
@@ -22,7 +24,8 @@ static Status load_and_work(const Args *args, Comm *comm, RunWork work)
 {
     Config *config = NULL;
     TRY(log_open(NULL, comm->rank, LOG_INFO));
-    Status status = comm_agree(comm, config_load(&config, args->config, args->sets, args->set_count));
+    Status status =
+        comm_agree(comm, config_load(&config, args->config, args->sets, args->set_count));
     if (status == OK) status = comm_agree(comm, check_equal(comm, config));
     if (status == OK) comm_set_timeout(comm, config->comm.timeout_s);
     if (status == OK) status = work(comm, config, args);

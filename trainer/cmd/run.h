@@ -1,4 +1,5 @@
-/* run.h - what every command that computes does around its work: ranks, config, one message from one rank. */
+/* run.h - what every command that computes does around its work: ranks, config, one message from
+ * one rank. */
 #ifndef CONVOY_TRAINER_RUN_H
 #define CONVOY_TRAINER_RUN_H
 #include "trainer/cmd/args.h"
@@ -7,7 +8,8 @@
 
 typedef Status (*RunWork)(Comm *comm, const Config *c, const Args *args);
 
-/* Joins the ranks, loads args->config (NULL: defaults) and --set on all of them, runs work and leaves the ranks
- * together. The returned status is the same on all ranks; it was printed, by rank 0, where it is an error. */
+/* Joins the ranks, loads args->config (NULL: defaults) and --set on all of them, runs work and
+ * leaves the ranks together. The returned status is the same on all ranks; it was printed, by rank
+ * 0, where it is an error. */
 Status run_with_config(const Args *args, RunWork work);
 #endif

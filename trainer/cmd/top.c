@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SILENT_S    30.0 /* without a record, and SILENT_GAPS times as long as between the last ones: worth a word */
+/* without a record, and SILENT_GAPS times as long as between the last ones: worth a word */
+#define SILENT_S    30.0
 #define SILENT_GAPS 5.0
 #define BAR_COLUMNS 30
 #define SMOOTH      0.1
@@ -37,7 +38,8 @@ static void add_start(Top *t, const JsonValue *r)
     text(r, "host", t->host);
     text(r, "device", t->device);
     text(r, "precision", precision);
-    snprintf(t->device + strlen(t->device), sizeof t->device - strlen(t->device), " %.20s", precision);
+    snprintf(t->device + strlen(t->device), sizeof t->device - strlen(t->device), " %.20s",
+             precision);
     t->world = number(r, "world");
     t->steps = number(r, "steps");
     t->images = number(r, "images");
@@ -51,7 +53,8 @@ static void add_history(Top *t, double loss)
     t->pending_sum += loss;
     if (++t->pending < t->stride) return;
     if (t->history_count == TOP_HISTORY) {
-        for (int i = 0; i < TOP_HISTORY / 2; i++) t->history[i] = 0.5 * (t->history[2 * i] + t->history[2 * i + 1]);
+        for (int i = 0; i < TOP_HISTORY / 2; i++)
+            t->history[i] = 0.5 * (t->history[2 * i] + t->history[2 * i + 1]);
         t->history_count = TOP_HISTORY / 2;
         t->stride *= 2;
         return;
@@ -132,8 +135,10 @@ static const struct {
     const char *event;
     void (*add)(Top *t, const JsonValue *r);
 } rows[] = {
-    { "start", add_start },     { "step", add_step }, { "eval", add_eval }, { "checkpoint", add_checkpoint },
-    { "on_save", add_on_save }, { "gpu", add_gpu },   { "done", add_done },
+    { "start", add_start },     { "step", add_step },
+    { "eval", add_eval },       { "checkpoint", add_checkpoint },
+    { "on_save", add_on_save }, { "gpu", add_gpu },
+    { "done", add_done },
 };
 
 void top_init(Top *t)
@@ -146,7 +151,8 @@ void top_add_line(Top *t, const char *line, size_t bytes)
     Arena *arena = NULL;
     JsonValue *record = NULL;
     if (arena_create(&arena, 4096) != OK) return;
-    const JsonValue *event = json_parse(arena, line, bytes, &record) == OK ? json_get(record, "event") : NULL;
+    const JsonValue *event =
+        json_parse(arena, line, bytes, &record) == OK ? json_get(record, "event") : NULL;
     double time = number(record, "time");
     if (event && event->type == JSON_STRING && !isnan(time)) {
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -210,7 +216,8 @@ static void add_history_line(const Top *t, StrBuf *out)
     if (t->history_count < 2 || !(most > least) || isinf(most)) return;
     str_add(out, "            ");
     for (int i = 0; i < t->history_count; i++) {
-        int level = (int)((t->history[i] - least) / (most - least) * (double)(sizeof heights - 2) + 0.5);
+        int level =
+            (int)((t->history[i] - least) / (most - least) * (double)(sizeof heights - 2) + 0.5);
         str_add_n(out, &heights[level], 1);
     }
     str_printf(out, "  %.4g to %.4g\n", least, most);
@@ -233,7 +240,8 @@ static void add_gpu_line(const TopGpu *g, int index, StrBuf *out)
 {
     str_printf(out, "GPU %-3d    ", index);
     if (!isnan(g->utilization))
-        str_printf(out, " %3.0f %% used (least %.0f)", 100 * g->utilization, 100 * g->utilization_min);
+        str_printf(out, " %3.0f %% used (least %.0f)", 100 * g->utilization,
+                   100 * g->utilization_min);
     if (!isnan(g->memory_bytes)) str_printf(out, "  %.1f GiB", g->memory_bytes / (1 << 30));
     if (!isnan(g->power_w)) str_printf(out, "  %.0f W", g->power_w);
     if (!isnan(g->temperature_c)) str_printf(out, "  %.0f C", g->temperature_c);
@@ -253,14 +261,17 @@ void top_describe(const Top *t, const char *name, double now_s, StrBuf *out)
                t->world == 1 ? "rank" : "ranks", t->host, t->device, t->global_batch);
     if (t->stepped) add_step_lines(t, out);
     if (t->evaluated)
-        str_printf(out, "evaluation  top-1 %.2f %%, top-5 %.2f %%, loss %.4f at step %.0f; best %.2f %% at step %.0f\n",
-                   100 * t->eval_top1, 100 * t->eval_top5, t->eval_loss, t->eval_step, 100 * t->best_top1,
-                   t->best_step);
+        str_printf(out,
+                   "evaluation  top-1 %.2f %%, top-5 %.2f %%, loss %.4f at step %.0f; best %.2f %% "
+                   "at step %.0f\n",
+                   100 * t->eval_top1, 100 * t->eval_top5, t->eval_loss, t->eval_step,
+                   100 * t->best_top1, t->best_step);
     if (t->saved) {
         str_printf(out, "checkpoint  step %.0f, ", t->checkpoint_step);
         add_duration(out, now_s - t->checkpoint_time);
         str_add(out, " ago");
-        if (t->sent) str_printf(out, "; on_save of step %.0f: %s", t->on_save_step, t->on_save_outcome);
+        if (t->sent)
+            str_printf(out, "; on_save of step %.0f: %s", t->on_save_step, t->on_save_outcome);
         str_add(out, "\n");
     }
     for (int i = 0; i < t->gpus; i++)

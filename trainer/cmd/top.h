@@ -7,12 +7,14 @@ enum { TOP_GPUS_MAX = 64, TOP_HISTORY = 64, TOP_TEXT_BYTES = 200 };
 
 typedef struct TopGpu {
     bool known;
-    double utilization, utilization_min, memory_bytes, power_w, temperature_c, clock_mhz; /* NaN: not told */
+    /* NaN: not told */
+    double utilization, utilization_min, memory_bytes, power_w, temperature_c, clock_mhz;
 } TopGpu;
 
 typedef struct Top { /* zero-initialise by top_init() */
     bool started, stepped, evaluated, saved, sent, ended;
-    char model[TOP_TEXT_BYTES], device[TOP_TEXT_BYTES], host[TOP_TEXT_BYTES], reason[TOP_TEXT_BYTES];
+    char model[TOP_TEXT_BYTES], device[TOP_TEXT_BYTES], host[TOP_TEXT_BYTES],
+        reason[TOP_TEXT_BYTES];
     double world, steps, images, global_batch;
     double step, epoch, loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms, grad_norm;
     double seconds_per_step; /* smoothed */
@@ -20,7 +22,8 @@ typedef struct Top { /* zero-initialise by top_init() */
     double checkpoint_step, checkpoint_time, on_save_step;
     char on_save_outcome[TOP_TEXT_BYTES];
     int code;
-    double last_time, gap_s; /* Unix time of the last record; the longest gap between the last two of them */
+    /* Unix time of the last record; the longest gap between the last two of them */
+    double last_time, gap_s;
     int gpus;
     TopGpu gpu[TOP_GPUS_MAX];
     double history[TOP_HISTORY]; /* means of stride losses each */
@@ -29,7 +32,8 @@ typedef struct Top { /* zero-initialise by top_init() */
 } Top;
 
 void top_init(Top *t);
-/* One line of metrics.jsonl. What is no record of a run is passed over: a run that writes may have begun a line. */
+/* One line of metrics.jsonl. What is no record of a run is passed over: a run that writes may have
+ * begun a line. */
 void top_add_line(Top *t, const char *line, size_t bytes);
 /* Several lines. name: the run's. now_s: Unix seconds. */
 void top_describe(const Top *t, const char *name, double now_s, StrBuf *out);

@@ -1,7 +1,9 @@
-/* comm.c - what does not depend on who carries the messages: the choice of a carrier, blocking helpers, agreement.
+/* comm.c - what does not depend on who carries the messages: the choice of a carrier, blocking
+ * helpers, agreement.
  *
- * The environment is read here, and only to see whether a launcher (mpirun, srun) started this process, and where it
- * is: that must be known before MPI may be touched, and no command line says it. */
+ * The environment is read here, and only to see whether a launcher (mpirun, srun) started this
+ * process, and where it is: that must be known before MPI may be touched, and no command line says
+ * it. */
 #include "trainer/comm/comm.h"
 
 #include <stdio.h>
@@ -16,8 +18,8 @@
 
 enum { MESSAGE_BYTES = 1024 }; /* what status.h keeps of a sentence */
 
-/* Variables that a launcher sets in every rank. size: its value is the number of ranks. SLURM_STEP_NUM_TASKS is set by
- * srun only, not in a batch script that starts a plain process. */
+/* Variables that a launcher sets in every rank. size: its value is the number of ranks.
+ * SLURM_STEP_NUM_TASKS is set by srun only, not in a batch script that starts a plain process. */
 typedef struct LaunchVariable {
     const char *name;
     bool size;
@@ -29,8 +31,8 @@ static const LaunchVariable launch_variables[] = {
 };
 enum { LAUNCH_VARIABLES = sizeof(launch_variables) / sizeof(launch_variables[0]) };
 
-/* Number of ranks that a launcher announced; 1 if it only told that it is one; 0 if there is none. An srun of one task
- * is not a launcher of ranks: interactive shells are started by it. */
+/* Number of ranks that a launcher announced; 1 if it only told that it is one; 0 if there is none.
+ * An srun of one task is not a launcher of ranks: interactive shells are started by it. */
 static int64_t launched_ranks(void)
 {
     int64_t ranks = 0;
@@ -46,11 +48,13 @@ static int64_t launched_ranks(void)
 }
 
 #if !CONVOY_MPI
-/* Without MPI comm_mpi.c is not compiled. Its ranks would each train alone and write to one run folder: refuse. */
+/* Without MPI comm_mpi.c is not compiled. Its ranks would each train alone and write to one run
+ * folder: refuse. */
 Status comm_mpi_create(Comm **out)
 {
     *out = NULL;
-    return fail(ERR_ENV, "started by an MPI launcher, but convoy was built without MPI (make MPI=1)");
+    return fail(ERR_ENV,
+                "started by an MPI launcher, but convoy was built without MPI (make MPI=1)");
 }
 #endif
 
@@ -65,8 +69,8 @@ Status comm_create(Comm **out)
         *out = NULL;
         return fail(
             ERR_ENV,
-            "started as one of %lld ranks, but MPI sees only this one: start with the mpirun of the MPI library "
-            "that convoy was built with, or with srun --mpi=pmix",
+            "started as one of %lld ranks, but MPI sees only this one: start with the mpirun of "
+            "the MPI library that convoy was built with, or with srun --mpi=pmix",
             (long long)ranks);
     }
     return OK;
@@ -96,7 +100,8 @@ void comm_beat(Comm *c)
     c->beats++;
 }
 
-void comm_set_last_words(Comm *c, void (*words)(void *cookie, int exit_code, const char *reason), void *cookie)
+void comm_set_last_words(Comm *c, void (*words)(void *cookie, int exit_code, const char *reason),
+                         void *cookie)
 {
     c->last_words = words;
     c->last_words_cookie = cookie;
@@ -132,15 +137,20 @@ static void run_job(Comm *c, CommJob *job)
 
 void comm_allreduce(Comm *c, void *data, size_t count, CommType type, CommOp op, const char *name)
 {
-    CommJob job = { .kind = COMM_ALLREDUCE, .type = type, .op = op, .data = data, .count = count, .name = name };
+    CommJob job = {
+        .kind = COMM_ALLREDUCE, .type = type, .op = op, .data = data, .count = count, .name = name
+    };
     run_job(c, &job);
 }
 
 void comm_broadcast(Comm *c, void *data, size_t bytes, int root, const char *name)
 {
-    CommJob job = {
-        .kind = COMM_BROADCAST, .type = COMM_BYTES, .data = data, .count = bytes, .root = root, .name = name
-    };
+    CommJob job = { .kind = COMM_BROADCAST,
+                    .type = COMM_BYTES,
+                    .data = data,
+                    .count = bytes,
+                    .root = root,
+                    .name = name };
     run_job(c, &job);
 }
 
@@ -150,8 +160,9 @@ void comm_barrier(Comm *c, const char *name)
     run_job(c, &job);
 }
 
-/* One minimum finds the worst status and, among those who have it, the lowest rank: status * 2^32 + rank orders by
- * both. A second number tells whether every rank failed. Only where there is an error does its sentence travel. */
+/* One minimum finds the worst status and, among those who have it, the lowest rank: status * 2^32 +
+ * rank orders by both. A second number tells whether every rank failed. Only where there is an
+ * error does its sentence travel. */
 Status comm_agree(Comm *c, Status mine)
 {
     const int64_t scale = (int64_t)1 << 32;

@@ -1,15 +1,15 @@
-/* comm.h - what the ranks of a run say to each other. One interface; one process alone is an ordinary case of it
- * (comm_self.c).
+/* comm.h - what the ranks of a run say to each other. One interface; one process alone is an
+ * ordinary case of it (comm_self.c).
  *
- * JOBS. Every operation is a CommJob that is posted and later waited for. With MPI one communication thread makes every
- * MPI call: it starts the jobs in the order in which they were posted - which must be the same on all ranks -, polls
- * them and sleeps between polls, so that it steals no compute core. comm_self finishes jobs at once. The blocking
- * helpers post and wait.
+ * JOBS. Every operation is a CommJob that is posted and later waited for. With MPI one
+ * communication thread makes every MPI call: it starts the jobs in the order in which they were
+ * posted - which must be the same on all ranks -, polls them and sleeps between polls, so that it
+ * steals no compute core. comm_self finishes jobs at once. The blocking helpers post and wait.
  *
- * FAILURE. A job that is not done after the timeout means a lost or hung peer: the communication thread logs rank,
- * step, phase and operation (comm_set_progress) and ends the process with code 76 by _exit, never through MPI_Finalize.
- * Therefore jobs themselves cannot fail; only set-up can. comm_agree() is how a local error becomes everybody's at a
- * known point. */
+ * FAILURE. A job that is not done after the timeout means a lost or hung peer: the communication
+ * thread logs rank, step, phase and operation (comm_set_progress) and ends the process with code 76
+ * by _exit, never through MPI_Finalize. Therefore jobs themselves cannot fail; only set-up can.
+ * comm_agree() is how a local error becomes everybody's at a known point. */
 #ifndef CONVOY_TRAINER_COMM_COMM_H
 #define CONVOY_TRAINER_COMM_COMM_H
 #include "base/status.h"
@@ -21,14 +21,16 @@ typedef enum CommType { COMM_F32, COMM_F64, COMM_I64, COMM_BYTES } CommType;
 typedef enum CommOp { COMM_SUM, COMM_MAX, COMM_MIN } CommOp;
 typedef enum CommKind { COMM_ALLREDUCE, COMM_BROADCAST, COMM_BARRIER, COMM_ALLGATHER } CommKind;
 
-typedef struct CommJob { /* zero-initialise or fill; must stay alive and in place until waited for */
+/* zero-initialise or fill; must stay alive and in place until waited for */
+typedef struct CommJob {
     CommKind kind;
     CommType type;
     CommOp op;
     void *data;   /* in place; allgather: world * count elements, own part already in place */
     size_t count; /* elements (allgather: per rank) */
     int root;
-    const char *name;                       /* "bucket 3", for the watchdog; static or outlives the job */
+    /* "bucket 3", for the watchdog; static or outlives the job */
+    const char *name;
     double posted_s, started_s, finished_s; /* clock_s(), filled in; for traces */
     _Atomic int done;                       /* internal */
 } CommJob;
@@ -48,39 +50,47 @@ struct Comm {
     /* what comm_set_timeout and comm_set_progress were told: read by the watchdog */
     _Atomic double timeout_s;
     _Atomic int64_t step;
-    _Atomic(const char *) phase;                                         /* NULL = start */
-    _Atomic int64_t beats;                                               /* signs of life of the main thread */
+    _Atomic(const char *) phase; /* NULL = start */
+    /* signs of life of the main thread */
+    _Atomic int64_t beats;
     void (*last_words)(void *cookie, int exit_code, const char *reason); /* NULL: none */
     void *last_words_cookie;
-    _Atomic(const char *) launcher; /* where mpirun listens, if it has answered there (launcher.h); NULL: unknown */
+    /* where mpirun listens, if it has answered there (launcher.h); NULL: unknown */
+    _Atomic(const char *) launcher;
 };
 
-/* Says what the process dies of where it ends without returning (watchdog, comm_abort); may run on any thread. NULL
- * words: none. */
-void comm_set_last_words(Comm *c, void (*words)(void *cookie, int exit_code, const char *reason), void *cookie);
-/* Finds out where mpirun listens, as it told this process, and whether it answers; up to 3 s. From then on a rank that
- * ends because of a lost peer looks whether its host was cut off: then it ends mpirun's daemon on it too. */
+/* Says what the process dies of where it ends without returning (watchdog, comm_abort); may run on
+ * any thread. NULL words: none. */
+void comm_set_last_words(Comm *c, void (*words)(void *cookie, int exit_code, const char *reason),
+                         void *cookie);
+/* Finds out where mpirun listens, as it told this process, and whether it answers; up to 3 s. From
+ * then on a rank that ends because of a lost peer looks whether its host was cut off: then it ends
+ * mpirun's daemon on it too. */
 void comm_find_launcher(Comm *c);
 /* True on every rank if value is the same on all of them. */
 bool comm_all_equal(Comm *c, int64_t value);
 
 Status comm_self_create(Comm **out);
-/* MPI_Init_thread on the communication thread. ERR_ENV if MPI cannot start. Without mpirun MPI gives a world of one. */
+/* MPI_Init_thread on the communication thread. ERR_ENV if MPI cannot start. Without mpirun MPI
+ * gives a world of one. */
 Status comm_mpi_create(Comm **out);
 /* What to use: MPI when this process was started by mpirun, srun (PMIx) or the like, else self. */
 Status comm_create(Comm **out);
-void comm_set_timeout(Comm *c, double seconds);                   /* 0 = none; may be changed at any time */
-void comm_set_progress(Comm *c, int64_t step, const char *phase); /* what the watchdog would name; phase static */
-void comm_beat(Comm *c); /* a sign of life within a phase, for trainer/guard/watch.h; comm_set_progress is one too */
+/* 0 = none; may be changed at any time */
+void comm_set_timeout(Comm *c, double seconds);
+/* what the watchdog would name; phase static */
+void comm_set_progress(Comm *c, int64_t step, const char *phase);
+/* a sign of life within a phase, for trainer/guard/watch.h; comm_set_progress is one too */
+void comm_beat(Comm *c);
 void comm_post(Comm *c, CommJob *job);
 void comm_wait(Comm *c, CommJob *job);
 bool comm_done(const CommJob *job);
 void comm_allreduce(Comm *c, void *data, size_t count, CommType type, CommOp op, const char *name);
 void comm_broadcast(Comm *c, void *data, size_t bytes, int root, const char *name);
 void comm_barrier(Comm *c, const char *name);
-/* All ranks call with their own status; all get the worst (most negative) one. Where it is an error, status_message()
- * on every rank is that of the lowest rank that has it, prefixed "rank N: " when world > 1 and not every rank failed.
- * OK if all are OK. */
+/* All ranks call with their own status; all get the worst (most negative) one. Where it is an
+ * error, status_message() on every rank is that of the lowest rank that has it, prefixed "rank N: "
+ * when world > 1 and not every rank failed. OK if all are OK. */
 Status comm_agree(Comm *c, Status mine);
 _Noreturn void comm_abort(Comm *c, int exit_code);
 void comm_destroy(Comm *c);

@@ -1,19 +1,21 @@
 /* comm_mpi.c - jobs carried by MPI. The only file that includes mpi.h.
  *
- * THREAD. One communication thread makes every MPI call from MPI_Init_thread to MPI_Finalize, so MPI_THREAD_FUNNELED
- * is enough ("main thread" is the one that initialises). Callers put jobs into a queue under the lock and sleep on a
- * condition until theirs is done. While nothing is in flight the thread sleeps too; otherwise it polls, and naps
- * between polls in which nothing moved.
+ * THREAD. One communication thread makes every MPI call from MPI_Init_thread to MPI_Finalize, so
+ * MPI_THREAD_FUNNELED is enough ("main thread" is the one that initialises). Callers put jobs into
+ * a queue under the lock and sleep on a condition until theirs is done. While nothing is in flight
+ * the thread sleeps too; otherwise it polls, and naps between polls in which nothing moved.
  *
- * PIECES AND LANES. A job is cut into pieces, each one non-blocking collective of at most PIECE_BYTES, and at most
- * LANES of them are in flight. Pieces start in the order of the jobs, which is the same on all ranks, hence so is the
- * order of MPI calls on the communicator. Pieces of several jobs may be in flight together. Cutting keeps counts far
- * below INT_MAX, and it is what makes large sums affordable: Open MPI 4.1's in-place MPI_Iallreduce of 100 MB at once
- * costs about three times the CPU time. A ring of Isend/Irecv gained too little to keep (one host, busy cores; not
- * measured across hosts).
+ * PIECES AND LANES. A job is cut into pieces, each one non-blocking collective of at most
+ * PIECE_BYTES, and at most LANES of them are in flight. Pieces start in the order of the jobs,
+ * which is the same on all ranks, hence so is the order of MPI calls on the communicator. Pieces of
+ * several jobs may be in flight together. Cutting keeps counts far below INT_MAX, and it is what
+ * makes large sums affordable: Open MPI 4.1's in-place MPI_Iallreduce of 100 MB at once costs about
+ * three times the CPU time. A ring of Isend/Irecv gained too little to keep (one host, busy cores;
+ * not measured across hosts).
  *
- * REPEATABILITY. Where pieces begin depends on the job alone, so MPI is asked for the same sums in every run; that it
- * gives the same bits on all ranks and in all runs is a property of its algorithm, which tests/e2e/comm.sh checks.
+ * REPEATABILITY. Where pieces begin depends on the job alone, so MPI is asked for the same sums in
+ * every run; that it gives the same bits on all ranks and in all runs is a property of its
+ * algorithm, which tests/e2e/comm.sh checks.
  *
  * WATCHDOG. A piece that is not done after the timeout means a lost or hung peer. */
 #include "trainer/comm/comm.h"
@@ -49,8 +51,9 @@ typedef struct MpiComm {
     Comm base; /* first: a Comm * is a MpiComm * */
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t wake;    /* for the thread: a job, stop, abort */
-    pthread_cond_t changed; /* for callers: a job is done, there is room, the thread has started or ended */
+    pthread_cond_t wake; /* for the thread: a job, stop, abort */
+    /* for callers: a job is done, there is room, the thread has started or ended */
+    pthread_cond_t changed;
     CommJob *queue[QUEUE_CAPACITY];
     size_t queue_first, queue_length;
     bool started, ended, stop, abort;
@@ -108,8 +111,8 @@ static size_t piece_limit(const CommJob *job)
     return PIECE_BYTES / type_info(job->type).bytes;
 }
 
-/* Where one rank's part of an allgather fits into one piece, one call does it; else every part is broadcast by its
- * owner. */
+/* Where one rank's part of an allgather fits into one piece, one call does it; else every part is
+ * broadcast by its owner. */
 static bool gathers_by_broadcast(const CommJob *job)
 {
     return job->kind == COMM_ALLGATHER && job->count > piece_limit(job);
@@ -122,11 +125,13 @@ static size_t job_total(const MpiComm *m, const CommJob *job)
     return gathers_by_broadcast(job) ? job->count * (size_t)m->base.world : job->count;
 }
 
-/* Elements of the piece that begins at m->next: none crosses from one rank's part of an allgather into another's. */
+/* Elements of the piece that begins at m->next: none crosses from one rank's part of an allgather
+ * into another's. */
 static size_t next_piece(const MpiComm *m)
 {
     const CommJob *job = m->starting;
-    size_t left = gathers_by_broadcast(job) ? job->count - m->next % job->count : m->total - m->next;
+    size_t left =
+        gathers_by_broadcast(job) ? job->count - m->next % job->count : m->total - m->next;
     return left < piece_limit(job) ? left : piece_limit(job);
 }
 
@@ -147,8 +152,11 @@ static void start_piece(MpiComm *m, size_t elements, MPI_Request *request)
         MPI_Ibcast(data, count, t.type, job->root, m->comm, request);
         break;
     case COMM_ALLGATHER:
-        if (gathers_by_broadcast(job)) MPI_Ibcast(data, count, t.type, (int)(m->next / job->count), m->comm, request);
-        else MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, count, t.type, m->comm, request);
+        if (gathers_by_broadcast(job))
+            MPI_Ibcast(data, count, t.type, (int)(m->next / job->count), m->comm, request);
+        else
+            MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, count, t.type, m->comm,
+                           request);
         break;
     }
 }
@@ -271,11 +279,13 @@ static void watch(MpiComm *m)
     }
 }
 
-/* Sleeps while there is nothing to do. False when asked to stop and everything that was posted is done. */
+/* Sleeps while there is nothing to do. False when asked to stop and everything that was posted is
+ * done. */
 static bool await_work(MpiComm *m)
 {
     pthread_mutex_lock(&m->lock);
-    while (m->queue_length == 0 && m->starting == NULL && m->busy_lanes == 0 && !m->stop && !m->abort)
+    while (m->queue_length == 0 && m->starting == NULL && m->busy_lanes == 0 && !m->stop &&
+           !m->abort)
         pthread_cond_wait(&m->wake, &m->lock);
     bool abort = m->abort;
     bool work = m->queue_length > 0 || m->starting != NULL || m->busy_lanes > 0;
@@ -284,8 +294,8 @@ static bool await_work(MpiComm *m)
     return work;
 }
 
-/* Longer naps the longer nothing moves: messages that are on their way end soon, a peer that still computes may take
- * long. */
+/* Longer naps the longer nothing moves: messages that are on their way end soon, a peer that still
+ * computes may take long. */
 static void nap(int *nap_us)
 {
     struct timespec t = { .tv_nsec = *nap_us * 1000L };
@@ -325,7 +335,8 @@ static void *communicate(void *arg)
 {
     MpiComm *m = arg;
     m->start_status = start_mpi(m);
-    if (m->start_status != OK) snprintf(m->start_message, sizeof(m->start_message), "%s", status_message());
+    if (m->start_status != OK)
+        snprintf(m->start_message, sizeof(m->start_message), "%s", status_message());
     announce(m, &m->started);
     int nap_us = NAP_MIN_US;
     while (m->start_status == OK && await_work(m)) {
@@ -370,8 +381,8 @@ static void mpi_wait(Comm *c, CommJob *job)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* The thread calls MPI_Abort between two polls; if it is stuck inside MPI this process leaves without it, which mpirun
- * also notices. */
+/* The thread calls MPI_Abort between two polls; if it is stuck inside MPI this process leaves
+ * without it, which mpirun also notices. */
 static void mpi_abort(Comm *c, int exit_code)
 {
     MpiComm *m = (MpiComm *)c;
@@ -392,7 +403,8 @@ static void release(MpiComm *m)
     mem_free(m);
 }
 
-/* Waits for the end of the thread, no longer than the timeout: MPI_Finalize waits for peers and cannot be polled. */
+/* Waits for the end of the thread, no longer than the timeout: MPI_Finalize waits for peers and
+ * cannot be polled. */
 static void await_end(MpiComm *m)
 {
     double timeout_s = m->base.timeout_s;
@@ -420,7 +432,9 @@ static void mpi_destroy(Comm *c)
     release(m);
 }
 
-static const CommVTable mpi_vtable = { .post = mpi_post, .wait = mpi_wait, .abort = mpi_abort, .destroy = mpi_destroy };
+static const CommVTable mpi_vtable = {
+    .post = mpi_post, .wait = mpi_wait, .abort = mpi_abort, .destroy = mpi_destroy
+};
 
 Status comm_mpi_create(Comm **out)
 {

@@ -1,11 +1,13 @@
-/* comm_nccl.c - device memory summed by NCCL. The only file that includes nccl.h; the library is opened at run time.
+/* comm_nccl.c - device memory summed by NCCL. The only file that includes nccl.h; the library is
+ * opened at run time.
  *
- * NON-BLOCKING. The communicator is made with blocking = 0: calls may return ncclInProgress, and the next one may only
- * be made when ncclCommGetAsyncError no longer says so. That is what lets a wait for a peer have an end, here
- * (settle()) and in the watchdog of device_comm.c, and what makes ncclCommAbort safe.
+ * NON-BLOCKING. The communicator is made with blocking = 0: calls may return ncclInProgress, and
+ * the next one may only be made when ncclCommGetAsyncError no longer says so. That is what lets a
+ * wait for a peer have an end, here (settle()) and in the watchdog of device_comm.c, and what makes
+ * ncclCommAbort safe.
  *
- * VERSIONS. ncclConfig_t carries its own size, so a library older or newer than the header understands it; fields that
- * an older one does not know are left at their defaults here. */
+ * VERSIONS. ncclConfig_t carries its own size, so a library older or newer than the header
+ * understands it; fields that an older one does not know are left at their defaults here. */
 #include "trainer/comm/device_carrier.h"
 
 #include <cuda_runtime_api.h>
@@ -43,7 +45,8 @@ typedef struct NcclCarrier { /* a DeviceCarrier * is a NcclCarrier * */
     NcclFunctions f;
     Comm *comm;
     int max_ctas;
-    _Atomic(ncclComm_t) nccl; /* NULL: not connected, or aborted; atomic for abort() beside other calls */
+    /* NULL: not connected, or aborted; atomic for abort() beside other calls */
+    _Atomic(ncclComm_t) nccl;
     _Atomic bool failed;
 } NcclCarrier;
 _Static_assert(sizeof(ncclUniqueId) == sizeof(DeviceCarrierId), "an id must fit");
@@ -64,11 +67,13 @@ static Status check_version(const NcclFunctions *f)
 {
     int version = 0;
     char found[32], oldest[32];
-    if (f->get_version(&version) != ncclSuccess) return fail(ERR_ENV, "NCCL does not tell its version");
+    if (f->get_version(&version) != ncclSuccess)
+        return fail(ERR_ENV, "NCCL does not tell its version");
     if (version >= OLDEST_VERSION && version / 10000 == NCCL_MAJOR) return OK;
     format_version(version, found, sizeof found);
     format_version(OLDEST_VERSION, oldest, sizeof oldest);
-    return fail(ERR_ENV, "NCCL %s was found; needed is %s or newer, of major version %d", found, oldest, NCCL_MAJOR);
+    return fail(ERR_ENV, "NCCL %s was found; needed is %s or newer, of major version %d", found,
+                oldest, NCCL_MAJOR);
 }
 
 static Status open_library(NcclFunctions *f, void **library)
@@ -89,9 +94,10 @@ static Status open_library(NcclFunctions *f, void **library)
         { "ncclGroupStart", &f->group_start, false },
         { "ncclGroupEnd", &f->group_end, false },
     };
-    const LibrarySpec spec = {
-        .title = "NCCL", .file_names = names, .symbols = symbols, .symbol_count = sizeof symbols / sizeof symbols[0]
-    };
+    const LibrarySpec spec = { .title = "NCCL",
+                               .file_names = names,
+                               .symbols = symbols,
+                               .symbol_count = sizeof symbols / sizeof symbols[0] };
     TRY(library_open(library, &spec));
     Status status = check_version(f);
     if (status == OK) return OK;
@@ -124,9 +130,10 @@ static Status broken(NcclCarrier *n, ncclResult_t result, const char *call, cons
 {
     const char *detail = n->f.last_error(n->nccl);
     n->failed = true;
-    Status status = result == ncclInvalidArgument || result == ncclInvalidUsage ? ERR_ENV : ERR_PEER;
-    return fail(status, "NCCL: %s%s%s: %s%s%s", call, name ? " of " : "", name ? name : "", n->f.error_string(result),
-                detail && detail[0] ? ": " : "", detail ? detail : "");
+    Status status =
+        result == ncclInvalidArgument || result == ncclInvalidUsage ? ERR_ENV : ERR_PEER;
+    return fail(status, "NCCL: %s%s%s: %s%s%s", call, name ? " of " : "", name ? name : "",
+                n->f.error_string(result), detail && detail[0] ? ": " : "", detail ? detail : "");
 }
 
 static void nap(void)
@@ -146,7 +153,8 @@ static Status settle(NcclCarrier *n, ncclResult_t result, const char *call, cons
         double now = clock_s(), timeout_s = n->comm->timeout_s;
         since_s = watchdog_forgive(since_s, watchdog_pause_s(&polled_s, now), now);
         if (timeout_s > 0 && now - since_s > timeout_s) {
-            watchdog_report(n->comm, now - since_s, name ? name : call, "NCCL: a peer was lost or hangs");
+            watchdog_report(n->comm, now - since_s, name ? name : call,
+                            "NCCL: a peer was lost or hangs");
             watchdog_exit(n->comm);
         }
         if (i > SPINS) nap();
@@ -167,7 +175,9 @@ static Status nccl_error(DeviceCarrier *c)
     if (!n->nccl) return OK;
     ncclResult_t asked = n->f.async_error(n->nccl, &result);
     if (asked != ncclSuccess) result = asked;
-    return result == ncclSuccess || result == ncclInProgress ? OK : broken(n, result, "communicator", NULL);
+    return result == ncclSuccess || result == ncclInProgress
+               ? OK
+               : broken(n, result, "communicator", NULL);
 }
 
 /* ---- life ---- */
@@ -191,7 +201,8 @@ static void nccl_destroy(DeviceCarrier *c)
 {
     NcclCarrier *n = self(c);
     if (!n) return;
-    if (n->nccl && !n->failed && settle(n, n->f.finalize(n->nccl), "ncclCommFinalize", NULL) == OK) {
+    if (n->nccl && !n->failed &&
+        settle(n, n->f.finalize(n->nccl), "ncclCommFinalize", NULL) == OK) {
         n->f.destroy(n->nccl);
         n->nccl = NULL;
     }
@@ -206,10 +217,12 @@ static Status nccl_open(DeviceCarrier **out, Comm *comm, int device, int max_cta
     if (!n) return ERR_MEMORY;
     n->comm = comm;
     n->max_ctas = max_ctas;
-    void *library; /* stays open: threads that NCCL leaves behind, and its handler at exit, run in it */
+    /* stays open: threads that NCCL leaves behind, and its handler at exit, run in it */
+    void *library;
     Status status = open_library(&n->f, &library);
     cudaError_t error = status == OK ? cudaSetDevice(device) : cudaSuccess;
-    if (error != cudaSuccess) status = fail(ERR_ENV, "NCCL: CUDA device %d: %s", device, cudaGetErrorString(error));
+    if (error != cudaSuccess)
+        status = fail(ERR_ENV, "NCCL: CUDA device %d: %s", device, cudaGetErrorString(error));
     if (status != OK) nccl_destroy((DeviceCarrier *)n);
     else *out = (DeviceCarrier *)n;
     return status;
@@ -266,20 +279,24 @@ static Status nccl_type(DType type, ncclDataType_t *out)
     return fail(ERR_INTERNAL, "NCCL: sums of %s are not offered", dtype_name(type));
 }
 
-static Status nccl_allreduce(DeviceCarrier *c, void *data, size_t count, DType type, void *stream, const char *name)
+static Status nccl_allreduce(DeviceCarrier *c, void *data, size_t count, DType type, void *stream,
+                             const char *name)
 {
     NcclCarrier *n = self(c);
     ncclDataType_t t = ncclFloat32;
     TRY(usable(n, name));
     TRY(nccl_type(type, &t));
-    return settle(n, n->f.allreduce(data, data, count, t, ncclSum, n->nccl, stream), "ncclAllReduce", name);
+    return settle(n, n->f.allreduce(data, data, count, t, ncclSum, n->nccl, stream),
+                  "ncclAllReduce", name);
 }
 
-static Status nccl_broadcast(DeviceCarrier *c, void *data, size_t bytes, int root, void *stream, const char *name)
+static Status nccl_broadcast(DeviceCarrier *c, void *data, size_t bytes, int root, void *stream,
+                             const char *name)
 {
     NcclCarrier *n = self(c);
     TRY(usable(n, name));
-    return settle(n, n->f.broadcast(data, data, bytes, ncclUint8, root, n->nccl, stream), "ncclBroadcast", name);
+    return settle(n, n->f.broadcast(data, data, bytes, ncclUint8, root, n->nccl, stream),
+                  "ncclBroadcast", name);
 }
 
 static Status nccl_group_begin(DeviceCarrier *c)

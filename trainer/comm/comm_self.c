@@ -1,7 +1,7 @@
 /* comm_self.c - one process alone: every job is done when it is posted.
  *
- * Sums, broadcasts and gathers over one rank leave the data as it is, so that nothing has to move. The stamps of a job
- * are still filled in: traces read them whoever carries the messages. */
+ * Sums, broadcasts and gathers over one rank leave the data as it is, so that nothing has to move.
+ * The stamps of a job are still filled in: traces read them whoever carries the messages. */
 #include <unistd.h>
 
 #include "base/clock.h"

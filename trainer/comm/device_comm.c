@@ -1,11 +1,13 @@
-/* device_comm.c - which carrier sums device memory, marks around its operations, and the watchdog thread.
+/* device_comm.c - which carrier sums device memory, marks around its operations, and the watchdog
+ * thread.
  *
- * THREADS. The caller's thread enqueues and says what it waits for; the watchdog thread sleeps while nothing is
- * watched, else looks every POLL_S. The lock covers what they share: the watched event, so that watch() returns only
- * when the watchdog no longer asks for the event before. A second one, calls, is held in every call of the carrier:
- * NCCL's question for errors also finishes work and frees it, so two threads may not ask at a time. The watchdog only
- * tries that lock, since a call that lasts looks for errors and for the timeout itself; and its abort goes without, for
- * it is there to end such a call. */
+ * THREADS. The caller's thread enqueues and says what it waits for; the watchdog thread sleeps
+ * while nothing is watched, else looks every POLL_S. The lock covers what they share: the watched
+ * event, so that watch() returns only when the watchdog no longer asks for the event before. A
+ * second one, calls, is held in every call of the carrier: NCCL's question for errors also finishes
+ * work and frees it, so two threads may not ask at a time. The watchdog only tries that lock, since
+ * a call that lasts looks for errors and for the timeout itself; and its abort goes without, for it
+ * is there to end such a call. */
 #include "trainer/comm/device_comm.h"
 
 #include <pthread.h>
@@ -64,14 +66,16 @@ void device_comm_version(char *out, size_t bytes)
 
 /* ---- choice ---- */
 
-/* FNV-1a: equal texts, equal numbers; two of some thousand devices that collide would only sum more slowly. */
+/* FNV-1a: equal texts, equal numbers; two of some thousand devices that collide would only sum more
+ * slowly. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
     for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 1099511628211U;
     return hash;
 }
 
-/* Containers of one host have names of their own and see the same devices; the kernel's boot id tells hosts apart. */
+/* Containers of one host have names of their own and see the same devices; the kernel's boot id
+ * tells hosts apart. */
 static uint64_t hash_host(void)
 {
     uint8_t *boot = NULL;
@@ -97,7 +101,11 @@ static Status count_users(Comm *comm, uint64_t device, int *mine, int *most)
         return status;
     }
     memcpy(&all[comm->rank], &device, sizeof device);
-    CommJob job = { .kind = COMM_ALLGATHER, .type = COMM_I64, .data = all, .count = 1, .name = "devices of all ranks" };
+    CommJob job = { .kind = COMM_ALLGATHER,
+                    .type = COMM_I64,
+                    .data = all,
+                    .count = 1,
+                    .name = "devices of all ranks" };
     comm_post(comm, &job);
     comm_wait(comm, &job);
     *most = 0;
@@ -112,7 +120,8 @@ static Status count_users(Comm *comm, uint64_t device, int *mine, int *most)
 }
 
 /* Collective. device -1: a rank without one, which shares it with nobody. */
-static Status count_users_of(Comm *comm, int device, const DeviceCarrierVTable *v, int *mine, int *most)
+static Status count_users_of(Comm *comm, int device, const DeviceCarrierVTable *v, int *mine,
+                             int *most)
 {
     char id[64];
     snprintf(id, sizeof id, "none of rank %d", comm->rank);
@@ -120,7 +129,8 @@ static Status count_users_of(Comm *comm, int device, const DeviceCarrierVTable *
     return count_users(comm, hash_text(hash_host(), id), mine, most);
 }
 
-Status device_comm_choose_over(DeviceCommCarrier *out, Comm *comm, int device, const DeviceCarrierVTable *v)
+Status device_comm_choose_over(DeviceCommCarrier *out, Comm *comm, int device,
+                               const DeviceCarrierVTable *v)
 {
     int mine, most;
     *out = comm->world == 1 ? DEVICE_COMM_SELF : DEVICE_COMM_STAGED;
@@ -163,10 +173,13 @@ static _Noreturn void leave(DeviceComm *d, double waited_s, const char *reason)
     char operation[128];
     pthread_t thread;
     bool under_way = device_marks_describe(&d->marks, d->what, operation, sizeof operation);
-    if (!reason) reason = under_way || !d->nccl ? "a peer was lost or hangs, or the device hangs" : "the device hangs";
+    if (!reason)
+        reason = under_way || !d->nccl ? "a peer was lost or hangs, or the device hangs"
+                                       : "the device hangs";
     watchdog_report(d->comm, waited_s, operation, reason);
     if (d->nccl && thread_start(&thread, "abort", abort_carrier, d) == OK) {
-        for (double until_s = clock_s() + ABORT_PATIENCE_S; !d->aborted && clock_s() < until_s;) clock_sleep_s(POLL_S);
+        for (double until_s = clock_s() + ABORT_PATIENCE_S; !d->aborted && clock_s() < until_s;)
+            clock_sleep_s(POLL_S);
     }
     watchdog_exit(d->comm);
 }
@@ -180,7 +193,8 @@ static Status carrier_error(DeviceComm *d)
     return status;
 }
 
-/* An error of the event is one of the device: the caller, who waits for the same event, gets it too and says so. */
+/* An error of the event is one of the device: the caller, who waits for the same event, gets it too
+ * and says so. */
 static void look(DeviceComm *d)
 {
     double now = clock_s(), timeout_s = d->comm->timeout_s;
@@ -258,7 +272,8 @@ static Status open_local(DeviceComm *d, int max_ctas)
     return device_marks_init(&d->marks, d->backend);
 }
 
-/* A rank that fails here alone leaves its peers to their timeout, so it says at once what happened. */
+/* A rank that fails here alone leaves its peers to their timeout, so it says at once what
+ * happened. */
 static Status connect_ranks(DeviceComm *d)
 {
     struct {
@@ -268,7 +283,8 @@ static Status connect_ranks(DeviceComm *d)
     } first = { 0 };
     if (d->comm->rank == 0) {
         first.status = d->v->make_id(d->nccl, &first.id);
-        if (first.status != OK) snprintf(first.message, sizeof first.message, "%s", status_message());
+        if (first.status != OK)
+            snprintf(first.message, sizeof first.message, "%s", status_message());
     }
     comm_broadcast(d->comm, &first, sizeof first, 0, "id of the NCCL communicator");
     if (first.status != OK) return fail((Status)first.status, "rank 0: %s", first.message);
@@ -277,7 +293,8 @@ static Status connect_ranks(DeviceComm *d)
     return status;
 }
 
-Status device_comm_create_over(DeviceComm **out, Comm *comm, Backend *backend, DeviceCommCarrier carrier, int max_ctas,
+Status device_comm_create_over(DeviceComm **out, Comm *comm, Backend *backend,
+                               DeviceCommCarrier carrier, int max_ctas,
                                const DeviceCarrierVTable *v)
 {
     DeviceComm *d = *out = mem_calloc(1, sizeof *d);
@@ -299,7 +316,8 @@ Status device_comm_create_over(DeviceComm **out, Comm *comm, Backend *backend, D
     return status;
 }
 
-Status device_comm_create(DeviceComm **out, Comm *comm, Backend *backend, DeviceCommCarrier carrier, int max_ctas)
+Status device_comm_create(DeviceComm **out, Comm *comm, Backend *backend, DeviceCommCarrier carrier,
+                          int max_ctas)
 {
     return device_comm_create_over(out, comm, backend, carrier, max_ctas, device_carrier_nccl);
 }
@@ -344,7 +362,8 @@ static bool carries(const DeviceComm *d)
     return d->carrier == DEVICE_COMM_NCCL;
 }
 
-Status device_comm_allreduce(DeviceComm *d, void *data, size_t count, DType type, Stream *stream, const char *name)
+Status device_comm_allreduce(DeviceComm *d, void *data, size_t count, DType type, Stream *stream,
+                             const char *name)
 {
     if (!carries(d) || count == 0) return OK;
     if (!d->group) TRY(device_marks_begin(&d->marks, stream, name));
@@ -354,8 +373,8 @@ Status device_comm_allreduce(DeviceComm *d, void *data, size_t count, DType type
     return status != OK || d->group ? status : device_marks_end(&d->marks, stream, name);
 }
 
-Status device_comm_allreduce_as(DeviceComm *d, float *data, size_t count, DType wire, void *scratch, Stream *stream,
-                                const char *name)
+Status device_comm_allreduce_as(DeviceComm *d, float *data, size_t count, DType wire, void *scratch,
+                                Stream *stream, const char *name)
 {
     if (wire == DTYPE_F32 || !carries(d) || count == 0)
         return device_comm_allreduce(d, data, count, DTYPE_F32, stream, name);
@@ -366,7 +385,8 @@ Status device_comm_allreduce_as(DeviceComm *d, float *data, size_t count, DType 
     return b->v->device->cast(b, scratch, wire, data, DTYPE_F32, (int64_t)count, stream);
 }
 
-Status device_comm_broadcast(DeviceComm *d, void *data, size_t bytes, int root, Stream *stream, const char *name)
+Status device_comm_broadcast(DeviceComm *d, void *data, size_t bytes, int root, Stream *stream,
+                             const char *name)
 {
     if (!carries(d) || bytes == 0) return OK;
     if (!d->group) TRY(device_marks_begin(&d->marks, stream, name));

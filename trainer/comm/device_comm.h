@@ -1,26 +1,31 @@
-/* device_comm.h - sums of device memory over the ranks, enqueued on a stream, and the watchdog of what the device does.
+/* device_comm.h - sums of device memory over the ranks, enqueued on a stream, and the watchdog of
+ * what the device does.
  *
  * CARRIERS. device_comm_choose() says how this world sums, the same on all ranks:
  *   DEVICE_COMM_SELF    one rank: allreduce and broadcast enqueue nothing, no library is needed
  *   DEVICE_COMM_NCCL    a device for each rank: NCCL, opened at run time
- *   DEVICE_COMM_STAGED  ranks share a device, which NCCL refuses, or this build has no NCCL (the CUDA test double): the
- *                       caller copies to pinned host memory and sums by comm.h. Nothing may be enqueued here; the
- *                       watchdog works as with the others. Such a step cannot be captured.
+ *   DEVICE_COMM_STAGED  ranks share a device, which NCCL refuses, or this build has no NCCL (the
+ *                       CUDA test double): the caller copies to pinned host memory and sums by
+ *                       comm.h. Nothing may be enqueued here; the watchdog works as with the
+ *                       others. Such a step cannot be captured.
  *
- * ENQUEUE. allreduce and broadcast return when the operation is in the stream; they may be captured, after one run
- * outside a capture (NCCL connects lazily). All ranks enqueue the same operations in the same order, captured or not
- * alike, and all of one DeviceComm on one stream. Data must stay allocated until the stream got there. Only one thread
- * calls in here; it need not be the one that created.
+ * ENQUEUE. allreduce and broadcast return when the operation is in the stream; they may be
+ * captured, after one run outside a capture (NCCL connects lazily). All ranks enqueue the same
+ * operations in the same order, captured or not alike, and all of one DeviceComm on one stream.
+ * Data must stay allocated until the stream got there. Only one thread calls in here; it need not
+ * be the one that created.
  *
- * FAILURE. A failed call (ERR_PEER, ERR_ENV, ERR_MEMORY) means that this communicator is lost: end the job by
- * comm_abort(). A peer that is lost or hangs shows as an event that never comes. device_comm_watch() tells the watchdog
- * thread which one the caller expects next; it looks every 50 ms at that event and at NCCL's own error. On an error, or
- * when comm's timeout has passed since the call, it logs rank, host, step and phase (comm_set_progress) and the
- * operation, aborts the communicator and ends the process with code 76, as comm.h's watchdog does. The operation that
- * it names is known inside a captured step too: each operation writes its number to pinned memory when it begins and
- * ends. Time in which the whole process stood still does not count against peers.
+ * FAILURE. A failed call (ERR_PEER, ERR_ENV, ERR_MEMORY) means that this communicator is lost: end
+ * the job by comm_abort(). A peer that is lost or hangs shows as an event that never comes.
+ * device_comm_watch() tells the watchdog thread which one the caller expects next; it looks every
+ * 50 ms at that event and at NCCL's own error. On an error, or when comm's timeout has passed since
+ * the call, it logs rank, host, step and phase (comm_set_progress) and the operation, aborts the
+ * communicator and ends the process with code 76, as comm.h's watchdog does. The operation that it
+ * names is known inside a captured step too: each operation writes its number to pinned memory when
+ * it begins and ends. Time in which the whole process stood still does not count against peers.
  *
- * CAPTURE. The watchdog asks for events while others capture: captures must be of the thread-local mode. */
+ * CAPTURE. The watchdog asks for events while others capture: captures must be of the thread-local
+ * mode. */
 #ifndef CONVOY_TRAINER_COMM_DEVICE_COMM_H
 #define CONVOY_TRAINER_COMM_DEVICE_COMM_H
 #include "base/status.h"
@@ -36,46 +41,54 @@ typedef enum DeviceCommCarrier {
 
 typedef struct DeviceComm DeviceComm;
 
-/* Collective. device: index among the visible ones, DeviceVTable.device_index(). *out is the same on all ranks; so is
- * the error. */
+/* Collective. device: index among the visible ones, DeviceVTable.device_index(). *out is the same
+ * on all ranks; so is the error. */
 Status device_comm_choose(DeviceCommCarrier *out, Comm *comm, int device);
-/* Collective. The number of ranks that use this rank's device, itself included: told by where the device sits, because
- * a scheduler may show each rank a single one, always of index 0. device -1: this rank has none; then 1. */
+/* Collective. The number of ranks that use this rank's device, itself included: told by where the
+ * device sits, because a scheduler may show each rank a single one, always of index 0. device -1:
+ * this rank has none; then 1. */
 Status device_comm_sharers(int *out, Comm *comm, int device);
 const char *device_comm_carrier_name(DeviceCommCarrier carrier); /* "self", "nccl", "staged" */
 
-/* Collective; agreed on (comm_agree): all ranks have it or all get the error. Borrows comm and backend until destroyed.
- * The backend must have a DeviceVTable. max_ctas: most thread blocks that NCCL may use (comm.max_ctas); 0 leaves it to
- * NCCL. ERR_ENV naming what is missing: NCCL, a new enough version, the device. A peer that does not come within comm's
- * timeout ends the process with code 76. Starts the watchdog thread. */
-Status device_comm_create(DeviceComm **out, Comm *comm, Backend *backend, DeviceCommCarrier carrier, int max_ctas);
-/* NULL ok. Collective with NCCL; all that was enqueued must have finished, and captured steps that hold operations of d
- * must have been destroyed. A peer that does not come ends the process. */
+/* Collective; agreed on (comm_agree): all ranks have it or all get the error. Borrows comm and
+ * backend until destroyed. The backend must have a DeviceVTable. max_ctas: most thread blocks that
+ * NCCL may use (comm.max_ctas); 0 leaves it to NCCL. ERR_ENV naming what is missing: NCCL, a new
+ * enough version, the device. A peer that does not come within comm's timeout ends the process with
+ * code 76. Starts the watchdog thread. */
+Status device_comm_create(DeviceComm **out, Comm *comm, Backend *backend, DeviceCommCarrier carrier,
+                          int max_ctas);
+/* NULL ok. Collective with NCCL; all that was enqueued must have finished, and captured steps that
+ * hold operations of d must have been destroyed. A peer that does not come ends the process. */
 void device_comm_destroy(DeviceComm *d);
 DeviceCommCarrier device_comm_carrier(const DeviceComm *d);
 
-/* data[i] = sum over ranks, in place. type: DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64; 16-bit sums are rounded to
- * that type at every hop. name: for the watchdog ("bucket 3"); outlives d. count 0 is fine. */
-Status device_comm_allreduce(DeviceComm *d, void *data, size_t count, DType type, Stream *stream, const char *name);
-/* The same for f32 data that travels as another type: cast into scratch (count elements of wire, 16-byte aligned),
- * summed there, cast back. wire DTYPE_F32: scratch is not used. */
-Status device_comm_allreduce_as(DeviceComm *d, float *data, size_t count, DType wire, void *scratch, Stream *stream,
-                                const char *name);
-Status device_comm_broadcast(DeviceComm *d, void *data, size_t bytes, int root, Stream *stream, const char *name);
-/* Operations between begin and end are enqueued together at end, as one for the watchdog, under this name. */
+/* data[i] = sum over ranks, in place. type: DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64; 16-bit
+ * sums are rounded to that type at every hop. name: for the watchdog ("bucket 3"); outlives d.
+ * count 0 is fine. */
+Status device_comm_allreduce(DeviceComm *d, void *data, size_t count, DType type, Stream *stream,
+                             const char *name);
+/* The same for f32 data that travels as another type: cast into scratch (count elements of wire,
+ * 16-byte aligned), summed there, cast back. wire DTYPE_F32: scratch is not used. */
+Status device_comm_allreduce_as(DeviceComm *d, float *data, size_t count, DType wire, void *scratch,
+                                Stream *stream, const char *name);
+Status device_comm_broadcast(DeviceComm *d, void *data, size_t bytes, int root, Stream *stream,
+                             const char *name);
+/* Operations between begin and end are enqueued together at end, as one for the watchdog, under
+ * this name. */
 Status device_comm_group_begin(DeviceComm *d, Stream *stream, const char *name);
 Status device_comm_group_end(DeviceComm *d, Stream *stream);
 
-/* The caller will wait for event, which was recorded (outside of a capture) behind the work that it stands for.
- * Replaces what was watched before: a later event of the same stream stands for the earlier one. The watchdog forgets
- * the event when it has been reached; the event must stay alive until then, or until watch is called with another one
- * or NULL (nothing is expected). what: names the work where no operation is under way ("step", "evaluation"); static.
- * */
+/* The caller will wait for event, which was recorded (outside of a capture) behind the work that it
+ * stands for. Replaces what was watched before: a later event of the same stream stands for the
+ * earlier one. The watchdog forgets the event when it has been reached; the event must stay alive
+ * until then, or until watch is called with another one or NULL (nothing is expected). what: names
+ * the work where no operation is under way ("step", "evaluation"); static. */
 void device_comm_watch(DeviceComm *d, Event *event, const char *what);
 
-/* Ends NCCL's operations on this rank, finished or not, and makes every later call an error: for a rank that failed
- * and whose stream would otherwise never drain. Peers are not told. */
+/* Ends NCCL's operations on this rank, finished or not, and makes every later call an error: for a
+ * rank that failed and whose stream would otherwise never drain. Peers are not told. */
 void device_comm_abort(DeviceComm *d);
 
-void device_comm_version(char *out, size_t bytes); /* "NCCL 2.28.9, compiled with 2.28.9", or why there is none */
+/* "NCCL 2.28.9, compiled with 2.28.9", or why there is none */
+void device_comm_version(char *out, size_t bytes);
 #endif

@@ -29,8 +29,10 @@ static int read_addresses(struct sockaddr_in out[ADDRESSES_MAX], const char *tex
     if (!colon || !str_to_i64(colon + 1, &port) || port < 1 || port > 65535) return 0;
     *colon = '\0';
     int count = 0;
-    for (char *host = strtok_r(list, ",", &rest); host && count < ADDRESSES_MAX; host = strtok_r(NULL, ",", &rest)) {
-        out[count] = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+    for (char *host = strtok_r(list, ",", &rest); host && count < ADDRESSES_MAX;
+         host = strtok_r(NULL, ",", &rest)) {
+        out[count] =
+            (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
         if (inet_pton(AF_INET, host, &out[count].sin_addr) == 1) count++;
     }
     return count;
@@ -40,7 +42,8 @@ static int read_addresses(struct sockaddr_in out[ADDRESSES_MAX], const char *tex
 static int begin_connection(const struct sockaddr_in *to)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (const struct sockaddr *)to, sizeof *to) == 0 || errno == EINPROGRESS) return fd;
+    if (fd < 0 || connect(fd, (const struct sockaddr *)to, sizeof *to) == 0 || errno == EINPROGRESS)
+        return fd;
     close(fd);
     return -1;
 }
@@ -52,13 +55,16 @@ static bool is_connected(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &bytes) == 0 && problem == 0;
 }
 
-/* Until one of them stands, all have failed, or the time is over. poll() passes over those whose fd is -1. */
+/* Until one of them stands, all have failed, or the time is over. poll() passes over those whose fd
+ * is -1. */
 static bool await_connection(struct pollfd *waiting, int count, double seconds)
 {
     int open = 0;
     for (int i = 0; i < count; i++) open += waiting[i].fd >= 0;
-    for (double end = clock_s() + seconds, now = clock_s(); open > 0 && now < end; now = clock_s()) {
-        if (poll(waiting, (nfds_t)count, (int)((end - now) * 1e3) + 1) < 0 && errno != EINTR) return false;
+    for (double end = clock_s() + seconds, now = clock_s(); open > 0 && now < end;
+         now = clock_s()) {
+        if (poll(waiting, (nfds_t)count, (int)((end - now) * 1e3) + 1) < 0 && errno != EINTR)
+            return false;
         for (int i = 0; i < count; i++) {
             if (waiting[i].fd < 0 || !waiting[i].revents) continue;
             if (is_connected(waiting[i].fd)) return true;
@@ -75,7 +81,8 @@ bool launcher_answers(const char *address, double seconds)
     struct sockaddr_in to[ADDRESSES_MAX];
     struct pollfd waiting[ADDRESSES_MAX];
     int count = read_addresses(to, address);
-    for (int i = 0; i < count; i++) waiting[i] = (struct pollfd){ .fd = begin_connection(&to[i]), .events = POLLOUT };
+    for (int i = 0; i < count; i++)
+        waiting[i] = (struct pollfd){ .fd = begin_connection(&to[i]), .events = POLLOUT };
     bool answered = await_connection(waiting, count, seconds);
     for (int i = 0; i < count; i++)
         if (waiting[i].fd >= 0) close(waiting[i].fd);

@@ -1,18 +1,22 @@
 /* launcher.h - the mpirun that started this rank, seen from the rank's host.
  *
- * A daemon of mpirun runs on every other host. It ends its ranks and itself when its connection to mpirun breaks; but
- * where the host was cut off while something was on its way (a line of output, word of a rank's end), the kernel gives
- * the connection up only after a quarter of an hour. So ranks find out by a connection of their own; it says nothing.
+ * A daemon of mpirun runs on every other host. It ends its ranks and itself when its connection to
+ * mpirun breaks; but where the host was cut off while something was on its way (a line of output,
+ * word of a rank's end), the kernel gives the connection up only after a quarter of an hour. So
+ * ranks find out by a connection of their own; it says nothing.
  *
  * Open MPI 4 tells ranks its address. Where there is none, nothing is asked and nobody is ended. */
 #ifndef CONVOY_TRAINER_COMM_LAUNCHER_H
 #define CONVOY_TRAINER_COMM_LAUNCHER_H
 #include <stdbool.h>
 
-#define LAUNCHER_ADDRESS "OMPI_MCA_orte_hnp_uri" /* environment variable: "4711.0;tcp://10.0.0.1,10.1.0.1:38107" */
+/* environment variable: "4711.0;tcp://10.0.0.1,10.1.0.1:38107" */
+#define LAUNCHER_ADDRESS "OMPI_MCA_orte_hnp_uri"
 
-/* Whether one of the address's IPv4 hosts takes a connection within so many seconds. False where it holds none. */
+/* Whether one of the address's IPv4 hosts takes a connection within so many seconds. False where it
+ * holds none. */
 bool launcher_answers(const char *address, double seconds);
-/* Asks this rank's parent to end, with its other ranks, if it is a daemon of mpirun. Does not wait. */
+/* Asks this rank's parent to end, with its other ranks, if it is a daemon of mpirun. Does not
+ * wait. */
 void launcher_end_daemon(void);
 #endif

@@ -48,13 +48,14 @@ static void *log_the_line(void *arg)
 static void *say_the_words(void *arg)
 {
     Words *w = arg;
-    if (w->comm->last_words) w->comm->last_words(w->comm->last_words_cookie, EXIT_PEER_LOST, w->reason);
+    if (w->comm->last_words)
+        w->comm->last_words(w->comm->last_words_cookie, EXIT_PEER_LOST, w->reason);
     w->said = true;
     return NULL;
 }
 
-/* Should even this thread be stuck: the process is ended by SIGALRM. A handler might be given to the thread that
- * hangs. */
+/* Should even this thread be stuck: the process is ended by SIGALRM. A handler might be given to
+ * the thread that hangs. */
 static void set_alarm(void)
 {
     sigset_t alarm_alone;
@@ -69,11 +70,13 @@ static void set_alarm(void)
 static void write_the_line(const Words *w)
 {
     struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
-    if (poll(&out, 1, 0) == 1 && out.revents & POLLOUT) dprintf(STDERR_FILENO, "convoy: error: %s\n", w->line);
+    if (poll(&out, 1, 0) == 1 && out.revents & POLLOUT)
+        dprintf(STDERR_FILENO, "convoy: error: %s\n", w->line);
 }
 
-/* Line and words each have a thread of their own, since each may block: the line on a log that the hung thread holds or
- * that nobody drains, the words on a file system that is gone. Whoever comes second waits for the first. */
+/* Line and words each have a thread of their own, since each may block: the line on a log that the
+ * hung thread holds or that nobody drains, the words on a file system that is gone. Whoever comes
+ * second waits for the first. */
 void watchdog_report(Comm *c, double waited_s, const char *operation, const char *reason)
 {
     static Words words; /* outlives this call: a thread that is stuck may go on */
@@ -85,11 +88,14 @@ void watchdog_report(Comm *c, double waited_s, const char *operation, const char
     if (!atomic_exchange(&begun, true)) {
         set_alarm();
         if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "unknown host");
-        if (waited_s > 0) snprintf(problem, sizeof problem, "no progress for %.*f s", waited_s < 10 ? 1 : 0, waited_s);
+        if (waited_s > 0)
+            snprintf(problem, sizeof problem, "no progress for %.*f s", waited_s < 10 ? 1 : 0,
+                     waited_s);
         words.comm = c;
         snprintf(words.reason, sizeof words.reason, "%s", reason);
-        snprintf(words.line, sizeof words.line, "rank %d on %s: %s in step %lld (%s), operation %s: %s", c->rank, host,
-                 problem, (long long)c->step, phase ? phase : "start", operation, reason);
+        snprintf(words.line, sizeof words.line,
+                 "rank %d on %s: %s in step %lld (%s), operation %s: %s", c->rank, host, problem,
+                 (long long)c->step, phase ? phase : "start", operation, reason);
         if (thread_start(&thread, "last line", log_the_line, &words) != OK) log_the_line(&words);
         if (thread_start(&thread, "last words", say_the_words, &words) != OK) say_the_words(&words);
     }

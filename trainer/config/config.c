@@ -1,7 +1,7 @@
 /* config.c - loading a Config: defaults, then a file, then --set, then the checks between keys.
  *
- * Every value, wherever it comes from, goes through config_set_items(), so a default or a dumped value is checked
- * like a user's. Strings are owned by the Config and never NULL. */
+ * Every value, wherever it comes from, goes through config_set_items(), so a default or a dumped
+ * value is checked like a user's. Strings are owned by the Config and never NULL. */
 #include "trainer/config/config.h"
 
 #include "base/fs.h"
@@ -60,7 +60,8 @@ const char *config_nearest_key(const char *key)
         names[i] = sections[i];
     }
     const char *section = str_nearest(key, names, config_key_count);
-    for (int i = 0; section && i < config_key_count; i++) /* the copies die here; a key of the section stays */
+    /* the copies die here; a key of the section stays */
+    for (int i = 0; section && i < config_key_count; i++)
         if (section == names[i]) return config_keys[i].key;
     return NULL;
 }
@@ -70,7 +71,8 @@ Status config_fail_unknown(const char *where, const char *key)
     if (config_is_section(key))
         return fail(ERR_USAGE, "%s%s is a section; it holds keys and takes no value", where, key);
     const char *nearest = config_nearest_key(key);
-    if (!nearest) return fail(ERR_USAGE, "%sunknown key %s (convoy inspect config lists all)", where, key);
+    if (!nearest)
+        return fail(ERR_USAGE, "%sunknown key %s (convoy inspect config lists all)", where, key);
     return fail(ERR_USAGE, "%sunknown key %s (did you mean %s?)", where, key, nearest);
 }
 
@@ -83,9 +85,10 @@ static Status fail_value(const ConfigKey *key, const char *text, const char *whe
     int count = 0;
     while (key->names && key->names[count]) count++;
     const char *nearest = key->names ? str_nearest(text, key->names, count) : NULL;
-    Status status = fail(ERR_USAGE, "%s%s is %s%s%s; it must be %s%s%s%s", where, key->key, *text ? "\"" : "",
-                         *text ? text : "empty", *text ? "\"" : "", allowed.text ? allowed.text : "",
-                         nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
+    Status status =
+        fail(ERR_USAGE, "%s%s is %s%s%s; it must be %s%s%s%s", where, key->key, *text ? "\"" : "",
+             *text ? text : "empty", *text ? "\"" : "", allowed.text ? allowed.text : "",
+             nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
     str_free(&allowed);
     return status;
 }
@@ -118,8 +121,8 @@ static bool parse_name(const ConfigKey *key, const char *text, int *out)
     return false;
 }
 
-/* Whether a YAML file can hold the text: UTF-8 without control characters. Otherwise a run could not be dumped and
- * read back. */
+/* Whether a YAML file can hold the text: UTF-8 without control characters. Otherwise a run could
+ * not be dumped and read back. */
 static bool is_printable_utf8(const char *text)
 {
     const unsigned char *p = (const unsigned char *)text;
@@ -131,8 +134,10 @@ static bool is_printable_utf8(const char *text)
             if ((p[i] & 0xC0) != 0x80) return false; /* the NUL at the end, too */
             code = code << 6 | (p[i] & 0x3Fu);
         }
-        static const uint32_t smallest[] = { 0, 0xA0, 0x800, 0x10000 }; /* rejects overlong forms and C1 controls */
-        if (code < smallest[more] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return false;
+        /* rejects overlong forms and C1 controls */
+        static const uint32_t smallest[] = { 0, 0xA0, 0x800, 0x10000 };
+        if (code < smallest[more] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF))
+            return false;
         if (code == 0xFEFF || code == 0xFFFE || code == 0xFFFF) return false;
         p += more + 1;
     }
@@ -142,7 +147,8 @@ static bool is_printable_utf8(const char *text)
 static Status set_string(const ConfigKey *key, char **field, const char *text, const char *where)
 {
     if (!is_printable_utf8(text))
-        return fail(ERR_USAGE, "%s%s must be UTF-8 text without control characters", where, key->key);
+        return fail(ERR_USAGE, "%s%s must be UTF-8 text without control characters", where,
+                    key->key);
     char *copy = mem_strdup(text);
     if (!copy) return ERR_MEMORY;
     mem_free(*field);
@@ -150,18 +156,22 @@ static Status set_string(const ConfigKey *key, char **field, const char *text, c
     return OK;
 }
 
-static Status set_list(const ConfigKey *key, ConfigList *field, const char *const *items, int count, const char *where)
+static Status set_list(const ConfigKey *key, ConfigList *field, const char *const *items, int count,
+                       const char *where)
 {
     ConfigList list = { 0 };
     if (count > CONFIG_LIST_MAX)
-        return fail(ERR_USAGE, "%s%s has %d values; it takes at most %d", where, key->key, count, CONFIG_LIST_MAX);
+        return fail(ERR_USAGE, "%s%s has %d values; it takes at most %d", where, key->key, count,
+                    CONFIG_LIST_MAX);
     for (int i = 0; i < count; i++)
-        if (!parse_number(key, items[i], &list.values[list.count++])) return fail_value(key, items[i], where);
+        if (!parse_number(key, items[i], &list.values[list.count++]))
+            return fail_value(key, items[i], where);
     *field = list;
     return OK;
 }
 
-Status config_set_items(Config *c, const ConfigKey *key, const char *const *items, int count, const char *where)
+Status config_set_items(Config *c, const ConfigKey *key, const char *const *items, int count,
+                        const char *where)
 {
     void *field = (char *)c + key->offset;
     ASSERT(key->type == KEY_LIST || count == 1);
@@ -234,9 +244,11 @@ static Status read_file(Config *c, ConfigOrigin *origin, const char *path)
     if (!fs_exists(path)) return fail(ERR_USAGE, "%s: no such config file", path);
     if (fs_is_dir(path)) return fail(ERR_USAGE, "%s: is a folder, not a config file", path);
     Status status = fs_read_file(path, &text, &bytes);
-    if (status != OK) return status == ERR_MEMORY ? status : fail(ERR_USAGE, "%s", status_message());
+    if (status != OK)
+        return status == ERR_MEMORY ? status : fail(ERR_USAGE, "%s", status_message());
     if (bytes > FILE_BYTES_MAX)
-        status = fail(ERR_USAGE, "%s: has %zu bytes; a config file has at most %d", path, bytes, FILE_BYTES_MAX);
+        status = fail(ERR_USAGE, "%s: has %zu bytes; a config file has at most %d", path, bytes,
+                      FILE_BYTES_MAX);
     else status = config_read_yaml(c, origin, path, (const char *)text, bytes, false);
     mem_free(text);
     return status;
@@ -264,8 +276,9 @@ static Status default_run_dir(Config *c, const char *path)
     int n = dot && dot != base ? (int)(dot - base) : (int)strlen(base);
     StrBuf dir = { 0 };
     str_printf(&dir, "runs/%.*s", n, base);
-    Status status =
-        dir.failed ? ERR_MEMORY : set_string(&config_keys[config_find_key("run.dir")], &c->run.dir, dir.text, "");
+    Status status = dir.failed ? ERR_MEMORY
+                               : set_string(&config_keys[config_find_key("run.dir")], &c->run.dir,
+                                            dir.text, "");
     str_free(&dir);
     return status;
 }
@@ -289,11 +302,13 @@ static Status check_model(const Config *c, const ConfigOrigin *origin)
     return fail_check(origin, "model.name", text);
 }
 
-static Status check_channels(const Config *c, const ConfigOrigin *origin, const char *key, const ConfigList *list)
+static Status check_channels(const Config *c, const ConfigOrigin *origin, const char *key,
+                             const ConfigList *list)
 {
     char text[WHERE_BYTES];
     if (list->count == 1 || list->count == c->model.in_channels) return OK;
-    snprintf(text, sizeof text, "has %d values and model.in_channels is %lld; give one value, or one for each channel",
+    snprintf(text, sizeof text,
+             "has %d values and model.in_channels is %lld; give one value, or one for each channel",
              list->count, (long long)c->model.in_channels);
     return fail_check(origin, key, text);
 }
@@ -308,7 +323,8 @@ static Status check_ascending(const Config *c, const ConfigOrigin *origin)
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
         const double *values = lists[k].list->values;
         for (int i = 1; i < lists[k].list->count; i++)
-            if (values[i] <= values[i - 1]) return fail_check(origin, lists[k].key, "must be ascending");
+            if (values[i] <= values[i - 1])
+                return fail_check(origin, lists[k].key, "must be ascending");
     }
     return OK;
 }
@@ -316,7 +332,8 @@ static Status check_ascending(const Config *c, const ConfigOrigin *origin)
 static Status check_whole(const ConfigOrigin *origin, const char *key, const ConfigList *list)
 {
     for (int i = 0; i < list->count; i++)
-        if (list->values[i] != floor(list->values[i])) return fail_check(origin, key, "takes whole numbers");
+        if (list->values[i] != floor(list->values[i]))
+            return fail_check(origin, key, "takes whole numbers");
     return OK;
 }
 
@@ -327,12 +344,14 @@ static Status check_progressive(const Config *c, const ConfigOrigin *origin)
     TRY(check_whole(origin, "data.progressive_sizes", sizes));
     TRY(check_whole(origin, "data.progressive_until", until));
     if (sizes->count >= STAGES_MAX) {
-        snprintf(text, sizeof text, "has %d values; it takes at most %d", sizes->count, STAGES_MAX - 1);
+        snprintf(text, sizeof text, "has %d values; it takes at most %d", sizes->count,
+                 STAGES_MAX - 1);
         return fail_check(origin, "data.progressive_sizes", text);
     }
     if (sizes->count != until->count) {
-        snprintf(text, sizeof text, "has %d values and data.progressive_sizes %d; give one for each size", until->count,
-                 sizes->count);
+        snprintf(text, sizeof text,
+                 "has %d values and data.progressive_sizes %d; give one for each size",
+                 until->count, sizes->count);
         return fail_check(origin, "data.progressive_until", text);
     }
     return OK;
@@ -343,12 +362,14 @@ static Status check_augmentation(const Config *c, const ConfigOrigin *origin)
     char text[WHERE_BYTES];
     const ConfigList *jitter = &c->data.color_jitter;
     if (jitter->count != 4) {
-        snprintf(text, sizeof text, "has %d values; it takes four: brightness, contrast, saturation and hue",
+        snprintf(text, sizeof text,
+                 "has %d values; it takes four: brightness, contrast, saturation and hue",
                  jitter->count);
         return fail_check(origin, "data.color_jitter", text);
     }
     if (jitter->values[3] > 0.5) {
-        snprintf(text, sizeof text, "changes the hue by %g; at most 0.5 is possible", jitter->values[3]);
+        snprintf(text, sizeof text, "changes the hue by %g; at most 0.5 is possible",
+                 jitter->values[3]);
         return fail_check(origin, "data.color_jitter", text);
     }
     if (c->data.randaugment_magnitude >= c->data.magnitude_bins) {
@@ -372,8 +393,9 @@ static Status check_scale(const Config *c, const ConfigOrigin *origin)
         bool shared = c->train.global_batch % (int64_t)ranks->values[i] == 0;
         if (c->scale.mode != CONFIG_SCALE_STRONG || (c->train.global_batch > 0 && shared)) continue;
         snprintf(text, sizeof text,
-                 "is strong, which needs train.global_batch to be a multiple of %g ranks; it is %lld", ranks->values[i],
-                 (long long)c->train.global_batch);
+                 "is strong, which needs train.global_batch to be a multiple of %g ranks; it is "
+                 "%lld",
+                 ranks->values[i], (long long)c->train.global_batch);
         return fail_check(origin, "scale.mode", text);
     }
     return OK;
@@ -382,7 +404,9 @@ static Status check_scale(const Config *c, const ConfigOrigin *origin)
 static Status check_trace(const Config *c, const ConfigOrigin *origin)
 {
     int64_t first, last;
-    if (c->log.trace_steps[0] == '\0' || tracing_parse_steps(c->log.trace_steps, &first, &last) == OK) return OK;
+    if (c->log.trace_steps[0] == '\0' ||
+        tracing_parse_steps(c->log.trace_steps, &first, &last) == OK)
+        return OK;
     return fail_check(origin, "log.trace_steps", status_message());
 }
 
@@ -393,7 +417,8 @@ static Status check_input(const Config *c, const ConfigOrigin *origin)
     TRY(check_channels(c, origin, "data.mean", &c->data.mean));
     TRY(check_channels(c, origin, "data.std", &c->data.std));
     if (c->model.in_channels != 1 && c->model.in_channels != 3) {
-        snprintf(text, sizeof text, "is %lld; images are read with 1 or 3 channels", (long long)c->model.in_channels);
+        snprintf(text, sizeof text, "is %lld; images are read with 1 or 3 channels",
+                 (long long)c->model.in_channels);
         return fail_check(origin, "model.in_channels", text);
     }
     if (c->data.eval_resize != 0 && c->data.eval_resize < c->data.image_size) {
@@ -427,11 +452,13 @@ static Status check(const Config *c, const ConfigOrigin *origin)
     if (c->optimizer.nesterov && c->optimizer.momentum <= 0)
         return fail_check(origin, "optimizer.nesterov", "needs optimizer.momentum above 0");
     if (c->train.batch_mode == CONFIG_BATCH_GLOBAL && c->train.global_batch == 0)
-        return fail_check(origin, "train.global_batch", "must be given (above 0) when train.batch_mode is global");
+        return fail_check(origin, "train.global_batch",
+                          "must be given (above 0) when train.batch_mode is global");
     return OK;
 }
 
-static Status load(Config *c, ConfigOrigin *origin, const char *path, const char *const *sets, int set_count)
+static Status load(Config *c, ConfigOrigin *origin, const char *path, const char *const *sets,
+                   int set_count)
 {
     TRY(set_defaults(c));
     if (path) TRY(read_file(c, origin, path));
@@ -514,7 +541,8 @@ Status config_math_difference(const Config *c, const char *yaml, StrBuf *out)
     for (int i = 0; status == OK && i < config_key_count; i++)
         if (config_keys[i].flags & KEY_MATH) add_difference(then, c, &config_keys[i], out);
     config_destroy(then);
-    if (status == OK && out->failed) status = fail(ERR_MEMORY, "out of memory comparing configurations");
+    if (status == OK && out->failed)
+        status = fail(ERR_MEMORY, "out of memory comparing configurations");
     return status;
 }
 

@@ -1,7 +1,8 @@
-/* config.h - a run's configuration: one struct, filled from defaults, a YAML file and --set key=value, through one
- * table of keys.
+/* config.h - a run's configuration: one struct, filled from defaults, a YAML file and --set
+ * key=value, through one table of keys.
  *
- * Only trainer/ sees Config; the other rooms take their own option structs. Strings are owned by the Config. */
+ * Only trainer/ sees Config; the other rooms take their own option structs. Strings are owned by
+ * the Config. */
 #ifndef CONVOY_TRAINER_CONFIG_H
 #define CONVOY_TRAINER_CONFIG_H
 #include "base/status.h"
@@ -42,7 +43,12 @@ enum {
 };
 enum { CONFIG_OPTIMIZER_SGD, CONFIG_OPTIMIZER_ADAM, CONFIG_OPTIMIZER_ADAMW };
 enum { CONFIG_LR_NONE, CONFIG_LR_LINEAR, CONFIG_LR_SQRT, CONFIG_LR_WORLD_SIZE };
-enum { CONFIG_SCHEDULE_COSINE, CONFIG_SCHEDULE_STEP, CONFIG_SCHEDULE_POLY, CONFIG_SCHEDULE_CONSTANT };
+enum {
+    CONFIG_SCHEDULE_COSINE,
+    CONFIG_SCHEDULE_STEP,
+    CONFIG_SCHEDULE_POLY,
+    CONFIG_SCHEDULE_CONSTANT
+};
 enum { CONFIG_GRAD_DTYPE_AUTO, CONFIG_GRAD_DTYPE_FP32, CONFIG_GRAD_DTYPE_BF16 };
 enum { CONFIG_SCALE_WEAK, CONFIG_SCALE_STRONG };
 enum { CONFIG_SCALE_REAL, CONFIG_SCALE_SYNTHETIC };
@@ -135,30 +141,36 @@ typedef struct Config {
     } scale;
     struct {
         int backend;
-        int64_t threads /*0 = auto*/, index /*-1 = by local rank*/, workspace_mb /*0 = by precision*/;
+        int64_t threads /*0 = auto*/, index /*-1 = by local rank*/,
+            workspace_mb /*0 = by precision*/;
         bool graph;
         int fuse, batchnorm, depthwise;
-        char *plan_cache;       /* empty: beside the run folder */
-        const char *properties; /* no key: a JSON text of a device that is not here (inspect memory); borrowed */
+        char *plan_cache; /* empty: beside the run folder */
+        /* no key: a JSON text of a device that is not here (inspect memory); borrowed */
+        const char *properties;
     } device;
 } Config;
 
-/* Starts from defaults, reads path (NULL: none), applies sets[0..n) ("key=value"). ERR_USAGE with file:line and the
- * nearest key for an unknown one, with range or names for a bad value; consistency between keys is checked last. */
+/* Starts from defaults, reads path (NULL: none), applies sets[0..n) ("key=value"). ERR_USAGE with
+ * file:line and the nearest key for an unknown one, with range or names for a bad value;
+ * consistency between keys is checked last. */
 Status config_load(Config **out, const char *path, const char *const *sets, int set_count);
 void config_destroy(Config *c);
-/* From defaults and a text of config_dump_yaml, perhaps of another version: unknown keys are ignored. */
+/* From defaults and a text of config_dump_yaml, perhaps of another version: unknown keys are
+ * ignored. */
 Status config_parse(Config **out, const char *yaml);
-/* Consistency of the keys that say how images come into the network: all that evaluation takes from a stored text. */
+/* Consistency of the keys that say how images come into the network: all that evaluation takes from
+ * a stored text. */
 Status config_check_input(const Config *c);
 /* every key, in table order; loads back to an equal Config */
 Status config_dump_yaml(const Config *c, StrBuf *out);
 /* CRC-32C over the keys that change results (flag MATH) */
 uint32_t config_math_hash(const Config *c);
-/* Names and values of MATH keys in which a dumped YAML text differs from c, "" if none: for the message on resume. */
+/* Names and values of MATH keys in which a dumped YAML text differs from c, "" if none: for the
+ * message on resume. */
 Status config_math_difference(const Config *c, const char *yaml, StrBuf *out);
-/* The same for two configurations and all keys but run.dir, which differs between runs by nature, and those of scale,
- * which training does not read. */
+/* The same for two configurations and all keys but run.dir, which differs between runs by nature,
+ * and those of scale, which training does not read. */
 Status config_difference(const Config *then, const Config *now, StrBuf *out);
 Status config_write_markdown(StrBuf *out); /* docs/config.md */
 Status config_print_help(StrBuf *out);     /* convoy inspect config */

@@ -1,12 +1,13 @@
 /* config_keys.c - every configuration key: one row each, in the order in which they are printed.
  *
- * From a row come the YAML and --set parsers, range checks, convoy inspect config, docs/config.md and the dump in
- * checkpoints. To add a key: a field in Config (config.h) and a row here, then make docs. Defaults are those of
- * ResNet-50 on ImageNet.
+ * From a row come the YAML and --set parsers, range checks, convoy inspect config, docs/config.md
+ * and the dump in checkpoints. To add a key: a field in Config (config.h) and a row here, then make
+ * docs. Defaults are those of ResNet-50 on ImageNet.
  *
- * MATH or RUNTIME. A key is MATH if changing it in the middle of a run would give another model than a run that had
- * it from the start. The batch keys are RUNTIME because a checkpoint stores the global batch itself, and how ranks
- * share it may change on resume. Paths are RUNTIME because data moves; a checkpoint stores the number of images. */
+ * MATH or RUNTIME. A key is MATH if changing it in the middle of a run would give another model
+ * than a run that had it from the start. The batch keys are RUNTIME because a checkpoint stores the
+ * global batch itself, and how ranks share it may change on resume. Paths are RUNTIME because data
+ * moves; a checkpoint stores the number of images. */
 #include "trainer/config/config_keys.h"
 #include "data/data.h"
 #include <math.h>
@@ -15,11 +16,13 @@ static const char *const bn_names[] = { "train", "frozen", NULL };
 static const char *const stem_names[] = { "imagenet", "cifar", NULL };
 static const char *const augment_names[] = { "none", "imagenet", "cifar", NULL };
 static const char *const interpolation_names[] = { "bilinear", "bicubic", NULL };
-static const char *const train_interpolation_names[] = { "same", "bilinear", "bicubic", "random", NULL };
+static const char *const train_interpolation_names[] = { "same", "bilinear", "bicubic", "random",
+                                                         NULL };
 static const char *const cache_names[] = { "page", "ram", "none", NULL };
 static const char *const decoder_names[] = { "fast", "stock", NULL };
 static const char *const seek_index_names[] = { "auto", "off", NULL };
-static const char *const policy_names[] = { "none", "randaugment", "autoaugment", "trivialaugment", "augmix", NULL };
+static const char *const policy_names[] = { "none",           "randaugment", "autoaugment",
+                                            "trivialaugment", "augmix",      NULL };
 static const char *const autoaugment_names[] = { "imagenet", "cifar10", "svhn", NULL };
 static const char *const sampling_names[] = { "bilinear", "nearest", NULL };
 static const char *const batch_mode_names[] = { "per_rank", "global", NULL };
@@ -36,48 +39,59 @@ static const char *const log_format_names[] = { "line", "table", "epoch", "json"
 static const char *const monitor_gpu_names[] = { "auto", "on", "off", NULL };
 static const char *const backend_names[] = { "auto", "cpu", "cuda", NULL };
 
-#define HEAD(section, field, type)                 #section "." #field, type, offsetof(Config, section.field)
-#define BOOL(section, field, fallback)             HEAD(section, field, KEY_BOOL), fallback, 0, 1, NULL
-#define INT(section, field, fallback, min, max)    HEAD(section, field, KEY_INT), fallback, min, max, NULL
-#define DOUBLE(section, field, fallback, min, max) HEAD(section, field, KEY_DOUBLE), fallback, min, max, NULL
-#define ENUM(section, field, fallback, names)      HEAD(section, field, KEY_ENUM), fallback, 0, 0, names
-#define STRING(section, field, fallback)           HEAD(section, field, KEY_STRING), fallback, 0, 0, NULL
-#define LIST(section, field, fallback, min, max)   HEAD(section, field, KEY_LIST), fallback, min, max, NULL
+#define HEAD(section, field, type)     #section "." #field, type, offsetof(Config, section.field)
+#define BOOL(section, field, fallback) HEAD(section, field, KEY_BOOL), fallback, 0, 1, NULL
+#define INT(section, field, fallback, min, max)                                                    \
+    HEAD(section, field, KEY_INT), fallback, min, max, NULL
+#define DOUBLE(section, field, fallback, min, max)                                                 \
+    HEAD(section, field, KEY_DOUBLE), fallback, min, max, NULL
+#define ENUM(section, field, fallback, names) HEAD(section, field, KEY_ENUM), fallback, 0, 0, names
+#define STRING(section, field, fallback)      HEAD(section, field, KEY_STRING), fallback, 0, 0, NULL
+#define LIST(section, field, fallback, min, max)                                                   \
+    HEAD(section, field, KEY_LIST), fallback, min, max, NULL
 
 /* clang-format off */
 const ConfigKey config_keys[] = {
     {STRING(model, name, "resnet50"), KEY_MATH, "Network; convoy inspect model NAME shows one"},
     {STRING(model, init, ""), KEY_RUNTIME,
-     "Safetensors file whose weights a new run starts from: a checkpoint, or saved by torchvision or timm; with "
-     "another number of classes the last layer starts afresh"},
-    {INT(model, classes, "0", 0, 1e6), KEY_MATH, "Number of classes; 0 takes it from the training set"},
-    {INT(model, in_channels, "3", 1, 16), KEY_MATH, "Channels of an image: 3 for colour, 1 for grey"},
+     "Safetensors file whose weights a new run starts from: a checkpoint, or saved by torchvision "
+     "or timm; with another number of classes the last layer starts afresh"},
+    {INT(model, classes, "0", 0, 1e6), KEY_MATH,
+     "Number of classes; 0 takes it from the training set"},
+    {INT(model, in_channels, "3", 1, 16), KEY_MATH,
+     "Channels of an image: 3 for colour, 1 for grey"},
     {ENUM(model, stem, "imagenet", stem_names), KEY_MATH,
-     "First layers of ResNet-18 to -152: 7x7 stride 2 and max pooling, or 3x3 stride 1 for small images"},
+     "First layers of ResNet-18 to -152: 7x7 stride 2 and max pooling, or 3x3 stride 1 for small "
+     "images"},
     {ENUM(model, bn, "train", bn_names), KEY_MATH,
-     "Batch norm by batch statistics, or by frozen running statistics (gamma and beta still train)"},
+     "Batch norm by batch statistics, or by frozen running statistics (gamma and beta still "
+     "train)"},
     {BOOL(model, zero_init_last_gamma, "false"), KEY_MATH,
-     "Start the last batch norm of each residual block at zero, so that blocks begin as the identity"},
+     "Start the last batch norm of each residual block at zero, so that blocks begin as the "
+     "identity"},
     {DOUBLE(model, stochastic_depth, "-1", -1, 1), KEY_MATH | KEY_OPEN_MAX,
-     "EfficientNet: share of images for which training drops the last block (less for earlier ones); -1 is the "
-     "network's own"},
+     "EfficientNet: share of images for which training drops the last block (less for earlier "
+     "ones); -1 is the network's own"},
     {DOUBLE(model, dropout, "-1", -1, 1), KEY_MATH | KEY_OPEN_MAX,
-     "EfficientNet: share of the features that training drops before the last layer; -1 is the network's own"},
+     "EfficientNet: share of the features that training drops before the last layer; -1 is the "
+     "network's own"},
 
     {STRING(data, train, ""), KEY_RUNTIME, "Folder of the training set"},
     {STRING(data, val, ""), KEY_RUNTIME, "Folder of the validation set; empty means no evaluation"},
     {ENUM(data, format, "auto", data_format_names), KEY_RUNTIME,
-     "How the images are kept: one folder a class (imagefolder), what convoy pack writes (shards), tar files "
-     "(webdataset), tfrecord, the binary files of MNIST (idx) or CIFAR (cifar), or generated ones; auto looks"},
+     "How the images are kept: one folder a class (imagefolder), what convoy pack writes (shards), "
+     "tar files (webdataset), tfrecord, the binary files of MNIST (idx) or CIFAR (cifar), or "
+     "generated ones; auto looks"},
     {STRING(data, index, "auto"), KEY_RUNTIME,
-     "Where the list of the images is kept between runs: a folder, or a file ending in .index; auto is the folder "
-     "index beside the run folder, off lists them at every start"},
-    {INT(data, image_size, "224", 8, 4096), KEY_MATH, "Height and width of the images that the network sees"},
+     "Where the list of the images is kept between runs: a folder, or a file ending in .index; "
+     "auto is the folder index beside the run folder, off lists them at every start"},
+    {INT(data, image_size, "224", 8, 4096), KEY_MATH,
+     "Height and width of the images that the network sees"},
     {INT(data, eval_resize, "256", 0, 4096), KEY_MATH,
      "Evaluation scales the shorter side to this before the centre crop; 0 means image_size"},
     {LIST(data, progressive_sizes, "", 8, 4096), KEY_MATH,
-     "Progressive resizing: sizes that training images have first, one after the other (at most 7), before they have "
-     "image_size; evaluation always has image_size"},
+     "Progressive resizing: sizes that training images have first, one after the other (at most "
+     "7), before they have image_size; evaluation always has image_size"},
     {LIST(data, progressive_until, "", 1, 1e6), KEY_MATH,
      "Progressive resizing: for each of those sizes the epoch, counted from 1, with which it ends"},
     {LIST(data, mean, "0.485, 0.456, 0.406", -1e3, 1e3), KEY_MATH,
@@ -85,66 +99,77 @@ const ConfigKey config_keys[] = {
     {LIST(data, std, "0.229, 0.224, 0.225", 1e-6, 1e3), KEY_MATH,
      "Divides pixels after the mean is subtracted; one value, or one for each channel"},
     {ENUM(data, augment, "imagenet", augment_names), KEY_MATH,
-     "Training images: random resized crop and flip (imagenet), padded random crop and flip (cifar), or as in "
-     "evaluation (none)"},
+     "Training images: random resized crop and flip (imagenet), padded random crop and flip "
+     "(cifar), or as in evaluation (none)"},
     {ENUM(data, interpolation, "bilinear", interpolation_names), KEY_MATH,
      "How images are resized, in training and evaluation; both are Pillow's, with antialiasing"},
     {ENUM(data, train_interpolation, "same", train_interpolation_names), KEY_MATH,
      "The same for training images alone; random draws one of the two for each, as timm does"},
     {ENUM(data, decoder, "fast", decoder_names), KEY_RUNTIME,
-     "JPEG: read Huffman codes by Convoy's own decoder where it can, or always by libjpeg (stock); same pixels"},
+     "JPEG: read Huffman codes by Convoy's own decoder where it can, or always by libjpeg (stock); "
+     "same pixels"},
     {ENUM(data, seek_index, "auto", seek_index_names), KEY_RUNTIME,
-     "JPEG: auto uses positions of rows, from shards or made while files are read for the first time, to skip what "
-     "lies above a crop; same pixels"},
+     "JPEG: auto uses positions of rows, from shards or made while files are read for the first "
+     "time, to skip what lies above a crop; same pixels"},
     {INT(data, seek_index_mb, "1024", 0, 1e6), KEY_RUNTIME,
-     "Most MiB of memory of a rank for such positions; 1000 images of ImageNet take 0.6 MiB, or 3.4 for a little more "
-     "speed where so much is left for each"},
+     "Most MiB of memory of a rank for such positions; 1000 images of ImageNet take 0.6 MiB, or "
+     "3.4 for a little more speed where so much is left for each"},
     {LIST(data, color_jitter, "0, 0, 0, 0", 0, 100), KEY_MATH,
-     "Training: brightness, contrast, saturation and hue are changed by random factors, in random order; each value is "
-     "torchvision's, hue at most 0.5; 0 leaves alone"},
+     "Training: brightness, contrast, saturation and hue are changed by random factors, in random "
+     "order; each value is torchvision's, hue at most 0.5; 0 leaves alone"},
     {ENUM(data, auto_augment, "none", policy_names), KEY_MATH,
-     "Training: automatic augmentation after crop, flip and color_jitter, as torchvision's transform of that name"},
-    {INT(data, randaugment_ops, "2", 1, 16), KEY_MATH, "randaugment: operations one after the other"},
-    {INT(data, randaugment_magnitude, "9", 0, 999), KEY_MATH, "randaugment: their strength, below magnitude_bins"},
+     "Training: automatic augmentation after crop, flip and color_jitter, as torchvision's "
+     "transform of that name"},
+    {INT(data, randaugment_ops, "2", 1, 16), KEY_MATH,
+     "randaugment: operations one after the other"},
+    {INT(data, randaugment_magnitude, "9", 0, 999), KEY_MATH,
+     "randaugment: their strength, below magnitude_bins"},
     {INT(data, magnitude_bins, "31", 2, 1000), KEY_MATH,
      "randaugment and trivialaugment: strengths that an operation is divided into"},
     {ENUM(data, autoaugment_policy, "imagenet", autoaugment_names), KEY_MATH,
      "autoaugment: the data set for which its policy was found"},
-    {INT(data, augmix_severity, "3", 1, 10), KEY_MATH, "augmix: strengths, of ten, from which one is drawn"},
+    {INT(data, augmix_severity, "3", 1, 10), KEY_MATH,
+     "augmix: strengths, of ten, from which one is drawn"},
     {ENUM(data, auto_augment_interpolation, "bilinear", sampling_names), KEY_MATH,
      "How automatic augmentation shears, moves and rotates"},
     {LIST(data, auto_augment_fill, "0", 0, 255), KEY_MATH,
      "Pixel that shearing, moving and rotating bring in; one value, or one for each channel"},
     {DOUBLE(data, random_erase, "0", 0, 1), KEY_MATH,
-     "Training: probability with which a box of the image becomes the mean colour, 0.02 to 0.33 of its area"},
+     "Training: probability with which a box of the image becomes the mean colour, 0.02 to 0.33 of "
+     "its area"},
     {DOUBLE(data, mixup, "0", 0, 100), KEY_MATH,
-     "Training: alpha of mixup, which blends each image and its target with its neighbour's; 0 means off"},
+     "Training: alpha of mixup, which blends each image and its target with its neighbour's; 0 "
+     "means off"},
     {DOUBLE(data, cutmix, "0", 0, 100), KEY_MATH,
-     "Training: alpha of cutmix, which takes a box from the neighbour; with mixup on too, each is used half the time"},
+     "Training: alpha of cutmix, which takes a box from the neighbour; with mixup on too, each is "
+     "used half the time"},
     {BOOL(data, flip_eval, "false"), KEY_RUNTIME,
      "Evaluation averages the logits of each image and its mirror image, at twice the cost"},
     {INT(data, repeated, "1", 1, 256), KEY_MATH,
-     "Training: so many differently augmented views of a sample in each global batch, which an epoch makes up for with "
-     "fewer samples (repeated augmentation)"},
+     "Training: so many differently augmented views of a sample in each global batch, which an "
+     "epoch makes up for with fewer samples (repeated augmentation)"},
     {INT(data, threads, "0", 0, 1024), KEY_RUNTIME,
      "Decode threads of each rank; 0 chooses by the CPUs that the rank may use"},
     {INT(data, readers, "0", 0, 256), KEY_RUNTIME,
-     "Threads of each rank that read files ahead of the decode threads; 0 starts with 2 and takes as many as it needs "
-     "for the decode threads not to wait"},
+     "Threads of each rank that read files ahead of the decode threads; 0 starts with 2 and takes "
+     "as many as it needs for the decode threads not to wait"},
     {DOUBLE(data, read_ahead_mb, "64", 0, 65536), KEY_RUNTIME | KEY_OPEN_MIN,
      "How many MiB of files each rank reads ahead of the decode threads"},
     {ENUM(data, cache, "page", cache_names), KEY_RUNTIME,
-     "What keeps files that were read: the kernel's page cache, memory that the ranks of a node share and that keeps "
-     "what it has (ram), or nothing (none)"},
+     "What keeps files that were read: the kernel's page cache, memory that the ranks of a node "
+     "share and that keeps what it has (ram), or nothing (none)"},
     {INT(data, cache_mb, "0", 0, 1e9), KEY_RUNTIME,
-     "With cache ram: MiB of files that a node keeps; 0 takes up to half of the memory that is free there"},
+     "With cache ram: MiB of files that a node keeps; 0 takes up to half of the memory that is "
+     "free there"},
     {DOUBLE(data, max_bad_fraction, "0.01", 0, 1), KEY_RUNTIME,
      "Training fails when more than this share of the images (but at least 10) cannot be decoded"},
-    {INT(data, synthetic_images, "1024", 1, 1e9), KEY_MATH, "Images of each set where data.format is synthetic"},
+    {INT(data, synthetic_images, "1024", 1, 1e9), KEY_MATH,
+     "Images of each set where data.format is synthetic"},
 
     {DOUBLE(train, epochs, "90", 0, 1e6), KEY_MATH | KEY_OPEN_MIN,
      "Length of the run in passes over the training set; may be a fraction"},
-    {INT(train, max_steps, "0", 0, 1e15), KEY_MATH, "Stop after this many steps in all; 0 means no limit"},
+    {INT(train, max_steps, "0", 0, 1e15), KEY_MATH,
+     "Stop after this many steps in all; 0 means no limit"},
     {ENUM(train, batch_mode, "per_rank", batch_mode_names), KEY_RUNTIME,
      "Whether batch_per_rank or global_batch decides the batch"},
     {INT(train, batch_per_rank, "32", 1, 1e6), KEY_RUNTIME,
@@ -152,22 +177,28 @@ const ConfigKey config_keys[] = {
     {INT(train, global_batch, "0", 0, 1e9), KEY_RUNTIME,
      "Images of a step over all ranks and passes, with batch_mode global"},
     {INT(train, accumulate, "1", 1, 1e6), KEY_RUNTIME,
-     "Passes through the network whose gradients are summed for one step; with batch_mode global, at least so many"},
+     "Passes through the network whose gradients are summed for one step; with batch_mode global, "
+     "at least so many"},
     {ENUM(train, precision, "auto", precision_names), KEY_MATH,
-     "Number format of the computation; parameters stay fp32. auto: fp32 on the CPU, bf16 on GPUs that have it "
-     "(compute capability 8.0), fp16 on older ones"},
-    {DOUBLE(train, loss_scale, "65536", 1, 16777216), KEY_MATH, "fp16: what the loss is multiplied by at first"},
+     "Number format of the computation; parameters stay fp32. auto: fp32 on the CPU, bf16 on GPUs "
+     "that have it (compute capability 8.0), fp16 on older ones"},
+    {DOUBLE(train, loss_scale, "65536", 1, 16777216), KEY_MATH,
+     "fp16: what the loss is multiplied by at first"},
     {INT(train, loss_scale_interval, "2000", 1, 1e9), KEY_MATH,
-     "fp16: the loss scale doubles after so many steps with finite gradients; any other step is skipped, halving it"},
-    {INT(train, seed, "1", 0, 9007199254740992.0), KEY_MATH, "Seed of initial weights, shuffling and augmentation"},
+     "fp16: the loss scale doubles after so many steps with finite gradients; any other step is "
+     "skipped, halving it"},
+    {INT(train, seed, "1", 0, 9007199254740992.0), KEY_MATH,
+     "Seed of initial weights, shuffling and augmentation"},
     {DOUBLE(train, label_smoothing, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "Share of the target that is spread over all classes"},
-    {DOUBLE(train, eval_every, "1", 0, 1e6), KEY_RUNTIME, "Evaluate every so many epochs; 0 means only at the end"},
+    {DOUBLE(train, eval_every, "1", 0, 1e6), KEY_RUNTIME,
+     "Evaluate every so many epochs; 0 means only at the end"},
 
     {ENUM(optimizer, name, "sgd", optimizer_names), KEY_MATH, "Update rule"},
     {DOUBLE(optimizer, lr, "0.1", 0, 1e6), KEY_MATH, "Learning rate before scaling"},
     {ENUM(optimizer, lr_scaling, "linear", lr_scaling_names), KEY_MATH,
-     "Multiplies lr: linear by global batch / 256, sqrt by the root of that, world_size by the number of ranks"},
+     "Multiplies lr: linear by global batch / 256, sqrt by the root of that, world_size by the "
+     "number of ranks"},
     {DOUBLE(optimizer, momentum, "0.9", 0, 1), KEY_MATH | KEY_OPEN_MAX, "Momentum of sgd"},
     {BOOL(optimizer, nesterov, "false"), KEY_MATH, "Nesterov's form of momentum"},
     {DOUBLE(optimizer, weight_decay, "0.0001", 0, 100), KEY_MATH,
@@ -176,11 +207,13 @@ const ConfigKey config_keys[] = {
      "Decay biases and batch norm too, not only convolution and linear weights"},
     {LIST(optimizer, betas, "0.9, 0.999", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "Decay rates of the two moments of adam and adamw"},
-    {DOUBLE(optimizer, eps, "1e-8", 1e-30, 1), KEY_MATH, "Added to the root of adam's second moment"},
+    {DOUBLE(optimizer, eps, "1e-8", 1e-30, 1), KEY_MATH,
+     "Added to the root of adam's second moment"},
     {DOUBLE(optimizer, clip_norm, "0", 0, 1e30), KEY_MATH,
      "Largest norm of all gradients together, beyond which they are shrunk to it; 0 does not clip"},
 
-    {ENUM(schedule, name, "cosine", schedule_names), KEY_MATH, "Course of the learning rate after warmup"},
+    {ENUM(schedule, name, "cosine", schedule_names), KEY_MATH,
+     "Course of the learning rate after warmup"},
     {DOUBLE(schedule, warmup_epochs, "5", 0, 1e6), KEY_MATH,
      "Epochs of linear rise to the learning rate; 0 means none"},
     {DOUBLE(schedule, min_lr, "0", 0, 1e6), KEY_MATH, "Where cosine and poly end"},
@@ -191,105 +224,130 @@ const ConfigKey config_keys[] = {
 
     {DOUBLE(comm, bucket_mb, "200", 0, 65536), KEY_RUNTIME | KEY_OPEN_MIN,
      "Most MiB of gradients that are summed over ranks in one piece"},
-    {DOUBLE(comm, first_bucket_mb, "0", 0, 65536), KEY_RUNTIME, "The same for the first piece; 0 means as the others"},
+    {DOUBLE(comm, first_bucket_mb, "0", 0, 65536), KEY_RUNTIME,
+     "The same for the first piece; 0 means as the others"},
     {DOUBLE(comm, timeout_s, "600", 0, 1e6), KEY_RUNTIME,
      "Seconds without an answer after which a peer counts as lost; 0 waits for ever"},
     {INT(comm, max_ctas, "16", 0, 64), KEY_RUNTIME,
-     "GPU: most thread blocks that NCCL may take from the computation while it sums; 0 leaves it to NCCL"},
+     "GPU: most thread blocks that NCCL may take from the computation while it sums; 0 leaves it "
+     "to NCCL"},
     {ENUM(comm, grad_dtype, "auto", grad_dtype_names), KEY_MATH,
-     "GPU: number format in which gradients are summed over ranks. auto: bf16 where the computation is 16-bit and NCCL "
-     "sums at most 16 ranks, else fp32"},
+     "GPU: number format in which gradients are summed over ranks. auto: bf16 where the "
+     "computation is 16-bit and NCCL sums at most 16 ranks, else fp32"},
 
     {DOUBLE(watchdog, start_s, "3600", 0, 1e7), KEY_RUNTIME,
-     "A rank that needs more seconds to its first step ends the run with exit code 76; 0 means no limit"},
+     "A rank that needs more seconds to its first step ends the run with exit code 76; 0 means no "
+     "limit"},
     {DOUBLE(watchdog, step_s, "1200", 0, 1e7), KEY_RUNTIME,
-     "The same for a step of training; keep it above comm.timeout_s, which names the operation that a peer misses in"},
-    {DOUBLE(watchdog, evaluation_s, "1200", 0, 1e7), KEY_RUNTIME, "The same for a batch of evaluation"},
+     "The same for a step of training; keep it above comm.timeout_s, which names the operation "
+     "that a peer misses in"},
+    {DOUBLE(watchdog, evaluation_s, "1200", 0, 1e7), KEY_RUNTIME,
+     "The same for a batch of evaluation"},
     {DOUBLE(watchdog, checkpoint_s, "1200", 0, 1e7), KEY_RUNTIME, "The same for a checkpoint"},
     {DOUBLE(watchdog, cut_off_s, "25", 0, 1e7), KEY_RUNTIME,
-     "A host without progress to which mpirun (Open MPI 4) does not answer for so many seconds is cut off: its ranks "
-     "end with exit code 76, and mpirun's daemon on it ends too; 0 means no limit"},
+     "A host without progress to which mpirun (Open MPI 4) does not answer for so many seconds is "
+     "cut off: its ranks end with exit code 76, and mpirun's daemon on it ends too; 0 means no "
+     "limit"},
 
-    {DOUBLE(checkpoint, every_epochs, "1", 0, 1e6), KEY_RUNTIME, "Save every so many epochs; 0 means only at the end"},
-    {INT(checkpoint, every_steps, "0", 0, 1e15), KEY_RUNTIME, "Save every so many steps as well; 0 means off"},
+    {DOUBLE(checkpoint, every_epochs, "1", 0, 1e6), KEY_RUNTIME,
+     "Save every so many epochs; 0 means only at the end"},
+    {INT(checkpoint, every_steps, "0", 0, 1e15), KEY_RUNTIME,
+     "Save every so many steps as well; 0 means off"},
     {INT(checkpoint, keep, "3", 1, 1e6), KEY_RUNTIME,
      "How many of the newest checkpoints stay; the best one always does"},
     {STRING(checkpoint, resume, "auto"), KEY_RUNTIME,
-     "auto continues the run folder if it holds a checkpoint, none starts afresh, anything else names the file to "
-     "continue from"},
+     "auto continues the run folder if it holds a checkpoint, none starts afresh, anything else "
+     "names the file to continue from"},
 
     {STRING(checkpoint, on_save, ""), KEY_RUNTIME,
-     "Command that rank 0 runs beside the training for each checkpoint that is on disk, such as a copy to an object "
-     "store; CONVOY_CHECKPOINT, CONVOY_STEP and CONVOY_RUN_DIR say which; empty means none"},
+     "Command that rank 0 runs beside the training for each checkpoint that is on disk, such as a "
+     "copy to an object store; CONVOY_CHECKPOINT, CONVOY_STEP and CONVOY_RUN_DIR say which; empty "
+     "means none"},
     {DOUBLE(checkpoint, on_save_limit_s, "600", 0, 1e6), KEY_RUNTIME | KEY_OPEN_MIN,
-     "Seconds that on_save may take, for a checkpoint and again at the end of the run; then it is killed"},
+     "Seconds that on_save may take, for a checkpoint and again at the end of the run; then it is "
+     "killed"},
 
     {INT(log, every, "1", 1, 1e9), KEY_RUNTIME, "Record every so many steps"},
     {BOOL(log, grad_norm, "false"), KEY_RUNTIME,
-     "Record the norm of all gradients before clipping; done anyway where optimizer.clip_norm is set"},
+     "Record the norm of all gradients before clipping; done anyway where optimizer.clip_norm is "
+     "set"},
     {ENUM(log, format, "line", log_format_names), KEY_RUNTIME,
-     "What is printed: a progress line (line); Step, Epoch, Speed, Loss, FinLoss and LR of each recorded step (table); "
-     "a line of each rank for each epoch, and a table at the end (epoch); the records of metrics.jsonl (json)"},
+     "What is printed: a progress line (line); Step, Epoch, Speed, Loss, FinLoss and LR of each "
+     "recorded step (table); a line of each rank for each epoch, and a table at the end (epoch); "
+     "the records of metrics.jsonl (json)"},
     {STRING(log, file, ""), KEY_RUNTIME,
-     "A log file of each rank, with its recorded steps: %r is the rank, %w the number of ranks, %h the host, %% a per "
-     "cent sign; in the run folder unless it begins with a slash; empty means none"},
+     "A log file of each rank, with its recorded steps: %r is the rank, %w the number of ranks, %h "
+     "the host, %% a per cent sign; in the run folder unless it begins with a slash; empty means "
+     "none"},
     {STRING(log, trace_steps, ""), KEY_RUNTIME,
-     "Steps, such as 100-104, of which each rank writes what its threads and its device did, as trace-RANK.json in the "
-     "run folder for Perfetto or chrome://tracing; empty means none"},
+     "Steps, such as 100-104, of which each rank writes what its threads and its device did, as "
+     "trace-RANK.json in the run folder for Perfetto or chrome://tracing; empty means none"},
     {BOOL(monitor, tensorboard, "false"), KEY_RUNTIME,
      "Write event files for TensorBoard into the folder tensorboard of the run folder"},
     {STRING(monitor, prometheus, ""), KEY_RUNTIME,
-     "File to replace every monitor.every_s with metrics for Prometheus (node_exporter's textfile collector), by the "
-     "first rank of each host; %h is the host; empty means none"},
+     "File to replace every monitor.every_s with metrics for Prometheus (node_exporter's textfile "
+     "collector), by the first rank of each host; %h is the host; empty means none"},
     {STRING(monitor, emf, ""), KEY_RUNTIME,
-     "File to which lines of CloudWatch's embedded metric format are added every monitor.every_s, by the first rank of "
-     "each host; %h is the host, - alone is standard output; empty means none"},
+     "File to which lines of CloudWatch's embedded metric format are added every monitor.every_s, "
+     "by the first rank of each host; %h is the host, - alone is standard output; empty means "
+     "none"},
     {ENUM(monitor, gpu, "auto", monitor_gpu_names), KEY_RUNTIME,
-     "Watch the GPUs of each host through NVML; auto: where the run computes on them and the driver has NVML"},
-    {DOUBLE(monitor, every_s, "10", 1, 1e6), KEY_RUNTIME, "Seconds between two looks that are written down"},
-    {STRING(run, dir, ""), KEY_RUNTIME, "Run folder; empty means runs/ and the name of the config file"},
-    {LIST(scale, ranks, "1, 2, 4, 8", 1, 65536), KEY_RUNTIME, "convoy scale: numbers of ranks to measure, ascending"},
+     "Watch the GPUs of each host through NVML; auto: where the run computes on them and the "
+     "driver has NVML"},
+    {DOUBLE(monitor, every_s, "10", 1, 1e6), KEY_RUNTIME,
+     "Seconds between two looks that are written down"},
+    {STRING(run, dir, ""), KEY_RUNTIME,
+     "Run folder; empty means runs/ and the name of the config file"},
+    {LIST(scale, ranks, "1, 2, 4, 8", 1, 65536), KEY_RUNTIME,
+     "convoy scale: numbers of ranks to measure, ascending"},
     {ENUM(scale, mode, "weak", scale_mode_names), KEY_RUNTIME,
-     "convoy scale: every rank has train.batch_per_rank images (weak), or all together train.global_batch (strong)"},
+     "convoy scale: every rank has train.batch_per_rank images (weak), or all together "
+     "train.global_batch (strong)"},
     {INT(scale, repeats, "3", 1, 1000), KEY_RUNTIME, "convoy scale: runs for each number of ranks"},
     {INT(scale, steps, "0", 0, 1e9), KEY_RUNTIME,
      "convoy scale: measured steps of a run; 0 measures whole epochs instead"},
-    {INT(scale, warmup_steps, "10", 0, 1e9), KEY_RUNTIME, "convoy scale: steps before those, which do not count"},
+    {INT(scale, warmup_steps, "10", 0, 1e9), KEY_RUNTIME,
+     "convoy scale: steps before those, which do not count"},
     {INT(scale, epochs, "3", 2, 1e6), KEY_RUNTIME,
      "convoy scale: epochs of a run where scale.steps is 0; the first one does not count"},
     {ENUM(scale, data, "real", scale_data_names), KEY_RUNTIME,
-     "convoy scale: trains on data.train (real), or on generated images as data.format synthetic does"},
+     "convoy scale: trains on data.train (real), or on generated images as data.format synthetic "
+     "does"},
     {STRING(scale, dir, ""), KEY_RUNTIME,
      "convoy scale: folder of the series; empty means the run folder with -scale behind its name"},
     {ENUM(device, backend, "auto", backend_names), KEY_RUNTIME,
      "What computes; auto takes the GPU where there is one"},
     {INT(device, index, "-1", -1, 1023), KEY_RUNTIME,
-     "GPU of each rank among the visible ones; -1 shares them out by the rank's number on its host"},
+     "GPU of each rank among the visible ones; -1 shares them out by the rank's number on its "
+     "host"},
     {INT(device, threads, "0", 0, 1024), KEY_RUNTIME,
      "Compute threads of each rank; 0 takes the CPUs that the rank may use"},
     {BOOL(device, graph, "true"), KEY_RUNTIME,
      "GPU: record a step once and replay it as a whole; false launches every kernel of every step"},
     {ENUM(device, fuse, "auto", fuse_names), KEY_RUNTIME,
-     "Give batch norm to the convolutions beside it; none: nowhere. CPU, evaluation: norm, residual and "
-     "activation become the end of the convolution; auto: where its weights are few against what it leaves; all: "
-     "wherever oneDNN can. GPU, fp16, training: parts of the norm; auto: where that was measured to be faster, shape "
-     "by shape, with the answers kept in device.plan_cache; all: wherever cuDNN can"},
+     "Give batch norm to the convolutions beside it; none: nowhere. CPU, evaluation: norm, "
+     "residual and activation become the end of the convolution; auto: where its weights are few "
+     "against what it leaves; all: wherever oneDNN can. GPU, fp16, training: parts of the norm; "
+     "auto: where that was measured to be faster, shape by shape, with the answers kept in "
+     "device.plan_cache; all: wherever cuDNN can"},
     {ENUM(device, batchnorm, "own", kernel_names), KEY_RUNTIME,
-     "GPU: what normalises in training. own: our kernels, nothing to compile; cudnn: its norm graphs wherever there is "
-     "one that does exactly the same, each compiled at the first start (seconds) and kept in device.plan_cache; auto: "
-     "whichever was measured to be faster, shape by shape, with the answers kept there too"},
+     "GPU: what normalises in training. own: our kernels, nothing to compile; cudnn: its norm "
+     "graphs wherever there is one that does exactly the same, each compiled at the first start "
+     "(seconds) and kept in device.plan_cache; auto: whichever was measured to be faster, shape by "
+     "shape, with the answers kept there too"},
     {ENUM(device, depthwise, "own", kernel_names), KEY_RUNTIME,
-     "GPU: what runs 3x3 and 5x5 convolutions with one filter for each channel (EfficientNet). own: our kernels; "
-     "cudnn: its engines, of which the fast ones are compiled at the first start; auto: whichever was measured to be "
-     "faster, as above"},
+     "GPU: what runs 3x3 and 5x5 convolutions with one filter for each channel (EfficientNet). "
+     "own: our kernels; cudnn: its engines, of which the fast ones are compiled at the first "
+     "start; auto: whichever was measured to be faster, as above"},
     {INT(device, workspace_mb, "0", 0, 65536), KEY_RUNTIME,
-     "GPU: most MiB of scratch memory of one operation; 0 means 256 in 16-bit precisions and 2048 in fp32 and tf32, "
-     "whose convolutions are fast only with more"},
+     "GPU: most MiB of scratch memory of one operation; 0 means 256 in 16-bit precisions and 2048 "
+     "in fp32 and tf32, whose convolutions are fast only with more"},
     {STRING(device, plan_cache, ""), KEY_RUNTIME,
-     "GPU: folder for chosen convolution plans, which later runs start from; empty means plan-cache beside the run "
-     "folder, none keeps nothing"},
+     "GPU: folder for chosen convolution plans, which later runs start from; empty means "
+     "plan-cache beside the run folder, none keeps nothing"},
 };
 /* clang-format on */
 
 const int config_key_count = (int)(sizeof config_keys / sizeof config_keys[0]);
-_Static_assert(sizeof config_keys / sizeof config_keys[0] <= CONFIG_KEY_MAX, "raise CONFIG_KEY_MAX");
+_Static_assert(sizeof config_keys / sizeof config_keys[0] <= CONFIG_KEY_MAX,
+               "raise CONFIG_KEY_MAX");

@@ -1,6 +1,8 @@
-/* config_keys.h - what the config*.c files share: the table of keys and the one setter behind file, --set and defaults.
+/* config_keys.h - what the config*.c files share: the table of keys and the one setter behind file,
+ * --set and defaults.
  *
- * Nobody outside config*.c and its tests includes this; the rest of trainer/ reads the fields of Config. */
+ * Nobody outside config*.c and its tests includes this; the rest of trainer/ reads the fields of
+ * Config. */
 #ifndef CONVOY_TRAINER_CONFIG_KEYS_H
 #define CONVOY_TRAINER_CONFIG_KEYS_H
 #include "base/status.h"
@@ -9,13 +11,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define CONFIG_KEY_MAX 160 /* at least config_key_count; lets callers keep one thing per key in a plain array */
+/* at least config_key_count; lets callers keep one thing per key in a plain array */
+#define CONFIG_KEY_MAX 160
 
 typedef enum KeyType { KEY_BOOL, KEY_INT, KEY_DOUBLE, KEY_ENUM, KEY_STRING, KEY_LIST } KeyType;
 
 enum {
-    KEY_MATH = 1,     /* changes results: hashed into checkpoints and compared on resume */
-    KEY_RUNTIME = 2,  /* may differ between the parts of a run; every row has exactly one of the two */
+    KEY_MATH = 1, /* changes results: hashed into checkpoints and compared on resume */
+    /* may differ between the parts of a run; every row has exactly one of the two */
+    KEY_RUNTIME = 2,
     KEY_OPEN_MIN = 4, /* min itself is not allowed */
     KEY_OPEN_MAX = 8  /* max itself is not allowed */
 };
@@ -23,7 +27,8 @@ enum {
 typedef struct ConfigKey {
     const char *key; /* "section.field" */
     KeyType type;
-    size_t offset;            /* of the field in Config: bool, int64_t, double, int, char *, ConfigList */
+    /* of the field in Config: bool, int64_t, double, int, char *, ConfigList */
+    size_t offset;
     const char *fallback;     /* the default, in the form in which --set takes it */
     double min, max;          /* numbers, and each value of a list; max may be INFINITY */
     const char *const *names; /* KEY_ENUM: NULL-terminated, in the order of the enum in config.h */
@@ -46,15 +51,20 @@ bool config_is_section(const char *name);        /* "train" */
 const char *config_nearest_key(const char *key); /* full key or section worth suggesting, or NULL */
 /* ERR_USAGE: "WHEREunknown key K (did you mean N?)"; where ends in ": ". */
 Status config_fail_unknown(const char *where, const char *key);
-/* Sets one key from text; one item that is not a list for all types but KEY_LIST, which takes any number. */
-Status config_set_items(Config *c, const ConfigKey *key, const char *const *items, int count, const char *where);
+/* Sets one key from text; one item that is not a list for all types but KEY_LIST, which takes any
+ * number. */
+Status config_set_items(Config *c, const ConfigKey *key, const char *const *items, int count,
+                        const char *where);
 /* Sets one key from one text: a list is split at commas, brackets around it are optional. */
 Status config_set_text(Config *c, const ConfigKey *key, const char *text, const char *where);
-void config_add_value(const Config *c, const ConfigKey *key, StrBuf *out); /* as YAML (flow style) */
-void config_add_allowed(const ConfigKey *key, StrBuf *out);                /* "from 0 to below 1", "one of sgd, adam" */
+/* as YAML (flow style) */
+void config_add_value(const Config *c, const ConfigKey *key, StrBuf *out);
+/* "from 0 to below 1", "one of sgd, adam" */
+void config_add_allowed(const ConfigKey *key, StrBuf *out);
 
-/* config_yaml.c: reads a YAML text of name (for messages) into c. Unknown keys are errors unless ignore_unknown. */
-Status config_read_yaml(Config *c, ConfigOrigin *origin, const char *name, const char *text, size_t bytes,
-                        bool ignore_unknown);
+/* config_yaml.c: reads a YAML text of name (for messages) into c. Unknown keys are errors unless
+ * ignore_unknown. */
+Status config_read_yaml(Config *c, ConfigOrigin *origin, const char *name, const char *text,
+                        size_t bytes, bool ignore_unknown);
 const char *config_yaml_version(void); /* of libyaml */
 #endif

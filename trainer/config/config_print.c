@@ -1,5 +1,5 @@
-/* config_print.c - the other direction of the key table: values, allowed ranges, the dump, the help text and
- * docs/config.md. */
+/* config_print.c - the other direction of the key table: values, allowed ranges, the dump, the help
+ * text and docs/config.md. */
 #include "base/json.h"
 #include "trainer/config/config.h"
 #include "trainer/config/config_keys.h"
@@ -71,13 +71,15 @@ static void add_names(const ConfigKey *key, StrBuf *out)
 void config_add_allowed(const ConfigKey *key, StrBuf *out)
 {
     static const char *const kinds[] = {
-        [KEY_BOOL] = "true or false", [KEY_INT] = "a whole number ",     [KEY_DOUBLE] = "a number ", [KEY_ENUM] = "",
+        [KEY_BOOL] = "true or false", [KEY_INT] = "a whole number ",
+        [KEY_DOUBLE] = "a number ",   [KEY_ENUM] = "",
         [KEY_STRING] = "text",        [KEY_LIST] = "a list of numbers ",
     };
     if (key->type == KEY_ENUM) str_add(out, key->names[1] ? "one of " : "");
     str_add(out, kinds[key->type]);
     if (key->type == KEY_ENUM) add_names(key, out);
-    if (key->type == KEY_INT || key->type == KEY_DOUBLE || key->type == KEY_LIST) add_range(key, out);
+    if (key->type == KEY_INT || key->type == KEY_DOUBLE || key->type == KEY_LIST)
+        add_range(key, out);
 }
 
 /* Length of the section's name in a key. */
@@ -90,7 +92,8 @@ static bool starts_section(int index)
 {
     if (index == 0) return true;
     const ConfigKey *a = &config_keys[index - 1], *b = &config_keys[index];
-    return section_length(a) != section_length(b) || strncmp(a->key, b->key, (size_t)section_length(b)) != 0;
+    return section_length(a) != section_length(b) ||
+           strncmp(a->key, b->key, (size_t)section_length(b)) != 0;
 }
 
 Status config_dump_yaml(const Config *c, StrBuf *out)
@@ -114,15 +117,13 @@ static const char *resume_word(const ConfigKey *key)
 Status config_write_markdown(StrBuf *out)
 {
     str_add(out, "# Configuration keys\n\n"
-                 "This page is generated: `./convoy inspect config --markdown > docs/config.md`. A test compares it "
-                 "with the table of keys\n"
-                 "in `trainer/config/config_keys.c`.\n\n"
-                 "A config file is YAML: sections that hold keys. `--set section.key=value` on the command line "
-                 "overrides the file; where one\n"
-                 "key is set twice, the last one holds. A key that is not in this list is an error.\n\n"
-                 "*Resume*: a key marked `same` decides results, and a run that continues from a checkpoint with "
-                 "another value says so in a\n"
-                 "warning; a key marked `free` may change at any time.\n");
+                 "This page is generated: `./convoy inspect config --markdown > docs/config.md`. A "
+                 "test compares it with the table of keys\nin `trainer/config/config_keys.c`.\n\nA "
+                 "config file is YAML: sections that hold keys. `--set section.key=value` on the "
+                 "command line overrides the file; where one\nkey is set twice, the last one "
+                 "holds. A key that is not in this list is an error.\n\n*Resume*: a key marked "
+                 "`same` decides results, and a run that continues from a checkpoint with another "
+                 "value says so in a\nwarning; a key marked `free` may change at any time.\n");
     for (int i = 0; i < config_key_count; i++) {
         const ConfigKey *key = &config_keys[i];
         if (starts_section(i)) {
@@ -161,9 +162,9 @@ Status config_print_help(StrBuf *out)
 {
     StrBuf text = { 0 };
     str_add(out,
-            "Every key of a config file, with its default. Values given by --set section.key=value override the file.\n"
-            "(same): decides results; a run that continues from a checkpoint with another value warns. (free): may "
-            "change.\n");
+            "Every key of a config file, with its default. Values given by --set section.key=value "
+            "override the file.\n(same): decides results; a run that continues from a checkpoint "
+            "with another value warns. (free): may change.\n");
     for (int i = 0; i < config_key_count && !text.failed; i++) {
         const ConfigKey *key = &config_keys[i];
         if (starts_section(i)) str_add(out, "\n");

@@ -1,9 +1,10 @@
-/* config_yaml.c - YAML into a Config through libyaml's event stream, so that every message can name its line.
+/* config_yaml.c - YAML into a Config through libyaml's event stream, so that every message can name
+ * its line.
  *
- * A config file is one document: a map of sections, each a map of keys; a dotted key at the top ("train.epochs: 3")
- * is the same thing. A value is a scalar or a list of scalars. Refused, each with file and line: a key or section
- * given twice, aliases, nested lists, a second document, and of course unknown keys. Depth is bounded because a map
- * may only stand under a known section. */
+ * A config file is one document: a map of sections, each a map of keys; a dotted key at the top
+ * ("train.epochs: 3") is the same thing. A value is a scalar or a list of scalars. Refused, each
+ * with file and line: a key or section given twice, aliases, nested lists, a second document, and
+ * of course unknown keys. Depth is bounded because a map may only stand under a known section. */
 #include "base/mem.h"
 #include "trainer/config/config_keys.h"
 #include <stdio.h>
@@ -33,12 +34,15 @@ static int event_line(const yaml_event_t *e)
 static Status next_event(Reader *r, yaml_event_t *event)
 {
     if (yaml_parser_parse(&r->parser, event)) return OK;
-    if (r->parser.error == YAML_MEMORY_ERROR) return fail(ERR_MEMORY, "%s: out of memory in libyaml", r->name);
-    /* Encoding errors leave problem_mark alone; the position read so far is as near as libyaml knows. */
-    size_t line = r->parser.error == YAML_READER_ERROR ? r->parser.mark.line : r->parser.problem_mark.line;
+    if (r->parser.error == YAML_MEMORY_ERROR)
+        return fail(ERR_MEMORY, "%s: out of memory in libyaml", r->name);
+    /* Encoding errors leave problem_mark alone; the position read so far is as near as libyaml
+     * knows. */
+    size_t line =
+        r->parser.error == YAML_READER_ERROR ? r->parser.mark.line : r->parser.problem_mark.line;
     const char *context = r->parser.context ? r->parser.context : "";
-    return fail(ERR_USAGE, "%s:%d: bad YAML: %s%s%s", r->name, (int)line + 1, context, *context ? ", " : "",
-                r->parser.problem ? r->parser.problem : "unreadable");
+    return fail(ERR_USAGE, "%s:%d: bad YAML: %s%s%s", r->name, (int)line + 1, context,
+                *context ? ", " : "", r->parser.problem ? r->parser.problem : "unreadable");
 }
 
 /* A scalar's text, copied; plain null is the empty text. */
@@ -63,10 +67,11 @@ static Status read_list(Reader *r, const char *key, const char **items, int capa
         Status status = OK;
         bool end = event.type == YAML_SEQUENCE_END_EVENT;
         if (!end && event.type != YAML_SCALAR_EVENT)
-            status = fail(ERR_USAGE, "%s:%d: %s: a list may hold only plain values", r->name, event_line(&event), key);
+            status = fail(ERR_USAGE, "%s:%d: %s: a list may hold only plain values", r->name,
+                          event_line(&event), key);
         else if (!end && *count == capacity)
-            status =
-                fail(ERR_USAGE, "%s:%d: %s: a list of more than %d values", r->name, event_line(&event), key, capacity);
+            status = fail(ERR_USAGE, "%s:%d: %s: a list of more than %d values", r->name,
+                          event_line(&event), key, capacity);
         else if (!end) status = copy_scalar(r, &event, &items[(*count)++]);
         yaml_event_delete(&event);
         if (status != OK || end) return status;
@@ -78,14 +83,16 @@ static Status read_value(Reader *r, const char *key, int line, const yaml_event_
 {
     const char *items[CONFIG_LIST_MAX];
     int count = 1;
-    if (value->type == YAML_SEQUENCE_START_EVENT) TRY(read_list(r, key, items, CONFIG_LIST_MAX, &count));
+    if (value->type == YAML_SEQUENCE_START_EVENT)
+        TRY(read_list(r, key, items, CONFIG_LIST_MAX, &count));
     else TRY(copy_scalar(r, value, &items[0]));
     char where[WHERE_BYTES];
     snprintf(where, sizeof where, "%s:%d: ", r->name, line);
     int index = config_find_key(key);
     if (index < 0) return r->ignore_unknown ? OK : config_fail_unknown(where, key);
     if (r->origin->line[index] != 0)
-        return fail(ERR_USAGE, "%s%s is given twice (first in line %d)", where, key, r->origin->line[index]);
+        return fail(ERR_USAGE, "%s%s is given twice (first in line %d)", where, key,
+                    r->origin->line[index]);
     r->origin->line[index] = line;
     if (value->type == YAML_SEQUENCE_START_EVENT && config_keys[index].type != KEY_LIST)
         return fail(ERR_USAGE, "%s%s is a list; it takes one value", where, key);
@@ -99,12 +106,15 @@ static Status enter_section(Reader *r, const char *name, int line)
 {
     char where[WHERE_BYTES];
     snprintf(where, sizeof where, "%s:%d: ", r->name, line);
-    if (config_find_key(name) >= 0) return fail(ERR_USAGE, "%s%s takes a value, not a map", where, name);
+    if (config_find_key(name) >= 0)
+        return fail(ERR_USAGE, "%s%s takes a value, not a map", where, name);
     if (!config_is_section(name)) return config_fail_unknown(where, name);
     for (int i = 0; i < r->section_count; i++)
         if (strcmp(r->sections[i], name) == 0)
-            return fail(ERR_USAGE, "%ssection %s is given twice (first in line %d)", where, name, r->section_lines[i]);
-    ASSERT(r->section_count < SECTION_MAX); /* no name twice, and every name is one of the table's */
+            return fail(ERR_USAGE, "%ssection %s is given twice (first in line %d)", where, name,
+                        r->section_lines[i]);
+    /* no name twice, and every name is one of the table's */
+    ASSERT(r->section_count < SECTION_MAX);
     r->sections[r->section_count] = name;
     r->section_lines[r->section_count++] = line;
     return OK;
@@ -137,16 +147,19 @@ static Status read_member(Reader *r, const char *key, int line)
         if (status == OK) status = skip ? skip_map(r) : read_map(r, key);
     } else if (value.type == YAML_SCALAR_EVENT || value.type == YAML_SEQUENCE_START_EVENT) {
         /* An empty section ("log:" and nothing below it) sets nothing. */
-        bool empty = value.type == YAML_SCALAR_EVENT && value.data.scalar.length == 0 && config_is_section(key);
+        bool empty = value.type == YAML_SCALAR_EVENT && value.data.scalar.length == 0 &&
+                     config_is_section(key);
         status = empty ? OK : read_value(r, key, line, &value);
     } else {
-        status = fail(ERR_USAGE, "%s:%d: %s: aliases are not supported", r->name, event_line(&value), key);
+        status = fail(ERR_USAGE, "%s:%d: %s: aliases are not supported", r->name,
+                      event_line(&value), key);
     }
     yaml_event_delete(&value);
     return status;
 }
 
-/* The members of a map whose start was read. Recursion ends because only known sections are entered, each once. */
+/* The members of a map whose start was read. Recursion ends because only known sections are
+ * entered, each once. */
 static Status read_map(Reader *r, const char *prefix)
 {
     for (;;) {
@@ -174,13 +187,14 @@ static Status read_stream(Reader *r)
         TRY(next_event(r, &event));
         yaml_event_type_t type = event.type;
         int line = event_line(&event);
-        bool empty = type == YAML_SCALAR_EVENT && event.data.scalar.length == 0; /* "---" and nothing after it */
+        /* "---" and nothing after it */
+        bool empty = type == YAML_SCALAR_EVENT && event.data.scalar.length == 0;
         yaml_event_delete(&event);
         if (type == YAML_STREAM_END_EVENT) return OK;
         if (type == YAML_DOCUMENT_START_EVENT && ++documents > 1)
             return fail(ERR_USAGE, "%s:%d: a second YAML document; a config is one", r->name, line);
-        if (type == YAML_STREAM_START_EVENT || type == YAML_DOCUMENT_START_EVENT || type == YAML_DOCUMENT_END_EVENT ||
-            empty)
+        if (type == YAML_STREAM_START_EVENT || type == YAML_DOCUMENT_START_EVENT ||
+            type == YAML_DOCUMENT_END_EVENT || empty)
             continue;
         if (type != YAML_MAPPING_START_EVENT)
             return fail(ERR_USAGE, "%s:%d: a config is a map of keys and values", r->name, line);
@@ -188,8 +202,8 @@ static Status read_stream(Reader *r)
     }
 }
 
-Status config_read_yaml(Config *c, ConfigOrigin *origin, const char *name, const char *text, size_t bytes,
-                        bool ignore_unknown)
+Status config_read_yaml(Config *c, ConfigOrigin *origin, const char *name, const char *text,
+                        size_t bytes, bool ignore_unknown)
 {
     Reader r = { .name = name, .config = c, .origin = origin, .ignore_unknown = ignore_unknown };
     TRY(arena_create(&r.arena, 0));

@@ -1,4 +1,5 @@
-/* runplan.h - the arithmetic of a run: batches, steps, epochs. Pure functions of config, world size and dataset size.
+/* runplan.h - the arithmetic of a run: batches, steps, epochs. Pure functions of config, world size
+ * and dataset size.
  */
 #ifndef CONVOY_TRAINER_RUNPLAN_H
 #define CONVOY_TRAINER_RUNPLAN_H
@@ -12,15 +13,16 @@ typedef struct RunPlan {
     int64_t total_steps;  /* of the whole run */
 } RunPlan;
 
-/* batch_mode per_rank: global batch = batch_per_rank * accumulate * world. global: every rank takes global_batch /
- * world in equal micro-batches of at most batch_per_rank images. Steps: the first at which train.epochs whole passes
- * are complete, or max_steps. ERR_USAGE naming the key where that cannot be: not divisible, or a global batch larger
- * than the dataset. */
+/* batch_mode per_rank: global batch = batch_per_rank * accumulate * world. global: every rank takes
+ * global_batch / world in equal micro-batches of at most batch_per_rank images. Steps: the first at
+ * which train.epochs whole passes are complete, or max_steps. ERR_USAGE naming the key where that
+ * cannot be: not divisible, or a global batch larger than the dataset. */
 Status runplan_make(RunPlan *out, const Config *c, int world, int64_t images);
 
-/* Epochs that are complete after steps steps; also the epoch in which step number steps (0-based) begins. */
+/* Epochs that are complete after steps steps; also the epoch in which step number steps (0-based)
+ * begins. */
 int64_t runplan_epoch(const RunPlan *p, int64_t steps);
-/* True if the end of step (0-based) is the first to complete another multiple of every_epochs passes; false for
- * every_epochs <= 0. */
+/* True if the end of step (0-based) is the first to complete another multiple of every_epochs
+ * passes; false for every_epochs <= 0. */
 bool runplan_due(const RunPlan *p, int64_t step, double every_epochs);
 #endif

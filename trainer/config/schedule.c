@@ -65,8 +65,8 @@ double schedule_scaled_lr(double lr, int lr_scaling, int64_t global_batch, int w
     }
 }
 
-Schedule schedule_from_config(const Config *c, int64_t global_batch, int world, int64_t dataset_images,
-                              int64_t total_steps)
+Schedule schedule_from_config(const Config *c, int64_t global_batch, int world,
+                              int64_t dataset_images, int64_t total_steps)
 {
     Schedule s = { .name = c->schedule.name,
                    .min_lr = c->schedule.min_lr,
@@ -79,9 +79,10 @@ Schedule schedule_from_config(const Config *c, int64_t global_batch, int world, 
     s.warmup_steps = c->schedule.warmup_epochs * s.steps_per_epoch;
     if (s.warmup_steps > 0 && s.warmup_steps >= s.total_steps) {
         log_warning(
-            "schedule.warmup_epochs: warm-up of %.0f steps is no shorter than the run of %lld steps; the learning rate "
-            "never passes %g of %g",
-            s.warmup_steps, (long long)total_steps, schedule_lr(&s, total_steps > 0 ? total_steps - 1 : 0), s.peak_lr);
+            "schedule.warmup_epochs: warm-up of %.0f steps is no shorter than the run of %lld "
+            "steps; the learning rate never passes %g of %g",
+            s.warmup_steps, (long long)total_steps,
+            schedule_lr(&s, total_steps > 0 ? total_steps - 1 : 0), s.peak_lr);
     }
     return s;
 }

@@ -1,8 +1,10 @@
-/* stages.h - progressive resizing: the size of training images by epoch (data.progressive_sizes, progressive_until).
+/* stages.h - progressive resizing: the size of training images by epoch (data.progressive_sizes,
+ * progressive_until).
  *
- * A stage is a stretch of steps whose images have one size. Stage i has the i-th of the listed sizes and ends where its
- * epochs do; the last stage has data.image_size and ends with the run. A run without the keys is its last stage alone.
- * Evaluation always has data.image_size. Pure functions of config and run plan, so a resumed run is where it would be.
+ * A stage is a stretch of steps whose images have one size. Stage i has the i-th of the listed
+ * sizes and ends where its epochs do; the last stage has data.image_size and ends with the run. A
+ * run without the keys is its last stage alone. Evaluation always has data.image_size. Pure
+ * functions of config and run plan, so a resumed run is where it would be.
  */
 #ifndef CONVOY_TRAINER_STAGES_H
 #define CONVOY_TRAINER_STAGES_H
@@ -10,10 +12,11 @@
 
 #define STAGES_MAX 8
 
-int stages_count(const Config *c);                              /* 1..STAGES_MAX */
-int64_t stages_image_size(const Config *c, int stage);          /* pixels, height and width */
-int64_t stages_largest(const Config *c);                        /* of all sizes */
-int stages_at(const Config *c, const RunPlan *p, int64_t step); /* the one that step (0-based) belongs to */
+int stages_count(const Config *c);                     /* 1..STAGES_MAX */
+int64_t stages_image_size(const Config *c, int stage); /* pixels, height and width */
+int64_t stages_largest(const Config *c);               /* of all sizes */
+/* the one that step (0-based) belongs to */
+int stages_at(const Config *c, const RunPlan *p, int64_t step);
 /* The first step behind the stage: the one that begins after the last of its epochs is complete. */
 int64_t stages_end(const Config *c, const RunPlan *p, int stage);
 #endif

@@ -14,27 +14,35 @@ typedef struct VariableRow {
 } VariableRow;
 
 static const VariableRow variables[] = {
-    { "OMP_NUM_THREADS", ALWAYS, "is not heeded: device.threads counts a rank's threads", "unset it" },
+    { "OMP_NUM_THREADS", ALWAYS, "is not heeded: device.threads counts a rank's threads",
+      "unset it" },
     { "OMP_PROC_BIND", ALWAYS, "binds the threads of every rank to the same cores", "unset it" },
     { "OMP_PLACES", ALWAYS, "binds the threads of every rank to the same cores", "unset it" },
-    { "GOMP_CPU_AFFINITY", ALWAYS, "binds the threads of every rank to the same cores", "unset it" },
-    { "OMP_WAIT_POLICY", ALWAYS, "lets waiting compute threads take the CPUs of decode threads if it is active",
+    { "GOMP_CPU_AFFINITY", ALWAYS, "binds the threads of every rank to the same cores",
       "unset it" },
+    { "OMP_WAIT_POLICY", ALWAYS,
+      "lets waiting compute threads take the CPUs of decode threads if it is active", "unset it" },
     { "ONEDNN_MAX_CPU_ISA", ALWAYS, "keeps the CPU backend from newer instructions", "unset it" },
     { "DNNL_MAX_CPU_ISA", ALWAYS, "keeps the CPU backend from newer instructions", "unset it" },
     { "ONEDNN_VERBOSE", NOT_EMPTY_OR_0, "prints a line for every operation", "unset it" },
     { "DNNL_VERBOSE", NOT_EMPTY_OR_0, "prints a line for every operation", "unset it" },
-    { "LD_PRELOAD", NOT_EMPTY_OR_0, "puts another library under every program", "unset it unless you know why" },
-    { "CUDA_LAUNCH_BLOCKING", NOT_EMPTY_OR_0, "makes every kernel wait for the one before", "unset it" },
-    { "CUDA_VISIBLE_DEVICES", IF_EMPTY, "hides all GPUs", "unset it, or name GPUs" },
-    { "CUDA_DEVICE_MAX_CONNECTIONS", ALWAYS, "limits how much a GPU does at once: reductions wait for computation",
+    { "LD_PRELOAD", NOT_EMPTY_OR_0, "puts another library under every program",
+      "unset it unless you know why" },
+    { "CUDA_LAUNCH_BLOCKING", NOT_EMPTY_OR_0, "makes every kernel wait for the one before",
       "unset it" },
-    { "NCCL_P2P_DISABLE", NOT_EMPTY_OR_0, "keeps GPUs of a host from NVLink and PCIe between them", "unset it" },
+    { "CUDA_VISIBLE_DEVICES", IF_EMPTY, "hides all GPUs", "unset it, or name GPUs" },
+    { "CUDA_DEVICE_MAX_CONNECTIONS", ALWAYS,
+      "limits how much a GPU does at once: reductions wait for computation", "unset it" },
+    { "NCCL_P2P_DISABLE", NOT_EMPTY_OR_0, "keeps GPUs of a host from NVLink and PCIe between them",
+      "unset it" },
     { "NCCL_SHM_DISABLE", NOT_EMPTY_OR_0, "keeps GPUs of a host from shared memory", "unset it" },
     { "NCCL_IB_DISABLE", NOT_EMPTY_OR_0, "keeps NCCL from InfiniBand", "unset it" },
-    { "NCCL_NET_GDR_LEVEL", ALWAYS, "overrides when network and GPU talk directly", "unset it: NCCL measures" },
-    { "NCCL_ALGO", ALWAYS, "pins NCCL's algorithm for all sizes", "unset it: NCCL chooses by size" },
-    { "NCCL_PROTO", ALWAYS, "pins NCCL's protocol for all sizes; LL128 gives wrong sums on some networks", "unset it" },
+    { "NCCL_NET_GDR_LEVEL", ALWAYS, "overrides when network and GPU talk directly",
+      "unset it: NCCL measures" },
+    { "NCCL_ALGO", ALWAYS, "pins NCCL's algorithm for all sizes",
+      "unset it: NCCL chooses by size" },
+    { "NCCL_PROTO", ALWAYS,
+      "pins NCCL's protocol for all sizes; LL128 gives wrong sums on some networks", "unset it" },
     { "NCCL_MIN_NRINGS", ALWAYS, "is obsolete and takes thread blocks from the computation",
       "unset it; comm.max_ctas is the limit here" },
     { "NCCL_MIN_NCHANNELS", ALWAYS, "takes thread blocks from the computation",
@@ -46,9 +54,11 @@ static const VariableRow variables[] = {
     { "FI_OFI_RXR_RX_COPY_UNEXP", ALWAYS, "is obsolete", "unset it" },
     { "FI_OFI_RXR_RX_COPY_OOO", ALWAYS, "is obsolete", "unset it" },
     { "FI_EFA_USE_DEVICE_RDMA", ALWAYS, "is decided by the plugin on today's stacks", "unset it" },
-    { "RDMAV_FORK_SAFE", ALWAYS, "makes registering memory slow; nothing here forks with it", "unset it" },
+    { "RDMAV_FORK_SAFE", ALWAYS, "makes registering memory slow; nothing here forks with it",
+      "unset it" },
     { "HOROVOD_FUSION_THRESHOLD", ALWAYS, "is Horovod's", "comm.bucket_mb is the key here" },
-    { "HOROVOD_CYCLE_TIME", ALWAYS, "is Horovod's", "unset it: buckets start as soon as they are complete" },
+    { "HOROVOD_CYCLE_TIME", ALWAYS, "is Horovod's",
+      "unset it: buckets start as soon as they are complete" },
 };
 
 static bool hurts(const VariableRow *row, const char *value)
@@ -69,13 +79,15 @@ static bool hurts(const VariableRow *row, const char *value)
 static bool is_interface(const DoctorOptions *o, const char *name)
 {
     char path[320], state[32];
-    snprintf(path, sizeof path, "/sys/class/net/%s/operstate", name); /* other files lie there too */
+    /* other files lie there too */
+    snprintf(path, sizeof path, "/sys/class/net/%s/operstate", name);
     return doctor_read(o, path, state, sizeof state);
 }
 
-/* Whether an item of a comma list names one of the interfaces: whole, or by its first letters. Behind a colon is a
- * port, which is not looked at. */
-static bool names_one(const DoctorOptions *o, const char *list, bool whole, char **names, int64_t count)
+/* Whether an item of a comma list names one of the interfaces: whole, or by its first letters.
+ * Behind a colon is a port, which is not looked at. */
+static bool names_one(const DoctorOptions *o, const char *list, bool whole, char **names,
+                      int64_t count)
 {
     for (const char *item = list; *item;) {
         size_t length = strcspn(item, ",:");
@@ -89,12 +101,13 @@ static bool names_one(const DoctorOptions *o, const char *list, bool whole, char
     return false;
 }
 
-/* NCCL_SOCKET_IFNAME is a list of prefixes; of whole names behind "="; of what is not to be taken behind "^". Where
- * none of the named is here NCCL finds no interface. */
+/* NCCL_SOCKET_IFNAME is a list of prefixes; of whole names behind "="; of what is not to be taken
+ * behind "^". Where none of the named is here NCCL finds no interface. */
 static void check_interface_name(const DoctorOptions *o, DoctorReport *r)
 {
     char value[256], **names = NULL;
-    if (!doctor_environment(o, "NCCL_SOCKET_IFNAME", value, sizeof value) || value[0] == '^' || value[0] == '\0')
+    if (!doctor_environment(o, "NCCL_SOCKET_IFNAME", value, sizeof value) || value[0] == '^' ||
+        value[0] == '\0')
         return;
     int64_t count = doctor_list(o, "/sys/class/net", &names);
     bool whole = value[0] == '=', found = names_one(o, value + whole, whole, names, count);

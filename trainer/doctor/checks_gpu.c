@@ -12,9 +12,12 @@ typedef struct ThrottleRow {
 } ThrottleRow;
 
 static const ThrottleRow throttles[] = {
-    { NVML_THROTTLE_HW_SLOWDOWN, "the hardware holds the clocks down", "look at power supply and cooling of the host" },
-    { NVML_THROTTLE_HW_THERMAL, "the hardware holds the clocks down: too hot", "look at the cooling of the host" },
-    { NVML_THROTTLE_SW_THERMAL, "the driver holds the clocks down: too hot", "look at the cooling of the host" },
+    { NVML_THROTTLE_HW_SLOWDOWN, "the hardware holds the clocks down",
+      "look at power supply and cooling of the host" },
+    { NVML_THROTTLE_HW_THERMAL, "the hardware holds the clocks down: too hot",
+      "look at the cooling of the host" },
+    { NVML_THROTTLE_SW_THERMAL, "the driver holds the clocks down: too hot",
+      "look at the cooling of the host" },
     { NVML_THROTTLE_POWER_BRAKE, "the host's power supply holds the clocks down",
       "look at the power supply of the host" },
 };
@@ -23,21 +26,26 @@ static void check_state(DoctorReport *r, int gpu, const GpuFacts *f, const GpuSt
 {
     for (size_t i = 0; i < sizeof throttles / sizeof throttles[0]; i++)
         if (s->throttle_reasons & throttles[i].bit)
-            doctor_find(r, VERDICT_WARN, throttles[i].advice, "GPU %d: %s (%.0f of %.0f MHz)", gpu, throttles[i].text,
-                        s->sm_clock_mhz, f->sm_clock_max_mhz);
+            doctor_find(r, VERDICT_WARN, throttles[i].advice, "GPU %d: %s (%.0f of %.0f MHz)", gpu,
+                        throttles[i].text, s->sm_clock_mhz, f->sm_clock_max_mhz);
     if (s->temperature_c >= HOT_C)
-        doctor_find(r, VERDICT_WARN, "look at the cooling of the host", "GPU %d: %.0f degrees Celsius", gpu,
-                    s->temperature_c);
+        doctor_find(r, VERDICT_WARN, "look at the cooling of the host",
+                    "GPU %d: %.0f degrees Celsius", gpu, s->temperature_c);
     if (s->ecc_errors > 0)
-        doctor_find(r, VERDICT_FAIL, "take the host out; reset the GPU; if they come back have it replaced",
+        doctor_find(r, VERDICT_FAIL,
+                    "take the host out; reset the GPU; if they come back have it replaced",
                     "GPU %d: %.0f uncorrected memory errors", gpu, s->ecc_errors);
     if (s->pcie_width < f->pcie_width_max)
-        doctor_find(r, VERDICT_WARN, "a riser or slot gives fewer lanes than the GPU has: copies to it are slower",
-                    "GPU %d: PCIe link of %.0f lanes, it could have %.0f", gpu, s->pcie_width, f->pcie_width_max);
+        doctor_find(r, VERDICT_WARN,
+                    "a riser or slot gives fewer lanes than the GPU has: copies to it are slower",
+                    "GPU %d: PCIe link of %.0f lanes, it "
+                    "could have %.0f",
+                    gpu, s->pcie_width, f->pcie_width_max);
     if (s->memory_used_bytes > 0.1 * f->memory_bytes)
         doctor_find(r, VERDICT_WARN, "nvidia-smi tells which process holds it",
-                    "GPU %d: %.1f of %.1f GiB of its memory are taken", gpu, s->memory_used_bytes / (1 << 30),
-                    f->memory_bytes / (1 << 30));
+                    "GPU %d: %.1f of %.1f GiB of its "
+                    "memory are taken",
+                    gpu, s->memory_used_bytes / (1 << 30), f->memory_bytes / (1 << 30));
 }
 
 static void check_gpu(const Nvml *n, DoctorReport *r, int gpu)
@@ -46,9 +54,10 @@ static void check_gpu(const Nvml *n, DoctorReport *r, int gpu)
     GpuState s;
     nvml_facts(n, gpu, &f);
     nvml_state(n, gpu, &s);
-    doctor_find(r, VERDICT_OK, "", "GPU %d: %s, %.0f GiB, %.0f of %.0f MHz, %.0f of %.0f W, %.0f degrees Celsius", gpu,
-                f.name, f.memory_bytes / (1 << 30), s.sm_clock_mhz, f.sm_clock_max_mhz, s.power_w, f.power_limit_w,
-                s.temperature_c);
+    doctor_find(r, VERDICT_OK, "",
+                "GPU %d: %s, %.0f GiB, %.0f of %.0f MHz, %.0f of %.0f W, %.0f degrees Celsius", gpu,
+                f.name, f.memory_bytes / (1 << 30), s.sm_clock_mhz, f.sm_clock_max_mhz, s.power_w,
+                f.power_limit_w, s.temperature_c);
     check_state(r, gpu, &f, &s);
 }
 
@@ -59,14 +68,16 @@ void check_gpus(const DoctorOptions *o, DoctorReport *r)
     int count = o->nvml ? nvml_gpus(o->nvml) : 0;
     if (!o->nvml && driver)
         doctor_find(r, VERDICT_FAIL,
-                    "restart after a driver update, or give the container the driver's libraries (nvidia-container-"
-                    "toolkit)",
+                    "restart after a driver update, or give the container the driver's libraries "
+                    "(nvidia-container-toolkit)",
                     "the NVIDIA driver is loaded but cannot be asked: %s", o->no_nvml);
     if (o->gpus >= 0 && count < o->gpus)
         doctor_find(r, VERDICT_FAIL,
-                    "dmesg | grep Xid tells of one that fell off the bus; a container sees what it was given",
+                    "dmesg | grep Xid tells of one that fell off the bus; a container sees what it "
+                    "was given",
                     "%d GPUs, %lld expected", count, (long long)o->gpus);
-    if (!o->nvml && !driver && o->gpus <= 0) doctor_find(r, VERDICT_OK, "", "no NVIDIA driver: the CPU computes");
+    if (!o->nvml && !driver && o->gpus <= 0)
+        doctor_find(r, VERDICT_OK, "", "no NVIDIA driver: the CPU computes");
     if (o->nvml) doctor_find(r, VERDICT_OK, "", "driver %s, %d GPUs", nvml_driver(o->nvml), count);
     for (int i = 0; i < count; i++) check_gpu(o->nvml, r, i);
 }

@@ -24,7 +24,8 @@ static void check_interface(const DoctorOptions *o, DoctorReport *r, const char 
     char rate[48] = "";
     if (speed > 0) snprintf(rate, sizeof rate, ", %lld Mbit/s", (long long)speed);
     doctor_find(r, small ? VERDICT_WARN : VERDICT_OK,
-                small ? "ip link set dev INTERFACE mtu 9001 on all hosts (AWS allows it within a VPC): fewer, larger "
+                small ? "ip link set dev INTERFACE mtu 9001 on all hosts (AWS allows it within a "
+                        "VPC): fewer, larger "
                         "packets"
                       : "",
                 "%s is up, MTU %lld%s", name, (long long)mtu, rate);
@@ -37,7 +38,9 @@ void check_network(const DoctorOptions *o, DoctorReport *r)
     int up = 0;
     for (int64_t i = 0; i < count; i++)
         if (strcmp(names[i], "lo") != 0) check_interface(o, r, names[i], &up);
-    if (up == 0) doctor_find(r, VERDICT_OK, "", "no network interface is up but loopback: runs on this host only");
+    if (up == 0)
+        doctor_find(r, VERDICT_OK, "",
+                    "no network interface is up but loopback: runs on this host only");
     mem_free(names);
 }
 
@@ -48,7 +51,8 @@ static bool is_efa(const DoctorOptions *o, const char *name)
     char path[512], text[32];
     unsigned vendor = 0;
     snprintf(path, sizeof path, "/sys/class/infiniband/%s/device/vendor", name);
-    return doctor_read(o, path, text, sizeof text) && sscanf(text, "0x%x", &vendor) == 1 && vendor == AMAZON;
+    return doctor_read(o, path, text, sizeof text) && sscanf(text, "0x%x", &vendor) == 1 &&
+           vendor == AMAZON;
 }
 
 static void check_port(const DoctorOptions *o, DoctorReport *r, const char *name)
@@ -57,7 +61,8 @@ static void check_port(const DoctorOptions *o, DoctorReport *r, const char *name
     snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/state", name);
     if (!doctor_read(o, path, state, sizeof state)) return;
     bool active = strstr(state, "ACTIVE") != NULL;
-    doctor_find(r, active ? VERDICT_OK : VERDICT_FAIL, active ? "" : "check the cable and the subnet manager (ibstat)",
+    doctor_find(r, active ? VERDICT_OK : VERDICT_FAIL,
+                active ? "" : "check the cable and the subnet manager (ibstat)",
                 "%s: port state %s", name, state);
 }
 
@@ -79,16 +84,21 @@ static void check_efa(const DoctorOptions *o, DoctorReport *r, int64_t count, bo
 {
     if (o->efa >= 0 && count < o->efa)
         doctor_find(r, VERDICT_FAIL,
-                    "enable EFA for the instance and its security group; in Kubernetes request vpc.amazonaws.com/efa",
+                    "enable EFA for the instance and its security group; in Kubernetes request "
+                    "vpc.amazonaws.com/efa",
                     "%lld EFA adapters, %lld expected", (long long)count, (long long)o->efa);
     if (count == 0) return;
-    if (o->efa < 0 || count >= o->efa) doctor_find(r, VERDICT_OK, "", "%lld EFA adapters", (long long)count);
+    if (o->efa < 0 || count >= o->efa)
+        doctor_find(r, VERDICT_OK, "", "%lld EFA adapters", (long long)count);
     if (!verbs)
-        doctor_find(r, VERDICT_FAIL, "docker run --device=/dev/infiniband, or the EFA device plugin of Kubernetes",
+        doctor_find(r, VERDICT_FAIL,
+                    "docker run --device=/dev/infiniband, or the EFA device plugin of Kubernetes",
                     "%s is missing: the adapters cannot be opened here", VERBS_FOLDER);
-    if (plugin_exists(o)) doctor_find(r, VERDICT_OK, "", "NCCL's plugin for EFA (aws-ofi-nccl) is there");
+    if (plugin_exists(o))
+        doctor_find(r, VERDICT_OK, "", "NCCL's plugin for EFA (aws-ofi-nccl) is there");
     else
-        doctor_find(r, VERDICT_WARN, "install aws-ofi-nccl (the EFA installer has it): without it NCCL uses TCP",
+        doctor_find(r, VERDICT_WARN,
+                    "install aws-ofi-nccl (the EFA installer has it): without it NCCL uses TCP",
                     "NCCL's plugin for EFA is not under /opt/amazon/ofi-nccl");
 }
 
@@ -101,7 +111,8 @@ void check_fabric(const DoctorOptions *o, DoctorReport *r)
         if (is_efa(o, names[i])) efa++;
         else check_port(o, r, names[i]);
     }
-    if (count == 0 && o->efa <= 0) doctor_find(r, VERDICT_OK, "", "no EFA or InfiniBand adapter: hosts talk over TCP");
+    if (count == 0 && o->efa <= 0)
+        doctor_find(r, VERDICT_OK, "", "no EFA or InfiniBand adapter: hosts talk over TCP");
     check_efa(o, r, efa, verbs);
     mem_free(names);
     mem_free(devices);

@@ -40,7 +40,8 @@ void doctor_run(const DoctorOptions *o, DoctorReport *out)
 void doctor_find(DoctorReport *r, Verdict v, const char *advice, const char *format, ...)
 {
     va_list args;
-    if (r->count == DOCTOR_FINDINGS_MAX) return; /* a host with hundreds of adapters has said enough */
+    /* a host with hundreds of adapters has said enough */
+    if (r->count == DOCTOR_FINDINGS_MAX) return;
     Finding *f = &r->finding[r->count++];
     f->check = r->check;
     f->verdict = v;
@@ -116,7 +117,8 @@ bool doctor_environment(const DoctorOptions *o, const char *name, char *out, siz
     snprintf(path, sizeof path, "%s/proc/self/environ", o->root);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;
-    while (done + 1 < sizeof block && (n = read(fd, block + done, sizeof block - 1 - done)) > 0) done += (size_t)n;
+    while (done + 1 < sizeof block && (n = read(fd, block + done, sizeof block - 1 - done)) > 0)
+        done += (size_t)n;
     close(fd);
     block[done] = '\0';
     for (size_t at = 0; at < done;) { /* entries end with a NUL */
@@ -147,7 +149,8 @@ void doctor_add_table(const DoctorReport *r, const char *host, StrBuf *out)
     for (int i = 0; i < r->count; i++) {
         const Finding *f = &r->finding[i];
         bool again = i > 0 && strcmp(f->check, r->finding[i - 1].check) == 0;
-        str_printf(out, "%-4s  %-9s  %s\n", verdict_name(f->verdict), again ? "" : f->check, f->text);
+        str_printf(out, "%-4s  %-9s  %s\n", verdict_name(f->verdict), again ? "" : f->check,
+                   f->text);
         if (f->advice[0]) str_printf(out, "%-4s  %-9s  -> %s\n", "", "", f->advice);
     }
     str_printf(out, "%d ok, %d warnings, %d failures\n", counts[VERDICT_OK], counts[VERDICT_WARN],

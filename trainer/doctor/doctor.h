@@ -1,8 +1,9 @@
-/* doctor.h - looks at a host before a run does: what is missing, slow or set against it, and what to do about it.
+/* doctor.h - looks at a host before a run does: what is missing, slow or set against it, and what
+ * to do about it.
  *
- * A check is a row of a table (doctor.c) and adds one finding or several. Everything is read from /proc, /sys and NVML,
- * nothing is changed and nothing takes longer than a moment. Paths begin at a root folder, so that tests can describe
- * hosts that they are not run on. */
+ * A check is a row of a table (doctor.c) and adds one finding or several. Everything is read from
+ * /proc, /sys and NVML, nothing is changed and nothing takes longer than a moment. Paths begin at a
+ * root folder, so that tests can describe hosts that they are not run on. */
 #ifndef CONVOY_TRAINER_DOCTOR_DOCTOR_H
 #define CONVOY_TRAINER_DOCTOR_DOCTOR_H
 #include "base/str.h"
@@ -40,15 +41,19 @@ void doctor_add_json(const DoctorReport *r, const char *host, StrBuf *out);
 
 /* ---- for the checks ---- */
 
-void doctor_find(DoctorReport *r, Verdict v, const char *advice, const char *format, ...) PRINTF_LIKE(4, 5);
-/* The first bytes of root + path as text, blanks at its end cut off; false where it cannot be read. */
+void doctor_find(DoctorReport *r, Verdict v, const char *advice, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+/* The first bytes of root + path as text, blanks at its end cut off; false where it cannot be
+ * read. */
 bool doctor_read(const DoctorOptions *o, const char *path, char *out, size_t bytes);
 bool doctor_read_number(const DoctorOptions *o, const char *path, int64_t *out);
-/* Names in root + path, sorted; *names is mem_free()d by the caller, NULL where there are none. Returns how many. */
+/* Names in root + path, sorted; *names is mem_free()d by the caller, NULL where there are none.
+ * Returns how many. */
 int64_t doctor_list(const DoctorOptions *o, const char *path, char ***names);
 /* How many CPUs a list such as "0-3,8" has. */
 int64_t doctor_count_cpus(const char *list);
-/* Value of a variable of this process's environment as it was started; false where it is not set. */
+/* Value of a variable of this process's environment as it was started; false where it is not
+ * set. */
 bool doctor_environment(const DoctorOptions *o, const char *name, char *out, size_t bytes);
 
 void check_cpus(const DoctorOptions *o, DoctorReport *r);

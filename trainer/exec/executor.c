@@ -1,6 +1,6 @@
-/* executor.c - see executor.h. Programs are prepared in the order in which they are added; node by node, because an
- * op's layouts come from the nodes before it. A gradient is told to lie like its parameter before the node that makes
- * it is prepared. */
+/* executor.c - see executor.h. Programs are prepared in the order in which they are added; node by
+ * node, because an op's layouts come from the nodes before it. A gradient is told to lie like its
+ * parameter before the node that makes it is prepared. */
 #include "base/mem.h"
 #include "models/models.h"
 #include "trainer/exec/executor_internal.h"
@@ -105,7 +105,8 @@ static Status list_states(Executor *x)
     }
     for (TensorId id = 0; id < tensors; id++) {
         if (graph_tensor(p->graph, id)->role != ROLE_BUFFER) continue;
-        x->states[x->state_count++] = (StateEntry){ .name = graph_tensor(p->graph, id)->name, .id = id };
+        x->states[x->state_count++] =
+            (StateEntry){ .name = graph_tensor(p->graph, id)->name, .id = id };
     }
     return OK;
 }
@@ -132,11 +133,14 @@ static bool has_lanes(const Executor *x)
 static Status program_prepare(Program *p)
 {
     const TimelineOptions plain = { .events = has_lanes(p->executor) };
-    if (!(p->tensors = mem_calloc((size_t)graph_tensor_count(p->graph) + 1, sizeof *p->tensors))) return ERR_MEMORY;
-    if (!(p->nodes = mem_calloc((size_t)graph_node_count(p->graph) + 1, sizeof *p->nodes))) return ERR_MEMORY;
+    if (!(p->tensors = mem_calloc((size_t)graph_tensor_count(p->graph) + 1, sizeof *p->tensors)))
+        return ERR_MEMORY;
+    if (!(p->nodes = mem_calloc((size_t)graph_node_count(p->graph) + 1, sizeof *p->nodes)))
+        return ERR_MEMORY;
     TRY(place_given_tensors(p));
     for (int i = 0; i < graph_node_count(p->graph); i++) TRY(prepare_node(p, i));
-    for (int i = 0; i < graph_tensor_count(p->graph); i++) { /* inputs that no op had a wish for are plain */
+    /* inputs that no op had a wish for are plain */
+    for (int i = 0; i < graph_tensor_count(p->graph); i++) {
         TensorRole role = graph_tensor(p->graph, i)->role;
         if ((role == ROLE_INPUT || role == ROLE_OUTPUT) && p->tensors[i].bytes == 0) {
             p->tensors[i].bytes = tensor_plain_bytes(&p->tensors[i].desc);
@@ -167,9 +171,11 @@ Status executor_add(Executor *x, Graph *g, bool accumulate, Program **out)
         if (p->plan->slab_bytes[s] > x->slab_bytes[s]) x->slab_bytes[s] = p->plan->slab_bytes[s];
     }
     for (int l = 0; l < PLAN_LANE_COUNT; l++) {
-        if (p->plan->workspace_bytes[l] > x->workspace_bytes[l]) x->workspace_bytes[l] = p->plan->workspace_bytes[l];
+        if (p->plan->workspace_bytes[l] > x->workspace_bytes[l])
+            x->workspace_bytes[l] = p->plan->workspace_bytes[l];
     }
-    if (p->plan->naive_activation_bytes > x->naive_bytes) x->naive_bytes = p->plan->naive_activation_bytes;
+    if (p->plan->naive_activation_bytes > x->naive_bytes)
+        x->naive_bytes = p->plan->naive_activation_bytes;
     *out = p;
     return OK;
 }
@@ -227,7 +233,8 @@ static Status alloc_slabs(Executor *x)
         if (status != OK) return fail_note(status, "memory plan (see convoy inspect memory)");
     }
     for (int l = 0; l < PLAN_LANE_COUNT; l++) {
-        if (x->workspace_bytes[l] > 0) TRY(b->v->alloc(b, x->workspace_bytes[l], &x->workspaces[l]));
+        if (x->workspace_bytes[l] > 0)
+            TRY(b->v->alloc(b, x->workspace_bytes[l], &x->workspaces[l]));
     }
     if (!b->v->device || !x->slabs[SLAB_PARAM]) return OK;
     return b->v->device->params_attach(b, x->slabs[SLAB_PARAM], x->slab_bytes[SLAB_PARAM]);
@@ -263,8 +270,8 @@ static Status alloc_small(Executor *x)
     Backend *b = x->backend;
     TRY(alloc_input(x, "scalars", &x->scalars));
     TRY(alloc_input(x, "loss_scale", &x->loss_scale));
-    x->clip =
-        (OpTensor){ .desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ CLIP_COUNT }), .bytes = CLIP_COUNT * sizeof(float) };
+    x->clip = (OpTensor){ .desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ CLIP_COUNT }),
+                          .bytes = CLIP_COUNT * sizeof(float) };
     TRY(b->v->alloc(b, x->clip.bytes, &x->clip.data));
     TRY(alloc_host(x, (size_t)x->options.results * sizeof *x->results, &x->results));
     TRY(alloc_host(x, SCALAR_RING * sizeof *x->scalar_ring, &x->scalar_ring));
@@ -284,7 +291,8 @@ static Status create_lanes(Executor *x)
         bool used = l == LANE_COMPUTE || (has_lanes(x) && l == LANE_WEIGHTS) || b->v->device;
         if (used) TRY(b->v->stream_create(b, (Lane)l, &x->lanes[l]));
     }
-    for (int i = 0; b->v->device && i < SCALAR_RING; i++) TRY(b->v->device->event_create(b, &x->scalar_events[i]));
+    for (int i = 0; b->v->device && i < SCALAR_RING; i++)
+        TRY(b->v->device->event_create(b, &x->scalar_events[i]));
     for (int i = 0; i < x->program_count; i++)
         TRY(executor_reserve_events(x, x->programs[i]->timelines[0]->event_count));
     return OK;
@@ -328,7 +336,8 @@ Status program_set_input(Program *p, const char *name, const void *data)
 {
     TensorId id = graph_input(p->graph, name);
     ASSERT(id != TENSOR_NONE);
-    /* Inputs are only read: the one place where const is dropped, because OpTensor serves inputs and outputs. */
+    /* Inputs are only read: the one place where const is dropped, because OpTensor serves inputs
+     * and outputs. */
     memcpy(&p->tensors[id].data, &data, sizeof data);
     for (int i = 0; i < graph_node_count(p->graph); i++) {
         const GraphNode *n = graph_node(p->graph, i);
@@ -347,7 +356,8 @@ Status executor_create(Executor **out, Backend *backend)
     if (!x) return ERR_MEMORY;
     x->backend = backend;
     const bool device = backend->v->device != NULL;
-    executor_configure(x, &(ExecutorOptions){ .side_depth = device ? EXECUTOR_SIDE_DEPTH : 0, .replay = device });
+    executor_configure(
+        x, &(ExecutorOptions){ .side_depth = device ? EXECUTOR_SIDE_DEPTH : 0, .replay = device });
     return OK;
 }
 
@@ -530,7 +540,8 @@ Status executor_init_states(Executor *x, uint64_t seed)
     Status status = OK;
     for (int i = 0; i < x->state_count && status == OK; i++) {
         status = model_init_tensor(x->programs[0]->graph, x->states[i].id, seed, host);
-        if (status == OK) status = x->backend->v->import_tensor(x->backend, executor_state(x, i), host);
+        if (status == OK)
+            status = x->backend->v->import_tensor(x->backend, executor_state(x, i), host);
     }
     mem_free(host);
     return status == OK ? executor_params_changed(x) : status;

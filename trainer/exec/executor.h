@@ -1,14 +1,17 @@
-/* executor.h - graphs made runnable: prepared on a backend, planned into slabs, bound, run node by node.
+/* executor.h - graphs made runnable: prepared on a backend, planned into slabs, bound, run node by
+ * node.
  *
- * An Executor owns the slabs that all its programs share: parameters, gradients, batch-norm statistics, one activation
- * slab and, per lane, one workspace as large as the hungriest program needs. Programs (training, accumulating training,
- * evaluation) are added first, then executor_commit() allocates and binds; after that runs only run. The first program
- * decides how parameters lie in memory; later ones take that as given. No program runs while another does.
+ * An Executor owns the slabs that all its programs share: parameters, gradients, batch-norm
+ * statistics, one activation slab and, per lane, one workspace as large as the hungriest program
+ * needs. Programs (training, accumulating training, evaluation) are added first, then
+ * executor_commit() allocates and binds; after that runs only run. The first program decides how
+ * parameters lie in memory; later ones take that as given. No program runs while another does.
  *
- * RUNNING. A run walks the program's timeline (timeline.h). On host memory all of it is done when executor_issue()
- * returns; on a device executor_issue() only enqueues, and executor_wait() waits. A device replays what it has run
- * once: per program, input slot and whether it is a step, the first run is ordinary, the second is captured, from then
- * on the capture is launched as a whole. */
+ * RUNNING. A run walks the program's timeline (timeline.h). On host memory all of it is done when
+ * executor_issue() returns; on a device executor_issue() only enqueues, and executor_wait() waits.
+ * A device replays what it has run once: per program, input slot and whether it is a step, the
+ * first run is ordinary, the second is captured, from then on the capture is launched as a
+ * whole. */
 #ifndef CONVOY_TRAINER_EXEC_EXECUTOR_H
 #define CONVOY_TRAINER_EXEC_EXECUTOR_H
 #include "kernels/backend.h"
@@ -18,8 +21,9 @@
 typedef struct Executor Executor;
 typedef struct Program Program;
 
-#define EXECUTOR_SLOTS      2 /* input slots of a program on a device */
-#define EXECUTOR_SIDE_DEPTH 2 /* deeper brings little: two weight gradients fill what the data gradients leave idle */
+#define EXECUTOR_SLOTS 2 /* input slots of a program on a device */
+/* deeper brings little: two weight gradients fill what the data gradients leave idle */
+#define EXECUTOR_SIDE_DEPTH 2
 
 typedef struct ExecutorOptions {
     int side_depth; /* weight gradients under way beside the rest (plan.h); 0: none */
@@ -33,13 +37,14 @@ typedef struct ExecutorMemory { /* bytes */
     size_t param_copies; /* kept by the backend (DeviceVTable.param_copy_bytes) */
 } ExecutorMemory;
 
-/* Borrows backend until destroyed. A device gets the side lane and replay; executor_configure() changes that. */
+/* Borrows backend until destroyed. A device gets the side lane and replay; executor_configure()
+ * changes that. */
 Status executor_create(Executor **out, Backend *backend);
 void executor_configure(Executor *x, const ExecutorOptions *o); /* before the first executor_add */
 void executor_destroy(Executor *x);                             /* NULL ok; destroys its programs */
 
-/* Prepares and plans g (owned by the executor from here on, also on error). accumulate: parameter gradients are added
- * to. */
+/* Prepares and plans g (owned by the executor from here on, also on error). accumulate: parameter
+ * gradients are added to. */
 Status executor_add(Executor *x, Graph *g, bool accumulate, Program **out);
 /* Bytes that commit will allocate; valid once all programs are added. */
 void executor_memory(const Executor *x, ExecutorMemory *out);
@@ -50,12 +55,14 @@ Status executor_plan_step(Executor *x, Program *p, const TimelineOptions *o);
 
 const Graph *program_graph(const Program *p);
 const Plan *program_plan(const Program *p);
-const Timeline *program_timeline(const Program *p, bool step);  /* step: NULL before executor_plan_step() */
-const char *program_implementation(const Program *p, int node); /* what runs this node: "jit:avx2" */
+/* step: NULL before executor_plan_step() */
+const Timeline *program_timeline(const Program *p, bool step);
+/* what runs this node: "jit:avx2" */
+const char *program_implementation(const Program *p, int node);
 /* Where a tensor of a program lives; after commit. */
 const OpTensor *program_tensor(const Program *p, TensorId id);
-/* Points an input ("images", "labels", "erase", "mix") at other memory that the backend can read, until the next call.
- * */
+/* Points an input ("images", "labels", "erase", "mix") at other memory that the backend can read,
+ * until the next call. */
 Status program_set_input(Program *p, const char *name, const void *data);
 /* The step scalars, read by every program and by the optimizer's updates, from the next run on. */
 Status executor_set_scalars(Executor *x, const float values[SCALAR_COUNT]);
@@ -65,48 +72,61 @@ const OpTensor *executor_scalars(const Executor *x);
 const OpTensor *executor_loss_scale(const Executor *x);
 Status executor_set_loss_scale(Executor *x, const float values[LOSS_SCALE_COUNT]);
 const float *executor_loss_scale_read(const Executor *x); /* as it was set or fetched */
-Status executor_fetch_loss_scale(Executor *x);            /* after something else has written to it */
+/* after something else has written to it */
+Status executor_fetch_loss_scale(Executor *x);
 
-/* Where OP_GRAD_NORM leaves the norm of a step's gradients for the updates; f32 [CLIP_COUNT], after commit. */
+/* Where OP_GRAD_NORM leaves the norm of a step's gradients for the updates; f32 [CLIP_COUNT], after
+ * commit. */
 const OpTensor *executor_clip(const Executor *x);
 
 typedef struct ItemTimes { /* [items of the timeline]: when each ran, clock_s() */
     double *start_s, *end_s;
 } ItemTimes;
 
-typedef struct RunOptions {      /* zero-initialise what is not needed */
-    int slot;                    /* below EXECUTOR_SLOTS; runs of one slot have the same addresses as inputs */
-    const void *images, *labels; /* NULL: as program_set_input() left them; such a run is not replayed */
-    const void *erase, *mix;     /* likewise; not used where the program has no such input */
-    bool step;                   /* as executor_plan_step() said */
-    int result;                  /* which of ExecutorOptions.results this run fills */
-    /* Enqueues (device) or does what an item of another kind than node, event or result stands for. */
+typedef struct RunOptions { /* zero-initialise what is not needed */
+    /* below EXECUTOR_SLOTS; runs of one slot have the same addresses as inputs */
+    int slot;
+    /* NULL: as program_set_input() left them; such a run is not replayed */
+    const void *images, *labels;
+    const void *erase, *mix; /* likewise; not used where the program has no such input */
+    bool step;               /* as executor_plan_step() said */
+    int result;              /* which of ExecutorOptions.results this run fills */
+    /* Enqueues (device) or does what an item of another kind than node, event or result stands
+     * for. */
     Status (*work)(void *cookie, const TimelineItem *item, Stream *stream);
     void *cookie;
-    /* [items of the timeline]: the time of each is added, by executor_wait() at the latest (bench). Weight gradients
-     * run on the compute lane then, nothing is replayed, and the device times itself. */
+    /* [items of the timeline]: the time of each is added, by executor_wait() at the latest (bench).
+     * Weight gradients run on the compute lane then, nothing is replayed, and the device times
+     * itself. */
     double *item_seconds;
-    /* Likewise when each item ran, on the lane that it has in any run (a trace). executor_time_origin() comes first.
-     * Not with item_seconds. */
+    /* Likewise when each item ran, on the lane that it has in any run (a trace).
+     * executor_time_origin() comes first. Not with item_seconds. */
     const ItemTimes *item_times;
 } RunOptions;
 /* Waits, and takes the time by which a device's times of items and events are told from here on. */
 Status executor_time_origin(Executor *x);
-/* When the device reached an event of timer_create(), on the host's clock_s(). It must have been reached. */
+/* When the device reached an event of timer_create(), on the host's clock_s(). It must have been
+ * reached. */
 Status executor_event_time(Executor *x, Event *event, double *time_s);
 /* Up to backward_end of the timeline: all of it unless the host reduces. o may be NULL. */
 Status executor_issue(Executor *x, Program *p, const RunOptions *o);
 Status executor_issue_rest(Executor *x, Program *p, const RunOptions *o); /* from backward_end on */
-Status executor_wait(Executor *x);                                        /* until all that was issued is done */
-Status executor_run(Executor *x, Program *p, const RunOptions *o);        /* issue and wait */
-const double *executor_result(const Executor *x, int result);             /* [STATS_COUNT]; once the run is done */
-const float *executor_result_scale(const Executor *x, int result);        /* the loss scale behind that run */
-const float *executor_result_clip(const Executor *x, int result);         /* the norm that step found, if it took one */
-const double *program_stats(const Program *p);                            /* of the last run, after executor_wait() */
+/* until all that was issued is done */
+Status executor_wait(Executor *x);
+Status executor_run(Executor *x, Program *p, const RunOptions *o); /* issue and wait */
+/* [STATS_COUNT]; once the run is done */
+const double *executor_result(const Executor *x, int result);
+/* the loss scale behind that run */
+const float *executor_result_scale(const Executor *x, int result);
+/* the norm that step found, if it took one */
+const float *executor_result_clip(const Executor *x, int result);
+/* of the last run, after executor_wait() */
+const double *program_stats(const Program *p);
 /* Devices: whether this run would be replayed from a capture. For tests and figures. */
 bool program_replays(const Program *p, int slot, bool step);
 
-/* Parameters and buffers, by the names and order of the first program (PARAM slab order, then buffers). */
+/* Parameters and buffers, by the names and order of the first program (PARAM slab order, then
+ * buffers). */
 int executor_state_count(const Executor *x);
 const char *executor_state_name(const Executor *x, int index);
 const OpTensor *executor_state(const Executor *x, int index); /* data valid after commit */
@@ -123,6 +143,7 @@ size_t executor_state_offset(const Executor *x, int index); /* in its slab */
 void *executor_slab(const Executor *x, Slab slab);
 size_t executor_slab_bytes(const Executor *x, Slab slab);
 Backend *executor_backend(const Executor *x);
-Stream *executor_stream(const Executor *x);          /* LANE_COMPUTE */
-Stream *executor_lane(const Executor *x, Lane lane); /* NULL where the lane does not exist; after commit */
+Stream *executor_stream(const Executor *x); /* LANE_COMPUTE */
+/* NULL where the lane does not exist; after commit */
+Stream *executor_lane(const Executor *x, Lane lane);
 #endif

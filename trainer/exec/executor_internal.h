@@ -1,4 +1,5 @@
-/* executor_internal.h - the structs behind executor.h, for executor.c (making) and executor_run.c (running) only. */
+/* executor_internal.h - the structs behind executor.h, for executor.c (making) and executor_run.c
+ * (running) only. */
 #ifndef CONVOY_TRAINER_EXEC_EXECUTOR_INTERNAL_H
 #define CONVOY_TRAINER_EXEC_EXECUTOR_INTERNAL_H
 #include "trainer/exec/executor.h"
@@ -45,12 +46,14 @@ struct Executor {
     size_t slab_bytes[SLAB_COUNT], workspace_bytes[PLAN_LANE_COUNT], naive_bytes;
     void *slabs[SLAB_COUNT], *workspaces[PLAN_LANE_COUNT];
     OpTensor scalars, loss_scale, clip; /* on the backend; loss_scale: rank 0 if unused */
-    double (*results)[STATS_COUNT];     /* host memory, pinned where there is a device; so are the next three */
+    /* host memory, pinned where there is a device; so are the next three */
+    double (*results)[STATS_COUNT];
     float (*scalar_ring)[SCALAR_COUNT]; /* values on their way to scalars */
     float (*scale_results)[LOSS_SCALE_COUNT];
     float (*clip_results)[CLIP_COUNT];
     float loss_scale_read[LOSS_SCALE_COUNT];
-    /* Timed runs on a device: an event before and one behind each item; whose times are wanted, NULL if nobody's. */
+    /* Timed runs on a device: an event before and one behind each item; whose times are wanted,
+     * NULL if nobody's. */
     Event **timers, *origin;
     double origin_s; /* clock_s() when the device reached origin */
     int timer_count, timed_from, timed_items;

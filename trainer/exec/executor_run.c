@@ -1,8 +1,8 @@
 /* executor_run.c - runs: walking a timeline, or launching a capture of it.
  *
- * CAPTURE holds what a run enqueues up to Timeline.replayable. What changes from run to run stays outside of it and is
- * enqueued around it: the step scalars before, the copy of the results behind. The addresses of the inputs are part of
- * it, so there is one capture for each input slot. */
+ * CAPTURE holds what a run enqueues up to Timeline.replayable. What changes from run to run stays
+ * outside of it and is enqueued around it: the step scalars before, the copy of the results behind.
+ * The addresses of the inputs are part of it, so there is one capture for each input slot. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "trainer/exec/executor_internal.h"
@@ -42,7 +42,8 @@ static Status copy_result(Executor *x, Program *p, const RunOptions *o)
     return copy_small(x, x->scale_results[o->result], x->loss_scale.data, sizeof *x->scale_results);
 }
 
-static Status run_item(Executor *x, Program *p, const TimelineItem *item, Stream *lane, const RunOptions *o)
+static Status run_item(Executor *x, Program *p, const TimelineItem *item, Stream *lane,
+                       const RunOptions *o)
 {
     const DeviceVTable *d = device_of(x);
     switch (item->kind) {
@@ -64,7 +65,9 @@ static Status run_item(Executor *x, Program *p, const TimelineItem *item, Stream
 
 static Status reserve_timers(Executor *x, int count)
 {
-    Event **timers = count > x->timer_count ? mem_realloc(x->timers, (size_t)count * sizeof(Event *)) : x->timers;
+    Event **timers = count > x->timer_count
+                         ? mem_realloc(x->timers, (size_t)count * sizeof(Event *))
+                         : x->timers;
     if (count > 0 && !timers) return ERR_MEMORY;
     x->timers = timers;
     for (; x->timer_count < count; x->timer_count++)
@@ -114,7 +117,8 @@ Status executor_event_time(Executor *x, Event *event, double *time_s)
     return OK;
 }
 
-/* What the host has to wait for by itself (copies of buckets that it sums) runs on lanes that no event joins. */
+/* What the host has to wait for by itself (copies of buckets that it sums) runs on lanes that no
+ * event joins. */
 static Status wait_for_all_lanes(Executor *x)
 {
     for (int l = 0; l < LANE_COUNT; l++)
@@ -141,7 +145,8 @@ static Status read_times(Executor *x)
     return OK;
 }
 
-static Status time_item(Executor *x, Program *p, const Timeline *t, int index, Stream *lane, const RunOptions *o)
+static Status time_item(Executor *x, Program *p, const Timeline *t, int index, Stream *lane,
+                        const RunOptions *o)
 {
     const DeviceVTable *d = device_of(x);
     double start = clock_s();
@@ -156,7 +161,8 @@ static Status time_item(Executor *x, Program *p, const Timeline *t, int index, S
     return OK;
 }
 
-static Status walk(Executor *x, Program *p, const Timeline *t, int from, int to, const RunOptions *o)
+static Status walk(Executor *x, Program *p, const Timeline *t, int from, int to,
+                   const RunOptions *o)
 {
     for (int i = from; i < to; i++) {
         Lane lane = t->items[i].lane;
@@ -170,9 +176,11 @@ static Status walk(Executor *x, Program *p, const Timeline *t, int from, int to,
 /* ---- captures ---- */
 
 /* Where this run may be replayed from; NULL: it is walked. */
-static Recording *recording_of(const Executor *x, Program *p, const Timeline *t, const RunOptions *o)
+static Recording *recording_of(const Executor *x, Program *p, const Timeline *t,
+                               const RunOptions *o)
 {
-    bool possible = device_of(x) && x->options.replay && t->replayable > 0 && o->images && !wants_times(o);
+    bool possible =
+        device_of(x) && x->options.replay && t->replayable > 0 && o->images && !wants_times(o);
     return possible ? &p->recordings[o->slot][o->step] : NULL;
 }
 
@@ -190,7 +198,9 @@ static Status capture(Executor *x, Program *p, const Timeline *t, const RunOptio
     r->labels = o->labels;
     r->erase = o->erase;
     r->mix = o->mix;
-    return ended == OK ? OK : fail_note(ended, "recording a step for replay (device.graph=false does without)");
+    return ended == OK
+               ? OK
+               : fail_note(ended, "recording a step for replay (device.graph=false does without)");
 }
 
 void executor_forget_recordings(Program *p)
@@ -215,7 +225,9 @@ static Status set_inputs(Program *p, const RunOptions *o)
     const struct {
         const char *name;
         const void *data;
-    } inputs[] = { { "images", o->images }, { "labels", o->labels }, { "erase", o->erase }, { "mix", o->mix } };
+    } inputs[] = {
+        { "images", o->images }, { "labels", o->labels }, { "erase", o->erase }, { "mix", o->mix }
+    };
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
         if (!inputs[i].data || graph_input(p->graph, inputs[i].name) == TENSOR_NONE) continue;
         TRY(program_set_input(p, inputs[i].name, inputs[i].data));
@@ -233,7 +245,8 @@ static Status issue_replayable(Executor *x, Program *p, const Timeline *t, const
         return OK;
     }
     if (!r->replay) TRY(capture(x, p, t, o, r));
-    ASSERT(r->images == o->images && r->labels == o->labels && r->erase == o->erase && r->mix == o->mix);
+    ASSERT(r->images == o->images && r->labels == o->labels && r->erase == o->erase &&
+           r->mix == o->mix);
     return device_of(x)->replay(x->backend, r->replay, x->lanes[LANE_COMPUTE]);
 }
 
@@ -295,8 +308,8 @@ const double *program_stats(const Program *p)
 
 /* ---- scalars ---- */
 
-/* A place of the ring is free when its last copy is done, which is long ago unless the host runs several steps
- * ahead. */
+/* A place of the ring is free when its last copy is done, which is long ago unless the host runs
+ * several steps ahead. */
 static Status wait_for_place(Executor *x, int place)
 {
     bool done = false;
@@ -312,7 +325,8 @@ Status executor_set_scalars(Executor *x, const float values[SCALAR_COUNT])
     memcpy(x->scalar_ring[place], values, sizeof *x->scalar_ring);
     x->scalar_next = (place + 1) % SCALAR_RING;
     if (!d) return x->backend->v->import_tensor(x->backend, &x->scalars, x->scalar_ring[place]);
-    TRY(d->copy_in(x->backend, x->scalars.data, x->scalar_ring[place], sizeof *x->scalar_ring, x->lanes[LANE_COMPUTE]));
+    TRY(d->copy_in(x->backend, x->scalars.data, x->scalar_ring[place], sizeof *x->scalar_ring,
+                   x->lanes[LANE_COMPUTE]));
     return d->event_record(x->backend, x->scalar_events[place], x->lanes[LANE_COMPUTE]);
 }
 

@@ -1,5 +1,5 @@
-/* timeline.c - makes timelines. A builder emits items and keeps, for each lane, how much of every other lane it is
- * known to have waited for; so no wait is emitted twice. */
+/* timeline.c - makes timelines. A builder emits items and keeps, for each lane, how much of every
+ * other lane it is known to have waited for; so no wait is emitted twice. */
 #include "trainer/exec/timeline.h"
 #include "base/mem.h"
 #include <string.h>
@@ -45,7 +45,8 @@ static void emit_work(Builder *b, TimelineKind kind, Lane lane, int index)
 static int mark(Builder *b, Lane lane)
 {
     if (!b->t->options.events) return NO_EVENT;
-    if (b->event[lane] != NO_EVENT && memcmp(b->at_event[lane], b->seen[lane], sizeof b->seen[lane]) == 0)
+    if (b->event[lane] != NO_EVENT &&
+        memcmp(b->at_event[lane], b->seen[lane], sizeof b->seen[lane]) == 0)
         return b->event[lane];
     b->event[lane] = b->t->event_count++;
     memcpy(b->at_event[lane], b->seen[lane], sizeof b->seen[lane]);
@@ -53,7 +54,8 @@ static int mark(Builder *b, Lane lane)
     return b->event[lane];
 }
 
-/* lane waits for an event of another lane behind which the first position pieces of its work lie. */
+/* lane waits for an event of another lane behind which the first position pieces of its work
+ * lie. */
 static void wait_for(Builder *b, Lane lane, Lane other, int event, int position)
 {
     if (!b->t->options.events || b->seen[lane][other] >= position) return;
@@ -74,10 +76,12 @@ static void wait_all(Builder *b, Lane lane, Lane other)
 
 static Lane lane_of(const Builder *b, int node)
 {
-    return b->t->options.events && b->p->nodes[node].lane == PLAN_SIDE ? LANE_WEIGHTS : LANE_COMPUTE;
+    return b->t->options.events && b->p->nodes[node].lane == PLAN_SIDE ? LANE_WEIGHTS
+                                                                       : LANE_COMPUTE;
 }
 
-/* The place on the compute lane of the last node that made something which node reads; 0 if none did. */
+/* The place on the compute lane of the last node that made something which node reads; 0 if none
+ * did. */
 static int newest_producer(const Builder *b, int node)
 {
     const GraphNode *n = graph_node(b->g, node);
@@ -90,8 +94,8 @@ static int newest_producer(const Builder *b, int node)
     return newest;
 }
 
-/* A node of the side lane: it waits for what it reads. The first one of a run always waits, so that the lane takes part
- * in a capture, and follows all work of the run before. */
+/* A node of the side lane: it waits for what it reads. The first one of a run always waits, so that
+ * the lane takes part in a capture, and follows all work of the run before. */
 static void emit_side(Builder *b, int node)
 {
     int needed = newest_producer(b, node);
@@ -102,13 +106,15 @@ static void emit_side(Builder *b, int node)
     b->node_event[node] = mark(b, LANE_WEIGHTS);
 }
 
-/* The main lane waits for side nodes that are joined at node (or at the end: node = number of nodes). */
+/* The main lane waits for side nodes that are joined at node (or at the end: node = number of
+ * nodes). */
 static void join_side(Builder *b, int node)
 {
     int last = -1;
     for (int i = 0; i < node; i++)
         if (lane_of(b, i) == LANE_WEIGHTS && b->p->nodes[i].joined_at <= node) last = i;
-    if (last >= 0) wait_for(b, LANE_COMPUTE, LANE_WEIGHTS, b->node_event[last], b->node_position[last]);
+    if (last >= 0)
+        wait_for(b, LANE_COMPUTE, LANE_WEIGHTS, b->node_event[last], b->node_position[last]);
 }
 
 static void emit_node(Builder *b, int node)
@@ -129,8 +135,8 @@ static Lane reduce_lane(const Builder *b)
     return b->t->options.events ? LANE_COMM : LANE_COMPUTE;
 }
 
-/* The communication lane waits for a node that was issued. Weight gradients first: their events tell of the compute
- * lane too. */
+/* The communication lane waits for a node that was issued. Weight gradients first: their events
+ * tell of the compute lane too. */
 static void wait_for_node(Builder *b, int node)
 {
     Lane lane = reduce_lane(b), other = lane_of(b, node);
@@ -154,7 +160,9 @@ static int last_producer(const Builder *b, const Bucket *bucket, Lane lane)
     for (TensorId id = 0; id < graph_tensor_count(b->g); id++) {
         const GraphTensor *t = graph_tensor(b->g, id);
         const size_t offset = b->p->entries[id].offset;
-        if (t->role != ROLE_GRAD || offset < bucket->offset || offset >= bucket->offset + bucket->bytes) continue;
+        if (t->role != ROLE_GRAD || offset < bucket->offset ||
+            offset >= bucket->offset + bucket->bytes)
+            continue;
         if (lane_of(b, t->producer) == lane && t->producer > last) last = t->producer;
     }
     return last;
@@ -163,7 +171,8 @@ static int last_producer(const Builder *b, const Bucket *bucket, Lane lane)
 static void emit_bucket(Builder *b, int bucket)
 {
     const Bucket *range = &b->t->options.buckets[bucket];
-    const int weights = last_producer(b, range, LANE_WEIGHTS), compute = last_producer(b, range, LANE_COMPUTE);
+    const int weights = last_producer(b, range, LANE_WEIGHTS),
+              compute = last_producer(b, range, LANE_COMPUTE);
     if (weights >= 0) wait_for_node(b, weights);
     if (compute >= 0) wait_for_node(b, compute);
     emit_work(b, TIMELINE_BUCKET, reduce_lane(b), bucket);
@@ -267,14 +276,16 @@ static Status fill(Builder *b)
     const size_t nodes = (size_t)graph_node_count(b->g);
     const TimelineOptions *o = &b->t->options;
     Bucket *buckets = b->t->buckets = mem_calloc((size_t)o->bucket_count + 1, sizeof *buckets);
-    if (buckets && o->bucket_count) memcpy(buckets, o->buckets, (size_t)o->bucket_count * sizeof *buckets);
+    if (buckets && o->bucket_count)
+        memcpy(buckets, o->buckets, (size_t)o->bucket_count * sizeof *buckets);
     b->t->options.buckets = buckets;
     b->node_event = mem_calloc(nodes + 1, sizeof *b->node_event);
     b->node_position = mem_calloc(nodes + 1, sizeof *b->node_position);
     b->bucket_event = mem_calloc((size_t)o->bucket_count + 1, sizeof *b->bucket_event);
     b->bucket_position = mem_calloc((size_t)o->bucket_count + 1, sizeof *b->bucket_position);
     for (int l = 0; l < LANE_COUNT; l++) b->event[l] = NO_EVENT;
-    if (!buckets || !b->node_event || !b->node_position || !b->bucket_event || !b->bucket_position) return ERR_MEMORY;
+    if (!buckets || !b->node_event || !b->node_position || !b->bucket_event || !b->bucket_position)
+        return ERR_MEMORY;
     emit_all(b);
     return b->failed ? ERR_MEMORY : OK;
 }
@@ -325,8 +336,9 @@ const char *timeline_kind_name(TimelineKind kind)
 
 const char *timeline_lane_name(Lane lane)
 {
-    static const char *const names[LANE_COUNT] = {
-        [LANE_COMPUTE] = "compute", [LANE_WEIGHTS] = "weights", [LANE_COPY] = "copy", [LANE_COMM] = "comm"
-    };
+    static const char *const names[LANE_COUNT] = { [LANE_COMPUTE] = "compute",
+                                                   [LANE_WEIGHTS] = "weights",
+                                                   [LANE_COPY] = "copy",
+                                                   [LANE_COMM] = "comm" };
     return names[lane];
 }

@@ -1,17 +1,21 @@
-/* timeline.h - the order in which a run is issued: nodes, events, reductions, updates, each on its lane.
+/* timeline.h - the order in which a run is issued: nodes, events, reductions, updates, each on its
+ * lane.
  *
- * A Timeline is made once, when the memory plan is known, and walked by executor_issue() in every run. Lanes are
- * streams: work on one lane runs in order, work on two lanes is ordered only by an event that the one records and the
- * other waits for. Where lanes are no streams (host memory), there is one lane and no event.
+ * A Timeline is made once, when the memory plan is known, and walked by executor_issue() in every
+ * run. Lanes are streams: work on one lane runs in order, work on two lanes is ordered only by an
+ * event that the one records and the other waits for. Where lanes are no streams (host memory),
+ * there is one lane and no event.
  *
- * STEP. The last micro-batch of a training step also sums gradients over ranks and updates parameters:
+ * STEP. The last micro-batch of a training step also sums gradients over ranks and updates
+ * parameters:
  *   TIMELINE_REDUCE_NONE    one rank: updates follow backward
- *   TIMELINE_REDUCE_DEVICE  a bucket is summed on the communication lane as soon as both compute lanes have made its
- *                           gradients; its update waits for that
- *   TIMELINE_REDUCE_HOST    the host sums: BUCKET announces (or copies out) a bucket, the host waits at backward_end
- *                           for its gradients and at AWAIT for the sum of the others
- * With a loss scale all buckets are looked through before the first is updated, and where the norm of all gradients is
- * wanted all are measured.
+ *   TIMELINE_REDUCE_DEVICE  a bucket is summed on the communication lane as soon as both compute
+ *                           lanes have made its gradients; its update waits for that
+ *   TIMELINE_REDUCE_HOST    the host sums: BUCKET announces (or copies out) a bucket, the host
+ *                           waits at backward_end for its gradients and at AWAIT for the sum of the
+ *                           others
+ * With a loss scale all buckets are looked through before the first is updated, and where the norm
+ * of all gradients is wanted all are measured.
  *
  * timeline_check() proves a timeline from nothing but graph, plan and items. */
 #ifndef CONVOY_TRAINER_EXEC_TIMELINE_H
@@ -43,7 +47,11 @@ typedef struct TimelineItem {
     int index; /* 0 where the kind has none */
 } TimelineItem;
 
-typedef enum TimelineReduce { TIMELINE_REDUCE_NONE, TIMELINE_REDUCE_HOST, TIMELINE_REDUCE_DEVICE } TimelineReduce;
+typedef enum TimelineReduce {
+    TIMELINE_REDUCE_NONE,
+    TIMELINE_REDUCE_HOST,
+    TIMELINE_REDUCE_DEVICE
+} TimelineReduce;
 
 typedef struct TimelineOptions {
     bool events; /* lanes are streams */
@@ -61,8 +69,9 @@ typedef struct Timeline {
     TimelineItem *items; /* owned */
     Bucket *buckets;     /* owned; options.buckets names it */
     int count;
-    int replayable;   /* items [0, replayable) need nothing of the host: they can be captured */
-    int backward_end; /* reduce host: items from here on follow when the host has seen all before done; else count */
+    int replayable; /* items [0, replayable) need nothing of the host: they can be captured */
+    /* reduce host: items from here on follow when the host has seen all before done; else count */
+    int backward_end;
     int event_count;
 } Timeline;
 
@@ -70,10 +79,10 @@ typedef struct Timeline {
 Status timeline_create(Timeline **out, const Graph *g, const Plan *p, const TimelineOptions *o);
 void timeline_destroy(Timeline *t); /* NULL ok */
 
-/* Independent proof, with vector clocks over lanes: of two accesses to the same memory, one a write, one happens before
- * the other; every tensor is read as its producer left it; every gradient is in its bucket's sum, every bucket is
- * summed once and updated once, after its sum; all lanes have ended when the compute lane ends. ERR_INTERNAL names
- * nodes and tensors. */
+/* Independent proof, with vector clocks over lanes: of two accesses to the same memory, one a
+ * write, one happens before the other; every tensor is read as its producer left it; every gradient
+ * is in its bucket's sum, every bucket is summed once and updated once, after its sum; all lanes
+ * have ended when the compute lane ends. ERR_INTERNAL names nodes and tensors. */
 Status timeline_check(const Timeline *t, const Graph *g, const Plan *p);
 
 const char *timeline_kind_name(TimelineKind kind);

@@ -1,19 +1,20 @@
-/* timeline_check.c - the proof of a timeline (timeline.h). It shares no code with timeline.c and trusts nothing but the
- * graph, the plan's addresses and what an item is defined to do.
+/* timeline_check.c - the proof of a timeline (timeline.h). It shares no code with timeline.c and
+ * trusts nothing but the graph, the plan's addresses and what an item is defined to do.
  *
- * ORDER. The walk keeps a vector clock per lane: how much of each lane's work is certainly done when the lane's next
- * piece starts. An event carries its lane's clock, a wait takes it over. Item a happens before item b if b's clock
- * covers a's place on its lane.
+ * ORDER. The walk keeps a vector clock per lane: how much of each lane's work is certainly done
+ * when the lane's next piece starts. An event carries its lane's clock, a wait takes it over. Item
+ * a happens before item b if b's clock covers a's place on its lane.
  *
- * MEMORY. Every item is turned into accesses: ranges of slabs, of the two workspaces, of tensors outside the slabs. Two
- * accesses to the same bytes, one of them a write, must be ordered; then the order of issue is the order of time, and
- * what a reader finds is what the last writer before it left. */
+ * MEMORY. Every item is turned into accesses: ranges of slabs, of the two workspaces, of tensors
+ * outside the slabs. Two accesses to the same bytes, one of them a write, must be ordered; then the
+ * order of issue is the order of time, and what a reader finds is what the last writer before it
+ * left. */
 #include "base/mem.h"
 #include "trainer/exec/timeline.h"
 #include <string.h>
 
-/* Where bytes lie: slabs first, then what is not in one. SPACE_NORM: a place for each bucket's squares, one for
- * the norm. */
+/* Where bytes lie: slabs first, then what is not in one. SPACE_NORM: a place for each bucket's
+ * squares, one for the norm. */
 enum { SPACE_WORKSPACE = SLAB_COUNT, SPACE_NORM = SPACE_WORKSPACE + PLAN_LANE_COUNT };
 
 typedef struct Access {
@@ -27,7 +28,8 @@ typedef struct Check {
     const Timeline *t;
     const Graph *g;
     const Plan *p;
-    int (*clock)[LANE_COUNT]; /* [items]: of the lane when the item starts, with its own place in its own lane */
+    /* [items]: of the lane when the item starts, with its own place in its own lane */
+    int (*clock)[LANE_COUNT];
     int (*event)[LANE_COUNT]; /* [events]: clock at the record; all -1: not recorded yet */
     Access *accesses;
     int count, capacity;
@@ -41,7 +43,8 @@ static bool is_work(const TimelineItem *item)
 static const char *item_name(const Check *c, int item)
 {
     const TimelineItem *i = &c->t->items[item];
-    return i->kind == TIMELINE_NODE ? graph_node(c->g, i->index)->name : timeline_kind_name(i->kind);
+    return i->kind == TIMELINE_NODE ? graph_node(c->g, i->index)->name
+                                    : timeline_kind_name(i->kind);
 }
 
 static const char *tensor_name(const Check *c, TensorId id)
@@ -66,7 +69,8 @@ static Status walk_item(Check *c, int index, int now[LANE_COUNT][LANE_COUNT])
     } else if (item->kind == TIMELINE_WAIT) {
         const int *other = c->event[item->index];
         if (other[0] < 0) {
-            return fail(ERR_INTERNAL, "timeline: the %s lane waits for event %d, which nobody has recorded",
+            return fail(ERR_INTERNAL,
+                        "timeline: the %s lane waits for event %d, which nobody has recorded",
                         timeline_lane_name(item->lane), item->index);
         }
         for (int l = 0; l < LANE_COUNT; l++)
@@ -84,7 +88,8 @@ static Status check_fork(const Check *c, int index, bool entered[LANE_COUNT])
     const TimelineItem *item = &c->t->items[index];
     bool joins = item->kind == TIMELINE_WAIT || item->lane == LANE_COMPUTE;
     if (!entered[item->lane] && !joins) {
-        return fail(ERR_INTERNAL, "timeline: %s is on the %s lane before that has waited for another",
+        return fail(ERR_INTERNAL,
+                    "timeline: %s is on the %s lane before that has waited for another",
                     item_name(c, index), timeline_lane_name(item->lane));
     }
     entered[item->lane] = true;
@@ -113,7 +118,8 @@ static Status check_joined(const Check *c, int end)
     while (last >= 0 && c->t->items[last].lane != LANE_COMPUTE) last--;
     for (int i = 0; i < end; i++) {
         if (!is_work(&c->t->items[i]) || (last >= 0 && happens_before(c, i, last))) continue;
-        return fail(ERR_INTERNAL, "timeline: %s (%s lane) may still run when the compute lane has ended",
+        return fail(ERR_INTERNAL,
+                    "timeline: %s (%s lane) may still run when the compute lane has ended",
                     item_name(c, i), timeline_lane_name(c->t->items[i].lane));
     }
     return OK;
@@ -139,7 +145,9 @@ static void touch(Check *c, int item, TensorId id, bool write)
 
 static void touch_range(Check *c, int item, int space, size_t begin, size_t bytes, bool write)
 {
-    Access a = { .item = item, .space = space, .begin = begin, .end = begin + bytes, .write = write };
+    Access a = {
+        .item = item, .space = space, .begin = begin, .end = begin + bytes, .write = write
+    };
     a.tensor = TENSOR_NONE;
     if (bytes > 0) add(c, a);
 }
@@ -168,7 +176,8 @@ static void touch_loss_scale(Check *c, int item, bool write)
 
 static void touch_norm(Check *c, int item, bool write)
 {
-    if (c->t->options.norm) touch_range(c, item, SPACE_NORM, (size_t)c->t->options.bucket_count, 1, write);
+    if (c->t->options.norm)
+        touch_range(c, item, SPACE_NORM, (size_t)c->t->options.bucket_count, 1, write);
 }
 
 static void touch_item(Check *c, int i)
@@ -230,9 +239,11 @@ static bool overlap(const Access *a, const Access *b)
 
 static Status fail_race(const Check *c, const Access *a, const Access *b)
 {
-    return fail(ERR_INTERNAL, "timeline: %s (%s lane, %s) and %s (%s lane, %s) may touch the same memory at once",
-                item_name(c, a->item), timeline_lane_name(c->t->items[a->item].lane), tensor_name(c, a->tensor),
-                item_name(c, b->item), timeline_lane_name(c->t->items[b->item].lane), tensor_name(c, b->tensor));
+    return fail(ERR_INTERNAL,
+                "timeline: %s (%s lane, %s) and %s (%s lane, %s) may touch the same memory at once",
+                item_name(c, a->item), timeline_lane_name(c->t->items[a->item].lane),
+                tensor_name(c, a->tensor), item_name(c, b->item),
+                timeline_lane_name(c->t->items[b->item].lane), tensor_name(c, b->tensor));
 }
 
 /* Of accesses to the same bytes, one a write, the earlier issued happens before. */
@@ -254,8 +265,8 @@ static bool made_by_nodes(TensorRole role)
     return role == ROLE_ACTIVATION || role == ROLE_GRAD || role == ROLE_OUTPUT;
 }
 
-/* The tensor is as its producer left it; parameters are those of before the step. Loss scale and running statistics are
- * read and written by turns. */
+/* The tensor is as its producer left it; parameters are those of before the step. Loss scale and
+ * running statistics are read and written by turns. */
 static Status check_read(const Check *c, int index)
 {
     const Access *read = &c->accesses[index], *last = NULL;
@@ -265,12 +276,14 @@ static Status check_read(const Check *c, int index)
         if (a->write && a->item != read->item && overlap(a, read)) last = a;
     }
     if (made_by_nodes(role) && !last) {
-        return fail(ERR_INTERNAL, "timeline: %s reads %s before it is written", item_name(c, read->item),
-                    tensor_name(c, read->tensor));
+        return fail(ERR_INTERNAL, "timeline: %s reads %s before it is written",
+                    item_name(c, read->item), tensor_name(c, read->tensor));
     }
-    if (!last || last->tensor == read->tensor || role == ROLE_BUFFER || role == ROLE_INPUT) return OK;
-    return fail(ERR_INTERNAL, "timeline: %s reads %s after %s has written %s there", item_name(c, read->item),
-                tensor_name(c, read->tensor), item_name(c, last->item), tensor_name(c, last->tensor));
+    if (!last || last->tensor == read->tensor || role == ROLE_BUFFER || role == ROLE_INPUT)
+        return OK;
+    return fail(ERR_INTERNAL, "timeline: %s reads %s after %s has written %s there",
+                item_name(c, read->item), tensor_name(c, read->tensor), item_name(c, last->item),
+                tensor_name(c, last->tensor));
 }
 
 static Status check_memory(Check *c)
@@ -295,8 +308,8 @@ static Status find_once(const Check *c, TimelineKind kind, int index, bool wante
         found++;
     }
     if (found == (wanted ? 1 : 0)) return OK;
-    return fail(ERR_INTERNAL, "timeline: %s %d is there %d times instead of %d", timeline_kind_name(kind), index, found,
-                wanted ? 1 : 0);
+    return fail(ERR_INTERNAL, "timeline: %s %d is there %d times instead of %d",
+                timeline_kind_name(kind), index, found, wanted ? 1 : 0);
 }
 
 static Status check_order(const Check *c, int before, int after)
@@ -324,7 +337,8 @@ static Status check_bucket(const Check *c, int k, int first_update, int norm)
     TRY(check_order(c, squares, norm));
     for (TensorId id = 0; id < graph_tensor_count(c->g); id++) {
         const PlanEntry *e = &c->p->entries[id];
-        if (graph_tensor(c->g, id)->role != ROLE_GRAD || e->offset < b->offset || e->offset >= b->offset + b->bytes)
+        if (graph_tensor(c->g, id)->role != ROLE_GRAD || e->offset < b->offset ||
+            e->offset >= b->offset + b->bytes)
             continue;
         if (e->offset + e->bytes > b->offset + b->bytes)
             return fail(ERR_INTERNAL, "timeline: %s is in two buckets", tensor_name(c, id));
@@ -339,12 +353,16 @@ static Status check_statistics(const Check *c)
 {
     const TimelineOptions *o = &c->t->options;
     int sum, rest, average, node;
-    TRY(find_once(c, TIMELINE_STATISTICS, 0, o->statistics && o->reduce == TIMELINE_REDUCE_DEVICE, &sum));
+    TRY(find_once(c, TIMELINE_STATISTICS, 0, o->statistics && o->reduce == TIMELINE_REDUCE_DEVICE,
+                  &sum));
     TRY(find_once(c, TIMELINE_REST, 0, o->reduce == TIMELINE_REDUCE_HOST, &rest));
-    TRY(find_once(c, TIMELINE_AVERAGE, 0, o->statistics && o->reduce != TIMELINE_REDUCE_NONE, &average));
+    TRY(find_once(c, TIMELINE_AVERAGE, 0, o->statistics && o->reduce != TIMELINE_REDUCE_NONE,
+                  &average));
     TRY(check_order(c, sum >= 0 ? sum : rest, average));
     for (int i = 0; o->statistics && i < graph_node_count(c->g); i++) {
-        if (graph_node(c->g, i)->kind != OP_BATCHNORM && graph_node(c->g, i)->kind != OP_BN_FINALIZE) continue;
+        if (graph_node(c->g, i)->kind != OP_BATCHNORM &&
+            graph_node(c->g, i)->kind != OP_BN_FINALIZE)
+            continue;
         TRY(find_once(c, TIMELINE_NODE, i, true, &node));
         TRY(check_order(c, node, sum >= 0 ? sum : rest));
     }
@@ -366,12 +384,13 @@ static Status check_step(const Check *c)
         TRY(find_once(c, TIMELINE_UPDATE, k, true, &update));
         TRY(check_order(c, update, scale));
         if (o->buckets[k].offset != covered)
-            return fail(ERR_INTERNAL, "timeline: bucket %d does not begin where the one before ends", k);
+            return fail(ERR_INTERNAL,
+                        "timeline: bucket %d does not begin where the one before ends", k);
         covered += o->buckets[k].bytes;
     }
     if (covered != c->p->slab_bytes[SLAB_GRAD])
-        return fail(ERR_INTERNAL, "timeline: the buckets are %zu of %zu bytes of gradients", covered,
-                    c->p->slab_bytes[SLAB_GRAD]);
+        return fail(ERR_INTERNAL, "timeline: the buckets are %zu of %zu bytes of gradients",
+                    covered, c->p->slab_bytes[SLAB_GRAD]);
     return check_statistics(c);
 }
 
@@ -379,7 +398,8 @@ static Status check_step(const Check *c)
 static Status check_complete(const Check *c)
 {
     int item;
-    for (int i = 0; i < graph_node_count(c->g); i++) TRY(find_once(c, TIMELINE_NODE, i, true, &item));
+    for (int i = 0; i < graph_node_count(c->g); i++)
+        TRY(find_once(c, TIMELINE_NODE, i, true, &item));
     for (int i = 0; i < c->t->count; i++)
         if (c->t->items[i].kind == TIMELINE_RESULT) return OK;
     return fail(ERR_INTERNAL, "timeline: the result is never copied out");

@@ -1,13 +1,15 @@
-/* checkpoint.c - the writer thread, the names of checkpoint files, and finding the one to resume from.
+/* checkpoint.c - the writer thread, the names of checkpoint files, and finding the one to resume
+ * from.
  *
- * STATES. The staging memory belongs to the training thread from checkpoint_stage() to checkpoint_submit() and to the
- * writer thread from then until the file is on disk; `busy` says whose turn it is. An error of the writer is kept and
- * handed to the next stage or flush.
+ * STATES. The staging memory belongs to the training thread from checkpoint_stage() to
+ * checkpoint_submit() and to the writer thread from then until the file is on disk; `busy` says
+ * whose turn it is. An error of the writer is kept and handed to the next stage or flush.
  *
- * NAMES. step-%08lld.safetensors. A name that exists is a complete file, since it came by rename; the checksums guard
- * against the rest. Writing step S makes files of later steps remnants of a branch that was left (a corrupt one that
- * was passed over, or a resume from an earlier file): they are renamed to NAME.stale, so that nothing is lost and no
- * later start takes them for the newest. */
+ * NAMES. step-%08lld.safetensors. A name that exists is a complete file, since it came by rename;
+ * the checksums guard against the rest. Writing step S makes files of later steps remnants of a
+ * branch that was left (a corrupt one that was passed over, or a resume from an earlier file): they
+ * are renamed to NAME.stale, so that nothing is lost and no later start takes them for the
+ * newest. */
 #include "trainer/files/checkpoint.h"
 
 #include <errno.h>
@@ -31,7 +33,13 @@
 #define STALE_SUFFIX   ".stale"
 static const char latest_link[] = "latest", best_link[] = "best";
 
-enum { STAGING_ALIGN = 64, NUMBER_BYTES = 32, MESSAGE_BYTES = 1024, SCALARS = 9, PAIRS = SCALARS + 3 };
+enum {
+    STAGING_ALIGN = 64,
+    NUMBER_BYTES = 32,
+    MESSAGE_BYTES = 1024,
+    SCALARS = 9,
+    PAIRS = SCALARS + 3
+};
 
 /* ---- metadata: strings in the file, numbers in memory ---- */
 
@@ -107,7 +115,8 @@ static int64_t step_of_name(const char *name)
     if (!str_starts_with(name, STEP_PREFIX)) return -1;
     const char *begin = name + strlen(STEP_PREFIX);
     size_t length = strspn(begin, "0123456789");
-    if (length == 0 || length >= sizeof(digits) || strcmp(begin + length, STEP_SUFFIX) != 0) return -1;
+    if (length == 0 || length >= sizeof(digits) || strcmp(begin + length, STEP_SUFFIX) != 0)
+        return -1;
     memcpy(digits, begin, length);
     digits[length] = '\0';
     int64_t step = -1;
@@ -199,13 +208,15 @@ static void set_aside(const CheckpointWriter *w, const char *name, const char *b
     str_printf(&from, "%s/%s", w->dir, name);
     str_printf(&to, "%s/%s%s", w->dir, name, STALE_SUFFIX);
     if (from.failed || to.failed || rename(from.text, to.text) != 0) {
-        log_warning("%s/%s is of a later step than the checkpoint just written and cannot be renamed (%s): a later "
+        log_warning("%s/%s is of a later step than the checkpoint just written and cannot be "
+                    "renamed (%s): a later "
                     "start would resume from it",
                     w->dir, name, from.failed || to.failed ? "out of memory" : strerror(errno));
     } else {
-        log_warning("%s is of a later step than the checkpoint just written: renamed to %s%s", from.text, name,
-                    STALE_SUFFIX);
-        if (strcmp(name, best_name) == 0 && replace_link(w, best_link, strrchr(to.text, '/') + 1) != OK)
+        log_warning("%s is of a later step than the checkpoint just written: renamed to %s%s",
+                    from.text, name, STALE_SUFFIX);
+        if (strcmp(name, best_name) == 0 &&
+            replace_link(w, best_link, strrchr(to.text, '/') + 1) != OK)
             log_warning("%s", status_message());
     }
     str_free(&from);
@@ -217,8 +228,8 @@ static bool is_spared(const CheckpointWriter *w, const char *name)
     return w->needed != NULL && w->needed(w->needed_cookie, step_of_name(name));
 }
 
-/* Keeps the newest `keep` files up to the step just written, what latest and best name, and what is in use. What
- * cannot be deleted is only a warning: the checkpoint itself is safe. */
+/* Keeps the newest `keep` files up to the step just written, what latest and best name, and what is
+ * in use. What cannot be deleted is only a warning: the checkpoint itself is safe. */
 static void prune(const CheckpointWriter *w)
 {
     char latest[PATH_MAX], best[PATH_MAX];
@@ -233,7 +244,8 @@ static void prune(const CheckpointWriter *w)
     for (int64_t i = 0; i < count; i++) {
         if (step_of_name(names[i]) > w->meta.step) set_aside(w, names[i], best);
         else if (kept < w->keep) kept++;
-        else if (strcmp(names[i], latest) != 0 && strcmp(names[i], best) != 0 && !is_spared(w, names[i]))
+        else if (strcmp(names[i], latest) != 0 && strcmp(names[i], best) != 0 &&
+                 !is_spared(w, names[i]))
             delete_file(w, names[i]);
     }
     mem_free(names);
@@ -306,14 +318,16 @@ static Status copy_tensors(CheckpointWriter *w, const SafeTensor *tensors)
         w->tensors[i].desc = tensors[i].desc;
         w->tensors[i].name = mem_strdup(tensors[i].name);
         if (w->tensors[i].name == NULL) return ERR_MEMORY;
-        total += (tensor_plain_bytes(&tensors[i].desc) + STAGING_ALIGN - 1) / STAGING_ALIGN * STAGING_ALIGN;
+        total += (tensor_plain_bytes(&tensors[i].desc) + STAGING_ALIGN - 1) / STAGING_ALIGN *
+                 STAGING_ALIGN;
     }
     w->staging = mem_alloc_aligned(total, STAGING_ALIGN);
     if (w->staging == NULL) return ERR_MEMORY;
     size_t offset = 0;
     for (int i = 0; i < w->count; i++) {
         w->tensors[i].data = w->staging + offset;
-        offset += (tensor_plain_bytes(&tensors[i].desc) + STAGING_ALIGN - 1) / STAGING_ALIGN * STAGING_ALIGN;
+        offset += (tensor_plain_bytes(&tensors[i].desc) + STAGING_ALIGN - 1) / STAGING_ALIGN *
+                  STAGING_ALIGN;
     }
     return OK;
 }
@@ -329,8 +343,8 @@ static Status set_up(CheckpointWriter *w, const char *dir, const SafeTensor *ten
     return OK;
 }
 
-Status checkpoint_writer_create(CheckpointWriter **out, const char *dir, const SafeTensor *tensors, int count,
-                                int64_t keep)
+Status checkpoint_writer_create(CheckpointWriter **out, const char *dir, const SafeTensor *tensors,
+                                int count, int64_t keep)
 {
     *out = NULL;
     CheckpointWriter *w = mem_calloc(1, sizeof(CheckpointWriter));
@@ -348,8 +362,8 @@ Status checkpoint_writer_create(CheckpointWriter **out, const char *dir, const S
     return OK;
 }
 
-/* Takes the thread's error, if there is one, over to the caller's thread. Called with the lock held and the thread not
- * busy. */
+/* Takes the thread's error, if there is one, over to the caller's thread. Called with the lock held
+ * and the thread not busy. */
 static Status take_error(CheckpointWriter *w)
 {
     Status status = w->status;
@@ -357,7 +371,8 @@ static Status take_error(CheckpointWriter *w)
     return status == OK ? OK : fail(status, "%s", w->message);
 }
 
-void checkpoint_writer_spare(CheckpointWriter *w, bool (*needed)(void *cookie, int64_t step), void *cookie)
+void checkpoint_writer_spare(CheckpointWriter *w, bool (*needed)(void *cookie, int64_t step),
+                             void *cookie)
 {
     w->needed = needed;
     w->needed_cookie = cookie;
@@ -437,14 +452,16 @@ void checkpoint_writer_destroy(CheckpointWriter *w)
 {
     if (w == NULL) return;
     if (w->has_thread) {
-        if (checkpoint_stage(w) != OK) log_warning("last checkpoint was not written: %s", status_message());
+        if (checkpoint_stage(w) != OK)
+            log_warning("last checkpoint was not written: %s", status_message());
         pthread_mutex_lock(&w->lock);
         w->stop = true;
         pthread_cond_broadcast(&w->changed);
         pthread_mutex_unlock(&w->lock);
         pthread_join(w->thread, NULL);
     }
-    for (int i = 0; i < w->count && w->tensors != NULL; i++) mem_free((void *)(uintptr_t)w->tensors[i].name);
+    for (int i = 0; i < w->count && w->tensors != NULL; i++)
+        mem_free((void *)(uintptr_t)w->tensors[i].name);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     mem_free(w->tensors);
@@ -467,20 +484,26 @@ static Status read_meta(const SafeFile *f, CheckpointMeta *meta, const char *pat
     for (int i = 0; i < SCALARS; i++) {
         const char *text = safetensors_metadata(f, meta_rows[i].key);
         if (text == NULL)
-            return fail(ERR_DATA, "%s: not a convoy checkpoint: no metadata entry %s", path, meta_rows[i].key);
+            return fail(ERR_DATA, "%s: not a convoy checkpoint: no metadata entry %s", path,
+                        meta_rows[i].key);
         if (!parse_scalar(&meta_rows[i], text, meta))
-            return fail(ERR_DATA, "%s: metadata entry %s cannot be %.40s", path, meta_rows[i].key, text);
+            return fail(ERR_DATA, "%s: metadata entry %s cannot be %.40s", path, meta_rows[i].key,
+                        text);
     }
     if (meta->global_batch < 1 || meta->dataset_images < 1)
-        return fail(ERR_DATA, "%s: metadata entries global_batch and dataset_images must be above 0", path);
+        return fail(ERR_DATA,
+                    "%s: metadata entries global_batch and dataset_images must be above 0", path);
     meta->model = safetensors_metadata(f, "model");
     meta->config = safetensors_metadata(f, "config");
     meta->class_names = safetensors_metadata(f, "class_names");
     if (meta->model == NULL || meta->config == NULL)
-        return fail(ERR_DATA, "%s: not a convoy checkpoint: no metadata entry model or config", path);
-    if (safetensors_metadata(f, "crc32c") == NULL || safetensors_metadata(f, "header_crc32c") == NULL)
+        return fail(ERR_DATA, "%s: not a convoy checkpoint: no metadata entry model or config",
+                    path);
+    if (safetensors_metadata(f, "crc32c") == NULL ||
+        safetensors_metadata(f, "header_crc32c") == NULL)
         return fail(ERR_DATA, "%s: not a convoy checkpoint, or corrupt: it has no checksums", path);
-    for (int i = 0; i < safetensors_count(f); i++) { /* as we write it; what follows reads it as floats */
+    /* as we write it; what follows reads it as floats */
+    for (int i = 0; i < safetensors_count(f); i++) {
         const SafeTensor *t = safetensors_at(f, i);
         if ((uintptr_t)t->data % dtype_bytes(t->desc.dtype) != 0)
             return fail(ERR_DATA, "%s: tensor %s: data is not aligned", path, t->name);
@@ -500,8 +523,8 @@ Status checkpoint_open(SafeFile **out, CheckpointMeta *meta, const char *path)
 }
 
 /* Opens the first good one of names, which are newest first. */
-static Status open_newest(SafeFile **out, CheckpointMeta *meta, const char *dir, char *const *names, int64_t count,
-                          char **path)
+static Status open_newest(SafeFile **out, CheckpointMeta *meta, const char *dir, char *const *names,
+                          int64_t count, char **path)
 {
     char first_message[MESSAGE_BYTES] = "";
     for (int64_t i = 0; i < count; i++) {
@@ -513,10 +536,12 @@ static Status open_newest(SafeFile **out, CheckpointMeta *meta, const char *dir,
         if (status != ERR_DATA) return status;
         if (i == 0) snprintf(first_message, sizeof(first_message), "%s", status_message());
         if (i + 1 < count)
-            log_warning("checkpoint cannot be used: %s; falling back to %s/%s", status_message(), dir, names[i + 1]);
+            log_warning("checkpoint cannot be used: %s; falling back to %s/%s", status_message(),
+                        dir, names[i + 1]);
     }
     if (count == 1) return fail(ERR_DATA, "%s", first_message);
-    return fail(ERR_DATA, "%s (nor can any of the %" PRId64 " older checkpoints be used)", first_message, count - 1);
+    return fail(ERR_DATA, "%s (nor can any of the %" PRId64 " older checkpoints be used)",
+                first_message, count - 1);
 }
 
 Status checkpoint_find(SafeFile **out, CheckpointMeta *meta, const char *dir, char **path)

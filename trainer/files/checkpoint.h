@@ -1,11 +1,12 @@
 /* checkpoint.h - checkpoints of a run: written behind the training's back, found again, verified.
  *
- * WRITING. The writer owns staging memory for all tensors, allocated once. The training thread copies its state in
- * between two steps (checkpoint_stage), hands it over (checkpoint_submit) and trains on; the writer thread writes
- * DIR/step-00001234.safetensors to a temporary name, fsyncs, renames, moves the symlinks latest and (where asked) best,
- * and deletes all but the newest keep files, never those that latest and best name. Only rank 0 writes.
- * READING. checkpoint_find() names the newest file that verifies: a corrupt one is passed over with a warning that
- * names it. */
+ * WRITING. The writer owns staging memory for all tensors, allocated once. The training thread
+ * copies its state in between two steps (checkpoint_stage), hands it over (checkpoint_submit) and
+ * trains on; the writer thread writes DIR/step-00001234.safetensors to a temporary name, fsyncs,
+ * renames, moves the symlinks latest and (where asked) best, and deletes all but the newest keep
+ * files, never those that latest and best name. Only rank 0 writes. READING. checkpoint_find()
+ * names the newest file that verifies: a corrupt one is passed over with a warning that names
+ * it. */
 #ifndef CONVOY_TRAINER_CHECKPOINT_H
 #define CONVOY_TRAINER_CHECKPOINT_H
 #include "base/status.h"
@@ -13,7 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* everything besides tensors; strings are borrowed for the call (submit copies), or live as long as the SafeFile */
+/* everything besides tensors; strings are borrowed for the call (submit copies), or live as long as
+ * the SafeFile */
 typedef struct CheckpointMeta {
     int64_t step;   /* global steps done */
     int64_t images; /* position in the training stream: images consumed in all */
@@ -21,36 +23,40 @@ typedef struct CheckpointMeta {
     uint64_t seed;
     uint32_t config_hash;
     int64_t global_batch, dataset_images;
-    double best_top1;        /* best evaluation so far, -1 if none */
-    int64_t eval_due;        /* 1: stopped before an evaluation that was due: the resumed run begins with it */
-    const char *model;       /* model.name */
-    const char *config;      /* resolved YAML */
-    const char *class_names; /* one a line, in the order of labels; NULL in files of earlier versions */
+    double best_top1; /* best evaluation so far, -1 if none */
+    /* 1: stopped before an evaluation that was due: the resumed run begins with it */
+    int64_t eval_due;
+    const char *model;  /* model.name */
+    const char *config; /* resolved YAML */
+    /* one a line, in the order of labels; NULL in files of earlier versions */
+    const char *class_names;
 } CheckpointMeta;
 
 typedef struct CheckpointWriter CheckpointWriter;
 /* dir must exist. tensors: names and descs (data ignored), copied. keep >= 1. */
-Status checkpoint_writer_create(CheckpointWriter **out, const char *dir, const SafeTensor *tensors, int count,
-                                int64_t keep);
-/* Files of steps for which needed() says true are not deleted while it does. Before the first submit; needed() runs on
- * the writer's thread. */
-void checkpoint_writer_spare(CheckpointWriter *w, bool (*needed)(void *cookie, int64_t step), void *cookie);
-/* Waits until the file before this one is on disk (and returns its error, if it had one), then lends the staging memory
- * of tensor i. */
+Status checkpoint_writer_create(CheckpointWriter **out, const char *dir, const SafeTensor *tensors,
+                                int count, int64_t keep);
+/* Files of steps for which needed() says true are not deleted while it does. Before the first
+ * submit; needed() runs on the writer's thread. */
+void checkpoint_writer_spare(CheckpointWriter *w, bool (*needed)(void *cookie, int64_t step),
+                             void *cookie);
+/* Waits until the file before this one is on disk (and returns its error, if it had one), then
+ * lends the staging memory of tensor i. */
 Status checkpoint_stage(CheckpointWriter *w);
 void *checkpoint_staging(CheckpointWriter *w, int index);
 Status checkpoint_submit(CheckpointWriter *w, const CheckpointMeta *meta, bool best);
 /* Waits for the last submitted file; returns its error if checkpoint_poll has not already. */
 Status checkpoint_flush(CheckpointWriter *w);
-/* Never waits. *done: a file reached the disk since the last poll; then *step and *path say which (borrowed until the
- * next poll). A failed write is returned once, here or by stage or flush, whichever comes first. */
+/* Never waits. *done: a file reached the disk since the last poll; then *step and *path say which
+ * (borrowed until the next poll). A failed write is returned once, here or by stage or flush,
+ * whichever comes first. */
 Status checkpoint_poll(CheckpointWriter *w, bool *done, int64_t *step, const char **path);
 void checkpoint_writer_destroy(CheckpointWriter *w); /* flushes; NULL ok */
 
 /* Opens and verifies a named file. */
 Status checkpoint_open(SafeFile **out, CheckpointMeta *meta, const char *path);
-/* The newest good checkpoint in dir, by step number (not by the latest link, which may be torn): *out NULL and OK if
- * there is none at all. If files exist and none is good: ERR_DATA naming the newest. path (may be NULL): mem_free. Does
- * not log where dir does not exist. */
+/* The newest good checkpoint in dir, by step number (not by the latest link, which may be torn):
+ * *out NULL and OK if there is none at all. If files exist and none is good: ERR_DATA naming the
+ * newest. path (may be NULL): mem_free. Does not log where dir does not exist. */
 Status checkpoint_find(SafeFile **out, CheckpointMeta *meta, const char *dir, char **path);
 #endif

@@ -55,11 +55,12 @@ static void warn(const OnSaveResult *r, ChildResult *child, double limit_s)
     const char *said = last_line(child->errors.text);
     if (!*said) said = last_line(child->output.text);
     if (r->outcome == ON_SAVE_TIMED_OUT)
-        log_warning("checkpoint.on_save: killed after %.0f s (checkpoint.on_save_limit_s) at step %lld%s%.200s",
+        log_warning("checkpoint.on_save: killed after %.0f s (checkpoint.on_save_limit_s) at step "
+                    "%lld%s%.200s",
                     limit_s, (long long)r->step, *said ? ": " : "", said);
     else
-        log_warning("checkpoint.on_save: exit code %d for step %lld%s%.200s", r->code, (long long)r->step,
-                    *said ? ": " : "", said);
+        log_warning("checkpoint.on_save: exit code %d for step %lld%s%.200s", r->code,
+                    (long long)r->step, *said ? ": " : "", said);
 }
 
 static OnSaveResult run_command(const OnSave *h, const Job *job, double limit_s)
@@ -71,13 +72,16 @@ static OnSaveResult run_command(const OnSave *h, const Job *job, double limit_s)
     str_printf(&file, "CONVOY_CHECKPOINT=%s", job->path);
     str_printf(&run, "CONVOY_RUN_DIR=%s", h->run_dir);
     str_printf(&step, "CONVOY_STEP=%lld", (long long)job->step);
-    const char *const argv[] = { "env", file.text, run.text, step.text, "sh", "-c", h->command, NULL };
+    const char *const argv[] = {
+        "env", file.text, run.text, step.text, "sh", "-c", h->command, NULL
+    };
     if (limit_s <= 0) {
         log_warning("checkpoint.on_save: no time left for step %lld (checkpoint.on_save_limit_s)",
                     (long long)job->step);
     } else if (file.failed || run.failed || step.failed || child_run(&child, argv, limit_s) != OK) {
         r.outcome = ON_SAVE_FAILED;
-        log_warning("checkpoint.on_save: cannot be started for step %lld: %s", (long long)job->step, status_message());
+        log_warning("checkpoint.on_save: cannot be started for step %lld: %s", (long long)job->step,
+                    status_message());
     } else {
         if (!child.timed_out) r.code = child.code;
         if (!child.timed_out) r.outcome = child.code == 0 ? ON_SAVE_DONE : ON_SAVE_FAILED;
@@ -122,7 +126,8 @@ Status on_save_create(OnSave **out, const char *command, const char *run_dir, do
     h->limit_s = limit_s;
     h->command = mem_strdup(command);
     h->run_dir = mem_strdup(run_dir);
-    Status status = h->command && h->run_dir ? thread_start(&h->thread, "on-save", run_jobs, h) : ERR_MEMORY;
+    Status status =
+        h->command && h->run_dir ? thread_start(&h->thread, "on-save", run_jobs, h) : ERR_MEMORY;
     h->has_thread = status == OK;
     if (status != OK) on_save_destroy(h);
     else *out = h;
@@ -135,13 +140,15 @@ Status on_save_submit(OnSave *h, int64_t step, const char *path)
     if (!copy) return ERR_MEMORY;
     pthread_mutex_lock(&h->lock);
     Job before = h->waiting;
-    if (before.path) add_result(h, (OnSaveResult){ .outcome = ON_SAVE_PASSED_OVER, .step = before.step, .code = -1 });
+    if (before.path)
+        add_result(
+            h, (OnSaveResult){ .outcome = ON_SAVE_PASSED_OVER, .step = before.step, .code = -1 });
     h->waiting = (Job){ step, copy };
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->lock);
     if (before.path)
-        log_warning("checkpoint.on_save: still busy, step %lld is passed over for step %lld", (long long)before.step,
-                    (long long)step);
+        log_warning("checkpoint.on_save: still busy, step %lld is passed over for step %lld",
+                    (long long)before.step, (long long)step);
     mem_free(before.path);
     return OK;
 }
@@ -162,7 +169,8 @@ bool on_save_needs(void *cookie, int64_t step)
 {
     OnSave *h = cookie;
     pthread_mutex_lock(&h->lock);
-    bool needed = (h->running.path && h->running.step == step) || (h->waiting.path && h->waiting.step == step);
+    bool needed = (h->running.path && h->running.step == step) ||
+                  (h->waiting.path && h->waiting.step == step);
     pthread_mutex_unlock(&h->lock);
     return needed;
 }

@@ -1,9 +1,11 @@
-/* onnx.c - see onnx.h: each node of an evaluation graph becomes one to three ONNX nodes, by a table of functions.
+/* onnx.c - see onnx.h: each node of an evaluation graph becomes one to three ONNX nodes, by a table
+ * of functions.
  *
- * The file is one protobuf message. Its wire format is small enough to be written here: a field is its number and wire
- * type, then a varint, four bytes, or a length and so many bytes; messages inside messages are built first. Field
- * numbers are those of onnx.proto (IR version 8, operator set 13), named below. Tensors are called t and their number
- * in the graph, weights by their own name. */
+ * The file is one protobuf message. Its wire format is small enough to be written here: a field is
+ * its number and wire type, then a varint, four bytes, or a length and so many bytes; messages
+ * inside messages are built first. Field numbers are those of onnx.proto (IR version 8, operator
+ * set 13), named below. Tensors are called t and their number in the graph, weights by their own
+ * name. */
 #include "trainer/files/onnx.h"
 #include "base/fs.h"
 #include "base/mem.h"
@@ -14,10 +16,22 @@
 enum { IR_VERSION = 8, OPERATOR_SET = 13, NAME_BYTES = 160, NODE_INPUTS = 5 };
 
 /* Field numbers of onnx.proto, by message. */
-enum { MODEL_IR_VERSION = 1, MODEL_PRODUCER = 2, MODEL_GRAPH = 7, MODEL_OPERATOR_SET = 8, OPERATOR_SET_VERSION = 2 };
+enum {
+    MODEL_IR_VERSION = 1,
+    MODEL_PRODUCER = 2,
+    MODEL_GRAPH = 7,
+    MODEL_OPERATOR_SET = 8,
+    OPERATOR_SET_VERSION = 2
+};
 enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_TYPE = 4, NODE_ATTRIBUTE = 5 };
-enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_FLOAT = 2, ATTRIBUTE_INT = 3, ATTRIBUTE_INTS = 8, ATTRIBUTE_TYPE = 20 };
+enum {
+    ATTRIBUTE_NAME = 1,
+    ATTRIBUTE_FLOAT = 2,
+    ATTRIBUTE_INT = 3,
+    ATTRIBUTE_INTS = 8,
+    ATTRIBUTE_TYPE = 20
+};
 enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_INTS = 7 }; /* of an attribute */
 enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
 enum { ELEMENT_F32 = 1, ELEMENT_I64 = 7 };
@@ -93,7 +107,8 @@ static void name_tensor(const Exporter *e, TensorId id, char out[NAME_BYTES])
     const GraphTensor *t = graph_tensor(g, id);
     if (t->role == ROLE_PARAM || t->role == ROLE_BUFFER) snprintf(out, NAME_BYTES, "%s", t->name);
     else if (id == graph_logits(g)) snprintf(out, NAME_BYTES, "logits");
-    else if (t->producer >= 0 && graph_node(g, t->producer)->kind == OP_INPUT) snprintf(out, NAME_BYTES, "images");
+    else if (t->producer >= 0 && graph_node(g, t->producer)->kind == OP_INPUT)
+        snprintf(out, NAME_BYTES, "images");
     else snprintf(out, NAME_BYTES, "t%d", id);
 }
 
@@ -102,8 +117,8 @@ static void name_extra(Exporter *e, char out[NAME_BYTES])
     snprintf(out, NAME_BYTES, "extra%d", e->extra++);
 }
 
-static void add_tensor(Exporter *e, const char *name, int type, const int64_t *dims, int rank, const void *data,
-                       size_t bytes)
+static void add_tensor(Exporter *e, const char *name, int type, const int64_t *dims, int rank,
+                       const void *data, size_t bytes)
 {
     StrBuf t = { 0 };
     for (int i = 0; i < rank; i++) put_int(&t, TENSOR_DIMS, dims[i]);
@@ -149,8 +164,8 @@ static void add_ints(StrBuf *attributes, const char *name, const int64_t *values
 }
 
 /* One node; inputs end with NULL. attributes: finished fields, freed; may be NULL. */
-static void add_node(Exporter *e, const char *type, const char *const inputs[NODE_INPUTS], const char *output,
-                     StrBuf *attributes)
+static void add_node(Exporter *e, const char *type, const char *const inputs[NODE_INPUTS],
+                     const char *output, StrBuf *attributes)
 {
     StrBuf n = { 0 };
     for (int i = 0; i < NODE_INPUTS && inputs[i]; i++) put_text(&n, NODE_INPUT, inputs[i]);
@@ -165,7 +180,8 @@ static void add_node(Exporter *e, const char *type, const char *const inputs[NOD
     put_message(&e->nodes, GRAPH_NODE, &n);
 }
 
-static void add_pair(Exporter *e, const char *type, const char *a, const char *b, const char *output)
+static void add_pair(Exporter *e, const char *type, const char *a, const char *b,
+                     const char *output)
 {
     add_node(e, type, (const char *const[NODE_INPUTS]){ a, b }, output, NULL);
 }
@@ -203,8 +219,9 @@ static void export_conv2d(Exporter *e, const GraphNode *n, const Names *names)
     add_ints(&attributes, "pads", pads, 4);
     add_ints(&attributes, "kernel_shape", &desc_of(e, n->in[CONV_IN_W])->dims[2], 2);
     add_int(&attributes, "group", a->groups);
-    add_node(e, "Conv", (const char *const[NODE_INPUTS]){ names->in[CONV_IN_X], names->in[CONV_IN_W] }, names->out,
-             &attributes);
+    add_node(e, "Conv",
+             (const char *const[NODE_INPUTS]){ names->in[CONV_IN_X], names->in[CONV_IN_W] },
+             names->out, &attributes);
 }
 
 static void export_batchnorm(Exporter *e, const GraphNode *n, const Names *names)
@@ -214,8 +231,9 @@ static void export_batchnorm(Exporter *e, const GraphNode *n, const Names *names
     char norm[NAME_BYTES], sum[NAME_BYTES];
     StrBuf attributes = { 0 };
     add_float(&attributes, "epsilon", a->eps);
-    const char *const inputs[NODE_INPUTS] = { names->in[BN_IN_X], names->in[BN_IN_GAMMA], names->in[BN_IN_BETA],
-                                              names->in[BN_IN_RUNNING_MEAN], names->in[BN_IN_RUNNING_VAR] };
+    const char *const inputs[NODE_INPUTS] = { names->in[BN_IN_X], names->in[BN_IN_GAMMA],
+                                              names->in[BN_IN_BETA], names->in[BN_IN_RUNNING_MEAN],
+                                              names->in[BN_IN_RUNNING_VAR] };
     name_extra(e, norm);
     name_extra(e, sum);
     const char *last = !residual && a->act == ACT_NONE ? names->out : norm;
@@ -268,15 +286,17 @@ static void export_subsample(Exporter *e, const GraphNode *n, const Names *names
     const int64_t added = a->out_channels - desc_of(e, n->in[SUBSAMPLE_IN_X])->dims[1];
     const int64_t starts[] = { 0, 0 }, ends[] = { INT32_MAX, INT32_MAX }, axes[] = { 2, 3 },
                   steps[] = { a->stride, a->stride }, pads[] = { 0, 0, 0, 0, 0, added, 0, 0 };
-    char start[NAME_BYTES], end[NAME_BYTES], axis[NAME_BYTES], step[NAME_BYTES], pad[NAME_BYTES], part[NAME_BYTES];
+    char start[NAME_BYTES], end[NAME_BYTES], axis[NAME_BYTES], step[NAME_BYTES], pad[NAME_BYTES],
+        part[NAME_BYTES];
     add_constant(e, starts, 2, start);
     add_constant(e, ends, 2, end);
     add_constant(e, axes, 2, axis);
     add_constant(e, steps, 2, step);
     add_constant(e, pads, 8, pad);
     name_extra(e, part);
-    add_node(e, "Slice", (const char *const[NODE_INPUTS]){ names->in[SUBSAMPLE_IN_X], start, end, axis, step }, part,
-             NULL);
+    add_node(e, "Slice",
+             (const char *const[NODE_INPUTS]){ names->in[SUBSAMPLE_IN_X], start, end, axis, step },
+             part, NULL);
     add_pair(e, "Pad", part, pad, names->out);
 }
 
@@ -291,7 +311,8 @@ static void export_linear(Exporter *e, const GraphNode *n, const Names *names)
         x = flat;
     }
     add_int(&attributes, "transB", 1);
-    add_node(e, "Gemm", (const char *const[NODE_INPUTS]){ x, names->in[LINEAR_IN_W], bias[0] ? bias : NULL },
+    add_node(e, "Gemm",
+             (const char *const[NODE_INPUTS]){ x, names->in[LINEAR_IN_W], bias[0] ? bias : NULL },
              names->out, &attributes);
 }
 
@@ -339,7 +360,8 @@ static Status export_nodes(Exporter *e)
         const GraphNode *n = graph_node(g, i);
         Names names = { .out = "" };
         if (!exports[n->kind])
-            return fail(ERR_INTERNAL, "%s: ONNX has no form of op %s here", n->name, op_name(n->kind));
+            return fail(ERR_INTERNAL, "%s: ONNX has no form of op %s here", n->name,
+                        op_name(n->kind));
         for (int k = 0; k < OP_MAX_INPUTS; k++)
             if (n->in[k] != TENSOR_NONE) name_tensor(e, n->in[k], names.in[k]);
         if (n->out[0] != TENSOR_NONE) name_tensor(e, n->out[0], names.out);
@@ -352,7 +374,8 @@ static Status export_nodes(Exporter *e)
 static bool is_matrix(const Graph *g, TensorId id)
 {
     for (int i = 0; i < graph_node_count(g); i++)
-        if (graph_node(g, i)->kind == OP_LINEAR && graph_node(g, i)->in[LINEAR_IN_W] == id) return true;
+        if (graph_node(g, i)->kind == OP_LINEAR && graph_node(g, i)->in[LINEAR_IN_W] == id)
+            return true;
     return false;
 }
 
@@ -363,8 +386,8 @@ static void export_weights(Exporter *e)
         const GraphTensor *t = graph_tensor(g, id);
         if (t->role != ROLE_PARAM && t->role != ROLE_BUFFER) continue;
         const int rank = is_matrix(g, id) ? 2 : t->desc.rank;
-        add_tensor(e, t->name, ELEMENT_F32, t->desc.dims, rank, safetensors_find(e->model->file, t->name)->data,
-                   tensor_plain_bytes(&t->desc));
+        add_tensor(e, t->name, ELEMENT_F32, t->desc.dims, rank,
+                   safetensors_find(e->model->file, t->name)->data, tensor_plain_bytes(&t->desc));
     }
 }
 

@@ -1,16 +1,18 @@
 /* safetensors.c - the file format behind checkpoints.
  *
- * FILE. 8 bytes little-endian header length; JSON header, padded with blanks so that the data begins at a multiple of
- * 8; tensor bytes, one after the other without holes, as the format demands. __metadata__ holds strings only.
+ * FILE. 8 bytes little-endian header length; JSON header, padded with blanks so that the data
+ * begins at a multiple of 8; tensor bytes, one after the other without holes, as the format
+ * demands. __metadata__ holds strings only.
  *
- * CHECKSUMS. "crc32c" covers the data. "header_crc32c" covers the header with its own eight digits read as zeros, so
- * that a flipped bit in a name, a shape or the position of a run does not go unnoticed; it is the first entry of the
- * header, which gives it a fixed place. Files by other writers have neither and are read without.
+ * CHECKSUMS. "crc32c" covers the data. "header_crc32c" covers the header with its own eight digits
+ * read as zeros, so that a flipped bit in a name, a shape or the position of a run does not go
+ * unnoticed; it is the first entry of the header, which gives it a fixed place. Files by other
+ * writers have neither and are read without.
  *
- * READING. The file is mapped; nothing of it is copied but the names. Everything the header claims is checked before
- * it is believed: JSON types, dims (checked multiply), and, with the tensors sorted by offset, that each begins where
- * the one before ends. That rules out overlap, holes and anything outside of the file at once. Names are text, each
- * there once. */
+ * READING. The file is mapped; nothing of it is copied but the names. Everything the header claims
+ * is checked before it is believed: JSON types, dims (checked multiply), and, with the tensors
+ * sorted by offset, that each begins where the one before ends. That rules out overlap, holes and
+ * anything outside of the file at once. Names are text, each there once. */
 #include "trainer/files/safetensors.h"
 
 #include <errno.h>
@@ -30,7 +32,8 @@
 
 enum { LENGTH_BYTES = 8, DATA_ALIGN = 8, CRC_DIGITS = 8, NAME_LIMIT = 200 };
 static const uint64_t header_limit = 100u * 1000u * 1000u;
-static const char header_start[] = "{\"__metadata__\":{\"header_crc32c\":\""; /* of every file that we write */
+/* of every file that we write */
+static const char header_start[] = "{\"__metadata__\":{\"header_crc32c\":\"";
 static const char zero_digits[] = "00000000";
 
 typedef struct DTypeRow {
@@ -76,8 +79,8 @@ static void add_tensor_entry(JsonWriter *w, const SafeTensor *t, size_t offset)
 }
 
 /* The header, padded, with both checksums in it. */
-static Status make_header(StrBuf *header, const SafeTensor *tensors, int tensor_count, const SafePair *metadata,
-                          int pair_count)
+static Status make_header(StrBuf *header, const SafeTensor *tensors, int tensor_count,
+                          const SafePair *metadata, int pair_count)
 {
     uint32_t data_crc = 0;
     char digits[CRC_DIGITS + 1];
@@ -92,7 +95,8 @@ static Status make_header(StrBuf *header, const SafeTensor *tensors, int tensor_
     json_begin_object(&w, "__metadata__");
     json_string(&w, "header_crc32c", zero_digits);
     json_string(&w, "crc32c", digits);
-    json_string(&w, "format", "pt"); /* what readers of the format ask for; the layout is the same for all of them */
+    /* what readers of the format ask for; the layout is the same for all of them */
+    json_string(&w, "format", "pt");
     for (int i = 0; i < pair_count; i++) json_string(&w, metadata[i].key, metadata[i].value);
     json_end_object(&w);
     size_t offset = 0;
@@ -121,16 +125,19 @@ static bool write_content(int fd, const void *cookie)
 {
     const Content *c = cookie;
     unsigned char length[LENGTH_BYTES];
-    for (int i = 0; i < LENGTH_BYTES; i++) length[i] = (unsigned char)((uint64_t)c->header->length >> (8 * i));
-    if (!fs_write_all(fd, length, sizeof(length)) || !fs_write_all(fd, c->header->text, c->header->length))
+    for (int i = 0; i < LENGTH_BYTES; i++)
+        length[i] = (unsigned char)((uint64_t)c->header->length >> (8 * i));
+    if (!fs_write_all(fd, length, sizeof(length)) ||
+        !fs_write_all(fd, c->header->text, c->header->length))
         return false;
     for (int i = 0; i < c->count; i++)
-        if (!fs_write_all(fd, c->tensors[i].data, tensor_plain_bytes(&c->tensors[i].desc))) return false;
+        if (!fs_write_all(fd, c->tensors[i].data, tensor_plain_bytes(&c->tensors[i].desc)))
+            return false;
     return true;
 }
 
-Status safetensors_write(const char *path, const SafeTensor *tensors, int tensor_count, const SafePair *metadata,
-                         int pair_count)
+Status safetensors_write(const char *path, const SafeTensor *tensors, int tensor_count,
+                         const SafePair *metadata, int pair_count)
 {
     StrBuf header = { 0 };
     const Content content = { &header, tensors, tensor_count };
@@ -163,11 +170,14 @@ static Status map_file(SafeFile *f)
     if (fd < 0) return fail(ERR_DATA, "%s: cannot open: %s", f->path, strerror(errno));
     struct stat st;
     Status status = OK;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) status = fail(ERR_DATA, "%s: not a file", f->path);
-    else if (st.st_size < LENGTH_BYTES) status = fail(ERR_DATA, "%s: too short for a safetensors file", f->path);
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        status = fail(ERR_DATA, "%s: not a file", f->path);
+    else if (st.st_size < LENGTH_BYTES)
+        status = fail(ERR_DATA, "%s: too short for a safetensors file", f->path);
     else {
         void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (map == MAP_FAILED) status = fail(ERR_DATA, "%s: cannot map: %s", f->path, strerror(errno));
+        if (map == MAP_FAILED)
+            status = fail(ERR_DATA, "%s: cannot map: %s", f->path, strerror(errno));
         else {
             f->map = map;
             f->map_bytes = (size_t)st.st_size;
@@ -182,7 +192,9 @@ static Status find_header(SafeFile *f)
     uint64_t length = 0;
     for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)f->map[i] << (8 * i);
     if (length > header_limit || length > f->map_bytes - LENGTH_BYTES)
-        return fail(ERR_DATA, "%s: header of %" PRIu64 " bytes in a file of %zu: not a safetensors file, or cut off",
+        return fail(ERR_DATA,
+                    "%s: header of %" PRIu64
+                    " bytes in a file of %zu: not a safetensors file, or cut off",
                     f->path, length, f->map_bytes);
     f->header = (const char *)f->map + LENGTH_BYTES;
     f->header_bytes = (size_t)length;
@@ -190,7 +202,8 @@ static Status find_header(SafeFile *f)
     f->data_bytes = f->map_bytes - LENGTH_BYTES - (size_t)length;
 
     size_t start = sizeof(header_start) - 1;
-    if (f->header_bytes < start + CRC_DIGITS || memcmp(f->header, header_start, start) != 0) return OK;
+    if (f->header_bytes < start + CRC_DIGITS || memcmp(f->header, header_start, start) != 0)
+        return OK;
     char digits[CRC_DIGITS + 1];
     snprintf(digits, sizeof(digits), "%08" PRIx32, header_crc(f->header, f->header_bytes, start));
     if (memcmp(f->header + start, digits, CRC_DIGITS) != 0)
@@ -208,7 +221,8 @@ static Status check_name(const SafeFile *f, const char *name)
 {
     bool text = json_is_utf8(name);
     for (const char *p = name; *p; p++) text = text && (unsigned char)*p >= ' ' && *p != 127;
-    return text ? OK : fail(ERR_DATA, "%s: tensor %d: its name is no UTF-8 text", f->path, f->count);
+    return text ? OK
+                : fail(ERR_DATA, "%s: tensor %d: its name is no UTF-8 text", f->path, f->count);
 }
 
 static bool whole_number(const JsonValue *v)
@@ -229,7 +243,8 @@ static Status parse_dtype(const SafeFile *f, const JsonValue *entry, DType *out)
 }
 
 /* A scalar (empty shape) becomes a vector of one element. */
-static Status parse_shape(const SafeFile *f, const JsonValue *entry, TensorDesc *desc, size_t *bytes)
+static Status parse_shape(const SafeFile *f, const JsonValue *entry, TensorDesc *desc,
+                          size_t *bytes)
 {
     const JsonValue *shape = json_get(entry, "shape");
     if (shape == NULL || shape->type != JSON_ARRAY) return bad_tensor(f, entry->key, "no shape");
@@ -239,7 +254,8 @@ static Status parse_shape(const SafeFile *f, const JsonValue *entry, TensorDesc 
     for (const JsonValue *d = shape->child; d != NULL; d = d->next) {
         if (!whole_number(d)) return bad_tensor(f, entry->key, "a dimension is no whole number");
         if (rank == TENSOR_MAX_RANK) return bad_tensor(f, entry->key, "more than 4 dimensions");
-        if (!mem_mul(*bytes, (size_t)d->integer, bytes)) return bad_tensor(f, entry->key, "size overflows");
+        if (!mem_mul(*bytes, (size_t)d->integer, bytes))
+            return bad_tensor(f, entry->key, "size overflows");
         dims[rank++] = d->integer;
     }
     *desc = tensor_desc(desc->dtype, rank == 0 ? 1 : rank, dims);
@@ -292,7 +308,8 @@ static Status check_cover(const SafeFile *f)
             return bad_tensor(f, t->name, "overlaps another one or leaves a hole before it");
         expected += tensor_plain_bytes(&t->desc);
     }
-    if (expected != f->data + f->data_bytes) return fail(ERR_DATA, "%s: bytes after the last tensor", f->path);
+    if (expected != f->data + f->data_bytes)
+        return fail(ERR_DATA, "%s: bytes after the last tensor", f->path);
     return OK;
 }
 
@@ -343,7 +360,8 @@ static Status check_data_crc(const SafeFile *f)
     char digits[CRC_DIGITS + 1];
     snprintf(digits, sizeof(digits), "%08" PRIx32, str_crc32c(0, f->data, f->data_bytes));
     if (strcmp(stored, digits) != 0)
-        return fail(ERR_DATA, "%s: corrupt: data checksum is %s, should be %.20s", f->path, digits, stored);
+        return fail(ERR_DATA, "%s: corrupt: data checksum is %s, should be %.20s", f->path, digits,
+                    stored);
     return OK;
 }
 
@@ -353,7 +371,8 @@ static Status parse_header(SafeFile *f)
     TRY(arena_create(&f->arena, 0));
     Status status = json_parse(f->arena, f->header, f->header_bytes, &root);
     if (status != OK) return fail_note(status, "%s: header", f->path);
-    if (root->type != JSON_OBJECT) return fail(ERR_DATA, "%s: header is not a JSON object", f->path);
+    if (root->type != JSON_OBJECT)
+        return fail(ERR_DATA, "%s: header is not a JSON object", f->path);
     f->root = root;
     f->metadata = json_get(root, "__metadata__");
     if (f->metadata != NULL && f->metadata->type != JSON_OBJECT)
@@ -409,7 +428,8 @@ const SafeTensor *safetensors_at(const SafeFile *f, int index)
 
 const SafeTensor *safetensors_find(const SafeFile *f, const char *name)
 {
-    const SafeTensor **found = bsearch(name, f->by_name, (size_t)f->count, sizeof *f->by_name, compare_to_name);
+    const SafeTensor **found =
+        bsearch(name, f->by_name, (size_t)f->count, sizeof *f->by_name, compare_to_name);
     return found != NULL ? *found : NULL;
 }
 

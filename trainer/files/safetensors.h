@@ -1,9 +1,9 @@
-/* safetensors.h - reads and writes the safetensors format (8-byte little-endian header length, JSON header, tensor
- * bytes).
+/* safetensors.h - reads and writes the safetensors format (8-byte little-endian header length, JSON
+ * header, tensor bytes).
  *
- * Bounds-checked: a hostile or torn file is ERR_DATA with one sentence that names it, never a wild read or a huge
- * allocation. The writer stores the CRC-32C of the data section in the metadata ("crc32c", 8 hex digits), the reader
- * checks it when it is there. */
+ * Bounds-checked: a hostile or torn file is ERR_DATA with one sentence that names it, never a wild
+ * read or a huge allocation. The writer stores the CRC-32C of the data section in the metadata
+ * ("crc32c", 8 hex digits), the reader checks it when it is there. */
 #ifndef CONVOY_TRAINER_SAFETENSORS_H
 #define CONVOY_TRAINER_SAFETENSORS_H
 #include "base/status.h"
@@ -18,12 +18,14 @@ typedef struct SafePair {
     const char *key, *value;
 } SafePair; /* __metadata__ entries */
 
-/* Writes as fs_write_atomic() does. ERR_IO (disk full, no permission) leaves no temporary file and path as it was. */
-Status safetensors_write(const char *path, const SafeTensor *tensors, int tensor_count, const SafePair *metadata,
-                         int pair_count);
+/* Writes as fs_write_atomic() does. ERR_IO (disk full, no permission) leaves no temporary file and
+ * path as it was. */
+Status safetensors_write(const char *path, const SafeTensor *tensors, int tensor_count,
+                         const SafePair *metadata, int pair_count);
 
 typedef struct SafeFile SafeFile;
-Status safetensors_open(SafeFile **out, const char *path); /* maps the file, checks header, bounds, overlap and CRC */
+/* maps the file, checks header, bounds, overlap and CRC */
+Status safetensors_open(SafeFile **out, const char *path);
 void safetensors_close(SafeFile *f);
 int safetensors_count(const SafeFile *f);
 const SafeTensor *safetensors_at(const SafeFile *f, int index);

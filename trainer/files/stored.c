@@ -1,5 +1,5 @@
-/* stored.c - see stored.h. The number of classes is that of the last layer in the file, since model.classes may leave
- * it to a dataset that is not here. */
+/* stored.c - see stored.h. The number of classes is that of the last layer in the file, since
+ * model.classes may leave it to a dataset that is not here. */
 #include "trainer/files/stored.h"
 #include "trainer/files/weights.h"
 #include <stdio.h>
@@ -7,7 +7,8 @@
 
 static ModelOptions options_of(const Config *c, int64_t classes, int64_t batch)
 {
-    ModelOptions o = { .stem = c->model.stem == CONFIG_STEM_CIFAR ? STEM_CIFAR : STEM_IMAGENET, .width = 1 };
+    ModelOptions o = { .stem = c->model.stem == CONFIG_STEM_CIFAR ? STEM_CIFAR : STEM_IMAGENET,
+                       .width = 1 };
     o.graph = (GraphOptions){ .batch = batch,
                               .channels = c->model.in_channels,
                               .height = c->data.image_size,
@@ -31,7 +32,8 @@ static Status find_classes(StoredModel *m, const char *path)
     const SafeTensor *t = safetensors_find(m->file, name);
     Status status = OK;
     if (t) m->classes = t->desc.dims[0];
-    else status = fail(ERR_DATA, "%s: no tensor %s in it, which %s needs", path, name, m->def->name);
+    else
+        status = fail(ERR_DATA, "%s: no tensor %s in it, which %s needs", path, name, m->def->name);
     graph_destroy(probe);
     return status;
 }
@@ -43,8 +45,8 @@ static Status check_tensors(const StoredModel *m, const char *path)
         if (t->role != ROLE_PARAM && t->role != ROLE_BUFFER) continue;
         const SafeTensor *have = safetensors_find(m->file, t->name);
         if (!have || have->desc.dtype != DTYPE_F32 || !tensor_same_shape(&have->desc, &t->desc))
-            return fail(ERR_DATA, "%s: tensor %s is missing or of another shape than that of %s", path, t->name,
-                        m->def->name);
+            return fail(ERR_DATA, "%s: tensor %s is missing or of another shape than that of %s",
+                        path, t->name, m->def->name);
     }
     return OK;
 }
@@ -55,7 +57,9 @@ static Status open_parts(StoredModel *m, const char *path, int64_t batch)
     TRY(config_parse(&m->config, m->meta.config));
     TRY(config_check_input(m->config));
     m->def = model_find(m->meta.model);
-    if (!m->def) return fail(ERR_DATA, "%s: a checkpoint of %s, a network that is not known", path, m->meta.model);
+    if (!m->def)
+        return fail(ERR_DATA, "%s: a checkpoint of %s, a network that is not known", path,
+                    m->meta.model);
     TRY(find_classes(m, path));
     const ModelOptions o = options_of(m->config, m->classes, batch);
     TRY(model_build(&m->graph, m->def, &o));
@@ -67,7 +71,8 @@ Status stored_open(StoredModel *out, const char *path, int64_t batch)
 {
     *out = (StoredModel){ .file = NULL };
     Status status = open_parts(out, path, batch);
-    if (status == ERR_USAGE) status = fail_note(ERR_DATA, "%s", path); /* the settings are not the user's here */
+    /* the settings are not the user's here */
+    if (status == ERR_USAGE) status = fail_note(ERR_DATA, "%s", path);
     if (status != OK) stored_close(out);
     return status;
 }

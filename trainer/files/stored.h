@@ -1,4 +1,5 @@
-/* stored.h - a checkpoint as what it holds: a network with its configuration, opened without any dataset. */
+/* stored.h - a checkpoint as what it holds: a network with its configuration, opened without any
+ * dataset. */
 #ifndef CONVOY_TRAINER_STORED_H
 #define CONVOY_TRAINER_STORED_H
 #include "models/models.h"
@@ -14,10 +15,11 @@ typedef struct StoredModel {
     Graph *graph; /* for evaluation, of the batch it was opened with */
 } StoredModel;
 
-/* ERR_DATA naming path: no checkpoint, a damaged configuration in it, an unknown network, tensors that are not the
- * network's or hold what is no finite number. */
+/* ERR_DATA naming path: no checkpoint, a damaged configuration in it, an unknown network, tensors
+ * that are not the network's or hold what is no finite number. */
 Status stored_open(StoredModel *out, const char *path, int64_t batch);
 void stored_close(StoredModel *m); /* NULL inside is fine */
-/* Copies the name of a class to out: that of its folder, or its number where the checkpoint does not know names. */
+/* Copies the name of a class to out: that of its folder, or its number where the checkpoint does
+ * not know names. */
 void stored_class_name(const StoredModel *m, int64_t label, char *out, size_t bytes);
 #endif

@@ -1,8 +1,8 @@
 /* weights.c - see weights.h.
  *
- * The two names of a tensor are found by building the network twice, once under each: tensors come in the same order.
- * Ignored in a file are the counters num_batches_tracked of PyTorch's batch norms, which have no part in anything here,
- * and the optimizer's states of a checkpoint. */
+ * The two names of a tensor are found by building the network twice, once under each: tensors come
+ * in the same order. Ignored in a file are the counters num_batches_tracked of PyTorch's batch
+ * norms, which have no part in anything here, and the optimizer's states of a checkpoint. */
 #include "trainer/files/weights.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -34,7 +34,8 @@ static bool is_head(const Graph *g, TensorId id)
 {
     const int producer = graph_tensor(g, graph_logits(g))->producer;
     const GraphNode *last = producer < 0 ? NULL : graph_node(g, producer);
-    return last && last->kind == OP_LINEAR && (last->in[LINEAR_IN_W] == id || last->in[LINEAR_IN_B] == id);
+    return last && last->kind == OP_LINEAR &&
+           (last->in[LINEAR_IN_W] == id || last->in[LINEAR_IN_B] == id);
 }
 
 static Status build_named(Graph **out, const Graph *g, const ModelDef *def, ModelNames names)
@@ -54,9 +55,10 @@ static Status fill(WeightList *list, const Graph *g)
         const GraphTensor *t = graph_tensor(g, id);
         while (other < graph_tensor_count(list->named) && !is_weight(list->named, other)) other++;
         ASSERT(other < graph_tensor_count(list->named));
-        list->items[list->count++] = (Weight){
-            .name = t->name, .other = graph_tensor(list->named, other++)->name, .desc = t->desc, .head = is_head(g, id)
-        };
+        list->items[list->count++] = (Weight){ .name = t->name,
+                                               .other = graph_tensor(list->named, other++)->name,
+                                               .desc = t->desc,
+                                               .head = is_head(g, id) };
     }
     return OK;
 }
@@ -67,7 +69,8 @@ Status weights_list(WeightList *out, const Graph *g, const ModelDef *def, ModelN
     if (!out->items) return ERR_MEMORY;
     Status status = build_named(&out->named, g, def, names);
     if (status == OK && count_weights(out->named) != count_weights(g))
-        status = fail(ERR_INTERNAL, "%s: the network under other names has other tensors", def->name);
+        status =
+            fail(ERR_INTERNAL, "%s: the network under other names has other tensors", def->name);
     if (status == OK) status = fill(out, g);
     if (status != OK) weights_free(out);
     return status;
@@ -82,13 +85,15 @@ void weights_free(WeightList *list)
 
 bool weights_are_checkpoint(const SafeFile *file)
 {
-    return safetensors_metadata(file, "config") != NULL && safetensors_metadata(file, "header_crc32c") != NULL;
+    return safetensors_metadata(file, "config") != NULL &&
+           safetensors_metadata(file, "header_crc32c") != NULL;
 }
 
 static int count_found(const WeightList *list, const SafeFile *file)
 {
     int found = 0;
-    for (int i = 0; i < list->count; i++) found += safetensors_find(file, list->items[i].other) != NULL;
+    for (int i = 0; i < list->count; i++)
+        found += safetensors_find(file, list->items[i].other) != NULL;
     return found;
 }
 
@@ -98,7 +103,8 @@ bool weights_change_meaning(const ModelDef *def, ModelNames names)
 }
 
 /* The names under which most tensors are there. */
-static Status recognise(WeightList *out, ModelNames *chosen, const Graph *g, const ModelDef *def, const SafeFile *file)
+static Status recognise(WeightList *out, ModelNames *chosen, const Graph *g, const ModelDef *def,
+                        const SafeFile *file)
 {
     int best = -1;
     *out = (WeightList){ 0 };
@@ -127,7 +133,8 @@ static Status recognise(WeightList *out, ModelNames *chosen, const Graph *g, con
 static float from_half(uint16_t half)
 {
     const int exponent = half >> 10 & 31, fraction = half & 1023;
-    float size = exponent == 0 ? ldexpf((float)fraction, -24) : ldexpf((float)(1024 + fraction), exponent - 25);
+    float size = exponent == 0 ? ldexpf((float)fraction, -24)
+                               : ldexpf((float)(1024 + fraction), exponent - 25);
     if (exponent == 31) size = fraction ? NAN : INFINITY;
     return half >> 15 ? -size : size;
 }
@@ -170,7 +177,8 @@ static Status check_finite(const SafeTensor *t, const char *path)
     if (!is_float(t->desc.dtype)) return OK;
     for (int64_t i = 0, n = tensor_elements(&t->desc); i < n; i++)
         if (!isfinite(read_float(t->desc.dtype, t->data, i)))
-            return fail(ERR_DATA, "%s: element %lld of tensor %s is no finite number", path, (long long)i, t->name);
+            return fail(ERR_DATA, "%s: element %lld of tensor %s is no finite number", path,
+                        (long long)i, t->name);
     return OK;
 }
 
@@ -257,13 +265,14 @@ static Status report(const Findings *f, const ModelDef *def, const char *path)
     add_kind(&text, "of another shape:", &f->shapes, f->shape_count);
     add_kind(&text, "not of this network:", &f->strangers, f->stranger_count);
     Status status = text.failed ? ERR_MEMORY : OK;
-    if (text.length) status = fail(ERR_DATA, "%s: not the weights of %s: %s", path, def->name, text.text);
+    if (text.length)
+        status = fail(ERR_DATA, "%s: not the weights of %s: %s", path, def->name, text.text);
     str_free(&text);
     return status;
 }
 
-static Status check(const WeightList *list, const ModelDef *def, const SafeFile *file, const char *path, bool new_head,
-                    bool *keep_head)
+static Status check(const WeightList *list, const ModelDef *def, const SafeFile *file,
+                    const char *path, bool new_head, bool *keep_head)
 {
     Findings f = { .classes = 0 };
     int64_t classes = 0;
@@ -279,9 +288,11 @@ static Status check(const WeightList *list, const ModelDef *def, const SafeFile 
     TRY(status);
     *keep_head = f.classes != 0;
     if (*keep_head && !new_head)
-        return fail(ERR_DATA, "%s: weights for %lld classes, but there are %lld here (model.classes)", path,
+        return fail(ERR_DATA,
+                    "%s: weights for %lld classes, but there are %lld here (model.classes)", path,
                     (long long)f.classes, (long long)classes);
-    for (int i = 0; i < list->count; i++) TRY(check_finite(safetensors_find(file, list->items[i].other), path));
+    for (int i = 0; i < list->count; i++)
+        TRY(check_finite(safetensors_find(file, list->items[i].other), path));
     return OK;
 }
 
@@ -307,8 +318,8 @@ static Status import(Executor *x, const Weight *w, const SafeTensor *t)
     return status;
 }
 
-Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const SafeFile *file, const char *path,
-                       bool new_head, bool *head_kept)
+Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const SafeFile *file,
+                       const char *path, bool new_head, bool *head_kept)
 {
     WeightList list;
     bool keep_head = false;
@@ -316,8 +327,9 @@ Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const S
     TRY(recognise(&list, &names, g, def, file));
     Status status = check(&list, def, file, path, new_head, &keep_head);
     if (status == OK && weights_change_meaning(def, names))
-        log_warning("%s: torchvision's names: weights of %s fit %s, but it pads and normalises in another way", path,
-                    model_named(def, names)->name, def->name);
+        log_warning("%s: torchvision's names: weights of %s fit %s, but it pads and normalises in "
+                    "another way",
+                    path, model_named(def, names)->name, def->name);
     for (int i = 0; i < list.count && status == OK; i++)
         if (!(keep_head && list.items[i].head))
             status = import(x, &list.items[i], safetensors_find(file, list.items[i].other));

@@ -1,7 +1,8 @@
-/* weights.h - parameters and statistics in files of the Python world: safetensors saved by torchvision or timm.
+/* weights.h - parameters and statistics in files of the Python world: safetensors saved by
+ * torchvision or timm.
  *
- * A network's tensors have torchvision's names; those of EfficientNet exist under timm's too. Which of the two a file
- * uses is told by its tensors. */
+ * A network's tensors have torchvision's names; those of EfficientNet exist under timm's too. Which
+ * of the two a file uses is told by its tensors. */
 #ifndef CONVOY_TRAINER_WEIGHTS_H
 #define CONVOY_TRAINER_WEIGHTS_H
 #include "models/models.h"
@@ -19,25 +20,27 @@ typedef struct WeightList {
     int count;
     Graph *named; /* owns the other names */
 } WeightList;
-/* The parameters and buffers of g, which was built by def, in the order of the graph, with the names of `names`.
- * Borrows g. */
+/* The parameters and buffers of g, which was built by def, in the order of the graph, with the
+ * names of `names`. Borrows g. */
 Status weights_list(WeightList *out, const Graph *g, const ModelDef *def, ModelNames names);
 void weights_free(WeightList *list); /* NULL inside is fine */
 
-/* Whether a network that takes tensors under these names computes something else from them: torchvision's EfficientNet
- * has the tensors of TensorFlow's, but pads in another way and divides by another epsilon. (timm has both.) */
+/* Whether a network that takes tensors under these names computes something else from them:
+ * torchvision's EfficientNet has the tensors of TensorFlow's, but pads in another way and divides
+ * by another epsilon. (timm has both.) */
 bool weights_change_meaning(const ModelDef *def, ModelNames names);
 
-/* ERR_DATA naming path and the tensor that holds what is no finite number. Optimizer states are not looked at. */
+/* ERR_DATA naming path and the tensor that holds what is no finite number. Optimizer states are not
+ * looked at. */
 Status weights_check_finite(const SafeFile *file, const char *path);
 
 /* Whether a file is one of ours: a checkpoint, with all that a run needs. */
 bool weights_are_checkpoint(const SafeFile *file);
 
-/* Copies a file's tensors into x. Numbers of other float types are converted. new_head: a last layer of another number
- * of classes is left as it is, and *head_kept (may be NULL) says so; else it is an error. ERR_DATA naming path and the
- * first tensors that are missing, have another shape, are not the network's, or hold what is no finite number; nothing
- * is changed then. */
-Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const SafeFile *file, const char *path,
-                       bool new_head, bool *head_kept);
+/* Copies a file's tensors into x. Numbers of other float types are converted. new_head: a last
+ * layer of another number of classes is left as it is, and *head_kept (may be NULL) says so; else
+ * it is an error. ERR_DATA naming path and the first tensors that are missing, have another shape,
+ * are not the network's, or hold what is no finite number; nothing is changed then. */
+Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const SafeFile *file,
+                       const char *path, bool new_head, bool *head_kept);
 #endif

@@ -15,7 +15,8 @@
 #define ANSWER_S 0.3 /* for threads that can answer at all; mpirun may leave the process a second */
 
 enum { FILES = 3 };
-static const char *const files[FILES] = { "comm", "syscall", "wchan" }; /* of /proc/self/task/THREAD */
+/* of /proc/self/task/THREAD */
+static const char *const files[FILES] = { "comm", "syscall", "wchan" };
 
 void hang_report_prepare(void)
 {
@@ -34,7 +35,8 @@ static void read_line(char *out, size_t bytes, int thread, const char *file)
     out[strcspn(out, "\n")] = '\0';
 }
 
-typedef struct ThreadReport { /* what the kernel says; before the thread is asked, which changes it */
+/* what the kernel says; before the thread is asked, which changes it */
+typedef struct ThreadReport {
     int id;
     char line[FILES][256];
 } ThreadReport;
@@ -86,7 +88,8 @@ static void write_file(const HangReport *r, const ThreadStack *stacks)
     json_string(&w, "phase", r->phase ? r->phase : "start");
     json_string(&w, "reason", r->reason);
     json_begin_array(&w, "threads");
-    for (size_t i = 0; i < r->threads; i++) describe_thread(&w, &r->thread[i], stacks ? &stacks[i] : NULL);
+    for (size_t i = 0; i < r->threads; i++)
+        describe_thread(&w, &r->thread[i], stacks ? &stacks[i] : NULL);
     json_end_array(&w);
     json_end_object(&w);
     str_printf(&path, "%s/hang-%d.json", r->run_dir, r->rank);
@@ -95,7 +98,8 @@ static void write_file(const HangReport *r, const ThreadStack *stacks)
     str_free(&path);
 }
 
-/* The file is written before threads are asked too: a lock that unwinding needs may be what the process hangs on. */
+/* The file is written before threads are asked too: a lock that unwinding needs may be what the
+ * process hangs on. */
 static void write_twice(const HangReport *r)
 {
     int *ids = r->threads ? mem_calloc(r->threads, sizeof *ids) : NULL;

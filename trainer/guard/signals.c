@@ -1,12 +1,12 @@
 /* signals.c - requests to stop.
  *
- * The handler runs on the main thread (all others block signals, base/thread.h), sets a flag and returns; the training
- * loop reads the flag once a step. The two flags below are the one mutable state that a handler can reach, hence file
- * scope. USR1 may come any number of times; a second TERM or INT means that somebody does not want to wait for the
- * checkpoint.
+ * The handler runs on the main thread (all others block signals, base/thread.h), sets a flag and
+ * returns; the training loop reads the flag once a step. The two flags below are the one mutable
+ * state that a handler can reach, hence file scope. USR1 may come any number of times; a second
+ * TERM or INT means that somebody does not want to wait for the checkpoint.
  *
- * SIGXFSZ is ignored so that a file size limit is a failed write (exit 74, file named) like a full disk, and not a
- * kill. */
+ * SIGXFSZ is ignored so that a file size limit is a failed write (exit 74, file named) like a full
+ * disk, and not a kill. */
 #include "trainer/guard/signals.h"
 
 #include <signal.h>
@@ -37,7 +37,8 @@ void signals_install(void)
     sigemptyset(&action.sa_mask);
     action.sa_flags = SA_RESTART; /* reads and writes of the main thread go on */
     action.sa_handler = on_signal;
-    for (size_t i = 0; i < sizeof(stopping) / sizeof(stopping[0]); i++) sigaction(stopping[i], &action, NULL);
+    for (size_t i = 0; i < sizeof(stopping) / sizeof(stopping[0]); i++)
+        sigaction(stopping[i], &action, NULL);
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL); /* convoy train ... | head: the run goes on */
 }

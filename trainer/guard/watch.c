@@ -1,4 +1,5 @@
-/* watch.c - see watch.h. A thread of its own that looks a few times a second and otherwise sleeps. */
+/* watch.c - see watch.h. A thread of its own that looks a few times a second and otherwise
+ * sleeps. */
 #include "trainer/guard/watch.h"
 
 #include "base/clock.h"
@@ -33,7 +34,9 @@ static double limit_of(const WatchLimits *l, const char *phase)
     const struct {
         const char *phase;
         double limit_s;
-    } rows[] = { { "step", l->step_s }, { "evaluation", l->evaluation_s }, { "checkpoint", l->checkpoint_s } };
+    } rows[] = { { "step", l->step_s },
+                 { "evaluation", l->evaluation_s },
+                 { "checkpoint", l->checkpoint_s } };
     for (size_t i = 0; phase && i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(rows[i].phase, phase) == 0) return rows[i].limit_s;
     return l->start_s;
@@ -42,8 +45,8 @@ static double limit_of(const WatchLimits *l, const char *phase)
 static _Noreturn void give_up(const Watch *w, const char *phase, double waited_s)
 {
     char reason[128];
-    snprintf(reason, sizeof reason, "no sign of life within watchdog.%s_s; see hang-%d.json", phase ? phase : "start",
-             w->comm->rank);
+    snprintf(reason, sizeof reason, "no sign of life within watchdog.%s_s; see hang-%d.json",
+             phase ? phase : "start", w->comm->rank);
     watchdog_report(w->comm, waited_s, "none", reason);
     watchdog_exit(w->comm);
 }
@@ -58,7 +61,8 @@ static bool peers_gave_up(const Watch *w, double quiet_s)
 static _Noreturn void leave_missed(const Watch *w, double waited_s)
 {
     char reason[128];
-    snprintf(reason, sizeof reason, "no sign of life when a peer gave up; see hang-%d.json", w->comm->rank);
+    snprintf(reason, sizeof reason, "no sign of life when a peer gave up; see hang-%d.json",
+             w->comm->rank);
     watchdog_report(w->comm, waited_s, "none", reason);
     _exit(EXIT_PEER_LOST);
 }
@@ -66,7 +70,8 @@ static _Noreturn void leave_missed(const Watch *w, double waited_s)
 static _Noreturn void leave_cut_off(const Watch *w, double waited_s)
 {
     launcher_end_daemon(); /* first: last words may hang on a file system that is gone */
-    watchdog_report(w->comm, waited_s, "none", "mpirun does not answer: this host is cut off (watchdog.cut_off_s)");
+    watchdog_report(w->comm, waited_s, "none",
+                    "mpirun does not answer: this host is cut off (watchdog.cut_off_s)");
     _exit(EXIT_PEER_LOST);
 }
 

@@ -13,7 +13,8 @@
 
 /* ---- the output of a hosts script ---- */
 
-/* Names and IPv4 addresses. What mpirun's host files give a meaning of their own is not among them. */
+/* Names and IPv4 addresses. What mpirun's host files give a meaning of their own is not among
+ * them. */
 static bool is_name(const char *s)
 {
     size_t n = strlen(s);
@@ -25,7 +26,8 @@ static bool is_name(const char *s)
 static bool is_ipv6(const char *line)
 {
     const char *colon = strchr(line, ':');
-    return colon && strspn(line, " \t[:.%abcdefABCDEF0123456789") > (size_t)(colon - line) && strchr(colon + 1, ':');
+    return colon && strspn(line, " \t[:.%abcdefABCDEF0123456789") > (size_t)(colon - line) &&
+           strchr(colon + 1, ':');
 }
 
 static bool read_slots(const char *text, int *slots)
@@ -53,7 +55,8 @@ static bool read_host(char *line, Host *host)
     char *second = strtok_r(NULL, " \t\r", &rest);
     if (second) more = strtok_r(NULL, " \t\r", &rest);
     if (!name || more || !cut_slots(name, &host->slots) || !is_name(name)) return false;
-    if (second && (!str_starts_with(second, "slots=") || !read_slots(second + strlen("slots="), &host->slots)))
+    if (second && (!str_starts_with(second, "slots=") ||
+                   !read_slots(second + strlen("slots="), &host->slots)))
         return false;
     snprintf(host->name, sizeof host->name, "%s", name);
     return true;
@@ -71,7 +74,8 @@ bool hosts_have(const HostList *list, const char *name)
     return find(list, name) >= 0;
 }
 
-static Status add_line(HostList *out, int *duplicates, const char *text, size_t n, int default_slots)
+static Status add_line(HostList *out, int *duplicates, const char *text, size_t n,
+                       int default_slots)
 {
     char line[LINE_BYTES];
     Host host = { .slots = default_slots };
@@ -81,8 +85,10 @@ static Status add_line(HostList *out, int *duplicates, const char *text, size_t 
     line[strcspn(line, "#")] = '\0';
     if (line[strspn(line, " \t\r")] == '\0') return OK;
     if (is_ipv6(line))
-        return fail(ERR_DATA, "\"%.*s\" is an IPv6 address, which Open MPI does not take: give the host a name",
-                    n < SHOWN ? (int)n : SHOWN, text);
+        return fail(
+            ERR_DATA,
+            "\"%.*s\" is an IPv6 address, which Open MPI does not take: give the host a name",
+            n < SHOWN ? (int)n : SHOWN, text);
     if (used < n || !read_host(line, &host))
         return fail(ERR_DATA, "\"%.*s\" is no host", n < SHOWN ? (int)n : SHOWN, text);
     if (find(out, host.name) >= 0) {
@@ -144,7 +150,8 @@ static HostNote *note_of(HostBook *book, const char *name)
 {
     HostNote *note = find_note(book, name);
     if (note) return note;
-    if (book->count == HOSTS_MAX) { /* forget the oldest: names are made up by schedulers without end */
+    /* forget the oldest: names are made up by schedulers without end */
+    if (book->count == HOSTS_MAX) {
         memmove(&book->note[0], &book->note[1], (HOSTS_MAX - 1) * sizeof book->note[0]);
         book->count--;
     }
@@ -157,7 +164,8 @@ static HostNote *note_of(HostBook *book, const char *name)
 double hosts_strike(HostBook *book, const char *name, double now, double cooldown_s)
 {
     HostNote *note = note_of(book, name);
-    double wait_s = fmin(cooldown_s * exp2(note->strikes < 30 ? note->strikes : 30), HOSTS_COOLDOWN_MAX_S);
+    double wait_s =
+        fmin(cooldown_s * exp2(note->strikes < 30 ? note->strikes : 30), HOSTS_COOLDOWN_MAX_S);
     note->strikes++;
     note->left_out_s = wait_s;
     note->until_s = now + wait_s;
@@ -187,7 +195,8 @@ void hosts_forgive(HostBook *book, const HostList *used, double ran_s, double le
 
 /* ---- the choice ---- */
 
-void hosts_choose(HostList *out, const HostList *listed, const HostList *previous, const HostBook *book, double now)
+void hosts_choose(HostList *out, const HostList *listed, const HostList *previous,
+                  const HostBook *book, double now)
 {
     out->count = 0;
     for (int pass = 0; pass < 2; pass++) {
@@ -195,19 +204,24 @@ void hosts_choose(HostList *out, const HostList *listed, const HostList *previou
         for (int i = 0; i < order->count; i++) {
             int at = find(listed, order->host[i].name);
             if (at < 0 || find(out, order->host[i].name) >= 0) continue;
-            if (hosts_cooldown(book, order->host[i].name, now) <= 0) out->host[out->count++] = listed->host[at];
+            if (hosts_cooldown(book, order->host[i].name, now) <= 0)
+                out->host[out->count++] = listed->host[at];
         }
     }
 }
 
-void hosts_choose_cooling(HostList *out, const HostList *listed, const HostBook *book, double now, double patience_s)
+void hosts_choose_cooling(HostList *out, const HostList *listed, const HostBook *book, double now,
+                          double patience_s)
 {
     out->count = 0;
     for (int i = 0; i < book->count; i++) {
         const HostNote *note = &book->note[i];
         int at = find(listed, note->name), place = out->count;
-        if (at < 0 || note->until_s <= now || now - (note->until_s - note->left_out_s) < patience_s) continue;
-        for (; place > 0 && hosts_cooldown(book, out->host[place - 1].name, now) > note->until_s - now; place--)
+        if (at < 0 || note->until_s <= now || now - (note->until_s - note->left_out_s) < patience_s)
+            continue;
+        for (; place > 0 &&
+               hosts_cooldown(book, out->host[place - 1].name, now) > note->until_s - now;
+             place--)
             out->host[place] = out->host[place - 1];
         out->host[place] = listed->host[at];
         out->count++;

@@ -45,7 +45,8 @@ static Holder read_holder(int fd)
     long long pid = 0;
     Holder h = { .host = "" };
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
-    if (n <= 0 || sscanf(text, "%255s %lld %lf", h.host, &pid, &h.time_s) != 3) return (Holder){ .host = "" };
+    if (n <= 0 || sscanf(text, "%255s %lld %lf", h.host, &pid, &h.time_s) != 3)
+        return (Holder){ .host = "" };
     h.pid = pid;
     return h;
 }
@@ -58,10 +59,15 @@ static void write_holder(const LaunchLock *l, double time_s)
         log_warning("%s: cannot be renewed: %s", l->path, strerror(errno));
 }
 
-typedef enum Lock { LOCK_OURS, LOCK_HELD, LOCK_UNKNOWN /* files cannot be locked here */, LOCK_BROKEN } Lock;
+typedef enum Lock {
+    LOCK_OURS,
+    LOCK_HELD,
+    LOCK_UNKNOWN /* files cannot be locked here */,
+    LOCK_BROKEN
+} Lock;
 
-/* LOCK_BROKEN sets errno. lock_holder_lives() holds the lock for an instant to see whether it is free: so not at the
- * first try alone. */
+/* LOCK_BROKEN sets errno. lock_holder_lives() holds the lock for an instant to see whether it is
+ * free: so not at the first try alone. */
 static Lock try_lock(int fd)
 {
     for (int i = 0;; i++, clock_sleep_s(PAUSE_S)) {
@@ -83,20 +89,27 @@ static Status wait_for(const LaunchLock *l, double silent_s, double wait_s)
     const double start_s = clock_s();
     for (bool said = false;; said = true, clock_sleep_s(POLL_S)) {
         const Lock lock = try_lock(l->fd);
-        if (lock == LOCK_BROKEN) return fail(ERR_IO, "%s: cannot be locked: %s", l->path, strerror(errno));
+        if (lock == LOCK_BROKEN)
+            return fail(ERR_IO, "%s: cannot be locked: %s", l->path, strerror(errno));
         const double watched_s = clock_s() - start_s;
         const Holder h = read_holder(l->fd);
-        /* Of one host the lock itself tells; where there is none, this host's holder is watched like another's. */
+        /* Of one host the lock itself tells; where there is none, this host's holder is watched
+         * like another's. */
         const bool told = lock != LOCK_UNKNOWN && strcmp(h.host, l->host) == 0;
-        const bool given_back = !h.host[0] || h.time_s == 0, renewed = !given_back && !same_holder(&h, &first);
-        if (lock != LOCK_HELD && (given_back || (!renewed && (told || watched_s >= silent_s)))) return OK;
+        const bool given_back = !h.host[0] || h.time_s == 0,
+                   renewed = !given_back && !same_holder(&h, &first);
+        if (lock != LOCK_HELD && (given_back || (!renewed && (told || watched_s >= silent_s))))
+            return OK;
         if (lock == LOCK_OURS) flock(l->fd, LOCK_UN);
-        if (renewed || (lock == LOCK_HELD && (told || !h.host[0])) || watched_s >= fmax(silent_s, wait_s))
-            return fail(ERR_ENV, "%s: another convoy launch has this run (process %lld on %s)", l->path,
-                        (long long)h.pid, h.host[0] ? h.host : "this host");
-        if (signals_stop_requested()) return fail(ERR_STOPPED, "asked to stop while waiting for %s", l->path);
+        if (renewed || (lock == LOCK_HELD && (told || !h.host[0])) ||
+            watched_s >= fmax(silent_s, wait_s))
+            return fail(ERR_ENV, "%s: another convoy launch has this run (process %lld on %s)",
+                        l->path, (long long)h.pid, h.host[0] ? h.host : "this host");
+        if (signals_stop_requested())
+            return fail(ERR_STOPPED, "asked to stop while waiting for %s", l->path);
         if (!said)
-            log_info("%s: process %lld on %s has it; waiting for a sign of life", l->path, (long long)h.pid, h.host);
+            log_info("%s: process %lld on %s has it; waiting for a sign of life", l->path,
+                     (long long)h.pid, h.host);
     }
 }
 
@@ -110,7 +123,8 @@ Status lock_take(LaunchLock **out, const char *run_dir, double silent_s, double 
     l->fd = l->path ? open(l->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
     Status status = OK;
     if (!l->path) status = ERR_MEMORY;
-    else if (l->fd < 0) status = fail(ERR_IO, "%s: cannot open for writing: %s", l->path, strerror(errno));
+    else if (l->fd < 0)
+        status = fail(ERR_IO, "%s: cannot open for writing: %s", l->path, strerror(errno));
     else status = wait_for(l, silent_s, wait_s);
     if (status == OK) {
         write_holder(l, clock_unix_s());

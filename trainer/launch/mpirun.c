@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Keepalives let mpirun notice a host that fell silent in under a minute instead of eight. No tree: hosts need not
- * reach each other by the agent. Ranks choose their CPUs themselves. */
+/* Keepalives let mpirun notice a host that fell silent in under a minute instead of eight. No tree:
+ * hosts need not reach each other by the agent. Ranks choose their CPUs themselves. */
 static const char fixed[] =
     "--map-by slot --bind-to none --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_keepalive_time 10 "
     "--mca oob_tcp_keepalive_intvl 5 --mca oob_tcp_keepalive_probes 3 ";
@@ -20,23 +20,27 @@ static Status write_hosts(const char *path, const HostList *hosts)
     StrBuf text = { 0 };
     for (int i = 0; i < hosts->count; i++)
         str_printf(&text, "%s slots=%d\n", hosts->host[i].name, hosts->host[i].slots);
-    Status status = text.failed ? fail(ERR_MEMORY, "out of memory") : fs_write_atomic(path, text.text, text.length);
+    Status status = text.failed ? fail(ERR_MEMORY, "out of memory")
+                                : fs_write_atomic(path, text.text, text.length);
     str_free(&text);
     return status;
 }
 
 /* args: the fixed words and the user's; is written to. */
-static Status start(pid_t *out, const LaunchOptions *o, const char *hostfile, char *args, const char *ranks)
+static Status start(pid_t *out, const LaunchOptions *o, const char *hostfile, char *args,
+                    const char *ranks)
 {
     Words words = { .count = 0 };
     const char *const first[] = { "mpirun", "--hostfile", hostfile, "-np", ranks };
     const char *const agent[] = { "--mca", "plm_rsh_agent", o->agent };
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) words_add(&words, first[i]);
-    for (size_t i = 0; o->agent && i < sizeof agent / sizeof agent[0]; i++) words_add(&words, agent[i]);
+    for (size_t i = 0; o->agent && i < sizeof agent / sizeof agent[0]; i++)
+        words_add(&words, agent[i]);
     words_split(&words, args);
     words_add(&words, o->program);
     for (int i = 0; i < o->command_count; i++) words_add(&words, o->command[i]);
-    if (words.full) return fail(ERR_USAGE, "convoy launch: more than %d words for mpirun", WORDS_MAX);
+    if (words.full)
+        return fail(ERR_USAGE, "convoy launch: more than %d words for mpirun", WORDS_MAX);
     return child_start(out, words.word, -1, -1);
 }
 
@@ -47,7 +51,8 @@ Status mpirun_start(pid_t *out, const LaunchOptions *options, const HostList *ho
     snprintf(ranks, sizeof ranks, "%d", hosts_ranks(hosts));
     str_printf(&args, "%s%s", fixed, options->mpirun_args);
     char *hostfile = fs_join(options->run_dir, "launch.hosts");
-    Status status = hostfile && !args.failed ? write_hosts(hostfile, hosts) : fail(ERR_MEMORY, "out of memory");
+    Status status =
+        hostfile && !args.failed ? write_hosts(hostfile, hosts) : fail(ERR_MEMORY, "out of memory");
     if (status == OK) status = start(out, options, hostfile, args.text, ranks);
     mem_free(hostfile);
     str_free(&args);

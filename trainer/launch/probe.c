@@ -16,10 +16,11 @@
 #define CANNOT_EXECUTE 126  /* what sh says of a file that is there but is no program */
 #define PERIOD_S       0.05 /* between two looks whether we are asked to stop */
 
-static const char default_agent[] = "ssh -o BatchMode=yes -o ConnectTimeout=4"; /* asks nothing, ends soon */
+/* asks nothing, ends soon */
+static const char default_agent[] = "ssh -o BatchMode=yes -o ConnectTimeout=4";
 
-/* What is wrong with the hosts script. Each is said once until it changes, in the words of its first time: those of a
- * failing script may hold a time or a number and differ at every call. */
+/* What is wrong with the hosts script. Each is said once until it changes, in the words of its
+ * first time: those of a failing script may hold a time or a number and differ at every call. */
 typedef enum Trouble { NONE, NOT_RUN, KILLED, FAILED, JUNK, EMPTY, TWICE } Trouble;
 
 struct Probe {
@@ -27,7 +28,8 @@ struct Probe {
     HostList listed, fresh;
     pid_t asked[HOSTS_MAX];
     char own_host[HOST_NAME_BYTES];
-    int nowhere;      /* /dev/null: what ssh says of a dead host every few seconds is our sentence already */
+    /* /dev/null: what ssh says of a dead host every few seconds is our sentence already */
+    int nowhere;
     int no_program;   /* 126 or 127 where the script cannot be run */
     int no_agent;     /* the same of the agent, where no host could be asked for it */
     bool agent_works; /* has reached a host */
@@ -41,7 +43,8 @@ Status probe_create(Probe **out, const LaunchOptions *options)
     if (!p) return ERR_MEMORY;
     p->o = options;
     p->nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (p->nowhere < 0) return fail(ERR_ENV, "/dev/null: cannot open for writing: %s", strerror(errno));
+    if (p->nowhere < 0)
+        return fail(ERR_ENV, "/dev/null: cannot open for writing: %s", strerror(errno));
     if (gethostname(p->own_host, sizeof p->own_host - 1) != 0) p->own_host[0] = '\0';
     return OK;
 }
@@ -60,7 +63,8 @@ static void last_line(char *out, size_t bytes, const char *text)
     out[0] = '\0';
     for (const char *p = text; p && *p;) {
         size_t n = strcspn(p, "\r\n");
-        if (strspn(p, " \t\r\n") < n) snprintf(out, bytes, "%.*s", (int)(n < bytes ? n : bytes - 1), p);
+        if (strspn(p, " \t\r\n") < n)
+            snprintf(out, bytes, "%.*s", (int)(n < bytes ? n : bytes - 1), p);
         p += n + (p[n] != '\0');
     }
 }
@@ -70,8 +74,9 @@ static bool is_no_program(int code)
     return code == CANNOT_EXECUTE || code == CHILD_CANNOT_START;
 }
 
-/* What is wrong with the result; problem says it. TWICE is a list none the less, in p->fresh. EMPTY is none: what a
- * script asks may fail without a word, and a run that is up need not end for that. */
+/* What is wrong with the result; problem says it. TWICE is a list none the less, in p->fresh. EMPTY
+ * is none: what a script asks may fail without a word, and a run that is up need not end for
+ * that. */
 static Trouble read_result(Probe *p, const ChildResult *r, char *problem, size_t bytes)
 {
     char line[256];
@@ -83,14 +88,17 @@ static Trouble read_result(Probe *p, const ChildResult *r, char *problem, size_t
         return KILLED;
     }
     if (r->code != 0) {
-        snprintf(problem, bytes, "the hosts script failed with exit code %d%s%s", r->code, line[0] ? ": " : "", line);
+        snprintf(problem, bytes, "the hosts script failed with exit code %d%s%s", r->code,
+                 line[0] ? ": " : "", line);
         return p->no_program ? NOT_RUN : FAILED;
     }
-    if (hosts_parse(&p->fresh, &duplicates, r->output.text ? r->output.text : "", p->o->slots) != OK) {
+    if (hosts_parse(&p->fresh, &duplicates, r->output.text ? r->output.text : "", p->o->slots) !=
+        OK) {
         snprintf(problem, bytes, "the hosts script's output, %s", status_message());
         return JUNK;
     }
-    snprintf(problem, bytes, "the hosts script names %s", p->fresh.count == 0 ? "no host" : "hosts twice; once counts");
+    snprintf(problem, bytes, "the hosts script names %s",
+             p->fresh.count == 0 ? "no host" : "hosts twice; once counts");
     if (p->fresh.count == 0) return EMPTY;
     return duplicates > 0 ? TWICE : NONE;
 }
@@ -141,8 +149,8 @@ static Status ask_one(Probe *p, int i, const char *name)
     if (is_own(p, name)) return OK;
     str_printf(&command, "exec %s \"$@\"", agent);
     const char *argv[] = { "sh", "-c", command.text, "probe", name, "true", NULL };
-    Status status =
-        command.failed ? fail(ERR_MEMORY, "out of memory") : child_start(&p->asked[i], argv, p->nowhere, p->nowhere);
+    Status status = command.failed ? fail(ERR_MEMORY, "out of memory")
+                                   : child_start(&p->asked[i], argv, p->nowhere, p->nowhere);
     str_free(&command);
     return status;
 }
@@ -170,7 +178,8 @@ static int keep_answering(Probe *p, HostList *hosts)
         if (code == 0 && p->asked[i] != 0) p->agent_works = true;
         if (code == 0) hosts->host[kept++] = hosts->host[i];
         else if (silent++ == 0)
-            snprintf(p->host_problem, sizeof p->host_problem, "%s does not answer", hosts->host[i].name);
+            snprintf(p->host_problem, sizeof p->host_problem, "%s does not answer",
+                     hosts->host[i].name);
         if (is_no_program(code)) {
             unable++;
             p->no_agent = code;
@@ -195,7 +204,9 @@ bool probe_ask(Probe *p, HostList *hosts)
         return false;
     }
     int silent = keep_answering(p, hosts);
-    if (silent > 1) snprintf(p->host_problem, sizeof p->host_problem, "%d of the listed hosts do not answer", silent);
+    if (silent > 1)
+        snprintf(p->host_problem, sizeof p->host_problem, "%d of the listed hosts do not answer",
+                 silent);
     return !signals_stop_requested();
 }
 

@@ -42,13 +42,14 @@ static bool read_step(const char *line, long long *step)
     if (!str_starts_with(line, head)) return false;
     const char *name = line + sizeof head - 1, *end = strchr(name, '"'), *field = strstr(name, key);
     for (size_t i = 0; i < sizeof events / sizeof events[0] && end && field; i++)
-        if ((size_t)(end - name) == strlen(events[i]) && strncmp(name, events[i], strlen(events[i])) == 0)
+        if ((size_t)(end - name) == strlen(events[i]) &&
+            strncmp(name, events[i], strlen(events[i])) == 0)
             return sscanf(field + sizeof key - 1, "%lld", step) == 1;
     return false;
 }
 
-/* Of the whole lines in text: the furthest step since the last resume, -1 for none. A checkpoint is recorded when it is
- * written, so records of later steps may stand before it. Is written to. */
+/* Of the whole lines in text: the furthest step since the last resume, -1 for none. A checkpoint is
+ * recorded when it is written, so records of later steps may stand before it. Is written to. */
 static int64_t furthest_step_of(char *text)
 {
     long long step, furthest = -1;

@@ -128,8 +128,9 @@ void record_state(Record *r, const LaunchState *s)
     json_string(&w, "last", s->last);
     json_end_object(&w);
     str_add(&r->state, "\n");
-    Status status = r->state.failed ? fail(ERR_MEMORY, "out of memory")
-                                    : fs_write_atomic(r->status_path, r->state.text, r->state.length);
+    Status status = r->state.failed
+                        ? fail(ERR_MEMORY, "out of memory")
+                        : fs_write_atomic(r->status_path, r->state.text, r->state.length);
     if (status != OK && !r->warned) log_warning("%s", status_message());
     r->warned = r->warned || status != OK;
 }
@@ -156,7 +157,8 @@ static void describe(StrBuf *out, const JsonValue *v, const char *run_dir)
                alive  ? ""
                : done ? " (has ended)"
                       : " (gone without a word)");
-    str_printf(out, "state       %s for %.0f s\n", string_of(v, "state"), now - number_of(v, "since"));
+    str_printf(out, "state       %s for %.0f s\n", string_of(v, "state"),
+               now - number_of(v, "since"));
     str_printf(out, "hosts       %.0f ranks on", number_of(v, "ranks"));
     const JsonValue *hosts = json_get(v, "hosts");
     for (const JsonValue *h = hosts ? hosts->child : NULL; h; h = h->next)
@@ -168,11 +170,11 @@ static void describe(StrBuf *out, const JsonValue *v, const char *run_dir)
     for (const JsonValue *h = cooldown ? cooldown->child : NULL; h; h = h->next) {
         double left_s = number_of(h, "until") - now;
         if (left_s > 0)
-            str_printf(out, "cooldown    %s for %.0f s, lost %.0f times\n", string_of(h, "host"), left_s,
-                       number_of(h, "strikes"));
+            str_printf(out, "cooldown    %s for %.0f s, lost %.0f times\n", string_of(h, "host"),
+                       left_s, number_of(h, "strikes"));
     }
-    str_printf(out, "started     %.0f times; %.0f of %.0f restarts after failures used\n", number_of(v, "attempt"),
-               number_of(v, "restarts"), number_of(v, "max_restarts"));
+    str_printf(out, "started     %.0f times; %.0f of %.0f restarts after failures used\n",
+               number_of(v, "attempt"), number_of(v, "restarts"), number_of(v, "max_restarts"));
     str_printf(out, "last step   %lld\n", (long long)progress_last_step(run_dir));
     if (string_of(v, "last")[0]) str_printf(out, "last        %s\n", string_of(v, "last"));
 }
@@ -201,7 +203,8 @@ Status record_print_state(const char *run_dir)
     char *path = fs_join(run_dir, "launch.status.json");
     if (!path) return ERR_MEMORY;
     Status status = fs_exists(path) ? fs_read_file(path, &text, &bytes)
-                                    : fail(ERR_DATA, "%s: no run of convoy launch (%s is missing)", run_dir, path);
+                                    : fail(ERR_DATA, "%s: no run of convoy launch (%s is missing)",
+                                           run_dir, path);
     if (status == OK) status = print_text(run_dir, path, (const char *)text, bytes);
     mem_free(text);
     mem_free(path);

@@ -1,4 +1,5 @@
-/* supervisor.c - see supervisor.h. One thread; every wait is short enough for a request to stop to be seen. */
+/* supervisor.c - see supervisor.h. One thread; every wait is short enough for a request to stop to
+ * be seen. */
 #include "trainer/launch/supervisor.h"
 
 #include "base/child.h"
@@ -30,7 +31,8 @@ typedef struct Supervisor {
     const LaunchOptions *o;
     Record *record;
     Probe *probe;
-    HostList used, ready;             /* of the present start; hosts that could be used now, best first */
+    /* of the present start; hosts that could be used now, best first */
+    HostList used, ready;
     const HostList *listed;           /* by the hosts script, of the last look */
     HostList asked, cooling, missing; /* of a look */
     HostBook book;
@@ -45,7 +47,9 @@ typedef struct Supervisor {
 
 static Status fail_taken(const Supervisor *s)
 {
-    return fail(ERR_ENV, "%s: another convoy launch has taken this run while this one was suspended", s->o->run_dir);
+    return fail(ERR_ENV,
+                "%s: another convoy launch has taken this run while this one was suspended",
+                s->o->run_dir);
 }
 
 /* ---- telling ---- */
@@ -88,8 +92,9 @@ static void pause_for(Supervisor *s, double seconds)
 
 /* ---- discover ---- */
 
-/* What could be used now, in s->ready. Where that is too few, hosts that cool down are taken too, one by one, once they
- * have done so for half of the waiting for hosts: no cooldown outlasts it. False: less than wanted. */
+/* What could be used now, in s->ready. Where that is too few, hosts that cool down are taken too,
+ * one by one, once they have done so for half of the waiting for hosts: no cooldown outlasts it.
+ * False: less than wanted. */
 static bool look_for_hosts(Supervisor *s)
 {
     double now = clock_s();
@@ -130,8 +135,9 @@ static void describe_hosts(const Supervisor *s, StrBuf *out)
     if (wanted->max_hosts > 0 && most > wanted->max_hosts) most = wanted->max_hosts;
     str_printf(out, "%d of at least %d hosts", s->ready.count, wanted->min_hosts);
     if (most >= wanted->min_hosts)
-        str_printf(out, ", but train.global_batch %lld is not divisible by the ranks of %d to %d of them",
-                   (long long)wanted->global_batch, wanted->min_hosts, most);
+        str_printf(
+            out, ", but train.global_batch %lld is not divisible by the ranks of %d to %d of them",
+            (long long)wanted->global_batch, wanted->min_hosts, most);
     if (problem[0]) str_printf(out, ": %s", problem);
     describe_cooling(s, out);
 }
@@ -143,9 +149,9 @@ typedef struct Folder { /* the run folder, look by look */
     int grown;          /* looks that found more in it */
 } Folder;
 
-/* Whether rank 0 will get the run folder's lock. At first another run may have it: one that goes on writing lives, and
- * is an error. Later it can only be a rank 0 of ours on a host that was lost: the server of a shared file system keeps
- * the lock of a dead host for minutes. */
+/* Whether rank 0 will get the run folder's lock. At first another run may have it: one that goes on
+ * writing lives, and is an error. Later it can only be a rank 0 of ours on a host that was lost:
+ * the server of a shared file system keeps the lock of a dead host for minutes. */
 static Status check_folder(const Supervisor *s, Folder *folder, bool *is_free)
 {
     int64_t bytes;
@@ -162,9 +168,11 @@ static void say_waiting(const Supervisor *s, bool enough, StrBuf *said)
 {
     StrBuf text = { 0 };
     str_printf(&text, "waiting for %s: ", enough ? "the run folder" : "hosts");
-    if (enough) str_printf(&text, "another convoy holds the lock of %s/metrics.jsonl", s->o->run_dir);
+    if (enough)
+        str_printf(&text, "another convoy holds the lock of %s/metrics.jsonl", s->o->run_dir);
     else describe_hosts(s, &text);
-    if (text.text && (!said->text || strcmp(text.text, said->text) != 0)) log_info("launch: %s", text.text);
+    if (text.text && (!said->text || strcmp(text.text, said->text) != 0))
+        log_info("launch: %s", text.text);
     str_free(said);
     *said = text;
 }
@@ -174,20 +182,23 @@ static Status gather_until(Supervisor *s, double end, StrBuf *said)
     Folder folder = { .bytes = -1 };
     for (;;) {
         bool enough = look_for_hosts(s), is_free = false;
-        if (signals_stop_requested()) return fail(ERR_STOPPED, "asked to stop while waiting for hosts");
+        if (signals_stop_requested())
+            return fail(ERR_STOPPED, "asked to stop while waiting for hosts");
         if (enough) TRY(check_folder(s, &folder, &is_free));
         if (s->taken) return fail_taken(s);
         if (enough && is_free) return OK;
         if (!enough) TRY(probe_hopeless(s->probe));
         say_waiting(s, enough, said);
         if (clock_s() + s->o->poll_s > end)
-            return fail(ERR_STOPPED, "gave up after %.0f s of %s", s->o->wait_hosts_s, said->text ? said->text : "");
+            return fail(ERR_STOPPED, "gave up after %.0f s of %s", s->o->wait_hosts_s,
+                        said->text ? said->text : "");
         tell_state(s);
         pause_for(s, s->o->poll_s);
     }
 }
 
-/* Until there are enough hosts and the run folder is free. ERR_STOPPED: asked to stop, or not in time. */
+/* Until there are enough hosts and the run folder is free. ERR_STOPPED: asked to stop, or not in
+ * time. */
 static Status gather(Supervisor *s)
 {
     StrBuf said = { 0 };
@@ -201,20 +212,23 @@ static Status gather(Supervisor *s)
 
 static void add_names(StrBuf *text, const HostList *hosts)
 {
-    for (int i = 0; i < hosts->count; i++) str_printf(text, " %s:%d", hosts->host[i].name, hosts->host[i].slots);
+    for (int i = 0; i < hosts->count; i++)
+        str_printf(text, " %s:%d", hosts->host[i].name, hosts->host[i].slots);
 }
 
 static Status start(Supervisor *s)
 {
     StrBuf names = { 0 };
     s->used = s->ready;
-    for (int i = 0; i < s->used.count; i++) hosts_end_cooldown(&s->book, s->used.host[i].name, clock_s());
+    for (int i = 0; i < s->used.count; i++)
+        hosts_end_cooldown(&s->book, s->used.host[i].name, clock_s());
     s->missing_since_s = s->larger_since_s = 0;
     TRY(mpirun_start(&s->mpirun, s->o, &s->used));
     s->attempt++;
     s->started_s = clock_s();
     add_names(&names, &s->used);
-    log_info("launch: start %d: %d ranks on%s", s->attempt, hosts_ranks(&s->used), names.text ? names.text : "");
+    log_info("launch: start %d: %d ranks on%s", s->attempt, hosts_ranks(&s->used),
+             names.text ? names.text : "");
     str_free(&names);
     JsonWriter *w = record_begin(s->record, "run");
     json_int(w, "attempt", s->attempt);
@@ -225,7 +239,8 @@ static Status start(Supervisor *s)
     return OK;
 }
 
-/* Until mpirun has ended, with signs of life; a second request to stop ends the program itself (signals.h). */
+/* Until mpirun has ended, with signs of life; a second request to stop ends the program itself
+ * (signals.h). */
 static bool wait_for_end(Supervisor *s, int *code, double seconds)
 {
     for (double end = clock_s() + seconds; clock_s() < end;) {
@@ -236,7 +251,8 @@ static bool wait_for_end(Supervisor *s, int *code, double seconds)
     return false;
 }
 
-/* TERM lets mpirun tell the daemons on other hosts; KILL for an mpirun that waits for a host that is gone. */
+/* TERM lets mpirun tell the daemons on other hosts; KILL for an mpirun that waits for a host that
+ * is gone. */
 static int end_now(Supervisor *s)
 {
     int code = 128 + SIGKILL;
@@ -252,15 +268,16 @@ static int end_with_checkpoint(Supervisor *s)
     set_state(s, "stopping");
     child_signal(s->mpirun, SIGUSR1);
     if (wait_for_end(s, &code, s->o->grace_s)) return code;
-    log_warning("launch: no end %.0f s after the request for a checkpoint: ending the ranks", s->o->grace_s);
+    log_warning("launch: no end %.0f s after the request for a checkpoint: ending the ranks",
+                s->o->grace_s);
     return end_now(s);
 }
 
 /* ---- watch ---- */
 
-/* One look at the script and at all hosts: into s->missing those of the run that are no longer listed or do not answer
- * (*silent: there is one that does not answer), into s->ready what could be used now. False: the look failed, or we are
- * asked to stop, and nothing is known. */
+/* One look at the script and at all hosts: into s->missing those of the run that are no longer
+ * listed or do not answer (*silent: there is one that does not answer), into s->ready what could be
+ * used now. False: the look failed, or we are asked to stop, and nothing is known. */
 static bool look_at_run(Supervisor *s, bool *silent)
 {
     s->missing.count = 0;
@@ -284,10 +301,12 @@ static bool look_at_run(Supervisor *s, bool *silent)
 static bool grows(Supervisor *s)
 {
     double now = clock_s();
-    bool larger = hosts_fit(&s->ready, &s->o->wanted) && hosts_ranks(&s->ready) > hosts_ranks(&s->used);
+    bool larger =
+        hosts_fit(&s->ready, &s->o->wanted) && hosts_ranks(&s->ready) > hosts_ranks(&s->used);
     if (!larger) s->larger_since_s = 0;
     else if (s->larger_since_s == 0) s->larger_since_s = now;
-    return larger && now - s->larger_since_s >= s->o->lost_after_s && now - s->started_s >= s->o->grow_after_s;
+    return larger && now - s->larger_since_s >= s->o->lost_after_s &&
+           now - s->started_s >= s->o->grow_after_s;
 }
 
 /* Whether hosts have been missing for so long that the run goes on without them. */
@@ -303,9 +322,10 @@ static Ending end_without(Supervisor *s, bool silent, int *code)
 {
     StrBuf names = { 0 };
     add_names(&names, &s->missing);
-    log_warning("launch: %s for %.0f s:%s: %s", silent ? "no sign" : "no longer listed", clock_s() - s->missing_since_s,
-                names.text ? names.text : "",
-                silent ? "ending the ranks that are left" : "saving a checkpoint to start again without");
+    log_warning("launch: %s for %.0f s:%s: %s", silent ? "no sign" : "no longer listed",
+                clock_s() - s->missing_since_s, names.text ? names.text : "",
+                silent ? "ending the ranks that are left"
+                       : "saving a checkpoint to start again without");
     str_free(&names);
     JsonWriter *w = record_begin(s->record, "lost");
     record_hosts(w, "hosts", &s->missing);
@@ -318,8 +338,8 @@ static Ending end_without(Supervisor *s, bool silent, int *code)
 
 static int end_to_grow(Supervisor *s)
 {
-    log_info("launch: %d ranks could run now, %d do: saving a checkpoint to start again", hosts_ranks(&s->ready),
-             hosts_ranks(&s->used));
+    log_info("launch: %d ranks could run now, %d do: saving a checkpoint to start again",
+             hosts_ranks(&s->ready), hosts_ranks(&s->used));
     return end_with_checkpoint(s);
 }
 
@@ -361,7 +381,8 @@ static int strike_missing(Supervisor *s)
     for (int i = 0; i < s->missing.count; i++) {
         const char *name = s->missing.host[i].name;
         double wait_s = hosts_strike(&s->book, name, clock_s(), s->o->cooldown_s);
-        log_warning("launch: host %s is gone or does not answer: left out for %.0f s", name, wait_s);
+        log_warning("launch: host %s is gone or does not answer: left out for %.0f s", name,
+                    wait_s);
         JsonWriter *w = record_begin(s->record, "cooldown");
         json_string(w, "host", name);
         json_number(w, "seconds", wait_s);
@@ -386,11 +407,15 @@ static void record_exit(Supervisor *s, int code, int64_t step, const char *why)
 static Status check_budget(const Supervisor *s, Status status, int code, int64_t step)
 {
     if (s->same_step >= SAME_STEP)
-        return fail(status, "the run failed %d times after step %lld, the last time with exit code %d: not the hosts",
+        return fail(status,
+                    "the run failed %d times after step %lld, the last time with exit code %d: not "
+                    "the hosts",
                     s->same_step, (long long)step, code);
     if (s->restarts > s->o->max_restarts)
-        return fail(status, "the run failed %d times, the last time with exit code %d: --max-restarts is %d",
-                    s->restarts, code, s->o->max_restarts);
+        return fail(
+            status,
+            "the run failed %d times, the last time with exit code %d: --max-restarts is %d",
+            s->restarts, code, s->o->max_restarts);
     return OK;
 }
 
@@ -401,8 +426,8 @@ static Status count_failure(Supervisor *s, int code, int64_t step)
     s->restarts++;
     s->same_step = gone ? 0 : step == s->failed_step ? s->same_step + 1 : 1;
     s->failed_step = step;
-    snprintf(s->last, sizeof s->last, "start %d failed after step %lld with exit code %d%s", s->attempt,
-             (long long)step, code, gone ? "; hosts were lost" : "");
+    snprintf(s->last, sizeof s->last, "start %d failed after step %lld with exit code %d%s",
+             s->attempt, (long long)step, code, gone ? "; hosts were lost" : "");
     record_exit(s, code, step, gone ? "hosts were lost" : "failed");
     TRY(check_budget(s, mpirun_status(code), code, step));
     int recent = s->same_step > 1 ? s->same_step - 1 : 0;
@@ -426,21 +451,25 @@ static Status judge(Supervisor *s, Ending ending, int code, bool *again)
     if (ending == ENDED_STOP) {
         record_exit(s, code, step, "asked to stop");
         return fail(ERR_STOPPED, "asked to stop; the run is at step %lld%s", (long long)step,
-                    status == ERR_STOPPED ? ", checkpoint saved" : ", its newest checkpoint is older");
+                    status == ERR_STOPPED ? ", checkpoint saved"
+                                          : ", its newest checkpoint is older");
     }
     if (status == ERR_USAGE || status == ERR_DATA || status == ERR_ENV) {
         record_exit(s, code, step, "would fail again");
         return fail(status, "the run ended with exit code %d: %s", code,
-                    code == CHILD_CANNOT_START ? "a program or a library is missing where it was started"
-                                               : "starting it again would not help");
+                    code == CHILD_CANNOT_START
+                        ? "a program or a library is missing where it was started"
+                        : "starting it again would not help");
     }
     *again = true;
     if (status == ERR_STOPPED && (ending == ENDED_RESIZE || step != s->failed_step)) {
-        snprintf(s->last, sizeof s->last, "start %d saved a checkpoint after step %lld", s->attempt, (long long)step);
+        snprintf(s->last, sizeof s->last, "start %d saved a checkpoint after step %lld", s->attempt,
+                 (long long)step);
         record_exit(s, code, step, ending == ENDED_RESIZE ? "other hosts" : "checkpoint saved");
         s->failed_step = ending == ENDED_RESIZE ? -1 : step;
         s->same_step = 0;
-        if (ending != ENDED_RESIZE) pause_for(s, s->o->poll_s); /* a host that is drained still answers for a while */
+        /* a host that is drained still answers for a while */
+        if (ending != ENDED_RESIZE) pause_for(s, s->o->poll_s);
         return OK;
     }
     return count_failure(s, code, step);

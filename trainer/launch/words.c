@@ -13,5 +13,6 @@ void words_add(Words *w, const char *word)
 void words_split(Words *w, char *text)
 {
     char *rest = NULL;
-    for (char *p = strtok_r(text, " \t", &rest); p; p = strtok_r(NULL, " \t", &rest)) words_add(w, p);
+    for (char *p = strtok_r(text, " \t", &rest); p; p = strtok_r(NULL, " \t", &rest))
+        words_add(w, p);
 }

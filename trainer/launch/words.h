@@ -11,5 +11,6 @@ typedef struct Words { /* zero-initialise; always NULL-ended; words are borrowed
     bool full; /* one more did not fit: check once at the end */
 } Words;
 void words_add(Words *w, const char *word);
-void words_split(Words *w, char *text); /* cuts text, which is written to, at its blanks and adds the parts */
+/* cuts text, which is written to, at its blanks and adds the parts */
+void words_split(Words *w, char *text);
 #endif

@@ -1,11 +1,13 @@
 /* console.h - what a run prints while it trains, by log.format.
  *
- * line: a live line (a plain one every few seconds where nobody watches), a line for each epoch and evaluation.
- * table: at each recorded step a row of the six columns of AWS's TensorFlow example: Step Epoch Speed Loss FinLoss LR.
- * epoch: a line of each rank for each epoch, as AWS's Ray Train example has, and at the end a table of accuracy and
- * loss. json: the records of metrics.jsonl (runlog.c prints them), and nothing else but warnings and errors.
+ * line: a live line (a plain one every few seconds where nobody watches), a line for each epoch and
+ * evaluation. table: at each recorded step a row of the six columns of AWS's TensorFlow example:
+ * Step Epoch Speed Loss FinLoss LR. epoch: a line of each rank for each epoch, as AWS's Ray Train
+ * example has, and at the end a table of accuracy and loss. json: the records of metrics.jsonl
+ * (runlog.c prints them), and nothing else but warnings and errors.
  *
- * The texts alone are made here, so that tests can hold them against what those examples printed. */
+ * The texts alone are made here, so that tests can hold them against what those examples
+ * printed. */
 #ifndef CONVOY_TRAINER_CONSOLE_H
 #define CONVOY_TRAINER_CONSOLE_H
 #include <stddef.h>
@@ -31,5 +33,6 @@ void console_epoch_line(int64_t epoch, int rank, const RankEpoch *r, int64_t bat
                         char out[CONSOLE_TEXT_BYTES]);
 
 enum { CONSOLE_RESULT_LINES = 5 };
-void console_result_table(double accuracy, double loss, char out[CONSOLE_RESULT_LINES][CONSOLE_TEXT_BYTES]);
+void console_result_table(double accuracy, double loss,
+                          char out[CONSOLE_RESULT_LINES][CONSOLE_TEXT_BYTES]);
 #endif

@@ -1,9 +1,9 @@
 /* input_report.c - see input_report.h.
  *
- * WHAT WOULD HELP. Without waiting, a rank would have used images at the rate of the time that it did not wait. Each
- * of them costs decode seconds; rate times cost is the number of decode threads that keep up, and a tenth more covers
- * their scatter. Where decode threads themselves lacked bytes for a fifth of their time, the same with reading and
- * readers. */
+ * WHAT WOULD HELP. Without waiting, a rank would have used images at the rate of the time that it
+ * did not wait. Each of them costs decode seconds; rate times cost is the number of decode threads
+ * that keep up, and a tenth more covers their scatter. Where decode threads themselves lacked bytes
+ * for a fifth of their time, the same with reading and readers. */
 #include "trainer/log/input_report.h"
 #include "base/log.h"
 #include <math.h>
@@ -44,16 +44,19 @@ void input_report_make(InputReport *out, const LoaderStats *s, double seconds)
     out->storage_limit = starved && s->storage_limit;
     if (starved && reads > 0)
         out->more_readers = missing(rate, s->read.seconds / (double)reads, READ_MARGIN, s->readers);
-    out->more_decode_threads = missing(rate, s->decode.seconds / (double)s->images, DECODE_MARGIN, s->decode_threads);
+    out->more_decode_threads =
+        missing(rate, s->decode.seconds / (double)s->images, DECODE_MARGIN, s->decode_threads);
 }
 
 void input_report_merge(InputReport *r, Comm *comm)
 {
-    double sums[] = { r->read_bytes_per_s, (double)r->images, (double)r->cache_hits, (double)r->replaced };
-    double most[] = {
-        r->wait_share, -r->ready,          r->decode_p50_s,        r->decode_p99_s, r->read_p50_s,
-        r->read_p99_s, (double)r->readers, r->more_decode_threads, r->more_readers, (double)r->storage_limit
-    };
+    double sums[] = { r->read_bytes_per_s, (double)r->images, (double)r->cache_hits,
+                      (double)r->replaced };
+    double most[] = { r->wait_share,      -r->ready,
+                      r->decode_p50_s,    r->decode_p99_s,
+                      r->read_p50_s,      r->read_p99_s,
+                      (double)r->readers, r->more_decode_threads,
+                      r->more_readers,    (double)r->storage_limit };
     comm_allreduce(comm, sums, sizeof sums / sizeof *sums, COMM_F64, COMM_SUM, "input sums");
     comm_allreduce(comm, most, sizeof most / sizeof *most, COMM_F64, COMM_MAX, "input maxima");
     *r = (InputReport){ .read_bytes_per_s = sums[0],
@@ -75,11 +78,15 @@ void input_report_merge(InputReport *r, Comm *comm)
 
 void input_report_describe(const InputReport *r, char *out, size_t bytes)
 {
-    int n = snprintf(out, bytes, "data wait %.1f %%, %.1f batches ready, decode %.2f/%.2f ms (p50/p99) on %d threads",
-                     100 * r->wait_share, r->ready, 1e3 * r->decode_p50_s, 1e3 * r->decode_p99_s, r->decode_threads);
+    int n = snprintf(
+        out, bytes,
+        "data wait %.1f %%, %.1f batches ready, decode %.2f/%.2f ms (p50/p99) on %d threads",
+        100 * r->wait_share, r->ready, 1e3 * r->decode_p50_s, 1e3 * r->decode_p99_s,
+        r->decode_threads);
     if (r->readers > 0 && n > 0 && (size_t)n < bytes)
-        n += snprintf(out + n, bytes - (size_t)n, ", read %.2f/%.2f ms with %d readers, %.1f MB/s", 1e3 * r->read_p50_s,
-                      1e3 * r->read_p99_s, r->readers, 1e-6 * r->read_bytes_per_s);
+        n += snprintf(out + n, bytes - (size_t)n, ", read %.2f/%.2f ms with %d readers, %.1f MB/s",
+                      1e3 * r->read_p50_s, 1e3 * r->read_p99_s, r->readers,
+                      1e-6 * r->read_bytes_per_s);
     if (r->cache_hits > 0 && n > 0 && (size_t)n < bytes)
         n += snprintf(out + n, bytes - (size_t)n, ", %.1f %% from the cache",
                       100 * (double)r->cache_hits / (double)(r->images > 0 ? r->images : 1));
@@ -89,19 +96,23 @@ void input_report_describe(const InputReport *r, char *out, size_t bytes)
 
 bool input_report_warn(const InputReport *r, int allowed_cpus)
 {
-    char advice[256] = "the input keeps up between its slowest images only: larger batches would even them out";
+    char advice[256] =
+        "the input keeps up between its slowest images only: larger batches would even them out";
     if (r->wait_share <= INPUT_LIMITS_SHARE) return false;
     if (r->more_readers > 0 && r->storage_limit) {
-        snprintf(advice, sizeof advice, "the storage gives no more than %.1f MB/s whatever reads from it",
+        snprintf(advice, sizeof advice,
+                 "the storage gives no more than %.1f MB/s whatever reads from it",
                  1e-6 * r->read_bytes_per_s);
     } else if (r->more_readers > 0) {
-        snprintf(advice, sizeof advice, "%d more readers would do (data.readers: %d)", r->more_readers,
-                 r->readers + r->more_readers);
+        snprintf(advice, sizeof advice, "%d more readers would do (data.readers: %d)",
+                 r->more_readers, r->readers + r->more_readers);
     } else if (r->more_decode_threads > 0) {
         int want = r->decode_threads + r->more_decode_threads;
-        snprintf(advice, sizeof advice, "%d more decode threads would do (data.threads: %d%s)", r->more_decode_threads,
-                 want, want > allowed_cpus ? "; that is more than the CPUs that a rank may use" : "");
+        snprintf(advice, sizeof advice, "%d more decode threads would do (data.threads: %d%s)",
+                 r->more_decode_threads, want,
+                 want > allowed_cpus ? "; that is more than the CPUs that a rank may use" : "");
     }
-    log_warning("the input limits training, which waits %.0f %% of the time: %s", 100 * r->wait_share, advice);
+    log_warning("the input limits training, which waits %.0f %% of the time: %s",
+                100 * r->wait_share, advice);
     return true;
 }

@@ -1,5 +1,5 @@
-/* input_report.h - what the input did while training went on: how often and why the step waited for it, and what would
- * help. */
+/* input_report.h - what the input did while training went on: how often and why the step waited for
+ * it, and what would help. */
 #ifndef CONVOY_TRAINER_INPUT_REPORT_H
 #define CONVOY_TRAINER_INPUT_REPORT_H
 #include "data/data.h"
@@ -8,8 +8,9 @@
 typedef struct InputReport { /* of all ranks: sums, or the rank that fared worst */
     double wait_share;       /* of the time: the step waited for a batch */
     double ready;            /* batches that were ready when one was asked for, mean */
-    double decode_p50_s, decode_p99_s, read_p50_s, read_p99_s; /* per image; read 0 where sources are in memory */
-    double read_bytes_per_s;                                   /* from storage */
+    /* per image; read 0 where sources are in memory */
+    double decode_p50_s, decode_p99_s, read_p50_s, read_p99_s;
+    double read_bytes_per_s; /* from storage */
     int64_t images, cache_hits, replaced;
     int decode_threads, readers;           /* of a rank */
     int more_decode_threads, more_readers; /* of a rank, that would have kept up; 0: none */
@@ -23,7 +24,7 @@ void input_report_make(InputReport *out, const LoaderStats *s, double seconds);
 void input_report_merge(InputReport *r, Comm *comm); /* collective */
 /* "waited 0.3 % of the time, 1.9 batches ready, ...". */
 void input_report_describe(const InputReport *r, char *out, size_t bytes);
-/* Warns on rank 0 if the input limits training, with what would help. allowed_cpus: what this rank may use. True if it
- * warned. */
+/* Warns on rank 0 if the input limits training, with what would help. allowed_cpus: what this rank
+ * may use. True if it warned. */
 bool input_report_warn(const InputReport *r, int allowed_cpus);
 #endif

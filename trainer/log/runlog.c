@@ -57,8 +57,8 @@ static Status open_log_file(const char *dir, LogLevel level)
     return status;
 }
 
-/* So long a rank of an earlier start, on a host that was cut off, may take to see that it is alone. Less than the time
- * after which the other ranks would take this one for lost. */
+/* So long a rank of an earlier start, on a host that was cut off, may take to see that it is alone.
+ * Less than the time after which the other ranks would take this one for lost. */
 static double patience_s(const Config *config)
 {
     double timeout_s = config ? config->comm.timeout_s : 0;
@@ -73,7 +73,8 @@ static Status take_lock(int fd, const char *dir, double wait_s)
         if (clock_s() - start >= wait_s || signals_stop_requested())
             return fail(ERR_IO, "%s: another convoy is writing to this run folder", dir);
         if (said++ > 0) continue;
-        log_info("%s: another convoy is writing to this run folder: waiting %.0f s for its end", dir, wait_s);
+        log_info("%s: another convoy is writing to this run folder: waiting %.0f s for its end",
+                 dir, wait_s);
     }
 }
 
@@ -122,15 +123,16 @@ void runlog_close(RunLog *r)
 {
     if (!r) return;
     jsonl_close(&r->metrics);
-    /* Closes log.txt; the console stays open for what main may still have to say, and silent on other ranks. Cannot
-     * fail without a path. */
+    /* Closes log.txt; the console stays open for what main may still have to say, and silent on
+     * other ranks. Cannot fail without a path. */
     log_open(NULL, r->rank, LOG_INFO);
     mem_free(r);
 }
 
 /* ---- a rank's own file ---- */
 
-Status runlog_file_name(char **out, const char *key, const char *pattern, int rank, int world, const char *host)
+Status runlog_file_name(char **out, const char *key, const char *pattern, int rank, int world,
+                        const char *host)
 {
     StrBuf name = { 0 };
     bool names_rank = false;
@@ -156,13 +158,17 @@ Status runlog_file_name(char **out, const char *key, const char *pattern, int ra
             break;
         default:
             str_free(&name);
-            return fail(ERR_USAGE, "%s: \"%s\": behind a %% comes r (rank), w (number of ranks), h (host) or %%", key,
-                        pattern);
+            return fail(
+                ERR_USAGE,
+                "%s: \"%s\": behind a %% comes r (rank), w (number of ranks), h (host) or %%", key,
+                pattern);
         }
     }
     if (!names_rank && world > 1) {
         str_free(&name);
-        return fail(ERR_USAGE, "%s: \"%s\" is one file for all ranks: %%r puts the rank into the name", key, pattern);
+        return fail(ERR_USAGE,
+                    "%s: \"%s\" is one file for all ranks: %%r puts the rank into the name", key,
+                    pattern);
     }
     *out = name.text; /* grown by mem_realloc */
     return name.failed ? ERR_MEMORY : OK;
@@ -207,7 +213,8 @@ static JsonWriter *begin(RunLog *r, const char *event)
 static int write_record(RunLog *r)
 {
     int error = jsonl_end(&r->metrics);
-    if (r->format == CONFIG_LOG_JSON && !r->metrics.line.failed) (void)log_print(r->metrics.line.text);
+    if (r->format == CONFIG_LOG_JSON && !r->metrics.line.failed)
+        (void)log_print(r->metrics.line.text);
     return error;
 }
 
@@ -219,11 +226,12 @@ static Status end(RunLog *r)
 
 Status runlog_start(RunLog *r, const StartRecord *s)
 {
-    log_info("%s, %lld parameters, %lld classes; %s with %lld training and %lld validation images", s->model,
-             (long long)s->parameters, (long long)s->classes, s->dataset, (long long)s->images,
-             (long long)s->val_images);
-    log_info("%d %s on %s (%s), global batch %lld, %lld steps", s->world, s->world == 1 ? "rank" : "ranks", s->host,
-             s->backend, (long long)s->global_batch, (long long)s->steps);
+    log_info("%s, %lld parameters, %lld classes; %s with %lld training and %lld validation images",
+             s->model, (long long)s->parameters, (long long)s->classes, s->dataset,
+             (long long)s->images, (long long)s->val_images);
+    log_info("%d %s on %s (%s), global batch %lld, %lld steps", s->world,
+             s->world == 1 ? "rank" : "ranks", s->host, s->backend, (long long)s->global_batch,
+             (long long)s->steps);
     log_info("%s", s->device_reason);
     JsonWriter *w = begin(r, "start");
     if (!w) return OK;
@@ -265,9 +273,10 @@ static void print_row(RunLog *r, const StepRecord *s)
 
 Status runlog_step(RunLog *r, const StepRecord *s)
 {
-    log_note("epoch %lld step %lld loss %.6g lr %.6g %.1f images/s, %.1f ms: data wait %.1f, comm wait %.1f",
-             (long long)s->epoch, (long long)s->step, s->loss, s->lr, s->images_per_s, s->step_ms, s->data_wait_ms,
-             s->comm_wait_ms);
+    log_note("epoch %lld step %lld loss %.6g lr %.6g %.1f images/s, %.1f ms: data wait %.1f, comm "
+             "wait %.1f",
+             (long long)s->epoch, (long long)s->step, s->loss, s->lr, s->images_per_s, s->step_ms,
+             s->data_wait_ms, s->comm_wait_ms);
     if (r->rank == 0 && r->format == CONFIG_LOG_TABLE) print_row(r, s);
     JsonWriter *w = begin(r, "step");
     if (!w) return OK;
@@ -315,8 +324,8 @@ Status runlog_epoch(RunLog *r, const EpochRecord *e)
 {
     char input[512];
     if (e->ranks && r->rank == 0) print_rank_epochs(e);
-    log_info("epoch %lld done: %lld images in %.1f s, %.1f images/s", (long long)e->epoch, (long long)e->images,
-             e->seconds, e->images_per_s);
+    log_info("epoch %lld done: %lld images in %.1f s, %.1f images/s", (long long)e->epoch,
+             (long long)e->images, e->seconds, e->images_per_s);
     if (e->input) {
         input_report_describe(e->input, input, sizeof input);
         log_info("epoch %lld input: %s", (long long)e->epoch, input);
@@ -335,8 +344,9 @@ Status runlog_eval(RunLog *r, const EvalRecord *e)
 {
     r->evaluated = true;
     r->last = *e;
-    log_info("epoch %lld step %lld eval: loss %.4f, top-1 %.2f %%, top-5 %.2f %% of %lld images", (long long)e->epoch,
-             (long long)e->step, e->loss, 100 * e->top1, 100 * e->top5, (long long)e->images);
+    log_info("epoch %lld step %lld eval: loss %.4f, top-1 %.2f %%, top-5 %.2f %% of %lld images",
+             (long long)e->epoch, (long long)e->step, e->loss, 100 * e->top1, 100 * e->top5,
+             (long long)e->images);
     JsonWriter *w = begin(r, "eval");
     if (!w) return OK;
     json_int(w, "epoch", e->epoch);
@@ -420,9 +430,11 @@ void runlog_done(RunLog *r, int code, const char *reason)
     if (!w) return;
     json_int(w, "code", code);
     json_string(w, "reason", reason);
-    /* No fail() here: the run has its outcome, and the sentence of that must still be there for main to print. */
+    /* No fail() here: the run has its outcome, and the sentence of that must still be there for
+     * main to print. */
     int error = write_record(r);
-    if (error) log_warning("%s: cannot write the last record: %s", r->metrics.path, strerror(error));
+    if (error)
+        log_warning("%s: cannot write the last record: %s", r->metrics.path, strerror(error));
 }
 
 /* "45 s", "3:20", "1:02:03"; "?" where nothing is known yet. */
@@ -444,9 +456,10 @@ void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double
     if (r->rank != 0 || r->format != CONFIG_LOG_LINE) return;
     format_eta(eta, sizeof eta, eta_s);
     double wait = s->step_ms > 0 ? 100 * s->data_wait_ms / s->step_ms : 0;
-    log_progress("epoch %lld step %lld/%lld loss %.4f lr %.4g %.1f images/s data wait %.1f %% ETA %s",
-                 (long long)s->epoch, (long long)s->step, (long long)total_steps, s->loss, s->lr, s->images_per_s, wait,
-                 eta);
+    log_progress(
+        "epoch %lld step %lld/%lld loss %.4f lr %.4g %.1f images/s data wait %.1f %% ETA %s",
+        (long long)s->epoch, (long long)s->step, (long long)total_steps, s->loss, s->lr,
+        s->images_per_s, wait, eta);
 }
 
 void runlog_last_words(const RunLog *r, int code, const char *reason)
@@ -461,6 +474,7 @@ void runlog_last_words(const RunLog *r, int code, const char *reason)
     json_string(&w, "reason", reason);
     json_end_object(&w);
     str_add(&line, "\n");
-    if (jsonl_append(&r->metrics, &line) != 0) log_warning("%s: done could not be written", r->metrics.path);
+    if (jsonl_append(&r->metrics, &line) != 0)
+        log_warning("%s: done could not be written", r->metrics.path);
     str_free(&line);
 }

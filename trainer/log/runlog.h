@@ -1,9 +1,11 @@
-/* runlog.h - the run folder and what a run says: metrics.jsonl, log.txt, the console (by log.format), log.file.
+/* runlog.h - the run folder and what a run says: metrics.jsonl, log.txt, the console (by
+ * log.format), log.file.
  *
- * Rank 0 writes; other ranks only write to their own log.file, where there is one. metrics.jsonl is appended to and
- * flushed line by line; a torn last line of an earlier run is cut off first. While another process writes there, a run
- * (one with a config) waits for its end, at most 30 s: an earlier start may still be ending on a host that was cut off.
- * Nothing here allocates after runlog_open (buffers are kept). ERR_IO on a failed write (disk full). */
+ * Rank 0 writes; other ranks only write to their own log.file, where there is one. metrics.jsonl is
+ * appended to and flushed line by line; a torn last line of an earlier run is cut off first. While
+ * another process writes there, a run (one with a config) waits for its end, at most 30 s: an
+ * earlier start may still be ending on a host that was cut off. Nothing here allocates after
+ * runlog_open (buffers are kept). ERR_IO on a failed write (disk full). */
 #ifndef CONVOY_TRAINER_RUNLOG_H
 #define CONVOY_TRAINER_RUNLOG_H
 #include "base/status.h"
@@ -15,21 +17,25 @@
 #include <stdint.h>
 
 typedef struct RunLog RunLog;
-/* Creates dir, dir/checkpoints, writes config.yaml, opens log.txt (log_open) and metrics.jsonl. dir NULL: no run
- * folder, console only. config NULL: log.format is line. */
+/* Creates dir, dir/checkpoints, writes config.yaml, opens log.txt (log_open) and metrics.jsonl. dir
+ * NULL: no run folder, console only. config NULL: log.format is line. */
 Status runlog_open(RunLog **out, const char *dir, int rank, const Config *config);
 void runlog_close(RunLog *r); /* NULL ok */
-/* Opens this rank's log.file, if there is one; after runlog_open(). ERR_USAGE where the pattern is wrong. */
+/* Opens this rank's log.file, if there is one; after runlog_open(). ERR_USAGE where the pattern is
+ * wrong. */
 Status runlog_open_own_file(const Config *config, int rank, int world);
-/* The pattern that a config key holds with its per cent signs filled in; returns to caller (mem_free). ERR_USAGE: %x is
- * unknown, or the ranks would write to one file. */
-Status runlog_file_name(char **out, const char *key, const char *pattern, int rank, int world, const char *host);
+/* The pattern that a config key holds with its per cent signs filled in; returns to caller
+ * (mem_free). ERR_USAGE: %x is unknown, or the ranks would write to one file. */
+Status runlog_file_name(char **out, const char *key, const char *pattern, int rank, int world,
+                        const char *host);
 
 typedef struct StartRecord {
     const char *model, *dataset, *backend, *host, *version;
     const char *device, *precision, *device_reason; /* "cuda", "bf16", and why in one line */
-    int world, hosts, cpus, compute_threads;        /* cpus: that rank 0 may run on; threads of a rank */
-    bool oversubscribed;                            /* more ranks than CPUs, or GPUs, to compute on */
+    /* cpus: that rank 0 may run on; threads of a rank */
+    int world, hosts, cpus, compute_threads;
+    /* more ranks than CPUs, or GPUs, to compute on */
+    bool oversubscribed;
     int64_t images, val_images, classes, parameters, global_batch, steps;
 } StartRecord;
 typedef struct StepRecord {
@@ -39,7 +45,8 @@ typedef struct StepRecord {
     int64_t skipped;
     bool measured; /* the next is in the record */
     double grad_norm;
-    /* for the table: passes over the training set, images/s since the record before, L2 term of the loss */
+    /* for the table: passes over the training set, images/s since the record before, L2 term of the
+     * loss */
     double epochs, recent_images_per_s, penalty;
 } StepRecord;
 typedef struct EvalRecord {
@@ -65,11 +72,12 @@ Status runlog_checkpoint(RunLog *r, int64_t step, const char *path);
 Status runlog_on_save(RunLog *r, const OnSaveResult *result);
 Status runlog_gpus(RunLog *r, const GpuGauges *gpus, int count); /* a record each */
 Status runlog_resume(RunLog *r, int64_t step, const char *path);
-/* code: exit code; reason: "completed" or the error sentence. Always the last line. Best effort: never fails. r NULL
- * ok. */
+/* code: exit code; reason: "completed" or the error sentence. Always the last line. Best effort:
+ * never fails. r NULL ok. */
 void runlog_done(RunLog *r, int code, const char *reason);
 /* The same from any thread of a process that is about to end without returning; r NULL ok. */
 void runlog_last_words(const RunLog *r, int code, const char *reason);
-/* The live line (terminal) or one plain line: epoch, step of steps, loss, lr, images/s, data wait share, ETA. */
+/* The live line (terminal) or one plain line: epoch, step of steps, loss, lr, images/s, data wait
+ * share, ETA. */
 void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double eta_s);
 #endif

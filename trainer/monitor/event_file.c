@@ -1,4 +1,5 @@
-/* event_file.c - see event_file.h. Protocol buffers: a field is (number << 3 | wire type), then its value. */
+/* event_file.c - see event_file.h. Protocol buffers: a field is (number << 3 | wire type), then its
+ * value. */
 #include "trainer/monitor/event_file.h"
 
 #include "base/fs.h"
@@ -11,9 +12,25 @@
 #include <unistd.h>
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
-enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION_LOG = 7 };
-enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2, SESSION_LOG_STATUS = 1, STATUS_START = 1 };
-enum { VALUE_BYTES = 96, SUMMARY_BYTES = EVENT_SCALARS_MAX * (VALUE_BYTES + 4), RECORD_BYTES = SUMMARY_BYTES + 64 };
+enum {
+    EVENT_WALL_TIME = 1,
+    EVENT_STEP = 2,
+    EVENT_VERSION = 3,
+    EVENT_SUMMARY = 5,
+    EVENT_SESSION_LOG = 7
+};
+enum {
+    SUMMARY_VALUE = 1,
+    VALUE_TAG = 1,
+    VALUE_SIMPLE = 2,
+    SESSION_LOG_STATUS = 1,
+    STATUS_START = 1
+};
+enum {
+    VALUE_BYTES = 96,
+    SUMMARY_BYTES = EVENT_SCALARS_MAX * (VALUE_BYTES + 4),
+    RECORD_BYTES = SUMMARY_BYTES + 64
+};
 
 typedef struct Message {
     uint8_t data[RECORD_BYTES];
@@ -96,7 +113,8 @@ static Status write_event(EventFile *f)
     for (size_t done = 0; done < r->bytes;) {
         ssize_t n = write(f->fd, r->data + done, r->bytes - done);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return fail(ERR_IO, "%s: cannot write: %s", f->path, strerror(n < 0 ? errno : ENOSPC));
+        if (n <= 0)
+            return fail(ERR_IO, "%s: cannot write: %s", f->path, strerror(n < 0 ? errno : ENOSPC));
         done += (size_t)n;
     }
     return OK;
@@ -106,7 +124,8 @@ static Status open_file(EventFile *f, const char *dir, const char *host, double 
 {
     static const char version[] = "brain.Event:2";
     StrBuf path = { 0 };
-    str_printf(&path, "%s/events.out.tfevents.%010lld.%s.%ld", dir, (long long)unix_s, host, (long)getpid());
+    str_printf(&path, "%s/events.out.tfevents.%010lld.%s.%ld", dir, (long long)unix_s, host,
+               (long)getpid());
     if (path.failed) return ERR_MEMORY;
     f->path = path.text;
     TRY(fs_make_dirs(dir));
@@ -139,7 +158,8 @@ Status event_file_restart(EventFile *f, double unix_s, int64_t step)
     return write_event(f);
 }
 
-Status event_file_add(EventFile *f, double unix_s, int64_t step, const EventScalar *scalars, int count)
+Status event_file_add(EventFile *f, double unix_s, int64_t step, const EventScalar *scalars,
+                      int count)
 {
     Message value;
     ASSERT(count <= EVENT_SCALARS_MAX);

@@ -1,7 +1,8 @@
 /* gauges.c - see gauges.h. A row of a table is a metric in both texts.
  *
- * Prometheus' conventions: one base unit (seconds, bytes, watts, celsius, hertz, ratios from 0 to 1) as the end of the
- * name, _total for what only grows while the process lives, no timestamps. CloudWatch has units of its own. */
+ * Prometheus' conventions: one base unit (seconds, bytes, watts, celsius, hertz, ratios from 0 to
+ * 1) as the end of the name, _total for what only grows while the process lives, no timestamps.
+ * CloudWatch has units of its own. */
 #include "trainer/monitor/gauges.h"
 
 #include "base/json.h"
@@ -30,45 +31,59 @@ static const Metric run_metrics[] = {
     {"planned_steps", "gauge", "Steps that the whole run has.", RUN(total_steps), 1, NULL, NULL, 0},
     {"epoch", "gauge", "Epoch that the run is in, from 0.", RUN(epoch), 1, "epoch", "Count", 1},
     {"ranks", "gauge", "Ranks of the run.", RUN(world), 1, NULL, NULL, 0},
-    {"loss", "gauge", "Mean loss over the global batch of the last recorded step.", RUN(loss), 1, "loss", "None", 1},
-    {"learning_rate", "gauge", "Learning rate of that step.", RUN(learning_rate), 1, "learning_rate", "None", 1},
-    {"grad_norm", "gauge", "Norm of all gradients of that step before clipping.", RUN(grad_norm), 1, NULL, NULL, 0},
-    {"images_per_second", "gauge", "Images that all ranks trained on in a second, since the record before.",
+    {"loss", "gauge", "Mean loss over the global batch of the last recorded step.",
+     RUN(loss), 1, "loss", "None", 1},
+    {"learning_rate", "gauge", "Learning rate of that step.",
+     RUN(learning_rate), 1, "learning_rate", "None", 1},
+    {"grad_norm", "gauge", "Norm of all gradients of that step before clipping.",
+     RUN(grad_norm), 1, NULL, NULL, 0},
+    {"images_per_second", "gauge",
+     "Images that all ranks trained on in a second, since the record before.",
      RUN(images_per_s), 1, "images_per_s", "Count/Second", 1},
-    {"images_total", "counter", "Images that all ranks trained on since this process started.", RUN(images), 1,
-     NULL, NULL, 0},
-    {"step_seconds_total", "counter", "Seconds in steps since this process started.", RUN(step_seconds), 1,
-     NULL, NULL, 0},
+    {"images_total", "counter", "Images that all ranks trained on since this process started.",
+     RUN(images), 1, NULL, NULL, 0},
+    {"step_seconds_total", "counter", "Seconds in steps since this process started.",
+     RUN(step_seconds), 1, NULL, NULL, 0},
     {"data_wait_seconds_total", "counter", "Of those, seconds in which rank 0 waited for input.",
      RUN(data_wait_seconds), 1, NULL, NULL, 0},
-    {"comm_wait_seconds_total", "counter", "Of those, seconds in which rank 0 waited for other ranks.",
+    {"comm_wait_seconds_total", "counter",
+     "Of those, seconds in which rank 0 waited for other ranks.",
      RUN(comm_wait_seconds), 1, NULL, NULL, 0},
-    {"eval_loss", "gauge", "Mean loss of the last evaluation.", RUN(eval_loss), 1, "eval_loss", "None", 1},
-    {"eval_top1_ratio", "gauge", "Share of images of the last evaluation that were classified right.", RUN(eval_top1),
-     1, "eval_top1", "Percent", 100},
-    {"eval_top5_ratio", "gauge", "Share of images of the last evaluation whose class was among the first five.",
+    {"eval_loss", "gauge", "Mean loss of the last evaluation.",
+     RUN(eval_loss), 1, "eval_loss", "None", 1},
+    {"eval_top1_ratio", "gauge",
+     "Share of images of the last evaluation that were classified right.",
+     RUN(eval_top1), 1, "eval_top1", "Percent", 100},
+    {"eval_top5_ratio", "gauge",
+     "Share of images of the last evaluation whose class was among the first five.",
      RUN(eval_top5), 1, "eval_top5", "Percent", 100},
     {"eval_step", "gauge", "Step of the last evaluation.", RUN(eval_step), 1, NULL, NULL, 0},
-    {"checkpoint_step", "gauge", "Step of the last checkpoint on disk.", RUN(checkpoint_step), 1, NULL, NULL, 0},
-    {"checkpoint_timestamp_seconds", "gauge", "When that was saved, Unix time.", RUN(checkpoint_unix_s), 1,
-     NULL, NULL, 0},
-    {"start_timestamp_seconds", "gauge", "When this process started, Unix time.", RUN(start_unix_s), 1, NULL, NULL, 0},
-    {"update_timestamp_seconds", "gauge", "When the last step ended, Unix time.", RUN(update_unix_s), 1,
-     NULL, NULL, 0},
+    {"checkpoint_step", "gauge", "Step of the last checkpoint on disk.",
+     RUN(checkpoint_step), 1, NULL, NULL, 0},
+    {"checkpoint_timestamp_seconds", "gauge", "When that was saved, Unix time.",
+     RUN(checkpoint_unix_s), 1, NULL, NULL, 0},
+    {"start_timestamp_seconds", "gauge", "When this process started, Unix time.",
+     RUN(start_unix_s), 1, NULL, NULL, 0},
+    {"update_timestamp_seconds", "gauge", "When the last step ended, Unix time.",
+     RUN(update_unix_s), 1, NULL, NULL, 0},
 };
 static const Metric gpu_metrics[] = {
     {"gpu_utilization_ratio", "gauge", "Share of the time in which some kernel was resident, mean.",
      GPU(state.utilization), 1, "gpu_util", "Percent", 100},
-    {"gpu_utilization_min_ratio", "gauge", "The same, least of one look.", GPU(utilization_min), 1, NULL, NULL, 0},
-    {"gpu_utilization_max_ratio", "gauge", "The same, most of one look.", GPU(utilization_max), 1, NULL, NULL, 0},
-    {"gpu_memory_used_bytes", "gauge", "Memory in use, by any process.", GPU(state.memory_used_bytes), 1,
-     "gpu_memory_used", "Megabytes", 1e-6},
-    {"gpu_memory_bytes", "gauge", "Memory that the GPU has.", GPU(facts.memory_bytes), 1, NULL, NULL, 0},
-    {"gpu_power_watts", "gauge", "Power draw, mean.", GPU(state.power_w), 1, "gpu_power_w", "None", 1},
-    {"gpu_temperature_celsius", "gauge", "Temperature of the GPU.", GPU(state.temperature_c), 1, "gpu_temperature_c",
-     "None", 1},
-    {"gpu_sm_clock_hertz", "gauge", "Clock of the multiprocessors.", GPU(state.sm_clock_mhz), 1e6, "gpu_sm_clock_mhz",
-     "None", 1},
+    {"gpu_utilization_min_ratio", "gauge", "The same, least of one look.",
+     GPU(utilization_min), 1, NULL, NULL, 0},
+    {"gpu_utilization_max_ratio", "gauge", "The same, most of one look.",
+     GPU(utilization_max), 1, NULL, NULL, 0},
+    {"gpu_memory_used_bytes", "gauge", "Memory in use, by any process.",
+     GPU(state.memory_used_bytes), 1, "gpu_memory_used", "Megabytes", 1e-6},
+    {"gpu_memory_bytes", "gauge", "Memory that the GPU has.",
+     GPU(facts.memory_bytes), 1, NULL, NULL, 0},
+    {"gpu_power_watts", "gauge", "Power draw, mean.",
+     GPU(state.power_w), 1, "gpu_power_w", "None", 1},
+    {"gpu_temperature_celsius", "gauge", "Temperature of the GPU.",
+     GPU(state.temperature_c), 1, "gpu_temperature_c", "None", 1},
+    {"gpu_sm_clock_hertz", "gauge", "Clock of the multiprocessors.",
+     GPU(state.sm_clock_mhz), 1e6, "gpu_sm_clock_mhz", "None", 1},
 };
 /* clang-format on */
 enum {
@@ -86,7 +101,8 @@ void gauges_init(Gauges *g)
     const double nan = (double)NAN;
     *g = (Gauges){ .run = "", .model = "", .host = "", .version = "" };
     for (int i = 0; i < RUN_METRICS; i++)
-        *(double *)(void *)((char *)g + run_metrics[i].offset) = run_metrics[i].type[0] == 'c' ? 0 : nan;
+        *(double *)(void *)((char *)g + run_metrics[i].offset) =
+            run_metrics[i].type[0] == 'c' ? 0 : nan;
 }
 
 static double mean_of_known(double *sum, int *known, double value)
@@ -102,11 +118,14 @@ void gauges_look(GpuGauges *out, GpuLooks *looks, const GpuState *seen)
 {
     bool first = looks->utilizations == 0;
     out->state = *seen;
-    out->state.utilization = mean_of_known(&looks->utilization_sum, &looks->utilizations, seen->utilization);
+    out->state.utilization =
+        mean_of_known(&looks->utilization_sum, &looks->utilizations, seen->utilization);
     out->state.power_w = mean_of_known(&looks->power_w_sum, &looks->powers, seen->power_w);
     /* fmin and fmax pass over what is not known */
-    looks->utilization_min = first ? seen->utilization : fmin(looks->utilization_min, seen->utilization);
-    looks->utilization_max = first ? seen->utilization : fmax(looks->utilization_max, seen->utilization);
+    looks->utilization_min =
+        first ? seen->utilization : fmin(looks->utilization_min, seen->utilization);
+    looks->utilization_max =
+        first ? seen->utilization : fmax(looks->utilization_max, seen->utilization);
     out->utilization_min = looks->utilization_min;
     out->utilization_max = looks->utilization_max;
 }
@@ -131,7 +150,8 @@ static void add_head(StrBuf *out, const char *name, const char *type, const char
     str_printf(out, "# HELP " PREFIX "%s %s\n# TYPE " PREFIX "%s %s\n", name, help, name, type);
 }
 
-static void add_sample(StrBuf *out, const Metric *m, const Gauges *g, const GpuGauges *gpu, double value)
+static void add_sample(StrBuf *out, const Metric *m, const Gauges *g, const GpuGauges *gpu,
+                       double value)
 {
     str_printf(out, PREFIX "%s{", m->name);
     add_label(out, "run", g->run);

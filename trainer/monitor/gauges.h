@@ -1,4 +1,5 @@
-/* gauges.h - what a run is doing now, as numbers, and two texts that say so: Prometheus' and CloudWatch's.
+/* gauges.h - what a run is doing now, as numbers, and two texts that say so: Prometheus' and
+ * CloudWatch's.
  *
  * Numbers that are not known are NaN and are left out of both texts. */
 #ifndef CONVOY_TRAINER_MONITOR_GAUGES_H
@@ -11,7 +12,8 @@ enum { GAUGES_GPUS_MAX = 64 };
 typedef struct GpuGauges {
     int index;
     GpuFacts facts;
-    GpuState state;                          /* the last look; utilization and power are means of the looks */
+    /* the last look; utilization and power are means of the looks */
+    GpuState state;
     double utilization_min, utilization_max; /* of the looks since the text before */
 } GpuGauges;
 
@@ -27,19 +29,21 @@ typedef struct Gauges {
     double start_unix_s, update_unix_s;
     double step, total_steps, epoch, world;
     double loss, learning_rate, grad_norm, images_per_s;
-    double images, step_seconds, data_wait_seconds, comm_wait_seconds; /* sums over this process's steps */
+    /* sums over this process's steps */
+    double images, step_seconds, data_wait_seconds, comm_wait_seconds;
     double eval_loss, eval_top1, eval_top5, eval_step, checkpoint_step, checkpoint_unix_s;
     int gpu_count;
     GpuGauges gpu[GAUGES_GPUS_MAX];
 } Gauges;
 
 void gauges_init(Gauges *g); /* everything unknown, sums 0 */
-/* Adds what a look has seen and writes state and extremes of *out. Means are of the looks at which the value was known,
- * NaN where it never was. */
+/* Adds what a look has seen and writes state and extremes of *out. Means are of the looks at which
+ * the value was known, NaN where it never was. */
 void gauges_look(GpuGauges *out, GpuLooks *looks, const GpuState *seen);
 /* The text exposition format, for node_exporter's textfile collector or any other reader. */
 void gauges_add_prometheus(const Gauges *g, StrBuf *out);
-/* A line of CloudWatch's embedded metric format for the run (if it trains) and one for each GPU. now_s: Unix seconds.
+/* A line of CloudWatch's embedded metric format for the run (if it trains) and one for each GPU.
+ * now_s: Unix seconds.
  */
 void gauges_add_emf(const Gauges *g, double now_s, StrBuf *out);
 #endif

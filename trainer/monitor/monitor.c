@@ -63,7 +63,8 @@ static Status append_file(const char *path, const StrBuf *text)
     ssize_t n = write(fd, text->text, text->length);
     int error = n < 0 ? errno : ENOSPC;
     close(fd);
-    return n == (ssize_t)text->length ? OK : fail(ERR_IO, "%s: cannot write: %s", path, strerror(error));
+    return n == (ssize_t)text->length ? OK
+                                      : fail(ERR_IO, "%s: cannot write: %s", path, strerror(error));
 }
 
 static void write_prometheus(Monitor *m, const Gauges *g)
@@ -126,7 +127,8 @@ static void *watch(void *arg)
     double look_s = clock_s(), end_s = look_s + m->period_s;
     do {
         look_at_gpus(m);
-        for (look_s += LOOK_PERIOD_S; look_s < clock_s();) look_s += LOOK_PERIOD_S; /* after a pause */
+        /* after a pause */
+        for (look_s += LOOK_PERIOD_S; look_s < clock_s();) look_s += LOOK_PERIOD_S;
         if (end_s < look_s && sleep_until(m, end_s)) {
             end_period(m);
             for (end_s += m->period_s; end_s < clock_s();) end_s += m->period_s;
@@ -141,13 +143,15 @@ static void *watch(void *arg)
 
 static bool wants_gpus(const Config *c, bool gpu)
 {
-    return c->monitor.gpu == CONFIG_MONITOR_GPU_ON || (c->monitor.gpu == CONFIG_MONITOR_GPU_AUTO && gpu);
+    return c->monitor.gpu == CONFIG_MONITOR_GPU_ON ||
+           (c->monitor.gpu == CONFIG_MONITOR_GPU_AUTO && gpu);
 }
 
 static Status open_gpus(Monitor *m, const Config *c)
 {
     Status status = nvml_open(&m->nvml, NULL);
-    if (status != OK && c->monitor.gpu == CONFIG_MONITOR_GPU_ON) return fail_note(status, "monitor.gpu");
+    if (status != OK && c->monitor.gpu == CONFIG_MONITOR_GPU_ON)
+        return fail_note(status, "monitor.gpu");
     if (status != OK) {
         log_info("GPUs are not watched: %s", status_message());
         return OK;
@@ -206,7 +210,8 @@ Status monitor_create(Monitor **out, const Config *c, const Comm *comm, bool gpu
     const bool main_rank = comm->rank == 0, gpus = wants_gpus(c, gpu);
     const bool files = c->monitor.prometheus[0] || c->monitor.emf[0];
     *out = NULL;
-    if (comm->local_rank != 0 || !(files || gpus || (main_rank && c->monitor.tensorboard))) return OK;
+    if (comm->local_rank != 0 || !(files || gpus || (main_rank && c->monitor.tensorboard)))
+        return OK;
     Monitor *m = mem_calloc(1, sizeof *m);
     if (!m) return ERR_MEMORY;
     pthread_mutex_init(&m->lock, NULL);
@@ -243,7 +248,8 @@ void monitor_destroy(Monitor *m)
 static void add_event(Monitor *m, int64_t step, const EventScalar *scalars, int count)
 {
     if (!m->events || m->events_broken) return;
-    if (event_file_add(m->events, clock_unix_s(), step, scalars, count) != OK) complain(&m->events_broken);
+    if (event_file_add(m->events, clock_unix_s(), step, scalars, count) != OK)
+        complain(&m->events_broken);
 }
 
 void monitor_run(Monitor *m, int64_t total_steps)
@@ -299,7 +305,9 @@ void monitor_eval(Monitor *m, int64_t step, double loss, double top1, double top
     m->gauges.eval_top1 = top1;
     m->gauges.eval_top5 = top5;
     pthread_mutex_unlock(&m->lock);
-    const EventScalar scalars[] = { { "eval/loss", loss }, { "eval/top1", top1 }, { "eval/top5", top5 } };
+    const EventScalar scalars[] = { { "eval/loss", loss },
+                                    { "eval/top1", top1 },
+                                    { "eval/top5", top5 } };
     add_event(m, step, scalars, 3);
 }
 
@@ -320,8 +328,9 @@ static void add_gpu_events(Monitor *m, const GpuGauges *gpus, int count, int64_t
         snprintf(tags[1], sizeof tags[1], "gpu%d/memory_gb", gpus[i].index);
         snprintf(tags[2], sizeof tags[2], "gpu%d/power_w", gpus[i].index);
         snprintf(tags[3], sizeof tags[3], "gpu%d/sm_clock_mhz", gpus[i].index);
-        const double values[4] = { gpus[i].state.utilization, 1e-9 * gpus[i].state.memory_used_bytes,
-                                   gpus[i].state.power_w, gpus[i].state.sm_clock_mhz };
+        const double values[4] = { gpus[i].state.utilization,
+                                   1e-9 * gpus[i].state.memory_used_bytes, gpus[i].state.power_w,
+                                   gpus[i].state.sm_clock_mhz };
         EventScalar scalars[4];
         int known = 0;
         for (int k = 0; k < 4; k++)

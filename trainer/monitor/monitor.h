@@ -1,9 +1,10 @@
 /* monitor.h - other views of a run than its folder: TensorBoard, Prometheus, CloudWatch, GPUs.
  *
- * One process of each host has a Monitor: rank 0, which tells of the run, and the first rank of every other host, which
- * tells of its GPUs. The training thread hands over numbers; event files it writes itself (a short write), everything
- * else a thread of the Monitor's: GPUs are looked at every second, and every period the Prometheus file is replaced and
- * CloudWatch's lines are appended. What cannot be written costs one warning and is not tried again: it never fails the
+ * One process of each host has a Monitor: rank 0, which tells of the run, and the first rank of
+ * every other host, which tells of its GPUs. The training thread hands over numbers; event files it
+ * writes itself (a short write), everything else a thread of the Monitor's: GPUs are looked at
+ * every second, and every period the Prometheus file is replaced and CloudWatch's lines are
+ * appended. What cannot be written costs one warning and is not tried again: it never fails the
  * run. */
 #ifndef CONVOY_TRAINER_MONITOR_MONITOR_H
 #define CONVOY_TRAINER_MONITOR_MONITOR_H
@@ -12,8 +13,8 @@
 #include "trainer/monitor/gauges.h"
 
 typedef struct Monitor Monitor;
-/* *out NULL: nothing is asked for, or not of this rank; all functions take that. gpu: the run computes on GPUs. ERR_ENV
- * where monitor.gpu is on and NVML is not there, ERR_IO, ERR_USAGE. */
+/* *out NULL: nothing is asked for, or not of this rank; all functions take that. gpu: the run
+ * computes on GPUs. ERR_ENV where monitor.gpu is on and NVML is not there, ERR_IO, ERR_USAGE. */
 Status monitor_create(Monitor **out, const Config *c, const Comm *comm, bool gpu);
 /* Writes what there is a last time. */
 void monitor_destroy(Monitor *m); /* NULL ok */
@@ -29,6 +30,7 @@ void monitor_resume(Monitor *m, int64_t step);
 void monitor_step(Monitor *m, const MonitorStep *s);
 void monitor_eval(Monitor *m, int64_t step, double loss, double top1, double top5);
 void monitor_checkpoint(Monitor *m, int64_t step);
-/* GPUs of this host as of the last period, once each period: for metrics.jsonl. False: nothing new. */
+/* GPUs of this host as of the last period, once each period: for metrics.jsonl. False: nothing
+ * new. */
 bool monitor_take_gpus(Monitor *m, GpuGauges out[GAUGES_GPUS_MAX], int *count);
 #endif

@@ -1,4 +1,5 @@
-/* nvml.c - see nvml.h. The library's few functions are declared here, so that a build needs no header of the driver. */
+/* nvml.c - see nvml.h. The library's few functions are declared here, so that a build needs no
+ * header of the driver. */
 #include "trainer/monitor/nvml.h"
 
 #include "base/library.h"
@@ -92,7 +93,8 @@ static Status start(Nvml *n)
     if (error) return fail(ERR_ENV, "NVML cannot count GPUs: %s", n->f.error_string(error));
     for (unsigned i = 0; i < count && n->count < GPUS_MAX; i++) {
         error = n->f.handle(i, &n->device[n->count]);
-        if (error) return fail(ERR_ENV, "NVML cannot reach GPU %u: %s", i, n->f.error_string(error));
+        if (error)
+            return fail(ERR_ENV, "NVML cannot reach GPU %u: %s", i, n->f.error_string(error));
         n->count++;
     }
     if (n->f.driver_version(n->driver, sizeof n->driver)) n->driver[0] = '\0';
@@ -155,7 +157,8 @@ void nvml_facts(const Nvml *n, int gpu, GpuFacts *out)
     NvmlMemory memory = { 0 };
     text(n->f.name, d, out->name);
     text(n->f.uuid, d, out->uuid);
-    out->memory_bytes = n->f.memory && n->f.memory(d, &memory) == 0 ? (double)memory.total : (double)NAN;
+    out->memory_bytes =
+        n->f.memory && n->f.memory(d, &memory) == 0 ? (double)memory.total : (double)NAN;
     out->power_limit_w = number(n->f.power_limit, d, 1e-3);
     out->sm_clock_max_mhz = number_of(n->f.clock_max, d, CLOCK_SM);
     out->pcie_generation_max = number(n->f.pcie_generation_max, d, 1);
@@ -168,8 +171,10 @@ void nvml_state(const Nvml *n, int gpu, GpuState *out)
     NvmlUtilization used = { 0 };
     NvmlMemory memory = { 0 };
     unsigned long long reasons = 0, errors = 0;
-    out->utilization = n->f.utilization && n->f.utilization(d, &used) == 0 ? 0.01 * used.gpu : (double)NAN;
-    out->memory_used_bytes = n->f.memory && n->f.memory(d, &memory) == 0 ? (double)memory.used : (double)NAN;
+    out->utilization =
+        n->f.utilization && n->f.utilization(d, &used) == 0 ? 0.01 * used.gpu : (double)NAN;
+    out->memory_used_bytes =
+        n->f.memory && n->f.memory(d, &memory) == 0 ? (double)memory.used : (double)NAN;
     out->power_w = number(n->f.power, d, 1e-3);
     out->temperature_c = number_of(n->f.temperature, d, TEMPERATURE_GPU);
     out->sm_clock_mhz = number_of(n->f.clock, d, CLOCK_SM);

@@ -1,7 +1,8 @@
-/* nvml.h - what NVIDIA's management library says of the GPUs of this host. Opened at run time: the driver brings it.
+/* nvml.h - what NVIDIA's management library says of the GPUs of this host. Opened at run time: the
+ * driver brings it.
  *
- * GPUs are numbered as nvidia-smi numbers them, whatever CUDA_VISIBLE_DEVICES hides. What a GPU or its driver does not
- * tell (a MIG slice has no utilization) is NaN. */
+ * GPUs are numbered as nvidia-smi numbers them, whatever CUDA_VISIBLE_DEVICES hides. What a GPU or
+ * its driver does not tell (a MIG slice has no utilization) is NaN. */
 #ifndef CONVOY_TRAINER_MONITOR_NVML_H
 #define CONVOY_TRAINER_MONITOR_NVML_H
 #include "base/status.h"
@@ -15,7 +16,8 @@ typedef struct GpuFacts { /* what does not change while the machine runs */
     double memory_bytes, power_limit_w, sm_clock_max_mhz, pcie_generation_max, pcie_width_max;
 } GpuFacts;
 typedef struct GpuState {
-    double utilization; /* 0 to 1: share of the last moments in which some kernel was resident, no more than that */
+    /* 0 to 1: share of the last moments in which some kernel was resident, no more than that */
+    double utilization;
     double memory_used_bytes, power_w, temperature_c, sm_clock_mhz;
     double pcie_generation, pcie_width;
     double ecc_errors;         /* uncorrected ones since the driver was loaded */
@@ -29,7 +31,8 @@ typedef struct GpuState {
 #define NVML_THROTTLE_HW_THERMAL  0x40U
 #define NVML_THROTTLE_POWER_BRAKE 0x80U
 
-/* path: the library, or NULL for libnvidia-ml.so.1 where the system finds it. ERR_ENV with the reason. */
+/* path: the library, or NULL for libnvidia-ml.so.1 where the system finds it. ERR_ENV with the
+ * reason. */
 Status nvml_open(Nvml **out, const char *path);
 void nvml_close(Nvml *n); /* NULL ok */
 int nvml_gpus(const Nvml *n);

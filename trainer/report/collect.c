@@ -25,7 +25,8 @@ static void short_name(char out[NAME_BYTES], const char *dir)
     while (n > 1 && dir[n - 1] == '/') n--;
     size_t first = n;
     while (first > 0 && dir[first - 1] != '/') first--;
-    snprintf(out, NAME_BYTES, "%.*s", (int)(n - first < NAME_BYTES - 1 ? n - first : NAME_BYTES - 1), dir + first);
+    snprintf(out, NAME_BYTES, "%.*s",
+             (int)(n - first < NAME_BYTES - 1 ? n - first : NAME_BYTES - 1), dir + first);
 }
 
 static bool taken(const RunSet *s, const char *name)
@@ -39,7 +40,8 @@ static bool taken(const RunSet *s, const char *name)
 static Status add_run(RunSet *s, const char *dir)
 {
     char name[NAME_BYTES];
-    if (s->count == REPORT_RUNS_MAX) return fail(ERR_USAGE, "a report shows at most %d runs", REPORT_RUNS_MAX);
+    if (s->count == REPORT_RUNS_MAX)
+        return fail(ERR_USAGE, "a report shows at most %d runs", REPORT_RUNS_MAX);
     short_name(name, dir);
     TRY(report_run_read(&s->runs[s->count], dir, taken(s, name) ? dir : name));
     s->count++;
@@ -76,7 +78,8 @@ static Status take_point(RunSet *s, const char *dir, const JsonValue *record)
     Status status = OK;
     if (run[0] == '\0' || !holds(path, "metrics.jsonl"))
         str_printf(&s->notes, "%s: the run of point %s is not there.\n", dir, run);
-    else if ((status = add_run(s, path)) == OK) s->runs[s->count - 1].warmup_steps = whole_of(record, "warmup_steps");
+    else if ((status = add_run(s, path)) == OK)
+        s->runs[s->count - 1].warmup_steps = whole_of(record, "warmup_steps");
     mem_free(path);
     return status;
 }
@@ -113,11 +116,13 @@ static Status each_record(RunSet *s, const char *dir, const char *file, const ch
     char *path = fs_join(dir, file);
     Status status = path ? fs_read_file(path, &bytes, &size) : ERR_MEMORY;
     if (status == OK) status = arena_create(&arena, 0);
-    for (const char *p = (const char *)bytes, *end; status == OK && (end = strchr(p, '\n')); p = end + 1) {
+    for (const char *p = (const char *)bytes, *end; status == OK && (end = strchr(p, '\n'));
+         p = end + 1) {
         JsonValue *record = NULL;
         status = json_parse(arena, p, (size_t)(end - p), &record);
         if (status == ERR_DATA) status = OK;
-        else if (status == OK && strcmp(text_of(record, "event"), event) == 0) status = take(s, dir, record);
+        else if (status == OK && strcmp(text_of(record, "event"), event) == 0)
+            status = take(s, dir, record);
     }
     arena_destroy(arena);
     mem_free(bytes);
@@ -138,7 +143,8 @@ static Status add_scale(RunSet *s, const char *dir)
 
 static Status add_input(RunSet *s, const char *dir)
 {
-    if (!fs_is_dir(dir)) return fail(ERR_DATA, "%s: %s", dir, fs_exists(dir) ? "not a folder" : "is not there");
+    if (!fs_is_dir(dir))
+        return fail(ERR_DATA, "%s: %s", dir, fs_exists(dir) ? "not a folder" : "is not there");
     if (holds(dir, "scale.jsonl")) return add_scale(s, dir);
     if (holds(dir, "metrics.jsonl")) return add_run(s, dir);
     return fail(ERR_DATA, "%s: no run folder: it holds neither metrics.jsonl nor scale.jsonl", dir);

@@ -14,8 +14,9 @@ typedef struct Curve {
     const char *title, *unit;
     Source source;
     double (*value)(const void *record); /* of a ReportStep or a ReportEval */
-    double low, high;                    /* the axis reaches these at least; NaN: where the values are */
-    bool optional;                       /* not drawn where no run has a value */
+    /* the axis reaches these at least; NaN: where the values are */
+    double low, high;
+    bool optional; /* not drawn where no run has a value */
 } Curve;
 
 static double step_loss(const void *p)
@@ -101,9 +102,13 @@ static void fill(PlotPoint *out, const ReportRun *r, const Curve *c, bool by_ste
     for (int64_t i = 0; i < records_of(r, c->source); i++) {
         const ReportStep *s = c->source == FROM_STEPS ? &r->steps[i] : NULL;
         const ReportEval *e = s ? NULL : &r->evals[i];
-        double x = s ? (by_step ? (double)s->step : s->epochs) : by_step ? (double)e->step : e->epochs;
+        double x = s         ? (by_step ? (double)s->step : s->epochs)
+                   : by_step ? (double)e->step
+                             : e->epochs;
         double y = s ? c->value(s) : c->value(e);
-        out[i] = (PlotPoint){ .x = x, .y = isfinite(y) ? y : (double)NAN, .low = (double)NAN, .high = (double)NAN };
+        out[i] = (PlotPoint){
+            .x = x, .y = isfinite(y) ? y : (double)NAN, .low = (double)NAN, .high = (double)NAN
+        };
     }
 }
 
@@ -138,13 +143,15 @@ static void draw(StrBuf *out, const RunSet *set, const Curve *c, bool by_step, R
         PlotPoint *bins = room->bins + (int64_t)i * PLOT_BINS;
         fill(room->all, r, c, by_step);
         bool marked = c->value == step_loss || c->value == eval_loss;
-        room->series[i] = (PlotSeries){ .points = bins,
-                                        .count = n ? plot_bin(bins, room->all, n) : 0,
-                                        .style = c->source == FROM_EVALS ? PLOT_MARKERS : PLOT_LINE,
-                                        .colour = i,
-                                        .label = set->count > 1 ? room->labels[i] : NULL,
-                                        .marked_x = marked ? first_nonfinite(room->all, n) : (double)NAN };
-        for (int64_t k = 0; (set->count > BANDS_MAX || c->source == FROM_EVALS) && k < room->series[i].count; k++)
+        room->series[i] =
+            (PlotSeries){ .points = bins,
+                          .count = n ? plot_bin(bins, room->all, n) : 0,
+                          .style = c->source == FROM_EVALS ? PLOT_MARKERS : PLOT_LINE,
+                          .colour = i,
+                          .label = set->count > 1 ? room->labels[i] : NULL,
+                          .marked_x = marked ? first_nonfinite(room->all, n) : (double)NAN };
+        for (int64_t k = 0;
+             (set->count > BANDS_MAX || c->source == FROM_EVALS) && k < room->series[i].count; k++)
             bins[k].low = bins[k].high = (double)NAN;
     }
     if (c->optional && !any_value(room, count)) return;
@@ -178,10 +185,12 @@ Status section_curves(StrBuf *out, const RunSet *set)
     html_heading(out, "Curves");
     if (set->count > CURVES_MAX) html_note(out, "Only the first 28 runs are drawn.");
     if (most > PLOT_BINS) html_note(out, "Lines of many steps show means of neighbouring ones.");
-    if (most > PLOT_BINS && set->count <= BANDS_MAX) html_note(out, "A band shows the smallest and largest of them.");
+    if (most > PLOT_BINS && set->count <= BANDS_MAX)
+        html_note(out, "A band shows the smallest and largest of them.");
     bool by_step = same_steps(set);
     str_add(out, "<div class=\"plots\">\n");
-    for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++) draw(out, set, &curves[i], by_step, &room);
+    for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++)
+        draw(out, set, &curves[i], by_step, &room);
     str_add(out, "</div>\n");
     mem_free(room.bins);
     mem_free(room.all);

@@ -8,31 +8,38 @@
 #define SERIES_MAX (2 + PREDICTIONS_MAX)
 
 typedef struct Room { /* points of one plot */
-    PlotPoint measured[SCALING_ROWS_MAX], oversubscribed[SCALING_ROWS_MAX], ideal[SCALING_ROWS_MAX + 1];
+    PlotPoint measured[SCALING_ROWS_MAX], oversubscribed[SCALING_ROWS_MAX],
+        ideal[SCALING_ROWS_MAX + 1];
     PlotPoint predicted[PREDICTIONS_MAX][PREDICTION_POINTS_MAX];
     char titles[SCALING_ROWS_MAX][120];
     PlotSeries series[SERIES_MAX + 1];
     int series_count;
 } Room;
 
-static void add_series(Room *room, const PlotPoint *points, int count, PlotStyle style, int colour, const char *name)
+static void add_series(Room *room, const PlotPoint *points, int count, PlotStyle style, int colour,
+                       const char *name)
 {
     if (count == 0) return;
-    room->series[room->series_count++] = (PlotSeries){
-        .points = points, .count = count, .style = style, .colour = colour, .name = name, .marked_x = (double)NAN
-    };
+    room->series[room->series_count++] = (PlotSeries){ .points = points,
+                                                       .count = count,
+                                                       .style = style,
+                                                       .colour = colour,
+                                                       .name = name,
+                                                       .marked_x = (double)NAN };
 }
 
 /* Measured points, those with more ranks than hardware apart. value: y with its interval. */
-static void add_measured(Room *room, const Scaling *s, Ratio (*value)(const ScalingRow *r), const char *unit)
+static void add_measured(Room *room, const Scaling *s, Ratio (*value)(const ScalingRow *r),
+                         const char *unit)
 {
     int measured = 0, over = 0;
     for (int i = 0; i < s->count; i++) {
         const ScalingRow *r = &s->rows[i];
         Ratio v = value(r);
-        snprintf(room->titles[i], sizeof room->titles[i], "%lld ranks%s: %.4g %s", (long long)r->ranks,
-                 r->oversubscribed ? ", oversubscribed" : "", v.value, unit);
-        PlotPoint *p = r->oversubscribed ? &room->oversubscribed[over++] : &room->measured[measured++];
+        snprintf(room->titles[i], sizeof room->titles[i], "%lld ranks%s: %.4g %s",
+                 (long long)r->ranks, r->oversubscribed ? ", oversubscribed" : "", v.value, unit);
+        PlotPoint *p =
+            r->oversubscribed ? &room->oversubscribed[over++] : &room->measured[measured++];
         *p = (PlotPoint){ (double)r->ranks, v.value, v.low, v.high, room->titles[i] };
     }
     add_series(room, room->measured, measured, PLOT_MARKERS, 0, "measured, 95 % interval");
@@ -45,9 +52,11 @@ static void add_predictions(Room *room, const RunSet *set)
         const Prediction *p = &set->predictions[i];
         for (int k = 0; k < p->count; k++) {
             const double no = (double)NAN;
-            room->predicted[i][k] = (PlotPoint){ (double)p->ranks[k], 100 * p->efficiency[k], no, no, NULL };
+            room->predicted[i][k] =
+                (PlotPoint){ (double)p->ranks[k], 100 * p->efficiency[k], no, no, NULL };
         }
-        add_series(room, room->predicted[i], p->count, PLOT_PREDICTION, i + 1, i == 0 ? "prediction" : NULL);
+        add_series(room, room->predicted[i], p->count, PLOT_PREDICTION, i + 1,
+                   i == 0 ? "prediction" : NULL);
         if (p->count > 0) {
             static const char *const letters[] = { "a", "b", "c", "d", "e", "f", "g", "h" };
             room->series[room->series_count - 1].label = letters[i];
@@ -57,7 +66,8 @@ static void add_predictions(Room *room, const RunSet *set)
 
 static Ratio time_of(const ScalingRow *r)
 {
-    return (Ratio){ r->epoch_s.mean, r->epoch_s.mean - r->epoch_s.half, r->epoch_s.mean + r->epoch_s.half };
+    return (Ratio){ r->epoch_s.mean, r->epoch_s.mean - r->epoch_s.half,
+                    r->epoch_s.mean + r->epoch_s.half };
 }
 
 static Ratio efficiency_of(const ScalingRow *r)
@@ -71,8 +81,8 @@ static void add_ideal(Room *room, const Scaling *s)
     Ratio base = time_of(&s->rows[0]);
     for (int i = 0; i < s->count; i++) {
         double share = (double)s->rows[0].ranks / (double)s->rows[i].ranks;
-        room->ideal[i] =
-            (PlotPoint){ (double)s->rows[i].ranks, base.value * share, base.low * share, base.high * share, NULL };
+        room->ideal[i] = (PlotPoint){ (double)s->rows[i].ranks, base.value * share,
+                                      base.low * share, base.high * share, NULL };
     }
     add_series(room, room->ideal, s->count, PLOT_IDEAL, 0, "ideal");
 }
@@ -137,7 +147,8 @@ static void add_row(StrBuf *out, const ScalingRow *r)
 {
     int digits = digits_for(r->epoch_s.mean);
     char ranks[64];
-    snprintf(ranks, sizeof ranks, "%s%lld", r->oversubscribed ? "oversubscribed: " : "", (long long)r->ranks);
+    snprintf(ranks, sizeof ranks, "%s%lld", r->oversubscribed ? "oversubscribed: " : "",
+             (long long)r->ranks);
     html_row(out);
     html_figure(out, ranks);
     html_whole(out, r->hosts);
@@ -162,10 +173,11 @@ static void add_row(StrBuf *out, const ScalingRow *r)
 
 static void add_table(StrBuf *out, const Scaling *s)
 {
-    static const char *const heads[] = { "ranks",       "hosts",         "threads",  "batch/rank",   "batch",
-                                         "runs",        "values",        "cold s",   "epoch s",      "95 %",
-                                         "images/s",    "images/s/rank", "speed-up", "efficiency %", "95 %",
-                                         "data wait %", "comm wait %",   "last loss" };
+    static const char *const heads[] = { "ranks",       "hosts",        "threads",  "batch/rank",
+                                         "batch",       "runs",         "values",   "cold s",
+                                         "epoch s",     "95 %",         "images/s", "images/s/rank",
+                                         "speed-up",    "efficiency %", "95 %",     "data wait %",
+                                         "comm wait %", "last loss" };
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < s->count; i++) add_row(out, &s->rows[i]);
     html_table_end(out);
@@ -175,25 +187,29 @@ static void explain(StrBuf *out, const Scaling *s)
 {
     char text[700];
     const ScalingRow *base = &s->rows[0], *last = &s->rows[s->most_fitted];
-    const char *batch = s->same_rank_batch     ? "each rank has the same batch, so a step grows with the ranks"
-                        : s->same_global_batch ? "all ranks together have the same batch (strong scaling)"
-                                               : "batches differ between the numbers of ranks in neither usual way";
+    const char *batch =
+        s->same_rank_batch     ? "each rank has the same batch, so a step grows with the ranks"
+        : s->same_global_batch ? "all ranks together have the same batch (strong scaling)"
+                               : "batches differ between the numbers of ranks in neither usual way";
     bool epochs = false;
     for (int i = 0; i < s->count; i++) epochs = epochs || !s->rows[i].by_run;
     const char *values = epochs ? "epochs, or runs where there are three of them" : "runs";
     snprintf(text, sizeof text,
-             "Time to train on the %lld images of an epoch; %s. Values are %s; intervals are 95 %%, Student's t, from "
-             "three values on. Speed-up and efficiency are against %lld %s; the interval of the efficiency is "
-             "Fieller's. %s",
-             (long long)s->images, batch, values, (long long)base->ranks, base->ranks == 1 ? "rank" : "ranks",
-             s->from_steps ? "A value is the mean step behind the warm-up times the steps of an epoch."
-                           : "The first epoch of a process is \"cold\" and does not count.");
+             "Time to train on the %lld images of an epoch; %s. Values are %s; intervals are 95 "
+             "%%, Student's t, from three values on. Speed-up and efficiency are against %lld %s; "
+             "the interval of the efficiency is Fieller's. %s",
+             (long long)s->images, batch, values, (long long)base->ranks,
+             base->ranks == 1 ? "rank" : "ranks",
+             s->from_steps
+                 ? "A value is the mean step behind the warm-up times the steps of an epoch."
+                 : "The first epoch of a process is \"cold\" and does not count.");
     html_note(out, text);
     if (s->fitted < 3) return;
     snprintf(text, sizeof text,
-             "Least squares of T = a + b/n: a = %.4g s, b = %.4g s; the part that does not scale, a/T, is %.1f %% at "
-             "%lld ranks.",
-             s->fit.constant, s->fit.slope, 100 * s->fit.constant / last->epoch_s.mean, (long long)last->ranks);
+             "Least squares of T = a + b/n: a = %.4g s, b = %.4g s; the part that does not scale, "
+             "a/T, is %.1f %% at %lld ranks.",
+             s->fit.constant, s->fit.slope, 100 * s->fit.constant / last->epoch_s.mean,
+             (long long)last->ranks);
     html_note(out, text);
 }
 
@@ -204,8 +220,9 @@ static void add_fabrics(StrBuf *out, const RunSet *set)
 {
     StrBuf text = { 0 };
     str_add(&text,
-            "Predictions, not measurements: a model of the step (computation as on one rank, ring all-reduce by the "
-            "fabric's latency and bandwidth, overlapped bucket by bucket). Dashed in the plot:");
+            "Predictions, not measurements: a model of the step (computation as on one rank, ring "
+            "all-reduce by the fabric's latency and bandwidth, overlapped bucket by bucket). "
+            "Dashed in the plot:");
     for (int i = 0; i < set->prediction_count; i++)
         str_printf(&text, "%s %c is %s", i ? "," : "", 'a' + i, set->predictions[i].fabric);
     str_add(&text, ".");
@@ -221,7 +238,8 @@ static void add_prediction_table(StrBuf *out, const RunSet *set)
     const char *heads[1 + 2 * PREDICTIONS_MAX] = { "ranks" };
     int columns = 1;
     for (int i = 0; i < 2 * set->prediction_count; i++) {
-        snprintf(names[i], sizeof names[i], "%c: %s", 'a' + i / 2, i % 2 ? "epoch s" : "efficiency %");
+        snprintf(names[i], sizeof names[i], "%c: %s", 'a' + i / 2,
+                 i % 2 ? "epoch s" : "efficiency %");
         heads[columns++] = names[i];
     }
     add_fabrics(out, set);
@@ -265,15 +283,22 @@ void section_scaling(StrBuf *out, const RunSet *set, const Scaling *scaling)
 
 void scaling_csv(StrBuf *out, const Scaling *s)
 {
-    str_add(out,
-            "ranks,hosts,compute_threads,oversubscribed,global_batch,runs,values,value_is,cold_s,epoch_s,epoch_half_s,"
-            "images_per_s,speedup,efficiency,efficiency_low,efficiency_high,data_share,comm_share,loss\n");
+    str_add(out, "ranks,hosts,compute_threads,oversubscribed,global_batch,runs,values,value_is,"
+                 "cold_s,epoch_s,epoch_half_s,images_per_s,speedup,efficiency,efficiency_low,"
+                 "efficiency_high,data_share,comm_share,loss\n");
     for (int i = 0; i < s->count; i++) {
         const ScalingRow *r = &s->rows[i];
-        const double values[] = {
-            r->cold_s,         r->epoch_s.mean,    r->epoch_s.half, r->images_per_s, r->speedup, r->efficiency.value,
-            r->efficiency.low, r->efficiency.high, r->data_share,   r->comm_share,   r->loss
-        };
+        const double values[] = { r->cold_s,
+                                  r->epoch_s.mean,
+                                  r->epoch_s.half,
+                                  r->images_per_s,
+                                  r->speedup,
+                                  r->efficiency.value,
+                                  r->efficiency.low,
+                                  r->efficiency.high,
+                                  r->data_share,
+                                  r->comm_share,
+                                  r->loss };
         csv_whole(out, r->ranks);
         csv_whole(out, r->hosts);
         csv_whole(out, r->compute_threads);

@@ -8,27 +8,25 @@
 #define DASH "\xE2\x80\x93"
 
 static const char style[] =
-    "body{font:15px/1.5 system-ui,sans-serif;color:#1b1b1b;background:#fff;margin:0 auto;max-width:1240px;"
-    "padding:1.5em}\n"
-    "h1{font-size:1.6em;margin:0 0 .2em}\n"
-    "h2{font-size:1.2em;margin:2em 0 .6em;border-bottom:1px solid #ccc;padding-bottom:.2em}\n"
-    "p{margin:.4em 0;max-width:75em}\n"
-    ".plots{display:flex;flex-wrap:wrap;gap:14px 20px}\n"
-    ".plots svg{flex:1 1 560px;max-width:600px;min-width:300px;height:auto}\n"
-    ".wide{overflow-x:auto}\n"
-    "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.86em}\n"
-    "th,td{padding:.25em .42em;text-align:right;border-bottom:1px solid "
-    "#e4e4e4;vertical-align:top;white-space:nowrap}\n"
-    "th{font-weight:600;border-bottom:2px solid #888;white-space:normal;vertical-align:bottom}\n"
-    "th.text,td.text{text-align:left}\n"
-    "td.text{white-space:normal;min-width:3em;overflow-wrap:anywhere}\n"
-    "ul{margin:.4em 0;padding-left:1.3em}\n"
-    "pre{background:#f5f5f5;padding:.8em;overflow-x:auto;font-size:.85em}\n"
-    "summary{cursor:pointer}\n"
-    "@media print{.plots svg{max-width:48%}}\n";
+    "body{font:15px/1.5 system-ui,sans-serif;color:#1b1b1b;background:#fff;margin:0 "
+    "auto;max-width:1240px;padding:1.5em}\nh1{font-size:1.6em;margin:0 0 "
+    ".2em}\nh2{font-size:1.2em;margin:2em 0 .6em;border-bottom:1px solid "
+    "#ccc;padding-bottom:.2em}\np{margin:.4em "
+    "0;max-width:75em}\n.plots{display:flex;flex-wrap:wrap;gap:14px 20px}\n.plots svg{flex:1 1 "
+    "560px;max-width:600px;min-width:300px;height:auto}\n.wide{overflow-x:auto}\ntable{border-"
+    "collapse:collapse;font-variant-numeric:tabular-nums;font-size:.86em}\nth,td{padding:.25em "
+    ".42em;text-align:right;border-bottom:1px solid "
+    "#e4e4e4;vertical-align:top;white-space:nowrap}\nth{font-weight:600;border-bottom:2px solid "
+    "#888;white-space:normal;vertical-align:bottom}\nth.text,td.text{text-align:left}\ntd.text{"
+    "white-space:normal;min-width:3em;overflow-wrap:anywhere}\nul{margin:.4em "
+    "0;padding-left:1.3em}\npre{background:#f5f5f5;padding:.8em;overflow-x:auto;font-size:.85em}"
+    "\nsummary{cursor:pointer}\n@media "
+    "print{.plots svg{max-width:48%}}\n";
 
-/* Okabe and Ito's colours, which colour-blind readers tell apart, without the yellow that white paper swallows. */
-static const char *const colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9" };
+/* Okabe and Ito's colours, which colour-blind readers tell apart, without the yellow that white
+ * paper swallows. */
+static const char *const colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                       "#000000", "#e69f00", "#56b4e9" };
 static const char *const dashes[] = { "none", "7 3", "2 3", "9 3 2 3" };
 #define COLOURS ((int)(sizeof colours / sizeof *colours))
 #define DASHES  ((int)(sizeof dashes / sizeof *dashes))
@@ -43,16 +41,21 @@ const char *html_dashes(int k)
     return dashes[k / COLOURS % DASHES];
 }
 
-/* Bytes of the UTF-8 character at p, 0 for none; control characters that a page may not hold are none. */
+/* Bytes of the UTF-8 character at p, 0 for none; control characters that a page may not hold are
+ * none. */
 static int character(const unsigned char *p)
 {
-    int n = p[0] < 0x80 ? 1 : p[0] >= 0xC2 && p[0] < 0xE0 ? 2 : p[0] >= 0xE0 && p[0] < 0xF0 ? 3 : p[0] < 0xF5 ? 4 : 0;
+    int n = p[0] < 0x80                   ? 1
+            : p[0] >= 0xC2 && p[0] < 0xE0 ? 2
+            : p[0] >= 0xE0 && p[0] < 0xF0 ? 3
+            : p[0] < 0xF5                 ? 4
+                                          : 0;
     if (p[0] >= 0x80 && p[0] < 0xC2) return 0;
     if (p[0] < 0x20 && p[0] != '\n' && p[0] != '\t') return 0;
     for (int i = 1; i < n; i++)
         if ((p[i] & 0xC0) != 0x80) return 0;
-    if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) || (p[0] == 0xF0 && p[1] < 0x90) ||
-        (p[0] == 0xF4 && p[1] > 0x8F))
+    if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) ||
+        (p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F))
         return 0;
     return n;
 }
@@ -74,7 +77,8 @@ void html_text(StrBuf *out, const char *text)
 void html_begin(StrBuf *out, const char *title)
 {
     str_add(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                 "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
+                 "<meta name=\"viewport\" "
+                 "content=\"width=device-width,initial-scale=1\">\n<title>");
     html_text(out, title);
     str_printf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>", style);
     html_text(out, title);
@@ -157,9 +161,10 @@ void html_swatch(StrBuf *out, int k)
 {
     str_printf(
         out,
-        "<td><svg width=\"46\" height=\"14\" viewBox=\"0 0 46 14\" role=\"img\" aria-label=\"%d\"><line x1=\"0\" "
-        "y1=\"7\" x2=\"26\" y2=\"7\" stroke=\"%s\" stroke-width=\"3\" stroke-dasharray=\"%s\"/><text x=\"31\" "
-        "y=\"12\" font-size=\"13\" fill=\"%s\">%d</text></svg></td>",
+        "<td><svg width=\"46\" height=\"14\" viewBox=\"0 0 46 14\" role=\"img\" "
+        "aria-label=\"%d\"><line x1=\"0\" y1=\"7\" x2=\"26\" y2=\"7\" stroke=\"%s\" "
+        "stroke-width=\"3\" stroke-dasharray=\"%s\"/><text x=\"31\" y=\"12\" font-size=\"13\" "
+        "fill=\"%s\">%d</text></svg></td>",
         k + 1, html_colour(k), html_dashes(k), html_colour(k), k + 1);
 }
 

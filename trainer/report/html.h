@@ -1,18 +1,22 @@
-/* html.h - pieces of a page that needs nothing but itself: no script, no network, no font, no image file.
+/* html.h - pieces of a page that needs nothing but itself: no script, no network, no font, no image
+ * file.
  *
- * Everything goes to a StrBuf, whose failed flag carries an allocation failure. Text that comes from outside goes
- * through html_text() alone, which makes it harmless in text, attributes and SVG. */
+ * Everything goes to a StrBuf, whose failed flag carries an allocation failure. Text that comes
+ * from outside goes through html_text() alone, which makes it harmless in text, attributes and
+ * SVG. */
 #ifndef CONVOY_TRAINER_REPORT_HTML_H
 #define CONVOY_TRAINER_REPORT_HTML_H
 #include "base/str.h"
 
 void html_begin(StrBuf *out, const char *title);
 void html_end(StrBuf *out);
-void html_text(StrBuf *out, const char *text); /* escaped; bytes that are no UTF-8 text become U+FFFD */
+/* escaped; bytes that are no UTF-8 text become U+FFFD */
+void html_text(StrBuf *out, const char *text);
 void html_heading(StrBuf *out, const char *text);
 void html_note(StrBuf *out, const char *text); /* a paragraph */
 
-/* Tables: html_table(), then rows of cells. A head that begins with "<" is that of a column of text, to the left. */
+/* Tables: html_table(), then rows of cells. A head that begins with "<" is that of a column of
+ * text, to the left. */
 void html_table(StrBuf *out, const char *const *heads, int count);
 void html_row(StrBuf *out);
 void html_cell(StrBuf *out, const char *text);   /* text; "" is shown as a dash */
@@ -23,7 +27,8 @@ void html_whole(StrBuf *out, int64_t value); /* -1: a dash */
 void html_row_end(StrBuf *out);
 void html_table_end(StrBuf *out);
 
-/* The colour of series k, and how its line is broken ("none" or lengths): different for 28 series. */
+/* The colour of series k, and how its line is broken ("none" or lengths): different for 28
+ * series. */
 const char *html_colour(int k);
 const char *html_dashes(int k);
 void html_swatch(StrBuf *out, int k); /* a cell that shows both, with the number k + 1 */

@@ -1,4 +1,5 @@
-/* plot.c - see plot.h. Coordinates are SVG's: x to the right, y down, in units of a 600 x 320 drawing. */
+/* plot.c - see plot.h. Coordinates are SVG's: x to the right, y down, in units of a 600 x 320
+ * drawing. */
 #include "trainer/report/plot.h"
 
 #include "trainer/report/html.h"
@@ -115,16 +116,19 @@ static double at_y(const Drawing *d, double y)
 
 /* ---- axes ---- */
 
-static void text_at(StrBuf *out, double x, double y, const char *anchor, const char *colour, const char *text)
+static void text_at(StrBuf *out, double x, double y, const char *anchor, const char *colour,
+                    const char *text)
 {
-    str_printf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">", x, y, anchor, colour);
+    str_printf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">", x, y, anchor,
+               colour);
     html_text(out, text);
     str_add(out, "</text>\n");
 }
 
 static void line(StrBuf *out, double x1, double y1, double x2, double y2, const char *style)
 {
-    str_printf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" %s/>\n", x1, y1, x2, y2, style);
+    str_printf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" %s/>\n", x1, y1, x2, y2,
+               style);
 }
 
 /* As many digits as the distance of ticks needs. */
@@ -146,7 +150,9 @@ static void draw_y_axis(const Drawing *d)
     }
     for (int i = 0; i < 2; i++) {
         double v = d->plot->lines[i];
-        if (isfinite(v)) line(d->out, LEFT, at_y(d, v), RIGHT, at_y(d, v), "stroke=\"#999\" stroke-dasharray=\"1 3\"");
+        if (isfinite(v))
+            line(d->out, LEFT, at_y(d, v), RIGHT, at_y(d, v),
+                 "stroke=\"#999\" stroke-dasharray=\"1 3\"");
     }
 }
 
@@ -194,7 +200,8 @@ static void draw_log2_ticks(const Drawing *d)
 static void draw_x_axis(const Drawing *d)
 {
     char text[32];
-    double first = d->x.step * ceil(d->x.low / d->x.step - 1e-9), end = d->x.high * (1 + 1e-12) + 1e-12;
+    double first = d->x.step * ceil(d->x.low / d->x.step - 1e-9),
+           end = d->x.high * (1 + 1e-12) + 1e-12;
     if (d->x.logarithmic) draw_log2_ticks(d);
     for (double v = first; !d->x.logarithmic && v <= end; v += d->x.step) {
         format_tick(text, v, d->x.step);
@@ -212,11 +219,13 @@ static bool has_range(const PlotPoint *q)
 }
 
 /* One stretch of neighbours with low and high, there along the one and back along the other. */
-static void draw_band_stretch(const Drawing *d, const PlotSeries *s, int64_t first, int64_t end, const char *colour)
+static void draw_band_stretch(const Drawing *d, const PlotSeries *s, int64_t first, int64_t end,
+                              const char *colour)
 {
     str_add(d->out, "<path d=\"");
     for (int64_t i = first; i < end; i++)
-        str_printf(d->out, "%s%.1f %.1f", i == first ? "M" : "L", at_x(d, s->points[i].x), at_y(d, s->points[i].high));
+        str_printf(d->out, "%s%.1f %.1f", i == first ? "M" : "L", at_x(d, s->points[i].x),
+                   at_y(d, s->points[i].high));
     for (int64_t i = end; i-- > first;)
         str_printf(d->out, "L%.1f %.1f", at_x(d, s->points[i].x), at_y(d, s->points[i].low));
     str_printf(d->out, "Z\" fill=\"%s\" fill-opacity=\"0.13\"/>\n", colour);
@@ -253,8 +262,8 @@ static void draw_points(const Drawing *d, const PlotSeries *s, const char *colou
         const PlotPoint *q = &s->points[i];
         if (!isfinite(q->x) || !isfinite(q->y)) continue;
         str_printf(d->out,
-                   "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.6\" fill=\"%s\" stroke=\"%s\" stroke-width=\"1.5\" "
-                   "data-x=\"%.10g\" data-y=\"%.10g\">",
+                   "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.6\" fill=\"%s\" stroke=\"%s\" "
+                   "stroke-width=\"1.5\" data-x=\"%.10g\" data-y=\"%.10g\">",
                    at_x(d, q->x), at_y(d, q->y), hollow ? "#fff" : colour, colour, q->x, q->y);
         if (q->title) {
             str_add(d->out, "<title>");
@@ -272,12 +281,13 @@ static void draw_lone_points(const Drawing *d, const PlotSeries *s, const char *
         const PlotPoint *q = &s->points[i];
         bool before = i > 0 && isfinite(q[-1].y), after = i + 1 < s->count && isfinite(q[1].y);
         if (isfinite(q->x) && isfinite(q->y) && !before && !after)
-            str_printf(d->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\" fill=\"%s\"/>\n", at_x(d, q->x),
-                       at_y(d, q->y), colour);
+            str_printf(d->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\" fill=\"%s\"/>\n",
+                       at_x(d, q->x), at_y(d, q->y), colour);
     }
 }
 
-static void draw_line(const Drawing *d, const PlotSeries *s, const char *colour, const char *dashes, double width)
+static void draw_line(const Drawing *d, const PlotSeries *s, const char *colour, const char *dashes,
+                      double width)
 {
     bool down = false;
     str_add(d->out, "<path d=\"");
@@ -288,8 +298,8 @@ static void draw_line(const Drawing *d, const PlotSeries *s, const char *colour,
         down = here;
     }
     str_printf(d->out,
-               "\" fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\" stroke-dasharray=\"%s\" stroke-linejoin=\"round\" "
-               "stroke-linecap=\"round\"/>\n",
+               "\" fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\" stroke-dasharray=\"%s\" "
+               "stroke-linejoin=\"round\" stroke-linecap=\"round\"/>\n",
                colour, width, dashes);
 }
 
@@ -298,15 +308,17 @@ static void draw_cross(const Drawing *d, const PlotSeries *s, const char *colour
     if (!isfinite(s->marked_x)) return;
     double x = fmin(fmax(at_x(d, s->marked_x), LEFT), RIGHT), y = BOTTOM - 7;
     str_printf(d->out,
-               "<path d=\"M%.1f %.1fl9 9m0 -9l-9 9\" stroke=\"%s\" stroke-width=\"2.4\" fill=\"none\"><title>not a "
-               "finite number from here</title></path>\n",
+               "<path d=\"M%.1f %.1fl9 9m0 -9l-9 9\" stroke=\"%s\" stroke-width=\"2.4\" "
+               "fill=\"none\"><title>not a finite number from here</title></path>\n",
                x - 4.5, y - 4.5, colour);
 }
 
 static void draw_series(const Drawing *d, const PlotSeries *s)
 {
     const char *colour = s->style == PLOT_IDEAL ? "#c00000" : html_colour(s->colour);
-    const char *broken = s->style == PLOT_IDEAL ? "2 4" : s->style == PLOT_PREDICTION ? "6 4" : html_dashes(s->colour);
+    const char *broken = s->style == PLOT_IDEAL        ? "2 4"
+                         : s->style == PLOT_PREDICTION ? "6 4"
+                                                       : html_dashes(s->colour);
     bool points = s->style == PLOT_MARKERS || s->style == PLOT_PREDICTION;
     if (points) draw_bars(d, s, colour);
     else draw_band(d, s, colour);
@@ -327,11 +339,13 @@ static bool find_end(const Drawing *d, const PlotSeries *s, Label *out)
     int64_t i = s->count - 1;
     while (i >= 0 && !isfinite(s->points[i].y)) i--;
     if (!s->label || i < 0) return false;
-    *out = (Label){ .x = at_x(d, s->points[i].x) + 6, .y = at_y(d, s->points[i].y) + 4, .series = s };
+    *out =
+        (Label){ .x = at_x(d, s->points[i].x) + 6, .y = at_y(d, s->points[i].y) + 4, .series = s };
     return true;
 }
 
-/* Labels that would lie on each other are moved apart: down from the top, and up again from the lower edge. */
+/* Labels that would lie on each other are moved apart: down from the top, and up again from the
+ * lower edge. */
 static void part_labels(Label *labels, int count)
 {
     for (int i = 1; i < count; i++) {
@@ -437,7 +451,9 @@ int64_t plot_bin(PlotPoint *out, const PlotPoint *points, int64_t count)
         bin = bin < 0 ? 0 : bin >= PLOT_BINS ? PLOT_BINS - 1 : bin;
         if (bin > current || bins == 0) {
             if (bins > 0) close_bin(&out[bins - 1], values);
-            out[bins++] = (PlotPoint){ .x = q->x, .y = 0, .low = (double)INFINITY, .high = -(double)INFINITY };
+            out[bins++] = (PlotPoint){
+                .x = q->x, .y = 0, .low = (double)INFINITY, .high = -(double)INFINITY
+            };
             current = bin;
             values = 0;
         }

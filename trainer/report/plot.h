@@ -1,5 +1,5 @@
-/* plot.h - a line plot as inline SVG: axes with round ticks and units, lines that break where a value is missing,
- * bands, error bars, and the number of each series at the end of its line. */
+/* plot.h - a line plot as inline SVG: axes with round ticks and units, lines that break where a
+ * value is missing, bands, error bars, and the number of each series at the end of its line. */
 #ifndef CONVOY_TRAINER_REPORT_PLOT_H
 #define CONVOY_TRAINER_REPORT_PLOT_H
 #include "base/str.h"
@@ -44,8 +44,9 @@ typedef struct Plot {
 /* A plot without a single finite value says so instead of drawing axes. */
 void plot_svg(StrBuf *out, const Plot *p);
 
-/* Means of neighbouring points in at most PLOT_BINS equal parts of the range of x, with the smallest and largest as low
- * and high; as many as there are if they are few. Values that are not finite do not count; a part that holds nothing
- * else is a gap. out: room for PLOT_BINS. Returns how many. */
+/* Means of neighbouring points in at most PLOT_BINS equal parts of the range of x, with the
+ * smallest and largest as low and high; as many as there are if they are few. Values that are not
+ * finite do not count; a part that holds nothing else is a gap. out: room for PLOT_BINS. Returns
+ * how many. */
 int64_t plot_bin(PlotPoint *out, const PlotPoint *points, int64_t count);
 #endif

@@ -22,11 +22,14 @@ static Status build_page(StrBuf *out, const RunSet *set, const Scaling *scaling)
     char now[32], text[160];
     const bool scales = scaling->count >= 2 || set->prediction_count > 0;
     clock_format_utc(now, sizeof now);
-    html_begin(out, set->scale ? "Convoy: scaling report" : set->count == 1 ? "Convoy: one run" : "Convoy: runs");
-    if (set->count == 0) snprintf(text, sizeof text, "No run, written %s by convoy %s.", now, CONVOY_VERSION);
+    html_begin(out, set->scale        ? "Convoy: scaling report"
+                    : set->count == 1 ? "Convoy: one run"
+                                      : "Convoy: runs");
+    if (set->count == 0)
+        snprintf(text, sizeof text, "No run, written %s by convoy %s.", now, CONVOY_VERSION);
     else
-        snprintf(text, sizeof text, "%d %s, written %s by convoy %s.", set->count, set->count == 1 ? "run" : "runs",
-                 now, CONVOY_VERSION);
+        snprintf(text, sizeof text, "%d %s, written %s by convoy %s.", set->count,
+                 set->count == 1 ? "run" : "runs", now, CONVOY_VERSION);
     html_note(out, text);
     if (scales && set->scale) section_scaling(out, set, scaling);
     if (set->count > 0) TRY(section_runs(out, set));
@@ -48,7 +51,8 @@ static Status write_beside(const char *out, const char *suffix, const StrBuf *te
     str_add_n(&path, out, n);
     str_add(&path, suffix);
     bool failed = text->failed || path.failed;
-    Status status = failed ? fail(ERR_MEMORY, "out of memory") : fs_write_atomic(path.text, text->text, text->length);
+    Status status = failed ? fail(ERR_MEMORY, "out of memory")
+                           : fs_write_atomic(path.text, text->text, text->length);
     if (status == OK) log_info("wrote %s", path.text);
     str_free(&path);
     return status;

@@ -1,12 +1,14 @@
-/* report.h - one page about runs: curves, waits, environment, configuration, and how epoch time scales. */
+/* report.h - one page about runs: curves, waits, environment, configuration, and how epoch time
+ * scales. */
 #ifndef CONVOY_TRAINER_REPORT_REPORT_H
 #define CONVOY_TRAINER_REPORT_REPORT_H
 #include "base/status.h"
 
 #define REPORT_RUNS_MAX 256
 
-/* Writes the page out (".html"), the records beside it (".csv" for ".html") and, where runs differ in their number of
- * ranks, the table of epoch times (".scaling.csv"). inputs: run folders, or folders of convoy scale, whose points are
- * runs. ERR_DATA naming a folder that holds neither; ERR_IO. */
+/* Writes the page out (".html"), the records beside it (".csv" for ".html") and, where runs differ
+ * in their number of ranks, the table of epoch times (".scaling.csv"). inputs: run folders, or
+ * folders of convoy scale, whose points are runs. ERR_DATA naming a folder that holds neither;
+ * ERR_IO. */
 Status report_write(const char *out, const char *const *inputs, int count);
 #endif

@@ -60,7 +60,8 @@ static void cut_behind(ReportRun *r, int64_t steps)
 {
     while (r->step_count > 0 && r->steps[r->step_count - 1].step > steps) r->step_count--;
     while (r->eval_count > 0 && r->evals[r->eval_count - 1].step > steps) r->eval_count--;
-    while (r->epoch_count > 0 && r->epochs[r->epoch_count - 1].steps_before > steps) r->epoch_count--;
+    while (r->epoch_count > 0 && r->epochs[r->epoch_count - 1].steps_before > steps)
+        r->epoch_count--;
 }
 
 static Status take_start(ReportRun *r, const JsonValue *record)
@@ -163,9 +164,11 @@ static Status take_nothing(ReportRun *r, const JsonValue *record)
 static const struct {
     const char *name;
     Status (*take)(ReportRun *r, const JsonValue *record);
-} events[] = { { "step", take_step },          { "gpu", take_nothing },     { "epoch", take_epoch },
-               { "eval", take_eval },          { "start", take_start },     { "done", take_done },
-               { "checkpoint", take_nothing }, { "on_save", take_nothing }, { "resume", take_resume } };
+} events[] = { { "step", take_step },          { "gpu", take_nothing },
+               { "epoch", take_epoch },        { "eval", take_eval },
+               { "start", take_start },        { "done", take_done },
+               { "checkpoint", take_nothing }, { "on_save", take_nothing },
+               { "resume", take_resume } };
 
 static Status take_line(ReportRun *r, Arena *arena, const char *line, size_t bytes)
 {
@@ -174,7 +177,8 @@ static Status take_line(ReportRun *r, Arena *arena, const char *line, size_t byt
     if (status == ERR_MEMORY) return status;
     const JsonValue *event = json_get(record, "event"); /* NULL where the line is no object */
     r->lines++;
-    for (size_t i = 0; event && event->type == JSON_STRING && i < sizeof events / sizeof events[0]; i++) {
+    for (size_t i = 0; event && event->type == JSON_STRING && i < sizeof events / sizeof events[0];
+         i++) {
         if (strcmp(event->string, events[i].name) != 0) continue;
         if (events[i].take != take_nothing) r->done = events[i].take == take_done;
         return events[i].take(r, record);
@@ -195,7 +199,8 @@ static Status take_lines(ReportRun *r, const char *at, const char *end)
             arena_destroy(arena);
             if ((status = arena_create(&arena, 0)) != OK) return status;
         }
-        r->torn = newline == NULL; /* what is behind the last newline was being written when the run ended */
+        /* what is behind the last newline was being written when the run ended */
+        r->torn = newline == NULL;
         if (!r->torn) status = take_line(r, arena, at, (size_t)(newline - at));
         at = newline ? newline + 1 : end;
     }

@@ -1,8 +1,9 @@
 /* runs.h - what a run folder tells, read back for a report.
  *
- * A run is read as it was left: unfinished, resumed, with a torn last line, with losses that are no numbers. Nothing is
- * made up: a number that is not there is NaN, a text that is not there is "". Records of steps that a resumed run went
- * through again are replaced by the later ones, and what lay behind the resumed checkpoint is dropped. */
+ * A run is read as it was left: unfinished, resumed, with a torn last line, with losses that are no
+ * numbers. Nothing is made up: a number that is not there is NaN, a text that is not there is "".
+ * Records of steps that a resumed run went through again are replaced by the later ones, and what
+ * lay behind the resumed checkpoint is dropped. */
 #ifndef CONVOY_TRAINER_REPORT_RUNS_H
 #define CONVOY_TRAINER_REPORT_RUNS_H
 #include "base/mem.h"
@@ -53,11 +54,12 @@ typedef struct ReportRun {
     int64_t step_count, epoch_count, eval_count;
     Config *config;          /* NULL: config.yaml is not there or cannot be read */
     const char *config_text; /* "" then */
-    int64_t warmup_steps;    /* of a point of convoy scale: its measured steps come behind these; else -1 */
+    /* of a point of convoy scale: its measured steps come behind these; else -1 */
+    int64_t warmup_steps;
 } ReportRun;
 
-/* Reads dir/metrics.jsonl and dir/config.yaml. ERR_DATA if there is no metrics.jsonl; anything inside that cannot be
- * used is left out and counted. name is copied. */
+/* Reads dir/metrics.jsonl and dir/config.yaml. ERR_DATA if there is no metrics.jsonl; anything
+ * inside that cannot be used is left out and counted. name is copied. */
 Status report_run_read(ReportRun *out, const char *dir, const char *name);
 void report_run_free(ReportRun *r); /* zeroed ok */
 

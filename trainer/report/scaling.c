@@ -11,7 +11,8 @@ typedef struct Values { /* of one number of ranks */
 
 /* ---- which runs can be compared ---- */
 
-/* What differs between configurations beside length and seed, which do not change the work of a step; "" if nothing. */
+/* What differs between configurations beside length and seed, which do not change the work of a
+ * step; "" if nothing. */
 static Status differences(const ReportRun *r, const ReportRun *base, StrBuf *out)
 {
     Config *c = NULL;
@@ -24,10 +25,10 @@ static Status differences(const ReportRun *r, const ReportRun *base, StrBuf *out
     c->train.epochs = base->config->train.epochs;
     c->train.max_steps = base->config->train.max_steps;
     Status status = config_math_difference(c, base->config_text, out);
-    if (status == OK &&
-        (strcmp(r->start.device, base->start.device) || strcmp(r->start.precision, base->start.precision)))
-        str_printf(out, "%sdevice or precision is another (%s %s, %s %s)", out->length ? "; " : "", base->start.device,
-                   base->start.precision, r->start.device, r->start.precision);
+    if (status == OK && (strcmp(r->start.device, base->start.device) ||
+                         strcmp(r->start.precision, base->start.precision)))
+        str_printf(out, "%sdevice or precision is another (%s %s, %s %s)", out->length ? "; " : "",
+                   base->start.device, base->start.precision, r->start.device, r->start.precision);
     if (status == OK && r->start.images != base->start.images)
         str_printf(out, "%sthe training set has another size", out->length ? "; " : "");
     config_destroy(c);
@@ -36,7 +37,8 @@ static Status differences(const ReportRun *r, const ReportRun *base, StrBuf *out
 
 static bool has_epoch_time(const ReportRun *r)
 {
-    if (r->warmup_steps >= 0) return r->step_count > 0 && r->steps[r->step_count - 1].step > r->warmup_steps;
+    if (r->warmup_steps >= 0)
+        return r->step_count > 0 && r->steps[r->step_count - 1].step > r->warmup_steps;
     for (int64_t i = 0; i < r->epoch_count; i++)
         if (!r->epochs[i].first && !r->epochs[i].partial) return true;
     return false;
@@ -45,7 +47,8 @@ static bool has_epoch_time(const ReportRun *r)
 /* NULL, or why the run cannot take part. */
 static const char *unusable(const ReportRun *r)
 {
-    if (r->start.world < 1 || r->start.images < 1 || r->start.global_batch < 1) return "it has no start record";
+    if (r->start.world < 1 || r->start.images < 1 || r->start.global_batch < 1)
+        return "it has no start record";
     if (r->world_changed) return "its number of ranks changed on the way";
     if (!has_epoch_time(r) && r->warmup_steps >= 0) return "it has no step behind the warm-up";
     if (!has_epoch_time(r)) return "it has no whole epoch behind its first one";
@@ -60,8 +63,8 @@ static Status usable(Scaling *s, const ReportRun *r, const ReportRun *base, bool
     Status status = why || !base ? OK : differences(r, base, &difference);
     if (why) str_printf(&s->notes, "%s is left out of the epoch times: %s.\n", r->name, why);
     else if (difference.length > 0)
-        str_printf(&s->notes, "%s is left out of the epoch times: compared with %s, %s.\n", r->name, base->name,
-                   difference.text);
+        str_printf(&s->notes, "%s is left out of the epoch times: compared with %s, %s.\n", r->name,
+                   base->name, difference.text);
     *out = !why && difference.length == 0;
     str_free(&difference);
     return status;
@@ -79,7 +82,8 @@ static void add_steps_value(Values *v, const ReportRun *r)
         count++;
     }
     if (count > 0)
-        v->runs[v->run_count++] = 1e-3 * sum / (double)count * (double)r->start.images / (double)r->start.global_batch;
+        v->runs[v->run_count++] =
+            1e-3 * sum / (double)count * (double)r->start.images / (double)r->start.global_batch;
 }
 
 static void add_values(Values *v, const ReportRun *r)
@@ -156,7 +160,8 @@ static Status make_row(ScalingRow *row, const ReportRun *const *runs, int count)
         row->oversubscribed = row->oversubscribed || runs[i]->start.oversubscribed;
     }
     row->by_run = v.epoch_count == 0 || v.run_count >= STATISTICS_MIN_VALUES;
-    row->epoch_s = row->by_run ? statistics_sample(v.runs, v.run_count) : statistics_sample(v.epochs, v.epoch_count);
+    row->epoch_s = row->by_run ? statistics_sample(v.runs, v.run_count)
+                               : statistics_sample(v.epochs, v.epoch_count);
     row->cold_s = statistics_sample(v.cold, v.cold_count).mean;
     row->images_per_s = (double)first->images / row->epoch_s.mean;
     row->data_share = sums.data_ms / sums.step_ms;
@@ -175,7 +180,8 @@ static void compare_rows(Scaling *s)
     for (int i = 0; i < s->count; i++) {
         ScalingRow *r = &s->rows[i];
         r->speedup = base->epoch_s.mean / r->epoch_s.mean;
-        r->efficiency = statistics_ratio(&base->epoch_s, &r->epoch_s, (double)base->ranks / (double)r->ranks);
+        r->efficiency =
+            statistics_ratio(&base->epoch_s, &r->epoch_s, (double)base->ranks / (double)r->ranks);
         if (i == 0) r->efficiency = (Ratio){ 1, (double)NAN, (double)NAN };
         if (r->oversubscribed) continue;
         x[s->fitted] = 1 / (double)r->ranks;
@@ -191,20 +197,23 @@ static void describe(Scaling *s)
     bool same_threads = true, oversubscribed = false;
     for (int i = 0; i < s->count; i++) {
         const ScalingRow *r = &s->rows[i], *base = &s->rows[0];
-        if (r->global_batch * base->ranks != base->global_batch * r->ranks) s->same_rank_batch = false;
+        if (r->global_batch * base->ranks != base->global_batch * r->ranks)
+            s->same_rank_batch = false;
         if (r->global_batch != base->global_batch) s->same_global_batch = false;
         if (r->compute_threads != base->compute_threads) same_threads = false;
         if (r->oversubscribed) oversubscribed = true;
         if (r->epoch_s.count < STATISTICS_MIN_VALUES)
-            str_printf(&s->notes, "%lld %s: %lld %s, no interval (three are needed).\n", (long long)r->ranks,
-                       r->ranks == 1 ? "rank" : "ranks", (long long)r->epoch_s.count,
-                       r->epoch_s.count == 1 ? "value" : "values");
+            str_printf(&s->notes, "%lld %s: %lld %s, no interval (three are needed).\n",
+                       (long long)r->ranks, r->ranks == 1 ? "rank" : "ranks",
+                       (long long)r->epoch_s.count, r->epoch_s.count == 1 ? "value" : "values");
     }
     if (oversubscribed)
-        str_add(&s->notes, "Oversubscribed points had more ranks than CPUs or GPUs: they show that it runs, and are no "
+        str_add(&s->notes, "Oversubscribed points had more ranks than CPUs or GPUs: they show that "
+                           "it runs, and are no "
                            "measurement of scaling.\n");
     if (!same_threads)
-        str_add(&s->notes, "Ranks had different numbers of compute threads, so the ideal line does not apply: with "
+        str_add(&s->notes, "Ranks had different numbers of compute threads, so the ideal line does "
+                           "not apply: with "
                            "device.threads set, each rank is the same hardware.\n");
 }
 
@@ -221,11 +230,13 @@ static int64_t next_ranks(const ReportRun *const *runs, int count, int64_t above
 {
     int64_t best = 0;
     for (int i = 0; i < count; i++)
-        if (runs[i]->start.world > above && (best == 0 || runs[i]->start.world < best)) best = runs[i]->start.world;
+        if (runs[i]->start.world > above && (best == 0 || runs[i]->start.world < best))
+            best = runs[i]->start.world;
     return best;
 }
 
-static Status make_rows(Scaling *s, const ReportRun *const *runs, int count, const ReportRun **scratch)
+static Status make_rows(Scaling *s, const ReportRun *const *runs, int count,
+                        const ReportRun **scratch)
 {
     int64_t ranks = 0;
     while ((ranks = next_ranks(runs, count, ranks)) > 0 && s->count < SCALING_ROWS_MAX) {

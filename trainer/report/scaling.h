@@ -1,10 +1,11 @@
 /* scaling.h - epoch time against the number of ranks, from runs that differ in nothing else.
  *
- * DEFINITIONS. T(n): mean time of an epoch's training at n ranks. Values are whole epochs behind the first one of a
- * process (that one is told apart, as cold), scaled to the images of an epoch since epochs end on whole steps; or, for
- * points of convoy scale that count steps, the mean step behind the warm-up times the steps of an epoch. Where three
- * runs or more have the same n, each run's mean is a value, else each epoch is one. Interval: 95 %, Student's t, from
- * three values on. With n0 the smallest n measured: speed-up T(n0) / T(n), efficiency n0 T(n0) / (n T(n)) with
+ * DEFINITIONS. T(n): mean time of an epoch's training at n ranks. Values are whole epochs behind
+ * the first one of a process (that one is told apart, as cold), scaled to the images of an epoch
+ * since epochs end on whole steps; or, for points of convoy scale that count steps, the mean step
+ * behind the warm-up times the steps of an epoch. Where three runs or more have the same n, each
+ * run's mean is a value, else each epoch is one. Interval: 95 %, Student's t, from three values on.
+ * With n0 the smallest n measured: speed-up T(n0) / T(n), efficiency n0 T(n0) / (n T(n)) with
  * Fieller's interval, ideal line T(n0) n0 / n. */
 #ifndef CONVOY_TRAINER_REPORT_SCALING_H
 #define CONVOY_TRAINER_REPORT_SCALING_H
@@ -38,7 +39,8 @@ typedef struct Scaling {
     StrBuf notes; /* sentences, one a line: what was left out, and what to keep in mind */
 } Scaling;
 
-/* Groups the runs that can be compared. Fewer than two different numbers of ranks: count below 2. */
+/* Groups the runs that can be compared. Fewer than two different numbers of ranks: count below
+ * 2. */
 Status scaling_make(Scaling *out, const ReportRun *runs, int count);
 void scaling_free(Scaling *s);
 #endif

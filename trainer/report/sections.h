@@ -12,7 +12,8 @@ void section_missing(StrBuf *out, const RunSet *set, const Scaling *scaling);
 void section_environment(StrBuf *out, const RunSet *set);
 Status section_config(StrBuf *out, const RunSet *set);
 void records_csv(StrBuf *out, const RunSet *set);
-/* epochs.c: epoch time and efficiency against ranks, as measured (scaling->count >= 2) and as predicted. */
+/* epochs.c: epoch time and efficiency against ranks, as measured (scaling->count >= 2) and as
+ * predicted. */
 void section_scaling(StrBuf *out, const RunSet *set, const Scaling *scaling);
 void scaling_csv(StrBuf *out, const Scaling *scaling);
 #endif

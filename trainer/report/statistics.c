@@ -1,5 +1,6 @@
-/* statistics.c - see statistics.h. The t quantile is found by bisection on the distribution, which is an incomplete
- * beta function; so any number of degrees of freedom is exact to rounding and there is no table to trust. */
+/* statistics.c - see statistics.h. The t quantile is found by bisection on the distribution, which
+ * is an incomplete beta function; so any number of degrees of freedom is exact to rounding and
+ * there is no table to trust. */
 #include "trainer/report/statistics.h"
 
 #include <math.h>
@@ -7,7 +8,8 @@
 
 #define TERMS_MAX 300
 
-/* The continued fraction of the incomplete beta function (Abramowitz and Stegun 26.5.8), by Lentz's method. */
+/* The continued fraction of the incomplete beta function (Abramowitz and Stegun 26.5.8), by Lentz's
+ * method. */
 static double beta_fraction(double a, double b, double x)
 {
     const double tiny = 1e-300;
@@ -46,7 +48,8 @@ double statistics_t(double degrees)
     if (!(degrees >= 1)) return (double)NAN;
     double low = 0, high = 16; /* 12.71 for one degree of freedom, less for more */
     for (int i = 0; i < 100; i++) {
-        double t = 0.5 * (low + high), outside = beta_share(0.5 * degrees, 0.5, degrees / (degrees + t * t));
+        double t = 0.5 * (low + high),
+               outside = beta_share(0.5 * degrees, 0.5, degrees / (degrees + t * t));
         if (outside > 0.05) low = t;
         else high = t;
     }
@@ -55,7 +58,9 @@ double statistics_t(double degrees)
 
 Sample statistics_sample(const double *values, int64_t count)
 {
-    Sample s = { .count = count, .mean = (double)NAN, .deviation = (double)NAN, .half = (double)NAN };
+    Sample s = {
+        .count = count, .mean = (double)NAN, .deviation = (double)NAN, .half = (double)NAN
+    };
     double sum = 0, squares = 0;
     if (count < 1) return s;
     for (int64_t i = 0; i < count; i++) sum += values[i];
@@ -63,7 +68,8 @@ Sample statistics_sample(const double *values, int64_t count)
     if (count < 2) return s;
     for (int64_t i = 0; i < count; i++) squares += (values[i] - s.mean) * (values[i] - s.mean);
     s.deviation = sqrt(squares / (double)(count - 1));
-    if (count >= STATISTICS_MIN_VALUES) s.half = statistics_t((double)count - 1) * s.deviation / sqrt((double)count);
+    if (count >= STATISTICS_MIN_VALUES)
+        s.half = statistics_t((double)count - 1) * s.deviation / sqrt((double)count);
     return s;
 }
 
@@ -80,7 +86,8 @@ Ratio statistics_ratio(const Sample *a, const Sample *b, double factor)
     double ratio = a->mean / b->mean;
     Ratio r = { .value = factor * ratio, .low = (double)NAN, .high = (double)NAN };
     if (a->count < STATISTICS_MIN_VALUES || b->count < STATISTICS_MIN_VALUES) return r;
-    double va = a->deviation * a->deviation / (double)a->count, vb = b->deviation * b->deviation / (double)b->count;
+    double va = a->deviation * a->deviation / (double)a->count,
+           vb = b->deviation * b->deviation / (double)b->count;
     double t = statistics_t(common_degrees(va, a->count, ratio * ratio * vb, b->count));
     double g = t * t * vb / (b->mean * b->mean);
     if (!(g < 1)) return r; /* the denominator may be zero: nothing bounded can be said */

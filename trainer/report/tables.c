@@ -1,5 +1,5 @@
-/* tables.c - the parts of a report that are text: the runs, what is missing, where they ran, how they were configured;
- * and all records as CSV. */
+/* tables.c - the parts of a report that are text: the runs, what is missing, where they ran, how
+ * they were configured; and all records as CSV. */
 #include "trainer/report/html.h"
 #include "trainer/report/sections.h"
 #include <math.h>
@@ -99,9 +99,10 @@ Status section_runs(StrBuf *out, const RunSet *set)
     for (int i = 0; i < set->count; i++) TRY(add_run_row(out, &set->runs[i], i));
     html_table_end(out);
     html_note(out,
-              "batch: images of a step over all ranks. images/s: median over the recorded steps. Waits: of the time of "
-              "all recorded steps; comm wait is what the sums of gradients take beyond the computation that they "
-              "overlap with. Loss: of the last recorded step.");
+              "batch: images of a step over all ranks. images/s: median over the recorded steps. "
+              "Waits: of the time of all recorded steps; comm wait is what the sums of gradients "
+              "take beyond the computation that they overlap with. Loss: of the last recorded "
+              "step.");
     return OK;
 }
 
@@ -128,27 +129,34 @@ static void add_run_items(StrBuf *out, int *items, const ReportRun *r)
     const ReportStep *nonfinite = report_run_nonfinite(r);
     if (r->lines == 0) add_item(out, items, r->name, "metrics.jsonl holds no record yet.");
     if (r->lines > 0 && r->starts == 0)
-        add_item(out, items, r->name, "there is no start record: network, ranks and batch are not known.");
+        add_item(out, items, r->name,
+                 "there is no start record: network, ranks and batch are not known.");
     if (r->lines > 0 && !r->done)
-        add_item(out, items, r->name, "the last record is not done: the run goes on, or was killed.");
+        add_item(out, items, r->name,
+                 "the last record is not done: the run goes on, or was killed.");
     if (r->done && r->code != 0) {
-        snprintf(text, sizeof text, "ended with exit code %lld: %.300s", (long long)r->code, r->reason);
+        snprintf(text, sizeof text, "ended with exit code %lld: %.300s", (long long)r->code,
+                 r->reason);
         add_item(out, items, r->name, text);
     }
-    if (r->torn) add_item(out, items, r->name, "the last line of metrics.jsonl is torn and was left out.");
+    if (r->torn)
+        add_item(out, items, r->name, "the last line of metrics.jsonl is torn and was left out.");
     if (r->broken_lines > 0) {
-        snprintf(text, sizeof text, "%lld %s of metrics.jsonl %s no record and left out.", (long long)r->broken_lines,
-                 r->broken_lines == 1 ? "line" : "lines", r->broken_lines == 1 ? "is" : "are");
+        snprintf(text, sizeof text, "%lld %s of metrics.jsonl %s no record and left out.",
+                 (long long)r->broken_lines, r->broken_lines == 1 ? "line" : "lines",
+                 r->broken_lines == 1 ? "is" : "are");
         add_item(out, items, r->name, text);
     }
     if (nonfinite) {
         snprintf(text, sizeof text,
-                 "the loss is not a finite number at step %lld (a cross in the plot; such steps are gaps).",
+                 "the loss is not a finite number at step %lld (a cross in the plot; such steps "
+                 "are gaps).",
                  (long long)nonfinite->step);
         add_item(out, items, r->name, text);
     }
     if (r->resumes > 0) {
-        snprintf(text, sizeof text, "continued %d %s from a checkpoint; steps that were done twice count once.",
+        snprintf(text, sizeof text,
+                 "continued %d %s from a checkpoint; steps that were done twice count once.",
                  r->resumes, r->resumes == 1 ? "time" : "times");
         add_item(out, items, r->name, text);
     }
@@ -157,7 +165,8 @@ static void add_run_items(StrBuf *out, int *items, const ReportRun *r)
         add_item(out, items, r->name, "no evaluation was recorded.");
     if (!r->config) add_item(out, items, r->name, "there is no readable config.yaml.");
     if (r->start.oversubscribed && r->warmup_steps < 0)
-        add_item(out, items, r->name, "oversubscribed: more ranks than CPUs or GPUs; its speed is no measurement.");
+        add_item(out, items, r->name,
+                 "oversubscribed: more ranks than CPUs or GPUs; its speed is no measurement.");
 }
 
 /* Each line of notes is an item. */
@@ -185,9 +194,10 @@ void section_missing(StrBuf *out, const RunSet *set, const Scaling *scaling)
 
 void section_environment(StrBuf *out, const RunSet *set)
 {
-    static const char *const heads[] = { "",      "<run",   "<convoy",    "<host",      "hosts",
-                                         "ranks", "CPUs",   "threads",    "<precision", "<computes on",
-                                         "<data", "images", "validation", "parameters", "<folder" };
+    static const char *const heads[] = { "",           "<run",         "<convoy", "<host",
+                                         "hosts",      "ranks",        "CPUs",    "threads",
+                                         "<precision", "<computes on", "<data",   "images",
+                                         "validation", "parameters",   "<folder" };
     html_heading(out, "Environment");
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < set->count; i++) {
@@ -211,7 +221,8 @@ void section_environment(StrBuf *out, const RunSet *set)
         html_row_end(out);
     }
     html_table_end(out);
-    html_note(out, "host: of rank 0. CPUs: that rank 0 may run on. threads: compute threads of a rank.");
+    html_note(out,
+              "host: of rank 0. CPUs: that rank 0 may run on. threads: compute threads of a rank.");
 }
 
 /* ---- configuration ---- */
@@ -234,7 +245,8 @@ static Status add_differences(StrBuf *out, const RunSet *set)
 {
     static const char *const heads[] = { "", "<run", "<differs from the first run in" };
     html_table(out, heads, sizeof heads / sizeof heads[0]);
-    for (int i = 1; i < set->count; i++) TRY(add_difference_row(out, &set->runs[0], &set->runs[i], i));
+    for (int i = 1; i < set->count; i++)
+        TRY(add_difference_row(out, &set->runs[0], &set->runs[i], i));
     html_table_end(out);
     return OK;
 }
@@ -260,8 +272,8 @@ Status section_config(StrBuf *out, const RunSet *set)
 /* ---- CSV ---- */
 
 /* The columns of a record that it does not have are empty. */
-static void csv_record(StrBuf *out, const ReportRun *r, const char *event, int64_t epoch, int64_t step,
-                       const double *values, int count)
+static void csv_record(StrBuf *out, const ReportRun *r, const char *event, int64_t epoch,
+                       int64_t step, const double *values, int count)
 {
     csv_text(out, r->name);
     csv_text(out, event);
@@ -274,26 +286,38 @@ static void csv_record(StrBuf *out, const ReportRun *r, const char *event, int64
 void records_csv(StrBuf *out, const RunSet *set)
 {
     const double no = (double)NAN;
-    str_add(out, "run,event,epoch,step,loss,lr,images_per_s,step_ms,data_wait_ms,comm_wait_ms,grad_norm,top1,top5,"
+    str_add(out, "run,event,epoch,step,loss,lr,images_per_s,step_ms,data_wait_ms,comm_wait_ms,grad_"
+                 "norm,top1,top5,"
                  "seconds,images\n");
     for (int i = 0; i < set->count; i++) {
         const ReportRun *r = &set->runs[i];
         for (int64_t k = 0; k < r->step_count; k++) {
             const ReportStep *s = &r->steps[k];
-            const double values[] = {
-                s->loss, s->lr, s->images_per_s, s->step_ms, s->data_wait_ms, s->comm_wait_ms, s->grad_norm, no, no,
-                no,      no
-            };
+            const double values[] = { s->loss,
+                                      s->lr,
+                                      s->images_per_s,
+                                      s->step_ms,
+                                      s->data_wait_ms,
+                                      s->comm_wait_ms,
+                                      s->grad_norm,
+                                      no,
+                                      no,
+                                      no,
+                                      no };
             csv_record(out, r, "step", s->epoch, s->step, values, 11);
         }
         for (int64_t k = 0; k < r->epoch_count; k++) {
             const ReportEpoch *e = &r->epochs[k];
-            const double values[] = { no, no, no, no, no, no, no, no, no, e->seconds, (double)e->images };
+            const double values[] = {
+                no, no, no, no, no, no, no, no, no, e->seconds, (double)e->images
+            };
             csv_record(out, r, "epoch", e->epoch, e->steps_before, values, 11);
         }
         for (int64_t k = 0; k < r->eval_count; k++) {
             const ReportEval *e = &r->evals[k];
-            const double values[] = { e->loss, no, no, no, no, no, no, e->top1, e->top5, no, (double)e->images };
+            const double values[] = {
+                e->loss, no, no, no, no, no, no, e->top1, e->top5, no, (double)e->images
+            };
             csv_record(out, r, "eval", e->epoch, e->step, values, 11);
         }
     }

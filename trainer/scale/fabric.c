@@ -16,10 +16,12 @@ static Status read_number(const JsonValue *object, const char *path, const char 
     return OK;
 }
 
-static Status need_text(const JsonValue *object, const char *path, const char *key, const char **out)
+static Status need_text(const JsonValue *object, const char *path, const char *key,
+                        const char **out)
 {
     const JsonValue *v = json_get(object, key);
-    if (!v || v->type != JSON_STRING || !v->string[0]) return fail(ERR_DATA, "%s: %s is missing", path, key);
+    if (!v || v->type != JSON_STRING || !v->string[0])
+        return fail(ERR_DATA, "%s: %s is missing", path, key);
     *out = v->string;
     return OK;
 }
@@ -76,7 +78,8 @@ double fabric_allreduce_s(const Fabric *f, double bytes, int64_t ranks)
     if (ranks <= 1) return 0;
     int64_t nodes = (ranks + f->ranks_per_node - 1) / f->ranks_per_node;
     double hops = 2.0 * (double)(ranks - 1), between = 2.0 * (double)(nodes - 1);
-    double rate = nodes > 1 ? fmin(f->intra.bytes_per_s, f->inter.bytes_per_s) : f->intra.bytes_per_s;
+    double rate =
+        nodes > 1 ? fmin(f->intra.bytes_per_s, f->inter.bytes_per_s) : f->intra.bytes_per_s;
     double moved = 2.0 * (double)(ranks - 1) / (double)ranks * bytes;
     return (hops - between) * f->intra.latency_s + between * f->inter.latency_s + moved / rate;
 }

@@ -1,5 +1,6 @@
-/* fabric.h - what connects ranks, as far as a ring all-reduce feels it: latency and bandwidth inside a node and between
- * nodes. From files like those in configs/fabrics/, which name the source of every value. */
+/* fabric.h - what connects ranks, as far as a ring all-reduce feels it: latency and bandwidth
+ * inside a node and between nodes. From files like those in configs/fabrics/, which name the source
+ * of every value. */
 #ifndef CONVOY_TRAINER_SCALE_FABRIC_H
 #define CONVOY_TRAINER_SCALE_FABRIC_H
 #include "base/status.h"
@@ -16,9 +17,10 @@ typedef struct Fabric {
     FabricLink intra, inter;
 } Fabric;
 
-/* ERR_DATA naming the file and what is missing or out of range; every value must have its source in the file. */
+/* ERR_DATA naming the file and what is missing or out of range; every value must have its source in
+ * the file. */
 Status fabric_read(Fabric *out, const char *path);
-/* Seconds of a ring all-reduce of so many bytes: 2 (n-1)/n of them at the bandwidth of the slowest link, and 2 (n-1)
- * hops, of which 2 (nodes-1) are between nodes. 0 for one rank. */
+/* Seconds of a ring all-reduce of so many bytes: 2 (n-1)/n of them at the bandwidth of the slowest
+ * link, and 2 (n-1) hops, of which 2 (nodes-1) are between nodes. 0 for one rank. */
 double fabric_allreduce_s(const Fabric *f, double bytes, int64_t ranks);
 #endif

@@ -51,17 +51,20 @@ static Status measure_base(Base *out, const Series *s)
     return OK;
 }
 
-/* As training would sum: 16 bits where the GPU computes in them and the ranks are few, or where asked for. */
+/* As training would sum: 16 bits where the GPU computes in them and the ranks are few, or where
+ * asked for. */
 static double element_bytes(const Config *c, int64_t ranks)
 {
-    bool computes_16 = c->train.precision != CONFIG_PRECISION_FP32 && c->train.precision != CONFIG_PRECISION_TF32;
-    if (c->device.backend == CONFIG_BACKEND_CPU || c->comm.grad_dtype == CONFIG_GRAD_DTYPE_FP32) return 4;
+    bool computes_16 =
+        c->train.precision != CONFIG_PRECISION_FP32 && c->train.precision != CONFIG_PRECISION_TF32;
+    if (c->device.backend == CONFIG_BACKEND_CPU || c->comm.grad_dtype == CONFIG_GRAD_DTYPE_FP32)
+        return 4;
     if (c->comm.grad_dtype == CONFIG_GRAD_DTYPE_BF16) return 2;
     return computes_16 && ranks <= SUM_16_BIT_RANKS ? 2 : 4;
 }
 
-static void add_record(StrBuf *out, const Fabric *f, int64_t ranks, const StepTime *t, double images_per_s,
-                       double epoch_s)
+static void add_record(StrBuf *out, const Fabric *f, int64_t ranks, const StepTime *t,
+                       double images_per_s, double epoch_s)
 {
     JsonWriter w = { .out = out };
     json_begin_object(&w, NULL);
@@ -77,32 +80,39 @@ static void add_record(StrBuf *out, const Fabric *f, int64_t ranks, const StepTi
     str_add(out, "\n");
 }
 
-/* Weak: each rank computes as it does alone. Strong: it has its share of the batch, at the same rate. */
-static void predict_fabric(StrBuf *out, const Series *s, const StepModel *m, const Fabric *f, const Base *base)
+/* Weak: each rank computes as it does alone. Strong: it has its share of the batch, at the same
+ * rate. */
+static void predict_fabric(StrBuf *out, const Series *s, const StepModel *m, const Fabric *f,
+                           const Base *base)
 {
     const Config *c = s->config;
-    log_info("prediction, no measurement: %s on %s, %.4g images/s on one rank", c->model.name, f->name,
-             base->images_per_s);
-    log_info("%6s %8s %10s %10s %12s %8s", "ranks", "buckets", "sums ms", "step ms", "images/s", "effic. %");
+    log_info("prediction, no measurement: %s on %s, %.4g images/s on one rank", c->model.name,
+             f->name, base->images_per_s);
+    log_info("%6s %8s %10s %10s %12s %8s", "ranks", "buckets", "sums ms", "step ms", "images/s",
+             "effic. %");
     for (int64_t ranks = 1; ranks <= RANKS_MAX; ranks *= 2) {
-        double batch =
-            c->scale.mode == CONFIG_SCALE_STRONG ? (double)c->train.global_batch / (double)ranks : base->batch;
-        StepTime t = step_model_predict(m, f, batch / base->images_per_s, ranks, element_bytes(c, ranks));
+        double batch = c->scale.mode == CONFIG_SCALE_STRONG
+                           ? (double)c->train.global_batch / (double)ranks
+                           : base->batch;
+        StepTime t =
+            step_model_predict(m, f, batch / base->images_per_s, ranks, element_bytes(c, ranks));
         double images_per_s = batch * (double)ranks / t.step_s;
         double epoch_s = base->images > 0 ? base->images / images_per_s : (double)NAN;
-        log_info("%6lld %8d %10.3f %10.3f %12.1f %8.1f", (long long)ranks, t.buckets, 1e3 * t.sums_s, 1e3 * t.step_s,
-                 images_per_s, 100 * t.efficiency);
+        log_info("%6lld %8d %10.3f %10.3f %12.1f %8.1f", (long long)ranks, t.buckets,
+                 1e3 * t.sums_s, 1e3 * t.step_s, images_per_s, 100 * t.efficiency);
         add_record(out, f, ranks, &t, images_per_s, epoch_s);
     }
 }
 
-static Status predict_list(StrBuf *out, const Series *s, const StepModel *m, const char *fabrics, const Base *base)
+static Status predict_list(StrBuf *out, const Series *s, const StepModel *m, const char *fabrics,
+                           const Base *base)
 {
     char path[PATH_BYTES];
     for (const char *p = fabrics; *p;) {
         size_t n = strcspn(p, ",");
         Fabric f;
-        if (n == 0 || n >= sizeof path) return fail(ERR_USAGE, "--predict %s: not a list of files", fabrics);
+        if (n == 0 || n >= sizeof path)
+            return fail(ERR_USAGE, "--predict %s: not a list of files", fabrics);
         snprintf(path, sizeof path, "%.*s", (int)n, p);
         TRY(fabric_read(&f, path));
         predict_fabric(out, s, m, &f, base);
@@ -129,9 +139,11 @@ Status predict_print(const Series *s, const char *fabrics, double images_per_s)
     StrBuf text = { 0 };
     TRY(measure_base(&base, s));
     if (images_per_s > 0)
-        base = (Base){ .images_per_s = images_per_s, .batch = (double)s->config->train.batch_per_rank };
+        base = (Base){ .images_per_s = images_per_s,
+                       .batch = (double)s->config->train.batch_per_rank };
     if (!(base.images_per_s > 0))
-        return fail(ERR_DATA, "%s: no finished point with one rank, and no --rate, to predict from", s->dir);
+        return fail(ERR_DATA, "%s: no finished point with one rank, and no --rate, to predict from",
+                    s->dir);
     TRY(step_model_create(&m, s->config));
     Status status = predict_list(&text, s, &m, fabrics, &base);
     if (status == OK) status = write_predictions(s, &text);

@@ -1,10 +1,12 @@
-/* predict.h - convoy scale --predict: the model of step time for fabrics, up to 256 ranks, beside what was measured. */
+/* predict.h - convoy scale --predict: the model of step time for fabrics, up to 256 ranks, beside
+ * what was measured. */
 #ifndef CONVOY_TRAINER_SCALE_PREDICT_H
 #define CONVOY_TRAINER_SCALE_PREDICT_H
 #include "trainer/scale/series.h"
 
-/* Prints a table for each fabric file of the comma-separated list, and keeps it as predictions.jsonl in the folder of
- * the series for convoy report. images_per_s: of one rank by itself, computing only; 0 takes it from the finished
- * points with one rank (ERR_DATA if there is none). */
+/* Prints a table for each fabric file of the comma-separated list, and keeps it as
+ * predictions.jsonl in the folder of the series for convoy report. images_per_s: of one rank by
+ * itself, computing only; 0 takes it from the finished points with one rank (ERR_DATA if there is
+ * none). */
 Status predict_print(const Series *s, const char *fabrics, double images_per_s);
 #endif

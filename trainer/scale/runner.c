@@ -22,8 +22,8 @@
 /* ---- command lines ---- */
 
 /* ranks and args are borrowed by the words; args is written to. */
-static void mpirun_words(Words *out, const Point *p, const Series *s, const RunnerOptions *o, const char *ranks,
-                         char *args)
+static void mpirun_words(Words *out, const Point *p, const Series *s, const RunnerOptions *o,
+                         const char *ranks, char *args)
 {
     const char *const first[] = { "mpirun", "-np", ranks, "--bind-to", "none" };
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) words_add(out, first[i]);
@@ -41,7 +41,8 @@ static Status stop(pid_t pid, const char *name)
     child_signal(pid, SIGUSR1);
     if (!child_wait(pid, &code, GRACE_S)) child_kill(pid);
     child_kill_all();
-    return fail(ERR_STOPPED, "asked to stop at %s; finished points stay, the same command goes on", name);
+    return fail(ERR_STOPPED, "asked to stop at %s; finished points stay, the same command goes on",
+                name);
 }
 
 static Status wait_for(pid_t pid, const Point *p, const char *log)
@@ -51,15 +52,18 @@ static Status wait_for(pid_t pid, const Point *p, const char *log)
         if (signals_stop_requested()) return stop(pid, p->name);
     child_kill_all();
     if (signals_stop_requested() && code != 0)
-        return fail(ERR_STOPPED, "asked to stop at %s; finished points stay, the same command goes on", p->name);
+        return fail(ERR_STOPPED,
+                    "asked to stop at %s; finished points stay, the same command goes on", p->name);
     Status status = mpirun_status(code);
-    return status == OK ? OK : fail(status, "%s ended with exit code %d: see %s", p->name, code, log);
+    return status == OK ? OK
+                        : fail(status, "%s ended with exit code %d: see %s", p->name, code, log);
 }
 
 static Status run_into(const Point *p, const Words *words, const char *log)
 {
     pid_t pid;
-    if (words->full) return fail(ERR_USAGE, "convoy scale: more than %d words for mpirun", WORDS_MAX);
+    if (words->full)
+        return fail(ERR_USAGE, "convoy scale: more than %d words for mpirun", WORDS_MAX);
     int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return fail(ERR_IO, "%s: cannot open for writing: %s", log, strerror(errno));
     Status status = child_start(&pid, words->word, fd, fd);
@@ -91,7 +95,9 @@ static Status check_finished(const Point *p, const Series *s)
     bool finished = false;
     TRY(point_find(p, s, &run, &finished));
     report_run_free(&run);
-    return finished ? OK : fail(ERR_DATA, "%s: the run ended well and its records do not say so", p->run_dir);
+    return finished
+               ? OK
+               : fail(ERR_DATA, "%s: the run ended well and its records do not say so", p->run_dir);
 }
 
 static Status advance(const Point *p, const Series *s, const RunnerOptions *o, int number)
@@ -123,7 +129,8 @@ Status runner_run(const Series *s, const RunnerOptions *o)
         Status status = advance(&p, s, o, i + 1);
         point_free(&p);
         TRY(status);
-        if (signals_stop_requested()) return fail(ERR_STOPPED, "asked to stop; the same command goes on");
+        if (signals_stop_requested())
+            return fail(ERR_STOPPED, "asked to stop; the same command goes on");
     }
     return series_write(s, &written);
 }
@@ -133,7 +140,8 @@ Status runner_run(const Series *s, const RunnerOptions *o)
 /* As one word of a shell. */
 static void add_quoted(StrBuf *out, const char *word)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
     if (out->length > 0 && out->text[out->length - 1] != '\n') str_add(out, " ");
     if (word[0] && word[strspn(word, plain)] == '\0') {
         str_add(out, word);
@@ -149,8 +157,8 @@ static Status add_sbatch(StrBuf *out, const Point *p, const Series *s, int64_t p
     char text[64];
     int64_t ranks = p->ranks < per_node ? p->ranks : per_node;
     if (p->ranks % ranks != 0)
-        return fail(ERR_USAGE, "%lld ranks are no multiple of %lld ranks a node (--per-node)", (long long)p->ranks,
-                    (long long)per_node);
+        return fail(ERR_USAGE, "%lld ranks are no multiple of %lld ranks a node (--per-node)",
+                    (long long)p->ranks, (long long)per_node);
     str_printf(out, "RANKS=%lld", (long long)ranks);
     add_quoted(out, "sbatch");
     snprintf(text, sizeof text, "--job-name=%s", p->name);
@@ -163,8 +171,8 @@ static Status add_sbatch(StrBuf *out, const Point *p, const Series *s, int64_t p
     return OK;
 }
 
-static Status add_line(StrBuf *out, const Point *p, const Series *s, const RunnerOptions *o, PrintKind kind,
-                       int64_t per_node)
+static Status add_line(StrBuf *out, const Point *p, const Series *s, const RunnerOptions *o,
+                       PrintKind kind, int64_t per_node)
 {
     Words words = { .count = 0 };
     char ranks[24];

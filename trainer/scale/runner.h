@@ -1,20 +1,22 @@
-/* runner.h - runs the points of a series that are not finished, one after the other, through mpirun; or prints how. */
+/* runner.h - runs the points of a series that are not finished, one after the other, through
+ * mpirun; or prints how. */
 #ifndef CONVOY_TRAINER_SCALE_RUNNER_H
 #define CONVOY_TRAINER_SCALE_RUNNER_H
 #include "trainer/scale/series.h"
 
 typedef struct RunnerOptions {
-    const char *program;     /* path of convoy */
-    const char *mpirun_args; /* more words for mpirun; NULL: none, and --oversubscribe where this host needs it */
+    const char *program; /* path of convoy */
+    /* more words for mpirun; NULL: none, and --oversubscribe where this host needs it */
+    const char *mpirun_args;
 } RunnerOptions;
 
-/* The output of each point goes to NAME.log in the folder of the series, which is written after every point. A point
- * that fails ends it, with its status and the name of its log. ERR_STOPPED when asked to stop (signals.h): the point
- * that ran is begun anew next time. */
+/* The output of each point goes to NAME.log in the folder of the series, which is written after
+ * every point. A point that fails ends it, with its status and the name of its log. ERR_STOPPED
+ * when asked to stop (signals.h): the point that ran is begun anew next time. */
 Status runner_run(const Series *s, const RunnerOptions *o);
 
 typedef enum PrintKind { PRINT_MPIRUN, PRINT_SBATCH } PrintKind;
-/* A line for every point that is not finished, to be given to a shell. per_node: ranks on a node, for sbatch. ERR_USAGE
- * where a number of ranks above that is no multiple of it. */
+/* A line for every point that is not finished, to be given to a shell. per_node: ranks on a node,
+ * for sbatch. ERR_USAGE where a number of ranks above that is no multiple of it. */
 Status runner_print(const Series *s, const RunnerOptions *o, PrintKind kind, int64_t per_node);
 #endif

@@ -67,7 +67,8 @@ static void set_whole(Point *p, StrBuf *b, const char *key, int64_t value)
     set(p, b);
 }
 
-/* What makes a training run a measurement: no evaluation, no checkpoint on the way, no resume, every step recorded. */
+/* What makes a training run a measurement: no evaluation, no checkpoint on the way, no resume,
+ * every step recorded. */
 static void add_sets(Point *p, const Config *c, StrBuf *b)
 {
     set_word(p, b, "run.dir", p->run_dir);
@@ -83,7 +84,8 @@ static void add_sets(Point *p, const Config *c, StrBuf *b)
         set_whole(p, b, "train.epochs", c->scale.epochs);
         set_whole(p, b, "train.max_steps", 0);
     }
-    set_word(p, b, "train.batch_mode", c->scale.mode == CONFIG_SCALE_STRONG ? "global" : "per_rank");
+    set_word(p, b, "train.batch_mode",
+             c->scale.mode == CONFIG_SCALE_STRONG ? "global" : "per_rank");
     if (c->scale.data == CONFIG_SCALE_SYNTHETIC) {
         set_word(p, b, "data.format", "synthetic");
         set_word(p, b, "data.train", "synthetic");
@@ -94,8 +96,10 @@ Status series_point(Point *out, const Series *s, int index)
 {
     const ConfigList *ranks = &s->config->scale.ranks;
     StrBuf text = { 0 };
-    *out = (Point){ .ranks = (int64_t)ranks->values[index % ranks->count], .repeat = index / ranks->count + 1 };
-    snprintf(out->name, sizeof out->name, "n%lld-r%lld", (long long)out->ranks, (long long)out->repeat);
+    *out = (Point){ .ranks = (int64_t)ranks->values[index % ranks->count],
+                    .repeat = index / ranks->count + 1 };
+    snprintf(out->name, sizeof out->name, "n%lld-r%lld", (long long)out->ranks,
+             (long long)out->repeat);
     out->run_dir = fs_join(s->dir, out->name);
     if (out->run_dir) add_sets(out, s->config, &text);
     bool failed = text.failed || !out->run_dir;
@@ -138,16 +142,18 @@ static Status check_settings(const Point *p, const Series *s, const ReportRun *r
 {
     Config *wanted = NULL;
     StrBuf text = { 0 };
-    if (!run->config) return fail(ERR_USAGE, "%s: a run without a readable config.yaml; remove it", p->run_dir);
+    if (!run->config)
+        return fail(ERR_USAGE, "%s: a run without a readable config.yaml; remove it", p->run_dir);
     TRY(point_config(p, s, &wanted));
     Status status = config_difference(run->config, wanted, &text);
     if (status == OK && text.length > 0)
         status = fail(ERR_USAGE,
-                      "%s was measured with other settings (%.600s): set scale.dir to another folder, or "
-                      "remove that one",
+                      "%s was measured with other settings (%.600s): set scale.dir to another "
+                      "folder, or remove that one",
                       p->run_dir, text.text);
     if (status == OK && run->start.world != p->ranks)
-        status = fail(ERR_ENV, "%s: %lld ranks were started and the run had %lld; does this build have MPI?",
+        status = fail(ERR_ENV,
+                      "%s: %lld ranks were started and the run had %lld; does this build have MPI?",
                       p->run_dir, (long long)p->ranks, (long long)run->start.world);
     str_free(&text);
     config_destroy(wanted);
@@ -208,7 +214,8 @@ static Status find_all(Finished *f, const Series *s)
 
 static void add_series_record(StrBuf *out, const Series *s)
 {
-    static const char *const modes[] = { "weak", "strong" }, *const data[] = { "real", "synthetic" };
+    static const char *const modes[] = { "weak", "strong" }, *const data[] = { "real",
+                                                                               "synthetic" };
     JsonWriter w = { .out = out };
     const Config *c = s->config;
     json_begin_object(&w, NULL);
@@ -260,7 +267,8 @@ static Status write_records(const Series *s, const Finished *f)
     StrBuf text = { 0 };
     Status status = OK;
     add_series_record(&text, s);
-    for (int i = 0; i < f->count && status == OK; i++) status = add_point_record(&text, &f->points[i], &f->runs[i]);
+    for (int i = 0; i < f->count && status == OK; i++)
+        status = add_point_record(&text, &f->points[i], &f->runs[i]);
     char *path = fs_join(s->dir, "scale.jsonl");
     if (status == OK && (!path || text.failed)) status = fail(ERR_MEMORY, "out of memory");
     if (status == OK) status = fs_make_dirs(s->dir);
@@ -285,10 +293,11 @@ static void print_row(const ScalingRow *r)
     char half[32] = "-", range[48] = "-";
     if (isfinite(r->epoch_s.half)) snprintf(half, sizeof half, "%.3f", r->epoch_s.half);
     if (isfinite(r->efficiency.low))
-        snprintf(range, sizeof range, "%.1f .. %.1f", 100 * r->efficiency.low, 100 * r->efficiency.high);
-    log_info("%6lld %6lld %10.3f %9s %10.1f %8.3f %8.1f %16s%s", (long long)r->ranks, (long long)r->epoch_s.count,
-             r->epoch_s.mean, half, r->images_per_s, r->speedup, 100 * r->efficiency.value, range,
-             r->oversubscribed ? "  oversubscribed" : "");
+        snprintf(range, sizeof range, "%.1f .. %.1f", 100 * r->efficiency.low,
+                 100 * r->efficiency.high);
+    log_info("%6lld %6lld %10.3f %9s %10.1f %8.3f %8.1f %16s%s", (long long)r->ranks,
+             (long long)r->epoch_s.count, r->epoch_s.mean, half, r->images_per_s, r->speedup,
+             100 * r->efficiency.value, range, r->oversubscribed ? "  oversubscribed" : "");
 }
 
 static void print_notes(const StrBuf *notes)
@@ -307,8 +316,8 @@ Status series_print(const Series *s)
     Status status = find_all(&f, s);
     if (status == OK) status = scaling_make(&scaling, f.runs, f.count);
     if (status == OK && scaling.count >= 2) {
-        log_info("%6s %6s %10s %9s %10s %8s %8s %16s", "ranks", "values", "epoch s", "+- 95 %", "images/s", "speed-up",
-                 "effic. %", "95 %");
+        log_info("%6s %6s %10s %9s %10s %8s %8s %16s", "ranks", "values", "epoch s", "+- 95 %",
+                 "images/s", "speed-up", "effic. %", "95 %");
         for (int i = 0; i < scaling.count; i++) print_row(&scaling.rows[i]);
     }
     if (status == OK) print_notes(&scaling.notes);

@@ -1,12 +1,13 @@
-/* series.h - a scaling experiment: one config trained on several numbers of ranks, several times each.
+/* series.h - a scaling experiment: one config trained on several numbers of ranks, several times
+ * each.
  *
- * A point is one run: a number of ranks and a repeat. Its run folder lies in the folder of the series, and says
- * by itself whether the point is finished; so a series goes on where it stopped, and points may have been run by
- * anybody (convoy scale, or Slurm from printed lines). Repeats are the outer loop, so that a machine that slows down
- * slows all numbers of ranks.
+ * A point is one run: a number of ranks and a repeat. Its run folder lies in the folder of the
+ * series, and says by itself whether the point is finished; so a series goes on where it stopped,
+ * and points may have been run by anybody (convoy scale, or Slurm from printed lines). Repeats are
+ * the outer loop, so that a machine that slows down slows all numbers of ranks.
  *
- * scale.jsonl in that folder is written anew after every point: first "scale" (how it was measured), then a "point"
- * each. It is what convoy report reads. */
+ * scale.jsonl in that folder is written anew after every point: first "scale" (how it was
+ * measured), then a "point" each. It is what convoy report reads. */
 #ifndef CONVOY_TRAINER_SCALE_SERIES_H
 #define CONVOY_TRAINER_SCALE_SERIES_H
 #include "trainer/config/config.h"
@@ -41,8 +42,8 @@ void point_free(Point *p); /* zeroed ok */
 /* "train CONFIG --set ..." for this point, without a program in front. */
 void point_command(const Point *p, const Series *s, Words *out);
 
-/* Looks whether the point is finished; then *run is its run (report_run_free), else zeroed. ERR_USAGE where the folder
- * holds a finished run of other settings, naming them. */
+/* Looks whether the point is finished; then *run is its run (report_run_free), else zeroed.
+ * ERR_USAGE where the folder holds a finished run of other settings, naming them. */
 Status point_find(const Point *p, const Series *s, ReportRun *run, bool *finished);
 
 /* Writes scale.jsonl from the finished points. *finished: how many there are. */

@@ -34,7 +34,8 @@ static void add_gradients(StepModel *m, const Graph *g, int node, double done)
     for (int k = 0; k < OP_MAX_OUTPUTS; k++) {
         const GraphTensor *t = n->out[k] == TENSOR_NONE ? NULL : graph_tensor(g, n->out[k]);
         if (t && t->role == ROLE_GRAD)
-            m->gradients[m->count++] = (Gradient){ .elements = (double)tensor_elements(&t->desc), .ready = done };
+            m->gradients[m->count++] =
+                (Gradient){ .elements = (double)tensor_elements(&t->desc), .ready = done };
     }
 }
 
@@ -56,7 +57,8 @@ static Status list_gradients(StepModel *m, const Graph *g)
 Status step_model_create(StepModel *out, const Config *c)
 {
     Graph *g = NULL;
-    *out = (StepModel){ .bucket_mb = c->comm.bucket_mb, .first_bucket_mb = c->comm.first_bucket_mb };
+    *out =
+        (StepModel){ .bucket_mb = c->comm.bucket_mb, .first_bucket_mb = c->comm.first_bucket_mb };
     TRY(build(&g, c));
     Status status = list_gradients(out, g);
     graph_destroy(g);
@@ -70,7 +72,8 @@ void step_model_destroy(StepModel *m)
     *m = (StepModel){ 0 };
 }
 
-StepTime step_model_predict(const StepModel *m, const Fabric *f, double compute_s, int64_t ranks, double element_bytes)
+StepTime step_model_predict(const StepModel *m, const Fabric *f, double compute_s, int64_t ranks,
+                            double element_bytes)
 {
     StepTime t = { .compute_s = compute_s };
     double total = 0, bytes = 0, end_s = 0;
@@ -84,7 +87,8 @@ StepTime step_model_predict(const StepModel *m, const Fabric *f, double compute_
         double next = last ? 0 : m->gradients[i + 1].elements * sizeof(float);
         if (!last && bytes + next <= (double)(t.buckets == 0 ? first_cap : cap)) continue;
         double sum_s = fabric_allreduce_s(f, bytes / sizeof(float) * element_bytes, ranks);
-        if (last && m->statistics > 0) sum_s += fabric_allreduce_s(f, m->statistics * sizeof(float), ranks);
+        if (last && m->statistics > 0)
+            sum_s += fabric_allreduce_s(f, m->statistics * sizeof(float), ranks);
         end_s = fmax(end_s, m->gradients[i].ready * compute_s) + sum_s;
         t.sums_s += sum_s;
         t.buckets++;

@@ -1,12 +1,14 @@
 /* steptime.h - a model of the time of a training step on many ranks.
  *
- * A step computes for a time that does not depend on the number of ranks: forward, then backward, which finishes
- * gradients one after the other. When the last gradient of a bucket is there, the bucket is summed by a ring
- * all-reduce, one at a time, while backward goes on. The step ends when both are done. What it leaves out: the
- * optimizer's share behind the last sum, ranks that wait for the slowest, computation that the sums slow down, trees
- * and in-network sums (which NCCL may prefer for small buckets), and the input.
+ * A step computes for a time that does not depend on the number of ranks: forward, then backward,
+ * which finishes gradients one after the other. When the last gradient of a bucket is there, the
+ * bucket is summed by a ring all-reduce, one at a time, while backward goes on. The step ends when
+ * both are done. What it leaves out: the optimizer's share behind the last sum, ranks that wait for
+ * the slowest, computation that the sums slow down, trees and in-network sums (which NCCL may
+ * prefer for small buckets), and the input.
  *
- * When a gradient is there is told by the operations' FLOPs, forward and backward together taking the whole time. */
+ * When a gradient is there is told by the operations' FLOPs, forward and backward together taking
+ * the whole time. */
 #ifndef CONVOY_TRAINER_SCALE_STEPTIME_H
 #define CONVOY_TRAINER_SCALE_STEPTIME_H
 #include "trainer/config/config.h"
@@ -21,7 +23,8 @@ typedef struct Gradient {
 typedef struct StepModel {
     Gradient *gradients; /* owned; in the order of backward */
     int count;
-    double statistics;                 /* elements of running statistics, summed behind the last bucket */
+    /* elements of running statistics, summed behind the last bucket */
+    double statistics;
     double bucket_mb, first_bucket_mb; /* MiB of fp32 gradients, as comm.* */
 } StepModel;
 
@@ -35,5 +38,6 @@ typedef struct StepTime {
     double efficiency; /* compute_s / step_s */
 } StepTime;
 /* element_bytes: of a gradient where it is summed, 4 or 2. */
-StepTime step_model_predict(const StepModel *m, const Fabric *f, double compute_s, int64_t ranks, double element_bytes);
+StepTime step_model_predict(const StepModel *m, const Fabric *f, double compute_s, int64_t ranks,
+                            double element_bytes);
 #endif

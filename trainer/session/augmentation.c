@@ -25,14 +25,16 @@ void augmentation_options(const Config *c, LoaderOptions *out)
     const ConfigList *fill = &c->data.auto_augment_fill;
     out->mix = (MixOptions){ .mixup = c->data.mixup, .cutmix = c->data.cutmix };
     out->repeats = (int)c->data.repeated;
-    out->policy = (PolicyOptions){ .policy = policies[c->data.auto_augment],
-                                   .table = tables[c->data.autoaugment_policy],
-                                   .ops = (int)c->data.randaugment_ops,
-                                   .magnitude = (int)c->data.randaugment_magnitude,
-                                   .bins = (int)c->data.magnitude_bins,
-                                   .severity = (int)c->data.augmix_severity,
-                                   .erase = c->data.random_erase,
-                                   .nearest = c->data.auto_augment_interpolation == CONFIG_SAMPLING_NEAREST };
+    out->policy =
+        (PolicyOptions){ .policy = policies[c->data.auto_augment],
+                         .table = tables[c->data.autoaugment_policy],
+                         .ops = (int)c->data.randaugment_ops,
+                         .magnitude = (int)c->data.randaugment_magnitude,
+                         .bins = (int)c->data.magnitude_bins,
+                         .severity = (int)c->data.augmix_severity,
+                         .erase = c->data.random_erase,
+                         .nearest = c->data.auto_augment_interpolation == CONFIG_SAMPLING_NEAREST };
     for (int i = 0; i < 4; i++) out->policy.jitter[i] = c->data.color_jitter.values[i];
-    for (int i = 0; i < 3; i++) out->policy.fill[i] = (uint8_t)fill->values[i < fill->count ? i : 0];
+    for (int i = 0; i < 3; i++)
+        out->policy.fill[i] = (uint8_t)fill->values[i < fill->count ? i : 0];
 }

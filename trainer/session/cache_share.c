@@ -1,5 +1,5 @@
-/* cache_share.c - see cache_share.h. The first rank of each node makes the memory, all ranks hear of all nodes', each
- * opens its node's. Both datasets lie in it, the training set first. */
+/* cache_share.c - see cache_share.h. The first rank of each node makes the memory, all ranks hear
+ * of all nodes', each opens its node's. Both datasets lie in it, the training set first. */
 #include "trainer/session/cache_share.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -21,10 +21,12 @@ static Status choose_bytes(const Config *c, size_t *out)
     size_t left = (size_t)process_available_bytes();
     *out = (size_t)c->data.cache_mb * MIB;
     if (c->data.cache_mb == 0 && left == 0)
-        return fail(ERR_ENV, "data.cache: cannot find out how much memory is free here: give data.cache_mb");
+        return fail(ERR_ENV,
+                    "data.cache: cannot find out how much memory is free here: give data.cache_mb");
     if (c->data.cache_mb == 0) *out = left / 2 / MIB * MIB;
     if (left > 0 && *out > left) {
-        return fail(ERR_USAGE, "data.cache_mb: %lld MiB are more than the %zu MiB that are left on this node",
+        return fail(ERR_USAGE,
+                    "data.cache_mb: %lld MiB are more than the %zu MiB that are left on this node",
                     (long long)c->data.cache_mb, left / MIB);
     }
     return OK;
@@ -35,7 +37,8 @@ static Status create(SampleCache **out, const Config *c, int64_t samples)
     size_t bytes = 0;
     TRY(choose_bytes(c, &bytes));
     TRY(cache_create(out, samples, bytes));
-    log_info("data.cache: files are kept in memory once they were read, up to %.1f GiB for the ranks of a node",
+    log_info("data.cache: files are kept in memory once they were read, up to %.1f GiB for the "
+             "ranks of a node",
              (double)bytes / GIB);
     return OK;
 }
@@ -56,11 +59,14 @@ static Status exchange(Comm *comm, const SampleCache *cache, CacheKey *out)
         mine[KEY_FD] = own.fd;
         mine[KEY_TOKEN] = (int64_t)own.token;
     }
-    CommJob job = { .kind = COMM_ALLGATHER, .type = COMM_I64, .data = words, .count = KEY_WORDS, .name = "cache" };
+    CommJob job = {
+        .kind = COMM_ALLGATHER, .type = COMM_I64, .data = words, .count = KEY_WORDS, .name = "cache"
+    };
     comm_post(comm, &job);
     comm_wait(comm, &job);
     const int64_t *node = words + comm->local_leader * KEY_WORDS;
-    *out = (CacheKey){ .pid = node[KEY_PID], .fd = node[KEY_FD], .token = (uint64_t)node[KEY_TOKEN] };
+    *out =
+        (CacheKey){ .pid = node[KEY_PID], .fd = node[KEY_FD], .token = (uint64_t)node[KEY_TOKEN] };
     mem_free(words);
     return OK;
 }

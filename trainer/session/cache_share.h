@@ -6,7 +6,7 @@
 #include "trainer/comm/comm.h"
 #include "trainer/config/config.h"
 
-/* Collective and agreed. Sets what data.cache says for both datasets (NULL ok); *out is the cache, NULL where there is
- * none. ERR_USAGE where data.cache_mb is more than a node has left. */
+/* Collective and agreed. Sets what data.cache says for both datasets (NULL ok); *out is the cache,
+ * NULL where there is none. ERR_USAGE where data.cache_mb is more than a node has left. */
 Status cache_share(SampleCache **out, Comm *comm, const Config *c, Dataset *train, Dataset *val);
 #endif

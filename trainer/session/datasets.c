@@ -1,8 +1,8 @@
 /* datasets.c - one scan a run, however many ranks.
  *
- * Rank 0 opens the dataset, which loads its index or scans, and sends the index to the others; each of them looks
- * whether its own path holds the same data. Formats without an index (IDX, CIFAR, synthetic) are opened by each rank by
- * itself. */
+ * Rank 0 opens the dataset, which loads its index or scans, and sends the index to the others; each
+ * of them looks whether its own path holds the same data. Formats without an index (IDX, CIFAR,
+ * synthetic) are opened by each rank by itself. */
 #include "trainer/session/datasets.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -28,7 +28,8 @@ Status datasets_index_place(char **out, const Config *c)
     return place.failed ? fail(ERR_MEMORY, "out of memory naming the index") : OK;
 }
 
-/* A file named by data.index is the training set's; the validation set's lies beside it under a name of its own. */
+/* A file named by data.index is the training set's; the validation set's lies beside it under a
+ * name of its own. */
 static void choose_place(char *place, DataRole role)
 {
     if (role == DATA_TRAIN || !place || !str_ends_with_nocase(place, ".index")) return;
@@ -40,7 +41,8 @@ static void choose_place(char *place, DataRole role)
 /* Memory for seek indices: none where nothing would use them. */
 static size_t seek_bytes(const Config *c)
 {
-    bool used = c->data.seek_index == CONFIG_SEEK_INDEX_AUTO && c->data.decoder == CONFIG_DECODER_FAST;
+    bool used =
+        c->data.seek_index == CONFIG_SEEK_INDEX_AUTO && c->data.decoder == CONFIG_DECODER_FAST;
     return used ? (size_t)c->data.seek_index_mb << 20 : 0;
 }
 
@@ -50,7 +52,8 @@ static Status open_here(Dataset **out, const DatasetOptions *o, const char *key)
     return status == OK ? OK : fail_note(status, "%s", key);
 }
 
-/* Sends rank 0's index to the others. *bytes 0: the format has none. mem_free(*copy), which is NULL on rank 0. */
+/* Sends rank 0's index to the others. *bytes 0: the format has none. mem_free(*copy), which is NULL
+ * on rank 0. */
 static Status share_index(const Dataset *mine, Comm *comm, void **copy, size_t *bytes)
 {
     const void *index = mine ? dataset_index(mine, bytes) : NULL;
@@ -90,7 +93,9 @@ Status datasets_open(Dataset **out, const Config *c, DataRole role, Comm *comm)
     *out = NULL;
     Status status = OK;
     if (!is_set(path) && c->data.format != DATA_SYNTHETIC)
-        status = fail(ERR_USAGE, "%s is not set: name a folder in the config file or with --set %s=DIR", key, key);
+        status =
+            fail(ERR_USAGE, "%s is not set: name a folder in the config file or with --set %s=DIR",
+                 key, key);
     if (status == OK) status = datasets_index_place(&place, c);
     choose_place(place, role);
     DatasetOptions o = { .path = path,

@@ -1,4 +1,5 @@
-/* datasets.h - opens data.train or data.val on all ranks: rank 0 finds out what is there, the others get its index. */
+/* datasets.h - opens data.train or data.val on all ranks: rank 0 finds out what is there, the
+ * others get its index. */
 #ifndef CONVOY_TRAINER_DATASETS_H
 #define CONVOY_TRAINER_DATASETS_H
 #include "data/data.h"

@@ -1,5 +1,5 @@
-/* device.c - see device.h. Where c->device.properties is set, the device is the one described there and need not be
- * here. */
+/* device.c - see device.h. Where c->device.properties is set, the device is the one described there
+ * and need not be here. */
 #include "trainer/session/device.h"
 #include "trainer/comm/device_comm.h"
 #include <stdio.h>
@@ -8,9 +8,10 @@
 #define BF16_CAPABILITY 80
 #define MEBIBYTE        ((size_t)1 << 20)
 
-static const char *const names[PRECISION_COUNT] = {
-    [PRECISION_FP32] = "fp32", [PRECISION_TF32] = "tf32", [PRECISION_BF16] = "bf16", [PRECISION_FP16] = "fp16"
-};
+static const char *const names[PRECISION_COUNT] = { [PRECISION_FP32] = "fp32",
+                                                    [PRECISION_TF32] = "tf32",
+                                                    [PRECISION_BF16] = "bf16",
+                                                    [PRECISION_FP16] = "fp16" };
 static const Precision precisions[] = { [CONFIG_PRECISION_FP32] = PRECISION_FP32,
                                         [CONFIG_PRECISION_TF32] = PRECISION_TF32,
                                         [CONFIG_PRECISION_BF16] = PRECISION_BF16,
@@ -20,9 +21,9 @@ static const FuseMode fuse_modes[] = {
     [CONFIG_FUSE_AUTO] = FUSE_AUTO, [CONFIG_FUSE_NONE] = FUSE_NONE, [CONFIG_FUSE_ALL] = FUSE_ALL
 };
 
-static const KernelMode kernel_modes[] = {
-    [CONFIG_KERNELS_OWN] = KERNELS_OWN, [CONFIG_KERNELS_CUDNN] = KERNELS_CUDNN, [CONFIG_KERNELS_AUTO] = KERNELS_AUTO
-};
+static const KernelMode kernel_modes[] = { [CONFIG_KERNELS_OWN] = KERNELS_OWN,
+                                           [CONFIG_KERNELS_CUDNN] = KERNELS_CUDNN,
+                                           [CONFIG_KERNELS_AUTO] = KERNELS_AUTO };
 
 const char *precision_name(Precision precision)
 {
@@ -36,11 +37,12 @@ static Status choose_index(DeviceChoice *out, const Config *c, int local_rank, i
     out->cuda = true;
     out->index = c->device.index >= 0 ? (int)c->device.index : local_rank % devices;
     if (out->index < devices) return OK;
-    return fail(ERR_USAGE, "device.index is %d; this machine has %d CUDA device%s, counted from 0", out->index, devices,
-                devices == 1 ? "" : "s");
+    return fail(ERR_USAGE, "device.index is %d; this machine has %d CUDA device%s, counted from 0",
+                out->index, devices, devices == 1 ? "" : "s");
 }
 
-static Status choose_backend(DeviceChoice *out, const Config *c, int local_rank, char *why, size_t why_bytes)
+static Status choose_backend(DeviceChoice *out, const Config *c, int local_rank, char *why,
+                             size_t why_bytes)
 {
     char missing[256] = "";
     if (c->device.properties) {
@@ -81,7 +83,8 @@ static Status choose_precision(DeviceChoice *out, const Config *c)
     int wanted = c->train.precision;
     out->precision = wanted == CONFIG_PRECISION_AUTO ? PRECISION_FP32 : precisions[wanted];
     if (!out->cuda && out->precision != PRECISION_FP32) {
-        return fail(ERR_USAGE, "train.precision is %s; the CPU computes in fp32 alone", names[out->precision]);
+        return fail(ERR_USAGE, "train.precision is %s; the CPU computes in fp32 alone",
+                    names[out->precision]);
     }
     if (!out->cuda) return OK;
     CudaOptions o = cuda_options(out, c);
@@ -92,7 +95,8 @@ static Status choose_precision(DeviceChoice *out, const Config *c)
     }
     bool needs_80 = out->precision == PRECISION_BF16 || out->precision == PRECISION_TF32;
     if (needs_80 && capability < BF16_CAPABILITY) {
-        return fail(ERR_USAGE, "train.precision is %s; this GPU (compute capability %d.%d) has fp16 and fp32",
+        return fail(ERR_USAGE,
+                    "train.precision is %s; this GPU (compute capability %d.%d) has fp16 and fp32",
                     names[out->precision], capability / 10, capability % 10);
     }
     return OK;
@@ -107,8 +111,10 @@ static void choose_plan_cache(DeviceChoice *out, const Config *c)
     size_t bytes = sizeof out->plan_cache;
     if (!out->cuda || c->device.properties || strcmp(c->device.plan_cache, "none") == 0) return;
     if (c->device.plan_cache[0]) snprintf(out->plan_cache, bytes, "%s", c->device.plan_cache);
-    else if (slash && slash[1]) snprintf(out->plan_cache, bytes, "%.*s/plan-cache", (int)(slash - dir), dir);
-    else if (dir[0]) snprintf(out->plan_cache, bytes, "%s%splan-cache", slash ? dir : "", slash ? "../" : "");
+    else if (slash && slash[1])
+        snprintf(out->plan_cache, bytes, "%.*s/plan-cache", (int)(slash - dir), dir);
+    else if (dir[0])
+        snprintf(out->plan_cache, bytes, "%s%splan-cache", slash ? dir : "", slash ? "../" : "");
 }
 
 Status device_choose(DeviceChoice *out, const Config *c, int local_rank)
@@ -118,7 +124,8 @@ Status device_choose(DeviceChoice *out, const Config *c, int local_rank)
     TRY(choose_backend(out, c, local_rank, why, sizeof why));
     choose_plan_cache(out, c);
     TRY(choose_precision(out, c));
-    snprintf(out->reason, sizeof out->reason, "%s in %s: %s%s", out->cuda ? "cuda" : "cpu", names[out->precision], why,
+    snprintf(out->reason, sizeof out->reason, "%s in %s: %s%s", out->cuda ? "cuda" : "cpu",
+             names[out->precision], why,
              c->train.precision == CONFIG_PRECISION_AUTO ? ", train.precision is auto" : "");
     return OK;
 }

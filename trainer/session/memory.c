@@ -44,7 +44,8 @@ static size_t slot_bytes(const Session *s)
 static size_t read_ahead_bytes(const Session *s)
 {
     LoaderOptions o = session_loader_options(s, DATA_VAL);
-    int from_files = (s->use == SESSION_TRAIN && !dataset_in_memory(s->train)) + (s->val && !dataset_in_memory(s->val));
+    int from_files = (s->use == SESSION_TRAIN && !dataset_in_memory(s->train)) +
+                     (s->val && !dataset_in_memory(s->val));
     return o.read_ahead_bytes * (size_t)from_files;
 }
 
@@ -53,14 +54,16 @@ static size_t staging_bytes(const Session *s)
     size_t bytes = 0;
     for (int i = 0; i < executor_state_count(s->executor); i++) {
         size_t plain = tensor_plain_bytes(&executor_state(s->executor, i)->desc);
-        bytes +=
-            executor_state_is_param(s->executor, i) ? plain * (size_t)(1 + optimizer_states_needed(s->config)) : plain;
+        bytes += executor_state_is_param(s->executor, i)
+                     ? plain * (size_t)(1 + optimizer_states_needed(s->config))
+                     : plain;
     }
     return bytes;
 }
 
 /* What lies where the programs compute. */
-static void add_plan(const Session *s, const Executor *x, int64_t batch, size_t bytes[MEMORY_ITEM_COUNT])
+static void add_plan(const Session *s, const Executor *x, int64_t batch,
+                     size_t bytes[MEMORY_ITEM_COUNT])
 {
     ExecutorMemory m;
     executor_memory(x, &m);
@@ -72,11 +75,13 @@ static void add_plan(const Session *s, const Executor *x, int64_t batch, size_t 
     bytes[MEMORY_WORKSPACE] = m.workspace;
     bytes[MEMORY_SIDE_WORKSPACE] = m.side_workspace;
     if (s->use == SESSION_TRAIN)
-        bytes[MEMORY_INPUTS] +=
-            prefetch_device_bytes(s->backend, batch, session_image_bytes(s, DATA_TRAIN), session_treats(s));
+        bytes[MEMORY_INPUTS] += prefetch_device_bytes(
+            s->backend, batch, session_image_bytes(s, DATA_TRAIN), session_treats(s));
     if (s->val)
-        bytes[MEMORY_INPUTS] += prefetch_device_bytes(s->backend, batch, session_image_bytes(s, DATA_VAL), false);
-    if (s->use == SESSION_TRAIN) bytes[MEMORY_OPTIMIZER] = m.params * (size_t)optimizer_states_needed(s->config);
+        bytes[MEMORY_INPUTS] +=
+            prefetch_device_bytes(s->backend, batch, session_image_bytes(s, DATA_VAL), false);
+    if (s->use == SESSION_TRAIN)
+        bytes[MEMORY_OPTIMIZER] = m.params * (size_t)optimizer_states_needed(s->config);
     bytes[MEMORY_SUMS] = session_sum_bytes(s, m.grads);
 }
 
@@ -97,9 +102,11 @@ MemoryReport memory_report(const Session *s)
     if (s->backend->v->device) r.device = plan_bytes(s, s->executor, s->plan.batch);
     r.bytes[MEMORY_SLOTS] = slot_bytes(s);
     r.bytes[MEMORY_READ_AHEAD] = read_ahead_bytes(s);
-    if (s->device_comm && s->use == SESSION_TRAIN && device_comm_carrier(s->device_comm) == DEVICE_COMM_STAGED)
+    if (s->device_comm && s->use == SESSION_TRAIN &&
+        device_comm_carrier(s->device_comm) == DEVICE_COMM_STAGED)
         r.bytes[MEMORY_STAGED] = m.grads + m.buffers;
-    if (s->use == SESSION_TRAIN && s->comm->rank == 0) r.bytes[MEMORY_CHECKPOINT] = staging_bytes(s);
+    if (s->use == SESSION_TRAIN && s->comm->rank == 0)
+        r.bytes[MEMORY_CHECKPOINT] = staging_bytes(s);
     r.activations_naive = m.activations_naive;
     for (int i = 0; i < MEMORY_ITEM_COUNT; i++) r.total += r.bytes[i];
     return r;
@@ -119,7 +126,8 @@ static size_t held_by_others(const Session *s)
 size_t memory_budget(const Session *s)
 {
     const DeviceVTable *d = s->backend->v->device;
-    const size_t all = d ? d->memory_bytes(s->backend) - held_by_others(s) : 0, share = all / (size_t)s->device.sharers;
+    const size_t all = d ? d->memory_bytes(s->backend) - held_by_others(s) : 0,
+                 share = all / (size_t)s->device.sharers;
     return share > MEMORY_RESERVE ? share - MEMORY_RESERVE : 0;
 }
 
@@ -128,8 +136,8 @@ typedef struct Probe {
     double bytes;
 } Probe;
 
-/* A device that is too small to prepare on is too small to run on, and so is one without a convolution that makes do
- * with its scratch, where a smaller batch had one. */
+/* A device that is too small to prepare on is too small to run on, and so is one without a
+ * convolution that makes do with its scratch, where a smaller batch had one. */
 static Status try_batch(Session *s, int64_t batch, bool smaller_fits, Probe *out)
 {
     Executor *x = NULL;
@@ -163,7 +171,8 @@ Status memory_largest_batch(Session *s, int64_t *out)
         last[0] = last[1];
         last[1] = p;
         next = i == 0 ? 8 : meet(last[0], last[1], budget);
-        if (exceeds != INT64_MAX && i > 4) next = fits + (exceeds - fits) / 2; /* not linear after all */
+        /* not linear after all */
+        if (exceeds != INT64_MAX && i > 4) next = fits + (exceeds - fits) / 2;
         if (next <= fits) next = fits + 1;
         if (next >= exceeds) next = exceeds - 1;
     }
@@ -177,16 +186,19 @@ Status memory_check(Session *s, Status prepared)
     const size_t budget = memory_budget(s), others = held_by_others(s);
     int64_t largest = 0;
     char held[64] = "";
-    if (s->config->device.properties || !s->backend->v->device || (budget == 0 && others == 0)) return prepared;
+    if (s->config->device.properties || !s->backend->v->device || (budget == 0 && others == 0))
+        return prepared;
     size_t needed = prepared == OK ? plan_bytes(s, s->executor, s->plan.batch) : 0;
     if (prepared == OK && needed <= budget) return OK;
     TRY(memory_largest_batch(s, &largest));
     if (largest >= s->plan.batch) return prepared;
-    if (others > 0) snprintf(held, sizeof held, ", other programs hold %.2f GiB", (double)others / gib);
+    if (others > 0)
+        snprintf(held, sizeof held, ", other programs hold %.2f GiB", (double)others / gib);
     return fail(ERR_USAGE,
-                "train.batch_per_rank: %lld images at a time need %s%.2f GiB on this GPU, where a rank has %.2f GiB "
-                "(%.2f GiB are left to CUDA and its libraries%s); at most %lld fit",
+                "train.batch_per_rank: %lld images at a time need %s%.2f GiB on this GPU, where a "
+                "rank has %.2f GiB (%.2f GiB are left to CUDA and its libraries%s); at most %lld "
+                "fit",
                 (long long)s->plan.batch, prepared == OK ? "" : "more than ",
-                (double)(prepared == OK ? needed : budget) / gib, (double)budget / gib, MEMORY_RESERVE / gib, held,
-                (long long)largest);
+                (double)(prepared == OK ? needed : budget) / gib, (double)budget / gib,
+                MEMORY_RESERVE / gib, held, (long long)largest);
 }

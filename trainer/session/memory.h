@@ -1,4 +1,5 @@
-/* memory.h - what a run will take per rank, known before anything runs, and the largest batch that fits a device. */
+/* memory.h - what a run will take per rank, known before anything runs, and the largest batch that
+ * fits a device. */
 #ifndef CONVOY_TRAINER_MEMORY_H
 #define CONVOY_TRAINER_MEMORY_H
 #include "trainer/session/session.h"
@@ -13,11 +14,14 @@ typedef enum MemoryItem { /* of the device where there is one, but for the last 
                           MEMORY_WORKSPACE,
                           MEMORY_SIDE_WORKSPACE, /* of weight gradients on a lane of their own */
                           MEMORY_INPUTS,         /* slots of batches on the device */
-                          MEMORY_SUMS,           /* gradients in the type in which they are summed over ranks */
-                          MEMORY_SLOTS,          /* batch slots of the training and evaluation loaders */
-                          MEMORY_READ_AHEAD,     /* files that loaders have read and not yet decoded, at most */
-                          MEMORY_STAGED,         /* gradients of a device that the host sums */
-                          MEMORY_CHECKPOINT,     /* staging on rank 0 */
+                          /* gradients in the type in which they are summed over ranks */
+                          MEMORY_SUMS,
+                          /* batch slots of the training and evaluation loaders */
+                          MEMORY_SLOTS,
+                          /* files that loaders have read and not yet decoded, at most */
+                          MEMORY_READ_AHEAD,
+                          MEMORY_STAGED,     /* gradients of a device that the host sums */
+                          MEMORY_CHECKPOINT, /* staging on rank 0 */
                           MEMORY_ITEM_COUNT
 } MemoryItem;
 
@@ -32,14 +36,17 @@ typedef struct MemoryReport {
 MemoryReport memory_report(const Session *s);
 const char *memory_item_name(MemoryItem item);
 
-/* Device memory that is not this plan's: CUDA's context, kernels and library handles, NCCL's buffers. */
+/* Device memory that is not this plan's: CUDA's context, kernels and library handles, NCCL's
+ * buffers. */
 #define MEMORY_RESERVE ((size_t)3 << 29)
-/* Bytes of the device that a rank may plan with: its share of the memory, or of what other programs leave of it, less
- * the reserve. 0 on host memory and where the size is not known. */
+/* Bytes of the device that a rank may plan with: its share of the memory, or of what other programs
+ * leave of it, less the reserve. 0 on host memory and where the size is not known. */
 size_t memory_budget(const Session *s);
-/* The most images of a micro-batch whose plan stays within the budget, by planning again; 0: not even one. */
+/* The most images of a micro-batch whose plan stays within the budget, by planning again; 0: not
+ * even one. */
 Status memory_largest_batch(Session *s, int64_t *out);
-/* ERR_USAGE naming train.batch_per_rank and the largest batch where the plan exceeds the budget of a device that is
- * there. prepared: OK, or ERR_MEMORY where the device was too small to prepare the programs on it. */
+/* ERR_USAGE naming train.batch_per_rank and the largest batch where the plan exceeds the budget of
+ * a device that is there. prepared: OK, or ERR_MEMORY where the device was too small to prepare the
+ * programs on it. */
 Status memory_check(Session *s, Status prepared);
 #endif

@@ -1,5 +1,6 @@
-/* prefetch.c - see prefetch.h. Batches are counted from 0 in each of three stages: loaded (the copy is enqueued), given
- * (to the caller), done (the run that reads it is enqueued); batch n lies in slot n % 2. */
+/* prefetch.c - see prefetch.h. Batches are counted from 0 in each of three stages: loaded (the copy
+ * is enqueued), given (to the caller), done (the run that reads it is enqueued); batch n lies in
+ * slot n % 2. */
 #include "trainer/session/prefetch.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -10,9 +11,11 @@
 #define MARKS               2
 #define PINNED_MAX          8 /* loader slots */
 #define DEVICE_LOADER_SLOTS 4
-#define MIX_BYTES           ((size_t)64) /* of MIX_COUNT floats, with what aligns the boxes behind them */
+/* of MIX_COUNT floats, with what aligns the boxes behind them */
+#define MIX_BYTES ((size_t)64)
 _Static_assert(MIX_COUNT * sizeof(float) <= 64, "mix");
-_Static_assert(sizeof(EraseBox) == ERASE_COUNT * sizeof(int32_t), "the loader's boxes are the operation's");
+_Static_assert(sizeof(EraseBox) == ERASE_COUNT * sizeof(int32_t),
+               "the loader's boxes are the operation's");
 
 typedef struct Slot {
     void *images, *labels; /* device */
@@ -86,7 +89,8 @@ int prefetch_loader_slots(const Backend *b, const LoaderOptions *o)
 
 void prefetch_loader_options(Prefetch *p, LoaderOptions *o)
 {
-    p->image_bytes = (size_t)o->batch * (size_t)o->image_size * (size_t)o->image_size * (size_t)o->channels;
+    p->image_bytes =
+        (size_t)o->batch * (size_t)o->image_size * (size_t)o->image_size * (size_t)o->channels;
     ASSERT(p->image_bytes <= p->slot_bytes);
     if (!p->device) return;
     o->allocator = (SlotAllocator){ .alloc = take_pinned, .free = give_pinned, .cookie = p };
@@ -103,7 +107,8 @@ static size_t treatment_bytes_of(int64_t batch, bool treated)
 size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes, bool treated)
 {
     if (!b->v->device) return 0;
-    return EXECUTOR_SLOTS * ((size_t)batch * (image_bytes + sizeof(int32_t)) + treatment_bytes_of(batch, treated));
+    return EXECUTOR_SLOTS *
+           ((size_t)batch * (image_bytes + sizeof(int32_t)) + treatment_bytes_of(batch, treated));
 }
 
 static Status create_slot(Prefetch *p, Slot *slot)
@@ -132,8 +137,10 @@ Status prefetch_create(Prefetch **out, Executor *x, int64_t batch, size_t image_
                      .label_bytes = (size_t)batch * sizeof(int32_t),
                      .treatment_bytes = treatment_bytes_of(batch, treated) };
     Status status = OK;
-    for (int i = 0; p->device && i < EXECUTOR_SLOTS && status == OK; i++) status = create_slot(p, &p->slots[i]);
-    for (int i = 0; p->device && i < MARKS && status == OK; i++) status = p->device->event_create(b, &p->ends[i]);
+    for (int i = 0; p->device && i < EXECUTOR_SLOTS && status == OK; i++)
+        status = create_slot(p, &p->slots[i]);
+    for (int i = 0; p->device && i < MARKS && status == OK; i++)
+        status = p->device->event_create(b, &p->ends[i]);
     if (status != OK) {
         prefetch_destroy(p);
         *out = NULL;
@@ -166,8 +173,10 @@ void prefetch_destroy(Prefetch *p)
 
 Status prefetch_attach(Prefetch *p, Loader *loader)
 {
-    if (p->device && p->loader) TRY(p->backend->v->stream_wait(p->backend, executor_lane(p->executor, LANE_COPY)));
-    for (int i = 0; i < EXECUTOR_SLOTS; i++) p->slots[i].held = false; /* the loader frees what it lent */
+    if (p->device && p->loader)
+        TRY(p->backend->v->stream_wait(p->backend, executor_lane(p->executor, LANE_COPY)));
+    /* the loader frees what it lent */
+    for (int i = 0; i < EXECUTOR_SLOTS; i++) p->slots[i].held = false;
     p->loaded = p->given = p->done;
     p->loader = loader;
     return OK;
@@ -249,7 +258,8 @@ static Status copy_treatment(Prefetch *p, Slot *slot, Stream *copy)
     if (p->treatment_bytes == 0) return OK;
     write_mix(&slot->batch.mix, (float *)(void *)slot->host_treatment);
     memcpy(slot->host_treatment + MIX_BYTES, slot->batch.erase, p->treatment_bytes - MIX_BYTES);
-    return p->device->copy_in(p->backend, slot->treatment, slot->host_treatment, p->treatment_bytes, copy);
+    return p->device->copy_in(p->backend, slot->treatment, slot->host_treatment, p->treatment_bytes,
+                              copy);
 }
 
 /* Takes the loader's next batch and enqueues its copy. */
@@ -290,7 +300,9 @@ PrefetchInput prefetch_slot(const Prefetch *p, int64_t ahead)
 {
     int number = (int)((p->given + ahead) % EXECUTOR_SLOTS);
     const Slot *slot = &p->slots[number];
-    PrefetchInput input = { .slot = number, .images = slot->images, .labels = slot->labels, .mix = slot->treatment };
+    PrefetchInput input = {
+        .slot = number, .images = slot->images, .labels = slot->labels, .mix = slot->treatment
+    };
     if (slot->treatment) input.erase = (const char *)slot->treatment + MIX_BYTES;
     return input;
 }
@@ -308,8 +320,8 @@ static Status next_on_device(Prefetch *p, PrefetchInput *out, bool *more, double
     return p->device->event_wait(p->backend, slot->ready, executor_lane(p->executor, LANE_COMPUTE));
 }
 
-/* Starts the copy of the next batch if it is decoded. *ahead: nothing is left to start. An error is left to
- * prefetch_next(), which gets it again. */
+/* Starts the copy of the next batch if it is decoded. *ahead: nothing is left to start. An error is
+ * left to prefetch_next(), which gets it again. */
 static Status poll(Prefetch *p, bool *ahead)
 {
     bool more = true;
@@ -327,7 +339,8 @@ static Status wait_on_device(Prefetch *p)
     bool ahead = false, ended = false;
     for (;;) {
         TRY(poll(p, &ahead));
-        if (!ahead || !newest) TRY(p->device->event_done(p->backend, p->ends[p->waited % MARKS], &ended));
+        if (!ahead || !newest)
+            TRY(p->device->event_done(p->backend, p->ends[p->waited % MARKS], &ended));
         if (ended || (ahead && newest)) break;
         clock_sleep_s(POLL_S);
     }
@@ -345,7 +358,9 @@ Status prefetch_next(Prefetch *p, PrefetchInput *out, bool *more, double *wait_s
     TRY(loader_next(p->loader, &p->batch, more, wait_s));
     if (!*more) return OK;
     p->given++;
-    *out = (PrefetchInput){ .images = p->batch.images, .labels = p->batch.labels, .bad = p->batch.bad };
+    *out = (PrefetchInput){ .images = p->batch.images,
+                            .labels = p->batch.labels,
+                            .bad = p->batch.bad };
     if (p->treatment_bytes == 0) return OK;
     write_mix(&p->batch.mix, p->mix);
     out->erase = p->batch.erase;

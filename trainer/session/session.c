@@ -10,7 +10,9 @@
 static const Augment augments[] = { [CONFIG_AUGMENT_NONE] = AUGMENT_NONE,
                                     [CONFIG_AUGMENT_IMAGENET] = AUGMENT_IMAGENET,
                                     [CONFIG_AUGMENT_CIFAR] = AUGMENT_CIFAR };
-static const Stem stems[] = { [CONFIG_STEM_IMAGENET] = STEM_IMAGENET, [CONFIG_STEM_CIFAR] = STEM_CIFAR };
+static const Stem stems[] = {
+    [CONFIG_STEM_IMAGENET] = STEM_IMAGENET, [CONFIG_STEM_CIFAR] = STEM_CIFAR
+};
 
 #define STAGING_BYTES ((size_t)16 << 20)
 
@@ -24,10 +26,12 @@ static bool is_set(const char *s)
 /* Labels are positions among the classes, so both sets must have the same ones. */
 static Status check_names(const Dataset *train, const Dataset *val)
 {
-    int classes = dataset_classes(train) < dataset_classes(val) ? dataset_classes(train) : dataset_classes(val);
+    int classes = dataset_classes(train) < dataset_classes(val) ? dataset_classes(train)
+                                                                : dataset_classes(val);
     for (int i = 0; i < classes; i++) {
         const char *a = dataset_class_name(train, i), *b = dataset_class_name(val, i);
-        if (strcmp(a, b) != 0) return fail(ERR_DATA, "data.val: class %d is %s there but %s in data.train", i, b, a);
+        if (strcmp(a, b) != 0)
+            return fail(ERR_DATA, "data.val: class %d is %s there but %s in data.train", i, b, a);
     }
     if (dataset_classes(train) == dataset_classes(val)) return OK;
     return fail(ERR_DATA, "data.val: %d classes there but %d in data.train", dataset_classes(val),
@@ -39,14 +43,16 @@ static Status check_classes(const Session *s)
     int64_t wanted = s->config->model.classes;
     const Dataset *any = s->train ? s->train : s->val;
     if (wanted > 0 && wanted < dataset_classes(any)) {
-        return fail(ERR_USAGE, "model.classes: %lld, but the dataset has %d classes", (long long)wanted,
-                    dataset_classes(any));
+        return fail(ERR_USAGE, "model.classes: %lld, but the dataset has %d classes",
+                    (long long)wanted, dataset_classes(any));
     }
     if (!s->val || !dataset_named_classes(s->val)) return OK;
     if (s->train) return dataset_named_classes(s->train) ? check_names(s->train, s->val) : OK;
     if (wanted == 0 || wanted == dataset_classes(s->val)) return OK;
-    return fail(ERR_DATA, "data.val: %d class folders there, but model.classes is %lld: labels would be wrong",
-                dataset_classes(s->val), (long long)wanted);
+    return fail(
+        ERR_DATA,
+        "data.val: %d class folders there, but model.classes is %lld: labels would be wrong",
+        dataset_classes(s->val), (long long)wanted);
 }
 
 /* Collective. Which sets there are must not depend on the rank. */
@@ -54,7 +60,8 @@ static Status open_sets(Session *s, SessionUse use)
 {
     const Config *c = s->config;
     bool has_val = is_set(c->data.val) || (c->data.format == DATA_SYNTHETIC && use == SESSION_EVAL);
-    if (!comm_all_equal(s->comm, has_val)) return fail(ERR_USAGE, "data.val is set on some ranks only");
+    if (!comm_all_equal(s->comm, has_val))
+        return fail(ERR_USAGE, "data.val is set on some ranks only");
     if (use == SESSION_TRAIN) TRY(datasets_open(&s->train, c, DATA_TRAIN, s->comm));
     return use == SESSION_EVAL || has_val ? datasets_open(&s->val, c, DATA_VAL, s->comm) : OK;
 }
@@ -64,7 +71,8 @@ static Status count_classes(Session *s)
     const Config *c = s->config;
     TRY(check_classes(s));
     s->classes = c->model.classes;
-    for (int i = 0; c->model.classes == 0 && i < 2; i++) { /* IDX files without the last class know fewer */
+    /* IDX files without the last class know fewer */
+    for (int i = 0; c->model.classes == 0 && i < 2; i++) {
         const Dataset *d = i == 0 ? s->train : s->val;
         if (d && dataset_classes(d) > s->classes) s->classes = dataset_classes(d);
     }
@@ -78,7 +86,8 @@ static float list_value(const ConfigList *list, int i)
     return (float)list->values[list->count == 1 ? 0 : i];
 }
 
-static ModelOptions model_options(const Session *s, bool training, int64_t batch, int64_t image_size)
+static ModelOptions model_options(const Session *s, bool training, int64_t batch,
+                                  int64_t image_size)
 {
     const Config *c = s->config;
     ModelOptions o = { .stem = stems[c->model.stem],
@@ -137,9 +146,10 @@ static Status add_program(const Session *s, Executor *x, const ProgramOptions *p
 static Status create_executor(const Session *s, Executor **out)
 {
     TRY(executor_create(out, s->backend));
-    executor_configure(*out, &(ExecutorOptions){ .side_depth = s->device.cuda ? EXECUTOR_SIDE_DEPTH : 0,
-                                                 .replay = s->device.cuda && s->config->device.graph,
-                                                 .results = SESSION_STEPS_MAX * (int)s->plan.accumulate });
+    executor_configure(
+        *out, &(ExecutorOptions){ .side_depth = s->device.cuda ? EXECUTOR_SIDE_DEPTH : 0,
+                                  .replay = s->device.cuda && s->config->device.graph,
+                                  .results = SESSION_STEPS_MAX * (int)s->plan.accumulate });
     return OK;
 }
 
@@ -148,10 +158,13 @@ typedef struct Programs {
 } Programs;
 
 /* The last stage first: it is the longest as a rule, and decides how parameters lie in memory. */
-static Status add_programs(const Session *s, SessionUse use, Executor *x, int64_t batch, Programs *out)
+static Status add_programs(const Session *s, SessionUse use, Executor *x, int64_t batch,
+                           Programs *out)
 {
     for (int i = use == SESSION_TRAIN ? stages_count(s->config) - 1 : -1; i >= 0; i--) {
-        ProgramOptions o = { .batch = batch, .image_size = stages_image_size(s->config, i), .training = true };
+        ProgramOptions o = { .batch = batch,
+                             .image_size = stages_image_size(s->config, i),
+                             .training = true };
         TRY(add_program(s, x, &o, &out->first[i]));
         o.accumulate = true;
         if (s->plan.accumulate > 1) TRY(add_program(s, x, &o, &out->more[i]));
@@ -207,12 +220,14 @@ static Status prepare(Session *s, SessionUse use)
     session_set_stage(s, stages_count(s->config) - 1);
     say_fusions(s);
     say_kernels(s);
-    /* Trying convolutions out takes memory too, so a batch far too large may fail before it is planned. */
+    /* Trying convolutions out takes memory too, so a batch far too large may fail before it is
+     * planned. */
     if (status == OK || (status == ERR_MEMORY && s->device.cuda)) return memory_check(s, status);
     return status;
 }
 
-/* Parameters and buffers in the order and at the places that they have in their slabs; gradients lie as parameters. */
+/* Parameters and buffers in the order and at the places that they have in their slabs; gradients
+ * lie as parameters. */
 static uint32_t order_of_states(const Executor *x)
 {
     uint32_t crc = 0;
@@ -224,17 +239,22 @@ static uint32_t order_of_states(const Executor *x)
     return crc;
 }
 
-/* Slabs are exchanged as they lie in memory, so all ranks must keep tensors alike: same instruction set, same library.
+/* Slabs are exchanged as they lie in memory, so all ranks must keep tensors alike: same instruction
+ * set, same library.
  */
 static Status check_alike(Session *s)
 {
     char text[256];
     s->backend->v->describe(s->backend, text, sizeof text);
-    char *threads = s->device.cuda ? NULL : strrchr(text, ','); /* the number of threads may differ */
+    /* the number of threads may differ */
+    char *threads = s->device.cuda ? NULL : strrchr(text, ',');
     if (threads) *threads = '\0';
-    if (comm_all_equal(s->comm, str_crc32c(order_of_states(s->executor), text, strlen(text)))) return OK;
-    return fail(ERR_ENV, "the ranks' processors, GPUs or libraries differ (here: %s); run on machines of one kind",
-                text);
+    if (comm_all_equal(s->comm, str_crc32c(order_of_states(s->executor), text, strlen(text))))
+        return OK;
+    return fail(
+        ERR_ENV,
+        "the ranks' processors, GPUs or libraries differ (here: %s); run on machines of one kind",
+        text);
 }
 
 static uint32_t dataset_key(const Dataset *d)
@@ -258,8 +278,9 @@ static Status check_same_data(Session *s)
     for (int i = 0; i < 2; i++) {
         const Dataset *d = sets[i];
         if (!d || comm_all_equal(s->comm, dataset_key(d)) || status != OK) continue;
-        status = fail(ERR_DATA, "%s: the ranks see different images there (%lld in %d classes on rank %d)", keys[i],
-                      (long long)dataset_images(d), dataset_classes(d), s->comm->rank);
+        status = fail(ERR_DATA,
+                      "%s: the ranks see different images there (%lld in %d classes on rank %d)",
+                      keys[i], (long long)dataset_images(d), dataset_classes(d), s->comm->rank);
     }
     return status;
 }
@@ -269,7 +290,8 @@ static Status check_same_data(Session *s)
 static Status plan_local(Session *s, SessionUse use)
 {
     TRY(count_classes(s));
-    if (use == SESSION_TRAIN) return runplan_make(&s->plan, s->config, s->comm->world, dataset_images(s->train));
+    if (use == SESSION_TRAIN)
+        return runplan_make(&s->plan, s->config, s->comm->world, dataset_images(s->train));
     s->plan = (RunPlan){ .batch = s->config->train.batch_per_rank, .accumulate = 1 };
     return OK;
 }
@@ -315,8 +337,11 @@ static Status commit_local(Session *s)
     if (executor_loss_scale(x)->desc.rank != 0) TRY(executor_set_loss_scale(x, loss_scale));
     if (d && s->comm->world > 1) TRY(d->alloc_pinned(s->backend, STAGING_BYTES, &s->staging));
     if (s->first)
-        TRY(prefetch_create(&s->train_input, x, s->plan.batch, session_image_bytes(s, DATA_TRAIN), session_treats(s)));
-    return s->eval ? prefetch_create(&s->eval_input, x, s->plan.batch, session_image_bytes(s, DATA_VAL), false) : OK;
+        TRY(prefetch_create(&s->train_input, x, s->plan.batch, session_image_bytes(s, DATA_TRAIN),
+                            session_treats(s)));
+    return s->eval ? prefetch_create(&s->eval_input, x, s->plan.batch,
+                                     session_image_bytes(s, DATA_VAL), false)
+                   : OK;
 }
 
 static Status join_devices(Session *s)
@@ -326,10 +351,12 @@ static Status join_devices(Session *s)
     if (!d) return OK;
     TRY(device_comm_choose(&carrier, s->comm, d->device_index(s->backend)));
     if (carrier == DEVICE_COMM_STAGED && s->comm->rank == 0) {
-        log_info("gradients are summed through host memory (ranks share a GPU, or there is no NCCL): steps are not "
+        log_info("gradients are summed through host memory (ranks share a GPU, or there is no "
+                 "NCCL): steps are not "
                  "replayed");
     }
-    return device_comm_create(&s->device_comm, s->comm, s->backend, carrier, (int)s->config->comm.max_ctas);
+    return device_comm_create(&s->device_comm, s->comm, s->backend, carrier,
+                              (int)s->config->comm.max_ctas);
 }
 
 Status session_commit(Session *s)
@@ -349,10 +376,12 @@ Status session_broadcast_memory(Session *s, void *data, size_t bytes, const char
     for (size_t at = 0; d && s->comm->world > 1 && at < bytes; at += STAGING_BYTES) {
         size_t n = bytes - at < STAGING_BYTES ? bytes - at : STAGING_BYTES;
         char *place = (char *)data + at;
-        if (status == OK && s->comm->rank == 0) status = d->copy_out(s->backend, s->staging, place, n, stream);
+        if (status == OK && s->comm->rank == 0)
+            status = d->copy_out(s->backend, s->staging, place, n, stream);
         if (status == OK) status = s->backend->v->stream_wait(s->backend, stream);
         comm_broadcast(s->comm, s->staging, n, 0, name);
-        if (status == OK && s->comm->rank != 0) status = d->copy_in(s->backend, place, s->staging, n, stream);
+        if (status == OK && s->comm->rank != 0)
+            status = d->copy_in(s->backend, place, s->staging, n, stream);
         if (status == OK) status = s->backend->v->stream_wait(s->backend, stream);
     }
     return comm_agree(s->comm, status);
@@ -362,9 +391,12 @@ Status session_broadcast(Session *s)
 {
     Executor *x = s->executor;
     const OpTensor *scale = executor_loss_scale(x);
-    TRY(session_broadcast_memory(s, executor_slab(x, SLAB_PARAM), executor_slab_bytes(x, SLAB_PARAM), "parameters"));
-    TRY(session_broadcast_memory(s, executor_slab(x, SLAB_BUFFER), executor_slab_bytes(x, SLAB_BUFFER), "statistics"));
-    if (scale->desc.rank != 0) TRY(session_broadcast_memory(s, scale->data, scale->bytes, "loss scale"));
+    TRY(session_broadcast_memory(s, executor_slab(x, SLAB_PARAM),
+                                 executor_slab_bytes(x, SLAB_PARAM), "parameters"));
+    TRY(session_broadcast_memory(s, executor_slab(x, SLAB_BUFFER),
+                                 executor_slab_bytes(x, SLAB_BUFFER), "statistics"));
+    if (scale->desc.rank != 0)
+        TRY(session_broadcast_memory(s, scale->data, scale->bytes, "loss scale"));
     Status status = executor_params_changed(x);
     if (status == OK) status = executor_fetch_loss_scale(x);
     return comm_agree(s->comm, status);
@@ -390,21 +422,26 @@ void session_close(Session *s)
 DType session_sum_dtype(const Session *s)
 {
     const int wanted = s->config->comm.grad_dtype, world = s->comm->world;
-    const bool computes_16 = s->device.precision == PRECISION_BF16 || s->device.precision == PRECISION_FP16;
+    const bool computes_16 =
+        s->device.precision == PRECISION_BF16 || s->device.precision == PRECISION_FP16;
     if (!s->device.cuda || world == 1) return DTYPE_F32;
     if (s->device_comm && device_comm_carrier(s->device_comm) != DEVICE_COMM_NCCL) return DTYPE_F32;
-    if (wanted == CONFIG_GRAD_DTYPE_AUTO) return computes_16 && world <= SUM_16_BIT_RANKS_MAX ? DTYPE_BF16 : DTYPE_F32;
+    if (wanted == CONFIG_GRAD_DTYPE_AUTO)
+        return computes_16 && world <= SUM_16_BIT_RANKS_MAX ? DTYPE_BF16 : DTYPE_F32;
     return wanted == CONFIG_GRAD_DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
 }
 
 size_t session_sum_bytes(const Session *s, size_t gradient_bytes)
 {
-    return session_sum_dtype(s) == DTYPE_F32 ? 0 : gradient_bytes / sizeof(float) * dtype_bytes(DTYPE_BF16);
+    return session_sum_dtype(s) == DTYPE_F32
+               ? 0
+               : gradient_bytes / sizeof(float) * dtype_bytes(DTYPE_BF16);
 }
 
 size_t session_image_bytes(const Session *s, DataRole role)
 {
-    const int64_t size = role == DATA_TRAIN ? stages_largest(s->config) : s->config->data.image_size;
+    const int64_t size =
+        role == DATA_TRAIN ? stages_largest(s->config) : s->config->data.image_size;
     return (size_t)(size * size * s->config->model.in_channels);
 }
 
@@ -418,7 +455,8 @@ LoaderOptions session_loader_options(const Session *s, DataRole role)
 {
     const Config *c = s->config;
     bool train = role == DATA_TRAIN;
-    LoaderOptions o = { .image_size = (int)(train ? stages_image_size(c, s->stage) : c->data.image_size),
+    LoaderOptions o = { .image_size =
+                            (int)(train ? stages_image_size(c, s->stage) : c->data.image_size),
                         .eval_resize = (int)c->data.eval_resize,
                         .channels = (int)c->model.in_channels,
                         .augment = train ? augments[c->data.augment] : AUGMENT_NONE,

@@ -1,7 +1,8 @@
-/* session.h - what a command that computes needs: datasets, threads, backend, programs; opened from a Config on all
- * ranks together.
+/* session.h - what a command that computes needs: datasets, threads, backend, programs; opened from
+ * a Config on all ranks together.
  *
- * Every error is agreed: all ranks return the same status, with the message of the lowest rank that failed. */
+ * Every error is agreed: all ranks return the same status, with the message of the lowest rank that
+ * failed. */
 #ifndef CONVOY_TRAINER_SESSION_H
 #define CONVOY_TRAINER_SESSION_H
 #include "data/data.h"
@@ -36,30 +37,35 @@ typedef struct Session {
     DeviceChoice device;
     Backend *backend;
     Executor *executor;
-    int stage;             /* the stage (stages.h) that first and more are of; the last one unless set otherwise */
-    Program *first, *more; /* first micro-batch of a step; the following ones (accumulating), NULL if there are none */
-    Program *eval;         /* NULL without data.val */
+    /* the stage (stages.h) that first and more are of; the last one unless set otherwise */
+    int stage;
+    /* first micro-batch of a step; the following ones (accumulating), NULL if there are none */
+    Program *first, *more;
+    Program *eval;                                             /* NULL without data.val */
     Program *stage_first[STAGES_MAX], *stage_more[STAGES_MAX]; /* of all stages */
     /* after session_commit() */
     Prefetch *train_input, *eval_input; /* NULL without the programs */
     DeviceComm *device_comm;            /* NULL on host memory */
-    void *staging;                      /* pinned, for broadcasts of device memory; NULL without need */
+    /* pinned, for broadcasts of device memory; NULL without need */
+    void *staging;
 } Session;
 
 /* Training batches are erased or mixed when they are normalised. */
 bool session_treats(const Session *s);
-/* Opens datasets, makes the run plan, creates the backend and prepares the programs. Allocates no slab yet. ERR_USAGE
- * naming train.batch_per_rank where that does not fit the device. */
+/* Opens datasets, makes the run plan, creates the backend and prepares the programs. Allocates no
+ * slab yet. ERR_USAGE naming train.batch_per_rank where that does not fit the device. */
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use);
 /* Makes first and more those of a stage. No step may be under way. */
 void session_set_stage(Session *s, int stage);
-/* The same programs for micro-batches of another size, prepared and planned but not bound: for their sizes. */
+/* The same programs for micro-batches of another size, prepared and planned but not bound: for
+ * their sizes. */
 Status session_try_batch(const Session *s, int64_t batch, Executor **out);
 /* Only the training set, the run plan and the threads: for benchmarks of the input. */
 Status session_open_data(Session *s, const Config *c, Comm *comm);
 /* Allocates the slabs, fills parameters by their init rules on rank 0 and broadcasts them. */
 Status session_commit(Session *s);
-/* In which type gradients are summed over ranks, and the memory that takes beside the gradients (of so many bytes). */
+/* In which type gradients are summed over ranks, and the memory that takes beside the gradients (of
+ * so many bytes). */
 DType session_sum_dtype(const Session *s);
 size_t session_sum_bytes(const Session *s, size_t gradient_bytes);
 /* Parameters and buffers (and the loss scale) of rank 0 to all ranks. */
@@ -70,6 +76,7 @@ void session_close(Session *s);
 
 /* Bytes of an image as loaders make them; of the largest where their size changes. */
 size_t session_image_bytes(const Session *s, DataRole role);
-/* The loader options that train, evaluation and bench share; the training images of the stage at hand. */
+/* The loader options that train, evaluation and bench share; the training images of the stage at
+ * hand. */
 LoaderOptions session_loader_options(const Session *s, DataRole role);
 #endif

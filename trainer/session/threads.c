@@ -1,4 +1,5 @@
-/* threads.c - see threads.h. Ranks compare their masks, not environment variables of launchers: those lie often enough.
+/* threads.c - see threads.h. Ranks compare their masks, not environment variables of launchers:
+ * those lie often enough.
  */
 #include "trainer/session/threads.h"
 #include "base/log.h"
@@ -26,12 +27,17 @@ static int64_t placement_key(void)
 static int count_sharers(Comm *comm)
 {
     int64_t *keys = mem_calloc((size_t)comm->world, sizeof *keys);
-    if (comm_agree(comm, keys ? OK : ERR_MEMORY) != OK) { /* all of them or none take part in what follows */
+    /* all of them or none take part in what follows */
+    if (comm_agree(comm, keys ? OK : ERR_MEMORY) != OK) {
         mem_free(keys);
         return comm->local_world;
     }
     keys[comm->rank] = placement_key();
-    CommJob job = { .kind = COMM_ALLGATHER, .type = COMM_I64, .data = keys, .count = 1, .name = "thread placement" };
+    CommJob job = { .kind = COMM_ALLGATHER,
+                    .type = COMM_I64,
+                    .data = keys,
+                    .count = 1,
+                    .name = "thread placement" };
     comm_post(comm, &job);
     comm_wait(comm, &job);
     int sharers = 0;
@@ -45,7 +51,8 @@ static int at_least_one(int n)
     return n > 0 ? n : 1;
 }
 
-/* The key that asks for more threads than there are CPUs while the machine has more; NULL if none does. */
+/* The key that asks for more threads than there are CPUs while the machine has more; NULL if none
+ * does. */
 static const char *bound_too_tightly(const Config *c, const ThreadPlan *p, long online)
 {
     if (c->device.threads > p->allowed) return "device.threads";
@@ -55,7 +62,8 @@ static const char *bound_too_tightly(const Config *c, const ThreadPlan *p, long 
 ThreadPlan threads_choose(Comm *comm, const Config *c, bool device)
 {
     ThreadPlan p = { .allowed = thread_allowed_cpus(), .sharers = count_sharers(comm) };
-    p.compute = c->device.threads > 0 ? (int)c->device.threads : at_least_one(p.allowed / p.sharers);
+    p.compute =
+        c->device.threads > 0 ? (int)c->device.threads : at_least_one(p.allowed / p.sharers);
     int share = p.allowed / p.sharers, left = device ? share - DEVICE_THREADS : share / 4;
     p.decode = c->data.threads > 0 ? (int)c->data.threads : at_least_one(left);
     long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -63,10 +71,12 @@ ThreadPlan threads_choose(Comm *comm, const Config *c, bool device)
     const char *key = bound_too_tightly(c, &p, online);
     if (key) {
         int most = p.compute > p.decode ? p.compute : p.decode;
-        log_warning("%s: %d threads on %d allowed CPUs; with mpirun use --bind-to none or --map-by slot:PE=%d", key,
-                    most, p.allowed, most);
+        log_warning("%s: %d threads on %d allowed CPUs; with mpirun use --bind-to none or --map-by "
+                    "slot:PE=%d",
+                    key, most, p.allowed, most);
     } else if (c->device.threads == 0 && p.allowed == 1 && online >= 2L * comm->local_world) {
-        log_warning("each rank is bound to 1 of %ld CPUs; with mpirun use --bind-to none or --map-by slot:PE=%ld to "
+        log_warning("each rank is bound to 1 of %ld CPUs; with mpirun use --bind-to none or "
+                    "--map-by slot:PE=%ld to "
                     "use them all",
                     online, online / comm->local_world);
     }

@@ -1,5 +1,5 @@
-/* evaluate.c - see evaluate.h. The loader gives every rank the same number of batches and pads with label -1; a padded
- * place counts nowhere. */
+/* evaluate.c - see evaluate.h. The loader gives every rank the same number of batches and pads with
+ * label -1; a padded place counts nowhere. */
 #include "trainer/train/evaluate.h"
 #include "base/mem.h"
 #include <math.h>
@@ -22,7 +22,8 @@ typedef struct Confusion {
     int32_t *labels;
 } Confusion;
 
-/* The first of the largest logits, those of the views of an image added up; -1 where none is a number. */
+/* The first of the largest logits, those of the views of an image added up; -1 where none is a
+ * number. */
 static int64_t best_class(const float *logits, int64_t classes, int64_t view_stride, int views)
 {
     int64_t best = -1;
@@ -49,8 +50,8 @@ static Status add_confusion(Session *s, const PrefetchInput *input, Confusion *c
     TRY(s->backend->v->export_tensor(s->backend, &labels, c->labels));
     for (int64_t n = 0; n < batch; n++) {
         if (c->labels[n] < 0) continue;
-        const int64_t best =
-            best_class(c->logits + n * classes, classes, batch * classes, (int)(logits->desc.dims[0] / batch));
+        const int64_t best = best_class(c->logits + n * classes, classes, batch * classes,
+                                        (int)(logits->desc.dims[0] / batch));
         if (best >= 0) c->counts[c->labels[n] * classes + best]++;
     }
     return OK;
@@ -97,10 +98,12 @@ static Status evaluate_all(Session *s, EvalResult *out, Confusion *confusion)
     TRY(comm_agree(s->comm, evaluate_share(s, sums, confusion)));
     comm_allreduce(s->comm, sums, SUM_COUNT, COMM_F64, COMM_SUM, "evaluation sums");
     if (confusion->counts)
-        comm_allreduce(s->comm, confusion->counts, (size_t)(s->classes * s->classes), COMM_F64, COMM_SUM, "confusion");
+        comm_allreduce(s->comm, confusion->counts, (size_t)(s->classes * s->classes), COMM_F64,
+                       COMM_SUM, "confusion");
     double images = sums[SUM_DECODED] + sums[SUM_BAD];
     if ((int64_t)images != dataset_images(s->val)) { /* the same on all ranks */
-        return fail(ERR_INTERNAL, "evaluation counted %.0f of %lld images", images, (long long)dataset_images(s->val));
+        return fail(ERR_INTERNAL, "evaluation counted %.0f of %lld images", images,
+                    (long long)dataset_images(s->val));
     }
     *out = (EvalResult){ .images = (int64_t)images,
                          .bad = (int64_t)sums[SUM_BAD],
@@ -118,7 +121,8 @@ Status evaluate(Session *s, EvalResult *out)
 
 Status evaluate_confusion(Session *s, EvalResult *out, double *confusion)
 {
-    const int64_t rows = program_tensor(s->eval, graph_logits(program_graph(s->eval)))->desc.dims[0];
+    const int64_t rows =
+        program_tensor(s->eval, graph_logits(program_graph(s->eval)))->desc.dims[0];
     Confusion c = { .counts = confusion,
                     .logits = mem_alloc((size_t)(rows * s->classes) * sizeof(float)),
                     .labels = mem_alloc((size_t)rows * sizeof(int32_t)) };

@@ -1,9 +1,10 @@
 /* loop.c - epochs, evaluation, checkpoints, records.
  *
- * Time is counted in global steps. What is due after a step - an epoch's record, an evaluation, a checkpoint - is
- * arithmetic on the position in the training stream (runplan.h), so a resumed run does it where an unbroken one would.
- * Order after a step: epoch record, evaluation, checkpoint. Errors that only one rank can have (its disk, its data)
- * ride into the next step's metrics or into an agreement at a checkpoint. */
+ * Time is counted in global steps. What is due after a step - an epoch's record, an evaluation, a
+ * checkpoint - is arithmetic on the position in the training stream (runplan.h), so a resumed run
+ * does it where an unbroken one would. Order after a step: epoch record, evaluation, checkpoint.
+ * Errors that only one rank can have (its disk, its data) ride into the next step's metrics or into
+ * an agreement at a checkpoint. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -30,13 +31,15 @@ static void keep_pending(Loop *l, Status status)
 
 static bool record_due(const Loop *l, int64_t step)
 {
-    return step + 1 == l->s->plan.total_steps || step == l->first_step || (step + 1) % l->s->config->log.every == 0;
+    return step + 1 == l->s->plan.total_steps || step == l->first_step ||
+           (step + 1) % l->s->config->log.every == 0;
 }
 
 /* Whether the step's record tells of the parameters that it begins with. */
 static bool row_due(const Loop *l, int64_t step)
 {
-    return l->s->config->log.format == CONFIG_LOG_TABLE && step < l->s->plan.total_steps && record_due(l, step);
+    return l->s->config->log.format == CONFIG_LOG_TABLE && step < l->s->plan.total_steps &&
+           record_due(l, step);
 }
 
 /* Before the step is issued, while none is under way. */
@@ -62,7 +65,8 @@ static void tell_monitor(Loop *l, const StepRecord *record, const StepResult *r)
                                              .data_wait_s = r->data_wait_s,
                                              .comm_wait_s = r->comm_wait_s,
                                              .recorded = record_due(l, record->step - 1) });
-    if (monitor_take_gpus(l->monitor, gpus, &count)) keep_pending(l, runlog_gpus(l->log, gpus, count));
+    if (monitor_take_gpus(l->monitor, gpus, &count))
+        keep_pending(l, runlog_gpus(l->log, gpus, count));
 }
 
 static void record_step(Loop *l, int64_t step, const StepResult *r)
@@ -83,12 +87,15 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                           .skipped = r->skipped,
                           .measured = r->measured,
                           .grad_norm = r->grad_norm,
-                          .epochs = (double)(step + 1) * (double)p->global_batch / (double)p->images,
-                          .recent_images_per_s = (double)(l->recent_steps * p->global_batch) / l->recent_seconds,
+                          .epochs =
+                              (double)(step + 1) * (double)p->global_batch / (double)p->images,
+                          .recent_images_per_s =
+                              (double)(l->recent_steps * p->global_batch) / l->recent_seconds,
                           .penalty = l->penalty };
     l->epoch_seconds += r->seconds;
     l->epoch_images += p->global_batch;
-    l->seconds_per_step = l->seconds_per_step > 0 ? 0.98 * l->seconds_per_step + 0.02 * r->seconds : r->seconds;
+    l->seconds_per_step =
+        l->seconds_per_step > 0 ? 0.98 * l->seconds_per_step + 0.02 * r->seconds : r->seconds;
     bool last = step + 1 == total || step == l->first_step;
     tell_monitor(l, &record, r);
     if (record_due(l, step)) {
@@ -113,10 +120,12 @@ static void report_input(const Loop *l, const LoaderStats *start, double seconds
 
 static void warn_of_input(Loop *l, const InputReport *report)
 {
-    if (!l->warned) l->warned = input_report_warn(report, l->s->threads.allowed / l->s->threads.sharers);
+    if (!l->warned)
+        l->warned = input_report_warn(report, l->s->threads.allowed / l->s->threads.sharers);
 }
 
-/* Epochs may last hours: a run that waits for its input hears of it soon. Rank 0 judges by itself. */
+/* Epochs may last hours: a run that waits for its input hears of it soon. Rank 0 judges by
+ * itself. */
 static void look_early(Loop *l, int64_t step, const StepResult *r)
 {
     InputReport report;
@@ -168,7 +177,9 @@ static Status evaluate_now(Loop *l, int64_t step, bool *best)
                           .top5 = r.top5 };
     keep_pending(l, runlog_eval(l->log, &record));
     monitor_eval(l->monitor, step + 1, r.loss, r.top1, r.top5);
-    if (r.bad > 0) log_warning("%lld images of data.val could not be decoded: counted as wrong", (long long)r.bad);
+    if (r.bad > 0)
+        log_warning("%lld images of data.val could not be decoded: counted as wrong",
+                    (long long)r.bad);
     *best = r.top1 > l->best_top1;
     if (*best) l->best_top1 = r.top1;
     return OK;
@@ -178,7 +189,8 @@ static bool checkpoint_due(const Loop *l, int64_t step)
 {
     const Config *c = l->s->config;
     if (c->checkpoint.every_steps > 0 && (step + 1) % c->checkpoint.every_steps == 0) return true;
-    return step + 1 == l->s->plan.total_steps || runplan_due(&l->s->plan, step, c->checkpoint.every_epochs);
+    return step + 1 == l->s->plan.total_steps ||
+           runplan_due(&l->s->plan, step, c->checkpoint.every_epochs);
 }
 
 /* The same verdict on all ranks: both counts are sums over them. */
@@ -190,7 +202,9 @@ static Status check_replaced(Loop *l, const StepResult *r)
     double drawn = (double)(l->drawn > s->plan.images ? l->drawn : s->plan.images);
     double limit = s->config->data.max_bad_fraction * drawn;
     if ((double)l->replaced <= (limit > BAD_ALWAYS_ALLOWED ? limit : BAD_ALWAYS_ALLOWED)) return OK;
-    return fail(ERR_DATA, "%s: %lld of %lld images drawn could not be decoded: more than data.max_bad_fraction allows",
+    return fail(ERR_DATA,
+                "%s: %lld of %lld images drawn could not be decoded: more than "
+                "data.max_bad_fraction allows",
                 s->config->data.train, (long long)l->replaced, (long long)l->drawn);
 }
 
@@ -199,7 +213,8 @@ static Status stop_now(Loop *l, int64_t steps, bool eval_due)
     TRY(loop_save(l, steps, false, eval_due, true));
     bool restarts = strcmp(l->s->config->checkpoint.resume, "none") == 0;
     return fail(ERR_STOPPED,
-                "stopped by a signal after step %lld; checkpoint saved, run the same command%s to continue",
+                "stopped by a signal after step %lld; checkpoint saved, run the same command%s to "
+                "continue",
                 (long long)steps, restarts ? " with checkpoint.resume=auto" : "");
 }
 
@@ -238,7 +253,8 @@ static bool ends_stretch(const Loop *l, int64_t step)
     const RunPlan *p = &l->s->plan;
     bool eval = l->s->eval && runplan_due(p, step, l->s->config->train.eval_every);
     return step + 1 == l->stage_end || eval || runplan_due(p, step, 1) || checkpoint_due(l, step) ||
-           row_due(l, step + 1) || tracing_has(l->tracing, step) || tracing_has(l->tracing, step + 1);
+           row_due(l, step + 1) || tracing_has(l->tracing, step) ||
+           tracing_has(l->tracing, step + 1);
 }
 
 static Status create_loader(Loop *l)
@@ -272,8 +288,9 @@ static Status enter_stage(Loop *l, int64_t step)
     return comm_agree(s->comm, status);
 }
 
-/* Steps run one after the other; a device is given the next one while it works on this one, except where a stretch
- * ends. All ranks learn of a stop or a failure at the same step, finish the one that was already given, and leave. */
+/* Steps run one after the other; a device is given the next one while it works on this one, except
+ * where a stretch ends. All ranks learn of a stop or a failure at the same step, finish the one
+ * that was already given, and leave. */
 static Status run_steps(Loop *l)
 {
     const int64_t total = l->s->plan.total_steps;
@@ -316,11 +333,13 @@ static Status open_parts(Loop *l, const char *run_dir)
         str_printf(&l->class_names, "%s%s", i ? "\n" : "", dataset_class_name(s->train, i));
     if (l->class_names.failed) return ERR_MEMORY;
     TRY(stepper_create(&l->stepper, s));
-    TRY(tracing_create(&l->tracing, s->config->log.trace_steps, run_dir, s->comm->rank, s->executor));
+    TRY(tracing_create(&l->tracing, s->config->log.trace_steps, run_dir, s->comm->rank,
+                       s->executor));
     stepper_set_tracing(l->stepper, l->tracing);
     if (!loop_is_main(l)) return OK;
     TRY(state_list(s->executor, stepper_optimizer(l->stepper), &list, &count));
-    Status status = checkpoint_writer_create(&l->writer, l->checkpoint_dir, list, count, s->config->checkpoint.keep);
+    Status status = checkpoint_writer_create(&l->writer, l->checkpoint_dir, list, count,
+                                             s->config->checkpoint.keep);
     mem_free(list);
     const Config *c = s->config;
     if (status != OK || c->checkpoint.on_save[0] == '\0') return status;

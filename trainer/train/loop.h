@@ -5,7 +5,9 @@
 #include "trainer/monitor/monitor.h"
 #include "trainer/session/session.h"
 
-/* Collective. Resumes where checkpoint.resume says, trains, evaluates, saves; leaves one summary line. ERR_STOPPED
- * after a requested stop with the checkpoint on disk. log: rank 0's run folder. run_dir: where checkpoints go. */
-Status loop_run(Session *s, RunLog *log, Monitor *monitor, const char *run_dir); /* monitor NULL: none */
+/* Collective. Resumes where checkpoint.resume says, trains, evaluates, saves; leaves one summary
+ * line. ERR_STOPPED after a requested stop with the checkpoint on disk. log: rank 0's run folder.
+ * run_dir: where checkpoints go. */
+/* monitor NULL: none */
+Status loop_run(Session *s, RunLog *log, Monitor *monitor, const char *run_dir);
 #endif

@@ -75,9 +75,11 @@ Status loop_save(Loop *l, int64_t steps, bool best, bool eval_due, bool wait)
     return comm_agree(l->s->comm, status);
 }
 
-/* Finds what to resume from: *file NULL if nothing. path: mem_free. A file named by hand starts a run folder; once that
- * holds checkpoints of its own, they are newer, and the same command continues from them. */
-static Status find_resume(const Loop *l, SafeFile **file, CheckpointMeta *meta, char **path, bool *own)
+/* Finds what to resume from: *file NULL if nothing. path: mem_free. A file named by hand starts a
+ * run folder; once that holds checkpoints of its own, they are newer, and the same command
+ * continues from them. */
+static Status find_resume(const Loop *l, SafeFile **file, CheckpointMeta *meta, char **path,
+                          bool *own)
 {
     const char *resume = l->s->config->checkpoint.resume;
     *own = true;
@@ -96,10 +98,12 @@ static int64_t resume_step(const Loop *l, const CheckpointMeta *meta)
     int64_t batch = l->s->plan.global_batch, step = meta->images / batch;
     if (meta->global_batch == batch) return step;
     log_warning(
-        "the global batch was %lld images and is now %lld: step %lld of the checkpoint is step %lld from here on",
-        (long long)meta->global_batch, (long long)batch, (long long)(meta->images / meta->global_batch),
-        (long long)step);
-    if (meta->images % batch != 0) log_warning("%lld images are seen again", (long long)(meta->images % batch));
+        "the global batch was %lld images and is now %lld: step %lld of the checkpoint is step "
+        "%lld from here on",
+        (long long)meta->global_batch, (long long)batch,
+        (long long)(meta->images / meta->global_batch), (long long)step);
+    if (meta->images % batch != 0)
+        log_warning("%lld images are seen again", (long long)(meta->images % batch));
     return step;
 }
 
@@ -120,16 +124,19 @@ static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const c
 {
     const Session *s = l->s;
     if (strcmp(meta->model, s->config->model.name) != 0) {
-        return fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path, meta->model, s->config->model.name);
+        return fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path, meta->model,
+                    s->config->model.name);
     }
     if (meta->dataset_images != s->plan.images) {
-        log_warning("%s was trained on %lld images, data.train now has %lld: the order of samples changes", path,
-                    (long long)meta->dataset_images, (long long)s->plan.images);
+        log_warning(
+            "%s was trained on %lld images, data.train now has %lld: the order of samples changes",
+            path, (long long)meta->dataset_images, (long long)s->plan.images);
     }
     return warn_differences(l, meta);
 }
 
-static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMeta *meta, const char *path, bool own)
+static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMeta *meta,
+                              const char *path, bool own)
 {
     TRY(check_resumable(l, meta, path));
     TRY(state_restore(l->s->executor, stepper_optimizer(l->stepper), l->s->backend, file, path));
@@ -153,8 +160,8 @@ static Status start_from_weights(Loop *l)
     if (path[0] == '\0') return OK;
     Status status = safetensors_open(&file, path);
     if (status == OK)
-        status = weights_restore(s->executor, program_graph(s->first), model_find(s->config->model.name), file, path,
-                                 true, &new_head);
+        status = weights_restore(s->executor, program_graph(s->first),
+                                 model_find(s->config->model.name), file, path, true, &new_head);
     safetensors_close(file);
     if (status != OK) return fail_note(status, "model.init");
     log_info("weights from %s%s", path,
@@ -181,7 +188,8 @@ static Status broadcast_optimizer(Loop *l)
 {
     const Optimizer *o = stepper_optimizer(l->stepper);
     for (int s = 0; s < optimizer_state_count(o); s++) {
-        TRY(session_broadcast_memory(l->s, optimizer_state_slab(o, s), executor_slab_bytes(l->s->executor, SLAB_PARAM),
+        TRY(session_broadcast_memory(l->s, optimizer_state_slab(o, s),
+                                     executor_slab_bytes(l->s->executor, SLAB_PARAM),
                                      "optimizer state"));
     }
     return OK;
@@ -190,7 +198,8 @@ static Status broadcast_optimizer(Loop *l)
 Status loop_resume(Loop *l)
 {
     TRY(comm_agree(l->s->comm, loop_is_main(l) ? resume_on_main(l) : OK));
-    double carried[] = { l->resumed, l->eval_due, (double)l->first_step, (double)l->earlier_updates, l->best_top1 };
+    double carried[] = { l->resumed, l->eval_due, (double)l->first_step, (double)l->earlier_updates,
+                         l->best_top1 };
     comm_broadcast(l->s->comm, carried, sizeof carried, 0, "resume position");
     l->resumed = carried[0] != 0;
     l->eval_due = carried[1] != 0;

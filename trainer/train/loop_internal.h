@@ -1,4 +1,5 @@
-/* loop_internal.h - what loop.c and loop_checkpoint.c share: the state of a run, and saving and resuming it. */
+/* loop_internal.h - what loop.c and loop_checkpoint.c share: the state of a run, and saving and
+ * resuming it. */
 #ifndef CONVOY_TRAINER_LOOP_INTERNAL_H
 #define CONVOY_TRAINER_LOOP_INTERNAL_H
 #include "trainer/train/loop.h"
@@ -21,7 +22,8 @@ struct Loop {
     int64_t first_step;
     int64_t earlier_updates; /* updates that a resumed run has behind it beyond first_step */
     bool resumed, eval_due;  /* eval_due: the run was stopped before an evaluation */
-    int64_t replaced, drawn; /* samples that could not be decoded, and all samples, since this process started */
+    /* samples that could not be decoded, and all samples, since this process started */
+    int64_t replaced, drawn;
     double best_top1;
     Status pending; /* this rank's error from outside a step */
     double epoch_seconds, progress_s, seconds_per_step;
@@ -46,6 +48,7 @@ Status loop_save(Loop *l, int64_t steps, bool best, bool eval_due, bool wait);
 Status loop_poll_writer(const Loop *l);
 /* Collective: waits for checkpoint.on_save, at the end of a run. */
 Status loop_finish_on_save(Loop *l);
-/* Collective: the state that checkpoint.resume or model.init name, and where the run goes on from it. */
+/* Collective: the state that checkpoint.resume or model.init name, and where the run goes on from
+ * it. */
 Status loop_resume(Loop *l);
 #endif

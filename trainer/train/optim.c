@@ -4,7 +4,8 @@
 #include <math.h>
 
 #define MAX_STATES 2
-/* torch.amp.GradScaler's; the largest scale keeps every gradient that is exact in 16 bits finite in 32 */
+/* torch.amp.GradScaler's; the largest scale keeps every gradient that is exact in 16 bits finite in
+ * 32 */
 #define SCALE_GROWTH  2.0F
 #define SCALE_BACKOFF 0.5F
 #define SCALE_MAX     16777216.0F
@@ -20,7 +21,8 @@ struct Optimizer {
     OpInstance *looks; /* [bucket_count]; unused without a loss scale */
     OpInstance rescale;
     LossScaleAttr rescale_attr;
-    OpInstance *squares; /* [bucket_count]; unused where nothing is measured, as are the next three */
+    /* [bucket_count]; unused where nothing is measured, as are the next three */
+    OpInstance *squares;
     OpInstance norm;
     GradNormAttr norm_attr;
     void *sums;              /* f64, all buckets' end to end */
@@ -56,9 +58,11 @@ static int add_segments(Optimizer *o, const Config *c, const Bucket *bucket, Upd
         if (!executor_state_is_param(o->executor, i)) continue;
         if (offset < bucket->offset || offset >= bucket->offset + bucket->bytes) continue;
         bool decay = c->optimizer.decay_all || executor_state_decays(o->executor, i);
-        out[count++] = (UpdateSegment){ .first = (int64_t)(offset / sizeof(float)),
-                                        .count = (int64_t)(executor_state(o->executor, i)->bytes / sizeof(float)),
-                                        .weight_decay = decay ? (float)c->optimizer.weight_decay : 0 };
+        out[count++] =
+            (UpdateSegment){ .first = (int64_t)(offset / sizeof(float)),
+                             .count =
+                                 (int64_t)(executor_state(o->executor, i)->bytes / sizeof(float)),
+                             .weight_decay = decay ? (float)c->optimizer.weight_decay : 0 };
     }
     return count;
 }
@@ -84,7 +88,8 @@ static Status make_op(Optimizer *o, const Config *c, int bucket)
     *op = (OpInstance){ .kind = OP_UPDATE, .backend = o->backend, .attr = &o->attrs[bucket] };
     op->in[UPDATE_IN_PARAM] = flat(executor_slab(o->executor, SLAB_PARAM), bytes);
     op->in[UPDATE_IN_GRAD] = flat(executor_slab(o->executor, SLAB_GRAD), bytes);
-    for (int s = 0; s < o->state_count; s++) op->in[UPDATE_IN_STATE0 + s] = flat(o->states[s], bytes);
+    for (int s = 0; s < o->state_count; s++)
+        op->in[UPDATE_IN_STATE0 + s] = flat(o->states[s], bytes);
     op->in[UPDATE_IN_SCALARS] = *executor_scalars(o->executor);
     op->in[UPDATE_IN_LOSS_SCALE] = *executor_loss_scale(o->executor);
     if (c->optimizer.clip_norm > 0) op->in[UPDATE_IN_CLIP] = *executor_clip(o->executor);
@@ -95,7 +100,8 @@ static Status make_look(Optimizer *o, int bucket, const Bucket *b)
 {
     OpInstance *op = &o->looks[bucket];
     *op = (OpInstance){ .kind = OP_FINITE_CHECK, .backend = o->backend };
-    op->in[FINITE_CHECK_IN_X] = flat((char *)executor_slab(o->executor, SLAB_GRAD) + b->offset, b->bytes);
+    op->in[FINITE_CHECK_IN_X] =
+        flat((char *)executor_slab(o->executor, SLAB_GRAD) + b->offset, b->bytes);
     op->in[FINITE_CHECK_IN_LOSS_SCALE] = *executor_loss_scale(o->executor);
     return prepare_and_bind(op);
 }
@@ -137,8 +143,8 @@ static Status make_norm(Optimizer *o, const Config *c, const Bucket *buckets)
     for (int k = 0; k < o->bucket_count; first += chunks_of(&buckets[k]), k++) {
         OpInstance *op = &o->squares[k];
         *op = (OpInstance){ .kind = OP_GRAD_SQUARES, .backend = o->backend };
-        op->in[GRAD_SQUARES_IN_X] =
-            flat((char *)executor_slab(o->executor, SLAB_GRAD) + buckets[k].offset, buckets[k].bytes);
+        op->in[GRAD_SQUARES_IN_X] = flat(
+            (char *)executor_slab(o->executor, SLAB_GRAD) + buckets[k].offset, buckets[k].bytes);
         op->out[GRAD_SQUARES_OUT_SUMS] = sums_of(o, first, chunks_of(&buckets[k]));
         TRY(prepare_and_bind(op));
     }
@@ -158,7 +164,8 @@ static bool has_loss_scale(const Optimizer *o)
 static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
 {
     size_t bytes = executor_slab_bytes(o->executor, SLAB_PARAM);
-    for (int s = 0; s < o->state_count; s++) TRY(o->backend->v->alloc(o->backend, bytes, &o->states[s]));
+    for (int s = 0; s < o->state_count; s++)
+        TRY(o->backend->v->alloc(o->backend, bytes, &o->states[s]));
     UpdateSegment *next = o->segments;
     for (int k = 0; k < o->bucket_count; k++) {
         int count = add_segments(o, c, &buckets[k], next);
@@ -178,8 +185,8 @@ static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
     return has_loss_scale(o) ? make_rescale(o, c) : OK;
 }
 
-Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Config *c, const Bucket *buckets,
-                        int bucket_count)
+Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Config *c,
+                        const Bucket *buckets, int bucket_count)
 {
     Optimizer *o = *out = mem_calloc(1, sizeof *o);
     if (!o) return ERR_MEMORY;

@@ -1,11 +1,12 @@
-/* penalty.h - the L2 term that weight decay stands for: what TensorFlow's examples add to the loss they print. */
+/* penalty.h - the L2 term that weight decay stands for: what TensorFlow's examples add to the loss
+ * they print. */
 #ifndef CONVOY_TRAINER_PENALTY_H
 #define CONVOY_TRAINER_PENALTY_H
 #include "trainer/config/config.h"
 #include "trainer/exec/executor.h"
 
-/* optimizer.weight_decay / 2 times the sum of squares of the parameters that decay, as they are now; 0 for adamw, whose
- * decay is no part of the loss. Allocates and copies parameters to the host: not for every step. No step may be under
- * way. */
+/* optimizer.weight_decay / 2 times the sum of squares of the parameters that decay, as they are
+ * now; 0 for adamw, whose decay is no part of the loss. Allocates and copies parameters to the
+ * host: not for every step. No step may be under way. */
 Status penalty_of_parameters(Executor *x, const Config *c, double *out);
 #endif

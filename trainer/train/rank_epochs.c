@@ -14,8 +14,11 @@ Status rank_epochs_gather(RankEpoch **out, Comm *comm, const Backend *backend, d
         mem_free(ranks);
         return status;
     }
-    ranks[comm->rank] = (RankEpoch){ .seconds = seconds, .device = device ? device->device_index(backend) : -1 };
-    CommJob job = { .kind = COMM_ALLGATHER, .type = COMM_F64, .data = ranks, .count = 2, .name = "epoch" };
+    ranks[comm->rank] =
+        (RankEpoch){ .seconds = seconds, .device = device ? device->device_index(backend) : -1 };
+    CommJob job = {
+        .kind = COMM_ALLGATHER, .type = COMM_F64, .data = ranks, .count = 2, .name = "epoch"
+    };
     comm_post(comm, &job);
     comm_wait(comm, &job);
     *out = ranks;

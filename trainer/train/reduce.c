@@ -1,12 +1,12 @@
-/* reduce.c - one communication job per bucket, one for the running statistics, one for the metrics; posted again in
- * every step.
+/* reduce.c - one communication job per bucket, one for the running statistics, one for the metrics;
+ * posted again in every step.
  *
- * THREADS. All functions run on the issuing thread. The communication thread touches data and job between comm_post
- * and comm_wait only.
- * ORDER. Ranks must post in the same order: buckets ascending (asserted), then buffers, then metrics. A bucket without
- * bytes and absent buffers are posted like the others, as empty jobs.
- * TRACES. Two sets of jobs are used in turn, so that the times of the last finished step stay readable while the next
- * one runs. */
+ * THREADS. All functions run on the issuing thread. The communication thread touches data and job
+ * between comm_post and comm_wait only.
+ * ORDER. Ranks must post in the same order: buckets ascending (asserted), then buffers, then
+ * metrics. A bucket without bytes and absent buffers are posted like the others, as empty jobs.
+ * TRACES. Two sets of jobs are used in turn, so that the times of the last finished step stay
+ * readable while the next one runs. */
 #include "trainer/train/reduce.h"
 
 #include <stdio.h>
@@ -16,9 +16,11 @@
 #include "base/mem.h"
 
 enum { NAME_BYTES = 24, SETS = 2 };
-#define MEBIBYTE     1048576.0
-#define CAP_FLOOR_MB 8.0         /* a cap below this costs more in messages than it brings in overlap */
-#define CAP_SHARE    (1.0 / 6.0) /* of all gradients: the last piece then delays the step by little */
+#define MEBIBYTE 1048576.0
+/* a cap below this costs more in messages than it brings in overlap */
+#define CAP_FLOOR_MB 8.0
+/* of all gradients: the last piece then delays the step by little */
+#define CAP_SHARE (1.0 / 6.0)
 
 typedef struct ReducerSet {
     CommJob *jobs; /* buckets, then buffers, then metrics */
@@ -63,13 +65,15 @@ static void fill_set(Reducer *r, ReducerSet *set)
 {
     const ReducerOptions *o = &r->options;
     for (int i = 0; i < o->bucket_count; i++) {
-        ASSERT(r->buckets[i].bytes % sizeof(float) == 0 && r->buckets[i].offset % sizeof(float) == 0);
+        ASSERT(r->buckets[i].bytes % sizeof(float) == 0 &&
+               r->buckets[i].offset % sizeof(float) == 0);
         snprintf(r->names[i], NAME_BYTES, "bucket %d", i);
-        fill_job(&set->jobs[i], COMM_F32, (char *)o->grads + r->buckets[i].offset, r->buckets[i].bytes / sizeof(float),
-                 r->names[i]);
+        fill_job(&set->jobs[i], COMM_F32, (char *)o->grads + r->buckets[i].offset,
+                 r->buckets[i].bytes / sizeof(float), r->names[i]);
     }
     ASSERT(o->buffer_bytes % sizeof(float) == 0);
-    fill_job(&set->jobs[o->bucket_count], COMM_F32, o->buffers, o->buffer_bytes / sizeof(float), "running statistics");
+    fill_job(&set->jobs[o->bucket_count], COMM_F32, o->buffers, o->buffer_bytes / sizeof(float),
+             "running statistics");
     fill_job(&set->jobs[o->bucket_count + 1], COMM_F64, o->metrics, o->metric_count, "metrics");
 }
 
@@ -128,7 +132,8 @@ void reducer_ready(Reducer *r, int bucket)
 void reducer_backward_done(Reducer *r)
 {
     ASSERT(!r->backward_done);
-    while (r->posted < r->options.bucket_count) reducer_ready(r, r->posted); /* a rank whose backward failed */
+    /* a rank whose backward failed */
+    while (r->posted < r->options.bucket_count) reducer_ready(r, r->posted);
     r->sets[r->current].backward_end_s = clock_s();
     r->backward_done = true;
     r->posted += 2;
@@ -183,7 +188,8 @@ const CommJob *reducer_job(const Reducer *r, int index)
     return &r->sets[r->finished].jobs[index];
 }
 
-void reducer_caps(size_t gradient_bytes, double bucket_mb, double first_bucket_mb, size_t *cap, size_t *first)
+void reducer_caps(size_t gradient_bytes, double bucket_mb, double first_bucket_mb, size_t *cap,
+                  size_t *first)
 {
     double most = (double)gradient_bytes * CAP_SHARE;
     if (most < CAP_FLOOR_MB * MEBIBYTE) most = CAP_FLOOR_MB * MEBIBYTE;

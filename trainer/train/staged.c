@@ -24,7 +24,8 @@ static Status fill(Staged *s, const Bucket *buckets)
     if (!s->buckets || !s->fetched) return ERR_MEMORY;
     memcpy(s->buckets, buckets, count * sizeof *buckets);
     for (size_t k = 0; k < count; k++) TRY(d->event_create(s->backend, &s->fetched[k]));
-    size_t grads = executor_slab_bytes(s->executor, SLAB_GRAD), buffers = executor_slab_bytes(s->executor, SLAB_BUFFER);
+    size_t grads = executor_slab_bytes(s->executor, SLAB_GRAD),
+           buffers = executor_slab_bytes(s->executor, SLAB_BUFFER);
     TRY(d->alloc_pinned(s->backend, grads, (void **)&s->grads));
     return buffers > 0 ? d->alloc_pinned(s->backend, buffers, (void **)&s->buffers) : OK;
 }
@@ -74,7 +75,8 @@ Status staged_fetch(Staged *s, int bucket, Stream *stream)
 {
     const DeviceVTable *d = s->backend->v->device;
     const Bucket *b = &s->buckets[bucket];
-    TRY(d->copy_out(s->backend, s->grads + b->offset, on_device(s, SLAB_GRAD, b->offset), b->bytes, stream));
+    TRY(d->copy_out(s->backend, s->grads + b->offset, on_device(s, SLAB_GRAD, b->offset), b->bytes,
+                    stream));
     return d->event_record(s->backend, s->fetched[bucket], stream);
 }
 
@@ -90,15 +92,16 @@ Status staged_wait(Staged *s, int bucket)
 Status staged_return(Staged *s, int bucket, Stream *stream)
 {
     const Bucket *b = &s->buckets[bucket];
-    return s->backend->v->device->copy_in(s->backend, on_device(s, SLAB_GRAD, b->offset), s->grads + b->offset,
-                                          b->bytes, stream);
+    return s->backend->v->device->copy_in(s->backend, on_device(s, SLAB_GRAD, b->offset),
+                                          s->grads + b->offset, b->bytes, stream);
 }
 
 Status staged_fetch_buffers(Staged *s, Stream *stream)
 {
     size_t bytes = executor_slab_bytes(s->executor, SLAB_BUFFER);
     if (bytes == 0) return OK;
-    TRY(s->backend->v->device->copy_out(s->backend, s->buffers, on_device(s, SLAB_BUFFER, 0), bytes, stream));
+    TRY(s->backend->v->device->copy_out(s->backend, s->buffers, on_device(s, SLAB_BUFFER, 0), bytes,
+                                        stream));
     return s->backend->v->stream_wait(s->backend, stream);
 }
 
@@ -106,5 +109,6 @@ Status staged_return_buffers(Staged *s, Stream *stream)
 {
     size_t bytes = executor_slab_bytes(s->executor, SLAB_BUFFER);
     if (bytes == 0) return OK;
-    return s->backend->v->device->copy_in(s->backend, on_device(s, SLAB_BUFFER, 0), s->buffers, bytes, stream);
+    return s->backend->v->device->copy_in(s->backend, on_device(s, SLAB_BUFFER, 0), s->buffers,
+                                          bytes, stream);
 }

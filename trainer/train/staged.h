@@ -1,5 +1,6 @@
-/* staged.h - gradients of a device summed by the host: each bucket is copied to pinned memory as soon as it is
- * complete, summed there by the reducer, and copied back. For ranks that share a device, and where there is no NCCL. */
+/* staged.h - gradients of a device summed by the host: each bucket is copied to pinned memory as
+ * soon as it is complete, summed there by the reducer, and copied back. For ranks that share a
+ * device, and where there is no NCCL. */
 #ifndef CONVOY_TRAINER_STAGED_H
 #define CONVOY_TRAINER_STAGED_H
 #include "trainer/exec/executor.h"

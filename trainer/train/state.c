@@ -1,6 +1,6 @@
-/* state.c - see state.h. One order of tensors serves listing, staging and restoring: entry i is a parameter or buffer
- * of the executor, behind those the optimizer's states, parameter by parameter, and the state of the loss scale where
- * there is one. */
+/* state.c - see state.h. One order of tensors serves listing, staging and restoring: entry i is a
+ * parameter or buffer of the executor, behind those the optimizer's states, parameter by parameter,
+ * and the state of the loss scale where there is one. */
 #include "trainer/train/state.h"
 #include "base/mem.h"
 #include <stdio.h>
@@ -23,11 +23,13 @@ static bool has_loss_scale(const Executor *x, const Optimizer *optim)
 
 static int entry_count(const Executor *x, const Optimizer *optim)
 {
-    int states = executor_state_count(x) + (optim ? optimizer_state_count(optim) * param_count(x) : 0);
+    int states =
+        executor_state_count(x) + (optim ? optimizer_state_count(optim) * param_count(x) : 0);
     return states + has_loss_scale(x, optim);
 }
 
-/* Tensor and name of entry i. Parameters come first in the executor's order, so optimizer entries count from 0 again.
+/* Tensor and name of entry i. Parameters come first in the executor's order, so optimizer entries
+ * count from 0 again.
  */
 static OpTensor entry(const Executor *x, const Optimizer *optim, int i, char name[NAME_BYTES])
 {
@@ -41,7 +43,8 @@ static OpTensor entry(const Executor *x, const Optimizer *optim, int i, char nam
         snprintf(name, NAME_BYTES, "%s", LOSS_SCALE_NAME);
         return *executor_loss_scale(x);
     }
-    snprintf(name, NAME_BYTES, "optimizer.%s.%s", optimizer_state_name(optim, s), executor_state_name(x, p));
+    snprintf(name, NAME_BYTES, "optimizer.%s.%s", optimizer_state_name(optim, s),
+             executor_state_name(x, p));
     return optimizer_state(optim, s, p);
 }
 
@@ -70,19 +73,23 @@ Status state_stage(const Executor *x, const Optimizer *optim, Backend *backend, 
     return OK;
 }
 
-static Status check_tensor(const SafeFile *file, const char *path, const char *name, const TensorDesc *want)
+static Status check_tensor(const SafeFile *file, const char *path, const char *name,
+                           const TensorDesc *want)
 {
     char have_text[64], want_text[64];
     const SafeTensor *have = safetensors_find(file, name);
-    if (!have) return fail(ERR_DATA, "%s: no tensor %s in it: a checkpoint of another model or optimizer", path, name);
+    if (!have)
+        return fail(ERR_DATA, "%s: no tensor %s in it: a checkpoint of another model or optimizer",
+                    path, name);
     if (have->desc.dtype == want->dtype && tensor_same_shape(&have->desc, want)) return OK;
     tensor_format(&have->desc, have_text, sizeof have_text);
     tensor_format(want, want_text, sizeof want_text);
-    return fail(ERR_DATA, "%s: tensor %s is %s there but %s here: a checkpoint of another model", path, name, have_text,
-                want_text);
+    return fail(ERR_DATA, "%s: tensor %s is %s there but %s here: a checkpoint of another model",
+                path, name, have_text, want_text);
 }
 
-Status state_restore(Executor *x, Optimizer *optim, Backend *backend, const SafeFile *file, const char *path)
+Status state_restore(Executor *x, Optimizer *optim, Backend *backend, const SafeFile *file,
+                     const char *path)
 {
     char name[NAME_BYTES];
     int n = entry_count(x, optim);

@@ -1,26 +1,30 @@
 /* step.c - the life of a training step.
  *
- *   wait for a batch slot            the decode threads filled it while the step before trained; on a device its copy
+ *   wait for a batch slot the decode threads filled it while the step before trained; on a device
+ *   its copy
  *                                    ran beside that step (prefetch.h)
- *   forward, loss, backward          bucket k of the gradients is summed over the ranks as soon as its last gradient is
+ *   forward, loss, backward bucket k of the gradients is summed over the ranks as soon as its last
+ *   gradient is
  *                                    complete, while the gradients of earlier layers are computed
  *   (accumulation: the two lines above once per micro-batch; only the last one announces buckets)
  *   statistics and metrics           running statistics and the step's sums follow the last bucket
- *   norm of all gradients            where it clips or is logged; then all buckets come before the first update
- *   update, bucket by bucket         bucket 0 is updated while the last ones are still under way
+ *   norm of all gradients where it clips or is logged; then all buckets come before the first
+ *   update update, bucket by bucket bucket 0 is updated while the last ones are still under way
  *
- * RUNNING AHEAD. A device may be given step N+1 before step N is done, so that it never waits for the host:
- * stepper_issue() enqueues, stepper_finish() waits for the oldest step and tells its result. Everything that looks at
- * the state between two steps (evaluation, checkpoints) must finish the last one first.
+ * RUNNING AHEAD. A device may be given step N+1 before step N is done, so that it never waits for
+ * the host: stepper_issue() enqueues, stepper_finish() waits for the oldest step and tells its
+ * result. Everything that looks at the state between two steps (evaluation, checkpoints) must
+ * finish the last one first.
  *
- * WHO SUMS (timeline.h). Host memory: the communication thread, in place, while the issuing thread computes. Device,
- * one rank: nobody. Device with NCCL: the device itself, inside the timeline that ends with the updates. Device
- * without: the communication thread, in a pinned copy (staged.h). Metrics are always summed by the host.
+ * WHO SUMS (timeline.h). Host memory: the communication thread, in place, while the issuing thread
+ * computes. Device, one rank: nobody. Device with NCCL: the device itself, inside the timeline that
+ * ends with the updates. Device without: the communication thread, in a pinned copy (staged.h).
+ * Metrics are always summed by the host.
  *
- * Every loss gradient carries the factor 1 / global batch, so the sum over ranks is the gradient of the mean loss
- * whatever the slices. A rank that fails inside the step (its data, its disk) still takes part in every reduction, with
- * whatever its slabs hold, and says so in the metrics: all ranks learn of it at the same point, and none hangs. What
- * they hold then is not used any more. */
+ * Every loss gradient carries the factor 1 / global batch, so the sum over ranks is the gradient of
+ * the mean loss whatever the slices. A rank that fails inside the step (its data, its disk) still
+ * takes part in every reduction, with whatever its slabs hold, and says so in the metrics: all
+ * ranks learn of it at the same point, and none hangs. What they hold then is not used any more. */
 #include "trainer/train/step.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -66,12 +70,13 @@ struct Stepper {
     OpInstance average; /* running statistics: sum over ranks -> mean */
     ScaleAttr average_attr;
     bool averages;
-    int64_t earlier_updates; /* updates done beyond the step number: before the global batch was changed */
-    bool drops;              /* the network draws: every micro-batch at its own address */
-    bool scales;             /* there is a loss scale */
-    bool measures;           /* the norm of the gradients */
-    bool bias_matters;       /* the optimizer counts its updates */
-    int64_t skipped;         /* steps, as of the last one finished */
+    /* updates done beyond the step number: before the global batch was changed */
+    int64_t earlier_updates;
+    bool drops;        /* the network draws: every micro-batch at its own address */
+    bool scales;       /* there is a loss scale */
+    bool measures;     /* the norm of the gradients */
+    bool bias_matters; /* the optimizer counts its updates */
+    int64_t skipped;   /* steps, as of the last one finished */
     Flight flights[FLIGHTS];
     Flight *flight; /* the one at hand */
     int64_t issued, finished;
@@ -104,8 +109,8 @@ static Status start_sum(Stepper *s, int bucket, Stream *stream)
     const size_t first = b->offset / sizeof(float), count = b->bytes / sizeof(float);
     float *grads = (float *)executor_slab(s->session->executor, SLAB_GRAD) + first;
     char *sums = s->sums ? (char *)s->sums + first * dtype_bytes(s->sum_type) : NULL;
-    return device_comm_allreduce_as(s->session->device_comm, grads, count, s->sum_type, sums, stream,
-                                    s->bucket_names[bucket]);
+    return device_comm_allreduce_as(s->session->device_comm, grads, count, s->sum_type, sums,
+                                    stream, s->bucket_names[bucket]);
 }
 
 static Status await_sum(Stepper *s, int bucket, Stream *stream)
@@ -124,8 +129,8 @@ static Status sum_statistics(Stepper *s, Stream *stream)
 {
     Executor *x = s->session->executor;
     return device_comm_allreduce(s->session->device_comm, executor_slab(x, SLAB_BUFFER),
-                                 executor_slab_bytes(x, SLAB_BUFFER) / sizeof(float), DTYPE_F32, stream,
-                                 "running statistics");
+                                 executor_slab_bytes(x, SLAB_BUFFER) / sizeof(float), DTYPE_F32,
+                                 stream, "running statistics");
 }
 
 /* A rank that failed waits for the others' sums and does nothing with them. */
@@ -182,8 +187,8 @@ static RunOptions run_options(Stepper *s, int64_t micro, const PrefetchInput *in
                          .item_times = tracing_items(s->tracing, program_of(s, micro), last) };
 }
 
-/* On host memory all of it is over. On a device the last one is waited for in stepper_finish(), under the watchdog's
- * eyes. */
+/* On host memory all of it is over. On a device the last one is waited for in stepper_finish(),
+ * under the watchdog's eyes. */
 static Status trace_micro_batch(Stepper *s, int64_t micro)
 {
     const bool last = micro + 1 == s->session->plan.accumulate;
@@ -205,7 +210,8 @@ static Status run_micro_batch(Stepper *s, int64_t micro)
     RunOptions o = run_options(s, micro, &input);
     s->flight->issued++;
     start_s = clock_s();
-    Status status = executor_issue(session->executor, micro == 0 ? session->first : session->more, &o);
+    Status status =
+        executor_issue(session->executor, micro == 0 ? session->first : session->more, &o);
     if (status == OK && o.item_times) status = trace_micro_batch(s, micro);
     tracing_main(s->tracing, "forward and backward", micro, start_s);
     Status done = prefetch_done(session->train_input);
@@ -220,7 +226,8 @@ static void set_halves(float *low, float *high, int64_t value)
     *high = (float)(value >> 16 & 0xffff);
 }
 
-/* Steps that were skipped are no updates. Where the count matters (bias_matters), no step is under way now. */
+/* Steps that were skipped are no updates. Where the count matters (bias_matters), no step is under
+ * way now. */
 static Status set_scalars(Stepper *s, int64_t step, double lr, int64_t micro)
 {
     const RunPlan *plan = &s->session->plan;
@@ -239,13 +246,15 @@ static Status compute(Stepper *s, Status pending)
 {
     TRY(pending);
     for (int64_t micro = 0; micro < s->session->plan.accumulate; micro++) {
-        if (micro == 0 || s->drops) TRY(set_scalars(s, s->flight->result.step, s->flight->result.lr, micro));
+        if (micro == 0 || s->drops)
+            TRY(set_scalars(s, s->flight->result.step, s->flight->result.lr, micro));
         TRY(run_micro_batch(s, micro));
     }
     return OK;
 }
 
-/* An error of the device here is this rank's alone and cannot be agreed on any more: it ends the job. */
+/* An error of the device here is this rank's alone and cannot be agreed on any more: it ends the
+ * job. */
 static void must(Stepper *s, Status status)
 {
     if (status == OK) return;
@@ -253,7 +262,8 @@ static void must(Stepper *s, Status status)
     comm_abort(s->session->comm, status_exit_code(status));
 }
 
-/* The device's sums want every rank: one that failed runs the end of the step on what lies in its slot. */
+/* The device's sums want every rank: one that failed runs the end of the step on what lies in its
+ * slot. */
 static void take_part(Stepper *s)
 {
     const int64_t last = s->session->plan.accumulate - 1, issued = s->flight->issued;
@@ -276,7 +286,8 @@ void stepper_issue(Stepper *s, int64_t step, Status pending)
 {
     ASSERT(s->issued - s->finished < FLIGHTS);
     Flight *f = s->flight = &s->flights[s->issued % FLIGHTS];
-    *f = (Flight){ .start_s = clock_s(), .first_result = (int)((s->issued % FLIGHTS) * s->session->plan.accumulate) };
+    *f = (Flight){ .start_s = clock_s(),
+                   .first_result = (int)((s->issued % FLIGHTS) * s->session->plan.accumulate) };
     f->result = (StepResult){ .step = step, .lr = schedule_lr(&s->schedule, step) };
     s->issued++;
     comm_set_progress(s->session->comm, step, "step");
@@ -304,7 +315,8 @@ static Status finish_backward(Stepper *s)
         TRY(tracing_add_items(s->tracing, last_program(s), true, 0,
                               program_timeline(last_program(s), true)->backward_end));
     }
-    if (s->staged && s->averages) TRY(staged_fetch_buffers(s->staged, executor_stream(session->executor)));
+    if (s->staged && s->averages)
+        TRY(staged_fetch_buffers(s->staged, executor_stream(session->executor)));
     return OK;
 }
 
@@ -347,7 +359,8 @@ static void read_device(Stepper *s, StepResult *r)
 {
     const int last = s->flight->first_result + (int)s->session->plan.accumulate - 1;
     r->measured = s->measures;
-    if (s->measures) r->grad_norm = (double)executor_result_clip(s->session->executor, last)[CLIP_NORM];
+    if (s->measures)
+        r->grad_norm = (double)executor_result_clip(s->session->executor, last)[CLIP_NORM];
     if (!s->scales) return;
     const float *scale = executor_result_scale(s->session->executor, last);
     r->loss_scale = (double)scale[LOSS_SCALE_SCALE];
@@ -400,12 +413,16 @@ static Status prepare_average(Stepper *s)
 {
     Executor *x = s->session->executor;
     size_t bytes = executor_slab_bytes(x, SLAB_BUFFER);
-    s->averages = bytes > 0 && s->session->config->model.bn == CONFIG_BN_TRAIN && s->session->comm->world > 1;
+    s->averages =
+        bytes > 0 && s->session->config->model.bn == CONFIG_BN_TRAIN && s->session->comm->world > 1;
     if (!s->averages) return OK;
     int64_t n = (int64_t)(bytes / sizeof(float));
-    OpTensor flat = { .desc = tensor_desc(DTYPE_F32, 1, &n), .bytes = bytes, .data = executor_slab(x, SLAB_BUFFER) };
+    OpTensor flat = { .desc = tensor_desc(DTYPE_F32, 1, &n),
+                      .bytes = bytes,
+                      .data = executor_slab(x, SLAB_BUFFER) };
     s->average_attr.factor = 1.0f / (float)s->session->comm->world;
-    s->average = (OpInstance){ .kind = OP_SCALE, .backend = s->session->backend, .attr = &s->average_attr };
+    s->average =
+        (OpInstance){ .kind = OP_SCALE, .backend = s->session->backend, .attr = &s->average_attr };
     s->average.in[SCALE_IN_X] = s->average.out[SCALE_OUT_Y] = flat;
     TRY(op_prepare(&s->average));
     const OpImpl *impl = s->session->backend->v->ops[OP_SCALE];
@@ -417,7 +434,8 @@ static TimelineReduce choose_reduce(const Session *session)
     static const TimelineReduce by_carrier[] = { [DEVICE_COMM_SELF] = TIMELINE_REDUCE_NONE,
                                                  [DEVICE_COMM_NCCL] = TIMELINE_REDUCE_DEVICE,
                                                  [DEVICE_COMM_STAGED] = TIMELINE_REDUCE_HOST };
-    return session->device_comm ? by_carrier[device_comm_carrier(session->device_comm)] : TIMELINE_REDUCE_HOST;
+    return session->device_comm ? by_carrier[device_comm_carrier(session->device_comm)]
+                                : TIMELINE_REDUCE_HOST;
 }
 
 /* Gradients lie in one slab whatever the program, but each has its own nodes that complete them. */
@@ -427,11 +445,13 @@ static Status plan_stage(Stepper *s, Program *last, size_t cap, size_t first_cap
         .reduce = s->reduce, .statistics = s->averages, .loss_scale = s->scales, .norm = s->measures
     };
     Bucket *buckets = NULL;
-    TRY(plan_buckets(program_plan(last), program_graph(last), cap, first_cap, &buckets, &o.bucket_count));
+    TRY(plan_buckets(program_plan(last), program_graph(last), cap, first_cap, &buckets,
+                     &o.bucket_count));
     o.buckets = buckets;
     ASSERT(o.bucket_count == s->bucket_count);
     for (int k = 0; k < s->bucket_count; k++)
-        ASSERT(buckets[k].offset == s->buckets[k].offset && buckets[k].bytes == s->buckets[k].bytes);
+        ASSERT(buckets[k].offset == s->buckets[k].offset &&
+               buckets[k].bytes == s->buckets[k].bytes);
     Status status = executor_plan_step(s->session->executor, last, &o);
     mem_free(buckets);
     return status;
@@ -447,15 +467,16 @@ static Status plan_steps(Stepper *s, size_t cap, size_t first_cap)
     return OK;
 }
 
-/* What the host sums: everything where it is memory it can reach, else what is staged; of a device that sums by itself
- * only the metrics. */
+/* What the host sums: everything where it is memory it can reach, else what is staged; of a device
+ * that sums by itself only the metrics. */
 static Status create_reducer(Stepper *s)
 {
     Executor *x = s->session->executor;
     const bool host = s->reduce == TIMELINE_REDUCE_HOST;
     ReducerOptions o = { .buckets = s->buckets,
                          .bucket_count = host ? s->bucket_count : 0,
-                         .buffer_bytes = host && s->averages ? executor_slab_bytes(x, SLAB_BUFFER) : 0,
+                         .buffer_bytes =
+                             host && s->averages ? executor_slab_bytes(x, SLAB_BUFFER) : 0,
                          .metrics = s->metrics,
                          .metric_count = METRIC_COUNT };
     if (host) o.grads = s->staged ? staged_grads(s->staged) : executor_slab(x, SLAB_GRAD);
@@ -471,20 +492,24 @@ static Status fill(Stepper *s)
     Program *last = last_program(s);
     size_t cap, first;
     s->reduce = choose_reduce(session);
-    reducer_caps(executor_slab_bytes(x, SLAB_GRAD), c->comm.bucket_mb, c->comm.first_bucket_mb, &cap, &first);
-    TRY(plan_buckets(program_plan(last), program_graph(last), cap, first, &s->buckets, &s->bucket_count));
+    reducer_caps(executor_slab_bytes(x, SLAB_GRAD), c->comm.bucket_mb, c->comm.first_bucket_mb,
+                 &cap, &first);
+    TRY(plan_buckets(program_plan(last), program_graph(last), cap, first, &s->buckets,
+                     &s->bucket_count));
     TRY(optimizer_create(&s->optimizer, x, session->backend, c, s->buckets, s->bucket_count));
     TRY(prepare_average(s));
     if (session->device_comm && s->reduce == TIMELINE_REDUCE_HOST)
         TRY(staged_create(&s->staged, x, s->buckets, s->bucket_count));
     s->bucket_names = mem_calloc((size_t)s->bucket_count + 1, NAME_BYTES);
     if (!s->bucket_names) return ERR_MEMORY;
-    for (int k = 0; k < s->bucket_count; k++) snprintf(s->bucket_names[k], NAME_BYTES, "bucket %d", k);
+    for (int k = 0; k < s->bucket_count; k++)
+        snprintf(s->bucket_names[k], NAME_BYTES, "bucket %d", k);
     s->sum_type = session_sum_dtype(session);
     size_t sum_bytes = session_sum_bytes(session, executor_slab_bytes(x, SLAB_GRAD));
     if (sum_bytes > 0) TRY(session->backend->v->alloc(session->backend, sum_bytes, &s->sums));
     const Graph *g = program_graph(last);
-    for (int i = 0; i < graph_node_count(g); i++) s->drops = s->drops || graph_node(g, i)->kind == OP_DROP;
+    for (int i = 0; i < graph_node_count(g); i++)
+        s->drops = s->drops || graph_node(g, i)->kind == OP_DROP;
     s->scales = executor_loss_scale(x)->desc.rank != 0;
     s->measures = optimizer_measures(c);
     s->bias_matters = c->optimizer.name != CONFIG_OPTIMIZER_SGD;
@@ -497,8 +522,9 @@ Status stepper_create(Stepper **out, Session *session)
     Stepper *s = *out = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     s->session = session;
-    s->schedule = schedule_from_config(session->config, session->plan.global_batch, session->comm->world,
-                                       session->plan.images, session->plan.total_steps);
+    s->schedule =
+        schedule_from_config(session->config, session->plan.global_batch, session->comm->world,
+                             session->plan.images, session->plan.total_steps);
     Status status = fill(s);
     if (status != OK) {
         stepper_destroy(s);
@@ -510,7 +536,8 @@ Status stepper_create(Stepper **out, Session *session)
 void stepper_destroy(Stepper *s)
 {
     if (!s) return;
-    if (s->finished < s->issued) (void)executor_wait(s->session->executor); /* an error elsewhere ended the run */
+    /* an error elsewhere ended the run */
+    if (s->finished < s->issued) (void)executor_wait(s->session->executor);
     if (s->session->device_comm) device_comm_watch(s->session->device_comm, NULL, NULL);
     (void)prefetch_attach(s->session->train_input, NULL);
     prefetch_trace(s->session->train_input, NULL, "");

@@ -15,7 +15,8 @@ typedef struct StepResult {
     double lr;
     double seconds, data_wait_s, comm_wait_s; /* of this rank */
     double loss_scale;                        /* after the step; 0 where there is none */
-    int64_t skipped;                          /* steps in all whose gradients were not finite: they updated nothing */
+    /* steps in all whose gradients were not finite: they updated nothing */
+    int64_t skipped;
     bool measured;
     double grad_norm; /* of the mean loss, before clipping; where it is measured */
     int64_t replaced; /* samples of the global batch that could not be decoded and were replaced */
@@ -29,7 +30,8 @@ typedef struct StepResult {
 Status stepper_create(Stepper **out, Session *session);
 /* Before the first step. Borrowed until the stepper is destroyed, which must come first. */
 Status stepper_set_loader(Stepper *s, Loader *loader);
-/* Updates that the optimizer has seen beyond the step number (a resumed run with another global batch). */
+/* Updates that the optimizer has seen beyond the step number (a resumed run with another global
+ * batch). */
 void stepper_set_earlier_updates(Stepper *s, int64_t count);
 /* Before the first step; borrowed. NULL: no step is traced. */
 void stepper_set_tracing(Stepper *s, Tracing *tracing);
@@ -40,11 +42,13 @@ const Reducer *stepper_reducer(const Stepper *s);
 const Bucket *stepper_buckets(const Stepper *s, int *count);
 /* The program of a step's last micro-batch; program_timeline(p, true) is what it does. */
 const Program *stepper_last_program(const Stepper *s);
-/* pending: an error of this rank from outside the step (log or checkpoint could not be written); it makes the step fail
- * everywhere. item_seconds: NULL, or the times of that timeline's items are added (bench). */
+/* pending: an error of this rank from outside the step (log or checkpoint could not be written); it
+ * makes the step fail everywhere. item_seconds: NULL, or the times of that timeline's items are
+ * added (bench). */
 StepResult stepper_run(Stepper *s, int64_t step, Status pending, double *item_seconds);
 /* The two halves of stepper_run(). Results come in the order of issue. */
 void stepper_issue(Stepper *s, int64_t step, Status pending);
 StepResult stepper_finish(Stepper *s);
-bool stepper_runs_ahead(const Stepper *s); /* a second step may be issued before the first is finished */
+/* a second step may be issued before the first is finished */
+bool stepper_runs_ahead(const Stepper *s);
 #endif

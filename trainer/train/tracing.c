@@ -28,7 +28,8 @@ Status tracing_parse_steps(const char *text, int64_t *first, int64_t *last)
     char begin[32];
     const char *dash = strchr(text, '-');
     snprintf(begin, sizeof begin, "%.*s", (int)(dash ? dash - text : (long)strlen(text)), text);
-    if (str_to_i64(begin, first) && str_to_i64(dash ? dash + 1 : begin, last) && *first >= 1 && *last >= *first)
+    if (str_to_i64(begin, first) && str_to_i64(dash ? dash + 1 : begin, last) && *first >= 1 &&
+        *last >= *first)
         return OK;
     return fail(ERR_USAGE, "is \"%s\"; it takes a step or a range of steps, such as 100-104", text);
 }
@@ -43,7 +44,8 @@ static Status fill(Tracing *t, const char *run_dir)
     t->main_lane = trace_lane(t->trace, "steps", false);
     for (int i = 0; i < LANE_COUNT; i++) t->lanes[i] = -1;
     t->lanes[LANE_COMPUTE] = trace_lane(t->trace, "compute", false);
-    if (executor_lane(t->executor, LANE_WEIGHTS)) t->lanes[LANE_WEIGHTS] = trace_lane(t->trace, "weights", false);
+    if (executor_lane(t->executor, LANE_WEIGHTS))
+        t->lanes[LANE_WEIGHTS] = trace_lane(t->trace, "weights", false);
     t->comm_lane = trace_lane(t->trace, "communication", true);
     t->lanes[LANE_COMM] = t->comm_lane;
     t->lanes[LANE_COPY] = trace_lane(t->trace, "copy", true);
@@ -114,7 +116,8 @@ Status tracing_finish(Tracing *t)
     if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
     snprintf(process, sizeof process, "rank %d on %s", t->rank, host);
     TRY(trace_write(t->trace, t->path, t->rank, process));
-    log_info("steps %lld to %lld are traced in %s", (long long)t->first + 1, (long long)t->last + 1, t->path);
+    log_info("steps %lld to %lld are traced in %s", (long long)t->first + 1, (long long)t->last + 1,
+             t->path);
     return OK;
 }
 
@@ -172,7 +175,8 @@ Status tracing_add_items(Tracing *t, const Program *p, bool step, int from, int 
         const char *name = item_name(p, item, device);
         if (!name || t->times.start_s[i] <= 0) continue;
         int64_t number = item->kind == TIMELINE_NODE ? TRACE_NO_NUMBER : item->index;
-        trace_add(t->trace, t->lanes[item->lane], name, number, t->times.start_s[i], t->times.end_s[i]);
+        trace_add(t->trace, t->lanes[item->lane], name, number, t->times.start_s[i],
+                  t->times.end_s[i]);
     }
     return OK;
 }
@@ -183,6 +187,7 @@ void tracing_add_jobs(Tracing *t, const Reducer *r)
     for (int i = 0; i < reducer_jobs(r); i++) {
         const CommJob *job = reducer_job(r, i);
         if (job->count > 0)
-            trace_add(t->trace, t->comm_lane, job->name, TRACE_NO_NUMBER, job->started_s, job->finished_s);
+            trace_add(t->trace, t->comm_lane, job->name, TRACE_NO_NUMBER, job->started_s,
+                      job->finished_s);
     }
 }

@@ -1,9 +1,10 @@
-/* tracing.h - log.trace_steps: what this rank's threads and device did in some steps, as a file for trace viewers.
+/* tracing.h - log.trace_steps: what this rank's threads and device did in some steps, as a file for
+ * trace viewers.
  *
- * Lanes: the steps as the main thread sees them; compute (and weights, on a device: gradients of weights beside the
- * rest); communication; copy; a decode and a read lane for each thread of the input, which work on later steps
- * meanwhile. On a device a traced step is neither replayed nor given ahead of the one before, so it is a little slower
- * than others. */
+ * Lanes: the steps as the main thread sees them; compute (and weights, on a device: gradients of
+ * weights beside the rest); communication; copy; a decode and a read lane for each thread of the
+ * input, which work on later steps meanwhile. On a device a traced step is neither replayed nor
+ * given ahead of the one before, so it is a little slower than others. */
 #ifndef CONVOY_TRAINER_TRACING_H
 #define CONVOY_TRAINER_TRACING_H
 #include "base/trace.h"
@@ -13,7 +14,8 @@
 typedef struct Tracing Tracing;
 /* "A-B" or "A", steps as records number them (from 1). ERR_USAGE otherwise. */
 Status tracing_parse_steps(const char *text, int64_t *first, int64_t *last);
-/* steps as above, "": *out is NULL, which every function takes. Borrows x. The file is run_dir/trace-RANK.json. */
+/* steps as above, "": *out is NULL, which every function takes. Borrows x. The file is
+ * run_dir/trace-RANK.json. */
 Status tracing_create(Tracing **out, const char *steps, const char *run_dir, int rank, Executor *x);
 void tracing_destroy(Tracing *t); /* NULL ok */
 Trace *tracing_trace(Tracing *t); /* NULL for NULL */
@@ -29,7 +31,8 @@ Status tracing_finish(Tracing *t);
 void tracing_main(Tracing *t, const char *name, int64_t number, double start_s);
 /* The same for a copy that the main thread makes. */
 void tracing_copy(Tracing *t, const char *name, int64_t number, double start_s);
-/* Where a run of p may write its items' times: NULL unless a step is traced now. ERR_MEMORY gives NULL too. */
+/* Where a run of p may write its items' times: NULL unless a step is traced now. ERR_MEMORY gives
+ * NULL too. */
 const ItemTimes *tracing_items(Tracing *t, const Program *p, bool step);
 /* Adds items [from, to) of that run; it must be over, or on host memory have come so far. */
 Status tracing_add_items(Tracing *t, const Program *p, bool step, int from, int to);

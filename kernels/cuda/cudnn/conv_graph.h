@@ -1,4 +1,5 @@
-/* conv_graph.h - what conv_plan.c and conv_norm_plan.c share in describing convolutions to cuDNN. */
+/* conv_graph.h - what conv_plan.c and conv_norm_plan.c share in describing convolutions to
+ * cuDNN. */
 #ifndef CONVOY_KERNELS_CUDA_CONV_GRAPH_H
 #define CONVOY_KERNELS_CUDA_CONV_GRAPH_H
 #include "kernels/cuda/cudnn/conv_plan.h"

@@ -1,11 +1,12 @@
 /* conv_norm_plan.c - fused convolutions as cuDNN operation graphs.
  *
- * The patterns are those that cuDNN has engines for, in fp16 and nothing else: pointwise operations in front of the
- * convolution whose results are never in memory, statistics behind it, or the gradient of a ReLU and the sums of a
- * batch norm's gradient behind a data gradient. What leaves the convolution is of type io.
+ * The patterns are those that cuDNN has engines for, in fp16 and nothing else: pointwise operations
+ * in front of the convolution whose results are never in memory, statistics behind it, or the
+ * gradient of a ReLU and the sums of a batch norm's gradient behind a data gradient. What leaves
+ * the convolution is of type io.
  *
- * Engines that are compiled when the plan is made are left out (CudnnContext.exhaustive makes them too): a fusion that
- * has no other is not worth its seconds at every first start. */
+ * Engines that are compiled when the plan is made are left out (CudnnContext.exhaustive makes them
+ * too): a fusion that has no other is not worth its seconds at every first start. */
 #include "kernels/cuda/cudnn/conv_norm_plan.h"
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/conv_graph.h"
@@ -50,7 +51,8 @@ static Part pointwise(Writer *w, cudnnPointwiseMode_t mode, Part a, Part b, Part
 
 static Part scale_and_shift(Writer *w, Part x, Part scale, Part shift)
 {
-    return pointwise(w, CUDNN_POINTWISE_ADD, pointwise(w, CUDNN_POINTWISE_MUL, x, scale, NULL), shift, NULL);
+    return pointwise(w, CUDNN_POINTWISE_ADD, pointwise(w, CUDNN_POINTWISE_MUL, x, scale, NULL),
+                     shift, NULL);
 }
 
 static void convolve(Writer *w, ConvPass pass, Part x, Part filter, Part y)
@@ -60,13 +62,15 @@ static void convolve(Writer *w, ConvPass pass, Part x, Part filter, Part y)
         cudnnBackendAttributeName_t x, w, y, window, alpha, beta;
     } rows[CONV_PASS_COUNT] = {
         [CONV_FORWARD] = { CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
                            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
                            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
                            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
                            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA },
         [CONV_BWD_DATA] = { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
@@ -106,9 +110,11 @@ static Part write_prologue(Writer *w)
     z = scale_and_shift(w, z, of[CONV_OP_SCALE], of[CONV_OP_SHIFT]);
     if (p == CONV_AFFINE) return pointwise(w, CUDNN_POINTWISE_RELU_FWD, z, NULL, NULL);
     Part residual = of[CONV_OP_RESIDUAL];
-    if (p == CONV_DUAL) residual = scale_and_shift(w, residual, of[CONV_OP_RESIDUAL_SCALE], of[CONV_OP_RESIDUAL_SHIFT]);
-    return pointwise(w, CUDNN_POINTWISE_RELU_FWD, pointwise(w, CUDNN_POINTWISE_ADD, z, residual, NULL), NULL,
-                     of[CONV_OP_Z]);
+    if (p == CONV_DUAL)
+        residual =
+            scale_and_shift(w, residual, of[CONV_OP_RESIDUAL_SCALE], of[CONV_OP_RESIDUAL_SHIFT]);
+    return pointwise(w, CUDNN_POINTWISE_RELU_FWD,
+                     pointwise(w, CUDNN_POINTWISE_ADD, z, residual, NULL), NULL, of[CONV_OP_Z]);
 }
 
 static void write_stats(Writer *w)
@@ -124,7 +130,8 @@ static void write_stats(Writer *w)
         CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC, of[CONV_OP_SUM]),
         CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC, of[CONV_OP_SQUARE]),
     };
-    cudnn_write_step(&w->graph, CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR, attributes, 5, "statistics operation");
+    cudnn_write_step(&w->graph, CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR, attributes, 5,
+                     "statistics operation");
 }
 
 /* The ReLU's input is formed again from x and what was saved. */
@@ -151,19 +158,23 @@ static void write_bwd_data(Writer *w)
         CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC, of[CONV_OP_BY_X]),
         CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS, of[CONV_OP_CONSTANT]),
     };
-    cudnn_write_step(&w->graph, CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR, norm, 11, "gradient of batch norm");
+    cudnn_write_step(&w->graph, CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR, norm, 11,
+                     "gradient of batch norm");
 }
 
 static void write_bwd_weights(Writer *w)
 {
-    convolve(w, CONV_BWD_WEIGHTS, write_prologue(w), w->operands[CONV_OP_W], w->operands[CONV_OP_Y]);
+    convolve(w, CONV_BWD_WEIGHTS, write_prologue(w), w->operands[CONV_OP_W],
+             w->operands[CONV_OP_Y]);
 }
 
-static Status make_graph(const CudnnContext *c, const void *operation, cudnnBackendDescriptor_t *graph)
+static Status make_graph(const CudnnContext *c, const void *operation,
+                         cudnnBackendDescriptor_t *graph)
 {
-    static void (*const writers[CONV_NORM_PASS_COUNT])(Writer *) = { [CONV_NORM_STATS] = write_stats,
-                                                                     [CONV_NORM_BWD_DATA] = write_bwd_data,
-                                                                     [CONV_NORM_BWD_WEIGHTS] = write_bwd_weights };
+    static void (*const writers[CONV_NORM_PASS_COUNT])(
+        Writer *) = { [CONV_NORM_STATS] = write_stats,
+                      [CONV_NORM_BWD_DATA] = write_bwd_data,
+                      [CONV_NORM_BWD_WEIGHTS] = write_bwd_weights };
     Writer w = { .graph = { .api = &c->api }, .operation = operation };
     conv_norm_dims(&w.operation->shape, CONV_OP_X, w.graph.between_dims);
     describe_operands(&w);
@@ -173,13 +184,14 @@ static Status make_graph(const CudnnContext *c, const void *operation, cudnnBack
 
 /* ---- plans ---- */
 
-/* cuDNN 9.10.2 divides by zero when it is asked for such engines on A100, and 9.11.0 has none there; 9.14.0 is the
- * oldest in which all were seen. */
+/* cuDNN 9.10.2 divides by zero when it is asked for such engines on A100, and 9.11.0 has none
+ * there; 9.14.0 is the oldest in which all were seen. */
 static Status check_version(const CudnnContext *c, const char *pass)
 {
     const size_t oldest = 91400, found = c->api.get_version();
     if (found >= oldest) return OK;
-    return fail(ERR_ENV, "%s needs cuDNN 9.14 or newer, not %zu.%zu", pass, found / 10000, found / 100 % 100);
+    return fail(ERR_ENV, "%s needs cuDNN 9.14 or newer, not %zu.%zu", pass, found / 10000,
+                found / 100 % 100);
 }
 
 static void size_operands(const ConvShape *shape, const ConvOperand *list, PlanRequest *r)
@@ -187,13 +199,13 @@ static void size_operands(const ConvShape *shape, const ConvOperand *list, PlanR
     int64_t dims[4];
     for (r->operands = 0; list[r->operands] != CONV_OPERAND_COUNT; r->operands++) {
         conv_norm_dims(shape, list[r->operands], dims);
-        r->operand_bytes[r->operands] =
-            (size_t)(dims[0] * dims[1] * dims[2] * dims[3]) * dtype_bytes(conv_norm_type(shape, list[r->operands]));
+        r->operand_bytes[r->operands] = (size_t)(dims[0] * dims[1] * dims[2] * dims[3]) *
+                                        dtype_bytes(conv_norm_type(shape, list[r->operands]));
     }
 }
 
-Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pass, ConvPrologue prologue,
-                             const ConvShape *shape)
+Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pass,
+                             ConvPrologue prologue, const ConvShape *shape)
 {
     char key[320];
     const Operation operation = { pass, prologue, *shape };
@@ -236,7 +248,8 @@ const char *conv_norm_plan_name(const ConvNormPlan *p)
     return p->use.plan->name;
 }
 
-Status conv_norm_plan_bind(ConvNormPlan *p, void *const operands[CONV_OPERAND_COUNT], void *workspace)
+Status conv_norm_plan_bind(ConvNormPlan *p, void *const operands[CONV_OPERAND_COUNT],
+                           void *workspace)
 {
     void *data[CUDNN_MAX_OPERANDS] = { NULL };
     int count = 0;

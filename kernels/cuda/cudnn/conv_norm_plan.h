@@ -1,13 +1,15 @@
-/* conv_norm_plan.h - convolution passes with parts of the batch norms beside them, as cuDNN would run them: shape in,
- * plan out. conv_norm_plan.c builds cuDNN operation graphs; tests/emu has plain loops behind the same functions.
+/* conv_norm_plan.h - convolution passes with parts of the batch norms beside them, as cuDNN would
+ * run them: shape in, plan out. conv_norm_plan.c builds cuDNN operation graphs; tests/emu has plain
+ * loops behind the same functions.
  *
- * What is convolved is z, by the prologue: x itself; relu(x scale + shift); relu(x scale + shift + residual), written
- * out; the same with a residual that is scaled and shifted too. Per-channel vectors scale and shift are of type io, all
- * others f32.
+ * What is convolved is z, by the prologue: x itself; relu(x scale + shift); relu(x scale + shift +
+ * residual), written out; the same with a residual that is scaled and shifted too. Per-channel
+ * vectors scale and shift are of type io, all others f32.
  *
  *   CONV_NORM_STATS        y = conv(z, w); sums of y and of its square       any prologue
- *   CONV_NORM_BWD_DATA     dz = gradient of z where bn(x) > 0, else 0; dgamma, dbeta at dz; by_dz, by_x, constant: the
- *                          gradient of x is by_dz dz + by_x x + constant      CONV_PLAIN
+ *   CONV_NORM_BWD_DATA     dz = gradient of z where bn(x) > 0, else 0; dgamma, dbeta at dz; by_dz,
+ *                          by_x, constant: the gradient of x is by_dz dz + by_x x + constant
+ *                          CONV_PLAIN
  *   CONV_NORM_BWD_WEIGHTS  dw for z = relu(x scale + shift)                   CONV_AFFINE */
 #ifndef CONVOY_KERNELS_CUDA_CONV_NORM_PLAN_H
 #define CONVOY_KERNELS_CUDA_CONV_NORM_PLAN_H
@@ -19,7 +21,13 @@ typedef enum ConvNormPass {
     CONV_NORM_BWD_WEIGHTS,
     CONV_NORM_PASS_COUNT
 } ConvNormPass;
-typedef enum ConvPrologue { CONV_PLAIN, CONV_AFFINE, CONV_RESIDUAL, CONV_DUAL, CONV_PROLOGUE_COUNT } ConvPrologue;
+typedef enum ConvPrologue {
+    CONV_PLAIN,
+    CONV_AFFINE,
+    CONV_RESIDUAL,
+    CONV_DUAL,
+    CONV_PROLOGUE_COUNT
+} ConvPrologue;
 
 /* Each shape of tensor is that of x, w or y, or a vector over the channels of x or y. */
 typedef enum ConvOperand {
@@ -47,15 +55,17 @@ typedef enum ConvOperand {
 } ConvOperand;
 
 typedef struct ConvNormPlan ConvNormPlan;
-/* ERR_ENV if no engine fits within the workspace limit, with cuDNN's reason, or if cuDNN is older than 9.14. */
-Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pass, ConvPrologue prologue,
-                             const ConvShape *shape);
+/* ERR_ENV if no engine fits within the workspace limit, with cuDNN's reason, or if cuDNN is older
+ * than 9.14. */
+Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pass,
+                             ConvPrologue prologue, const ConvShape *shape);
 void conv_norm_plan_destroy(ConvNormPlan *p); /* NULL ok */
 size_t conv_norm_plan_workspace(const ConvNormPlan *p);
 const char *conv_norm_plan_name(const ConvNormPlan *p); /* lives as long as p */
-/* Fixes the addresses that runs use from now on, by ConvOperand; those that the pass does not have are not read.
- * 16-byte aligned device memory. */
-Status conv_norm_plan_bind(ConvNormPlan *p, void *const operands[CONV_OPERAND_COUNT], void *workspace);
+/* Fixes the addresses that runs use from now on, by ConvOperand; those that the pass does not have
+ * are not read. 16-byte aligned device memory. */
+Status conv_norm_plan_bind(ConvNormPlan *p, void *const operands[CONV_OPERAND_COUNT],
+                           void *workspace);
 Status conv_norm_plan_run(ConvNormPlan *p, cudaStream_t stream); /* enqueues */
 
 /* ---- conv_norm_shape.c: what the plan and its double share ---- */

@@ -3,37 +3,42 @@
 
 #define END CONV_OPERAND_COUNT
 
+/* clang-format off */
 static const struct PassRow {
     const char *name;
     ConvOperand operands[16];
 } passes[CONV_NORM_PASS_COUNT][CONV_PROLOGUE_COUNT] = {
     [CONV_NORM_STATS] = {
-        [CONV_PLAIN] = { "stats", { CONV_OP_X, CONV_OP_W, CONV_OP_Y, CONV_OP_SUM, CONV_OP_SQUARE, END } },
+        [CONV_PLAIN] = { "stats",
+            { CONV_OP_X, CONV_OP_W, CONV_OP_Y, CONV_OP_SUM, CONV_OP_SQUARE, END } },
         [CONV_AFFINE] = { "stats of affine",
-                          { CONV_OP_X, CONV_OP_W, CONV_OP_Y, CONV_OP_SUM, CONV_OP_SQUARE, CONV_OP_SCALE, CONV_OP_SHIFT,
-                            END } },
+            { CONV_OP_X, CONV_OP_W, CONV_OP_Y, CONV_OP_SUM, CONV_OP_SQUARE, CONV_OP_SCALE,
+              CONV_OP_SHIFT, END } },
         [CONV_RESIDUAL] = { "stats of residual",
-                            { CONV_OP_X, CONV_OP_W, CONV_OP_Y, CONV_OP_SUM, CONV_OP_SQUARE, CONV_OP_SCALE,
-                              CONV_OP_SHIFT, CONV_OP_RESIDUAL, CONV_OP_Z, END } },
+            { CONV_OP_X, CONV_OP_W, CONV_OP_Y, CONV_OP_SUM, CONV_OP_SQUARE, CONV_OP_SCALE,
+              CONV_OP_SHIFT, CONV_OP_RESIDUAL, CONV_OP_Z, END } },
         [CONV_DUAL] = { "stats of dual",
-                        { CONV_OP_X, CONV_OP_W, CONV_OP_Y, CONV_OP_SUM, CONV_OP_SQUARE, CONV_OP_SCALE, CONV_OP_SHIFT,
-                          CONV_OP_RESIDUAL, CONV_OP_RESIDUAL_SCALE, CONV_OP_RESIDUAL_SHIFT, CONV_OP_Z, END } },
+            { CONV_OP_X, CONV_OP_W, CONV_OP_Y, CONV_OP_SUM, CONV_OP_SQUARE, CONV_OP_SCALE,
+              CONV_OP_SHIFT, CONV_OP_RESIDUAL, CONV_OP_RESIDUAL_SCALE, CONV_OP_RESIDUAL_SHIFT,
+              CONV_OP_Z, END } },
     },
     [CONV_NORM_BWD_DATA] = {
         [CONV_PLAIN] = { "bwd_data to norm",
-                         { CONV_OP_X, CONV_OP_W, CONV_OP_Y, CONV_OP_Z, CONV_OP_MEAN, CONV_OP_INV_STD, CONV_OP_GAMMA,
-                           CONV_OP_BETA, CONV_OP_DGAMMA, CONV_OP_DBETA, CONV_OP_BY_DZ, CONV_OP_BY_X, CONV_OP_CONSTANT,
-                           END } },
+            { CONV_OP_X, CONV_OP_W, CONV_OP_Y, CONV_OP_Z, CONV_OP_MEAN, CONV_OP_INV_STD,
+              CONV_OP_GAMMA, CONV_OP_BETA, CONV_OP_DGAMMA, CONV_OP_DBETA, CONV_OP_BY_DZ,
+              CONV_OP_BY_X, CONV_OP_CONSTANT, END } },
     },
     [CONV_NORM_BWD_WEIGHTS] = {
         [CONV_AFFINE] = { "bwd_weights of affine",
-                          { CONV_OP_X, CONV_OP_W, CONV_OP_Y, CONV_OP_SCALE, CONV_OP_SHIFT, END } },
+            { CONV_OP_X, CONV_OP_W, CONV_OP_Y, CONV_OP_SCALE, CONV_OP_SHIFT, END } },
     },
 };
+/* clang-format on */
 
 static const struct PassRow *row_of(ConvNormPass pass, ConvPrologue prologue)
 {
-    ASSERT(pass < CONV_NORM_PASS_COUNT && prologue < CONV_PROLOGUE_COUNT && passes[pass][prologue].name);
+    ASSERT(pass < CONV_NORM_PASS_COUNT && prologue < CONV_PROLOGUE_COUNT &&
+           passes[pass][prologue].name);
     return &passes[pass][prologue];
 }
 
@@ -49,8 +54,10 @@ const char *conv_norm_pass_name(ConvNormPass pass, ConvPrologue prologue)
 
 void conv_norm_dims(const ConvShape *s, ConvOperand operand, int64_t dims[4])
 {
-    const int64_t x[4] = { s->n, s->c, s->h, s->w }, w[4] = { s->k, s->c / s->attr.groups, s->r, s->s },
-                  y[4] = { s->n, s->k, s->p, s->q }, of_x[4] = { 1, s->c, 1, 1 }, of_y[4] = { 1, s->k, 1, 1 };
+    const int64_t x[4] = { s->n, s->c, s->h, s->w },
+                  w[4] = { s->k, s->c / s->attr.groups, s->r, s->s },
+                  y[4] = { s->n, s->k, s->p, s->q }, of_x[4] = { 1, s->c, 1, 1 },
+                  of_y[4] = { 1, s->k, 1, 1 };
     const bool image = operand == CONV_OP_X || operand == CONV_OP_RESIDUAL || operand == CONV_OP_Z;
     const int64_t *from = image                                                 ? x
                           : operand == CONV_OP_W                                ? w

@@ -1,9 +1,9 @@
 /* conv_plan.c - convolution passes as cuDNN operation graphs of one operation.
  *
- * Sums are f32. Engines that are not reproducible, that sum in a smaller type or that do not simply sum (Winograd, FFT)
- * are avoided; and for strict f32 those that round their inputs. Where inputs may be rounded, engines on tensor cores
- * come first: now and then the heuristics begin with one that is not and copies whole activations through its
- * workspace. */
+ * Sums are f32. Engines that are not reproducible, that sum in a smaller type or that do not simply
+ * sum (Winograd, FFT) are avoided; and for strict f32 those that round their inputs. Where inputs
+ * may be rounded, engines on tensor cores come first: now and then the heuristics begin with one
+ * that is not and copies whole activations through its workspace. */
 #include "kernels/cuda/cudnn/conv_plan.h"
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/conv_graph.h"
@@ -21,7 +21,8 @@ static const struct PassRow {
 } passes[CONV_PASS_COUNT] = {
     [CONV_FORWARD] = { "forward",
                        CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                       { CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                       { CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
                          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y },
                        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
                        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
@@ -29,7 +30,8 @@ static const struct PassRow {
                        { X, W, Y } },
     [CONV_BWD_DATA] = { "bwd_data",
                         CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                        { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                        { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY },
                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
@@ -74,7 +76,8 @@ Status conv_graph_window(const CudnnApi *api, const Conv2dAttr *a, cudnnBackendD
     const cudnnDataType_t sums = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     const int64_t axes = 2, dilation[2] = { 1, 1 }, stride[2] = { a->stride_h, a->stride_w };
-    const int64_t before[2] = { a->pad_top, a->pad_left }, after[2] = { a->pad_bottom, a->pad_right };
+    const int64_t before[2] = { a->pad_top, a->pad_left },
+                  after[2] = { a->pad_bottom, a->pad_right };
     const CudnnAttribute attributes[] = {
         { CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &sums },
         { CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode },
@@ -84,10 +87,12 @@ Status conv_graph_window(const CudnnApi *api, const Conv2dAttr *a, cudnnBackendD
         { CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, before },
         { CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, after },
     };
-    return cudnn_make(api, out, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, attributes, 7, "convolution descriptor");
+    return cudnn_make(api, out, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, attributes, 7,
+                      "convolution descriptor");
 }
 
-static Status make_operation(const CudnnApi *api, const Operation *o, const cudnnBackendDescriptor_t *tensors,
+static Status make_operation(const CudnnApi *api, const Operation *o,
+                             const cudnnBackendDescriptor_t *tensors,
                              const cudnnBackendDescriptor_t *window, cudnnBackendDescriptor_t *out)
 {
     const struct PassRow *row = &passes[o->pass];
@@ -103,7 +108,8 @@ static Status make_operation(const CudnnApi *api, const Operation *o, const cudn
     return cudnn_make(api, out, row->type, attributes, 6, "convolution operation");
 }
 
-static Status make_graph(const CudnnContext *c, const void *operation, cudnnBackendDescriptor_t *graph)
+static Status make_graph(const CudnnContext *c, const void *operation,
+                         cudnnBackendDescriptor_t *graph)
 {
     const Operation *o = operation;
     const CudnnApi *api = &c->api;
@@ -116,8 +122,11 @@ static Status make_graph(const CudnnContext *c, const void *operation, cudnnBack
     }
     if (st == OK) st = conv_graph_window(api, &o->shape.attr, &window);
     if (st == OK) st = make_operation(api, o, tensors, &window, &op);
-    const CudnnAttribute attribute = { CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &op };
-    if (st == OK) st = cudnn_make(api, graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &attribute, 1, "graph");
+    const CudnnAttribute attribute = { CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                       1, &op };
+    if (st == OK)
+        st =
+            cudnn_make(api, graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &attribute, 1, "graph");
     for (int i = 0; i < ROLE_COUNT; i++) cudnn_free(api, tensors[i]);
     cudnn_free(api, window);
     cudnn_free(api, op);
@@ -130,11 +139,12 @@ void conv_graph_key(const char *pass, const ConvShape *s, size_t limit, char *ou
 {
     const Conv2dAttr *a = &s->attr;
     snprintf(out, bytes,
-             "conv %s %s%s n%lld c%lld h%lld w%lld k%lld r%lld s%lld p%lld q%lld stride %d,%d pad %d,%d,%d,%d "
-             "groups %d limit %zu",
-             pass, dtype_name(s->io), s->tf32 ? " tf32" : "", (long long)s->n, (long long)s->c, (long long)s->h,
-             (long long)s->w, (long long)s->k, (long long)s->r, (long long)s->s, (long long)s->p, (long long)s->q,
-             a->stride_h, a->stride_w, a->pad_top, a->pad_bottom, a->pad_left, a->pad_right, a->groups, limit);
+             "conv %s %s%s n%lld c%lld h%lld w%lld k%lld r%lld s%lld p%lld q%lld stride %d,%d pad "
+             "%d,%d,%d,%d groups %d limit %zu",
+             pass, dtype_name(s->io), s->tf32 ? " tf32" : "", (long long)s->n, (long long)s->c,
+             (long long)s->h, (long long)s->w, (long long)s->k, (long long)s->r, (long long)s->s,
+             (long long)s->p, (long long)s->q, a->stride_h, a->stride_w, a->pad_top, a->pad_bottom,
+             a->pad_left, a->pad_right, a->groups, limit);
 }
 
 #define NOTE(name) (1u << CUDNN_NUMERICAL_NOTE_##name)
@@ -151,12 +161,14 @@ unsigned conv_graph_notes_to_prefer(const ConvShape *s)
 
 unsigned conv_graph_notes_to_avoid(const ConvShape *s)
 {
-    const unsigned always = NOTE(NONDETERMINISTIC) | NOTE(REDUCED_PRECISION_REDUCTION) | NOTE(FFT) | NOTE(WINOGRAD) |
-                            NOTE(WINOGRAD_TILE_4x4) | NOTE(WINOGRAD_TILE_6x6) | NOTE(WINOGRAD_TILE_13x13);
+    const unsigned always = NOTE(NONDETERMINISTIC) | NOTE(REDUCED_PRECISION_REDUCTION) | NOTE(FFT) |
+                            NOTE(WINOGRAD) | NOTE(WINOGRAD_TILE_4x4) | NOTE(WINOGRAD_TILE_6x6) |
+                            NOTE(WINOGRAD_TILE_13x13);
     return is_strict(s) ? always | NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS) : always;
 }
 
-Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const ConvShape *shape, bool accumulate)
+Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const ConvShape *shape,
+                        bool accumulate)
 {
     char key[320], name[32];
     const Operation operation = { pass, *shape, accumulate };
@@ -169,13 +181,15 @@ Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const Con
                             .operation = &operation,
                             .avoid = conv_graph_notes_to_avoid(shape),
                             .prefer = conv_graph_notes_to_prefer(shape),
-                            .compiled = shape->attr.groups == shape->c ? COMPILED_TOO : COMPILED_LAST,
+                            .compiled =
+                                shape->attr.groups == shape->c ? COMPILED_TOO : COMPILED_LAST,
                             .workspace_limit = b->workspace_limit,
                             .operands = ROLE_COUNT };
     for (int i = 0; i < ROLE_COUNT; i++) {
         int64_t dims[4];
         conv_graph_dims(shape, i, dims);
-        request.operand_bytes[i] = (size_t)(dims[0] * dims[1] * dims[2] * dims[3]) * dtype_bytes(shape->io);
+        request.operand_bytes[i] =
+            (size_t)(dims[0] * dims[1] * dims[2] * dims[3]) * dtype_bytes(shape->io);
     }
     ConvPlan *p = mem_calloc(1, sizeof *p);
     if (!p) return ERR_MEMORY;

@@ -49,9 +49,11 @@ Status cudnn_api_open(CudnnApi *out)
     format_version(version, found, sizeof found);
     if (version / 10000 != CUDNN_MAJOR || version < CUDNN_OLDEST_VERSION)
         return fail(ERR_ENV,
-                    "cuDNN %s was found, but this convoy was built for %s and needs 9.8 or newer of version %d", found,
-                    cudnn_compiled_version(), CUDNN_MAJOR);
-    return cudnn_status(out, out->graph_version_check(), "checking that cuDNN's libraries are of one version");
+                    "cuDNN %s was found, but this convoy was built for %s and needs 9.8 or newer "
+                    "of version %d",
+                    found, cudnn_compiled_version(), CUDNN_MAJOR);
+    return cudnn_status(out, out->graph_version_check(),
+                        "checking that cuDNN's libraries are of one version");
 }
 
 bool cudnn_version(char *out, size_t bytes)
@@ -94,11 +96,13 @@ Status cudnn_status(const CudnnApi *api, cudnnStatus_t status, const char *what)
     return fail(no_memory   ? ERR_MEMORY
                 : our_fault ? ERR_INTERNAL
                             : ERR_ENV,
-                "%s: %s (%d)%s%s", what, api->get_error_string(status), (int)status, reason[0] ? ": " : "", reason);
+                "%s: %s (%d)%s%s", what, api->get_error_string(status), (int)status,
+                reason[0] ? ": " : "", reason);
 }
 
-cudnnStatus_t cudnn_try_make(const CudnnApi *api, cudnnBackendDescriptor_t *out, cudnnBackendDescriptorType_t type,
-                             const CudnnAttribute *attributes, int count)
+cudnnStatus_t cudnn_try_make(const CudnnApi *api, cudnnBackendDescriptor_t *out,
+                             cudnnBackendDescriptorType_t type, const CudnnAttribute *attributes,
+                             int count)
 {
     *out = NULL;
     cudnnBackendDescriptor_t made = NULL;
@@ -113,8 +117,9 @@ cudnnStatus_t cudnn_try_make(const CudnnApi *api, cudnnBackendDescriptor_t *out,
     return status;
 }
 
-Status cudnn_make(const CudnnApi *api, cudnnBackendDescriptor_t *out, cudnnBackendDescriptorType_t type,
-                  const CudnnAttribute *attributes, int count, const char *what)
+Status cudnn_make(const CudnnApi *api, cudnnBackendDescriptor_t *out,
+                  cudnnBackendDescriptorType_t type, const CudnnAttribute *attributes, int count,
+                  const char *what)
 {
     char stale[8];
     cudnn_last_reason(api, stale, sizeof stale);
@@ -126,22 +131,25 @@ void cudnn_free(const CudnnApi *api, cudnnBackendDescriptor_t d)
     if (d) api->destroy_descriptor(d);
 }
 
-int64_t cudnn_read(const CudnnApi *api, cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
-                   cudnnBackendAttributeType_t type, int64_t count, void *values)
+int64_t cudnn_read(const CudnnApi *api, cudnnBackendDescriptor_t d,
+                   cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                   int64_t count, void *values)
 {
     int64_t there = 0;
-    return api->get_attribute(d, name, type, count, &there, values) == CUDNN_STATUS_SUCCESS ? there : 0;
+    return api->get_attribute(d, name, type, count, &there, values) == CUDNN_STATUS_SUCCESS ? there
+                                                                                            : 0;
 }
 
-Status cudnn_read_text(const CudnnApi *api, cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name, char **out,
-                       const char *what)
+Status cudnn_read_text(const CudnnApi *api, cudnnBackendDescriptor_t d,
+                       cudnnBackendAttributeName_t name, char **out, const char *what)
 {
     int64_t bytes = 0, again = 0;
     *out = NULL;
     TRY(cudnn_status(api, api->get_attribute(d, name, CUDNN_TYPE_CHAR, 0, &bytes, NULL), what));
     char *text = mem_calloc((size_t)bytes + 1, 1);
     if (!text) return ERR_MEMORY;
-    Status st = cudnn_status(api, api->get_attribute(d, name, CUDNN_TYPE_CHAR, bytes, &again, text), what);
+    Status st =
+        cudnn_status(api, api->get_attribute(d, name, CUDNN_TYPE_CHAR, bytes, &again, text), what);
     if (st == OK) *out = text;
     else mem_free(text);
     return st;

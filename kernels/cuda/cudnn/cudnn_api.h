@@ -1,8 +1,8 @@
-/* cudnn_api.h - cuDNN's graph (backend) API: the library opened at run time, and short ways to make and read its
- * descriptors.
+/* cudnn_api.h - cuDNN's graph (backend) API: the library opened at run time, and short ways to make
+ * and read its descriptors.
  *
- * A descriptor is made in one call from a table of attributes. cuDNN copies what it is given, so parts may be destroyed
- * as soon as the whole is made. */
+ * A descriptor is made in one call from a table of attributes. cuDNN copies what it is given, so
+ * parts may be destroyed as soon as the whole is made. */
 #ifndef CONVOY_KERNELS_CUDA_CUDNN_API_H
 #define CONVOY_KERNELS_CUDA_CUDNN_API_H
 #include "base/status.h"
@@ -33,15 +33,16 @@ typedef struct CudnnApi {
     __typeof__(cudnnBackendExecute) *execute;
 } CudnnApi;
 
-/* Opens the library, which then stays open for the life of the process: cuDNN keeps threads and state of its own.
- * ERR_ENV if it is not there, incomplete, or of another major version than the headers. */
+/* Opens the library, which then stays open for the life of the process: cuDNN keeps threads and
+ * state of its own. ERR_ENV if it is not there, incomplete, or of another major version than the
+ * headers. */
 Status cudnn_api_open(CudnnApi *out);
 
-/* OK, or a sentence of what was tried, cuDNN's name of the error and its reason: ERR_MEMORY where memory ran out,
- * ERR_INTERNAL where cuDNN calls our parameters bad, else ERR_ENV. */
+/* OK, or a sentence of what was tried, cuDNN's name of the error and its reason: ERR_MEMORY where
+ * memory ran out, ERR_INTERNAL where cuDNN calls our parameters bad, else ERR_ENV. */
 Status cudnn_status(const CudnnApi *api, cudnnStatus_t status, const char *what);
-/* The innermost reason that cuDNN noted on this thread since the last call of this function; "" if none. Notes pile up
- * on calls that succeed too. */
+/* The innermost reason that cuDNN noted on this thread since the last call of this function; "" if
+ * none. Notes pile up on calls that succeed too. */
 void cudnn_last_reason(const CudnnApi *api, char *out, size_t bytes);
 
 typedef struct CudnnAttribute {
@@ -51,17 +52,22 @@ typedef struct CudnnAttribute {
     const void *values; /* of a descriptor attribute: addresses of cudnnBackendDescriptor_t */
 } CudnnAttribute;
 
-/* Creates a descriptor, sets its attributes and finalises it. *out is NULL on error. what: for the sentence. */
-Status cudnn_make(const CudnnApi *api, cudnnBackendDescriptor_t *out, cudnnBackendDescriptorType_t type,
-                  const CudnnAttribute *attributes, int count, const char *what);
-/* The same with cuDNN's own answer, for calls that may be refused; *out is NULL unless the answer is success. */
-cudnnStatus_t cudnn_try_make(const CudnnApi *api, cudnnBackendDescriptor_t *out, cudnnBackendDescriptorType_t type,
-                             const CudnnAttribute *attributes, int count);
+/* Creates a descriptor, sets its attributes and finalises it. *out is NULL on error. what: for the
+ * sentence. */
+Status cudnn_make(const CudnnApi *api, cudnnBackendDescriptor_t *out,
+                  cudnnBackendDescriptorType_t type, const CudnnAttribute *attributes, int count,
+                  const char *what);
+/* The same with cuDNN's own answer, for calls that may be refused; *out is NULL unless the answer
+ * is success. */
+cudnnStatus_t cudnn_try_make(const CudnnApi *api, cudnnBackendDescriptor_t *out,
+                             cudnnBackendDescriptorType_t type, const CudnnAttribute *attributes,
+                             int count);
 void cudnn_free(const CudnnApi *api, cudnnBackendDescriptor_t d); /* NULL ok */
 /* Reads up to count values; returns how many there were, 0 where cuDNN refuses. */
-int64_t cudnn_read(const CudnnApi *api, cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
-                   cudnnBackendAttributeType_t type, int64_t count, void *values);
+int64_t cudnn_read(const CudnnApi *api, cudnnBackendDescriptor_t d,
+                   cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                   int64_t count, void *values);
 /* A text attribute (JSON); returns to caller (mem_free), NUL-terminated. */
-Status cudnn_read_text(const CudnnApi *api, cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name, char **out,
-                       const char *what);
+Status cudnn_read_text(const CudnnApi *api, cudnnBackendDescriptor_t d,
+                       cudnnBackendAttributeName_t name, char **out, const char *what);
 #endif

@@ -1,9 +1,11 @@
-/* cudnn_cache.c - plans in a file, so that a second start neither chooses nor times nor compiles again.
+/* cudnn_cache.c - plans in a file, so that a second start neither chooses nor times nor compiles
+ * again.
  *
- * A line "convoy cudnn plans 1 CRC BYTES" over the rest, CRC-32C in hexadecimal; then for each plan a line with its
- * key, a line "ENGINE MILLISECONDS JSON-BYTES" and its JSON, also ended by a line feed. What the file says is only
- * ever used if the whole of it is intact; readers see an old file or a new one. Writers take turns by a lock on a file
- * beside it, .lock, and keep what others wrote. */
+ * A line "convoy cudnn plans 1 CRC BYTES" over the rest, CRC-32C in hexadecimal; then for each plan
+ * a line with its key, a line "ENGINE MILLISECONDS JSON-BYTES" and its JSON, also ended by a line
+ * feed. What the file says is only ever used if the whole of it is intact; readers see an old file
+ * or a new one. Writers take turns by a lock on a file beside it, .lock, and keep what others
+ * wrote. */
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -45,7 +47,9 @@ static bool read_plan(CudnnPlan **list, Reader *r)
     r->at[bytes] = '\0';
     CudnnPlan *p = mem_calloc(1, sizeof *p);
     if (!p) return false;
-    *p = (CudnnPlan){ .key = mem_strdup(key), .json = mem_strdup(r->at), .engine = engine, .ms = ms };
+    *p = (CudnnPlan){
+        .key = mem_strdup(key), .json = mem_strdup(r->at), .engine = engine, .ms = ms
+    };
     snprintf(p->name, sizeof p->name, "cudnn engine %d", engine);
     p->next = *list;
     *list = p;
@@ -122,7 +126,8 @@ static void add_plan(StrBuf *body, const CudnnPlan *p)
     str_add(body, "\n");
 }
 
-/* Taken until it is closed; -1 where the file system has no locks: then the last of several writers wins. */
+/* Taken until it is closed; -1 where the file system has no locks: then the last of several writers
+ * wins. */
 static int take_lock(const char *path)
 {
     StrBuf name = { 0 };
@@ -139,10 +144,11 @@ static Status write_plans(const CudnnContext *c)
     StrBuf body = { 0 }, file = { 0 };
     for (const CudnnPlan *p = c->plans; p; p = p->next)
         if (p->json) add_plan(&body, p);
-    str_printf(&file, "%s %08x %zu\n", FILE_MARK, (unsigned)str_crc32c(0, body.text ? body.text : "", body.length),
-               body.length);
+    str_printf(&file, "%s %08x %zu\n", FILE_MARK,
+               (unsigned)str_crc32c(0, body.text ? body.text : "", body.length), body.length);
     if (body.text) str_add_n(&file, body.text, body.length);
-    Status st = body.failed || file.failed ? ERR_MEMORY : fs_write_atomic(c->cache_path, file.text, file.length);
+    Status st = body.failed || file.failed ? ERR_MEMORY
+                                           : fs_write_atomic(c->cache_path, file.text, file.length);
     str_free(&body);
     str_free(&file);
     return st;

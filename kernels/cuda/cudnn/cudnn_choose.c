@@ -1,5 +1,5 @@
-/* cudnn_choose.c - which engine runs an operation graph: heuristics, what is left out and why, the sentence when
- * nothing is left. See cudnn_plan.h for the rules. */
+/* cudnn_choose.c - which engine runs an operation graph: heuristics, what is left out and why, the
+ * sentence when nothing is left. See cudnn_plan.h for the rules. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/cudnn_plan.h"
@@ -14,7 +14,12 @@ enum {
 };
 
 /* In the order in which candidates are taken. */
-typedef enum Rank { RANK_PREFERRED, RANK_OTHER, RANK_COMPILED /* when the plan is made */, RANK_COUNT } Rank;
+typedef enum Rank {
+    RANK_PREFERRED,
+    RANK_OTHER,
+    RANK_COMPILED /* when the plan is made */,
+    RANK_COUNT
+} Rank;
 
 typedef struct Candidate {
     cudnnBackendDescriptor_t config;
@@ -36,7 +41,8 @@ static unsigned notes_of(const CudnnApi *api, cudnnBackendDescriptor_t engine)
 {
     cudnnBackendNumericalNote_t notes[MAX_NOTES];
     unsigned mask = 0;
-    int64_t n = cudnn_read(api, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, MAX_NOTES, notes);
+    int64_t n = cudnn_read(api, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                           MAX_NOTES, notes);
     for (int64_t i = 0; i < n && i < MAX_NOTES; i++) mask |= 1u << notes[i];
     return mask;
 }
@@ -44,7 +50,8 @@ static unsigned notes_of(const CudnnApi *api, cudnnBackendDescriptor_t engine)
 static bool is_compiled(const CudnnApi *api, cudnnBackendDescriptor_t engine)
 {
     cudnnBackendBehaviorNote_t notes[MAX_NOTES];
-    int64_t n = cudnn_read(api, engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, MAX_NOTES, notes);
+    int64_t n = cudnn_read(api, engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                           MAX_NOTES, notes);
     for (int64_t i = 0; i < n && i < MAX_NOTES; i++)
         if (notes[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) return true;
     return false;
@@ -56,8 +63,8 @@ static void count_too_big(Candidates *all, int64_t workspace)
 }
 
 /* Whether the request can use config; fills out all but the descriptor. */
-static bool consider(const CudnnContext *c, const PlanRequest *r, cudnnBackendDescriptor_t config, Candidates *all,
-                     Candidate *out)
+static bool consider(const CudnnContext *c, const PlanRequest *r, cudnnBackendDescriptor_t config,
+                     Candidates *all, Candidate *out)
 {
     const CudnnApi *api = &c->api;
     cudnnBackendDescriptor_t engine = NULL;
@@ -65,14 +72,17 @@ static bool consider(const CudnnContext *c, const PlanRequest *r, cudnnBackendDe
     *out = (Candidate){ .engine = -1 };
     bool readable =
         api->create_descriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) == CUDNN_STATUS_SUCCESS &&
-        cudnn_read(api, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine) == 1 &&
-        cudnn_read(api, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &out->engine) == 1;
+        cudnn_read(api, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                   &engine) == 1 &&
+        cudnn_read(api, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
+                   &out->engine) == 1;
     if (readable) {
         notes = notes_of(api, engine);
         out->rank = is_compiled(api, engine)           ? RANK_COMPILED
                     : (notes & r->prefer) == r->prefer ? RANK_PREFERRED
                                                        : RANK_OTHER;
-        cudnn_read(api, config, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &out->workspace);
+        cudnn_read(api, config, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                   &out->workspace);
     }
     cudnn_free(api, engine);
     all->offered += readable;
@@ -87,12 +97,13 @@ static bool consider(const CudnnContext *c, const PlanRequest *r, cudnnBackendDe
 }
 
 /* Moves what is usable of configs to the candidates and frees the rest. */
-static void sift(const CudnnContext *c, const PlanRequest *r, cudnnBackendDescriptor_t *configs, int64_t listed,
-                 Candidates *all)
+static void sift(const CudnnContext *c, const PlanRequest *r, cudnnBackendDescriptor_t *configs,
+                 int64_t listed, Candidates *all)
 {
     for (int i = 0; i < MAX_CONFIGS && configs[i]; i++) {
         Candidate one;
-        bool keep = i < listed && all->count < MAX_CANDIDATES && consider(c, r, configs[i], all, &one);
+        bool keep =
+            i < listed && all->count < MAX_CANDIDATES && consider(c, r, configs[i], all, &one);
         if (keep) {
             one.config = configs[i];
             all->list[all->count++] = one;
@@ -102,8 +113,8 @@ static void sift(const CudnnContext *c, const PlanRequest *r, cudnnBackendDescri
     }
 }
 
-/* Adds what one mode lists. Asked for a count, cuDNN answers with an upper bound; how many there really are is known
- * when they have been fetched, and none is an answer, not an error. */
+/* Adds what one mode lists. Asked for a count, cuDNN answers with an upper bound; how many there
+ * really are is known when they have been fetched, and none is an answer, not an error. */
 static Status ask_mode(const CudnnContext *c, const PlanRequest *r, cudnnBackendDescriptor_t graph,
                        cudnnBackendHeurMode_t mode, Candidates *all)
 {
@@ -115,20 +126,21 @@ static Status ask_mode(const CudnnContext *c, const PlanRequest *r, cudnnBackend
     };
     cudnnBackendDescriptor_t heuristics = NULL, configs[MAX_CONFIGS] = { NULL };
     int64_t bound = 0, listed = 0;
-    cudnnStatus_t status = cudnn_try_make(api, &heuristics, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, attributes, 3);
+    cudnnStatus_t status =
+        cudnn_try_make(api, &heuristics, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, attributes, 3);
     if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) {
         cudnn_last_reason(api, all->reason, sizeof all->reason);
         return OK;
     }
     TRY(cudnn_status(api, status, "heuristics"));
-    status =
-        api->get_attribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &bound, NULL);
+    status = api->get_attribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &bound, NULL);
     if (bound > MAX_CONFIGS) bound = MAX_CONFIGS;
     for (int i = 0; i < bound && status == CUDNN_STATUS_SUCCESS; i++)
         status = api->create_descriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]);
     if (status == CUDNN_STATUS_SUCCESS && bound > 0)
-        status = api->get_attribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, bound,
-                                    &listed, configs);
+        status = api->get_attribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, bound, &listed, configs);
     Status st = cudnn_status(api, status, "heuristics");
     if (st == OK && listed < bound) cudnn_last_reason(api, all->reason, sizeof all->reason);
     sift(c, r, configs, st == OK ? listed : 0, all);
@@ -149,7 +161,8 @@ static int count_ready(const Candidates *all)
     return n;
 }
 
-static Status collect(const CudnnContext *c, const PlanRequest *r, cudnnBackendDescriptor_t graph, Candidates *all)
+static Status collect(const CudnnContext *c, const PlanRequest *r, cudnnBackendDescriptor_t graph,
+                      Candidates *all)
 {
     static const cudnnBackendHeurMode_t modes[] = { CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK };
     const int enough = c->exhaustive ? MAX_CANDIDATES : c->timed ? MAX_TIMED : 1;
@@ -163,21 +176,22 @@ static Status collect(const CudnnContext *c, const PlanRequest *r, cudnnBackendD
 /* ---- from candidates to a plan ---- */
 
 /* Finalises the plan of one candidate; false if cuDNN or the workspace limit refuses it. */
-static bool make_plan(const CudnnContext *c, const PlanRequest *r, const Candidate *one, Candidates *all,
-                      CudnnPlan *out)
+static bool make_plan(const CudnnContext *c, const PlanRequest *r, const Candidate *one,
+                      Candidates *all, CudnnPlan *out)
 {
-    const CudnnAttribute attribute = { CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                                       &one->config };
+    const CudnnAttribute attribute = { CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                       CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &one->config };
     int64_t workspace = -1;
     *out = (CudnnPlan){ .engine = (int)one->engine, .workspace = (size_t)one->workspace };
     if (one->rank == RANK_COMPILED && c->uncompiled) return true;
     if (one->rank == RANK_COMPILED) log_debug("cuDNN compiles a kernel for %s", r->key);
-    if (cudnn_try_make(&c->api, &out->plan, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &attribute, 1) !=
-        CUDNN_STATUS_SUCCESS) {
+    if (cudnn_try_make(&c->api, &out->plan, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &attribute,
+                       1) != CUDNN_STATUS_SUCCESS) {
         cudnn_last_reason(&c->api, all->reason, sizeof all->reason);
         return false;
     }
-    cudnn_read(&c->api, out->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &workspace);
+    cudnn_read(&c->api, out->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+               &workspace);
     out->workspace = (size_t)workspace;
     if (workspace >= 0 && out->workspace <= r->workspace_limit) return true;
     cudnn_free(&c->api, out->plan);
@@ -186,25 +200,28 @@ static bool make_plan(const CudnnContext *c, const PlanRequest *r, const Candida
     return false;
 }
 
-/* Up to wanted plans, by rank; of compiled ones just one, if there is no other or if it is to be timed with them.
- * Returns how many. */
-static int make_plans(const CudnnContext *c, const PlanRequest *r, Candidates *all, int wanted, CudnnPlan *plans)
+/* Up to wanted plans, by rank; of compiled ones just one, if there is no other or if it is to be
+ * timed with them. Returns how many. */
+static int make_plans(const CudnnContext *c, const PlanRequest *r, Candidates *all, int wanted,
+                      CudnnPlan *plans)
 {
     int made = 0;
     const bool beside = r->compiled == COMPILED_TOO && wanted > 1;
     wanted -= beside;
-    for (int rank = 0; rank < (r->compiled == COMPILED_NEVER ? RANK_COMPILED : RANK_COUNT); rank++) {
+    for (int rank = 0; rank < (r->compiled == COMPILED_NEVER ? RANK_COMPILED : RANK_COUNT);
+         rank++) {
         if (rank == RANK_COMPILED) wanted = beside ? made + 1 : made ? made : 1;
         for (int i = 0; i < all->count && made < wanted; i++)
-            if ((int)all->list[i].rank == rank) made += make_plan(c, r, &all->list[i], all, &plans[made]);
+            if ((int)all->list[i].rank == rank)
+                made += make_plan(c, r, &all->list[i], all, &plans[made]);
     }
     return made;
 }
 
 static Status save_plan(const CudnnContext *c, CudnnPlan *plan)
 {
-    return cudnn_read_text(&c->api, plan->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, &plan->json,
-                           "plan as JSON");
+    return cudnn_read_text(&c->api, plan->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                           &plan->json, "plan as JSON");
 }
 
 /* For the plan sweep: makes, saves and loads the plans of all candidates. */
@@ -230,13 +247,15 @@ static Status try_all(CudnnContext *c, const PlanRequest *r, Candidates *all)
     return st;
 }
 
-/* The fastest of plans if they are to be timed, else the first. Timing that fails costs a warning: training can go on
- * with the heuristics' choice. */
-static int pick(CudnnContext *c, const PlanRequest *r, const CudnnPlan *plans, int count, double *ms)
+/* The fastest of plans if they are to be timed, else the first. Timing that fails costs a warning:
+ * training can go on with the heuristics' choice. */
+static int pick(CudnnContext *c, const PlanRequest *r, const CudnnPlan *plans, int count,
+                double *ms)
 {
     int fastest = 0;
     if (!c->timed || cudnn_tune(c, r, plans, count, &fastest, ms) == OK) return fastest;
-    log_warning("%s: engines cannot be timed, the first of %d is taken: %s", r->key, count, status_message());
+    log_warning("%s: engines cannot be timed, the first of %d is taken: %s", r->key, count,
+                status_message());
     *ms = 0;
     return 0;
 }
@@ -246,12 +265,12 @@ static Status none_fits(const PlanRequest *r, const Candidates *all)
     char why[256] = "none is offered";
     if (all->offered)
         snprintf(why, sizeof why,
-                 "%d are offered, %d of them inexact or not reproducible, %d with more than %zu MB of workspace "
-                 "(%lld MB and up)",
+                 "%d are offered, %d of them inexact or not reproducible, %d with more than %zu MB "
+                 "of workspace (%lld MB and up)",
                  all->offered, all->avoided, all->too_big, r->workspace_limit >> 20,
                  (long long)(all->least_workspace >> 20));
-    return fail(ERR_ENV, "cuDNN has no engine for %s: %s%s%s", r->key, why, all->reason[0] ? "; it says " : "",
-                all->reason);
+    return fail(ERR_ENV, "cuDNN has no engine for %s: %s%s%s", r->key, why,
+                all->reason[0] ? "; it says " : "", all->reason);
 }
 
 static Status choose_among(CudnnContext *c, const PlanRequest *r, Candidates *all, CudnnPlan *out)

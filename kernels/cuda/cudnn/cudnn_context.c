@@ -23,17 +23,18 @@ static Status describe_device(CudnnContext *c, int device, const char *propertie
     const CudnnAttribute by_id = { CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1, &id };
     const CudnnAttribute by_text = { CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
                                      properties ? (int64_t)strlen(properties) : 0, properties };
-    Status st = cudnn_make(&c->api, &c->device, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, properties ? &by_text : &by_id, 1,
-                           "device properties");
+    Status st = cudnn_make(&c->api, &c->device, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR,
+                           properties ? &by_text : &by_id, 1, "device properties");
     if (st != OK) return properties ? blame_text(st) : st;
-    return cudnn_read_text(&c->api, c->device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, &c->properties,
-                           "device properties as JSON");
+    return cudnn_read_text(&c->api, c->device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                           &c->properties, "device properties as JSON");
 }
 
 static Status number_in(const JsonValue *object, const char *key, int64_t *out)
 {
     const JsonValue *v = json_get(object, key);
-    if (!v || v->type != JSON_NUMBER || !v->is_integer) return fail(ERR_DATA, "device properties have no %s", key);
+    if (!v || v->type != JSON_NUMBER || !v->is_integer)
+        return fail(ERR_DATA, "device properties have no %s", key);
     *out = v->integer;
     return OK;
 }
@@ -57,12 +58,14 @@ static Status name_cache(CudnnContext *c, const char *folder)
     if (!folder || !folder[0]) return OK;
     c->timed = c->handle != NULL;
     str_printf(&name, "%s/cudnn-%zu-sm%lld-%lld-%s.plans", folder, c->api.get_version(),
-               (long long)c->device_version / 10, (long long)c->sm_count, c->timed ? "timed" : "heuristic");
+               (long long)c->device_version / 10, (long long)c->sm_count,
+               c->timed ? "timed" : "heuristic");
     c->cache_path = name.text;
     return name.failed ? ERR_MEMORY : OK;
 }
 
-static Status fill(CudnnContext *c, const CudaBackend *b, const char *properties, const char *plan_cache)
+static Status fill(CudnnContext *c, const CudaBackend *b, const char *properties,
+                   const char *plan_cache)
 {
     TRY(cudnn_api_open(&c->api));
     if (!properties) TRY(cudnn_status(&c->api, c->api.create(&c->handle), "cudnnCreate"));
@@ -73,7 +76,8 @@ static Status fill(CudnnContext *c, const CudaBackend *b, const char *properties
     return OK;
 }
 
-Status cudnn_context_create(CudnnContext **out, CudaBackend *b, const char *properties, const char *plan_cache)
+Status cudnn_context_create(CudnnContext **out, CudaBackend *b, const char *properties,
+                            const char *plan_cache)
 {
     *out = NULL;
     CudnnContext *c = mem_calloc(1, sizeof *c);
@@ -104,8 +108,9 @@ bool cudnn_context_times(const CudnnContext *c)
     return c->timed;
 }
 
-/* Without the driver cuDNN takes a second for each graph to find that it has no engine. A machine without a GPU may
- * have the driver, and then its kernels can be compiled for a device that is only described. */
+/* Without the driver cuDNN takes a second for each graph to find that it has no engine. A machine
+ * without a GPU may have the driver, and then its kernels can be compiled for a device that is only
+ * described. */
 bool cudnn_context_compiles(const CudnnContext *c)
 {
     if (c->handle) return true;

@@ -28,16 +28,18 @@ void cudnn_plan_destroy(const CudnnContext *c, CudnnPlan *p)
     mem_free(p);
 }
 
-/* Makes a plan of what the cache file has. Without the device's properties cuDNN would look for a device here, and
- * crash where there is none. */
+/* Makes a plan of what the cache file has. Without the device's properties cuDNN would look for a
+ * device here, and crash where there is none. */
 Status cudnn_plan_load(const CudnnContext *c, CudnnPlan *p)
 {
     const CudnnAttribute attributes[] = {
         { CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &c->device },
-        { CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)strlen(p->json), p->json },
+        { CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)strlen(p->json),
+          p->json },
     };
     ASSERT(c->device);
-    return cudnn_make(&c->api, &p->plan, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, attributes, 2, "loading a plan");
+    return cudnn_make(&c->api, &p->plan, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, attributes, 2,
+                      "loading a plan");
 }
 
 static bool usable(const CudnnContext *c, CudnnPlan *p, size_t workspace_limit)
@@ -45,8 +47,8 @@ static bool usable(const CudnnContext *c, CudnnPlan *p, size_t workspace_limit)
     int64_t bytes = 0;
     if (p->plan || c->uncompiled) return true;
     Status st = cudnn_plan_load(c, p);
-    if (st == OK &&
-        !cudnn_read(&c->api, p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes))
+    if (st == OK && !cudnn_read(&c->api, p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                CUDNN_TYPE_INT64, 1, &bytes))
         st = fail(ERR_DATA, "it has no workspace size");
     if (st == OK && (bytes < 0 || (size_t)bytes > workspace_limit))
         st = fail(ERR_DATA, "it needs %lld bytes of workspace", (long long)bytes);
@@ -74,7 +76,8 @@ static Status add(CudnnContext *c, const PlanRequest *r, bool held, CudnnPlan **
     return OK;
 }
 
-/* What was timed is saved at once: another process may have been first, and then its plan is taken. */
+/* What was timed is saved at once: another process may have been first, and then its plan is
+ * taken. */
 Status cudnn_plan_get(CudnnContext *c, const PlanRequest *r, const CudnnPlan **out)
 {
     bool refused = false;
@@ -133,20 +136,23 @@ void cudnn_plans_save(CudnnContext *c)
     c->cache_path = NULL;
 }
 
-Status cudnn_pack_make(const CudnnContext *c, cudnnBackendDescriptor_t *out, int operands, void *const *data,
-                       void *workspace)
+Status cudnn_pack_make(const CudnnContext *c, cudnnBackendDescriptor_t *out, int operands,
+                       void *const *data, void *workspace)
 {
-    static const int64_t ids[CUDNN_MAX_OPERANDS] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 };
+    static const int64_t ids[CUDNN_MAX_OPERANDS] = { 1, 2,  3,  4,  5,  6,  7,  8,
+                                                     9, 10, 11, 12, 13, 14, 15, 16 };
     ASSERT(operands <= CUDNN_MAX_OPERANDS);
     const CudnnAttribute attributes[] = {
         { CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, operands, ids },
         { CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, operands, data },
         { CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace },
     };
-    return cudnn_make(&c->api, out, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, attributes, 3, "variant pack");
+    return cudnn_make(&c->api, out, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, attributes, 3,
+                      "variant pack");
 }
 
-Status cudnn_execute(CudnnContext *c, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack, cudaStream_t stream)
+Status cudnn_execute(CudnnContext *c, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack,
+                     cudaStream_t stream)
 {
     ASSERT(c->handle);
     if (!c->stream_set || c->stream != stream) {

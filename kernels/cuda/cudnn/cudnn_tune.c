@@ -1,7 +1,9 @@
-/* cudnn_tune.c - times plans on the device: three runs to warm up, ten timed one by one with events, their median.
+/* cudnn_tune.c - times plans on the device: three runs to warm up, ten timed one by one with
+ * events, their median.
  *
- * Operands are random numbers (pattern.h). No cache is flushed between runs; in a training step, too, the inputs were
- * written just before. All memory is given back before return, since the memory plan is yet to be made. */
+ * Operands are random numbers (pattern.h). No cache is flushed between runs; in a training step,
+ * too, the inputs were written just before. All memory is given back before return, since the
+ * memory plan is yet to be made. */
 #include "base/log.h"
 #include "kernels/cuda/cudnn/cudnn_plan.h"
 #include "kernels/cuda/cudnn/pattern.h"
@@ -26,7 +28,8 @@ static Status open_bench(Bench *b, size_t workspace)
     TRY_CUDA(cudaEventCreateWithFlags(&b->stop, cudaEventDefault));
     for (int i = 0; i < r->operands; i++) {
         if (r->by_value[i]) {
-            memcpy(&b->operands[i], &r->by_value[i], sizeof b->operands[i]); /* only read; the list knows no const */
+            /* only read; the list knows no const */
+            memcpy(&b->operands[i], &r->by_value[i], sizeof b->operands[i]);
             continue;
         }
         TRY_CUDA(cudaMalloc(&b->operands[i], r->operand_bytes[i]));
@@ -53,7 +56,8 @@ static int compare_floats(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static Status time_runs(Bench *b, const CudnnPlan *plan, cudnnBackendDescriptor_t pack, double *median_ms)
+static Status time_runs(Bench *b, const CudnnPlan *plan, cudnnBackendDescriptor_t pack,
+                        double *median_ms)
 {
     float ms[TIMED_RUNS];
     for (int i = -WARM_UPS; i < TIMED_RUNS; i++) {
@@ -83,18 +87,22 @@ static Status time_all(Bench *b, const CudnnPlan *plans, int count, int *fastest
     for (int i = 0; i < count; i++) {
         double one = 0;
         if (time_plan(b, &plans[i], &one) != OK) {
-            log_warning("%s: engine %d does not run: %s", b->request->key, plans[i].engine, status_message());
+            log_warning("%s: engine %d does not run: %s", b->request->key, plans[i].engine,
+                        status_message());
             continue;
         }
-        log_debug("%s: engine %d, workspace %zu, %.4f ms", b->request->key, plans[i].engine, plans[i].workspace, one);
+        log_debug("%s: engine %d, workspace %zu, %.4f ms", b->request->key, plans[i].engine,
+                  plans[i].workspace, one);
         if (*fastest >= 0 && one >= *ms) continue;
         *fastest = i;
         *ms = one;
     }
-    return *fastest >= 0 ? OK : fail(ERR_ENV, "none of cuDNN's engines for %s runs", b->request->key);
+    return *fastest >= 0 ? OK
+                         : fail(ERR_ENV, "none of cuDNN's engines for %s runs", b->request->key);
 }
 
-Status cudnn_tune(CudnnContext *c, const PlanRequest *r, const CudnnPlan *plans, int count, int *fastest, double *ms)
+Status cudnn_tune(CudnnContext *c, const PlanRequest *r, const CudnnPlan *plans, int count,
+                  int *fastest, double *ms)
 {
     Bench b = { .c = c, .request = r };
     size_t workspace = 0;

@@ -1,6 +1,6 @@
-/* cudnn_write.c - see cudnn_write.h. What pointwise operations pass on, and their arithmetic, is f32. Tensors are
- * described as cuDNN counts them, N,C,H,W with the strides of N,H,W,C, always with an alignment of 16 bytes: of less,
- * cuDNN's heuristics offer nothing. */
+/* cudnn_write.c - see cudnn_write.h. What pointwise operations pass on, and their arithmetic, is
+ * f32. Tensors are described as cuDNN counts them, N,C,H,W with the strides of N,H,W,C, always with
+ * an alignment of 16 bytes: of less, cuDNN's heuristics offer nothing. */
 #include "kernels/cuda/cudnn/cudnn_write.h"
 
 enum { FIRST_BETWEEN = 100 };
@@ -8,7 +8,9 @@ enum { FIRST_BETWEEN = 100 };
 cudnnDataType_t cudnn_type(DType t)
 {
     ASSERT(t == DTYPE_F32 || t == DTYPE_BF16 || t == DTYPE_F16);
-    return t == DTYPE_F32 ? CUDNN_DATA_FLOAT : t == DTYPE_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
+    return t == DTYPE_F32    ? CUDNN_DATA_FLOAT
+           : t == DTYPE_BF16 ? CUDNN_DATA_BFLOAT16
+                             : CUDNN_DATA_HALF;
 }
 
 Status cudnn_tensor_make(const CudnnApi *api, const CudnnTensor *t, cudnnBackendDescriptor_t *out)
@@ -26,7 +28,8 @@ Status cudnn_tensor_make(const CudnnApi *api, const CudnnTensor *t, cudnnBackend
         { CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &t->between },
         { CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &t->by_value },
     };
-    return cudnn_make(api, out, CUDNN_BACKEND_TENSOR_DESCRIPTOR, attributes, 7, "tensor descriptor");
+    return cudnn_make(api, out, CUDNN_BACKEND_TENSOR_DESCRIPTOR, attributes, 7,
+                      "tensor descriptor");
 }
 
 CudnnPart cudnn_write_keep(CudnnWriter *w, Status st, CudnnPart part)
@@ -37,8 +40,8 @@ CudnnPart cudnn_write_keep(CudnnWriter *w, Status st, CudnnPart part)
     return part;
 }
 
-static CudnnPart make(CudnnWriter *w, cudnnBackendDescriptorType_t type, const CudnnAttribute *attributes, int count,
-                      const char *what)
+static CudnnPart make(CudnnWriter *w, cudnnBackendDescriptorType_t type,
+                      const CudnnAttribute *attributes, int count, const char *what)
 {
     CudnnPart part = NULL;
     if (w->status != OK) return NULL;
@@ -46,8 +49,8 @@ static CudnnPart make(CudnnWriter *w, cudnnBackendDescriptorType_t type, const C
     return cudnn_write_keep(w, st, part);
 }
 
-void cudnn_write_step(CudnnWriter *w, cudnnBackendDescriptorType_t type, const CudnnAttribute *attributes, int count,
-                      const char *what)
+void cudnn_write_step(CudnnWriter *w, cudnnBackendDescriptorType_t type,
+                      const CudnnAttribute *attributes, int count, const char *what)
 {
     const CudnnPart part = make(w, type, attributes, count, what);
     ASSERT(w->step_count < CUDNN_WRITER_STEPS);
@@ -65,9 +68,10 @@ CudnnPart cudnn_write_tensor(CudnnWriter *w, const CudnnTensor *t)
 CudnnPart cudnn_write_between(CudnnWriter *w, DType type)
 {
     const int64_t *d = w->between_dims;
-    const CudnnTensor t = {
-        .id = FIRST_BETWEEN + w->between++, .type = type, .dims = { d[0], d[1], d[2], d[3] }, .between = true
-    };
+    const CudnnTensor t = { .id = FIRST_BETWEEN + w->between++,
+                            .type = type,
+                            .dims = { d[0], d[1], d[2], d[3] },
+                            .between = true };
     return cudnn_write_tensor(w, &t);
 }
 
@@ -81,7 +85,8 @@ static CudnnPart pointwise_mode(CudnnWriter *w, cudnnPointwiseMode_t mode)
     return make(w, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, attributes, 2, "pointwise descriptor");
 }
 
-CudnnPart cudnn_write_pointwise(CudnnWriter *w, cudnnPointwiseMode_t mode, CudnnPart a, CudnnPart b, CudnnPart y)
+CudnnPart cudnn_write_pointwise(CudnnWriter *w, cudnnPointwiseMode_t mode, CudnnPart a, CudnnPart b,
+                                CudnnPart y)
 {
     const CudnnPart how = pointwise_mode(w, mode), to = y ? y : cudnn_write_between(w, DTYPE_F32);
     const CudnnAttribute attributes[] = {
@@ -90,11 +95,13 @@ CudnnPart cudnn_write_pointwise(CudnnWriter *w, cudnnPointwiseMode_t mode, Cudnn
         CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, to),
         CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b),
     };
-    cudnn_write_step(w, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, attributes, b ? 4 : 3, "pointwise operation");
+    cudnn_write_step(w, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, attributes, b ? 4 : 3,
+                     "pointwise operation");
     return to;
 }
 
-CudnnPart cudnn_write_pointwise_bwd(CudnnWriter *w, cudnnPointwiseMode_t mode, CudnnPart dy, CudnnPart x, CudnnPart dx)
+CudnnPart cudnn_write_pointwise_bwd(CudnnWriter *w, cudnnPointwiseMode_t mode, CudnnPart dy,
+                                    CudnnPart x, CudnnPart dx)
 {
     const CudnnPart how = pointwise_mode(w, mode);
     const CudnnAttribute attributes[] = {
@@ -103,16 +110,19 @@ CudnnPart cudnn_write_pointwise_bwd(CudnnWriter *w, cudnnPointwiseMode_t mode, C
         CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x),
         CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, dx),
     };
-    cudnn_write_step(w, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, attributes, 4, "pointwise gradient");
+    cudnn_write_step(w, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, attributes, 4,
+                     "pointwise gradient");
     return dx;
 }
 
 Status cudnn_write_graph(CudnnWriter *w, cudnnBackendDescriptor_t *graph)
 {
-    const CudnnAttribute attribute = { CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, w->step_count,
-                                       w->steps };
+    const CudnnAttribute attribute = { CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                       w->step_count, w->steps };
     Status st = w->status;
-    if (st == OK) st = cudnn_make(w->api, graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &attribute, 1, "graph");
+    if (st == OK)
+        st = cudnn_make(w->api, graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &attribute, 1,
+                        "graph");
     for (int i = 0; i < w->part_count; i++) cudnn_free(w->api, w->parts[i]);
     w->part_count = w->step_count = 0;
     return st;

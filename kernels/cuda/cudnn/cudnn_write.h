@@ -1,7 +1,8 @@
-/* cudnn_write.h - operation graphs of several operations, written as formulas are: a step takes tensors and gives one.
+/* cudnn_write.h - operation graphs of several operations, written as formulas are: a step takes
+ * tensors and gives one.
  *
- * A writer is sticky: after an error every call gives NULL and does nothing, and cudnn_write_graph() returns the error.
- * It owns all parts that it made until then. */
+ * A writer is sticky: after an error every call gives NULL and does nothing, and
+ * cudnn_write_graph() returns the error. It owns all parts that it made until then. */
 #ifndef CONVOY_KERNELS_CUDA_CUDNN_WRITE_H
 #define CONVOY_KERNELS_CUDA_CUDNN_WRITE_H
 #include "kernels/cuda/cudnn/cudnn_api.h"
@@ -19,9 +20,9 @@ cudnnDataType_t cudnn_type(DType t);
 Status cudnn_tensor_make(const CudnnApi *api, const CudnnTensor *t, cudnnBackendDescriptor_t *out);
 
 /* An attribute that is another descriptor; part: an lvalue. */
-#define CUDNN_DESCRIPTOR(name, part)                                                                                   \
-    {                                                                                                                  \
-        name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &(part)                                                                \
+#define CUDNN_DESCRIPTOR(name, part)                                                               \
+    {                                                                                              \
+        name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &(part)                                            \
     }
 
 typedef cudnnBackendDescriptor_t CudnnPart;
@@ -39,14 +40,17 @@ typedef struct CudnnWriter {
 
 /* Takes over a part that another function made with status st. Returns it. */
 CudnnPart cudnn_write_keep(CudnnWriter *w, Status st, CudnnPart part);
-void cudnn_write_step(CudnnWriter *w, cudnnBackendDescriptorType_t type, const CudnnAttribute *attributes, int count,
-                      const char *what);
+void cudnn_write_step(CudnnWriter *w, cudnnBackendDescriptorType_t type,
+                      const CudnnAttribute *attributes, int count, const char *what);
 CudnnPart cudnn_write_tensor(CudnnWriter *w, const CudnnTensor *t); /* ids below 100 */
 CudnnPart cudnn_write_between(CudnnWriter *w, DType type);          /* a tensor between two steps */
-/* y = mode(a, b); b: NULL for modes of one operand; y: NULL for one between two steps, in f32. Returns y. */
-CudnnPart cudnn_write_pointwise(CudnnWriter *w, cudnnPointwiseMode_t mode, CudnnPart a, CudnnPart b, CudnnPart y);
+/* y = mode(a, b); b: NULL for modes of one operand; y: NULL for one between two steps, in f32.
+ * Returns y. */
+CudnnPart cudnn_write_pointwise(CudnnWriter *w, cudnnPointwiseMode_t mode, CudnnPart a, CudnnPart b,
+                                CudnnPart y);
 /* dx = mode's gradient at its input x, given dy. Returns dx. */
-CudnnPart cudnn_write_pointwise_bwd(CudnnWriter *w, cudnnPointwiseMode_t mode, CudnnPart dy, CudnnPart x, CudnnPart dx);
+CudnnPart cudnn_write_pointwise_bwd(CudnnWriter *w, cudnnPointwiseMode_t mode, CudnnPart dy,
+                                    CudnnPart x, CudnnPart dx);
 /* The graph of all steps, unless there was an error; frees the parts. */
 Status cudnn_write_graph(CudnnWriter *w, cudnnBackendDescriptor_t *graph);
 #endif

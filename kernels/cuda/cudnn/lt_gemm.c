@@ -1,12 +1,14 @@
 /* lt_gemm.c - row-major matrix products by cuBLASLt, which is opened at run time.
  *
- * ROW-MAJOR. cuBLASLt's matrices are column-major, and a row-major matrix is the column-major one of its transpose. So
- * d^T = op(b)^T op(a)^T is asked for: its first operand is our b, its second our a, its rows are our n, and each
- * transposition flag is the same as ours. Its bias is one value for each of its rows, which are our columns.
+ * ROW-MAJOR. cuBLASLt's matrices are column-major, and a row-major matrix is the column-major one
+ * of its transpose. So d^T = op(b)^T op(a)^T is asked for: its first operand is our b, its second
+ * our a, its rows are our n, and each transposition flag is the same as ours. Its bias is one value
+ * for each of its rows, which are our columns.
  *
- * CHOICE. The first algorithm that cuBLASLt's heuristic names for shape, types, alignment and workspace. Algorithms
- * that add parts of a sum into the output in place are left out; those that gather parts in the workspace add them in a
- * fixed order. f32 products are true f32 unless tf32 is asked for. */
+ * CHOICE. The first algorithm that cuBLASLt's heuristic names for shape, types, alignment and
+ * workspace. Algorithms that add parts of a sum into the output in place are left out; those that
+ * gather parts in the workspace add them in a fixed order. f32 products are true f32 unless tf32 is
+ * asked for. */
 #include "kernels/cuda/cudnn/lt_gemm.h"
 #include "base/library.h"
 #include "base/mem.h"
@@ -17,7 +19,8 @@
 #define TEXT_OF(x)  TEXT_OF_(x)
 #define TEXT_OF_(x) #x
 
-#define WORKSPACE_BYTES ((size_t)32 << 20) /* what NVIDIA recommends for sm_90; older ones are content with less */
+/* what NVIDIA recommends for sm_90; older ones are content with less */
+#define WORKSPACE_BYTES ((size_t)32 << 20)
 enum { ALIGNMENT = 16, BIAS_ALIGNMENT = 256 };
 
 typedef struct LtApi { /* types of the library's functions, from its header */
@@ -55,8 +58,8 @@ struct LtPlan {
 
 static Status open_library(LtApi *api)
 {
-    static const char *const file_names[] = { "libcublasLt.so." TEXT_OF(CUBLAS_VER_MAJOR), "libcublasLt.so.13",
-                                              "libcublasLt.so.12", NULL };
+    static const char *const file_names[] = { "libcublasLt.so." TEXT_OF(CUBLAS_VER_MAJOR),
+                                              "libcublasLt.so.13", "libcublasLt.so.12", NULL };
     const LibrarySymbol symbols[] = {
         { "cublasLtGetVersion", &api->get_version, false },
         { "cublasLtGetStatusString", &api->status_string, false },
@@ -77,7 +80,8 @@ static Status open_library(LtApi *api)
                                .file_names = file_names,
                                .symbols = symbols,
                                .symbol_count = sizeof symbols / sizeof symbols[0] };
-    void *handle = NULL; /* stays open: unloading a CUDA library while the driver lives is not safe */
+    /* stays open: unloading a CUDA library while the driver lives is not safe */
+    void *handle = NULL;
     return library_open(&handle, &spec);
 }
 
@@ -89,7 +93,8 @@ bool lt_version(char *out, size_t bytes)
         return false;
     }
     size_t version = api.get_version();
-    snprintf(out, bytes, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+    snprintf(out, bytes, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100,
+             version % 100);
     return true;
 }
 
@@ -137,10 +142,12 @@ static cudaDataType_t data_type(DType type)
     return type == DTYPE_F32 ? CUDA_R_32F : type == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-static Status set(const LtPlan *p, cublasLtMatmulDescAttributes_t attribute, const void *value, size_t bytes)
+static Status set(const LtPlan *p, cublasLtMatmulDescAttributes_t attribute, const void *value,
+                  size_t bytes)
 {
     const LtApi *api = &p->context->api;
-    return lt_status(api, api->desc_set(p->desc, attribute, value, bytes), "describing a matrix product");
+    return lt_status(api, api->desc_set(p->desc, attribute, value, bytes),
+                     "describing a matrix product");
 }
 
 static Status describe_product(LtPlan *p, const LtGemm *g)
@@ -149,24 +156,27 @@ static Status describe_product(LtPlan *p, const LtGemm *g)
     const cublasComputeType_t compute = g->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     const int32_t first = g->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                   second = g->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    TRY(lt_status(api, api->desc_create(&p->desc, compute, CUDA_R_32F), "describing a matrix product"));
+    TRY(lt_status(api, api->desc_create(&p->desc, compute, CUDA_R_32F),
+                  "describing a matrix product"));
     TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first));
     TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
     if (!g->has_bias) return OK;
     const uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     const uintptr_t aligned =
-        BIAS_ALIGNMENT; /* the heuristic looks at the pointer's alignment; run() sets the real one */
+        /* the heuristic looks at the pointer's alignment; run() sets the real one */
+        BIAS_ALIGNMENT;
     TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
     return set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &aligned, sizeof aligned);
 }
 
 /* rows, columns: of the row-major matrix as stored */
-static Status describe_matrix(const LtPlan *p, cublasLtMatrixLayout_t *out, DType type, int64_t rows, int64_t columns,
-                              int64_t ld)
+static Status describe_matrix(const LtPlan *p, cublasLtMatrixLayout_t *out, DType type,
+                              int64_t rows, int64_t columns, int64_t ld)
 {
     const LtApi *api = &p->context->api;
     ASSERT(ld >= columns && ld * (int64_t)dtype_bytes(type) % ALIGNMENT == 0);
-    cublasStatus_t status = api->layout_create(out, data_type(type), (uint64_t)columns, (uint64_t)rows, ld);
+    cublasStatus_t status =
+        api->layout_create(out, data_type(type), (uint64_t)columns, (uint64_t)rows, ld);
     return lt_status(api, status, "describing a matrix");
 }
 
@@ -183,7 +193,8 @@ static Status set_preference(const LtPlan *p, cublasLtMatmulPreference_t prefere
 {
     const LtApi *api = &p->context->api;
     const uint64_t workspace = p->workspace_bytes;
-    const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const uint32_t reductions =
+        CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     const uint32_t alignment = ALIGNMENT;
     const struct {
         cublasLtMatmulPreferenceAttributes_t attribute;
@@ -198,7 +209,8 @@ static Status set_preference(const LtPlan *p, cublasLtMatmulPreference_t prefere
         { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &alignment, sizeof alignment },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        cublasStatus_t status = api->preference_set(preference, rows[i].attribute, rows[i].value, rows[i].bytes);
+        cublasStatus_t status =
+            api->preference_set(preference, rows[i].attribute, rows[i].value, rows[i].bytes);
         TRY(lt_status(api, status, "preferences for a matrix product"));
     }
     return OK;
@@ -210,12 +222,14 @@ static Status choose_algorithm(LtPlan *p)
     cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t result = { .state = CUBLAS_STATUS_NOT_SUPPORTED };
     int found = 0;
-    Status status = lt_status(&c->api, c->api.preference_create(&preference), "preferences for a matrix product");
+    Status status = lt_status(&c->api, c->api.preference_create(&preference),
+                              "preferences for a matrix product");
     if (status == OK) status = set_preference(p, preference);
     if (status == OK) {
-        cublasStatus_t chosen =
-            c->api.get_heuristic(c->handle, p->desc, p->b, p->a, p->d, p->d, preference, 1, &result, &found);
-        if (chosen == CUBLAS_STATUS_SUCCESS) chosen = found > 0 ? result.state : CUBLAS_STATUS_NOT_SUPPORTED;
+        cublasStatus_t chosen = c->api.get_heuristic(c->handle, p->desc, p->b, p->a, p->d, p->d,
+                                                     preference, 1, &result, &found);
+        if (chosen == CUBLAS_STATUS_SUCCESS)
+            chosen = found > 0 ? result.state : CUBLAS_STATUS_NOT_SUPPORTED;
         status = lt_status(&c->api, chosen, "choosing an algorithm");
     }
     if (preference) c->api.preference_destroy(preference);
@@ -239,12 +253,14 @@ Status lt_plan_create(LtPlan **out, CudaBackend *b, const LtGemm *g)
     p->context = b->lt;
     p->accumulate = g->accumulate;
     p->has_bias = g->has_bias;
-    p->workspace_bytes = b->workspace_limit < WORKSPACE_BYTES ? b->workspace_limit : WORKSPACE_BYTES;
+    p->workspace_bytes =
+        b->workspace_limit < WORKSPACE_BYTES ? b->workspace_limit : WORKSPACE_BYTES;
     Status status = p->context ? fill_plan(p, g) : OK;
     if (status != OK) {
         lt_plan_destroy(p);
-        return fail_note(status, "product of [%lld][%lld] and [%lld][%lld], %s to %s", (long long)g->m, (long long)g->k,
-                         (long long)g->k, (long long)g->n, dtype_name(g->ab), dtype_name(g->d));
+        return fail_note(status, "product of [%lld][%lld] and [%lld][%lld], %s to %s",
+                         (long long)g->m, (long long)g->k, (long long)g->k, (long long)g->n,
+                         dtype_name(g->ab), dtype_name(g->d));
     }
     *out = p;
     return OK;
@@ -271,15 +287,17 @@ const char *lt_plan_name(const LtPlan *p)
     return "cublaslt";
 }
 
-Status lt_plan_run(LtPlan *p, cudaStream_t stream, const void *a, const void *b, const void *bias, void *d,
-                   void *workspace)
+Status lt_plan_run(LtPlan *p, cudaStream_t stream, const void *a, const void *b, const void *bias,
+                   void *d, void *workspace)
 {
     const LtContext *c = p->context;
     const float one = 1, beta = p->accumulate ? 1 : 0;
-    if (!c) return fail(ERR_INTERNAL, "a matrix product that was planned without a device cannot run");
+    if (!c)
+        return fail(ERR_INTERNAL, "a matrix product that was planned without a device cannot run");
     ASSERT(p->has_bias == (bias != NULL));
     if (bias) TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
-    cublasStatus_t status = c->api.matmul(c->handle, p->desc, &one, b, p->b, a, p->a, &beta, d, p->d, d, p->d,
-                                          &p->algorithm, workspace, p->workspace_bytes, stream);
+    cublasStatus_t status =
+        c->api.matmul(c->handle, p->desc, &one, b, p->b, a, p->a, &beta, d, p->d, d, p->d,
+                      &p->algorithm, workspace, p->workspace_bytes, stream);
     return lt_status(&c->api, status, "matrix product");
 }

@@ -1,12 +1,14 @@
 /* norm_plan.c - training batch norms as cuDNN operation graphs.
  *
- * The forms are those that cuDNN has engines for. Behind the norm what is passed on is f32; the gradient that goes into
- * the norm's is of type io. Backward with an activation forms z again by a norm in its inference phase, from the saved
- * statistics: no engine takes z from anywhere else, nor the ReLU's gradient straight from y.
+ * The forms are those that cuDNN has engines for. Behind the norm what is passed on is f32; the
+ * gradient that goes into the norm's is of type io. Backward with an activation forms z again by a
+ * norm in its inference phase, from the saved statistics: no engine takes z from anywhere else, nor
+ * the ReLU's gradient straight from y.
  *
- * All of these engines are compiled when a plan is made, a second or more each; the plan cache keeps what was compiled.
- * The running statistics are left to the caller, although the graph could have them: whether they may be updated in
- * place, and which variance goes into them, is not documented. */
+ * All of these engines are compiled when a plan is made, a second or more each; the plan cache
+ * keeps what was compiled. The running statistics are left to the caller, although the graph could
+ * have them: whether they may be updated in place, and which variance goes into them, is not
+ * documented. */
 #include "kernels/cuda/cudnn/norm_plan.h"
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/cudnn_plan.h"
@@ -46,7 +48,9 @@ static void describe_operands(Writer *w)
         norm_dims(&o->shape, list[i], t.dims);
         w->operands[list[i]] = cudnn_write_tensor(&w->graph, &t);
     }
-    const CudnnTensor eps = { .id = count + 1, .type = DTYPE_F32, .dims = { 1, 1, 1, 1 }, .by_value = true };
+    const CudnnTensor eps = {
+        .id = count + 1, .type = DTYPE_F32, .dims = { 1, 1, 1, 1 }, .by_value = true
+    };
     if (o->pass == NORM_FORWARD) w->eps = cudnn_write_tensor(&w->graph, &eps);
 }
 
@@ -97,7 +101,8 @@ static Part write_gradient_of_z(Writer *w)
     const NormShape *s = &w->operation->shape;
     const Part dy = w->operands[NORM_OP_DY];
     if (s->act == ACT_NONE) return dy;
-    const Part z = cudnn_write_between(&w->graph, DTYPE_F32), dz = cudnn_write_between(&w->graph, s->io);
+    const Part z = cudnn_write_between(&w->graph, DTYPE_F32),
+               dz = cudnn_write_between(&w->graph, s->io);
     normalise(w, CUDNN_NORM_FWD_INFERENCE, z);
     return cudnn_write_pointwise_bwd(&w->graph, acts[s->act], dy, z, dz);
 }
@@ -122,7 +127,8 @@ static void write_bwd(Writer *w)
                      "gradient of batch norm");
 }
 
-static Status make_graph(const CudnnContext *c, const void *operation, cudnnBackendDescriptor_t *graph)
+static Status make_graph(const CudnnContext *c, const void *operation,
+                         cudnnBackendDescriptor_t *graph)
 {
     Writer w = { .graph = { .api = &c->api }, .operation = operation };
     norm_dims(&w.operation->shape, NORM_OP_X, w.graph.between_dims);
@@ -149,7 +155,8 @@ static Status get_plan(NormPlan *p, CudaBackend *b)
                       .workspace_limit = b->workspace_limit,
                       .operands = p->count };
     for (int i = 0; i < p->count; i++)
-        r.operand_bytes[i] = (size_t)norm_elements(s, p->operands[i]) * dtype_bytes(norm_type(s, p->operands[i]));
+        r.operand_bytes[i] =
+            (size_t)norm_elements(s, p->operands[i]) * dtype_bytes(norm_type(s, p->operands[i]));
     if (p->operation.pass == NORM_FORWARD) r.by_value[r.operands++] = &p->eps;
     return cudnn_plan_get(b->cudnn, &r, &p->use.plan);
 }

@@ -8,12 +8,17 @@ int norm_operands(NormPass pass, const NormShape *s, NormOperand out[NORM_OPERAN
     const struct {
         NormOperand operand;
         bool there;
-    } rows[] = {
-        { NORM_OP_X, true },          { NORM_OP_Y, forward },     { NORM_OP_RESIDUAL, forward && s->residual },
-        { NORM_OP_DY, !forward },     { NORM_OP_DX, !forward },   { NORM_OP_MEAN, true },
-        { NORM_OP_INV_STD, true },    { NORM_OP_GAMMA, true },    { NORM_OP_BETA, forward || s->act != ACT_NONE },
-        { NORM_OP_DGAMMA, !forward }, { NORM_OP_DBETA, !forward }
-    };
+    } rows[] = { { NORM_OP_X, true },
+                 { NORM_OP_Y, forward },
+                 { NORM_OP_RESIDUAL, forward && s->residual },
+                 { NORM_OP_DY, !forward },
+                 { NORM_OP_DX, !forward },
+                 { NORM_OP_MEAN, true },
+                 { NORM_OP_INV_STD, true },
+                 { NORM_OP_GAMMA, true },
+                 { NORM_OP_BETA, forward || s->act != ACT_NONE },
+                 { NORM_OP_DGAMMA, !forward },
+                 { NORM_OP_DBETA, !forward } };
     int count = 0;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].there) out[count++] = rows[i].operand;
@@ -43,8 +48,11 @@ int64_t norm_elements(const NormShape *s, NormOperand operand)
 
 void norm_format(NormPass pass, const NormShape *s, char *out, size_t bytes)
 {
-    static const char *const acts[ACT_COUNT] = { [ACT_NONE] = "", [ACT_RELU] = " relu", [ACT_SILU] = " silu" };
-    snprintf(out, bytes, "norm %s%s%s %s n%lld c%lld h%lld w%lld", pass == NORM_FORWARD ? "forward" : "bwd",
-             pass == NORM_FORWARD && s->residual ? " residual" : "", acts[s->act], dtype_name(s->io), (long long)s->n,
-             (long long)s->c, (long long)s->h, (long long)s->w);
+    static const char *const acts[ACT_COUNT] = {
+        [ACT_NONE] = "", [ACT_RELU] = " relu", [ACT_SILU] = " silu"
+    };
+    snprintf(out, bytes, "norm %s%s%s %s n%lld c%lld h%lld w%lld",
+             pass == NORM_FORWARD ? "forward" : "bwd",
+             pass == NORM_FORWARD && s->residual ? " residual" : "", acts[s->act],
+             dtype_name(s->io), (long long)s->n, (long long)s->c, (long long)s->h, (long long)s->w);
 }

@@ -1,5 +1,5 @@
-/* pattern.c - see pattern.h. A piece is made on the host; the rest of the memory is filled with copies of what is
- * filled already. */
+/* pattern.c - see pattern.h. A piece is made on the host; the rest of the memory is filled with
+ * copies of what is filled already. */
 #include "kernels/cuda/cudnn/pattern.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -25,7 +25,8 @@ Status cuda_fill_pattern(void *data, size_t bytes, cudaStream_t stream)
     Rng rng = rng_at(0, RNG_SYNTHETIC, 0, 0);
     uint32_t *pattern = mem_alloc(PATTERN_WORDS * sizeof *pattern);
     if (!pattern) return ERR_MEMORY;
-    for (int i = 0; i < PATTERN_WORDS; i++) pattern[i] = (rng_u32(&rng) & 0x83ff83ffu) | 0x3c003c00u;
+    for (int i = 0; i < PATTERN_WORDS; i++)
+        pattern[i] = (rng_u32(&rng) & 0x83ff83ffu) | 0x3c003c00u;
     Status st = fill(data, bytes, pattern, stream);
     mem_free(pattern);
     return st;
