@@ -234,7 +234,7 @@ ptxas: $(PTXAS_OBJ) ## no CUDA kernel may spill registers, on any architecture; 
 	@$(if $(PTXAS_OBJ),scripts/ptxas.sh $(ARGS) $(PTXAS_OBJ:.o=.ptxas),echo 'not tested: no CUDA in this build'; echo '0 passed, 0 failed')
 
 format: ## rewrite all C files with clang-format
-	clang-format -i $(sort $(LIB) trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(HEADERS) $(CUDA_FILES) $(SWEEP) tests/fuzz/fuzz_main.c $(wildcard tests/unit/*.c tests/driver_shim/*.c tests/slow_files/*.c tests/fake_nvml/*.c) kernels/cuda_absent.c)
+	clang-format -i $(sort $(LIB) trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(HEADERS) $(CUDA_FILES) $(SWEEP) tests/fuzz/fuzz_main.c $(wildcard tests/unit/*.c tests/driver_shim/*.c tests/slow_files/*.c tests/fake_nvml/*.c) kernels/backend_cuda_absent.c)
 
 docs: $(CONVOY) ## write the generated pages (docs/config.md)
 	@mkdir -p docs

@@ -61,11 +61,11 @@ endif
 
 CUDA_SOURCES := $(wildcard kernels/cuda/*.cu)
 CUDA_HEADERS := $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh)
-# What calls the libraries; the rest of the room is arithmetic about them.
-CUDA_LIBRARY_FILES := $(filter-out %_shape.c %/pattern.c,$(wildcard kernels/cuda/cudnn/*.c))
+# What calls the libraries, which tests/emu stands for; shapes are arithmetic about them.
+CUDA_LIBRARY_FILES := $(filter-out %_shape.c,$(wildcard kernels/cuda/cudnn/*.c))
 ifeq ($(HAVE_CUDA),1)
 CUDA_ROOMS := kernels/cuda kernels/cuda/cudnn
-CUDA_UNUSED := kernels/cuda_absent.c trainer/comm/comm_nccl_absent.c
+CUDA_UNUSED := kernels/backend_cuda_absent.c trainer/comm/comm_nccl_absent.c
 # X.cu.o, because an op's X.c may lie beside its kernels
 CUDA_OBJ  := $(patsubst %.cu,$(B)/obj/%.cu.o,$(CUDA_SOURCES))
 else

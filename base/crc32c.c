@@ -27,7 +27,7 @@ static void build_tables(void)
     }
 }
 
-uint32_t str_crc32c_portable(uint32_t crc, const void *data, size_t bytes)
+uint32_t crc32c_update_portable(uint32_t crc, const void *data, size_t bytes)
 {
     const unsigned char *p = data;
     pthread_once(&tables_once, build_tables);
@@ -61,14 +61,14 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, con
     return ~crc;
 }
 
-uint32_t str_crc32c(uint32_t crc, const void *data, size_t bytes)
+uint32_t crc32c_update(uint32_t crc, const void *data, size_t bytes)
 {
     return __builtin_cpu_supports("sse4.2") ? crc32c_sse42(crc, data, bytes)
-                                            : str_crc32c_portable(crc, data, bytes);
+                                            : crc32c_update_portable(crc, data, bytes);
 }
 #else
-uint32_t str_crc32c(uint32_t crc, const void *data, size_t bytes)
+uint32_t crc32c_update(uint32_t crc, const void *data, size_t bytes)
 {
-    return str_crc32c_portable(crc, data, bytes);
+    return crc32c_update_portable(crc, data, bytes);
 }
 #endif

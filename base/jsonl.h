@@ -4,8 +4,8 @@
  * line is complete or torn at the end, never mixed. No stdio in between: a full disk is seen at the
  * record it hits. A torn line is cut off, at once where the disk was full, and when the file is
  * opened again where the process was killed; so every line is a record. */
-#ifndef CONVOY_TRAINER_JSONL_H
-#define CONVOY_TRAINER_JSONL_H
+#ifndef CONVOY_BASE_JSONL_H
+#define CONVOY_BASE_JSONL_H
 #include "base/json.h"
 #include "base/status.h"
 #include "base/str.h"

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Four random words for a counter; tested against the paper's vectors. */
-CUDA_BOTH static inline void philox4x32(uint64_t key, const uint32_t counter[4], uint32_t out[4])
+CUDA_BOTH static inline void philox_4x32(uint64_t key, const uint32_t counter[4], uint32_t out[4])
 {
     uint32_t x0 = counter[0], x1 = counter[1], x2 = counter[2], x3 = counter[3];
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);

@@ -34,7 +34,7 @@ uint32_t rng_u32(Rng *rng)
 {
     if (rng->used == 4) {
         uint32_t counter[4] = { rng->a, rng->b, rng->purpose, rng->index++ };
-        philox4x32(rng->seed, counter, rng->words);
+        philox_4x32(rng->seed, counter, rng->words);
         rng->used = 0;
     }
     return rng->words[rng->used++];

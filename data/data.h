@@ -16,7 +16,7 @@
 #ifndef CONVOY_DATA_DATA_H
 #define CONVOY_DATA_DATA_H
 #include "base/status.h"
-#include "data/load/histogram.h"
+#include "data/load/latency.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -245,7 +245,7 @@ typedef struct LoaderStats {
     double wait_s;    /* the caller's, for batches */
     double starved_s; /* decode threads' time without bytes to decode, summed */
     /* per image; decode includes reading where sources are in memory */
-    TimeCounts decode, read;
+    LatencyCounts decode, read;
     int decode_threads, readers; /* now */
     /* decode threads lack bytes, and more readers brought nothing; now */
     bool storage_limit;
@@ -258,10 +258,10 @@ int loader_ready_batches(Loader *l); /* cheap: for polling */
  * inspect. */
 int64_t sampler_id(uint64_t seed, int64_t images, int64_t position);
 
-/* single.c: reads the JPEG or PNG at path and writes the view that evaluation with these options
+/* view_file.c: reads the JPEG or PNG at path and writes the view that evaluation with these options
  * has of it to out, [image_size, image_size, channels]. ERR_DATA naming the file. */
-Status data_view_file(const char *path, const LoaderOptions *o, uint8_t *out);
+Status view_file_make(const char *path, const LoaderOptions *o, uint8_t *out);
 
-/* versions.c: "libjpeg-turbo 2.1.5, libspng 0.7.3", for convoy --version. Static. */
-const char *data_library_versions(void);
+/* library_versions.c: "libjpeg-turbo 2.1.5, libspng 0.7.3", for convoy --version. Static. */
+const char *library_versions(void);
 #endif

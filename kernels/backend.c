@@ -1,7 +1,7 @@
 /* backend.c - the few lines that every backend's callers share. */
 #include "kernels/backend.h"
 
-Status op_prepare(OpInstance *op)
+Status backend_prepare_op(OpInstance *op)
 {
     const BackendVTable *v = op->backend->v;
     const OpImpl *impl = v->ops[op->kind];
@@ -11,7 +11,7 @@ Status op_prepare(OpInstance *op)
     return st == OK ? OK : fail_note(st, "%s", op_name(op->kind));
 }
 
-void op_release(OpInstance *op)
+void backend_release_op(OpInstance *op)
 {
     if (!op || !op->backend) return;
     const OpImpl *impl = op->backend->v->ops[op->kind];

@@ -40,7 +40,7 @@ struct OpInstance {
     OpTensor in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS];
     size_t workspace_bytes; /* set by prepare(); scratch that lives only while run() runs */
     /* set by prepare(); bit i: output i must not lie over OpDef.in_place_of[i] after all */
-    unsigned apart;
+    unsigned no_alias;
     void *workspace; /* set before bind(); 64-byte (CPU) or 256-byte (device) aligned */
     /* the implementation's own; made by prepare(), freed by release() */
     void *state;
@@ -199,6 +199,6 @@ Status backend_ref_create(Backend **out);
 void backend_destroy(Backend *b); /* NULL ok */
 
 /* prepare() through the table with a clear error where the op is missing; release() likewise. */
-Status op_prepare(OpInstance *op);
-void op_release(OpInstance *op);
+Status backend_prepare_op(OpInstance *op);
+void backend_release_op(OpInstance *op);
 #endif

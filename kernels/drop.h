@@ -43,7 +43,7 @@ CUDA_BOTH static inline void drop_factors(const DropAddress *d, int64_t image, u
 {
     const uint32_t counter[4] = { d->step, d->first_place + (uint32_t)image, d->purpose, block };
     uint32_t words[4];
-    philox4x32(d->seed, counter, words);
+    philox_4x32(d->seed, counter, words);
     for (int i = 0; i < 4; i++) out[i] = words[i] < d->threshold ? 0.0f : d->factor;
 }
 #endif

@@ -55,17 +55,17 @@ typedef enum OpKind {
     OP_LINEAR_BWD_DATA,
     OP_LINEAR_BWD_WEIGHTS,
     OP_SOFTMAX_XENT, /* loss, accuracy counts and the gradient of the logits in one pass */
-    /* optimizer step over flat ranges; not a graph node: trainer/train/optim.c drives one instance
-     * per bucket */
+    /* optimizer step over flat ranges; not a graph node: trainer/train/optimizer.c drives one
+     * instance per bucket */
     OP_UPDATE,
     OP_SCALE, /* y = x * factor, flat, in place allowed */
     /* dynamic loss scale (Micikevicius et al. 2018), state in the device's memory; not graph nodes:
-     * trainer/train/optim.c */
+     * trainer/train/optimizer.c */
     OP_FINITE_CHECK, /* sets LOSS_SCALE_FOUND_INF if any element of x is infinite or NaN */
     /* after the update: halves the scale if FOUND_INF, doubles it after a number of good steps */
     OP_LOSS_SCALE,
     /* norm of all gradients (torch.nn.utils.clip_grad_norm_), kept on the device; not graph nodes:
-     * trainer/train/optim.c */
+     * trainer/train/optimizer.c */
     /* sums of squares, one for each GRAD_SQUARES_CHUNK elements of a flat tensor */
     OP_GRAD_SQUARES,
     /* the root of all of them, and the factor by which the update shrinks what is too long */
@@ -336,7 +336,7 @@ typedef struct ActivationAttr {
 } ActivationAttr;
 typedef struct Pool2dAttr {
     PoolKind kind;
-    int window_h, window_w, stride_h, stride_w, pad_h, pad_w;
+    int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
 } Pool2dAttr;
 typedef struct SubsampleAttr {
     int stride;

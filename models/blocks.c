@@ -17,8 +17,8 @@
 static void pad(int64_t size, const ConvBnOptions *o, int *before, int *after)
 {
     const int64_t positions = (size + o->stride - 1) / o->stride;
-    const int64_t missing = (positions - 1) * o->stride + o->window - size;
-    const int both = o->same_padding ? (missing > 0 ? (int)missing : 0) : o->window / 2 * 2;
+    const int64_t missing = (positions - 1) * o->stride + o->kernel_size - size;
+    const int both = o->same_padding ? (missing > 0 ? (int)missing : 0) : o->kernel_size / 2 * 2;
     *before = both / 2;
     *after = both - *before;
 }
@@ -33,7 +33,7 @@ TensorId block_conv_bn(Graph *g, const char *conv_name, const char *bn_name, Ten
                         .groups = o->groups ? o->groups : 1 };
     pad(size[0], o, &attr.pad_top, &attr.pad_bottom);
     pad(size[1], o, &attr.pad_left, &attr.pad_right);
-    x = graph_conv2d_attr(g, conv_name, x, o->filters, o->window, &attr, o->fan_per_group);
+    x = graph_conv2d_attr(g, conv_name, x, o->filters, o->kernel_size, &attr, o->fan_per_group);
     const BnOptions bn = { .eps = o->eps > 0 ? o->eps : BN_EPS,
                            .momentum = o->momentum > 0 ? o->momentum : BN_MOMENTUM,
                            .act = o->act,
@@ -64,7 +64,7 @@ static TensorId add_shortcut(Graph *g, TensorId x, int64_t out_channels, const B
     snprintf(first, sizeof first, "%s.downsample.0", o->name);
     snprintf(second, sizeof second, "%s.downsample.1", o->name);
     const ConvBnOptions projection = {
-        .filters = out_channels, .window = 1, .stride = o->stride, .residual = TENSOR_NONE
+        .filters = out_channels, .kernel_size = 1, .stride = o->stride, .residual = TENSOR_NONE
     };
     return block_conv_bn(g, first, second, x, &projection);
 }
@@ -72,12 +72,12 @@ static TensorId add_shortcut(Graph *g, TensorId x, int64_t out_channels, const B
 /* Last layer of a block: its batch norm comes after the shortcut in the graph, so the two halves
  * are written out. */
 static TensorId add_last_layer(Graph *g, int index, TensorId x, TensorId block_input,
-                               int64_t filters, int window, const BlockOptions *o)
+                               int64_t filters, int kernel_size, const BlockOptions *o)
 {
     char conv[BLOCK_NAME_MAX], bn[BLOCK_NAME_MAX];
     snprintf(conv, sizeof conv, "%s.conv%d", o->name, index);
     snprintf(bn, sizeof bn, "%s.bn%d", o->name, index);
-    x = graph_conv2d(g, conv, x, filters, window, 1, window / 2, 1);
+    x = graph_conv2d(g, conv, x, filters, kernel_size, 1, kernel_size / 2, 1);
     const BnOptions last = { .eps = BN_EPS,
                              .momentum = BN_MOMENTUM,
                              .act = ACT_RELU,
@@ -89,7 +89,7 @@ static TensorId add_last_layer(Graph *g, int index, TensorId x, TensorId block_i
 TensorId block_basic(Graph *g, TensorId x, const BlockOptions *o)
 {
     const ConvBnOptions first = { .filters = o->planes,
-                                  .window = 3,
+                                  .kernel_size = 3,
                                   .stride = o->stride,
                                   .act = ACT_RELU,
                                   .residual = TENSOR_NONE };
@@ -101,10 +101,10 @@ TensorId block_bottleneck(Graph *g, TensorId x, const BlockOptions *o)
 {
     const int64_t width = o->spatial ? o->spatial : o->planes;
     const ConvBnOptions reduce = {
-        .filters = width, .window = 1, .stride = 1, .act = ACT_RELU, .residual = TENSOR_NONE
+        .filters = width, .kernel_size = 1, .stride = 1, .act = ACT_RELU, .residual = TENSOR_NONE
     };
     const ConvBnOptions spatial = { .filters = width,
-                                    .window = 3,
+                                    .kernel_size = 3,
                                     .stride = o->stride,
                                     .act = ACT_RELU,
                                     .residual = TENSOR_NONE,

@@ -10,7 +10,7 @@
  * on the way out. */
 typedef struct ConvBnOptions {
     int64_t filters;
-    int window, stride;
+    int kernel_size, stride;
     ActKind act;
     TensorId residual; /* added before the activation; TENSOR_NONE: none */
     bool zero_gamma;

@@ -17,7 +17,7 @@
 #define SHORT_NAME_MAX    40 /* of a block: leaves room for a layer behind it */
 
 static const struct StageRow {
-    int expand, window, stride;
+    int expand, kernel_size, stride;
     int64_t channels; /* of its output */
     int blocks;
 } stages[] = {
@@ -76,7 +76,7 @@ typedef struct Builder { /* what every layer of a network needs */
 
 typedef struct BlockShape {
     char name[SHORT_NAME_MAX];
-    int expand, window, stride;
+    int expand, kernel_size, stride;
     int64_t channels;
 } BlockShape;
 
@@ -97,11 +97,11 @@ static int scale_depth(const Builder *b, int blocks)
     return (int)ceil((double)blocks * b->row->depth);
 }
 
-static ConvBnOptions layer_options(const Builder *b, int64_t filters, int window, int stride,
+static ConvBnOptions layer_options(const Builder *b, int64_t filters, int kernel_size, int stride,
                                    ActKind act)
 {
     return (ConvBnOptions){ .filters = filters,
-                            .window = window,
+                            .kernel_size = kernel_size,
                             .stride = stride,
                             .act = act,
                             .residual = TENSOR_NONE,
@@ -151,7 +151,7 @@ static TensorId add_block(Builder *b, TensorId x, const BlockShape *s)
     const bool identity = s->stride == 1 && channels == s->channels,
                drops = identity && b->options->graph.training && rate > 0;
     const ConvBnOptions expand = layer_options(b, inner, 1, 1, ACT_SILU);
-    ConvBnOptions depthwise = layer_options(b, inner, s->window, s->stride, ACT_SILU);
+    ConvBnOptions depthwise = layer_options(b, inner, s->kernel_size, s->stride, ACT_SILU);
     ConvBnOptions project = layer_options(b, s->channels, 1, 1, ACT_NONE);
     depthwise.groups = (int)inner;
     if (identity && !drops) project.residual = x;
@@ -179,7 +179,7 @@ static TensorId add_stages(Builder *b, TensorId x)
         const struct StageRow *stage = &stages[k];
         for (int i = 0; i < scale_depth(b, stage->blocks); i++) {
             BlockShape shape = { .expand = stage->expand,
-                                 .window = stage->window,
+                                 .kernel_size = stage->kernel_size,
                                  .stride = i == 0 ? stage->stride : 1,
                                  .channels = scale_channels(b, stage->channels, b->row->width) };
             name_block(b, k, i, shape.name);

@@ -12,19 +12,19 @@
 static TensorId add_stem(Graph *g, TensorId x, int64_t filters, Stem stem)
 {
     static const struct {
-        int window, stride;
+        int kernel_size, stride;
         bool pool;
     } stems[STEM_COUNT] = { [STEM_IMAGENET] = { 7, 2, true }, [STEM_CIFAR] = { 3, 1, false } };
     const ConvBnOptions conv = { .filters = filters,
-                                 .window = stems[stem].window,
+                                 .kernel_size = stems[stem].kernel_size,
                                  .stride = stems[stem].stride,
                                  .act = ACT_RELU,
                                  .residual = TENSOR_NONE };
     x = block_conv_bn(g, "conv1", "bn1", x, &conv);
     if (!stems[stem].pool) return x;
     const Pool2dAttr pool = { .kind = POOL_MAX,
-                              .window_h = 3,
-                              .window_w = 3,
+                              .kernel_h = 3,
+                              .kernel_w = 3,
                               .stride_h = 2,
                               .stride_w = 2,
                               .pad_h = 1,

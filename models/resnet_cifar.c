@@ -13,7 +13,7 @@ Status resnet_cifar_build(Graph *g, const ModelDef *def, const ModelOptions *o)
 {
     const CifarResNetRow *row = def->params;
     const ConvBnOptions stem = { .filters = block_scale_channels(FIRST_PLANES, o->width),
-                                 .window = 3,
+                                 .kernel_size = 3,
                                  .stride = 1,
                                  .act = ACT_RELU,
                                  .residual = TENSOR_NONE };

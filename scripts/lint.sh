@@ -99,7 +99,7 @@ report "headers that do not compile alone"
 words='
 (^|[^A-Za-z0-9_])exit[ ]*[(]|^(trainer/main[.]c|tests/)|only main.c ends the program
 (^|[^A-Za-z0-9_])abort[ ]*[(][)]|^(base/status[.]c|tests/)|ASSERT aborts
-(^|[^A-Za-z0-9_])_[eE]xit[ ]*[(]|^(trainer/comm/|trainer/guard/(watch|signals)[.]c|base/child[.]c|trainer/main[.]c|tests/)|only the watchdog leaves without cleaning up, and a fork that cannot exec
+(^|[^A-Za-z0-9_])_[eE]xit[ ]*[(]|^(trainer/comm/|trainer/guard/(rank_watchdog|signals)[.]c|base/child[.]c|trainer/main[.]c|tests/)|only the watchdog leaves without cleaning up, and a fork that cannot exec
 (^|[^A-Za-z0-9_])(v?printf|puts|putchar)[ ]*[(]|^(base/log[.]c|tests/)|log.h prints
 (stdout|stderr)([^A-Za-z0-9_]|$)|^(base/log[.]c|tests/)|log.h prints
 (^|[^A-Za-z0-9_])(getenv|setenv|putenv)[ ]*[(]|^(trainer/main[.]c|trainer/comm/comm[.]c|tests/)|main.c reads the environment, comm.c finds its launcher there

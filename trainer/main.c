@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/guard/signals.h"
-#include "trainer/session/versions.h"
+#include "trainer/session/build_info.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +60,7 @@ static int launcher_rank(void)
 static Status print_version(void)
 {
     StrBuf text = { 0 };
-    versions_describe(&text);
+    build_info_describe(&text);
     Status status = text.failed ? fail(ERR_MEMORY, "out of memory printing the versions")
                                 : log_print(text.text);
     str_free(&text);

@@ -155,7 +155,7 @@ static void sample_nearest(const Picture *p, const uint8_t *copy, const Map *m, 
 /* ---- bilinear ---- */
 
 typedef struct Sampling {
-    const uint8_t *copy; /* with IMAGE_COPY_PADDING behind it */
+    const uint8_t *copy; /* with IMAGE_OP_COPY_PADDING behind it */
     int width, height, channels;
     size_t stride;
     const uint8_t *fill;
@@ -199,8 +199,8 @@ static void sample_pixel(const Sampling *s, double place_x, double place_y, uint
     }
 }
 
-IMAGE_CLONES static void find_places(double *restrict xs, double *restrict ys, int count,
-                                     const Map *m, double y)
+IMAGE_OP_CLONES static void find_places(double *restrict xs, double *restrict ys, int count,
+                                        const Map *m, double y)
 {
     const double a = m->a, c = m->c, d = m->d, f = m->f, from_x = m->b * y, from_y = m->e * y;
     for (int i = 0; i < count; i++) {
@@ -221,8 +221,8 @@ static int sample_eights(Sampling *s, const Map *m, int first, int count, uint8_
 {
     const double *xs = s->xs + first, *ys = s->ys + first;
     uint8_t *to = out + 3 * (size_t)first;
-    size_t done =
-        sample_row_avx2(s->copy, s->stride, xs, ys, (size_t)count, axes_of(m), &s->taps, to);
+    size_t done = image_op_avx2_sample_row(s->copy, s->stride, xs, ys, (size_t)count, axes_of(m),
+                                           &s->taps, to);
     for (size_t i = 0; i < done; i += 8) {
         unsigned again = s->taps.again[i / 8];
         for (size_t k = i; again; again >>= 1, k++)
@@ -267,7 +267,8 @@ static void sample_row(Sampling *s, const Map *m, uint8_t *out)
 /* Doubles first, then what is smaller: all of a row. */
 static Status reserve_row(Sampling *s, size_t width, ByteBuf *buf)
 {
-    TRY(buf_reserve(buf, width * (2 * sizeof(double) + sizeof(int32_t) + 2 * sizeof(float) + 1)));
+    TRY(byte_buf_reserve(buf,
+                         width * (2 * sizeof(double) + sizeof(int32_t) + 2 * sizeof(float) + 1)));
     s->xs = (double *)(void *)buf->data;
     s->ys = s->xs + width;
     s->taps.dx = (float *)(void *)(s->ys + width);
@@ -303,14 +304,14 @@ static bool is_translation(const Map *m)
            m->f == trunc(m->f);
 }
 
-Status affine_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p,
-                    ImageOpScratch *scratch)
+Status affine_op_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p,
+                       ImageOpScratch *scratch)
 {
     const uint8_t *copy;
     double degrees = op->kind == IMAGE_ROTATE ? fmod(op->value, 360.0) : 0.0;
     if (degrees < 0) degrees += 360.0;
     if (op->kind == IMAGE_ROTATE && degrees == 0) return OK;
-    TRY(image_copy(p, scratch, &copy));
+    TRY(image_op_copy(p, scratch, &copy));
     int quarters = degrees == 90 ? 1 : degrees == 180 ? 2 : degrees == 270 ? 3 : 0;
     if (quarters == 2 || (quarters && p->width == p->height)) {
         turn(p, copy, quarters);

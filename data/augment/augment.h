@@ -5,8 +5,8 @@
  * it, look at it through a square window (zero where the window leaves the picture), perhaps
  * mirrored. So drawing is pure arithmetic that tests can check, and pixels are made in one pass
  * (view.h). */
-#ifndef CONVOY_DATA_AUGMENT_H
-#define CONVOY_DATA_AUGMENT_H
+#ifndef CONVOY_DATA_AUGMENT_AUGMENT_H
+#define CONVOY_DATA_AUGMENT_AUGMENT_H
 #include "data/augment/resize.h"
 #include "data/data.h"
 #include "data/decode/image.h"

@@ -18,18 +18,18 @@ static inline uint8_t blend(int a, int v, float factor)
 
 static void blend_with_constant(uint8_t *v, size_t bytes, int a, float factor, bool wide)
 {
-    size_t i = wide ? blend_constant_avx2(v, bytes, a, factor) : 0;
+    size_t i = wide ? image_op_avx2_blend_constant(v, bytes, a, factor) : 0;
     for (; i < bytes; i++) v[i] = blend(a, v[i], factor);
 }
 
-void color_brightness(const Picture *p, double factor, bool wide)
+void color_op_brightness(const Picture *p, double factor, bool wide)
 {
-    blend_with_constant(p->pixels, picture_bytes(p), 0, (float)factor, wide);
+    blend_with_constant(p->pixels, image_op_picture_bytes(p), 0, (float)factor, wide);
 }
 
 static void blend_with_luma(uint8_t *v, size_t pixels, float factor, bool wide)
 {
-    size_t i = wide ? blend_luma_avx2(v, pixels, factor) : 0;
+    size_t i = wide ? image_op_avx2_blend_luma(v, pixels, factor) : 0;
     for (; i < pixels; i++) {
         int r = v[3 * i], g = v[3 * i + 1], b = v[3 * i + 2];
         int luma = (19595 * r + 38470 * g + 7471 * b + 0x8000) >> 16;
@@ -39,29 +39,30 @@ static void blend_with_luma(uint8_t *v, size_t pixels, float factor, bool wide)
     }
 }
 
-void color_saturation(const Picture *p, double factor, bool wide)
+void color_op_saturation(const Picture *p, double factor, bool wide)
 {
-    if (p->channels == 3) blend_with_luma(p->pixels, picture_bytes(p) / 3, (float)factor, wide);
+    if (p->channels == 3)
+        blend_with_luma(p->pixels, image_op_picture_bytes(p) / 3, (float)factor, wide);
 }
 
 static uint64_t sum_of_luma(const uint8_t *v, size_t pixels, bool wide)
 {
     uint64_t sum = 0;
-    size_t i = wide ? sum_luma_avx2(v, pixels, &sum) : 0;
+    size_t i = wide ? image_op_avx2_sum_luma(v, pixels, &sum) : 0;
     for (; i < pixels; i++) sum += image_luma(v[3 * i], v[3 * i + 1], v[3 * i + 2]);
     return sum;
 }
 
-IMAGE_CLONES static uint64_t sum_of_bytes(const uint8_t *restrict v, size_t bytes)
+IMAGE_OP_CLONES static uint64_t sum_of_bytes(const uint8_t *restrict v, size_t bytes)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < bytes; i++) sum += v[i];
     return sum;
 }
 
-void color_contrast(const Picture *p, double factor, bool wide)
+void color_op_contrast(const Picture *p, double factor, bool wide)
 {
-    size_t bytes = picture_bytes(p), pixels = bytes / (size_t)p->channels;
+    size_t bytes = image_op_picture_bytes(p), pixels = bytes / (size_t)p->channels;
     uint64_t sum =
         p->channels == 3 ? sum_of_luma(p->pixels, pixels, wide) : sum_of_bytes(p->pixels, pixels);
     int mean = (int)((double)sum / (double)pixels + 0.5);
@@ -72,7 +73,7 @@ void color_contrast(const Picture *p, double factor, bool wide)
 static void sharpen_row(const uint8_t *above, const uint8_t *row, const uint8_t *below, size_t step,
                         size_t bytes, float factor, bool wide, uint8_t *out)
 {
-    size_t i = wide ? sharpen_row_avx2(above, row, below, step, bytes, factor, out) : step;
+    size_t i = wide ? image_op_avx2_sharpen_row(above, row, below, step, bytes, factor, out) : step;
     for (; i + step < bytes; i++) {
         int sum = above[i - step] + above[i] + above[i + step] + row[i - step] + 5 * row[i] +
                   row[i + step] + below[i - step] + below[i] + below[i + step];
@@ -81,7 +82,7 @@ static void sharpen_row(const uint8_t *above, const uint8_t *row, const uint8_t 
     }
 }
 
-void color_sharpness(const Picture *p, const uint8_t *copy, double factor, bool wide)
+void color_op_sharpness(const Picture *p, const uint8_t *copy, double factor, bool wide)
 {
     size_t step = (size_t)p->channels, bytes = (size_t)p->width * step;
     for (int y = 1; y + 1 < p->height; y++) {
@@ -91,31 +92,31 @@ void color_sharpness(const Picture *p, const uint8_t *copy, double factor, bool 
     }
 }
 
-IMAGE_CLONES static void mask_bytes(uint8_t *restrict v, size_t bytes, uint8_t mask)
+IMAGE_OP_CLONES static void mask_bytes(uint8_t *restrict v, size_t bytes, uint8_t mask)
 {
     for (size_t i = 0; i < bytes; i++) v[i] &= mask;
 }
 
-void color_posterize(const Picture *p, double bits)
+void color_op_posterize(const Picture *p, double bits)
 {
     int kept = (int)bits;
     ASSERT(kept >= 0 && kept <= 8);
-    mask_bytes(p->pixels, picture_bytes(p), (uint8_t)(0xFF00u >> kept));
+    mask_bytes(p->pixels, image_op_picture_bytes(p), (uint8_t)(0xFF00u >> kept));
 }
 
-IMAGE_CLONES static void invert_from(uint8_t *restrict v, size_t bytes, uint8_t first)
+IMAGE_OP_CLONES static void invert_from(uint8_t *restrict v, size_t bytes, uint8_t first)
 {
     for (size_t i = 0; i < bytes; i++) v[i] = (uint8_t)(v[i] < first ? v[i] : 255 - v[i]);
 }
 
-void color_solarize(const Picture *p, double threshold)
+void color_op_solarize(const Picture *p, double threshold)
 {
     int first = 0; /* the first byte that is not below */
     while (first < 256 && first < threshold) first++;
-    if (first < 256) invert_from(p->pixels, picture_bytes(p), (uint8_t)first);
+    if (first < 256) invert_from(p->pixels, image_op_picture_bytes(p), (uint8_t)first);
 }
 
-void color_invert(const Picture *p)
+void color_op_invert(const Picture *p)
 {
-    invert_from(p->pixels, picture_bytes(p), 0);
+    invert_from(p->pixels, image_op_picture_bytes(p), 0);
 }

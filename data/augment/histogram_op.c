@@ -12,7 +12,7 @@ typedef struct Tables { /* the change of each byte, by channel */
 static void look_up(const Picture *p, const Tables *t)
 {
     uint8_t *v = p->pixels;
-    size_t bytes = picture_bytes(p);
+    size_t bytes = image_op_picture_bytes(p);
     if (p->channels == 1) {
         for (size_t i = 0; i < bytes; i++) v[i] = t->to[0][v[i]];
         return;
@@ -29,8 +29,8 @@ static void look_up(const Picture *p, const Tables *t)
 
 enum { LANES = 96 }; /* bytes at a time: whole vectors, and whole pixels of 1 or 3 channels */
 
-IMAGE_CLONES static void find_limits(const uint8_t *restrict v, size_t blocks,
-                                     uint8_t *restrict low, uint8_t *restrict high)
+IMAGE_OP_CLONES static void find_limits(const uint8_t *restrict v, size_t blocks,
+                                        uint8_t *restrict low, uint8_t *restrict high)
 {
     for (size_t k = 0; k < blocks; k++)
         for (size_t i = 0; i < LANES; i++) {
@@ -51,11 +51,11 @@ static void stretch(int low, int high, uint8_t *to)
     }
 }
 
-void histogram_autocontrast(const Picture *p)
+void histogram_op_autocontrast(const Picture *p)
 {
     Tables tables;
     uint8_t low[LANES], high[LANES];
-    size_t bytes = picture_bytes(p), blocks = bytes / LANES;
+    size_t bytes = image_op_picture_bytes(p), blocks = bytes / LANES;
     memset(low, 255, sizeof low);
     memset(high, 0, sizeof high);
     find_limits(p->pixels, blocks, low, high);
@@ -82,7 +82,8 @@ void histogram_autocontrast(const Picture *p)
 static void count_bytes(const Picture *p, uint32_t (*counts)[2][VALUES])
 {
     const uint8_t *v = p->pixels;
-    size_t bytes = picture_bytes(p), channels = (size_t)p->channels, pair = 2 * channels, i = 0;
+    size_t bytes = image_op_picture_bytes(p), channels = (size_t)p->channels, pair = 2 * channels,
+           i = 0;
     if (channels == CHANNELS)
         for (; i + pair <= bytes; i += pair) {
             counts[0][0][v[i]]++;
@@ -114,7 +115,7 @@ static void level(uint32_t (*counts)[VALUES], uint8_t *to)
     }
 }
 
-void histogram_equalize(const Picture *p)
+void histogram_op_equalize(const Picture *p)
 {
     Tables tables;
     uint32_t counts[CHANNELS][2][VALUES];

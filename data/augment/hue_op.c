@@ -69,11 +69,11 @@ static inline void turn_pixel(uint8_t *v, const HueTables *t)
     for (int c = 0; c < 3; c++) v[c] = bytes[places[sector][c]];
 }
 
-void hue_shift(const Picture *p, double share)
+void hue_op_shift(const Picture *p, double share)
 {
     HueTables tables;
     if (p->channels != 3) return;
     fill_tables(&tables, (uint8_t)(int32_t)(share * 255.0));
-    for (size_t i = 0, bytes = picture_bytes(p); i < bytes; i += 3)
+    for (size_t i = 0, bytes = image_op_picture_bytes(p); i < bytes; i += 3)
         turn_pixel(p->pixels + i, &tables);
 }

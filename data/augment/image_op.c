@@ -50,15 +50,15 @@ bool image_op_mirrors(ImageOpKind kind)
 
 bool image_op_is_wide(const ImageOpScratch *scratch)
 {
-    return !scratch->plain && image_op_has_avx2();
+    return !scratch->plain && image_op_avx2_is_available();
 }
 
-Status image_copy(const Picture *p, ImageOpScratch *scratch, const uint8_t **copy)
+Status image_op_copy(const Picture *p, ImageOpScratch *scratch, const uint8_t **copy)
 {
-    size_t bytes = picture_bytes(p);
-    TRY(buf_reserve(&scratch->copy, bytes + IMAGE_COPY_PADDING));
+    size_t bytes = image_op_picture_bytes(p);
+    TRY(byte_buf_reserve(&scratch->copy, bytes + IMAGE_OP_COPY_PADDING));
     memcpy(scratch->copy.data, p->pixels, bytes);
-    memset(scratch->copy.data + bytes, 0, IMAGE_COPY_PADDING);
+    memset(scratch->copy.data + bytes, 0, IMAGE_OP_COPY_PADDING);
     *copy = scratch->copy.data;
     return OK;
 }
@@ -66,8 +66,8 @@ Status image_copy(const Picture *p, ImageOpScratch *scratch, const uint8_t **cop
 static Status sharpen(const Picture *p, double factor, ImageOpScratch *scratch)
 {
     const uint8_t *copy;
-    TRY(image_copy(p, scratch, &copy));
-    color_sharpness(p, copy, factor, image_op_is_wide(scratch));
+    TRY(image_op_copy(p, scratch, &copy));
+    color_op_sharpness(p, copy, factor, image_op_is_wide(scratch));
     return OK;
 }
 
@@ -82,35 +82,35 @@ Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Pictur
     case IMAGE_TRANSLATE_X:
     case IMAGE_TRANSLATE_Y:
     case IMAGE_ROTATE:
-        return affine_apply(op, style, p, scratch);
+        return affine_op_apply(op, style, p, scratch);
     case IMAGE_SHARPNESS:
         return sharpen(p, op->value, scratch);
     case IMAGE_BRIGHTNESS:
-        color_brightness(p, op->value, wide);
+        color_op_brightness(p, op->value, wide);
         return OK;
     case IMAGE_COLOR:
-        color_saturation(p, op->value, wide);
+        color_op_saturation(p, op->value, wide);
         return OK;
     case IMAGE_CONTRAST:
-        color_contrast(p, op->value, wide);
+        color_op_contrast(p, op->value, wide);
         return OK;
     case IMAGE_POSTERIZE:
-        color_posterize(p, op->value);
+        color_op_posterize(p, op->value);
         return OK;
     case IMAGE_SOLARIZE:
-        color_solarize(p, op->value);
+        color_op_solarize(p, op->value);
         return OK;
     case IMAGE_AUTOCONTRAST:
-        histogram_autocontrast(p);
+        histogram_op_autocontrast(p);
         return OK;
     case IMAGE_EQUALIZE:
-        histogram_equalize(p);
+        histogram_op_equalize(p);
         return OK;
     case IMAGE_INVERT:
-        color_invert(p);
+        color_op_invert(p);
         return OK;
     case IMAGE_HUE:
-        hue_shift(p, op->value);
+        hue_op_shift(p, op->value);
         return OK;
     case IMAGE_IDENTITY:
     case IMAGE_OP_COUNT:
@@ -121,6 +121,6 @@ Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Pictur
 
 void image_op_scratch_free(ImageOpScratch *scratch)
 {
-    buf_free(&scratch->copy);
-    buf_free(&scratch->row);
+    byte_buf_free(&scratch->copy);
+    byte_buf_free(&scratch->row);
 }

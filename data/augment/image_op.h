@@ -4,8 +4,8 @@
  * Each kind is one function of torchvision.transforms.functional on a PIL image; value is its
  * parameter, so a picture after a list of ops equals torchvision's after the same list.
  * tests/unit/test_image_op.c holds Pillow's checksums. */
-#ifndef CONVOY_DATA_IMAGE_OP_H
-#define CONVOY_DATA_IMAGE_OP_H
+#ifndef CONVOY_DATA_AUGMENT_IMAGE_OP_H
+#define CONVOY_DATA_AUGMENT_IMAGE_OP_H
 #include "data/decode/image.h"
 #include <stdbool.h>
 

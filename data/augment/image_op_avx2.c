@@ -16,7 +16,7 @@
 #define INLINE_AVX2  __attribute__((target("avx2"), always_inline)) static inline
 #define SAMPLE_DOUBT 0x1p-12f
 
-bool image_op_has_avx2(void)
+bool image_op_avx2_is_available(void)
 {
     return __builtin_cpu_supports("avx2");
 }
@@ -43,7 +43,7 @@ INLINE_AVX2 void store32(uint8_t *out, __m256i a, __m256i b, __m256i c, __m256i 
     _mm256_storeu_si256((__m256i *)(void *)out, bytes);
 }
 
-AVX2 size_t blend_constant_avx2(uint8_t *v, size_t bytes, int constant, float strength)
+AVX2 size_t image_op_avx2_blend_constant(uint8_t *v, size_t bytes, int constant, float strength)
 {
     const __m256i a = _mm256_set1_epi32(constant);
     const __m256 f = _mm256_set1_ps(strength);
@@ -98,7 +98,7 @@ INLINE_AVX2 __m256i clip8(__m256i v)
     return _mm256_min_epi32(_mm256_max_epi32(v, _mm256_setzero_si256()), _mm256_set1_epi32(255));
 }
 
-AVX2 size_t blend_luma_avx2(uint8_t *v, size_t pixels, float strength)
+AVX2 size_t image_op_avx2_blend_luma(uint8_t *v, size_t pixels, float strength)
 {
     const __m256 f = _mm256_set1_ps(strength);
     size_t i = 0;
@@ -114,7 +114,7 @@ AVX2 size_t blend_luma_avx2(uint8_t *v, size_t pixels, float strength)
     return i;
 }
 
-AVX2 size_t sum_luma_avx2(const uint8_t *v, size_t pixels, uint64_t *sum)
+AVX2 size_t image_op_avx2_sum_luma(const uint8_t *v, size_t pixels, uint64_t *sum)
 {
     __m256i total = _mm256_setzero_si256();
     uint32_t lanes[8];
@@ -146,8 +146,9 @@ INLINE_AVX2 __m256i smooth8(__m256i sum)
     return _mm256_srli_epi32(_mm256_mullo_epi32(twice, _mm256_set1_epi32(40330)), 20);
 }
 
-AVX2 size_t sharpen_row_avx2(const uint8_t *above, const uint8_t *row, const uint8_t *below,
-                             size_t step, size_t bytes, float strength, uint8_t *out)
+AVX2 size_t image_op_avx2_sharpen_row(const uint8_t *above, const uint8_t *row,
+                                      const uint8_t *below, size_t step, size_t bytes,
+                                      float strength, uint8_t *out)
 {
     const __m256 f = _mm256_set1_ps(strength);
     size_t i = step;
@@ -273,8 +274,9 @@ INLINE_AVX2 uint8_t sample_eight(const uint8_t *copy, size_t stride, const Sampl
     return (uint8_t)_mm256_movemask_ps(doubt);
 }
 
-AVX2 size_t sample_row_avx2(const uint8_t *copy, size_t stride, const double *xs, const double *ys,
-                            size_t count, SampleAxes axes, SampleTaps *taps, uint8_t *out)
+AVX2 size_t image_op_avx2_sample_row(const uint8_t *copy, size_t stride, const double *xs,
+                                     const double *ys, size_t count, SampleAxes axes,
+                                     SampleTaps *taps, uint8_t *out)
 {
     const size_t groups = count / 8;
     find_taps(xs, ys, groups * 8, stride, taps);
@@ -292,38 +294,39 @@ AVX2 size_t sample_row_avx2(const uint8_t *copy, size_t stride, const double *xs
 
 #else
 
-bool image_op_has_avx2(void)
+bool image_op_avx2_is_available(void)
 {
     return false;
 }
 
-size_t blend_constant_avx2(uint8_t *v, size_t bytes, int constant, float strength)
+size_t image_op_avx2_blend_constant(uint8_t *v, size_t bytes, int constant, float strength)
 {
     (void)v, (void)bytes, (void)constant, (void)strength;
     return 0;
 }
 
-size_t blend_luma_avx2(uint8_t *v, size_t pixels, float strength)
+size_t image_op_avx2_blend_luma(uint8_t *v, size_t pixels, float strength)
 {
     (void)v, (void)pixels, (void)strength;
     return 0;
 }
 
-size_t sum_luma_avx2(const uint8_t *v, size_t pixels, uint64_t *sum)
+size_t image_op_avx2_sum_luma(const uint8_t *v, size_t pixels, uint64_t *sum)
 {
     (void)v, (void)pixels, (void)sum;
     return 0;
 }
 
-size_t sharpen_row_avx2(const uint8_t *above, const uint8_t *row, const uint8_t *below, size_t step,
-                        size_t bytes, float strength, uint8_t *out)
+size_t image_op_avx2_sharpen_row(const uint8_t *above, const uint8_t *row, const uint8_t *below,
+                                 size_t step, size_t bytes, float strength, uint8_t *out)
 {
     (void)above, (void)row, (void)below, (void)bytes, (void)strength, (void)out;
     return step;
 }
 
-size_t sample_row_avx2(const uint8_t *copy, size_t stride, const double *xs, const double *ys,
-                       size_t count, SampleAxes axes, SampleTaps *taps, uint8_t *out)
+size_t image_op_avx2_sample_row(const uint8_t *copy, size_t stride, const double *xs,
+                                const double *ys, size_t count, SampleAxes axes, SampleTaps *taps,
+                                uint8_t *out)
 {
     (void)copy, (void)stride, (void)xs, (void)ys, (void)count, (void)axes, (void)taps, (void)out;
     return 0;

@@ -1,4 +1,4 @@
-/* policy.c - draws recipes and applies them.
+/* policy.c - draws plans and applies them.
  *
  * Draws, in this order (part of what makes runs repeatable); all at address (epoch, sample) of the
  * repeat:
@@ -232,7 +232,7 @@ static ImageOp draw_any(AutoPolicy policy, const ImageOpKind *ops, uint64_t coun
     return op_with(kind, drawn_sign(kind, rng) * magnitude);
 }
 
-static void draw_autoaugment(AutoAugmentTable table, int width, int height, Rng *rng, Recipe *r)
+static void draw_autoaugment(AutoAugmentTable table, int width, int height, Rng *rng, PolicyPlan *r)
 {
     int index = (int)rng_below(rng, AUTOAUGMENT_SUB_POLICIES);
     double chance[2], sign[2];
@@ -249,7 +249,7 @@ static void draw_autoaugment(AutoAugmentTable table, int width, int height, Rng 
     }
 }
 
-static void draw_augmix(const PolicyOptions *o, int width, int height, Rng *rng, Recipe *r)
+static void draw_augmix(const PolicyOptions *o, int width, int height, Rng *rng, PolicyPlan *r)
 {
     double parts[2], weights[AUGMIX_WIDTH];
     int next = r->op_count;
@@ -259,14 +259,14 @@ static void draw_augmix(const PolicyOptions *o, int width, int height, Rng *rng,
     r->chain_count = AUGMIX_WIDTH;
     for (int i = 0; i < AUGMIX_WIDTH; i++) {
         int depth = 1 + (int)rng_below(rng, AUGMIX_DEPTHS);
-        r->chains[i] = (Chain){ next, depth, (float)weights[i] * (float)parts[1] };
+        r->chains[i] = (PolicyChain){ next, depth, (float)weights[i] * (float)parts[1] };
         for (int k = 0; k < depth; k++)
             r->ops[next++] = draw_any(POLICY_AUGMIX, augmix_ops, AUGMIX_OPS, AUGMIX_BINS,
                                       (uint64_t)o->severity, width, height, rng);
     }
 }
 
-static void draw_jitter(const double *strength, Rng *rng, Recipe *r)
+static void draw_jitter(const double *strength, Rng *rng, PolicyPlan *r)
 {
     static const ImageOpKind kinds[4] = { IMAGE_BRIGHTNESS, IMAGE_CONTRAST, IMAGE_COLOR,
                                           IMAGE_HUE };
@@ -297,7 +297,7 @@ static Rng rng_of(const AugmentDraw *draw, RngPurpose purpose)
 }
 
 void policy_draw(const PolicyOptions *o, int width, int height, const AugmentDraw *draw,
-                 Recipe *out)
+                 PolicyPlan *out)
 {
     Rng jitter = rng_of(draw, RNG_JITTER), rng = rng_of(draw, RNG_POLICY);
     out->op_count = out->chain_count = 0;
@@ -345,8 +345,8 @@ EraseBox policy_draw_erase(double probability, int width, int height, const Augm
 
 /* ---- applying ---- */
 
-IMAGE_CLONES static void add_weighted(float *restrict sum, const uint8_t *restrict v, size_t bytes,
-                                      float weight, bool first)
+IMAGE_OP_CLONES static void add_weighted(float *restrict sum, const uint8_t *restrict v,
+                                         size_t bytes, float weight, bool first)
 {
     if (first)
         for (size_t i = 0; i < bytes; i++) sum[i] = weight * (float)v[i];
@@ -354,8 +354,8 @@ IMAGE_CLONES static void add_weighted(float *restrict sum, const uint8_t *restri
         for (size_t i = 0; i < bytes; i++) sum[i] += weight * (float)v[i];
 }
 
-IMAGE_CLONES static void truncate_to_bytes(const float *restrict sum, size_t bytes,
-                                           uint8_t *restrict out)
+IMAGE_OP_CLONES static void truncate_to_bytes(const float *restrict sum, size_t bytes,
+                                              uint8_t *restrict out)
 {
     for (size_t i = 0; i < bytes; i++) {
         float v = sum[i] > 255.0f ? 255.0f : sum[i];
@@ -363,18 +363,18 @@ IMAGE_CLONES static void truncate_to_bytes(const float *restrict sum, size_t byt
     }
 }
 
-static Status mix_chains(const Recipe *r, const ImageOpStyle *style, const Picture *p,
-                         RecipeScratch *scratch)
+static Status mix_chains(const PolicyPlan *r, const ImageOpStyle *style, const Picture *p,
+                         PolicyScratch *scratch)
 {
-    size_t bytes = picture_bytes(p);
-    TRY(buf_reserve(&scratch->chain, bytes));
-    TRY(buf_reserve(&scratch->sum, bytes * sizeof(float)));
+    size_t bytes = image_op_picture_bytes(p);
+    TRY(byte_buf_reserve(&scratch->chain, bytes));
+    TRY(byte_buf_reserve(&scratch->sum, bytes * sizeof(float)));
     float *sum = (float *)(void *)scratch->sum.data;
     Picture chain = *p;
     chain.pixels = scratch->chain.data;
     add_weighted(sum, p->pixels, bytes, r->own_weight, true);
     for (int i = 0; i < r->chain_count; i++) {
-        const Chain *c = &r->chains[i];
+        const PolicyChain *c = &r->chains[i];
         memcpy(chain.pixels, p->pixels, bytes);
         for (int k = 0; k < c->count; k++)
             TRY(image_op_apply(&r->ops[c->first + k], style, &chain, &scratch->op));
@@ -384,8 +384,8 @@ static Status mix_chains(const Recipe *r, const ImageOpStyle *style, const Pictu
     return OK;
 }
 
-Status recipe_apply(const Recipe *r, const ImageOpStyle *style, const Picture *p,
-                    RecipeScratch *scratch)
+Status policy_apply(const PolicyPlan *r, const ImageOpStyle *style, const Picture *p,
+                    PolicyScratch *scratch)
 {
     for (int i = 0; i < r->op_count; i++) TRY(image_op_apply(&r->ops[i], style, p, &scratch->op));
     return r->chain_count > 0 ? mix_chains(r, style, p, scratch) : OK;
@@ -396,18 +396,18 @@ ImageOpStyle policy_style(const PolicyOptions *o)
     return (ImageOpStyle){ .nearest = o->nearest, .fill = { o->fill[0], o->fill[1], o->fill[2] } };
 }
 
-Status policy_treat(const PolicyOptions *o, const AugmentDraw *draw, const Picture *p,
-                    RecipeScratch *scratch)
+Status policy_augment(const PolicyOptions *o, const AugmentDraw *draw, const Picture *p,
+                      PolicyScratch *scratch)
 {
-    Recipe recipe;
+    PolicyPlan policy_plan;
     const ImageOpStyle style = policy_style(o);
-    policy_draw(o, p->width, p->height, draw, &recipe);
-    return recipe_apply(&recipe, &style, p, scratch);
+    policy_draw(o, p->width, p->height, draw, &policy_plan);
+    return policy_apply(&policy_plan, &style, p, scratch);
 }
 
-void recipe_scratch_free(RecipeScratch *scratch)
+void policy_scratch_free(PolicyScratch *scratch)
 {
     image_op_scratch_free(&scratch->op);
-    buf_free(&scratch->chain);
-    buf_free(&scratch->sum);
+    byte_buf_free(&scratch->chain);
+    byte_buf_free(&scratch->sum);
 }

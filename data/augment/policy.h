@@ -1,51 +1,51 @@
 /* policy.h - what happens to a training image after crop and flip: colour jitter, an automatic
- * policy, erasing; drawn as a recipe of ops, then applied.
+ * policy, erasing; drawn as a plan of ops, then applied.
  *
  * The policies, their tables and distributions are those of torchvision.transforms (ColorJitter,
  * RandAugment, AutoAugment, TrivialAugmentWide, AugMix, RandomErasing) on PIL images; the draws are
  * ours, addressed by (seed, epoch, sample, repeat). policy.c says in which order they are made. */
-#ifndef CONVOY_DATA_POLICY_H
-#define CONVOY_DATA_POLICY_H
+#ifndef CONVOY_DATA_AUGMENT_POLICY_H
+#define CONVOY_DATA_AUGMENT_POLICY_H
 #include "data/augment/augment.h"
 #include "data/augment/image_op.h"
 
-#define RECIPE_MAX_OPS    32
-#define RECIPE_MAX_CHAINS 4
-_Static_assert(4 + POLICY_MAX_OPS <= RECIPE_MAX_OPS, "jitter and RandAugment");
-_Static_assert(4 + 3 * RECIPE_MAX_CHAINS <= RECIPE_MAX_OPS, "jitter and AugMix");
+#define POLICY_PLAN_MAX_OPS    32
+#define POLICY_PLAN_MAX_CHAINS 4
+_Static_assert(4 + POLICY_MAX_OPS <= POLICY_PLAN_MAX_OPS, "jitter and RandAugment");
+_Static_assert(4 + 3 * POLICY_PLAN_MAX_CHAINS <= POLICY_PLAN_MAX_OPS, "jitter and AugMix");
 
-/* AugMix: a picture of its own, made from the one that the recipe's ops left */
-typedef struct Chain {
-    int first, count; /* in Recipe.ops, behind op_count */
+/* AugMix: a picture of its own, made from the one that the plan's ops left */
+typedef struct PolicyChain {
+    int first, count; /* in PolicyPlan.ops, behind op_count */
     float weight;
-} Chain;
+} PolicyChain;
 
-typedef struct Recipe {
-    ImageOp ops[RECIPE_MAX_OPS];
+typedef struct PolicyPlan {
+    ImageOp ops[POLICY_PLAN_MAX_OPS];
     int op_count; /* one after the other */
     int chain_count;
-    Chain chains[RECIPE_MAX_CHAINS];
+    PolicyChain chains[POLICY_PLAN_MAX_CHAINS];
     float own_weight; /* of the picture that no chain changed; with chains only */
-} Recipe;
+} PolicyPlan;
 
 void policy_draw(const PolicyOptions *o, int width, int height, const AugmentDraw *draw,
-                 Recipe *out);
+                 PolicyPlan *out);
 /* Where the normalised image becomes zero; height 0: nowhere. */
 EraseBox policy_draw_erase(double probability, int width, int height, const AugmentDraw *draw);
 
-typedef struct RecipeScratch { /* zero-initialise; one per thread */
+typedef struct PolicyScratch { /* zero-initialise; one per thread */
     ImageOpScratch op;
     ByteBuf chain, sum;
-} RecipeScratch;
-Status recipe_apply(const Recipe *r, const ImageOpStyle *style, const Picture *p,
-                    RecipeScratch *scratch);
-void recipe_scratch_free(RecipeScratch *scratch);
+} PolicyScratch;
+Status policy_apply(const PolicyPlan *r, const ImageOpStyle *style, const Picture *p,
+                    PolicyScratch *scratch);
+void policy_scratch_free(PolicyScratch *scratch);
 
 ImageOpStyle policy_style(const PolicyOptions *o);
 /* Draws and applies: all that happens to a training picture behind crop and flip, but for
  * erasing. */
-Status policy_treat(const PolicyOptions *o, const AugmentDraw *draw, const Picture *p,
-                    RecipeScratch *scratch);
+Status policy_augment(const PolicyOptions *o, const AugmentDraw *draw, const Picture *p,
+                      PolicyScratch *scratch);
 
 /* The magnitude of a bin as torchvision's table has it, without sign; false: the op has none.
  * Exposed for tests. */

@@ -11,7 +11,7 @@ typedef struct Line {
     char word[WORD_BYTES];
 } Line;
 
-static void print_ops(const Recipe *r, int first, int count, StrBuf *out)
+static void print_ops(const PolicyPlan *r, int first, int count, StrBuf *out)
 {
     for (int i = first; i < first + count; i++)
         str_printf(out, " op %s %.17g", image_op_name(r->ops[i].kind), r->ops[i].value);
@@ -20,7 +20,7 @@ static void print_ops(const Recipe *r, int first, int count, StrBuf *out)
 void replay_print(const Replay *v, StrBuf *out)
 {
     const AugmentPlan *p = &v->plan;
-    const Recipe *r = &v->recipe;
+    const PolicyPlan *r = &v->policy_plan;
     str_printf(out, "box %d %d %d %d resize %d %d window %d %d size %d flip %d", p->box_x, p->box_y,
                p->box_width, p->box_height, p->width, p->height, p->window_x, p->window_y, p->size,
                p->flip);
@@ -66,17 +66,18 @@ static Status take_double(Line *line, const char *key, double *out)
     return fail(ERR_DATA, "replay: %s needs a number", key);
 }
 
-static int total_ops(const Recipe *r)
+static int total_ops(const PolicyPlan *r)
 {
-    const Chain *last = r->chain_count > 0 ? &r->chains[r->chain_count - 1] : NULL;
+    const PolicyChain *last = r->chain_count > 0 ? &r->chains[r->chain_count - 1] : NULL;
     return last ? last->first + last->count : r->op_count;
 }
 
-static Status take_op(Line *line, Recipe *r)
+static Status take_op(Line *line, PolicyPlan *r)
 {
     int n = total_ops(r);
     ImageOp op = { 0 };
-    if (n == RECIPE_MAX_OPS) return fail(ERR_DATA, "replay: more than %d ops", RECIPE_MAX_OPS);
+    if (n == POLICY_PLAN_MAX_OPS)
+        return fail(ERR_DATA, "replay: more than %d ops", POLICY_PLAN_MAX_OPS);
     if (!next_word(line) || !image_op_find(line->word, &op.kind))
         return fail(ERR_DATA, "replay: no op is called \"%s\"", line->word);
     TRY(take_double(line, "op", &op.value));
@@ -88,14 +89,14 @@ static Status take_op(Line *line, Recipe *r)
     return OK;
 }
 
-static Status take_chain(Line *line, Recipe *r)
+static Status take_chain(Line *line, PolicyPlan *r)
 {
     double weight = 0;
     int first = total_ops(r);
-    if (r->chain_count == RECIPE_MAX_CHAINS)
-        return fail(ERR_DATA, "replay: more than %d chains", RECIPE_MAX_CHAINS);
+    if (r->chain_count == POLICY_PLAN_MAX_CHAINS)
+        return fail(ERR_DATA, "replay: more than %d chains", POLICY_PLAN_MAX_CHAINS);
     TRY(take_double(line, "chain", &weight));
-    r->chains[r->chain_count++] = (Chain){ .first = first, .weight = (float)weight };
+    r->chains[r->chain_count++] = (PolicyChain){ .first = first, .weight = (float)weight };
     return OK;
 }
 
@@ -112,8 +113,8 @@ static Status take_key(Line *line, Replay *v)
     if (!strcmp(line->word, "window"))
         return take_ints(line, "window", 2, (int *[]){ &p->window_x, &p->window_y });
     if (!strcmp(line->word, "size")) return take_ints(line, "size", 1, (int *[]){ &p->size });
-    if (!strcmp(line->word, "op")) return take_op(line, &v->recipe);
-    if (!strcmp(line->word, "chain")) return take_chain(line, &v->recipe);
+    if (!strcmp(line->word, "op")) return take_op(line, &v->policy_plan);
+    if (!strcmp(line->word, "chain")) return take_chain(line, &v->policy_plan);
     if (!strcmp(line->word, "erase"))
         return take_ints(
             line, "erase", 4,
@@ -126,7 +127,7 @@ static Status take_key(Line *line, Replay *v)
     if (strcmp(line->word, "own") != 0)
         return fail(ERR_DATA, "replay: no key is called \"%s\"", line->word);
     TRY(take_double(line, "own", &own));
-    v->recipe.own_weight = (float)own;
+    v->policy_plan.own_weight = (float)own;
     return OK;
 }
 

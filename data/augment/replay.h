@@ -6,14 +6,14 @@
  *
  * Box, resize, window and size are AugmentPlan's; op names are image_op_name()'s. Numbers read back
  * as the same bits. */
-#ifndef CONVOY_DATA_REPLAY_H
-#define CONVOY_DATA_REPLAY_H
+#ifndef CONVOY_DATA_AUGMENT_REPLAY_H
+#define CONVOY_DATA_AUGMENT_REPLAY_H
 #include "base/str.h"
 #include "data/augment/policy.h"
 
 typedef struct Replay {
     AugmentPlan plan;
-    Recipe recipe;
+    PolicyPlan policy_plan;
     EraseBox erase;
 } Replay;
 

@@ -16,7 +16,7 @@
  * they stay in the first-level cache. Mirroring costs nothing: the table of columns is laid out
  * backwards. */
 #include "base/mem.h"
-#include "data/augment/resize_kernels.h"
+#include "data/augment/resize_internal.h"
 #include <math.h>
 #include <string.h>
 
@@ -147,7 +147,7 @@ static Status plan_axes(const ResizeJob *job, ByteBuf *buf, Plan *p)
     /* Packed: at most twice the words and three more taps, and a start. */
     size_t packed =
         (size_t)job->x.count * (2 * (size_t)wx + 8) + (size_t)job->y.count * (2 * (size_t)wy + 8);
-    TRY(buf_reserve(buf, plain + packed * sizeof(int32_t)));
+    TRY(byte_buf_reserve(buf, plain + packed * sizeof(int32_t)));
     p->exact = (double *)(void *)buf->data;
     int32_t *next = lay_out(&p->x, &job->x, wx, (int32_t *)(void *)(p->exact + doubles));
     next = lay_out(&p->y, &job->y, wy, next);
@@ -226,7 +226,7 @@ static Status ring_reserve(Ring *r, ByteBuf *buf, const ResizeJob *job, const Pl
     r->widened_stride = ((size_t)p->x.extent * 4 + ROW_SLACK) / ROW_SLACK * ROW_SLACK;
     size_t pointers = (size_t)p->y.padded * sizeof *r->pointers;
     size_t widened = r->widened_stride * RESIZE_ROWS;
-    TRY(buf_reserve(buf, pointers + widened + r->stride * (size_t)r->capacity));
+    TRY(byte_buf_reserve(buf, pointers + widened + r->stride * (size_t)r->capacity));
     r->pointers = (const uint8_t **)(void *)buf->data;
     r->widened = buf->data + pointers;
     r->rows = r->widened + widened;
@@ -328,8 +328,8 @@ Status resize_image(const ResizeJob *job, ResizeScratch *scratch)
 
 void resize_scratch_free(ResizeScratch *scratch)
 {
-    buf_free(&scratch->weights);
-    buf_free(&scratch->rows);
+    byte_buf_free(&scratch->weights);
+    byte_buf_free(&scratch->rows);
 }
 
 /* ---- the portable kernels ---- */

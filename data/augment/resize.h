@@ -1,7 +1,7 @@
 /* resize.h - Pillow's bilinear and bicubic resize with antialiasing, bit for bit, of any part of
  * the output. */
-#ifndef CONVOY_DATA_RESIZE_H
-#define CONVOY_DATA_RESIZE_H
+#ifndef CONVOY_DATA_AUGMENT_RESIZE_H
+#define CONVOY_DATA_AUGMENT_RESIZE_H
 #include "data/decode/image.h"
 #include <stdbool.h>
 

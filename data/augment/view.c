@@ -5,17 +5,17 @@
 
 void view_scratch_trim(ViewScratch *scratch, size_t limit_bytes)
 {
-    buf_trim(&scratch->resize.weights, limit_bytes);
-    buf_trim(&scratch->resize.rows, limit_bytes);
-    buf_trim(&scratch->luma, limit_bytes);
-    buf_trim(&scratch->grey, limit_bytes);
+    byte_buf_trim(&scratch->resize.weights, limit_bytes);
+    byte_buf_trim(&scratch->resize.rows, limit_bytes);
+    byte_buf_trim(&scratch->luma, limit_bytes);
+    byte_buf_trim(&scratch->grey, limit_bytes);
 }
 
 void view_scratch_free(ViewScratch *scratch)
 {
     resize_scratch_free(&scratch->resize);
-    buf_free(&scratch->luma);
-    buf_free(&scratch->grey);
+    byte_buf_free(&scratch->luma);
+    byte_buf_free(&scratch->grey);
 }
 
 /* The part of one axis that the window shows: which outputs, and where in the window they go. */
@@ -72,10 +72,10 @@ Status view_make(const AugmentPlan *plan, ResizeFilter filter, const PixelBox *p
 {
     size_t count = (size_t)plan->size * (size_t)plan->size;
     PixelBox box = *pixels;
-    if (channels == 1) TRY(pixel_box_to_grey(&box, &scratch->luma));
+    if (channels == 1) TRY(image_to_grey(&box, &scratch->luma));
     if (channels == box.channels) return make(plan, filter, &box, &scratch->resize, out);
     /* Three equal channels: one is enough to resize. */
-    TRY(buf_reserve(&scratch->grey, count));
+    TRY(byte_buf_reserve(&scratch->grey, count));
     TRY(make(plan, filter, &box, &scratch->resize, scratch->grey.data));
     for (size_t i = 0; i < count; i++)
         out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = scratch->grey.data[i];

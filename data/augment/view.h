@@ -1,7 +1,7 @@
 /* view.h - from decoded pixels to the square that the network sees, as a plan (augment.h) says, in
  * one pass. */
-#ifndef CONVOY_DATA_VIEW_H
-#define CONVOY_DATA_VIEW_H
+#ifndef CONVOY_DATA_AUGMENT_VIEW_H
+#define CONVOY_DATA_AUGMENT_VIEW_H
 #include "data/augment/augment.h"
 
 typedef struct ViewScratch { /* zero-initialise; one per thread */

@@ -5,7 +5,7 @@
  * another one than that the program was built with. If the two ways differ in a byte, everything is
  * left to the library, with a warning. */
 #include "base/log.h"
-#include "data/decode/decode.h"
+#include "data/decode/decoder.h"
 #include "data/decode/fast_scan.h"
 #include <pthread.h>
 #include <string.h>
@@ -58,9 +58,9 @@ static Status decode_part(struct JpegDecoder *j, bool stock, ByteBuf *pixels, ui
     EncodedImage file = { .bytes = picture, .size = sizeof picture };
     int width, height;
     PixelBox part;
-    jpeg_use_stock(j, stock);
-    TRY(jpeg_open(j, &file, &width, &height));
-    TRY(jpeg_read(j, &box, true, pixels, &part));
+    jpeg_decoder_use_stock(j, stock);
+    TRY(jpeg_decoder_open(j, &file, &width, &height));
+    TRY(jpeg_decoder_read(j, &box, true, pixels, &part));
     for (int y = 0; y < box.height; y++)
         memcpy(crop + y * box.width * 3, part.pixels + (size_t)y * part.stride,
                (size_t)box.width * 3);
@@ -89,7 +89,7 @@ static Status check_locked(void)
     TRY(jpeg_decoder_create(&j));
     Status status = check(j, &pixels);
     jpeg_decoder_destroy(j);
-    buf_free(&pixels);
+    byte_buf_free(&pixels);
     return status;
 }
 

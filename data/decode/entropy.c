@@ -501,7 +501,7 @@ Status entropy_begin(Entropy *e, const EntropyLayout *layout, const uint8_t *dat
 {
     ASSERT(layout->blocks >= 1 && layout->blocks <= ENTROPY_MAX_BLOCKS &&
            layout->components <= ENTROPY_COMPONENTS);
-    TRY(buf_reserve(&e->data, bytes + 2 * PAD_BYTES));
+    TRY(byte_buf_reserve(&e->data, bytes + 2 * PAD_BYTES));
     e->layout = *layout;
     for (int c = 0; c < layout->components; c++) {
         e->dc_table[c] = &e->tables[ENTROPY_DC][layout->slot[ENTROPY_DC][c]];
@@ -528,7 +528,7 @@ Status entropy_start_record(Entropy *e, int step, ByteBuf *out, size_t *bytes)
     const EntropyLayout *l = &e->layout;
     ASSERT(e->at == 0 && !e->has_index);
     *bytes = seek_index_bytes(l->columns, l->rows, step);
-    TRY(buf_reserve(out, *bytes));
+    TRY(byte_buf_reserve(out, *bytes));
     e->record = out->data;
     e->shape = (SeekIndex){ .columns = l->columns,
                             .rows = l->rows,
@@ -559,11 +559,11 @@ Status entropy_create(Entropy **out)
 void entropy_destroy(Entropy *e)
 {
     if (!e) return;
-    buf_free(&e->data);
+    byte_buf_free(&e->data);
     mem_free(e);
 }
 
 void entropy_trim(Entropy *e, size_t limit_bytes)
 {
-    buf_trim(&e->data, limit_bytes);
+    byte_buf_trim(&e->data, limit_bytes);
 }

@@ -5,8 +5,8 @@
  * and a seek index (seek_index.h) makes even that unnecessary. Whatever is odd - an invalid code, a
  * coefficient beyond the block, data that end early - is not interpreted here: the answer is false,
  * and the caller decodes the image with libjpeg, which knows what to do. */
-#ifndef CONVOY_DATA_ENTROPY_H
-#define CONVOY_DATA_ENTROPY_H
+#ifndef CONVOY_DATA_DECODE_ENTROPY_H
+#define CONVOY_DATA_DECODE_ENTROPY_H
 #include "data/decode/image.h"
 #include "data/decode/seek_index.h"
 #include <stdbool.h>

@@ -127,7 +127,7 @@ void fast_scan_index(FastScan *f, const EncodedImage *file, const uint8_t **inde
 {
     *bytes = 0;
     if (f->odd || !f->index_bytes || !entropy_finish_record(f->entropy)) return;
-    uint32_t crc = str_crc32c(0, file->bytes, file->size);
+    uint32_t crc = crc32c_update(0, file->bytes, file->size);
     seek_index_put_header(f->index.data, f->index_bytes, &f->shape, (uint32_t)file->size, crc);
     *index = f->index.data;
     *bytes = f->index_bytes;
@@ -159,14 +159,14 @@ void fast_scan_destroy(FastScan *f)
 {
     if (!f) return;
     entropy_destroy(f->entropy);
-    buf_free(&f->index);
+    byte_buf_free(&f->index);
     mem_free(f);
 }
 
 void fast_scan_trim(FastScan *f, size_t limit_bytes)
 {
     entropy_trim(f->entropy, limit_bytes);
-    buf_trim(&f->index, limit_bytes);
+    byte_buf_trim(&f->index, limit_bytes);
 }
 #else
 struct FastScan {

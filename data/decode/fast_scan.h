@@ -5,9 +5,9 @@
  * decoder once for each MCU, through a table of functions that its internal header declares. Only
  * libjpeg-turbo 2.x is known to do so as this file expects: elsewhere, or if a picture decoded both
  * ways differs at start-up, nothing is ever installed. */
-#ifndef CONVOY_DATA_FAST_SCAN_H
-#define CONVOY_DATA_FAST_SCAN_H
-#include "data/decode/decode.h"
+#ifndef CONVOY_DATA_DECODE_FAST_SCAN_H
+#define CONVOY_DATA_DECODE_FAST_SCAN_H
+#include "data/decode/decoder.h"
 #include <stdio.h> /* jpeglib.h uses FILE and does not include it */
 
 #include <jpeglib.h>

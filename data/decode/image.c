@@ -5,7 +5,7 @@
 /* crops of small images vary in size: let them not make it grow for long */
 #define LEAST_BYTES ((size_t)64 << 10)
 
-Status buf_reserve(ByteBuf *b, size_t bytes)
+Status byte_buf_reserve(ByteBuf *b, size_t bytes)
 {
     if (bytes <= b->capacity) return OK;
     size_t wanted = b->capacity ? b->capacity + b->capacity / 2 : LEAST_BYTES;
@@ -17,12 +17,12 @@ Status buf_reserve(ByteBuf *b, size_t bytes)
     return OK;
 }
 
-void buf_trim(ByteBuf *b, size_t limit_bytes)
+void byte_buf_trim(ByteBuf *b, size_t limit_bytes)
 {
-    if (b->capacity > limit_bytes) buf_free(b);
+    if (b->capacity > limit_bytes) byte_buf_free(b);
 }
 
-void buf_free(ByteBuf *b)
+void byte_buf_free(ByteBuf *b)
 {
     mem_free(b->data);
     *b = (ByteBuf){ 0 };
@@ -43,7 +43,7 @@ Status image_convert(ImageView *view, int channels, ByteBuf *scratch)
 {
     if (view->channels == channels) return OK;
     size_t pixels = (size_t)view->width * (size_t)view->height;
-    TRY(buf_reserve(scratch, pixels * (size_t)channels));
+    TRY(byte_buf_reserve(scratch, pixels * (size_t)channels));
     if (channels == 1) to_luma(view->pixels, pixels, scratch->data);
     else replicate(view->pixels, pixels, scratch->data);
     view->pixels = scratch->data;
@@ -60,12 +60,12 @@ PixelBox image_as_box(const ImageView *view)
                        .box = { .width = view->width, .height = view->height } };
 }
 
-Status pixel_box_to_grey(PixelBox *box, ByteBuf *scratch)
+Status image_to_grey(PixelBox *box, ByteBuf *scratch)
 {
     if (box->channels == 1) return OK;
     size_t width = (size_t)box->box.width, height = (size_t)box->box.height,
            step = (size_t)box->pixel_bytes;
-    TRY(buf_reserve(scratch, width * height));
+    TRY(byte_buf_reserve(scratch, width * height));
     for (size_t y = 0; y < height; y++) {
         const uint8_t *in = box->pixels + y * box->stride;
         uint8_t *out = scratch->data + y * width;

@@ -1,7 +1,7 @@
 /* image.h - bytes that grow to a high-water mark, and decoded images. Shared by sources, decoder,
  * resize and loader. */
-#ifndef CONVOY_DATA_IMAGE_H
-#define CONVOY_DATA_IMAGE_H
+#ifndef CONVOY_DATA_DECODE_IMAGE_H
+#define CONVOY_DATA_DECODE_IMAGE_H
 #include "base/status.h"
 #include <stddef.h>
 #include <stdint.h>
@@ -12,11 +12,11 @@ typedef struct ByteBuf { /* zero-initialise */
     uint8_t *data;
     size_t capacity;
 } ByteBuf;
-Status buf_reserve(ByteBuf *b, size_t bytes); /* capacity >= bytes; keeps the contents */
-void buf_trim(ByteBuf *b,
-              /* frees a buffer larger than the limit: one huge image must not stay for ever */
-              size_t limit_bytes);
-void buf_free(ByteBuf *b);
+Status byte_buf_reserve(ByteBuf *b, size_t bytes); /* capacity >= bytes; keeps the contents */
+void byte_buf_trim(ByteBuf *b,
+                   /* frees a buffer larger than the limit: one huge image must not stay for ever */
+                   size_t limit_bytes);
+void byte_buf_free(ByteBuf *b);
 
 /* Pixels that somebody else owns: uint8, rows packed, [height, width, channels]. */
 typedef struct ImageView {
@@ -49,5 +49,5 @@ Status image_convert(ImageView *view, int channels, ByteBuf *scratch);
 
 PixelBox image_as_box(const ImageView *view); /* all of it */
 /* Makes a colour box grey, using scratch; a grey one is untouched. */
-Status pixel_box_to_grey(PixelBox *box, ByteBuf *scratch);
+Status image_to_grey(PixelBox *box, ByteBuf *scratch);
 #endif

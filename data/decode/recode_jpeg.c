@@ -1,11 +1,11 @@
 /* recode_jpeg.c - libjpeg's transcoding interface behind a function that returns a Status.
  *
- * As in decode_jpeg.c an error jumps back to the function that set the point, and what is read
+ * As in jpeg_decoder.c an error jumps back to the function that set the point, and what is read
  * after the jump lies in a struct that outlives it. Any warning counts as damage here: a file that
  * is not perfect stays as it is. */
 #include "data/decode/recode_jpeg.h"
 #include "base/mem.h"
-#include "data/decode/decode.h"
+#include "data/decode/decoder.h"
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static void watch_scans(j_common_ptr common)
 
 static void offer_room(Recoder *r, size_t least)
 {
-    r->status = buf_reserve(r->buf, r->written + least);
+    r->status = byte_buf_reserve(r->buf, r->written + least);
     if (r->status != OK) longjmp(r->on_error, 1);
     r->to.next_output_byte = r->buf->data + r->written;
     r->to.free_in_buffer = r->buf->capacity - r->written;
@@ -94,7 +94,7 @@ static void recode(Recoder *r, const uint8_t *data, size_t size)
     r->in.progress = &r->progress;
     jpeg_mem_src(&r->in, data, (unsigned long)size);
     jpeg_read_header(&r->in, TRUE);
-    if (!r->in.progressive_mode || decode_check_size(r->in.image_width, r->in.image_height) != OK)
+    if (!r->in.progressive_mode || decoder_check_size(r->in.image_width, r->in.image_height) != OK)
         return;
     jvirt_barray_ptr *coefficients = jpeg_read_coefficients(&r->in);
     jpeg_create_compress(&r->out);
@@ -108,7 +108,7 @@ static void recode(Recoder *r, const uint8_t *data, size_t size)
     r->done = true;
 }
 
-Status recode_to_baseline(const uint8_t *data, size_t size, ByteBuf *out, size_t *bytes)
+Status recode_jpeg_to_baseline(const uint8_t *data, size_t size, ByteBuf *out, size_t *bytes)
 {
     *bytes = 0;
     if (size < 3 || memcmp(data, "\xff\xd8\xff", 3) != 0) return OK;

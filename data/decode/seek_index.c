@@ -59,9 +59,9 @@ bool seek_index_view(SeekIndex *out, const uint8_t *index, size_t bytes, const u
     s.per_row = entries_of_row(s.columns, s.step);
     s.row = index + HEADER_BYTES;
     s.entries = s.row + (size_t)s.rows * ROW_BYTES;
-    if (get(index + 4, 4) != str_crc32c(0, index + CHECKED_FROM, bytes - CHECKED_FROM))
+    if (get(index + 4, 4) != crc32c_update(0, index + CHECKED_FROM, bytes - CHECKED_FROM))
         return false;
-    if (get(index + 12, 4) != str_crc32c(0, file, size)) return false;
+    if (get(index + 12, 4) != crc32c_update(0, file, size)) return false;
     *out = s;
     return true;
 }
@@ -89,7 +89,7 @@ void seek_index_put_header(uint8_t *index, size_t bytes, const SeekIndex *shape,
     put(index + 18, (uint32_t)shape->rows, 2);
     put(index + 20, (uint32_t)shape->step, 2);
     put(index + 22, (uint32_t)shape->components, 2);
-    put(index + 4, str_crc32c(0, index + CHECKED_FROM, bytes - CHECKED_FROM), 4);
+    put(index + 4, crc32c_update(0, index + CHECKED_FROM, bytes - CHECKED_FROM), 4);
 }
 
 void seek_index_put_row(uint8_t *index, const SeekIndex *shape, int row, uint32_t stuffed)

@@ -12,19 +12,19 @@
  * MCU row { u32 number of stuffed zero bytes before it }, then per entry { u32 bit position,
  * stuffed bytes not counted; i16 DC prediction of each of three components }, entries row by row,
  * ceil(columns / step) in a row. */
-#ifndef CONVOY_DATA_SEEK_INDEX_H
-#define CONVOY_DATA_SEEK_INDEX_H
+#ifndef CONVOY_DATA_DECODE_SEEK_INDEX_H
+#define CONVOY_DATA_DECODE_SEEK_INDEX_H
 #include "data/decode/image.h"
 #include <stdbool.h>
 
-#define SEEK_ROWS_ONLY 0xffff /* step: one entry a row */
+#define SEEK_INDEX_ROWS_ONLY 0xffff /* step: one entry a row */
 
 /* Builds the index of a JPEG file: out is reused and grown, *bytes is its size. *bytes is 0, with
  * OK, where a file can have none: no JPEG, progressive, with restart markers, damaged, or with
- * arithmetic coding. d is any decoder of this thread (decode.h). ERR_MEMORY. */
+ * arithmetic coding. d is any decoder of this thread (decoder.h). ERR_MEMORY. */
 struct Decoder;
-Status seek_index_build(struct Decoder *d, const uint8_t *file, size_t size, int step, ByteBuf *out,
-                        size_t *bytes);
+Status decoder_build_seek_index(struct Decoder *d, const uint8_t *file, size_t size, int step,
+                                ByteBuf *out, size_t *bytes);
 
 /* For the decoder. */
 typedef struct SeekIndex {

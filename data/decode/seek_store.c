@@ -109,7 +109,7 @@ int seek_store_step(const SeekStore *s)
     static const struct {
         size_t bytes;
         int step;
-    } steps[] = { { 6000, 8 }, { 3500, 16 }, { 0, SEEK_ROWS_ONLY } };
+    } steps[] = { { 6000, 8 }, { 3500, 16 }, { 0, SEEK_INDEX_ROWS_ONLY } };
     size_t each = s->images > 0 ? s->limit_bytes / (size_t)s->images : 0;
     int i = 0;
     while (each < steps[i].bytes) i++;

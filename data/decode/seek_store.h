@@ -1,7 +1,7 @@
 /* seek_store.h - seek indices (seek_index.h) that were made while a data set was read for the first
  * time, in memory. */
-#ifndef CONVOY_DATA_SEEK_STORE_H
-#define CONVOY_DATA_SEEK_STORE_H
+#ifndef CONVOY_DATA_DECODE_SEEK_STORE_H
+#define CONVOY_DATA_DECODE_SEEK_STORE_H
 #include "base/status.h"
 #include <stddef.h>
 #include <stdint.h>

@@ -17,7 +17,7 @@ bool index_layout(const IndexHeader *h, size_t at[INDEX_ARRAYS], size_t *block_b
     if (h->images > MAX_IMAGES || h->text_bytes > MAX_TEXT || h->classes > INT_MAX - 1 ||
         h->stamps > INT_MAX)
         return false;
-    size_t places = h->flags & INDEX_PLACES ? (size_t)h->images : 0;
+    size_t places = h->flags & INDEX_PACKED ? (size_t)h->images : 0;
     const size_t bytes[INDEX_ARRAYS] = {
         [INDEX_CLASS_START] = ((size_t)h->classes + 1) * sizeof(uint64_t),
         [INDEX_CLASS_AT] = (size_t)h->classes * sizeof(uint64_t),
@@ -44,8 +44,8 @@ uint32_t index_checksum(const void *block, size_t bytes)
     IndexHeader h;
     memcpy(&h, block, sizeof h);
     h.crc = 0;
-    return str_crc32c(str_crc32c(0, &h, sizeof h), (const uint8_t *)block + sizeof h,
-                      bytes - sizeof h);
+    return crc32c_update(crc32c_update(0, &h, sizeof h), (const uint8_t *)block + sizeof h,
+                         bytes - sizeof h);
 }
 
 /* ---- trust ---- */
@@ -73,7 +73,7 @@ static void point(Index *x)
     size_t at[INDEX_ARRAYS], total = 0;
     const IndexHeader *h = x->header;
     ASSERT(index_layout(h, at, &total));
-    bool places = h->flags & INDEX_PLACES;
+    bool places = h->flags & INDEX_PACKED;
     x->images = (int64_t)h->images;
     x->classes = (int)h->classes;
     x->stamp_count = (int)h->stamps;

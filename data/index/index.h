@@ -13,8 +13,8 @@
  *
  * A block that comes from outside is checked completely before anything in it is used
  * (index_adopt): a damaged or hostile one is refused, never read out of range. */
-#ifndef CONVOY_DATA_INDEX_H
-#define CONVOY_DATA_INDEX_H
+#ifndef CONVOY_DATA_INDEX_INDEX_H
+#define CONVOY_DATA_INDEX_INDEX_H
 #include "base/status.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@
 #define INDEX_MAX_SAMPLE_BYTES ((size_t)64 << 20)
 
 /* flags: samples lie in containers; classes have names of their own */
-enum { INDEX_PLACES = 1, INDEX_NAMED = 2 };
+enum { INDEX_PACKED = 1, INDEX_NAMED = 2 };
 
 /* little-endian, as is all of the block; the arrays follow, see index.c */
 typedef struct IndexHeader {
@@ -58,7 +58,7 @@ typedef struct Index { /* pointers into the block, which it owns */
     const uint64_t *class_at; /* [classes] */
     const uint64_t *path_at;  /* [images] */
     const IndexStamp *stamps;
-    /* [images], NULL without INDEX_PLACES: container, where in it, how long; CRC-32C of sample and
+    /* [images], NULL without INDEX_PACKED: container, where in it, how long; CRC-32C of sample and
      * seek data, which lies behind the sample */
     const uint64_t *offset;
     const uint32_t *file, *bytes, *seek_bytes, *crc;

@@ -31,7 +31,7 @@ static Status add_text(StrBuf *text, const char *folder, const char *name, uint6
     return text->failed ? fail(ERR_MEMORY, "out of memory while listing images") : OK;
 }
 
-Status piece_add(IndexPiece *p, const char *folder, const char *name, const IndexEntry *entry)
+Status index_piece_add(IndexPiece *p, const char *folder, const char *name, const IndexEntry *entry)
 {
     void *array = p->entries;
     TRY(grow(&array, &p->capacity, p->count, sizeof *p->entries));
@@ -42,7 +42,7 @@ Status piece_add(IndexPiece *p, const char *folder, const char *name, const Inde
     return OK;
 }
 
-Status piece_stamp(IndexPiece *p, const char *name, int64_t mtime_ns, uint64_t bytes)
+Status index_piece_stamp(IndexPiece *p, const char *name, int64_t mtime_ns, uint64_t bytes)
 {
     void *array = p->stamps;
     TRY(grow(&array, &p->stamp_capacity, p->stamp_count, sizeof *p->stamps));
@@ -53,7 +53,7 @@ Status piece_stamp(IndexPiece *p, const char *name, int64_t mtime_ns, uint64_t b
     return OK;
 }
 
-void piece_free(IndexPiece *p)
+void index_piece_free(IndexPiece *p)
 {
     mem_free(p->entries);
     mem_free(p->stamps);
@@ -61,7 +61,7 @@ void piece_free(IndexPiece *p)
     *p = (IndexPiece){ 0 };
 }
 
-const char *piece_path(const IndexPiece *p, size_t entry)
+const char *index_piece_path(const IndexPiece *p, size_t entry)
 {
     return p->text.text + p->entries[entry].path_at;
 }
@@ -105,7 +105,7 @@ static Status list_entries(const IndexParts *parts, Ref **out, size_t *count)
     for (size_t p = 0; p < parts->piece_count; p++) {
         const IndexPiece *piece = &parts->pieces[p];
         for (size_t i = 0; i < piece->count; i++, ref++) {
-            const char *path = piece_path(piece, i), *slash = strrchr(path, '/');
+            const char *path = index_piece_path(piece, i), *slash = strrchr(path, '/');
             *ref = (Ref){ .entry = &piece->entries[i],
                           .path = path,
                           .folder_bytes = slash ? (size_t)(slash - path) : 0,
@@ -147,7 +147,7 @@ static void write_samples(const Block *b, const IndexParts *parts, const Ref *re
         ASSERT(c <= (size_t)r->entry->label + 1); /* sorted means sorted */
         while (c <= r->entry->label) start[c++] = i;
         wide(b, INDEX_PATH_AT)[i] = r->text_base + r->entry->path_at;
-        if (!(parts->flags & INDEX_PLACES)) continue;
+        if (!(parts->flags & INDEX_PACKED)) continue;
         wide(b, INDEX_OFFSET)[i] = r->entry->offset;
         narrow(b, INDEX_FILE)[i] = (uint32_t)(r->stamp_base + r->entry->file);
         narrow(b, INDEX_BYTES)[i] = r->entry->bytes;
@@ -222,7 +222,7 @@ static Status make_block(const IndexParts *parts, const Ref *refs, size_t count,
     return OK;
 }
 
-Status index_assemble(Index **out, const IndexParts *parts)
+Status index_build(Index **out, const IndexParts *parts)
 {
     *out = NULL;
     Ref *refs = NULL;
@@ -289,7 +289,7 @@ static Status names_of_file(const char *path, char ***names, int *count)
     return check_names(path, block, count);
 }
 
-Status index_read_names(const char *folder, const char *name, char ***names, int *count)
+Status index_build_read_names(const char *folder, const char *name, char ***names, int *count)
 {
     *names = NULL;
     *count = 0;

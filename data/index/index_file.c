@@ -21,14 +21,14 @@ char *index_file_name(const char *place, const char *root, const char *format)
     if (str_ends_with_nocase(place, ".index")) return mem_strdup(place);
     StrBuf name = { 0 };
     const char *slash = strrchr(root, '/');
-    uint32_t key = str_crc32c(str_crc32c(0, root, strlen(root) + 1), format, strlen(format));
+    uint32_t key = crc32c_update(crc32c_update(0, root, strlen(root) + 1), format, strlen(format));
     str_printf(&name, "%s/%.80s-%08x.index", place, slash && slash[1] ? slash + 1 : "root", key);
     if (!name.failed) return name.text;
     str_free(&name);
     return NULL;
 }
 
-Status index_load(Index **out, const char *file)
+Status index_file_load(Index **out, const char *file)
 {
     uint8_t *block = NULL;
     size_t bytes = 0;
@@ -38,7 +38,7 @@ Status index_load(Index **out, const char *file)
     return status == OK ? OK : fail_note(status, "%s", file);
 }
 
-Status index_save(const Index *index, const char *file)
+Status index_file_save(const Index *index, const char *file)
 {
     const char *slash = strrchr(file, '/');
     if (slash && slash != file) {
@@ -52,7 +52,7 @@ Status index_save(const Index *index, const char *file)
     return fs_write_atomic(file, index->block, index->block_bytes);
 }
 
-bool index_is_current(const Index *index, const char *path, const char **changed)
+bool index_file_is_current(const Index *index, const char *path, const char **changed)
 {
     int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool is_file = root < 0 && errno == ENOTDIR; /* a container by itself */
@@ -81,7 +81,7 @@ static Status load_current(Index **out, const char *file, const ScanOptions *o)
     const char *changed = NULL;
     *out = NULL;
     if (!fs_exists(file)) return OK;
-    Status status = index_load(&index, file);
+    Status status = index_file_load(&index, file);
     if (status == ERR_MEMORY) return status;
     if (status != OK) {
         log_warning("%s; scanning %s again", status_message(), o->path);
@@ -90,7 +90,7 @@ static Status load_current(Index **out, const char *file, const ScanOptions *o)
     if (strcmp(index_root(index), o->root) != 0 || strcmp(index_format(index), o->format) != 0) {
         log_info("%s: the index of %s (%s); scanning %s (%s)", file, index_root(index),
                  index_format(index), o->path, o->format);
-    } else if (!index_is_current(index, o->path, &changed)) {
+    } else if (!index_file_is_current(index, o->path, &changed)) {
         log_info("%s: out of date, %s%s%s has changed since; scanning again", file, o->path,
                  changed[0] ? "/" : "", changed);
     } else {
@@ -101,7 +101,7 @@ static Status load_current(Index **out, const char *file, const ScanOptions *o)
     return OK;
 }
 
-Status index_obtain(Index **out, const char *file, IndexScan scan, const ScanOptions *o)
+Status index_file_obtain(Index **out, const char *file, IndexScan scan, const ScanOptions *o)
 {
     *out = NULL;
     if (file) TRY(load_current(out, file, o));
@@ -110,7 +110,7 @@ Status index_obtain(Index **out, const char *file, IndexScan scan, const ScanOpt
     TRY(scan(out, o));
     if (!file) return OK;
     double seconds = clock_s() - start_s;
-    Status status = index_save(*out, file);
+    Status status = index_file_save(*out, file);
     if (status == OK)
         log_info("%s: %lld images found in %.2f s; index kept in %s", o->path,
                  (long long)(*out)->images, seconds, file);

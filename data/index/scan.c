@@ -153,7 +153,7 @@ static Status identify(Walk *walk, DIR *dir, size_t at_list, bool *loops)
     if (at_list == NO_PARENT) {
         walk->root_device = info.st_dev;
         walk->root_inode = info.st_ino;
-        return piece_stamp(walk->piece, "", mtime_ns, 0);
+        return index_piece_stamp(walk->piece, "", mtime_ns, 0);
     }
     Found *folders = walk->folders.items;
     folders[at_list].device = info.st_dev;
@@ -163,9 +163,9 @@ static Status identify(Walk *walk, DIR *dir, size_t at_list, bool *loops)
          above = folders[above].parent)
         *loops = info.st_dev == folders[above].device && info.st_ino == folders[above].inode;
     if (*loops) log_warning("%s: a link to a folder that it lies in; left out", walk->path.text);
-    return *loops
-               ? OK
-               : piece_stamp(walk->piece, walk->text.text + folders[at_list].name_at, mtime_ns, 0);
+    return *loops ? OK
+                  : index_piece_stamp(walk->piece, walk->text.text + folders[at_list].name_at,
+                                      mtime_ns, 0);
 }
 
 /* Reads one folder: sub-folders go to walk->folders, images to walk->files. */
@@ -240,7 +240,8 @@ static Status walk_class(Walk *walk, const char *name, uint32_t label)
     sort_found(&walk->files, &walk->text);
     const IndexEntry entry = { .label = label };
     for (size_t i = 0; i < walk->files.count; i++)
-        TRY(piece_add(walk->piece, walk->files.items[i].folder, walk->files.items[i].name, &entry));
+        TRY(index_piece_add(walk->piece, walk->files.items[i].folder, walk->files.items[i].name,
+                            &entry));
     return OK;
 }
 
@@ -286,7 +287,7 @@ static Status scan_classes(Scan *scan, size_t classes, const ScanOptions *o, Ind
                          .sorted = true,
                          .pieces = scan->pieces,
                          .piece_count = 1 + classes };
-    return index_assemble(out, &parts);
+    return index_build(out, &parts);
 }
 
 static Status scan_root(Scan *scan, const ScanOptions *o, IndexPiece *piece, Index **out)
@@ -307,7 +308,7 @@ static Status scan_root(Scan *scan, const ScanOptions *o, IndexPiece *piece, Ind
         *piece = (IndexPiece){ 0 };
         status = scan_classes(scan, classes, o, out);
     }
-    for (size_t c = 0; scan->pieces && c <= classes; c++) piece_free(&scan->pieces[c]);
+    for (size_t c = 0; scan->pieces && c <= classes; c++) index_piece_free(&scan->pieces[c]);
     for (size_t c = 0; scan->first_skipped && c < classes; c++) mem_free(scan->first_skipped[c]);
     return status;
 }
@@ -318,7 +319,7 @@ Status scan_imagefolder(Index **out, const ScanOptions *o)
     Scan scan = { .root = { .root = o->path, .piece = &piece } };
     *out = NULL;
     Status status = scan_root(&scan, o, &piece, out);
-    piece_free(&piece);
+    index_piece_free(&piece);
     walk_free(&scan.root);
     mem_free(scan.names);
     mem_free(scan.pieces);

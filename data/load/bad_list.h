@@ -1,6 +1,6 @@
 /* bad_list.h - which samples turned out bad: each is reported once, and too many end the run. */
-#ifndef CONVOY_DATA_BAD_LIST_H
-#define CONVOY_DATA_BAD_LIST_H
+#ifndef CONVOY_DATA_LOAD_BAD_LIST_H
+#define CONVOY_DATA_LOAD_BAD_LIST_H
 #include "base/status.h"
 #include <pthread.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
  * samples, which are read and used up nearly in one order. Nothing is allocated after creation. The
  * part of the block that is used grows only to about twice of what is held at once. No locks: the
  * caller has one. */
-#ifndef CONVOY_DATA_BYTE_RING_H
-#define CONVOY_DATA_BYTE_RING_H
+#ifndef CONVOY_DATA_LOAD_BYTE_RING_H
+#define CONVOY_DATA_LOAD_BYTE_RING_H
 #include "base/status.h"
 #include <stddef.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* dataset.c - opens a source by format name or by looking, and answers questions about it. */
-#include "data/load/dataset.h"
 #include "base/mem.h"
 #include "data/index/index_file.h"
 #include "data/load/bad_list.h"
 #include "data/load/cache.h"
-#include "data/load/pipeline.h"
+#include "data/load/dataset_internal.h"
+#include "data/load/worker.h"
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -93,7 +93,7 @@ static Status make_index(Index **out, const SourceKind *kind, const DatasetOptio
     char *file = NULL;
     find_place(&place, kind, o);
     TRY(kept_in(&file, &place, kind, o));
-    Status status = index_obtain(out, file, kind->scan, &place.scan);
+    Status status = index_file_obtain(out, file, kind->scan, &place.scan);
     mem_free(file);
     return status;
 }
@@ -122,8 +122,8 @@ static Status compare_with_scan(const char *file, const SourceKind *kind, const 
 {
     Index *kept = NULL, *fresh = NULL;
     const char *changed = NULL;
-    Status status = index_load(&kept, file);
-    if (status == OK && !index_is_current(kept, place->scan.path, &changed))
+    Status status = index_file_load(&kept, file);
+    if (status == OK && !index_file_is_current(kept, place->scan.path, &changed))
         status = fail(ERR_DATA, "%s: out of date, %s%s%s has changed since", file, place->scan.path,
                       changed[0] ? "/" : "", changed);
     if (status == OK) status = kind->scan(&fresh, &place->scan);

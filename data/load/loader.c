@@ -21,10 +21,10 @@
 #include "base/thread.h"
 #include "base/trace.h"
 #include "data/load/bad_list.h"
-#include "data/load/dataset.h"
-#include "data/load/pipeline.h"
+#include "data/load/dataset_internal.h"
 #include "data/load/readers.h"
 #include "data/load/ring.h"
+#include "data/load/worker.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,8 +39,8 @@ typedef struct Job { /* one decode thread */
     Worker *worker;
     pthread_t thread;
     bool started;
-    int lane;           /* of the trace */
-    TimeCounter decode; /* one count per image that could be decoded */
+    int lane;              /* of the trace */
+    LatencyCounter decode; /* one count per image that could be decoded */
     _Atomic int64_t images, bytes, hits, replaced;
 } Job;
 
@@ -138,7 +138,7 @@ static Status make_view(Job *job, int64_t id, const Place *place, const Sample *
     }
     TRY(worker_show(job->worker, l->source, id, sample, &l->view, &draw, out));
     double end_s = clock_s();
-    time_counter_add(&job->decode, end_s - start_s);
+    latency_counter_add(&job->decode, end_s - start_s);
     trace_add(l->o.trace, job->lane, "decode", id, start_s, end_s);
     add_count(&job->images, 1);
     return OK;
@@ -456,7 +456,7 @@ void loader_stats(Loader *l, LoaderStats *out)
     out->wait_s = ring.wait_s;
     for (int i = 0; i < l->o.threads; i++) {
         const Job *job = &l->jobs[i];
-        time_counter_read(&job->decode, &out->decode);
+        latency_counter_read(&job->decode, &out->decode);
         out->images += atomic_load_explicit(&job->images, memory_order_relaxed);
         out->bytes_read += atomic_load_explicit(&job->bytes, memory_order_relaxed);
         out->cache_hits += atomic_load_explicit(&job->hits, memory_order_relaxed);
@@ -477,6 +477,6 @@ void loader_stats_subtract(LoaderStats *s, const LoaderStats *earlier)
     s->ready_batches -= earlier->ready_batches;
     s->wait_s -= earlier->wait_s;
     s->starved_s -= earlier->starved_s;
-    time_counts_subtract(&s->decode, &earlier->decode);
-    time_counts_subtract(&s->read, &earlier->read);
+    latency_counts_subtract(&s->decode, &earlier->decode);
+    latency_counts_subtract(&s->read, &earlier->read);
 }

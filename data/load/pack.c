@@ -12,13 +12,13 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
-#include "data/decode/decode.h"
+#include "data/decode/decoder.h"
 #include "data/decode/recode_jpeg.h"
 #include "data/decode/seek_index.h"
 #include "data/index/index_file.h"
-#include "data/load/dataset.h"
+#include "data/load/dataset_internal.h"
 #include "data/source/shard.h"
-#include "data/source/shard_write.h"
+#include "data/source/shard_writer.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -27,8 +27,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define SEEK_STEP      SEEK_ROWS_ONLY /* half a percent of the data for most of the gain */
-#define MEAN_OF        256            /* samples that tell the mean size */
+#define SEEK_STEP      SEEK_INDEX_ROWS_ONLY /* half a percent of the data for most of the gain */
+#define MEAN_OF        256                  /* samples that tell the mean size */
 #define PROGRESS_S     2.0
 #define MAX_NAME_BYTES 768
 
@@ -63,15 +63,15 @@ static uint64_t make_key(const Source *s, const PackOptions *o)
 {
     uint32_t names = 0, shape = 0;
     for (int c = 0; c < s->classes; c++)
-        names = str_crc32c(names, s->class_names[c], strlen(s->class_names[c]) + 1);
+        names = crc32c_update(names, s->class_names[c], strlen(s->class_names[c]) + 1);
     for (int64_t i = 0; i < s->images; i++) {
         const char *path = index_path(s->index, i);
-        names = str_crc32c(names, path, strlen(path) + 1);
+        names = crc32c_update(names, path, strlen(path) + 1);
     }
-    shape = str_crc32c(shape, s->class_images, (size_t)s->classes * sizeof *s->class_images);
-    shape = str_crc32c(shape, &o->shard_bytes, sizeof o->shard_bytes);
-    shape = str_crc32c(shape, &o->baseline, sizeof o->baseline);
-    shape = str_crc32c(shape, &o->seek, sizeof o->seek);
+    shape = crc32c_update(shape, s->class_images, (size_t)s->classes * sizeof *s->class_images);
+    shape = crc32c_update(shape, &o->shard_bytes, sizeof o->shard_bytes);
+    shape = crc32c_update(shape, &o->baseline, sizeof o->baseline);
+    shape = crc32c_update(shape, &o->seek, sizeof o->seek);
     return (uint64_t)names << 32 | shape;
 }
 
@@ -91,7 +91,7 @@ static Status count_shards(Pack *p)
             known = (int64_t)sample.bytes;
         if (known > 0) bytes += known;
     }
-    buf_free(&buf);
+    byte_buf_free(&buf);
     if (status != OK && status != ERR_DATA) return status;
     double total = (double)bytes / (double)looks * (double)s->images;
     double shards = total / (double)p->o->shard_bytes + 0.5;
@@ -169,7 +169,7 @@ static Status same_pixels(Job *j, const uint8_t *a, size_t a_bytes, const uint8_
     if (status != OK) return status == ERR_DATA ? OK : status;
     int width = view.width, height = view.height;
     size_t bytes = (size_t)width * (size_t)height * 3;
-    TRY(buf_reserve(&j->pixels, bytes));
+    TRY(byte_buf_reserve(&j->pixels, bytes));
     memcpy(j->pixels.data, view.pixels, bytes);
     status = decoder_decode(j->decoder, b, b_bytes, 3, &view);
     if (status != OK) return status == ERR_DATA ? OK : status;
@@ -183,7 +183,7 @@ static Status recode(Job *j, Sample *sample)
     size_t bytes = 0;
     bool same = false;
     if (!j->pack->o->baseline) return OK;
-    TRY(recode_to_baseline(sample->data, sample->bytes, &j->recoded, &bytes));
+    TRY(recode_jpeg_to_baseline(sample->data, sample->bytes, &j->recoded, &bytes));
     if (bytes == 0) return OK;
     TRY(same_pixels(j, sample->data, sample->bytes, j->recoded.data, bytes, &same));
     if (!same) return OK;
@@ -212,18 +212,18 @@ static Status pack_sample(Job *j, int64_t id)
     TRY(read_sample(j, id, &sample));
     size_t seek_bytes = 0;
     if (j->pack->o->seek && sample.bytes > 0)
-        TRY(seek_index_build(j->decoder, sample.data, sample.bytes, SEEK_STEP, &j->seek,
-                             &seek_bytes));
-    uint32_t crc = str_crc32c(0, sample.data, sample.bytes);
+        TRY(decoder_build_seek_index(j->decoder, sample.data, sample.bytes, SEEK_STEP, &j->seek,
+                                     &seek_bytes));
+    uint32_t crc = crc32c_update(0, sample.data, sample.bytes);
     IndexEntry e = { .offset = shard_writer_offset(j->writer),
                      .label = (uint32_t)s->kind->label(s, id),
                      .bytes = (uint32_t)sample.bytes,
                      .seek_bytes = (uint32_t)seek_bytes,
-                     .crc = str_crc32c(crc, j->seek.data, seek_bytes) };
+                     .crc = crc32c_update(crc, j->seek.data, seek_bytes) };
     TRY(shard_writer_add(j->writer, sample.data, sample.bytes));
     TRY(shard_writer_add(j->writer, j->seek.data, seek_bytes));
     atomic_fetch_add(&j->pack->bytes, (int64_t)(sample.bytes + seek_bytes));
-    return piece_add(&j->piece, NULL, index_path(s->index, id), &e);
+    return index_piece_add(&j->piece, NULL, index_path(s->index, id), &e);
 }
 
 static void show_progress(Pack *p)
@@ -245,19 +245,19 @@ static Status end_shard(Job *j, int shard, const char *name)
 {
     Pack *p = j->pack;
     Index *index = NULL;
-    TRY(piece_stamp(&j->piece, name, 0, 0));
+    TRY(index_piece_stamp(&j->piece, name, 0, 0));
     IndexParts parts = { .format = SHARD_FORMAT,
                          .root = "",
                          .class_names = p->source->class_names,
                          .classes = p->source->classes,
-                         .flags = INDEX_PLACES | (p->source->named_classes ? INDEX_NAMED : 0),
+                         .flags = INDEX_PACKED | (p->source->named_classes ? INDEX_NAMED : 0),
                          .sorted = true,
                          .pieces = &j->piece,
                          .piece_count = 1,
                          .shard = (uint32_t)shard,
                          .shards = (uint32_t)p->shards,
                          .plan_key = p->key };
-    TRY(index_assemble(&index, &parts));
+    TRY(index_build(&index, &parts));
     Status status = shard_writer_finish(j->writer, index);
     index_destroy(index);
     return status;
@@ -285,11 +285,11 @@ static Status pack_shard(void *cookie, int64_t shard)
     Status status = fill_shard(&j, (int)shard);
     shard_writer_close(j.writer);
     decoder_destroy(j.decoder);
-    piece_free(&j.piece);
-    buf_free(&j.file);
-    buf_free(&j.recoded);
-    buf_free(&j.pixels);
-    buf_free(&j.seek);
+    index_piece_free(&j.piece);
+    byte_buf_free(&j.file);
+    byte_buf_free(&j.recoded);
+    byte_buf_free(&j.pixels);
+    byte_buf_free(&j.seek);
     return status;
 }
 
@@ -299,9 +299,9 @@ static Status save_index(const Pack *p)
         .path = p->o->out, .root = "", .format = SHARD_FORMAT, .threads = p->o->threads
     };
     Index *index = NULL;
-    TRY(shards_merge(&index, &scan));
+    TRY(shard_merge(&index, &scan));
     char *file = fs_join(p->o->out, SHARD_INDEX_FILE);
-    Status status = file ? index_save(index, file) : ERR_MEMORY;
+    Status status = file ? index_file_save(index, file) : ERR_MEMORY;
     mem_free(file);
     index_destroy(index);
     return status;
@@ -387,9 +387,9 @@ static Status verify_some(void *cookie, int64_t part)
     for (int64_t id = part * VERIFY_AT_ONCE; id < end && status == OK; id++)
         status = compare(&j, v, id, &buf);
     decoder_destroy(j.decoder);
-    buf_free(&j.file);
-    buf_free(&j.pixels);
-    buf_free(&buf);
+    byte_buf_free(&j.file);
+    byte_buf_free(&j.pixels);
+    byte_buf_free(&buf);
     return status;
 }
 

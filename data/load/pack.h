@@ -1,7 +1,7 @@
 /* pack.h - a dataset of files as a few large shards (shard.h): no file system round trip a sample,
  * same samples in the same order. */
-#ifndef CONVOY_DATA_PACK_H
-#define CONVOY_DATA_PACK_H
+#ifndef CONVOY_DATA_LOAD_PACK_H
+#define CONVOY_DATA_LOAD_PACK_H
 #include "data/data.h"
 
 typedef struct PackOptions {

@@ -6,8 +6,8 @@
  * scatter. The number only grows, and only while decode threads have waited for bytes. It stops
  * growing where twice as many readers brought nothing, or a few more did twice: then the storage,
  * not its latency, is the limit. Arithmetic only; readers.c measures and obeys. */
-#ifndef CONVOY_DATA_READER_COUNT_H
-#define CONVOY_DATA_READER_COUNT_H
+#ifndef CONVOY_DATA_LOAD_READER_COUNT_H
+#define CONVOY_DATA_LOAD_READER_COUNT_H
 #include <stdbool.h>
 
 #define READERS_MAX   256

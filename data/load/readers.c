@@ -1,10 +1,10 @@
 /* readers.c - see readers.h.
  *
- * NUMBERS. oldest <= those read or being read < next <= oldest + READ_WINDOW; number n lies in
- * items[n % READ_WINDOW]. A reader takes a number only if what it will need is likely to fit
- * (may_start), which is asked again whenever an item is given back; since readers that wait have no
- * number yet, waking any one of them is right. Where nothing is ahead a reader always starts: so
- * decode threads, which release what they take, always get on.
+ * NUMBERS. oldest <= those read or being read < next <= oldest + READERS_MAX_AHEAD; number n lies
+ * in items[n % READERS_MAX_AHEAD]. A reader takes a number only if what it will need is likely to
+ * fit (may_start), which is asked again whenever an item is given back; since readers that wait
+ * have no number yet, waking any one of them is right. Where nothing is ahead a reader always
+ * starts: so decode threads, which release what they take, always get on.
  *
  * Decode threads wait each on a condition of its own, so that a read wakes only the one it is
  * for. */
@@ -79,7 +79,7 @@ struct Readers {
 
 static Item *item_of(const Readers *r, int64_t number)
 {
-    return &r->items[number % READ_WINDOW];
+    return &r->items[number % READERS_MAX_AHEAD];
 }
 
 /* ---- how far ahead ---- */
@@ -87,7 +87,7 @@ static Item *item_of(const Readers *r, int64_t number)
 /* Is a number left, and will its bytes fit? Lock held. */
 static bool may_start(const Readers *r)
 {
-    if (r->next >= r->o.reads || r->next >= r->oldest + READ_WINDOW) return false;
+    if (r->next >= r->o.reads || r->next >= r->oldest + READERS_MAX_AHEAD) return false;
     if (r->next == r->oldest) return true;
     size_t coming = (size_t)(r->reading + 1) * 2 * r->mean_bytes + r->most_bytes;
     return coming <= byte_ring_free(r->ring);
@@ -124,7 +124,7 @@ static Status start_thread(Readers *r);
 /* Says, where that is news, how many threads it takes. */
 static void say_size(Readers *r)
 {
-    int64_t reads = time_counts_total(&r->stats.reads);
+    int64_t reads = latency_counts_total(&r->stats.reads);
     if (r->size.count < SAID_FACTOR * r->said || reads == 0) return;
     r->said = r->size.count;
     log_info(
@@ -206,7 +206,7 @@ static Status read_sample(Readers *r, Reader *me, Item *item, Sample *sample, bo
     *sample = (Sample){ 0 };
     int64_t id = r->o.sample_at(r->o.cookie, item->number);
     if (id < 0) return OK;
-    buf_trim(&me->buf, TRIM_BYTES);
+    byte_buf_trim(&me->buf, TRIM_BYTES);
     Status status = dataset_read(r->o.dataset, id, r->o.image_size, &me->buf, sample, hit);
     if (status == OK) keep_sample(r, item, sample, &me->buf);
     else if (!(item->reason = mem_strdup(status_message()))) status = ERR_MEMORY;
@@ -217,7 +217,7 @@ static void count_read(Readers *r, const Sample *sample, bool hit, double second
 {
     r->measure.reads++;
     r->measure.read_s += seconds;
-    time_counts_add(&r->stats.reads, seconds);
+    latency_counts_add(&r->stats.reads, seconds);
     r->stats.hits += hit;
     if (hit) return;
     r->stats.bytes += (int64_t)sample->bytes;
@@ -308,7 +308,7 @@ bool readers_take(Readers *r, int decoder, int64_t number, Sample *sample, Statu
 void readers_release(Readers *r, int64_t number, double decode_s)
 {
     Item *item = item_of(r, number);
-    buf_free(&item->own);
+    byte_buf_free(&item->own);
     mem_free(item->reason);
     item->reason = NULL;
     pthread_mutex_lock(&r->lock);
@@ -350,16 +350,16 @@ static Status build(Readers *r)
     r->size.count = r->o.threads > 0 ? r->o.threads : remembered > 0 ? remembered : READERS_FIRST;
     r->said = r->size.count > READERS_FIRST ? r->size.count : READERS_FIRST;
     r->mean_bytes = r->most_bytes = FIRST_GUESS;
-    r->items = mem_calloc(READ_WINDOW, sizeof *r->items);
+    r->items = mem_calloc(READERS_MAX_AHEAD, sizeof *r->items);
     r->waiters = mem_calloc((size_t)r->o.decoders, sizeof *r->waiters);
     if (!r->items || !r->waiters) return ERR_MEMORY;
     /* For all that there may ever be, so that growing allocates nothing; memory is taken only as it
      * is written to. */
     for (int i = 0; i < (r->o.threads > 0 ? r->o.threads : READERS_MAX); i++)
-        TRY(buf_reserve(&r->threads[i].buf, FIRST_BYTES));
+        TRY(byte_buf_reserve(&r->threads[i].buf, FIRST_BYTES));
     /* Samples get their places in the order in which reads end: a few more than the window may lie
      * in between. */
-    TRY(byte_ring_create(&r->ring, r->o.ahead_bytes, READ_WINDOW + READERS_MAX));
+    TRY(byte_ring_create(&r->ring, r->o.ahead_bytes, READERS_MAX_AHEAD + READERS_MAX));
     TRY(init_sync(r));
     r->measure.decoders = r->o.decoders;
     r->measure_start_s = r->waiting_since_s = clock_s();
@@ -404,13 +404,13 @@ void readers_destroy(Readers *r)
     if (!r) return;
     /* A reader that is at work may still start others, until it sees that all has stopped. */
     for (int i = 0; i < r->started; i++) pthread_join(r->threads[i].thread, NULL);
-    for (int i = 0; i < READERS_MAX; i++) buf_free(&r->threads[i].buf);
+    for (int i = 0; i < READERS_MAX; i++) byte_buf_free(&r->threads[i].buf);
     if (r->o.threads == 0 && r->started > 0) {
         say_size(r);
         dataset_set_readers(r->o.dataset, r->started);
     }
-    for (int i = 0; r->items && i < READ_WINDOW; i++) {
-        buf_free(&r->items[i].own);
+    for (int i = 0; r->items && i < READERS_MAX_AHEAD; i++) {
+        byte_buf_free(&r->items[i].own);
         mem_free(r->items[i].reason);
     }
     for (int i = 0; r->waiters && i < r->o.decoders; i++)

@@ -3,20 +3,20 @@
  * The loader's tickets are numbered along the stream. Readers take the numbers in that order, read
  * the samples and keep them until a decode thread has used them up. How far they are ahead is
  * bounded by bytes (one block of memory, out of which samples are served; see byte_ring.h) and by
- * READ_WINDOW samples. So a slow open or read costs decode threads nothing as long as enough of
- * them are under way at once; how many that is, is measured (reader_count.h).
+ * READERS_MAX_AHEAD samples. So a slow open or read costs decode threads nothing as long as enough
+ * of them are under way at once; how many that is, is measured (reader_count.h).
  *
  * A read writes into its reader's own buffer and is copied to the block once its size is known (1 %
  * of what decoding costs; no source has to tell sizes beforehand). Memory that the source lends (a
  * cache, a mapped file) is passed on without a copy and counts nothing. A sample for which the
  * block has no room is passed on in the reader's buffer, so the sample that decode threads need
  * next can always come, however small the block. */
-#ifndef CONVOY_DATA_READERS_H
-#define CONVOY_DATA_READERS_H
-#include "data/load/dataset.h"
-#include "data/load/histogram.h"
+#ifndef CONVOY_DATA_LOAD_READERS_H
+#define CONVOY_DATA_LOAD_READERS_H
+#include "data/load/dataset_internal.h"
+#include "data/load/latency.h"
 
-#define READ_WINDOW 4096 /* samples; what makes small files stop before the byte limit */
+#define READERS_MAX_AHEAD 4096 /* samples; what makes small files stop before the byte limit */
 
 typedef struct ReadersOptions {
     const Dataset *dataset;
@@ -37,7 +37,7 @@ typedef struct ReadersStats { /* since creation */
     bool saturated;      /* decode threads wait, and more readers brought nothing */
     int64_t bytes, hits; /* bytes read; samples that a cache had */
     double starved_s;    /* decode threads' time without bytes, summed */
-    TimeCounts reads;
+    LatencyCounts reads;
 } ReadersStats;
 
 typedef struct Readers Readers;

@@ -6,8 +6,8 @@
  * in flight while the next begins, and one slow image does not hold up the others. One mutex guards
  * all of it (it is taken a few times per image, and an image costs a millisecond); threads wait on
  * condition variables. */
-#ifndef CONVOY_DATA_RING_H
-#define CONVOY_DATA_RING_H
+#ifndef CONVOY_DATA_LOAD_RING_H
+#define CONVOY_DATA_LOAD_RING_H
 #include "data/data.h"
 #include <pthread.h>
 

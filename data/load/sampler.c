@@ -26,7 +26,7 @@ static int64_t ceil_sqrt(int64_t n)
 static uint64_t round_bits(uint64_t seed, uint32_t epoch, uint32_t round, int64_t half)
 {
     uint32_t counter[4] = { epoch, (uint32_t)half, RNG_SHUFFLE, round }, words[4];
-    philox4x32(seed, counter, words);
+    philox_4x32(seed, counter, words);
     return (uint64_t)words[1] << 32 | words[0];
 }
 

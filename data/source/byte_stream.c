@@ -24,7 +24,7 @@ struct ByteStream {
     int64_t mtime_ns;
 };
 
-Status stream_open(ByteStream **out, const char *path)
+Status byte_stream_open(ByteStream **out, const char *path)
 {
     struct stat info;
     *out = NULL;
@@ -41,7 +41,7 @@ Status stream_open(ByteStream **out, const char *path)
     if (status == OK && (!(s->owned = mem_alloc(s->capacity)) || !(s->name = mem_strdup(path))))
         status = ERR_MEMORY;
     if (status != OK) {
-        stream_close(s);
+        byte_stream_close(s);
         return status;
     }
     s->buffer = s->owned;
@@ -51,7 +51,7 @@ Status stream_open(ByteStream **out, const char *path)
     return OK;
 }
 
-Status stream_open_memory(ByteStream **out, const uint8_t *data, size_t bytes)
+Status byte_stream_open_memory(ByteStream **out, const uint8_t *data, size_t bytes)
 {
     *out = mem_calloc(1, sizeof **out);
     if (!*out) return ERR_MEMORY;
@@ -60,7 +60,7 @@ Status stream_open_memory(ByteStream **out, const uint8_t *data, size_t bytes)
     return OK;
 }
 
-void stream_close(ByteStream *s)
+void byte_stream_close(ByteStream *s)
 {
     if (!s) return;
     if (s->fd >= 0) close(s->fd);
@@ -95,7 +95,7 @@ static Status read_piece(ByteStream *s, uint8_t *out, size_t wanted, size_t *got
     return status == ERR_IO ? ERR_DATA : status;
 }
 
-Status stream_read(ByteStream *s, void *out, size_t bytes, size_t *got)
+Status byte_stream_read(ByteStream *s, void *out, size_t bytes, size_t *got)
 {
     uint8_t *to = out;
     for (*got = 0; *got < bytes;) {
@@ -117,17 +117,17 @@ Status stream_read(ByteStream *s, void *out, size_t bytes, size_t *got)
     return OK;
 }
 
-uint64_t stream_offset(const ByteStream *s)
+uint64_t byte_stream_offset(const ByteStream *s)
 {
     return s->offset - (s->filled - s->next);
 }
 
-int64_t stream_mtime_ns(const ByteStream *s)
+int64_t byte_stream_mtime_ns(const ByteStream *s)
 {
     return s->mtime_ns;
 }
 
-uint64_t stream_bytes(const ByteStream *s)
+uint64_t byte_stream_bytes(const ByteStream *s)
 {
     return s->bytes;
 }

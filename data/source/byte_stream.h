@@ -1,20 +1,20 @@
 /* byte_stream.h - a file that is read from front to back, in large pieces. */
-#ifndef CONVOY_DATA_BYTE_STREAM_H
-#define CONVOY_DATA_BYTE_STREAM_H
+#ifndef CONVOY_DATA_SOURCE_BYTE_STREAM_H
+#define CONVOY_DATA_SOURCE_BYTE_STREAM_H
 #include "base/status.h"
 #include <stddef.h>
 #include <stdint.h>
 
 typedef struct ByteStream ByteStream;
 /* errors name the path */
-Status stream_open(ByteStream **out, const char *path);
+Status byte_stream_open(ByteStream **out, const char *path);
 /* borrows data; for tests */
-Status stream_open_memory(ByteStream **out, const uint8_t *data, size_t bytes);
-void stream_close(ByteStream *s); /* NULL ok */
+Status byte_stream_open_memory(ByteStream **out, const uint8_t *data, size_t bytes);
+void byte_stream_close(ByteStream *s); /* NULL ok */
 /* Reads at most bytes to out (NULL: skips them); *got is less only at the end of the file. ERR_DATA
  * naming the file where the file system keeps failing. */
-Status stream_read(ByteStream *s, void *out, size_t bytes, size_t *got);
-uint64_t stream_offset(const ByteStream *s);  /* of the next byte */
-int64_t stream_mtime_ns(const ByteStream *s); /* when it was opened; 0 for memory */
-uint64_t stream_bytes(const ByteStream *s);   /* size when it was opened */
+Status byte_stream_read(ByteStream *s, void *out, size_t bytes, size_t *got);
+uint64_t byte_stream_offset(const ByteStream *s);  /* of the next byte */
+int64_t byte_stream_mtime_ns(const ByteStream *s); /* when it was opened; 0 for memory */
+uint64_t byte_stream_bytes(const ByteStream *s);   /* size when it was opened */
 #endif

@@ -7,7 +7,7 @@
 
 #define NUMBER_BYTES 12 /* a decimal int and its NUL */
 
-void packed_list_free(PackedFiles *f)
+void packed_files_free(PackedFiles *f)
 {
     mem_free(f->names);
     mem_free(f->folder);
@@ -51,8 +51,8 @@ static Status list_one(PackedFiles *out, const char *path)
     return OK;
 }
 
-Status packed_list(PackedFiles *out, const char *path, DataRole role,
-                   bool (*is_one)(const char *name))
+Status packed_files_list(PackedFiles *out, const char *path, DataRole role,
+                         bool (*is_one)(const char *name))
 {
     *out = (PackedFiles){ 0 };
     Status status = OK;
@@ -63,20 +63,21 @@ Status packed_list(PackedFiles *out, const char *path, DataRole role,
     } else if (fs_exists(path) && is_one(path)) {
         status = list_one(out, path);
     }
-    if (status != OK) packed_list_free(out);
+    if (status != OK) packed_files_free(out);
     return status == ERR_MEMORY ? status : OK;
 }
 
-Status packed_probe(const char *path, DataRole role, bool (*is_one)(const char *name), bool *yes)
+Status packed_files_probe(const char *path, DataRole role, bool (*is_one)(const char *name),
+                          bool *yes)
 {
     PackedFiles f;
-    TRY(packed_list(&f, path, role, is_one));
+    TRY(packed_files_list(&f, path, role, is_one));
     *yes = f.count > 0;
-    packed_list_free(&f);
+    packed_files_free(&f);
     return OK;
 }
 
-Status packed_none(const char *path, const char *what)
+Status packed_files_none(const char *path, const char *what)
 {
     if (!fs_exists(path)) return fail(ERR_DATA, "%s: no such folder", path);
     return fail(ERR_DATA, "%s: no %s in this folder", path, what);
@@ -84,11 +85,11 @@ Status packed_none(const char *path, const char *what)
 
 /* ---- class names ---- */
 
-Status packed_names(PackedNames *out, const char *folder, int classes, const char *path)
+Status packed_files_names(PackedFilesNames *out, const char *folder, int classes, const char *path)
 {
-    *out = (PackedNames){ 0 };
+    *out = (PackedFilesNames){ 0 };
     int given = 0;
-    TRY(index_read_names(folder, CLASSES_FILE, &out->file, &given));
+    TRY(index_build_read_names(folder, CLASSES_FILE, &out->file, &given));
     out->given = given > 0;
     out->classes = given > classes ? given : classes;
     Status status = OK;
@@ -100,11 +101,11 @@ Status packed_names(PackedNames *out, const char *folder, int classes, const cha
     if (status == OK && !(out->numbers = mem_alloc((size_t)out->classes * NUMBER_BYTES)))
         status = ERR_MEMORY;
     for (int c = 0; status == OK && c < given; c++) out->names[c] = out->file[c];
-    if (status != OK) packed_names_free(out);
+    if (status != OK) packed_files_names_free(out);
     return status;
 }
 
-void packed_number_rest(PackedNames *n)
+void packed_files_number_rest(PackedFilesNames *n)
 {
     for (int c = 0; c < n->classes; c++) {
         if (n->names[c]) continue;
@@ -114,10 +115,10 @@ void packed_number_rest(PackedNames *n)
     }
 }
 
-void packed_names_free(PackedNames *n)
+void packed_files_names_free(PackedFilesNames *n)
 {
     mem_free(n->file);
     mem_free(n->numbers);
     mem_free((void *)n->names);
-    *n = (PackedNames){ 0 };
+    *n = (PackedFilesNames){ 0 };
 }

@@ -23,7 +23,7 @@ ShardTrailer shard_trailer(uint64_t index_at, uint64_t index_bytes)
 {
     ShardTrailer t = { .index_at = index_at, .index_bytes = index_bytes };
     memcpy(t.magic, magic, sizeof magic);
-    t.crc = str_crc32c(0, &t, offsetof(ShardTrailer, crc));
+    t.crc = crc32c_update(0, &t, offsetof(ShardTrailer, crc));
     return t;
 }
 
@@ -46,7 +46,7 @@ static Status read_block(int fd, uint64_t file_bytes, Index **out)
     if (file_bytes < sizeof t) return fail(ERR_DATA, "the file is cut short");
     TRY(read_at(fd, &t, sizeof t, file_bytes - sizeof t));
     bool sound = memcmp(t.magic, magic, sizeof magic) == 0 &&
-                 t.crc == str_crc32c(0, &t, offsetof(ShardTrailer, crc));
+                 t.crc == crc32c_update(0, &t, offsetof(ShardTrailer, crc));
     if (!sound) return fail(ERR_DATA, "no shard of convoy pack, or cut short");
     uint64_t room = file_bytes - sizeof t;
     if (t.index_at > room || t.index_bytes != room - t.index_at)
@@ -64,7 +64,7 @@ static Status read_block(int fd, uint64_t file_bytes, Index **out)
 static Status check_shard(const Index *x, uint64_t bytes)
 {
     const IndexHeader *h = x->header;
-    bool good = h->flags & INDEX_PLACES && h->shards > h->shard && h->shards <= MAX_SHARDS &&
+    bool good = h->flags & INDEX_PACKED && h->shards > h->shard && h->shards <= MAX_SHARDS &&
                 h->stamps == 1;
     for (int64_t i = 0; good && i < x->images; i++)
         good = x->offset[i] + x->bytes[i] + x->seek_bytes[i] <= bytes;
@@ -129,14 +129,14 @@ static Status load_one(void *cookie, int64_t i)
         return fail(ERR_DATA, "%s/%s: holds shard %u of %u", m->path, name, x->header->shard,
                     x->header->shards);
     IndexPiece *piece = &m->pieces[i];
-    TRY(piece_stamp(piece, name, 0, m->bytes[i]));
+    TRY(index_piece_stamp(piece, name, 0, m->bytes[i]));
     for (int64_t id = 0; id < x->images; id++) {
         IndexEntry e = { .offset = x->offset[id],
                          .label = (uint32_t)index_label(x, id),
                          .bytes = x->bytes[id],
                          .seek_bytes = x->seek_bytes[id],
                          .crc = x->crc[id] };
-        TRY(piece_add(piece, NULL, index_path(x, id), &e));
+        TRY(index_piece_add(piece, NULL, index_path(x, id), &e));
     }
     return OK;
 }
@@ -168,7 +168,7 @@ static Status assemble(Index **out, const Merge *m)
                          .pieces = m->pieces,
                          .piece_count = m->count,
                          .plan_key = first->header->plan_key };
-    Status status = index_assemble(out, &parts);
+    Status status = index_build(out, &parts);
     mem_free((void *)names);
     return status;
 }
@@ -190,7 +190,7 @@ static Status count_shards(Merge *m)
     return m->shards && m->bytes && m->pieces ? OK : ERR_MEMORY;
 }
 
-Status shards_merge(Index **out, const ScanOptions *o)
+Status shard_merge(Index **out, const ScanOptions *o)
 {
     Merge m = { .path = o->path };
     *out = NULL;
@@ -200,7 +200,7 @@ Status shards_merge(Index **out, const ScanOptions *o)
     if (status == OK) status = assemble(out, &m);
     for (uint32_t i = 0; i < m.count; i++) {
         if (m.shards) index_destroy(m.shards[i]);
-        if (m.pieces) piece_free(&m.pieces[i]);
+        if (m.pieces) index_piece_free(&m.pieces[i]);
     }
     mem_free(m.shards);
     mem_free(m.bytes);

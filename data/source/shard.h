@@ -8,8 +8,8 @@
  *
  * Samples are the original files byte for byte (unless they were asked to be recoded), in the order
  * of the dataset that was packed: shard k of S holds samples kN/S .. (k+1)N/S. */
-#ifndef CONVOY_DATA_SHARD_H
-#define CONVOY_DATA_SHARD_H
+#ifndef CONVOY_DATA_SOURCE_SHARD_H
+#define CONVOY_DATA_SOURCE_SHARD_H
 #include "data/index/index_build.h"
 
 #define SHARD_INDEX_FILE "dataset.index"
@@ -30,5 +30,5 @@ ShardTrailer shard_trailer(uint64_t index_at, uint64_t index_bytes);
 Status shard_load(Index **out, const char *folder, const char *name, uint64_t *bytes);
 /* The index of all shards in a folder. ERR_DATA where one is missing (packing was interrupted),
  * damaged, or of another set. */
-Status shards_merge(Index **out, const ScanOptions *o);
+Status shard_merge(Index **out, const ScanOptions *o);
 #endif

@@ -61,7 +61,7 @@ static int read_once(void *cookie, int n, Status *status)
     r->bytes = 0;
     for (;;) {
         size_t wanted = r->bytes + 1 > FIRST_READ_BYTES ? r->bytes + 1 : FIRST_READ_BYTES;
-        *status = buf_reserve(r->buf, wanted);
+        *status = byte_buf_reserve(r->buf, wanted);
         if (*status != OK) break;
         size_t room = r->buf->capacity - r->bytes;
         ssize_t got = read(fd, r->buf->data + r->bytes, room);
@@ -205,7 +205,7 @@ static Status check_containers(const Index *index, int root, const char *path)
 
 Status source_check_index(const Index *index, const char *path)
 {
-    bool places = index->header->flags & INDEX_PLACES;
+    bool places = index->header->flags & INDEX_PACKED;
     int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root < 0 && (errno != ENOTDIR || !places))
         return fail(ERR_DATA, "%s: no such folder", path);

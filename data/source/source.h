@@ -1,7 +1,7 @@
 /* source.h - where samples come from: one vtable, one file per kind of source.
  *
  * A source knows how many samples there are, their labels, and how to hand over one sample: either
- * encoded bytes (a file that decode.c has to look at) or raw pixels. After open a source is
+ * encoded bytes (a file that decoder.c has to look at) or raw pixels. After open a source is
  * read-only, so any number of threads may read from it, each with its own buffer.
  *
  * Most kinds have an index (index.h): scan makes it, once for all ranks of a run, and open starts
@@ -10,8 +10,8 @@
  * Errors of read: ERR_DATA = this sample is bad (missing, empty, too large), the caller's
  * bad-sample policy applies; ERR_IO = the file system failed and kept failing, which says nothing
  * about the sample: the run must stop; ERR_MEMORY. The sentence names the sample. */
-#ifndef CONVOY_DATA_SOURCE_H
-#define CONVOY_DATA_SOURCE_H
+#ifndef CONVOY_DATA_SOURCE_SOURCE_H
+#define CONVOY_DATA_SOURCE_SOURCE_H
 #include "data/data.h"
 #include "data/decode/image.h"
 #include "data/index/index_build.h"

@@ -114,7 +114,7 @@ static Status read_one(CifarSource *s, const char *folder, int file)
 static Status name_classes(CifarSource *s, const char *folder)
 {
     int given = 0, classes = s->cifar->classes;
-    TRY(index_read_names(folder, s->cifar->names, &s->names, &given));
+    TRY(index_build_read_names(folder, s->cifar->names, &s->names, &given));
     if (s->names && given != classes)
         return fail(ERR_DATA, "%s/%s: %d names for %d classes", folder, s->cifar->names, given,
                     classes);

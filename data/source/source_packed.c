@@ -27,7 +27,7 @@ typedef struct PackedSource {
     _Atomic uint64_t *checked; /* a bit a sample: its checksum was right once */
 } PackedSource;
 
-void packed_close(Source *base)
+void source_packed_close(Source *base)
 {
     PackedSource *s = (PackedSource *)base;
     for (int i = 0; s->files && i < base->index->stamp_count; i++)
@@ -42,7 +42,7 @@ void packed_close(Source *base)
 
 static Status fill(PackedSource *s, const char *path, const Index *index)
 {
-    if (!(index->header->flags & INDEX_PLACES))
+    if (!(index->header->flags & INDEX_PACKED))
         return fail(ERR_DATA, "%s: the index does not say where samples lie", path);
     TRY(source_use_index(&s->base, index));
     if (!(s->root = mem_strdup(path))) return ERR_MEMORY;
@@ -55,7 +55,7 @@ static Status fill(PackedSource *s, const char *path, const Index *index)
     return OK;
 }
 
-Status packed_open(Source **out, const DatasetOptions *o, const Index *index)
+Status source_packed_open(Source **out, const DatasetOptions *o, const Index *index)
 {
     PackedSource *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
@@ -63,14 +63,14 @@ Status packed_open(Source **out, const DatasetOptions *o, const Index *index)
     s->root_fd = -1;
     Status status = fill(s, o->path, index);
     if (status != OK) {
-        packed_close(&s->base);
+        source_packed_close(&s->base);
         return status;
     }
     *out = &s->base;
     return OK;
 }
 
-void packed_describe(const Source *base, int64_t id, char *out, size_t bytes)
+void source_packed_describe(const Source *base, int64_t id, char *out, size_t bytes)
 {
     const PackedSource *s = (const PackedSource *)base;
     const char *file =
@@ -139,7 +139,7 @@ static Status check_sample(const PackedSource *s, int64_t id, const char *name, 
 {
     uint64_t bit = (uint64_t)1 << (id % 64);
     if (atomic_load_explicit(&s->checked[id / 64], memory_order_relaxed) & bit) return OK;
-    uint32_t crc = str_crc32c(0, data, bytes), wanted = s->base.index->crc[id];
+    uint32_t crc = crc32c_update(0, data, bytes), wanted = s->base.index->crc[id];
     if (crc != wanted)
         return fail(ERR_DATA, "%s: the checksum is %08x, should be %08x: the file is damaged", name,
                     crc, wanted);
@@ -147,15 +147,15 @@ static Status check_sample(const PackedSource *s, int64_t id, const char *name, 
     return OK;
 }
 
-Status packed_read(const Source *base, int64_t id, int image_size, ByteBuf *buf, Sample *out)
+Status source_packed_read(const Source *base, int64_t id, int image_size, ByteBuf *buf, Sample *out)
 {
     (void)image_size;
     const PackedSource *s = (const PackedSource *)base;
     char name[MAX_NAME_BYTES];
     size_t bytes = base->index->bytes[id], total = bytes + base->index->seek_bytes[id];
-    packed_describe(base, id, name, sizeof name);
+    source_packed_describe(base, id, name, sizeof name);
     if (bytes == 0) return fail(ERR_DATA, "%s: the file is empty", name);
-    TRY(buf_reserve(buf, total));
+    TRY(byte_buf_reserve(buf, total));
     PackedRead r = { .source = s, .id = id, .out = buf->data, .wanted = total };
     TRY(source_retry(name, read_once, &r));
     if (r.got < total)
@@ -167,7 +167,7 @@ Status packed_read(const Source *base, int64_t id, int image_size, ByteBuf *buf,
     return OK;
 }
 
-void packed_forget(const Source *base, int64_t id, bool *gone)
+void source_packed_forget(const Source *base, int64_t id, bool *gone)
 {
     const PackedSource *s = (const PackedSource *)base;
     const Index *x = base->index;

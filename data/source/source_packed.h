@@ -3,13 +3,13 @@
  *
  * Each of those kinds brings its own scan; from the index on they are the same: a sample is
  * (container, offset, bytes, CRC-32C), whoever wrote it. */
-#ifndef CONVOY_DATA_SOURCE_PACKED_H
-#define CONVOY_DATA_SOURCE_PACKED_H
+#ifndef CONVOY_DATA_SOURCE_SOURCE_PACKED_H
+#define CONVOY_DATA_SOURCE_SOURCE_PACKED_H
 #include "data/source/source.h"
 
-Status packed_open(Source **out, const DatasetOptions *o, const Index *index);
-Status packed_read(const Source *s, int64_t id, int image_size, ByteBuf *buf, Sample *out);
-void packed_describe(const Source *s, int64_t id, char *out, size_t bytes);
-void packed_forget(const Source *s, int64_t id, bool *gone);
-void packed_close(Source *s);
+Status source_packed_open(Source **out, const DatasetOptions *o, const Index *index);
+Status source_packed_read(const Source *s, int64_t id, int image_size, ByteBuf *buf, Sample *out);
+void source_packed_describe(const Source *s, int64_t id, char *out, size_t bytes);
+void source_packed_forget(const Source *s, int64_t id, bool *gone);
+void source_packed_close(Source *s);
 #endif

@@ -31,16 +31,16 @@ static Status shards_probe(const char *path, DataRole role, bool *yes)
 static Status load(Index **out, const char *file, const ScanOptions *o)
 {
     const char *changed = NULL;
-    Status status = index_load(out, file);
+    Status status = index_file_load(out, file);
     if (status == ERR_MEMORY) return status;
     if (status != OK) {
         log_warning("%s; taking the shards' own", status_message());
     } else if (strcmp(index_format(*out), SHARD_FORMAT) == 0 &&
-               index_is_current(*out, o->path, &changed)) {
+               index_file_is_current(*out, o->path, &changed)) {
         return OK;
     }
     index_destroy(*out);
-    return shards_merge(out, o);
+    return shard_merge(out, o);
 }
 
 static Status shards_scan(Index **out, const ScanOptions *o)
@@ -49,7 +49,7 @@ static Status shards_scan(Index **out, const ScanOptions *o)
     if (!fs_is_dir(o->path)) return fail(ERR_DATA, "%s: no such folder", o->path);
     bool there = false;
     TRY(has_file(o->path, SHARD_INDEX_FILE, &there));
-    if (!there) return shards_merge(out, o);
+    if (!there) return shard_merge(out, o);
     char *file = fs_join(o->path, SHARD_INDEX_FILE);
     Status status = file ? load(out, file, o) : ERR_MEMORY;
     mem_free(file);
@@ -61,11 +61,11 @@ const SourceKind source_shards = {
     .probe = shards_probe,
     .scan = shards_scan,
     .scan_is_cheap = true,
-    .open = packed_open,
-    .read = packed_read,
+    .open = source_packed_open,
+    .read = source_packed_read,
     .bytes = source_index_bytes,
     .label = source_index_label,
-    .describe = packed_describe,
-    .forget = packed_forget,
-    .close = packed_close,
+    .describe = source_packed_describe,
+    .forget = source_packed_forget,
+    .close = source_packed_close,
 };

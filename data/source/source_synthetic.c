@@ -49,7 +49,7 @@ static void random_bytes(RngPurpose purpose, uint32_t a, uint32_t b, uint8_t *ou
 static Status synthetic_read(const Source *s, int64_t id, int image_size, ByteBuf *buf, Sample *out)
 {
     size_t side = (size_t)image_size, bytes = side * side * 3;
-    TRY(buf_reserve(buf, bytes));
+    TRY(byte_buf_reserve(buf, bytes));
     uint8_t pattern[TILE_BYTES];
     random_bytes(RNG_SYNTHETIC, (uint32_t)(id % s->classes), STREAM_PATTERN, pattern,
                  sizeof pattern);

@@ -42,7 +42,7 @@ static bool is_tfrecord(const char *name)
 
 static Status tfrecord_probe(const char *path, DataRole role, bool *yes)
 {
-    return packed_probe(path, role, is_tfrecord, yes);
+    return packed_files_probe(path, role, is_tfrecord, yes);
 }
 
 /* Copies a span as a string; false where it is too long or holds a NUL, as no name does. */
@@ -77,9 +77,9 @@ static Status note_class(TfScan *scan, int64_t file, int label, const char *name
 static Status take_example(TfScan *scan, int64_t file, int64_t number, const uint8_t *data,
                            size_t bytes, uint64_t at)
 {
-    TfExample e;
+    TfrecordExample e;
     char class_name[MAX_NAME_BYTES] = "", name[MAX_NAME_BYTES] = "";
-    TRY(tfexample_parse(data, bytes, &e));
+    TRY(tfrecord_parse_example(data, bytes, &e));
     if (!e.image.data) return fail(ERR_DATA, "no image in it (image/encoded or image)");
     if (!e.has_label) return fail(ERR_DATA, "no label in it (image/class/label or label)");
     int64_t label = e.label - e.counts_from_1;
@@ -93,21 +93,21 @@ static Status take_example(TfScan *scan, int64_t file, int64_t number, const uin
     IndexEntry entry = { .offset = at + (uint64_t)(e.image.data - data),
                          .label = (uint32_t)label,
                          .bytes = (uint32_t)e.image.bytes,
-                         .crc = str_crc32c(0, e.image.data, e.image.bytes) };
+                         .crc = crc32c_update(0, e.image.data, e.image.bytes) };
     if (!name[0]) {
         /* Nothing to order by but the place; ten digits keep text in the order of numbers. */
         snprintf(name, sizeof name, "%.900s#%010lld", scan->files->names[file], (long long)number);
-        return piece_add(&scan->pieces[file], NULL, name, &entry);
+        return index_piece_add(&scan->pieces[file], NULL, name, &entry);
     }
     const char *folder = strchr(name, '/') ? NULL : class_name;
-    return piece_add(&scan->pieces[file], folder, name, &entry);
+    return index_piece_add(&scan->pieces[file], folder, name, &entry);
 }
 
 static Status scan_stream(TfScan *scan, int64_t file, ByteStream *s)
 {
     ByteBuf record = { 0 };
-    Status status = piece_stamp(&scan->pieces[file], scan->files->names[file], stream_mtime_ns(s),
-                                stream_bytes(s));
+    Status status = index_piece_stamp(&scan->pieces[file], scan->files->names[file],
+                                      byte_stream_mtime_ns(s), byte_stream_bytes(s));
     bool more = true;
     for (int64_t number = 0; status == OK; number++) {
         size_t bytes = 0;
@@ -117,7 +117,7 @@ static Status scan_stream(TfScan *scan, int64_t file, ByteStream *s)
         status = take_example(scan, file, number, record.data, bytes, at);
         if (status != OK) fail_note(status, "record %lld", (long long)number);
     }
-    buf_free(&record);
+    byte_buf_free(&record);
     return status;
 }
 
@@ -127,12 +127,12 @@ static Status scan_file(void *cookie, int64_t file)
     ByteStream *s = NULL;
     StrBuf path = { 0 };
     str_printf(&path, "%s/%s", scan->files->folder, scan->files->names[file]);
-    Status status = path.failed ? ERR_MEMORY : stream_open(&s, path.text);
+    Status status = path.failed ? ERR_MEMORY : byte_stream_open(&s, path.text);
     if (status == OK) {
         status = scan_stream(scan, file, s);
         if (status != OK && status != ERR_MEMORY) fail_note(status, "%s", path.text);
     }
-    stream_close(s);
+    byte_stream_close(s);
     str_free(&path);
     return status;
 }
@@ -173,26 +173,26 @@ static Status assemble(Index **out, const TfScan *scan, const ScanOptions *o)
 {
     int classes = count_classes(scan);
     bool named = false;
-    PackedNames table;
-    TRY(packed_names(&table, scan->files->folder, classes, o->path));
+    PackedFilesNames table;
+    TRY(packed_files_names(&table, scan->files->folder, classes, o->path));
     Status status = OK;
     if (!table.given) status = merge_names(scan, o->path, table.names, classes, &named);
-    packed_number_rest(&table);
+    packed_files_number_rest(&table);
     IndexParts parts = { .format = o->format,
                          .root = o->root,
                          .class_names = table.names,
                          .classes = table.classes,
-                         .flags = INDEX_PLACES | (named || table.given ? INDEX_NAMED : 0),
+                         .flags = INDEX_PACKED | (named || table.given ? INDEX_NAMED : 0),
                          .pieces = scan->pieces,
                          .piece_count = (size_t)scan->files->count };
-    if (status == OK) status = index_assemble(out, &parts);
-    packed_names_free(&table);
+    if (status == OK) status = index_build(out, &parts);
+    packed_files_names_free(&table);
     return status;
 }
 
 static void scan_free(TfScan *scan, int64_t files)
 {
-    for (int64_t f = 0; scan->pieces && f < files; f++) piece_free(&scan->pieces[f]);
+    for (int64_t f = 0; scan->pieces && f < files; f++) index_piece_free(&scan->pieces[f]);
     for (int64_t f = 0; scan->names && scan->classes && f < files; f++) {
         for (int c = 0; c < scan->classes[f]; c++) mem_free(scan->names[f][c]);
         mem_free(scan->names[f]);
@@ -206,18 +206,19 @@ static Status tfrecord_scan(Index **out, const ScanOptions *o)
 {
     PackedFiles files;
     *out = NULL;
-    TRY(packed_list(&files, o->path, o->role, is_tfrecord));
+    TRY(packed_files_list(&files, o->path, o->role, is_tfrecord));
     size_t n = (size_t)files.count;
     TfScan scan = { .files = &files,
                     .pieces = mem_calloc(n, sizeof *scan.pieces),
                     .names = mem_calloc(n, sizeof *scan.names),
                     .classes = mem_calloc(n, sizeof *scan.classes) };
     Status status = scan.pieces && scan.names && scan.classes ? OK : ERR_MEMORY;
-    if (n == 0) status = packed_none(o->path, "TFRecord file (NAME-00000-of-00001, .tfrecord)");
+    if (n == 0)
+        status = packed_files_none(o->path, "TFRecord file (NAME-00000-of-00001, .tfrecord)");
     if (status == OK) status = parallel_run(o->threads, files.count, "scan", scan_file, &scan);
     if (status == OK) status = assemble(out, &scan, o);
     scan_free(&scan, files.count);
-    packed_list_free(&files);
+    packed_files_free(&files);
     return status;
 }
 
@@ -226,11 +227,11 @@ const SourceKind source_tfrecord = {
     .probe = tfrecord_probe,
     .scan = tfrecord_scan,
     .scan_by_role = true,
-    .open = packed_open,
-    .read = packed_read,
+    .open = source_packed_open,
+    .read = source_packed_read,
     .bytes = source_index_bytes,
     .label = source_index_label,
-    .describe = packed_describe,
-    .forget = packed_forget,
-    .close = packed_close,
+    .describe = source_packed_describe,
+    .forget = source_packed_forget,
+    .close = source_packed_close,
 };

@@ -48,7 +48,7 @@ static bool is_tar(const char *name)
 
 static Status webdataset_probe(const char *path, DataRole role, bool *yes)
 {
-    return packed_probe(path, role, is_tar, yes);
+    return packed_files_probe(path, role, is_tar, yes);
 }
 
 /* ---- samples ---- */
@@ -66,7 +66,7 @@ static Status close_sample(TarScan *t)
     if (!t->has_image) return note(&t->first_imageless, &t->imageless, &t->key);
     if (t->entry.label == NO_LABEL) TRY(note(&t->first_unlabelled, &t->unlabelled, &t->path));
     else t->labelled++;
-    return piece_add(&t->piece, NULL, t->path.text, &t->entry);
+    return index_piece_add(&t->piece, NULL, t->path.text, &t->entry);
 }
 
 static Status open_sample(TarScan *t, const char *path, size_t key_bytes)
@@ -90,7 +90,7 @@ static Status take_image(TarScan *t, const TarMember *m)
     for (uint64_t left = m->bytes; left > 0;) {
         size_t n = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
         TRY(tar_read(&t->reader, t->buffer, n));
-        crc = str_crc32c(crc, t->buffer, n);
+        crc = crc32c_update(crc, t->buffer, n);
         left -= n;
     }
     t->entry.offset = m->offset;
@@ -139,7 +139,7 @@ static Status scan_members(TarScan *t)
 static Status scan_stream(TarScan *t, const char *name, ByteStream *s)
 {
     t->reader.stream = s;
-    TRY(piece_stamp(&t->piece, name, stream_mtime_ns(s), stream_bytes(s)));
+    TRY(index_piece_stamp(&t->piece, name, byte_stream_mtime_ns(s), byte_stream_bytes(s)));
     Status status = scan_members(t);
     tar_free(&t->reader);
     return status;
@@ -153,12 +153,12 @@ static Status scan_file(void *cookie, int64_t file)
     str_printf(&path, "%s/%s", scan->files->folder, scan->files->names[file]);
     Status status =
         path.failed || !(scan->tars[file] = mem_calloc(1, sizeof(TarScan))) ? ERR_MEMORY : OK;
-    if (status == OK) status = stream_open(&s, path.text);
+    if (status == OK) status = byte_stream_open(&s, path.text);
     if (s) {
         status = scan_stream(scan->tars[file], scan->files->names[file], s);
         if (status != OK && status != ERR_MEMORY) fail_note(status, "%s", path.text);
     }
-    stream_close(s);
+    byte_stream_close(s);
     str_free(&path);
     return status;
 }
@@ -173,7 +173,7 @@ static size_t common_folder(const WebScan *scan)
     for (int64_t f = 0; f < scan->files->count; f++) {
         const IndexPiece *p = &scan->tars[f]->piece;
         for (size_t i = 0; i < p->count; i++) {
-            const char *path = piece_path(p, i), *slash = strrchr(path, '/');
+            const char *path = index_piece_path(p, i), *slash = strrchr(path, '/');
             size_t folder = slash ? (size_t)(slash - path) + 1 : 0, n = 0;
             if (!first) {
                 first = path;
@@ -188,7 +188,7 @@ static size_t common_folder(const WebScan *scan)
     bool flat = false;
     for (int64_t f = 0; common > 0 && f < scan->files->count; f++)
         for (size_t i = 0; i < scan->tars[f]->piece.count; i++)
-            flat |= strchr(piece_path(&scan->tars[f]->piece, i) + common, '/') == NULL;
+            flat |= strchr(index_piece_path(&scan->tars[f]->piece, i) + common, '/') == NULL;
     while (flat && --common > 0 && first[common - 1] != '/') {
     }
     return common;
@@ -209,7 +209,7 @@ static Status collect_folders(WebScan *scan, StrBuf *names, size_t *count)
         IndexPiece *p = &scan->tars[f]->piece;
         for (size_t i = 0; i < p->count; i++) {
             p->entries[i].path_at += prefix;
-            const char *path = piece_path(p, i), *slash = strchr(path, '/');
+            const char *path = index_piece_path(p, i), *slash = strchr(path, '/');
             size_t n = slash ? (size_t)(slash - path) : 0;
             if (n == 0 || n >= sizeof last)
                 return fail(ERR_DATA,
@@ -233,7 +233,7 @@ static void label_by_folder(const WebScan *scan, const char *const *names, size_
     for (int64_t f = 0; f < scan->files->count; f++) {
         IndexPiece *p = &scan->tars[f]->piece;
         for (size_t i = 0; i < p->count; i++) {
-            const char *path = piece_path(p, i);
+            const char *path = index_piece_path(p, i);
             snprintf(name, sizeof name, "%.*s", (int)strcspn(path, "/"), path);
             const char *const *found = bsearch(&key, names, count, sizeof *names, by_text);
             ASSERT(found != NULL);
@@ -275,10 +275,10 @@ static Status assemble_named(Index **out, const WebScan *scan, const ScanOptions
                          .root = o->root,
                          .class_names = names,
                          .classes = classes,
-                         .flags = INDEX_PLACES | (named ? INDEX_NAMED : 0),
+                         .flags = INDEX_PACKED | (named ? INDEX_NAMED : 0),
                          .pieces = pieces,
                          .piece_count = n };
-    Status status = index_assemble(out, &parts);
+    Status status = index_build(out, &parts);
     mem_free(pieces);
     return status;
 }
@@ -291,11 +291,11 @@ static Status assemble_by_label(Index **out, const WebScan *scan, const ScanOpti
         for (size_t i = 0; i < p->count; i++)
             if (p->entries[i].label > highest) highest = p->entries[i].label;
     }
-    PackedNames names;
-    TRY(packed_names(&names, scan->files->folder, (int)highest + 1, o->path));
-    packed_number_rest(&names);
+    PackedFilesNames names;
+    TRY(packed_files_names(&names, scan->files->folder, (int)highest + 1, o->path));
+    packed_files_number_rest(&names);
     Status status = assemble_named(out, scan, o, names.names, names.classes, names.given);
-    packed_names_free(&names);
+    packed_files_names_free(&names);
     return status;
 }
 
@@ -336,7 +336,7 @@ static Status assemble(Index **out, WebScan *scan, const ScanOptions *o)
 static void tar_scan_free(TarScan *t)
 {
     if (!t) return;
-    piece_free(&t->piece);
+    index_piece_free(&t->piece);
     str_free(&t->key);
     str_free(&t->path);
     str_free(&t->first_unlabelled);
@@ -348,15 +348,15 @@ static Status webdataset_scan(Index **out, const ScanOptions *o)
 {
     PackedFiles files;
     *out = NULL;
-    TRY(packed_list(&files, o->path, o->role, is_tar));
+    TRY(packed_files_list(&files, o->path, o->role, is_tar));
     WebScan scan = { .files = &files, .tars = mem_calloc((size_t)files.count, sizeof *scan.tars) };
     Status status = scan.tars ? OK : ERR_MEMORY;
-    if (files.count == 0) status = packed_none(o->path, ".tar file");
+    if (files.count == 0) status = packed_files_none(o->path, ".tar file");
     if (status == OK) status = parallel_run(o->threads, files.count, "scan", scan_file, &scan);
     if (status == OK) status = assemble(out, &scan, o);
     for (int64_t f = 0; scan.tars && f < files.count; f++) tar_scan_free(scan.tars[f]);
     mem_free(scan.tars);
-    packed_list_free(&files);
+    packed_files_free(&files);
     return status;
 }
 
@@ -365,11 +365,11 @@ const SourceKind source_webdataset = {
     .probe = webdataset_probe,
     .scan = webdataset_scan,
     .scan_by_role = true,
-    .open = packed_open,
-    .read = packed_read,
+    .open = source_packed_open,
+    .read = source_packed_read,
     .bytes = source_index_bytes,
     .label = source_index_label,
-    .describe = packed_describe,
-    .forget = packed_forget,
-    .close = packed_close,
+    .describe = source_packed_describe,
+    .forget = source_packed_forget,
+    .close = source_packed_close,
 };

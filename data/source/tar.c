@@ -25,7 +25,8 @@ static const Field name_field = { 0, 100 }, size_field = { 124, 12 }, checksum_f
 
 static Status damaged(const TarReader *t, const char *what)
 {
-    return fail(ERR_DATA, "%s at byte %llu", what, (unsigned long long)stream_offset(t->stream));
+    return fail(ERR_DATA, "%s at byte %llu", what,
+                (unsigned long long)byte_stream_offset(t->stream));
 }
 
 void tar_free(TarReader *t)
@@ -87,7 +88,7 @@ static bool checksum_is_right(const uint8_t *block)
 static Status read_exactly(TarReader *t, void *out, uint64_t bytes)
 {
     size_t got = 0;
-    TRY(stream_read(t->stream, out, (size_t)bytes, &got));
+    TRY(byte_stream_read(t->stream, out, (size_t)bytes, &got));
     return got == bytes ? OK : damaged(t, "the archive is cut short");
 }
 
@@ -104,7 +105,7 @@ static Status check_end(TarReader *t, uint8_t block[BLOCK_BYTES])
     size_t got = 0;
     do {
         memset(block, 0, BLOCK_BYTES);
-        TRY(stream_read(t->stream, block, BLOCK_BYTES, &got));
+        TRY(byte_stream_read(t->stream, block, BLOCK_BYTES, &got));
         if (!is_zero(block)) return damaged(t, "something follows the end of the archive before");
     } while (got > 0);
     return OK;
@@ -247,7 +248,7 @@ static Status take_header(TarReader *t, const uint8_t *block, TarMember *m, bool
     /* links, devices and folders: a size there means nothing */
     bool no_content = type >= '1' && type <= '6';
     *m = (TarMember){ .path = t->path.text,
-                      .offset = stream_offset(t->stream),
+                      .offset = byte_stream_offset(t->stream),
                       .bytes = no_content ? 0 : bytes,
                       .regular = regular && t->path.length > 0 &&
                                  t->path.text[t->path.length - 1] != '/' };

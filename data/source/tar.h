@@ -1,7 +1,7 @@
 /* tar.h - the members of a tar file, one after another: ustar, with the path and size records of
  * pax and the long names of GNU tar. */
-#ifndef CONVOY_DATA_TAR_H
-#define CONVOY_DATA_TAR_H
+#ifndef CONVOY_DATA_SOURCE_TAR_H
+#define CONVOY_DATA_SOURCE_TAR_H
 #include "base/str.h"
 #include "data/source/byte_stream.h"
 #include <stdbool.h>

@@ -36,22 +36,22 @@ Status tfrecord_next(ByteStream *s, ByteBuf *buf, size_t *bytes, uint64_t *offse
 {
     uint8_t head[12];
     size_t got = 0;
-    uint64_t start = stream_offset(s);
-    TRY(stream_read(s, head, sizeof head, &got));
+    uint64_t start = byte_stream_offset(s);
+    TRY(byte_stream_read(s, head, sizeof head, &got));
     *more = got > 0;
     if (got == 0) return OK;
     if (got < sizeof head) return damaged(start, "is cut short");
     uint64_t length = little_endian(head, 8);
-    if (tfrecord_mask(str_crc32c(0, head, 8)) != (uint32_t)little_endian(head + 8, 4))
+    if (tfrecord_mask(crc32c_update(0, head, 8)) != (uint32_t)little_endian(head + 8, 4))
         return damaged(start,
                        "has a wrong checksum of its length: not a TFRecord file, or damaged");
     if (length > MAX_RECORD_BYTES) return damaged(start, "is larger than 128 MB");
     *offset = start + sizeof head;
     *bytes = (size_t)length;
-    TRY(buf_reserve(buf, *bytes + 4));
-    TRY(stream_read(s, buf->data, *bytes + 4, &got));
+    TRY(byte_buf_reserve(buf, *bytes + 4));
+    TRY(byte_stream_read(s, buf->data, *bytes + 4, &got));
     if (got < *bytes + 4) return damaged(start, "is cut short");
-    if (tfrecord_mask(str_crc32c(0, buf->data, *bytes)) !=
+    if (tfrecord_mask(crc32c_update(0, buf->data, *bytes)) !=
         (uint32_t)little_endian(buf->data + *bytes, 4))
         return damaged(start, "has a wrong checksum: the file is damaged");
     return OK;
@@ -119,11 +119,11 @@ enum { LIST_BYTES = 1, LIST_INT64 = 3 };
 typedef struct Wanted {
     const char *key;
     int list;     /* which kind of list it must be */
-    size_t place; /* of a Span in TfExample; unused for labels */
+    size_t place; /* of a Span in TfrecordExample; unused for labels */
     bool counts_from_1;
 } Wanted;
 
-#define SPAN(field) LIST_BYTES, offsetof(TfExample, field), false
+#define SPAN(field) LIST_BYTES, offsetof(TfrecordExample, field), false
 
 static const Wanted wanted[] = {
     { "image/encoded", SPAN(image) },           { "image", SPAN(image) },
@@ -144,7 +144,7 @@ static bool take_bytes(Reader list, Span *out)
     return true;
 }
 
-static bool take_int(Reader list, TfExample *out)
+static bool take_int(Reader list, TfrecordExample *out)
 {
     ProtoField f;
     while (list.p < list.end) {
@@ -158,7 +158,7 @@ static bool take_int(Reader list, TfExample *out)
     return true;
 }
 
-static bool take_feature(const Wanted *w, Reader feature, TfExample *out)
+static bool take_feature(const Wanted *w, Reader feature, TfrecordExample *out)
 {
     ProtoField f;
     while (feature.p < feature.end) {
@@ -173,7 +173,7 @@ static bool take_feature(const Wanted *w, Reader feature, TfExample *out)
     return true;
 }
 
-static bool take_entry(Reader entry, TfExample *out)
+static bool take_entry(Reader entry, TfrecordExample *out)
 {
     ProtoField f;
     Reader key = { NULL, NULL }, feature = { NULL, NULL };
@@ -191,7 +191,7 @@ static bool take_entry(Reader entry, TfExample *out)
     return true;
 }
 
-static bool take_features(Reader features, TfExample *out)
+static bool take_features(Reader features, TfrecordExample *out)
 {
     ProtoField f;
     while (features.p < features.end) {
@@ -201,11 +201,11 @@ static bool take_features(Reader features, TfExample *out)
     return true;
 }
 
-Status tfexample_parse(const uint8_t *data, size_t bytes, TfExample *out)
+Status tfrecord_parse_example(const uint8_t *data, size_t bytes, TfrecordExample *out)
 {
     Reader r = { data, data + bytes };
     ProtoField f;
-    *out = (TfExample){ 0 };
+    *out = (TfrecordExample){ 0 };
     while (r.p < r.end) {
         if (!read_field(&r, &f) || (f.type == 2 && f.number == 1 && !take_features(f.inside, out)))
             return fail(ERR_DATA, "not a tf.Example");

@@ -1,7 +1,7 @@
 /* tfrecord.h - the records of a TFRecord file, and the fields of a tf.Example that an image
  * classifier needs. */
-#ifndef CONVOY_DATA_TFRECORD_H
-#define CONVOY_DATA_TFRECORD_H
+#ifndef CONVOY_DATA_SOURCE_TFRECORD_H
+#define CONVOY_DATA_SOURCE_TFRECORD_H
 #include "data/decode/image.h"
 #include "data/source/byte_stream.h"
 #include <stdbool.h>
@@ -17,17 +17,17 @@ typedef struct Span {    /* of the record */
     size_t bytes;
 } Span;
 
-typedef struct TfExample {
+typedef struct TfrecordExample {
     Span image;      /* the encoded file */
     Span name;       /* its file name */
     Span class_name; /* synset */
     int64_t label;   /* as it is written */
     bool has_label;
     bool counts_from_1; /* label 0 stands for "background": ImageNet's converters */
-} TfExample;
+} TfrecordExample;
 
 /* Finds the fields under the names that ImageNet's converters (image/encoded, image/class/label,
  * image/class/synset, image/filename) and TensorFlow Datasets (image, label, file_name) use.
  * ERR_DATA with the reason if this is no tf.Example; missing fields are the caller's to judge. */
-Status tfexample_parse(const uint8_t *data, size_t bytes, TfExample *out);
+Status tfrecord_parse_example(const uint8_t *data, size_t bytes, TfrecordExample *out);
 #endif

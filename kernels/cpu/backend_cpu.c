@@ -6,7 +6,7 @@
  * given; waiting for it costs nothing. */
 #include "base/mem.h"
 #include "base/thread.h"
-#include "kernels/cpu/dnnl_util.h"
+#include "kernels/cpu/dnnl.h"
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,7 +94,7 @@ static Status cpu_stream_wait(Backend *b, Stream *s)
 static void cpu_destroy(Backend *backend)
 {
     CpuBackend *b = (CpuBackend *)backend;
-    cpu_layouts_destroy(b);
+    cpu_layout_destroy_all(b);
     if (b->engine && b->engine->engine) dnnl_engine_destroy(b->engine->engine);
     mem_free(b->engine);
     mem_free(b);
@@ -139,12 +139,12 @@ static const BackendVTable vtable = {
     .name = "cpu",
     .ops = ops,
     .fuses_add_into_batchnorm_bwd = true,
-    .takes_fusion = cpu_takes_fusion,
+    .takes_fusion = cpu_fusion_takes,
     .alignment = MEM_ALIGN,
     .alloc = cpu_alloc,
     .free = cpu_free,
-    .export_tensor = cpu_export_tensor,
-    .import_tensor = cpu_import_tensor,
+    .export_tensor = cpu_transfer_export,
+    .import_tensor = cpu_transfer_import,
     .stream_create = cpu_stream_create,
     .stream_destroy = cpu_stream_destroy,
     .stream_wait = cpu_stream_wait,

@@ -6,7 +6,7 @@
  * lane, double beyond it. saved holds the float mean and 1/sqrt(var + eps) that were applied:
  * backward starts from the same two numbers. */
 #include "kernels/cpu/batchnorm.h"
-#include "kernels/cpu/silu.h"
+#include "kernels/cpu/cpu_math.h"
 #include <math.h>
 #include <string.h>
 
@@ -62,7 +62,7 @@ CPU_INLINE void normalise_step(float *y, const float *x, const float *r, const B
 {
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        float t = bn_affine(x[l], c->mean[l], c->scale[l], c->shift[l]);
+        float t = batchnorm_affine(x[l], c->mean[l], c->scale[l], c->shift[l]);
         if (add) t += r[l];
         if (act == ACT_SILU) t = cpu_silu(t);
         y[l] = act == ACT_RELU && t <= 0.0f ? 0.0f : t; /* this way round a NaN stays one */
@@ -119,9 +119,9 @@ static void set_channel(const Forward *f, int64_t block, int64_t c, float mean, 
                         BnLanes *lanes)
 {
     int64_t b = f->view.b, channel = block * b + c;
-    cpu_spread_lanes(lanes->mean, c, b, mean);
-    cpu_spread_lanes(lanes->scale, c, b, f->gamma[channel] * inv_std);
-    cpu_spread_lanes(lanes->shift, c, b, f->beta[channel]);
+    cpu_lanes_fill(lanes->mean, c, b, mean);
+    cpu_lanes_fill(lanes->scale, c, b, f->gamma[channel] * inv_std);
+    cpu_lanes_fill(lanes->shift, c, b, f->beta[channel]);
     if (f->saved == NULL) return;
     f->saved[channel] = mean;
     f->saved[f->view.c + channel] = inv_std;
@@ -143,7 +143,7 @@ static void begin_block(const void *ctx, int64_t block, BnLanes *lanes)
     for (int64_t c = 0; c < cpu_block_channels(v, block); c++) {
         float sum = 0;
         for (int64_t p = 0; p < positions; p++) sum += x[p * v->b + c];
-        cpu_spread_lanes(lanes->mean, c, v->b, sum / (float)positions);
+        cpu_lanes_fill(lanes->mean, c, v->b, sum / (float)positions);
     }
 }
 
@@ -160,9 +160,9 @@ static void finish_block(const void *ctx, int64_t block, const BnSums *total, Bn
     double values = (double)f->view.n * (double)f->view.hw, m = (double)f->attr->momentum;
     for (int64_t c = 0; c < cpu_block_channels(&f->view, block); c++) {
         int64_t channel = block * f->view.b + c;
-        double offset = cpu_fold_lanes(total->first, c, f->view.b) / values,
+        double offset = cpu_lanes_sum(total->first, c, f->view.b) / values,
                mean = (double)lanes->mean[c] + offset;
-        double var = cpu_fold_lanes(total->second, c, f->view.b) / values - offset * offset;
+        double var = cpu_lanes_sum(total->second, c, f->view.b) / values - offset * offset;
         if (var < 0) var = 0;
         f->running_mean[channel] = (float)((1 - m) * (double)f->running_mean[channel] + m * mean);
         f->running_var[channel] =
@@ -189,7 +189,7 @@ static void run_training(const Forward *f, int threads, void *workspace)
                       .sum = sum_block,
                       .finish = finish_block,
                       .apply = apply_block };
-    bn_sweep(&sweep, workspace);
+    batchnorm_sweep(&sweep, workspace);
 }
 
 /* Running statistics are known beforehand: one pass, in the order of memory. */
@@ -224,7 +224,7 @@ static Status batchnorm_prepare(OpInstance *op)
             ERR_USAGE,
             "batch norm cannot train on one value per channel: use a larger batch or image");
     op->workspace_bytes = attr->mode == BN_TRAIN
-                              ? bn_sweep_workspace(&v, cpu_backend_of(op)->threads)
+                              ? batchnorm_sweep_workspace(&v, cpu_backend_of(op)->threads)
                               : (size_t)v.cb * sizeof(BnLanes);
     op->implementation = v.b == 1 ? "bn_plain" : "bn_blocked";
     return OK;

@@ -28,7 +28,7 @@ typedef struct BnSums {
  * must round alike: with -std=c17 gcc does not contract it to a fused multiply-add, and elsewhere
  * both sides contract the same expression. x - mean first keeps the digits of channels whose mean
  * is large against their deviation. */
-CPU_INLINE float bn_affine(float x, float mean, float scale, float shift)
+CPU_INLINE float batchnorm_affine(float x, float mean, float scale, float shift)
 {
     return (x - mean) * scale + shift;
 }
@@ -46,6 +46,6 @@ typedef struct BnSweep {
     void (*apply)(const void *ctx, int64_t plane, const BnLanes *lanes);
 } BnSweep;
 
-size_t bn_sweep_workspace(const CpuView *view, int threads);
-void bn_sweep(const BnSweep *sweep, void *workspace);
+size_t batchnorm_sweep_workspace(const CpuView *view, int threads);
+void batchnorm_sweep(const BnSweep *sweep, void *workspace);
 #endif

@@ -7,7 +7,7 @@
  * may lie under outputs element by element (dx over dy, dresidual over dy2): every element is read
  * before it is written. */
 #include "kernels/cpu/batchnorm.h"
-#include "kernels/cpu/silu.h"
+#include "kernels/cpu/cpu_math.h"
 #include <string.h>
 
 enum { SUM_STEPS = 128 };
@@ -54,9 +54,9 @@ CPU_INLINE void sum_step(const Planes *p, int64_t i, const BnLanes *c, float *fi
     for (int l = 0; l < lanes; l++) {
         float dz = whole[l];
         if (mask == MASK_FROM_X)
-            dz = bn_affine(x[l], c->mean[l], c->scale[l], c->shift[l]) <= 0.0f ? 0.0f : dz;
+            dz = batchnorm_affine(x[l], c->mean[l], c->scale[l], c->shift[l]) <= 0.0f ? 0.0f : dz;
         if (mask == MASK_SILU)
-            dz *= cpu_silu_slope(bn_affine(x[l], c->mean[l], c->scale[l], c->shift[l]));
+            dz *= cpu_silu_slope(batchnorm_affine(x[l], c->mean[l], c->scale[l], c->shift[l]));
         if (mask == MASK_FROM_Y) dz = y[l] <= 0.0f ? 0.0f : dz;
         if (store) dz_out[l] = dz;
         first[l] += dz;
@@ -166,7 +166,8 @@ CPU_INLINE void apply_step(float *dx, const float *dz, const float *x, const BnL
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
         float g = dz[l];
-        if (mask) g = bn_affine(x[l], c->mean[l], c->scale[l], c->shift[l]) <= 0.0f ? 0.0f : g;
+        if (mask)
+            g = batchnorm_affine(x[l], c->mean[l], c->scale[l], c->shift[l]) <= 0.0f ? 0.0f : g;
         dx[l] = c->scale[l] * (g - c->mean_dz[l] - (x[l] - c->mean[l]) * c->slope[l]);
     }
 }
@@ -205,9 +206,9 @@ static void begin_block(const void *ctx, int64_t block, BnLanes *lanes)
     memset(lanes, 0, sizeof *lanes);
     for (int64_t c = 0; c < cpu_block_channels(&g->view, block); c++) {
         int64_t channel = block * b + c;
-        cpu_spread_lanes(lanes->mean, c, b, g->saved[channel]);
-        cpu_spread_lanes(lanes->scale, c, b, g->gamma[channel] * g->saved[g->view.c + channel]);
-        cpu_spread_lanes(lanes->shift, c, b, g->beta[channel]);
+        cpu_lanes_fill(lanes->mean, c, b, g->saved[channel]);
+        cpu_lanes_fill(lanes->scale, c, b, g->gamma[channel] * g->saved[g->view.c + channel]);
+        cpu_lanes_fill(lanes->shift, c, b, g->beta[channel]);
     }
 }
 
@@ -232,14 +233,14 @@ static void finish_block(const void *ctx, int64_t block, const BnSums *total, Bn
     for (int64_t c = 0; c < cpu_block_channels(&g->view, block); c++) {
         int64_t channel = block * b + c;
         double inv_std = (double)g->saved[g->view.c + channel];
-        double sum_dz = cpu_fold_lanes(total->first, c, b),
-               sum_dz_xhat = cpu_fold_lanes(total->second, c, b) * inv_std;
+        double sum_dz = cpu_lanes_sum(total->first, c, b),
+               sum_dz_xhat = cpu_lanes_sum(total->second, c, b) * inv_std;
         g->dgamma[channel] =
             (float)(sum_dz_xhat + (g->accumulate ? (double)g->dgamma[channel] : 0.0));
         g->dbeta[channel] = (float)(sum_dz + (g->accumulate ? (double)g->dbeta[channel] : 0.0));
         if (g->frozen) continue; /* mean_dz and slope stay zero */
-        cpu_spread_lanes(lanes->mean_dz, c, b, (float)(sum_dz / values));
-        cpu_spread_lanes(lanes->slope, c, b, (float)(inv_std * sum_dz_xhat / values));
+        cpu_lanes_fill(lanes->mean_dz, c, b, (float)(sum_dz / values));
+        cpu_lanes_fill(lanes->slope, c, b, (float)(inv_std * sum_dz_xhat / values));
     }
 }
 
@@ -265,7 +266,7 @@ static Status batchnorm_bwd_prepare(OpInstance *op)
     if (op->out[BN_BWD_OUT_DRESIDUAL].desc.rank != 0)
         TRY(cpu_decide_like(&op->out[BN_BWD_OUT_DRESIDUAL], x, op));
     CpuView v = cpu_view(x);
-    op->workspace_bytes = bn_sweep_workspace(&v, cpu_backend_of(op)->threads);
+    op->workspace_bytes = batchnorm_sweep_workspace(&v, cpu_backend_of(op)->threads);
     op->implementation = v.b == 1 ? "bn_plain" : "bn_blocked";
     return OK;
 }
@@ -312,7 +313,7 @@ static Status batchnorm_bwd_run(OpInstance *op, Stream *stream)
                       .sum = sum_block,
                       .finish = finish_block,
                       .apply = apply_block };
-    bn_sweep(&sweep, op->workspace);
+    batchnorm_sweep(&sweep, op->workspace);
     return OK;
 }
 

@@ -18,7 +18,7 @@ static int64_t most_shared_blocks(const CpuView *v, int threads)
     return most < v->cb ? most : v->cb;
 }
 
-size_t bn_sweep_workspace(const CpuView *v, int threads)
+size_t batchnorm_sweep_workspace(const CpuView *v, int threads)
 {
     return (size_t)most_shared_blocks(v, threads) *
            (sizeof(BnLanes) + (size_t)v->n * sizeof(BnSums));
@@ -82,7 +82,7 @@ static void sweep_shared(const BnSweep *s, int64_t count, void *workspace)
     }
 }
 
-void bn_sweep(const BnSweep *s, void *workspace)
+void batchnorm_sweep(const BnSweep *s, void *workspace)
 {
     int64_t group = group_blocks(&s->view);
 #pragma omp parallel num_threads(s->threads)

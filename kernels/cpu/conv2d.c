@@ -32,13 +32,13 @@ static const struct DirectionRow {
                              { PLACE_INPUT, CONV_BWD_WEIGHTS_IN_DY, DNNL_ARG_DIFF_DST } } },
 };
 
-Status conv_decide_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x, const Layout *y,
-                           OpTensor *w)
+Status conv2d_decide_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x, const Layout *y,
+                             OpTensor *w)
 {
     if (w->bytes) return OK;
     ConvProblem problem = { .direction = CONV_FORWARD, .geometry = g, .x = x, .y = y };
     ConvChoice choice;
-    TRY(conv_choose(b, &problem, &choice));
+    TRY(conv2d_choose(b, &problem, &choice));
     dnnl_primitive_desc_destroy(choice.pd);
     w->bytes = choice.w->bytes;
     return cpu_layout_for_tensor(b, &w->layout, choice.w);
@@ -51,23 +51,24 @@ static Status window_of(CpuBackend *b, CpuOperand *out, CpuOperand full, const C
     offsets[g->w_rank - 2] = g->first_tap[0];
     offsets[g->w_rank - 1] = g->first_tap[1];
     *out = full;
-    return cpu_layout_window(b, &out->layout, full.layout, g->w, offsets);
+    return cpu_layout_submemory(b, &out->layout, full.layout, g->w, offsets);
 }
 
-Status conv_fetch(CpuBackend *b, CpuSteps *s, CpuOperand have, const Layout *want, CpuOperand *out)
+Status conv2d_fetch(CpuBackend *b, CpuSteps *s, CpuOperand have, const Layout *want,
+                    CpuOperand *out)
 {
     *out = have;
     if (have.layout == want) return OK;
-    *out = cpu_operand_workspace(s, want);
+    *out = cpu_steps_operand_workspace(s, want);
     return cpu_steps_add_reorder(b, s, have, *out);
 }
 
-Status conv_fetch_weights(CpuBackend *b, CpuSteps *s, const ConvGeometry *g, CpuOperand have,
-                          const Layout *want, CpuOperand *out)
+Status conv2d_fetch_weights(CpuBackend *b, CpuSteps *s, const ConvGeometry *g, CpuOperand have,
+                            const Layout *want, CpuOperand *out)
 {
     CpuOperand live = have;
     if (g->cropped) TRY(window_of(b, &live, have, g));
-    return conv_fetch(b, s, live, want, out);
+    return conv2d_fetch(b, s, live, want, out);
 }
 
 /* Takes what the primitive made to the output: another layout, around the dead taps (which get
@@ -77,7 +78,7 @@ static Status deliver(CpuBackend *b, CpuSteps *s, CpuOperand made, CpuOperand ou
 {
     CpuOperand target = output, part;
     if (add && (crop || made.layout != output.layout))
-        target = cpu_operand_workspace(s, output.layout);
+        target = cpu_steps_operand_workspace(s, output.layout);
     if (crop) {
         cpu_steps_add_zero(s, target);
         TRY(window_of(b, &part, target, crop));
@@ -106,11 +107,11 @@ static Status make_steps(CpuBackend *b, CpuSteps *s, const ConvGeometry *g,
         if (have[i].place == PLACE_OUTPUT) {
             output = i;
             direct = !(i == ROLE_W && g->cropped) && !add && have[i].layout == want[i];
-            use[i] = direct ? have[i] : cpu_operand_workspace(s, want[i]);
+            use[i] = direct ? have[i] : cpu_steps_operand_workspace(s, want[i]);
         } else if (i == ROLE_W) {
-            st = conv_fetch_weights(b, s, g, have[i], want[i], &use[i]);
+            st = conv2d_fetch_weights(b, s, g, have[i], want[i], &use[i]);
         } else {
-            st = conv_fetch(b, s, have[i], want[i], &use[i]);
+            st = conv2d_fetch(b, s, have[i], want[i], &use[i]);
         }
     }
     if (st != OK) {
@@ -134,16 +135,16 @@ static Status prepare(OpInstance *op, ConvDirection direction)
         const int slot = row->roles[i].slot;
         const bool input = row->roles[i].place == PLACE_INPUT;
         t[i] = input ? &op->in[slot] : &op->out[slot];
-        have[i] = input ? cpu_operand_in(slot, NULL) : cpu_operand_out(slot, NULL);
+        have[i] = input ? cpu_steps_operand_in(slot, NULL) : cpu_steps_operand_out(slot, NULL);
     }
     const ConvGeometry full =
-        conv_geometry(op->attr, &t[ROLE_X]->desc, &t[ROLE_W]->desc, &t[ROLE_Y]->desc);
-    const ConvGeometry live = conv_crop(&full);
+        conv2d_geometry(op->attr, &t[ROLE_X]->desc, &t[ROLE_W]->desc, &t[ROLE_Y]->desc);
+    const ConvGeometry live = conv2d_crop(&full);
     cpu_decide_activation(b, t[ROLE_X]);
     cpu_decide_activation(b, t[ROLE_Y]);
     TRY(cpu_layout_of_tensor(b, &have[ROLE_X].layout, t[ROLE_X]));
     TRY(cpu_layout_of_tensor(b, &have[ROLE_Y].layout, t[ROLE_Y]));
-    TRY(conv_decide_weights(b, &full, have[ROLE_X].layout, have[ROLE_Y].layout, t[ROLE_W]));
+    TRY(conv2d_decide_weights(b, &full, have[ROLE_X].layout, have[ROLE_Y].layout, t[ROLE_W]));
     have[ROLE_W].layout = t[ROLE_W]->layout;
     if (!have[ROLE_W].layout) TRY(cpu_layout_plain(b, &have[ROLE_W].layout, full.w_rank, full.w));
 
@@ -153,7 +154,7 @@ static Status prepare(OpInstance *op, ConvDirection direction)
                             .x = have[ROLE_X].layout,
                             .y = have[ROLE_Y].layout };
     if (!live.cropped) problem.w = have[ROLE_W].layout;
-    TRY(conv_choose(b, &problem, &choice));
+    TRY(conv2d_choose(b, &problem, &choice));
     op->implementation = choice.implementation;
     /* Only parameter gradients accumulate. */
     const bool add = op->accumulate && direction == CONV_BWD_WEIGHTS;

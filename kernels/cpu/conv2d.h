@@ -2,7 +2,7 @@
  * it is used (conv2d.c). */
 #ifndef CONVOY_KERNELS_CPU_CONV2D_H
 #define CONVOY_KERNELS_CPU_CONV2D_H
-#include "kernels/cpu/dnnl_util.h"
+#include "kernels/cpu/dnnl.h"
 
 typedef struct ConvGeometry {
     int64_t x[4], w[LAYOUT_MAX_RANK], y[4]; /* w: [K,C,R,S], or [G,K/G,C/G,R,S] with groups */
@@ -12,10 +12,10 @@ typedef struct ConvGeometry {
     bool cropped;
 } ConvGeometry;
 
-ConvGeometry conv_geometry(const Conv2dAttr *a, const TensorDesc *x, const TensorDesc *w,
-                           const TensorDesc *y);
+ConvGeometry conv2d_geometry(const Conv2dAttr *a, const TensorDesc *x, const TensorDesc *w,
+                             const TensorDesc *y);
 /* The same convolution without the taps of the window that meet nothing but padding. */
-ConvGeometry conv_crop(const ConvGeometry *full);
+ConvGeometry conv2d_crop(const ConvGeometry *full);
 
 typedef struct ConvEpilogue { /* y = act(sum + bias, and with add what y held) */
     const Layout *bias;
@@ -37,16 +37,17 @@ typedef struct ConvChoice {
 } ConvChoice;
 
 /* Caller owns out->pd. */
-Status conv_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out);
+Status conv2d_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out);
 
 /* ---- conv2d.c, for it and conv2d_bn.c ---- */
 
 /* Decides the layout of a weight tensor (or its gradient) that no program has placed yet. */
-Status conv_decide_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x, const Layout *y,
-                           OpTensor *w);
+Status conv2d_decide_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x, const Layout *y,
+                             OpTensor *w);
 /* have, or a copy of it that lies as want; of weights that lie as the full window, the part that is
  * g's. */
-Status conv_fetch(CpuBackend *b, CpuSteps *s, CpuOperand have, const Layout *want, CpuOperand *out);
-Status conv_fetch_weights(CpuBackend *b, CpuSteps *s, const ConvGeometry *g, CpuOperand have,
-                          const Layout *want, CpuOperand *out);
+Status conv2d_fetch(CpuBackend *b, CpuSteps *s, CpuOperand have, const Layout *want,
+                    CpuOperand *out);
+Status conv2d_fetch_weights(CpuBackend *b, CpuSteps *s, const ConvGeometry *g, CpuOperand have,
+                            const Layout *want, CpuOperand *out);
 #endif

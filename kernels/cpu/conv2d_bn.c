@@ -27,19 +27,19 @@ static Status add_fold(CpuBackend *b, State *s, const ConvGeometry *g, CpuOperan
     CpuSteps *steps = &s->steps;
     CpuOperand live;
     TRY(cpu_fold_prepare(&s->fold, want, eps));
-    TRY(conv_fetch_weights(b, steps, g, have, want, &live));
-    *folded = live.place == PLACE_WORKSPACE ? live : cpu_operand_workspace(steps, want);
-    *shift = cpu_operand_workspace(steps, bias);
-    const CpuOperand operands[FOLD_COUNT] = { [FOLD_FOLDED] = *folded,
-                                              [FOLD_WEIGHTS] = live,
-                                              [FOLD_GAMMA] = cpu_operand_in(CONV_BN_IN_GAMMA, bias),
-                                              [FOLD_BETA] = cpu_operand_in(CONV_BN_IN_BETA, bias),
-                                              [FOLD_MEAN] =
-                                                  cpu_operand_in(CONV_BN_IN_RUNNING_MEAN, bias),
-                                              [FOLD_VAR] =
-                                                  cpu_operand_in(CONV_BN_IN_RUNNING_VAR, bias),
-                                              [FOLD_SCALE] = cpu_operand_workspace(steps, bias),
-                                              [FOLD_SHIFT] = *shift };
+    TRY(conv2d_fetch_weights(b, steps, g, have, want, &live));
+    *folded = live.place == PLACE_WORKSPACE ? live : cpu_steps_operand_workspace(steps, want);
+    *shift = cpu_steps_operand_workspace(steps, bias);
+    const CpuOperand operands[FOLD_COUNT] = {
+        [FOLD_FOLDED] = *folded,
+        [FOLD_WEIGHTS] = live,
+        [FOLD_GAMMA] = cpu_steps_operand_in(CONV_BN_IN_GAMMA, bias),
+        [FOLD_BETA] = cpu_steps_operand_in(CONV_BN_IN_BETA, bias),
+        [FOLD_MEAN] = cpu_steps_operand_in(CONV_BN_IN_RUNNING_MEAN, bias),
+        [FOLD_VAR] = cpu_steps_operand_in(CONV_BN_IN_RUNNING_VAR, bias),
+        [FOLD_SCALE] = cpu_steps_operand_workspace(steps, bias),
+        [FOLD_SHIFT] = *shift
+    };
     cpu_steps_add_call(steps, cpu_fold_run, &s->fold, FOLD_COUNT, operands);
     return OK;
 }
@@ -49,9 +49,9 @@ static Status fetch_all(CpuBackend *b, State *s, const ConvGeometry *g, const Op
                         const ConvChoice *choice, const Layout *bias, float eps, CpuOperand use[4])
 {
     CpuSteps *steps = &s->steps;
-    TRY(conv_fetch(b, steps, have->x, choice->x, &use[0]));
+    TRY(conv2d_fetch(b, steps, have->x, choice->x, &use[0]));
     TRY(add_fold(b, s, g, have->w, choice->w, bias, eps, &use[1], &use[2]));
-    use[3] = have->y.layout == choice->y ? have->y : cpu_operand_workspace(steps, choice->y);
+    use[3] = have->y.layout == choice->y ? have->y : cpu_steps_operand_workspace(steps, choice->y);
     if (!have->residual.layout) return OK;
     if (have->residual.layout != choice->y)
         return cpu_steps_add_reorder(b, steps, have->residual, use[3]);
@@ -79,16 +79,16 @@ static Status decide(CpuBackend *b, OpInstance *op, const ConvGeometry *full, Op
 {
     OpTensor *x = &op->in[CONV_BN_IN_X], *w = &op->in[CONV_BN_IN_W],
              *residual = &op->in[CONV_BN_IN_RESIDUAL], *y = &op->out[CONV_BN_OUT_Y];
-    *have = (Operands){ .x = cpu_operand_in(CONV_BN_IN_X, NULL),
-                        .w = cpu_operand_in(CONV_BN_IN_W, NULL),
-                        .y = cpu_operand_out(CONV_BN_OUT_Y, NULL),
-                        .residual = cpu_operand_in(CONV_BN_IN_RESIDUAL, NULL) };
+    *have = (Operands){ .x = cpu_steps_operand_in(CONV_BN_IN_X, NULL),
+                        .w = cpu_steps_operand_in(CONV_BN_IN_W, NULL),
+                        .y = cpu_steps_operand_out(CONV_BN_OUT_Y, NULL),
+                        .residual = cpu_steps_operand_in(CONV_BN_IN_RESIDUAL, NULL) };
     for (int i = CONV_BN_IN_GAMMA; i <= CONV_BN_IN_RUNNING_VAR; i++) cpu_decide_plain(&op->in[i]);
     cpu_decide_activation(b, x);
     cpu_decide_activation(b, y);
     TRY(cpu_layout_of_tensor(b, &have->x.layout, x));
     TRY(cpu_layout_of_tensor(b, &have->y.layout, y));
-    TRY(conv_decide_weights(b, full, have->x.layout, have->y.layout, w));
+    TRY(conv2d_decide_weights(b, full, have->x.layout, have->y.layout, w));
     have->w.layout = w->layout;
     if (!w->layout) TRY(cpu_layout_plain(b, &have->w.layout, full->w_rank, full->w));
     if (residual->desc.rank == 0) return OK;
@@ -103,9 +103,9 @@ static Status prepare(OpInstance *op)
     State *s = op->state = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     const ConvGeometry full =
-        conv_geometry(&a->conv, &op->in[CONV_BN_IN_X].desc, &op->in[CONV_BN_IN_W].desc,
-                      &op->out[CONV_BN_OUT_Y].desc);
-    const ConvGeometry live = conv_crop(&full);
+        conv2d_geometry(&a->conv, &op->in[CONV_BN_IN_X].desc, &op->in[CONV_BN_IN_W].desc,
+                        &op->out[CONV_BN_OUT_Y].desc);
+    const ConvGeometry live = conv2d_crop(&full);
     Operands have;
     TRY(decide(b, op, &full, &have));
     ConvEpilogue epilogue = { .add = have.residual.layout != NULL, .act = a->act };
@@ -117,11 +117,11 @@ static Status prepare(OpInstance *op)
                             .epilogue = &epilogue };
     if (!live.cropped) problem.w = have.w.layout;
     ConvChoice choice;
-    TRY(conv_choose(b, &problem, &choice));
+    TRY(conv2d_choose(b, &problem, &choice));
     op->implementation = choice.implementation;
     /* A residual that lies otherwise is reordered into y, over which it may then not lie itself. */
     if (have.residual.layout && have.residual.layout != have.y.layout)
-        op->apart |= 1u << CONV_BN_OUT_Y;
+        op->no_alias |= 1u << CONV_BN_OUT_Y;
     TRY(make_steps(b, s, &live, &have, &choice, epilogue.bias, a->eps));
     op->workspace_bytes = s->steps.workspace_bytes;
     return OK;

@@ -14,8 +14,8 @@
 #include "kernels/cpu/conv2d.h"
 #include <string.h>
 
-ConvGeometry conv_geometry(const Conv2dAttr *a, const TensorDesc *x, const TensorDesc *w,
-                           const TensorDesc *y)
+ConvGeometry conv2d_geometry(const Conv2dAttr *a, const TensorDesc *x, const TensorDesc *w,
+                             const TensorDesc *y)
 {
     ConvGeometry g = { .w_rank = a->groups > 1 ? 5 : 4,
                        .stride = { a->stride_h, a->stride_w },
@@ -32,12 +32,12 @@ ConvGeometry conv_geometry(const Conv2dAttr *a, const TensorDesc *x, const Tenso
 
 /* The range of taps of one axis that meet a pixel at some position; false if there is nothing to
  * crop. */
-static bool live_taps(int64_t window, int64_t size, int64_t positions, int64_t stride, int64_t pad,
-                      int64_t *first, int64_t *last)
+static bool live_taps(int64_t kernel_size, int64_t size, int64_t positions, int64_t stride,
+                      int64_t pad, int64_t *first, int64_t *last)
 {
-    *first = window;
+    *first = kernel_size;
     *last = -1;
-    for (int64_t tap = 0; tap < window; tap++)
+    for (int64_t tap = 0; tap < kernel_size; tap++)
         for (int64_t p = 0; p < positions; p++) {
             int64_t at = p * stride + tap - pad;
             if (at < 0 || at >= size) continue;
@@ -45,25 +45,25 @@ static bool live_taps(int64_t window, int64_t size, int64_t positions, int64_t s
             *last = tap;
             break;
         }
-    return *last >= 0 && *last - *first + 1 < window;
+    return *last >= 0 && *last - *first + 1 < kernel_size;
 }
 
-ConvGeometry conv_crop(const ConvGeometry *full)
+ConvGeometry conv2d_crop(const ConvGeometry *full)
 {
     ConvGeometry g = *full;
     for (int axis = 0; axis < 2; axis++) {
-        int64_t *window = &g.w[g.w_rank - 2 + axis], first, last;
-        if (!live_taps(*window, g.x[2 + axis], g.y[2 + axis], g.stride[axis], g.pad_before[axis],
-                       &first, &last))
+        int64_t *kernel_size = &g.w[g.w_rank - 2 + axis], first, last;
+        if (!live_taps(*kernel_size, g.x[2 + axis], g.y[2 + axis], g.stride[axis],
+                       g.pad_before[axis], &first, &last))
             continue;
         int64_t before = g.pad_before[axis] - first,
-                after = g.pad_after[axis] - (*window - 1 - last);
+                after = g.pad_after[axis] - (*kernel_size - 1 - last);
         /* windows that lie in the padding as a whole; not worth a formula */
         if (before < 0 || after < 0) continue;
         g.pad_before[axis] = before;
         g.pad_after[axis] = after;
         g.first_tap[axis] = first;
-        *window = last - first + 1;
+        *kernel_size = last - first + 1;
         g.cropped = true;
     }
     return g;
@@ -121,7 +121,7 @@ static Status ask(CpuBackend *b, const ConvProblem *p, const Layout *w,
     memcpy(conv.pad_before, g->pad_before, sizeof conv.pad_before);
     memcpy(conv.pad_after, g->pad_after, sizeof conv.pad_after);
     if (p->epilogue) set_epilogue(&conv, p->epilogue);
-    dnnl_status_t st = compat_conv_create(&out->pd, b->engine->engine, &conv, accept);
+    dnnl_status_t st = dnnl_compat_conv_create(&out->pd, b->engine->engine, &conv, accept);
     *found = st == dnnl_success;
     if (st == dnnl_unimplemented) return OK;
     TRY(cpu_dnnl_status(st, "convolution"));
@@ -133,7 +133,7 @@ static Status ask(CpuBackend *b, const ConvProblem *p, const Layout *w,
     if (made == OK)
         made = cpu_dnnl_status(
             dnnl_primitive_desc_query(out->pd, dnnl_query_impl_info_str, 0, (void *)&name), "name");
-    if (made == OK) made = cpu_name_keep(b, &out->implementation, name);
+    if (made == OK) made = cpu_layout_keep_name(b, &out->implementation, name);
     if (made != OK) dnnl_primitive_desc_destroy(out->pd);
     return made;
 }
@@ -152,7 +152,7 @@ static void warn_slow(CpuBackend *b, const ConvGeometry *g, const char *implemen
                 implementation);
 }
 
-Status conv_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out)
+Status conv2d_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out)
 {
     static const dnnl_format_tag_t activations[] = { dnnl_format_tag_undef /* as they lie */,
                                                      dnnl_nhwc, dnnl_nchw };

@@ -29,7 +29,7 @@ void cpu_decide_activation(CpuBackend *b, OpTensor *t);
 void cpu_decide_plain(OpTensor *t);
 
 /* BackendVTable.takes_fusion (fusion.c). */
-bool cpu_takes_fusion(void *backend, const Fusion *fusion);
+bool cpu_fusion_takes(void *backend, const Fusion *fusion);
 
 /* How a kernel sees an activation: [n][cb][hw][b]. block is 1 for plain N,C,H,W. ASSERTs that the
  * layout is one of the two. */

@@ -26,24 +26,25 @@ static void divide_by_blocks(CompatTiles *t)
 
 #if DNNL_VERSION_MAJOR == 2
 
-CompatDescRef compat_desc_ref(const CompatDesc *d)
+CompatDescRef dnnl_compat_desc_ref(const CompatDesc *d)
 {
     return &d->handle;
 }
 
-dnnl_status_t compat_desc_make(CompatDesc *out, int rank, const int64_t *dims,
-                               dnnl_format_tag_t tag)
+dnnl_status_t dnnl_compat_desc_make(CompatDesc *out, int rank, const int64_t *dims,
+                                    dnnl_format_tag_t tag)
 {
     return dnnl_memory_desc_init_by_tag(&out->handle, rank, dims, dnnl_f32, tag);
 }
 
-dnnl_status_t compat_desc_window(CompatDesc *out, const CompatDesc *parent, const int64_t *dims,
-                                 const int64_t *offsets)
+dnnl_status_t dnnl_compat_desc_submemory(CompatDesc *out, const CompatDesc *parent,
+                                         const int64_t *dims, const int64_t *offsets)
 {
     return dnnl_memory_desc_init_submemory(&out->handle, &parent->handle, dims, offsets);
 }
 
-dnnl_status_t compat_desc_query(CompatDesc *out, const_dnnl_primitive_desc_t pd, dnnl_query_t what)
+dnnl_status_t dnnl_compat_desc_query(CompatDesc *out, const_dnnl_primitive_desc_t pd,
+                                     dnnl_query_t what)
 {
     const dnnl_memory_desc_t *d = dnnl_primitive_desc_query_md(pd, what, 0);
     if (!d) return dnnl_invalid_arguments;
@@ -51,28 +52,28 @@ dnnl_status_t compat_desc_query(CompatDesc *out, const_dnnl_primitive_desc_t pd,
     return dnnl_success;
 }
 
-void compat_desc_free(CompatDesc *d)
+void dnnl_compat_desc_free(CompatDesc *d)
 {
     (void)d;
 }
 
-bool compat_desc_equal(const CompatDesc *a, const CompatDesc *b)
+bool dnnl_compat_desc_equal(const CompatDesc *a, const CompatDesc *b)
 {
     return dnnl_memory_desc_equal(&a->handle, &b->handle) != 0;
 }
 
-size_t compat_desc_bytes(const CompatDesc *d)
+size_t dnnl_compat_desc_bytes(const CompatDesc *d)
 {
     return dnnl_memory_desc_get_size(&d->handle);
 }
 
-void compat_desc_dims(const CompatDesc *d, int *rank, dnnl_dims_t dims)
+void dnnl_compat_desc_dims(const CompatDesc *d, int *rank, dnnl_dims_t dims)
 {
     *rank = d->handle.ndims;
     memcpy(dims, d->handle.dims, sizeof(dnnl_dims_t));
 }
 
-dnnl_status_t compat_desc_tiles(const CompatDesc *d, CompatTiles *out)
+dnnl_status_t dnnl_compat_desc_tiles(const CompatDesc *d, CompatTiles *out)
 {
     const dnnl_blocking_desc_t *b = &d->handle.format_desc.blocking;
     if (d->handle.format_kind != dnnl_blocked) return dnnl_unimplemented;
@@ -144,47 +145,48 @@ static dnnl_status_t first_accepted(dnnl_primitive_desc_t *out, dnnl_engine_t en
 
 #else /* oneDNN 3 */
 
-CompatDescRef compat_desc_ref(const CompatDesc *d)
+CompatDescRef dnnl_compat_desc_ref(const CompatDesc *d)
 {
     return d->handle;
 }
 
-dnnl_status_t compat_desc_make(CompatDesc *out, int rank, const int64_t *dims,
-                               dnnl_format_tag_t tag)
+dnnl_status_t dnnl_compat_desc_make(CompatDesc *out, int rank, const int64_t *dims,
+                                    dnnl_format_tag_t tag)
 {
     return dnnl_memory_desc_create_with_tag(&out->handle, rank, dims, dnnl_f32, tag);
 }
 
-dnnl_status_t compat_desc_window(CompatDesc *out, const CompatDesc *parent, const int64_t *dims,
-                                 const int64_t *offsets)
+dnnl_status_t dnnl_compat_desc_submemory(CompatDesc *out, const CompatDesc *parent,
+                                         const int64_t *dims, const int64_t *offsets)
 {
     return dnnl_memory_desc_create_submemory(&out->handle, parent->handle, dims, offsets);
 }
 
-dnnl_status_t compat_desc_query(CompatDesc *out, const_dnnl_primitive_desc_t pd, dnnl_query_t what)
+dnnl_status_t dnnl_compat_desc_query(CompatDesc *out, const_dnnl_primitive_desc_t pd,
+                                     dnnl_query_t what)
 {
     const_dnnl_memory_desc_t d = dnnl_primitive_desc_query_md(pd, what, 0);
     if (!d) return dnnl_invalid_arguments;
     return dnnl_memory_desc_clone(&out->handle, d);
 }
 
-void compat_desc_free(CompatDesc *d)
+void dnnl_compat_desc_free(CompatDesc *d)
 {
     if (d->handle) dnnl_memory_desc_destroy(d->handle);
     d->handle = NULL;
 }
 
-bool compat_desc_equal(const CompatDesc *a, const CompatDesc *b)
+bool dnnl_compat_desc_equal(const CompatDesc *a, const CompatDesc *b)
 {
     return dnnl_memory_desc_equal(a->handle, b->handle) != 0;
 }
 
-size_t compat_desc_bytes(const CompatDesc *d)
+size_t dnnl_compat_desc_bytes(const CompatDesc *d)
 {
     return dnnl_memory_desc_get_size(d->handle);
 }
 
-void compat_desc_dims(const CompatDesc *d, int *rank, dnnl_dims_t dims)
+void dnnl_compat_desc_dims(const CompatDesc *d, int *rank, dnnl_dims_t dims)
 {
     int32_t n = 0;
     dnnl_dims_t *borrowed = NULL;
@@ -196,7 +198,7 @@ void compat_desc_dims(const CompatDesc *d, int *rank, dnnl_dims_t dims)
     *rank = (int)n;
 }
 
-dnnl_status_t compat_desc_tiles(const CompatDesc *d, CompatTiles *out)
+dnnl_status_t dnnl_compat_desc_tiles(const CompatDesc *d, CompatTiles *out)
 {
     dnnl_format_kind_t kind = dnnl_format_kind_undef;
     int32_t rank = 0, blocks = 0;
@@ -320,8 +322,8 @@ static dnnl_status_t open_desc(CompatDesc *out, const CompatDesc *d)
 {
     int rank;
     dnnl_dims_t dims;
-    compat_desc_dims(d, &rank, dims);
-    return compat_desc_make(out, rank, dims, dnnl_format_tag_any);
+    dnnl_compat_desc_dims(d, &rank, dims);
+    return dnnl_compat_desc_make(out, rank, dims, dnnl_format_tag_any);
 }
 
 static dnnl_status_t make_hint(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
@@ -338,12 +340,12 @@ static dnnl_status_t make_hint(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
     forward.w = &open[1];
     forward.y = &open[2];
     if (st == dnnl_success) st = first_accepted(out, engine, &forward, attr, NULL, accept_any);
-    for (int i = 0; i < 3; i++) compat_desc_free(&open[i]);
+    for (int i = 0; i < 3; i++) dnnl_compat_desc_free(&open[i]);
     return st;
 }
 
-dnnl_status_t compat_conv_create(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                                 const CompatConv *conv, bool (*accept)(const char *info))
+dnnl_status_t dnnl_compat_conv_create(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                                      const CompatConv *conv, bool (*accept)(const char *info))
 {
     *out = NULL;
     dnnl_primitive_attr_t attr = NULL;

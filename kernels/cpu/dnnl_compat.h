@@ -3,7 +3,7 @@
  * What differs between the two C interfaces is here and in dnnl_compat.c, and nowhere else: memory
  * descriptors (a struct by value in 2, an opaque pointer with an owner in 3), how a convolution's
  * primitive descriptor is made (operation descriptors in 2, one call in 3), and how its
- * implementations are walked. Functions return oneDNN's own status; dnnl_util.c translates it into
+ * implementations are walked. Functions return oneDNN's own status; dnnl.c translates it into
  * ours. */
 #ifndef CONVOY_KERNELS_CPU_DNNL_COMPAT_H
 #define CONVOY_KERNELS_CPU_DNNL_COMPAT_H
@@ -20,15 +20,15 @@ typedef const dnnl_memory_desc_t *CompatDescRef; /* how oneDNN's functions take 
 typedef const_dnnl_memory_desc_t CompatDescRef;
 #endif
 
-/* An owned descriptor: compat_desc_free() it once. */
+/* An owned descriptor: dnnl_compat_desc_free() it once. */
 typedef struct CompatDesc {
     dnnl_memory_desc_t handle;
 } CompatDesc;
 
-CompatDescRef compat_desc_ref(const CompatDesc *d);
+CompatDescRef dnnl_compat_desc_ref(const CompatDesc *d);
 /* f32 */
-dnnl_status_t compat_desc_make(CompatDesc *out, int rank, const int64_t *dims,
-                               dnnl_format_tag_t tag);
+dnnl_status_t dnnl_compat_desc_make(CompatDesc *out, int rank, const int64_t *dims,
+                                    dnnl_format_tag_t tag);
 /* How a tensor lies: cells of equal, contiguous tiles. The innermost block of a tile is the
  * last. */
 typedef struct CompatTiles {
@@ -39,16 +39,16 @@ typedef struct CompatTiles {
     dnnl_dims_t block_size, block_of;
 } CompatTiles;
 /* dnnl_unimplemented: it is no such layout */
-dnnl_status_t compat_desc_tiles(const CompatDesc *d, CompatTiles *out);
+dnnl_status_t dnnl_compat_desc_tiles(const CompatDesc *d, CompatTiles *out);
 /* The window of parent that starts at offsets, in parent's memory. */
-dnnl_status_t compat_desc_window(CompatDesc *out, const CompatDesc *parent, const int64_t *dims,
-                                 const int64_t *offsets);
-dnnl_status_t compat_desc_query(CompatDesc *out, const_dnnl_primitive_desc_t pd,
-                                dnnl_query_t what); /* a copy; what = dnnl_query_*_md */
-void compat_desc_free(CompatDesc *d);
-bool compat_desc_equal(const CompatDesc *a, const CompatDesc *b);
-size_t compat_desc_bytes(const CompatDesc *d);
-void compat_desc_dims(const CompatDesc *d, int *rank, dnnl_dims_t dims);
+dnnl_status_t dnnl_compat_desc_submemory(CompatDesc *out, const CompatDesc *parent,
+                                         const int64_t *dims, const int64_t *offsets);
+dnnl_status_t dnnl_compat_desc_query(CompatDesc *out, const_dnnl_primitive_desc_t pd,
+                                     dnnl_query_t what); /* a copy; what = dnnl_query_*_md */
+void dnnl_compat_desc_free(CompatDesc *d);
+bool dnnl_compat_desc_equal(const CompatDesc *a, const CompatDesc *b);
+size_t dnnl_compat_desc_bytes(const CompatDesc *d);
+void dnnl_compat_desc_dims(const CompatDesc *d, int *rank, dnnl_dims_t dims);
 
 typedef enum ConvDirection {
     CONV_FORWARD,
@@ -72,6 +72,6 @@ typedef struct CompatConv {
 /* The first implementation for which accept(info string) holds. Not found: dnnl_unimplemented.
  * Caller destroys *out. Scratchpad in user mode, direct algorithm, training where forward without
  * bias. */
-dnnl_status_t compat_conv_create(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                                 const CompatConv *conv, bool (*accept)(const char *info));
+dnnl_status_t dnnl_compat_conv_create(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                                      const CompatConv *conv, bool (*accept)(const char *info));
 #endif

@@ -41,7 +41,7 @@ Status cpu_fold_prepare(CpuFold *out, const Layout *weights, float eps)
 {
     *out = (CpuFold){ .eps = eps, .groups = 1, .group_block = 1, .filter_block = 1, .tile = 1 };
     CompatTiles *t = &out->tiles;
-    TRY_DNNL(compat_desc_tiles(&weights->desc, t));
+    TRY_DNNL(dnnl_compat_desc_tiles(&weights->desc, t));
     if (t->rank < DIM_COUNT) add_group(t);
     ASSERT(t->rank == DIM_COUNT);
     if (weights->rank == DIM_COUNT) out->groups = weights->dims[DIM_GROUP];

@@ -24,15 +24,15 @@ static Status choose(CpuBackend *b, const OpShape *op, const ConvEpilogue *epilo
 {
     const Conv2dBnAttr *a = op->attr;
     const TensorDesc *x = &op->in[CONV_BN_IN_X], *y = &op->out[CONV_BN_OUT_Y];
-    const ConvGeometry full = conv_geometry(&a->conv, x, &op->in[CONV_BN_IN_W], y),
-                       live = conv_crop(&full);
+    const ConvGeometry full = conv2d_geometry(&a->conv, x, &op->in[CONV_BN_IN_W], y),
+                       live = conv2d_crop(&full);
     ConvProblem problem = { .direction = CONV_FORWARD, .geometry = &live, .epilogue = epilogue };
     OpTensor tx = { .desc = *x }, ty = { .desc = *y };
     cpu_decide_activation(b, &tx);
     cpu_decide_activation(b, &ty);
     TRY(cpu_layout_of_tensor(b, &problem.x, &tx));
     TRY(cpu_layout_of_tensor(b, &problem.y, &ty));
-    TRY(conv_choose(b, &problem, out));
+    TRY(conv2d_choose(b, &problem, out));
     dnnl_primitive_desc_destroy(out->pd);
     return OK;
 }
@@ -50,7 +50,7 @@ static bool is_as_fast(CpuBackend *b, const OpShape *op)
            with.y == without.y && cpu_fold_prepare(&fold, with.w, a->eps) == OK;
 }
 
-bool cpu_takes_fusion(void *backend, const Fusion *fusion)
+bool cpu_fusion_takes(void *backend, const Fusion *fusion)
 {
     CpuBackend *b = backend;
     const OpShape *op = &fusion->after[0];

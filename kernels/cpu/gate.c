@@ -1,7 +1,7 @@
 /* gate.c - y = x sigmoid(g) and its gradient, a channel block of an image at a time: one pass over
  * memory each. Sums are float over a run of SUM_STEPS values per lane and double beyond it. */
+#include "kernels/cpu/cpu_math.h"
 #include "kernels/cpu/lanes.h"
-#include "kernels/cpu/silu.h"
 #include <string.h>
 
 enum { SUM_STEPS = 128 };
@@ -12,7 +12,7 @@ static void spread_gates(const CpuView *v, int64_t plane, const float *g, float 
     int64_t block = plane % v->cb, n = plane / v->cb;
     memset(lanes, 0, CPU_LANES * sizeof *lanes);
     for (int64_t c = 0; c < cpu_block_channels(v, block); c++)
-        cpu_spread_lanes(lanes, c, v->b, cpu_sigmoid(g[n * v->c + block * v->b + c]));
+        cpu_lanes_fill(lanes, c, v->b, cpu_sigmoid(g[n * v->c + block * v->b + c]));
 }
 
 CPU_CLONES static void gate_plane(float *y, const float *x, int64_t count,
@@ -108,7 +108,7 @@ static Status gate_bwd_run(OpInstance *op, Stream *stream)
             const int64_t at_g = n * v.c + block * v.b + c;
             /* s (1 - s); 1 - s itself would lose the digits of gates near 1 */
             double slope = (double)cpu_sigmoid(g[at_g]) * (double)cpu_sigmoid(-g[at_g]);
-            dg[at_g] = (float)(cpu_fold_lanes(sums, c, v.b) * slope);
+            dg[at_g] = (float)(cpu_lanes_sum(sums, c, v.b) * slope);
         }
     }
     return OK;

@@ -59,7 +59,7 @@ static Status global_avgpool_run(OpInstance *op, Stream *stream)
         double sums[CPU_LANES];
         sum_plane(x + plane * v.hw * v.b, v.hw * v.b, sums);
         for (int64_t c = 0; c < cpu_block_channels(&v, block); c++)
-            y[n * v.c + block * v.b + c] = (float)(cpu_fold_lanes(sums, c, v.b) / (double)v.hw);
+            y[n * v.c + block * v.b + c] = (float)(cpu_lanes_sum(sums, c, v.b) / (double)v.hw);
     }
     return OK;
 }
@@ -84,7 +84,7 @@ static Status global_avgpool_bwd_run(OpInstance *op, Stream *stream)
         int64_t block = plane % v.cb, n = plane / v.cb;
         float value[CPU_LANES] = { 0 };
         for (int64_t c = 0; c < cpu_block_channels(&v, block); c++)
-            cpu_spread_lanes(value, c, v.b, dy[n * v.c + block * v.b + c] / (float)v.hw);
+            cpu_lanes_fill(value, c, v.b, dy[n * v.c + block * v.b + c] / (float)v.hw);
         fill_plane(dx + plane * v.hw * v.b, v.hw * v.b, value);
     }
     return OK;

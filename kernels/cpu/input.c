@@ -28,14 +28,14 @@ typedef struct Source {
 } Source;
 
 /* What a run does to images beyond looking them up. */
-typedef struct Treatment {
+typedef struct InputAugment {
     const uint8_t *images;
     const int32_t *boxes; /* NULL: nothing is erased */
     const float *mix;     /* NULL: nothing is mixed */
     InputState *state;
     CpuView v;
     int64_t count; /* of images; behind them come mirrored ones */
-} Treatment;
+} InputAugment;
 
 static void input_release(OpInstance *op)
 {
@@ -74,7 +74,7 @@ static void look_up_row(float *x, int64_t step, const uint8_t *row, int64_t chan
 
 /* ---- treated images ---- */
 
-static Source source_of(const Treatment *t, int64_t n, int64_t h, const Table *table)
+static Source source_of(const InputAugment *t, int64_t n, int64_t h, const Table *table)
 {
     Source s = { .row = t->images + (n * t->v.h + h) * t->v.w * t->v.c, .table = table };
     const int32_t *box = t->boxes ? t->boxes + n * ERASE_COUNT : NULL;
@@ -90,7 +90,7 @@ static inline float pick(const Source *s, int64_t w, int64_t c, int64_t channels
 }
 
 /* Columns [from, to) of one channel of a row: a, and b added to it unless it is NULL. */
-static void write_columns(const Treatment *t, const Source *a, const Source *b, int64_t from,
+static void write_columns(const InputAugment *t, const Source *a, const Source *b, int64_t from,
                           int64_t to, int64_t c, float *x)
 {
     for (int64_t w = from; w < to; w++) {
@@ -100,7 +100,7 @@ static void write_columns(const Treatment *t, const Source *a, const Source *b, 
     }
 }
 
-static void write_mixed(const Treatment *t, int64_t n, int64_t h, int64_t c, float *x)
+static void write_mixed(const InputAugment *t, int64_t n, int64_t h, int64_t c, float *x)
 {
     const float *mix = t->mix;
     const bool box = mix[MIX_BOX] != 0;
@@ -120,14 +120,14 @@ static void write_mixed(const Treatment *t, int64_t n, int64_t h, int64_t c, flo
     write_columns(t, &a, NULL, right, t->v.w, c, x);
 }
 
-static void write_mirrored(const Treatment *t, int64_t n, int64_t h, int64_t c, float *x)
+static void write_mirrored(const InputAugment *t, int64_t n, int64_t h, int64_t c, float *x)
 {
     const uint8_t *row = t->images + (n * t->v.h + h) * t->v.w * t->v.c + c;
     const float *value = t->state->value.of[c];
     for (int64_t w = 0; w < t->v.w; w++) x[w * t->v.b] = value[row[(t->v.w - 1 - w) * t->v.c]];
 }
 
-static void write_row(const Treatment *t, int64_t n, int64_t h, int64_t c, float *x)
+static void write_row(const InputAugment *t, int64_t n, int64_t h, int64_t c, float *x)
 {
     if (n >= t->count) {
         write_mirrored(t, n - t->count, h, c, x);
@@ -151,12 +151,12 @@ static void scale_tables(InputState *state, int64_t channels, const float *mix)
 
 static void run_treated(OpInstance *op, float *x)
 {
-    const Treatment t = { .images = op->in[INPUT_IN_IMAGES].data,
-                          .boxes = op->in[INPUT_IN_ERASE].data,
-                          .mix = op->in[INPUT_IN_MIX].data,
-                          .state = op->state,
-                          .v = cpu_view(&op->out[INPUT_OUT_X]),
-                          .count = op->in[INPUT_IN_IMAGES].desc.dims[0] };
+    const InputAugment t = { .images = op->in[INPUT_IN_IMAGES].data,
+                             .boxes = op->in[INPUT_IN_ERASE].data,
+                             .mix = op->in[INPUT_IN_MIX].data,
+                             .state = op->state,
+                             .v = cpu_view(&op->out[INPUT_OUT_X]),
+                             .count = op->in[INPUT_IN_IMAGES].desc.dims[0] };
     const CpuView v = t.v;
     int threads = cpu_team(op, v.n * v.c * v.hw);
     scale_tables(t.state, v.c, t.mix);

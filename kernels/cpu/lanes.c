@@ -67,14 +67,14 @@ int64_t cpu_block_channels(const CpuView *v, int64_t block)
     return left < v->b ? left : v->b;
 }
 
-double cpu_fold_lanes(const double *lanes, int64_t channel, int64_t b)
+double cpu_lanes_sum(const double *lanes, int64_t channel, int64_t b)
 {
     double sum = 0;
     for (int64_t l = channel; l < CPU_LANES; l += b) sum += lanes[l];
     return sum;
 }
 
-void cpu_spread_lanes(float *lanes, int64_t channel, int64_t b, float value)
+void cpu_lanes_fill(float *lanes, int64_t channel, int64_t b, float value)
 {
     for (int64_t l = channel; l < CPU_LANES; l += b) lanes[l] = value;
 }

@@ -36,8 +36,8 @@ void cpu_pointwise(const OpInstance *op, CpuPointwise f, float *y, const float *
 /* Channels of a block that exist: b, or fewer in the last one. */
 int64_t cpu_block_channels(const CpuView *view, int64_t block);
 /* Sum over the lanes of channel `channel` of a block, in a fixed order. */
-double cpu_fold_lanes(const double *lanes, int64_t channel, int64_t b);
+double cpu_lanes_sum(const double *lanes, int64_t channel, int64_t b);
 /* Writes value to every lane of channel `channel` of a block. */
-void cpu_spread_lanes(float *lanes, int64_t channel, int64_t b, float value);
+void cpu_lanes_fill(float *lanes, int64_t channel, int64_t b, float value);
 CpuBackend *cpu_backend_of(const OpInstance *op);
 #endif

@@ -4,7 +4,7 @@
  * Layouts are few (a network has some hundreds of shapes at most) and looked up in prepare() only,
  * so they are one linked list. */
 #include "base/mem.h"
-#include "kernels/cpu/dnnl_util.h"
+#include "kernels/cpu/dnnl.h"
 #include <string.h>
 
 typedef struct Name {
@@ -17,12 +17,12 @@ struct CpuLayouts {
     Name *names; /* of oneDNN's implementations: some ten */
 };
 
-void cpu_layouts_destroy(CpuBackend *b)
+void cpu_layout_destroy_all(CpuBackend *b)
 {
     if (!b->layouts) return;
     for (Layout *l = b->layouts->first, *next; l; l = next) {
         next = l->next;
-        compat_desc_free(&l->desc);
+        dnnl_compat_desc_free(&l->desc);
         mem_free(l);
     }
     for (Name *name = b->layouts->names, *next; name; name = next) {
@@ -39,7 +39,7 @@ static Status make_lists(CpuBackend *b)
     return b->layouts ? OK : ERR_MEMORY;
 }
 
-Status cpu_name_keep(CpuBackend *b, const char **out, const char *name)
+Status cpu_layout_keep_name(CpuBackend *b, const char **out, const char *name)
 {
     *out = NULL;
     TRY(make_lists(b));
@@ -64,24 +64,24 @@ static Status intern(CpuBackend *b, const Layout **out, CompatDesc *desc, int ra
 {
     *out = NULL;
     if (make_lists(b) != OK) {
-        compat_desc_free(desc);
+        dnnl_compat_desc_free(desc);
         return ERR_MEMORY;
     }
     for (const Layout *l = b->layouts->first; l; l = l->next) {
-        if (!compat_desc_equal(&l->desc, desc)) continue;
-        compat_desc_free(desc);
+        if (!dnnl_compat_desc_equal(&l->desc, desc)) continue;
+        dnnl_compat_desc_free(desc);
         *out = l;
         return OK;
     }
     Layout *made = mem_calloc(1, sizeof *made);
     if (!made) {
-        compat_desc_free(desc);
+        dnnl_compat_desc_free(desc);
         return ERR_MEMORY;
     }
     made->desc = *desc;
     made->rank = rank;
     memcpy(made->dims, dims, (size_t)rank * sizeof *dims);
-    made->bytes = compat_desc_bytes(&made->desc);
+    made->bytes = dnnl_compat_desc_bytes(&made->desc);
     made->next = b->layouts->first;
     b->layouts->first = made;
     *out = made;
@@ -102,7 +102,7 @@ Status cpu_layout_make(CpuBackend *b, const Layout **out, int rank, const int64_
     CompatDesc desc;
     *out = NULL;
     copy_dims(d, rank, dims);
-    TRY_DNNL(compat_desc_make(&desc, rank, d, tag));
+    TRY_DNNL(dnnl_compat_desc_make(&desc, rank, d, tag));
     return intern(b, out, &desc, rank, d);
 }
 
@@ -122,20 +122,20 @@ Status cpu_layout_of_primitive(CpuBackend *b, const Layout **out, const_dnnl_pri
     dnnl_dims_t dims;
     int rank = 0;
     *out = NULL;
-    TRY_DNNL(compat_desc_query(&desc, pd, what));
-    compat_desc_dims(&desc, &rank, dims);
+    TRY_DNNL(dnnl_compat_desc_query(&desc, pd, what));
+    dnnl_compat_desc_dims(&desc, &rank, dims);
     return intern(b, out, &desc, rank, dims);
 }
 
-Status cpu_layout_window(CpuBackend *b, const Layout **out, const Layout *parent,
-                         const int64_t *dims, const int64_t *offsets)
+Status cpu_layout_submemory(CpuBackend *b, const Layout **out, const Layout *parent,
+                            const int64_t *dims, const int64_t *offsets)
 {
     dnnl_dims_t d, o;
     CompatDesc desc;
     *out = NULL;
     copy_dims(d, parent->rank, dims);
     copy_dims(o, parent->rank, offsets);
-    TRY_DNNL(compat_desc_window(&desc, &parent->desc, d, o));
+    TRY_DNNL(dnnl_compat_desc_submemory(&desc, &parent->desc, d, o));
     return intern(b, out, &desc, parent->rank, d);
 }
 

@@ -5,7 +5,7 @@
  * first, or accumulates a gradient, for nothing. An x of rank 4 may be blocked; then it (or its
  * gradient) passes through a plain copy in the workspace. */
 #include "base/mem.h"
-#include "kernels/cpu/dnnl_util.h"
+#include "kernels/cpu/dnnl.h"
 #include <string.h>
 
 typedef struct LinearState {
@@ -35,12 +35,12 @@ static Status prepare(OpInstance *op, OpTensor *x, CpuPlace place, int slot)
     const Layout *plain;
     TRY(cpu_layout_plain(b, &plain, x->desc.rank, x->desc.dims));
     /* the first piece of the workspace */
-    CpuOperand copy = cpu_operand_workspace(&s->steps, plain);
+    CpuOperand copy = cpu_steps_operand_workspace(&s->steps, plain);
     ASSERT(copy.offset == 0);
     if (place == PLACE_INPUT) {
-        TRY(cpu_steps_add_reorder(b, &s->steps, cpu_operand_in(slot, x->layout), copy));
+        TRY(cpu_steps_add_reorder(b, &s->steps, cpu_steps_operand_in(slot, x->layout), copy));
     } else {
-        TRY(cpu_steps_add_reorder(b, &s->steps, copy, cpu_operand_out(slot, x->layout)));
+        TRY(cpu_steps_add_reorder(b, &s->steps, copy, cpu_steps_operand_out(slot, x->layout)));
     }
     op->workspace_bytes = s->steps.workspace_bytes;
     return OK;

@@ -25,35 +25,35 @@ typedef struct Pool { /* one op: geometry of x (or dx) and y (or dy) */
 static void pool_init(Pool *k, const Pool2dAttr *attr, const OpTensor *x, const OpTensor *y)
 {
     *k = (Pool){ .attr = attr, .x = cpu_view(x), .y = cpu_view(y) };
-    ASSERT(k->x.b == k->y.b && attr->window_h * attr->window_w <= MAX_TAPS);
-    for (int i = 0; i < attr->window_h * attr->window_w; i++)
-        k->offset[i] = (i / attr->window_w * k->x.w + i % attr->window_w) * k->x.b;
+    ASSERT(k->x.b == k->y.b && attr->kernel_h * attr->kernel_w <= MAX_TAPS);
+    for (int i = 0; i < attr->kernel_h * attr->kernel_w; i++)
+        k->offset[i] = (i / attr->kernel_w * k->x.w + i % attr->kernel_w) * k->x.b;
 }
 
 /* Elements of the window of output position p that lie inside [0, size). */
-static inline Range taps_inside(int64_t p, int stride, int pad, int window, int64_t size)
+static inline Range taps_inside(int64_t p, int stride, int pad, int kernel_size, int64_t size)
 {
     int64_t start = p * stride - pad, end = size - start;
-    return (Range){ start < 0 ? -start : 0, end < window ? end : window };
+    return (Range){ start < 0 ? -start : 0, end < kernel_size ? end : kernel_size };
 }
 
 /* ---- inner loops: one output position, `lanes` channels. x (dx) points at window element (0,0),
  * which may lie outside the image; r and s say which elements do not. ---- */
 
 /* From the last element to the first, so that "not below" makes the first of equals win. */
-CPU_INLINE void max_position(const float *x, int64_t row, int32_t window_w, Range r, Range s,
+CPU_INLINE void max_position(const float *x, int64_t row, int32_t kernel_w, Range r, Range s,
                              float *y, int32_t *index, int lanes)
 {
     float best[CPU_LANES];
     int32_t at[CPU_LANES];
     for (int l = 0; l < lanes; l++) {
         best[l] = x[(r.last - 1) * row + (s.last - 1) * lanes + l];
-        at[l] = (int32_t)(r.last - 1) * window_w + (int32_t)(s.last - 1);
+        at[l] = (int32_t)(r.last - 1) * kernel_w + (int32_t)(s.last - 1);
     }
     for (int64_t i = r.last - 1; i >= r.first; i--)
         for (int64_t j = s.last - 1; j >= s.first; j--) {
             const float *v = x + i * row + j * lanes;
-            int32_t here = (int32_t)i * window_w + (int32_t)j;
+            int32_t here = (int32_t)i * kernel_w + (int32_t)j;
 #pragma omp simd
             for (int l = 0; l < lanes; l++) {
                 bool wins = (v[l] >= best[l]) | (v[l] != v[l]);
@@ -69,7 +69,7 @@ CPU_INLINE void max_position(const float *x, int64_t row, int32_t window_w, Rang
 
 CPU_INLINE void avg_position(const Pool *k, const float *x, Range r, Range s, float *y, int lanes)
 {
-    float sum[CPU_LANES] = { 0 }, taps = (float)(k->attr->window_h * k->attr->window_w);
+    float sum[CPU_LANES] = { 0 }, taps = (float)(k->attr->kernel_h * k->attr->kernel_w);
     for (int64_t i = r.first; i < r.last; i++)
         for (int64_t j = s.first; j < s.last; j++) {
             const float *v = x + (i * k->x.w + j) * lanes;
@@ -82,7 +82,7 @@ CPU_INLINE void avg_position(const Pool *k, const float *x, Range r, Range s, fl
 CPU_INLINE void avg_position_bwd(const Pool *k, float *dx, Range r, Range s, const float *dy,
                                  int lanes)
 {
-    float share[CPU_LANES], taps = (float)(k->attr->window_h * k->attr->window_w);
+    float share[CPU_LANES], taps = (float)(k->attr->kernel_h * k->attr->kernel_w);
     for (int l = 0; l < lanes; l++) share[l] = dy[l] / taps;
     for (int64_t i = r.first; i < r.last; i++)
         for (int64_t j = s.first; j < s.last; j++) {
@@ -104,9 +104,9 @@ CPU_INLINE void forward_lanes(const Pool *k, const float *x, float *y, uint8_t *
     int64_t row = k->x.w * lanes;
     int32_t at[CPU_LANES] = { 0 };
     for (int64_t p = 0; p < k->y.h; p++) {
-        Range r = taps_inside(p, a->stride_h, a->pad_h, a->window_h, k->x.h);
+        Range r = taps_inside(p, a->stride_h, a->pad_h, a->kernel_h, k->x.h);
         for (int64_t q = 0; q < k->y.w; q++) {
-            Range s = taps_inside(q, a->stride_w, a->pad_w, a->window_w, k->x.w);
+            Range s = taps_inside(q, a->stride_w, a->pad_w, a->kernel_w, k->x.w);
             int64_t to = p * k->y.w + q;
             const float *from =
                 x + ((p * a->stride_h - a->pad_h) * k->x.w + q * a->stride_w - a->pad_w) * lanes;
@@ -114,10 +114,10 @@ CPU_INLINE void forward_lanes(const Pool *k, const float *x, float *y, uint8_t *
                 avg_position(k, from, r, s, y + to * lanes, lanes);
                 continue;
             }
-            if (a->window_w == 3 && r.last - r.first == 3 && s.last - s.first == 3 &&
-                a->window_h == 3)
+            if (a->kernel_w == 3 && r.last - r.first == 3 && s.last - s.first == 3 &&
+                a->kernel_h == 3)
                 max_position(from, row, 3, three, three, y + to * lanes, at, lanes);
-            else max_position(from, row, a->window_w, r, s, y + to * lanes, at, lanes);
+            else max_position(from, row, a->kernel_w, r, s, y + to * lanes, at, lanes);
             for (int64_t c = 0; index != NULL && c < channels; c++)
                 index[c * k->y.hw + to] = (uint8_t)at[c];
         }
@@ -137,13 +137,13 @@ CPU_INLINE void backward_lanes(const Pool *k, const float *dy, const uint8_t *in
 {
     const Pool2dAttr *a = k->attr;
     for (int64_t p = 0; p < k->y.h; p++) {
-        Range r = taps_inside(p, a->stride_h, a->pad_h, a->window_h, k->x.h);
+        Range r = taps_inside(p, a->stride_h, a->pad_h, a->kernel_h, k->x.h);
         for (int64_t q = 0; q < k->y.w; q++) {
             int64_t from = p * k->y.w + q;
             float *to =
                 dx + ((p * a->stride_h - a->pad_h) * k->x.w + q * a->stride_w - a->pad_w) * lanes;
             if (index == NULL) {
-                Range s = taps_inside(q, a->stride_w, a->pad_w, a->window_w, k->x.w);
+                Range s = taps_inside(q, a->stride_w, a->pad_w, a->kernel_w, k->x.w);
                 avg_position_bwd(k, to, r, s, dy + from * lanes, lanes);
                 continue;
             }

@@ -1,12 +1,12 @@
 /* steps.c - lists of oneDNN primitives and small loops that an op instance walks at run time. See
- * dnnl_util.h.
+ * dnnl.h.
  *
  * A primitive's memory objects are made once, in prepare(), without an address; bind() points them
  * at theirs. oneDNN 2 zeroes the padding of a blocked memory object when it is pointed somewhere:
  * bind() happens between steps, when padding is the only thing there that must be defined, so that
  * is welcome. */
 #include "base/mem.h"
-#include "kernels/cpu/dnnl_util.h"
+#include "kernels/cpu/dnnl.h"
 #include <string.h>
 
 #define WORKSPACE_ALIGN ((size_t)64)
@@ -18,17 +18,17 @@ static size_t take_workspace(CpuSteps *s, size_t bytes)
     return at;
 }
 
-CpuOperand cpu_operand_in(int slot, const Layout *layout)
+CpuOperand cpu_steps_operand_in(int slot, const Layout *layout)
 {
     return (CpuOperand){ .place = PLACE_INPUT, .slot = slot, .layout = layout };
 }
 
-CpuOperand cpu_operand_out(int slot, const Layout *layout)
+CpuOperand cpu_steps_operand_out(int slot, const Layout *layout)
 {
     return (CpuOperand){ .place = PLACE_OUTPUT, .slot = slot, .layout = layout };
 }
 
-CpuOperand cpu_operand_workspace(CpuSteps *s, const Layout *layout)
+CpuOperand cpu_steps_operand_workspace(CpuSteps *s, const Layout *layout)
 {
     return (CpuOperand){ .place = PLACE_WORKSPACE,
                          .offset = take_workspace(s, layout->bytes),
@@ -49,7 +49,7 @@ static Status make_memories(CpuBackend *b, CpuStep *step, const int *arg_ids)
     for (int i = 0; i < step->operand_count; i++) {
         step->args[i].arg = arg_ids[i];
         TRY_DNNL(dnnl_memory_create(&step->args[i].memory,
-                                    compat_desc_ref(&step->operands[i].layout->desc),
+                                    dnnl_compat_desc_ref(&step->operands[i].layout->desc),
                                     b->engine->engine, DNNL_MEMORY_NONE));
     }
     return OK;
@@ -66,7 +66,7 @@ static Status add_primitive(CpuBackend *b, CpuSteps *s, const_dnnl_primitive_des
     memcpy(ids, arg_ids, (size_t)count * sizeof *ids);
     TRY(cpu_layout_of_primitive(b, &scratch, pd, dnnl_query_scratchpad_md));
     if (scratch->bytes) {
-        with_scratch[count] = cpu_operand_workspace(s, scratch);
+        with_scratch[count] = cpu_steps_operand_workspace(s, scratch);
         ids[count++] = DNNL_ARG_SCRATCHPAD;
     }
     CpuStep *step = new_step(s, STEP_PRIMITIVE, count, with_scratch);
@@ -87,7 +87,7 @@ Status cpu_steps_add_reorder(CpuBackend *b, CpuSteps *s, CpuOperand from, CpuOpe
     static const int arg_ids[] = { DNNL_ARG_FROM, DNNL_ARG_TO };
     const CpuOperand operands[] = { from, to };
     dnnl_primitive_desc_t pd = NULL;
-    TRY(cpu_reorder_create(b, &pd, from.layout, to.layout));
+    TRY(cpu_dnnl_reorder_create(b, &pd, from.layout, to.layout));
     return cpu_steps_add_primitive(b, s, pd, 2, arg_ids, operands);
 }
 

@@ -4,7 +4,7 @@
  * Synchronous and rare, so it makes its primitives on the spot. A tensor without a layout is copied
  * as bytes whatever its type. */
 #include "base/mem.h"
-#include "kernels/cpu/dnnl_util.h"
+#include "kernels/cpu/dnnl.h"
 #include <string.h>
 
 /* Through the same steps that ops use: operand 0 is the op's input 0, operand 1 its output 0. */
@@ -16,7 +16,8 @@ static Status reorder_now(CpuBackend *b, const Layout *from, void *from_data, co
     Stream *stream = NULL;
     Status st = b->base.v->stream_create(&b->base, LANE_COMPUTE, &stream);
     if (st == OK)
-        st = cpu_steps_add_reorder(b, &steps, cpu_operand_in(0, from), cpu_operand_out(0, to));
+        st = cpu_steps_add_reorder(b, &steps, cpu_steps_operand_in(0, from),
+                                   cpu_steps_operand_out(0, to));
     if (st == OK && steps.workspace_bytes &&
         !(op.workspace = mem_alloc_aligned(steps.workspace_bytes, MEM_ALIGN)))
         st = ERR_MEMORY;
@@ -29,7 +30,7 @@ static Status reorder_now(CpuBackend *b, const Layout *from, void *from_data, co
     return st;
 }
 
-Status cpu_export_tensor(Backend *backend, const OpTensor *t, void *host)
+Status cpu_transfer_export(Backend *backend, const OpTensor *t, void *host)
 {
     CpuBackend *b = (CpuBackend *)backend;
     if (!t->layout) {
@@ -41,7 +42,7 @@ Status cpu_export_tensor(Backend *backend, const OpTensor *t, void *host)
     return reorder_now(b, t->layout, t->data, plain, host);
 }
 
-Status cpu_import_tensor(Backend *backend, const OpTensor *t, const void *host)
+Status cpu_transfer_import(Backend *backend, const OpTensor *t, const void *host)
 {
     CpuBackend *b = (CpuBackend *)backend;
     if (!t->layout) {

@@ -4,7 +4,7 @@
  * A deviceless backend (CudaOptions.properties) is made from a description of a device: it prepares
  * ops as it would there - layouts, sizes, cuDNN's choice of engines -, and refuses to allocate. */
 #include "base/mem.h"
-#include "kernels/cuda/cudnn/cudnn_graph.h"
+#include "kernels/cuda/cudnn/cudnn_context.h"
 #include "kernels/cuda/cudnn/lt_gemm.h"
 #include "kernels/cuda/decision.h"
 #include "kernels/cuda/device.h"
@@ -137,7 +137,8 @@ int backend_cuda_devices(char *why, size_t why_bytes)
     char version[256];
     int count = visible_devices(why, why_bytes);
     if (!count) return 0;
-    if (!cudnn_version(version, sizeof version) || !lt_version(version, sizeof version)) {
+    if (!cudnn_context_version(version, sizeof version) ||
+        !lt_gemm_version(version, sizeof version)) {
         snprintf(why, why_bytes, "%s", version);
         return 0;
     }
@@ -151,10 +152,10 @@ void backend_cuda_versions(char *out, size_t bytes)
     int found = driver_version();
     print_version(compiled, sizeof compiled, CUDART_VERSION);
     print_version(driver, sizeof driver, found);
-    cudnn_version(cudnn, sizeof cudnn);
-    lt_version(lt, sizeof lt);
+    cudnn_context_version(cudnn, sizeof cudnn);
+    lt_gemm_version(lt, sizeof lt);
     snprintf(out, bytes, "compiled with CUDA %s, cuDNN %s, cuBLASLt %s; found %s%s, %s, %s",
-             compiled, cudnn_compiled_version(), lt_compiled_version(),
+             compiled, cudnn_context_compiled_version(), lt_gemm_compiled_version(),
              found ? "driver " : "no NVIDIA driver", found ? driver : "", cudnn, lt);
 }
 
@@ -164,25 +165,25 @@ static void cuda_describe(const Backend *backend, char *out, size_t bytes)
 {
     const CudaBackend *b = (const CudaBackend *)backend;
     char cudnn[256];
-    cudnn_version(cudnn, sizeof cudnn);
+    cudnn_context_version(cudnn, sizeof cudnn);
     snprintf(out, bytes, "%s%s, sm_%d, %s, %s", b->device_name,
              b->deviceless ? " (only described)" : "", b->compute_capability,
-             cuda_precision_name(b->precision), cudnn);
+             cuda_properties_precision_name(b->precision), cudnn);
 }
 
 static void cuda_describe_kernels(const Backend *backend, char *out, size_t bytes)
 {
-    cuda_describe_decisions(((const CudaBackend *)backend)->kernels, out, bytes);
+    cuda_decision_describe(((const CudaBackend *)backend)->kernels, out, bytes);
 }
 
 static void cuda_destroy(Backend *backend)
 {
     CudaBackend *b = (CudaBackend *)backend;
-    cuda_decisions_free(b->fusions);
-    cuda_decisions_free(b->kernels);
+    cuda_decision_free(b->fusions);
+    cuda_decision_free(b->kernels);
     cudnn_context_destroy(b->cudnn);
-    lt_context_destroy(b->lt);
-    cuda_free(backend, b->param_copies);
+    lt_gemm_context_destroy(b->lt);
+    cuda_device_free(backend, b->param_copies);
     mem_free(b);
 }
 
@@ -190,18 +191,18 @@ static const BackendVTable vtable = {
     .name = "cuda",
     .ops = ops,
     .fuses_add_into_batchnorm_bwd = true,
-    .takes_fusion = cuda_takes_fusion,
-    .describe_fusions = cuda_describe_fusions,
+    .takes_fusion = cuda_fusion_takes,
+    .describe_fusions = cuda_fusion_describe,
     .describe_kernels = cuda_describe_kernels,
     .device = &cuda_device_vtable,
     .alignment = 256,
-    .alloc = cuda_alloc,
-    .free = cuda_free,
-    .export_tensor = cuda_export_tensor,
-    .import_tensor = cuda_import_tensor,
-    .stream_create = cuda_stream_create,
-    .stream_destroy = cuda_stream_destroy,
-    .stream_wait = cuda_stream_wait,
+    .alloc = cuda_device_alloc,
+    .free = cuda_device_free,
+    .export_tensor = cuda_transfer_export,
+    .import_tensor = cuda_transfer_import,
+    .stream_create = cuda_device_stream_create,
+    .stream_destroy = cuda_device_stream_destroy,
+    .stream_wait = cuda_device_stream_wait,
     .destroy = cuda_destroy,
     .describe = cuda_describe,
 };
@@ -225,11 +226,11 @@ static Status find_device(CudaBackend *b, int device)
 static Status open_parts(CudaBackend *b, const CudaOptions *o)
 {
     TRY(o->properties ? cuda_properties_of_text(b, o->properties) : find_device(b, o->device));
-    TRY(cuda_set_precision(b, o->precision));
+    TRY(cuda_properties_set_precision(b, o->precision));
     const size_t usual = b->compute == DTYPE_F32 ? WORKSPACE_LIMIT_32 : WORKSPACE_LIMIT_16;
     b->workspace_limit = o->workspace_limit ? o->workspace_limit : usual;
     TRY(cudnn_context_create(&b->cudnn, b, o->properties, o->plan_cache));
-    return lt_context_create(&b->lt, b);
+    return lt_gemm_context_create(&b->lt, b);
 }
 
 Status backend_cuda_create(Backend **out, const CudaOptions *o)

@@ -227,10 +227,10 @@ static Status forward_run(OpInstance *op, Stream *stream)
     const BnForward *k = &s->kernel;
     TRY(cast_operand(op, &s->residual, k->dtype, stream->stream));
     if (s->mode == BN_TRAIN) {
-        TRY_CUDA(cuda_launch_bn_statistics(k, stream->stream));
-        TRY_CUDA(cuda_launch_bn_finish(k, stream->stream));
-    } else TRY_CUDA(cuda_launch_bn_constant(k, stream->stream));
-    TRY_CUDA(cuda_launch_bn_apply(k, stream->stream));
+        TRY_CUDA(cuda_launch_batchnorm_statistics(k, stream->stream));
+        TRY_CUDA(cuda_launch_batchnorm_finish(k, stream->stream));
+    } else TRY_CUDA(cuda_launch_batchnorm_constant(k, stream->stream));
+    TRY_CUDA(cuda_launch_batchnorm_apply(k, stream->stream));
     return OK;
 }
 
@@ -241,9 +241,9 @@ static Status backward_run(OpInstance *op, Stream *stream)
     TRY(cast_operand(op, &s->dy, k->dtype, stream->stream));
     TRY(cast_operand(op, &s->dy2, k->dtype, stream->stream));
     TRY(cast_operand(op, &s->y, k->dtype, stream->stream));
-    TRY_CUDA(cuda_launch_bn_bwd_sums(k, stream->stream));
-    TRY_CUDA(cuda_launch_bn_bwd_finish(k, stream->stream));
-    TRY_CUDA(cuda_launch_bn_bwd_apply(k, stream->stream));
+    TRY_CUDA(cuda_launch_batchnorm_bwd_sums(k, stream->stream));
+    TRY_CUDA(cuda_launch_batchnorm_bwd_finish(k, stream->stream));
+    TRY_CUDA(cuda_launch_batchnorm_bwd_apply(k, stream->stream));
     return OK;
 }
 

@@ -63,8 +63,8 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS)
         row_advance(&w, f.grid);
         rows_load<U>(raw, f.x, w, f.grid);
     }
-    lanes_add(&shared, sums, f.grid, w.lane);
-    partials_store<V>(f.partials, &shared, f.grid, f.cp);
+    row_lanes_add(&shared, sums, f.grid, w.lane);
+    batchnorm_partials_store<V>(f.partials, &shared, f.grid, f.cp);
 }
 
 /* ---- per channel ---- */
@@ -74,22 +74,23 @@ static __device__ __forceinline__ void store_statistics(const BnForward f, int c
 {
     bool real = channel < f.c;
     f.statistics[channel] = real ? mean : 0;
-    f.statistics[f.cp + channel] = real ? bn_inv_std(var, f.eps) : 0;
+    f.statistics[f.cp + channel] = real ? batchnorm_inv_std(var, f.eps) : 0;
 }
 
 static __global__ void __launch_bounds__(FINISH_THREADS) bn_finish_kernel(const BnForward f)
 {
     __shared__ FinishSums shared;
     double sum, square, count = (double)f.grid.rows;
-    int channel = finish_channel();
-    if (!finish_add(&shared, f.partials, f.grid.splits * f.grid.regions, f.cp, &sum, &square))
+    int channel = batchnorm_finish_channel();
+    if (!batchnorm_finish_add(&shared, f.partials, f.grid.splits * f.grid.regions, f.cp, &sum,
+                              &square))
         return;
-    BnMoments m = bn_moments((double)f.guess[channel], sum, square, count);
+    BnMoments m = batchnorm_moments((double)f.guess[channel], sum, square, count);
     store_statistics(f, channel, (float)m.mean, m.var);
     if (channel >= f.c) return;
-    f.running_mean[channel] = bn_running(f.running_mean[channel], m.mean, f.momentum);
+    f.running_mean[channel] = batchnorm_running(f.running_mean[channel], m.mean, f.momentum);
     f.running_var[channel] =
-        bn_running(f.running_var[channel], m.var * (count / (count - 1)), f.momentum);
+        batchnorm_running(f.running_var[channel], m.var * (count / (count - 1)), f.momentum);
 }
 
 static __global__ void __launch_bounds__(FINISH_THREADS) bn_constant_kernel(const BnForward f)
@@ -112,7 +113,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS)
     rows_load_last<U>(raw_x, f.x, w, f.grid);
     if (ADD) rows_load_last<U>(raw_r, f.residual, w, f.grid);
     BnLane<V> lane;
-    lane_load(&lane, f.statistics, f.gamma, f.beta, w.vector * V, f.cp);
+    batchnorm_lane_load(&lane, f.statistics, f.gamma, f.beta, w.vector * V, f.cp);
     while (w.chunks > 0) {
 #pragma unroll
         for (int u = 0; u < U; u++) {
@@ -120,10 +121,10 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS)
             float y[V];
 #pragma unroll
             for (int c = 0; c < V; c++) {
-                y[c] = bn_affine(vector_get<T>(raw_x[u], c), lane.mean[c], lane.scale[c],
-                                 lane.shift[c]);
+                y[c] = batchnorm_affine(vector_get<T>(raw_x[u], c), lane.mean[c], lane.scale[c],
+                                        lane.shift[c]);
                 if (ADD) y[c] += vector_get<T>(raw_r[u], c);
-                if (ACT == ACT_RELU) y[c] = bn_relu(y[c]);
+                if (ACT == ACT_RELU) y[c] = batchnorm_relu(y[c]);
                 if (ACT == ACT_SILU) y[c] = pointwise_silu(y[c]);
             }
             row_store(f.y, w, f.grid, u, vector_narrow<T>(y));
@@ -158,24 +159,24 @@ template <typename T> static cudaError_t launch_apply(const BnForward *f, cudaSt
                : CUDA_LAUNCH((bn_apply_kernel<T, false, ACT_NONE>), grid, ROWS_THREADS, stream, *f);
 }
 
-cudaError_t cuda_launch_bn_statistics(const BnForward *f, cudaStream_t stream)
+cudaError_t cuda_launch_batchnorm_statistics(const BnForward *f, cudaStream_t stream)
 {
     return LAUNCH_BY_TYPE(f->dtype, launch_statistics, f, stream);
 }
 
-cudaError_t cuda_launch_bn_finish(const BnForward *f, cudaStream_t stream)
+cudaError_t cuda_launch_batchnorm_finish(const BnForward *f, cudaStream_t stream)
 {
-    return CUDA_LAUNCH(bn_finish_kernel, cuda_blocks(f->cp, FINISH_CHANNELS), FINISH_THREADS,
+    return CUDA_LAUNCH(bn_finish_kernel, launch_blocks(f->cp, FINISH_CHANNELS), FINISH_THREADS,
                        stream, *f);
 }
 
-cudaError_t cuda_launch_bn_constant(const BnForward *f, cudaStream_t stream)
+cudaError_t cuda_launch_batchnorm_constant(const BnForward *f, cudaStream_t stream)
 {
-    return CUDA_LAUNCH(bn_constant_kernel, cuda_blocks(f->cp, FINISH_THREADS), FINISH_THREADS,
+    return CUDA_LAUNCH(bn_constant_kernel, launch_blocks(f->cp, FINISH_THREADS), FINISH_THREADS,
                        stream, *f);
 }
 
-cudaError_t cuda_launch_bn_apply(const BnForward *f, cudaStream_t stream)
+cudaError_t cuda_launch_batchnorm_apply(const BnForward *f, cudaStream_t stream)
 {
     return LAUNCH_BY_TYPE(f->dtype, launch_apply, f, stream);
 }

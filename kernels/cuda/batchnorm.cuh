@@ -11,23 +11,24 @@ template <int V> struct BnLane {
 };
 
 template <int V>
-static __device__ __forceinline__ void lane_load(BnLane<V> *lane, const float *statistics,
-                                                 const float *gamma, const float *beta,
-                                                 int64_t channel, int64_t cp)
+static __device__ __forceinline__ void batchnorm_lane_load(BnLane<V> *lane, const float *statistics,
+                                                           const float *gamma, const float *beta,
+                                                           int64_t channel, int64_t cp)
 {
-    values_load<V>(lane->mean, statistics, channel);
-    values_load<V>(lane->scale, statistics + cp, channel);
-    values_load<V>(lane->shift, gamma, channel);
+    vector_load_values<V>(lane->mean, statistics, channel);
+    vector_load_values<V>(lane->scale, statistics + cp, channel);
+    vector_load_values<V>(lane->shift, gamma, channel);
 #pragma unroll
-    for (int i = 0; i < V; i++) lane->scale[i] = bn_scale(lane->shift[i], lane->scale[i]);
-    values_load<V>(lane->shift, beta, channel);
+    for (int i = 0; i < V; i++) lane->scale[i] = batchnorm_scale(lane->shift[i], lane->scale[i]);
+    vector_load_values<V>(lane->shift, beta, channel);
 }
 
 /* Writes a block's two sums for each of its channels: sums holds V of the first, then V of the
  * second per lane. */
 template <int V>
-static __device__ __forceinline__ void partials_store(float *partials, LaneSums<2 * V> *sums,
-                                                      const RowGrid g, int cp)
+static __device__ __forceinline__ void batchnorm_partials_store(float *partials,
+                                                                LaneSums<2 * V> *sums,
+                                                                const RowGrid g, int cp)
 {
     int part = (int)(blockIdx.z * gridDim.y + blockIdx.y), channels = V << g.lanes_log2;
     int first = (int)blockIdx.x * channels;
@@ -35,7 +36,7 @@ static __device__ __forceinline__ void partials_store(float *partials, LaneSums<
         int which = i >= channels, c = i - which * channels;
         if (first + c < cp)
             partials[((int64_t)part * 2 + which) * cp + first + c] =
-                lanes_total(sums, which * V + c % V, c / V);
+                row_lanes_total(sums, which * V + c % V, c / V);
     }
 }
 
@@ -48,17 +49,18 @@ struct FinishSums {
     double part[2][FINISH_SLICES][FINISH_CHANNELS];
 };
 
-static __device__ __forceinline__ int finish_channel()
+static __device__ __forceinline__ int batchnorm_finish_channel()
 {
     return (int)blockIdx.x * FINISH_CHANNELS + (int)threadIdx.x % FINISH_CHANNELS;
 }
 
 /* Adds the partials of the block's channels in double, in an order that only their number decides.
  * True for the one thread per channel that has the totals. */
-static __device__ __forceinline__ bool finish_add(FinishSums *sums, const float *partials,
-                                                  int count, int cp, double *first, double *second)
+static __device__ __forceinline__ bool batchnorm_finish_add(FinishSums *sums, const float *partials,
+                                                            int count, int cp, double *first,
+                                                            double *second)
 {
-    int channel = finish_channel(), slot = (int)threadIdx.x % FINISH_CHANNELS,
+    int channel = batchnorm_finish_channel(), slot = (int)threadIdx.x % FINISH_CHANNELS,
         slice = (int)threadIdx.x / FINISH_CHANNELS;
     double a = 0, b = 0;
     if (channel < cp) {

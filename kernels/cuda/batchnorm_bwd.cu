@@ -47,9 +47,10 @@ static __device__ __forceinline__ float form_dz(
     float dz = vector_get<T>(rows.dy[u], c);
     if (TWO) dz += vector_get<T>(rows.dy2[u], c);
     if (MASK == BN_MASK_NONE) return dz;
-    if (MASK == BN_MASK_FROM_Y) return bn_relu_bwd(dz, vector_get<T>(rows.y[u], c), 0.0f);
-    const float z = bn_affine(x, lane.mean[c], lane.scale[c], lane.shift[c]);
-    return MASK == BN_MASK_SILU ? pointwise_silu_bwd(dz, z) : bn_relu_bwd(dz, z, stored_as_zero<T>);
+    if (MASK == BN_MASK_FROM_Y) return batchnorm_relu_bwd(dz, vector_get<T>(rows.y[u], c), 0.0f);
+    const float z = batchnorm_affine(x, lane.mean[c], lane.scale[c], lane.shift[c]);
+    return MASK == BN_MASK_SILU ? pointwise_silu_bwd(dz, z)
+                                : batchnorm_relu_bwd(dz, z, stored_as_zero<T>);
 }
 
 template <typename T, BnMask MASK, bool TWO>
@@ -63,7 +64,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
     BnLane<V> lane;
     float sums[2 * V] = {};
     backward_load<MASK, TWO, false>(&rows, b, w);
-    if (w.chunks > 0) lane_load(&lane, b.statistics, b.gamma, b.beta, w.vector * V, b.cp);
+    if (w.chunks > 0) batchnorm_lane_load(&lane, b.statistics, b.gamma, b.beta, w.vector * V, b.cp);
     while (w.chunks > 0) {
 #pragma unroll
         for (int u = 0; u < U; u++) {
@@ -82,16 +83,17 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
         row_advance(&w, b.grid);
         backward_load<MASK, TWO, false>(&rows, b, w);
     }
-    lanes_add(&shared, sums, b.grid, w.lane);
-    partials_store<V>(b.partials, &shared, b.grid, b.cp);
+    row_lanes_add(&shared, sums, b.grid, w.lane);
+    batchnorm_partials_store<V>(b.partials, &shared, b.grid, b.cp);
 }
 
 static __global__ void __launch_bounds__(FINISH_THREADS) bn_bwd_finish_kernel(const BnBackward b)
 {
     __shared__ FinishSums shared;
     double sum_dz, sum_dz_x, count = (double)b.grid.rows;
-    int channel = finish_channel();
-    if (!finish_add(&shared, b.partials, b.grid.splits * b.grid.regions, b.cp, &sum_dz, &sum_dz_x))
+    int channel = batchnorm_finish_channel();
+    if (!batchnorm_finish_add(&shared, b.partials, b.grid.splits * b.grid.regions, b.cp, &sum_dz,
+                              &sum_dz_x))
         return;
     bool real = channel < b.c;
     double inv_std = (double)b.statistics[b.cp + channel], sum_dz_xhat = sum_dz_x * inv_std;
@@ -114,9 +116,9 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
     float mean_dz[V], slope[V];
     if (w.chunks == 0) return;
     backward_load<MASK, TWO, true>(&rows, b, w);
-    lane_load(&lane, b.statistics, b.gamma, b.beta, w.vector * V, b.cp);
-    values_load<V>(mean_dz, b.means, w.vector * V);
-    values_load<V>(slope, b.means + b.cp, w.vector * V);
+    batchnorm_lane_load(&lane, b.statistics, b.gamma, b.beta, w.vector * V, b.cp);
+    vector_load_values<V>(mean_dz, b.means, w.vector * V);
+    vector_load_values<V>(slope, b.means + b.cp, w.vector * V);
     while (w.chunks > 0) {
 #pragma unroll
         for (int u = 0; u < U; u++) {
@@ -126,7 +128,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
             for (int c = 0; c < V; c++) {
                 float x = vector_get<T>(rows.x[u], c),
                       dz = form_dz<T, MASK, TWO>(rows, u, c, x, lane);
-                dx[c] = bn_dx(dz, x, lane.mean[c], lane.scale[c], mean_dz[c], slope[c]);
+                dx[c] = batchnorm_dx(dz, x, lane.mean[c], lane.scale[c], mean_dz[c], slope[c]);
             }
             row_store(b.dx, w, b.grid, u, vector_narrow<T>(dx));
         }
@@ -164,18 +166,18 @@ template <typename T> static cudaError_t launch_apply(const BnBackward *b, cudaS
                           ROWS_THREADS, stream, a);
 }
 
-cudaError_t cuda_launch_bn_bwd_sums(const BnBackward *b, cudaStream_t stream)
+cudaError_t cuda_launch_batchnorm_bwd_sums(const BnBackward *b, cudaStream_t stream)
 {
     return LAUNCH_BY_TYPE(b->dtype, launch_sums, b, stream);
 }
 
-cudaError_t cuda_launch_bn_bwd_finish(const BnBackward *b, cudaStream_t stream)
+cudaError_t cuda_launch_batchnorm_bwd_finish(const BnBackward *b, cudaStream_t stream)
 {
-    return CUDA_LAUNCH(bn_bwd_finish_kernel, cuda_blocks(b->cp, FINISH_CHANNELS), FINISH_THREADS,
+    return CUDA_LAUNCH(bn_bwd_finish_kernel, launch_blocks(b->cp, FINISH_CHANNELS), FINISH_THREADS,
                        stream, *b);
 }
 
-cudaError_t cuda_launch_bn_bwd_apply(const BnBackward *b, cudaStream_t stream)
+cudaError_t cuda_launch_batchnorm_bwd_apply(const BnBackward *b, cudaStream_t stream)
 {
     return LAUNCH_BY_TYPE(b->dtype, launch_apply, b, stream);
 }

@@ -107,7 +107,7 @@ static Status run_forward(OpInstance *op, Stream *stream)
 {
     const ForwardState *s = op->state;
     TRY(norm_plan_run(s->plan, stream->stream));
-    TRY_CUDA(cuda_launch_bn_running(&s->running, stream->stream));
+    TRY_CUDA(cuda_launch_batchnorm_cudnn_running(&s->running, stream->stream));
     return OK;
 }
 
@@ -134,7 +134,7 @@ static Status prepare_backward(OpInstance *op)
     s->channels = shape.c;
     s->dz = (BnGradientOfZ){ .dtype = shape.io,
                              .vectors = (int64_t)op->in[BN_BWD_IN_X].bytes / VECTOR_BYTES };
-    if (!residual) op->apart = 1u << BN_BWD_OUT_DX;
+    if (!residual) op->no_alias = 1u << BN_BWD_OUT_DX;
     op->workspace_bytes = norm_plan_workspace(s->plan);
     op->implementation = norm_plan_name(s->plan);
     return OK;
@@ -167,7 +167,7 @@ static Status bind_backward(OpInstance *op)
 static Status run_backward(OpInstance *op, Stream *stream)
 {
     const BackwardState *s = op->state;
-    if (s->dz.dz) TRY_CUDA(cuda_launch_bn_gradient_of_z(&s->dz, stream->stream));
+    if (s->dz.dz) TRY_CUDA(cuda_launch_batchnorm_cudnn_gradient_of_z(&s->dz, stream->stream));
     return norm_plan_run(s->plan, stream->stream);
 }
 

@@ -32,7 +32,7 @@ static __global__ void __launch_bounds__(BLOCK) bn_gradient_of_z_kernel(const Bn
         for (int c = 0; c < V; c++) {
             dz[c] = vector_get<T>(dy[u], c);
             if (TWO) dz[c] += vector_get<T>(dy2[u], c);
-            if (MASK) dz[c] = bn_relu_bwd(dz[c], vector_get<T>(y[u], c), 0.0f);
+            if (MASK) dz[c] = batchnorm_relu_bwd(dz[c], vector_get<T>(y[u], c), 0.0f);
         }
         static_cast<uint4 *>(k.dz)[first + u * BLOCK] = vector_narrow<T>(dz);
     }
@@ -41,7 +41,7 @@ static __global__ void __launch_bounds__(BLOCK) bn_gradient_of_z_kernel(const Bn
 template <typename T>
 static cudaError_t launch_gradient_of_z(const BnGradientOfZ *k, cudaStream_t stream)
 {
-    const unsigned blocks = cuda_blocks(k->vectors, BLOCK * VECTORS);
+    const unsigned blocks = launch_blocks(k->vectors, BLOCK * VECTORS);
     if (k->y)
         return k->dy2 ? CUDA_LAUNCH((bn_gradient_of_z_kernel<T, true, true>), blocks, BLOCK, stream,
                                     *k)
@@ -52,7 +52,7 @@ static cudaError_t launch_gradient_of_z(const BnGradientOfZ *k, cudaStream_t str
                : CUDA_LAUNCH((bn_gradient_of_z_kernel<T, false, false>), blocks, BLOCK, stream, *k);
 }
 
-cudaError_t cuda_launch_bn_gradient_of_z(const BnGradientOfZ *k, cudaStream_t stream)
+cudaError_t cuda_launch_batchnorm_cudnn_gradient_of_z(const BnGradientOfZ *k, cudaStream_t stream)
 {
     return LAUNCH_BY_TYPE(k->dtype, launch_gradient_of_z, k, stream);
 }
@@ -63,14 +63,14 @@ static __global__ void __launch_bounds__(BLOCK) bn_running_kernel(const BnRunnin
 {
     const int channel = (int)(blockIdx.x * BLOCK + threadIdx.x);
     if (channel >= k.c) return;
-    const double var = bn_variance(k.statistics[k.cp + channel], k.eps);
+    const double var = batchnorm_variance(k.statistics[k.cp + channel], k.eps);
     k.running_mean[channel] =
-        bn_running(k.running_mean[channel], (double)k.statistics[channel], k.momentum);
+        batchnorm_running(k.running_mean[channel], (double)k.statistics[channel], k.momentum);
     k.running_var[channel] =
-        bn_running(k.running_var[channel], var * (k.count / (k.count - 1)), k.momentum);
+        batchnorm_running(k.running_var[channel], var * (k.count / (k.count - 1)), k.momentum);
 }
 
-cudaError_t cuda_launch_bn_running(const BnRunning *k, cudaStream_t stream)
+cudaError_t cuda_launch_batchnorm_cudnn_running(const BnRunning *k, cudaStream_t stream)
 {
-    return CUDA_LAUNCH(bn_running_kernel, cuda_blocks(k->c, BLOCK), BLOCK, stream, *k);
+    return CUDA_LAUNCH(bn_running_kernel, launch_blocks(k->c, BLOCK), BLOCK, stream, *k);
 }

@@ -11,7 +11,7 @@
  * nothing cancels. */
 #ifndef CONVOY_KERNELS_CUDA_BATCHNORM_MATH_H
 #define CONVOY_KERNELS_CUDA_BATCHNORM_MATH_H
-#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/float_math.h"
 #include <math.h>
 
 /* The largest results that are stored as zero, by type: half the smallest subnormal, a tie that
@@ -20,30 +20,30 @@
 #define BN_BF16_ZERO 0x1p-134f
 #define BN_F16_ZERO  0x1p-25f
 
-CUDA_BOTH static inline float bn_scale(float gamma, float inv_std)
+CUDA_BOTH static inline float batchnorm_scale(float gamma, float inv_std)
 {
     return gamma * inv_std;
 }
 
 /* shift is beta */
-CUDA_BOTH static inline float bn_affine(float x, float mean, float scale, float shift)
+CUDA_BOTH static inline float batchnorm_affine(float x, float mean, float scale, float shift)
 {
     return fmaf(x - mean, scale, shift);
 }
 
-CUDA_BOTH static inline float bn_relu(float z)
+CUDA_BOTH static inline float batchnorm_relu(float z)
 {
     return z <= 0.0f ? 0.0f : z; /* this way round a NaN stays one */
 }
 
-/* dy where forward stored y > 0 (or NaN), else 0; z is y, or bn_affine of the same x; zero: the
- * constant above. */
-CUDA_BOTH static inline float bn_relu_bwd(float dy, float z, float zero)
+/* dy where forward stored y > 0 (or NaN), else 0; z is y, or batchnorm_affine of the same x; zero:
+ * the constant above. */
+CUDA_BOTH static inline float batchnorm_relu_bwd(float dy, float z, float zero)
 {
     return z <= zero ? 0.0f : dy;
 }
 
-CUDA_BOTH static inline float bn_inv_std(double var, float eps)
+CUDA_BOTH static inline float batchnorm_inv_std(double var, float eps)
 {
     return (float)(1.0 / sqrt(var + (double)eps));
 }
@@ -52,7 +52,8 @@ CUDA_BOTH static inline float bn_inv_std(double var, float eps)
 typedef struct BnMoments {
     double mean, var; /* var: biased */
 } BnMoments;
-CUDA_BOTH static inline BnMoments bn_moments(double guess, double sum, double square, double count)
+CUDA_BOTH static inline BnMoments batchnorm_moments(double guess, double sum, double square,
+                                                    double count)
 {
     BnMoments m;
     double offset = sum / count;
@@ -62,14 +63,14 @@ CUDA_BOTH static inline BnMoments bn_moments(double guess, double sum, double sq
     return m;
 }
 
-CUDA_BOTH static inline float bn_running(float old, double batch, float momentum)
+CUDA_BOTH static inline float batchnorm_running(float old, double batch, float momentum)
 {
     double m = (double)momentum;
     return (float)((1 - m) * (double)old + m * batch);
 }
 
-/* The biased variance that bn_inv_std was given. */
-CUDA_BOTH static inline double bn_variance(float inv_std, float eps)
+/* The biased variance that batchnorm_inv_std was given. */
+CUDA_BOTH static inline double batchnorm_variance(float inv_std, float eps)
 {
     const double var = 1.0 / ((double)inv_std * (double)inv_std) - (double)eps;
     return var < 0 ? 0 : var; /* a NaN stays one */
@@ -77,8 +78,8 @@ CUDA_BOTH static inline double bn_variance(float inv_std, float eps)
 
 /* dx = scale (dz - mean_dz - (x - mean) slope), where slope = inv_std mean(dz xhat); with constant
  * statistics mean_dz and slope are 0. */
-CUDA_BOTH static inline float bn_dx(float dz, float x, float mean, float scale, float mean_dz,
-                                    float slope)
+CUDA_BOTH static inline float batchnorm_dx(float dz, float x, float mean, float scale,
+                                           float mean_dz, float slope)
 {
     return scale * fmaf(-(x - mean), slope, dz - mean_dz);
 }

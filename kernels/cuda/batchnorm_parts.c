@@ -65,7 +65,7 @@ static Status bind_finalize(OpInstance *op)
 
 static Status run_finalize(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_bn_finalize(op->state, stream->stream));
+    TRY_CUDA(cuda_launch_batchnorm_parts_finalize(op->state, stream->stream));
     return OK;
 }
 
@@ -105,7 +105,7 @@ static Status bind_apply(OpInstance *op)
 
 static Status run_apply(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_bn_apply(op->state, stream->stream));
+    TRY_CUDA(cuda_launch_batchnorm_apply(op->state, stream->stream));
     return OK;
 }
 
@@ -138,7 +138,7 @@ static Status bind_combine(OpInstance *op)
 
 static Status run_combine(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_bn_combine(op->state, stream->stream));
+    TRY_CUDA(cuda_launch_batchnorm_parts_combine(op->state, stream->stream));
     return OK;
 }
 

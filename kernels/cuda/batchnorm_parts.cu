@@ -12,21 +12,22 @@ static __global__ void __launch_bounds__(FINALIZE_THREADS) bn_finalize_kernel(co
     int channel = (int)(blockIdx.x * FINALIZE_THREADS + threadIdx.x);
     if (channel >= f.cp) return;
     bool real = channel < f.c;
-    BnMoments m = bn_moments(0, (double)f.sums[channel], (double)f.sums[f.cp + channel], f.count);
-    float inv_std = real ? bn_inv_std(m.var, f.eps) : 0,
-          scale = bn_scale(f.gamma[channel], inv_std);
+    BnMoments m =
+        batchnorm_moments(0, (double)f.sums[channel], (double)f.sums[f.cp + channel], f.count);
+    float inv_std = real ? batchnorm_inv_std(m.var, f.eps) : 0,
+          scale = batchnorm_scale(f.gamma[channel], inv_std);
     f.saved[channel] = real ? (float)m.mean : 0;
     f.saved[f.cp + channel] = inv_std;
     if (f.affine) {
         T *affine = static_cast<T *>(f.affine);
-        element_store(affine + channel, real ? scale : 0);
-        element_store(affine + f.cp + channel,
-                      real ? bn_affine(0, (float)m.mean, scale, f.beta[channel]) : 0);
+        vector_store_element(affine + channel, real ? scale : 0);
+        vector_store_element(affine + f.cp + channel,
+                             real ? batchnorm_affine(0, (float)m.mean, scale, f.beta[channel]) : 0);
     }
     if (!real) return;
-    f.running_mean[channel] = bn_running(f.running_mean[channel], m.mean, f.momentum);
+    f.running_mean[channel] = batchnorm_running(f.running_mean[channel], m.mean, f.momentum);
     f.running_var[channel] =
-        bn_running(f.running_var[channel], m.var * (f.count / (f.count - 1)), f.momentum);
+        batchnorm_running(f.running_var[channel], m.var * (f.count / (f.count - 1)), f.momentum);
 }
 
 template <typename T>
@@ -40,9 +41,9 @@ static __global__ void __launch_bounds__(ROWS_THREADS, COMBINE_BLOCKS)
     if (w.chunks == 0) return;
     rows_load_last<U>(dz, k.dz, w, k.grid);
     rows_load_last<U>(x, k.x, w, k.grid);
-    values_load<V>(a, k.coefficients, w.vector * V);
-    values_load<V>(b, k.coefficients + k.cp, w.vector * V);
-    values_load<V>(c, k.coefficients + 2 * k.cp, w.vector * V);
+    vector_load_values<V>(a, k.coefficients, w.vector * V);
+    vector_load_values<V>(b, k.coefficients + k.cp, w.vector * V);
+    vector_load_values<V>(c, k.coefficients + 2 * k.cp, w.vector * V);
     while (w.chunks > 0) {
 #pragma unroll
         for (int u = 0; u < U; u++) {
@@ -64,7 +65,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS, COMBINE_BLOCKS)
 
 template <typename T> static cudaError_t launch_finalize(const BnFinalize *f, cudaStream_t stream)
 {
-    return CUDA_LAUNCH(bn_finalize_kernel<T>, cuda_blocks(f->cp, FINALIZE_THREADS),
+    return CUDA_LAUNCH(bn_finalize_kernel<T>, launch_blocks(f->cp, FINALIZE_THREADS),
                        FINALIZE_THREADS, stream, *f);
 }
 
@@ -73,12 +74,12 @@ template <typename T> static cudaError_t launch_combine(const BnCombine *k, cuda
     return CUDA_LAUNCH(bn_combine_kernel<T>, row_blocks(k->grid), ROWS_THREADS, stream, *k);
 }
 
-cudaError_t cuda_launch_bn_finalize(const BnFinalize *f, cudaStream_t stream)
+cudaError_t cuda_launch_batchnorm_parts_finalize(const BnFinalize *f, cudaStream_t stream)
 {
     return LAUNCH_BY_TYPE(f->affine_type, launch_finalize, f, stream);
 }
 
-cudaError_t cuda_launch_bn_combine(const BnCombine *k, cudaStream_t stream)
+cudaError_t cuda_launch_batchnorm_parts_combine(const BnCombine *k, cudaStream_t stream)
 {
     return LAUNCH_BY_TYPE(k->dtype, launch_combine, k, stream);
 }

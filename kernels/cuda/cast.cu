@@ -79,9 +79,9 @@ __global__ void __launch_bounds__(BLOCK)
 {
     int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
     if (i >= count) return;
-    float value = element_load(from + i);
-    if (ADD) value += element_load(to + i);
-    element_store(to + i, value);
+    float value = vector_load_element(from + i);
+    if (ADD) value += vector_load_element(to + i);
+    vector_store_element(to + i, value);
 }
 
 template <typename From, typename To, bool ADD>
@@ -89,15 +89,17 @@ cudaError_t launch_cast(const void *in, void *out, int64_t count, cudaStream_t s
 {
     const From *from = static_cast<const From *>(in);
     To *to = static_cast<To *>(out);
-    int64_t groups = is_vector_aligned(in) && is_vector_aligned(out) ? count / GROUP : 0,
+    int64_t groups = vector_is_aligned(in) && vector_is_aligned(out) ? count / GROUP : 0,
             done = groups * GROUP;
     cudaError_t error = cudaSuccess;
     if (groups)
-        error = CUDA_LAUNCH((cast_kernel<From, To, ADD>), cuda_blocks(groups, BLOCK * CAST_VECTORS),
-                            BLOCK, stream, from, to, groups);
+        error =
+            CUDA_LAUNCH((cast_kernel<From, To, ADD>), launch_blocks(groups, BLOCK * CAST_VECTORS),
+                        BLOCK, stream, from, to, groups);
     if (error == cudaSuccess && done < count)
-        error = CUDA_LAUNCH((cast_elements_kernel<From, To, ADD>), cuda_blocks(count - done, BLOCK),
-                            BLOCK, stream, from + done, to + done, count - done);
+        error =
+            CUDA_LAUNCH((cast_elements_kernel<From, To, ADD>), launch_blocks(count - done, BLOCK),
+                        BLOCK, stream, from + done, to + done, count - done);
     return error;
 }
 

@@ -69,8 +69,8 @@ typedef struct CudaBackend {
     size_t memory_bytes;
     char device_name[128];
     size_t workspace_limit;
-    struct CudnnContext *cudnn;      /* cudnn_graph.h; owned */
-    struct LtContext *lt;            /* lt_gemm.h; owned */
+    struct CudnnContext *cudnn;      /* cudnn_context.h; owned */
+    struct LtGemmContext *lt;        /* lt_gemm.h; owned */
     struct CudaDecision *fusions;    /* decision.h; owned; by fusion.c */
     struct CudaDecision *kernels;    /* likewise, by norm_choice.c and depthwise_choice.c */
     KernelTrial on_trial;            /* which of two ways they are trying out */
@@ -117,8 +117,8 @@ const void *cuda_compute_copy(const CudaBackend *b, const OpTensor *t);
  * must not be called while a stream is being captured. An import writes all padding as zero. After
  * importing into the attached PARAM slab the caller calls params_changed: compute copies do not
  * follow by themselves. */
-Status cuda_export_tensor(Backend *b, const OpTensor *t, void *host);
-Status cuda_import_tensor(Backend *b, const OpTensor *t, const void *host);
+Status cuda_transfer_export(Backend *b, const OpTensor *t, void *host);
+Status cuda_transfer_import(Backend *b, const OpTensor *t, const void *host);
 
 /* ---- errors ---- */
 /* OK for cudaSuccess. Else the operation (what, up to its first parenthesis) with CUDA's sentence:

@@ -2,7 +2,7 @@
 #include "kernels/cuda/decision.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "kernels/cuda/cudnn/cudnn_graph.h"
+#include "kernels/cuda/cudnn/cudnn_context.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ struct CudaDecision {
     Outcome outcome;
 };
 
-void cuda_decisions_free(CudaDecision *list)
+void cuda_decision_free(CudaDecision *list)
 {
     for (CudaDecision *next; list; list = next) {
         next = list->next;
@@ -29,7 +29,8 @@ static Outcome measure(CudaBackend *b, const DecisionQuestion *q, const char *ke
 {
     double usual = 0, other = 0;
     bool taken = false;
-    if (cudnn_choice_find(b->cudnn, key, &taken)) return taken ? OUTCOME_TAKEN : OUTCOME_SLOWER;
+    if (cudnn_context_find_choice(b->cudnn, key, &taken))
+        return taken ? OUTCOME_TAKEN : OUTCOME_SLOWER;
     Status st = q->time(b, q->cookie, false, &usual);
     if (st == OK) st = q->time(b, q->cookie, true, &other);
     if (st != OK) {
@@ -38,9 +39,9 @@ static Outcome measure(CudaBackend *b, const DecisionQuestion *q, const char *ke
     }
     taken = other < usual;
     log_debug("%s: %.4f ms, else %.4f ms", key, other, usual);
-    if (cudnn_choice_add(b->cudnn, key, taken, other) != OK)
+    if (cudnn_context_add_choice(b->cudnn, key, taken, other) != OK)
         log_warning("%s is measured again at the next start: %s", key, status_message());
-    cudnn_choice_find(b->cudnn, key, &taken); /* another process may have been first */
+    cudnn_context_find_choice(b->cudnn, key, &taken); /* another process may have been first */
     return taken ? OUTCOME_TAKEN : OUTCOME_SLOWER;
 }
 
@@ -61,7 +62,7 @@ static const CudaDecision *find(const CudaDecision *list, const char *key)
     return list;
 }
 
-bool cuda_decides(CudaBackend *b, CudaDecision **list, StrBuf *key, const DecisionQuestion *q)
+bool cuda_decision_make(CudaBackend *b, CudaDecision **list, StrBuf *key, const DecisionQuestion *q)
 {
     const CudaDecision *known = key->failed ? NULL : find(*list, key->text);
     CudaDecision *made = key->failed || known ? NULL : mem_calloc(1, sizeof *made);
@@ -103,7 +104,7 @@ static bool was_before(const CudaDecision *list, const CudaDecision *at)
     return false;
 }
 
-void cuda_describe_decisions(const CudaDecision *list, char *out, size_t bytes)
+void cuda_decision_describe(const CudaDecision *list, char *out, size_t bytes)
 {
     StrBuf text = { 0 };
     for (const CudaDecision *d = list; d; d = d->next)

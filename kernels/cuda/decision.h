@@ -32,10 +32,11 @@ typedef struct DecisionQuestion {
 
 /* Whether cuDNN's way is taken for what key describes, which must name all that decides how fast it
  * is. Takes over the key's text. False where memory ran out. */
-bool cuda_decides(CudaBackend *b, CudaDecision **list, StrBuf *key, const DecisionQuestion *q);
+bool cuda_decision_make(CudaBackend *b, CudaDecision **list, StrBuf *key,
+                        const DecisionQuestion *q);
 /* "statistics 23 of 24 shapes, 1 without an engine; ..."; "" for an empty list. */
-void cuda_describe_decisions(const CudaDecision *list, char *out, size_t bytes);
-void cuda_decisions_free(CudaDecision *list);
+void cuda_decision_describe(const CudaDecision *list, char *out, size_t bytes);
+void cuda_decision_free(CudaDecision *list);
 
 /* ---- time_ops.c ---- */
 /* The time of one pass through ops on the device: the median of ten, with random numbers in all
@@ -43,5 +44,5 @@ void cuda_decisions_free(CudaDecision *list);
 Status cuda_time_ops(CudaBackend *b, const OpShape *ops, int count, double *ms);
 /* OK if every one of ops can be prepared; else as prepare says, ERR_ENV where cuDNN has no
  * engine. */
-Status cuda_try_ops(CudaBackend *b, const OpShape *ops, int count);
+Status cuda_time_ops_try(CudaBackend *b, const OpShape *ops, int count);
 #endif

@@ -63,8 +63,8 @@ static void shape_data(DepthwiseShape *k, const ConvShape *s, ConvPass pass, int
     else read_and_write(k, s->p, s->q, s->h, s->w);
     if (pass == CONV_BWD_DATA && k->stride == 1) {
         k->turned = true;
-        k->pad_h = k->window - 1 - k->pad_h;
-        k->pad_w = k->window - 1 - k->pad_w;
+        k->pad_h = k->kernel_size - 1 - k->pad_h;
+        k->pad_w = k->kernel_size - 1 - k->pad_w;
     } else if (pass == CONV_BWD_DATA) {
         k->gathers = true;
         strip = DEPTHWISE_GATHER_STRIP;
@@ -78,8 +78,8 @@ static void shape_weights(DepthwiseShape *k, const ConvShape *s, int sm_count)
 {
     read_and_write(k, s->h, s->w, s->p, s->q);
     make_grid(k, k->p, divide_up(k->q, DEPTHWISE_STRIP(k->stride)),
-              DEPTHWISE_DEPTH(k->window) * 32 / DEPTHWISE_LANES,
-              (int64_t)sm_count * DEPTHWISE_BWD_BLOCKS(k->window));
+              DEPTHWISE_DEPTH(k->kernel_size) * 32 / DEPTHWISE_LANES,
+              (int64_t)sm_count * DEPTHWISE_BWD_BLOCKS(k->kernel_size));
 }
 
 Status depthwise_create(Depthwise **out, const CudaBackend *b, ConvPass pass, const ConvShape *s,
@@ -93,7 +93,7 @@ Status depthwise_create(Depthwise **out, const CudaBackend *b, ConvPass pass, co
         (DepthwiseShape){ .dtype = s->io,
                           .n = (int)s->n,
                           .vectors = (int)(s->c * (int64_t)dtype_bytes(s->io) / VECTOR_BYTES),
-                          .window = (int)s->r,
+                          .kernel_size = (int)s->r,
                           .stride = s->attr.stride_h,
                           .pad_h = s->attr.pad_top,
                           .pad_w = s->attr.pad_left,
@@ -114,7 +114,7 @@ size_t depthwise_workspace(const Depthwise *d)
     if (d->pass != CONV_BWD_WEIGHTS) return 0;
     const size_t channels =
         (size_t)k->tiles * DEPTHWISE_LANES * VECTOR_BYTES / dtype_bytes(k->dtype);
-    return (size_t)k->splits * (size_t)(k->window * k->window) * channels * sizeof(float);
+    return (size_t)k->splits * (size_t)(k->kernel_size * k->kernel_size) * channels * sizeof(float);
 }
 
 const char *depthwise_name(const Depthwise *d)

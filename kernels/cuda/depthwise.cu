@@ -26,7 +26,7 @@ static __device__ __forceinline__ void filters_load(Filters<T, TAPS> *to, const 
         const int channel = i / TAPS, tap = i % TAPS;
         const bool exists = first + channel < channels;
         to->tap[turned ? TAPS - 1 - tap : tap][channel] =
-            exists ? element_load(w + (int64_t)(first + channel) * TAPS + tap) : 0.0f;
+            exists ? vector_load_element(w + (int64_t)(first + channel) * TAPS + tap) : 0.0f;
     }
     __syncthreads();
 }
@@ -47,33 +47,34 @@ static __device__ __forceinline__ void strip_store(void *to, const DepthwiseShap
     }
 }
 
-template <typename T, int WINDOW, int STRIDE>
+template <typename T, int KERNEL_SIZE, int STRIDE>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
     depthwise_kernel(const DepthwiseShape k, const T *w, const void *x, void *y)
 {
     constexpr int V = vector_channels<T>, STRIP = DEPTHWISE_STRIP(STRIDE),
-                  COLUMNS = (STRIP - 1) * STRIDE + WINDOW;
-    __shared__ Filters<T, WINDOW * WINDOW> filters;
+                  COLUMNS = (STRIP - 1) * STRIDE + KERNEL_SIZE;
+    __shared__ Filters<T, KERNEL_SIZE * KERNEL_SIZE> filters;
     const int lane = (int)threadIdx.x % LANES, vector = (int)blockIdx.x * LANES + lane;
     filters_load(&filters, w, (int)blockIdx.x * LANES * V, k.vectors * V, k.turned);
     if (vector >= k.vectors) return;
     for (int i = (int)blockIdx.y * POSITIONS + (int)threadIdx.x / LANES; i < k.places;
          i += (int)gridDim.y * POSITIONS) {
-        const StripPlace t = strip_place(k, i);
+        const StripPlace t = depthwise_strip_place(k, i);
         const uint4 *image =
             static_cast<const uint4 *>(x) + (int64_t)t.n * k.h * k.w * k.vectors + vector;
         const int top = t.row * STRIDE - k.pad_h, left = t.strip * STRIP * STRIDE - k.pad_w;
         float sum[STRIP][V] = {};
 #pragma unroll 1
-        for (int r = 0; r < WINDOW; r++) {
+        for (int r = 0; r < KERNEL_SIZE; r++) {
             uint4 raw[COLUMNS];
             if (top + r < 0 || top + r >= k.h) continue;
-            strip_load<COLUMNS>(raw, image + (uint32_t)((top + r) * k.w) * (uint32_t)k.vectors,
-                                left, k.w, k.vectors);
+            depthwise_strip_load<COLUMNS>(raw,
+                                          image + (uint32_t)((top + r) * k.w) * (uint32_t)k.vectors,
+                                          left, k.w, k.vectors);
 #pragma unroll
-            for (int s = 0; s < WINDOW; s++) {
+            for (int s = 0; s < KERNEL_SIZE; s++) {
                 float f[V];
-                values_load<V>(f, filters.tap[r * WINDOW + s], lane * V);
+                vector_load_values<V>(f, filters.tap[r * KERNEL_SIZE + s], lane * V);
 #pragma unroll
                 for (int u = 0; u < STRIP; u++)
 #pragma unroll
@@ -86,35 +87,35 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 }
 
 /* Stride 2: from dy (h, w) to dx (p, q). */
-template <typename T, int WINDOW>
+template <typename T, int KERNEL_SIZE>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
     depthwise_gather_kernel(const DepthwiseShape k, const T *w, const void *dy, void *dx)
 {
-    constexpr int V = vector_channels<T>, STRIP = DEPTHWISE_GATHER_STRIP, BACK = (WINDOW - 1) / 2,
-                  COLUMNS = BACK + STRIP / 2;
-    __shared__ Filters<T, WINDOW * WINDOW> filters;
+    constexpr int V = vector_channels<T>, STRIP = DEPTHWISE_GATHER_STRIP,
+                  BACK = (KERNEL_SIZE - 1) / 2, COLUMNS = BACK + STRIP / 2;
+    __shared__ Filters<T, KERNEL_SIZE * KERNEL_SIZE> filters;
     const int lane = (int)threadIdx.x % LANES, vector = (int)blockIdx.x * LANES + lane;
     filters_load(&filters, w, (int)blockIdx.x * LANES * V, k.vectors * V, false);
     if (vector >= k.vectors) return;
     for (int i = (int)blockIdx.y * POSITIONS + (int)threadIdx.x / LANES; i < k.places;
          i += (int)gridDim.y * POSITIONS) {
-        const StripPlace t = strip_place(k, i);
+        const StripPlace t = depthwise_strip_place(k, i);
         const uint4 *image =
             static_cast<const uint4 *>(dy) + (int64_t)t.n * k.h * k.w * k.vectors + vector;
         const int first = t.strip * STRIP - k.pad_w % 2, middle = (first + k.pad_w) / 2,
                   at = t.row + k.pad_h;
         float sum[STRIP][V] = {};
 #pragma unroll 1
-        for (int r = at % 2; r < WINDOW && r <= at; r += 2) {
+        for (int r = at % 2; r < KERNEL_SIZE && r <= at; r += 2) {
             uint4 raw[COLUMNS]; /* columns middle - BACK, ... of dy */
             const int row = (at - r) / 2;
             if (row >= k.h) continue;
-            strip_load<COLUMNS>(raw, image + (uint32_t)(row * k.w) * (uint32_t)k.vectors,
-                                middle - BACK, k.w, k.vectors);
+            depthwise_strip_load<COLUMNS>(raw, image + (uint32_t)(row * k.w) * (uint32_t)k.vectors,
+                                          middle - BACK, k.w, k.vectors);
 #pragma unroll
-            for (int s = 0; s < WINDOW; s++) {
+            for (int s = 0; s < KERNEL_SIZE; s++) {
                 float f[V];
-                values_load<V>(f, filters.tap[r * WINDOW + s], lane * V);
+                vector_load_values<V>(f, filters.tap[r * KERNEL_SIZE + s], lane * V);
 #pragma unroll
                 for (int u = s % 2; u < STRIP; u += 2)
 #pragma unroll
@@ -135,19 +136,19 @@ static cudaError_t launch(const DepthwiseShape *k, const void *w, const void *fr
     const dim3 grid((unsigned)k->tiles, (unsigned)k->splits);
     const T *filters = static_cast<const T *>(w);
     if (k->gathers)
-        return k->window == 3 ? CUDA_LAUNCH((depthwise_gather_kernel<T, 3>), grid, THREADS, stream,
-                                            *k, filters, from, to)
-                              : CUDA_LAUNCH((depthwise_gather_kernel<T, 5>), grid, THREADS, stream,
-                                            *k, filters, from, to);
+        return k->kernel_size == 3 ? CUDA_LAUNCH((depthwise_gather_kernel<T, 3>), grid, THREADS,
+                                                 stream, *k, filters, from, to)
+                                   : CUDA_LAUNCH((depthwise_gather_kernel<T, 5>), grid, THREADS,
+                                                 stream, *k, filters, from, to);
     if (k->stride == 1)
-        return k->window == 3 ? CUDA_LAUNCH((depthwise_kernel<T, 3, 1>), grid, THREADS, stream, *k,
-                                            filters, from, to)
-                              : CUDA_LAUNCH((depthwise_kernel<T, 5, 1>), grid, THREADS, stream, *k,
-                                            filters, from, to);
-    return k->window == 3 ? CUDA_LAUNCH((depthwise_kernel<T, 3, 2>), grid, THREADS, stream, *k,
-                                        filters, from, to)
-                          : CUDA_LAUNCH((depthwise_kernel<T, 5, 2>), grid, THREADS, stream, *k,
-                                        filters, from, to);
+        return k->kernel_size == 3 ? CUDA_LAUNCH((depthwise_kernel<T, 3, 1>), grid, THREADS, stream,
+                                                 *k, filters, from, to)
+                                   : CUDA_LAUNCH((depthwise_kernel<T, 5, 1>), grid, THREADS, stream,
+                                                 *k, filters, from, to);
+    return k->kernel_size == 3 ? CUDA_LAUNCH((depthwise_kernel<T, 3, 2>), grid, THREADS, stream, *k,
+                                             filters, from, to)
+                               : CUDA_LAUNCH((depthwise_kernel<T, 5, 2>), grid, THREADS, stream, *k,
+                                             filters, from, to);
 }
 
 cudaError_t cuda_launch_depthwise(const DepthwiseShape *k, const void *w, const void *from,

@@ -14,7 +14,8 @@ struct StripPlace {
     int n, row, strip;
 };
 
-static __device__ __forceinline__ StripPlace strip_place(const DepthwiseShape k, int index)
+static __device__ __forceinline__ StripPlace depthwise_strip_place(const DepthwiseShape k,
+                                                                   int index)
 {
     uint32_t row, strip;
     StripPlace t;
@@ -27,8 +28,8 @@ static __device__ __forceinline__ StripPlace strip_place(const DepthwiseShape k,
 /* COUNT neighbours of a row of `width` positions, this thread's vector of each; zeros beside the
  * image. */
 template <int COUNT>
-static __device__ __forceinline__ void strip_load(uint4 *to, const uint4 *row, int first, int width,
-                                                  int vectors)
+static __device__ __forceinline__ void depthwise_strip_load(uint4 *to, const uint4 *row, int first,
+                                                            int width, int vectors)
 {
 #pragma unroll
     for (int j = 0; j < COUNT; j++) {

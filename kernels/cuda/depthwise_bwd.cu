@@ -9,8 +9,8 @@
 
 constexpr int WARP = 32, WARP_STRIPS = WARP / LANES;
 
-template <typename T, int WINDOW> struct WarpSums {
-    float part[DEPTHWISE_DEPTH(WINDOW)][WINDOW * WINDOW][LANES * vector_channels<T>];
+template <typename T, int KERNEL_SIZE> struct WarpSums {
+    float part[DEPTHWISE_DEPTH(KERNEL_SIZE)][KERNEL_SIZE * KERNEL_SIZE][LANES * vector_channels<T>];
 };
 
 /* Adds up what the strips of a warp have; afterwards the threads of its first strip hold the
@@ -22,54 +22,57 @@ template <int COUNT> static __device__ __forceinline__ void warp_add(float *v)
         for (int i = 0; i < COUNT; i++) v[i] += __shfl_xor_sync(0xffffffffu, v[i], offset);
 }
 
-template <typename T, int WINDOW, int STRIDE>
-static __global__ void __launch_bounds__(DEPTHWISE_BWD_THREADS(WINDOW),
-                                         DEPTHWISE_BWD_BLOCKS(WINDOW))
+template <typename T, int KERNEL_SIZE, int STRIDE>
+static __global__ void __launch_bounds__(DEPTHWISE_BWD_THREADS(KERNEL_SIZE),
+                                         DEPTHWISE_BWD_BLOCKS(KERNEL_SIZE))
     depthwise_parts_kernel(const DepthwiseShape k, const void *x, const void *dy, float *parts)
 {
     constexpr int V = vector_channels<T>, STRIP = DEPTHWISE_STRIP(STRIDE),
-                  COLUMNS = (STRIP - 1) * STRIDE + WINDOW, DEPTH = DEPTHWISE_DEPTH(WINDOW),
-                  CHANNELS = LANES * V, TAPS = WINDOW * WINDOW;
-    __shared__ WarpSums<T, WINDOW> shared;
-    const int warp = (int)threadIdx.x / WARP, r = warp % WINDOW, depth = warp / WINDOW,
+                  COLUMNS = (STRIP - 1) * STRIDE + KERNEL_SIZE,
+                  DEPTH = DEPTHWISE_DEPTH(KERNEL_SIZE), CHANNELS = LANES * V,
+                  TAPS = KERNEL_SIZE * KERNEL_SIZE;
+    __shared__ WarpSums<T, KERNEL_SIZE> shared;
+    const int warp = (int)threadIdx.x / WARP, r = warp % KERNEL_SIZE, depth = warp / KERNEL_SIZE,
               lane = (int)threadIdx.x % LANES, in_warp = (int)threadIdx.x % WARP / LANES,
               vector = (int)blockIdx.x * LANES + lane, places = vector < k.vectors ? k.places : 0;
-    float sum[WINDOW][V] = {};
+    float sum[KERNEL_SIZE][V] = {};
     for (int i = ((int)blockIdx.y * DEPTH + depth) * WARP_STRIPS + in_warp; i < places;
          i += (int)gridDim.y * DEPTH * WARP_STRIPS) {
-        const StripPlace t = strip_place(k, i);
+        const StripPlace t = depthwise_strip_place(k, i);
         const int row = t.row * STRIDE - k.pad_h + r, first = t.strip * STRIP;
         uint4 from[COLUMNS], to[STRIP];
         if (row < 0 || row >= k.h) continue;
-        strip_load<COLUMNS>(from,
-                            static_cast<const uint4 *>(x) + (int64_t)t.n * k.h * k.w * k.vectors +
-                                vector + (uint32_t)(row * k.w) * (uint32_t)k.vectors,
-                            first * STRIDE - k.pad_w, k.w, k.vectors);
-        strip_load<STRIP>(to,
-                          static_cast<const uint4 *>(dy) + (int64_t)t.n * k.p * k.q * k.vectors +
-                              vector + (uint32_t)(t.row * k.q) * (uint32_t)k.vectors,
-                          first, k.q, k.vectors);
+        depthwise_strip_load<COLUMNS>(from,
+                                      static_cast<const uint4 *>(x) +
+                                          (int64_t)t.n * k.h * k.w * k.vectors + vector +
+                                          (uint32_t)(row * k.w) * (uint32_t)k.vectors,
+                                      first * STRIDE - k.pad_w, k.w, k.vectors);
+        depthwise_strip_load<STRIP>(to,
+                                    static_cast<const uint4 *>(dy) +
+                                        (int64_t)t.n * k.p * k.q * k.vectors + vector +
+                                        (uint32_t)(t.row * k.q) * (uint32_t)k.vectors,
+                                    first, k.q, k.vectors);
 #pragma unroll
         for (int u = 0; u < STRIP; u++) {
             float g[V];
             vector_widen<T>(to[u], g);
 #pragma unroll
-            for (int s = 0; s < WINDOW; s++)
+            for (int s = 0; s < KERNEL_SIZE; s++)
 #pragma unroll
                 for (int c = 0; c < V; c++)
                     sum[s][c] += vector_get<T>(from[u * STRIDE + s], c) * g[c];
         }
     }
-    warp_add<WINDOW * V>(&sum[0][0]);
+    warp_add<KERNEL_SIZE * V>(&sum[0][0]);
     if (in_warp == 0)
 #pragma unroll
-        for (int s = 0; s < WINDOW; s++)
+        for (int s = 0; s < KERNEL_SIZE; s++)
 #pragma unroll
             for (int c = 0; c < V; c++)
-                shared.part[depth][r * WINDOW + s][lane * V + c] = sum[s][c];
+                shared.part[depth][r * KERNEL_SIZE + s][lane * V + c] = sum[s][c];
     __syncthreads();
     float *mine = parts + (int64_t)blockIdx.y * TAPS * k.tiles * CHANNELS;
-    for (int i = (int)threadIdx.x; i < TAPS * CHANNELS; i += DEPTHWISE_BWD_THREADS(WINDOW)) {
+    for (int i = (int)threadIdx.x; i < TAPS * CHANNELS; i += DEPTHWISE_BWD_THREADS(KERNEL_SIZE)) {
         const int tap = i / CHANNELS, channel = i % CHANNELS;
         float total = 0;
 #pragma unroll
@@ -107,16 +110,16 @@ static __global__ void __launch_bounds__(SUM_THREADS)
 
 /* ---- launchers ---- */
 
-template <typename T, int WINDOW>
+template <typename T, int KERNEL_SIZE>
 static cudaError_t launch_parts(const DepthwiseShape *k, const void *x, const void *dy,
                                 float *parts, cudaStream_t stream)
 {
     const dim3 grid((unsigned)k->tiles, (unsigned)k->splits);
     if (k->stride == 1)
-        return CUDA_LAUNCH((depthwise_parts_kernel<T, WINDOW, 1>), grid,
-                           DEPTHWISE_BWD_THREADS(WINDOW), stream, *k, x, dy, parts);
-    return CUDA_LAUNCH((depthwise_parts_kernel<T, WINDOW, 2>), grid, DEPTHWISE_BWD_THREADS(WINDOW),
-                       stream, *k, x, dy, parts);
+        return CUDA_LAUNCH((depthwise_parts_kernel<T, KERNEL_SIZE, 1>), grid,
+                           DEPTHWISE_BWD_THREADS(KERNEL_SIZE), stream, *k, x, dy, parts);
+    return CUDA_LAUNCH((depthwise_parts_kernel<T, KERNEL_SIZE, 2>), grid,
+                       DEPTHWISE_BWD_THREADS(KERNEL_SIZE), stream, *k, x, dy, parts);
 }
 
 template <typename T>
@@ -124,11 +127,12 @@ static cudaError_t launch(const DepthwiseShape *k, const void *x, const void *dy
                           float *dw, cudaStream_t stream)
 {
     const int channels = k->vectors * vector_channels<T>,
-              padded = k->tiles * LANES * vector_channels<T>, taps = k->window * k->window;
-    const cudaError_t e = k->window == 3 ? launch_parts<T, 3>(k, x, dy, parts, stream)
-                                         : launch_parts<T, 5>(k, x, dy, parts, stream);
+              padded = k->tiles * LANES * vector_channels<T>,
+              taps = k->kernel_size * k->kernel_size;
+    const cudaError_t e = k->kernel_size == 3 ? launch_parts<T, 3>(k, x, dy, parts, stream)
+                                              : launch_parts<T, 5>(k, x, dy, parts, stream);
     if (e != cudaSuccess) return e;
-    const dim3 grid(cuda_blocks(channels, SUM_CHANNELS), (unsigned)taps);
+    const dim3 grid(launch_blocks(channels, SUM_CHANNELS), (unsigned)taps);
     return CUDA_LAUNCH(depthwise_sum_kernel, grid, SUM_THREADS, stream, (const float *)parts,
                        k->splits, taps, padded, channels, k->accumulate, dw);
 }

@@ -12,7 +12,7 @@
 static Status attempt(CudaBackend *b, const void *cookie)
 {
     b->on_trial = TRIAL_CUDNN;
-    const Status st = cuda_try_ops(b, cookie, 1);
+    const Status st = cuda_time_ops_try(b, cookie, 1);
     b->on_trial = TRIAL_NONE;
     return st;
 }
@@ -58,7 +58,7 @@ static bool cudnn_takes(const OpInstance *op, ConvPass pass)
     for (int i = 0; i < OP_MAX_INPUTS; i++) shape.in[i] = op->in[i].desc;
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) shape.out[i] = op->out[i].desc;
     write_key(op, names[pass], &key);
-    return cuda_decides(b, &b->kernels, &key, &q);
+    return cuda_decision_make(b, &b->kernels, &key, &q);
 }
 
 bool depthwise_is_own(const OpInstance *op, ConvPass pass, const ConvShape *shape)

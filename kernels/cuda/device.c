@@ -38,7 +38,7 @@ static Status zeroed(void *p, size_t bytes)
     return OK;
 }
 
-Status cuda_alloc(Backend *backend, size_t bytes, void **out)
+Status cuda_device_alloc(Backend *backend, size_t bytes, void **out)
 {
     const CudaBackend *b = (const CudaBackend *)backend;
     *out = NULL;
@@ -48,14 +48,14 @@ Status cuda_alloc(Backend *backend, size_t bytes, void **out)
     Status status = cuda_status(cudaMalloc(&p, bytes), "cudaMalloc");
     if (status == OK) status = zeroed(p, bytes);
     if (status != OK) {
-        cuda_free(backend, p);
+        cuda_device_free(backend, p);
         return fail_note(status, "%.1f MB on %s", (double)bytes / 1e6, b->device_name);
     }
     *out = p;
     return OK;
 }
 
-void cuda_free(Backend *backend, void *p)
+void cuda_device_free(Backend *backend, void *p)
 {
     (void)backend;
     if (p) (void)cuda_status(cudaFree(p), "cudaFree");
@@ -96,7 +96,7 @@ static int priority_of(Lane lane, int least, int greatest)
     return lane == LANE_WEIGHTS ? least : (least + greatest) / 2;
 }
 
-Status cuda_stream_create(Backend *backend, Lane lane, Stream **out)
+Status cuda_device_stream_create(Backend *backend, Lane lane, Stream **out)
 {
     int least, greatest;
     *out = NULL;
@@ -117,7 +117,7 @@ Status cuda_stream_create(Backend *backend, Lane lane, Stream **out)
     return OK;
 }
 
-void cuda_stream_destroy(Backend *backend, Stream *s)
+void cuda_device_stream_destroy(Backend *backend, Stream *s)
 {
     (void)backend;
     if (!s) return;
@@ -125,7 +125,7 @@ void cuda_stream_destroy(Backend *backend, Stream *s)
     mem_free(s);
 }
 
-Status cuda_stream_wait(Backend *backend, Stream *s)
+Status cuda_device_stream_wait(Backend *backend, Stream *s)
 {
     (void)backend;
     TRY_CUDA(cudaStreamSynchronize(s->stream));
@@ -296,8 +296,8 @@ static Status params_attach(Backend *backend, void *slab, size_t slab_bytes)
     CudaBackend *b = (CudaBackend *)backend;
     size_t bytes = param_copy_bytes(backend, slab_bytes);
     void *copies = NULL;
-    if (bytes) TRY(cuda_alloc(backend, bytes, &copies));
-    cuda_free(backend, b->param_copies);
+    if (bytes) TRY(cuda_device_alloc(backend, bytes, &copies));
+    cuda_device_free(backend, b->param_copies);
     b->param_slab = slab;
     b->param_bytes = slab_bytes;
     b->param_copies = copies;

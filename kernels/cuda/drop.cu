@@ -77,9 +77,9 @@ static cudaError_t launch_drop(const DropPass *p, const DropAddress *d, cudaStre
     const unsigned images = (unsigned)(p->images < DROP_MAX_IMAGES ? p->images : DROP_MAX_IMAGES);
     if (p->attr.per_image)
         return CUDA_LAUNCH(drop_images_kernel<T>,
-                           dim3(cuda_blocks(p->vectors, DROP_BLOCK * DROP_VECTORS), images),
+                           dim3(launch_blocks(p->vectors, DROP_BLOCK * DROP_VECTORS), images),
                            DROP_BLOCK, stream, *p, *d);
-    return CUDA_LAUNCH(drop_elements_kernel<T>, cuda_blocks(p->images * p->vectors, DROP_BLOCK),
+    return CUDA_LAUNCH(drop_elements_kernel<T>, launch_blocks(p->images * p->vectors, DROP_BLOCK),
                        DROP_BLOCK, stream, *p, *d);
 }
 

@@ -40,7 +40,7 @@ static void write_key(const CudaBackend *b, const Fusion *f, StrBuf *key)
 static Status try_fusion(CudaBackend *b, const void *cookie)
 {
     const Fusion *f = cookie;
-    return cuda_try_ops(b, f->after, f->after_count);
+    return cuda_time_ops_try(b, f->after, f->after_count);
 }
 
 static Status time_fusion(CudaBackend *b, const void *cookie, bool other, double *ms)
@@ -50,7 +50,7 @@ static Status time_fusion(CudaBackend *b, const void *cookie, bool other, double
                  : cuda_time_ops(b, f->before, f->before_count, ms);
 }
 
-bool cuda_takes_fusion(void *backend, const Fusion *fusion)
+bool cuda_fusion_takes(void *backend, const Fusion *fusion)
 {
     CudaBackend *b = backend;
     StrBuf key = { 0 };
@@ -62,10 +62,10 @@ bool cuda_takes_fusion(void *backend, const Fusion *fusion)
     if (op_def(fusion->after[0].kind)->fused != FUSED_TRAINING) return false;
     if (b->compute != DTYPE_F16 || b->options.fuse == FUSE_NONE) return false;
     write_key(b, fusion, &key);
-    return cuda_decides(b, &b->fusions, &key, &q);
+    return cuda_decision_make(b, &b->fusions, &key, &q);
 }
 
-void cuda_describe_fusions(const Backend *backend, char *out, size_t bytes)
+void cuda_fusion_describe(const Backend *backend, char *out, size_t bytes)
 {
-    cuda_describe_decisions(((const CudaBackend *)backend)->fusions, out, bytes);
+    cuda_decision_describe(((const CudaBackend *)backend)->fusions, out, bytes);
 }

@@ -4,6 +4,6 @@
 #define CONVOY_KERNELS_CUDA_FUSION_H
 #include "kernels/cuda/cuda.h"
 
-bool cuda_takes_fusion(void *backend, const Fusion *fusion);
-void cuda_describe_fusions(const Backend *backend, char *out, size_t bytes);
+bool cuda_fusion_takes(void *backend, const Fusion *fusion);
+void cuda_fusion_describe(const Backend *backend, char *out, size_t bytes);
 #endif

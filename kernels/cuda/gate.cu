@@ -33,7 +33,8 @@ static __device__ __forceinline__ void gate_load(float *gates, const G *g, const
     constexpr int V = vector_channels<T>;
 #pragma unroll
     for (int c = 0; c < V; c++)
-        gates[c] = pointwise_sigmoid(element_load(g + ((int64_t)n * k.vectors + vector) * V + c));
+        gates[c] =
+            pointwise_sigmoid(vector_load_element(g + ((int64_t)n * k.vectors + vector) * V + c));
 }
 
 template <typename T, typename G>
@@ -86,12 +87,12 @@ static __global__ void __launch_bounds__(ROWS_THREADS)
             }
             dx[at] = vector_narrow<T>(out);
         }
-        lanes_add(&shared, sums, grid, p.lane);
+        row_lanes_add(&shared, sums, grid, p.lane);
         if ((int)threadIdx.x >> k.lanes_log2 == 0 && p.inside)
 #pragma unroll
             for (int c = 0; c < V; c++)
                 partials[((int64_t)n * k.splits + (int)blockIdx.y) * k.cp + p.vector * V + c] =
-                    lanes_total(&shared, c, p.lane);
+                    row_lanes_total(&shared, c, p.lane);
         __syncthreads(); /* before the next image's sums overwrite these */
     }
 }
@@ -105,10 +106,10 @@ static __global__ void __launch_bounds__(GATE_FINISH_THREADS)
     if (n >= k.n) return;
     double sum = 0;
     for (int s = 0; s < k.splits; s++) sum += (double)partials[(n * k.splits + s) * k.cp + c];
-    const float gate = element_load(g + i);
+    const float gate = vector_load_element(g + i);
     /* s (1 - s); 1 - s itself would lose the digits of gates near 1 */
     const double slope = (double)pointwise_sigmoid(gate) * (double)pointwise_sigmoid(-gate);
-    element_store(dg + i, (float)(sum * slope));
+    vector_store_element(dg + i, (float)(sum * slope));
 }
 
 /* ---- launchers ---- */
@@ -147,9 +148,9 @@ static cudaError_t launch_gate_bwd_typed(const GateShape *k, const void *dy, con
                     static_cast<const uint4 *>(dy), static_cast<const uint4 *>(x),
                     static_cast<const G *>(g), static_cast<uint4 *>(dx), partials);
     if (error != cudaSuccess) return error;
-    return CUDA_LAUNCH(gate_bwd_finish_kernel<G>,
-                       cuda_blocks((int64_t)k->n * k->cp, GATE_FINISH_THREADS), GATE_FINISH_THREADS,
-                       stream, *k, static_cast<const G *>(g), static_cast<G *>(dg), partials);
+    return CUDA_LAUNCH(
+        gate_bwd_finish_kernel<G>, launch_blocks((int64_t)k->n * k->cp, GATE_FINISH_THREADS),
+        GATE_FINISH_THREADS, stream, *k, static_cast<const G *>(g), static_cast<G *>(dg), partials);
 }
 
 template <typename T>

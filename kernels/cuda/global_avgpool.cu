@@ -28,10 +28,10 @@ static __global__ void __launch_bounds__(ROWS_THREADS)
 #pragma unroll
                 for (int c = 0; c < V; c++) sums[c] += vector_get<T>(raw, c);
             }
-        lanes_add(&shared, sums, k.grid, lane);
+        row_lanes_add(&shared, sums, k.grid, lane);
         if (first == 0 && vector < k.grid.vectors) {
 #pragma unroll
-            for (int c = 0; c < V; c++) sums[c] = lanes_total(&shared, c, lane) * k.share;
+            for (int c = 0; c < V; c++) sums[c] = row_lanes_total(&shared, c, lane) * k.share;
             static_cast<uint4 *>(y)[(int64_t)n * k.grid.vectors + vector] = vector_narrow<T>(sums);
         }
         __syncthreads(); /* before the next image's sums overwrite these */
@@ -52,7 +52,8 @@ static __global__ void __launch_bounds__(ROWS_THREADS)
         float share[V];
 #pragma unroll
         for (int c = 0; c < V; c++)
-            share[c] = element_load(dy + ((int64_t)n * k.grid.vectors + vector) * V + c) * k.share;
+            share[c] =
+                vector_load_element(dy + ((int64_t)n * k.grid.vectors + vector) * V + c) * k.share;
         const uint4 value = vector_narrow<T>(share);
         uint4 *image =
             static_cast<uint4 *>(dx) + (int64_t)n * k.grid.rows * k.grid.vectors + vector;

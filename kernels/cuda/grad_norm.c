@@ -20,8 +20,8 @@ static Status squares_prepare(OpInstance *op)
 static Status squares_run(OpInstance *op, Stream *stream)
 {
     const OpTensor *x = &op->in[GRAD_SQUARES_IN_X];
-    TRY_CUDA(cuda_launch_grad_squares(x->data, x->desc.dims[0], op->out[GRAD_SQUARES_OUT_SUMS].data,
-                                      stream->stream));
+    TRY_CUDA(cuda_launch_grad_norm_squares(x->data, x->desc.dims[0],
+                                           op->out[GRAD_SQUARES_OUT_SUMS].data, stream->stream));
     return OK;
 }
 

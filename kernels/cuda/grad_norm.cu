@@ -66,11 +66,11 @@ __global__ void __launch_bounds__(BLOCK)
 
 } // namespace
 
-cudaError_t cuda_launch_grad_squares(const float *x, int64_t count, double *sums,
-                                     cudaStream_t stream)
+cudaError_t cuda_launch_grad_norm_squares(const float *x, int64_t count, double *sums,
+                                          cudaStream_t stream)
 {
-    if (!is_vector_aligned(x)) return cudaErrorInvalidValue;
-    return CUDA_LAUNCH(grad_squares_kernel, cuda_blocks(count, CHUNK), BLOCK, stream, x, count,
+    if (!vector_is_aligned(x)) return cudaErrorInvalidValue;
+    return CUDA_LAUNCH(grad_squares_kernel, launch_blocks(count, CHUNK), BLOCK, stream, x, count,
                        sums);
 }
 

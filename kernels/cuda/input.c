@@ -30,16 +30,16 @@ static Status input_run(OpInstance *op, Stream *stream)
     const int64_t *images = op->in[INPUT_IN_IMAGES].desc.dims;
     if (attr->views == 2 || op->in[INPUT_IN_ERASE].desc.rank != 0 ||
         op->in[INPUT_IN_MIX].desc.rank != 0) {
-        const InputTreatment t = { .attr = *attr,
-                                   .images = op->in[INPUT_IN_IMAGES].data,
-                                   .boxes = op->in[INPUT_IN_ERASE].data,
-                                   .mix = op->in[INPUT_IN_MIX].data,
-                                   .n = images[0],
-                                   .h = (int)images[1],
-                                   .w = (int)images[2],
-                                   .views = attr->views == 2 ? 2 : 1 };
-        TRY_CUDA(cuda_launch_treated_input(&t, x->data, v.dtype, (int)v.c, (int)v.cp, b->sm_count,
-                                           stream->stream));
+        const InputAugment t = { .attr = *attr,
+                                 .images = op->in[INPUT_IN_IMAGES].data,
+                                 .boxes = op->in[INPUT_IN_ERASE].data,
+                                 .mix = op->in[INPUT_IN_MIX].data,
+                                 .n = images[0],
+                                 .h = (int)images[1],
+                                 .w = (int)images[2],
+                                 .views = attr->views == 2 ? 2 : 1 };
+        TRY_CUDA(cuda_launch_input_augmented(&t, x->data, v.dtype, (int)v.c, (int)v.cp, b->sm_count,
+                                             stream->stream));
         return OK;
     }
     TRY_CUDA(cuda_launch_input(op->in[INPUT_IN_IMAGES].data, op->attr, x->data, v.dtype, v.rows,

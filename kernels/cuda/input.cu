@@ -14,7 +14,7 @@
 namespace {
 
 constexpr int BLOCK = 256, TILE_BYTES = 4096, BYTE_VALUES = 256, BLOCKS_PER_SM = 8;
-constexpr int TREATED_PER_SM = 4; /* leaves treated_kernel registers enough not to spill */
+constexpr int AUGMENTED_PER_SM = 4; /* leaves augmented_kernel registers enough not to spill */
 
 struct InputPass {
     InputAttr attr;
@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(BLOCK) input_kernel(const InputPass pass, uint
     }
 }
 
-struct TreatedPass {
-    InputTreatment images;
+struct AugmentedPass {
+    InputAugment images;
     int c, vectors;
 };
 
@@ -79,7 +79,7 @@ struct Source {
     int erased, erased_end; /* columns that are zero */
 };
 
-__device__ __forceinline__ Source source_of(const InputTreatment &t, int c, int64_t n, int y)
+__device__ __forceinline__ Source source_of(const InputAugment &t, int c, int64_t n, int y)
 {
     Source s = { t.images + (n * t.h + y) * t.w * c, 0, 0 };
     const int32_t *box = t.boxes + n * ERASE_COUNT;
@@ -103,11 +103,11 @@ __device__ __forceinline__ float pick(const Source &s, const float *value, int x
 }
 
 template <typename T>
-__global__ void __launch_bounds__(BLOCK, TREATED_PER_SM)
-    treated_kernel(const TreatedPass pass, uint4 *x)
+__global__ void __launch_bounds__(BLOCK, AUGMENTED_PER_SM)
+    augmented_kernel(const AugmentedPass pass, uint4 *x)
 {
     __shared__ float value[OP_MAX_IMAGE_CHANNELS][BYTE_VALUES];
-    const InputTreatment &t = pass.images;
+    const InputAugment &t = pass.images;
     for (int c = 0; c < pass.c; c++)
         for (int v = (int)threadIdx.x; v < BYTE_VALUES; v += BLOCK)
             value[c][v] = input_value(v, t.attr.mean[c], t.attr.std[c]);
@@ -143,20 +143,20 @@ __global__ void __launch_bounds__(BLOCK, TREATED_PER_SM)
 }
 
 template <typename T>
-cudaError_t launch_treated(TreatedPass pass, void *x, int cp, int sm_count, cudaStream_t stream)
+cudaError_t launch_augmented(AugmentedPass pass, void *x, int cp, int sm_count, cudaStream_t stream)
 {
-    const InputTreatment &t = pass.images;
+    const InputAugment &t = pass.images;
     pass.vectors = cp / vector_channels<T>;
     int64_t rows = t.n * t.views * t.h, most = (int64_t)sm_count * BLOCKS_PER_SM;
     unsigned blocks = (unsigned)(rows < most ? rows : most);
-    return CUDA_LAUNCH((treated_kernel<T>), blocks, BLOCK, stream, pass, static_cast<uint4 *>(x));
+    return CUDA_LAUNCH((augmented_kernel<T>), blocks, BLOCK, stream, pass, static_cast<uint4 *>(x));
 }
 
 template <typename T>
 cudaError_t launch_input(InputPass pass, void *x, int cp, int sm_count, cudaStream_t stream)
 {
     pass.vectors = cp / vector_channels<T>;
-    unsigned blocks = cuda_blocks(pass.pixels, pass.tile_pixels);
+    unsigned blocks = launch_blocks(pass.pixels, pass.tile_pixels);
     if (blocks > (unsigned)(sm_count * BLOCKS_PER_SM))
         blocks = (unsigned)(sm_count * BLOCKS_PER_SM);
     return CUDA_LAUNCH((input_kernel<T>), blocks, BLOCK, stream, pass, static_cast<uint4 *>(x));
@@ -173,13 +173,13 @@ cudaError_t cuda_launch_input(const uint8_t *images, const InputAttr *attr, void
                        c,
                        0,
                        TILE_BYTES / c / VECTOR_BYTES * VECTOR_BYTES,
-                       is_vector_aligned(images) };
+                       vector_is_aligned(images) };
     return LAUNCH_BY_TYPE(dtype, launch_input, pass, x, cp, sm_count, stream);
 }
 
-cudaError_t cuda_launch_treated_input(const InputTreatment *t, void *x, DType dtype, int c, int cp,
-                                      int sm_count, cudaStream_t stream)
+cudaError_t cuda_launch_input_augmented(const InputAugment *t, void *x, DType dtype, int c, int cp,
+                                        int sm_count, cudaStream_t stream)
 {
-    TreatedPass pass = { *t, c, 0 };
-    return LAUNCH_BY_TYPE(dtype, launch_treated, pass, x, cp, sm_count, stream);
+    AugmentedPass pass = { *t, c, 0 };
+    return LAUNCH_BY_TYPE(dtype, launch_augmented, pass, x, cp, sm_count, stream);
 }

@@ -31,29 +31,29 @@ cudaError_t cuda_launch_input(const uint8_t *images, const InputAttr *attr, void
                               int64_t pixels, int c, int cp, int sm_count, cudaStream_t stream);
 
 /* The same with images erased, mixed, or followed by their mirror images. */
-typedef struct InputTreatment {
+typedef struct InputAugment {
     InputAttr attr;
     const uint8_t *images;
     const int32_t *boxes; /* [n][ERASE_COUNT]; NULL: nothing is erased */
     const float *mix;     /* [MIX_COUNT]; NULL: nothing is mixed */
     int64_t n;
     int h, w, views; /* views 2: x has 2 n images */
-} InputTreatment;
-cudaError_t cuda_launch_treated_input(const InputTreatment *t, void *x, DType dtype, int c, int cp,
-                                      int sm_count, cudaStream_t stream);
+} InputAugment;
+cudaError_t cuda_launch_input_augmented(const InputAugment *t, void *x, DType dtype, int c, int cp,
+                                        int sm_count, cudaStream_t stream);
 
 /* ---- pointwise.cu: flat, count elements; results are of dtype, as is the first input, over which
  * they may lie; over the second too, where that is of the same type ---- */
 /* act is not ACT_NONE; for ACT_SILU the y of its gradient is x. */
-cudaError_t cuda_launch_activation(ActKind act, const void *x, void *y, DType dtype, int64_t count,
-                                   cudaStream_t stream);
-cudaError_t cuda_launch_activation_bwd(ActKind act, const void *dy, const void *y, void *dx,
-                                       DType dtype, DType y_type, int64_t count,
-                                       cudaStream_t stream);
-cudaError_t cuda_launch_add(const void *a, const void *b, void *y, DType dtype, DType b_type,
-                            int64_t count, cudaStream_t stream);
-cudaError_t cuda_launch_scale(const void *x, float factor, void *y, DType dtype, int64_t count,
-                              cudaStream_t stream);
+cudaError_t cuda_launch_pointwise_activation(ActKind act, const void *x, void *y, DType dtype,
+                                             int64_t count, cudaStream_t stream);
+cudaError_t cuda_launch_pointwise_activation_bwd(ActKind act, const void *dy, const void *y,
+                                                 void *dx, DType dtype, DType y_type, int64_t count,
+                                                 cudaStream_t stream);
+cudaError_t cuda_launch_pointwise_add(const void *a, const void *b, void *y, DType dtype,
+                                      DType b_type, int64_t count, cudaStream_t stream);
+cudaError_t cuda_launch_pointwise_scale(const void *x, float factor, void *y, DType dtype,
+                                        int64_t count, cudaStream_t stream);
 
 /* ---- softmax_xent.cu ---- */
 typedef struct XentPass {
@@ -77,44 +77,44 @@ cudaError_t cuda_launch_softmax_xent(const XentPass *p, cudaStream_t stream); /*
 cudaError_t cuda_launch_update(const UpdatePass *p, cudaStream_t stream);
 
 /* ---- loss_scale.cu: state is the op's, see the LOSS_SCALE_ enum ---- */
-cudaError_t cuda_launch_finite_check(const float *x, int64_t count, float *state, int sm_count,
-                                     cudaStream_t stream);
+cudaError_t cuda_launch_loss_scale_check_finite(const float *x, int64_t count, float *state,
+                                                int sm_count, cudaStream_t stream);
 cudaError_t cuda_launch_loss_scale(const LossScaleAttr *attr, float *state, cudaStream_t stream);
 
 /* ---- grad_norm.cu: x is aligned to 16 bytes; sums and clip are the ops' ---- */
-cudaError_t cuda_launch_grad_squares(const float *x, int64_t count, double *sums,
-                                     cudaStream_t stream);
+cudaError_t cuda_launch_grad_norm_squares(const float *x, int64_t count, double *sums,
+                                          cudaStream_t stream);
 /* loss_scale: NULL if absent */
 cudaError_t cuda_launch_grad_norm(const GradNormAttr *attr, const double *sums, int64_t count,
                                   const float *loss_scale, float *clip, cudaStream_t stream);
 
 /* ---- batchnorm.cu: see batchnorm.h ---- */
 /* Sums of one pass over x -> partials, guess. */
-cudaError_t cuda_launch_bn_statistics(const BnForward *f, cudaStream_t stream);
+cudaError_t cuda_launch_batchnorm_statistics(const BnForward *f, cudaStream_t stream);
 /* partials, guess -> statistics, running statistics. */
-cudaError_t cuda_launch_bn_finish(const BnForward *f, cudaStream_t stream);
+cudaError_t cuda_launch_batchnorm_finish(const BnForward *f, cudaStream_t stream);
 /* Running statistics -> statistics. */
-cudaError_t cuda_launch_bn_constant(const BnForward *f, cudaStream_t stream);
+cudaError_t cuda_launch_batchnorm_constant(const BnForward *f, cudaStream_t stream);
 /* y = act(bn(x) + residual) by statistics. */
-cudaError_t cuda_launch_bn_apply(const BnForward *f, cudaStream_t stream);
+cudaError_t cuda_launch_batchnorm_apply(const BnForward *f, cudaStream_t stream);
 
 /* ---- batchnorm_bwd.cu: see batchnorm.h ---- */
 /* dz -> partials, dresidual. */
-cudaError_t cuda_launch_bn_bwd_sums(const BnBackward *b, cudaStream_t stream);
+cudaError_t cuda_launch_batchnorm_bwd_sums(const BnBackward *b, cudaStream_t stream);
 /* partials -> dgamma, dbeta, means. */
-cudaError_t cuda_launch_bn_bwd_finish(const BnBackward *b, cudaStream_t stream);
+cudaError_t cuda_launch_batchnorm_bwd_finish(const BnBackward *b, cudaStream_t stream);
 /* dx by means, from dresidual where that was written. */
-cudaError_t cuda_launch_bn_bwd_apply(const BnBackward *b, cudaStream_t stream);
+cudaError_t cuda_launch_batchnorm_bwd_apply(const BnBackward *b, cudaStream_t stream);
 
 /* ---- batchnorm_cudnn.cu: see batchnorm.h ---- */
-cudaError_t cuda_launch_bn_gradient_of_z(const BnGradientOfZ *k, cudaStream_t stream);
-cudaError_t cuda_launch_bn_running(const BnRunning *k, cudaStream_t stream);
+cudaError_t cuda_launch_batchnorm_cudnn_gradient_of_z(const BnGradientOfZ *k, cudaStream_t stream);
+cudaError_t cuda_launch_batchnorm_cudnn_running(const BnRunning *k, cudaStream_t stream);
 
 /* ---- batchnorm_parts.cu: see batchnorm_parts.h ---- */
 /* sums -> saved, affine, running statistics. */
-cudaError_t cuda_launch_bn_finalize(const BnFinalize *f, cudaStream_t stream);
+cudaError_t cuda_launch_batchnorm_parts_finalize(const BnFinalize *f, cudaStream_t stream);
 /* dx by coefficients. */
-cudaError_t cuda_launch_bn_combine(const BnCombine *k, cudaStream_t stream);
+cudaError_t cuda_launch_batchnorm_parts_combine(const BnCombine *k, cudaStream_t stream);
 
 /* ---- pool2d.cu: index is NULL or u8, NHWC like y ---- */
 typedef struct Pool2dShape {
@@ -122,8 +122,8 @@ typedef struct Pool2dShape {
     PoolKind kind;
     int n, c, vectors; /* c: unpadded; vectors of 16 bytes in a pixel */
     int h, w, p, q;    /* of x and of y */
-    int window_h, window_w, stride_h, stride_w, pad_h, pad_w;
-    float share; /* of an average: 1 / (window_h * window_w) */
+    int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
+    float share; /* of an average: 1 / (kernel_h * kernel_w) */
     FastDiv by_vectors, by_w, by_q, by_stride_h, by_stride_w;
 } Pool2dShape;
 cudaError_t cuda_launch_pool2d(const Pool2dShape *k, const void *x, void *y, uint8_t *index,
@@ -141,19 +141,19 @@ enum {
 /* positions of y that a thread has beside each other */
 #define DEPTHWISE_STRIP(stride) ((stride) == 1 ? 4 : 2)
 /* warps of a block for each row of the window */
-#define DEPTHWISE_DEPTH(window)       ((window) == 3 ? 3 : 2)
-#define DEPTHWISE_BWD_THREADS(window) (32 * (window)*DEPTHWISE_DEPTH(window))
-#define DEPTHWISE_BWD_BLOCKS(window)  ((window) == 3 ? 2 : 1)
+#define DEPTHWISE_DEPTH(kernel_size)       ((kernel_size) == 3 ? 3 : 2)
+#define DEPTHWISE_BWD_THREADS(kernel_size) (32 * (kernel_size)*DEPTHWISE_DEPTH(kernel_size))
+#define DEPTHWISE_BWD_BLOCKS(kernel_size)  ((kernel_size) == 3 ? 2 : 1)
 typedef struct DepthwiseShape {
-    DType dtype;          /* of activations, and of w */
-    int n, vectors;       /* vectors of 16 bytes in a pixel */
-    int h, w, p, q;       /* of what is read and of what is written; of x and of dy */
-    int window, stride;   /* 3 or 5; 1 or 2 */
-    int pad_h, pad_w;     /* above and left of what is read; of x where it gathers */
-    bool turned, gathers; /* gradient to x, at stride 1 and at stride 2 */
-    bool accumulate;      /* adds into dw */
-    int places;           /* strips of all images; below 2^30 */
-    int tiles, splits;    /* blocks: tiles cover a pixel, splits share the places */
+    DType dtype;             /* of activations, and of w */
+    int n, vectors;          /* vectors of 16 bytes in a pixel */
+    int h, w, p, q;          /* of what is read and of what is written; of x and of dy */
+    int kernel_size, stride; /* 3 or 5; 1 or 2 */
+    int pad_h, pad_w;        /* above and left of what is read; of x where it gathers */
+    bool turned, gathers;    /* gradient to x, at stride 1 and at stride 2 */
+    bool accumulate;         /* adds into dw */
+    int places;              /* strips of all images; below 2^30 */
+    int tiles, splits;       /* blocks: tiles cover a pixel, splits share the places */
     FastDiv by_strips, by_rows;
 } DepthwiseShape;
 /* (x, w, y), or (dy, w, dx) where turned or gathers. w: [channels][window * window] */

@@ -19,7 +19,7 @@
 #endif
 
 /* Blocks for `work` items at per_block items each; never 0, and never more than a grid can have. */
-static inline unsigned cuda_blocks(int64_t work, int64_t per_block)
+static inline unsigned launch_blocks(int64_t work, int64_t per_block)
 {
     const int64_t most = 0x7FFFFFFF;
     int64_t blocks = (work + per_block - 1) / per_block;

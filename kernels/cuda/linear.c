@@ -26,7 +26,7 @@ typedef struct Operand {
 } Operand;
 
 typedef struct LinearState {
-    LtPlan *plan;
+    LtGemmPlan *plan;
     Operand a, b;
     LinearFlatten flatten; /* of x or dx */
     bool unflattens;       /* dx, from unflat in the workspace */
@@ -101,9 +101,9 @@ static Status plan_product(OpInstance *op, LinearState *s, LtGemm g)
     CudaBackend *b = cuda_backend(op);
     g.ab = b->compute;
     g.tf32 = b->precision == PRECISION_TF32;
-    TRY(lt_plan_create(&s->plan, b, &g));
-    op->implementation = lt_plan_name(s->plan);
-    take_workspace(op, lt_plan_workspace(s->plan)); /* the first piece */
+    TRY(lt_gemm_plan_create(&s->plan, b, &g));
+    op->implementation = lt_gemm_plan_name(s->plan);
+    take_workspace(op, lt_gemm_plan_workspace(s->plan)); /* the first piece */
     return OK;
 }
 
@@ -226,7 +226,7 @@ static Status multiply(const OpInstance *op, const void *bias, void *d, cudaStre
     const LinearState *s = op->state;
     TRY(fetch(op, s, &s->a, stream));
     TRY(fetch(op, s, &s->b, stream));
-    return lt_plan_run(s->plan, stream, s->a.data, s->b.data, bias, d, op->workspace);
+    return lt_gemm_plan_run(s->plan, stream, s->a.data, s->b.data, bias, d, op->workspace);
 }
 
 static Status run_forward(OpInstance *op, Stream *stream)
@@ -260,7 +260,7 @@ static Status run_bwd_weights(OpInstance *op, Stream *stream)
 static void release(OpInstance *op)
 {
     LinearState *s = op->state;
-    if (s) lt_plan_destroy(s->plan);
+    if (s) lt_gemm_plan_destroy(s->plan);
     mem_free(s);
     op->state = NULL;
 }

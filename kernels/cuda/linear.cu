@@ -35,7 +35,7 @@ static cudaError_t launch_flatten(const LinearFlatten *f, const void *x, void *f
                                   cudaStream_t stream)
 {
     const int64_t count = f->n * f->flat_cp;
-    return CUDA_LAUNCH(linear_flatten_kernel<T>, cuda_blocks(count, FLATTEN_THREADS),
+    return CUDA_LAUNCH(linear_flatten_kernel<T>, launch_blocks(count, FLATTEN_THREADS),
                        FLATTEN_THREADS, stream, static_cast<const T *>(x), static_cast<T *>(flat),
                        *f, count);
 }
@@ -45,7 +45,7 @@ static cudaError_t launch_unflatten(const LinearFlatten *f, const void *flat, vo
                                     cudaStream_t stream)
 {
     const int64_t count = f->n * f->h * f->w * f->cp;
-    return CUDA_LAUNCH(linear_unflatten_kernel<T>, cuda_blocks(count, FLATTEN_THREADS),
+    return CUDA_LAUNCH(linear_unflatten_kernel<T>, launch_blocks(count, FLATTEN_THREADS),
                        FLATTEN_THREADS, stream, static_cast<const T *>(flat), static_cast<T *>(x),
                        *f, count);
 }
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(BIAS_COLUMNS *BIAS_LANES)
     const int64_t k = (int64_t)blockIdx.x * BIAS_COLUMNS + column;
     float sum = 0;
     if (k < kp)
-        for (int64_t i = lane; i < n; i += BIAS_LANES) sum += element_load(dy + i * kp + k);
+        for (int64_t i = lane; i < n; i += BIAS_LANES) sum += vector_load_element(dy + i * kp + k);
     partial[lane][column] = sum;
     for (int half = BIAS_LANES / 2; half > 0; half /= 2) {
         __syncthreads();
@@ -93,7 +93,7 @@ template <typename T>
 static cudaError_t launch_bias_gradient(const void *dy, float *db, int64_t n, int64_t kp, bool add,
                                         cudaStream_t stream)
 {
-    return CUDA_LAUNCH(linear_bias_gradient_kernel<T>, cuda_blocks(kp, BIAS_COLUMNS),
+    return CUDA_LAUNCH(linear_bias_gradient_kernel<T>, launch_blocks(kp, BIAS_COLUMNS),
                        dim3(BIAS_COLUMNS, BIAS_LANES), stream, static_cast<const T *>(dy), db, n,
                        kp, add);
 }

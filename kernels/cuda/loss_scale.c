@@ -20,9 +20,9 @@ static Status finite_check_prepare(OpInstance *op)
 static Status finite_check_run(OpInstance *op, Stream *stream)
 {
     const OpTensor *x = &op->in[FINITE_CHECK_IN_X];
-    TRY_CUDA(cuda_launch_finite_check(x->data, (int64_t)(x->bytes / sizeof(float)),
-                                      op->in[FINITE_CHECK_IN_LOSS_SCALE].data,
-                                      cuda_backend(op)->sm_count, stream->stream));
+    TRY_CUDA(cuda_launch_loss_scale_check_finite(x->data, (int64_t)(x->bytes / sizeof(float)),
+                                                 op->in[FINITE_CHECK_IN_LOSS_SCALE].data,
+                                                 cuda_backend(op)->sm_count, stream->stream));
     return OK;
 }
 

@@ -14,8 +14,8 @@ constexpr int BLOCK = 256, VECTORS = 4, BLOCKS_PER_SM = 8;
 
 __device__ __forceinline__ bool vector_is_finite(uint4 v)
 {
-    return bits_are_finite(v.x) && bits_are_finite(v.y) && bits_are_finite(v.z) &&
-           bits_are_finite(v.w);
+    return loss_scale_bits_are_finite(v.x) && loss_scale_bits_are_finite(v.y) &&
+           loss_scale_bits_are_finite(v.z) && loss_scale_bits_are_finite(v.w);
 }
 
 /* x of 4 vectors + tail elements */
@@ -37,24 +37,24 @@ __global__ void __launch_bounds__(BLOCK)
         for (int k = 0; k < VECTORS; k++) finite = finite && vector_is_finite(v[k]);
     }
     if (blockIdx.x == 0 && (int)threadIdx.x < tail)
-        finite = finite && bits_are_finite(bits_from_float(x[vectors * 4 + threadIdx.x]));
+        finite = finite && loss_scale_bits_are_finite(float_to_bits(x[vectors * 4 + threadIdx.x]));
     if (!finite) state[LOSS_SCALE_FOUND_INF] = 1.0f;
 }
 
 __global__ void loss_scale_kernel(const LossScaleAttr attr, float *state)
 {
-    loss_scale_move(&attr, state);
+    loss_scale_update(&attr, state);
 }
 
 } // namespace
 
 /* x is aligned to 16 bytes. */
-cudaError_t cuda_launch_finite_check(const float *x, int64_t count, float *state, int sm_count,
-                                     cudaStream_t stream)
+cudaError_t cuda_launch_loss_scale_check_finite(const float *x, int64_t count, float *state,
+                                                int sm_count, cudaStream_t stream)
 {
-    if (!is_vector_aligned(x)) return cudaErrorInvalidValue;
+    if (!vector_is_aligned(x)) return cudaErrorInvalidValue;
     int64_t vectors = count / 4, most = (int64_t)sm_count * BLOCKS_PER_SM;
-    unsigned blocks = cuda_blocks(vectors, BLOCK * VECTORS);
+    unsigned blocks = launch_blocks(vectors, BLOCK * VECTORS);
     if (blocks > most) blocks = (unsigned)most;
     return CUDA_LAUNCH(finite_check_kernel, blocks, BLOCK, stream, x, vectors, (int)(count % 4),
                        state);

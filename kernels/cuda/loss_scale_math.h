@@ -2,16 +2,16 @@
  * device compile them alike. */
 #ifndef CONVOY_KERNELS_CUDA_LOSS_SCALE_MATH_H
 #define CONVOY_KERNELS_CUDA_LOSS_SCALE_MATH_H
-#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/float_math.h"
 #include "kernels/op.h"
 
 /* bits of an f32: an exponent of all ones is infinity or NaN */
-CUDA_BOTH static inline bool bits_are_finite(uint32_t bits)
+CUDA_BOTH static inline bool loss_scale_bits_are_finite(uint32_t bits)
 {
     return (bits & 0x7f800000u) != 0x7f800000u;
 }
 
-CUDA_BOTH static inline void loss_scale_move(const LossScaleAttr *a, float *state)
+CUDA_BOTH static inline void loss_scale_update(const LossScaleAttr *a, float *state)
 {
     if (state[LOSS_SCALE_FOUND_INF] != 0.0f) {
         state[LOSS_SCALE_SCALE] *= a->backoff;

@@ -60,7 +60,7 @@ static Status attempt(CudaBackend *b, const void *cookie)
 {
     const Question *q = cookie;
     b->on_trial = TRIAL_CUDNN;
-    const Status st = cuda_try_ops(b, &q->shape, 1);
+    const Status st = cuda_time_ops_try(b, &q->shape, 1);
     b->on_trial = TRIAL_NONE;
     return st;
 }
@@ -106,14 +106,14 @@ static bool takes_cudnn(const OpInstance *op, const Pass *pass)
     for (int i = 0; i < OP_MAX_INPUTS; i++) asked.shape.in[i] = op->in[i].desc;
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) asked.shape.out[i] = op->out[i].desc;
     write_key(op, pass, &key);
-    return cuda_decides(b, &b->kernels, &key, &q);
+    return cuda_decision_make(b, &b->kernels, &key, &q);
 }
 
 static Status prepare(OpInstance *op, const Pass *pass)
 {
     const KernelTrial trial = cuda_backend(op)->on_trial;
     const bool cudnn = trial == TRIAL_NONE ? takes_cudnn(op, pass) : trial == TRIAL_CUDNN;
-    op->apart = 0;
+    op->no_alias = 0;
     return (cudnn ? pass->cudnn : pass->own)->prepare(op);
 }
 

@@ -94,7 +94,8 @@ __global__ void __launch_bounds__(BLOCK)
 {
     int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
     if (i < count)
-        element_store(y + i, f(element_load(a + i), F::binary ? element_load(b + i) : 0.0f));
+        vector_store_element(
+            y + i, f(vector_load_element(a + i), F::binary ? vector_load_element(b + i) : 0.0f));
 }
 
 struct Arrays {
@@ -107,7 +108,7 @@ template <typename T, typename U, typename F>
 cudaError_t launch_elements(F f, const Arrays &p, int64_t first, cudaStream_t stream)
 {
     if (first == p.count) return cudaSuccess;
-    return CUDA_LAUNCH((elements_kernel<T, U, F>), cuda_blocks(p.count - first, BLOCK), BLOCK,
+    return CUDA_LAUNCH((elements_kernel<T, U, F>), launch_blocks(p.count - first, BLOCK), BLOCK,
                        stream, f, static_cast<const T *>(p.a) + first,
                        F::binary ? static_cast<const U *>(p.b) + first : nullptr,
                        static_cast<T *>(p.y) + first, p.count - first);
@@ -116,11 +117,11 @@ cudaError_t launch_elements(F f, const Arrays &p, int64_t first, cudaStream_t st
 template <typename T, typename F>
 cudaError_t launch_vectors(F f, const Arrays &p, cudaStream_t stream)
 {
-    bool aligned = is_vector_aligned(p.a) && is_vector_aligned(p.b) && is_vector_aligned(p.y);
+    bool aligned = vector_is_aligned(p.a) && vector_is_aligned(p.b) && vector_is_aligned(p.y);
     int64_t vectors = aligned ? p.count / vector_channels<T> : 0;
     cudaError_t error = cudaSuccess;
     if (vectors)
-        error = CUDA_LAUNCH((vectors_kernel<T, F>), cuda_blocks(vectors, BLOCK * VECTORS), BLOCK,
+        error = CUDA_LAUNCH((vectors_kernel<T, F>), launch_blocks(vectors, BLOCK * VECTORS), BLOCK,
                             stream, f, static_cast<const uint4 *>(p.a),
                             static_cast<const uint4 *>(p.b), static_cast<uint4 *>(p.y), vectors);
     return error == cudaSuccess ? launch_elements<T, T>(f, p, vectors * vector_channels<T>, stream)
@@ -143,32 +144,32 @@ cudaError_t launch(F f, const Arrays &p, DType b_type, cudaStream_t stream)
 
 } // namespace
 
-cudaError_t cuda_launch_activation(ActKind act, const void *x, void *y, DType dtype, int64_t count,
-                                   cudaStream_t stream)
+cudaError_t cuda_launch_pointwise_activation(ActKind act, const void *x, void *y, DType dtype,
+                                             int64_t count, cudaStream_t stream)
 {
     const Arrays p = { x, nullptr, y, count };
     if (act == ACT_SILU) return LAUNCH_BY_TYPE(dtype, launch, Silu(), p, dtype, stream);
     return LAUNCH_BY_TYPE(dtype, launch, Relu(), p, dtype, stream);
 }
 
-cudaError_t cuda_launch_activation_bwd(ActKind act, const void *dy, const void *y, void *dx,
-                                       DType dtype, DType y_type, int64_t count,
-                                       cudaStream_t stream)
+cudaError_t cuda_launch_pointwise_activation_bwd(ActKind act, const void *dy, const void *y,
+                                                 void *dx, DType dtype, DType y_type, int64_t count,
+                                                 cudaStream_t stream)
 {
     const Arrays p = { dy, y, dx, count };
     if (act == ACT_SILU) return LAUNCH_BY_TYPE(dtype, launch, SiluBwd(), p, y_type, stream);
     return LAUNCH_BY_TYPE(dtype, launch, ReluBwd(), p, y_type, stream);
 }
 
-cudaError_t cuda_launch_add(const void *a, const void *b, void *y, DType dtype, DType b_type,
-                            int64_t count, cudaStream_t stream)
+cudaError_t cuda_launch_pointwise_add(const void *a, const void *b, void *y, DType dtype,
+                                      DType b_type, int64_t count, cudaStream_t stream)
 {
     const Arrays p = { a, b, y, count };
     return LAUNCH_BY_TYPE(dtype, launch, Add(), p, b_type, stream);
 }
 
-cudaError_t cuda_launch_scale(const void *x, float factor, void *y, DType dtype, int64_t count,
-                              cudaStream_t stream)
+cudaError_t cuda_launch_pointwise_scale(const void *x, float factor, void *y, DType dtype,
+                                        int64_t count, cudaStream_t stream)
 {
     const Arrays p = { x, nullptr, y, count };
     return LAUNCH_BY_TYPE(dtype, launch, Scale{ factor }, p, dtype, stream);

@@ -4,7 +4,7 @@
  * NaN is no number below zero: it passes a ReLU, forward and backward, as in torch. */
 #ifndef CONVOY_KERNELS_CUDA_POINTWISE_MATH_H
 #define CONVOY_KERNELS_CUDA_POINTWISE_MATH_H
-#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/float_math.h"
 #include <math.h>
 
 CUDA_BOTH static inline float pointwise_relu(float x)

@@ -117,9 +117,9 @@ static __device__ __forceinline__ Window window_at(const Pool2dShape k, const Po
     v.row = t.row * k.stride_h - k.pad_h;
     v.column = t.column * k.stride_w - k.pad_w;
     v.first_row = max(v.row, 0);
-    v.last_row = min(v.row + k.window_h, k.h) - 1;
+    v.last_row = min(v.row + k.kernel_h, k.h) - 1;
     v.first_column = max(v.column, 0);
-    v.last_column = min(v.column + k.window_w, k.w) - 1;
+    v.last_column = min(v.column + k.kernel_w, k.w) - 1;
     return v;
 }
 
@@ -152,7 +152,7 @@ static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
 #pragma unroll
                 for (int i = 0; i < GROUP; i++) {
                     const int here =
-                        (row - v.row) * k.window_w + max(right - i, v.first_column) - v.column;
+                        (row - v.row) * k.kernel_w + max(right - i, v.first_column) - v.column;
 #pragma unroll
                     for (int c = 0; c < V; c++) {
                         const float value = vector_get<T>(raw[i], c);
@@ -202,11 +202,11 @@ struct Covering {
     int first, last;
 };
 
-static __device__ __forceinline__ Covering covering(int at, int window, FastDiv by_stride,
+static __device__ __forceinline__ Covering covering(int at, int kernel_size, FastDiv by_stride,
                                                     int outputs)
 {
     Covering k;
-    k.first = at < window ? 0 : (int)fast_div((uint32_t)(at - window), by_stride) + 1;
+    k.first = at < kernel_size ? 0 : (int)fast_div((uint32_t)(at - kernel_size), by_stride) + 1;
     k.last = (int)fast_div((uint32_t)at, by_stride);
     if (k.last >= outputs) k.last = outputs - 1;
     return k;
@@ -222,8 +222,8 @@ static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
     const PoolPlace t = pool_place(k, k.h, k.by_w);
     if (!t.exists) return;
     const int h = t.row + k.pad_h, w = t.column + k.pad_w;
-    const Covering rows = covering(h, k.window_h, k.by_stride_h, k.p),
-                   columns = covering(w, k.window_w, k.by_stride_w, k.q);
+    const Covering rows = covering(h, k.kernel_h, k.by_stride_h, k.p),
+                   columns = covering(w, k.kernel_w, k.by_stride_w, k.q);
     for (int n = (int)blockIdx.y; n < k.n; n += (int)gridDim.y) {
         const int outputs = k.p * k.q * k.vectors;
         const uint4 *image = image_at(dy, n, outputs);
@@ -240,7 +240,7 @@ static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
                 }
 #pragma unroll
                 for (int i = 0; i < GROUP; i++) {
-                    const int here = (h - p * k.stride_h) * k.window_w + w - (q + i) * k.stride_w;
+                    const int here = (h - p * k.stride_h) * k.kernel_w + w - (q + i) * k.stride_w;
                     const bool covers = q + i <= columns.last;
 #pragma unroll
                     for (int c = 0; c < V; c++)
@@ -260,7 +260,7 @@ static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
 
 static dim3 pool_blocks(const Pool2dShape *k, int positions)
 {
-    return dim3(cuda_blocks((int64_t)positions * k->vectors, POOL_THREADS),
+    return dim3(launch_blocks((int64_t)positions * k->vectors, POOL_THREADS),
                 (unsigned)(k->n < POOL_MAX_IMAGES ? k->n : POOL_MAX_IMAGES));
 }
 

@@ -107,12 +107,12 @@ static const struct {
     [PRECISION_FP16] = { "fp16", DTYPE_F16, 70 },
 };
 
-const char *cuda_precision_name(Precision precision)
+const char *cuda_properties_precision_name(Precision precision)
 {
     return precisions[precision].name;
 }
 
-Status cuda_set_precision(CudaBackend *b, Precision precision)
+Status cuda_properties_set_precision(CudaBackend *b, Precision precision)
 {
     ASSERT(precision < PRECISION_COUNT);
     int needed = precisions[precision].needs_capability;

@@ -107,8 +107,8 @@ template <int COUNT> struct LaneSums {
 
 /* Overwrites v. Afterwards every thread may ask for totals. */
 template <int COUNT>
-static __device__ __forceinline__ void lanes_add(LaneSums<COUNT> *sums, float *v, const RowGrid g,
-                                                 int lane)
+static __device__ __forceinline__ void row_lanes_add(LaneSums<COUNT> *sums, float *v,
+                                                     const RowGrid g, int lane)
 {
     int warp = (int)threadIdx.x >> 5;
     for (int offset = 16; offset >= 1 << g.lanes_log2; offset >>= 1)
@@ -121,7 +121,8 @@ static __device__ __forceinline__ void lanes_add(LaneSums<COUNT> *sums, float *v
 }
 
 template <int COUNT>
-static __device__ __forceinline__ float lanes_total(const LaneSums<COUNT> *sums, int k, int lane)
+static __device__ __forceinline__ float row_lanes_total(const LaneSums<COUNT> *sums, int k,
+                                                        int lane)
 {
     float total = 0;
 #pragma unroll

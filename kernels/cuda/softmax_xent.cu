@@ -20,8 +20,8 @@ template <typename L> struct Logits {
 
     __device__ __forceinline__ float at(int k) const
     {
-        const float v = element_load(a + k);
-        return b ? 0.5f * (v + element_load(b + k)) : v;
+        const float v = vector_load_element(a + k);
+        return b ? 0.5f * (v + vector_load_element(b + k)) : v;
     }
 };
 
@@ -57,14 +57,14 @@ __device__ __forceinline__ XentRow survey(const Logits<L> &logits, int c, int la
         row.not_below += __shfl_xor_sync(ALL, row.not_below, o);
         row.is_nan += __shfl_xor_sync(ALL, row.is_nan, o);
     }
-    for (int k = lane; k < c; k += 32) row.sum += (double)xent_exp(logits.at(k), row.max);
+    for (int k = lane; k < c; k += 32) row.sum += (double)softmax_xent_exp(logits.at(k), row.max);
     for (int o = 16; o > 0; o >>= 1) row.sum += __shfl_xor_sync(ALL, row.sum, o);
     return row;
 }
 
 template <typename D> __device__ __forceinline__ void zero_row(D *gradient, int cp, int lane)
 {
-    for (int k = lane; k < cp; k += 32) element_store(gradient + k, 0.0f);
+    for (int k = lane; k < cp; k += 32) vector_store_element(gradient + k, 0.0f);
 }
 
 /* One lane each writes one number. */
@@ -89,9 +89,10 @@ __device__ __forceinline__ void write_gradient(const XentPass &pass, const XentR
     for (int k = lane; k < pass.cp; k += 32) {
         float value = 0.0f;
         if (k < pass.c)
-            value = xent_gradient(xent_exp(logits.at(k), row.max), inverse, pass.even,
-                                  (1.0 - (double)pass.smoothing) * xent_share(&target, k), scale);
-        element_store(gradient + k, value);
+            value = softmax_xent_gradient(
+                softmax_xent_exp(logits.at(k), row.max), inverse, pass.even,
+                (1.0 - (double)pass.smoothing) * softmax_xent_share(&target, k), scale);
+        vector_store_element(gradient + k, value);
     }
 }
 
@@ -115,9 +116,10 @@ __global__ void __launch_bounds__(BLOCK) rows_kernel(const XentPass pass)
     const XentTarget target = target_of(pass, n);
     const float label_logits[2] = { logits.at(target.labels[0]), logits.at(target.labels[1]) };
     /* its shuffles end all reading but of one's own */
-    const XentRow row = survey(logits, pass.c, xent_counted_label(&target), lane);
+    const XentRow row = survey(logits, pass.c, softmax_xent_counted_label(&target), lane);
     const bool valid = row.is_nan == 0;
-    const double loss = xent_loss(&row, &target, label_logits, (double)pass.smoothing, pass.c);
+    const double loss =
+        softmax_xent_loss(&row, &target, label_logits, (double)pass.smoothing, pass.c);
     write_stats(stats, lane, valid ? loss : (double)NAN, valid && row.not_below < 1,
                 valid && row.not_below < 5, 1.0);
     if (gradient) write_gradient(pass, row, logits, gradient, target, lane);
@@ -146,7 +148,7 @@ __global__ void __launch_bounds__(SUM_BLOCK) stats_kernel(const XentPass pass)
 
 template <typename L, typename D> cudaError_t launch_rows(const XentPass *p, cudaStream_t stream)
 {
-    return CUDA_LAUNCH((rows_kernel<L, D>), cuda_blocks(p->rows, WARPS), BLOCK, stream, *p);
+    return CUDA_LAUNCH((rows_kernel<L, D>), launch_blocks(p->rows, WARPS), BLOCK, stream, *p);
 }
 
 template <typename D> cudaError_t launch_rows_to(const XentPass *p, cudaStream_t stream)

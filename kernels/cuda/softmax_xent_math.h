@@ -8,7 +8,7 @@
  * loss is the difference of large numbers. */
 #ifndef CONVOY_KERNELS_CUDA_SOFTMAX_XENT_MATH_H
 #define CONVOY_KERNELS_CUDA_SOFTMAX_XENT_MATH_H
-#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/float_math.h"
 #include <math.h>
 
 typedef struct XentRow {
@@ -24,25 +24,25 @@ typedef struct XentTarget {
     double shares[2];
 } XentTarget;
 
-CUDA_BOTH static inline int xent_counted_label(const XentTarget *t)
+CUDA_BOTH static inline int softmax_xent_counted_label(const XentTarget *t)
 {
     return t->shares[1] > t->shares[0] ? t->labels[1] : t->labels[0];
 }
 
-CUDA_BOTH static inline double xent_share(const XentTarget *t, int k)
+CUDA_BOTH static inline double softmax_xent_share(const XentTarget *t, int k)
 {
     return (k == t->labels[0] ? t->shares[0] : 0.0) + (k == t->labels[1] ? t->shares[1] : 0.0);
 }
 
-CUDA_BOTH static inline float xent_exp(float logit, float max)
+CUDA_BOTH static inline float softmax_xent_exp(float logit, float max)
 {
     return expf(logit - max);
 }
 
 /* label_logits: of the target's labels */
-CUDA_BOTH static inline double xent_loss(const XentRow *row, const XentTarget *t,
-                                         const float *label_logits, double smoothing,
-                                         double classes)
+CUDA_BOTH static inline double softmax_xent_loss(const XentRow *row, const XentTarget *t,
+                                                 const float *label_logits, double smoothing,
+                                                 double classes)
 {
     double log_sum = (double)row->max + log(row->sum);
     double loss = (1.0 - smoothing) * t->shares[0] * (log_sum - (double)label_logits[0]);
@@ -52,9 +52,9 @@ CUDA_BOTH static inline double xent_loss(const XentRow *row, const XentTarget *t
     return loss;
 }
 
-/* e: xent_exp of the logit; inverse_sum: 1 / row->sum; even: smoothing / classes */
-CUDA_BOTH static inline float xent_gradient(float e, double inverse_sum, double even,
-                                            double label_share, double scale)
+/* e: softmax_xent_exp of the logit; inverse_sum: 1 / row->sum; even: smoothing / classes */
+CUDA_BOTH static inline float softmax_xent_gradient(float e, double inverse_sum, double even,
+                                                    double label_share, double scale)
 {
     return (float)(scale * ((double)e * inverse_sum - even - label_share));
 }

@@ -56,7 +56,7 @@ static __global__ void __launch_bounds__(SUBSAMPLE_THREADS)
 
 static dim3 subsample_blocks(const SubsampleShape *k, int64_t vectors)
 {
-    return dim3(cuda_blocks(vectors, SUBSAMPLE_THREADS),
+    return dim3(launch_blocks(vectors, SUBSAMPLE_THREADS),
                 (unsigned)(k->n < SUBSAMPLE_MAX_IMAGES ? k->n : SUBSAMPLE_MAX_IMAGES));
 }
 

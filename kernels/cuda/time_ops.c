@@ -2,7 +2,7 @@
  * passes to warm up, ten timed with events, their median. No cache is flushed between passes. All
  * memory is given back before return, since the memory plan is yet to be made. */
 #include "base/mem.h"
-#include "kernels/cuda/cudnn/cudnn_graph.h"
+#include "kernels/cuda/cudnn/cudnn_context.h"
 #include "kernels/cuda/cudnn/pattern.h"
 #include "kernels/cuda/decision.h"
 #include <stdlib.h>
@@ -27,17 +27,17 @@ static Status prepare(Row *r, CudaBackend *b, const OpShape *shapes, int count)
         *op = (OpInstance){ .kind = shapes[i].kind, .backend = &b->base, .attr = shapes[i].attr };
         for (int k = 0; k < OP_MAX_INPUTS; k++) op->in[k].desc = shapes[i].in[k];
         for (int k = 0; k < OP_MAX_OUTPUTS; k++) op->out[k].desc = shapes[i].out[k];
-        TRY(op_prepare(op));
+        TRY(backend_prepare_op(op));
     }
     return OK;
 }
 
 static void release(Row *r)
 {
-    for (int i = 0; i < r->count; i++) op_release(&r->ops[i]);
+    for (int i = 0; i < r->count; i++) backend_release_op(&r->ops[i]);
 }
 
-Status cuda_try_ops(CudaBackend *b, const OpShape *ops, int count)
+Status cuda_time_ops_try(CudaBackend *b, const OpShape *ops, int count)
 {
     Row r;
     Status st = prepare(&r, b, ops, count);
@@ -51,7 +51,7 @@ static Status place(Row *r, OpTensor *t)
 {
     if (t->desc.rank == 0) return OK;
     TRY_CUDA(cudaMalloc(&t->data, t->bytes));
-    return cuda_fill_pattern(t->data, t->bytes, r->stream.stream);
+    return cuda_pattern_fill(t->data, t->bytes, r->stream.stream);
 }
 
 static Status place_all(Row *r)

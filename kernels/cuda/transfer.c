@@ -3,7 +3,7 @@
  * the whole tensor. */
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/float_math.h"
 #include <string.h>
 
 static float load(const char *from, DType type)
@@ -24,7 +24,7 @@ static void store(char *to, DType type, float value)
         memcpy(to, &value, sizeof value);
         return;
     }
-    uint16_t half = type == DTYPE_BF16 ? bf16_from_float(value) : f16_from_float(value);
+    uint16_t half = type == DTYPE_BF16 ? float_to_bf16(value) : float_to_f16(value);
     memcpy(to, &half, sizeof half);
 }
 
@@ -105,7 +105,7 @@ static Status to_device(void *device, const void *host, size_t bytes)
     return OK;
 }
 
-Status cuda_export_tensor(Backend *backend, const OpTensor *t, void *host)
+Status cuda_transfer_export(Backend *backend, const OpTensor *t, void *host)
 {
     const CudaBackend *b = (const CudaBackend *)backend;
     if (!t->layout) return from_device(host, t->data, tensor_plain_bytes(&t->desc));
@@ -118,7 +118,7 @@ Status cuda_export_tensor(Backend *backend, const OpTensor *t, void *host)
     return status;
 }
 
-Status cuda_import_tensor(Backend *backend, const OpTensor *t, const void *host)
+Status cuda_transfer_import(Backend *backend, const OpTensor *t, const void *host)
 {
     const CudaBackend *b = (const CudaBackend *)backend;
     if (!t->layout) return to_device(t->data, host, tensor_plain_bytes(&t->desc));

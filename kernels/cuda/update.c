@@ -69,7 +69,7 @@ static Status update_bind(OpInstance *op)
     OpTensor device = { .desc = tensor_desc(DTYPE_U8, 1, &bytes),
                         .bytes = (size_t)bytes,
                         .data = state->chunks };
-    TRY(cuda_import_tensor(op->backend, &device, state->table));
+    TRY(cuda_transfer_import(op->backend, &device, state->table));
     mem_free(state->table);
     state->table = NULL;
     return OK;

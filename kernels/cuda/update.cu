@@ -43,8 +43,8 @@ template <typename T>
 __device__ __forceinline__ void copy_group(T *to, int64_t first, const float *value)
 {
     uint2 narrow;
-    narrow.x = pair_narrow(T(), value[0], value[1]);
-    narrow.y = pair_narrow(T(), value[2], value[3]);
+    narrow.x = vector_narrow_pair(T(), value[0], value[1]);
+    narrow.y = vector_narrow_pair(T(), value[2], value[3]);
     *reinterpret_cast<uint2 *>(to + first) = narrow;
 }
 
@@ -93,7 +93,7 @@ __device__ __forceinline__ void step_one(const UpdatePass &pass, int64_t i, cons
     pass.param[i] = e.p;
     if (pass.state0) pass.state0[i] = e.state0;
     if (KIND != UPDATE_SGD) pass.state1[i] = e.state1;
-    if (pass.copies) element_store(static_cast<T *>(pass.copies) + i, e.p);
+    if (pass.copies) vector_store_element(static_cast<T *>(pass.copies) + i, e.p);
 }
 
 template <UpdateKind KIND, typename T>

@@ -6,7 +6,7 @@
  * the factor that clips them. */
 #ifndef CONVOY_KERNELS_CUDA_UPDATE_MATH_H
 #define CONVOY_KERNELS_CUDA_UPDATE_MATH_H
-#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/float_math.h"
 #include "kernels/cuda/update.h"
 #include <math.h>
 

@@ -2,10 +2,10 @@
  *
  * A row of padded channels is a whole number of such vectors: 8 channels of a 16-bit type, 4 of
  * f32. Widening is exact; narrowing rounds to nearest even, on the device in pairs where it has an
- * instruction for that, with the bits of half_math.h (but for the payload of a NaN). */
+ * instruction for that, with the bits of float_math.h (but for the payload of a NaN). */
 #ifndef CONVOY_KERNELS_CUDA_VECTOR_CUH
 #define CONVOY_KERNELS_CUDA_VECTOR_CUH
-#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/float_math.h"
 #include "kernels/cuda/launch.cuh"
 
 /* Element types of activations; f32 is float. */
@@ -27,7 +27,7 @@ template <typename T> constexpr int vector_channels = VECTOR_BYTES / (int)sizeof
                              : cudaErrorInvalidValue)
 
 /* Whether an array can be read and written a vector at a time. */
-static inline bool is_vector_aligned(const void *p)
+static inline bool vector_is_aligned(const void *p)
 {
     return reinterpret_cast<uintptr_t>(p) % VECTOR_BYTES == 0;
 }
@@ -51,12 +51,13 @@ static __device__ __forceinline__ uint4 vector_load_last(const uint4 *from)
 
 /* ---- 16-bit elements, two to a word, the first in its low half ---- */
 
-static __device__ __forceinline__ float element_widen(Bf16 /*type*/, uint32_t word, bool high)
+static __device__ __forceinline__ float vector_widen_element(Bf16 /*type*/, uint32_t word,
+                                                             bool high)
 {
     return float_from_bits(high ? word & 0xffff0000u : word << 16);
 }
 
-static __device__ __forceinline__ float element_widen(F16 /*type*/, uint32_t word, bool high)
+static __device__ __forceinline__ float vector_widen_element(F16 /*type*/, uint32_t word, bool high)
 {
 #ifdef __CUDA_ARCH__
     float value;
@@ -67,18 +68,20 @@ static __device__ __forceinline__ float element_widen(F16 /*type*/, uint32_t wor
 #endif
 }
 
-static __device__ __forceinline__ uint32_t pair_narrow(Bf16 /*type*/, float first, float second)
+static __device__ __forceinline__ uint32_t vector_narrow_pair(Bf16 /*type*/, float first,
+                                                              float second)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     uint32_t pair;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
     return pair;
 #else
-    return (uint32_t)bf16_from_float(first) | (uint32_t)bf16_from_float(second) << 16;
+    return (uint32_t)float_to_bf16(first) | (uint32_t)float_to_bf16(second) << 16;
 #endif
 }
 
-static __device__ __forceinline__ uint32_t pair_narrow(F16 /*type*/, float first, float second)
+static __device__ __forceinline__ uint32_t vector_narrow_pair(F16 /*type*/, float first,
+                                                              float second)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     uint32_t pair;
@@ -90,30 +93,31 @@ static __device__ __forceinline__ uint32_t pair_narrow(F16 /*type*/, float first
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(high) : "f"(second));
     return (uint32_t)low | (uint32_t)high << 16;
 #else
-    return (uint32_t)f16_from_float(first) | (uint32_t)f16_from_float(second) << 16;
+    return (uint32_t)float_to_f16(first) | (uint32_t)float_to_f16(second) << 16;
 #endif
 }
 
 /* ---- single elements ---- */
 
-static __device__ __forceinline__ float element_load(const float *from)
+static __device__ __forceinline__ float vector_load_element(const float *from)
 {
     return *from;
 }
 
-template <typename T> static __device__ __forceinline__ float element_load(const T *from)
+template <typename T> static __device__ __forceinline__ float vector_load_element(const T *from)
 {
-    return element_widen(T(), from->bits, false);
+    return vector_widen_element(T(), from->bits, false);
 }
 
-static __device__ __forceinline__ void element_store(float *to, float value)
+static __device__ __forceinline__ void vector_store_element(float *to, float value)
 {
     *to = value;
 }
 
-template <typename T> static __device__ __forceinline__ void element_store(T *to, float value)
+template <typename T>
+static __device__ __forceinline__ void vector_store_element(T *to, float value)
 {
-    to->bits = (uint16_t)pair_narrow(T(), value, 0.0f);
+    to->bits = (uint16_t)vector_narrow_pair(T(), value, 0.0f);
 }
 
 /* ---- vectors ---- */
@@ -126,7 +130,7 @@ static __device__ __forceinline__ uint32_t vector_word(const uint4 &v, int i)
 /* Channel c of a vector; c is known at compile time where this is fast. */
 template <typename T> static __device__ __forceinline__ float vector_get(const uint4 &v, int c)
 {
-    return element_widen(T(), vector_word(v, c / 2), c % 2 != 0);
+    return vector_widen_element(T(), vector_word(v, c / 2), c % 2 != 0);
 }
 
 template <> __device__ __forceinline__ float vector_get<float>(const uint4 &v, int c)
@@ -145,19 +149,20 @@ static __device__ __forceinline__ void vector_widen(const uint4 &v, float *out)
 /* in: vector_channels<T> values. */
 template <typename T> static __device__ __forceinline__ uint4 vector_narrow(const float *in)
 {
-    return make_uint4(pair_narrow(T(), in[0], in[1]), pair_narrow(T(), in[2], in[3]),
-                      pair_narrow(T(), in[4], in[5]), pair_narrow(T(), in[6], in[7]));
+    return make_uint4(vector_narrow_pair(T(), in[0], in[1]), vector_narrow_pair(T(), in[2], in[3]),
+                      vector_narrow_pair(T(), in[4], in[5]), vector_narrow_pair(T(), in[6], in[7]));
 }
 
 template <> __device__ __forceinline__ uint4 vector_narrow<float>(const float *in)
 {
-    return make_uint4(bits_from_float(in[0]), bits_from_float(in[1]), bits_from_float(in[2]),
-                      bits_from_float(in[3]));
+    return make_uint4(float_to_bits(in[0]), float_to_bits(in[1]), float_to_bits(in[2]),
+                      float_to_bits(in[3]));
 }
 
 /* Values first .. first + COUNT - 1 of f32; COUNT and first are multiples of 4. */
 template <int COUNT>
-static __device__ __forceinline__ void values_load(float *out, const float *from, int64_t first)
+static __device__ __forceinline__ void vector_load_values(float *out, const float *from,
+                                                          int64_t first)
 {
     const uint4 *at = reinterpret_cast<const uint4 *>(from + first);
 #pragma unroll

@@ -28,8 +28,8 @@ static Status output_dims(OpKind kind, const Conv2dAttr *a, const TensorDesc *x,
                     ws, xs, a->groups);
     y[0] = x->dims[0];
     y[1] = w->dims[0];
-    y[2] = infer_window_count(x->dims[2], a->pad_top + a->pad_bottom, w->dims[2], a->stride_h);
-    y[3] = infer_window_count(x->dims[3], a->pad_left + a->pad_right, w->dims[3], a->stride_w);
+    y[2] = infer_output_size(x->dims[2], a->pad_top + a->pad_bottom, w->dims[2], a->stride_h);
+    y[3] = infer_output_size(x->dims[3], a->pad_left + a->pad_right, w->dims[3], a->stride_w);
     if (y[2] < 1 || y[3] < 1)
         return fail(ERR_INTERNAL, "%s: the window of %s does not fit into padded x %s",
                     op_name(kind), ws, xs);

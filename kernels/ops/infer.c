@@ -80,7 +80,9 @@ Status infer_preset(OpKind kind, int slot, const TensorDesc *out, int rank)
     return OK;
 }
 
-int64_t infer_window_count(int64_t size, int64_t pad, int64_t window, int64_t stride)
+int64_t infer_output_size(int64_t size, int64_t pad, int64_t kernel_size, int64_t stride)
 {
-    return stride < 1 || window < 1 || size + pad < window ? 0 : (size + pad - window) / stride + 1;
+    return stride < 1 || kernel_size < 1 || size + pad < kernel_size
+               ? 0
+               : (size + pad - kernel_size) / stride + 1;
 }

@@ -19,7 +19,7 @@ Status infer_output_like(OpKind kind, int slot, bool wanted, TensorDesc *out,
  * of this rank; rank 0 = any. */
 Status infer_preset(OpKind kind, int slot, const TensorDesc *out, int rank);
 /* (size + pad - window) / stride + 1, or 0 where the window does not fit. */
-int64_t infer_window_count(int64_t size, int64_t pad, int64_t window, int64_t stride);
+int64_t infer_output_size(int64_t size, int64_t pad, int64_t kernel_size, int64_t stride);
 
 extern const OpDef op_rows_input[], op_rows_conv2d[], op_rows_batchnorm[], op_rows_activation[],
     op_rows_add[], op_rows_pool2d[], op_rows_global_avgpool[], op_rows_subsample[],

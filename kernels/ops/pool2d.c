@@ -5,21 +5,21 @@
 
 static Status output_dims(OpKind kind, const Pool2dAttr *a, const TensorDesc *x, int64_t y[4])
 {
-    if ((unsigned)a->kind >= POOL_KIND_COUNT || a->window_h < 1 || a->window_w < 1 ||
+    if ((unsigned)a->kind >= POOL_KIND_COUNT || a->kernel_h < 1 || a->kernel_w < 1 ||
         a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0 ||
-        a->pad_h >= a->window_h || a->pad_w >= a->window_w || a->window_h * a->window_w > 256)
+        a->pad_h >= a->kernel_h || a->pad_w >= a->kernel_w || a->kernel_h * a->kernel_w > 256)
         return fail(ERR_INTERNAL, "%s: window %dx%d, stride %dx%d, pad %dx%d: impossible",
-                    op_name(kind), a->window_h, a->window_w, a->stride_h, a->stride_w, a->pad_h,
+                    op_name(kind), a->kernel_h, a->kernel_w, a->stride_h, a->stride_w, a->pad_h,
                     a->pad_w);
     y[0] = x->dims[0];
     y[1] = x->dims[1];
-    y[2] = infer_window_count(x->dims[2], 2 * (int64_t)a->pad_h, a->window_h, a->stride_h);
-    y[3] = infer_window_count(x->dims[3], 2 * (int64_t)a->pad_w, a->window_w, a->stride_w);
+    y[2] = infer_output_size(x->dims[2], 2 * (int64_t)a->pad_h, a->kernel_h, a->stride_h);
+    y[3] = infer_output_size(x->dims[3], 2 * (int64_t)a->pad_w, a->kernel_w, a->stride_w);
     if (y[2] >= 1 && y[3] >= 1) return OK;
     char text[96];
     tensor_format(x, text, sizeof text);
     return fail(ERR_INTERNAL, "%s: window %dx%d does not fit into padded x %s", op_name(kind),
-                a->window_h, a->window_w, text);
+                a->kernel_h, a->kernel_w, text);
 }
 
 static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
@@ -55,7 +55,7 @@ static Status infer_backward(const void *attr, const TensorDesc *const *in, cons
 
 static double flops_of(const Pool2dAttr *a, const TensorDesc *y)
 {
-    return (double)tensor_elements(y) * (double)a->window_h * (double)a->window_w;
+    return (double)tensor_elements(y) * (double)a->kernel_h * (double)a->kernel_w;
 }
 
 static double flops_forward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
@@ -74,7 +74,7 @@ static void print(const void *attr, char *out, size_t bytes)
 {
     static const char *const kinds[POOL_KIND_COUNT] = { [POOL_MAX] = "max", [POOL_AVG] = "avg" };
     const Pool2dAttr *a = attr;
-    snprintf(out, bytes, "%s %dx%d/%dx%d pad %dx%d", kinds[a->kind], a->window_h, a->window_w,
+    snprintf(out, bytes, "%s %dx%d/%dx%d pad %dx%d", kinds[a->kind], a->kernel_h, a->kernel_w,
              a->stride_h, a->stride_w, a->pad_h, a->pad_w);
 }
 

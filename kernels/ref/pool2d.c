@@ -1,7 +1,7 @@
 /* pool2d.c - maximum and average over windows, and over whole images.
  *
  * Maximum: padding never wins; of equal values the first in row-major window order does (torch's
- * rule); NaN wins over everything. Its index is r * window_w + s. Average: the divisor is the whole
+ * rule); NaN wins over everything. Its index is r * kernel_w + s. Average: the divisor is the whole
  * window, padding included. */
 #include "kernels/ref/ref.h"
 
@@ -27,9 +27,9 @@ static Window window_at(const Pool2dAttr *a, const int64_t *image, int64_t p, in
 {
     Window v = { p * a->stride_h - a->pad_h, q * a->stride_w - a->pad_w, 0, 0, 0, 0 };
     v.r0 = largest(0, -v.h0);
-    v.r1 = smallest(a->window_h, image[2] - v.h0);
+    v.r1 = smallest(a->kernel_h, image[2] - v.h0);
     v.s0 = largest(0, -v.w0);
-    v.s1 = smallest(a->window_w, image[3] - v.w0);
+    v.s1 = smallest(a->kernel_w, image[3] - v.w0);
     return v;
 }
 
@@ -37,13 +37,13 @@ static double pool_max(const Pool2dAttr *a, const double *plane, int64_t width, 
                        int64_t *index)
 {
     double best = -INFINITY;
-    *index = v->r0 * a->window_w + v->s0;
+    *index = v->r0 * a->kernel_w + v->s0;
     for (int64_t r = v->r0; r < v->r1; r++)
         for (int64_t s = v->s0; s < v->s1; s++) {
             double value = plane[(v->h0 + r) * width + v->w0 + s];
             if (value > best || (isnan(value) && !isnan(best))) {
                 best = value;
-                *index = r * a->window_w + s;
+                *index = r * a->kernel_w + s;
             }
         }
     return best;
@@ -54,7 +54,7 @@ static double pool_avg(const Pool2dAttr *a, const double *plane, int64_t width, 
     double sum = 0;
     for (int64_t r = v->r0; r < v->r1; r++)
         for (int64_t s = v->s0; s < v->s1; s++) sum += plane[(v->h0 + r) * width + v->w0 + s];
-    return sum / ((double)a->window_h * (double)a->window_w);
+    return sum / ((double)a->kernel_h * (double)a->kernel_w);
 }
 
 static Status run_forward(OpInstance *op, Stream *stream)
@@ -79,7 +79,7 @@ static Status run_forward(OpInstance *op, Stream *stream)
 
 static void spread(const Pool2dAttr *a, double *plane, int64_t width, const Window *v, double dy)
 {
-    double share = dy / ((double)a->window_h * (double)a->window_w);
+    double share = dy / ((double)a->kernel_h * (double)a->kernel_w);
     for (int64_t r = v->r0; r < v->r1; r++)
         for (int64_t s = v->s0; s < v->s1; s++) plane[(v->h0 + r) * width + v->w0 + s] += share;
 }
@@ -99,8 +99,8 @@ static Status run_backward(OpInstance *op, Stream *stream)
                 int64_t at = (nc * d[2] + p) * d[3] + q;
                 double dy = ref_in(op, POOL_BWD_IN_DY)[at];
                 if (a->kind == POOL_MAX)
-                    plane[(v.h0 + indices[at] / a->window_w) * image[3] + v.w0 +
-                          indices[at] % a->window_w] += dy;
+                    plane[(v.h0 + indices[at] / a->kernel_w) * image[3] + v.w0 +
+                          indices[at] % a->kernel_w] += dy;
                 else spread(a, plane, image[3], &v, dy);
             }
     return OK;

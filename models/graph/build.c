@@ -96,7 +96,7 @@ TensorId graph_images(Graph *g, const GraphOptions *o)
         g, graph_add_node(g, OP_INPUT, PHASE_FORWARD, "input", &attr, in, NULL, NULL), INPUT_OUT_X);
 }
 
-TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filters, int window,
+TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filters, int kernel_size,
                            const Conv2dAttr *attr, bool fan_per_group)
 {
     TensorDesc xd;
@@ -108,8 +108,8 @@ TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filte
                             (long long)xd.dims[1], (long long)filters, groups));
         return TENSOR_NONE;
     }
-    const int64_t dims[] = { filters, xd.dims[1] / groups, window, window };
-    const int64_t fan = filters * window * window / (fan_per_group ? groups : 1);
+    const int64_t dims[] = { filters, xd.dims[1] / groups, kernel_size, kernel_size };
+    const int64_t fan = filters * kernel_size * kernel_size / (fan_per_group ? groups : 1);
     const WeightSpec weight = { "weight", ROLE_PARAM, INIT_HE_FAN_OUT, fan, true };
     const TensorId in[OP_MAX_INPUTS] = {
         [CONV_IN_X] = x, [CONV_IN_W] = add_weight(g, name, &weight, 4, dims)
@@ -118,7 +118,7 @@ TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filte
                        CONV_OUT_Y);
 }
 
-TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int window,
+TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int kernel_size,
                       int stride, int pad, int groups)
 {
     const Conv2dAttr attr = { .stride_h = stride,
@@ -128,7 +128,7 @@ TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, i
                               .pad_left = pad,
                               .pad_right = pad,
                               .groups = groups };
-    return graph_conv2d_attr(g, name, x, filters, window, &attr, false);
+    return graph_conv2d_attr(g, name, x, filters, kernel_size, &attr, false);
 }
 
 static BatchNormMode batchnorm_mode(const GraphOptions *o)

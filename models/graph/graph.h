@@ -96,11 +96,11 @@ typedef struct GraphOptions {
 /* "images" u8 N,H,W,C -> OP_INPUT -> f32 N,C,H,W; where the options say so also from "erase" i32
  * [N,ERASE_COUNT] and "mix" f32 [MIX_COUNT], and with two views to 2N images. */
 TensorId graph_images(Graph *g, const GraphOptions *o);
-TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int window,
+TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int kernel_size,
                       int stride, int pad, int groups);
 /* The same with all that a convolution can have; attr->groups divides channels and filters.
  * fan_per_group: initial values are drawn for K R S / groups. */
-TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filters, int window,
+TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filters, int kernel_size,
                            const Conv2dAttr *attr, bool fan_per_group);
 typedef struct BnOptions {
     float eps, momentum;

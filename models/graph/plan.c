@@ -213,13 +213,13 @@ static bool may_lie_over(const Plan *p, const Graph *g, int index, TensorId out,
     return p->entries[out].bytes == p->entries[x].bytes;
 }
 
-static void choose_in_place(Plan *p, const Graph *g, const unsigned *apart, bool *carried)
+static void choose_in_place(Plan *p, const Graph *g, const unsigned *no_alias, bool *carried)
 {
     for (int i = 0; i < graph_node_count(g); i++) {
         const GraphNode *n = graph_node(g, i);
         const OpDef *def = op_def(n->kind);
         for (int k = 0; k < def->outputs; k++) {
-            const int slot = apart && apart[i] >> k & 1 ? -1 : def->in_place_of[k];
+            const int slot = no_alias && no_alias[i] >> k & 1 ? -1 : def->in_place_of[k];
             if (n->out[k] == TENSOR_NONE || slot < 0 ||
                 !may_lie_over(p, g, i, n->out[k], n->in[slot], carried))
                 continue;
@@ -336,7 +336,7 @@ static Status place_activations(Plan *p, const Graph *g, const PlanInputs *in)
     Status status =
         carried && groups && placed && group_of ? size_activations(p, g, in) : ERR_MEMORY;
     if (status != OK) goto done;
-    choose_in_place(p, g, in->node_apart, carried);
+    choose_in_place(p, g, in->node_no_alias, carried);
     status = collect_groups(p, g, in->alignment, groups, group_of, &count);
     if (status != OK) goto done;
     qsort(groups, (size_t)count, sizeof *groups, compare_groups);

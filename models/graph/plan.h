@@ -55,8 +55,8 @@ typedef struct Plan {
 typedef struct PlanInputs {
     /* [graph_tensor_count] physical sizes from prepare(); 0 for never-materialised tensors */
     const size_t *tensor_bytes;
-    const size_t *node_workspace; /* [graph_node_count] */
-    const unsigned *node_apart;   /* [graph_node_count]: OpInstance.apart; NULL: 0 for all */
+    const size_t *node_workspace;  /* [graph_node_count] */
+    const unsigned *node_no_alias; /* [graph_node_count]: OpInstance.apart; NULL: 0 for all */
     size_t alignment;
     /* names in slab order, from the training program; NULL: this graph's own backward order */
     const char *const *param_order;

@@ -113,7 +113,7 @@ Rng case_rng(const Case *c, uint64_t seed)
 {
     StrBuf text = { 0 };
     case_format(c, &text);
-    uint32_t address = str_crc32c(0, text.text, text.length);
+    uint32_t address = crc32c_update(0, text.text, text.length);
     str_free(&text);
     return rng_at(seed, RNG_TEST, address, 0);
 }

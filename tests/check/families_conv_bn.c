@@ -39,16 +39,16 @@ static const char *const fixed[] = {
     NULL,
 };
 
-static void draw_axis(Rng *rng, int64_t *size, int64_t *window, int64_t *stride, int64_t *before,
-                      int64_t *after)
+static void draw_axis(Rng *rng, int64_t *size, int64_t *kernel_size, int64_t *stride,
+                      int64_t *before, int64_t *after)
 {
-    static const int64_t windows[] = { 1, 1, 2, 3, 3, 5 };
-    *window = windows[rng_below(rng, sizeof windows / sizeof windows[0])];
+    static const int64_t kernel_sizes[] = { 1, 1, 2, 3, 3, 5 };
+    *kernel_size = kernel_sizes[rng_below(rng, sizeof kernel_sizes / sizeof kernel_sizes[0])];
     *stride = draw_between(rng, 1, 2);
-    *before = draw_between(rng, 0, *window / 2);
-    *after = draw_chance(rng, 3) ? draw_between(rng, 0, *window / 2) : *before;
+    *before = draw_between(rng, 0, *kernel_size / 2);
+    *after = draw_chance(rng, 3) ? draw_between(rng, 0, *kernel_size / 2) : *before;
     *size = draw_between(rng, 1, 12);
-    if (*size + *before + *after < *window) *size = *window;
+    if (*size + *before + *after < *kernel_size) *size = *kernel_size;
 }
 
 static void draw(Rng *rng, int64_t *p)

@@ -24,13 +24,14 @@ static const char *const pool_fixed[] = {
     NULL,
 };
 
-static void draw_pool_axis(Rng *rng, int64_t *size, int64_t *window, int64_t *stride, int64_t *pad)
+static void draw_pool_axis(Rng *rng, int64_t *size, int64_t *kernel_size, int64_t *stride,
+                           int64_t *pad)
 {
-    *window = draw_between(rng, 1, 4);
+    *kernel_size = draw_between(rng, 1, 4);
     *stride = draw_between(rng, 1, 3);
-    *pad = draw_between(rng, 0, *window / 2);
+    *pad = draw_between(rng, 0, *kernel_size / 2);
     *size = draw_between(rng, 1, 10);
-    if (*size + 2 * *pad < *window) *size = *window;
+    if (*size + 2 * *pad < *kernel_size) *size = *kernel_size;
 }
 
 static void draw_pool(Rng *rng, int64_t *p)
@@ -74,10 +75,10 @@ static void fill_pool(const int64_t *p, const Problem *problem, Mode mode, Rng *
 }
 
 /* A random place of a window that lies in the image. */
-static int64_t draw_inside(Rng *rng, int64_t origin, int64_t window, int64_t size)
+static int64_t draw_inside(Rng *rng, int64_t origin, int64_t kernel_size, int64_t size)
 {
     int64_t first = origin < 0 ? -origin : 0,
-            last = origin + window > size ? size - origin - 1 : window - 1;
+            last = origin + kernel_size > size ? size - origin - 1 : kernel_size - 1;
     return draw_between(rng, first, last);
 }
 

@@ -21,8 +21,8 @@ static Status ask(OpInstance *op)
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) wanted[i] = i < def->outputs;
     TRY(def->infer(op->attr, in, wanted, out));
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) op->out[i].desc = out[i];
-    Status st = op_prepare(op);
-    op_release(op);
+    Status st = backend_prepare_op(op);
+    backend_release_op(op);
     return st;
 }
 

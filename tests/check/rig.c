@@ -56,7 +56,7 @@ static Status check_decided(const OpInstance *op)
 static Status prepare_and_check(OpInstance *op)
 {
     const OpInstance before = *op;
-    TRY(op_prepare(op));
+    TRY(backend_prepare_op(op));
     for (int i = 0; i < OP_MAX_INPUTS; i++)
         if (before.in[i].bytes &&
             (before.in[i].bytes != op->in[i].bytes || before.in[i].layout != op->in[i].layout))
@@ -86,7 +86,7 @@ void rig_destroy(Rig *rig)
 {
     if (!rig->backend) return;
     if (rig->stream) rig->backend->v->stream_destroy(rig->backend, rig->stream);
-    op_release(&rig->op);
+    backend_release_op(&rig->op);
     rig->backend = NULL;
 }
 
@@ -133,7 +133,7 @@ static Status place_outputs(Run *r, const Host *start)
         OpTensor *t = &op->out[i];
         if (t->desc.rank == 0) continue;
         /* A plan lays tensors over each other only where their sizes are equal: of one type. */
-        bool over_input = (r->rig->variant.in_place & ~op->apart) >> i & 1;
+        bool over_input = (r->rig->variant.in_place & ~op->no_alias) >> i & 1;
         if (over_input && t->bytes == op->in[op_def(op->kind)->in_place_of[i]].bytes) {
             int over = op_def(op->kind)->in_place_of[i];
             if (!rig_can_lie_over(r->rig, i))

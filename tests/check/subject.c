@@ -3,8 +3,9 @@
  * A backend may keep activations in a type of its own and read weights in it. The reference then
  * has to start from what the backend sees: inputs are rounded beforehand, by sending them through
  * the backend's own import and export, and factors of products that it rounds itself (weights from
- * their f32 master, f32 to tf32) by the formulas of half_math.h, which have a test of their own. */
-#include "kernels/cuda/half_math.h"
+ * their f32 master, f32 to tf32) by the formulas of float_math.h, which have a test of their
+ * own. */
+#include "kernels/cuda/float_math.h"
 #include "tests/check/rig.h"
 
 #include <math.h>
@@ -38,16 +39,16 @@ double subject_nearest(DType type, double v)
 {
     float f = (float)v;
     if (type == DTYPE_F32) return (double)f;
-    if (type == DTYPE_BF16) return (double)float_from_bf16(bf16_from_float(f));
-    if (type == DTYPE_F16) return (double)float_from_f16(f16_from_float(f));
+    if (type == DTYPE_BF16) return (double)float_from_bf16(float_to_bf16(f));
+    if (type == DTYPE_F16) return (double)float_from_f16(float_to_f16(f));
     return v;
 }
 
 static double nearest_tf32(double v)
 {
     if (!isfinite(v)) return v;
-    uint32_t bits = bits_from_float((float)v);
-    return (double)float_from_bits(shift_right_to_nearest_even(bits, TF32_LOST_BITS)
+    uint32_t bits = float_to_bits((float)v);
+    return (double)float_from_bits(float_shift_to_nearest_even(bits, TF32_LOST_BITS)
                                    << TF32_LOST_BITS);
 }
 

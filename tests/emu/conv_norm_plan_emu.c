@@ -6,7 +6,7 @@
  * the sums of the convolution, which must lie in device memory as the operands must. */
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/conv_norm_plan.h"
-#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/float_math.h"
 #include "tests/emu/conv_loops.h"
 #include "tests/emu/emu.h"
 #include <math.h>
@@ -30,7 +30,7 @@ _Static_assert(sizeof(Work) <= EMU_MAX_COOKIE, "a run's description must fit");
 static int64_t elements_of(const ConvShape *s, ConvOperand operand)
 {
     int64_t dims[4];
-    conv_norm_dims(s, operand, dims);
+    conv_norm_shape_dims(s, operand, dims);
     return dims[0] * dims[1] * dims[2] * dims[3];
 }
 
@@ -42,14 +42,14 @@ static float *read_operand(const Work *w, ConvOperand operand)
     float *out = mem_alloc((size_t)count * sizeof *out);
     ASSERT(out);
     for (int64_t i = 0; i < count; i++)
-        out[i] = conv_loops_read(conv_norm_type(&w->shape, operand), w->data[operand], i);
+        out[i] = conv_loops_read(conv_norm_shape_type(&w->shape, operand), w->data[operand], i);
     return out;
 }
 
 static void write_operand(const Work *w, ConvOperand operand, const float *from)
 {
     for (int64_t i = 0, n = elements_of(&w->shape, operand); i < n; i++)
-        conv_loops_write(conv_norm_type(&w->shape, operand), w->data[operand], i, from[i]);
+        conv_loops_write(conv_norm_shape_type(&w->shape, operand), w->data[operand], i, from[i]);
 }
 
 static float rounded(DType type, float v)
@@ -185,7 +185,7 @@ Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pa
     if (!has_engine(prologue, shape) || workspace > b->workspace_limit)
         return fail(ERR_ENV,
                     "conv %s: the plain loops take fp16 without groups, within the workspace limit",
-                    conv_norm_pass_name(pass, prologue));
+                    conv_norm_shape_pass_name(pass, prologue));
     if (!(*out = mem_calloc(1, sizeof **out))) return ERR_MEMORY;
     (*out)->work = (Work){ .pass = pass, .prologue = prologue, .shape = *shape };
     (*out)->workspace = workspace;
@@ -218,11 +218,11 @@ Status conv_norm_plan_bind(ConvNormPlan *p, void *const operands[CONV_OPERAND_CO
                            void *workspace)
 {
     const ConvShape *s = &p->work.shape;
-    const ConvOperand *list = conv_norm_operands(p->work.pass, p->work.prologue);
+    const ConvOperand *list = conv_norm_shape_operands(p->work.pass, p->work.prologue);
     memset(p->work.data, 0, sizeof p->work.data);
     for (; *list != CONV_OPERAND_COUNT; list++) {
         check_operand(operands[*list],
-                      (size_t)elements_of(s, *list) * dtype_bytes(conv_norm_type(s, *list)));
+                      (size_t)elements_of(s, *list) * dtype_bytes(conv_norm_shape_type(s, *list)));
         p->work.data[*list] = operands[*list];
     }
     check_operand(workspace, p->workspace);

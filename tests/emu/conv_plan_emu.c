@@ -7,7 +7,7 @@
  * or shared with another stream shows. */
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/conv_plan.h"
-#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/float_math.h"
 #include "tests/emu/conv_loops.h"
 #include "tests/emu/emu.h"
 #include <string.h>
@@ -68,13 +68,13 @@ float conv_loops_read(DType type, const void *data, int64_t i)
 void conv_loops_write(DType type, void *data, int64_t i, float v)
 {
     if (type == DTYPE_F32) ((float *)data)[i] = v;
-    else ((uint16_t *)data)[i] = type == DTYPE_BF16 ? bf16_from_float(v) : f16_from_float(v);
+    else ((uint16_t *)data)[i] = type == DTYPE_BF16 ? float_to_bf16(v) : float_to_f16(v);
 }
 
 /* Ten bits of fraction, to nearest, ties away from zero, as the matrix units take f32. */
 static float to_tf32(float v)
 {
-    uint32_t bits = bits_from_float(v);
+    uint32_t bits = float_to_bits(v);
     if ((bits & 0x7f800000u) == 0x7f800000u) return v;
     return float_from_bits((bits + 0x1000u) & ~0x1fffu);
 }

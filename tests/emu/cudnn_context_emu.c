@@ -1,7 +1,7 @@
 /* cudnn_context_emu.c - stands for cuDNN's context where convolutions are plain loops
  * (conv_plan_emu.c). */
 #include "base/mem.h"
-#include "kernels/cuda/cudnn/cudnn_graph.h"
+#include "kernels/cuda/cudnn/cudnn_context.h"
 #include "tests/emu/cudnn_emu.h"
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +47,7 @@ int emu_cudnn_choices(const CudnnContext *c)
     return c->added;
 }
 
-bool cudnn_choice_find(const CudnnContext *c, const char *key, bool *taken)
+bool cudnn_context_find_choice(const CudnnContext *c, const char *key, bool *taken)
 {
     const Choice *one = c->choices;
     while (one && strcmp(one->key, key) != 0) one = one->next;
@@ -55,7 +55,7 @@ bool cudnn_choice_find(const CudnnContext *c, const char *key, bool *taken)
     return one != NULL;
 }
 
-Status cudnn_choice_add(CudnnContext *c, const char *key, bool taken, double ms)
+Status cudnn_context_add_choice(CudnnContext *c, const char *key, bool taken, double ms)
 {
     Choice *one = mem_calloc(1, sizeof *one);
     (void)ms;
@@ -96,13 +96,13 @@ const char *cudnn_context_properties(const CudnnContext *c)
     return c->properties;
 }
 
-bool cudnn_version(char *out, size_t bytes)
+bool cudnn_context_version(char *out, size_t bytes)
 {
     snprintf(out, bytes, "plain loops for cuDNN");
     return true;
 }
 
-const char *cudnn_compiled_version(void)
+const char *cudnn_context_compiled_version(void)
 {
     return "none";
 }

@@ -5,7 +5,7 @@
  * wrongly is refused here: rows and operands that are not 16-byte aligned, operands that are not in
  * device memory. The workspace is overwritten, so that nothing can lie there by mistake. */
 #include "kernels/cuda/cudnn/lt_gemm.h"
-#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/float_math.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 enum { ALIGNMENT = 16, WORKSPACE_BYTES = 512 };
 
-struct LtPlan {
+struct LtGemmPlan {
     LtGemm gemm;
     bool deviceless;
 };
@@ -28,25 +28,25 @@ typedef struct Product { /* what the stream gets: a copy, as a launch makes one 
     void *d, *workspace;
 } Product;
 
-Status lt_context_create(struct LtContext **out, CudaBackend *b)
+Status lt_gemm_context_create(struct LtGemmContext **out, CudaBackend *b)
 {
     (void)b;
     *out = NULL;
     return OK;
 }
 
-void lt_context_destroy(struct LtContext *c)
+void lt_gemm_context_destroy(struct LtGemmContext *c)
 {
     ASSERT(!c);
 }
 
-bool lt_version(char *out, size_t bytes)
+bool lt_gemm_version(char *out, size_t bytes)
 {
     snprintf(out, bytes, "cuBLASLt test double");
     return true;
 }
 
-const char *lt_compiled_version(void)
+const char *lt_gemm_compiled_version(void)
 {
     return "test double";
 }
@@ -60,7 +60,7 @@ static Status check_matrix(const char *name, DType type, int64_t columns, int64_
                 (long long)columns, dtype_name(type), (long long)ld);
 }
 
-Status lt_plan_create(LtPlan **out, CudaBackend *b, const LtGemm *g)
+Status lt_gemm_plan_create(LtGemmPlan **out, CudaBackend *b, const LtGemm *g)
 {
     *out = NULL;
     ASSERT(g->m > 0 && g->n > 0 && g->k > 0 && (!g->has_bias || g->d == DTYPE_F32));
@@ -69,25 +69,25 @@ Status lt_plan_create(LtPlan **out, CudaBackend *b, const LtGemm *g)
     TRY(check_matrix("a", g->ab, g->transpose_a ? g->m : g->k, g->lda));
     TRY(check_matrix("b", g->ab, g->transpose_b ? g->k : g->n, g->ldb));
     TRY(check_matrix("d", g->d, g->n, g->ldd));
-    LtPlan *p = *out = mem_calloc(1, sizeof *p);
+    LtGemmPlan *p = *out = mem_calloc(1, sizeof *p);
     if (!p) return ERR_MEMORY;
     p->gemm = *g;
     p->deviceless = b->deviceless;
     return OK;
 }
 
-void lt_plan_destroy(LtPlan *p)
+void lt_gemm_plan_destroy(LtGemmPlan *p)
 {
     mem_free(p);
 }
 
-size_t lt_plan_workspace(const LtPlan *p)
+size_t lt_gemm_plan_workspace(const LtGemmPlan *p)
 {
     (void)p;
     return WORKSPACE_BYTES;
 }
 
-const char *lt_plan_name(const LtPlan *p)
+const char *lt_gemm_plan_name(const LtGemmPlan *p)
 {
     (void)p;
     return "gemm double";
@@ -97,7 +97,7 @@ const char *lt_plan_name(const LtPlan *p)
 
 static float round_tf32(float x)
 {
-    uint32_t bits = bits_from_float(x);
+    uint32_t bits = float_to_bits(x);
     if ((bits & 0x7f800000u) == 0x7f800000u) return x;
     return float_from_bits((bits + 0x0fffu + (bits >> 13 & 1u)) & ~0x1fffu);
 }
@@ -112,7 +112,7 @@ static float load(const void *from, DType type, int64_t i)
 static void store(void *to, DType type, int64_t i, float x)
 {
     if (type == DTYPE_F32) ((float *)to)[i] = x;
-    else ((uint16_t *)to)[i] = type == DTYPE_BF16 ? bf16_from_float(x) : f16_from_float(x);
+    else ((uint16_t *)to)[i] = type == DTYPE_BF16 ? float_to_bf16(x) : float_to_f16(x);
 }
 
 static float element(const LtGemm *g, const void *matrix, int64_t i)
@@ -155,8 +155,8 @@ static size_t extent(int64_t rows, int64_t columns, int64_t ld, DType type)
     return (size_t)((rows - 1) * ld + columns) * dtype_bytes(type);
 }
 
-Status lt_plan_run(LtPlan *p, cudaStream_t stream, const void *a, const void *b, const void *bias,
-                   void *d, void *workspace)
+Status lt_gemm_plan_run(LtGemmPlan *p, cudaStream_t stream, const void *a, const void *b,
+                        const void *bias, void *d, void *workspace)
 {
     const LtGemm *g = &p->gemm;
     if (p->deviceless)

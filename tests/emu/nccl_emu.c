@@ -7,8 +7,8 @@
  * different orders get wrong sums, and ranks that do not enqueue hang. */
 #include "base/mem.h"
 #include "emu.h"
-#include "kernels/cuda/half_math.h"
-#include "trainer/comm/device_carrier.h"
+#include "kernels/cuda/float_math.h"
+#include "trainer/comm/device_transport.h"
 #include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -24,7 +24,7 @@ typedef struct Shared { /* one piece of memory for all ranks; a chunk for each o
     _Atomic int arrived, generation;
 } Shared;
 
-struct DeviceCarrier {
+struct DeviceTransport {
     Comm *comm;
     Shared *shared;
     size_t bytes;
@@ -32,7 +32,7 @@ struct DeviceCarrier {
 };
 
 typedef struct Operation {
-    DeviceCarrier *carrier;
+    DeviceTransport *transport;
     bool broadcast;
     char *data;
     size_t count; /* broadcast: bytes */
@@ -54,7 +54,7 @@ static Status device_id(int device, char *out, size_t bytes)
     return OK;
 }
 
-static Status open_carrier(DeviceCarrier **out, Comm *comm, int device, int max_ctas)
+static Status open_transport(DeviceTransport **out, Comm *comm, int device, int max_ctas)
 {
     int devices = 0;
     (void)max_ctas;
@@ -78,14 +78,14 @@ static Status open_shared(const char *name, int flags, size_t bytes, Shared **ou
     return OK;
 }
 
-static Status make_id(DeviceCarrier *c, DeviceCarrierId *id)
+static Status make_id(DeviceTransport *c, DeviceTransportId *id)
 {
     snprintf(id->bytes, sizeof id->bytes, "/convoy-emu-%ld", (long)getpid());
     return open_shared(id->bytes, O_RDWR | O_CREAT | O_EXCL, c->bytes, &c->shared);
 }
 
 /* All ranks have come here; the last one lets the others go on. */
-static void meet(const DeviceCarrier *c)
+static void meet(const DeviceTransport *c)
 {
     Shared *s = c->shared;
     int generation = s->generation;
@@ -97,7 +97,7 @@ static void meet(const DeviceCarrier *c)
     while (s->generation == generation) sched_yield();
 }
 
-static Status connect_carrier(DeviceCarrier *c, const DeviceCarrierId *id)
+static Status connect_transport(DeviceTransport *c, const DeviceTransportId *id)
 {
     if (!c->shared) TRY(open_shared(id->bytes, O_RDWR, c->bytes, &c->shared));
     meet(c);
@@ -107,7 +107,7 @@ static Status connect_carrier(DeviceCarrier *c, const DeviceCarrierId *id)
 
 /* ---- operations ---- */
 
-static char *chunk_of(const DeviceCarrier *c, int rank)
+static char *chunk_of(const DeviceTransport *c, int rank)
 {
     return (char *)(c->shared + 1) + (size_t)rank * CHUNK_BYTES;
 }
@@ -126,7 +126,7 @@ static double load(const char *at, DType type)
 static void store(char *at, DType type, double value)
 {
     float f = (float)value;
-    uint16_t half = type == DTYPE_BF16 ? bf16_from_float(f) : f16_from_float(f);
+    uint16_t half = type == DTYPE_BF16 ? float_to_bf16(f) : float_to_f16(f);
     if (type == DTYPE_F64) memcpy(at, &value, sizeof value);
     else if (type == DTYPE_F32) memcpy(at, &f, sizeof f);
     else memcpy(at, &half, sizeof half);
@@ -138,9 +138,9 @@ static void sum_chunk(const Operation *o, char *data, size_t bytes)
     const size_t element = dtype_bytes(o->type);
     for (size_t at = 0; at < bytes; at += element) {
         char sum[sizeof(double)];
-        memcpy(sum, chunk_of(o->carrier, 0) + at, element);
-        for (int r = 1; r < o->carrier->comm->world; r++)
-            store(sum, o->type, load(sum, o->type) + load(chunk_of(o->carrier, r) + at, o->type));
+        memcpy(sum, chunk_of(o->transport, 0) + at, element);
+        for (int r = 1; r < o->transport->comm->world; r++)
+            store(sum, o->type, load(sum, o->type) + load(chunk_of(o->transport, r) + at, o->type));
         memcpy(data + at, sum, element);
     }
 }
@@ -149,80 +149,82 @@ static void run(const void *cookie)
 {
     Operation o;
     memcpy(&o, cookie, sizeof o);
-    const int rank = o.carrier->comm->rank;
+    const int rank = o.transport->comm->rank;
     const size_t bytes = o.broadcast ? o.count : o.count * dtype_bytes(o.type);
     for (size_t at = 0; at < bytes; at += CHUNK_BYTES) {
         const size_t n = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
-        memcpy(chunk_of(o.carrier, rank), o.data + at, n);
-        meet(o.carrier);
-        if (o.broadcast) memcpy(o.data + at, chunk_of(o.carrier, o.root), n);
+        memcpy(chunk_of(o.transport, rank), o.data + at, n);
+        meet(o.transport);
+        if (o.broadcast) memcpy(o.data + at, chunk_of(o.transport, o.root), n);
         else sum_chunk(&o, o.data + at, n);
-        meet(o.carrier); /* chunks may be written again */
+        meet(o.transport); /* chunks may be written again */
     }
 }
 
 static Status enqueue(const Operation *o, void *stream)
 {
-    if (o->carrier->aborted)
+    if (o->transport->aborted)
         return fail(ERR_PEER, "%s: the emulated communicator was aborted", o->name);
     if (emu_enqueue(stream, "sum over ranks", run, o, sizeof *o) == cudaSuccess) return OK;
     return fail(ERR_PEER, "%s: the emulated device takes no work", o->name);
 }
 
-static Status allreduce(DeviceCarrier *c, void *data, size_t count, DType type, void *stream,
+static Status allreduce(DeviceTransport *c, void *data, size_t count, DType type, void *stream,
                         const char *name)
 {
     ASSERT(emu_is_device_memory(data, count * dtype_bytes(type)));
-    const Operation o = { .carrier = c, .data = data, .count = count, .type = type, .name = name };
-    return enqueue(&o, stream);
-}
-
-static Status broadcast(DeviceCarrier *c, void *data, size_t bytes, int root, void *stream,
-                        const char *name)
-{
-    ASSERT(emu_is_device_memory(data, bytes));
     const Operation o = {
-        .carrier = c, .broadcast = true, .data = data, .count = bytes, .root = root, .name = name
+        .transport = c, .data = data, .count = count, .type = type, .name = name
     };
     return enqueue(&o, stream);
 }
 
-static Status group_begin(DeviceCarrier *c)
+static Status broadcast(DeviceTransport *c, void *data, size_t bytes, int root, void *stream,
+                        const char *name)
+{
+    ASSERT(emu_is_device_memory(data, bytes));
+    const Operation o = {
+        .transport = c, .broadcast = true, .data = data, .count = bytes, .root = root, .name = name
+    };
+    return enqueue(&o, stream);
+}
+
+static Status group_begin(DeviceTransport *c)
 {
     (void)c;
     return OK;
 }
 
-static Status group_end(DeviceCarrier *c, const char *name)
+static Status group_end(DeviceTransport *c, const char *name)
 {
     (void)c;
     (void)name;
     return OK;
 }
 
-static Status no_error(DeviceCarrier *c)
+static Status no_error(DeviceTransport *c)
 {
     (void)c;
     return OK;
 }
 
-static void stop(DeviceCarrier *c)
+static void stop(DeviceTransport *c)
 {
     c->aborted = true;
 }
 
-static void destroy(DeviceCarrier *c)
+static void destroy(DeviceTransport *c)
 {
     if (c && c->shared) munmap(c->shared, c->bytes);
     mem_free(c);
 }
 
-static const DeviceCarrierVTable vtable = {
+static const DeviceTransportVTable vtable = {
     .version = emu_version,
     .device_id = device_id,
-    .open = open_carrier,
+    .open = open_transport,
     .make_id = make_id,
-    .connect = connect_carrier,
+    .connect = connect_transport,
     .allreduce = allreduce,
     .broadcast = broadcast,
     .group_begin = group_begin,
@@ -232,4 +234,4 @@ static const DeviceCarrierVTable vtable = {
     .destroy = destroy,
 };
 
-const DeviceCarrierVTable *const device_carrier_nccl = &vtable;
+const DeviceTransportVTable *const device_transport_nccl = &vtable;

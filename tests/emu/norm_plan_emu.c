@@ -28,12 +28,12 @@ _Static_assert(sizeof(Work) <= EMU_MAX_COOKIE, "a run's description must fit");
 
 static float value(const Work *w, NormOperand operand, int64_t i)
 {
-    return conv_loops_read(norm_type(&w->shape, operand), w->data[operand], i);
+    return conv_loops_read(norm_shape_type(&w->shape, operand), w->data[operand], i);
 }
 
 static void store(const Work *w, NormOperand operand, int64_t i, float v)
 {
-    conv_loops_write(norm_type(&w->shape, operand), w->data[operand], i, v);
+    conv_loops_write(norm_shape_type(&w->shape, operand), w->data[operand], i, v);
 }
 
 static float rounded(DType type, float v)
@@ -55,7 +55,7 @@ static float normalised(const Work *w, int64_t i)
 static void run_forward(const Work *w)
 {
     const NormShape *s = &w->shape;
-    const int64_t count = norm_elements(s, NORM_OP_X), rows = count / s->c;
+    const int64_t count = norm_shape_elements(s, NORM_OP_X), rows = count / s->c;
     double *sum = w->sums, *square = w->sums + s->c;
     memset(w->sums, 0, 2 * (size_t)s->c * sizeof *w->sums);
     for (int64_t i = 0; i < count; i++) sum[i % s->c] += (double)value(w, NORM_OP_X, i);
@@ -88,7 +88,7 @@ static float gradient_of_z(const Work *w, int64_t i)
 static void run_bwd(const Work *w)
 {
     const NormShape *s = &w->shape;
-    const int64_t count = norm_elements(s, NORM_OP_X), rows = count / s->c;
+    const int64_t count = norm_shape_elements(s, NORM_OP_X), rows = count / s->c;
     double *sum = w->sums, *product = w->sums + s->c;
     memset(w->sums, 0, 2 * (size_t)s->c * sizeof *w->sums);
     for (int64_t i = 0; i < count; i++) {
@@ -134,7 +134,7 @@ Status norm_plan_create(NormPlan **out, CudaBackend *b, NormPass pass, const Nor
     char name[160];
     *out = NULL;
     ASSERT(pass == NORM_FORWARD || !shape->residual);
-    norm_format(pass, shape, name, sizeof name);
+    norm_shape_format(pass, shape, name, sizeof name);
     if (!has_engine(shape) || 2 * (size_t)shape->c * sizeof(double) > b->workspace_limit)
         return fail(ERR_ENV, "%s: the plain loops take it no more than cuDNN does", name);
     if (!(*out = mem_calloc(1, sizeof **out))) return ERR_MEMORY;
@@ -168,11 +168,11 @@ Status norm_plan_bind(NormPlan *p, void *const operands[NORM_OPERAND_COUNT], voi
 {
     const NormShape *s = &p->work.shape;
     NormOperand list[NORM_OPERAND_COUNT];
-    const int count = norm_operands(p->work.pass, s, list);
+    const int count = norm_shape_operands(p->work.pass, s, list);
     memset(p->work.data, 0, sizeof p->work.data);
     for (int i = 0; i < count; i++) {
-        check_operand(operands[list[i]],
-                      (size_t)norm_elements(s, list[i]) * dtype_bytes(norm_type(s, list[i])));
+        check_operand(operands[list[i]], (size_t)norm_shape_elements(s, list[i]) *
+                                             dtype_bytes(norm_shape_type(s, list[i])));
         p->work.data[list[i]] = operands[list[i]];
     }
     ASSERT(p->work.pass == NORM_FORWARD || operands[NORM_OP_DX] != operands[NORM_OP_DY]);

@@ -1,7 +1,7 @@
 /* fuzz_dataset.c - see fuzz_dataset.h. What opens must hold together: labels in range, names that
  * end, samples that can be read or are refused. */
 #include "tests/fuzz/fuzz_dataset.h"
-#include "data/load/dataset.h"
+#include "data/load/dataset_internal.h"
 #include "tests/fuzz/fuzz.h"
 #include <string.h>
 
@@ -35,6 +35,6 @@ void fuzz_dataset(DataFormat format, size_t most)
         ASSERT(strlen(dataset_class_name(d, c)) < most + 16);
     }
     ASSERT(in_classes == images);
-    buf_free(&buf);
+    byte_buf_free(&buf);
     dataset_close(d);
 }

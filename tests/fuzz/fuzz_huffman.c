@@ -6,7 +6,7 @@
  * file. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "data/decode/decode.h"
+#include "data/decode/decoder.h"
 #include "data/decode/seek_index.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdio.h>
@@ -63,7 +63,7 @@ static void lie(uint8_t *index, size_t bytes, const uint8_t *choices)
         size_t at = 16 + ((size_t)choices[i] << 8 | choices[i + 1]) % (bytes - 16);
         index[at] ^= choices[i + 2];
     }
-    uint32_t crc = str_crc32c(0, index + 8, bytes - 8);
+    uint32_t crc = crc32c_update(0, index + 8, bytes - 8);
     for (int i = 0; i < 4; i++) index[4 + i] = (uint8_t)(crc >> 8 * i);
 }
 
@@ -87,8 +87,8 @@ int fuzz_huffman(const uint8_t *data, size_t size)
         status = decoder_read(decoder(true), &box, &pixels);
     }
     compare(&file, &box, status, &pixels, true);
-    demand(seek_index_build(decoder(false), file.bytes, file.size, 1 + choices[4] % 9, &index,
-                            &bytes) == OK,
+    demand(decoder_build_seek_index(decoder(false), file.bytes, file.size, 1 + choices[4] % 9,
+                                    &index, &bytes) == OK,
            "no index");
     if (bytes == 0) return 0;
     file.seek = index.data;

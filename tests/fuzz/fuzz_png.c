@@ -2,7 +2,7 @@
  * the decoder sees what is behind them; the rest is the file. Images over a megapixel are passed
  * over: they only cost time. */
 #include "base/mem.h"
-#include "data/decode/decode.h"
+#include "data/decode/decoder.h"
 #include "tests/fuzz/fuzz.h"
 #include <string.h>
 #include <zlib.h>

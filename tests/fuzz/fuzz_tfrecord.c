@@ -17,9 +17,10 @@ static void fix_records(uint8_t *file, size_t size)
     for (size_t at = 0; at + 16 <= size;) {
         uint64_t length = 0;
         memcpy(&length, file + at, 8);
-        put(file + at + 8, tfrecord_mask(str_crc32c(0, file + at, 8)));
+        put(file + at + 8, tfrecord_mask(crc32c_update(0, file + at, 8)));
         if (length > size - at - 16) return;
-        put(file + at + 12 + length, tfrecord_mask(str_crc32c(0, file + at + 12, (size_t)length)));
+        put(file + at + 12 + length,
+            tfrecord_mask(crc32c_update(0, file + at + 12, (size_t)length)));
         at += 16 + (size_t)length;
     }
 }
@@ -33,8 +34,8 @@ static void use(Span s, const uint8_t *data, size_t size)
 
 static void parse(const uint8_t *data, size_t size)
 {
-    TfExample e;
-    if (tfexample_parse(data, size, &e) != OK) return;
+    TfrecordExample e;
+    if (tfrecord_parse_example(data, size, &e) != OK) return;
     use(e.image, data, size);
     use(e.name, data, size);
     use(e.class_name, data, size);

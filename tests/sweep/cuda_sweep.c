@@ -84,8 +84,8 @@ static bool may_be_refused(const CudaBackend *b, const Fusion *f)
         return true;
     if (((const Conv2dAttr *)conv->attr)->groups > 1) return true;
     if (conv->kind != OP_CONV2D_STATS) return false;
-    const int64_t window = conv->in[CONV_STATS_IN_W].dims[2];
-    return conv->in[CONV_STATS_IN_RESIDUAL].rank ? window > 1 : window > 3;
+    const int64_t kernel_size = conv->in[CONV_STATS_IN_W].dims[2];
+    return conv->in[CONV_STATS_IN_RESIDUAL].rank ? kernel_size > 1 : kernel_size > 3;
 }
 
 /* The backend's answer. */
@@ -112,10 +112,10 @@ static Status load_again(const CudnnContext *c)
     for (const CudnnPlan *p = c->plans; p; p = p->next) {
         CudnnPlan copy = { .key = p->key };
         if (!str_starts_with(p->key, "norm ") || !p->plan) continue;
-        TRY(cudnn_read_text(&c->api, p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
-                            &copy.json, "plan"));
+        TRY(cudnn_api_read_text(&c->api, p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                                &copy.json, "plan"));
         const Status st = cudnn_plan_load(c, &copy);
-        if (st == OK) cudnn_free(&c->api, copy.plan);
+        if (st == OK) cudnn_api_free(&c->api, copy.plan);
         mem_free(copy.json);
         if (st != OK) return fail_note(st, "%s", p->key);
     }
@@ -395,7 +395,7 @@ int main(int argc, char **argv)
                 .fuse = "none,all" };
     if (!parse(&s, argc, argv)) return 64;
     if ((s.all || s.norms) && !load_driver_shim()) return 1;
-    if (!cudnn_version(version, sizeof version)) {
+    if (!cudnn_context_version(version, sizeof version)) {
         printf("not tested: %s\n0 passed, 0 failed\n", version);
         return 0;
     }

@@ -74,7 +74,7 @@ static void add_little_endian(StrBuf *out, uint64_t value, int bytes)
 
 static void add_masked(StrBuf *out, const void *data, size_t bytes)
 {
-    uint32_t crc = str_crc32c_portable(0, data, bytes);
+    uint32_t crc = crc32c_update_portable(0, data, bytes);
     add_little_endian(out, (uint32_t)(((crc >> 15) | (crc << 17)) + 0xa282ead8u), 4);
 }
 

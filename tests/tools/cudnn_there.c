@@ -17,7 +17,7 @@ bool cudnn_is_there(void)
 #ifdef __SANITIZE_ADDRESS__
     __lsan_disable(); /* without a device, cuDNN's own use of cuBLASLt leaks */
 #endif
-    if (cudnn_version(version, sizeof version)) return true;
+    if (cudnn_context_version(version, sizeof version)) return true;
     test_skip(version);
     return false;
 }

@@ -1,6 +1,6 @@
 /* dataset_check.c - see dataset_check.h. */
 #include "tests/tools/dataset_check.h"
-#include "data/load/dataset.h"
+#include "data/load/dataset_internal.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"
 #include <stdio.h>
@@ -78,8 +78,8 @@ static bool are_equal(const Dataset *a, const Dataset *b, bool names)
             return differ("class", c);
     for (int64_t i = 0; i < dataset_images(a) && same; i++)
         if (!same_sample(a, b, i, &ba, &bb)) same = differ("sample", i);
-    buf_free(&ba);
-    buf_free(&bb);
+    byte_buf_free(&ba);
+    byte_buf_free(&bb);
     return same;
 }
 

@@ -1,6 +1,6 @@
 /* golden.h - reads the files of tests/golden, which scripts/make_golden.py writes. */
-#ifndef CONVOY_TESTS_GOLDEN_H
-#define CONVOY_TESTS_GOLDEN_H
+#ifndef CONVOY_TESTS_TOOLS_GOLDEN_H
+#define CONVOY_TESTS_TOOLS_GOLDEN_H
 #include "models/models.h"
 
 #define GOLDEN_VALUES 4096

@@ -17,8 +17,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/comm/comm.h"
-#include "trainer/comm/device_carrier.h"
-#include "trainer/train/reduce.h"
+#include "trainer/comm/device_transport.h"
+#include "trainer/train/reducer.h"
 
 #include <string.h>
 #include <time.h>
@@ -307,13 +307,13 @@ static void close_device(DeviceCase *k)
 /* One rank uses NCCL, too, where there is one: its set-up, capture and abort need no peer. */
 static Status open_device_comm(DeviceCase *k)
 {
-    DeviceCommCarrier carrier;
+    DeviceCommTransport transport;
     TRY(comm_agree(k->comm, open_device(k)));
-    TRY(device_comm_choose(&carrier, k->comm, k->device->device_index(k->backend)));
-    if (carrier == DEVICE_COMM_SELF && device_carrier_nccl) carrier = DEVICE_COMM_NCCL;
+    TRY(device_comm_choose(&transport, k->comm, k->device->device_index(k->backend)));
+    if (transport == DEVICE_COMM_SELF && device_transport_nccl) transport = DEVICE_COMM_NCCL;
     if (k->comm->rank == 0)
-        log_info("%d ranks sum by: %s", k->comm->world, device_comm_carrier_name(carrier));
-    return device_comm_create(&k->d, k->comm, k->backend, carrier, 8);
+        log_info("%d ranks sum by: %s", k->comm->world, device_comm_transport_name(transport));
+    return device_comm_create(&k->d, k->comm, k->backend, transport, 8);
 }
 
 /* As a step does: expected, waited for by polling. */
@@ -437,7 +437,7 @@ static Status check_device_broadcast(DeviceCase *k)
 static Status check_device(DeviceCase *k)
 {
     TRY(open_device_comm(k));
-    if (device_comm_carrier(k->d) == DEVICE_COMM_STAGED) return await_device(k, "nothing");
+    if (device_comm_transport(k->d) == DEVICE_COMM_STAGED) return await_device(k, "nothing");
     for (int step = 0; step < DEVICE_STEPS; step++) {
         fill_floats(k, step);
         TRY(enqueue_sum(k));
@@ -449,7 +449,7 @@ static Status check_device(DeviceCase *k)
     TRY(check_device_broadcast(k));
     TRY(check_captured_sum(k));
     comm_barrier(k->comm, "before the abort");
-    if (device_comm_carrier(k->d) != DEVICE_COMM_NCCL) return OK;
+    if (device_comm_transport(k->d) != DEVICE_COMM_NCCL) return OK;
     device_comm_abort(k->d);
     Status after = device_comm_allreduce(k->d, k->data, 1, DTYPE_F32, k->stream, "after the abort");
     return after == ERR_PEER

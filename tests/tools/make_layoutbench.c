@@ -52,7 +52,7 @@ static ConvGeometry geometry_of(const Layer *l)
             y[] = { l->n, l->k, p, p };
     TensorDesc xd = tensor_desc(DTYPE_F32, 4, x), wd = tensor_desc(DTYPE_F32, 4, w),
                yd = tensor_desc(DTYPE_F32, 4, y);
-    return conv_geometry(&a, &xd, &wd, &yd);
+    return conv2d_geometry(&a, &xd, &wd, &yd);
 }
 
 static Status time_steps(CpuBackend *b, CpuSteps *s, OpInstance *op, double *best_s)
@@ -82,10 +82,10 @@ static Status time_layer(CpuBackend *b, const Layer *l, ConvDirection direction,
     OpInstance op = { .backend = &b->base };
     TRY(cpu_layout_make(b, &problem.x, 4, g.x, tag));
     TRY(cpu_layout_make(b, &problem.y, 4, g.y, tag));
-    TRY(conv_choose(b, &problem, &choice));
+    TRY(conv2d_choose(b, &problem, &choice));
     const Layout *layouts[] = { choice.x, choice.w, choice.y };
     CpuOperand operands[3];
-    for (int i = 0; i < 3; i++) operands[i] = cpu_operand_in(i, layouts[i]);
+    for (int i = 0; i < 3; i++) operands[i] = cpu_steps_operand_in(i, layouts[i]);
     Status status = cpu_steps_add_primitive(b, &steps, choice.pd, 3, args[direction], operands);
     for (int i = 0; i < 3 && status == OK; i++)
         status = b->base.v->alloc(&b->base, layouts[i]->bytes, &op.in[i].data);

@@ -3,8 +3,8 @@
  * The formula (Murmur3's finaliser over stream * 2654435761 + index) is the one of
  * scripts/make_golden.py, so a golden file needs to hold results only. A tensor's stream is a hash
  * of its name. */
-#ifndef CONVOY_TESTS_NETWORK_H
-#define CONVOY_TESTS_NETWORK_H
+#ifndef CONVOY_TESTS_TOOLS_NETWORK_H
+#define CONVOY_TESTS_TOOLS_NETWORK_H
 #include "models/models.h"
 #include "trainer/exec/executor.h"
 

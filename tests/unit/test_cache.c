@@ -33,7 +33,7 @@ static Status counted_read(const Source *s, int64_t id, int image_size, ByteBuf 
     shared->reading = true;
     while (shared->blocks) clock_sleep_s(0.001);
     if (shared->fails) return fail(ERR_DATA, "sample %lld is bad", (long long)id);
-    TRY(buf_reserve(buf, SAMPLE_BYTES + SEEK_BYTES));
+    TRY(byte_buf_reserve(buf, SAMPLE_BYTES + SEEK_BYTES));
     memset(buf->data, (int)id, SAMPLE_BYTES + SEEK_BYTES);
     *out = (Sample){ .encoded = true, .data = buf->data, .bytes = SAMPLE_BYTES };
     if (id % 2) {
@@ -67,7 +67,7 @@ static Status read_one(SampleCache *c, const CountedSource *s, int64_t id, bool 
             good = sample.seek[i] == (uint8_t)id;
         s->shared->wrong += !good;
     }
-    buf_free(&buf);
+    byte_buf_free(&buf);
     return status;
 }
 

@@ -68,7 +68,7 @@ TEST(agree_returns_the_own_error_unprefixed)
     comm_destroy(c);
 }
 
-/* A carrier that plays a second rank: rank 1 fails worse than rank 0, with a sentence of its
+/* A transport that plays a second rank: rank 1 fails worse than rank 0, with a sentence of its
  * own. */
 static void play_post(Comm *c, CommJob *job)
 {

@@ -6,7 +6,7 @@
 #include "data/data.h"
 #include "tests/test.h"
 #include "trainer/config/config.h"
-#include "trainer/config/config_keys.h"
+#include "trainer/config/config_internal.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * were made from; what is damaged is named, never shown as a picture. */
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/load/dataset.h"
+#include "data/load/dataset_internal.h"
 #include "data/load/pack.h"
 #include "tests/test.h"
 #include "tests/tools/container_write.h"
@@ -158,7 +158,7 @@ TEST(what_a_tar_may_hold)
     Sample s;
     CHECK_OK(dataset_source(d)->kind->read(dataset_source(d), 3, 0, &buf, &s));
     CHECK(s.bytes == 5 && memcmp(s.data, "seven", 5) == 0);
-    buf_free(&buf);
+    byte_buf_free(&buf);
     dataset_close(d);
     str_free(&tar);
 }
@@ -356,7 +356,7 @@ static void check_damage(const char *folder, const char *file, DataFormat format
     CHECK(truncate(path, (off_t)s->index->offset[in_file] + 5) == 0);
     CHECK_STATUS(s->kind->read(s, in_file, 0, &buf, &sample), ERR_DATA);
     CHECK_CONTAINS(status_message(), "the container ends before this sample does");
-    buf_free(&buf);
+    byte_buf_free(&buf);
     dataset_close(d);
 }
 

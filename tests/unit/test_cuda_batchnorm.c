@@ -126,7 +126,7 @@ static void start_forward(Norm *t)
     for (int i = BN_IN_GAMMA; i <= BN_IN_RUNNING_VAR; i++)
         op->in[i].desc = tensor_desc(DTYPE_F32, 1, &t->c);
     op->out[BN_OUT_SAVED].desc = tensor_desc(DTYPE_F32, 2, (int64_t[]){ 2, t->c });
-    REQUIRE_OK(op_prepare(op));
+    REQUIRE_OK(backend_prepare_op(op));
     place(t, &op->in[BN_IN_X], t->x);
     place(t, &op->in[BN_IN_GAMMA], t->gamma);
     place(t, &op->in[BN_IN_BETA], t->beta);
@@ -161,7 +161,7 @@ static void start_backward(Norm *t)
     }
     op->out[BN_BWD_OUT_DGAMMA].desc = op->out[BN_BWD_OUT_DBETA].desc =
         tensor_desc(DTYPE_F32, 1, &t->c);
-    REQUIRE_OK(op_prepare(op));
+    REQUIRE_OK(backend_prepare_op(op));
     place(t, &op->in[BN_BWD_IN_DY], t->dy);
     place(t, &op->in[BN_BWD_IN_DY2], t->dy2);
     for (int i = BN_BWD_OUT_DX; i <= BN_BWD_OUT_DRESIDUAL; i++) place(t, &op->out[i], NULL);
@@ -183,7 +183,7 @@ static void close_op(Norm *t, OpInstance *op, int own_inputs)
     for (int i = 0; i < own_inputs; i++) t->backend->v->free(t->backend, op->in[i].data);
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) t->backend->v->free(t->backend, op->out[i].data);
     t->backend->v->free(t->backend, op->workspace);
-    op_release(op);
+    backend_release_op(op);
 }
 
 static void close_norm(Norm *t)
@@ -359,12 +359,12 @@ TEST(backward_finds_the_side_that_forward_stored)
 /* Results that are stored as zero, and the smallest that are not. */
 TEST(stored_zeros_are_known)
 {
-    CHECK_INT(f16_from_float(BN_F16_ZERO), 0);
-    CHECK(f16_from_float(nextafterf(BN_F16_ZERO, 1)) != 0);
-    CHECK_INT(bf16_from_float(BN_BF16_ZERO), 0);
-    CHECK(bf16_from_float(nextafterf(BN_BF16_ZERO, 1)) != 0);
-    CHECK(bn_relu_bwd(1, nextafterf(BN_F32_ZERO, 1), BN_F32_ZERO) == 1);
-    CHECK(bn_relu_bwd(1, -0.0f, BN_F32_ZERO) == 0);
+    CHECK_INT(float_to_f16(BN_F16_ZERO), 0);
+    CHECK(float_to_f16(nextafterf(BN_F16_ZERO, 1)) != 0);
+    CHECK_INT(float_to_bf16(BN_BF16_ZERO), 0);
+    CHECK(float_to_bf16(nextafterf(BN_BF16_ZERO, 1)) != 0);
+    CHECK(batchnorm_relu_bwd(1, nextafterf(BN_F32_ZERO, 1), BN_F32_ZERO) == 1);
+    CHECK(batchnorm_relu_bwd(1, -0.0f, BN_F32_ZERO) == 0);
 }
 
 /* Evaluation: nobody wants the statistics that were applied; they stand in the workspace. */
@@ -379,7 +379,7 @@ TEST(evaluation_needs_no_place_for_statistics)
     alone.state = NULL;
     memset(&alone.out, 0, sizeof alone.out);
     alone.out[BN_OUT_Y].desc = t.forward.out[BN_OUT_Y].desc;
-    REQUIRE_OK(op_prepare(&alone));
+    REQUIRE_OK(backend_prepare_op(&alone));
     CHECK(alone.workspace_bytes > 0);
     place(&t, &alone.out[BN_OUT_Y], NULL);
     place_workspace(&t, &alone);

@@ -1,10 +1,10 @@
-/* test_cuda_cast.c - flat conversions on the device against half_math.h: every pair of types,
+/* test_cuda_cast.c - flat conversions on the device against float_math.h: every pair of types,
  * counts that are no whole vectors, arrays that are not aligned, and the numbers at which rounding,
  * overflow and subnormals begin. Runs on the test double (EMU=1) and on a GPU. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "kernels/backend.h"
-#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/float_math.h"
 #include "kernels/cuda/kernels.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
@@ -79,7 +79,7 @@ static float interesting(Rng *rng, int i)
 
 static void store(DType type, void *array, int64_t i, float v)
 {
-    uint16_t half = type == DTYPE_BF16 ? bf16_from_float(v) : f16_from_float(v);
+    uint16_t half = type == DTYPE_BF16 ? float_to_bf16(v) : float_to_f16(v);
     if (type == DTYPE_F32) memcpy((char *)array + i * 4, &v, 4);
     else memcpy((char *)array + i * 2, &half, 2);
 }

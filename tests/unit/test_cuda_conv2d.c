@@ -4,7 +4,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/float_math.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
 #include <stdio.h>
@@ -70,7 +70,7 @@ static void make_op(OpInstance *op)
 {
     op->backend = backend;
     op->attr = &same_size;
-    REQUIRE_OK(op_prepare(op));
+    REQUIRE_OK(backend_prepare_op(op));
     for (int i = 0; i < 2; i++)
         if (!op->in[i].data) op->in[i].data = alloc(op->in[i].bytes);
     if (!op->out[0].data) op->out[0].data = alloc(op->out[0].bytes);
@@ -138,8 +138,8 @@ static void check_copies(OpInstance op)
     CHECK(memcmp(apart, attached, bytes) == 0);
     CHECK((memcmp(attached, stale, bytes) == 0) == halves); /* in f32 there are no copies */
     CHECK(memcmp(stale, fresh, bytes) != 0 || !halves);
-    op_release(&op);
-    op_release(&other);
+    backend_release_op(&op);
+    backend_release_op(&other);
 }
 
 TEST(compute_copies_of_weights_are_read)
@@ -177,7 +177,7 @@ TEST(bound_anew_an_op_uses_the_new_addresses)
     take(&op.out[0], again);
     CHECK(memcmp(first, other, sizeof first) != 0);
     CHECK(memcmp(first, again, sizeof first) == 0);
-    op_release(&op);
+    backend_release_op(&op);
     close_backend();
 }
 
@@ -202,12 +202,12 @@ static void check_sums(Precision precision)
     for (int i = 0; i < W_COUNT; i++) {
         const float v = one[i];
         const double size = v < 0 ? -(double)v : (double)v;
-        if (precision == PRECISION_BF16) CHECK(float_from_bf16(bf16_from_float(v)) == v);
-        if (precision == PRECISION_FP16) CHECK(float_from_f16(f16_from_float(v)) == v);
+        if (precision == PRECISION_BF16) CHECK(float_from_bf16(float_to_bf16(v)) == v);
+        if (precision == PRECISION_FP16) CHECK(float_from_f16(float_to_f16(v)) == v);
         CHECK_NEAR(sum[i], v + v + v, 1e-5 * (1 + size));
     }
-    op_release(&set);
-    op_release(&add);
+    backend_release_op(&set);
+    backend_release_op(&add);
     close_backend();
 }
 
@@ -250,8 +250,8 @@ TEST(groups_that_do_not_fit_are_refused)
                       .in = { { .desc = { DTYPE_F32, 4, { 1, 13, 6, 6 } } },
                               { .desc = { DTYPE_F32, 4, { 13, 1, 3, 3 } } } },
                       .out = { { .desc = { DTYPE_F32, 4, { 1, 13, 6, 6 } } } } };
-    CHECK(op_prepare(&op) != OK);
+    CHECK(backend_prepare_op(&op) != OK);
     CHECK_CONTAINS(status_message(), "13 groups");
-    op_release(&op);
+    backend_release_op(&op);
     close_backend();
 }

@@ -23,17 +23,17 @@ static bool cudnn_fuses(void)
     return fuses;
 }
 
-static ConvShape shape(int64_t c, int64_t size, int64_t k, int64_t window, int stride)
+static ConvShape shape(int64_t c, int64_t size, int64_t k, int64_t kernel_size, int stride)
 {
-    const int pad = (int)window / 2;
-    const int64_t to = (size + 2 * pad - window) / stride + 1;
+    const int pad = (int)kernel_size / 2;
+    const int64_t to = (size + 2 * pad - kernel_size) / stride + 1;
     return (ConvShape){ .n = 64,
                         .c = c,
                         .h = size,
                         .w = size,
                         .k = k,
-                        .r = window,
-                        .s = window,
+                        .r = kernel_size,
+                        .s = kernel_size,
                         .p = to,
                         .q = to,
                         .attr = { stride, stride, pad, pad, pad, pad, 1 },
@@ -65,7 +65,7 @@ static unsigned engines(CudaBackend *b, const ConvShape *s)
         } else {
             CHECK_STATUS(st, ERR_ENV);
             CHECK_CONTAINS(status_message(),
-                           conv_norm_pass_name(passes[i].pass, passes[i].prologue));
+                           conv_norm_shape_pass_name(passes[i].pass, passes[i].prologue));
         }
         conv_norm_plan_destroy(p);
     }
@@ -130,16 +130,16 @@ TEST(choices_come_back_from_the_cache)
     if (!cudnn_fuses()) return;
     REQUIRE_OK(cudnn_open_described(&b, "h200", NULL, test_scratch()));
     CHECK(!cudnn_context_times(b.cudnn)); /* nothing to time on */
-    CHECK(!cudnn_choice_find(b.cudnn, "fusion one", &taken));
-    CHECK_OK(cudnn_choice_add(b.cudnn, "fusion one", true, 0.25));
-    CHECK_OK(cudnn_choice_add(b.cudnn, "fusion two", false, 0.5));
+    CHECK(!cudnn_context_find_choice(b.cudnn, "fusion one", &taken));
+    CHECK_OK(cudnn_context_add_choice(b.cudnn, "fusion one", true, 0.25));
+    CHECK_OK(cudnn_context_add_choice(b.cudnn, "fusion two", false, 0.5));
     CHECK_OK(conv_norm_plan_create(&p, &b, CONV_NORM_STATS, CONV_AFFINE, &s));
     conv_norm_plan_destroy(p);
     cudnn_context_destroy(b.cudnn);
     REQUIRE_OK(cudnn_open_described(&b, "h200", NULL, test_scratch()));
-    CHECK(cudnn_choice_find(b.cudnn, "fusion one", &taken) && taken);
-    CHECK(cudnn_choice_find(b.cudnn, "fusion two", &taken) && !taken);
-    CHECK(!cudnn_choice_find(b.cudnn, "fusion three", &taken));
+    CHECK(cudnn_context_find_choice(b.cudnn, "fusion one", &taken) && taken);
+    CHECK(cudnn_context_find_choice(b.cudnn, "fusion two", &taken) && !taken);
+    CHECK(!cudnn_context_find_choice(b.cudnn, "fusion three", &taken));
     b.cudnn->unsaved = false;
     /* plans lie beside them */
     CHECK_OK(conv_norm_plan_create(&p, &b, CONV_NORM_STATS, CONV_AFFINE, &s));
@@ -160,21 +160,21 @@ TEST(writers_of_a_cache_keep_what_others_wrote)
     REQUIRE_OK(cudnn_open_described(&one, "h200", NULL, test_scratch()));
     REQUIRE_OK(cudnn_open_described(&two, "h200", NULL, test_scratch()));
     CHECK_OK(conv_norm_plan_create(&p, &one, CONV_NORM_STATS, CONV_AFFINE, &s));
-    CHECK_OK(cudnn_choice_add(one.cudnn, "fusion both", true, 0.25));
-    CHECK_OK(cudnn_choice_add(one.cudnn, "fusion one", true, 0.25));
-    CHECK_OK(cudnn_choice_add(two.cudnn, "fusion both", false, 0.5));
-    CHECK_OK(cudnn_choice_add(two.cudnn, "fusion two", true, 0.5));
-    cudnn_plans_save(one.cudnn);
-    cudnn_plans_save(two.cudnn);
-    CHECK(cudnn_choice_find(two.cudnn, "fusion both", &taken) && taken);
-    CHECK(cudnn_choice_find(two.cudnn, "fusion one", &taken));
+    CHECK_OK(cudnn_context_add_choice(one.cudnn, "fusion both", true, 0.25));
+    CHECK_OK(cudnn_context_add_choice(one.cudnn, "fusion one", true, 0.25));
+    CHECK_OK(cudnn_context_add_choice(two.cudnn, "fusion both", false, 0.5));
+    CHECK_OK(cudnn_context_add_choice(two.cudnn, "fusion two", true, 0.5));
+    cudnn_plan_save(one.cudnn);
+    cudnn_plan_save(two.cudnn);
+    CHECK(cudnn_context_find_choice(two.cudnn, "fusion both", &taken) && taken);
+    CHECK(cudnn_context_find_choice(two.cudnn, "fusion one", &taken));
     conv_norm_plan_destroy(p);
     cudnn_context_destroy(one.cudnn);
     cudnn_context_destroy(two.cudnn);
     REQUIRE_OK(cudnn_open_described(&one, "h200", NULL, test_scratch()));
-    CHECK(cudnn_choice_find(one.cudnn, "fusion both", &taken) && taken);
-    CHECK(cudnn_choice_find(one.cudnn, "fusion one", &taken) &&
-          cudnn_choice_find(one.cudnn, "fusion two", &taken));
+    CHECK(cudnn_context_find_choice(one.cudnn, "fusion both", &taken) && taken);
+    CHECK(cudnn_context_find_choice(one.cudnn, "fusion one", &taken) &&
+          cudnn_context_find_choice(one.cudnn, "fusion two", &taken));
     CHECK_OK(conv_norm_plan_create(&p, &one, CONV_NORM_STATS, CONV_AFFINE, &s));
     CHECK(!one.cudnn->unsaved); /* the plan is there, too */
     conv_norm_plan_destroy(p);

@@ -24,17 +24,18 @@ static const struct {
 enum { PRECISIONS = sizeof precisions / sizeof precisions[0] };
 
 /* n images of c channels and size pixels, window x window, padded to keep the size at stride 1 */
-static ConvShape shape(int64_t n, int64_t c, int64_t size, int64_t k, int64_t window, int stride)
+static ConvShape shape(int64_t n, int64_t c, int64_t size, int64_t k, int64_t kernel_size,
+                       int stride)
 {
-    const int pad = (int)window / 2;
-    const int64_t to = (size + 2 * pad - window) / stride + 1;
+    const int pad = (int)kernel_size / 2;
+    const int64_t to = (size + 2 * pad - kernel_size) / stride + 1;
     return (ConvShape){ .n = n,
                         .c = c,
                         .h = size,
                         .w = size,
                         .k = k,
-                        .r = window,
-                        .s = window,
+                        .r = kernel_size,
+                        .s = kernel_size,
                         .p = to,
                         .q = to,
                         .attr = { stride, stride, pad, pad, pad, pad, 1 },
@@ -375,7 +376,7 @@ static Status change_plan(const char *path, const char *json)
     const char *key = strchr((char *)data, '\n') + 1;
     str_printf(&body, "%.*s\n1 0 %zu\n%s\n", (int)strcspn(key, "\n"), key, strlen(json), json);
     str_printf(&file, "convoy cudnn plans 1 %08x %zu\n%s",
-               (unsigned)str_crc32c(0, body.text, body.length), body.length, body.text);
+               (unsigned)crc32c_update(0, body.text, body.length), body.length, body.text);
     Status st = fs_write_atomic(path, file.text, file.length);
     str_free(&body);
     str_free(&file);

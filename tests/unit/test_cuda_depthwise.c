@@ -20,21 +20,23 @@ static bool open_device(Backend **b, KernelMode mode)
 }
 
 /* Whether our kernels are to run it. pass: OP_CONV2D or one of its gradients. */
-static bool is_own(Backend *b, OpKind pass, int window, int stride, int groups)
+static bool is_own(Backend *b, OpKind pass, int kernel_size, int stride, int groups)
 {
-    const int pad = window / 2, size = 9, rows = (size + 2 * pad - window) / stride + 1;
+    const int pad = kernel_size / 2, size = 9, rows = (size + 2 * pad - kernel_size) / stride + 1;
     const Conv2dAttr attr = { stride, stride, pad, pad, pad, pad, groups };
     const TensorDesc x = { DTYPE_F32, 4, { 2, CHANNELS, size, size } },
                      y = { DTYPE_F32, 4, { 2, CHANNELS, rows, rows } },
-                     w = { DTYPE_F32, 4, { CHANNELS, CHANNELS / groups, window, window } };
+                     w = { DTYPE_F32,
+                           4,
+                           { CHANNELS, CHANNELS / groups, kernel_size, kernel_size } };
     OpInstance op = { .kind = pass, .backend = b, .attr = &attr };
     op.in[0].desc = pass == OP_CONV2D_BWD_DATA ? y : x;
     op.in[1].desc = pass == OP_CONV2D_BWD_WEIGHTS ? y : w;
     op.out[0].desc = pass == OP_CONV2D ? y : pass == OP_CONV2D_BWD_DATA ? x : w;
-    CHECK_OK(op_prepare(&op));
+    CHECK_OK(backend_prepare_op(&op));
     const bool own =
         op.implementation && strncmp(op.implementation, "depthwise", strlen("depthwise")) == 0;
-    op_release(&op);
+    backend_release_op(&op);
     return own;
 }
 
@@ -100,7 +102,7 @@ TEST(auto_follows_what_the_cache_says)
         if (!open_device(&b, KERNELS_AUTO)) return;
         CudnnContext *c = ((CudaBackend *)b)->cudnn;
         emu_cudnn_time(c);
-        CHECK_OK(cudnn_choice_add(c, key, taken != 0, 0.5));
+        CHECK_OK(cudnn_context_add_choice(c, key, taken != 0, 0.5));
         CHECK_INT(is_own(b, OP_CONV2D, 3, 1, CHANNELS), !taken);
         CHECK_INT(emu_cudnn_choices(c), 1); /* nothing was measured: the key is the same */
         backend_destroy(b);

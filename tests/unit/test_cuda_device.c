@@ -3,7 +3,7 @@
  * neither, all that can be asked is that creating the backend fails as it should. */
 #include "base/mem.h"
 #include "kernels/cuda/device.h"
-#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/float_math.h"
 #include "tests/test.h"
 #include <string.h>
 
@@ -142,7 +142,7 @@ static void check_transfer(CudaFormat format, DType dtype, TensorDesc desc)
             at += rest % s.dims[d] * s.strides[d];
             rest /= s.dims[d];
         }
-        uint16_t half = dtype == DTYPE_BF16 ? bf16_from_float(in[i]) : f16_from_float(in[i]);
+        uint16_t half = dtype == DTYPE_BF16 ? float_to_bf16(in[i]) : float_to_f16(in[i]);
         if (dtype == DTYPE_F32) memcpy(want + (size_t)at * 4, &in[i], 4);
         else memcpy(want + (size_t)at * 2, &half, 2);
     }
@@ -352,8 +352,8 @@ static void check_params(DType compute)
         read_bytes(got, copy - sizeof got + 16, sizeof got);
         int wrong = 0;
         for (int i = 0; i < ELEMENTS; i++)
-            wrong += got[i] != (compute == DTYPE_BF16 ? bf16_from_float(values[i])
-                                                      : f16_from_float(values[i]));
+            wrong += got[i] !=
+                     (compute == DTYPE_BF16 ? float_to_bf16(values[i]) : float_to_f16(values[i]));
         CHECK_INT(wrong, 0);
     }
     backend->v->stream_destroy(backend, stream);

@@ -15,7 +15,7 @@ static TensorDesc desc(int rank, int64_t a, int64_t b, int64_t c, int64_t d)
 }
 
 /* A convolution of a block's output, which it writes where fused. */
-static Fusion block_end(int64_t window)
+static Fusion block_end(int64_t kernel_size)
 {
     const TensorDesc x = desc(4, 2, 16, 6, 6), vectors = desc(2, 2, 16, 0, 0),
                      vector = desc(1, 16, 0, 0, 0);
@@ -24,8 +24,8 @@ static Fusion block_end(int64_t window)
         .kind = OP_BN_APPLY, .attr = &relu, .in = { x, vector, vector, vectors, x }, .out = { x }
     };
     f.before[1] = (OpShape){ .kind = OP_CONV2D_STATS,
-                             .attr = window == 1 ? &one : &three,
-                             .in = { x, desc(4, 8, 16, window, window) },
+                             .attr = kernel_size == 1 ? &one : &three,
+                             .in = { x, desc(4, 8, 16, kernel_size, kernel_size) },
                              .out = { desc(4, 2, 8, 6, 6), desc(2, 2, 8, 0, 0) } };
     f.after[0] = f.before[1];
     f.after[0].in[CONV_STATS_IN_AFFINE] = vectors;
@@ -90,6 +90,6 @@ TEST(a_row_that_cannot_be_prepared_is_not_timed)
     double ms = 0;
     if (!open_device(&b, PRECISION_FP16, FUSE_ALL)) return;
     CHECK_STATUS(cuda_time_ops((CudaBackend *)b, f.after, f.after_count, &ms), ERR_ENV);
-    CHECK_STATUS(cuda_try_ops((CudaBackend *)b, f.after, f.after_count), ERR_ENV);
+    CHECK_STATUS(cuda_time_ops_try((CudaBackend *)b, f.after, f.after_count), ERR_ENV);
     backend_destroy(b);
 }

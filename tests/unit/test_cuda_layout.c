@@ -2,7 +2,7 @@
  * types are rounded, what a described device can compute in, which of our errors one of CUDA's
  * is. */
 #include "kernels/cuda/device.h"
-#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/float_math.h"
 #include "tests/test.h"
 #include <math.h>
 #include <stdio.h>
@@ -146,8 +146,8 @@ typedef struct HalfType {
     float (*to_float)(uint16_t);
     uint16_t infinity;
 } HalfType;
-static const HalfType half_types[] = { { bf16_from_float, float_from_bf16, 0x7f80 },
-                                       { f16_from_float, float_from_f16, 0x7c00 } };
+static const HalfType half_types[] = { { float_to_bf16, float_from_bf16, 0x7f80 },
+                                       { float_to_f16, float_from_f16, 0x7c00 } };
 
 TEST(half_types_come_back_bit_for_bit)
 {
@@ -187,21 +187,21 @@ TEST(half_types_round_to_nearest_even)
 
 TEST(half_types_at_their_ends)
 {
-    CHECK_INT(f16_from_float(65504.0f), 0x7bff);
-    CHECK_INT(f16_from_float(65519.996f), 0x7bff);
-    CHECK_INT(f16_from_float(65520.0f), 0x7c00);
-    CHECK_INT(f16_from_float(-1e30f), 0xfc00);
-    CHECK_INT(f16_from_float(-0.0f), 0x8000);
-    CHECK_INT(f16_from_float(5.9604645e-8f), 1); /* 2^-24 */
-    CHECK_INT(f16_from_float(2.9802322e-8f), 0); /* 2^-25: a tie, to even */
-    CHECK_INT(f16_from_float(2.9802326e-8f), 1);
-    CHECK_INT(f16_from_float(-1e-40f), 0x8000);
-    CHECK_INT(bf16_from_float(3.3895314e38f), 0x7f7f); /* the largest */
-    CHECK_INT(bf16_from_float(3.4028235e38f), 0x7f80); /* FLT_MAX rounds up */
-    CHECK_INT(bf16_from_float(-INFINITY), 0xff80);
-    CHECK_INT(bf16_from_float(float_from_bits(1)), 0); /* the smallest subnormal */
-    CHECK_INT(bf16_from_float(float_from_bits(0x7f800001)), 0x7fc0);
-    CHECK_INT(f16_from_float(float_from_bits(0xff800001)), 0xfe00);
+    CHECK_INT(float_to_f16(65504.0f), 0x7bff);
+    CHECK_INT(float_to_f16(65519.996f), 0x7bff);
+    CHECK_INT(float_to_f16(65520.0f), 0x7c00);
+    CHECK_INT(float_to_f16(-1e30f), 0xfc00);
+    CHECK_INT(float_to_f16(-0.0f), 0x8000);
+    CHECK_INT(float_to_f16(5.9604645e-8f), 1); /* 2^-24 */
+    CHECK_INT(float_to_f16(2.9802322e-8f), 0); /* 2^-25: a tie, to even */
+    CHECK_INT(float_to_f16(2.9802326e-8f), 1);
+    CHECK_INT(float_to_f16(-1e-40f), 0x8000);
+    CHECK_INT(float_to_bf16(3.3895314e38f), 0x7f7f); /* the largest */
+    CHECK_INT(float_to_bf16(3.4028235e38f), 0x7f80); /* FLT_MAX rounds up */
+    CHECK_INT(float_to_bf16(-INFINITY), 0xff80);
+    CHECK_INT(float_to_bf16(float_from_bits(1)), 0); /* the smallest subnormal */
+    CHECK_INT(float_to_bf16(float_from_bits(0x7f800001)), 0x7fc0);
+    CHECK_INT(float_to_f16(float_from_bits(0xff800001)), 0xfe00);
 }
 
 /* ---- devices by description ---- */
@@ -254,16 +254,16 @@ TEST(precisions_of_a_device)
     REQUIRE_OK(cuda_properties_of_text(&t4, T4));
     static const DType types[] = { DTYPE_F32, DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
     for (int p = 0; p < PRECISION_COUNT; p++) {
-        CHECK_OK(cuda_set_precision(&h200, (Precision)p));
+        CHECK_OK(cuda_properties_set_precision(&h200, (Precision)p));
         CHECK_INT(h200.compute, types[p]);
         CHECK_INT(h200.pad, types[p] == DTYPE_F32 ? 4 : 8);
     }
-    CHECK_OK(cuda_set_precision(&t4, PRECISION_FP16));
-    CHECK_OK(cuda_set_precision(&t4, PRECISION_FP32));
-    CHECK_STATUS(cuda_set_precision(&t4, PRECISION_BF16), ERR_ENV);
+    CHECK_OK(cuda_properties_set_precision(&t4, PRECISION_FP16));
+    CHECK_OK(cuda_properties_set_precision(&t4, PRECISION_FP32));
+    CHECK_STATUS(cuda_properties_set_precision(&t4, PRECISION_BF16), ERR_ENV);
     CHECK_CONTAINS(status_message(), "Tesla T4");
     CHECK_CONTAINS(status_message(), "bf16");
-    CHECK_STATUS(cuda_set_precision(&t4, PRECISION_TF32), ERR_ENV);
+    CHECK_STATUS(cuda_properties_set_precision(&t4, PRECISION_TF32), ERR_ENV);
     CHECK_CONTAINS(status_message(), "tf32");
 }
 

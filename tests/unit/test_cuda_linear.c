@@ -195,7 +195,7 @@ static void free_op(OpInstance *op)
 {
     for (int i = 0; i < OP_MAX_INPUTS; i++) backend->v->free(backend, op->in[i].data);
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) backend->v->free(backend, op->out[i].data);
-    op_release(op);
+    backend_release_op(op);
 }
 
 /* rows_f32: activations of rank 2 come as f32 rows, as another linear layer leaves them. */
@@ -213,7 +213,7 @@ static void check_forward(const Case *c, bool rows_f32, bool bias)
     if (bias) op.in[LINEAR_IN_B].desc = vector(c->k);
     op.out[LINEAR_OUT_Y].desc = matrix(c->n, c->k);
     decide_input(&op.in[LINEAR_IN_X], rows_f32);
-    REQUIRE_OK(op_prepare(&op));
+    REQUIRE_OK(backend_prepare_op(&op));
     make_input(&op.in[LINEAR_IN_X], SALT_X);
     make_input(&op.in[LINEAR_IN_W], SALT_W);
     if (bias) make_input(&op.in[LINEAR_IN_B], SALT_B);
@@ -231,7 +231,7 @@ static void check_bwd_data(const Case *c, bool rows_f32)
     op.in[LINEAR_BWD_DATA_IN_W].desc = matrix(c->k, inputs_of(c));
     op.out[LINEAR_BWD_DATA_OUT_DX].desc = x_desc(c);
     decide_input(&op.in[LINEAR_BWD_DATA_IN_DY], rows_f32);
-    REQUIRE_OK(op_prepare(&op));
+    REQUIRE_OK(backend_prepare_op(&op));
     make_input(&op.in[LINEAR_BWD_DATA_IN_DY], SALT_DY);
     make_input(&op.in[LINEAR_BWD_DATA_IN_W], SALT_W);
     make_output(&op.out[LINEAR_BWD_DATA_OUT_DX]);
@@ -252,7 +252,7 @@ static void check_bwd_weights(const Case *c, bool rows_f32, bool accumulate)
     db->desc = vector(c->k);
     decide_input(&op.in[LINEAR_BWD_WEIGHTS_IN_X], rows_f32);
     decide_input(&op.in[LINEAR_BWD_WEIGHTS_IN_DY], rows_f32);
-    REQUIRE_OK(op_prepare(&op));
+    REQUIRE_OK(backend_prepare_op(&op));
     make_input(&op.in[LINEAR_BWD_WEIGHTS_IN_X], SALT_X);
     make_input(&op.in[LINEAR_BWD_WEIGHTS_IN_DY], SALT_DY);
     if (accumulate) { /* alloc gives zeros */
@@ -311,7 +311,7 @@ TEST(compute_copies_are_read)
     op.in[LINEAR_IN_X].desc = x_desc(c);
     w->desc = matrix(c->k, inputs_of(c));
     op.out[LINEAR_OUT_Y].desc = matrix(c->n, c->k);
-    REQUIRE_OK(op_prepare(&op));
+    REQUIRE_OK(backend_prepare_op(&op));
     REQUIRE_OK(backend->v->alloc(backend, before + w->bytes, &slab));
     w->data = (char *)slab + before;
     make_input(&op.in[LINEAR_IN_X], SALT_X);
@@ -375,20 +375,20 @@ TEST(a_plan_without_a_device_cannot_run)
     const LtGemm g = {
         .m = 4, .n = 8, .k = 12, .lda = 12, .ldb = 8, .ldd = 8, .ab = DTYPE_F32, .d = DTYPE_F32
     };
-    LtPlan *p = NULL;
+    LtGemmPlan *p = NULL;
     float a[48] = { 0 }, m[96] = { 0 }, d[32] = { 0 };
-    REQUIRE_OK(lt_plan_create(&p, &b, &g));
-    CHECK(lt_plan_workspace(p) > 0 && lt_plan_workspace(p) <= b.workspace_limit);
-    CHECK_STATUS(lt_plan_run(p, NULL, a, m, NULL, d, a), ERR_INTERNAL);
+    REQUIRE_OK(lt_gemm_plan_create(&p, &b, &g));
+    CHECK(lt_gemm_plan_workspace(p) > 0 && lt_gemm_plan_workspace(p) <= b.workspace_limit);
+    CHECK_STATUS(lt_gemm_plan_run(p, NULL, a, m, NULL, d, a), ERR_INTERNAL);
     CHECK_CONTAINS(status_message(), "without a device");
-    lt_plan_destroy(p);
-    lt_plan_destroy(NULL);
+    lt_gemm_plan_destroy(p);
+    lt_gemm_plan_destroy(NULL);
 }
 
 TEST(the_library_tells_its_version_or_what_is_missing)
 {
     char text[256] = "";
-    bool found = lt_version(text, sizeof text);
+    bool found = lt_gemm_version(text, sizeof text);
     CHECK_CONTAINS(text, found ? "cuBLASLt " : "cuBLASLt cannot be opened: ");
-    CHECK(lt_compiled_version()[0] != '\0');
+    CHECK(lt_gemm_compiled_version()[0] != '\0');
 }

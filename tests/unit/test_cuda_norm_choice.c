@@ -49,13 +49,13 @@ static OpInstance instance(Backend *b, const Case *k)
 }
 
 /* Whether cuDNN does it; apart: what it says of dx over dy. */
-static bool is_cudnns(Backend *b, const Case *k, bool *apart)
+static bool is_cudnns(Backend *b, const Case *k, bool *no_alias)
 {
     OpInstance op = instance(b, k);
-    CHECK_OK(op_prepare(&op));
+    CHECK_OK(backend_prepare_op(&op));
     const bool ours = op.implementation && strcmp(op.implementation, "bn_rows") == 0;
-    if (apart) *apart = op.apart >> BN_BWD_OUT_DX & 1;
-    op_release(&op);
+    if (no_alias) *no_alias = op.no_alias >> BN_BWD_OUT_DX & 1;
+    backend_release_op(&op);
     return !ours;
 }
 
@@ -72,7 +72,7 @@ TEST(cudnn_gets_what_it_can_do_exactly)
 {
     static const struct {
         Case k;
-        bool cudnn, apart;
+        bool cudnn, no_alias;
     } rows[] = {
         { .k = { .attr = &train, .c = 16, .rank = 4 }, .cudnn = true },
         { .k = { .attr = &relu, .c = 16, .rank = 4 }, .cudnn = true },
@@ -90,13 +90,13 @@ TEST(cudnn_gets_what_it_can_do_exactly)
           .cudnn = true }, /* forward has nothing to add to */
         { .k = { .attr = &train, .c = 16, .rank = 4, .backward = true },
           .cudnn = true,
-          .apart = true },
+          .no_alias = true },
         { .k = { .attr = &relu, .c = 16, .rank = 4, .backward = true },
           .cudnn = true,
-          .apart = true },
+          .no_alias = true },
         { .k = { .attr = &silu, .c = 16, .rank = 4, .backward = true },
           .cudnn = true,
-          .apart = true },
+          .no_alias = true },
         { .k = { .attr = &relu,
                  .c = 16,
                  .rank = 4,
@@ -122,11 +122,11 @@ TEST(cudnn_gets_what_it_can_do_exactly)
             !open_device(&own, precisions[p], KERNELS_OWN))
             return;
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-            bool apart = false;
-            CHECK_INT(is_cudnns(b, &rows[i].k, &apart), rows[i].cudnn);
-            CHECK_INT(apart, rows[i].apart);
-            CHECK(!is_cudnns(own, &rows[i].k, &apart));
-            CHECK(!apart);
+            bool no_alias = false;
+            CHECK_INT(is_cudnns(b, &rows[i].k, &no_alias), rows[i].cudnn);
+            CHECK_INT(no_alias, rows[i].no_alias);
+            CHECK(!is_cudnns(own, &rows[i].k, &no_alias));
+            CHECK(!no_alias);
         }
         backend_destroy(b);
         backend_destroy(own);
@@ -201,7 +201,7 @@ TEST(auto_follows_what_the_cache_says)
         if (!open_device(&b, PRECISION_BF16, KERNELS_AUTO)) return;
         CudnnContext *c = ((CudaBackend *)b)->cudnn;
         emu_cudnn_time(c);
-        CHECK_OK(cudnn_choice_add(c, key, taken != 0, 0.5));
+        CHECK_OK(cudnn_context_add_choice(c, key, taken != 0, 0.5));
         CHECK_INT(is_cudnns(b, &k, NULL), taken);
         CHECK_INT(emu_cudnn_choices(c), 1); /* nothing was measured: the key is the same */
         backend_destroy(b);

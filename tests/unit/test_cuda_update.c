@@ -3,7 +3,7 @@
  * replayed, and a step that is skipped leaves everything as it was. Runs on the test double (EMU=1)
  * and on a GPU; how segments are cut into chunks is tested everywhere. */
 #include "kernels/backend.h"
-#include "kernels/cuda/half_math.h"
+#include "kernels/cuda/float_math.h"
 #include "kernels/cuda/update.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
@@ -91,7 +91,7 @@ static void prepare_update(Rig *r, bool loss_scale)
     r->update.in[UPDATE_IN_PARAM] = r->update.in[UPDATE_IN_GRAD] = flat(COUNT);
     r->update.in[UPDATE_IN_SCALARS] = flat(SCALAR_COUNT);
     if (loss_scale) r->update.in[UPDATE_IN_LOSS_SCALE] = flat(LOSS_SCALE_COUNT);
-    CHECK_OK(op_prepare(&r->update));
+    CHECK_OK(backend_prepare_op(&r->update));
     for (int i = 0; i < COUNT; i++) {
         r->param[i] = 1.0f + (float)i / 512;
         r->grad[i] = (float)(i % 13) - 6;
@@ -112,7 +112,7 @@ static void prepare_linear(Rig *r)
     r->linear.in[LINEAR_IN_X].desc = tensor_desc(DTYPE_F32, 2, (int64_t[]){ C, C });
     r->linear.in[LINEAR_IN_W].desc = tensor_desc(DTYPE_F32, 2, (int64_t[]){ K, C });
     r->linear.out[LINEAR_OUT_Y].desc = tensor_desc(DTYPE_F32, 2, (int64_t[]){ C, K });
-    CHECK_OK(op_prepare(&r->linear));
+    CHECK_OK(backend_prepare_op(&r->linear));
     CHECK_INT(r->linear.in[LINEAR_IN_W].bytes, COUNT * sizeof(float));
     place(r, &r->linear.in[LINEAR_IN_X], x);
     place(r, &r->linear.out[LINEAR_OUT_Y], NULL);
@@ -137,8 +137,8 @@ static void run(const Rig *r, OpInstance *op)
 
 static float narrowed(DType type, float v)
 {
-    return type == DTYPE_BF16  ? float_from_bf16(bf16_from_float(v))
-           : type == DTYPE_F16 ? float_from_f16(f16_from_float(v))
+    return type == DTYPE_BF16  ? float_from_bf16(float_to_bf16(v))
+           : type == DTYPE_F16 ? float_from_f16(float_to_f16(v))
                                : v;
 }
 

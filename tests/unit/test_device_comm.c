@@ -1,9 +1,9 @@
-/* test_device_comm.c - choice of a carrier, operations and their marks, over a played device and
- * carrier. NCCL itself: only that it says what is missing. Sums by NCCL: make_commcheck device. The
- * watchdog: test_device_watchdog.c. */
+/* test_device_comm.c - choice of a transport, operations and their marks, over a played device and
+ * transport. NCCL itself: only that it says what is missing. Sums by NCCL: make_commcheck device.
+ * The watchdog: test_device_watchdog.c. */
 #include "base/str.h"
 #include "tests/test.h"
-#include "tests/tools/played_carrier.h"
+#include "tests/tools/played_transport.h"
 #include "trainer/comm/device_marks.h"
 #include <stdio.h>
 #include <string.h>
@@ -41,19 +41,19 @@ TEST(ranks_that_share_a_device_are_staged)
 {
     static const CommVTable peers = { .post = play_post, .wait = play_wait };
     Comm two = { .v = &peers, .world = 2 }, one = { .v = &peers, .world = 1 };
-    DeviceCommCarrier carrier = DEVICE_COMM_CARRIER_COUNT;
-    CHECK_OK(device_comm_choose_over(&carrier, &one, 0, &played_carrier));
-    CHECK_INT(carrier, DEVICE_COMM_SELF);
-    CHECK_OK(device_comm_choose_over(&carrier, &two, 0, &played_carrier));
-    CHECK_INT(carrier, DEVICE_COMM_NCCL);
+    DeviceCommTransport transport = DEVICE_COMM_TRANSPORT_COUNT;
+    CHECK_OK(device_transport_choose(&transport, &one, 0, &played_transport));
+    CHECK_INT(transport, DEVICE_COMM_SELF);
+    CHECK_OK(device_transport_choose(&transport, &two, 0, &played_transport));
+    CHECK_INT(transport, DEVICE_COMM_NCCL);
     peer_shares = true;
-    CHECK_OK(device_comm_choose_over(&carrier, &two, 0, &played_carrier));
-    CHECK_INT(carrier, DEVICE_COMM_STAGED);
+    CHECK_OK(device_transport_choose(&transport, &two, 0, &played_transport));
+    CHECK_INT(transport, DEVICE_COMM_STAGED);
     peer_shares = false;
-    CHECK_OK(device_comm_choose_over(&carrier, &two, 0, NULL)); /* built without NCCL */
-    CHECK_INT(carrier, DEVICE_COMM_STAGED);
-    CHECK_STR(device_comm_carrier_name(DEVICE_COMM_NCCL), "nccl");
-    CHECK_STR(device_comm_carrier_name(DEVICE_COMM_STAGED), "staged");
+    CHECK_OK(device_transport_choose(&transport, &two, 0, NULL)); /* built without NCCL */
+    CHECK_INT(transport, DEVICE_COMM_STAGED);
+    CHECK_STR(device_comm_transport_name(DEVICE_COMM_NCCL), "nccl");
+    CHECK_STR(device_comm_transport_name(DEVICE_COMM_STAGED), "staged");
 }
 
 /* Schedulers that show each rank one device give all of them index 0; where it sits tells them
@@ -63,16 +63,16 @@ TEST(sharers_are_counted_by_where_the_device_sits)
     static const CommVTable peers = { .post = play_post, .wait = play_wait };
     Comm two = { .v = &peers, .world = 2, .local_world = 2 }, one = { .v = &peers, .world = 1 };
     int sharers = 0;
-    CHECK_OK(device_comm_sharers_over(&sharers, &two, 0, &played_carrier));
+    CHECK_OK(device_transport_sharers(&sharers, &two, 0, &played_transport));
     CHECK_INT(sharers, 1);
-    CHECK_OK(device_comm_sharers_over(&sharers, &two, -1, &played_carrier));
+    CHECK_OK(device_transport_sharers(&sharers, &two, -1, &played_transport));
     CHECK_INT(sharers, 1);
     peer_shares = true;
-    CHECK_OK(device_comm_sharers_over(&sharers, &two, 0, &played_carrier));
+    CHECK_OK(device_transport_sharers(&sharers, &two, 0, &played_transport));
     CHECK_INT(sharers, 2);
-    CHECK_OK(device_comm_sharers_over(&sharers, &one, 0, &played_carrier));
+    CHECK_OK(device_transport_sharers(&sharers, &one, 0, &played_transport));
     CHECK_INT(sharers, 1);
-    CHECK_OK(device_comm_sharers_over(&sharers, &two, 0, NULL));
+    CHECK_OK(device_transport_sharers(&sharers, &two, 0, NULL));
     CHECK_INT(sharers, 1);
     peer_shares = false;
 }
@@ -86,9 +86,9 @@ TEST(alone_nothing_is_enqueued)
     Stream stream = { 0 };
     float x[2] = { 1, 2 };
     REQUIRE(c != NULL);
-    REQUIRE_OK(
-        device_comm_create_over(&d, c, &played_device, DEVICE_COMM_SELF, 4, &played_carrier));
-    CHECK_INT(device_comm_carrier(d), DEVICE_COMM_SELF);
+    REQUIRE_OK(device_transport_create_comm(&d, c, &played_device, DEVICE_COMM_SELF, 4,
+                                            &played_transport));
+    CHECK_INT(device_comm_transport(d), DEVICE_COMM_SELF);
     CHECK_OK(device_comm_group_begin(d, &stream, "all"));
     CHECK_OK(device_comm_allreduce(d, x, 2, DTYPE_F32, &stream, "sum"));
     CHECK_OK(device_comm_broadcast(d, x, sizeof x, 0, &stream, "start"));
@@ -100,15 +100,15 @@ TEST(alone_nothing_is_enqueued)
     comm_destroy(c);
 }
 
-TEST(operations_reach_the_carrier_in_order)
+TEST(operations_reach_the_transport_in_order)
 {
     Comm *c = make_self();
     DeviceComm *d = NULL;
     Stream stream = { 0 };
     float x[2] = { 1, 2 };
     REQUIRE(c != NULL);
-    REQUIRE_OK(
-        device_comm_create_over(&d, c, &played_device, DEVICE_COMM_NCCL, 4, &played_carrier));
+    REQUIRE_OK(device_transport_create_comm(&d, c, &played_device, DEVICE_COMM_NCCL, 4,
+                                            &played_transport));
     CHECK_OK(device_comm_broadcast(d, x, sizeof x, 0, &stream, "start"));
     CHECK_OK(device_comm_allreduce(d, x, 2, DTYPE_F32, &stream, "bucket 0"));
     CHECK_OK(device_comm_allreduce(d, x, 0, DTYPE_F32, &stream, "empty bucket"));
@@ -130,14 +130,14 @@ TEST(operations_reach_the_carrier_in_order)
     comm_destroy(c);
 }
 
-TEST(a_carrier_that_fails_leaves_nothing_behind)
+TEST(a_transport_that_fails_leaves_nothing_behind)
 {
     Comm *c = make_self();
     DeviceComm *d = NULL;
     REQUIRE(c != NULL);
     played.open_status = ERR_ENV;
     CHECK_STATUS(
-        device_comm_create_over(&d, c, &played_device, DEVICE_COMM_NCCL, 0, &played_carrier),
+        device_transport_create_comm(&d, c, &played_device, DEVICE_COMM_NCCL, 0, &played_transport),
         ERR_ENV);
     CHECK_STR(status_message(), "no such library");
     CHECK(d == NULL);
@@ -146,7 +146,7 @@ TEST(a_carrier_that_fails_leaves_nothing_behind)
     played.connect_status = ERR_PEER;
     played_calls[0] = '\0';
     CHECK_STATUS(
-        device_comm_create_over(&d, c, &played_device, DEVICE_COMM_NCCL, 0, &played_carrier),
+        device_transport_create_comm(&d, c, &played_device, DEVICE_COMM_NCCL, 0, &played_transport),
         ERR_PEER);
     CHECK_STR(status_message(), "no route");
     CHECK(d == NULL);
@@ -165,7 +165,7 @@ TEST(nccl_says_what_is_missing)
     device_comm_version(version, sizeof version);
     CHECK_STATUS(device_comm_create(&d, c, &played_device, DEVICE_COMM_NCCL, 0), ERR_ENV);
     CHECK(d == NULL);
-    if (!device_carrier_nccl) {
+    if (!device_transport_nccl) {
         CHECK_STR(version, "built without NCCL");
         CHECK_CONTAINS(status_message(), "built without NCCL");
     } else if (str_starts_with(version, "NCCL 2.")) {

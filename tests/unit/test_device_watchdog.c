@@ -1,10 +1,10 @@
 /* test_device_watchdog.c - who ends a process whose device or peers hang, and with which words;
- * over a played device and carrier, in a process of its own each time. */
+ * over a played device and transport, in a process of its own each time. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "tests/tools/played_carrier.h"
+#include "tests/tools/played_transport.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,8 @@ typedef struct Scene {
 
 /* Plays in a process of its own, which leaves with 0 if the watchdog lets it live. Its stderr
  * returns to caller. */
-static int play_scene(DeviceCommCarrier carrier, void (*scene)(Scene *s), char *out, size_t bytes)
+static int play_scene(DeviceCommTransport transport, void (*scene)(Scene *s), char *out,
+                      size_t bytes)
 {
     char path[512];
     snprintf(path, sizeof path, "%s/stderr", test_scratch());
@@ -40,8 +41,8 @@ static int play_scene(DeviceCommCarrier carrier, void (*scene)(Scene *s), char *
         comm_set_timeout(s.comm, 0.3);
         comm_set_progress(s.comm, 41, "step");
         comm_set_last_words(s.comm, last_words, &s);
-        if (device_comm_create_over(&s.d, s.comm, &played_device, carrier, 0, &played_carrier) !=
-            OK)
+        if (device_transport_create_comm(&s.d, s.comm, &played_device, transport, 0,
+                                         &played_transport) != OK)
             _exit(2);
         scene(&s);
         device_comm_destroy(s.d);
@@ -145,7 +146,7 @@ TEST(watchdog_names_the_operation_that_hangs)
     CHECK_CONTAINS(out, ": no progress for 0.");
     CHECK_CONTAINS(out, " s in step 41 (step), operation bucket 3: a peer was lost or hangs");
     CHECK_CONTAINS(out, "last words: 76, a peer was lost or hangs");
-    CHECK_CONTAINS(out, "carrier aborted");
+    CHECK_CONTAINS(out, "transport aborted");
 }
 
 TEST(watchdog_tells_a_device_that_hangs_from_a_peer)
@@ -156,7 +157,7 @@ TEST(watchdog_tells_a_device_that_hangs_from_a_peer)
                    "in step 41 (step), operation forward pass, after bucket 2: the device hangs");
     CHECK_INT(play_scene(DEVICE_COMM_STAGED, hang_staged, out, sizeof out), 76);
     CHECK_CONTAINS(out, "in step 41 (step), operation evaluation: ");
-    CHECK(strstr(out, "carrier aborted") == NULL);
+    CHECK(strstr(out, "transport aborted") == NULL);
 }
 
 TEST(watchdog_hears_of_errors_before_the_timeout)
@@ -174,11 +175,11 @@ TEST(watchdog_forgets_what_has_come)
     CHECK_STR(out, "");
 }
 
-TEST(watchdog_is_never_in_the_carrier_beside_its_caller)
+TEST(watchdog_is_never_in_the_transport_beside_its_caller)
 {
     char out[1024];
     CHECK_INT(play_scene(DEVICE_COMM_NCCL, call_beside_the_watchdog, out, sizeof out), 0);
     CHECK_STR(out, "");
     CHECK_INT(play_scene(DEVICE_COMM_NCCL, abort_beside_the_watchdog, out, sizeof out), 0);
-    CHECK_STR(out, "carrier aborted\n");
+    CHECK_STR(out, "transport aborted\n");
 }

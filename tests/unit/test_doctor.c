@@ -303,8 +303,9 @@ static bool fits(const Case *c, const DoctorReport *r)
     bool found = false, clean = true;
     for (int i = 0; i < r->count; i++) {
         const Finding *f = &r->finding[i];
-        bool this_one = strcmp(f->check, c->check) == 0 && strstr(f->text, c->text) &&
-                        strcmp(verdict_name(f->verdict), c->verdict ? c->verdict : "ok") == 0;
+        bool this_one =
+            strcmp(f->check, c->check) == 0 && strstr(f->text, c->text) &&
+            strcmp(doctor_verdict_name(f->verdict), c->verdict ? c->verdict : "ok") == 0;
         found = found || this_one;
         if (!this_one && f->verdict != VERDICT_OK) clean = false;
         if (f->verdict != VERDICT_OK && f->advice[0] == '\0') clean = false;
@@ -344,7 +345,7 @@ TEST(gpus_are_judged)
     const DoctorOptions o = { .root = test_scratch(), .gpus = 2, .efa = -1, .nvml = n };
     r->count = 0;
     r->check = "gpus";
-    check_gpus(&o, r);
+    doctor_check_gpus(&o, r);
     CHECK(doctor_worst(r) == VERDICT_WARN);
     doctor_add_table(r, "host", &text);
     CHECK_CONTAINS(text.text, "driver 555.42.06, 2 GPUs");

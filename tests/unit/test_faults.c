@@ -3,7 +3,7 @@
  * scanned and while it is read. */
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/load/dataset.h"
+#include "data/load/dataset_internal.h"
 #include "data/load/pack.h"
 #include "tests/test.h"
 #include "tests/tools/container_write.h"
@@ -59,7 +59,7 @@ TEST(errors_that_pass_are_survived)
                 CHECK_OK(s->kind->read(s, failures, 0, &buf, &sample));
             }
             fault_reads(0, 0, 0);
-            buf_free(&buf);
+            byte_buf_free(&buf);
             dataset_close(d);
         }
     }
@@ -82,7 +82,7 @@ TEST(errors_that_stay_are_not_the_samples)
         CHECK_CONTAINS(status_message(), "cannot be read after 4 tries: Stale file handle");
         fault_reads(0, 0, 0);
         CHECK_OK(s->kind->read(s, 0, 0, &buf, &sample));
-        buf_free(&buf);
+        byte_buf_free(&buf);
         dataset_close(d);
     }
     CHECK_INT(open_files(), before);
@@ -148,7 +148,7 @@ TEST(what_is_gone_is_a_bad_sample)
             bad++;
         }
         CHECK(f == 0 ? bad == 1 : bad > 1);
-        buf_free(&buf);
+        byte_buf_free(&buf);
         dataset_close(d);
     }
 }

@@ -82,8 +82,8 @@ TEST(evaluation_keeps_nothing_for_backward)
     for (int m = 0; m < 2; m++) {
         Graph *g = new_graph(modes[m]);
         const Pool2dAttr pool = { .kind = POOL_MAX,
-                                  .window_h = 3,
-                                  .window_w = 3,
+                                  .kernel_h = 3,
+                                  .kernel_w = 3,
                                   .stride_h = 2,
                                   .stride_w = 2,
                                   .pad_h = 1,

@@ -70,7 +70,7 @@ TEST(the_second_start_loads_it)
     set_times(&t, 1);
     CHECK_INT(images(&t), 4);
     Index *index = NULL;
-    REQUIRE_OK(index_load(&index, t.kept));
+    REQUIRE_OK(index_file_load(&index, t.kept));
     CHECK_INT(index->stamp_count, 5);
     CHECK_STR(index_path(index, 0), "a/0.jpeg");
     CHECK_STR(index_path(index, 3), "b/deep/er/3.png");
@@ -93,10 +93,10 @@ TEST(a_change_of_any_folder_makes_it_old)
         images(&t);
         const char *changed = NULL;
         Index *index = NULL;
-        REQUIRE_OK(index_load(&index, t.kept));
-        CHECK(index_is_current(index, t.root, &changed));
+        REQUIRE_OK(index_file_load(&index, t.kept));
+        CHECK(index_file_is_current(index, t.root, &changed));
         set_time(t.root, folders[i], 2);
-        CHECK(!index_is_current(index, t.root, &changed));
+        CHECK(!index_file_is_current(index, t.root, &changed));
         CHECK_STR(changed, folders[i]);
         index_destroy(index);
     }
@@ -172,16 +172,16 @@ TEST(damage_means_another_scan)
         tree_write(test_scratch(), "kept/t.index", good, bytes);
         good[at] ^= 0x55;
         Index *index = NULL;
-        CHECK_STATUS(index_load(&index, t.kept), ERR_DATA);
+        CHECK_STATUS(index_file_load(&index, t.kept), ERR_DATA);
         CHECK_CONTAINS(status_message(), "t.index: ");
         CHECK_INT(images(&t), 4);
-        REQUIRE_OK(index_load(&index, t.kept)); /* written anew */
+        REQUIRE_OK(index_file_load(&index, t.kept)); /* written anew */
         index_destroy(index);
     }
     for (size_t length = 0; length < bytes; length += 13) {
         tree_write(test_scratch(), "kept/t.index", good, length);
         Index *index = NULL;
-        CHECK_STATUS(index_load(&index, t.kept), ERR_DATA);
+        CHECK_STATUS(index_file_load(&index, t.kept), ERR_DATA);
     }
     CHECK_INT(images(&t), 4);
     mem_free(good);
@@ -285,22 +285,22 @@ TEST(an_image_costs_less_than_100_bytes)
     const IndexEntry entry = { .bytes = 100000 };
     for (int i = 0; i < 10000; i++) {
         snprintf(name, sizeof name, "n01440764_%d.JPEG", i);
-        REQUIRE_OK(piece_add(&piece, "n01440764", name, &entry));
+        REQUIRE_OK(index_piece_add(&piece, "n01440764", name, &entry));
     }
-    REQUIRE_OK(piece_stamp(&piece, "shard-00000.bin", 0, 1));
+    REQUIRE_OK(index_piece_stamp(&piece, "shard-00000.bin", 0, 1));
     Index *index = NULL;
     IndexParts parts = { .format = "shards",
                          .root = "/data",
                          .class_names = names,
                          .classes = 1,
-                         .flags = INDEX_PLACES,
+                         .flags = INDEX_PACKED,
                          .pieces = &piece,
                          .piece_count = 1 };
-    REQUIRE_OK(index_assemble(&index, &parts));
+    REQUIRE_OK(index_build(&index, &parts));
     CHECK(index->block_bytes < 100 * 10000);
     CHECK_INT(index->images, 10000);
     CHECK_STR(index_path(index, 1), "n01440764/n01440764_1.JPEG");
     CHECK_STR(index_path(index, 2), "n01440764/n01440764_10.JPEG"); /* in the order of names */
     index_destroy(index);
-    piece_free(&piece);
+    index_piece_free(&piece);
 }

@@ -16,8 +16,8 @@ static LoaderStats stretch(double wait_s, int64_t images, double decode_s, int t
                       .decode_threads = threads,
                       .readers = 4 };
     for (int64_t i = 0; i < images; i++) {
-        time_counts_add(&s.decode, decode_s);
-        time_counts_add(&s.read, 0.002);
+        latency_counts_add(&s.decode, decode_s);
+        latency_counts_add(&s.read, 0.002);
     }
     return s;
 }

@@ -83,7 +83,7 @@ static void prepare_conv(OpInstance *op, const Conv2dAttr *attr, TensorDesc x, T
     op->in[CONV_IN_W].desc = w;
     REQUIRE_OK(op_def(OP_CONV2D)->infer(attr, (const TensorDesc *[]){ &x, &w }, (bool[]){ true },
                                         &op->out[CONV_OUT_Y].desc));
-    REQUIRE_OK(op_prepare(op));
+    REQUIRE_OK(backend_prepare_op(op));
 }
 
 TEST(activations_are_blocked_from_one_block_on)
@@ -173,7 +173,7 @@ TEST(tensors_survive_export_and_import)
         check_round_trip(&op.in[CONV_IN_X]);
         check_round_trip(&op.in[CONV_IN_W]);
         check_round_trip(&op.out[CONV_OUT_Y]);
-        op_release(&op);
+        backend_release_op(&op);
     }
     backend_destroy(backend);
 }
@@ -191,7 +191,7 @@ TEST(weights_placed_by_one_batch_serve_another)
     second.in[CONV_IN_X].desc = f32x4(1, 12, 1, 1);
     second.in[CONV_IN_W] = first.in[CONV_IN_W];
     second.out[CONV_OUT_Y].desc = f32x4(1, 24, 1, 1);
-    REQUIRE_OK(op_prepare(&second));
+    REQUIRE_OK(backend_prepare_op(&second));
     CHECK(second.in[CONV_IN_W].layout == first.in[CONV_IN_W].layout);
     for (int i = 0; i < 2; i++) fill(&second.in[i], i);
     fill(&second.out[0], 0);
@@ -203,8 +203,8 @@ TEST(weights_placed_by_one_batch_serve_another)
         for (int c = 0; c < 12; c++) sum += (double)x[c] * (double)weights[(k * 12 + c) * 9 + 4];
         CHECK_NEAR(y[k], sum, 0);
     }
-    op_release(&first);
-    op_release(&second);
+    backend_release_op(&first);
+    backend_release_op(&second);
     backend->v->free(backend, x);
     backend->v->free(backend, weights);
     for (int i = 0; i < 2; i++) backend->v->free(backend, second.in[i].data);
@@ -225,7 +225,7 @@ TEST(weight_gradient_of_dead_taps)
         op.in[CONV_BWD_WEIGHTS_IN_X].desc = f32x4(3, 12, 1, 1);
         op.in[CONV_BWD_WEIGHTS_IN_DY].desc = f32x4(3, 16, 1, 1);
         op.out[CONV_BWD_WEIGHTS_OUT_DW].desc = f32x4(16, 12, 3, 3);
-        REQUIRE_OK(op_prepare(&op));
+        REQUIRE_OK(backend_prepare_op(&op));
         fill(&op.in[0], 0);
         fill(&op.in[1], 1);
         fill(&op.out[0], 2);
@@ -247,7 +247,7 @@ TEST(weight_gradient_of_dead_taps)
         };
         for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++)
             backend->v->free(backend, owned[i]);
-        op_release(&op);
+        backend_release_op(&op);
     }
     backend_destroy(backend);
 }
@@ -274,11 +274,11 @@ TEST(no_convolution_of_our_networks_falls_back_to_a_reference)
             back[k].in[0] = k ? op.in[CONV_IN_X] : op.out[CONV_OUT_Y];
             back[k].in[1] = k ? op.out[CONV_OUT_Y] : op.in[CONV_IN_W];
             back[k].out[0] = k ? op.in[CONV_IN_W] : op.in[CONV_IN_X];
-            CHECK_OK(op_prepare(&back[k]));
+            CHECK_OK(backend_prepare_op(&back[k]));
             CHECK(!strstr(back[k].implementation, "ref"));
-            op_release(&back[k]);
+            backend_release_op(&back[k]);
         }
-        op_release(&op);
+        backend_release_op(&op);
     }
     backend_destroy(backend);
 }

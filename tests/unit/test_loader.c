@@ -69,8 +69,8 @@ static uint32_t step_crc(const Dataset *d, LoaderOptions o, int64_t step)
             /* image by image, so that cuts into batches do not show */
             for (size_t i = 0; i < n; i++) {
                 CHECK_INT(b.labels[i], dataset_label(d, b.sample_ids[i]));
-                crc = str_crc32c(crc, b.images + i * image, image);
-                crc = str_crc32c(crc, &b.sample_ids[i], sizeof b.sample_ids[i]);
+                crc = crc32c_update(crc, b.images + i * image, image);
+                crc = crc32c_update(crc, &b.sample_ids[i], sizeof b.sample_ids[i]);
             }
             loader_release(l, &b);
         }
@@ -308,8 +308,8 @@ static Pass run_pass(const Dataset *d, int threads, int world)
         CHECK_OK(loader_next(l, &b, &more, NULL));
         CHECK(more && b.count == o.batch);
         for (int64_t i = 0; more && i < o.batch; i++) {
-            pass.crc = str_crc32c(pass.crc, b.images + (size_t)i * image, image);
-            pass.crc = str_crc32c(pass.crc, &b.labels[i], sizeof b.labels[i]);
+            pass.crc = crc32c_update(pass.crc, b.images + (size_t)i * image, image);
+            pass.crc = crc32c_update(pass.crc, &b.labels[i], sizeof b.labels[i]);
             pass.other_class += b.labels[i] != dataset_label(d, b.sample_ids[i]);
         }
         pass.bad += b.bad;

@@ -45,12 +45,12 @@ static void see_batch(const Batch *b, int64_t batch, int64_t first, Seen *out)
     for (int64_t i = 0; i < batch; i++) {
         int64_t at = b->step * GLOBAL + first + i;
         out->ids[at] = b->sample_ids[i];
-        out->crcs[at] = str_crc32c(0, b->images + i * SIZE * SIZE * 3, SIZE * SIZE * 3);
-        out->boxes ^= str_crc32c((uint32_t)at, &b->erase[i], sizeof b->erase[i]);
+        out->crcs[at] = crc32c_update(0, b->images + i * SIZE * SIZE * 3, SIZE * SIZE * 3);
+        out->boxes ^= crc32c_update((uint32_t)at, &b->erase[i], sizeof b->erase[i]);
     }
     out->lambdas[b->step * GLOBAL + first] = b->mix.lambda;
     out->mix ^=
-        str_crc32c((uint32_t)(b->step * GLOBAL + first), &b->mix.lambda, sizeof b->mix.lambda);
+        crc32c_update((uint32_t)(b->step * GLOBAL + first), &b->mix.lambda, sizeof b->mix.lambda);
 }
 
 static void see(const Dataset *d, LoaderOptions o, Seen *out)
@@ -70,7 +70,7 @@ static void see(const Dataset *d, LoaderOptions o, Seen *out)
         }
         loader_destroy(l);
     }
-    out->images = str_crc32c(0, out->crcs, sizeof out->crcs);
+    out->images = crc32c_update(0, out->crcs, sizeof out->crcs);
 }
 
 static Dataset *open_shapes(void)

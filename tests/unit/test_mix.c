@@ -33,7 +33,7 @@ static Status put(Backend *b, OpTensor *t, const void *host)
 static Status run_op(Backend *b, OpInstance *op, const void *const *in, void *const *out)
 {
     Stream *stream = NULL;
-    TRY(op_prepare(op));
+    TRY(backend_prepare_op(op));
     for (int i = 0; i < OP_MAX_INPUTS; i++) TRY(put(b, &op->in[i], in[i]));
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) TRY(put(b, &op->out[i], NULL));
     TRY(b->v->alloc(b, op->workspace_bytes + 1, &op->workspace));
@@ -50,7 +50,7 @@ static Status run_op(Backend *b, OpInstance *op, const void *const *in, void *co
     for (int i = 0; i < OP_MAX_OUTPUTS; i++)
         if (op->out[i].data) b->v->free(b, op->out[i].data);
     b->v->free(b, op->workspace);
-    op_release(op);
+    backend_release_op(op);
     return OK;
 }
 
@@ -95,8 +95,8 @@ static void check_input(Backend *b, const char *line)
     REQUIRE_OK(run_op(b, &op, (const void *[OP_MAX_INPUTS]){ images, boxes, mix },
                       (void *[OP_MAX_OUTPUTS]){ x }));
     for (int i = 0; i < VALUES; i++) x[i] += 0.0F; /* torch has no negative zeros here */
-    if (str_crc32c(0, x, sizeof x) != want) fprintf(stderr, "differs: input %s\n", kind);
-    CHECK_INT(str_crc32c(0, x, sizeof x), want);
+    if (crc32c_update(0, x, sizeof x) != want) fprintf(stderr, "differs: input %s\n", kind);
+    CHECK_INT(crc32c_update(0, x, sizeof x), want);
 }
 
 /* ---- loss ---- */

@@ -79,7 +79,7 @@ static Status open_only_file(ByteStream **out, const char *dir)
     CHECK_INT(count, 1);
     CHECK(str_starts_with(names[0], "events.out.tfevents.1700000000.node7."));
     char *path = fs_join(dir, names[0]);
-    Status status = stream_open(out, path);
+    Status status = byte_stream_open(out, path);
     mem_free(path);
     mem_free(names);
     return status;
@@ -112,9 +112,9 @@ TEST(event_file_has_tensorflows_records)
     event_file_close(f);
 
     REQUIRE_OK(open_only_file(&s, dir));
-    REQUIRE_OK(stream_read(s, start, sizeof start, &got));
+    REQUIRE_OK(byte_stream_read(s, start, sizeof start, &got));
     CHECK(got == sizeof start && memcmp(start, first_bytes, sizeof start) == 0);
-    stream_close(s);
+    byte_stream_close(s);
     REQUIRE_OK(open_only_file(&s, dir));
     next_event(s, &buf, e, 2);
     CHECK(e[0].number == 1 && e[0].wire == 1 && e[1].number == 3);
@@ -144,8 +144,8 @@ TEST(event_file_has_tensorflows_records)
     bool more = true;
     CHECK_OK(tfrecord_next(s, &buf, &bytes, &offset, &more));
     CHECK(!more);
-    stream_close(s);
-    buf_free(&buf);
+    byte_stream_close(s);
+    byte_buf_free(&buf);
     mem_free(dir);
 }
 
@@ -198,14 +198,14 @@ TEST(means_of_looks_are_of_what_was_known)
                  { nan, 300, 0.5, 0.5, 0.5, 300 },
                  { 0.9, nan, 0.7, 0.5, 0.9, 300 },
                  { 0.1, 100, 0.5, 0.1, 0.9, 200 } };
-    GpuLooks looks = { 0 };
+    GpuSamples looks = { 0 };
     GpuGauges g = { 0 };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const double want[] = { rows[i].mean, rows[i].least, rows[i].most, rows[i].power };
-        gauges_look(&g, &looks,
-                    &(GpuState){ .utilization = rows[i].utilization,
-                                 .power_w = rows[i].power_w,
-                                 .sm_clock_mhz = i });
+        gauges_add_sample(&g, &looks,
+                          &(GpuState){ .utilization = rows[i].utilization,
+                                       .power_w = rows[i].power_w,
+                                       .sm_clock_mhz = i });
         const double got[] = { g.state.utilization, g.utilization_min, g.utilization_max,
                                g.state.power_w };
         for (int k = 0; k < 4; k++) {

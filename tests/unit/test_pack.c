@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "data/decode/seek_index.h"
 #include "data/load/cache.h"
-#include "data/load/dataset.h"
+#include "data/load/dataset_internal.h"
 #include "data/load/pack.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"
@@ -172,7 +172,7 @@ TEST(packed_images_have_a_seek_index)
         CHECK_INT(s.seek && seek_index_view(&view, s.seek, s.seek_bytes, s.data, s.bytes), seek);
         REQUIRE_OK(source->kind->read(source, 1, 0, &buf, &s));
         CHECK(s.seek == NULL && s.seek_bytes == 0);
-        buf_free(&buf);
+        byte_buf_free(&buf);
         dataset_close(shards);
     }
     dataset_close(d);
@@ -200,7 +200,7 @@ static uint32_t batches(const Dataset *d, int readers, size_t ahead)
                         .max_bad_fraction = 0 };
     CHECK_OK(loader_create(&l, d, &o));
     while (l && loader_next(l, &b, &more, NULL) == OK && more) {
-        crc = str_crc32c(crc, b.images, 7 * 64 * 64 * 3);
+        crc = crc32c_update(crc, b.images, 7 * 64 * 64 * 3);
         CHECK_INT(b.bad, 0);
         loader_release(l, &b);
     }
@@ -240,7 +240,7 @@ TEST(seek_indices_stay_with_their_files_on_every_way)
             CHECK_OK(dataset_read(shards, i, 0, &buf, &s, &hit));
             CHECK_INT(hit, cached);
             CHECK(s.seek && seek_index_view(&view, s.seek, s.seek_bytes, s.data, s.bytes));
-            buf_free(&buf);
+            byte_buf_free(&buf);
         }
         dataset_close(shards);
         cache_destroy(cache);

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "data/augment/view.h"
-#include "data/decode/decode.h"
+#include "data/decode/decoder.h"
 #include "data/decode/seek_index.h"
 #include "tests/test.h"
 #include <stdio.h>
@@ -52,8 +52,8 @@ static uint32_t crc_of_whole(const View *v, Tools *t, const EncodedImage *file)
 {
     ImageView image = { 0 };
     CHECK_OK(decoder_decode(t->decoder, file->bytes, file->size, v->channels, &image));
-    return str_crc32c(0, image.pixels,
-                      (size_t)image.width * (size_t)image.height * (size_t)v->channels);
+    return crc32c_update(0, image.pixels,
+                         (size_t)image.width * (size_t)image.height * (size_t)v->channels);
 }
 
 /* The checksum of the view, of which only the part that it needs is decoded. */
@@ -71,7 +71,7 @@ static uint32_t crc_of_view(const View *v, Tools *t, const EncodedImage *file)
     ImageBox needed = view_needs(&v->plan, filter);
     CHECK_OK(decoder_read(t->decoder, &needed, &pixels));
     CHECK_OK(view_make(&v->plan, filter, &pixels, v->channels, &t->scratch, out));
-    return str_crc32c(0, out, total);
+    return crc32c_update(0, out, total);
 }
 
 static bool check_view(const View *v, Tools *t)
@@ -85,7 +85,7 @@ static bool check_view(const View *v, Tools *t)
     snprintf(path, sizeof path, FOLDER "%s", v->file);
     CHECK_OK(fs_read_file(path, &bytes, &file.size));
     file.bytes = bytes;
-    CHECK_OK(seek_index_build(t->decoder, bytes, file.size, 2, &t->index, &index_bytes));
+    CHECK_OK(decoder_build_seek_index(t->decoder, bytes, file.size, 2, &t->index, &index_bytes));
     for (int way = 0; way < 3; way++) {
         decoder_use_stock(t->decoder, way == 0);
         file.seek = way == 2 && index_bytes ? t->index.data : NULL;
@@ -119,6 +119,6 @@ TEST(decoded_pixels_and_views_are_pillows)
     CHECK_INT(views, FILES * 2 * VIEWS);
     decoder_destroy(t.decoder);
     view_scratch_free(&t.scratch);
-    buf_free(&t.index);
+    byte_buf_free(&t.index);
     mem_free(text);
 }

@@ -153,11 +153,11 @@ TEST(outputs_lie_apart_where_their_ops_say_so)
 {
     Graph *g = random_graph(5, true, true);
     Sizes s = sizes_of(g, 64, NULL);
-    unsigned *apart = mem_calloc((size_t)graph_node_count(g), sizeof *apart);
-    for (int i = 0; i < graph_node_count(g); i += 2) apart[i] = ~0u;
+    unsigned *no_alias = mem_calloc((size_t)graph_node_count(g), sizeof *no_alias);
+    for (int i = 0; i < graph_node_count(g); i += 2) no_alias[i] = ~0u;
     int over[2] = { 0, 0 };
     Plan *p = NULL;
-    s.inputs.node_apart = apart;
+    s.inputs.node_no_alias = no_alias;
     REQUIRE_OK(plan_create(&p, g, &s.inputs));
     CHECK_OK(plan_check(p, g));
     for (TensorId id = 0; id < graph_tensor_count(g); id++)
@@ -166,7 +166,7 @@ TEST(outputs_lie_apart_where_their_ops_say_so)
     CHECK(over[1] > 0);
     plan_destroy(p);
     free_sizes(&s);
-    mem_free(apart);
+    mem_free(no_alias);
     graph_destroy(g);
 }
 

@@ -1,4 +1,4 @@
-/* Automatic augmentation: tables equal torchvision's, recipes give the bytes of torchvision from
+/* Automatic augmentation: tables equal torchvision's, plans give the bytes of torchvision from
  * the same parameters, draws have torchvision's distributions. Golden files:
  * scripts/make_policy_golden.py, scripts/replay_views.py. */
 #include "base/fs.h"
@@ -8,7 +8,7 @@
 #include "data/augment/policy.h"
 #include "data/augment/replay.h"
 #include "data/augment/view.h"
-#include "data/decode/decode.h"
+#include "data/decode/decoder.h"
 #include "tests/test.h"
 #include <math.h>
 #include <stdio.h>
@@ -83,7 +83,7 @@ static uint32_t crc_of_replay(const char *file, const Replay *r, Decoder *decode
     size_t size = 0, total = (size_t)r->plan.size * (size_t)r->plan.size * 3;
     ImageView image = { 0 };
     ViewScratch view = { 0 };
-    RecipeScratch scratch = { 0 };
+    PolicyScratch scratch = { 0 };
     const ImageOpStyle style = { 0 };
     Picture picture = { out, r->plan.size, r->plan.size, 3 };
     snprintf(path, sizeof path, "tests/golden/images/%s", file);
@@ -92,11 +92,11 @@ static uint32_t crc_of_replay(const char *file, const Replay *r, Decoder *decode
     CHECK_OK(decoder_decode(decoder, bytes, size, 3, &image));
     PixelBox pixels = image_as_box(&image);
     CHECK_OK(view_make(&r->plan, RESIZE_BILINEAR, &pixels, 3, &view, out));
-    CHECK_OK(recipe_apply(&r->recipe, &style, &picture, &scratch));
+    CHECK_OK(policy_apply(&r->policy_plan, &style, &picture, &scratch));
     mem_free(bytes);
     view_scratch_free(&view);
-    recipe_scratch_free(&scratch);
-    return str_crc32c(0, out, total);
+    policy_scratch_free(&scratch);
+    return crc32c_update(0, out, total);
 }
 
 TEST(given_parameters_give_the_bytes_of_torchvision)
@@ -114,7 +114,7 @@ TEST(given_parameters_give_the_bytes_of_torchvision)
         Replay r;
         REQUIRE(sscanf(line + 1, "%31[^\t]\t%1023[^\t]\t%x", file, parameters, &want) == 3);
         REQUIRE_OK(replay_parse(parameters, &r));
-        chains += r.recipe.chain_count;
+        chains += r.policy_plan.chain_count;
         if (crc_of_replay(file, &r, decoder) == want) continue;
         fprintf(stderr, "differs: %.*s\n", (int)strcspn(line + 1, "\n"), line + 1);
         CHECK(!"the bytes of torchvision");
@@ -134,7 +134,7 @@ TEST(replays_read_back)
     for (int64_t id = 0; id < 50; id++) {
         const AugmentDraw draw = { .seed = 5, .epoch = 1, .sample = id };
         Replay a = { .plan = augment_draw(AUGMENT_IMAGENET, 300, 200, 64, 64, &draw) }, b;
-        policy_draw(&o, 64, 64, &draw, &a.recipe);
+        policy_draw(&o, 64, 64, &draw, &a.policy_plan);
         a.erase = policy_draw_erase(o.erase, 64, 64, &draw);
         str_clear(&first);
         str_clear(&second);
@@ -142,9 +142,9 @@ TEST(replays_read_back)
         REQUIRE_OK(replay_parse(first.text, &b));
         replay_print(&b, &second);
         CHECK_STR(second.text, first.text);
-        CHECK_INT(b.recipe.chain_count, 3);
-        CHECK(b.recipe.ops[0].value == a.recipe.ops[0].value &&
-              b.recipe.chains[2].weight == a.recipe.chains[2].weight);
+        CHECK_INT(b.policy_plan.chain_count, 3);
+        CHECK(b.policy_plan.ops[0].value == a.policy_plan.ops[0].value &&
+              b.policy_plan.chains[2].weight == a.policy_plan.chains[2].weight);
     }
     str_free(&first);
     str_free(&second);
@@ -167,16 +167,16 @@ TEST(bad_replays_are_refused)
     }
     char many[1024] = "box 0 0 4 4 resize 4 4 size 4";
     Replay r;
-    for (int i = 0; i <= RECIPE_MAX_OPS; i++)
+    for (int i = 0; i <= POLICY_PLAN_MAX_OPS; i++)
         strncat(many, " op invert 0", sizeof many - strlen(many) - 1);
     CHECK_STATUS(replay_parse(many, &r), ERR_DATA);
 }
 
 /* ---- distributions ---- */
 
-static Recipe drawn(const PolicyOptions *o, int64_t id)
+static PolicyPlan drawn(const PolicyOptions *o, int64_t id)
 {
-    Recipe r;
+    PolicyPlan r;
     policy_draw(o, 224, 224, &(AugmentDraw){ .seed = 8, .epoch = 2, .sample = id }, &r);
     return r;
 }
@@ -187,7 +187,7 @@ TEST(randaugment_draws_ops_and_signs_evenly)
     const PolicyOptions o = { .policy = POLICY_RANDAUGMENT, .ops = 2, .magnitude = 9, .bins = 31 };
     int count[IMAGE_OP_COUNT] = { 0 }, negative[IMAGE_OP_COUNT] = { 0 };
     for (int64_t id = 0; id < DRAWS; id++) {
-        Recipe r = drawn(&o, id);
+        PolicyPlan r = drawn(&o, id);
         REQUIRE(r.op_count == 2 && r.chain_count == 0);
         for (int k = 0; k < 2; k++) {
             const ImageOp *op = &r.ops[k];
@@ -216,7 +216,7 @@ TEST(trivialaugment_draws_bins_evenly)
     const PolicyOptions o = { .policy = POLICY_TRIVIALAUGMENT, .bins = BINS };
     int bins[BINS] = { 0 }, rotates = 0, negative = 0;
     for (int64_t id = 0; id < DRAWS; id++) {
-        Recipe r = drawn(&o, id);
+        PolicyPlan r = drawn(&o, id);
         REQUIRE(r.op_count == 1);
         if (r.ops[0].kind != IMAGE_ROTATE) continue;
         rotates++;
@@ -240,7 +240,7 @@ TEST(autoaugment_follows_its_probabilities)
             want[s->kind] += (double)s->probability / AUTOAUGMENT_SUB_POLICIES;
         }
     for (int64_t id = 0; id < DRAWS; id++) {
-        Recipe r = drawn(&o, id);
+        PolicyPlan r = drawn(&o, id);
         for (int k = 0; k < r.op_count; k++) {
             count[r.ops[k].kind]++;
             negative += r.ops[k].kind == IMAGE_ROTATE && r.ops[k].value < 0;
@@ -257,7 +257,7 @@ TEST(augmix_weights_sum_to_one)
     int depths[4] = { 0 }, ops = 0;
     double own = 0;
     for (int64_t id = 0; id < DRAWS; id++) {
-        Recipe r = drawn(&o, id);
+        PolicyPlan r = drawn(&o, id);
         REQUIRE(r.op_count == 0 && r.chain_count == 3);
         double sum = (double)r.own_weight;
         own += sum / DRAWS;
@@ -289,7 +289,7 @@ TEST(jitter_draws_factors_in_any_order)
     int place[4][4] = { { 0 } };
     double mean[4] = { 0 };
     for (int64_t id = 0; id < DRAWS; id++) {
-        Recipe r = drawn(&o, id);
+        PolicyPlan r = drawn(&o, id);
         REQUIRE(r.op_count == 4);
         for (int i = 0; i < 4; i++)
             for (int k = 0; k < 4; k++) {

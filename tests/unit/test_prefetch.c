@@ -19,21 +19,21 @@ typedef struct Fixture {
     Prefetch *prefetch;
 } Fixture;
 
-/* treated: a training program that erases and mixes. */
-static Status add_mlp(Fixture *f, bool treated)
+/* augmented: a training program that erases and mixes. */
+static Status add_mlp(Fixture *f, bool augmented)
 {
     ModelOptions o = {
         .width = 1,
         .graph = { .batch = BATCH, .channels = 3, .height = SIZE, .width = SIZE, .classes = 10 }
     };
-    o.graph.training = o.graph.erase = o.graph.mix = treated;
+    o.graph.training = o.graph.erase = o.graph.mix = augmented;
     Graph *g = NULL;
     for (int c = 0; c < 3; c++) o.graph.std[c] = 1;
     TRY(model_build(&g, model_find("mlp"), &o));
     return executor_add(f->executor, g, false, &f->program);
 }
 
-static Status set_up(Fixture *f, bool cuda, bool treated)
+static Status set_up(Fixture *f, bool cuda, bool augmented)
 {
     const DatasetOptions data = { .format = DATA_SYNTHETIC,
                                   .synthetic_images = 256,
@@ -44,9 +44,9 @@ static Status set_up(Fixture *f, bool cuda, bool treated)
              : backend_cpu_create(&f->backend, 1, FUSE_AUTO));
     TRY(dataset_open(&f->data, &data));
     TRY(executor_create(&f->executor, f->backend));
-    TRY(add_mlp(f, treated));
+    TRY(add_mlp(f, augmented));
     TRY(executor_commit(f->executor));
-    return prefetch_create(&f->prefetch, f->executor, BATCH, IMAGE_BYTES, treated);
+    return prefetch_create(&f->prefetch, f->executor, BATCH, IMAGE_BYTES, augmented);
 }
 
 static void tear_down(Fixture *f)
@@ -86,12 +86,12 @@ static Status read_back(const Fixture *f, const void *data, DType type, int64_t 
 }
 
 /* What is to be erased and mixed lies beside the images, or nowhere. */
-static void compare_treatment(const Fixture *f, const PrefetchInput *in, const Batch *want,
-                              bool treated)
+static void compare_augment_data(const Fixture *f, const PrefetchInput *in, const Batch *want,
+                                 bool augmented)
 {
     EraseBox boxes[BATCH];
     float mix[MIX_COUNT];
-    CHECK((in->erase != NULL) == treated && (in->mix != NULL) == treated);
+    CHECK((in->erase != NULL) == augmented && (in->mix != NULL) == augmented);
     if (!in->erase || !in->mix) return;
     REQUIRE_OK(read_back(f, in->erase, DTYPE_I32, BATCH * ERASE_COUNT, boxes));
     REQUIRE_OK(read_back(f, in->mix, DTYPE_F32, MIX_COUNT, mix));
@@ -104,7 +104,7 @@ static void compare_treatment(const Fixture *f, const PrefetchInput *in, const B
 }
 
 /* One loader's batches through the prefetch, another's of the same options directly. */
-static void compare_stream(Fixture *f, bool treated)
+static void compare_stream(Fixture *f, bool augmented)
 {
     static uint8_t images[BATCH * IMAGE_BYTES];
     int32_t labels[BATCH];
@@ -136,7 +136,7 @@ static void compare_stream(Fixture *f, bool treated)
         REQUIRE_OK(read_back(f, in.labels, DTYPE_I32, BATCH, labels));
         CHECK(memcmp(images, want.images, sizeof images) == 0 &&
               memcmp(labels, want.labels, sizeof labels) == 0);
-        compare_treatment(f, &in, &want, treated);
+        compare_augment_data(f, &in, &want, augmented);
         REQUIRE_OK(prefetch_done(f->prefetch));
         REQUIRE_OK(prefetch_mark(f->prefetch, &end));
         CHECK((end != NULL) == (f->backend->v->device != NULL));
@@ -154,11 +154,11 @@ static void compare_stream(Fixture *f, bool treated)
 /* A second loader takes up the pinned memory of the first. */
 static void check_backend(bool cuda)
 {
-    for (int treated = 0; treated < 2; treated++) {
+    for (int augmented = 0; augmented < 2; augmented++) {
         Fixture f;
-        REQUIRE_OK(set_up(&f, cuda, treated != 0));
-        compare_stream(&f, treated != 0);
-        compare_stream(&f, treated != 0);
+        REQUIRE_OK(set_up(&f, cuda, augmented != 0));
+        compare_stream(&f, augmented != 0);
+        compare_stream(&f, augmented != 0);
         tear_down(&f);
     }
 }

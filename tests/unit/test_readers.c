@@ -2,7 +2,7 @@
  * in front of a slow storage are in test_loader.c. */
 #include "base/rng.h"
 #include "data/load/byte_ring.h"
-#include "data/load/histogram.h"
+#include "data/load/latency.h"
 #include "data/load/reader_count.h"
 #include "tests/test.h"
 #include <string.h>
@@ -137,20 +137,20 @@ TEST(readers_stop_growing_where_storage_gives_no_more)
 
 TEST(percentiles)
 {
-    TimeCounter counter = { 0 };
-    TimeCounts all = { 0 }, before;
-    CHECK_NEAR(time_counts_percentile(&all, 0.5), 0, 0);
-    for (int i = 0; i < 100; i++) time_counter_add(&counter, 1e-3);
-    time_counter_read(&counter, &all);
+    LatencyCounter counter = { 0 };
+    LatencyCounts all = { 0 }, before;
+    CHECK_NEAR(latency_counts_percentile(&all, 0.5), 0, 0);
+    for (int i = 0; i < 100; i++) latency_counter_add(&counter, 1e-3);
+    latency_counter_read(&counter, &all);
     before = all;
-    CHECK_NEAR(time_counts_percentile(&all, 0.99), 1e-3, 0.05e-3);
-    for (int i = 1; i <= 1000; i++) time_counts_add(&all, i * 1e-4);
-    time_counts_subtract(&all, &before);
-    CHECK_INT(time_counts_total(&all), 1000);
-    CHECK_NEAR(time_counts_percentile(&all, 0.5), 0.050, 0.004);
-    CHECK_NEAR(time_counts_percentile(&all, 0.99), 0.099, 0.008);
+    CHECK_NEAR(latency_counts_percentile(&all, 0.99), 1e-3, 0.05e-3);
+    for (int i = 1; i <= 1000; i++) latency_counts_add(&all, i * 1e-4);
+    latency_counts_subtract(&all, &before);
+    CHECK_INT(latency_counts_total(&all), 1000);
+    CHECK_NEAR(latency_counts_percentile(&all, 0.5), 0.050, 0.004);
+    CHECK_NEAR(latency_counts_percentile(&all, 0.99), 0.099, 0.008);
     CHECK_NEAR(all.seconds, 50.05, 1e-6);
-    time_counts_add(&all, 1e9); /* the last bucket takes all that is longer */
-    time_counts_add(&all, 0);
-    CHECK_INT(time_counts_total(&all), 1002);
+    latency_counts_add(&all, 1e9); /* the last bucket takes all that is longer */
+    latency_counts_add(&all, 0);
+    CHECK_INT(latency_counts_total(&all), 1002);
 }

@@ -8,7 +8,7 @@
 #include "trainer/report/html.h"
 #include "trainer/report/plot.h"
 #include "trainer/report/report.h"
-#include "trainer/report/runs.h"
+#include "trainer/report/report_run.h"
 #include "trainer/report/scaling.h"
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ TEST(quantiles_of_student_are_those_of_tables)
 TEST(intervals_need_three_values)
 {
     const double values[] = { 10, 12, 14 };
-    Sample s = statistics_sample(values, 3);
+    StatisticsSample s = statistics_sample(values, 3);
     CHECK_NEAR(s.mean, 12, 1e-12);
     CHECK_NEAR(s.deviation, 2, 1e-12);
     CHECK_NEAR(s.half, 4.30265 * 2 / sqrt(3), 1e-4);
@@ -41,8 +41,8 @@ TEST(intervals_need_three_values)
 
 TEST(ratios_have_intervals_of_fieller)
 {
-    Sample a = { .count = 4, .mean = 10, .deviation = 1 },
-           b = { .count = 4, .mean = 5, .deviation = 0.4 };
+    StatisticsSample a = { .count = 4, .mean = 10, .deviation = 1 },
+                     b = { .count = 4, .mean = 5, .deviation = 0.4 };
     double va = 0.25, vb = 0.04, ratio = 2, sum = va + ratio * ratio * vb;
     double degrees = sum * sum / (va * va / 3 + ratio * ratio * vb * ratio * ratio * vb / 3);
     double t = statistics_t(degrees), g = t * t * vb / 25;

@@ -3,7 +3,7 @@
  * knows. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/augment/resize_kernels.h"
+#include "data/augment/resize_internal.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <string.h>

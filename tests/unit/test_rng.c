@@ -20,7 +20,7 @@ TEST(philox_known_answers)
     };
     for (int i = 0; i < 3; i++) {
         uint32_t got[4];
-        philox4x32(rows[i].key, rows[i].counter, got);
+        philox_4x32(rows[i].key, rows[i].counter, got);
         CHECK(memcmp(got, rows[i].want, sizeof got) == 0);
     }
 }
@@ -30,7 +30,7 @@ TEST(stream_is_the_blocks_in_order)
     Rng rng = rng_at(0x123456789abcdef0, RNG_CROP, 5, 6);
     for (uint32_t block = 0; block < 3; block++) {
         uint32_t counter[4] = { 5, 6, RNG_CROP, block }, want[4];
-        philox4x32(0x123456789abcdef0, counter, want);
+        philox_4x32(0x123456789abcdef0, counter, want);
         for (int k = 0; k < 4; k++) CHECK_INT(rng_u32(&rng), want[k]);
     }
 }

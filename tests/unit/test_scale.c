@@ -5,8 +5,8 @@
 #include "base/str.h"
 #include "tests/test.h"
 #include "trainer/scale/fabric.h"
-#include "trainer/scale/runner.h"
-#include "trainer/scale/steptime.h"
+#include "trainer/scale/series_run.h"
+#include "trainer/scale/step_model.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static void open_series(Series *s, const char *more)
 static bool has_word(const Point *p, const Series *s, const char *word)
 {
     Words words = { .count = 0 };
-    point_command(p, s, &words);
+    series_point_command(p, s, &words);
     for (int i = 0; i < words.count; i++)
         if (strcmp(words.word[i], word) == 0) return true;
     return false;
@@ -50,7 +50,7 @@ TEST(repeats_are_the_outer_loop)
         CHECK(has_word(&p, &s, "train.max_steps=25") && has_word(&p, &s, "checkpoint.resume=none"));
         CHECK(has_word(&p, &s, "data.val=") && has_word(&p, &s, "train.batch_mode=per_rank"));
         CHECK(!has_word(&p, &s, "data.format=synthetic"));
-        point_free(&p);
+        series_point_free(&p);
     }
     series_close(&s);
 }
@@ -72,7 +72,7 @@ TEST(strong_scaling_keeps_the_global_batch)
     REQUIRE_OK(series_point(&p, &s, 0));
     CHECK(has_word(&p, &s, "train.batch_mode=global") && has_word(&p, &s, "data.format=synthetic"));
     CHECK(has_word(&p, &s, "train.epochs=3") && has_word(&p, &s, "train.max_steps=0"));
-    point_free(&p);
+    series_point_free(&p);
     series_close(&s);
 }
 
@@ -115,7 +115,7 @@ static void check_found(const Point *p, const Series *s, Status want, bool want_
 {
     ReportRun run;
     bool finished = false;
-    CHECK_STATUS(point_find(p, s, &run, &finished), want);
+    CHECK_STATUS(series_point_find(p, s, &run, &finished), want);
     CHECK(finished == want_finished || want != OK);
     report_run_free(&run);
 }
@@ -158,16 +158,16 @@ TEST(a_point_is_finished_when_its_run_says_so)
     CHECK_CONTAINS(status_message(), "2 ranks were started and the run had 3");
     str_free(&config);
     config_destroy(c);
-    point_free(&p);
+    series_point_free(&p);
     series_close(&s);
 }
 
 TEST(printed_lines_need_whole_nodes)
 {
     Series s;
-    const RunnerOptions o = { .program = "/x/convoy" };
+    const SeriesRunOptions o = { .program = "/x/convoy" };
     open_series(&s, NULL);
-    CHECK_STATUS(runner_print(&s, &o, PRINT_SBATCH, 4), ERR_USAGE);
+    CHECK_STATUS(series_run_print(&s, &o, PRINT_SBATCH, 4), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "6 ranks are no multiple of 4 ranks a node");
     series_close(&s);
 }

@@ -1,8 +1,8 @@
 /* The learning rate as a function of the step. */
 #include "tests/test.h"
 #include "trainer/config/config.h"
-#include "trainer/config/runplan.h"
 #include "trainer/config/schedule.h"
+#include "trainer/config/train_plan.h"
 #include <stdio.h>
 
 /* AWS's TensorFlow example for ResNet-50 on Kubernetes trains 300 steps of 8192 images, with a rate
@@ -24,9 +24,9 @@ TEST(poly_decay_prints_the_digits_of_the_tensorflow_example)
                                         "train.max_steps=300",     "train.batch_mode=global",
                                         "train.global_batch=8192", "train.batch_per_rank=64" };
     Config *c = NULL;
-    RunPlan plan;
+    TrainPlan plan;
     REQUIRE_OK(config_load(&c, NULL, sets, sizeof sets / sizeof sets[0]));
-    REQUIRE_OK(runplan_make(&plan, c, 128, 1281167));
+    REQUIRE_OK(train_plan_make(&plan, c, 128, 1281167));
     Schedule s = schedule_from_config(c, plan.global_batch, 128, plan.images, plan.total_steps);
     CHECK_INT(plan.total_steps, 300);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -6,7 +6,7 @@
 #include "models/models.h"
 #include "tests/test.h"
 #include "trainer/exec/executor.h"
-#include "trainer/train/reduce.h"
+#include "trainer/train/reducer.h"
 #include <stdio.h>
 #include <string.h>
 

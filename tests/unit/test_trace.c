@@ -126,11 +126,11 @@ TEST(no_trace_keeps_nothing)
 TEST(steps_are_a_range)
 {
     int64_t first = 0, last = 0;
-    CHECK_OK(tracing_parse_steps("3-5", &first, &last));
+    CHECK_OK(config_parse_trace_steps("3-5", &first, &last));
     CHECK(first == 3 && last == 5);
-    CHECK_OK(tracing_parse_steps("12", &first, &last));
+    CHECK_OK(config_parse_trace_steps("12", &first, &last));
     CHECK(first == 12 && last == 12);
     static const char *const wrong[] = { "0-3", "5-3", "a", "3-", "-3", "3-4-5", "3,4", "" };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        CHECK_STATUS(tracing_parse_steps(wrong[i], &first, &last), ERR_USAGE);
+        CHECK_STATUS(config_parse_trace_steps(wrong[i], &first, &last), ERR_USAGE);
 }

@@ -1,10 +1,10 @@
 /* test_world_change.c - a run that goes on with another number of ranks: at one global batch every
- * sample of every epoch is seen once, whoever sees it, with the batches that runplan_make gives
+ * sample of every epoch is seen once, whoever sees it, with the batches that train_plan_make gives
  * each world. */
 #include "base/mem.h"
 #include "data/data.h"
 #include "tests/test.h"
-#include "trainer/config/runplan.h"
+#include "trainer/config/train_plan.h"
 #include <string.h>
 
 enum { IMAGES = 150, GLOBAL_BATCH = 12, EPOCHS = 2, STEPS = IMAGES * EPOCHS / GLOBAL_BATCH };
@@ -12,7 +12,7 @@ enum { IMAGES = 150, GLOBAL_BATCH = 12, EPOCHS = 2, STEPS = IMAGES * EPOCHS / GL
 typedef struct Leg { /* a part of the run on so many ranks */
     int world;
     int64_t from, to;
-    int64_t batch, accumulate; /* what runplan_make should give */
+    int64_t batch, accumulate; /* what train_plan_make should give */
 } Leg;
 
 static Dataset *open_data(void)
@@ -26,14 +26,14 @@ static Dataset *open_data(void)
     return d;
 }
 
-static RunPlan plan_for(const Leg *leg)
+static TrainPlan plan_for(const Leg *leg)
 {
-    RunPlan p = { 0 };
+    TrainPlan p = { 0 };
     Config *c = NULL;
     const char *sets[] = { "train.batch_mode=global", "train.global_batch=12",
                            "train.batch_per_rank=4" };
     CHECK_OK(config_load(&c, NULL, sets, 3));
-    if (c) CHECK_OK(runplan_make(&p, c, leg->world, IMAGES));
+    if (c) CHECK_OK(train_plan_make(&p, c, leg->world, IMAGES));
     config_destroy(c);
     CHECK_INT(p.batch, leg->batch);
     CHECK_INT(p.accumulate, leg->accumulate);
@@ -42,7 +42,7 @@ static RunPlan plan_for(const Leg *leg)
 }
 
 /* Adds what one rank sees to seen[epoch * IMAGES + id]; order: the step at which. */
-static void count_rank(const Dataset *d, const Leg *leg, const RunPlan *p, int rank, int *seen)
+static void count_rank(const Dataset *d, const Leg *leg, const TrainPlan *p, int rank, int *seen)
 {
     LoaderOptions o = { .image_size = 8,
                         .channels = 3,
@@ -79,7 +79,7 @@ TEST(every_sample_is_seen_once_over_4_2_and_3_ranks)
     Dataset *d = open_data();
     REQUIRE(d != NULL);
     for (size_t i = 0; i < sizeof legs / sizeof legs[0]; i++) {
-        RunPlan p = plan_for(&legs[i]);
+        TrainPlan p = plan_for(&legs[i]);
         REQUIRE(p.batch > 0);
         for (int rank = 0; rank < legs[i].world; rank++) count_rank(d, &legs[i], &p, rank, seen);
     }

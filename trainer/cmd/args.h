@@ -10,8 +10,8 @@
  *
  * ACCEPTED. --name value and --name=value; -- ends the options; --help or -h anywhere prints the
  * help text and nothing else is checked. */
-#ifndef CONVOY_TRAINER_ARGS_H
-#define CONVOY_TRAINER_ARGS_H
+#ifndef CONVOY_TRAINER_CMD_ARGS_H
+#define CONVOY_TRAINER_CMD_ARGS_H
 #include "base/status.h"
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* bench.h - the benchmarks behind convoy bench; each prints its own lines on rank 0. */
-#ifndef CONVOY_TRAINER_BENCH_H
-#define CONVOY_TRAINER_BENCH_H
-#include "trainer/cmd/run.h"
+#ifndef CONVOY_TRAINER_CMD_BENCH_H
+#define CONVOY_TRAINER_CMD_BENCH_H
+#include "trainer/cmd/command_run.h"
 
 typedef struct BenchOptions {
     int64_t steps, warmup;

@@ -51,13 +51,14 @@ static Status wait_for_device(Sums *s)
 static Status join_devices(Sums *s, const Config *c)
 {
     DeviceChoice choice;
-    DeviceCommCarrier carrier;
+    DeviceCommTransport transport;
     TRY(comm_agree(s->comm, device_choose(&choice, c, s->comm->local_rank)));
     if (!choice.cuda) return OK;
     TRY(comm_agree(s->comm, open_device(s, c, &choice)));
-    TRY(device_comm_choose(&carrier, s->comm, s->backend->v->device->device_index(s->backend)));
-    if (carrier != DEVICE_COMM_STAGED)
-        return device_comm_create(&s->device, s->comm, s->backend, carrier, (int)c->comm.max_ctas);
+    TRY(device_comm_choose(&transport, s->comm, s->backend->v->device->device_index(s->backend)));
+    if (transport != DEVICE_COMM_STAGED)
+        return device_comm_create(&s->device, s->comm, s->backend, transport,
+                                  (int)c->comm.max_ctas);
     return OK;
 }
 

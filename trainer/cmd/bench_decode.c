@@ -10,12 +10,12 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "data/augment/replay.h"
-#include "data/decode/decode.h"
+#include "data/decode/decoder.h"
 #include "data/decode/seek_index.h"
-#include "data/load/dataset.h"
-#include "data/load/pipeline.h"
+#include "data/load/dataset_internal.h"
+#include "data/load/worker.h"
 #include "trainer/cmd/bench.h"
-#include "trainer/session/augmentation.h"
+#include "trainer/session/augment_options.h"
 #include "trainer/session/session.h"
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +33,7 @@ typedef struct Held { /* samples in memory */
 
 static void held_free(Held *h)
 {
-    for (int64_t i = 0; h->bytes && i < h->count; i++) buf_free(&h->bytes[i]);
+    for (int64_t i = 0; h->bytes && i < h->count; i++) byte_buf_free(&h->bytes[i]);
     mem_free(h->bytes);
     mem_free(h->samples);
 }
@@ -104,7 +104,7 @@ static void print_times(const Session *s, const Held *h, const WorkerTimes *befo
     log_info("header_ms %.4f", (after->header_s - before->header_s) * per_image);
     log_info("decode_ms %.4f", (after->decode_s - before->decode_s) * per_image);
     log_info("resize_ms %.4f", (after->resize_s - before->resize_s) * per_image);
-    log_info("augment_ms %.4f", (after->treat_s - before->treat_s) * per_image);
+    log_info("augment_ms %.4f", (after->policy_s - before->policy_s) * per_image);
     log_info("fast_decoder_percent %.1f",
              100 * (double)(after->fast - before->fast) / (images * passes));
     log_info("fast_decoder_given_up %lld", (long long)(after->left - before->left));
@@ -178,13 +178,15 @@ static Status replay_file(Worker *w, Decoder *indexer, const ViewOptions *view,
     Sample sample = { .encoded = true, .data = bytes, .bytes = size };
     Status status = pixels ? OK : ERR_MEMORY;
     if (status == OK && !view->ignore_seek)
-        status = seek_index_build(indexer, bytes, size, REPLAY_STEP, &index, &sample.seek_bytes);
+        status =
+            decoder_build_seek_index(indexer, bytes, size, REPLAY_STEP, &index, &sample.seek_bytes);
     sample.seek = sample.seek_bytes ? index.data : NULL;
     if (status == OK) status = worker_replay(w, &sample, plan, view, pixels);
-    if (status == OK) status = worker_treat(w, &replay->recipe, view, plan->size, pixels);
+    if (status == OK)
+        status = worker_apply_policy(w, &replay->policy_plan, view, plan->size, pixels);
     if (status == OK) str_add_n(out, (const char *)pixels, total);
     if (status == ERR_DATA) fail_note(status, "%s", path);
-    buf_free(&index);
+    byte_buf_free(&index);
     mem_free(pixels);
     mem_free(bytes);
     return status;
@@ -210,7 +212,7 @@ static Status replay_lines(Worker *w, Decoder *indexer, const ViewOptions *view,
 static Status replay(const Config *c, const BenchOptions *o)
 {
     LoaderOptions loader = { 0 };
-    augmentation_options(c, &loader);
+    augment_options_fill(c, &loader);
     ViewOptions view = { .channels = (int)c->model.in_channels,
                          .interpolation = (Interpolation)c->data.interpolation,
                          .policy = loader.policy,

@@ -65,7 +65,7 @@ static Status run_loader(Session *s, const Dataset *data, const BenchOptions *o,
     if (status == OK) status = take_batches(loader, o->steps);
     r->seconds = clock_s() - start_s;
     loader_stats(loader, &r->stats);
-    before.read = (TimeCounts){ 0 };
+    before.read = (LatencyCounts){ 0 };
     loader_stats_subtract(&r->stats, &before);
     loader_destroy(loader);
     return status;
@@ -115,11 +115,11 @@ static void print_rates(Input input, const Rates *r)
     const LoaderStats *t = &r->stats;
     const char *name = input_names[input];
     log_info("%s_images_per_s %.1f", name, r->images_per_s);
-    log_info("%s_decode_ms_p50 %.3f", name, 1e3 * time_counts_percentile(&t->decode, 0.5));
-    log_info("%s_decode_ms_p99 %.3f", name, 1e3 * time_counts_percentile(&t->decode, 0.99));
+    log_info("%s_decode_ms_p50 %.3f", name, 1e3 * latency_counts_percentile(&t->decode, 0.5));
+    log_info("%s_decode_ms_p99 %.3f", name, 1e3 * latency_counts_percentile(&t->decode, 0.99));
     if (t->readers > 0) {
-        log_info("%s_read_ms_p50 %.3f", name, 1e3 * time_counts_percentile(&t->read, 0.5));
-        log_info("%s_read_ms_p99 %.3f", name, 1e3 * time_counts_percentile(&t->read, 0.99));
+        log_info("%s_read_ms_p50 %.3f", name, 1e3 * latency_counts_percentile(&t->read, 0.5));
+        log_info("%s_read_ms_p99 %.3f", name, 1e3 * latency_counts_percentile(&t->read, 0.99));
         log_info("%s_megabytes_per_s %.2f", name, 1e-6 * (double)t->bytes_read / r->seconds);
         log_info("%s_starved_percent %.2f", name,
                  100 * t->starved_s / (r->seconds * t->decode_threads));
@@ -220,8 +220,8 @@ static Status checksum_step(const Session *s, Loader *loader, uint32_t *crcs)
         TRY(loader_next(loader, &batch, &more, NULL));
         ASSERT(more && batch.micro == micro);
         for (int64_t i = 0; i < s->plan.batch; i++) {
-            uint32_t crc = str_crc32c(0, batch.images + (size_t)i * image_bytes, image_bytes);
-            *crcs++ = str_crc32c(crc, &batch.labels[i], sizeof batch.labels[i]);
+            uint32_t crc = crc32c_update(0, batch.images + (size_t)i * image_bytes, image_bytes);
+            *crcs++ = crc32c_update(crc, &batch.labels[i], sizeof batch.labels[i]);
         }
         loader_release(loader, &batch);
     }
@@ -241,7 +241,7 @@ static Status checksum_steps(Session *s, const BenchOptions *o, Loader *loader, 
                         .name = "checksums" };
         comm_post(s->comm, &job);
         comm_wait(s->comm, &job);
-        uint32_t all = str_crc32c(0, crcs, share * (size_t)s->comm->world * sizeof *crcs);
+        uint32_t all = crc32c_update(0, crcs, share * (size_t)s->comm->world * sizeof *crcs);
         log_info("step %lld crc %08x images %lld", (long long)step, all,
                  (long long)s->plan.global_batch);
     }

@@ -5,7 +5,7 @@
 #include "trainer/cmd/bench.h"
 #include "trainer/session/memory.h"
 #include "trainer/train/evaluate.h"
-#include "trainer/train/step.h"
+#include "trainer/train/stepper.h"
 #include <stdio.h>
 
 typedef struct StepTimes {
@@ -100,7 +100,7 @@ static void add_item(const Session *s, const Stepper *stepper, const TimelineIte
     /* gradient; parameter and states, there and back; the compute copy */
     if (item->kind == TIMELINE_UPDATE)
         k->bytes +=
-            (double)bucket->bytes * (3 + 2 * optimizer_states_needed(s->config)) +
+            (double)bucket->bytes * (3 + 2 * session_optimizer_states(s->config)) +
             (s->backend->v->device
                  ? (double)s->backend->v->device->param_copy_bytes(s->backend, bucket->bytes)
                  : 0.0);

@@ -5,8 +5,8 @@
  * recorded sentence; an empty one means that it was said already or that another rank says it. A
  * command with an open log calls cmd_report() itself, so that log.txt has the line, and ranks that
  * shall be quiet call cmd_silence(). Both give back the status with its sentence emptied. */
-#ifndef CONVOY_TRAINER_CMD_H
-#define CONVOY_TRAINER_CMD_H
+#ifndef CONVOY_TRAINER_CMD_CMD_H
+#define CONVOY_TRAINER_CMD_CMD_H
 #include "base/status.h"
 
 Status cmd_train(int argc, char **argv);
@@ -25,11 +25,11 @@ Status cmd_report_runs(int argc, char **argv);
 Status cmd_scale(int argc, char **argv);
 
 /* What convoy inspect X runs, with the arguments after X. */
-Status inspect_model(int argc, char **argv);
-Status inspect_checkpoint(int argc, char **argv);
-Status inspect_config(int argc, char **argv);
-Status inspect_dataset(int argc, char **argv);
-Status inspect_memory(int argc, char **argv);
+Status cmd_inspect_model(int argc, char **argv);
+Status cmd_inspect_checkpoint(int argc, char **argv);
+Status cmd_inspect_config(int argc, char **argv);
+Status cmd_inspect_dataset(int argc, char **argv);
+Status cmd_inspect_memory(int argc, char **argv);
 
 /* A word -> function table, for convoy's subcommands and inspect's. */
 typedef struct CmdRow {

@@ -135,5 +135,5 @@ Status cmd_bench(int argc, char **argv)
                     "convoy bench: unknown benchmark %s (decode, loader, step or allreduce)",
                     args.positional[0]);
     }
-    return run_with_config(&args, bench);
+    return command_run(&args, bench);
 }

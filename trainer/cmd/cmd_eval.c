@@ -4,11 +4,11 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "trainer/cmd/cmd.h"
-#include "trainer/cmd/run.h"
+#include "trainer/cmd/command_run.h"
 #include "trainer/files/weights.h"
 #include "trainer/log/runlog.h"
 #include "trainer/train/evaluate.h"
-#include "trainer/train/state.h"
+#include "trainer/train/train_state.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static Status load_weights(Session *s, const char *path, CheckpointMeta *meta)
             status = fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path,
                           meta->model, s->config->model.name);
         if (status == OK) status = weights_check_finite(file, path);
-        if (status == OK) status = state_restore(s->executor, NULL, s->backend, file, path);
+        if (status == OK) status = train_state_restore(s->executor, NULL, s->backend, file, path);
         if (status == OK) compare_names(s, meta->class_names, path);
     } else {
         status = weights_restore(s->executor, program_graph(s->eval),
@@ -245,5 +245,5 @@ Status cmd_eval(int argc, char **argv)
 {
     Args args;
     TRY(args_parse(&args, argc, argv, help));
-    return args.help ? OK : run_with_config(&args, work);
+    return args.help ? OK : command_run(&args, work);
 }

@@ -9,8 +9,8 @@
 #include "base/str.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
+#include "trainer/files/checkpoint_model.h"
 #include "trainer/files/onnx.h"
-#include "trainer/files/stored.h"
 #include "trainer/files/weights.h"
 #include <stdio.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static Status fill(Output *o, const WeightList *list, const SafeFile *file)
     return OK;
 }
 
-static Status export_safetensors(const StoredModel *m, const char *path, ModelNames names)
+static Status export_safetensors(const CheckpointModel *m, const char *path, ModelNames names)
 {
     WeightList list;
     Output o = { .steps = m->meta.step };
@@ -88,7 +88,7 @@ static Status export_safetensors(const StoredModel *m, const char *path, ModelNa
 }
 
 /* What has the same tensors in PyTorch, and takes them, need not compute the same. */
-static void warn_of_meaning(const StoredModel *m, const char *path, ModelNames names)
+static void warn_of_meaning(const CheckpointModel *m, const char *path, ModelNames names)
 {
     if (weights_change_meaning(m->def, names))
         log_warning("%s: torchvision's %s takes these weights, but pads and normalises in another "
@@ -100,7 +100,7 @@ static void warn_of_meaning(const StoredModel *m, const char *path, ModelNames n
             path);
 }
 
-static Status export_to(const StoredModel *m, const Args *args)
+static Status export_to(const CheckpointModel *m, const Args *args)
 {
     const char *path = args->positional[1];
     ModelNames names;
@@ -116,7 +116,7 @@ static Status export_to(const StoredModel *m, const Args *args)
 Status cmd_export(int argc, char **argv)
 {
     Args args;
-    StoredModel m;
+    CheckpointModel m;
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
     if (!str_ends_with_nocase(args.positional[1], ".safetensors") &&
@@ -125,11 +125,11 @@ Status cmd_export(int argc, char **argv)
     if (fs_same_file(args.positional[0], args.positional[1]))
         return fail(ERR_USAGE, "%s: is the checkpoint itself, which a run needs as it is",
                     args.positional[1]);
-    TRY(stored_open(&m, args.positional[0], 1));
+    TRY(checkpoint_model_open(&m, args.positional[0], 1));
     Status status = export_to(&m, &args);
     if (status == OK)
         log_info("%s: %s, %lld classes, from step %lld", args.positional[1], m.def->name,
                  (long long)m.classes, (long long)m.meta.step);
-    stored_close(&m);
+    checkpoint_model_close(&m);
     return status;
 }

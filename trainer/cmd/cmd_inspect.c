@@ -1,8 +1,8 @@
 /* cmd_inspect.c - convoy inspect model | checkpoint | config: what a network, a file, a key is,
  * without running anything.
  *
- * inspect dataset is in inspect_dataset.c, inspect memory in inspect_memory.c. Answers go to stdout
- * whole, through log_print(). */
+ * inspect dataset is in cmd_inspect_dataset.c, inspect memory in cmd_inspect_memory.c. Answers go
+ * to stdout whole, through log_print(). */
 #include "base/log.h"
 #include "base/str.h"
 #include "models/models.h"
@@ -13,14 +13,14 @@
 #include <string.h>
 
 static const CmdRow rows[] = {
-    { "model", inspect_model, "NAME [--image-size N] [--classes N] [--dot]",
+    { "model", cmd_inspect_model, "NAME [--image-size N] [--classes N] [--dot]",
       "layers, shapes, parameters and FLOPs of a network" },
-    { "checkpoint", inspect_checkpoint, "FILE", "verify a checkpoint and list what is in it" },
-    { "config", inspect_config, "[--markdown]",
+    { "checkpoint", cmd_inspect_checkpoint, "FILE", "verify a checkpoint and list what is in it" },
+    { "config", cmd_inspect_config, "[--markdown]",
       "every key of a config file, with default and help" },
-    { "dataset", inspect_dataset, "DIR [--format NAME] [--role NAME]",
+    { "dataset", cmd_inspect_dataset, "DIR [--format NAME] [--role NAME]",
       "classes and images of a dataset; decodes every image" },
-    { "memory", inspect_memory, "CONFIG [--gpu FILE] [--set key=value]...",
+    { "memory", cmd_inspect_memory, "CONFIG [--gpu FILE] [--set key=value]...",
       "what a run will take, before it runs" },
 };
 
@@ -88,7 +88,7 @@ static Status describe_model(const ModelDef *def, const Args *args)
     return print_and_free(&text, status);
 }
 
-Status inspect_model(int argc, char **argv)
+Status cmd_inspect_model(int argc, char **argv)
 {
     Args args;
     for (int i = 0; i < argc; i++) /* the table of names is part of this help */
@@ -135,7 +135,7 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
                (long long)elements, (long long)bytes);
 }
 
-Status inspect_checkpoint(int argc, char **argv)
+Status cmd_inspect_checkpoint(int argc, char **argv)
 {
     Args args;
     TRY(args_parse(&args, argc, argv, checkpoint_help));
@@ -158,7 +158,7 @@ static const char config_help[] =
     "\n"
     "  --markdown   the page docs/config.md\n";
 
-Status inspect_config(int argc, char **argv)
+Status cmd_inspect_config(int argc, char **argv)
 {
     Args args;
     TRY(args_parse(&args, argc, argv, config_help));

@@ -11,8 +11,8 @@
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/exec/executor.h"
-#include "trainer/files/stored.h"
-#include "trainer/train/state.h"
+#include "trainer/files/checkpoint_model.h"
+#include "trainer/train/train_state.h"
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static const char help[] =
     "JSON object a line: file, and top: class, label and probability\n";
 
 typedef struct Predictor {
-    StoredModel model;
+    CheckpointModel model;
     Backend *backend;
     Executor *executor;
     Program *program; /* owns the graph */
@@ -38,7 +38,7 @@ typedef struct Predictor {
 
 static Status open_network(Predictor *p, const char *path)
 {
-    TRY(stored_open(&p->model, path, 1));
+    TRY(checkpoint_model_open(&p->model, path, 1));
     const Config *c = p->model.config;
     Graph *graph = p->model.graph;
     TRY(backend_cpu_create(&p->backend, 0, FUSE_AUTO));
@@ -48,7 +48,7 @@ static Status open_network(Predictor *p, const char *path)
     p->model.graph = NULL;
     TRY(executor_add(p->executor, graph, false, &p->program));
     TRY(executor_commit(p->executor));
-    TRY(state_restore(p->executor, NULL, p->backend, p->model.file, path));
+    TRY(train_state_restore(p->executor, NULL, p->backend, p->model.file, path));
     p->view = (LoaderOptions){ .image_size = (int)c->data.image_size,
                                .eval_resize = (int)c->data.eval_resize,
                                .channels = (int)c->model.in_channels,
@@ -66,7 +66,7 @@ static void close_network(Predictor *p)
 {
     executor_destroy(p->executor);
     backend_destroy(p->backend);
-    stored_close(&p->model);
+    checkpoint_model_close(&p->model);
     mem_free(p->pixels);
     mem_free(p->logits);
 }
@@ -109,7 +109,7 @@ static void print_text(const Predictor *p, const char *file, const int64_t *top,
     char name[NAME_BYTES];
     str_printf(out, "%s\n", file);
     for (int k = 0; k < count; k++) {
-        stored_class_name(&p->model, top[k], name, sizeof name);
+        checkpoint_model_class_name(&p->model, top[k], name, sizeof name);
         str_printf(out, "  %8.4f %%  %s\n", 100 * (double)p->logits[top[k]], name);
     }
 }
@@ -123,7 +123,7 @@ static void print_json(const Predictor *p, const char *file, const int64_t *top,
     json_string(&w, "file", file);
     json_begin_array(&w, "top");
     for (int k = 0; k < count; k++) {
-        stored_class_name(&p->model, top[k], name, sizeof name);
+        checkpoint_model_class_name(&p->model, top[k], name, sizeof name);
         json_begin_object(&w, NULL);
         json_string(&w, "class", name);
         json_int(&w, "label", top[k]);
@@ -141,7 +141,7 @@ static Status predict(Predictor *p, const char *file)
     int count = 0;
     StrBuf text = { 0 };
     const int64_t classes = p->model.classes;
-    TRY(data_view_file(file, &p->view, p->pixels));
+    TRY(view_file_make(file, &p->view, p->pixels));
     TRY(executor_run(p->executor, p->program, NULL));
     const OpTensor *logits = program_tensor(p->program, graph_logits(program_graph(p->program)));
     TRY(p->backend->v->export_tensor(p->backend, logits, p->logits));

@@ -9,7 +9,7 @@
 #include "trainer/guard/signals.h"
 #include "trainer/report/report.h"
 #include "trainer/scale/predict.h"
-#include "trainer/scale/runner.h"
+#include "trainer/scale/series_run.h"
 
 #define PATH_BYTES 4096
 
@@ -68,15 +68,15 @@ static Status work(const Series *s, const Args *args)
     char program[PATH_BYTES];
     int kind;
     int64_t per_node;
-    const RunnerOptions o = { .program = program,
-                              .mpirun_args = args_value(args, "--mpirun-args") };
+    const SeriesRunOptions o = { .program = program,
+                                 .mpirun_args = args_value(args, "--mpirun-args") };
     TRY(args_choice(args, "--print", kinds, &kind));
     TRY(args_count(args, "--per-node", 8, 1, 1024, &per_node));
     TRY(process_own_path(program, sizeof program));
-    if (args_value(args, "--print")) return runner_print(s, &o, (PrintKind)kind, per_node);
+    if (args_value(args, "--print")) return series_run_print(s, &o, (PrintKind)kind, per_node);
     if (args_value(args, "--predict")) return predict(s, args);
     if (args_value(args, "--collect")) TRY(collect(s));
-    else TRY(runner_run(s, &o));
+    else TRY(series_run(s, &o));
     TRY(series_print(s));
     return draw(s);
 }

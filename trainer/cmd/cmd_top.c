@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
-#include "trainer/cmd/top.h"
+#include "trainer/cmd/top_screen.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -32,7 +32,7 @@ typedef struct Tail { /* of a file that grows */
 
 /* Adds the lines that came since the last call. A file that was replaced by a shorter one is read
  * anew. */
-static Status read_more(Tail *tail, Top *t)
+static Status read_more(Tail *tail, TopScreen *t)
 {
     struct stat now;
     char *block = mem_alloc(BLOCK_BYTES);
@@ -46,7 +46,7 @@ static Status read_more(Tail *tail, Top *t)
     }
     if (now.st_size < tail->done) {
         tail->done = 0;
-        top_init(t);
+        top_screen_init(t);
     }
     str_clear(&tail->rest);
     off_t at = tail->done;
@@ -54,7 +54,7 @@ static Status read_more(Tail *tail, Top *t)
         str_add_n(&tail->rest, block, (size_t)n);
         const char *line = tail->rest.text, *end;
         for (; line && (end = strchr(line, '\n')); line = end + 1) {
-            top_add_line(t, line, (size_t)(end - line));
+            top_screen_add_line(t, line, (size_t)(end - line));
             tail->done += end + 1 - line;
         }
         size_t used = line ? (size_t)(line - tail->rest.text) : 0;
@@ -68,11 +68,11 @@ static Status read_more(Tail *tail, Top *t)
     return tail->rest.failed ? fail(ERR_MEMORY, "out of memory") : OK;
 }
 
-static Status show(const Top *t, const char *name, bool live)
+static Status show(const TopScreen *t, const char *name, bool live)
 {
     StrBuf text = { 0 };
     if (live) str_add(&text, HOME_AND_CLEAR);
-    top_describe(t, name, clock_unix_s(), &text);
+    top_screen_describe(t, name, clock_unix_s(), &text);
     Status status = text.failed ? fail(ERR_MEMORY, "out of memory") : log_print(text.text);
     str_free(&text);
     return status;
@@ -80,9 +80,9 @@ static Status show(const Top *t, const char *name, bool live)
 
 static Status watch(Tail *tail, const char *name, double every_s, bool live)
 {
-    Top *t = mem_alloc(sizeof *t);
+    TopScreen *t = mem_alloc(sizeof *t);
     if (!t) return ERR_MEMORY;
-    top_init(t);
+    top_screen_init(t);
     Status status = read_more(tail, t);
     if (status == OK) status = show(t, name, live);
     while (status == OK && live && !t->ended) {

@@ -4,11 +4,11 @@
 #include "base/str.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
-#include "trainer/cmd/run.h"
-#include "trainer/comm/watchdog.h"
+#include "trainer/cmd/command_run.h"
+#include "trainer/comm/peer_watchdog.h"
 #include "trainer/guard/hang_report.h"
+#include "trainer/guard/rank_watchdog.h"
 #include "trainer/guard/signals.h"
-#include "trainer/guard/watch.h"
 #include "trainer/session/memory.h"
 #include "trainer/train/loop.h"
 #include <unistd.h>
@@ -49,7 +49,7 @@ static Status start_record(RunLog *log, const Session *s, int hosts)
                       .host = host,
                       .version = CONVOY_VERSION,
                       .device = s->backend->v->name,
-                      .precision = precision_name(s->device.precision),
+                      .precision = device_precision_name(s->device.precision),
                       .device_reason = s->device.reason,
                       .world = s->comm->world,
                       .hosts = hosts,
@@ -97,14 +97,14 @@ static Status train(Comm *comm, const Config *c, RunLog *log)
     return status;
 }
 
-static Status start_watch(Watch **out, Comm *comm, const Config *c)
+static Status start_watch(RankWatchdog **out, Comm *comm, const Config *c)
 {
-    WatchLimits limits = { .start_s = c->watchdog.start_s,
-                           .step_s = c->watchdog.step_s,
-                           .evaluation_s = c->watchdog.evaluation_s,
-                           .checkpoint_s = c->watchdog.checkpoint_s,
-                           .cut_off_s = c->watchdog.cut_off_s };
-    return watch_start(out, comm, &limits, c->run.dir);
+    RankWatchdogLimits limits = { .start_s = c->watchdog.start_s,
+                                  .step_s = c->watchdog.step_s,
+                                  .evaluation_s = c->watchdog.evaluation_s,
+                                  .checkpoint_s = c->watchdog.checkpoint_s,
+                                  .cut_off_s = c->watchdog.cut_off_s };
+    return rank_watchdog_start(out, comm, &limits, c->run.dir);
 }
 
 typedef struct LastWords { /* what is said when a watchdog or a rank that fails ends the process */
@@ -129,10 +129,10 @@ static Status train_with_log(Comm *comm, const Config *c, const Args *args)
     LastWords last_words = { comm, c, log };
     hang_report_prepare();
     comm_set_last_words(comm, say_last_words, &last_words);
-    Watch *watch = NULL;
+    RankWatchdog *watch = NULL;
     if (status == OK) status = comm_agree(comm, start_watch(&watch, comm, c));
     if (status == OK) status = train(comm, c, log);
-    watch_stop(watch);
+    rank_watchdog_stop(watch);
     if (status == OK) log_info("done: run folder %s", c->run.dir);
     comm_set_last_words(comm, NULL, NULL);
     runlog_done(log, status_exit_code(status), status == OK ? "completed" : status_message());
@@ -146,5 +146,5 @@ Status cmd_train(int argc, char **argv)
     Args args;
     signals_install();
     TRY(args_parse(&args, argc, argv, help));
-    return args.help ? OK : run_with_config(&args, train_with_log);
+    return args.help ? OK : command_run(&args, train_with_log);
 }

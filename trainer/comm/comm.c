@@ -1,4 +1,4 @@
-/* comm.c - what does not depend on who carries the messages: the choice of a carrier, blocking
+/* comm.c - what does not depend on who carries the messages: the choice of a transport, blocking
  * helpers, agreement.
  *
  * The environment is read here, and only to see whether a launcher (mpirun, srun) started this

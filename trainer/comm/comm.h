@@ -80,7 +80,7 @@ Status comm_create(Comm **out);
 void comm_set_timeout(Comm *c, double seconds);
 /* what the watchdog would name; phase static */
 void comm_set_progress(Comm *c, int64_t step, const char *phase);
-/* a sign of life within a phase, for trainer/guard/watch.h; comm_set_progress is one too */
+/* a sign of life within a phase, for trainer/guard/rank_watchdog.h; comm_set_progress is one too */
 void comm_beat(Comm *c);
 void comm_post(Comm *c, CommJob *job);
 void comm_wait(Comm *c, CommJob *job);

@@ -30,7 +30,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "trainer/comm/watchdog.h"
+#include "trainer/comm/peer_watchdog.h"
 
 enum {
     LANES = 4,
@@ -254,16 +254,17 @@ static bool poll_lanes(MpiComm *m)
 /* MPI_Finalize and MPI_Abort would wait for the peer that is gone. */
 static _Noreturn void leave_hung(MpiComm *m, double waited_s, const char *operation)
 {
-    watchdog_report(&m->base, waited_s, operation, "a peer was lost or hangs");
-    watchdog_exit(&m->base);
+    peer_watchdog_report(&m->base, waited_s, operation, "a peer was lost or hangs");
+    peer_watchdog_exit(&m->base);
 }
 
 static void forgive_pause(MpiComm *m, double now)
 {
-    double pause_s = watchdog_pause_s(&m->polled_s, now);
+    double pause_s = peer_watchdog_pause_s(&m->polled_s, now);
     for (int i = 0; i < LANES && pause_s > 0; i++) {
         Lane *lane = &m->lanes[i];
-        if (lane->job != NULL) lane->started_s = watchdog_forgive(lane->started_s, pause_s, now);
+        if (lane->job != NULL)
+            lane->started_s = peer_watchdog_forgive(lane->started_s, pause_s, now);
     }
 }
 

@@ -8,7 +8,7 @@
  *
  * VERSIONS. ncclConfig_t carries its own size, so a library older or newer than the header
  * understands it; fields that an older one does not know are left at their defaults here. */
-#include "trainer/comm/device_carrier.h"
+#include "trainer/comm/device_transport.h"
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/library.h"
 #include "base/mem.h"
-#include "trainer/comm/watchdog.h"
+#include "trainer/comm/peer_watchdog.h"
 
 enum { OLDEST_VERSION = NCCL_VERSION(2, 18, 0), NAP_US = 20, SPINS = 200 };
 
@@ -41,19 +41,19 @@ typedef struct NcclFunctions {
     __typeof__(ncclGroupEnd) *group_end;
 } NcclFunctions;
 
-typedef struct NcclCarrier { /* a DeviceCarrier * is a NcclCarrier * */
+typedef struct NcclTransport { /* a DeviceTransport * is a NcclTransport * */
     NcclFunctions f;
     Comm *comm;
     int max_ctas;
     /* NULL: not connected, or aborted; atomic for abort() beside other calls */
     _Atomic(ncclComm_t) nccl;
     _Atomic bool failed;
-} NcclCarrier;
-_Static_assert(sizeof(ncclUniqueId) == sizeof(DeviceCarrierId), "an id must fit");
+} NcclTransport;
+_Static_assert(sizeof(ncclUniqueId) == sizeof(DeviceTransportId), "an id must fit");
 
-static NcclCarrier *self(DeviceCarrier *c)
+static NcclTransport *self(DeviceTransport *c)
 {
-    return (NcclCarrier *)c;
+    return (NcclTransport *)c;
 }
 
 /* ---- the library ---- */
@@ -126,7 +126,7 @@ static void nccl_version(char *out, size_t bytes)
 /* ---- errors ---- */
 
 /* After a failed call or an asynchronous error. */
-static Status broken(NcclCarrier *n, ncclResult_t result, const char *call, const char *name)
+static Status broken(NcclTransport *n, ncclResult_t result, const char *call, const char *name)
 {
     const char *detail = n->f.last_error(n->nccl);
     n->failed = true;
@@ -143,7 +143,7 @@ static void nap(void)
 }
 
 /* Waits until the communicator may be used again. A peer that does not answer ends the process. */
-static Status settle(NcclCarrier *n, ncclResult_t result, const char *call, const char *name)
+static Status settle(NcclTransport *n, ncclResult_t result, const char *call, const char *name)
 {
     double since_s = clock_s(), polled_s = since_s;
     for (int i = 0; result == ncclSuccess || result == ncclInProgress; i++) {
@@ -151,26 +151,26 @@ static Status settle(NcclCarrier *n, ncclResult_t result, const char *call, cons
         if (asked != ncclSuccess) result = asked;
         if (result != ncclInProgress) break;
         double now = clock_s(), timeout_s = n->comm->timeout_s;
-        since_s = watchdog_forgive(since_s, watchdog_pause_s(&polled_s, now), now);
+        since_s = peer_watchdog_forgive(since_s, peer_watchdog_pause_s(&polled_s, now), now);
         if (timeout_s > 0 && now - since_s > timeout_s) {
-            watchdog_report(n->comm, now - since_s, name ? name : call,
-                            "NCCL: a peer was lost or hangs");
-            watchdog_exit(n->comm);
+            peer_watchdog_report(n->comm, now - since_s, name ? name : call,
+                                 "NCCL: a peer was lost or hangs");
+            peer_watchdog_exit(n->comm);
         }
         if (i > SPINS) nap();
     }
     return result == ncclSuccess ? OK : broken(n, result, call, name);
 }
 
-static Status usable(const NcclCarrier *n, const char *name)
+static Status usable(const NcclTransport *n, const char *name)
 {
     if (n->nccl && !n->failed) return OK;
     return fail(ERR_PEER, "NCCL: %s: the communicator was aborted or has failed", name);
 }
 
-static Status nccl_error(DeviceCarrier *c)
+static Status nccl_error(DeviceTransport *c)
 {
-    NcclCarrier *n = self(c);
+    NcclTransport *n = self(c);
     ncclResult_t result = ncclSuccess;
     if (!n->nccl) return OK;
     ncclResult_t asked = n->f.async_error(n->nccl, &result);
@@ -189,17 +189,17 @@ static Status nccl_device_id(int device, char *out, size_t bytes)
     return fail(ERR_ENV, "CUDA device %d: %s", device, cudaGetErrorString(error));
 }
 
-static void nccl_abort(DeviceCarrier *c)
+static void nccl_abort(DeviceTransport *c)
 {
-    NcclCarrier *n = self(c);
+    NcclTransport *n = self(c);
     n->failed = true;
     ncclComm_t comm = atomic_exchange(&n->nccl, NULL);
     if (comm) n->f.abort(comm);
 }
 
-static void nccl_destroy(DeviceCarrier *c)
+static void nccl_destroy(DeviceTransport *c)
 {
-    NcclCarrier *n = self(c);
+    NcclTransport *n = self(c);
     if (!n) return;
     if (n->nccl && !n->failed &&
         settle(n, n->f.finalize(n->nccl), "ncclCommFinalize", NULL) == OK) {
@@ -210,10 +210,10 @@ static void nccl_destroy(DeviceCarrier *c)
     mem_free(n);
 }
 
-static Status nccl_open(DeviceCarrier **out, Comm *comm, int device, int max_ctas)
+static Status nccl_open(DeviceTransport **out, Comm *comm, int device, int max_ctas)
 {
     *out = NULL;
-    NcclCarrier *n = mem_calloc(1, sizeof *n);
+    NcclTransport *n = mem_calloc(1, sizeof *n);
     if (!n) return ERR_MEMORY;
     n->comm = comm;
     n->max_ctas = max_ctas;
@@ -223,14 +223,14 @@ static Status nccl_open(DeviceCarrier **out, Comm *comm, int device, int max_cta
     cudaError_t error = status == OK ? cudaSetDevice(device) : cudaSuccess;
     if (error != cudaSuccess)
         status = fail(ERR_ENV, "NCCL: CUDA device %d: %s", device, cudaGetErrorString(error));
-    if (status != OK) nccl_destroy((DeviceCarrier *)n);
-    else *out = (DeviceCarrier *)n;
+    if (status != OK) nccl_destroy((DeviceTransport *)n);
+    else *out = (DeviceTransport *)n;
     return status;
 }
 
-static Status nccl_make_id(DeviceCarrier *c, DeviceCarrierId *id)
+static Status nccl_make_id(DeviceTransport *c, DeviceTransportId *id)
 {
-    NcclCarrier *n = self(c);
+    NcclTransport *n = self(c);
     ncclUniqueId unique;
     ncclResult_t result = n->f.get_unique_id(&unique);
     if (result != ncclSuccess) return broken(n, result, "ncclGetUniqueId", NULL);
@@ -238,9 +238,9 @@ static Status nccl_make_id(DeviceCarrier *c, DeviceCarrierId *id)
     return OK;
 }
 
-static Status nccl_connect(DeviceCarrier *c, const DeviceCarrierId *id)
+static Status nccl_connect(DeviceTransport *c, const DeviceTransportId *id)
 {
-    NcclCarrier *n = self(c);
+    NcclTransport *n = self(c);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId unique;
     config.blocking = 0;
@@ -279,10 +279,10 @@ static Status nccl_type(DType type, ncclDataType_t *out)
     return fail(ERR_INTERNAL, "NCCL: sums of %s are not offered", dtype_name(type));
 }
 
-static Status nccl_allreduce(DeviceCarrier *c, void *data, size_t count, DType type, void *stream,
+static Status nccl_allreduce(DeviceTransport *c, void *data, size_t count, DType type, void *stream,
                              const char *name)
 {
-    NcclCarrier *n = self(c);
+    NcclTransport *n = self(c);
     ncclDataType_t t = ncclFloat32;
     TRY(usable(n, name));
     TRY(nccl_type(type, &t));
@@ -290,30 +290,30 @@ static Status nccl_allreduce(DeviceCarrier *c, void *data, size_t count, DType t
                   "ncclAllReduce", name);
 }
 
-static Status nccl_broadcast(DeviceCarrier *c, void *data, size_t bytes, int root, void *stream,
+static Status nccl_broadcast(DeviceTransport *c, void *data, size_t bytes, int root, void *stream,
                              const char *name)
 {
-    NcclCarrier *n = self(c);
+    NcclTransport *n = self(c);
     TRY(usable(n, name));
     return settle(n, n->f.broadcast(data, data, bytes, ncclUint8, root, n->nccl, stream),
                   "ncclBroadcast", name);
 }
 
-static Status nccl_group_begin(DeviceCarrier *c)
+static Status nccl_group_begin(DeviceTransport *c)
 {
-    NcclCarrier *n = self(c);
+    NcclTransport *n = self(c);
     TRY(usable(n, "group"));
     ncclResult_t result = n->f.group_start();
     return result == ncclSuccess ? OK : broken(n, result, "ncclGroupStart", NULL);
 }
 
-static Status nccl_group_end(DeviceCarrier *c, const char *name)
+static Status nccl_group_end(DeviceTransport *c, const char *name)
 {
-    NcclCarrier *n = self(c);
+    NcclTransport *n = self(c);
     return settle(n, n->f.group_end(), "ncclGroupEnd", name);
 }
 
-static const DeviceCarrierVTable nccl_vtable = {
+static const DeviceTransportVTable nccl_vtable = {
     .version = nccl_version,
     .device_id = nccl_device_id,
     .open = nccl_open,
@@ -327,4 +327,4 @@ static const DeviceCarrierVTable nccl_vtable = {
     .abort = nccl_abort,
     .destroy = nccl_destroy,
 };
-const DeviceCarrierVTable *const device_carrier_nccl = &nccl_vtable;
+const DeviceTransportVTable *const device_transport_nccl = &nccl_vtable;

@@ -1,4 +1,4 @@
 /* comm_nccl_absent.c - in place of comm_nccl.c in a build without NCCL. */
-#include "trainer/comm/device_carrier.h"
+#include "trainer/comm/device_transport.h"
 
-const DeviceCarrierVTable *const device_carrier_nccl = NULL;
+const DeviceTransportVTable *const device_transport_nccl = NULL;

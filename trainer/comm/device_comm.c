@@ -1,13 +1,13 @@
-/* device_comm.c - which carrier sums device memory, marks around its operations, and the watchdog
+/* device_comm.c - which transport sums device memory, marks around its operations, and the watchdog
  * thread.
  *
  * THREADS. The caller's thread enqueues and says what it waits for; the watchdog thread sleeps
  * while nothing is watched, else looks every POLL_S. The lock covers what they share: the watched
  * event, so that watch() returns only when the watchdog no longer asks for the event before. A
- * second one, calls, is held in every call of the carrier: NCCL's question for errors also finishes
- * work and frees it, so two threads may not ask at a time. The watchdog only tries that lock, since
- * a call that lasts looks for errors and for the timeout itself; and its abort goes without, for it
- * is there to end such a call. */
+ * second one, calls, is held in every call of the transport: NCCL's question for errors also
+ * finishes work and frees it, so two threads may not ask at a time. The watchdog only tries that
+ * lock, since a call that lasts looks for errors and for the timeout itself; and its abort goes
+ * without, for it is there to end such a call. */
 #include "trainer/comm/device_comm.h"
 
 #include <pthread.h>
@@ -21,9 +21,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "trainer/comm/device_carrier.h"
 #include "trainer/comm/device_marks.h"
-#include "trainer/comm/watchdog.h"
+#include "trainer/comm/device_transport.h"
+#include "trainer/comm/peer_watchdog.h"
 
 #define POLL_S           0.05
 #define ABORT_PATIENCE_S 5.0
@@ -31,9 +31,9 @@
 struct DeviceComm {
     Comm *comm;
     Backend *backend;
-    DeviceCommCarrier carrier;
-    const DeviceCarrierVTable *v;
-    DeviceCarrier *nccl; /* NULL but for DEVICE_COMM_NCCL */
+    DeviceCommTransport transport;
+    const DeviceTransportVTable *v;
+    DeviceTransport *nccl; /* NULL but for DEVICE_COMM_NCCL */
     DeviceMarks marks;
     const char *group; /* name; NULL outside of a group */
 
@@ -47,20 +47,20 @@ struct DeviceComm {
     _Atomic bool aborted; /* the watchdog's abort has returned */
 };
 
-const char *device_comm_carrier_name(DeviceCommCarrier carrier)
+const char *device_comm_transport_name(DeviceCommTransport transport)
 {
-    static const char *const names[DEVICE_COMM_CARRIER_COUNT] = { "self", "nccl", "staged" };
-    return names[carrier];
+    static const char *const names[DEVICE_COMM_TRANSPORT_COUNT] = { "self", "nccl", "staged" };
+    return names[transport];
 }
 
-DeviceCommCarrier device_comm_carrier(const DeviceComm *d)
+DeviceCommTransport device_comm_transport(const DeviceComm *d)
 {
-    return d->carrier;
+    return d->transport;
 }
 
 void device_comm_version(char *out, size_t bytes)
 {
-    if (device_carrier_nccl) device_carrier_nccl->version(out, bytes);
+    if (device_transport_nccl) device_transport_nccl->version(out, bytes);
     else snprintf(out, bytes, "built without NCCL");
 }
 
@@ -120,7 +120,7 @@ static Status count_users(Comm *comm, uint64_t device, int *mine, int *most)
 }
 
 /* Collective. device -1: a rank without one, which shares it with nobody. */
-static Status count_users_of(Comm *comm, int device, const DeviceCarrierVTable *v, int *mine,
+static Status count_users_of(Comm *comm, int device, const DeviceTransportVTable *v, int *mine,
                              int *most)
 {
     char id[64];
@@ -129,8 +129,8 @@ static Status count_users_of(Comm *comm, int device, const DeviceCarrierVTable *
     return count_users(comm, hash_text(hash_host(), id), mine, most);
 }
 
-Status device_comm_choose_over(DeviceCommCarrier *out, Comm *comm, int device,
-                               const DeviceCarrierVTable *v)
+Status device_transport_choose(DeviceCommTransport *out, Comm *comm, int device,
+                               const DeviceTransportVTable *v)
 {
     int mine, most;
     *out = comm->world == 1 ? DEVICE_COMM_SELF : DEVICE_COMM_STAGED;
@@ -140,7 +140,7 @@ Status device_comm_choose_over(DeviceCommCarrier *out, Comm *comm, int device,
     return OK;
 }
 
-Status device_comm_sharers_over(int *out, Comm *comm, int device, const DeviceCarrierVTable *v)
+Status device_transport_sharers(int *out, Comm *comm, int device, const DeviceTransportVTable *v)
 {
     int most;
     *out = 1;
@@ -149,17 +149,17 @@ Status device_comm_sharers_over(int *out, Comm *comm, int device, const DeviceCa
 
 Status device_comm_sharers(int *out, Comm *comm, int device)
 {
-    return device_comm_sharers_over(out, comm, device, device_carrier_nccl);
+    return device_transport_sharers(out, comm, device, device_transport_nccl);
 }
 
-Status device_comm_choose(DeviceCommCarrier *out, Comm *comm, int device)
+Status device_comm_choose(DeviceCommTransport *out, Comm *comm, int device)
 {
-    return device_comm_choose_over(out, comm, device, device_carrier_nccl);
+    return device_transport_choose(out, comm, device, device_transport_nccl);
 }
 
 /* ---- watchdog ---- */
 
-static void *abort_carrier(void *arg)
+static void *abort_transport(void *arg)
 {
     DeviceComm *d = arg;
     d->v->abort(d->nccl);
@@ -167,7 +167,7 @@ static void *abort_carrier(void *arg)
     return NULL;
 }
 
-/* The carrier's abort may itself hang, in a driver that does: it gets a few seconds. */
+/* The transport's abort may itself hang, in a driver that does: it gets a few seconds. */
 static _Noreturn void leave(DeviceComm *d, double waited_s, const char *reason)
 {
     char operation[128];
@@ -176,16 +176,16 @@ static _Noreturn void leave(DeviceComm *d, double waited_s, const char *reason)
     if (!reason)
         reason = under_way || !d->nccl ? "a peer was lost or hangs, or the device hangs"
                                        : "the device hangs";
-    watchdog_report(d->comm, waited_s, operation, reason);
-    if (d->nccl && thread_start(&thread, "abort", abort_carrier, d) == OK) {
+    peer_watchdog_report(d->comm, waited_s, operation, reason);
+    if (d->nccl && thread_start(&thread, "abort", abort_transport, d) == OK) {
         for (double until_s = clock_s() + ABORT_PATIENCE_S; !d->aborted && clock_s() < until_s;)
             clock_sleep_s(POLL_S);
     }
-    watchdog_exit(d->comm);
+    peer_watchdog_exit(d->comm);
 }
 
-/* The carrier's own error, unless the caller is in it. */
-static Status carrier_error(DeviceComm *d)
+/* The transport's own error, unless the caller is in it. */
+static Status transport_error(DeviceComm *d)
 {
     if (!d->nccl || pthread_mutex_trylock(&d->calls) != 0) return OK;
     Status status = d->v->error(d->nccl);
@@ -199,13 +199,13 @@ static void look(DeviceComm *d)
 {
     double now = clock_s(), timeout_s = d->comm->timeout_s;
     bool done = false;
-    d->since_s = watchdog_forgive(d->since_s, watchdog_pause_s(&d->polled_s, now), now);
+    d->since_s = peer_watchdog_forgive(d->since_s, peer_watchdog_pause_s(&d->polled_s, now), now);
     Status status = d->backend->v->device->event_done(d->backend, d->event, &done);
     if (status == OK && done) {
         d->event = NULL;
         return;
     }
-    if (carrier_error(d) != OK) leave(d, 0, status_message());
+    if (transport_error(d) != OK) leave(d, 0, status_message());
     if (timeout_s > 0 && now - d->since_s > timeout_s) leave(d, now - d->since_s, NULL);
 }
 
@@ -266,7 +266,7 @@ static Status open_local(DeviceComm *d, int max_ctas)
     const DeviceVTable *device = d->backend->v->device;
     ASSERT(device);
     TRY(start_watchdog(d));
-    if (d->carrier != DEVICE_COMM_NCCL) return OK;
+    if (d->transport != DEVICE_COMM_NCCL) return OK;
     if (!d->v) return fail(ERR_ENV, "convoy was built without NCCL");
     TRY(d->v->open(&d->nccl, d->comm, device->device_index(d->backend), max_ctas));
     return device_marks_init(&d->marks, d->backend);
@@ -277,7 +277,7 @@ static Status open_local(DeviceComm *d, int max_ctas)
 static Status connect_ranks(DeviceComm *d)
 {
     struct {
-        DeviceCarrierId id;
+        DeviceTransportId id;
         int status;
         char message[256];
     } first = { 0 };
@@ -293,21 +293,21 @@ static Status connect_ranks(DeviceComm *d)
     return status;
 }
 
-Status device_comm_create_over(DeviceComm **out, Comm *comm, Backend *backend,
-                               DeviceCommCarrier carrier, int max_ctas,
-                               const DeviceCarrierVTable *v)
+Status device_transport_create_comm(DeviceComm **out, Comm *comm, Backend *backend,
+                                    DeviceCommTransport transport, int max_ctas,
+                                    const DeviceTransportVTable *v)
 {
     DeviceComm *d = *out = mem_calloc(1, sizeof *d);
     Status status = ERR_MEMORY;
     if (d) {
         d->comm = comm;
         d->backend = backend;
-        d->carrier = carrier;
+        d->transport = transport;
         d->v = v;
         status = open_local(d, max_ctas);
     }
     status = comm_agree(comm, status);
-    if (status == OK && carrier == DEVICE_COMM_NCCL) status = comm_agree(comm, connect_ranks(d));
+    if (status == OK && transport == DEVICE_COMM_NCCL) status = comm_agree(comm, connect_ranks(d));
     if (status != OK) {
         if (d && d->nccl) v->abort(d->nccl);
         device_comm_destroy(d);
@@ -316,10 +316,11 @@ Status device_comm_create_over(DeviceComm **out, Comm *comm, Backend *backend,
     return status;
 }
 
-Status device_comm_create(DeviceComm **out, Comm *comm, Backend *backend, DeviceCommCarrier carrier,
-                          int max_ctas)
+Status device_comm_create(DeviceComm **out, Comm *comm, Backend *backend,
+                          DeviceCommTransport transport, int max_ctas)
 {
-    return device_comm_create_over(out, comm, backend, carrier, max_ctas, device_carrier_nccl);
+    return device_transport_create_comm(out, comm, backend, transport, max_ctas,
+                                        device_transport_nccl);
 }
 
 void device_comm_destroy(DeviceComm *d)
@@ -358,8 +359,8 @@ static void *handle(const DeviceComm *d, Stream *stream)
 /* Whether there is anything to enqueue. */
 static bool carries(const DeviceComm *d)
 {
-    ASSERT(d->carrier != DEVICE_COMM_STAGED);
-    return d->carrier == DEVICE_COMM_NCCL;
+    ASSERT(d->transport != DEVICE_COMM_STAGED);
+    return d->transport == DEVICE_COMM_NCCL;
 }
 
 Status device_comm_allreduce(DeviceComm *d, void *data, size_t count, DType type, Stream *stream,

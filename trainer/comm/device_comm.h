@@ -1,7 +1,7 @@
 /* device_comm.h - sums of device memory over the ranks, enqueued on a stream, and the watchdog of
  * what the device does.
  *
- * CARRIERS. device_comm_choose() says how this world sums, the same on all ranks:
+ * TRANSPORTS. device_comm_choose() says how this world sums, the same on all ranks:
  *   DEVICE_COMM_SELF    one rank: allreduce and broadcast enqueue nothing, no library is needed
  *   DEVICE_COMM_NCCL    a device for each rank: NCCL, opened at run time
  *   DEVICE_COMM_STAGED  ranks share a device, which NCCL refuses, or this build has no NCCL (the
@@ -32,35 +32,36 @@
 #include "kernels/backend.h"
 #include "trainer/comm/comm.h"
 
-typedef enum DeviceCommCarrier {
+typedef enum DeviceCommTransport {
     DEVICE_COMM_SELF,
     DEVICE_COMM_NCCL,
     DEVICE_COMM_STAGED,
-    DEVICE_COMM_CARRIER_COUNT
-} DeviceCommCarrier;
+    DEVICE_COMM_TRANSPORT_COUNT
+} DeviceCommTransport;
 
 typedef struct DeviceComm DeviceComm;
 
 /* Collective. device: index among the visible ones, DeviceVTable.device_index(). *out is the same
  * on all ranks; so is the error. */
-Status device_comm_choose(DeviceCommCarrier *out, Comm *comm, int device);
+Status device_comm_choose(DeviceCommTransport *out, Comm *comm, int device);
 /* Collective. The number of ranks that use this rank's device, itself included: told by where the
  * device sits, because a scheduler may show each rank a single one, always of index 0. device -1:
  * this rank has none; then 1. */
 Status device_comm_sharers(int *out, Comm *comm, int device);
-const char *device_comm_carrier_name(DeviceCommCarrier carrier); /* "self", "nccl", "staged" */
+const char *device_comm_transport_name(
+    DeviceCommTransport transport); /* "self", "nccl", "staged" */
 
 /* Collective; agreed on (comm_agree): all ranks have it or all get the error. Borrows comm and
  * backend until destroyed. The backend must have a DeviceVTable. max_ctas: most thread blocks that
  * NCCL may use (comm.max_ctas); 0 leaves it to NCCL. ERR_ENV naming what is missing: NCCL, a new
  * enough version, the device. A peer that does not come within comm's timeout ends the process with
  * code 76. Starts the watchdog thread. */
-Status device_comm_create(DeviceComm **out, Comm *comm, Backend *backend, DeviceCommCarrier carrier,
-                          int max_ctas);
+Status device_comm_create(DeviceComm **out, Comm *comm, Backend *backend,
+                          DeviceCommTransport transport, int max_ctas);
 /* NULL ok. Collective with NCCL; all that was enqueued must have finished, and captured steps that
  * hold operations of d must have been destroyed. A peer that does not come ends the process. */
 void device_comm_destroy(DeviceComm *d);
-DeviceCommCarrier device_comm_carrier(const DeviceComm *d);
+DeviceCommTransport device_comm_transport(const DeviceComm *d);
 
 /* data[i] = sum over ranks, in place. type: DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64; 16-bit
  * sums are rounded to that type at every hop. name: for the watchdog ("bucket 3"); outlives d.

@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "models/models.h"
-#include "trainer/config/config_keys.h"
-#include "trainer/config/stages.h"
+#include "trainer/config/config_internal.h"
+#include "trainer/config/progressive.h"
 #include "trainer/train/tracing.h"
 #include <math.h>
 #include <stdio.h>
@@ -343,9 +343,9 @@ static Status check_progressive(const Config *c, const ConfigOrigin *origin)
     const ConfigList *sizes = &c->data.progressive_sizes, *until = &c->data.progressive_until;
     TRY(check_whole(origin, "data.progressive_sizes", sizes));
     TRY(check_whole(origin, "data.progressive_until", until));
-    if (sizes->count >= STAGES_MAX) {
+    if (sizes->count >= PROGRESSIVE_STAGES_MAX) {
         snprintf(text, sizeof text, "has %d values; it takes at most %d", sizes->count,
-                 STAGES_MAX - 1);
+                 PROGRESSIVE_STAGES_MAX - 1);
         return fail_check(origin, "data.progressive_sizes", text);
     }
     if (sizes->count != until->count) {
@@ -405,7 +405,7 @@ static Status check_trace(const Config *c, const ConfigOrigin *origin)
 {
     int64_t first, last;
     if (c->log.trace_steps[0] == '\0' ||
-        tracing_parse_steps(c->log.trace_steps, &first, &last) == OK)
+        config_parse_trace_steps(c->log.trace_steps, &first, &last) == OK)
         return OK;
     return fail_check(origin, "log.trace_steps", status_message());
 }
@@ -502,7 +502,7 @@ uint32_t config_math_hash(const Config *c)
         str_printf(&line, "%s=", config_keys[i].key);
         config_add_value(c, &config_keys[i], &line);
         str_add(&line, "\n");
-        if (!line.failed) crc = str_crc32c(crc, line.text, line.length);
+        if (!line.failed) crc = crc32c_update(crc, line.text, line.length);
     }
     bool failed = line.failed;
     str_free(&line);

@@ -3,8 +3,8 @@
  *
  * Only trainer/ sees Config; the other rooms take their own option structs. Strings are owned by
  * the Config. */
-#ifndef CONVOY_TRAINER_CONFIG_H
-#define CONVOY_TRAINER_CONFIG_H
+#ifndef CONVOY_TRAINER_CONFIG_CONFIG_H
+#define CONVOY_TRAINER_CONFIG_CONFIG_H
 #include "base/status.h"
 #include "base/str.h"
 #include <stdbool.h>

@@ -8,8 +8,8 @@
  * than a run that had it from the start. The batch keys are RUNTIME because a checkpoint stores the
  * global batch itself, and how ranks share it may change on resume. Paths are RUNTIME because data
  * moves; a checkpoint stores the number of images. */
-#include "trainer/config/config_keys.h"
 #include "data/data.h"
+#include "trainer/config/config_internal.h"
 #include <math.h>
 
 static const char *const bn_names[] = { "train", "frozen", NULL };

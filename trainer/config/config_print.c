@@ -2,7 +2,7 @@
  * text and docs/config.md. */
 #include "base/json.h"
 #include "trainer/config/config.h"
-#include "trainer/config/config_keys.h"
+#include "trainer/config/config_internal.h"
 #include <string.h>
 
 #define HELP_COLUMNS 100

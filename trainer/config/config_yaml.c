@@ -6,7 +6,7 @@
  * with file and line: a key or section given twice, aliases, nested lists, a second document, and
  * of course unknown keys. Depth is bounded because a map may only stand under a known section. */
 #include "base/mem.h"
-#include "trainer/config/config_keys.h"
+#include "trainer/config/config_internal.h"
 #include <stdio.h>
 #include <string.h>
 #include <yaml.h>

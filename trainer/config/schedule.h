@@ -1,7 +1,7 @@
 /* schedule.h - the learning rate as a pure function of the step: nothing is kept, so resume and a
  * change of world size need nothing. */
-#ifndef CONVOY_TRAINER_SCHEDULE_H
-#define CONVOY_TRAINER_SCHEDULE_H
+#ifndef CONVOY_TRAINER_CONFIG_SCHEDULE_H
+#define CONVOY_TRAINER_CONFIG_SCHEDULE_H
 #include "trainer/config/config.h"
 
 typedef struct Schedule {

@@ -1,7 +1,7 @@
 /* checks_env.c - environment variables that hurt, and the libraries that were found. */
 #include "base/mem.h"
 #include "trainer/doctor/doctor.h"
-#include "trainer/session/versions.h"
+#include "trainer/session/build_info.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -117,7 +117,7 @@ static void check_interface_name(const DoctorOptions *o, DoctorReport *r)
                 "NCCL_SOCKET_IFNAME names %.100s, which is no interface here", value + whole);
 }
 
-void check_variables(const DoctorOptions *o, DoctorReport *r)
+void doctor_check_variables(const DoctorOptions *o, DoctorReport *r)
 {
     char value[256];
     int found = r->count;
@@ -130,11 +130,11 @@ void check_variables(const DoctorOptions *o, DoctorReport *r)
     if (r->count == found) doctor_find(r, VERDICT_OK, "", "none is set that hurts");
 }
 
-void check_libraries(const DoctorOptions *o, DoctorReport *r)
+void doctor_check_libraries(const DoctorOptions *o, DoctorReport *r)
 {
     StrBuf text = { 0 };
     (void)o;
-    versions_describe(&text);
+    build_info_describe(&text);
     for (char *line = text.text; line && *line;) {
         size_t length = strcspn(line, "\n");
         doctor_find(r, VERDICT_OK, "", "%.*s", (int)length, line);

@@ -61,7 +61,7 @@ static void check_gpu(const Nvml *n, DoctorReport *r, int gpu)
     check_state(r, gpu, &f, &s);
 }
 
-void check_gpus(const DoctorOptions *o, DoctorReport *r)
+void doctor_check_gpus(const DoctorOptions *o, DoctorReport *r)
 {
     char text[64];
     bool driver = doctor_read(o, "/proc/driver/nvidia/version", text, sizeof text);

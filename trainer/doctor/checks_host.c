@@ -58,7 +58,7 @@ static void check_numa(const DoctorOptions *o, DoctorReport *r)
                     count == 1 ? "node" : "nodes");
 }
 
-void check_cpus(const DoctorOptions *o, DoctorReport *r)
+void doctor_check_cpus(const DoctorOptions *o, DoctorReport *r)
 {
     char text[8192], online[512], allowed[512], quota[64];
     long long most = 0, period = 0;
@@ -102,7 +102,7 @@ static bool limit(const DoctorOptions *o, const char *name, long long *out)
     return str_starts_with(value, "unlimited") || sscanf(value, "%lld", out) == 1;
 }
 
-void check_limits(const DoctorOptions *o, DoctorReport *r)
+void doctor_check_limits(const DoctorOptions *o, DoctorReport *r)
 {
     static const char memlock_advice[] =
         "ulimit -l unlimited: /etc/security/limits.conf, LimitMEMLOCK=infinity for "
@@ -142,7 +142,7 @@ static bool meminfo(const DoctorOptions *o, const char *key, long long *bytes)
     return true;
 }
 
-void check_memory(const DoctorOptions *o, DoctorReport *r)
+void doctor_check_memory(const DoctorOptions *o, DoctorReport *r)
 {
     long long total, available;
     if (!meminfo(o, "MemTotal:", &total) || !meminfo(o, "MemAvailable:", &available)) return;
@@ -179,7 +179,7 @@ static bool shm_bytes(const DoctorOptions *o, long long *out)
     return true;
 }
 
-void check_shm(const DoctorOptions *o, DoctorReport *r)
+void doctor_check_shm(const DoctorOptions *o, DoctorReport *r)
 {
     static const char advice[] =
         "docker run --shm-size=8g, or in Kubernetes an emptyDir of medium Memory at /dev/shm: "

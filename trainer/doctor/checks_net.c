@@ -31,7 +31,7 @@ static void check_interface(const DoctorOptions *o, DoctorReport *r, const char 
                 "%s is up, MTU %lld%s", name, (long long)mtu, rate);
 }
 
-void check_network(const DoctorOptions *o, DoctorReport *r)
+void doctor_check_network(const DoctorOptions *o, DoctorReport *r)
 {
     char **names = NULL;
     int64_t count = doctor_list(o, "/sys/class/net", &names);
@@ -102,7 +102,7 @@ static void check_efa(const DoctorOptions *o, DoctorReport *r, int64_t count, bo
                     "NCCL's plugin for EFA is not under /opt/amazon/ofi-nccl");
 }
 
-void check_fabric(const DoctorOptions *o, DoctorReport *r)
+void doctor_check_fabric(const DoctorOptions *o, DoctorReport *r)
 {
     char **names = NULL, **devices = NULL;
     int64_t count = doctor_list(o, "/sys/class/infiniband", &names), efa = 0;

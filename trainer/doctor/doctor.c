@@ -17,12 +17,14 @@ typedef struct CheckRow {
 } CheckRow;
 
 static const CheckRow checks[] = {
-    { "cpus", check_cpus }, { "limits", check_limits },       { "memory", check_memory },
-    { "shm", check_shm },   { "network", check_network },     { "fabric", check_fabric },
-    { "gpus", check_gpus }, { "variables", check_variables }, { "libraries", check_libraries },
+    { "cpus", doctor_check_cpus },           { "limits", doctor_check_limits },
+    { "memory", doctor_check_memory },       { "shm", doctor_check_shm },
+    { "network", doctor_check_network },     { "fabric", doctor_check_fabric },
+    { "gpus", doctor_check_gpus },           { "variables", doctor_check_variables },
+    { "libraries", doctor_check_libraries },
 };
 
-const char *verdict_name(Verdict v)
+const char *doctor_verdict_name(Verdict v)
 {
     static const char *const names[] = { "ok", "warn", "fail" };
     return names[v];
@@ -149,7 +151,7 @@ void doctor_add_table(const DoctorReport *r, const char *host, StrBuf *out)
     for (int i = 0; i < r->count; i++) {
         const Finding *f = &r->finding[i];
         bool again = i > 0 && strcmp(f->check, r->finding[i - 1].check) == 0;
-        str_printf(out, "%-4s  %-9s  %s\n", verdict_name(f->verdict), again ? "" : f->check,
+        str_printf(out, "%-4s  %-9s  %s\n", doctor_verdict_name(f->verdict), again ? "" : f->check,
                    f->text);
         if (f->advice[0]) str_printf(out, "%-4s  %-9s  -> %s\n", "", "", f->advice);
     }
@@ -162,13 +164,13 @@ void doctor_add_json(const DoctorReport *r, const char *host, StrBuf *out)
     JsonWriter w = { .out = out };
     json_begin_object(&w, NULL);
     json_string(&w, "host", host);
-    json_string(&w, "worst", verdict_name(doctor_worst(r)));
+    json_string(&w, "worst", doctor_verdict_name(doctor_worst(r)));
     json_begin_array(&w, "findings");
     for (int i = 0; i < r->count; i++) {
         const Finding *f = &r->finding[i];
         json_begin_object(&w, NULL);
         json_string(&w, "check", f->check);
-        json_string(&w, "verdict", verdict_name(f->verdict));
+        json_string(&w, "verdict", doctor_verdict_name(f->verdict));
         json_string(&w, "text", f->text);
         json_string(&w, "advice", f->advice);
         json_end_object(&w);

@@ -10,7 +10,7 @@
 #include "trainer/monitor/nvml.h"
 
 typedef enum Verdict { VERDICT_OK, VERDICT_WARN, VERDICT_FAIL } Verdict;
-const char *verdict_name(Verdict v); /* "ok", "warn", "fail" */
+const char *doctor_verdict_name(Verdict v); /* "ok", "warn", "fail" */
 
 enum { DOCTOR_TEXT_BYTES = 320, DOCTOR_FINDINGS_MAX = 512 };
 typedef struct Finding {
@@ -56,13 +56,13 @@ int64_t doctor_count_cpus(const char *list);
  * set. */
 bool doctor_environment(const DoctorOptions *o, const char *name, char *out, size_t bytes);
 
-void check_cpus(const DoctorOptions *o, DoctorReport *r);
-void check_limits(const DoctorOptions *o, DoctorReport *r);
-void check_memory(const DoctorOptions *o, DoctorReport *r);
-void check_shm(const DoctorOptions *o, DoctorReport *r);
-void check_network(const DoctorOptions *o, DoctorReport *r);
-void check_fabric(const DoctorOptions *o, DoctorReport *r);
-void check_gpus(const DoctorOptions *o, DoctorReport *r);
-void check_variables(const DoctorOptions *o, DoctorReport *r);
-void check_libraries(const DoctorOptions *o, DoctorReport *r);
+void doctor_check_cpus(const DoctorOptions *o, DoctorReport *r);
+void doctor_check_limits(const DoctorOptions *o, DoctorReport *r);
+void doctor_check_memory(const DoctorOptions *o, DoctorReport *r);
+void doctor_check_shm(const DoctorOptions *o, DoctorReport *r);
+void doctor_check_network(const DoctorOptions *o, DoctorReport *r);
+void doctor_check_fabric(const DoctorOptions *o, DoctorReport *r);
+void doctor_check_gpus(const DoctorOptions *o, DoctorReport *r);
+void doctor_check_variables(const DoctorOptions *o, DoctorReport *r);
+void doctor_check_libraries(const DoctorOptions *o, DoctorReport *r);
 #endif

@@ -53,7 +53,7 @@ static Status prepare_node(Program *p, int index)
         }
         op->out[i] = *o;
     }
-    Status status = op_prepare(op);
+    Status status = backend_prepare_op(op);
     if (status != OK) return fail_note(status, "%s", n->name);
     for (int i = 0; i < OP_MAX_INPUTS; i++) {
         if (n->in[i] != TENSOR_NONE) p->tensors[n->in[i]] = op->in[i];
@@ -69,16 +69,16 @@ static Status make_plan(Program *p)
     int tensors = graph_tensor_count(p->graph), nodes = graph_node_count(p->graph);
     size_t *bytes = mem_calloc((size_t)tensors, sizeof *bytes);
     size_t *workspace = mem_calloc((size_t)nodes + 1, sizeof *workspace);
-    unsigned *apart = mem_calloc((size_t)nodes + 1, sizeof *apart);
-    Status status = bytes && workspace && apart ? OK : ERR_MEMORY;
+    unsigned *no_alias = mem_calloc((size_t)nodes + 1, sizeof *no_alias);
+    Status status = bytes && workspace && no_alias ? OK : ERR_MEMORY;
     if (status == OK) {
         for (int i = 0; i < tensors; i++) bytes[i] = p->tensors[i].bytes;
         for (int i = 0; i < nodes; i++) workspace[i] = p->nodes[i].workspace_bytes;
-        for (int i = 0; i < nodes; i++) apart[i] = p->nodes[i].apart;
+        for (int i = 0; i < nodes; i++) no_alias[i] = p->nodes[i].no_alias;
         const Executor *x = p->executor;
         PlanInputs in = { .tensor_bytes = bytes,
                           .node_workspace = workspace,
-                          .node_apart = apart,
+                          .node_no_alias = no_alias,
                           .alignment = x->backend->v->alignment,
                           .param_order = x->param_order,
                           .param_count = x->param_count,
@@ -87,7 +87,7 @@ static Status make_plan(Program *p)
     }
     mem_free(bytes);
     mem_free(workspace);
-    mem_free(apart);
+    mem_free(no_alias);
     return status;
 }
 
@@ -115,7 +115,8 @@ static void program_destroy(Program *p)
 {
     if (!p) return;
     executor_forget_recordings(p);
-    for (int i = 0; p->nodes && i < graph_node_count(p->graph); i++) op_release(&p->nodes[i]);
+    for (int i = 0; p->nodes && i < graph_node_count(p->graph); i++)
+        backend_release_op(&p->nodes[i]);
     for (int i = 0; i < 2; i++) timeline_destroy(p->timelines[i]);
     plan_destroy(p->plan);
     graph_destroy(p->graph);

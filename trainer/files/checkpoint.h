@@ -7,8 +7,8 @@
  * files, never those that latest and best name. Only rank 0 writes. READING. checkpoint_find()
  * names the newest file that verifies: a corrupt one is passed over with a warning that names
  * it. */
-#ifndef CONVOY_TRAINER_CHECKPOINT_H
-#define CONVOY_TRAINER_CHECKPOINT_H
+#ifndef CONVOY_TRAINER_FILES_CHECKPOINT_H
+#define CONVOY_TRAINER_FILES_CHECKPOINT_H
 #include "base/status.h"
 #include "trainer/files/safetensors.h"
 #include <stdbool.h>

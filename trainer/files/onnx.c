@@ -96,7 +96,7 @@ static void put_message(StrBuf *out, int field, StrBuf *message)
 /* ---- pieces of a graph ---- */
 
 typedef struct Exporter {
-    const StoredModel *model;
+    const CheckpointModel *model;
     StrBuf nodes, initializers; /* fields of the graph */
     int extra;                  /* values between the nodes of one op so far */
 } Exporter;
@@ -260,10 +260,11 @@ static void export_add(Exporter *e, const GraphNode *n, const Names *names)
 static void export_pool2d(Exporter *e, const GraphNode *n, const Names *names)
 {
     const Pool2dAttr *a = n->attr;
-    const int64_t window[] = { a->window_h, a->window_w }, strides[] = { a->stride_h, a->stride_w },
+    const int64_t kernel_size[] = { a->kernel_h, a->kernel_w },
+                  strides[] = { a->stride_h, a->stride_w },
                   pads[] = { a->pad_h, a->pad_w, a->pad_h, a->pad_w };
     StrBuf attributes = { 0 };
-    add_ints(&attributes, "kernel_shape", window, 2);
+    add_ints(&attributes, "kernel_shape", kernel_size, 2);
     add_ints(&attributes, "strides", strides, 2);
     add_ints(&attributes, "pads", pads, 4);
     if (a->kind == POOL_AVG) add_int(&attributes, "count_include_pad", 1);
@@ -430,7 +431,7 @@ static void assemble(Exporter *e, StrBuf *out)
     put_message(out, MODEL_GRAPH, &graph);
 }
 
-Status onnx_export(const StoredModel *m, const char *path)
+Status onnx_export(const CheckpointModel *m, const char *path)
 {
     Exporter e = { .model = m };
     StrBuf file = { 0 };

@@ -57,9 +57,9 @@ static const char *format_dtype_name(DType dtype)
 /* CRC of a header as if its own digits were zeros. digits is where they are in text. */
 static uint32_t header_crc(const char *text, size_t bytes, size_t digits)
 {
-    uint32_t crc = str_crc32c(0, text, digits);
-    crc = str_crc32c(crc, zero_digits, CRC_DIGITS);
-    return str_crc32c(crc, text + digits + CRC_DIGITS, bytes - digits - CRC_DIGITS);
+    uint32_t crc = crc32c_update(0, text, digits);
+    crc = crc32c_update(crc, zero_digits, CRC_DIGITS);
+    return crc32c_update(crc, text + digits + CRC_DIGITS, bytes - digits - CRC_DIGITS);
 }
 
 /* ---- writing ---- */
@@ -86,7 +86,7 @@ static Status make_header(StrBuf *header, const SafeTensor *tensors, int tensor_
     char digits[CRC_DIGITS + 1];
     for (int i = 0; i < tensor_count; i++) {
         ASSERT(format_dtype_name(tensors[i].desc.dtype) != NULL);
-        data_crc = str_crc32c(data_crc, tensors[i].data, tensor_plain_bytes(&tensors[i].desc));
+        data_crc = crc32c_update(data_crc, tensors[i].data, tensor_plain_bytes(&tensors[i].desc));
     }
     snprintf(digits, sizeof(digits), "%08" PRIx32, data_crc);
 
@@ -358,7 +358,7 @@ static Status check_data_crc(const SafeFile *f)
     const char *stored = safetensors_metadata(f, "crc32c");
     if (stored == NULL) return OK;
     char digits[CRC_DIGITS + 1];
-    snprintf(digits, sizeof(digits), "%08" PRIx32, str_crc32c(0, f->data, f->data_bytes));
+    snprintf(digits, sizeof(digits), "%08" PRIx32, crc32c_update(0, f->data, f->data_bytes));
     if (strcmp(stored, digits) != 0)
         return fail(ERR_DATA, "%s: corrupt: data checksum is %s, should be %.20s", f->path, digits,
                     stored);

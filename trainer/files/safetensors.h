@@ -4,8 +4,8 @@
  * Bounds-checked: a hostile or torn file is ERR_DATA with one sentence that names it, never a wild
  * read or a huge allocation. The writer stores the CRC-32C of the data section in the metadata
  * ("crc32c", 8 hex digits), the reader checks it when it is there. */
-#ifndef CONVOY_TRAINER_SAFETENSORS_H
-#define CONVOY_TRAINER_SAFETENSORS_H
+#ifndef CONVOY_TRAINER_FILES_SAFETENSORS_H
+#define CONVOY_TRAINER_FILES_SAFETENSORS_H
 #include "base/status.h"
 #include "kernels/tensor.h"
 

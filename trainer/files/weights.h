@@ -3,8 +3,8 @@
  *
  * A network's tensors have torchvision's names; those of EfficientNet exist under timm's too. Which
  * of the two a file uses is told by its tensors. */
-#ifndef CONVOY_TRAINER_WEIGHTS_H
-#define CONVOY_TRAINER_WEIGHTS_H
+#ifndef CONVOY_TRAINER_FILES_WEIGHTS_H
+#define CONVOY_TRAINER_FILES_WEIGHTS_H
 #include "models/models.h"
 #include "trainer/exec/executor.h"
 #include "trainer/files/safetensors.h"

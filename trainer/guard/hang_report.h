@@ -1,7 +1,7 @@
 /* hang_report.h - what is left of a rank that its watchdogs end: hang-RANK.json in the run
  * folder. */
-#ifndef CONVOY_TRAINER_HANG_REPORT_H
-#define CONVOY_TRAINER_HANG_REPORT_H
+#ifndef CONVOY_TRAINER_GUARD_HANG_REPORT_H
+#define CONVOY_TRAINER_GUARD_HANG_REPORT_H
 #include "trainer/comm/comm.h"
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* signals.h - USR1, TERM and INT ask for a checkpoint and a clean exit with 75. Handlers only set a
  * flag; a second TERM or INT ends at once. */
-#ifndef CONVOY_TRAINER_SIGNALS_H
-#define CONVOY_TRAINER_SIGNALS_H
+#ifndef CONVOY_TRAINER_GUARD_SIGNALS_H
+#define CONVOY_TRAINER_GUARD_SIGNALS_H
 #include <stdbool.h>
 /* first thing in main: a file size limit is a failed write, not a kill */
 void signals_ignore_size_limit(void);

@@ -8,8 +8,8 @@
  *
  * The texts alone are made here, so that tests can hold them against what those examples
  * printed. */
-#ifndef CONVOY_TRAINER_CONSOLE_H
-#define CONVOY_TRAINER_CONSOLE_H
+#ifndef CONVOY_TRAINER_LOG_CONSOLE_H
+#define CONVOY_TRAINER_LOG_CONSOLE_H
 #include <stddef.h>
 #include <stdint.h>
 

@@ -22,11 +22,11 @@ static int missing(double rate, double cost_s, double margin, int have)
 
 void input_report_make(InputReport *out, const LoaderStats *s, double seconds)
 {
-    int64_t reads = time_counts_total(&s->read);
-    *out = (InputReport){ .decode_p50_s = time_counts_percentile(&s->decode, 0.5),
-                          .decode_p99_s = time_counts_percentile(&s->decode, 0.99),
-                          .read_p50_s = time_counts_percentile(&s->read, 0.5),
-                          .read_p99_s = time_counts_percentile(&s->read, 0.99),
+    int64_t reads = latency_counts_total(&s->read);
+    *out = (InputReport){ .decode_p50_s = latency_counts_percentile(&s->decode, 0.5),
+                          .decode_p99_s = latency_counts_percentile(&s->decode, 0.99),
+                          .read_p50_s = latency_counts_percentile(&s->read, 0.5),
+                          .read_p99_s = latency_counts_percentile(&s->read, 0.99),
                           .images = s->images,
                           .cache_hits = s->cache_hits,
                           .replaced = s->replaced,

@@ -1,7 +1,7 @@
 /* input_report.h - what the input did while training went on: how often and why the step waited for
  * it, and what would help. */
-#ifndef CONVOY_TRAINER_INPUT_REPORT_H
-#define CONVOY_TRAINER_INPUT_REPORT_H
+#ifndef CONVOY_TRAINER_LOG_INPUT_REPORT_H
+#define CONVOY_TRAINER_LOG_INPUT_REPORT_H
 #include "data/data.h"
 #include "trainer/comm/comm.h"
 

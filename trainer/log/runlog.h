@@ -6,8 +6,8 @@
  * another process writes there, a run (one with a config) waits for its end, at most 30 s: an
  * earlier start may still be ending on a host that was cut off. Nothing here allocates after
  * runlog_open (buffers are kept). ERR_IO on a failed write (disk full). */
-#ifndef CONVOY_TRAINER_RUNLOG_H
-#define CONVOY_TRAINER_RUNLOG_H
+#ifndef CONVOY_TRAINER_LOG_RUNLOG_H
+#define CONVOY_TRAINER_LOG_RUNLOG_H
 #include "base/status.h"
 #include "trainer/config/config.h"
 #include "trainer/files/on_save.h"

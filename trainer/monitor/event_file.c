@@ -107,9 +107,9 @@ static Status write_event(EventFile *f)
     Message *r = &f->record;
     r->bytes = 0;
     put_little_endian(r, f->event.bytes, 8);
-    put_little_endian(r, tfrecord_mask(str_crc32c(0, r->data, 8)), 4);
+    put_little_endian(r, tfrecord_mask(crc32c_update(0, r->data, 8)), 4);
     put(r, f->event.data, f->event.bytes);
-    put_little_endian(r, tfrecord_mask(str_crc32c(0, f->event.data, f->event.bytes)), 4);
+    put_little_endian(r, tfrecord_mask(crc32c_update(0, f->event.data, f->event.bytes)), 4);
     for (size_t done = 0; done < r->bytes;) {
         ssize_t n = write(f->fd, r->data + done, r->bytes - done);
         if (n < 0 && errno == EINTR) continue;

@@ -114,7 +114,7 @@ static double mean_of_known(double *sum, int *known, double value)
     return *known > 0 ? *sum / *known : (double)NAN;
 }
 
-void gauges_look(GpuGauges *out, GpuLooks *looks, const GpuState *seen)
+void gauges_add_sample(GpuGauges *out, GpuSamples *looks, const GpuState *seen)
 {
     bool first = looks->utilizations == 0;
     out->state = *seen;

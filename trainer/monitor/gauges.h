@@ -17,11 +17,11 @@ typedef struct GpuGauges {
     double utilization_min, utilization_max; /* of the looks since the text before */
 } GpuGauges;
 
-typedef struct GpuLooks { /* at one GPU; zeros: none yet */
+typedef struct GpuSamples { /* at one GPU; zeros: none yet */
     double utilization_sum, power_w_sum;
     int utilizations, powers; /* looks at which they were known */
     double utilization_min, utilization_max;
-} GpuLooks;
+} GpuSamples;
 
 typedef struct Gauges {
     const char *run, *model, *host, *version;
@@ -39,7 +39,7 @@ typedef struct Gauges {
 void gauges_init(Gauges *g); /* everything unknown, sums 0 */
 /* Adds what a look has seen and writes state and extremes of *out. Means are of the looks at which
  * the value was known, NaN where it never was. */
-void gauges_look(GpuGauges *out, GpuLooks *looks, const GpuState *seen);
+void gauges_add_sample(GpuGauges *out, GpuSamples *looks, const GpuState *seen);
 /* The text exposition format, for node_exporter's textfile collector or any other reader. */
 void gauges_add_prometheus(const Gauges *g, StrBuf *out);
 /* A line of CloudWatch's embedded metric format for the run (if it trains) and one for each GPU.

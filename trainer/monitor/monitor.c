@@ -25,8 +25,8 @@ struct Monitor {
     char host[256];
     EventFile *events; /* the training thread's */
     bool events_broken, prometheus_broken, emf_broken;
-    Nvml *nvml;                      /* the Monitor's thread's, as are the looks */
-    GpuLooks looks[GAUGES_GPUS_MAX]; /* since the last period's end */
+    Nvml *nvml;                        /* the Monitor's thread's, as are the looks */
+    GpuSamples looks[GAUGES_GPUS_MAX]; /* since the last period's end */
     bool has_looked;
     pthread_t thread;
     bool has_thread;
@@ -50,7 +50,7 @@ static void look_at_gpus(Monitor *m)
     for (int i = 0; m->nvml && i < m->gauges.gpu_count; i++) {
         nvml_state(m->nvml, i, &state);
         pthread_mutex_lock(&m->lock);
-        gauges_look(&m->gauges.gpu[i], &m->looks[i], &state);
+        gauges_add_sample(&m->gauges.gpu[i], &m->looks[i], &state);
         pthread_mutex_unlock(&m->lock);
     }
     m->has_looked = true;

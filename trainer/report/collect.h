@@ -1,7 +1,7 @@
 /* collect.h - the runs that a report is about, from the folders that the user named. */
 #ifndef CONVOY_TRAINER_REPORT_COLLECT_H
 #define CONVOY_TRAINER_REPORT_COLLECT_H
-#include "trainer/report/runs.h"
+#include "trainer/report/report_run.h"
 
 #define PREDICTION_POINTS_MAX 16
 #define PREDICTIONS_MAX       8

@@ -281,7 +281,7 @@ void section_scaling(StrBuf *out, const RunSet *set, const Scaling *scaling)
     mem_free(room);
 }
 
-void scaling_csv(StrBuf *out, const Scaling *s)
+void section_scaling_csv(StrBuf *out, const Scaling *s)
 {
     str_add(out, "ranks,hosts,compute_threads,oversubscribed,global_batch,runs,values,value_is,"
                  "cold_s,epoch_s,epoch_half_s,images_per_s,speedup,efficiency,efficiency_low,"

@@ -62,8 +62,8 @@ static Status write_files(const char *out, const RunSet *set, const Scaling *sca
 {
     StrBuf page = { 0 }, records = { 0 }, table = { 0 };
     Status status = build_page(&page, set, scaling);
-    records_csv(&records, set);
-    scaling_csv(&table, scaling);
+    section_records_csv(&records, set);
+    section_scaling_csv(&table, scaling);
     if (status == OK) status = write_beside(out, ".html", &page);
     if (status == OK) status = write_beside(out, ".csv", &records);
     if (status == OK && scaling->count >= 2) status = write_beside(out, ".scaling.csv", &table);

@@ -9,7 +9,7 @@
  * Fieller's interval, ideal line T(n0) n0 / n. */
 #ifndef CONVOY_TRAINER_REPORT_SCALING_H
 #define CONVOY_TRAINER_REPORT_SCALING_H
-#include "trainer/report/runs.h"
+#include "trainer/report/report_run.h"
 #include "trainer/report/statistics.h"
 
 #define SCALING_ROWS_MAX 64
@@ -18,10 +18,10 @@ typedef struct ScalingRow {
     int64_t ranks, hosts, global_batch, compute_threads;
     int runs;
     bool oversubscribed;
-    bool by_run;         /* a value is a run; else an epoch */
-    Sample epoch_s;      /* T(n) */
-    double cold_s;       /* mean of first epochs; NaN: none was complete */
-    double images_per_s; /* over all ranks */
+    bool by_run;              /* a value is a run; else an epoch */
+    StatisticsSample epoch_s; /* T(n) */
+    double cold_s;            /* mean of first epochs; NaN: none was complete */
+    double images_per_s;      /* over all ranks */
     double speedup;
     Ratio efficiency;                    /* the interval of the base itself is NaN */
     double data_share, comm_share, loss; /* shares of the step time; loss: mean of the last steps */

@@ -11,9 +11,9 @@ Status section_runs(StrBuf *out, const RunSet *set);
 void section_missing(StrBuf *out, const RunSet *set, const Scaling *scaling);
 void section_environment(StrBuf *out, const RunSet *set);
 Status section_config(StrBuf *out, const RunSet *set);
-void records_csv(StrBuf *out, const RunSet *set);
+void section_records_csv(StrBuf *out, const RunSet *set);
 /* epochs.c: epoch time and efficiency against ranks, as measured (scaling->count >= 2) and as
  * predicted. */
 void section_scaling(StrBuf *out, const RunSet *set, const Scaling *scaling);
-void scaling_csv(StrBuf *out, const Scaling *scaling);
+void section_scaling_csv(StrBuf *out, const Scaling *scaling);
 #endif

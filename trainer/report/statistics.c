@@ -56,9 +56,9 @@ double statistics_t(double degrees)
     return 0.5 * (low + high);
 }
 
-Sample statistics_sample(const double *values, int64_t count)
+StatisticsSample statistics_sample(const double *values, int64_t count)
 {
-    Sample s = {
+    StatisticsSample s = {
         .count = count, .mean = (double)NAN, .deviation = (double)NAN, .half = (double)NAN
     };
     double sum = 0, squares = 0;
@@ -81,7 +81,7 @@ static double common_degrees(double va, int64_t ka, double vb, int64_t kb)
     return sum * sum / (va * va / (double)(ka - 1) + vb * vb / (double)(kb - 1));
 }
 
-Ratio statistics_ratio(const Sample *a, const Sample *b, double factor)
+Ratio statistics_ratio(const StatisticsSample *a, const StatisticsSample *b, double factor)
 {
     double ratio = a->mean / b->mean;
     Ratio r = { .value = factor * ratio, .low = (double)NAN, .high = (double)NAN };

@@ -8,13 +8,13 @@
 
 #define STATISTICS_MIN_VALUES 3
 
-typedef struct Sample {
+typedef struct StatisticsSample {
     int64_t count;
     double mean, deviation; /* of a single value, with count - 1; NaN below two values */
     /* the interval is mean +- half; NaN below STATISTICS_MIN_VALUES values */
     double half;
-} Sample;
-Sample statistics_sample(const double *values, int64_t count);
+} StatisticsSample;
+StatisticsSample statistics_sample(const double *values, int64_t count);
 
 /* The 97.5 % quantile of Student's t with so many degrees of freedom, a fraction allowed; NaN below
  * 1. */
@@ -25,7 +25,7 @@ typedef struct Ratio {
 } Ratio;
 /* factor * a / b for independent samples, with Fieller's interval and Welch's degrees of
  * freedom. */
-Ratio statistics_ratio(const Sample *a, const Sample *b, double factor);
+Ratio statistics_ratio(const StatisticsSample *a, const StatisticsSample *b, double factor);
 
 typedef struct Line {
     double constant, slope; /* y = constant + slope x; NaN for fewer than two different x */

@@ -283,7 +283,7 @@ static void csv_record(StrBuf *out, const ReportRun *r, const char *event, int64
     str_add(out, "\n");
 }
 
-void records_csv(StrBuf *out, const RunSet *set)
+void section_records_csv(StrBuf *out, const RunSet *set)
 {
     const double no = (double)NAN;
     str_add(out, "run,event,epoch,step,loss,lr,images_per_s,step_ms,data_wait_ms,comm_wait_ms,grad_"

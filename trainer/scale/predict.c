@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "trainer/report/scaling.h"
-#include "trainer/scale/steptime.h"
+#include "trainer/scale/step_model.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static Status measure_base(Base *out, const Series *s)
         Scaling one = { 0 };
         bool finished = false;
         TRY(series_point(&p, s, i));
-        Status status = p.ranks == 1 ? point_find(&p, s, &run, &finished) : OK;
+        Status status = p.ranks == 1 ? series_point_find(&p, s, &run, &finished) : OK;
         if (status == OK && finished) status = scaling_make(&one, &run, 1);
         if (status == OK && one.count == 1) {
             const ScalingRow *r = &one.rows[0];
@@ -44,7 +44,7 @@ static Status measure_base(Base *out, const Series *s)
         }
         scaling_free(&one);
         if (finished && status == OK) report_run_free(&run);
-        point_free(&p);
+        series_point_free(&p);
         TRY(status);
     }
     out->images_per_s = count ? sum / count : 0;
@@ -72,7 +72,7 @@ static void add_record(StrBuf *out, const Fabric *f, int64_t ranks, const StepTi
     json_string(&w, "fabric", f->name);
     json_int(&w, "ranks", ranks);
     json_number(&w, "step_ms", 1e3 * t->step_s);
-    json_number(&w, "sums_ms", 1e3 * t->sums_s);
+    json_number(&w, "sums_ms", 1e3 * t->allreduce_s);
     json_number(&w, "images_per_s", images_per_s);
     json_number(&w, "epoch_s", epoch_s);
     json_number(&w, "efficiency", t->efficiency);
@@ -99,7 +99,7 @@ static void predict_fabric(StrBuf *out, const Series *s, const StepModel *m, con
         double images_per_s = batch * (double)ranks / t.step_s;
         double epoch_s = base->images > 0 ? base->images / images_per_s : (double)NAN;
         log_info("%6lld %8d %10.3f %10.3f %12.1f %8.1f", (long long)ranks, t.buckets,
-                 1e3 * t.sums_s, 1e3 * t.step_s, images_per_s, 100 * t.efficiency);
+                 1e3 * t.allreduce_s, 1e3 * t.step_s, images_per_s, 100 * t.efficiency);
         add_record(out, f, ranks, &t, images_per_s, epoch_s);
     }
 }

@@ -105,18 +105,18 @@ Status series_point(Point *out, const Series *s, int index)
     bool failed = text.failed || !out->run_dir;
     str_free(&text);
     if (!failed) return OK;
-    point_free(out);
+    series_point_free(out);
     return fail(ERR_MEMORY, "out of memory");
 }
 
-void point_free(Point *p)
+void series_point_free(Point *p)
 {
     for (int i = 0; i < p->set_count; i++) mem_free(p->sets[i]);
     mem_free(p->run_dir);
     *p = (Point){ 0 };
 }
 
-void point_command(const Point *p, const Series *s, Words *out)
+void series_point_command(const Point *p, const Series *s, Words *out)
 {
     words_add(out, "train");
     words_add(out, s->config_path);
@@ -160,7 +160,7 @@ static Status check_settings(const Point *p, const Series *s, const ReportRun *r
     return status;
 }
 
-Status point_find(const Point *p, const Series *s, ReportRun *run, bool *finished)
+Status series_point_find(const Point *p, const Series *s, ReportRun *run, bool *finished)
 {
     *run = (ReportRun){ 0 };
     *finished = false;
@@ -190,7 +190,7 @@ static void finished_free(Finished *f)
 {
     for (int i = 0; i < f->count; i++) {
         report_run_free(&f->runs[i]);
-        point_free(&f->points[i]);
+        series_point_free(&f->points[i]);
     }
     mem_free(f->runs);
     mem_free(f->points);
@@ -204,9 +204,9 @@ static Status find_all(Finished *f, const Series *s)
     for (int i = 0; i < s->point_count; i++) {
         bool finished = false;
         TRY(series_point(&f->points[f->count], s, i));
-        Status status = point_find(&f->points[f->count], s, &f->runs[f->count], &finished);
+        Status status = series_point_find(&f->points[f->count], s, &f->runs[f->count], &finished);
         if (status == OK && finished) f->count++;
-        else point_free(&f->points[f->count]);
+        else series_point_free(&f->points[f->count]);
         TRY(status);
     }
     return OK;

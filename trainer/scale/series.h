@@ -12,7 +12,7 @@
 #define CONVOY_TRAINER_SCALE_SERIES_H
 #include "trainer/config/config.h"
 #include "trainer/launch/words.h"
-#include "trainer/report/runs.h"
+#include "trainer/report/report_run.h"
 
 #define SERIES_SETS_MAX 24 /* keys that a point sets */
 
@@ -38,13 +38,13 @@ Status series_open(Series *out, const char *config_path, const char *const *sets
 void series_close(Series *s);
 /* Point number index of point_count, in the order in which they are run. */
 Status series_point(Point *out, const Series *s, int index);
-void point_free(Point *p); /* zeroed ok */
+void series_point_free(Point *p); /* zeroed ok */
 /* "train CONFIG --set ..." for this point, without a program in front. */
-void point_command(const Point *p, const Series *s, Words *out);
+void series_point_command(const Point *p, const Series *s, Words *out);
 
 /* Looks whether the point is finished; then *run is its run (report_run_free), else zeroed.
  * ERR_USAGE where the folder holds a finished run of other settings, naming them. */
-Status point_find(const Point *p, const Series *s, ReportRun *run, bool *finished);
+Status series_point_find(const Point *p, const Series *s, ReportRun *run, bool *finished);
 
 /* Writes scale.jsonl from the finished points. *finished: how many there are. */
 Status series_write(const Series *s, int *finished);

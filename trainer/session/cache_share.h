@@ -1,6 +1,6 @@
 /* cache_share.h - one cache of files for all ranks of a node (data.cache: ram). */
-#ifndef CONVOY_TRAINER_CACHE_SHARE_H
-#define CONVOY_TRAINER_CACHE_SHARE_H
+#ifndef CONVOY_TRAINER_SESSION_CACHE_SHARE_H
+#define CONVOY_TRAINER_SESSION_CACHE_SHARE_H
 #include "data/data.h"
 #include "data/load/cache.h"
 #include "trainer/comm/comm.h"

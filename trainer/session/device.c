@@ -25,7 +25,7 @@ static const KernelMode kernel_modes[] = { [CONFIG_KERNELS_OWN] = KERNELS_OWN,
                                            [CONFIG_KERNELS_CUDNN] = KERNELS_CUDNN,
                                            [CONFIG_KERNELS_AUTO] = KERNELS_AUTO };
 
-const char *precision_name(Precision precision)
+const char *device_precision_name(Precision precision)
 {
     return names[precision];
 }
@@ -130,7 +130,7 @@ Status device_choose(DeviceChoice *out, const Config *c, int local_rank)
     return OK;
 }
 
-Status device_look(DeviceChoice *choice, const Config *c, Comm *comm)
+Status device_query(DeviceChoice *choice, const Config *c, Comm *comm)
 {
     bool here = choice->cuda && !c->device.properties;
     TRY(comm_agree(comm, here ? backend_cuda_free_memory(choice->index, &choice->free_bytes) : OK));

@@ -1,7 +1,7 @@
 /* device.h - what computes: the backend and the precision that a configuration means on this
  * machine. */
-#ifndef CONVOY_TRAINER_DEVICE_H
-#define CONVOY_TRAINER_DEVICE_H
+#ifndef CONVOY_TRAINER_SESSION_DEVICE_H
+#define CONVOY_TRAINER_SESSION_DEVICE_H
 #include "kernels/backend.h"
 #include "trainer/comm/comm.h"
 #include "trainer/config/config.h"
@@ -10,7 +10,7 @@
 typedef struct DeviceChoice {
     bool cuda;
     int index;   /* among the visible devices; -1: none */
-    int sharers; /* ranks that use the same device, this one included; 1 before device_look */
+    int sharers; /* ranks that use the same device, this one included; 1 before device_query */
     /* of the device, before any rank of this run took more than a context; 0: not known */
     size_t free_bytes;
     Precision precision;
@@ -18,7 +18,7 @@ typedef struct DeviceChoice {
     char plan_cache[1024]; /* folder; empty: none */
 } DeviceChoice;
 
-const char *precision_name(Precision precision); /* "bf16" */
+const char *device_precision_name(Precision precision); /* "bf16" */
 
 /* Settles device.backend, device.index, train.precision and device.plan_cache for rank local_rank
  * of this host. ERR_USAGE naming the key that asks for what cannot be: no such device, 16 bits or
@@ -26,7 +26,7 @@ const char *precision_name(Precision precision); /* "bf16" */
 Status device_choose(DeviceChoice *out, const Config *c, int local_rank);
 /* Collective, after all ranks have chosen and before any of them opens its device: who else uses
  * it, and how much of its memory is free. */
-Status device_look(DeviceChoice *choice, const Config *c, Comm *comm);
+Status device_query(DeviceChoice *choice, const Config *c, Comm *comm);
 /* Creates the backend that was chosen. threads: the CPU's compute team. */
 Status device_open(Backend **out, const DeviceChoice *choice, const Config *c, int threads);
 #endif

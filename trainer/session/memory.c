@@ -1,6 +1,6 @@
 /* memory.c - see memory.h. */
 #include "trainer/session/memory.h"
-#include "trainer/train/optim.h"
+#include "trainer/train/optimizer.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -19,10 +19,10 @@ static const char *const item_names[MEMORY_ITEM_COUNT] = {
     [MEMORY_WORKSPACE] = "workspace",
     [MEMORY_SIDE_WORKSPACE] = "workspace, side lane",
     [MEMORY_INPUTS] = "batches on the device",
-    [MEMORY_SUMS] = "gradients, type of sums",
+    [MEMORY_ALLREDUCE] = "gradients, type of sums",
     [MEMORY_SLOTS] = "batch slots",
     [MEMORY_READ_AHEAD] = "files read ahead, at most",
-    [MEMORY_STAGED] = "gradients summed by the host",
+    [MEMORY_HOST_REDUCE] = "gradients summed by the host",
     [MEMORY_CHECKPOINT] = "checkpoint staging (rank 0)",
 };
 
@@ -55,7 +55,7 @@ static size_t staging_bytes(const Session *s)
     for (int i = 0; i < executor_state_count(s->executor); i++) {
         size_t plain = tensor_plain_bytes(&executor_state(s->executor, i)->desc);
         bytes += executor_state_is_param(s->executor, i)
-                     ? plain * (size_t)(1 + optimizer_states_needed(s->config))
+                     ? plain * (size_t)(1 + session_optimizer_states(s->config))
                      : plain;
     }
     return bytes;
@@ -76,13 +76,13 @@ static void add_plan(const Session *s, const Executor *x, int64_t batch,
     bytes[MEMORY_SIDE_WORKSPACE] = m.side_workspace;
     if (s->use == SESSION_TRAIN)
         bytes[MEMORY_INPUTS] += prefetch_device_bytes(
-            s->backend, batch, session_image_bytes(s, DATA_TRAIN), session_treats(s));
+            s->backend, batch, session_image_bytes(s, DATA_TRAIN), session_augments(s));
     if (s->val)
         bytes[MEMORY_INPUTS] +=
             prefetch_device_bytes(s->backend, batch, session_image_bytes(s, DATA_VAL), false);
     if (s->use == SESSION_TRAIN)
-        bytes[MEMORY_OPTIMIZER] = m.params * (size_t)optimizer_states_needed(s->config);
-    bytes[MEMORY_SUMS] = session_sum_bytes(s, m.grads);
+        bytes[MEMORY_OPTIMIZER] = m.params * (size_t)session_optimizer_states(s->config);
+    bytes[MEMORY_ALLREDUCE] = session_allreduce_bytes(s, m.grads);
 }
 
 static size_t plan_bytes(const Session *s, const Executor *x, int64_t batch)
@@ -103,8 +103,8 @@ MemoryReport memory_report(const Session *s)
     r.bytes[MEMORY_SLOTS] = slot_bytes(s);
     r.bytes[MEMORY_READ_AHEAD] = read_ahead_bytes(s);
     if (s->device_comm && s->use == SESSION_TRAIN &&
-        device_comm_carrier(s->device_comm) == DEVICE_COMM_STAGED)
-        r.bytes[MEMORY_STAGED] = m.grads + m.buffers;
+        device_comm_transport(s->device_comm) == DEVICE_COMM_STAGED)
+        r.bytes[MEMORY_HOST_REDUCE] = m.grads + m.buffers;
     if (s->use == SESSION_TRAIN && s->comm->rank == 0)
         r.bytes[MEMORY_CHECKPOINT] = staging_bytes(s);
     r.activations_naive = m.activations_naive;

@@ -1,7 +1,7 @@
 /* memory.h - what a run will take per rank, known before anything runs, and the largest batch that
  * fits a device. */
-#ifndef CONVOY_TRAINER_MEMORY_H
-#define CONVOY_TRAINER_MEMORY_H
+#ifndef CONVOY_TRAINER_SESSION_MEMORY_H
+#define CONVOY_TRAINER_SESSION_MEMORY_H
 #include "trainer/session/session.h"
 
 typedef enum MemoryItem { /* of the device where there is one, but for the last four */
@@ -15,13 +15,13 @@ typedef enum MemoryItem { /* of the device where there is one, but for the last 
                           MEMORY_SIDE_WORKSPACE, /* of weight gradients on a lane of their own */
                           MEMORY_INPUTS,         /* slots of batches on the device */
                           /* gradients in the type in which they are summed over ranks */
-                          MEMORY_SUMS,
+                          MEMORY_ALLREDUCE,
                           /* batch slots of the training and evaluation loaders */
                           MEMORY_SLOTS,
                           /* files that loaders have read and not yet decoded, at most */
                           MEMORY_READ_AHEAD,
-                          MEMORY_STAGED,     /* gradients of a device that the host sums */
-                          MEMORY_CHECKPOINT, /* staging on rank 0 */
+                          MEMORY_HOST_REDUCE, /* gradients of a device that the host sums */
+                          MEMORY_CHECKPOINT,  /* staging on rank 0 */
                           MEMORY_ITEM_COUNT
 } MemoryItem;
 

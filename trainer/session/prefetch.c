@@ -18,10 +18,10 @@ _Static_assert(sizeof(EraseBox) == ERASE_COUNT * sizeof(int32_t),
                "the loader's boxes are the operation's");
 
 typedef struct Slot {
-    void *images, *labels; /* device */
-    void *treatment;       /* device; NULL unless batches are treated: mix, then the boxes */
-    char *host_treatment;  /* pinned */
-    int32_t *host_labels;  /* pinned; the loader's own are not */
+    void *images, *labels;   /* device */
+    void *augment_data;      /* device; NULL unless batches are augmented: mix, then the boxes */
+    char *host_augment_data; /* pinned */
+    int32_t *host_labels;    /* pinned; the loader's own are not */
     Event *ready, *consumed;
     Event *copy_start, *copy_end; /* timers, made when the first copy is traced */
     bool traced;
@@ -42,7 +42,7 @@ struct Prefetch {
     Loader *loader;
     size_t slot_bytes;               /* images of a batch, at most */
     size_t image_bytes, label_bytes; /* of a batch of the loader at hand */
-    size_t treatment_bytes;          /* 0: batches are not treated */
+    size_t augment_bytes;            /* 0: batches are not augmented */
     float mix[MIX_COUNT];            /* host memory: of the batch that is given */
     int64_t loaded, given, done;
     Slot slots[EXECUTOR_SLOTS];
@@ -99,16 +99,16 @@ void prefetch_loader_options(Prefetch *p, LoaderOptions *o)
 
 /* ---- life ---- */
 
-static size_t treatment_bytes_of(int64_t batch, bool treated)
+static size_t augment_bytes_of(int64_t batch, bool augmented)
 {
-    return treated ? MIX_BYTES + (size_t)batch * sizeof(EraseBox) : 0;
+    return augmented ? MIX_BYTES + (size_t)batch * sizeof(EraseBox) : 0;
 }
 
-size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes, bool treated)
+size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes, bool augmented)
 {
     if (!b->v->device) return 0;
     return EXECUTOR_SLOTS *
-           ((size_t)batch * (image_bytes + sizeof(int32_t)) + treatment_bytes_of(batch, treated));
+           ((size_t)batch * (image_bytes + sizeof(int32_t)) + augment_bytes_of(batch, augmented));
 }
 
 static Status create_slot(Prefetch *p, Slot *slot)
@@ -117,15 +117,16 @@ static Status create_slot(Prefetch *p, Slot *slot)
     TRY(b->v->alloc(b, p->slot_bytes, &slot->images));
     TRY(b->v->alloc(b, p->label_bytes, &slot->labels));
     TRY(p->device->alloc_pinned(b, p->label_bytes, (void **)&slot->host_labels));
-    if (p->treatment_bytes > 0) {
-        TRY(b->v->alloc(b, p->treatment_bytes, &slot->treatment));
-        TRY(p->device->alloc_pinned(b, p->treatment_bytes, (void **)&slot->host_treatment));
+    if (p->augment_bytes > 0) {
+        TRY(b->v->alloc(b, p->augment_bytes, &slot->augment_data));
+        TRY(p->device->alloc_pinned(b, p->augment_bytes, (void **)&slot->host_augment_data));
     }
     TRY(p->device->event_create(b, &slot->ready));
     return p->device->event_create(b, &slot->consumed);
 }
 
-Status prefetch_create(Prefetch **out, Executor *x, int64_t batch, size_t image_bytes, bool treated)
+Status prefetch_create(Prefetch **out, Executor *x, int64_t batch, size_t image_bytes,
+                       bool augmented)
 {
     Backend *b = executor_backend(x);
     Prefetch *p = *out = mem_calloc(1, sizeof *p);
@@ -135,7 +136,7 @@ Status prefetch_create(Prefetch **out, Executor *x, int64_t batch, size_t image_
                      .device = b->v->device,
                      .slot_bytes = (size_t)batch * image_bytes,
                      .label_bytes = (size_t)batch * sizeof(int32_t),
-                     .treatment_bytes = treatment_bytes_of(batch, treated) };
+                     .augment_bytes = augment_bytes_of(batch, augmented) };
     Status status = OK;
     for (int i = 0; p->device && i < EXECUTOR_SLOTS && status == OK; i++)
         status = create_slot(p, &p->slots[i]);
@@ -156,9 +157,9 @@ void prefetch_destroy(Prefetch *p)
         Slot *slot = &p->slots[i];
         if (slot->images) b->v->free(b, slot->images);
         if (slot->labels) b->v->free(b, slot->labels);
-        if (slot->treatment) b->v->free(b, slot->treatment);
+        if (slot->augment_data) b->v->free(b, slot->augment_data);
         if (slot->host_labels) p->device->free_pinned(b, slot->host_labels);
-        if (slot->host_treatment) p->device->free_pinned(b, slot->host_treatment);
+        if (slot->host_augment_data) p->device->free_pinned(b, slot->host_augment_data);
         if (slot->ready) p->device->event_destroy(b, slot->ready);
         if (slot->consumed) p->device->event_destroy(b, slot->consumed);
         if (slot->copy_start) p->device->event_destroy(b, slot->copy_start);
@@ -253,13 +254,13 @@ static void write_mix(const MixDraw *m, float *out)
     out[MIX_RIGHT] = (float)m->right;
 }
 
-static Status copy_treatment(Prefetch *p, Slot *slot, Stream *copy)
+static Status copy_augment_data(Prefetch *p, Slot *slot, Stream *copy)
 {
-    if (p->treatment_bytes == 0) return OK;
-    write_mix(&slot->batch.mix, (float *)(void *)slot->host_treatment);
-    memcpy(slot->host_treatment + MIX_BYTES, slot->batch.erase, p->treatment_bytes - MIX_BYTES);
-    return p->device->copy_in(p->backend, slot->treatment, slot->host_treatment, p->treatment_bytes,
-                              copy);
+    if (p->augment_bytes == 0) return OK;
+    write_mix(&slot->batch.mix, (float *)(void *)slot->host_augment_data);
+    memcpy(slot->host_augment_data + MIX_BYTES, slot->batch.erase, p->augment_bytes - MIX_BYTES);
+    return p->device->copy_in(p->backend, slot->augment_data, slot->host_augment_data,
+                              p->augment_bytes, copy);
 }
 
 /* Takes the loader's next batch and enqueues its copy. */
@@ -277,7 +278,7 @@ static Status load(Prefetch *p, bool *more, double *wait_s)
     TRY(begin_copy(p, slot, copy));
     TRY(d->copy_in(p->backend, slot->images, slot->batch.images, p->image_bytes, copy));
     TRY(d->copy_in(p->backend, slot->labels, slot->host_labels, p->label_bytes, copy));
-    TRY(copy_treatment(p, slot, copy));
+    TRY(copy_augment_data(p, slot, copy));
     if (slot->traced) TRY(d->event_record(p->backend, slot->copy_end, copy));
     TRY(d->event_record(p->backend, slot->ready, copy));
     p->loaded++;
@@ -301,9 +302,9 @@ PrefetchInput prefetch_slot(const Prefetch *p, int64_t ahead)
     int number = (int)((p->given + ahead) % EXECUTOR_SLOTS);
     const Slot *slot = &p->slots[number];
     PrefetchInput input = {
-        .slot = number, .images = slot->images, .labels = slot->labels, .mix = slot->treatment
+        .slot = number, .images = slot->images, .labels = slot->labels, .mix = slot->augment_data
     };
-    if (slot->treatment) input.erase = (const char *)slot->treatment + MIX_BYTES;
+    if (slot->augment_data) input.erase = (const char *)slot->augment_data + MIX_BYTES;
     return input;
 }
 
@@ -361,7 +362,7 @@ Status prefetch_next(Prefetch *p, PrefetchInput *out, bool *more, double *wait_s
     *out = (PrefetchInput){ .images = p->batch.images,
                             .labels = p->batch.labels,
                             .bad = p->batch.bad };
-    if (p->treatment_bytes == 0) return OK;
+    if (p->augment_bytes == 0) return OK;
     write_mix(&p->batch.mix, p->mix);
     out->erase = p->batch.erase;
     out->mix = p->mix;

@@ -8,8 +8,8 @@
  *
  * A Prefetch outlives its loaders: its memory, pinned slots included, is kept from one loader to
  * the next. */
-#ifndef CONVOY_TRAINER_PREFETCH_H
-#define CONVOY_TRAINER_PREFETCH_H
+#ifndef CONVOY_TRAINER_SESSION_PREFETCH_H
+#define CONVOY_TRAINER_SESSION_PREFETCH_H
 #include "data/data.h"
 #include "trainer/exec/executor.h"
 
@@ -22,13 +22,13 @@ typedef struct PrefetchInput {
     int64_t bad;             /* Batch.bad */
 } PrefetchInput;
 
-/* After executor_commit(). Borrows x. batch images of at most image_bytes each; treated: with what
- * the inputs "erase" and "mix" take. */
+/* After executor_commit(). Borrows x. batch images of at most image_bytes each; augmented: with
+ * what the inputs "erase" and "mix" take. */
 Status prefetch_create(Prefetch **out, Executor *x, int64_t batch, size_t image_bytes,
-                       bool treated);
+                       bool augmented);
 void prefetch_destroy(Prefetch *p); /* NULL ok; its loaders must be gone */
 /* Bytes of device memory that prefetch_create() takes; 0 where programs read host memory. */
-size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes, bool treated);
+size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes, bool augmented);
 
 /* Tells of copies in this lane, on devices; executor_time_origin() comes before the Trace is
  * started. Borrowed. */

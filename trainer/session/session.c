@@ -2,9 +2,9 @@
 #include "trainer/session/session.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "trainer/session/augmentation.h"
-#include "trainer/session/datasets.h"
+#include "trainer/session/augment_options.h"
 #include "trainer/session/memory.h"
+#include "trainer/session/rank_dataset.h"
 #include <string.h>
 
 static const Augment augments[] = { [CONFIG_AUGMENT_NONE] = AUGMENT_NONE,
@@ -62,8 +62,8 @@ static Status open_sets(Session *s, SessionUse use)
     bool has_val = is_set(c->data.val) || (c->data.format == DATA_SYNTHETIC && use == SESSION_EVAL);
     if (!comm_all_equal(s->comm, has_val))
         return fail(ERR_USAGE, "data.val is set on some ranks only");
-    if (use == SESSION_TRAIN) TRY(datasets_open(&s->train, c, DATA_TRAIN, s->comm));
-    return use == SESSION_EVAL || has_val ? datasets_open(&s->val, c, DATA_VAL, s->comm) : OK;
+    if (use == SESSION_TRAIN) TRY(rank_dataset_open(&s->train, c, DATA_TRAIN, s->comm));
+    return use == SESSION_EVAL || has_val ? rank_dataset_open(&s->val, c, DATA_VAL, s->comm) : OK;
 }
 
 static Status count_classes(Session *s)
@@ -105,8 +105,8 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
                               .loss_scale = training && s->device.precision == PRECISION_FP16,
                               .seed = (uint64_t)c->train.seed,
                               .label_smoothing = training ? (float)c->train.label_smoothing : 0,
-                              .erase = training && augmentation_erases(c),
-                              .mix = training && augmentation_mixes(c),
+                              .erase = training && augment_options_erase(c),
+                              .mix = training && augment_options_mix(c),
                               .views = training || !c->data.flip_eval ? 1 : 2 };
     for (int i = 0; i < c->model.in_channels; i++) {
         o.graph.mean[i] = list_value(&c->data.mean, i);
@@ -115,9 +115,9 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
     return o;
 }
 
-bool session_treats(const Session *s)
+bool session_augments(const Session *s)
 {
-    return augmentation_erases(s->config) || augmentation_mixes(s->config);
+    return augment_options_erase(s->config) || augment_options_mix(s->config);
 }
 
 typedef struct ProgramOptions {
@@ -154,16 +154,16 @@ static Status create_executor(const Session *s, Executor **out)
 }
 
 typedef struct Programs {
-    Program *first[STAGES_MAX], *more[STAGES_MAX], *eval;
+    Program *first[PROGRESSIVE_STAGES_MAX], *more[PROGRESSIVE_STAGES_MAX], *eval;
 } Programs;
 
 /* The last stage first: it is the longest as a rule, and decides how parameters lie in memory. */
 static Status add_programs(const Session *s, SessionUse use, Executor *x, int64_t batch,
                            Programs *out)
 {
-    for (int i = use == SESSION_TRAIN ? stages_count(s->config) - 1 : -1; i >= 0; i--) {
+    for (int i = use == SESSION_TRAIN ? progressive_stage_count(s->config) - 1 : -1; i >= 0; i--) {
         ProgramOptions o = { .batch = batch,
-                             .image_size = stages_image_size(s->config, i),
+                             .image_size = progressive_image_size(s->config, i),
                              .training = true };
         TRY(add_program(s, x, &o, &out->first[i]));
         o.accumulate = true;
@@ -217,7 +217,7 @@ static Status prepare(Session *s, SessionUse use)
     memcpy(s->stage_first, programs.first, sizeof s->stage_first);
     memcpy(s->stage_more, programs.more, sizeof s->stage_more);
     s->eval = programs.eval;
-    session_set_stage(s, stages_count(s->config) - 1);
+    session_set_stage(s, progressive_stage_count(s->config) - 1);
     say_fusions(s);
     say_kernels(s);
     /* Trying convolutions out takes memory too, so a batch far too large may fail before it is
@@ -234,7 +234,7 @@ static uint32_t order_of_states(const Executor *x)
     for (int i = 0; i < executor_state_count(x); i++) {
         const char *name = executor_state_name(x, i);
         const uint64_t offset = executor_state_offset(x, i);
-        crc = str_crc32c(str_crc32c(crc, name, strlen(name) + 1), &offset, sizeof offset);
+        crc = crc32c_update(crc32c_update(crc, name, strlen(name) + 1), &offset, sizeof offset);
     }
     return crc;
 }
@@ -249,7 +249,7 @@ static Status check_alike(Session *s)
     /* the number of threads may differ */
     char *threads = s->device.cuda ? NULL : strrchr(text, ',');
     if (threads) *threads = '\0';
-    if (comm_all_equal(s->comm, str_crc32c(order_of_states(s->executor), text, strlen(text))))
+    if (comm_all_equal(s->comm, crc32c_update(order_of_states(s->executor), text, strlen(text))))
         return OK;
     return fail(
         ERR_ENV,
@@ -264,7 +264,7 @@ static uint32_t dataset_key(const Dataset *d)
     if (d && dataset_index(d, &bytes)) return 1; /* all ranks have that of rank 0 */
     for (int64_t i = 0; d && i < dataset_images(d); i++) {
         int32_t label = dataset_label(d, i);
-        crc = str_crc32c(crc, &label, sizeof label);
+        crc = crc32c_update(crc, &label, sizeof label);
     }
     return crc;
 }
@@ -291,8 +291,8 @@ static Status plan_local(Session *s, SessionUse use)
 {
     TRY(count_classes(s));
     if (use == SESSION_TRAIN)
-        return runplan_make(&s->plan, s->config, s->comm->world, dataset_images(s->train));
-    s->plan = (RunPlan){ .batch = s->config->train.batch_per_rank, .accumulate = 1 };
+        return train_plan_make(&s->plan, s->config, s->comm->world, dataset_images(s->train));
+    s->plan = (TrainPlan){ .batch = s->config->train.batch_per_rank, .accumulate = 1 };
     return OK;
 }
 
@@ -309,8 +309,8 @@ Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
     TRY(open_data(s, use));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     TRY(comm_agree(comm, device_choose(&s->device, c, comm->local_rank)));
-    TRY(device_look(&s->device, c, comm));
-    s->threads = threads_choose(comm, c, s->device.cuda);
+    TRY(device_query(&s->device, c, comm));
+    s->threads = thread_plan_choose(comm, c, s->device.cuda);
     TRY(comm_agree(comm, prepare(s, use)));
     return comm_agree(comm, check_alike(s));
 }
@@ -322,7 +322,7 @@ Status session_open_data(Session *s, const Config *c, Comm *comm)
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     /* As training would have them; where what it wants is not here, nothing computes anyway. */
     bool device = device_choose(&s->device, c, comm->local_rank) == OK && s->device.cuda;
-    s->threads = threads_choose(comm, c, device);
+    s->threads = thread_plan_choose(comm, c, device);
     return OK;
 }
 
@@ -338,7 +338,7 @@ static Status commit_local(Session *s)
     if (d && s->comm->world > 1) TRY(d->alloc_pinned(s->backend, STAGING_BYTES, &s->staging));
     if (s->first)
         TRY(prefetch_create(&s->train_input, x, s->plan.batch, session_image_bytes(s, DATA_TRAIN),
-                            session_treats(s)));
+                            session_augments(s)));
     return s->eval ? prefetch_create(&s->eval_input, x, s->plan.batch,
                                      session_image_bytes(s, DATA_VAL), false)
                    : OK;
@@ -347,15 +347,15 @@ static Status commit_local(Session *s)
 static Status join_devices(Session *s)
 {
     const DeviceVTable *d = s->backend->v->device;
-    DeviceCommCarrier carrier;
+    DeviceCommTransport transport;
     if (!d) return OK;
-    TRY(device_comm_choose(&carrier, s->comm, d->device_index(s->backend)));
-    if (carrier == DEVICE_COMM_STAGED && s->comm->rank == 0) {
+    TRY(device_comm_choose(&transport, s->comm, d->device_index(s->backend)));
+    if (transport == DEVICE_COMM_STAGED && s->comm->rank == 0) {
         log_info("gradients are summed through host memory (ranks share a GPU, or there is no "
                  "NCCL): steps are not "
                  "replayed");
     }
-    return device_comm_create(&s->device_comm, s->comm, s->backend, carrier,
+    return device_comm_create(&s->device_comm, s->comm, s->backend, transport,
                               (int)s->config->comm.max_ctas);
 }
 
@@ -419,21 +419,22 @@ void session_close(Session *s)
 /* Each hop of a sum rounds to its type: beyond so many ranks 16 bits lose what matters (auto). */
 #define SUM_16_BIT_RANKS_MAX 16
 
-DType session_sum_dtype(const Session *s)
+DType session_allreduce_dtype(const Session *s)
 {
     const int wanted = s->config->comm.grad_dtype, world = s->comm->world;
     const bool computes_16 =
         s->device.precision == PRECISION_BF16 || s->device.precision == PRECISION_FP16;
     if (!s->device.cuda || world == 1) return DTYPE_F32;
-    if (s->device_comm && device_comm_carrier(s->device_comm) != DEVICE_COMM_NCCL) return DTYPE_F32;
+    if (s->device_comm && device_comm_transport(s->device_comm) != DEVICE_COMM_NCCL)
+        return DTYPE_F32;
     if (wanted == CONFIG_GRAD_DTYPE_AUTO)
         return computes_16 && world <= SUM_16_BIT_RANKS_MAX ? DTYPE_BF16 : DTYPE_F32;
     return wanted == CONFIG_GRAD_DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
 }
 
-size_t session_sum_bytes(const Session *s, size_t gradient_bytes)
+size_t session_allreduce_bytes(const Session *s, size_t gradient_bytes)
 {
-    return session_sum_dtype(s) == DTYPE_F32
+    return session_allreduce_dtype(s) == DTYPE_F32
                ? 0
                : gradient_bytes / sizeof(float) * dtype_bytes(DTYPE_BF16);
 }
@@ -441,7 +442,7 @@ size_t session_sum_bytes(const Session *s, size_t gradient_bytes)
 size_t session_image_bytes(const Session *s, DataRole role)
 {
     const int64_t size =
-        role == DATA_TRAIN ? stages_largest(s->config) : s->config->data.image_size;
+        role == DATA_TRAIN ? progressive_largest_size(s->config) : s->config->data.image_size;
     return (size_t)(size * size * s->config->model.in_channels);
 }
 
@@ -456,7 +457,7 @@ LoaderOptions session_loader_options(const Session *s, DataRole role)
     const Config *c = s->config;
     bool train = role == DATA_TRAIN;
     LoaderOptions o = { .image_size =
-                            (int)(train ? stages_image_size(c, s->stage) : c->data.image_size),
+                            (int)(train ? progressive_image_size(c, s->stage) : c->data.image_size),
                         .eval_resize = (int)c->data.eval_resize,
                         .channels = (int)c->model.in_channels,
                         .augment = train ? augments[c->data.augment] : AUGMENT_NONE,
@@ -474,6 +475,6 @@ LoaderOptions session_loader_options(const Session *s, DataRole role)
                         .global_batch = s->plan.global_batch,
                         .last_step = train ? s->plan.total_steps : -1,
                         .max_bad_fraction = c->data.max_bad_fraction };
-    if (train) augmentation_options(c, &o);
+    if (train) augment_options_fill(c, &o);
     return o;
 }

@@ -3,20 +3,20 @@
  *
  * Every error is agreed: all ranks return the same status, with the message of the lowest rank that
  * failed. */
-#ifndef CONVOY_TRAINER_SESSION_H
-#define CONVOY_TRAINER_SESSION_H
+#ifndef CONVOY_TRAINER_SESSION_SESSION_H
+#define CONVOY_TRAINER_SESSION_SESSION_H
 #include "data/data.h"
 #include "models/models.h"
 #include "trainer/comm/comm.h"
 #include "trainer/comm/device_comm.h"
 #include "trainer/config/config.h"
-#include "trainer/config/runplan.h"
-#include "trainer/config/stages.h"
+#include "trainer/config/progressive.h"
+#include "trainer/config/train_plan.h"
 #include "trainer/exec/executor.h"
 #include "trainer/session/cache_share.h"
 #include "trainer/session/device.h"
 #include "trainer/session/prefetch.h"
-#include "trainer/session/threads.h"
+#include "trainer/session/thread_plan.h"
 
 #define SESSION_STEPS_MAX 2 /* training steps that are under way on a device at once */
 
@@ -33,16 +33,17 @@ typedef struct Session {
     Dataset *train, *val; /* NULL where unused */
     SampleCache *cache;   /* of both; NULL without data.cache: ram */
     int64_t classes;
-    RunPlan plan;
+    TrainPlan plan;
     DeviceChoice device;
     Backend *backend;
     Executor *executor;
-    /* the stage (stages.h) that first and more are of; the last one unless set otherwise */
+    /* the stage (progressive.h) that first and more are of; the last one unless set otherwise */
     int stage;
     /* first micro-batch of a step; the following ones (accumulating), NULL if there are none */
     Program *first, *more;
-    Program *eval;                                             /* NULL without data.val */
-    Program *stage_first[STAGES_MAX], *stage_more[STAGES_MAX]; /* of all stages */
+    Program *eval; /* NULL without data.val */
+    Program *stage_first[PROGRESSIVE_STAGES_MAX],
+        *stage_more[PROGRESSIVE_STAGES_MAX]; /* of all stages */
     /* after session_commit() */
     Prefetch *train_input, *eval_input; /* NULL without the programs */
     DeviceComm *device_comm;            /* NULL on host memory */
@@ -51,7 +52,7 @@ typedef struct Session {
 } Session;
 
 /* Training batches are erased or mixed when they are normalised. */
-bool session_treats(const Session *s);
+bool session_augments(const Session *s);
 /* Opens datasets, makes the run plan, creates the backend and prepares the programs. Allocates no
  * slab yet. ERR_USAGE naming train.batch_per_rank where that does not fit the device. */
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use);
@@ -66,8 +67,8 @@ Status session_open_data(Session *s, const Config *c, Comm *comm);
 Status session_commit(Session *s);
 /* In which type gradients are summed over ranks, and the memory that takes beside the gradients (of
  * so many bytes). */
-DType session_sum_dtype(const Session *s);
-size_t session_sum_bytes(const Session *s, size_t gradient_bytes);
+DType session_allreduce_dtype(const Session *s);
+size_t session_allreduce_bytes(const Session *s, size_t gradient_bytes);
 /* Parameters and buffers (and the loss scale) of rank 0 to all ranks. */
 Status session_broadcast(Session *s);
 /* Memory of the backend from rank 0 to all ranks; collective, agreed. */

@@ -1,6 +1,6 @@
 /* evaluate.h - evaluation that counts every image exactly once on any number of ranks. */
-#ifndef CONVOY_TRAINER_EVALUATE_H
-#define CONVOY_TRAINER_EVALUATE_H
+#ifndef CONVOY_TRAINER_TRAIN_EVALUATE_H
+#define CONVOY_TRAINER_TRAIN_EVALUATE_H
 #include "trainer/session/session.h"
 
 typedef struct EvalResult {

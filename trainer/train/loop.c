@@ -1,10 +1,10 @@
 /* loop.c - epochs, evaluation, checkpoints, records.
  *
  * Time is counted in global steps. What is due after a step - an epoch's record, an evaluation, a
- * checkpoint - is arithmetic on the position in the training stream (runplan.h), so a resumed run
- * does it where an unbroken one would. Order after a step: epoch record, evaluation, checkpoint.
- * Errors that only one rank can have (its disk, its data) ride into the next step's metrics or into
- * an agreement at a checkpoint. */
+ * checkpoint - is arithmetic on the position in the training stream (train_plan.h), so a resumed
+ * run does it where an unbroken one would. Order after a step: epoch record, evaluation,
+ * checkpoint. Errors that only one rank can have (its disk, its data) ride into the next step's
+ * metrics or into an agreement at a checkpoint. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -71,11 +71,11 @@ static void tell_monitor(Loop *l, const StepRecord *record, const StepResult *r)
 
 static void record_step(Loop *l, int64_t step, const StepResult *r)
 {
-    const RunPlan *p = &l->s->plan;
+    const TrainPlan *p = &l->s->plan;
     int64_t total = p->total_steps;
     l->recent_seconds += r->seconds;
     l->recent_steps++;
-    StepRecord record = { .epoch = runplan_epoch(p, step),
+    StepRecord record = { .epoch = train_plan_epoch(p, step),
                           .step = step + 1,
                           .loss = r->loss,
                           .lr = r->lr,
@@ -147,7 +147,7 @@ static void record_epoch(Loop *l, int64_t step)
     report_input(l, &l->epoch_start, l->epoch_seconds, &input);
     loader_stats(l->loader, &l->epoch_start);
     input_report_merge(&input, l->s->comm);
-    EpochRecord record = { .epoch = runplan_epoch(&l->s->plan, step + 1) - 1,
+    EpochRecord record = { .epoch = train_plan_epoch(&l->s->plan, step + 1) - 1,
                            .seconds = l->epoch_seconds,
                            .images = l->epoch_images,
                            .images_per_s = (double)l->epoch_images / l->epoch_seconds,
@@ -169,7 +169,7 @@ static Status evaluate_now(Loop *l, int64_t step, bool *best)
     EvalResult r;
     comm_set_progress(l->s->comm, step + 1, "evaluation");
     TRY(evaluate(l->s, &r));
-    EvalRecord record = { .epoch = runplan_epoch(&l->s->plan, step),
+    EvalRecord record = { .epoch = train_plan_epoch(&l->s->plan, step),
                           .step = step + 1,
                           .images = r.images,
                           .loss = r.loss,
@@ -190,7 +190,7 @@ static bool checkpoint_due(const Loop *l, int64_t step)
     const Config *c = l->s->config;
     if (c->checkpoint.every_steps > 0 && (step + 1) % c->checkpoint.every_steps == 0) return true;
     return step + 1 == l->s->plan.total_steps ||
-           runplan_due(&l->s->plan, step, c->checkpoint.every_epochs);
+           train_plan_due(&l->s->plan, step, c->checkpoint.every_epochs);
 }
 
 /* The same verdict on all ranks: both counts are sums over them. */
@@ -220,13 +220,13 @@ static Status stop_now(Loop *l, int64_t steps, bool eval_due)
 
 static Status after_step(Loop *l, int64_t step, const StepResult *r)
 {
-    const RunPlan *p = &l->s->plan;
+    const TrainPlan *p = &l->s->plan;
     bool best = false, last = step + 1 == p->total_steps;
-    bool eval_due = l->s->eval && (last || runplan_due(p, step, l->s->config->train.eval_every));
+    bool eval_due = l->s->eval && (last || train_plan_due(p, step, l->s->config->train.eval_every));
     record_step(l, step, r);
     look_early(l, step, r);
     keep_pending(l, loop_poll_writer(l));
-    if (runplan_due(p, step, 1)) record_epoch(l, step);
+    if (train_plan_due(p, step, 1)) record_epoch(l, step);
     TRY(check_replaced(l, r));
     if (r->stop && !last) return stop_now(l, step + 1, eval_due);
     Status evaluated = eval_due ? evaluate_now(l, step, &best) : OK;
@@ -250,10 +250,10 @@ static Status catch_up(Loop *l)
 /* Whether the state behind this step is looked at before the next one changes it. */
 static bool ends_stretch(const Loop *l, int64_t step)
 {
-    const RunPlan *p = &l->s->plan;
-    bool eval = l->s->eval && runplan_due(p, step, l->s->config->train.eval_every);
-    return step + 1 == l->stage_end || eval || runplan_due(p, step, 1) || checkpoint_due(l, step) ||
-           row_due(l, step + 1) || tracing_has(l->tracing, step) ||
+    const TrainPlan *p = &l->s->plan;
+    bool eval = l->s->eval && train_plan_due(p, step, l->s->config->train.eval_every);
+    return step + 1 == l->stage_end || eval || train_plan_due(p, step, 1) ||
+           checkpoint_due(l, step) || row_due(l, step + 1) || tracing_has(l->tracing, step) ||
            tracing_has(l->tracing, step + 1);
 }
 
@@ -272,18 +272,18 @@ static Status create_loader(Loop *l)
 static Status enter_stage(Loop *l, int64_t step)
 {
     Session *s = l->s;
-    const int stage = stages_at(s->config, &s->plan, step);
+    const int stage = progressive_stage_at(s->config, &s->plan, step);
     Status status = stepper_set_loader(l->stepper, NULL);
     loader_destroy(l->loader);
     l->loader = NULL;
     l->epoch_start = (LoaderStats){ 0 };
     l->run_seconds = 0;
     l->stage_start = step;
-    l->stage_end = stages_end(s->config, &s->plan, stage);
+    l->stage_end = progressive_stage_end(s->config, &s->plan, stage);
     session_set_stage(s, stage);
-    if (loop_is_main(l) && stages_count(s->config) > 1)
+    if (loop_is_main(l) && progressive_stage_count(s->config) > 1)
         log_info("from step %lld on training images are of %lld pixels", (long long)step + 1,
-                 (long long)stages_image_size(s->config, stage));
+                 (long long)progressive_image_size(s->config, stage));
     if (status == OK) status = create_loader(l);
     return comm_agree(s->comm, status);
 }
@@ -337,7 +337,7 @@ static Status open_parts(Loop *l, const char *run_dir)
                        s->executor));
     stepper_set_tracing(l->stepper, l->tracing);
     if (!loop_is_main(l)) return OK;
-    TRY(state_list(s->executor, stepper_optimizer(l->stepper), &list, &count));
+    TRY(train_state_list(s->executor, stepper_optimizer(l->stepper), &list, &count));
     Status status = checkpoint_writer_create(&l->writer, l->checkpoint_dir, list, count,
                                              s->config->checkpoint.keep);
     mem_free(list);

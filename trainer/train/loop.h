@@ -1,6 +1,6 @@
 /* loop.h - a whole training run: from an opened session to the last checkpoint. */
-#ifndef CONVOY_TRAINER_LOOP_H
-#define CONVOY_TRAINER_LOOP_H
+#ifndef CONVOY_TRAINER_TRAIN_LOOP_H
+#define CONVOY_TRAINER_TRAIN_LOOP_H
 #include "trainer/log/runlog.h"
 #include "trainer/monitor/monitor.h"
 #include "trainer/session/session.h"

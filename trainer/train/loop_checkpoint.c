@@ -47,12 +47,12 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
 {
     const Session *s = l->s;
     double start_s = clock_s();
-    TRY(state_stage(s->executor, stepper_optimizer(l->stepper), s->backend, l->writer));
+    TRY(train_state_stage(s->executor, stepper_optimizer(l->stepper), s->backend, l->writer));
     tracing_copy(l->tracing, "checkpoint to staging memory", steps, start_s);
     TRY(loop_poll_writer(l)); /* the file before, while its record is to be had */
-    CheckpointMeta meta = { .step = steps + l->earlier_updates,
+    CheckpointMeta meta = { .step = steps + l->step_offset,
                             .images = steps * s->plan.global_batch,
-                            .epoch = runplan_epoch(&s->plan, steps),
+                            .epoch = train_plan_epoch(&s->plan, steps),
                             .seed = (uint64_t)s->config->train.seed,
                             .config_hash = config_math_hash(s->config),
                             .global_batch = s->plan.global_batch,
@@ -139,10 +139,11 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
                               const char *path, bool own)
 {
     TRY(check_resumable(l, meta, path));
-    TRY(state_restore(l->s->executor, stepper_optimizer(l->stepper), l->s->backend, file, path));
+    TRY(train_state_restore(l->s->executor, stepper_optimizer(l->stepper), l->s->backend, file,
+                            path));
     l->resumed = true;
     l->first_step = resume_step(l, meta);
-    l->earlier_updates = meta->step - l->first_step;
+    l->step_offset = meta->step - l->first_step;
     if (own) l->best_top1 = meta->best_top1; /* another run's best is not in this folder */
     l->eval_due = own && meta->eval_due;
     monitor_resume(l->monitor, l->first_step);
@@ -198,15 +199,15 @@ static Status broadcast_optimizer(Loop *l)
 Status loop_resume(Loop *l)
 {
     TRY(comm_agree(l->s->comm, loop_is_main(l) ? resume_on_main(l) : OK));
-    double carried[] = { l->resumed, l->eval_due, (double)l->first_step, (double)l->earlier_updates,
+    double carried[] = { l->resumed, l->eval_due, (double)l->first_step, (double)l->step_offset,
                          l->best_top1 };
     comm_broadcast(l->s->comm, carried, sizeof carried, 0, "resume position");
     l->resumed = carried[0] != 0;
     l->eval_due = carried[1] != 0;
     l->first_step = (int64_t)carried[2];
-    l->earlier_updates = (int64_t)carried[3];
+    l->step_offset = (int64_t)carried[3];
     l->best_top1 = carried[4];
-    stepper_set_earlier_updates(l->stepper, l->earlier_updates);
+    stepper_set_step_offset(l->stepper, l->step_offset);
     if (!l->resumed && l->s->config->model.init[0] == '\0') return OK;
     TRY(session_broadcast(l->s));
     return l->resumed ? broadcast_optimizer(l) : OK;

@@ -1,10 +1,10 @@
 /* loop_internal.h - what loop.c and loop_checkpoint.c share: the state of a run, and saving and
  * resuming it. */
-#ifndef CONVOY_TRAINER_LOOP_INTERNAL_H
-#define CONVOY_TRAINER_LOOP_INTERNAL_H
+#ifndef CONVOY_TRAINER_TRAIN_LOOP_INTERNAL_H
+#define CONVOY_TRAINER_TRAIN_LOOP_INTERNAL_H
 #include "trainer/train/loop.h"
-#include "trainer/train/state.h"
-#include "trainer/train/step.h"
+#include "trainer/train/stepper.h"
+#include "trainer/train/train_state.h"
 
 typedef struct Loop Loop;
 struct Loop {
@@ -20,8 +20,8 @@ struct Loop {
     OnSave *on_save;          /* NULL without checkpoint.on_save */
     StrBuf config_text;       /* resolved YAML, for checkpoints */
     int64_t first_step;
-    int64_t earlier_updates; /* updates that a resumed run has behind it beyond first_step */
-    bool resumed, eval_due;  /* eval_due: the run was stopped before an evaluation */
+    int64_t step_offset;    /* updates that a resumed run has behind it beyond first_step */
+    bool resumed, eval_due; /* eval_due: the run was stopped before an evaluation */
     /* samples that could not be decoded, and all samples, since this process started */
     int64_t replaced, drawn;
     double best_top1;
@@ -30,7 +30,7 @@ struct Loop {
     int64_t epoch_images;
     LoaderStats epoch_start, early_start; /* of the loader; early: behind its first step */
     double run_seconds;                   /* with this loader, without its first step */
-    int64_t stage_start, stage_end;       /* steps that this loader feeds (stages.h) */
+    int64_t stage_start, stage_end;       /* steps that this loader feeds (progressive.h) */
     bool warned;                          /* that the input limits training */
     double recent_seconds;                /* since the last recorded step, as the next */
     int64_t recent_steps;

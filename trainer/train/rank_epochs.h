@@ -1,6 +1,6 @@
 /* rank_epochs.h - an epoch as every rank saw it, brought together. */
-#ifndef CONVOY_TRAINER_RANK_EPOCHS_H
-#define CONVOY_TRAINER_RANK_EPOCHS_H
+#ifndef CONVOY_TRAINER_TRAIN_RANK_EPOCHS_H
+#define CONVOY_TRAINER_TRAIN_RANK_EPOCHS_H
 #include "kernels/backend.h"
 #include "trainer/comm/comm.h"
 #include "trainer/log/console.h"

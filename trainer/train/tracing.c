@@ -23,7 +23,7 @@ struct Tracing {
     int times_capacity;
 };
 
-Status tracing_parse_steps(const char *text, int64_t *first, int64_t *last)
+Status config_parse_trace_steps(const char *text, int64_t *first, int64_t *last)
 {
     char begin[32];
     const char *dash = strchr(text, '-');
@@ -60,7 +60,7 @@ Status tracing_create(Tracing **out, const char *steps, const char *run_dir, int
     if (!t) return ERR_MEMORY;
     t->executor = x;
     t->rank = rank;
-    Status status = tracing_parse_steps(steps, &t->first, &t->last);
+    Status status = config_parse_trace_steps(steps, &t->first, &t->last);
     t->first--;
     t->last--;
     if (status == OK) status = fill(t, run_dir);

@@ -5,15 +5,15 @@
  * weights beside the rest); communication; copy; a decode and a read lane for each thread of the
  * input, which work on later steps meanwhile. On a device a traced step is neither replayed nor
  * given ahead of the one before, so it is a little slower than others. */
-#ifndef CONVOY_TRAINER_TRACING_H
-#define CONVOY_TRAINER_TRACING_H
+#ifndef CONVOY_TRAINER_TRAIN_TRACING_H
+#define CONVOY_TRAINER_TRAIN_TRACING_H
 #include "base/trace.h"
 #include "trainer/exec/executor.h"
-#include "trainer/train/reduce.h"
+#include "trainer/train/reducer.h"
 
 typedef struct Tracing Tracing;
 /* "A-B" or "A", steps as records number them (from 1). ERR_USAGE otherwise. */
-Status tracing_parse_steps(const char *text, int64_t *first, int64_t *last);
+Status config_parse_trace_steps(const char *text, int64_t *first, int64_t *last);
 /* steps as above, "": *out is NULL, which every function takes. Borrows x. The file is
  * run_dir/trace-RANK.json. */
 Status tracing_create(Tracing **out, const char *steps, const char *run_dir, int rank, Executor *x);

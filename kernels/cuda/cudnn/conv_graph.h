@@ -1,7 +1,7 @@
 /* conv_graph.h - what conv_plan.c and conv_norm_plan.c share in describing convolutions to
  * cuDNN. */
-#ifndef CONVOY_KERNELS_CUDA_CONV_GRAPH_H
-#define CONVOY_KERNELS_CUDA_CONV_GRAPH_H
+#ifndef CONVOY_KERNELS_CUDA_CUDNN_CONV_GRAPH_H
+#define CONVOY_KERNELS_CUDA_CUDNN_CONV_GRAPH_H
 #include "kernels/cuda/cudnn/conv_plan.h"
 #include "kernels/cuda/cudnn/cudnn_plan.h"
 #include "kernels/cuda/cudnn/cudnn_write.h"
@@ -9,7 +9,8 @@
 enum { CONV_GRAPH_X, CONV_GRAPH_W, CONV_GRAPH_Y, CONV_GRAPH_TENSORS };
 
 void conv_graph_dims(const ConvShape *s, int which, int64_t dims[4]);
-Status conv_graph_window(const CudnnApi *api, const Conv2dAttr *a, cudnnBackendDescriptor_t *out);
+Status conv_graph_descriptor(const CudnnApi *api, const Conv2dAttr *a,
+                             cudnnBackendDescriptor_t *out);
 /* The operation in words: all that decides which plan fits. */
 void conv_graph_key(const char *pass, const ConvShape *s, size_t limit, char *out, size_t bytes);
 /* Numerical notes of engines, bit 1 << CUDNN_NUMERICAL_NOTE_... */

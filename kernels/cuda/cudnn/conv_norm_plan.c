@@ -36,10 +36,10 @@ typedef struct Writer {
 static void describe_operands(Writer *w)
 {
     const Operation *o = w->operation;
-    const ConvOperand *list = conv_norm_operands(o->pass, o->prologue);
+    const ConvOperand *list = conv_norm_shape_operands(o->pass, o->prologue);
     for (int i = 0; list[i] != CONV_OPERAND_COUNT; i++) {
-        CudnnTensor t = { .id = i + 1, .type = conv_norm_type(&o->shape, list[i]) };
-        conv_norm_dims(&o->shape, list[i], t.dims);
+        CudnnTensor t = { .id = i + 1, .type = conv_norm_shape_type(&o->shape, list[i]) };
+        conv_norm_shape_dims(&o->shape, list[i], t.dims);
         w->operands[list[i]] = cudnn_write_tensor(&w->graph, &t);
     }
 }
@@ -59,7 +59,7 @@ static void convolve(Writer *w, ConvPass pass, Part x, Part filter, Part y)
 {
     static const struct {
         cudnnBackendDescriptorType_t type;
-        cudnnBackendAttributeName_t x, w, y, window, alpha, beta;
+        cudnnBackendAttributeName_t x, w, y, convolution, alpha, beta;
     } rows[CONV_PASS_COUNT] = {
         [CONV_FORWARD] = { CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
                            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
@@ -84,15 +84,15 @@ static void convolve(Writer *w, ConvPass pass, Part x, Part filter, Part y)
                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA },
     };
     const double alpha = 1, beta = 0;
-    Part window = NULL;
+    Part convolution = NULL;
     if (w->graph.status != OK) return;
-    const Status st = conv_graph_window(w->graph.api, &w->operation->shape.attr, &window);
-    cudnn_write_keep(&w->graph, st, window);
+    const Status st = conv_graph_descriptor(w->graph.api, &w->operation->shape.attr, &convolution);
+    cudnn_write_keep(&w->graph, st, convolution);
     const CudnnAttribute attributes[] = {
         CUDNN_DESCRIPTOR(rows[pass].x, x),
         CUDNN_DESCRIPTOR(rows[pass].w, filter),
         CUDNN_DESCRIPTOR(rows[pass].y, y),
-        CUDNN_DESCRIPTOR(rows[pass].window, window),
+        CUDNN_DESCRIPTOR(rows[pass].convolution, convolution),
         { rows[pass].alpha, CUDNN_TYPE_DOUBLE, 1, &alpha },
         { rows[pass].beta, CUDNN_TYPE_DOUBLE, 1, &beta },
     };
@@ -176,7 +176,7 @@ static Status make_graph(const CudnnContext *c, const void *operation,
                       [CONV_NORM_BWD_DATA] = write_bwd_data,
                       [CONV_NORM_BWD_WEIGHTS] = write_bwd_weights };
     Writer w = { .graph = { .api = &c->api }, .operation = operation };
-    conv_norm_dims(&w.operation->shape, CONV_OP_X, w.graph.between_dims);
+    conv_norm_shape_dims(&w.operation->shape, CONV_OP_X, w.graph.between_dims);
     describe_operands(&w);
     writers[w.operation->pass](&w);
     return cudnn_write_graph(&w.graph, graph);
@@ -198,9 +198,9 @@ static void size_operands(const ConvShape *shape, const ConvOperand *list, PlanR
 {
     int64_t dims[4];
     for (r->operands = 0; list[r->operands] != CONV_OPERAND_COUNT; r->operands++) {
-        conv_norm_dims(shape, list[r->operands], dims);
+        conv_norm_shape_dims(shape, list[r->operands], dims);
         r->operand_bytes[r->operands] = (size_t)(dims[0] * dims[1] * dims[2] * dims[3]) *
-                                        dtype_bytes(conv_norm_type(shape, list[r->operands]));
+                                        dtype_bytes(conv_norm_shape_type(shape, list[r->operands]));
     }
 }
 
@@ -211,8 +211,9 @@ Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pa
     const Operation operation = { pass, prologue, *shape };
     *out = NULL;
     ASSERT(b->cudnn && shape->attr.groups > 0 && shape->c % shape->attr.groups == 0);
-    TRY(check_version(b->cudnn, conv_norm_pass_name(pass, prologue)));
-    conv_graph_key(conv_norm_pass_name(pass, prologue), shape, b->workspace_limit, key, sizeof key);
+    TRY(check_version(b->cudnn, conv_norm_shape_pass_name(pass, prologue)));
+    conv_graph_key(conv_norm_shape_pass_name(pass, prologue), shape, b->workspace_limit, key,
+                   sizeof key);
     PlanRequest request = { .key = key,
                             .make_graph = make_graph,
                             .operation = &operation,
@@ -220,11 +221,11 @@ Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pa
                             .prefer = conv_graph_notes_to_prefer(shape),
                             .compiled = COMPILED_NEVER,
                             .workspace_limit = b->workspace_limit };
-    size_operands(shape, conv_norm_operands(pass, prologue), &request);
+    size_operands(shape, conv_norm_shape_operands(pass, prologue), &request);
     ConvNormPlan *p = mem_calloc(1, sizeof *p);
     if (!p) return ERR_MEMORY;
     p->use.context = b->cudnn;
-    p->operands = conv_norm_operands(pass, prologue);
+    p->operands = conv_norm_shape_operands(pass, prologue);
     Status st = cudnn_plan_get(b->cudnn, &request, &p->use.plan);
     if (st == OK) *out = p;
     else mem_free(p);
@@ -234,7 +235,7 @@ Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pa
 void conv_norm_plan_destroy(ConvNormPlan *p)
 {
     if (!p) return;
-    cudnn_use_release(&p->use);
+    cudnn_plan_use_release(&p->use);
     mem_free(p);
 }
 
@@ -257,10 +258,10 @@ Status conv_norm_plan_bind(ConvNormPlan *p, void *const operands[CONV_OPERAND_CO
         data[count] = operands[p->operands[count]];
         ASSERT((uintptr_t)data[count] % 16 == 0);
     }
-    return cudnn_use_bind(&p->use, count, data, workspace);
+    return cudnn_plan_use_bind(&p->use, count, data, workspace);
 }
 
 Status conv_norm_plan_run(ConvNormPlan *p, cudaStream_t stream)
 {
-    return cudnn_use_run(&p->use, stream);
+    return cudnn_plan_use_run(&p->use, stream);
 }

@@ -11,8 +11,8 @@
  *                          by_x, constant: the gradient of x is by_dz dz + by_x x + constant
  *                          CONV_PLAIN
  *   CONV_NORM_BWD_WEIGHTS  dw for z = relu(x scale + shift)                   CONV_AFFINE */
-#ifndef CONVOY_KERNELS_CUDA_CONV_NORM_PLAN_H
-#define CONVOY_KERNELS_CUDA_CONV_NORM_PLAN_H
+#ifndef CONVOY_KERNELS_CUDA_CUDNN_CONV_NORM_PLAN_H
+#define CONVOY_KERNELS_CUDA_CUDNN_CONV_NORM_PLAN_H
 #include "kernels/cuda/cudnn/conv_plan.h"
 
 typedef enum ConvNormPass {
@@ -70,8 +70,9 @@ Status conv_norm_plan_run(ConvNormPlan *p, cudaStream_t stream); /* enqueues */
 
 /* ---- conv_norm_shape.c: what the plan and its double share ---- */
 /* The operands of a pass in a fixed order, ended by CONV_OPERAND_COUNT. */
-const ConvOperand *conv_norm_operands(ConvNormPass pass, ConvPrologue prologue);
-void conv_norm_dims(const ConvShape *s, ConvOperand operand, int64_t dims[4]);
-DType conv_norm_type(const ConvShape *s, ConvOperand operand);
-const char *conv_norm_pass_name(ConvNormPass pass, ConvPrologue prologue); /* "stats of affine" */
+const ConvOperand *conv_norm_shape_operands(ConvNormPass pass, ConvPrologue prologue);
+void conv_norm_shape_dims(const ConvShape *s, ConvOperand operand, int64_t dims[4]);
+DType conv_norm_shape_type(const ConvShape *s, ConvOperand operand);
+const char *conv_norm_shape_pass_name(ConvNormPass pass,
+                                      ConvPrologue prologue); /* "stats of affine" */
 #endif

@@ -42,17 +42,17 @@ static const struct PassRow *row_of(ConvNormPass pass, ConvPrologue prologue)
     return &passes[pass][prologue];
 }
 
-const ConvOperand *conv_norm_operands(ConvNormPass pass, ConvPrologue prologue)
+const ConvOperand *conv_norm_shape_operands(ConvNormPass pass, ConvPrologue prologue)
 {
     return row_of(pass, prologue)->operands;
 }
 
-const char *conv_norm_pass_name(ConvNormPass pass, ConvPrologue prologue)
+const char *conv_norm_shape_pass_name(ConvNormPass pass, ConvPrologue prologue)
 {
     return row_of(pass, prologue)->name;
 }
 
-void conv_norm_dims(const ConvShape *s, ConvOperand operand, int64_t dims[4])
+void conv_norm_shape_dims(const ConvShape *s, ConvOperand operand, int64_t dims[4])
 {
     const int64_t x[4] = { s->n, s->c, s->h, s->w },
                   w[4] = { s->k, s->c / s->attr.groups, s->r, s->s },
@@ -67,7 +67,7 @@ void conv_norm_dims(const ConvShape *s, ConvOperand operand, int64_t dims[4])
     for (int i = 0; i < 4; i++) dims[i] = from[i];
 }
 
-DType conv_norm_type(const ConvShape *s, ConvOperand operand)
+DType conv_norm_shape_type(const ConvShape *s, ConvOperand operand)
 {
     switch (operand) {
     case CONV_OP_SUM:

@@ -71,7 +71,8 @@ void conv_graph_dims(const ConvShape *s, int which, int64_t dims[4])
     for (int i = 0; i < 4; i++) dims[i] = all[which][i];
 }
 
-Status conv_graph_window(const CudnnApi *api, const Conv2dAttr *a, cudnnBackendDescriptor_t *out)
+Status conv_graph_descriptor(const CudnnApi *api, const Conv2dAttr *a,
+                             cudnnBackendDescriptor_t *out)
 {
     const cudnnDataType_t sums = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
@@ -87,13 +88,14 @@ Status conv_graph_window(const CudnnApi *api, const Conv2dAttr *a, cudnnBackendD
         { CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, before },
         { CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, after },
     };
-    return cudnn_make(api, out, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, attributes, 7,
-                      "convolution descriptor");
+    return cudnn_api_make(api, out, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, attributes, 7,
+                          "convolution descriptor");
 }
 
 static Status make_operation(const CudnnApi *api, const Operation *o,
                              const cudnnBackendDescriptor_t *tensors,
-                             const cudnnBackendDescriptor_t *window, cudnnBackendDescriptor_t *out)
+                             const cudnnBackendDescriptor_t *convolution,
+                             cudnnBackendDescriptor_t *out)
 {
     const struct PassRow *row = &passes[o->pass];
     const double alpha = 1, beta = o->accumulate ? 1 : 0; /* doubles whatever the types */
@@ -101,11 +103,11 @@ static Status make_operation(const CudnnApi *api, const Operation *o,
         { row->role[X], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &tensors[X] },
         { row->role[W], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &tensors[W] },
         { row->role[Y], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &tensors[Y] },
-        { row->conv, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, window },
+        { row->conv, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, convolution },
         { row->alpha, CUDNN_TYPE_DOUBLE, 1, &alpha },
         { row->beta, CUDNN_TYPE_DOUBLE, 1, &beta },
     };
-    return cudnn_make(api, out, row->type, attributes, 6, "convolution operation");
+    return cudnn_api_make(api, out, row->type, attributes, 6, "convolution operation");
 }
 
 static Status make_graph(const CudnnContext *c, const void *operation,
@@ -113,23 +115,23 @@ static Status make_graph(const CudnnContext *c, const void *operation,
 {
     const Operation *o = operation;
     const CudnnApi *api = &c->api;
-    cudnnBackendDescriptor_t tensors[ROLE_COUNT] = { NULL }, window = NULL, op = NULL;
+    cudnnBackendDescriptor_t tensors[ROLE_COUNT] = { NULL }, convolution = NULL, op = NULL;
     Status st = OK;
     for (int i = 0; i < ROLE_COUNT && st == OK; i++) {
         CudnnTensor t = { .id = i + 1, .type = o->shape.io };
         conv_graph_dims(&o->shape, i, t.dims);
-        st = cudnn_tensor_make(api, &t, &tensors[i]);
+        st = cudnn_write_make_tensor(api, &t, &tensors[i]);
     }
-    if (st == OK) st = conv_graph_window(api, &o->shape.attr, &window);
-    if (st == OK) st = make_operation(api, o, tensors, &window, &op);
+    if (st == OK) st = conv_graph_descriptor(api, &o->shape.attr, &convolution);
+    if (st == OK) st = make_operation(api, o, tensors, &convolution, &op);
     const CudnnAttribute attribute = { CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                        1, &op };
     if (st == OK)
-        st =
-            cudnn_make(api, graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &attribute, 1, "graph");
-    for (int i = 0; i < ROLE_COUNT; i++) cudnn_free(api, tensors[i]);
-    cudnn_free(api, window);
-    cudnn_free(api, op);
+        st = cudnn_api_make(api, graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &attribute, 1,
+                            "graph");
+    for (int i = 0; i < ROLE_COUNT; i++) cudnn_api_free(api, tensors[i]);
+    cudnn_api_free(api, convolution);
+    cudnn_api_free(api, op);
     return st;
 }
 
@@ -204,7 +206,7 @@ Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const Con
 void conv_plan_destroy(ConvPlan *p)
 {
     if (!p) return;
-    cudnn_use_release(&p->use);
+    cudnn_plan_use_release(&p->use);
     mem_free(p);
 }
 
@@ -226,10 +228,10 @@ Status conv_plan_bind(ConvPlan *p, const void *a, const void *b, void *out, void
     memcpy(&data[p->row->argument[1]], &b, sizeof b);
     data[p->row->argument[2]] = out;
     for (int i = 0; i < ROLE_COUNT; i++) ASSERT((uintptr_t)data[i] % 16 == 0);
-    return cudnn_use_bind(&p->use, ROLE_COUNT, data, workspace);
+    return cudnn_plan_use_bind(&p->use, ROLE_COUNT, data, workspace);
 }
 
 Status conv_plan_run(ConvPlan *p, cudaStream_t stream)
 {
-    return cudnn_use_run(&p->use, stream);
+    return cudnn_plan_use_run(&p->use, stream);
 }

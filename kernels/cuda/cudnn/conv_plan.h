@@ -1,7 +1,7 @@
 /* conv_plan.h - one convolution pass as cuDNN would run it: shape in, plan out. conv_plan.c builds
- * cuDNN operation graphs (cudnn_graph.h); tests/emu has plain loops behind the same functions. */
-#ifndef CONVOY_KERNELS_CUDA_CONV_PLAN_H
-#define CONVOY_KERNELS_CUDA_CONV_PLAN_H
+ * cuDNN operation graphs (cudnn_context.h); tests/emu has plain loops behind the same functions. */
+#ifndef CONVOY_KERNELS_CUDA_CUDNN_CONV_PLAN_H
+#define CONVOY_KERNELS_CUDA_CUDNN_CONV_PLAN_H
 #include "kernels/cuda/cuda.h"
 
 typedef enum ConvPass { CONV_FORWARD, CONV_BWD_DATA, CONV_BWD_WEIGHTS, CONV_PASS_COUNT } ConvPass;

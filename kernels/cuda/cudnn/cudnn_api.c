@@ -2,7 +2,7 @@
 #include "kernels/cuda/cudnn/cudnn_api.h"
 #include "base/library.h"
 #include "base/mem.h"
-#include "kernels/cuda/cudnn/cudnn_graph.h"
+#include "kernels/cuda/cudnn/cudnn_context.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -51,12 +51,12 @@ Status cudnn_api_open(CudnnApi *out)
         return fail(ERR_ENV,
                     "cuDNN %s was found, but this convoy was built for %s and needs 9.8 or newer "
                     "of version %d",
-                    found, cudnn_compiled_version(), CUDNN_MAJOR);
-    return cudnn_status(out, out->graph_version_check(),
-                        "checking that cuDNN's libraries are of one version");
+                    found, cudnn_context_compiled_version(), CUDNN_MAJOR);
+    return cudnn_api_status(out, out->graph_version_check(),
+                            "checking that cuDNN's libraries are of one version");
 }
 
-bool cudnn_version(char *out, size_t bytes)
+bool cudnn_context_version(char *out, size_t bytes)
 {
     CudnnApi api;
     char found[32];
@@ -69,12 +69,12 @@ bool cudnn_version(char *out, size_t bytes)
     return true;
 }
 
-const char *cudnn_compiled_version(void)
+const char *cudnn_context_compiled_version(void)
 {
     return TEXT_OF(CUDNN_MAJOR) "." TEXT_OF(CUDNN_MINOR) "." TEXT_OF(CUDNN_PATCHLEVEL);
 }
 
-void cudnn_last_reason(const CudnnApi *api, char *out, size_t bytes)
+void cudnn_api_last_reason(const CudnnApi *api, char *out, size_t bytes)
 {
     static const char mark[] = "Reason: ";
     char text[2048] = "";
@@ -85,14 +85,14 @@ void cudnn_last_reason(const CudnnApi *api, char *out, size_t bytes)
     snprintf(out, bytes, "%.*s", (int)strcspn(reason, "\n"), reason);
 }
 
-Status cudnn_status(const CudnnApi *api, cudnnStatus_t status, const char *what)
+Status cudnn_api_status(const CudnnApi *api, cudnnStatus_t status, const char *what)
 {
     char reason[256];
     if (status == CUDNN_STATUS_SUCCESS) return OK;
     const bool no_memory = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
                            status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
     const bool our_fault = CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_BAD_PARAM;
-    cudnn_last_reason(api, reason, sizeof reason);
+    cudnn_api_last_reason(api, reason, sizeof reason);
     return fail(no_memory   ? ERR_MEMORY
                 : our_fault ? ERR_INTERNAL
                             : ERR_ENV,
@@ -100,9 +100,9 @@ Status cudnn_status(const CudnnApi *api, cudnnStatus_t status, const char *what)
                 reason[0] ? ": " : "", reason);
 }
 
-cudnnStatus_t cudnn_try_make(const CudnnApi *api, cudnnBackendDescriptor_t *out,
-                             cudnnBackendDescriptorType_t type, const CudnnAttribute *attributes,
-                             int count)
+cudnnStatus_t cudnn_api_try_make(const CudnnApi *api, cudnnBackendDescriptor_t *out,
+                                 cudnnBackendDescriptorType_t type,
+                                 const CudnnAttribute *attributes, int count)
 {
     *out = NULL;
     cudnnBackendDescriptor_t made = NULL;
@@ -113,43 +113,43 @@ cudnnStatus_t cudnn_try_make(const CudnnApi *api, cudnnBackendDescriptor_t *out,
     }
     if (status == CUDNN_STATUS_SUCCESS) status = api->finalize(made);
     if (status == CUDNN_STATUS_SUCCESS) *out = made;
-    else cudnn_free(api, made);
+    else cudnn_api_free(api, made);
     return status;
 }
 
-Status cudnn_make(const CudnnApi *api, cudnnBackendDescriptor_t *out,
-                  cudnnBackendDescriptorType_t type, const CudnnAttribute *attributes, int count,
-                  const char *what)
+Status cudnn_api_make(const CudnnApi *api, cudnnBackendDescriptor_t *out,
+                      cudnnBackendDescriptorType_t type, const CudnnAttribute *attributes,
+                      int count, const char *what)
 {
     char stale[8];
-    cudnn_last_reason(api, stale, sizeof stale);
-    return cudnn_status(api, cudnn_try_make(api, out, type, attributes, count), what);
+    cudnn_api_last_reason(api, stale, sizeof stale);
+    return cudnn_api_status(api, cudnn_api_try_make(api, out, type, attributes, count), what);
 }
 
-void cudnn_free(const CudnnApi *api, cudnnBackendDescriptor_t d)
+void cudnn_api_free(const CudnnApi *api, cudnnBackendDescriptor_t d)
 {
     if (d) api->destroy_descriptor(d);
 }
 
-int64_t cudnn_read(const CudnnApi *api, cudnnBackendDescriptor_t d,
-                   cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                   int64_t count, void *values)
+int64_t cudnn_api_read(const CudnnApi *api, cudnnBackendDescriptor_t d,
+                       cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                       int64_t count, void *values)
 {
     int64_t there = 0;
     return api->get_attribute(d, name, type, count, &there, values) == CUDNN_STATUS_SUCCESS ? there
                                                                                             : 0;
 }
 
-Status cudnn_read_text(const CudnnApi *api, cudnnBackendDescriptor_t d,
-                       cudnnBackendAttributeName_t name, char **out, const char *what)
+Status cudnn_api_read_text(const CudnnApi *api, cudnnBackendDescriptor_t d,
+                           cudnnBackendAttributeName_t name, char **out, const char *what)
 {
     int64_t bytes = 0, again = 0;
     *out = NULL;
-    TRY(cudnn_status(api, api->get_attribute(d, name, CUDNN_TYPE_CHAR, 0, &bytes, NULL), what));
+    TRY(cudnn_api_status(api, api->get_attribute(d, name, CUDNN_TYPE_CHAR, 0, &bytes, NULL), what));
     char *text = mem_calloc((size_t)bytes + 1, 1);
     if (!text) return ERR_MEMORY;
-    Status st =
-        cudnn_status(api, api->get_attribute(d, name, CUDNN_TYPE_CHAR, bytes, &again, text), what);
+    Status st = cudnn_api_status(
+        api, api->get_attribute(d, name, CUDNN_TYPE_CHAR, bytes, &again, text), what);
     if (st == OK) *out = text;
     else mem_free(text);
     return st;

@@ -3,8 +3,8 @@
  *
  * A descriptor is made in one call from a table of attributes. cuDNN copies what it is given, so
  * parts may be destroyed as soon as the whole is made. */
-#ifndef CONVOY_KERNELS_CUDA_CUDNN_API_H
-#define CONVOY_KERNELS_CUDA_CUDNN_API_H
+#ifndef CONVOY_KERNELS_CUDA_CUDNN_CUDNN_API_H
+#define CONVOY_KERNELS_CUDA_CUDNN_CUDNN_API_H
 #include "base/status.h"
 #include <cudnn_graph.h>
 #include <stddef.h>
@@ -40,10 +40,10 @@ Status cudnn_api_open(CudnnApi *out);
 
 /* OK, or a sentence of what was tried, cuDNN's name of the error and its reason: ERR_MEMORY where
  * memory ran out, ERR_INTERNAL where cuDNN calls our parameters bad, else ERR_ENV. */
-Status cudnn_status(const CudnnApi *api, cudnnStatus_t status, const char *what);
+Status cudnn_api_status(const CudnnApi *api, cudnnStatus_t status, const char *what);
 /* The innermost reason that cuDNN noted on this thread since the last call of this function; "" if
  * none. Notes pile up on calls that succeed too. */
-void cudnn_last_reason(const CudnnApi *api, char *out, size_t bytes);
+void cudnn_api_last_reason(const CudnnApi *api, char *out, size_t bytes);
 
 typedef struct CudnnAttribute {
     cudnnBackendAttributeName_t name;
@@ -54,20 +54,20 @@ typedef struct CudnnAttribute {
 
 /* Creates a descriptor, sets its attributes and finalises it. *out is NULL on error. what: for the
  * sentence. */
-Status cudnn_make(const CudnnApi *api, cudnnBackendDescriptor_t *out,
-                  cudnnBackendDescriptorType_t type, const CudnnAttribute *attributes, int count,
-                  const char *what);
+Status cudnn_api_make(const CudnnApi *api, cudnnBackendDescriptor_t *out,
+                      cudnnBackendDescriptorType_t type, const CudnnAttribute *attributes,
+                      int count, const char *what);
 /* The same with cuDNN's own answer, for calls that may be refused; *out is NULL unless the answer
  * is success. */
-cudnnStatus_t cudnn_try_make(const CudnnApi *api, cudnnBackendDescriptor_t *out,
-                             cudnnBackendDescriptorType_t type, const CudnnAttribute *attributes,
-                             int count);
-void cudnn_free(const CudnnApi *api, cudnnBackendDescriptor_t d); /* NULL ok */
+cudnnStatus_t cudnn_api_try_make(const CudnnApi *api, cudnnBackendDescriptor_t *out,
+                                 cudnnBackendDescriptorType_t type,
+                                 const CudnnAttribute *attributes, int count);
+void cudnn_api_free(const CudnnApi *api, cudnnBackendDescriptor_t d); /* NULL ok */
 /* Reads up to count values; returns how many there were, 0 where cuDNN refuses. */
-int64_t cudnn_read(const CudnnApi *api, cudnnBackendDescriptor_t d,
-                   cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                   int64_t count, void *values);
+int64_t cudnn_api_read(const CudnnApi *api, cudnnBackendDescriptor_t d,
+                       cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                       int64_t count, void *values);
 /* A text attribute (JSON); returns to caller (mem_free), NUL-terminated. */
-Status cudnn_read_text(const CudnnApi *api, cudnnBackendDescriptor_t d,
-                       cudnnBackendAttributeName_t name, char **out, const char *what);
+Status cudnn_api_read_text(const CudnnApi *api, cudnnBackendDescriptor_t d,
+                           cudnnBackendAttributeName_t name, char **out, const char *what);
 #endif

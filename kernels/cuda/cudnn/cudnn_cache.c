@@ -63,7 +63,7 @@ static bool read_all(CudnnPlan **list, Reader *r)
     size_t bytes = 0;
     const char *head = next_line(r);
     if (!head || sscanf(head, FILE_MARK " %8x %zu", &crc, &bytes) != 2) return false;
-    if (bytes != (size_t)(r->end - r->at) || str_crc32c(0, r->at, bytes) != crc) return false;
+    if (bytes != (size_t)(r->end - r->at) || crc32c_update(0, r->at, bytes) != crc) return false;
     while (r->at < r->end)
         if (!read_plan(list, r)) return false;
     return true;
@@ -145,7 +145,7 @@ static Status write_plans(const CudnnContext *c)
     for (const CudnnPlan *p = c->plans; p; p = p->next)
         if (p->json) add_plan(&body, p);
     str_printf(&file, "%s %08x %zu\n", FILE_MARK,
-               (unsigned)str_crc32c(0, body.text ? body.text : "", body.length), body.length);
+               (unsigned)crc32c_update(0, body.text ? body.text : "", body.length), body.length);
     if (body.text) str_add_n(&file, body.text, body.length);
     Status st = body.failed || file.failed ? ERR_MEMORY
                                            : fs_write_atomic(c->cache_path, file.text, file.length);

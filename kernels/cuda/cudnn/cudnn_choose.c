@@ -41,8 +41,8 @@ static unsigned notes_of(const CudnnApi *api, cudnnBackendDescriptor_t engine)
 {
     cudnnBackendNumericalNote_t notes[MAX_NOTES];
     unsigned mask = 0;
-    int64_t n = cudnn_read(api, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                           MAX_NOTES, notes);
+    int64_t n = cudnn_api_read(api, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                               CUDNN_TYPE_NUMERICAL_NOTE, MAX_NOTES, notes);
     for (int64_t i = 0; i < n && i < MAX_NOTES; i++) mask |= 1u << notes[i];
     return mask;
 }
@@ -50,8 +50,8 @@ static unsigned notes_of(const CudnnApi *api, cudnnBackendDescriptor_t engine)
 static bool is_compiled(const CudnnApi *api, cudnnBackendDescriptor_t engine)
 {
     cudnnBackendBehaviorNote_t notes[MAX_NOTES];
-    int64_t n = cudnn_read(api, engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
-                           MAX_NOTES, notes);
+    int64_t n = cudnn_api_read(api, engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE,
+                               CUDNN_TYPE_BEHAVIOR_NOTE, MAX_NOTES, notes);
     for (int64_t i = 0; i < n && i < MAX_NOTES; i++)
         if (notes[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) return true;
     return false;
@@ -72,19 +72,19 @@ static bool consider(const CudnnContext *c, const PlanRequest *r, cudnnBackendDe
     *out = (Candidate){ .engine = -1 };
     bool readable =
         api->create_descriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) == CUDNN_STATUS_SUCCESS &&
-        cudnn_read(api, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                   &engine) == 1 &&
-        cudnn_read(api, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
-                   &out->engine) == 1;
+        cudnn_api_read(api, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                       &engine) == 1 &&
+        cudnn_api_read(api, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
+                       &out->engine) == 1;
     if (readable) {
         notes = notes_of(api, engine);
         out->rank = is_compiled(api, engine)           ? RANK_COMPILED
                     : (notes & r->prefer) == r->prefer ? RANK_PREFERRED
                                                        : RANK_OTHER;
-        cudnn_read(api, config, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
-                   &out->workspace);
+        cudnn_api_read(api, config, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                       &out->workspace);
     }
-    cudnn_free(api, engine);
+    cudnn_api_free(api, engine);
     all->offered += readable;
     if (!readable) return false;
     if (notes & r->avoid) {
@@ -108,7 +108,7 @@ static void sift(const CudnnContext *c, const PlanRequest *r, cudnnBackendDescri
             one.config = configs[i];
             all->list[all->count++] = one;
         } else {
-            cudnn_free(&c->api, configs[i]);
+            cudnn_api_free(&c->api, configs[i]);
         }
     }
 }
@@ -127,12 +127,12 @@ static Status ask_mode(const CudnnContext *c, const PlanRequest *r, cudnnBackend
     cudnnBackendDescriptor_t heuristics = NULL, configs[MAX_CONFIGS] = { NULL };
     int64_t bound = 0, listed = 0;
     cudnnStatus_t status =
-        cudnn_try_make(api, &heuristics, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, attributes, 3);
+        cudnn_api_try_make(api, &heuristics, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, attributes, 3);
     if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) {
-        cudnn_last_reason(api, all->reason, sizeof all->reason);
+        cudnn_api_last_reason(api, all->reason, sizeof all->reason);
         return OK;
     }
-    TRY(cudnn_status(api, status, "heuristics"));
+    TRY(cudnn_api_status(api, status, "heuristics"));
     status = api->get_attribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &bound, NULL);
     if (bound > MAX_CONFIGS) bound = MAX_CONFIGS;
@@ -141,16 +141,16 @@ static Status ask_mode(const CudnnContext *c, const PlanRequest *r, cudnnBackend
     if (status == CUDNN_STATUS_SUCCESS && bound > 0)
         status = api->get_attribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, bound, &listed, configs);
-    Status st = cudnn_status(api, status, "heuristics");
-    if (st == OK && listed < bound) cudnn_last_reason(api, all->reason, sizeof all->reason);
+    Status st = cudnn_api_status(api, status, "heuristics");
+    if (st == OK && listed < bound) cudnn_api_last_reason(api, all->reason, sizeof all->reason);
     sift(c, r, configs, st == OK ? listed : 0, all);
-    cudnn_free(api, heuristics);
+    cudnn_api_free(api, heuristics);
     return st;
 }
 
 static void free_candidates(const CudnnContext *c, Candidates *all)
 {
-    for (int i = 0; i < all->count; i++) cudnn_free(&c->api, all->list[i].config);
+    for (int i = 0; i < all->count; i++) cudnn_api_free(&c->api, all->list[i].config);
     all->count = 0;
 }
 
@@ -167,7 +167,7 @@ static Status collect(const CudnnContext *c, const PlanRequest *r, cudnnBackendD
     static const cudnnBackendHeurMode_t modes[] = { CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK };
     const int enough = c->exhaustive ? MAX_CANDIDATES : c->timed ? MAX_TIMED : 1;
     char stale[8];
-    cudnn_last_reason(&c->api, stale, sizeof stale);
+    cudnn_api_last_reason(&c->api, stale, sizeof stale);
     for (size_t i = 0; i < sizeof modes / sizeof modes[0] && count_ready(all) < enough; i++)
         TRY(ask_mode(c, r, graph, modes[i], all));
     return OK;
@@ -185,16 +185,16 @@ static bool make_plan(const CudnnContext *c, const PlanRequest *r, const Candida
     *out = (CudnnPlan){ .engine = (int)one->engine, .workspace = (size_t)one->workspace };
     if (one->rank == RANK_COMPILED && c->uncompiled) return true;
     if (one->rank == RANK_COMPILED) log_debug("cuDNN compiles a kernel for %s", r->key);
-    if (cudnn_try_make(&c->api, &out->plan, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &attribute,
-                       1) != CUDNN_STATUS_SUCCESS) {
-        cudnn_last_reason(&c->api, all->reason, sizeof all->reason);
+    if (cudnn_api_try_make(&c->api, &out->plan, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &attribute,
+                           1) != CUDNN_STATUS_SUCCESS) {
+        cudnn_api_last_reason(&c->api, all->reason, sizeof all->reason);
         return false;
     }
-    cudnn_read(&c->api, out->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
-               &workspace);
+    cudnn_api_read(&c->api, out->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+                   1, &workspace);
     out->workspace = (size_t)workspace;
     if (workspace >= 0 && out->workspace <= r->workspace_limit) return true;
-    cudnn_free(&c->api, out->plan);
+    cudnn_api_free(&c->api, out->plan);
     out->plan = NULL;
     count_too_big(all, workspace);
     return false;
@@ -220,8 +220,8 @@ static int make_plans(const CudnnContext *c, const PlanRequest *r, Candidates *a
 
 static Status save_plan(const CudnnContext *c, CudnnPlan *plan)
 {
-    return cudnn_read_text(&c->api, plan->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
-                           &plan->json, "plan as JSON");
+    return cudnn_api_read_text(&c->api, plan->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                               &plan->json, "plan as JSON");
 }
 
 /* For the plan sweep: makes, saves and loads the plans of all candidates. */
@@ -238,9 +238,9 @@ static Status try_all(CudnnContext *c, const PlanRequest *r, Candidates *all)
             continue;
         }
         st = save_plan(c, &plan);
-        cudnn_free(&c->api, plan.plan);
+        cudnn_api_free(&c->api, plan.plan);
         if (st == OK) st = cudnn_plan_load(c, &plan);
-        if (st == OK) cudnn_free(&c->api, plan.plan);
+        if (st == OK) cudnn_api_free(&c->api, plan.plan);
         else fail_note(st, "%s, engine %d", r->key, plan.engine);
         mem_free(plan.json);
     }
@@ -282,7 +282,7 @@ static Status choose_among(CudnnContext *c, const PlanRequest *r, Candidates *al
     if (!count) return none_fits(r, all);
     int taken = pick(c, r, plans, count, &ms);
     for (int i = 0; i < count; i++)
-        if (i != taken) cudnn_free(&c->api, plans[i].plan);
+        if (i != taken) cudnn_api_free(&c->api, plans[i].plan);
     out->plan = plans[taken].plan;
     out->workspace = plans[taken].workspace;
     out->engine = plans[taken].engine;
@@ -299,7 +299,7 @@ Status cudnn_choose(CudnnContext *c, const PlanRequest *r, CudnnPlan *plan)
     if (st == OK) st = collect(c, r, graph, all);
     if (st == OK) st = choose_among(c, r, all, plan);
     free_candidates(c, all);
-    cudnn_free(&c->api, graph);
+    cudnn_api_free(&c->api, graph);
     mem_free(all);
     return st;
 }

@@ -23,11 +23,11 @@ static Status describe_device(CudnnContext *c, int device, const char *propertie
     const CudnnAttribute by_id = { CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1, &id };
     const CudnnAttribute by_text = { CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
                                      properties ? (int64_t)strlen(properties) : 0, properties };
-    Status st = cudnn_make(&c->api, &c->device, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR,
-                           properties ? &by_text : &by_id, 1, "device properties");
+    Status st = cudnn_api_make(&c->api, &c->device, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR,
+                               properties ? &by_text : &by_id, 1, "device properties");
     if (st != OK) return properties ? blame_text(st) : st;
-    return cudnn_read_text(&c->api, c->device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
-                           &c->properties, "device properties as JSON");
+    return cudnn_api_read_text(&c->api, c->device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                               &c->properties, "device properties as JSON");
 }
 
 static Status number_in(const JsonValue *object, const char *key, int64_t *out)
@@ -68,7 +68,7 @@ static Status fill(CudnnContext *c, const CudaBackend *b, const char *properties
                    const char *plan_cache)
 {
     TRY(cudnn_api_open(&c->api));
-    if (!properties) TRY(cudnn_status(&c->api, c->api.create(&c->handle), "cudnnCreate"));
+    if (!properties) TRY(cudnn_api_status(&c->api, c->api.create(&c->handle), "cudnnCreate"));
     TRY(describe_device(c, b->options.device, properties));
     TRY(read_numbers(c));
     TRY(name_cache(c, plan_cache));
@@ -91,12 +91,12 @@ Status cudnn_context_create(CudnnContext **out, CudaBackend *b, const char *prop
 void cudnn_context_destroy(CudnnContext *c)
 {
     if (!c) return;
-    cudnn_plans_save(c);
+    cudnn_plan_save(c);
     for (CudnnPlan *p = c->plans, *next; p; p = next) {
         next = p->next;
         cudnn_plan_destroy(c, p);
     }
-    if (c->device) cudnn_free(&c->api, c->device);
+    if (c->device) cudnn_api_free(&c->api, c->device);
     if (c->handle) c->api.destroy(c->handle);
     mem_free(c->cache_path);
     mem_free(c->properties);

@@ -22,7 +22,7 @@ static void unlink_plan(CudnnContext *c, const CudnnPlan *gone)
 void cudnn_plan_destroy(const CudnnContext *c, CudnnPlan *p)
 {
     if (!p) return;
-    cudnn_free(&c->api, p->plan);
+    cudnn_api_free(&c->api, p->plan);
     mem_free(p->json);
     mem_free(p->key);
     mem_free(p);
@@ -38,8 +38,8 @@ Status cudnn_plan_load(const CudnnContext *c, CudnnPlan *p)
           p->json },
     };
     ASSERT(c->device);
-    return cudnn_make(&c->api, &p->plan, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, attributes, 2,
-                      "loading a plan");
+    return cudnn_api_make(&c->api, &p->plan, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, attributes, 2,
+                          "loading a plan");
 }
 
 static bool usable(const CudnnContext *c, CudnnPlan *p, size_t workspace_limit)
@@ -47,8 +47,8 @@ static bool usable(const CudnnContext *c, CudnnPlan *p, size_t workspace_limit)
     int64_t bytes = 0;
     if (p->plan || c->uncompiled) return true;
     Status st = cudnn_plan_load(c, p);
-    if (st == OK && !cudnn_read(&c->api, p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                CUDNN_TYPE_INT64, 1, &bytes))
+    if (st == OK && !cudnn_api_read(&c->api, p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                    CUDNN_TYPE_INT64, 1, &bytes))
         st = fail(ERR_DATA, "it has no workspace size");
     if (st == OK && (bytes < 0 || (size_t)bytes > workspace_limit))
         st = fail(ERR_DATA, "it needs %lld bytes of workspace", (long long)bytes);
@@ -91,7 +91,7 @@ Status cudnn_plan_get(CudnnContext *c, const PlanRequest *r, const CudnnPlan **o
             refused = true;
         }
         TRY(add(c, r, refused, &p));
-        if (c->timed) cudnn_plans_save(c);
+        if (c->timed) cudnn_plan_save(c);
     }
     p->held = true;
     *out = p;
@@ -100,7 +100,7 @@ Status cudnn_plan_get(CudnnContext *c, const PlanRequest *r, const CudnnPlan **o
 
 /* ---- choices: entries of the same list, without a plan ---- */
 
-bool cudnn_choice_find(const CudnnContext *c, const char *key, bool *taken)
+bool cudnn_context_find_choice(const CudnnContext *c, const char *key, bool *taken)
 {
     for (const CudnnPlan *p = c->plans; p; p = p->next) {
         if (!p->json || p->json[0] || strcmp(p->key, key) != 0) continue;
@@ -110,7 +110,7 @@ bool cudnn_choice_find(const CudnnContext *c, const char *key, bool *taken)
     return false;
 }
 
-Status cudnn_choice_add(CudnnContext *c, const char *key, bool taken, double ms)
+Status cudnn_context_add_choice(CudnnContext *c, const char *key, bool taken, double ms)
 {
     CudnnPlan *p = mem_calloc(1, sizeof *p);
     if (!p) return ERR_MEMORY;
@@ -122,11 +122,11 @@ Status cudnn_choice_add(CudnnContext *c, const char *key, bool taken, double ms)
     p->next = c->plans;
     c->plans = p;
     c->unsaved = true;
-    if (c->timed) cudnn_plans_save(c);
+    if (c->timed) cudnn_plan_save(c);
     return OK;
 }
 
-void cudnn_plans_save(CudnnContext *c)
+void cudnn_plan_save(CudnnContext *c)
 {
     if (!c->cache_path || !c->unsaved) return;
     c->unsaved = false;
@@ -136,8 +136,8 @@ void cudnn_plans_save(CudnnContext *c)
     c->cache_path = NULL;
 }
 
-Status cudnn_pack_make(const CudnnContext *c, cudnnBackendDescriptor_t *out, int operands,
-                       void *const *data, void *workspace)
+Status cudnn_plan_make_pack(const CudnnContext *c, cudnnBackendDescriptor_t *out, int operands,
+                            void *const *data, void *workspace)
 {
     static const int64_t ids[CUDNN_MAX_OPERANDS] = { 1, 2,  3,  4,  5,  6,  7,  8,
                                                      9, 10, 11, 12, 13, 14, 15, 16 };
@@ -147,44 +147,44 @@ Status cudnn_pack_make(const CudnnContext *c, cudnnBackendDescriptor_t *out, int
         { CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, operands, data },
         { CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace },
     };
-    return cudnn_make(&c->api, out, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, attributes, 3,
-                      "variant pack");
+    return cudnn_api_make(&c->api, out, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, attributes, 3,
+                          "variant pack");
 }
 
-Status cudnn_execute(CudnnContext *c, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack,
-                     cudaStream_t stream)
+Status cudnn_plan_execute(CudnnContext *c, cudnnBackendDescriptor_t plan,
+                          cudnnBackendDescriptor_t pack, cudaStream_t stream)
 {
     ASSERT(c->handle);
     if (!c->stream_set || c->stream != stream) {
-        TRY(cudnn_status(&c->api, c->api.set_stream(c->handle, stream), "cudnnSetStream"));
+        TRY(cudnn_api_status(&c->api, c->api.set_stream(c->handle, stream), "cudnnSetStream"));
         c->stream = stream;
         c->stream_set = true;
     }
-    return cudnn_status(&c->api, c->api.execute(c->handle, plan, pack), "cudnnBackendExecute");
+    return cudnn_api_status(&c->api, c->api.execute(c->handle, plan, pack), "cudnnBackendExecute");
 }
 
 /* ---- uses ---- */
 
-Status cudnn_use_bind(CudnnUse *u, int operands, void *const *data, void *workspace)
+Status cudnn_plan_use_bind(CudnnUse *u, int operands, void *const *data, void *workspace)
 {
     const size_t bytes = (size_t)operands * sizeof *data;
     for (int i = 0; i < operands; i++) ASSERT(data[i]);
-    cudnn_plans_save(u->context);
+    cudnn_plan_save(u->context);
     if (u->pack && memcmp(data, u->data, bytes) == 0 && workspace == u->workspace) return OK;
-    cudnn_use_release(u);
+    cudnn_plan_use_release(u);
     memcpy(u->data, data, bytes);
     u->workspace = workspace;
-    return cudnn_pack_make(u->context, &u->pack, operands, u->data, workspace);
+    return cudnn_plan_make_pack(u->context, &u->pack, operands, u->data, workspace);
 }
 
-Status cudnn_use_run(const CudnnUse *u, cudaStream_t stream)
+Status cudnn_plan_use_run(const CudnnUse *u, cudaStream_t stream)
 {
     ASSERT(u->pack);
-    return cudnn_execute(u->context, u->plan->plan, u->pack, stream);
+    return cudnn_plan_execute(u->context, u->plan->plan, u->pack, stream);
 }
 
-void cudnn_use_release(CudnnUse *u)
+void cudnn_plan_use_release(CudnnUse *u)
 {
-    if (u->pack) cudnn_free(&u->context->api, u->pack);
+    if (u->pack) cudnn_api_free(&u->context->api, u->pack);
     u->pack = NULL;
 }

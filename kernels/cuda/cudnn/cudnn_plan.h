@@ -13,14 +13,14 @@
  *
  * CACHE. One file for each cuDNN version, compute capability, number of SMs and way of choosing, in
  * the folder that the backend's options name; read when the context is created, written when plans
- * were added (cudnn_plans_save). Processes share it: who writes keeps what others have written
+ * were added (cudnn_plan_save). Processes share it: who writes keeps what others have written
  * since, and takes their timed plans for its own, so that all of them run what the file says and
  * resume with it. */
-#ifndef CONVOY_KERNELS_CUDA_CUDNN_PLAN_H
-#define CONVOY_KERNELS_CUDA_CUDNN_PLAN_H
+#ifndef CONVOY_KERNELS_CUDA_CUDNN_CUDNN_PLAN_H
+#define CONVOY_KERNELS_CUDA_CUDNN_CUDNN_PLAN_H
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/cudnn/cudnn_api.h"
-#include "kernels/cuda/cudnn/cudnn_graph.h"
+#include "kernels/cuda/cudnn/cudnn_context.h"
 
 #define CUDNN_MAX_OPERANDS 16 /* tensors of an operation graph; their unique ids are 1, 2, ... */
 
@@ -83,15 +83,15 @@ Status cudnn_plan_get(CudnnContext *c, const PlanRequest *r, const CudnnPlan **o
 Status cudnn_plan_load(const CudnnContext *c, CudnnPlan *p); /* p->plan from p->json */
 /* Writes the cache file if plans were added since, beside those that others have added; theirs
  * replace ours that are not held. A file that cannot be written costs a warning and the cache. */
-void cudnn_plans_save(CudnnContext *c);
+void cudnn_plan_save(CudnnContext *c);
 
 /* The operands and workspace of one use of a plan. Of operands by value data has the host's
- * addresses, whose numbers are read at every execution. cudnn_free. */
-Status cudnn_pack_make(const CudnnContext *c, cudnnBackendDescriptor_t *out, int operands,
-                       void *const *data, void *workspace);
+ * addresses, whose numbers are read at every execution. cudnn_api_free. */
+Status cudnn_plan_make_pack(const CudnnContext *c, cudnnBackendDescriptor_t *out, int operands,
+                            void *const *data, void *workspace);
 /* Enqueues; allocates nothing of ours. */
-Status cudnn_execute(CudnnContext *c, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack,
-                     cudaStream_t stream);
+Status cudnn_plan_execute(CudnnContext *c, cudnnBackendDescriptor_t plan,
+                          cudnnBackendDescriptor_t pack, cudaStream_t stream);
 
 /* A plan with the addresses that its runs use. */
 typedef struct CudnnUse {
@@ -102,9 +102,9 @@ typedef struct CudnnUse {
 } CudnnUse;
 
 /* data: by unique id - 1. Saves the plans that were added since: by now all have been asked for. */
-Status cudnn_use_bind(CudnnUse *u, int operands, void *const *data, void *workspace);
-Status cudnn_use_run(const CudnnUse *u, cudaStream_t stream); /* enqueues */
-void cudnn_use_release(CudnnUse *u);
+Status cudnn_plan_use_bind(CudnnUse *u, int operands, void *const *data, void *workspace);
+Status cudnn_plan_use_run(const CudnnUse *u, cudaStream_t stream); /* enqueues */
+void cudnn_plan_use_release(CudnnUse *u);
 
 /* ---- cudnn_choose.c ---- */
 /* Chooses for a new plan and fills all but key and next. */

@@ -33,7 +33,7 @@ static Status open_bench(Bench *b, size_t workspace)
             continue;
         }
         TRY_CUDA(cudaMalloc(&b->operands[i], r->operand_bytes[i]));
-        TRY(cuda_fill_pattern(b->operands[i], r->operand_bytes[i], b->stream));
+        TRY(cuda_pattern_fill(b->operands[i], r->operand_bytes[i], b->stream));
     }
     if (workspace) TRY_CUDA(cudaMalloc(&b->workspace, workspace));
     return OK;
@@ -62,7 +62,7 @@ static Status time_runs(Bench *b, const CudnnPlan *plan, cudnnBackendDescriptor_
     float ms[TIMED_RUNS];
     for (int i = -WARM_UPS; i < TIMED_RUNS; i++) {
         TRY_CUDA(cudaEventRecord(b->start, b->stream));
-        TRY(cudnn_execute(b->c, plan->plan, pack, b->stream));
+        TRY(cudnn_plan_execute(b->c, plan->plan, pack, b->stream));
         TRY_CUDA(cudaEventRecord(b->stop, b->stream));
         TRY_CUDA(cudaEventSynchronize(b->stop));
         if (i >= 0) TRY_CUDA(cudaEventElapsedTime(&ms[i], b->start, b->stop));
@@ -75,9 +75,9 @@ static Status time_runs(Bench *b, const CudnnPlan *plan, cudnnBackendDescriptor_
 static Status time_plan(Bench *b, const CudnnPlan *plan, double *median_ms)
 {
     cudnnBackendDescriptor_t pack = NULL;
-    TRY(cudnn_pack_make(b->c, &pack, b->request->operands, b->operands, b->workspace));
+    TRY(cudnn_plan_make_pack(b->c, &pack, b->request->operands, b->operands, b->workspace));
     Status st = time_runs(b, plan, pack, median_ms);
-    cudnn_free(&b->c->api, pack);
+    cudnn_api_free(&b->c->api, pack);
     return st;
 }
 

@@ -5,7 +5,7 @@
 
 enum { FIRST_BETWEEN = 100 };
 
-cudnnDataType_t cudnn_type(DType t)
+cudnnDataType_t cudnn_write_data_type(DType t)
 {
     ASSERT(t == DTYPE_F32 || t == DTYPE_BF16 || t == DTYPE_F16);
     return t == DTYPE_F32    ? CUDNN_DATA_FLOAT
@@ -13,10 +13,11 @@ cudnnDataType_t cudnn_type(DType t)
                              : CUDNN_DATA_HALF;
 }
 
-Status cudnn_tensor_make(const CudnnApi *api, const CudnnTensor *t, cudnnBackendDescriptor_t *out)
+Status cudnn_write_make_tensor(const CudnnApi *api, const CudnnTensor *t,
+                               cudnnBackendDescriptor_t *out)
 {
     const int64_t *dims = t->dims;
-    const cudnnDataType_t type = cudnn_type(t->type);
+    const cudnnDataType_t type = cudnn_write_data_type(t->type);
     const int64_t strides[4] = { dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1] };
     const int64_t alignment = 16;
     const CudnnAttribute attributes[] = {
@@ -28,8 +29,8 @@ Status cudnn_tensor_make(const CudnnApi *api, const CudnnTensor *t, cudnnBackend
         { CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &t->between },
         { CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &t->by_value },
     };
-    return cudnn_make(api, out, CUDNN_BACKEND_TENSOR_DESCRIPTOR, attributes, 7,
-                      "tensor descriptor");
+    return cudnn_api_make(api, out, CUDNN_BACKEND_TENSOR_DESCRIPTOR, attributes, 7,
+                          "tensor descriptor");
 }
 
 CudnnPart cudnn_write_keep(CudnnWriter *w, Status st, CudnnPart part)
@@ -45,7 +46,7 @@ static CudnnPart make(CudnnWriter *w, cudnnBackendDescriptorType_t type,
 {
     CudnnPart part = NULL;
     if (w->status != OK) return NULL;
-    const Status st = cudnn_make(w->api, &part, type, attributes, count, what);
+    const Status st = cudnn_api_make(w->api, &part, type, attributes, count, what);
     return cudnn_write_keep(w, st, part);
 }
 
@@ -61,7 +62,7 @@ CudnnPart cudnn_write_tensor(CudnnWriter *w, const CudnnTensor *t)
 {
     CudnnPart part = NULL;
     if (w->status != OK) return NULL;
-    const Status st = cudnn_tensor_make(w->api, t, &part);
+    const Status st = cudnn_write_make_tensor(w->api, t, &part);
     return cudnn_write_keep(w, st, part);
 }
 
@@ -121,9 +122,9 @@ Status cudnn_write_graph(CudnnWriter *w, cudnnBackendDescriptor_t *graph)
                                        w->step_count, w->steps };
     Status st = w->status;
     if (st == OK)
-        st = cudnn_make(w->api, graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &attribute, 1,
-                        "graph");
-    for (int i = 0; i < w->part_count; i++) cudnn_free(w->api, w->parts[i]);
+        st = cudnn_api_make(w->api, graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &attribute, 1,
+                            "graph");
+    for (int i = 0; i < w->part_count; i++) cudnn_api_free(w->api, w->parts[i]);
     w->part_count = w->step_count = 0;
     return st;
 }

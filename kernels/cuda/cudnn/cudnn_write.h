@@ -3,8 +3,8 @@
  *
  * A writer is sticky: after an error every call gives NULL and does nothing, and
  * cudnn_write_graph() returns the error. It owns all parts that it made until then. */
-#ifndef CONVOY_KERNELS_CUDA_CUDNN_WRITE_H
-#define CONVOY_KERNELS_CUDA_CUDNN_WRITE_H
+#ifndef CONVOY_KERNELS_CUDA_CUDNN_CUDNN_WRITE_H
+#define CONVOY_KERNELS_CUDA_CUDNN_CUDNN_WRITE_H
 #include "kernels/cuda/cudnn/cudnn_api.h"
 #include "kernels/tensor.h"
 
@@ -16,8 +16,9 @@ typedef struct CudnnTensor {
     bool by_value;   /* one number in the host's memory, read when the plan is executed */
 } CudnnTensor;
 
-cudnnDataType_t cudnn_type(DType t);
-Status cudnn_tensor_make(const CudnnApi *api, const CudnnTensor *t, cudnnBackendDescriptor_t *out);
+cudnnDataType_t cudnn_write_data_type(DType t);
+Status cudnn_write_make_tensor(const CudnnApi *api, const CudnnTensor *t,
+                               cudnnBackendDescriptor_t *out);
 
 /* An attribute that is another descriptor; part: an lvalue. */
 #define CUDNN_DESCRIPTOR(name, part)                                                               \

@@ -40,13 +40,13 @@ typedef struct LtApi { /* types of the library's functions, from its header */
     __typeof__(cublasLtMatmulAlgoGetHeuristic) *get_heuristic;
 } LtApi;
 
-typedef struct LtContext {
+typedef struct LtGemmContext {
     LtApi api;
     cublasLtHandle_t handle;
-} LtContext;
+} LtGemmContext;
 
-struct LtPlan {
-    const LtContext *context; /* NULL: deviceless */
+struct LtGemmPlan {
+    const LtGemmContext *context; /* NULL: deviceless */
     bool accumulate, has_bias;
     size_t workspace_bytes;
     cublasLtMatmulDesc_t desc;
@@ -85,7 +85,7 @@ static Status open_library(LtApi *api)
     return library_open(&handle, &spec);
 }
 
-bool lt_version(char *out, size_t bytes)
+bool lt_gemm_version(char *out, size_t bytes)
 {
     LtApi api;
     if (open_library(&api) != OK) {
@@ -98,7 +98,7 @@ bool lt_version(char *out, size_t bytes)
     return true;
 }
 
-const char *lt_compiled_version(void)
+const char *lt_gemm_compiled_version(void)
 {
     return TEXT_OF(CUBLAS_VER_MAJOR) "." TEXT_OF(CUBLAS_VER_MINOR) "." TEXT_OF(CUBLAS_VER_PATCH);
 }
@@ -112,23 +112,23 @@ static Status lt_status(const LtApi *api, cublasStatus_t status, const char *wha
     return fail(code, "cuBLASLt: %s: %s", what, api->status_string(status));
 }
 
-Status lt_context_create(LtContext **out, CudaBackend *b)
+Status lt_gemm_context_create(LtGemmContext **out, CudaBackend *b)
 {
     *out = NULL;
     if (b->deviceless) return OK;
-    LtContext *c = mem_calloc(1, sizeof *c);
+    LtGemmContext *c = mem_calloc(1, sizeof *c);
     if (!c) return ERR_MEMORY;
     Status status = open_library(&c->api);
     if (status == OK) status = lt_status(&c->api, c->api.create(&c->handle), "opening the device");
     if (status != OK) {
-        lt_context_destroy(c);
+        lt_gemm_context_destroy(c);
         return status;
     }
     *out = c;
     return OK;
 }
 
-void lt_context_destroy(LtContext *c)
+void lt_gemm_context_destroy(LtGemmContext *c)
 {
     if (c && c->handle) c->api.destroy(c->handle);
     mem_free(c);
@@ -142,7 +142,7 @@ static cudaDataType_t data_type(DType type)
     return type == DTYPE_F32 ? CUDA_R_32F : type == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-static Status set(const LtPlan *p, cublasLtMatmulDescAttributes_t attribute, const void *value,
+static Status set(const LtGemmPlan *p, cublasLtMatmulDescAttributes_t attribute, const void *value,
                   size_t bytes)
 {
     const LtApi *api = &p->context->api;
@@ -150,7 +150,7 @@ static Status set(const LtPlan *p, cublasLtMatmulDescAttributes_t attribute, con
                      "describing a matrix product");
 }
 
-static Status describe_product(LtPlan *p, const LtGemm *g)
+static Status describe_product(LtGemmPlan *p, const LtGemm *g)
 {
     const LtApi *api = &p->context->api;
     const cublasComputeType_t compute = g->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -170,7 +170,7 @@ static Status describe_product(LtPlan *p, const LtGemm *g)
 }
 
 /* rows, columns: of the row-major matrix as stored */
-static Status describe_matrix(const LtPlan *p, cublasLtMatrixLayout_t *out, DType type,
+static Status describe_matrix(const LtGemmPlan *p, cublasLtMatrixLayout_t *out, DType type,
                               int64_t rows, int64_t columns, int64_t ld)
 {
     const LtApi *api = &p->context->api;
@@ -180,7 +180,7 @@ static Status describe_matrix(const LtPlan *p, cublasLtMatrixLayout_t *out, DTyp
     return lt_status(api, status, "describing a matrix");
 }
 
-static Status describe_matrices(LtPlan *p, const LtGemm *g)
+static Status describe_matrices(LtGemmPlan *p, const LtGemm *g)
 {
     const int64_t a_rows = g->transpose_a ? g->k : g->m, a_columns = g->transpose_a ? g->m : g->k;
     const int64_t b_rows = g->transpose_b ? g->n : g->k, b_columns = g->transpose_b ? g->k : g->n;
@@ -189,7 +189,7 @@ static Status describe_matrices(LtPlan *p, const LtGemm *g)
     return describe_matrix(p, &p->d, g->d, g->m, g->n, g->ldd);
 }
 
-static Status set_preference(const LtPlan *p, cublasLtMatmulPreference_t preference)
+static Status set_preference(const LtGemmPlan *p, cublasLtMatmulPreference_t preference)
 {
     const LtApi *api = &p->context->api;
     const uint64_t workspace = p->workspace_bytes;
@@ -216,9 +216,9 @@ static Status set_preference(const LtPlan *p, cublasLtMatmulPreference_t prefere
     return OK;
 }
 
-static Status choose_algorithm(LtPlan *p)
+static Status choose_algorithm(LtGemmPlan *p)
 {
-    const LtContext *c = p->context;
+    const LtGemmContext *c = p->context;
     cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t result = { .state = CUBLAS_STATUS_NOT_SUPPORTED };
     int found = 0;
@@ -237,18 +237,18 @@ static Status choose_algorithm(LtPlan *p)
     return status;
 }
 
-static Status fill_plan(LtPlan *p, const LtGemm *g)
+static Status fill_plan(LtGemmPlan *p, const LtGemm *g)
 {
     TRY(describe_product(p, g));
     TRY(describe_matrices(p, g));
     return choose_algorithm(p);
 }
 
-Status lt_plan_create(LtPlan **out, CudaBackend *b, const LtGemm *g)
+Status lt_gemm_plan_create(LtGemmPlan **out, CudaBackend *b, const LtGemm *g)
 {
     *out = NULL;
     ASSERT(g->m > 0 && g->n > 0 && g->k > 0 && (!g->has_bias || g->d == DTYPE_F32));
-    LtPlan *p = mem_calloc(1, sizeof *p);
+    LtGemmPlan *p = mem_calloc(1, sizeof *p);
     if (!p) return ERR_MEMORY;
     p->context = b->lt;
     p->accumulate = g->accumulate;
@@ -257,7 +257,7 @@ Status lt_plan_create(LtPlan **out, CudaBackend *b, const LtGemm *g)
         b->workspace_limit < WORKSPACE_BYTES ? b->workspace_limit : WORKSPACE_BYTES;
     Status status = p->context ? fill_plan(p, g) : OK;
     if (status != OK) {
-        lt_plan_destroy(p);
+        lt_gemm_plan_destroy(p);
         return fail_note(status, "product of [%lld][%lld] and [%lld][%lld], %s to %s",
                          (long long)g->m, (long long)g->k, (long long)g->k, (long long)g->n,
                          dtype_name(g->ab), dtype_name(g->d));
@@ -266,7 +266,7 @@ Status lt_plan_create(LtPlan **out, CudaBackend *b, const LtGemm *g)
     return OK;
 }
 
-void lt_plan_destroy(LtPlan *p)
+void lt_gemm_plan_destroy(LtGemmPlan *p)
 {
     if (!p) return;
     if (p->desc) p->context->api.desc_destroy(p->desc);
@@ -276,21 +276,21 @@ void lt_plan_destroy(LtPlan *p)
     mem_free(p);
 }
 
-size_t lt_plan_workspace(const LtPlan *p)
+size_t lt_gemm_plan_workspace(const LtGemmPlan *p)
 {
     return p->workspace_bytes;
 }
 
-const char *lt_plan_name(const LtPlan *p)
+const char *lt_gemm_plan_name(const LtGemmPlan *p)
 {
     (void)p;
     return "cublaslt";
 }
 
-Status lt_plan_run(LtPlan *p, cudaStream_t stream, const void *a, const void *b, const void *bias,
-                   void *d, void *workspace)
+Status lt_gemm_plan_run(LtGemmPlan *p, cudaStream_t stream, const void *a, const void *b,
+                        const void *bias, void *d, void *workspace)
 {
-    const LtContext *c = p->context;
+    const LtGemmContext *c = p->context;
     const float one = 1, beta = p->accumulate ? 1 : 0;
     if (!c)
         return fail(ERR_INTERNAL, "a matrix product that was planned without a device cannot run");

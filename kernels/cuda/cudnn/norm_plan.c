@@ -42,10 +42,10 @@ static void describe_operands(Writer *w)
 {
     const Operation *o = w->operation;
     NormOperand list[NORM_OPERAND_COUNT];
-    const int count = norm_operands(o->pass, &o->shape, list);
+    const int count = norm_shape_operands(o->pass, &o->shape, list);
     for (int i = 0; i < count; i++) {
-        CudnnTensor t = { .id = i + 1, .type = norm_type(&o->shape, list[i]) };
-        norm_dims(&o->shape, list[i], t.dims);
+        CudnnTensor t = { .id = i + 1, .type = norm_shape_type(&o->shape, list[i]) };
+        norm_shape_dims(&o->shape, list[i], t.dims);
         w->operands[list[i]] = cudnn_write_tensor(&w->graph, &t);
     }
     const CudnnTensor eps = {
@@ -131,7 +131,7 @@ static Status make_graph(const CudnnContext *c, const void *operation,
                          cudnnBackendDescriptor_t *graph)
 {
     Writer w = { .graph = { .api = &c->api }, .operation = operation };
-    norm_dims(&w.operation->shape, NORM_OP_X, w.graph.between_dims);
+    norm_shape_dims(&w.operation->shape, NORM_OP_X, w.graph.between_dims);
     describe_operands(&w);
     if (w.operation->pass == NORM_FORWARD) write_forward(&w);
     else write_bwd(&w);
@@ -146,7 +146,7 @@ static Status get_plan(NormPlan *p, CudaBackend *b)
 {
     char name[160], key[224];
     const NormShape *s = &p->operation.shape;
-    norm_format(p->operation.pass, s, name, sizeof name);
+    norm_shape_format(p->operation.pass, s, name, sizeof name);
     snprintf(key, sizeof key, "%s limit %zu", name, b->workspace_limit);
     PlanRequest r = { .key = key,
                       .make_graph = make_graph,
@@ -155,8 +155,8 @@ static Status get_plan(NormPlan *p, CudaBackend *b)
                       .workspace_limit = b->workspace_limit,
                       .operands = p->count };
     for (int i = 0; i < p->count; i++)
-        r.operand_bytes[i] =
-            (size_t)norm_elements(s, p->operands[i]) * dtype_bytes(norm_type(s, p->operands[i]));
+        r.operand_bytes[i] = (size_t)norm_shape_elements(s, p->operands[i]) *
+                             dtype_bytes(norm_shape_type(s, p->operands[i]));
     if (p->operation.pass == NORM_FORWARD) r.by_value[r.operands++] = &p->eps;
     return cudnn_plan_get(b->cudnn, &r, &p->use.plan);
 }
@@ -169,7 +169,7 @@ Status norm_plan_create(NormPlan **out, CudaBackend *b, NormPass pass, const Nor
     if (!p) return ERR_MEMORY;
     p->use.context = b->cudnn;
     p->operation = (Operation){ pass, *shape };
-    p->count = norm_operands(pass, shape, p->operands);
+    p->count = norm_shape_operands(pass, shape, p->operands);
     p->eps = shape->eps;
     const Status st = get_plan(p, b);
     if (st == OK) *out = p;
@@ -180,7 +180,7 @@ Status norm_plan_create(NormPlan **out, CudaBackend *b, NormPass pass, const Nor
 void norm_plan_destroy(NormPlan *p)
 {
     if (!p) return;
-    cudnn_use_release(&p->use);
+    cudnn_plan_use_release(&p->use);
     mem_free(p);
 }
 
@@ -204,10 +204,10 @@ Status norm_plan_bind(NormPlan *p, void *const operands[NORM_OPERAND_COUNT], voi
     }
     ASSERT(p->operation.pass == NORM_FORWARD || operands[NORM_OP_DX] != operands[NORM_OP_DY]);
     if (p->operation.pass == NORM_FORWARD) data[count++] = &p->eps;
-    return cudnn_use_bind(&p->use, count, data, workspace);
+    return cudnn_plan_use_bind(&p->use, count, data, workspace);
 }
 
 Status norm_plan_run(NormPlan *p, cudaStream_t stream)
 {
-    return cudnn_use_run(&p->use, stream);
+    return cudnn_plan_use_run(&p->use, stream);
 }

@@ -7,8 +7,8 @@
  *                 ACT_NONE.
  *
  * dx must not lie over dy: in which order a graph reads and writes is not documented. */
-#ifndef CONVOY_KERNELS_CUDA_NORM_PLAN_H
-#define CONVOY_KERNELS_CUDA_NORM_PLAN_H
+#ifndef CONVOY_KERNELS_CUDA_CUDNN_NORM_PLAN_H
+#define CONVOY_KERNELS_CUDA_CUDNN_NORM_PLAN_H
 #include "kernels/cuda/cuda.h"
 
 typedef enum NormPass { NORM_FORWARD, NORM_BWD, NORM_PASS_COUNT } NormPass;
@@ -49,10 +49,10 @@ Status norm_plan_run(NormPlan *p, cudaStream_t stream); /* enqueues */
 
 /* ---- norm_shape.c: what the plan and its double share ---- */
 /* Writes the operands of a pass in a fixed order; returns how many. */
-int norm_operands(NormPass pass, const NormShape *s, NormOperand out[NORM_OPERAND_COUNT]);
-void norm_dims(const NormShape *s, NormOperand operand, int64_t dims[4]);
-DType norm_type(const NormShape *s, NormOperand operand);
-int64_t norm_elements(const NormShape *s, NormOperand operand);
+int norm_shape_operands(NormPass pass, const NormShape *s, NormOperand out[NORM_OPERAND_COUNT]);
+void norm_shape_dims(const NormShape *s, NormOperand operand, int64_t dims[4]);
+DType norm_shape_type(const NormShape *s, NormOperand operand);
+int64_t norm_shape_elements(const NormShape *s, NormOperand operand);
 /* "norm forward residual relu bf16 n2 c8 h4 w4" */
-void norm_format(NormPass pass, const NormShape *s, char *out, size_t bytes);
+void norm_shape_format(NormPass pass, const NormShape *s, char *out, size_t bytes);
 #endif

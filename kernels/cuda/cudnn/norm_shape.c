@@ -2,7 +2,7 @@
 #include "kernels/cuda/cudnn/norm_plan.h"
 #include <stdio.h>
 
-int norm_operands(NormPass pass, const NormShape *s, NormOperand out[NORM_OPERAND_COUNT])
+int norm_shape_operands(NormPass pass, const NormShape *s, NormOperand out[NORM_OPERAND_COUNT])
 {
     const bool forward = pass == NORM_FORWARD;
     const struct {
@@ -25,7 +25,7 @@ int norm_operands(NormPass pass, const NormShape *s, NormOperand out[NORM_OPERAN
     return count;
 }
 
-void norm_dims(const NormShape *s, NormOperand operand, int64_t dims[4])
+void norm_shape_dims(const NormShape *s, NormOperand operand, int64_t dims[4])
 {
     const bool vector = operand >= NORM_OP_MEAN;
     dims[0] = vector ? 1 : s->n;
@@ -34,19 +34,19 @@ void norm_dims(const NormShape *s, NormOperand operand, int64_t dims[4])
     dims[3] = vector ? 1 : s->w;
 }
 
-DType norm_type(const NormShape *s, NormOperand operand)
+DType norm_shape_type(const NormShape *s, NormOperand operand)
 {
     return operand >= NORM_OP_MEAN ? DTYPE_F32 : s->io;
 }
 
-int64_t norm_elements(const NormShape *s, NormOperand operand)
+int64_t norm_shape_elements(const NormShape *s, NormOperand operand)
 {
     int64_t dims[4];
-    norm_dims(s, operand, dims);
+    norm_shape_dims(s, operand, dims);
     return dims[0] * dims[1] * dims[2] * dims[3];
 }
 
-void norm_format(NormPass pass, const NormShape *s, char *out, size_t bytes)
+void norm_shape_format(NormPass pass, const NormShape *s, char *out, size_t bytes)
 {
     static const char *const acts[ACT_COUNT] = {
         [ACT_NONE] = "", [ACT_RELU] = " relu", [ACT_SILU] = " silu"

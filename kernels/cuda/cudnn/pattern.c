@@ -20,7 +20,7 @@ static Status fill(char *data, size_t bytes, const uint32_t *pattern, cudaStream
     return OK;
 }
 
-Status cuda_fill_pattern(void *data, size_t bytes, cudaStream_t stream)
+Status cuda_pattern_fill(void *data, size_t bytes, cudaStream_t stream)
 {
     Rng rng = rng_at(0, RNG_SYNTHETIC, 0, 0);
     uint32_t *pattern = mem_alloc(PATTERN_WORDS * sizeof *pattern);

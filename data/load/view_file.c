@@ -1,0 +1,37 @@
+/* view_file.c - one picture by itself, as evaluation would show it: for predictions. */
+#include "base/fs.h"
+#include "base/mem.h"
+#include "data/load/worker.h"
+#include <stdio.h>
+
+typedef struct SingleSource { /* a source of one file, so that errors name it */
+    Source base;
+    const char *path;
+} SingleSource;
+
+static void describe(const Source *s, int64_t id, char *out, size_t bytes)
+{
+    (void)id;
+    snprintf(out, bytes, "%s", ((const SingleSource *)s)->path);
+}
+
+static const SourceKind kind = { .name = "file", .describe = describe };
+
+Status view_file_make(const char *path, const LoaderOptions *o, uint8_t *out)
+{
+    const ViewOptions view = { .image_size = o->image_size,
+                               .eval_resize = o->eval_resize,
+                               .channels = o->channels,
+                               .interpolation = o->interpolation };
+    const SingleSource source = { .base = { .kind = &kind, .images = 1 }, .path = path };
+    Worker *worker = NULL;
+    uint8_t *bytes = NULL;
+    Sample sample = { .encoded = true };
+    TRY(fs_read_file(path, &bytes, &sample.bytes));
+    sample.data = bytes;
+    Status status = worker_create(&worker);
+    if (status == OK) status = worker_show(worker, &source.base, 0, &sample, &view, NULL, out);
+    worker_destroy(worker);
+    mem_free(bytes);
+    return status;
+}

@@ -1,0 +1,52 @@
+/* cpu_math.h - e^x, the logistic function and SiLU as inline code that vectorises, for the loops of
+ * the CPU backend.
+ *
+ * e^x = 2^n e^r with n the nearest whole number to x / ln 2, so |r| <= 0.35, and e^r a polynomial
+ * (the coefficients are Cephes' expf): within 2 units of the last place. x is held to [-87, 88],
+ * where the result is a normal number; a NaN stays one. Adding MAGIC rounds to a whole number and
+ * leaves that number in the low bits of the sum. */
+#ifndef CONVOY_KERNELS_CPU_CPU_MATH_H
+#define CONVOY_KERNELS_CPU_CPU_MATH_H
+#include "kernels/cpu/cpu.h"
+#include <string.h>
+
+#define CPU_EXP_MAGIC 12582912.0f /* 1.5 * 2^23 */
+
+CPU_INLINE float cpu_exp(float x)
+{
+    x = x < -87.0f ? -87.0f : x;
+    x = x > 88.0f ? 88.0f : x;
+    const float shifted = x * 1.44269504f + CPU_EXP_MAGIC, n = shifted - CPU_EXP_MAGIC;
+    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + (r + 1.0f);
+    uint32_t bits;
+    float power;
+    memcpy(&bits, &shifted, sizeof bits);
+    /* the low bits of shifted are those of n, its high bits leave by the shift */
+    bits = (bits << 23) + 0x3f800000u;
+    memcpy(&power, &bits, sizeof power);
+    return p * power;
+}
+
+CPU_INLINE float cpu_sigmoid(float z)
+{
+    return 1.0f / (1.0f + cpu_exp(-z));
+}
+
+CPU_INLINE float cpu_silu(float z)
+{
+    return z * cpu_sigmoid(z);
+}
+
+CPU_INLINE float cpu_silu_slope(float z)
+{
+    const float s = cpu_sigmoid(z);
+    return s + z * (s * (1.0f - s));
+}
+#endif

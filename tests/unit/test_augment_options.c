@@ -1,0 +1,56 @@
+/* test_augment_options.c - what the keys of augmentation become for the loader. */
+#include "tests/test.h"
+#include "trainer/session/augment_options.h"
+
+TEST(every_key_arrives)
+{
+    static const char *const sets[] = {
+        "data.auto_augment=augmix",
+        "data.autoaugment_policy=svhn",
+        "data.randaugment_ops=5",
+        "data.randaugment_magnitude=12",
+        "data.magnitude_bins=17",
+        "data.augmix_severity=7",
+        "data.auto_augment_interpolation=nearest",
+        "data.auto_augment_fill=10,20,30",
+        "data.color_jitter=0.1,0.2,0.3,0.4",
+        "data.random_erase=0.25",
+        "data.mixup=0.5",
+        "data.cutmix=2",
+        "data.repeated=3",
+    };
+    Config *c = NULL;
+    LoaderOptions o = { 0 };
+    REQUIRE_OK(config_load(&c, NULL, sets, sizeof sets / sizeof sets[0]));
+    augment_options_fill(c, &o);
+    CHECK(o.policy.policy == POLICY_AUGMIX && o.policy.table == AUTOAUGMENT_SVHN &&
+          o.policy.nearest);
+    CHECK_INT(o.policy.ops, 5);
+    CHECK_INT(o.policy.magnitude, 12);
+    CHECK_INT(o.policy.bins, 17);
+    CHECK_INT(o.policy.severity, 7);
+    for (int i = 0; i < 3; i++) CHECK_INT(o.policy.fill[i], 10 * (i + 1));
+    for (int i = 0; i < 4; i++) CHECK_NEAR(o.policy.jitter[i], 0.1 * (i + 1), 1e-12);
+    CHECK_NEAR(o.policy.erase, 0.25, 0);
+    CHECK_NEAR(o.mix.mixup, 0.5, 0);
+    CHECK_NEAR(o.mix.cutmix, 2, 0);
+    CHECK_INT(o.repeats, 3);
+    CHECK(augment_options_erase(c) && augment_options_mix(c));
+    config_destroy(c);
+}
+
+TEST(one_fill_is_for_all_channels_and_nothing_is_on_by_itself)
+{
+    static const char *const sets[] = { "data.auto_augment_fill=9" };
+    Config *c = NULL;
+    LoaderOptions o = { 0 };
+    REQUIRE_OK(config_load(&c, NULL, sets, 1));
+    augment_options_fill(c, &o);
+    for (int i = 0; i < 3; i++) CHECK_INT(o.policy.fill[i], 9);
+    for (int i = 0; i < 4; i++) CHECK_NEAR(o.policy.jitter[i], 0, 0);
+    CHECK(o.policy.policy == POLICY_NONE && o.policy.erase == 0 && o.mix.mixup == 0 &&
+          o.mix.cutmix == 0);
+    CHECK_INT(o.repeats, 1);
+    CHECK(!augment_options_erase(c) && !augment_options_mix(c));
+    config_destroy(c);
+}

@@ -1,0 +1,59 @@
+/* test_progressive.c - progressive resizing as arithmetic: which step has which image size, where
+ * stages end. */
+#include "tests/test.h"
+#include "trainer/config/progressive.h"
+
+static Config *load(const char *sizes, const char *until)
+{
+    Config *c = NULL;
+    const char *sets[] = { sizes, until, "data.image_size=32" };
+    CHECK_OK(config_load(&c, NULL, sets, 3));
+    return c;
+}
+
+TEST(stages_of_a_run_without_them)
+{
+    Config *c = load("data.progressive_sizes=[]", "data.progressive_until=[]");
+    const TrainPlan p = { .images = 100, .global_batch = 8, .total_steps = 30 };
+    if (!c) return;
+    CHECK_INT(progressive_stage_count(c), 1);
+    CHECK_INT(progressive_image_size(c, 0), 32);
+    CHECK_INT(progressive_largest_size(c), 32);
+    CHECK_INT(progressive_stage_at(c, &p, 0), 0);
+    CHECK_INT(progressive_stage_at(c, &p, 29), 0);
+    CHECK_INT(progressive_stage_end(c, &p, 0), 30);
+    config_destroy(c);
+}
+
+/* 100 images in batches of 8: an epoch is complete within its 13th step, the second with the
+ * 25th. */
+TEST(stages_end_where_their_epochs_are_complete)
+{
+    Config *c = load("data.progressive_sizes=40, 24", "data.progressive_until=1, 2");
+    const TrainPlan p = { .images = 100, .global_batch = 8, .total_steps = 38 };
+    if (!c) return;
+    CHECK_INT(progressive_stage_count(c), 3);
+    CHECK_INT(progressive_largest_size(c), 40);
+    CHECK_INT(progressive_stage_end(c, &p, 0), 13);
+    CHECK_INT(progressive_stage_end(c, &p, 1), 25);
+    CHECK_INT(progressive_stage_end(c, &p, 2), 38);
+    for (int64_t step = 0; step < p.total_steps; step++) {
+        int stage = step < 13 ? 0 : step < 25 ? 1 : 2;
+        CHECK_INT(progressive_stage_at(c, &p, step), stage);
+        CHECK_INT(progressive_image_size(c, stage), stage == 0 ? 40 : stage == 1 ? 24 : 32);
+    }
+    config_destroy(c);
+}
+
+/* A run that ends before a size does. */
+TEST(stages_of_a_short_run)
+{
+    Config *c = load("data.progressive_sizes=16, 24", "data.progressive_until=1, 9");
+    const TrainPlan p = { .images = 100, .global_batch = 10, .total_steps = 20 };
+    if (!c) return;
+    CHECK_INT(progressive_stage_end(c, &p, 0), 10);
+    CHECK_INT(progressive_stage_end(c, &p, 1), 20);
+    CHECK_INT(progressive_stage_end(c, &p, 2), 20);
+    CHECK_INT(progressive_stage_at(c, &p, 19), 1);
+    config_destroy(c);
+}

@@ -1,0 +1,70 @@
+/* config_internal.h - what the config*.c files share: the table of keys and the one setter behind
+ * file, --set and defaults.
+ *
+ * Nobody outside config*.c and its tests includes this; the rest of trainer/ reads the fields of
+ * Config. */
+#ifndef CONVOY_TRAINER_CONFIG_CONFIG_INTERNAL_H
+#define CONVOY_TRAINER_CONFIG_CONFIG_INTERNAL_H
+#include "base/status.h"
+#include "base/str.h"
+#include "trainer/config/config.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* at least config_key_count; lets callers keep one thing per key in a plain array */
+#define CONFIG_KEY_MAX 160
+
+typedef enum KeyType { KEY_BOOL, KEY_INT, KEY_DOUBLE, KEY_ENUM, KEY_STRING, KEY_LIST } KeyType;
+
+enum {
+    KEY_MATH = 1, /* changes results: hashed into checkpoints and compared on resume */
+    /* may differ between the parts of a run; every row has exactly one of the two */
+    KEY_RUNTIME = 2,
+    KEY_OPEN_MIN = 4, /* min itself is not allowed */
+    KEY_OPEN_MAX = 8  /* max itself is not allowed */
+};
+
+typedef struct ConfigKey {
+    const char *key; /* "section.field" */
+    KeyType type;
+    /* of the field in Config: bool, int64_t, double, int, char *, ConfigList */
+    size_t offset;
+    const char *fallback;     /* the default, in the form in which --set takes it */
+    double min, max;          /* numbers, and each value of a list; max may be INFINITY */
+    const char *const *names; /* KEY_ENUM: NULL-terminated, in the order of the enum in config.h */
+    int flags;
+    const char *help; /* one sentence without a final dot */
+} ConfigKey;
+
+extern const ConfigKey config_keys[];
+extern const int config_key_count;
+
+/* Where a value came from, for messages: file:line, --set or nothing. */
+typedef struct ConfigOrigin {
+    const char *path;         /* borrowed for the load */
+    int line[CONFIG_KEY_MAX]; /* line in path; 0 = default, ORIGIN_SET = --set */
+} ConfigOrigin;
+#define ORIGIN_SET (-1)
+
+int config_find_key(const char *key);            /* index, -1 */
+bool config_is_section(const char *name);        /* "train" */
+const char *config_nearest_key(const char *key); /* full key or section worth suggesting, or NULL */
+/* ERR_USAGE: "WHEREunknown key K (did you mean N?)"; where ends in ": ". */
+Status config_fail_unknown(const char *where, const char *key);
+/* Sets one key from text; one item that is not a list for all types but KEY_LIST, which takes any
+ * number. */
+Status config_set_items(Config *c, const ConfigKey *key, const char *const *items, int count,
+                        const char *where);
+/* Sets one key from one text: a list is split at commas, brackets around it are optional. */
+Status config_set_text(Config *c, const ConfigKey *key, const char *text, const char *where);
+/* as YAML (flow style) */
+void config_add_value(const Config *c, const ConfigKey *key, StrBuf *out);
+/* "from 0 to below 1", "one of sgd, adam" */
+void config_add_allowed(const ConfigKey *key, StrBuf *out);
+
+/* config_yaml.c: reads a YAML text of name (for messages) into c. Unknown keys are errors unless
+ * ignore_unknown. */
+Status config_read_yaml(Config *c, ConfigOrigin *origin, const char *name, const char *text,
+                        size_t bytes, bool ignore_unknown);
+const char *config_yaml_version(void); /* of libyaml */
+#endif

@@ -1,0 +1,97 @@
+/* checkpoint_model.c - see checkpoint_model.h. The number of classes is that of the last layer in
+ * the file, since model.classes may leave it to a dataset that is not here. */
+#include "trainer/files/checkpoint_model.h"
+#include "trainer/files/weights.h"
+#include <stdio.h>
+#include <string.h>
+
+static ModelOptions options_of(const Config *c, int64_t classes, int64_t batch)
+{
+    ModelOptions o = { .stem = c->model.stem == CONFIG_STEM_CIFAR ? STEM_CIFAR : STEM_IMAGENET,
+                       .width = 1 };
+    o.graph = (GraphOptions){ .batch = batch,
+                              .channels = c->model.in_channels,
+                              .height = c->data.image_size,
+                              .width = c->data.image_size,
+                              .classes = classes };
+    for (int i = 0; i < c->model.in_channels; i++) {
+        o.graph.mean[i] = (float)c->data.mean.values[c->data.mean.count == 1 ? 0 : i];
+        o.graph.std[i] = (float)c->data.std.values[c->data.std.count == 1 ? 0 : i];
+    }
+    return o;
+}
+
+/* Rows of the last layer's weights in the file. */
+static Status find_classes(CheckpointModel *m, const char *path)
+{
+    Graph *probe = NULL;
+    const ModelOptions o = options_of(m->config, 1, 1);
+    TRY(model_build(&probe, m->def, &o));
+    const GraphNode *last = graph_node(probe, graph_tensor(probe, graph_logits(probe))->producer);
+    const char *name = graph_tensor(probe, last->in[LINEAR_IN_W])->name;
+    const SafeTensor *t = safetensors_find(m->file, name);
+    Status status = OK;
+    if (t) m->classes = t->desc.dims[0];
+    else
+        status = fail(ERR_DATA, "%s: no tensor %s in it, which %s needs", path, name, m->def->name);
+    graph_destroy(probe);
+    return status;
+}
+
+static Status check_tensors(const CheckpointModel *m, const char *path)
+{
+    for (TensorId id = 0; id < graph_tensor_count(m->graph); id++) {
+        const GraphTensor *t = graph_tensor(m->graph, id);
+        if (t->role != ROLE_PARAM && t->role != ROLE_BUFFER) continue;
+        const SafeTensor *have = safetensors_find(m->file, t->name);
+        if (!have || have->desc.dtype != DTYPE_F32 || !tensor_same_shape(&have->desc, &t->desc))
+            return fail(ERR_DATA, "%s: tensor %s is missing or of another shape than that of %s",
+                        path, t->name, m->def->name);
+    }
+    return OK;
+}
+
+static Status open_parts(CheckpointModel *m, const char *path, int64_t batch)
+{
+    TRY(checkpoint_open(&m->file, &m->meta, path));
+    TRY(config_parse(&m->config, m->meta.config));
+    TRY(config_check_input(m->config));
+    m->def = model_find(m->meta.model);
+    if (!m->def)
+        return fail(ERR_DATA, "%s: a checkpoint of %s, a network that is not known", path,
+                    m->meta.model);
+    TRY(find_classes(m, path));
+    const ModelOptions o = options_of(m->config, m->classes, batch);
+    TRY(model_build(&m->graph, m->def, &o));
+    TRY(check_tensors(m, path));
+    return weights_check_finite(m->file, path);
+}
+
+Status checkpoint_model_open(CheckpointModel *out, const char *path, int64_t batch)
+{
+    *out = (CheckpointModel){ .file = NULL };
+    Status status = open_parts(out, path, batch);
+    /* the settings are not the user's here */
+    if (status == ERR_USAGE) status = fail_note(ERR_DATA, "%s", path);
+    if (status != OK) checkpoint_model_close(out);
+    return status;
+}
+
+void checkpoint_model_close(CheckpointModel *m)
+{
+    graph_destroy(m->graph);
+    config_destroy(m->config);
+    safetensors_close(m->file);
+    *m = (CheckpointModel){ .file = NULL };
+}
+
+void checkpoint_model_class_name(const CheckpointModel *m, int64_t label, char *out, size_t bytes)
+{
+    const char *line = m->meta.class_names;
+    for (int64_t i = 0; line && i < label; i++) {
+        line = strchr(line, '\n');
+        if (line) line++;
+    }
+    if (line && *line) snprintf(out, bytes, "%.*s", (int)strcspn(line, "\n"), line);
+    else snprintf(out, bytes, "%lld", (long long)label);
+}

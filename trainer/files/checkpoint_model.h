@@ -1,0 +1,25 @@
+/* checkpoint_model.h - a checkpoint as what it holds: a network with its configuration, opened
+ * without any dataset. */
+#ifndef CONVOY_TRAINER_FILES_CHECKPOINT_MODEL_H
+#define CONVOY_TRAINER_FILES_CHECKPOINT_MODEL_H
+#include "models/models.h"
+#include "trainer/config/config.h"
+#include "trainer/files/checkpoint.h"
+
+typedef struct CheckpointModel {
+    SafeFile *file;
+    CheckpointMeta meta; /* strings live as long as file */
+    Config *config;      /* as the run had it */
+    const ModelDef *def;
+    int64_t classes;
+    Graph *graph; /* for evaluation, of the batch it was opened with */
+} CheckpointModel;
+
+/* ERR_DATA naming path: no checkpoint, a damaged configuration in it, an unknown network, tensors
+ * that are not the network's or hold what is no finite number. */
+Status checkpoint_model_open(CheckpointModel *out, const char *path, int64_t batch);
+void checkpoint_model_close(CheckpointModel *m); /* NULL inside is fine */
+/* Copies the name of a class to out: that of its folder, or its number where the checkpoint does
+ * not know names. */
+void checkpoint_model_class_name(const CheckpointModel *m, int64_t label, char *out, size_t bytes);
+#endif

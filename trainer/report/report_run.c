@@ -1,0 +1,287 @@
+/* report_run.c - see report_run.h. */
+#include "trainer/report/report_run.h"
+
+#include "base/fs.h"
+#include "base/json.h"
+#include <math.h>
+#include <string.h>
+
+#define LINES_PER_ARENA 256
+
+/* ---- fields of a record ---- */
+
+static double number(const JsonValue *record, const char *key)
+{
+    const JsonValue *v = json_get(record, key);
+    return v && v->type == JSON_NUMBER ? v->number : (double)NAN;
+}
+
+static int64_t whole(const JsonValue *record, const char *key)
+{
+    const JsonValue *v = json_get(record, key);
+    return v && v->type == JSON_NUMBER && v->is_integer ? v->integer : -1;
+}
+
+static bool truth(const JsonValue *record, const char *key)
+{
+    const JsonValue *v = json_get(record, key);
+    return v && v->type == JSON_BOOL && v->number != 0;
+}
+
+/* Copied into the run's arena; "" where absent. */
+static const char *text(ReportRun *r, const JsonValue *record, const char *key)
+{
+    const JsonValue *v = json_get(record, key);
+    const char *copy = v && v->type == JSON_STRING ? arena_strdup(r->arena, v->string) : "";
+    return copy ? copy : "";
+}
+
+/* Room for one more element of an array that doubles. */
+static Status grow(void *array, int64_t count, size_t size)
+{
+    void **p = array;
+    if (count & (count - 1) && count > 0) return OK; /* not a power of two: there is room */
+    void *larger = mem_realloc(*p, (size_t)(count ? count * 2 : 1) * size);
+    if (!larger) return ERR_MEMORY;
+    *p = larger;
+    return OK;
+}
+
+static double epochs_of(const ReportRun *r, int64_t step)
+{
+    if (r->start.images <= 0 || r->start.global_batch <= 0) return (double)NAN;
+    return (double)step * (double)r->start.global_batch / (double)r->start.images;
+}
+
+/* ---- one function per event ---- */
+
+/* The run stands at this many steps: what was recorded behind them is done again. */
+static void cut_behind(ReportRun *r, int64_t steps)
+{
+    while (r->step_count > 0 && r->steps[r->step_count - 1].step > steps) r->step_count--;
+    while (r->eval_count > 0 && r->evals[r->eval_count - 1].step > steps) r->eval_count--;
+    while (r->epoch_count > 0 && r->epochs[r->epoch_count - 1].steps_before > steps)
+        r->epoch_count--;
+}
+
+static Status take_start(ReportRun *r, const JsonValue *record)
+{
+    int64_t world = r->start.world;
+    r->start = (ReportStart){ .model = text(r, record, "model"),
+                              .dataset = text(r, record, "dataset"),
+                              .backend = text(r, record, "backend"),
+                              .host = text(r, record, "host"),
+                              .version = text(r, record, "version"),
+                              .device = text(r, record, "device"),
+                              .precision = text(r, record, "precision"),
+                              .world = whole(record, "world"),
+                              .hosts = whole(record, "hosts"),
+                              .cpus = whole(record, "cpus"),
+                              .compute_threads = whole(record, "compute_threads"),
+                              .oversubscribed = truth(record, "oversubscribed"),
+                              .images = whole(record, "images"),
+                              .val_images = whole(record, "val_images"),
+                              .classes = whole(record, "classes"),
+                              .parameters = whole(record, "parameters"),
+                              .global_batch = whole(record, "global_batch"),
+                              .steps = whole(record, "steps") };
+    if (r->starts++ > 0 && world != r->start.world) r->world_changed = true;
+    r->cold = true;
+    return OK;
+}
+
+static Status take_resume(ReportRun *r, const JsonValue *record)
+{
+    r->resumes++;
+    cut_behind(r, whole(record, "step"));
+    return OK;
+}
+
+static Status take_step(ReportRun *r, const JsonValue *record)
+{
+    int64_t step = whole(record, "step");
+    if (step < 1) {
+        r->broken_lines++;
+        return OK;
+    }
+    cut_behind(r, step - 1);
+    TRY(grow(&r->steps, r->step_count, sizeof *r->steps));
+    r->steps[r->step_count++] = (ReportStep){ .epoch = whole(record, "epoch"),
+                                              .step = step,
+                                              .epochs = epochs_of(r, step),
+                                              .loss = number(record, "loss"),
+                                              .lr = number(record, "lr"),
+                                              .images_per_s = number(record, "images_per_s"),
+                                              .step_ms = number(record, "step_ms"),
+                                              .data_wait_ms = number(record, "data_wait_ms"),
+                                              .comm_wait_ms = number(record, "comm_wait_ms"),
+                                              .grad_norm = number(record, "grad_norm") };
+    return OK;
+}
+
+static Status take_epoch(ReportRun *r, const JsonValue *record)
+{
+    TRY(grow(&r->epochs, r->epoch_count, sizeof *r->epochs));
+    ReportEpoch *e = &r->epochs[r->epoch_count++];
+    *e = (ReportEpoch){ .epoch = whole(record, "epoch"),
+                        .images = whole(record, "images"),
+                        .seconds = number(record, "seconds"),
+                        .first = r->cold,
+                        .steps_before = r->step_count ? r->steps[r->step_count - 1].step : 0 };
+    e->partial = e->images + r->start.global_batch <= r->start.images;
+    r->cold = false;
+    return OK;
+}
+
+static Status take_eval(ReportRun *r, const JsonValue *record)
+{
+    int64_t step = whole(record, "step");
+    TRY(grow(&r->evals, r->eval_count, sizeof *r->evals));
+    r->evals[r->eval_count++] = (ReportEval){ .epoch = whole(record, "epoch"),
+                                              .step = step,
+                                              .images = whole(record, "images"),
+                                              .epochs = epochs_of(r, step),
+                                              .loss = number(record, "loss"),
+                                              .top1 = number(record, "top1"),
+                                              .top5 = number(record, "top5") };
+    return OK;
+}
+
+static Status take_done(ReportRun *r, const JsonValue *record)
+{
+    r->code = whole(record, "code");
+    r->reason = text(r, record, "reason");
+    return OK;
+}
+
+static Status take_nothing(ReportRun *r, const JsonValue *record)
+{
+    (void)r;
+    (void)record;
+    return OK;
+}
+
+static const struct {
+    const char *name;
+    Status (*take)(ReportRun *r, const JsonValue *record);
+} events[] = { { "step", take_step },          { "gpu", take_nothing },
+               { "epoch", take_epoch },        { "eval", take_eval },
+               { "start", take_start },        { "done", take_done },
+               { "checkpoint", take_nothing }, { "on_save", take_nothing },
+               { "resume", take_resume } };
+
+static Status take_line(ReportRun *r, Arena *arena, const char *line, size_t bytes)
+{
+    JsonValue *record = NULL;
+    Status status = json_parse(arena, line, bytes, &record);
+    if (status == ERR_MEMORY) return status;
+    const JsonValue *event = json_get(record, "event"); /* NULL where the line is no object */
+    r->lines++;
+    for (size_t i = 0; event && event->type == JSON_STRING && i < sizeof events / sizeof events[0];
+         i++) {
+        if (strcmp(event->string, events[i].name) != 0) continue;
+        if (events[i].take != take_nothing) r->done = events[i].take == take_done;
+        return events[i].take(r, record);
+    }
+    r->broken_lines++;
+    return OK;
+}
+
+/* ---- the files ---- */
+
+static Status take_lines(ReportRun *r, const char *at, const char *end)
+{
+    Arena *arena = NULL;
+    Status status = OK;
+    for (int64_t n = 0; at < end && status == OK; n++) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        if (n % LINES_PER_ARENA == 0) {
+            arena_destroy(arena);
+            if ((status = arena_create(&arena, 0)) != OK) return status;
+        }
+        /* what is behind the last newline was being written when the run ended */
+        r->torn = newline == NULL;
+        if (!r->torn) status = take_line(r, arena, at, (size_t)(newline - at));
+        at = newline ? newline + 1 : end;
+    }
+    arena_destroy(arena);
+    return status;
+}
+
+static Status read_metrics(ReportRun *r)
+{
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    char *path = fs_join(r->dir, "metrics.jsonl");
+    Status status = path ? fs_read_file(path, &bytes, &size) : ERR_MEMORY;
+    if (status == OK) status = take_lines(r, (const char *)bytes, (const char *)bytes + size);
+    mem_free(bytes);
+    mem_free(path);
+    return status;
+}
+
+/* A config that is missing or broken leaves the run without one; only memory is an error. */
+static Status read_config(ReportRun *r)
+{
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    char *path = fs_join(r->dir, "config.yaml");
+    if (!path) return ERR_MEMORY;
+    Status status = fs_exists(path) ? fs_read_file(path, &bytes, &size) : ERR_DATA;
+    if (status == OK) {
+        r->config_text = arena_strdup(r->arena, (const char *)bytes);
+        status = r->config_text ? config_parse(&r->config, r->config_text) : ERR_MEMORY;
+    }
+    if (!r->config) r->config_text = "";
+    mem_free(bytes);
+    mem_free(path);
+    return status == ERR_MEMORY ? status : OK;
+}
+
+Status report_run_read(ReportRun *out, const char *dir, const char *name)
+{
+    const ReportStart none = { .model = "",
+                               .dataset = "",
+                               .backend = "",
+                               .host = "",
+                               .version = "",
+                               .device = "",
+                               .precision = "",
+                               .world = -1,
+                               .hosts = -1,
+                               .cpus = -1,
+                               .compute_threads = -1,
+                               .images = -1,
+                               .val_images = -1,
+                               .classes = -1,
+                               .parameters = -1,
+                               .global_batch = -1,
+                               .steps = -1 };
+    *out = (ReportRun){ .start = none, .reason = "", .config_text = "", .warmup_steps = -1 };
+    Status status = arena_create(&out->arena, 0);
+    if (status == OK) {
+        out->dir = arena_strdup(out->arena, dir);
+        out->name = arena_strdup(out->arena, name);
+        status = out->dir && out->name ? read_metrics(out) : ERR_MEMORY;
+    }
+    if (status == OK) status = read_config(out);
+    if (status != OK) report_run_free(out);
+    return status;
+}
+
+void report_run_free(ReportRun *r)
+{
+    config_destroy(r->config);
+    mem_free(r->steps);
+    mem_free(r->epochs);
+    mem_free(r->evals);
+    arena_destroy(r->arena);
+    *r = (ReportRun){ 0 };
+}
+
+const ReportStep *report_run_nonfinite(const ReportRun *r)
+{
+    for (int64_t i = 0; i < r->step_count; i++)
+        if (!isfinite(r->steps[i].loss)) return &r->steps[i];
+    return NULL;
+}

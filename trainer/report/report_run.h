@@ -1,0 +1,68 @@
+/* report_run.h - what a run folder tells, read back for a report.
+ *
+ * A run is read as it was left: unfinished, resumed, with a torn last line, with losses that are no
+ * numbers. Nothing is made up: a number that is not there is NaN, a text that is not there is "".
+ * Records of steps that a resumed run went through again are replaced by the later ones, and what
+ * lay behind the resumed checkpoint is dropped. */
+#ifndef CONVOY_TRAINER_REPORT_REPORT_RUN_H
+#define CONVOY_TRAINER_REPORT_REPORT_RUN_H
+#include "base/mem.h"
+#include "trainer/config/config.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct ReportStep {
+    int64_t epoch, step; /* step: how many were done */
+    double epochs;       /* passes over the training set that were done; NaN where not known */
+    double loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms, grad_norm;
+} ReportStep;
+
+typedef struct ReportEpoch {
+    int64_t epoch, images, steps_before; /* steps_before: the last recorded step at its end */
+    double seconds;
+    bool first;   /* of this process: caches were cold */
+    bool partial; /* fewer images than an epoch has: the process began in the middle of it */
+} ReportEpoch;
+
+typedef struct ReportEval {
+    int64_t epoch, step, images;
+    double epochs, loss, top1, top5;
+} ReportEval;
+
+typedef struct ReportStart { /* of the last start record; integers -1 and texts "" where absent */
+    const char *model, *dataset, *backend, *host, *version, *device, *precision;
+    int64_t world, hosts, cpus, compute_threads; /* cpus: that a rank may run on */
+    bool oversubscribed;                         /* more ranks than CPUs, or GPUs, to compute on */
+    int64_t images, val_images, classes, parameters, global_batch, steps;
+} ReportStart;
+
+typedef struct ReportRun {
+    Arena *arena;
+    const char *dir, *name; /* name: short, and different from that of every other run */
+    ReportStart start;
+    int starts, resumes;         /* records */
+    bool world_changed;          /* between starts */
+    bool cold;                   /* no epoch has ended since the last start */
+    bool done;                   /* the last record is done */
+    int64_t code;                /* its exit code */
+    const char *reason;          /* and why */
+    int64_t lines, broken_lines; /* broken: no JSON object, not counting a torn last line */
+    bool torn;
+    ReportStep *steps;
+    ReportEpoch *epochs;
+    ReportEval *evals;
+    int64_t step_count, epoch_count, eval_count;
+    Config *config;          /* NULL: config.yaml is not there or cannot be read */
+    const char *config_text; /* "" then */
+    /* of a point of convoy scale: its measured steps come behind these; else -1 */
+    int64_t warmup_steps;
+} ReportRun;
+
+/* Reads dir/metrics.jsonl and dir/config.yaml. ERR_DATA if there is no metrics.jsonl; anything
+ * inside that cannot be used is left out and counted. name is copied. */
+Status report_run_read(ReportRun *out, const char *dir, const char *name);
+void report_run_free(ReportRun *r); /* zeroed ok */
+
+/* The first recorded step whose loss is not finite; NULL: none. */
+const ReportStep *report_run_nonfinite(const ReportRun *r);
+#endif

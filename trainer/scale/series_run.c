@@ -1,0 +1,214 @@
+/* series_run.c - see series_run.h. */
+#include "trainer/scale/series_run.h"
+
+#include "base/child.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "trainer/guard/signals.h"
+#include "trainer/launch/mpirun.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define POLL_S  0.2
+#define GRACE_S 30.0 /* for a checkpoint when asked to stop */
+
+/* ---- command lines ---- */
+
+/* ranks and args are borrowed by the words; args is written to. */
+static void mpirun_words(Words *out, const Point *p, const Series *s, const SeriesRunOptions *o,
+                         const char *ranks, char *args)
+{
+    const char *const first[] = { "mpirun", "-np", ranks, "--bind-to", "none" };
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) words_add(out, first[i]);
+    if (args) words_split(out, args);
+    else if (p->ranks > thread_allowed_cpus()) words_add(out, "--oversubscribe");
+    words_add(out, o->program);
+    series_point_command(p, s, out);
+}
+
+/* ---- running ---- */
+
+static Status stop(pid_t pid, const char *name)
+{
+    int code = 0;
+    child_signal(pid, SIGUSR1);
+    if (!child_wait(pid, &code, GRACE_S)) child_kill(pid);
+    child_kill_all();
+    return fail(ERR_STOPPED, "asked to stop at %s; finished points stay, the same command goes on",
+                name);
+}
+
+static Status wait_for(pid_t pid, const Point *p, const char *log)
+{
+    int code = 0;
+    while (!child_wait(pid, &code, POLL_S))
+        if (signals_stop_requested()) return stop(pid, p->name);
+    child_kill_all();
+    if (signals_stop_requested() && code != 0)
+        return fail(ERR_STOPPED,
+                    "asked to stop at %s; finished points stay, the same command goes on", p->name);
+    Status status = mpirun_status(code);
+    return status == OK ? OK
+                        : fail(status, "%s ended with exit code %d: see %s", p->name, code, log);
+}
+
+static Status run_into(const Point *p, const Words *words, const char *log)
+{
+    pid_t pid;
+    if (words->full)
+        return fail(ERR_USAGE, "convoy scale: more than %d words for mpirun", WORDS_MAX);
+    int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return fail(ERR_IO, "%s: cannot open for writing: %s", log, strerror(errno));
+    Status status = child_start(&pid, words->word, fd, fd);
+    close(fd);
+    return status == OK ? wait_for(pid, p, log) : status;
+}
+
+static Status run_point(const Point *p, const Series *s, const SeriesRunOptions *o)
+{
+    char ranks[24], name[48];
+    Words words = { .count = 0 };
+    snprintf(ranks, sizeof ranks, "%lld", (long long)p->ranks);
+    snprintf(name, sizeof name, "%s.log", p->name);
+    char *args = mem_strdup(o->mpirun_args), *log = fs_join(s->dir, name);
+    Status status = log && (args || !o->mpirun_args) ? OK : ERR_MEMORY;
+    if (status == OK) {
+        mpirun_words(&words, p, s, o, ranks, args);
+        status = run_into(p, &words, log);
+    }
+    mem_free(args);
+    mem_free(log);
+    return status;
+}
+
+/* A run that said that it is done and is not finished, by the same rules, would be run for ever. */
+static Status check_finished(const Point *p, const Series *s)
+{
+    ReportRun run;
+    bool finished = false;
+    TRY(series_point_find(p, s, &run, &finished));
+    report_run_free(&run);
+    return finished
+               ? OK
+               : fail(ERR_DATA, "%s: the run ended well and its records do not say so", p->run_dir);
+}
+
+static Status advance(const Point *p, const Series *s, const SeriesRunOptions *o, int number)
+{
+    ReportRun run;
+    bool finished = false;
+    int written = 0;
+    TRY(series_point_find(p, s, &run, &finished));
+    report_run_free(&run);
+    if (finished) {
+        log_info("%s: finished before", p->name);
+        return OK;
+    }
+    log_info("%s: point %d of %d, %lld %s", p->name, number, s->point_count, (long long)p->ranks,
+             p->ranks == 1 ? "rank" : "ranks");
+    TRY(run_point(p, s, o));
+    TRY(check_finished(p, s));
+    return series_write(s, &written);
+}
+
+Status series_run(const Series *s, const SeriesRunOptions *o)
+{
+    int written = 0;
+    TRY(fs_make_dirs(s->dir));
+    TRY(child_adopt_orphans());
+    for (int i = 0; i < s->point_count; i++) {
+        Point p;
+        TRY(series_point(&p, s, i));
+        Status status = advance(&p, s, o, i + 1);
+        series_point_free(&p);
+        TRY(status);
+        if (signals_stop_requested())
+            return fail(ERR_STOPPED, "asked to stop; the same command goes on");
+    }
+    return series_write(s, &written);
+}
+
+/* ---- printing ---- */
+
+/* As one word of a shell. */
+static void add_quoted(StrBuf *out, const char *word)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+    if (out->length > 0 && out->text[out->length - 1] != '\n') str_add(out, " ");
+    if (word[0] && word[strspn(word, plain)] == '\0') {
+        str_add(out, word);
+        return;
+    }
+    str_add(out, "'");
+    for (; *word; word++) str_add_n(out, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
+    str_add(out, "'");
+}
+
+static Status add_sbatch(StrBuf *out, const Point *p, const Series *s, int64_t per_node)
+{
+    char text[64];
+    int64_t ranks = p->ranks < per_node ? p->ranks : per_node;
+    if (p->ranks % ranks != 0)
+        return fail(ERR_USAGE, "%lld ranks are no multiple of %lld ranks a node (--per-node)",
+                    (long long)p->ranks, (long long)per_node);
+    str_printf(out, "RANKS=%lld", (long long)ranks);
+    add_quoted(out, "sbatch");
+    snprintf(text, sizeof text, "--job-name=%s", p->name);
+    add_quoted(out, text);
+    snprintf(text, sizeof text, "--nodes=%lld", (long long)(p->ranks / ranks));
+    add_quoted(out, text);
+    snprintf(text, sizeof text, "--gpus-per-node=%lld", (long long)ranks);
+    if (s->config->device.backend != CONFIG_BACKEND_CPU) add_quoted(out, text);
+    add_quoted(out, "scripts/slurm/train.sbatch");
+    return OK;
+}
+
+static Status add_line(StrBuf *out, const Point *p, const Series *s, const SeriesRunOptions *o,
+                       PrintKind kind, int64_t per_node)
+{
+    Words words = { .count = 0 };
+    char ranks[24];
+    snprintf(ranks, sizeof ranks, "%lld", (long long)p->ranks);
+    char *args = mem_strdup(o->mpirun_args);
+    int first = 0;
+    Status status = OK;
+    if (kind == PRINT_MPIRUN) mpirun_words(&words, p, s, o, ranks, args);
+    else if ((status = add_sbatch(out, p, s, per_node)) == OK) {
+        series_point_command(p, s, &words);
+        first = 1; /* the batch file says train itself */
+    }
+    if (words.full) status = fail(ERR_USAGE, "convoy scale: more than %d words", WORDS_MAX);
+    for (int i = first; i < words.count && status == OK; i++) add_quoted(out, words.word[i]);
+    str_add(out, "\n");
+    mem_free(args);
+    return status;
+}
+
+Status series_run_print(const Series *s, const SeriesRunOptions *o, PrintKind kind,
+                        int64_t per_node)
+{
+    StrBuf text = { 0 };
+    Status status = OK;
+    for (int i = 0; i < s->point_count && status == OK; i++) {
+        Point p;
+        ReportRun run;
+        bool finished = false;
+        if ((status = series_point(&p, s, i)) != OK) break;
+        status = series_point_find(&p, s, &run, &finished);
+        if (status == OK) report_run_free(&run);
+        if (status == OK && !finished) status = add_line(&text, &p, s, o, kind, per_node);
+        series_point_free(&p);
+    }
+    if (status == OK && text.failed) status = fail(ERR_MEMORY, "out of memory");
+    if (status == OK) status = log_print(text.text ? text.text : "");
+    str_free(&text);
+    return status;
+}

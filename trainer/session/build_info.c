@@ -1,0 +1,50 @@
+/* build_info.c - see build_info.h. */
+#include "trainer/session/build_info.h"
+
+#include "data/data.h"
+#include "kernels/backend.h"
+#include "trainer/cmd/cmd.h"
+#include "trainer/comm/device_comm.h"
+#include "trainer/config/config_internal.h"
+
+#ifndef CONVOY_MPI
+#define CONVOY_MPI 0
+#endif
+#ifndef CONVOY_CUDA
+#define CONVOY_CUDA 0
+#endif
+
+static void print_cpu(StrBuf *text)
+{
+    char cpu[256];
+    Backend *backend;
+    if (backend_cpu_create(&backend, 0, FUSE_AUTO) != OK) {
+        str_printf(text, "backend cpu: %s\n", status_message());
+        return;
+    }
+    backend->v->describe(backend, cpu, sizeof cpu);
+    str_printf(text, "backend cpu: %s\n", cpu);
+    backend_destroy(backend);
+}
+
+static void print_cuda(StrBuf *text)
+{
+    char versions[1024], why[512], nccl[512];
+    backend_cuda_versions(versions, sizeof versions);
+    str_printf(text, "backend cuda: %s\n", versions);
+    if (!CONVOY_CUDA) return;
+    int devices = backend_cuda_devices(why, sizeof why);
+    if (devices) str_printf(text, "cuda devices: %d\n", devices);
+    else str_printf(text, "cuda devices: none: %s\n", why);
+    device_comm_version(nccl, sizeof nccl);
+    str_printf(text, "%s\n", nccl);
+}
+
+void build_info_describe(StrBuf *out)
+{
+    str_printf(out, "convoy %s\n", CONVOY_VERSION);
+    print_cpu(out);
+    print_cuda(out);
+    str_printf(out, "MPI: %s\n%s\nlibyaml %s\n", CONVOY_MPI ? "yes" : "no", library_versions(),
+               config_yaml_version());
+}

@@ -1,0 +1,54 @@
+/* stepper.h - one training step. The comment at the head of stepper.c is its life story. */
+#ifndef CONVOY_TRAINER_TRAIN_STEPPER_H
+#define CONVOY_TRAINER_TRAIN_STEPPER_H
+#include "trainer/config/schedule.h"
+#include "trainer/session/session.h"
+#include "trainer/train/optimizer.h"
+#include "trainer/train/reducer.h"
+#include "trainer/train/tracing.h"
+
+typedef struct Stepper Stepper;
+
+typedef struct StepResult {
+    int64_t step;
+    double loss; /* mean over the global batch */
+    double lr;
+    double seconds, data_wait_s, comm_wait_s; /* of this rank */
+    double loss_scale;                        /* after the step; 0 where there is none */
+    /* steps in all whose gradients were not finite: they updated nothing */
+    int64_t skipped;
+    bool measured;
+    double grad_norm; /* of the mean loss, before clipping; where it is measured */
+    int64_t replaced; /* samples of the global batch that could not be decoded and were replaced */
+    bool stop;        /* some rank was asked to stop */
+    /* some rank could not do its part: the step was not applied; call comm_agree with own_status */
+    bool failed;
+    Status own_status; /* this rank's */
+} StepResult;
+
+/* After session_commit(). Borrows session. */
+Status stepper_create(Stepper **out, Session *session);
+/* Before the first step. Borrowed until the stepper is destroyed, which must come first. */
+Status stepper_set_loader(Stepper *s, Loader *loader);
+/* Updates that the optimizer has seen beyond the step number (a resumed run with another global
+ * batch). */
+void stepper_set_step_offset(Stepper *s, int64_t count);
+/* Before the first step; borrowed. NULL: no step is traced. */
+void stepper_set_tracing(Stepper *s, Tracing *tracing);
+void stepper_destroy(Stepper *s); /* NULL ok */
+Optimizer *stepper_optimizer(Stepper *s);
+const Schedule *stepper_schedule(const Stepper *s);
+const Reducer *stepper_reducer(const Stepper *s);
+const Bucket *stepper_buckets(const Stepper *s, int *count);
+/* The program of a step's last micro-batch; program_timeline(p, true) is what it does. */
+const Program *stepper_last_program(const Stepper *s);
+/* pending: an error of this rank from outside the step (log or checkpoint could not be written); it
+ * makes the step fail everywhere. item_seconds: NULL, or the times of that timeline's items are
+ * added (bench). */
+StepResult stepper_run(Stepper *s, int64_t step, Status pending, double *item_seconds);
+/* The two halves of stepper_run(). Results come in the order of issue. */
+void stepper_issue(Stepper *s, int64_t step, Status pending);
+StepResult stepper_finish(Stepper *s);
+/* a second step may be issued before the first is finished */
+bool stepper_runs_ahead(const Stepper *s);
+#endif

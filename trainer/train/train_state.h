@@ -1,0 +1,20 @@
+/* train_state.h - a training state and its checkpoint: which tensors it has, copying them out
+ * between two steps, putting them back. */
+#ifndef CONVOY_TRAINER_TRAIN_TRAIN_STATE_H
+#define CONVOY_TRAINER_TRAIN_TRAIN_STATE_H
+#include "trainer/exec/executor.h"
+#include "trainer/files/checkpoint.h"
+#include "trainer/train/optimizer.h"
+
+/* Names and shapes of everything a checkpoint holds: parameters, buffers, then
+ * "optimizer.<state>.<parameter>". optim may be NULL (weights only). returns to caller (mem_free,
+ * one block). */
+Status train_state_list(const Executor *x, const Optimizer *optim, SafeTensor **out, int *count);
+/* Copies the state into the writer's staging memory (waits for the file before). */
+Status train_state_stage(const Executor *x, const Optimizer *optim, Backend *backend,
+                         CheckpointWriter *w);
+/* Copies a checkpoint into the executor and, unless optim is NULL, the optimizer. ERR_DATA naming
+ * path and the first tensor that is missing or has another shape; nothing is changed then. */
+Status train_state_restore(Executor *x, Optimizer *optim, Backend *backend, const SafeFile *file,
+                           const char *path);
+#endif
