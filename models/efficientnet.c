@@ -1,10 +1,11 @@
 /* efficientnet.c - EfficientNet-B0 to -B7 (Tan and Le 2019): inverted bottlenecks with depthwise
  * convolutions and squeeze-and-excitation, scaled in width, depth and resolution together.
  *
- * A variant is one row (registry.c): the two factors, the dropout, its norms, and a FLAVOUR - which
+ * A variant is one row at the end: the two factors, the dropout, its norms, and a FLAVOUR - which
  * published weights it is to take: torchvision's (symmetric padding) or those that timm converted
  * from TensorFlow ("same" padding, which puts the odd pixel behind). The flavours differ in names
  * too; the table below has both. Stochastic depth grows linearly from 0 to 0.2 over the blocks. */
+#include "models/blocks.h"
 #include "models/families.h"
 #include <math.h>
 #include <stdio.h>
@@ -15,6 +16,18 @@
 #define STOCHASTIC_DEPTH  0.2
 #define CHANNELS_MULTIPLE 8
 #define SHORT_NAME_MAX    40 /* of a block: leaves room for a layer behind it */
+
+typedef enum Flavour {
+    TORCHVISION,
+    TENSORFLOW, /* as timm converted Google's weights: "same" padding */
+    FLAVOUR_COUNT
+} Flavour;
+
+typedef struct EfficientNetRow {
+    Flavour flavour;
+    double width, depth, dropout;
+    float eps, momentum; /* of the norms */
+} EfficientNetRow;
 
 static const struct StageRow {
     int expand, kernel_size, stride;
@@ -37,32 +50,31 @@ typedef struct LayerNames {
 static const struct FlavourRow {
     const char *stem_conv, *stem_bn, *head_conv, *head_bn, *classifier;
     LayerNames layers[2][LAYER_COUNT];
-} flavours[EFFICIENTNET_FLAVOUR_COUNT] = {
-    [EFFICIENTNET_TORCHVISION] = { .stem_conv = "features.0.0",
-                                   .stem_bn = "features.0.1",
-                                   .head_conv = "features.8.0",
-                                   .head_bn = "features.8.1",
-                                   .classifier = "classifier.1",
-                                   .layers = { { [LAYER_DEPTHWISE] = { "0.0", "0.1" },
-                                                 [LAYER_EXCITE] = { "1.fc1", "1.fc2" },
-                                                 [LAYER_PROJECT] = { "2.0", "2.1" } },
-                                               { { "0.0", "0.1" },
-                                                 { "1.0", "1.1" },
-                                                 { "2.fc1", "2.fc2" },
-                                                 { "3.0", "3.1" } } } },
-    [EFFICIENTNET_TENSORFLOW] = { .stem_conv = "conv_stem",
-                                  .stem_bn = "bn1",
-                                  .head_conv = "conv_head",
-                                  .head_bn = "bn2",
-                                  .classifier = "classifier",
-                                  .layers = { { [LAYER_DEPTHWISE] = { "conv_dw", "bn1" },
-                                                [LAYER_EXCITE] = { "se.conv_reduce",
-                                                                   "se.conv_expand" },
-                                                [LAYER_PROJECT] = { "conv_pw", "bn2" } },
-                                              { { "conv_pw", "bn1" },
-                                                { "conv_dw", "bn2" },
-                                                { "se.conv_reduce", "se.conv_expand" },
-                                                { "conv_pwl", "bn3" } } } },
+} flavours[FLAVOUR_COUNT] = {
+    [TORCHVISION] = { .stem_conv = "features.0.0",
+                      .stem_bn = "features.0.1",
+                      .head_conv = "features.8.0",
+                      .head_bn = "features.8.1",
+                      .classifier = "classifier.1",
+                      .layers = { { [LAYER_DEPTHWISE] = { "0.0", "0.1" },
+                                    [LAYER_EXCITE] = { "1.fc1", "1.fc2" },
+                                    [LAYER_PROJECT] = { "2.0", "2.1" } },
+                                  { { "0.0", "0.1" },
+                                    { "1.0", "1.1" },
+                                    { "2.fc1", "2.fc2" },
+                                    { "3.0", "3.1" } } } },
+    [TENSORFLOW] = { .stem_conv = "conv_stem",
+                     .stem_bn = "bn1",
+                     .head_conv = "conv_head",
+                     .head_bn = "bn2",
+                     .classifier = "classifier",
+                     .layers = { { [LAYER_DEPTHWISE] = { "conv_dw", "bn1" },
+                                   [LAYER_EXCITE] = { "se.conv_reduce", "se.conv_expand" },
+                                   [LAYER_PROJECT] = { "conv_pw", "bn2" } },
+                                 { { "conv_pw", "bn1" },
+                                   { "conv_dw", "bn2" },
+                                   { "se.conv_reduce", "se.conv_expand" },
+                                   { "conv_pwl", "bn3" } } } },
 };
 
 typedef struct Builder { /* what every layer of a network needs */
@@ -105,8 +117,8 @@ static ConvBnOptions layer_options(const Builder *b, int64_t filters, int kernel
                             .stride = stride,
                             .act = act,
                             .residual = TENSOR_NONE,
-                            .same_padding = b->row->flavour == EFFICIENTNET_TENSORFLOW,
-                            .fan_per_group = b->row->flavour == EFFICIENTNET_TENSORFLOW,
+                            .same_padding = b->row->flavour == TENSORFLOW,
+                            .fan_per_group = b->row->flavour == TENSORFLOW,
                             .eps = b->row->eps,
                             .momentum = b->row->momentum };
 }
@@ -167,7 +179,7 @@ static TensorId add_block(Builder *b, TensorId x, const BlockShape *s)
 
 static void name_block(const Builder *b, int stage, int index, char out[SHORT_NAME_MAX])
 {
-    if (b->row->flavour == EFFICIENTNET_TORCHVISION)
+    if (b->row->flavour == TORCHVISION)
         snprintf(out, SHORT_NAME_MAX, "features.%d.%d.block", stage + 1, index);
     else snprintf(out, SHORT_NAME_MAX, "blocks.%d.%d", stage, index);
 }
@@ -189,7 +201,7 @@ static TensorId add_stages(Builder *b, TensorId x)
     return x;
 }
 
-Status efficientnet_build(Graph *g, const ModelDef *def, const ModelOptions *o)
+static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 {
     const EfficientNetRow *row = def->params;
     Builder b = { .g = g,
@@ -212,3 +224,40 @@ Status efficientnet_build(Graph *g, const ModelDef *def, const ModelOptions *o)
     graph_softmax_xent(g, graph_linear_fan_out(g, b.names->classifier, x, o->graph.classes));
     return graph_status(g);
 }
+
+#define TORCHVISION_SAYS "EfficientNet, Tan and Le 2019, torchvision's names and shapes"
+#define TENSORFLOW_SAYS  "EfficientNet with TensorFlow's padding, timm's names and shapes"
+
+/* size and resize of its images; then width, depth and dropout of the paper, eps and momentum of
+ * the norms: torchvision's B5 to B7 keep TensorFlow's eps. Each network has the other flavour's of
+ * the same size as its twin. */
+#define ROW(flavour, name_of, names_of, twin_of, size, resize, ...)                                \
+    {                                                                                              \
+        .name = name_of, .summary = flavour##_SAYS, .build = build,                                \
+        .params = &(const EfficientNetRow){ flavour, __VA_ARGS__ },                                \
+        .input = { 3, size, resize, MODEL_BICUBIC }, .drops = true, .names = names_of,             \
+        .twin = twin_of                                                                            \
+    }
+#define TV(b, ...)                                                                                 \
+    ROW(TORCHVISION, "efficientnet_" b, MODEL_NAMES_TORCHVISION, "tf_efficientnet_" b, __VA_ARGS__)
+#define TF(b, ...)                                                                                 \
+    ROW(TENSORFLOW, "tf_efficientnet_" b, MODEL_NAMES_TIMM, "efficientnet_" b, __VA_ARGS__)
+static const ModelDef rows[] = {
+    TV("b0", 224, 256, 1.0, 1.0, 0.2, 1e-5F, 0.1F),
+    TV("b1", 240, 256, 1.0, 1.1, 0.2, 1e-5F, 0.1F),
+    TV("b2", 288, 288, 1.1, 1.2, 0.3, 1e-5F, 0.1F),
+    TV("b3", 300, 320, 1.2, 1.4, 0.3, 1e-5F, 0.1F),
+    TV("b4", 380, 384, 1.4, 1.8, 0.4, 1e-5F, 0.1F),
+    TV("b5", 456, 456, 1.6, 2.2, 0.4, 1e-3F, 0.01F),
+    TV("b6", 528, 528, 1.8, 2.6, 0.5, 1e-3F, 0.01F),
+    TV("b7", 600, 600, 2.0, 3.1, 0.5, 1e-3F, 0.01F),
+    TF("b0", 224, 256, 1.0, 1.0, 0.2, 1e-3F, 0.1F),
+    TF("b1", 240, 272, 1.0, 1.1, 0.2, 1e-3F, 0.1F),
+    TF("b2", 260, 292, 1.1, 1.2, 0.3, 1e-3F, 0.1F),
+    TF("b3", 300, 331, 1.2, 1.4, 0.3, 1e-3F, 0.1F),
+    TF("b4", 380, 412, 1.4, 1.8, 0.4, 1e-3F, 0.1F),
+    TF("b5", 456, 488, 1.6, 2.2, 0.4, 1e-3F, 0.1F),
+    TF("b6", 528, 560, 1.8, 2.6, 0.5, 1e-3F, 0.1F),
+    TF("b7", 600, 632, 2.0, 3.1, 0.5, 1e-3F, 0.1F),
+};
+const ModelFamily efficientnet_family = MODEL_FAMILY(rows);

@@ -1,9 +1,17 @@
 /* mlp.c - multilayer perceptron: linear and ReLU in turn, named fc1, fc2, ... The first linear
  * layer flattens the images. */
+#include "models/blocks.h"
 #include "models/families.h"
 #include <stdio.h>
 
-Status mlp_build(Graph *g, const ModelDef *def, const ModelOptions *o)
+#define MAX_HIDDEN 4
+
+typedef struct MlpRow {
+    int hidden_count;
+    int64_t hidden[MAX_HIDDEN];
+} MlpRow;
+
+static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 {
     const MlpRow *row = def->params;
     char name[BLOCK_NAME_MAX];
@@ -18,3 +26,12 @@ Status mlp_build(Graph *g, const ModelDef *def, const ModelOptions *o)
     graph_softmax_xent(g, graph_linear(g, name, x, o->graph.classes));
     return graph_status(g);
 }
+
+static const ModelDef rows[] = {
+    { .name = "mlp",
+      .summary = "perceptron with two hidden layers of 512",
+      .build = build,
+      .params = &(const MlpRow){ 2, { 512, 512 } },
+      .input = { 1, 28, 28, MODEL_BILINEAR } },
+};
+const ModelFamily mlp_family = MODEL_FAMILY(rows);

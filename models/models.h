@@ -32,6 +32,8 @@ typedef struct ModelInput {
     ModelInterpolation interpolation;
 } ModelInput;
 
+/* Whose names a network's tensors have. */
+typedef enum ModelNames { MODEL_NAMES_TORCHVISION, MODEL_NAMES_TIMM, MODEL_NAMES_COUNT } ModelNames;
 typedef struct ModelDef {
     const char *name;    /* "resnet50" */
     const char *summary; /* one line for --help and inspect */
@@ -40,10 +42,11 @@ typedef struct ModelDef {
     const void *params; /* the family's own table row */
     ModelInput input;
     bool drops; /* has dropout and stochastic depth */
+    /* the network with the same tensors, in the same order, under other names; NULL: none */
+    const char *twin;
+    ModelNames names; /* whose names these are, where there is a twin */
 } ModelDef;
 
-/* Whose names a network's tensors have. */
-typedef enum ModelNames { MODEL_NAMES_TORCHVISION, MODEL_NAMES_TIMM, MODEL_NAMES_COUNT } ModelNames;
 /* The network whose tensors are def's, in the same order, under these names; def itself where there
  * are no others. */
 const ModelDef *model_named(const ModelDef *def, ModelNames names);

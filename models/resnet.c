@@ -2,12 +2,20 @@
  * in torchvision, whose names these are.
  *
  * Stem (for 224 px or for 32 px images), four stages of blocks that halve the image and double the
- * width from the second on, mean over the image, one linear layer. A variant is one row: which
- * block, and how many of it in each stage (registry.c). */
+ * width from the second on, mean over the image, one linear layer. A variant is one row at the end
+ * of this file: which block, and how many of it in each stage. */
+#include "models/blocks.h"
 #include "models/families.h"
 #include <stdio.h>
 
 #define FIRST_PLANES 64
+
+typedef struct ResNetRow {
+    BlockBuilder block;
+    int blocks[4];
+    int groups;      /* of a bottleneck's 3x3; 0: 1 */
+    int width_of_64; /* channels of a group of the 3x3 where the block has 64; 0: 64 */
+} ResNetRow;
 
 static TensorId add_stem(Graph *g, TensorId x, int64_t filters, Stem stem)
 {
@@ -43,7 +51,7 @@ static void set_spatial(const ResNetRow *row, int64_t planes, double width, Bloc
     block->spatial = row->groups == 1 ? scaled : block->groups * each;
 }
 
-Status resnet_build(Graph *g, const ModelDef *def, const ModelOptions *o)
+static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 {
     const ResNetRow *row = def->params;
     TensorId x = graph_images(g, &o->graph);
@@ -66,3 +74,33 @@ Status resnet_build(Graph *g, const ModelDef *def, const ModelOptions *o)
     graph_softmax_xent(g, graph_linear(g, "fc", x, o->graph.classes));
     return graph_status(g);
 }
+
+#define RESNET  "ResNet v1.5, torchvision's names and shapes"
+#define RESNEXT "ResNeXt, Xie et al. 2017, torchvision's names and shapes"
+#define WIDE    "Wide ResNet, Zagoruyko and Komodakis 2016, torchvision's names and shapes"
+
+/* resize: of the shorter side in evaluation; then block, blocks of each stage, groups,
+ * width_of_64 */
+#define ROW(name_of, summary_of, resize, ...)                                                      \
+    {                                                                                              \
+        .name = name_of, .summary = summary_of, .build = build,                                    \
+        .params = &(const ResNetRow){ __VA_ARGS__ }, .input = {                                    \
+            3,                                                                                     \
+            224,                                                                                   \
+            resize,                                                                                \
+            MODEL_BILINEAR                                                                         \
+        }                                                                                          \
+    }
+static const ModelDef rows[] = {
+    ROW("resnet18", RESNET, 256, block_basic, { 2, 2, 2, 2 }, 1, 0),
+    ROW("resnet34", RESNET, 256, block_basic, { 3, 4, 6, 3 }, 1, 0),
+    ROW("resnet50", RESNET, 256, block_bottleneck, { 3, 4, 6, 3 }, 1, 0),
+    ROW("resnet101", RESNET, 256, block_bottleneck, { 3, 4, 23, 3 }, 1, 0),
+    ROW("resnet152", RESNET, 256, block_bottleneck, { 3, 8, 36, 3 }, 1, 0),
+    ROW("resnext50_32x4d", RESNEXT, 256, block_bottleneck, { 3, 4, 6, 3 }, 32, 4),
+    ROW("resnext101_32x8d", RESNEXT, 256, block_bottleneck, { 3, 4, 23, 3 }, 32, 8),
+    ROW("resnext101_64x4d", RESNEXT, 232, block_bottleneck, { 3, 4, 23, 3 }, 64, 4),
+    ROW("wide_resnet50_2", WIDE, 256, block_bottleneck, { 3, 4, 6, 3 }, 1, 128),
+    ROW("wide_resnet101_2", WIDE, 256, block_bottleneck, { 3, 4, 23, 3 }, 1, 128),
+};
+const ModelFamily resnet_family = MODEL_FAMILY(rows);

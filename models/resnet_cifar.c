@@ -4,12 +4,17 @@
  * Shortcuts are option A: where the shape changes, every second pixel and zeros for the new
  * channels, so they have no parameters. A variant is one number: blocks in a stage (depth = 6 n +
  * 2). */
+#include "models/blocks.h"
 #include "models/families.h"
 #include <stdio.h>
 
 #define FIRST_PLANES 16
 
-Status resnet_cifar_build(Graph *g, const ModelDef *def, const ModelOptions *o)
+typedef struct CifarResNetRow {
+    int blocks; /* of a stage */
+} CifarResNetRow;
+
+static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 {
     const CifarResNetRow *row = def->params;
     const ConvBnOptions stem = { .filters = block_scale_channels(FIRST_PLANES, o->width),
@@ -36,3 +41,19 @@ Status resnet_cifar_build(Graph *g, const ModelDef *def, const ModelOptions *o)
     graph_softmax_xent(g, graph_linear(g, "fc", x, o->graph.classes));
     return graph_status(g);
 }
+
+#define ROW(name_of, blocks_of)                                                                    \
+    {                                                                                              \
+        .name = name_of, .summary = "ResNet for 32 px images, He et al. 2015 section 4.2",         \
+        .build = build, .params = &(const CifarResNetRow){ blocks_of }, .input = {                 \
+            3,                                                                                     \
+            32,                                                                                    \
+            32,                                                                                    \
+            MODEL_BILINEAR                                                                         \
+        }                                                                                          \
+    }
+static const ModelDef rows[] = {
+    ROW("resnet20", 3), ROW("resnet32", 5),   ROW("resnet44", 7),
+    ROW("resnet56", 9), ROW("resnet110", 18),
+};
+const ModelFamily resnet_cifar_family = MODEL_FAMILY(rows);

@@ -440,3 +440,19 @@ TEST(networks_know_the_images_they_were_published_with)
     CHECK_INT(wide->input.resize, 232);
     CHECK_INT(own->input.resize, 256);
 }
+
+TEST(twins_name_each_other)
+{
+    int twins = 0;
+    for (int i = 0; i < model_count(); i++) {
+        const ModelDef *def = model_at(i);
+        if (!def->twin) continue;
+        const ModelDef *twin = model_find(def->twin);
+        REQUIRE(twin && twin->twin);
+        CHECK_STR(twin->twin, def->name);
+        CHECK(twin->names != def->names);
+        CHECK(model_named(def, twin->names) == twin && model_named(def, def->names) == def);
+        twins++;
+    }
+    CHECK_INT(twins, 16);
+}
