@@ -104,7 +104,7 @@ TEST(penalty_counts_what_decays)
 static void check_name(const char *pattern, int world, const char *want)
 {
     char *name = NULL;
-    CHECK_OK(runlog_file_name(&name, "log.file", pattern, 3, world, "node7"));
+    CHECK_OK(config_file_name(&name, "log.file", pattern, 3, world, "node7"));
     CHECK_STR(name, want);
     mem_free(name);
 }
@@ -115,9 +115,9 @@ TEST(file_names_by_pattern)
     check_name("train.%r.%w.log", 16, "train.3.16.log");
     check_name("%h/%r%%", 16, "node7/3%");
     check_name("one.log", 1, "one.log");
-    CHECK_STATUS(runlog_file_name(&name, "log.file", "a%", 0, 2, ""), ERR_USAGE);
-    CHECK_STATUS(runlog_file_name(&name, "log.file", "%d%r", 0, 2, ""), ERR_USAGE);
-    CHECK_STATUS(runlog_file_name(&name, "log.file", "%w.log", 0, 2, ""), ERR_USAGE);
+    CHECK_STATUS(config_file_name(&name, "log.file", "a%", 0, 2, ""), ERR_USAGE);
+    CHECK_STATUS(config_file_name(&name, "log.file", "%d%r", 0, 2, ""), ERR_USAGE);
+    CHECK_STATUS(config_file_name(&name, "log.file", "%w.log", 0, 2, ""), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "log.file");
 }
 

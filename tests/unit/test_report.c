@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"
+#include "trainer/report/csv.h"
 #include "trainer/report/html.h"
 #include "trainer/report/plot.h"
 #include "trainer/report/report.h"

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "tests/test.h"
+#include "trainer/config/config.h"
 #include "trainer/train/tracing.h"
 #include <math.h>
 #include <string.h>

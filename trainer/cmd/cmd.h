@@ -46,6 +46,4 @@ Status cmd_dispatch(const char *program, const char *what, const CmdRow *rows, i
  * plain line). OK stays silent. */
 Status cmd_report(Status status);
 Status cmd_silence(Status status); /* somebody else prints it */
-
-#define CONVOY_VERSION "0.1.0"
 #endif

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/str.h"
+#include "base/version.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/cmd/command_run.h"

@@ -11,7 +11,6 @@
 #include "models/models.h"
 #include "trainer/config/config_internal.h"
 #include "trainer/config/progressive.h"
-#include "trainer/train/tracing.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -66,5 +66,4 @@ void config_add_allowed(const ConfigKey *key, StrBuf *out);
  * ignore_unknown. */
 Status config_read_yaml(Config *c, ConfigOrigin *origin, const char *name, const char *text,
                         size_t bytes, bool ignore_unknown);
-const char *config_yaml_version(void); /* of libyaml */
 #endif

@@ -131,49 +131,6 @@ void runlog_close(RunLog *r)
 
 /* ---- a rank's own file ---- */
 
-Status runlog_file_name(char **out, const char *key, const char *pattern, int rank, int world,
-                        const char *host)
-{
-    StrBuf name = { 0 };
-    bool names_rank = false;
-    *out = NULL;
-    for (const char *p = pattern; *p; p++) {
-        if (*p != '%') {
-            str_add_n(&name, p, 1);
-            continue;
-        }
-        switch (*++p) {
-        case 'r':
-            str_printf(&name, "%d", rank);
-            names_rank = true;
-            break;
-        case 'w':
-            str_printf(&name, "%d", world);
-            break;
-        case 'h':
-            str_add(&name, host);
-            break;
-        case '%':
-            str_add(&name, "%");
-            break;
-        default:
-            str_free(&name);
-            return fail(
-                ERR_USAGE,
-                "%s: \"%s\": behind a %% comes r (rank), w (number of ranks), h (host) or %%", key,
-                pattern);
-        }
-    }
-    if (!names_rank && world > 1) {
-        str_free(&name);
-        return fail(ERR_USAGE,
-                    "%s: \"%s\" is one file for all ranks: %%r puts the rank into the name", key,
-                    pattern);
-    }
-    *out = name.text; /* grown by mem_realloc */
-    return name.failed ? ERR_MEMORY : OK;
-}
-
 static Status open_in(const char *dir, const char *name)
 {
     char *path = name[0] == '/' ? mem_strdup(name) : fs_join(dir, name);
@@ -195,7 +152,7 @@ Status runlog_open_own_file(const Config *config, int rank, int world)
     char *name = NULL, host[256] = "";
     if (config->log.file[0] == '\0') return OK;
     if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-    Status status = runlog_file_name(&name, "log.file", config->log.file, rank, world, host);
+    Status status = config_file_name(&name, "log.file", config->log.file, rank, world, host);
     if (status == OK) status = open_in(config->run.dir, name);
     mem_free(name);
     return status;

@@ -24,10 +24,6 @@ void runlog_close(RunLog *r); /* NULL ok */
 /* Opens this rank's log.file, if there is one; after runlog_open(). ERR_USAGE where the pattern is
  * wrong. */
 Status runlog_open_own_file(const Config *config, int rank, int world);
-/* The pattern that a config key holds with its per cent signs filled in; returns to caller
- * (mem_free). ERR_USAGE: %x is unknown, or the ranks would write to one file. */
-Status runlog_file_name(char **out, const char *key, const char *pattern, int rank, int world,
-                        const char *host);
 
 typedef struct StartRecord {
     const char *model, *dataset, *backend, *host, *version;

@@ -6,8 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "trainer/cmd/cmd.h"
-#include "trainer/log/runlog.h"
+#include "base/version.h"
 #include "trainer/monitor/event_file.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -171,7 +170,7 @@ static Status open_path(char **out, const char *key, const char *pattern, const 
     char *name = NULL;
     *out = NULL;
     if (pattern[0] == '\0') return OK;
-    Status status = runlog_file_name(&name, key, pattern, 0, 1, m->host);
+    Status status = config_file_name(&name, key, pattern, 0, 1, m->host);
     if (status == OK) *out = name;
     return status;
 }

@@ -1,4 +1,5 @@
 /* epochs.c - how epoch time scales: two plots, a table, a CSV. */
+#include "trainer/report/csv.h"
 #include "trainer/report/html.h"
 #include "trainer/report/plot.h"
 #include "trainer/report/sections.h"

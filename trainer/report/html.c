@@ -167,34 +167,3 @@ void html_swatch(StrBuf *out, int k)
         "fill=\"%s\">%d</text></svg></td>",
         k + 1, html_colour(k), html_dashes(k), html_colour(k), k + 1);
 }
-
-/* ---- CSV ---- */
-
-static void separate(StrBuf *out)
-{
-    if (out->length > 0 && out->text[out->length - 1] != '\n') str_add(out, ",");
-}
-
-void csv_text(StrBuf *out, const char *text)
-{
-    separate(out);
-    if (!strpbrk(text, ",\"\r\n")) {
-        str_add(out, text);
-        return;
-    }
-    str_add(out, "\"");
-    for (; *text; text++) str_add_n(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-    str_add(out, "\"");
-}
-
-void csv_number(StrBuf *out, double value)
-{
-    separate(out);
-    if (isfinite(value)) str_printf(out, "%.10g", value);
-}
-
-void csv_whole(StrBuf *out, int64_t value)
-{
-    separate(out);
-    if (value >= 0) str_printf(out, "%lld", (long long)value);
-}

@@ -32,9 +32,4 @@ void html_table_end(StrBuf *out);
 const char *html_colour(int k);
 const char *html_dashes(int k);
 void html_swatch(StrBuf *out, int k); /* a cell that shows both, with the number k + 1 */
-
-/* One field of a CSV line; a comma is put in front where the line has one already. */
-void csv_text(StrBuf *out, const char *text);
-void csv_number(StrBuf *out, double value); /* ten digits; empty where not finite */
-void csv_whole(StrBuf *out, int64_t value); /* -1: empty */
 #endif

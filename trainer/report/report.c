@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
-#include "trainer/cmd/cmd.h"
+#include "base/version.h"
 #include "trainer/report/html.h"
 #include "trainer/report/sections.h"
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* tables.c - the parts of a report that are text: the runs, what is missing, where they ran, how
  * they were configured; and all records as CSV. */
+#include "trainer/report/csv.h"
 #include "trainer/report/html.h"
 #include "trainer/report/sections.h"
 #include <math.h>

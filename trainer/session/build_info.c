@@ -1,11 +1,11 @@
 /* build_info.c - see build_info.h. */
 #include "trainer/session/build_info.h"
 
+#include "base/version.h"
 #include "data/data.h"
 #include "kernels/backend.h"
-#include "trainer/cmd/cmd.h"
 #include "trainer/comm/device_comm.h"
-#include "trainer/config/config_internal.h"
+#include "trainer/config/config.h"
 
 #ifndef CONVOY_MPI
 #define CONVOY_MPI 0

@@ -5,7 +5,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "trainer/config/config.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,17 +22,6 @@ struct Tracing {
     ItemTimes times;
     int times_capacity;
 };
-
-Status config_parse_trace_steps(const char *text, int64_t *first, int64_t *last)
-{
-    char begin[32];
-    const char *dash = strchr(text, '-');
-    snprintf(begin, sizeof begin, "%.*s", (int)(dash ? dash - text : (long)strlen(text)), text);
-    if (str_to_i64(begin, first) && str_to_i64(dash ? dash + 1 : begin, last) && *first >= 1 &&
-        *last >= *first)
-        return OK;
-    return fail(ERR_USAGE, "is \"%s\"; it takes a step or a range of steps, such as 100-104", text);
-}
 
 static Status fill(Tracing *t, const char *run_dir)
 {

@@ -12,10 +12,8 @@
 #include "trainer/train/reducer.h"
 
 typedef struct Tracing Tracing;
-/* "A-B" or "A", steps as records number them (from 1). ERR_USAGE otherwise. */
-Status config_parse_trace_steps(const char *text, int64_t *first, int64_t *last);
-/* steps as above, "": *out is NULL, which every function takes. Borrows x. The file is
- * run_dir/trace-RANK.json. */
+/* steps as config_parse_trace_steps() takes them, "": *out is NULL, which every function takes.
+ * Borrows x. The file is run_dir/trace-RANK.json. */
 Status tracing_create(Tracing **out, const char *steps, const char *run_dir, int rank, Executor *x);
 void tracing_destroy(Tracing *t); /* NULL ok */
 Trace *tracing_trace(Tracing *t); /* NULL for NULL */
