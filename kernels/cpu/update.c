@@ -8,6 +8,7 @@
  * in run(); combinations that torch forms in double (1 - beta, lr / correction) are formed in
  * double here too. Gradients are multiplied by the inverse of the loss scale, as torch unscales,
  * and by the factor that clips them. */
+#include "kernels/ops/update.h"
 #include "kernels/cpu/lanes.h"
 #include <math.h>
 
@@ -96,12 +97,13 @@ CPU_CLONES static void step_adamw(const Range *range, const Rates *rates, float 
 
 static StepFn *step_of(const UpdateAttr *a)
 {
-    static StepFn *const steps[UPDATE_KIND_COUNT] = {
-        [UPDATE_ADAM] = step_adam, [UPDATE_ADAMW] = step_adamw
-    };
-    if (a->kind != UPDATE_SGD) return steps[a->kind];
-    if (a->momentum == 0.0f) return step_sgd;
-    return a->nesterov ? step_nesterov : step_momentum;
+    static const struct {
+        StepFn *plain, *momentum, *nesterov;
+    } rules[UPDATE_KIND_COUNT] = { [UPDATE_SGD] = { step_sgd, step_momentum, step_nesterov },
+                                   [UPDATE_ADAM] = { .plain = step_adam },
+                                   [UPDATE_ADAMW] = { .plain = step_adamw } };
+    if (!update_traits(a->kind)->by_momentum || a->momentum == 0.0f) return rules[a->kind].plain;
+    return a->nesterov ? rules[a->kind].nesterov : rules[a->kind].momentum;
 }
 
 static Rates rates_of(const UpdateAttr *a, const float *scalars, const float *loss_scale,
@@ -113,7 +115,7 @@ static Rates rates_of(const UpdateAttr *a, const float *scalars, const float *lo
     if (clip) r.unscale *= clip[CLIP_FACTOR];
     r.one_minus_beta1 = (float)(1.0 - a->beta1);
     r.one_minus_beta2 = (float)(1.0 - a->beta2);
-    if (a->kind == UPDATE_SGD) return r;
+    if (!update_traits(a->kind)->counts_updates) return r;
     r.step = (float)(lr / (double)scalars[SCALAR_BIAS_CORRECTION1]);
     r.root_correction2 = (float)sqrt((double)scalars[SCALAR_BIAS_CORRECTION2]);
     return r;
@@ -122,11 +124,9 @@ static Rates rates_of(const UpdateAttr *a, const float *scalars, const float *lo
 static Status update_prepare(OpInstance *op)
 {
     const UpdateAttr *attr = op->attr;
-    bool one_moment = attr->kind != UPDATE_SGD || attr->momentum != 0.0f,
-         two_moments = attr->kind != UPDATE_SGD;
-    if ((one_moment && op->in[UPDATE_IN_STATE0].desc.rank == 0) ||
-        (two_moments && op->in[UPDATE_IN_STATE1].desc.rank == 0))
-        return fail(ERR_INTERNAL, "update: optimizer state is missing");
+    for (int i = 0; i < update_states(attr->kind, (double)attr->momentum); i++)
+        if (op->in[UPDATE_IN_STATE0 + i].desc.rank == 0)
+            return fail(ERR_INTERNAL, "update: optimizer state is missing");
     for (int i = UPDATE_IN_PARAM; i <= UPDATE_IN_CLIP; i++)
         if (op->in[i].desc.rank != 0) cpu_decide_plain(&op->in[i]);
     op->implementation = "elementwise";

@@ -4,6 +4,7 @@
  * The table goes to the device when memory is first bound, and stays: segments are for the life of
  * the instance. Where the parameters lie inside the attached slab, their compute copies are written
  * in the same pass. */
+#include "kernels/ops/update.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
@@ -41,10 +42,9 @@ static void update_release(OpInstance *op)
 static Status update_prepare(OpInstance *op)
 {
     const UpdateAttr *attr = op->attr;
-    bool two_moments = attr->kind != UPDATE_SGD, one_moment = two_moments || attr->momentum != 0.0f;
-    if ((one_moment && op->in[UPDATE_IN_STATE0].desc.rank == 0) ||
-        (two_moments && op->in[UPDATE_IN_STATE1].desc.rank == 0))
-        return fail(ERR_INTERNAL, "update: optimizer state is missing");
+    for (int i = 0; i < update_states(attr->kind, (double)attr->momentum); i++)
+        if (op->in[UPDATE_IN_STATE0 + i].desc.rank == 0)
+            return fail(ERR_INTERNAL, "update: optimizer state is missing");
     for (int i = UPDATE_IN_PARAM; i <= UPDATE_IN_CLIP; i++)
         if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
     UpdateState *state = op->state = mem_calloc(1, sizeof *state);
@@ -90,6 +90,7 @@ static Status update_run(OpInstance *op, Stream *stream)
     const UpdateAttr *attr = op->attr;
     const UpdateState *state = op->state;
     const UpdatePass pass = { .kind = attr->kind,
+                              .counts_updates = update_traits(attr->kind)->counts_updates,
                               .momentum = attr->momentum,
                               .eps = attr->eps,
                               .beta1 = attr->beta1,

@@ -7,10 +7,14 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/update_math.h"
 #include "kernels/cuda/vector.cuh"
+#include "kernels/ops/update.h"
 
 namespace {
 
 constexpr int GROUP = 4;
+
+#define KEEPS_TWO(kind_, name_, states_, ...) (KIND == UPDATE_##kind_ && (states_) > 1) ||
+template <UpdateKind KIND> constexpr bool TWO_STATES = UPDATE_ROWS(KEEPS_TWO) false;
 
 struct GroupValues {
     uint4 p, g, state0, state1;
@@ -55,7 +59,7 @@ __device__ __forceinline__ GroupValues load_group(const UpdatePass &pass, int64_
     v.p = group_load(pass.param, first);
     v.g = group_load(pass.grad, first);
     if (pass.state0) v.state0 = group_load(pass.state0, first);
-    if (KIND != UPDATE_SGD) v.state1 = group_load(pass.state1, first);
+    if (TWO_STATES<KIND>) v.state1 = group_load(pass.state1, first);
     return v;
 }
 
@@ -79,7 +83,7 @@ __device__ __forceinline__ void step_group(const UpdatePass &pass, const GroupVa
     }
     group_store(pass.param, first, p);
     if (pass.state0) group_store(pass.state0, first, state0);
-    if (KIND != UPDATE_SGD) group_store(pass.state1, first, state1);
+    if (TWO_STATES<KIND>) group_store(pass.state1, first, state1);
     if (pass.copies) copy_group(static_cast<T *>(pass.copies), first, p);
 }
 
@@ -88,11 +92,11 @@ __device__ __forceinline__ void step_one(const UpdatePass &pass, int64_t i, cons
                                          float decay, float keep)
 {
     UpdateElement e = { pass.param[i], pass.grad[i], pass.state0 ? pass.state0[i] : 0.0f,
-                        KIND != UPDATE_SGD ? pass.state1[i] : 0.0f };
+                        TWO_STATES<KIND> ? pass.state1[i] : 0.0f };
     step_element<KIND>(&e, r, pass, decay, keep);
     pass.param[i] = e.p;
     if (pass.state0) pass.state0[i] = e.state0;
-    if (KIND != UPDATE_SGD) pass.state1[i] = e.state1;
+    if (TWO_STATES<KIND>) pass.state1[i] = e.state1;
     if (pass.copies) vector_store_element(static_cast<T *>(pass.copies) + i, e.p);
 }
 

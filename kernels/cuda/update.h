@@ -22,6 +22,7 @@ typedef struct UpdateChunk {
 
 typedef struct UpdatePass {
     UpdateKind kind;
+    bool counts_updates; /* UpdateTraits */
     float momentum, eps;
     double beta1, beta2;
     bool nesterov;

@@ -18,7 +18,7 @@ typedef struct UpdateRates { /* one step's numbers, rounded once */
 CUDA_BOTH static inline UpdateRates update_rates(const UpdatePass *p)
 {
     UpdateRates r;
-    bool moments = p->kind != UPDATE_SGD;
+    bool corrects = p->counts_updates;
     r.lr = (double)p->scalars[SCALAR_LR];
     r.unscale = p->loss_scale ? 1.0f / p->loss_scale[LOSS_SCALE_SCALE] : 1.0f;
     if (p->clip) r.unscale *= p->clip[CLIP_FACTOR];
@@ -27,8 +27,8 @@ CUDA_BOTH static inline UpdateRates update_rates(const UpdatePass *p)
     r.one_minus_beta1 = (float)(1.0 - p->beta1);
     r.one_minus_beta2 = (float)(1.0 - p->beta2);
     r.eps = p->eps;
-    r.step = (float)(moments ? r.lr / (double)p->scalars[SCALAR_BIAS_CORRECTION1] : r.lr);
-    r.root_correction2 = moments ? (float)sqrt((double)p->scalars[SCALAR_BIAS_CORRECTION2]) : 1.0f;
+    r.step = (float)(corrects ? r.lr / (double)p->scalars[SCALAR_BIAS_CORRECTION1] : r.lr);
+    r.root_correction2 = corrects ? (float)sqrt((double)p->scalars[SCALAR_BIAS_CORRECTION2]) : 1.0f;
     return r;
 }
 

@@ -1,9 +1,27 @@
 /* update.c - the optimizer step over flat ranges: which state each kind keeps, and that its
  * segments lie inside the tensors. It has no outputs: parameters and states are updated in
  * place. */
+#include "kernels/ops/update.h"
 #include "kernels/ops/infer.h"
 #include <inttypes.h>
 #include <stdio.h>
+
+#define TRAITS(kind_, name_, states_, ...)                                                         \
+    [UPDATE_##kind_] = { .name = (name_), .states = (states_), __VA_ARGS__ },
+#define NAME(kind_, name_, ...) name_,
+
+static const UpdateTraits rows[UPDATE_KIND_COUNT] = { UPDATE_ROWS(TRAITS) };
+const char *const update_kind_names[] = { UPDATE_ROWS(NAME) NULL };
+
+const UpdateTraits *update_traits(UpdateKind kind)
+{
+    return &rows[kind];
+}
+
+int update_states(UpdateKind kind, double momentum)
+{
+    return rows[kind].by_momentum && momentum == 0 ? 0 : rows[kind].states;
+}
 
 static Status check_segments(const UpdateAttr *a, int64_t count)
 {
@@ -32,12 +50,9 @@ static Status infer(const void *attr, const TensorDesc *const *in, const bool *w
     const TensorDesc *param = in[UPDATE_IN_PARAM];
     TRY(infer_need(kind, UPDATE_IN_PARAM, param, DTYPE_F32, 1));
     TRY(infer_need_like(kind, UPDATE_IN_GRAD, in[UPDATE_IN_GRAD], param));
-    bool two_moments = a->kind != UPDATE_SGD;
-    bool one_moment = two_moments || a->momentum != 0.0F;
-    if (one_moment || in[UPDATE_IN_STATE0])
-        TRY(infer_need_like(kind, UPDATE_IN_STATE0, in[UPDATE_IN_STATE0], param));
-    if (two_moments || in[UPDATE_IN_STATE1])
-        TRY(infer_need_like(kind, UPDATE_IN_STATE1, in[UPDATE_IN_STATE1], param));
+    for (int i = 0, slot = UPDATE_IN_STATE0; i < UPDATE_STATES_MAX; i++, slot++)
+        if (i < update_states(a->kind, (double)a->momentum) || in[slot])
+            TRY(infer_need_like(kind, slot, in[slot], param));
     TRY(infer_need_dims(kind, UPDATE_IN_SCALARS, in[UPDATE_IN_SCALARS], 1,
                         (int64_t[]){ SCALAR_COUNT }));
     if (in[UPDATE_IN_LOSS_SCALE])
@@ -51,12 +66,10 @@ static Status infer(const void *attr, const TensorDesc *const *in, const bool *w
 
 static void print(const void *attr, char *out, size_t bytes)
 {
-    static const char *const names[UPDATE_KIND_COUNT] = {
-        [UPDATE_SGD] = "sgd", [UPDATE_ADAM] = "adam", [UPDATE_ADAMW] = "adamw"
-    };
     const UpdateAttr *a = attr;
-    snprintf(out, bytes, "%s%s", names[a->kind],
-             a->kind == UPDATE_SGD && a->nesterov ? " nesterov" : "");
+    const UpdateTraits *traits = update_traits(a->kind);
+    snprintf(out, bytes, "%s%s", traits->name,
+             traits->by_momentum && a->nesterov ? " nesterov" : "");
 }
 
 const OpDef op_rows_update[] = { {

@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "data/data.h"
+#include "kernels/op.h"
 #include "tests/test.h"
 #include "trainer/config/config.h"
 #include "trainer/config/config_internal.h"
@@ -112,8 +113,8 @@ TEST(names_are_in_the_order_of_the_enums)
     check_name("train.precision", CONFIG_PRECISION_TF32, "tf32");
     check_name("train.precision", CONFIG_PRECISION_BF16, "bf16");
     check_name("train.precision", CONFIG_PRECISION_FP16, "fp16");
-    check_name("optimizer.name", CONFIG_OPTIMIZER_ADAM, "adam");
-    check_name("optimizer.name", CONFIG_OPTIMIZER_ADAMW, "adamw");
+    check_name("optimizer.name", UPDATE_ADAM, "adam");
+    check_name("optimizer.name", UPDATE_ADAMW, "adamw");
     check_name("optimizer.lr_scaling", CONFIG_LR_LINEAR, "linear");
     check_name("optimizer.lr_scaling", CONFIG_LR_SQRT, "sqrt");
     check_name("optimizer.lr_scaling", CONFIG_LR_WORLD_SIZE, "world_size");
@@ -147,7 +148,7 @@ TEST(every_type_is_read)
     CHECK_NEAR(c->data.mean.values[2], 0.3, 0);
     CHECK_NEAR(c->train.epochs, 1.5, 0);
     CHECK_INT(c->train.seed, 9007199254740991);
-    CHECK_INT(c->optimizer.name, CONFIG_OPTIMIZER_ADAM);
+    CHECK_INT(c->optimizer.name, UPDATE_ADAM);
     CHECK_INT(c->schedule.milestones.count, 0);
     CHECK_INT(c->log.every, 1);
     CHECK_STR(c->run.dir, "runs/t");

@@ -7,6 +7,7 @@
 #include "tests/test.h"
 
 #include "kernels/backend.h"
+#include "kernels/ops/update.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,6 +44,65 @@ TEST(every_row_is_complete)
         check_slot(filled_names(def->out_names, OP_MAX_OUTPUTS) == def->outputs, kind, "op_def",
                    "one name for each output");
     }
+}
+
+/* Optimizers: the traits, the name that configs take, and a rule (check has all backends). */
+static void check_optimizer(UpdateKind kind)
+{
+    const UpdateTraits *t = update_traits(kind);
+    char text[64];
+    snprintf(text, sizeof text, "optimizer %d: %s", (int)kind, t->name ? t->name : "no name");
+    (void)test_check(t->name && strcmp(t->name, update_kind_names[kind]) == 0, __FILE__, __LINE__,
+                     text);
+    (void)test_check(t->states > 0 && t->states <= UPDATE_STATES_MAX &&
+                         filled_names(t->state_names, UPDATE_STATES_MAX) == t->states,
+                     __FILE__, __LINE__, text);
+    CHECK_INT(update_states(kind, 0.5), t->states);
+    CHECK_INT(update_states(kind, 0), t->by_momentum ? 0 : t->states);
+}
+
+static void check_rule(Backend *b, UpdateKind kind, float momentum, bool nesterov)
+{
+    float memory[4][8] = { { 1 }, { 1 }, { 0 }, { 0 } };
+    float scalars[SCALAR_COUNT] = {
+        [SCALAR_LR] = 0.5F, [SCALAR_BIAS_CORRECTION1] = 0.1F, [SCALAR_BIAS_CORRECTION2] = 0.001F
+    };
+    const UpdateSegment all = { .count = 1 };
+    const UpdateAttr attr = { .kind = kind,
+                              .momentum = momentum,
+                              .nesterov = nesterov,
+                              .beta1 = 0.9,
+                              .beta2 = 0.999,
+                              .eps = 1e-8F,
+                              .segment_count = 1,
+                              .segments = &all };
+    OpInstance op = { .kind = OP_UPDATE, .backend = b, .attr = &attr };
+    for (int i = 0; i < 2 + update_states(kind, (double)momentum); i++)
+        op.in[i] = (OpTensor){ .desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ 8 }),
+                               .bytes = sizeof memory[i],
+                               .data = memory[i] };
+    op.in[UPDATE_IN_SCALARS] =
+        (OpTensor){ .desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ SCALAR_COUNT }),
+                    .bytes = sizeof scalars,
+                    .data = scalars };
+    REQUIRE_OK(backend_prepare_op(&op));
+    CHECK_OK(b->v->ops[OP_UPDATE]->run(&op, NULL));
+    CHECK_NEAR(memory[0][0], 0.5, nesterov && update_traits(kind)->by_momentum ? 0.5 : 1e-6);
+    CHECK_NEAR(memory[0][1], 0, 0);
+    backend_release_op(&op);
+}
+
+TEST(every_optimizer_is_complete)
+{
+    Backend *b = NULL;
+    REQUIRE_OK(backend_cpu_create(&b, 1, FUSE_AUTO));
+    for (int k = 0; k < UPDATE_KIND_COUNT; k++) {
+        check_optimizer((UpdateKind)k);
+        for (int form = 0; form < 3; form++)
+            check_rule(b, (UpdateKind)k, form > 0 ? 0.9F : 0, form == 2);
+    }
+    CHECK(update_kind_names[UPDATE_KIND_COUNT] == NULL);
+    backend_destroy(b);
 }
 
 TEST(names_are_unique)

@@ -100,7 +100,7 @@ static void add_item(const Session *s, const Stepper *stepper, const TimelineIte
     /* gradient; parameter and states, there and back; the compute copy */
     if (item->kind == TIMELINE_UPDATE)
         k->bytes +=
-            (double)bucket->bytes * (3 + 2 * session_optimizer_states(s->config)) +
+            (double)bucket->bytes * (3 + 2 * optimizer_state_count(stepper_optimizer(stepper))) +
             (s->backend->v->device
                  ? (double)s->backend->v->device->param_copy_bytes(s->backend, bucket->bytes)
                  : 0.0);

@@ -9,6 +9,7 @@
  * global batch itself, and how ranks share it may change on resume. Paths are RUNTIME because data
  * moves; a checkpoint stores the number of images. */
 #include "data/data.h"
+#include "kernels/ops/update.h"
 #include "trainer/config/config_internal.h"
 #include <math.h>
 
@@ -27,7 +28,6 @@ static const char *const autoaugment_names[] = { "imagenet", "cifar10", "svhn", 
 static const char *const sampling_names[] = { "bilinear", "nearest", NULL };
 static const char *const batch_mode_names[] = { "per_rank", "global", NULL };
 static const char *const precision_names[] = { "auto", "fp32", "tf32", "bf16", "fp16", NULL };
-static const char *const optimizer_names[] = { "sgd", "adam", "adamw", NULL };
 static const char *const lr_scaling_names[] = { "none", "linear", "sqrt", "world_size", NULL };
 static const char *const schedule_names[] = { "cosine", "step", "poly", "constant", NULL };
 static const char *const grad_dtype_names[] = { "auto", "fp32", "bf16", NULL };
@@ -194,7 +194,7 @@ const ConfigKey config_keys[] = {
     {DOUBLE(train, eval_every, "1", 0, 1e6), KEY_RUNTIME,
      "Evaluate every so many epochs; 0 means only at the end"},
 
-    {ENUM(optimizer, name, "sgd", optimizer_names), KEY_MATH, "Update rule"},
+    {ENUM(optimizer, name, "sgd", update_kind_names), KEY_MATH, "Update rule"},
     {DOUBLE(optimizer, lr, "0.1", 0, 1e6), KEY_MATH, "Learning rate before scaling"},
     {ENUM(optimizer, lr_scaling, "linear", lr_scaling_names), KEY_MATH,
      "Multiplies lr: linear by global batch / 256, sqrt by the root of that, world_size by the "

@@ -1,6 +1,6 @@
 /* memory.c - see memory.h. */
 #include "trainer/session/memory.h"
-#include "trainer/train/optimizer.h"
+#include "kernels/ops/update.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -49,14 +49,18 @@ static size_t read_ahead_bytes(const Session *s)
     return o.read_ahead_bytes * (size_t)from_files;
 }
 
+static size_t optimizer_states(const Config *c)
+{
+    return (size_t)update_states((UpdateKind)c->optimizer.name, c->optimizer.momentum);
+}
+
 static size_t staging_bytes(const Session *s)
 {
     size_t bytes = 0;
     for (int i = 0; i < executor_state_count(s->executor); i++) {
         size_t plain = tensor_plain_bytes(&executor_state(s->executor, i)->desc);
-        bytes += executor_state_is_param(s->executor, i)
-                     ? plain * (size_t)(1 + session_optimizer_states(s->config))
-                     : plain;
+        bytes += executor_state_is_param(s->executor, i) ? plain * (1 + optimizer_states(s->config))
+                                                         : plain;
     }
     return bytes;
 }
@@ -80,8 +84,7 @@ static void add_plan(const Session *s, const Executor *x, int64_t batch,
     if (s->val)
         bytes[MEMORY_INPUTS] +=
             prefetch_device_bytes(s->backend, batch, session_image_bytes(s, DATA_VAL), false);
-    if (s->use == SESSION_TRAIN)
-        bytes[MEMORY_OPTIMIZER] = m.params * (size_t)session_optimizer_states(s->config);
+    if (s->use == SESSION_TRAIN) bytes[MEMORY_OPTIMIZER] = m.params * optimizer_states(s->config);
     bytes[MEMORY_ALLREDUCE] = session_allreduce_bytes(s, m.grads);
 }
 

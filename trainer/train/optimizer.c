@@ -1,9 +1,9 @@
 /* optimizer.c - see optimizer.h. */
 #include "trainer/train/optimizer.h"
 #include "base/mem.h"
+#include "kernels/ops/update.h"
 #include <math.h>
 
-#define MAX_STATES 2
 /* torch.amp.GradScaler's; the largest scale keeps every gradient that is exact in 16 bits finite in
  * 32 */
 #define SCALE_GROWTH  2.0F
@@ -15,7 +15,7 @@ struct Optimizer {
     Backend *backend;
     UpdateKind kind;
     double beta1, beta2;
-    void *states[MAX_STATES];
+    void *states[UPDATE_STATES_MAX];
     int state_count;
     OpInstance *ops;           /* [bucket_count] */
     OpInstance *finite_checks; /* [bucket_count]; unused without a loss scale */
@@ -30,24 +30,6 @@ struct Optimizer {
     UpdateSegment *segments; /* all buckets' segments end to end */
     int bucket_count;
 };
-
-typedef struct KindRow {
-    UpdateKind kind;
-    int states;
-    const char *state_names[MAX_STATES];
-} KindRow;
-
-static const KindRow kinds[] = {
-    [CONFIG_OPTIMIZER_SGD] = { UPDATE_SGD, 1, { "momentum" } },
-    [CONFIG_OPTIMIZER_ADAM] = { UPDATE_ADAM, 2, { "exp_avg", "exp_avg_sq" } },
-    [CONFIG_OPTIMIZER_ADAMW] = { UPDATE_ADAMW, 2, { "exp_avg", "exp_avg_sq" } },
-};
-
-int session_optimizer_states(const Config *c)
-{
-    if (c->optimizer.name == CONFIG_OPTIMIZER_SGD && c->optimizer.momentum <= 0) return 0;
-    return kinds[c->optimizer.name].states;
-}
 
 /* One segment per parameter that lies in the bucket. */
 static int add_segments(Optimizer *o, const Config *c, const Bucket *bucket, UpdateSegment *out)
@@ -193,10 +175,11 @@ Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Co
     if (!o) return ERR_MEMORY;
     *o = (Optimizer){ .executor = x,
                       .backend = backend,
-                      .kind = kinds[c->optimizer.name].kind,
+                      .kind = (UpdateKind)c->optimizer.name,
                       .beta1 = c->optimizer.betas.values[0],
                       .beta2 = c->optimizer.betas.values[1],
-                      .state_count = session_optimizer_states(c),
+                      .state_count =
+                          update_states((UpdateKind)c->optimizer.name, c->optimizer.momentum),
                       .bucket_count = bucket_count };
     o->ops = mem_calloc((size_t)bucket_count + 1, sizeof *o->ops);
     o->finite_checks = mem_calloc((size_t)bucket_count + 1, sizeof *o->finite_checks);
@@ -278,10 +261,7 @@ int optimizer_state_count(const Optimizer *o)
 
 const char *optimizer_state_name(const Optimizer *o, int s)
 {
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (kinds[i].kind == o->kind) return kinds[i].state_names[s];
-    }
-    return "state";
+    return update_traits(o->kind)->state_names[s];
 }
 
 OpTensor optimizer_state(const Optimizer *o, int s, int param)

@@ -41,6 +41,4 @@ int optimizer_state_count(const Optimizer *o); /* 0, 1 or 2 per parameter */
 const char *optimizer_state_name(const Optimizer *o, int s);
 OpTensor optimizer_state(const Optimizer *o, int s, int param);
 void *optimizer_state_slab(const Optimizer *o, int s); /* as large as the PARAM slab */
-/* State tensors that kind and momentum need, for memory figures before anything is created. */
-int session_optimizer_states(const Config *c);
 #endif

@@ -1,6 +1,7 @@
 /* penalty.c - see penalty.h. */
 #include "trainer/train/penalty.h"
 #include "base/mem.h"
+#include "kernels/ops/update.h"
 
 static bool decays(const Executor *x, const Config *c, int i)
 {
@@ -24,7 +25,9 @@ Status penalty_of_parameters(Executor *x, const Config *c, double *out)
     size_t largest = 0;
     double sum = 0;
     *out = 0;
-    if (c->optimizer.name == CONFIG_OPTIMIZER_ADAMW || c->optimizer.weight_decay <= 0) return OK;
+    if (update_traits((UpdateKind)c->optimizer.name)->decoupled_decay ||
+        c->optimizer.weight_decay <= 0)
+        return OK;
     for (int i = 0; i < executor_state_count(x); i++)
         if (decays(x, c, i) && plain_bytes(x, i) > largest) largest = plain_bytes(x, i);
     float *values = mem_alloc_aligned(largest, MEM_ALIGN);

@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "kernels/ops/update.h"
 #include "trainer/guard/signals.h"
 #include "trainer/train/host_reduce.h"
 #include <stdio.h>
@@ -513,7 +514,7 @@ static Status fill(Stepper *s)
         s->drops = s->drops || graph_node(g, i)->kind == OP_DROP;
     s->scales = executor_loss_scale(x)->desc.rank != 0;
     s->measures = optimizer_needs_norm(c);
-    s->bias_matters = c->optimizer.name != CONFIG_OPTIMIZER_SGD;
+    s->bias_matters = update_traits((UpdateKind)c->optimizer.name)->counts_updates;
     TRY(plan_steps(s, cap, first));
     return create_reducer(s);
 }
@@ -567,7 +568,7 @@ Status stepper_set_loader(Stepper *s, Loader *loader)
 {
     return prefetch_attach(s->session->train_input, loader);
 }
-Optimizer *stepper_optimizer(Stepper *s)
+Optimizer *stepper_optimizer(const Stepper *s)
 {
     return s->optimizer;
 }

@@ -36,7 +36,7 @@ void stepper_set_step_offset(Stepper *s, int64_t count);
 /* Before the first step; borrowed. NULL: no step is traced. */
 void stepper_set_tracing(Stepper *s, Tracing *tracing);
 void stepper_destroy(Stepper *s); /* NULL ok */
-Optimizer *stepper_optimizer(Stepper *s);
+Optimizer *stepper_optimizer(const Stepper *s);
 const Schedule *stepper_schedule(const Stepper *s);
 const Reducer *stepper_reducer(const Stepper *s);
 const Bucket *stepper_buckets(const Stepper *s, int *count);

@@ -1,0 +1,29 @@
+/* update.h - the optimizers: a row for each, which the op, the backends, the config and the trainer
+ * read; nobody else asks which kind it is but for the rule itself. */
+#ifndef CONVOY_KERNELS_OPS_UPDATE_H
+#define CONVOY_KERNELS_OPS_UPDATE_H
+#include "kernels/op.h"
+
+#define UPDATE_STATES_MAX 2
+
+/* In the order of UpdateKind: kind, name, states, then what differs from zero of the traits. A
+ * list, so that kernels have the number of states when they are compiled. */
+#define UPDATE_ROWS(ROW)                                                                           \
+    ROW(SGD, "sgd", 1, .state_names = { "momentum" }, .by_momentum = true)                         \
+    ROW(ADAM, "adam", 2, .state_names = { "exp_avg", "exp_avg_sq" }, .counts_updates = true)       \
+    ROW(ADAMW, "adamw", 2, .state_names = { "exp_avg", "exp_avg_sq" }, .counts_updates = true,     \
+        .decoupled_decay = true)
+
+typedef struct UpdateTraits {
+    const char *name; /* in configs and listings */
+    int states;       /* tensors like the parameter, UPDATE_IN_STATE0 and on */
+    const char *state_names[UPDATE_STATES_MAX]; /* in checkpoints */
+    bool by_momentum;     /* without a momentum there is no state; Nesterov's form exists */
+    bool counts_updates;  /* reads the bias corrections: the number of updates so far matters */
+    bool decoupled_decay; /* weight decay is no part of the loss */
+} UpdateTraits;
+
+const UpdateTraits *update_traits(UpdateKind kind);
+int update_states(UpdateKind kind, double momentum); /* that it keeps with this momentum */
+extern const char *const update_kind_names[]; /* in the order of UpdateKind, NULL at the end */
+#endif
