@@ -1,34 +1,14 @@
-/* tensor.c - element types and shapes as data: a table of types, products of dims, and how a shape
- * is written in messages. */
+/* tensor.c - shapes as data: products of dims, and how a shape is written in messages. */
 #include "kernels/tensor.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-static const struct {
-    const char *name;
-    size_t bytes;
-} dtypes[DTYPE_COUNT] = {
-    [DTYPE_F32] = { "f32", 4 }, [DTYPE_F64] = { "f64", 8 },   [DTYPE_U8] = { "u8", 1 },
-    [DTYPE_I32] = { "i32", 4 }, [DTYPE_BF16] = { "bf16", 2 }, [DTYPE_F16] = { "f16", 2 },
-    [DTYPE_I64] = { "i64", 8 },
-};
 
 TensorDesc tensor_desc(DType dtype, int rank, const int64_t *dims)
 {
     TensorDesc d = { dtype, rank, { 0 } };
     for (int i = 0; i < rank && i < TENSOR_MAX_RANK; i++) d.dims[i] = dims[i];
     return d;
-}
-
-size_t dtype_bytes(DType dtype)
-{
-    return dtypes[dtype].bytes;
-}
-
-const char *dtype_name(DType dtype)
-{
-    return dtypes[dtype].name;
 }
 
 int64_t tensor_elements(const TensorDesc *d)

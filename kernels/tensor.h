@@ -5,22 +5,11 @@
  * batch slot are the exception that data/ fixes: N,H,W,C uint8. */
 #ifndef CONVOY_KERNELS_TENSOR_H
 #define CONVOY_KERNELS_TENSOR_H
+#include "kernels/dtype.h"
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define TENSOR_MAX_RANK 4
-
-typedef enum DType {
-    DTYPE_F32,
-    DTYPE_F64,
-    DTYPE_U8,
-    DTYPE_I32,
-    DTYPE_BF16,
-    DTYPE_F16,
-    DTYPE_I64,
-    DTYPE_COUNT
-} DType;
 
 typedef struct TensorDesc {
     DType dtype;
@@ -29,8 +18,6 @@ typedef struct TensorDesc {
 } TensorDesc;
 
 TensorDesc tensor_desc(DType dtype, int rank, const int64_t *dims);
-size_t dtype_bytes(DType dtype);
-const char *dtype_name(DType dtype); /* "f32", "u8", ... */
 /* product of dims; 1 for rank 0 */
 int64_t tensor_elements(const TensorDesc *d);
 size_t tensor_plain_bytes(const TensorDesc *d);                   /* row-major, no padding */

@@ -3,7 +3,7 @@
 #ifndef CONVOY_KERNELS_CUDA_BATCHNORM_PARTS_H
 #define CONVOY_KERNELS_CUDA_BATCHNORM_PARTS_H
 #include "kernels/cuda/rows.h"
-#include "kernels/tensor.h"
+#include "kernels/dtype.h"
 
 typedef struct BnFinalize {
     int c, cp;

@@ -7,7 +7,7 @@
  * and destroy are left. */
 #ifndef CONVOY_TRAINER_COMM_DEVICE_TRANSPORT_H
 #define CONVOY_TRAINER_COMM_DEVICE_TRANSPORT_H
-#include "kernels/tensor.h"
+#include "kernels/dtype.h"
 #include "trainer/comm/device_comm.h"
 
 typedef struct DeviceTransport DeviceTransport;

@@ -6,7 +6,8 @@
 #ifndef CONVOY_KERNELS_CUDA_CUDNN_CUDNN_WRITE_H
 #define CONVOY_KERNELS_CUDA_CUDNN_CUDNN_WRITE_H
 #include "kernels/cuda/cudnn/cudnn_api.h"
-#include "kernels/tensor.h"
+#include "kernels/dtype.h"
+#include <stdbool.h>
 
 typedef struct CudnnTensor {
     int64_t id; /* unique in the graph */
