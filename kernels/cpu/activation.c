@@ -1,6 +1,6 @@
 /* activation.c - y = act(x) and dx = dy act'(y), element by element in whatever layout x has. */
+#include "kernels/cpu/cpu.h"
 #include "kernels/cpu/cpu_math.h"
-#include "kernels/cpu/lanes.h"
 #include <string.h>
 
 /* NaN is no number below zero: it passes, forward and backward, as in torch. */

@@ -1,5 +1,5 @@
 /* add.c - y = a + b, element by element in whatever layout both have; y may lie over either. */
-#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/cpu.h"
 
 CPU_CLONES static void add(float *y, const float *a, const float *b, int64_t count, float factor)
 {

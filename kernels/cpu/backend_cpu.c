@@ -7,6 +7,9 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/fusion.h"
+#include "kernels/cpu/layout.h"
+#include "kernels/cpu/transfer.h"
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>

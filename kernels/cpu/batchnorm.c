@@ -140,7 +140,7 @@ static void begin_block(const void *ctx, int64_t block, BnLanes *lanes)
     const float *x = f->x + block * v->hw * v->b;
     int64_t positions = v->hw < GUESS_POSITIONS ? v->hw : GUESS_POSITIONS;
     memset(lanes, 0, sizeof *lanes);
-    for (int64_t c = 0; c < cpu_block_channels(v, block); c++) {
+    for (int64_t c = 0; c < cpu_view_channels(v, block); c++) {
         float sum = 0;
         for (int64_t p = 0; p < positions; p++) sum += x[p * v->b + c];
         cpu_lanes_fill(lanes->mean, c, v->b, sum / (float)positions);
@@ -158,7 +158,7 @@ static void finish_block(const void *ctx, int64_t block, const BnSums *total, Bn
 {
     const Forward *f = ctx;
     double values = (double)f->view.n * (double)f->view.hw, m = (double)f->attr->momentum;
-    for (int64_t c = 0; c < cpu_block_channels(&f->view, block); c++) {
+    for (int64_t c = 0; c < cpu_view_channels(&f->view, block); c++) {
         int64_t channel = block * f->view.b + c;
         double offset = cpu_lanes_sum(total->first, c, f->view.b) / values,
                mean = (double)lanes->mean[c] + offset;
@@ -198,7 +198,7 @@ static void run_frozen(const Forward *f, int threads, BnLanes *lanes)
     const CpuView *v = &f->view;
     for (int64_t block = 0; block < v->cb; block++) {
         memset(&lanes[block], 0, sizeof lanes[block]);
-        for (int64_t c = 0; c < cpu_block_channels(v, block); c++) {
+        for (int64_t c = 0; c < cpu_view_channels(v, block); c++) {
             int64_t channel = block * v->b + c;
             set_channel(f, block, c, f->running_mean[channel],
                         inverse_std(f, (double)f->running_var[channel]), &lanes[block]);

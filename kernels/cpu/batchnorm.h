@@ -13,6 +13,7 @@
 #ifndef CONVOY_KERNELS_CPU_BATCHNORM_H
 #define CONVOY_KERNELS_CPU_BATCHNORM_H
 #include "kernels/cpu/lanes.h"
+#include "kernels/cpu/view.h"
 
 /* lane l holds the values of channel l % b of the block; zero for channels past C */
 typedef struct BnLanes {

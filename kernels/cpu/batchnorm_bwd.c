@@ -204,7 +204,7 @@ static void begin_block(const void *ctx, int64_t block, BnLanes *lanes)
     const Backward *g = ctx;
     int64_t b = g->view.b;
     memset(lanes, 0, sizeof *lanes);
-    for (int64_t c = 0; c < cpu_block_channels(&g->view, block); c++) {
+    for (int64_t c = 0; c < cpu_view_channels(&g->view, block); c++) {
         int64_t channel = block * b + c;
         cpu_lanes_fill(lanes->mean, c, b, g->saved[channel]);
         cpu_lanes_fill(lanes->scale, c, b, g->gamma[channel] * g->saved[g->view.c + channel]);
@@ -230,7 +230,7 @@ static void finish_block(const void *ctx, int64_t block, const BnSums *total, Bn
     const Backward *g = ctx;
     int64_t b = g->view.b;
     double values = (double)g->view.n * (double)g->view.hw;
-    for (int64_t c = 0; c < cpu_block_channels(&g->view, block); c++) {
+    for (int64_t c = 0; c < cpu_view_channels(&g->view, block); c++) {
         int64_t channel = block * b + c;
         double inv_std = (double)g->saved[g->view.c + channel];
         double sum_dz = cpu_lanes_sum(total->first, c, b),

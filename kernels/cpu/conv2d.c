@@ -11,6 +11,7 @@
  * like them. */
 #include "kernels/cpu/conv2d.h"
 #include "base/mem.h"
+#include "kernels/cpu/view.h"
 
 enum { ROLE_X, ROLE_W, ROLE_Y, ROLE_COUNT };
 
@@ -140,8 +141,8 @@ static Status prepare(OpInstance *op, ConvDirection direction)
     const ConvGeometry full =
         conv2d_geometry(op->attr, &t[ROLE_X]->desc, &t[ROLE_W]->desc, &t[ROLE_Y]->desc);
     const ConvGeometry live = conv2d_crop(&full);
-    cpu_decide_activation(b, t[ROLE_X]);
-    cpu_decide_activation(b, t[ROLE_Y]);
+    cpu_view_decide(b, t[ROLE_X]);
+    cpu_view_decide(b, t[ROLE_Y]);
     TRY(cpu_layout_of_tensor(b, &have[ROLE_X].layout, t[ROLE_X]));
     TRY(cpu_layout_of_tensor(b, &have[ROLE_Y].layout, t[ROLE_Y]));
     TRY(conv2d_decide_weights(b, &full, have[ROLE_X].layout, have[ROLE_Y].layout, t[ROLE_W]));

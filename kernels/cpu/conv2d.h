@@ -2,7 +2,7 @@
  * it is used (conv2d.c). */
 #ifndef CONVOY_KERNELS_CPU_CONV2D_H
 #define CONVOY_KERNELS_CPU_CONV2D_H
-#include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/steps.h"
 
 typedef struct ConvGeometry {
     int64_t x[4], w[LAYOUT_MAX_RANK], y[4]; /* w: [K,C,R,S], or [G,K/G,C/G,R,S] with groups */

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "kernels/cpu/conv2d.h"
 #include "kernels/cpu/fold.h"
+#include "kernels/cpu/view.h"
 
 typedef struct State {
     CpuSteps steps;
@@ -84,15 +85,15 @@ static Status decide(CpuBackend *b, OpInstance *op, const ConvGeometry *full, Op
                         .y = cpu_steps_operand_out(CONV_BN_OUT_Y, NULL),
                         .residual = cpu_steps_operand_in(CONV_BN_IN_RESIDUAL, NULL) };
     for (int i = CONV_BN_IN_GAMMA; i <= CONV_BN_IN_RUNNING_VAR; i++) cpu_decide_plain(&op->in[i]);
-    cpu_decide_activation(b, x);
-    cpu_decide_activation(b, y);
+    cpu_view_decide(b, x);
+    cpu_view_decide(b, y);
     TRY(cpu_layout_of_tensor(b, &have->x.layout, x));
     TRY(cpu_layout_of_tensor(b, &have->y.layout, y));
     TRY(conv2d_decide_weights(b, full, have->x.layout, have->y.layout, w));
     have->w.layout = w->layout;
     if (!w->layout) TRY(cpu_layout_plain(b, &have->w.layout, full->w_rank, full->w));
     if (residual->desc.rank == 0) return OK;
-    cpu_decide_activation(b, residual);
+    cpu_view_decide(b, residual);
     return cpu_layout_of_tensor(b, &have->residual.layout, residual);
 }
 

@@ -12,6 +12,7 @@
  * left out; the result is the same sum. */
 #include "base/log.h"
 #include "kernels/cpu/conv2d.h"
+#include "kernels/cpu/dnnl.h"
 #include <string.h>
 
 ConvGeometry conv2d_geometry(const Conv2dAttr *a, const TensorDesc *x, const TensorDesc *w,

@@ -21,25 +21,25 @@ typedef struct CpuBackend {
     struct CpuLayouts *layouts; /* all layouts made so far; owned */
     struct CpuEngine *engine;   /* oneDNN engine and stream; owned */
 } CpuBackend;
+CpuBackend *cpu_backend_of(const OpInstance *op);
 
-/* The activation layout of desc and its physical size; NULL for plain. */
-const Layout *cpu_activation_layout(CpuBackend *b, const TensorDesc *desc, size_t *bytes);
-/* Sets an undecided tensor (bytes == 0) to its activation layout, or to plain for ranks below 4. */
-void cpu_decide_activation(CpuBackend *b, OpTensor *t);
-void cpu_decide_plain(OpTensor *t);
-
-/* BackendVTable.takes_fusion (fusion.c). */
-bool cpu_fusion_takes(void *backend, const Fusion *fusion);
-
-/* How a kernel sees an activation: [n][cb][hw][b]. block is 1 for plain N,C,H,W. ASSERTs that the
- * layout is one of the two. */
-typedef struct CpuView {
-    int64_t n, c, cb, h, w, hw, b;
-} CpuView;
-CpuView cpu_view(const OpTensor *t);
-
+void cpu_decide_plain(OpTensor *t); /* if it is undecided (bytes == 0) */
 /* 0-based share of [0,total) for part of parts: *first and *last. */
 void cpu_share(int64_t total, int part, int parts, int64_t *first, int64_t *last);
+
+/* Decides t like model (same shape, same memory) or checks that it is so already. */
+Status cpu_decide_like(OpTensor *t, const OpTensor *model, const OpInstance *op);
+/* Error unless t was decided with at least one byte: inputs that some earlier node had to make. */
+Status cpu_require_decided(const OpTensor *t, const OpInstance *op);
+Status cpu_bind_nothing(OpInstance *op);
+/* Threads worth waking for that many elements: the team, or 1 where starting it costs more than the
+ * work. */
+int cpu_team(const OpInstance *op, int64_t elements);
+/* y[i] = f(a[i], b[i]) over count floats, shared out to the team; b NULL where f reads none. y may
+ * lie over a or b. */
+typedef void (*CpuPointwise)(float *y, const float *a, const float *b, int64_t count, float factor);
+void cpu_pointwise(const OpInstance *op, CpuPointwise f, float *y, const float *a, const float *b,
+                   int64_t count, float factor);
 
 extern const OpImpl cpu_input, cpu_conv2d, cpu_conv2d_bwd_data, cpu_conv2d_bwd_weights,
     cpu_batchnorm, cpu_batchnorm_bwd, cpu_activation, cpu_activation_bwd, cpu_add, cpu_pool2d,

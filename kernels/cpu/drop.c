@@ -2,7 +2,7 @@
  * whatever layout that lies, or one for each element of a row. Images are shared out to the
  * team. */
 #include "kernels/drop.h"
-#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/cpu.h"
 
 CPU_CLONES static void multiply(float *y, const float *x, int64_t count, float factor)
 {

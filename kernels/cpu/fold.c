@@ -5,6 +5,7 @@
  * channel an element belongs to follows from the tile's cell and from its place in the tile, of
  * which there is a table. */
 #include "kernels/cpu/fold.h"
+#include "kernels/cpu/dnnl.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* fold.h - weights of a convolution with the batch norm behind it multiplied in. */
 #ifndef CONVOY_KERNELS_CPU_FOLD_H
 #define CONVOY_KERNELS_CPU_FOLD_H
-#include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/layout.h"
 
 #define FOLD_MAX_TILE 1024
 typedef struct CpuFold {

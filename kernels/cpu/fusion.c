@@ -5,8 +5,10 @@
  * answer must not depend, since evaluations give the same bits however many ranks share the images.
  * FUSE_ALL takes it wherever the convolution is computed by the same implementation with and
  * without. */
+#include "kernels/cpu/fusion.h"
 #include "kernels/cpu/conv2d.h"
 #include "kernels/cpu/fold.h"
+#include "kernels/cpu/view.h"
 
 /* ResNet-50 at 224 pixels: 32 of 53 convolutions with 0.89 of all elements of y, and 0.16 of the
  * weights. */
@@ -28,8 +30,8 @@ static Status choose(CpuBackend *b, const OpShape *op, const ConvEpilogue *epilo
                        live = conv2d_crop(&full);
     ConvProblem problem = { .direction = CONV_FORWARD, .geometry = &live, .epilogue = epilogue };
     OpTensor tx = { .desc = *x }, ty = { .desc = *y };
-    cpu_decide_activation(b, &tx);
-    cpu_decide_activation(b, &ty);
+    cpu_view_decide(b, &tx);
+    cpu_view_decide(b, &ty);
     TRY(cpu_layout_of_tensor(b, &problem.x, &tx));
     TRY(cpu_layout_of_tensor(b, &problem.y, &ty));
     TRY(conv2d_choose(b, &problem, out));

@@ -2,6 +2,7 @@
  * memory each. Sums are float over a run of SUM_STEPS values per lane and double beyond it. */
 #include "kernels/cpu/cpu_math.h"
 #include "kernels/cpu/lanes.h"
+#include "kernels/cpu/view.h"
 #include <string.h>
 
 enum { SUM_STEPS = 128 };
@@ -11,7 +12,7 @@ static void spread_gates(const CpuView *v, int64_t plane, const float *g, float 
 {
     int64_t block = plane % v->cb, n = plane / v->cb;
     memset(lanes, 0, CPU_LANES * sizeof *lanes);
-    for (int64_t c = 0; c < cpu_block_channels(v, block); c++)
+    for (int64_t c = 0; c < cpu_view_channels(v, block); c++)
         cpu_lanes_fill(lanes, c, v->b, cpu_sigmoid(g[n * v->c + block * v->b + c]));
 }
 
@@ -104,7 +105,7 @@ static Status gate_bwd_run(OpInstance *op, Stream *stream)
         int64_t count = v.hw * v.b, at = plane * count, block = plane % v.cb, n = plane / v.cb;
         spread_gates(&v, plane, g, gates);
         gate_bwd_plane(dx + at, dy + at, x + at, count, gates, sums);
-        for (int64_t c = 0; c < cpu_block_channels(&v, block); c++) {
+        for (int64_t c = 0; c < cpu_view_channels(&v, block); c++) {
             const int64_t at_g = n * v.c + block * v.b + c;
             /* s (1 - s); 1 - s itself would lose the digits of gates near 1 */
             double slope = (double)cpu_sigmoid(g[at_g]) * (double)cpu_sigmoid(-g[at_g]);

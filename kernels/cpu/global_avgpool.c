@@ -2,6 +2,7 @@
  * block of an image at a time. Sums are float over a run of SUM_STEPS values per lane and double
  * beyond it. */
 #include "kernels/cpu/lanes.h"
+#include "kernels/cpu/view.h"
 #include <string.h>
 
 enum { SUM_STEPS = 128 };
@@ -58,7 +59,7 @@ static Status global_avgpool_run(OpInstance *op, Stream *stream)
         int64_t block = plane % v.cb, n = plane / v.cb;
         double sums[CPU_LANES];
         sum_plane(x + plane * v.hw * v.b, v.hw * v.b, sums);
-        for (int64_t c = 0; c < cpu_block_channels(&v, block); c++)
+        for (int64_t c = 0; c < cpu_view_channels(&v, block); c++)
             y[n * v.c + block * v.b + c] = (float)(cpu_lanes_sum(sums, c, v.b) / (double)v.hw);
     }
     return OK;
@@ -67,7 +68,7 @@ static Status global_avgpool_run(OpInstance *op, Stream *stream)
 static Status global_avgpool_bwd_prepare(OpInstance *op)
 {
     cpu_decide_plain(&op->in[GLOBAL_AVGPOOL_BWD_IN_DY]);
-    cpu_decide_activation(cpu_backend_of(op), &op->out[GLOBAL_AVGPOOL_BWD_OUT_DX]);
+    cpu_view_decide(cpu_backend_of(op), &op->out[GLOBAL_AVGPOOL_BWD_OUT_DX]);
     op->implementation = "lanes";
     return OK;
 }
@@ -83,7 +84,7 @@ static Status global_avgpool_bwd_run(OpInstance *op, Stream *stream)
     for (int64_t plane = 0; plane < v.n * v.cb; plane++) {
         int64_t block = plane % v.cb, n = plane / v.cb;
         float value[CPU_LANES] = { 0 };
-        for (int64_t c = 0; c < cpu_block_channels(&v, block); c++)
+        for (int64_t c = 0; c < cpu_view_channels(&v, block); c++)
             cpu_lanes_fill(value, c, v.b, dy[n * v.c + block * v.b + c] / (float)v.hw);
         fill_plane(dx + plane * v.hw * v.b, v.hw * v.b, value);
     }

@@ -7,7 +7,7 @@
  * further tables, of products with lambda and with the rest, so that only their sum is left and
  * every rounding is where op.h says. */
 #include "base/mem.h"
-#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/view.h"
 #include <string.h>
 
 enum { BYTE_VALUES = 256 };
@@ -52,7 +52,7 @@ static Status input_prepare(OpInstance *op)
                     OP_MAX_IMAGE_CHANNELS);
     for (int i = INPUT_IN_IMAGES; i <= INPUT_IN_MIX; i++)
         if (op->in[i].desc.rank != 0) cpu_decide_plain(&op->in[i]);
-    cpu_decide_activation(cpu_backend_of(op), &op->out[INPUT_OUT_X]);
+    cpu_view_decide(cpu_backend_of(op), &op->out[INPUT_OUT_X]);
     InputState *state = mem_alloc(sizeof *state);
     if (!state) return ERR_MEMORY;
     for (int64_t c = 0; c < images->dims[3]; c++)

@@ -1,8 +1,8 @@
-/* layout.c - how tensors lie in the CPU backend's memory: the interned layouts, the activation
- * layout, views of it, shares of work.
+/* layout.c - how tensors lie in the CPU backend's memory: the interned layouts.
  *
  * Layouts are few (a network has some hundreds of shapes at most) and looked up in prepare() only,
  * so they are one linked list. */
+#include "kernels/cpu/layout.h"
 #include "base/mem.h"
 #include "kernels/cpu/dnnl.h"
 #include <string.h>
@@ -154,7 +154,7 @@ Status cpu_layout_for_tensor(CpuBackend *b, const Layout **out, const Layout *la
     return OK;
 }
 
-const Layout *cpu_activation_layout(CpuBackend *b, const TensorDesc *desc, size_t *bytes)
+const Layout *cpu_layout_of_activation(CpuBackend *b, const TensorDesc *desc, size_t *bytes)
 {
     *bytes = tensor_plain_bytes(desc);
     if (desc->rank != 4 || desc->dtype != DTYPE_F32 || desc->dims[1] < b->block) return NULL;
@@ -168,39 +168,4 @@ const Layout *cpu_activation_layout(CpuBackend *b, const TensorDesc *desc, size_
         if (l == found) l->block = b->block;
     *bytes = found->bytes;
     return found;
-}
-
-void cpu_decide_activation(CpuBackend *b, OpTensor *t)
-{
-    if (t->bytes) return;
-    t->layout = cpu_activation_layout(b, &t->desc, &t->bytes);
-}
-
-void cpu_decide_plain(OpTensor *t)
-{
-    if (t->bytes) return;
-    t->layout = NULL;
-    t->bytes = tensor_plain_bytes(&t->desc);
-}
-
-CpuView cpu_view(const OpTensor *t)
-{
-    const TensorDesc *d = &t->desc;
-    CpuView v = { 1, 1, 1, 1, 1, 1, 1 };
-    if (d->rank > 0) v.n = d->dims[0];
-    if (d->rank > 1) v.c = d->dims[1];
-    if (d->rank > 2) v.h = d->dims[2];
-    if (d->rank > 3) v.w = d->dims[3];
-    v.hw = v.h * v.w;
-    ASSERT(!t->layout || t->layout->block);
-    if (t->layout) v.b = t->layout->block;
-    v.cb = (v.c + v.b - 1) / v.b;
-    return v;
-}
-
-void cpu_share(int64_t total, int part, int parts, int64_t *first, int64_t *last)
-{
-    int64_t each = total / parts, rest = total % parts;
-    *first = part * each + (part < rest ? part : rest);
-    *last = *first + each + (part < rest ? 1 : 0);
 }

@@ -6,6 +6,8 @@
  * gradient) passes through a plain copy in the workspace. */
 #include "base/mem.h"
 #include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/steps.h"
+#include "kernels/cpu/view.h"
 #include <string.h>
 
 typedef struct LinearState {
@@ -21,7 +23,7 @@ static Status prepare(OpInstance *op, OpTensor *x, CpuPlace place, int slot)
     LinearState *s = op->state = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     op->implementation = "sgemm";
-    cpu_decide_activation(b, x);
+    cpu_view_decide(b, x);
     for (int i = 0; i < OP_MAX_INPUTS; i++) {
         if (op->in[i].desc.rank) cpu_decide_plain(&op->in[i]);
         ASSERT(&op->in[i] == x || !op->in[i].layout);

@@ -1,6 +1,6 @@
 /* loss_scale.c - the dynamic loss scale: is a tensor finite, and torch.amp.GradScaler's rule (see
  * LossScaleAttr). */
-#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/cpu.h"
 
 /* An exponent of all ones, in a form that vectorises: x - x is 0 for finite x and NaN for all
  * others. */

@@ -8,6 +8,7 @@
  * output's gradient where it came from, in the order of outputs. The index tensor is plain N,C,P,Q
  * bytes whatever the layout of the activations. */
 #include "kernels/cpu/lanes.h"
+#include "kernels/cpu/view.h"
 #include <string.h>
 
 enum { MAX_TAPS = 256 }; /* an index is one byte */
@@ -166,7 +167,7 @@ CPU_CLONES static void backward_plane(const Pool *k, const float *dy, const uint
 
 static Status pool2d_prepare(OpInstance *op)
 {
-    TRY(cpu_decide_like_blocks(&op->out[POOL_OUT_Y], &op->in[POOL_IN_X], op));
+    TRY(cpu_view_decide_like(&op->out[POOL_OUT_Y], &op->in[POOL_IN_X], op));
     if (op->out[POOL_OUT_INDEX].desc.rank != 0) cpu_decide_plain(&op->out[POOL_OUT_INDEX]);
     op->implementation = "lanes";
     return OK;
@@ -185,7 +186,7 @@ static Status pool2d_run(OpInstance *op, Stream *stream)
     for (int64_t plane = 0; plane < k.x.n * k.x.cb; plane++) {
         int64_t block = plane % k.x.cb, channel = plane / k.x.cb * k.x.c + block * k.x.b;
         forward_plane(&k, x + plane * k.x.hw * k.x.b, y + plane * k.y.hw * k.y.b,
-                      index ? index + channel * k.y.hw : NULL, cpu_block_channels(&k.x, block));
+                      index ? index + channel * k.y.hw : NULL, cpu_view_channels(&k.x, block));
     }
     return OK;
 }
@@ -193,7 +194,7 @@ static Status pool2d_run(OpInstance *op, Stream *stream)
 static Status pool2d_bwd_prepare(OpInstance *op)
 {
     op->implementation = "lanes";
-    return cpu_decide_like_blocks(&op->out[POOL_BWD_OUT_DX], &op->in[POOL_BWD_IN_DY], op);
+    return cpu_view_decide_like(&op->out[POOL_BWD_OUT_DX], &op->in[POOL_BWD_IN_DY], op);
 }
 
 static Status pool2d_bwd_run(OpInstance *op, Stream *stream)
@@ -210,7 +211,7 @@ static Status pool2d_bwd_run(OpInstance *op, Stream *stream)
     for (int64_t plane = 0; plane < k.x.n * k.x.cb; plane++) {
         int64_t block = plane % k.x.cb, channel = plane / k.x.cb * k.x.c + block * k.x.b;
         backward_plane(&k, dy + plane * k.y.hw * k.y.b, index ? index + channel * k.y.hw : NULL,
-                       dx + plane * k.x.hw * k.x.b, cpu_block_channels(&k.x, block));
+                       dx + plane * k.x.hw * k.x.b, cpu_view_channels(&k.x, block));
     }
     return OK;
 }

@@ -1,6 +1,6 @@
 /* scale.c - y = x * factor, element by element; y may lie over x. Its tensors may be flat slabs
  * that nothing decided before. */
-#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/cpu.h"
 
 CPU_CLONES static void scale(float *y, const float *x, const float *none, int64_t count,
                              float factor)

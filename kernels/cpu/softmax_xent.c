@@ -9,7 +9,7 @@
  * leaves its four numbers in the workspace and one thread adds them in the order of rows, so stats
  * are the same bits for any number of threads. An image whose row holds a NaN has loss NaN and
  * counts as wrong. */
-#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/cpu.h"
 #include <math.h>
 #include <string.h>
 

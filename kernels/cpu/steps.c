@@ -1,10 +1,11 @@
 /* steps.c - lists of oneDNN primitives and small loops that an op instance walks at run time. See
- * dnnl.h.
+ * steps.h.
  *
  * A primitive's memory objects are made once, in prepare(), without an address; bind() points them
  * at theirs. oneDNN 2 zeroes the padding of a blocked memory object when it is pointed somewhere:
  * bind() happens between steps, when padding is the only thing there that must be defined, so that
  * is welcome. */
+#include "kernels/cpu/steps.h"
 #include "base/mem.h"
 #include "kernels/cpu/dnnl.h"
 #include <string.h>
@@ -82,12 +83,28 @@ Status cpu_steps_add_primitive(CpuBackend *b, CpuSteps *s, dnnl_primitive_desc_t
     return st;
 }
 
+/* Caller destroys *out. Scratchpad in user mode. */
+static Status create_reorder(CpuBackend *b, dnnl_primitive_desc_t *out, const Layout *from,
+                             const Layout *to)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    *out = NULL;
+    TRY_DNNL(dnnl_primitive_attr_create(&attr));
+    dnnl_status_t st = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    if (st == dnnl_success)
+        st = dnnl_reorder_primitive_desc_create(out, dnnl_compat_desc_ref(&from->desc),
+                                                b->engine->engine, dnnl_compat_desc_ref(&to->desc),
+                                                b->engine->engine, attr);
+    dnnl_primitive_attr_destroy(attr);
+    return cpu_dnnl_status(st, "reorder");
+}
+
 Status cpu_steps_add_reorder(CpuBackend *b, CpuSteps *s, CpuOperand from, CpuOperand to)
 {
     static const int arg_ids[] = { DNNL_ARG_FROM, DNNL_ARG_TO };
     const CpuOperand operands[] = { from, to };
     dnnl_primitive_desc_t pd = NULL;
-    TRY(cpu_dnnl_reorder_create(b, &pd, from.layout, to.layout));
+    TRY(create_reorder(b, &pd, from.layout, to.layout));
     return cpu_steps_add_primitive(b, s, pd, 2, arg_ids, operands);
 }
 

@@ -3,7 +3,7 @@
  *
  * x and y may lie in different layouts (x plain because it has few channels, y in blocks). Where
  * they lie alike whole positions are moved; else one channel at a time. */
-#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/view.h"
 #include <string.h>
 
 typedef struct Grid { /* where the kept positions are: small[p,q] <-> large[p*stride, q*stride] */
@@ -54,7 +54,7 @@ static Status prepare(OpInstance *op)
 {
     /* both kinds have one input and one output in slot 0 */
     TRY(cpu_require_decided(&op->in[0], op));
-    cpu_decide_activation(cpu_backend_of(op), &op->out[0]);
+    cpu_view_decide(cpu_backend_of(op), &op->out[0]);
     op->implementation = "copy";
     return OK;
 }

@@ -3,8 +3,9 @@
  *
  * Synchronous and rare, so it makes its primitives on the spot. A tensor without a layout is copied
  * as bytes whatever its type. */
+#include "kernels/cpu/transfer.h"
 #include "base/mem.h"
-#include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/steps.h"
 #include <string.h>
 
 /* Through the same steps that ops use: operand 0 is the op's input 0, operand 1 its output 0. */

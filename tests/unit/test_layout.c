@@ -1,6 +1,7 @@
 /* The CPU backend's memory: layouts, views, export and import, and a convolution's weights shared
  * by two batch sizes. */
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/layout.h"
+#include "kernels/cpu/view.h"
 #include "tests/test.h"
 #include <math.h>
 #include <stdlib.h>
@@ -92,15 +93,15 @@ TEST(activations_are_blocked_from_one_block_on)
     TensorDesc images = f32x4(2, 3, 5, 7), odd = f32x4(2, cpu->block + 4, 5, 7),
                flat = tensor_desc(DTYPE_F32, 2, (int64_t[]){ 4, 64 });
     size_t bytes;
-    CHECK(cpu_activation_layout(cpu, &images, &bytes) == NULL);
+    CHECK(cpu_layout_of_activation(cpu, &images, &bytes) == NULL);
     CHECK_INT(bytes, 2 * 3 * 5 * 7 * 4);
-    CHECK(cpu_activation_layout(cpu, &flat, &bytes) == NULL);
-    const Layout *layout = cpu_activation_layout(cpu, &odd, &bytes);
+    CHECK(cpu_layout_of_activation(cpu, &flat, &bytes) == NULL);
+    const Layout *layout = cpu_layout_of_activation(cpu, &odd, &bytes);
     CHECK(layout != NULL);
     CHECK_INT(bytes, 2 * 2 * cpu->block * 5 * 7 * 4);
-    CHECK(cpu_activation_layout(cpu, &odd, &bytes) == layout);
+    CHECK(cpu_layout_of_activation(cpu, &odd, &bytes) == layout);
     OpTensor t = { .desc = odd };
-    cpu_decide_activation(cpu, &t);
+    cpu_view_decide(cpu, &t);
     CpuView v = cpu_view(&t);
     CHECK_INT(v.b, cpu->block);
     CHECK_INT(v.cb, 2);
@@ -118,7 +119,7 @@ TEST(blocked_elements_are_where_the_view_says)
 {
     start();
     OpTensor t = { .desc = f32x4(2, cpu->block + 4, 3, 2) };
-    cpu_decide_activation(cpu, &t);
+    cpu_view_decide(cpu, &t);
     fill(&t, 3);
     CpuView v = cpu_view(&t);
     float *host = numbers(&t.desc, 3);
