@@ -107,23 +107,25 @@ typedef struct DeviceVTable {
     int (*device_index)(const Backend *b);
 } DeviceVTable;
 
+/* Fusions that a backend's kernels offer, which models/graph/fuse.c may then use. */
+typedef struct FusionVTable {
+    bool add_into_batchnorm_bwd; /* OP_BATCHNORM_BWD sums two gradients of y by itself */
+    /* Whether fusion's ops `after` are to run in the place of those `before`: FuseMode says so, or
+     * they are faster, which may be measured now. void, so that models/ can call it (FuseOptions).
+     * NULL: the backend has none of the ops that OpDef.fused marks. */
+    bool (*takes)(void *backend, const Fusion *fusion);
+    /* What takes() has answered: "statistics 23 of 24 shapes, 1 without an engine; ..."; "" if it
+     * was not called. NULL: it says nothing. */
+    void (*describe)(const Backend *b, char *out, size_t bytes);
+} FusionVTable;
+
 typedef struct BackendVTable {
     const char *name;         /* "cpu", "cuda", "ref" */
     const OpImpl *const *ops; /* [OP_COUNT]; NULL where unsupported */
-    /* Fusions that this backend's kernels offer, which models/graph/fuse.c may then use. */
-    bool fuses_add_into_batchnorm_bwd;
-    /* Whether this backend would rather run fusion's ops after than those before; may time both.
-     * void, so that models/ can call it (FuseOptions). NULL: it has none of the ops that
-     * OpDef.fused marks. */
-    bool (*takes_fusion)(void *backend, const Fusion *fusion);
-    /* What it has answered: "statistics 23 of 24 shapes, 1 without an engine; ..."; "" if it was
-     * not asked. NULL: it says nothing. */
-    void (*describe_fusions)(const Backend *b, char *out, size_t bytes);
-    /* What a library does rather than this backend's own kernels, likewise; NULL: there is no
-     * choice. */
-    void (*describe_kernels)(const Backend *b, char *out, size_t bytes);
+    FusionVTable fusion;
     /* NULL: host memory, and work is done when run() returns */
     const DeviceVTable *device;
+
     size_t alignment;                                      /* of every tensor and workspace */
     Status (*alloc)(Backend *b, size_t bytes, void **out); /* zero-filled memory that ops can use */
     void (*free)(Backend *b, void *p);
@@ -132,13 +134,18 @@ typedef struct BackendVTable {
      * Bit-preserving: import(export(x)) == x, padding included (it is zero). */
     Status (*export_tensor)(Backend *b, const OpTensor *t, void *host);
     Status (*import_tensor)(Backend *b, const OpTensor *t, const void *host);
+
     Status (*stream_create)(Backend *b, Lane lane, Stream **out);
     void (*stream_destroy)(Backend *b, Stream *s);
     /* returns when all work enqueued so far has finished */
     Status (*stream_wait)(Backend *b, Stream *s);
-    void (*destroy)(Backend *b);
+
     /* "oneDNN 2.6.3, AVX2, blocks of 8, 2 threads" */
     void (*describe)(const Backend *b, char *out, size_t bytes);
+    /* How often a library's kernels were chosen over the backend's own, in the form of
+     * FusionVTable.describe; NULL: there is no choice. */
+    void (*describe_kernels)(const Backend *b, char *out, size_t bytes);
+    void (*destroy)(Backend *b);
 } BackendVTable;
 
 struct Backend { /* first member of every backend's own struct */
@@ -151,48 +158,6 @@ typedef enum FuseMode { FUSE_AUTO, FUSE_NONE, FUSE_ALL, FUSE_MODE_COUNT } FuseMo
 /* threads: size of the compute team; 0 = all CPUs this process may run on. One CPU backend per
  * process. */
 Status backend_cpu_create(Backend **out, int threads, FuseMode fuse);
-/* How the CUDA backend computes. Parameters, their gradients, statistics and the loss are f32 in
- * all of them. */
-typedef enum Precision {
-    PRECISION_FP32,
-    PRECISION_TF32,
-    PRECISION_BF16,
-    PRECISION_FP16,
-    PRECISION_COUNT
-} Precision;
-/* Who computes what both can: the backend's own kernels, cuDNN, or whichever was measured to be
- * faster. */
-typedef enum KernelMode { KERNELS_OWN, KERNELS_CUDNN, KERNELS_AUTO, KERNEL_MODE_COUNT } KernelMode;
-typedef struct CudaOptions {
-    int device;    /* index among the visible ones */
-    FuseMode fuse; /* all fusions are of f16 */
-    /* norms in training; convolutions with one filter for each channel */
-    KernelMode batchnorm, depthwise;
-    Precision precision;
-    /* bytes per op; 0: 256 MB where the computation is 16-bit, 2048 MB in fp32 and tf32 */
-    size_t workspace_limit;
-    const char *plan_cache; /* folder for chosen cuDNN plans; NULL: none. Borrowed during create. */
-    /* deviceless: a JSON text of device properties; prepare() works, nothing can be allocated or
-     * run. NULL: the device itself. Borrowed during create. */
-    const char *properties;
-} CudaOptions;
-/* Number of usable devices; 0 with a sentence in why (no driver, no cuDNN, built without CUDA,
- * ...). */
-int backend_cuda_devices(char *why, size_t why_bytes);
-/* Compute capability of the device that o names or describes, before a backend is made for it: 90
- * is sm_90. */
-Status backend_cuda_capability(const CudaOptions *o, int *out);
-/* Bytes of device that are free before a backend is made for it. Makes this process' context there,
- * if it has none. */
-Status backend_cuda_free_memory(int device, size_t *out);
-/* "compiled with CUDA 13.0, cuDNN 9.19.0, cuBLASLt 13.1.0; found driver 13.0, cuDNN 9.19.0,
- * cuBLASLt 13.1.0", with what is missing in its place, or "not built". */
-void backend_cuda_versions(char *out, size_t bytes);
-/* The backend's table without a device, for tests of it; NULL in a build without CUDA. */
-const BackendVTable *backend_cuda_table(void);
-/* ERR_ENV naming what is missing: built without CUDA, library, device, precision that the device
- * lacks. */
-Status backend_cuda_create(Backend **out, const CudaOptions *o);
 /* float64 plain loops behind the same interface: all f32 slots hold double, layouts are plain.
  * Linked by tests only. */
 Status backend_ref_create(Backend **out);

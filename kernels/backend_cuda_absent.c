@@ -1,5 +1,5 @@
 /* backend_cuda_absent.c - stands for the CUDA backend in a build without it. */
-#include "kernels/backend.h"
+#include "kernels/backend_cuda.h"
 #include <stdio.h>
 
 static const char reason[] = "this convoy was built without CUDA";

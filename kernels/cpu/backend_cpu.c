@@ -141,8 +141,7 @@ static void cpu_describe(const Backend *backend, char *out, size_t bytes)
 static const BackendVTable vtable = {
     .name = "cpu",
     .ops = ops,
-    .fuses_add_into_batchnorm_bwd = true,
-    .takes_fusion = cpu_fusion_takes,
+    .fusion = { .add_into_batchnorm_bwd = true, .takes = cpu_fusion_takes },
     .alignment = MEM_ALIGN,
     .alloc = cpu_alloc,
     .free = cpu_free,

@@ -3,5 +3,5 @@
 #define CONVOY_KERNELS_CPU_FUSION_H
 #include "kernels/op.h"
 
-bool cpu_fusion_takes(void *backend, const Fusion *fusion); /* BackendVTable.takes_fusion */
+bool cpu_fusion_takes(void *backend, const Fusion *fusion); /* FusionVTable.takes */
 #endif

@@ -190,9 +190,9 @@ static void cuda_destroy(Backend *backend)
 static const BackendVTable vtable = {
     .name = "cuda",
     .ops = ops,
-    .fuses_add_into_batchnorm_bwd = true,
-    .takes_fusion = cuda_fusion_takes,
-    .describe_fusions = cuda_fusion_describe,
+    .fusion = { .add_into_batchnorm_bwd = true,
+                .takes = cuda_fusion_takes,
+                .describe = cuda_fusion_describe },
     .describe_kernels = cuda_describe_kernels,
     .device = &cuda_device_vtable,
     .alignment = 256,

@@ -33,7 +33,7 @@
  * shared memory only. */
 #ifndef CONVOY_KERNELS_CUDA_CUDA_H
 #define CONVOY_KERNELS_CUDA_CUDA_H
-#include "kernels/backend.h"
+#include "kernels/backend_cuda.h"
 #include <cuda_runtime_api.h>
 
 typedef enum CudaFormat {

@@ -185,9 +185,9 @@ static void ref_describe_fusions(const Backend *b, char *out, size_t bytes)
 static const BackendVTable ref_vtable = {
     .name = "ref",
     .ops = ref_ops,
-    .fuses_add_into_batchnorm_bwd = true,
-    .takes_fusion = ref_takes_fusion,
-    .describe_fusions = ref_describe_fusions,
+    .fusion = { .add_into_batchnorm_bwd = true,
+                .takes = ref_takes_fusion,
+                .describe = ref_describe_fusions },
     .alignment = MEM_ALIGN,
     .alloc = ref_alloc,
     .free = ref_free,

@@ -9,6 +9,7 @@
  * on behind it. (A backend's thread team does not survive fork, so it is created in the child.)
  * Passed cases are silent but for one line an op; a failed one is printed with the command that
  * runs it alone. The last line is "N passed, N failed". */
+#include "kernels/backend_cuda.h"
 #include "tests/check/check.h"
 
 #include <string.h>

@@ -97,7 +97,7 @@ typedef struct Asked {
 static bool ask_backend(void *cookie, const Fusion *f)
 {
     Asked *a = cookie;
-    const bool taken = a->b->base.v->takes_fusion(a->b, f);
+    const bool taken = a->b->base.v->fusion.takes(a->b, f);
     if (taken || may_be_refused(a->b, f)) return taken;
     a->failed++;
     printf("FAIL fusion %s is refused: %s\n", f->name, status_message());
@@ -151,7 +151,7 @@ static Status add_program(Executor *x, Backend *b, const ModelDef *def, int64_t 
     const int64_t size = def->input.size;
     const bool training = kind != EVALUATION;
     Asked asked = { .b = (CudaBackend *)b };
-    const FuseOptions fuse = { .add_into_batchnorm_bwd = b->v->fuses_add_into_batchnorm_bwd,
+    const FuseOptions fuse = { .add_into_batchnorm_bwd = b->v->fusion.add_into_batchnorm_bwd,
                                .takes = ask_backend,
                                .cookie = &asked };
     ModelOptions o = { .graph = { .batch = batch,
@@ -291,7 +291,7 @@ static void sweep_precision(Sweep *s, const char *gpu, const char *properties, P
     c->uncompiled = s->norms && strcmp(s->norms, "offered") == 0;
     sweep_models(s, b, gpu, precision);
     print_choices(s, what, c, clock_s() - start);
-    b->v->describe_fusions(b, fusions, sizeof fusions);
+    b->v->fusion.describe(b, fusions, sizeof fusions);
     if (fusions[0]) printf("  fused: %s\n", fusions);
     check_kernels(s, b, what);
     backend_destroy(b);

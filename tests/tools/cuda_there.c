@@ -1,6 +1,6 @@
 /* cuda_there.c - see cuda_there.h. */
 #include "tests/tools/cuda_there.h"
-#include "kernels/backend.h"
+#include "kernels/backend_cuda.h"
 #include "tests/test.h"
 
 bool cuda_is_there(void)

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "kernels/backend_cuda.h"
 #include "trainer/comm/comm.h"
 #include "trainer/comm/device_transport.h"
 #include "trainer/train/reducer.h"

@@ -1,6 +1,7 @@
 /* network.c - see network.h. */
 #include "tests/tools/network.h"
 #include "base/mem.h"
+#include "kernels/backend_cuda.h"
 #include <math.h>
 #include <string.h>
 
@@ -138,8 +139,8 @@ Status network_open(Network *n, NetworkBackend backend, const char *model_name,
     *n = (Network){ .options = *o };
     Graph *g = NULL;
     TRY(open_backend(n, backend));
-    FuseOptions fuse = { .add_into_batchnorm_bwd = n->backend->v->fuses_add_into_batchnorm_bwd,
-                         .takes = backend == NETWORK_REF ? NULL : n->backend->v->takes_fusion,
+    FuseOptions fuse = { .add_into_batchnorm_bwd = n->backend->v->fusion.add_into_batchnorm_bwd,
+                         .takes = backend == NETWORK_REF ? NULL : n->backend->v->fusion.takes,
                          .cookie = n->backend };
     TRY(executor_create(&n->executor, n->backend));
     TRY(model_build(&g, model_find(model_name), o));

@@ -3,7 +3,7 @@
  * overflow and subnormals begin. Runs on the test double (EMU=1) and on a GPU. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "kernels/backend.h"
+#include "kernels/backend_cuda.h"
 #include "kernels/cuda/float_math.h"
 #include "kernels/cuda/kernels.h"
 #include "tests/test.h"

@@ -62,10 +62,10 @@ TEST(fusions_are_taken_as_the_mode_says)
         char says[256];
         if (!open_device(&b, rows[i].precision, rows[i].fuse)) return;
         for (int again = 0; again < 2; again++) { /* a shape is counted once */
-            CHECK_INT(b->v->takes_fusion(b, &before_one), rows[i].taken);
-            CHECK(!b->v->takes_fusion(b, &before_three));
+            CHECK_INT(b->v->fusion.takes(b, &before_one), rows[i].taken);
+            CHECK(!b->v->fusion.takes(b, &before_three));
         }
-        b->v->describe_fusions(b, says, sizeof says);
+        b->v->fusion.describe(b, says, sizeof says);
         CHECK_STR(says, rows[i].says);
         backend_destroy(b);
     }

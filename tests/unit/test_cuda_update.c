@@ -2,7 +2,7 @@
  * compute copies follow the master weights, a captured step reads its scalars anew each time it is
  * replayed, and a step that is skipped leaves everything as it was. Runs on the test double (EMU=1)
  * and on a GPU; how segments are cut into chunks is tested everywhere. */
-#include "kernels/backend.h"
+#include "kernels/backend_cuda.h"
 #include "kernels/cuda/float_math.h"
 #include "kernels/cuda/update.h"
 #include "tests/test.h"

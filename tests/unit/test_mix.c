@@ -5,7 +5,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "kernels/backend.h"
+#include "kernels/backend_cuda.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
 #include <math.h>

@@ -4,11 +4,10 @@
  * An op exists when it has a row in kernels/ops, an implementation in every backend, and one in the
  * reference that tests it. A gap shows here by name, not at run time as a model that cannot be
  * prepared. */
+#include "kernels/backend_cuda.h"
 #include "tests/test.h"
 
-#include "kernels/backend.h"
 #include "kernels/ops/update.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -138,7 +137,7 @@ static void check_table(const BackendVTable *v, const bool *fused)
     for (int k = 0; k < OP_COUNT; k++) {
         const OpImpl *impl = v->ops[k];
         const FusedFor made_for = op_def((OpKind)k)->fused;
-        if (made_for != FUSED_NOT) CHECK(v->takes_fusion != NULL);
+        if (made_for != FUSED_NOT) CHECK(v->fusion.takes != NULL);
         if (made_for != FUSED_NOT && !fused[made_for]) {
             check_slot(impl == NULL, (OpKind)k, v->name, "is never asked for");
             continue;

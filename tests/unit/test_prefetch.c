@@ -2,7 +2,7 @@
  * memory, and in the memory of a CUDA device where this build and machine have one (make EMU=1: the
  * emulated one). */
 #include "base/mem.h"
-#include "kernels/backend.h"
+#include "kernels/backend_cuda.h"
 #include "models/models.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"

@@ -2,7 +2,7 @@
  * what it should. */
 #include "base/fs.h"
 #include "base/mem.h"
-#include "kernels/backend.h"
+#include "kernels/backend_cuda.h"
 #include "models/models.h"
 #include "tests/test.h"
 #include "trainer/exec/executor.h"

@@ -42,7 +42,7 @@ static Status open_network(Predictor *p, const char *path)
     const Config *c = p->model.config;
     Graph *graph = p->model.graph;
     TRY(backend_cpu_create(&p->backend, 0, FUSE_AUTO));
-    const FuseOptions fuse = { .takes = p->backend->v->takes_fusion, .cookie = p->backend };
+    const FuseOptions fuse = { .takes = p->backend->v->fusion.takes, .cookie = p->backend };
     TRY(graph_fuse(graph, &fuse));
     TRY(executor_create(&p->executor, p->backend));
     p->model.graph = NULL;

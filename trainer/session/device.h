@@ -2,7 +2,7 @@
  * machine. */
 #ifndef CONVOY_TRAINER_SESSION_DEVICE_H
 #define CONVOY_TRAINER_SESSION_DEVICE_H
-#include "kernels/backend.h"
+#include "kernels/backend_cuda.h"
 #include "trainer/comm/comm.h"
 #include "trainer/config/config.h"
 #include <stdbool.h>

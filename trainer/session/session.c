@@ -130,8 +130,8 @@ static Status add_program(const Session *s, Executor *x, const ProgramOptions *p
     const ModelDef *def = model_find(s->config->model.name);
     ASSERT(def);
     ModelOptions o = model_options(s, p->training, p->batch, p->image_size);
-    FuseOptions fuse = { .add_into_batchnorm_bwd = s->backend->v->fuses_add_into_batchnorm_bwd,
-                         .takes = s->backend->v->takes_fusion,
+    FuseOptions fuse = { .add_into_batchnorm_bwd = s->backend->v->fusion.add_into_batchnorm_bwd,
+                         .takes = s->backend->v->fusion.takes,
                          .cookie = s->backend };
     Graph *g = NULL;
     TRY(model_build(&g, def, &o));
@@ -195,8 +195,8 @@ void session_set_stage(Session *s, int stage)
 static void say_fusions(const Session *s)
 {
     char text[512] = "";
-    if (s->comm->rank != 0 || !s->backend->v->describe_fusions) return;
-    s->backend->v->describe_fusions(s->backend, text, sizeof text);
+    if (s->comm->rank != 0 || !s->backend->v->fusion.describe) return;
+    s->backend->v->fusion.describe(s->backend, text, sizeof text);
     if (text[0]) log_info("fused (device.fuse): %s", text);
 }
 
