@@ -5,9 +5,8 @@
  * from a linear layer. What lies in another type is cast into the workspace first. */
 #include "kernels/cuda/batchnorm.h"
 #include "base/mem.h"
+#include "kernels/cuda/cast.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/kernels.h"
-#include "kernels/cuda/norm_choice.h"
 #include <inttypes.h>
 
 enum { WORKSPACE_ALIGN = 256, VECTOR_BYTES = 16 };

@@ -5,7 +5,7 @@
  * blocks. Every kernel loads its first chunk before what it needs per channel, so that both are
  * under way together. */
 #include "kernels/cuda/batchnorm.cuh"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/batchnorm.h"
 #include "kernels/cuda/pointwise_math.h"
 
 constexpr int STATISTICS_UNROLL = 4, GUESS_ROWS = 4;

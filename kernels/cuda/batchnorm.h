@@ -8,17 +8,18 @@
  * Vectors per channel are f32 of cp, zero from c on. */
 #ifndef CONVOY_KERNELS_CUDA_BATCHNORM_H
 #define CONVOY_KERNELS_CUDA_BATCHNORM_H
+#include "kernels/cuda/launcher.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/op.h"
 
-/* ---- who does it: batchnorm.c by our kernels, batchnorm_cudnn.c; norm_choice.c says which ---- */
-
-/* First in the state of every implementation, from the moment that there is one. */
+/* First in the state of every implementation, from the moment that there is one: batchnorm.c by our
+ * kernels, or batchnorm_cudnn.c; norm_choice.c says which. */
 typedef struct BnState {
     const struct OpImpl *by;
 } BnState;
 
-/* ---- kernels ---- */
+/* batchnorm.c: everything that kernels/op.h says. */
+extern const struct OpImpl batchnorm_own, batchnorm_own_bwd;
 
 /* Blocks per multiprocessor: 64 and 80 registers per thread. */
 enum { BN_FORWARD_BLOCKS = 4, BN_BACKWARD_BLOCKS = 3 };
@@ -38,6 +39,14 @@ typedef struct BnForward {
     float *partials; /* workspace [partials][2][cp]: sums of x - guess and of its square */
     float *guess;    /* workspace [cp] */
 } BnForward;
+/* Sums of one pass over x -> partials, guess. */
+C_LINKAGE cudaError_t cuda_launch_batchnorm_statistics(const BnForward *f, cudaStream_t stream);
+/* partials, guess -> statistics, running statistics. */
+C_LINKAGE cudaError_t cuda_launch_batchnorm_finish(const BnForward *f, cudaStream_t stream);
+/* Running statistics -> statistics. */
+C_LINKAGE cudaError_t cuda_launch_batchnorm_constant(const BnForward *f, cudaStream_t stream);
+/* y = act(bn(x) + residual) by statistics. */
+C_LINKAGE cudaError_t cuda_launch_batchnorm_apply(const BnForward *f, cudaStream_t stream);
 
 /* Where the slope of the activation comes from: the sign of y, found again from x or read, or
  * silu's at bn(x). */
@@ -58,21 +67,10 @@ typedef struct BnBackward {
     float *partials; /* workspace [partials][2][cp]: sums of dz and of dz (x - mean) */
     float *means;    /* workspace [2][cp]: mean dz, and slope (batchnorm_math.h) */
 } BnBackward;
-
-/* dz = dy [+ dy2], where [y > 0], else 0; dz may be dy or dy2. */
-typedef struct BnGradientOfZ {
-    DType dtype;
-    int64_t vectors;          /* of 16 bytes */
-    const void *dy, *dy2, *y; /* dy2, y: NULL if absent */
-    void *dz;
-} BnGradientOfZ;
-
-/* Running statistics from those of a batch. */
-typedef struct BnRunning {
-    int c, cp;
-    float eps, momentum;
-    double count;            /* values of a channel */
-    const float *statistics; /* [2][cp]: mean and 1/sqrt(var + eps) */
-    float *running_mean, *running_var;
-} BnRunning;
+/* dz -> partials, dresidual. */
+C_LINKAGE cudaError_t cuda_launch_batchnorm_bwd_sums(const BnBackward *b, cudaStream_t stream);
+/* partials -> dgamma, dbeta, means. */
+C_LINKAGE cudaError_t cuda_launch_batchnorm_bwd_finish(const BnBackward *b, cudaStream_t stream);
+/* dx by means, from dresidual where that was written. */
+C_LINKAGE cudaError_t cuda_launch_batchnorm_bwd_apply(const BnBackward *b, cudaStream_t stream);
 #endif

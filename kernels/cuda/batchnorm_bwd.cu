@@ -4,7 +4,7 @@
  * pass and read by the second instead of dy, dy2 and y; else the second pass forms it again, which
  * moves fewer bytes than writing it. */
 #include "kernels/cuda/batchnorm.cuh"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/batchnorm.h"
 #include "kernels/cuda/pointwise_math.h"
 
 /* SiLU's derivative with two shares of dy leaves registers for one row at a time. */

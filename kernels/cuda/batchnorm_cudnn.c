@@ -5,11 +5,10 @@
  *
  * Only what norm_choice.c lets through comes here. dz is rounded to the type of the tensors before
  * it is summed. dx lies apart from dy unless the graph does not read dy. */
+#include "kernels/cuda/batchnorm_cudnn.h"
 #include "base/mem.h"
 #include "kernels/cuda/batchnorm.h"
 #include "kernels/cuda/cudnn/norm_plan.h"
-#include "kernels/cuda/kernels.h"
-#include "kernels/cuda/norm_choice.h"
 
 enum { VECTOR_BYTES = 16 };
 

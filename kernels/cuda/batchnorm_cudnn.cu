@@ -2,8 +2,8 @@
  * after a residual, and the running statistics. A thread takes VECTORS vectors, BLOCK vectors
  * apart, and loads all of them before it uses the first; what it writes it has read before, and no
  * other thread reads it. */
+#include "kernels/cuda/batchnorm_cudnn.h"
 #include "kernels/cuda/batchnorm_math.h"
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 
 constexpr int BLOCK = 256, VECTORS = 2;

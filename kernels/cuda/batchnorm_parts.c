@@ -2,8 +2,8 @@
  * (kernels/op.h). */
 #include "kernels/cuda/batchnorm_parts.h"
 #include "base/mem.h"
+#include "kernels/cuda/batchnorm.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/kernels.h"
 
 enum { VECTOR_BYTES = 16, COMBINE_BLOCKS_PER_SM = 4 };
 

@@ -1,7 +1,7 @@
 /* batchnorm_parts.cu - batch norm where convolutions have made its sums: statistics from them, and
  * the gradient of x from coefficients. What normalises in between is batchnorm.cu's. */
 #include "kernels/cuda/batchnorm.cuh"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/batchnorm_parts.h"
 
 constexpr int FINALIZE_THREADS = 128, COMBINE_UNROLL = 2, COMBINE_BLOCKS = 4;
 

@@ -2,6 +2,7 @@
  * Vectors per channel are of cp, zero from c on. */
 #ifndef CONVOY_KERNELS_CUDA_BATCHNORM_PARTS_H
 #define CONVOY_KERNELS_CUDA_BATCHNORM_PARTS_H
+#include "kernels/cuda/launcher.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/dtype.h"
 
@@ -24,4 +25,9 @@ typedef struct BnCombine { /* dx = a dz + b x + c; dx may be dz */
     void *dx;
     const float *coefficients; /* [3][cp] */
 } BnCombine;
+/* sums -> saved, affine, running statistics. */
+C_LINKAGE cudaError_t cuda_launch_batchnorm_parts_finalize(const BnFinalize *f,
+                                                           cudaStream_t stream);
+/* dx by coefficients. */
+C_LINKAGE cudaError_t cuda_launch_batchnorm_parts_combine(const BnCombine *k, cudaStream_t stream);
 #endif

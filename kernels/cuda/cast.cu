@@ -4,7 +4,7 @@
  * A thread takes CAST_VECTORS groups of GROUP elements, BLOCK groups apart, all loaded before the
  * first is used. Arrays that are not aligned to 16 bytes, and what is left at the end, go element
  * by element. */
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/cast.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace {

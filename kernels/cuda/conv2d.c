@@ -16,8 +16,9 @@
  * write dw in f32. */
 #include "kernels/cuda/conv2d.h"
 #include "base/mem.h"
+#include "kernels/cuda/cast.h"
 #include "kernels/cuda/depthwise.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/depthwise_choice.h"
 
 enum { ROLE_X, ROLE_W, ROLE_Y, ROLE_COUNT };
 
@@ -107,7 +108,7 @@ static Status prepare(OpInstance *op, ConvPass pass)
     if (!s) return ERR_MEMORY;
     TRY(conv2d_decide(b, op->attr, x, w, y));
     const ConvShape shape = conv2d_shape(b, op->attr, x, w, y);
-    const bool own = depthwise_is_own(op, pass, &shape),
+    const bool own = depthwise_choice_is_own(op, pass, &shape),
                writes_f32 = pass == CONV_BWD_WEIGHTS && (own || b->compute == DTYPE_F32);
     const bool added = op->accumulate && writes_f32; /* only parameter gradients accumulate */
     if (own) TRY(depthwise_create(&s->own, b, pass, &shape, added));

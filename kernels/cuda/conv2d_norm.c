@@ -5,9 +5,10 @@
  * WORKSPACE is the weights or their gradient in the compute type; then, for an accumulating data
  * gradient, dgamma and dbeta of this run; then what the plan wants. */
 #include "base/mem.h"
+#include "kernels/cuda/cast.h"
 #include "kernels/cuda/conv2d.h"
 #include "kernels/cuda/cudnn/conv_norm_plan.h"
-#include "kernels/cuda/kernels.h"
+#include <string.h>
 
 typedef struct NormState {
     ConvNormPlan *plan;

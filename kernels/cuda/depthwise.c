@@ -1,7 +1,6 @@
 /* depthwise.c - see depthwise.h. Which kernel runs, over which grid. */
 #include "kernels/cuda/depthwise.h"
 #include "base/mem.h"
-#include "kernels/cuda/kernels.h"
 
 enum { VECTOR_BYTES = 16, PLACES_MAX = 1 << 30, MAX_GRID_Y = 65535, MIN_ROUNDS = 4 };
 

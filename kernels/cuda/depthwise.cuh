@@ -5,7 +5,7 @@
  * lie side by side in the grid, so that blocks that run together read whole lines of memory. */
 #ifndef CONVOY_KERNELS_CUDA_DEPTHWISE_CUH
 #define CONVOY_KERNELS_CUDA_DEPTHWISE_CUH
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/depthwise.h"
 #include "kernels/cuda/vector.cuh"
 
 constexpr int LANES = DEPTHWISE_LANES;

@@ -6,6 +6,7 @@
  *   KERNELS_CUDNN  cuDNN, wherever it has an engine
  *   KERNELS_AUTO   cuDNN where it was measured to be faster (decision.h)
  * Each shape of each pass is decided once. */
+#include "kernels/cuda/depthwise_choice.h"
 #include "kernels/cuda/decision.h"
 #include "kernels/cuda/depthwise.h"
 
@@ -61,7 +62,7 @@ static bool cudnn_takes(const OpInstance *op, ConvPass pass)
     return cuda_decision_make(b, &b->kernels, &key, &q);
 }
 
-bool depthwise_is_own(const OpInstance *op, ConvPass pass, const ConvShape *shape)
+bool depthwise_choice_is_own(const OpInstance *op, ConvPass pass, const ConvShape *shape)
 {
     const CudaBackend *b = cuda_backend(op);
     if (!depthwise_takes(shape)) return false;

@@ -10,7 +10,7 @@
  * device 0 by mistake. */
 #include "kernels/cuda/device.h"
 #include "base/mem.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/cast.h"
 #include <string.h>
 
 struct Event {

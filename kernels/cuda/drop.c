@@ -1,7 +1,8 @@
 /* drop.c - dropout and stochastic depth on the device: which tensors, of which type. All lie as x
  * does; a residual of another type is cast into the workspace first. */
+#include "kernels/cuda/drop.h"
+#include "kernels/cuda/cast.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/kernels.h"
 
 enum { VECTOR_BYTES = 16 };
 

@@ -4,7 +4,7 @@
  * The step and the place of the first image are read from the device's scalars, so that a captured
  * step draws anew each time. A thread takes vectors of 16 bytes; for whole images it draws once.
  * Padding stays zero: it is multiplied. */
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/drop.h"
 #include "kernels/cuda/vector.cuh"
 #include "kernels/drop.h"
 

@@ -1,8 +1,9 @@
 /* gate.c - y[n,c,h,w] = x[n,c,h,w] sigmoid(g[n,c]) and its gradient on the device. g may be f32
  * rows; dg lies as g. */
+#include "kernels/cuda/gate.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/rows.h"
 #include <inttypes.h>
 
 enum { VECTOR_BYTES = 16, BLOCKS_PER_SM = 6, MAX_GRID_Y = 65535 };

@@ -3,7 +3,7 @@
  * A block stands on neighbouring vectors of a row and, with others, goes through an image's rows;
  * it finds its gates once. Backward adds up dy x on the way: f32 in a thread and over the block in
  * a fixed order, double over the blocks of an image. */
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/gate.h"
 #include "kernels/cuda/pointwise_math.h"
 #include "kernels/cuda/rows.cuh"
 

@@ -1,8 +1,8 @@
 /* global_avgpool.c - the mean over the image, N,C,H,W -> N,C, and its gradient on the device. dy
  * may be f32 rows. */
+#include "kernels/cuda/global_avgpool.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/kernels.h"
 #include <inttypes.h>
 
 enum { VECTOR_BYTES = 16 };

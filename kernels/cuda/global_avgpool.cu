@@ -1,6 +1,6 @@
 /* global_avgpool.cu - the mean over each image's pixels, and its gradient: a block per image and
  * group of channels. */
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/global_avgpool.h"
 #include "kernels/cuda/rows.cuh"
 
 constexpr int AVGPOOL_MAX_IMAGES = 65535;

@@ -1,7 +1,7 @@
 /* grad_norm.c - the norm of all gradients on the device: nobody waits for it, the update reads its
  * factor there. */
+#include "kernels/cuda/grad_norm.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/kernels.h"
 
 static Status bind_nothing(OpInstance *op)
 {

@@ -4,8 +4,8 @@
  * Squares of f32 are exact in double. A thread adds what it has read, then the block's sums are
  * added pairwise: the order is that of chunk and thread numbers alone, so the same gradients give
  * the same bits on every device. */
+#include "kernels/cuda/grad_norm.h"
 #include "kernels/cuda/grad_norm_math.h"
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace {

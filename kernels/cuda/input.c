@@ -1,6 +1,6 @@
 /* input.c - images u8 N,H,W,C to the network's first activation. See input.cu. */
+#include "kernels/cuda/input.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/kernels.h"
 
 static Status input_prepare(OpInstance *op)
 {

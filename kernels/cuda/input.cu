@@ -7,8 +7,8 @@
  *
  * Images that are erased, mixed or mirrored go row by row, a block a row: a pixel reads its bytes,
  * and those of the neighbour's pixel, where they lie. */
+#include "kernels/cuda/input.h"
 #include "kernels/cuda/input_math.h"
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace {

@@ -9,10 +9,11 @@
  *        flattened in op.h's order C,H,W, and dx on the way back
  *   dy   f32 rows are cast
  * y is f32 in every precision: logits need it. */
+#include "kernels/cuda/linear.h"
 #include "base/mem.h"
+#include "kernels/cuda/cast.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/cudnn/lt_gemm.h"
-#include "kernels/cuda/kernels.h"
 
 enum { WORKSPACE_ALIGN = 256 };
 

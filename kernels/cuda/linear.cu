@@ -1,6 +1,6 @@
 /* linear.cu - what cuBLASLt does not do for a linear layer: flattening images in op.h's order, and
  * the gradient of the bias. */
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/linear.h"
 #include "kernels/cuda/vector.cuh"
 
 constexpr int FLATTEN_THREADS = 256;

@@ -1,7 +1,7 @@
 /* loss_scale.c - the dynamic loss scale on the device: nobody waits for its verdict, the update
  * reads it there. */
+#include "kernels/cuda/loss_scale.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/kernels.h"
 
 static Status bind_nothing(OpInstance *op)
 {

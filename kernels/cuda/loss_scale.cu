@@ -4,7 +4,7 @@
  * The search reads all gradients once per step: blocks of a grid that fills the device go through
  * memory as one front, VECTORS loads under way in each thread. Whoever finds something writes the
  * same 1. */
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/loss_scale.h"
 #include "kernels/cuda/loss_scale_math.h"
 #include "kernels/cuda/vector.cuh"
 

@@ -10,8 +10,8 @@
  * Where the passes of one layer are done by different hands, an element that lies within rounding
  * of zero before its ReLU may be on one side of it forward and on the other backward, which
  * kernels/op.h excludes for one hand: then y is as small as that rounding. */
-#include "kernels/cuda/norm_choice.h"
 #include "kernels/cuda/batchnorm.h"
+#include "kernels/cuda/batchnorm_cudnn.h"
 #include "kernels/cuda/decision.h"
 
 typedef struct Pass {

@@ -3,8 +3,8 @@
  * Tensors of one elementwise op have one layout; what no earlier node decided becomes an activation
  * where it has the rank of one, and plain otherwise (flat slabs). Padding is computed along: all of
  * these keep zero zero. */
+#include "kernels/cuda/pointwise.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/kernels.h"
 
 static void decide_first(const CudaBackend *b, OpTensor *t)
 {

@@ -4,7 +4,7 @@
  * A thread takes VECTORS vectors, BLOCK vectors apart, and loads all of them before it uses the
  * first. Outputs may lie over inputs: what a thread writes it has read before, and no other thread
  * reads it. What is no whole vector at the end goes element by element. */
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/pointwise.h"
 #include "kernels/cuda/pointwise_math.h"
 #include "kernels/cuda/vector.cuh"
 #include <type_traits>

@@ -1,8 +1,8 @@
 /* pool2d.c - pooling over windows and its gradient on the device. The index of a max is NHWC bytes,
  * padded like y. */
+#include "kernels/cuda/pool2d.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/kernels.h"
 #include <inttypes.h>
 
 enum { VECTOR_BYTES = 16 };

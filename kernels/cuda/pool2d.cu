@@ -5,7 +5,7 @@
  * first of equals win, and the first NaN win over everything. BACKWARD gathers: every position of x
  * asks the few outputs whose windows it is in, in their order; nothing is added in memory.
  * Neighbours in a row are loaded together before one is used. */
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/pool2d.h"
 #include "kernels/cuda/vector.cuh"
 #include <math.h>
 

@@ -2,8 +2,8 @@
  *
  * Logits are read in the type they have: f32 from a linear layer. Their gradient is of the compute
  * type, which is what the gradients of that layer read. */
+#include "kernels/cuda/softmax_xent.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/kernels.h"
 
 static Status softmax_xent_prepare(OpInstance *op)
 {

@@ -5,7 +5,7 @@
  * A lane takes every 32nd logit. dlogits may lie over logits of its own type: a lane overwrites
  * only what it alone still had to read. A row that holds a NaN has loss NaN and counts as wrong; so
  * has one whose label is no class. */
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/softmax_xent.h"
 #include "kernels/cuda/softmax_xent_math.h"
 #include "kernels/cuda/vector.cuh"
 

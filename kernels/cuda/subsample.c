@@ -1,8 +1,8 @@
 /* subsample.c - y[n,c,p,q] = x[n,c,p*stride,q*stride] with zero for the channels that y has more,
  * and its gradient, on the device. */
+#include "kernels/cuda/subsample.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/kernels.h"
 #include <inttypes.h>
 
 enum { VECTOR_BYTES = 16 };

@@ -1,6 +1,6 @@
 /* subsample.cu - every stride-th pixel, and its gradient, a vector per thread. No arithmetic:
  * vectors are moved as they are, whatever their type. */
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/subsample.h"
 #include "kernels/cuda/vector.cuh"
 
 constexpr int SUBSAMPLE_THREADS = 256, SUBSAMPLE_MAX_IMAGES = 65535;

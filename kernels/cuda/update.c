@@ -4,10 +4,10 @@
  * The table goes to the device when memory is first bound, and stays: segments are for the life of
  * the instance. Where the parameters lie inside the attached slab, their compute copies are written
  * in the same pass. */
-#include "kernels/ops/update.h"
+#include "kernels/cuda/update.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/ops/update.h"
 
 typedef struct UpdateState {
     UpdateChunk *table; /* on the host; owned, freed once it is on the device */

@@ -4,7 +4,7 @@
  * A block owns one chunk. Its elements are walked in groups of four by their absolute index, so
  * that whole groups are 16-byte loads whatever the segment begins with; groups that a segment cuts
  * go element by element. */
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/update.h"
 #include "kernels/cuda/update_math.h"
 #include "kernels/cuda/vector.cuh"
 #include "kernels/ops/update.h"

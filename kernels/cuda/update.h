@@ -5,6 +5,7 @@
  * device memory: so one launch serves all segments, however many and however long they are. */
 #ifndef CONVOY_KERNELS_CUDA_UPDATE_H
 #define CONVOY_KERNELS_CUDA_UPDATE_H
+#include "kernels/cuda/launcher.h"
 #include "kernels/op.h"
 
 enum {
@@ -34,6 +35,7 @@ typedef struct UpdatePass {
     const UpdateChunk *chunks;
     int64_t chunk_count;
 } UpdatePass;
+C_LINKAGE cudaError_t cuda_launch_update(const UpdatePass *p, cudaStream_t stream);
 
 /* Cuts segments into chunks. Returns their number; chunks NULL: counts only. */
 int64_t update_chunks_make(const UpdateAttr *attr, UpdateChunk *chunks);

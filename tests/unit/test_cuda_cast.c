@@ -4,8 +4,8 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "kernels/backend_cuda.h"
+#include "kernels/cuda/cast.h"
 #include "kernels/cuda/float_math.h"
-#include "kernels/cuda/kernels.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* test_cuda_norm_choice.c - who normalises: which instances cuDNN may be given, what the modes make
  * of them, what is said of it; and that a whole network trains as with our own kernels. */
-#include "kernels/cuda/norm_choice.h"
+#include "kernels/cuda/cuda.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
 #include <stdio.h>
