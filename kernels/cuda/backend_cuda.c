@@ -1,5 +1,5 @@
 /* backend_cuda.c - the CUDA backend's life: which devices there are, its table of ops, what is
- * opened and closed with it, and how CUDA's errors become ours.
+ * opened and closed with it.
  *
  * A deviceless backend (CudaOptions.properties) is made from a description of a device: it prepares
  * ops as it would there - layouts, sizes, cuDNN's choice of engines -, and refuses to allocate. */
@@ -9,8 +9,9 @@
 #include "kernels/cuda/decision.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/fusion.h"
+#include "kernels/cuda/properties.h"
+#include "kernels/cuda/transfer.h"
 #include <stdio.h>
-#include <string.h>
 
 /* Some data gradients of large f32 tensors have a fast engine only where it may transform them
  * first. */
@@ -54,44 +55,6 @@ static const OpImpl *const ops[OP_COUNT] = {
     [OP_DROP] = &cuda_drop,
     [OP_DROP_BWD] = &cuda_drop_bwd,
 };
-
-/* ---- errors ---- */
-
-/* Driver, device, library and build that do not fit each other: the user's to mend, not a bug. */
-static bool is_environment(cudaError_t e)
-{
-    static const cudaError_t environment[] = {
-        cudaErrorInitializationError,
-        cudaErrorStubLibrary,
-        cudaErrorInsufficientDriver,
-        cudaErrorDevicesUnavailable,
-        cudaErrorNoDevice,
-        cudaErrorInvalidDevice,
-        cudaErrorNoKernelImageForDevice,
-        cudaErrorECCUncorrectable,
-        cudaErrorUnsupportedPtxVersion,
-        cudaErrorJitCompilerNotFound,
-        cudaErrorOperatingSystem,
-        cudaErrorNotSupported,
-        cudaErrorSystemNotReady,
-        cudaErrorSystemDriverMismatch,
-        cudaErrorCompatNotSupportedOnDevice,
-    };
-    for (size_t i = 0; i < sizeof environment / sizeof environment[0]; i++)
-        if (e == environment[i]) return true;
-    return false;
-}
-
-Status cuda_status(cudaError_t e, const char *what)
-{
-    if (e == cudaSuccess) return OK;
-    (void)cudaGetLastError();
-    Status code = e == cudaErrorMemoryAllocation ? ERR_MEMORY
-                  : is_environment(e)            ? ERR_ENV
-                                                 : ERR_INTERNAL;
-    return fail(code, "%.*s: %s (%s)", (int)strcspn(what, "("), what, cudaGetErrorString(e),
-                cudaGetErrorName(e));
-}
 
 /* ---- what is there ---- */
 

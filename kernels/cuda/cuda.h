@@ -24,7 +24,7 @@
  * is f32 in every precision; everything else that reads activations of rank 2 therefore takes both
  * types.
  *
- * RUNNING. run() only enqueues on its stream; every launch is followed by CUDA_CHECK_LAUNCH.
+ * RUNNING. run() only enqueues on its stream; TRY_CUDA checks every launch.
  * Deviceless backends (CudaOptions.properties) go as far as prepare().
  *
  * TEST DOUBLE. tests/emu provides the same cuda_runtime_api.h functions on the CPU and runs the .cu
@@ -111,14 +111,6 @@ CudaView cuda_view(const CudaBackend *b, const OpTensor *t);
 /* The weights that a kernel of the compute type reads: t->data itself for f32, else its compute
  * copy; NULL where t lies outside the attached slab. Valid once bound. */
 const void *cuda_compute_copy(const CudaBackend *b, const OpTensor *t);
-
-/* ---- transfer.c ---- */
-/* Synchronous, for initial values, checkpoints and tests: they wait for all work of the device, and
- * must not be called while a stream is being captured. An import writes all padding as zero. After
- * importing into the attached PARAM slab the caller calls params_changed: compute copies do not
- * follow by themselves. */
-Status cuda_transfer_export(Backend *b, const OpTensor *t, void *host);
-Status cuda_transfer_import(Backend *b, const OpTensor *t, const void *host);
 
 /* ---- errors ---- */
 /* OK for cudaSuccess. Else the operation (what, up to its first parenthesis) with CUDA's sentence:

@@ -1,5 +1,5 @@
 /* decision.h - what the CUDA backend decided by shape, where cuDNN offers another way than the
- * usual one: found by its key, made once, told in a sentence. */
+ * usual one. Each is kept under a key, and made once. */
 #ifndef CONVOY_KERNELS_CUDA_DECISION_H
 #define CONVOY_KERNELS_CUDA_DECISION_H
 #include "base/str.h"
@@ -37,12 +37,4 @@ bool cuda_decision_make(CudaBackend *b, CudaDecision **list, StrBuf *key,
 /* "statistics 23 of 24 shapes, 1 without an engine; ..."; "" for an empty list. */
 void cuda_decision_describe(const CudaDecision *list, char *out, size_t bytes);
 void cuda_decision_free(CudaDecision *list);
-
-/* ---- time_ops.c ---- */
-/* The time of one pass through ops on the device: the median of ten, with random numbers in all
- * tensors. ERR_MEMORY if there is no room for them. */
-Status cuda_time_ops(CudaBackend *b, const OpShape *ops, int count, double *ms);
-/* OK if every one of ops can be prepared; else as prepare says, ERR_ENV where cuDNN has no
- * engine. */
-Status cuda_time_ops_try(CudaBackend *b, const OpShape *ops, int count);
 #endif

@@ -9,6 +9,7 @@
 #include "kernels/cuda/depthwise_choice.h"
 #include "kernels/cuda/decision.h"
 #include "kernels/cuda/depthwise.h"
+#include "kernels/cuda/time_ops.h"
 
 static Status attempt(CudaBackend *b, const void *cookie)
 {

@@ -10,6 +10,7 @@
  * In other types than f16 there are no engines, and nobody is asked. Each shape is decided once. */
 #include "kernels/cuda/fusion.h"
 #include "kernels/cuda/decision.h"
+#include "kernels/cuda/time_ops.h"
 
 /* ---- the fusion in words: all that decides how fast it is ---- */
 

@@ -13,6 +13,7 @@
 #include "kernels/cuda/batchnorm.h"
 #include "kernels/cuda/batchnorm_cudnn.h"
 #include "kernels/cuda/decision.h"
+#include "kernels/cuda/time_ops.h"
 
 typedef struct Pass {
     const char *name; /* by which shapes are counted */

@@ -1,10 +1,10 @@
 /* time_ops.c - a row of ops prepared, and timed on the device as a network would run it: three
  * passes to warm up, ten timed with events, their median. No cache is flushed between passes. All
  * memory is given back before return, since the memory plan is yet to be made. */
+#include "kernels/cuda/time_ops.h"
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/cudnn_context.h"
 #include "kernels/cuda/cudnn/pattern.h"
-#include "kernels/cuda/decision.h"
 #include <stdlib.h>
 
 enum { WARM_UPS = 3, TIMED_RUNS = 10 };

@@ -1,6 +1,7 @@
 /* transfer.c - tensors between the layout and type they have on the device and plain host memory:
  * initial values, checkpoints, tests. Rare, so the host does all of it, through a staging copy of
  * the whole tensor. */
+#include "kernels/cuda/transfer.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/float_math.h"

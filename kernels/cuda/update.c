@@ -7,6 +7,7 @@
 #include "kernels/cuda/update.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/transfer.h"
 #include "kernels/ops/update.h"
 
 typedef struct UpdateState {

@@ -2,7 +2,7 @@
  * captured work, compute copies. Runs on the test double (EMU=1) and on a GPU; where there is
  * neither, all that can be asked is that creating the backend fails as it should. */
 #include "base/mem.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/cuda.h"
 #include "kernels/cuda/float_math.h"
 #include "tests/test.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 /* test_cuda_fusion.c - which fusions the CUDA backend takes, what it says of them, and the timing
  * of a row of ops. */
-#include "kernels/cuda/decision.h"
 #include "kernels/cuda/fusion.h"
+#include "kernels/cuda/time_ops.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
 #include <stdio.h>

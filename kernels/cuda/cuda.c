@@ -1,0 +1,39 @@
+/* cuda.c - how CUDA's errors become ours. */
+#include "kernels/cuda/cuda.h"
+#include <string.h>
+
+/* Driver, device, library and build that do not fit each other: the user's to mend, not a bug. */
+static bool is_environment(cudaError_t e)
+{
+    static const cudaError_t environment[] = {
+        cudaErrorInitializationError,
+        cudaErrorStubLibrary,
+        cudaErrorInsufficientDriver,
+        cudaErrorDevicesUnavailable,
+        cudaErrorNoDevice,
+        cudaErrorInvalidDevice,
+        cudaErrorNoKernelImageForDevice,
+        cudaErrorECCUncorrectable,
+        cudaErrorUnsupportedPtxVersion,
+        cudaErrorJitCompilerNotFound,
+        cudaErrorOperatingSystem,
+        cudaErrorNotSupported,
+        cudaErrorSystemNotReady,
+        cudaErrorSystemDriverMismatch,
+        cudaErrorCompatNotSupportedOnDevice,
+    };
+    for (size_t i = 0; i < sizeof environment / sizeof environment[0]; i++)
+        if (e == environment[i]) return true;
+    return false;
+}
+
+Status cuda_status(cudaError_t e, const char *what)
+{
+    if (e == cudaSuccess) return OK;
+    (void)cudaGetLastError();
+    Status code = e == cudaErrorMemoryAllocation ? ERR_MEMORY
+                  : is_environment(e)            ? ERR_ENV
+                                                 : ERR_INTERNAL;
+    return fail(code, "%.*s: %s (%s)", (int)strcspn(what, "("), what, cudaGetErrorString(e),
+                cudaGetErrorName(e));
+}
