@@ -1,9 +1,8 @@
-/* crc32c.c - CRC-32C (Castagnoli polynomial, reflected 0x82F63B78): the checksum of checkpoints and
- * of the config.
+/* crc32c.c - the polynomial 0x82F63B78 (Castagnoli's, reflected), by instruction or by table.
  *
  * On x86-64 with SSE 4.2 the processor has an instruction for it; elsewhere eight tables take eight
  * bytes a step ("slicing by 8"). The tables are computed once, at the first use. */
-#include "base/str.h"
+#include "base/crc32c.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* str.c - growing text, strict parsing of numbers, nearest names. The checksum is in crc32c.c. */
+/* str.c - growing text, strict parsing of numbers, nearest names. */
 #include "base/str.h"
 
 #include "base/mem.h"

@@ -29,8 +29,4 @@ bool str_ends_with_nocase(const char *s, const char *suffix);
 int str_distance(const char *a, const char *b);
 /* The entry of names[0..n) nearest to s, or NULL if none is near enough to be worth suggesting. */
 const char *str_nearest(const char *s, const char *const *names, int n);
-/* CRC-32C (Castagnoli); start with 0; chainable */
-uint32_t crc32c_update(uint32_t crc, const void *data, size_t bytes);
-/* the same without the CPU's instruction; for tests */
-uint32_t crc32c_update_portable(uint32_t crc, const void *data, size_t bytes);
 #endif

@@ -4,8 +4,8 @@
  * for those, nor for MCUs left or right of the crop: their numbers are only counted, and
  * entropy_decode finds its way to the next one that matters. */
 #include "data/decode/fast_scan.h"
+#include "base/crc32c.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "data/decode/entropy.h"
 #include <string.h>
 

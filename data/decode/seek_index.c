@@ -1,6 +1,6 @@
 /* seek_index.c - the bytes of a seek index, written and read. What they mean: seek_index.h. */
 #include "data/decode/seek_index.h"
-#include "base/str.h"
+#include "base/crc32c.h"
 #include <string.h>
 
 #define MAGIC        0x31584b53u /* "SKX1" */

@@ -1,8 +1,8 @@
 /* index.c - the block of an index: where things lie in it, whether it can be trusted, and questions
  * about it. */
 #include "data/index/index.h"
+#include "base/crc32c.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include <limits.h>
 #include <string.h>
 

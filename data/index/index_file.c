@@ -7,6 +7,7 @@
  * new index. */
 #include "data/index/index_file.h"
 #include "base/clock.h"
+#include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"

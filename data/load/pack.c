@@ -8,6 +8,7 @@
  * plans never mix. */
 #include "data/load/pack.h"
 #include "base/clock.h"
+#include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"

@@ -1,5 +1,6 @@
 /* shard.c - reading back what convoy pack has written, without trusting it. */
 #include "data/source/shard.h"
+#include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/parallel.h"

@@ -6,8 +6,8 @@
  * the first time; a bit a sample remembers that. What has changed on the disk since the index was
  * made is then a bad sample, never a wrong picture. */
 #include "data/source/source_packed.h"
+#include "base/crc32c.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -10,6 +10,7 @@
  * tree; the synset is the class name. Other labels are taken as they are. Where a file name is
  * known, samples are ordered by synset and file name, which is the order of the tree; else by file
  * and record. */
+#include "base/crc32c.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "data/source/packed_files.h"

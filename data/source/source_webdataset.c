@@ -9,6 +9,7 @@
  * The first start reads all files once, several at a time, and keeps where each image lies, with
  * its checksum; reading is that of source_packed.c. Samples are ordered by label, then by path,
  * which for names taken from an ImageFolder tree is its order. */
+#include "base/crc32c.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"

@@ -7,7 +7,7 @@
  * packed or not. A reader of such a message is a pair of pointers that never passes its end;
  * unknown fields are skipped, as the encoding wants it. */
 #include "data/source/tfrecord.h"
-#include "base/str.h"
+#include "base/crc32c.h"
 #include "data/index/index.h"
 #include <string.h>
 

@@ -4,6 +4,7 @@
  * [in_place=MASK]]; parameters not named have their standard value. Shape files (shapes/X.txt) hold
  * such lines without the part behind "|"; a line for a forward op serves its gradients too, which
  * share its table of parameters. */
+#include "base/crc32c.h"
 #include "tests/check/check.h"
 
 #include "base/fs.h"

@@ -4,8 +4,8 @@
  *
  * The last eight bytes of the input choose the part and the lies, what is before them is the
  * file. */
+#include "base/crc32c.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "data/decode/decoder.h"
 #include "data/decode/seek_index.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,7 @@
 /* fuzz_tfrecord.c - TFRecord files and the tf.Example in them. First byte: 0 parses the rest as one
  * tf.Example; else it is a file that is scanned and read as a dataset, with bit 0 putting all
  * checksums right. */
+#include "base/crc32c.h"
 #include "base/mem.h"
 #include "data/source/tfrecord.h"
 #include "tests/fuzz/fuzz.h"

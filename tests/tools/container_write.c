@@ -1,6 +1,7 @@
 /* container_write.c - see container_write.h. Written from the formats' descriptions, not from our
  * readers. */
 #include "tests/tools/container_write.h"
+#include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "tests/tools/data_tree.h"

@@ -3,6 +3,7 @@
  * Nothing runs here: the machine needs cuDNN but no GPU. Without cuDNN the tests say so and check
  * nothing. */
 #ifndef CONVOY_EMU /* its convolutions are plain loops */
+#include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"

@@ -2,9 +2,9 @@
  * evaluation that counts every image once, bad files, failing file systems, and leaving at any
  * moment. */
 #include "base/clock.h"
+#include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "data/data.h"
 #include "data/load/cache.h"
 #include "data/load/ring.h"

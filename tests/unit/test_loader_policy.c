@@ -1,6 +1,6 @@
 /* The loader with automatic augmentation, erasing, mixing and repeats: the same for any threads and
  * ranks. */
-#include "base/str.h"
+#include "base/crc32c.h"
 #include "data/data.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"

@@ -2,9 +2,9 @@
  * tests/golden/mix.txt, see scripts/make_mix_golden.py, whose images and logits are made here by
  * the same formulas. On the CPU backend, and on a CUDA device where this build and machine have
  * one. */
+#include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "kernels/backend_cuda.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"

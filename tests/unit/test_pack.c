@@ -1,8 +1,8 @@
 /* convoy pack: complete after any interruption, never a mixture, lossless where it recodes, and bad
  * files stay bad. */
+#include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "data/decode/seek_index.h"
 #include "data/load/cache.h"
 #include "data/load/dataset_internal.h"

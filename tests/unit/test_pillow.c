@@ -1,9 +1,9 @@
 /* Decoding and views against Pillow, byte for byte: tests/golden/images holds small files of many
  * kinds and the checksums of what Pillow made of them, see scripts/make_pillow_golden.py. Every way
  * to a view has to give them. */
+#include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "data/augment/view.h"
 #include "data/decode/decoder.h"
 #include "data/decode/seek_index.h"

@@ -1,8 +1,8 @@
 /* safetensors: what is written is read back; what is damaged in any place is refused or reads the
  * same. */
+#include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "tests/test.h"
 #include "trainer/files/safetensors.h"
 #include <errno.h>

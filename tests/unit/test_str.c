@@ -1,4 +1,5 @@
 /* Text buffers, strict numbers, nearest names, CRC-32C. */
+#include "base/crc32c.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"

@@ -10,9 +10,9 @@
  * stream, each over pixels and label. So it does not depend on how ranks, micro-batches and threads
  * share the step out. */
 #include "base/clock.h"
+#include "base/crc32c.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "trainer/cmd/bench.h"
 #include "trainer/session/session.h"
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* command_run.c - see command_run.h. */
 #include "trainer/cmd/command_run.h"
+#include "base/crc32c.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "trainer/cmd/cmd.h"

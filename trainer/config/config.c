@@ -4,6 +4,7 @@
  * value is checked like a user's. Strings are owned by the Config and never NULL. */
 #include "trainer/config/config.h"
 
+#include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/log.h"

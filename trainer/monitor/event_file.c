@@ -2,6 +2,7 @@
  * value. */
 #include "trainer/monitor/event_file.h"
 
+#include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"

@@ -1,7 +1,7 @@
 /* session.c - see session.h. */
 #include "trainer/session/session.h"
+#include "base/crc32c.h"
 #include "base/log.h"
-#include "base/str.h"
 #include "trainer/session/augment_options.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/rank_dataset.h"

@@ -2,9 +2,9 @@
  * launchers: those lie often enough.
  */
 #include "trainer/session/thread_plan.h"
+#include "base/crc32c.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/thread.h"
 #include <sched.h>
 #include <string.h>

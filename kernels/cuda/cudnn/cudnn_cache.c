@@ -6,6 +6,7 @@
  * feed. What the file says is only ever used if the whole of it is intact; readers see an old file
  * or a new one. Writers take turns by a lock on a file beside it, .lock, and keep what others
  * wrote. */
+#include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
