@@ -5,7 +5,7 @@
  * but the grammar of RFC 8259 is accepted. The tree and its strings live in the caller's arena. */
 #include "base/json.h"
 
-#include "base/mem.h"
+#include "base/arena.h"
 #include <string.h>
 
 #define DEPTH_MAX        16

@@ -1,5 +1,4 @@
-/* mem.h - the only place that calls malloc. Checked, counted, aligned; and arenas for things that
- * die together.
+/* mem.h - the only place that calls malloc. Checked, counted, aligned.
  *
  * Every allocation is counted (process-wide, atomically), so that a test can demand that steady
  * training steps allocate nothing. A failed allocation returns NULL from the mem_ functions after
@@ -29,15 +28,4 @@ int64_t mem_allocation_count(void); /* calls that allocated since process start 
 void mem_fail_at(int64_t n);
 bool mem_mul(size_t a, size_t b, size_t *out); /* checked multiply: false on overflow */
 bool mem_add(size_t a, size_t b, size_t *out); /* checked add: false on overflow */
-
-/* Arena: bump allocator, grows by chunks, freed as a whole. Not thread-safe. Zero-initialised
- * memory. */
-typedef struct Arena Arena;
-Status arena_create(Arena **out, size_t chunk_bytes); /* chunk_bytes 0 = 64 KiB */
-void arena_destroy(Arena *arena);                     /* NULL ok */
-/* aligned to 16, zeroed; NULL + fail() when out of memory */
-void *arena_alloc(Arena *arena, size_t bytes);
-char *arena_strdup(Arena *arena, const char *s);
-char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
-
 #endif

@@ -1,8 +1,8 @@
 /* properties.c - what device it is, from the device or from a text that describes one, and what it
  * can compute in. */
 #include "kernels/cuda/properties.h"
+#include "base/arena.h"
 #include "base/json.h"
-#include "base/mem.h"
 #include <stdio.h>
 #include <string.h>
 

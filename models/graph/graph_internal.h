@@ -2,6 +2,7 @@
  * fuse.c). Everybody else goes through graph.h. */
 #ifndef CONVOY_MODELS_GRAPH_GRAPH_INTERNAL_H
 #define CONVOY_MODELS_GRAPH_GRAPH_INTERNAL_H
+#include "base/arena.h"
 #include "base/mem.h"
 #include "models/graph/graph.h"
 

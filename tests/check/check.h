@@ -10,6 +10,7 @@
  * Host values of every element type are kept as double: exact for all the types there are. */
 #ifndef CONVOY_TESTS_CHECK_CHECK_H
 #define CONVOY_TESTS_CHECK_CHECK_H
+#include "base/arena.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"

@@ -3,6 +3,7 @@
  * Every line must be one JSON object with a known "event" and the fields of that event (null where
  * a number may be NaN), the file must end in a newline and its last event must be done. Prints what
  * is wrong, with its line, and exits 1; or exits 0. */
+#include "base/arena.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"

@@ -4,6 +4,7 @@
  * and of two spans of a lane one holds the other or they do not overlap. Each LANE must be there,
  * with spans. Prints "LANE SPANS" of all lanes, and "step N" for each span of a step; or what is
  * wrong, and exits 1. */
+#include "base/arena.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"

@@ -1,5 +1,6 @@
 /* test_doctor.c - hosts that are described by files under a root folder, and what is found about
  * them. */
+#include "base/arena.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"

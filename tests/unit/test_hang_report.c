@@ -1,4 +1,5 @@
 /* test_hang_report.c - the file that a rank leaves which its watchdogs end. */
+#include "base/arena.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"

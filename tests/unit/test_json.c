@@ -1,4 +1,5 @@
 /* JSON both ways: exact numbers, escapes, and refusal of everything that is not JSON. */
+#include "base/arena.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "tests/test.h"

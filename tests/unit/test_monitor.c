@@ -1,5 +1,6 @@
 /* test_monitor.c - event files read back by our own TFRecord reader, metrics by their rules, GPUs
  * made up by a fake NVML (tests/fake_nvml). */
+#include "base/arena.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"

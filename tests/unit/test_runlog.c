@@ -1,4 +1,5 @@
 /* test_runlog.c - the run folder and metrics.jsonl, read back with our own JSON reader. */
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/json.h"

@@ -1,4 +1,5 @@
 /* test_trace.c - spans in lanes, and the file that viewers read. */
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/json.h"

@@ -1,8 +1,8 @@
 /* top_screen.c - see top_screen.h. */
 #include "trainer/cmd/top_screen.h"
 
+#include "base/arena.h"
 #include "base/json.h"
-#include "base/mem.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

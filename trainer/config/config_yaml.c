@@ -5,7 +5,7 @@
  * ("train.epochs: 3") is the same thing. A value is a scalar or a list of scalars. Refused, each
  * with file and line: a key or section given twice, aliases, nested lists, a second document, and
  * of course unknown keys. Depth is bounded because a map may only stand under a known section. */
-#include "base/mem.h"
+#include "base/arena.h"
 #include "trainer/config/config_internal.h"
 #include <stdio.h>
 #include <string.h>

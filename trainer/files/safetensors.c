@@ -25,6 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/json.h"

@@ -1,6 +1,7 @@
 /* record.c - see record.h. */
 #include "trainer/launch/record.h"
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/jsonl.h"

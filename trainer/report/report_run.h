@@ -6,6 +6,7 @@
  * lay behind the resumed checkpoint is dropped. */
 #ifndef CONVOY_TRAINER_REPORT_REPORT_RUN_H
 #define CONVOY_TRAINER_REPORT_REPORT_RUN_H
+#include "base/arena.h"
 #include "base/mem.h"
 #include "trainer/config/config.h"
 #include <stdbool.h>

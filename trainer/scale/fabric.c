@@ -1,6 +1,7 @@
 /* fabric.c - see fabric.h. */
 #include "trainer/scale/fabric.h"
 
+#include "base/arena.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"

@@ -1,4 +1,5 @@
 /* cudnn_context.c - a device as cuDNN sees it: the real one, or one described by a JSON text. */
+#include "base/arena.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
