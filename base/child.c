@@ -76,7 +76,8 @@ Status child_start(pid_t *out, const char *const argv[], int output, int errors)
                  &(Origin){ .input = -1, .output = output, .errors = errors, .parent = getpid() });
 }
 
-bool child_ended(pid_t pid, int *code)
+/* Whether it has ended; then *code is its exit code, or 128 and the signal. Once. */
+static bool has_ended(pid_t pid, int *code)
 {
     int status;
     if (waitpid(pid, &status, WNOHANG) != pid) return false;
@@ -87,7 +88,7 @@ bool child_ended(pid_t pid, int *code)
 bool child_wait(pid_t pid, int *code, double seconds)
 {
     for (double end = clock_s() + seconds;; clock_sleep_s(PERIOD_S)) {
-        if (child_ended(pid, code)) return true;
+        if (has_ended(pid, code)) return true;
         if (clock_s() >= end) return false;
     }
 }
@@ -181,7 +182,7 @@ static void listen_to(ChildResult *r, pid_t pid, pid_t group, const int fds[2], 
             if (waiting[i].revents && !drain(fds[i], streams[i])) waiting[i].fd = -1;
         bool closed = waiting[0].fd < 0 && waiting[1].fd < 0;
         if (ended && (closed || ready <= 0)) return;
-        if (!ended) ended = child_ended(pid, &r->code);
+        if (!ended) ended = has_ended(pid, &r->code);
         if (!ended && closed) clock_sleep_s(PERIOD_S);
     }
     r->timed_out = !ended;

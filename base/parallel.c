@@ -5,6 +5,7 @@
 #include "base/parallel.h"
 #include "base/thread.h"
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 typedef struct Team {

@@ -77,7 +77,9 @@ static double log_gamma_above_one(Rng *rng, double shape)
     }
 }
 
-double rng_log_gamma(Rng *rng, double shape)
+/* The logarithm of a Gamma(shape, 1) draw, shape > 0: small shapes give numbers too small for a
+ * double. */
+static double log_gamma(Rng *rng, double shape)
 {
     ASSERT(shape > 0);
     if (shape >= 1.0) return log_gamma_above_one(rng, shape);
@@ -87,7 +89,7 @@ double rng_log_gamma(Rng *rng, double shape)
 
 double rng_beta(Rng *rng, double a, double b)
 {
-    double x = rng_log_gamma(rng, a), y = rng_log_gamma(rng, b);
+    double x = log_gamma(rng, a), y = log_gamma(rng, b);
     return 1.0 / (1.0 + exp(y - x));
 }
 
@@ -95,7 +97,7 @@ void rng_dirichlet(Rng *rng, double alpha, int count, double *out)
 {
     double largest = -HUGE_VAL, sum = 0;
     for (int i = 0; i < count; i++) {
-        out[i] = rng_log_gamma(rng, alpha);
+        out[i] = log_gamma(rng, alpha);
         largest = out[i] > largest ? out[i] : largest;
     }
     for (int i = 0; i < count; i++) sum += out[i] = exp(out[i] - largest);

@@ -42,12 +42,9 @@ Rng rng_at(uint64_t seed, RngPurpose purpose, uint32_t a, uint32_t b);
  * repeat 0 */
 Rng rng_at_repeat(uint64_t seed, RngPurpose purpose, uint32_t repeat, uint32_t a, uint32_t b);
 uint32_t rng_u32(Rng *rng);
-double rng_uniform(Rng *rng);             /* [0,1), 53 bits */
-uint64_t rng_below(Rng *rng, uint64_t n); /* [0,n), unbiased (rejection), n >= 1 */
-double rng_normal(Rng *rng);              /* mean 0, variance 1 (Box-Muller) */
-/* The logarithm of a Gamma(shape, 1) draw, shape > 0: small shapes give numbers too small for a
- * double. */
-double rng_log_gamma(Rng *rng, double shape);
-double rng_beta(Rng *rng, double a, double b);                      /* [0,1]; a, b > 0 */
+double rng_uniform(Rng *rng);                  /* [0,1), 53 bits */
+uint64_t rng_below(Rng *rng, uint64_t n);      /* [0,n), unbiased (rejection), n >= 1 */
+double rng_normal(Rng *rng);                   /* mean 0, variance 1 (Box-Muller) */
+double rng_beta(Rng *rng, double a, double b); /* [0,1]; a, b > 0 */
 void rng_dirichlet(Rng *rng, double alpha, int count, double *out); /* symmetric; sums to 1 */
 #endif

@@ -161,7 +161,7 @@ bool str_ends_with_nocase(const char *s, const char *suffix)
     return n >= k && strcasecmp(s + n - k, suffix) == 0;
 }
 
-/* longer strings are no typos of our names: their distance is the longer one's length */
+/* longer strings are no typos of our names */
 #define DISTANCE_MAX 127
 
 static int min2(int a, int b)
@@ -169,14 +169,11 @@ static int min2(int a, int b)
     return a < b ? a : b;
 }
 
-int str_distance(const char *a, const char *b)
+/* Damerau-Levenshtein (optimal string alignment) of strings up to DISTANCE_MAX. */
+static int distance(const char *a, const char *b)
 {
     size_t la = strlen(a), lb = strlen(b);
     int table[3][DISTANCE_MAX + 1]; /* rows i-2, i-1 and i, by i modulo 3 */
-    if (la > DISTANCE_MAX || lb > DISTANCE_MAX) {
-        size_t longer = la > lb ? la : lb;
-        return strcmp(a, b) == 0 ? 0 : longer > INT_MAX ? INT_MAX : (int)longer;
-    }
     int n = (int)la, m = (int)lb;
     for (int j = 0; j <= m; j++) table[0][j] = j;
     for (int i = 1; i <= n; i++) {
@@ -201,7 +198,7 @@ const char *str_nearest(const char *s, const char *const *names, int n)
     if (length > DISTANCE_MAX) return NULL;
     int best_distance = 2 + (int)length / 4; /* one edit, and one more for every four letters */
     for (int i = 0; i < n; i++) {
-        int d = str_distance(s, names[i]);
+        int d = strlen(names[i]) > DISTANCE_MAX ? INT_MAX : distance(s, names[i]);
         if (d >= best_distance) continue;
         best_distance = d;
         best = names[i];

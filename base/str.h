@@ -25,8 +25,6 @@ bool str_to_double(const char *s, double *out); /* decimal and exponent forms; n
 bool str_to_bool(const char *s, bool *out);     /* true/false/yes/no/on/off/1/0 */
 bool str_starts_with(const char *s, const char *prefix);
 bool str_ends_with_nocase(const char *s, const char *suffix);
-/* Damerau-Levenshtein (optimal string alignment), for "did you mean" */
-int str_distance(const char *a, const char *b);
 /* The entry of names[0..n) nearest to s, or NULL if none is near enough to be worth suggesting. */
 const char *str_nearest(const char *s, const char *const *names, int n);
 #endif

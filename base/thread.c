@@ -1,14 +1,10 @@
-/* thread.c - starting threads, counting CPUs, the bounded queue.
- *
- * QUEUE. A ring of pointers under one mutex with two conditions (not full, not empty); closing
- * wakes everybody. Items come out in the order in which they went in. */
+/* thread.c - starting threads, counting CPUs. */
 #include "base/thread.h"
 
 #include "base/mem.h"
 #include "base/stacks.h"
 #include <sched.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -89,101 +85,4 @@ int thread_allowed_cpus(void)
     int cpus = mask_cpus(), quota = cgroup_quota();
     if (quota > 0 && (cpus == 0 || quota < cpus)) cpus = quota;
     return cpus < 1 ? 1 : cpus;
-}
-
-/* ---- queue ---- */
-
-struct Queue {
-    pthread_mutex_t mutex;
-    pthread_cond_t not_full, not_empty;
-    size_t capacity, first, length;
-    bool closed;
-    void *items[];
-};
-
-Status queue_create(Queue **out, size_t capacity)
-{
-    size_t bytes;
-    *out = NULL;
-    ASSERT(capacity > 0);
-    if (!mem_mul(capacity, sizeof(void *), &bytes) || !mem_add(bytes, sizeof(Queue), &bytes)) {
-        return fail(ERR_MEMORY, "out of memory: queue of %zu items", capacity);
-    }
-    Queue *q = mem_calloc(1, bytes);
-    if (!q) return ERR_MEMORY;
-    /* these three cannot fail with default attributes on Linux */
-    pthread_mutex_init(&q->mutex, NULL);
-    pthread_cond_init(&q->not_full, NULL);
-    pthread_cond_init(&q->not_empty, NULL);
-    q->capacity = capacity;
-    *out = q;
-    return OK;
-}
-
-void queue_destroy(Queue *q)
-{
-    if (!q) return;
-    pthread_cond_destroy(&q->not_empty);
-    pthread_cond_destroy(&q->not_full);
-    pthread_mutex_destroy(&q->mutex);
-    mem_free(q);
-}
-
-bool queue_put(Queue *q, void *item)
-{
-    pthread_mutex_lock(&q->mutex);
-    while (!q->closed && q->length == q->capacity) pthread_cond_wait(&q->not_full, &q->mutex);
-    bool good = !q->closed;
-    if (good) {
-        q->items[(q->first + q->length) % q->capacity] = item;
-        q->length++;
-        pthread_cond_signal(&q->not_empty);
-    }
-    pthread_mutex_unlock(&q->mutex);
-    return good;
-}
-
-/* Takes the first item if there is one; the mutex is held. */
-static bool take_locked(Queue *q, void **item)
-{
-    if (q->length == 0) return false;
-    *item = q->items[q->first];
-    q->first = (q->first + 1) % q->capacity;
-    q->length--;
-    pthread_cond_signal(&q->not_full);
-    return true;
-}
-
-bool queue_take(Queue *q, void **item)
-{
-    pthread_mutex_lock(&q->mutex);
-    while (!q->closed && q->length == 0) pthread_cond_wait(&q->not_empty, &q->mutex);
-    bool good = take_locked(q, item);
-    pthread_mutex_unlock(&q->mutex);
-    return good;
-}
-
-bool queue_try_take(Queue *q, void **item)
-{
-    pthread_mutex_lock(&q->mutex);
-    bool good = take_locked(q, item);
-    pthread_mutex_unlock(&q->mutex);
-    return good;
-}
-
-void queue_close(Queue *q)
-{
-    pthread_mutex_lock(&q->mutex);
-    q->closed = true;
-    pthread_cond_broadcast(&q->not_full);
-    pthread_cond_broadcast(&q->not_empty);
-    pthread_mutex_unlock(&q->mutex);
-}
-
-size_t queue_length(Queue *q)
-{
-    pthread_mutex_lock(&q->mutex);
-    size_t length = q->length;
-    pthread_mutex_unlock(&q->mutex);
-    return length;
 }

@@ -14,10 +14,9 @@
 
 struct ByteStream {
     char *name;
-    int fd; /* -1: memory, all of it in buffer */
-    const uint8_t *buffer;
-    uint8_t *owned;      /* the buffer of a file */
-    size_t capacity;     /* of owned */
+    int fd;
+    uint8_t *buffer;
+    size_t capacity;
     size_t next, filled; /* in the buffer */
     uint64_t offset;     /* in the file, of buffer[filled] */
     uint64_t bytes;
@@ -38,25 +37,15 @@ Status byte_stream_open(ByteStream **out, const char *path)
     if (status == OK)
         s->capacity =
             (uint64_t)info.st_size < BUFFER_BYTES ? (size_t)info.st_size + 1 : BUFFER_BYTES;
-    if (status == OK && (!(s->owned = mem_alloc(s->capacity)) || !(s->name = mem_strdup(path))))
+    if (status == OK && (!(s->buffer = mem_alloc(s->capacity)) || !(s->name = mem_strdup(path))))
         status = ERR_MEMORY;
     if (status != OK) {
         byte_stream_close(s);
         return status;
     }
-    s->buffer = s->owned;
     s->bytes = (uint64_t)info.st_size;
     s->mtime_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
     *out = s;
-    return OK;
-}
-
-Status byte_stream_open_memory(ByteStream **out, const uint8_t *data, size_t bytes)
-{
-    *out = mem_calloc(1, sizeof **out);
-    if (!*out) return ERR_MEMORY;
-    **out =
-        (ByteStream){ .fd = -1, .buffer = data, .filled = bytes, .offset = bytes, .bytes = bytes };
     return OK;
 }
 
@@ -64,7 +53,7 @@ void byte_stream_close(ByteStream *s)
 {
     if (!s) return;
     if (s->fd >= 0) close(s->fd);
-    mem_free(s->owned);
+    mem_free(s->buffer);
     mem_free(s->name);
     mem_free(s);
 }
@@ -106,9 +95,8 @@ Status byte_stream_read(ByteStream *s, void *out, size_t bytes, size_t *got)
             *got += n;
             continue;
         }
-        if (s->fd < 0) return OK;
         bool straight = to && left >= s->capacity;
-        TRY(read_piece(s, straight ? to + *got : s->owned, straight ? left : s->capacity, &n));
+        TRY(read_piece(s, straight ? to + *got : s->buffer, straight ? left : s->capacity, &n));
         if (n == 0) return OK;
         s->next = 0;
         s->filled = straight ? 0 : n;
