@@ -60,11 +60,17 @@ static Status open_file(FILE **out, const char *path)
     return OK;
 }
 
+static void tell_broken(const char *where, int line, const char *cond)
+{
+    log_error("rank %d: %s:%d: broken invariant: %s", log_rank(), where, line, cond);
+}
+
 Status log_open(const char *path, int rank, LogLevel min_level)
 {
     FILE *f = NULL;
     if (path) TRY(open_file(&f, path));
     log_close();
+    status_tell_broken(tell_broken);
     pthread_mutex_lock(&mutex);
     file = f;
     own_rank = rank;
@@ -132,81 +138,46 @@ PRINTF_LIKE(3, 0) static void format_line(char *out, size_t bytes, const char *f
     }
 }
 
-PRINTF_LIKE(2, 0) static void log_line(LogLevel level, const char *format, va_list args)
+/* Who gets a line: the console and both files; all of them, and the console of every rank; the
+ * added file alone. */
+typedef enum Audience { ALL, ALL_HERE, ADDED_FILE } Audience;
+
+PRINTF_LIKE(3, 0)
+static void log_line(LogLevel level, Audience audience, const char *format, va_list args)
 {
     char text[LINE_BYTES];
     format_line(text, sizeof text, format, args);
     pthread_mutex_lock(&mutex);
-    FILE *console = console_for(level);
+    FILE *console = audience == ADDED_FILE ? NULL : console_for(level);
     if (console) {
         wipe_live_line();
         fprintf(console, "%s%s\n", levels[level].prefix, text);
         fflush(console);
     }
-    if (file && level >= LOG_INFO) write_file_line(file, level, text);
+    if (audience == ALL_HERE && own_rank != 0) {
+        fprintf(stderr, "%srank %d: %s\n", levels[level].prefix, own_rank, text);
+        fflush(stderr);
+    }
+    if (file && audience != ADDED_FILE && level >= LOG_INFO) write_file_line(file, level, text);
     if (added && level >= LOG_INFO) write_file_line(added, level, text);
     pthread_mutex_unlock(&mutex);
 }
 
-void log_debug(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    log_line(LOG_DEBUG, format, args);
-    va_end(args);
-}
+#define LOG_FUNCTION(name, level, audience)                                                        \
+    void name(const char *format, ...)                                                             \
+    {                                                                                              \
+        va_list args;                                                                              \
+        va_start(args, format);                                                                    \
+        log_line(level, audience, format, args);                                                   \
+        va_end(args);                                                                              \
+    }
 
-void log_info(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    log_line(LOG_INFO, format, args);
-    va_end(args);
-}
-
-void log_note(const char *format, ...)
-{
-    char text[LINE_BYTES];
-    va_list args;
-    va_start(args, format);
-    format_line(text, sizeof text, format, args);
-    va_end(args);
-    pthread_mutex_lock(&mutex);
-    if (added) write_file_line(added, LOG_INFO, text);
-    pthread_mutex_unlock(&mutex);
-}
-
-void log_warning(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    log_line(LOG_WARNING, format, args);
-    va_end(args);
-}
-
-void log_warning_here(const char *format, ...)
-{
-    char text[LINE_BYTES];
-    va_list args;
-    va_start(args, format);
-    format_line(text, sizeof text, format, args);
-    va_end(args);
-    int rank = log_rank();
-    log_warning("%s", text);
-    if (rank == 0) return;
-    pthread_mutex_lock(&mutex);
-    fprintf(stderr, "%srank %d: %s\n", levels[LOG_WARNING].prefix, rank, text);
-    fflush(stderr);
-    pthread_mutex_unlock(&mutex);
-}
-
-void log_error(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    log_line(LOG_ERROR, format, args);
-    va_end(args);
-}
+LOG_FUNCTION(log_debug, LOG_DEBUG, ALL)
+LOG_FUNCTION(log_info, LOG_INFO, ALL)
+LOG_FUNCTION(log_note, LOG_INFO, ADDED_FILE)
+LOG_FUNCTION(log_warning, LOG_WARNING, ALL)
+LOG_FUNCTION(log_warning_here, LOG_WARNING, ALL_HERE)
+LOG_FUNCTION(log_error, LOG_ERROR, ALL)
 
 int log_rank(void)
 {

@@ -4,8 +4,7 @@
  * ("convoy: warning: ...") and errors ("convoy: error: ...") to stderr. Ranks other than 0 write
  * warnings and info only to the log file if they have one, never to the console; functions whose
  * names end in _here are for what they alone know. A line that would break the live progress line
- * first clears it: log_progress() owns that line. log.c is, with status.c (the thread's sentence)
- * and mem.c (two counters), the only file with mutable file-scope state. */
+ * first clears it: log_progress() owns that line. */
 #ifndef CONVOY_BASE_LOG_H
 #define CONVOY_BASE_LOG_H
 #include "base/status.h"

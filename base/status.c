@@ -5,15 +5,17 @@
  * (fail(code, "%s: again", status_message())). */
 #include "base/status.h"
 
-#include "base/log.h"
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MESSAGE_BYTES 1024
 
 static _Thread_local char message[MESSAGE_BYTES];
+static _Atomic(StatusTell) told; /* NULL: nobody yet */
 
 typedef struct StatusRow {
     const char *name;
@@ -73,8 +75,17 @@ int status_exit_code(Status status)
     return row_of(status)->exit_code;
 }
 
+void status_tell_broken(StatusTell tell)
+{
+    told = tell;
+}
+
 void assert_failed(const char *file, int line, const char *cond)
 {
-    log_error("rank %d: %s:%d: broken invariant: %s", log_rank(), file, line, cond);
+    StatusTell tell = told;
+    if (tell) tell(file, line, cond);
+    else
+        dprintf(STDERR_FILENO, "convoy: error: rank 0: %s:%d: broken invariant: %s\n", file, line,
+                cond);
     abort();
 }

@@ -48,8 +48,12 @@ int status_exit_code(Status status);    /* the table above */
         if (try_status_ != OK) return try_status_;                                                 \
     } while (0)
 
-/* For broken invariants only, never for user input: prints file, line and text to stderr and
- * aborts. */
+/* Who writes a broken invariant down from now on; before, it goes to stderr. log_open() asks for it,
+ * so that nothing below the log needs the log. */
+typedef void (*StatusTell)(const char *file, int line, const char *cond);
+void status_tell_broken(StatusTell tell);
+
+/* For broken invariants only, never for user input: tells file, line and text and aborts. */
 #define ASSERT(cond) ((cond) ? (void)0 : assert_failed(__FILE__, __LINE__, #cond))
 #ifdef __cplusplus
 [[noreturn]] void assert_failed(const char *file, int line, const char *cond);
