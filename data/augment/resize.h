@@ -2,7 +2,7 @@
  * the output. */
 #ifndef CONVOY_DATA_AUGMENT_RESIZE_H
 #define CONVOY_DATA_AUGMENT_RESIZE_H
-#include "data/decode/image.h"
+#include "base/byte_buf.h"
 #include <stdbool.h>
 
 typedef enum ResizeFilter { RESIZE_BILINEAR, RESIZE_BICUBIC, RESIZE_FILTER_COUNT } ResizeFilter;

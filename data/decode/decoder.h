@@ -4,14 +4,6 @@
 #include "data/decode/image.h"
 #include <stdbool.h>
 
-/* a JPEG or PNG file in memory, told by its first bytes whatever the file is called */
-typedef struct EncodedImage {
-    const uint8_t *bytes;
-    size_t size;
-    const uint8_t *seek; /* its seek index (seek_index.h), used if it is this file's; NULL: none */
-    size_t seek_bytes;
-} EncodedImage;
-
 /* one per thread: library state and pixel buffers at their high-water mark */
 typedef struct Decoder Decoder;
 Status decoder_create(Decoder **out);

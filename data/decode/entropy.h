@@ -7,7 +7,7 @@
  * and the caller decodes the image with libjpeg, which knows what to do. */
 #ifndef CONVOY_DATA_DECODE_ENTROPY_H
 #define CONVOY_DATA_DECODE_ENTROPY_H
-#include "data/decode/image.h"
+#include "base/byte_buf.h"
 #include "data/decode/seek_index.h"
 #include <stdbool.h>
 

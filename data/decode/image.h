@@ -1,22 +1,15 @@
-/* image.h - bytes that grow to a high-water mark, and decoded images. Shared by sources, decoder,
- * resize and loader. */
+/* image.h - encoded and decoded images. Shared by sources, decoder, resize and loader. */
 #ifndef CONVOY_DATA_DECODE_IMAGE_H
 #define CONVOY_DATA_DECODE_IMAGE_H
-#include "base/status.h"
-#include <stddef.h>
-#include <stdint.h>
+#include "base/byte_buf.h"
 
-/* A scratch buffer of one thread: it only grows, so a worker stops allocating once it has seen its
- * largest image. */
-typedef struct ByteBuf { /* zero-initialise */
-    uint8_t *data;
-    size_t capacity;
-} ByteBuf;
-Status byte_buf_reserve(ByteBuf *b, size_t bytes); /* capacity >= bytes; keeps the contents */
-void byte_buf_trim(ByteBuf *b,
-                   /* frees a buffer larger than the limit: one huge image must not stay for ever */
-                   size_t limit_bytes);
-void byte_buf_free(ByteBuf *b);
+/* a JPEG or PNG file in memory, told by its first bytes whatever the file is called */
+typedef struct EncodedImage {
+    const uint8_t *bytes;
+    size_t size;
+    const uint8_t *seek; /* its seek index (seek_index.h), used if it is this file's; NULL: none */
+    size_t seek_bytes;
+} EncodedImage;
 
 /* Pixels that somebody else owns: uint8, rows packed, [height, width, channels]. */
 typedef struct ImageView {

@@ -2,7 +2,7 @@
  * the same pixels. */
 #ifndef CONVOY_DATA_DECODE_RECODE_JPEG_H
 #define CONVOY_DATA_DECODE_RECODE_JPEG_H
-#include "data/decode/image.h"
+#include "base/byte_buf.h"
 #include <stdbool.h>
 
 /* Writes the baseline form of a progressive JPEG to out; *bytes 0 where the input is not one, is

@@ -14,7 +14,7 @@
  * ceil(columns / step) in a row. */
 #ifndef CONVOY_DATA_DECODE_SEEK_INDEX_H
 #define CONVOY_DATA_DECODE_SEEK_INDEX_H
-#include "data/decode/image.h"
+#include "base/byte_buf.h"
 #include <stdbool.h>
 
 #define SEEK_INDEX_ROWS_ONLY 0xffff /* step: one entry a row */

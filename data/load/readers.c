@@ -9,12 +9,12 @@
  * Decode threads wait each on a condition of its own, so that a read wakes only the one it is
  * for. */
 #include "data/load/readers.h"
+#include "base/byte_buf.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/trace.h"
-#include "data/decode/image.h"
 #include "data/load/byte_ring.h"
 #include "data/load/reader_count.h"
 #include <stdio.h>

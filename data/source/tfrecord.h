@@ -2,7 +2,7 @@
  * classifier needs. */
 #ifndef CONVOY_DATA_SOURCE_TFRECORD_H
 #define CONVOY_DATA_SOURCE_TFRECORD_H
-#include "data/decode/image.h"
+#include "base/byte_buf.h"
 #include "data/source/byte_stream.h"
 #include <stdbool.h>
 
