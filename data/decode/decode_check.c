@@ -4,9 +4,10 @@
  * fast_scan.c relies on an internal header of libjpeg-turbo; the library that is loaded may be
  * another one than that the program was built with. If the two ways differ in a byte, everything is
  * left to the library, with a warning. */
+#include "data/decode/decode_check.h"
 #include "base/log.h"
-#include "data/decode/decoder.h"
 #include "data/decode/fast_scan.h"
+#include "data/decode/jpeg_decoder.h"
 #include <pthread.h>
 #include <string.h>
 
@@ -52,7 +53,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool known, sound; /* constant once known */
 
 /* Decodes a part of the picture; *crop are its pixels, packed by row. */
-static Status decode_part(struct JpegDecoder *j, bool stock, ByteBuf *pixels, uint8_t *crop)
+static Status decode_part(JpegDecoder *j, bool stock, ByteBuf *pixels, uint8_t *crop)
 {
     static const ImageBox box = { .x = 17, .y = 3, .width = 20, .height = 17 };
     EncodedImage file = { .bytes = picture, .size = sizeof picture };
@@ -68,7 +69,7 @@ static Status decode_part(struct JpegDecoder *j, bool stock, ByteBuf *pixels, ui
 }
 
 /* Both ways once; ERR_MEMORY says nothing about the library, any other failure does. */
-static Status check(struct JpegDecoder *j, ByteBuf *pixels)
+static Status check(JpegDecoder *j, ByteBuf *pixels)
 {
     static uint8_t want[20 * 17 * 3], got[sizeof want];
     Status status = decode_part(j, true, pixels, want);
@@ -83,7 +84,7 @@ static Status check(struct JpegDecoder *j, ByteBuf *pixels)
 
 static Status check_locked(void)
 {
-    struct JpegDecoder *j = NULL;
+    JpegDecoder *j = NULL;
     ByteBuf pixels = { 0 };
     if (known || !fast_scan_is_built_in()) return OK;
     TRY(jpeg_decoder_create(&j));

@@ -1,13 +1,14 @@
 /* decoder.c - looks at the first bytes and sends the file to the decoder that understands it. */
 #include "data/decode/decoder.h"
 #include "base/mem.h"
-#include "data/decode/seek_index.h"
+#include "data/decode/decode_check.h"
+#include "data/decode/png_decoder.h"
 #include <string.h>
 
 #define TRIM_BYTES ((size_t)64 << 20)
 
 struct Decoder {
-    struct JpegDecoder *jpeg;
+    JpegDecoder *jpeg;
     ByteBuf pixels;     /* decoded RGB, or grey */
     ByteBuf converted;  /* after a change of channels */
     bool fast_is_sound; /* decode_check_fast */
@@ -55,17 +56,6 @@ void decoder_use_stock(Decoder *d, bool stock)
 JpegDecoderCounts decoder_counts(const Decoder *d)
 {
     return jpeg_decoder_counts(d->jpeg);
-}
-
-Status decoder_check_size(int64_t width, int64_t height)
-{
-    if (width < 1 || height < 1)
-        return fail(ERR_DATA, "image of %lld x %lld pixels", (long long)width, (long long)height);
-    if (width > DECODER_MAX_SIDE || height > DECODER_MAX_SIDE ||
-        width * height > DECODER_MAX_PIXELS)
-        return fail(ERR_DATA, "image of %lld x %lld pixels is too large", (long long)width,
-                    (long long)height);
-    return OK;
 }
 
 static bool starts_with(const uint8_t *bytes, size_t size, const char *magic, size_t length)

@@ -1,8 +1,7 @@
 /* decoder.h - encoded bytes in, RGB or grey pixels out. The only face of libjpeg and libspng. */
 #ifndef CONVOY_DATA_DECODE_DECODER_H
 #define CONVOY_DATA_DECODE_DECODER_H
-#include "data/decode/image.h"
-#include <stdbool.h>
+#include "data/decode/jpeg_decoder.h"
 
 /* one per thread: library state and pixel buffers at their high-water mark */
 typedef struct Decoder Decoder;
@@ -36,33 +35,11 @@ void decoder_index(const Decoder *d, const uint8_t **index, size_t *bytes);
 /* Both at once for the whole picture, packed, in channels (1 or 3). */
 Status decoder_decode(Decoder *d, const uint8_t *bytes, size_t size, int channels, ImageView *view);
 
-/* Do the two ways to decode agree in this process? decode_check.c; found out once, then remembered.
- * ERR_MEMORY. */
-Status decode_check_fast(bool *sound);
+/* Builds the seek index of a JPEG file: out is reused and grown, *bytes is its size. *bytes is 0,
+ * with OK, where a file can have none: no JPEG, progressive, with restart markers, damaged, or with
+ * arithmetic coding. ERR_MEMORY. */
+Status decoder_build_seek_index(Decoder *d, const uint8_t *file, size_t size, int step,
+                                ByteBuf *out, size_t *bytes);
 
-/* The two formats, in their own files. */
-struct JpegDecoder;
-Status jpeg_decoder_create(struct JpegDecoder **out);
-void jpeg_decoder_destroy(struct JpegDecoder *j); /* NULL ok */
-void jpeg_decoder_trim(struct JpegDecoder *j, size_t limit_bytes);
-void jpeg_decoder_use_stock(struct JpegDecoder *j, bool stock);
-Status jpeg_decoder_open(struct JpegDecoder *j, const EncodedImage *file, int *width, int *height);
-/* packed: colour in 3 bytes a pixel; otherwise in 4, which is faster. */
-Status jpeg_decoder_read(struct JpegDecoder *j, const ImageBox *box, bool packed, ByteBuf *pixels,
-                         PixelBox *out);
-/* How many images the fast path has decoded, and how many of them it had to leave to libjpeg; since
- * creation. */
-typedef struct JpegDecoderCounts {
-    int64_t fast, left;
-} JpegDecoderCounts;
-JpegDecoderCounts jpeg_decoder_counts(const struct JpegDecoder *j);
 JpegDecoderCounts decoder_counts(const Decoder *d);
-void jpeg_decoder_make_index(struct JpegDecoder *j, int step);
-void jpeg_decoder_index(const struct JpegDecoder *j, const uint8_t **index, size_t *bytes);
-Status png_decoder_read_rgb(const uint8_t *bytes, size_t size, ByteBuf *pixels, ImageView *view);
-
-/* 100 Mpix: far above any photograph in a data set, far below a bomb */
-#define DECODER_MAX_PIXELS ((int64_t)100 * 1000 * 1000)
-#define DECODER_MAX_SIDE   65500
-Status decoder_check_size(int64_t width, int64_t height); /* ERR_DATA outside the limits */
 #endif

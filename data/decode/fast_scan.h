@@ -7,7 +7,8 @@
  * ways differs at start-up, nothing is ever installed. */
 #ifndef CONVOY_DATA_DECODE_FAST_SCAN_H
 #define CONVOY_DATA_DECODE_FAST_SCAN_H
-#include "data/decode/decoder.h"
+#include "data/decode/image.h"
+#include <stdbool.h>
 #include <stdio.h> /* jpeglib.h uses FILE and does not include it */
 
 #include <jpeglib.h>

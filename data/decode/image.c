@@ -1,5 +1,15 @@
-/* image.c - the two channel conversions. */
+/* image.c - the two channel conversions, and the limits. */
 #include "data/decode/image.h"
+
+Status image_check_size(int64_t width, int64_t height)
+{
+    if (width < 1 || height < 1)
+        return fail(ERR_DATA, "image of %lld x %lld pixels", (long long)width, (long long)height);
+    if (width > IMAGE_MAX_SIDE || height > IMAGE_MAX_SIDE || width * height > IMAGE_MAX_PIXELS)
+        return fail(ERR_DATA, "image of %lld x %lld pixels is too large", (long long)width,
+                    (long long)height);
+    return OK;
+}
 
 static void to_luma(const uint8_t *rgb, size_t pixels, uint8_t *out)
 {

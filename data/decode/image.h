@@ -36,6 +36,11 @@ static inline uint8_t image_luma(uint32_t r, uint32_t g, uint32_t b)
     return (uint8_t)((19595u * r + 38470u * g + 7471u * b + 0x8000u) >> 16);
 }
 
+/* 100 Mpix: far above any photograph in a data set, far below a bomb */
+#define IMAGE_MAX_PIXELS ((int64_t)100 * 1000 * 1000)
+#define IMAGE_MAX_SIDE   65500
+Status image_check_size(int64_t width, int64_t height); /* ERR_DATA outside the limits */
+
 /* Gives *view the wanted number of channels (1 or 3), using scratch if pixels must change; a view
  * that already has them is untouched. */
 Status image_convert(ImageView *view, int channels, ByteBuf *scratch);

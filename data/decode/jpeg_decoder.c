@@ -22,8 +22,8 @@
  * The Huffman codes of ordinary files are read by our own decoder (fast_scan.h). A scan that it
  * finds odd is decoded again by the library alone, so what happens to damaged files is always what
  * the library does with them. */
+#include "data/decode/jpeg_decoder.h"
 #include "base/mem.h"
-#include "data/decode/decoder.h"
 #include "data/decode/fast_scan.h"
 #include <setjmp.h>
 #include <stdbool.h>
@@ -38,7 +38,7 @@
 /* smooth upsampling is wrong where chroma has fewer than three columns left */
 #define LEAST_COLUMNS 32
 
-typedef struct JpegDecoder {
+struct JpegDecoder {
     struct jpeg_decompress_struct info;
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
@@ -53,7 +53,7 @@ typedef struct JpegDecoder {
     int index_step;       /* of indices to be made; 0: none */
     const uint8_t *index; /* of the file that was read last; fast's */
     size_t index_bytes;
-} JpegDecoder;
+};
 
 static void error_exit(j_common_ptr common)
 {
@@ -183,7 +183,7 @@ static void read_header(JpegDecoder *j)
     struct jpeg_decompress_struct *info = &j->info;
     jpeg_mem_src(info, j->file.bytes, (unsigned long)j->file.size);
     jpeg_read_header(info, TRUE);
-    if (decoder_check_size(info->image_width, info->image_height) != OK)
+    if (image_check_size(info->image_width, info->image_height) != OK)
         give_up(j, ERR_DATA, status_message());
     if (info->num_components != 1 && info->num_components != 3 && info->num_components != 4)
         give_up(j, ERR_DATA, "JPEG with neither 1, 3 nor 4 components");

@@ -5,8 +5,8 @@
  *
  * libspng and the zlib in it allocate through mem.h. Which of their codes stands for "no memory"
  * depends on who ran out, so the allocator itself remembers that it did. */
+#include "data/decode/png_decoder.h"
 #include "base/mem.h"
-#include "data/decode/decoder.h"
 #include <spng.h>
 #include <stdbool.h>
 
@@ -41,12 +41,12 @@ static Status decode_with(spng_ctx *png, const uint8_t *bytes, size_t size, Byte
     struct spng_ihdr header;
     size_t total = 0;
     int code = spng_set_crc_action(png, SPNG_CRC_ERROR, SPNG_CRC_DISCARD);
-    if (!code) code = spng_set_image_limits(png, DECODER_MAX_SIDE, DECODER_MAX_SIDE);
+    if (!code) code = spng_set_image_limits(png, IMAGE_MAX_SIDE, IMAGE_MAX_SIDE);
     if (!code) code = spng_set_chunk_limits(png, MAX_CHUNK_BYTES, MAX_CHUNK_BYTES);
     if (!code) code = spng_set_png_buffer(png, bytes, size);
     if (!code) code = spng_get_ihdr(png, &header);
     if (code) return fail(ERR_DATA, "PNG: %s", spng_strerror(code));
-    TRY(decoder_check_size(header.width, header.height));
+    TRY(image_check_size(header.width, header.height));
     code = spng_decoded_image_size(png, SPNG_FMT_RGB8, &total);
     if (code) return fail(ERR_DATA, "PNG: %s", spng_strerror(code));
     TRY(byte_buf_reserve(pixels, total));

@@ -5,7 +5,7 @@
  * is not perfect stays as it is. */
 #include "data/decode/recode_jpeg.h"
 #include "base/mem.h"
-#include "data/decode/decoder.h"
+#include "data/decode/image.h"
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,7 +94,7 @@ static void recode(Recoder *r, const uint8_t *data, size_t size)
     r->in.progress = &r->progress;
     jpeg_mem_src(&r->in, data, (unsigned long)size);
     jpeg_read_header(&r->in, TRUE);
-    if (!r->in.progressive_mode || decoder_check_size(r->in.image_width, r->in.image_height) != OK)
+    if (!r->in.progressive_mode || image_check_size(r->in.image_width, r->in.image_height) != OK)
         return;
     jvirt_barray_ptr *coefficients = jpeg_read_coefficients(&r->in);
     jpeg_create_compress(&r->out);

@@ -19,13 +19,6 @@
 
 #define SEEK_INDEX_ROWS_ONLY 0xffff /* step: one entry a row */
 
-/* Builds the index of a JPEG file: out is reused and grown, *bytes is its size. *bytes is 0, with
- * OK, where a file can have none: no JPEG, progressive, with restart markers, damaged, or with
- * arithmetic coding. d is any decoder of this thread (decoder.h). ERR_MEMORY. */
-struct Decoder;
-Status decoder_build_seek_index(struct Decoder *d, const uint8_t *file, size_t size, int step,
-                                ByteBuf *out, size_t *bytes);
-
 /* For the decoder. */
 typedef struct SeekIndex {
     const uint8_t *row, *entries;

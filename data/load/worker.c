@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "data/decode/decoder.h"
-#include "data/decode/seek_index.h"
 
 #define TRIM_BYTES     ((size_t)64 << 20)
 #define MAX_NAME_BYTES 768

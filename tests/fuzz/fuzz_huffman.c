@@ -7,7 +7,6 @@
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "data/decode/decoder.h"
-#include "data/decode/seek_index.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdio.h>
 #include <stdlib.h>

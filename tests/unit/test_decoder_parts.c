@@ -3,6 +3,7 @@
  * whole files and for damaged ones. */
 #include "base/mem.h"
 #include "base/rng.h"
+#include "data/decode/decode_check.h"
 #include "data/decode/decoder.h"
 #include "data/decode/seek_index.h"
 #include "tests/test.h"

@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "data/augment/view.h"
 #include "data/decode/decoder.h"
-#include "data/decode/seek_index.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <string.h>

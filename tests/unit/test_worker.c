@@ -1,6 +1,7 @@
 /* The way of an image on one thread: the same view with and without our Huffman decoder and seek
  * indices, the indices that a store keeps, and what is said of bad files. */
 #include "base/mem.h"
+#include "data/decode/decode_check.h"
 #include "data/decode/decoder.h"
 #include "data/decode/seek_index.h"
 #include "data/load/worker.h"

@@ -11,7 +11,6 @@
 #include "base/str.h"
 #include "data/augment/replay.h"
 #include "data/decode/decoder.h"
-#include "data/decode/seek_index.h"
 #include "data/load/dataset_internal.h"
 #include "data/load/worker.h"
 #include "trainer/cmd/bench.h"
