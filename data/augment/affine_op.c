@@ -10,7 +10,8 @@
  * fall steadily, so the pixels whose four neighbours all exist lie side by side: they need no test,
  * and go eight at a time (image_op_avx2.c); a shear has neighbours on one axis only. Both give the
  * bits of the plain form. */
-#include "data/augment/image_op_internal.h"
+#include "data/augment/affine_op.h"
+#include "data/augment/image_op_avx2.h"
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -62,24 +63,6 @@ static Map rotate_map(const Picture *p, double degrees)
     m.c = m.a * -x + m.b * -y + 0.0 + x;
     m.f = m.d * -x + m.e * -y + 0.0 + y;
     return m;
-}
-
-static Map map_of(const ImageOp *op, const Picture *p)
-{
-    double x = p->width * 0.5, y = p->height * 0.5;
-    switch (op->kind) {
-    case IMAGE_SHEAR_X:
-        return shear_map(0, 0, 0, 0, degrees_of_shear(op->value), 0);
-    case IMAGE_SHEAR_Y:
-        return shear_map(0, 0, 0, 0, 0, degrees_of_shear(op->value));
-    case IMAGE_TRANSLATE_X:
-        return shear_map(x, y, trunc(op->value), 0, 0, 0);
-    case IMAGE_TRANSLATE_Y:
-        return shear_map(x, y, 0, trunc(op->value), 0, 0);
-    default:
-        ASSERT(!"a map");
-        return (Map){ 0 };
-    }
 }
 
 /* ---- whole pixels ---- */
@@ -155,7 +138,7 @@ static void sample_nearest(const Picture *p, const uint8_t *copy, const Map *m, 
 /* ---- bilinear ---- */
 
 typedef struct Sampling {
-    const uint8_t *copy; /* with IMAGE_OP_COPY_PADDING behind it */
+    const uint8_t *copy; /* with PICTURE_COPY_PADDING behind it */
     int width, height, channels;
     size_t stride;
     const uint8_t *fill;
@@ -287,7 +270,7 @@ static Status sample_bilinear(const Picture *p, const uint8_t *copy, const Map *
                    .channels = p->channels,
                    .stride = (size_t)p->width * (size_t)p->channels,
                    .fill = fill,
-                   .wide = p->channels == 3 && image_op_is_wide(scratch) };
+                   .wide = p->channels == 3 && picture_is_wide(scratch) };
     TRY(reserve_row(&s, (size_t)p->width, &scratch->row));
     for (int y = 0; y < p->height; y++) {
         find_places(s.xs, s.ys, p->width, m, y + 0.5);
@@ -304,22 +287,44 @@ static bool is_translation(const Map *m)
            m->f == trunc(m->f);
 }
 
-Status affine_op_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p,
-                       ImageOpScratch *scratch)
+static Status apply(const Picture *p, const Map *m, const ImageOpStyle *style,
+                    ImageOpScratch *scratch)
 {
     const uint8_t *copy;
-    double degrees = op->kind == IMAGE_ROTATE ? fmod(op->value, 360.0) : 0.0;
+    TRY(picture_copy(p, scratch, &copy));
+    if (is_translation(m)) move_rows(p, copy, (int)-m->c, (int)-m->f, style->fill);
+    else if (style->nearest) sample_nearest(p, copy, m, style->fill);
+    else return sample_bilinear(p, copy, m, style->fill, scratch);
+    return OK;
+}
+
+Status affine_op_shear(const Picture *p, double right, double down, const ImageOpStyle *style,
+                       ImageOpScratch *scratch)
+{
+    const Map m = shear_map(0, 0, 0, 0, degrees_of_shear(right), degrees_of_shear(down));
+    return apply(p, &m, style, scratch);
+}
+
+Status affine_op_translate(const Picture *p, double right, double down, const ImageOpStyle *style,
+                           ImageOpScratch *scratch)
+{
+    const Map m = shear_map(p->width * 0.5, p->height * 0.5, trunc(right), trunc(down), 0, 0);
+    return apply(p, &m, style, scratch);
+}
+
+Status affine_op_rotate(const Picture *p, double degrees, const ImageOpStyle *style,
+                        ImageOpScratch *scratch)
+{
+    const uint8_t *copy;
+    degrees = fmod(degrees, 360.0);
     if (degrees < 0) degrees += 360.0;
-    if (op->kind == IMAGE_ROTATE && degrees == 0) return OK;
-    TRY(image_op_copy(p, scratch, &copy));
+    if (degrees == 0) return OK;
     int quarters = degrees == 90 ? 1 : degrees == 180 ? 2 : degrees == 270 ? 3 : 0;
     if (quarters == 2 || (quarters && p->width == p->height)) {
+        TRY(picture_copy(p, scratch, &copy));
         turn(p, copy, quarters);
         return OK;
     }
-    const Map m = op->kind == IMAGE_ROTATE ? rotate_map(p, degrees) : map_of(op, p);
-    if (is_translation(&m)) move_rows(p, copy, (int)-m.c, (int)-m.f, style->fill);
-    else if (style->nearest) sample_nearest(p, copy, &m, style->fill);
-    else return sample_bilinear(p, copy, &m, style->fill, scratch);
-    return OK;
+    const Map m = rotate_map(p, degrees);
+    return apply(p, &m, style, scratch);
 }

@@ -6,7 +6,9 @@
  * the 3x3 mean with the middle counted five times, rounded; s/13 + 1/2 is never whole for a whole
  * s, so integers give Pillow's float result whatever the order of its sum. Its border is that of
  * the picture itself and thus stays. */
-#include "data/augment/image_op_internal.h"
+#include "data/augment/color_op.h"
+#include "data/augment/image_op_avx2.h"
+#include "data/decode/image.h"
 
 static inline uint8_t blend(int a, int v, float factor)
 {
@@ -24,7 +26,7 @@ static void blend_with_constant(uint8_t *v, size_t bytes, int a, float factor, b
 
 void color_op_brightness(const Picture *p, double factor, bool wide)
 {
-    blend_with_constant(p->pixels, image_op_picture_bytes(p), 0, (float)factor, wide);
+    blend_with_constant(p->pixels, picture_bytes(p), 0, (float)factor, wide);
 }
 
 static void blend_with_luma(uint8_t *v, size_t pixels, float factor, bool wide)
@@ -41,8 +43,7 @@ static void blend_with_luma(uint8_t *v, size_t pixels, float factor, bool wide)
 
 void color_op_saturation(const Picture *p, double factor, bool wide)
 {
-    if (p->channels == 3)
-        blend_with_luma(p->pixels, image_op_picture_bytes(p) / 3, (float)factor, wide);
+    if (p->channels == 3) blend_with_luma(p->pixels, picture_bytes(p) / 3, (float)factor, wide);
 }
 
 static uint64_t sum_of_luma(const uint8_t *v, size_t pixels, bool wide)
@@ -62,7 +63,7 @@ IMAGE_OP_CLONES static uint64_t sum_of_bytes(const uint8_t *restrict v, size_t b
 
 void color_op_contrast(const Picture *p, double factor, bool wide)
 {
-    size_t bytes = image_op_picture_bytes(p), pixels = bytes / (size_t)p->channels;
+    size_t bytes = picture_bytes(p), pixels = bytes / (size_t)p->channels;
     uint64_t sum =
         p->channels == 3 ? sum_of_luma(p->pixels, pixels, wide) : sum_of_bytes(p->pixels, pixels);
     int mean = (int)((double)sum / (double)pixels + 0.5);
@@ -101,7 +102,7 @@ void color_op_posterize(const Picture *p, double bits)
 {
     int kept = (int)bits;
     ASSERT(kept >= 0 && kept <= 8);
-    mask_bytes(p->pixels, image_op_picture_bytes(p), (uint8_t)(0xFF00u >> kept));
+    mask_bytes(p->pixels, picture_bytes(p), (uint8_t)(0xFF00u >> kept));
 }
 
 IMAGE_OP_CLONES static void invert_from(uint8_t *restrict v, size_t bytes, uint8_t first)
@@ -113,10 +114,10 @@ void color_op_solarize(const Picture *p, double threshold)
 {
     int first = 0; /* the first byte that is not below */
     while (first < 256 && first < threshold) first++;
-    if (first < 256) invert_from(p->pixels, image_op_picture_bytes(p), (uint8_t)first);
+    if (first < 256) invert_from(p->pixels, picture_bytes(p), (uint8_t)first);
 }
 
 void color_op_invert(const Picture *p)
 {
-    invert_from(p->pixels, image_op_picture_bytes(p), 0);
+    invert_from(p->pixels, picture_bytes(p), 0);
 }

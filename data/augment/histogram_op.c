@@ -1,6 +1,6 @@
 /* histogram_op.c - ops whose change of a byte depends on all bytes of its channel: autocontrast and
  * equalize. */
-#include "data/augment/image_op_internal.h"
+#include "data/augment/histogram_op.h"
 #include <string.h>
 
 enum { VALUES = 256, CHANNELS = 3 };
@@ -12,7 +12,7 @@ typedef struct Tables { /* the change of each byte, by channel */
 static void look_up(const Picture *p, const Tables *t)
 {
     uint8_t *v = p->pixels;
-    size_t bytes = image_op_picture_bytes(p);
+    size_t bytes = picture_bytes(p);
     if (p->channels == 1) {
         for (size_t i = 0; i < bytes; i++) v[i] = t->to[0][v[i]];
         return;
@@ -55,7 +55,7 @@ void histogram_op_autocontrast(const Picture *p)
 {
     Tables tables;
     uint8_t low[LANES], high[LANES];
-    size_t bytes = image_op_picture_bytes(p), blocks = bytes / LANES;
+    size_t bytes = picture_bytes(p), blocks = bytes / LANES;
     memset(low, 255, sizeof low);
     memset(high, 0, sizeof high);
     find_limits(p->pixels, blocks, low, high);
@@ -82,8 +82,7 @@ void histogram_op_autocontrast(const Picture *p)
 static void count_bytes(const Picture *p, uint32_t (*counts)[2][VALUES])
 {
     const uint8_t *v = p->pixels;
-    size_t bytes = image_op_picture_bytes(p), channels = (size_t)p->channels, pair = 2 * channels,
-           i = 0;
+    size_t bytes = picture_bytes(p), channels = (size_t)p->channels, pair = 2 * channels, i = 0;
     if (channels == CHANNELS)
         for (; i + pair <= bytes; i += pair) {
             counts[0][0][v[i]]++;

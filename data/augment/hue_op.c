@@ -5,7 +5,7 @@
  * Between are tables: of a pixel's three bytes only the middle one's distances need divisions, and
  * on the way back saturation and value give the lowest byte, the moved hue says which byte is
  * which. */
-#include "data/augment/image_op_internal.h"
+#include "data/augment/hue_op.h"
 #include <math.h>
 
 enum { VALUES = 256 };
@@ -74,6 +74,6 @@ void hue_op_shift(const Picture *p, double share)
     HueTables tables;
     if (p->channels != 3) return;
     fill_tables(&tables, (uint8_t)(int32_t)(share * 255.0));
-    for (size_t i = 0, bytes = image_op_picture_bytes(p); i < bytes; i += 3)
+    for (size_t i = 0, bytes = picture_bytes(p); i < bytes; i += 3)
         turn_pixel(p->pixels + i, &tables);
 }

@@ -1,7 +1,9 @@
 /* image_op.c - names and dispatch; what is computed stands in color_op.c, histogram_op.c, hue_op.c
  * and affine_op.c. */
 #include "data/augment/image_op.h"
-#include "data/augment/image_op_internal.h"
+#include "data/augment/color_op.h"
+#include "data/augment/histogram_op.h"
+#include "data/augment/hue_op.h"
 #include <string.h>
 
 typedef struct ImageOpRow {
@@ -48,41 +50,30 @@ bool image_op_mirrors(ImageOpKind kind)
     return rows[kind].mirrors;
 }
 
-bool image_op_is_wide(const ImageOpScratch *scratch)
-{
-    return !scratch->plain && image_op_avx2_is_available();
-}
-
-Status image_op_copy(const Picture *p, ImageOpScratch *scratch, const uint8_t **copy)
-{
-    size_t bytes = image_op_picture_bytes(p);
-    TRY(byte_buf_reserve(&scratch->copy, bytes + IMAGE_OP_COPY_PADDING));
-    memcpy(scratch->copy.data, p->pixels, bytes);
-    memset(scratch->copy.data + bytes, 0, IMAGE_OP_COPY_PADDING);
-    *copy = scratch->copy.data;
-    return OK;
-}
-
 static Status sharpen(const Picture *p, double factor, ImageOpScratch *scratch)
 {
     const uint8_t *copy;
-    TRY(image_op_copy(p, scratch, &copy));
-    color_op_sharpness(p, copy, factor, image_op_is_wide(scratch));
+    TRY(picture_copy(p, scratch, &copy));
+    color_op_sharpness(p, copy, factor, picture_is_wide(scratch));
     return OK;
 }
 
 Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p,
                       ImageOpScratch *scratch)
 {
-    const bool wide = image_op_is_wide(scratch);
+    const bool wide = picture_is_wide(scratch);
     ASSERT(p->channels == 1 || p->channels == 3);
     switch (op->kind) {
     case IMAGE_SHEAR_X:
+        return affine_op_shear(p, op->value, 0, style, scratch);
     case IMAGE_SHEAR_Y:
+        return affine_op_shear(p, 0, op->value, style, scratch);
     case IMAGE_TRANSLATE_X:
+        return affine_op_translate(p, op->value, 0, style, scratch);
     case IMAGE_TRANSLATE_Y:
+        return affine_op_translate(p, 0, op->value, style, scratch);
     case IMAGE_ROTATE:
-        return affine_op_apply(op, style, p, scratch);
+        return affine_op_rotate(p, op->value, style, scratch);
     case IMAGE_SHARPNESS:
         return sharpen(p, op->value, scratch);
     case IMAGE_BRIGHTNESS:

@@ -6,8 +6,7 @@
  * tests/unit/test_image_op.c holds Pillow's checksums. */
 #ifndef CONVOY_DATA_AUGMENT_IMAGE_OP_H
 #define CONVOY_DATA_AUGMENT_IMAGE_OP_H
-#include "data/decode/image.h"
-#include <stdbool.h>
+#include "data/augment/affine_op.h"
 
 typedef enum ImageOpKind {
     IMAGE_IDENTITY,
@@ -35,22 +34,6 @@ typedef struct ImageOp {
     ImageOpKind kind;
     double value;
 } ImageOp;
-
-typedef struct ImageOpStyle { /* of shear, translate and rotate */
-    bool nearest;             /* sampling: nearest pixel, else bilinear */
-    uint8_t fill[3];          /* what comes in from outside */
-} ImageOpStyle;
-
-typedef struct Picture { /* rows packed, [height, width, channels]; changed in place */
-    uint8_t *pixels;
-    int width, height, channels; /* channels 1 or 3; sides up to 8192 */
-} Picture;
-
-/* Scratch: a copy of the picture, and coordinates of a row. One per thread; zero-initialise. */
-typedef struct ImageOpScratch {
-    ByteBuf copy, row;
-    bool plain; /* without the processor's vectors: the same bytes, for tests */
-} ImageOpScratch;
 
 Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p,
                       ImageOpScratch *scratch);

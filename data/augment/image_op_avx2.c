@@ -6,7 +6,7 @@
  * with a result closer than SAMPLE_DOUBT to a whole number is named for the plain form to do again,
  * unless its neighbours are equal, where both are exact. Shares that are simple fractions make that
  * some pixels in a hundred, others one in a thousand. */
-#include "data/augment/image_op_internal.h"
+#include "data/augment/image_op_avx2.h"
 #include <string.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)

@@ -16,7 +16,6 @@
  * Magnitudes are made in float32 as torch.linspace makes them, because they reach pixels. */
 #include "data/augment/policy.h"
 #include "base/rng.h"
-#include "data/augment/image_op_internal.h"
 #include <math.h>
 #include <string.h>
 
@@ -366,7 +365,7 @@ IMAGE_OP_CLONES static void truncate_to_bytes(const float *restrict sum, size_t 
 static Status mix_chains(const PolicyPlan *r, const ImageOpStyle *style, const Picture *p,
                          PolicyScratch *scratch)
 {
-    size_t bytes = image_op_picture_bytes(p);
+    size_t bytes = picture_bytes(p);
     TRY(byte_buf_reserve(&scratch->chain, bytes));
     TRY(byte_buf_reserve(&scratch->sum, bytes * sizeof(float)));
     float *sum = (float *)(void *)scratch->sum.data;

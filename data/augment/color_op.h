@@ -1,0 +1,13 @@
+/* color_op.h - ops on bytes where they are: blends and bit masks. wide: with AVX2. */
+#ifndef CONVOY_DATA_AUGMENT_COLOR_OP_H
+#define CONVOY_DATA_AUGMENT_COLOR_OP_H
+#include "data/augment/picture.h"
+
+void color_op_brightness(const Picture *p, double factor, bool wide);
+void color_op_saturation(const Picture *p, double factor, bool wide);
+void color_op_contrast(const Picture *p, double factor, bool wide);
+void color_op_sharpness(const Picture *p, const uint8_t *copy, double factor, bool wide);
+void color_op_posterize(const Picture *p, double bits);
+void color_op_solarize(const Picture *p, double threshold);
+void color_op_invert(const Picture *p);
+#endif
