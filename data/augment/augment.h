@@ -8,8 +8,8 @@
 #ifndef CONVOY_DATA_AUGMENT_AUGMENT_H
 #define CONVOY_DATA_AUGMENT_AUGMENT_H
 #include "data/augment/resize.h"
-#include "data/data.h"
 #include "data/decode/image.h"
+#include "data/options.h"
 
 typedef struct AugmentPlan {
     int box_x, box_y, box_width, box_height; /* cut from the image */

@@ -1,7 +1,7 @@
 /* mix.c - mixup (Zhang et al. 2017) and cutmix (Yun et al. 2019) as torchvision's references draw
  * them. The mixing is the input operation's. */
+#include "data/augment/mix.h"
 #include "base/rng.h"
-#include "data/data.h"
 #include <math.h>
 
 static int clamp_to(int v, int most)

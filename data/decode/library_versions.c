@@ -1,5 +1,5 @@
 /* library_versions.c - names the image libraries that this program was compiled with. */
-#include "data/data.h"
+#include "data/decode/library_versions.h"
 #include <spng.h>
 #include <stdio.h> /* jpeglib.h uses FILE and does not include it */
 #include <jpeglib.h>

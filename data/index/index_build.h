@@ -5,8 +5,8 @@
 #ifndef CONVOY_DATA_INDEX_INDEX_BUILD_H
 #define CONVOY_DATA_INDEX_INDEX_BUILD_H
 #include "base/str.h"
-#include "data/data.h"
 #include "data/index/index.h"
+#include "data/options.h"
 
 typedef struct IndexEntry {
     uint64_t path_at; /* in the piece's text; filled in by index_piece_add */

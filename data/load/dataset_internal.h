@@ -1,7 +1,8 @@
-/* dataset_internal.h - what the loader may know of a Dataset beyond data.h. */
+/* dataset_internal.h - what the loader may know of a Dataset beyond dataset.h. */
 #ifndef CONVOY_DATA_LOAD_DATASET_INTERNAL_H
 #define CONVOY_DATA_LOAD_DATASET_INTERNAL_H
 #include "data/decode/seek_store.h"
+#include "data/load/dataset.h"
 #include "data/source/source.h"
 
 const Source *dataset_source(const Dataset *d);

@@ -14,6 +14,7 @@
  *
  * A thread that fails hands its status and sentence to the ring, where loader_next finds them.
  * Counters belong to one thread each and are added up when somebody asks. */
+#include "data/load/loader.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -24,6 +25,7 @@
 #include "data/load/dataset_internal.h"
 #include "data/load/readers.h"
 #include "data/load/ring.h"
+#include "data/load/sampler.h"
 #include "data/load/worker.h"
 #include <stdatomic.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * same samples in the same order. */
 #ifndef CONVOY_DATA_LOAD_PACK_H
 #define CONVOY_DATA_LOAD_PACK_H
-#include "data/data.h"
+#include "data/load/dataset.h"
 
 typedef struct PackOptions {
     const char *out;     /* folder of the shards; made if it is not there */

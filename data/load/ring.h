@@ -8,7 +8,8 @@
  * condition variables. */
 #ifndef CONVOY_DATA_LOAD_RING_H
 #define CONVOY_DATA_LOAD_RING_H
-#include "data/data.h"
+#include "base/status.h"
+#include "data/options.h"
 #include <pthread.h>
 
 typedef struct RingSlot {

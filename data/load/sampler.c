@@ -8,8 +8,9 @@
  * 1 cells are outside, so that is rare. Unlike a network on powers of two this one has no parity
  * restriction and hardly walks. Eight double rounds pass the tests in test_sampler.c: positions,
  * pairs, and all permutations of five. */
+#include "data/load/sampler.h"
 #include "base/rng.h"
-#include "data/data.h"
+#include "base/status.h"
 
 #define DOUBLE_ROUNDS 8
 

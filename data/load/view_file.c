@@ -1,4 +1,5 @@
 /* view_file.c - one picture by itself, as evaluation would show it: for predictions. */
+#include "data/load/view_file.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "data/load/worker.h"

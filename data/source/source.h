@@ -12,9 +12,9 @@
  * about the sample: the run must stop; ERR_MEMORY. The sentence names the sample. */
 #ifndef CONVOY_DATA_SOURCE_SOURCE_H
 #define CONVOY_DATA_SOURCE_SOURCE_H
-#include "data/data.h"
 #include "data/decode/image.h"
 #include "data/index/index_build.h"
+#include "data/options.h"
 #include <stdbool.h>
 
 typedef struct Sample {

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "data/index/index_file.h"
 #include "data/index/scan.h"
+#include "data/load/dataset.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"
 #include <fcntl.h>

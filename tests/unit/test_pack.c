@@ -6,6 +6,7 @@
 #include "data/decode/seek_index.h"
 #include "data/load/cache.h"
 #include "data/load/dataset_internal.h"
+#include "data/load/loader.h"
 #include "data/load/pack.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "data/augment/mix.h"
 #include "data/augment/policy.h"
 #include "data/augment/replay.h"
 #include "data/augment/view.h"

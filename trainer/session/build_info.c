@@ -3,7 +3,7 @@
 #include "kernels/backend_cuda.h"
 
 #include "base/version.h"
-#include "data/data.h"
+#include "data/decode/library_versions.h"
 #include "trainer/comm/device_comm.h"
 #include "trainer/config/config.h"
 

@@ -1,0 +1,54 @@
+/* dataset.h - an index over a source: how many samples there are, their labels, and one of them by
+ * itself. */
+#ifndef CONVOY_DATA_LOAD_DATASET_H
+#define CONVOY_DATA_LOAD_DATASET_H
+#include "base/status.h"
+#include "data/options.h"
+
+typedef struct Dataset Dataset;
+/* Opens the source by its index, which is loaded, or made by a scan and kept. ERR_DATA with one
+ * line naming the folder or file: no such folder, no class folders, a class folder without images,
+ * IDX magic or size wrong. */
+Status dataset_open(Dataset **out, const DatasetOptions *o);
+/* For the other ranks of a run. The index of d as bytes, borrowed; NULL and 0 for formats that have
+ * none. */
+const void *dataset_index(const Dataset *d, size_t *bytes);
+/* Opens o->path by the index that another process has sent (copied), without a scan. ERR_DATA if
+ * other data lies there.
+ */
+Status dataset_open_by_index(Dataset **out, const DatasetOptions *o, const void *index,
+                             size_t bytes);
+/* Scans again and compares with the kept index: OK if they are equal, ERR_DATA says what
+ * differs. */
+Status dataset_check_index(const DatasetOptions *o);
+/* The file in which the index of o->path is (to be) kept; *out NULL if the format has none.
+ * mem_free. */
+Status dataset_index_file(char **out, const DatasetOptions *o);
+void dataset_close(Dataset *d); /* NULL ok; no loader may still use it */
+int64_t dataset_images(const Dataset *d);
+int dataset_classes(const Dataset *d);
+const char *dataset_class_name(const Dataset *d, int label); /* folder name, or the number */
+int64_t dataset_class_images(const Dataset *d, int label);
+int dataset_label(const Dataset *d, int64_t id);
+bool dataset_named_classes(const Dataset *d);      /* the names are more than the numbers */
+const char *dataset_format_name(const Dataset *d); /* "imagefolder", "idx", ... */
+extern const char *const data_format_names[];      /* in the order of DataFormat, NULL at the end */
+/* Where sample id comes from, for messages: a path, or "train-images-idx3-ubyte[17]". Written to
+ * out. */
+void dataset_describe_sample(const Dataset *d, int64_t id, char *out, size_t bytes);
+/* Decodes a sample completely to channels x any size (for inspect dataset and tests): pixels NHWC,
+ * mem_free. */
+Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixels, int *width,
+                      int *height);
+
+/* Is reading a sample free of waiting for storage (IDX, synthetic)? */
+bool dataset_in_memory(const Dataset *d);
+
+struct SampleCache;
+/* From now on. RAM: the dataset's samples are entries first, first + 1, ... of cache, which is
+ * borrowed. Before loaders are made. */
+void dataset_use_cache(Dataset *d, DataCache kind, struct SampleCache *cache, int64_t first);
+/* Asks the page cache to forget a sample. False where the source has no file for it, or it stays
+ * there nevertheless. */
+bool dataset_forget(const Dataset *d, int64_t id);
+#endif

@@ -1,0 +1,84 @@
+/* loader.h - a range of the training stream (data.h), or one pass of evaluation, as batches: decode
+ * threads work ahead on step N+1 while the caller trains step N. */
+#ifndef CONVOY_DATA_LOAD_LOADER_H
+#define CONVOY_DATA_LOAD_LOADER_H
+#include "data/augment/mix.h"
+#include "data/load/dataset.h"
+#include "data/load/latency.h"
+
+typedef struct LoaderOptions {
+    /* eval_resize: shorter side before the centre crop; 0 = image_size */
+    int image_size, eval_resize;
+    int channels; /* 1 or 3 */
+    Augment augment;
+    Interpolation interpolation;
+    bool stock_decoder;   /* leave Huffman decoding to libjpeg; same pixels */
+    bool ignore_seek;     /* use no seek indices; same pixels */
+    PolicyOptions policy; /* training; needs channels 1 or 3 */
+    /* training: how often a sample comes in a global batch; 0 and 1 are once */
+    int repeats;
+    MixOptions mix; /* training */
+    uint64_t seed;
+    int threads;             /* decode threads, >= 1 */
+    int readers;             /* threads that read ahead of them; 0: as many as it takes */
+    size_t read_ahead_bytes; /* how far; 0 = 64 MiB */
+    int slots;               /* batches in flight, >= 3 */
+    int64_t batch;           /* images per slot (micro-batch of this rank) */
+    int rank, world;
+    int64_t global_batch;    /* training: G; must be batch * world * k for a whole k */
+    int64_t first_step;      /* training: global step to start at (resume) */
+    int64_t last_step;       /* training: stop after this many global steps in all; -1 = endless */
+    double max_bad_fraction; /* training: more bad samples than max(10, this * N) is ERR_DATA */
+    SlotAllocator allocator; /* zero: plain memory */
+    /* where decode and read threads tell what they do; NULL: nowhere; borrowed */
+    struct Trace *trace;
+} LoaderOptions;
+
+typedef struct Batch {
+    /* [batch, image_size, image_size, channels], borrowed until loader_release */
+    const uint8_t *images;
+    const int32_t *labels; /* [batch]; -1 = padding, or bad in evaluation */
+    const EraseBox *erase; /* [batch]; what becomes zero once normalised */
+    MixDraw mix;           /* training: how the normalised images and their targets are mixed */
+    /* [batch]; the sample asked for (not its replacement); -1 = padding */
+    const int64_t *sample_ids;
+    int64_t count; /* images that are not padding and could be decoded */
+    /* evaluation: images that could not be decoded (label -1 here): they count as wrong; training:
+     * samples replaced */
+    int64_t bad;
+    /* global step and micro-batch within it; evaluation: batch number, 0 */
+    int64_t step, micro;
+    int slot;
+} Batch;
+
+typedef struct Loader Loader;
+Status loader_create(Loader **out, const Dataset *d,
+                     const LoaderOptions *o); /* borrows d until destroyed; starts the threads */
+void loader_destroy(Loader *l);               /* stops threads wherever they are; NULL ok */
+/* Waits for the next batch in order. *more is false at the end of evaluation or after last_step.
+ * wait_s: time spent waiting (added to). */
+Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s);
+void loader_release(Loader *l, const Batch *batch); /* the slot may be refilled */
+/* evaluation: how many batches every rank makes */
+int64_t loader_batches(const Loader *l);
+
+/* Counters since creation, for logs and bench. Two of them, taken at different times, may be
+ * subtracted. */
+typedef struct LoaderStats {
+    int64_t images, bytes_read, bad, replaced;
+    int64_t cache_hits;              /* reads that the cache answered */
+    int64_t batches, batches_waited; /* handed out; of these, not ready when asked for */
+    /* that were ready when one was asked for, summed over batches */
+    int64_t ready_batches;
+    double wait_s;    /* the caller's, for batches */
+    double starved_s; /* decode threads' time without bytes to decode, summed */
+    /* per image; decode includes reading where sources are in memory */
+    LatencyCounts decode, read;
+    int decode_threads, readers; /* now */
+    /* decode threads lack bytes, and more readers brought nothing; now */
+    bool storage_limit;
+} LoaderStats;
+void loader_stats(Loader *l, LoaderStats *out);
+void loader_stats_subtract(LoaderStats *s, const LoaderStats *earlier);
+int loader_ready_batches(Loader *l); /* cheap: for polling */
+#endif
