@@ -69,6 +69,21 @@ typedef struct EraseBox {
     int32_t top, left, height, width;
 } EraseBox;
 
+/* What the network is to see of a sample. */
+typedef struct ViewOptions {
+    /* eval_resize: shorter side before the centre crop; 0 = image_size */
+    int image_size, eval_resize;
+    int channels; /* 1 or 3 */
+    Augment augment;
+    Interpolation interpolation;
+    PolicyOptions policy; /* training; its box to erase is left to who normalises */
+    bool training;        /* a loader sets this and seeks by its dataset */
+    bool stock_decoder;   /* leave Huffman decoding to libjpeg; same pixels */
+    bool ignore_seek;     /* use no seek indices; same pixels */
+    /* for files that bring no seek index: found there, or made and put there; NULL: neither */
+    struct SeekStore *seeks;
+} ViewOptions;
+
 /* What becomes of files once they were read. */
 typedef enum DataCache {
     DATA_CACHE_PAGE, /* the kernel's page cache does what it does */

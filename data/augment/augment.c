@@ -75,34 +75,34 @@ static void draw_box(AugmentPlan *plan, int width, int height, Rng *rng)
     fallback_box(plan, width, height);
 }
 
-static AugmentPlan draw_imagenet(int width, int height, int size, Rng *rng)
+static AugmentPlan draw_imagenet(const ViewOptions *o, int width, int height, Rng *rng)
 {
-    AugmentPlan plan = { .width = size, .height = size, .size = size };
+    AugmentPlan plan = { .width = o->image_size, .height = o->image_size, .size = o->image_size };
     draw_box(&plan, width, height, rng);
     return plan;
 }
 
 /* Resize(size) where needed, then RandomCrop(size, padding = size / 8). */
-static AugmentPlan draw_cifar(int width, int height, int size, Rng *rng)
+static AugmentPlan draw_cifar(const ViewOptions *o, int width, int height, Rng *rng)
 {
+    const int size = o->image_size, padding = size / 8;
     AugmentPlan plan = { .box_width = width, .box_height = height, .size = size };
     resize_shorter(&plan, size);
-    int padding = size / 8;
     plan.window_y = (int)rng_below(rng, (uint64_t)(plan.height + 2 * padding - size + 1)) - padding;
     plan.window_x = (int)rng_below(rng, (uint64_t)(plan.width + 2 * padding - size + 1)) - padding;
     return plan;
 }
 
-AugmentPlan augment_draw(Augment kind, int width, int height, int resize, int size,
+AugmentPlan augment_draw(const ViewOptions *o, int width, int height, int resize,
                          const AugmentDraw *draw)
 {
-    if (kind == AUGMENT_NONE) return augment_center(width, height, resize, size);
+    if (o->augment == AUGMENT_NONE) return augment_center(width, height, resize, o->image_size);
     Rng crop =
         rng_at_repeat(draw->seed, RNG_CROP, draw->repeat, draw->epoch, (uint32_t)draw->sample);
     Rng flip =
         rng_at_repeat(draw->seed, RNG_FLIP, draw->repeat, draw->epoch, (uint32_t)draw->sample);
-    AugmentPlan plan = kind == AUGMENT_IMAGENET ? draw_imagenet(width, height, size, &crop)
-                                                : draw_cifar(width, height, size, &crop);
+    AugmentPlan plan = o->augment == AUGMENT_IMAGENET ? draw_imagenet(o, width, height, &crop)
+                                                      : draw_cifar(o, width, height, &crop);
     plan.flip = rng_uniform(&flip) < 0.5;
     return plan;
 }

@@ -29,8 +29,8 @@ typedef struct AugmentDraw { /* where the draws come from */
 /* Evaluation: shorter side to resize (torchvision Resize), then the centre (CenterCrop, zero-padded
  * where smaller). */
 AugmentPlan augment_center(int width, int height, int resize, int size);
-/* Training. kind AUGMENT_NONE is augment_center with the same resize. */
-AugmentPlan augment_draw(Augment kind, int width, int height, int resize, int size,
+/* Training. AUGMENT_NONE is augment_center with the same resize. */
+AugmentPlan augment_draw(const ViewOptions *o, int width, int height, int resize,
                          const AugmentDraw *draw);
 /* How a view is resized; RANDOM is drawn. */
 ResizeFilter augment_filter(Interpolation interpolation, const AugmentDraw *draw);

@@ -50,7 +50,6 @@ struct Loader {
     const Dataset *dataset;
     const Source *source;
     LoaderOptions o;
-    ViewOptions view;
     Ring *ring;
     Readers *readers; /* NULL: the source is in memory */
     BadList *bad;
@@ -89,7 +88,7 @@ static int64_t first_in_step(const Loader *l, int64_t micro)
 static Place find_place(const Loader *l, const RingTicket *t)
 {
     int64_t in_batch = t->index;
-    if (!l->view.training) {
+    if (!l->o.view.training) {
         int64_t position = l->first + t->batch * l->o.batch + in_batch;
         return (Place){ .id = position < l->end ? position : -1 };
     }
@@ -133,12 +132,13 @@ static Status make_view(Job *job, int64_t id, const Place *place, const Sample *
     double start_s = clock_s();
     if (!sample) {
         bool hit = false;
-        TRY(dataset_read(l->dataset, id, l->o.image_size, worker_bytes(job->worker), &own, &hit));
+        TRY(dataset_read(l->dataset, id, l->o.view.image_size, worker_bytes(job->worker), &own,
+                         &hit));
         add_count(&job->bytes, hit ? 0 : (int64_t)own.bytes);
         add_count(&job->hits, hit);
         sample = &own;
     }
-    TRY(worker_show(job->worker, l->source, id, sample, &l->view, &draw, out));
+    TRY(worker_show(job->worker, l->source, id, sample, &l->o.view, &draw, out));
     double end_s = clock_s();
     latency_counter_add(&job->decode, end_s - start_s);
     trace_add(l->o.trace, job->lane, "decode", id, start_s, end_s);
@@ -218,8 +218,9 @@ static Status count_as_wrong(Loader *l, const Place *place, Status status, uint8
 static EraseBox erase_box(const Loader *l, int64_t shown, const Place *place)
 {
     AugmentDraw draw = draw_of(l, shown, place);
-    if (!l->view.training) return (EraseBox){ 0 };
-    return policy_draw_erase(l->o.policy.erase, l->o.image_size, l->o.image_size, &draw);
+    if (!l->o.view.training) return (EraseBox){ 0 };
+    return policy_draw_erase(l->o.view.policy.erase, l->o.view.image_size, l->o.view.image_size,
+                             &draw);
 }
 
 static Status fill_ticket(Job *job, const RingTicket *t, bool *running)
@@ -232,7 +233,7 @@ static Status fill_ticket(Job *job, const RingTicket *t, bool *running)
     if (place.id >= 0 || l->readers) status = make_asked_view(job, t, &place, out, running);
     if (!*running) return OK;
     if (place.id < 0) memset(out, 0, l->image_bytes);
-    else if (l->view.training) TRY(replace(job, &place, status, out, &shown));
+    else if (l->o.view.training) TRY(replace(job, &place, status, out, &shown));
     else TRY(count_as_wrong(l, &place, status, out, &shown));
     t->slot->labels[t->index] = shown < 0 ? -1 : dataset_label(l->dataset, shown);
     t->slot->sample_ids[t->index] = place.id;
@@ -281,8 +282,9 @@ static Status check_options(const Loader *l)
 {
     const LoaderOptions *o = &l->o;
     ASSERT(o->threads >= 1 && o->slots >= 3 && o->batch >= 1 && o->rank >= 0 && o->rank < o->world);
-    ASSERT(o->image_size >= 1 && o->eval_resize >= 0 && (o->channels == 1 || o->channels == 3));
-    if (!l->view.training) return OK;
+    ASSERT(o->view.image_size >= 1 && o->view.eval_resize >= 0 &&
+           (o->view.channels == 1 || o->view.channels == 3));
+    if (!l->o.view.training) return OK;
     ASSERT(o->global_batch % (o->batch * o->world) == 0 && o->global_batch > 0 &&
            o->first_step >= 0);
     if (o->repeats > 1 && (o->global_batch % o->repeats != 0 || o->repeats > l->epoch_images))
@@ -305,7 +307,7 @@ static Status start_readers(Loader *l)
         .threads = o->readers,
         .ahead_bytes = o->read_ahead_bytes > 0 ? o->read_ahead_bytes : READ_AHEAD_BYTES,
         .decoders = o->threads,
-        .image_size = o->image_size,
+        .image_size = o->view.image_size,
         .reads = l->batches < INT64_MAX / o->batch ? l->batches * o->batch : INT64_MAX,
         .sample_at = sample_at,
         .trace = o->trace,
@@ -337,21 +339,14 @@ static Status build(Loader *l)
     const LoaderOptions *o = &l->o;
     l->source = dataset_source(l->dataset);
     l->epoch_images = dataset_images(l->dataset);
-    l->view = (ViewOptions){ .image_size = o->image_size,
-                             .eval_resize = o->eval_resize,
-                             .channels = o->channels,
-                             .augment = o->augment,
-                             .interpolation = o->interpolation,
-                             .stock_decoder = o->stock_decoder,
-                             .ignore_seek = o->ignore_seek,
-                             .seeks = dataset_seeks(l->dataset),
-                             .policy = o->policy,
-                             .training = dataset_role(l->dataset) == DATA_TRAIN };
-    l->image_bytes = (size_t)o->image_size * (size_t)o->image_size * (size_t)o->channels;
+    l->o.view.training = dataset_role(l->dataset) == DATA_TRAIN;
+    l->o.view.seeks = dataset_seeks(l->dataset);
+    l->image_bytes =
+        (size_t)o->view.image_size * (size_t)o->view.image_size * (size_t)o->view.channels;
     TRY(check_options(l));
-    if (l->view.training) plan_training(l);
+    if (l->o.view.training) plan_training(l);
     else plan_evaluation(l);
-    TRY(bad_list_create(&l->bad, l->epoch_images, l->view.training ? o->max_bad_fraction : -1));
+    TRY(bad_list_create(&l->bad, l->epoch_images, l->o.view.training ? o->max_bad_fraction : -1));
     RingOptions ring = { .slots = o->slots,
                          .batch = o->batch,
                          .image_bytes = l->image_bytes,
@@ -408,12 +403,12 @@ Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s)
                  .sample_ids = s->sample_ids,
                  .count = s->count,
                  .bad = s->bad,
-                 .step = l->view.training ? l->o.first_step + s->number / l->micros : s->number,
-                 .micro = l->view.training ? s->number % l->micros : 0,
+                 .step = l->o.view.training ? l->o.first_step + s->number / l->micros : s->number,
+                 .micro = l->o.view.training ? s->number % l->micros : 0,
                  .slot = slot };
-    if (l->view.training)
+    if (l->o.view.training)
         batch->mix = mix_draw(&l->o.mix, l->o.seed, batch->step, first_in_step(l, batch->micro),
-                              l->o.image_size, l->o.image_size);
+                              l->o.view.image_size, l->o.view.image_size);
     return OK;
 }
 

@@ -7,14 +7,7 @@
 #include "data/load/latency.h"
 
 typedef struct LoaderOptions {
-    /* eval_resize: shorter side before the centre crop; 0 = image_size */
-    int image_size, eval_resize;
-    int channels; /* 1 or 3 */
-    Augment augment;
-    Interpolation interpolation;
-    bool stock_decoder;   /* leave Huffman decoding to libjpeg; same pixels */
-    bool ignore_seek;     /* use no seek indices; same pixels */
-    PolicyOptions policy; /* training; needs channels 1 or 3 */
+    ViewOptions view;
     /* training: how often a sample comes in a global batch; 0 and 1 are once */
     int repeats;
     MixOptions mix; /* training */

@@ -18,12 +18,8 @@ static void describe(const Source *s, int64_t id, char *out, size_t bytes)
 
 static const SourceKind kind = { .name = "file", .describe = describe };
 
-Status view_file_make(const char *path, const LoaderOptions *o, uint8_t *out)
+Status view_file_make(const char *path, const ViewOptions *o, uint8_t *out)
 {
-    const ViewOptions view = { .image_size = o->image_size,
-                               .eval_resize = o->eval_resize,
-                               .channels = o->channels,
-                               .interpolation = o->interpolation };
     const SingleSource source = { .base = { .kind = &kind, .images = 1 }, .path = path };
     Worker *worker = NULL;
     uint8_t *bytes = NULL;
@@ -31,7 +27,7 @@ Status view_file_make(const char *path, const LoaderOptions *o, uint8_t *out)
     TRY(fs_read_file(path, &bytes, &sample.bytes));
     sample.data = bytes;
     Status status = worker_create(&worker);
-    if (status == OK) status = worker_show(worker, &source.base, 0, &sample, &view, NULL, out);
+    if (status == OK) status = worker_show(worker, &source.base, 0, &sample, o, NULL, out);
     worker_destroy(worker);
     mem_free(bytes);
     return status;

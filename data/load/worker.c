@@ -145,9 +145,8 @@ static Status make_view(Worker *w, const Sample *sample, int64_t id, const ViewO
     /* Raw pixels (MNIST, synthetic) are no photographs with a border to cut off: they are only
      * brought to size. */
     int resize = !sample->encoded || o->eval_resize == 0 ? o->image_size : o->eval_resize;
-    AugmentPlan plan = o->training
-                           ? augment_draw(o->augment, width, height, resize, o->image_size, draw)
-                           : augment_center(width, height, resize, o->image_size);
+    AugmentPlan plan = o->training ? augment_draw(o, width, height, resize, draw)
+                                   : augment_center(width, height, resize, o->image_size);
     TRY(show(w, sample, &plan, o, augment_filter(o->interpolation, draw), start_s, out));
     if (sample->encoded) keep_index(w, id, o);
     return OK;

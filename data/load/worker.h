@@ -17,18 +17,6 @@ void worker_destroy(Worker *w); /* NULL ok */
 Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, int channels,
                    ImageView *view, bool *raw, size_t *bytes_read);
 
-typedef struct ViewOptions { /* what the network is to see */
-    int image_size, eval_resize, channels;
-    Augment augment;
-    Interpolation interpolation;
-    PolicyOptions policy; /* training; its box to erase is left to who normalises */
-    bool training;
-    bool stock_decoder; /* leave Huffman decoding to libjpeg; same pixels */
-    bool ignore_seek;   /* do not use seek indices; same pixels */
-    /* for files that bring no seek index: found there, or made and put there; NULL: neither */
-    SeekStore *seeks;
-} ViewOptions;
-
 /* Writes the view of sample id, which was read before, to out, [image_size, image_size, channels];
  * of a file only what the view needs is decoded. draw is used in training only. The sample's bytes
  * may lie in worker_bytes(). */

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const ViewOptions imagenet = { .augment = AUGMENT_IMAGENET, .image_size = 224 };
+
 static void check_window(AugmentPlan p, int width, int height, int x, int y)
 {
     CHECK_INT(p.width, width);
@@ -124,6 +126,7 @@ TEST(flat_stays_flat_and_size_stays_same)
 TEST(cifar_view_pads_crops_and_flips)
 {
     enum { S = 32 };
+    const ViewOptions cifar = { .augment = AUGMENT_CIFAR, .image_size = S };
     static uint8_t in[S * S * 3], out[S * S * 3];
     fill(in, sizeof in, 3);
     ImageView image = { in, S, S, 3 };
@@ -131,8 +134,8 @@ TEST(cifar_view_pads_crops_and_flips)
     ViewScratch scratch = { 0 };
     int flips = 0, xs[9] = { 0 }, ys[9] = { 0 };
     for (int64_t id = 0; id < 900; id++) {
-        AugmentPlan p = augment_draw(AUGMENT_CIFAR, S, S, S, S,
-                                     &(AugmentDraw){ .seed = 4, .epoch = 1, .sample = id });
+        AugmentPlan p =
+            augment_draw(&cifar, S, S, S, &(AugmentDraw){ .seed = 4, .epoch = 1, .sample = id });
         REQUIRE(abs(p.window_x) <= 4 && abs(p.window_y) <= 4);
         flips += p.flip;
         xs[p.window_x + 4]++;
@@ -162,7 +165,7 @@ TEST(imagenet_boxes_follow_their_distribution)
     double area = 0, log_ratio = 0, flips = 0;
     int at_left = 0;
     for (int64_t id = 0; id < DRAWS; id++) {
-        AugmentPlan p = augment_draw(AUGMENT_IMAGENET, W, H, 256, 224,
+        AugmentPlan p = augment_draw(&imagenet, W, H, 256,
                                      &(AugmentDraw){ .seed = 8, .epoch = 2, .sample = id });
         REQUIRE(p.box_x >= 0 && p.box_y >= 0 && p.box_x + p.box_width <= W &&
                 p.box_y + p.box_height <= H);
@@ -186,29 +189,29 @@ TEST(imagenet_boxes_follow_their_distribution)
 TEST(impossible_ratios_fall_back_to_the_centre)
 {
     AugmentDraw draw = { .seed = 1, .epoch = 0, .sample = 0 };
-    AugmentPlan wide = augment_draw(AUGMENT_IMAGENET, 3000, 9, 256, 224, &draw);
+    AugmentPlan wide = augment_draw(&imagenet, 3000, 9, 256, &draw);
     CHECK_INT(wide.box_height, 9);
     CHECK_INT(wide.box_width, 12);
     CHECK_INT(wide.box_x, 1494);
-    AugmentPlan tall = augment_draw(AUGMENT_IMAGENET, 9, 3001, 256, 224, &draw);
+    AugmentPlan tall = augment_draw(&imagenet, 9, 3001, 256, &draw);
     CHECK_INT(tall.box_height, 12);
     CHECK_INT(tall.box_y, 1494);
-    AugmentPlan pixel = augment_draw(AUGMENT_IMAGENET, 1, 1, 256, 224, &draw);
+    AugmentPlan pixel = augment_draw(&imagenet, 1, 1, 256, &draw);
     CHECK(pixel.box_width == 1 && pixel.box_height == 1);
 }
 
 TEST(draws_depend_on_seed_epoch_and_sample_only)
 {
     AugmentDraw base = { .seed = 1, .epoch = 2, .sample = 3 };
-    AugmentPlan a = augment_draw(AUGMENT_IMAGENET, 400, 300, 256, 224, &base);
-    AugmentPlan b = augment_draw(AUGMENT_IMAGENET, 400, 300, 256, 224, &base);
+    AugmentPlan a = augment_draw(&imagenet, 400, 300, 256, &base);
+    AugmentPlan b = augment_draw(&imagenet, 400, 300, 256, &base);
     CHECK(a.box_x == b.box_x && a.box_y == b.box_y && a.box_width == b.box_width &&
           a.flip == b.flip);
     const AugmentDraw others[] = { { .seed = 2, .epoch = 2, .sample = 3 },
                                    { .seed = 1, .epoch = 3, .sample = 3 },
                                    { .seed = 1, .epoch = 2, .sample = 4 } };
     for (int i = 0; i < 3; i++) {
-        b = augment_draw(AUGMENT_IMAGENET, 400, 300, 256, 224, &others[i]);
+        b = augment_draw(&imagenet, 400, 300, 256, &others[i]);
         CHECK(a.box_x != b.box_x || a.box_y != b.box_y || a.box_width != b.box_width);
     }
 }
@@ -222,7 +225,7 @@ TEST(interpolation_is_drawn_for_each_view)
         CHECK_INT(augment_filter(INTERPOLATION_BICUBIC, &draw), RESIZE_BICUBIC);
         const bool is_bicubic = augment_filter(INTERPOLATION_RANDOM, &draw) == RESIZE_BICUBIC;
         bicubic += is_bicubic;
-        mirrored_too += is_bicubic && augment_draw(AUGMENT_IMAGENET, 300, 200, 0, 64, &draw).flip;
+        mirrored_too += is_bicubic && augment_draw(&imagenet, 300, 200, 0, &draw).flip;
     }
     CHECK_NEAR(bicubic / 4000.0, 0.5, 0.03);
     CHECK_NEAR(mirrored_too / 4000.0, 0.25, 0.03); /* independent of the flip */

@@ -22,16 +22,16 @@ TEST(every_key_arrives)
     Config *c = NULL;
     LoaderOptions o = { 0 };
     REQUIRE_OK(config_load(&c, NULL, sets, sizeof sets / sizeof sets[0]));
-    augment_options_fill(c, &o);
-    CHECK(o.policy.policy == POLICY_AUGMIX && o.policy.table == AUTOAUGMENT_SVHN &&
-          o.policy.nearest);
-    CHECK_INT(o.policy.ops, 5);
-    CHECK_INT(o.policy.magnitude, 12);
-    CHECK_INT(o.policy.bins, 17);
-    CHECK_INT(o.policy.severity, 7);
-    for (int i = 0; i < 3; i++) CHECK_INT(o.policy.fill[i], 10 * (i + 1));
-    for (int i = 0; i < 4; i++) CHECK_NEAR(o.policy.jitter[i], 0.1 * (i + 1), 1e-12);
-    CHECK_NEAR(o.policy.erase, 0.25, 0);
+    augment_options_fill(&o, c, DATA_TRAIN);
+    CHECK(o.view.policy.policy == POLICY_AUGMIX && o.view.policy.table == AUTOAUGMENT_SVHN &&
+          o.view.policy.nearest);
+    CHECK_INT(o.view.policy.ops, 5);
+    CHECK_INT(o.view.policy.magnitude, 12);
+    CHECK_INT(o.view.policy.bins, 17);
+    CHECK_INT(o.view.policy.severity, 7);
+    for (int i = 0; i < 3; i++) CHECK_INT(o.view.policy.fill[i], 10 * (i + 1));
+    for (int i = 0; i < 4; i++) CHECK_NEAR(o.view.policy.jitter[i], 0.1 * (i + 1), 1e-12);
+    CHECK_NEAR(o.view.policy.erase, 0.25, 0);
     CHECK_NEAR(o.mix.mixup, 0.5, 0);
     CHECK_NEAR(o.mix.cutmix, 2, 0);
     CHECK_INT(o.repeats, 3);
@@ -45,10 +45,10 @@ TEST(one_fill_is_for_all_channels_and_nothing_is_on_by_itself)
     Config *c = NULL;
     LoaderOptions o = { 0 };
     REQUIRE_OK(config_load(&c, NULL, sets, 1));
-    augment_options_fill(c, &o);
-    for (int i = 0; i < 3; i++) CHECK_INT(o.policy.fill[i], 9);
-    for (int i = 0; i < 4; i++) CHECK_NEAR(o.policy.jitter[i], 0, 0);
-    CHECK(o.policy.policy == POLICY_NONE && o.policy.erase == 0 && o.mix.mixup == 0 &&
+    augment_options_fill(&o, c, DATA_TRAIN);
+    for (int i = 0; i < 3; i++) CHECK_INT(o.view.policy.fill[i], 9);
+    for (int i = 0; i < 4; i++) CHECK_NEAR(o.view.policy.jitter[i], 0, 0);
+    CHECK(o.view.policy.policy == POLICY_NONE && o.view.policy.erase == 0 && o.mix.mixup == 0 &&
           o.mix.cutmix == 0);
     CHECK_INT(o.repeats, 1);
     CHECK(!augment_options_erase(c) && !augment_options_mix(c));

@@ -36,9 +36,9 @@ static Dataset *open_synthetic(int64_t images, DataRole role)
 
 static LoaderOptions options(int64_t batch, int threads)
 {
-    return (LoaderOptions){ .image_size = 24,
-                            .channels = 3,
-                            .augment = AUGMENT_IMAGENET,
+    return (LoaderOptions){ .view.image_size = 24,
+                            .view.channels = 3,
+                            .view.augment = AUGMENT_IMAGENET,
                             .seed = 42,
                             .threads = threads,
                             .slots = 3,
@@ -65,7 +65,8 @@ static uint32_t step_crc(const Dataset *d, LoaderOptions o, int64_t step)
             CHECK_STATUS(loader_next(l, &b, &more, NULL), OK);
             CHECK(more && b.step == step && b.micro == m && b.count == o.batch && b.bad == 0);
             if (!more) break;
-            size_t n = (size_t)o.batch, image = (size_t)(o.image_size * o.image_size * o.channels);
+            size_t n = (size_t)o.batch,
+                   image = (size_t)(o.view.image_size * o.view.image_size * o.view.channels);
             /* image by image, so that cuts into batches do not show */
             for (size_t i = 0; i < n; i++) {
                 CHECK_INT(b.labels[i], dataset_label(d, b.sample_ids[i]));
@@ -143,7 +144,7 @@ TEST(the_stream_is_permutation_after_permutation)
     Loader *l = NULL;
     Batch b;
     bool more = false;
-    o.image_size = 8;
+    o.view.image_size = 8;
     o.last_step = STEPS;
     REQUIRE_OK(loader_create(&l, d, &o));
     for (int64_t position = 0; position < STEPS * BATCH; position += BATCH) {
@@ -173,7 +174,7 @@ static void check_evaluation(int64_t images, int world, int64_t batch)
     Dataset *d = open_synthetic(images, DATA_VAL);
     LoaderOptions o = options(batch, 2);
     o.world = world;
-    o.image_size = 8;
+    o.view.image_size = 8;
     for (o.rank = 0; o.rank < world; o.rank++) {
         Loader *l = NULL;
         Batch b;
@@ -219,9 +220,9 @@ TEST(evaluation_ignores_augmentation)
     Dataset *d = open_data(test_scratch(), DATA_VAL);
     REQUIRE(d != NULL);
     LoaderOptions o = options(6, 1);
-    o.image_size = 28;
-    o.eval_resize = 32; /* raw pixels of the right size stay as they are */
-    o.channels = 1;
+    o.view.image_size = 28;
+    o.view.eval_resize = 32; /* raw pixels of the right size stay as they are */
+    o.view.channels = 1;
     Loader *l = NULL;
     Batch b;
     bool more = false;
@@ -296,7 +297,7 @@ static Pass run_pass(const Dataset *d, int threads, int world)
     Pass pass = { 0 };
     int64_t images = dataset_images(d);
     LoaderOptions o = options(images / world, threads);
-    size_t image = (size_t)(o.image_size * o.image_size * o.channels);
+    size_t image = (size_t)(o.view.image_size * o.view.image_size * o.view.channels);
     o.global_batch = images;
     o.world = world;
     for (o.rank = 0; o.rank < world; o.rank++) {
@@ -523,7 +524,7 @@ TEST(steady_state_allocates_nothing)
     Dataset *d = open_data(test_scratch(), DATA_TRAIN);
     REQUIRE(d != NULL);
     LoaderOptions o = options(8, 1);
-    o.augment = AUGMENT_CIFAR;
+    o.view.augment = AUGMENT_CIFAR;
     Loader *l = NULL;
     Batch b;
     bool more = false;

@@ -19,10 +19,10 @@ static const PolicyOptions policies[] = {
 
 static LoaderOptions options(const PolicyOptions *policy, int64_t batch, int threads, int world)
 {
-    return (LoaderOptions){ .image_size = SIZE,
-                            .channels = 3,
-                            .augment = AUGMENT_IMAGENET,
-                            .policy = *policy,
+    return (LoaderOptions){ .view.image_size = SIZE,
+                            .view.channels = 3,
+                            .view.augment = AUGMENT_IMAGENET,
+                            .view.policy = *policy,
                             .mix = { .mixup = 0.2, .cutmix = 1 },
                             .seed = 42,
                             .threads = threads,

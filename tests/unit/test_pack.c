@@ -186,9 +186,9 @@ static uint32_t batches(const Dataset *d, int readers, size_t ahead)
     Batch b;
     bool more = true;
     uint32_t crc = 0;
-    LoaderOptions o = { .image_size = 64,
-                        .channels = 3,
-                        .augment = AUGMENT_IMAGENET,
+    LoaderOptions o = { .view.image_size = 64,
+                        .view.channels = 3,
+                        .view.augment = AUGMENT_IMAGENET,
                         .seed = 5,
                         .threads = 3,
                         .readers = readers,

@@ -135,7 +135,8 @@ TEST(replays_read_back)
     StrBuf first = { 0 }, second = { 0 };
     for (int64_t id = 0; id < 50; id++) {
         const AugmentDraw draw = { .seed = 5, .epoch = 1, .sample = id };
-        Replay a = { .plan = augment_draw(AUGMENT_IMAGENET, 300, 200, 64, 64, &draw) }, b;
+        const ViewOptions view = { .augment = AUGMENT_IMAGENET, .image_size = 64 };
+        Replay a = { .plan = augment_draw(&view, 300, 200, 64, &draw) }, b;
         policy_draw(&o, 64, 64, &draw, &a.policy_plan);
         a.erase = policy_draw_erase(o.erase, 64, 64, &draw);
         str_clear(&first);

@@ -59,10 +59,10 @@ static void tear_down(Fixture *f)
 
 static LoaderOptions loader_options(void)
 {
-    return (LoaderOptions){ .image_size = SIZE,
-                            .channels = 3,
-                            .augment = AUGMENT_CIFAR,
-                            .policy = { .erase = 0.5 },
+    return (LoaderOptions){ .view.image_size = SIZE,
+                            .view.channels = 3,
+                            .view.augment = AUGMENT_CIFAR,
+                            .view.policy = { .erase = 0.5 },
                             .mix = { .mixup = 1, .cutmix = 1 },
                             .seed = 5,
                             .threads = 2,

@@ -44,8 +44,8 @@ static TrainPlan plan_for(const Leg *leg)
 /* Adds what one rank sees to seen[epoch * IMAGES + id]; order: the step at which. */
 static void count_rank(const Dataset *d, const Leg *leg, const TrainPlan *p, int rank, int *seen)
 {
-    LoaderOptions o = { .image_size = 8,
-                        .channels = 3,
+    LoaderOptions o = { .view.image_size = 8,
+                        .view.channels = 3,
                         .seed = 3,
                         .threads = 1,
                         .slots = 3,

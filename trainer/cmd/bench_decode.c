@@ -60,17 +60,10 @@ static Status hold(const Dataset *d, int64_t images, int image_size, Held *h)
 
 static ViewOptions view_options(const Session *s, const BenchOptions *o)
 {
-    LoaderOptions l = session_loader_options(s, DATA_TRAIN);
-    return (ViewOptions){ .image_size = l.image_size,
-                          .eval_resize = l.eval_resize,
-                          .channels = l.channels,
-                          .augment = l.augment,
-                          .interpolation = l.interpolation,
-                          .policy = l.policy,
-                          .training = !o->eval,
-                          .stock_decoder = l.stock_decoder,
-                          .ignore_seek = l.ignore_seek,
-                          .seeks = dataset_seeks(s->train) };
+    ViewOptions view = session_loader_options(s, DATA_TRAIN).view;
+    view.training = !o->eval;
+    view.seeks = dataset_seeks(s->train);
+    return view;
 }
 
 /* One pass over all images; a bad one ends the benchmark. */
@@ -211,12 +204,9 @@ static Status replay_lines(Worker *w, Decoder *indexer, const ViewOptions *view,
 static Status replay(const Config *c, const BenchOptions *o)
 {
     LoaderOptions loader = { 0 };
-    augment_options_fill(c, &loader);
-    ViewOptions view = { .channels = (int)c->model.in_channels,
-                         .interpolation = (Interpolation)c->data.interpolation,
-                         .policy = loader.policy,
-                         .stock_decoder = c->data.decoder == CONFIG_DECODER_STOCK,
-                         .ignore_seek = c->data.seek_index == CONFIG_SEEK_INDEX_OFF };
+    augment_options_fill(&loader, c, DATA_TRAIN);
+    ViewOptions view = loader.view;
+    view.interpolation = (Interpolation)c->data.interpolation;
     uint8_t *text = NULL;
     size_t bytes = 0;
     StrBuf out = { 0 };

@@ -12,6 +12,7 @@
 #include "trainer/cmd/cmd.h"
 #include "trainer/exec/executor.h"
 #include "trainer/files/checkpoint_model.h"
+#include "trainer/session/augment_options.h"
 #include "trainer/train/train_state.h"
 #include <math.h>
 #include <string.h>
@@ -29,7 +30,7 @@ typedef struct Predictor {
     Backend *backend;
     Executor *executor;
     Program *program; /* owns the graph */
-    LoaderOptions view;
+    ViewOptions view;
     uint8_t *pixels;
     int32_t label;
     float *logits;
@@ -41,6 +42,7 @@ static Status open_network(Predictor *p, const char *path)
     TRY(checkpoint_model_open(&p->model, path, 1));
     const Config *c = p->model.config;
     Graph *graph = p->model.graph;
+    LoaderOptions options = { 0 };
     TRY(backend_cpu_create(&p->backend, 0, FUSE_AUTO));
     const FuseOptions fuse = { .takes = p->backend->v->fusion.takes, .cookie = p->backend };
     TRY(graph_fuse(graph, &fuse));
@@ -49,10 +51,8 @@ static Status open_network(Predictor *p, const char *path)
     TRY(executor_add(p->executor, graph, false, &p->program));
     TRY(executor_commit(p->executor));
     TRY(train_state_restore(p->executor, NULL, p->backend, p->model.file, path));
-    p->view = (LoaderOptions){ .image_size = (int)c->data.image_size,
-                               .eval_resize = (int)c->data.eval_resize,
-                               .channels = (int)c->model.in_channels,
-                               .interpolation = (Interpolation)c->data.interpolation };
+    augment_options_fill(&options, c, DATA_VAL);
+    p->view = options.view;
     p->pixels =
         mem_calloc((size_t)(c->data.image_size * c->data.image_size * c->model.in_channels), 1);
     p->logits = mem_calloc((size_t)p->model.classes, sizeof *p->logits);

@@ -1,4 +1,4 @@
-/* augment_options.h - the augmentation keys of a Config as the loader takes them. */
+/* augment_options.h - what a Config says of images, as the loader takes it. */
 #ifndef CONVOY_TRAINER_SESSION_AUGMENT_OPTIONS_H
 #define CONVOY_TRAINER_SESSION_AUGMENT_OPTIONS_H
 #include "data/data.h"
@@ -7,6 +7,6 @@
 /* Training images lose a box, or are mixed with others. */
 bool augment_options_erase(const Config *c);
 bool augment_options_mix(const Config *c);
-/* Fills what concerns the augmentation of training images beyond crop and flip. */
-void augment_options_fill(const Config *c, LoaderOptions *out);
+/* Fills the view of images of role, and for training what is mixed and repeated. */
+void augment_options_fill(LoaderOptions *out, const Config *c, DataRole role);
 #endif

@@ -89,8 +89,8 @@ int prefetch_loader_slots(const Backend *b, const LoaderOptions *o)
 
 void prefetch_loader_options(Prefetch *p, LoaderOptions *o)
 {
-    p->image_bytes =
-        (size_t)o->batch * (size_t)o->image_size * (size_t)o->image_size * (size_t)o->channels;
+    const size_t size = (size_t)o->view.image_size;
+    p->image_bytes = (size_t)o->batch * size * size * (size_t)o->view.channels;
     ASSERT(p->image_bytes <= p->slot_bytes);
     if (!p->device) return;
     o->allocator = (SlotAllocator){ .alloc = take_pinned, .free = give_pinned, .cookie = p };

@@ -7,9 +7,6 @@
 #include "trainer/session/rank_dataset.h"
 #include <string.h>
 
-static const Augment augments[] = { [CONFIG_AUGMENT_NONE] = AUGMENT_NONE,
-                                    [CONFIG_AUGMENT_IMAGENET] = AUGMENT_IMAGENET,
-                                    [CONFIG_AUGMENT_CIFAR] = AUGMENT_CIFAR };
 static const Stem stems[] = {
     [CONFIG_STEM_IMAGENET] = STEM_IMAGENET, [CONFIG_STEM_CIFAR] = STEM_CIFAR
 };
@@ -446,25 +443,11 @@ size_t session_image_bytes(const Session *s, DataRole role)
     return (size_t)(size * size * s->config->model.in_channels);
 }
 
-static Interpolation interpolation_of(const Config *c, bool train)
-{
-    const int own = c->data.train_interpolation; /* 0: the same */
-    return (Interpolation)(train && own > 0 ? own - 1 : c->data.interpolation);
-}
-
 LoaderOptions session_loader_options(const Session *s, DataRole role)
 {
     const Config *c = s->config;
-    bool train = role == DATA_TRAIN;
-    LoaderOptions o = { .image_size =
-                            (int)(train ? progressive_image_size(c, s->stage) : c->data.image_size),
-                        .eval_resize = (int)c->data.eval_resize,
-                        .channels = (int)c->model.in_channels,
-                        .augment = train ? augments[c->data.augment] : AUGMENT_NONE,
-                        .interpolation = interpolation_of(c, train),
-                        .stock_decoder = c->data.decoder == CONFIG_DECODER_STOCK,
-                        .ignore_seek = c->data.seek_index == CONFIG_SEEK_INDEX_OFF,
-                        .seed = (uint64_t)c->train.seed,
+    const bool train = role == DATA_TRAIN;
+    LoaderOptions o = { .seed = (uint64_t)c->train.seed,
                         .threads = s->threads.decode,
                         .readers = (int)c->data.readers,
                         .read_ahead_bytes = (size_t)(c->data.read_ahead_mb * (1 << 20)) + 1,
@@ -475,6 +458,7 @@ LoaderOptions session_loader_options(const Session *s, DataRole role)
                         .global_batch = s->plan.global_batch,
                         .last_step = train ? s->plan.total_steps : -1,
                         .max_bad_fraction = c->data.max_bad_fraction };
-    if (train) augment_options_fill(c, &o);
+    augment_options_fill(&o, c, role);
+    if (train) o.view.image_size = (int)progressive_image_size(c, s->stage);
     return o;
 }
