@@ -46,6 +46,7 @@ typedef struct ConfigOrigin {
 } ConfigOrigin;
 #define ORIGIN_SET (-1)
 
+/* config_value.c */
 int config_find_key(const char *key);            /* index, -1 */
 bool config_is_section(const char *name);        /* "train" */
 const char *config_nearest_key(const char *key); /* full key or section worth suggesting, or NULL */
@@ -57,10 +58,13 @@ Status config_set_items(Config *c, const ConfigKey *key, const char *const *item
                         const char *where);
 /* Sets one key from one text: a list is split at commas, brackets around it are optional. */
 Status config_set_text(Config *c, const ConfigKey *key, const char *text, const char *where);
-/* as YAML (flow style) */
+/* config_print.c: as YAML (flow style) */
 void config_add_value(const Config *c, const ConfigKey *key, StrBuf *out);
 /* "from 0 to below 1", "one of sgd, adam" */
 void config_add_allowed(const ConfigKey *key, StrBuf *out);
+
+/* config_check.c: what keys must be together; ERR_USAGE led by where the value came from. */
+Status config_check(const Config *c, const ConfigOrigin *origin);
 
 /* config_yaml.c: reads a YAML text of name (for messages) into c. Unknown keys are errors unless
  * ignore_unknown. */

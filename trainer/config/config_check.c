@@ -1,0 +1,181 @@
+/* config_check.c - the checks between keys. */
+#include "models/models.h"
+#include "trainer/config/config_internal.h"
+#include "trainer/config/progressive.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define WHERE_BYTES 512
+
+/* Records an error about key, led by where its value came from. */
+static Status fail_check(const ConfigOrigin *origin, const char *key, const char *sentence)
+{
+    int line = origin->line[config_find_key(key)];
+    if (line > 0) return fail(ERR_USAGE, "%s:%d: %s %s", origin->path, line, key, sentence);
+    return fail(ERR_USAGE, "%s%s %s", line == ORIGIN_SET ? "--set: " : "", key, sentence);
+}
+
+static Status check_model(const Config *c, const ConfigOrigin *origin)
+{
+    char text[WHERE_BYTES], suggestion[MODEL_SUGGESTION_BYTES];
+    if (model_find(c->model.name)) return OK;
+    model_suggest(c->model.name, suggestion, sizeof suggestion);
+    snprintf(text, sizeof text, "is \"%s\", which is no network%s", c->model.name, suggestion);
+    return fail_check(origin, "model.name", text);
+}
+
+static Status check_channels(const Config *c, const ConfigOrigin *origin, const char *key,
+                             const ConfigList *list)
+{
+    char text[WHERE_BYTES];
+    if (list->count == 1 || list->count == c->model.in_channels) return OK;
+    snprintf(text, sizeof text,
+             "has %d values and model.in_channels is %lld; give one value, or one for each channel",
+             list->count, (long long)c->model.in_channels);
+    return fail_check(origin, key, text);
+}
+
+static Status check_ascending(const Config *c, const ConfigOrigin *origin)
+{
+    const struct {
+        const char *key;
+        const ConfigList *list;
+    } lists[] = { { "schedule.milestones", &c->schedule.milestones },
+                  { "data.progressive_until", &c->data.progressive_until } };
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+        const double *values = lists[k].list->values;
+        for (int i = 1; i < lists[k].list->count; i++)
+            if (values[i] <= values[i - 1])
+                return fail_check(origin, lists[k].key, "must be ascending");
+    }
+    return OK;
+}
+
+static Status check_whole(const ConfigOrigin *origin, const char *key, const ConfigList *list)
+{
+    for (int i = 0; i < list->count; i++)
+        if (list->values[i] != floor(list->values[i]))
+            return fail_check(origin, key, "takes whole numbers");
+    return OK;
+}
+
+static Status check_progressive(const Config *c, const ConfigOrigin *origin)
+{
+    char text[WHERE_BYTES];
+    const ConfigList *sizes = &c->data.progressive_sizes, *until = &c->data.progressive_until;
+    TRY(check_whole(origin, "data.progressive_sizes", sizes));
+    TRY(check_whole(origin, "data.progressive_until", until));
+    if (sizes->count >= PROGRESSIVE_STAGES_MAX) {
+        snprintf(text, sizeof text, "has %d values; it takes at most %d", sizes->count,
+                 PROGRESSIVE_STAGES_MAX - 1);
+        return fail_check(origin, "data.progressive_sizes", text);
+    }
+    if (sizes->count != until->count) {
+        snprintf(text, sizeof text,
+                 "has %d values and data.progressive_sizes %d; give one for each size",
+                 until->count, sizes->count);
+        return fail_check(origin, "data.progressive_until", text);
+    }
+    return OK;
+}
+
+static Status check_augmentation(const Config *c, const ConfigOrigin *origin)
+{
+    char text[WHERE_BYTES];
+    const ConfigList *jitter = &c->data.color_jitter;
+    if (jitter->count != 4) {
+        snprintf(text, sizeof text,
+                 "has %d values; it takes four: brightness, contrast, saturation and hue",
+                 jitter->count);
+        return fail_check(origin, "data.color_jitter", text);
+    }
+    if (jitter->values[3] > 0.5) {
+        snprintf(text, sizeof text, "changes the hue by %g; at most 0.5 is possible",
+                 jitter->values[3]);
+        return fail_check(origin, "data.color_jitter", text);
+    }
+    if (c->data.randaugment_magnitude >= c->data.magnitude_bins) {
+        snprintf(text, sizeof text, "is %lld, not below data.magnitude_bins %lld",
+                 (long long)c->data.randaugment_magnitude, (long long)c->data.magnitude_bins);
+        return fail_check(origin, "data.randaugment_magnitude", text);
+    }
+    return check_channels(c, origin, "data.auto_augment_fill", &c->data.auto_augment_fill);
+}
+
+static Status check_scale(const Config *c, const ConfigOrigin *origin)
+{
+    char text[WHERE_BYTES];
+    const ConfigList *ranks = &c->scale.ranks;
+    if (ranks->count == 0) return fail_check(origin, "scale.ranks", "names no number of ranks");
+    for (int i = 0; i < ranks->count; i++) {
+        if (ranks->values[i] != (double)(int64_t)ranks->values[i])
+            return fail_check(origin, "scale.ranks", "must be whole numbers");
+        if (i > 0 && ranks->values[i] <= ranks->values[i - 1])
+            return fail_check(origin, "scale.ranks", "must be ascending");
+        bool shared = c->train.global_batch % (int64_t)ranks->values[i] == 0;
+        if (c->scale.mode != CONFIG_SCALE_STRONG || (c->train.global_batch > 0 && shared)) continue;
+        snprintf(text, sizeof text,
+                 "is strong, which needs train.global_batch to be a multiple of %g ranks; it is "
+                 "%lld",
+                 ranks->values[i], (long long)c->train.global_batch);
+        return fail_check(origin, "scale.mode", text);
+    }
+    return OK;
+}
+
+static Status check_trace(const Config *c, const ConfigOrigin *origin)
+{
+    int64_t first, last;
+    if (c->log.trace_steps[0] == '\0' ||
+        config_parse_trace_steps(c->log.trace_steps, &first, &last) == OK)
+        return OK;
+    return fail_check(origin, "log.trace_steps", status_message());
+}
+
+/* How images come into the network. */
+static Status check_input(const Config *c, const ConfigOrigin *origin)
+{
+    char text[WHERE_BYTES];
+    TRY(check_channels(c, origin, "data.mean", &c->data.mean));
+    TRY(check_channels(c, origin, "data.std", &c->data.std));
+    if (c->model.in_channels != 1 && c->model.in_channels != 3) {
+        snprintf(text, sizeof text, "is %lld; images are read with 1 or 3 channels",
+                 (long long)c->model.in_channels);
+        return fail_check(origin, "model.in_channels", text);
+    }
+    if (c->data.eval_resize != 0 && c->data.eval_resize < c->data.image_size) {
+        snprintf(text, sizeof text, "is %lld, smaller than data.image_size %lld; 0 means the same",
+                 (long long)c->data.eval_resize, (long long)c->data.image_size);
+        return fail_check(origin, "data.eval_resize", text);
+    }
+    return OK;
+}
+
+Status config_check_input(const Config *c)
+{
+    const ConfigOrigin stored = { .path = "stored config" };
+    return check_input(c, &stored);
+}
+
+Status config_check(const Config *c, const ConfigOrigin *origin)
+{
+    char text[WHERE_BYTES];
+    TRY(check_model(c, origin));
+    TRY(check_input(c, origin));
+    TRY(check_ascending(c, origin));
+    TRY(check_progressive(c, origin));
+    TRY(check_augmentation(c, origin));
+    TRY(check_scale(c, origin));
+    TRY(check_trace(c, origin));
+    if (c->optimizer.betas.count != 2) {
+        snprintf(text, sizeof text, "has %d values; it takes two", c->optimizer.betas.count);
+        return fail_check(origin, "optimizer.betas", text);
+    }
+    if (c->optimizer.nesterov && c->optimizer.momentum <= 0)
+        return fail_check(origin, "optimizer.nesterov", "needs optimizer.momentum above 0");
+    if (c->train.batch_mode == CONFIG_BATCH_GLOBAL && c->train.global_batch == 0)
+        return fail_check(origin, "train.global_batch",
+                          "must be given (above 0) when train.batch_mode is global");
+    return OK;
+}

@@ -1,0 +1,55 @@
+/* config_difference.c - what must stay the same on resume, and what differs between two runs. */
+#include "base/str.h"
+#include "trainer/config/config_internal.h"
+#include <string.h>
+
+uint32_t config_math_hash(const Config *c)
+{
+    uint32_t crc = 0;
+    StrBuf line = { 0 };
+    for (int i = 0; i < config_key_count; i++) {
+        if (!(config_keys[i].flags & KEY_MATH)) continue;
+        str_clear(&line);
+        str_printf(&line, "%s=", config_keys[i].key);
+        config_add_value(c, &config_keys[i], &line);
+        str_add(&line, "\n");
+        if (!line.failed) crc = crc32c_update(crc, line.text, line.length);
+    }
+    bool failed = line.failed;
+    str_free(&line);
+    return failed ? 0 : crc;
+}
+
+static void add_difference(const Config *then, const Config *now, const ConfigKey *key, StrBuf *out)
+{
+    StrBuf a = { 0 }, b = { 0 };
+    config_add_value(then, key, &a);
+    config_add_value(now, key, &b);
+    if (a.failed || b.failed) out->failed = true;
+    else if (strcmp(a.text, b.text) != 0)
+        str_printf(out, "%s%s was %s and is %s", out->length ? "; " : "", key->key, a.text, b.text);
+    str_free(&a);
+    str_free(&b);
+}
+
+Status config_math_difference(const Config *c, const char *yaml, StrBuf *out)
+{
+    Config *then = NULL;
+    Status status = config_parse(&then, yaml);
+    for (int i = 0; status == OK && i < config_key_count; i++)
+        if (config_keys[i].flags & KEY_MATH) add_difference(then, c, &config_keys[i], out);
+    config_destroy(then);
+    if (status == OK && out->failed)
+        status = fail(ERR_MEMORY, "out of memory comparing configurations");
+    return status;
+}
+
+Status config_difference(const Config *then, const Config *now, StrBuf *out)
+{
+    for (int i = 0; i < config_key_count; i++) {
+        const char *key = config_keys[i].key;
+        if (strcmp(key, "run.dir") != 0 && !str_starts_with(key, "scale."))
+            add_difference(then, now, &config_keys[i], out);
+    }
+    return out->failed ? fail(ERR_MEMORY, "out of memory comparing configurations") : OK;
+}

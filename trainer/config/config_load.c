@@ -1,0 +1,110 @@
+/* config_load.c - a Config from defaults, then a file, then --set, then the checks between keys.
+ *
+ * Every value, wherever it comes from, goes through config_set_items(), so a default or a dumped
+ * value is checked like a user's. Strings are owned by the Config and never NULL. */
+#include "base/fs.h"
+#include "base/mem.h"
+#include "trainer/config/config_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+#define FILE_BYTES_MAX (1 << 20) /* a larger file is something else, named by mistake */
+
+static Status set_defaults(Config *c)
+{
+    for (int i = 0; i < config_key_count; i++)
+        TRY(config_set_text(c, &config_keys[i], config_keys[i].fallback, "default: "));
+    return OK;
+}
+
+static Status read_file(Config *c, ConfigOrigin *origin, const char *path)
+{
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    if (!fs_exists(path)) return fail(ERR_USAGE, "%s: no such config file", path);
+    if (fs_is_dir(path)) return fail(ERR_USAGE, "%s: is a folder, not a config file", path);
+    Status status = fs_read_file(path, &text, &bytes);
+    if (status != OK)
+        return status == ERR_MEMORY ? status : fail(ERR_USAGE, "%s", status_message());
+    if (bytes > FILE_BYTES_MAX)
+        status = fail(ERR_USAGE, "%s: has %zu bytes; a config file has at most %d", path, bytes,
+                      FILE_BYTES_MAX);
+    else status = config_read_yaml(c, origin, path, (const char *)text, bytes, false);
+    mem_free(text);
+    return status;
+}
+
+/* Applies one "key=value"; of several for one key the last holds, so that a script can append. */
+static Status apply_set(Config *c, ConfigOrigin *origin, const char *set)
+{
+    char name[128];
+    const char *equals = strchr(set, '=');
+    if (!equals) return fail(ERR_USAGE, "--set %s: write it as key=value", set);
+    snprintf(name, sizeof name, "%.*s", (int)(equals - set < 127 ? equals - set : 127), set);
+    int index = config_find_key(name);
+    if (index < 0) return config_fail_unknown("--set: ", name);
+    origin->line[index] = ORIGIN_SET;
+    return config_set_text(c, &config_keys[index], equals + 1, "--set: ");
+}
+
+/* runs/STEM for a config file STEM.yaml. */
+static Status default_run_dir(Config *c, const char *path)
+{
+    const char *base = strrchr(path, '/');
+    base = base ? base + 1 : path;
+    const char *dot = strrchr(base, '.');
+    int n = dot && dot != base ? (int)(dot - base) : (int)strlen(base);
+    StrBuf dir = { 0 };
+    str_printf(&dir, "runs/%.*s", n, base);
+    Status status =
+        dir.failed ? ERR_MEMORY
+                   : config_set_text(c, &config_keys[config_find_key("run.dir")], dir.text, "");
+    str_free(&dir);
+    return status;
+}
+
+static Status load(Config *c, ConfigOrigin *origin, const char *path, const char *const *sets,
+                   int set_count)
+{
+    TRY(set_defaults(c));
+    if (path) TRY(read_file(c, origin, path));
+    for (int i = 0; i < set_count; i++) TRY(apply_set(c, origin, sets[i]));
+    if (path && c->run.dir[0] == '\0') TRY(default_run_dir(c, path));
+    return config_check(c, origin);
+}
+
+Status config_load(Config **out, const char *path, const char *const *sets, int set_count)
+{
+    *out = NULL;
+    ConfigOrigin origin = { .path = path };
+    Config *c = mem_calloc(1, sizeof *c);
+    if (!c) return ERR_MEMORY;
+    Status status = load(c, &origin, path, sets, set_count);
+    if (status != OK) config_destroy(c);
+    else *out = c;
+    return status;
+}
+
+void config_destroy(Config *c)
+{
+    if (!c) return;
+    for (int i = 0; i < config_key_count; i++) {
+        if (config_keys[i].type != KEY_STRING) continue;
+        char **field = (void *)((char *)c + config_keys[i].offset);
+        mem_free(*field);
+    }
+    mem_free(c);
+}
+
+Status config_parse(Config **out, const char *yaml)
+{
+    ConfigOrigin origin = { .path = "stored config" };
+    Config *c = mem_calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c) return ERR_MEMORY;
+    Status status = set_defaults(c);
+    if (status == OK) status = config_read_yaml(c, &origin, origin.path, yaml, strlen(yaml), true);
+    if (status == OK) *out = c;
+    else config_destroy(c);
+    return status;
+}

@@ -1,0 +1,214 @@
+/* config_value.c - finding a key by its name, and setting one value from text. */
+#include "base/mem.h"
+#include "trainer/config/config_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- keys ---- */
+
+int config_find_key(const char *key)
+{
+    for (int i = 0; i < config_key_count; i++)
+        if (strcmp(config_keys[i].key, key) == 0) return i;
+    return -1;
+}
+
+bool config_is_section(const char *name)
+{
+    size_t n = strlen(name);
+    for (int i = 0; i < config_key_count; i++)
+        if (strncmp(config_keys[i].key, name, n) == 0 && config_keys[i].key[n] == '.') return true;
+    return false;
+}
+
+static const char *leaf(const char *key)
+{
+    const char *dot = strrchr(key, '.');
+    return dot ? dot + 1 : key;
+}
+
+const char *config_nearest_key(const char *key)
+{
+    const char *names[CONFIG_KEY_MAX];
+    for (int i = 0; i < config_key_count; i++) names[i] = leaf(config_keys[i].key);
+    /* The right name in the wrong section, or in none, beats a similar spelling. */
+    for (int i = 0; i < config_key_count; i++)
+        if (strcmp(names[i], leaf(key)) == 0) return config_keys[i].key;
+    for (int i = 0; i < config_key_count; i++) names[i] = config_keys[i].key;
+    const char *nearest = str_nearest(key, names, config_key_count);
+    if (nearest) return nearest;
+    if (strchr(key, '.')) return NULL;
+    char sections[CONFIG_KEY_MAX][32];
+    for (int i = 0; i < config_key_count; i++) {
+        const char *full = config_keys[i].key;
+        snprintf(sections[i], sizeof sections[i], "%.*s", (int)(leaf(full) - full) - 1, full);
+        names[i] = sections[i];
+    }
+    const char *section = str_nearest(key, names, config_key_count);
+    /* the copies die here; a key of the section stays */
+    for (int i = 0; section && i < config_key_count; i++)
+        if (section == names[i]) return config_keys[i].key;
+    return NULL;
+}
+
+Status config_fail_unknown(const char *where, const char *key)
+{
+    if (config_is_section(key))
+        return fail(ERR_USAGE, "%s%s is a section; it holds keys and takes no value", where, key);
+    const char *nearest = config_nearest_key(key);
+    if (!nearest)
+        return fail(ERR_USAGE, "%sunknown key %s (convoy inspect config lists all)", where, key);
+    return fail(ERR_USAGE, "%sunknown key %s (did you mean %s?)", where, key, nearest);
+}
+
+/* ---- one value ---- */
+
+static Status fail_value(const ConfigKey *key, const char *text, const char *where)
+{
+    StrBuf allowed = { 0 };
+    config_add_allowed(key, &allowed);
+    int count = 0;
+    while (key->names && key->names[count]) count++;
+    const char *nearest = key->names ? str_nearest(text, key->names, count) : NULL;
+    Status status =
+        fail(ERR_USAGE, "%s%s is %s%s%s; it must be %s%s%s%s", where, key->key, *text ? "\"" : "",
+             *text ? text : "empty", *text ? "\"" : "", allowed.text ? allowed.text : "",
+             nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
+    str_free(&allowed);
+    return status;
+}
+
+static bool in_range(const ConfigKey *key, double value)
+{
+    bool above = key->flags & KEY_OPEN_MIN ? value > key->min : value >= key->min;
+    bool below = key->flags & KEY_OPEN_MAX ? value < key->max : value <= key->max;
+    return above && below;
+}
+
+static bool parse_number(const ConfigKey *key, const char *text, double *out)
+{
+    return str_to_double(text, out) && in_range(key, *out);
+}
+
+/* A whole number; the range is checked in double, whose limits here are whole and below 2^53. */
+static bool parse_int(const ConfigKey *key, const char *text, int64_t *out)
+{
+    return str_to_i64(text, out) && in_range(key, (double)*out);
+}
+
+static bool parse_name(const ConfigKey *key, const char *text, int *out)
+{
+    for (int i = 0; key->names[i]; i++) {
+        if (strcmp(key->names[i], text) != 0) continue;
+        *out = i;
+        return true;
+    }
+    return false;
+}
+
+/* Whether a YAML file can hold the text: UTF-8 without control characters. Otherwise a run could
+ * not be dumped and read back. */
+static bool is_printable_utf8(const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    while (*p) {
+        int more = *p < 0x80 ? 0 : *p < 0xE0 ? 1 : *p < 0xF0 ? 2 : 3;
+        uint32_t code = more == 0 ? *p : *p & (0x3Fu >> more);
+        if (*p < 0x20 || *p == 0x7F || (*p >= 0x80 && *p < 0xC2) || *p > 0xF4) return false;
+        for (int i = 1; i <= more; i++) {
+            if ((p[i] & 0xC0) != 0x80) return false; /* the NUL at the end, too */
+            code = code << 6 | (p[i] & 0x3Fu);
+        }
+        /* rejects overlong forms and C1 controls */
+        static const uint32_t smallest[] = { 0, 0xA0, 0x800, 0x10000 };
+        if (code < smallest[more] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF))
+            return false;
+        if (code == 0xFEFF || code == 0xFFFE || code == 0xFFFF) return false;
+        p += more + 1;
+    }
+    return true;
+}
+
+static Status set_string(const ConfigKey *key, char **field, const char *text, const char *where)
+{
+    if (!is_printable_utf8(text))
+        return fail(ERR_USAGE, "%s%s must be UTF-8 text without control characters", where,
+                    key->key);
+    char *copy = mem_strdup(text);
+    if (!copy) return ERR_MEMORY;
+    mem_free(*field);
+    *field = copy;
+    return OK;
+}
+
+static Status set_list(const ConfigKey *key, ConfigList *field, const char *const *items, int count,
+                       const char *where)
+{
+    ConfigList list = { 0 };
+    if (count > CONFIG_LIST_MAX)
+        return fail(ERR_USAGE, "%s%s has %d values; it takes at most %d", where, key->key, count,
+                    CONFIG_LIST_MAX);
+    for (int i = 0; i < count; i++)
+        if (!parse_number(key, items[i], &list.values[list.count++]))
+            return fail_value(key, items[i], where);
+    *field = list;
+    return OK;
+}
+
+Status config_set_items(Config *c, const ConfigKey *key, const char *const *items, int count,
+                        const char *where)
+{
+    void *field = (char *)c + key->offset;
+    ASSERT(key->type == KEY_LIST || count == 1);
+    bool good = true;
+    switch (key->type) {
+    case KEY_BOOL:
+        good = str_to_bool(items[0], field);
+        break;
+    case KEY_INT:
+        good = parse_int(key, items[0], field);
+        break;
+    case KEY_DOUBLE:
+        good = parse_number(key, items[0], field);
+        break;
+    case KEY_ENUM:
+        good = parse_name(key, items[0], field);
+        break;
+    case KEY_STRING:
+        return set_string(key, field, items[0], where);
+    case KEY_LIST:
+        return set_list(key, field, items, count, where);
+    }
+    return good ? OK : fail_value(key, items[0], where);
+}
+
+/* Splits "[a, b]" or "a, b" in place; count may exceed capacity, then only that many are kept. */
+static int split_list(char *text, const char **items, int capacity)
+{
+    size_t n = strlen(text);
+    if (n >= 2 && text[0] == '[' && text[n - 1] == ']') {
+        text[n - 1] = '\0';
+        text++;
+    }
+    if (text[strspn(text, " ")] == '\0') return 0;
+    int count = 0;
+    for (char *item = text, *comma; item; item = comma) {
+        comma = strchr(item, ',');
+        if (comma) *comma++ = '\0';
+        if (count < capacity) items[count] = item;
+        count++;
+    }
+    return count;
+}
+
+Status config_set_text(Config *c, const ConfigKey *key, const char *text, const char *where)
+{
+    if (key->type != KEY_LIST) return config_set_items(c, key, &text, 1, where);
+    const char *items[CONFIG_LIST_MAX];
+    char *copy = mem_strdup(text);
+    if (!copy) return ERR_MEMORY;
+    int count = split_list(copy, items, CONFIG_LIST_MAX);
+    Status status = config_set_items(c, key, items, count, where);
+    mem_free(copy);
+    return status;
+}
