@@ -1,4 +1,5 @@
 /* config_difference.c - what must stay the same on resume, and what differs between two runs. */
+#include "base/crc32c.h"
 #include "base/str.h"
 #include "trainer/config/config_internal.h"
 #include <string.h>
