@@ -5,7 +5,7 @@ source tests/e2e/lib/common.sh
 
 yaml=(scripts/*/*.yaml scripts/*/*.json)
 "$tools"/make_yamlpaths "${yaml[@]}" > "$SCRATCH/values" 2> "$out" || broken_run "not every YAML or JSON file can be read"
-pages=(README.md docs/*.md)
+pages=(README.md CONTRIBUTING.md docs/*.md)
 
 # ---- what convoy knows: commands; "COMMAND OPTION" a line; keys ----
 "$CONVOY" --help | sed -nE 's/^  convoy ([a-z]+) .*/\1/p' | sort -u > "$SCRATCH/commands"
@@ -90,6 +90,39 @@ while read -r file; do
     [[ $file == *'*'* || $file == *'{'* || -e $file ]] || compgen -G "$file*" > /dev/null || echo "$file"
 done < "$SCRATCH/files" > "$out"
 [[ ! -s $out ]] || broken_run "these files do not exist"
+
+# Files and folders of the product that pages name; x stands for any name.
+product='(base|data|kernels|models|trainer)/[a-z0-9_./]*[a-z0-9_]'
+grep -hoE "(^|[^A-Za-z0-9_./$-])$product" "${pages[@]}" | grep -oE "$product" |
+    grep -vE '[/_]x[.]' | sort -u > "$SCRATCH/product"
+(($(wc -l < "$SCRATCH/product") >= 40)) || broken "the pages name hardly a file of the product"
+while read -r file; do
+    [[ -e $file ]] || compgen -G "$file*" > /dev/null || echo "$file"
+done < "$SCRATCH/product" > "$out"
+[[ ! -s $out ]] || broken_run "these files of the product do not exist"
+
+# Links between pages: file and heading exist, and README.md leads to every page.
+awk '/^ *```/ { code = !code } !code && /^#+ / {
+        sub(/^#+ /, ""); heading = tolower($0); gsub(/[^a-z0-9 _-]/, "", heading)
+        gsub(/ /, "-", heading); print FILENAME "#" heading
+    }' "${pages[@]}" > "$SCRATCH/headings"
+for page in "${pages[@]}"; do
+    grep -oE '\]\([^)]+\)' "$page" | sed -E 's/^..(.*).$/\1/' | grep -vE '^https?:' \
+        > "$SCRATCH/targets"
+    while read -r link; do
+        file=$(realpath -m --relative-to=. "$(dirname "$page")/${link%%#*}")
+        [[ $link != '#'* ]] || file=$page
+        echo "$page $file"
+        [[ -e $file ]] || echo "$page: no file $link" >&2
+        [[ $link != *'#'* ]] || grep -qxF "$file#${link#*#}" "$SCRATCH/headings" ||
+            echo "$page: no heading $link" >&2
+    done < "$SCRATCH/targets"
+done > "$SCRATCH/links" 2> "$out"
+[[ ! -s $out ]] || broken_run "links that lead nowhere"
+for page in "${pages[@]:1}"; do
+    grep -qxF "README.md $page" "$SCRATCH/links" || echo "$page"
+done > "$out"
+[[ ! -s $out ]] || broken_run "README.md does not lead to these pages"
 
 # ---- the manifests among themselves ----
 # value FILE PATH - of a scalar; $(items FILE PATH) - of the items of a sequence, in order.
