@@ -191,25 +191,6 @@ static void *external_address(const Program *p, const GraphTensor *t)
     return NULL; /* images and labels: program_set_input() */
 }
 
-static Status bind_node(Program *p, int index)
-{
-    const GraphNode *n = graph_node(p->graph, index);
-    OpInstance *op = &p->nodes[index];
-    bool complete = true;
-    for (int i = 0; i < OP_MAX_OUTPUTS; i++) {
-        if (n->out[i] != TENSOR_NONE) op->out[i].data = p->tensors[n->out[i]].data;
-    }
-    op->workspace = p->executor->workspaces[p->plan->nodes[index].lane];
-    for (int i = 0; i < OP_MAX_INPUTS; i++) {
-        if (n->in[i] == TENSOR_NONE) continue;
-        op->in[i].data = p->tensors[n->in[i]].data;
-        complete = complete && op->in[i].data;
-    }
-    if (!complete) return OK; /* images or labels: program_set_input() will come back */
-    const OpImpl *impl = p->executor->backend->v->ops[op->kind];
-    return impl->bind ? impl->bind(op) : OK;
-}
-
 static Status program_bind(Program *p)
 {
     for (int i = 0; i < graph_tensor_count(p->graph); i++) {
@@ -221,7 +202,10 @@ static Status program_bind(Program *p)
             p->tensors[i].data = (char *)p->executor->slabs[e->slab] + e->offset;
         }
     }
-    for (int i = 0; i < graph_node_count(p->graph); i++) TRY(bind_node(p, i));
+    for (int i = 0; i < graph_node_count(p->graph); i++) {
+        p->nodes[i].workspace = p->executor->workspaces[p->plan->nodes[i].lane];
+        TRY(program_bind_node(p, i));
+    }
     return OK;
 }
 
@@ -333,22 +317,6 @@ Status executor_plan_step(Executor *x, Program *p, const TimelineOptions *o)
     return executor_reserve_events(x, p->timelines[1]->event_count);
 }
 
-Status program_set_input(Program *p, const char *name, const void *data)
-{
-    TensorId id = graph_input(p->graph, name);
-    ASSERT(id != TENSOR_NONE);
-    /* Inputs are only read: the one place where const is dropped, because OpTensor serves inputs
-     * and outputs. */
-    memcpy(&p->tensors[id].data, &data, sizeof data);
-    for (int i = 0; i < graph_node_count(p->graph); i++) {
-        const GraphNode *n = graph_node(p->graph, i);
-        for (int k = 0; k < OP_MAX_INPUTS; k++) {
-            if (n->in[k] == id) TRY(bind_node(p, i));
-        }
-    }
-    return OK;
-}
-
 /* ---- life and look-ups ---- */
 
 Status executor_create(Executor **out, Backend *backend)
@@ -425,26 +393,6 @@ void executor_memory(const Executor *x, ExecutorMemory *out)
     if (d) out->param_copies = d->param_copy_bytes(x->backend, out->params);
 }
 
-const Graph *program_graph(const Program *p)
-{
-    return p->graph;
-}
-const Plan *program_plan(const Program *p)
-{
-    return p->plan;
-}
-const char *program_implementation(const Program *p, int node)
-{
-    return p->nodes[node].implementation;
-}
-const OpTensor *program_tensor(const Program *p, TensorId id)
-{
-    return &p->tensors[id];
-}
-const Timeline *program_timeline(const Program *p, bool step)
-{
-    return p->timelines[step];
-}
 const OpTensor *executor_scalars(const Executor *x)
 {
     return &x->scalars;

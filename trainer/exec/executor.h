@@ -15,13 +15,10 @@
 #ifndef CONVOY_TRAINER_EXEC_EXECUTOR_H
 #define CONVOY_TRAINER_EXEC_EXECUTOR_H
 #include "kernels/backend.h"
-#include "models/graph/plan.h"
-#include "trainer/exec/timeline.h"
+#include "trainer/exec/program.h"
 
 typedef struct Executor Executor;
-typedef struct Program Program;
 
-#define EXECUTOR_SLOTS 2 /* input slots of a program on a device */
 /* deeper brings little: two weight gradients fill what the data gradients leave idle */
 #define EXECUTOR_SIDE_DEPTH 2
 
@@ -53,17 +50,6 @@ Status executor_commit(Executor *x);
 /* How the last micro-batch of a step runs in p; after commit. events is set by the executor. */
 Status executor_plan_step(Executor *x, Program *p, const TimelineOptions *o);
 
-const Graph *program_graph(const Program *p);
-const Plan *program_plan(const Program *p);
-/* step: NULL before executor_plan_step() */
-const Timeline *program_timeline(const Program *p, bool step);
-/* what runs this node: "jit:avx2" */
-const char *program_implementation(const Program *p, int node);
-/* Where a tensor of a program lives; after commit. */
-const OpTensor *program_tensor(const Program *p, TensorId id);
-/* Points an input ("images", "labels", "erase", "mix") at other memory that the backend can read,
- * until the next call. */
-Status program_set_input(Program *p, const char *name, const void *data);
 /* The step scalars, read by every program and by the optimizer's updates, from the next run on. */
 Status executor_set_scalars(Executor *x, const float values[SCALAR_COUNT]);
 const OpTensor *executor_scalars(const Executor *x);
@@ -84,7 +70,7 @@ typedef struct ItemTimes { /* [items of the timeline]: when each ran, clock_s() 
 } ItemTimes;
 
 typedef struct RunOptions { /* zero-initialise what is not needed */
-    /* below EXECUTOR_SLOTS; runs of one slot have the same addresses as inputs */
+    /* below PROGRAM_SLOTS; runs of one slot have the same addresses as inputs */
     int slot;
     /* NULL: as program_set_input() left them; such a run is not replayed */
     const void *images, *labels;
@@ -120,10 +106,6 @@ const double *executor_result(const Executor *x, int result);
 const float *executor_result_scale(const Executor *x, int result);
 /* the norm that step found, if it took one */
 const float *executor_result_clip(const Executor *x, int result);
-/* of the last run, after executor_wait() */
-const double *program_stats(const Program *p);
-/* Devices: whether this run would be replayed from a capture. For tests and figures. */
-bool program_replays(const Program *p, int slot, bool step);
 
 /* Parameters and buffers, by the names and order of the first program (PARAM slab order, then
  * buffers). */

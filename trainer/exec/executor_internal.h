@@ -1,29 +1,10 @@
-/* executor_internal.h - the structs behind executor.h, for executor.c (making) and executor_run.c
- * (running) only. */
+/* executor_internal.h - the struct behind executor.h, for executor*.c only. */
 #ifndef CONVOY_TRAINER_EXEC_EXECUTOR_INTERNAL_H
 #define CONVOY_TRAINER_EXEC_EXECUTOR_INTERNAL_H
 #include "trainer/exec/executor.h"
+#include "trainer/exec/program_internal.h"
 
 enum { MAX_PROGRAMS = 24, SCALAR_RING = 4 };
-
-typedef struct Recording { /* one kind of run: program, input slot, step or not */
-    int runs;              /* ordinary ones */
-    Replay *replay;
-    const void *images, *labels, *erase, *mix; /* what it was captured with */
-} Recording;
-
-struct Program {
-    Executor *executor;
-    Graph *graph;
-    bool accumulate;
-    OpTensor *tensors; /* [tensor count] */
-    OpInstance *nodes; /* [node count] */
-    Plan *plan;
-    void *stats;            /* f64 [STATS_COUNT], the backend's memory */
-    const double *result;   /* of the last run, in host memory */
-    Timeline *timelines[2]; /* a micro-batch; the last one of a step */
-    Recording recordings[EXECUTOR_SLOTS][2];
-};
 
 typedef struct StateEntry {
     const char *name; /* the first program's graph owns it */

@@ -206,16 +206,11 @@ static Status capture(Executor *x, Program *p, const Timeline *t, const RunOptio
 void executor_forget_recordings(Program *p)
 {
     const DeviceVTable *d = device_of(p->executor);
-    for (int i = 0; i < EXECUTOR_SLOTS * 2; i++) {
+    for (int i = 0; i < PROGRAM_SLOTS * 2; i++) {
         Recording *r = &p->recordings[i / 2][i % 2];
         if (r->replay) d->replay_destroy(p->executor->backend, r->replay);
         *r = (Recording){ 0 };
     }
-}
-
-bool program_replays(const Program *p, int slot, bool step)
-{
-    return p->recordings[slot][step].replay != NULL;
 }
 
 /* ---- runs ---- */
@@ -260,7 +255,7 @@ Status executor_issue(Executor *x, Program *p, const RunOptions *options)
 {
     const RunOptions *o = options_or_default(options);
     const Timeline *t = p->timelines[o->step];
-    ASSERT(t && o->slot < EXECUTOR_SLOTS && o->result < x->options.results);
+    ASSERT(t && o->slot < PROGRAM_SLOTS && o->result < x->options.results);
     TRY(begin_times(x, t, 0, o));
     TRY(issue_replayable(x, p, t, o));
     return walk(x, p, t, t->replayable, t->backward_end, o);
@@ -299,11 +294,6 @@ const float *executor_result_scale(const Executor *x, int result)
 const float *executor_result_clip(const Executor *x, int result)
 {
     return x->clip_results[result];
-}
-
-const double *program_stats(const Program *p)
-{
-    return p->result;
 }
 
 /* ---- scalars ---- */

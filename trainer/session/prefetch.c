@@ -45,7 +45,7 @@ struct Prefetch {
     size_t augment_bytes;            /* 0: batches are not augmented */
     float mix[MIX_COUNT];            /* host memory: of the batch that is given */
     int64_t loaded, given, done;
-    Slot slots[EXECUTOR_SLOTS];
+    Slot slots[PROGRAM_SLOTS];
     Event *ends[MARKS];
     int64_t marked, waited;
     Batch batch; /* host memory: the one that is given */
@@ -107,7 +107,7 @@ static size_t augment_bytes_of(int64_t batch, bool augmented)
 size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes, bool augmented)
 {
     if (!b->v->device) return 0;
-    return EXECUTOR_SLOTS *
+    return PROGRAM_SLOTS *
            ((size_t)batch * (image_bytes + sizeof(int32_t)) + augment_bytes_of(batch, augmented));
 }
 
@@ -138,7 +138,7 @@ Status prefetch_create(Prefetch **out, Executor *x, int64_t batch, size_t image_
                      .label_bytes = (size_t)batch * sizeof(int32_t),
                      .augment_bytes = augment_bytes_of(batch, augmented) };
     Status status = OK;
-    for (int i = 0; p->device && i < EXECUTOR_SLOTS && status == OK; i++)
+    for (int i = 0; p->device && i < PROGRAM_SLOTS && status == OK; i++)
         status = create_slot(p, &p->slots[i]);
     for (int i = 0; p->device && i < MARKS && status == OK; i++)
         status = p->device->event_create(b, &p->ends[i]);
@@ -153,7 +153,7 @@ void prefetch_destroy(Prefetch *p)
 {
     if (!p) return;
     Backend *b = p->backend;
-    for (int i = 0; p->device && i < EXECUTOR_SLOTS; i++) {
+    for (int i = 0; p->device && i < PROGRAM_SLOTS; i++) {
         Slot *slot = &p->slots[i];
         if (slot->images) b->v->free(b, slot->images);
         if (slot->labels) b->v->free(b, slot->labels);
@@ -177,7 +177,7 @@ Status prefetch_attach(Prefetch *p, Loader *loader)
     if (p->device && p->loader)
         TRY(p->backend->v->stream_wait(p->backend, executor_lane(p->executor, LANE_COPY)));
     /* the loader frees what it lent */
-    for (int i = 0; i < EXECUTOR_SLOTS; i++) p->slots[i].held = false;
+    for (int i = 0; i < PROGRAM_SLOTS; i++) p->slots[i].held = false;
     p->loaded = p->given = p->done;
     p->loader = loader;
     return OK;
@@ -187,7 +187,7 @@ Status prefetch_attach(Prefetch *p, Loader *loader)
 
 static Slot *slot_of(Prefetch *p, int64_t batch)
 {
-    return &p->slots[batch % EXECUTOR_SLOTS];
+    return &p->slots[batch % PROGRAM_SLOTS];
 }
 
 /* ---- tracing ---- */
@@ -221,7 +221,7 @@ static Status tell_copy(Prefetch *p, Slot *slot)
 /* Gives loader slots back in order, as far as their copies are done. */
 static Status release_copied(Prefetch *p)
 {
-    for (int64_t n = p->loaded - EXECUTOR_SLOTS; n < p->loaded; n++) {
+    for (int64_t n = p->loaded - PROGRAM_SLOTS; n < p->loaded; n++) {
         if (n < 0 || !slot_of(p, n)->held) continue;
         Slot *slot = slot_of(p, n);
         bool copied = false;
@@ -274,7 +274,7 @@ static Status load(Prefetch *p, bool *more, double *wait_s)
     if (!*more) return OK;
     slot->held = true;
     memcpy(slot->host_labels, slot->batch.labels, p->label_bytes);
-    if (p->loaded >= EXECUTOR_SLOTS) TRY(d->event_wait(p->backend, slot->consumed, copy));
+    if (p->loaded >= PROGRAM_SLOTS) TRY(d->event_wait(p->backend, slot->consumed, copy));
     TRY(begin_copy(p, slot, copy));
     TRY(d->copy_in(p->backend, slot->images, slot->batch.images, p->image_bytes, copy));
     TRY(d->copy_in(p->backend, slot->labels, slot->host_labels, p->label_bytes, copy));
@@ -299,7 +299,7 @@ static Status wait_while_busy(Prefetch *p)
 
 PrefetchInput prefetch_slot(const Prefetch *p, int64_t ahead)
 {
-    int number = (int)((p->given + ahead) % EXECUTOR_SLOTS);
+    int number = (int)((p->given + ahead) % PROGRAM_SLOTS);
     const Slot *slot = &p->slots[number];
     PrefetchInput input = {
         .slot = number, .images = slot->images, .labels = slot->labels, .mix = slot->augment_data

@@ -1,0 +1,24 @@
+/* program.h - one graph made runnable: its tensors in memory, its nodes as operations of a backend,
+ * the order in which they run. executor_add() makes it, the executor owns and runs it. */
+#ifndef CONVOY_TRAINER_EXEC_PROGRAM_H
+#define CONVOY_TRAINER_EXEC_PROGRAM_H
+#include "kernels/backend.h"
+#include "models/graph/plan.h"
+#include "trainer/exec/timeline.h"
+
+typedef struct Program Program;
+
+#define PROGRAM_SLOTS 2 /* input slots on a device */
+
+const Graph *program_graph(const Program *p);
+const Plan *program_plan(const Program *p);
+/* step: NULL before executor_plan_step() */
+const Timeline *program_timeline(const Program *p, bool step);
+/* Where a tensor of a program lives; after commit. */
+const OpTensor *program_tensor(const Program *p, TensorId id);
+/* Points an input ("images", "labels", "erase", "mix") at other memory that the backend can read,
+ * until the next call. */
+Status program_set_input(Program *p, const char *name, const void *data);
+/* [STATS_COUNT] of the last run, after executor_wait() */
+const double *program_stats(const Program *p);
+#endif

@@ -1,0 +1,27 @@
+/* program_internal.h - the struct behind program.h, for program.c and executor*.c only. */
+#ifndef CONVOY_TRAINER_EXEC_PROGRAM_INTERNAL_H
+#define CONVOY_TRAINER_EXEC_PROGRAM_INTERNAL_H
+#include "trainer/exec/program.h"
+
+typedef struct Recording { /* one kind of run: program, input slot, step or not */
+    int runs;              /* ordinary ones */
+    Replay *replay;
+    const void *images, *labels, *erase, *mix; /* what it was captured with */
+} Recording;
+
+struct Program {
+    struct Executor *executor;
+    Graph *graph;
+    bool accumulate;
+    OpTensor *tensors; /* [tensor count] */
+    OpInstance *nodes; /* [node count] */
+    Plan *plan;
+    void *stats;            /* f64 [STATS_COUNT], the backend's memory */
+    const double *result;   /* of the last run, in host memory */
+    Timeline *timelines[2]; /* a micro-batch; the last one of a step */
+    Recording recordings[PROGRAM_SLOTS][2];
+};
+
+/* Gives a node the addresses of its tensors, once it has all of them. */
+Status program_bind_node(Program *p, int index);
+#endif
