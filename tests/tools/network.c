@@ -164,7 +164,7 @@ Status network_run(Network *n, float grad_scale, double *loss_sum)
 {
     float scalars[SCALAR_COUNT] = { 0 };
     scalars[SCALAR_GRAD_SCALE] = grad_scale;
-    TRY(executor_set_scalars(n->executor, scalars));
+    TRY(executor_set_record(n->executor, "scalars", scalars));
     TRY(executor_run(n->executor, n->program, NULL));
     if (loss_sum) *loss_sum = program_stats(n->program)[STATS_LOSS_SUM];
     return OK;

@@ -41,11 +41,10 @@ static const Setting clipped = { "clip.losses",
 
 static Status measure(Network *n, Optimizer *o, double *norm)
 {
-    float clip[CLIP_COUNT];
     TRY(optimizer_sum_squares(o, 0, executor_stream(n->executor)));
     TRY(optimizer_norm(o, executor_stream(n->executor)));
-    TRY(n->backend->v->export_tensor(n->backend, executor_clip(n->executor), clip));
-    *norm = (double)clip[CLIP_NORM];
+    TRY(optimizer_copy_result(o, 0));
+    *norm = optimizer_take_result(o, 0).grad_norm;
     return OK;
 }
 
@@ -56,7 +55,7 @@ static Status run_step(Network *n, Optimizer *o, const Setting *setting, int ste
     double sum = 0, batch = (double)n->options.graph.batch;
     optimizer_scalars(o, setting->lr, step + 1, scalars);
     scalars[SCALAR_GRAD_SCALE] = (float)(1 / batch);
-    TRY(executor_set_scalars(n->executor, scalars));
+    TRY(executor_set_record(n->executor, "scalars", scalars));
     TRY(executor_run(n->executor, n->program, NULL));
     sum = program_stats(n->program)[STATS_LOSS_SUM];
     *loss = sum / batch;
@@ -134,7 +133,7 @@ static void decay_once(const char *decay_all, double left[2])
             mem_free(values);
         }
         optimizer_scalars(optimizer, 0.1, 1, scalars);
-        REQUIRE_OK(executor_set_scalars(n.executor, scalars));
+        REQUIRE_OK(executor_set_record(n.executor, "scalars", scalars));
         REQUIRE_OK(optimizer_update(optimizer, 0, executor_stream(n.executor)));
     }
     optimizer_destroy(optimizer);

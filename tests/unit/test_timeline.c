@@ -435,7 +435,7 @@ static void take_gradients(const NetSpec *spec, int side_depth, float **out, siz
     REQUIRE_OK(timeline_check(program_timeline(p, false), program_graph(p), program_plan(p)));
     REQUIRE_OK(executor_commit(x));
     REQUIRE_OK(executor_init_states(x, 3));
-    REQUIRE_OK(executor_set_scalars(x, scalars));
+    REQUIRE_OK(executor_set_record(x, "scalars", scalars));
     RunOptions o = { .images = images, .labels = labels };
     REQUIRE_OK(executor_run(x, p, &o));
     *bytes = executor_slab_bytes(x, SLAB_GRAD);

@@ -185,10 +185,9 @@ Status executor_add(Executor *x, Graph *g, bool accumulate, Program **out)
 
 static void *external_address(const Program *p, const GraphTensor *t)
 {
-    if (strcmp(t->name, "scalars") == 0) return p->executor->scalars.data;
-    if (strcmp(t->name, "loss_scale") == 0) return p->executor->loss_scale.data;
+    const OpTensor *record = executor_record(p->executor, t->name);
     if (strcmp(t->name, "stats") == 0) return p->stats;
-    return NULL; /* images and labels: program_set_input() */
+    return record ? record->data : NULL; /* images and labels: program_set_input() */
 }
 
 static Status program_bind(Program *p)
@@ -225,45 +224,11 @@ static Status alloc_slabs(Executor *x)
     return b->v->device->params_attach(b, x->slabs[SLAB_PARAM], x->slab_bytes[SLAB_PARAM]);
 }
 
-/* An input that the executor itself holds, if any program has it. */
-static Status alloc_input(Executor *x, const char *name, OpTensor *out)
+static Status alloc_results(Executor *x)
 {
-    for (int i = 0; i < x->program_count && out->desc.rank == 0; i++) {
-        TensorId id = graph_input(x->programs[i]->graph, name);
-        if (id != TENSOR_NONE) *out = x->programs[i]->tensors[id];
-    }
-    return out->desc.rank == 0 ? OK : x->backend->v->alloc(x->backend, out->bytes, &out->data);
-}
-
-/* Memory that the host shares with the backend's streams. */
-static Status alloc_host(Executor *x, size_t bytes, void *out)
-{
-    Backend *b = x->backend;
-    void **p = out;
-    if (b->v->device) return b->v->device->alloc_pinned(b, bytes, p);
-    return (*p = mem_calloc(1, bytes)) ? OK : ERR_MEMORY;
-}
-
-static void free_host(Executor *x, void *p)
-{
-    if (p && x->backend->v->device) x->backend->v->device->free_pinned(x->backend, p);
-    else mem_free(p);
-}
-
-static Status alloc_small(Executor *x)
-{
-    Backend *b = x->backend;
-    TRY(alloc_input(x, "scalars", &x->scalars));
-    TRY(alloc_input(x, "loss_scale", &x->loss_scale));
-    x->clip = (OpTensor){ .desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ CLIP_COUNT }),
-                          .bytes = CLIP_COUNT * sizeof(float) };
-    TRY(b->v->alloc(b, x->clip.bytes, &x->clip.data));
-    TRY(alloc_host(x, (size_t)x->options.results * sizeof *x->results, &x->results));
-    TRY(alloc_host(x, SCALAR_RING * sizeof *x->scalar_ring, &x->scalar_ring));
-    TRY(alloc_host(x, (size_t)x->options.results * sizeof *x->scale_results, &x->scale_results));
-    TRY(alloc_host(x, (size_t)x->options.results * sizeof *x->clip_results, &x->clip_results));
+    TRY(executor_alloc_host(x, (size_t)x->options.results * sizeof *x->results, &x->results));
     for (int i = 0; i < x->program_count; i++) {
-        TRY(b->v->alloc(b, sizeof *x->results, &x->programs[i]->stats));
+        TRY(x->backend->v->alloc(x->backend, sizeof *x->results, &x->programs[i]->stats));
         x->programs[i]->result = x->results[0];
     }
     return OK;
@@ -276,8 +241,6 @@ static Status create_lanes(Executor *x)
         bool used = l == LANE_COMPUTE || (has_lanes(x) && l == LANE_WEIGHTS) || b->v->device;
         if (used) TRY(b->v->stream_create(b, (Lane)l, &x->lanes[l]));
     }
-    for (int i = 0; b->v->device && i < SCALAR_RING; i++)
-        TRY(b->v->device->event_create(b, &x->scalar_events[i]));
     for (int i = 0; i < x->program_count; i++)
         TRY(executor_reserve_events(x, x->programs[i]->timelines[0]->event_count));
     return OK;
@@ -301,7 +264,8 @@ Status executor_commit(Executor *x)
 {
     TRY(create_lanes(x));
     TRY(alloc_slabs(x));
-    TRY(alloc_small(x));
+    TRY(executor_alloc_records(x));
+    TRY(alloc_results(x));
     for (int i = 0; i < x->program_count; i++) TRY(program_bind(x->programs[i]));
     return OK;
 }
@@ -341,9 +305,6 @@ static void destroy_lanes(Executor *x)
 {
     Backend *b = x->backend;
     for (int i = 0; i < x->event_count; i++) b->v->device->event_destroy(b, x->events[i]);
-    for (int i = 0; i < SCALAR_RING; i++) {
-        if (x->scalar_events[i]) b->v->device->event_destroy(b, x->scalar_events[i]);
-    }
     for (int l = 0; l < LANE_COUNT; l++) {
         if (x->lanes[l]) b->v->stream_destroy(b, x->lanes[l]);
     }
@@ -367,13 +328,8 @@ void executor_destroy(Executor *x)
     for (int l = 0; l < PLAN_LANE_COUNT; l++) {
         if (x->workspaces[l]) v->free(x->backend, x->workspaces[l]);
     }
-    if (x->scalars.data) v->free(x->backend, x->scalars.data);
-    if (x->loss_scale.data) v->free(x->backend, x->loss_scale.data);
-    if (x->clip.data) v->free(x->backend, x->clip.data);
-    free_host(x, x->results);
-    free_host(x, x->scalar_ring);
-    free_host(x, x->scale_results);
-    free_host(x, x->clip_results);
+    executor_free_records(x);
+    executor_free_host(x, x->results);
     destroy_lanes(x);
     mem_free(x->states);
     mem_free((void *)x->param_order);
@@ -393,18 +349,6 @@ void executor_memory(const Executor *x, ExecutorMemory *out)
     if (d) out->param_copies = d->param_copy_bytes(x->backend, out->params);
 }
 
-const OpTensor *executor_scalars(const Executor *x)
-{
-    return &x->scalars;
-}
-const OpTensor *executor_loss_scale(const Executor *x)
-{
-    return &x->loss_scale;
-}
-const OpTensor *executor_clip(const Executor *x)
-{
-    return &x->clip;
-}
 int executor_state_count(const Executor *x)
 {
     return x->state_count;

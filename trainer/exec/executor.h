@@ -50,20 +50,18 @@ Status executor_commit(Executor *x);
 /* How the last micro-batch of a step runs in p; after commit. events is set by the executor. */
 Status executor_plan_step(Executor *x, Program *p, const TimelineOptions *o);
 
-/* The step scalars, read by every program and by the optimizer's updates, from the next run on. */
-Status executor_set_scalars(Executor *x, const float values[SCALAR_COUNT]);
-const OpTensor *executor_scalars(const Executor *x);
+/* RECORDS. An input that no run brings (RunOptions) is a record: memory of the executor's, one for
+ * all programs with an input of that name, which other operations may read and write too. What it
+ * means is its users' affair. NULL: no program has it. After commit. */
+const OpTensor *executor_record(const Executor *x, const char *name);
+/* From the next run on. Copies values and does not wait for runs under way. */
+Status executor_set_record(Executor *x, const char *name, const void *values);
 
-/* State of the dynamic loss scale; rank 0 where no program has the input "loss_scale". */
-const OpTensor *executor_loss_scale(const Executor *x);
-Status executor_set_loss_scale(Executor *x, const float values[LOSS_SCALE_COUNT]);
-const float *executor_loss_scale_read(const Executor *x); /* as it was set or fetched */
-/* after something else has written to it */
-Status executor_fetch_loss_scale(Executor *x);
-
-/* Where OP_GRAD_NORM leaves the norm of a step's gradients for the updates; f32 [CLIP_COUNT], after
- * commit. */
-const OpTensor *executor_clip(const Executor *x);
+/* Memory that the host shares with the backend's streams (out: where its address goes), and a copy
+ * to it behind what the compute lane was given so far. */
+Status executor_alloc_host(Executor *x, size_t bytes, void *out);
+void executor_free_host(Executor *x, void *p); /* NULL ok */
+Status executor_copy_to_host(Executor *x, void *host, const void *data, size_t bytes);
 
 typedef struct ItemTimes { /* [items of the timeline]: when each ran, clock_s() */
     double *start_s, *end_s;
@@ -77,8 +75,8 @@ typedef struct RunOptions { /* zero-initialise what is not needed */
     const void *erase, *mix; /* likewise; not used where the program has no such input */
     bool step;               /* as executor_plan_step() said */
     int result;              /* which of ExecutorOptions.results this run fills */
-    /* Enqueues (device) or does what an item of another kind than node, event or result stands
-     * for. */
+    /* Enqueues (device) or does what an item of another kind than node or event stands for; at a
+     * step's result what its user wants copied beside the stats. */
     Status (*work)(void *cookie, const TimelineItem *item, Stream *stream);
     void *cookie;
     /* [items of the timeline]: the time of each is added, by executor_wait() at the latest (bench).
@@ -102,10 +100,6 @@ Status executor_wait(Executor *x);
 Status executor_run(Executor *x, Program *p, const RunOptions *o); /* issue and wait */
 /* [STATS_COUNT]; once the run is done */
 const double *executor_result(const Executor *x, int result);
-/* the loss scale behind that run */
-const float *executor_result_scale(const Executor *x, int result);
-/* the norm that step found, if it took one */
-const float *executor_result_clip(const Executor *x, int result);
 
 /* Parameters and buffers, by the names and order of the first program (PARAM slab order, then
  * buffers). */

@@ -4,13 +4,22 @@
 #include "trainer/exec/executor.h"
 #include "trainer/exec/program_internal.h"
 
-enum { MAX_PROGRAMS = 24, SCALAR_RING = 4 };
+enum { MAX_PROGRAMS = 24, EXECUTOR_RECORDS_MAX = 4, RECORD_RING = 4 };
 
 typedef struct StateEntry {
     const char *name; /* the first program's graph owns it */
     TensorId id;      /* in the first program */
     bool is_param;
 } StateEntry;
+
+typedef struct Record {
+    const char *name; /* a program's graph owns it */
+    OpTensor tensor;
+    char *ring; /* [RECORD_RING] values on their way there */
+    size_t place_bytes;
+    Event *copied[RECORD_RING]; /* devices: the copy from this place is done */
+    int next;
+} Record;
 
 struct Executor {
     Backend *backend;
@@ -26,13 +35,9 @@ struct Executor {
     int param_count;
     size_t slab_bytes[SLAB_COUNT], workspace_bytes[PLAN_LANE_COUNT], naive_bytes;
     void *slabs[SLAB_COUNT], *workspaces[PLAN_LANE_COUNT];
-    OpTensor scalars, loss_scale, clip; /* on the backend; loss_scale: rank 0 if unused */
-    /* host memory, pinned where there is a device; so are the next three */
-    double (*results)[STATS_COUNT];
-    float (*scalar_ring)[SCALAR_COUNT]; /* values on their way to scalars */
-    float (*scale_results)[LOSS_SCALE_COUNT];
-    float (*clip_results)[CLIP_COUNT];
-    float loss_scale_read[LOSS_SCALE_COUNT];
+    Record *records[EXECUTOR_RECORDS_MAX];
+    int record_count;
+    double (*results)[STATS_COUNT]; /* executor_alloc_host() */
     /* Timed runs on a device: an event before and one behind each item; whose times are wanted,
      * NULL if nobody's. */
     Event **timers, *origin;
@@ -40,11 +45,12 @@ struct Executor {
     int timer_count, timed_from, timed_items;
     double *timed_into;
     ItemTimes timed_when;
-    Event *scalar_events[SCALAR_RING]; /* devices: the copy from this place of the ring is done */
-    int scalar_next;
 };
 
 /* Events up to count exist. Does nothing where lanes are no streams. */
 Status executor_reserve_events(Executor *x, int count);
 void executor_forget_recordings(Program *p);
+bool executor_run_brings(const char *input); /* by RunOptions */
+Status executor_alloc_records(Executor *x);
+void executor_free_records(Executor *x);
 #endif

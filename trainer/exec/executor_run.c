@@ -1,7 +1,7 @@
 /* executor_run.c - runs: walking a timeline, or launching a capture of it.
  *
  * CAPTURE holds what a run enqueues up to Timeline.replayable. What changes from run to run stays
- * outside of it and is enqueued around it: the step scalars before, the copy of the results behind.
+ * outside of it and is enqueued around it: records before, the copy of the results behind.
  * The addresses of the inputs are part of it, so there is one capture for each input slot. */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -23,23 +23,12 @@ static Status run_node(Executor *x, Program *p, int node, Stream *lane)
     return status == OK ? OK : fail_note(status, "%s", graph_node(p->graph, node)->name);
 }
 
-/* From the backend's memory to the host's. */
-static Status copy_small(Executor *x, void *host, const void *data, size_t bytes)
-{
-    const DeviceVTable *d = device_of(x);
-    if (d) return d->copy_out(x->backend, host, data, bytes, x->lanes[LANE_COMPUTE]);
-    memcpy(host, data, bytes);
-    return OK;
-}
-
-static Status copy_result(Executor *x, Program *p, const RunOptions *o)
+static Status copy_result(Executor *x, Program *p, const TimelineItem *item, Stream *lane,
+                          const RunOptions *o)
 {
     p->result = x->results[o->result];
-    TRY(copy_small(x, x->results[o->result], p->stats, sizeof *x->results));
-    if (p->timelines[o->step]->options.norm)
-        TRY(copy_small(x, x->clip_results[o->result], x->clip.data, sizeof *x->clip_results));
-    if (x->loss_scale.desc.rank == 0) return OK;
-    return copy_small(x, x->scale_results[o->result], x->loss_scale.data, sizeof *x->scale_results);
+    TRY(executor_copy_to_host(x, x->results[o->result], p->stats, sizeof *x->results));
+    return o->step && o->work ? o->work(o->cookie, item, lane) : OK;
 }
 
 static Status run_item(Executor *x, Program *p, const TimelineItem *item, Stream *lane,
@@ -54,7 +43,7 @@ static Status run_item(Executor *x, Program *p, const TimelineItem *item, Stream
     case TIMELINE_WAIT:
         return d ? d->event_wait(x->backend, x->events[item->index], lane) : OK;
     case TIMELINE_RESULT:
-        return copy_result(x, p, o);
+        return copy_result(x, p, item, lane, o);
     default:
         ASSERT(o->work);
         return o->work(o->cookie, item, lane);
@@ -215,17 +204,27 @@ void executor_forget_recordings(Program *p)
 
 /* ---- runs ---- */
 
+static const struct {
+    const char *name;
+    size_t offset;
+} inputs[] = { { "images", offsetof(RunOptions, images) },
+               { "labels", offsetof(RunOptions, labels) },
+               { "erase", offsetof(RunOptions, erase) },
+               { "mix", offsetof(RunOptions, mix) } };
+
+bool executor_run_brings(const char *input)
+{
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
+        if (strcmp(inputs[i].name, input) == 0) return true;
+    return false;
+}
+
 static Status set_inputs(Program *p, const RunOptions *o)
 {
-    const struct {
-        const char *name;
-        const void *data;
-    } inputs[] = {
-        { "images", o->images }, { "labels", o->labels }, { "erase", o->erase }, { "mix", o->mix }
-    };
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
-        if (!inputs[i].data || graph_input(p->graph, inputs[i].name) == TENSOR_NONE) continue;
-        TRY(program_set_input(p, inputs[i].name, inputs[i].data));
+        const void *data = *(const void *const *)((const char *)o + inputs[i].offset);
+        if (data && graph_input(p->graph, inputs[i].name) != TENSOR_NONE)
+            TRY(program_set_input(p, inputs[i].name, data));
     }
     return OK;
 }
@@ -284,56 +283,4 @@ Status executor_run(Executor *x, Program *p, const RunOptions *o)
 const double *executor_result(const Executor *x, int result)
 {
     return x->results[result];
-}
-
-const float *executor_result_scale(const Executor *x, int result)
-{
-    return x->scale_results[result];
-}
-
-const float *executor_result_clip(const Executor *x, int result)
-{
-    return x->clip_results[result];
-}
-
-/* ---- scalars ---- */
-
-/* A place of the ring is free when its last copy is done, which is long ago unless the host runs
- * several steps ahead. */
-static Status wait_for_place(Executor *x, int place)
-{
-    bool done = false;
-    TRY(device_of(x)->event_done(x->backend, x->scalar_events[place], &done));
-    return done ? OK : executor_wait(x);
-}
-
-Status executor_set_scalars(Executor *x, const float values[SCALAR_COUNT])
-{
-    const DeviceVTable *d = device_of(x);
-    int place = x->scalar_next;
-    if (d) TRY(wait_for_place(x, place));
-    memcpy(x->scalar_ring[place], values, sizeof *x->scalar_ring);
-    x->scalar_next = (place + 1) % SCALAR_RING;
-    if (!d) return x->backend->v->import_tensor(x->backend, &x->scalars, x->scalar_ring[place]);
-    TRY(d->copy_in(x->backend, x->scalars.data, x->scalar_ring[place], sizeof *x->scalar_ring,
-                   x->lanes[LANE_COMPUTE]));
-    return d->event_record(x->backend, x->scalar_events[place], x->lanes[LANE_COMPUTE]);
-}
-
-Status executor_set_loss_scale(Executor *x, const float values[LOSS_SCALE_COUNT])
-{
-    ASSERT(x->loss_scale.desc.rank != 0);
-    memcpy(x->loss_scale_read, values, x->loss_scale.bytes);
-    return x->backend->v->import_tensor(x->backend, &x->loss_scale, values);
-}
-
-Status executor_fetch_loss_scale(Executor *x)
-{
-    if (x->loss_scale.desc.rank == 0) return OK;
-    return x->backend->v->export_tensor(x->backend, &x->loss_scale, x->loss_scale_read);
-}
-
-const float *executor_loss_scale_read(const Executor *x)
-{
-    return x->loss_scale_read;
 }

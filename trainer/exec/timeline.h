@@ -37,7 +37,7 @@ typedef enum TimelineKind {
     TIMELINE_UPDATE,     /* index: bucket */
     TIMELINE_LOSS_SCALE, /* grows or shrinks */
     TIMELINE_AVERAGE,    /* running statistics: sum to mean */
-    TIMELINE_RESULT,     /* stats, the state of the loss scale and the norm go to the host */
+    TIMELINE_RESULT,     /* stats, and what the step wants to know beside them, go to the host */
     TIMELINE_KIND_COUNT
 } TimelineKind;
 

@@ -327,11 +327,9 @@ static Status commit_local(Session *s)
 {
     const Config *c = s->config;
     const DeviceVTable *d = s->backend->v->device;
-    const float loss_scale[LOSS_SCALE_COUNT] = { [LOSS_SCALE_SCALE] = (float)c->train.loss_scale };
     Executor *x = s->executor;
     TRY(executor_commit(x));
     TRY(executor_init_states(x, (uint64_t)c->train.seed));
-    if (executor_loss_scale(x)->desc.rank != 0) TRY(executor_set_loss_scale(x, loss_scale));
     if (d && s->comm->world > 1) TRY(d->alloc_pinned(s->backend, STAGING_BYTES, &s->staging));
     if (s->first)
         TRY(prefetch_create(&s->train_input, x, s->plan.batch, session_image_bytes(s, DATA_TRAIN),
@@ -387,16 +385,11 @@ Status session_broadcast_memory(Session *s, void *data, size_t bytes, const char
 Status session_broadcast(Session *s)
 {
     Executor *x = s->executor;
-    const OpTensor *scale = executor_loss_scale(x);
     TRY(session_broadcast_memory(s, executor_slab(x, SLAB_PARAM),
                                  executor_slab_bytes(x, SLAB_PARAM), "parameters"));
     TRY(session_broadcast_memory(s, executor_slab(x, SLAB_BUFFER),
                                  executor_slab_bytes(x, SLAB_BUFFER), "statistics"));
-    if (scale->desc.rank != 0)
-        TRY(session_broadcast_memory(s, scale->data, scale->bytes, "loss scale"));
-    Status status = executor_params_changed(x);
-    if (status == OK) status = executor_fetch_loss_scale(x);
-    return comm_agree(s->comm, status);
+    return comm_agree(s->comm, executor_params_changed(x));
 }
 
 void session_close(Session *s)

@@ -69,7 +69,7 @@ Status session_commit(Session *s);
  * so many bytes). */
 DType session_allreduce_dtype(const Session *s);
 size_t session_allreduce_bytes(const Session *s, size_t gradient_bytes);
-/* Parameters and buffers (and the loss scale) of rank 0 to all ranks. */
+/* Parameters and buffers of rank 0 to all ranks. */
 Status session_broadcast(Session *s);
 /* Memory of the backend from rank 0 to all ranks; collective, agreed. */
 Status session_broadcast_memory(Session *s, void *data, size_t bytes, const char *name);

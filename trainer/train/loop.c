@@ -54,17 +54,19 @@ static void tell_monitor(Loop *l, const StepRecord *record, const StepResult *r)
     GpuGauges gpus[GAUGES_GPUS_MAX];
     int count = 0;
     if (!l->monitor) return;
-    monitor_step(l->monitor, &(MonitorStep){ .step = record->step,
-                                             .epoch = record->epoch,
-                                             .images = l->s->plan.global_batch,
-                                             .loss = record->loss,
-                                             .learning_rate = record->lr,
-                                             .grad_norm = r->measured ? r->grad_norm : (double)NAN,
-                                             .images_per_s = record->recent_images_per_s,
-                                             .seconds = r->seconds,
-                                             .data_wait_s = r->data_wait_s,
-                                             .comm_wait_s = r->comm_wait_s,
-                                             .recorded = record_due(l, record->step - 1) });
+    monitor_step(
+        l->monitor,
+        &(MonitorStep){ .step = record->step,
+                        .epoch = record->epoch,
+                        .images = l->s->plan.global_batch,
+                        .loss = record->loss,
+                        .learning_rate = record->lr,
+                        .grad_norm = r->optimizer.measured ? r->optimizer.grad_norm : (double)NAN,
+                        .images_per_s = record->recent_images_per_s,
+                        .seconds = r->seconds,
+                        .data_wait_s = r->data_wait_s,
+                        .comm_wait_s = r->comm_wait_s,
+                        .recorded = record_due(l, record->step - 1) });
     if (monitor_take_gpus(l->monitor, gpus, &count))
         keep_pending(l, runlog_gpus(l->log, gpus, count));
 }
@@ -83,10 +85,10 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                           .step_ms = r->seconds * 1e3,
                           .data_wait_ms = r->data_wait_s * 1e3,
                           .comm_wait_ms = r->comm_wait_s * 1e3,
-                          .loss_scale = r->loss_scale,
-                          .skipped = r->skipped,
-                          .measured = r->measured,
-                          .grad_norm = r->grad_norm,
+                          .loss_scale = r->optimizer.loss_scale,
+                          .skipped = r->optimizer.skipped,
+                          .measured = r->optimizer.measured,
+                          .grad_norm = r->optimizer.grad_norm,
                           .epochs =
                               (double)(step + 1) * (double)p->global_batch / (double)p->images,
                           .recent_images_per_s =

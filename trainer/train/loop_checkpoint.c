@@ -187,13 +187,15 @@ static Status resume_on_main(Loop *l)
 
 static Status broadcast_optimizer(Loop *l)
 {
-    const Optimizer *o = stepper_optimizer(l->stepper);
+    Optimizer *o = stepper_optimizer(l->stepper);
+    const OpTensor *scale = optimizer_loss_scale(o);
     for (int s = 0; s < optimizer_state_count(o); s++) {
         TRY(session_broadcast_memory(l->s, optimizer_state_slab(o, s),
                                      executor_slab_bytes(l->s->executor, SLAB_PARAM),
                                      "optimizer state"));
     }
-    return OK;
+    if (scale) TRY(session_broadcast_memory(l->s, scale->data, scale->bytes, "loss scale"));
+    return comm_agree(l->s->comm, optimizer_state_changed(o));
 }
 
 Status loop_resume(Loop *l)

@@ -10,25 +10,38 @@
 #define SCALE_BACKOFF 0.5F
 #define SCALE_MAX     16777216.0F
 
+typedef struct HostResult { /* what optimizer_copy_result() copies */
+    float scale[LOSS_SCALE_COUNT], clip[CLIP_COUNT];
+} HostResult;
+
 struct Optimizer {
     Executor *executor;
     Backend *backend;
     UpdateKind kind;
     double beta1, beta2;
     void *states[UPDATE_STATES_MAX];
-    int state_count;
-    OpInstance *ops;           /* [bucket_count] */
-    OpInstance *finite_checks; /* [bucket_count]; unused without a loss scale */
-    OpInstance scale_update;
-    LossScaleAttr scale_update_attr;
-    /* [bucket_count]; unused where nothing is measured, as are the next three */
-    OpInstance *squares;
-    OpInstance norm;
-    GradNormAttr norm_attr;
-    void *sums;              /* f64, all buckets' end to end */
-    UpdateAttr *attrs;       /* [bucket_count] */
-    UpdateSegment *segments; /* all buckets' segments end to end */
-    int bucket_count;
+    int state_count, bucket_count;
+    struct {
+        OpInstance *ops;         /* [bucket_count] */
+        UpdateAttr *attrs;       /* [bucket_count] */
+        UpdateSegment *segments; /* all buckets' segments end to end */
+    } update;
+    struct {
+        const OpTensor *state;     /* NULL: there is none, and nothing here is used */
+        OpInstance *finite_checks; /* [bucket_count] */
+        OpInstance op;
+        LossScaleAttr attr;
+        int64_t skipped; /* steps, as of the last result or optimizer_state_changed() */
+    } scale;
+    struct {
+        bool wanted;         /* else nothing here is used */
+        OpInstance *squares; /* [bucket_count] */
+        void *sums;          /* f64, all buckets' end to end */
+        OpInstance op;
+        GradNormAttr attr;
+        OpTensor clip; /* f32 [CLIP_COUNT]: what the op leaves for the updates */
+    } norm;
+    HostResult *results; /* [OPTIMIZER_RESULTS], executor_alloc_host() */
 };
 
 /* One segment per parameter that lies in the bucket. */
@@ -65,40 +78,42 @@ static Status prepare_and_bind(OpInstance *op)
 
 static Status make_op(Optimizer *o, const Config *c, int bucket)
 {
-    OpInstance *op = &o->ops[bucket];
+    OpInstance *op = &o->update.ops[bucket];
     size_t bytes = executor_slab_bytes(o->executor, SLAB_PARAM);
-    *op = (OpInstance){ .kind = OP_UPDATE, .backend = o->backend, .attr = &o->attrs[bucket] };
+    *op =
+        (OpInstance){ .kind = OP_UPDATE, .backend = o->backend, .attr = &o->update.attrs[bucket] };
     op->in[UPDATE_IN_PARAM] = flat(executor_slab(o->executor, SLAB_PARAM), bytes);
     op->in[UPDATE_IN_GRAD] = flat(executor_slab(o->executor, SLAB_GRAD), bytes);
     for (int s = 0; s < o->state_count; s++)
         op->in[UPDATE_IN_STATE0 + s] = flat(o->states[s], bytes);
-    op->in[UPDATE_IN_SCALARS] = *executor_scalars(o->executor);
-    op->in[UPDATE_IN_LOSS_SCALE] = *executor_loss_scale(o->executor);
-    if (c->optimizer.clip_norm > 0) op->in[UPDATE_IN_CLIP] = *executor_clip(o->executor);
+    op->in[UPDATE_IN_SCALARS] = *executor_record(o->executor, "scalars");
+    if (o->scale.state) op->in[UPDATE_IN_LOSS_SCALE] = *o->scale.state;
+    if (c->optimizer.clip_norm > 0) op->in[UPDATE_IN_CLIP] = o->norm.clip;
     return prepare_and_bind(op);
 }
 
 static Status make_finite_check(Optimizer *o, int bucket, const Bucket *b)
 {
-    OpInstance *op = &o->finite_checks[bucket];
+    OpInstance *op = &o->scale.finite_checks[bucket];
     *op = (OpInstance){ .kind = OP_FINITE_CHECK, .backend = o->backend };
     op->in[FINITE_CHECK_IN_X] =
         flat((char *)executor_slab(o->executor, SLAB_GRAD) + b->offset, b->bytes);
-    op->in[FINITE_CHECK_IN_LOSS_SCALE] = *executor_loss_scale(o->executor);
+    op->in[FINITE_CHECK_IN_LOSS_SCALE] = *o->scale.state;
     return prepare_and_bind(op);
 }
 
 static Status make_scale_update(Optimizer *o, const Config *c)
 {
-    OpInstance *op = &o->scale_update;
-    o->scale_update_attr = (LossScaleAttr){ .growth = SCALE_GROWTH,
-                                            .backoff = SCALE_BACKOFF,
-                                            .max = SCALE_MAX,
-                                            .interval = (int)c->train.loss_scale_interval };
-    *op =
-        (OpInstance){ .kind = OP_LOSS_SCALE, .backend = o->backend, .attr = &o->scale_update_attr };
-    op->in[LOSS_SCALE_IN_STATE] = *executor_loss_scale(o->executor);
-    return prepare_and_bind(op);
+    const float start[LOSS_SCALE_COUNT] = { [LOSS_SCALE_SCALE] = (float)c->train.loss_scale };
+    TRY(o->backend->v->import_tensor(o->backend, o->scale.state, start));
+    o->scale.attr = (LossScaleAttr){ .growth = SCALE_GROWTH,
+                                     .backoff = SCALE_BACKOFF,
+                                     .max = SCALE_MAX,
+                                     .interval = (int)c->train.loss_scale_interval };
+    o->scale.op =
+        (OpInstance){ .kind = OP_LOSS_SCALE, .backend = o->backend, .attr = &o->scale.attr };
+    o->scale.op.in[LOSS_SCALE_IN_STATE] = *o->scale.state;
+    return prepare_and_bind(&o->scale.op);
 }
 
 bool optimizer_needs_norm(const Config *c)
@@ -110,7 +125,7 @@ static OpTensor sums_of(const Optimizer *o, int64_t first, int64_t count)
 {
     return (OpTensor){ .desc = tensor_desc(DTYPE_F64, 1, &count),
                        .bytes = (size_t)count * sizeof(double),
-                       .data = (char *)o->sums + (size_t)first * sizeof(double) };
+                       .data = (char *)o->norm.sums + (size_t)first * sizeof(double) };
 }
 
 static int64_t chunks_of(const Bucket *b)
@@ -122,26 +137,21 @@ static Status make_norm(Optimizer *o, const Config *c, const Bucket *buckets)
 {
     int64_t all = 0, first = 0;
     for (int k = 0; k < o->bucket_count; k++) all += chunks_of(&buckets[k]);
-    TRY(o->backend->v->alloc(o->backend, (size_t)all * sizeof(double), &o->sums));
+    TRY(o->backend->v->alloc(o->backend, (size_t)all * sizeof(double), &o->norm.sums));
     for (int k = 0; k < o->bucket_count; first += chunks_of(&buckets[k]), k++) {
-        OpInstance *op = &o->squares[k];
+        OpInstance *op = &o->norm.squares[k];
         *op = (OpInstance){ .kind = OP_GRAD_SQUARES, .backend = o->backend };
         op->in[GRAD_SQUARES_IN_X] = flat(
             (char *)executor_slab(o->executor, SLAB_GRAD) + buckets[k].offset, buckets[k].bytes);
         op->out[GRAD_SQUARES_OUT_SUMS] = sums_of(o, first, chunks_of(&buckets[k]));
         TRY(prepare_and_bind(op));
     }
-    o->norm_attr.max_norm = (float)c->optimizer.clip_norm;
-    o->norm = (OpInstance){ .kind = OP_GRAD_NORM, .backend = o->backend, .attr = &o->norm_attr };
-    o->norm.in[GRAD_NORM_IN_SUMS] = sums_of(o, 0, all);
-    o->norm.in[GRAD_NORM_IN_LOSS_SCALE] = *executor_loss_scale(o->executor);
-    o->norm.out[GRAD_NORM_OUT_CLIP] = *executor_clip(o->executor);
-    return prepare_and_bind(&o->norm);
-}
-
-static bool has_loss_scale(const Optimizer *o)
-{
-    return executor_loss_scale(o->executor)->desc.rank != 0;
+    o->norm.attr.max_norm = (float)c->optimizer.clip_norm;
+    o->norm.op = (OpInstance){ .kind = OP_GRAD_NORM, .backend = o->backend, .attr = &o->norm.attr };
+    o->norm.op.in[GRAD_NORM_IN_SUMS] = sums_of(o, 0, all);
+    if (o->scale.state) o->norm.op.in[GRAD_NORM_IN_LOSS_SCALE] = *o->scale.state;
+    o->norm.op.out[GRAD_NORM_OUT_CLIP] = o->norm.clip;
+    return prepare_and_bind(&o->norm.op);
 }
 
 static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
@@ -149,23 +159,26 @@ static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
     size_t bytes = executor_slab_bytes(o->executor, SLAB_PARAM);
     for (int s = 0; s < o->state_count; s++)
         TRY(o->backend->v->alloc(o->backend, bytes, &o->states[s]));
-    UpdateSegment *next = o->segments;
+    if (o->norm.wanted)
+        TRY(o->backend->v->alloc(o->backend, o->norm.clip.bytes, &o->norm.clip.data));
+    UpdateSegment *next = o->update.segments;
     for (int k = 0; k < o->bucket_count; k++) {
         int count = add_segments(o, c, &buckets[k], next);
-        o->attrs[k] = (UpdateAttr){ .kind = o->kind,
-                                    .momentum = (float)c->optimizer.momentum,
-                                    .beta1 = o->beta1,
-                                    .beta2 = o->beta2,
-                                    .eps = (float)c->optimizer.eps,
-                                    .nesterov = c->optimizer.nesterov,
-                                    .segment_count = count,
-                                    .segments = next };
+        o->update.attrs[k] = (UpdateAttr){ .kind = o->kind,
+                                           .momentum = (float)c->optimizer.momentum,
+                                           .beta1 = o->beta1,
+                                           .beta2 = o->beta2,
+                                           .eps = (float)c->optimizer.eps,
+                                           .nesterov = c->optimizer.nesterov,
+                                           .segment_count = count,
+                                           .segments = next };
         next += count;
         TRY(make_op(o, c, k));
-        if (has_loss_scale(o)) TRY(make_finite_check(o, k, &buckets[k]));
+        if (o->scale.state) TRY(make_finite_check(o, k, &buckets[k]));
     }
-    if (optimizer_needs_norm(c)) TRY(make_norm(o, c, buckets));
-    return has_loss_scale(o) ? make_scale_update(o, c) : OK;
+    if (o->norm.wanted) TRY(make_norm(o, c, buckets));
+    TRY(executor_alloc_host(o->executor, OPTIMIZER_RESULTS * sizeof *o->results, &o->results));
+    return o->scale.state ? make_scale_update(o, c) : OK;
 }
 
 Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Config *c,
@@ -181,12 +194,18 @@ Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Co
                       .state_count =
                           update_states((UpdateKind)c->optimizer.name, c->optimizer.momentum),
                       .bucket_count = bucket_count };
-    o->ops = mem_calloc((size_t)bucket_count + 1, sizeof *o->ops);
-    o->finite_checks = mem_calloc((size_t)bucket_count + 1, sizeof *o->finite_checks);
-    o->squares = mem_calloc((size_t)bucket_count + 1, sizeof *o->squares);
-    o->attrs = mem_calloc((size_t)bucket_count + 1, sizeof *o->attrs);
-    o->segments = mem_calloc((size_t)executor_state_count(x) + 1, sizeof *o->segments);
-    const bool complete = o->ops && o->finite_checks && o->squares && o->attrs && o->segments;
+    o->scale.state = executor_record(x, "loss_scale");
+    o->norm.wanted = optimizer_needs_norm(c);
+    o->norm.clip = flat(NULL, CLIP_COUNT * sizeof(float));
+    size_t count = (size_t)bucket_count + 1;
+    o->update.ops = mem_calloc(count, sizeof *o->update.ops);
+    o->update.attrs = mem_calloc(count, sizeof *o->update.attrs);
+    o->update.segments =
+        mem_calloc((size_t)executor_state_count(x) + 1, sizeof *o->update.segments);
+    o->scale.finite_checks = mem_calloc(count, sizeof *o->scale.finite_checks);
+    o->norm.squares = mem_calloc(count, sizeof *o->norm.squares);
+    const bool complete = o->update.ops && o->update.attrs && o->update.segments &&
+                          o->scale.finite_checks && o->norm.squares;
     Status status = complete ? fill(o, c, buckets) : ERR_MEMORY;
     if (status != OK) {
         optimizer_destroy(o);
@@ -195,59 +214,107 @@ Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Co
     return status;
 }
 
+static void release(OpInstance *op)
+{
+    if (op->backend) backend_release_op(op);
+}
+
 void optimizer_destroy(Optimizer *o)
 {
     if (!o) return;
-    for (int k = 0; o->ops && k < o->bucket_count; k++) {
-        if (o->ops[k].backend) backend_release_op(&o->ops[k]);
-        if (o->finite_checks && o->finite_checks[k].backend)
-            backend_release_op(&o->finite_checks[k]);
-        if (o->squares && o->squares[k].backend) backend_release_op(&o->squares[k]);
+    const BackendVTable *v = o->backend->v;
+    for (int k = 0; k < o->bucket_count; k++) {
+        if (o->update.ops) release(&o->update.ops[k]);
+        if (o->scale.finite_checks) release(&o->scale.finite_checks[k]);
+        if (o->norm.squares) release(&o->norm.squares[k]);
     }
-    if (o->scale_update.backend) backend_release_op(&o->scale_update);
-    if (o->norm.backend) backend_release_op(&o->norm);
-    if (o->sums) o->backend->v->free(o->backend, o->sums);
+    release(&o->scale.op);
+    release(&o->norm.op);
+    if (o->norm.sums) v->free(o->backend, o->norm.sums);
+    if (o->norm.clip.data) v->free(o->backend, o->norm.clip.data);
     for (int s = 0; s < o->state_count; s++) {
-        if (o->states[s]) o->backend->v->free(o->backend, o->states[s]);
+        if (o->states[s]) v->free(o->backend, o->states[s]);
     }
-    mem_free(o->ops);
-    mem_free(o->finite_checks);
-    mem_free(o->squares);
-    mem_free(o->attrs);
-    mem_free(o->segments);
+    executor_free_host(o->executor, o->results);
+    mem_free(o->update.ops);
+    mem_free(o->update.attrs);
+    mem_free(o->update.segments);
+    mem_free(o->scale.finite_checks);
+    mem_free(o->norm.squares);
     mem_free(o);
 }
 
-void optimizer_scalars(const Optimizer *o, double lr, int64_t update, float scalars[SCALAR_COUNT])
+void optimizer_scalars(const Optimizer *o, double lr, int64_t step, float scalars[SCALAR_COUNT])
 {
+    const double update = (double)(step - o->scale.skipped);
     scalars[SCALAR_LR] = (float)lr;
-    scalars[SCALAR_BIAS_CORRECTION1] = (float)(1 - pow(o->beta1, (double)update));
-    scalars[SCALAR_BIAS_CORRECTION2] = (float)(1 - pow(o->beta2, (double)update));
+    scalars[SCALAR_BIAS_CORRECTION1] = (float)(1 - pow(o->beta1, update));
+    scalars[SCALAR_BIAS_CORRECTION2] = (float)(1 - pow(o->beta2, update));
+}
+
+bool optimizer_awaits_result(const Optimizer *o)
+{
+    return o->scale.state && update_traits(o->kind)->counts_updates;
 }
 
 Status optimizer_update(Optimizer *o, int bucket, Stream *stream)
 {
-    return o->backend->v->ops[OP_UPDATE]->run(&o->ops[bucket], stream);
+    return o->backend->v->ops[OP_UPDATE]->run(&o->update.ops[bucket], stream);
 }
 
 Status optimizer_check_finite(Optimizer *o, int bucket, Stream *stream)
 {
-    return o->backend->v->ops[OP_FINITE_CHECK]->run(&o->finite_checks[bucket], stream);
+    return o->backend->v->ops[OP_FINITE_CHECK]->run(&o->scale.finite_checks[bucket], stream);
 }
 
 Status optimizer_update_scale(Optimizer *o, Stream *stream)
 {
-    return o->backend->v->ops[OP_LOSS_SCALE]->run(&o->scale_update, stream);
+    return o->backend->v->ops[OP_LOSS_SCALE]->run(&o->scale.op, stream);
 }
 
 Status optimizer_sum_squares(Optimizer *o, int bucket, Stream *stream)
 {
-    return o->backend->v->ops[OP_GRAD_SQUARES]->run(&o->squares[bucket], stream);
+    return o->backend->v->ops[OP_GRAD_SQUARES]->run(&o->norm.squares[bucket], stream);
 }
 
 Status optimizer_norm(Optimizer *o, Stream *stream)
 {
-    return o->backend->v->ops[OP_GRAD_NORM]->run(&o->norm, stream);
+    return o->backend->v->ops[OP_GRAD_NORM]->run(&o->norm.op, stream);
+}
+
+Status optimizer_copy_result(Optimizer *o, int result)
+{
+    HostResult *r = &o->results[result];
+    if (o->norm.wanted)
+        TRY(executor_copy_to_host(o->executor, r->clip, o->norm.clip.data, sizeof r->clip));
+    return o->scale.state
+               ? executor_copy_to_host(o->executor, r->scale, o->scale.state->data, sizeof r->scale)
+               : OK;
+}
+
+OptimizerResult optimizer_take_result(Optimizer *o, int result)
+{
+    const HostResult *r = &o->results[result];
+    OptimizerResult out = { .measured = o->norm.wanted };
+    if (out.measured) out.grad_norm = (double)r->clip[CLIP_NORM];
+    if (!o->scale.state) return out;
+    out.loss_scale = (double)r->scale[LOSS_SCALE_SCALE];
+    out.skipped = o->scale.skipped = (int64_t)r->scale[LOSS_SCALE_SKIPPED];
+    return out;
+}
+
+const OpTensor *optimizer_loss_scale(const Optimizer *o)
+{
+    return o->scale.state;
+}
+
+Status optimizer_state_changed(Optimizer *o)
+{
+    float scale[LOSS_SCALE_COUNT];
+    if (!o->scale.state) return OK;
+    TRY(o->backend->v->export_tensor(o->backend, o->scale.state, scale));
+    o->scale.skipped = (int64_t)scale[LOSS_SCALE_SKIPPED];
+    return OK;
 }
 
 void *optimizer_state_slab(const Optimizer *o, int s)

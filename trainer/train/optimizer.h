@@ -5,13 +5,16 @@
  * while later ones are still under way. Weight decay differs per parameter: each instance has one
  * segment per parameter in its bucket.
  *
- * LOSS SCALE. Where the executor has one, a step is: optimizer_check_finite() at every bucket,
+ * LOSS SCALE. Where programs scale their loss, a step is: optimizer_check_finite() at every bucket,
  * optimizer_update() of every bucket (which does nothing if anything was not finite),
  * optimizer_update_scale().
  *
  * NORM. Where optimizer_needs_norm(), optimizer_sum_squares() of every bucket and optimizer_norm()
  * come before the first update, which shrinks gradients by the norm if it clips
- * (torch.nn.utils.clip_grad_norm_ over all parameters). */
+ * (torch.nn.utils.clip_grad_norm_ over all parameters).
+ *
+ * What a rule needs of one tensor alone (a norm of its own, say) belongs into optimizer_update():
+ * a tensor lies in one bucket, and the bucket's gradients are complete by then. */
 #ifndef CONVOY_TRAINER_TRAIN_OPTIMIZER_H
 #define CONVOY_TRAINER_TRAIN_OPTIMIZER_H
 #include "trainer/config/config.h"
@@ -22,8 +25,10 @@ typedef struct Optimizer Optimizer;
 Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Config *c,
                         const Bucket *buckets, int bucket_count);
 void optimizer_destroy(Optimizer *o); /* NULL ok */
-/* SCALAR_LR and the bias corrections of update number update (1-based). */
-void optimizer_scalars(const Optimizer *o, double lr, int64_t update, float scalars[SCALAR_COUNT]);
+/* SCALAR_LR and the bias corrections of step number step (1-based); skipped ones are no updates. */
+void optimizer_scalars(const Optimizer *o, double lr, int64_t step, float scalars[SCALAR_COUNT]);
+/* These scalars need the result of the step before. */
+bool optimizer_awaits_result(const Optimizer *o);
 Status optimizer_update(Optimizer *o, int bucket, Stream *stream);
 /* for gradients that are not finite */
 Status optimizer_check_finite(Optimizer *o, int bucket, Stream *stream);
@@ -32,7 +37,20 @@ Status optimizer_update_scale(Optimizer *o, Stream *stream);
 /* clips by the norm, or tells it */
 bool optimizer_needs_norm(const Config *c);
 Status optimizer_sum_squares(Optimizer *o, int bucket, Stream *stream);
-Status optimizer_norm(Optimizer *o, Stream *stream); /* into executor_clip() */
+Status optimizer_norm(Optimizer *o, Stream *stream);
+
+#define OPTIMIZER_RESULTS 2 /* steps whose results are kept apart */
+typedef struct OptimizerResult {
+    double loss_scale; /* after the step; 0 where there is none */
+    /* steps in all whose gradients were not finite: they updated nothing */
+    int64_t skipped;
+    bool measured;
+    double grad_norm; /* of the mean loss, before clipping; where it is measured */
+} OptimizerResult;
+/* Enqueues the copy to the host, at the step's TIMELINE_RESULT. */
+Status optimizer_copy_result(Optimizer *o, int result);
+/* Once the step is done; steps in their order. */
+OptimizerResult optimizer_take_result(Optimizer *o, int result);
 
 /* State for checkpoints: state s of parameter i (executor_state order) as a tensor like its
  * parameter. */
@@ -40,5 +58,7 @@ int optimizer_state_count(const Optimizer *o); /* 0, 1 or 2 per parameter */
 /* "momentum", "exp_avg", "exp_avg_sq" */
 const char *optimizer_state_name(const Optimizer *o, int s);
 OpTensor optimizer_state(const Optimizer *o, int s, int param);
-void *optimizer_state_slab(const Optimizer *o, int s); /* as large as the PARAM slab */
+void *optimizer_state_slab(const Optimizer *o, int s);    /* as large as the PARAM slab */
+const OpTensor *optimizer_loss_scale(const Optimizer *o); /* NULL where there is none */
+Status optimizer_state_changed(Optimizer *o); /* after something else has written to it */
 #endif

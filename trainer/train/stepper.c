@@ -29,7 +29,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "kernels/ops/update.h"
 #include "trainer/guard/signals.h"
 #include "trainer/train/host_reduce.h"
 #include <stdio.h>
@@ -46,6 +45,7 @@ enum {
 };
 
 enum { NAME_BYTES = 24, FLIGHTS = SESSION_STEPS_MAX };
+_Static_assert(FLIGHTS <= OPTIMIZER_RESULTS, "a result for each step under way");
 
 typedef struct Flight { /* a step from issue to finish */
     StepResult result;
@@ -73,11 +73,7 @@ struct Stepper {
     bool averages;
     /* updates done beyond the step number: before the global batch was changed */
     int64_t step_offset;
-    bool drops;        /* the network draws: every micro-batch at its own address */
-    bool scales;       /* there is a loss scale */
-    bool measures;     /* the norm of the gradients */
-    bool bias_matters; /* the optimizer counts its updates */
-    int64_t skipped;   /* steps, as of the last one finished */
+    bool drops; /* the network draws: every micro-batch at its own address */
     Flight flights[FLIGHTS];
     Flight *flight; /* the one at hand */
     int64_t issued, finished;
@@ -86,15 +82,15 @@ struct Stepper {
     Tracing *tracing;
 };
 
+/* Of the flight at hand. */
+static int flight_number(const Stepper *s)
+{
+    return (int)(s->flight - s->flights);
+}
+
 static Program *last_program(const Stepper *s)
 {
     return s->session->more ? s->session->more : s->session->first;
-}
-
-/* Steps that were skipped before this stepper's first, in the run that it continues. */
-static int64_t skipped_before(const Stepper *s)
-{
-    return (int64_t)executor_loss_scale_read(s->session->executor)[LOSS_SCALE_SKIPPED];
 }
 
 /* ---- what the timeline leaves to the step ---- */
@@ -158,6 +154,8 @@ static Status work(void *cookie, const TimelineItem *item, Stream *stream)
         return failed ? OK : optimizer_update(s->optimizer, item->index, stream);
     case TIMELINE_LOSS_SCALE:
         return failed ? OK : optimizer_update_scale(s->optimizer, stream);
+    case TIMELINE_RESULT:
+        return optimizer_copy_result(s->optimizer, flight_number(s));
     case TIMELINE_AVERAGE:
         return s->session->backend->v->ops[OP_SCALE]->run(&s->average, stream);
     default:
@@ -227,20 +225,17 @@ static void set_halves(float *low, float *high, int64_t value)
     *high = (float)(value >> 16 & 0xffff);
 }
 
-/* Steps that were skipped are no updates. Where the count matters (bias_matters), no step is under
- * way now. */
 static Status set_scalars(Stepper *s, int64_t step, double lr, int64_t micro)
 {
     const TrainPlan *plan = &s->session->plan;
     const int64_t share = plan->global_batch / s->session->comm->world;
     float scalars[SCALAR_COUNT];
-    int64_t skipped = s->finished > 0 ? s->skipped : skipped_before(s);
-    optimizer_scalars(s->optimizer, lr, step + 1 + s->step_offset - skipped, scalars);
+    optimizer_scalars(s->optimizer, lr, step + 1 + s->step_offset, scalars);
     scalars[SCALAR_GRAD_SCALE] = 1.0f / (float)s->session->plan.global_batch;
     set_halves(&scalars[SCALAR_STEP_LOW], &scalars[SCALAR_STEP_HIGH], step);
     set_halves(&scalars[SCALAR_PLACE_LOW], &scalars[SCALAR_PLACE_HIGH],
                s->session->comm->rank * share + micro * plan->batch);
-    return executor_set_scalars(s->session->executor, scalars);
+    return executor_set_record(s->session->executor, "scalars", scalars);
 }
 
 static Status compute(Stepper *s, Status pending)
@@ -356,18 +351,6 @@ static void apply(Stepper *s)
     must(s, tracing_add_items(s->tracing, last_program(s), true, line->backward_end, line->count));
 }
 
-static void read_device(Stepper *s, StepResult *r)
-{
-    const int last = s->flight->first_result + (int)s->session->plan.accumulate - 1;
-    r->measured = s->measures;
-    if (s->measures)
-        r->grad_norm = (double)executor_result_clip(s->session->executor, last)[CLIP_NORM];
-    if (!s->scales) return;
-    const float *scale = executor_result_scale(s->session->executor, last);
-    r->loss_scale = (double)scale[LOSS_SCALE_SCALE];
-    r->skipped = s->skipped = (int64_t)scale[LOSS_SCALE_SKIPPED];
-}
-
 StepResult stepper_finish(Stepper *s)
 {
     ASSERT(s->finished < s->issued);
@@ -381,7 +364,7 @@ StepResult stepper_finish(Stepper *s)
     apply(s);
     tracing_main(s->tracing, "wait for sums and update", TRACE_NO_NUMBER, start_s);
     tracing_add_jobs(s->tracing, s->reducer);
-    read_device(s, r);
+    r->optimizer = optimizer_take_result(s->optimizer, flight_number(s));
     r->loss = s->metrics[METRIC_LOSS_SUM] / s->metrics[METRIC_IMAGES];
     r->replaced = (int64_t)s->metrics[METRIC_REPLACED];
     r->stop = s->metrics[METRIC_STOP] > 0;
@@ -405,7 +388,7 @@ StepResult stepper_run(Stepper *s, int64_t step, Status pending, double *item_se
 
 bool stepper_runs_ahead(const Stepper *s)
 {
-    return s->reduce != TIMELINE_REDUCE_HOST && !(s->scales && s->bias_matters);
+    return s->reduce != TIMELINE_REDUCE_HOST && !optimizer_awaits_result(s->optimizer);
 }
 
 /* ---- life ---- */
@@ -442,9 +425,10 @@ static TimelineReduce choose_reduce(const Session *session)
 /* Gradients lie in one slab whatever the program, but each has its own nodes that complete them. */
 static Status plan_stage(Stepper *s, Program *last, size_t cap, size_t first_cap)
 {
-    TimelineOptions o = {
-        .reduce = s->reduce, .statistics = s->averages, .loss_scale = s->scales, .norm = s->measures
-    };
+    TimelineOptions o = { .reduce = s->reduce,
+                          .statistics = s->averages,
+                          .loss_scale = optimizer_loss_scale(s->optimizer) != NULL,
+                          .norm = optimizer_needs_norm(s->session->config) };
     Bucket *buckets = NULL;
     TRY(plan_buckets(program_plan(last), program_graph(last), cap, first_cap, &buckets,
                      &o.bucket_count));
@@ -512,9 +496,6 @@ static Status fill(Stepper *s)
     const Graph *g = program_graph(last);
     for (int i = 0; i < graph_node_count(g); i++)
         s->drops = s->drops || graph_node(g, i)->kind == OP_DROP;
-    s->scales = executor_loss_scale(x)->desc.rank != 0;
-    s->measures = optimizer_needs_norm(c);
-    s->bias_matters = update_traits((UpdateKind)c->optimizer.name)->counts_updates;
     TRY(plan_steps(s, cap, first));
     return create_reducer(s);
 }

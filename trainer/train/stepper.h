@@ -14,11 +14,7 @@ typedef struct StepResult {
     double loss; /* mean over the global batch */
     double lr;
     double seconds, data_wait_s, comm_wait_s; /* of this rank */
-    double loss_scale;                        /* after the step; 0 where there is none */
-    /* steps in all whose gradients were not finite: they updated nothing */
-    int64_t skipped;
-    bool measured;
-    double grad_norm; /* of the mean loss, before clipping; where it is measured */
+    OptimizerResult optimizer;
     int64_t replaced; /* samples of the global batch that could not be decoded and were replaced */
     bool stop;        /* some rank was asked to stop */
     /* some rank could not do its part: the step was not applied; call comm_agree with own_status */

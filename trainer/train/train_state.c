@@ -16,16 +16,16 @@ static int param_count(const Executor *x)
     return count;
 }
 
-static bool has_loss_scale(const Executor *x, const Optimizer *optim)
+static bool has_loss_scale(const Optimizer *optim)
 {
-    return optim && executor_loss_scale(x)->desc.rank != 0;
+    return optim && optimizer_loss_scale(optim);
 }
 
 static int entry_count(const Executor *x, const Optimizer *optim)
 {
     int states =
         executor_state_count(x) + (optim ? optimizer_state_count(optim) * param_count(x) : 0);
-    return states + has_loss_scale(x, optim);
+    return states + has_loss_scale(optim);
 }
 
 /* Tensor and name of entry i. Parameters come first in the executor's order, so optimizer entries
@@ -41,7 +41,7 @@ static OpTensor entry(const Executor *x, const Optimizer *optim, int i, char nam
     int params = param_count(x), s = (i - states) / params, p = (i - states) % params;
     if (s == optimizer_state_count(optim)) {
         snprintf(name, NAME_BYTES, "%s", LOSS_SCALE_NAME);
-        return *executor_loss_scale(x);
+        return *optimizer_loss_scale(optim);
     }
     snprintf(name, NAME_BYTES, "optimizer.%s.%s", optimizer_state_name(optim, s),
              executor_state_name(x, p));
@@ -95,7 +95,7 @@ Status train_state_restore(Executor *x, Optimizer *optim, Backend *backend, cons
     char name[NAME_BYTES];
     int n = entry_count(x, optim);
     /* A run that goes on in fp16 but did not begin in it starts with the configured scale. */
-    if (has_loss_scale(x, optim) && !safetensors_find(file, LOSS_SCALE_NAME)) n--;
+    if (has_loss_scale(optim) && !safetensors_find(file, LOSS_SCALE_NAME)) n--;
     for (int i = 0; i < n; i++) {
         OpTensor t = entry(x, optim, i, name);
         TRY(check_tensor(file, path, name, &t.desc));
