@@ -17,6 +17,7 @@
 #include "kernels/cuda/conv2d.h"
 #include "base/mem.h"
 #include "kernels/cuda/cast.h"
+#include "kernels/cuda/cudnn/conv_plan.h"
 #include "kernels/cuda/depthwise.h"
 #include "kernels/cuda/depthwise_choice.h"
 

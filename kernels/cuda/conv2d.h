@@ -2,7 +2,8 @@
  * weights in the compute type. */
 #ifndef CONVOY_KERNELS_CUDA_CONV2D_H
 #define CONVOY_KERNELS_CUDA_CONV2D_H
-#include "kernels/cuda/cudnn/conv_plan.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/cudnn/conv_shape.h"
 
 /* Decides x, w and y; ERR_USAGE for groups that the layout cannot have. */
 Status conv2d_decide(const CudaBackend *b, const Conv2dAttr *attr, OpTensor *x, OpTensor *w,

@@ -6,7 +6,8 @@
  * the weights is f32 in every precision. */
 #ifndef CONVOY_KERNELS_CUDA_DEPTHWISE_H
 #define CONVOY_KERNELS_CUDA_DEPTHWISE_H
-#include "kernels/cuda/cudnn/conv_plan.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/cudnn/conv_shape.h"
 #include "kernels/cuda/fast_div.h"
 #include "kernels/cuda/launcher.h"
 

@@ -33,6 +33,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "kernels/cuda/cudnn/cudnn_context.h"
 #include "kernels/cuda/cudnn/cudnn_plan.h"
 #include "models/models.h"
 #include "trainer/exec/executor.h"

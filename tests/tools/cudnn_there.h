@@ -1,6 +1,7 @@
 /* cudnn_there.h - for tests that ask cuDNN about devices which are only described. */
 #ifndef CONVOY_TESTS_TOOLS_CUDNN_THERE_H
 #define CONVOY_TESTS_TOOLS_CUDNN_THERE_H
+#include "kernels/cuda/cudnn/cudnn_context.h"
 #include "kernels/cuda/cudnn/cudnn_plan.h"
 
 /* Where there is none: the test is skipped with the reason, and the caller returns. */

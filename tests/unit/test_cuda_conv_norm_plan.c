@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "kernels/cuda/cudnn/conv_norm_plan.h"
+#include "kernels/cuda/cudnn/cudnn_cache.h"
 #include "tests/test.h"
 #include "tests/tools/cudnn_there.h"
 #include <stdio.h>
@@ -164,8 +165,8 @@ TEST(writers_of_a_cache_keep_what_others_wrote)
     CHECK_OK(cudnn_context_add_choice(one.cudnn, "fusion one", true, 0.25));
     CHECK_OK(cudnn_context_add_choice(two.cudnn, "fusion both", false, 0.5));
     CHECK_OK(cudnn_context_add_choice(two.cudnn, "fusion two", true, 0.5));
-    cudnn_plan_save(one.cudnn);
-    cudnn_plan_save(two.cudnn);
+    cudnn_cache_save(one.cudnn);
+    cudnn_cache_save(two.cudnn);
     CHECK(cudnn_context_find_choice(two.cudnn, "fusion both", &taken) && taken);
     CHECK(cudnn_context_find_choice(two.cudnn, "fusion one", &taken));
     conv_norm_plan_destroy(p);

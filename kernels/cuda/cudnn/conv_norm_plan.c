@@ -10,6 +10,8 @@
 #include "kernels/cuda/cudnn/conv_norm_plan.h"
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/conv_graph.h"
+#include "kernels/cuda/cudnn/cudnn_use.h"
+#include "kernels/cuda/cudnn/cudnn_write.h"
 
 typedef struct Operation {
     ConvNormPass pass;
@@ -57,46 +59,21 @@ static Part scale_and_shift(Writer *w, Part x, Part scale, Part shift)
 
 static void convolve(Writer *w, ConvPass pass, Part x, Part filter, Part y)
 {
-    static const struct {
-        cudnnBackendDescriptorType_t type;
-        cudnnBackendAttributeName_t x, w, y, convolution, alpha, beta;
-    } rows[CONV_PASS_COUNT] = {
-        [CONV_FORWARD] = { CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA },
-        [CONV_BWD_DATA] = { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA },
-        [CONV_BWD_WEIGHTS] = { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA },
-    };
+    const ConvGraphPass *row = &conv_graph_passes[pass];
     const double alpha = 1, beta = 0;
     Part convolution = NULL;
     if (w->graph.status != OK) return;
     const Status st = conv_graph_descriptor(w->graph.api, &w->operation->shape.attr, &convolution);
     cudnn_write_keep(&w->graph, st, convolution);
     const CudnnAttribute attributes[] = {
-        CUDNN_DESCRIPTOR(rows[pass].x, x),
-        CUDNN_DESCRIPTOR(rows[pass].w, filter),
-        CUDNN_DESCRIPTOR(rows[pass].y, y),
-        CUDNN_DESCRIPTOR(rows[pass].convolution, convolution),
-        { rows[pass].alpha, CUDNN_TYPE_DOUBLE, 1, &alpha },
-        { rows[pass].beta, CUDNN_TYPE_DOUBLE, 1, &beta },
+        CUDNN_DESCRIPTOR(row->tensors[CONV_GRAPH_X], x),
+        CUDNN_DESCRIPTOR(row->tensors[CONV_GRAPH_W], filter),
+        CUDNN_DESCRIPTOR(row->tensors[CONV_GRAPH_Y], y),
+        CUDNN_DESCRIPTOR(row->convolution, convolution),
+        { row->alpha, CUDNN_TYPE_DOUBLE, 1, &alpha },
+        { row->beta, CUDNN_TYPE_DOUBLE, 1, &beta },
     };
-    cudnn_write_step(&w->graph, rows[pass].type, attributes, 6, "convolution operation");
+    cudnn_write_step(&w->graph, row->type, attributes, 6, "convolution operation");
 }
 
 /* ---- the three passes ---- */
@@ -226,7 +203,7 @@ Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pa
     if (!p) return ERR_MEMORY;
     p->use.context = b->cudnn;
     p->operands = conv_norm_shape_operands(pass, prologue);
-    Status st = cudnn_plan_get(b->cudnn, &request, &p->use.plan);
+    Status st = cudnn_use_get(b->cudnn, &request, &p->use.plan);
     if (st == OK) *out = p;
     else mem_free(p);
     return st;
@@ -235,7 +212,7 @@ Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pa
 void conv_norm_plan_destroy(ConvNormPlan *p)
 {
     if (!p) return;
-    cudnn_plan_use_release(&p->use);
+    cudnn_use_release(&p->use);
     mem_free(p);
 }
 
@@ -258,10 +235,10 @@ Status conv_norm_plan_bind(ConvNormPlan *p, void *const operands[CONV_OPERAND_CO
         data[count] = operands[p->operands[count]];
         ASSERT((uintptr_t)data[count] % 16 == 0);
     }
-    return cudnn_plan_use_bind(&p->use, count, data, workspace);
+    return cudnn_use_bind(&p->use, count, data, workspace);
 }
 
 Status conv_norm_plan_run(ConvNormPlan *p, cudaStream_t stream)
 {
-    return cudnn_plan_use_run(&p->use, stream);
+    return cudnn_use_run(&p->use, stream);
 }

@@ -1,5 +1,5 @@
 /* conv_norm_shape.c - which tensors a fused convolution has, and of which shape and type. */
-#include "kernels/cuda/cudnn/conv_norm_plan.h"
+#include "kernels/cuda/cudnn/conv_norm_shape.h"
 
 #define END CONV_OPERAND_COUNT
 

@@ -1,12 +1,9 @@
-/* conv_plan.c - convolution passes as cuDNN operation graphs of one operation.
- *
- * Sums are f32. Engines that are not reproducible, that sum in a smaller type or that do not simply
- * sum (Winograd, FFT) are avoided; and for strict f32 those that round their inputs. Where inputs
- * may be rounded, engines on tensor cores come first: now and then the heuristics begin with one
- * that is not and copies whole activations through its workspace. */
+/* conv_plan.c - convolution passes as cuDNN operation graphs of one operation. */
 #include "kernels/cuda/cudnn/conv_plan.h"
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/conv_graph.h"
+#include "kernels/cuda/cudnn/cudnn_use.h"
+#include "kernels/cuda/cudnn/cudnn_write.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -15,37 +12,11 @@ enum { X = CONV_GRAPH_X, W = CONV_GRAPH_W, Y = CONV_GRAPH_Y, ROLE_COUNT = CONV_G
 
 static const struct PassRow {
     const char *name;
-    cudnnBackendDescriptorType_t type;
-    cudnnBackendAttributeName_t role[ROLE_COUNT], conv, alpha, beta;
     int argument[ROLE_COUNT]; /* roles of conv_plan_bind()'s a, b, out */
 } passes[CONV_PASS_COUNT] = {
-    [CONV_FORWARD] = { "forward",
-                       CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                       { CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-                         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-                         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y },
-                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
-                       { X, W, Y } },
-    [CONV_BWD_DATA] = { "bwd_data",
-                        CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                        { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY },
-                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
-                        { Y, W, X } },
-    [CONV_BWD_WEIGHTS] = { "bwd_weights",
-                           CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-                           { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY },
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
-                           { X, Y, W } },
+    [CONV_FORWARD] = { "forward", { X, W, Y } },
+    [CONV_BWD_DATA] = { "bwd_data", { Y, W, X } },
+    [CONV_BWD_WEIGHTS] = { "bwd_weights", { X, Y, W } },
 };
 
 typedef struct Operation {
@@ -61,49 +32,18 @@ struct ConvPlan {
 
 /* ---- the operation graph ---- */
 
-void conv_graph_dims(const ConvShape *s, int which, int64_t dims[4])
-{
-    const int64_t all[ROLE_COUNT][4] = {
-        [X] = { s->n, s->c, s->h, s->w },
-        [W] = { s->k, s->c / s->attr.groups, s->r, s->s },
-        [Y] = { s->n, s->k, s->p, s->q },
-    };
-    for (int i = 0; i < 4; i++) dims[i] = all[which][i];
-}
-
-Status conv_graph_descriptor(const CudnnApi *api, const Conv2dAttr *a,
-                             cudnnBackendDescriptor_t *out)
-{
-    const cudnnDataType_t sums = CUDNN_DATA_FLOAT;
-    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    const int64_t axes = 2, dilation[2] = { 1, 1 }, stride[2] = { a->stride_h, a->stride_w };
-    const int64_t before[2] = { a->pad_top, a->pad_left },
-                  after[2] = { a->pad_bottom, a->pad_right };
-    const CudnnAttribute attributes[] = {
-        { CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &sums },
-        { CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode },
-        { CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &axes },
-        { CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilation },
-        { CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, stride },
-        { CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, before },
-        { CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, after },
-    };
-    return cudnn_api_make(api, out, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, attributes, 7,
-                          "convolution descriptor");
-}
-
 static Status make_operation(const CudnnApi *api, const Operation *o,
                              const cudnnBackendDescriptor_t *tensors,
                              const cudnnBackendDescriptor_t *convolution,
                              cudnnBackendDescriptor_t *out)
 {
-    const struct PassRow *row = &passes[o->pass];
+    const ConvGraphPass *row = &conv_graph_passes[o->pass];
     const double alpha = 1, beta = o->accumulate ? 1 : 0; /* doubles whatever the types */
     const CudnnAttribute attributes[] = {
-        { row->role[X], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &tensors[X] },
-        { row->role[W], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &tensors[W] },
-        { row->role[Y], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &tensors[Y] },
-        { row->conv, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, convolution },
+        { row->tensors[X], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &tensors[X] },
+        { row->tensors[W], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &tensors[W] },
+        { row->tensors[Y], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &tensors[Y] },
+        { row->convolution, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, convolution },
         { row->alpha, CUDNN_TYPE_DOUBLE, 1, &alpha },
         { row->beta, CUDNN_TYPE_DOUBLE, 1, &beta },
     };
@@ -137,38 +77,6 @@ static Status make_graph(const CudnnContext *c, const void *operation,
 
 /* ---- plans ---- */
 
-void conv_graph_key(const char *pass, const ConvShape *s, size_t limit, char *out, size_t bytes)
-{
-    const Conv2dAttr *a = &s->attr;
-    snprintf(out, bytes,
-             "conv %s %s%s n%lld c%lld h%lld w%lld k%lld r%lld s%lld p%lld q%lld stride %d,%d pad "
-             "%d,%d,%d,%d groups %d limit %zu",
-             pass, dtype_name(s->io), s->tf32 ? " tf32" : "", (long long)s->n, (long long)s->c,
-             (long long)s->h, (long long)s->w, (long long)s->k, (long long)s->r, (long long)s->s,
-             (long long)s->p, (long long)s->q, a->stride_h, a->stride_w, a->pad_top, a->pad_bottom,
-             a->pad_left, a->pad_right, a->groups, limit);
-}
-
-#define NOTE(name) (1u << CUDNN_NUMERICAL_NOTE_##name)
-
-static bool is_strict(const ConvShape *s)
-{
-    return s->io == DTYPE_F32 && !s->tf32;
-}
-
-unsigned conv_graph_notes_to_prefer(const ConvShape *s)
-{
-    return is_strict(s) ? 0 : NOTE(TENSOR_CORE);
-}
-
-unsigned conv_graph_notes_to_avoid(const ConvShape *s)
-{
-    const unsigned always = NOTE(NONDETERMINISTIC) | NOTE(REDUCED_PRECISION_REDUCTION) | NOTE(FFT) |
-                            NOTE(WINOGRAD) | NOTE(WINOGRAD_TILE_4x4) | NOTE(WINOGRAD_TILE_6x6) |
-                            NOTE(WINOGRAD_TILE_13x13);
-    return is_strict(s) ? always | NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS) : always;
-}
-
 Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const ConvShape *shape,
                         bool accumulate)
 {
@@ -197,7 +105,7 @@ Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const Con
     if (!p) return ERR_MEMORY;
     p->use.context = b->cudnn;
     p->row = &passes[pass];
-    Status st = cudnn_plan_get(b->cudnn, &request, &p->use.plan);
+    Status st = cudnn_use_get(b->cudnn, &request, &p->use.plan);
     if (st == OK) *out = p;
     else mem_free(p);
     return st;
@@ -206,7 +114,7 @@ Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const Con
 void conv_plan_destroy(ConvPlan *p)
 {
     if (!p) return;
-    cudnn_plan_use_release(&p->use);
+    cudnn_use_release(&p->use);
     mem_free(p);
 }
 
@@ -228,10 +136,10 @@ Status conv_plan_bind(ConvPlan *p, const void *a, const void *b, void *out, void
     memcpy(&data[p->row->argument[1]], &b, sizeof b);
     data[p->row->argument[2]] = out;
     for (int i = 0; i < ROLE_COUNT; i++) ASSERT((uintptr_t)data[i] % 16 == 0);
-    return cudnn_plan_use_bind(&p->use, ROLE_COUNT, data, workspace);
+    return cudnn_use_bind(&p->use, ROLE_COUNT, data, workspace);
 }
 
 Status conv_plan_run(ConvPlan *p, cudaStream_t stream)
 {
-    return cudnn_plan_use_run(&p->use, stream);
+    return cudnn_use_run(&p->use, stream);
 }

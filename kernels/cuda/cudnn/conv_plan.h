@@ -1,18 +1,9 @@
 /* conv_plan.h - one convolution pass as cuDNN would run it: shape in, plan out. conv_plan.c builds
- * cuDNN operation graphs (cudnn_context.h); tests/emu has plain loops behind the same functions. */
+ * cuDNN operation graphs (cudnn_use.h); tests/emu has plain loops behind the same functions. */
 #ifndef CONVOY_KERNELS_CUDA_CUDNN_CONV_PLAN_H
 #define CONVOY_KERNELS_CUDA_CUDNN_CONV_PLAN_H
 #include "kernels/cuda/cuda.h"
-
-typedef enum ConvPass { CONV_FORWARD, CONV_BWD_DATA, CONV_BWD_WEIGHTS, CONV_PASS_COUNT } ConvPass;
-
-/* Physical sizes: channels padded, x and y NHWC, w KRSC, all three of type io, packed. */
-typedef struct ConvShape {
-    int64_t n, c, h, w, k, r, s, p, q; /* c, k: of the whole tensor, not per group */
-    Conv2dAttr attr;
-    DType io;
-    bool tf32; /* f32 io: round inputs to tf32 */
-} ConvShape;
+#include "kernels/cuda/cudnn/conv_shape.h"
 
 typedef struct ConvPlan ConvPlan;
 /* accumulate: the pass adds into its output. ERR_ENV if no engine fits within the workspace limit,

@@ -2,16 +2,13 @@
 #include "kernels/cuda/cudnn/cudnn_api.h"
 #include "base/library.h"
 #include "base/mem.h"
-#include "kernels/cuda/cudnn/cudnn_context.h"
 #include <stdio.h>
 #include <string.h>
 
-#define TEXT_OF(x)  TEXT_OF_(x)
-#define TEXT_OF_(x) #x
-
 static Status open_library(CudnnApi *api)
 {
-    static const char *const file_names[] = { "libcudnn_graph.so." TEXT_OF(CUDNN_MAJOR), NULL };
+    static const char *const file_names[] = { "libcudnn_graph.so." CUDNN_TEXT_OF(CUDNN_MAJOR),
+                                              NULL };
     const LibrarySymbol symbols[] = {
         { "cudnnGetVersion", &api->get_version, false },
         { "cudnnGetCudartVersion", &api->get_cudart_version, false },
@@ -36,42 +33,19 @@ static Status open_library(CudnnApi *api)
     return library_open(&handle, &spec);
 }
 
-static void format_version(size_t version, char *out, size_t bytes)
-{
-    snprintf(out, bytes, "%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
-}
-
 Status cudnn_api_open(CudnnApi *out)
 {
-    char found[32];
     TRY(open_library(out));
-    size_t version = out->get_version();
-    format_version(version, found, sizeof found);
+    const size_t version = out->get_version();
     if (version / 10000 != CUDNN_MAJOR || version < CUDNN_OLDEST_VERSION)
-        return fail(ERR_ENV,
-                    "cuDNN %s was found, but this convoy was built for %s and needs 9.8 or newer "
-                    "of version %d",
-                    found, cudnn_context_compiled_version(), CUDNN_MAJOR);
+        return fail(
+            ERR_ENV,
+            "cuDNN %zu.%zu.%zu was found, but this convoy was built for %s and needs 9.8 or "
+            "newer of version %d",
+            version / 10000, version / 100 % 100, version % 100, CUDNN_COMPILED_VERSION,
+            CUDNN_MAJOR);
     return cudnn_api_status(out, out->graph_version_check(),
                             "checking that cuDNN's libraries are of one version");
-}
-
-bool cudnn_context_version(char *out, size_t bytes)
-{
-    CudnnApi api;
-    char found[32];
-    if (cudnn_api_open(&api) != OK) {
-        snprintf(out, bytes, "%s", status_message());
-        return false;
-    }
-    format_version(api.get_version(), found, sizeof found);
-    snprintf(out, bytes, "cuDNN %s for CUDA %zu", found, api.get_cudart_version() / 1000);
-    return true;
-}
-
-const char *cudnn_context_compiled_version(void)
-{
-    return TEXT_OF(CUDNN_MAJOR) "." TEXT_OF(CUDNN_MINOR) "." TEXT_OF(CUDNN_PATCHLEVEL);
 }
 
 void cudnn_api_last_reason(const CudnnApi *api, char *out, size_t bytes)

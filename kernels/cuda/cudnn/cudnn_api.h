@@ -16,6 +16,11 @@
 #error "cuDNN 9.8 or newer is needed"
 #endif
 
+#define CUDNN_TEXT_OF(x)  CUDNN_TEXT_OF_(x)
+#define CUDNN_TEXT_OF_(x) #x
+#define CUDNN_COMPILED_VERSION                                                                     \
+    CUDNN_TEXT_OF(CUDNN_MAJOR) "." CUDNN_TEXT_OF(CUDNN_MINOR) "." CUDNN_TEXT_OF(CUDNN_PATCHLEVEL)
+
 typedef struct CudnnApi {
     __typeof__(cudnnGetVersion) *get_version;
     __typeof__(cudnnGetCudartVersion) *get_cudart_version;

@@ -6,6 +6,7 @@
  * feed. What the file says is only ever used if the whole of it is intact; readers see an old file
  * or a new one. Writers take turns by a lock on a file beside it, .lock, and keep what others
  * wrote. */
+#include "kernels/cuda/cudnn/cudnn_cache.h"
 #include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -155,7 +156,7 @@ static Status write_plans(const CudnnContext *c)
     return st;
 }
 
-Status cudnn_cache_write(CudnnContext *c)
+static Status write_file(CudnnContext *c)
 {
     char *folder = mem_strdup(c->cache_path);
     if (!folder) return ERR_MEMORY;
@@ -168,4 +169,14 @@ Status cudnn_cache_write(CudnnContext *c)
     st = write_plans(c);
     if (lock >= 0) close(lock);
     return st;
+}
+
+void cudnn_cache_save(CudnnContext *c)
+{
+    if (!c->cache_path || !c->unsaved) return;
+    c->unsaved = false;
+    if (write_file(c) == OK) return;
+    log_warning("cuDNN plans are not kept for the next start: %s", status_message());
+    mem_free(c->cache_path);
+    c->cache_path = NULL;
 }

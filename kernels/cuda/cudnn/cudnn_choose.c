@@ -1,8 +1,9 @@
 /* cudnn_choose.c - which engine runs an operation graph: heuristics, what is left out and why, the
- * sentence when nothing is left. See cudnn_plan.h for the rules. */
+ * sentence when nothing is left. See cudnn_choose.h for the rules. */
+#include "kernels/cuda/cudnn/cudnn_choose.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "kernels/cuda/cudnn/cudnn_plan.h"
+#include "kernels/cuda/cudnn/cudnn_tune.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,10 @@
 /* cudnn_context.c - a device as cuDNN sees it: the real one, or one described by a JSON text. */
+#include "kernels/cuda/cudnn/cudnn_context.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "kernels/cuda/cudnn/cudnn_cache.h"
 #include "kernels/cuda/cudnn/cudnn_plan.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -92,7 +94,7 @@ Status cudnn_context_create(CudnnContext **out, CudaBackend *b, const char *prop
 void cudnn_context_destroy(CudnnContext *c)
 {
     if (!c) return;
-    cudnn_plan_save(c);
+    cudnn_cache_save(c);
     for (CudnnPlan *p = c->plans, *next; p; p = next) {
         next = p->next;
         cudnn_plan_destroy(c, p);
@@ -103,6 +105,36 @@ void cudnn_context_destroy(CudnnContext *c)
     mem_free(c->properties);
     mem_free(c);
 }
+
+/* ---- choices: entries of the same list, without a plan ---- */
+
+bool cudnn_context_find_choice(const CudnnContext *c, const char *key, bool *taken)
+{
+    for (const CudnnPlan *p = c->plans; p; p = p->next) {
+        if (!p->json || p->json[0] || strcmp(p->key, key) != 0) continue;
+        *taken = p->engine != 0;
+        return true;
+    }
+    return false;
+}
+
+Status cudnn_context_add_choice(CudnnContext *c, const char *key, bool taken, double ms)
+{
+    CudnnPlan *p = mem_calloc(1, sizeof *p);
+    if (!p) return ERR_MEMORY;
+    *p = (CudnnPlan){ .key = mem_strdup(key), .json = mem_strdup(""), .engine = taken, .ms = ms };
+    if (!p->key || !p->json) {
+        cudnn_plan_destroy(c, p);
+        return ERR_MEMORY;
+    }
+    p->next = c->plans;
+    c->plans = p;
+    c->unsaved = true;
+    if (c->timed) cudnn_cache_save(c);
+    return OK;
+}
+
+/* ---- what others ask ---- */
 
 bool cudnn_context_times(const CudnnContext *c)
 {
@@ -129,4 +161,22 @@ void cudnn_context_leave_stream(CudnnContext *c)
 const char *cudnn_context_properties(const CudnnContext *c)
 {
     return c->properties;
+}
+
+bool cudnn_context_version(char *out, size_t bytes)
+{
+    CudnnApi api;
+    if (cudnn_api_open(&api) != OK) {
+        snprintf(out, bytes, "%s", status_message());
+        return false;
+    }
+    const size_t version = api.get_version();
+    snprintf(out, bytes, "cuDNN %zu.%zu.%zu for CUDA %zu", version / 10000, version / 100 % 100,
+             version % 100, api.get_cudart_version() / 1000);
+    return true;
+}
+
+const char *cudnn_context_compiled_version(void)
+{
+    return CUDNN_COMPILED_VERSION;
 }

@@ -1,5 +1,4 @@
-/* cudnn_context.h - cuDNN's graph (backend) API: the library opened at run time, descriptors, plan
- * selection and the plan cache. */
+/* cudnn_context.h - a device as cuDNN sees it, with the plans and choices made for it. */
 #ifndef CONVOY_KERNELS_CUDA_CUDNN_CUDNN_CONTEXT_H
 #define CONVOY_KERNELS_CUDA_CUDNN_CUDNN_CONTEXT_H
 #include "kernels/cuda/cuda.h"

@@ -4,8 +4,9 @@
  * Operands are random numbers (pattern.h). No cache is flushed between runs; in a training step,
  * too, the inputs were written just before. All memory is given back before return, since the
  * memory plan is yet to be made. */
+#include "kernels/cuda/cudnn/cudnn_tune.h"
 #include "base/log.h"
-#include "kernels/cuda/cudnn/cudnn_plan.h"
+#include "kernels/cuda/cudnn/cudnn_context.h"
 #include "kernels/cuda/cudnn/pattern.h"
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
  * documented. */
 #include "kernels/cuda/cudnn/norm_plan.h"
 #include "base/mem.h"
-#include "kernels/cuda/cudnn/cudnn_plan.h"
+#include "kernels/cuda/cudnn/cudnn_use.h"
 #include "kernels/cuda/cudnn/cudnn_write.h"
 #include <stdio.h>
 
@@ -158,7 +158,7 @@ static Status get_plan(NormPlan *p, CudaBackend *b)
         r.operand_bytes[i] = (size_t)norm_shape_elements(s, p->operands[i]) *
                              dtype_bytes(norm_shape_type(s, p->operands[i]));
     if (p->operation.pass == NORM_FORWARD) r.by_value[r.operands++] = &p->eps;
-    return cudnn_plan_get(b->cudnn, &r, &p->use.plan);
+    return cudnn_use_get(b->cudnn, &r, &p->use.plan);
 }
 
 Status norm_plan_create(NormPlan **out, CudaBackend *b, NormPass pass, const NormShape *shape)
@@ -180,7 +180,7 @@ Status norm_plan_create(NormPlan **out, CudaBackend *b, NormPass pass, const Nor
 void norm_plan_destroy(NormPlan *p)
 {
     if (!p) return;
-    cudnn_plan_use_release(&p->use);
+    cudnn_use_release(&p->use);
     mem_free(p);
 }
 
@@ -204,10 +204,10 @@ Status norm_plan_bind(NormPlan *p, void *const operands[NORM_OPERAND_COUNT], voi
     }
     ASSERT(p->operation.pass == NORM_FORWARD || operands[NORM_OP_DX] != operands[NORM_OP_DY]);
     if (p->operation.pass == NORM_FORWARD) data[count++] = &p->eps;
-    return cudnn_plan_use_bind(&p->use, count, data, workspace);
+    return cudnn_use_bind(&p->use, count, data, workspace);
 }
 
 Status norm_plan_run(NormPlan *p, cudaStream_t stream)
 {
-    return cudnn_plan_use_run(&p->use, stream);
+    return cudnn_use_run(&p->use, stream);
 }

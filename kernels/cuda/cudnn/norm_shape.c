@@ -1,5 +1,5 @@
 /* norm_shape.c - which tensors a batch norm's graph has, and of which shape and type. */
-#include "kernels/cuda/cudnn/norm_plan.h"
+#include "kernels/cuda/cudnn/norm_shape.h"
 #include <stdio.h>
 
 int norm_shape_operands(NormPass pass, const NormShape *s, NormOperand out[NORM_OPERAND_COUNT])
