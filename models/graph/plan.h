@@ -56,7 +56,7 @@ typedef struct PlanInputs {
     /* [graph_tensor_count] physical sizes from prepare(); 0 for never-materialised tensors */
     const size_t *tensor_bytes;
     const size_t *node_workspace;  /* [graph_node_count] */
-    const unsigned *node_no_alias; /* [graph_node_count]: OpInstance.apart; NULL: 0 for all */
+    const unsigned *node_no_alias; /* [graph_node_count]: OpInstance.no_alias; NULL: 0 for all */
     size_t alignment;
     /* names in slab order, from the training program; NULL: this graph's own backward order */
     const char *const *param_order;
@@ -68,9 +68,6 @@ typedef struct PlanInputs {
 
 Status plan_create(Plan **out, const Graph *g, const PlanInputs *in);
 void plan_destroy(Plan *p);
-/* Independent check used by tests and debug builds: inside each slab no two live tensors overlap
- * unless one lies over the other. */
-Status plan_check(const Plan *p, const Graph *g);
 
 /* Bucket arithmetic: ranges of the GRAD slab in backward order. Bucket k is complete when node
  * ready_after[k] has run. A bucket is at most cap_bytes (at least one tensor), the first one at

@@ -5,6 +5,7 @@
 #include "tests/tools/cuda_there.h"
 #include "tests/tools/graph_look.h"
 #include "tests/tools/network.h"
+#include "tests/tools/plan_check.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 #include "models/graph/plan.h"
 #include "models/models.h"
 #include "tests/test.h"
+#include "tests/tools/plan_check.h"
 #include <stdio.h>
 #include <string.h>
 

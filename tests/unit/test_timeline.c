@@ -5,6 +5,7 @@
 #include "kernels/backend_cuda.h"
 #include "models/models.h"
 #include "tests/test.h"
+#include "tests/tools/plan_check.h"
 #include "trainer/exec/executor.h"
 #include "trainer/train/reducer.h"
 #include <stdio.h>
