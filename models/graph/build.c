@@ -62,7 +62,7 @@ static TensorId add_weight(Graph *g, const char *layer, const WeightSpec *spec, 
     TensorDesc desc = tensor_desc(DTYPE_F32, rank, dims);
     TensorId id = graph_add_tensor(g, name, spec->role, &desc);
     if (id == TENSOR_NONE) return id;
-    GraphTensor *t = graph_edit_tensor(g, id);
+    GraphTensor *t = &g->tensors[id];
     t->init = spec->init;
     t->fan = spec->fan;
     t->decay = spec->decay;

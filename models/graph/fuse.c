@@ -9,42 +9,8 @@
  * Nodes only disappear here, and a surviving node's new inputs are inputs of the node that
  * disappeared before it, so the array stays in topological order. The tensor that the removed node
  * produced stays as an entry without producer or consumer and takes no memory. */
-#include "models/graph/graph.h"
+#include "models/graph/graph_edit.h"
 #include "models/graph/graph_internal.h"
-
-static TensorDesc desc_of(const Graph *g, TensorId id)
-{
-    return id == TENSOR_NONE ? (TensorDesc){ .rank = 0 } : g->tensors[id].desc;
-}
-
-OpShape graph_shape_of(const Graph *g, const GraphNode *n)
-{
-    OpShape s = { .kind = n->kind, .attr = n->attr };
-    for (int i = 0; i < OP_MAX_INPUTS; i++) s.in[i] = desc_of(g, n->in[i]);
-    for (int i = 0; i < OP_MAX_OUTPUTS; i++) s.out[i] = desc_of(g, n->out[i]);
-    return s;
-}
-
-GraphNode graph_empty_node(OpKind kind, const GraphNode *like, const void *attr)
-{
-    GraphNode n = { .kind = kind, .phase = like->phase, .name = like->name, .attr = attr };
-    for (int i = 0; i < OP_MAX_INPUTS; i++) n.in[i] = TENSOR_NONE;
-    for (int i = 0; i < OP_MAX_OUTPUTS; i++) n.out[i] = TENSOR_NONE;
-    return n;
-}
-
-int graph_count_readers(const Graph *g, TensorId id, int *reader, int *slot)
-{
-    int readers = 0;
-    for (int i = 0; i < g->node_count; i++)
-        for (int k = 0; k < OP_MAX_INPUTS; k++)
-            if (g->nodes[i].in[k] == id) {
-                readers++;
-                *reader = i;
-                *slot = k;
-            }
-    return readers;
-}
 
 /* Moves the addends of node into the batch norm that alone reads their sum. False if the pattern is
  * not there. */
@@ -54,7 +20,7 @@ static bool fold_add(Graph *g, int node)
     const TensorId sum = add->out[ADD_OUT_Y];
     int reader = -1, slot = -1;
     if (add->kind != OP_ADD || g->tensors[sum].role != ROLE_ACTIVATION) return false;
-    if (graph_count_readers(g, sum, &reader, &slot) != 1) return false;
+    if (graph_edit_count_readers(g, sum, &reader, &slot) != 1) return false;
     GraphNode *bn = &g->nodes[reader];
     if (bn->kind != OP_BATCHNORM_BWD || slot != BN_BWD_IN_DY ||
         bn->in[BN_BWD_IN_DY2] != TENSOR_NONE)
@@ -64,23 +30,6 @@ static bool fold_add(Graph *g, int node)
     return true;
 }
 
-void graph_number_producers(Graph *g)
-{
-    for (TensorId id = 0; id < g->tensor_count; id++) g->tensors[id].producer = -1;
-    for (int i = 0; i < g->node_count; i++)
-        for (int k = 0; k < OP_MAX_OUTPUTS; k++)
-            if (g->nodes[i].out[k] != TENSOR_NONE) g->tensors[g->nodes[i].out[k]].producer = i;
-}
-
-void graph_remove_nodes(Graph *g, const bool *gone)
-{
-    int kept = 0;
-    for (int i = 0; i < g->node_count; i++)
-        if (!gone[i]) g->nodes[kept++] = g->nodes[i];
-    g->node_count = kept;
-    graph_number_producers(g);
-}
-
 static Status fold_adds(Graph *g)
 {
     /* Readers come later in the array, so compaction in the same pass would move a node between
@@ -88,7 +37,7 @@ static Status fold_adds(Graph *g)
     bool *gone = mem_calloc((size_t)g->node_count, sizeof *gone);
     if (!gone) return ERR_MEMORY;
     for (int i = 0; i < g->node_count; i++) gone[i] = fold_add(g, i);
-    graph_remove_nodes(g, gone);
+    graph_edit_remove_nodes(g, gone);
     mem_free(gone);
     return OK;
 }

@@ -1,9 +1,10 @@
 /* fuse_conv.c - batch norm of an evaluation given to the convolution in front of it, where the
- * backend would rather have it so (FuseOptions.takes): y = act(bn(conv(x)) + residual) is one node,
- * and what the convolution alone would have left is never written.
+ * backend takes it (FuseOptions.takes): y = act(bn(conv(x)) + residual) is one node, and conv(x) is
+ * never written.
  *
  * The new node takes the batch norm's place, behind whatever made the residual, so the array stays
  * in topological order. */
+#include "models/graph/graph_edit.h"
 #include "models/graph/graph_internal.h"
 
 /* The convolution whose result only bn reads; NULL if there is none. */
@@ -16,14 +17,14 @@ static const GraphNode *find_conv(const Graph *g, const GraphNode *bn)
     if (producer < 0 || g->nodes[producer].kind != OP_CONV2D ||
         g->tensors[x].role != ROLE_ACTIVATION)
         return NULL;
-    if (bn->out[BN_OUT_SAVED] != TENSOR_NONE || graph_count_readers(g, x, &reader, &slot) != 1)
+    if (bn->out[BN_OUT_SAVED] != TENSOR_NONE || graph_edit_count_readers(g, x, &reader, &slot) != 1)
         return NULL;
     return &g->nodes[producer];
 }
 
 static GraphNode fused_node(const GraphNode *conv, const GraphNode *bn, const Conv2dBnAttr *attr)
 {
-    GraphNode n = graph_empty_node(OP_CONV2D_BN, conv, attr);
+    GraphNode n = graph_edit_empty_node(OP_CONV2D_BN, conv, attr);
     n.in[CONV_BN_IN_X] = conv->in[CONV_IN_X];
     n.in[CONV_BN_IN_W] = conv->in[CONV_IN_W];
     for (int i = 0; i < 4; i++) n.in[CONV_BN_IN_GAMMA + i] = bn->in[BN_IN_GAMMA + i];
@@ -44,9 +45,9 @@ static void fuse_one(Graph *g, const FuseOptions *o, int i, bool *gone)
                                 .act = norm->act };
     GraphNode fused = fused_node(conv, bn, &attr);
     Fusion f = { .name = "epilogue", .before_count = 2, .after_count = 1 };
-    f.before[0] = graph_shape_of(g, conv);
-    f.before[1] = graph_shape_of(g, bn);
-    f.after[0] = graph_shape_of(g, &fused);
+    f.before[0] = graph_edit_shape_of(g, conv);
+    f.before[1] = graph_edit_shape_of(g, bn);
+    f.after[0] = graph_edit_shape_of(g, &fused);
     if (!o->takes(o->cookie, &f)) return;
     Conv2dBnAttr *copy = arena_alloc(g->arena, sizeof *copy);
     if (!copy) {
@@ -65,7 +66,7 @@ Status graph_fuse_convs(Graph *g, const FuseOptions *o)
     bool *gone = mem_calloc((size_t)g->node_count, sizeof *gone);
     if (!gone) return ERR_MEMORY;
     for (int i = 0; i < g->node_count && g->status == OK; i++) fuse_one(g, o, i, gone);
-    graph_remove_nodes(g, gone);
+    graph_edit_remove_nodes(g, gone);
     mem_free(gone);
     return graph_status(g);
 }

@@ -1,5 +1,5 @@
 /* fuse_norm.c - batch norm of a training step taken apart, and its parts given to the convolutions
- * beside it, where the backend would rather have them so (FuseOptions.takes).
+ * beside it, where the backend takes them (FuseOptions.takes).
  *
  *   statistics  the convolution in front of a batch norm sums what the norm needs while it has y in
  *               registers; what is left is BN_FINALIZE (per channel) and BN_APPLY (one pass instead
@@ -13,10 +13,11 @@
  *               what the gradient of the norm needs; what is left is BN_BWD_APPLY (one pass instead
  *               of two)
  *
- * Each is asked for by itself, in this order; the second and third build on the first. Forward and
- * backward choose apart: the gradient works with the statistics of either way. A node that is
- * replaced keeps its place, so the array stays in topological order and gradients are produced in
+ * The backend is asked for each by itself, in this order; the second and third build on the first.
+ * Forward does not decide for backward: the gradient works with the statistics of either way. A
+ * node that is replaced keeps its place, so the array stays in topological order and gradients are produced in
  * the order in which they were. */
+#include "models/graph/graph_edit.h"
 #include "models/graph/graph_internal.h"
 #include <stdio.h>
 #include <string.h>
@@ -83,8 +84,8 @@ static Fusion statistics_fusion(const Graph *g, const GraphNode *conv, const Gra
 {
     Fusion f = { .name = "statistics", .before_count = 2, .after_count = 3 };
     const TensorDesc *x = &g->tensors[bn->in[BN_IN_X]].desc;
-    f.before[0] = graph_shape_of(g, conv);
-    f.before[1] = graph_shape_of(g, bn);
+    f.before[0] = graph_edit_shape_of(g, conv);
+    f.before[1] = graph_edit_shape_of(g, bn);
     OpShape *stats = &f.after[0], *finalize = &f.after[1], *apply = &f.after[2];
     *stats = f.before[0];
     stats->kind = OP_CONV2D_STATS;
@@ -123,12 +124,12 @@ static void split_norm(Graph *g, GraphNode *conv, const GraphNode *bn, const BnF
     *copy = *attr;
     conv->kind = OP_CONV2D_STATS;
     conv->out[CONV_STATS_OUT_SUMS] = sums;
-    parts[0] = graph_empty_node(OP_BN_FINALIZE, bn, copy);
+    parts[0] = graph_edit_empty_node(OP_BN_FINALIZE, bn, copy);
     parts[0].name = name;
     parts[0].in[BN_FINALIZE_IN_SUMS] = sums;
     for (int i = 0; i < 4; i++) parts[0].in[BN_FINALIZE_IN_GAMMA + i] = bn->in[BN_IN_GAMMA + i];
     parts[0].out[BN_FINALIZE_OUT_SAVED] = bn->out[BN_OUT_SAVED];
-    parts[1] = graph_empty_node(OP_BN_APPLY, bn, bn->attr);
+    parts[1] = graph_edit_empty_node(OP_BN_APPLY, bn, bn->attr);
     parts[1].in[BN_APPLY_IN_X] = bn->in[BN_IN_X];
     parts[1].in[BN_APPLY_IN_GAMMA] = bn->in[BN_IN_GAMMA];
     parts[1].in[BN_APPLY_IN_BETA] = bn->in[BN_IN_BETA];
@@ -175,7 +176,7 @@ static Status split_norms(const Fuser *f)
     g->nodes = to;
     g->node_count = count;
     g->node_capacity = 2 * nodes;
-    graph_number_producers(g);
+    graph_edit_number_producers(g);
     return OK;
 }
 
@@ -216,9 +217,9 @@ static void fuse_prologue(const Fuser *f, const GraphNode *apply)
     const TensorId x = apply->in[BN_APPLY_IN_X];
     const TensorDesc affine_desc = vectors(2, f->g->tensors[x].desc.dims[1]);
     Fusion fusion = { .name = "prologue", .before_count = 3, .after_count = 2 };
-    fusion.before[0] = graph_shape_of(f->g, apply);
-    fusion.before[1] = fusion.after[0] = graph_shape_of(f->g, conv);
-    fusion.before[2] = fusion.after[1] = graph_shape_of(f->g, weights);
+    fusion.before[0] = graph_edit_shape_of(f->g, apply);
+    fusion.before[1] = fusion.after[0] = graph_edit_shape_of(f->g, conv);
+    fusion.before[2] = fusion.after[1] = graph_edit_shape_of(f->g, weights);
     fusion.after[0].in[CONV_STATS_IN_AFFINE] = affine_desc;
     fusion.after[1].kind = OP_CONV2D_BWD_WEIGHTS_NORM;
     fusion.after[1].in[CONV_BWD_WEIGHTS_NORM_IN_AFFINE] = affine_desc;
@@ -247,11 +248,11 @@ static Fusion block_end_fusion(const Graph *g, const GraphNode *apply, const Gra
                                const GraphNode *conv)
 {
     Fusion f = { .name = shortcut ? "block end with shortcut" : "block end", .after_count = 1 };
-    const OpShape end = graph_shape_of(g, apply);
+    const OpShape end = graph_edit_shape_of(g, apply);
     OpShape *fused = &f.after[0];
-    if (shortcut) f.before[f.before_count++] = graph_shape_of(g, shortcut);
+    if (shortcut) f.before[f.before_count++] = graph_edit_shape_of(g, shortcut);
     f.before[f.before_count++] = end;
-    f.before[f.before_count++] = *fused = graph_shape_of(g, conv);
+    f.before[f.before_count++] = *fused = graph_edit_shape_of(g, conv);
     fused->in[CONV_STATS_IN_AFFINE] = end.in[BN_APPLY_IN_SAVED]; /* of the same shape */
     fused->in[CONV_STATS_IN_RESIDUAL] = end.in[BN_APPLY_IN_RESIDUAL];
     if (shortcut) fused->in[CONV_STATS_IN_RESIDUAL_AFFINE] = end.in[BN_APPLY_IN_SAVED];
@@ -300,8 +301,8 @@ static Fusion gradient_fusion(const Graph *g, const GraphNode *data, const Graph
 {
     Fusion f = { .name = "gradient", .before_count = 2, .after_count = 2 };
     const TensorDesc coefficients = vectors(3, g->tensors[bn->in[BN_BWD_IN_X]].desc.dims[1]);
-    f.before[0] = f.after[0] = graph_shape_of(g, data);
-    f.before[1] = graph_shape_of(g, bn);
+    f.before[0] = f.after[0] = graph_edit_shape_of(g, data);
+    f.before[1] = graph_edit_shape_of(g, bn);
     OpShape *fused = &f.after[0], *apply = &f.after[1];
     fused->kind = OP_CONV2D_BWD_DATA_NORM;
     fused->in[CONV_BWD_DATA_NORM_IN_X] = f.before[1].in[BN_BWD_IN_X];
@@ -328,7 +329,7 @@ static void fuse_gradient(const Fuser *f, GraphNode *bn)
     const Fusion fusion = gradient_fusion(g, data, bn);
     if (!takes(f, &fusion)) return;
     const TensorId coefficients = add_vectors(g, data->name, 3, g->tensors[x].desc.dims[1]);
-    GraphNode apply = graph_empty_node(OP_BN_BWD_APPLY, bn, NULL);
+    GraphNode apply = graph_edit_empty_node(OP_BN_BWD_APPLY, bn, NULL);
     data->kind = OP_CONV2D_BWD_DATA_NORM;
     data->in[CONV_BWD_DATA_NORM_IN_X] = x;
     data->in[CONV_BWD_DATA_NORM_IN_GAMMA] = bn->in[BN_BWD_IN_GAMMA];
@@ -357,7 +358,7 @@ Status graph_fuse_norms(Graph *g, const FuseOptions *o)
     for (int i = 0; i < g->node_count; i++)
         if (g->nodes[i].kind == OP_BN_APPLY && !f.gone[i]) fuse_block_end(&f, &g->nodes[i]);
     for (int i = 0; i < g->node_count; i++) fuse_gradient(&f, &g->nodes[i]);
-    graph_remove_nodes(g, f.gone);
+    graph_edit_remove_nodes(g, f.gone);
     mem_free(f.gone);
     return graph_status(g);
 }

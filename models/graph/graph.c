@@ -63,18 +63,6 @@ int graph_tensor_count(const Graph *g)
     return g->tensor_count;
 }
 
-GraphNode *graph_edit_node(Graph *g, int index)
-{
-    ASSERT(index >= 0 && index < g->node_count);
-    return &g->nodes[index];
-}
-
-GraphTensor *graph_edit_tensor(Graph *g, TensorId id)
-{
-    ASSERT(id >= 0 && id < g->tensor_count);
-    return &g->tensors[id];
-}
-
 const GraphNode *graph_node(const Graph *g, int index)
 {
     ASSERT(index >= 0 && index < g->node_count);

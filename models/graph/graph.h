@@ -141,8 +141,6 @@ int graph_add_node(Graph *g, OpKind kind, Phase phase, const char *name, const v
 TensorId graph_add_tensor(Graph *g, const char *name, TensorRole role, const TensorDesc *desc);
 void graph_set_options(Graph *g, const GraphOptions *o); /* copied; builder calls read it */
 const GraphOptions *graph_options(const Graph *g);
-GraphTensor *graph_edit_tensor(Graph *g, TensorId id); /* for grad.c and fuse.c */
-GraphNode *graph_edit_node(Graph *g, int index);
 
 /* grad.c: walks the nodes in reverse and appends one backward node (or two: data, weights) per
  * forward node by its op's rule; sums gradients of a tensor with several consumers by OP_ADD.
@@ -151,7 +149,7 @@ Status graph_append_backward(Graph *g);
 
 typedef struct FuseOptions {
     bool add_into_batchnorm_bwd;
-    /* Whether the backend would rather have fusion's ops after than those before; NULL: never. */
+    /* Whether fusion's ops `after` are to replace those `before`; NULL: never. */
     bool (*takes)(void *cookie, const Fusion *fusion);
     void *cookie;
 } FuseOptions;

@@ -1,5 +1,5 @@
-/* graph_internal.h - struct Graph, for the files of models/graph/ only (graph.c, build.c, grad.c,
- * fuse.c). Everybody else goes through graph.h. */
+/* graph_internal.h - struct Graph, for the files of models/graph/ only. Everybody else goes through
+ * graph.h. */
 #ifndef CONVOY_MODELS_GRAPH_GRAPH_INTERNAL_H
 #define CONVOY_MODELS_GRAPH_GRAPH_INTERNAL_H
 #include "base/arena.h"
@@ -22,18 +22,7 @@ struct Graph {
  * Returns the graph's error. */
 Status graph_break(Graph *g, Status status);
 
-/* ---- fuse.c, for it, fuse_norm.c and fuse_conv.c ---- */
-OpShape graph_shape_of(const Graph *g, const GraphNode *n);
-/* Of the phase and the name of like, without inputs and outputs. */
-GraphNode graph_empty_node(OpKind kind, const GraphNode *like, const void *attr);
-/* Number of input slots that read id; *reader and *slot are the last of them. */
-int graph_count_readers(const Graph *g, TensorId id, int *reader, int *slot);
-void graph_number_producers(Graph *g); /* of all tensors, from the nodes */
-/* gone [nodes]; tensors of nodes that are gone stay as entries without producer or consumer and
- * take no memory. */
-void graph_remove_nodes(Graph *g, const bool *gone);
-/* ---- fuse_norm.c ---- */
+/* fuse_norm.c, fuse_conv.c */
 Status graph_fuse_norms(Graph *g, const FuseOptions *o);
-/* ---- fuse_conv.c ---- */
 Status graph_fuse_convs(Graph *g, const FuseOptions *o);
 #endif
