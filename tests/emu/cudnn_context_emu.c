@@ -91,11 +91,6 @@ void cudnn_context_destroy(CudnnContext *c)
     mem_free(c);
 }
 
-const char *cudnn_context_properties(const CudnnContext *c)
-{
-    return c->properties;
-}
-
 bool cudnn_context_version(char *out, size_t bytes)
 {
     snprintf(out, bytes, "plain loops for cuDNN");

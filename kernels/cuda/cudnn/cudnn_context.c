@@ -158,11 +158,6 @@ void cudnn_context_leave_stream(CudnnContext *c)
     c->stream_set = false;
 }
 
-const char *cudnn_context_properties(const CudnnContext *c)
-{
-    return c->properties;
-}
-
 bool cudnn_context_version(char *out, size_t bytes)
 {
     CudnnApi api;

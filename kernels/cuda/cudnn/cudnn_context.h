@@ -10,8 +10,6 @@ typedef struct CudnnContext CudnnContext;
 Status cudnn_context_create(CudnnContext **out, CudaBackend *b, const char *properties,
                             const char *plan_cache);
 void cudnn_context_destroy(CudnnContext *c); /* NULL ok; writes the cache if it changed */
-/* The device as JSON, in the form that create takes; borrowed. */
-const char *cudnn_context_properties(const CudnnContext *c);
 /* Whether choices are measured and the results kept: there is a device, and a cache. */
 bool cudnn_context_times(const CudnnContext *c);
 /* Whether engines that are compiled when a plan is made can be had at all: the driver's library is

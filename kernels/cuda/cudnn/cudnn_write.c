@@ -5,7 +5,7 @@
 
 enum { FIRST_BETWEEN = 100 };
 
-cudnnDataType_t cudnn_write_data_type(DType t)
+static cudnnDataType_t data_type(DType t)
 {
     ASSERT(t == DTYPE_F32 || t == DTYPE_BF16 || t == DTYPE_F16);
     return t == DTYPE_F32    ? CUDNN_DATA_FLOAT
@@ -17,7 +17,7 @@ Status cudnn_write_make_tensor(const CudnnApi *api, const CudnnTensor *t,
                                cudnnBackendDescriptor_t *out)
 {
     const int64_t *dims = t->dims;
-    const cudnnDataType_t type = cudnn_write_data_type(t->type);
+    const cudnnDataType_t type = data_type(t->type);
     const int64_t strides[4] = { dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1] };
     const int64_t alignment = 16;
     const CudnnAttribute attributes[] = {

@@ -17,7 +17,6 @@ typedef struct CudnnTensor {
     bool by_value;   /* one number in the host's memory, read when the plan is executed */
 } CudnnTensor;
 
-cudnnDataType_t cudnn_write_data_type(DType t);
 Status cudnn_write_make_tensor(const CudnnApi *api, const CudnnTensor *t,
                                cudnnBackendDescriptor_t *out);
 
