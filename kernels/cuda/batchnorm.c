@@ -9,7 +9,7 @@
 #include "kernels/cuda/cuda.h"
 #include <inttypes.h>
 
-enum { WORKSPACE_ALIGN = 256, VECTOR_BYTES = 16 };
+enum { WORKSPACE_ALIGN = 256 };
 
 /* An activation as the kernels read it. */
 typedef struct Operand {
@@ -64,10 +64,10 @@ static void decide_vectors(const OpInstance *op, OpTensor *t, int count)
         if (t[i].desc.rank != 0) cuda_decide(cuda_backend(op), &t[i], CUDA_VECTOR, DTYPE_F32);
 }
 
-static Status make_grid(const OpInstance *op, RowGrid *out, const CudaView *x, int blocks_per_sm)
+Status batchnorm_make_grid(const OpInstance *op, RowGrid *out, const CudaView *x, int blocks_per_sm)
 {
-    const int64_t vectors = x->cp * (int64_t)dtype_bytes(x->dtype) / VECTOR_BYTES;
-    if (row_grid_make(out, x->rows, vectors, cuda_backend(op)->sm_count, blocks_per_sm)) return OK;
+    const int sm_count = cuda_backend(op)->sm_count;
+    if (row_grid_make(out, x->rows, x->vectors, sm_count, blocks_per_sm)) return OK;
     return fail(ERR_USAGE,
                 "batch norm over %" PRId64 " rows of %" PRId64
                 " channels: too large, use a smaller batch",
@@ -102,7 +102,7 @@ static Status forward_prepare(OpInstance *op)
                       .eps = attr->eps,
                       .momentum = attr->momentum,
                       .act = attr->act };
-    TRY(make_grid(op, &k->grid, &v, BN_FORWARD_BLOCKS));
+    TRY(batchnorm_make_grid(op, &k->grid, &v, BN_FORWARD_BLOCKS));
     s->mode = attr->mode;
     op->workspace_bytes = 0;
     s->residual = read_rows(op, &op->in[BN_IN_RESIDUAL], v.dtype);
@@ -146,7 +146,7 @@ static Status backward_prepare(OpInstance *op)
                        .mask = choose_mask(op),
                        .accumulate = op->accumulate,
                        .constant = attr->mode != BN_TRAIN };
-    TRY(make_grid(op, &k->grid, &v, BN_BACKWARD_BLOCKS));
+    TRY(batchnorm_make_grid(op, &k->grid, &v, BN_BACKWARD_BLOCKS));
     op->workspace_bytes = 0;
     s->dy = read_rows(op, &op->in[BN_BWD_IN_DY], v.dtype);
     s->dy2 = read_rows(op, &op->in[BN_BWD_IN_DY2], v.dtype);
@@ -246,11 +246,6 @@ static Status backward_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-static void release(OpInstance *op)
-{
-    mem_free(op->state);
-    op->state = NULL;
-}
-
-const OpImpl batchnorm_own = { forward_prepare, forward_bind, forward_run, release };
-const OpImpl batchnorm_own_bwd = { backward_prepare, backward_bind, backward_run, release };
+const OpImpl batchnorm_own = { forward_prepare, forward_bind, forward_run, cuda_release_state };
+const OpImpl batchnorm_own_bwd = { backward_prepare, backward_bind, backward_run,
+                                   cuda_release_state };

@@ -20,6 +20,11 @@ typedef struct BnState {
 
 /* batchnorm.c: everything that kernels/op.h says. */
 extern const struct OpImpl batchnorm_own, batchnorm_own_bwd;
+struct OpInstance;
+struct CudaView;
+/* The grid of a pass over x. ERR_USAGE where it is too large. */
+Status batchnorm_make_grid(const struct OpInstance *op, RowGrid *out, const struct CudaView *x,
+                           int blocks_per_sm);
 
 /* Blocks per multiprocessor: 64 and 80 registers per thread. */
 enum { BN_FORWARD_BLOCKS = 4, BN_BACKWARD_BLOCKS = 3 };

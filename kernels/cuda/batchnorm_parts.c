@@ -5,26 +5,11 @@
 #include "kernels/cuda/batchnorm.h"
 #include "kernels/cuda/cuda.h"
 
-enum { VECTOR_BYTES = 16, COMBINE_BLOCKS_PER_SM = 4 };
+enum { COMBINE_BLOCKS_PER_SM = 4 };
 
 static void decide_vectors(const OpInstance *op, OpTensor *t, DType dtype)
 {
     if (t->desc.rank != 0) cuda_decide(cuda_backend(op), t, CUDA_VECTOR, dtype);
-}
-
-static Status make_grid(const OpInstance *op, RowGrid *out, const CudaView *x, int blocks_per_sm)
-{
-    const int64_t vectors = x->cp * (int64_t)dtype_bytes(x->dtype) / VECTOR_BYTES;
-    if (row_grid_make(out, x->rows, vectors, cuda_backend(op)->sm_count, blocks_per_sm)) return OK;
-    return fail(ERR_USAGE,
-                "batch norm over %lld rows of %lld channels: too large, use a smaller batch",
-                (long long)x->rows, (long long)x->c);
-}
-
-static void release(OpInstance *op)
-{
-    mem_free(op->state);
-    op->state = NULL;
 }
 
 /* ---- sums to statistics ---- */
@@ -86,7 +71,7 @@ static Status prepare_apply(OpInstance *op)
     const CudaView v = cuda_view(b, &op->in[BN_APPLY_IN_X]);
     *k = (BnForward){ .dtype = v.dtype, .c = (int)v.c, .cp = (int)v.cp, .act = attr->act };
     op->implementation = "bn_rows";
-    return make_grid(op, &k->grid, &v, BN_FORWARD_BLOCKS);
+    return batchnorm_make_grid(op, &k->grid, &v, BN_FORWARD_BLOCKS);
 }
 
 static Status bind_apply(OpInstance *op)
@@ -123,7 +108,7 @@ static Status prepare_combine(OpInstance *op)
     const CudaView v = cuda_view(b, &op->in[BN_BWD_APPLY_IN_X]);
     *k = (BnCombine){ .dtype = v.dtype, .cp = (int)v.cp };
     op->implementation = "bn_combine";
-    return make_grid(op, &k->grid, &v, COMBINE_BLOCKS_PER_SM);
+    return batchnorm_make_grid(op, &k->grid, &v, COMBINE_BLOCKS_PER_SM);
 }
 
 static Status bind_combine(OpInstance *op)
@@ -142,6 +127,7 @@ static Status run_combine(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cuda_bn_finalize = { prepare_finalize, bind_finalize, run_finalize, release };
-const OpImpl cuda_bn_apply = { prepare_apply, bind_apply, run_apply, release };
-const OpImpl cuda_bn_bwd_apply = { prepare_combine, bind_combine, run_combine, release };
+const OpImpl cuda_bn_finalize = { prepare_finalize, bind_finalize, run_finalize,
+                                  cuda_release_state };
+const OpImpl cuda_bn_apply = { prepare_apply, bind_apply, run_apply, cuda_release_state };
+const OpImpl cuda_bn_bwd_apply = { prepare_combine, bind_combine, run_combine, cuda_release_state };

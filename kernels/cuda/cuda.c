@@ -1,5 +1,6 @@
-/* cuda.c - how CUDA's errors become ours. */
+/* cuda.c - how CUDA's errors become ours, and what most ops have in common. */
 #include "kernels/cuda/cuda.h"
+#include "base/mem.h"
 #include <string.h>
 
 /* Driver, device, library and build that do not fit each other: the user's to mend, not a bug. */
@@ -36,4 +37,16 @@ Status cuda_status(cudaError_t e, const char *what)
                                                  : ERR_INTERNAL;
     return fail(code, "%.*s: %s (%s)", (int)strcspn(what, "("), what, cudaGetErrorString(e),
                 cudaGetErrorName(e));
+}
+
+Status cuda_bind_nothing(OpInstance *op)
+{
+    (void)op;
+    return OK;
+}
+
+void cuda_release_state(OpInstance *op)
+{
+    mem_free(op->state);
+    op->state = NULL;
 }

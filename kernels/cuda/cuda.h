@@ -104,7 +104,7 @@ void cuda_decide_plain(OpTensor *t);
 /* How a kernel sees an activation of rank 4 or 2: rows of cp channels. */
 typedef struct CudaView {
     int64_t n, h, w, c, cp; /* rank 2: h = w = 1 */
-    int64_t rows;           /* n*h*w */
+    int64_t rows, vectors;  /* n*h*w; of 16 bytes in a row */
     DType dtype;
 } CudaView;
 CudaView cuda_view(const CudaBackend *b, const OpTensor *t);
@@ -112,7 +112,11 @@ CudaView cuda_view(const CudaBackend *b, const OpTensor *t);
  * copy; NULL where t lies outside the attached slab. Valid once bound. */
 const void *cuda_compute_copy(const CudaBackend *b, const OpTensor *t);
 
-/* ---- errors ---- */
+/* ---- cuda.c ---- */
+/* For ops that read addresses when they run. */
+Status cuda_bind_nothing(OpInstance *op);
+/* For ops whose state is one piece of memory. */
+void cuda_release_state(OpInstance *op);
 /* OK for cudaSuccess. Else the operation (what, up to its first parenthesis) with CUDA's sentence:
  * ERR_MEMORY for out of memory, ERR_ENV where driver, device or build do not fit each other,
  * ERR_INTERNAL for the rest. Forgets the error, so that it is not reported again by an innocent

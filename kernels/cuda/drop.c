@@ -4,8 +4,6 @@
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/cuda.h"
 
-enum { VECTOR_BYTES = 16 };
-
 /* x decides where it is undecided; residual and y follow it. */
 static Status prepare_all(OpInstance *op, OpTensor *x, OpTensor *scalars, OpTensor *residual,
                           OpTensor *y)
@@ -36,12 +34,6 @@ static Status prepare_bwd(OpInstance *op)
                        &op->out[DROP_BWD_OUT_DX]);
 }
 
-static Status bind(OpInstance *op)
-{
-    (void)op; /* addresses are read when it runs */
-    return OK;
-}
-
 static Status launch(OpInstance *op, const OpTensor *x, const float *scalars, const void *residual,
                      void *y, Stream *stream)
 {
@@ -49,7 +41,7 @@ static Status launch(OpInstance *op, const OpTensor *x, const float *scalars, co
     const DropPass p = { .attr = *(const DropAttr *)op->attr,
                          .dtype = v.dtype,
                          .images = v.n,
-                         .vectors = v.h * v.w * v.cp * (int64_t)dtype_bytes(v.dtype) / VECTOR_BYTES,
+                         .vectors = v.h * v.w * v.vectors,
                          .scalars = scalars,
                          .x = x->data,
                          .residual = residual,
@@ -77,5 +69,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
                   op->out[DROP_BWD_OUT_DX].data, stream);
 }
 
-const OpImpl cuda_drop = { prepare, bind, run, NULL };
-const OpImpl cuda_drop_bwd = { prepare_bwd, bind, run_bwd, NULL };
+const OpImpl cuda_drop = { prepare, cuda_bind_nothing, run, NULL };
+const OpImpl cuda_drop_bwd = { prepare_bwd, cuda_bind_nothing, run_bwd, NULL };

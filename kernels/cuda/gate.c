@@ -6,7 +6,7 @@
 #include "kernels/cuda/rows.h"
 #include <inttypes.h>
 
-enum { VECTOR_BYTES = 16, BLOCKS_PER_SM = 6, MAX_GRID_Y = 65535 };
+enum { BLOCKS_PER_SM = 6, MAX_GRID_Y = 65535 };
 
 /* Enough blocks to fill the device: an image's rows are shared by several where there are few
  * images. */
@@ -14,11 +14,11 @@ static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *g)
 {
     const CudaBackend *b = cuda_backend(op);
     const CudaView v = cuda_view(b, x);
-    const int64_t rows = v.h * v.w, vectors = v.cp * (int64_t)dtype_bytes(v.dtype) / VECTOR_BYTES;
+    const int64_t rows = v.h * v.w;
     GateShape *k = op->state = mem_calloc(1, sizeof *k);
     RowGrid grid; /* of one image's rows in one block */
     if (!k) return ERR_MEMORY;
-    if (v.n > INT32_MAX / 2 || !row_grid_make(&grid, rows, vectors, 1, 1))
+    if (v.n > INT32_MAX / 2 || !row_grid_make(&grid, rows, v.vectors, 1, 1))
         return fail(ERR_USAGE,
                     "gate over %" PRId64 "x%" PRId64 " pixels of %" PRId64 " channels: too large",
                     v.h, v.w, v.c);
@@ -30,7 +30,7 @@ static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *g)
                       .g_type = g->layout->dtype,
                       .n = (int)v.n,
                       .rows = (int)rows,
-                      .vectors = (int)vectors,
+                      .vectors = (int)v.vectors,
                       .cp = (int)v.cp,
                       .lanes_log2 = grid.lanes_log2,
                       .tiles = grid.tiles,
@@ -65,12 +65,6 @@ static Status prepare_bwd(OpInstance *op)
     return OK;
 }
 
-static Status bind(OpInstance *op)
-{
-    (void)op; /* addresses are read when it runs */
-    return OK;
-}
-
 static Status run(OpInstance *op, Stream *stream)
 {
     TRY_CUDA(cuda_launch_gate(op->state, op->in[GATE_IN_X].data, op->in[GATE_IN_G].data,
@@ -87,11 +81,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
     return OK;
 }
 
-static void release(OpInstance *op)
-{
-    mem_free(op->state);
-    op->state = NULL;
-}
-
-const OpImpl cuda_gate = { prepare, bind, run, release };
-const OpImpl cuda_gate_bwd = { prepare_bwd, bind, run_bwd, release };
+const OpImpl cuda_gate = { prepare, cuda_bind_nothing, run, cuda_release_state };
+const OpImpl cuda_gate_bwd = { prepare_bwd, cuda_bind_nothing, run_bwd, cuda_release_state };

@@ -5,18 +5,15 @@
 #include "kernels/cuda/cuda.h"
 #include <inttypes.h>
 
-enum { VECTOR_BYTES = 16 };
-
 /* x: x or dx, decided */
 static Status make_shape(OpInstance *op, const OpTensor *x)
 {
     const CudaView v = cuda_view(cuda_backend(op), x);
-    const int64_t vectors = v.cp * (int64_t)dtype_bytes(v.dtype) / VECTOR_BYTES;
     AvgpoolShape *k = op->state = mem_calloc(1, sizeof *k);
     if (!k) return ERR_MEMORY;
     *k = (AvgpoolShape){ .dtype = v.dtype, .n = (int)v.n, .share = 1.0f / (float)(v.h * v.w) };
     /* one block for all the rows of an image: as if there were one multiprocessor with one block */
-    if (!row_grid_make(&k->grid, v.h * v.w, vectors, 1, 1) || v.n > INT32_MAX / 2)
+    if (!row_grid_make(&k->grid, v.h * v.w, v.vectors, 1, 1) || v.n > INT32_MAX / 2)
         return fail(ERR_USAGE,
                     "average over %" PRId64 "x%" PRId64 " pixels of %" PRId64
                     " channels: too large",
@@ -40,12 +37,6 @@ static Status prepare_bwd(OpInstance *op)
     return make_shape(op, &op->out[GLOBAL_AVGPOOL_BWD_OUT_DX]);
 }
 
-static Status bind(OpInstance *op)
-{
-    (void)op; /* addresses are read when it runs */
-    return OK;
-}
-
 static Status run(OpInstance *op, Stream *stream)
 {
     TRY_CUDA(cuda_launch_global_avgpool(op->state, op->in[GLOBAL_AVGPOOL_IN_X].data,
@@ -62,11 +53,6 @@ static Status run_bwd(OpInstance *op, Stream *stream)
     return OK;
 }
 
-static void release(OpInstance *op)
-{
-    mem_free(op->state);
-    op->state = NULL;
-}
-
-const OpImpl cuda_global_avgpool = { prepare, bind, run, release };
-const OpImpl cuda_global_avgpool_bwd = { prepare_bwd, bind, run_bwd, release };
+const OpImpl cuda_global_avgpool = { prepare, cuda_bind_nothing, run, cuda_release_state };
+const OpImpl cuda_global_avgpool_bwd = { prepare_bwd, cuda_bind_nothing, run_bwd,
+                                         cuda_release_state };

@@ -3,12 +3,6 @@
 #include "kernels/cuda/grad_norm.h"
 #include "kernels/cuda/cuda.h"
 
-static Status bind_nothing(OpInstance *op)
-{
-    (void)op; /* run() reads the slots directly */
-    return OK;
-}
-
 static Status squares_prepare(OpInstance *op)
 {
     cuda_decide_plain(&op->in[GRAD_SQUARES_IN_X]);
@@ -45,6 +39,8 @@ static Status norm_run(OpInstance *op, Stream *stream)
 }
 
 const OpImpl cuda_grad_squares = { .prepare = squares_prepare,
-                                   .bind = bind_nothing,
+                                   .bind = cuda_bind_nothing,
                                    .run = squares_run };
-const OpImpl cuda_grad_norm = { .prepare = norm_prepare, .bind = bind_nothing, .run = norm_run };
+const OpImpl cuda_grad_norm = { .prepare = norm_prepare,
+                                .bind = cuda_bind_nothing,
+                                .run = norm_run };

@@ -15,12 +15,6 @@ static Status input_prepare(OpInstance *op)
     return OK;
 }
 
-static Status input_bind(OpInstance *op)
-{
-    (void)op; /* run() reads the slots directly */
-    return OK;
-}
-
 static Status input_run(OpInstance *op, Stream *stream)
 {
     const CudaBackend *b = cuda_backend(op);
@@ -47,4 +41,4 @@ static Status input_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cuda_input = { .prepare = input_prepare, .bind = input_bind, .run = input_run };
+const OpImpl cuda_input = { .prepare = input_prepare, .bind = cuda_bind_nothing, .run = input_run };

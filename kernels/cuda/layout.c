@@ -96,6 +96,7 @@ CudaView cuda_view(const CudaBackend *b, const OpTensor *t)
     }
     v.cp = cuda_padded(b, v.c);
     v.rows = v.n * v.h * v.w;
+    v.vectors = v.cp * (int64_t)dtype_bytes(v.dtype) / 16;
     return v;
 }
 

@@ -3,12 +3,6 @@
 #include "kernels/cuda/loss_scale.h"
 #include "kernels/cuda/cuda.h"
 
-static Status bind_nothing(OpInstance *op)
-{
-    (void)op; /* run() reads the slots directly */
-    return OK;
-}
-
 static Status finite_check_prepare(OpInstance *op)
 {
     cuda_decide_plain(&op->in[FINITE_CHECK_IN_X]);
@@ -40,8 +34,8 @@ static Status loss_scale_run(OpInstance *op, Stream *stream)
 }
 
 const OpImpl cuda_finite_check = { .prepare = finite_check_prepare,
-                                   .bind = bind_nothing,
+                                   .bind = cuda_bind_nothing,
                                    .run = finite_check_run };
 const OpImpl cuda_loss_scale = { .prepare = loss_scale_prepare,
-                                 .bind = bind_nothing,
+                                 .bind = cuda_bind_nothing,
                                  .run = loss_scale_run };

@@ -47,12 +47,6 @@ static Status decide_result(const OpInstance *op, OpTensor *t, const OpTensor *m
     return fail(ERR_INTERNAL, "%s: the result is not of the first input's type", op_name(op->kind));
 }
 
-static Status bind_nothing(OpInstance *op)
-{
-    (void)op; /* run() reads the slots directly */
-    return OK;
-}
-
 static Status copy(const OpTensor *from, void *to, cudaStream_t stream)
 {
     if (to != from->data)
@@ -136,10 +130,10 @@ static Status scale_run(OpInstance *op, Stream *stream)
 }
 
 const OpImpl cuda_activation = { .prepare = activation_prepare,
-                                 .bind = bind_nothing,
+                                 .bind = cuda_bind_nothing,
                                  .run = activation_run };
 const OpImpl cuda_activation_bwd = { .prepare = activation_bwd_prepare,
-                                     .bind = bind_nothing,
+                                     .bind = cuda_bind_nothing,
                                      .run = activation_bwd_run };
-const OpImpl cuda_add = { .prepare = add_prepare, .bind = bind_nothing, .run = add_run };
-const OpImpl cuda_scale = { .prepare = scale_prepare, .bind = bind_nothing, .run = scale_run };
+const OpImpl cuda_add = { .prepare = add_prepare, .bind = cuda_bind_nothing, .run = add_run };
+const OpImpl cuda_scale = { .prepare = scale_prepare, .bind = cuda_bind_nothing, .run = scale_run };

@@ -5,16 +5,13 @@
 #include "kernels/cuda/cuda.h"
 #include <inttypes.h>
 
-enum { VECTOR_BYTES = 16 };
-
 /* x (or dx) and y (or dy) are decided. */
 static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *y)
 {
     const Pool2dAttr *a = op->attr;
     const CudaView vx = cuda_view(cuda_backend(op), x), vy = cuda_view(cuda_backend(op), y);
-    const int64_t vectors = vx.cp * (int64_t)dtype_bytes(vx.dtype) / VECTOR_BYTES;
     const int64_t most = vx.h * vx.w > vy.h * vy.w ? vx.h * vx.w : vy.h * vy.w;
-    if (most > INT32_MAX / 2 / vectors || vx.n > INT32_MAX / 2)
+    if (most > INT32_MAX / 2 / vx.vectors || vx.n > INT32_MAX / 2)
         return fail(ERR_USAGE,
                     "pooling of %" PRId64 "x%" PRId64 " pixels of %" PRId64 " channels: too large",
                     vx.h, vx.w, vx.c);
@@ -24,7 +21,7 @@ static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *y)
                         .kind = a->kind,
                         .n = (int)vx.n,
                         .c = (int)vx.c,
-                        .vectors = (int)vectors,
+                        .vectors = (int)vx.vectors,
                         .h = (int)vx.h,
                         .w = (int)vx.w,
                         .p = (int)vy.h,
@@ -36,7 +33,7 @@ static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *y)
                         .pad_h = a->pad_h,
                         .pad_w = a->pad_w,
                         .share = 1.0f / (float)(a->kernel_h * a->kernel_w),
-                        .by_vectors = fast_div_make((uint32_t)vectors),
+                        .by_vectors = fast_div_make((uint32_t)vx.vectors),
                         .by_w = fast_div_make((uint32_t)vx.w),
                         .by_q = fast_div_make((uint32_t)vy.w),
                         .by_stride_h = fast_div_make((uint32_t)a->stride_h),
@@ -66,12 +63,6 @@ static Status prepare_bwd(OpInstance *op)
     return make_shape(op, dx, dy);
 }
 
-static Status bind(OpInstance *op)
-{
-    (void)op; /* addresses are read when it runs */
-    return OK;
-}
-
 static Status run(OpInstance *op, Stream *stream)
 {
     uint8_t *index = op->out[POOL_OUT_INDEX].desc.rank != 0 ? op->out[POOL_OUT_INDEX].data : NULL;
@@ -89,11 +80,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
     return OK;
 }
 
-static void release(OpInstance *op)
-{
-    mem_free(op->state);
-    op->state = NULL;
-}
-
-const OpImpl cuda_pool2d = { prepare, bind, run, release };
-const OpImpl cuda_pool2d_bwd = { prepare_bwd, bind, run_bwd, release };
+const OpImpl cuda_pool2d = { prepare, cuda_bind_nothing, run, cuda_release_state };
+const OpImpl cuda_pool2d_bwd = { prepare_bwd, cuda_bind_nothing, run_bwd, cuda_release_state };

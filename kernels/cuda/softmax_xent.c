@@ -22,12 +22,6 @@ static Status softmax_xent_prepare(OpInstance *op)
     return OK;
 }
 
-static Status softmax_xent_bind(OpInstance *op)
-{
-    (void)op; /* run() reads the slots directly */
-    return OK;
-}
-
 static Status softmax_xent_run(OpInstance *op, Stream *stream)
 {
     const XentAttr *attr = op->attr;
@@ -55,5 +49,5 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
 }
 
 const OpImpl cuda_softmax_xent = { .prepare = softmax_xent_prepare,
-                                   .bind = softmax_xent_bind,
+                                   .bind = cuda_bind_nothing,
                                    .run = softmax_xent_run };

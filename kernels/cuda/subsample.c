@@ -5,8 +5,6 @@
 #include "kernels/cuda/cuda.h"
 #include <inttypes.h>
 
-enum { VECTOR_BYTES = 16 };
-
 /* Both kinds have one input and one output, in slot 0. */
 static Status prepare_pair(OpInstance *op, const OpTensor *large, const OpTensor *small)
 {
@@ -14,7 +12,7 @@ static Status prepare_pair(OpInstance *op, const OpTensor *large, const OpTensor
     cuda_decide_activation(cuda_backend(op), &op->in[0]);
     cuda_decide_activation(cuda_backend(op), &op->out[0]);
     const CudaView l = cuda_view(cuda_backend(op), large), s = cuda_view(cuda_backend(op), small);
-    const int64_t element = (int64_t)dtype_bytes(l.dtype), most = l.cp > s.cp ? l.cp : s.cp;
+    const int64_t most = l.cp > s.cp ? l.cp : s.cp;
     if (l.h * l.w > INT32_MAX / 2 / most || l.n > INT32_MAX / 2)
         return fail(ERR_USAGE,
                     "subsampling of %" PRId64 "x%" PRId64 " pixels of %" PRId64
@@ -28,9 +26,9 @@ static Status prepare_pair(OpInstance *op, const OpTensor *large, const OpTensor
                            .p = (int)s.h,
                            .q = (int)s.w,
                            .stride = a->stride,
-                           .large_vectors = (int)(l.cp * element / VECTOR_BYTES),
-                           .small_vectors = (int)(s.cp * element / VECTOR_BYTES),
-                           .channel_bytes = (int)(l.c * element) };
+                           .large_vectors = (int)l.vectors,
+                           .small_vectors = (int)s.vectors,
+                           .channel_bytes = (int)(l.c * (int64_t)dtype_bytes(l.dtype)) };
     k->by_large_vectors = fast_div_make((uint32_t)k->large_vectors);
     k->by_small_vectors = fast_div_make((uint32_t)k->small_vectors);
     k->by_w = fast_div_make((uint32_t)k->w);
@@ -50,12 +48,6 @@ static Status prepare_bwd(OpInstance *op)
     return prepare_pair(op, &op->out[SUBSAMPLE_BWD_OUT_DX], &op->in[SUBSAMPLE_BWD_IN_DY]);
 }
 
-static Status bind(OpInstance *op)
-{
-    (void)op; /* addresses are read when it runs */
-    return OK;
-}
-
 static Status run(OpInstance *op, Stream *stream)
 {
     TRY_CUDA(cuda_launch_subsample(op->state, op->in[SUBSAMPLE_IN_X].data,
@@ -70,11 +62,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
     return OK;
 }
 
-static void release(OpInstance *op)
-{
-    mem_free(op->state);
-    op->state = NULL;
-}
-
-const OpImpl cuda_subsample = { prepare, bind, run, release };
-const OpImpl cuda_subsample_bwd = { prepare_bwd, bind, run_bwd, release };
+const OpImpl cuda_subsample = { prepare, cuda_bind_nothing, run, cuda_release_state };
+const OpImpl cuda_subsample_bwd = { prepare_bwd, cuda_bind_nothing, run_bwd, cuda_release_state };
