@@ -11,6 +11,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

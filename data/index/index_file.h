@@ -1,7 +1,7 @@
 /* index_file.h - indexes kept in files, so that only the first start on a dataset scans it. */
 #ifndef CONVOY_DATA_INDEX_INDEX_FILE_H
 #define CONVOY_DATA_INDEX_INDEX_FILE_H
-#include "data/index/index_build.h"
+#include "data/index/scan.h"
 
 /* Where the index of the dataset at root (absolute) is kept. place: a folder, in which the name is
  * made from root and format; or a file, told by ending in .index. mem_free. NULL when out of

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
+#include "data/index/index_build.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,16 @@
-/* scan.h - what lies in an ImageFolder tree. */
+/* scan.h - what a scan is asked for, and the scan of an ImageFolder tree. */
 #ifndef CONVOY_DATA_INDEX_SCAN_H
 #define CONVOY_DATA_INDEX_SCAN_H
-#include "data/index/index_build.h"
+#include "data/data.h"
+#include "data/index/index.h"
+
+typedef struct ScanOptions { /* of SourceKind.scan */
+    const char *path;        /* as the user wrote it, for messages */
+    const char *root;        /* the same, absolute: kept in the index */
+    const char *format;      /* kept in the index */
+    DataRole role;
+    int threads;
+} ScanOptions;
 
 /* Scans the tree as torchvision's ImageFolder does (order, extensions, symlinks: see scan.c).
  * ERR_DATA names the folder at fault. */

@@ -16,6 +16,7 @@
 #include "data/decode/decoder.h"
 #include "data/decode/recode_jpeg.h"
 #include "data/decode/seek_index.h"
+#include "data/index/index_build.h"
 #include "data/index/index_file.h"
 #include "data/load/dataset_internal.h"
 #include "data/source/shard.h"

@@ -2,6 +2,7 @@
 #include "data/source/packed_files.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "data/source/class_names.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -89,7 +90,7 @@ Status packed_files_names(PackedFilesNames *out, const char *folder, int classes
 {
     *out = (PackedFilesNames){ 0 };
     int given = 0;
-    TRY(index_build_read_names(folder, CLASSES_FILE, &out->file, &given));
+    TRY(class_names_read(folder, CLASSES_FILE, &out->file, &given));
     out->given = given > 0;
     out->classes = given > classes ? given : classes;
     Status status = OK;

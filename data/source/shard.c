@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/parallel.h"
+#include "data/index/index_build.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

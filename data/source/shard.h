@@ -10,7 +10,7 @@
  * of the dataset that was packed: shard k of S holds samples kN/S .. (k+1)N/S. */
 #ifndef CONVOY_DATA_SOURCE_SHARD_H
 #define CONVOY_DATA_SOURCE_SHARD_H
-#include "data/index/index_build.h"
+#include "data/index/scan.h"
 
 #define SHARD_INDEX_FILE "dataset.index"
 #define SHARD_FORMAT     "shards"

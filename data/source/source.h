@@ -13,7 +13,7 @@
 #ifndef CONVOY_DATA_SOURCE_SOURCE_H
 #define CONVOY_DATA_SOURCE_SOURCE_H
 #include "data/decode/image.h"
-#include "data/index/index_build.h"
+#include "data/index/scan.h"
 #include "data/options.h"
 #include <stdbool.h>
 

@@ -7,6 +7,7 @@
  * beside them; without it classes are numbers. */
 #include "base/fs.h"
 #include "base/mem.h"
+#include "data/source/class_names.h"
 #include "data/source/source.h"
 #include <stdio.h>
 #include <string.h>
@@ -114,7 +115,7 @@ static Status read_one(CifarSource *s, const char *folder, int file)
 static Status name_classes(CifarSource *s, const char *folder)
 {
     int given = 0, classes = s->cifar->classes;
-    TRY(index_build_read_names(folder, s->cifar->names, &s->names, &given));
+    TRY(class_names_read(folder, s->cifar->names, &s->names, &given));
     if (s->names && given != classes)
         return fail(ERR_DATA, "%s/%s: %d names for %d classes", folder, s->cifar->names, given,
                     classes);

@@ -13,6 +13,7 @@
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "base/parallel.h"
+#include "data/index/index_build.h"
 #include "data/source/packed_files.h"
 #include "data/source/source_packed.h"
 #include "data/source/tfrecord.h"

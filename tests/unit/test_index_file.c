@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "base/str.h"
+#include "data/index/index_build.h"
 #include "data/index/index_file.h"
 #include "data/index/scan.h"
 #include "data/load/dataset.h"
