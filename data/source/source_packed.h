@@ -12,4 +12,10 @@ Status source_packed_read(const Source *s, int64_t id, int image_size, ByteBuf *
 void source_packed_describe(const Source *s, int64_t id, char *out, size_t bytes);
 void source_packed_forget(const Source *s, int64_t id, bool *gone);
 void source_packed_close(Source *s);
+
+/* From the index on: the same in the SourceKind of each. */
+#define SOURCE_PACKED_FROM_INDEX                                                                   \
+    .open = source_packed_open, .read = source_packed_read, .bytes = source_index_bytes,           \
+    .label = source_index_label, .describe = source_packed_describe,                               \
+    .forget = source_packed_forget, .close = source_packed_close
 #endif

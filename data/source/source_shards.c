@@ -61,11 +61,5 @@ const SourceKind source_shards = {
     .probe = shards_probe,
     .scan = shards_scan,
     .scan_is_cheap = true,
-    .open = source_packed_open,
-    .read = source_packed_read,
-    .bytes = source_index_bytes,
-    .label = source_index_label,
-    .describe = source_packed_describe,
-    .forget = source_packed_forget,
-    .close = source_packed_close,
+    SOURCE_PACKED_FROM_INDEX,
 };

@@ -12,9 +12,7 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/parallel.h"
-#include "data/index/index_build.h"
-#include "data/source/packed_files.h"
+#include "data/source/packed_scan.h"
 #include "data/source/source_packed.h"
 #include "data/source/tar.h"
 #include <stdio.h>
@@ -22,14 +20,13 @@
 #include <string.h>
 #include <strings.h>
 
-#define MAX_CLASSES 1000000
 #define NO_LABEL    UINT32_MAX
 #define LABEL_BYTES 32
 #define PIECE_BYTES ((size_t)64 << 10)
 
 typedef struct TarScan { /* of one file */
     TarReader reader;
-    IndexPiece piece;
+    IndexPiece *piece;
     StrBuf key, path;     /* of the sample being collected; path of its image */
     IndexEntry entry;     /* of the sample being collected */
     bool open, has_image; /* something is being collected */
@@ -37,11 +34,6 @@ typedef struct TarScan { /* of one file */
     StrBuf first_unlabelled, first_imageless;
     uint8_t buffer[PIECE_BYTES];
 } TarScan;
-
-typedef struct WebScan {
-    const PackedFiles *files;
-    TarScan **tars; /* [files] */
-} WebScan;
 
 static bool is_tar(const char *name)
 {
@@ -68,7 +60,7 @@ static Status close_sample(TarScan *t)
     if (!t->has_image) return note(&t->first_imageless, &t->imageless, &t->key);
     if (t->entry.label == NO_LABEL) TRY(note(&t->first_unlabelled, &t->unlabelled, &t->path));
     else t->labelled++;
-    return index_piece_add(&t->piece, NULL, t->path.text, &t->entry);
+    return index_piece_add(t->piece, NULL, t->path.text, &t->entry);
 }
 
 static Status open_sample(TarScan *t, const char *path, size_t key_bytes)
@@ -109,7 +101,8 @@ static Status take_label(TarScan *t, const TarMember *m)
     char text[LABEL_BYTES + 1] = { 0 };
     int64_t label = -1;
     if (m->bytes <= LABEL_BYTES) TRY(tar_read(&t->reader, text, (size_t)m->bytes));
-    if (m->bytes > LABEL_BYTES || !str_to_i64(text, &label) || label < 0 || label >= MAX_CLASSES)
+    if (m->bytes > LABEL_BYTES || !str_to_i64(text, &label) || label < 0 ||
+        label >= PACKED_SCAN_MAX_CLASSES)
         return fail(ERR_DATA, "%s: not a label: %.32s", m->path, text);
     t->entry.label = (uint32_t)label;
     return OK;
@@ -138,42 +131,25 @@ static Status scan_members(TarScan *t)
     }
 }
 
-static Status scan_stream(TarScan *t, const char *name, ByteStream *s)
+static Status read_tar(PackedScan *scan, int64_t file, ByteStream *s)
 {
+    TarScan *t = scan->found[file];
     t->reader.stream = s;
-    TRY(index_piece_stamp(&t->piece, name, byte_stream_mtime_ns(s), byte_stream_bytes(s)));
+    t->piece = &scan->pieces[file];
     Status status = scan_members(t);
     tar_free(&t->reader);
-    return status;
-}
-
-static Status scan_file(void *cookie, int64_t file)
-{
-    WebScan *scan = cookie;
-    ByteStream *s = NULL;
-    StrBuf path = { 0 };
-    str_printf(&path, "%s/%s", scan->files->folder, scan->files->names[file]);
-    Status status =
-        path.failed || !(scan->tars[file] = mem_calloc(1, sizeof(TarScan))) ? ERR_MEMORY : OK;
-    if (status == OK) status = byte_stream_open(&s, path.text);
-    if (s) {
-        status = scan_stream(scan->tars[file], scan->files->names[file], s);
-        if (status != OK && status != ERR_MEMORY) fail_note(status, "%s", path.text);
-    }
-    byte_stream_close(s);
-    str_free(&path);
     return status;
 }
 
 /* ---- classes by folder ---- */
 
 /* The folder part that all paths share, with its slash. */
-static size_t common_folder(const WebScan *scan)
+static size_t common_folder(const PackedScan *scan)
 {
     const char *first = NULL;
     size_t common = 0;
-    for (int64_t f = 0; f < scan->files->count; f++) {
-        const IndexPiece *p = &scan->tars[f]->piece;
+    for (int64_t f = 0; f < scan->files.count; f++) {
+        const IndexPiece *p = &scan->pieces[f];
         for (size_t i = 0; i < p->count; i++) {
             const char *path = index_piece_path(p, i), *slash = strrchr(path, '/');
             size_t folder = slash ? (size_t)(slash - path) + 1 : 0, n = 0;
@@ -188,9 +164,9 @@ static size_t common_folder(const WebScan *scan)
     }
     /* An image right in it: then its last part is a class. */
     bool flat = false;
-    for (int64_t f = 0; common > 0 && f < scan->files->count; f++)
-        for (size_t i = 0; i < scan->tars[f]->piece.count; i++)
-            flat |= strchr(index_piece_path(&scan->tars[f]->piece, i) + common, '/') == NULL;
+    for (int64_t f = 0; common > 0 && f < scan->files.count; f++)
+        for (size_t i = 0; i < scan->pieces[f].count; i++)
+            flat |= strchr(index_piece_path(&scan->pieces[f], i) + common, '/') == NULL;
     while (flat && --common > 0 && first[common - 1] != '/') {
     }
     return common;
@@ -203,12 +179,12 @@ static int by_text(const void *a, const void *b)
 
 /* Cuts each path to what lies below the common folder; its first part is the class's name,
  * collected in names. */
-static Status collect_folders(WebScan *scan, StrBuf *names, size_t *count)
+static Status collect_folders(PackedScan *scan, StrBuf *names, size_t *count)
 {
     size_t prefix = common_folder(scan);
     char last[1024] = "";
-    for (int64_t f = 0; f < scan->files->count; f++) {
-        IndexPiece *p = &scan->tars[f]->piece;
+    for (int64_t f = 0; f < scan->files.count; f++) {
+        IndexPiece *p = &scan->pieces[f];
         for (size_t i = 0; i < p->count; i++) {
             p->entries[i].path_at += prefix;
             const char *path = index_piece_path(p, i), *slash = strchr(path, '/');
@@ -216,7 +192,7 @@ static Status collect_folders(WebScan *scan, StrBuf *names, size_t *count)
             if (n == 0 || n >= sizeof last)
                 return fail(ERR_DATA,
                             "%s/%s: %s: no .cls beside it, and no folder to take its class from",
-                            scan->files->folder, scan->files->names[f], path);
+                            scan->files.folder, scan->files.names[f], path);
             /* most follow one of their class */
             if (strncmp(last, path, n) == 0 && last[n] == '\0') continue;
             memcpy(last, path, n);
@@ -228,12 +204,12 @@ static Status collect_folders(WebScan *scan, StrBuf *names, size_t *count)
     return names->failed ? fail(ERR_MEMORY, "out of memory while listing classes") : OK;
 }
 
-static void label_by_folder(const WebScan *scan, const char *const *names, size_t count)
+static void label_by_folder(const PackedScan *scan, const char *const *names, size_t count)
 {
     char name[1024];
     const char *key = name;
-    for (int64_t f = 0; f < scan->files->count; f++) {
-        IndexPiece *p = &scan->tars[f]->piece;
+    for (int64_t f = 0; f < scan->files.count; f++) {
+        IndexPiece *p = &scan->pieces[f];
         for (size_t i = 0; i < p->count; i++) {
             const char *path = index_piece_path(p, i);
             snprintf(name, sizeof name, "%.*s", (int)strcspn(path, "/"), path);
@@ -245,7 +221,7 @@ static void label_by_folder(const WebScan *scan, const char *const *names, size_
 }
 
 /* *names: a block of pointers into text, sorted, each name once. */
-static Status find_folders(WebScan *scan, StrBuf *text, const char ***names, int *classes)
+static Status find_folders(PackedScan *scan, StrBuf *text, const char ***names, int *classes)
 {
     size_t count = 0, unique = 0;
     TRY(collect_folders(scan, text, &count));
@@ -257,8 +233,9 @@ static Status find_folders(WebScan *scan, StrBuf *text, const char ***names, int
     for (size_t i = 0; i < count; i++)
         if (unique == 0 || strcmp(list[unique - 1], list[i]) != 0) list[unique++] = list[i];
     *names = list;
-    if (unique > MAX_CLASSES)
-        return fail(ERR_DATA, "%s: more than %d classes", scan->files->folder, MAX_CLASSES);
+    if (unique > PACKED_SCAN_MAX_CLASSES)
+        return fail(ERR_DATA, "%s: more than %d classes", scan->files.folder,
+                    PACKED_SCAN_MAX_CLASSES);
     *classes = (int)unique;
     label_by_folder(scan, list, unique);
     return OK;
@@ -266,59 +243,34 @@ static Status find_folders(WebScan *scan, StrBuf *text, const char ***names, int
 
 /* ---- assembly ---- */
 
-static Status assemble_named(Index **out, const WebScan *scan, const ScanOptions *o,
-                             const char *const *names, int classes, bool named)
+static Status assemble_by_label(Index **out, const PackedScan *scan, const ScanOptions *o)
 {
-    size_t n = (size_t)scan->files->count;
-    IndexPiece *pieces = mem_alloc(n * sizeof *pieces);
-    if (!pieces) return ERR_MEMORY;
-    for (size_t f = 0; f < n; f++) pieces[f] = scan->tars[f]->piece; /* shares its memory */
-    IndexParts parts = { .format = o->format,
-                         .root = o->root,
-                         .class_names = names,
-                         .classes = classes,
-                         .flags = INDEX_PACKED | (named ? INDEX_NAMED : 0),
-                         .pieces = pieces,
-                         .piece_count = n };
-    Status status = index_build(out, &parts);
-    mem_free(pieces);
-    return status;
-}
-
-static Status assemble_by_label(Index **out, const WebScan *scan, const ScanOptions *o)
-{
-    uint32_t highest = 0;
-    for (int64_t f = 0; f < scan->files->count; f++) {
-        const IndexPiece *p = &scan->tars[f]->piece;
-        for (size_t i = 0; i < p->count; i++)
-            if (p->entries[i].label > highest) highest = p->entries[i].label;
-    }
     PackedFilesNames names;
-    TRY(packed_files_names(&names, scan->files->folder, (int)highest + 1, o->path));
+    TRY(packed_files_names(&names, scan->files.folder, packed_scan_classes(scan), o->path));
     packed_files_number_rest(&names);
-    Status status = assemble_named(out, scan, o, names.names, names.classes, names.given);
+    Status status = packed_scan_build(out, scan, o, names.names, names.classes, names.given);
     packed_files_names_free(&names);
     return status;
 }
 
-static Status assemble_by_folder(Index **out, WebScan *scan, const ScanOptions *o)
+static Status assemble_by_folder(Index **out, PackedScan *scan, const ScanOptions *o)
 {
     StrBuf text = { 0 };
     const char **names = NULL;
     int classes = 0;
     Status status = find_folders(scan, &text, &names, &classes);
-    if (status == OK) status = assemble_named(out, scan, o, names, classes, true);
+    if (status == OK) status = packed_scan_build(out, scan, o, names, classes, true);
     mem_free((void *)names);
     str_free(&text);
     return status;
 }
 
-static Status assemble(Index **out, WebScan *scan, const ScanOptions *o)
+static Status assemble(Index **out, PackedScan *scan, const ScanOptions *o)
 {
     int64_t labelled = 0, imageless = 0;
     const TarScan *unlabelled = NULL, *without_image = NULL;
-    for (int64_t f = 0; f < scan->files->count; f++) {
-        const TarScan *t = scan->tars[f];
+    for (int64_t f = 0; f < scan->files.count; f++) {
+        const TarScan *t = scan->found[f];
         labelled += t->labelled;
         imageless += t->imageless;
         if (t->unlabelled && !unlabelled) unlabelled = t;
@@ -335,30 +287,23 @@ static Status assemble(Index **out, WebScan *scan, const ScanOptions *o)
     return labelled > 0 ? assemble_by_label(out, scan, o) : assemble_by_folder(out, scan, o);
 }
 
-static void tar_scan_free(TarScan *t)
+static void free_strings(TarScan *t)
 {
     if (!t) return;
-    index_piece_free(&t->piece);
     str_free(&t->key);
     str_free(&t->path);
     str_free(&t->first_unlabelled);
     str_free(&t->first_imageless);
-    mem_free(t);
 }
 
 static Status webdataset_scan(Index **out, const ScanOptions *o)
 {
-    PackedFiles files;
+    PackedScan scan = { .found_bytes = sizeof(TarScan), .read = read_tar };
     *out = NULL;
-    TRY(packed_files_list(&files, o->path, o->role, is_tar));
-    WebScan scan = { .files = &files, .tars = mem_calloc((size_t)files.count, sizeof *scan.tars) };
-    Status status = scan.tars ? OK : ERR_MEMORY;
-    if (files.count == 0) status = packed_files_none(o->path, ".tar file");
-    if (status == OK) status = parallel_run(o->threads, files.count, "scan", scan_file, &scan);
+    Status status = packed_scan_run(&scan, o, is_tar, ".tar file");
     if (status == OK) status = assemble(out, &scan, o);
-    for (int64_t f = 0; scan.tars && f < files.count; f++) tar_scan_free(scan.tars[f]);
-    mem_free(scan.tars);
-    packed_files_free(&files);
+    for (int64_t f = 0; scan.found && f < scan.files.count; f++) free_strings(scan.found[f]);
+    packed_scan_free(&scan);
     return status;
 }
 
@@ -367,11 +312,5 @@ const SourceKind source_webdataset = {
     .probe = webdataset_probe,
     .scan = webdataset_scan,
     .scan_by_role = true,
-    .open = source_packed_open,
-    .read = source_packed_read,
-    .bytes = source_index_bytes,
-    .label = source_index_label,
-    .describe = source_packed_describe,
-    .forget = source_packed_forget,
-    .close = source_packed_close,
+    SOURCE_PACKED_FROM_INDEX,
 };

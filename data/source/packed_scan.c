@@ -1,0 +1,76 @@
+/* packed_scan.c - see packed_scan.h. */
+#include "data/source/packed_scan.h"
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "data/index/index_build.h"
+
+static Status read_stream(PackedScan *scan, int64_t file, ByteStream *s)
+{
+    TRY(index_piece_stamp(&scan->pieces[file], scan->files.names[file], byte_stream_mtime_ns(s),
+                          byte_stream_bytes(s)));
+    return scan->read(scan, file, s);
+}
+
+static Status read_file(void *cookie, int64_t file)
+{
+    PackedScan *scan = cookie;
+    ByteStream *s = NULL;
+    StrBuf path = { 0 };
+    str_printf(&path, "%s/%s", scan->files.folder, scan->files.names[file]);
+    scan->found[file] = mem_calloc(1, scan->found_bytes);
+    Status status = path.failed || !scan->found[file] ? ERR_MEMORY : OK;
+    if (status == OK) status = byte_stream_open(&s, path.text);
+    if (s) {
+        status = read_stream(scan, file, s);
+        if (status != OK && status != ERR_MEMORY) fail_note(status, "%s", path.text);
+    }
+    byte_stream_close(s);
+    str_free(&path);
+    return status;
+}
+
+Status packed_scan_run(PackedScan *scan, const ScanOptions *o, bool (*is_one)(const char *name),
+                       const char *what)
+{
+    TRY(packed_files_list(&scan->files, o->path, o->role, is_one));
+    size_t n = (size_t)scan->files.count;
+    if (n == 0) return packed_files_none(o->path, what);
+    scan->pieces = mem_calloc(n, sizeof *scan->pieces);
+    scan->found = mem_calloc(n, sizeof *scan->found);
+    if (!scan->pieces || !scan->found) return ERR_MEMORY;
+    return parallel_run(o->threads, scan->files.count, "scan", read_file, scan);
+}
+
+int packed_scan_classes(const PackedScan *scan)
+{
+    uint32_t highest = 0;
+    for (int64_t f = 0; f < scan->files.count; f++)
+        for (size_t i = 0; i < scan->pieces[f].count; i++)
+            if (scan->pieces[f].entries[i].label > highest)
+                highest = scan->pieces[f].entries[i].label;
+    return (int)highest + 1;
+}
+
+Status packed_scan_build(Index **out, const PackedScan *scan, const ScanOptions *o,
+                         const char *const *names, int classes, bool named)
+{
+    IndexParts parts = { .format = o->format,
+                         .root = o->root,
+                         .class_names = names,
+                         .classes = classes,
+                         .flags = INDEX_PACKED | (named ? INDEX_NAMED : 0),
+                         .pieces = scan->pieces,
+                         .piece_count = (size_t)scan->files.count };
+    return index_build(out, &parts);
+}
+
+void packed_scan_free(PackedScan *scan)
+{
+    for (int64_t f = 0; f < scan->files.count; f++) {
+        if (scan->pieces) index_piece_free(&scan->pieces[f]);
+        if (scan->found) mem_free(scan->found[f]);
+    }
+    mem_free(scan->pieces);
+    mem_free((void *)scan->found);
+    packed_files_free(&scan->files);
+}
