@@ -14,8 +14,7 @@
 
 /* ---- buffer ---- */
 
-/* Makes room for n more bytes and the NUL. */
-static bool reserve(StrBuf *b, size_t n)
+bool str_reserve(StrBuf *b, size_t n)
 {
     size_t need;
     if (b->failed) return false;
@@ -38,7 +37,7 @@ static bool reserve(StrBuf *b, size_t n)
 
 void str_add_n(StrBuf *b, const char *s, size_t n)
 {
-    if (!reserve(b, n)) return;
+    if (!str_reserve(b, n)) return;
     memcpy(b->text + b->length, s, n);
     b->length += n;
     b->text[b->length] = '\0';
@@ -56,7 +55,7 @@ void str_printf(StrBuf *b, const char *format, ...)
     int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
     ASSERT(n >= 0);
-    if (!reserve(b, (size_t)n)) return;
+    if (!str_reserve(b, (size_t)n)) return;
     va_start(args, format);
     vsnprintf(b->text + b->length, (size_t)n + 1, format, args);
     va_end(args);

@@ -15,7 +15,8 @@ typedef struct StrBuf {
 void str_add(StrBuf *b, const char *s);
 void str_add_n(StrBuf *b, const char *s, size_t n);
 void str_printf(StrBuf *b, const char *format, ...) PRINTF_LIKE(2, 3);
-void str_clear(StrBuf *b); /* length 0, keeps the memory */
+bool str_reserve(StrBuf *b, size_t n); /* room for n more bytes; false: failed */
+void str_clear(StrBuf *b);             /* length 0, keeps the memory */
 void str_free(StrBuf *b);
 
 /* The whole of s must be a number (surrounding blanks allowed), in range of the type; else false

@@ -1,6 +1,7 @@
 /* seek_index.c - the bytes of a seek index, written and read. What they mean: seek_index.h. */
 #include "data/decode/seek_index.h"
 #include "base/crc32c.h"
+#include "base/wire.h"
 #include <string.h>
 
 #define MAGIC        0x31584b53u /* "SKX1" */
@@ -8,18 +9,6 @@
 #define ROW_BYTES    4
 #define ENTRY_BYTES  10
 #define CHECKED_FROM 8 /* what the index's own checksum covers */
-
-static void put(uint8_t *p, uint32_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++) p[i] = (uint8_t)(value >> 8 * i);
-}
-
-static uint32_t get(const uint8_t *p, int bytes)
-{
-    uint32_t value = 0;
-    for (int i = 0; i < bytes; i++) value |= (uint32_t)p[i] << 8 * i;
-    return value;
-}
 
 static int entries_of_row(int columns, int step)
 {
@@ -47,21 +36,22 @@ static const uint8_t *entry_at(const SeekIndex *s, const uint8_t *entries, int r
 bool seek_index_view(SeekIndex *out, const uint8_t *index, size_t bytes, const uint8_t *file,
                      size_t size)
 {
-    if (!index || bytes < HEADER_BYTES || get(index, 4) != MAGIC || get(index + 8, 4) != size)
+    if (!index || bytes < HEADER_BYTES || wire_load(index, 4) != MAGIC ||
+        wire_load(index + 8, 4) != size)
         return false;
-    SeekIndex s = { .columns = (int)get(index + 16, 2),
-                    .rows = (int)get(index + 18, 2),
-                    .step = (int)get(index + 20, 2),
-                    .components = (int)get(index + 22, 2) };
+    SeekIndex s = { .columns = (int)wire_load(index + 16, 2),
+                    .rows = (int)wire_load(index + 18, 2),
+                    .step = (int)wire_load(index + 20, 2),
+                    .components = (int)wire_load(index + 22, 2) };
     if (s.columns == 0 || s.rows == 0 || s.step == 0 ||
         bytes != seek_index_bytes(s.columns, s.rows, s.step))
         return false;
     s.per_row = entries_of_row(s.columns, s.step);
     s.row = index + HEADER_BYTES;
     s.entries = s.row + (size_t)s.rows * ROW_BYTES;
-    if (get(index + 4, 4) != crc32c_update(0, index + CHECKED_FROM, bytes - CHECKED_FROM))
+    if (wire_load(index + 4, 4) != crc32c_update(0, index + CHECKED_FROM, bytes - CHECKED_FROM))
         return false;
-    if (get(index + 12, 4) != crc32c_update(0, file, size)) return false;
+    if (wire_load(index + 12, 4) != crc32c_update(0, file, size)) return false;
     *out = s;
     return true;
 }
@@ -69,33 +59,33 @@ bool seek_index_view(SeekIndex *out, const uint8_t *index, size_t bytes, const u
 SeekEntry seek_index_entry(const SeekIndex *s, int row, int entry)
 {
     const uint8_t *p = entry_at(s, s->entries, row, entry);
-    SeekEntry e = { .bits = get(p, 4) };
-    for (int i = 0; i < 3; i++) e.dc[i] = (int16_t)get(p + 4 + 2 * i, 2);
+    SeekEntry e = { .bits = wire_load(p, 4) };
+    for (int i = 0; i < 3; i++) e.dc[i] = (int16_t)wire_load(p + 4 + 2 * i, 2);
     return e;
 }
 
 uint32_t seek_index_stuffed(const SeekIndex *s, int row)
 {
-    return get(row_at(s, s->row, row), 4);
+    return wire_load(row_at(s, s->row, row), 4);
 }
 
 void seek_index_put_header(uint8_t *index, size_t bytes, const SeekIndex *shape,
                            uint32_t file_bytes, uint32_t crc)
 {
-    put(index, MAGIC, 4);
-    put(index + 8, file_bytes, 4);
-    put(index + 12, crc, 4);
-    put(index + 16, (uint32_t)shape->columns, 2);
-    put(index + 18, (uint32_t)shape->rows, 2);
-    put(index + 20, (uint32_t)shape->step, 2);
-    put(index + 22, (uint32_t)shape->components, 2);
-    put(index + 4, crc32c_update(0, index + CHECKED_FROM, bytes - CHECKED_FROM), 4);
+    wire_store(index, MAGIC, 4);
+    wire_store(index + 8, file_bytes, 4);
+    wire_store(index + 12, crc, 4);
+    wire_store(index + 16, (uint32_t)shape->columns, 2);
+    wire_store(index + 18, (uint32_t)shape->rows, 2);
+    wire_store(index + 20, (uint32_t)shape->step, 2);
+    wire_store(index + 22, (uint32_t)shape->components, 2);
+    wire_store(index + 4, crc32c_update(0, index + CHECKED_FROM, bytes - CHECKED_FROM), 4);
 }
 
 void seek_index_put_row(uint8_t *index, const SeekIndex *shape, int row, uint32_t stuffed)
 {
     ASSERT(row >= 0 && row < shape->rows);
-    put(index + HEADER_BYTES + (size_t)row * ROW_BYTES, stuffed, 4);
+    wire_store(index + HEADER_BYTES + (size_t)row * ROW_BYTES, stuffed, 4);
 }
 
 void seek_index_put_entry(uint8_t *index, const SeekIndex *shape, int row, int entry,
@@ -103,6 +93,6 @@ void seek_index_put_entry(uint8_t *index, const SeekIndex *shape, int row, int e
 {
     uint8_t *p = index + HEADER_BYTES + (size_t)shape->rows * ROW_BYTES +
                  ((size_t)row * (size_t)shape->per_row + (size_t)entry) * ENTRY_BYTES;
-    put(p, value->bits, 4);
-    for (int i = 0; i < 3; i++) put(p + 4 + 2 * i, (uint32_t)value->dc[i], 2);
+    wire_store(p, value->bits, 4);
+    for (int i = 0; i < 3; i++) wire_store(p + 4 + 2 * i, (uint32_t)value->dc[i], 2);
 }

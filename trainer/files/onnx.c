@@ -9,7 +9,7 @@
 #include "trainer/files/onnx.h"
 #include "base/fs.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/wire.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -38,58 +38,10 @@ enum { ELEMENT_F32 = 1, ELEMENT_I64 = 7 };
 enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE = 2 };
 enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_PARAM = 2 };
 
-/* ---- wire format ---- */
-
-enum { WIRE_VARINT = 0, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
-
-static void put_varint(StrBuf *out, uint64_t value)
-{
-    char bytes[10];
-    size_t count = 0;
-    do {
-        bytes[count] = (char)((value & 127) | (value > 127 ? 128 : 0));
-        count++;
-        value >>= 7;
-    } while (value);
-    str_add_n(out, bytes, count);
-}
-
-static void put_key(StrBuf *out, int field, int wire)
-{
-    put_varint(out, (uint64_t)field << 3 | (uint64_t)wire);
-}
-
-static void put_int(StrBuf *out, int field, int64_t value)
-{
-    put_key(out, field, WIRE_VARINT);
-    put_varint(out, (uint64_t)value);
-}
-
-static void put_float(StrBuf *out, int field, float value)
-{
-    char bytes[sizeof value];
-    memcpy(bytes, &value, sizeof value);
-    put_key(out, field, WIRE_FIXED32);
-    str_add_n(out, bytes, sizeof bytes);
-}
-
-static void put_bytes(StrBuf *out, int field, const void *data, size_t bytes)
-{
-    put_key(out, field, WIRE_BYTES);
-    put_varint(out, bytes);
-    str_add_n(out, data, bytes);
-}
-
-static void put_text(StrBuf *out, int field, const char *text)
-{
-    put_bytes(out, field, text, strlen(text));
-}
-
 /* Adds a finished message and frees it. */
 static void put_message(StrBuf *out, int field, StrBuf *message)
 {
-    if (message->failed) out->failed = true;
-    put_bytes(out, field, message->text ? message->text : "", message->length);
+    wire_put_message(out, field, message);
     str_free(message);
 }
 
@@ -121,10 +73,10 @@ static void add_tensor(Exporter *e, const char *name, int type, const int64_t *d
                        const void *data, size_t bytes)
 {
     StrBuf t = { 0 };
-    for (int i = 0; i < rank; i++) put_int(&t, TENSOR_DIMS, dims[i]);
-    put_int(&t, TENSOR_TYPE, type);
-    put_text(&t, TENSOR_NAME, name);
-    put_bytes(&t, TENSOR_RAW, data, bytes);
+    for (int i = 0; i < rank; i++) wire_put_int(&t, TENSOR_DIMS, dims[i]);
+    wire_put_int(&t, TENSOR_TYPE, type);
+    wire_put_text(&t, TENSOR_NAME, name);
+    wire_put_bytes(&t, TENSOR_RAW, data, bytes);
     put_message(&e->initializers, GRAPH_INITIALIZER, &t);
 }
 
@@ -139,27 +91,27 @@ static void add_constant(Exporter *e, const int64_t *values, int count, char out
 static void add_int(StrBuf *attributes, const char *name, int64_t value)
 {
     StrBuf a = { 0 };
-    put_text(&a, ATTRIBUTE_NAME, name);
-    put_int(&a, ATTRIBUTE_INT, value);
-    put_int(&a, ATTRIBUTE_TYPE, TYPE_INT);
+    wire_put_text(&a, ATTRIBUTE_NAME, name);
+    wire_put_int(&a, ATTRIBUTE_INT, value);
+    wire_put_int(&a, ATTRIBUTE_TYPE, TYPE_INT);
     put_message(attributes, NODE_ATTRIBUTE, &a);
 }
 
 static void add_float(StrBuf *attributes, const char *name, float value)
 {
     StrBuf a = { 0 };
-    put_text(&a, ATTRIBUTE_NAME, name);
-    put_float(&a, ATTRIBUTE_FLOAT, value);
-    put_int(&a, ATTRIBUTE_TYPE, TYPE_FLOAT);
+    wire_put_text(&a, ATTRIBUTE_NAME, name);
+    wire_put_float(&a, ATTRIBUTE_FLOAT, value);
+    wire_put_int(&a, ATTRIBUTE_TYPE, TYPE_FLOAT);
     put_message(attributes, NODE_ATTRIBUTE, &a);
 }
 
 static void add_ints(StrBuf *attributes, const char *name, const int64_t *values, int count)
 {
     StrBuf a = { 0 };
-    put_text(&a, ATTRIBUTE_NAME, name);
-    for (int i = 0; i < count; i++) put_int(&a, ATTRIBUTE_INTS, values[i]);
-    put_int(&a, ATTRIBUTE_TYPE, TYPE_INTS);
+    wire_put_text(&a, ATTRIBUTE_NAME, name);
+    for (int i = 0; i < count; i++) wire_put_int(&a, ATTRIBUTE_INTS, values[i]);
+    wire_put_int(&a, ATTRIBUTE_TYPE, TYPE_INTS);
     put_message(attributes, NODE_ATTRIBUTE, &a);
 }
 
@@ -168,10 +120,10 @@ static void add_node(Exporter *e, const char *type, const char *const inputs[NOD
                      const char *output, StrBuf *attributes)
 {
     StrBuf n = { 0 };
-    for (int i = 0; i < NODE_INPUTS && inputs[i]; i++) put_text(&n, NODE_INPUT, inputs[i]);
-    put_text(&n, NODE_OUTPUT, output);
-    put_text(&n, NODE_NAME, output);
-    put_text(&n, NODE_TYPE, type);
+    for (int i = 0; i < NODE_INPUTS && inputs[i]; i++) wire_put_text(&n, NODE_INPUT, inputs[i]);
+    wire_put_text(&n, NODE_OUTPUT, output);
+    wire_put_text(&n, NODE_NAME, output);
+    wire_put_text(&n, NODE_TYPE, type);
     if (attributes) {
         if (attributes->failed) n.failed = true;
         if (attributes->length) str_add_n(&n, attributes->text, attributes->length);
@@ -398,14 +350,14 @@ static void put_value(StrBuf *out, int field, const char *name, const int64_t *d
     StrBuf shape = { 0 }, tensor = { 0 }, type = { 0 }, value = { 0 };
     for (int i = 0; i < rank; i++) {
         StrBuf dim = { 0 };
-        if (i == 0) put_text(&dim, DIM_PARAM, "N");
-        else put_int(&dim, DIM_VALUE, dims[i]);
+        if (i == 0) wire_put_text(&dim, DIM_PARAM, "N");
+        else wire_put_int(&dim, DIM_VALUE, dims[i]);
         put_message(&shape, SHAPE_DIM, &dim);
     }
-    put_int(&tensor, TENSOR_ELEMENT, ELEMENT_F32);
+    wire_put_int(&tensor, TENSOR_ELEMENT, ELEMENT_F32);
     put_message(&tensor, TENSOR_SHAPE, &shape);
     put_message(&type, TYPE_TENSOR, &tensor);
-    put_text(&value, VALUE_NAME, name);
+    wire_put_text(&value, VALUE_NAME, name);
     put_message(&value, VALUE_TYPE, &type);
     put_message(out, field, &value);
 }
@@ -418,15 +370,15 @@ static void assemble(Exporter *e, StrBuf *out)
     const int64_t images[] = { 0, o->channels, o->height, o->width }, logits[] = { 0, o->classes };
     StrBuf graph = e->nodes, operators = { 0 };
     e->nodes = (StrBuf){ 0 };
-    put_text(&graph, GRAPH_NAME, e->model->def->name);
+    wire_put_text(&graph, GRAPH_NAME, e->model->def->name);
     if (e->initializers.failed) graph.failed = true;
     else str_add_n(&graph, e->initializers.text, e->initializers.length);
     str_free(&e->initializers);
     put_value(&graph, GRAPH_INPUT, "images", images, 4);
     put_value(&graph, GRAPH_OUTPUT, "logits", logits, 2);
-    put_int(out, MODEL_IR_VERSION, IR_VERSION);
-    put_text(out, MODEL_PRODUCER, "convoy");
-    put_int(&operators, OPERATOR_SET_VERSION, OPERATOR_SET);
+    wire_put_int(out, MODEL_IR_VERSION, IR_VERSION);
+    wire_put_text(out, MODEL_PRODUCER, "convoy");
+    wire_put_int(&operators, OPERATOR_SET_VERSION, OPERATOR_SET);
     put_message(out, MODEL_OPERATOR_SET, &operators);
     put_message(out, MODEL_GRAPH, &graph);
 }
