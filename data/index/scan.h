@@ -1,7 +1,7 @@
 /* scan.h - what a scan is asked for, and the scan of an ImageFolder tree. */
 #ifndef CONVOY_DATA_INDEX_SCAN_H
 #define CONVOY_DATA_INDEX_SCAN_H
-#include "data/data.h"
+#include "data/options.h"
 #include "data/index/index.h"
 
 typedef struct ScanOptions { /* of SourceKind.scan */
