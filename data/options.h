@@ -1,5 +1,5 @@
 /* options.h - the words in which the trainer tells data/ what it wants: types alone, so that every
- * room may include them. */
+ * room may include them. Each enum that a config key holds has its names here, in its order. */
 #ifndef CONVOY_DATA_OPTIONS_H
 #define CONVOY_DATA_OPTIONS_H
 #include <stdbool.h>
@@ -17,6 +17,7 @@ typedef enum DataFormat {
     DATA_SYNTHETIC,
     DATA_FORMAT_COUNT
 } DataFormat;
+extern const char *const data_format_names[DATA_FORMAT_COUNT + 1]; /* NULL at the end, as all */
 /* which of the files in a folder; augmentation on or off */
 typedef enum DataRole { DATA_TRAIN, DATA_VAL } DataRole;
 typedef enum Augment {
@@ -27,14 +28,17 @@ typedef enum Augment {
     AUGMENT_CIFAR,
     AUGMENT_COUNT
 } Augment;
+extern const char *const augment_names[AUGMENT_COUNT + 1];
 
 /* RANDOM: training only; one of the other two, drawn for each view (timm's train_interpolation
  * "random"). */
 typedef enum Interpolation {
     INTERPOLATION_BILINEAR,
     INTERPOLATION_BICUBIC,
-    INTERPOLATION_RANDOM
+    INTERPOLATION_RANDOM,
+    INTERPOLATION_COUNT
 } Interpolation;
+extern const char *const interpolation_names[INTERPOLATION_COUNT + 1];
 /* What happens to a training image after crop and flip (policy.h): torchvision's transforms of
  * these names. */
 typedef enum AutoPolicy {
@@ -45,12 +49,17 @@ typedef enum AutoPolicy {
     POLICY_AUGMIX,
     POLICY_COUNT
 } AutoPolicy;
+extern const char *const auto_policy_names[POLICY_COUNT + 1];
 typedef enum AutoAugmentTable {
     AUTOAUGMENT_IMAGENET,
     AUTOAUGMENT_CIFAR10,
     AUTOAUGMENT_SVHN,
     AUTOAUGMENT_TABLE_COUNT
 } AutoAugmentTable;
+extern const char *const autoaugment_table_names[AUTOAUGMENT_TABLE_COUNT + 1];
+/* How an image is sheared, moved and turned. */
+typedef enum Sampling { SAMPLING_BILINEAR, SAMPLING_NEAREST, SAMPLING_COUNT } Sampling;
+extern const char *const sampling_names[SAMPLING_COUNT + 1];
 #define POLICY_MAX_OPS 16
 typedef struct PolicyOptions { /* zero: nothing happens */
     double jitter[4];          /* brightness, contrast, saturation, hue; 0: left alone */
@@ -58,9 +67,8 @@ typedef struct PolicyOptions { /* zero: nothing happens */
     AutoAugmentTable table;
     int ops, magnitude, bins; /* RandAugment; bins: TrivialAugmentWide too */
     int severity;             /* AugMix */
-    /* shear, translate and rotate take the nearest pixel, else they interpolate */
-    bool nearest;
-    uint8_t fill[3]; /* and bring this in from outside */
+    Sampling sampling;
+    uint8_t fill[3]; /* what shear, translate and rotate bring in from outside */
     double erase;    /* probability of a box that becomes the mean colour */
 } PolicyOptions;
 
@@ -68,6 +76,13 @@ typedef struct PolicyOptions { /* zero: nothing happens */
 typedef struct EraseBox {
     int32_t top, left, height, width;
 } EraseBox;
+
+/* Who reads a JPEG's Huffman codes: ours where it can, or always libjpeg; same pixels. */
+typedef enum HuffmanDecoder { HUFFMAN_FAST, HUFFMAN_STOCK, HUFFMAN_DECODER_COUNT } HuffmanDecoder;
+extern const char *const huffman_decoder_names[HUFFMAN_DECODER_COUNT + 1];
+/* Whether seek indices are used; same pixels. */
+typedef enum SeekUse { SEEK_AUTO, SEEK_OFF, SEEK_USE_COUNT } SeekUse;
+extern const char *const seek_use_names[SEEK_USE_COUNT + 1];
 
 /* What the network is to see of a sample. */
 typedef struct ViewOptions {
@@ -78,8 +93,8 @@ typedef struct ViewOptions {
     Interpolation interpolation;
     PolicyOptions policy; /* training; its box to erase is left to who normalises */
     bool training;        /* a loader sets this and seeks by its dataset */
-    bool stock_decoder;   /* leave Huffman decoding to libjpeg; same pixels */
-    bool ignore_seek;     /* use no seek indices; same pixels */
+    HuffmanDecoder decoder;
+    SeekUse seek_index;
     /* for files that bring no seek index: found there, or made and put there; NULL: neither */
     struct SeekStore *seeks;
 } ViewOptions;
@@ -88,8 +103,10 @@ typedef struct ViewOptions {
 typedef enum DataCache {
     DATA_CACHE_PAGE, /* the kernel's page cache does what it does */
     DATA_CACHE_RAM,  /* kept in a SampleCache */
-    DATA_CACHE_NONE  /* the page cache is asked to forget them */
+    DATA_CACHE_NONE, /* the page cache is asked to forget them */
+    DATA_CACHE_COUNT
 } DataCache;
+extern const char *const data_cache_names[DATA_CACHE_COUNT + 1];
 
 typedef struct DatasetOptions {
     const char *path; /* folder; ignored by DATA_SYNTHETIC */

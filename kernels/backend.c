@@ -1,5 +1,17 @@
 /* backend.c - the few lines that every backend's callers share. */
 #include "kernels/backend.h"
+#include "kernels/backend_cuda.h"
+
+const char *const fuse_mode_names[FUSE_MODE_COUNT + 1] = {
+    [FUSE_AUTO] = "auto", [FUSE_NONE] = "none", [FUSE_ALL] = "all"
+};
+const char *const precision_names[PRECISION_COUNT + 1] = { [PRECISION_FP32] = "fp32",
+                                                           [PRECISION_TF32] = "tf32",
+                                                           [PRECISION_BF16] = "bf16",
+                                                           [PRECISION_FP16] = "fp16" };
+const char *const kernel_mode_names[KERNEL_MODE_COUNT + 1] = {
+    [KERNELS_OWN] = "own", [KERNELS_CUDNN] = "cudnn", [KERNELS_AUTO] = "auto"
+};
 
 Status backend_prepare_op(OpInstance *op)
 {

@@ -155,6 +155,7 @@ struct Backend { /* first member of every backend's own struct */
 /* Which fusions a backend takes: those that are faster, none, or all that its libraries have
  * something for. */
 typedef enum FuseMode { FUSE_AUTO, FUSE_NONE, FUSE_ALL, FUSE_MODE_COUNT } FuseMode;
+extern const char *const fuse_mode_names[FUSE_MODE_COUNT + 1]; /* NULL at the end, as all */
 /* threads: size of the compute team; 0 = all CPUs this process may run on. One CPU backend per
  * process. */
 Status backend_cpu_create(Backend **out, int threads, FuseMode fuse);

@@ -13,9 +13,11 @@ typedef enum Precision {
     PRECISION_FP16,
     PRECISION_COUNT
 } Precision;
+extern const char *const precision_names[PRECISION_COUNT + 1]; /* NULL at the end */
 /* Who computes what both can: the backend's own kernels, cuDNN, or whichever was measured to be
  * faster. */
 typedef enum KernelMode { KERNELS_OWN, KERNELS_CUDNN, KERNELS_AUTO, KERNEL_MODE_COUNT } KernelMode;
+extern const char *const kernel_mode_names[KERNEL_MODE_COUNT + 1];
 typedef struct CudaOptions {
     int device;    /* index among the visible ones */
     FuseMode fuse; /* all fusions are of f16 */

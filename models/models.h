@@ -9,6 +9,7 @@ typedef enum Stem {
     STEM_CIFAR /*3x3/1*/,
     STEM_COUNT
 } Stem;
+extern const char *const stem_names[STEM_COUNT + 1]; /* NULL at the end */
 typedef struct ModelOptions {
     GraphOptions graph;
     /* the CIFAR ResNets have their own; EfficientNet: stride 1 for CIFAR's */

@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *const stem_names[STEM_COUNT + 1] = {
+    [STEM_IMAGENET] = "imagenet", [STEM_CIFAR] = "cifar"
+};
+
 static const ModelFamily *const families[] = { &resnet_family, &resnet_cifar_family,
                                                &efficientnet_family, &mlp_family };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0], MODELS_MAX = 256 };

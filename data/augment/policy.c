@@ -392,7 +392,8 @@ Status policy_apply(const PolicyPlan *r, const ImageOpStyle *style, const Pictur
 
 ImageOpStyle policy_style(const PolicyOptions *o)
 {
-    return (ImageOpStyle){ .nearest = o->nearest, .fill = { o->fill[0], o->fill[1], o->fill[2] } };
+    return (ImageOpStyle){ .nearest = o->sampling == SAMPLING_NEAREST,
+                           .fill = { o->fill[0], o->fill[1], o->fill[2] } };
 }
 
 Status policy_augment(const PolicyOptions *o, const AugmentDraw *draw, const Picture *p,

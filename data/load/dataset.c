@@ -38,10 +38,6 @@ static const SourceKind *const kinds[DATA_FORMAT_COUNT] = {
     [DATA_SYNTHETIC] = &source_synthetic,
 };
 
-const char *const data_format_names[] = { "auto",   "imagefolder", "idx",
-                                          "shards", "webdataset",  "tfrecord",
-                                          "cifar",  "synthetic",   NULL };
-
 /* In the order of asking; imagefolder says yes to everything. */
 static const SourceKind *const guesses[] = { &source_shards,     &source_idx,
                                              &source_cifar,      &source_tfrecord,

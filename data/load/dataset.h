@@ -32,7 +32,6 @@ int64_t dataset_class_images(const Dataset *d, int label);
 int dataset_label(const Dataset *d, int64_t id);
 bool dataset_named_classes(const Dataset *d);      /* the names are more than the numbers */
 const char *dataset_format_name(const Dataset *d); /* "imagefolder", "idx", ... */
-extern const char *const data_format_names[];      /* in the order of DataFormat, NULL at the end */
 /* Where sample id comes from, for messages: a path, or "train-images-idx3-ubyte[17]". Written to
  * out. */
 void dataset_describe_sample(const Dataset *d, int64_t id, char *out, size_t bytes);

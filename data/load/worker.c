@@ -99,13 +99,13 @@ static Status open_sample(Worker *w, const Sample *sample, int64_t id, const Vie
                           int *width, int *height)
 {
     EncodedImage file = { .bytes = sample->data, .size = sample->bytes };
-    if (!o->ignore_seek) {
+    if (o->seek_index != SEEK_OFF) {
         file.seek = sample->seek;
         file.seek_bytes = sample->seek_bytes;
     }
-    bool from_store = !o->ignore_seek && !file.seek && o->seeks && id >= 0;
+    bool from_store = o->seek_index != SEEK_OFF && !file.seek && o->seeks && id >= 0;
     if (from_store) file.seek = seek_store_get(o->seeks, id, &file.seek_bytes);
-    decoder_use_stock(w->decoder, o->stock_decoder);
+    decoder_use_stock(w->decoder, o->decoder == HUFFMAN_STOCK);
     TRY(decoder_open(w->decoder, &file, width, height));
     w->makes_index = from_store && !file.seek && *height >= INDEXED_HEIGHT;
     decoder_make_index(w->decoder, w->makes_index ? seek_store_step(o->seeks) : 0);

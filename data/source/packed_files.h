@@ -1,6 +1,7 @@
 /* packed_files.h - which files of a folder are containers, and what their classes are called. */
 #ifndef CONVOY_DATA_SOURCE_PACKED_FILES_H
 #define CONVOY_DATA_SOURCE_PACKED_FILES_H
+#include "base/status.h"
 #include "data/options.h"
 
 #define CLASSES_FILE "classes.txt" /* in the folder of the containers: a class name a line */

@@ -8,10 +8,10 @@
 
 #define TRAITS(kind_, name_, states_, ...)                                                         \
     [UPDATE_##kind_] = { .name = (name_), .states = (states_), __VA_ARGS__ },
-#define NAME(kind_, name_, ...) name_,
+#define NAME(kind_, name_, ...) [UPDATE_##kind_] = (name_),
 
 static const UpdateTraits rows[UPDATE_KIND_COUNT] = { UPDATE_ROWS(TRAITS) };
-const char *const update_kind_names[] = { UPDATE_ROWS(NAME) NULL };
+const char *const update_kind_names[UPDATE_KIND_COUNT + 1] = { UPDATE_ROWS(NAME) };
 
 const UpdateTraits *update_traits(UpdateKind kind)
 {

@@ -25,5 +25,5 @@ typedef struct UpdateTraits {
 
 const UpdateTraits *update_traits(UpdateKind kind);
 int update_states(UpdateKind kind, double momentum); /* that it keeps with this momentum */
-extern const char *const update_kind_names[]; /* in the order of UpdateKind, NULL at the end */
+extern const char *const update_kind_names[UPDATE_KIND_COUNT + 1]; /* NULL at the end */
 #endif

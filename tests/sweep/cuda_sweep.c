@@ -53,11 +53,6 @@ typedef struct Sweep {
     int passed, failed;
 } Sweep;
 
-static const char *const precision_names[PRECISION_COUNT] = { [PRECISION_FP32] = "fp32",
-                                                              [PRECISION_TF32] = "tf32",
-                                                              [PRECISION_BF16] = "bf16",
-                                                              [PRECISION_FP16] = "fp16" };
-
 /* Copies item number i of a list; false behind the end. */
 static bool item_of(const char *list, int i, char *out, size_t bytes)
 {

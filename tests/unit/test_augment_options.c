@@ -24,7 +24,7 @@ TEST(every_key_arrives)
     REQUIRE_OK(config_load(&c, NULL, sets, sizeof sets / sizeof sets[0]));
     augment_options_fill(&o, c, DATA_TRAIN);
     CHECK(o.view.policy.policy == POLICY_AUGMIX && o.view.policy.table == AUTOAUGMENT_SVHN &&
-          o.view.policy.nearest);
+          o.view.policy.sampling == SAMPLING_NEAREST);
     CHECK_INT(o.view.policy.ops, 5);
     CHECK_INT(o.view.policy.magnitude, 12);
     CHECK_INT(o.view.policy.bins, 17);

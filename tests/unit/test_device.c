@@ -100,7 +100,7 @@ TEST(precision_follows_the_described_gpu)
         c->device.properties = rows[i].text;
         REQUIRE_OK(device_choose(&choice, c, 0));
         CHECK(choice.cuda && choice.precision == rows[i].precision && choice.plan_cache[0] == '\0');
-        c->train.precision = CONFIG_PRECISION_BF16;
+        c->train.precision = PRECISION_BF16;
         CHECK_STATUS(device_choose(&choice, c, 0), i == 2 ? ERR_USAGE : OK);
         config_destroy(c);
     }

@@ -11,7 +11,7 @@ enum { SIZE = 24, GLOBAL = 12 };
 static const PolicyOptions policies[] = {
     { .jitter = { 0.4, 0.4, 0.4, 0.1 } },
     { .policy = POLICY_RANDAUGMENT, .ops = 2, .magnitude = 9, .bins = 31 },
-    { .policy = POLICY_TRIVIALAUGMENT, .bins = 31, .nearest = true },
+    { .policy = POLICY_TRIVIALAUGMENT, .bins = 31, .sampling = SAMPLING_NEAREST },
     { .policy = POLICY_AUTOAUGMENT },
     { .policy = POLICY_AUGMIX, .severity = 3 },
     { .erase = 0.5 },

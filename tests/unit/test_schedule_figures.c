@@ -41,7 +41,7 @@ TEST(poly_decay_prints_the_digits_of_the_tensorflow_example)
 
 TEST(warmup_rises_and_milestones_cut)
 {
-    Schedule s = { .name = CONFIG_SCHEDULE_STEP,
+    Schedule s = { .name = SCHEDULE_STEP,
                    .peak_lr = 1,
                    .gamma = 0.1,
                    .milestones = { 2, { 2, 3 } },
@@ -53,7 +53,7 @@ TEST(warmup_rises_and_milestones_cut)
     CHECK_NEAR(schedule_lr(&s, 19), 1, 1e-12);
     CHECK_NEAR(schedule_lr(&s, 20), 0.1, 1e-12);
     CHECK_NEAR(schedule_lr(&s, 30), 0.01, 1e-12);
-    s.name = CONFIG_SCHEDULE_COSINE;
+    s.name = SCHEDULE_COSINE;
     CHECK_NEAR(schedule_lr(&s, 10), 1, 1e-12);
     CHECK_NEAR(schedule_lr(&s, 25), 0.5, 1e-12);
     CHECK_NEAR(schedule_lr(&s, 40), 0, 1e-12);

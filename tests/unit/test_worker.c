@@ -68,7 +68,7 @@ TEST(every_way_shows_the_same_view)
         .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET, .training = true
     };
     ViewOptions fast = stock;
-    stock.stock_decoder = true;
+    stock.decoder = HUFFMAN_STOCK;
     fast.seeks = seeks;
     for (uint32_t epoch = 0; epoch < 20; epoch++) {
         for (int64_t id = 0; id < IMAGES; id++) {
@@ -125,7 +125,7 @@ TEST(a_file_that_is_cut_short_is_bad_for_every_crop)
         size_t whole = m.sizes[id];
         for (uint32_t epoch = 0; epoch < 40; epoch++) {
             m.sizes[id] = epoch % 2 ? whole - 2 : whole - whole / 10;
-            o.stock_decoder = epoch % 4 < 2;
+            o.decoder = epoch % 4 < 2 ? HUFFMAN_STOCK : HUFFMAN_FAST;
             CHECK_STATUS(show(w, &m, id, &o, epoch, out), ERR_DATA);
             CHECK_CONTAINS(status_message(), "memory/");
             CHECK_CONTAINS(status_message(), "cut short");

@@ -169,7 +169,7 @@ static Status replay_file(Worker *w, Decoder *indexer, const ViewOptions *view,
     uint8_t *pixels = mem_alloc(total);
     Sample sample = { .encoded = true, .data = bytes, .bytes = size };
     Status status = pixels ? OK : ERR_MEMORY;
-    if (status == OK && !view->ignore_seek)
+    if (status == OK && view->seek_index != SEEK_OFF)
         status =
             decoder_build_seek_index(indexer, bytes, size, REPLAY_STEP, &index, &sample.seek_bytes);
     sample.seek = sample.seek_bytes ? index.data : NULL;
@@ -206,7 +206,7 @@ static Status replay(const Config *c, const BenchOptions *o)
     LoaderOptions loader = { 0 };
     augment_options_fill(&loader, c, DATA_TRAIN);
     ViewOptions view = loader.view;
-    view.interpolation = (Interpolation)c->data.interpolation;
+    view.interpolation = c->data.interpolation;
     uint8_t *text = NULL;
     size_t bytes = 0;
     StrBuf out = { 0 };

@@ -94,7 +94,7 @@ static void warn_of_meaning(const CheckpointModel *m, const char *path, ModelNam
         log_warning("%s: torchvision's %s takes these weights, but pads and normalises in another "
                     "way than %s",
                     path, model_named(m->def, names)->name, m->def->name);
-    if (m->config->model.stem == CONFIG_STEM_CIFAR && m->def->drops)
+    if (m->config->model.stem == STEM_CIFAR && m->def->drops)
         log_warning(
             "%s: model.stem is cifar: in PyTorch the first convolution must be given a stride of 1",
             path);

@@ -105,7 +105,7 @@ static Status read_command(LaunchOptions *l, Config **config)
             ERR_USAGE,
             "checkpoint.resume: none would begin anew at every start; convoy launch needs auto");
     l->run_dir = (*config)->run.dir;
-    if ((*config)->train.batch_mode == CONFIG_BATCH_GLOBAL)
+    if ((*config)->train.batch_mode == BATCH_GLOBAL)
         l->wanted.global_batch = (*config)->train.global_batch;
     return OK;
 }

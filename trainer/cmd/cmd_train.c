@@ -50,7 +50,7 @@ static Status start_record(RunLog *log, const Session *s, int hosts)
                       .host = host,
                       .version = CONVOY_VERSION,
                       .device = s->backend->v->name,
-                      .precision = device_precision_name(s->device.precision),
+                      .precision = precision_names[s->device.precision],
                       .device_reason = s->device.reason,
                       .world = s->comm->world,
                       .hosts = hosts,

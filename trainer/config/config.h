@@ -7,6 +7,8 @@
 #define CONVOY_TRAINER_CONFIG_CONFIG_H
 #include "base/status.h"
 #include "base/str.h"
+#include "data/options.h"
+#include "trainer/config/choices.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,68 +18,39 @@ typedef struct ConfigList {
     double values[CONFIG_LIST_MAX];
 } ConfigList;
 
-/* Values of enum keys are indices into the key's list of names; these enums are in that order. */
-enum { CONFIG_BN_TRAIN, CONFIG_BN_FROZEN };
-enum { CONFIG_STEM_IMAGENET, CONFIG_STEM_CIFAR };
-enum { CONFIG_AUGMENT_NONE, CONFIG_AUGMENT_IMAGENET, CONFIG_AUGMENT_CIFAR };
-enum { CONFIG_INTERPOLATION_BILINEAR, CONFIG_INTERPOLATION_BICUBIC };
-enum { CONFIG_CACHE_PAGE, CONFIG_CACHE_RAM, CONFIG_CACHE_NONE };
-enum { CONFIG_DECODER_FAST, CONFIG_DECODER_STOCK };
-enum { CONFIG_SEEK_INDEX_AUTO, CONFIG_SEEK_INDEX_OFF };
-enum {
-    CONFIG_POLICY_NONE,
-    CONFIG_POLICY_RANDAUGMENT,
-    CONFIG_POLICY_AUTOAUGMENT,
-    CONFIG_POLICY_TRIVIALAUGMENT,
-    CONFIG_POLICY_AUGMIX
-};
-enum { CONFIG_AUTOAUGMENT_IMAGENET, CONFIG_AUTOAUGMENT_CIFAR10, CONFIG_AUTOAUGMENT_SVHN };
-enum { CONFIG_SAMPLING_BILINEAR, CONFIG_SAMPLING_NEAREST };
-enum { CONFIG_BATCH_PER_RANK, CONFIG_BATCH_GLOBAL };
-enum {
-    CONFIG_PRECISION_AUTO,
-    CONFIG_PRECISION_FP32,
-    CONFIG_PRECISION_TF32,
-    CONFIG_PRECISION_BF16,
-    CONFIG_PRECISION_FP16
-};
-enum { CONFIG_LR_NONE, CONFIG_LR_LINEAR, CONFIG_LR_SQRT, CONFIG_LR_WORLD_SIZE };
-enum {
-    CONFIG_SCHEDULE_COSINE,
-    CONFIG_SCHEDULE_STEP,
-    CONFIG_SCHEDULE_POLY,
-    CONFIG_SCHEDULE_CONSTANT
-};
-enum { CONFIG_GRAD_DTYPE_AUTO, CONFIG_GRAD_DTYPE_FP32, CONFIG_GRAD_DTYPE_BF16 };
-enum { CONFIG_SCALE_WEAK, CONFIG_SCALE_STRONG };
-enum { CONFIG_SCALE_REAL, CONFIG_SCALE_SYNTHETIC };
-enum { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_CPU, CONFIG_BACKEND_CUDA };
-enum { CONFIG_LOG_LINE, CONFIG_LOG_TABLE, CONFIG_LOG_EPOCH, CONFIG_LOG_JSON };
-enum { CONFIG_MONITOR_GPU_AUTO, CONFIG_MONITOR_GPU_ON, CONFIG_MONITOR_GPU_OFF };
-enum { CONFIG_FUSE_AUTO, CONFIG_FUSE_NONE, CONFIG_FUSE_ALL };
-enum { CONFIG_KERNELS_OWN, CONFIG_KERNELS_CUDNN, CONFIG_KERNELS_AUTO };
+/* An enum key holds a value of its owner's enum; this where it says a word more than that has: auto,
+ * same. */
+#define CONFIG_OTHER (-1)
 
 typedef struct Config {
     struct {
         char *name, *init;
         int64_t classes /*0 = from the dataset*/, in_channels;
-        int stem, bn;
+        int stem /*Stem*/;
+        BnChoice bn;
         bool zero_init_last_gamma;
         double stochastic_depth, dropout /*-1 = as published*/;
     } model;
     struct {
         char *train, *val, *index;
-        int format /*DataFormat*/, augment, interpolation, train_interpolation, decoder, seek_index;
+        DataFormat format;
+        Augment augment;
+        Interpolation interpolation;
+        int train_interpolation /*Interpolation, or CONFIG_OTHER: the same*/;
+        HuffmanDecoder decoder;
+        SeekUse seek_index;
         int64_t seek_index_mb;
         int64_t image_size, eval_resize /*0 = image_size*/;
         ConfigList progressive_sizes, progressive_until /*epochs*/;
         int64_t threads /*0 = auto*/, synthetic_images;
         int64_t readers /*0 = auto*/;
         double read_ahead_mb;
-        int cache;
+        DataCache cache;
         int64_t cache_mb /*0 = auto*/;
         ConfigList mean, std;
-        int auto_augment, autoaugment_policy, auto_augment_interpolation;
+        AutoPolicy auto_augment;
+        AutoAugmentTable autoaugment_policy;
+        Sampling auto_augment_interpolation;
         int64_t randaugment_ops, randaugment_magnitude, magnitude_bins, augmix_severity, repeated;
         double random_erase, mixup, cutmix;
         bool flip_eval;
@@ -87,26 +60,28 @@ typedef struct Config {
     struct {
         double epochs;
         int64_t max_steps /*0 = no limit*/, batch_per_rank, global_batch, accumulate, seed;
-        int batch_mode, precision;
+        BatchMode batch_mode;
+        int precision /*Precision, or CONFIG_OTHER: auto*/;
         double label_smoothing, eval_every /*epochs; 0 = only at the end*/;
         double loss_scale;
         int64_t loss_scale_interval;
     } train;
     struct {
-        int name, lr_scaling;
+        int name /*UpdateKind*/;
+        LrScaling lr_scaling;
         double lr, momentum, weight_decay, eps, clip_norm /*0 = off*/;
         bool nesterov, decay_all;
         ConfigList betas;
     } optimizer;
     struct {
-        int name;
+        ScheduleShape name;
         double warmup_epochs, min_lr, power, gamma;
         ConfigList milestones;
     } schedule;
     struct {
         double bucket_mb, first_bucket_mb, timeout_s;
         int64_t max_ctas /*0 = NCCL's own choice*/;
-        int grad_dtype;
+        GradDtype grad_dtype;
     } comm;
     struct {
         double every_epochs /*0 = never but at the end*/;
@@ -120,13 +95,13 @@ typedef struct Config {
     struct {
         int64_t every;
         bool grad_norm;
-        int format;
+        LogFormat format;
         char *file, *trace_steps; /* empty: none */
     } log;
     struct {
         bool tensorboard;
         char *prometheus, *emf; /*empty: none*/
-        int gpu;
+        MonitorGpu gpu;
         double every_s;
     } monitor;
     struct {
@@ -134,16 +109,17 @@ typedef struct Config {
     } run;
     struct {
         ConfigList ranks;
-        int mode, data;
+        ScaleMode mode;
+        ScaleData data;
         int64_t repeats, steps /*0 = whole epochs*/, warmup_steps, epochs;
         char *dir; /* empty: beside the run folder */
     } scale;
     struct {
-        int backend;
+        BackendChoice backend;
         int64_t threads /*0 = auto*/, index /*-1 = by local rank*/,
             workspace_mb /*0 = by precision*/;
         bool graph;
-        int fuse, batchnorm, depthwise;
+        int fuse /*FuseMode*/, batchnorm /*KernelMode*/, depthwise;
         char *plan_cache; /* empty: beside the run folder */
         /* no key: a JSON text of a device that is not here (inspect memory); borrowed */
         const char *properties;

@@ -114,7 +114,7 @@ static Status check_scale(const Config *c, const ConfigOrigin *origin)
         if (i > 0 && ranks->values[i] <= ranks->values[i - 1])
             return fail_check(origin, "scale.ranks", "must be ascending");
         bool shared = c->train.global_batch % (int64_t)ranks->values[i] == 0;
-        if (c->scale.mode != CONFIG_SCALE_STRONG || (c->train.global_batch > 0 && shared)) continue;
+        if (c->scale.mode != SCALE_STRONG || (c->train.global_batch > 0 && shared)) continue;
         snprintf(text, sizeof text,
                  "is strong, which needs train.global_batch to be a multiple of %g ranks; it is "
                  "%lld",
@@ -174,7 +174,7 @@ Status config_check(const Config *c, const ConfigOrigin *origin)
     }
     if (c->optimizer.nesterov && c->optimizer.momentum <= 0)
         return fail_check(origin, "optimizer.nesterov", "needs optimizer.momentum above 0");
-    if (c->train.batch_mode == CONFIG_BATCH_GLOBAL && c->train.global_batch == 0)
+    if (c->train.batch_mode == BATCH_GLOBAL && c->train.global_batch == 0)
         return fail_check(origin, "train.global_batch",
                           "must be given (above 0) when train.batch_mode is global");
     return OK;

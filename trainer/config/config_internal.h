@@ -31,7 +31,9 @@ typedef struct ConfigKey {
     size_t offset;
     const char *fallback;     /* the default, in the form in which --set takes it */
     double min, max;          /* numbers, and each value of a list; max may be INFINITY */
-    const char *const *names; /* KEY_ENUM: NULL-terminated, in the order of the enum in config.h */
+    const char *other;        /* KEY_ENUM: the word for CONFIG_OTHER; NULL: there is none */
+    const char *const *names; /* KEY_ENUM: the owner's, of which the first name_count may be said */
+    int name_count;
     int flags;
     const char *help; /* one sentence without a final dot */
 } ConfigKey;
@@ -58,7 +60,11 @@ Status config_set_items(Config *c, const ConfigKey *key, const char *const *item
                         const char *where);
 /* Sets one key from one text: a list is split at commas, brackets around it are optional. */
 Status config_set_text(Config *c, const ConfigKey *key, const char *text, const char *where);
-/* config_print.c: as YAML (flow style) */
+/* config_print.c: the words that an enum key may have, other first; how many. Word i is for value i,
+ * or i - 1 behind other. */
+#define CONFIG_WORDS_MAX 16
+int config_key_words(const ConfigKey *key, const char *words[CONFIG_WORDS_MAX]);
+/* as YAML (flow style) */
 void config_add_value(const Config *c, const ConfigKey *key, StrBuf *out);
 /* "from 0 to below 1", "one of sgd, adam" */
 void config_add_allowed(const ConfigKey *key, StrBuf *out);

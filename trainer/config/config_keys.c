@@ -8,47 +8,27 @@
  * than a run that had it from the start. The batch keys are RUNTIME because a checkpoint stores the
  * global batch itself, and how ranks share it may change on resume. Paths are RUNTIME because data
  * moves; a checkpoint stores the number of images. */
-#include "data/data.h"
+#include "kernels/backend_cuda.h"
 #include "kernels/ops/update.h"
+#include "models/models.h"
 #include "trainer/config/config_internal.h"
 #include <math.h>
 
-static const char *const bn_names[] = { "train", "frozen", NULL };
-static const char *const stem_names[] = { "imagenet", "cifar", NULL };
-static const char *const augment_names[] = { "none", "imagenet", "cifar", NULL };
-static const char *const interpolation_names[] = { "bilinear", "bicubic", NULL };
-static const char *const train_interpolation_names[] = { "same", "bilinear", "bicubic", "random",
-                                                         NULL };
-static const char *const cache_names[] = { "page", "ram", "none", NULL };
-static const char *const decoder_names[] = { "fast", "stock", NULL };
-static const char *const seek_index_names[] = { "auto", "off", NULL };
-static const char *const policy_names[] = { "none",           "randaugment", "autoaugment",
-                                            "trivialaugment", "augmix",      NULL };
-static const char *const autoaugment_names[] = { "imagenet", "cifar10", "svhn", NULL };
-static const char *const sampling_names[] = { "bilinear", "nearest", NULL };
-static const char *const batch_mode_names[] = { "per_rank", "global", NULL };
-static const char *const precision_names[] = { "auto", "fp32", "tf32", "bf16", "fp16", NULL };
-static const char *const lr_scaling_names[] = { "none", "linear", "sqrt", "world_size", NULL };
-static const char *const schedule_names[] = { "cosine", "step", "poly", "constant", NULL };
-static const char *const grad_dtype_names[] = { "auto", "fp32", "bf16", NULL };
-static const char *const scale_mode_names[] = { "weak", "strong", NULL };
-static const char *const scale_data_names[] = { "real", "synthetic", NULL };
-static const char *const fuse_names[] = { "auto", "none", "all", NULL };
-static const char *const kernel_names[] = { "own", "cudnn", "auto", NULL };
-static const char *const log_format_names[] = { "line", "table", "epoch", "json", NULL };
-static const char *const monitor_gpu_names[] = { "auto", "on", "off", NULL };
-static const char *const backend_names[] = { "auto", "cpu", "cuda", NULL };
-
+#define NO_NAMES                       NULL, NULL, 0
 #define HEAD(section, field, type)     #section "." #field, type, offsetof(Config, section.field)
-#define BOOL(section, field, fallback) HEAD(section, field, KEY_BOOL), fallback, 0, 1, NULL
+#define BOOL(section, field, fallback) HEAD(section, field, KEY_BOOL), fallback, 0, 1, NO_NAMES
 #define INT(section, field, fallback, min, max)                                                    \
-    HEAD(section, field, KEY_INT), fallback, min, max, NULL
+    HEAD(section, field, KEY_INT), fallback, min, max, NO_NAMES
 #define DOUBLE(section, field, fallback, min, max)                                                 \
-    HEAD(section, field, KEY_DOUBLE), fallback, min, max, NULL
-#define ENUM(section, field, fallback, names) HEAD(section, field, KEY_ENUM), fallback, 0, 0, names
-#define STRING(section, field, fallback)      HEAD(section, field, KEY_STRING), fallback, 0, 0, NULL
+    HEAD(section, field, KEY_DOUBLE), fallback, min, max, NO_NAMES
+#define NAMES(section, field, fallback, other, names, count)                                       \
+    HEAD(section, field, KEY_ENUM), fallback, 0, 0, other, names, count
+#define COUNT(names) (int)(sizeof names / sizeof *names) - 1
+#define ENUM(section, field, fallback, names)                                                      \
+    NAMES(section, field, fallback, NULL, names, COUNT(names))
+#define STRING(section, field, fallback) HEAD(section, field, KEY_STRING), fallback, 0, 0, NO_NAMES
 #define LIST(section, field, fallback, min, max)                                                   \
-    HEAD(section, field, KEY_LIST), fallback, min, max, NULL
+    HEAD(section, field, KEY_LIST), fallback, min, max, NO_NAMES
 
 /* clang-format off */
 const ConfigKey config_keys[] = {
@@ -63,7 +43,7 @@ const ConfigKey config_keys[] = {
     {ENUM(model, stem, "imagenet", stem_names), KEY_MATH,
      "First layers of ResNet-18 to -152: 7x7 stride 2 and max pooling, or 3x3 stride 1 for small "
      "images"},
-    {ENUM(model, bn, "train", bn_names), KEY_MATH,
+    {ENUM(model, bn, "train", bn_choice_names), KEY_MATH,
      "Batch norm by batch statistics, or by frozen running statistics (gamma and beta still "
      "train)"},
     {BOOL(model, zero_init_last_gamma, "false"), KEY_MATH,
@@ -101,14 +81,16 @@ const ConfigKey config_keys[] = {
     {ENUM(data, augment, "imagenet", augment_names), KEY_MATH,
      "Training images: random resized crop and flip (imagenet), padded random crop and flip "
      "(cifar), or as in evaluation (none)"},
-    {ENUM(data, interpolation, "bilinear", interpolation_names), KEY_MATH,
+    {NAMES(data, interpolation, "bilinear", NULL, interpolation_names, INTERPOLATION_RANDOM),
+     KEY_MATH,
      "How images are resized, in training and evaluation; both are Pillow's, with antialiasing"},
-    {ENUM(data, train_interpolation, "same", train_interpolation_names), KEY_MATH,
+    {NAMES(data, train_interpolation, "same", "same", interpolation_names, INTERPOLATION_COUNT),
+     KEY_MATH,
      "The same for training images alone; random draws one of the two for each, as timm does"},
-    {ENUM(data, decoder, "fast", decoder_names), KEY_RUNTIME,
+    {ENUM(data, decoder, "fast", huffman_decoder_names), KEY_RUNTIME,
      "JPEG: read Huffman codes by Convoy's own decoder where it can, or always by libjpeg (stock); "
      "same pixels"},
-    {ENUM(data, seek_index, "auto", seek_index_names), KEY_RUNTIME,
+    {ENUM(data, seek_index, "auto", seek_use_names), KEY_RUNTIME,
      "JPEG: auto uses positions of rows, from shards or made while files are read for the first "
      "time, to skip what lies above a crop; same pixels"},
     {INT(data, seek_index_mb, "1024", 0, 1e6), KEY_RUNTIME,
@@ -117,7 +99,7 @@ const ConfigKey config_keys[] = {
     {LIST(data, color_jitter, "0, 0, 0, 0", 0, 100), KEY_MATH,
      "Training: brightness, contrast, saturation and hue are changed by random factors, in random "
      "order; each value is torchvision's, hue at most 0.5; 0 leaves alone"},
-    {ENUM(data, auto_augment, "none", policy_names), KEY_MATH,
+    {ENUM(data, auto_augment, "none", auto_policy_names), KEY_MATH,
      "Training: automatic augmentation after crop, flip and color_jitter, as torchvision's "
      "transform of that name"},
     {INT(data, randaugment_ops, "2", 1, 16), KEY_MATH,
@@ -126,7 +108,7 @@ const ConfigKey config_keys[] = {
      "randaugment: their strength, below magnitude_bins"},
     {INT(data, magnitude_bins, "31", 2, 1000), KEY_MATH,
      "randaugment and trivialaugment: strengths that an operation is divided into"},
-    {ENUM(data, autoaugment_policy, "imagenet", autoaugment_names), KEY_MATH,
+    {ENUM(data, autoaugment_policy, "imagenet", autoaugment_table_names), KEY_MATH,
      "autoaugment: the data set for which its policy was found"},
     {INT(data, augmix_severity, "3", 1, 10), KEY_MATH,
      "augmix: strengths, of ten, from which one is drawn"},
@@ -155,7 +137,7 @@ const ConfigKey config_keys[] = {
      "as many as it needs for the decode threads not to wait"},
     {DOUBLE(data, read_ahead_mb, "64", 0, 65536), KEY_RUNTIME | KEY_OPEN_MIN,
      "How many MiB of files each rank reads ahead of the decode threads"},
-    {ENUM(data, cache, "page", cache_names), KEY_RUNTIME,
+    {ENUM(data, cache, "page", data_cache_names), KEY_RUNTIME,
      "What keeps files that were read: the kernel's page cache, memory that the ranks of a node "
      "share and that keeps what it has (ram), or nothing (none)"},
     {INT(data, cache_mb, "0", 0, 1e9), KEY_RUNTIME,
@@ -179,7 +161,7 @@ const ConfigKey config_keys[] = {
     {INT(train, accumulate, "1", 1, 1e6), KEY_RUNTIME,
      "Passes through the network whose gradients are summed for one step; with batch_mode global, "
      "at least so many"},
-    {ENUM(train, precision, "auto", precision_names), KEY_MATH,
+    {NAMES(train, precision, "auto", "auto", precision_names, PRECISION_COUNT), KEY_MATH,
      "Number format of the computation; parameters stay fp32. auto: fp32 on the CPU, bf16 on GPUs "
      "that have it (compute capability 8.0), fp16 on older ones"},
     {DOUBLE(train, loss_scale, "65536", 1, 16777216), KEY_MATH,
@@ -212,7 +194,7 @@ const ConfigKey config_keys[] = {
     {DOUBLE(optimizer, clip_norm, "0", 0, 1e30), KEY_MATH,
      "Largest norm of all gradients together, beyond which they are shrunk to it; 0 does not clip"},
 
-    {ENUM(schedule, name, "cosine", schedule_names), KEY_MATH,
+    {ENUM(schedule, name, "cosine", schedule_shape_names), KEY_MATH,
      "Course of the learning rate after warmup"},
     {DOUBLE(schedule, warmup_epochs, "5", 0, 1e6), KEY_MATH,
      "Epochs of linear rise to the learning rate; 0 means none"},
@@ -315,7 +297,7 @@ const ConfigKey config_keys[] = {
      "does"},
     {STRING(scale, dir, ""), KEY_RUNTIME,
      "convoy scale: folder of the series; empty means the run folder with -scale behind its name"},
-    {ENUM(device, backend, "auto", backend_names), KEY_RUNTIME,
+    {ENUM(device, backend, "auto", backend_choice_names), KEY_RUNTIME,
      "What computes; auto takes the GPU where there is one"},
     {INT(device, index, "-1", -1, 1023), KEY_RUNTIME,
      "GPU of each rank among the visible ones; -1 shares them out by the rank's number on its "
@@ -324,18 +306,18 @@ const ConfigKey config_keys[] = {
      "Compute threads of each rank; 0 takes the CPUs that the rank may use"},
     {BOOL(device, graph, "true"), KEY_RUNTIME,
      "GPU: record a step once and replay it as a whole; false launches every kernel of every step"},
-    {ENUM(device, fuse, "auto", fuse_names), KEY_RUNTIME,
+    {ENUM(device, fuse, "auto", fuse_mode_names), KEY_RUNTIME,
      "Give batch norm to the convolutions beside it; none: nowhere. CPU, evaluation: norm, "
      "residual and activation become the end of the convolution; auto: where its weights are few "
      "against what it leaves; all: wherever oneDNN can. GPU, fp16, training: parts of the norm; "
      "auto: where that was measured to be faster, shape by shape, with the answers kept in "
      "device.plan_cache; all: wherever cuDNN can"},
-    {ENUM(device, batchnorm, "own", kernel_names), KEY_RUNTIME,
+    {ENUM(device, batchnorm, "own", kernel_mode_names), KEY_RUNTIME,
      "GPU: what normalises in training. own: our kernels, nothing to compile; cudnn: its norm "
      "graphs wherever there is one that does exactly the same, each compiled at the first start "
      "(seconds) and kept in device.plan_cache; auto: whichever was measured to be faster, shape by "
      "shape, with the answers kept there too"},
-    {ENUM(device, depthwise, "own", kernel_names), KEY_RUNTIME,
+    {ENUM(device, depthwise, "own", kernel_mode_names), KEY_RUNTIME,
      "GPU: what runs 3x3 and 5x5 convolutions with one filter for each channel (EfficientNet). "
      "own: our kernels; cudnn: its engines, of which the fast ones are compiled at the first "
      "start; auto: whichever was measured to be faster, as above"},

@@ -29,8 +29,18 @@ static void add_list(const ConfigList *list, StrBuf *out)
     str_add(out, "]");
 }
 
+int config_key_words(const ConfigKey *key, const char *words[CONFIG_WORDS_MAX])
+{
+    int count = 0;
+    ASSERT(key->name_count < CONFIG_WORDS_MAX);
+    if (key->other) words[count++] = key->other;
+    for (int i = 0; i < key->name_count; i++) words[count++] = key->names[i];
+    return count;
+}
+
 void config_add_value(const Config *c, const ConfigKey *key, StrBuf *out)
 {
+    const char *words[CONFIG_WORDS_MAX];
     const void *field = (const char *)c + key->offset;
     JsonWriter w = { .out = out };
     switch (key->type) {
@@ -44,7 +54,8 @@ void config_add_value(const Config *c, const ConfigKey *key, StrBuf *out)
         add_number(*(const double *)field, out);
         break;
     case KEY_ENUM:
-        str_add(out, key->names[*(const int *)field]);
+        config_key_words(key, words);
+        str_add(out, words[*(const int *)field + (key->other != NULL)]);
         break;
     case KEY_STRING:
         json_string(&w, NULL, *(char *const *)field);
@@ -65,7 +76,9 @@ static void add_range(const ConfigKey *key, StrBuf *out)
 
 static void add_names(const ConfigKey *key, StrBuf *out)
 {
-    for (int i = 0; key->names[i]; i++) str_printf(out, "%s%s", i ? ", " : "", key->names[i]);
+    const char *words[CONFIG_WORDS_MAX];
+    const int count = config_key_words(key, words);
+    for (int i = 0; i < count; i++) str_printf(out, "%s%s", i ? ", " : "", words[i]);
 }
 
 void config_add_allowed(const ConfigKey *key, StrBuf *out)
@@ -75,7 +88,7 @@ void config_add_allowed(const ConfigKey *key, StrBuf *out)
         [KEY_DOUBLE] = "a number ",   [KEY_ENUM] = "",
         [KEY_STRING] = "text",        [KEY_LIST] = "a list of numbers ",
     };
-    if (key->type == KEY_ENUM) str_add(out, key->names[1] ? "one of " : "");
+    if (key->type == KEY_ENUM) str_add(out, "one of ");
     str_add(out, kinds[key->type]);
     if (key->type == KEY_ENUM) add_names(key, out);
     if (key->type == KEY_INT || key->type == KEY_DOUBLE || key->type == KEY_LIST)

@@ -67,9 +67,8 @@ static Status fail_value(const ConfigKey *key, const char *text, const char *whe
 {
     StrBuf allowed = { 0 };
     config_add_allowed(key, &allowed);
-    int count = 0;
-    while (key->names && key->names[count]) count++;
-    const char *nearest = key->names ? str_nearest(text, key->names, count) : NULL;
+    const char *words[CONFIG_WORDS_MAX];
+    const char *nearest = str_nearest(text, words, config_key_words(key, words));
     Status status =
         fail(ERR_USAGE, "%s%s is %s%s%s; it must be %s%s%s%s", where, key->key, *text ? "\"" : "",
              *text ? text : "empty", *text ? "\"" : "", allowed.text ? allowed.text : "",
@@ -98,9 +97,11 @@ static bool parse_int(const ConfigKey *key, const char *text, int64_t *out)
 
 static bool parse_name(const ConfigKey *key, const char *text, int *out)
 {
-    for (int i = 0; key->names[i]; i++) {
-        if (strcmp(key->names[i], text) != 0) continue;
-        *out = i;
+    const char *words[CONFIG_WORDS_MAX];
+    const int count = config_key_words(key, words);
+    for (int i = 0; i < count; i++) {
+        if (strcmp(words[i], text) != 0) continue;
+        *out = i - (key->other != NULL);
         return true;
     }
     return false;

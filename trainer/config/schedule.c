@@ -35,11 +35,11 @@ static double lr_constant(const Schedule *s, double done, double step)
 }
 
 typedef double (*LrFunction)(const Schedule *s, double done, double step);
-static const LrFunction shapes[] = {
-    [CONFIG_SCHEDULE_COSINE] = lr_cosine,
-    [CONFIG_SCHEDULE_STEP] = lr_step,
-    [CONFIG_SCHEDULE_POLY] = lr_poly,
-    [CONFIG_SCHEDULE_CONSTANT] = lr_constant,
+static const LrFunction shapes[SCHEDULE_SHAPE_COUNT] = {
+    [SCHEDULE_COSINE] = lr_cosine,
+    [SCHEDULE_STEP] = lr_step,
+    [SCHEDULE_POLY] = lr_poly,
+    [SCHEDULE_CONSTANT] = lr_constant,
 };
 
 double schedule_lr(const Schedule *s, int64_t step)
@@ -51,18 +51,20 @@ double schedule_lr(const Schedule *s, int64_t step)
     return shapes[s->name](s, done, at);
 }
 
-double schedule_scaled_lr(double lr, int lr_scaling, int64_t global_batch, int world)
+double schedule_scaled_lr(double lr, LrScaling lr_scaling, int64_t global_batch, int world)
 {
     switch (lr_scaling) {
-    case CONFIG_LR_LINEAR:
+    case LR_LINEAR:
         return lr * (double)global_batch / 256;
-    case CONFIG_LR_SQRT:
+    case LR_SQRT:
         return lr * sqrt((double)global_batch / 256);
-    case CONFIG_LR_WORLD_SIZE:
+    case LR_WORLD_SIZE:
         return lr * world;
-    default:
-        return lr;
+    case LR_NONE:
+    case LR_SCALING_COUNT:
+        break;
     }
+    return lr;
 }
 
 Schedule schedule_from_config(const Config *c, int64_t global_batch, int world,

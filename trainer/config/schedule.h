@@ -5,7 +5,7 @@
 #include "trainer/config/config.h"
 
 typedef struct Schedule {
-    int name;       /* CONFIG_SCHEDULE_ */
+    ScheduleShape name;
     double peak_lr; /* after lr_scaling */
     double min_lr, power, gamma;
     ConfigList milestones; /* epochs */
@@ -22,5 +22,5 @@ Schedule schedule_from_config(const Config *c, int64_t global_batch, int world,
  * where they depend on the length. */
 double schedule_lr(const Schedule *s, int64_t step);
 /* What lr_scaling makes of optimizer.lr. */
-double schedule_scaled_lr(double lr, int lr_scaling, int64_t global_batch, int world);
+double schedule_scaled_lr(double lr, LrScaling lr_scaling, int64_t global_batch, int world);
 #endif

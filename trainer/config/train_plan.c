@@ -30,14 +30,13 @@ Status train_plan_make(TrainPlan *out, const Config *c, int world, int64_t image
     TrainPlan p = { .images = images,
                     .batch = c->train.batch_per_rank,
                     .accumulate = c->train.accumulate };
-    if (c->train.batch_mode == CONFIG_BATCH_GLOBAL) TRY(global_mode(&p, c, world));
+    if (c->train.batch_mode == BATCH_GLOBAL) TRY(global_mode(&p, c, world));
     p.global_batch = p.batch * p.accumulate * world;
     if (p.global_batch > images) {
         return fail(
             ERR_USAGE,
             "%s: a global batch of %lld images is larger than the dataset of %lld images%s%s",
-            c->train.batch_mode == CONFIG_BATCH_GLOBAL ? "train.global_batch"
-                                                       : "train.batch_per_rank",
+            c->train.batch_mode == BATCH_GLOBAL ? "train.global_batch" : "train.batch_per_rank",
             (long long)p.global_batch, (long long)images, c->data.train[0] ? " in " : "",
             c->data.train);
     }

@@ -7,8 +7,7 @@
 
 static ModelOptions options_of(const Config *c, int64_t classes, int64_t batch)
 {
-    ModelOptions o = { .stem = c->model.stem == CONFIG_STEM_CIFAR ? STEM_CIFAR : STEM_IMAGENET,
-                       .width = 1 };
+    ModelOptions o = { .stem = (Stem)c->model.stem, .width = 1 };
     o.graph = (GraphOptions){ .batch = batch,
                               .channels = c->model.in_channels,
                               .height = c->data.image_size,

@@ -21,8 +21,9 @@
 #define LINE_BYTES    32768 /* a sentence of 1 KiB or a path of 4 KiB, each byte escaped to six */
 
 struct RunLog {
-    int rank, format; /* CONFIG_LOG_ */
-    bool titled;      /* the table has its header */
+    int rank;
+    LogFormat format;
+    bool titled; /* the table has its header */
     bool evaluated;
     EvalRecord last;
     Jsonl metrics; /* not open: no file */
@@ -101,7 +102,7 @@ static Status open_folder(RunLog *r, const char *dir, const Config *config)
     TRY(make_dirs(dir));
     TRY(open_metrics(r, dir, config)); /* first: it takes the folder's lock */
     if (config) TRY(write_config(dir, config));
-    TRY(open_log_file(dir, r->format == CONFIG_LOG_JSON ? LOG_WARNING : LOG_INFO));
+    TRY(open_log_file(dir, r->format == LOG_FORMAT_JSON ? LOG_WARNING : LOG_INFO));
     return reserve_line(r);
 }
 
@@ -112,7 +113,7 @@ Status runlog_open(RunLog **out, const char *dir, int rank, const Config *config
     if (!r) return ERR_MEMORY;
     r->rank = rank;
     r->metrics.fd = -1;
-    r->format = config ? config->log.format : CONFIG_LOG_LINE;
+    r->format = config ? config->log.format : LOG_FORMAT_LINE;
     Status status = rank == 0 && dir ? open_folder(r, dir, config) : log_open(NULL, rank, LOG_INFO);
     if (status != OK) runlog_close(r);
     else *out = r;
@@ -170,7 +171,7 @@ static JsonWriter *begin(RunLog *r, const char *event)
 static int write_record(RunLog *r)
 {
     int error = jsonl_end(&r->metrics);
-    if (r->format == CONFIG_LOG_JSON && !r->metrics.line.failed)
+    if (r->format == LOG_FORMAT_JSON && !r->metrics.line.failed)
         (void)log_print(r->metrics.line.text);
     return error;
 }
@@ -234,7 +235,7 @@ Status runlog_step(RunLog *r, const StepRecord *s)
              "wait %.1f",
              (long long)s->epoch, (long long)s->step, s->loss, s->lr, s->images_per_s, s->step_ms,
              s->data_wait_ms, s->comm_wait_ms);
-    if (r->rank == 0 && r->format == CONFIG_LOG_TABLE) print_row(r, s);
+    if (r->rank == 0 && r->format == LOG_FORMAT_TABLE) print_row(r, s);
     JsonWriter *w = begin(r, "step");
     if (!w) return OK;
     json_int(w, "epoch", s->epoch);
@@ -382,7 +383,7 @@ static void print_result(const RunLog *r)
 
 void runlog_done(RunLog *r, int code, const char *reason)
 {
-    if (r && r->format == CONFIG_LOG_EPOCH && code == 0 && r->evaluated) print_result(r);
+    if (r && r->format == LOG_FORMAT_EPOCH && code == 0 && r->evaluated) print_result(r);
     JsonWriter *w = begin(r, "done");
     if (!w) return;
     json_int(w, "code", code);
@@ -410,7 +411,7 @@ static void format_eta(char *out, size_t bytes, double seconds)
 void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double eta_s)
 {
     char eta[48];
-    if (r->rank != 0 || r->format != CONFIG_LOG_LINE) return;
+    if (r->rank != 0 || r->format != LOG_FORMAT_LINE) return;
     format_eta(eta, sizeof eta, eta_s);
     double wait = s->step_ms > 0 ? 100 * s->data_wait_ms / s->step_ms : 0;
     log_progress(

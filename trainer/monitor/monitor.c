@@ -142,15 +142,13 @@ static void *watch(void *arg)
 
 static bool wants_gpus(const Config *c, bool gpu)
 {
-    return c->monitor.gpu == CONFIG_MONITOR_GPU_ON ||
-           (c->monitor.gpu == CONFIG_MONITOR_GPU_AUTO && gpu);
+    return c->monitor.gpu == MONITOR_GPU_ON || (c->monitor.gpu == MONITOR_GPU_AUTO && gpu);
 }
 
 static Status open_gpus(Monitor *m, const Config *c)
 {
     Status status = nvml_open(&m->nvml, NULL);
-    if (status != OK && c->monitor.gpu == CONFIG_MONITOR_GPU_ON)
-        return fail_note(status, "monitor.gpu");
+    if (status != OK && c->monitor.gpu == MONITOR_GPU_ON) return fail_note(status, "monitor.gpu");
     if (status != OK) {
         log_info("GPUs are not watched: %s", status_message());
         return OK;

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "kernels/backend_cuda.h"
 #include "trainer/report/scaling.h"
 #include "trainer/scale/step_model.h"
 #include <math.h>
@@ -55,11 +56,9 @@ static Status measure_base(Base *out, const Series *s)
  * asked for. */
 static double element_bytes(const Config *c, int64_t ranks)
 {
-    bool computes_16 =
-        c->train.precision != CONFIG_PRECISION_FP32 && c->train.precision != CONFIG_PRECISION_TF32;
-    if (c->device.backend == CONFIG_BACKEND_CPU || c->comm.grad_dtype == CONFIG_GRAD_DTYPE_FP32)
-        return 4;
-    if (c->comm.grad_dtype == CONFIG_GRAD_DTYPE_BF16) return 2;
+    bool computes_16 = c->train.precision != PRECISION_FP32 && c->train.precision != PRECISION_TF32;
+    if (c->device.backend == BACKEND_CPU || c->comm.grad_dtype == GRAD_DTYPE_FP32) return 4;
+    if (c->comm.grad_dtype == GRAD_DTYPE_BF16) return 2;
     return computes_16 && ranks <= SUM_16_BIT_RANKS ? 2 : 4;
 }
 
@@ -91,9 +90,8 @@ static void predict_fabric(StrBuf *out, const Series *s, const StepModel *m, con
     log_info("%6s %8s %10s %10s %12s %8s", "ranks", "buckets", "sums ms", "step ms", "images/s",
              "effic. %");
     for (int64_t ranks = 1; ranks <= RANKS_MAX; ranks *= 2) {
-        double batch = c->scale.mode == CONFIG_SCALE_STRONG
-                           ? (double)c->train.global_batch / (double)ranks
-                           : base->batch;
+        double batch = c->scale.mode == SCALE_STRONG ? (double)c->train.global_batch / (double)ranks
+                                                     : base->batch;
         StepTime t =
             step_model_predict(m, f, batch / base->images_per_s, ranks, element_bytes(c, ranks));
         double images_per_s = batch * (double)ranks / t.step_s;

@@ -84,9 +84,8 @@ static void add_sets(Point *p, const Config *c, StrBuf *b)
         set_whole(p, b, "train.epochs", c->scale.epochs);
         set_whole(p, b, "train.max_steps", 0);
     }
-    set_word(p, b, "train.batch_mode",
-             c->scale.mode == CONFIG_SCALE_STRONG ? "global" : "per_rank");
-    if (c->scale.data == CONFIG_SCALE_SYNTHETIC) {
+    set_word(p, b, "train.batch_mode", c->scale.mode == SCALE_STRONG ? "global" : "per_rank");
+    if (c->scale.data == SCALE_SYNTHETIC) {
         set_word(p, b, "data.format", "synthetic");
         set_word(p, b, "data.train", "synthetic");
     }

@@ -166,7 +166,7 @@ static Status add_sbatch(StrBuf *out, const Point *p, const Series *s, int64_t p
     snprintf(text, sizeof text, "--nodes=%lld", (long long)(p->ranks / ranks));
     add_quoted(out, text);
     snprintf(text, sizeof text, "--gpus-per-node=%lld", (long long)ranks);
-    if (s->config->device.backend != CONFIG_BACKEND_CPU) add_quoted(out, text);
+    if (s->config->device.backend != BACKEND_CPU) add_quoted(out, text);
     add_quoted(out, "scripts/slurm/train.sbatch");
     return OK;
 }

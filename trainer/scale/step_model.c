@@ -11,7 +11,7 @@
 static Status build(Graph **out, const Config *c)
 {
     const ModelDef *def = model_find(c->model.name);
-    ModelOptions o = { .stem = c->model.stem == CONFIG_STEM_CIFAR ? STEM_CIFAR : STEM_IMAGENET,
+    ModelOptions o = { .stem = (Stem)c->model.stem,
                        .width = 1,
                        .stochastic_depth = c->model.stochastic_depth,
                        .dropout = c->model.dropout };

@@ -82,10 +82,7 @@ static Status share(SampleCache **out, Comm *comm, const Config *c, int64_t samp
 
 Status cache_share(SampleCache **out, Comm *comm, const Config *c, Dataset *train, Dataset *val)
 {
-    static const DataCache kinds[] = { [CONFIG_CACHE_PAGE] = DATA_CACHE_PAGE,
-                                       [CONFIG_CACHE_RAM] = DATA_CACHE_RAM,
-                                       [CONFIG_CACHE_NONE] = DATA_CACHE_NONE };
-    DataCache kind = kinds[c->data.cache];
+    const DataCache kind = c->data.cache;
     int64_t of_train = file_images(train), samples = of_train + file_images(val);
     *out = NULL;
     if (samples == 0) return OK; /* all is in memory anyway */

@@ -8,28 +8,6 @@
 #define BF16_CAPABILITY 80
 #define MEBIBYTE        ((size_t)1 << 20)
 
-static const char *const names[PRECISION_COUNT] = { [PRECISION_FP32] = "fp32",
-                                                    [PRECISION_TF32] = "tf32",
-                                                    [PRECISION_BF16] = "bf16",
-                                                    [PRECISION_FP16] = "fp16" };
-static const Precision precisions[] = { [CONFIG_PRECISION_FP32] = PRECISION_FP32,
-                                        [CONFIG_PRECISION_TF32] = PRECISION_TF32,
-                                        [CONFIG_PRECISION_BF16] = PRECISION_BF16,
-                                        [CONFIG_PRECISION_FP16] = PRECISION_FP16 };
-
-static const FuseMode fuse_modes[] = {
-    [CONFIG_FUSE_AUTO] = FUSE_AUTO, [CONFIG_FUSE_NONE] = FUSE_NONE, [CONFIG_FUSE_ALL] = FUSE_ALL
-};
-
-static const KernelMode kernel_modes[] = { [CONFIG_KERNELS_OWN] = KERNELS_OWN,
-                                           [CONFIG_KERNELS_CUDNN] = KERNELS_CUDNN,
-                                           [CONFIG_KERNELS_AUTO] = KERNELS_AUTO };
-
-const char *device_precision_name(Precision precision)
-{
-    return names[precision];
-}
-
 /* ---- which device ---- */
 
 static Status choose_index(DeviceChoice *out, const Config *c, int local_rank, int devices)
@@ -51,12 +29,12 @@ static Status choose_backend(DeviceChoice *out, const Config *c, int local_rank,
         snprintf(why, why_bytes, "device properties from a file");
         return OK;
     }
-    if (c->device.backend == CONFIG_BACKEND_CPU) {
+    if (c->device.backend == BACKEND_CPU) {
         snprintf(why, why_bytes, "device.backend is cpu");
         return OK;
     }
     int devices = backend_cuda_devices(missing, sizeof missing);
-    bool wanted = c->device.backend == CONFIG_BACKEND_CUDA;
+    bool wanted = c->device.backend == BACKEND_CUDA;
     if (devices < 1 && wanted) return fail(ERR_ENV, "device.backend is cuda, but %s", missing);
     if (devices < 1) snprintf(why, why_bytes, "device.backend is auto and %s", missing);
     else if (wanted) snprintf(why, why_bytes, "device.backend is cuda");
@@ -69,9 +47,9 @@ static Status choose_backend(DeviceChoice *out, const Config *c, int local_rank,
 static CudaOptions cuda_options(const DeviceChoice *choice, const Config *c)
 {
     return (CudaOptions){ .device = choice->index,
-                          .fuse = fuse_modes[c->device.fuse],
-                          .batchnorm = kernel_modes[c->device.batchnorm],
-                          .depthwise = kernel_modes[c->device.depthwise],
+                          .fuse = (FuseMode)c->device.fuse,
+                          .batchnorm = (KernelMode)c->device.batchnorm,
+                          .depthwise = (KernelMode)c->device.depthwise,
                           .precision = choice->precision,
                           .workspace_limit = (size_t)c->device.workspace_mb * MEBIBYTE,
                           .plan_cache = choice->plan_cache[0] ? choice->plan_cache : NULL,
@@ -81,23 +59,23 @@ static CudaOptions cuda_options(const DeviceChoice *choice, const Config *c)
 static Status choose_precision(DeviceChoice *out, const Config *c)
 {
     int wanted = c->train.precision;
-    out->precision = wanted == CONFIG_PRECISION_AUTO ? PRECISION_FP32 : precisions[wanted];
+    out->precision = wanted == CONFIG_OTHER ? PRECISION_FP32 : (Precision)wanted;
     if (!out->cuda && out->precision != PRECISION_FP32) {
         return fail(ERR_USAGE, "train.precision is %s; the CPU computes in fp32 alone",
-                    names[out->precision]);
+                    precision_names[out->precision]);
     }
     if (!out->cuda) return OK;
     CudaOptions o = cuda_options(out, c);
     int capability = 0;
     TRY(backend_cuda_capability(&o, &capability));
-    if (wanted == CONFIG_PRECISION_AUTO) {
+    if (wanted == CONFIG_OTHER) {
         out->precision = capability >= BF16_CAPABILITY ? PRECISION_BF16 : PRECISION_FP16;
     }
     bool needs_80 = out->precision == PRECISION_BF16 || out->precision == PRECISION_TF32;
     if (needs_80 && capability < BF16_CAPABILITY) {
         return fail(ERR_USAGE,
                     "train.precision is %s; this GPU (compute capability %d.%d) has fp16 and fp32",
-                    names[out->precision], capability / 10, capability % 10);
+                    precision_names[out->precision], capability / 10, capability % 10);
     }
     return OK;
 }
@@ -125,8 +103,8 @@ Status device_choose(DeviceChoice *out, const Config *c, int local_rank)
     choose_plan_cache(out, c);
     TRY(choose_precision(out, c));
     snprintf(out->reason, sizeof out->reason, "%s in %s: %s%s", out->cuda ? "cuda" : "cpu",
-             names[out->precision], why,
-             c->train.precision == CONFIG_PRECISION_AUTO ? ", train.precision is auto" : "");
+             precision_names[out->precision], why,
+             c->train.precision == CONFIG_OTHER ? ", train.precision is auto" : "");
     return OK;
 }
 
@@ -139,7 +117,7 @@ Status device_query(DeviceChoice *choice, const Config *c, Comm *comm)
 
 Status device_open(Backend **out, const DeviceChoice *choice, const Config *c, int threads)
 {
-    if (!choice->cuda) return backend_cpu_create(out, threads, fuse_modes[c->device.fuse]);
+    if (!choice->cuda) return backend_cpu_create(out, threads, (FuseMode)c->device.fuse);
     CudaOptions o = cuda_options(choice, c);
     return backend_cuda_create(out, &o);
 }

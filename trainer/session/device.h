@@ -18,8 +18,6 @@ typedef struct DeviceChoice {
     char plan_cache[1024]; /* folder; empty: none */
 } DeviceChoice;
 
-const char *device_precision_name(Precision precision); /* "bf16" */
-
 /* Settles device.backend, device.index, train.precision and device.plan_cache for rank local_rank
  * of this host. ERR_USAGE naming the key that asks for what cannot be: no such device, 16 bits or
  * TF32 on the CPU. ERR_ENV where device.backend is cuda and there is no device, with the reason. */

@@ -41,8 +41,7 @@ static void choose_place(char *place, DataRole role)
 /* Memory for seek indices: none where nothing would use them. */
 static size_t seek_bytes(const Config *c)
 {
-    bool used =
-        c->data.seek_index == CONFIG_SEEK_INDEX_AUTO && c->data.decoder == CONFIG_DECODER_FAST;
+    bool used = c->data.seek_index == SEEK_AUTO && c->data.decoder == HUFFMAN_FAST;
     return used ? (size_t)c->data.seek_index_mb << 20 : 0;
 }
 
@@ -99,7 +98,7 @@ Status rank_dataset_open(Dataset **out, const Config *c, DataRole role, Comm *co
     if (status == OK) status = rank_dataset_index_place(&place, c);
     choose_place(place, role);
     DatasetOptions o = { .path = path,
-                         .format = (DataFormat)c->data.format,
+                         .format = c->data.format,
                          .role = role,
                          .synthetic_images = c->data.synthetic_images,
                          .synthetic_classes = c->model.classes > 0 ? (int)c->model.classes : 1000,

@@ -7,10 +7,6 @@
 #include "trainer/session/rank_dataset.h"
 #include <string.h>
 
-static const Stem stems[] = {
-    [CONFIG_STEM_IMAGENET] = STEM_IMAGENET, [CONFIG_STEM_CIFAR] = STEM_CIFAR
-};
-
 #define STAGING_BYTES ((size_t)16 << 20)
 
 static bool is_set(const char *s)
@@ -87,7 +83,7 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
                                   int64_t image_size)
 {
     const Config *c = s->config;
-    ModelOptions o = { .stem = stems[c->model.stem],
+    ModelOptions o = { .stem = (Stem)c->model.stem,
                        .zero_init_last_gamma = c->model.zero_init_last_gamma,
                        .width = 1,
                        .stochastic_depth = c->model.stochastic_depth,
@@ -98,7 +94,7 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
                               .width = image_size,
                               .classes = s->classes,
                               .training = training,
-                              .bn_frozen = c->model.bn == CONFIG_BN_FROZEN,
+                              .bn_frozen = c->model.bn == BN_CHOICE_FROZEN,
                               .loss_scale = training && s->device.precision == PRECISION_FP16,
                               .seed = (uint64_t)c->train.seed,
                               .label_smoothing = training ? (float)c->train.label_smoothing : 0,
@@ -417,9 +413,9 @@ DType session_allreduce_dtype(const Session *s)
     if (!s->device.cuda || world == 1) return DTYPE_F32;
     if (s->device_comm && device_comm_transport(s->device_comm) != DEVICE_COMM_NCCL)
         return DTYPE_F32;
-    if (wanted == CONFIG_GRAD_DTYPE_AUTO)
+    if (wanted == GRAD_DTYPE_AUTO)
         return computes_16 && world <= SUM_16_BIT_RANKS_MAX ? DTYPE_BF16 : DTYPE_F32;
-    return wanted == CONFIG_GRAD_DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    return wanted == GRAD_DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
 }
 
 size_t session_allreduce_bytes(const Session *s, size_t gradient_bytes)

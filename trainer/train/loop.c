@@ -38,7 +38,7 @@ static bool record_due(const Loop *l, int64_t step)
 /* Whether the step's record tells of the parameters that it begins with. */
 static bool row_due(const Loop *l, int64_t step)
 {
-    return l->s->config->log.format == CONFIG_LOG_TABLE && step < l->s->plan.total_steps &&
+    return l->s->config->log.format == LOG_FORMAT_TABLE && step < l->s->plan.total_steps &&
            record_due(l, step);
 }
 
@@ -144,7 +144,7 @@ static void record_epoch(Loop *l, int64_t step)
 {
     InputReport input;
     RankEpoch *ranks = NULL;
-    if (l->s->config->log.format == CONFIG_LOG_EPOCH)
+    if (l->s->config->log.format == LOG_FORMAT_EPOCH)
         keep_pending(l, rank_epochs_gather(&ranks, l->s->comm, l->s->backend, l->epoch_seconds));
     report_input(l, &l->epoch_start, l->epoch_seconds, &input);
     loader_stats(l->loader, &l->epoch_start);

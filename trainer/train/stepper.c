@@ -398,7 +398,7 @@ static Status prepare_average(Stepper *s)
     Executor *x = s->session->executor;
     size_t bytes = executor_slab_bytes(x, SLAB_BUFFER);
     s->averages =
-        bytes > 0 && s->session->config->model.bn == CONFIG_BN_TRAIN && s->session->comm->world > 1;
+        bytes > 0 && s->session->config->model.bn == BN_CHOICE_TRAIN && s->session->comm->world > 1;
     if (!s->averages) return OK;
     int64_t n = (int64_t)(bytes / sizeof(float));
     OpTensor flat = { .desc = tensor_desc(DTYPE_F32, 1, &n),

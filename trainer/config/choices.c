@@ -1,0 +1,36 @@
+/* choices.c - the names of the choices in choices.h. */
+#include "trainer/config/choices.h"
+
+const char *const bn_choice_names[BN_CHOICE_COUNT + 1] = {
+    [BN_CHOICE_TRAIN] = "train", [BN_CHOICE_FROZEN] = "frozen"
+};
+const char *const batch_mode_names[BATCH_MODE_COUNT + 1] = {
+    [BATCH_PER_RANK] = "per_rank", [BATCH_GLOBAL] = "global"
+};
+const char *const lr_scaling_names[LR_SCALING_COUNT + 1] = {
+    [LR_NONE] = "none", [LR_LINEAR] = "linear", [LR_SQRT] = "sqrt", [LR_WORLD_SIZE] = "world_size"
+};
+const char *const schedule_shape_names[SCHEDULE_SHAPE_COUNT + 1] = { [SCHEDULE_COSINE] = "cosine",
+                                                                     [SCHEDULE_STEP] = "step",
+                                                                     [SCHEDULE_POLY] = "poly",
+                                                                     [SCHEDULE_CONSTANT] =
+                                                                         "constant" };
+const char *const grad_dtype_names[GRAD_DTYPE_COUNT + 1] = {
+    [GRAD_DTYPE_AUTO] = "auto", [GRAD_DTYPE_FP32] = "fp32", [GRAD_DTYPE_BF16] = "bf16"
+};
+const char *const backend_choice_names[BACKEND_CHOICE_COUNT + 1] = {
+    [BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_CUDA] = "cuda"
+};
+const char *const log_format_names[LOG_FORMAT_COUNT + 1] = { [LOG_FORMAT_LINE] = "line",
+                                                             [LOG_FORMAT_TABLE] = "table",
+                                                             [LOG_FORMAT_EPOCH] = "epoch",
+                                                             [LOG_FORMAT_JSON] = "json" };
+const char *const monitor_gpu_names[MONITOR_GPU_COUNT + 1] = {
+    [MONITOR_GPU_AUTO] = "auto", [MONITOR_GPU_ON] = "on", [MONITOR_GPU_OFF] = "off"
+};
+const char *const scale_mode_names[SCALE_MODE_COUNT + 1] = {
+    [SCALE_WEAK] = "weak", [SCALE_STRONG] = "strong"
+};
+const char *const scale_data_names[SCALE_DATA_COUNT + 1] = {
+    [SCALE_REAL] = "real", [SCALE_SYNTHETIC] = "synthetic"
+};
