@@ -31,7 +31,7 @@ B        := build$(VARIANT)
 CONVOY   := $(if $(VARIANT),$(B)/convoy,convoy)
 include cuda.mk
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wcast-qual -Wwrite-strings \
-            -Wundef -Wpointer-arith -Wformat=2 -Wdouble-promotion -Wimplicit-fallthrough $(if $(filter 1,$(WERROR)),-Werror)
+            -Wundef -Wpointer-arith -Wformat=2 -Wdouble-promotion -Wimplicit-fallthrough -Wswitch-enum $(if $(filter 1,$(WERROR)),-Werror)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 CPPFLAGS += $(EMU_CPPFLAGS) -I. -D_GNU_SOURCE -DCONVOY_MPI=$(MPI) -DCONVOY_CUDA=$(HAVE_CUDA)
 # One line of flags for all files; the *_FLAGS come on top of it, by room.

@@ -90,10 +90,10 @@ GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a))
               -gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS))
 # Kernels and launchers use nothing of the C++ library, so that ./convoy does not need it. CUDA 12.8 and 12.9 warn of every architecture that 13 has
 # left, in every file.
-NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Wno-deprecated-gpu-targets -Xptxas=-v -Xcompiler=-Wall,-Wextra,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Wno-deprecated-gpu-targets -Xptxas=-v -Xcompiler=-Wall,-Wextra,-Wswitch-enum,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
               $(if $(filter 1,$(WERROR)),-Werror=all-warnings -Xcompiler=-Werror) $(CUDA_ISYSTEM)
 # g++ takes rows of kernels for uninitialised that are never read.
-EMU_CXXFLAGS := -std=c++17 -O2 -g -fopenmp -Wall -Wextra -Wno-unknown-pragmas -Wno-maybe-uninitialized $(if $(filter 1,$(WERROR)),-Werror)
+EMU_CXXFLAGS := -std=c++17 -O2 -g -fopenmp -Wall -Wextra -Wswitch-enum -Wno-unknown-pragmas -Wno-maybe-uninitialized $(if $(filter 1,$(WERROR)),-Werror)
 
 # What ptxas says of the kernels of X.cu is kept in X.cu.ptxas, for `make ptxas`.
 ifeq ($(EMU),1)

@@ -188,7 +188,12 @@ bool policy_magnitude(AutoPolicy policy, ImageOpKind kind, int bin, int bins, in
     case IMAGE_SOLARIZE:
         *out = linspace(255.0, 0.0, bins, bin);
         return true;
-    default:
+    case IMAGE_IDENTITY:
+    case IMAGE_AUTOCONTRAST:
+    case IMAGE_EQUALIZE:
+    case IMAGE_INVERT:
+    case IMAGE_HUE:
+    case IMAGE_OP_COUNT:
         return false;
     }
     *out = linspace(0.0, last, bins, bin);

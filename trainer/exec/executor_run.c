@@ -44,10 +44,21 @@ static Status run_item(Executor *x, Program *p, const TimelineItem *item, Stream
         return d ? d->event_wait(x->backend, x->events[item->index], lane) : OK;
     case TIMELINE_RESULT:
         return copy_result(x, p, item, lane, o);
-    default:
-        ASSERT(o->work);
-        return o->work(o->cookie, item, lane);
+    case TIMELINE_BUCKET:
+    case TIMELINE_AWAIT:
+    case TIMELINE_STATISTICS:
+    case TIMELINE_REST:
+    case TIMELINE_FINITE:
+    case TIMELINE_SQUARES:
+    case TIMELINE_NORM:
+    case TIMELINE_UPDATE:
+    case TIMELINE_LOSS_SCALE:
+    case TIMELINE_AVERAGE:
+    case TIMELINE_KIND_COUNT:
+        break;
     }
+    ASSERT(o->work);
+    return o->work(o->cookie, item, lane);
 }
 
 /* ---- times ---- */

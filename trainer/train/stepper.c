@@ -158,9 +158,14 @@ static Status work(void *cookie, const TimelineItem *item, Stream *stream)
         return optimizer_copy_result(s->optimizer, flight_number(s));
     case TIMELINE_AVERAGE:
         return s->session->backend->v->ops[OP_SCALE]->run(&s->average, stream);
-    default:
-        return fail(ERR_INTERNAL, "a step cannot do %s", timeline_kind_name(item->kind));
+    case TIMELINE_NODE:
+    case TIMELINE_RECORD:
+    case TIMELINE_WAIT:
+    case TIMELINE_RESULT:
+    case TIMELINE_KIND_COUNT:
+        break;
     }
+    return fail(ERR_INTERNAL, "a step cannot do %s", timeline_kind_name(item->kind));
 }
 
 /* ---- issuing ---- */

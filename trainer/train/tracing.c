@@ -149,9 +149,18 @@ static const char *item_name(const Program *p, const TimelineItem *item, bool de
         return "wait for a bucket's sum";
     case TIMELINE_REST:
         return "wait for statistics and metrics";
-    default:
-        return timeline_kind_name(item->kind);
+    case TIMELINE_STATISTICS:
+    case TIMELINE_FINITE:
+    case TIMELINE_SQUARES:
+    case TIMELINE_NORM:
+    case TIMELINE_UPDATE:
+    case TIMELINE_LOSS_SCALE:
+    case TIMELINE_AVERAGE:
+    case TIMELINE_RESULT:
+    case TIMELINE_KIND_COUNT:
+        break;
     }
+    return timeline_kind_name(item->kind);
 }
 
 Status tracing_add_items(Tracing *t, const Program *p, bool step, int from, int to)

@@ -82,7 +82,17 @@ DType conv_norm_shape_type(const ConvShape *s, ConvOperand operand)
     case CONV_OP_BY_X:
     case CONV_OP_CONSTANT:
         return DTYPE_F32;
-    default:
-        return s->io;
+    case CONV_OP_X:
+    case CONV_OP_W:
+    case CONV_OP_Y:
+    case CONV_OP_Z:
+    case CONV_OP_SCALE:
+    case CONV_OP_SHIFT:
+    case CONV_OP_RESIDUAL:
+    case CONV_OP_RESIDUAL_SCALE:
+    case CONV_OP_RESIDUAL_SHIFT:
+    case CONV_OPERAND_COUNT:
+        break;
     }
+    return s->io;
 }
