@@ -112,7 +112,7 @@ typedef struct FusionVTable {
     bool add_into_batchnorm_bwd; /* OP_BATCHNORM_BWD sums two gradients of y by itself */
     /* Whether fusion's ops `after` are to run in the place of those `before`: FuseMode says so, or
      * they are faster, which may be measured now. void, so that models/ can call it (FuseOptions).
-     * NULL: the backend has none of the ops that OpDef.fused marks. */
+     * NULL: the backend has none of the ops that op_fused() marks. */
     bool (*takes)(void *backend, const Fusion *fusion);
     /* What takes() has answered: "statistics 23 of 24 shapes, 1 without an engine; ..."; "" if it
      * was not called. NULL: it says nothing. */

@@ -14,38 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static const OpImpl *const ops[OP_COUNT] = {
-    [OP_INPUT] = &cpu_input,
-    [OP_CONV2D] = &cpu_conv2d,
-    [OP_CONV2D_BWD_DATA] = &cpu_conv2d_bwd_data,
-    [OP_CONV2D_BWD_WEIGHTS] = &cpu_conv2d_bwd_weights,
-    [OP_BATCHNORM] = &cpu_batchnorm,
-    [OP_BATCHNORM_BWD] = &cpu_batchnorm_bwd,
-    [OP_CONV2D_BN] = &cpu_conv2d_bn,
-    [OP_ACTIVATION] = &cpu_activation,
-    [OP_ACTIVATION_BWD] = &cpu_activation_bwd,
-    [OP_ADD] = &cpu_add,
-    [OP_POOL2D] = &cpu_pool2d,
-    [OP_POOL2D_BWD] = &cpu_pool2d_bwd,
-    [OP_GLOBAL_AVGPOOL] = &cpu_global_avgpool,
-    [OP_GLOBAL_AVGPOOL_BWD] = &cpu_global_avgpool_bwd,
-    [OP_SUBSAMPLE] = &cpu_subsample,
-    [OP_SUBSAMPLE_BWD] = &cpu_subsample_bwd,
-    [OP_LINEAR] = &cpu_linear,
-    [OP_LINEAR_BWD_DATA] = &cpu_linear_bwd_data,
-    [OP_LINEAR_BWD_WEIGHTS] = &cpu_linear_bwd_weights,
-    [OP_SOFTMAX_XENT] = &cpu_softmax_xent,
-    [OP_UPDATE] = &cpu_update,
-    [OP_SCALE] = &cpu_scale,
-    [OP_FINITE_CHECK] = &cpu_finite_check,
-    [OP_LOSS_SCALE] = &cpu_loss_scale,
-    [OP_GRAD_SQUARES] = &cpu_grad_squares,
-    [OP_GRAD_NORM] = &cpu_grad_norm,
-    [OP_GATE] = &cpu_gate,
-    [OP_GATE_BWD] = &cpu_gate_bwd,
-    [OP_DROP] = &cpu_drop,
-    [OP_DROP_BWD] = &cpu_drop_bwd,
-};
+/* Of the fused ops those of training have no engines in oneDNN. */
+#define CPU_FUSED_NOT(impl)         &impl
+#define CPU_FUSED_TRAINING(impl)    NULL
+#define CPU_FUSED_EVALUATION(impl)  &impl
+#define CPU_IMPL(kind, name, fused) [kind] = CPU_##fused(cpu_##name),
+static const OpImpl *const ops[OP_COUNT] = { OP_LIST(CPU_IMPL) };
 
 static Status cpu_alloc(Backend *b, size_t bytes, void **out)
 {

@@ -41,12 +41,9 @@ typedef void (*CpuPointwise)(float *y, const float *a, const float *b, int64_t c
 void cpu_pointwise(const OpInstance *op, CpuPointwise f, float *y, const float *a, const float *b,
                    int64_t count, float factor);
 
-extern const OpImpl cpu_input, cpu_conv2d, cpu_conv2d_bwd_data, cpu_conv2d_bwd_weights,
-    cpu_batchnorm, cpu_batchnorm_bwd, cpu_activation, cpu_activation_bwd, cpu_add, cpu_pool2d,
-    cpu_pool2d_bwd, cpu_global_avgpool, cpu_global_avgpool_bwd, cpu_subsample, cpu_subsample_bwd,
-    cpu_linear, cpu_linear_bwd_data, cpu_linear_bwd_weights, cpu_softmax_xent, cpu_update,
-    cpu_scale, cpu_finite_check, cpu_loss_scale, cpu_grad_squares, cpu_grad_norm, cpu_gate,
-    cpu_gate_bwd, cpu_drop, cpu_drop_bwd, cpu_conv2d_bn;
+#define CPU_OP(kind, name, fused) extern const OpImpl cpu_##name;
+OP_LIST(CPU_OP)
+#undef CPU_OP
 
 /* Inner loops are compiled once per instruction set and chosen at load time; the outer loops
  * (OpenMP) call them. Bodies shared by several such functions are CPU_INLINE, so that each clone

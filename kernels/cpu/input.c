@@ -107,7 +107,7 @@ static void write_mixed(const InputAugment *t, int64_t n, int64_t h, int64_t c, 
     const Table *own = box ? &t->state->value : &t->state->own,
                 *other = box ? &t->state->value : &t->state->other;
     const Source a = source_of(t, n, h, own),
-                 b = source_of(t, op_mix_neighbour(n, t->count), h, other);
+                 b = source_of(t, op_input_neighbour(n, t->count), h, other);
     if (!box) {
         write_columns(t, &a, &b, 0, t->v.w, c, x);
         return;

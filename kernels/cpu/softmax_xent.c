@@ -112,8 +112,8 @@ static Target target_of(const OpInstance *op, int64_t n, int64_t images, int64_t
     const int32_t *labels = op->in[XENT_IN_LABELS].data;
     const float *mix = op->in[XENT_IN_MIX].data;
     Target t = { { labels[n], labels[n] }, { 1, 0 } };
-    if (!mix || !is_class(labels[op_mix_neighbour(n, images)], classes)) return t;
-    t.labels[1] = labels[op_mix_neighbour(n, images)];
+    if (!mix || !is_class(labels[op_input_neighbour(n, images)], classes)) return t;
+    t.labels[1] = labels[op_input_neighbour(n, images)];
     t.shares[0] = (double)mix[MIX_LAMBDA];
     t.shares[1] = (double)mix[MIX_REST];
     return t;

@@ -18,43 +18,12 @@
 #define WORKSPACE_LIMIT_16 ((size_t)256 << 20)
 #define WORKSPACE_LIMIT_32 ((size_t)2048 << 20)
 
-static const OpImpl *const ops[OP_COUNT] = {
-    [OP_INPUT] = &cuda_input,
-    [OP_CONV2D] = &cuda_conv2d,
-    [OP_CONV2D_BWD_DATA] = &cuda_conv2d_bwd_data,
-    [OP_CONV2D_BWD_WEIGHTS] = &cuda_conv2d_bwd_weights,
-    [OP_BATCHNORM] = &cuda_batchnorm,
-    [OP_BATCHNORM_BWD] = &cuda_batchnorm_bwd,
-    [OP_CONV2D_STATS] = &cuda_conv2d_stats,
-    [OP_CONV2D_BWD_DATA_NORM] = &cuda_conv2d_bwd_data_norm,
-    [OP_CONV2D_BWD_WEIGHTS_NORM] = &cuda_conv2d_bwd_weights_norm,
-    [OP_BN_FINALIZE] = &cuda_bn_finalize,
-    [OP_BN_APPLY] = &cuda_bn_apply,
-    [OP_BN_BWD_APPLY] = &cuda_bn_bwd_apply,
-    [OP_ACTIVATION] = &cuda_activation,
-    [OP_ACTIVATION_BWD] = &cuda_activation_bwd,
-    [OP_ADD] = &cuda_add,
-    [OP_POOL2D] = &cuda_pool2d,
-    [OP_POOL2D_BWD] = &cuda_pool2d_bwd,
-    [OP_GLOBAL_AVGPOOL] = &cuda_global_avgpool,
-    [OP_GLOBAL_AVGPOOL_BWD] = &cuda_global_avgpool_bwd,
-    [OP_SUBSAMPLE] = &cuda_subsample,
-    [OP_SUBSAMPLE_BWD] = &cuda_subsample_bwd,
-    [OP_LINEAR] = &cuda_linear,
-    [OP_LINEAR_BWD_DATA] = &cuda_linear_bwd_data,
-    [OP_LINEAR_BWD_WEIGHTS] = &cuda_linear_bwd_weights,
-    [OP_SOFTMAX_XENT] = &cuda_softmax_xent,
-    [OP_UPDATE] = &cuda_update,
-    [OP_SCALE] = &cuda_scale,
-    [OP_FINITE_CHECK] = &cuda_finite_check,
-    [OP_LOSS_SCALE] = &cuda_loss_scale,
-    [OP_GRAD_SQUARES] = &cuda_grad_squares,
-    [OP_GRAD_NORM] = &cuda_grad_norm,
-    [OP_GATE] = &cuda_gate,
-    [OP_GATE_BWD] = &cuda_gate_bwd,
-    [OP_DROP] = &cuda_drop,
-    [OP_DROP_BWD] = &cuda_drop_bwd,
-};
+/* Evaluations run the ops one by one here. */
+#define CUDA_FUSED_NOT(impl)         &impl
+#define CUDA_FUSED_TRAINING(impl)    &impl
+#define CUDA_FUSED_EVALUATION(impl)  NULL
+#define CUDA_IMPL(kind, name, fused) [kind] = CUDA_##fused(cuda_##name),
+static const OpImpl *const ops[OP_COUNT] = { OP_LIST(CUDA_IMPL) };
 
 /* ---- what is there ---- */
 

@@ -128,12 +128,7 @@ Status cuda_status(cudaError_t e, const char *what);
         if (cuda_error_ != cudaSuccess) return cuda_status(cuda_error_, #call);                    \
     } while (0)
 
-extern const OpImpl cuda_input, cuda_conv2d, cuda_conv2d_bwd_data, cuda_conv2d_bwd_weights,
-    cuda_batchnorm, cuda_batchnorm_bwd, cuda_activation, cuda_activation_bwd, cuda_add, cuda_pool2d,
-    cuda_pool2d_bwd, cuda_global_avgpool, cuda_global_avgpool_bwd, cuda_subsample,
-    cuda_subsample_bwd, cuda_linear, cuda_linear_bwd_data, cuda_linear_bwd_weights,
-    cuda_softmax_xent, cuda_update, cuda_scale, cuda_finite_check, cuda_loss_scale,
-    cuda_grad_squares, cuda_grad_norm, cuda_gate, cuda_gate_bwd, cuda_drop, cuda_drop_bwd,
-    cuda_conv2d_stats, cuda_conv2d_bwd_data_norm, cuda_conv2d_bwd_weights_norm, cuda_bn_finalize,
-    cuda_bn_apply, cuda_bn_bwd_apply;
+#define CUDA_OP(kind, name, fused) extern const OpImpl cuda_##name;
+OP_LIST(CUDA_OP)
+#undef CUDA_OP
 #endif

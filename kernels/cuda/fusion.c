@@ -19,7 +19,7 @@ static void add_op(const OpShape *op, StrBuf *key)
     const OpDef *def = op_def(op->kind);
     char text[96] = "";
     if (def->print) def->print(op->attr, text, sizeof text);
-    str_printf(key, " %s %s", def->name, text);
+    str_printf(key, " %s %s", op_name(op->kind), text);
     for (int i = 0; i < OP_MAX_INPUTS && i < 4; i++) {
         if (op->in[i].rank != 4) continue;
         tensor_format(&op->in[i], text, sizeof text);
@@ -60,7 +60,7 @@ bool cuda_fusion_takes(void *backend, const Fusion *fusion)
                                  .time = time_fusion,
                                  .cookie = fusion,
                                  .timed = b->options.fuse == FUSE_AUTO };
-    if (op_def(fusion->after[0].kind)->fused != FUSED_TRAINING) return false;
+    if (op_fused(fusion->after[0].kind) != FUSED_TRAINING) return false;
     if (b->compute != DTYPE_F16 || b->options.fuse == FUSE_NONE) return false;
     write_key(b, fusion, &key);
     return cuda_decision_make(b, &b->fusions, &key, &q);

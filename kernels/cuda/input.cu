@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(BLOCK, AUGMENTED_PER_SM)
         const int64_t image = row / t.h, n = image < t.n ? image : image - t.n;
         const int y = (int)(row - image * t.h);
         const Source own = source_of(t, pass.c, n, y);
-        const Source other = source_of(t, pass.c, mixes ? op_mix_neighbour(n, t.n) : n, y);
+        const Source other = source_of(t, pass.c, mixes ? op_input_neighbour(n, t.n) : n, y);
         const bool crossed = box && (float)y >= t.mix[MIX_TOP] && (float)y < t.mix[MIX_BOTTOM];
         for (int i = (int)threadIdx.x; i < t.w * pass.vectors; i += BLOCK) {
             const int column = i / pass.vectors, c0 = i % pass.vectors * vector_channels<T>;

@@ -30,7 +30,7 @@ __device__ __forceinline__ XentTarget target_of(const XentPass &pass, int64_t n)
     const int own = pass.labels[n];
     XentTarget t = { { own, own }, { 1.0, 0.0 } };
     if (!pass.mix) return t;
-    const int other = pass.labels[op_mix_neighbour(n, pass.rows)];
+    const int other = pass.labels[op_input_neighbour(n, pass.rows)];
     if (other < 0 || other >= pass.c) return t;
     t.labels[1] = other;
     t.shares[0] = (double)pass.mix[MIX_LAMBDA];

@@ -47,31 +47,26 @@ static void print(const void *attr, char *out, size_t bytes)
     snprintf(out, bytes, "%s", names[a->act]);
 }
 
-const OpDef op_rows_activation[] = {
-    {
-        .kind = OP_ACTIVATION,
-        .name = "activation",
-        .attr_bytes = sizeof(ActivationAttr),
-        .inputs = 1,
-        .outputs = 1,
-        .in_names = { "x" },
-        .out_names = { "y" },
-        .in_place_of = { ACTIVATION_IN_X, -1, -1, -1 },
-        .infer = infer_forward,
-        .flops = flops,
-        .print = print,
-    },
-    {
-        .kind = OP_ACTIVATION_BWD,
-        .name = "activation_bwd",
-        .attr_bytes = sizeof(ActivationAttr),
-        .inputs = 2,
-        .outputs = 1,
-        .in_names = { "dy", "y" },
-        .out_names = { "dx" },
-        .in_place_of = { ACTIVATION_BWD_IN_DY, -1, -1, -1 },
-        .infer = infer_backward,
-        .flops = flops,
-        .print = print,
-    },
+const OpDef op_row_activation = {
+    .attr_bytes = sizeof(ActivationAttr),
+    .inputs = 1,
+    .outputs = 1,
+    .in_names = { "x" },
+    .out_names = { "y" },
+    .in_place_of = { ACTIVATION_IN_X, -1, -1, -1 },
+    .infer = infer_forward,
+    .flops = flops,
+    .print = print,
+};
+
+const OpDef op_row_activation_bwd = {
+    .attr_bytes = sizeof(ActivationAttr),
+    .inputs = 2,
+    .outputs = 1,
+    .in_names = { "dy", "y" },
+    .out_names = { "dx" },
+    .in_place_of = { ACTIVATION_BWD_IN_DY, -1, -1, -1 },
+    .infer = infer_backward,
+    .flops = flops,
+    .print = print,
 };

@@ -18,9 +18,7 @@ static double flops(const void *attr, const TensorDesc *const *in, const TensorD
     return (double)tensor_elements(in[ADD_IN_A]);
 }
 
-const OpDef op_rows_add[] = { {
-    .kind = OP_ADD,
-    .name = "add",
+const OpDef op_row_add = {
     .inputs = 2,
     .outputs = 1,
     .in_names = { "a", "b" },
@@ -28,4 +26,4 @@ const OpDef op_rows_add[] = { {
     .in_place_of = { ADD_IN_A, -1, -1, -1 },
     .infer = infer,
     .flops = flops,
-} };
+};

@@ -88,31 +88,26 @@ static void print(const void *attr, char *out, size_t bytes)
     snprintf(out, bytes, "%s%s", modes[a->mode], acts[a->act]);
 }
 
-const OpDef op_rows_batchnorm[] = {
-    {
-        .kind = OP_BATCHNORM,
-        .name = "batchnorm",
-        .attr_bytes = sizeof(BatchNormAttr),
-        .inputs = 6,
-        .outputs = 2,
-        .in_names = { "x", "gamma", "beta", "running_mean", "running_var", "residual?" },
-        .out_names = { "y", "saved" },
-        .in_place_of = { -1, -1, -1, -1 },
-        .infer = infer_forward,
-        .flops = flops_forward,
-        .print = print,
-    },
-    {
-        .kind = OP_BATCHNORM_BWD,
-        .name = "batchnorm_bwd",
-        .attr_bytes = sizeof(BatchNormAttr),
-        .inputs = 7,
-        .outputs = 4,
-        .in_names = { "dy", "dy2?", "x", "y?", "gamma", "beta", "saved" },
-        .out_names = { "dx", "dgamma", "dbeta", "dresidual?" },
-        .in_place_of = { BN_BWD_IN_DY, -1, -1, BN_BWD_IN_DY2 },
-        .infer = infer_backward,
-        .flops = flops_backward,
-        .print = print,
-    },
+const OpDef op_row_batchnorm = {
+    .attr_bytes = sizeof(BatchNormAttr),
+    .inputs = 6,
+    .outputs = 2,
+    .in_names = { "x", "gamma", "beta", "running_mean", "running_var", "residual?" },
+    .out_names = { "y", "saved" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_forward,
+    .flops = flops_forward,
+    .print = print,
+};
+
+const OpDef op_row_batchnorm_bwd = {
+    .attr_bytes = sizeof(BatchNormAttr),
+    .inputs = 7,
+    .outputs = 4,
+    .in_names = { "dy", "dy2?", "x", "y?", "gamma", "beta", "saved" },
+    .out_names = { "dx", "dgamma", "dbeta", "dresidual?" },
+    .in_place_of = { BN_BWD_IN_DY, -1, -1, BN_BWD_IN_DY2 },
+    .infer = infer_backward,
+    .flops = flops_backward,
+    .print = print,
 };

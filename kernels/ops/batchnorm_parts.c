@@ -69,43 +69,34 @@ static void print_apply(const void *attr, char *out, size_t bytes)
     snprintf(out, bytes, "%s", a->act == ACT_RELU ? "relu" : "");
 }
 
-const OpDef op_rows_batchnorm_parts[] = {
-    {
-        .kind = OP_BN_FINALIZE,
-        .name = "bn_finalize",
-        .fused = FUSED_TRAINING,
-        .attr_bytes = sizeof(BnFinalizeAttr),
-        .inputs = 5,
-        .outputs = 2,
-        .in_names = { "sums", "gamma", "beta", "running_mean", "running_var" },
-        .out_names = { "saved", "affine?" },
-        .in_place_of = { -1, -1, -1, -1 },
-        .infer = infer_finalize,
-    },
-    {
-        .kind = OP_BN_APPLY,
-        .name = "bn_apply",
-        .fused = FUSED_TRAINING,
-        .attr_bytes = sizeof(BatchNormAttr),
-        .inputs = 5,
-        .outputs = 1,
-        .in_names = { "x", "gamma", "beta", "saved", "residual?" },
-        .out_names = { "y" },
-        .in_place_of = { -1, -1, -1, -1 },
-        .infer = infer_apply,
-        .flops = flops_apply,
-        .print = print_apply,
-    },
-    {
-        .kind = OP_BN_BWD_APPLY,
-        .name = "bn_bwd_apply",
-        .fused = FUSED_TRAINING,
-        .inputs = 3,
-        .outputs = 1,
-        .in_names = { "dz", "x", "coefficients" },
-        .out_names = { "dx" },
-        .in_place_of = { BN_BWD_APPLY_IN_DZ, -1, -1, -1 },
-        .infer = infer_bwd_apply,
-        .flops = flops_apply,
-    },
+const OpDef op_row_bn_finalize = {
+    .attr_bytes = sizeof(BnFinalizeAttr),
+    .inputs = 5,
+    .outputs = 2,
+    .in_names = { "sums", "gamma", "beta", "running_mean", "running_var" },
+    .out_names = { "saved", "affine?" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_finalize,
+};
+
+const OpDef op_row_bn_apply = {
+    .attr_bytes = sizeof(BatchNormAttr),
+    .inputs = 5,
+    .outputs = 1,
+    .in_names = { "x", "gamma", "beta", "saved", "residual?" },
+    .out_names = { "y" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_apply,
+    .flops = flops_apply,
+    .print = print_apply,
+};
+
+const OpDef op_row_bn_bwd_apply = {
+    .inputs = 3,
+    .outputs = 1,
+    .in_names = { "dz", "x", "coefficients" },
+    .out_names = { "dx" },
+    .in_place_of = { BN_BWD_APPLY_IN_DZ, -1, -1, -1 },
+    .infer = infer_bwd_apply,
+    .flops = flops_apply,
 };

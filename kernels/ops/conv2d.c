@@ -122,17 +122,14 @@ static void print(const void *attr, char *out, size_t bytes)
     snprintf(out, bytes, "%s%s%s", stride, pad, groups);
 }
 
-#define CONV_ROW(k, text, a, b, o, f, fl)                                                          \
+#define CONV_ROW(a, b, o, f, fl)                                                                   \
     {                                                                                              \
-        .kind = k, .name = text, .attr_bytes = sizeof(Conv2dAttr), .inputs = 2, .outputs = 1,      \
-        .in_names = { a, b }, .out_names = { o }, .in_place_of = { -1, -1, -1, -1 }, .infer = f,   \
-        .flops = fl, .print = print                                                                \
+        .attr_bytes = sizeof(Conv2dAttr), .inputs = 2, .outputs = 1, .in_names = { a, b },         \
+        .out_names = { o }, .in_place_of = { -1, -1, -1, -1 }, .infer = f, .flops = fl,            \
+        .print = print                                                                             \
     }
 
-const OpDef op_rows_conv2d[] = {
-    CONV_ROW(OP_CONV2D, "conv2d", "x", "w", "y", infer_forward, flops_forward),
-    CONV_ROW(OP_CONV2D_BWD_DATA, "conv2d_bwd_data", "dy", "w", "dx", infer_bwd_data,
-             flops_bwd_data),
-    CONV_ROW(OP_CONV2D_BWD_WEIGHTS, "conv2d_bwd_weights", "x", "dy", "dw", infer_bwd_weights,
-             flops_bwd_weights),
-};
+const OpDef op_row_conv2d = CONV_ROW("x", "w", "y", infer_forward, flops_forward);
+const OpDef op_row_conv2d_bwd_data = CONV_ROW("dy", "w", "dx", infer_bwd_data, flops_bwd_data);
+const OpDef op_row_conv2d_bwd_weights =
+    CONV_ROW("x", "dy", "dw", infer_bwd_weights, flops_bwd_weights);

@@ -50,19 +50,14 @@ static void print(const void *attr, char *out, size_t bytes)
     if (used < bytes) op_def(OP_BATCHNORM)->print(&norm, out + used, bytes - used);
 }
 
-const OpDef op_rows_conv2d_bn[] = {
-    {
-        .kind = OP_CONV2D_BN,
-        .name = "conv2d_bn",
-        .fused = FUSED_EVALUATION,
-        .attr_bytes = sizeof(Conv2dBnAttr),
-        .inputs = 7,
-        .outputs = 1,
-        .in_names = { "x", "w", "gamma", "beta", "running_mean", "running_var", "residual?" },
-        .out_names = { "y" },
-        .in_place_of = { CONV_BN_IN_RESIDUAL, -1, -1, -1 },
-        .infer = infer,
-        .flops = flops,
-        .print = print,
-    },
+const OpDef op_row_conv2d_bn = {
+    .attr_bytes = sizeof(Conv2dBnAttr),
+    .inputs = 7,
+    .outputs = 1,
+    .in_names = { "x", "w", "gamma", "beta", "running_mean", "running_var", "residual?" },
+    .out_names = { "y" },
+    .in_place_of = { CONV_BN_IN_RESIDUAL, -1, -1, -1 },
+    .infer = infer,
+    .flops = flops,
+    .print = print,
 };

@@ -102,47 +102,38 @@ static void print(const void *attr, char *out, size_t bytes)
     op_def(OP_CONV2D)->print(attr, out, bytes);
 }
 
-const OpDef op_rows_conv2d_norm[] = {
-    {
-        .kind = OP_CONV2D_STATS,
-        .name = "conv2d_stats",
-        .fused = FUSED_TRAINING,
-        .attr_bytes = sizeof(Conv2dAttr),
-        .inputs = 5,
-        .outputs = 3,
-        .in_names = { "x", "w", "affine?", "residual?", "residual_affine?" },
-        .out_names = { "y", "sums", "z?" },
-        .in_place_of = { -1, -1, -1, -1 },
-        .infer = infer_stats,
-        .flops = flops_stats,
-        .print = print,
-    },
-    {
-        .kind = OP_CONV2D_BWD_DATA_NORM,
-        .name = "conv2d_bwd_data_norm",
-        .fused = FUSED_TRAINING,
-        .attr_bytes = sizeof(Conv2dAttr),
-        .inputs = 6,
-        .outputs = 4,
-        .in_names = { "dy", "w", "x", "gamma", "beta", "saved" },
-        .out_names = { "dz", "dgamma", "dbeta", "coefficients" },
-        .in_place_of = { -1, -1, -1, -1 },
-        .infer = infer_bwd_data,
-        .flops = flops_bwd_data,
-        .print = print,
-    },
-    {
-        .kind = OP_CONV2D_BWD_WEIGHTS_NORM,
-        .name = "conv2d_bwd_weights_norm",
-        .fused = FUSED_TRAINING,
-        .attr_bytes = sizeof(Conv2dAttr),
-        .inputs = 3,
-        .outputs = 1,
-        .in_names = { "x", "dy", "affine" },
-        .out_names = { "dw" },
-        .in_place_of = { -1, -1, -1, -1 },
-        .infer = infer_bwd_weights,
-        .flops = flops_bwd_weights,
-        .print = print,
-    },
+const OpDef op_row_conv2d_stats = {
+    .attr_bytes = sizeof(Conv2dAttr),
+    .inputs = 5,
+    .outputs = 3,
+    .in_names = { "x", "w", "affine?", "residual?", "residual_affine?" },
+    .out_names = { "y", "sums", "z?" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_stats,
+    .flops = flops_stats,
+    .print = print,
+};
+
+const OpDef op_row_conv2d_bwd_data_norm = {
+    .attr_bytes = sizeof(Conv2dAttr),
+    .inputs = 6,
+    .outputs = 4,
+    .in_names = { "dy", "w", "x", "gamma", "beta", "saved" },
+    .out_names = { "dz", "dgamma", "dbeta", "coefficients" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_bwd_data,
+    .flops = flops_bwd_data,
+    .print = print,
+};
+
+const OpDef op_row_conv2d_bwd_weights_norm = {
+    .attr_bytes = sizeof(Conv2dAttr),
+    .inputs = 3,
+    .outputs = 1,
+    .in_names = { "x", "dy", "affine" },
+    .out_names = { "dw" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_bwd_weights,
+    .flops = flops_bwd_weights,
+    .print = print,
 };

@@ -53,31 +53,26 @@ static void print(const void *attr, char *out, size_t bytes)
     snprintf(out, bytes, "%g %s", (double)a->rate, a->per_image ? "of images" : "of elements");
 }
 
-const OpDef op_rows_drop[] = {
-    {
-        .kind = OP_DROP,
-        .name = "drop",
-        .attr_bytes = sizeof(DropAttr),
-        .inputs = 3,
-        .outputs = 1,
-        .in_names = { "x", "scalars", "residual?" },
-        .out_names = { "y" },
-        .in_place_of = { DROP_IN_X, -1, -1, -1 },
-        .infer = infer_forward,
-        .flops = flops,
-        .print = print,
-    },
-    {
-        .kind = OP_DROP_BWD,
-        .name = "drop_bwd",
-        .attr_bytes = sizeof(DropAttr),
-        .inputs = 2,
-        .outputs = 1,
-        .in_names = { "dy", "scalars" },
-        .out_names = { "dx" },
-        .in_place_of = { DROP_BWD_IN_DY, -1, -1, -1 },
-        .infer = infer_backward,
-        .flops = flops,
-        .print = print,
-    },
+const OpDef op_row_drop = {
+    .attr_bytes = sizeof(DropAttr),
+    .inputs = 3,
+    .outputs = 1,
+    .in_names = { "x", "scalars", "residual?" },
+    .out_names = { "y" },
+    .in_place_of = { DROP_IN_X, -1, -1, -1 },
+    .infer = infer_forward,
+    .flops = flops,
+    .print = print,
+};
+
+const OpDef op_row_drop_bwd = {
+    .attr_bytes = sizeof(DropAttr),
+    .inputs = 2,
+    .outputs = 1,
+    .in_names = { "dy", "scalars" },
+    .out_names = { "dx" },
+    .in_place_of = { DROP_BWD_IN_DY, -1, -1, -1 },
+    .infer = infer_backward,
+    .flops = flops,
+    .print = print,
 };

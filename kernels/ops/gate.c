@@ -41,27 +41,22 @@ static double flops_backward(const void *attr, const TensorDesc *const *in, cons
     return 3.0 * (double)tensor_elements(in[GATE_BWD_IN_X]);
 }
 
-const OpDef op_rows_gate[] = {
-    {
-        .kind = OP_GATE,
-        .name = "gate",
-        .inputs = 2,
-        .outputs = 1,
-        .in_names = { "x", "g" },
-        .out_names = { "y" },
-        .in_place_of = { GATE_IN_X, -1, -1, -1 },
-        .infer = infer_forward,
-        .flops = flops_forward,
-    },
-    {
-        .kind = OP_GATE_BWD,
-        .name = "gate_bwd",
-        .inputs = 3,
-        .outputs = 2,
-        .in_names = { "dy", "x", "g" },
-        .out_names = { "dx", "dg" },
-        .in_place_of = { GATE_BWD_IN_DY, -1, -1, -1 },
-        .infer = infer_backward,
-        .flops = flops_backward,
-    },
+const OpDef op_row_gate = {
+    .inputs = 2,
+    .outputs = 1,
+    .in_names = { "x", "g" },
+    .out_names = { "y" },
+    .in_place_of = { GATE_IN_X, -1, -1, -1 },
+    .infer = infer_forward,
+    .flops = flops_forward,
+};
+
+const OpDef op_row_gate_bwd = {
+    .inputs = 3,
+    .outputs = 2,
+    .in_names = { "dy", "x", "g" },
+    .out_names = { "dx", "dg" },
+    .in_place_of = { GATE_BWD_IN_DY, -1, -1, -1 },
+    .infer = infer_backward,
+    .flops = flops_backward,
 };

@@ -37,27 +37,22 @@ static double flops_backward(const void *attr, const TensorDesc *const *in, cons
     return (double)tensor_elements(in[GLOBAL_AVGPOOL_BWD_IN_DY]);
 }
 
-const OpDef op_rows_global_avgpool[] = {
-    {
-        .kind = OP_GLOBAL_AVGPOOL,
-        .name = "global_avgpool",
-        .inputs = 1,
-        .outputs = 1,
-        .in_names = { "x" },
-        .out_names = { "y" },
-        .in_place_of = { -1, -1, -1, -1 },
-        .infer = infer_forward,
-        .flops = flops_forward,
-    },
-    {
-        .kind = OP_GLOBAL_AVGPOOL_BWD,
-        .name = "global_avgpool_bwd",
-        .inputs = 1,
-        .outputs = 1,
-        .in_names = { "dy" },
-        .out_names = { "dx" },
-        .in_place_of = { -1, -1, -1, -1 },
-        .infer = infer_backward,
-        .flops = flops_backward,
-    },
+const OpDef op_row_global_avgpool = {
+    .inputs = 1,
+    .outputs = 1,
+    .in_names = { "x" },
+    .out_names = { "y" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_forward,
+    .flops = flops_forward,
+};
+
+const OpDef op_row_global_avgpool_bwd = {
+    .inputs = 1,
+    .outputs = 1,
+    .in_names = { "dy" },
+    .out_names = { "dx" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_backward,
+    .flops = flops_backward,
 };

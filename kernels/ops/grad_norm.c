@@ -42,26 +42,23 @@ static void print_norm(const void *attr, char *out, size_t bytes)
     snprintf(out, bytes, "at most %g", (double)a->max_norm);
 }
 
-const OpDef op_rows_grad_norm[] = { {
-                                        .kind = OP_GRAD_SQUARES,
-                                        .name = "grad_squares",
-                                        .inputs = 1,
-                                        .outputs = 1,
-                                        .in_names = { "x" },
-                                        .out_names = { "sums" },
-                                        .in_place_of = { -1, -1, -1, -1 },
-                                        .infer = infer_squares,
-                                        .flops = squares_flops,
-                                    },
-                                    {
-                                        .kind = OP_GRAD_NORM,
-                                        .name = "grad_norm",
-                                        .attr_bytes = sizeof(GradNormAttr),
-                                        .inputs = 2,
-                                        .outputs = 1,
-                                        .in_names = { "sums", "loss_scale?" },
-                                        .out_names = { "clip" },
-                                        .in_place_of = { -1, -1, -1, -1 },
-                                        .infer = infer_norm,
-                                        .print = print_norm,
-                                    } };
+const OpDef op_row_grad_squares = {
+    .inputs = 1,
+    .outputs = 1,
+    .in_names = { "x" },
+    .out_names = { "sums" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_squares,
+    .flops = squares_flops,
+};
+
+const OpDef op_row_grad_norm = {
+    .attr_bytes = sizeof(GradNormAttr),
+    .inputs = 2,
+    .outputs = 1,
+    .in_names = { "sums", "loss_scale?" },
+    .out_names = { "clip" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_norm,
+    .print = print_norm,
+};

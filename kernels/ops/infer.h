@@ -21,9 +21,7 @@ Status infer_preset(OpKind kind, int slot, const TensorDesc *out, int rank);
 /* (size + pad - window) / stride + 1, or 0 where the window does not fit. */
 int64_t infer_output_size(int64_t size, int64_t pad, int64_t kernel_size, int64_t stride);
 
-extern const OpDef op_rows_input[], op_rows_conv2d[], op_rows_batchnorm[], op_rows_activation[],
-    op_rows_add[], op_rows_pool2d[], op_rows_global_avgpool[], op_rows_subsample[],
-    op_rows_linear[], op_rows_softmax_xent[], op_rows_update[], op_rows_scale[],
-    op_rows_loss_scale[], op_rows_grad_norm[], op_rows_gate[], op_rows_drop[],
-    op_rows_conv2d_norm[], op_rows_batchnorm_parts[], op_rows_conv2d_bn[];
+#define OP_LIST_ROW(kind, name, fused) extern const OpDef op_row_##name;
+OP_LIST(OP_LIST_ROW)
+#undef OP_LIST_ROW
 #endif

@@ -25,9 +25,7 @@ static Status infer(const void *attr, const TensorDesc *const *in, const bool *w
                         (int64_t[]){ twice ? 2 * d[0] : d[0], d[3], d[1], d[2] });
 }
 
-const OpDef op_rows_input[] = { {
-    .kind = OP_INPUT,
-    .name = "input",
+const OpDef op_row_input = {
     .attr_bytes = sizeof(InputAttr),
     .inputs = 3,
     .outputs = 1,
@@ -35,4 +33,4 @@ const OpDef op_rows_input[] = { {
     .out_names = { "x" },
     .in_place_of = { -1, -1, -1, -1 },
     .infer = infer,
-} };
+};

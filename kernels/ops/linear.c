@@ -92,38 +92,32 @@ static double flops_bwd_weights(const void *attr, const TensorDesc *const *in,
            (double)out[LINEAR_BWD_WEIGHTS_OUT_DW].dims[1];
 }
 
-const OpDef op_rows_linear[] = {
-    {
-        .kind = OP_LINEAR,
-        .name = "linear",
-        .inputs = 3,
-        .outputs = 1,
-        .in_names = { "x", "w", "b?" },
-        .out_names = { "y" },
-        .in_place_of = { -1, -1, -1, -1 },
-        .infer = infer_forward,
-        .flops = flops_forward,
-    },
-    {
-        .kind = OP_LINEAR_BWD_DATA,
-        .name = "linear_bwd_data",
-        .inputs = 2,
-        .outputs = 1,
-        .in_names = { "dy", "w" },
-        .out_names = { "dx" },
-        .in_place_of = { -1, -1, -1, -1 },
-        .infer = infer_bwd_data,
-        .flops = flops_bwd_data,
-    },
-    {
-        .kind = OP_LINEAR_BWD_WEIGHTS,
-        .name = "linear_bwd_weights",
-        .inputs = 2,
-        .outputs = 2,
-        .in_names = { "x", "dy" },
-        .out_names = { "dw", "db?" },
-        .in_place_of = { -1, -1, -1, -1 },
-        .infer = infer_bwd_weights,
-        .flops = flops_bwd_weights,
-    },
+const OpDef op_row_linear = {
+    .inputs = 3,
+    .outputs = 1,
+    .in_names = { "x", "w", "b?" },
+    .out_names = { "y" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_forward,
+    .flops = flops_forward,
+};
+
+const OpDef op_row_linear_bwd_data = {
+    .inputs = 2,
+    .outputs = 1,
+    .in_names = { "dy", "w" },
+    .out_names = { "dx" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_bwd_data,
+    .flops = flops_bwd_data,
+};
+
+const OpDef op_row_linear_bwd_weights = {
+    .inputs = 2,
+    .outputs = 2,
+    .in_names = { "x", "dy" },
+    .out_names = { "dw", "db?" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_bwd_weights,
+    .flops = flops_bwd_weights,
 };

@@ -37,23 +37,20 @@ static void print_loss_scale(const void *attr, char *out, size_t bytes)
     snprintf(out, bytes, "x %g after %d, x %g", (double)a->growth, a->interval, (double)a->backoff);
 }
 
-const OpDef op_rows_loss_scale[] = { {
-                                         .kind = OP_FINITE_CHECK,
-                                         .name = "finite_check",
-                                         .inputs = 2,
-                                         .outputs = 0,
-                                         .in_names = { "x", "loss_scale" },
-                                         .in_place_of = { -1, -1, -1, -1 },
-                                         .infer = infer_finite_check,
-                                     },
-                                     {
-                                         .kind = OP_LOSS_SCALE,
-                                         .name = "loss_scale",
-                                         .attr_bytes = sizeof(LossScaleAttr),
-                                         .inputs = 1,
-                                         .outputs = 0,
-                                         .in_names = { "state" },
-                                         .in_place_of = { -1, -1, -1, -1 },
-                                         .infer = infer_loss_scale,
-                                         .print = print_loss_scale,
-                                     } };
+const OpDef op_row_finite_check = {
+    .inputs = 2,
+    .outputs = 0,
+    .in_names = { "x", "loss_scale" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_finite_check,
+};
+
+const OpDef op_row_loss_scale = {
+    .attr_bytes = sizeof(LossScaleAttr),
+    .inputs = 1,
+    .outputs = 0,
+    .in_names = { "state" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_loss_scale,
+    .print = print_loss_scale,
+};

@@ -78,31 +78,26 @@ static void print(const void *attr, char *out, size_t bytes)
              a->stride_h, a->stride_w, a->pad_h, a->pad_w);
 }
 
-const OpDef op_rows_pool2d[] = {
-    {
-        .kind = OP_POOL2D,
-        .name = "pool2d",
-        .attr_bytes = sizeof(Pool2dAttr),
-        .inputs = 1,
-        .outputs = 2,
-        .in_names = { "x" },
-        .out_names = { "y", "index?" },
-        .in_place_of = { -1, -1, -1, -1 },
-        .infer = infer_forward,
-        .flops = flops_forward,
-        .print = print,
-    },
-    {
-        .kind = OP_POOL2D_BWD,
-        .name = "pool2d_bwd",
-        .attr_bytes = sizeof(Pool2dAttr),
-        .inputs = 2,
-        .outputs = 1,
-        .in_names = { "dy", "index?" },
-        .out_names = { "dx" },
-        .in_place_of = { -1, -1, -1, -1 },
-        .infer = infer_backward,
-        .flops = flops_backward,
-        .print = print,
-    },
+const OpDef op_row_pool2d = {
+    .attr_bytes = sizeof(Pool2dAttr),
+    .inputs = 1,
+    .outputs = 2,
+    .in_names = { "x" },
+    .out_names = { "y", "index?" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_forward,
+    .flops = flops_forward,
+    .print = print,
+};
+
+const OpDef op_row_pool2d_bwd = {
+    .attr_bytes = sizeof(Pool2dAttr),
+    .inputs = 2,
+    .outputs = 1,
+    .in_names = { "dy", "index?" },
+    .out_names = { "dx" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_backward,
+    .flops = flops_backward,
+    .print = print,
 };

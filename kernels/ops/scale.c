@@ -25,9 +25,7 @@ static void print(const void *attr, char *out, size_t bytes)
     snprintf(out, bytes, "x %g", (double)a->factor);
 }
 
-const OpDef op_rows_scale[] = { {
-    .kind = OP_SCALE,
-    .name = "scale",
+const OpDef op_row_scale = {
     .attr_bytes = sizeof(ScaleAttr),
     .inputs = 1,
     .outputs = 1,
@@ -37,4 +35,4 @@ const OpDef op_rows_scale[] = { {
     .infer = infer,
     .flops = flops,
     .print = print,
-} };
+};

@@ -46,9 +46,7 @@ static void print(const void *attr, char *out, size_t bytes)
     snprintf(out, bytes, "smoothing %g", (double)a->label_smoothing);
 }
 
-const OpDef op_rows_softmax_xent[] = { {
-    .kind = OP_SOFTMAX_XENT,
-    .name = "softmax_xent",
+const OpDef op_row_softmax_xent = {
     .attr_bytes = sizeof(XentAttr),
     .inputs = 5,
     .outputs = 2,
@@ -58,4 +56,4 @@ const OpDef op_rows_softmax_xent[] = { {
     .infer = infer,
     .flops = flops,
     .print = print,
-} };
+};

@@ -45,29 +45,24 @@ static void print(const void *attr, char *out, size_t bytes)
     snprintf(out, bytes, "/%d to %" PRId64, a->stride, a->out_channels);
 }
 
-const OpDef op_rows_subsample[] = {
-    {
-        .kind = OP_SUBSAMPLE,
-        .name = "subsample",
-        .attr_bytes = sizeof(SubsampleAttr),
-        .inputs = 1,
-        .outputs = 1,
-        .in_names = { "x" },
-        .out_names = { "y" },
-        .in_place_of = { -1, -1, -1, -1 },
-        .infer = infer_forward,
-        .print = print,
-    },
-    {
-        .kind = OP_SUBSAMPLE_BWD,
-        .name = "subsample_bwd",
-        .attr_bytes = sizeof(SubsampleAttr),
-        .inputs = 1,
-        .outputs = 1,
-        .in_names = { "dy" },
-        .out_names = { "dx" },
-        .in_place_of = { -1, -1, -1, -1 },
-        .infer = infer_backward,
-        .print = print,
-    },
+const OpDef op_row_subsample = {
+    .attr_bytes = sizeof(SubsampleAttr),
+    .inputs = 1,
+    .outputs = 1,
+    .in_names = { "x" },
+    .out_names = { "y" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_forward,
+    .print = print,
+};
+
+const OpDef op_row_subsample_bwd = {
+    .attr_bytes = sizeof(SubsampleAttr),
+    .inputs = 1,
+    .outputs = 1,
+    .in_names = { "dy" },
+    .out_names = { "dx" },
+    .in_place_of = { -1, -1, -1, -1 },
+    .infer = infer_backward,
+    .print = print,
 };

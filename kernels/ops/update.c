@@ -72,9 +72,7 @@ static void print(const void *attr, char *out, size_t bytes)
              traits->by_momentum && a->nesterov ? " nesterov" : "");
 }
 
-const OpDef op_rows_update[] = { {
-    .kind = OP_UPDATE,
-    .name = "update",
+const OpDef op_row_update = {
     .attr_bytes = sizeof(UpdateAttr),
     .inputs = 7,
     .outputs = 0,
@@ -82,4 +80,4 @@ const OpDef op_rows_update[] = { {
     .in_place_of = { -1, -1, -1, -1 },
     .infer = infer,
     .print = print,
-} };
+};

@@ -13,44 +13,8 @@ struct Stream {
     int unused; /* work is done when run() returns; the stream only has to exist */
 };
 
-static const OpImpl *const ref_ops[OP_COUNT] = {
-    [OP_INPUT] = &ref_input,
-    [OP_CONV2D] = &ref_conv2d,
-    [OP_CONV2D_BWD_DATA] = &ref_conv2d_bwd_data,
-    [OP_CONV2D_BWD_WEIGHTS] = &ref_conv2d_bwd_weights,
-    [OP_BATCHNORM] = &ref_batchnorm,
-    [OP_BATCHNORM_BWD] = &ref_batchnorm_bwd,
-    [OP_CONV2D_STATS] = &ref_conv2d_stats,
-    [OP_CONV2D_BWD_DATA_NORM] = &ref_conv2d_bwd_data_norm,
-    [OP_CONV2D_BWD_WEIGHTS_NORM] = &ref_conv2d_bwd_weights_norm,
-    [OP_BN_FINALIZE] = &ref_bn_finalize,
-    [OP_BN_APPLY] = &ref_bn_apply,
-    [OP_BN_BWD_APPLY] = &ref_bn_bwd_apply,
-    [OP_CONV2D_BN] = &ref_conv2d_bn,
-    [OP_ACTIVATION] = &ref_activation,
-    [OP_ACTIVATION_BWD] = &ref_activation_bwd,
-    [OP_ADD] = &ref_add,
-    [OP_POOL2D] = &ref_pool2d,
-    [OP_POOL2D_BWD] = &ref_pool2d_bwd,
-    [OP_GLOBAL_AVGPOOL] = &ref_global_avgpool,
-    [OP_GLOBAL_AVGPOOL_BWD] = &ref_global_avgpool_bwd,
-    [OP_SUBSAMPLE] = &ref_subsample,
-    [OP_SUBSAMPLE_BWD] = &ref_subsample_bwd,
-    [OP_LINEAR] = &ref_linear,
-    [OP_LINEAR_BWD_DATA] = &ref_linear_bwd_data,
-    [OP_LINEAR_BWD_WEIGHTS] = &ref_linear_bwd_weights,
-    [OP_SOFTMAX_XENT] = &ref_softmax_xent,
-    [OP_UPDATE] = &ref_update,
-    [OP_SCALE] = &ref_scale,
-    [OP_FINITE_CHECK] = &ref_finite_check,
-    [OP_LOSS_SCALE] = &ref_loss_scale,
-    [OP_GRAD_SQUARES] = &ref_grad_squares,
-    [OP_GRAD_NORM] = &ref_grad_norm,
-    [OP_GATE] = &ref_gate,
-    [OP_GATE_BWD] = &ref_gate_bwd,
-    [OP_DROP] = &ref_drop,
-    [OP_DROP_BWD] = &ref_drop_bwd,
-};
+#define REF_IMPL(kind, name, fused) [kind] = &ref_##name,
+static const OpImpl *const ref_ops[OP_COUNT] = { OP_LIST(REF_IMPL) };
 
 size_t ref_tensor_bytes(const TensorDesc *d)
 {

@@ -28,7 +28,7 @@ static float mixed_at(const OpInstance *op, int64_t n, int64_t c, int64_t h, int
 {
     const double *mix = ref_in(op, INPUT_IN_MIX);
     float own = value_at(op, n, c, h, w);
-    float other = value_at(op, op_mix_neighbour(n, ref_in_dims(op, INPUT_IN_IMAGES)[0]), c, h, w);
+    float other = value_at(op, op_input_neighbour(n, ref_in_dims(op, INPUT_IN_IMAGES)[0]), c, h, w);
     if (mix[MIX_BOX] != 0) {
         double y = (double)h, x = (double)w;
         return y >= mix[MIX_TOP] && y < mix[MIX_BOTTOM] && x >= mix[MIX_LEFT] && x < mix[MIX_RIGHT]

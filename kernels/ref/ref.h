@@ -58,11 +58,7 @@ static inline void ref_store_gradient(const OpInstance *op, double *at, double v
     *at = op->accumulate ? *at + value : value;
 }
 
-extern const OpImpl ref_input, ref_conv2d, ref_conv2d_bwd_data, ref_conv2d_bwd_weights,
-    ref_batchnorm, ref_batchnorm_bwd, ref_activation, ref_activation_bwd, ref_add, ref_pool2d,
-    ref_pool2d_bwd, ref_global_avgpool, ref_global_avgpool_bwd, ref_subsample, ref_subsample_bwd,
-    ref_linear, ref_linear_bwd_data, ref_linear_bwd_weights, ref_softmax_xent, ref_update,
-    ref_scale, ref_finite_check, ref_loss_scale, ref_grad_squares, ref_grad_norm, ref_gate,
-    ref_gate_bwd, ref_drop, ref_drop_bwd, ref_conv2d_stats, ref_conv2d_bwd_data_norm,
-    ref_conv2d_bwd_weights_norm, ref_bn_finalize, ref_bn_apply, ref_bn_bwd_apply, ref_conv2d_bn;
+#define REF_OP(kind, name, fused) extern const OpImpl ref_##name;
+OP_LIST(REF_OP)
+#undef REF_OP
 #endif

@@ -65,7 +65,7 @@ static Target target_of(const OpInstance *op, int64_t n, int64_t images)
 {
     const int32_t *labels = op->in[XENT_IN_LABELS].data;
     Target t = { { labels[n], labels[n] }, { 1, 0 } };
-    int32_t other = labels[op_mix_neighbour(n, images)];
+    int32_t other = labels[op_input_neighbour(n, images)];
     if (!ref_has_in(op, XENT_IN_MIX) || other < 0) return t;
     t.labels[1] = other;
     t.shares[0] = ref_in(op, XENT_IN_MIX)[MIX_LAMBDA];

@@ -103,10 +103,9 @@ static void print_detail(const Graph *g, const GraphNode *n, char *out, size_t b
 
 static void fill_row(const Graph *g, const GraphNode *n, Row *row)
 {
-    const OpDef *def = op_def(n->kind);
     memset(row, 0, sizeof *row);
     snprintf(row->cell[COLUMN_LAYER], sizeof row->cell[0], "%s", n->name);
-    snprintf(row->cell[COLUMN_OP], sizeof row->cell[0], "%s", def->name);
+    snprintf(row->cell[COLUMN_OP], sizeof row->cell[0], "%s", op_name(n->kind));
     print_detail(g, n, row->cell[COLUMN_DETAIL], sizeof row->cell[0]);
     if (n->out[0] != TENSOR_NONE)
         tensor_format(&graph_tensor(g, n->out[0])->desc, row->cell[COLUMN_OUTPUT],

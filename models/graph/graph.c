@@ -163,35 +163,37 @@ static bool is_optional(const char *slot_name)
 
 /* Points descs at the inputs' descriptions after checking that required slots are filled with
  * existing tensors. */
-static Status check_inputs(const Graph *g, const OpDef *def, const char *name, const TensorId *in,
+static Status check_inputs(const Graph *g, OpKind kind, const char *name, const TensorId *in,
                            const TensorDesc **descs)
 {
+    const OpDef *def = op_def(kind);
     for (int i = 0; i < def->inputs; i++) {
         descs[i] = NULL;
         if (in[i] == TENSOR_NONE) {
             if (is_optional(def->in_names[i])) continue;
-            return fail(ERR_INTERNAL, "%s (%s): input %s is missing", name, def->name,
+            return fail(ERR_INTERNAL, "%s (%s): input %s is missing", name, op_name(kind),
                         def->in_names[i]);
         }
         if (in[i] < 0 || in[i] >= g->tensor_count)
             return fail(ERR_INTERNAL, "%s (%s): input %s is tensor %d, which does not exist", name,
-                        def->name, def->in_names[i], in[i]);
+                        op_name(kind), def->in_names[i], in[i]);
         descs[i] = &g->tensors[in[i]].desc;
     }
     return OK;
 }
 
-static Status infer_outputs(const Graph *g, const OpDef *def, const char *name, const void *attr,
+static Status infer_outputs(const Graph *g, OpKind kind, const char *name, const void *attr,
                             const TensorId *in, const bool *wanted, TensorDesc *out)
 {
+    const OpDef *def = op_def(kind);
     const TensorDesc *descs[OP_MAX_INPUTS] = { NULL };
-    TRY(check_inputs(g, def, name, in, descs));
+    TRY(check_inputs(g, kind, name, in, descs));
     Status status = def->infer(attr, descs, wanted, out);
     if (status != OK) return fail_note(status, "%s", name);
     for (int i = 0; i < def->outputs; i++)
         if (wanted[i] && out[i].rank == 0)
             return fail(ERR_INTERNAL, "%s (%s): shape of output %s was not inferred", name,
-                        def->name, def->out_names[i]);
+                        op_name(kind), def->out_names[i]);
     return OK;
 }
 
@@ -226,7 +228,7 @@ int graph_add_node(Graph *g, OpKind kind, Phase phase, const char *name, const v
     if (g->status != OK) return -1;
     const OpDef *def = op_def(kind);
     if (def->attr_bytes && !attr) {
-        graph_break(g, fail(ERR_INTERNAL, "%s (%s): attributes are missing", name, def->name));
+        graph_break(g, fail(ERR_INTERNAL, "%s (%s): attributes are missing", name, op_name(kind)));
         return -1;
     }
     GraphNode node = { .kind = kind, .phase = phase };
@@ -237,7 +239,7 @@ int graph_add_node(Graph *g, OpKind kind, Phase phase, const char *name, const v
         want[i] = wanted ? wanted[i] : !is_optional(def->out_names[i]);
         if (want[i] && preset) out[i] = preset[i];
     }
-    Status status = infer_outputs(g, def, name, attr, node.in, want, out);
+    Status status = infer_outputs(g, kind, name, attr, node.in, want, out);
     if (status != OK) {
         graph_break(g, status);
         return -1;

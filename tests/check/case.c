@@ -177,7 +177,7 @@ static bool has_images(const Problem *p)
 /* Rows that a linear layer may have left. The loss always reads such rows. */
 static bool has_rows(const Problem *p)
 {
-    for (int i = 0; i < OP_MAX_INPUTS && p->kind != OP_SOFTMAX_XENT && !op_def(p->kind)->fused; i++)
+    for (int i = 0; i < OP_MAX_INPUTS && p->kind != OP_SOFTMAX_XENT && !op_fused(p->kind); i++)
         if (p->in[i].rank == 2 && p->in[i].dtype == DTYPE_F32 &&
             i != layouts_weight_input(p->kind) &&
             !(p->kind == OP_BATCHNORM_BWD && i == BN_BWD_IN_SAVED))

@@ -133,7 +133,7 @@ typedef struct Subject {
     DType compute;
     bool tf32;               /* products of f32 round their factors to 11 bits */
     bool own_layouts;        /* no other than those it decides itself */
-    bool fuses[FUSED_COUNT]; /* it has the ops that OpDef.fused marks so */
+    bool fuses[FUSED_COUNT]; /* it has the ops that op_fused() marks so */
     bool rounds_dz;          /* batchnorm_bwd rounds dz to the compute type before anything else */
     int pad;                 /* grouped convolutions need multiples of so many channels; 1 = any */
 } Subject;

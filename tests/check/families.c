@@ -1,44 +1,8 @@
 /* families.c - the table of all families, and small helpers of their generators. */
 #include "tests/check/families.h"
 
-static const Family *const table[OP_COUNT] = {
-    [OP_INPUT] = &family_input,
-    [OP_CONV2D] = &family_conv2d,
-    [OP_CONV2D_BWD_DATA] = &family_conv2d_bwd_data,
-    [OP_CONV2D_BWD_WEIGHTS] = &family_conv2d_bwd_weights,
-    [OP_BATCHNORM] = &family_batchnorm,
-    [OP_BATCHNORM_BWD] = &family_batchnorm_bwd,
-    [OP_CONV2D_STATS] = &family_conv2d_stats,
-    [OP_CONV2D_BWD_DATA_NORM] = &family_conv2d_bwd_data_norm,
-    [OP_CONV2D_BWD_WEIGHTS_NORM] = &family_conv2d_bwd_weights_norm,
-    [OP_BN_FINALIZE] = &family_bn_finalize,
-    [OP_BN_APPLY] = &family_bn_apply,
-    [OP_BN_BWD_APPLY] = &family_bn_bwd_apply,
-    [OP_CONV2D_BN] = &family_conv2d_bn,
-    [OP_ACTIVATION] = &family_activation,
-    [OP_ACTIVATION_BWD] = &family_activation_bwd,
-    [OP_ADD] = &family_add,
-    [OP_POOL2D] = &family_pool2d,
-    [OP_POOL2D_BWD] = &family_pool2d_bwd,
-    [OP_GLOBAL_AVGPOOL] = &family_global_avgpool,
-    [OP_GLOBAL_AVGPOOL_BWD] = &family_global_avgpool_bwd,
-    [OP_SUBSAMPLE] = &family_subsample,
-    [OP_SUBSAMPLE_BWD] = &family_subsample_bwd,
-    [OP_LINEAR] = &family_linear,
-    [OP_LINEAR_BWD_DATA] = &family_linear_bwd_data,
-    [OP_LINEAR_BWD_WEIGHTS] = &family_linear_bwd_weights,
-    [OP_SOFTMAX_XENT] = &family_softmax_xent,
-    [OP_UPDATE] = &family_update,
-    [OP_SCALE] = &family_scale,
-    [OP_FINITE_CHECK] = &family_finite_check,
-    [OP_LOSS_SCALE] = &family_loss_scale,
-    [OP_GRAD_SQUARES] = &family_grad_squares,
-    [OP_GRAD_NORM] = &family_grad_norm,
-    [OP_GATE] = &family_gate,
-    [OP_GATE_BWD] = &family_gate_bwd,
-    [OP_DROP] = &family_drop,
-    [OP_DROP_BWD] = &family_drop_bwd,
-};
+#define FAMILY(kind, name, fused) [kind] = &family_##name,
+static const Family *const table[OP_COUNT] = { OP_LIST(FAMILY) };
 
 const Family *family_of(OpKind kind)
 {

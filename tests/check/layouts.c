@@ -190,7 +190,7 @@ static Status decide_pool_index(Backend *b, const Variant *v, OpInstance *op)
  * vectors. */
 static bool is_first_seen(OpKind kind, int slot, int rank)
 {
-    if (op_def(kind)->fused) return rank < 4;
+    if (op_fused(kind)) return rank < 4;
     if (kind == OP_BATCHNORM) return slot >= BN_IN_GAMMA && slot <= BN_IN_RUNNING_VAR;
     return kind == OP_LINEAR && slot == LINEAR_IN_B;
 }

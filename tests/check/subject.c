@@ -16,7 +16,7 @@
 bool subject_takes(const Subject *s, const Case *c)
 {
     const Variant *v = &c->variant;
-    const FusedFor fused = op_def(c->family->kind)->fused;
+    const FusedFor fused = op_fused(c->family->kind);
     if (fused && !s->fuses[fused]) return false;
     if (v->wide && s->compute == DTYPE_F32) return false; /* the same as without */
     return !s->own_layouts || !(v->plain || v->weights == WEIGHTS_PLAIN);

@@ -1,0 +1,77 @@
+/* op_input.h - the two ends of a network: images come in, a loss comes out; and what both are told
+ * of a batch. */
+#ifndef CONVOY_KERNELS_OP_INPUT_H
+#define CONVOY_KERNELS_OP_INPUT_H
+#include "base/both.h"
+#include "kernels/tensor.h"
+
+#define OP_MAX_IMAGE_CHANNELS 16
+
+/* Step scalars: one f32 tensor [SCALAR_COUNT], written before a step runs, read by ops while it
+ * runs; so a captured step can be replayed. */
+enum {
+    SCALAR_LR,
+    SCALAR_GRAD_SCALE /*1 / images in the global batch*/,
+    SCALAR_BIAS_CORRECTION1 /*1 - beta1^t*/,
+    SCALAR_BIAS_CORRECTION2,
+    /* where OP_DROP's draws are addressed, in halves of 16 bits, which a float holds exactly: the
+     * step, and the place of the micro-batch's first image in the global batch */
+    SCALAR_STEP_LOW,
+    SCALAR_STEP_HIGH,
+    SCALAR_PLACE_LOW,
+    SCALAR_PLACE_HIGH,
+    SCALAR_COUNT
+};
+
+/* An image's box that becomes zero once normalised; height 0: none. Inside the image. */
+enum { ERASE_TOP, ERASE_LEFT, ERASE_HEIGHT, ERASE_WIDTH, ERASE_COUNT };
+/* How the images of a batch are mixed, image n with its neighbour op_input_neighbour(n): x =
+ * lambda x + rest x', each product rounded to f32 and so their sum (MIX_BOX 0), or x' from top and
+ * left up to before bottom and right (MIX_BOX 1). Counts are exact. */
+enum {
+    MIX_LAMBDA,
+    MIX_REST, /* 1 - lambda */
+    MIX_BOX,
+    MIX_TOP,
+    MIX_LEFT,
+    MIX_BOTTOM,
+    MIX_RIGHT,
+    MIX_COUNT
+};
+CUDA_BOTH static inline int64_t op_input_neighbour(int64_t n, int64_t images)
+{
+    return n > 0 ? n - 1 : images - 1;
+}
+
+/* OP_INPUT: uint8 N,H,W,C -> f32 N,C,H,W: (v/255 - mean[c]) / std[c], each step in float32 as
+ * torchvision does; then erased, then mixed. With two views the mirrored images follow behind the
+ * others: 2N,C,H,W. erase i32 [N,ERASE_COUNT]: a box of each image that becomes zero. mix f32
+ * [MIX_COUNT]. Neither with two views. */
+enum { INPUT_IN_IMAGES, INPUT_IN_ERASE /*optional*/, INPUT_IN_MIX /*optional*/ };
+enum { INPUT_OUT_X };
+typedef struct InputAttr {
+    float mean[OP_MAX_IMAGE_CHANNELS], std[OP_MAX_IMAGE_CHANNELS];
+    int views; /* 2: mirrored too; 0 and 1: one */
+} InputAttr;
+
+/* OP_SOFTMAX_XENT: loss, accuracy counts and the gradient of the logits in one pass.
+ * labels i32 [N]; -1 = padding, counts nowhere. dlogits = scalars[SCALAR_GRAD_SCALE] * d(sum of
+ * losses); may lie over logits. stats f64 [STATS_COUNT] is overwritten. Ties count against the
+ * image: it is in the top k if fewer than k other logits are >= the label's. With mix the target is
+ * lambda of the image's own label and the rest of its neighbour's, and the larger share's label is
+ * the one that counts (a neighbour without label: the image's own is all of it). With two views
+ * rows n and n + N are of one image, whose logits are their mean, and there are no dlogits. */
+enum {
+    XENT_IN_LOGITS,
+    XENT_IN_LABELS,
+    XENT_IN_SCALARS,
+    XENT_IN_LOSS_SCALE /*optional: dlogits times its scale*/,
+    XENT_IN_MIX /*optional*/
+};
+enum { XENT_OUT_STATS, XENT_OUT_DLOGITS /*optional*/ };
+enum { STATS_LOSS_SUM, STATS_TOP1, STATS_TOP5, STATS_IMAGES, STATS_COUNT };
+typedef struct XentAttr {
+    float label_smoothing; /* target = (1-s) one_hot + s/classes, as torch */
+    int views;             /* 2: rows n and n + N are of one image; 0 and 1: one */
+} XentAttr;
+#endif

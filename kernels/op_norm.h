@@ -1,0 +1,72 @@
+/* op_norm.h - batch norm, whole and in the parts that are left of it where convolutions beside it
+ * do the rest. */
+#ifndef CONVOY_KERNELS_OP_NORM_H
+#define CONVOY_KERNELS_OP_NORM_H
+#include "kernels/op_act.h"
+
+/* frozen: running statistics, gamma and beta still train */
+typedef enum BatchNormMode { BN_TRAIN, BN_EVAL, BN_FROZEN, BN_MODE_COUNT } BatchNormMode;
+
+/* OP_BATCHNORM: y = act(bn(x) + residual). Running statistics are inputs updated in place in
+ * BN_TRAIN: r = (1-momentum) r + momentum stat, variance unbiased (n/(n-1)), as torch. saved is
+ * [2,C]: the mean and 1/sqrt(var+eps) that were applied, whatever the mode. */
+enum {
+    BN_IN_X,
+    BN_IN_GAMMA,
+    BN_IN_BETA,
+    BN_IN_RUNNING_MEAN,
+    BN_IN_RUNNING_VAR,
+    BN_IN_RESIDUAL /*optional*/
+};
+enum { BN_OUT_Y, BN_OUT_SAVED };
+typedef struct BatchNormAttr {
+    float eps, momentum;
+    BatchNormMode mode;
+    ActKind act;
+} BatchNormAttr;
+
+/* OP_BATCHNORM_BWD: dz = (dy + dy2) * act'; dresidual = dz; dx, dgamma, dbeta of bn at dz. y is
+ * needed only with an activation and a residual; without a residual the sign, or the activation's
+ * argument, is recomputed from x exactly as forward computed it. dx may lie over dy, dresidual over
+ * dy2. */
+enum {
+    BN_BWD_IN_DY,
+    BN_BWD_IN_DY2 /*optional*/,
+    BN_BWD_IN_X,
+    BN_BWD_IN_Y /*optional*/,
+    BN_BWD_IN_GAMMA,
+    BN_BWD_IN_BETA,
+    BN_BWD_IN_SAVED
+};
+enum { BN_BWD_OUT_DX, BN_BWD_OUT_DGAMMA, BN_BWD_OUT_DBETA, BN_BWD_OUT_DRESIDUAL /*optional*/ };
+
+/* OP_BN_FINALIZE: the sums of OP_CONV2D_STATS to statistics; running ones as in OP_BATCHNORM.
+ * affine [2,C]: scale = gamma inv_std and shift = beta - mean scale. */
+enum {
+    BN_FINALIZE_IN_SUMS,
+    BN_FINALIZE_IN_GAMMA,
+    BN_FINALIZE_IN_BETA,
+    BN_FINALIZE_IN_RUNNING_MEAN,
+    BN_FINALIZE_IN_RUNNING_VAR
+};
+enum { BN_FINALIZE_OUT_SAVED, BN_FINALIZE_OUT_AFFINE /*optional*/ };
+typedef struct BnFinalizeAttr {
+    float eps, momentum;
+    int64_t count; /* values of a channel behind its sums */
+} BnFinalizeAttr;
+
+/* OP_BN_APPLY: y = act(bn(x) + residual) with given statistics, no silu. Attributes:
+ * BatchNormAttr. */
+enum {
+    BN_APPLY_IN_X,
+    BN_APPLY_IN_GAMMA,
+    BN_APPLY_IN_BETA,
+    BN_APPLY_IN_SAVED,
+    BN_APPLY_IN_RESIDUAL /*optional*/
+};
+enum { BN_APPLY_OUT_Y };
+
+/* OP_BN_BWD_APPLY: dx = a dz + b x + c, by the coefficients [3,C] of OP_CONV2D_BWD_DATA_NORM. */
+enum { BN_BWD_APPLY_IN_DZ, BN_BWD_APPLY_IN_X, BN_BWD_APPLY_IN_COEFFICIENTS };
+enum { BN_BWD_APPLY_OUT_DX };
+#endif

@@ -1,0 +1,73 @@
+/* op_update.h - what follows backward: loss scale, norm of the gradients, the optimizer step. None
+ * of them is a graph node: trainer/train/optimizer.c drives them. */
+#ifndef CONVOY_KERNELS_OP_UPDATE_H
+#define CONVOY_KERNELS_OP_UPDATE_H
+#include "kernels/tensor.h"
+
+/* OP_FINITE_CHECK: sets LOSS_SCALE_FOUND_INF if any element of x is infinite or NaN. */
+enum { FINITE_CHECK_IN_X, FINITE_CHECK_IN_LOSS_SCALE /*updated in place*/ };
+
+/* OP_LOSS_SCALE: dynamic loss scale (Micikevicius et al. 2018), after the update, by
+ * torch.amp.GradScaler's rule: FOUND_INF: scale *= backoff, good = 0, skipped += 1; else good += 1,
+ * and at interval scale = min(scale * growth, max), good = 0. FOUND_INF is cleared. The state lies
+ * in the device's memory: f32 [LOSS_SCALE_COUNT]; counts are exact. */
+enum { LOSS_SCALE_IN_STATE /*updated in place*/ };
+enum {
+    LOSS_SCALE_SCALE,
+    LOSS_SCALE_GOOD_STEPS, /* since the last change */
+    LOSS_SCALE_FOUND_INF,  /* 1: this step's gradients are not finite */
+    LOSS_SCALE_SKIPPED,    /* steps skipped so far */
+    LOSS_SCALE_COUNT
+};
+typedef struct LossScaleAttr {
+    float growth, backoff, max;
+    int interval;
+} LossScaleAttr;
+
+/* OP_GRAD_SQUARES: sums of squares, one for each GRAD_SQUARES_CHUNK elements of a flat tensor. sums
+ * f64: [ceil(elements / GRAD_SQUARES_CHUNK)] of a tensor, those of several tensors end to end. */
+enum { GRAD_SQUARES_CHUNK = 8192 };
+enum { GRAD_SQUARES_IN_X };
+enum { GRAD_SQUARES_OUT_SUMS };
+
+/* OP_GRAD_NORM: norm of all gradients (torch.nn.utils.clip_grad_norm_), kept on the device: the
+ * root of all sums, and the factor by which the update shrinks what is too long. The norm is that
+ * of the gradients divided by the loss scale. clip f32 [CLIP_COUNT]; the factor is min(1, max_norm
+ * / (norm + 1e-6)), not a number where the norm is none. */
+enum { GRAD_NORM_IN_SUMS, GRAD_NORM_IN_LOSS_SCALE /*optional*/ };
+enum { GRAD_NORM_OUT_CLIP };
+enum { CLIP_NORM, CLIP_FACTOR, CLIP_COUNT };
+typedef struct GradNormAttr {
+    float max_norm; /* 0: the factor is 1 */
+} GradNormAttr;
+
+/* OP_UPDATE: optimizer step over flat ranges, one instance per bucket. All flat f32; param and
+ * states are updated in place. With a loss scale the gradient is divided by it, and nothing at all
+ * is updated where FOUND_INF is set. SGD as torch.optim.SGD (d = g + wd p; m = momentum m + d, from
+ * m = 0; p -= lr (nesterov ? d + momentum m : m)); Adam as torch.optim.Adam (wd into the gradient);
+ * AdamW decoupled as torch.optim.AdamW. */
+typedef enum UpdateKind { UPDATE_SGD, UPDATE_ADAM, UPDATE_ADAMW, UPDATE_KIND_COUNT } UpdateKind;
+enum {
+    UPDATE_IN_PARAM,
+    UPDATE_IN_GRAD,
+    UPDATE_IN_STATE0 /*momentum | first moment*/,
+    UPDATE_IN_STATE1 /*second moment*/,
+    UPDATE_IN_SCALARS,
+    UPDATE_IN_LOSS_SCALE /*optional*/,
+    UPDATE_IN_CLIP /*optional: what OP_GRAD_NORM left; the gradient is multiplied by its factor*/
+};
+/* elements of the flat tensors; sorted, disjoint */
+typedef struct UpdateSegment {
+    int64_t first, count;
+    float weight_decay;
+} UpdateSegment;
+typedef struct UpdateAttr {
+    UpdateKind kind;
+    float momentum, eps;
+    /* 1 - beta is formed in double, as torch does: in float 1 - 0.999 is off by 1.3e-5 */
+    double beta1, beta2;
+    bool nesterov;
+    int segment_count;
+    const UpdateSegment *segments; /* borrowed for the life of the instance */
+} UpdateAttr;
+#endif
