@@ -4,13 +4,23 @@
 #define CONVOY_KERNELS_OP_ACT_H
 #include "kernels/tensor.h"
 
-/* silu: z sigmoid(z). With a batch norm it takes no residual: backward recomputes z from x
- * alone. */
+/* silu: z sigmoid(z) */
 typedef enum ActKind { ACT_NONE, ACT_RELU, ACT_SILU, ACT_COUNT } ActKind;
 
+/* What is to be known of an activation besides its formula, which each backend has. */
+typedef struct ActDef {
+    const char *name;
+    /* The derivative follows from the sign of y; else backward needs what it was applied to. A
+     * batch norm recomputes that from its x alone, so with such an activation it takes no
+     * residual. */
+    bool by_sign;
+    bool normed; /* OP_BATCHNORM and OP_CONV2D_BN take it along */
+} ActDef;
+const ActDef *op_act(ActKind act);
+
 /* OP_ACTIVATION: y = act(x), element by element, x of any rank.
- * OP_ACTIVATION_BWD: dx = dy act'. y: what forward made; of silu x, since y does not tell the
- * derivative. */
+ * OP_ACTIVATION_BWD: dx = dy act'. y: what forward made, or where the derivative does not follow
+ * from its sign (ActDef.by_sign) what forward read, x. */
 enum { ACTIVATION_IN_X };
 enum { ACTIVATION_OUT_Y };
 enum { ACTIVATION_BWD_IN_DY, ACTIVATION_BWD_IN_Y };

@@ -48,12 +48,24 @@ static void copy(float *y, const float *x, const float *none, int64_t count, flo
 static const struct {
     CpuPointwise forward, backward;
 } functions[ACT_COUNT] = {
-    [ACT_NONE] = { copy, copy }, [ACT_RELU] = { relu, relu_bwd }, [ACT_SILU] = { silu, silu_bwd }
+    [ACT_NONE] = { copy, copy },
+    [ACT_RELU] = { relu, relu_bwd },
+    [ACT_SILU] = { silu, silu_bwd },
 };
+
+static Status check_act(const OpInstance *op)
+{
+    const ActivationAttr *attr = op->attr;
+    return functions[attr->act].forward && functions[attr->act].backward
+               ? OK
+               : fail(ERR_INTERNAL, "%s: no kernel for %s", op_name(op->kind),
+                      op_act(attr->act)->name);
+}
 
 static Status activation_prepare(OpInstance *op)
 {
     op->implementation = "elementwise";
+    TRY(check_act(op));
     return cpu_decide_like(&op->out[ACTIVATION_OUT_Y], &op->in[ACTIVATION_IN_X], op);
 }
 
@@ -70,6 +82,7 @@ static Status activation_run(OpInstance *op, Stream *stream)
 static Status activation_bwd_prepare(OpInstance *op)
 {
     op->implementation = "elementwise";
+    TRY(check_act(op));
     TRY(cpu_decide_like(&op->in[ACTIVATION_BWD_IN_DY], &op->in[ACTIVATION_BWD_IN_Y], op));
     return cpu_decide_like(&op->out[ACTIVATION_BWD_OUT_DX], &op->in[ACTIVATION_BWD_IN_Y], op);
 }

@@ -251,6 +251,7 @@ static Status batchnorm_run(OpInstance *op, Stream *stream)
     int threads = cpu_team(op, f.view.n * f.view.cb * f.view.hw * f.view.b);
     (void)stream; /* CPU ops run when called */
     f.normalise = variants[f.residual != NULL][attr->act];
+    ASSERT(f.normalise); /* shape inference lets no other activation through */
     if (attr->mode == BN_TRAIN) run_training(&f, threads, op->workspace);
     else run_frozen(&f, threads, op->workspace);
     return OK;

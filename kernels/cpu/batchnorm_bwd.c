@@ -282,6 +282,23 @@ static void choose(Backward *g, Mask mask, float *dresidual)
     g->apply = !store && mask == MASK_FROM_X ? apply_masked : apply_dz;
 }
 
+/* y: there is one to read. */
+static Mask mask_of(ActKind act, bool y)
+{
+    switch (act) {
+    case ACT_NONE:
+        return MASK_NONE;
+    case ACT_RELU:
+        return y ? MASK_FROM_Y : MASK_FROM_X;
+    case ACT_SILU:
+        return MASK_SILU;
+    case ACT_COUNT:
+        break;
+    }
+    ASSERT(!"shape inference lets no other activation through");
+    return MASK_NONE;
+}
+
 static Status batchnorm_bwd_run(OpInstance *op, Stream *stream)
 {
     const BatchNormAttr *attr = op->attr;
@@ -300,12 +317,7 @@ static Status batchnorm_bwd_run(OpInstance *op, Stream *stream)
                    .dgamma = out[BN_BWD_OUT_DGAMMA].data,
                    .dbeta = out[BN_BWD_OUT_DBETA].data };
     (void)stream; /* CPU ops run when called */
-    choose(&g,
-           attr->act == ACT_NONE   ? MASK_NONE
-           : attr->act == ACT_SILU ? MASK_SILU
-           : g.base.y != NULL      ? MASK_FROM_Y
-                                   : MASK_FROM_X,
-           out[BN_BWD_OUT_DRESIDUAL].data);
+    choose(&g, mask_of(attr->act, g.base.y != NULL), out[BN_BWD_OUT_DRESIDUAL].data);
     BnSweep sweep = { .view = g.view,
                       .threads = cpu_team(op, g.view.n * g.view.cb * g.view.hw * g.view.b),
                       .ctx = &g,

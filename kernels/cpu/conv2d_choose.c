@@ -95,18 +95,23 @@ static const dnnl_query_t queries[CONV_DIRECTION_COUNT][3] = {
     [CONV_BWD_WEIGHTS] = { dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md },
 };
 
-/* ReLU with a slope that vanishes beside any sum: without one oneDNN makes zero of a NaN too, and a
- * network that is broken would look sound. */
-static const float relu_slope = 1e-30f;
-
 static void set_epilogue(CompatConv *conv, const ConvEpilogue *e)
 {
+    static const struct {
+        dnnl_alg_kind_t eltwise;
+        float alpha;
+    } acts[ACT_COUNT] = {
+        [ACT_NONE] = { dnnl_alg_kind_undef, 1 },
+        /* With a slope that vanishes beside any sum: without one oneDNN makes zero of a NaN too,
+         * and a network that is broken would look sound. */
+        [ACT_RELU] = { dnnl_eltwise_relu, 1e-30f },
+        [ACT_SILU] = { dnnl_eltwise_swish, 1 },
+    };
+    ASSERT(acts[e->act].alpha != 0); /* shape inference lets no other activation through */
     conv->bias = &e->bias->desc;
     conv->add = e->add;
-    conv->eltwise = e->act == ACT_RELU   ? dnnl_eltwise_relu
-                    : e->act == ACT_SILU ? dnnl_eltwise_swish
-                                         : dnnl_alg_kind_undef;
-    conv->alpha = e->act == ACT_RELU ? relu_slope : 1;
+    conv->eltwise = acts[e->act].eltwise;
+    conv->alpha = acts[e->act].alpha;
 }
 
 /* Asks for one combination of layouts; *found says whether there is an acceptable

@@ -119,11 +119,20 @@ static Status forward_prepare(OpInstance *op)
 static BnMask choose_mask(const OpInstance *op)
 {
     const BatchNormAttr *attr = op->attr;
-    if (attr->act == ACT_NONE) return BN_MASK_NONE;
-    if (attr->act == ACT_SILU) return BN_MASK_SILU; /* shape inference allows no residual */
-    if (op->in[BN_BWD_IN_Y].desc.rank != 0) return BN_MASK_FROM_Y;
-    ASSERT(op->out[BN_BWD_OUT_DRESIDUAL].desc.rank == 0); /* its shape inference demands y */
-    return BN_MASK_FROM_X;
+    switch (attr->act) {
+    case ACT_NONE:
+        return BN_MASK_NONE;
+    case ACT_RELU:
+        if (op->in[BN_BWD_IN_Y].desc.rank != 0) return BN_MASK_FROM_Y;
+        ASSERT(op->out[BN_BWD_OUT_DRESIDUAL].desc.rank == 0); /* its shape inference demands y */
+        return BN_MASK_FROM_X;
+    case ACT_SILU:
+        return BN_MASK_SILU; /* shape inference allows no residual */
+    case ACT_COUNT:
+        break;
+    }
+    ASSERT(!"shape inference lets no other activation through");
+    return BN_MASK_NONE;
 }
 
 static Status backward_prepare(OpInstance *op)

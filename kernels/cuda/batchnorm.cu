@@ -124,8 +124,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS)
                 y[c] = batchnorm_affine(vector_get<T>(raw_x[u], c), lane.mean[c], lane.scale[c],
                                         lane.shift[c]);
                 if (ADD) y[c] += vector_get<T>(raw_r[u], c);
-                if (ACT == ACT_RELU) y[c] = batchnorm_relu(y[c]);
-                if (ACT == ACT_SILU) y[c] = pointwise_silu(y[c]);
+                y[c] = pointwise_act(ACT, y[c]);
             }
             row_store(f.y, w, f.grid, u, vector_narrow<T>(y));
         }
@@ -142,21 +141,28 @@ template <typename T> static cudaError_t launch_statistics(const BnForward *f, c
     return CUDA_LAUNCH(bn_statistics_kernel<T>, row_blocks(f->grid), ROWS_THREADS, stream, *f);
 }
 
+template <typename T, bool ADD, ActKind ACT>
+static cudaError_t launch_apply_of(const BnForward *f, cudaStream_t stream)
+{
+    return CUDA_LAUNCH((bn_apply_kernel<T, ADD, ACT>), row_blocks(f->grid), ROWS_THREADS, stream,
+                       *f);
+}
+
 template <typename T> static cudaError_t launch_apply(const BnForward *f, cudaStream_t stream)
 {
-    const dim3 grid = row_blocks(f->grid);
-    if (f->act == ACT_SILU)
-        return f->residual ? cudaErrorInvalidValue
-                           : CUDA_LAUNCH((bn_apply_kernel<T, false, ACT_SILU>), grid, ROWS_THREADS,
-                                         stream, *f);
-    if (f->act == ACT_RELU)
-        return f->residual ? CUDA_LAUNCH((bn_apply_kernel<T, true, ACT_RELU>), grid, ROWS_THREADS,
-                                         stream, *f)
-                           : CUDA_LAUNCH((bn_apply_kernel<T, false, ACT_RELU>), grid, ROWS_THREADS,
-                                         stream, *f);
-    return f->residual
-               ? CUDA_LAUNCH((bn_apply_kernel<T, true, ACT_NONE>), grid, ROWS_THREADS, stream, *f)
-               : CUDA_LAUNCH((bn_apply_kernel<T, false, ACT_NONE>), grid, ROWS_THREADS, stream, *f);
+    switch (f->act) {
+    case ACT_NONE:
+        return f->residual ? launch_apply_of<T, true, ACT_NONE>(f, stream)
+                           : launch_apply_of<T, false, ACT_NONE>(f, stream);
+    case ACT_RELU:
+        return f->residual ? launch_apply_of<T, true, ACT_RELU>(f, stream)
+                           : launch_apply_of<T, false, ACT_RELU>(f, stream);
+    case ACT_SILU:
+        return f->residual ? cudaErrorInvalidValue : launch_apply_of<T, false, ACT_SILU>(f, stream);
+    case ACT_COUNT:
+        break;
+    }
+    return cudaErrorInvalidValue;
 }
 
 cudaError_t cuda_launch_batchnorm_statistics(const BnForward *f, cudaStream_t stream)

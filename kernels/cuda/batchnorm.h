@@ -34,7 +34,7 @@ typedef struct BnForward {
     DType dtype; /* of x, residual and y */
     int c, cp;
     float eps, momentum;
-    ActKind act;              /* silu: without a residual */
+    ActKind act;              /* with a residual: by sign (ActDef) */
     const void *x, *residual; /* residual: NULL if absent */
     void *y;
     const float *gamma, *beta;

@@ -46,11 +46,18 @@ static __device__ __forceinline__ float form_dz(
 {
     float dz = vector_get<T>(rows.dy[u], c);
     if (TWO) dz += vector_get<T>(rows.dy2[u], c);
-    if (MASK == BN_MASK_NONE) return dz;
-    if (MASK == BN_MASK_FROM_Y) return batchnorm_relu_bwd(dz, vector_get<T>(rows.y[u], c), 0.0f);
     const float z = batchnorm_affine(x, lane.mean[c], lane.scale[c], lane.shift[c]);
-    return MASK == BN_MASK_SILU ? pointwise_silu_bwd(dz, z)
-                                : batchnorm_relu_bwd(dz, z, stored_as_zero<T>);
+    switch (MASK) {
+    case BN_MASK_NONE:
+        return dz;
+    case BN_MASK_FROM_X:
+        return batchnorm_relu_bwd(dz, z, stored_as_zero<T>);
+    case BN_MASK_FROM_Y:
+        return batchnorm_relu_bwd(dz, vector_get<T>(rows.y[u], c), 0.0f);
+    case BN_MASK_SILU:
+        return pointwise_silu_bwd(dz, z);
+    }
+    return NAN;
 }
 
 template <typename T, BnMask MASK, bool TWO>
@@ -139,19 +146,37 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
 
 /* ---- launchers ---- */
 
-#define LAUNCH_ONE_MASK(kernel, T, MASK, two, ...)                                                 \
-    ((two) ? CUDA_LAUNCH((kernel<T, MASK, true>), __VA_ARGS__)                                     \
-           : CUDA_LAUNCH((kernel<T, MASK, false>), __VA_ARGS__))
-#define LAUNCH_BY_MASK(kernel, T, mask, two, ...)                                                  \
-    ((mask) == BN_MASK_FROM_Y   ? LAUNCH_ONE_MASK(kernel, T, BN_MASK_FROM_Y, two, __VA_ARGS__)     \
-     : (mask) == BN_MASK_FROM_X ? LAUNCH_ONE_MASK(kernel, T, BN_MASK_FROM_X, two, __VA_ARGS__)     \
-     : (mask) == BN_MASK_SILU   ? LAUNCH_ONE_MASK(kernel, T, BN_MASK_SILU, two, __VA_ARGS__)       \
-                                : LAUNCH_ONE_MASK(kernel, T, BN_MASK_NONE, two, __VA_ARGS__))
+template <typename T, BnMask MASK>
+static cudaError_t launch_sums_of(const BnBackward *b, cudaStream_t stream)
+{
+    const dim3 grid = row_blocks(b->grid);
+    return b->dy2
+               ? CUDA_LAUNCH((bn_bwd_sums_kernel<T, MASK, true>), grid, ROWS_THREADS, stream, *b)
+               : CUDA_LAUNCH((bn_bwd_sums_kernel<T, MASK, false>), grid, ROWS_THREADS, stream, *b);
+}
+
+template <typename T, BnMask MASK>
+static cudaError_t launch_apply_of(const BnBackward *b, cudaStream_t stream)
+{
+    const dim3 grid = row_blocks(b->grid);
+    return b->dy2
+               ? CUDA_LAUNCH((bn_bwd_apply_kernel<T, MASK, true>), grid, ROWS_THREADS, stream, *b)
+               : CUDA_LAUNCH((bn_bwd_apply_kernel<T, MASK, false>), grid, ROWS_THREADS, stream, *b);
+}
 
 template <typename T> static cudaError_t launch_sums(const BnBackward *b, cudaStream_t stream)
 {
-    return LAUNCH_BY_MASK(bn_bwd_sums_kernel, T, b->mask, b->dy2 != NULL, row_blocks(b->grid),
-                          ROWS_THREADS, stream, *b);
+    switch (b->mask) {
+    case BN_MASK_NONE:
+        return launch_sums_of<T, BN_MASK_NONE>(b, stream);
+    case BN_MASK_FROM_X:
+        return launch_sums_of<T, BN_MASK_FROM_X>(b, stream);
+    case BN_MASK_FROM_Y:
+        return launch_sums_of<T, BN_MASK_FROM_Y>(b, stream);
+    case BN_MASK_SILU:
+        return launch_sums_of<T, BN_MASK_SILU>(b, stream);
+    }
+    return cudaErrorInvalidValue;
 }
 
 template <typename T> static cudaError_t launch_apply(const BnBackward *b, cudaStream_t stream)
@@ -162,8 +187,17 @@ template <typename T> static cudaError_t launch_apply(const BnBackward *b, cudaS
         a.dy2 = NULL;
         a.mask = BN_MASK_NONE;
     }
-    return LAUNCH_BY_MASK(bn_bwd_apply_kernel, T, a.mask, a.dy2 != NULL, row_blocks(a.grid),
-                          ROWS_THREADS, stream, a);
+    switch (a.mask) {
+    case BN_MASK_NONE:
+        return launch_apply_of<T, BN_MASK_NONE>(&a, stream);
+    case BN_MASK_FROM_X:
+        return launch_apply_of<T, BN_MASK_FROM_X>(&a, stream);
+    case BN_MASK_FROM_Y:
+        return launch_apply_of<T, BN_MASK_FROM_Y>(&a, stream);
+    case BN_MASK_SILU:
+        return launch_apply_of<T, BN_MASK_SILU>(&a, stream);
+    }
+    return cudaErrorInvalidValue;
 }
 
 cudaError_t cuda_launch_batchnorm_bwd_sums(const BnBackward *b, cudaStream_t stream)

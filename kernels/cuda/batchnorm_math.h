@@ -31,11 +31,6 @@ CUDA_BOTH static inline float batchnorm_affine(float x, float mean, float scale,
     return fmaf(x - mean, scale, shift);
 }
 
-CUDA_BOTH static inline float batchnorm_relu(float z)
-{
-    return z <= 0.0f ? 0.0f : z; /* this way round a NaN stays one */
-}
-
 /* dy where forward stored y > 0 (or NaN), else 0; z is y, or batchnorm_affine of the same x; zero:
  * the constant above. */
 CUDA_BOTH static inline float batchnorm_relu_bwd(float dy, float z, float zero)

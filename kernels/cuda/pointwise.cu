@@ -1,4 +1,4 @@
-/* pointwise.cu - elementwise ops on flat arrays, 16 bytes at a time: relu and silu with their
+/* pointwise.cu - elementwise ops on flat arrays, 16 bytes at a time: activations with their
  * gradients, add, scale.
  *
  * A thread takes VECTORS vectors, BLOCK vectors apart, and loads all of them before it uses the
@@ -14,32 +14,18 @@ namespace {
 constexpr int BLOCK = 256, VECTORS = 4;
 
 /* f(a, b); unary functions do not look at b, and it is not loaded for them. */
-struct Relu {
+template <ActKind ACT> struct Act {
     static constexpr bool binary = false;
     __device__ __forceinline__ float operator()(float x, float) const
     {
-        return pointwise_relu(x);
+        return pointwise_act(ACT, x);
     }
 };
-struct ReluBwd {
+template <ActKind ACT> struct ActBwd {
     static constexpr bool binary = true;
     __device__ __forceinline__ float operator()(float dy, float y) const
     {
-        return pointwise_relu_bwd(dy, y);
-    }
-};
-struct Silu {
-    static constexpr bool binary = false;
-    __device__ __forceinline__ float operator()(float x, float) const
-    {
-        return pointwise_silu(x);
-    }
-};
-struct SiluBwd {
-    static constexpr bool binary = true;
-    __device__ __forceinline__ float operator()(float dy, float x) const
-    {
-        return pointwise_silu_bwd(dy, x);
+        return pointwise_act_bwd(ACT, dy, y);
     }
 };
 struct Add {
@@ -148,8 +134,16 @@ cudaError_t cuda_launch_pointwise_activation(ActKind act, const void *x, void *y
                                              int64_t count, cudaStream_t stream)
 {
     const Arrays p = { x, nullptr, y, count };
-    if (act == ACT_SILU) return LAUNCH_BY_TYPE(dtype, launch, Silu(), p, dtype, stream);
-    return LAUNCH_BY_TYPE(dtype, launch, Relu(), p, dtype, stream);
+    switch (act) {
+    case ACT_RELU:
+        return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_RELU>(), p, dtype, stream);
+    case ACT_SILU:
+        return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_SILU>(), p, dtype, stream);
+    case ACT_NONE:
+    case ACT_COUNT:
+        break;
+    }
+    return cudaErrorInvalidValue;
 }
 
 cudaError_t cuda_launch_pointwise_activation_bwd(ActKind act, const void *dy, const void *y,
@@ -157,8 +151,16 @@ cudaError_t cuda_launch_pointwise_activation_bwd(ActKind act, const void *dy, co
                                                  cudaStream_t stream)
 {
     const Arrays p = { dy, y, dx, count };
-    if (act == ACT_SILU) return LAUNCH_BY_TYPE(dtype, launch, SiluBwd(), p, y_type, stream);
-    return LAUNCH_BY_TYPE(dtype, launch, ReluBwd(), p, y_type, stream);
+    switch (act) {
+    case ACT_RELU:
+        return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_RELU>(), p, y_type, stream);
+    case ACT_SILU:
+        return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_SILU>(), p, y_type, stream);
+    case ACT_NONE:
+    case ACT_COUNT:
+        break;
+    }
+    return cudaErrorInvalidValue;
 }
 
 cudaError_t cuda_launch_pointwise_add(const void *a, const void *b, void *y, DType dtype,

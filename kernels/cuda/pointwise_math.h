@@ -5,6 +5,7 @@
 #ifndef CONVOY_KERNELS_CUDA_POINTWISE_MATH_H
 #define CONVOY_KERNELS_CUDA_POINTWISE_MATH_H
 #include "kernels/cuda/float_math.h"
+#include "kernels/op_act.h"
 #include <math.h>
 
 CUDA_BOTH static inline float pointwise_relu(float x)
@@ -31,5 +32,37 @@ CUDA_BOTH static inline float pointwise_silu_bwd(float dy, float x)
 {
     float s = pointwise_sigmoid(x);
     return dy * (s * fmaf(x, 1.0f - s, 1.0f));
+}
+
+/* y = act(z) */
+CUDA_BOTH static inline float pointwise_act(ActKind act, float z)
+{
+    switch (act) {
+    case ACT_NONE:
+        return z;
+    case ACT_RELU:
+        return pointwise_relu(z);
+    case ACT_SILU:
+        return pointwise_silu(z);
+    case ACT_COUNT:
+        break;
+    }
+    return NAN;
+}
+
+/* dy act'(z); an activation by sign (ActDef) takes y for z. */
+CUDA_BOTH static inline float pointwise_act_bwd(ActKind act, float dy, float z)
+{
+    switch (act) {
+    case ACT_NONE:
+        return dy;
+    case ACT_RELU:
+        return pointwise_relu_bwd(dy, z);
+    case ACT_SILU:
+        return pointwise_silu_bwd(dy, z);
+    case ACT_COUNT:
+        break;
+    }
+    return NAN;
 }
 #endif

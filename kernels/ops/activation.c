@@ -2,6 +2,17 @@
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
+const ActDef *op_act(ActKind act)
+{
+    static const ActDef acts[ACT_COUNT] = {
+        [ACT_NONE] = { "none", .by_sign = true, .normed = true },
+        [ACT_RELU] = { "relu", .by_sign = true, .normed = true },
+        [ACT_SILU] = { "silu", .normed = true },
+    };
+    ASSERT((unsigned)act < ACT_COUNT);
+    return &acts[act];
+}
+
 static Status check_attr(OpKind kind, const ActivationAttr *a)
 {
     return (unsigned)a->act < ACT_COUNT
@@ -40,11 +51,8 @@ static double flops(const void *attr, const TensorDesc *const *in, const TensorD
 
 static void print(const void *attr, char *out, size_t bytes)
 {
-    static const char *const names[ACT_COUNT] = {
-        [ACT_NONE] = "none", [ACT_RELU] = "relu", [ACT_SILU] = "silu"
-    };
     const ActivationAttr *a = attr;
-    snprintf(out, bytes, "%s", names[a->act]);
+    snprintf(out, bytes, "%s", op_act(a->act)->name);
 }
 
 const OpDef op_row_activation = {

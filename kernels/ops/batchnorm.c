@@ -5,14 +5,15 @@
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
-static Status check_x(OpKind kind, int slot, const BatchNormAttr *a, const TensorDesc *x)
+static Status check_x(OpKind kind, int slot, const BatchNormAttr *a, const TensorDesc *x,
+                      bool residual)
 {
     TRY(infer_need(kind, slot, x, DTYPE_F32, 0));
     if (x->rank != 4 && x->rank != 2)
         return fail(ERR_INTERNAL, "%s: x has rank %d, needed is 4 or 2", op_name(kind), x->rank);
-    if ((unsigned)a->mode >= BN_MODE_COUNT || (unsigned)a->act >= ACT_COUNT)
-        return fail(ERR_INTERNAL, "%s: bad mode or activation", op_name(kind));
-    return OK;
+    if ((unsigned)a->mode >= BN_MODE_COUNT)
+        return fail(ERR_INTERNAL, "%s: bad mode", op_name(kind));
+    return infer_normed_act(kind, a->act, residual);
 }
 
 static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
@@ -20,9 +21,7 @@ static Status infer_forward(const void *attr, const TensorDesc *const *in, const
 {
     const OpKind kind = OP_BATCHNORM;
     const TensorDesc *x = in[BN_IN_X];
-    TRY(check_x(kind, BN_IN_X, attr, x));
-    if (in[BN_IN_RESIDUAL] && ((const BatchNormAttr *)attr)->act == ACT_SILU)
-        return fail(ERR_INTERNAL, "%s: silu after a residual has no gradient here", op_name(kind));
+    TRY(check_x(kind, BN_IN_X, attr, x, in[BN_IN_RESIDUAL] != NULL));
     for (int slot = BN_IN_GAMMA; slot <= BN_IN_RUNNING_VAR; slot++)
         TRY(infer_need_dims(kind, slot, in[slot], 1, &x->dims[1]));
     if (in[BN_IN_RESIDUAL]) TRY(infer_need_like(kind, BN_IN_RESIDUAL, in[BN_IN_RESIDUAL], x));
@@ -37,7 +36,8 @@ static Status infer_backward(const void *attr, const TensorDesc *const *in, cons
     const OpKind kind = OP_BATCHNORM_BWD;
     const BatchNormAttr *a = attr;
     const TensorDesc *x = in[BN_BWD_IN_X];
-    TRY(check_x(kind, BN_BWD_IN_X, a, x));
+    const bool residual = wanted[BN_BWD_OUT_DRESIDUAL] || out[BN_BWD_OUT_DRESIDUAL].rank;
+    TRY(check_x(kind, BN_BWD_IN_X, a, x, residual));
     const int64_t c = x->dims[1];
     TRY(infer_need_like(kind, BN_BWD_IN_DY, in[BN_BWD_IN_DY], x));
     if (in[BN_BWD_IN_DY2]) TRY(infer_need_like(kind, BN_BWD_IN_DY2, in[BN_BWD_IN_DY2], x));
@@ -45,9 +45,6 @@ static Status infer_backward(const void *attr, const TensorDesc *const *in, cons
     TRY(infer_need_dims(kind, BN_BWD_IN_GAMMA, in[BN_BWD_IN_GAMMA], 1, &c));
     TRY(infer_need_dims(kind, BN_BWD_IN_BETA, in[BN_BWD_IN_BETA], 1, &c));
     TRY(infer_need_dims(kind, BN_BWD_IN_SAVED, in[BN_BWD_IN_SAVED], 2, (int64_t[]){ 2, c }));
-    bool residual = wanted[BN_BWD_OUT_DRESIDUAL] || out[BN_BWD_OUT_DRESIDUAL].rank;
-    if (residual && a->act == ACT_SILU)
-        return fail(ERR_INTERNAL, "%s: silu after a residual has no gradient here", op_name(kind));
     if (residual && a->act != ACT_NONE && !in[BN_BWD_IN_Y])
         return fail(ERR_INTERNAL, "%s: with a residual and an activation y is needed",
                     op_name(kind));
@@ -81,11 +78,9 @@ static void print(const void *attr, char *out, size_t bytes)
     static const char *const modes[BN_MODE_COUNT] = {
         [BN_TRAIN] = "train", [BN_EVAL] = "eval", [BN_FROZEN] = "frozen"
     };
-    static const char *const acts[ACT_COUNT] = {
-        [ACT_NONE] = "", [ACT_RELU] = " relu", [ACT_SILU] = " silu"
-    };
     const BatchNormAttr *a = attr;
-    snprintf(out, bytes, "%s%s", modes[a->mode], acts[a->act]);
+    const bool act = a->act != ACT_NONE;
+    snprintf(out, bytes, "%s%s%s", modes[a->mode], act ? " " : "", act ? op_act(a->act)->name : "");
 }
 
 const OpDef op_row_batchnorm = {

@@ -29,8 +29,7 @@ static Status infer_apply(const void *attr, const TensorDesc *const *in, const b
     const OpKind kind = OP_BN_APPLY;
     const TensorDesc *x = in[BN_APPLY_IN_X];
     const BatchNormAttr *a = attr;
-    if (a->act != ACT_NONE && a->act != ACT_RELU)
-        return fail(ERR_INTERNAL, "%s: bad activation", op_name(kind));
+    TRY(infer_normed_act(kind, a->act, true));
     TRY(infer_need(kind, BN_APPLY_IN_X, x, DTYPE_F32, 4));
     const int64_t c = x->dims[1];
     TRY(infer_need_dims(kind, BN_APPLY_IN_GAMMA, in[BN_APPLY_IN_GAMMA], 1, &c));
@@ -66,7 +65,7 @@ static double flops_apply(const void *attr, const TensorDesc *const *in, const T
 static void print_apply(const void *attr, char *out, size_t bytes)
 {
     const BatchNormAttr *a = attr;
-    snprintf(out, bytes, "%s", a->act == ACT_RELU ? "relu" : "");
+    snprintf(out, bytes, "%s", a->act == ACT_NONE ? "" : op_act(a->act)->name);
 }
 
 const OpDef op_row_bn_finalize = {

@@ -18,8 +18,7 @@ static Status infer(const void *attr, const TensorDesc *const *in, const bool *w
     const Conv2dBnAttr *a = attr;
     TensorDesc *y = &out[CONV_BN_OUT_Y];
     TRY(op_def(OP_CONV2D)->infer(&a->conv, in, wanted, out)); /* x, w and y are in the same slots */
-    if ((unsigned)a->act >= ACT_COUNT)
-        return fail(ERR_INTERNAL, "%s: bad activation", op_name(kind));
+    TRY(infer_normed_act(kind, a->act, false));
     const int64_t channels = in[CONV_BN_IN_W]->dims[0];
     for (int slot = CONV_BN_IN_GAMMA; slot <= CONV_BN_IN_RUNNING_VAR; slot++)
         TRY(infer_need_dims(kind, slot, in[slot], 1, &channels));

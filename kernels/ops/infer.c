@@ -80,6 +80,19 @@ Status infer_preset(OpKind kind, int slot, const TensorDesc *out, int rank)
     return OK;
 }
 
+Status infer_normed_act(OpKind kind, ActKind act, bool residual)
+{
+    if ((unsigned)act >= ACT_COUNT) return fail(ERR_INTERNAL, "%s: bad activation", op_name(kind));
+    const ActDef *def = op_act(act);
+    if (!def->normed)
+        return fail(ERR_INTERNAL, "%s: a batch norm does not take %s along", op_name(kind),
+                    def->name);
+    if (residual && !def->by_sign)
+        return fail(ERR_INTERNAL, "%s: %s after a residual has no gradient here", op_name(kind),
+                    def->name);
+    return OK;
+}
+
 int64_t infer_output_size(int64_t size, int64_t pad, int64_t kernel_size, int64_t stride)
 {
     return stride < 1 || kernel_size < 1 || size + pad < kernel_size

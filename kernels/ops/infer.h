@@ -18,6 +18,9 @@ Status infer_output_like(OpKind kind, int slot, bool wanted, TensorDesc *out,
 /* An output that only the caller can know (gradients of inputs): it must have been preset, as f32
  * of this rank; rank 0 = any. */
 Status infer_preset(OpKind kind, int slot, const TensorDesc *out, int rank);
+/* The activation must be one that a batch norm takes along, and with a residual whose gradient is
+ * wanted one whose derivative follows from y. */
+Status infer_normed_act(OpKind kind, ActKind act, bool residual);
 /* (size + pad - window) / stride + 1, or 0 where the window does not fit. */
 int64_t infer_output_size(int64_t size, int64_t pad, int64_t kernel_size, int64_t stride);
 

@@ -103,7 +103,7 @@ static double gradient_of_z(const Backward *b, int64_t at)
     /* the sign of y is that of z; what needs more of z has no residual, and z is recomputed */
     double y = ref_has_in(b->op, BN_BWD_IN_Y) ? ref_in(b->op, BN_BWD_IN_Y)[at]
                                               : normalised(b, at) * b->gamma + b->beta;
-    return attr->act == ACT_RELU && y <= 0 ? 0 : dz * ref_activate_slope(attr->act, y);
+    return ref_activate_bwd(attr->act, dz, y);
 }
 
 static void backward_channel(const Backward *b, int64_t c)

@@ -47,7 +47,7 @@ static Status run_apply(OpInstance *op, Stream *stream)
         double v = (x[i] - saved[c]) * saved[d[1] + c] * ref_in(op, BN_APPLY_IN_GAMMA)[c] +
                    ref_in(op, BN_APPLY_IN_BETA)[c];
         if (ref_has_in(op, BN_APPLY_IN_RESIDUAL)) v += ref_in(op, BN_APPLY_IN_RESIDUAL)[i];
-        ref_out(op, BN_APPLY_OUT_Y)[i] = attr->act == ACT_RELU && v <= 0 ? 0 : v;
+        ref_out(op, BN_APPLY_OUT_Y)[i] = ref_activate(attr->act, v);
     }
     return OK;
 }

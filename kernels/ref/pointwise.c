@@ -8,15 +8,33 @@
 
 double ref_activate(ActKind act, double z)
 {
-    if (act == ACT_RELU) return z <= 0 ? 0 : z;
-    return act == ACT_SILU ? z / (1 + exp(-z)) : z;
+    switch (act) {
+    case ACT_NONE:
+        return z;
+    case ACT_RELU:
+        return z <= 0 ? 0 : z;
+    case ACT_SILU:
+        return z / (1 + exp(-z));
+    case ACT_COUNT:
+        break;
+    }
+    return NAN;
 }
 
-double ref_activate_slope(ActKind act, double z)
+double ref_activate_bwd(ActKind act, double dy, double z)
 {
     const double s = 1 / (1 + exp(-z));
-    if (act == ACT_RELU) return z <= 0 ? 0 : 1;
-    return act == ACT_SILU ? s * (1 + z * (1 - s)) : 1;
+    switch (act) {
+    case ACT_NONE:
+        return dy;
+    case ACT_RELU:
+        return z <= 0 ? 0 : dy;
+    case ACT_SILU:
+        return dy * (s * (1 + z * (1 - s)));
+    case ACT_COUNT:
+        break;
+    }
+    return NAN;
 }
 
 static Status run_activation(OpInstance *op, Stream *stream)
@@ -37,8 +55,7 @@ static Status run_activation_bwd(OpInstance *op, Stream *stream)
     const double *dy = ref_in(op, ACTIVATION_BWD_IN_DY), *y = ref_in(op, ACTIVATION_BWD_IN_Y);
     double *dx = ref_out(op, ACTIVATION_BWD_OUT_DX);
     for (int64_t i = 0, n = tensor_elements(&op->in[ACTIVATION_BWD_IN_DY].desc); i < n; i++)
-        dx[i] =
-            attr->act == ACT_RELU && y[i] <= 0 ? 0 : dy[i] * ref_activate_slope(attr->act, y[i]);
+        dx[i] = ref_activate_bwd(attr->act, dy[i], y[i]);
     return OK;
 }
 

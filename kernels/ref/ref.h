@@ -42,9 +42,10 @@ static inline bool ref_has_out(const OpInstance *op, int slot)
     return op->out[slot].desc.rank != 0;
 }
 
-/* act(z) and its derivative (pointwise.c). NaN passes. */
+/* act(z), and dy act'(z), for which an activation by sign takes y for z (pointwise.c). NaN
+ * passes. */
 double ref_activate(ActKind act, double z);
-double ref_activate_slope(ActKind act, double z);
+double ref_activate_bwd(ActKind act, double dy, double z);
 
 /* Row-major index into dims of rank 4. */
 static inline int64_t ref_at(const int64_t *dims, int64_t a, int64_t b, int64_t c, int64_t d)

@@ -160,7 +160,7 @@ static void grad_activation(Walk *w, const GraphNode *n, TensorId dy)
 {
     const ActivationAttr *attr = n->attr;
     emit_unary(w, n, OP_ACTIVATION_BWD, dy,
-               attr->act == ACT_SILU ? n->in[ACTIVATION_IN_X] : n->out[ACTIVATION_OUT_Y]);
+               op_act(attr->act)->by_sign ? n->out[ACTIVATION_OUT_Y] : n->in[ACTIVATION_IN_X]);
 }
 
 static void grad_add(Walk *w, const GraphNode *n, TensorId dy)

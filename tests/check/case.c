@@ -13,6 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define EVERY_ACT "act=*"
+#define EVERY     INT64_MIN /* the parameter that has it stands for all activations */
+
 static const char *const mode_names[MODE_COUNT] = { "exact", "float", "nan" };
 static const char *const weight_names[WEIGHTS_COUNT] = { "free", "forward", "plain" };
 
@@ -42,8 +45,9 @@ static bool parse_param(const Family *f, const char *word, int64_t *p)
 {
     for (int i = 0; f->params[i].name; i++) {
         size_t n = strlen(f->params[i].name);
-        if (strncmp(word, f->params[i].name, n) == 0 && word[n] == '=')
-            return str_to_i64(word + n + 1, &p[i]);
+        if (strncmp(word, f->params[i].name, n) != 0 || word[n] != '=') continue;
+        if (strcmp(word, EVERY_ACT) == 0) return p[i] = EVERY, true;
+        return str_to_i64(word + n + 1, &p[i]);
     }
     return false;
 }
@@ -295,15 +299,42 @@ static Status add_shapes(CaseList *list, const Family *f, int *index, const char
     return st;
 }
 
+static Status add_every_act(CaseList *list, Case c, int param)
+{
+    for (int act = 0; act < ACT_COUNT; act++) {
+        Problem p;
+        c.p[param] = act;
+        const Status st = problem_make(&c, &p);
+        if (st == OK) case_list_add(list, &c);
+        else if (!strstr(status_message(), op_act((ActKind)act)->name)) return st;
+    }
+    return OK;
+}
+
+Status case_list_fixed(CaseList *list, const Family *f)
+{
+    for (int i = 0; f->fixed[i]; i++) {
+        Case c;
+        int every = 0;
+        case_standard(f, &c);
+        TRY(parse_words(f->fixed[i], &c));
+        while (f->params[every].name && c.p[every] != EVERY) every++;
+        if (f->params[every].name) TRY(add_every_act(list, c, every));
+        else case_list_add(list, &c);
+    }
+    return list->failed ? ERR_MEMORY : OK;
+}
+
 Status case_list_family(CaseList *list, const Family *f, uint64_t seed, const char *shape_folder)
 {
     int index = 0;
+    CaseList fixed = { 0 };
+    Status st = case_list_fixed(&fixed, f);
+    for (int i = 0; st == OK && i < fixed.count; i++)
+        st = add_problem(list, &fixed.cases[i], index++);
+    mem_free(fixed.cases);
+    TRY(st);
     Case c;
-    for (int i = 0; f->fixed[i]; i++) {
-        case_standard(f, &c);
-        TRY(parse_words(f->fixed[i], &c));
-        TRY(add_problem(list, &c, index++));
-    }
     Rng rng = rng_at(seed, RNG_TEST, (uint32_t)f->kind, 1);
     for (int i = 0; i < f->draws; i++) {
         case_standard(f, &c);

@@ -5,8 +5,7 @@
 #include <math.h>
 
 #define EPS                0x1p-24
-#define SILU_C             8.0 /* an exponential, a sum, a quotient and two products */
-#define TRUST_MIN_ELEMENTS 16  /* fewer may well be all zero */
+#define TRUST_MIN_ELEMENTS 16 /* fewer may well be all zero */
 
 typedef struct Checked { /* one result */
     const Comparison *c;
@@ -74,8 +73,7 @@ static double slack(const Checked *k)
 /* Allowed |got - ref| of element i in float32; 0 means equal after rounding to float. */
 static double allowed_f32(const Checked *k, int64_t i)
 {
-    double ref = fabs(k->ref->v[i]),
-           c = (k->bound == k->row->bound ? k->row->c : SILU_C) * EPS * slack(k);
+    double ref = fabs(k->ref->v[i]), c = k->row->c * EPS * slack(k);
     switch (k->bound) {
     case BOUND_EQUAL:
         return 0;
@@ -156,10 +154,9 @@ static Bound bound_of(const Comparison *c, const ToleranceRow *row)
 {
     /* chosen, not computed */
     bool maximum = c->problem->kind == OP_POOL2D && c->problem->attr.pool.kind == POOL_MAX;
-    bool silu = (c->problem->kind == OP_ACTIVATION || c->problem->kind == OP_ACTIVATION_BWD) &&
-                c->problem->attr.activation.act == ACT_SILU; /* a polynomial, not a choice */
-    if (silu) return c->problem->kind == OP_ACTIVATION ? BOUND_ELEMENT : BOUND_MAX;
-    return c->variant.mode == MODE_EXACT || maximum ? BOUND_EQUAL : row->bound;
+    bool act = c->problem->kind == OP_ACTIVATION || c->problem->kind == OP_ACTIVATION_BWD;
+    bool choice = maximum || (act && op_act(c->problem->attr.activation.act)->by_sign);
+    return c->variant.mode == MODE_EXACT || choice ? BOUND_EQUAL : row->bound;
 }
 
 static Status compare_one(Arena *arena, const Comparison *c, bool input, int slot, Verdict *verdict)

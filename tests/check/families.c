@@ -20,6 +20,13 @@ int64_t draw_channels(Rng *rng)
     return counts[rng_below(rng, sizeof counts / sizeof counts[0])];
 }
 
+int64_t draw_normed_act(Rng *rng)
+{
+    int64_t act = draw_between(rng, 0, ACT_COUNT - 1);
+    while (!op_act((ActKind)act)->normed) act = draw_between(rng, 0, ACT_COUNT - 1);
+    return act;
+}
+
 bool draw_chance(Rng *rng, int one_in)
 {
     return rng_below(rng, (uint64_t)one_in) == 0;

@@ -10,6 +10,7 @@ OP_LIST(FAMILY)
 int64_t draw_between(Rng *rng, int64_t low, int64_t high); /* both included */
 /* below, at, above and between multiples of 8 and 16 */
 int64_t draw_channels(Rng *rng);
+int64_t draw_normed_act(Rng *rng); /* one that a batch norm takes along */
 bool draw_chance(Rng *rng, int one_in);
 /* rank = how many are not 0, from the left */
 TensorDesc desc_f32(int64_t a, int64_t b, int64_t c, int64_t d);

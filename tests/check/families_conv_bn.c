@@ -17,8 +17,8 @@ static const char *const fixed[] = {
     "n=2 c=64 h=6 w=6 k=64 r=3 s=3 pt=1 pb=1 pl=1 pr=1 act=1 residual=1",
     "n=2 c=32 h=8 w=8 k=64 sh=2 sw=2", /* a shortcut */
     "n=2 c=48 h=5 w=5 k=24 residual=1",
-    "n=2 c=16 h=7 w=7 k=96 act=2",
-    "n=2 c=16 h=7 w=7 k=96 act=2 residual=1",
+    "n=2 c=16 h=7 w=7 k=96 act=*",
+    "n=2 c=16 h=7 w=7 k=96 act=* residual=1",
     /* channels between multiples of 8 */
     "n=2 c=12 h=5 w=5 k=20 r=3 s=3 pt=1 pb=1 pl=1 pr=1 act=1 residual=1",
     "n=2 c=20 h=5 w=4 k=5 r=3 s=3 pt=1 pb=1 pl=1 pr=1 act=1 residual=1", /* y is plain, x is not */
@@ -59,7 +59,7 @@ static void draw(Rng *rng, int64_t *p)
     p[G] = draw_chance(rng, 4) ? draw_between(rng, 2, 9) : 1;
     p[C] = p[G] > 1 ? p[G] * draw_between(rng, 1, 4) : draw_channels(rng);
     p[K] = p[G] > 1 ? p[G] * draw_between(rng, 1, 4) : draw_channels(rng);
-    p[ACT] = draw_between(rng, 0, ACT_COUNT - 1);
+    p[ACT] = draw_normed_act(rng);
     p[RESIDUAL] = draw_between(rng, 0, 1);
 }
 

@@ -179,8 +179,8 @@ static const ParamDef part_params[] = { { "n", 2 },   { "c", 1 },        { "h", 
                                         { "act", 0 }, { "residual", 0 }, { NULL, 0 } };
 static const char *const part_fixed[] = {
     "n=2",
-    "n=2 c=8 h=4 w=4 act=1",
-    "n=2 c=16 h=5 w=7 act=1 residual=1",
+    "n=2 c=8 h=4 w=4 act=*",
+    "n=2 c=16 h=5 w=7 act=* residual=1",
     "n=3 c=13 h=3 w=3 residual=1",
     "n=1 c=40 h=7 w=7",
     "n=2 c=300 h=2 w=3 act=1", /* more channels than a block has threads */

@@ -30,10 +30,11 @@ static const char *const bn_fixed[] = {
     "n=2 c=17 h=3 w=3 mode=2 act=1",
     "n=1 c=8 h=1 w=1 mode=2",
     "n=5 c=10 h=0 w=0 act=1",
-    "n=2 c=8 h=4 w=4 act=2",
-    "n=3 c=13 h=5 w=7 act=2 dy2=1",
-    "n=2 c=17 h=3 w=3 mode=2 act=2 dy2=1",
-    "n=4 c=8 h=6 w=6 act=2 offset=100",
+    "n=2 c=8 h=4 w=4 act=*",
+    "n=3 c=13 h=5 w=7 act=* dy2=1",
+    "n=2 c=17 h=3 w=3 mode=2 act=* dy2=1",
+    "n=4 c=8 h=6 w=6 act=* offset=100",
+    "n=3 c=9 h=4 w=3 act=* residual=1",
     NULL,
 };
 
@@ -44,8 +45,8 @@ static void draw_bn(Rng *rng, int64_t *p)
     p[BN_H] = draw_between(rng, 1, 9);
     p[BN_W] = draw_between(rng, 1, 9);
     p[BN_MODE] = draw_chance(rng, 3) ? BN_FROZEN : BN_TRAIN;
-    p[BN_ACT] = draw_between(rng, 0, ACT_COUNT - 1);
-    p[BN_RESIDUAL] = p[BN_ACT] != ACT_SILU && draw_between(rng, 0, 1);
+    p[BN_ACT] = draw_normed_act(rng);
+    p[BN_RESIDUAL] = op_act((ActKind)p[BN_ACT])->by_sign && draw_between(rng, 0, 1);
     p[BN_DY2] = draw_between(rng, 0, 1);
     p[BN_OFFSET] = draw_chance(rng, 4) ? draw_between(rng, -20, 20) : 0;
     if (p[BN_N] * p[BN_H] * p[BN_W] < 2) p[BN_N] = 2; /* one element has no variance */

@@ -101,9 +101,9 @@ static const char *const activation_fixed[] = { "n=1 c=1",
                                                 "n=2 c=13 h=4 w=4",
                                                 "n=1 c=3 h=7 w=7",
                                                 "n=1 c=16 h=1 w=1",
-                                                "n=2 c=8 h=3 w=5 act=0",
-                                                "n=3 c=17 act=2",
-                                                "n=2 c=13 h=9 w=8 act=2",
+                                                "n=2 c=8 h=3 w=5 act=*",
+                                                "n=3 c=17 act=*",
+                                                "n=2 c=13 h=9 w=8 act=*",
                                                 NULL };
 
 static void draw_activation(Rng *rng, int64_t *p)
@@ -111,7 +111,7 @@ static void draw_activation(Rng *rng, int64_t *p)
     p[AN] = draw_between(rng, 1, 5);
     p[AC] = draw_channels(rng);
     p[AH] = p[AW] = 0;
-    p[AACT] = draw_chance(rng, 3) ? ACT_SILU : ACT_RELU;
+    p[AACT] = draw_between(rng, ACT_NONE, ACT_COUNT - 1);
     if (draw_chance(rng, 4)) return;
     p[AH] = draw_between(rng, 1, 9);
     p[AW] = draw_between(rng, 1, 9);

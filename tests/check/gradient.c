@@ -223,9 +223,8 @@ static void feed_backward(const Work *w, Host *in)
         if (f->source == FORWARD_IN) in[f->slot] = w->in[f->from];
         if (f->source == FORWARD_OUT) in[f->slot] = w->y.out[f->from];
         if (f->source == COTANGENT) in[f->slot] = w->cotangent[f->from];
-        /* SiLU's derivative is told by its input */
-        if (w->backward.kind == OP_ACTIVATION_BWD && w->backward.attr.activation.act == ACT_SILU &&
-            f->slot == ACTIVATION_BWD_IN_Y)
+        if (w->backward.kind == OP_ACTIVATION_BWD && f->slot == ACTIVATION_BWD_IN_Y &&
+            !op_act(w->backward.attr.activation.act)->by_sign)
             in[f->slot] = w->in[ACTIVATION_IN_X];
     }
 }
@@ -266,27 +265,31 @@ static Status check_problem(Work *w, const Case *c, Verdict *verdict)
     return OK;
 }
 
-static Status check_text(const GradientRow *row, const char *text, Backend *ref, uint64_t seed,
+static Status check_case(const GradientRow *row, const Case *c, Backend *ref, uint64_t seed,
                          Verdict *verdict)
 {
-    char line[256];
-    Case c;
-    snprintf(line, sizeof line, "%s %s", op_name(row->forward), text);
-    TRY(case_parse(line, &c));
     Work *w = mem_calloc(1, sizeof *w);
     if (!w) return ERR_MEMORY;
-    *w = (Work){ .row = row, .ref = ref, .rng = case_rng(&c, seed) };
+    *w = (Work){ .row = row, .ref = ref, .rng = case_rng(c, seed) };
     Status st = arena_create(&w->arena, (size_t)1 << 18);
-    if (st == OK) st = check_problem(w, &c, verdict);
+    if (st == OK) st = check_problem(w, c, verdict);
     arena_destroy(w->arena);
     mem_free(w);
-    return st == OK ? OK : fail_note(st, "%s", line);
+    if (st == OK) return OK;
+    StrBuf text = { 0 };
+    case_format(c, &text);
+    st = fail_note(st, "%s", text.text);
+    str_free(&text);
+    return st;
 }
 
 Status gradient_check(int row, Backend *ref, uint64_t seed, Verdict *verdict)
 {
-    const Family *f = family_of(rows[row].forward);
+    CaseList list = { 0 };
     verdict->worst = 0;
-    for (int i = 0; f->fixed[i]; i++) TRY(check_text(&rows[row], f->fixed[i], ref, seed, verdict));
-    return OK;
+    Status st = case_list_fixed(&list, family_of(rows[row].forward));
+    for (int i = 0; st == OK && i < list.count; i++)
+        st = check_case(&rows[row], &list.cases[i], ref, seed, verdict);
+    mem_free(list.cases);
+    return st;
 }

@@ -18,7 +18,7 @@
 typedef struct Channel {
     int64_t c, n, channels, hw;
     double mean, istd, var_eps, var_scale; /* var_scale: V, 0 where statistics are given */
-    bool silu;
+    bool curved;                           /* the activation's slope is not told by a sign */
 } Channel;
 
 static int64_t at(const Channel *k, int64_t i)
@@ -78,7 +78,7 @@ static void forward_channel(const Problem *p, const Host *in, Channel *k, bool i
         scale[k->channels + k->c] = k->istd * (1 + k->var_scale / (2 * k->var_eps));
     } else {
         double gamma = fabs(in[BN_IN_GAMMA].v[k->c]), beta = fabs(in[BN_IN_BETA].v[k->c]);
-        double slope = p->attr.bn.act == ACT_SILU ? 1.1 : 1;
+        double slope = op_act(p->attr.bn.act)->by_sign ? 1 : 1.1;
         for (int64_t i = 0; i < k->n; i++)
             scale[at(k, i)] = slope * (gamma * xh_scale(k, x, i) + beta +
                                        (residual->desc.rank ? fabs(residual->v[at(k, i)]) : 0));
@@ -90,7 +90,7 @@ static double dz_scale(const Channel *k, const Host *in, int64_t i)
 {
     double dz = fabs(in[BN_BWD_IN_DY].v[at(k, i)]);
     if (in[BN_BWD_IN_DY2].desc.rank) dz += fabs(in[BN_BWD_IN_DY2].v[at(k, i)]);
-    if (!k->silu) return dz;
+    if (!k->curved) return dz;
     double z = fabs(in[BN_BWD_IN_GAMMA].v[k->c]) * xh_scale(k, &in[BN_BWD_IN_X], i) +
                fabs(in[BN_BWD_IN_BETA].v[k->c]);
     return dz * (1.1 + z / 2);
@@ -126,7 +126,7 @@ void tolerance_norm_scale(const Problem *p, const Host *in, const Result *ref, b
     const Host *saved = forward ? &ref->out[BN_OUT_SAVED] : &in[BN_BWD_IN_SAVED];
     for (int64_t c = 0; c < x->desc.dims[1]; c++) {
         Channel k = channel_of(x, saved, c);
-        k.silu = p->attr.bn.act == ACT_SILU;
+        k.curved = !op_act(p->attr.bn.act)->by_sign;
         if (forward) forward_channel(p, in, &k, input, slot, scale);
         else
             backward_channel(in, &k, slot, ref->out[slot].v,

@@ -70,9 +70,7 @@ static void run_forward(const Work *w)
     for (int64_t i = 0; i < count; i++) {
         float z = normalised(w, i);
         if (s->residual) z += value(w, NORM_OP_RESIDUAL, i);
-        if (s->act == ACT_RELU) z = pointwise_relu(z);
-        if (s->act == ACT_SILU) z = pointwise_silu(z);
-        store(w, NORM_OP_Y, i, z);
+        store(w, NORM_OP_Y, i, pointwise_act(s->act, z));
     }
 }
 
@@ -81,8 +79,7 @@ static float gradient_of_z(const Work *w, int64_t i)
     const float dy = value(w, NORM_OP_DY, i);
     if (w->shape.act == ACT_NONE) return dy;
     const float z = normalised(w, i);
-    return rounded(w->shape.io, w->shape.act == ACT_RELU ? pointwise_relu_bwd(dy, z)
-                                                         : pointwise_silu_bwd(dy, z));
+    return rounded(w->shape.io, pointwise_act_bwd(w->shape.act, dy, z));
 }
 
 static void run_bwd(const Work *w)

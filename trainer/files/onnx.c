@@ -141,12 +141,21 @@ static void add_pair(Exporter *e, const char *type, const char *a, const char *b
 static void add_activation(Exporter *e, ActKind act, const char *x, const char *output)
 {
     char gate[NAME_BYTES];
-    if (act == ACT_RELU) add_pair(e, "Relu", x, NULL, output);
-    if (act == ACT_NONE) add_pair(e, "Identity", x, NULL, output);
-    if (act != ACT_SILU) return;
-    name_extra(e, gate);
-    add_pair(e, "Sigmoid", x, NULL, gate);
-    add_pair(e, "Mul", x, gate, output);
+    switch (act) {
+    case ACT_NONE:
+        add_pair(e, "Identity", x, NULL, output);
+        break;
+    case ACT_RELU:
+        add_pair(e, "Relu", x, NULL, output);
+        break;
+    case ACT_SILU:
+        name_extra(e, gate);
+        add_pair(e, "Sigmoid", x, NULL, gate);
+        add_pair(e, "Mul", x, gate, output);
+        break;
+    case ACT_COUNT:
+        ASSERT(!"an activation");
+    }
 }
 
 /* ---- one function for each op ---- */

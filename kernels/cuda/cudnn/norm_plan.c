@@ -76,11 +76,16 @@ static void normalise(Writer *w, cudnnBackendNormFwdPhase_t phase, Part y)
 
 /* ---- the two passes ---- */
 
+/* Shape inference lets no other activation through. */
+static const struct {
+    cudnnPointwiseMode_t forward, backward;
+} acts[ACT_COUNT] = {
+    [ACT_RELU] = { CUDNN_POINTWISE_RELU_FWD, CUDNN_POINTWISE_RELU_BWD },
+    [ACT_SILU] = { CUDNN_POINTWISE_SWISH_FWD, CUDNN_POINTWISE_SWISH_BWD },
+};
+
 static void write_forward(Writer *w)
 {
-    static const cudnnPointwiseMode_t acts[ACT_COUNT] = {
-        [ACT_RELU] = CUDNN_POINTWISE_RELU_FWD, [ACT_SILU] = CUDNN_POINTWISE_SWISH_FWD
-    };
     const NormShape *s = &w->operation->shape;
     const Part y = w->operands[NORM_OP_Y];
     const bool plain = s->act == ACT_NONE && !s->residual;
@@ -89,22 +94,19 @@ static void write_forward(Writer *w)
     if (s->residual)
         z = cudnn_write_pointwise(&w->graph, CUDNN_POINTWISE_ADD, z, w->operands[NORM_OP_RESIDUAL],
                                   s->act == ACT_NONE ? y : NULL);
-    if (s->act != ACT_NONE) cudnn_write_pointwise(&w->graph, acts[s->act], z, NULL, y);
+    if (s->act != ACT_NONE) cudnn_write_pointwise(&w->graph, acts[s->act].forward, z, NULL, y);
 }
 
 /* dz of type io */
 static Part write_gradient_of_z(Writer *w)
 {
-    static const cudnnPointwiseMode_t acts[ACT_COUNT] = {
-        [ACT_RELU] = CUDNN_POINTWISE_RELU_BWD, [ACT_SILU] = CUDNN_POINTWISE_SWISH_BWD
-    };
     const NormShape *s = &w->operation->shape;
     const Part dy = w->operands[NORM_OP_DY];
     if (s->act == ACT_NONE) return dy;
     const Part z = cudnn_write_between(&w->graph, DTYPE_F32),
                dz = cudnn_write_between(&w->graph, s->io);
     normalise(w, CUDNN_NORM_FWD_INFERENCE, z);
-    return cudnn_write_pointwise_bwd(&w->graph, acts[s->act], dy, z, dz);
+    return cudnn_write_pointwise_bwd(&w->graph, acts[s->act].backward, dy, z, dz);
 }
 
 static void write_bwd(Writer *w)
@@ -165,6 +167,7 @@ Status norm_plan_create(NormPlan **out, CudaBackend *b, NormPass pass, const Nor
 {
     *out = NULL;
     ASSERT(b->cudnn && (pass == NORM_FORWARD || !shape->residual));
+    ASSERT(shape->act == ACT_NONE || acts[shape->act].forward != CUDNN_POINTWISE_ADD /* 0 */);
     NormPlan *p = mem_calloc(1, sizeof *p);
     if (!p) return ERR_MEMORY;
     p->use.context = b->cudnn;

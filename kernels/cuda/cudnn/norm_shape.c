@@ -48,11 +48,10 @@ int64_t norm_shape_elements(const NormShape *s, NormOperand operand)
 
 void norm_shape_format(NormPass pass, const NormShape *s, char *out, size_t bytes)
 {
-    static const char *const acts[ACT_COUNT] = {
-        [ACT_NONE] = "", [ACT_RELU] = " relu", [ACT_SILU] = " silu"
-    };
-    snprintf(out, bytes, "norm %s%s%s %s n%lld c%lld h%lld w%lld",
+    const bool act = s->act != ACT_NONE;
+    snprintf(out, bytes, "norm %s%s%s%s %s n%lld c%lld h%lld w%lld",
              pass == NORM_FORWARD ? "forward" : "bwd",
-             pass == NORM_FORWARD && s->residual ? " residual" : "", acts[s->act],
-             dtype_name(s->io), (long long)s->n, (long long)s->c, (long long)s->h, (long long)s->w);
+             pass == NORM_FORWARD && s->residual ? " residual" : "", act ? " " : "",
+             act ? op_act(s->act)->name : "", dtype_name(s->io), (long long)s->n, (long long)s->c,
+             (long long)s->h, (long long)s->w);
 }

@@ -10,7 +10,7 @@ typedef struct NormShape {
     int64_t n, c, h, w; /* physical: NHWC, packed */
     DType io;           /* of the tensors of x's shape; vectors are f32 */
     ActKind act;
-    bool residual; /* NORM_FORWARD; not with silu */
+    bool residual; /* NORM_FORWARD; with an act by sign (ActDef) */
     float eps;     /* NORM_FORWARD */
 } NormShape;
 
