@@ -20,6 +20,7 @@ typedef struct Range {
 typedef struct Pool { /* one op: geometry of x (or dx) and y (or dy) */
     const Pool2dAttr *attr;
     CpuView x, y;
+    bool average;
     int64_t offset[MAX_TAPS]; /* floats from window element (0,0) to element k */
 } Pool;
 
@@ -27,6 +28,15 @@ static void pool_init(Pool *k, const Pool2dAttr *attr, const OpTensor *x, const 
 {
     *k = (Pool){ .attr = attr, .x = cpu_view(x), .y = cpu_view(y) };
     ASSERT(k->x.b == k->y.b && attr->kernel_h * attr->kernel_w <= MAX_TAPS);
+    switch (attr->kind) {
+    case POOL_AVG:
+        k->average = true;
+        break;
+    case POOL_MAX:
+        break;
+    case POOL_KIND_COUNT:
+        ASSERT(!"a kind of pooling");
+    }
     for (int i = 0; i < attr->kernel_h * attr->kernel_w; i++)
         k->offset[i] = (i / attr->kernel_w * k->x.w + i % attr->kernel_w) * k->x.b;
 }
@@ -111,7 +121,7 @@ CPU_INLINE void forward_lanes(const Pool *k, const float *x, float *y, uint8_t *
             int64_t to = p * k->y.w + q;
             const float *from =
                 x + ((p * a->stride_h - a->pad_h) * k->x.w + q * a->stride_w - a->pad_w) * lanes;
-            if (a->kind == POOL_AVG) {
+            if (k->average) {
                 avg_position(k, from, r, s, y + to * lanes, lanes);
                 continue;
             }
@@ -202,9 +212,9 @@ static Status pool2d_bwd_run(OpInstance *op, Stream *stream)
     const Pool2dAttr *attr = op->attr;
     Pool k;
     const float *dy = op->in[POOL_BWD_IN_DY].data;
-    const uint8_t *index = attr->kind == POOL_MAX ? op->in[POOL_BWD_IN_INDEX].data : NULL;
-    float *dx = op->out[POOL_BWD_OUT_DX].data;
     pool_init(&k, attr, &op->out[POOL_BWD_OUT_DX], &op->in[POOL_BWD_IN_DY]);
+    const uint8_t *index = k.average ? NULL : op->in[POOL_BWD_IN_INDEX].data;
+    float *dx = op->out[POOL_BWD_OUT_DX].data;
     int threads = cpu_team(op, k.x.n * k.x.cb * k.x.hw * k.x.b);
     (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)

@@ -269,9 +269,15 @@ static cudaError_t launch_pool(const Pool2dShape *k, const void *x, void *y, uin
                                cudaStream_t stream)
 {
     const dim3 grid = pool_blocks(k, k->p * k->q);
-    if (k->kind == POOL_AVG)
+    switch (k->kind) {
+    case POOL_MAX:
+        return CUDA_LAUNCH(pool_max_kernel<T>, grid, POOL_THREADS, stream, *k, x, y, index);
+    case POOL_AVG:
         return CUDA_LAUNCH(pool_avg_kernel<T>, grid, POOL_THREADS, stream, *k, x, y);
-    return CUDA_LAUNCH(pool_max_kernel<T>, grid, POOL_THREADS, stream, *k, x, y, index);
+    case POOL_KIND_COUNT:
+        break;
+    }
+    return cudaErrorInvalidValue;
 }
 
 template <typename T>
@@ -279,10 +285,17 @@ static cudaError_t launch_pool_bwd(const Pool2dShape *k, const void *dy, const u
                                    void *dx, cudaStream_t stream)
 {
     const dim3 grid = pool_blocks(k, k->h * k->w);
-    if (k->kind == POOL_AVG)
+    switch (k->kind) {
+    case POOL_MAX:
+        return CUDA_LAUNCH((pool_bwd_kernel<T, true>), grid, POOL_THREADS, stream, *k, dy, index,
+                           dx);
+    case POOL_AVG:
         return CUDA_LAUNCH((pool_bwd_kernel<T, false>), grid, POOL_THREADS, stream, *k, dy, index,
                            dx);
-    return CUDA_LAUNCH((pool_bwd_kernel<T, true>), grid, POOL_THREADS, stream, *k, dy, index, dx);
+    case POOL_KIND_COUNT:
+        break;
+    }
+    return cudaErrorInvalidValue;
 }
 
 cudaError_t cuda_launch_pool2d(const Pool2dShape *k, const void *x, void *y, uint8_t *index,

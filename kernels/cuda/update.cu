@@ -24,9 +24,16 @@ template <UpdateKind KIND>
 __device__ __forceinline__ void step_element(UpdateElement *e, const UpdateRates *r,
                                              const UpdatePass &pass, float decay, float keep)
 {
-    if (KIND == UPDATE_SGD) update_sgd(e, r, decay, pass.state0 != nullptr, pass.nesterov);
-    if (KIND == UPDATE_ADAM) update_adam(e, r, decay);
-    if (KIND == UPDATE_ADAMW) update_adamw(e, r, keep);
+    switch (KIND) {
+    case UPDATE_SGD:
+        return update_sgd(e, r, decay, pass.state0 != nullptr, pass.nesterov);
+    case UPDATE_ADAM:
+        return update_adam(e, r, decay);
+    case UPDATE_ADAMW:
+        return update_adamw(e, r, keep);
+    case UPDATE_KIND_COUNT:
+        return;
+    }
 }
 
 __device__ __forceinline__ uint4 group_load(const float *from, int64_t first)

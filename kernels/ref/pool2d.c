@@ -57,6 +57,20 @@ static double pool_avg(const Pool2dAttr *a, const double *plane, int64_t width, 
     return sum / ((double)a->kernel_h * (double)a->kernel_w);
 }
 
+static double pool(const Pool2dAttr *a, const double *plane, int64_t width, const Window *v,
+                   int64_t *index)
+{
+    switch (a->kind) {
+    case POOL_MAX:
+        return pool_max(a, plane, width, v, index);
+    case POOL_AVG:
+        return pool_avg(a, plane, width, v);
+    case POOL_KIND_COUNT:
+        break;
+    }
+    return NAN;
+}
+
 static Status run_forward(OpInstance *op, Stream *stream)
 {
     (void)stream;
@@ -70,14 +84,14 @@ static Status run_forward(OpInstance *op, Stream *stream)
                 const double *plane = ref_in(op, POOL_IN_X) + nc * image[2] * image[3];
                 Window v = window_at(a, image, p, q);
                 int64_t at = (nc * d[2] + p) * d[3] + q, index = 0;
-                y[at] = a->kind == POOL_MAX ? pool_max(a, plane, image[3], &v, &index)
-                                            : pool_avg(a, plane, image[3], &v);
+                y[at] = pool(a, plane, image[3], &v, &index);
                 if (indices) indices[at] = (uint8_t)index;
             }
     return OK;
 }
 
-static void spread(const Pool2dAttr *a, double *plane, int64_t width, const Window *v, double dy)
+static void pool_avg_bwd(const Pool2dAttr *a, double *plane, int64_t width, const Window *v,
+                         double dy)
 {
     double share = dy / ((double)a->kernel_h * (double)a->kernel_w);
     for (int64_t r = v->r0; r < v->r1; r++)
@@ -98,10 +112,17 @@ static Status run_backward(OpInstance *op, Stream *stream)
                 Window v = window_at(a, image, p, q);
                 int64_t at = (nc * d[2] + p) * d[3] + q;
                 double dy = ref_in(op, POOL_BWD_IN_DY)[at];
-                if (a->kind == POOL_MAX)
+                switch (a->kind) {
+                case POOL_MAX:
                     plane[(v.h0 + indices[at] / a->kernel_w) * image[3] + v.w0 +
                           indices[at] % a->kernel_w] += dy;
-                else spread(a, plane, image[3], &v, dy);
+                    break;
+                case POOL_AVG:
+                    pool_avg_bwd(a, plane, image[3], &v, dy);
+                    break;
+                case POOL_KIND_COUNT:
+                    plane[0] = NAN;
+                }
             }
     return OK;
 }

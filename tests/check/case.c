@@ -13,8 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EVERY_ACT "act=*"
-#define EVERY     INT64_MIN /* the parameter that has it stands for all activations */
+#define EVERY INT64_MIN /* the parameter that has it stands for all values of its enum */
 
 static const char *const mode_names[MODE_COUNT] = { "exact", "float", "nan" };
 static const char *const weight_names[WEIGHTS_COUNT] = { "free", "forward", "plain" };
@@ -46,7 +45,7 @@ static bool parse_param(const Family *f, const char *word, int64_t *p)
     for (int i = 0; f->params[i].name; i++) {
         size_t n = strlen(f->params[i].name);
         if (strncmp(word, f->params[i].name, n) != 0 || word[n] != '=') continue;
-        if (strcmp(word, EVERY_ACT) == 0) return p[i] = EVERY, true;
+        if (strcmp(word + n + 1, "*") == 0) return p[i] = EVERY, true;
         return str_to_i64(word + n + 1, &p[i]);
     }
     return false;
@@ -299,14 +298,23 @@ static Status add_shapes(CaseList *list, const Family *f, int *index, const char
     return st;
 }
 
-static Status add_every_act(CaseList *list, Case c, int param)
+/* How many values the enum of a parameter has. */
+static int count_of(OpKind kind, const char *param)
 {
-    for (int act = 0; act < ACT_COUNT; act++) {
+    if (strcmp(param, "act") == 0) return ACT_COUNT;
+    ASSERT(strcmp(param, "kind") == 0);
+    return kind == OP_UPDATE ? UPDATE_KIND_COUNT : POOL_KIND_COUNT;
+}
+
+static Status add_every(CaseList *list, Case c, int param)
+{
+    const char *name = c.family->params[param].name;
+    for (int i = 0; i < count_of(c.family->kind, name); i++) {
         Problem p;
-        c.p[param] = act;
+        c.p[param] = i;
         const Status st = problem_make(&c, &p);
         if (st == OK) case_list_add(list, &c);
-        else if (!strstr(status_message(), op_act((ActKind)act)->name)) return st;
+        else if (name[0] != 'a' || !strstr(status_message(), op_act((ActKind)i)->name)) return st;
     }
     return OK;
 }
@@ -319,7 +327,7 @@ Status case_list_fixed(CaseList *list, const Family *f)
         case_standard(f, &c);
         TRY(parse_words(f->fixed[i], &c));
         while (f->params[every].name && c.p[every] != EVERY) every++;
-        if (f->params[every].name) TRY(add_every_act(list, c, every));
+        if (f->params[every].name) TRY(add_every(list, c, every));
         else case_list_add(list, &c);
     }
     return list->failed ? ERR_MEMORY : OK;

@@ -92,7 +92,7 @@ typedef struct Family {
     double max_zero_share; /* of any result; above it the case proves nothing */
     int draws;             /* random problems */
     const ParamDef *params;
-    const char *const *fixed; /* problems as text, NULL at the end; act=*: each activation */
+    const char *const *fixed; /* problems as text, NULL at the end; act=*, kind=*: each */
     void (*draw)(Rng *rng, int64_t *p);
     /* out->kind is set */
     void (*build)(const int64_t *p, Problem *out);
@@ -120,7 +120,7 @@ typedef struct CaseList {
 } CaseList; /* zero-initialise; mem_free(cases) */
 void case_list_add(CaseList *list, const Case *c);
 /* The fixed problems of a family, act=* as one for each activation that the op does not refuse by
- * its name. */
+ * its name, kind=* as one for each kind. */
 Status case_list_fixed(CaseList *list, const Family *f);
 /* All cases of a family: fixed, drawn and those of the shape files, each in its variants. */
 Status case_list_family(CaseList *list, const Family *f, uint64_t seed, const char *shape_folder);

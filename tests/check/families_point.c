@@ -2,6 +2,8 @@
  * optimizer step. */
 #include "tests/check/families.h"
 
+#include "kernels/ops/update.h"
+
 #include <math.h>
 
 /* ---- input: erase: boxes in all images but the first; mix: 1 mixup, 2 a box of the neighbour;
@@ -283,7 +285,7 @@ static void fill_xent(const int64_t *p, const Problem *problem, Mode mode, Rng *
 const Family family_softmax_xent = { OP_SOFTMAX_XENT, FAMILY_NAN, 0.85,       32,       xent_params,
                                      xent_fixed,      draw_xent,  build_xent, fill_xent };
 
-/* ---- update: kind 0 sgd, 1 adam, 2 adamw; momentum and decay in thousandths; gap: elements
+/* ---- update: kind: UpdateKind; momentum and decay in thousandths; gap: elements
  * between segments that belong to none; scale: the loss scale, 0 for none; skip: the gradients are
  * said not to be finite; clip: factor in thousandths, 0 for no clipping ---- */
 enum { UKIND, UCOUNT, USEGMENTS, UGAP, UMOMENTUM, UNESTEROV, UDECAY, USCALE, USKIP, UCLIP };
@@ -300,7 +302,8 @@ static const char *const update_fixed[] = {
     "kind=0 count=64 decay=100",
     "kind=1 count=1001 decay=10 segments=2 gap=3",
     "kind=2 count=1001 decay=100 segments=4 gap=16",
-    "kind=1 count=7",
+    "kind=* count=7",
+    "kind=* count=1003 decay=10 scale=96 clip=40",
     "kind=2 count=100003 decay=50",
     "kind=0 count=1003 decay=10 scale=1024",
     "kind=1 count=1003 decay=10 scale=96",
@@ -330,11 +333,8 @@ static void draw_update(Rng *rng, int64_t *p)
 
 static void build_update(const int64_t *p, Problem *out)
 {
-    bool moments = p[UKIND] != UPDATE_SGD;
     TensorDesc flat = desc_f32(p[UCOUNT], 0, 0, 0);
     out->in[UPDATE_IN_PARAM] = out->in[UPDATE_IN_GRAD] = flat;
-    if (moments || p[UMOMENTUM]) out->in[UPDATE_IN_STATE0] = flat;
-    if (moments) out->in[UPDATE_IN_STATE1] = flat;
     out->in[UPDATE_IN_SCALARS] = desc_f32(SCALAR_COUNT, 0, 0, 0);
     if (p[USCALE]) out->in[UPDATE_IN_LOSS_SCALE] = desc_f32(LOSS_SCALE_COUNT, 0, 0, 0);
     if (p[UCLIP]) out->in[UPDATE_IN_CLIP] = desc_f32(CLIP_COUNT, 0, 0, 0);
@@ -350,6 +350,9 @@ static void build_update(const int64_t *p, Problem *out)
                                      .nesterov = p[UNESTEROV] != 0,
                                      .segment_count = (int)p[USEGMENTS],
                                      .segments = out->segments };
+    for (int i = 0; i < update_states(out->attr.update.kind, (double)out->attr.update.momentum);
+         i++)
+        out->in[UPDATE_IN_STATE0 + i] = flat;
     out->terms = 1;
 }
 

@@ -18,7 +18,7 @@ static const char *const pool_fixed[] = {
     "n=2 c=5 h=7 w=7 wh=3 ww=3 sh=1 sw=1 ph=1 pw=1",
     "n=1 c=13 h=6 w=5 wh=2 ww=3 sh=2 sw=1 ph=1 pw=0",
     "n=2 c=9 h=2 w=3 wh=5 ww=5 sh=1 sw=1 ph=2 pw=2",
-    "n=2 c=8 h=6 w=6 kind=1",
+    "n=2 c=8 h=6 w=6 kind=*",
     "n=2 c=12 h=5 w=7 kind=1 wh=3 ww=3 ph=1 pw=1",
     "n=1 c=3 h=4 w=4 kind=1 wh=4 ww=2 sh=3 sw=1 ph=2 pw=1",
     NULL,

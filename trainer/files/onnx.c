@@ -220,6 +220,9 @@ static void export_add(Exporter *e, const GraphNode *n, const Names *names)
 
 static void export_pool2d(Exporter *e, const GraphNode *n, const Names *names)
 {
+    static const char *const types[POOL_KIND_COUNT] = {
+        [POOL_MAX] = "MaxPool", [POOL_AVG] = "AveragePool"
+    };
     const Pool2dAttr *a = n->attr;
     const int64_t kernel_size[] = { a->kernel_h, a->kernel_w },
                   strides[] = { a->stride_h, a->stride_w },
@@ -229,8 +232,9 @@ static void export_pool2d(Exporter *e, const GraphNode *n, const Names *names)
     add_ints(&attributes, "strides", strides, 2);
     add_ints(&attributes, "pads", pads, 4);
     if (a->kind == POOL_AVG) add_int(&attributes, "count_include_pad", 1);
-    add_node(e, a->kind == POOL_MAX ? "MaxPool" : "AveragePool",
-             (const char *const[NODE_INPUTS]){ names->in[POOL_IN_X] }, names->out, &attributes);
+    ASSERT(types[a->kind]);
+    add_node(e, types[a->kind], (const char *const[NODE_INPUTS]){ names->in[POOL_IN_X] },
+             names->out, &attributes);
 }
 
 static void export_global_avgpool(Exporter *e, const GraphNode *n, const Names *names)
