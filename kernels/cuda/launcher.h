@@ -4,7 +4,7 @@
  * Activations are rows of cp channels (CudaView) in dtype; vectors are f32. Channel counts are
  * padded ones unless a parameter says otherwise. All launchers return cudaGetLastError() of their
  * launch and never allocate or wait. Results do not depend on timing: no floating-point atomics.
- * Formulas that decide numbers stand in *_math.h, which host and device compile alike. */
+ * Formulas that decide numbers stand in NAME_math.h, which host and device compile alike. */
 #ifndef CONVOY_KERNELS_CUDA_LAUNCHER_H
 #define CONVOY_KERNELS_CUDA_LAUNCHER_H
 #include <cuda_runtime_api.h>

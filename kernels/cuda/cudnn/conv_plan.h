@@ -13,8 +13,8 @@ Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const Con
 void conv_plan_destroy(ConvPlan *p); /* NULL ok */
 size_t conv_plan_workspace(const ConvPlan *p);
 const char *conv_plan_name(const ConvPlan *p); /* "cudnn engine 62"; lives as long as p */
-/* Fixes the addresses that runs use from now on. FORWARD: (x, w, y). BWD_DATA: (dy, w, dx).
- * BWD_WEIGHTS: (x, dy, dw). 16-byte aligned device memory. */
+/* Fixes the addresses that runs use from now on. CONV_FORWARD: (x, w, y). CONV_BWD_DATA: (dy, w,
+ * dx). CONV_BWD_WEIGHTS: (x, dy, dw). 16-byte aligned device memory. */
 Status conv_plan_bind(ConvPlan *p, const void *a, const void *b, void *out, void *workspace);
 Status conv_plan_run(ConvPlan *p, cudaStream_t stream); /* enqueues */
 #endif
