@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/cudnn_context.h"
+#include "kernels/cuda/time_ops.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -74,6 +75,40 @@ bool cuda_decision_make(CudaBackend *b, CudaDecision **list, StrBuf *key, const 
     made->next = *list; /* deciding may have asked for others */
     *list = made;
     return made->outcome == OUTCOME_TAKEN;
+}
+
+/* ---- one op by two hands ---- */
+
+static Status attempt_op(CudaBackend *b, const void *shape)
+{
+    b->on_trial = TRIAL_CUDNN;
+    const Status st = cuda_time_ops_try(b, shape, 1);
+    b->on_trial = TRIAL_NONE;
+    return st;
+}
+
+static Status time_op(CudaBackend *b, const void *shape, bool other, double *ms)
+{
+    b->on_trial = other ? TRIAL_CUDNN : TRIAL_OWN;
+    const Status st = cuda_time_ops(b, shape, 1, ms);
+    b->on_trial = TRIAL_NONE;
+    return st;
+}
+
+bool cuda_decision_of_op(const OpInstance *op, const char *name, KernelMode mode, bool compiled,
+                         StrBuf *key)
+{
+    CudaBackend *b = cuda_backend(op);
+    OpShape shape = { .kind = op->kind, .attr = op->attr };
+    const DecisionQuestion q = { .name = name,
+                                 .attempt = attempt_op,
+                                 .time = time_op,
+                                 .cookie = &shape,
+                                 .compiled = compiled,
+                                 .timed = mode == KERNELS_AUTO };
+    for (int i = 0; i < OP_MAX_INPUTS; i++) shape.in[i] = op->in[i].desc;
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) shape.out[i] = op->out[i].desc;
+    return cuda_decision_make(b, &b->kernels, key, &q);
 }
 
 /* ---- saying so ---- */

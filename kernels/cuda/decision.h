@@ -34,6 +34,10 @@ typedef struct DecisionQuestion {
  * is. Takes over the key's text. False where memory ran out. */
 bool cuda_decision_make(CudaBackend *b, CudaDecision **list, StrBuf *key,
                         const DecisionQuestion *q);
+/* The same for one op that our kernels and cuDNN can both run; its prepare() takes the way that
+ * CudaBackend.on_trial says. name: of the question; compiled likewise. mode is not KERNELS_OWN. */
+bool cuda_decision_of_op(const OpInstance *op, const char *name, KernelMode mode, bool compiled,
+                         StrBuf *key);
 /* "statistics 23 of 24 shapes, 1 without an engine; ..."; "" for an empty list. */
 void cuda_decision_describe(const CudaDecision *list, char *out, size_t bytes);
 void cuda_decision_free(CudaDecision *list);

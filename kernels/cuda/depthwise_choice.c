@@ -9,23 +9,6 @@
 #include "kernels/cuda/depthwise_choice.h"
 #include "kernels/cuda/decision.h"
 #include "kernels/cuda/depthwise.h"
-#include "kernels/cuda/time_ops.h"
-
-static Status attempt(CudaBackend *b, const void *cookie)
-{
-    b->on_trial = TRIAL_CUDNN;
-    const Status st = cuda_time_ops_try(b, cookie, 1);
-    b->on_trial = TRIAL_NONE;
-    return st;
-}
-
-static Status measure(CudaBackend *b, const void *cookie, bool other, double *ms)
-{
-    b->on_trial = other ? TRIAL_CUDNN : TRIAL_OWN;
-    const Status st = cuda_time_ops(b, cookie, 1, ms);
-    b->on_trial = TRIAL_NONE;
-    return st;
-}
 
 /* The instance in words: all that decides how fast it is. */
 static void write_key(const OpInstance *op, const char *name, StrBuf *key)
@@ -49,18 +32,9 @@ static bool cudnn_takes(const OpInstance *op, ConvPass pass)
                                                         [CONV_BWD_DATA] = "depthwise_bwd_data",
                                                         [CONV_BWD_WEIGHTS] =
                                                             "depthwise_bwd_weights" };
-    CudaBackend *b = cuda_backend(op);
-    OpShape shape = { .kind = op->kind, .attr = op->attr };
     StrBuf key = { 0 };
-    const DecisionQuestion q = { .name = names[pass],
-                                 .attempt = attempt,
-                                 .time = measure,
-                                 .cookie = &shape,
-                                 .timed = b->options.depthwise == KERNELS_AUTO };
-    for (int i = 0; i < OP_MAX_INPUTS; i++) shape.in[i] = op->in[i].desc;
-    for (int i = 0; i < OP_MAX_OUTPUTS; i++) shape.out[i] = op->out[i].desc;
     write_key(op, names[pass], &key);
-    return cuda_decision_make(b, &b->kernels, &key, &q);
+    return cuda_decision_of_op(op, names[pass], cuda_backend(op)->options.depthwise, false, &key);
 }
 
 bool depthwise_choice_is_own(const OpInstance *op, ConvPass pass, const ConvShape *shape)

@@ -13,7 +13,6 @@
 #include "kernels/cuda/batchnorm.h"
 #include "kernels/cuda/batchnorm_cudnn.h"
 #include "kernels/cuda/decision.h"
-#include "kernels/cuda/time_ops.h"
 
 typedef struct Pass {
     const char *name; /* by which shapes are counted */
@@ -52,29 +51,6 @@ static bool is_cudnns(const OpInstance *op, const Pass *pass)
 
 /* ---- deciding ---- */
 
-typedef struct Question {
-    const Pass *pass;
-    OpShape shape;
-} Question;
-
-static Status attempt(CudaBackend *b, const void *cookie)
-{
-    const Question *q = cookie;
-    b->on_trial = TRIAL_CUDNN;
-    const Status st = cuda_time_ops_try(b, &q->shape, 1);
-    b->on_trial = TRIAL_NONE;
-    return st;
-}
-
-static Status measure(CudaBackend *b, const void *cookie, bool other, double *ms)
-{
-    const Question *q = cookie;
-    b->on_trial = other ? TRIAL_CUDNN : TRIAL_OWN;
-    const Status st = cuda_time_ops(b, &q->shape, 1, ms);
-    b->on_trial = TRIAL_NONE;
-    return st;
-}
-
 /* The instance in words: all that decides how fast it is. */
 static void write_key(const OpInstance *op, const Pass *pass, StrBuf *key)
 {
@@ -94,20 +70,11 @@ static void write_key(const OpInstance *op, const Pass *pass, StrBuf *key)
 
 static bool takes_cudnn(const OpInstance *op, const Pass *pass)
 {
-    CudaBackend *b = cuda_backend(op);
+    const KernelMode mode = cuda_backend(op)->options.batchnorm;
     StrBuf key = { 0 };
-    Question asked = { pass, { .kind = op->kind, .attr = op->attr } };
-    const DecisionQuestion q = { .name = pass->name,
-                                 .attempt = attempt,
-                                 .time = measure,
-                                 .cookie = &asked,
-                                 .compiled = true,
-                                 .timed = b->options.batchnorm == KERNELS_AUTO };
-    if (b->options.batchnorm == KERNELS_OWN || !is_cudnns(op, pass)) return false;
-    for (int i = 0; i < OP_MAX_INPUTS; i++) asked.shape.in[i] = op->in[i].desc;
-    for (int i = 0; i < OP_MAX_OUTPUTS; i++) asked.shape.out[i] = op->out[i].desc;
+    if (mode == KERNELS_OWN || !is_cudnns(op, pass)) return false;
     write_key(op, pass, &key);
-    return cuda_decision_make(b, &b->kernels, &key, &q);
+    return cuda_decision_of_op(op, pass->name, mode, true, &key);
 }
 
 static Status prepare(OpInstance *op, const Pass *pass)
