@@ -2,8 +2,15 @@
  * sample. */
 #include "data/load/bad_list.h"
 #include "base/mem.h"
+#include <pthread.h>
 
 #define ALWAYS_ALLOWED 10
+
+struct BadList {
+    pthread_mutex_t lock;
+    uint64_t *seen; /* one bit per sample */
+    int64_t images, count, limit;
+};
 
 Status bad_list_create(BadList **out, int64_t images, double max_fraction)
 {

@@ -2,16 +2,10 @@
 #ifndef CONVOY_DATA_LOAD_BAD_LIST_H
 #define CONVOY_DATA_LOAD_BAD_LIST_H
 #include "base/status.h"
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct BadList {
-    pthread_mutex_t lock;
-    uint64_t *seen; /* one bit per sample */
-    int64_t images, count, limit;
-} BadList;
-
+typedef struct BadList BadList; /* any number of threads may add */
 /* More than max(10, max_fraction * images) distinct bad samples are too many; max_fraction < 0 =
  * never. */
 Status bad_list_create(BadList **out, int64_t images, double max_fraction);
