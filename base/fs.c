@@ -23,14 +23,14 @@ enum { LINKS_MAX = 40 }; /* one after another, as in the kernel */
 
 bool fs_exists(const char *path)
 {
-    struct stat st;
-    return stat(path, &st) == 0;
+    struct stat info;
+    return stat(path, &info) == 0;
 }
 
 bool fs_is_dir(const char *path)
 {
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 static Status make_one_dir(const char *path)
@@ -61,9 +61,9 @@ Status fs_make_dirs(const char *path)
  * 0. */
 static Status read_all(int fd, const char *path, uint8_t **out, size_t *bytes)
 {
-    struct stat st;
-    if (fstat(fd, &st) != 0) return fail(ERR_DATA, "%s: cannot read: %s", path, strerror(errno));
-    size_t capacity = st.st_size > 0 ? (size_t)st.st_size + 2 : 4096, length = 0;
+    struct stat info;
+    if (fstat(fd, &info) != 0) return fail(ERR_DATA, "%s: cannot read: %s", path, strerror(errno));
+    size_t capacity = info.st_size > 0 ? (size_t)info.st_size + 2 : 4096, length = 0;
     uint8_t *data = mem_alloc(capacity);
     if (!data) return ERR_MEMORY;
     for (;;) {
@@ -178,15 +178,15 @@ static Status write_content(int fd, const char *path, const Content *content)
 /* Opens what is to be written to in place, if path is such a thing; else *fd is -1. */
 static Status open_in_place(const char *path, int *fd)
 {
-    struct stat st, standard;
+    struct stat info, standard;
     *fd = -1;
-    if (stat(path, &st) != 0 || S_ISDIR(st.st_mode)) return OK;
+    if (stat(path, &info) != 0 || S_ISDIR(info.st_mode)) return OK;
     for (int i = STDOUT_FILENO; i <= STDERR_FILENO && *fd < 0; i++)
-        if (fstat(i, &standard) == 0 && standard.st_dev == st.st_dev &&
-            standard.st_ino == st.st_ino)
+        if (fstat(i, &standard) == 0 && standard.st_dev == info.st_dev &&
+            standard.st_ino == info.st_ino)
             /* opened again, it would be written to from its start */
             *fd = fcntl(i, F_DUPFD_CLOEXEC, 0);
-    if (*fd < 0 && S_ISREG(st.st_mode)) return OK;
+    if (*fd < 0 && S_ISREG(info.st_mode)) return OK;
     if (*fd < 0) *fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     return *fd < 0 ? fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno)) : OK;
 }
@@ -276,9 +276,9 @@ Status fs_write_atomic(const char *path, const void *data, size_t bytes)
 Status fs_check_writable(const char *path)
 {
     char *file = NULL;
-    struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        if (S_ISDIR(st.st_mode))
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+        if (S_ISDIR(info.st_mode))
             return fail(ERR_IO, "%s: cannot write: %s", path, strerror(EISDIR));
         return access(path, W_OK) == 0
                    ? OK

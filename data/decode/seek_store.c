@@ -57,7 +57,7 @@ void seek_store_destroy(SeekStore *s)
     mem_free(s);
 }
 
-/* Under the lock; NULL where the limit or the memory is reached. */
+/* Under the lock; NULL where limit_bytes are taken or there is no memory. */
 static uint8_t *take(SeekStore *s, size_t bytes)
 {
     Chunk *c = s->chunks;

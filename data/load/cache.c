@@ -16,12 +16,12 @@
 
 #define CACHE_MAGIC  0x63616368656e6f76u
 #define BLOCK_ALIGN  ((size_t)64)
-#define PATIENCE_S   2.0 /* for another to load a sample */
+#define PATIENCE_S   2.0 /* how long to wait for another that loads a sample */
 #define POLL_S       0.0005
 #define KIND_SHIFT   62
 #define PAYLOAD_MASK (((uint64_t)1 << KIND_SHIFT) - 1)
 #define TIME_BITS    32 /* seconds of the node's monotonic clock */
-/* whoever takes longer is gone, even if another process has its number by now */
+/* a process that takes longer has died, even if a new one has its process id by now */
 #define LOADING_MAX_S 60
 
 /* absent is all zero */
@@ -231,8 +231,8 @@ static void store(SampleCache *c, _Atomic uint64_t *word, Sample *out)
     lend(c, ready, out);
 }
 
-/* Waits while somebody else loads the sample, as long as he lives and patience lasts. Returns the
- * word then. */
+/* Waits while another process or thread loads the sample, unless that has died, for PATIENCE_S at
+ * most. Returns the entry as it is then. */
 static uint64_t await_other(const _Atomic uint64_t *word)
 {
     double give_up_s = clock_s() + PATIENCE_S;
@@ -261,13 +261,13 @@ Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t i
         bool free_for_us =
             kind_of(now) == ENTRY_ABSENT || (kind_of(now) == ENTRY_LOADING && is_abandoned(now));
         ours = free_for_us && atomic_compare_exchange_strong(word, &now, loading_now());
-        /* else somebody else was quicker: now there is somebody to wait for */
+        /* where another was quicker the entry is looked at again: it is being loaded now */
         settled = ours || !free_for_us;
     }
     Status status = source->kind->read(source, id, image_size, buf, out);
     if (!ours) return status;
     if (status == OK) store(c, word, out);
-    else atomic_store(word, 0); /* the next one who wants it hears the reason himself */
+    else atomic_store(word, 0); /* absent again: the next read tries itself */
     return status;
 }
 

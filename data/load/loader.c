@@ -147,7 +147,7 @@ static Status make_view(Job *job, int64_t id, const Place *place, const Sample *
 }
 
 /* The view of the sample that a ticket asks for, from what the readers have read for it. *running
- * is false where the loader is being left. */
+ * is false where the loader is being destroyed. */
 static Status make_asked_view(Job *job, const RingTicket *t, const Place *place, uint8_t *out,
                               bool *running)
 {

@@ -134,7 +134,7 @@ static void say_size(Readers *r)
         r->size.saturated ? "; the storage gives no more" : "");
 }
 
-/* Time that decode threads which wait now have waited since this was called last. */
+/* Waiting time, since the last call, of the decode threads that wait now; summed. */
 static void count_waiting(Readers *r, double now_s)
 {
     double starved_s = r->waiting * (now_s - r->waiting_since_s);
@@ -265,8 +265,7 @@ static void *run_reader(void *arg)
     return NULL;
 }
 
-/* Where a thread cannot be started the number of them stays what it is; only the first one has to
- * start. */
+/* A thread that cannot be started is done without, unless it would be the first. */
 static Status start_thread(Readers *r)
 {
     Reader *reader = &r->threads[r->started];

@@ -15,7 +15,7 @@ void packed_files_free(PackedFiles *f)
     *f = (PackedFiles){ 0 };
 }
 
-/* Does the name speak of training (bit 0) or of validation (bit 1)? */
+/* Is "train" in the name (1), or "val" (2)? Neither or both: 0. */
 static int roles_of(const char *name)
 {
     bool train = strstr(name, "train") != NULL, val = strstr(name, "val") != NULL;

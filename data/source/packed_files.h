@@ -25,7 +25,7 @@ Status packed_files_none(const char *path,
                          const char *what); /* the error where the list is empty */
 
 typedef struct PackedFilesNames {
-    const char **names; /* [classes]; NULL where nobody has said one yet */
+    const char **names; /* [classes]; NULL where none is known yet */
     int classes;
     bool given;    /* all names come from CLASSES_FILE */
     char **file;   /* what CLASSES_FILE said */

@@ -184,7 +184,7 @@ static Status count_shards(Merge *m)
     TRY(shard_load(&first, m->path, name, &bytes));
     m->count = first->header->shards;
     index_destroy(first);
-    /* The last one first: a number that is far off shall not cost its memory. */
+    /* Is the last one there? Else the number may be far off, and memory would be taken for it. */
     TRY(check_there(m, m->count - 1));
     m->shards = mem_calloc(m->count, sizeof *m->shards);
     m->bytes = mem_calloc(m->count, sizeof *m->bytes);

@@ -1,5 +1,5 @@
-/* source.c - what the sources share: numbered class names and reading one file with a patient eye
- * on the file system.
+/* source.c - what the sources share: numbered class names, and reading one file with retries
+ * where the file system fails.
  *
  * A file is read with open, read, close and no fstat: on a network file system each of those is a
  * round trip. */

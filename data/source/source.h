@@ -92,7 +92,7 @@ void source_free_classes(Source *s);
  * wrong, which ends the trying. */
 Status source_retry(const char *name, int (*attempt)(void *cookie, int n, Status *status),
                     void *cookie);
-/* Reads a whole file, relative to a folder handle, into buf, with source_retry's patience. Errors
+/* Reads a whole file, relative to a folder handle, into buf, tried as source_retry does. Errors
  * as read above; name is what the sentence calls the file. *bytes is at least 1. */
 Status source_read_file(int folder, const char *path, const char *name, ByteBuf *buf,
                         size_t *bytes);
