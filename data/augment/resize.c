@@ -15,8 +15,9 @@
  * Rows that the horizontal pass has made wait in a ring just long enough for the vertical pass, so
  * they stay in the first-level cache. Mirroring costs nothing: the table of columns is laid out
  * backwards. */
+#include "data/augment/resize.h"
 #include "base/mem.h"
-#include "data/augment/resize_internal.h"
+#include "data/augment/resize_kernels.h"
 #include <math.h>
 #include <string.h>
 
@@ -331,25 +332,3 @@ void resize_scratch_free(ResizeScratch *scratch)
     byte_buf_free(&scratch->weights);
     byte_buf_free(&scratch->rows);
 }
-
-/* ---- the portable kernels ---- */
-
-static void portable_down(const ResizeTaps *t, int k, const uint8_t *const *rows, size_t bytes,
-                          uint8_t *out)
-{
-    enum { PIECE = 256 };
-    const int32_t *weight = t->weight + (size_t)k * (size_t)t->width;
-    int32_t sums[PIECE];
-    for (size_t at = 0; at < bytes; at += PIECE) {
-        size_t n = bytes - at < PIECE ? bytes - at : PIECE;
-        for (size_t i = 0; i < n; i++) sums[i] = RESIZE_HALF;
-        for (int row = 0; row < t->length[k]; row++) {
-            const uint8_t *restrict in = rows[row] + at;
-            int32_t w = weight[row];
-            for (size_t i = 0; i < n; i++) sums[i] += in[i] * w;
-        }
-        for (size_t i = 0; i < n; i++) out[at + i] = resize_clip(sums[i]);
-    }
-}
-
-const ResizeKernels resize_kernels_portable = { .name = "portable", .down = portable_down };

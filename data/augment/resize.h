@@ -36,5 +36,9 @@ typedef struct ResizeScratch { /* zero-initialise; one per thread */
 } ResizeScratch;
 /* ERR_MEMORY only. The fastest kernels that this processor has; all give the same bytes. */
 Status resize_image(const ResizeJob *job, ResizeScratch *scratch);
+/* by these kernels; for tests */
+struct ResizeKernels;
+Status resize_image_with(const struct ResizeKernels *kernels, const ResizeJob *job,
+                         ResizeScratch *scratch);
 void resize_scratch_free(ResizeScratch *scratch);
 #endif

@@ -4,7 +4,7 @@
  * weight is cut into high * 2048 + low: two sums in int32, put together at the end, are the exact
  * sum (modulo 2^32 on the way, in range at the end). Packed table of an output: start, then for
  * each pair of taps the two high halves and the two low halves. */
-#include "data/augment/resize_internal.h"
+#include "data/augment/resize_kernels.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>

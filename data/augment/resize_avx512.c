@@ -5,7 +5,7 @@
  * to an int32. A weight has 23 bits, so it is written with three signed digits, digit0 + 256 *
  * digit1 + 65536 * digit2: three sums, put together at the end, are the exact sum. Packed table of
  * an output: start, then for each four taps three words of four digits. */
-#include "data/augment/resize_internal.h"
+#include "data/augment/resize_kernels.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>

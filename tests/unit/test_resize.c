@@ -3,7 +3,8 @@
  * knows. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/augment/resize_internal.h"
+#include "data/augment/resize.h"
+#include "data/augment/resize_kernels.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <string.h>

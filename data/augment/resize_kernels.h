@@ -1,8 +1,10 @@
-/* resize_internal.h - what resize.c computes with: one table of functions per instruction set, all
- * giving the same bytes. For data/resize*.c and their tests. */
-#ifndef CONVOY_DATA_AUGMENT_RESIZE_INTERNAL_H
-#define CONVOY_DATA_AUGMENT_RESIZE_INTERNAL_H
-#include "data/augment/resize.h"
+/* resize_kernels.h - what resize.c computes with: one table of functions per instruction set, all
+ * giving the same bytes. */
+#ifndef CONVOY_DATA_AUGMENT_RESIZE_KERNELS_H
+#define CONVOY_DATA_AUGMENT_RESIZE_KERNELS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #define RESIZE_BITS (32 - 8 - 2) /* of a weight after the point */
@@ -45,12 +47,9 @@ typedef struct ResizeKernels {
 } ResizeKernels;
 
 extern const ResizeKernels resize_kernels_portable;
-/* NULL where the compiler or the processor has no such instructions. */
+/* resize_avx2.c, resize_avx512.c; NULL where compiler or processor lack such instructions. */
 const ResizeKernels *resize_kernels_avx2(void);
 const ResizeKernels *resize_kernels_avx512(void);
-
-Status resize_image_with(const ResizeKernels *kernels, const ResizeJob *job,
-                         ResizeScratch *scratch);
 
 /* For pack: how much earlier output k starts, so that its padded taps are in the extent; and its
  * tap i, 0 if there is none. */
