@@ -234,19 +234,8 @@ static Status alloc_results(Executor *x)
     return OK;
 }
 
-static Status create_lanes(Executor *x)
-{
-    Backend *b = x->backend;
-    for (int l = 0; l < LANE_COUNT; l++) {
-        bool used = l == LANE_COMPUTE || (has_lanes(x) && l == LANE_WEIGHTS) || b->v->device;
-        if (used) TRY(b->v->stream_create(b, (Lane)l, &x->lanes[l]));
-    }
-    for (int i = 0; i < x->program_count; i++)
-        TRY(executor_reserve_events(x, x->programs[i]->timelines[0]->event_count));
-    return OK;
-}
-
-Status executor_reserve_events(Executor *x, int count)
+/* Events up to count exist. Does nothing where lanes are no streams. */
+static Status reserve_events(Executor *x, int count)
 {
     Backend *b = x->backend;
     if (!b->v->device || count <= x->event_count) return OK;
@@ -257,6 +246,18 @@ Status executor_reserve_events(Executor *x, int count)
         TRY(b->v->device->event_create(b, &x->events[x->event_count]));
         x->event_count++;
     }
+    return OK;
+}
+
+static Status create_lanes(Executor *x)
+{
+    Backend *b = x->backend;
+    for (int l = 0; l < LANE_COUNT; l++) {
+        bool used = l == LANE_COMPUTE || (has_lanes(x) && l == LANE_WEIGHTS) || b->v->device;
+        if (used) TRY(b->v->stream_create(b, (Lane)l, &x->lanes[l]));
+    }
+    for (int i = 0; i < x->program_count; i++)
+        TRY(reserve_events(x, x->programs[i]->timelines[0]->event_count));
     return OK;
 }
 
@@ -278,7 +279,7 @@ Status executor_plan_step(Executor *x, Program *p, const TimelineOptions *o)
     executor_forget_recordings(p);
     timeline_destroy(p->timelines[1]);
     TRY(timeline_create(&p->timelines[1], p->graph, p->plan, &local));
-    return executor_reserve_events(x, p->timelines[1]->event_count);
+    return reserve_events(x, p->timelines[1]->event_count);
 }
 
 /* ---- life and look-ups ---- */

@@ -47,8 +47,6 @@ struct Executor {
     ItemTimes timed_when;
 };
 
-/* Events up to count exist. Does nothing where lanes are no streams. */
-Status executor_reserve_events(Executor *x, int count);
 void executor_forget_recordings(Program *p);
 bool executor_run_brings(const char *input); /* by RunOptions */
 Status executor_alloc_records(Executor *x);

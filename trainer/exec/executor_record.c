@@ -18,14 +18,6 @@ void executor_free_host(Executor *x, void *p)
     else mem_free(p);
 }
 
-Status executor_copy_to_host(Executor *x, void *host, const void *data, size_t bytes)
-{
-    const DeviceVTable *d = x->backend->v->device;
-    if (d) return d->copy_out(x->backend, host, data, bytes, x->lanes[LANE_COMPUTE]);
-    memcpy(host, data, bytes);
-    return OK;
-}
-
 static Record *find(const Executor *x, const char *name)
 {
     for (int i = 0; i < x->record_count; i++)

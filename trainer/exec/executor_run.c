@@ -23,6 +23,14 @@ static Status run_node(Executor *x, Program *p, int node, Stream *lane)
     return status == OK ? OK : fail_note(status, "%s", graph_node(p->graph, node)->name);
 }
 
+Status executor_copy_to_host(Executor *x, void *host, const void *data, size_t bytes)
+{
+    const DeviceVTable *d = device_of(x);
+    if (d) return d->copy_out(x->backend, host, data, bytes, x->lanes[LANE_COMPUTE]);
+    memcpy(host, data, bytes);
+    return OK;
+}
+
 static Status copy_result(Executor *x, Program *p, const TimelineItem *item, Stream *lane,
                           const RunOptions *o)
 {
