@@ -5,12 +5,13 @@
  * run does it where an unbroken one would. Order after a step: epoch record, evaluation,
  * checkpoint. Errors that only one rank can have (its disk, its data) ride into the next step's
  * metrics or into an agreement at a checkpoint. */
+#include "trainer/train/loop.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/train/evaluate.h"
-#include "trainer/train/loop_internal.h"
+#include "trainer/train/loop_checkpoint.h"
 #include "trainer/train/penalty.h"
 #include "trainer/train/rank_epochs.h"
 #include <math.h>
@@ -31,7 +32,7 @@ static void keep_pending(Loop *l, Status status)
 
 static bool record_due(const Loop *l, int64_t step)
 {
-    return step + 1 == l->s->plan.total_steps || step == l->first_step ||
+    return step + 1 == l->s->plan.total_steps || step == l->start.step ||
            (step + 1) % l->s->config->log.every == 0;
 }
 
@@ -75,8 +76,8 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
 {
     const TrainPlan *p = &l->s->plan;
     int64_t total = p->total_steps;
-    l->recent_seconds += r->seconds;
-    l->recent_steps++;
+    l->recent.seconds += r->seconds;
+    l->recent.steps++;
     StepRecord record = { .epoch = train_plan_epoch(p, step),
                           .step = step + 1,
                           .loss = r->loss,
@@ -92,23 +93,25 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                           .epochs =
                               (double)(step + 1) * (double)p->global_batch / (double)p->images,
                           .recent_images_per_s =
-                              (double)(l->recent_steps * p->global_batch) / l->recent_seconds,
+                              (double)(l->recent.steps * p->global_batch) / l->recent.seconds,
                           .penalty = l->penalty };
-    l->epoch_seconds += r->seconds;
-    l->epoch_images += p->global_batch;
-    l->seconds_per_step =
-        l->seconds_per_step > 0 ? 0.98 * l->seconds_per_step + 0.02 * r->seconds : r->seconds;
-    bool last = step + 1 == total || step == l->first_step;
+    l->epoch.seconds += r->seconds;
+    l->epoch.images += p->global_batch;
+    l->progress.seconds_per_step = l->progress.seconds_per_step > 0
+                                       ? 0.98 * l->progress.seconds_per_step + 0.02 * r->seconds
+                                       : r->seconds;
+    bool last = step + 1 == total || step == l->start.step;
     tell_monitor(l, &record, r);
     if (record_due(l, step)) {
         keep_pending(l, runlog_step(l->log, &record));
-        l->recent_seconds = 0;
-        l->recent_steps = 0;
+        l->recent.seconds = 0;
+        l->recent.steps = 0;
     }
     double now = clock_s(), period = log_console_is_terminal() ? TERMINAL_PERIOD_S : PLAIN_PERIOD_S;
-    if (!last && now - l->progress_s < period) return;
-    l->progress_s = now;
-    runlog_progress(l->log, &record, total, (double)(total - step - 1) * l->seconds_per_step);
+    if (!last && now - l->progress.shown_s < period) return;
+    l->progress.shown_s = now;
+    runlog_progress(l->log, &record, total,
+                    (double)(total - step - 1) * l->progress.seconds_per_step);
 }
 
 /* What the input did since *start. */
@@ -122,8 +125,8 @@ static void report_input(const Loop *l, const LoaderStats *start, double seconds
 
 static void warn_of_input(Loop *l, const InputReport *report)
 {
-    if (!l->warned)
-        l->warned = input_report_warn(report, l->s->threads.allowed / l->s->threads.sharers);
+    if (!l->input.warned)
+        l->input.warned = input_report_warn(report, l->s->threads.allowed / l->s->threads.sharers);
 }
 
 /* Epochs may last hours: a run that waits for its input hears of it soon. Rank 0 judges by
@@ -132,11 +135,11 @@ static void look_early(Loop *l, int64_t step, const StepResult *r)
 {
     InputReport report;
     if (!loop_is_main(l)) return;
-    if (step == l->stage_start) loader_stats(l->loader, &l->early_start);
-    double before = l->run_seconds;
-    if (step > l->stage_start) l->run_seconds += r->seconds;
-    if (before >= EARLY_LOOK_S || l->run_seconds < EARLY_LOOK_S) return;
-    report_input(l, &l->early_start, l->run_seconds, &report);
+    if (step == l->stage.first) loader_stats(l->loader, &l->input.early);
+    double before = l->input.seconds;
+    if (step > l->stage.first) l->input.seconds += r->seconds;
+    if (before >= EARLY_LOOK_S || l->input.seconds < EARLY_LOOK_S) return;
+    report_input(l, &l->input.early, l->input.seconds, &report);
     warn_of_input(l, &report);
 }
 
@@ -145,24 +148,24 @@ static void record_epoch(Loop *l, int64_t step)
     InputReport input;
     RankEpoch *ranks = NULL;
     if (l->s->config->log.format == LOG_FORMAT_EPOCH)
-        keep_pending(l, rank_epochs_gather(&ranks, l->s->comm, l->s->backend, l->epoch_seconds));
-    report_input(l, &l->epoch_start, l->epoch_seconds, &input);
-    loader_stats(l->loader, &l->epoch_start);
+        keep_pending(l, rank_epochs_gather(&ranks, l->s->comm, l->s->backend, l->epoch.seconds));
+    report_input(l, &l->epoch.input, l->epoch.seconds, &input);
+    loader_stats(l->loader, &l->epoch.input);
     input_report_merge(&input, l->s->comm);
     EpochRecord record = { .epoch = train_plan_epoch(&l->s->plan, step + 1) - 1,
-                           .seconds = l->epoch_seconds,
-                           .images = l->epoch_images,
-                           .images_per_s = (double)l->epoch_images / l->epoch_seconds,
+                           .seconds = l->epoch.seconds,
+                           .images = l->epoch.images,
+                           .images_per_s = (double)l->epoch.images / l->epoch.seconds,
                            .input = &input,
                            .ranks = ranks,
                            .world = l->s->comm->world,
                            .rank_batch = l->s->plan.batch * l->s->plan.accumulate,
-                           .steps = l->epoch_images / l->s->plan.global_batch };
-    l->epoch_seconds = 0;
-    l->epoch_images = 0;
+                           .steps = l->epoch.images / l->s->plan.global_batch };
+    l->epoch.seconds = 0;
+    l->epoch.images = 0;
     keep_pending(l, runlog_epoch(l->log, &record));
     mem_free(ranks);
-    if (l->run_seconds >= EARLY_LOOK_S) warn_of_input(l, &input);
+    if (l->input.seconds >= EARLY_LOOK_S) warn_of_input(l, &input);
 }
 
 /* *best: this evaluation is the best so far. */
@@ -182,8 +185,8 @@ static Status evaluate_now(Loop *l, int64_t step, bool *best)
     if (r.bad > 0)
         log_warning("%lld images of data.val could not be decoded: counted as wrong",
                     (long long)r.bad);
-    *best = r.top1 > l->best_top1;
-    if (*best) l->best_top1 = r.top1;
+    *best = r.top1 > l->checkpoint.best_top1;
+    if (*best) l->checkpoint.best_top1 = r.top1;
     return OK;
 }
 
@@ -199,20 +202,21 @@ static bool checkpoint_due(const Loop *l, int64_t step)
 static Status check_replaced(Loop *l, const StepResult *r)
 {
     const Session *s = l->s;
-    l->replaced += r->replaced;
-    l->drawn += s->plan.global_batch;
-    double drawn = (double)(l->drawn > s->plan.images ? l->drawn : s->plan.images);
+    l->samples.replaced += r->replaced;
+    l->samples.drawn += s->plan.global_batch;
+    double drawn = (double)(l->samples.drawn > s->plan.images ? l->samples.drawn : s->plan.images);
     double limit = s->config->data.max_bad_fraction * drawn;
-    if ((double)l->replaced <= (limit > BAD_ALWAYS_ALLOWED ? limit : BAD_ALWAYS_ALLOWED)) return OK;
+    if ((double)l->samples.replaced <= (limit > BAD_ALWAYS_ALLOWED ? limit : BAD_ALWAYS_ALLOWED))
+        return OK;
     return fail(ERR_DATA,
                 "%s: %lld of %lld images drawn could not be decoded: more than "
                 "data.max_bad_fraction allows",
-                s->config->data.train, (long long)l->replaced, (long long)l->drawn);
+                s->config->data.train, (long long)l->samples.replaced, (long long)l->samples.drawn);
 }
 
 static Status stop_now(Loop *l, int64_t steps, bool eval_due)
 {
-    TRY(loop_save(l, steps, false, eval_due, true));
+    TRY(loop_checkpoint_save(l, steps, false, eval_due, true));
     bool restarts = strcmp(l->s->config->checkpoint.resume, "none") == 0;
     return fail(ERR_STOPPED,
                 "stopped by a signal after step %lld; checkpoint saved, run the same command%s to "
@@ -227,16 +231,16 @@ static Status after_step(Loop *l, int64_t step, const StepResult *r)
     bool eval_due = l->s->eval && (last || train_plan_due(p, step, l->s->config->train.eval_every));
     record_step(l, step, r);
     look_early(l, step, r);
-    keep_pending(l, loop_poll_writer(l));
+    keep_pending(l, loop_checkpoint_poll(l));
     if (train_plan_due(p, step, 1)) record_epoch(l, step);
     TRY(check_replaced(l, r));
     if (r->stop && !last) return stop_now(l, step + 1, eval_due);
     Status evaluated = eval_due ? evaluate_now(l, step, &best) : OK;
     if (evaluated != OK) { /* the training done so far is not lost with it */
-        Status saved = loop_save(l, step + 1, false, true, true);
+        Status saved = loop_checkpoint_save(l, step + 1, false, true, true);
         return saved == OK ? comm_agree(l->s->comm, evaluated) : saved;
     }
-    if (best || checkpoint_due(l, step)) TRY(loop_save(l, step + 1, best, false, last));
+    if (best || checkpoint_due(l, step)) TRY(loop_checkpoint_save(l, step + 1, best, false, last));
     return OK;
 }
 
@@ -244,9 +248,9 @@ static Status after_step(Loop *l, int64_t step, const StepResult *r)
 static Status catch_up(Loop *l)
 {
     bool best = false;
-    if (!l->eval_due || !l->s->eval || l->first_step == 0) return OK;
-    TRY(evaluate_now(l, l->first_step - 1, &best));
-    return best ? loop_save(l, l->first_step, true, false, true) : OK;
+    if (!l->start.eval_due || !l->s->eval || l->start.step == 0) return OK;
+    TRY(evaluate_now(l, l->start.step - 1, &best));
+    return best ? loop_checkpoint_save(l, l->start.step, true, false, true) : OK;
 }
 
 /* Whether the state behind this step is looked at before the next one changes it. */
@@ -254,7 +258,7 @@ static bool ends_stretch(const Loop *l, int64_t step)
 {
     const TrainPlan *p = &l->s->plan;
     bool eval = l->s->eval && train_plan_due(p, step, l->s->config->train.eval_every);
-    return step + 1 == l->stage_end || eval || train_plan_due(p, step, 1) ||
+    return step + 1 == l->stage.end || eval || train_plan_due(p, step, 1) ||
            checkpoint_due(l, step) || row_due(l, step + 1) || tracing_has(l->tracing, step) ||
            tracing_has(l->tracing, step + 1);
 }
@@ -262,8 +266,8 @@ static bool ends_stretch(const Loop *l, int64_t step)
 static Status create_loader(Loop *l)
 {
     LoaderOptions options = session_loader_options(l->s, DATA_TRAIN);
-    options.first_step = l->stage_start;
-    options.last_step = l->stage_end;
+    options.first_step = l->stage.first;
+    options.last_step = l->stage.end;
     options.trace = tracing_trace(l->tracing);
     prefetch_loader_options(l->s->train_input, &options);
     TRY(loader_create(&l->loader, l->s->train, &options));
@@ -278,10 +282,10 @@ static Status enter_stage(Loop *l, int64_t step)
     Status status = stepper_set_loader(l->stepper, NULL);
     loader_destroy(l->loader);
     l->loader = NULL;
-    l->epoch_start = (LoaderStats){ 0 };
-    l->run_seconds = 0;
-    l->stage_start = step;
-    l->stage_end = progressive_stage_end(s->config, &s->plan, stage);
+    l->epoch.input = (LoaderStats){ 0 };
+    l->input.seconds = 0;
+    l->stage.first = step;
+    l->stage.end = progressive_stage_end(s->config, &s->plan, stage);
     session_set_stage(s, stage);
     if (loop_is_main(l) && progressive_stage_count(s->config) > 1)
         log_info("from step %lld on training images are of %lld pixels", (long long)step + 1,
@@ -298,8 +302,8 @@ static Status run_steps(Loop *l)
     const int64_t total = l->s->plan.total_steps;
     const bool ahead = stepper_runs_ahead(l->stepper);
     bool stop = false;
-    for (int64_t step = l->first_step, issued = step; step < total; step++) {
-        if (step == l->stage_end) TRY(enter_stage(l, step));
+    for (int64_t step = l->start.step, issued = step; step < total; step++) {
+        if (step == l->stage.end) TRY(enter_stage(l, step));
         if (issued == step) {
             measure_penalty(l, step);
             stepper_issue(l->stepper, issued++, l->pending);
@@ -329,38 +333,40 @@ static Status open_parts(Loop *l, const char *run_dir)
     Session *s = l->s;
     SafeTensor *list = NULL;
     int count = 0;
-    if (!(l->checkpoint_dir = fs_join(run_dir, "checkpoints"))) return ERR_MEMORY;
-    TRY(config_dump_yaml(s->config, &l->config_text));
+    if (!(l->checkpoint.dir = fs_join(run_dir, "checkpoints"))) return ERR_MEMORY;
+    TRY(config_dump_yaml(s->config, &l->checkpoint.config_text));
     for (int i = 0; i < dataset_classes(s->train); i++)
-        str_printf(&l->class_names, "%s%s", i ? "\n" : "", dataset_class_name(s->train, i));
-    if (l->class_names.failed) return ERR_MEMORY;
+        str_printf(&l->checkpoint.class_names, "%s%s", i ? "\n" : "",
+                   dataset_class_name(s->train, i));
+    if (l->checkpoint.class_names.failed) return ERR_MEMORY;
     TRY(stepper_create(&l->stepper, s));
     TRY(tracing_create(&l->tracing, s->config->log.trace_steps, run_dir, s->comm->rank,
                        s->executor));
     stepper_set_tracing(l->stepper, l->tracing);
     if (!loop_is_main(l)) return OK;
     TRY(train_state_list(s->executor, stepper_optimizer(l->stepper), &list, &count));
-    Status status = checkpoint_writer_create(&l->writer, l->checkpoint_dir, list, count,
+    Status status = checkpoint_writer_create(&l->checkpoint.writer, l->checkpoint.dir, list, count,
                                              s->config->checkpoint.keep);
     mem_free(list);
     const Config *c = s->config;
     if (status != OK || c->checkpoint.on_save[0] == '\0') return status;
-    TRY(on_save_create(&l->on_save, c->checkpoint.on_save, run_dir, c->checkpoint.on_save_limit_s));
-    checkpoint_writer_spare(l->writer, on_save_needs, l->on_save);
+    TRY(on_save_create(&l->checkpoint.on_save, c->checkpoint.on_save, run_dir,
+                       c->checkpoint.on_save_limit_s));
+    checkpoint_writer_spare(l->checkpoint.writer, on_save_needs, l->checkpoint.on_save);
     return OK;
 }
 
 static Status run(Loop *l, const char *run_dir)
 {
     TRY(comm_agree(l->s->comm, open_parts(l, run_dir)));
-    TRY(loop_resume(l));
+    TRY(loop_checkpoint_resume(l));
     TRY(catch_up(l));
-    if (l->first_step >= l->s->plan.total_steps) {
-        log_info("nothing to do: the run already has %lld of %lld steps", (long long)l->first_step,
+    if (l->start.step >= l->s->plan.total_steps) {
+        log_info("nothing to do: the run already has %lld of %lld steps", (long long)l->start.step,
                  (long long)l->s->plan.total_steps);
         return OK;
     }
-    l->stage_end = l->first_step;
+    l->stage.end = l->start.step;
     return run_steps(l);
 }
 
@@ -376,19 +382,19 @@ static void finish_trace(Loop *l, Status status)
 
 Status loop_run(Session *s, RunLog *log, Monitor *monitor, const char *run_dir)
 {
-    Loop l = { .s = s, .log = log, .monitor = monitor, .best_top1 = -1 };
+    Loop l = { .s = s, .log = log, .monitor = monitor, .checkpoint.best_top1 = -1 };
     Status status = run(&l, run_dir);
     log_progress("%s", "");
-    Status finished = loop_finish_on_save(&l);
+    Status finished = loop_checkpoint_finish(&l);
     if (status == OK) status = comm_agree(s->comm, finished);
     finish_trace(&l, status);
     stepper_destroy(l.stepper);
     loader_destroy(l.loader);
     tracing_destroy(l.tracing);
-    checkpoint_writer_destroy(l.writer);
-    on_save_destroy(l.on_save);
-    str_free(&l.config_text);
-    str_free(&l.class_names);
-    mem_free(l.checkpoint_dir);
+    checkpoint_writer_destroy(l.checkpoint.writer);
+    on_save_destroy(l.checkpoint.on_save);
+    str_free(&l.checkpoint.config_text);
+    str_free(&l.checkpoint.class_names);
+    mem_free(l.checkpoint.dir);
     return status;
 }

@@ -1,9 +1,9 @@
-/* loop_checkpoint.c - checkpoints of a run: saving, telling of them, and going on from one. */
+/* loop_checkpoint.c - see loop_checkpoint.h. */
+#include "trainer/train/loop_checkpoint.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/files/weights.h"
-#include "trainer/train/loop_internal.h"
 #include <string.h>
 
 #define ON_SAVE_PERIOD_S 0.02
@@ -11,31 +11,32 @@
 static Status poll_on_save(const Loop *l)
 {
     OnSaveResult result;
-    while (l->on_save && on_save_poll(l->on_save, &result)) TRY(runlog_on_save(l->log, &result));
+    while (l->checkpoint.on_save && on_save_poll(l->checkpoint.on_save, &result))
+        TRY(runlog_on_save(l->log, &result));
     return OK;
 }
 
-Status loop_poll_writer(const Loop *l)
+Status loop_checkpoint_poll(const Loop *l)
 {
     bool done = false;
     int64_t steps = 0;
     const char *path = NULL;
-    if (!l->writer) return OK;
+    if (!l->checkpoint.writer) return OK;
     TRY(poll_on_save(l));
-    TRY(checkpoint_poll(l->writer, &done, &steps, &path));
+    TRY(checkpoint_poll(l->checkpoint.writer, &done, &steps, &path));
     if (!done) return OK;
     TRY(runlog_checkpoint(l->log, steps, path));
     monitor_checkpoint(l->monitor, steps);
-    return l->on_save ? on_save_submit(l->on_save, steps, path) : OK;
+    return l->checkpoint.on_save ? on_save_submit(l->checkpoint.on_save, steps, path) : OK;
 }
 
 /* Ranks meet again and again meanwhile, so that none takes rank 0 for lost. */
-Status loop_finish_on_save(Loop *l)
+Status loop_checkpoint_finish(Loop *l)
 {
     if (l->s->config->checkpoint.on_save[0] == '\0') return OK;
-    if (l->on_save) on_save_finish(l->on_save);
+    if (l->checkpoint.on_save) on_save_finish(l->checkpoint.on_save);
     for (int64_t busy = 1; busy;) {
-        busy = l->on_save && !on_save_idle(l->on_save);
+        busy = l->checkpoint.on_save && !on_save_idle(l->checkpoint.on_save);
         comm_allreduce(l->s->comm, &busy, 1, COMM_I64, COMM_MAX, "on_save");
         comm_beat(l->s->comm);
         if (busy) clock_sleep_s(ON_SAVE_PERIOD_S);
@@ -47,31 +48,32 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
 {
     const Session *s = l->s;
     double start_s = clock_s();
-    TRY(train_state_stage(s->executor, stepper_optimizer(l->stepper), s->backend, l->writer));
+    TRY(train_state_stage(s->executor, stepper_optimizer(l->stepper), s->backend,
+                          l->checkpoint.writer));
     tracing_copy(l->tracing, "checkpoint to staging memory", steps, start_s);
-    TRY(loop_poll_writer(l)); /* the file before, while its record is to be had */
-    CheckpointMeta meta = { .step = steps + l->step_offset,
+    TRY(loop_checkpoint_poll(l)); /* the file before, while its record is to be had */
+    CheckpointMeta meta = { .step = steps + l->start.step_offset,
                             .images = steps * s->plan.global_batch,
                             .epoch = train_plan_epoch(&s->plan, steps),
                             .seed = (uint64_t)s->config->train.seed,
                             .config_hash = config_math_hash(s->config),
                             .global_batch = s->plan.global_batch,
                             .dataset_images = s->plan.images,
-                            .best_top1 = l->best_top1,
+                            .best_top1 = l->checkpoint.best_top1,
                             .eval_due = eval_due,
-                            .class_names = l->class_names.text,
+                            .class_names = l->checkpoint.class_names.text,
                             .model = s->config->model.name,
-                            .config = l->config_text.text };
-    return checkpoint_submit(l->writer, &meta, best);
+                            .config = l->checkpoint.config_text.text };
+    return checkpoint_submit(l->checkpoint.writer, &meta, best);
 }
 
-Status loop_save(Loop *l, int64_t steps, bool best, bool eval_due, bool wait)
+Status loop_checkpoint_save(Loop *l, int64_t steps, bool best, bool eval_due, bool wait)
 {
     Status status = OK;
     comm_set_progress(l->s->comm, steps, "checkpoint");
     if (loop_is_main(l)) status = save_on_main(l, steps, best, eval_due);
-    if (loop_is_main(l) && status == OK && wait) status = checkpoint_flush(l->writer);
-    if (status == OK) status = loop_poll_writer(l);
+    if (loop_is_main(l) && status == OK && wait) status = checkpoint_flush(l->checkpoint.writer);
+    if (status == OK) status = loop_checkpoint_poll(l);
     return comm_agree(l->s->comm, status);
 }
 
@@ -84,7 +86,7 @@ static Status find_resume(const Loop *l, SafeFile **file, CheckpointMeta *meta, 
     const char *resume = l->s->config->checkpoint.resume;
     *own = true;
     if (strcmp(resume, "none") == 0) return OK;
-    TRY(checkpoint_find(file, meta, l->checkpoint_dir, path));
+    TRY(checkpoint_find(file, meta, l->checkpoint.dir, path));
     if (*file || strcmp(resume, "auto") == 0) return OK;
     *own = false;
     if (!(*path = mem_strdup(resume))) return ERR_MEMORY;
@@ -141,14 +143,15 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     TRY(check_resumable(l, meta, path));
     TRY(train_state_restore(l->s->executor, stepper_optimizer(l->stepper), l->s->backend, file,
                             path));
-    l->resumed = true;
-    l->first_step = resume_step(l, meta);
-    l->step_offset = meta->step - l->first_step;
-    if (own) l->best_top1 = meta->best_top1; /* another run's best is not in this folder */
-    l->eval_due = own && meta->eval_due;
-    monitor_resume(l->monitor, l->first_step);
-    log_info("resumed from %s at step %lld", path, (long long)l->first_step);
-    return runlog_resume(l->log, l->first_step, path);
+    l->start.resumed = true;
+    l->start.step = resume_step(l, meta);
+    l->start.step_offset = meta->step - l->start.step;
+    if (own)
+        l->checkpoint.best_top1 = meta->best_top1; /* another run's best is not in this folder */
+    l->start.eval_due = own && meta->eval_due;
+    monitor_resume(l->monitor, l->start.step);
+    log_info("resumed from %s at step %lld", path, (long long)l->start.step);
+    return runlog_resume(l->log, l->start.step, path);
 }
 
 /* A new run's first weights, where they are not drawn. */
@@ -198,19 +201,19 @@ static Status broadcast_optimizer(Loop *l)
     return comm_agree(l->s->comm, optimizer_state_changed(o));
 }
 
-Status loop_resume(Loop *l)
+Status loop_checkpoint_resume(Loop *l)
 {
     TRY(comm_agree(l->s->comm, loop_is_main(l) ? resume_on_main(l) : OK));
-    double carried[] = { l->resumed, l->eval_due, (double)l->first_step, (double)l->step_offset,
-                         l->best_top1 };
+    double carried[] = { l->start.resumed, l->start.eval_due, (double)l->start.step,
+                         (double)l->start.step_offset, l->checkpoint.best_top1 };
     comm_broadcast(l->s->comm, carried, sizeof carried, 0, "resume position");
-    l->resumed = carried[0] != 0;
-    l->eval_due = carried[1] != 0;
-    l->first_step = (int64_t)carried[2];
-    l->step_offset = (int64_t)carried[3];
-    l->best_top1 = carried[4];
-    stepper_set_step_offset(l->stepper, l->step_offset);
-    if (!l->resumed && l->s->config->model.init[0] == '\0') return OK;
+    l->start.resumed = carried[0] != 0;
+    l->start.eval_due = carried[1] != 0;
+    l->start.step = (int64_t)carried[2];
+    l->start.step_offset = (int64_t)carried[3];
+    l->checkpoint.best_top1 = carried[4];
+    stepper_set_step_offset(l->stepper, l->start.step_offset);
+    if (!l->start.resumed && l->s->config->model.init[0] == '\0') return OK;
     TRY(session_broadcast(l->s));
-    return l->resumed ? broadcast_optimizer(l) : OK;
+    return l->start.resumed ? broadcast_optimizer(l) : OK;
 }

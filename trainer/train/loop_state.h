@@ -1,54 +1,62 @@
-/* loop_internal.h - what loop.c and loop_checkpoint.c share: the state of a run, and saving and
- * resuming it. */
-#ifndef CONVOY_TRAINER_TRAIN_LOOP_INTERNAL_H
-#define CONVOY_TRAINER_TRAIN_LOOP_INTERNAL_H
-#include "trainer/train/loop.h"
+/* loop_state.h - the state of a run, for loop.c and loop_checkpoint.c. */
+#ifndef CONVOY_TRAINER_TRAIN_LOOP_STATE_H
+#define CONVOY_TRAINER_TRAIN_LOOP_STATE_H
+#include "trainer/files/on_save.h"
+#include "trainer/log/runlog.h"
+#include "trainer/monitor/monitor.h"
 #include "trainer/train/stepper.h"
 #include "trainer/train/train_state.h"
 
-typedef struct Loop Loop;
-struct Loop {
+typedef struct Loop {
     Session *s;
     RunLog *log;
     Monitor *monitor; /* NULL ok */
-    char *checkpoint_dir;
-    StrBuf class_names; /* one a line */
     Loader *loader;
     Stepper *stepper;
-    Tracing *tracing;         /* NULL without log.trace_steps */
-    CheckpointWriter *writer; /* rank 0 only, as is the next */
-    OnSave *on_save;          /* NULL without checkpoint.on_save */
-    StrBuf config_text;       /* resolved YAML, for checkpoints */
-    int64_t first_step;
-    int64_t step_offset;    /* updates that a resumed run has behind it beyond first_step */
-    bool resumed, eval_due; /* eval_due: the run was stopped before an evaluation */
-    /* samples that could not be decoded, and all samples, since this process started */
-    int64_t replaced, drawn;
-    double best_top1;
-    Status pending; /* this rank's error from outside a step */
-    double epoch_seconds, progress_s, seconds_per_step;
-    int64_t epoch_images;
-    LoaderStats epoch_start, early_start; /* of the loader; early: behind its first step */
-    double run_seconds;                   /* with this loader, without its first step */
-    int64_t stage_start, stage_end;       /* steps that this loader feeds (progressive.h) */
-    bool warned;                          /* that the input limits training */
-    double recent_seconds;                /* since the last recorded step, as the next */
-    int64_t recent_steps;
+    Tracing *tracing; /* NULL without log.trace_steps */
+    Status pending;   /* this rank's error from outside a step */
+    struct {
+        char *dir;
+        StrBuf class_names;       /* one a line */
+        StrBuf config_text;       /* resolved YAML */
+        CheckpointWriter *writer; /* rank 0 only, as is the next */
+        OnSave *on_save;          /* NULL without checkpoint.on_save */
+        double best_top1;
+    } checkpoint;
+    struct { /* what the run goes on from */
+        int64_t step;
+        int64_t step_offset; /* updates behind it beyond that number */
+        bool resumed;
+        bool eval_due; /* the run before was stopped ahead of an evaluation */
+    } start;
+    struct { /* steps that the loader at hand feeds (progressive.h) */
+        int64_t first, end;
+    } stage;
+    struct { /* since the last epoch record */
+        double seconds;
+        int64_t images;
+        LoaderStats input; /* as it was then */
+    } epoch;
+    struct { /* since the last step record */
+        double seconds;
+        int64_t steps;
+    } recent;
+    struct { /* the line on the console */
+        double shown_s, seconds_per_step;
+    } progress;
+    struct { /* whether data keeps up, judged behind the first step of a loader */
+        double seconds;
+        LoaderStats early; /* as it was then */
+        bool warned;
+    } input;
+    struct { /* since this process started: undecodable ones, and all */
+        int64_t replaced, drawn;
+    } samples;
     double penalty; /* at the parameters of the last step that a row of the table was due for */
-};
+} Loop;
 
 static inline bool loop_is_main(const Loop *l)
 {
     return l->s->comm->rank == 0;
 }
-
-/* Collective: a checkpoint after steps steps. wait: return only when the file is on disk. */
-Status loop_save(Loop *l, int64_t steps, bool best, bool eval_due, bool wait);
-/* Records a checkpoint once it is on disk, and a failed write as this rank's pending error. */
-Status loop_poll_writer(const Loop *l);
-/* Collective: waits for checkpoint.on_save, at the end of a run. */
-Status loop_finish_on_save(Loop *l);
-/* Collective: the state that checkpoint.resume or model.init name, and where the run goes on from
- * it. */
-Status loop_resume(Loop *l);
 #endif

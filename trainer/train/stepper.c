@@ -59,33 +59,40 @@ struct Stepper {
     Session *session;
     Schedule schedule;
     Optimizer *optimizer;
-    Reducer *reducer;   /* metrics; where the host sums, buckets and running statistics too */
-    HostReduce *staged; /* NULL unless the host sums a device's gradients */
-    Bucket *buckets;
-    char (*bucket_names)[NAME_BYTES]; /* [bucket_count], for the watchdog */
-    int bucket_count;
-    TimelineReduce reduce;
-    DType sum_type; /* the device sums: in this type */
-    void *sums;     /* gradients in that type, at the same indices; NULL for f32 */
-    double metrics[METRIC_COUNT];
-    OpInstance average; /* running statistics: sum over ranks -> mean */
-    ScaleAttr average_attr;
-    bool averages;
-    /* updates done beyond the step number: before the global batch was changed */
-    int64_t step_offset;
-    bool drops; /* the network draws: every micro-batch at its own address */
-    Flight flights[FLIGHTS];
-    Flight *flight; /* the one at hand */
-    int64_t issued, finished;
-    double finished_s; /* when the last one was */
-    double *item_seconds;
     Tracing *tracing;
+    double *item_seconds;
+    double metrics[METRIC_COUNT];
+    int64_t step_offset; /* updates done beyond the step number: before the global batch changed */
+    bool drops;          /* the network draws: every micro-batch at its own address */
+    struct {
+        Bucket *list;
+        char (*names)[NAME_BYTES]; /* for the watchdog */
+        int count;
+    } buckets;
+    struct { /* over ranks */
+        TimelineReduce by;
+        Reducer *reducer; /* metrics; where the host sums, buckets and running statistics too */
+        HostReduce *host; /* NULL unless the host sums a device's gradients */
+        DType type;       /* the device sums: in this type */
+        void *grads;      /* gradients in that type, at the same indices; NULL for f32 */
+    } sum;
+    struct { /* running statistics: sum over ranks -> mean */
+        bool wanted;
+        OpInstance op;
+        ScaleAttr attr;
+    } average;
+    struct {
+        Flight list[FLIGHTS];
+        int64_t issued, finished; /* steps */
+        double finished_s;        /* when the last one was */
+    } flights;
+    Flight *flight; /* the one at hand */
 };
 
 /* Of the flight at hand. */
 static int flight_number(const Stepper *s)
 {
-    return (int)(s->flight - s->flights);
+    return (int)(s->flight - s->flights.list);
 }
 
 static Program *last_program(const Stepper *s)
@@ -97,29 +104,29 @@ static Program *last_program(const Stepper *s)
 
 static Status start_sum(Stepper *s, int bucket, Stream *stream)
 {
-    const Bucket *b = &s->buckets[bucket];
-    if (s->staged) return host_reduce_fetch(s->staged, bucket, stream);
-    if (s->reduce == TIMELINE_REDUCE_HOST) {
-        reducer_ready(s->reducer, bucket);
+    const Bucket *b = &s->buckets.list[bucket];
+    if (s->sum.host) return host_reduce_fetch(s->sum.host, bucket, stream);
+    if (s->sum.by == TIMELINE_REDUCE_HOST) {
+        reducer_ready(s->sum.reducer, bucket);
         return OK;
     }
     const size_t first = b->offset / sizeof(float), count = b->bytes / sizeof(float);
     float *grads = (float *)executor_slab(s->session->executor, SLAB_GRAD) + first;
-    char *sums = s->sums ? (char *)s->sums + first * dtype_bytes(s->sum_type) : NULL;
-    return device_comm_allreduce_as(s->session->device_comm, grads, count, s->sum_type, sums,
-                                    stream, s->bucket_names[bucket]);
+    char *sums = s->sum.grads ? (char *)s->sum.grads + first * dtype_bytes(s->sum.type) : NULL;
+    return device_comm_allreduce_as(s->session->device_comm, grads, count, s->sum.type, sums,
+                                    stream, s->buckets.names[bucket]);
 }
 
 static Status await_sum(Stepper *s, int bucket, Stream *stream)
 {
-    reducer_wait_bucket(s->reducer, bucket, &s->flight->result.comm_wait_s);
-    return s->staged ? host_reduce_return(s->staged, bucket, stream) : OK;
+    reducer_wait_bucket(s->sum.reducer, bucket, &s->flight->result.comm_wait_s);
+    return s->sum.host ? host_reduce_return(s->sum.host, bucket, stream) : OK;
 }
 
 static Status await_rest(Stepper *s, Stream *stream)
 {
-    reducer_wait_rest(s->reducer, &s->flight->result.comm_wait_s);
-    return s->staged && s->averages ? host_reduce_return_buffers(s->staged, stream) : OK;
+    reducer_wait_rest(s->sum.reducer, &s->flight->result.comm_wait_s);
+    return s->sum.host && s->average.wanted ? host_reduce_return_buffers(s->sum.host, stream) : OK;
 }
 
 static Status sum_statistics(Stepper *s, Stream *stream)
@@ -157,11 +164,10 @@ static Status work(void *cookie, const TimelineItem *item, Stream *stream)
     case TIMELINE_RESULT:
         return optimizer_copy_result(s->optimizer, flight_number(s));
     case TIMELINE_AVERAGE:
-        return s->session->backend->v->ops[OP_SCALE]->run(&s->average, stream);
+        return s->session->backend->v->ops[OP_SCALE]->run(&s->average.op, stream);
     case TIMELINE_NODE:
     case TIMELINE_RECORD:
     case TIMELINE_WAIT:
-    case TIMELINE_RESULT:
     case TIMELINE_KIND_COUNT:
         break;
     }
@@ -268,7 +274,7 @@ static void must(Stepper *s, Status status)
 static void take_part(Stepper *s)
 {
     const int64_t last = s->session->plan.accumulate - 1, issued = s->flight->issued;
-    if (s->flight->result.own_status == OK || s->reduce != TIMELINE_REDUCE_DEVICE) return;
+    if (s->flight->result.own_status == OK || s->sum.by != TIMELINE_REDUCE_DEVICE) return;
     if (issued > last) must(s, s->flight->result.own_status);
     PrefetchInput input = prefetch_slot(s->session->train_input, last - issued);
     RunOptions o = run_options(s, last, &input);
@@ -285,15 +291,16 @@ static void mark(Stepper *s)
 
 void stepper_issue(Stepper *s, int64_t step, Status pending)
 {
-    ASSERT(s->issued - s->finished < FLIGHTS);
-    Flight *f = s->flight = &s->flights[s->issued % FLIGHTS];
+    ASSERT(s->flights.issued - s->flights.finished < FLIGHTS);
+    Flight *f = s->flight = &s->flights.list[s->flights.issued % FLIGHTS];
     *f = (Flight){ .start_s = clock_s(),
-                   .first_result = (int)((s->issued % FLIGHTS) * s->session->plan.accumulate) };
+                   .first_result =
+                       (int)((s->flights.issued % FLIGHTS) * s->session->plan.accumulate) };
     f->result = (StepResult){ .step = step, .lr = schedule_lr(&s->schedule, step) };
-    s->issued++;
+    s->flights.issued++;
     comm_set_progress(s->session->comm, step, "step");
     must(s, tracing_step(s->tracing, step));
-    if (s->reduce == TIMELINE_REDUCE_HOST) reducer_begin(s->reducer);
+    if (s->sum.by == TIMELINE_REDUCE_HOST) reducer_begin(s->sum.reducer);
     f->result.own_status = compute(s, pending);
     take_part(s);
     mark(s);
@@ -306,9 +313,9 @@ static Status finish_backward(Stepper *s)
 {
     Session *session = s->session;
     const bool failed = s->flight->result.own_status != OK;
-    for (int k = 0; s->staged && !failed && k < s->bucket_count; k++) {
-        TRY(host_reduce_wait(s->staged, k));
-        reducer_ready(s->reducer, k);
+    for (int k = 0; s->sum.host && !failed && k < s->buckets.count; k++) {
+        TRY(host_reduce_wait(s->sum.host, k));
+        reducer_ready(s->sum.reducer, k);
     }
     TRY(prefetch_wait(session->train_input));
     if (session->backend->v->device && tracing_has(s->tracing, s->flight->result.step)) {
@@ -316,8 +323,8 @@ static Status finish_backward(Stepper *s)
         TRY(tracing_add_items(s->tracing, last_program(s), true, 0,
                               program_timeline(last_program(s), true)->backward_end));
     }
-    if (s->staged && s->averages)
-        TRY(host_reduce_fetch_buffers(s->staged, executor_stream(session->executor)));
+    if (s->sum.host && s->average.wanted)
+        TRY(host_reduce_fetch_buffers(s->sum.host, executor_stream(session->executor)));
     return OK;
 }
 
@@ -347,8 +354,8 @@ static void apply(Stepper *s)
                            .cookie = s,
                            .item_seconds = s->item_seconds,
                            .item_times = tracing_items(s->tracing, last_program(s), true) };
-    if (s->reduce != TIMELINE_REDUCE_HOST) {
-        reducer_wait_rest(s->reducer, &s->flight->result.comm_wait_s);
+    if (s->sum.by != TIMELINE_REDUCE_HOST) {
+        reducer_wait_rest(s->sum.reducer, &s->flight->result.comm_wait_s);
         return;
     }
     must(s, executor_issue_rest(x, last_program(s), &o));
@@ -358,27 +365,28 @@ static void apply(Stepper *s)
 
 StepResult stepper_finish(Stepper *s)
 {
-    ASSERT(s->finished < s->issued);
-    Flight *f = s->flight = &s->flights[s->finished % FLIGHTS];
+    ASSERT(s->flights.finished < s->flights.issued);
+    Flight *f = s->flight = &s->flights.list[s->flights.finished % FLIGHTS];
     StepResult *r = &f->result;
     must(s, finish_backward(s));
-    if (s->reduce != TIMELINE_REDUCE_HOST) reducer_begin(s->reducer);
+    if (s->sum.by != TIMELINE_REDUCE_HOST) reducer_begin(s->sum.reducer);
     add_results(s);
-    reducer_backward_done(s->reducer);
+    reducer_backward_done(s->sum.reducer);
     double start_s = clock_s();
     apply(s);
     tracing_main(s->tracing, "wait for sums and update", TRACE_NO_NUMBER, start_s);
-    tracing_add_jobs(s->tracing, s->reducer);
+    tracing_add_jobs(s->tracing, s->sum.reducer);
     r->optimizer = optimizer_take_result(s->optimizer, flight_number(s));
     r->loss = s->metrics[METRIC_LOSS_SUM] / s->metrics[METRIC_IMAGES];
     r->replaced = (int64_t)s->metrics[METRIC_REPLACED];
     r->stop = s->metrics[METRIC_STOP] > 0;
     r->failed = s->metrics[METRIC_FAILED] > 0;
     /* With another step under way this one began to count when the one before ended. */
-    double now = clock_s(), begin = f->start_s > s->finished_s ? f->start_s : s->finished_s;
+    double now = clock_s(),
+           begin = f->start_s > s->flights.finished_s ? f->start_s : s->flights.finished_s;
     r->seconds = now - begin;
-    s->finished_s = now;
-    s->finished++;
+    s->flights.finished_s = now;
+    s->flights.finished++;
     return *r;
 }
 
@@ -393,7 +401,7 @@ StepResult stepper_run(Stepper *s, int64_t step, Status pending, double *item_se
 
 bool stepper_runs_ahead(const Stepper *s)
 {
-    return s->reduce != TIMELINE_REDUCE_HOST && !optimizer_awaits_result(s->optimizer);
+    return s->sum.by != TIMELINE_REDUCE_HOST && !optimizer_awaits_result(s->optimizer);
 }
 
 /* ---- life ---- */
@@ -402,20 +410,20 @@ static Status prepare_average(Stepper *s)
 {
     Executor *x = s->session->executor;
     size_t bytes = executor_slab_bytes(x, SLAB_BUFFER);
-    s->averages =
+    s->average.wanted =
         bytes > 0 && s->session->config->model.bn == BN_CHOICE_TRAIN && s->session->comm->world > 1;
-    if (!s->averages) return OK;
+    if (!s->average.wanted) return OK;
     int64_t n = (int64_t)(bytes / sizeof(float));
     OpTensor flat = { .desc = tensor_desc(DTYPE_F32, 1, &n),
                       .bytes = bytes,
                       .data = executor_slab(x, SLAB_BUFFER) };
-    s->average_attr.factor = 1.0f / (float)s->session->comm->world;
-    s->average =
-        (OpInstance){ .kind = OP_SCALE, .backend = s->session->backend, .attr = &s->average_attr };
-    s->average.in[SCALE_IN_X] = s->average.out[SCALE_OUT_Y] = flat;
-    TRY(backend_prepare_op(&s->average));
+    s->average.attr.factor = 1.0f / (float)s->session->comm->world;
+    s->average.op =
+        (OpInstance){ .kind = OP_SCALE, .backend = s->session->backend, .attr = &s->average.attr };
+    s->average.op.in[SCALE_IN_X] = s->average.op.out[SCALE_OUT_Y] = flat;
+    TRY(backend_prepare_op(&s->average.op));
     const OpImpl *impl = s->session->backend->v->ops[OP_SCALE];
-    return impl->bind ? impl->bind(&s->average) : OK;
+    return impl->bind ? impl->bind(&s->average.op) : OK;
 }
 
 static TimelineReduce choose_reduce(const Session *session)
@@ -430,18 +438,18 @@ static TimelineReduce choose_reduce(const Session *session)
 /* Gradients lie in one slab whatever the program, but each has its own nodes that complete them. */
 static Status plan_stage(Stepper *s, Program *last, size_t cap, size_t first_cap)
 {
-    TimelineOptions o = { .reduce = s->reduce,
-                          .statistics = s->averages,
+    TimelineOptions o = { .reduce = s->sum.by,
+                          .statistics = s->average.wanted,
                           .loss_scale = optimizer_loss_scale(s->optimizer) != NULL,
                           .norm = optimizer_needs_norm(s->session->config) };
     Bucket *buckets = NULL;
     TRY(plan_buckets(program_plan(last), program_graph(last), cap, first_cap, &buckets,
                      &o.bucket_count));
     o.buckets = buckets;
-    ASSERT(o.bucket_count == s->bucket_count);
-    for (int k = 0; k < s->bucket_count; k++)
-        ASSERT(buckets[k].offset == s->buckets[k].offset &&
-               buckets[k].bytes == s->buckets[k].bytes);
+    ASSERT(o.bucket_count == s->buckets.count);
+    for (int k = 0; k < s->buckets.count; k++)
+        ASSERT(buckets[k].offset == s->buckets.list[k].offset &&
+               buckets[k].bytes == s->buckets.list[k].bytes);
     Status status = executor_plan_step(s->session->executor, last, &o);
     mem_free(buckets);
     return status;
@@ -462,17 +470,17 @@ static Status plan_steps(Stepper *s, size_t cap, size_t first_cap)
 static Status create_reducer(Stepper *s)
 {
     Executor *x = s->session->executor;
-    const bool host = s->reduce == TIMELINE_REDUCE_HOST;
-    ReducerOptions o = { .buckets = s->buckets,
-                         .bucket_count = host ? s->bucket_count : 0,
+    const bool host = s->sum.by == TIMELINE_REDUCE_HOST;
+    ReducerOptions o = { .buckets = s->buckets.list,
+                         .bucket_count = host ? s->buckets.count : 0,
                          .buffer_bytes =
-                             host && s->averages ? executor_slab_bytes(x, SLAB_BUFFER) : 0,
+                             host && s->average.wanted ? executor_slab_bytes(x, SLAB_BUFFER) : 0,
                          .metrics = s->metrics,
                          .metric_count = METRIC_COUNT };
-    if (host) o.grads = s->staged ? host_reduce_grads(s->staged) : executor_slab(x, SLAB_GRAD);
+    if (host) o.grads = s->sum.host ? host_reduce_grads(s->sum.host) : executor_slab(x, SLAB_GRAD);
     if (host)
-        o.buffers = s->staged ? host_reduce_buffers(s->staged) : executor_slab(x, SLAB_BUFFER);
-    return reducer_create(&s->reducer, s->session->comm, &o);
+        o.buffers = s->sum.host ? host_reduce_buffers(s->sum.host) : executor_slab(x, SLAB_BUFFER);
+    return reducer_create(&s->sum.reducer, s->session->comm, &o);
 }
 
 static Status fill(Stepper *s)
@@ -482,22 +490,22 @@ static Status fill(Stepper *s)
     Executor *x = session->executor;
     Program *last = last_program(s);
     size_t cap, first;
-    s->reduce = choose_reduce(session);
+    s->sum.by = choose_reduce(session);
     reducer_caps(executor_slab_bytes(x, SLAB_GRAD), c->comm.bucket_mb, c->comm.first_bucket_mb,
                  &cap, &first);
-    TRY(plan_buckets(program_plan(last), program_graph(last), cap, first, &s->buckets,
-                     &s->bucket_count));
-    TRY(optimizer_create(&s->optimizer, x, session->backend, c, s->buckets, s->bucket_count));
+    TRY(plan_buckets(program_plan(last), program_graph(last), cap, first, &s->buckets.list,
+                     &s->buckets.count));
+    TRY(optimizer_create(&s->optimizer, x, session->backend, c, s->buckets.list, s->buckets.count));
     TRY(prepare_average(s));
-    if (session->device_comm && s->reduce == TIMELINE_REDUCE_HOST)
-        TRY(host_reduce_create(&s->staged, x, s->buckets, s->bucket_count));
-    s->bucket_names = mem_calloc((size_t)s->bucket_count + 1, NAME_BYTES);
-    if (!s->bucket_names) return ERR_MEMORY;
-    for (int k = 0; k < s->bucket_count; k++)
-        snprintf(s->bucket_names[k], NAME_BYTES, "bucket %d", k);
-    s->sum_type = session_allreduce_dtype(session);
+    if (session->device_comm && s->sum.by == TIMELINE_REDUCE_HOST)
+        TRY(host_reduce_create(&s->sum.host, x, s->buckets.list, s->buckets.count));
+    s->buckets.names = mem_calloc((size_t)s->buckets.count + 1, NAME_BYTES);
+    if (!s->buckets.names) return ERR_MEMORY;
+    for (int k = 0; k < s->buckets.count; k++)
+        snprintf(s->buckets.names[k], NAME_BYTES, "bucket %d", k);
+    s->sum.type = session_allreduce_dtype(session);
     size_t sum_bytes = session_allreduce_bytes(session, executor_slab_bytes(x, SLAB_GRAD));
-    if (sum_bytes > 0) TRY(session->backend->v->alloc(session->backend, sum_bytes, &s->sums));
+    if (sum_bytes > 0) TRY(session->backend->v->alloc(session->backend, sum_bytes, &s->sum.grads));
     const Graph *g = program_graph(last);
     for (int i = 0; i < graph_node_count(g); i++)
         s->drops = s->drops || graph_node(g, i)->kind == OP_DROP;
@@ -525,17 +533,17 @@ void stepper_destroy(Stepper *s)
 {
     if (!s) return;
     /* an error elsewhere ended the run */
-    if (s->finished < s->issued) (void)executor_wait(s->session->executor);
+    if (s->flights.finished < s->flights.issued) (void)executor_wait(s->session->executor);
     if (s->session->device_comm) device_comm_watch(s->session->device_comm, NULL, NULL);
     (void)prefetch_attach(s->session->train_input, NULL);
     prefetch_trace(s->session->train_input, NULL, "");
-    reducer_destroy(s->reducer);
-    host_reduce_destroy(s->staged);
+    reducer_destroy(s->sum.reducer);
+    host_reduce_destroy(s->sum.host);
     optimizer_destroy(s->optimizer);
-    if (s->sums) s->session->backend->v->free(s->session->backend, s->sums);
-    mem_free(s->bucket_names);
-    if (s->average.backend) backend_release_op(&s->average);
-    mem_free(s->buckets);
+    if (s->sum.grads) s->session->backend->v->free(s->session->backend, s->sum.grads);
+    mem_free(s->buckets.names);
+    if (s->average.op.backend) backend_release_op(&s->average.op);
+    mem_free(s->buckets.list);
     mem_free(s);
 }
 
@@ -564,7 +572,7 @@ const Schedule *stepper_schedule(const Stepper *s)
 }
 const Reducer *stepper_reducer(const Stepper *s)
 {
-    return s->reducer;
+    return s->sum.reducer;
 }
 
 const Program *stepper_last_program(const Stepper *s)
@@ -574,6 +582,6 @@ const Program *stepper_last_program(const Stepper *s)
 
 const Bucket *stepper_buckets(const Stepper *s, int *count)
 {
-    *count = s->bucket_count;
-    return s->buckets;
+    *count = s->buckets.count;
+    return s->buckets.list;
 }

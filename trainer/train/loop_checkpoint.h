@@ -1,0 +1,15 @@
+/* loop_checkpoint.h - checkpoints of a run: saving, telling of them, and going on from one. */
+#ifndef CONVOY_TRAINER_TRAIN_LOOP_CHECKPOINT_H
+#define CONVOY_TRAINER_TRAIN_LOOP_CHECKPOINT_H
+#include "trainer/train/loop_state.h"
+
+/* Collective: a checkpoint after steps steps. wait: return only when the file is on disk. */
+Status loop_checkpoint_save(Loop *l, int64_t steps, bool best, bool eval_due, bool wait);
+/* Records a checkpoint once it is on disk, and a failed write as this rank's pending error. */
+Status loop_checkpoint_poll(const Loop *l);
+/* Collective: waits for checkpoint.on_save, at the end of a run. */
+Status loop_checkpoint_finish(Loop *l);
+/* Collective: the state that checkpoint.resume or model.init name, and where the run goes on from
+ * it. */
+Status loop_checkpoint_resume(Loop *l);
+#endif
