@@ -4,6 +4,7 @@
  * (act=*). */
 #include "base/fs.h"
 #include "base/mem.h"
+#include "kernels/backend_cuda.h"
 #include "kernels/ref/ref.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"

@@ -15,7 +15,7 @@
 #include "data/load/worker.h"
 #include "trainer/cmd/bench.h"
 #include "trainer/session/augment_options.h"
-#include "trainer/session/session.h"
+#include "trainer/session/session_open.h"
 #include <stdio.h>
 #include <string.h>
 

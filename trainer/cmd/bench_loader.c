@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/cmd/bench.h"
-#include "trainer/session/session.h"
+#include "trainer/session/session_open.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "trainer/cmd/bench.h"
 #include "trainer/session/memory.h"
+#include "trainer/session/session_open.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/stepper.h"
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #include "trainer/cmd/command_run.h"
 #include "trainer/files/weights.h"
 #include "trainer/log/runlog.h"
+#include "trainer/session/session_open.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/train_state.h"
 #include <math.h>

@@ -7,6 +7,7 @@
 #include "trainer/cmd/cmd.h"
 #include "trainer/cmd/command_run.h"
 #include "trainer/session/memory.h"
+#include "trainer/session/session_open.h"
 
 #define GIB (1 << 30)
 

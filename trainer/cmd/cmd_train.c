@@ -11,6 +11,7 @@
 #include "trainer/guard/rank_watchdog.h"
 #include "trainer/guard/signals.h"
 #include "trainer/session/memory.h"
+#include "trainer/session/session_open.h"
 #include "trainer/train/loop.h"
 #include <unistd.h>
 

@@ -3,74 +3,9 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "trainer/session/augment_options.h"
-#include "trainer/session/memory.h"
-#include "trainer/session/rank_dataset.h"
 #include <string.h>
 
 #define STAGING_BYTES ((size_t)16 << 20)
-
-static bool is_set(const char *s)
-{
-    return s && s[0] != '\0';
-}
-
-/* ---- datasets ---- */
-
-/* Labels are positions among the classes, so both sets must have the same ones. */
-static Status check_names(const Dataset *train, const Dataset *val)
-{
-    int classes = dataset_classes(train) < dataset_classes(val) ? dataset_classes(train)
-                                                                : dataset_classes(val);
-    for (int i = 0; i < classes; i++) {
-        const char *a = dataset_class_name(train, i), *b = dataset_class_name(val, i);
-        if (strcmp(a, b) != 0)
-            return fail(ERR_DATA, "data.val: class %d is %s there but %s in data.train", i, b, a);
-    }
-    if (dataset_classes(train) == dataset_classes(val)) return OK;
-    return fail(ERR_DATA, "data.val: %d classes there but %d in data.train", dataset_classes(val),
-                dataset_classes(train));
-}
-
-static Status check_classes(const Session *s)
-{
-    int64_t wanted = s->config->model.classes;
-    const Dataset *any = s->train ? s->train : s->val;
-    if (wanted > 0 && wanted < dataset_classes(any)) {
-        return fail(ERR_USAGE, "model.classes: %lld, but the dataset has %d classes",
-                    (long long)wanted, dataset_classes(any));
-    }
-    if (!s->val || !dataset_named_classes(s->val)) return OK;
-    if (s->train) return dataset_named_classes(s->train) ? check_names(s->train, s->val) : OK;
-    if (wanted == 0 || wanted == dataset_classes(s->val)) return OK;
-    return fail(
-        ERR_DATA,
-        "data.val: %d class folders there, but model.classes is %lld: labels would be wrong",
-        dataset_classes(s->val), (long long)wanted);
-}
-
-/* Collective. Which sets there are must not depend on the rank. */
-static Status open_sets(Session *s, SessionUse use)
-{
-    const Config *c = s->config;
-    bool has_val = is_set(c->data.val) || (c->data.format == DATA_SYNTHETIC && use == SESSION_EVAL);
-    if (!comm_all_equal(s->comm, has_val))
-        return fail(ERR_USAGE, "data.val is set on some ranks only");
-    if (use == SESSION_TRAIN) TRY(rank_dataset_open(&s->train, c, DATA_TRAIN, s->comm));
-    return use == SESSION_EVAL || has_val ? rank_dataset_open(&s->val, c, DATA_VAL, s->comm) : OK;
-}
-
-static Status count_classes(Session *s)
-{
-    const Config *c = s->config;
-    TRY(check_classes(s));
-    s->classes = c->model.classes;
-    /* IDX files without the last class know fewer */
-    for (int i = 0; c->model.classes == 0 && i < 2; i++) {
-        const Dataset *d = i == 0 ? s->train : s->val;
-        if (d && dataset_classes(d) > s->classes) s->classes = dataset_classes(d);
-    }
-    return OK;
-}
 
 /* ---- programs ---- */
 
@@ -185,139 +120,19 @@ void session_set_stage(Session *s, int stage)
     s->more = s->stage_more[stage];
 }
 
-static void say_fusions(const Session *s)
+Status session_add_programs(Session *s)
 {
-    char text[512] = "";
-    if (s->comm->rank != 0 || !s->backend->v->fusion.describe) return;
-    s->backend->v->fusion.describe(s->backend, text, sizeof text);
-    if (text[0]) log_info("fused (device.fuse): %s", text);
-}
-
-static void say_kernels(const Session *s)
-{
-    char text[512] = "";
-    if (s->comm->rank != 0 || !s->backend->v->describe_kernels) return;
-    s->backend->v->describe_kernels(s->backend, text, sizeof text);
-    if (text[0]) log_info("by cuDNN (device.batchnorm, device.depthwise): %s", text);
-}
-
-static Status prepare(Session *s, SessionUse use)
-{
-    TRY(device_open(&s->backend, &s->device, s->config, s->threads.compute));
-    TRY(create_executor(s, &s->executor));
     Programs programs = { 0 };
-    Status status = add_programs(s, use, s->executor, s->plan.batch, &programs);
+    TRY(create_executor(s, &s->executor));
+    Status status = add_programs(s, s->use, s->executor, s->plan.batch, &programs);
     memcpy(s->stage_first, programs.first, sizeof s->stage_first);
     memcpy(s->stage_more, programs.more, sizeof s->stage_more);
     s->eval = programs.eval;
     session_set_stage(s, progressive_stage_count(s->config) - 1);
-    say_fusions(s);
-    say_kernels(s);
-    /* Trying convolutions out takes memory too, so a batch far too large may fail before it is
-     * planned. */
-    if (status == OK || (status == ERR_MEMORY && s->device.cuda)) return memory_check(s, status);
-    return status;
-}
-
-/* Parameters and buffers in the order and at the places that they have in their slabs; gradients
- * lie as parameters. */
-static uint32_t order_of_states(const Executor *x)
-{
-    uint32_t crc = 0;
-    for (int i = 0; i < executor_state_count(x); i++) {
-        const char *name = executor_state_name(x, i);
-        const uint64_t offset = executor_state_offset(x, i);
-        crc = crc32c_update(crc32c_update(crc, name, strlen(name) + 1), &offset, sizeof offset);
-    }
-    return crc;
-}
-
-/* Slabs are exchanged as they lie in memory, so all ranks must keep tensors alike: same instruction
- * set, same library.
- */
-static Status check_alike(Session *s)
-{
-    char text[256];
-    s->backend->v->describe(s->backend, text, sizeof text);
-    /* the number of threads may differ */
-    char *threads = s->device.cuda ? NULL : strrchr(text, ',');
-    if (threads) *threads = '\0';
-    if (comm_all_equal(s->comm, crc32c_update(order_of_states(s->executor), text, strlen(text))))
-        return OK;
-    return fail(
-        ERR_ENV,
-        "the ranks' processors, GPUs or libraries differ (here: %s); run on machines of one kind",
-        text);
-}
-
-static uint32_t dataset_key(const Dataset *d)
-{
-    uint32_t crc = 0;
-    size_t bytes = 0;
-    if (d && dataset_index(d, &bytes)) return 1; /* all ranks have that of rank 0 */
-    for (int64_t i = 0; d && i < dataset_images(d); i++) {
-        int32_t label = dataset_label(d, i);
-        crc = crc32c_update(crc, &label, sizeof label);
-    }
-    return crc;
-}
-
-/* Labels must be the same on all ranks. */
-static Status check_same_data(Session *s)
-{
-    static const char *const keys[] = { "data.train", "data.val" };
-    const Dataset *sets[] = { s->train, s->val };
-    Status status = OK;
-    for (int i = 0; i < 2; i++) {
-        const Dataset *d = sets[i];
-        if (!d || comm_all_equal(s->comm, dataset_key(d)) || status != OK) continue;
-        status = fail(ERR_DATA,
-                      "%s: the ranks see different images there (%lld in %d classes on rank %d)",
-                      keys[i], (long long)dataset_images(d), dataset_classes(d), s->comm->rank);
-    }
     return status;
 }
 
 /* ---- life ---- */
-
-static Status plan_local(Session *s, SessionUse use)
-{
-    TRY(count_classes(s));
-    if (use == SESSION_TRAIN)
-        return train_plan_make(&s->plan, s->config, s->comm->world, dataset_images(s->train));
-    s->plan = (TrainPlan){ .batch = s->config->train.batch_per_rank, .accumulate = 1 };
-    return OK;
-}
-
-static Status open_data(Session *s, SessionUse use)
-{
-    TRY(open_sets(s, use));
-    TRY(comm_agree(s->comm, plan_local(s, use)));
-    return comm_agree(s->comm, check_same_data(s));
-}
-
-Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
-{
-    *s = (Session){ .config = c, .comm = comm, .use = use };
-    TRY(open_data(s, use));
-    TRY(cache_share(&s->cache, comm, c, s->train, s->val));
-    TRY(comm_agree(comm, device_choose(&s->device, c, comm->local_rank)));
-    TRY(device_query(&s->device, c, comm));
-    s->threads = thread_plan_choose(comm, c, s->device.cuda);
-    TRY(comm_agree(comm, prepare(s, use)));
-    return comm_agree(comm, check_alike(s));
-}
-
-Status session_open_data(Session *s, const Config *c, Comm *comm)
-{
-    *s = (Session){ .config = c, .comm = comm };
-    TRY(open_data(s, SESSION_TRAIN));
-    TRY(cache_share(&s->cache, comm, c, s->train, s->val));
-    /* As training would have them; where what it wants is not here, nothing computes anyway. */
-    bool device = device_choose(&s->device, c, comm->local_rank) == OK && s->device.cuda;
-    s->threads = thread_plan_choose(comm, c, device);
-    return OK;
-}
 
 static Status commit_local(Session *s)
 {

@@ -1,5 +1,5 @@
-/* session.h - what a command that computes needs: datasets, threads, backend, programs; opened from
- * a Config on all ranks together.
+/* session.h - what a command that computes needs: datasets, threads, backend, programs; opened by
+ * session_open.h.
  *
  * Every error is agreed: all ranks return the same status, with the message of the lowest rank that
  * failed. */
@@ -53,16 +53,13 @@ typedef struct Session {
 
 /* Training batches are erased or mixed when they are normalised. */
 bool session_augments(const Session *s);
-/* Opens datasets, makes the run plan, creates the backend and prepares the programs. Allocates no
- * slab yet. ERR_USAGE naming train.batch_per_rank where that does not fit the device. */
-Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use);
+/* Prepares the programs on the backend and sets the last stage. Allocates no slab yet. */
+Status session_add_programs(Session *s);
 /* Makes first and more those of a stage. No step may be under way. */
 void session_set_stage(Session *s, int stage);
 /* The same programs for micro-batches of another size, prepared and planned but not bound: for
  * their sizes. */
 Status session_try_batch(const Session *s, int64_t batch, Executor **out);
-/* Only the training set, the run plan and the threads: for benchmarks of the input. */
-Status session_open_data(Session *s, const Config *c, Comm *comm);
 /* Allocates the slabs, fills parameters by their init rules on rank 0 and broadcasts them. */
 Status session_commit(Session *s);
 /* In which type gradients are summed over ranks, and the memory that takes beside the gradients (of
