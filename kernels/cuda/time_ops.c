@@ -4,7 +4,7 @@
 #include "kernels/cuda/time_ops.h"
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/cudnn_context.h"
-#include "kernels/cuda/cudnn/pattern.h"
+#include "kernels/cuda/pattern.h"
 #include <stdlib.h>
 
 enum { WARM_UPS = 3, TIMED_RUNS = 10 };

@@ -7,7 +7,7 @@
 #include "kernels/cuda/cudnn/cudnn_tune.h"
 #include "base/log.h"
 #include "kernels/cuda/cudnn/cudnn_context.h"
-#include "kernels/cuda/cudnn/pattern.h"
+#include "kernels/cuda/pattern.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* pattern.c - see pattern.h. A piece is made on the host; the rest of the memory is filled with
  * copies of what is filled already. */
-#include "kernels/cuda/cudnn/pattern.h"
+#include "kernels/cuda/pattern.h"
 #include "base/mem.h"
 #include "base/rng.h"
 
