@@ -205,7 +205,7 @@ part_speed() {
     cat "$work/peers_fp16.log" 2> /dev/null
     check peers_compiled 200 python3 scripts/bench_gpu_peers.py "${net[@]}" --precision bf16 --alternations 2 --modes compile autotune --json "$work/peers_compiled.json"
     cat "$work/peers_compiled.log" 2> /dev/null
-    check eager_bf16 30 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --rate-only --set device.graph=false
+    check eager_bf16 30 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --rate-only --set device.cuda_graph=false
     for batch in "${batches[@]}"; do check "bf16_batch_$batch" 40 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --rate-only --batch "$batch"; done
     check tf32 60 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision tf32 --rate-only
     tail -qn 1 "$work"/eager_bf16.log "$work"/bf16_batch_*.log "$work"/tf32.log 2> /dev/null

@@ -289,7 +289,8 @@ static Status check_options(const Loader *l)
            o->first_step >= 0);
     if (o->repeats > 1 && (o->global_batch % o->repeats != 0 || o->repeats > l->epoch_images))
         return fail(ERR_USAGE,
-                    "data.repeated: a global batch of %lld images of a set of %lld cannot hold %d "
+                    "data.repeated_augmentation: a global batch of %lld images of a set of %lld "
+                    "cannot hold %d "
                     "views each",
                     (long long)o->global_batch, (long long)l->epoch_images, o->repeats);
     if (o->global_batch > l->epoch_images)

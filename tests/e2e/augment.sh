@@ -28,22 +28,22 @@ fi
 # Each of them alone changes the run too.
 one=(model.bn=frozen schedule.name=constant train.epochs=9 train.label_smoothing=0.1 train.max_steps=4)
 for key in data.auto_augment=randaugment data.auto_augment=autoaugment data.auto_augment=trivialaugment data.auto_augment=augmix \
-    data.color_jitter=0.4,0.4,0.4,0.1 data.random_erase=1 data.mixup=1 data.cutmix=1 data.repeated=4 data.train_interpolation=random; do
+    data.color_jitter=0.4,0.4,0.4,0.1 data.random_erase=1 data.mixup=1 data.cutmix=1 data.repeated_augmentation=4 data.train_interpolation=random; do
     train "one_$key" 1 "${one[@]}" "$key"
     far "$key" plain "one_$key" 1e-4
 done
-train_fails uneven 64 "data.repeated" 1 data.repeated=3 train.max_steps=1
+train_fails uneven 64 "data.repeated_augmentation" 1 data.repeated_augmentation=3 train.max_steps=1
 
 # Evaluation: the same images whatever training does to them; mirrored too only where that is asked for.
 for name in eval eval_all eval_flip; do
     settings "$name" "data.val=$SCRATCH/data/val"
     case $name in
     eval_all) sets+=(--set data.auto_augment=randaugment --set data.mixup=0.2 --set data.random_erase=1 --set data.train_interpolation=random) ;;
-    eval_flip) sets+=(--set data.flip_eval=true) ;;
+    eval_flip) sets+=(--set data.tta_flip=true) ;;
     esac
     expect "$name" 0 run 1 eval "${sets[@]}" --checkpoint "$(latest all)"
     grep -E 'loss' "$out" > "$SCRATCH/$name.said" || broken_run "$name says nothing"
 done
 cmp -s "$SCRATCH/eval.said" "$SCRATCH/eval_all.said" || broken "augmentation changes evaluation"
-cmp -s "$SCRATCH/eval.said" "$SCRATCH/eval_flip.said" && broken "data.flip_eval changes nothing"
+cmp -s "$SCRATCH/eval.said" "$SCRATCH/eval_flip.said" && broken "data.tta_flip changes nothing"
 exit "$failed"

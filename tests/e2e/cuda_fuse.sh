@@ -27,7 +27,7 @@ same "auto where nothing is measured" automatic untimed
 train bf16 1 train.precision=bf16 device.fuse=all train.max_steps=1
 grep -q "device.fuse" "$out" && broken "bf16 speaks of fusions"
 
-train eager 1 "${all[@]}" device.graph=false
+train eager 1 "${all[@]}" device.cuda_graph=false
 same "recorded and eager" fused eager
 [[ $(losses fused) == "$(losses eager)" ]] || broken "recorded and eager: the losses differ"
 CONVOY_EMU_SEED=7 train reordered 1 "${all[@]}"

@@ -17,7 +17,7 @@ train_fails bad 64 'it must be one of auto, fp32, tf32, bf16, fp16' 1 train.prec
 train_fails bad 64 "train.loss_scale" 1 train.loss_scale=0.5
 train_fails bad 64 "train.loss_scale_interval" 1 train.loss_scale_interval=0
 train_fails bad 64 "device.workspace_mb" 1 device.workspace_mb=-1
-train_fails bad 64 "device.graph" 1 device.graph=maybe
+train_fails bad 64 "device.cuda_graph" 1 device.cuda_graph=maybe
 train index 1 device.index=0 train.max_steps=1
 
 # A GPU with a few MiB left beside what CUDA takes for itself: the batch that is said to fit does, one more does not.

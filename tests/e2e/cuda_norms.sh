@@ -17,7 +17,7 @@ train automatic 1 device.batchnorm=auto device.plan_cache=none
 expect_text "auto" 1 "batchnorm 0 of 6 shapes, 6 not measured"
 same "auto where nothing is measured" automatic own
 
-train eager 1 device.batchnorm=cudnn device.graph=false
+train eager 1 device.batchnorm=cudnn device.cuda_graph=false
 same "recorded and eager" cudnn eager
 train parts 1 device.batchnorm=cudnn train.max_steps=2
 train parts 1 device.batchnorm=cudnn

@@ -37,7 +37,7 @@ expect_text "sums of two ranks" some "2 ranks sum by: nccl"
 train nccl 2 "${frozen[@]}"
 expect_text "by the devices" 0 "gradients are summed through host memory"
 same "2 x 2 through the host and by the devices" staged nccl
-train eager 2 "${frozen[@]}" device.graph=false
+train eager 2 "${frozen[@]}" device.cuda_graph=false
 same "2 x 2, recorded and eager" nccl eager
 train four 4 "${frozen[@]}" train.batch_per_rank=1
 near "1 x 4 and 4 x 1 by the devices" one four 1e-5

@@ -29,7 +29,7 @@ clip=(optimizer.clip_norm=0.5 train.max_steps=6)
 train clip_cpu 1 "${clip[@]}" device.backend=cpu
 train clip 1 "${clip[@]}"
 near "clipping" clip_cpu clip 1e-5
-train clip_eager 1 "${clip[@]}" device.graph=false
+train clip_eager 1 "${clip[@]}" device.cuda_graph=false
 same "clipping, recorded and eager" clip clip_eager
 train clip_fp16 1 "${clip[@]}" train.precision=fp16 train.loss_scale=1024
 follows "clipping in fp16" clip_fp16 clip_cpu 0.01

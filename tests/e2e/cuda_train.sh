@@ -23,7 +23,7 @@ same "bf16 is chosen where the GPU has it" bf16 chosen
 
 # Steps 3 and 4 are recorded, one for each input slot, 5 and 6 replayed.
 for precision in fp32 fp16; do
-    train "eager_$precision" 1 "train.precision=$precision" device.graph=false
+    train "eager_$precision" 1 "train.precision=$precision" device.cuda_graph=false
     same "$precision, recorded and eager" "$precision" "eager_$precision"
     [[ $(losses "$precision") == "$(losses "eager_$precision")" ]] || broken "$precision, recorded and eager: the losses differ"
 done
@@ -53,7 +53,7 @@ train treated 1 "${treated[@]}"
 follows "erased and mixed" treated treated_cpu 1e-5
 near "erased and mixed" treated treated_cpu 1e-5
 far "erased and mixed is another run" treated fp32 1e-5
-train treated_eager 1 "${treated[@]}" device.graph=false
+train treated_eager 1 "${treated[@]}" device.cuda_graph=false
 same "erased and mixed, recorded and eager" treated treated_eager
 
 # Progressive resizing: each size has programs and recordings of its own, over the same parameters and input slots.
@@ -63,7 +63,7 @@ train grow_cpu 1 "${grow[@]}" device.backend=cpu
 train grow 1 "${grow[@]}"
 follows "progressive resizing" grow grow_cpu 1e-5
 near "progressive resizing" grow grow_cpu 1e-4
-train grow_eager 1 "${grow[@]}" device.graph=false
+train grow_eager 1 "${grow[@]}" device.cuda_graph=false
 same "progressive resizing, recorded and eager" grow grow_eager
 
 # A perceptron, and Adam; the loss falls.

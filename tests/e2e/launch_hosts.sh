@@ -11,8 +11,8 @@ make_config
 # Ten steps an epoch, and from checkpoint to checkpoint. No rank misses a peer within this test (comm.timeout_s is 600 s).
 apart=10
 endless=(train.epochs=100000 schedule.name=constant train.batch_mode=global train.global_batch=12 train.batch_per_rank=12
-    "checkpoint.every_steps=$apart" checkpoint.every_epochs=0 watchdog.cut_off_s=6)
-alone_s=20   # from a cut to the end of all on that host: cut_off_s, a question, the daemon's own 5 s, and a busy machine
+    "checkpoint.every_steps=$apart" checkpoint.every_epochs=0 watchdog.disconnect_s=6)
+alone_s=20   # from a cut to the end of all on that host: disconnect_s, a question, the daemon's own 5 s, and a busy machine
 without_s=60 # from the loss of a host to steps without it, on a busy machine
 
 # wait_for_start_with RANKS SECONDS - until the newest start has so many ranks and has made steps.

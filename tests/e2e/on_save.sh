@@ -26,7 +26,7 @@ expect_field "failing" failing on_save code 3
 
 # The end of the run waits no longer than the limit.
 start=$SECONDS
-train endless "$ranks" "${base[@]}" train.max_steps=2 checkpoint.every_steps=0 checkpoint.on_save_limit_s=1 "checkpoint.on_save=exec sleep 987"
+train endless "$ranks" "${base[@]}" train.max_steps=2 checkpoint.every_steps=0 checkpoint.on_save_timeout_s=1 "checkpoint.on_save=exec sleep 987"
 ((SECONDS - start < 60)) || broken "endless: took $((SECONDS - start)) s"
 expect_text "endless" 1 "checkpoint.on_save: killed after 1 s"
 still_runs() { grep -qsx "sleep.$1." <(for p in /proc/[0-9]*/cmdline; do tr '\0' . < "$p"; echo; done 2> /dev/null); }

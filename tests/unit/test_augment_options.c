@@ -17,7 +17,7 @@ TEST(every_key_arrives)
         "data.random_erase=0.25",
         "data.mixup=0.5",
         "data.cutmix=2",
-        "data.repeated=3",
+        "data.repeated_augmentation=3",
     };
     Config *c = NULL;
     LoaderOptions o = { 0 };

@@ -2,6 +2,7 @@
  * are made from the table. Runs from the root of the repository: it loads every file in configs/
  * and compares docs/config.md. */
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "kernels/op.h"
 #include "tests/test.h"
@@ -258,6 +259,57 @@ TEST(duplicates_name_both_lines)
                   "t.yaml:3: section train is given twice (first in line 1)");
 }
 
+/* How often part stands in the log of this test. */
+static int count_in_log(const char *path, const char *part)
+{
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    int count = 0;
+    CHECK_OK(fs_read_file(path, &text, &bytes)); /* with a zero behind it */
+    for (const char *p = (const char *)text; p && (p = strstr(p, part)) != NULL; p++) count++;
+    mem_free(text);
+    return count;
+}
+
+TEST(old_names_set_the_key_and_warn_once)
+{
+    char path[512], log[512];
+    Config *c = NULL;
+    const char *const both[] = { "data.repeated=2", "data.repeated_augmentation=2" };
+    const char *const twice[] = { "data.repeated=3", "data.repeated=4", "device.graph=false" };
+    in_scratch(log, "log.txt");
+    in_scratch(path, "t.yaml");
+    CHECK_OK(log_open(log, 0, LOG_ERROR));
+    REQUIRE_OK(
+        load_text(&c, "data:\n  repeated: 2\n  flip_eval: true\n", "data.repeated_augmentation=5"));
+    CHECK_INT(c->data.repeated_augmentation, 5);
+    CHECK(c->data.tta_flip);
+    config_destroy(c);
+    CHECK_INT(count_in_log(log, "t.yaml:2: data.repeated is the old name of data.repeated_a"), 1);
+    CHECK_INT(count_in_log(log, "t.yaml:3: data.flip_eval is the old name of data.tta_flip"), 1);
+    REQUIRE_OK(config_load(&c, path, twice, 3));
+    CHECK_INT(c->data.repeated_augmentation, 4);
+    CHECK(!c->device.cuda_graph);
+    config_destroy(c);
+    CHECK_INT(count_in_log(log, "data.repeated is"), 2);
+    CHECK_INT(count_in_log(log, "--set: device.graph is the old name of device.cuda_graph"), 1);
+    REQUIRE_OK(config_load_again(&c, path, twice, 3));
+    config_destroy(c);
+    REQUIRE_OK(config_parse(&c, "watchdog: {cut_off_s: 7}\ncheckpoint: {on_save_limit_s: 8}\n"));
+    CHECK_NEAR(c->watchdog.disconnect_s, 7, 0);
+    CHECK_NEAR(c->checkpoint.on_save_timeout_s, 8, 0);
+    config_destroy(c);
+    CHECK_INT(count_in_log(log, "old name"), 5); /* none by the last two */
+    log_close();
+    check_refused(
+        "data:\n  repeated: 2\n  repeated_augmentation: 2\n",
+        "t.yaml:3: data.repeated_augmentation is given by its old name data.repeated too");
+    check_refused("data: {repeated: 2, repeated: 2}\n", "data.repeated is given twice");
+    CHECK_STATUS(config_load(&c, NULL, both, 2), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "--set: data.repeated_augmentation is given by its old name");
+    check_set_refused("repeated=2", "did you mean data.repeated_augmentation?");
+}
+
 TEST(keys_are_checked_together)
 {
     check_refused("model: {name: resnet51}\n",
@@ -374,6 +426,15 @@ TEST(hash_sees_math_keys_only)
     config_destroy(c);
 }
 
+/* What old checkpoints hold: a key that was renamed or added since must not change it. */
+TEST(hash_of_the_defaults_stays)
+{
+    Config *c = NULL;
+    REQUIRE_OK(config_load(&c, NULL, NULL, 0));
+    CHECK(config_math_hash(c) == 0xB5E9E2CEU);
+    config_destroy(c);
+}
+
 TEST(differences_are_named)
 {
     Config *c = NULL;
@@ -388,6 +449,11 @@ TEST(differences_are_named)
     CHECK_OK(config_math_difference(c, "train: {seed: 5}\nmodel: {name: mlp}\n", &text));
     CHECK_STR(text.text ? text.text : "",
               "model.name was \"mlp\" and is \"resnet50\"; train.seed was 5 and is 1");
+    str_clear(&text);
+    CHECK_OK(config_math_difference(c, "data: {repeated: 1}\n", &text));
+    CHECK_INT(text.length, 0);
+    CHECK_OK(config_math_difference(c, "data: {repeated: 3}\n", &text));
+    CHECK_STR(text.text ? text.text : "", "data.repeated_augmentation was 3 and is 1");
     str_clear(&text);
     CHECK_OK(config_math_difference(c, "", &text));
     CHECK_INT(text.length, 0);

@@ -153,6 +153,6 @@ TEST(repeats_must_divide_the_batch)
     o.repeats = 5;
     REQUIRE(d != NULL);
     CHECK_STATUS(loader_create(&l, d, &o), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "data.repeated");
+    CHECK_CONTAINS(status_message(), "data.repeated_augmentation");
     dataset_close(d);
 }

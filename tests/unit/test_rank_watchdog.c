@@ -104,7 +104,7 @@ TEST(each_phase_has_its_own_limit)
 
 TEST(a_rank_without_progress_that_mpirun_does_not_answer_ends)
 {
-    RankWatchdogLimits limits = { .cut_off_s = 1 }, none = { .step_s = 3 };
+    RankWatchdogLimits limits = { .disconnect_s = 1 }, none = { .step_s = 3 };
     double start = clock_s();
     CHECK_INT(watched(&limits, be_cut_off), 76);
     CHECK(clock_s() - start > 1.5 && clock_s() - start < 10);

@@ -105,7 +105,7 @@ static Status start_watch(RankWatchdog **out, Comm *comm, const Config *c)
                                   .step_s = c->watchdog.step_s,
                                   .evaluation_s = c->watchdog.evaluation_s,
                                   .checkpoint_s = c->watchdog.checkpoint_s,
-                                  .cut_off_s = c->watchdog.cut_off_s };
+                                  .disconnect_s = c->watchdog.disconnect_s };
     return rank_watchdog_start(out, comm, &limits, c->run.dir);
 }
 

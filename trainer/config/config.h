@@ -51,9 +51,10 @@ typedef struct Config {
         AutoPolicy auto_augment;
         AutoAugmentTable autoaugment_policy;
         Sampling auto_augment_interpolation;
-        int64_t randaugment_ops, randaugment_magnitude, magnitude_bins, augmix_severity, repeated;
+        int64_t randaugment_ops, randaugment_magnitude, magnitude_bins, augmix_severity,
+            repeated_augmentation;
         double random_erase, mixup, cutmix;
-        bool flip_eval;
+        bool tta_flip;
         ConfigList color_jitter /*brightness, contrast, saturation, hue*/, auto_augment_fill;
         double max_bad_fraction;
     } data;
@@ -87,10 +88,10 @@ typedef struct Config {
         double every_epochs /*0 = never but at the end*/;
         int64_t every_steps /*0 = off*/, keep;
         char *resume, *on_save /*empty: nothing*/;
-        double on_save_limit_s;
+        double on_save_timeout_s;
     } checkpoint;
     struct {
-        double start_s, step_s, evaluation_s, checkpoint_s, cut_off_s; /*0 = no limit*/
+        double start_s, step_s, evaluation_s, checkpoint_s, disconnect_s; /*0 = no limit*/
     } watchdog;
     struct {
         int64_t every;
@@ -118,7 +119,7 @@ typedef struct Config {
         BackendChoice backend;
         int64_t threads /*0 = auto*/, index /*-1 = by local rank*/,
             workspace_mb /*0 = by precision*/;
-        bool graph;
+        bool cuda_graph;
         int fuse /*FuseMode*/, batchnorm /*KernelMode*/, depthwise;
         char *plan_cache; /* empty: beside the run folder */
         /* no key: a JSON text of a device that is not here (inspect memory); borrowed */
@@ -130,6 +131,8 @@ typedef struct Config {
  * file:line and the nearest key for an unknown one, with range or names for a bad value;
  * consistency between keys is checked last. */
 Status config_load(Config **out, const char *path, const char *const *sets, int set_count);
+/* The same of what was loaded before: without the warnings of old names. */
+Status config_load_again(Config **out, const char *path, const char *const *sets, int set_count);
 void config_destroy(Config *c);
 /* From defaults and a text of config_dump_yaml, perhaps of another version: unknown keys are
  * ignored. */

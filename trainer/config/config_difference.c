@@ -11,7 +11,8 @@ uint32_t config_math_hash(const Config *c)
     for (int i = 0; i < config_key_count; i++) {
         if (!(config_keys[i].flags & KEY_MATH)) continue;
         str_clear(&line);
-        str_printf(&line, "%s=", config_keys[i].key);
+        /* by the first name, so that a checkpoint from before still has the same hash */
+        str_printf(&line, "%s=", config_keys[i].old ? config_keys[i].old : config_keys[i].key);
         config_add_value(c, &config_keys[i], &line);
         str_add(&line, "\n");
         if (!line.failed) crc = crc32c_update(crc, line.text, line.length);

@@ -36,6 +36,7 @@ typedef struct ConfigKey {
     int name_count;
     int flags;
     const char *help; /* one sentence without a final dot */
+    const char *old;  /* "section.field" before it was renamed; NULL: it never was */
 } ConfigKey;
 
 extern const ConfigKey config_keys[];
@@ -45,15 +46,21 @@ extern const int config_key_count;
 typedef struct ConfigOrigin {
     const char *path;         /* borrowed for the load */
     int line[CONFIG_KEY_MAX]; /* line in path; 0 = default, ORIGIN_SET = --set */
+    bool old[CONFIG_KEY_MAX]; /* given by its old name */
+    bool quiet;               /* says nothing of old names */
 } ConfigOrigin;
 #define ORIGIN_SET (-1)
 
 /* config_value.c */
-int config_find_key(const char *key);            /* index, -1 */
+int config_find_key(const char *key);            /* index, -1; old names are found too */
 bool config_is_section(const char *name);        /* "train" */
 const char *config_nearest_key(const char *key); /* full key or section worth suggesting, or NULL */
 /* ERR_USAGE: "WHEREunknown key K (did you mean N?)"; where ends in ": ". */
 Status config_fail_unknown(const char *where, const char *key);
+/* Notes that key index is given as name at line, and warns of an old name. ERR_USAGE if it is there
+ * already: twice in a file, or by both names in one place. */
+Status config_note_origin(ConfigOrigin *origin, int index, const char *name, int line,
+                          const char *where);
 /* Sets one key from text; one item that is not a list for all types but KEY_LIST, which takes any
  * number. */
 Status config_set_items(Config *c, const ConfigKey *key, const char *const *items, int count,

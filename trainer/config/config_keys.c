@@ -2,7 +2,8 @@
  *
  * From a row come the YAML and --set parsers, range checks, convoy inspect config, docs/config.md
  * and the dump in checkpoints. To add a key: a field in Config (config.h) and a row here, then make
- * docs. Defaults are those of ResNet-50 on ImageNet.
+ * docs. A renamed key is still found by its old name, which its hash keeps. Defaults are those of
+ * ResNet-50 on ImageNet.
  *
  * MATH or RUNTIME. A key is MATH if changing it in the middle of a run would give another model
  * than a run that had it from the start. The batch keys are RUNTIME because a checkpoint stores the
@@ -14,8 +15,10 @@
 #include "trainer/config/config_internal.h"
 #include <math.h>
 
-#define NO_NAMES                       NULL, NULL, 0
-#define HEAD(section, field, type)     #section "." #field, type, offsetof(Config, section.field)
+#define NO_NAMES NULL, NULL, 0
+/* Fields by name here, so that the compiler lets a row leave out .old. */
+#define HEAD(section, field, type_)                                                                \
+    .key = #section "." #field, .type = (type_), .offset = offsetof(Config, section.field)
 #define BOOL(section, field, fallback) HEAD(section, field, KEY_BOOL), fallback, 0, 1, NO_NAMES
 #define INT(section, field, fallback, min, max)                                                    \
     HEAD(section, field, KEY_INT), fallback, min, max, NO_NAMES
@@ -125,11 +128,13 @@ const ConfigKey config_keys[] = {
     {DOUBLE(data, cutmix, "0", 0, 100), KEY_MATH,
      "Training: alpha of cutmix, which takes a box from the neighbour; with mixup on too, each is "
      "used half the time"},
-    {BOOL(data, flip_eval, "false"), KEY_RUNTIME,
-     "Evaluation averages the logits of each image and its mirror image, at twice the cost"},
-    {INT(data, repeated, "1", 1, 256), KEY_MATH,
+    {BOOL(data, tta_flip, "false"), KEY_RUNTIME,
+     "Evaluation averages the logits of each image and its mirror image, at twice the cost",
+     .old = "data.flip_eval"},
+    {INT(data, repeated_augmentation, "1", 1, 256), KEY_MATH,
      "Training: so many differently augmented views of a sample in each global batch, which an "
-     "epoch makes up for with fewer samples (repeated augmentation)"},
+     "epoch makes up for with fewer samples (repeated augmentation)",
+     .old = "data.repeated"},
     {INT(data, threads, "0", 0, 1024), KEY_RUNTIME,
      "Decode threads of each rank; 0 chooses by the CPUs that the rank may use"},
     {INT(data, readers, "0", 0, 256), KEY_RUNTIME,
@@ -226,10 +231,11 @@ const ConfigKey config_keys[] = {
     {DOUBLE(watchdog, evaluation_s, "1200", 0, 1e7), KEY_RUNTIME,
      "The same for a batch of evaluation"},
     {DOUBLE(watchdog, checkpoint_s, "1200", 0, 1e7), KEY_RUNTIME, "The same for a checkpoint"},
-    {DOUBLE(watchdog, cut_off_s, "25", 0, 1e7), KEY_RUNTIME,
+    {DOUBLE(watchdog, disconnect_s, "25", 0, 1e7), KEY_RUNTIME,
      "A host without progress to which mpirun (Open MPI 4) does not answer for so many seconds is "
      "cut off: its ranks end with exit code 76, and mpirun's daemon on it ends too; 0 means no "
-     "limit"},
+     "limit",
+     .old = "watchdog.cut_off_s"},
 
     {DOUBLE(checkpoint, every_epochs, "1", 0, 1e6), KEY_RUNTIME,
      "Save every so many epochs; 0 means only at the end"},
@@ -245,9 +251,10 @@ const ConfigKey config_keys[] = {
      "Command that rank 0 runs beside the training for each checkpoint that is on disk, such as a "
      "copy to an object store; CONVOY_CHECKPOINT, CONVOY_STEP and CONVOY_RUN_DIR say which; empty "
      "means none"},
-    {DOUBLE(checkpoint, on_save_limit_s, "600", 0, 1e6), KEY_RUNTIME | KEY_OPEN_MIN,
+    {DOUBLE(checkpoint, on_save_timeout_s, "600", 0, 1e6), KEY_RUNTIME | KEY_OPEN_MIN,
      "Seconds that on_save may take, for a checkpoint and again at the end of the run; then it is "
-     "killed"},
+     "killed",
+     .old = "checkpoint.on_save_limit_s"},
 
     {INT(log, every, "1", 1, 1e9), KEY_RUNTIME, "Record every so many steps"},
     {BOOL(log, grad_norm, "false"), KEY_RUNTIME,
@@ -304,8 +311,9 @@ const ConfigKey config_keys[] = {
      "host"},
     {INT(device, threads, "0", 0, 1024), KEY_RUNTIME,
      "Compute threads of each rank; 0 takes the CPUs that the rank may use"},
-    {BOOL(device, graph, "true"), KEY_RUNTIME,
-     "GPU: record a step once and replay it as a whole; false launches every kernel of every step"},
+    {BOOL(device, cuda_graph, "true"), KEY_RUNTIME,
+     "GPU: record a step once and replay it as a whole; false launches every kernel of every step",
+     .old = "device.graph"},
     {ENUM(device, fuse, "auto", fuse_mode_names), KEY_RUNTIME,
      "Give batch norm to the convolutions beside it; none: nowhere. CPU, evaluation: norm, "
      "residual and activation become the end of the convolution; auto: where its weights are few "

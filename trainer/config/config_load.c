@@ -43,7 +43,7 @@ static Status apply_set(Config *c, ConfigOrigin *origin, const char *set)
     snprintf(name, sizeof name, "%.*s", (int)(equals - set < 127 ? equals - set : 127), set);
     int index = config_find_key(name);
     if (index < 0) return config_fail_unknown("--set: ", name);
-    origin->line[index] = ORIGIN_SET;
+    TRY(config_note_origin(origin, index, name, ORIGIN_SET, "--set: "));
     return config_set_text(c, &config_keys[index], equals + 1, "--set: ");
 }
 
@@ -63,9 +63,9 @@ static Status default_run_dir(Config *c, const char *path)
     return status;
 }
 
-static Status load(Config *c, ConfigOrigin *origin, const char *path, const char *const *sets,
-                   int set_count)
+static Status load(Config *c, ConfigOrigin *origin, const char *const *sets, int set_count)
 {
+    const char *path = origin->path;
     TRY(set_defaults(c));
     if (path) TRY(read_file(c, origin, path));
     for (int i = 0; i < set_count; i++) TRY(apply_set(c, origin, sets[i]));
@@ -73,16 +73,27 @@ static Status load(Config *c, ConfigOrigin *origin, const char *path, const char
     return config_check(c, origin);
 }
 
-Status config_load(Config **out, const char *path, const char *const *sets, int set_count)
+static Status load_new(Config **out, ConfigOrigin *origin, const char *const *sets, int set_count)
 {
     *out = NULL;
-    ConfigOrigin origin = { .path = path };
     Config *c = mem_calloc(1, sizeof *c);
     if (!c) return ERR_MEMORY;
-    Status status = load(c, &origin, path, sets, set_count);
+    Status status = load(c, origin, sets, set_count);
     if (status != OK) config_destroy(c);
     else *out = c;
     return status;
+}
+
+Status config_load(Config **out, const char *path, const char *const *sets, int set_count)
+{
+    ConfigOrigin origin = { .path = path };
+    return load_new(out, &origin, sets, set_count);
+}
+
+Status config_load_again(Config **out, const char *path, const char *const *sets, int set_count)
+{
+    ConfigOrigin origin = { .path = path, .quiet = true };
+    return load_new(out, &origin, sets, set_count);
 }
 
 void config_destroy(Config *c)
@@ -98,7 +109,7 @@ void config_destroy(Config *c)
 
 Status config_parse(Config **out, const char *yaml)
 {
-    ConfigOrigin origin = { .path = "stored config" };
+    ConfigOrigin origin = { .path = "stored config", .quiet = true };
     Config *c = mem_calloc(1, sizeof *c);
     *out = NULL;
     if (!c) return ERR_MEMORY;

@@ -1,4 +1,5 @@
 /* config_value.c - finding a key by its name, and setting one value from text. */
+#include "base/log.h"
 #include "base/mem.h"
 #include "trainer/config/config_internal.h"
 #include <stdio.h>
@@ -6,10 +7,15 @@
 
 /* ---- keys ---- */
 
+static bool is_name(const ConfigKey *key, const char *name)
+{
+    return strcmp(key->key, name) == 0 || (key->old && strcmp(key->old, name) == 0);
+}
+
 int config_find_key(const char *key)
 {
     for (int i = 0; i < config_key_count; i++)
-        if (strcmp(config_keys[i].key, key) == 0) return i;
+        if (is_name(&config_keys[i], key)) return i;
     return -1;
 }
 
@@ -33,7 +39,9 @@ const char *config_nearest_key(const char *key)
     for (int i = 0; i < config_key_count; i++) names[i] = leaf(config_keys[i].key);
     /* The right name in the wrong section, or in none, beats a similar spelling. */
     for (int i = 0; i < config_key_count; i++)
-        if (strcmp(names[i], leaf(key)) == 0) return config_keys[i].key;
+        if (strcmp(names[i], leaf(key)) == 0 ||
+            (config_keys[i].old && strcmp(leaf(config_keys[i].old), leaf(key)) == 0))
+            return config_keys[i].key;
     for (int i = 0; i < config_key_count; i++) names[i] = config_keys[i].key;
     const char *nearest = str_nearest(key, names, config_key_count);
     if (nearest) return nearest;
@@ -59,6 +67,25 @@ Status config_fail_unknown(const char *where, const char *key)
     if (!nearest)
         return fail(ERR_USAGE, "%sunknown key %s (convoy inspect config lists all)", where, key);
     return fail(ERR_USAGE, "%sunknown key %s (did you mean %s?)", where, key, nearest);
+}
+
+Status config_note_origin(ConfigOrigin *origin, int index, const char *name, int line,
+                          const char *where)
+{
+    const ConfigKey *key = &config_keys[index];
+    const bool old = strcmp(name, key->key) != 0;
+    const bool again = line == ORIGIN_SET ? origin->line[index] == line : origin->line[index] != 0;
+    if (again && old != origin->old[index])
+        return fail(ERR_USAGE, "%s%s is given by its old name %s too; give one", where, key->key,
+                    key->old);
+    if (again && line != ORIGIN_SET)
+        return fail(ERR_USAGE, "%s%s is given twice (first in line %d)", where, name,
+                    origin->line[index]);
+    if (old && !origin->old[index] && !origin->quiet)
+        log_warning("%s%s is the old name of %s", where, name, key->key);
+    origin->line[index] = line;
+    origin->old[index] = old;
+    return OK;
 }
 
 /* ---- one value ---- */

@@ -90,10 +90,7 @@ static Status read_value(Reader *r, const char *key, int line, const yaml_event_
     snprintf(where, sizeof where, "%s:%d: ", r->name, line);
     int index = config_find_key(key);
     if (index < 0) return r->ignore_unknown ? OK : config_fail_unknown(where, key);
-    if (r->origin->line[index] != 0)
-        return fail(ERR_USAGE, "%s%s is given twice (first in line %d)", where, key,
-                    r->origin->line[index]);
-    r->origin->line[index] = line;
+    TRY(config_note_origin(r->origin, index, key, line, where));
     if (value->type == YAML_SEQUENCE_START_EVENT && config_keys[index].type != KEY_LIST)
         return fail(ERR_USAGE, "%s%s is a list; it takes one value", where, key);
     const ConfigKey *set = &config_keys[index];

@@ -208,7 +208,8 @@ static Status capture(Executor *x, Program *p, const Timeline *t, const RunOptio
     r->mix = o->mix;
     return ended == OK
                ? OK
-               : fail_note(ended, "recording a step for replay (device.graph=false does without)");
+               : fail_note(ended,
+                           "recording a step for replay (device.cuda_graph=false does without)");
 }
 
 void executor_forget_recordings(Program *p)

@@ -55,9 +55,10 @@ static void warn(const OnSaveResult *r, ChildResult *child, double limit_s)
     const char *said = last_line(child->errors.text);
     if (!*said) said = last_line(child->output.text);
     if (r->outcome == ON_SAVE_TIMED_OUT)
-        log_warning("checkpoint.on_save: killed after %.0f s (checkpoint.on_save_limit_s) at step "
-                    "%lld%s%.200s",
-                    limit_s, (long long)r->step, *said ? ": " : "", said);
+        log_warning(
+            "checkpoint.on_save: killed after %.0f s (checkpoint.on_save_timeout_s) at step "
+            "%lld%s%.200s",
+            limit_s, (long long)r->step, *said ? ": " : "", said);
     else
         log_warning("checkpoint.on_save: exit code %d for step %lld%s%.200s", r->code,
                     (long long)r->step, *said ? ": " : "", said);
@@ -76,7 +77,7 @@ static OnSaveResult run_command(const OnSave *h, const Job *job, double limit_s)
         "env", file.text, run.text, step.text, "sh", "-c", h->command, NULL
     };
     if (limit_s <= 0) {
-        log_warning("checkpoint.on_save: no time left for step %lld (checkpoint.on_save_limit_s)",
+        log_warning("checkpoint.on_save: no time left for step %lld (checkpoint.on_save_timeout_s)",
                     (long long)job->step);
     } else if (file.failed || run.failed || step.failed || child_run(&child, argv, limit_s) != OK) {
         r.outcome = ON_SAVE_FAILED;

@@ -71,7 +71,7 @@ static _Noreturn void leave_cut_off(const RankWatchdog *w, double waited_s)
 {
     launcher_end_daemon(); /* first: last words may hang on a file system that is gone */
     peer_watchdog_report(w->comm, waited_s, "none",
-                         "mpirun does not answer: this host is cut off (watchdog.cut_off_s)");
+                         "mpirun does not answer: this host is cut off (watchdog.disconnect_s)");
     _exit(EXIT_PEER_LOST);
 }
 
@@ -83,7 +83,7 @@ typedef struct Quiet { /* clock_s() of the last ... */
 
 static void ask_launcher(const RankWatchdog *w, Quiet *q)
 {
-    double limit_s = w->limits.cut_off_s, part_s = limit_s / ASK_PART, now = clock_s();
+    double limit_s = w->limits.disconnect_s, part_s = limit_s / ASK_PART, now = clock_s();
     const char *launcher = w->comm->launcher;
     if (!launcher || limit_s <= 0 || w->comm->local_rank != 0) return;
     if (now - q->answered_s < part_s || now - q->asked_s < part_s) return;

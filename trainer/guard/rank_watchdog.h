@@ -18,7 +18,7 @@
 #include "trainer/comm/comm.h"
 
 typedef struct RankWatchdogLimits { /* seconds; 0: no limit */
-    double start_s, step_s, evaluation_s, checkpoint_s, cut_off_s;
+    double start_s, step_s, evaluation_s, checkpoint_s, disconnect_s;
 } RankWatchdogLimits;
 typedef struct RankWatchdog RankWatchdog;
 /* Watches comm, which is borrowed until rank_watchdog_stop(), and looks for its mpirun. run_dir:

@@ -42,5 +42,5 @@ void augment_options_fill(LoaderOptions *out, const Config *c, DataRole role)
     if (!train) return;
     out->view.policy = policy_options(c);
     out->mix = (MixOptions){ .mixup = c->data.mixup, .cutmix = c->data.cutmix };
-    out->repeats = (int)c->data.repeated;
+    out->repeats = (int)c->data.repeated_augmentation;
 }

@@ -35,7 +35,7 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
                               .label_smoothing = training ? (float)c->train.label_smoothing : 0,
                               .erase = training && augment_options_erase(c),
                               .mix = training && augment_options_mix(c),
-                              .views = training || !c->data.flip_eval ? 1 : 2 };
+                              .views = training || !c->data.tta_flip ? 1 : 2 };
     for (int i = 0; i < c->model.in_channels; i++) {
         o.graph.mean[i] = list_value(&c->data.mean, i);
         o.graph.std[i] = list_value(&c->data.std, i);
@@ -76,7 +76,7 @@ static Status create_executor(const Session *s, Executor **out)
     TRY(executor_create(out, s->backend));
     executor_configure(
         *out, &(ExecutorOptions){ .side_depth = s->device.cuda ? EXECUTOR_SIDE_DEPTH : 0,
-                                  .replay = s->device.cuda && s->config->device.graph,
+                                  .replay = s->device.cuda && s->config->device.cuda_graph,
                                   .results = SESSION_STEPS_MAX * (int)s->plan.accumulate });
     return OK;
 }

@@ -1,6 +1,7 @@
 /* session_open.c - see session_open.h: what must hold before anything is computed, on this rank and
  * between ranks. */
 #include "trainer/session/session_open.h"
+#include "base/crc32c.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "trainer/session/memory.h"

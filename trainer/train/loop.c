@@ -351,7 +351,7 @@ static Status open_parts(Loop *l, const char *run_dir)
     const Config *c = s->config;
     if (status != OK || c->checkpoint.on_save[0] == '\0') return status;
     TRY(on_save_create(&l->checkpoint.on_save, c->checkpoint.on_save, run_dir,
-                       c->checkpoint.on_save_limit_s));
+                       c->checkpoint.on_save_timeout_s));
     checkpoint_writer_spare(l->checkpoint.writer, on_save_needs, l->checkpoint.on_save);
     return OK;
 }
