@@ -9,11 +9,16 @@ uint32_t config_math_hash(const Config *c)
     uint32_t crc = 0;
     StrBuf line = { 0 };
     for (int i = 0; i < config_key_count; i++) {
-        if (!(config_keys[i].flags & KEY_MATH)) continue;
+        const ConfigKey *key = &config_keys[i];
+        if (!(key->flags & KEY_MATH)) continue;
         str_clear(&line);
         /* by the first name, so that a checkpoint from before still has the same hash */
-        str_printf(&line, "%s=", config_keys[i].old ? config_keys[i].old : config_keys[i].key);
-        config_add_value(c, &config_keys[i], &line);
+        str_printf(&line, "%s=", key->old ? key->old : key->key);
+        const size_t name_bytes = line.length;
+        config_add_value(c, key, &line);
+        if (line.failed) break;
+        if ((key->flags & KEY_YOUNG) && strcmp(line.text + name_bytes, key->fallback) == 0)
+            continue;
         str_add(&line, "\n");
         if (!line.failed) crc = crc32c_update(crc, line.text, line.length);
     }

@@ -21,7 +21,10 @@ enum {
     /* may differ between the parts of a run; every row has exactly one of the two */
     KEY_RUNTIME = 2,
     KEY_OPEN_MIN = 4, /* min itself is not allowed */
-    KEY_OPEN_MAX = 8  /* max itself is not allowed */
+    KEY_OPEN_MAX = 8, /* max itself is not allowed */
+    /* MATH, and younger than checkpoints: hashed only where it is not its default, whose text is as
+     * it is printed, so that those from before still have the same hash */
+    KEY_YOUNG = 16
 };
 
 typedef struct ConfigKey {
