@@ -23,7 +23,7 @@ typedef enum DataRole { DATA_TRAIN, DATA_VAL } DataRole;
 typedef enum Augment {
     /* train like eval: resize + centre crop (IDX and images already of image_size: as they are) */
     AUGMENT_NONE,
-    AUGMENT_IMAGENET, /* RandomResizedCrop(scale .08-1, ratio 3/4-4/3, bilinear) + flip 0.5 */
+    AUGMENT_IMAGENET, /* RandomResizedCrop(min_crop_area to 1, ratio 3/4 to 4/3) + flip 0.5 */
     /* resize to image_size if needed, zero-pad image_size/8, random crop, flip 0.5 */
     AUGMENT_CIFAR,
     AUGMENT_COUNT
@@ -90,6 +90,7 @@ typedef struct ViewOptions {
     int image_size, eval_resize;
     int channels; /* 1 or 3 */
     Augment augment;
+    double min_crop_area; /* AUGMENT_IMAGENET: of the image's area; 0: 0.08 */
     Interpolation interpolation;
     PolicyOptions policy; /* training; its box to erase is left to who normalises */
     bool training;        /* a loader sets this and seeks by its dataset */

@@ -57,12 +57,12 @@ static void fallback_box(AugmentPlan *plan, int width, int height)
     plan->box_y = (height - plan->box_height) / 2;
 }
 
-static void draw_box(AugmentPlan *plan, int width, int height, Rng *rng)
+static void draw_box(AugmentPlan *plan, const ViewOptions *o, int width, int height, Rng *rng)
 {
+    const double low = o->min_crop_area > 0 ? o->min_crop_area : area_low;
     double log_low = log(ratio_low), log_high = log(ratio_high);
     for (int i = 0; i < CROP_TRIES; i++) {
-        double area =
-            (double)width * height * (area_low + (area_high - area_low) * rng_uniform(rng));
+        double area = (double)width * height * (low + (area_high - low) * rng_uniform(rng));
         double ratio = exp(log_low + (log_high - log_low) * rng_uniform(rng));
         double w = rint(sqrt(area * ratio)), h = rint(sqrt(area / ratio));
         if (w < 1 || w > width || h < 1 || h > height) continue;
@@ -78,7 +78,7 @@ static void draw_box(AugmentPlan *plan, int width, int height, Rng *rng)
 static AugmentPlan draw_imagenet(const ViewOptions *o, int width, int height, Rng *rng)
 {
     AugmentPlan plan = { .width = o->image_size, .height = o->image_size, .size = o->image_size };
-    draw_box(&plan, width, height, rng);
+    draw_box(&plan, o, width, height, rng);
     return plan;
 }
 

@@ -186,6 +186,28 @@ TEST(imagenet_boxes_follow_their_distribution)
     CHECK_NEAR(flips / DRAWS, 0.5, 0.015);
 }
 
+TEST(the_smallest_crop_is_an_option)
+{
+    enum { DRAWS = 2000, W = 500, H = 400 };
+    ViewOptions same = imagenet, large = imagenet, whole = imagenet;
+    int changed = 0;
+    same.min_crop_area = 0.08;
+    large.min_crop_area = 0.5;
+    whole.min_crop_area = 1;
+    for (int64_t id = 0; id < DRAWS; id++) {
+        const AugmentDraw draw = { .seed = 8, .epoch = 2, .sample = id };
+        AugmentPlan a = augment_draw(&imagenet, W, H, 256, &draw);
+        AugmentPlan b = augment_draw(&same, W, H, 256, &draw);
+        AugmentPlan c = augment_draw(&large, W, H, 256, &draw);
+        AugmentPlan d = augment_draw(&whole, W, H, 256, &draw);
+        CHECK(memcmp(&a, &b, sizeof a) == 0);
+        changed += memcmp(&a, &c, sizeof a) != 0;
+        CHECK((double)c.box_width * c.box_height > 0.49 * W * H);
+        CHECK((double)d.box_width * d.box_height > 0.99 * W * H);
+    }
+    CHECK(changed > DRAWS / 2);
+}
+
 TEST(impossible_ratios_fall_back_to_the_centre)
 {
     AugmentDraw draw = { .seed = 1, .epoch = 0, .sample = 0 };

@@ -6,6 +6,7 @@ TEST(every_key_arrives)
 {
     static const char *const sets[] = {
         "data.auto_augment=augmix",
+        "data.min_crop_area=0.35",
         "data.autoaugment_policy=svhn",
         "data.randaugment_ops=5",
         "data.randaugment_magnitude=12",
@@ -25,6 +26,7 @@ TEST(every_key_arrives)
     augment_options_fill(&o, c, DATA_TRAIN);
     CHECK(o.view.policy.policy == POLICY_AUGMIX && o.view.policy.table == AUTOAUGMENT_SVHN &&
           o.view.policy.sampling == SAMPLING_NEAREST);
+    CHECK_NEAR(o.view.min_crop_area, 0.35, 0);
     CHECK_INT(o.view.policy.ops, 5);
     CHECK_INT(o.view.policy.magnitude, 12);
     CHECK_INT(o.view.policy.bins, 17);

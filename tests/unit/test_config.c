@@ -432,6 +432,8 @@ TEST(hash_of_the_defaults_stays)
     Config *c = NULL;
     REQUIRE_OK(config_load(&c, NULL, NULL, 0));
     CHECK(config_math_hash(c) == 0xB5E9E2CEU);
+    c->data.min_crop_area = 0.2;
+    CHECK(config_math_hash(c) != 0xB5E9E2CEU);
     config_destroy(c);
 }
 

@@ -53,7 +53,7 @@ typedef struct Config {
         Sampling auto_augment_interpolation;
         int64_t randaugment_ops, randaugment_magnitude, magnitude_bins, augmix_severity,
             repeated_augmentation;
-        double random_erase, mixup, cutmix;
+        double min_crop_area, random_erase, mixup, cutmix;
         bool tta_flip;
         ConfigList color_jitter /*brightness, contrast, saturation, hue*/, auto_augment_fill;
         double max_bad_fraction;

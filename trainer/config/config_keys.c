@@ -84,6 +84,9 @@ const ConfigKey config_keys[] = {
     {ENUM(data, augment, "imagenet", augment_names), KEY_MATH,
      "Training images: random resized crop and flip (imagenet), padded random crop and flip "
      "(cifar), or as in evaluation (none)"},
+    {DOUBLE(data, min_crop_area, "0.08", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
+     "augment imagenet: smallest share of the image that a crop may be of (torchvision's scale, "
+     "timm's --scale)"},
     {NAMES(data, interpolation, "bilinear", NULL, interpolation_names, INTERPOLATION_RANDOM),
      KEY_MATH,
      "How images are resized, in training and evaluation; both are Pillow's, with antialiasing"},

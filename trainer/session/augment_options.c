@@ -35,6 +35,7 @@ void augment_options_fill(LoaderOptions *out, const Config *c, DataRole role)
                                .eval_resize = (int)c->data.eval_resize,
                                .channels = (int)c->model.in_channels,
                                .augment = train ? c->data.augment : AUGMENT_NONE,
+                               .min_crop_area = c->data.min_crop_area,
                                .interpolation =
                                    own == CONFIG_OTHER ? c->data.interpolation : (Interpolation)own,
                                .decoder = c->data.decoder,
