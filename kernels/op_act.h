@@ -4,8 +4,9 @@
 #define CONVOY_KERNELS_OP_ACT_H
 #include "kernels/tensor.h"
 
-/* silu: z sigmoid(z) */
-typedef enum ActKind { ACT_NONE, ACT_RELU, ACT_SILU, ACT_COUNT } ActKind;
+/* silu: z sigmoid(z). gelu: z Phi(z), Phi being the normal distribution's; gelu_tanh: the same with
+ * (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3))) / 2 for Phi(z); as torch.nn.functional.gelu. */
+typedef enum ActKind { ACT_NONE, ACT_RELU, ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_COUNT } ActKind;
 
 /* What is to be known of an activation besides its formula, which each backend has. */
 typedef struct ActDef {

@@ -38,6 +38,40 @@ CPU_CLONES static void silu_bwd(float *dx, const float *dy, const float *x, int6
     for (int64_t i = 0; i < count; i++) dx[i] = dy[i] * cpu_silu_slope(x[i]);
 }
 
+CPU_CLONES static void gelu(float *y, const float *x, const float *none, int64_t count,
+                            float factor)
+{
+    (void)none;
+    (void)factor;
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) y[i] = cpu_gelu(x[i]);
+}
+
+CPU_CLONES static void gelu_bwd(float *dx, const float *dy, const float *x, int64_t count,
+                                float factor)
+{
+    (void)factor;
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) dx[i] = dy[i] * cpu_gelu_slope(x[i]);
+}
+
+CPU_CLONES static void gelu_tanh(float *y, const float *x, const float *none, int64_t count,
+                                 float factor)
+{
+    (void)none;
+    (void)factor;
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) y[i] = cpu_gelu_tanh(x[i]);
+}
+
+CPU_CLONES static void gelu_tanh_bwd(float *dx, const float *dy, const float *x, int64_t count,
+                                     float factor)
+{
+    (void)factor;
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) dx[i] = dy[i] * cpu_gelu_tanh_slope(x[i]);
+}
+
 static void copy(float *y, const float *x, const float *none, int64_t count, float factor)
 {
     (void)none;
@@ -51,6 +85,8 @@ static const struct {
     [ACT_NONE] = { copy, copy },
     [ACT_RELU] = { relu, relu_bwd },
     [ACT_SILU] = { silu, silu_bwd },
+    [ACT_GELU] = { gelu, gelu_bwd },
+    [ACT_GELU_TANH] = { gelu_tanh, gelu_tanh_bwd },
 };
 
 static Status check_act(const OpInstance *op)

@@ -292,6 +292,8 @@ static Mask mask_of(ActKind act, bool y)
         return y ? MASK_FROM_Y : MASK_FROM_X;
     case ACT_SILU:
         return MASK_SILU;
+    case ACT_GELU:
+    case ACT_GELU_TANH:
     case ACT_COUNT:
         break;
     }

@@ -128,6 +128,8 @@ static BnMask choose_mask(const OpInstance *op)
         return BN_MASK_FROM_X;
     case ACT_SILU:
         return BN_MASK_SILU; /* shape inference allows no residual */
+    case ACT_GELU:
+    case ACT_GELU_TANH:
     case ACT_COUNT:
         break;
     }

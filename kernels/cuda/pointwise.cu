@@ -139,6 +139,10 @@ cudaError_t cuda_launch_pointwise_activation(ActKind act, const void *x, void *y
         return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_RELU>(), p, dtype, stream);
     case ACT_SILU:
         return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_SILU>(), p, dtype, stream);
+    case ACT_GELU:
+        return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_GELU>(), p, dtype, stream);
+    case ACT_GELU_TANH:
+        return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_GELU_TANH>(), p, dtype, stream);
     case ACT_NONE:
     case ACT_COUNT:
         break;
@@ -156,6 +160,10 @@ cudaError_t cuda_launch_pointwise_activation_bwd(ActKind act, const void *dy, co
         return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_RELU>(), p, y_type, stream);
     case ACT_SILU:
         return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_SILU>(), p, y_type, stream);
+    case ACT_GELU:
+        return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_GELU>(), p, y_type, stream);
+    case ACT_GELU_TANH:
+        return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_GELU_TANH>(), p, y_type, stream);
     case ACT_NONE:
     case ACT_COUNT:
         break;

@@ -34,6 +34,25 @@ CUDA_BOTH static inline float pointwise_silu_bwd(float dy, float x)
     return dy * (s * fmaf(x, 1.0f - s, 1.0f));
 }
 
+CUDA_BOTH static inline float pointwise_normal_cdf(float x)
+{
+    return 0.5f * (1.0f + erff(x * 0.70710678f));
+}
+
+/* (1 + tanh u) / 2 as the logistic function of 2 u */
+CUDA_BOTH static inline float pointwise_gelu_gate(float x)
+{
+    return pointwise_sigmoid(x * fmaf(0.0713548163f, x * x, 1.59576912f));
+}
+
+CUDA_BOTH static inline float pointwise_gelu_tanh_bwd(float dy, float x)
+{
+    float u = x * fmaf(0.0713548163f, x * x, 1.59576912f);
+    /* s (1 - s) as e s s: 1 - s would lose the digits that the factor behind it makes large */
+    float e = expf(-fabsf(u)), s = 1.0f / (1.0f + e);
+    return dy * fmaf(x * (e * s * s), fmaf(0.214064449f, x * x, 1.59576912f), u < 0.0f ? e * s : s);
+}
+
 /* y = act(z) */
 CUDA_BOTH static inline float pointwise_act(ActKind act, float z)
 {
@@ -44,6 +63,10 @@ CUDA_BOTH static inline float pointwise_act(ActKind act, float z)
         return pointwise_relu(z);
     case ACT_SILU:
         return pointwise_silu(z);
+    case ACT_GELU:
+        return z * pointwise_normal_cdf(z);
+    case ACT_GELU_TANH:
+        return z * pointwise_gelu_gate(z);
     case ACT_COUNT:
         break;
     }
@@ -60,6 +83,10 @@ CUDA_BOTH static inline float pointwise_act_bwd(ActKind act, float dy, float z)
         return pointwise_relu_bwd(dy, z);
     case ACT_SILU:
         return pointwise_silu_bwd(dy, z);
+    case ACT_GELU:
+        return dy * fmaf(z, 0.39894228f * expf(-0.5f * (z * z)), pointwise_normal_cdf(z));
+    case ACT_GELU_TANH:
+        return pointwise_gelu_tanh_bwd(dy, z);
     case ACT_COUNT:
         break;
     }

@@ -8,6 +8,8 @@ const ActDef *op_act(ActKind act)
         [ACT_NONE] = { "none", .by_sign = true, .normed = true },
         [ACT_RELU] = { "relu", .by_sign = true, .normed = true },
         [ACT_SILU] = { "silu", .normed = true },
+        [ACT_GELU] = { "gelu" },
+        [ACT_GELU_TANH] = { "gelu_tanh" },
     };
     ASSERT((unsigned)act < ACT_COUNT);
     return &acts[act];

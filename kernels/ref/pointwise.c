@@ -6,6 +6,24 @@
 
 #include <math.h>
 
+#define PI 3.14159265358979323846
+
+/* Phi(z); by erfc, since 1 + erf loses the digits of what is small. */
+static double normal_cdf(double z)
+{
+    return 0.5 * erfc(-z / sqrt(2));
+}
+
+static double gelu_inner(double z)
+{
+    return sqrt(2 / PI) * (z + 0.044715 * z * z * z);
+}
+
+static double gelu_inner_slope(double z)
+{
+    return sqrt(2 / PI) * (1 + 3 * 0.044715 * z * z);
+}
+
 double ref_activate(ActKind act, double z)
 {
     switch (act) {
@@ -15,6 +33,10 @@ double ref_activate(ActKind act, double z)
         return z <= 0 ? 0 : z;
     case ACT_SILU:
         return z / (1 + exp(-z));
+    case ACT_GELU:
+        return z * normal_cdf(z);
+    case ACT_GELU_TANH:
+        return z * 0.5 * (1 + tanh(gelu_inner(z)));
     case ACT_COUNT:
         break;
     }
@@ -23,7 +45,7 @@ double ref_activate(ActKind act, double z)
 
 double ref_activate_bwd(ActKind act, double dy, double z)
 {
-    const double s = 1 / (1 + exp(-z));
+    const double s = 1 / (1 + exp(-z)), t = tanh(gelu_inner(z));
     switch (act) {
     case ACT_NONE:
         return dy;
@@ -31,6 +53,10 @@ double ref_activate_bwd(ActKind act, double dy, double z)
         return z <= 0 ? 0 : dy;
     case ACT_SILU:
         return dy * (s * (1 + z * (1 - s)));
+    case ACT_GELU:
+        return dy * (normal_cdf(z) + z * exp(-z * z / 2) / sqrt(2 * PI));
+    case ACT_GELU_TANH:
+        return dy * (0.5 * (1 + t) + z * 0.5 * (1 - t * t) * gelu_inner_slope(z));
     case ACT_COUNT:
         break;
     }

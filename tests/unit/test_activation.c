@@ -22,6 +22,21 @@ TEST(each_has_a_name_of_its_own)
     }
 }
 
+/* By the formulas of torch.nn.functional.gelu, approximate "none" and "tanh", worked out apart. */
+TEST(gelu_is_torchs)
+{
+    static const double rows[][3] = {
+        { -3, -0.00404969409489031, -0.0036373920817729943 },
+        { -1, -0.158655253931457, -0.158808009391723 },
+        { 0.5, 0.345731230637007, 0.34571400982514394 },
+        { 2, 1.95449973610364, 1.95459769408777 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CHECK_NEAR(ref_activate(ACT_GELU, rows[i][0]), rows[i][1], 1e-12);
+        CHECK_NEAR(ref_activate(ACT_GELU_TANH, rows[i][0]), rows[i][2], 1e-12);
+    }
+}
+
 /* ---- backends ---- */
 
 typedef union Attr {

@@ -138,6 +138,40 @@ static void add_pair(Exporter *e, const char *type, const char *a, const char *b
     add_node(e, type, (const char *const[NODE_INPUTS]){ a, b }, output, NULL);
 }
 
+/* output = type(x, value) */
+static void add_with(Exporter *e, const char *type, const char *x, float value, const char *output)
+{
+    char scalar[NAME_BYTES];
+    name_extra(e, scalar);
+    add_tensor(e, scalar, ELEMENT_F32, NULL, 0, &value, sizeof value);
+    add_pair(e, type, x, scalar, output);
+}
+
+/* x (1 + erf(x / sqrt(2))) / 2: a node for all of it comes with operator set 20. */
+static void add_gelu(Exporter *e, const char *x, const char *output)
+{
+    char part[4][NAME_BYTES];
+    for (int i = 0; i < 4; i++) name_extra(e, part[i]);
+    add_with(e, "Mul", x, 0.70710678F, part[0]);
+    add_pair(e, "Erf", part[0], NULL, part[1]);
+    add_with(e, "Add", part[1], 1, part[2]);
+    add_with(e, "Mul", part[2], 0.5F, part[3]);
+    add_pair(e, "Mul", x, part[3], output);
+}
+
+/* x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3): (1 + tanh u) / 2 = sigmoid(2 u). */
+static void add_gelu_tanh(Exporter *e, const char *x, const char *output)
+{
+    char part[5][NAME_BYTES];
+    for (int i = 0; i < 5; i++) name_extra(e, part[i]);
+    add_pair(e, "Mul", x, x, part[0]);
+    add_with(e, "Mul", part[0], 0.0713548163F, part[1]);
+    add_with(e, "Add", part[1], 1.59576912F, part[2]);
+    add_pair(e, "Mul", x, part[2], part[3]);
+    add_pair(e, "Sigmoid", part[3], NULL, part[4]);
+    add_pair(e, "Mul", x, part[4], output);
+}
+
 static void add_activation(Exporter *e, ActKind act, const char *x, const char *output)
 {
     char gate[NAME_BYTES];
@@ -152,6 +186,12 @@ static void add_activation(Exporter *e, ActKind act, const char *x, const char *
         name_extra(e, gate);
         add_pair(e, "Sigmoid", x, NULL, gate);
         add_pair(e, "Mul", x, gate, output);
+        break;
+    case ACT_GELU:
+        add_gelu(e, x, output);
+        break;
+    case ACT_GELU_TANH:
+        add_gelu_tanh(e, x, output);
         break;
     case ACT_COUNT:
         ASSERT(!"an activation");
