@@ -418,11 +418,6 @@ void loader_release(Loader *l, const Batch *batch)
     ring_release(l->ring, batch->slot);
 }
 
-int64_t loader_batches(const Loader *l)
-{
-    return l->batches;
-}
-
 int loader_ready_batches(Loader *l)
 {
     return ring_ready_slots(l->ring);
