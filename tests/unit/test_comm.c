@@ -49,9 +49,9 @@ TEST(a_job_is_done_and_stamped)
     CommJob job = {
         .kind = COMM_ALLREDUCE, .type = COMM_F32, .data = &x, .count = 1, .name = "job"
     };
-    CHECK(!comm_done(&job));
+    CHECK(job.done == 0);
     comm_post(c, &job);
-    CHECK(comm_done(&job));
+    CHECK(job.done != 0);
     comm_wait(c, &job);
     CHECK(job.posted_s > 0 && job.posted_s <= job.started_s && job.started_s <= job.finished_s);
     comm_destroy(c);

@@ -12,24 +12,6 @@
 #include "trainer/files/checkpoint.h"
 #include <string.h>
 
-static const CmdRow rows[] = {
-    { "model", cmd_inspect_model, "NAME [--image-size N] [--classes N] [--dot]",
-      "layers, shapes, parameters and FLOPs of a network" },
-    { "checkpoint", cmd_inspect_checkpoint, "FILE", "verify a checkpoint and list what is in it" },
-    { "config", cmd_inspect_config, "[--markdown]",
-      "every key of a config file, with default and help" },
-    { "dataset", cmd_inspect_dataset, "DIR [--format NAME] [--role NAME]",
-      "classes and images of a dataset; decodes every image" },
-    { "memory", cmd_inspect_memory, "CONFIG [--gpu FILE] [--set key=value]...",
-      "what a run will take, before it runs" },
-};
-
-Status cmd_inspect(int argc, char **argv)
-{
-    return cmd_dispatch("convoy inspect", "subject", rows, sizeof rows / sizeof rows[0], "", argc,
-                        argv);
-}
-
 /* Prints text and frees it; status is that of building it. */
 static Status print_and_free(StrBuf *text, Status status)
 {
@@ -88,7 +70,7 @@ static Status describe_model(const ModelDef *def, const Args *args)
     return print_and_free(&text, status);
 }
 
-Status cmd_inspect_model(int argc, char **argv)
+static Status cmd_inspect_model(int argc, char **argv)
 {
     Args args;
     for (int i = 0; i < argc; i++) /* the table of names is part of this help */
@@ -135,7 +117,7 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
                (long long)elements, (long long)bytes);
 }
 
-Status cmd_inspect_checkpoint(int argc, char **argv)
+static Status cmd_inspect_checkpoint(int argc, char **argv)
 {
     Args args;
     TRY(args_parse(&args, argc, argv, checkpoint_help));
@@ -158,7 +140,7 @@ static const char config_help[] =
     "\n"
     "  --markdown   the page docs/config.md\n";
 
-Status cmd_inspect_config(int argc, char **argv)
+static Status cmd_inspect_config(int argc, char **argv)
 {
     Args args;
     TRY(args_parse(&args, argc, argv, config_help));
@@ -167,4 +149,24 @@ Status cmd_inspect_config(int argc, char **argv)
     Status status =
         args_value(&args, "--markdown") ? config_write_markdown(&text) : config_print_help(&text);
     return print_and_free(&text, status);
+}
+
+/* ---- the command ---- */
+
+static const CmdRow rows[] = {
+    { "model", cmd_inspect_model, "NAME [--image-size N] [--classes N] [--dot]",
+      "layers, shapes, parameters and FLOPs of a network" },
+    { "checkpoint", cmd_inspect_checkpoint, "FILE", "verify a checkpoint and list what is in it" },
+    { "config", cmd_inspect_config, "[--markdown]",
+      "every key of a config file, with default and help" },
+    { "dataset", cmd_inspect_dataset, "DIR [--format NAME] [--role NAME]",
+      "classes and images of a dataset; decodes every image" },
+    { "memory", cmd_inspect_memory, "CONFIG [--gpu FILE] [--set key=value]...",
+      "what a run will take, before it runs" },
+};
+
+Status cmd_inspect(int argc, char **argv)
+{
+    return cmd_dispatch("convoy inspect", "subject", rows, sizeof rows / sizeof rows[0], "", argc,
+                        argv);
 }

@@ -124,11 +124,6 @@ void comm_wait(Comm *c, CommJob *job)
     c->v->wait(c, job);
 }
 
-bool comm_done(const CommJob *job)
-{
-    return job->done != 0;
-}
-
 static void run_job(Comm *c, CommJob *job)
 {
     comm_post(c, job);

@@ -84,7 +84,6 @@ void comm_set_progress(Comm *c, int64_t step, const char *phase);
 void comm_beat(Comm *c);
 void comm_post(Comm *c, CommJob *job);
 void comm_wait(Comm *c, CommJob *job);
-bool comm_done(const CommJob *job);
 void comm_allreduce(Comm *c, void *data, size_t count, CommType type, CommOp op, const char *name);
 void comm_broadcast(Comm *c, void *data, size_t bytes, int root, const char *name);
 void comm_barrier(Comm *c, const char *name);

@@ -1,4 +1,4 @@
-/* doctor.c - the table of checks, what they read with, and the two forms of their report. */
+/* doctor.c - what checks read with, and the two forms of their report. */
 #include "trainer/doctor/doctor.h"
 
 #include "base/fs.h"
@@ -11,32 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct CheckRow {
-    const char *name;
-    void (*run)(const DoctorOptions *o, DoctorReport *r);
-} CheckRow;
-
-static const CheckRow checks[] = {
-    { "cpus", doctor_check_cpus },           { "limits", doctor_check_limits },
-    { "memory", doctor_check_memory },       { "shm", doctor_check_shm },
-    { "network", doctor_check_network },     { "fabric", doctor_check_fabric },
-    { "gpus", doctor_check_gpus },           { "variables", doctor_check_variables },
-    { "libraries", doctor_check_libraries },
-};
-
 const char *doctor_verdict_name(Verdict v)
 {
     static const char *const names[] = { "ok", "warn", "fail" };
     return names[v];
-}
-
-void doctor_run(const DoctorOptions *o, DoctorReport *out)
-{
-    out->count = 0;
-    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
-        out->check = checks[i].name;
-        checks[i].run(o, out);
-    }
 }
 
 void doctor_find(DoctorReport *r, Verdict v, const char *advice, const char *format, ...)

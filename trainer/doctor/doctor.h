@@ -1,7 +1,7 @@
 /* doctor.h - looks at a host before a run does: what is missing, slow or set against it, and what
  * to do about it.
  *
- * A check is a row of a table (doctor.c) and adds one finding or several. Everything is read from
+ * A check is a row of a table (checks.c) and adds one finding or several. Everything is read from
  * /proc, /sys and NVML, nothing is changed and nothing takes longer than a moment. Paths begin at a
  * root folder, so that tests can describe hosts that they are not run on. */
 #ifndef CONVOY_TRAINER_DOCTOR_DOCTOR_H
@@ -33,8 +33,6 @@ typedef struct DoctorReport {
     Finding finding[DOCTOR_FINDINGS_MAX];
 } DoctorReport;
 
-/* Fills *out, of the caller. */
-void doctor_run(const DoctorOptions *o, DoctorReport *out);
 Verdict doctor_worst(const DoctorReport *r);
 void doctor_add_table(const DoctorReport *r, const char *host, StrBuf *out);
 void doctor_add_json(const DoctorReport *r, const char *host, StrBuf *out);

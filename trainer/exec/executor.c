@@ -168,6 +168,7 @@ Status executor_add(Executor *x, Graph *g, bool accumulate, Program **out)
     }
     x->programs[x->program_count++] = p;
     if (x->program_count == 1) TRY(list_states(x));
+    /* Programs never run at once, so they lie over each other: the largest decides. */
     for (int s = 0; s < SLAB_COUNT; s++) {
         if (p->plan->slab_bytes[s] > x->slab_bytes[s]) x->slab_bytes[s] = p->plan->slab_bytes[s];
     }
@@ -276,7 +277,7 @@ Status executor_plan_step(Executor *x, Program *p, const TimelineOptions *o)
     TimelineOptions local = *o;
     local.events = has_lanes(x);
     local.step = true;
-    executor_forget_recordings(p);
+    executor_forget_recordings(p); /* they hold what the timeline before said */
     timeline_destroy(p->timelines[1]);
     TRY(timeline_create(&p->timelines[1], p->graph, p->plan, &local));
     return reserve_events(x, p->timelines[1]->event_count);

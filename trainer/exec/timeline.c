@@ -219,6 +219,8 @@ static void emit_sum(Builder *b, int bucket)
     wait_for(b, LANE_COMPUTE, lane, b->bucket_event[bucket], b->bucket_position[bucket]);
 }
 
+/* What a loss scale or a norm makes of an update is known only when all gradients are, so the first
+ * update waits for the last bucket; without them bucket 0 is updated while others are summed. */
 static void emit_updates(Builder *b)
 {
     const TimelineOptions *o = &b->t->options;
@@ -253,6 +255,8 @@ static void emit_all(Builder *b)
     emit_nodes(b);
     t->replayable = t->count;
     if (host) {
+        /* The host sums metrics while it waits for gradients, so it needs the stats already here;
+         * what scale and norm became follows below. */
         emit_work(b, TIMELINE_RESULT, LANE_COMPUTE, 0);
         t->replayable = 0; /* announcing a bucket is the host's work */
         t->backward_end = t->count;
@@ -265,7 +269,7 @@ static void emit_all(Builder *b)
         if (reduce_lane(b) != LANE_COMPUTE) wait_all(b, LANE_COMPUTE, reduce_lane(b));
         if (o->loss_scale || o->norm) emit_work(b, TIMELINE_RESULT, LANE_COMPUTE, 0);
     } else {
-        t->replayable = t->count;
+        t->replayable = t->count; /* where results go differs from run to run */
         emit_work(b, TIMELINE_RESULT, LANE_COMPUTE, 0);
         t->backward_end = t->count;
     }

@@ -13,7 +13,8 @@ static bool is_set(const char *s)
     return s && s[0] != '\0';
 }
 
-Status rank_dataset_index_place(char **out, const Config *c)
+/* Where data.index says that indexes are kept; *out NULL for nowhere. mem_free. */
+static Status index_place(char **out, const Config *c)
 {
     const char *wanted = c->data.index, *dir = c->run.dir, *slash = strrchr(dir, '/');
     StrBuf place = { 0 };
@@ -95,7 +96,7 @@ Status rank_dataset_open(Dataset **out, const Config *c, DataRole role, Comm *co
         status =
             fail(ERR_USAGE, "%s is not set: name a folder in the config file or with --set %s=DIR",
                  key, key);
-    if (status == OK) status = rank_dataset_index_place(&place, c);
+    if (status == OK) status = index_place(&place, c);
     choose_place(place, role);
     DatasetOptions o = { .path = path,
                          .format = c->data.format,

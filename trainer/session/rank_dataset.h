@@ -8,6 +8,4 @@
 
 /* Collective and agreed: all ranks return the same status. */
 Status rank_dataset_open(Dataset **out, const Config *c, DataRole role, Comm *comm);
-/* Where data.index says that indexes are kept; *out NULL for nowhere. mem_free. */
-Status rank_dataset_index_place(char **out, const Config *c);
 #endif

@@ -61,6 +61,7 @@ static void fill_job(CommJob *job, CommType type, void *data, size_t count, cons
     job->name = name;
 }
 
+/* Addresses never change, so jobs are written once and only posted in a step. */
 static void fill_set(Reducer *r, ReducerSet *set)
 {
     const ReducerOptions *o = &r->options;
@@ -116,8 +117,8 @@ void reducer_destroy(Reducer *r)
 
 void reducer_begin(Reducer *r)
 {
-    ASSERT(r->waited == r->posted); /* nothing of the step before may still be under way */
-    r->current = r->finished == 0 ? 1 : 0;
+    ASSERT(r->waited == r->posted);        /* nothing of the step before may still be under way */
+    r->current = r->finished == 0 ? 1 : 0; /* the other set is read by reducer_trace() */
     r->posted = r->waited = 0;
     r->backward_done = false;
 }

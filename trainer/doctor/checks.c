@@ -1,0 +1,24 @@
+/* checks.c - the table of checks. */
+#include "trainer/doctor/checks.h"
+
+typedef struct CheckRow {
+    const char *name;
+    void (*run)(const DoctorOptions *o, DoctorReport *r);
+} CheckRow;
+
+static const CheckRow checks[] = {
+    { "cpus", doctor_check_cpus },           { "limits", doctor_check_limits },
+    { "memory", doctor_check_memory },       { "shm", doctor_check_shm },
+    { "network", doctor_check_network },     { "fabric", doctor_check_fabric },
+    { "gpus", doctor_check_gpus },           { "variables", doctor_check_variables },
+    { "libraries", doctor_check_libraries },
+};
+
+void checks_run(const DoctorOptions *o, DoctorReport *out)
+{
+    out->count = 0;
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+        out->check = checks[i].name;
+        checks[i].run(o, out);
+    }
+}
