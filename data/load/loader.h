@@ -52,7 +52,6 @@ void loader_destroy(Loader *l);               /* stops threads wherever they are
  * wait_s: time spent waiting (added to). */
 Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s);
 void loader_release(Loader *l, const Batch *batch); /* the slot may be refilled */
-/* evaluation: how many batches every rank makes */
 
 /* Counters since creation, for logs and bench. Two of them, taken at different times, may be
  * subtracted. */
