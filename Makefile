@@ -88,8 +88,9 @@ all: parts $(CONVOY) ## build ./convoy (the default)
 
 build: parts $(CONVOY) $(B)/unit $(B)/check tools ## build ./convoy, the test programs and the tools
 
+# Said by make itself, so that a build with nothing to do runs no command.
 parts:
-	@echo 'convoy with $(if $(filter 1,$(MPI)),MPI,no MPI (MPI=0)), $(CUDA_SAYS)'
+	$(info convoy with $(if $(filter 1,$(MPI)),MPI,no MPI (MPI=0)), $(CUDA_SAYS))
 
 tools: $(TOOL_BINARIES) $(B)/fuzz_replay $(B)/slow_files.so $(B)/fake_nvml/libnvidia-ml.so.1 $(DRIVER_SHIM) # tests/tools/make_NAME.c is a program, the other files there are shared by tests
 
@@ -113,10 +114,12 @@ $(B)/obj/%.o: %.c $(B)/flags
 COMMAND_LINES = $(CC) $(ALL_FLAGS) | $(PLAIN_FLAGS) | $(CPU_FLAGS) | $(DATA_FLAGS) | $(MPI_CFLAGS) | $(LDFLAGS) $(LIBS) | \
                 $(if $(filter 1,$(EMU)),$(CXX) $(EMU_CXXFLAGS),$(if $(CUDA_OBJ),$(CUDA_CFLAGS) | $(NVCC) $(NVCC_FLAGS) $(GENCODE)))
 
-# Rewritten only if its content changes, so that objects are rebuilt then and only then.
-$(B)/flags: FORCE
+# Rewritten only if its content changes, so that objects are rebuilt then and only then. Compared
+# when it is needed, which is after setup.
+.SECONDEXPANSION:
+$(B)/flags: $$(if $$(subst x$$(COMMAND_LINES)x,,x$$(file < $$@)x),FORCE)
 	@mkdir -p $(@D)
-	@echo '$(COMMAND_LINES)' | cmp -s - $@ || echo '$(COMMAND_LINES)' > $@
+	@echo '$(COMMAND_LINES)' > $@
 
 define link
 $(call say,LD,$@)
