@@ -97,7 +97,7 @@ awk -v faces="$faces" -v vendors="$vendors" '
     }' "${c_files[@]}" > "$findings"
 report "includes of what others do not show"
 
-# ---- the same by what objects need of each other ----
+# ---- the same by what objects need of each other, and what nobody needs ----
 OBJECTS=${OBJECTS:-build/obj}
 if [[ -n ${BUILT:-} ]]; then
     # shellcheck disable=SC2086 # names are words
@@ -105,6 +105,9 @@ if [[ -n ${BUILT:-} ]]; then
     awk -v rooms=scripts/lint/rooms.txt -f scripts/lint/rooms.awk -f scripts/lint/calls.awk \
         "$scratch/symbols" > "$findings"
     report "calls against the floors of the house, or in a circle"
+    rule unused -v exceptions=scripts/lint/unused.txt "${c_files[@]}" \
+        < "$scratch/symbols" | sort > "$findings"
+    report "public functions and tables that nobody needs"
 else
     echo "lint: not built, or not since the last change: calls between rooms not checked"
 fi
