@@ -112,6 +112,19 @@ else
     echo "lint: not built, or not since the last change: calls between rooms not checked"
 fi
 
+# ---- folders and names ----
+find "${rooms[@]}" -type f | awk '
+    { sub(/\/[^\/]*$/, ""); files[$0]++ }
+    END {
+        # a file or a pair an op
+        for (f in files) if (files[f] > 40 && f !~ /^kernels\/(cpu|cuda)$/)
+            print f ": " files[f] " files, of at most 40: it has rooms of its own"
+    }' > "$findings"
+report "folders that hold too much"
+
+rule names -v exceptions=scripts/lint/names.txt "${headers[@]}" > "$findings"
+report "public functions that do not bear the name of their header"
+
 # ---- every header compiles alone: those of kernels/cuda with CUDA's own headers where they are
 # found, else with those of tests/emu ----
 # check_header HEADER: what the compiler says, or "?" where it cannot
