@@ -125,6 +125,12 @@ report "folders that hold too much"
 rule names -v exceptions=scripts/lint/names.txt "${headers[@]}" > "$findings"
 report "public functions that do not bear the name of their header"
 
+find . -path ./build -prune -o -path ./.git -prune -o -type f -print > "$scratch/files"
+mapfile -t named < <(printf '%s\n' "${text_files[@]}" | grep -v '^scripts/lint/')
+rule stale -v files="$scratch/files" -v foreign=scripts/lint/foreign.txt \
+    pass=1 "${named[@]}" pass=2 "${named[@]}" > "$findings"
+report "names that do not exist"
+
 # ---- every header compiles alone: those of kernels/cuda with CUDA's own headers where they are
 # found, else with those of tests/emu ----
 # check_header HEADER: what the compiler says, or "?" where it cannot
