@@ -179,10 +179,8 @@ awk '
     FILENAME !~ /lint[.]sh$/ && /(TODO|FIXME)/ {
         print FILENAME ":" FNR ": unfinished work is an issue, not a comment"
     }
-    FILENAME ~ /[.]([ch]|cuh?|[ch]pp)$/ && length($0) > 100 {
-        print FILENAME ":" FNR ": " length($0) " columns"
-    }
     END { if (blank_end != "") print blank_end }' "${text_files[@]}" > "$findings"
+rule columns "${text_files[@]}" >> "$findings"
 for file in "${text_files[@]}"; do
     [[ -s $file && -n $(tail -c 1 "$file") ]] && echo "$file: no newline at the end" >> "$findings"
 done
