@@ -8,9 +8,9 @@
 enum { FINITE_CHECK_IN_X, FINITE_CHECK_IN_LOSS_SCALE /*updated in place*/ };
 
 /* OP_LOSS_SCALE: dynamic loss scale (Micikevicius et al. 2018), after the update, by
- * torch.amp.GradScaler's rule: FOUND_INF: scale *= backoff, good = 0, skipped += 1; else good += 1,
- * and at interval scale = min(scale * growth, max), good = 0. FOUND_INF is cleared. The state lies
- * in the device's memory: f32 [LOSS_SCALE_COUNT]; counts are exact. */
+ * torch.amp.GradScaler's rule: where LOSS_SCALE_FOUND_INF is set, scale *= backoff, good = 0,
+ * skipped += 1; else good += 1, and at interval scale = min(scale * growth, max), good = 0. Then it
+ * is cleared. The state lies in the device's memory: f32 [LOSS_SCALE_COUNT]; counts are exact. */
 enum { LOSS_SCALE_IN_STATE /*updated in place*/ };
 enum {
     LOSS_SCALE_SCALE,
@@ -43,9 +43,9 @@ typedef struct GradNormAttr {
 
 /* OP_UPDATE: optimizer step over flat ranges, one instance per bucket. All flat f32; param and
  * states are updated in place. With a loss scale the gradient is divided by it, and nothing at all
- * is updated where FOUND_INF is set. SGD as torch.optim.SGD (d = g + wd p; m = momentum m + d, from
- * m = 0; p -= lr (nesterov ? d + momentum m : m)); Adam as torch.optim.Adam (wd into the gradient);
- * AdamW decoupled as torch.optim.AdamW. */
+ * is updated where LOSS_SCALE_FOUND_INF is set. SGD as torch.optim.SGD (d = g + wd p; m = momentum
+ * m + d, from m = 0; p -= lr (nesterov ? d + momentum m : m)); Adam as torch.optim.Adam (wd into
+ * the gradient); AdamW decoupled as torch.optim.AdamW. */
 typedef enum UpdateKind { UPDATE_SGD, UPDATE_ADAM, UPDATE_ADAMW, UPDATE_KIND_COUNT } UpdateKind;
 enum {
     UPDATE_IN_PARAM,

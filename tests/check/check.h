@@ -71,7 +71,7 @@ typedef struct Problem {
     OpKind kind;
     Attr attr;
     UpdateSegment segments[PROBLEM_MAX_SEGMENTS];
-    /* out: preset before, complete after problem_infer() */
+    /* out: preset before, complete after problem_make() */
     TensorDesc in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS];
     bool wanted[OP_MAX_OUTPUTS];
     bool exact;    /* integer inputs give exact results (divisions by powers of two, if any) */
