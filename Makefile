@@ -1,14 +1,17 @@
-# Convoy. `make help` lists the targets; one config.mk is read if present and may set any variable below.
+# Convoy. `make help` lists the targets; one config.mk is read if present and may set any variable
+# below.
 #
-# Sources are found by folder: adding a file edits nothing here. Everything built lies under build/ (variants, with SAN or without MPI,
-# in a folder of their own there), but for ./convoy itself. Each object depends on its headers (-MMD) and on build/flags, a stamp of the exact compile command.
-# make calls itself only for what must happen after something else: tests after setup, the sanitizer variant.
+# Sources are found by folder: adding a file edits nothing here. Everything built lies under build/
+# (variants, with SAN or without MPI, in a folder of their own there), but for ./convoy itself. Each
+# object depends on its headers (-MMD) and on build/flags, a stamp of the exact compile command.
+# make calls itself only for what must happen after something else: tests after setup, the sanitizer
+# variant.
 
 -include config.mk
 
 MPI    ?= 1      # 0: no MPI; one rank only
-CUDA   ?= auto   # 0: CPU only; 1: an error if the toolkit, cuDNN or NCCL is missing; auto: CUDA if all of them are there
-EMU    ?= 0      # 1: another build, under build/emu: the CUDA backend on the CPU, for tests (tests/emu)
+CUDA   ?= auto   # 0: CPU only; 1: an error if the toolkit, cuDNN or NCCL is missing; auto: if there
+EMU    ?= 0      # 1: another build, under build/emu: the CUDA backend on the CPU (tests/emu)
 SAN    ?=        # e.g. address,undefined: another build, under build/san-address-undefined
 WERROR ?= 0      # 1: warnings are errors
 V      ?= 0      # 1: show whole commands
@@ -25,28 +28,35 @@ CC := gcc
 endif
 
 comma    := ,
-# VARIANT=/NAME on the command line is a build of its own under build/NAME (scripts/gpu_pack.sh: one for a single kind of GPU).
-VARIANT  := $(if $(filter 1,$(MPI)),,/no-mpi)$(if $(filter 1,$(EMU)),/emu)$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
+# VARIANT=/NAME on the command line is a build of its own under build/NAME (scripts/gpu_pack.sh: one
+# for a single kind of GPU).
+VARIANT  := $(if $(filter 1,$(MPI)),,/no-mpi)$(if $(filter 1,$(EMU)),/emu)
+VARIANT  := $(VARIANT)$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
 B        := build$(VARIANT)
 CONVOY   := $(if $(VARIANT),$(B)/convoy,convoy)
 include cuda.mk
-WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wcast-qual -Wwrite-strings \
-            -Wundef -Wpointer-arith -Wformat=2 -Wdouble-promotion -Wimplicit-fallthrough -Wswitch-enum $(if $(filter 1,$(WERROR)),-Werror)
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+            -Wcast-qual -Wwrite-strings -Wundef -Wpointer-arith -Wformat=2 -Wdouble-promotion \
+            -Wimplicit-fallthrough -Wswitch-enum $(if $(filter 1,$(WERROR)),-Werror)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 CPPFLAGS += $(EMU_CPPFLAGS) -I. -D_GNU_SOURCE -DCONVOY_MPI=$(MPI) -DCONVOY_CUDA=$(HAVE_CUDA)
 # One line of flags for all files; the *_FLAGS come on top of it, by room.
 ALL_FLAGS = -std=c17 -g -fopenmp $(WARNINGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
 PLAIN_FLAGS := -O2
 CPU_FLAGS   := -O3 -fno-math-errno
-# Decoded and augmented pixels must be the same on every machine: no fused multiply-add behind our back.
+# Decoded and augmented pixels must be the same on every machine: no fused multiply-add behind our
+# back.
 DATA_FLAGS  := -O3 -ffp-contract=off
 LIBS        := -ldnnl -ljpeg -lspng -lyaml -lz -lm -lpthread -ldl
-# Recursive (=) on purpose: mpicc is asked when a command needs it, which is after setup may have installed it.
+# Recursive (=) on purpose: mpicc is asked when a command needs it, which is after setup may have
+# installed it.
 MPI_CFLAGS = $(if $(filter 1,$(MPI)),$(patsubst -I%,-isystem %,$(shell mpicc --showme:compile)))
 MPI_LIBS   = $(if $(filter 1,$(MPI)),$(shell mpicc --showme:link))
 
-ROOMS := base kernels kernels/ops kernels/cpu $(CUDA_ROOMS) models models/graph data $(wildcard data/*) trainer $(wildcard trainer/*)
-LIB   := $(filter-out trainer/main.c $(CUDA_UNUSED),$(wildcard $(addsuffix /*.c,$(ROOMS)))) $(EMU_SOURCES)
+ROOMS := base kernels kernels/ops kernels/cpu $(CUDA_ROOMS) models models/graph \
+         data $(wildcard data/*) trainer $(wildcard trainer/*)
+LIB   := $(wildcard $(addsuffix /*.c,$(ROOMS))) $(EMU_SOURCES)
+LIB   := $(filter-out trainer/main.c $(CUDA_UNUSED),$(LIB))
 ifneq ($(MPI),1)
 LIB   := $(filter-out trainer/comm/comm_mpi.c,$(LIB))
 endif
@@ -56,18 +66,23 @@ CHECK := $(wildcard tests/check/*.c)
 TOOLS := $(wildcard tests/tools/make_*.c)
 SWEEP := $(wildcard tests/sweep/*.c)
 PTXAS_OBJ := $(if $(filter 1,$(EMU)),,$(CUDA_OBJ))
-DRIVER_SHIM := $(if $(filter 1,$(HAVE_CUDA)),$(if $(filter 1,$(EMU)),,$(B)/driver_shim/libcuda.so.1))
+DRIVER_SHIM := $(if $(filter 1,$(EMU)),,$(B)/driver_shim/libcuda.so.1)
+DRIVER_SHIM := $(if $(filter 1,$(HAVE_CUDA)),$(DRIVER_SHIM))
 SWEEP_PROGRAM := $(if $(DRIVER_SHIM),$(B)/cuda_sweep $(DRIVER_SHIM))
 FUZZ  := $(filter-out tests/fuzz/fuzz_main.c,$(wildcard tests/fuzz/*.c))
 HELPERS := $(filter-out $(TOOLS),$(wildcard tests/tools/*.c)) $(FUZZ)
-HEADERS := $(wildcard $(addsuffix /*.h,$(ROOMS) kernels/ref tests tests/unit tests/check tests/tools tests/fuzz))
-CUDA_FILES := $(wildcard kernels/cuda/*.[ch] kernels/cuda/cudnn/*.[ch] kernels/cuda/*.cu kernels/cuda/*.cuh \
+HEADERS := $(wildcard $(addsuffix /*.h,$(ROOMS) kernels/ref tests $(addprefix tests/, \
+             unit check tools fuzz)))
+CUDA_FILES := $(wildcard kernels/cuda/*.[ch] kernels/cuda/cudnn/*.[ch] \
+                kernels/cuda/*.cu kernels/cuda/*.cuh \
                 trainer/comm/comm_nccl.c tests/emu/*.[ch] tests/emu/*.[ch]pp)
 
 objects  = $(patsubst %.c,$(B)/obj/%.o,$(1))
 LIB_OBJ := $(call objects,$(LIB)) $(CUDA_OBJ)
 TEST_LIBS := $(B)/libtest.a $(B)/libconvoy.a
-ALL_OBJ := $(LIB_OBJ) $(call objects,trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(SWEEP) tests/fuzz/fuzz_main.c)
+PROGRAM_SOURCES := trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(SWEEP) \
+                   tests/fuzz/fuzz_main.c
+ALL_OBJ := $(LIB_OBJ) $(call objects,$(PROGRAM_SOURCES))
 TOOL_BINARIES := $(patsubst tests/tools/%.c,$(B)/%,$(TOOLS))
 
 ifeq ($(V),1)
@@ -82,7 +97,8 @@ endif
 .SUFFIXES:
 .SECONDARY:
 .DEFAULT_GOAL := all
-.PHONY: all build parts ptxas sweep sweepall tools test demo setup unit check e2e fuzz asan emu lint format docs clean help FORCE
+.PHONY: all build parts ptxas sweep sweepall tools test demo setup unit check e2e fuzz asan emu \
+        lint format docs clean help FORCE
 
 all: parts $(CONVOY) ## build ./convoy (the default)
 
@@ -92,7 +108,9 @@ build: parts $(CONVOY) $(B)/unit $(B)/check tools ## build ./convoy, the test pr
 parts:
 	$(info convoy with $(if $(filter 1,$(MPI)),MPI,no MPI (MPI=0)), $(CUDA_SAYS))
 
-tools: $(TOOL_BINARIES) $(B)/fuzz_replay $(B)/slow_files.so $(B)/fake_nvml/libnvidia-ml.so.1 $(DRIVER_SHIM) # tests/tools/make_NAME.c is a program, the other files there are shared by tests
+# tests/tools/make_NAME.c is a program, the other files there are shared by tests
+tools: $(TOOL_BINARIES) $(B)/fuzz_replay $(B)/slow_files.so $(DRIVER_SHIM)
+tools: $(B)/fake_nvml/libnvidia-ml.so.1
 
 # ---- objects and binaries ----
 
@@ -102,17 +120,21 @@ $(B)/obj/data/%.o: ROOM_FLAGS := $(DATA_FLAGS)
 $(B)/obj/kernels/cuda/%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
 $(B)/obj/trainer/comm/comm_mpi.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(MPI_CFLAGS)
 $(B)/obj/trainer/comm/comm_nccl.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
-$(B)/obj/tests/unit/test_cuda_%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS) -DCONVOY_DRIVER_SHIM='"$(DRIVER_SHIM)"'
-$(addprefix $(B)/obj/tests/unit/test_,monitor.o doctor.o): ROOM_FLAGS = $(PLAIN_FLAGS) -DCONVOY_FAKE_NVML='"$(B)/fake_nvml/libnvidia-ml.so.1"'
-$(B)/obj/tests/sweep/%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS) -DCONVOY_DRIVER_SHIM='"$(DRIVER_SHIM)"'
+SHIM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS) -DCONVOY_DRIVER_SHIM='"$(DRIVER_SHIM)"'
+NVML_FLAGS = $(PLAIN_FLAGS) -DCONVOY_FAKE_NVML='"$(B)/fake_nvml/libnvidia-ml.so.1"'
+$(B)/obj/tests/unit/test_cuda_%.o: ROOM_FLAGS = $(SHIM_FLAGS)
+$(B)/obj/tests/sweep/%.o: ROOM_FLAGS = $(SHIM_FLAGS)
+$(addprefix $(B)/obj/tests/unit/test_,monitor.o doctor.o): ROOM_FLAGS = $(NVML_FLAGS)
 
 $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_FLAGS) $(ROOM_FLAGS) -MMD -MP -c $< -o $@
 
-COMMAND_LINES = $(CC) $(ALL_FLAGS) | $(PLAIN_FLAGS) | $(CPU_FLAGS) | $(DATA_FLAGS) | $(MPI_CFLAGS) | $(LDFLAGS) $(LIBS) | \
-                $(if $(filter 1,$(EMU)),$(CXX) $(EMU_CXXFLAGS),$(if $(CUDA_OBJ),$(CUDA_CFLAGS) | $(NVCC) $(NVCC_FLAGS) $(GENCODE)))
+CUDA_COMMANDS = $(if $(CUDA_OBJ),$(CUDA_CFLAGS) | $(NVCC) $(NVCC_FLAGS) $(GENCODE))
+COMMAND_LINES = $(CC) $(ALL_FLAGS) | $(PLAIN_FLAGS) | $(CPU_FLAGS) | $(DATA_FLAGS) | \
+                $(MPI_CFLAGS) | $(LDFLAGS) $(LIBS) | \
+                $(if $(filter 1,$(EMU)),$(CXX) $(EMU_CXXFLAGS),$(CUDA_COMMANDS))
 
 # Rewritten only if its content changes, so that objects are rebuilt then and only then. Compared
 # when it is needed, which is after setup.
@@ -123,10 +145,12 @@ $(B)/flags: $$(if $$(subst x$$(COMMAND_LINES)x,,x$$(file < $$@)x),FORCE)
 
 define link
 $(call say,LD,$@)
-$(Q)$(CC) $(SANFLAGS) -fopenmp $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(LIBS) $(MPI_LIBS) $(CUDA_LIBS)
+$(Q)$(CC) $(SANFLAGS) -fopenmp $(LDFLAGS) $(filter %.o %.a,$^) -o $@ \
+	$(LIBS) $(MPI_LIBS) $(CUDA_LIBS)
 endef
 
-# Archives, so that each program takes what it needs and a half-written room breaks only those that use it.
+# Archives, so that each program takes what it needs and a half-written room breaks only those that
+# use it.
 $(B)/libconvoy.a: $(LIB_OBJ)
 $(B)/libtest.a: $(call objects,$(REF) $(HELPERS))
 %.a:
@@ -148,12 +172,15 @@ $(TOOL_BINARIES): $(B)/%: $(B)/obj/tests/tools/%.o $(TEST_LIBS)
 $(B)/fuzz_replay: $(call objects,tests/fuzz/fuzz_main.c) $(TEST_LIBS)
 	$(link)
 
-# ---- fuzzing: base, data and the targets once more, by clang, with coverage and sanitizers; one program a target ----
+# ---- fuzzing: base, data and the targets once more, by clang, with coverage and sanitizers; one
+# program a target ----
 
 FUZZ_CC      ?= clang
-FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(filter-out %_util.c %_dataset.c,$(filter tests/fuzz/fuzz_%.c,$(FUZZ))))
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(filter tests/fuzz/fuzz_%.c,$(FUZZ)))
+FUZZ_TARGETS := $(filter-out util dataset,$(FUZZ_TARGETS))
 FUZZ_OBJ     := $(patsubst %.c,build/fuzz/obj/%.o,$(filter base/%.c data/%.c,$(LIB)) $(HELPERS))
-FUZZ_FLAGS   := -std=c17 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -I. -D_GNU_SOURCE -DCONVOY_MPI=0 -DCONVOY_CUDA=0 \
+FUZZ_FLAGS   := -std=c17 -g -O1 -ffp-contract=off -fno-omit-frame-pointer \
+                -I. -D_GNU_SOURCE -DCONVOY_MPI=0 -DCONVOY_CUDA=0 \
                 -fsanitize=address,undefined -fno-sanitize-recover=all
 
 build/fuzz/obj/%.o: %.c
@@ -165,7 +192,8 @@ build/fuzz/libfuzz.a: $(FUZZ_OBJ)
 
 $(addprefix build/fuzz/,$(FUZZ_TARGETS)): build/fuzz/%: tests/fuzz/fuzz_main.c build/fuzz/libfuzz.a
 	$(call say,FUZZ_CC,$@)
-	$(Q)$(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer -DFUZZ_TARGET=fuzz_$* $^ -o $@ -ljpeg -lspng -lz -lm -lpthread -ldl
+	$(Q)$(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer -DFUZZ_TARGET=fuzz_$* $^ -o $@ \
+	-ljpeg -lspng -lz -lm -lpthread -ldl
 
 -include $(FUZZ_OBJ:.o=.d)
 
@@ -212,22 +240,27 @@ unit: $(B)/unit tools ## unit tests; ARGS=--filter=TEXT
 check: $(B)/check ## operations against the float64 reference; ARGS="--op=conv --bench"
 	@$(B)/check $(ARGS)
 
-sweep: $(SWEEP_PROGRAM) ## cuDNN engines for every network on described GPUs, a quarter of an hour; ARGS="--gpu=h200 --model=resnet50"
-	@$(if $(SWEEP_PROGRAM),$< $(ARGS),echo 'not tested: no cuDNN in this build'; echo '0 passed, 0 failed')
+NO_CUDNN = echo 'not tested: no cuDNN in this build'; echo '0 passed, 0 failed'
+sweep: $(SWEEP_PROGRAM)
+sweep: ## cuDNN engines for every network on described GPUs; ARGS="--gpu=h200 --model=resnet50"
+	@$(if $(SWEEP_PROGRAM),$< $(ARGS),$(NO_CUDNN))
 
-sweepall: $(SWEEP_PROGRAM) ## every engine that cuDNN offers for ResNets, in all precisions, on all described GPUs; ten minutes a GPU
-	@$(if $(SWEEP_PROGRAM),$< --all --fuse=none --model='resnet*' $(ARGS),echo 'not tested: no cuDNN in this build'; echo '0 passed, 0 failed')
+sweepall: $(SWEEP_PROGRAM)
+sweepall: ## every engine that cuDNN offers for ResNets, in all precisions; ten minutes a GPU
+	@$(if $(SWEEP_PROGRAM),$< --all --fuse=none --model='resnet*' $(ARGS),$(NO_CUDNN))
 
 e2e: $(CONVOY) tools ## whole runs with mpirun; ARGS="tests/e2e/x.sh" for one
 	@scripts/e2e.sh $(ARGS)
 
-fuzz: $(addprefix build/fuzz/,$(FUZZ_TARGETS)) ## fuzz every parser with libFuzzer (clang); FUZZ_RUNS=1000000 inputs each
+fuzz: $(addprefix build/fuzz/,$(FUZZ_TARGETS))
+fuzz: ## fuzz every parser with libFuzzer (clang); FUZZ_RUNS=1000000 inputs each
 	@scripts/fuzz.sh $(FUZZ_TARGETS)
 
 asan: ## unit and check under the address and undefined-behaviour sanitizers
 	@scripts/test.sh --san=address,undefined build unit check
 
-emu: $(if $(SAN),,tools) ## the CUDA backend without a GPU: unit tests, operations and whole runs on an emulated device (tests/emu); SAN=... without the runs
+emu: $(if $(SAN),,tools)
+emu: ## unit tests, operations and whole runs on an emulated device (tests/emu); SAN=...: no runs
 	@SAN='$(SAN)' scripts/emu.sh
 
 # Calls between rooms are read from the objects, if those are of today's sources.
@@ -238,20 +271,27 @@ lint: ## floors, names, what nobody needs, headers, forbidden words, form
 	OBJECTS='$(B)/obj' BUILT="$$built" CC='$(CC)' CXX='$(CXX)' CPPFLAGS='$(CPPFLAGS)' \
 	CUDA_ISYSTEM='$(if $(CUDA_MISSING),,$(CUDA_ISYSTEM))' scripts/lint.sh
 
-ptxas: $(PTXAS_OBJ) ## no CUDA kernel may spill registers, on any architecture; ARGS=--table lists them all
-	@$(if $(PTXAS_OBJ),scripts/ptxas.sh $(ARGS) $(PTXAS_OBJ:.o=.ptxas),echo 'not tested: no CUDA in this build'; echo '0 passed, 0 failed')
+NO_CUDA = echo 'not tested: no CUDA in this build'; echo '0 passed, 0 failed'
+ptxas: $(PTXAS_OBJ)
+ptxas: ## no CUDA kernel may spill registers, on any architecture; ARGS=--table lists them all
+	@$(if $(PTXAS_OBJ),scripts/ptxas.sh $(ARGS) $(PTXAS_OBJ:.o=.ptxas),$(NO_CUDA))
 
 format: ## rewrite all C files with clang-format
-	clang-format -i $(sort $(LIB) trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(HEADERS) $(CUDA_FILES) $(SWEEP) tests/fuzz/fuzz_main.c $(wildcard tests/unit/*.c tests/driver_shim/*.c tests/slow_files/*.c tests/fake_nvml/*.c) kernels/backend_cuda_absent.c)
+	clang-format -i $(sort $(LIB) $(PROGRAM_SOURCES) $(HEADERS) $(CUDA_FILES) \
+	$(wildcard $(addsuffix /*.c,$(addprefix tests/,unit driver_shim slow_files fake_nvml))) \
+	kernels/backend_cuda_absent.c)
 
 docs: $(CONVOY) ## write the generated pages (docs/config.md)
 	@mkdir -p docs
-	@$(abspath $(CONVOY)) inspect config --markdown > docs/config.md.new && mv docs/config.md.new docs/config.md
+	@$(abspath $(CONVOY)) inspect config --markdown > docs/config.md.new
+	@mv docs/config.md.new docs/config.md
 
 clean: ## remove everything built
 	rm -rf build convoy
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
-	@echo; echo "  variables: MPI=0|1  CUDA=0|1|auto  EMU=1  SAN=address,undefined  WERROR=1  V=1  CC=...  CFLAGS=...  ARGS=..."
-	@echo "             CUDA_HOME  CUDNN_HOME  NCCL_HOME  CUDA_WHEELS=.../site-packages/nvidia  CUDA_ARCHS=\"80 90\""
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' \
+	$(firstword $(MAKEFILE_LIST))
+	@echo; echo "  variables: MPI=0|1  CUDA=0|1|auto  EMU=1  SAN=address,undefined  WERROR=1  V=1"
+	@echo "             CC=...  CFLAGS=...  ARGS=...  CUDA_HOME  CUDNN_HOME  NCCL_HOME"
+	@echo "             CUDA_WHEELS=.../site-packages/nvidia  CUDA_ARCHS=\"80 90\""

@@ -1,62 +1,83 @@
-# cuda.mk - what the Makefile needs to know about CUDA: where it is, how .cu files are compiled, what the CPU build leaves out.
+# cuda.mk - what the Makefile needs to know about CUDA: where it is, how .cu files are compiled,
+# what the CPU build leaves out.
 #
-# Found by itself: CUDA_HOME, else the folder above nvcc on PATH, else /usr/local/cuda. cuDNN and NCCL lie beside it, in the system's folders,
-# or under CUDNN_HOME and NCCL_HOME. CUDA_WHEELS=.../site-packages/nvidia takes what NVIDIA's Python packages installed there.
-# The libraries are opened at run time; only the CUDA runtime is linked, statically, so ./convoy starts where there is none of them. The binary
-# keeps the folders in which they were found (RUNPATH): LD_LIBRARY_PATH comes before them, what the system has, maybe for another CUDA, after them.
+# Found by itself: CUDA_HOME, else the folder above nvcc on PATH, else /usr/local/cuda. cuDNN and
+# NCCL lie beside it, in the system's folders, or under CUDNN_HOME and NCCL_HOME.
+# CUDA_WHEELS=.../site-packages/nvidia takes what NVIDIA's Python packages installed there. The
+# libraries are opened at run time; only the CUDA runtime is linked, statically, so ./convoy starts
+# where there is none of them. The binary keeps the folders in which they were found (RUNPATH):
+# LD_LIBRARY_PATH comes before them, what the system has, maybe for another CUDA, after them.
 
 CUDA_WHEELS ?=
 empty :=
 space := $(empty) $(empty)
-WHEEL_HOMES := $(wildcard $(addprefix $(CUDA_WHEELS)/,cu13 cuda_runtime cuda_nvcc cublas cudnn nccl))
+WHEEL_HOMES := cu13 cuda_runtime cuda_nvcc cublas cudnn nccl
+WHEEL_HOMES := $(wildcard $(addprefix $(CUDA_WHEELS)/,$(WHEEL_HOMES)))
 WHEEL_HOMES := $(if $(CUDA_WHEELS),$(WHEEL_HOMES))
 WHEEL_NVCC  := $(firstword $(wildcard $(addsuffix /bin/nvcc,$(WHEEL_HOMES))))
-# Unset, or set to nothing in the environment; or the environment speaks of another toolkit than the wheels that were asked for.
+# Unset, or set to nothing in the environment; or the environment speaks of another toolkit than the
+# wheels that were asked for.
 ifneq ($(if $(CUDA_HOME),$(if $(WHEEL_NVCC),$(filter environment,$(origin CUDA_HOME))),unset),)
-CUDA_HOME   := $(firstword $(patsubst %/bin/nvcc,%,$(WHEEL_NVCC) $(realpath $(shell command -v nvcc 2>/dev/null))) $(wildcard /usr/local/cuda))
+CUDA_HOME   := $(WHEEL_NVCC) $(realpath $(shell command -v nvcc 2>/dev/null))
+CUDA_HOME   := $(firstword $(patsubst %/bin/nvcc,%,$(CUDA_HOME)) $(wildcard /usr/local/cuda))
 endif
 NVCC        ?= $(CUDA_HOME)/bin/nvcc
 CUDNN_HOME  ?=
 NCCL_HOME   ?=
 
-# Where headers and libraries are looked for; the compiler and the loader know the system's folders by themselves.
-CUDA_HOMES    := $(filter-out /usr,$(filter-out $(CUDA_HOME),$(CUDNN_HOME) $(NCCL_HOME) $(WHEEL_HOMES)) $(CUDA_HOME))
+# Where headers and libraries are looked for; the compiler and the loader know the system's folders
+# by themselves.
+CUDA_HOMES    := $(filter-out $(CUDA_HOME),$(CUDNN_HOME) $(NCCL_HOME) $(WHEEL_HOMES)) $(CUDA_HOME)
+CUDA_HOMES    := $(filter-out /usr,$(CUDA_HOMES))
 CUDA_INCLUDES := $(wildcard $(addsuffix /include,$(CUDA_HOMES)))
 CUDA_ISYSTEM  := $(addprefix -isystem ,$(CUDA_INCLUDES))
-CUDA_FOLDERS  := $(foreach h,$(CUDA_HOMES),$(firstword $(wildcard $(addprefix $(h)/,lib64 lib targets/x86_64-linux/lib targets/sbsa-linux/lib))))
+LIB_FOLDERS   := lib64 lib targets/x86_64-linux/lib targets/sbsa-linux/lib
+library_folder = $(firstword $(wildcard $(addprefix $(1)/,$(LIB_FOLDERS))))
+CUDA_FOLDERS  := $(foreach h,$(CUDA_HOMES),$(call library_folder,$(h)))
 # $(call find_header,NAME): its full name, or nothing
-find_header   = $(firstword $(wildcard $(addsuffix /$(1),$(CUDA_INCLUDES) /usr/include /usr/local/include)))
-CUDA_MISSING := $(if $(wildcard $(NVCC)),,nvcc) $(foreach h,cuda_runtime_api.h cudnn_graph.h cublasLt.h nccl.h,$(if $(call find_header,$(h)),,$(h)))
-CUDA_MISSING := $(strip $(CUDA_MISSING))
-# Compiler and headers must be of one version. The wheels of CUDA 12 hold headers and libraries but no nvcc, so another one may have been found.
+find_header    = $(firstword $(wildcard $(addsuffix /$(1), \
+                   $(CUDA_INCLUDES) /usr/include /usr/local/include)))
+NEEDED_HEADERS := cuda_runtime_api.h cudnn_graph.h cublasLt.h nccl.h
+CUDA_MISSING   := $(foreach h,$(NEEDED_HEADERS),$(if $(call find_header,$(h)),,$(h)))
+CUDA_MISSING   := $(strip $(if $(wildcard $(NVCC)),,nvcc) $(CUDA_MISSING))
+# "13.0", from the runtime's header
+cuda_release   = $(shell awk '$$2 == "CUDART_VERSION" \
+                   { print int($$3 / 1000) "." int($$3 % 1000 / 10) }' \
+                   $(call find_header,cuda_runtime_api.h))
+# Compiler and headers must be of one version. The wheels of CUDA 12 hold headers and libraries but
+# no nvcc, so another one may have been found.
 ifneq ($(CUDA_WHEELS),)
 ifeq ($(CUDA_MISSING),)
 NVCC_RELEASE   := $(shell $(NVCC) --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
-HEADER_RELEASE := $(shell awk '$$2 == "CUDART_VERSION" { print int($$3 / 1000) "." int($$3 % 1000 / 10) }' $(call find_header,cuda_runtime_api.h))
-CUDA_MISSING   := $(if $(filter $(HEADER_RELEASE),$(NVCC_RELEASE)),,nvcc of CUDA $(HEADER_RELEASE): $(NVCC) is of $(NVCC_RELEASE))
+HEADER_RELEASE := $(cuda_release)
+CUDA_MISSING   := $(if $(filter $(HEADER_RELEASE),$(NVCC_RELEASE)),,nvcc of CUDA \
+                    $(HEADER_RELEASE): $(NVCC) is of $(NVCC_RELEASE))
 endif
 endif
 
 ifeq ($(CUDA),1)
 ifneq ($(CUDA_MISSING),)
-$(error CUDA=1, but not found: $(CUDA_MISSING). Set CUDA_HOME, CUDNN_HOME, NCCL_HOME or CUDA_WHEELS, or CUDA=0)
+$(error CUDA=1, but not found: $(CUDA_MISSING). Set CUDA_HOME, CUDNN_HOME, NCCL_HOME or \
+        CUDA_WHEELS, or CUDA=0)
 endif
 endif
 HAVE_CUDA := $(if $(filter 1,$(EMU)),1,$(if $(filter 0,$(CUDA)),0,$(if $(CUDA_MISSING),0,1)))
 
 # Volta went with CUDA 13. The last one is also kept as PTX, for GPUs newer than all of them.
-CUDA_VERSION := $(if $(CUDA_MISSING),,$(shell awk '$$2 == "CUDART_VERSION" { print int($$3 / 1000) "." int($$3 % 1000 / 10) }' $(call find_header,cuda_runtime_api.h)))
+CUDA_VERSION := $(if $(CUDA_MISSING),,$(cuda_release))
 CUDA_ARCHS   ?= $(if $(filter 12.%,$(CUDA_VERSION)),70 )75 80 86 89 90
 
 # One line for whoever builds: what is in it and, of what is not, why.
 ifeq ($(EMU),1)
 CUDA_SAYS := the CUDA backend on a test double of the device (EMU=1)
 else ifeq ($(HAVE_CUDA),1)
-CUDA_SAYS := CUDA $(CUDA_VERSION) from $(CUDA_HOME) for sm_{$(subst $(space),$(comma),$(strip $(CUDA_ARCHS)))}, with cuDNN, cuBLASLt and NCCL
+CUDA_SAYS := sm_{$(subst $(space),$(comma),$(strip $(CUDA_ARCHS)))}, with cuDNN, cuBLASLt and NCCL
+CUDA_SAYS := CUDA $(CUDA_VERSION) from $(CUDA_HOME) for $(CUDA_SAYS)
 else ifeq ($(CUDA),0)
 CUDA_SAYS := no CUDA (CUDA=0)
 else
-CUDA_SAYS := no CUDA (not found: $(CUDA_MISSING); CUDA_HOME, CUDNN_HOME, NCCL_HOME or CUDA_WHEELS may name its folders)
+CUDA_SAYS := no CUDA (not found: $(CUDA_MISSING); CUDA_HOME, CUDNN_HOME, NCCL_HOME or \
+             CUDA_WHEELS may name its folders)
 endif
 
 CUDA_SOURCES := $(wildcard kernels/cuda/*.cu)
@@ -75,7 +96,8 @@ endif
 
 ifeq ($(EMU),1)
 CUDA_UNUSED += $(CUDA_LIBRARY_FILES) trainer/comm/comm_nccl.c
-CUDA_UNUSED_TESTS := $(patsubst kernels/cuda/cudnn/%.c,tests/unit/test_cuda_%.c,$(CUDA_LIBRARY_FILES)) # they test the libraries themselves
+# they test the libraries themselves
+CUDA_UNUSED_TESTS := $(CUDA_LIBRARY_FILES:kernels/cuda/cudnn/%.c=tests/unit/test_cuda_%.c)
 EMU_SOURCES := $(wildcard tests/emu/*.c)
 EMU_CPPFLAGS := -isystem tests/emu -DCONVOY_EMU=1
 CXX ?= g++
@@ -83,17 +105,22 @@ CUDA_OBJ += $(patsubst %.cpp,$(B)/obj/%.o,$(wildcard tests/emu/*.cpp))
 CUDA_LIBS := -lstdc++
 else ifeq ($(HAVE_CUDA),1)
 CUDA_CFLAGS := $(CUDA_ISYSTEM)
-CUDA_LIBS   := $(addprefix -L,$(CUDA_FOLDERS)) $(addprefix -Wl$(comma)-rpath$(comma),$(abspath $(CUDA_FOLDERS))) -lcudart_static -ldl -lrt -lpthread
+CUDA_LIBS   := $(addprefix -L,$(CUDA_FOLDERS)) \
+               $(addprefix -Wl$(comma)-rpath$(comma),$(abspath $(CUDA_FOLDERS))) \
+               -lcudart_static -ldl -lrt -lpthread
 endif
 
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
               -gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS))
-# Kernels and launchers use nothing of the C++ library, so that ./convoy does not need it. CUDA 12.8 and 12.9 warn of every architecture that 13 has
-# left, in every file.
-NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Wno-deprecated-gpu-targets -Xptxas=-v -Xcompiler=-Wall,-Wextra,-Wswitch-enum,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
+# Kernels and launchers use nothing of the C++ library, so that ./convoy does not need it. CUDA 12.8
+# and 12.9 warn of every architecture that 13 has left, in every file.
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Wno-deprecated-gpu-targets -Xptxas=-v \
+              -Xcompiler=-Wall,-Wextra,-Wswitch-enum \
+              -Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
               $(if $(filter 1,$(WERROR)),-Werror=all-warnings -Xcompiler=-Werror) $(CUDA_ISYSTEM)
 # g++ takes rows of kernels for uninitialised that are never read.
-EMU_CXXFLAGS := -std=c++17 -O2 -g -fopenmp -Wall -Wextra -Wswitch-enum -Wno-unknown-pragmas -Wno-maybe-uninitialized $(if $(filter 1,$(WERROR)),-Werror)
+EMU_CXXFLAGS := -std=c++17 -O2 -g -fopenmp -Wall -Wextra -Wswitch-enum -Wno-unknown-pragmas \
+                -Wno-maybe-uninitialized $(if $(filter 1,$(WERROR)),-Werror)
 
 # What ptxas says of the kernels of X.cu is kept in X.cu.ptxas, for `make ptxas`.
 ifeq ($(EMU),1)
@@ -109,6 +136,7 @@ else
 $(B)/obj/%.cu.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCC_FLAGS) $(GENCODE) $(CPPFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@ 2> $(@:.o=.ptxas); \
+	$(Q)$(NVCC) $(NVCC_FLAGS) $(GENCODE) $(CPPFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ \
+	-c $< -o $@ 2> $(@:.o=.ptxas); \
 	status=$$?; grep -vE '^ptxas info|bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status
 endif
