@@ -2,19 +2,6 @@
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
-const ActDef *op_act(ActKind act)
-{
-    static const ActDef acts[ACT_COUNT] = {
-        [ACT_NONE] = { "none", .by_sign = true, .normed = true },
-        [ACT_RELU] = { "relu", .by_sign = true, .normed = true },
-        [ACT_SILU] = { "silu", .normed = true },
-        [ACT_GELU] = { "gelu" },
-        [ACT_GELU_TANH] = { "gelu_tanh" },
-    };
-    ASSERT((unsigned)act < ACT_COUNT);
-    return &acts[act];
-}
-
 static Status check_attr(OpKind kind, const ActivationAttr *a)
 {
     return (unsigned)a->act < ACT_COUNT
