@@ -55,9 +55,8 @@ typedef struct ConfigOrigin {
 #define ORIGIN_SET (-1)
 
 /* config_value.c */
-int config_find_key(const char *key);            /* index, -1; old names are found too */
-bool config_is_section(const char *name);        /* "train" */
-const char *config_nearest_key(const char *key); /* full key or section worth suggesting, or NULL */
+int config_find_key(const char *key);     /* index, -1; old names are found too */
+bool config_is_section(const char *name); /* "train" */
 /* ERR_USAGE: "WHEREunknown key K (did you mean N?)"; where ends in ": ". */
 Status config_fail_unknown(const char *where, const char *key);
 /* Notes that key index is given as name at line, and warns of an old name. ERR_USAGE if it is there

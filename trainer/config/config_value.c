@@ -33,7 +33,8 @@ static const char *leaf(const char *key)
     return dot ? dot + 1 : key;
 }
 
-const char *config_nearest_key(const char *key)
+/* The full key or section worth suggesting, or NULL. */
+static const char *nearest_key(const char *key)
 {
     const char *names[CONFIG_KEY_MAX];
     for (int i = 0; i < config_key_count; i++) names[i] = leaf(config_keys[i].key);
@@ -63,7 +64,7 @@ Status config_fail_unknown(const char *where, const char *key)
 {
     if (config_is_section(key))
         return fail(ERR_USAGE, "%s%s is a section; it holds keys and takes no value", where, key);
-    const char *nearest = config_nearest_key(key);
+    const char *nearest = nearest_key(key);
     if (!nearest)
         return fail(ERR_USAGE, "%sunknown key %s (convoy inspect config lists all)", where, key);
     return fail(ERR_USAGE, "%sunknown key %s (did you mean %s?)", where, key, nearest);

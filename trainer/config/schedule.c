@@ -51,7 +51,8 @@ double schedule_lr(const Schedule *s, int64_t step)
     return shapes[s->name](s, done, at);
 }
 
-double schedule_scaled_lr(double lr, LrScaling lr_scaling, int64_t global_batch, int world)
+/* What lr_scaling makes of optimizer.lr. */
+static double scaled_lr(double lr, LrScaling lr_scaling, int64_t global_batch, int world)
 {
     switch (lr_scaling) {
     case LR_LINEAR:
@@ -76,7 +77,7 @@ Schedule schedule_from_config(const Config *c, int64_t global_batch, int world,
                    .gamma = c->schedule.gamma,
                    .milestones = c->schedule.milestones,
                    .total_steps = (double)total_steps };
-    s.peak_lr = schedule_scaled_lr(c->optimizer.lr, c->optimizer.lr_scaling, global_batch, world);
+    s.peak_lr = scaled_lr(c->optimizer.lr, c->optimizer.lr_scaling, global_batch, world);
     s.steps_per_epoch = (double)dataset_images / (double)global_batch;
     s.warmup_steps = c->schedule.warmup_epochs * s.steps_per_epoch;
     if (s.warmup_steps > 0 && s.warmup_steps >= s.total_steps) {

@@ -21,6 +21,4 @@ Schedule schedule_from_config(const Config *c, int64_t global_batch, int world,
  * - s/total)^power, step (gamma at each milestone) or constant, counted from the end of warm-up
  * where they depend on the length. */
 double schedule_lr(const Schedule *s, int64_t step);
-/* What lr_scaling makes of optimizer.lr. */
-double schedule_scaled_lr(double lr, LrScaling lr_scaling, int64_t global_batch, int world);
 #endif

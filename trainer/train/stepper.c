@@ -566,10 +566,6 @@ Optimizer *stepper_optimizer(const Stepper *s)
 {
     return s->optimizer;
 }
-const Schedule *stepper_schedule(const Stepper *s)
-{
-    return &s->schedule;
-}
 const Reducer *stepper_reducer(const Stepper *s)
 {
     return s->sum.reducer;

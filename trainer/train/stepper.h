@@ -33,7 +33,6 @@ void stepper_set_step_offset(Stepper *s, int64_t count);
 void stepper_set_tracing(Stepper *s, Tracing *tracing);
 void stepper_destroy(Stepper *s); /* NULL ok */
 Optimizer *stepper_optimizer(const Stepper *s);
-const Schedule *stepper_schedule(const Stepper *s);
 const Reducer *stepper_reducer(const Stepper *s);
 const Bucket *stepper_buckets(const Stepper *s, int *count);
 /* The program of a step's last micro-batch; program_timeline(p, true) is what it does. */
