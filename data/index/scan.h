@@ -1,8 +1,8 @@
 /* scan.h - what a scan is asked for, and the scan of an ImageFolder tree. */
 #ifndef CONVOY_DATA_INDEX_SCAN_H
 #define CONVOY_DATA_INDEX_SCAN_H
-#include "data/options.h"
 #include "data/index/index.h"
+#include "data/options.h"
 
 typedef struct ScanOptions { /* of SourceKind.scan */
     const char *path;        /* as the user wrote it, for messages */
