@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# bench_index.sh [FOLDER] - how fast a tree is listed and its index loaded: 200,000 files in 200 classes, and 1,281,000 in 1000, as many as
-# ImageNet has. Makes the trees below FOLDER (default: a temporary one, removed at the end). Each number is the median of seven runs; the
-# first line of each tree is from a page cache that has just seen the files made.
+# bench_index.sh [FOLDER] - how fast a tree is listed and its index loaded: 200,000 files in 200
+# classes, and 1,281,000 in 1000, as many as ImageNet has. Makes the trees below FOLDER (default: a
+# temporary one, removed at the end). Each number is the median of seven runs; the first line of
+# each tree is from a page cache that has just seen the files made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-}
@@ -11,7 +12,8 @@ if [[ -z $folder ]]; then
 fi
 grep -m 1 'model name' /proc/cpuinfo | sed 's/.*: //'
 
-# median WHAT COMMAND...: of the seconds in the command's last line that says "... N s" or "... N.NN s; ..."
+# median WHAT COMMAND...: of the seconds in the command's last line that says
+# "... N s" or "... N.NN s; ..."
 median()
 {
     local what=$1
@@ -26,7 +28,8 @@ for shape in "200 1000" "1000 1281"; do
     tree=$folder/$((classes * each))
     [[ -d $tree ]] || build/make_files "$tree" "$classes" "$each"
     echo "$((classes * each)) files in $classes folders"
-    median "scan, written to a file (2 CPUs, 16 threads)" "rm -f '$folder/i.index'; taskset -c 0,1 ./convoy index '$tree' --out '$folder/i.index'"
+    median "scan, written to a file (2 CPUs, 16 threads)" \
+        "rm -f '$folder/i.index'; taskset -c 0,1 ./convoy index '$tree' --out '$folder/i.index'"
     median "start from the file" "./convoy index '$tree' --out '$folder/i.index'"
     bytes=$(stat -c %s "$folder/i.index")
     echo "  index: $bytes bytes, $((bytes / (classes * each))) an image"

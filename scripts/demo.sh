@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# demo.sh - what `make demo` runs behind setup and build: makes a small ImageFolder of real JPEG files, trains on it with two ranks, says
-# what came out. Everything lands in demo-data/ and runs/demo/.
+# demo.sh - what `make demo` runs behind setup and build: makes a small ImageFolder of real JPEG
+# files, trains on it with two ranks, says what came out.
+# Everything lands in demo-data/ and runs/demo/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,6 +24,11 @@ else
     ./convoy train configs/demo.yaml
 fi
 
-top1=$(awk -F'"top1":' '/"event":"eval"/ { split($2, v, /[,}]/); last = v[1] } END { print last }' runs/demo/metrics.jsonl)
-echo "demo: val top-1 $(awk -v t="$top1" 'BEGIN { printf "%.1f", 100 * t }') %, run folder runs/demo"
-awk -v t="$top1" 'BEGIN { exit !(t >= 0.9) }' || { echo "demo: expected at least 90 %" >&2; exit 1; }
+top1=$(awk -F'"top1":' '/"event":"eval"/ { split($2, v, /[,}]/); last = v[1] } END { print last }' \
+    runs/demo/metrics.jsonl)
+echo "demo: val top-1 $(awk -v t="$top1" 'BEGIN { printf "%.1f", 100 * t }') %," \
+    "run folder runs/demo"
+awk -v t="$top1" 'BEGIN { exit !(t >= 0.9) }' || {
+    echo "demo: expected at least 90 %" >&2
+    exit 1
+}

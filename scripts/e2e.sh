@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
-# e2e.sh [SCRIPT...] - runs tests/e2e/*.sh (or those named), each in the repository root, each with a time limit and a scratch folder.
+# e2e.sh [SCRIPT...] - runs tests/e2e/*.sh (or those named), each in the repository root, each with
+# a time limit and a scratch folder.
 #
-# A script passes if it ends with status 0. It finds in the environment: CONVOY (the program), SCRATCH (an empty folder of its own; removed if
-# it passes). What it prints is shown only if it fails, but for lines "not tested: WHAT: WHY". Status 77: it cannot run here, its last line says
+# A script passes if it ends with status 0. It finds in the environment: CONVOY (the program),
+# SCRATCH (an empty folder of its own; removed if it passes). What it prints is shown only if it
+# fails, but for lines "not tested: WHAT: WHY". Status 77: it cannot run here, its last line says
 # why; it counts as neither. The last line is "N passed, N failed".
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
-# Open MPI refuses root, refuses more ranks than cores, and binds one or two ranks to a core each, unless told otherwise.
+# Open MPI refuses root, refuses more ranks than cores, and binds one or two ranks to a core each,
+# unless told otherwise.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
-export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none # Open MPI 5
+# Open MPI 5 knows these by other names.
+export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe \
+    PRTE_MCA_hwloc_default_binding_policy=none
 export CONVOY=${CONVOY:-$PWD/convoy}
 
 limit_s=${E2E_LIMIT_S:-300}
@@ -38,7 +43,8 @@ for script in "${scripts[@]}"; do
         rm -rf "$SCRATCH" "$root/$name.out"
         continue
     fi
-    ((status == 124 || status == 137)) && what="took longer than $limit_s s" || what="status $status"
+    ((status == 124 || status == 137)) && what="took longer than $limit_s s" ||
+        what="status $status"
     echo "FAIL $name: $what; its files are in $root/$name"
     sed 's/^/  /' "$root/$name.out"
     ((failed += 1))

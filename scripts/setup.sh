@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# setup.sh [--list] - installs the Debian or Ubuntu packages that building and testing need. Says what it installs; when all is there, one line.
+# setup.sh [--list] - installs the Debian or Ubuntu packages that building and testing need. Says
+# what it installs; when all is there, one line.
 #
-# Known to hold on Debian 12 and Ubuntu 22.04 and 24.04, where every name below exists; libjpeg-dev is libjpeg-turbo on all three.
-# libdnnl-dev is oneDNN 2.x on the first two and 3.x on the last: kernels/cpu/dnnl_compat.h covers both.
+# Known to hold on Debian 12 and Ubuntu 22.04 and 24.04, where every name below exists; libjpeg-dev
+# is libjpeg-turbo on all three. libdnnl-dev is oneDNN 2.x on the first two and 3.x on the last:
+# kernels/cpu/dnnl_compat.h covers both.
 set -euo pipefail
 
 packages=(
@@ -13,11 +15,14 @@ packages=(
     zlib1g-dev               # .gz data files
     libopenmpi-dev openmpi-bin
     iproute2                 # a test with several hosts on one machine
-    g++                      # CUDA kernels: what nvcc calls for the host's part, and what compiles them for the test double
+    g++                      # CUDA kernels: what nvcc calls for the host's part, and what compiles
+                             # them for the test double
 )
-# Not from here: CUDA itself. Where NVIDIA's toolkit (12 or 13), cuDNN 9 and NCCL 2 are installed, by NVIDIA's own packages, `make` finds them
-# and says so; CUDA_HOME, CUDNN_HOME and NCCL_HOME name other places. The Python packages will do as well:
-#     pip install --target DIR nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cublas nvidia-cudnn-cu13 nvidia-nccl-cu13
+# Not from here: CUDA itself. Where NVIDIA's toolkit (12 or 13), cuDNN 9 and NCCL 2 are installed,
+# by NVIDIA's own packages, `make` finds them and says so; CUDA_HOME, CUDNN_HOME and NCCL_HOME name
+# other places. The Python packages will do as well:
+#     pip install --target DIR nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-cccl \
+#         nvidia-cublas nvidia-cudnn-cu13 nvidia-nccl-cu13
 #     make CUDA_WHEELS=DIR/nvidia
 
 if [[ ${1:-} == --list ]]; then
@@ -25,7 +30,8 @@ if [[ ${1:-} == --list ]]; then
     exit 0
 fi
 if ! command -v dpkg-query > /dev/null; then
-    echo "setup: this is not Debian or Ubuntu; install what these packages hold by your own means: ${packages[*]}"
+    echo "setup: this is not Debian or Ubuntu;" \
+        "install what these packages hold by your own means: ${packages[*]}"
     exit 0
 fi
 
@@ -44,7 +50,8 @@ fi
 sudo=()
 if ((EUID != 0)); then
     if ! command -v sudo > /dev/null; then
-        echo "setup: missing packages: ${missing[*]}. Install them as root: apt-get install ${missing[*]}" >&2
+        echo "setup: missing packages: ${missing[*]}." \
+            "Install them as root: apt-get install ${missing[*]}" >&2
         exit 78
     fi
     sudo=(sudo)
@@ -53,4 +60,5 @@ echo "setup: installing ${missing[*]} (apt-get${sudo:+, through sudo})"
 # A machine that has just started may be updating itself.
 wait_for_lock=(-o DPkg::Lock::Timeout=300)
 "${sudo[@]}" apt-get "${wait_for_lock[@]}" update -qq
-"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "${wait_for_lock[@]}" install -y -qq --no-install-recommends "${missing[@]}"
+"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "${wait_for_lock[@]}" install -y -qq \
+    --no-install-recommends "${missing[@]}"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# packages_of.sh PROGRAM - the Debian packages of the shared libraries that PROGRAM is linked with, a line each. Run where it was built.
+# packages_of.sh PROGRAM - the Debian packages of the shared libraries that PROGRAM is linked with,
+# a line each. Run where it was built.
 set -eu
 libraries=$(ldd "$1")
 if missing=$(echo "$libraries" | grep 'not found'); then

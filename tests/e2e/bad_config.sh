@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# bad_config.sh - a wrong command line, config file, key or value: one line that names it, exit code 64 (65 for what data says), nothing hangs.
+# bad_config.sh - a wrong command line, config file, key or value: one line that names it, exit code
+# 64 (65 for what data says), nothing hangs.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 2 1
 make_config
@@ -18,7 +19,9 @@ refused()
 refused_file()
 {
     local n
-    for n in "${ranks[@]}"; do expect_error "config file" 64 "$1" "$n" train "$SCRATCH/bad.yaml"; done
+    for n in "${ranks[@]}"; do
+        expect_error "config file" 64 "$1" "$n" train "$SCRATCH/bad.yaml"
+    done
 }
 
 # ---- the command line ----
@@ -54,10 +57,13 @@ head -c 4096 /dev/zero > "$SCRATCH/bad.yaml"
 refused_file "$SCRATCH/bad.yaml"
 
 # ---- values: out of range, of another type, in contradiction to each other ----
-for setting in optimizer.lr=-1 optimizer.momentum=1 train.epochs=0 train.epochs=abc train.epochs=nan data.image_size=4 \
-    data.image_size=32.5 train.batch_per_rank=0 train.batch_per_rank=99999999999999999999 optimizer.name=sgdd data.std=0 \
-    "optimizer.betas=[0.9]" optimizer.nesterov=maybe checkpoint.keep=0 comm.timeout_s=-1 model.in_channels=2 model.in_channels=99; do
-    expect_error "$setting" 64 "${setting%%=*}" 1 train "$SCRATCH/small.yaml" --set "run.dir=$SCRATCH/refused" --set "$setting"
+for setting in optimizer.lr=-1 optimizer.momentum=1 train.epochs=0 train.epochs=abc \
+    train.epochs=nan data.image_size=4 data.image_size=32.5 train.batch_per_rank=0 \
+    train.batch_per_rank=99999999999999999999 optimizer.name=sgdd data.std=0 \
+    "optimizer.betas=[0.9]" optimizer.nesterov=maybe checkpoint.keep=0 comm.timeout_s=-1 \
+    model.in_channels=2 model.in_channels=99; do
+    expect_error "$setting" 64 "${setting%%=*}" 1 train "$SCRATCH/small.yaml" \
+        --set "run.dir=$SCRATCH/refused" --set "$setting"
 done
 printf 'train:\n  epochs: 5\n  batch_per_rank: many\n' > "$SCRATCH/bad.yaml"
 refused_file "$SCRATCH/bad.yaml:3: train.batch_per_rank"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# bad_input.sh - data and checkpoints that cannot be used, disks that are full: one line that names the file, the right exit code on all ranks,
-# no hang, nothing lost. A few bad images do not end a training run.
+# bad_input.sh - data and checkpoints that cannot be used, disks that are full: one line that names
+# the file, the right exit code on all ranks, no hang, nothing lost.
+# A few bad images do not end a training run.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 7
 make_config
@@ -33,9 +34,11 @@ rm -r "$SCRATCH/other/sun"
 refused "data.val: class 8 is triangle" "data.val=$SCRATCH/other"
 mkdir -p "$SCRATCH/broken"
 cp -r "$data/val/circle" "$SCRATCH/broken/"$'cir\ncle'
-refused "$SCRATCH/broken: the name of class 0 (cir cle) has a line break in it" "data.train=$SCRATCH/broken"
+refused "$SCRATCH/broken: the name of class 0 (cir cle) has a line break in it" \
+    "data.train=$SCRATCH/broken"
 mkdir "$SCRATCH/idx"
-printf '\0\0\10\3\0\0\0\144\0\0\0\34\0\0\0\34 and no pixels' > "$SCRATCH/idx/train-images-idx3-ubyte"
+printf '\0\0\10\3\0\0\0\144\0\0\0\34\0\0\0\34 and no pixels' \
+    > "$SCRATCH/idx/train-images-idx3-ubyte"
 printf '\0\0\10\1\0\0\0\144 and no labels' > "$SCRATCH/idx/train-labels-idx1-ubyte"
 refused "$SCRATCH/idx/train-" "data.train=$SCRATCH/idx"
 
@@ -49,11 +52,14 @@ exec "$REAL" "$@"
 END
     chmod +x "$SCRATCH/one_differs"
     export REAL=$CONVOY OTHER=$SCRATCH/nowhere
-    CONVOY=$SCRATCH/one_differs train_fails missing_on_one 65 "rank 1: data.train: $SCRATCH/nowhere" 2
-    CONVOY=$SCRATCH/one_differs train_fails missing_on_one 65 "rank 1: data.train: $SCRATCH/nowhere" 4
+    CONVOY=$SCRATCH/one_differs train_fails missing_on_one 65 \
+        "rank 1: data.train: $SCRATCH/nowhere" 2
+    CONVOY=$SCRATCH/one_differs train_fails missing_on_one 65 \
+        "rank 1: data.train: $SCRATCH/nowhere" 4
     expect_field "folder missing on rank 1" missing_on_one "done" code 65
     OTHER=$data/val
-    CONVOY=$SCRATCH/one_differs train_fails other_on_one 65 "data.train: the ranks see different images there" 2
+    CONVOY=$SCRATCH/one_differs train_fails other_on_one 65 \
+        "data.train: the ranks see different images there" 2
 fi
 
 # ---- images: four that are bad, and forms that are not ----
@@ -87,13 +93,17 @@ as_nobody=()
 ((EUID != 0)) || as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 mkdir -p "$SCRATCH/locked_run"
 chmod 777 "$SCRATCH/locked_run"
-if "${as_nobody[@]}" test -r "$SCRATCH/small.yaml" 2> /dev/null && "${as_nobody[@]}" test -x "$CONVOY"; then
+if "${as_nobody[@]}" test -r "$SCRATCH/small.yaml" 2> /dev/null &&
+    "${as_nobody[@]}" test -x "$CONVOY"
+then
     settings locked_run "data.train=$SCRATCH/locked/train"
     expect "a file without permission" 0 timeout 60 "${as_nobody[@]}" "$CONVOY" train "${sets[@]}"
-    expect_text "a file without permission" 1 "convoy: warning: $SCRATCH/locked/train/circle/0001.jpg: "
+    expect_text "a file without permission" \
+        1 "convoy: warning: $SCRATCH/locked/train/circle/0001.jpg: "
     mkdir "$SCRATCH/locked_run2"
     settings locked_run2/run
-    expect "a run folder without permission" 74 timeout 60 "${as_nobody[@]}" "$CONVOY" train "${sets[@]}"
+    expect "a run folder without permission" 74 timeout 60 "${as_nobody[@]}" "$CONVOY" \
+        train "${sets[@]}"
     expect_one_error "a run folder without permission" "$SCRATCH/locked_run2/run"
 else
     echo "not tested: files without permission: nobody cannot reach $SCRATCH"
@@ -114,12 +124,15 @@ for n in "${ranks[@]}"; do
     for set in "$data/val" "$SCRATCH/worse"; do
         settings "eval$n" "data.val=$set"
         expect "eval with bad images" 0 run "$n" eval "${sets[@]}" --checkpoint "$(latest good)"
-        [[ $set == */worse ]] || right=$(awk -v t="$(field "eval$n" eval top5)" 'BEGIN { print 70 * t }')
+        [[ $set == */worse ]] ||
+            right=$(awk -v t="$(field "eval$n" eval top5)" 'BEGIN { print 70 * t }')
     done
     expect_text "eval with bad images on $n" 3 "; counted as wrong"
     expect_field "eval with bad images on $n" "eval$n" eval images 73
-    awk -v t="$(field "eval$n" eval top5)" -v right="$right" 'BEGIN { d = 73 * t - right; exit !(d < 1e-9 && d > -1e-9) }' ||
-        broken "eval with bad images on $n: top5 is $(field "eval$n" eval top5) of 73, expected $right right"
+    awk -v t="$(field "eval$n" eval top5)" -v right="$right" \
+        'BEGIN { d = 73 * t - right; exit !(d < 1e-9 && d > -1e-9) }' ||
+        broken "eval with bad images on $n: top5 is $(field "eval$n" eval top5) of 73," \
+            "expected $right right"
 done
 
 # ---- checkpoints ----
@@ -133,8 +146,10 @@ echo "no checkpoint" > "$SCRATCH/text.safetensors"
 refused "$SCRATCH/text.safetensors" "checkpoint.resume=$SCRATCH/text.safetensors"
 for n in "${ranks[@]}"; do
     settings "eval$n" "data.val=$data/val"
-    expect_error "eval without a file" 65 "$SCRATCH/nowhere" "$n" eval "${sets[@]}" --checkpoint "$SCRATCH/nowhere"
-    expect_error "eval of another model" 65 "$good" "$n" eval "${sets[@]}" --checkpoint "$good" --set model.name=resnet32
+    expect_error "eval without a file" 65 "$SCRATCH/nowhere" "$n" eval "${sets[@]}" \
+        --checkpoint "$SCRATCH/nowhere"
+    expect_error "eval of another model" 65 "$good" "$n" eval "${sets[@]}" --checkpoint "$good" \
+        --set model.name=resnet32
 done
 [[ $(latest good) == "$good" ]] || broken "a refused run has changed the run folder"
 expect "the checkpoint after all this" 0 run 1 inspect checkpoint "$good"

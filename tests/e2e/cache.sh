@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# cache.sh - data.cache: the ranks of a node read each file once between them and train the same; nothing is left behind; what cannot be is refused.
+# cache.sh - data.cache: the ranks of a node read each file once between them and train the same;
+# nothing is left behind; what cannot be is refused.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 7
 make_config
 files=120 # of the training set
 
-# counted RUN RANKS KEY=VALUE... - trains, and sets `opens` to how often files of the training set were opened by all ranks.
+# counted RUN RANKS KEY=VALUE... - trains, and sets `opens` to how often files of the training set
+# were opened by all ranks.
 counted()
 {
     rm -f "$SCRATCH/opens"
-    SLOW_FILES_MATCH=.jp SLOW_FILES_LOG=$SCRATCH/opens LD_PRELOAD=$PWD/build/slow_files.so train "$@"
+    SLOW_FILES_MATCH=.jp SLOW_FILES_LOG=$SCRATCH/opens \
+        LD_PRELOAD=$PWD/build/slow_files.so train "$@"
     opens=$(awk '{ n += $2 } END { print n + 0 }' "$SCRATCH/opens")
 }
 
@@ -18,16 +21,21 @@ have_mpi && ranks=(1 2)
 for n in "${ranks[@]}"; do
     share=$((8 / n))
     counted "page$n" "$n" train.epochs=3 "train.batch_per_rank=$share" data.cache=page
-    ((opens >= 3 * files)) || broken "page on $n: $opens files opened, expected $((3 * files)) at least"
-    counted "ram$n" "$n" train.epochs=3 "train.batch_per_rank=$share" data.cache=ram data.cache_mb=64
+    ((opens >= 3 * files)) ||
+        broken "page on $n: $opens files opened, expected $((3 * files)) at least"
+    counted "ram$n" "$n" train.epochs=3 "train.batch_per_rank=$share" data.cache=ram \
+        data.cache_mb=64
     expect_text "ram on $n" 1 "data.cache: files are kept in memory" # not by the other ranks
-    ((opens == 2 * files)) || broken "ram on $n: $opens files opened, expected $files, and $files more to have them forgotten"
+    ((opens == 2 * files)) || broken \
+        "ram on $n: $opens files opened, expected $files, and $files more to have them forgotten"
     same "cache on $n" "page$n" "ram$n"
     train "none$n" "$n" train.epochs=3 "train.batch_per_rank=$share" data.cache=none
     same "no cache on $n" "page$n" "none$n"
-    train "both$n" "$n" train.epochs=3 "train.batch_per_rank=$share" data.cache=ram data.cache_mb=1 "data.val=$SCRATCH/data/val"
+    train "both$n" "$n" train.epochs=3 "train.batch_per_rank=$share" data.cache=ram \
+        data.cache_mb=1 "data.val=$SCRATCH/data/val"
     same "training and validation set on $n" "page$n" "both$n"
 done
 
-train_fails huge 64 "data.cache_mb: 900000000 MiB are more than the" "${ranks[-1]}" data.cache=ram data.cache_mb=900000000
+train_fails huge 64 "data.cache_mb: 900000000 MiB are more than the" "${ranks[-1]}" data.cache=ram \
+    data.cache_mb=900000000
 exit "$failed"

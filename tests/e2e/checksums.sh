@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# checksums.sh - the batches of training are the same, bit for bit, for any number of threads, readers, ranks and micro-batches, from the page
-# cache, a shared cache or none, and wherever the run starts; bad files among them too. And the checksums tell when they are not.
+# checksums.sh - the batches of training are the same, bit for bit, for any number of threads,
+# readers, ranks and micro-batches, from the page cache, a shared cache or none, and wherever the
+# run starts; bad files among them too. And the checksums tell when they are not.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 1
 make_config
@@ -8,15 +9,19 @@ bad=$SCRATCH/data/train/star/bad.jpg
 cp "$SCRATCH/data/train/star/0000.jpg" "$bad"
 truncate -s 300 "$bad"
 
-# checksums NAME RANKS FIRST STEPS KEY=VALUE... - writes the lines of so many steps to $SCRATCH/NAME.
+# checksums NAME RANKS FIRST STEPS KEY=VALUE... - writes the lines of so
+# many steps to $SCRATCH/NAME.
 checksums()
 {
     local name=$1 ranks=$2 first=$3 steps=$4
     shift 4
-    settings bench data.augment=imagenet train.batch_mode=global train.global_batch=24 train.batch_per_rank=24 "$@"
-    expect "checksums $name" 0 run "$ranks" bench loader "${sets[@]}" --crc --first "$first" --steps "$steps"
+    settings bench data.augment=imagenet train.batch_mode=global train.global_batch=24 \
+        train.batch_per_rank=24 "$@"
+    expect "checksums $name" 0 run "$ranks" bench loader "${sets[@]}" --crc --first "$first" \
+        --steps "$steps"
     grep '^step ' "$out" > "$SCRATCH/$name"
-    [[ $(wc -l < "$SCRATCH/$name") == "$steps" ]] || broken_run "checksums $name: expected $steps lines"
+    [[ $(wc -l < "$SCRATCH/$name") == "$steps" ]] ||
+        broken_run "checksums $name: expected $steps lines"
 }
 
 # equal NAME - the lines are those of the first run.
@@ -48,14 +53,17 @@ if have_mpi; then
 fi
 for first in 1 5 6 13; do
     checksums "from$first" 1 "$first" $((14 - first))
-    tail -n $((14 - first)) "$SCRATCH/first" | diff - "$SCRATCH/from$first" > "$out" || broken_run "from step $first: other checksums"
+    tail -n $((14 - first)) "$SCRATCH/first" | diff - "$SCRATCH/from$first" > "$out" ||
+        broken_run "from step $first: other checksums"
 done
 
 # One step of another seed, and one with another file, must not have the same.
 checksums seed 1 0 14 train.seed=2
-[[ $(sort "$SCRATCH/first" "$SCRATCH/seed" | uniq -d | wc -l) == 0 ]] || broken "another seed: some checksums are the same"
+[[ $(sort "$SCRATCH/first" "$SCRATCH/seed" | uniq -d | wc -l) == 0 ]] ||
+    broken "another seed: some checksums are the same"
 cp "$SCRATCH/data/train/circle/0001.jpg" "$SCRATCH/data/train/star/0001.jpg"
 checksums file 1 0 14
 changed=$(diff "$SCRATCH/first" "$SCRATCH/file" | grep -c '^>')
-((changed >= 2 && changed < 14)) || broken "another file: $changed of 14 checksums changed, expected those of its steps alone"
+((changed >= 2 && changed < 14)) ||
+    broken "another file: $changed of 14 checksums changed, expected those of its steps alone"
 exit "$failed"

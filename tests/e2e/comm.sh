@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# comm.sh - communication between ranks: exact results with 1 to 4 ranks, agreement on an error, device memory where there is a GPU, and the watchdog on
-# a rank that hangs.
+# comm.sh - communication between ranks: exact results with 1 to 4 ranks, agreement on an error,
+# device memory where there is a GPU, and the watchdog on a rank that hangs.
 set -uo pipefail
 check=${COMMCHECK:-${CONVOY_TOOLS:-build}/make_commcheck}
 failed=0
@@ -56,5 +56,8 @@ fi
 begin_s=$SECONDS
 expect "hang" 76 mpirun -n 3 "$check" hang
 expect_text "hang" some "in step 41 (backward), operation bucket 7: a peer was lost or hangs"
-((SECONDS - begin_s < 20)) || { echo "hang: took $((SECONDS - begin_s)) s, timeout is 2 s"; failed=1; }
+((SECONDS - begin_s < 20)) || {
+    echo "hang: took $((SECONDS - begin_s)) s, timeout is 2 s"
+    failed=1
+}
 exit "$failed"

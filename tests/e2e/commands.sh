@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# commands.sh - every command answers --help, says what it was asked for on standard output and nothing else there, and needs no run folder.
+# commands.sh - every command answers --help, says what it was asked for on standard output and
+# nothing else there, and needs no run folder.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 2 1
 make_config
@@ -11,29 +12,37 @@ answers()
     shift
     timeout 60 "$CONVOY" "$@" > "$out" 2> "$SCRATCH/err" || broken_run "convoy $*: exit code $?"
     grep -qF -- "$text" "$out" || broken_run "convoy $*: does not say '$text'"
-    [[ ! -s $SCRATCH/err ]] || broken "convoy $*: writes to standard error: $(head -1 "$SCRATCH/err")"
+    [[ ! -s $SCRATCH/err ]] ||
+        broken "convoy $*: writes to standard error: $(head -1 "$SCRATCH/err")"
 }
 
-for command in "" train eval predict export launch drain bench report scale top doctor index pack inspect "inspect model" "inspect checkpoint" "inspect config" "inspect dataset" "inspect memory"; do
+for command in "" train eval predict export launch drain bench report scale top doctor index pack \
+    inspect "inspect model" "inspect checkpoint" "inspect config" "inspect dataset" "inspect memory"
+do
     read -ra words <<< "$command"
     answers "usage: convoy${command:+ $command}" "${words[@]}" --help
     # The usage is what the arguments are read by, so an option that it lacks does not exist.
     while read -r option; do
-        sed '/^$/q' "$out" | grep -qF -- "$option" || broken "convoy $command --help: $option is not in the usage"
+        sed '/^$/q' "$out" | grep -qF -- "$option" ||
+            broken "convoy $command --help: $option is not in the usage"
     done < <(sed '1,/^$/d' "$out" | sed -nE 's/^ +(--[a-z-]+).*/\1/p')
 done
-for command in train eval "bench"; do answers "usage: convoy $command" $command x.yaml --set a=b --help; done
+for command in train eval "bench"; do
+    answers "usage: convoy $command" $command x.yaml --set a=b --help
+done
 answers "libjpeg-turbo" --version
 answers "oneDNN" --version
 answers "backend cuda: " --version
 # It must start where there is no CUDA: those libraries are opened when they are used.
 readelf -d "$CONVOY" > "$out" || broken "readelf cannot read $CONVOY"
-! grep -E 'NEEDED.*\[lib(cuda|cudnn|cublas|nccl|nvrtc)' "$out" || broken "$CONVOY needs a CUDA library to start"
+! grep -E 'NEEDED.*\[lib(cuda|cudnn|cublas|nccl|nvrtc)' "$out" ||
+    broken "$CONVOY needs a CUDA library to start"
 
 # model: totals that torchvision has, as plain digits
 while read -r model parameters; do
     answers "$parameters" inspect model "$model"
-    grep -qwF "$parameters" "$out" || broken_run "inspect model $model: $parameters is not a word of its own"
+    grep -qwF "$parameters" "$out" ||
+        broken_run "inspect model $model: $parameters is not a word of its own"
 done << END
 resnet18 11689512
 resnet34 21797672
@@ -46,9 +55,12 @@ answers "resnet110" inspect model --help
 answers "digraph" inspect model resnet20 --dot
 
 answers "checkpoint.resume" inspect config
-[[ $("$CONVOY" inspect config --markdown) == "$(cat docs/config.md)" ]] || broken "docs/config.md is not what convoy says: make docs"
+[[ $("$CONVOY" inspect config --markdown) == "$(cat docs/config.md)" ]] ||
+    broken "docs/config.md is not what convoy says: make docs"
 answers "20" inspect dataset "$SCRATCH/data/train"
-for name in star triangle checkers; do grep -q "$name" "$out" || broken_run "inspect dataset: no class $name"; done
+for name in star triangle checkers; do
+    grep -q "$name" "$out" || broken_run "inspect dataset: no class $name"
+done
 answers "bytes" inspect memory "$SCRATCH/small.yaml"
 cp "$SCRATCH/data/train/star/0000.jpg" "$SCRATCH/data/train/star/bad.jpg"
 truncate -s 300 "$SCRATCH/data/train/star/bad.jpg"
@@ -67,16 +79,20 @@ answers "images_per_s_per_thread" bench decode "$SCRATCH/small.yaml" --steps 2
 answers "images 3" bench decode "$SCRATCH/small.yaml" --steps 2 --images 3
 answers "batch_ms" bench step "$SCRATCH/small.yaml" --steps 2 --eval
 answers "images_per_s" bench loader "$SCRATCH/small.yaml" --steps 2
-for line in cold_read_ms_p99 cached_images_per_s cached_megabytes_per_s cached_starved_percent synthetic_images_per_s; do
+for line in cold_read_ms_p99 cached_images_per_s cached_megabytes_per_s cached_starved_percent \
+    synthetic_images_per_s
+do
     # A file system in memory has no other place for its pages.
     [[ $line == cold* ]] && grep -q "cold: not measured" "$out" && continue
     grep -q "^$line [0-9.]*$" "$out" || broken_run "bench loader: no line $line"
 done
 answers "step 1 crc " bench loader "$SCRATCH/small.yaml" --steps 2 --crc
-expect_error "bench loader --input" 64 "--input warm is none of cold, cached, synthetic, now" 1 bench loader "$SCRATCH/small.yaml" --input warm
+expect_error "bench loader --input" 64 "--input warm is none of cold, cached, synthetic, now" \
+    1 bench loader "$SCRATCH/small.yaml" --input warm
 if (($(getconf _NPROCESSORS_ONLN) > 1)); then
     cpu=$(awk '$1 == "Cpus_allowed_list:" { split($2, a, /[,-]/); print a[1] }' /proc/self/status)
-    expect "more threads than CPUs" 0 taskset -c "$cpu" "$CONVOY" bench loader "$SCRATCH/small.yaml" --steps 2 --input now --set data.threads=2
+    expect "more threads than CPUs" 0 taskset -c "$cpu" "$CONVOY" bench loader \
+        "$SCRATCH/small.yaml" --steps 2 --input now --set data.threads=2
     expect_text "more threads than CPUs" 1 "data.threads: 2 threads on 1 allowed CPUs"
 fi
 answers "step_ms" bench step "$SCRATCH/small.yaml" --steps 2 --nodes
@@ -84,7 +100,8 @@ grep -q "^mean_images_per_s [0-9.]*$" "$out" || broken_run "bench step: no line 
 answers "busbw" bench allreduce "$SCRATCH/small.yaml" --set comm.bucket_mb=1 --steps 2
 if have_mpi; then
     for what in decode loader step allreduce; do
-        expect "bench $what on 2" 0 run 2 bench "$what" "$SCRATCH/small.yaml" --set comm.bucket_mb=1 --steps 2 --warmup 1
+        expect "bench $what on 2" 0 run 2 bench "$what" "$SCRATCH/small.yaml" \
+            --set comm.bucket_mb=1 --steps 2 --warmup 1
     done
     expect "inspect memory on 2" 0 run 2 inspect memory "$SCRATCH/small.yaml"
     expect_text "inspect memory on 2" 1 "total "

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# cuda_allreduce.sh - convoy bench allreduce on devices: by the stand-in for NCCL with a device for each rank, else by the host.
+# cuda_allreduce.sh - convoy bench allreduce on devices: by the stand-in for NCCL with a device for
+# each rank, else by the host.
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/cuda.sh
 if ! have_mpi; then
@@ -8,7 +9,8 @@ if ! have_mpi; then
 fi
 sizes=(--max-bytes 64K --steps 2 --warmup 1)
 expect "shared" 0 mpirun -n 2 "$CONVOY" bench allreduce "${sizes[@]}"
-expect_text "shared" 1 "# 2 ranks, summed by MPI on host memory (ranks share a GPU, or there is no NCCL)"
+expect_text "shared" \
+    1 "# 2 ranks, summed by MPI on host memory (ranks share a GPU, or there is no NCCL)"
 expect_text "shared" 1 "# Out of bounds values : 0 OK"
 emulated || exit "$failed" # the rest wants a GPU for each rank
 export CONVOY_EMU_OWN_DEVICES=1

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# cuda_failure.sh - a rank whose images vanish in the middle of a run takes part in the step to its end, and all ranks leave together with its
-# message: where the devices sum inside recorded steps, and where the host sums.
+# cuda_failure.sh - a rank whose images vanish in the middle of a run takes part in the step to its
+# end, and all ranks leave together with its message: where the devices sum inside recorded steps,
+# and where the host sums.
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/cuda.sh
 if ! have_mpi; then
@@ -26,7 +27,8 @@ vanish()
     export DATA=$SCRATCH/$name
     cp -r "$SCRATCH/data" "${DATA}0"
     cp -r "$SCRATCH/data" "${DATA}1"
-    CONVOY=$SCRATCH/own_data train_in_background "$name" 2 data.format=imagefolder train.batch_per_rank=2 data.read_ahead_mb=0.05 train.epochs=99 train.max_steps=0 "$@"
+    CONVOY=$SCRATCH/own_data train_in_background "$name" 2 data.format=imagefolder \
+        train.batch_per_rank=2 data.read_ahead_mb=0.05 train.epochs=99 train.max_steps=0 "$@"
     wait_for_step "$name" 5
     rm -r "${DATA}1"
     wait_to_end 100

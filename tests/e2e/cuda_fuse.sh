@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cuda_fuse.sh - fp16 with batch norms in parts (device.fuse): it trains as without, is said, changes nothing about replay, order, resumption or
-# micro-batches, and takes less memory.
+# cuda_fuse.sh - fp16 with batch norms in parts (device.fuse): it trains as without, is said,
+# changes nothing about replay, order, resumption or micro-batches, and takes less memory.
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/cuda.sh
 make_tiny_config
@@ -17,7 +17,8 @@ follows "fused" fused apart 0.02
 far "fused is another computation" fused apart 1e-6
 expect_field "fused" fused step skipped 0
 
-# Where nothing can be measured nothing is fused, and it is said. Without a cache no engine is timed, so both runs are without one.
+# Where nothing can be measured nothing is fused, and it is said. Without a cache no engine is
+# timed, so both runs are without one.
 train automatic 1 "${fp16[@]}" device.plan_cache=none
 expect_text "auto" 1 "statistics 0 of 6 shapes, 6 not measured"
 train untimed 1 "${fp16[@]}" device.fuse=none device.plan_cache=none
@@ -51,7 +52,8 @@ activations()
     awk '$1 == "activations" { print $2 }' "$out"
 }
 apart=$(activations none) together=$(activations all)
-((together > 0 && together < apart)) || broken "activations take $together bytes fused, $apart bytes apart"
+((together > 0 && together < apart)) ||
+    broken "activations take $together bytes fused, $apart bytes apart"
 settings wrong device.fuse=some
 expect "a mode that does not exist" 64 run 1 train "${sets[@]}"
 exit "$failed"

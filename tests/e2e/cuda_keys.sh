@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cuda_keys.sh - keys of the GPU: what is out of range, what the machine does not have, what does not fit; and what is said of memory before
-# anything runs.
+# cuda_keys.sh - keys of the GPU: what is out of range, what the machine does not have, what does
+# not fit; and what is said of memory before anything runs.
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/cuda.sh
 make_tiny_config
@@ -11,8 +11,10 @@ if ! emulated; then
 fi
 train_fails bad 64 "device.index is 1; this machine has 1 CUDA device" 1 device.index=1
 train_fails bad 64 "device.index" 1 device.index=-2
-train_fails bad 64 "train.precision is bf16; the CPU computes in fp32 alone" 1 device.backend=cpu train.precision=bf16
-train_fails bad 64 "train.precision is tf32; the CPU computes in fp32 alone" 1 device.backend=cpu train.precision=tf32
+train_fails bad 64 "train.precision is bf16; the CPU computes in fp32 alone" 1 device.backend=cpu \
+    train.precision=bf16
+train_fails bad 64 "train.precision is tf32; the CPU computes in fp32 alone" 1 device.backend=cpu \
+    train.precision=tf32
 train_fails bad 64 'it must be one of auto, fp32, tf32, bf16, fp16' 1 train.precision=fp8
 train_fails bad 64 "train.loss_scale" 1 train.loss_scale=0.5
 train_fails bad 64 "train.loss_scale_interval" 1 train.loss_scale_interval=0
@@ -20,7 +22,8 @@ train_fails bad 64 "device.workspace_mb" 1 device.workspace_mb=-1
 train_fails bad 64 "device.cuda_graph" 1 device.cuda_graph=maybe
 train index 1 device.index=0 train.max_steps=1
 
-# A GPU with a few MiB left beside what CUDA takes for itself: the batch that is said to fit does, one more does not.
+# A GPU with a few MiB left beside what CUDA takes for itself: the batch that is said to fit does,
+# one more does not.
 export CONVOY_EMU_MEMORY_MB=1546
 train_fails large 64 "train.batch_per_rank: 60 images at a time need" 1 train.batch_per_rank=60
 fits=$(sed -nE 's/.*; at most ([0-9]+) fit$/\1/p' "$out")
@@ -33,10 +36,13 @@ train largest 1 "train.batch_per_rank=$fits" train.max_steps=1
 settings memory "train.batch_per_rank=$fits"
 expect "inspect memory" 0 run 1 inspect memory "${sets[@]}"
 expect_text "inspect memory" 1 "largest batch per rank "
-grep -qE "^largest batch per rank +$fits images" "$out" || broken_run "inspect memory says another largest batch than $fits"
-# The same where other programs hold memory of a larger one; half a GiB of theirs may be contexts of ours.
+grep -qE "^largest batch per rank +$fits images" "$out" ||
+    broken_run "inspect memory says another largest batch than $fits"
+# The same where other programs hold memory of a larger one;
+# half a GiB of theirs may be contexts of ours.
 export CONVOY_EMU_MEMORY_MB=2570 CONVOY_EMU_HELD_MB=1536
-train_fails held 64 "other programs hold 1.00 GiB); at most $fits fit" 1 "train.batch_per_rank=$((fits + 1))"
+train_fails held 64 "other programs hold 1.00 GiB); at most $fits fit" \
+    1 "train.batch_per_rank=$((fits + 1))"
 export CONVOY_EMU_MEMORY_MB=4096 CONVOY_EMU_HELD_MB=0
 
 # A GPU that is not here.
@@ -44,12 +50,16 @@ settings memory train.precision=auto
 expect "a described GPU" 0 run 1 inspect memory "${sets[@]}" --gpu configs/gpus/h200.json
 expect_text "a described GPU" 1 "NVIDIA H200 (only described), sm_90, bf16"
 expect_text "a described GPU" 1 "parameters, compute type"
-expect_error "no such description" 65 "none.json" 1 inspect memory "${sets[@]}" --gpu configs/gpus/none.json
+expect_error "no such description" 65 "none.json" 1 inspect memory "${sets[@]}" \
+    --gpu configs/gpus/none.json
 echo '{"deviceName": "x"}' > "$SCRATCH/bad.json"
-expect_error "half a description" 65 "$SCRATCH/bad.json" 1 inspect memory "${sets[@]}" --gpu "$SCRATCH/bad.json"
+expect_error "half a description" 65 "$SCRATCH/bad.json" 1 inspect memory "${sets[@]}" \
+    --gpu "$SCRATCH/bad.json"
 
 settings bench
 expect "bench" 0 run 1 bench step "${sets[@]}" --steps 2 --warmup 3 --nodes
 expect_text "bench" 1 "TFLOP/s"
-for word in images_per_s conv2d_bwd_weights batchnorm_bwd update; do expect_text "bench" some "$word"; done
+for word in images_per_s conv2d_bwd_weights batchnorm_bwd update; do
+    expect_text "bench" some "$word"
+done
 exit "$failed"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# cuda_norms.sh - batch norms by cuDNN (device.batchnorm): they train as our own do, are said, and change nothing about replay and resumption.
+# cuda_norms.sh - batch norms by cuDNN (device.batchnorm): they train as our own do, are said, and
+# change nothing about replay and resumption.
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/cuda.sh
 make_tiny_config

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cuda_ranks.sh - several ranks: gradients summed through the host, and by the devices themselves inside the recorded step, are those of one
-# rank with the same global batch.
+# cuda_ranks.sh - several ranks: gradients summed through the host, and by the devices themselves
+# inside the recorded step, are those of one rank with the same global batch.
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/cuda.sh
 if ! have_mpi; then
@@ -26,7 +26,8 @@ train clip_one 1 "${clip[@]}" train.batch_per_rank=4
 train clip_staged 2 "${clip[@]}"
 near "clipping on 1 and 2 ranks" clip_one clip_staged 1e-5
 far "clipping changes the steps" one clip_one 1e-3
-train fp16_staged 2 train.precision=fp16 train.loss_scale=524288 train.max_steps=8 train.epochs=9 comm.grad_dtype=fp32
+train fp16_staged 2 train.precision=fp16 train.loss_scale=524288 train.max_steps=8 train.epochs=9 \
+    comm.grad_dtype=fp32
 # The rest wants a GPU for each rank.
 emulated || { echo "not tested: NCCL between ranks: wants the emulated device" && exit "$failed"; }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# cuda_scale.sh - the dynamic loss scale of fp16 runs: a scale that overflows skips steps and shrinks until it does not, and grows again; and
-# interrupted runs, loss scale included, go on bit for bit.
+# cuda_scale.sh - the dynamic loss scale of fp16 runs: a scale that overflows skips steps and
+# shrinks until it does not, and grows again; and interrupted runs, loss scale included,
+# go on bit for bit.
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/cuda.sh
 make_tiny_config
@@ -11,7 +12,8 @@ train high 1 "${high[@]}" train.max_steps=8
 skipped=$(field high step skipped)
 ((skipped > 0 && skipped < 8)) || broken "a scale of 2^19: $skipped of 8 steps were skipped"
 expect_field "a scale of 2^19" high step loss_scale "$((524288 >> skipped))"
-grep -q '"loss":null' "$SCRATCH/high/metrics.jsonl" && broken "a scale of 2^19: a loss is not finite"
+grep -q '"loss":null' "$SCRATCH/high/metrics.jsonl" &&
+    broken "a scale of 2^19: a loss is not finite"
 
 train low 1 "${fp16[@]}" train.max_steps=6 train.loss_scale=1024 train.loss_scale_interval=2
 expect_field "doubled every other step" low step loss_scale 8192
@@ -24,7 +26,8 @@ same "8 steps and 2 + 6" high parts
 [[ $(losses high) == "$(losses parts)" ]] || broken "8 steps and 2 + 6: the losses differ"
 expect_field "8 steps and 2 + 6" parts step skipped "$skipped"
 
-# Clipping: the norm is that of the gradients without their scale, and infinite where the step is skipped.
+# Clipping: the norm is that of the gradients without their scale,
+# and infinite where the step is skipped.
 clip=(optimizer.clip_norm=0.5 train.max_steps=6)
 train clip_cpu 1 "${clip[@]}" device.backend=cpu
 train clip 1 "${clip[@]}"
@@ -33,12 +36,16 @@ train clip_eager 1 "${clip[@]}" device.cuda_graph=false
 same "clipping, recorded and eager" clip clip_eager
 train clip_fp16 1 "${clip[@]}" train.precision=fp16 train.loss_scale=1024
 follows "clipping in fp16" clip_fp16 clip_cpu 0.01
-paste -d " " <(norms clip_fp16) <(norms clip_cpu) | awk '{ d = $2 / $4 - 1; if (d > 0.01 || d < -0.01 || $1 != $3) bad = 1 } END { exit bad || NR != 6 }' ||
-    broken "clipping in fp16: the norms are $(norms clip_fp16 | xargs), on the CPU $(norms clip_cpu | xargs)"
+paste -d " " <(norms clip_fp16) <(norms clip_cpu) |
+    awk '{ d = $2 / $4 - 1; if (d > 0.01 || d < -0.01 || $1 != $3) bad = 1 }
+        END { exit bad || NR != 6 }' ||
+    broken "clipping in fp16: the norms are $(norms clip_fp16 | xargs)," \
+        "on the CPU $(norms clip_cpu | xargs)"
 train clip_high 1 "${high[@]}" "${clip[@]}" train.max_steps=8
 (($(field clip_high step skipped) > 0)) || broken "clipping: no step was skipped"
 [[ $(norms clip_high | grep -c null) == "$(field clip_high step skipped)" ]] ||
-    broken "clipping: $(field clip_high step skipped) steps were skipped, the norms are $(norms clip_high | xargs)"
+    broken "clipping: $(field clip_high step skipped) steps were skipped," \
+        "the norms are $(norms clip_high | xargs)"
 
 # Stopped by a signal with a step under way, and continued.
 sgd=(train.epochs=9 train.max_steps=12)
@@ -51,7 +58,8 @@ wait_to_end 100
 train broken_off 1 "${sgd[@]}"
 expect_text "stopped by a signal" 1 "resumed from"
 same "stopped by a signal and continued" unbroken broken_off
-[[ $(losses unbroken) == "$(losses broken_off)" ]] || broken "stopped by a signal and continued: the losses differ"
+[[ $(losses unbroken) == "$(losses broken_off)" ]] ||
+    broken "stopped by a signal and continued: the losses differ"
 
 # A run of another precision goes on in fp16, and the CPU goes on with what the GPU began.
 train other 1 "${fp16[@]}" train.precision=bf16 train.max_steps=2
@@ -69,6 +77,8 @@ settings eval_cpu train.batch_per_rank=24 device.backend=cpu
 expect "eval on the CPU" 0 run 1 eval "${sets[@]}" --checkpoint "$(latest eval)"
 for run in eval_cuda eval_cpu; do expect_field "$run" "$run" eval images 64; done
 expect_field "eval" eval_cuda eval top1 "$(field eval_cpu eval top1)"
-awk -v a="$(field eval_cuda eval loss)" -v b="$(field eval_cpu eval loss)" 'BEGIN { d = (a - b) / b; exit !(d < 1e-5 && d > -1e-5) }' ||
-    broken "eval: loss $(field eval_cuda eval loss) on the GPU, $(field eval_cpu eval loss) on the CPU"
+awk -v a="$(field eval_cuda eval loss)" -v b="$(field eval_cpu eval loss)" \
+    'BEGIN { d = (a - b) / b; exit !(d < 1e-5 && d > -1e-5) }' ||
+    broken "eval: loss $(field eval_cuda eval loss) on the GPU," \
+        "$(field eval_cpu eval loss) on the CPU"
 exit "$failed"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cuda_train.sh - the CUDA backend trains as the CPU does: the same losses in fp32, close ones in 16 bits; and how a step is launched, or split
-# into micro-batches, changes nothing.
+# cuda_train.sh - the CUDA backend trains as the CPU does: the same losses in fp32, close ones in 16
+# bits; and how a step is launched, or split into micro-batches, changes nothing.
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/cuda.sh
 make_tiny_config
@@ -11,7 +11,8 @@ expect_text "start" 1 "cuda in fp32: device.backend is cuda"
 train bf16 1 train.precision=bf16
 train fp16 1 train.precision=fp16
 train chosen 1 device.backend=auto train.precision=auto
-expect_text "start" 1 "cuda in bf16: device.backend is auto and this machine has a CUDA device, train.precision is auto"
+expect_text "start" 1 \
+    "cuda in bf16: device.backend is auto and this machine has a CUDA device, train.precision is auto"
 follows "fp32" fp32 cpu 1e-5
 near "fp32" fp32 cpu 1e-5
 follows "bf16" bf16 cpu 0.03
@@ -25,15 +26,18 @@ same "bf16 is chosen where the GPU has it" bf16 chosen
 for precision in fp32 fp16; do
     train "eager_$precision" 1 "train.precision=$precision" device.cuda_graph=false
     same "$precision, recorded and eager" "$precision" "eager_$precision"
-    [[ $(losses "$precision") == "$(losses "eager_$precision")" ]] || broken "$precision, recorded and eager: the losses differ"
+    [[ $(losses "$precision") == "$(losses "eager_$precision")" ]] ||
+        broken "$precision, recorded and eager: the losses differ"
 done
 
 # The next step is issued while this one runs, except where a checkpoint wants the state in between.
 train stopping 1 checkpoint.every_steps=1 checkpoint.keep=9
 same "ahead of the host and step by step" fp32 stopping
-[[ $(losses fp32) == "$(losses stopping)" ]] || broken "ahead of the host and step by step: the losses differ"
+[[ $(losses fp32) == "$(losses stopping)" ]] ||
+    broken "ahead of the host and step by step: the losses differ"
 train three 1 train.max_steps=3
-"$tools"/make_ckptdiff "$SCRATCH/stopping/checkpoints/step-00000003.safetensors" "$(latest three)" > "$out" ||
+"$tools"/make_ckptdiff "$SCRATCH/stopping/checkpoints/step-00000003.safetensors" \
+    "$(latest three)" > "$out" ||
     broken_run "a checkpoint in the middle holds another step's state"
 
 # Another order of everything that events do not order.
@@ -47,7 +51,8 @@ train micro 1 "${frozen[@]}" train.batch_per_rank=1 train.accumulate=4
 near "1 x 4 and 1 x 1 accumulated four times" whole micro 1e-5
 
 # Images erased and mixed on the device, with targets to match: as on the CPU, recorded or not.
-treated=(data.auto_augment=randaugment data.random_erase=0.5 data.mixup=0.2 data.cutmix=1 train.label_smoothing=0.1)
+treated=(data.auto_augment=randaugment data.random_erase=0.5 data.mixup=0.2 data.cutmix=1
+    train.label_smoothing=0.1)
 train treated_cpu 1 "${treated[@]}" device.backend=cpu
 train treated 1 "${treated[@]}"
 follows "erased and mixed" treated treated_cpu 1e-5
@@ -56,8 +61,10 @@ far "erased and mixed is another run" treated fp32 1e-5
 train treated_eager 1 "${treated[@]}" device.cuda_graph=false
 same "erased and mixed, recorded and eager" treated treated_eager
 
-# Progressive resizing: each size has programs and recordings of its own, over the same parameters and input slots.
-grow=(data.synthetic_images=8 "data.progressive_sizes=8, 12" "data.progressive_until=3, 4" train.epochs=6 train.max_steps=0
+# Progressive resizing: each size has programs and recordings of its own,
+# over the same parameters and input slots.
+grow=(data.synthetic_images=8 "data.progressive_sizes=8, 12" "data.progressive_until=3, 4"
+    train.epochs=6 train.max_steps=0
     optimizer.lr=0.002)
 train grow_cpu 1 "${grow[@]}" device.backend=cpu
 train grow 1 "${grow[@]}"
@@ -67,7 +74,8 @@ train grow_eager 1 "${grow[@]}" device.cuda_graph=false
 same "progressive resizing, recorded and eager" grow grow_eager
 
 # A perceptron, and Adam; the loss falls.
-mlp=(model.name=mlp optimizer.name=adam optimizer.lr=0.001 train.batch_per_rank=16 train.max_steps=24 train.epochs=9)
+mlp=(model.name=mlp optimizer.name=adam optimizer.lr=0.001 train.batch_per_rank=16
+    train.max_steps=24 train.epochs=9)
 train mlp_cpu 1 "${mlp[@]}" device.backend=cpu
 train mlp 1 "${mlp[@]}"
 follows "mlp" mlp mlp_cpu 1e-4

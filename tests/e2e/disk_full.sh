@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# disk_full.sh - where nothing can be written: exit code 74, one line that names the file, the checkpoints that were there stay, and with room
-# again the run goes on to the same bits.
+# disk_full.sh - where nothing can be written: exit code 74, one line that names the file, the
+# checkpoints that were there stay, and with room again the run goes on to the same bits.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 1
 make_config
@@ -10,7 +10,8 @@ have_mpi && ranks=(1 2)
 long=(checkpoint.every_steps=1 checkpoint.keep=9)
 run_limit_kb=1000 # a checkpoint has 2 MB, the other files of a run a few kB
 
-# recovers WHAT RUN RANKS - the checkpoint that was there is still good, no part of another one is left, and the run can be ended.
+# recovers WHAT RUN RANKS - the checkpoint that was there is still good, no part of another one is
+# left, and the run can be ended.
 recovers()
 {
     local file leftovers
@@ -23,7 +24,8 @@ recovers()
     same "$1" "unbroken$3" "$2"
 }
 
-# A limit on the size of files, met in the middle of a checkpoint of a run that has a good one. (Not under mpirun, which has large files of its own.)
+# A limit on the size of files, met in the middle of a checkpoint of a run that has a good one. (Not
+# under mpirun, which has large files of its own.)
 train unbroken1 1 "${long[@]}"
 train_in_background limit 1 "${long[@]}"
 wait_for_step limit 3
@@ -31,7 +33,8 @@ kill -USR1 "$pid"
 wait_to_end 60
 ((code == 75)) || broken "limit: exit code $code, expected 75"
 # shellcheck disable=SC2016 # the inner shell's words
-expect "file size limit" 74 bash -c 'ulimit -f "$1"; shift; exec timeout 60 "$@"' limited "$run_limit_kb" "$CONVOY" train "${sets[@]}"
+expect "file size limit" 74 bash -c 'ulimit -f "$1"; shift; exec timeout 60 "$@"' limited \
+    "$run_limit_kb" "$CONVOY" train "${sets[@]}"
 expect_one_error "file size limit" "$SCRATCH/limit/checkpoints/step-"
 sound_metrics limit
 expect_field "file size limit" limit "done" code 74
@@ -55,7 +58,8 @@ for n in "${ranks[@]}"; do
 
     # A place where no folder can be made.
     settings x
-    expect_error "no folder" 74 "$SCRATCH/small.yaml: " "$n" train "${sets[@]}" --set "run.dir=$SCRATCH/small.yaml/run"
+    expect_error "no folder" 74 "$SCRATCH/small.yaml: " "$n" train "${sets[@]}" \
+        --set "run.dir=$SCRATCH/small.yaml/run"
 done
 
 # A file system of its own, if we may have one: five checkpoints fit, then it is full.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# doctor.sh - convoy doctor on this host, with made-up GPUs, and on a host described by files: report and exit codes.
+# doctor.sh - convoy doctor on this host, with made-up GPUs, and on a host described by files:
+# report and exit codes.
 source tests/e2e/lib/common.sh
 fake=$PWD/$tools/fake_nvml
 

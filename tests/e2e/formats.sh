@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# formats.sh - the same images as folder, shards, tar and TFRecord files give the same batches on any number of ranks; damage is named and treated
-# as the policy says.
+# formats.sh - the same images as folder, shards, tar and TFRecord files give the same batches on
+# any number of ranks; damage is named and treated as the policy says.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 3
 make_config
@@ -19,17 +19,21 @@ expect "pack the tars" 0 run 1 pack "$SCRATCH/tars" "$SCRATCH/shards2" --verify 
 # checksums NAME RANKS SET - the lines of seven steps (more than an epoch) go to $SCRATCH/NAME.
 checksums()
 {
-    settings "$1" data.augment=imagenet train.batch_mode=global train.global_batch=24 train.batch_per_rank=24 "data.train=$3"
+    settings "$1" data.augment=imagenet train.batch_mode=global train.global_batch=24 \
+        train.batch_per_rank=24 "data.train=$3"
     expect "checksums $1" 0 run "$2" bench loader "${sets[@]}" --crc --steps 7
     grep '^step ' "$out" > "$SCRATCH/$1.crc"
 }
 
 checksums folder 1 "$tree"
 [[ $(wc -l < "$SCRATCH/folder.crc") == 7 ]] || broken_run "no checksums"
-for set in "$tree" "$SCRATCH/shards" "$SCRATCH/shards2" "$SCRATCH/tars" "$SCRATCH/train.tar" "$SCRATCH/records"; do
+for set in "$tree" "$SCRATCH/shards" "$SCRATCH/shards2" "$SCRATCH/tars" "$SCRATCH/train.tar" \
+    "$SCRATCH/records"
+do
     for n in "${ranks[@]}"; do
         checksums other "$n" "$set"
-        diff "$SCRATCH/folder.crc" "$SCRATCH/other.crc" > "$out" || broken_run "$set on $n: other batches than the folder"
+        diff "$SCRATCH/folder.crc" "$SCRATCH/other.crc" > "$out" ||
+            broken_run "$set on $n: other batches than the folder"
     done
     expect "inspect $set" 0 run 1 inspect dataset "$set"
     expect_text "inspect $set" 1 "images 120"
@@ -39,10 +43,12 @@ done
 # Labels and class names come along: the sets of another format fit each other, or are refused.
 train by_format 1 train.max_steps=1 "data.train=$SCRATCH/shards" "data.val=$SCRATCH/data/val"
 mv "$SCRATCH/data/val/star" "$SCRATCH/data/val/sun"
-train_fails other_names 65 "data.val: class 8 is sun there but star in data.train" 1 "data.train=$SCRATCH/records" "data.val=$SCRATCH/data/val"
+train_fails other_names 65 "data.val: class 8 is sun there but star in data.train" \
+    1 "data.train=$SCRATCH/records" "data.val=$SCRATCH/data/val"
 mv "$SCRATCH/data/val/sun" "$SCRATCH/data/val/star"
 
-train synthetic 1 train.max_steps=1 data.format=synthetic data.train= data.synthetic_images=40 model.classes=7
+train synthetic 1 train.max_steps=1 data.format=synthetic data.train= data.synthetic_images=40 \
+    model.classes=7
 expect_text "synthetic" 1 "7 classes; synthetic with 40 training and 0 validation images"
 
 # ---- damage ----
@@ -54,9 +60,14 @@ done
 expect "inspect a damaged shard" 65 run 1 inspect dataset "$SCRATCH/shards"
 expect_text "inspect a damaged shard" 1 "unreadable: $SCRATCH/shards/shard-00000.bin["
 truncate -s 20000 "$SCRATCH/tars/part-0001.tar"
-expect_error "a tar cut short" 65 "$SCRATCH/tars/part-0001.tar: the archive is cut short" 1 inspect dataset "$SCRATCH/tars"
+expect_error "a tar cut short" 65 "$SCRATCH/tars/part-0001.tar: the archive is cut short" \
+    1 inspect dataset "$SCRATCH/tars"
 flip_byte "$SCRATCH/records/train-00002-of-00008" 5000
-for n in "${ranks[@]}"; do train_fails records 65 "train-00002-of-00008: the record at byte" "$n" "data.train=$SCRATCH/records"; done
+for n in "${ranks[@]}"; do
+    train_fails records 65 "train-00002-of-00008: the record at byte" \
+        "$n" "data.train=$SCRATCH/records"
+done
 rm "$SCRATCH/shards2/dataset.index" "$SCRATCH/shards2/shard-00000.bin"
-expect_error "a shard missing" 65 "$SCRATCH/shards2" 1 inspect dataset "$SCRATCH/shards2" --format shards
+expect_error "a shard missing" 65 "$SCRATCH/shards2" 1 inspect dataset "$SCRATCH/shards2" \
+    --format shards
 exit "$failed"

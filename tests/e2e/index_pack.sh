@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# index_pack.sh - the list of a dataset is made once for all ranks, kept, found out of date or damaged and made again with one line; packing goes on
-# after a kill, never mixes and never leaves half a shard.
+# index_pack.sh - the list of a dataset is made once for all ranks, kept, found out of date or
+# damaged and made again with one line; packing goes on after a kill,
+# never mixes and never leaves half a shard.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 3
 make_config
@@ -18,7 +19,8 @@ for n in "${ranks[@]}"; do
     expect_text "second run on $n" 0 "index kept in"
     cp "$tree/circle/0000.jpg" "$tree/circle/new.jpg"
     train "changed$n" "$n" train.max_steps=1
-    expect_text "changed folder on $n" 1 "out of date, $tree/circle has changed since; scanning again"
+    expect_text "changed folder on $n" \
+        1 "out of date, $tree/circle has changed since; scanning again"
     rm "$tree/circle/new.jpg"
     for index in "$SCRATCH"/index/train-*.index; do flip_byte "$index" 100; done
     train "damaged$n" "$n" train.max_steps=1
@@ -31,8 +33,10 @@ done
 expect "index" 0 run 1 index "$tree" --out "$SCRATCH/i.index" --threads 3
 expect "index --check" 0 run 1 index "$tree" --out "$SCRATCH/i.index" --check
 touch -d '2001-02-03' "$tree/star"
-expect_error "index --check of a changed folder" 65 "out of date, $tree/star has changed since" 1 index "$tree" --out "$SCRATCH/i.index" --check
-expect_error "index of nothing" 65 "$SCRATCH/nowhere: no such folder" 1 index "$SCRATCH/nowhere" --out "$SCRATCH/i.index"
+expect_error "index --check of a changed folder" 65 "out of date, $tree/star has changed since" \
+    1 index "$tree" --out "$SCRATCH/i.index" --check
+expect_error "index of nothing" 65 "$SCRATCH/nowhere: no such folder" 1 index "$SCRATCH/nowhere" \
+    --out "$SCRATCH/i.index"
 expect_error "index --threads" 64 "--threads 0" 1 index "$tree" --threads 0
 
 # ---- packing ----
@@ -44,9 +48,12 @@ for ((i = 0; i < 6; i++)); do
     wait "$pid" 2> /dev/null
 done
 expect "pack after kills" 0 run 1 pack "$tree" "$SCRATCH/killed" --shard-mb 1 --verify
-expect_error "pack elsewhere" 64 "$SCRATCH/killed: holds shards of other data or options" 1 pack "$tree" "$SCRATCH/killed" --shard-mb 2
+expect_error "pack elsewhere" 64 "$SCRATCH/killed: holds shards of other data or options" \
+    1 pack "$tree" "$SCRATCH/killed" --shard-mb 2
 expect_error "pack to nowhere" 64 "convoy pack: OUT is missing" 1 pack "$tree"
-(ulimit -f 4 && expect_error "pack to a full disk" 74 "$SCRATCH/full/shard-00000.bin: cannot write" 1 pack "$tree" "$SCRATCH/full" && exit "$failed") || failed=1
+(ulimit -f 4 && expect_error "pack to a full disk" 74 \
+    "$SCRATCH/full/shard-00000.bin: cannot write" 1 pack "$tree" "$SCRATCH/full" &&
+    exit "$failed") || failed=1
 [[ -z $(ls "$SCRATCH/full") ]] || broken "pack to a full disk has left files: $(ls "$SCRATCH/full")"
 
 cp tests/golden/images/420_progressive.jpg "$tree/circle/"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# kill.sh - kill -9 at any moment: the newest checkpoint is complete and the run goes on from it; a corrupt one is passed over.
+# kill.sh - kill -9 at any moment: the newest checkpoint is complete and the run goes on from it; a
+# corrupt one is passed over.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 1
 make_config
@@ -9,7 +10,8 @@ have_mpi && ranks=2
 long=(train.epochs=10 checkpoint.every_steps=1 checkpoint.keep=3)
 train unbroken "$ranks" train.epochs=10 checkpoint.keep=3
 
-# Moments: milliseconds after the ranks have been started, or (1:) after a new step is recorded; whom it hits changes.
+# Moments: milliseconds after the ranks have been started, or (1:) after a new step is recorded;
+# whom it hits changes.
 moments=(0:0 0:250 1:0 1:3 1:7 1:13 1:23 1:37)
 victim=0
 for moment in "${moments[@]}"; do
@@ -29,7 +31,8 @@ for moment in "${moments[@]}"; do
 done
 file=$(newest run)
 step=$(field run step step)
-((step > 10 && step < 75)) || broken "the runs were killed between step 0 and $step: expected some progress and no end"
+((step > 10 && step < 75)) ||
+    broken "the runs were killed between step 0 and $step: expected some progress and no end"
 touch "$file.tmp-1" "$SCRATCH/run/checkpoints/step-99999999.safetensors.tmp-2"
 train run "$ranks" "${long[@]}"
 expect_text "after eight kills" 1 "resumed from $file at step"
@@ -37,9 +40,11 @@ same "after eight kills" unbroken run
 [[ $(losses unbroken) == "$(losses run)" ]] || broken "after eight kills: the losses differ"
 leftovers=$(find "$SCRATCH/run/checkpoints" -name '*.tmp-*')
 [[ -z $leftovers ]] || broken "temporary files stay: $leftovers"
-[[ $(find "$SCRATCH/run/checkpoints" -name 'step-*' | wc -l) -le 3 ]] || broken "more than three checkpoints stay"
+[[ $(find "$SCRATCH/run/checkpoints" -name 'step-*' | wc -l) -le 3 ]] ||
+    broken "more than three checkpoints stay"
 
-# Corrupt files. Three checkpoints: the newest is cut off, the one before has a flipped bit in its weights.
+# Corrupt files. Three checkpoints: the newest is cut off,
+# the one before has a flipped bit in its weights.
 for n in 1 2 3; do train short 1 "train.max_steps=$n" schedule.name=constant; done
 dir=$SCRATCH/short/checkpoints
 cp -r "$SCRATCH/short" "$SCRATCH/flipped"
@@ -47,10 +52,13 @@ size=$(stat -c %s "$dir/step-00000003.safetensors")
 truncate -s $((size - 1000)) "$dir/step-00000003.safetensors"
 flip_byte "$dir/step-00000002.safetensors" $((size / 2))
 for bad in 2 3; do
-    expect_error "inspect a corrupt file" 65 "$dir/step-0000000$bad.safetensors" 1 inspect checkpoint "$dir/step-0000000$bad.safetensors"
-    train_fails "named$bad" 65 "$dir/step-0000000$bad.safetensors" "$ranks" "checkpoint.resume=$dir/step-0000000$bad.safetensors"
+    expect_error "inspect a corrupt file" 65 "$dir/step-0000000$bad.safetensors" \
+        1 inspect checkpoint "$dir/step-0000000$bad.safetensors"
+    train_fails "named$bad" 65 "$dir/step-0000000$bad.safetensors" \
+        "$ranks" "checkpoint.resume=$dir/step-0000000$bad.safetensors"
     settings "eval$bad" "data.val=$SCRATCH/data/val"
-    expect_error "evaluate a corrupt file" 65 "$dir/step-0000000$bad.safetensors" "$ranks" eval "${sets[@]}" \
+    expect_error "evaluate a corrupt file" 65 "$dir/step-0000000$bad.safetensors" \
+        "$ranks" eval "${sets[@]}" \
         --checkpoint "$dir/step-0000000$bad.safetensors"
 done
 train short 1 train.max_steps=4 schedule.name=constant
@@ -66,7 +74,8 @@ dir=$SCRATCH/flipped/checkpoints
 for offset in 0 3 9 40 200 5000 $((size - 1)); do
     cp "$dir/step-00000003.safetensors" "$SCRATCH/one.safetensors"
     flip_byte "$SCRATCH/one.safetensors" "$offset"
-    expect_error "byte $offset" 65 "$SCRATCH/one.safetensors" 1 inspect checkpoint "$SCRATCH/one.safetensors"
+    expect_error "byte $offset" 65 "$SCRATCH/one.safetensors" 1 inspect checkpoint \
+        "$SCRATCH/one.safetensors"
 done
 
 # None left that can be used: an error, not a fresh start over the old run.

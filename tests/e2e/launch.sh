@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
-# launch.sh - convoy launch: hosts that die, leave and return, requests to stop, kills; nothing stays behind.
+# launch.sh - convoy launch: hosts that die, leave and return, requests to stop, kills;
+# nothing stays behind.
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/hosts.sh
 have_mpi || { echo "built without MPI" && exit 77; }
 make_data "$SCRATCH/data" 12 1
 make_config
-cp "$CONVOY" "$SCRATCH/convoy" && CONVOY=$SCRATCH/convoy # a program of its own: convoy drain finds ranks by it
-endless=(train.epochs=100000 schedule.name=constant train.batch_mode=global train.global_batch=12 train.batch_per_rank=12
+# A program of its own: convoy drain finds ranks by it.
+cp "$CONVOY" "$SCRATCH/convoy" && CONVOY=$SCRATCH/convoy
+endless=(train.epochs=100000 schedule.name=constant train.batch_mode=global train.global_batch=12
+    train.batch_per_rank=12
     checkpoint.every_steps=10 checkpoint.every_epochs=0)
 
-# A host dies: on with two. It returns: on with three. A request to stop: 75, and the next launch ends the run.
+# A host dies: on with two. It returns: on with three. A request to stop: 75,
+# and the next launch ends the run.
 make_hosts h1 h2 h3
 launch_in_background --min-hosts 2 --max-hosts 3 -- main "${endless[@]}"
 wait_for_starts main 3
@@ -17,15 +21,18 @@ wait_for_step main 25
 "$CONVOY" launch --status "$SCRATCH/main" > "$out" 2>&1 || broken_run "status of a run"
 expect_text "status" 1 "state       running"
 expect_text "status" 1 "3 ranks on h1:1 h2:1 h3:1; wanted 2 to 3"
-# Gets the lock when rank 0 ends, and keeps it as a server does for a dead host, until the supervisor has seen it.
-flock "$SCRATCH/main/metrics.jsonl" timeout 60 sh -c "until grep -q 'waiting for the run folder' $SCRATCH/main.out; do sleep 0.1; done" &
+# Gets the lock when rank 0 ends, and keeps it as a server does for a dead host,
+# until the supervisor has seen it.
+flock "$SCRATCH/main/metrics.jsonl" timeout 60 \
+    sh -c "until grep -q 'waiting for the run folder' $SCRATCH/main.out; do sleep 0.1; done" &
 kill_host h2
 wait_for_starts main "3 2"
 wait_for_progress main 15
 "$CONVOY" launch --status "$SCRATCH/main" > "$out" 2>&1
 expect_text "status after a loss" 1 "2 ranks on h1:1 h3:1"
 expect_text "status after a loss" 1 "1 of 10 restarts after failures used"
-grep -qF "waiting for the run folder: another convoy holds the lock of $SCRATCH/main/metrics.jsonl" "$SCRATCH/main.out" ||
+waits="waiting for the run folder: another convoy holds the lock of $SCRATCH/main/metrics.jsonl"
+grep -qF "$waits" "$SCRATCH/main.out" ||
     broken "a lock that outlives its host: not waited for"
 revive_host h2
 wait_for_starts main "3 2 3"
@@ -36,21 +43,26 @@ wait_to_end 60
 expect_nothing_runs "main"
 [[ $(launch_events main exit reason) == "hosts were lost other hosts asked to stop" ]] ||
     broken "main: ends are '$(launch_events main exit reason)'"
-[[ $(launch_events main cooldown host) == h2 ]] || broken "main: '$(launch_events main cooldown host)' cooled down, expected h2"
+[[ $(launch_events main cooldown host) == h2 ]] ||
+    broken "main: '$(launch_events main cooldown host)' cooled down, expected h2"
 lost=$(launch_events main exit step | cut -d' ' -f1)
 resumed=$(awk -F'"step":' '/"event":"resume"/ { print $2 + 0; exit }' "$SCRATCH/main/metrics.jsonl")
-((lost - resumed <= 10 + 1)) || broken "main: a host lost at step $lost, the run went on from step $resumed: checkpoints are 10 apart"
+((lost - resumed <= 10 + 1)) || broken \
+    "main: a host lost at step $lost, the run went on from step $resumed: checkpoints are 10 apart"
 last=$(field main step step)
 launch_command --min-hosts 2 -- main "${endless[@]}" "train.max_steps=$((last + 5))"
 expect "finish" 0 timeout 60 "${launching[@]}"
 sound_metrics main
-[[ $(losses main | awk '$1 != NR { print "no record of step " NR; exit }') == "" ]] || broken "main: steps are missing"
-[[ $(field main step step) == $((last + 5)) ]] || broken "main: ended at step $(field main step step)"
+[[ $(losses main | awk '$1 != NR { print "no record of step " NR; exit }') == "" ]] ||
+    broken "main: steps are missing"
+[[ $(field main step step) == $((last + 5)) ]] ||
+    broken "main: ended at step $(field main step step)"
 "$CONVOY" launch --status "$SCRATCH/main" > "$out" 2>&1
 expect_text "status at the end" 1 "state       done"
 expect_text "status at the end" 1 "(has ended)"
 
-# A host is no longer listed, and answers: it leaves in order, nothing is lost, and it counts as no failure.
+# A host is no longer listed, and answers: it leaves in order, nothing is lost,
+# and it counts as no failure.
 make_hosts h1 h2
 launch_in_background --min-hosts 1 -- shrink "${endless[@]}"
 wait_for_starts shrink 2
@@ -58,19 +70,23 @@ wait_for_step shrink 13
 : > "$SCRATCH/list" # nothing is no list, however long: the run goes on
 sleep 2.5
 wait_for_progress shrink 2
-[[ $(launch_events shrink run ranks) == 2 ]] || broken "shrink: an empty list led to starts with '$(launch_events shrink run ranks)' ranks"
+[[ $(launch_events shrink run ranks) == 2 ]] ||
+    broken "shrink: an empty list led to starts with '$(launch_events shrink run ranks)' ranks"
 echo h1 > "$SCRATCH/list"
 wait_for_starts shrink "2 1"
 wait_for_progress shrink 5
-[[ $(launch_events shrink exit reason) == "other hosts" ]] || broken "shrink: '$(launch_events shrink exit reason)'"
-[[ $(launch_events shrink exit code) == 75 ]] || broken "shrink: left with '$(launch_events shrink exit code)', expected 75"
+[[ $(launch_events shrink exit reason) == "other hosts" ]] ||
+    broken "shrink: '$(launch_events shrink exit reason)'"
+[[ $(launch_events shrink exit code) == 75 ]] ||
+    broken "shrink: left with '$(launch_events shrink exit code)', expected 75"
 
 # drain: the ranks here save a checkpoint and leave, the supervisor starts them again.
 timeout 60 "$CONVOY" drain > "$out" 2>&1 || broken_run "drain: exit code $?"
 expect_text "drain" 1 "asked 1 ranks"
 wait_for_starts shrink "2 1 1"
 wait_for_progress shrink 3
-[[ $(launch_events shrink exit reason) == "other hosts checkpoint saved" ]] || broken "drain: '$(launch_events shrink exit reason)'"
+[[ $(launch_events shrink exit reason) == "other hosts checkpoint saved" ]] ||
+    broken "drain: '$(launch_events shrink exit reason)'"
 
 # A second supervisor of the same run is refused.
 launch_command -- shrink "${endless[@]}"
@@ -89,7 +105,8 @@ last=$(field shrink step step)
 launch_command -- shrink "${endless[@]}" "train.max_steps=$((last + 5))"
 expect "after a killed supervisor" 0 timeout 60 "${launching[@]}"
 
-# A host that is needed is taken again after half of --wait-hosts, however long it would be left out.
+# A host that is needed is taken again after half of --wait-hosts,
+# however long it would be left out.
 make_hosts h1 h2
 cooldown=1000 launch_in_background --min-hosts 2 --wait-hosts 8 -- needed "${endless[@]}"
 wait_for_starts needed 2
@@ -107,9 +124,11 @@ launch_in_background --min-hosts 2 --max-restarts 1 -- budget "${endless[@]}"
 for starts in 2 "2 2"; do
     wait_for_starts budget "$starts"
     wait_for_progress budget 12
-    mapfile -t victims < <(grep -lzxF train /proc/[0-9]*/cmdline 2> /dev/null | sed -E 's,/proc/([0-9]+)/.*,\1,')
+    mapfile -t victims < <(grep -lzxF train /proc/[0-9]*/cmdline 2> /dev/null |
+        sed -E 's,/proc/([0-9]+)/.*,\1,')
     for victim in "${victims[@]}"; do
-        [[ $(readlink "/proc/$victim/exe") == "$CONVOY" && $(children "$victim") == "" ]] && kill -9 "$victim" && break
+        [[ $(readlink "/proc/$victim/exe") == "$CONVOY" && $(children "$victim") == "" ]] &&
+            kill -9 "$victim" && break
     done
 done
 wait_to_end 60

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# launch_hosts.sh - convoy launch over hosts with a network between them: a link that fails for a moment, a host that is cut off with rank 0 on it, one that
-# loses power, both returning. The run goes on each time, loses at most the steps since its last checkpoint, and leaves nothing on any host.
+# launch_hosts.sh - convoy launch over hosts with a network between them: a link that fails for a
+# moment, a host that is cut off with rank 0 on it, one that loses power, both returning. The run
+# goes on each time, loses at most the steps since its last checkpoint,
+# and leaves nothing on any host.
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/hosts.sh
 source tests/e2e/lib/netns.sh
@@ -8,18 +10,24 @@ have_mpi || { echo "built without MPI" && exit 77; }
 hosts_begin
 make_data "$SCRATCH/data" 12 1
 make_config
-# Ten steps an epoch, and from checkpoint to checkpoint. No rank misses a peer within this test (comm.timeout_s is 600 s).
+# Ten steps an epoch, and from checkpoint to checkpoint. No rank misses a peer within this test
+# (comm.timeout_s is 600 s).
 apart=10
-endless=(train.epochs=100000 schedule.name=constant train.batch_mode=global train.global_batch=12 train.batch_per_rank=12
+endless=(train.epochs=100000 schedule.name=constant train.batch_mode=global train.global_batch=12
+    train.batch_per_rank=12
     "checkpoint.every_steps=$apart" checkpoint.every_epochs=0 watchdog.disconnect_s=6)
-alone_s=20   # from a cut to the end of all on that host: disconnect_s, a question, the daemon's own 5 s, and a busy machine
+# From a cut to the end of all on that host: disconnect_s, a question, the daemon's own 5 s,
+# and a busy machine.
+alone_s=20
 without_s=60 # from the loss of a host to steps without it, on a busy machine
 
 # wait_for_start_with RANKS SECONDS - until the newest start has so many ranks and has made steps.
 wait_for_start_with()
 {
     local end=$((SECONDS + $2)) ranks
-    until ranks=$(launch_events main run ranks) && [[ " $ranks" == *" $1" && $(field main start world) == "$1" ]]; do
+    until ranks=$(launch_events main run ranks) &&
+        [[ " $ranks" == *" $1" && $(field main start world) == "$1" ]]
+    do
         if ((SECONDS >= end)) || ! kill -0 "$pid" 2> /dev/null; then
             broken "no start with $1 ranks within $2 s: '$ranks'"
             sed 's/^/    /' "$SCRATCH/main.out"
@@ -40,9 +48,11 @@ cut_link h2
 sleep 1
 mend_link h2
 wait_for_progress main 4
-[[ $(launch_events main run ranks) == 3 ]] || broken "a second without a link: starts with '$(launch_events main run ranks)' ranks"
+[[ $(launch_events main run ranks) == 3 ]] ||
+    broken "a second without a link: starts with '$(launch_events main run ranks)' ranks"
 
-# Cut off, with rank 0 on it: the others go on, and what is on it ends by itself, while nobody can reach it.
+# Cut off, with rank 0 on it: the others go on, and what is on it ends by itself,
+# while nobody can reach it.
 wait_for_step main 15
 cut_link h1
 SECONDS=0
@@ -66,19 +76,25 @@ expect_nothing_runs "at the end"
 
 # What each loss has cost.
 read -r -a ends <<< "$(launch_events main exit step)"
-mapfile -t resumed < <(sed -nE 's/.*"event":"resume".*"step":([0-9]+).*/\1/p' "$SCRATCH/main/metrics.jsonl")
+mapfile -t resumed < <(sed -nE 's/.*"event":"resume".*"step":([0-9]+).*/\1/p' \
+    "$SCRATCH/main/metrics.jsonl")
 for ((i = 0; i < ${#resumed[@]}; i++)); do
-    ((ends[i] - resumed[i] <= apart + 1)) || broken "start $((i + 1)) ended after step ${ends[i]}, the next began at ${resumed[i]}"
+    ((ends[i] - resumed[i] <= apart + 1)) ||
+        broken "start $((i + 1)) ended after step ${ends[i]}, the next began at ${resumed[i]}"
 done
-[[ $(launch_events main exit reason) == "hosts were lost hosts were lost other hosts"*"asked to stop" ]] || broken "ends: '$(launch_events main exit reason)'"
-[[ $(launch_events main cooldown host) == "h1 h2" ]] || broken "left out: '$(launch_events main cooldown host)', expected h1 and h2"
+reasons=$(launch_events main exit reason)
+[[ $reasons == "hosts were lost hosts were lost other hosts"*"asked to stop" ]] ||
+    broken "ends: '$reasons'"
+[[ $(launch_events main cooldown host) == "h1 h2" ]] ||
+    broken "left out: '$(launch_events main cooldown host)', expected h1 and h2"
 
 # To the end of an epoch: no step and no image is missing.
 last=$((($(field main step step) / apart + 2) * apart))
 launch_command --min-hosts 3 -- main "${endless[@]}" "train.max_steps=$last"
 expect "finish" 0 timeout 60 "${launching[@]}"
 sound_metrics main
-[[ $(losses main | awk '{ print $1 }') == "$(seq "$last")" ]] || broken "not every step from 1 to $last has a record"
+[[ $(losses main | awk '{ print $1 }') == "$(seq "$last")" ]] ||
+    broken "not every step from 1 to $last has a record"
 expect_field "the last epoch" main epoch images 120
 expect_nothing_on "after the last epoch" 5 h1 h2 h3
 exit "$failed"

@@ -13,22 +13,28 @@ cp "$out" "$SCRATCH/table.txt"
 expect_text "table" 1 "  Step Epoch Speed   Loss  FinLoss   LR"
 expect_text "table" 0 "ETA"
 row='^ *[0-9]+ +[0-9]+\.[0-9] +[0-9]+\.[0-9] +[0-9]+\.[0-9]{3} +[0-9]+\.[0-9]{3} [0-9]\.[0-9]{5}$'
-[[ $(grep -cE "$row" "$out") == $(events table step) ]] || broken_run "table: not a row for each of $(events table step) records"
-[[ $(grep -E "$row" "$out" | awk '{ print $1 }') == $(losses table | awk '{ print $1 }') ]] || broken_run "table: other steps than in metrics.jsonl"
+[[ $(grep -cE "$row" "$out") == $(events table step) ]] ||
+    broken_run "table: not a row for each of $(events table step) records"
+[[ $(grep -E "$row" "$out" | awk '{ print $1 }') == $(losses table | awk '{ print $1 }') ]] ||
+    broken_run "table: other steps than in metrics.jsonl"
 train table2 "$ranks" "${base[@]}" log.format=table optimizer.weight_decay=0.02
 term() { grep -E "$row" "$1" | awk 'NR == 1 { print $5 - $4 }'; }
-awk -v a="$(term "$SCRATCH/table.txt")" -v b="$(term "$out")" 'BEGIN { exit !(a > 0.1 && b - 2 * a < 0.003 && 2 * a - b < 0.003) }' ||
+awk -v a="$(term "$SCRATCH/table.txt")" -v b="$(term "$out")" \
+    'BEGIN { exit !(a > 0.1 && b - 2 * a < 0.003 && 2 * a - b < 0.003) }' ||
     broken "the L2 term is $(term "$SCRATCH/table.txt") with 0.01 and $(term "$out") with 0.02"
 
 # A line of each rank for each epoch, and the accuracy of the last evaluation at the end.
 train epoch "$ranks" "${base[@]}" log.format=epoch "log.file=own/%r.%w.log"
 for ((r = 0; r < ranks; r++)); do
-    for e in 0 1; do expect_text "epoch" 1 "[Epoch $e | CPU: Process rank $r | Batchsize: 4 | Steps: "; done
+    for e in 0 1; do
+        expect_text "epoch" 1 "[Epoch $e | CPU: Process rank $r | Batchsize: 4 | Steps: "
+    done
     own=$SCRATCH/epoch/own/$r.$ranks.log
     grep -q " step $(field epoch step step) loss " "$own" || broken "no last step in $own"
 done
 expect_text "epoch" 0 "ETA"
-accuracy=$(printf '%.4f' "$(field epoch eval top1)") loss=$(printf '%.4f' "$(field epoch eval loss)")
+accuracy=$(printf '%.4f' "$(field epoch eval top1)") \
+    loss=$(printf '%.4f' "$(field epoch eval loss)")
 expect_text "epoch" 1 "|     $accuracy |     $loss |"
 
 # The records of metrics.jsonl and nothing else.

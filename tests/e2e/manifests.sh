@@ -1,21 +1,28 @@
 #!/usr/bin/env bash
-# manifests.sh - without a network or a cluster: the YAML and JSON files below scripts/ and the pages that tell how to use them name commands, options, config keys
-# and files that exist, and the manifests agree with themselves. (scripts/check_manifests.sh compares them with the schemas of others.)
+# manifests.sh - without a network or a cluster: the YAML and JSON files below scripts/ and the
+# pages that tell how to use them name commands, options, config keys and files that exist, and the
+# manifests agree with themselves. (scripts/check_manifests.sh compares them
+# with the schemas of others.)
 source tests/e2e/lib/common.sh
 
 yaml=(scripts/*/*.yaml scripts/*/*.json)
-"$tools"/make_yamlpaths "${yaml[@]}" > "$SCRATCH/values" 2> "$out" || broken_run "not every YAML or JSON file can be read"
+"$tools"/make_yamlpaths "${yaml[@]}" > "$SCRATCH/values" 2> "$out" ||
+    broken_run "not every YAML or JSON file can be read"
 pages=(README.md CONTRIBUTING.md docs/*.md)
 
 # ---- what convoy knows: commands; "COMMAND OPTION" a line; keys ----
 "$CONVOY" --help | sed -nE 's/^  convoy ([a-z]+) .*/\1/p' | sort -u > "$SCRATCH/commands"
 while read -r command; do
-    "$CONVOY" "$command" --help | grep -oE -- '(^|[^a-z-])--[a-z][a-z-]*' | grep -oE -- '--.*' | sed "s/^/$command /"
+    "$CONVOY" "$command" --help | grep -oE -- '(^|[^a-z-])--[a-z][a-z-]*' | grep -oE -- '--.*' |
+        sed "s/^/$command /"
 done < "$SCRATCH/commands" | sort -u > "$SCRATCH/options"
 "$CONVOY" inspect config | grep -oE '^ *[a-z]+[.][a-z0-9_]+' | tr -d ' ' | sort -u > "$SCRATCH/keys"
-(($(wc -l < "$SCRATCH/commands") > 8 && $(wc -l < "$SCRATCH/options") > 40 && $(wc -l < "$SCRATCH/keys") > 60)) || broken "cannot read convoy's own help"
+(($(wc -l < "$SCRATCH/commands") > 8 && $(wc -l < "$SCRATCH/options") > 40 &&
+    $(wc -l < "$SCRATCH/keys") > 60)) ||
+    broken "cannot read convoy's own help"
 
-# check_commands - reads "PLACE convoy WORD..." lines and says which command, option or key of --set does not exist.
+# check_commands - reads "PLACE convoy WORD..." lines and says which command,
+# option or key of --set does not exist.
 check_commands()
 {
     awk -v commands="$SCRATCH/commands" -v options="$SCRATCH/options" -v keys="$SCRATCH/keys" '
@@ -29,12 +36,17 @@ check_commands()
             if (name !~ /^[a-z]+$/) next # convoy --version; a sentence
             if (!(name in command)) { print $1 ": no command convoy " name; next }
             for (i = 4; i <= NF; i++) {
-                if ($i == "--") { name = $(++i); if (!(name in command)) print $1 ": no command convoy " name; continue }
+                if ($i == "--") {
+                    name = $(++i)
+                    if (!(name in command)) print $1 ": no command convoy " name
+                    continue
+                }
                 word = $i; sub(/=.*/, "", word)
                 if (word == "--set") {
                     word = $(i + 1); sub(/=.*/, "", word)
                     if ($(i + 1) ~ /=/ && !(word in key)) print $1 ": no key " word
-                } else if (word ~ /^--[a-z]/ && !((name " " word) in option)) print $1 ": convoy " name " has no option " word
+                } else if (word ~ /^--[a-z]/ && !((name " " word) in option))
+                    print $1 ": convoy " name " has no option " word
             }
         }'
 }
@@ -42,7 +54,10 @@ check_commands()
 # In manifests: a container's command, a word a line; the words of --mpirun-args are mpirun's.
 awk -F= '{ place = $1; sub(/\[[0-9]+\]$/, "", place); word = substr($0, length($1) + 2) }
     $1 !~ /command\[[0-9]+\]$/ { next }
-    place != last { if (line ~ /^[^ ]+ convoy /) print line; last = place; sub(/ /, ":", place); line = place }
+    place != last {
+        if (line ~ /^[^ ]+ convoy /) print line
+        last = place; sub(/ /, ":", place); line = place
+    }
     { gsub(/[ \t]/, "_", word); line = line " " word }
     END { if (line ~ /^[^ ]+ convoy /) print line }' "$SCRATCH/values" > "$SCRATCH/in_manifests"
 # In text of a shell, "PLACE TEXT" a line: what is in quotes may be a command or an argument of one.
@@ -61,33 +76,44 @@ commands_in_text()
             if (plain != $0) { gsub(/\047[^\047]*\047|"[^"]*"/, "QUOTED"); show($0) }
         }'
 }
-grep -E 'command\[[0-9]+\]=.*convoy [a-z]' "$SCRATCH/values" | sed -E 's/ [^=]*=/ /' | commands_in_text >> "$SCRATCH/in_manifests"
-(($(wc -l < "$SCRATCH/in_manifests") >= 6)) || broken "the manifests hold only $(wc -l < "$SCRATCH/in_manifests") commands of convoy"
+grep -E 'command\[[0-9]+\]=.*convoy [a-z]' "$SCRATCH/values" | sed -E 's/ [^=]*=/ /' |
+    commands_in_text >> "$SCRATCH/in_manifests"
+(($(wc -l < "$SCRATCH/in_manifests") >= 6)) ||
+    broken "the manifests hold only $(wc -l < "$SCRATCH/in_manifests") commands of convoy"
 # In pages: in blocks of code, where a backslash ends a line that goes on.
 awk '/^ *```/ { code = !code; next }
     !code { next }
     { if (kept != "") { $0 = kept " " $0; kept = "" } }
     /\\$/ { kept = substr($0, 1, length($0) - 1); next }
     { print FILENAME " " $0 }' "${pages[@]}" | commands_in_text > "$SCRATCH/in_pages"
-(($(wc -l < "$SCRATCH/in_pages") >= 10)) || broken "the pages hold only $(wc -l < "$SCRATCH/in_pages") commands of convoy"
+(($(wc -l < "$SCRATCH/in_pages") >= 10)) ||
+    broken "the pages hold only $(wc -l < "$SCRATCH/in_pages") commands of convoy"
 cat "$SCRATCH/in_manifests" "$SCRATCH/in_pages" | check_commands > "$out"
 [[ ! -s $out ]] || broken_run "what is named does not exist"
 # The check can fail.
-printf 'here convoy trian x\nhere convoy launch --hostscript x\nhere convoy train x --set run.folder=x\nhere convoy launch -- evil x\n' | check_commands > "$out"
+printf 'here convoy %s\n' 'trian x' 'launch --hostscript x' 'train x --set run.folder=x' \
+    'launch -- evil x' | check_commands > "$out"
 (($(wc -l < "$out") == 4)) || broken_run "wrong commands are not noticed"
 
 # Keys after --set wherever they stand, and in backticks.
 sections=$(cut -d . -f 1 "$SCRATCH/keys" | sort -u | paste -sd '|')
-grep -hoE -- '--set [a-z]+[.][a-z0-9_]+=' "${pages[@]}" scripts/*/* | sed -E 's/--set (.*)=/\1/' > "$SCRATCH/named"
-grep -hoE "\`($sections)[.][a-z0-9_]+[\`:]" "${pages[@]}" | tr -d '`:' | grep -vE '[.](bin|c|h|md|sbatch|sh|txt|yaml)$' >> "$SCRATCH/named"
-sort -u "$SCRATCH/named" | comm -23 - "$SCRATCH/keys" | grep -vxF section.key > "$out" # config.md's word for any key
+grep -hoE -- '--set [a-z]+[.][a-z0-9_]+=' "${pages[@]}" scripts/*/* |
+    sed -E 's/--set (.*)=/\1/' > "$SCRATCH/named"
+grep -hoE "\`($sections)[.][a-z0-9_]+[\`:]" "${pages[@]}" | tr -d '`:' |
+    grep -vE '[.](bin|c|h|md|sbatch|sh|txt|yaml)$' >> "$SCRATCH/named"
+# section.key is config.md's word for any key.
+sort -u "$SCRATCH/named" | comm -23 - "$SCRATCH/keys" | grep -vxF section.key > "$out"
 [[ ! -s $out ]] || broken_run "these keys do not exist"
-(($(sort -u "$SCRATCH/named" | wc -l) >= 20)) || broken "the pages name only $(sort -u "$SCRATCH/named" | wc -l) keys"
+(($(sort -u "$SCRATCH/named" | wc -l) >= 20)) ||
+    broken "the pages name only $(sort -u "$SCRATCH/named" | wc -l) keys"
 
 # Files that pages and manifests name, with or without wildcards.
-grep -hoE '(^|[^A-Za-z0-9_./-])(scripts|configs|docs|tests)/[A-Za-z0-9_./*{},-]*[A-Za-z0-9_*}]' "${pages[@]}" "${yaml[@]}" scripts/docker/* | grep -oE '(scripts|configs|docs|tests)/.*' | sed -E 's;,(scripts|configs|docs|tests)/;\n\1/;g' | sort -u > "$SCRATCH/files"
+grep -hoE '(^|[^A-Za-z0-9_./-])(scripts|configs|docs|tests)/[A-Za-z0-9_./*{},-]*[A-Za-z0-9_*}]' \
+    "${pages[@]}" "${yaml[@]}" scripts/docker/* | grep -oE '(scripts|configs|docs|tests)/.*' |
+    sed -E 's;,(scripts|configs|docs|tests)/;\n\1/;g' | sort -u > "$SCRATCH/files"
 while read -r file; do
-    [[ $file == *'*'* || $file == *'{'* || -e $file ]] || compgen -G "$file*" > /dev/null || echo "$file"
+    [[ $file == *'*'* || $file == *'{'* || -e $file ]] ||
+        compgen -G "$file*" > /dev/null || echo "$file"
 done < "$SCRATCH/files" > "$out"
 [[ ! -s $out ]] || broken_run "these files do not exist"
 
@@ -128,7 +154,8 @@ done > "$out"
 # value FILE PATH - of a scalar; $(items FILE PATH) - of the items of a sequence, in order.
 value()
 {
-    awk -v path="$1:0 $2=" 'index($0, path) == 1 { print substr($0, length(path) + 1); exit }' "$SCRATCH/values"
+    awk -v path="$1:0 $2=" 'index($0, path) == 1 { print substr($0, length(path) + 1); exit }' \
+        "$SCRATCH/values"
 }
 items()
 {
@@ -140,28 +167,43 @@ equal()
     [[ -n $2 && $2 == "$3" ]] || broken "$1: '$2', expected '$3'"
 }
 for file in scripts/k8s/train-gpu.yaml scripts/k8s/train-cpu.yaml; do
-    launcher=spec.mpiReplicaSpecs.Launcher.template.spec worker=spec.mpiReplicaSpecs.Worker.template.spec
+    launcher=spec.mpiReplicaSpecs.Launcher.template.spec \
+        worker=spec.mpiReplicaSpecs.Worker.template.spec
     slots=$(value "$file" spec.slotsPerWorker)
-    equal "$file: --slots" "$(items "$file" "$launcher.containers[0].command" | grep -A1 -x -- --slots | tail -n 1)" "$slots"
-    equal "$file: the image of the launcher" "$(value "$file" "$launcher.containers[0].image")" "$(value "$file" "$worker.containers[0].image")"
-    equal "$file: where keys are mounted" "$(value "$file" spec.sshAuthMountPath)" /home/mpiuser/.ssh
+    equal "$file: --slots" \
+        "$(items "$file" "$launcher.containers[0].command" | grep -A1 -x -- --slots | tail -n 1)" \
+        "$slots"
+    equal "$file: the image of the launcher" "$(value "$file" "$launcher.containers[0].image")" \
+        "$(value "$file" "$worker.containers[0].image")"
+    equal "$file: where keys are mounted" "$(value "$file" spec.sshAuthMountPath)" \
+        /home/mpiuser/.ssh
     drain=$(items "$file" "$worker.containers[0].lifecycle.preStop.exec.command" | xargs)
     [[ $drain =~ ^convoy\ drain\ --wait\ ([0-9]+)$ ]] || broken "$file: preStop is '$drain'"
-    (($(value "$file" "$worker.terminationGracePeriodSeconds") > ${BASH_REMATCH[1]:-99999})) || broken "$file: workers are killed while preStop waits"
-    (($(value "$file" "$launcher.terminationGracePeriodSeconds") > 120)) || broken "$file: the launcher is killed while it waits for --grace"
+    (($(value "$file" "$worker.terminationGracePeriodSeconds") > ${BASH_REMATCH[1]:-99999})) ||
+        broken "$file: workers are killed while preStop waits"
+    (($(value "$file" "$launcher.terminationGracePeriodSeconds") > 120)) ||
+        broken "$file: the launcher is killed while it waits for --grace"
     for part in "$launcher" "$worker"; do
-        equal "$file: the claim of $part" "$(value "$file" "$part.volumes[0].persistentVolumeClaim.claimName")" convoy-data
-        equal "$file: the user of $part" "$(value "$file" "$part.containers[0].securityContext.runAsUser")" 1000
+        equal "$file: the claim of $part" \
+            "$(value "$file" "$part.volumes[0].persistentVolumeClaim.claimName")" convoy-data
+        equal "$file: the user of $part" \
+            "$(value "$file" "$part.containers[0].securityContext.runAsUser")" 1000
     done
 done
 gpu=scripts/k8s/train-gpu.yaml
-equal "$gpu: GPUs of a worker" "$(value $gpu "$worker.containers[0].resources.limits.nvidia.com/gpu")" "$(value $gpu spec.slotsPerWorker)"
+equal "$gpu: GPUs of a worker" \
+    "$(value $gpu "$worker.containers[0].resources.limits.nvidia.com/gpu")" \
+    "$(value $gpu spec.slotsPerWorker)"
 for resource in nvidia.com/gpu vpc.amazonaws.com/efa hugepages-2Mi cpu memory; do
-    equal "$gpu: request of $resource" "$(value $gpu "$worker.containers[0].resources.requests.$resource")" "$(value $gpu "$worker.containers[0].resources.limits.$resource")"
+    equal "$gpu: request of $resource" \
+        "$(value $gpu "$worker.containers[0].resources.requests.$resource")" \
+        "$(value $gpu "$worker.containers[0].resources.limits.$resource")"
 done
 for file in scripts/k8s/fsx.yaml scripts/k8s/fsx-existing.yaml; do
-    grep -qF "$file:1 metadata.name=convoy-data" "$SCRATCH/values" || broken "$file: makes no claim convoy-data"
+    grep -qF "$file:1 metadata.name=convoy-data" "$SCRATCH/values" ||
+        broken "$file: makes no claim convoy-data"
 done
 grep -oE '^HostKey .*|^Port .*' scripts/docker/runtime.sh | xargs > "$out"
-expect_text "sshd of the image and the keys of the operator" 1 "Port 2222 HostKey /home/mpiuser/.ssh/id_rsa"
+expect_text "sshd of the image and the keys of the operator" \
+    1 "Port 2222 HostKey /home/mpiuser/.ssh/id_rsa"
 exit "$failed"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# memory.sh - what a run takes is what convoy inspect memory said before: peak resident memory less that at the start is within 15 % of it, for
-# plans of 1 GB and more.
+# memory.sh - what a run takes is what convoy inspect memory said before: peak resident memory less
+# that at the start is within 15 % of it, for plans of 1 GB and more.
 source tests/e2e/lib/common.sh
 cat > "$SCRATCH/large.yaml" << END
 model:
@@ -28,17 +28,23 @@ compare()
     expect "$name: plan" 0 run 1 inspect memory "$SCRATCH/large.yaml" "${settings[@]}"
     planned=$(awk '$1 == "total" { print $2 }' "$out")
     ((planned >= 1000000000)) || broken_run "$name: the plan has only ${planned:-no} bytes"
-    expect "$name: run" 0 run 1 train "$SCRATCH/large.yaml" --set "run.dir=$SCRATCH/$name" "${settings[@]}"
-    read -r peak said < <(sed -nE 's/^memory: peak ([0-9]+) bytes above start, planned ([0-9]+) bytes$/\1 \2/p' "$out")
-    grep -q ' info memory: peak ' "$SCRATCH/$name/log.txt" || broken "$name: log.txt does not say what the run took"
+    expect "$name: run" 0 run 1 train "$SCRATCH/large.yaml" \
+        --set "run.dir=$SCRATCH/$name" "${settings[@]}"
+    read -r peak said < <(sed \
+        -nE 's/^memory: peak ([0-9]+) bytes above start, planned ([0-9]+) bytes$/\1 \2/p' "$out")
+    grep -q ' info memory: peak ' "$SCRATCH/$name/log.txt" ||
+        broken "$name: log.txt does not say what the run took"
     rm -r "${SCRATCH:?}/$name"
-    [[ $said == "$planned" ]] || broken_run "$name: the run plans ${said:-nothing}, inspect memory said $planned"
-    awk -v peak="${peak:-0}" -v planned="$planned" 'BEGIN { r = peak / planned; exit !(r > 0.85 && r < 1.15) }' ||
+    [[ $said == "$planned" ]] ||
+        broken_run "$name: the run plans ${said:-nothing}, inspect memory said $planned"
+    awk -v peak="${peak:-0}" -v planned="$planned" \
+        'BEGIN { r = peak / planned; exit !(r > 0.85 && r < 1.15) }' ||
         broken_run "$name: took ${peak:-?} bytes, planned $planned"
 }
 
 # Nine tenths of the first are activations; all of the second is parameters and what hangs on them.
 compare activations
-compare parameters model.name=mlp model.in_channels=1 data.image_size=272 data.eval_resize=0 train.batch_per_rank=8 \
+compare parameters model.name=mlp model.in_channels=1 data.image_size=272 data.eval_resize=0 \
+    train.batch_per_rank=8 \
     optimizer.name=adam "data.mean=[0.5]" "data.std=[0.25]"
 exit "$failed"

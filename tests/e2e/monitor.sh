@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# monitor.sh - runs that are watched: event files, Prometheus' file, CloudWatch's lines, GPUs of a fake NVML.
+# monitor.sh - runs that are watched: event files, Prometheus' file, CloudWatch's lines,
+# GPUs of a fake NVML.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 2 1
 make_config
 ranks=1
 have_mpi && ranks=2
 export LD_LIBRARY_PATH=$PWD/$tools/fake_nvml:${LD_LIBRARY_PATH:-}
-base=(train.batch_per_rank=5 train.epochs=9 "data.val=$SCRATCH/data/val" train.eval_every=1 monitor.tensorboard=true
-    "monitor.prometheus=$SCRATCH/%h.prom" "monitor.emf=$SCRATCH/emf.jsonl" monitor.gpu=on monitor.every_s=1)
+base=(train.batch_per_rank=5 train.epochs=9 "data.val=$SCRATCH/data/val" train.eval_every=1
+    monitor.tensorboard=true
+    "monitor.prometheus=$SCRATCH/%h.prom" "monitor.emf=$SCRATCH/emf.jsonl" monitor.gpu=on
+    monitor.every_s=1)
 host=$(uname -n)
 
 # metric NAME - the value of a metric without labels beyond the run's.
@@ -15,13 +18,19 @@ metric() { sed -nE "s/^convoy_$1\{[^}]*\} //p" "$SCRATCH/$host.prom" | head -n 1
 
 train main "$ranks" "${base[@]}" train.max_steps=4
 [[ $(metric step) == 4 ]] || broken "Prometheus: step is $(metric step), expected 4"
-[[ $(metric images_total) == $((4 * 5 * ranks)) ]] || broken "Prometheus: images_total is $(metric images_total)"
-[[ $(metric checkpoint_step) == 4 ]] || broken "Prometheus: checkpoint_step is $(metric checkpoint_step)"
-[[ $(metric gpu_utilization_ratio) == 0.97* ]] || broken "Prometheus: utilization is $(metric gpu_utilization_ratio)"
-[[ $(grep -c '^convoy_gpu_power_watts{' "$SCRATCH/$host.prom") == 2 ]] || broken "Prometheus: not two GPUs"
-[[ -z $(echo "$SCRATCH"/*.tmp*) || ! -e $(echo "$SCRATCH"/*.tmp*) ]] || broken "Prometheus: a temporary file is left"
+[[ $(metric images_total) == $((4 * 5 * ranks)) ]] ||
+    broken "Prometheus: images_total is $(metric images_total)"
+[[ $(metric checkpoint_step) == 4 ]] ||
+    broken "Prometheus: checkpoint_step is $(metric checkpoint_step)"
+[[ $(metric gpu_utilization_ratio) == 0.97* ]] ||
+    broken "Prometheus: utilization is $(metric gpu_utilization_ratio)"
+[[ $(grep -c '^convoy_gpu_power_watts{' "$SCRATCH/$host.prom") == 2 ]] ||
+    broken "Prometheus: not two GPUs"
+[[ -z $(echo "$SCRATCH"/*.tmp*) || ! -e $(echo "$SCRATCH"/*.tmp*) ]] ||
+    broken "Prometheus: a temporary file is left"
 if command -v promtool > /dev/null; then # Debian's package prometheus has it
-    promtool check metrics < "$SCRATCH/$host.prom" > "$out" 2>&1 || broken_run "Prometheus: promtool finds fault"
+    promtool check metrics < "$SCRATCH/$host.prom" > "$out" 2>&1 ||
+        broken_run "Prometheus: promtool finds fault"
 else
     echo "not tested: promtool on the Prometheus file: it is not installed (package prometheus)"
 fi
@@ -32,14 +41,17 @@ files=("$SCRATCH"/main/tensorboard/events.out.tfevents.*)
 for tag in train/loss train/lr train/images_per_s time/data_wait_s eval/top1; do
     grep -qa "$tag" "${files[0]}" || broken "the event file has no $tag"
 done
-[[ $(head -c 12 "${files[0]}" | od -An -tx1 | tr -d ' \n') == 1800000000000000a37f4b22 ]] || broken "no event file"
+[[ $(head -c 12 "${files[0]}" | od -An -tx1 | tr -d ' \n') == 1800000000000000a37f4b22 ]] ||
+    broken "no event file"
 
 # A run that goes on writes a file beside it.
 train main "$ranks" "${base[@]}" train.max_steps=6
 files=("$SCRATCH"/main/tensorboard/events.out.tfevents.*)
-[[ ${#files[@]} == 2 && $(metric step) == 6 ]] || broken "after resume: ${#files[@]} event files, step $(metric step)"
+[[ ${#files[@]} == 2 && $(metric step) == 6 ]] ||
+    broken "after resume: ${#files[@]} event files, step $(metric step)"
 
-# A look at the GPUs each second is in metrics.jsonl; what cannot be written costs a warning, not the run.
+# A look at the GPUs each second is in metrics.jsonl; what cannot be written costs a warning,
+# not the run.
 train_in_background long 1 "${base[@]}" train.epochs=90000 log.every=1000
 wait_for_step long 1
 sleep 2.5
@@ -48,7 +60,8 @@ wait_to_end 30
 ((code == 75)) || broken "long: exit code $code, expected 75"
 sound_metrics long
 [[ $(events long gpu) -ge 2 ]] || broken "long: $(events long gpu) looks at GPUs in 2 seconds"
-train broken 1 "${base[@]}" train.max_steps=2 monitor.prometheus=/dev/null/x.prom monitor.emf=/dev/full
+train broken 1 "${base[@]}" train.max_steps=2 monitor.prometheus=/dev/null/x.prom \
+    monitor.emf=/dev/full
 expect_text "broken" 1 "x.prom"
 expect_text "broken" 1 "/dev/full: cannot write"
 
@@ -57,15 +70,19 @@ if have_mpi; then
     source tests/e2e/lib/hosts.sh
     make_hosts h1 h2
     settings hosts "${base[@]}" train.max_steps=2 monitor.emf=- monitor.prometheus=
-    expect "two hosts" 0 timeout --kill-after=5 60 mpirun --host h1,h2 -n 2 --tag-output --mca plm_rsh_agent "$SCRATCH/agent" "$CONVOY" train "${sets[@]}"
+    expect "two hosts" 0 timeout --kill-after=5 60 mpirun --host h1,h2 -n 2 --tag-output \
+        --mca plm_rsh_agent "$SCRATCH/agent" "$CONVOY" train "${sets[@]}"
     for rank in 0 1; do # a line begins with "[1,RANK]<stdout>:"
         for gpu in 0 1; do
-            grep -qE "^\\[1,$rank\\]<stdout>: ?\\{.*\"CloudWatchMetrics\".*\"gpu\":\"$gpu\".*\\}.?\$" "$out" || broken_run "two hosts: rank $rank prints nothing of GPU $gpu"
+            line="^\\[1,$rank\\]<stdout>: ?\\{.*\"CloudWatchMetrics\".*\"gpu\":\"$gpu\".*\\}.?\$"
+            grep -qE "$line" "$out" ||
+                broken_run "two hosts: rank $rank prints nothing of GPU $gpu"
         done
     done
     expect_text "two hosts" some '"step":2'
 fi
 
 settings no-nvml monitor.gpu=on
-ldconfig -p 2> /dev/null | grep libnvidia-ml.so.1 > /dev/null || LD_LIBRARY_PATH='' expect_error "no NVML" 78 "monitor.gpu" 1 train "${sets[@]}"
+ldconfig -p 2> /dev/null | grep libnvidia-ml.so.1 > /dev/null ||
+    LD_LIBRARY_PATH='' expect_error "no NVML" 78 "monitor.gpu" 1 train "${sets[@]}"
 exit "$failed"

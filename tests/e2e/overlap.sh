@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# overlap.sh - the trace of real steps: at least 80 % of the gradient bytes start being reduced before backward ends, and steady steps allocate
-# nothing, with images that are decoded from JPEG files too.
+# overlap.sh - the trace of real steps: at least 80 % of the gradient bytes start being reduced
+# before backward ends, and steady steps allocate nothing,
+# with images that are decoded from JPEG files too.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 1
 make_config
@@ -14,10 +15,12 @@ value()
 # no_allocations WHAT
 no_allocations()
 {
-    [[ $(value allocations) == 0 ]] || broken_run "$1: allocations in steady steps: $(value allocations)"
+    [[ $(value allocations) == 0 ]] ||
+        broken_run "$1: allocations in steady steps: $(value allocations)"
 }
 
-resnet18=(--set model.name=resnet18 --set model.classes=10 --set data.format=synthetic --set data.image_size=64 --set data.eval_resize=0 --set device.threads=1)
+resnet18=(--set model.name=resnet18 --set model.classes=10 --set data.format=synthetic
+    --set data.image_size=64 --set data.eval_resize=0 --set device.threads=1)
 ranks=(1)
 have_mpi && ranks=(1 2)
 for n in "${ranks[@]}"; do
@@ -31,7 +34,8 @@ done
 if have_mpi; then
     expect "resnet18 on 2" 0 run 2 bench step "$SCRATCH/small.yaml" "${resnet18[@]}" --steps 8
     no_allocations "resnet18 on 2"
-    awk -v overlap="$(value overlap)" 'BEGIN { exit !(overlap >= 0.8) }' || broken_run "resnet18 on 2: overlap $(value overlap), expected 0.8"
+    awk -v overlap="$(value overlap)" 'BEGIN { exit !(overlap >= 0.8) }' ||
+        broken_run "resnet18 on 2: overlap $(value overlap), expected 0.8"
     [[ $(value ranks) == 2 ]] || broken_run "resnet18 on 2: ranks $(value ranks)"
 fi
 exit "$failed"

@@ -1,22 +1,28 @@
 #!/usr/bin/env bash
-# progressive.sh - data.progressive_sizes: every epoch has images of its size, whatever the ranks, and a run goes on where it was stopped.
+# progressive.sh - data.progressive_sizes: every epoch has images of its size, whatever the ranks,
+# and a run goes on where it was stopped.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 8 2
 make_config
 
 # 80 images: an epoch is 10 steps on one rank.
-grow=(train.epochs=3 "data.progressive_sizes=16, 24" "data.progressive_until=1, 2" schedule.name=constant log.every=1
+grow=(train.epochs=3 "data.progressive_sizes=16, 24" "data.progressive_until=1, 2"
+    schedule.name=constant log.every=1
     "data.val=$SCRATCH/data/val")
 train whole 1 "${grow[@]}"
 expect_text "sizes" 1 "from step 1 on training images are of 16 pixels"
 expect_text "sizes" 1 "from step 11 on training images are of 24 pixels"
 expect_text "sizes" 1 "from step 21 on training images are of 32 pixels"
-[[ $(losses whole | wc -l) == 30 ]] || broken "the run has $(losses whole | wc -l) steps, expected 30"
+[[ $(losses whole | wc -l) == 30 ]] ||
+    broken "the run has $(losses whole | wc -l) steps, expected 30"
 
 # The first epoch is that of a run with small images, and only the first.
-train small 1 "${grow[@]}" "data.progressive_sizes=[]" "data.progressive_until=[]" data.image_size=16 train.epochs=2
-apart=$(join <(losses whole) <(losses small) | awk '{ d = $2 - $3; if (d < 0) d = -d; if (d > 1e-3 * $3) print $1 }' | head -1)
-[[ $apart == 11 ]] || broken "images of 16 pixels: the losses part at step ${apart:-none}, expected 11"
+train small 1 "${grow[@]}" "data.progressive_sizes=[]" "data.progressive_until=[]" \
+    data.image_size=16 train.epochs=2
+apart=$(join <(losses whole) <(losses small) |
+    awk '{ d = $2 - $3; if (d < 0) d = -d; if (d > 1e-3 * $3) print $1 }' | head -1)
+[[ $apart == 11 ]] ||
+    broken "images of 16 pixels: the losses part at step ${apart:-none}, expected 11"
 
 # Stopped within a size, at its end, and where nothing changes.
 for steps in 4 10 17 30; do train parts 1 "${grow[@]}" "train.max_steps=$steps"; done
@@ -31,8 +37,11 @@ near "one micro-batch and two" one micro 1e-4
 
 # Sizes may shrink too. Refusals name the key.
 train shrink 1 "${grow[@]}" "data.progressive_sizes=40, 24" train.max_steps=12
-train_fails bad 64 "data.progressive_until has 1 values and data.progressive_sizes 2" 1 "${grow[@]}" data.progressive_until=1
-train_fails bad 64 "data.progressive_until must be ascending" 1 "${grow[@]}" "data.progressive_until=2, 2"
-train_fails bad 64 "data.progressive_sizes takes whole numbers" 1 "${grow[@]}" "data.progressive_sizes=16.5, 24"
+train_fails bad 64 "data.progressive_until has 1 values and data.progressive_sizes 2" \
+    1 "${grow[@]}" data.progressive_until=1
+train_fails bad 64 "data.progressive_until must be ascending" 1 "${grow[@]}" \
+    "data.progressive_until=2, 2"
+train_fails bad 64 "data.progressive_sizes takes whole numbers" 1 "${grow[@]}" \
+    "data.progressive_sizes=16.5, 24"
 
 exit "$failed"

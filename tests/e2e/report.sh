@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# report.sh - convoy report of real runs: one, several with different numbers of ranks, one that was killed; what it refuses.
+# report.sh - convoy report of real runs: one, several with different numbers of ranks,
+# one that was killed; what it refuses.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 4 2
 make_config
@@ -14,24 +15,32 @@ page_holds()
 
 train one 1 train.epochs=3 "data.val=$SCRATCH/data/val"
 expect "report of one run" 0 run 1 report "$SCRATCH/one"
-page_holds "$SCRATCH/one/report.html" "Training loss" "Evaluation: top-1" "Waiting for data" "resnet20" "config.yaml" "</html>"
-! grep -qiE '<script|https?://[^w]|src=' "$SCRATCH/one/report.html" || broken "the page needs more than itself"
-[[ $(grep -c '^one,step,' "$SCRATCH/one/report.csv") == $(events one step) ]] || broken "report.csv has not every step"
+page_holds "$SCRATCH/one/report.html" "Training loss" "Evaluation: top-1" "Waiting for data" \
+    "resnet20" "config.yaml" "</html>"
+! grep -qiE '<script|https?://[^w]|src=' "$SCRATCH/one/report.html" ||
+    broken "the page needs more than itself"
+[[ $(grep -c '^one,step,' "$SCRATCH/one/report.csv") == $(events one step) ]] ||
+    broken "report.csv has not every step"
 [[ ! -e $SCRATCH/one/report.scaling.csv ]] || broken "one run is no scaling report"
 
 if have_mpi; then
     train two 2 train.epochs=3
-    expect "report of one and two ranks" 0 run 1 report "$SCRATCH/one" "$SCRATCH/two" --out "$SCRATCH/both.html"
-    page_holds "$SCRATCH/both.html" "Epoch time against ranks" "Efficiency" "images of an epoch" 'data-x="2"'
-    # epoch_s of the table: the mean of the epochs behind the first one, as if each had had all images and no more
+    expect "report of one and two ranks" 0 run 1 report "$SCRATCH/one" "$SCRATCH/two" \
+        --out "$SCRATCH/both.html"
+    page_holds "$SCRATCH/both.html" "Epoch time against ranks" "Efficiency" \
+        "images of an epoch" 'data-x="2"'
+    # epoch_s of the table: the mean of the epochs behind the first one,
+    # as if each had had all images and no more
     want=$(awk -v all="$(field two start images)" '
         /"event":"epoch"/ && !/"epoch":0,/ {
             match($0, /"seconds":[^,]+/); seconds = substr($0, RSTART + 10, RLENGTH - 10)
-            match($0, /"images":[^,]+/); sum += seconds * all / substr($0, RSTART + 9, RLENGTH - 9); n++
+            match($0, /"images":[^,]+/); images = substr($0, RSTART + 9, RLENGTH - 9)
+            sum += seconds * all / images; n++
         }
         END { printf "%.6f", sum / n }' "$SCRATCH/two/metrics.jsonl")
     got=$(awk -F, '$1 == 2 { printf "%.6f", $10 }' "$SCRATCH/both.scaling.csv")
-    awk -v a="$want" -v b="$got" 'BEGIN { exit !(a > 0 && (a - b) ^ 2 < (0.001 * a) ^ 2) }' || broken "epoch_s is $got, by hand $want"
+    awk -v a="$want" -v b="$got" 'BEGIN { exit !(a > 0 && (a - b) ^ 2 < (0.001 * a) ^ 2) }' ||
+        broken "epoch_s is $got, by hand $want"
 fi
 
 # killed in the middle: unfinished, with a torn line
@@ -44,9 +53,13 @@ expect "report of a killed run" 0 run 1 report "$SCRATCH/killed"
 page_holds "$SCRATCH/killed/report.html" "unfinished" "is torn and was left out"
 
 mkdir "$SCRATCH/empty"
-expect_error "report of an empty folder" 65 "$SCRATCH/empty: no run folder" 1 report "$SCRATCH/empty"
-expect_error "report of nothing" 65 "$SCRATCH/none: is not there" 1 report "$SCRATCH/one" "$SCRATCH/none"
+expect_error "report of an empty folder" 65 "$SCRATCH/empty: no run folder" \
+    1 report "$SCRATCH/empty"
+expect_error "report of nothing" 65 "$SCRATCH/none: is not there" 1 report "$SCRATCH/one" \
+    "$SCRATCH/none"
 expect_error "report without a run" 64 "RUN is missing" 1 report
-expect_error "report to another kind of file" 64 "must end in .html" 1 report "$SCRATCH/one" --out x.pdf
-expect_error "report to a folder that is not there" 74 "$SCRATCH/no/x.html" 1 report "$SCRATCH/one" --out "$SCRATCH/no/x.html"
+expect_error "report to another kind of file" 64 "must end in .html" \
+    1 report "$SCRATCH/one" --out x.pdf
+expect_error "report to a folder that is not there" 74 "$SCRATCH/no/x.html" \
+    1 report "$SCRATCH/one" --out "$SCRATCH/no/x.html"
 exit "$failed"

@@ -1,26 +1,32 @@
 #!/usr/bin/env bash
-# scale.sh - convoy scale: a series through mpirun, stopped in the middle and continued; the printed lines; the report of the folder.
+# scale.sh - convoy scale: a series through mpirun, stopped in the middle and continued; the printed
+# lines; the report of the folder.
 source tests/e2e/lib/common.sh
 have_mpi || { echo "built without MPI" && exit 77; }
 make_config
 series=$SCRATCH/series
-args=("$SCRATCH/small.yaml" --set "scale.dir=$series" --set "scale.ranks=1,2,3" --set scale.repeats=1 --set scale.steps=4 --set scale.warmup_steps=2
-    --set scale.data=synthetic --set data.synthetic_images=64 --set model.classes=10 --set device.threads=1)
+args=("$SCRATCH/small.yaml" --set "scale.dir=$series" --set "scale.ranks=1,2,3"
+    --set scale.repeats=1 --set scale.steps=4 --set scale.warmup_steps=2
+    --set scale.data=synthetic --set data.synthetic_images=64 --set model.classes=10
+    --set device.threads=1)
 
 # points - names of the points that scale.jsonl tells of, in order
 points()
 {
-    sed -nE 's/.*"event":"point".*"run":"([^"]*)".*/\1/p' "$series/scale.jsonl" 2> /dev/null | tr '\n' ' '
+    sed -nE 's/.*"event":"point".*"run":"([^"]*)".*/\1/p' "$series/scale.jsonl" 2> /dev/null |
+        tr '\n' ' '
 }
 
 # stopped while the second point runs: the first one stays
-"$CONVOY" scale "${args[@]}" --set train.epochs=9 --set scale.steps=2000 > "$SCRATCH/stopped.out" 2>&1 &
+"$CONVOY" scale "${args[@]}" --set train.epochs=9 \
+    --set scale.steps=2000 > "$SCRATCH/stopped.out" 2>&1 &
 pid=$!
 wait_for_step series/n1-r1 3
 kill -TERM "$pid"
 wait_to_end 30
 ((code == 75)) || broken "stopped: exit code $code, expected 75"
-grep -q 'the same command goes on' "$SCRATCH/stopped.out" || broken "stopped: does not say that it goes on"
+grep -q 'the same command goes on' "$SCRATCH/stopped.out" ||
+    broken "stopped: does not say that it goes on"
 [[ -z $(points) ]] || broken "stopped: scale.jsonl tells of $(points)"
 
 expect "the series" 0 run 1 scale "${args[@]}"
@@ -34,33 +40,46 @@ expect_text "one repeat more" 1 "finished before"
 expect_error "other settings" 64 "optimizer.lr was" 1 scale "${args[@]}" --set optimizer.lr=0.5
 
 # what is printed is what would be run, and a shell takes it as it is
-expect "lines for mpirun" 0 run 1 scale "${args[@]}" --set scale.repeats=2 --set "scale.ranks=1,2" --print mpirun
+expect "lines for mpirun" 0 run 1 scale "${args[@]}" --set scale.repeats=2 --set "scale.ranks=1,2" \
+    --print mpirun
 expect_text "lines for mpirun" 1 "mpirun -np 2 --bind-to none"
 [[ $(wc -l < "$out") == 1 ]] || broken_run "lines for mpirun: only one point is not finished"
 mkdir "$SCRATCH/bin"
 printf '#!/bin/sh\necho "$RANKS $*" >> "%s/jobs"\n' "$SCRATCH" > "$SCRATCH/bin/sbatch"
 chmod +x "$SCRATCH/bin/sbatch"
-expect "lines for sbatch" 0 run 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/cluster" --set "scale.ranks=1,2,16" --set device.backend=auto --print sbatch --per-node 8
+expect "lines for sbatch" 0 run 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/cluster" \
+    --set "scale.ranks=1,2,16" --set device.backend=auto --print sbatch --per-node 8
 PATH=$SCRATCH/bin:$PATH bash "$out"
-grep -q '^8 --job-name=n16-r1 --nodes=2 --gpus-per-node=8 scripts/slurm/train.sbatch .*run.dir=[^ ]*/n16-r1' "$SCRATCH/jobs" || broken_run "no job of 16 ranks on two nodes"
+job='^8 --job-name=n16-r1 --nodes=2 --gpus-per-node=8 scripts/slurm/train.sbatch '
+grep -q "$job.*run.dir=[^ ]*/n16-r1" "$SCRATCH/jobs" ||
+    broken_run "no job of 16 ranks on two nodes"
 [[ $(wc -l < "$SCRATCH/jobs") == 3 ]] || broken "$(wc -l < "$SCRATCH/jobs") jobs, expected 3"
 
 expect "collect" 0 run 1 scale "${args[@]}" --collect
 expect_text "collect" 1 "3 of 3 points are finished"
 expect "report of the series" 0 run 1 report "$series" --out "$SCRATCH/same.html"
-cmp -s <(grep -v ' written ' "$SCRATCH/same.html") <(grep -v ' written ' "$series/report.html") || broken "convoy report draws another page than convoy scale"
+cmp -s <(grep -v ' written ' "$SCRATCH/same.html") <(grep -v ' written ' "$series/report.html") ||
+    broken "convoy report draws another page than convoy scale"
 for text in "scaling report" "Epoch time against ranks" 'data-x="2"' "oversubscribed"; do
     [[ $text == oversubscribed && $(nproc) -ge 3 ]] && continue
     grep -qF "$text" "$series/report.html" || broken "the report does not hold '$text'"
 done
-[[ $(cut -d, -f1 "$series/report.scaling.csv" | tr '\n' ' ') == "ranks 1 2 3 " ]] || broken "report.scaling.csv has other rows"
-expect_error "a prediction from nothing" 65 "no finished point with one rank" 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/none" --predict configs/fabrics/p3.16xlarge.json
+[[ $(cut -d, -f1 "$series/report.scaling.csv" | tr '\n' ' ') == "ranks 1 2 3 " ]] ||
+    broken "report.scaling.csv has other rows"
+expect_error "a prediction from nothing" 65 "no finished point with one rank" 1 scale "${args[@]}" \
+    --set "scale.dir=$SCRATCH/none" --predict configs/fabrics/p3.16xlarge.json
 expect_error "a prediction for no fabric" 65 "none.json" 1 scale "${args[@]}" --predict none.json
-expect "a prediction" 0 run 1 scale "${args[@]}" --predict configs/fabrics/p4d.24xlarge-efa.json,configs/fabrics/p4d.24xlarge-tcp.json
+expect "a prediction" 0 run 1 scale "${args[@]}" \
+    --predict configs/fabrics/p4d.24xlarge-efa.json,configs/fabrics/p4d.24xlarge-tcp.json
 expect_text "a prediction" 2 "prediction, no measurement"
-grep -qF 'Predictions, not measurements' "$series/report.html" || broken "the report does not show the predictions"
-grep -qF 'data-x="256"' "$series/report.html" || broken "the report does not draw the prediction for 256 ranks"
-expect "predictions alone" 0 run 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/alone" --predict configs/fabrics/p3.16xlarge.json --rate 100
-grep -qF 'Nothing was measured' "$SCRATCH/alone/report.html" || broken "the report of predictions alone does not say that nothing was measured"
-expect_error "a point that fails" 65 "n1-r1.log" 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/fails" --set scale.data=real --set data.train=/none
+grep -qF 'Predictions, not measurements' "$series/report.html" ||
+    broken "the report does not show the predictions"
+grep -qF 'data-x="256"' "$series/report.html" ||
+    broken "the report does not draw the prediction for 256 ranks"
+expect "predictions alone" 0 run 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/alone" \
+    --predict configs/fabrics/p3.16xlarge.json --rate 100
+grep -qF 'Nothing was measured' "$SCRATCH/alone/report.html" ||
+    broken "the report of predictions alone does not say that nothing was measured"
+expect_error "a point that fails" 65 "n1-r1.log" 1 scale "${args[@]}" \
+    --set "scale.dir=$SCRATCH/fails" --set scale.data=real --set data.train=/none
 exit "$failed"

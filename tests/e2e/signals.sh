@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# signals.sh - a run that is asked to stop saves a checkpoint and leaves with 75, whoever was asked; the next start ends it bit for bit as if
-# nothing had been.
+# signals.sh - a run that is asked to stop saves a checkpoint and leaves with 75, whoever was asked;
+# the next start ends it bit for bit as if nothing had been.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 7
 make_config
@@ -26,7 +26,8 @@ stop()
     sound_metrics "$1"
     expect_field "$1" "$1" "done" code 75
     step=$(field "$1" step step)
-    [[ $(latest "$1") == */step-$(printf %08d "$step").safetensors ]] || broken "$1: stopped after step $step, saved $(latest "$1")"
+    [[ $(latest "$1") == */step-$(printf %08d "$step").safetensors ]] ||
+        broken "$1: stopped after step $step, saved $(latest "$1")"
     expect_text "$1" 0 "convoy: error:"
     expect_text "$1" 1 "stopped by a signal after step $step"
 }
@@ -46,13 +47,16 @@ evaluations()
     grep -c "\"event\":\"eval\".*\"step\":$2," "$SCRATCH/$1/metrics.jsonl"
 }
 
-# Where an evaluation is due after every step, a stop comes before one; the next start makes up for it.
+# Where an evaluation is due after every step, a stop comes before one;
+# the next start makes up for it.
 long=(train.epochs=3 checkpoint.every_epochs=0 "data.val=$SCRATCH/data/val" train.eval_every=0.001)
 stop owed 1 USR1 alone
 stopped_at=$(field owed step step)
-[[ $(evaluations owed "$stopped_at") == 0 ]] || broken "owed: evaluated after the stop was asked for"
+[[ $(evaluations owed "$stopped_at") == 0 ]] ||
+    broken "owed: evaluated after the stop was asked for"
 finish owed 1
-[[ $(evaluations owed "$stopped_at") == 1 ]] || broken "owed: $(evaluations owed "$stopped_at") evaluations of step $stopped_at, expected 1"
+[[ $(evaluations owed "$stopped_at") == 1 ]] ||
+    broken "owed: $(evaluations owed "$stopped_at") evaluations of step $stopped_at, expected 1"
 
 long=(train.epochs=6 checkpoint.every_epochs=0 "data.val=$SCRATCH/data/val" train.eval_every=3)
 stop alone 1 USR1 alone
@@ -80,7 +84,8 @@ expect_field "three stops" many eval top1 "$(field unbroken eval top1)"
 # Asked before the first step.
 train_in_background early 2 "${long[@]}"
 wait_for_ranks 2
-sleep 0.1 # the ranks install their handlers first thing; before that a signal ends them as any program
+# The ranks install their handlers first thing; before that a signal ends them as any program.
+sleep 0.1
 kill -USR1 "$pid"
 wait_to_end 60
 cp "$SCRATCH/early.out" "$out"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# slurm.sh - scripts/slurm/train.sbatch in a real Slurm on this machine: a job that is asked to leave saves a checkpoint, is requeued, and ends with the bits
-# of a run that was never asked, by srun and by mpirun; so does one that has to make room for another job.
+# slurm.sh - scripts/slurm/train.sbatch in a real Slurm on this machine: a job that is asked to
+# leave saves a checkpoint, is requeued, and ends with the bits of a run that was never asked, by
+# srun and by mpirun; so does one that has to make room for another job.
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/minislurm.sh
 slurm_begin 2
@@ -14,28 +15,34 @@ for LAUNCHER in srun mpirun; do
     scancel --batch --signal=USR1 "$job"
     wait_for_starts "$LAUNCHER" "2 2" 90
     slurm_wait "$job" COMPLETED 120 || broken "$LAUNCHER: the job is $(slurm_state "$job")"
-    [[ $(events "$LAUNCHER" resume) == 1 ]] || broken "$LAUNCHER: $(events "$LAUNCHER" resume) resume events, expected 1"
+    [[ $(events "$LAUNCHER" resume) == 1 ]] ||
+        broken "$LAUNCHER: $(events "$LAUNCHER" resume) resume events, expected 1"
     same "asked to leave and requeued, by $LAUNCHER" unbroken "$LAUNCHER"
 done
 unset LAUNCHER
 
 # Slurm takes the header as it is, for the sizes of the pages too; nothing is started.
 for size in --nodes=1 --nodes=1-2; do
-    expect "--test-only $size" 0 sbatch --test-only "$size" scripts/slurm/train.sbatch configs/resnet50-imagenet.yaml
+    expect "--test-only $size" 0 sbatch --test-only "$size" scripts/slurm/train.sbatch \
+        configs/resnet50-imagenet.yaml
 done
-expect "--test-only, more nodes than there are" 1 sbatch --test-only --nodes=3 scripts/slurm/train.sbatch configs/resnet50-imagenet.yaml
+expect "--test-only, more nodes than there are" 1 sbatch --test-only \
+    --nodes=3 scripts/slurm/train.sbatch configs/resnet50-imagenet.yaml
 
-# A job of a partition with more priority wants both nodes: this one saves, makes room, and goes on after it.
+# A job of a partition with more priority wants both nodes: this one saves, makes room,
+# and goes on after it.
 submit preempted --nodes=2 -- "${fixed[@]}" train.max_steps=2000
 wait_for_step preempted 5
 at=$(field preempted step step)
-urgent=$(sbatch --parsable --partition=urgent --nodes=2 --exclusive --output="$SCRATCH/urgent.log" --wrap 'sleep 1')
+urgent=$(sbatch --parsable --partition=urgent --nodes=2 --exclusive --output="$SCRATCH/urgent.log" \
+    --wrap 'sleep 1')
 slurm_wait "$urgent" COMPLETED 60 || broken "the urgent job is $(slurm_state "$urgent")"
 wait_for_starts preempted "2 2" 90
 for ((tries = 0; tries < 300; tries++)); do
     [[ $(events preempted resume) == 0 ]] || break
     sleep 0.1
 done
-(($(field preempted resume step) >= at)) || broken "preempted: resumed at step $(field preempted resume step), had done $at"
+(($(field preempted resume step) >= at)) ||
+    broken "preempted: resumed at step $(field preempted resume step), had done $at"
 scancel "$job"
 exit "$failed"

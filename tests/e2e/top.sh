@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# top.sh - convoy top on a run that goes on, one that ended, one that was continued, and none; live in a terminal.
+# top.sh - convoy top on a run that goes on, one that ended, one that was continued, and none;
+# live in a terminal.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 2 1
 make_config
@@ -20,7 +21,8 @@ expect_text "stopped" 1 "checkpoint  step $(field run checkpoint step), "
 if command -v script > /dev/null; then
     train_in_background live 1 train.epochs=100000 schedule.name=constant
     wait_for_step live 2
-    timeout 30 script -qec "$CONVOY top $SCRATCH/live --every 0.2" /dev/null > "$out" 2>&1 < /dev/null &
+    timeout 30 script -qec "$CONVOY top $SCRATCH/live --every 0.2" /dev/null > "$out" \
+        2>&1 < /dev/null &
     watching=$!
     sleep 1
     kill -USR1 "$pid"

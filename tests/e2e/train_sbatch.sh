@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# train_sbatch.sh - scripts/slurm/train.sbatch with stand-ins for Slurm, mpirun and nvidia-smi: ranks from GPUs, and after which ends a job is requeued.
-# (A real Slurm: slurm.sh, slurm_nodes.sh.)
+# train_sbatch.sh - scripts/slurm/train.sbatch with stand-ins for Slurm, mpirun and nvidia-smi:
+# ranks from GPUs, and after which ends a job is requeued. (A real Slurm: slurm.sh, slurm_nodes.sh.)
 source tests/e2e/lib/common.sh
 mkdir "$SCRATCH/bin"
 printf '#!/bin/sh\necho "started: $*"\nexit "${STUB_CODE:-0}"\n' > "$SCRATCH/bin/mpirun"
-printf '#!/bin/sh\necho "scontrol $*"\nexit 1\n' > "$SCRATCH/bin/scontrol" # a real one would end the script
-printf '#!/bin/sh\nfor i in 0 1; do echo "GPU $i: NVIDIA H100 (UUID: GPU-$i)"; done\n' > "$SCRATCH/bin/nvidia-smi"
+# A real one would end the script.
+printf '#!/bin/sh\necho "scontrol $*"\nexit 1\n' > "$SCRATCH/bin/scontrol"
+printf '#!/bin/sh\nfor i in 0 1; do echo "GPU $i: NVIDIA H100 (UUID: GPU-$i)"; done\n' \
+    > "$SCRATCH/bin/nvidia-smi"
 chmod +x "$SCRATCH"/bin/*
 
 # job VARIABLE=VALUE... - the script in such a job of three nodes.
 job()
 {
-    env -u SLURM_GPUS_ON_NODE -u RANKS PATH="$SCRATCH/bin:/usr/bin:/bin" CONVOY="$CONVOY" LAUNCHER=mpirun SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=3 \
+    env -u SLURM_GPUS_ON_NODE -u RANKS PATH="$SCRATCH/bin:/usr/bin:/bin" CONVOY="$CONVOY" \
+        LAUNCHER=mpirun SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=3 \
         SLURM_JOB_NODELIST='n[1-3]' "$@" bash scripts/slurm/train.sbatch config.yaml
 }
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# weights.sh - EfficientNet trains the same however its batch is split, with all that it drops; its weights leave as safetensors under either
-# names and as ONNX, and come back; predictions, tables of classes, and what is wrong with other files.
+# weights.sh - EfficientNet trains the same however its batch is split, with all that it drops; its
+# weights leave as safetensors under either names and as ONNX, and come back; predictions, tables of
+# classes, and what is wrong with other files.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 7
 make_config
 net=(model.name=efficientnet_b0 "data.val=$SCRATCH/data/val" train.max_steps=3 train.eval_every=0)
 
-# Dropout and stochastic depth are drawn for each image by its place: neither ranks nor micro-batches nor a stop change them.
+# Dropout and stochastic depth are drawn for each image by its place: neither ranks nor
+# micro-batches nor a stop change them.
 frozen=(model.name=efficientnet_b0 model.bn=frozen model.stochastic_depth=0.5 train.max_steps=3)
 train whole 1 "${frozen[@]}"
 train micro 1 "${frozen[@]}" train.batch_per_rank=4 train.accumulate=2
@@ -29,9 +31,11 @@ same "three steps and two and one" whole resumed
 train run 1 "${net[@]}"
 checkpoint=$(latest run)
 for names in torchvision timm; do
-    expect "export $names" 0 run 1 export "$checkpoint" "$SCRATCH/$names.safetensors" --names "$names"
+    expect "export $names" 0 run 1 export "$checkpoint" "$SCRATCH/$names.safetensors" \
+        --names "$names"
     rm -rf "$SCRATCH/again"
-    train again 1 "${net[@]}" "model.init=$SCRATCH/$names.safetensors" train.max_steps=1 optimizer.lr=0 optimizer.weight_decay=0
+    train again 1 "${net[@]}" "model.init=$SCRATCH/$names.safetensors" train.max_steps=1 \
+        optimizer.lr=0 optimizer.weight_decay=0
     expect_text "init $names" some "weights from $SCRATCH/$names.safetensors"
 done
 expect "export onnx" 0 run 1 export "$checkpoint" "$SCRATCH/run.onnx"
@@ -40,16 +44,22 @@ grep -q BatchNormalization "$SCRATCH/run.onnx" || broken "run.onnx holds no batc
 # evaluate FILE - prints loss and accuracy of FILE
 evaluate()
 {
-    expect "eval $1" 0 run 1 eval "$SCRATCH/small.yaml" --checkpoint "$1" --set "run.dir=$SCRATCH/evals" --set model.name=efficientnet_b0 \
+    expect "eval $1" 0 run 1 eval "$SCRATCH/small.yaml" --checkpoint "$1" \
+        --set "run.dir=$SCRATCH/evals" --set model.name=efficientnet_b0 \
         --set "data.val=$SCRATCH/data/val" "${@:2}"
     grep -o 'loss [0-9.]*, top-1 [0-9.]* %' "$out"
 }
-want=$(evaluate "$checkpoint" --per-class "$SCRATCH/classes.csv" --confusion "$SCRATCH/confusion.csv")
-[[ -n $want && $want == "$(evaluate "$SCRATCH/torchvision.safetensors")" ]] || broken "torchvision's names: another accuracy"
+want=$(evaluate "$checkpoint" --per-class "$SCRATCH/classes.csv" \
+    --confusion "$SCRATCH/confusion.csv")
+[[ -n $want && $want == "$(evaluate "$SCRATCH/torchvision.safetensors")" ]] ||
+    broken "torchvision's names: another accuracy"
 [[ $want == "$(evaluate "$SCRATCH/timm.safetensors")" ]] || broken "timm's names: another accuracy"
-[[ $(awk -F, 'NR > 1 { n += $3; c += $4 } END { printf "%.2f", 100 * c / n }' "$SCRATCH/classes.csv") == "$(grep -o 'top-1 [0-9.]*' <<< "$want" | cut -d' ' -f2)" ]] ||
+[[ $(awk -F, 'NR > 1 { n += $3; c += $4 } END { printf "%.2f", 100 * c / n }' \
+    "$SCRATCH/classes.csv") == "$(grep -o 'top-1 [0-9.]*' <<< "$want" | cut -d' ' -f2)" ]] ||
     broken "classes.csv does not add up to the accuracy: $want"
-[[ $(awk -F, 'NR > 1 { for (i = 2; i <= NF; i++) n += $i } END { print n, NR - 1 }' "$SCRATCH/confusion.csv") == "70 10" ]] || broken "confusion.csv does not count 70 images of 10 classes"
+[[ $(awk -F, 'NR > 1 { for (i = 2; i <= NF; i++) n += $i } END { print n, NR - 1 }' \
+    "$SCRATCH/confusion.csv") == "70 10" ]] ||
+    broken "confusion.csv does not count 70 images of 10 classes"
 
 # Pictures.
 picture=$(find "$SCRATCH/data/val/circle" -name '*.jpg' | head -n 1)
@@ -61,34 +71,40 @@ expect "predict with one that is none" 65 run 1 predict "$checkpoint" "$SCRATCH/
 expect_one_error "predict" "$SCRATCH/none.jpg"
 expect_text "predict" 1 "$picture"
 
-# Tables go where their names lead, and what cannot be written to is said before the work. A run that is still writing to its folder does not
-# cost the result.
+# Tables go where their names lead, and what cannot be written to is said before the work. A run
+# that is still writing to its folder does not cost the result.
 mkfifo "$SCRATCH/fifo"
 cat "$SCRATCH/fifo" > "$SCRATCH/through" &
 ln -s away.csv "$SCRATCH/link.csv"
 exec 9>> "$SCRATCH/evals/metrics.jsonl"
 flock 9
-[[ $(evaluate "$checkpoint" --per-class "$SCRATCH/fifo" --confusion "$SCRATCH/link.csv") == "$want" ]] || broken "no result beside another run"
-expect_text "eval beside another run" 1 "another convoy is writing to this run folder: the result is only said here"
+[[ $(evaluate "$checkpoint" --per-class "$SCRATCH/fifo" \
+    --confusion "$SCRATCH/link.csv") == "$want" ]] || broken "no result beside another run"
+expect_text "eval beside another run" \
+    1 "another convoy is writing to this run folder: the result is only said here"
 exec 9>&-
 wait $!
 cmp "$SCRATCH/through" "$SCRATCH/classes.csv" || broken "a table did not go through a FIFO"
 cmp "$SCRATCH/away.csv" "$SCRATCH/confusion.csv" || broken "a table did not go where a link leads"
 [[ -p $SCRATCH/fifo && -L $SCRATCH/link.csv ]] || broken "a FIFO or a link was replaced"
-expect_error "eval with a table nowhere" 74 "$SCRATCH/nowhere/x.csv: cannot write" 1 eval "$SCRATCH/small.yaml" --checkpoint "$checkpoint" \
-    --set model.name=efficientnet_b0 --set "data.val=$SCRATCH/data/val" --per-class "$SCRATCH/nowhere/x.csv"
+expect_error "eval with a table nowhere" 74 "$SCRATCH/nowhere/x.csv: cannot write" \
+    1 eval "$SCRATCH/small.yaml" --checkpoint "$checkpoint" \
+    --set model.name=efficientnet_b0 --set "data.val=$SCRATCH/data/val" \
+    --per-class "$SCRATCH/nowhere/x.csv"
 
 # Folders of other names, and of the same number.
 cp -r "$SCRATCH/data/val" "$SCRATCH/renamed"
 mv "$SCRATCH/renamed/star" "$SCRATCH/renamed/su"$'\r'n
-evaluate "$checkpoint" --set "data.val=$SCRATCH/renamed" --per-class "$SCRATCH/renamed.csv" > "$SCRATCH/again.txt"
+evaluate "$checkpoint" --set "data.val=$SCRATCH/renamed" \
+    --per-class "$SCRATCH/renamed.csv" > "$SCRATCH/again.txt"
 expect_text "eval of other names" 1 "class 8 is star there but su n in data.val"
 grep -q $'^8,"su\rn",' "$SCRATCH/renamed.csv" || broken "a carriage return in a name is not quoted"
 
 # What leaves must not land on what it comes from.
 for name in "$checkpoint" "$SCRATCH/run/checkpoints/latest"; do
     ln -sf "$checkpoint" "$SCRATCH/self.safetensors"
-    expect_error "export onto itself" 64 "is the checkpoint itself" 1 export "$name" "$SCRATCH/self.safetensors"
+    expect_error "export onto itself" 64 "is the checkpoint itself" 1 export "$name" \
+        "$SCRATCH/self.safetensors"
     cmp "$checkpoint" "$SCRATCH/self.safetensors" || broken "export changed its checkpoint"
 done
 
@@ -99,34 +115,48 @@ expect_text "export of tf" 1 "torchvision's efficientnet_b0 takes these weights,
 evaluate "$SCRATCH/tf.safetensors" --set model.name=tf_efficientnet_b0 > "$SCRATCH/again.txt"
 expect_text "eval of torchvision's as tf" 1 "fit tf_efficientnet_b0, but"
 
-# Weights so large that nothing comes out (inputs of 1e6, and a step of 1e6 times their gradient), and, a step later, no numbers themselves.
-train wild 1 model.name=mlp data.std=1e-6 optimizer.lr=1e6 train.max_steps=2 train.eval_every=0 checkpoint.every_steps=1
+# Weights so large that nothing comes out (inputs of 1e6, and a step of 1e6 times their gradient),
+# and, a step later, no numbers themselves.
+train wild 1 model.name=mlp data.std=1e-6 optimizer.lr=1e6 train.max_steps=2 train.eval_every=0 \
+    checkpoint.every_steps=1
 large=$SCRATCH/wild/checkpoints/step-00000001.safetensors
-wild=(eval "$SCRATCH/small.yaml" --set model.name=mlp --set data.std=1e-6 --set "data.val=$SCRATCH/data/val" --set "run.dir=$SCRATCH/evals" --checkpoint)
+wild=(eval "$SCRATCH/small.yaml" --set model.name=mlp --set data.std=1e-6
+    --set "data.val=$SCRATCH/data/val" --set "run.dir=$SCRATCH/evals" --checkpoint)
 expect "eval of large weights" 0 run 1 "${wild[@]}" "$large"
 expect_text "eval of large weights" 1 "the loss is no finite number"
-expect_error "predict by large weights" 65 "outputs are no finite numbers" 1 predict "$large" "$picture"
+expect_error "predict by large weights" 65 "outputs are no finite numbers" \
+    1 predict "$large" "$picture"
 expect_error "eval of no numbers" 65 "is no finite number" 1 "${wild[@]}" "$(latest wild)"
 expect_error "predict by no numbers" 65 "is no finite number" 1 predict "$(latest wild)" "$picture"
-expect_error "export of no numbers" 65 "is no finite number" 1 export "$(latest wild)" "$SCRATCH/wild.onnx"
+expect_error "export of no numbers" 65 "is no finite number" 1 export "$(latest wild)" \
+    "$SCRATCH/wild.onnx"
 
 # Another number of classes.
 mkdir "$SCRATCH/pair"
 cp -r "$SCRATCH"/data/train/{circle,star} "$SCRATCH/pair/"
-train few 1 model.name=efficientnet_b0 "data.train=$SCRATCH/pair" train.max_steps=1 "model.init=$SCRATCH/timm.safetensors"
+train few 1 model.name=efficientnet_b0 "data.train=$SCRATCH/pair" train.max_steps=1 \
+    "model.init=$SCRATCH/timm.safetensors"
 expect_text "fine-tuning" some "the last layer, of another number of classes there, starts afresh"
 
 # What cannot be used.
-expect_error "eval of another number of classes" 65 "weights for 10 classes, but there are 12 here" 1 eval "$SCRATCH/small.yaml" \
-    --checkpoint "$SCRATCH/timm.safetensors" --set model.name=efficientnet_b0 --set model.classes=12 --set data.format=synthetic --set "run.dir=$SCRATCH/evals"
-train_fails other 65 "not the weights of resnet20: missing: conv1.weight" 1 "model.init=$SCRATCH/timm.safetensors"
+expect_error "eval of another number of classes" 65 \
+    "weights for 10 classes, but there are 12 here" 1 eval "$SCRATCH/small.yaml" \
+    --checkpoint "$SCRATCH/timm.safetensors" --set model.name=efficientnet_b0 \
+    --set model.classes=12 --set data.format=synthetic --set "run.dir=$SCRATCH/evals"
+train_fails other 65 "not the weights of resnet20: missing: conv1.weight" \
+    1 "model.init=$SCRATCH/timm.safetensors"
 head -c 100000 "$SCRATCH/timm.safetensors" > "$SCRATCH/cut.safetensors"
-train_fails cut 65 "$SCRATCH/cut.safetensors" 1 model.name=efficientnet_b0 "model.init=$SCRATCH/cut.safetensors"
+train_fails cut 65 "$SCRATCH/cut.safetensors" 1 model.name=efficientnet_b0 \
+    "model.init=$SCRATCH/cut.safetensors"
 printf '\377\377\377\377\377\377\377\177{}' > "$SCRATCH/lies.safetensors"
-train_fails lies 65 "$SCRATCH/lies.safetensors: header of" 1 model.name=efficientnet_b0 "model.init=$SCRATCH/lies.safetensors"
-expect_error "export of no checkpoint" 65 "not a convoy checkpoint" 1 export "$SCRATCH/timm.safetensors" "$SCRATCH/x.onnx"
-expect_error "export to an unknown kind" 64 "ends in neither" 1 export "$checkpoint" "$SCRATCH/x.pth"
-expect_error "export under unknown names" 64 "neither torchvision nor timm" 1 export "$checkpoint" "$SCRATCH/x.safetensors" --names keras
+train_fails lies 65 "$SCRATCH/lies.safetensors: header of" 1 model.name=efficientnet_b0 \
+    "model.init=$SCRATCH/lies.safetensors"
+expect_error "export of no checkpoint" 65 "not a convoy checkpoint" \
+    1 export "$SCRATCH/timm.safetensors" "$SCRATCH/x.onnx"
+expect_error "export to an unknown kind" 64 "ends in neither" 1 export "$checkpoint" \
+    "$SCRATCH/x.pth"
+expect_error "export under unknown names" 64 "neither torchvision nor timm" 1 export "$checkpoint" \
+    "$SCRATCH/x.safetensors" --names keras
 train_fails unknown 64 "did you mean efficientnet_b0" 1 model.name=efficientnet-b0
 train_fails dropless 64 "has neither stochastic depth nor dropout" 1 model.dropout=0.5
 exit "$failed"

@@ -1,9 +1,11 @@
 # shellcheck shell=bash disable=SC2034 # the scripts read what is set here
-# common.sh - what the scripts of tests/e2e share: running convoy, saying what went wrong, looking into what a run has left. Sourced by them.
+# common.sh - what the scripts of tests/e2e share: running convoy, saying what went wrong, looking
+# into what a run has left. Sourced by them.
 #
-# A script states what should hold with the functions below, goes on after a failure, and ends with `exit "$failed"`. It writes only below
-# $SCRATCH. Runs are small: ResNet-20 on JPEG files of make_shapes, on the CPU with one compute thread a rank, so that results do not depend on
-# the machine.
+# A script states what should hold with the functions below, goes on after a failure, and ends with
+# `exit "$failed"`. It writes only below $SCRATCH. Runs are small: ResNet-20 on JPEG files of
+# make_shapes, on the CPU with one compute thread a rank,
+# so that results do not depend on the machine.
 set -uo pipefail
 failed=0
 out=$SCRATCH/out # what the last command printed
@@ -23,14 +25,15 @@ broken_run()
     sed 's/^/    /' "$out"
 }
 
-# Open MPI gives the ranks left over a second to end once one of them has failed. Where many runs are meant to fail that adds up.
+# Open MPI gives the ranks left over a second to end once one of them has failed. Where many runs
+# are meant to fail that adds up.
 no_grace()
 {
     export OMPI_MCA_odls_base_sigkill_timeout=0
 }
 
-# have_mpi - whether several ranks can run; says so where they cannot. (grep -q would leave before convoy has said all, which ends convoy with an
-# error and, under pipefail, this too.)
+# have_mpi - whether several ranks can run; says so where they cannot. (grep -q would leave before
+# convoy has said all, which ends convoy with an error and, under pipefail, this too.)
 have_mpi()
 {
     "$CONVOY" --version | grep '^MPI: yes' > /dev/null && return
@@ -70,7 +73,8 @@ expect_text()
     broken_run "$what: '$3' is on $lines lines, expected $want"
 }
 
-# expect_error WHAT RC TEXT RANKS ARGS... - convoy fails with RC, prints one error line, and that line holds TEXT.
+# expect_error WHAT RC TEXT RANKS ARGS... - convoy fails with RC, prints one error line,
+# and that line holds TEXT.
 expect_error()
 {
     local what=$1 want=$2 text=$3
@@ -85,16 +89,19 @@ expect_one_error()
     local lines
     lines=$(grep -c '^convoy: error:' "$out")
     [[ $lines == 1 ]] || broken_run "$1: $lines lines start with 'convoy: error:', expected 1"
-    grep '^convoy: error:' "$out" | grep -qF -- "$2" || broken_run "$1: the error line does not hold '$2'"
+    grep '^convoy: error:' "$out" | grep -qF -- "$2" ||
+        broken_run "$1: the error line does not hold '$2'"
 }
 
 # make_data DIR TRAIN VAL - an ImageFolder of so many images for each of ten classes.
 make_data()
 {
-    "$tools"/make_shapes "$1" --train "$2" --val "$3" > "$out" || broken_run "cannot make images in $1"
+    "$tools"/make_shapes "$1" --train "$2" --val "$3" > "$out" ||
+        broken_run "cannot make images in $1"
 }
 
-# make_config - writes $SCRATCH/small.yaml, to be trained on $SCRATCH/data; scripts change it with KEY=VALUE.
+# make_config - writes $SCRATCH/small.yaml, to be trained on $SCRATCH/data;
+# scripts change it with KEY=VALUE.
 make_config()
 {
     cat > "$SCRATCH/small.yaml" << END
@@ -123,7 +130,8 @@ device:
 END
 }
 
-# settings RUN KEY=VALUE... - sets the array `sets` to the arguments for a run of small.yaml into $SCRATCH/RUN.
+# settings RUN KEY=VALUE... - sets the array `sets` to the arguments for a run of
+# small.yaml into $SCRATCH/RUN.
 settings()
 {
     local setting
@@ -132,7 +140,8 @@ settings()
     for setting in "$@"; do sets+=(--set "$setting"); done
 }
 
-# train RUN RANKS KEY=VALUE... - trains small.yaml into $SCRATCH/RUN and expects success and a sound metrics.jsonl.
+# train RUN RANKS KEY=VALUE... - trains small.yaml into $SCRATCH/RUN and expects success
+# and a sound metrics.jsonl.
 train()
 {
     local name=$1 ranks=$2
@@ -142,7 +151,8 @@ train()
     sound_metrics "$name"
 }
 
-# train_fails RUN RC TEXT RANKS KEY=VALUE... - the run ends with RC and one error line that holds TEXT.
+# train_fails RUN RC TEXT RANKS KEY=VALUE... - the run ends with RC and one
+# error line that holds TEXT.
 train_fails()
 {
     local name=$1 code=$2 text=$3 ranks=$4
@@ -151,7 +161,8 @@ train_fails()
     expect_error "$name on $ranks" "$code" "$text" "$ranks" train "${sets[@]}"
 }
 
-# train_in_background RUN RANKS KEY=VALUE... - sets pid to the process to wait for: mpirun, or convoy itself; output in $SCRATCH/RUN.out.
+# train_in_background RUN RANKS KEY=VALUE... - sets pid to the process to wait for: mpirun, or
+# convoy itself; output in $SCRATCH/RUN.out.
 train_in_background()
 {
     local name=$1 ranks=$2 command=("$CONVOY")
@@ -165,7 +176,8 @@ train_in_background()
 # children PID - the processes that PID has started: under mpirun the ranks.
 children()
 {
-    grep -lE "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2> /dev/null | sed -E 's,/proc/([0-9]+)/.*,\1,' | sort -n
+    grep -lE "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2> /dev/null |
+        sed -E 's,/proc/([0-9]+)/.*,\1,' | sort -n
 }
 
 # wait_for_ranks RANKS - until they have been started; sets the array `processes` to them.
@@ -182,7 +194,8 @@ wait_for_ranks()
     broken "mpirun has started ${#processes[@]} processes, expected $1"
 }
 
-# expect_gone WHAT PID... - none of the processes runs any more, at most 5 s from now. Dead ones that nobody has waited for do not count.
+# expect_gone WHAT PID... - none of the processes runs any more, at most 5 s from now. Dead ones
+# that nobody has waited for do not count.
 expect_gone()
 {
     local what=$1 process tries=0
@@ -279,10 +292,12 @@ latest()
     readlink -f "$SCRATCH/$1/checkpoints/latest"
 }
 
-# same WHAT RUN RUN - the newest checkpoints are equal bit for bit: parameters, statistics, optimizer.
+# same WHAT RUN RUN - the newest checkpoints are equal bit for bit: parameters,
+# statistics, optimizer.
 same()
 {
-    "$tools"/make_ckptdiff "$(latest "$2")" "$(latest "$3")" > "$out" 2>&1 || broken_run "$1: $2 and $3 differ"
+    "$tools"/make_ckptdiff "$(latest "$2")" "$(latest "$3")" > "$out" 2>&1 ||
+        broken_run "$1: $2 and $3 differ"
 }
 
 # near WHAT RUN RUN TOLERANCE - the same, to rounding.
@@ -312,5 +327,6 @@ flip_byte()
 {
     local byte
     byte=$(od -An -tu1 -j "$2" -N 1 "$1")
-    printf '%b' "\\x$(printf %x $((byte ^ 255)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+    printf '%b' "\\x$(printf %x $((byte ^ 255)))" |
+        dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }

@@ -1,6 +1,9 @@
-# shellcheck shell=bash disable=SC2034,SC2154 # the scripts read what is set here; variables of common.sh
-# cuda.sh - whole runs of the CUDA backend: on the emulated device (make EMU=1), or on a GPU where EMU_CONVOY names an ordinary build. Sourced
-# after common.sh; ends the script with status 77 where that build is not there.
+# The scripts read what is set here; variables of common.sh.
+# shellcheck shell=bash disable=SC2034,SC2154
+#
+# cuda.sh - whole runs of the CUDA backend: on the emulated device (make EMU=1), or on a GPU where
+# EMU_CONVOY names an ordinary build. Sourced after common.sh;
+# ends the script with status 77 where that build is not there.
 #
 # Runs are tiny, since each emulated CUDA thread is a fiber: ResNet-20 on images of 16 pixels.
 CONVOY=${EMU_CONVOY:-build/emu/convoy}
@@ -10,7 +13,8 @@ if [[ ! -x $CONVOY ]]; then
 fi
 export CONVOY_EMU_MEMORY_MB=4096
 
-# Whether the device is the test double, which alone has a memory of any size and as many devices as ranks.
+# Whether the device is the test double, which alone has a memory of any size and
+# as many devices as ranks.
 emulated()
 {
     "$CONVOY" --version | grep 'test double' > /dev/null
@@ -48,20 +52,27 @@ device:
 END
 }
 
-# follows WHAT RUN RUN TOLERANCE - the losses of both runs, step by step, differ by no more than this share.
+# follows WHAT RUN RUN TOLERANCE - the losses of both runs, step by step,
+# differ by no more than this share.
 follows()
 {
     paste -d ' ' <(losses "$2") <(losses "$3") | awk -v tolerance="$4" '
         NF != 4 || $1 != $3 { print "the steps differ"; bad = 1; exit }
         { d = ($2 - $4) / $4; if (d < 0) d = -d; if (d > worst) worst = d }
-        END { if (NR == 0) print "no steps"; else if (worst > tolerance) print "losses differ by " worst; exit bad || NR == 0 || worst > tolerance }' > "$out" ||
+        END {
+            if (NR == 0) print "no steps"
+            else if (worst > tolerance) print "losses differ by " worst
+            exit bad || NR == 0 || worst > tolerance
+        }' > "$out" ||
         broken_run "$1: $2 and $3"
 }
 
-# falls WHAT RUN SHARE - the mean loss of the last two steps is below this share of that of the first two.
+# falls WHAT RUN SHARE - the mean loss of the last two steps is below this share
+# of that of the first two.
 falls()
 {
     losses "$2" | awk -v share="$3" '
         { loss[NR] = $2 }
-        END { exit !(NR >= 4 && loss[NR] + loss[NR - 1] < share * (loss[1] + loss[2])) }' || broken "$1: the loss of $2 does not fall"
+        END { exit !(NR >= 4 && loss[NR] + loss[NR - 1] < share * (loss[1] + loss[2])) }' ||
+        broken "$1: the loss of $2 does not fall"
 }

@@ -1,8 +1,12 @@
-# shellcheck shell=bash disable=SC2034,SC2154 # the scripts read what is set here; common.sh sets failed, sets and SCRATCH
-# hosts.sh - supervised runs: several "hosts" on this machine, and waiting for what convoy launch writes. Sourced after common.sh.
+# The scripts read what is set here; common.sh sets failed, sets and SCRATCH.
+# shellcheck shell=bash disable=SC2034,SC2154
 #
-# A host is a name and a folder. The agent, which Open MPI and convoy launch call as they would call ssh, starts the command here in a session of
-# its own, with a temporary folder of its own, so that a host's processes can be killed at once. In $SCRATCH/hosts: NAME.down (does not answer),
+# hosts.sh - supervised runs: several "hosts" on this machine, and waiting for what convoy launch
+# writes. Sourced after common.sh.
+#
+# A host is a name and a folder. The agent, which Open MPI and convoy launch call as they would call
+# ssh, starts the command here in a session of its own, with a temporary folder of its own, so that
+# a host's processes can be killed at once. In $SCRATCH/hosts: NAME.down (does not answer),
 # NAME.hang (never answers), NAME.sessions; in $SCRATCH/list what the hosts script prints.
 
 # make_hosts NAME... - the agent, and a hosts script's list of them.
@@ -32,7 +36,8 @@ host_processes()
     for host; do cat "$SCRATCH/hosts/$host.sessions" 2> /dev/null; done > "$SCRATCH/hosts/sessions"
     [[ -s $SCRATCH/hosts/sessions ]] || return
     cat /proc/[0-9]*/stat 2> /dev/null | awk 'NR == FNR { wanted[$1] = 1; next }
-        { pid = $1; sub(/^.*\) /, ""); if ($4 in wanted && $1 != "Z") print pid }' "$SCRATCH/hosts/sessions" -
+        { pid = $1; sub(/^.*\) /, ""); if ($4 in wanted && $1 != "Z") print pid }' \
+        "$SCRATCH/hosts/sessions" -
 }
 
 # kill_host NAME - nothing of it runs any more and it does not answer.
@@ -49,11 +54,12 @@ revive_host()
     rm -f "$SCRATCH/hosts/$1.down"
 }
 
-# launch_command OPTION... -- RUN KEY=VALUE... - sets the array `launching` to a convoy launch of small.yaml into $SCRATCH/RUN. $cooldown: for
-# how many seconds a host is left out (1).
+# launch_command OPTION... -- RUN KEY=VALUE... - sets the array `launching` to a convoy launch of
+# small.yaml into $SCRATCH/RUN. $cooldown: for how many seconds a host is left out (1).
 launch_command()
 {
-    launching=("$CONVOY" launch --hosts-script "cat $SCRATCH/list" --agent "$SCRATCH/agent" --poll 0.3 --lost-after 1.5 --cooldown "${cooldown:-1}" --grow-after 1)
+    launching=("$CONVOY" launch --hosts-script "cat $SCRATCH/list" --agent "$SCRATCH/agent"
+        --poll 0.3 --lost-after 1.5 --cooldown "${cooldown:-1}" --grow-after 1)
     while [[ $1 != -- ]]; do
         launching+=("$1")
         shift
@@ -76,7 +82,8 @@ launch_in_background()
 # launch_events RUN EVENT KEY - the values of KEY in all such records of launch.jsonl, in one line.
 launch_events()
 {
-    sed -nE "/\"event\":\"$2\"/s/.*\"$3\":\"?([^,\"}]*).*/\\1/p" "$SCRATCH/$1/launch.jsonl" 2> /dev/null | xargs
+    sed -nE "/\"event\":\"$2\"/s/.*\"$3\":\"?([^,\"}]*).*/\\1/p" "$SCRATCH/$1/launch.jsonl" \
+        2> /dev/null | xargs
 }
 
 # wait_for_starts RUN TEXT - until the ranks of the starts so far are TEXT ("3 2").
@@ -118,7 +125,8 @@ expect_nothing_runs()
     mapfile -t names < <(find "$SCRATCH/hosts" -name '*.sessions' -exec basename {} .sessions \;)
     echo "$SCRATCH/small.yaml" > "$SCRATCH/hosts/pattern" # in a file, or grep would find itself
     for ((tries = 0; tries < 50; tries++)); do
-        left=$(grep -lzFf "$SCRATCH/hosts/pattern" /proc/[0-9]*/cmdline 2> /dev/null | sed -E 's,/proc/([0-9]+)/.*,\1,' | xargs)
+        left=$(grep -lzFf "$SCRATCH/hosts/pattern" /proc/[0-9]*/cmdline 2> /dev/null |
+            sed -E 's,/proc/([0-9]+)/.*,\1,' | xargs)
         left="$left $(host_processes "${names[@]}" | xargs)"
         [[ -z ${left// /} ]] && return
         sleep 0.1

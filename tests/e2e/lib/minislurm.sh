@@ -1,8 +1,12 @@
-# shellcheck shell=bash disable=SC2034,SC2154 # common.sh, sourced before, sets CONVOY, SCRATCH and sets
-# minislurm.sh - a Slurm of several nodes on this machine, for tests: sourced. Listens on loopback only; everything of it lies in one folder.
+# common.sh, sourced before, sets CONVOY, SCRATCH and sets.
+# shellcheck shell=bash disable=SC2034,SC2154
 #
-# All "nodes" share one host name, so jobs must use Open MPI's TCP transport (shared memory segments of two nodes would collide), and each slurmd has
-# a mount namespace of its own because all of them would use one PMIx folder.
+# minislurm.sh - a Slurm of several nodes on this machine, for tests: sourced. Listens on loopback
+# only; everything of it lies in one folder.
+#
+# All "nodes" share one host name, so jobs must use Open MPI's TCP transport (shared memory segments
+# of two nodes would collide), and each slurmd has a mount namespace of its own because all of them
+# would use one PMIx folder.
 
 # slurm_missing - prints what keeps it from running here; nothing if it can.
 slurm_missing()
@@ -10,21 +14,28 @@ slurm_missing()
     local program
     PATH=$PATH:/usr/sbin
     for program in slurmctld slurmd sbatch scontrol unshare; do
-        command -v "$program" > /dev/null || { echo "$program is not installed (packages slurmctld slurmd slurm-client slurm-wlm-basic-plugins)" && return; }
+        command -v "$program" > /dev/null || {
+            echo "$program is not installed" \
+                "(packages slurmctld slurmd slurm-client slurm-wlm-basic-plugins)" &&
+                return
+        }
     done
     slurm_unshare=()
     ((EUID == 0)) || slurm_unshare=(-U --map-current-user --keep-caps)
-    unshare "${slurm_unshare[@]}" -m true 2> /dev/null || echo "mount namespaces are not allowed here"
+    unshare "${slurm_unshare[@]}" -m true 2> /dev/null ||
+        echo "mount namespaces are not allowed here"
 }
 
 slurm_start_node()
 {
     mkdir -p "$slurm/spool/$1/pmix"
     # shellcheck disable=SC2016 # the inner shell's words
-    unshare "${slurm_unshare[@]}" -m sh -c 'mount --bind "$1/spool/$2/pmix" "$1/pmix" && exec slurmd -N "$2"' slurmd "$slurm" "$1"
+    unshare "${slurm_unshare[@]}" -m sh \
+        -c 'mount --bind "$1/spool/$2/pmix" "$1/pmix" && exec slurmd -N "$2"' slurmd "$slurm" "$1"
 }
 
-# slurm_up FOLDER NODES - false if it does not come up within ten seconds or so. FOLDER must not exist; its path must be short.
+# slurm_up FOLDER NODES - false if it does not come up within ten seconds or so. FOLDER must not
+# exist; its path must be short.
 slurm_up()
 {
     local nodes=$2 port=$((20000 + RANDOM % 20000)) me try i
@@ -59,7 +70,8 @@ ReturnToService=2
 SlurmdTimeout=10
 KillWait=5
 MailProg=/bin/true
-NodeName=n[1-$nodes] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + nodes))] CPUs=4 RealMemory=500
+NodeName=n[1-$nodes] NodeHostname=localhost NodeAddr=127.0.0.1 \
+Port=[$((port + 1))-$((port + nodes))] CPUs=4 RealMemory=500
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 PartitionName=all Nodes=ALL Default=YES State=UP PriorityTier=1 GraceTime=30
@@ -82,9 +94,10 @@ slurm_down()
     sleep 1
     for file in "$slurm"/run/*.pid; do [[ -s $file ]] && kill "$(cat "$file")" 2> /dev/null; done
     # A step daemon that had lost its slurmd waits for ever.
-    grep -lzxF "SLURM_CONF=$SLURM_CONF" /proc/[0-9]*/environ 2> /dev/null | while IFS=/ read -r _ _ process _; do
-        [[ $(cat "/proc/$process/comm" 2> /dev/null) == slurmstepd ]] && kill -9 "$process"
-    done
+    grep -lzxF "SLURM_CONF=$SLURM_CONF" /proc/[0-9]*/environ 2> /dev/null |
+        while IFS=/ read -r _ _ process _; do
+            [[ $(cat "/proc/$process/comm" 2> /dev/null) == slurmstepd ]] && kill -9 "$process"
+        done
 }
 
 # slurm_state JOB - RUNNING, PENDING, ...
@@ -103,7 +116,8 @@ slurm_wait()
     done
 }
 
-# slurm_begin NODES - what both scripts begin with: skips (77) where Slurm cannot run; data, config, a Slurm that goes when the script does.
+# slurm_begin NODES - what both scripts begin with: skips (77) where Slurm cannot run; data, config,
+# a Slurm that goes when the script does.
 slurm_begin()
 {
     local why
@@ -133,14 +147,16 @@ submit()
         shift
     done
     settings "$name" "${@:2}"
-    job=$(CONVOY=$CONVOY RANKS=1 sbatch --parsable --overcommit --output="$SCRATCH/$name.log" "${options[@]}" scripts/slurm/train.sbatch "${sets[@]}")
+    job=$(CONVOY=$CONVOY RANKS=1 sbatch --parsable --overcommit \
+        --output="$SCRATCH/$name.log" "${options[@]}" scripts/slurm/train.sbatch "${sets[@]}")
     pid=$$ # wait_for_step looks whether it is there
 }
 
 # starts RUN - how often the job's script has begun, and on how many nodes each time.
 starts()
 {
-    sed -nE 's/^train.sbatch: job .* start [0-9]+, ([0-9]+) nodes .*/\1/p' "$SCRATCH/$1.log" 2> /dev/null | xargs
+    sed -nE 's/^train.sbatch: job .* start [0-9]+, ([0-9]+) nodes .*/\1/p' "$SCRATCH/$1.log" \
+        2> /dev/null | xargs
 }
 
 # wait_for_starts RUN TEXT SECONDS
@@ -149,7 +165,8 @@ wait_for_starts()
     local end=$((SECONDS + $3))
     until [[ $(starts "$1") == "$2" ]]; do
         if ((SECONDS >= end)); then
-            broken "$1: starts on '$(starts "$1")' nodes, expected '$2'; the job is $(slurm_state "$job")"
+            broken "$1: starts on '$(starts "$1")' nodes, expected '$2';" \
+                "the job is $(slurm_state "$job")"
             sed 's/^/    /' "$SCRATCH/$1.log"
             return
         fi
