@@ -1,19 +1,25 @@
 #!/usr/bin/env python3
-"""Times Convoy's JPEG pipeline against PyTorch's on one core, in turn, from file bytes in memory to a view of 224 pixels.
+"""Times Convoy's JPEG pipeline against PyTorch's on one core, in turn,
+from file bytes in memory to a view of 224 pixels.
 
     python3 scripts/bench_decode_peers.py FOLDER [--rounds 7] [--only train] [--augment randaugment]
 
-FOLDER is an ImageFolder tree or a folder of images (then links to them are made into one class). Needs torch and torchvision; Pillow's and
-libjpeg's versions are printed (compare_pixels.py says how to use Debian's). Every contestant makes one view of each image in each round:
+FOLDER is an ImageFolder tree or a folder of images (then links to them are made into one class).
+Needs torch and torchvision; Pillow's and libjpeg's versions are printed (compare_pixels.py says how
+to use Debian's). Every contestant makes one view of each image in each round:
 
-    convoy ...             convoy bench decode: libjpeg alone, our Huffman decoder, with a seek index
-    dataloader             DataLoader (no workers, batch 100), ImageFolder, Pillow; RandomResizedCrop and flip, or Resize(256) + CenterCrop;
-                           to float, normalised: what people run
+    convoy ...             convoy bench decode: libjpeg alone, our Huffman decoder,
+                           with a seek index
+    dataloader             DataLoader (no workers, batch 100), ImageFolder, Pillow;
+                           RandomResizedCrop and flip, or Resize(256) + CenterCrop; to float,
+                           normalised: what people run
     dataloader uint8       the same without conversion to float: what Convoy's views hold
     decode_jpeg            torchvision.io.decode_jpeg and the same transforms on tensors, uint8
-    dali                   NVIDIA DALI on the CPU, if it is installed: decoders.image_random_crop, resize, mirror (not the same pixels)
+    dali                   NVIDIA DALI on the CPU, if it is installed: decoders.image_random_crop,
+                           resize, mirror (not the same pixels)
 
---augment adds automatic augmentation to training views: Convoy's data.auto_augment and torchvision's transform of that name, bilinear.
+--augment adds automatic augmentation to training views: Convoy's data.auto_augment and
+torchvision's transform of that name, bilinear.
 
 Prints images/s, medians over the rounds, and each line of Convoy's over each of the others'.
 """
@@ -53,7 +59,8 @@ POLICIES = {
 
 def geometry(view, augment):
     if view == "train":
-        return [transforms.RandomResizedCrop(SIZE), transforms.RandomHorizontalFlip()] + POLICIES[augment]()
+        return [transforms.RandomResizedCrop(SIZE),
+                transforms.RandomHorizontalFlip()] + POLICIES[augment]()
     return [transforms.Resize(RESIZE), transforms.CenterCrop(SIZE)]
 
 
@@ -64,7 +71,8 @@ def make_dataloader(folder, view, tail, augment):
     def load(path):
         return Image.open(io.BytesIO(memory[path])).convert("RGB")
 
-    dataset = datasets.ImageFolder(folder, transforms.Compose(geometry(view, augment) + tail), loader=load)
+    dataset = datasets.ImageFolder(folder, transforms.Compose(geometry(view, augment) + tail),
+                                   loader=load)
     for path, _ in dataset.samples:
         with open(path, "rb") as file:
             memory[path] = file.read()
@@ -86,7 +94,8 @@ def make_decode_jpeg(folder, view):
             files.append(torch.frombuffer(bytearray(file.read()), dtype=torch.uint8))
     files = [data for data in files if data[0] == 0xFF]
     if view == "train":
-        transform = v2.Compose([v2.RandomResizedCrop(SIZE, antialias=True), v2.RandomHorizontalFlip()])
+        transform = v2.Compose([v2.RandomResizedCrop(SIZE, antialias=True),
+                                v2.RandomHorizontalFlip()])
     else:
         transform = v2.Compose([v2.Resize(RESIZE, antialias=True), v2.CenterCrop(SIZE)])
 
@@ -111,7 +120,8 @@ def make_dali(folder, view):
     def pipeline():
         encoded = dali.fn.external_source(source=source, batch=True, dtype=dali.types.UINT8)
         if view == "train":
-            image = dali.fn.decoders.image_random_crop(encoded, device="cpu", random_area=[0.08, 1.0], num_attempts=10)
+            image = dali.fn.decoders.image_random_crop(encoded, device="cpu",
+                                                       random_area=[0.08, 1.0], num_attempts=10)
             image = dali.fn.resize(image, size=[SIZE, SIZE])
             return dali.fn.flip(image, horizontal=dali.fn.random.coin_flip())
         image = dali.fn.resize(dali.fn.decoders.image(encoded, device="cpu"), resize_shorter=RESIZE)
@@ -142,13 +152,15 @@ def make_dali(folder, view):
 
 
 def make_convoy(convoy, folder, view, sets, core):
-    command = ["taskset", "-c", str(core), convoy, "bench", "decode", "--steps", "3", "--warmup", "1", "--images", "100000",
-               "--set", f"data.train={folder}"] + (["--eval"] if view == "eval" else [])
+    command = ["taskset", "-c", str(core), convoy, "bench", "decode", "--steps", "3",
+               "--warmup", "1", "--images", "100000", "--set", f"data.train={folder}"]
+    command += ["--eval"] if view == "eval" else []
     for setting in sets:
         command += ["--set", setting]
 
     def run():
-        lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        lines = subprocess.run(command, check=True, capture_output=True,
+                               text=True).stdout.splitlines()
         return float(dict(line.split(maxsplit=1) for line in lines)["images_per_s_per_thread"])
 
     return run
@@ -156,9 +168,12 @@ def make_convoy(convoy, folder, view, sets, core):
 
 def make_contestants(folder, view, convoy, core, augment):
     normalise = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
-    all_of_them = {name: make_convoy(convoy, folder, view, sets + [f"data.auto_augment={augment}"], core) for name, sets in CONVOY.items()}
+    policy = [f"data.auto_augment={augment}"]
+    all_of_them = {name: make_convoy(convoy, folder, view, sets + policy, core)
+                   for name, sets in CONVOY.items()}
     all_of_them["dataloader"] = make_dataloader(folder, view, normalise, augment)
-    all_of_them["dataloader uint8"] = make_dataloader(folder, view, [transforms.PILToTensor()], augment)
+    all_of_them["dataloader uint8"] = make_dataloader(
+        folder, view, [transforms.PILToTensor()], augment)
     if view == "train" and augment != "none":
         return all_of_them
     all_of_them["decode_jpeg"] = make_decode_jpeg(folder, view)
@@ -177,14 +192,16 @@ def compare(folder, view, arguments, core):
             rates[name].append(run())
     medians = {name: statistics.median(values) for name, values in rates.items()}
     for name, values in rates.items():
-        print(f"{view} {name}: {medians[name]:.0f} images/s (of {arguments.rounds}: {min(values):.0f} .. {max(values):.0f})")
+        print(f"{view} {name}: {medians[name]:.0f} images/s "
+              f"(of {arguments.rounds}: {min(values):.0f} .. {max(values):.0f})")
     for ours in CONVOY:
-        ratios = ", ".join(f"{medians[ours] / medians[name]:.2f} x {name}" for name in contestants if name not in CONVOY)
+        ratios = ", ".join(f"{medians[ours] / medians[name]:.2f} x {name}" for name in contestants
+                           if name not in CONVOY)
         print(f"{view} {ours}: {ratios}", flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("folder")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--convoy", default="./convoy")
@@ -195,7 +212,8 @@ def main():
     os.sched_setaffinity(0, {core})
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    print(f"Pillow {PIL.__version__} on libjpeg-turbo {features.version('libjpeg_turbo')}, torchvision {torchvision.__version__}, "
+    print(f"Pillow {PIL.__version__} on libjpeg-turbo {features.version('libjpeg_turbo')}, "
+          f"torchvision {torchvision.__version__}, "
           f"torch {torch.__version__}, Python {sys.version.split()[0]}, core {core}", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.folder

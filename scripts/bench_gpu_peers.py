@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Training speed of ResNet-50 on one GPU against PyTorch, in the same run: images/s at 224 px, synthetic input on the device, SGD with momentum.
+"""Training speed of ResNet-50 on one GPU against PyTorch, in the same run: images/s at 224 px,
+synthetic input on the device, SGD with momentum.
 
-Needs torch and torchvision; no part of build or tests. Convoy and PyTorch's variants are timed in turn, medians over the alternations are compared, and
-PyTorch's best variant counts. PyTorch runs channels_last under autocast: eager, captured as a whole step in a CUDA graph, torch.compile, and
+Needs torch and torchvision; no part of build or tests. Convoy and PyTorch's variants are timed in
+turn, medians over the alternations are compared, and PyTorch's best variant counts. PyTorch runs
+channels_last under autocast: eager, captured as a whole step in a CUDA graph, torch.compile, and
 torch.compile max-autotune (which makes CUDA graphs itself). fp16 steps use the gradient scaler.
 
-    python3 scripts/bench_gpu_peers.py [--precision bf16 fp16] [--batch 256] [--alternations 5] [--steps 20] [--json FILE]
+    python3 scripts/bench_gpu_peers.py [--precision bf16 fp16] [--batch 256] [--alternations 5]
+                                       [--steps 20] [--json FILE]
 """
 import argparse
 import gc
@@ -29,15 +32,19 @@ def convoy_rate(args, precision):
 
 
 class Torch:
-    """One PyTorch variant, ready to be timed again and again. mode: eager, graph, compile, autotune."""
+    """One PyTorch variant, ready to be timed again and again. mode: eager, graph, compile,
+    autotune."""
 
     def __init__(self, args, precision, mode):
         torch.manual_seed(0)
         self.batch, self.dtype, self.device = args.batch, DTYPES[precision], args.device
-        self.model = getattr(torchvision.models, args.model)().train().to(self.device, memory_format=torch.channels_last)
-        self.x = torch.randn(args.batch, 3, args.size, args.size, device=self.device).contiguous(memory_format=torch.channels_last)
+        self.model = getattr(torchvision.models, args.model)().train().to(
+            self.device, memory_format=torch.channels_last)
+        self.x = torch.randn(args.batch, 3, args.size, args.size, device=self.device).contiguous(
+            memory_format=torch.channels_last)
         self.y = torch.randint(0, 1000, (args.batch,), device=self.device)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-5, foreach=True)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9,
+                                         weight_decay=5e-5, foreach=True)
         self.scaler = torch.amp.GradScaler(self.device, enabled=precision == "fp16")
         compiled = {"compile": "default", "autotune": "max-autotune"}.get(mode)
         self.forward = torch.compile(self.model, mode=compiled) if compiled else self.model
@@ -56,7 +63,8 @@ class Torch:
         self.scaler.update()
 
     def capture(self):
-        """Forward, backward and update in one graph; the gradient scaler decides on the host, so fp16 leaves its update outside."""
+        """Forward, backward and update in one graph; the gradient scaler decides on the host, so
+        fp16 leaves its update outside."""
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -96,13 +104,16 @@ class Torch:
 
 
 def alternate(args, precision, modes, rates):
-    """Convoy and these variants in turn. They are built before the first is timed and gone afterwards. Returns whether convoy ran each time."""
+    """Convoy and these variants in turn. They are built before the first is timed and gone
+    afterwards. Returns whether convoy ran each time."""
     peers = {}
     for mode in modes:
         try:
             peers[f"pytorch {mode}"] = Torch(args, precision, mode)
         except Exception as error:  # a variant that does not run here is named and left out
-            print(f"  pytorch {mode}: left out: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}", flush=True)
+            print(f"  pytorch {mode}: left out: "
+                  f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}",
+                  flush=True)
     complete = True
     for _ in range(args.alternations):
         round_rates = {key: peer.rate(args.steps) for key, peer in peers.items()}
@@ -116,7 +127,8 @@ def alternate(args, precision, modes, rates):
                 complete = False
         for key, rate in round_rates.items():
             rates.setdefault(key, []).append(rate)
-        print(f"  {precision}: " + ", ".join(f"{key} {rate:.0f}" for key, rate in round_rates.items()), flush=True)
+        print(f"  {precision}: "
+              + ", ".join(f"{key} {rate:.0f}" for key, rate in round_rates.items()), flush=True)
     peers.clear()
     gc.collect()
     if args.device == "cuda":
@@ -128,20 +140,24 @@ def report(args, precision, rates):
     medians = {key: statistics.median(values) for key, values in rates.items()}
     variants = [key for key in medians if key != "convoy"]
     best = max(variants, key=medians.get) if variants else "convoy"
-    print(f"\n{args.model}, {args.size} px, batch {args.batch}, {precision}, medians of alternations of {args.steps} steps")
+    print(f"\n{args.model}, {args.size} px, batch {args.batch}, {precision}, medians of "
+          f"alternations of {args.steps} steps")
     for key, median in medians.items():
         values = rates[key]
-        print(f"  {key:20s} {median:9.1f} images/s   {median / medians[best]:.3f} of the best PyTorch   "
+        print(f"  {key:20s} {median:9.1f} images/s   "
+              f"{median / medians[best]:.3f} of the best PyTorch   "
               f"[{min(values):.1f} .. {max(values):.1f}, {len(values)} times]", flush=True)
     return {"precision": precision, "rates": rates, "medians": medians, "best_peer": best}
 
 
 def compare(args, precision, save):
-    """The quick variants together; then each that compiles by itself, which may take minutes. What is known is saved after each.
-    Returns whether convoy ran each time."""
-    modes = args.modes or (["eager", "graph", "compile", "autotune"] if args.device == "cuda" else ["eager"])
+    """The quick variants together; then each that compiles by itself, which may take minutes. What
+    is known is saved after each. Returns whether convoy ran each time."""
+    modes = args.modes or (["eager", "graph", "compile", "autotune"]
+                           if args.device == "cuda" else ["eager"])
     rates, complete = {}, True
-    groups = [[mode for mode in modes if mode in ("eager", "graph")]] + [[mode] for mode in modes if mode in ("compile", "autotune")]
+    groups = ([[mode for mode in modes if mode in ("eager", "graph")]]
+              + [[mode] for mode in modes if mode in ("compile", "autotune")])
     for group in filter(None, groups):
         complete = alternate(args, precision, group, rates) and complete
         save(report(args, precision, rates))
@@ -149,7 +165,7 @@ def compare(args, precision, save):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     add_arguments(parser)
     parser.add_argument("--no-convoy", action="store_true", help="time PyTorch alone")
     parser.add_argument("--precision", nargs="+", choices=sorted(DTYPES), default=["bf16", "fp16"])

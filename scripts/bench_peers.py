@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Speed against PyTorch on the same machine, in turn: images/s of training ResNet-50 (224 px, batch 32), ResNet-20 (32 px, batch 128) and
-EfficientNet-B0 (224 px, batch 16), and of ResNet-50 inference (224 px, batch 32), float32, all cores.
+"""Speed against PyTorch on the same machine, in turn: images/s of training ResNet-50 (224 px, batch
+32), ResNet-20 (32 px, batch 128) and EfficientNet-B0 (224 px, batch 16), and of ResNet-50 inference
+(224 px, batch 32), float32, all cores.
 
-Needs an environment with torch and torchvision (pip); no part of build or tests. Each alternation times convoy and then every PyTorch variant
-(NCHW, channels_last, compiled); medians are compared and PyTorch's best variant counts.
+Needs an environment with torch and torchvision (pip); no part of build or tests. Each alternation
+times convoy and then every PyTorch variant (NCHW, channels_last, compiled); medians are compared
+and PyTorch's best variant counts.
 
     python3 scripts/bench_peers.py [--alternations 5] [--steps 10] [--only resnet20] [--json FILE]
 """
@@ -26,14 +28,20 @@ from make_golden import CifarResNet  # noqa: E402
 WORKLOADS = {
     "resnet50": dict(size=224, batch=32, classes=1000, make=lambda: torchvision.models.resnet50()),
     "resnet20": dict(size=32, batch=128, classes=10, make=lambda: CifarResNet(20, 10)),
-    "efficientnet_b0": dict(size=224, batch=16, classes=1000, make=lambda: torchvision.models.efficientnet_b0()),
-    "resnet50_inference": dict(size=224, batch=32, classes=1000, make=lambda: torchvision.models.resnet50(), model="resnet50", inference=True),
+    "efficientnet_b0": dict(size=224, batch=16, classes=1000,
+                            make=lambda: torchvision.models.efficientnet_b0()),
+    "resnet50_inference": dict(size=224, batch=32, classes=1000,
+                               make=lambda: torchvision.models.resnet50(), model="resnet50",
+                               inference=True),
 }
 
 
 def convoy_rate(binary, name, w, steps):
-    command = [binary, "bench", "step", "--steps", str(steps), "--set", f"model.name={w.get('model', name)}", "--set", f"model.classes={w['classes']}",
-               "--set", f"data.image_size={w['size']}", "--set", f"data.eval_resize={w['size']}", "--set", f"train.batch_per_rank={w['batch']}"]
+    command = [binary, "bench", "step", "--steps", str(steps),
+               "--set", f"model.name={w.get('model', name)}",
+               "--set", f"model.classes={w['classes']}",
+               "--set", f"data.image_size={w['size']}", "--set", f"data.eval_resize={w['size']}",
+               "--set", f"train.batch_per_rank={w['batch']}"]
     command += ["--eval"] if w.get("inference") else []
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     values = dict(line.split()[:2] for line in out.splitlines() if len(line.split()) == 2)
@@ -47,9 +55,11 @@ class Torch:
         torch.manual_seed(0)
         self.batch, self.inference = w["batch"], w.get("inference", False)
         self.model = w["make"]().train(not self.inference).to(memory_format=memory_format)
-        self.x = torch.randn(w["batch"], 3, w["size"], w["size"]).contiguous(memory_format=memory_format)
+        self.x = torch.randn(w["batch"], 3, w["size"], w["size"]).contiguous(
+            memory_format=memory_format)
         self.y = torch.randint(0, w["classes"], (w["batch"],))
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9, weight_decay=1e-4)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9,
+                                         weight_decay=1e-4)
         self.run = torch.compile(self.model) if compiled else self.model
         for _ in range(3):
             self.step()
@@ -88,17 +98,22 @@ def compare(binary, name, alternations, steps):
         rates["convoy"].append(convoy_rate(binary, name, w, steps))
         for variant, peer in peers.items():
             rates[variant].append(peer.rate(steps))
-        print(f"  {name}: " + ", ".join(f"{key} {values[-1]:.2f}" for key, values in rates.items()), flush=True)
+        print(f"  {name}: " + ", ".join(f"{key} {values[-1]:.2f}" for key, values in rates.items()),
+              flush=True)
     medians = {key: statistics.median(values) for key, values in rates.items()}
     best = max(peers, key=medians.get)
-    print(f"\n{name}, {w['size']} px, batch {w['batch']}, {torch.get_num_threads()} threads, medians of {alternations} alternations of {steps} steps")
+    print(f"\n{name}, {w['size']} px, batch {w['batch']}, {torch.get_num_threads()} threads, "
+          f"medians of {alternations} alternations of {steps} steps")
     for key, median in medians.items():
-        print(f"  {key:32s} {median:9.2f} images/s   {median / medians[best]:.3f} of the best PyTorch   [{min(rates[key]):.2f} .. {max(rates[key]):.2f}]")
-    return {"workload": name, "rates": rates, "medians": medians, "best_peer": best, "ratio": medians["convoy"] / medians[best]}
+        print(f"  {key:32s} {median:9.2f} images/s   "
+              f"{median / medians[best]:.3f} of the best PyTorch   "
+              f"[{min(rates[key]):.2f} .. {max(rates[key]):.2f}]")
+    return {"workload": name, "rates": rates, "medians": medians, "best_peer": best,
+            "ratio": medians["convoy"] / medians[best]}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--convoy", default="./convoy")
     parser.add_argument("--alternations", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10)
@@ -106,8 +121,10 @@ def main():
     parser.add_argument("--json")
     args = parser.parse_args()
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, Python {platform.python_version()}, {platform.machine()}")
-    results = [compare(args.convoy, name, args.alternations, args.steps) for name in ([args.only] if args.only else WORKLOADS)]
+    print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, "
+          f"Python {platform.python_version()}, {platform.machine()}")
+    results = [compare(args.convoy, name, args.alternations, args.steps)
+               for name in ([args.only] if args.only else WORKLOADS)]
     if args.json:
         with open(args.json, "w") as out:
             json.dump(results, out, indent=1)

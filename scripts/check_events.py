@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""check_events.py RUN - reads a run's event files with TensorBoard's own reader and compares every scalar with metrics.jsonl.
+"""check_events.py RUN - reads a run's event files with TensorBoard's own reader and compares every
+scalar with metrics.jsonl.
 
-Needs the package tensorboard (pip install tensorboard setuptools); no test runs it. Prints what it compared; exits 1 where a value differs or is missing.
+Needs the package tensorboard (pip install tensorboard setuptools); no test runs it. Prints what it
+compared; exits 1 where a value differs or is missing.
 """
 import json
 import math
@@ -14,7 +16,8 @@ EVAL_TAGS = {"eval/loss": "loss", "eval/top1": "top1", "eval/top5": "top5"}
 
 
 def records(run, event):
-    """The last record of each step; a resume leaves behind what came later than its checkpoint, as TensorBoard does."""
+    """The last record of each step; a resume leaves behind what came later than its checkpoint,
+    as TensorBoard does."""
     found = {}
     with open(f"{run}/metrics.jsonl", encoding="utf-8") as lines:
         for line in lines:
@@ -45,7 +48,8 @@ def main():
             for step in sorted(set(got) | set(want)):
                 compared += 1
                 if step not in got or step not in want or not same(got[step], want[step][key]):
-                    print(f"{tag} step {step}: {got.get(step)} in the event file, {want.get(step, {}).get(key)} in metrics.jsonl")
+                    print(f"{tag} step {step}: {got.get(step)} in the event file, "
+                          f"{want.get(step, {}).get(key)} in metrics.jsonl")
                     bad += 1
     print(f"{compared} values compared, {bad} differ")
     return bad > 0 or compared == 0

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Holds convoy's weights against PyTorch and onnxruntime, there and back: each network is trained for two steps on synthetic images and
-exported; PyTorch must take every name and shape (strict) and find every bit of every tensor; onnx.checker must accept the ONNX file, and
-onnxruntime must find PyTorch's logits; what PyTorch saves again must come back into a checkpoint bit for bit.
+"""Holds convoy's weights against PyTorch and onnxruntime, there and back: each network is trained
+for two steps on synthetic images and exported; PyTorch must take every name and shape (strict) and
+find every bit of every tensor; onnx.checker must accept the ONNX file, and onnxruntime must find
+PyTorch's logits; what PyTorch saves again must come back into a checkpoint bit for bit.
 
-Needs torch, torchvision, timm, safetensors, onnx and onnxruntime (pip); no part of build or tests. Without a name: all networks that
-torchvision or timm have.
+Needs torch, torchvision, timm, safetensors, onnx and onnxruntime (pip); no part of build or tests.
+Without a name: all networks that torchvision or timm have.
 
     python3 scripts/check_export.py [MODEL...] [--size 64] [--tolerance 1e-4]
 """
@@ -24,10 +25,11 @@ import torchvision
 from safetensors.torch import load_file, save_file
 
 CLASSES = 10
-MODELS = (["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d", "resnext101_64x4d",
-           "wide_resnet50_2", "wide_resnet101_2"]
+MODELS = (["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
+           "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2"]
           + [f"{family}_b{i}" for family in ("efficientnet", "tf_efficientnet") for i in range(8)])
-# Batch norm's epsilon is 1e-3 in torchvision's, and so in ours; timm makes them with 1e-5 unless it is told otherwise.
+# Batch norm's epsilon is 1e-3 in torchvision's, and so in ours;
+# timm makes them with 1e-5 unless it is told otherwise.
 TORCHVISION_EPS = ("efficientnet_b5", "efficientnet_b6", "efficientnet_b7")
 
 
@@ -38,22 +40,28 @@ def convoy(binary, *arguments):
 
 
 def train(binary, model, run, size, settings):
-    keys = {"model.name": model, "model.classes": CLASSES, "data.format": "synthetic", "data.image_size": size, "data.eval_resize": size,
-            "train.batch_per_rank": 4, "train.eval_every": 0, "run.dir": run, "device.backend": "cpu", **settings}
+    keys = {"model.name": model, "model.classes": CLASSES, "data.format": "synthetic",
+            "data.image_size": size, "data.eval_resize": size, "train.batch_per_rank": 4,
+            "train.eval_every": 0, "run.dir": run, "device.backend": "cpu", **settings}
     empty = os.path.join(os.path.dirname(run), "empty.yaml")
     open(empty, "w").close()
-    convoy(binary, "train", empty, *[part for key, value in keys.items() for part in ("--set", f"{key}={value}")])
+    convoy(binary, "train", empty,
+           *[part for key, value in keys.items() for part in ("--set", f"{key}={value}")])
     checkpoints = os.path.join(run, "checkpoints")
-    return os.path.join(checkpoints, sorted(name for name in os.listdir(checkpoints) if name.startswith("step-"))[-1])
+    return os.path.join(checkpoints, sorted(name for name in os.listdir(checkpoints)
+                                            if name.startswith("step-"))[-1])
 
 
 def bits(state):
-    """How often each tensor occurs, by shape and bits; what counts batches is PyTorch's alone, optimizer state ours alone."""
-    return collections.Counter((tuple(v.shape), v.numpy().tobytes()) for k, v in state.items() if not k.endswith("num_batches_tracked"))
+    """How often each tensor occurs, by shape and bits; what counts batches is PyTorch's alone,
+    optimizer state ours alone."""
+    return collections.Counter((tuple(v.shape), v.numpy().tobytes())
+                               for k, v in state.items() if not k.endswith("num_batches_tracked"))
 
 
 def logits_differ(model, path, size):
-    """The largest difference of onnxruntime's logits from float64 PyTorch's, relative to the largest logit; at two batch sizes."""
+    """The largest difference of onnxruntime's logits from float64 PyTorch's, relative to the
+    largest logit; at two batch sizes."""
     onnx.checker.check_model(onnx.load(path), full_check=True)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     model, worst = model.eval().double(), 0
@@ -61,18 +69,22 @@ def logits_differ(model, path, size):
         x = np.random.default_rng(1).standard_normal((batch, 3, size, size)).astype(np.float32)
         with torch.no_grad():
             want = model(torch.from_numpy(x).double()).numpy()
-        worst = max(worst, np.abs(session.run(["logits"], {"images": x})[0] - want).max() / np.abs(want).max())
+        worst = max(worst, np.abs(session.run(["logits"], {"images": x})[0] - want).max()
+                    / np.abs(want).max())
     return worst
 
 
 def check(args, name, source, scratch):
     """Errors, as a list of words, of one network under one library's names."""
-    checkpoint = train(args.convoy, name, os.path.join(scratch, "first"), args.size, {"train.max_steps": 2})
-    exported, graph, again = (os.path.join(scratch, file) for file in ("out.safetensors", "out.onnx", "torch.safetensors"))
+    checkpoint = train(args.convoy, name, os.path.join(scratch, "first"), args.size,
+                       {"train.max_steps": 2})
+    exported, graph, again = (os.path.join(scratch, file)
+                              for file in ("out.safetensors", "out.onnx", "torch.safetensors"))
     convoy(args.convoy, "export", checkpoint, exported, "--names", source)
     convoy(args.convoy, "export", checkpoint, graph)
     if source == "timm":
-        model = timm.create_model(name, num_classes=CLASSES, **({"bn_eps": 1e-3} if name in TORCHVISION_EPS else {}))
+        model = timm.create_model(name, num_classes=CLASSES,
+                                  **({"bn_eps": 1e-3} if name in TORCHVISION_EPS else {}))
     else:
         model = torchvision.models.get_model(name, num_classes=CLASSES)
     ours, state, errors = bits(load_file(checkpoint)), load_file(exported), []
@@ -83,16 +95,18 @@ def check(args, name, source, scratch):
     difference = logits_differ(model, graph, args.size)
     if not difference <= args.tolerance:
         errors.append("onnxruntime's logits differ")
-    frozen = {"model.init": again, "model.bn": "frozen", "train.max_steps": 1, "optimizer.lr": 0, "optimizer.weight_decay": 0}
+    frozen = {"model.init": again, "model.bn": "frozen", "train.max_steps": 1, "optimizer.lr": 0,
+              "optimizer.weight_decay": 0}
     back = train(args.convoy, name, os.path.join(scratch, "back"), args.size, frozen)
     if bits(state) - bits(load_file(back)):
         errors.append("tensors differ after the way back")
-    print(f"{name:20s} {source:12s} {bits(state).total():4d} tensors, logits differ by {difference:.1e}: {', '.join(errors) or 'ok'}", flush=True)
+    print(f"{name:20s} {source:12s} {bits(state).total():4d} tensors, logits differ "
+          f"by {difference:.1e}: {', '.join(errors) or 'ok'}", flush=True)
     return errors
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("models", nargs="*", metavar="MODEL", default=MODELS)
     parser.add_argument("--convoy", default="./convoy")
     parser.add_argument("--size", type=int, default=64)
@@ -100,7 +114,8 @@ def main():
     args = parser.parse_args()
     checked = failed = 0
     for name in args.models:
-        sources = [source for source, known in (("torchvision", torchvision.models.list_models()), ("timm", timm.list_models())) if name in known]
+        sources = [source for source, known in (("torchvision", torchvision.models.list_models()),
+                                                ("timm", timm.list_models())) if name in known]
         if not sources:
             sys.exit(f"{name}: neither torchvision nor timm has it")
         for source in sources:

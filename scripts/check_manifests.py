@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""check_manifests.py [--mpi-crd FILE] [--eksctl-schema FILE] FILE... - YAML and JSON files against the schemas of the programs they are for.
+"""check_manifests.py [--mpi-crd FILE] [--eksctl-schema FILE] FILE... - YAML and JSON files against
+the schemas of the programs they are for.
 
-Called by check_manifests.sh. A line for each document, "ok", "FAIL" or "skip"; status 1 if one has failed. ${NAMES} are replaced as envsubst
-would. A schema only counts after it has refused the same document with a wrong key in it.
+Called by check_manifests.sh. A line for each document, "ok", "FAIL" or "skip"; status 1 if one has
+failed. ${NAMES} are replaced as envsubst would. A schema only counts after it has refused the same
+document with a wrong key in it.
 """
 import argparse
 import copy
@@ -15,10 +17,14 @@ import yaml
 
 KUBERNETES = "1.34"
 VALUES = {
-    "BUCKET": "my-bucket", "KEY": "my-key", "REGION": "us-east-1", "ZONE": "us-east-1a", "OTHER_ZONE": "us-east-1b",
-    "SUBNET": "subnet-00000000000000001", "PUBLIC_SUBNET": "subnet-00000000000000001", "PRIVATE_SUBNET": "subnet-00000000000000002",
-    "EXECUTION_ROLE": "arn:aws:iam::111122223333:role/convoy", "SSH_KEY_SECRET": "arn:aws:secretsmanager:us-east-1:111122223333:secret:convoy",
-    "SECURITY_GROUP": "sg-00000000000000001", "FSX_ID": "fs-00000000000000001", "FSX_MOUNT": "abcdefgh", "IMAGE": "registry.example/convoy:efa",
+    "BUCKET": "my-bucket", "KEY": "my-key", "REGION": "us-east-1", "ZONE": "us-east-1a",
+    "OTHER_ZONE": "us-east-1b",
+    "SUBNET": "subnet-00000000000000001", "PUBLIC_SUBNET": "subnet-00000000000000001",
+    "PRIVATE_SUBNET": "subnet-00000000000000002",
+    "EXECUTION_ROLE": "arn:aws:iam::111122223333:role/convoy",
+    "SSH_KEY_SECRET": "arn:aws:secretsmanager:us-east-1:111122223333:secret:convoy",
+    "SECURITY_GROUP": "sg-00000000000000001", "FSX_ID": "fs-00000000000000001",
+    "FSX_MOUNT": "abcdefgh", "IMAGE": "registry.example/convoy:efa",
 }
 
 
@@ -44,7 +50,8 @@ def first_error(schema, document):
         import jsonschema
     except ImportError:
         raise Skip("the Python package jsonschema is not there")
-    error = jsonschema.exceptions.best_match(jsonschema.Draft7Validator(schema).iter_errors(document))
+    error = jsonschema.exceptions.best_match(
+        jsonschema.Draft7Validator(schema).iter_errors(document))
     return error and f"{'.'.join(map(str, error.absolute_path))}: {error.message}"
 
 
@@ -52,8 +59,10 @@ def check_mpijob(document, options):
     if not options.mpi_crd:
         raise Skip("no definition of MPIJob (--mpi-crd)")
     with open(options.mpi_crd) as file:
-        definitions = [d for d in yaml.safe_load_all(file) if d and d.get("kind") == "CustomResourceDefinition"]
-    versions = [v for d in definitions if d["spec"]["names"]["kind"] == "MPIJob" for v in d["spec"]["versions"] if v["name"] == "v2beta1"]
+        definitions = [d for d in yaml.safe_load_all(file)
+                       if d and d.get("kind") == "CustomResourceDefinition"]
+    versions = [v for d in definitions if d["spec"]["names"]["kind"] == "MPIJob"
+                for v in d["spec"]["versions"] if v["name"] == "v2beta1"]
     if not versions:
         raise Skip(f"{options.mpi_crd} does not define MPIJob v2beta1")
     schema = strict(versions[0]["schema"]["openAPIV3Schema"])
@@ -69,7 +78,8 @@ def mpijob_rules(document):
     for name, spec in replicas.items():
         if spec.get("restartPolicy", "Never") not in ("Never", "OnFailure"):
             return f"restartPolicy of {name} is neither Never nor OnFailure"
-    if not re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", f"{document['metadata']['name']}-worker-{replicas['Worker']['replicas'] - 1}"):
+    last = f"{document['metadata']['name']}-worker-{replicas['Worker']['replicas'] - 1}"
+    if not re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", last):
         return "the name makes no DNS labels of the workers"
     return None
 
@@ -105,7 +115,8 @@ def check_parallelcluster(document, _options):
     except ValidationError as error:
         return json.dumps(error.normalized_messages())
     # Rules beyond the schema, as far as they ask AWS nothing.
-    said = [result.message for storage in cluster.shared_storage or [] for result in storage.validate() if result.level.name == "ERROR"]
+    said = [result.message for storage in cluster.shared_storage or []
+            for result in storage.validate() if result.level.name == "ERROR"]
     said = [message for message in said if "credentials" not in message]
     return said[0] if said else None
 
@@ -117,7 +128,8 @@ def check_ecs(document, _options):
     except ImportError:
         raise Skip("the Python package botocore is not there")
     model = botocore.session.get_session().get_service_model("ecs")
-    report = ParamValidator().validate(document, model.operation_model("RegisterTaskDefinition").input_shape)
+    report = ParamValidator().validate(document,
+                                       model.operation_model("RegisterTaskDefinition").input_shape)
     return report.generate_report() if report.has_errors() else None
 
 
@@ -170,7 +182,8 @@ def main():
             try:
                 title, said = check(document, options)
                 failed |= said is not None
-                print(f"ok   {name} ({title})" if said is None else f"FAIL {name} ({title}): {said}", flush=True)
+                print(f"ok   {name} ({title})" if said is None
+                      else f"FAIL {name} ({title}): {said}", flush=True)
             except Skip as reason:
                 print(f"skip {name}: {reason}", flush=True)
     return 1 if failed else 0

@@ -3,12 +3,14 @@
 
     python3 scripts/compare_pixels.py FOLDER [--crops N] [--convoy ./convoy]
 
-needs torch, torchvision and a Pillow on the libjpeg that Convoy uses: PyPI's brings one of its own, whose pixels may differ. With Debian 12's
-(python3-pil: Pillow 9.4 on libjpeg-turbo 2.1.5) put before it: PYTHONPATH=DIR, where DIR holds a link PIL to /usr/lib/python3/dist-packages/PIL.
+needs torch, torchvision and a Pillow on the libjpeg that Convoy uses: PyPI's brings one of its own,
+whose pixels may differ. With Debian 12's (python3-pil: Pillow 9.4 on libjpeg-turbo 2.1.5) put
+before it: PYTHONPATH=DIR, where DIR holds a link PIL to /usr/lib/python3/dist-packages/PIL.
 
-Training views are RandomResizedCrop(224) with torchvision's draws and a mirrored half, evaluation views Resize(256) + CenterCrop(224); both are
-made bilinear and bicubic, by Convoy's fast decoder with and without a seek index and by libjpeg alone. Prints a line per combination: how many
-of how many images differ. Exit code 1 if any does.
+Training views are RandomResizedCrop(224) with torchvision's draws and a mirrored half, evaluation
+views Resize(256) + CenterCrop(224); both are made bilinear and bicubic, by Convoy's fast decoder
+with and without a seek index and by libjpeg alone. Prints a line per combination: how many of how
+many images differ. Exit code 1 if any does.
 """
 import argparse
 import itertools
@@ -26,7 +28,8 @@ from torchvision import transforms
 from torchvision.transforms import functional
 
 SIZE, RESIZE = 224, 256
-MODES = {"bilinear": transforms.InterpolationMode.BILINEAR, "bicubic": transforms.InterpolationMode.BICUBIC}
+MODES = {"bilinear": transforms.InterpolationMode.BILINEAR,
+         "bicubic": transforms.InterpolationMode.BICUBIC}
 WAYS = {
     "libjpeg": ["data.decoder=stock", "data.seek_index=off"],
     "fast": ["data.seek_index=off"],
@@ -38,17 +41,20 @@ SUFFIXES = (".jpg", ".jpeg", ".png")
 def find_images(folder):
     for root, folders, files in sorted(os.walk(folder, followlinks=True)):
         folders.sort()
-        yield from (os.path.join(root, name) for name in sorted(files) if name.lower().endswith(SUFFIXES))
+        yield from (os.path.join(root, name) for name in sorted(files)
+                    if name.lower().endswith(SUFFIXES))
 
 
 def replay_line(box, resized, window, flip, path):
-    return f"box {' '.join(map(str, box))} resize {resized[0]} {resized[1]} window {window[0]} {window[1]} size {SIZE} flip {int(flip)}\t{path}"
+    return (f"box {' '.join(map(str, box))} resize {resized[0]} {resized[1]} "
+            f"window {window[0]} {window[1]} size {SIZE} flip {int(flip)}\t{path}")
 
 
 def train_plan(path, rng):
     """A line for convoy bench decode --replay and what torchvision makes of it."""
     with Image.open(path) as file:
-        top, left, height, width = transforms.RandomResizedCrop.get_params(file, (0.08, 1.0), (3 / 4, 4 / 3))
+        top, left, height, width = transforms.RandomResizedCrop.get_params(
+            file, (0.08, 1.0), (3 / 4, 4 / 3))
     flip = rng.random() < 0.5
 
     def expected(image, mode):
@@ -61,7 +67,8 @@ def train_plan(path, rng):
 def eval_plan(path, _rng):
     with Image.open(path) as file:
         width, height = file.size
-    w, h = (RESIZE, int(RESIZE * height / width)) if width <= height else (int(RESIZE * width / height), RESIZE)
+    w, h = ((RESIZE, int(RESIZE * height / width)) if width <= height
+            else (int(RESIZE * width / height), RESIZE))
     window = [int(round((side - SIZE) / 2.0)) for side in (w, h)]
 
     def expected(image, mode):
@@ -75,7 +82,8 @@ def convoy_views(convoy, lines, mode, sets):
         replay, dump = os.path.join(folder, "views"), os.path.join(folder, "pixels")
         with open(replay, "w", encoding="utf-8") as out:
             out.write("\n".join(lines) + "\n")
-        command = [convoy, "bench", "decode", "--replay", replay, "--dump", dump, "--set", f"data.interpolation={mode}"]
+        command = [convoy, "bench", "decode", "--replay", replay, "--dump", dump,
+                   "--set", f"data.interpolation={mode}"]
         for setting in sets:
             command += ["--set", setting]
         subprocess.run(command, check=True)
@@ -92,13 +100,15 @@ def main():
     parser.add_argument("--convoy", default="./convoy")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    print(f"Pillow {PIL.__version__} on libjpeg-turbo {features.version('libjpeg_turbo')}, torchvision {torchvision.__version__}, "
+    print(f"Pillow {PIL.__version__} on libjpeg-turbo {features.version('libjpeg_turbo')}, "
+          f"torchvision {torchvision.__version__}, "
           f"torch {torch.__version__}", flush=True)
     torch.manual_seed(arguments.seed)
     rng = random.Random(arguments.seed)
     paths = list(find_images(arguments.folder))
     worst = 0
-    for (name, plan, repeat), mode in itertools.product((("train", train_plan, arguments.crops), ("eval", eval_plan, 1)), MODES):
+    plans = (("train", train_plan, arguments.crops), ("eval", eval_plan, 1))
+    for (name, plan, repeat), mode in itertools.product(plans, MODES):
         plans = [(path, *plan(path, rng)) for path in paths for _ in range(repeat)]
         wanted = []
         for path, _, expected in plans:

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""devkit_meta.py META_MAT - prints "ID WNID" for each class of ILSVRC2012, from data/meta.mat of its development kit.
+"""devkit_meta.py META_MAT - prints "ID WNID" for each class of ILSVRC2012,
+from data/meta.mat of its development kit.
 
-Called by prepare_imagenet.sh. The file is a MATLAB file of level 5 with one array of structs, `synsets`; classes are the
-synsets without children. Nothing but Python itself is needed. Exit code 65, and one line, if the file is anything else.
+Called by prepare_imagenet.sh. The file is a MATLAB file of level 5 with one array of structs,
+`synsets`; classes are the synsets without children. Nothing but Python itself is needed. Exit code
+65, and one line, if the file is anything else.
 """
 import struct
 import sys
@@ -10,7 +12,8 @@ import zlib
 
 MATRIX, COMPRESSED, UTF8 = 14, 15, 16
 STRUCT, CHAR = 2, 4
-NUMBERS = {1: "b", 2: "B", 3: "h", 4: "H", 5: "i", 6: "I", 7: "f", 9: "d", 12: "q", 13: "Q"}  # element type: struct's letter
+# Element type: struct's letter.
+NUMBERS = {1: "b", 2: "B", 3: "h", 4: "H", 5: "i", 6: "I", 7: "f", 9: "d", 12: "q", 13: "Q"}
 
 
 class Damaged(Exception):
@@ -18,7 +21,8 @@ class Damaged(Exception):
 
 
 def elements(data, order):
-    """Yields (type, bytes) of each data element; short ones have type and size in one word, others end on 8 bytes."""
+    """Yields (type, bytes) of each data element; short ones have type and size in one word,
+    others end on 8 bytes."""
     at = 0
     while at + 8 <= len(data):
         kind, size = struct.unpack_from(order + "II", data, at)
@@ -42,7 +46,8 @@ def numbers(element, order):
 
 
 def array(data, order):
-    """A char array as str, numbers as a list, structs as a list of dicts; None for anything else."""
+    """A char array as str, numbers as a list, structs as a list of dicts;
+    None for anything else."""
     parts = elements(data, order)
     flags, dims = numbers(next(parts), order), numbers(next(parts), order)
     next(parts)  # the array's name
@@ -61,7 +66,8 @@ def array(data, order):
         count *= dim
     if len(values) != count * len(names):
         raise Damaged("an array of structs has too few fields")
-    return [{name: values[i * len(names) + j] for j, name in enumerate(names)} for i in range(count)]
+    return [{name: values[i * len(names) + j] for j, name in enumerate(names)}
+            for i in range(count)]
 
 
 def classes(data):
@@ -72,10 +78,12 @@ def classes(data):
         if kind == COMPRESSED:
             kind, body = next(elements(zlib.decompress(body), order))
         found = array(body, order) if kind == MATRIX else None
-        if not isinstance(found, list) or not found or not isinstance(found[0], dict) or "WNID" not in found[0]:
+        if (not isinstance(found, list) or not found or not isinstance(found[0], dict)
+                or "WNID" not in found[0]):
             continue
         for synset in found:
-            number, children = (array(synset[key], order)[0] for key in ("ILSVRC2012_ID", "num_children"))
+            number, children = (array(synset[key], order)[0]
+                                for key in ("ILSVRC2012_ID", "num_children"))
             if children == 0:
                 yield int(number), array(synset["WNID"], order)
         return
@@ -89,8 +97,10 @@ def main():
     try:
         with open(sys.argv[1], "rb") as file:
             lines = [f"{number} {wnid}" for number, wnid in sorted(classes(file.read()))]
-    except (OSError, Damaged, zlib.error, struct.error, StopIteration, KeyError, IndexError, TypeError, ValueError) as error:
-        print(f"devkit_meta: error: {sys.argv[1]}: {error or type(error).__name__}", file=sys.stderr)
+    except (OSError, Damaged, zlib.error, struct.error, StopIteration, KeyError, IndexError,
+            TypeError, ValueError) as error:
+        print(f"devkit_meta: error: {sys.argv[1]}: {error or type(error).__name__}",
+              file=sys.stderr)
         return 65
     print("\n".join(lines))
     return 0

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Golden files for tests/unit/test_golden.c: logits, loss and gradients of networks in PyTorch, float64.
+"""Golden files for tests/unit/test_golden.c: logits,
+loss and gradients of networks in PyTorch, float64.
 
-Weights, images and labels come from a counter formula that the C test computes too, so only results are stored. Run by hand in an environment
-with torch and torchvision, never by build or tests:
+Weights, images and labels come from a counter formula that the C test computes too, so only results
+are stored. Run by hand in an environment with torch and torchvision, never by build or tests:
 
     python3 scripts/make_golden.py tests/golden [NAME...]
 
 Without names all files are written. Networks in TensorFlow's flavour come from timm.
 
-Each file is text: a line per record, "name value value ...", with a manifest line of versions at the top.
+Each file is text: a line per record, "name value value ...",
+with a manifest line of versions at the top.
 """
 import hashlib
 import sys
@@ -20,7 +22,8 @@ from torch import nn
 
 
 def mix(stream, count):
-    """uint32 per element: Murmur3's finaliser over stream * 2654435761 + index. In [0,1) after division by 2^32."""
+    """uint32 per element: Murmur3's finaliser over stream * 2654435761 + index.
+    In [0,1) after division by 2^32."""
     with np.errstate(over="ignore"):
         z = (np.arange(count, dtype=np.uint32) + np.uint32(stream * 2654435761 % 2**32))
         z ^= z >> np.uint32(16)
@@ -43,7 +46,9 @@ def stream_of(name):
     return h
 
 
-GAMMA = 1.0  # factor of the norms' weights; halved for deep EfficientNets, whose residual sums would grow by a half with every block
+# Factor of the norms' weights; halved for deep EfficientNets, whose residual sums would grow by a
+# half with every block.
+GAMMA = 1.0
 
 
 @torch.no_grad()
@@ -80,7 +85,8 @@ def labels(batch, classes):
 
 
 class CifarBlock(nn.Module):
-    """He et al. 2015, section 4.2, option A: the shortcut has no parameters; added channels are zero, at the end."""
+    """He et al. 2015, section 4.2, option A: the shortcut has no parameters;
+    added channels are zero, at the end."""
 
     def __init__(self, cin, cout, stride):
         super().__init__()
@@ -93,7 +99,8 @@ class CifarBlock(nn.Module):
     def forward(self, x):
         y = torch.relu(self.bn1(self.conv1(x)))
         y = self.bn2(self.conv2(y))
-        short = x if self.extra == 0 else nn.functional.pad(x[:, :, ::self.stride, ::self.stride], (0, 0, 0, 0, 0, self.extra))
+        short = x if self.extra == 0 else nn.functional.pad(
+            x[:, :, ::self.stride, ::self.stride], (0, 0, 0, 0, 0, self.extra))
         return torch.relu(y + short)
 
 
@@ -105,7 +112,8 @@ class CifarResNet(nn.Module):
         self.bn1 = nn.BatchNorm2d(widths[0])
         cin = widths[0]
         for i, w in enumerate(widths):
-            blocks = [CifarBlock(cin if b == 0 else w, w, 2 if i > 0 and b == 0 else 1) for b in range(n)]
+            blocks = [CifarBlock(cin if b == 0 else w, w, 2 if i > 0 and b == 0 else 1)
+                      for b in range(n)]
             setattr(self, f"layer{i + 1}", nn.Sequential(*blocks))
             cin = w
         self.fc = nn.Linear(cin, classes)
@@ -144,10 +152,12 @@ PICKS, PICKS_LARGE = 48, 16  # elements of a gradient that are stored; of networ
 
 
 def sample(grad, stream, picks):
-    """A gradient in a few numbers: norm, the projection on a direction from the formula, some elements."""
+    """A gradient in a few numbers: norm, the projection on a direction from the formula,
+    some elements."""
     g = grad.reshape(-1).numpy()
     direction = 2 * mix(stream, g.size) - 1
-    return [np.linalg.norm(g), float(np.dot(g, direction))] + [g[(i * 7919 + 13) % g.size] for i in range(picks)]
+    return ([np.linalg.norm(g), float(np.dot(g, direction))]
+            + [g[(i * 7919 + 13) % g.size] for i in range(picks)])
 
 
 def backward(model, dtype, x, y, memory_format=torch.contiguous_format, mkldnn=True):
@@ -155,13 +165,16 @@ def backward(model, dtype, x, y, memory_format=torch.contiguous_format, mkldnn=T
     fill(m)
     m.zero_grad()
     with torch.backends.mkldnn.flags(enabled=mkldnn):
-        loss = nn.functional.cross_entropy(m(x.to(dtype).contiguous(memory_format=memory_format)), y)
+        loss = nn.functional.cross_entropy(
+            m(x.to(dtype).contiguous(memory_format=memory_format)), y)
         loss.backward()
-    return loss.item(), {name: p.grad.double().contiguous().clone() for name, p in m.named_parameters()}
+    return loss.item(), {name: p.grad.double().contiguous().clone()
+                         for name, p in m.named_parameters()}
 
 
 def float32_runs(model, x, y):
-    """float32 PyTorch in several orders of summation: an error taken from one run alone is a draw of luck."""
+    """float32 PyTorch in several orders of summation:
+    an error taken from one run alone is a draw of luck."""
     order = torch.arange(len(y) - 1, -1, -1)
     for mkldnn in (True, False):
         yield backward(model, torch.float32, x, y, mkldnn=mkldnn)
@@ -170,12 +183,14 @@ def float32_runs(model, x, y):
 
 
 def gradients(out, model, x, y):
-    """float64 gradients, and how far float32 PyTorch is from them: relative L2 error of the whole tensor, the worst of its runs."""
+    """float64 gradients, and how far float32 PyTorch is from them: relative L2 error of the whole
+    tensor, the worst of its runs."""
     runs = list(float32_runs(model, x, y))
     loss64, grads64 = backward(model, torch.float64, x, y)
     line(out, "loss", [loss64, max(abs(loss - loss64) for loss, _ in runs)])
     for name in grads64:
-        error = max(((g[name] - grads64[name]).norm() / grads64[name].norm()).item() for _, g in runs)
+        error = max(((g[name] - grads64[name]).norm() / grads64[name].norm()).item()
+                    for _, g in runs)
         picks = PICKS if len(grads64) < 100 else PICKS_LARGE
         line(out, f"grad.{name}", [error] + sample(grads64[name], stream_of(name) + 1, picks))
 
@@ -184,7 +199,8 @@ STEPS = 5
 
 
 def train(model, x, y, optimizer, clip=float("inf")):
-    """Losses of a few steps from the formula's weights, the statistics of the first batch norm after the first step, and the gradients' norms."""
+    """Losses of a few steps from the formula's weights, the statistics of the first batch norm
+    after the first step, and the gradients' norms."""
     model = model.double().train()
     fill(model)
     values, norms, running = [], [], None
@@ -202,19 +218,24 @@ def train(model, x, y, optimizer, clip=float("inf")):
 
 def decayed(model, weight_decay):
     """Weight decay on weights only; a new list each time, since optimizers write into it."""
-    return [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": weight_decay},
+    return [{"params": [p for p in model.parameters() if p.dim() > 1],
+             "weight_decay": weight_decay},
             {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0.0}]
 
 
 def losses(out, model, x, y):
-    """Small learning rates: with larger ones trajectories part at the first ReLU that rounding turns (seen between AVX2 and AVX-512).
-    Large weight decay (on weights of dimension > 1), so that it shows beside them."""
-    values, running, _ = train(model, x, y, torch.optim.SGD(decayed(model, 0.5), lr=0.003, momentum=0.9, nesterov=True))
+    """Small learning rates: with larger ones trajectories part at the first ReLU that rounding
+    turns (seen between AVX2 and AVX-512). Large weight decay (on weights of dimension > 1),
+    so that it shows beside them."""
+    values, running, _ = train(model, x, y, torch.optim.SGD(decayed(model, 0.5), lr=0.003,
+                                                            momentum=0.9, nesterov=True))
     line(out, "sgd.losses", values)
     line(out, "running.bn1", running)
     line(out, "adam.losses", train(model, x, y, torch.optim.Adam(model.parameters(), lr=1e-4))[0])
-    line(out, "adamw.losses", train(model, x, y, torch.optim.AdamW(decayed(model, 10.0), lr=1e-4))[0])
-    values, _, norms = train(model, x, y, torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.5), clip=0.5)
+    line(out, "adamw.losses",
+         train(model, x, y, torch.optim.AdamW(decayed(model, 10.0), lr=1e-4))[0])
+    values, _, norms = train(
+        model, x, y, torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.5), clip=0.5)
     line(out, "clip.losses", values)
     line(out, "clip.norms", norms)
 
@@ -224,9 +245,11 @@ def write(folder, name, model, batch, size, classes, train, steps=False):
     script = hashlib.sha256(open(__file__, "rb").read()).hexdigest()[:16]
     model = model.double()
     fill(model)
-    x, y = images(batch, 3, size, mean.float().double(), std.float().double()), labels(batch, classes)
+    x = images(batch, 3, size, mean.float().double(), std.float().double())
+    y = labels(batch, classes)
     with open(f"{folder}/{name}.txt", "w") as out:
-        out.write(f"# torch {torch.__version__} torchvision {torchvision.__version__} script {script}\n")
+        out.write(f"# torch {torch.__version__} torchvision {torchvision.__version__} "
+                  f"script {script}\n")
         line(out, "shape", [batch, 3, size, size, classes])
         with torch.no_grad():
             line(out, "logits", model.eval()(x).reshape(-1))
@@ -242,7 +265,8 @@ def vision(name):
 
 def quiet(name):
     """An EfficientNet without dropout and stochastic depth."""
-    return lambda classes: getattr(torchvision.models, name)(num_classes=classes, dropout=0.0, stochastic_depth_prob=0.0)
+    return lambda classes: getattr(torchvision.models, name)(
+        num_classes=classes, dropout=0.0, stochastic_depth_prob=0.0)
 
 
 def timm_model(name):
@@ -250,8 +274,8 @@ def timm_model(name):
     return lambda classes: timm.create_model(name, num_classes=classes)
 
 
-# name: network, batch, size, classes, gradients, losses. Logits are at the size that a network was published with, and once at an odd one: there
-# "same" padding has another side to add to.
+# name: network, batch, size, classes, gradients, losses. Logits are at the size that a network was
+# published with, and once at an odd one: there "same" padding has another side to add to.
 FILES = {
     "resnet18": (vision("resnet18"), 2, 224, 1000, False, False),
     "resnet50": (vision("resnet50"), 2, 224, 1000, False, False),
@@ -260,12 +284,15 @@ FILES = {
     "resnet50_64": (vision("resnet50"), 8, 64, 10, True, False),
     "efficientnet_b0_64": (quiet("efficientnet_b0"), 8, 64, 10, True, False),
     "efficientnet_b0_97": (vision("efficientnet_b0"), 1, 97, 20, False, False),
-    "tf_efficientnet_b0_97": (lambda classes: timm_model("tf_efficientnet_b0")(classes), 1, 97, 20, False, False),
+    "tf_efficientnet_b0_97": (lambda classes: timm_model("tf_efficientnet_b0")(classes), 1, 97, 20,
+                              False, False),
     **{name: (vision(name), 1, 224, 20, False, False) for name in
-       ("resnet34", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2")},
+       ("resnet34", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d",
+        "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2")},
     **{f"efficientnet_b{i}": (vision(f"efficientnet_b{i}"), 1, size, 20, False, False)
        for i, size in enumerate((224, 240, 288, 300, 380, 456, 528, 600))},
-    **{f"tf_efficientnet_b{i}": (lambda classes, i=i: timm_model(f"tf_efficientnet_b{i}")(classes), 1, size, 20, False, False)
+    **{f"tf_efficientnet_b{i}": (lambda classes, i=i: timm_model(f"tf_efficientnet_b{i}")(classes),
+                                 1, size, 20, False, False)
        for i, size in enumerate((224, 240, 260, 300, 380, 456, 528, 600))},
 }
 

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Golden checksums for tests/unit/test_image_op.c: what torchvision.transforms.functional makes of PIL images.
+"""Golden checksums for tests/unit/test_image_op.c:
+what torchvision.transforms.functional makes of PIL images.
 
 Run by hand, never by build or tests:
 
     python3 scripts/make_image_op_golden.py tests/golden/image_ops.txt
 
-Every op is called through torchvision where that is installed and by the calls of Pillow that torchvision makes of it; both must give
-the same bytes. Without torchvision Pillow alone is asked, which shows whether another version of it still agrees.
+Every op is called through torchvision where that is installed and by the calls of Pillow that
+torchvision makes of it; both must give the same bytes. Without torchvision Pillow alone is asked,
+which shows whether another version of it still agrees.
 
-A line of the file: "op value nearest red green blue channels crc32c", the checksum being over the results of all PICTURES in turn.
-The pictures come from a formula that the test has too.
+A line of the file: "op value nearest red green blue channels crc32c", the checksum being over the
+results of all PICTURES in turn. The pictures come from a formula that the test has too.
 """
 import math
 import sys
@@ -27,7 +29,8 @@ except ImportError:
     torchvision = None
 
 # width, height, kind: 0 noise, 1 slopes, 2 one value, 3 little contrast
-PICTURES = ((32, 32, 0), (32, 32, 1), (32, 32, 2), (32, 32, 3), (47, 33, 1), (64, 64, 1), (40, 90, 3), (2, 5, 0), (1, 1, 0), (3, 3, 1))
+PICTURES = ((32, 32, 0), (32, 32, 1), (32, 32, 2), (32, 32, 3), (47, 33, 1), (64, 64, 1),
+            (40, 90, 3), (2, 5, 0), (1, 1, 0), (3, 3, 1))
 
 FACTORS = (0.0, 0.1, 0.5, 0.73, 0.999, 1.0, 1.00001, 1.27, 1.9, 1.99, 7.0)
 VALUES = {
@@ -36,7 +39,8 @@ VALUES = {
     "shear_y": (0.0, 0.01, 0.09000000357627869, -0.09000000357627869, 0.25, -0.3, 0.5, 0.99, -0.99),
     "translate_x": (0.0, 0.9, 1.0, -1.99, 7.5, -13.0, 32.0, -64.0, 100.0),
     "translate_y": (0.0, 0.9, 1.0, -1.99, 7.5, -13.0, 32.0, -64.0, 100.0),
-    "rotate": (0.0, 1.0, -1.0, 9.0, -9.0, 27.3, 45.0, -60.0, 90.0, -90.0, 135.0, 180.0, 270.0, -135.0, 359.999),
+    "rotate": (0.0, 1.0, -1.0, 9.0, -9.0, 27.3, 45.0, -60.0, 90.0, -90.0, 135.0, 180.0, 270.0,
+               -135.0, 359.999),
     "brightness": FACTORS,
     "color": FACTORS,
     "contrast": FACTORS,
@@ -98,7 +102,8 @@ def by_pillow(image, op, value, nearest, fill):
     width, height = image.size
 
     def affine(center, translate, shear):
-        return image.transform(image.size, Image.AFFINE, inverse_matrix(center, translate, shear), resample, fillcolor=fill)
+        return image.transform(image.size, Image.AFFINE, inverse_matrix(center, translate, shear),
+                               resample, fillcolor=fill)
 
     degrees = math.degrees(math.atan(value))
     return {
@@ -161,14 +166,16 @@ def results(op, value, nearest, fill, channels):
 
 def main():
     with open(sys.argv[1], "w", encoding="ascii") as out:
-        print(f"# Pillow {PIL.__version__}, torchvision {torchvision.__version__ if torchvision else 'absent'};",
+        print(f"# Pillow {PIL.__version__}, "
+              f"torchvision {torchvision.__version__ if torchvision else 'absent'};",
               "made by scripts/make_image_op_golden.py", file=out)
         for op, values in VALUES.items():
             for nearest, fill in STYLES if op in STYLED else STYLES[:1]:
                 for value in values:
                     for channels in (1, 3):
                         crc = crc32c(b"".join(results(op, value, nearest, fill, channels)))
-                        print(op, repr(value), int(nearest), *fill, channels, f"{crc:08x}", file=out)
+                        print(op, repr(value), int(nearest), *fill, channels, f"{crc:08x}",
+                              file=out)
 
 
 if __name__ == "__main__":

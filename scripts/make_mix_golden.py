@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Golden numbers for tests/unit/test_mix.c: images normalised, erased and mixed, and the loss of mixed targets, by torch and torchvision.
+"""Golden numbers for tests/unit/test_mix.c: images normalised, erased and mixed, and the loss of
+mixed targets, by torch and torchvision.
 
 Run by hand in an environment with torch and torchvision, never by build or tests:
 
     python3 scripts/make_mix_golden.py tests/golden/mix.txt
 
-Images, boxes, logits and labels come from formulas that the test has too. Lines: "input KIND crc32c" of the float32 images in the order
-N,C,H,W, and "loss SMOOTHING LAMBDA loss top1 gradient...", the gradient being that of the mean loss, in the order of the logits.
+Images, boxes, logits and labels come from formulas that the test has too. Lines:
+"input KIND crc32c" of the float32 images in the order N,C,H,W, and "loss SMOOTHING LAMBDA loss top1
+gradient...", the gradient being that of the mean loss, in the order of the logits.
 """
 import sys
 
@@ -47,7 +49,8 @@ def cutmix(batch):
 
 
 def loss(out, smoothing, lam):
-    logits = torch.tensor([((n * 31 + k * 17 + n * k * 5) % 23 - 11) / 4.0 for n in range(N) for k in range(CLASSES)],
+    logits = torch.tensor([((n * 31 + k * 17 + n * k * 5) % 23 - 11) / 4.0
+                           for n in range(N) for k in range(CLASSES)],
                           dtype=torch.float64).view(N, CLASSES).requires_grad_()
     hot = torch.nn.functional.one_hot(torch.tensor(LABELS), CLASSES).double()
     target = hot * lam + hot.roll(1, 0) * (1.0 - lam)
@@ -55,14 +58,17 @@ def loss(out, smoothing, lam):
     value.backward()
     # The label with the larger share counts, as in the references' accuracy(); no ties here.
     top1 = int((logits.argmax(1) == target.argmax(1)).sum())
-    print("loss", smoothing, lam, repr(value.item()), top1, *(f"{v:.9g}" for v in logits.grad.flatten().tolist()), file=out)
+    print("loss", smoothing, lam, repr(value.item()), top1,
+          *(f"{v:.9g}" for v in logits.grad.flatten().tolist()), file=out)
 
 
 def main():
     with open(sys.argv[1], "w", encoding="ascii") as out:
-        print(f"# torch {torch.__version__}, torchvision {torchvision.__version__}; made by scripts/make_mix_golden.py", file=out)
-        for name, batch in (("plain", images(False)), ("erase", images(True)), ("mixup", mixup(images(False))),
-                            ("erase_mixup", mixup(images(True))), ("erase_cutmix", cutmix(images(True)))):
+        print(f"# torch {torch.__version__}, torchvision {torchvision.__version__}; made by "
+              "scripts/make_mix_golden.py", file=out)
+        for name, batch in (("plain", images(False)), ("erase", images(True)),
+                            ("mixup", mixup(images(False))), ("erase_mixup", mixup(images(True))),
+                            ("erase_cutmix", cutmix(images(True)))):
             print("input", name, f"{crc32c(batch.contiguous().numpy().tobytes()):08x}", file=out)
         for smoothing in (0.0, 0.1):
             for lam in (1.0, 0.7, 0.3):

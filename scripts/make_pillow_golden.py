@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""Golden images for tests/unit/test_pillow.c: small files of many kinds, and checksums of what Pillow makes of them.
+"""Golden images for tests/unit/test_pillow.c: small files of many kinds,
+and checksums of what Pillow makes of them.
 
-Run by hand with Debian 12's own Python and Pillow (python3-pil, on the libjpeg-turbo 2.1.5 that Convoy decodes with), never by build or tests:
+Run by hand with Debian 12's own Python and Pillow (python3-pil, on the libjpeg-turbo 2.1.5 that
+Convoy decodes with), never by build or tests:
 
     /usr/bin/python3 scripts/make_pillow_golden.py tests/golden/images
 
-Pillow 13 resizes some boxes in another order (see data/augment/resize.c), and Pillow from PyPI brings a libjpeg-turbo of its own.
+Pillow 13 resizes some boxes in another order (see data/augment/resize.c), and Pillow from PyPI
+brings a libjpeg-turbo of its own.
 
-The files are stored, not written by the test, because encoders differ between versions. views.txt has a line per view:
-"file channels kind filter box_x box_y box_width box_height width height window_x window_y size flip crc32c". kind "raw" is the whole
-decoded image, filter is bilinear or bicubic, "center" is torchvision's Resize(RESIZE) + CenterCrop(SIZE), "box" is crop, resize to width x height, window, flip.
+The files are stored, not written by the test, because encoders differ between versions. views.txt
+has a line per view: "file channels kind filter box_x box_y box_width box_height width height
+window_x window_y size flip crc32c". kind "raw" is the whole decoded image, filter is bilinear or
+bicubic, "center" is torchvision's Resize(RESIZE) + CenterCrop(SIZE), "box" is crop,
+resize to width x height, window, flip.
 """
 import os
 import random
@@ -24,7 +29,8 @@ from crc32c import crc32c
 
 SIZE, RESIZE = 32, 37
 FILTERS = {"bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC}
-KINDS_PILLOW_CANNOT_WRITE = ["ycck.jpg", "411.jpg", "440.jpg", "restarts.jpg"]  # made once with tests/tools/image_write.h; in the folder already
+# Made once with tests/tools/image_write.h; in the folder already.
+KINDS_PILLOW_CANNOT_WRITE = ["ycck.jpg", "411.jpg", "440.jpg", "restarts.jpg"]
 MODES = {"L": 1, "RGB": 3, "CMYK": 4, "RGBA": 4, "LA": 2}
 
 
@@ -81,11 +87,13 @@ def write_images(folder):
 def png_16(width, height, samples):
     """A PNG of 16-bit colour, which Pillow reads and does not write."""
     def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (struct.pack(">I", len(data)) + kind + data
+                + struct.pack(">I", zlib.crc32(kind + data)))
 
     rows = b"".join(b"\0" + samples[6 * width * y:6 * width * (y + 1)] for y in range(height))
     header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
 def center_view(width, height):
@@ -98,16 +106,19 @@ def center_view(width, height):
 
 
 def box_views(rng, width, height):
-    """As RandomResizedCrop cuts, then two with windows that lie partly outside, as RandomCrop with padding does."""
+    """As RandomResizedCrop cuts, then two with windows that lie partly outside,
+    as RandomCrop with padding does."""
     for flip in (0, 1, 0):
         w, h = rng.randint(1, width), rng.randint(1, height)
-        yield (rng.randint(0, width - w), rng.randint(0, height - h), w, h), (SIZE, SIZE), (0, 0), flip
+        box = (rng.randint(0, width - w), rng.randint(0, height - h), w, h)
+        yield box, (SIZE, SIZE), (0, 0), flip
     for flip in (0, 1):
         yield (0, 0, width, height), (SIZE, SIZE), (rng.randint(-4, 4), rng.randint(-4, 4)), flip
 
 
 def view_of(image, filter_name, box, size, window, flip):
-    cut = image.crop((box[0], box[1], box[0] + box[2], box[1] + box[3])).resize(size, FILTERS[filter_name])
+    cut = image.crop((box[0], box[1], box[0] + box[2], box[1] + box[3])).resize(
+        size, FILTERS[filter_name])
     cut = cut.crop((window[0], window[1], window[0] + SIZE, window[1] + SIZE))
     return cut.transpose(Image.FLIP_LEFT_RIGHT) if flip else cut
 
@@ -117,22 +128,27 @@ def write_views(folder, names, out):
     for name in names:
         with Image.open(os.path.join(folder, name)) as file:
             file.load()
-            views = [("center", center_view(*file.size))] + [("box", view) for view in box_views(rng, *file.size)]
+            views = ([("center", center_view(*file.size))]
+                     + [("box", view) for view in box_views(rng, *file.size)])
             for mode in ("RGB", "L"):
                 image = file.convert(mode)
                 channels = MODES[mode]
                 whole = (0, 0, *image.size, *image.size, 0, 0, 0, 0)
-                print(name, channels, "raw", "bilinear", *whole, f"{crc32c(image.tobytes()):08x}", file=out)
-                both = [(f, *view) for f, some in (("bilinear", views), ("bicubic", views[:4])) for view in some]
+                print(name, channels, "raw", "bilinear", *whole, f"{crc32c(image.tobytes()):08x}",
+                      file=out)
+                both = [(f, *view) for f, some in (("bilinear", views), ("bicubic", views[:4]))
+                        for view in some]
                 for filter_name, kind, (box, size, window, flip) in both:
                     crc = crc32c(view_of(image, filter_name, box, size, window, flip).tobytes())
-                    print(name, channels, kind, filter_name, *box, *size, *window, SIZE, flip, f"{crc:08x}", file=out)
+                    print(name, channels, kind, filter_name, *box, *size, *window, SIZE, flip,
+                          f"{crc:08x}", file=out)
 
 
 def main():
     folder = sys.argv[1]
     if int(PIL.__version__.split(".")[0]) > 12 or features.version("libjpeg_turbo") != "2.1.5":
-        sys.exit("Pillow up to 12 on libjpeg-turbo 2.1.5 is needed, such as Debian 12's python3-pil")
+        sys.exit("Pillow up to 12 on libjpeg-turbo 2.1.5 is needed, such as Debian 12's "
+                 "python3-pil")
     os.makedirs(folder, exist_ok=True)
     names = write_images(folder)
     with open(os.path.join(folder, "views.txt"), "w", encoding="ascii") as out:

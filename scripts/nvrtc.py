@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""nvrtc.py LIBNVRTC INCLUDE LOGS ARCH... - compiles every kernel of kernels/cuda with NVRTC, with no nvcc and no GPU.
+"""nvrtc.py LIBNVRTC INCLUDE LOGS ARCH... - compiles every kernel of kernels/cuda with NVRTC,
+with no nvcc and no GPU.
 
     python3 scripts/nvrtc.py .../cuda_nvrtc/lib/libnvrtc.so.12 .../include /tmp/logs 70 75 80 90
 
-NVRTC is the device half of the nvcc of the same version: front end, optimizer and assembler. It knows no host code, so launchers are compiled for
-the device too (their launches by the device's own runtime) and count for nothing, and stand-ins take the places of the C library's headers. What it
-says of SOURCE for sm_ARCH, with the assembler's registers and spills, is in LOGS/SOURCE.ARCH.ptxas, for scripts/ptxas.sh. A warning is a failure;
-the last line is "N passed, N failed", one for each file and architecture.
+NVRTC is the device half of the nvcc of the same version: front end, optimizer and assembler. It
+knows no host code, so launchers are compiled for the device too (their launches by the device's own
+runtime) and count for nothing, and stand-ins take the places of the C library's headers. What it
+says of SOURCE for sm_ARCH, with the assembler's registers and spills, is in LOGS/SOURCE.ARCH.ptxas,
+for scripts/ptxas.sh. A warning is a failure; the last line is "N passed, N failed",
+one for each file and architecture.
 """
 import ctypes
 import glob
@@ -17,7 +20,8 @@ import sys
 HEADERS = {
     "stdint.h": """#pragma once
 typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long long int64_t;
-typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned uint32_t; typedef unsigned long long uint64_t;
+typedef unsigned char uint8_t; typedef unsigned short uint16_t;
+typedef unsigned uint32_t; typedef unsigned long long uint64_t;
 typedef uint64_t uintptr_t;
 """,
     "math.h": """#pragma once
@@ -49,11 +53,13 @@ def compile_source(library, include, source, arch):
     program = ctypes.c_void_p()
     with open(source, "rb") as f:
         text = f.read()
-    status = nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, source.encode(), len(HEADERS), c_strings(list(HEADERS.values())),
+    status = nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, source.encode(), len(HEADERS),
+                                      c_strings(list(HEADERS.values())),
                                       c_strings(list(HEADERS)))
     if status != 0:
         return False, f"nvrtcCreateProgram: error {status}\n"
-    options = [f"-arch=sm_{arch}", "-std=c++17", "-default-device", "-rdc=true", "-I.", f"-I{include}", "--ptxas-options=-v"]
+    options = [f"-arch=sm_{arch}", "-std=c++17", "-default-device", "-rdc=true", "-I.",
+               f"-I{include}", "--ptxas-options=-v"]
     status = nvrtc.nvrtcCompileProgram(program, len(options), c_strings(options))
     size = ctypes.c_size_t()
     nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
@@ -61,7 +67,8 @@ def compile_source(library, include, source, arch):
     nvrtc.nvrtcGetProgramLog(program, log)
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
     said = log.value.decode()
-    warnings = [line for line in said.splitlines() if "warning" in line and not line.startswith(EXPECTED_WARNING)]
+    warnings = [line for line in said.splitlines() if "warning" in line
+                and not line.startswith(EXPECTED_WARNING)]
     return status == 0 and not warnings, said
 
 
@@ -73,7 +80,9 @@ def check(job):
         f.write(said)
     if good:
         return True
-    print(f"FAIL {source} for sm_{arch}:", *[line for line in said.splitlines() if not line.startswith("ptxas")][:10], sep="\n  ", flush=True)
+    print(f"FAIL {source} for sm_{arch}:",
+          *[line for line in said.splitlines() if not line.startswith("ptxas")][:10], sep="\n  ",
+          flush=True)
     return False
 
 
@@ -83,7 +92,8 @@ def main():
     library, include, logs, *archs = sys.argv[1:]
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     os.makedirs(logs, exist_ok=True)
-    jobs = [(library, include, logs, source, arch) for arch in archs for source in sorted(glob.glob("kernels/cuda/*.cu"))]
+    jobs = [(library, include, logs, source, arch) for arch in archs
+            for source in sorted(glob.glob("kernels/cuda/*.cu"))]
     with multiprocessing.Pool() as pool:
         good = pool.map(check, jobs, chunksize=1)
     print(f"{sum(good)} passed, {len(good) - sum(good)} failed")

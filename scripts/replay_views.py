@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Augmented training views: torchvision's bytes for given parameters (data/augment/replay.h), as a golden file and on real images.
+"""Augmented training views: torchvision's bytes for given parameters (data/augment/replay.h), as a
+golden file and on real images.
 
-    python3 scripts/replay_views.py golden tests/golden/replays.txt                     # writes parameters and what torchvision makes of them
-    python3 scripts/replay_views.py check FOLDER [--views 1000] [--convoy ./convoy]     # compares byte for byte
+    python3 scripts/replay_views.py golden tests/golden/replays.txt
+    python3 scripts/replay_views.py check FOLDER [--views 1000] [--convoy ./convoy]
 
-check draws parameters as torchvision does (RandomResizedCrop, flip, ColorJitter half the time, and one of RandAugment, TrivialAugmentWide and
-AugMix), lets Convoy make the views from them (convoy bench decode --replay) and torchvision, and prints how many of how many differ. It needs a
-Pillow on the libjpeg that Convoy uses: scripts/compare_pixels.py says how.
+golden writes parameters and what torchvision makes of them; check compares byte for byte. check
+draws parameters as torchvision does (RandomResizedCrop, flip, ColorJitter half the time, and one of
+RandAugment, TrivialAugmentWide and AugMix), lets Convoy make the views from them (convoy bench
+decode --replay) and torchvision, and prints how many of how many differ. It needs a Pillow on the
+libjpeg that Convoy uses: scripts/compare_pixels.py says how.
 """
 import argparse
 import os
@@ -32,7 +35,8 @@ STYLE = (False, (0, 0, 0))
 
 
 def parse(text):
-    """Parameters as {key: [values]}; ops as (name, value), those of chains in lists of their own."""
+    """Parameters as {key: [values]}; ops as (name, value),
+    those of chains in lists of their own."""
     words, at = text.split(), 0
     view = {"ops": [], "chains": []}
     target = view["ops"]
@@ -58,7 +62,8 @@ def parse(text):
 
 def treat(image, steps):
     for name, value in steps:
-        image = (ops.by_torchvision if ops.torchvision else ops.by_pillow)(image, name, value, *STYLE)
+        by = ops.by_torchvision if ops.torchvision else ops.by_pillow
+        image = by(image, name, value, *STYLE)
     return image
 
 
@@ -90,7 +95,8 @@ def draw(rng, width, height):
     """Boxes are not larger than the view, so nothing shrinks and all versions of Pillow agree."""
     size = rng.choice((24, 32, 40))
     w, h = rng.randint(1, min(width, size)), rng.randint(1, min(height, size))
-    words = [f"box {rng.randint(0, width - w)} {rng.randint(0, height - h)} {w} {h} resize {size} {size} window 0 0 size {size}"]
+    words = [f"box {rng.randint(0, width - w)} {rng.randint(0, height - h)} {w} {h} "
+             f"resize {size} {size} window 0 0 size {size}"]
     words.append(f"flip {rng.randint(0, 1)}")
     words += [draw_op(rng) for _ in range(rng.randint(0, 5))]
     if rng.random() < 0.3:
@@ -117,13 +123,15 @@ def golden(path):
 
 
 def torch_ops(name, size):
-    """Op names, their magnitude tables and whether they have a sign, of one of torchvision's policies."""
+    """Op names, their magnitude tables and whether they have a sign,
+    of one of torchvision's policies."""
     from torchvision.transforms import autoaugment as aa  # pylint: disable=import-outside-toplevel
 
     space = {"randaugment": lambda: aa.RandAugment()._augmentation_space(31, (size, size)),
              "trivialaugment": lambda: aa.TrivialAugmentWide()._augmentation_space(31),
              "augmix": lambda: aa.AugMix()._augmentation_space(10, (size, size))}[name]()
-    return [(policy_names.name_of(op), magnitudes, signed) for op, (magnitudes, signed) in space.items()]
+    return [(policy_names.name_of(op), magnitudes, signed)
+            for op, (magnitudes, signed) in space.items()]
 
 
 def op_text(name, magnitude, signed, rng):
@@ -139,7 +147,8 @@ def draw_policy(rng, size):
 
     def one(low, high):
         name, magnitudes, signed = rng.choice(table)
-        return op_text(name, float(magnitudes[rng.randint(low, high)]) if magnitudes.ndim else 0.0, signed, rng)
+        value = float(magnitudes[rng.randint(low, high)]) if magnitudes.ndim else 0.0
+        return op_text(name, value, signed, rng)
 
     if policy == "randaugment":
         return [one(9, 9), one(9, 9)]
@@ -157,10 +166,13 @@ def draw_real(rng, path):
     from torchvision import transforms  # pylint: disable=import-outside-toplevel
 
     with Image.open(path) as file:
-        top, left, height, width = transforms.RandomResizedCrop.get_params(file, (0.08, 1.0), (3 / 4, 4 / 3))
-    words = [f"box {left} {top} {width} {height} resize 224 224 window 0 0 size 224 flip {rng.randint(0, 1)}"]
+        top, left, height, width = transforms.RandomResizedCrop.get_params(
+            file, (0.08, 1.0), (3 / 4, 4 / 3))
+    words = [f"box {left} {top} {width} {height} resize 224 224 window 0 0 size 224 "
+             f"flip {rng.randint(0, 1)}"]
     if rng.random() < 0.5:
-        jitter = [f"op {name} {rng.uniform(0.6, 1.4)!r}" for name in ("brightness", "contrast", "color")]
+        jitter = [f"op {name} {rng.uniform(0.6, 1.4)!r}"
+                  for name in ("brightness", "contrast", "color")]
         jitter.append(f"op hue {rng.uniform(-0.1, 0.1)!r}")
         rng.shuffle(jitter)
         words += jitter
@@ -170,18 +182,21 @@ def draw_real(rng, path):
 def find_images(folder):
     for root, folders, files in sorted(os.walk(folder, followlinks=True)):
         folders.sort()
-        yield from (os.path.join(root, name) for name in sorted(files) if name.lower().endswith((".jpg", ".jpeg", ".png")))
+        yield from (os.path.join(root, name) for name in sorted(files)
+                    if name.lower().endswith((".jpg", ".jpeg", ".png")))
 
 
 def check(arguments):
     rng = random.Random(7)
     paths = list(find_images(arguments.folder))
-    views = [(draw_real(rng, paths[i % len(paths)]), paths[i % len(paths)]) for i in range(arguments.views)]
+    views = [(draw_real(rng, paths[i % len(paths)]), paths[i % len(paths)])
+             for i in range(arguments.views)]
     with tempfile.TemporaryDirectory() as folder:
         replay, dump = os.path.join(folder, "views"), os.path.join(folder, "pixels")
         with open(replay, "w", encoding="utf-8") as out:
             out.writelines(f"{text}\t{path}\n" for text, path in views)
-        subprocess.run([arguments.convoy, "bench", "decode", "--replay", replay, "--dump", dump], check=True)
+        subprocess.run([arguments.convoy, "bench", "decode", "--replay", replay, "--dump", dump],
+                       check=True)
         with open(dump, "rb") as file:
             pixels = file.read()
     each, differ = 224 * 224 * 3, 0
@@ -191,7 +206,8 @@ def check(arguments):
         if make(image, parse(text)) != pixels[i * each:(i + 1) * each]:
             differ += 1
             print("differs:", text, path)
-    print(f"Pillow {PIL.__version__} on libjpeg-turbo {features.version('libjpeg_turbo')}, torchvision {ops.torchvision.__version__}:",
+    print(f"Pillow {PIL.__version__} on libjpeg-turbo {features.version('libjpeg_turbo')}, "
+          f"torchvision {ops.torchvision.__version__}:",
           f"{differ} of {len(views)} views differ")
     sys.exit(differ > 0)
 
@@ -200,7 +216,7 @@ def main():
     if sys.argv[1] == "golden":
         golden(sys.argv[2])
         return
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("mode", choices=["check"])
     parser.add_argument("folder")
     parser.add_argument("--views", type=int, default=1000)
