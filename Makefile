@@ -53,7 +53,7 @@ LIBS        := -ldnnl -ljpeg -lspng -lyaml -lz -lm -lpthread -ldl
 MPI_CFLAGS = $(if $(filter 1,$(MPI)),$(patsubst -I%,-isystem %,$(shell mpicc --showme:compile)))
 MPI_LIBS   = $(if $(filter 1,$(MPI)),$(shell mpicc --showme:link))
 
-ROOMS := base kernels kernels/ops kernels/cpu $(CUDA_ROOMS) models models/graph \
+ROOMS := base base/process kernels kernels/ops kernels/cpu $(CUDA_ROOMS) models models/graph \
          data $(wildcard data/*) trainer $(wildcard trainer/*)
 LIB   := $(wildcard $(addsuffix /*.c,$(ROOMS))) $(EMU_SOURCES)
 LIB   := $(filter-out trainer/main.c $(CUDA_UNUSED),$(LIB))

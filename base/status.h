@@ -48,8 +48,8 @@ int status_exit_code(Status status);    /* the table above */
         if (try_status_ != OK) return try_status_;                                                 \
     } while (0)
 
-/* Who writes a broken invariant down from now on; before, it goes to stderr. log_open() asks for it,
- * so that nothing below the log needs the log. */
+/* Who writes a broken invariant down from now on; before, it goes to stderr. log_open() asks for
+ * it, so that nothing below the log needs the log. */
 typedef void (*StatusTell)(const char *file, int line, const char *cond);
 void status_tell_broken(StatusTell tell);
 

@@ -2,9 +2,7 @@
 #include "base/thread.h"
 
 #include "base/mem.h"
-#include "base/stacks.h"
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +12,7 @@ Status thread_start(pthread_t *out, const char *name, void *(*run)(void *), void
 {
     sigset_t all, before;
     sigfillset(&all);
-    sigdelset(&all, STACKS_SIGNAL);
+    sigdelset(&all, THREAD_STACK_SIGNAL);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* a thread starts with the mask of its creator */
     int error = pthread_create(out, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

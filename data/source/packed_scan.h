@@ -18,8 +18,8 @@ typedef struct PackedScan {
     Status (*read)(struct PackedScan *scan, int64_t file, ByteStream *s);
 } PackedScan;
 
-/* Lists the containers at o->path and reads them all. scan: read and found_bytes filled in, the rest
- * zero. what: the containers in words, for the error where there are none. */
+/* Lists the containers at o->path and reads them all. scan: read and found_bytes filled in, the
+ * rest zero. what: the containers in words, for the error where there are none. */
 Status packed_scan_run(PackedScan *scan, const ScanOptions *o, bool (*is_one)(const char *name),
                        const char *what);
 int packed_scan_classes(const PackedScan *scan); /* the highest label and one */

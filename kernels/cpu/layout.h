@@ -1,6 +1,6 @@
-/* layout.h - memory descriptors of oneDNN, as struct Layout. Every one that this backend uses exists
- * once and lives as long as the backend, so layouts are compared by pointer. A plain one is interned
- * too, but tensors carry NULL for it. */
+/* layout.h - memory descriptors of oneDNN, as struct Layout. Every one that this backend uses
+ * exists once and lives as long as the backend, so layouts are compared by pointer. A plain one is
+ * interned too, but tensors carry NULL for it. */
 #ifndef CONVOY_KERNELS_CPU_LAYOUT_H
 #define CONVOY_KERNELS_CPU_LAYOUT_H
 #include "kernels/cpu/cpu.h"

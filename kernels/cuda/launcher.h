@@ -1,5 +1,5 @@
-/* launcher.h - what holds for the launchers of our own kernels, which stand in X.cu and X.h: plain C,
- * device pointers, one call enqueues one pass on a stream.
+/* launcher.h - what holds for the launchers of our own kernels, which stand in X.cu and X.h: plain
+ * C, device pointers, one call enqueues one pass on a stream.
  *
  * Activations are rows of cp channels (CudaView) in dtype; vectors are f32. Channel counts are
  * padded ones unless a parameter says otherwise. All launchers return cudaGetLastError() of their

@@ -1,4 +1,5 @@
-/* linear.h - what is around a linear layer's matrix products: its input as rows of C,H,W, and db. */
+/* linear.h - what is around a linear layer's matrix products: its input as rows of C,H,W, and
+ * db. */
 #ifndef CONVOY_KERNELS_CUDA_LINEAR_H
 #define CONVOY_KERNELS_CUDA_LINEAR_H
 #include "kernels/cuda/launcher.h"

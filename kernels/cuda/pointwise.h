@@ -1,5 +1,5 @@
-/* pointwise.h - elementwise kernels over count elements. Results are of dtype, as is the first input,
- * over which they may lie; over the second too, where that is of the same type. */
+/* pointwise.h - elementwise kernels over count elements. Results are of dtype, as is the first
+ * input, over which they may lie; over the second too, where that is of the same type. */
 #ifndef CONVOY_KERNELS_CUDA_POINTWISE_H
 #define CONVOY_KERNELS_CUDA_POINTWISE_H
 #include "kernels/cuda/launcher.h"

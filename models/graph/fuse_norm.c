@@ -15,8 +15,8 @@
  *
  * The backend is asked for each by itself, in this order; the second and third build on the first.
  * Forward does not decide for backward: the gradient works with the statistics of either way. A
- * node that is replaced keeps its place, so the array stays in topological order and gradients are produced in
- * the order in which they were. */
+ * node that is replaced keeps its place, so the array stays in topological order and gradients are
+ * produced in the order in which they were. */
 #include "models/graph/graph_edit.h"
 #include "models/graph/graph_internal.h"
 #include <stdio.h>

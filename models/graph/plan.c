@@ -21,7 +21,8 @@
  * largest group first, each into the smallest gap left between placed groups that live at the same
  * time, or behind them.
  *
- * plan_check() of the tests shares none of this: it works lifetimes out again and compares every pair. */
+ * plan_check() of the tests shares none of this: it works lifetimes out again and compares every
+ * pair. */
 #include "models/graph/plan.h"
 #include "base/mem.h"
 #include <stdlib.h>

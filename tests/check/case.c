@@ -5,9 +5,9 @@
  * such lines without the part behind "|"; a line for a forward op serves its gradients too, which
  * share its table of parameters. */
 #include "base/crc32c.h"
-#include "tests/check/check.h"
 
 #include "base/fs.h"
+#include "tests/check/check.h"
 
 #include <inttypes.h>
 #include <stdio.h>

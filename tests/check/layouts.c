@@ -7,8 +7,8 @@
  * are those of a forward pooling, vectors of a norm those of its forward. Layouts outlive the op
  * that was asked (backend.h), so it is released at once. */
 #include "tests/check/check.h"
-#include "tests/check/rig.h"
 
+#include "tests/check/rig.h"
 #include <string.h>
 
 static Status ask(OpInstance *op)

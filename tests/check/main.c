@@ -10,8 +10,8 @@
  * Passed cases are silent but for one line an op; a failed one is printed with the command that
  * runs it alone. The last line is "N passed, N failed". */
 #include "kernels/backend_cuda.h"
-#include "tests/check/check.h"
 
+#include "tests/check/check.h"
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -6,8 +6,8 @@
  * their f32 master, f32 to tf32) by the formulas of float_math.h, which have a test of their
  * own. */
 #include "kernels/cuda/float_math.h"
-#include "tests/check/rig.h"
 
+#include "tests/check/rig.h"
 #include <math.h>
 #include <string.h>
 

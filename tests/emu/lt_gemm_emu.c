@@ -5,8 +5,8 @@
  * wrongly is refused here: rows and operands that are not 16-byte aligned, operands that are not in
  * device memory. The workspace is overwritten, so that nothing can lie there by mistake. */
 #include "kernels/cuda/cudnn/lt_gemm.h"
-#include "kernels/cuda/float_math.h"
 
+#include "kernels/cuda/float_math.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

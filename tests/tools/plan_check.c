@@ -1,5 +1,6 @@
 /* plan_check.c - see plan_check.h. Deliberately naive: it works every lifetime out of the node list
- * and compares all pairs, so that a mistake in the placement cannot hide in code that both share. */
+ * and compares all pairs, so that a mistake in the placement cannot hide in code that both
+ * share. */
 #include "tests/tools/plan_check.h"
 #include "base/mem.h"
 

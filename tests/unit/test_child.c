@@ -1,8 +1,8 @@
 /* test_child.c - processes of a supervisor: what they say, how they end, that none is left. */
-#include "base/child.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/process/child.h"
 #include "tests/test.h"
 #include "trainer/launch/mpirun.h"
 #include <errno.h>

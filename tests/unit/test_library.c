@@ -1,8 +1,8 @@
 /* test_library.c - libraries opened at run time: candidates, symbols, and what is said where one is
  * missing. */
 #include "base/fs.h"
-#include "base/library.h"
 #include "base/mem.h"
+#include "base/process/library.h"
 #include "tests/test.h"
 
 static struct {

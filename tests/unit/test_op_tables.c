@@ -4,9 +4,9 @@
  * An op of kernels/op_list.h that has no row or no implementation does not link; what is left out
  * of one shows here by name, not at run time as a model that cannot be prepared. */
 #include "kernels/backend_cuda.h"
-#include "tests/test.h"
 
 #include "kernels/ops/update.h"
+#include "tests/test.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* test_stacks.c - threads tell in which functions they are; those that cannot are not waited
  * for. */
 #include "base/clock.h"
-#include "base/stacks.h"
+#include "base/process/stacks.h"
 #include "base/thread.h"
 #include "tests/test.h"
 #include <signal.h>

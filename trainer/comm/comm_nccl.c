@@ -18,8 +18,8 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/library.h"
 #include "base/mem.h"
+#include "base/process/library.h"
 #include "trainer/comm/peer_watchdog.h"
 
 enum { OLDEST_VERSION = NCCL_VERSION(2, 18, 0), NAP_US = 20, SPINS = 200 };

@@ -1,5 +1,5 @@
-/* choices.h - the enum keys that no lower room knows: what the trainer alone chooses. Names stand in
- * the order of their enum, NULL at the end. */
+/* choices.h - the enum keys that no lower room knows: what the trainer alone chooses. Names stand
+ * in the order of their enum, NULL at the end. */
 #ifndef CONVOY_TRAINER_CONFIG_CHOICES_H
 #define CONVOY_TRAINER_CONFIG_CHOICES_H
 

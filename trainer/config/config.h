@@ -18,8 +18,8 @@ typedef struct ConfigList {
     double values[CONFIG_LIST_MAX];
 } ConfigList;
 
-/* An enum key holds a value of its owner's enum; this where it says a word more than that has: auto,
- * same. */
+/* An enum key holds a value of its owner's enum; this where it says a word more than that has:
+ * auto, same. */
 #define CONFIG_OTHER (-1)
 
 typedef struct Config {

@@ -69,8 +69,8 @@ Status config_set_items(Config *c, const ConfigKey *key, const char *const *item
                         const char *where);
 /* Sets one key from one text: a list is split at commas, brackets around it are optional. */
 Status config_set_text(Config *c, const ConfigKey *key, const char *text, const char *where);
-/* config_print.c: the words that an enum key may have, other first; how many. Word i is for value i,
- * or i - 1 behind other. */
+/* config_print.c: the words that an enum key may have, other first; how many. Word i is for value
+ * i, or i - 1 behind other. */
 #define CONFIG_WORDS_MAX 16
 int config_key_words(const ConfigKey *key, const char *words[CONFIG_WORDS_MAX]);
 /* as YAML (flow style) */

@@ -1,10 +1,10 @@
 /* on_save.c - see on_save.h. */
 #include "trainer/files/on_save.h"
 
-#include "base/child.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/child.h"
 #include "base/thread.h"
 #include <stdio.h>
 #include <string.h>

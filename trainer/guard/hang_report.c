@@ -5,7 +5,7 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/stacks.h"
+#include "base/process/stacks.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

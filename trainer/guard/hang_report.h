@@ -8,8 +8,8 @@
 void hang_report_prepare(void); /* once, before anything can hang */
 /* {"time", "rank", "host", "pid", "step", "phase", "reason", "threads": [{"thread", "comm",
  * "syscall", "wchan", "stack": [...]}]}: where each thread is, as far as the kernel (first line of
- * those files of /proc/self/task/THREAD) and the thread itself (base/stacks.h) tell. Takes half a
- * second. Best effort: an error is dropped. */
+ * those files of /proc/self/task/THREAD) and the thread itself (base/process/stacks.h) tell. Takes
+ * half a second. Best effort: an error is dropped. */
 void hang_report_write(const Comm *comm, const char *run_dir, const char *reason);
 /* A number that another one replaces when any rank has left a report in run_dir. */
 uint64_t hang_report_mark(const char *run_dir);

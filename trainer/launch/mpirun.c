@@ -1,9 +1,9 @@
 /* mpirun.c - see mpirun.h. Written for Open MPI; the options below exist in 4 and 5. */
 #include "trainer/launch/mpirun.h"
 
-#include "base/child.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/process/child.h"
 #include "base/str.h"
 #include "trainer/launch/words.h"
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* probe.c - see probe.h. */
 #include "trainer/launch/probe.h"
 
-#include "base/child.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/child.h"
 #include "base/str.h"
 #include "trainer/guard/signals.h"
 #include <errno.h>

@@ -2,11 +2,11 @@
  * be seen. */
 #include "trainer/launch/supervisor.h"
 
-#include "base/child.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/child.h"
 #include "trainer/guard/signals.h"
 #include "trainer/launch/lock.h"
 #include "trainer/launch/mpirun.h"

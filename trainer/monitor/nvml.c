@@ -2,8 +2,8 @@
  * header of the driver. */
 #include "trainer/monitor/nvml.h"
 
-#include "base/library.h"
 #include "base/mem.h"
+#include "base/process/library.h"
 #include <math.h>
 #include <string.h>
 

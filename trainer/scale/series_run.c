@@ -1,10 +1,10 @@
 /* series_run.c - see series_run.h. */
 #include "trainer/scale/series_run.h"
 
-#include "base/child.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/child.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "trainer/guard/signals.h"

@@ -1,9 +1,9 @@
 /* build_info.c - see build_info.h. */
 #include "trainer/session/build_info.h"
-#include "kernels/backend_cuda.h"
 
 #include "base/version.h"
 #include "data/decode/library_versions.h"
+#include "kernels/backend_cuda.h"
 #include "trainer/comm/device_comm.h"
 #include "trainer/config/config.h"
 

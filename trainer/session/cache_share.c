@@ -3,7 +3,7 @@
 #include "trainer/session/cache_share.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/process.h"
+#include "base/process/process.h"
 
 #define MIB ((size_t)1 << 20)
 #define GIB ((double)(1 << 30))

@@ -1,7 +1,7 @@
 /* cudnn_api.c - see cudnn_api.h. */
 #include "kernels/cuda/cudnn/cudnn_api.h"
-#include "base/library.h"
 #include "base/mem.h"
+#include "base/process/library.h"
 #include <stdio.h>
 #include <string.h>
 

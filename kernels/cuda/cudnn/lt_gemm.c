@@ -10,8 +10,8 @@
  * gather parts in the workspace add them in a fixed order. f32 products are true f32 unless tf32 is
  * asked for. */
 #include "kernels/cuda/cudnn/lt_gemm.h"
-#include "base/library.h"
 #include "base/mem.h"
+#include "base/process/library.h"
 #include <cublasLt.h>
 #include <stdint.h>
 #include <stdio.h>

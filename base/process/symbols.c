@@ -1,6 +1,6 @@
 /* symbols.c - see symbols.h. Reads .symtab of the ELF file; what lies outside the file is not
  * believed. */
-#include "base/symbols.h"
+#include "base/process/symbols.h"
 
 #include <elf.h>
 #include <fcntl.h>

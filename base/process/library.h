@@ -7,8 +7,8 @@
  *     static const LibrarySymbol symbols[] = { { "ncclGetVersion", &nccl.get_version, false } };
  * The dynamic loader looks for a file in LD_LIBRARY_PATH, then in the folders that the program was
  * linked with (cuda.mk names those of CUDA), then where the system's configuration says. */
-#ifndef CONVOY_BASE_LIBRARY_H
-#define CONVOY_BASE_LIBRARY_H
+#ifndef CONVOY_BASE_PROCESS_LIBRARY_H
+#define CONVOY_BASE_PROCESS_LIBRARY_H
 #include "base/status.h"
 #include <stdbool.h>
 

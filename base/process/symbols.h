@@ -1,6 +1,6 @@
 /* symbols.h - names of functions, static ones too, from this program's own file. */
-#ifndef CONVOY_BASE_SYMBOLS_H
-#define CONVOY_BASE_SYMBOLS_H
+#ifndef CONVOY_BASE_PROCESS_SYMBOLS_H
+#define CONVOY_BASE_PROCESS_SYMBOLS_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

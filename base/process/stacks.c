@@ -1,10 +1,11 @@
 /* stacks.c - see stacks.h. The signal carries the place of the answer, so that a thread that
  * answers late writes where nobody else does. */
-#include "base/stacks.h"
+#include "base/process/stacks.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/symbols.h"
+#include "base/process/symbols.h"
+#include "base/thread.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
@@ -41,7 +42,7 @@ void stacks_prepare(void)
     struct sigaction action = { .sa_sigaction = answer, .sa_flags = SA_SIGINFO | SA_RESTART };
     sigemptyset(&action.sa_mask);
     backtrace(frame, 1); /* loads libgcc, which the handler could not */
-    sigaction(STACKS_SIGNAL, &action, NULL);
+    sigaction(THREAD_STACK_SIGNAL, &action, NULL);
 }
 
 static void ask(int thread, ThreadStack *stack)
@@ -53,7 +54,7 @@ static void ask(int thread, ThreadStack *stack)
     info.si_uid = getuid();
     info.si_value.sival_ptr = stack;
     /* a thread that is gone does not answer */
-    syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, STACKS_SIGNAL, &info);
+    syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, THREAD_STACK_SIGNAL, &info);
 }
 
 static bool all_answered(const ThreadStack *stacks, size_t count)

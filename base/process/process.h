@@ -1,6 +1,6 @@
 /* process.h - facts about this process from the kernel. */
-#ifndef CONVOY_BASE_PROCESS_H
-#define CONVOY_BASE_PROCESS_H
+#ifndef CONVOY_BASE_PROCESS_PROCESS_H
+#define CONVOY_BASE_PROCESS_PROCESS_H
 #include "base/status.h"
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* child.c - see child.h. */
-#include "base/child.h"
+#include "base/process/child.h"
 
 #include "base/clock.h"
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* library.c - dlopen by candidates, dlsym by table. */
-#include "base/library.h"
+#include "base/process/library.h"
 #include "base/str.h"
 #include <dlfcn.h>
 #include <stdio.h>

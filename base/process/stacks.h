@@ -3,13 +3,12 @@
  * A thread is asked by a signal, and its handler unwinds the stack (glibc's backtrace()). It cannot
  * answer while it blocks that signal or is stuck in the kernel, on a file system that is gone for
  * example. */
-#ifndef CONVOY_BASE_STACKS_H
-#define CONVOY_BASE_STACKS_H
+#ifndef CONVOY_BASE_PROCESS_STACKS_H
+#define CONVOY_BASE_PROCESS_STACKS_H
 #include "base/str.h"
 #include <signal.h>
 #include <stddef.h>
 
-#define STACKS_SIGNAL (SIGRTMIN + 6) /* which thread_start() does not block */
 enum { STACKS_DEPTH = 48 };
 
 /* made by stacks_ask(), which leaves it behind: an answer may come at any later time */

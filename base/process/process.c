@@ -1,5 +1,5 @@
 /* process.c - see process.h. */
-#include "base/process.h"
+#include "base/process/process.h"
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

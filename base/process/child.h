@@ -4,8 +4,8 @@
  * default, and is killed by the kernel if the supervisor dies. child_adopt_orphans() makes the
  * supervisor the parent of whatever its children leave behind on this machine, so that
  * child_kill_all() finds it. From one thread only. */
-#ifndef CONVOY_BASE_CHILD_H
-#define CONVOY_BASE_CHILD_H
+#ifndef CONVOY_BASE_PROCESS_CHILD_H
+#define CONVOY_BASE_PROCESS_CHILD_H
 #include "base/status.h"
 #include "base/str.h"
 #include <stdbool.h>
