@@ -139,7 +139,7 @@ COMMAND_LINES = $(CC) $(ALL_FLAGS) | $(PLAIN_FLAGS) | $(CPU_FLAGS) | $(DATA_FLAG
 # Rewritten only if its content changes, so that objects are rebuilt then and only then. Compared
 # when it is needed, which is after setup.
 .SECONDEXPANSION:
-$(B)/flags: $$(if $$(subst x$$(COMMAND_LINES)x,,x$$(file < $$@)x),FORCE)
+$(B)/flags: $$(if $$(subst x$$(strip $$(COMMAND_LINES))x,,x$$(strip $$(file < $$@))x),FORCE)
 	@mkdir -p $(@D)
 	@echo '$(COMMAND_LINES)' > $@
 
