@@ -48,7 +48,7 @@ function say(kind, name)
     else print FILENAME ":" FNR ": there is no " kind " " name
 }
 
-function examine(text, page,   rest, name, file)
+function examine(text, page,   rest, name, file, any)
 {
     rest = text
     while (match(rest, file_name)) {
@@ -59,7 +59,8 @@ function examine(text, page,   rest, name, file)
         sub(/.*[.][.]\//, "", file)
         if (!match(file, /^[a-z_]+\//) || !(substr(file, 1, RLENGTH) in folder))
             sub(/.*\//, "", file)
-        if (!(file in exists) && file !~ /(^|[_\/])(x|X|NAME|FILE|STEM)[._]|^[*}]/) say("file", name)
+        any = file ~ /(^|[_\/])(x|X|NAME|FILE|STEM)[._]|^[*}]/
+        if (!any && !(file in exists)) say("file", name)
     }
     rest = text
     while (match(rest, /[a-z][A-Za-z0-9_]*[(][)]/)) {

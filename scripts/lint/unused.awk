@@ -22,23 +22,37 @@ BEGIN {
         if ($3 ~ /^[TDRBC]$/ && $2 !~ /^_Z/ && $2 != "main") home[$2] = file
     }
     for (name in home) if (!(name in needed)) suspect[name] = 1
+    for (i = 1; i < ARGC; i++) if (is_left_out(ARGV[i])) partial = 1
+}
+
+# The reference is there for tests.
+function is_test(file)
+{
+    return file ~ /^(tests|kernels\/ref)\//
+}
+
+function is_left_out(file,   folder)
+{
+    if (is_test(file)) return 0
+    if (file !~ /h$/) return !(file in built) && file !~ /_absent[.]c$/
+    folder = file
+    sub(/\/[^\/]*$/, "", folder)
+    return !(folder in built)
 }
 
 FNR == 1 {
     in_comment = 0
-    folder = FILENAME
-    sub(/\/[^\/]*$/, "", folder)
-    test = FILENAME ~ /^tests\//
-    if (test) left_out = 0
-    else if (FILENAME ~ /h$/) left_out = !(folder in built)
-    else left_out = !(FILENAME in built) && FILENAME !~ /_absent[.]c$/
+    test = is_test(FILENAME)
+    left_out = is_left_out(FILENAME)
+    # What is built may need more where all is built.
+    if (partial && !test && FILENAME ~ /[.]cu?$/) left_out = 1
 }
 {
     take($0)
     n = split(CODE, word, /[^A-Za-z0-9_]+/)
     for (i = 1; i <= n; i++) {
         if (!(word[i] in suspect)) continue
-        if (left_out) needed[word[i]] = 1
+        if (left_out && FILENAME != home[word[i]]) needed[word[i]] = 1
         if (FILENAME == home[word[i]]) {
             uses[word[i]]++
             if (/^[A-Za-z]/ && !/;$/) line[word[i]] = FNR # its definition
@@ -53,5 +67,6 @@ END {
         if (uses[name] < 2) print what "nobody" (name in tested ? " but tests" : "")
         else if (!(name in tested)) print what "its own file alone: make it static"
     }
-    for (name in excepted) if (!(name in used)) print exceptions ": " name ": nothing needs it"
+    for (name in excepted)
+        if (!partial && !(name in used)) print exceptions ": " name ": nothing needs it"
 }
