@@ -16,7 +16,9 @@ while read -r command; do
     "$CONVOY" "$command" --help | grep -oE -- '(^|[^a-z-])--[a-z][a-z-]*' | grep -oE -- '--.*' |
         sed "s/^/$command /"
 done < "$SCRATCH/commands" | sort -u > "$SCRATCH/options"
-"$CONVOY" inspect config | grep -oE '^ *[a-z]+[.][a-z0-9_]+' | tr -d ' ' | sort -u > "$SCRATCH/keys"
+"$CONVOY" inspect config | grep -oE '^ *[a-z]+[.][a-z0-9_]+' | tr -d ' ' > "$SCRATCH/new_keys"
+"$CONVOY" inspect config --markdown | sed -nE 's/.*[(]once `([^`]+)`.*/\1/p' |
+    sort -u - "$SCRATCH/new_keys" > "$SCRATCH/keys"
 (($(wc -l < "$SCRATCH/commands") > 8 && $(wc -l < "$SCRATCH/options") > 40 &&
     $(wc -l < "$SCRATCH/keys") > 60)) ||
     broken "cannot read convoy's own help"
