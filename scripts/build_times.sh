@@ -30,7 +30,8 @@ row() {
 }
 
 whole=$(timed build)
-if make -n build | grep -v -e '^convoy with' -e ': Nothing to be done for' | head -n 3 | grep .; then
+make -n build > log
+if grep -v -e '^convoy with' -e ': Nothing to be done for' log | head -n 3 | grep .; then
     echo "build_times: a second make has something to do" >&2
     exit 1
 fi

@@ -14,15 +14,17 @@ usage() {
     cat << END
 usage: scripts/prepare_imagenet.sh [--train TAR] [--val TAR --labels FILE] --out DIR [--jobs N]
 
-Unpacks the archives of ILSVRC2012 to DIR/train and DIR/val, a folder for each class. The same command goes on after an
-interruption; once all is done, it counts again what is there.
+Unpacks the archives of ILSVRC2012 to DIR/train and DIR/val, a folder for each class. The same
+command goes on after an interruption; once all is done, it counts again what is there.
 
   --train TAR         ILSVRC2012_img_train.tar
   --val TAR           ILSVRC2012_img_val.tar
   --labels FILE       the classes of the val images, as one of
-                      - the annotations, a folder or ILSVRC2012_bbox_val_v3.tgz with ILSVRC2012_val_*.xml
+                      - the annotations, a folder or ILSVRC2012_bbox_val_v3.tgz with
+                        ILSVRC2012_val_*.xml
                       - Kaggle's LOC_val_solution.csv
-                      - the development kit, a folder or ILSVRC2012_devkit_t12.tar.gz (needs python3)
+                      - the development kit, a folder or ILSVRC2012_devkit_t12.tar.gz (needs
+                        python3)
   --out DIR           where the trees go; 145 GB beside the archives
   --jobs N            processes that unpack (the number of CPUs)
   --train-images N    what must come out (1281167); another number is for parts of the data

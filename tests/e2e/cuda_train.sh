@@ -11,8 +11,8 @@ expect_text "start" 1 "cuda in fp32: device.backend is cuda"
 train bf16 1 train.precision=bf16
 train fp16 1 train.precision=fp16
 train chosen 1 device.backend=auto train.precision=auto
-expect_text "start" 1 \
-    "cuda in bf16: device.backend is auto and this machine has a CUDA device, train.precision is auto"
+chosen="device.backend is auto and this machine has a CUDA device, train.precision is auto"
+expect_text "start" 1 "cuda in bf16: $chosen"
 follows "fp32" fp32 cpu 1e-5
 near "fp32" fp32 cpu 1e-5
 follows "bf16" bf16 cpu 0.03

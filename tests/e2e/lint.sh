@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# lint.sh - scripts/lint.sh finds what it is there to find: a small house without a fault passes, and
-# of the faults then planted, one of each kind, it names every one.
+# lint.sh - scripts/lint.sh finds what it is there to find: a small house without a fault passes,
+# and of the faults then planted, one of each kind, it names every one.
 source tests/e2e/lib/common.sh
 
 command -v "${CC:-gcc}" > /dev/null && command -v nm > /dev/null || { echo "no compiler"; exit 77; }
 house=$SCRATCH/house
-mkdir -p "$house"/{base,data/index,data/decode,kernels,models,trainer,tests/unit,configs,docs,scripts,.ci}
+mkdir -p "$house"/{base,data/index,data/decode,kernels,models,trainer,tests/unit}
+mkdir -p "$house"/{configs,docs,scripts,.ci}
 cp -r scripts/lint scripts/lint.sh "$house/scripts"
 cp .clang-format "$house"
 cd "$house" || exit 1
@@ -26,7 +27,8 @@ lint()
     local source built=()
     while read -r source; do
         mkdir -p "build/obj/$(dirname "$source")"
-        "${CC:-gcc}" -O0 -I. -c "$source" -o "build/obj/${source%.c}.o" || broken "$source does not compile"
+        "${CC:-gcc}" -O0 -I. -c "$source" -o "build/obj/${source%.c}.o" ||
+            broken "$source does not compile"
         built+=("${source%.c}.o")
     done < <(find base data trainer -name '*.c')
     BUILT="${built[*]}" CPPFLAGS=-I. scripts/lint.sh > "$out" 2>&1
@@ -202,7 +204,9 @@ END
 long="$(printf 'word %.0s' {1..30})end"
 echo "$long" >> README.md
 echo 'See `data.gone`, `gone_word`, docs/gone.md and GONE_NAME.' >> README.md
-for name in scripts/a.sh scripts/a.py configs/a.yaml Makefile .ci/run; do echo "# $long" > $name; done
+for name in scripts/a.sh scripts/a.py configs/a.yaml Makefile .ci/run; do
+    echo "# $long" > $name
+done
 printf 'a\tb \n' > docs/blank.md
 echo "none_such.c ours" > scripts/lint/foreign.txt
 echo "base/odd.h ^nothing" > scripts/lint/names.txt
