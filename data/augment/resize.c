@@ -16,7 +16,6 @@
  * they stay in the first-level cache. Mirroring costs nothing: the table of columns is laid out
  * backwards. */
 #include "data/augment/resize.h"
-#include "base/mem.h"
 #include "data/augment/resize_kernels.h"
 #include <math.h>
 #include <string.h>

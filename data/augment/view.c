@@ -1,6 +1,5 @@
 /* view.c - a plan's box and window as a resize of what was decoded. */
 #include "data/augment/view.h"
-#include "base/mem.h"
 #include <string.h>
 
 void view_scratch_trim(ViewScratch *scratch, size_t limit_bytes)

@@ -6,7 +6,6 @@
  * bind() happens between steps, when padding is the only thing there that must be defined, so that
  * is welcome. */
 #include "kernels/cpu/steps.h"
-#include "base/mem.h"
 #include "kernels/cpu/dnnl.h"
 #include <string.h>
 

@@ -2,7 +2,6 @@
  * passes to warm up, ten timed with events, their median. No cache is flushed between passes. All
  * memory is given back before return, since the memory plan is yet to be made. */
 #include "kernels/cuda/time_ops.h"
-#include "base/mem.h"
 #include "kernels/cuda/cudnn/cudnn_context.h"
 #include "kernels/cuda/pattern.h"
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
-#include "base/str.h"
 #include "data/data.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"

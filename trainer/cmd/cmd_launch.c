@@ -1,6 +1,5 @@
 /* cmd_launch.c - convoy launch: reads the command line of a supervised run, and the run's own
  * config as far as the supervisor must know it (run folder, global batch). */
-#include "base/log.h"
 #include "base/process/process.h"
 #include "base/str.h"
 #include "trainer/cmd/args.h"

@@ -1,7 +1,6 @@
 /* cmd_train.c - convoy train CONFIG [--set key=value]... */
 #include "base/log.h"
 #include "base/process/process.h"
-#include "base/str.h"
 #include "base/version.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"

@@ -3,7 +3,6 @@
 
 #include "base/fs.h"
 #include "base/json.h"
-#include "base/mem.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>

@@ -8,7 +8,6 @@
  * name. */
 #include "trainer/files/onnx.h"
 #include "base/fs.h"
-#include "base/mem.h"
 #include "base/wire.h"
 #include <stdio.h>
 #include <string.h>

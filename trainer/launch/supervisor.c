@@ -3,7 +3,6 @@
 #include "trainer/launch/supervisor.h"
 
 #include "base/clock.h"
-#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process/child.h"

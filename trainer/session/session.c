@@ -1,6 +1,5 @@
 /* session.c - see session.h. */
 #include "trainer/session/session.h"
-#include "base/crc32c.h"
 #include "base/log.h"
 #include "trainer/session/augment_options.h"
 #include <string.h>
