@@ -45,7 +45,7 @@
     OP(OP_DROP, drop, FUSED_NOT)                                                                   \
     OP(OP_DROP_BWD, drop_bwd, FUSED_NOT)
 
-/* FUSED_TRAINING, FUSED_EVALUATION: made by models/graph/fuse.c alone, of training steps or of
+/* FUSED_TRAINING, FUSED_EVALUATION: made in models/graph/fuse*.c alone, of training steps or of
  * evaluations; only backends that take fusions of that kind have them. */
 typedef enum FusedFor { FUSED_NOT, FUSED_TRAINING, FUSED_EVALUATION, FUSED_COUNT } FusedFor;
 

@@ -9,7 +9,7 @@
  *
  * Where the passes of one layer are done by different hands, an element that lies within rounding
  * of zero before its ReLU may be on one side of it forward and on the other backward, which
- * kernels/op.h excludes for one hand: then y is as small as that rounding. */
+ * kernels/op_norm.h excludes for one hand: then y is as small as that rounding. */
 #include "kernels/cuda/batchnorm.h"
 #include "kernels/cuda/batchnorm_cudnn.h"
 #include "kernels/cuda/decision.h"
@@ -28,7 +28,7 @@ static bool has(const OpTensor *t)
     return t->desc.rank != 0;
 }
 
-/* Whether cuDNN's graphs do what kernels/op.h says of this instance. */
+/* Whether cuDNN's graphs do what kernels/op_norm.h says of this instance. */
 static bool is_cudnns(const OpInstance *op, const Pass *pass)
 {
     const BatchNormAttr *attr = op->attr;
