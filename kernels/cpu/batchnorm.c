@@ -139,6 +139,7 @@ static void begin_block(const void *ctx, int64_t block, BnLanes *lanes)
     const CpuView *v = &f->view;
     const float *x = f->x + block * v->hw * v->b;
     int64_t positions = v->hw < GUESS_POSITIONS ? v->hw : GUESS_POSITIONS;
+    /* Past the last channel all stays zero, and so y does: later kernels rely on zero padding. */
     memset(lanes, 0, sizeof *lanes);
     for (int64_t c = 0; c < cpu_view_channels(v, block); c++) {
         float sum = 0;

@@ -12,6 +12,7 @@
 /* of one tensor; two or three of them fit in a second-level cache */
 enum { MAX_GROUP = 16, GROUP_BYTES = 128 * 1024 };
 
+/* The remainder of dealing blocks out: below the size of the team, also of a smaller one. */
 static int64_t most_shared_blocks(const CpuView *v, int threads)
 {
     int64_t most = threads - 1;

@@ -78,6 +78,7 @@ static Status deliver(CpuBackend *b, CpuSteps *s, CpuOperand made, CpuOperand ou
                       const ConvGeometry *crop, bool add)
 {
     CpuOperand target = output, part;
+    /* The sum is a plain loop over memory, so what is added has to lie like the output. */
     if (add && (crop || made.layout != output.layout))
         target = cpu_steps_operand_workspace(s, output.layout);
     if (crop) {
@@ -154,6 +155,7 @@ static Status prepare(OpInstance *op, ConvDirection direction)
                             .geometry = &live,
                             .x = have[ROLE_X].layout,
                             .y = have[ROLE_Y].layout };
+    /* A part of the window is copied in any case, so it may lie as the primitive likes it. */
     if (!live.cropped) problem.w = have[ROLE_W].layout;
     TRY(conv2d_choose(b, &problem, &choice));
     op->implementation = choice.implementation;

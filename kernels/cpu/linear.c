@@ -36,7 +36,7 @@ static Status prepare(OpInstance *op, OpTensor *x, CpuPlace place, int slot)
     if (!s->copied) return OK;
     const Layout *plain;
     TRY(cpu_layout_plain(b, &plain, x->desc.rank, x->desc.dims));
-    /* the first piece of the workspace */
+    /* the first piece of the workspace, where bind() looks for it */
     CpuOperand copy = cpu_steps_operand_workspace(&s->steps, plain);
     ASSERT(copy.offset == 0);
     if (place == PLACE_INPUT) {

@@ -67,6 +67,7 @@ CPU_INLINE void max_position(const float *x, int64_t row, int32_t kernel_w, Rang
             int32_t here = (int32_t)i * kernel_w + (int32_t)j;
 #pragma omp simd
             for (int l = 0; l < lanes; l++) {
+                /* | and not ||: without a branch the loop vectorises */
                 bool wins = (v[l] >= best[l]) | (v[l] != v[l]);
                 best[l] = wins ? v[l] : best[l];
                 at[l] = wins ? here : at[l];

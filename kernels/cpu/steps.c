@@ -64,6 +64,7 @@ static Status add_primitive(CpuBackend *b, CpuSteps *s, const_dnnl_primitive_des
     ASSERT(count < STEP_MAX_OPERANDS);
     memcpy(with_scratch, operands, (size_t)count * sizeof *operands);
     memcpy(ids, arg_ids, (size_t)count * sizeof *ids);
+    /* In the workspace the scratchpad is part of the memory plan, and run() allocates nothing. */
     TRY(cpu_layout_of_primitive(b, &scratch, pd, dnnl_query_scratchpad_md));
     if (scratch->bytes) {
         with_scratch[count] = cpu_steps_operand_workspace(s, scratch);
@@ -164,6 +165,7 @@ CPU_CLONES static void add_range(float *restrict into, const float *restrict wha
     for (int64_t i = 0; i < count; i++) into[i] += what[i];
 }
 
+/* By parts: add_range() is CPU_CLONES, which have no parallel region of their own (lanes.h). */
 static void add_all(float *into, const float *what, int64_t count, int threads)
 {
 #pragma omp parallel for num_threads(threads) schedule(static)

@@ -46,6 +46,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS)
     uint4 raw[U];
     rows_load<U>(raw, f.x, w, f.grid);
     if (w.chunks > 0) guess_mean<T>(guess, f.x, f.grid, w.vector);
+    /* Every block guesses the same from the same rows; one writes it down for the finish. */
     if (w.chunks > 0 && blockIdx.y == 0 && blockIdx.z == 0 && threadIdx.x >> f.grid.lanes_log2 == 0)
 #pragma unroll
         for (int c = 0; c < V; c++) f.guess[w.vector * V + c] = guess[c];
@@ -69,6 +70,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS)
 
 /* ---- per channel ---- */
 
+/* Zeros for channels of padding: by them y is zero there, as all padding must be. */
 static __device__ __forceinline__ void store_statistics(const BnForward f, int channel, float mean,
                                                         double var)
 {
@@ -106,6 +108,7 @@ template <typename T, bool ADD, ActKind ACT>
 static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS)
     bn_apply_kernel(const BnForward f)
 {
+    /* four loads under way with and without a residual */
     constexpr int V = vector_channels<T>, U = ADD ? 2 : 4;
     RowWalk w = row_walk<U>(f.grid, true);
     uint4 raw_x[U], raw_r[U];

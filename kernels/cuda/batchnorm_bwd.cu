@@ -11,6 +11,7 @@
 template <BnMask MASK, bool TWO>
 constexpr int backward_unroll = (MASK == BN_MASK_SILU && TWO) ? 1 : 2;
 
+/* The sign is that of y as forward stored it: in 16 bits its smallest values became zero. */
 template <typename T> constexpr float stored_as_zero = BN_F32_ZERO;
 template <> constexpr float stored_as_zero<Bf16> = BN_BF16_ZERO;
 template <> constexpr float stored_as_zero<F16> = BN_F16_ZERO;
@@ -84,6 +85,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
                 sums[c] += dz[c];
                 sums[V + c] = fmaf(dz[c], x - lane.mean[c], sums[V + c]);
             }
+            /* With these two there is no residual (shape inference), so the store is left out. */
             if (MASK != BN_MASK_FROM_X && MASK != BN_MASK_SILU && b.dresidual)
                 row_store(b.dresidual, w, b.grid, u, vector_narrow<T>(dz));
         }

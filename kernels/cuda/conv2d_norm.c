@@ -155,6 +155,7 @@ static void *own_gradient(const OpInstance *op, int index)
 {
     const NormState *s = op->state;
     if (!op->accumulate) return op->out[CONV_BWD_DATA_NORM_OUT_DGAMMA + index].data;
+    /* cuDNN's sums overwrite: run_bwd_data() adds them to what is there */
     return workspace(op, s->vectors_at + (size_t)(index * s->channels) * sizeof(float));
 }
 

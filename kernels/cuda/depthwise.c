@@ -16,6 +16,8 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* Kernels count the vectors of an image in 32 bits. PLACES_MAX leaves room in an int for a step of
+ * the grid past the last place. One column more: a gather may have one beside the image. */
 static bool fits(int64_t n, int64_t rows, int64_t columns, int64_t vectors)
 {
     return rows * columns <= INT32_MAX / 2 / vectors && n <= PLACES_MAX / (rows * (columns + 1));
@@ -25,6 +27,7 @@ bool depthwise_takes(const ConvShape *s)
 {
     const Conv2dAttr *a = &s->attr;
     const int64_t channels = VECTOR_BYTES / (int64_t)dtype_bytes(s->io);
+    /* padding below the kernel's size: turned around for the gradient, it must not be negative */
     return a->groups == s->c && s->k == s->c && s->c % channels == 0 && s->r == s->s &&
            (s->r == 3 || s->r == 5) && a->stride_h == a->stride_w &&
            (a->stride_h == 1 || a->stride_h == 2) && a->pad_top < s->r && a->pad_left < s->s &&
@@ -41,7 +44,7 @@ static void make_grid(DepthwiseShape *k, int64_t rows, int64_t strips, int64_t s
     k->by_strips = fast_div_make((uint32_t)strips);
     k->by_rows = fast_div_make((uint32_t)rows);
     k->tiles = (int)divide_up(k->vectors, DEPTHWISE_LANES);
-    /* all at once */
+    /* no more blocks than the device holds at once */
     int64_t most = divide_up(k->places, slots * MIN_ROUNDS), splits = resident / k->tiles;
     if (splits > most) splits = most;
     k->splits = (int)(splits < 1 ? 1 : splits > MAX_GRID_Y ? MAX_GRID_Y : splits);

@@ -55,6 +55,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
                   COLUMNS = (STRIP - 1) * STRIDE + KERNEL_SIZE;
     __shared__ Filters<T, KERNEL_SIZE * KERNEL_SIZE> filters;
     const int lane = (int)threadIdx.x % LANES, vector = (int)blockIdx.x * LANES + lane;
+    /* All threads load filters and meet at its barrier before those without channels leave. */
     filters_load(&filters, w, (int)blockIdx.x * LANES * V, k.vectors * V, k.turned);
     if (vector >= k.vectors) return;
     for (int i = (int)blockIdx.y * POSITIONS + (int)threadIdx.x / LANES; i < k.places;
@@ -116,6 +117,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
             for (int s = 0; s < KERNEL_SIZE; s++) {
                 float f[V];
                 vector_load_values<V>(f, filters.tap[r * KERNEL_SIZE + s], lane * V);
+                /* first + pad_w is even: tap s meets the columns u that are odd or even as it is */
 #pragma unroll
                 for (int u = s % 2; u < STRIP; u += 2)
 #pragma unroll

@@ -1,10 +1,10 @@
 /* depthwise_bwd.cu - gradient of the filters of a convolution with one for each channel.
  *
- * dw[c][r][s] is a sum over all positions of all images. A warp has one row r of the window and the
- * WINDOW sums of it for each of its channels in registers; the warps of a block that have the other
- * rows go through the same positions, so that what one reads the others find in the cache. Then the
- * warps that share a row add up what they have, each block writes its part, and a second kernel
- * adds the parts in their order. */
+ * dw[c][r][s] is a sum over all positions of all images. A warp has one row r of the window and
+ * that row's KERNEL_SIZE sums for each of its channels in registers; the warps of a block that have
+ * the other rows go through the same positions, so that what one reads the others find in the
+ * cache. Then the warps that share a row add up what they have, each block writes its part, and a
+ * second kernel adds the parts in their order. */
 #include "kernels/cuda/depthwise.cuh"
 
 constexpr int WARP = 32, WARP_STRIPS = WARP / LANES;
@@ -35,6 +35,7 @@ static __global__ void __launch_bounds__(DEPTHWISE_BWD_THREADS(KERNEL_SIZE),
     const int warp = (int)threadIdx.x / WARP, r = warp % KERNEL_SIZE, depth = warp / KERNEL_SIZE,
               lane = (int)threadIdx.x % LANES, in_warp = (int)threadIdx.x % WARP / LANES,
               vector = (int)blockIdx.x * LANES + lane, places = vector < k.vectors ? k.places : 0;
+    /* Threads without channels have no places but stay: shuffles and a barrier need them. */
     float sum[KERNEL_SIZE][V] = {};
     for (int i = ((int)blockIdx.y * DEPTH + depth) * WARP_STRIPS + in_warp; i < places;
          i += (int)gridDim.y * DEPTH * WARP_STRIPS) {
@@ -86,7 +87,7 @@ static __global__ void __launch_bounds__(DEPTHWISE_BWD_THREADS(KERNEL_SIZE),
 constexpr int SUM_THREADS = 256, SUM_SHARES = 8, SUM_CHANNELS = SUM_THREADS / SUM_SHARES;
 
 /* parts: [splits][taps][padded]; dw: [channels][taps]. Each of a channel's SUM_SHARES threads adds
- * every so manieth part. */
+ * every SUM_SHARES-th part. */
 static __global__ void __launch_bounds__(SUM_THREADS)
     depthwise_sum_kernel(const float *parts, int splits, int taps, int padded, int channels,
                          bool accumulate, float *dw)

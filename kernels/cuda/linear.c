@@ -104,7 +104,8 @@ static Status plan_product(OpInstance *op, LinearState *s, LtGemm g)
     g.tf32 = b->precision == PRECISION_TF32;
     TRY(lt_gemm_plan_create(&s->plan, b, &g));
     op->implementation = lt_gemm_plan_name(s->plan);
-    take_workspace(op, lt_gemm_plan_workspace(s->plan)); /* the first piece */
+    /* the first piece: multiply() hands the workspace on from its beginning */
+    take_workspace(op, lt_gemm_plan_workspace(s->plan));
     return OK;
 }
 
@@ -214,6 +215,7 @@ static Status fetch(const OpInstance *op, const LinearState *s, const Operand *o
 {
     const CudaBackend *b = cuda_backend(op);
     void *copy = (char *)op->workspace + o->offset;
+    /* never both: images are flattened; weights, and rows of another linear layer, are cast */
     if (o->flattens)
         TRY_CUDA(cuda_launch_linear_flatten(&s->flatten, o->tensor->data, copy, stream));
     if (o->casts)

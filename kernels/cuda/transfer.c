@@ -124,6 +124,7 @@ Status cuda_transfer_import(Backend *backend, const OpTensor *t, const void *hos
     const CudaBackend *b = (const CudaBackend *)backend;
     if (!t->layout) return to_device(t->data, host, tensor_plain_bytes(&t->desc));
     Side plain = plain_side(&t->desc), device = device_side(b, t);
+    /* zeros: padding on the device must be zero */
     char *staging = mem_calloc(1, side_bytes(&device));
     if (!staging) return ERR_MEMORY;
     copy_elements(staging, &device, host, &plain);

@@ -86,6 +86,7 @@ Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const Con
     ASSERT(b->cudnn && shape->attr.groups > 0 && shape->c % shape->attr.groups == 0);
     snprintf(name, sizeof name, "%s%s", passes[pass].name, accumulate ? " added" : "");
     conv_graph_key(name, shape, b->workspace_limit, key, sizeof key);
+    /* For a filter a channel cuDNN's fast engines are compiled: one is timed with the others. */
     PlanRequest request = { .key = key,
                             .make_graph = make_graph,
                             .operation = &operation,

@@ -96,6 +96,7 @@ Status cudnn_api_make(const CudnnApi *api, cudnnBackendDescriptor_t *out,
                       int count, const char *what)
 {
     char stale[8];
+    /* Reading forgets: what calls before have noted is no reason for this one's failure. */
     cudnn_api_last_reason(api, stale, sizeof stale);
     return cudnn_api_status(api, cudnn_api_try_make(api, out, type, attributes, count), what);
 }

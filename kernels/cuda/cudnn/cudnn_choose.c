@@ -168,6 +168,7 @@ static Status collect(const CudnnContext *c, const PlanRequest *r, cudnnBackendD
     static const cudnnBackendHeurMode_t modes[] = { CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK };
     const int enough = c->exhaustive ? MAX_CANDIDATES : c->timed ? MAX_TIMED : 1;
     char stale[8];
+    /* forgets what earlier calls have noted */
     cudnn_api_last_reason(&c->api, stale, sizeof stale);
     for (size_t i = 0; i < sizeof modes / sizeof modes[0] && count_ready(all) < enough; i++)
         TRY(ask_mode(c, r, graph, modes[i], all));
@@ -208,6 +209,7 @@ static int make_plans(const CudnnContext *c, const PlanRequest *r, Candidates *a
 {
     int made = 0;
     const bool beside = r->compiled == COMPILED_TOO && wanted > 1;
+    /* keeps one place for the compiled one, whatever the number of others */
     wanted -= beside;
     for (int rank = 0; rank < (r->compiled == COMPILED_NEVER ? RANK_COMPILED : RANK_COUNT);
          rank++) {

@@ -155,6 +155,7 @@ bool cudnn_context_compiles(const CudnnContext *c)
 void cudnn_context_leave_stream(CudnnContext *c)
 {
     if (c->handle) c->api.set_stream(c->handle, NULL);
+    /* the next stream may have the same address and must be set all the same */
     c->stream_set = false;
 }
 

@@ -62,6 +62,8 @@ Status cudnn_use_get(CudnnContext *c, const PlanRequest *r, const CudnnPlan **ou
             cudnn_plan_destroy(c, p);
             refused = true;
         }
+        /* Held where the file's plan was refused: saving joins the file, which would put that plan
+         * in the place of the new one again. Else it may do so, and the loop looks at it. */
         TRY(add(c, r, refused, &p));
         if (c->timed) cudnn_cache_save(c);
     }

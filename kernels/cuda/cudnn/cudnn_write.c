@@ -3,6 +3,7 @@
  * an alignment of 16 bytes: of less, cuDNN's heuristics offer nothing. */
 #include "kernels/cuda/cudnn/cudnn_write.h"
 
+/* Ids of tensors between operations: behind those of operands, which count from 1. */
 enum { FIRST_BETWEEN = 100 };
 
 static cudnnDataType_t data_type(DType t)
