@@ -51,6 +51,7 @@ Status plan_buckets(const Plan *p, const Graph *g, size_t cap_bytes, size_t firs
         /* The tensor's range reaches to the next tensor: alignment gaps belong to the bucket before
          * them. */
         const size_t end = i + 1 < grad_count ? grads[i + 1].offset : p->slab_bytes[SLAB_GRAD];
+        /* n is that of the next bucket: up to 1 it is bucket 0 that is filled */
         const size_t cap = n <= 1 ? first_cap_bytes : cap_bytes;
         if (n == 0 || end - buckets[n - 1].offset > cap)
             buckets[n++] = (Bucket){ .offset = grads[i].offset };

@@ -14,6 +14,7 @@ static const GraphNode *find_conv(const Graph *g, const GraphNode *bn)
     if (bn->kind != OP_BATCHNORM || ((const BatchNormAttr *)bn->attr)->mode != BN_EVAL) return NULL;
     const TensorId x = bn->in[BN_IN_X];
     const int producer = g->tensors[x].producer;
+    /* A result that leaves the graph (another role) has to be written. */
     if (producer < 0 || g->nodes[producer].kind != OP_CONV2D ||
         g->tensors[x].role != ROLE_ACTIVATION)
         return NULL;

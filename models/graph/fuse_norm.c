@@ -151,6 +151,7 @@ static void move_or_split(const Fuser *f, const GraphNode *n, GraphNode *to, con
         const int64_t *x = g->tensors[n->in[BN_IN_X]].desc.dims;
         const BnFinalizeAttr finalize = { attr->eps, attr->momentum, x[0] * x[2] * x[3] };
         const Fusion fusion = statistics_fusion(g, conv, n, &finalize);
+        /* of one value there is no running variance; batch norm itself refuses it */
         if (finalize.count > 1 && takes(f, &fusion)) {
             split_norm(g, conv, n, &finalize, &to[*count]);
             *count += 2;
@@ -282,6 +283,7 @@ static void fuse_block_end(const Fuser *f, const GraphNode *apply)
     if (shortcut)
         conv->in[CONV_STATS_IN_RESIDUAL_AFFINE] = affine_of(f, shortcut->in[BN_APPLY_IN_SAVED]);
     conv->out[CONV_STATS_OUT_Z] = y;
+    /* The next block asks who made its residual, which may be y. */
     g->tensors[y].producer = first;
     remove_node(f, apply);
     if (shortcut) remove_node(f, shortcut);

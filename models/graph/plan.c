@@ -11,15 +11,13 @@
  * ACTIVATIONS live from the node that produces them to the last node that reads them, or to the
  * join of that node, both inclusive. Placement has two steps:
  *   1. In place. Where an op allows an output over an input, the input dies at that node, and
- *   description and size are
- * equal, the output joins the input's group; a group is one piece of memory whose life is the sum
- * of its members' lives. An input that fills two slots of the node is left alone (the kernel may
- * read it through the other slot after it was overwritten), and one input carries at most one
- * output.
+ *      description and size are equal, the output joins the input's group; a group is one piece of
+ *      memory whose life is the sum of its members' lives. An input that fills two slots of the
+ *      node is left alone (the kernel may read it through the other slot after it was overwritten),
+ *      and one input carries at most one output.
  *   2. Greedy by size (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
- *   Inference", 2020): the
- * largest group first, each into the smallest gap left between placed groups that live at the same
- * time, or behind them.
+ *      Inference", 2020): the largest group first, each into the smallest gap left between placed
+ *      groups that live at the same time, or behind them.
  *
  * plan_check() of the tests shares none of this: it works lifetimes out again and compares every
  * pair. */
@@ -52,6 +50,7 @@ static Status take(Plan *p, Slab slab, PlanEntry *entry, size_t bytes, size_t al
 
 /* ---- lanes ---- */
 
+/* No node reads what these make, so nothing in the graph waits for them. */
 static bool may_run_beside(OpKind kind)
 {
     return kind == OP_CONV2D_BWD_WEIGHTS || kind == OP_CONV2D_BWD_WEIGHTS_NORM ||
@@ -207,6 +206,7 @@ static bool may_lie_over(const Plan *p, const Graph *g, int index, TensorId out,
     const GraphTensor *to = graph_tensor(g, out), *tx = graph_tensor(g, x);
     if (to->role != ROLE_ACTIVATION || tx->role != ROLE_ACTIVATION || tx->producer < 0)
         return false;
+    /* last_node of what the side lane reads is the join: until then it is not written over */
     if (p->entries[x].last_node != index || slots_filled_by(graph_node(g, index), x) != 1)
         return false;
     /* Equal descriptions get equal layouts; equal bytes alone would not promise that. */
