@@ -126,6 +126,7 @@ static void program_destroy(Program *p)
     mem_free(p);
 }
 
+/* Host memory with a side depth is for tests: planned as on a device, run in the order of issue. */
 static bool has_lanes(const Executor *x)
 {
     return x->backend->v->device || x->options.side_depth > 0;

@@ -174,6 +174,7 @@ static Status walk(Executor *x, Program *p, const Timeline *t, int from, int to,
 {
     for (int i = from; i < to; i++) {
         Lane lane = t->items[i].lane;
+        /* side by side, each would be timed with the other in its way */
         if (o->item_seconds && lane == LANE_WEIGHTS) lane = LANE_COMPUTE;
         if (wants_times(o)) TRY(time_item(x, p, t, i, x->lanes[lane], o));
         else TRY(run_item(x, p, &t->items[i], x->lanes[lane], o));
@@ -199,6 +200,7 @@ static Status capture(Executor *x, Program *p, const Timeline *t, const RunOptio
     char sentence[1024];
     TRY(d->capture_begin(x->backend, x->lanes[LANE_COMPUTE]));
     Status walked = walk(x, p, t, 0, t->replayable, o);
+    /* the first error counts: ending a broken capture may fail too, with a sentence of its own */
     snprintf(sentence, sizeof sentence, "%s", status_message());
     Status ended = d->capture_end(x->backend, x->lanes[LANE_COMPUTE], &r->replay);
     if (walked != OK) return fail(walked, "%s", sentence);
@@ -253,6 +255,7 @@ static Status issue_replayable(Executor *x, Program *p, const Timeline *t, const
 {
     Recording *r = recording_of(x, p, t, o);
     if (!r || !r->replay) TRY(set_inputs(p, o));
+    /* The first run is ordinary: libraries load what they need when it is first used. */
     if (!r || r->runs == 0) {
         TRY(walk(x, p, t, 0, t->replayable, o));
         if (r) r->runs++;

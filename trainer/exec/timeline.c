@@ -61,6 +61,7 @@ static void wait_for(Builder *b, Lane lane, Lane other, int event, int position)
     if (!b->t->options.events || b->seen[lane][other] >= position) return;
     emit(b, TIMELINE_WAIT, lane, event);
     b->seen[lane][other] = position;
+    /* What other had waited for is waited for too; that is kept of its newest event alone. */
     for (int l = 0; b->event[other] == event && l < LANE_COUNT; l++)
         if (b->at_event[other][l] > b->seen[lane][l]) b->seen[lane][l] = b->at_event[other][l];
 }
@@ -113,6 +114,7 @@ static void join_side(Builder *b, int node)
     int last = -1;
     for (int i = 0; i < node; i++)
         if (lane_of(b, i) == LANE_WEIGHTS && b->p->nodes[i].joined_at <= node) last = i;
+    /* the side lane runs in order: the last one stands for all before it */
     if (last >= 0)
         wait_for(b, LANE_COMPUTE, LANE_WEIGHTS, b->node_event[last], b->node_position[last]);
 }
@@ -142,6 +144,7 @@ static void wait_for_node(Builder *b, int node)
     Lane lane = reduce_lane(b), other = lane_of(b, node);
     int position = b->node_position[node];
     if (lane == LANE_COMPUTE || b->seen[lane][other] >= position) return;
+    /* Side nodes have an event each; for the compute lane one is recorded here. */
     if (other == LANE_WEIGHTS) wait_for(b, lane, other, b->node_event[node], position);
     else wait_all(b, lane, other);
 }

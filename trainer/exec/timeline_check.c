@@ -160,6 +160,7 @@ static void touch_node(Check *c, int item, int node)
         touch(c, item, n->in[k], updated);
     }
     for (int k = 0; k < OP_MAX_OUTPUTS; k++) touch(c, item, n->out[k], true);
+    /* one byte stands for all: nodes that share a workspace must not overlap in time */
     touch_range(c, item, SPACE_WORKSPACE + (int)c->p->nodes[node].lane, 0, 1, true);
 }
 
@@ -188,6 +189,7 @@ static void touch_item(Check *c, int i)
         touch_node(c, i, item->index);
         break;
     case TIMELINE_BUCKET:
+        /* a sum by the host is written back at AWAIT */
         touch_bucket(c, i, SLAB_GRAD, c->t->options.reduce == TIMELINE_REDUCE_DEVICE);
         break;
     case TIMELINE_AWAIT:

@@ -83,6 +83,7 @@ Status host_reduce_fetch(HostReduce *s, int bucket, Stream *stream)
 
 Status host_reduce_wait(HostReduce *s, int bucket)
 {
+    /* Waiting for the stream would wait for the copies of later buckets too. */
     for (bool done = false;;) {
         TRY(s->backend->v->device->event_done(s->backend, s->fetched[bucket], &done));
         if (done) return OK;

@@ -133,7 +133,7 @@ void reducer_ready(Reducer *r, int bucket)
 void reducer_backward_done(Reducer *r)
 {
     ASSERT(!r->backward_done);
-    /* a rank whose backward failed */
+    /* of a rank whose backward failed: the others wait for its share of every bucket */
     while (r->posted < r->options.bucket_count) reducer_ready(r, r->posted);
     r->sets[r->current].backward_end_s = clock_s();
     r->backward_done = true;

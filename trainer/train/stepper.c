@@ -1,15 +1,14 @@
 /* stepper.c - the life of a training step.
  *
- *   wait for a batch slot the decode threads filled it while the step before trained; on a device
- *   its copy
- *                                    ran beside that step (prefetch.h)
- *   forward, loss, backward bucket k of the gradients is summed over the ranks as soon as its last
- *   gradient is
- *                                    complete, while the gradients of earlier layers are computed
- *   (accumulation: the two lines above once per micro-batch; only the last one announces buckets)
- *   statistics and metrics           running statistics and the step's sums follow the last bucket
- *   norm of all gradients where it clips or is logged; then all buckets come before the first
- *   update update, bucket by bucket bucket 0 is updated while the last ones are still under way
+ *   wait for a batch slot     the decode threads filled it while the step before trained; on a
+ *                             device its copy ran beside that step (prefetch.h)
+ *   forward, loss, backward   bucket k of the gradients is summed over the ranks as soon as its
+ *                             last gradient is complete, while those of earlier layers are computed
+ *   (accumulation: the two above once per micro-batch; only the last one announces buckets)
+ *   statistics and metrics    running statistics and the step's sums follow the last bucket
+ *   norm of all gradients     where it clips or is logged; then all buckets come before the first
+ *                             update
+ *   update, bucket by bucket  bucket 0 is updated while the last ones are still under way
  *
  * RUNNING AHEAD. A device may be given step N+1 before step N is done, so that it never waits for
  * the host: stepper_issue() enqueues, stepper_finish() waits for the oldest step and tells its
@@ -229,7 +228,7 @@ static Status run_micro_batch(Stepper *s, int64_t micro)
     return status == OK ? done : status;
 }
 
-/* A whole number in two halves of 16 bits. */
+/* A whole number in two halves of 16 bits: a float is exact up to 2^24 only. */
 static void set_halves(float *low, float *high, int64_t value)
 {
     *low = (float)(value & 0xffff);
@@ -275,6 +274,7 @@ static void take_part(Stepper *s)
 {
     const int64_t last = s->session->plan.accumulate - 1, issued = s->flight->issued;
     if (s->flight->result.own_status == OK || s->sum.by != TIMELINE_REDUCE_DEVICE) return;
+    /* The last one itself failed: which of its sums are in the stream is not known. */
     if (issued > last) must(s, s->flight->result.own_status);
     PrefetchInput input = prefetch_slot(s->session->train_input, last - issued);
     RunOptions o = run_options(s, last, &input);
@@ -300,6 +300,8 @@ void stepper_issue(Stepper *s, int64_t step, Status pending)
     s->flights.issued++;
     comm_set_progress(s->session->comm, step, "step");
     must(s, tracing_step(s->tracing, step));
+    /* Else two steps may be under way, and the reducer, which has one at a time and of it only the
+     * metrics, begins in stepper_finish(). */
     if (s->sum.by == TIMELINE_REDUCE_HOST) reducer_begin(s->sum.reducer);
     f->result.own_status = compute(s, pending);
     take_part(s);
