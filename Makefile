@@ -48,10 +48,10 @@ CPU_FLAGS   := -O3 -fno-math-errno
 # back.
 DATA_FLAGS  := -O3 -ffp-contract=off
 LIBS        := -ldnnl -ljpeg -lspng -lyaml -lz -lm -lpthread -ldl
-# Recursive (=) on purpose: mpicc is asked when a command needs it, which is after setup may have
-# installed it.
-MPI_CFLAGS = $(if $(filter 1,$(MPI)),$(patsubst -I%,-isystem %,$(shell mpicc --showme:compile)))
-MPI_LIBS   = $(if $(filter 1,$(MPI)),$(shell mpicc --showme:link))
+# Asked only where it is there: make reads this before setup may have installed it, too.
+MPICC      := $(if $(filter 1,$(MPI)),$(shell command -v mpicc))
+MPI_CFLAGS := $(if $(MPICC),$(patsubst -I%,-isystem %,$(shell $(MPICC) --showme:compile)))
+MPI_LIBS   := $(if $(MPICC),$(shell $(MPICC) --showme:link))
 
 ROOMS := base base/process kernels kernels/ops kernels/cpu $(CUDA_ROOMS) models models/graph \
          data $(wildcard data/*) trainer $(wildcard trainer/*)
@@ -136,8 +136,7 @@ COMMAND_LINES = $(CC) $(ALL_FLAGS) | $(PLAIN_FLAGS) | $(CPU_FLAGS) | $(DATA_FLAG
                 $(MPI_CFLAGS) | $(LDFLAGS) $(LIBS) | \
                 $(if $(filter 1,$(EMU)),$(CXX) $(EMU_CXXFLAGS),$(CUDA_COMMANDS))
 
-# Rewritten only if its content changes, so that objects are rebuilt then and only then. Compared
-# when it is needed, which is after setup.
+# Rewritten only if its content changes, so that objects are rebuilt then and only then.
 .SECONDEXPANSION:
 $(B)/flags: $$(if $$(subst x$$(strip $$(COMMAND_LINES))x,,x$$(strip $$(file < $$@))x),FORCE)
 	@mkdir -p $(@D)

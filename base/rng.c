@@ -9,9 +9,8 @@
  *   below n  = u64 (first word high) modulo n, redrawn while it is below 2^64 mod n
  *   normal   = sqrt(-2 ln(1 - u)) cos(2 pi v), u and v uniform
  *   gamma    = Marsaglia and Tsang, A simple method for generating gamma variables (2000): per try
- *            a normal, redrawn
- *              while 1 + c x <= 0, then a uniform; a shape below 1 first takes a uniform u, and
- *              u^(1/shape) times the draw of shape + 1 */
+ *              a normal, redrawn while 1 + c x <= 0, then a uniform; a shape below 1 first takes a
+ *              uniform u, and u^(1/shape) times the draw of shape + 1 */
 #include "base/rng.h"
 
 #include "base/status.h"

@@ -38,7 +38,7 @@ bool str_reserve(StrBuf *b, size_t n)
 void str_add_n(StrBuf *b, const char *s, size_t n)
 {
     if (!str_reserve(b, n)) return;
-    memcpy(b->text + b->length, s, n);
+    if (n > 0) memcpy(b->text + b->length, s, n); /* s may be NULL where there is nothing */
     b->length += n;
     b->text[b->length] = '\0';
 }

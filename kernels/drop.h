@@ -2,8 +2,9 @@
  * layer, step, the image's place in the global batch and the element, so neither ranks nor threads,
  * micro-batches or a resumed run change it.
  *
- *   counter = (step, place, RNG_DROP | layer << 8, element / 4) word element % 4 of the block is
- *   the draw dropped where draw < rate 2^32
+ *   counter = (step, place, RNG_DROP | layer << 8, element / 4)
+ *   draw    = word element % 4 of the block
+ *   dropped where draw < rate 2^32
  *
  * element counts C,H,W in that order within an image, whatever the layout; it is 0 where the whole
  * image shares one. */

@@ -2,11 +2,10 @@
  *
  * Draws, in this order (part of what makes runs repeatable), each at the address of the sample's
  * repeat:
- *   RNG_CROP (epoch, sample) AUGMENT_IMAGENET: per try, area then log of the ratio; after an
- *   accepted try, top then left.
- *                              AUGMENT_CIFAR: top then left.
- *   RNG_FLIP (epoch, sample) one draw, mirrored below one half; another, bicubic below one half,
- *   for RANDOM.
+ *   RNG_CROP (epoch, sample)   AUGMENT_IMAGENET: per try, area then log of the ratio; after an
+ *                              accepted try, top then left. AUGMENT_CIFAR: top then left.
+ *   RNG_FLIP (epoch, sample)   one draw, mirrored below one half; another, bicubic below one half,
+ *                              for RANDOM.
  * All arithmetic is in double; Python's round() is rint() (half to even), its int() truncates. */
 #include "data/augment/augment.h"
 #include "base/rng.h"

@@ -1,8 +1,8 @@
 /* shard.h - what convoy pack writes: shard files, each with its own index at its end, and one index
  * of all of them.
  *
- *   shard-00000.bin sample, seek data, sample, seek data, ...; the shard's index (index.h); a
- *   trailer of 32 bytes
+ *   shard-00000.bin   sample, seek data, sample, seek data, ...; the shard's index (index.h); a
+ *                     trailer of 32 bytes
  *   dataset.index     the index of all shards, made from theirs; without it they are merged at
  *                     every start
  *

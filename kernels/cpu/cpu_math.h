@@ -76,8 +76,16 @@ CPU_INLINE float cpu_gelu(float z)
     return z * cpu_normal_cdf(z, &bell);
 }
 
-CPU_INLINE float cpu_gelu_slope(float z)
+/* Where a slope of GELU is 0 or 1 to the last bit; beyond, cpu_exp(), which ends above 0, would be
+ * multiplied by powers of z. A NaN stays one. */
+CPU_INLINE float cpu_gelu_bounded(float z)
 {
+    return z > 30.0f ? 30.0f : z < -30.0f ? -30.0f : z;
+}
+
+CPU_INLINE float cpu_gelu_slope(float at)
+{
+    const float z = cpu_gelu_bounded(at);
     float bell;
     const float cdf = cpu_normal_cdf(z, &bell);
     return cdf + z * (0.39894228f * bell);
@@ -89,8 +97,9 @@ CPU_INLINE float cpu_gelu_tanh(float z)
     return z * cpu_sigmoid(z * (1.59576912f + 0.0713548163f * (z * z)));
 }
 
-CPU_INLINE float cpu_gelu_tanh_slope(float z)
+CPU_INLINE float cpu_gelu_tanh_slope(float at)
 {
+    const float z = cpu_gelu_bounded(at);
     const float square = z * z, u = z * (1.59576912f + 0.0713548163f * square);
     /* s (1 - s) as e s s: 1 - s would lose the digits that the factor behind it makes large */
     const float e = cpu_exp(-fabsf(u)), s = 1.0f / (1.0f + e);

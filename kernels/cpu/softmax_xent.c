@@ -1,9 +1,8 @@
 /* softmax_xent.c - cross entropy with label smoothing, accuracy counts and the gradient of the
  * logits, a row (image) at a time.
  *
- *   log p = logit - log(sum exp(logit)), t = (1-s) one_hot(label) + s/classes, loss = -sum t log p,
- *   dlogits = scale
- * (p - t)
+ *   log p = logit - log(sum exp(logit)),  t = (1-s) one_hot(label) + s/classes,
+ *   loss = -sum t log p,  dlogits = scale (p - t)
  *
  * Exponentials and sums are in double: rows are short beside everything else in a step. Each row
  * leaves its four numbers in the workspace and one thread adds them in the order of rows, so stats

@@ -1,9 +1,8 @@
 /* launch.cuh - what .cu files need to launch a kernel, on the device and in the test double.
  *
- *     return CUDA_LAUNCH(cast_kernel, grid, block, stream, in, out, count); parentheses around
- *     (kernel<T, 4>)
+ *     return CUDA_LAUNCH(cast_kernel, grid, block, stream, in, out, count);
  *
- * enqueues it and is cudaGetLastError(). Kernels use static shared memory only, so there is no size
+ * enqueues it and is cudaGetLastError(); (kernel<T, 4>) needs the parentheses. Kernels use static shared memory only, so there is no size
  * to pass. */
 #ifndef CONVOY_KERNELS_CUDA_LAUNCH_CUH
 #define CONVOY_KERNELS_CUDA_LAUNCH_CUH

@@ -1,8 +1,8 @@
 /* conv2d.c - cross-correlation and its two gradients.
  *
- *   y[n,k,p,q] = sum over c,r,s of x[n, g*C/G + c, p*stride_h - pad_top + r, q*stride_w - pad_left
- *   + s] *
- *   w[k,c,r,s],  g = k / (K/G)
+ *   y[n,k,p,q] = sum over c,r,s of
+ *                x[n, g*C/G + c, p*stride_h - pad_top + r, q*stride_w - pad_left + s] * w[k,c,r,s],
+ *   g = k / (K/G)
  *
  * All three kinds walk the same triples (x element, w element, y element): forward sums into y, the
  * gradients into x and into w. The walk is written once; pad_bottom and pad_right act only through

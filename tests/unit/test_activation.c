@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "kernels/backend_cuda.h"
+#include "kernels/cpu/cpu_math.h"
 #include "kernels/ref/ref.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
@@ -35,6 +36,18 @@ TEST(gelu_is_torchs)
         CHECK_NEAR(ref_activate(ACT_GELU, rows[i][0]), rows[i][1], 1e-12);
         CHECK_NEAR(ref_activate(ACT_GELU_TANH, rows[i][0]), rows[i][2], 1e-12);
     }
+}
+
+TEST(slopes_end_at_0_and_1_far_from_0)
+{
+    static const float far[] = { 14, 40, 1e12f, 1e20f, INFINITY };
+    for (size_t i = 0; i < sizeof far / sizeof far[0]; i++) {
+        CHECK_NEAR((double)cpu_gelu_slope(far[i]), 1, 1e-6);
+        CHECK_NEAR((double)cpu_gelu_slope(-far[i]), 0, 1e-6);
+        CHECK_NEAR((double)cpu_gelu_tanh_slope(far[i]), 1, 1e-6);
+        CHECK_NEAR((double)cpu_gelu_tanh_slope(-far[i]), 0, 1e-6);
+    }
+    CHECK(isnan(cpu_gelu_slope(NAN)) && isnan(cpu_gelu_tanh_slope(NAN)));
 }
 
 /* ---- backends ---- */

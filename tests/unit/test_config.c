@@ -200,6 +200,7 @@ TEST(unknown_keys_name_line_and_nearest)
     check_refused("train: {epochs: {a: 3}}\n", "train.epochs takes a value, not a map");
     check_set_refused("train.epoch=3",
                       "--set: unknown key train.epoch (did you mean train.epochs?)");
+    check_set_refused("watchdog.cutoff_s=3", "(did you mean watchdog.disconnect_s?)");
     check_set_refused("train.epochs", "--set train.epochs: write it as key=value");
     check_set_refused("train=3", "--set: train is a section");
 }

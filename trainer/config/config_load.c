@@ -34,7 +34,8 @@ static Status read_file(Config *c, ConfigOrigin *origin, const char *path)
     return status;
 }
 
-/* Applies one "key=value"; of several for one key the last holds, so that a script can append. */
+/* Applies one "key=value"; of several for one key the last holds, so that a script can append;
+ * but one key by its old and its new name is an error. */
 static Status apply_set(Config *c, ConfigOrigin *origin, const char *set)
 {
     char name[128];

@@ -36,16 +36,22 @@ static const char *leaf(const char *key)
 /* The full key or section worth suggesting, or NULL. */
 static const char *nearest_key(const char *key)
 {
-    const char *names[CONFIG_KEY_MAX];
+    const char *names[2 * CONFIG_KEY_MAX];
+    int count = config_key_count;
     for (int i = 0; i < config_key_count; i++) names[i] = leaf(config_keys[i].key);
     /* The right name in the wrong section, or in none, beats a similar spelling. */
     for (int i = 0; i < config_key_count; i++)
         if (strcmp(names[i], leaf(key)) == 0 ||
             (config_keys[i].old && strcmp(leaf(config_keys[i].old), leaf(key)) == 0))
             return config_keys[i].key;
-    for (int i = 0; i < config_key_count; i++) names[i] = config_keys[i].key;
-    const char *nearest = str_nearest(key, names, config_key_count);
-    if (nearest) return nearest;
+    for (int i = 0; i < config_key_count; i++) {
+        names[i] = config_keys[i].key;
+        if (config_keys[i].old) names[count++] = config_keys[i].old;
+    }
+    const char *nearest = str_nearest(key, names, count);
+    for (int i = 0; nearest && i < config_key_count; i++)
+        if (nearest == config_keys[i].key || nearest == config_keys[i].old)
+            return config_keys[i].key;
     if (strchr(key, '.')) return NULL;
     char sections[CONFIG_KEY_MAX][32];
     for (int i = 0; i < config_key_count; i++) {

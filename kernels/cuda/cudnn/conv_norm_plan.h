@@ -6,11 +6,11 @@
  * residual), written out; the same with a residual that is scaled and shifted too. Per-channel
  * vectors scale and shift are of type io, all others f32.
  *
- *   CONV_NORM_STATS        y = conv(z, w); sums of y and of its square       any prologue
+ *   CONV_NORM_STATS        y = conv(z, w); sums of y and of its square. Any prologue.
  *   CONV_NORM_BWD_DATA     dz = gradient of z where bn(x) > 0, else 0; dgamma, dbeta at dz; by_dz,
- *                          by_x, constant: the gradient of x is by_dz dz + by_x x + constant
- *                          CONV_PLAIN
- *   CONV_NORM_BWD_WEIGHTS  dw for z = relu(x scale + shift)                   CONV_AFFINE */
+ *                          by_x, constant: the gradient of x is by_dz dz + by_x x + constant.
+ *                          CONV_PLAIN.
+ *   CONV_NORM_BWD_WEIGHTS  dw for z = relu(x scale + shift). CONV_AFFINE. */
 #ifndef CONVOY_KERNELS_CUDA_CUDNN_CONV_NORM_PLAN_H
 #define CONVOY_KERNELS_CUDA_CUDNN_CONV_NORM_PLAN_H
 #include "kernels/cuda/cuda.h"
