@@ -36,7 +36,7 @@ static const char *leaf(const char *key)
 /* The full key or section worth suggesting, or NULL. */
 static const char *nearest_key(const char *key)
 {
-    const char *names[2 * CONFIG_KEY_MAX];
+    const char *names[2 * CONFIG_KEY_MAX] = { NULL };
     int count = config_key_count;
     for (int i = 0; i < config_key_count; i++) names[i] = leaf(config_keys[i].key);
     /* The right name in the wrong section, or in none, beats a similar spelling. */
