@@ -33,11 +33,9 @@ struct DeviceTransport {
 
 typedef struct Operation {
     DeviceTransport *transport;
-    bool broadcast;
     char *data;
-    size_t count; /* broadcast: bytes */
+    size_t count;
     DType type;
-    int root;
     const char *name;
 } Operation;
 
@@ -150,13 +148,12 @@ static void run(const void *cookie)
     Operation o;
     memcpy(&o, cookie, sizeof o);
     const int rank = o.transport->comm->rank;
-    const size_t bytes = o.broadcast ? o.count : o.count * dtype_bytes(o.type);
+    const size_t bytes = o.count * dtype_bytes(o.type);
     for (size_t at = 0; at < bytes; at += CHUNK_BYTES) {
         const size_t n = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
         memcpy(chunk_of(o.transport, rank), o.data + at, n);
         meet(o.transport);
-        if (o.broadcast) memcpy(o.data + at, chunk_of(o.transport, o.root), n);
-        else sum_chunk(&o, o.data + at, n);
+        sum_chunk(&o, o.data + at, n);
         meet(o.transport); /* chunks may be written again */
     }
 }
@@ -177,29 +174,6 @@ static Status allreduce(DeviceTransport *c, void *data, size_t count, DType type
         .transport = c, .data = data, .count = count, .type = type, .name = name
     };
     return enqueue(&o, stream);
-}
-
-static Status broadcast(DeviceTransport *c, void *data, size_t bytes, int root, void *stream,
-                        const char *name)
-{
-    ASSERT(emu_is_device_memory(data, bytes));
-    const Operation o = {
-        .transport = c, .broadcast = true, .data = data, .count = bytes, .root = root, .name = name
-    };
-    return enqueue(&o, stream);
-}
-
-static Status group_begin(DeviceTransport *c)
-{
-    (void)c;
-    return OK;
-}
-
-static Status group_end(DeviceTransport *c, const char *name)
-{
-    (void)c;
-    (void)name;
-    return OK;
 }
 
 static Status no_error(DeviceTransport *c)
@@ -226,9 +200,6 @@ static const DeviceTransportVTable vtable = {
     .make_id = make_id,
     .connect = connect_transport,
     .allreduce = allreduce,
-    .broadcast = broadcast,
-    .group_begin = group_begin,
-    .group_end = group_end,
     .error = no_error,
     .abort = stop,
     .destroy = destroy,

@@ -8,6 +8,7 @@
 enum { PLAYED_DEVICE = 1000 }; /* its index, which no machine has */
 struct Stream {
     int copies; /* to and from the device */
+    bool stuck; /* in a sum: what is enqueued behind it never happens */
 };
 struct Event {
     _Atomic bool done;
@@ -20,6 +21,7 @@ typedef struct Played {
     _Atomic Status async_status; /* read by the watchdog */
     _Atomic int questions;       /* for errors, so far */
     double call_s;               /* how long a call takes */
+    bool stick;                  /* sums begin and never end */
 } Played;
 extern Played played;
 extern char played_calls[512]; /* "allreduce bucket 0;cast to f32;" ... of device and transport */

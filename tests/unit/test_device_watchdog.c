@@ -59,11 +59,11 @@ static int play_scene(DeviceCommTransport transport, void (*scene)(Scene *s), ch
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* A group that begins and never ends leaves the mark of an operation that is under way. */
 static void hang_in_bucket(Scene *s)
 {
     if (device_comm_allreduce(s->d, &s->x, 1, DTYPE_F32, &s->stream, "bucket 2") != OK) _exit(3);
-    if (device_comm_group_begin(s->d, &s->stream, "bucket 3") != OK) _exit(4);
+    played.stick = true;
+    if (device_comm_allreduce(s->d, &s->x, 1, DTYPE_F32, &s->stream, "bucket 3") != OK) _exit(4);
     device_comm_watch(s->d, &s->event, "step");
     clock_sleep_s(20);
 }
@@ -97,24 +97,23 @@ static void call_beside_the_watchdog(Scene *s)
     played.call_s = 0.06;
     device_comm_watch(s->d, &s->event, "step");
     for (int i = 0; i < 2; i++) {
-        if (device_comm_group_begin(s->d, &s->stream, "rest") != OK) _exit(3);
-        if (device_comm_allreduce(s->d, &s->x, 1, DTYPE_F32, &s->stream, "bucket 2") != OK)
-            _exit(4);
-        if (device_comm_broadcast(s->d, &s->x, 1, 0, &s->stream, "start") != OK) _exit(5);
-        if (device_comm_group_end(s->d, &s->stream) != OK) _exit(6);
+        for (int j = 0; j < 4; j++)
+            if (device_comm_allreduce(s->d, &s->x, 1, DTYPE_F32, &s->stream, "bucket 2") != OK)
+                _exit(3);
         clock_sleep_s(0.1);
     }
-    if (played.questions == 0) _exit(7);
+    if (played.questions == 0) _exit(4);
     device_comm_watch(s->d, NULL, NULL);
 }
 
-static void abort_beside_the_watchdog(Scene *s)
+/* A call that comes while the watchdog asks waits for the answer. */
+static void call_while_the_watchdog_asks(Scene *s)
 {
     comm_set_timeout(s->comm, 0);
     played.call_s = 0.2;
     device_comm_watch(s->d, &s->event, "step");
     while (played.questions == 0) clock_sleep_s(0.005);
-    device_comm_abort(s->d);
+    if (device_comm_allreduce(s->d, &s->x, 1, DTYPE_F32, &s->stream, "bucket 2") != OK) _exit(3);
     device_comm_watch(s->d, NULL, NULL);
 }
 
@@ -180,6 +179,6 @@ TEST(watchdog_is_never_in_the_transport_beside_its_caller)
     char out[1024];
     CHECK_INT(play_scene(DEVICE_COMM_NCCL, call_beside_the_watchdog, out, sizeof out), 0);
     CHECK_STR(out, "");
-    CHECK_INT(play_scene(DEVICE_COMM_NCCL, abort_beside_the_watchdog, out, sizeof out), 0);
-    CHECK_STR(out, "transport aborted\n");
+    CHECK_INT(play_scene(DEVICE_COMM_NCCL, call_while_the_watchdog_asks, out, sizeof out), 0);
+    CHECK_STR(out, "");
 }

@@ -36,9 +36,6 @@ typedef struct NcclFunctions {
     __typeof__(ncclGetErrorString) *error_string;
     __typeof__(ncclGetLastError) *last_error;
     __typeof__(ncclAllReduce) *allreduce;
-    __typeof__(ncclBroadcast) *broadcast;
-    __typeof__(ncclGroupStart) *group_start;
-    __typeof__(ncclGroupEnd) *group_end;
 } NcclFunctions;
 
 typedef struct NcclTransport { /* a DeviceTransport * is a NcclTransport * */
@@ -90,9 +87,6 @@ static Status open_library(NcclFunctions *f, void **library)
         { "ncclGetErrorString", &f->error_string, false },
         { "ncclGetLastError", &f->last_error, false },
         { "ncclAllReduce", &f->allreduce, false },
-        { "ncclBroadcast", &f->broadcast, false },
-        { "ncclGroupStart", &f->group_start, false },
-        { "ncclGroupEnd", &f->group_end, false },
     };
     const LibrarySpec spec = { .title = "NCCL",
                                .file_names = names,
@@ -290,29 +284,6 @@ static Status nccl_allreduce(DeviceTransport *c, void *data, size_t count, DType
                   "ncclAllReduce", name);
 }
 
-static Status nccl_broadcast(DeviceTransport *c, void *data, size_t bytes, int root, void *stream,
-                             const char *name)
-{
-    NcclTransport *n = self(c);
-    TRY(usable(n, name));
-    return settle(n, n->f.broadcast(data, data, bytes, ncclUint8, root, n->nccl, stream),
-                  "ncclBroadcast", name);
-}
-
-static Status nccl_group_begin(DeviceTransport *c)
-{
-    NcclTransport *n = self(c);
-    TRY(usable(n, "group"));
-    ncclResult_t result = n->f.group_start();
-    return result == ncclSuccess ? OK : broken(n, result, "ncclGroupStart", NULL);
-}
-
-static Status nccl_group_end(DeviceTransport *c, const char *name)
-{
-    NcclTransport *n = self(c);
-    return settle(n, n->f.group_end(), "ncclGroupEnd", name);
-}
-
 static const DeviceTransportVTable nccl_vtable = {
     .version = nccl_version,
     .device_id = nccl_device_id,
@@ -320,9 +291,6 @@ static const DeviceTransportVTable nccl_vtable = {
     .make_id = nccl_make_id,
     .connect = nccl_connect,
     .allreduce = nccl_allreduce,
-    .broadcast = nccl_broadcast,
-    .group_begin = nccl_group_begin,
-    .group_end = nccl_group_end,
     .error = nccl_error,
     .abort = nccl_abort,
     .destroy = nccl_destroy,

@@ -35,7 +35,6 @@ struct DeviceComm {
     const DeviceTransportVTable *v;
     DeviceTransport *nccl; /* NULL but for DEVICE_COMM_NCCL */
     DeviceMarks marks;
-    const char *group; /* name; NULL outside of a group */
 
     pthread_t thread;
     bool started, stop;
@@ -46,12 +45,6 @@ struct DeviceComm {
     double since_s, polled_s;
     _Atomic bool aborted; /* the watchdog's abort has returned */
 };
-
-const char *device_comm_transport_name(DeviceCommTransport transport)
-{
-    static const char *const names[DEVICE_COMM_TRANSPORT_COUNT] = { "self", "nccl", "staged" };
-    return names[transport];
-}
 
 DeviceCommTransport device_comm_transport(const DeviceComm *d)
 {
@@ -341,14 +334,6 @@ void device_comm_destroy(DeviceComm *d)
     mem_free(d);
 }
 
-void device_comm_abort(DeviceComm *d)
-{
-    if (!d->nccl) return;
-    pthread_mutex_lock(&d->calls);
-    d->v->abort(d->nccl);
-    pthread_mutex_unlock(&d->calls);
-}
-
 /* ---- operations ---- */
 
 static void *handle(const DeviceComm *d, Stream *stream)
@@ -367,11 +352,11 @@ Status device_comm_allreduce(DeviceComm *d, void *data, size_t count, DType type
                              const char *name)
 {
     if (!carries(d) || count == 0) return OK;
-    if (!d->group) TRY(device_marks_begin(&d->marks, stream, name));
+    TRY(device_marks_begin(&d->marks, stream, name));
     pthread_mutex_lock(&d->calls);
     Status status = d->v->allreduce(d->nccl, data, count, type, handle(d, stream), name);
     pthread_mutex_unlock(&d->calls);
-    return status != OK || d->group ? status : device_marks_end(&d->marks, stream, name);
+    return status != OK ? status : device_marks_end(&d->marks, stream, name);
 }
 
 Status device_comm_allreduce_as(DeviceComm *d, float *data, size_t count, DType wire, void *scratch,
@@ -380,42 +365,8 @@ Status device_comm_allreduce_as(DeviceComm *d, float *data, size_t count, DType 
     if (wire == DTYPE_F32 || !carries(d) || count == 0)
         return device_comm_allreduce(d, data, count, DTYPE_F32, stream, name);
     Backend *b = d->backend;
-    ASSERT(!d->group && scratch);
+    ASSERT(scratch);
     TRY(b->v->device->cast(b, data, DTYPE_F32, scratch, wire, (int64_t)count, stream));
     TRY(device_comm_allreduce(d, scratch, count, wire, stream, name));
     return b->v->device->cast(b, scratch, wire, data, DTYPE_F32, (int64_t)count, stream);
-}
-
-Status device_comm_broadcast(DeviceComm *d, void *data, size_t bytes, int root, Stream *stream,
-                             const char *name)
-{
-    if (!carries(d) || bytes == 0) return OK;
-    if (!d->group) TRY(device_marks_begin(&d->marks, stream, name));
-    pthread_mutex_lock(&d->calls);
-    Status status = d->v->broadcast(d->nccl, data, bytes, root, handle(d, stream), name);
-    pthread_mutex_unlock(&d->calls);
-    return status != OK || d->group ? status : device_marks_end(&d->marks, stream, name);
-}
-
-Status device_comm_group_begin(DeviceComm *d, Stream *stream, const char *name)
-{
-    ASSERT(!d->group);
-    if (!carries(d)) return OK;
-    TRY(device_marks_begin(&d->marks, stream, name));
-    d->group = name;
-    pthread_mutex_lock(&d->calls);
-    Status status = d->v->group_begin(d->nccl);
-    pthread_mutex_unlock(&d->calls);
-    return status;
-}
-
-Status device_comm_group_end(DeviceComm *d, Stream *stream)
-{
-    if (!carries(d)) return OK;
-    const char *name = d->group;
-    d->group = NULL;
-    pthread_mutex_lock(&d->calls);
-    Status status = d->v->group_end(d->nccl, name);
-    pthread_mutex_unlock(&d->calls);
-    return status != OK ? status : device_marks_end(&d->marks, stream, name);
 }

@@ -2,18 +2,17 @@
  * what the device does.
  *
  * TRANSPORTS. device_comm_choose() says how this world sums, the same on all ranks:
- *   DEVICE_COMM_SELF    one rank: allreduce and broadcast enqueue nothing, no library is needed
+ *   DEVICE_COMM_SELF    one rank: a sum enqueues nothing, no library is needed
  *   DEVICE_COMM_NCCL    a device for each rank: NCCL, opened at run time
  *   DEVICE_COMM_STAGED  ranks share a device, which NCCL refuses, or this build has no NCCL (the
  *                       CUDA test double): the caller copies to pinned host memory and sums by
  *                       comm.h. Nothing may be enqueued here; the watchdog works as with the
  *                       others. Such a step cannot be captured.
  *
- * ENQUEUE. allreduce and broadcast return when the operation is in the stream; they may be
- * captured, after one run outside a capture (NCCL connects lazily). All ranks enqueue the same
- * operations in the same order, captured or not alike, and all of one DeviceComm on one stream.
- * Data must stay allocated until the stream got there. Only one thread calls in here; it need not
- * be the one that created.
+ * ENQUEUE. allreduce returns when the sum is in the stream; it may be captured, after one run
+ * outside a capture (NCCL connects lazily). All ranks enqueue the same sums in the same order,
+ * captured or not alike, and all of one DeviceComm on one stream. Data must stay allocated until
+ * the stream got there. Only one thread calls in here; it need not be the one that created.
  *
  * FAILURE. A failed call (ERR_PEER, ERR_ENV, ERR_MEMORY) means that this communicator is lost: end
  * the job by comm_abort(). A peer that is lost or hangs shows as an event that never comes.
@@ -35,8 +34,7 @@
 typedef enum DeviceCommTransport {
     DEVICE_COMM_SELF,
     DEVICE_COMM_NCCL,
-    DEVICE_COMM_STAGED,
-    DEVICE_COMM_TRANSPORT_COUNT
+    DEVICE_COMM_STAGED
 } DeviceCommTransport;
 
 typedef struct DeviceComm DeviceComm;
@@ -48,8 +46,6 @@ Status device_comm_choose(DeviceCommTransport *out, Comm *comm, int device);
  * device sits, because a scheduler may show each rank a single one, always of index 0. device -1:
  * this rank has none; then 1. */
 Status device_comm_sharers(int *out, Comm *comm, int device);
-const char *device_comm_transport_name(
-    DeviceCommTransport transport); /* "self", "nccl", "staged" */
 
 /* Collective; agreed on (comm_agree): all ranks have it or all get the error. Borrows comm and
  * backend until destroyed. The backend must have a DeviceVTable. max_ctas: most thread blocks that
@@ -72,12 +68,6 @@ Status device_comm_allreduce(DeviceComm *d, void *data, size_t count, DType type
  * 16-byte aligned), summed there, cast back. wire DTYPE_F32: scratch is not used. */
 Status device_comm_allreduce_as(DeviceComm *d, float *data, size_t count, DType wire, void *scratch,
                                 Stream *stream, const char *name);
-Status device_comm_broadcast(DeviceComm *d, void *data, size_t bytes, int root, Stream *stream,
-                             const char *name);
-/* Operations between begin and end are enqueued together at end, as one for the watchdog, under
- * this name. */
-Status device_comm_group_begin(DeviceComm *d, Stream *stream, const char *name);
-Status device_comm_group_end(DeviceComm *d, Stream *stream);
 
 /* The caller will wait for event, which was recorded (outside of a capture) behind the work that it
  * stands for. Replaces what was watched before: a later event of the same stream stands for the
@@ -85,10 +75,6 @@ Status device_comm_group_end(DeviceComm *d, Stream *stream);
  * until then, or until watch is called with another one or NULL (nothing is expected). what: names
  * the work where no operation is under way ("step", "evaluation"); static. */
 void device_comm_watch(DeviceComm *d, Event *event, const char *what);
-
-/* Ends NCCL's operations on this rank, finished or not, and makes every later call an error: for a
- * rank that failed and whose stream would otherwise never drain. Peers are not told. */
-void device_comm_abort(DeviceComm *d);
 
 /* "NCCL 2.28.9, compiled with 2.28.9", or why there is none */
 void device_comm_version(char *out, size_t bytes);

@@ -1,10 +1,10 @@
 /* device_transport.h - what carries sums of device memory between ranks, as device_comm.c drives
  * it: NCCL (comm_nccl.c), or a stand-in of the unit tests.
  *
- * Functions that enqueue return when the operation is in the stream. One thread at a time may be in
- * any of them; only abort() may be called beside another one, which then fails. Where a call itself
- * takes longer than comm's timeout the process ends (peer_watchdog.h). After an error only abort
- * and destroy are left. */
+ * allreduce() returns when the sum is in the stream. One thread at a time may be in any function;
+ * only abort() may be called beside another one, which then fails. Where a call itself takes longer
+ * than comm's timeout the process ends (peer_watchdog.h). After an error only abort and destroy are
+ * left. */
 #ifndef CONVOY_TRAINER_COMM_DEVICE_TRANSPORT_H
 #define CONVOY_TRAINER_COMM_DEVICE_TRANSPORT_H
 #include "kernels/dtype.h"
@@ -29,10 +29,6 @@ typedef struct DeviceTransportVTable {
     Status (*connect)(DeviceTransport *c, const DeviceTransportId *id);
     Status (*allreduce)(DeviceTransport *c, void *data, size_t count, DType type, void *stream,
                         const char *name);
-    Status (*broadcast)(DeviceTransport *c, void *data, size_t bytes, int root, void *stream,
-                        const char *name);
-    Status (*group_begin)(DeviceTransport *c);
-    Status (*group_end)(DeviceTransport *c, const char *name);
     /* ERR_PEER if something went wrong since, on another thread of the library */
     Status (*error)(DeviceTransport *c);
     void (*abort)(DeviceTransport *c); /* stops its operations on this rank; may be called again */
