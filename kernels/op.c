@@ -20,6 +20,13 @@ const char *op_name(OpKind kind)
     return names[kind];
 }
 
+Status op_infer(OpKind kind, const void *attr, const TensorDesc *const *in, const bool *wanted,
+                TensorDesc *out)
+{
+    return op_def(kind)->infer(
+        &(OpSlots){ .kind = kind, .attr = attr, .in = in, .wanted = wanted, .out = out });
+}
+
 FusedFor op_fused(OpKind kind)
 {
     static const FusedFor fused[OP_COUNT] = { OP_LIST(FUSED) };

@@ -24,6 +24,15 @@
 #define OP_MAX_INPUTS  8
 #define OP_MAX_OUTPUTS 4
 
+/* An op by what is in its slots. */
+typedef struct OpSlots {
+    OpKind kind;
+    const void *attr;
+    const TensorDesc *const *in; /* NULL: absent */
+    const bool *wanted;          /* outputs that the graph asks for */
+    TensorDesc *out;
+} OpSlots;
+
 /* One row per op. in_names/out_names end the row's documentation: "?" at the end marks an optional
  * slot. */
 typedef struct OpDef {
@@ -34,10 +43,8 @@ typedef struct OpDef {
     int in_place_of[OP_MAX_OUTPUTS];
     /* Checks inputs (dtype, rank, dims) and fills out[i] for every output whose rank is 0; where
      * the caller preset out[i] (gradients know their shape from the forward tensor) it is checked
-     * instead. absent optional slots have in[i] == NULL; out[i].rank == 0 stays 0 for outputs that
-     * the graph did not ask for (wanted[i] false). Errors: ERR_INTERNAL naming op and dims. */
-    Status (*infer)(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                    TensorDesc *out);
+     * instead; out[i].rank == 0 stays 0 for outputs that the graph did not ask for. Errors: ERR_INTERNAL naming op and dims. */
+    Status (*infer)(const OpSlots *s);
     /* multiply and add count 2; NULL = 0 */
     double (*flops)(const void *attr, const TensorDesc *const *in, const TensorDesc *out);
     /* "3x3/2 pad 1"; NULL = nothing to say */
@@ -47,6 +54,8 @@ typedef struct OpDef {
 const OpDef *op_def(OpKind kind);
 const char *op_name(OpKind kind);
 FusedFor op_fused(OpKind kind);
+Status op_infer(OpKind kind, const void *attr, const TensorDesc *const *in, const bool *wanted,
+                TensorDesc *out); /* OpDef.infer */
 
 /* ---- fusions: ops that a backend may run in place of others ---- */
 

@@ -9,26 +9,19 @@ static Status check_attr(OpKind kind, const ActivationAttr *a)
                : fail(ERR_INTERNAL, "%s: unknown activation %d", op_name(kind), (int)a->act);
 }
 
-static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                            TensorDesc *out)
+static Status infer_forward(const OpSlots *s)
 {
-    const OpKind kind = OP_ACTIVATION;
-    TRY(check_attr(kind, attr));
-    TRY(infer_need(kind, ACTIVATION_IN_X, in[ACTIVATION_IN_X], DTYPE_F32, 0));
-    return infer_output_like(kind, ACTIVATION_OUT_Y, wanted[ACTIVATION_OUT_Y],
-                             &out[ACTIVATION_OUT_Y], in[ACTIVATION_IN_X]);
+    TRY(check_attr(s->kind, s->attr));
+    TRY(infer_need(s, ACTIVATION_IN_X, DTYPE_F32, 0));
+    return infer_output_like(s, ACTIVATION_OUT_Y, s->in[ACTIVATION_IN_X]);
 }
 
-static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                             TensorDesc *out)
+static Status infer_backward(const OpSlots *s)
 {
-    const OpKind kind = OP_ACTIVATION_BWD;
-    TRY(check_attr(kind, attr));
-    TRY(infer_need(kind, ACTIVATION_BWD_IN_DY, in[ACTIVATION_BWD_IN_DY], DTYPE_F32, 0));
-    TRY(infer_need_like(kind, ACTIVATION_BWD_IN_Y, in[ACTIVATION_BWD_IN_Y],
-                        in[ACTIVATION_BWD_IN_DY]));
-    return infer_output_like(kind, ACTIVATION_BWD_OUT_DX, wanted[ACTIVATION_BWD_OUT_DX],
-                             &out[ACTIVATION_BWD_OUT_DX], in[ACTIVATION_BWD_IN_DY]);
+    TRY(check_attr(s->kind, s->attr));
+    TRY(infer_need(s, ACTIVATION_BWD_IN_DY, DTYPE_F32, 0));
+    TRY(infer_need_like(s, ACTIVATION_BWD_IN_Y, s->in[ACTIVATION_BWD_IN_DY]));
+    return infer_output_like(s, ACTIVATION_BWD_OUT_DX, s->in[ACTIVATION_BWD_IN_DY]);
 }
 
 static double flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)

@@ -1,14 +1,11 @@
 /* add.c - the sum of two tensors of one shape. */
 #include "kernels/ops/infer.h"
 
-static Status infer(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                    TensorDesc *out)
+static Status infer(const OpSlots *s)
 {
-    (void)attr;
-    const OpKind kind = OP_ADD;
-    TRY(infer_need(kind, ADD_IN_A, in[ADD_IN_A], DTYPE_F32, 0));
-    TRY(infer_need_like(kind, ADD_IN_B, in[ADD_IN_B], in[ADD_IN_A]));
-    return infer_output_like(kind, ADD_OUT_Y, wanted[ADD_OUT_Y], &out[ADD_OUT_Y], in[ADD_IN_A]);
+    TRY(infer_need(s, ADD_IN_A, DTYPE_F32, 0));
+    TRY(infer_need_like(s, ADD_IN_B, s->in[ADD_IN_A]));
+    return infer_output_like(s, ADD_OUT_Y, s->in[ADD_IN_A]);
 }
 
 static double flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)

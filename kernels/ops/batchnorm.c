@@ -5,56 +5,49 @@
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
-static Status check_x(OpKind kind, int slot, const BatchNormAttr *a, const TensorDesc *x,
-                      bool residual)
+static Status check_x(const OpSlots *s, int slot, bool residual)
 {
-    TRY(infer_need(kind, slot, x, DTYPE_F32, 0));
+    const BatchNormAttr *a = s->attr;
+    const TensorDesc *x = s->in[slot];
+    TRY(infer_need(s, slot, DTYPE_F32, 0));
     if (x->rank != 4 && x->rank != 2)
-        return fail(ERR_INTERNAL, "%s: x has rank %d, needed is 4 or 2", op_name(kind), x->rank);
+        return fail(ERR_INTERNAL, "%s: x has rank %d, needed is 4 or 2", op_name(s->kind), x->rank);
     if ((unsigned)a->mode >= BN_MODE_COUNT)
-        return fail(ERR_INTERNAL, "%s: bad mode", op_name(kind));
-    return infer_normed_act(kind, a->act, residual);
+        return fail(ERR_INTERNAL, "%s: bad mode", op_name(s->kind));
+    return infer_normed_act(s->kind, a->act, residual);
 }
 
-static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                            TensorDesc *out)
+static Status infer_forward(const OpSlots *s)
 {
-    const OpKind kind = OP_BATCHNORM;
-    const TensorDesc *x = in[BN_IN_X];
-    TRY(check_x(kind, BN_IN_X, attr, x, in[BN_IN_RESIDUAL] != NULL));
+    const TensorDesc *x = s->in[BN_IN_X];
+    TRY(check_x(s, BN_IN_X, s->in[BN_IN_RESIDUAL] != NULL));
     for (int slot = BN_IN_GAMMA; slot <= BN_IN_RUNNING_VAR; slot++)
-        TRY(infer_need_dims(kind, slot, in[slot], 1, &x->dims[1]));
-    if (in[BN_IN_RESIDUAL]) TRY(infer_need_like(kind, BN_IN_RESIDUAL, in[BN_IN_RESIDUAL], x));
-    TRY(infer_output_like(kind, BN_OUT_Y, wanted[BN_OUT_Y], &out[BN_OUT_Y], x));
-    return infer_output(kind, BN_OUT_SAVED, wanted[BN_OUT_SAVED], &out[BN_OUT_SAVED], DTYPE_F32, 2,
-                        (int64_t[]){ 2, x->dims[1] });
+        TRY(infer_need_dims(s, slot, 1, &x->dims[1]));
+    if (s->in[BN_IN_RESIDUAL]) TRY(infer_need_like(s, BN_IN_RESIDUAL, x));
+    TRY(infer_output_like(s, BN_OUT_Y, x));
+    return infer_output(s, BN_OUT_SAVED, DTYPE_F32, 2, (int64_t[]){ 2, x->dims[1] });
 }
 
-static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                             TensorDesc *out)
+static Status infer_backward(const OpSlots *s)
 {
-    const OpKind kind = OP_BATCHNORM_BWD;
-    const BatchNormAttr *a = attr;
-    const TensorDesc *x = in[BN_BWD_IN_X];
-    const bool residual = wanted[BN_BWD_OUT_DRESIDUAL] || out[BN_BWD_OUT_DRESIDUAL].rank;
-    TRY(check_x(kind, BN_BWD_IN_X, a, x, residual));
+    const BatchNormAttr *a = s->attr;
+    const TensorDesc *x = s->in[BN_BWD_IN_X];
+    const bool residual = s->wanted[BN_BWD_OUT_DRESIDUAL] || s->out[BN_BWD_OUT_DRESIDUAL].rank;
+    TRY(check_x(s, BN_BWD_IN_X, residual));
     const int64_t c = x->dims[1];
-    TRY(infer_need_like(kind, BN_BWD_IN_DY, in[BN_BWD_IN_DY], x));
-    if (in[BN_BWD_IN_DY2]) TRY(infer_need_like(kind, BN_BWD_IN_DY2, in[BN_BWD_IN_DY2], x));
-    if (in[BN_BWD_IN_Y]) TRY(infer_need_like(kind, BN_BWD_IN_Y, in[BN_BWD_IN_Y], x));
-    TRY(infer_need_dims(kind, BN_BWD_IN_GAMMA, in[BN_BWD_IN_GAMMA], 1, &c));
-    TRY(infer_need_dims(kind, BN_BWD_IN_BETA, in[BN_BWD_IN_BETA], 1, &c));
-    TRY(infer_need_dims(kind, BN_BWD_IN_SAVED, in[BN_BWD_IN_SAVED], 2, (int64_t[]){ 2, c }));
-    if (residual && a->act != ACT_NONE && !in[BN_BWD_IN_Y])
+    TRY(infer_need_like(s, BN_BWD_IN_DY, x));
+    if (s->in[BN_BWD_IN_DY2]) TRY(infer_need_like(s, BN_BWD_IN_DY2, x));
+    if (s->in[BN_BWD_IN_Y]) TRY(infer_need_like(s, BN_BWD_IN_Y, x));
+    TRY(infer_need_dims(s, BN_BWD_IN_GAMMA, 1, &c));
+    TRY(infer_need_dims(s, BN_BWD_IN_BETA, 1, &c));
+    TRY(infer_need_dims(s, BN_BWD_IN_SAVED, 2, (int64_t[]){ 2, c }));
+    if (residual && a->act != ACT_NONE && !s->in[BN_BWD_IN_Y])
         return fail(ERR_INTERNAL, "%s: with a residual and an activation y is needed",
-                    op_name(kind));
-    TRY(infer_output_like(kind, BN_BWD_OUT_DX, wanted[BN_BWD_OUT_DX], &out[BN_BWD_OUT_DX], x));
-    TRY(infer_output(kind, BN_BWD_OUT_DGAMMA, wanted[BN_BWD_OUT_DGAMMA], &out[BN_BWD_OUT_DGAMMA],
-                     DTYPE_F32, 1, &c));
-    TRY(infer_output(kind, BN_BWD_OUT_DBETA, wanted[BN_BWD_OUT_DBETA], &out[BN_BWD_OUT_DBETA],
-                     DTYPE_F32, 1, &c));
-    return infer_output_like(kind, BN_BWD_OUT_DRESIDUAL, wanted[BN_BWD_OUT_DRESIDUAL],
-                             &out[BN_BWD_OUT_DRESIDUAL], x);
+                    op_name(s->kind));
+    TRY(infer_output_like(s, BN_BWD_OUT_DX, x));
+    TRY(infer_output(s, BN_BWD_OUT_DGAMMA, DTYPE_F32, 1, &c));
+    TRY(infer_output(s, BN_BWD_OUT_DBETA, DTYPE_F32, 1, &c));
+    return infer_output_like(s, BN_BWD_OUT_DRESIDUAL, x);
 }
 
 /* Per element: the two moments (3), normalise, scale and shift (4). Backward: two sums (4), the

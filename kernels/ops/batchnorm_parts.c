@@ -6,52 +6,41 @@
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
-static Status infer_finalize(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                             TensorDesc *out)
+static Status infer_finalize(const OpSlots *s)
 {
-    const OpKind kind = OP_BN_FINALIZE;
-    const BnFinalizeAttr *a = attr;
-    TRY(infer_need(kind, BN_FINALIZE_IN_SUMS, in[BN_FINALIZE_IN_SUMS], DTYPE_F32, 2));
-    const int64_t c = in[BN_FINALIZE_IN_SUMS]->dims[1];
-    TRY(infer_need_dims(kind, BN_FINALIZE_IN_SUMS, in[BN_FINALIZE_IN_SUMS], 2,
-                        (int64_t[]){ 2, c }));
+    const BnFinalizeAttr *a = s->attr;
+    TRY(infer_need(s, BN_FINALIZE_IN_SUMS, DTYPE_F32, 2));
+    const int64_t c = s->in[BN_FINALIZE_IN_SUMS]->dims[1];
+    TRY(infer_need_dims(s, BN_FINALIZE_IN_SUMS, 2, (int64_t[]){ 2, c }));
     for (int slot = BN_FINALIZE_IN_GAMMA; slot <= BN_FINALIZE_IN_RUNNING_VAR; slot++)
-        TRY(infer_need_dims(kind, slot, in[slot], 1, &c));
-    if (a->count < 2) return fail(ERR_INTERNAL, "%s: one value has no variance", op_name(kind));
+        TRY(infer_need_dims(s, slot, 1, &c));
+    if (a->count < 2) return fail(ERR_INTERNAL, "%s: one value has no variance", op_name(s->kind));
     for (int i = 0; i <= BN_FINALIZE_OUT_AFFINE; i++)
-        TRY(infer_output(kind, i, wanted[i], &out[i], DTYPE_F32, 2, (int64_t[]){ 2, c }));
+        TRY(infer_output(s, i, DTYPE_F32, 2, (int64_t[]){ 2, c }));
     return OK;
 }
 
-static Status infer_apply(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                          TensorDesc *out)
+static Status infer_apply(const OpSlots *s)
 {
-    const OpKind kind = OP_BN_APPLY;
-    const TensorDesc *x = in[BN_APPLY_IN_X];
-    const BatchNormAttr *a = attr;
-    TRY(infer_normed_act(kind, a->act, true));
-    TRY(infer_need(kind, BN_APPLY_IN_X, x, DTYPE_F32, 4));
+    const TensorDesc *x = s->in[BN_APPLY_IN_X];
+    const BatchNormAttr *a = s->attr;
+    TRY(infer_normed_act(s->kind, a->act, true));
+    TRY(infer_need(s, BN_APPLY_IN_X, DTYPE_F32, 4));
     const int64_t c = x->dims[1];
-    TRY(infer_need_dims(kind, BN_APPLY_IN_GAMMA, in[BN_APPLY_IN_GAMMA], 1, &c));
-    TRY(infer_need_dims(kind, BN_APPLY_IN_BETA, in[BN_APPLY_IN_BETA], 1, &c));
-    TRY(infer_need_dims(kind, BN_APPLY_IN_SAVED, in[BN_APPLY_IN_SAVED], 2, (int64_t[]){ 2, c }));
-    if (in[BN_APPLY_IN_RESIDUAL])
-        TRY(infer_need_like(kind, BN_APPLY_IN_RESIDUAL, in[BN_APPLY_IN_RESIDUAL], x));
-    return infer_output_like(kind, BN_APPLY_OUT_Y, wanted[BN_APPLY_OUT_Y], &out[BN_APPLY_OUT_Y], x);
+    TRY(infer_need_dims(s, BN_APPLY_IN_GAMMA, 1, &c));
+    TRY(infer_need_dims(s, BN_APPLY_IN_BETA, 1, &c));
+    TRY(infer_need_dims(s, BN_APPLY_IN_SAVED, 2, (int64_t[]){ 2, c }));
+    if (s->in[BN_APPLY_IN_RESIDUAL]) TRY(infer_need_like(s, BN_APPLY_IN_RESIDUAL, x));
+    return infer_output_like(s, BN_APPLY_OUT_Y, x);
 }
 
-static Status infer_bwd_apply(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                              TensorDesc *out)
+static Status infer_bwd_apply(const OpSlots *s)
 {
-    const OpKind kind = OP_BN_BWD_APPLY;
-    const TensorDesc *x = in[BN_BWD_APPLY_IN_X];
-    (void)attr;
-    TRY(infer_need(kind, BN_BWD_APPLY_IN_X, x, DTYPE_F32, 4));
-    TRY(infer_need_like(kind, BN_BWD_APPLY_IN_DZ, in[BN_BWD_APPLY_IN_DZ], x));
-    TRY(infer_need_dims(kind, BN_BWD_APPLY_IN_COEFFICIENTS, in[BN_BWD_APPLY_IN_COEFFICIENTS], 2,
-                        (int64_t[]){ 3, x->dims[1] }));
-    return infer_output_like(kind, BN_BWD_APPLY_OUT_DX, wanted[BN_BWD_APPLY_OUT_DX],
-                             &out[BN_BWD_APPLY_OUT_DX], x);
+    const TensorDesc *x = s->in[BN_BWD_APPLY_IN_X];
+    TRY(infer_need(s, BN_BWD_APPLY_IN_X, DTYPE_F32, 4));
+    TRY(infer_need_like(s, BN_BWD_APPLY_IN_DZ, x));
+    TRY(infer_need_dims(s, BN_BWD_APPLY_IN_COEFFICIENTS, 2, (int64_t[]){ 3, x->dims[1] }));
+    return infer_output_like(s, BN_BWD_APPLY_OUT_DX, x);
 }
 
 /* Normalise, scale and shift; of backward the terms of dx. */

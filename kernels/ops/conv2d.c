@@ -36,42 +36,35 @@ static Status output_dims(OpKind kind, const Conv2dAttr *a, const TensorDesc *x,
     return OK;
 }
 
-static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                            TensorDesc *out)
+static Status infer_forward(const OpSlots *s)
 {
-    const OpKind kind = OP_CONV2D;
     int64_t y[4];
-    TRY(check_attr(kind, attr));
-    TRY(infer_need(kind, CONV_IN_X, in[CONV_IN_X], DTYPE_F32, 4));
-    TRY(infer_need(kind, CONV_IN_W, in[CONV_IN_W], DTYPE_F32, 4));
-    TRY(output_dims(kind, attr, in[CONV_IN_X], in[CONV_IN_W], y));
-    return infer_output(kind, CONV_OUT_Y, wanted[CONV_OUT_Y], &out[CONV_OUT_Y], DTYPE_F32, 4, y);
+    TRY(check_attr(s->kind, s->attr));
+    TRY(infer_need(s, CONV_IN_X, DTYPE_F32, 4));
+    TRY(infer_need(s, CONV_IN_W, DTYPE_F32, 4));
+    TRY(output_dims(s->kind, s->attr, s->in[CONV_IN_X], s->in[CONV_IN_W], y));
+    return infer_output(s, CONV_OUT_Y, DTYPE_F32, 4, y);
 }
 
-static Status infer_bwd_data(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                             TensorDesc *out)
+static Status infer_bwd_data(const OpSlots *s)
 {
-    (void)wanted;
-    const OpKind kind = OP_CONV2D_BWD_DATA;
     int64_t y[4];
-    TRY(check_attr(kind, attr));
-    TRY(infer_need(kind, CONV_BWD_DATA_IN_W, in[CONV_BWD_DATA_IN_W], DTYPE_F32, 4));
-    TRY(infer_preset(kind, CONV_BWD_DATA_OUT_DX, &out[CONV_BWD_DATA_OUT_DX], 4));
-    TRY(output_dims(kind, attr, &out[CONV_BWD_DATA_OUT_DX], in[CONV_BWD_DATA_IN_W], y));
-    return infer_need_dims(kind, CONV_BWD_DATA_IN_DY, in[CONV_BWD_DATA_IN_DY], 4, y);
+    TRY(check_attr(s->kind, s->attr));
+    TRY(infer_need(s, CONV_BWD_DATA_IN_W, DTYPE_F32, 4));
+    TRY(infer_preset(s, CONV_BWD_DATA_OUT_DX, 4));
+    TRY(output_dims(s->kind, s->attr, &s->out[CONV_BWD_DATA_OUT_DX], s->in[CONV_BWD_DATA_IN_W], y));
+    return infer_need_dims(s, CONV_BWD_DATA_IN_DY, 4, y);
 }
 
-static Status infer_bwd_weights(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                                TensorDesc *out)
+static Status infer_bwd_weights(const OpSlots *s)
 {
-    (void)wanted;
-    const OpKind kind = OP_CONV2D_BWD_WEIGHTS;
     int64_t y[4];
-    TRY(check_attr(kind, attr));
-    TRY(infer_need(kind, CONV_BWD_WEIGHTS_IN_X, in[CONV_BWD_WEIGHTS_IN_X], DTYPE_F32, 4));
-    TRY(infer_preset(kind, CONV_BWD_WEIGHTS_OUT_DW, &out[CONV_BWD_WEIGHTS_OUT_DW], 4));
-    TRY(output_dims(kind, attr, in[CONV_BWD_WEIGHTS_IN_X], &out[CONV_BWD_WEIGHTS_OUT_DW], y));
-    return infer_need_dims(kind, CONV_BWD_WEIGHTS_IN_DY, in[CONV_BWD_WEIGHTS_IN_DY], 4, y);
+    TRY(check_attr(s->kind, s->attr));
+    TRY(infer_need(s, CONV_BWD_WEIGHTS_IN_X, DTYPE_F32, 4));
+    TRY(infer_preset(s, CONV_BWD_WEIGHTS_OUT_DW, 4));
+    TRY(output_dims(s->kind, s->attr, s->in[CONV_BWD_WEIGHTS_IN_X],
+                    &s->out[CONV_BWD_WEIGHTS_OUT_DW], y));
+    return infer_need_dims(s, CONV_BWD_WEIGHTS_IN_DY, 4, y);
 }
 
 /* Each element of y is a dot product over C/G,R,S; the gradients do the same products. */

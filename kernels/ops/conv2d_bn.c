@@ -11,20 +11,17 @@ static BatchNormAttr norm_of(const Conv2dBnAttr *a)
     return (BatchNormAttr){ .eps = a->eps, .mode = BN_EVAL, .act = a->act };
 }
 
-static Status infer(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                    TensorDesc *out)
+static Status infer(const OpSlots *s)
 {
-    const OpKind kind = OP_CONV2D_BN;
-    const Conv2dBnAttr *a = attr;
-    TensorDesc *y = &out[CONV_BN_OUT_Y];
-    TRY(op_def(OP_CONV2D)->infer(&a->conv, in, wanted, out)); /* x, w and y are in the same slots */
-    TRY(infer_normed_act(kind, a->act, false));
-    const int64_t channels = in[CONV_BN_IN_W]->dims[0];
+    const Conv2dBnAttr *a = s->attr;
+    TensorDesc *y = &s->out[CONV_BN_OUT_Y];
+    /* x, w and y are in the same slots */
+    TRY(op_infer(OP_CONV2D, &a->conv, s->in, s->wanted, s->out));
+    TRY(infer_normed_act(s->kind, a->act, false));
+    const int64_t channels = s->in[CONV_BN_IN_W]->dims[0];
     for (int slot = CONV_BN_IN_GAMMA; slot <= CONV_BN_IN_RUNNING_VAR; slot++)
-        TRY(infer_need_dims(kind, slot, in[slot], 1, &channels));
-    return in[CONV_BN_IN_RESIDUAL]
-               ? infer_need_like(kind, CONV_BN_IN_RESIDUAL, in[CONV_BN_IN_RESIDUAL], y)
-               : OK;
+        TRY(infer_need_dims(s, slot, 1, &channels));
+    return s->in[CONV_BN_IN_RESIDUAL] ? infer_need_like(s, CONV_BN_IN_RESIDUAL, y) : OK;
 }
 
 static double flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)

@@ -5,73 +5,62 @@
  * [K,C/G,R,S], y [N,K,P,Q]. */
 #include "kernels/ops/infer.h"
 
-static Status need_vectors(OpKind kind, int slot, const TensorDesc *in, int64_t channels)
+static Status need_vectors(const OpSlots *s, int slot, int64_t channels)
 {
-    return in ? infer_need_dims(kind, slot, in, 2, (int64_t[]){ 2, channels }) : OK;
+    return s->in[slot] ? infer_need_dims(s, slot, 2, (int64_t[]){ 2, channels }) : OK;
 }
 
 /* ---- forward ---- */
 
-static Status infer_stats(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                          TensorDesc *out)
+static Status infer_stats(const OpSlots *s)
 {
-    const OpKind kind = OP_CONV2D_STATS;
     const TensorDesc *conv[] = {
-        [CONV_IN_X] = in[CONV_STATS_IN_X], [CONV_IN_W] = in[CONV_STATS_IN_W]
+        [CONV_IN_X] = s->in[CONV_STATS_IN_X], [CONV_IN_W] = s->in[CONV_STATS_IN_W]
     };
-    const TensorDesc *x = conv[CONV_IN_X], *residual = in[CONV_STATS_IN_RESIDUAL];
-    TRY(op_def(OP_CONV2D)->infer(attr, conv, &wanted[CONV_STATS_OUT_Y], &out[CONV_STATS_OUT_Y]));
-    TRY(need_vectors(kind, CONV_STATS_IN_AFFINE, in[CONV_STATS_IN_AFFINE], x->dims[1]));
-    TRY(need_vectors(kind, CONV_STATS_IN_RESIDUAL_AFFINE, in[CONV_STATS_IN_RESIDUAL_AFFINE],
-                     x->dims[1]));
-    if (residual) TRY(infer_need_like(kind, CONV_STATS_IN_RESIDUAL, residual, x));
-    const bool gives_z = wanted[CONV_STATS_OUT_Z] || out[CONV_STATS_OUT_Z].rank;
-    if ((residual && !in[CONV_STATS_IN_AFFINE]) ||
-        (in[CONV_STATS_IN_RESIDUAL_AFFINE] && !residual) || gives_z != (residual != NULL))
+    const TensorDesc *x = conv[CONV_IN_X], *residual = s->in[CONV_STATS_IN_RESIDUAL];
+    TRY(op_infer(OP_CONV2D, s->attr, conv, &s->wanted[CONV_STATS_OUT_Y],
+                 &s->out[CONV_STATS_OUT_Y]));
+    TRY(need_vectors(s, CONV_STATS_IN_AFFINE, x->dims[1]));
+    TRY(need_vectors(s, CONV_STATS_IN_RESIDUAL_AFFINE, x->dims[1]));
+    if (residual) TRY(infer_need_like(s, CONV_STATS_IN_RESIDUAL, x));
+    const bool gives_z = s->wanted[CONV_STATS_OUT_Z] || s->out[CONV_STATS_OUT_Z].rank;
+    if ((residual && !s->in[CONV_STATS_IN_AFFINE]) ||
+        (s->in[CONV_STATS_IN_RESIDUAL_AFFINE] && !residual) || gives_z != (residual != NULL))
         return fail(ERR_INTERNAL,
                     "%s: a residual comes with an affine of x and gives z, and only it does",
-                    op_name(kind));
-    TRY(infer_output(kind, CONV_STATS_OUT_SUMS, wanted[CONV_STATS_OUT_SUMS],
-                     &out[CONV_STATS_OUT_SUMS], DTYPE_F32, 2,
-                     (int64_t[]){ 2, in[CONV_STATS_IN_W]->dims[0] }));
-    return infer_output_like(kind, CONV_STATS_OUT_Z, wanted[CONV_STATS_OUT_Z],
-                             &out[CONV_STATS_OUT_Z], x);
+                    op_name(s->kind));
+    TRY(infer_output(s, CONV_STATS_OUT_SUMS, DTYPE_F32, 2,
+                     (int64_t[]){ 2, s->in[CONV_STATS_IN_W]->dims[0] }));
+    return infer_output_like(s, CONV_STATS_OUT_Z, x);
 }
 
 /* ---- gradient of x ---- */
 
-static Status infer_bwd_data(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                             TensorDesc *out)
+static Status infer_bwd_data(const OpSlots *s)
 {
-    const OpKind kind = OP_CONV2D_BWD_DATA_NORM;
-    const TensorDesc *conv[] = { [CONV_BWD_DATA_IN_DY] = in[CONV_BWD_DATA_NORM_IN_DY],
-                                 [CONV_BWD_DATA_IN_W] = in[CONV_BWD_DATA_NORM_IN_W] };
-    const TensorDesc *x = in[CONV_BWD_DATA_NORM_IN_X];
-    TRY(infer_need(kind, CONV_BWD_DATA_NORM_IN_X, x, DTYPE_F32, 4));
+    const TensorDesc *conv[] = { [CONV_BWD_DATA_IN_DY] = s->in[CONV_BWD_DATA_NORM_IN_DY],
+                                 [CONV_BWD_DATA_IN_W] = s->in[CONV_BWD_DATA_NORM_IN_W] };
+    const TensorDesc *x = s->in[CONV_BWD_DATA_NORM_IN_X];
+    TRY(infer_need(s, CONV_BWD_DATA_NORM_IN_X, DTYPE_F32, 4));
     const int64_t c = x->dims[1];
-    TRY(infer_output_like(kind, CONV_BWD_DATA_NORM_OUT_DZ, wanted[CONV_BWD_DATA_NORM_OUT_DZ],
-                          &out[CONV_BWD_DATA_NORM_OUT_DZ], x));
-    TRY(op_def(OP_CONV2D_BWD_DATA)->infer(attr, conv, wanted, &out[CONV_BWD_DATA_NORM_OUT_DZ]));
-    TRY(infer_need_dims(kind, CONV_BWD_DATA_NORM_IN_GAMMA, in[CONV_BWD_DATA_NORM_IN_GAMMA], 1, &c));
-    TRY(infer_need_dims(kind, CONV_BWD_DATA_NORM_IN_BETA, in[CONV_BWD_DATA_NORM_IN_BETA], 1, &c));
-    TRY(need_vectors(kind, CONV_BWD_DATA_NORM_IN_SAVED, in[CONV_BWD_DATA_NORM_IN_SAVED], c));
+    TRY(infer_output_like(s, CONV_BWD_DATA_NORM_OUT_DZ, x));
+    TRY(op_infer(OP_CONV2D_BWD_DATA, s->attr, conv, s->wanted, &s->out[CONV_BWD_DATA_NORM_OUT_DZ]));
+    TRY(infer_need_dims(s, CONV_BWD_DATA_NORM_IN_GAMMA, 1, &c));
+    TRY(infer_need_dims(s, CONV_BWD_DATA_NORM_IN_BETA, 1, &c));
+    TRY(need_vectors(s, CONV_BWD_DATA_NORM_IN_SAVED, c));
     for (int i = CONV_BWD_DATA_NORM_OUT_DGAMMA; i <= CONV_BWD_DATA_NORM_OUT_DBETA; i++)
-        TRY(infer_output(kind, i, wanted[i], &out[i], DTYPE_F32, 1, &c));
-    return infer_output(
-        kind, CONV_BWD_DATA_NORM_OUT_COEFFICIENTS, wanted[CONV_BWD_DATA_NORM_OUT_COEFFICIENTS],
-        &out[CONV_BWD_DATA_NORM_OUT_COEFFICIENTS], DTYPE_F32, 2, (int64_t[]){ 3, c });
+        TRY(infer_output(s, i, DTYPE_F32, 1, &c));
+    return infer_output(s, CONV_BWD_DATA_NORM_OUT_COEFFICIENTS, DTYPE_F32, 2, (int64_t[]){ 3, c });
 }
 
 /* ---- gradient of w ---- */
 
-static Status infer_bwd_weights(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                                TensorDesc *out)
+static Status infer_bwd_weights(const OpSlots *s)
 {
-    const OpKind kind = OP_CONV2D_BWD_WEIGHTS_NORM;
     /* the first two inputs are the same */
-    TRY(op_def(OP_CONV2D_BWD_WEIGHTS)->infer(attr, in, wanted, out));
-    return need_vectors(kind, CONV_BWD_WEIGHTS_NORM_IN_AFFINE, in[CONV_BWD_WEIGHTS_NORM_IN_AFFINE],
-                        in[CONV_BWD_WEIGHTS_NORM_IN_X]->dims[1]);
+    TRY(op_infer(OP_CONV2D_BWD_WEIGHTS, s->attr, s->in, s->wanted, s->out));
+    return need_vectors(s, CONV_BWD_WEIGHTS_NORM_IN_AFFINE,
+                        s->in[CONV_BWD_WEIGHTS_NORM_IN_X]->dims[1]);
 }
 
 /* ---- work: that of the convolution, and what batch norm counts for its share per element ---- */

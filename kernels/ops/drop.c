@@ -3,41 +3,38 @@
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
-static Status check_attr(OpKind kind, const DropAttr *a, const TensorDesc *scalars, int slot)
+static Status check_attr(const OpSlots *s, int scalars)
 {
+    const DropAttr *a = s->attr;
     if (!(a->rate >= 0 && a->rate < 1) || a->layer >> 24)
-        return fail(ERR_INTERNAL, "%s: rate %g or layer %u is impossible", op_name(kind),
+        return fail(ERR_INTERNAL, "%s: rate %g or layer %u is impossible", op_name(s->kind),
                     (double)a->rate, a->layer);
-    return infer_need_dims(kind, slot, scalars, 1, (const int64_t[]){ SCALAR_COUNT });
+    return infer_need_dims(s, scalars, 1, (const int64_t[]){ SCALAR_COUNT });
 }
 
-static Status check_x(OpKind kind, int slot, const DropAttr *a, const TensorDesc *x)
+static Status check_x(const OpSlots *s, int slot)
 {
-    TRY(infer_need(kind, slot, x, DTYPE_F32, 0));
+    const DropAttr *a = s->attr;
+    const TensorDesc *x = s->in[slot];
+    TRY(infer_need(s, slot, DTYPE_F32, 0));
     if ((x->rank == 4 && a->per_image) || x->rank == 2) return OK;
     return fail(ERR_INTERNAL, "%s: x has rank %d, needed is 2, or 4 for whole images",
-                op_name(kind), x->rank);
+                op_name(s->kind), x->rank);
 }
 
-static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                            TensorDesc *out)
+static Status infer_forward(const OpSlots *s)
 {
-    const OpKind kind = OP_DROP;
-    TRY(check_x(kind, DROP_IN_X, attr, in[DROP_IN_X]));
-    TRY(check_attr(kind, attr, in[DROP_IN_SCALARS], DROP_IN_SCALARS));
-    if (in[DROP_IN_RESIDUAL])
-        TRY(infer_need_like(kind, DROP_IN_RESIDUAL, in[DROP_IN_RESIDUAL], in[DROP_IN_X]));
-    return infer_output_like(kind, DROP_OUT_Y, wanted[DROP_OUT_Y], &out[DROP_OUT_Y], in[DROP_IN_X]);
+    TRY(check_x(s, DROP_IN_X));
+    TRY(check_attr(s, DROP_IN_SCALARS));
+    if (s->in[DROP_IN_RESIDUAL]) TRY(infer_need_like(s, DROP_IN_RESIDUAL, s->in[DROP_IN_X]));
+    return infer_output_like(s, DROP_OUT_Y, s->in[DROP_IN_X]);
 }
 
-static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                             TensorDesc *out)
+static Status infer_backward(const OpSlots *s)
 {
-    const OpKind kind = OP_DROP_BWD;
-    TRY(check_x(kind, DROP_BWD_IN_DY, attr, in[DROP_BWD_IN_DY]));
-    TRY(check_attr(kind, attr, in[DROP_BWD_IN_SCALARS], DROP_BWD_IN_SCALARS));
-    return infer_output_like(kind, DROP_BWD_OUT_DX, wanted[DROP_BWD_OUT_DX], &out[DROP_BWD_OUT_DX],
-                             in[DROP_BWD_IN_DY]);
+    TRY(check_x(s, DROP_BWD_IN_DY));
+    TRY(check_attr(s, DROP_BWD_IN_SCALARS));
+    return infer_output_like(s, DROP_BWD_OUT_DX, s->in[DROP_BWD_IN_DY]);
 }
 
 static double flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)

@@ -1,29 +1,21 @@
 /* gate.c - y[n,c,h,w] = x[n,c,h,w] sigmoid(g[n,c]), and its gradient: shapes and work. */
 #include "kernels/ops/infer.h"
 
-static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                            TensorDesc *out)
+static Status infer_forward(const OpSlots *s)
 {
-    (void)attr;
-    const OpKind kind = OP_GATE;
-    TRY(infer_need(kind, GATE_IN_X, in[GATE_IN_X], DTYPE_F32, 4));
-    TRY(infer_need_dims(kind, GATE_IN_G, in[GATE_IN_G], 2, in[GATE_IN_X]->dims));
-    return infer_output_like(kind, GATE_OUT_Y, wanted[GATE_OUT_Y], &out[GATE_OUT_Y], in[GATE_IN_X]);
+    TRY(infer_need(s, GATE_IN_X, DTYPE_F32, 4));
+    TRY(infer_need_dims(s, GATE_IN_G, 2, s->in[GATE_IN_X]->dims));
+    return infer_output_like(s, GATE_OUT_Y, s->in[GATE_IN_X]);
 }
 
-static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                             TensorDesc *out)
+static Status infer_backward(const OpSlots *s)
 {
-    (void)attr;
-    const OpKind kind = OP_GATE_BWD;
-    const TensorDesc *x = in[GATE_BWD_IN_X];
-    TRY(infer_need(kind, GATE_BWD_IN_X, x, DTYPE_F32, 4));
-    TRY(infer_need_like(kind, GATE_BWD_IN_DY, in[GATE_BWD_IN_DY], x));
-    TRY(infer_need_dims(kind, GATE_BWD_IN_G, in[GATE_BWD_IN_G], 2, x->dims));
-    TRY(infer_output_like(kind, GATE_BWD_OUT_DX, wanted[GATE_BWD_OUT_DX], &out[GATE_BWD_OUT_DX],
-                          x));
-    return infer_output_like(kind, GATE_BWD_OUT_DG, wanted[GATE_BWD_OUT_DG], &out[GATE_BWD_OUT_DG],
-                             in[GATE_BWD_IN_G]);
+    const TensorDesc *x = s->in[GATE_BWD_IN_X];
+    TRY(infer_need(s, GATE_BWD_IN_X, DTYPE_F32, 4));
+    TRY(infer_need_like(s, GATE_BWD_IN_DY, x));
+    TRY(infer_need_dims(s, GATE_BWD_IN_G, 2, x->dims));
+    TRY(infer_output_like(s, GATE_BWD_OUT_DX, x));
+    return infer_output_like(s, GATE_BWD_OUT_DG, s->in[GATE_BWD_IN_G]);
 }
 
 static double flops_forward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)

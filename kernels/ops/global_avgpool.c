@@ -1,26 +1,17 @@
 /* global_avgpool.c - the mean over the image: N,C,H,W -> N,C, and its gradient. */
 #include "kernels/ops/infer.h"
 
-static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                            TensorDesc *out)
+static Status infer_forward(const OpSlots *s)
 {
-    (void)attr;
-    const OpKind kind = OP_GLOBAL_AVGPOOL;
     const int slot = GLOBAL_AVGPOOL_OUT_Y;
-    TRY(infer_need(kind, GLOBAL_AVGPOOL_IN_X, in[GLOBAL_AVGPOOL_IN_X], DTYPE_F32, 4));
-    return infer_output(kind, slot, wanted[slot], &out[slot], DTYPE_F32, 2,
-                        in[GLOBAL_AVGPOOL_IN_X]->dims);
+    TRY(infer_need(s, GLOBAL_AVGPOOL_IN_X, DTYPE_F32, 4));
+    return infer_output(s, slot, DTYPE_F32, 2, s->in[GLOBAL_AVGPOOL_IN_X]->dims);
 }
 
-static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                             TensorDesc *out)
+static Status infer_backward(const OpSlots *s)
 {
-    (void)attr;
-    (void)wanted;
-    const OpKind kind = OP_GLOBAL_AVGPOOL_BWD;
-    TRY(infer_preset(kind, GLOBAL_AVGPOOL_BWD_OUT_DX, &out[GLOBAL_AVGPOOL_BWD_OUT_DX], 4));
-    return infer_need_dims(kind, GLOBAL_AVGPOOL_BWD_IN_DY, in[GLOBAL_AVGPOOL_BWD_IN_DY], 2,
-                           out[GLOBAL_AVGPOOL_BWD_OUT_DX].dims);
+    TRY(infer_preset(s, GLOBAL_AVGPOOL_BWD_OUT_DX, 4));
+    return infer_need_dims(s, GLOBAL_AVGPOOL_BWD_IN_DY, 2, s->out[GLOBAL_AVGPOOL_BWD_OUT_DX].dims);
 }
 
 static double flops_forward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)

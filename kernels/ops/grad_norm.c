@@ -3,15 +3,12 @@
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
-static Status infer_squares(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                            TensorDesc *out)
+static Status infer_squares(const OpSlots *s)
 {
-    (void)attr;
-    const OpKind kind = OP_GRAD_SQUARES;
-    TRY(infer_need(kind, GRAD_SQUARES_IN_X, in[GRAD_SQUARES_IN_X], DTYPE_F32, 1));
-    int64_t chunks = (in[GRAD_SQUARES_IN_X]->dims[0] + GRAD_SQUARES_CHUNK - 1) / GRAD_SQUARES_CHUNK;
-    return infer_output(kind, GRAD_SQUARES_OUT_SUMS, wanted[GRAD_SQUARES_OUT_SUMS],
-                        &out[GRAD_SQUARES_OUT_SUMS], DTYPE_F64, 1, &chunks);
+    TRY(infer_need(s, GRAD_SQUARES_IN_X, DTYPE_F32, 1));
+    int64_t chunks =
+        (s->in[GRAD_SQUARES_IN_X]->dims[0] + GRAD_SQUARES_CHUNK - 1) / GRAD_SQUARES_CHUNK;
+    return infer_output(s, GRAD_SQUARES_OUT_SUMS, DTYPE_F64, 1, &chunks);
 }
 
 static double squares_flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
@@ -21,19 +18,16 @@ static double squares_flops(const void *attr, const TensorDesc *const *in, const
     return 2 * (double)tensor_elements(in[GRAD_SQUARES_IN_X]);
 }
 
-static Status infer_norm(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                         TensorDesc *out)
+static Status infer_norm(const OpSlots *s)
 {
-    const OpKind kind = OP_GRAD_NORM;
-    const GradNormAttr *a = attr;
+    const GradNormAttr *a = s->attr;
     if (!(a->max_norm >= 0))
-        return fail(ERR_INTERNAL, "%s: %g is no largest norm", op_name(kind), (double)a->max_norm);
-    TRY(infer_need(kind, GRAD_NORM_IN_SUMS, in[GRAD_NORM_IN_SUMS], DTYPE_F64, 1));
-    if (in[GRAD_NORM_IN_LOSS_SCALE])
-        TRY(infer_need_dims(kind, GRAD_NORM_IN_LOSS_SCALE, in[GRAD_NORM_IN_LOSS_SCALE], 1,
-                            (int64_t[]){ LOSS_SCALE_COUNT }));
-    return infer_output(kind, GRAD_NORM_OUT_CLIP, wanted[GRAD_NORM_OUT_CLIP],
-                        &out[GRAD_NORM_OUT_CLIP], DTYPE_F32, 1, (int64_t[]){ CLIP_COUNT });
+        return fail(ERR_INTERNAL, "%s: %g is no largest norm", op_name(s->kind),
+                    (double)a->max_norm);
+    TRY(infer_need(s, GRAD_NORM_IN_SUMS, DTYPE_F64, 1));
+    if (s->in[GRAD_NORM_IN_LOSS_SCALE])
+        TRY(infer_need_dims(s, GRAD_NORM_IN_LOSS_SCALE, 1, (int64_t[]){ LOSS_SCALE_COUNT }));
+    return infer_output(s, GRAD_NORM_OUT_CLIP, DTYPE_F32, 1, (int64_t[]){ CLIP_COUNT });
 }
 
 static void print_norm(const void *attr, char *out, size_t bytes)

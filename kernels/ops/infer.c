@@ -4,23 +4,21 @@
 
 #define SHAPE_TEXT 96
 
-static Status wrong_shape(OpKind kind, const char *slot, const TensorDesc *got,
+static Status check_equal(OpKind kind, const char *slot, const TensorDesc *got,
                           const TensorDesc *need)
 {
+    if (got->dtype == need->dtype && tensor_same_shape(got, need)) return OK;
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
     tensor_format(got, a, sizeof a);
     tensor_format(need, b, sizeof b);
     return fail(ERR_INTERNAL, "%s: %s is %s, needed is %s", op_name(kind), slot, a, b);
 }
 
-static bool equal(const TensorDesc *a, const TensorDesc *b)
+Status infer_need(const OpSlots *s, int slot, DType dtype, int rank)
 {
-    return a->dtype == b->dtype && tensor_same_shape(a, b);
-}
-
-Status infer_need(OpKind kind, int slot, const TensorDesc *in, DType dtype, int rank)
-{
+    const OpKind kind = s->kind;
     const char *name = op_def(kind)->in_names[slot];
+    const TensorDesc *in = s->in[slot];
     if (!in) return fail(ERR_INTERNAL, "%s: input %s is missing", op_name(kind), name);
     char text[SHAPE_TEXT];
     tensor_format(in, text, sizeof text);
@@ -36,37 +34,37 @@ Status infer_need(OpKind kind, int slot, const TensorDesc *in, DType dtype, int 
     return in->rank ? OK : fail(ERR_INTERNAL, "%s: input %s has no shape", op_name(kind), name);
 }
 
-Status infer_need_like(OpKind kind, int slot, const TensorDesc *in, const TensorDesc *like)
+Status infer_need_like(const OpSlots *s, int slot, const TensorDesc *like)
 {
-    TRY(infer_need(kind, slot, in, like->dtype, 0));
-    return equal(in, like) ? OK : wrong_shape(kind, op_def(kind)->in_names[slot], in, like);
+    TRY(infer_need(s, slot, like->dtype, 0));
+    return check_equal(s->kind, op_def(s->kind)->in_names[slot], s->in[slot], like);
 }
 
-Status infer_need_dims(OpKind kind, int slot, const TensorDesc *in, int rank, const int64_t *dims)
+Status infer_need_dims(const OpSlots *s, int slot, int rank, const int64_t *dims)
 {
     TensorDesc need = tensor_desc(DTYPE_F32, rank, dims);
-    return infer_need_like(kind, slot, in, &need);
+    return infer_need_like(s, slot, &need);
 }
 
-Status infer_output_like(OpKind kind, int slot, bool wanted, TensorDesc *out,
-                         const TensorDesc *like)
+Status infer_output_like(const OpSlots *s, int slot, const TensorDesc *like)
 {
-    if (out->rank)
-        return equal(out, like) ? OK : wrong_shape(kind, op_def(kind)->out_names[slot], out, like);
-    if (wanted) *out = *like;
+    TensorDesc *out = &s->out[slot];
+    if (out->rank) return check_equal(s->kind, op_def(s->kind)->out_names[slot], out, like);
+    if (s->wanted[slot]) *out = *like;
     return OK;
 }
 
-Status infer_output(OpKind kind, int slot, bool wanted, TensorDesc *out, DType dtype, int rank,
-                    const int64_t *dims)
+Status infer_output(const OpSlots *s, int slot, DType dtype, int rank, const int64_t *dims)
 {
     TensorDesc made = tensor_desc(dtype, rank, dims);
-    return infer_output_like(kind, slot, wanted, out, &made);
+    return infer_output_like(s, slot, &made);
 }
 
-Status infer_preset(OpKind kind, int slot, const TensorDesc *out, int rank)
+Status infer_preset(const OpSlots *s, int slot, int rank)
 {
+    const OpKind kind = s->kind;
     const char *name = op_def(kind)->out_names[slot];
+    const TensorDesc *out = &s->out[slot];
     if (!out->rank)
         return fail(ERR_INTERNAL, "%s: the shape of %s must be given by the caller", op_name(kind),
                     name);

@@ -5,19 +5,17 @@
 #include "kernels/op.h"
 
 /* in[slot] must be there with this type and rank; rank 0 = any. */
-Status infer_need(OpKind kind, int slot, const TensorDesc *in, DType dtype, int rank);
+Status infer_need(const OpSlots *s, int slot, DType dtype, int rank);
 /* in[slot] must have exactly these dims, as f32. */
-Status infer_need_dims(OpKind kind, int slot, const TensorDesc *in, int rank, const int64_t *dims);
+Status infer_need_dims(const OpSlots *s, int slot, int rank, const int64_t *dims);
 /* in[slot] must have the shape of like, as f32. */
-Status infer_need_like(OpKind kind, int slot, const TensorDesc *in, const TensorDesc *like);
+Status infer_need_like(const OpSlots *s, int slot, const TensorDesc *like);
 /* Fills the output if it is wanted, or checks what the caller preset. */
-Status infer_output(OpKind kind, int slot, bool wanted, TensorDesc *out, DType dtype, int rank,
-                    const int64_t *dims);
-Status infer_output_like(OpKind kind, int slot, bool wanted, TensorDesc *out,
-                         const TensorDesc *like);
+Status infer_output(const OpSlots *s, int slot, DType dtype, int rank, const int64_t *dims);
+Status infer_output_like(const OpSlots *s, int slot, const TensorDesc *like);
 /* An output that only the caller can know (gradients of inputs): it must have been preset, as f32
  * of this rank; rank 0 = any. */
-Status infer_preset(OpKind kind, int slot, const TensorDesc *out, int rank);
+Status infer_preset(const OpSlots *s, int slot, int rank);
 /* The activation must be one that a batch norm takes along, and with a residual whose gradient is
  * wanted one whose derivative follows from y. */
 Status infer_normed_act(OpKind kind, ActKind act, bool residual);

@@ -1,27 +1,24 @@
 /* input.c - from decoded images to the network's first activation: shapes only. */
 #include "kernels/ops/infer.h"
 
-static Status infer(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                    TensorDesc *out)
+static Status infer(const OpSlots *s)
 {
-    const OpKind kind = OP_INPUT;
-    const InputAttr *a = attr;
+    const InputAttr *a = s->attr;
     const bool twice = a->views == 2;
-    TRY(infer_need(kind, INPUT_IN_IMAGES, in[INPUT_IN_IMAGES], DTYPE_U8, 4));
-    const int64_t *d = in[INPUT_IN_IMAGES]->dims; /* N,H,W,C */
+    TRY(infer_need(s, INPUT_IN_IMAGES, DTYPE_U8, 4));
+    const int64_t *d = s->in[INPUT_IN_IMAGES]->dims; /* N,H,W,C */
     if (d[3] > OP_MAX_IMAGE_CHANNELS)
         return fail(ERR_INTERNAL, "%s: images have %d channels, at most %d are possible",
-                    op_name(kind), (int)d[3], OP_MAX_IMAGE_CHANNELS);
-    if (twice && (in[INPUT_IN_ERASE] || in[INPUT_IN_MIX]))
+                    op_name(s->kind), (int)d[3], OP_MAX_IMAGE_CHANNELS);
+    if (twice && (s->in[INPUT_IN_ERASE] || s->in[INPUT_IN_MIX]))
         return fail(ERR_INTERNAL, "%s: images of two views are neither erased nor mixed",
-                    op_name(kind));
-    if (in[INPUT_IN_ERASE]) {
+                    op_name(s->kind));
+    if (s->in[INPUT_IN_ERASE]) {
         TensorDesc boxes = tensor_desc(DTYPE_I32, 2, (int64_t[]){ d[0], ERASE_COUNT });
-        TRY(infer_need_like(kind, INPUT_IN_ERASE, in[INPUT_IN_ERASE], &boxes));
+        TRY(infer_need_like(s, INPUT_IN_ERASE, &boxes));
     }
-    if (in[INPUT_IN_MIX])
-        TRY(infer_need_dims(kind, INPUT_IN_MIX, in[INPUT_IN_MIX], 1, (int64_t[]){ MIX_COUNT }));
-    return infer_output(kind, INPUT_OUT_X, wanted[INPUT_OUT_X], &out[INPUT_OUT_X], DTYPE_F32, 4,
+    if (s->in[INPUT_IN_MIX]) TRY(infer_need_dims(s, INPUT_IN_MIX, 1, (int64_t[]){ MIX_COUNT }));
+    return infer_output(s, INPUT_OUT_X, DTYPE_F32, 4,
                         (int64_t[]){ twice ? 2 * d[0] : d[0], d[3], d[1], d[2] });
 }
 

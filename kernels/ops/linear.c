@@ -26,48 +26,37 @@ static Status output_dims(OpKind kind, const TensorDesc *x, const TensorDesc *w,
     return OK;
 }
 
-static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                            TensorDesc *out)
+static Status infer_forward(const OpSlots *s)
 {
-    (void)attr;
-    const OpKind kind = OP_LINEAR;
     int64_t y[2];
-    TRY(infer_need(kind, LINEAR_IN_X, in[LINEAR_IN_X], DTYPE_F32, 0));
-    TRY(infer_need(kind, LINEAR_IN_W, in[LINEAR_IN_W], DTYPE_F32, 0));
-    TRY(check_weights(kind, in[LINEAR_IN_W]));
-    TRY(output_dims(kind, in[LINEAR_IN_X], in[LINEAR_IN_W], y));
-    if (in[LINEAR_IN_B]) TRY(infer_need_dims(kind, LINEAR_IN_B, in[LINEAR_IN_B], 1, &y[1]));
-    return infer_output(kind, LINEAR_OUT_Y, wanted[LINEAR_OUT_Y], &out[LINEAR_OUT_Y], DTYPE_F32, 2,
-                        y);
+    TRY(infer_need(s, LINEAR_IN_X, DTYPE_F32, 0));
+    TRY(infer_need(s, LINEAR_IN_W, DTYPE_F32, 0));
+    TRY(check_weights(s->kind, s->in[LINEAR_IN_W]));
+    TRY(output_dims(s->kind, s->in[LINEAR_IN_X], s->in[LINEAR_IN_W], y));
+    if (s->in[LINEAR_IN_B]) TRY(infer_need_dims(s, LINEAR_IN_B, 1, &y[1]));
+    return infer_output(s, LINEAR_OUT_Y, DTYPE_F32, 2, y);
 }
 
-static Status infer_bwd_data(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                             TensorDesc *out)
+static Status infer_bwd_data(const OpSlots *s)
 {
-    (void)attr;
-    (void)wanted;
-    const OpKind kind = OP_LINEAR_BWD_DATA;
     int64_t y[2];
-    TRY(infer_need(kind, LINEAR_BWD_DATA_IN_W, in[LINEAR_BWD_DATA_IN_W], DTYPE_F32, 0));
-    TRY(check_weights(kind, in[LINEAR_BWD_DATA_IN_W]));
-    TRY(infer_preset(kind, LINEAR_BWD_DATA_OUT_DX, &out[LINEAR_BWD_DATA_OUT_DX], 0));
-    TRY(output_dims(kind, &out[LINEAR_BWD_DATA_OUT_DX], in[LINEAR_BWD_DATA_IN_W], y));
-    return infer_need_dims(kind, LINEAR_BWD_DATA_IN_DY, in[LINEAR_BWD_DATA_IN_DY], 2, y);
+    TRY(infer_need(s, LINEAR_BWD_DATA_IN_W, DTYPE_F32, 0));
+    TRY(check_weights(s->kind, s->in[LINEAR_BWD_DATA_IN_W]));
+    TRY(infer_preset(s, LINEAR_BWD_DATA_OUT_DX, 0));
+    TRY(output_dims(s->kind, &s->out[LINEAR_BWD_DATA_OUT_DX], s->in[LINEAR_BWD_DATA_IN_W], y));
+    return infer_need_dims(s, LINEAR_BWD_DATA_IN_DY, 2, y);
 }
 
-static Status infer_bwd_weights(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                                TensorDesc *out)
+static Status infer_bwd_weights(const OpSlots *s)
 {
-    (void)attr;
-    const OpKind kind = OP_LINEAR_BWD_WEIGHTS;
     const int dw = LINEAR_BWD_WEIGHTS_OUT_DW, db = LINEAR_BWD_WEIGHTS_OUT_DB;
     int64_t y[2];
-    TRY(infer_need(kind, LINEAR_BWD_WEIGHTS_IN_X, in[LINEAR_BWD_WEIGHTS_IN_X], DTYPE_F32, 0));
-    TRY(infer_preset(kind, dw, &out[dw], 0));
-    TRY(check_weights(kind, &out[dw]));
-    TRY(output_dims(kind, in[LINEAR_BWD_WEIGHTS_IN_X], &out[dw], y));
-    TRY(infer_need_dims(kind, LINEAR_BWD_WEIGHTS_IN_DY, in[LINEAR_BWD_WEIGHTS_IN_DY], 2, y));
-    return infer_output(kind, db, wanted[db], &out[db], DTYPE_F32, 1, &y[1]);
+    TRY(infer_need(s, LINEAR_BWD_WEIGHTS_IN_X, DTYPE_F32, 0));
+    TRY(infer_preset(s, dw, 0));
+    TRY(check_weights(s->kind, &s->out[dw]));
+    TRY(output_dims(s->kind, s->in[LINEAR_BWD_WEIGHTS_IN_X], &s->out[dw], y));
+    TRY(infer_need_dims(s, LINEAR_BWD_WEIGHTS_IN_DY, 2, y));
+    return infer_output(s, db, DTYPE_F32, 1, &y[1]);
 }
 
 static double flops_forward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)

@@ -3,32 +3,21 @@
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
-static Status infer_finite_check(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                                 TensorDesc *out)
+static Status infer_finite_check(const OpSlots *s)
 {
-    (void)attr;
-    (void)wanted;
-    (void)out;
-    const OpKind kind = OP_FINITE_CHECK;
-    TRY(infer_need(kind, FINITE_CHECK_IN_X, in[FINITE_CHECK_IN_X], DTYPE_F32, 0));
-    return infer_need_dims(kind, FINITE_CHECK_IN_LOSS_SCALE, in[FINITE_CHECK_IN_LOSS_SCALE], 1,
-                           (int64_t[]){ LOSS_SCALE_COUNT });
+    TRY(infer_need(s, FINITE_CHECK_IN_X, DTYPE_F32, 0));
+    return infer_need_dims(s, FINITE_CHECK_IN_LOSS_SCALE, 1, (int64_t[]){ LOSS_SCALE_COUNT });
 }
 
-static Status infer_loss_scale(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                               TensorDesc *out)
+static Status infer_loss_scale(const OpSlots *s)
 {
-    (void)wanted;
-    (void)out;
-    const OpKind kind = OP_LOSS_SCALE;
-    const LossScaleAttr *a = attr;
+    const LossScaleAttr *a = s->attr;
     if (!(a->growth >= 1) || !(a->backoff > 0 && a->backoff <= 1) || !(a->max > 0) ||
         a->interval < 1)
         return fail(ERR_INTERNAL, "%s: growth %g, backoff %g, max %g, interval %d make no rule",
-                    op_name(kind), (double)a->growth, (double)a->backoff, (double)a->max,
+                    op_name(s->kind), (double)a->growth, (double)a->backoff, (double)a->max,
                     a->interval);
-    return infer_need_dims(kind, LOSS_SCALE_IN_STATE, in[LOSS_SCALE_IN_STATE], 1,
-                           (int64_t[]){ LOSS_SCALE_COUNT });
+    return infer_need_dims(s, LOSS_SCALE_IN_STATE, 1, (int64_t[]){ LOSS_SCALE_COUNT });
 }
 
 static void print_loss_scale(const void *attr, char *out, size_t bytes)

@@ -22,35 +22,29 @@ static Status output_dims(OpKind kind, const Pool2dAttr *a, const TensorDesc *x,
                 a->kernel_h, a->kernel_w, text);
 }
 
-static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                            TensorDesc *out)
+static Status infer_forward(const OpSlots *s)
 {
-    const OpKind kind = OP_POOL2D;
-    const Pool2dAttr *a = attr;
+    const Pool2dAttr *a = s->attr;
     int64_t y[4];
-    TRY(infer_need(kind, POOL_IN_X, in[POOL_IN_X], DTYPE_F32, 4));
-    TRY(output_dims(kind, a, in[POOL_IN_X], y));
-    TRY(infer_output(kind, POOL_OUT_Y, wanted[POOL_OUT_Y], &out[POOL_OUT_Y], DTYPE_F32, 4, y));
-    bool index = wanted[POOL_OUT_INDEX] || out[POOL_OUT_INDEX].rank;
+    TRY(infer_need(s, POOL_IN_X, DTYPE_F32, 4));
+    TRY(output_dims(s->kind, a, s->in[POOL_IN_X], y));
+    TRY(infer_output(s, POOL_OUT_Y, DTYPE_F32, 4, y));
+    bool index = s->wanted[POOL_OUT_INDEX] || s->out[POOL_OUT_INDEX].rank;
     if (index && a->kind != POOL_MAX)
-        return fail(ERR_INTERNAL, "%s: only max pooling has an index", op_name(kind));
-    return infer_output(kind, POOL_OUT_INDEX, wanted[POOL_OUT_INDEX], &out[POOL_OUT_INDEX],
-                        DTYPE_U8, 4, y);
+        return fail(ERR_INTERNAL, "%s: only max pooling has an index", op_name(s->kind));
+    return infer_output(s, POOL_OUT_INDEX, DTYPE_U8, 4, y);
 }
 
-static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                             TensorDesc *out)
+static Status infer_backward(const OpSlots *s)
 {
-    (void)wanted;
-    const OpKind kind = OP_POOL2D_BWD;
-    const Pool2dAttr *a = attr;
+    const Pool2dAttr *a = s->attr;
     int64_t y[4];
-    TRY(infer_preset(kind, POOL_BWD_OUT_DX, &out[POOL_BWD_OUT_DX], 4));
-    TRY(output_dims(kind, a, &out[POOL_BWD_OUT_DX], y));
-    TRY(infer_need_dims(kind, POOL_BWD_IN_DY, in[POOL_BWD_IN_DY], 4, y));
+    TRY(infer_preset(s, POOL_BWD_OUT_DX, 4));
+    TRY(output_dims(s->kind, a, &s->out[POOL_BWD_OUT_DX], y));
+    TRY(infer_need_dims(s, POOL_BWD_IN_DY, 4, y));
     if (a->kind != POOL_MAX) return OK;
     TensorDesc index = tensor_desc(DTYPE_U8, 4, y);
-    return infer_need_like(kind, POOL_BWD_IN_INDEX, in[POOL_BWD_IN_INDEX], &index);
+    return infer_need_like(s, POOL_BWD_IN_INDEX, &index);
 }
 
 static double flops_of(const Pool2dAttr *a, const TensorDesc *y)

@@ -2,14 +2,10 @@
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
-static Status infer(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                    TensorDesc *out)
+static Status infer(const OpSlots *s)
 {
-    (void)attr;
-    const OpKind kind = OP_SCALE;
-    TRY(infer_need(kind, SCALE_IN_X, in[SCALE_IN_X], DTYPE_F32, 0));
-    return infer_output_like(kind, SCALE_OUT_Y, wanted[SCALE_OUT_Y], &out[SCALE_OUT_Y],
-                             in[SCALE_IN_X]);
+    TRY(infer_need(s, SCALE_IN_X, DTYPE_F32, 0));
+    return infer_output_like(s, SCALE_OUT_Y, s->in[SCALE_IN_X]);
 }
 
 static double flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)

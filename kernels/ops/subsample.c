@@ -17,26 +17,20 @@ static Status output_dims(OpKind kind, const SubsampleAttr *a, const TensorDesc 
     return OK;
 }
 
-static Status infer_forward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                            TensorDesc *out)
+static Status infer_forward(const OpSlots *s)
 {
-    const OpKind kind = OP_SUBSAMPLE;
     int64_t y[4];
-    TRY(infer_need(kind, SUBSAMPLE_IN_X, in[SUBSAMPLE_IN_X], DTYPE_F32, 4));
-    TRY(output_dims(kind, attr, in[SUBSAMPLE_IN_X], y));
-    return infer_output(kind, SUBSAMPLE_OUT_Y, wanted[SUBSAMPLE_OUT_Y], &out[SUBSAMPLE_OUT_Y],
-                        DTYPE_F32, 4, y);
+    TRY(infer_need(s, SUBSAMPLE_IN_X, DTYPE_F32, 4));
+    TRY(output_dims(s->kind, s->attr, s->in[SUBSAMPLE_IN_X], y));
+    return infer_output(s, SUBSAMPLE_OUT_Y, DTYPE_F32, 4, y);
 }
 
-static Status infer_backward(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                             TensorDesc *out)
+static Status infer_backward(const OpSlots *s)
 {
-    (void)wanted;
-    const OpKind kind = OP_SUBSAMPLE_BWD;
     int64_t y[4];
-    TRY(infer_preset(kind, SUBSAMPLE_BWD_OUT_DX, &out[SUBSAMPLE_BWD_OUT_DX], 4));
-    TRY(output_dims(kind, attr, &out[SUBSAMPLE_BWD_OUT_DX], y));
-    return infer_need_dims(kind, SUBSAMPLE_BWD_IN_DY, in[SUBSAMPLE_BWD_IN_DY], 4, y);
+    TRY(infer_preset(s, SUBSAMPLE_BWD_OUT_DX, 4));
+    TRY(output_dims(s->kind, s->attr, &s->out[SUBSAMPLE_BWD_OUT_DX], y));
+    return infer_need_dims(s, SUBSAMPLE_BWD_IN_DY, 4, y);
 }
 
 static void print(const void *attr, char *out, size_t bytes)

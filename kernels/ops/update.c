@@ -38,29 +38,22 @@ static Status check_segments(const UpdateAttr *a, int64_t count)
     return OK;
 }
 
-static Status infer(const void *attr, const TensorDesc *const *in, const bool *wanted,
-                    TensorDesc *out)
+static Status infer(const OpSlots *s)
 {
-    (void)wanted;
-    (void)out;
-    const OpKind kind = OP_UPDATE;
-    const UpdateAttr *a = attr;
+    const UpdateAttr *a = s->attr;
     if ((unsigned)a->kind >= UPDATE_KIND_COUNT)
-        return fail(ERR_INTERNAL, "%s: unknown kind %d", op_name(kind), (int)a->kind);
-    const TensorDesc *param = in[UPDATE_IN_PARAM];
-    TRY(infer_need(kind, UPDATE_IN_PARAM, param, DTYPE_F32, 1));
-    TRY(infer_need_like(kind, UPDATE_IN_GRAD, in[UPDATE_IN_GRAD], param));
+        return fail(ERR_INTERNAL, "%s: unknown kind %d", op_name(s->kind), (int)a->kind);
+    const TensorDesc *param = s->in[UPDATE_IN_PARAM];
+    TRY(infer_need(s, UPDATE_IN_PARAM, DTYPE_F32, 1));
+    TRY(infer_need_like(s, UPDATE_IN_GRAD, param));
     for (int i = 0, slot = UPDATE_IN_STATE0; i < UPDATE_STATES_MAX; i++, slot++)
-        if (i < update_states(a->kind, (double)a->momentum) || in[slot])
-            TRY(infer_need_like(kind, slot, in[slot], param));
-    TRY(infer_need_dims(kind, UPDATE_IN_SCALARS, in[UPDATE_IN_SCALARS], 1,
-                        (int64_t[]){ SCALAR_COUNT }));
-    if (in[UPDATE_IN_LOSS_SCALE])
-        TRY(infer_need_dims(kind, UPDATE_IN_LOSS_SCALE, in[UPDATE_IN_LOSS_SCALE], 1,
-                            (int64_t[]){ LOSS_SCALE_COUNT }));
-    if (in[UPDATE_IN_CLIP])
-        TRY(infer_need_dims(kind, UPDATE_IN_CLIP, in[UPDATE_IN_CLIP], 1,
-                            (int64_t[]){ CLIP_COUNT }));
+        if (i < update_states(a->kind, (double)a->momentum) || s->in[slot])
+            TRY(infer_need_like(s, slot, param));
+    TRY(infer_need_dims(s, UPDATE_IN_SCALARS, 1, (int64_t[]){ SCALAR_COUNT }));
+    if (s->in[UPDATE_IN_LOSS_SCALE])
+        TRY(infer_need_dims(s, UPDATE_IN_LOSS_SCALE, 1, (int64_t[]){ LOSS_SCALE_COUNT }));
+    if (s->in[UPDATE_IN_CLIP])
+        TRY(infer_need_dims(s, UPDATE_IN_CLIP, 1, (int64_t[]){ CLIP_COUNT }));
     return check_segments(a, param->dims[0]);
 }
 

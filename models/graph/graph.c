@@ -188,7 +188,7 @@ static Status infer_outputs(const Graph *g, OpKind kind, const char *name, const
     const OpDef *def = op_def(kind);
     const TensorDesc *descs[OP_MAX_INPUTS] = { NULL };
     TRY(check_inputs(g, kind, name, in, descs));
-    Status status = def->infer(attr, descs, wanted, out);
+    Status status = op_infer(kind, attr, descs, wanted, out);
     if (status != OK) return fail_note(status, "%s", name);
     for (int i = 0; i < def->outputs; i++)
         if (wanted[i] && out[i].rank == 0)

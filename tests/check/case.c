@@ -129,7 +129,7 @@ Status problem_make(const Case *c, Problem *out)
     c->family->build(c->p, out);
     const TensorDesc *in[OP_MAX_INPUTS];
     for (int i = 0; i < OP_MAX_INPUTS; i++) in[i] = out->in[i].rank ? &out->in[i] : NULL;
-    return op_def(out->kind)->infer(&out->attr, in, out->wanted, out->out);
+    return op_infer(out->kind, &out->attr, in, out->wanted, out->out);
 }
 
 void problem_format(const Problem *p, char *out, size_t bytes)

@@ -242,7 +242,7 @@ static Status make_problems(Work *w, const Case *c)
     const TensorDesc *in[OP_MAX_INPUTS];
     for (int i = 0; i < OP_MAX_INPUTS; i++)
         in[i] = w->forward.in[i].rank ? &w->forward.in[i] : NULL;
-    return op_def(w->forward.kind)->infer(&w->forward.attr, in, w->forward.wanted, w->forward.out);
+    return op_infer(w->forward.kind, &w->forward.attr, in, w->forward.wanted, w->forward.out);
 }
 
 static Status check_problem(Work *w, const Case *c, Verdict *verdict)

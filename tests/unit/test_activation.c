@@ -98,7 +98,7 @@ static void check_op(Backend *b, OpKind kind, ActKind act, bool residual, bool m
     for (int i = 0; i < OP_MAX_INPUTS; i++) in[i] = op.in[i].desc.rank ? &op.in[i].desc : NULL;
     for (int i = 0; i < def->outputs; i++)
         wanted[i] = residual || strcmp(def->out_names[i], "dresidual?") != 0;
-    if (def->infer(&attr, in, wanted, out) != OK) {
+    if (op_infer(kind, &attr, in, wanted, out) != OK) {
         CHECK(may_refuse);
         CHECK_CONTAINS(status_message(), op_act(act)->name);
         return;

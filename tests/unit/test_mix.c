@@ -60,7 +60,7 @@ static Status infer(OpInstance *op)
     TensorDesc out[OP_MAX_OUTPUTS] = { { 0 } };
     const bool wanted[OP_MAX_OUTPUTS] = { true, true };
     for (int i = 0; i < OP_MAX_INPUTS; i++) in[i] = op->in[i].desc.rank ? &op->in[i].desc : NULL;
-    TRY(op_def(op->kind)->infer(op->attr, in, wanted, out));
+    TRY(op_infer(op->kind, op->attr, in, wanted, out));
     for (int i = 0; i < op_def(op->kind)->outputs; i++) op->out[i].desc = out[i];
     return OK;
 }
