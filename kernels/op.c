@@ -27,6 +27,13 @@ Status op_infer(OpKind kind, const void *attr, const TensorDesc *const *in, cons
         &(OpSlots){ .kind = kind, .attr = attr, .in = in, .wanted = wanted, .out = out });
 }
 
+double op_flops(OpKind kind, const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+{
+    const OpDef *def = op_def(kind);
+    if (def->flops) return def->flops(attr, in, out);
+    return def->work.flops > 0 ? def->work.flops * (double)tensor_elements(in[def->work.input]) : 0;
+}
+
 FusedFor op_fused(OpKind kind)
 {
     static const FusedFor fused[OP_COUNT] = { OP_LIST(FUSED) };

@@ -43,9 +43,14 @@ typedef struct OpDef {
     int in_place_of[OP_MAX_OUTPUTS];
     /* Checks inputs (dtype, rank, dims) and fills out[i] for every output whose rank is 0; where
      * the caller preset out[i] (gradients know their shape from the forward tensor) it is checked
-     * instead; out[i].rank == 0 stays 0 for outputs that the graph did not ask for. Errors: ERR_INTERNAL naming op and dims. */
+     * instead; out[i].rank == 0 stays 0 for outputs that the graph did not ask for. Errors:
+     * ERR_INTERNAL naming op and dims. */
     Status (*infer)(const OpSlots *s);
-    /* multiply and add count 2; NULL = 0 */
+    struct { /* for each element of an input; multiply and add count 2 */
+        double flops;
+        int input;
+    } work;
+    /* where that does not say it; else NULL */
     double (*flops)(const void *attr, const TensorDesc *const *in, const TensorDesc *out);
     /* "3x3/2 pad 1"; NULL = nothing to say */
     void (*print)(const void *attr, char *out, size_t bytes);
@@ -56,6 +61,8 @@ const char *op_name(OpKind kind);
 FusedFor op_fused(OpKind kind);
 Status op_infer(OpKind kind, const void *attr, const TensorDesc *const *in, const bool *wanted,
                 TensorDesc *out); /* OpDef.infer */
+/* 0 where an op counts none */
+double op_flops(OpKind kind, const void *attr, const TensorDesc *const *in, const TensorDesc *out);
 
 /* ---- fusions: ops that a backend may run in place of others ---- */
 

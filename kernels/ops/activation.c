@@ -24,13 +24,6 @@ static Status infer_backward(const OpSlots *s)
     return infer_output_like(s, ACTIVATION_BWD_OUT_DX, s->in[ACTIVATION_BWD_IN_DY]);
 }
 
-static double flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    (void)out;
-    return (double)tensor_elements(in[0]);
-}
-
 static void print(const void *attr, char *out, size_t bytes)
 {
     const ActivationAttr *a = attr;
@@ -45,7 +38,7 @@ const OpDef op_row_activation = {
     .out_names = { "y" },
     .in_place_of = { ACTIVATION_IN_X, -1, -1, -1 },
     .infer = infer_forward,
-    .flops = flops,
+    .work = { 1, ACTIVATION_IN_X },
     .print = print,
 };
 
@@ -57,6 +50,6 @@ const OpDef op_row_activation_bwd = {
     .out_names = { "dx" },
     .in_place_of = { ACTIVATION_BWD_IN_DY, -1, -1, -1 },
     .infer = infer_backward,
-    .flops = flops,
+    .work = { 1, ACTIVATION_BWD_IN_DY },
     .print = print,
 };

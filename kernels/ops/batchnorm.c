@@ -50,22 +50,6 @@ static Status infer_backward(const OpSlots *s)
     return infer_output_like(s, BN_BWD_OUT_DRESIDUAL, x);
 }
 
-/* Per element: the two moments (3), normalise, scale and shift (4). Backward: two sums (4), the
- * three terms of dx (5). */
-static double flops_forward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    (void)out;
-    return 7.0 * (double)tensor_elements(in[BN_IN_X]);
-}
-
-static double flops_backward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    (void)out;
-    return 9.0 * (double)tensor_elements(in[BN_BWD_IN_X]);
-}
-
 static void print(const void *attr, char *out, size_t bytes)
 {
     static const char *const modes[BN_MODE_COUNT] = {
@@ -84,7 +68,7 @@ const OpDef op_row_batchnorm = {
     .out_names = { "y", "saved" },
     .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_forward,
-    .flops = flops_forward,
+    .work = { 7, BN_IN_X }, /* the two moments: 3; normalise, scale and shift: 4 */
     .print = print,
 };
 
@@ -96,6 +80,6 @@ const OpDef op_row_batchnorm_bwd = {
     .out_names = { "dx", "dgamma", "dbeta", "dresidual?" },
     .in_place_of = { BN_BWD_IN_DY, -1, -1, BN_BWD_IN_DY2 },
     .infer = infer_backward,
-    .flops = flops_backward,
+    .work = { 9, BN_BWD_IN_X }, /* two sums: 4; the three terms of dx: 5 */
     .print = print,
 };

@@ -43,14 +43,6 @@ static Status infer_bwd_apply(const OpSlots *s)
     return infer_output_like(s, BN_BWD_APPLY_OUT_DX, x);
 }
 
-/* Normalise, scale and shift; of backward the terms of dx. */
-static double flops_apply(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    (void)in;
-    return 4.0 * (double)tensor_elements(&out[0]);
-}
-
 static void print_apply(const void *attr, char *out, size_t bytes)
 {
     const BatchNormAttr *a = attr;
@@ -75,7 +67,7 @@ const OpDef op_row_bn_apply = {
     .out_names = { "y" },
     .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_apply,
-    .flops = flops_apply,
+    .work = { 4, BN_APPLY_IN_X }, /* normalise, scale and shift */
     .print = print_apply,
 };
 
@@ -86,5 +78,5 @@ const OpDef op_row_bn_bwd_apply = {
     .out_names = { "dx" },
     .in_place_of = { BN_BWD_APPLY_IN_DZ, -1, -1, -1 },
     .infer = infer_bwd_apply,
-    .flops = flops_apply,
+    .work = { 4, BN_BWD_APPLY_IN_X }, /* the terms of dx */
 };

@@ -31,8 +31,7 @@ static double flops(const void *attr, const TensorDesc *const *in, const TensorD
     const TensorDesc *norm_in[OP_MAX_INPUTS] = {
         [BN_IN_X] = &out[CONV_BN_OUT_Y], [BN_IN_RESIDUAL] = in[CONV_BN_IN_RESIDUAL]
     };
-    return op_def(OP_CONV2D)->flops(&a->conv, in, out) +
-           op_def(OP_BATCHNORM)->flops(&norm, norm_in, out);
+    return op_flops(OP_CONV2D, &a->conv, in, out) + op_flops(OP_BATCHNORM, &norm, norm_in, out);
 }
 
 /* "/2 pad 1, eval relu" */

@@ -70,19 +70,19 @@ static double flops_stats(const void *attr, const TensorDesc *const *in, const T
     const TensorDesc *conv[] = { in[CONV_STATS_IN_X], in[CONV_STATS_IN_W] };
     double norm = 3.0 * (double)tensor_elements(&out[CONV_STATS_OUT_Y]);
     if (in[CONV_STATS_IN_AFFINE]) norm += 4.0 * (double)tensor_elements(in[CONV_STATS_IN_X]);
-    return op_def(OP_CONV2D)->flops(attr, conv, out) + norm;
+    return op_flops(OP_CONV2D, attr, conv, out) + norm;
 }
 
 static double flops_bwd_data(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
 {
-    return op_def(OP_CONV2D_BWD_DATA)->flops(attr, in, out) +
+    return op_flops(OP_CONV2D_BWD_DATA, attr, in, out) +
            6.0 * (double)tensor_elements(in[CONV_BWD_DATA_NORM_IN_X]);
 }
 
 static double flops_bwd_weights(const void *attr, const TensorDesc *const *in,
                                 const TensorDesc *out)
 {
-    return op_def(OP_CONV2D_BWD_WEIGHTS)->flops(attr, in, out) +
+    return op_flops(OP_CONV2D_BWD_WEIGHTS, attr, in, out) +
            4.0 * (double)tensor_elements(in[CONV_BWD_WEIGHTS_NORM_IN_X]);
 }
 

@@ -37,13 +37,6 @@ static Status infer_backward(const OpSlots *s)
     return infer_output_like(s, DROP_BWD_OUT_DX, s->in[DROP_BWD_IN_DY]);
 }
 
-static double flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    (void)out;
-    return (double)tensor_elements(in[0]);
-}
-
 static void print(const void *attr, char *out, size_t bytes)
 {
     const DropAttr *a = attr;
@@ -58,7 +51,7 @@ const OpDef op_row_drop = {
     .out_names = { "y" },
     .in_place_of = { DROP_IN_X, -1, -1, -1 },
     .infer = infer_forward,
-    .flops = flops,
+    .work = { 1, DROP_IN_X },
     .print = print,
 };
 
@@ -70,6 +63,6 @@ const OpDef op_row_drop_bwd = {
     .out_names = { "dx" },
     .in_place_of = { DROP_BWD_IN_DY, -1, -1, -1 },
     .infer = infer_backward,
-    .flops = flops,
+    .work = { 1, DROP_BWD_IN_DY },
     .print = print,
 };

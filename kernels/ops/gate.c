@@ -18,21 +18,6 @@ static Status infer_backward(const OpSlots *s)
     return infer_output_like(s, GATE_BWD_OUT_DG, s->in[GATE_BWD_IN_G]);
 }
 
-static double flops_forward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    (void)out;
-    return (double)tensor_elements(in[GATE_IN_X]);
-}
-
-/* Per element: dx, and a product and a sum for dg. */
-static double flops_backward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    (void)out;
-    return 3.0 * (double)tensor_elements(in[GATE_BWD_IN_X]);
-}
-
 const OpDef op_row_gate = {
     .inputs = 2,
     .outputs = 1,
@@ -40,7 +25,7 @@ const OpDef op_row_gate = {
     .out_names = { "y" },
     .in_place_of = { GATE_IN_X, -1, -1, -1 },
     .infer = infer_forward,
-    .flops = flops_forward,
+    .work = { 1, GATE_IN_X },
 };
 
 const OpDef op_row_gate_bwd = {
@@ -50,5 +35,5 @@ const OpDef op_row_gate_bwd = {
     .out_names = { "dx", "dg" },
     .in_place_of = { GATE_BWD_IN_DY, -1, -1, -1 },
     .infer = infer_backward,
-    .flops = flops_backward,
+    .work = { 3, GATE_BWD_IN_X }, /* dx, and a product and a sum for dg */
 };

@@ -14,20 +14,6 @@ static Status infer_backward(const OpSlots *s)
     return infer_need_dims(s, GLOBAL_AVGPOOL_BWD_IN_DY, 2, s->out[GLOBAL_AVGPOOL_BWD_OUT_DX].dims);
 }
 
-static double flops_forward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    (void)out;
-    return (double)tensor_elements(in[GLOBAL_AVGPOOL_IN_X]);
-}
-
-static double flops_backward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    (void)out;
-    return (double)tensor_elements(in[GLOBAL_AVGPOOL_BWD_IN_DY]);
-}
-
 const OpDef op_row_global_avgpool = {
     .inputs = 1,
     .outputs = 1,
@@ -35,7 +21,7 @@ const OpDef op_row_global_avgpool = {
     .out_names = { "y" },
     .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_forward,
-    .flops = flops_forward,
+    .work = { 1, GLOBAL_AVGPOOL_IN_X },
 };
 
 const OpDef op_row_global_avgpool_bwd = {
@@ -45,5 +31,5 @@ const OpDef op_row_global_avgpool_bwd = {
     .out_names = { "dx" },
     .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_backward,
-    .flops = flops_backward,
+    .work = { 1, GLOBAL_AVGPOOL_BWD_IN_DY },
 };

@@ -11,13 +11,6 @@ static Status infer_squares(const OpSlots *s)
     return infer_output(s, GRAD_SQUARES_OUT_SUMS, DTYPE_F64, 1, &chunks);
 }
 
-static double squares_flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    (void)out;
-    return 2 * (double)tensor_elements(in[GRAD_SQUARES_IN_X]);
-}
-
 static Status infer_norm(const OpSlots *s)
 {
     const GradNormAttr *a = s->attr;
@@ -43,7 +36,7 @@ const OpDef op_row_grad_squares = {
     .out_names = { "sums" },
     .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_squares,
-    .flops = squares_flops,
+    .work = { 2, GRAD_SQUARES_IN_X },
 };
 
 const OpDef op_row_grad_norm = {

@@ -8,13 +8,6 @@ static Status infer(const OpSlots *s)
     return infer_output_like(s, SCALE_OUT_Y, s->in[SCALE_IN_X]);
 }
 
-static double flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    (void)out;
-    return (double)tensor_elements(in[SCALE_IN_X]);
-}
-
 static void print(const void *attr, char *out, size_t bytes)
 {
     const ScaleAttr *a = attr;
@@ -29,6 +22,6 @@ const OpDef op_row_scale = {
     .out_names = { "y" },
     .in_place_of = { SCALE_IN_X, -1, -1, -1 },
     .infer = infer,
-    .flops = flops,
+    .work = { 1, SCALE_IN_X },
     .print = print,
 };

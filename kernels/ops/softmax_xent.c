@@ -25,14 +25,6 @@ static Status infer(const OpSlots *s)
     return infer_output_like(s, XENT_OUT_DLOGITS, logits);
 }
 
-/* Maximum, exp, sum, logarithm and gradient: five operations an element. */
-static double flops(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    (void)out;
-    return 5.0 * (double)tensor_elements(in[XENT_IN_LOGITS]);
-}
-
 static void print(const void *attr, char *out, size_t bytes)
 {
     const XentAttr *a = attr;
@@ -47,6 +39,6 @@ const OpDef op_row_softmax_xent = {
     .out_names = { "stats", "dlogits?" },
     .in_place_of = { -1, XENT_IN_LOGITS, -1, -1 },
     .infer = infer,
-    .flops = flops,
+    .work = { 5, XENT_IN_LOGITS }, /* maximum, exp, sum, logarithm, gradient */
     .print = print,
 };

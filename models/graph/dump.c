@@ -35,14 +35,13 @@ static const struct {
 static double node_flops(const Graph *g, const GraphNode *n)
 {
     const OpDef *def = op_def(n->kind);
-    if (!def->flops) return 0;
     const TensorDesc *in[OP_MAX_INPUTS] = { NULL };
     TensorDesc out[OP_MAX_OUTPUTS] = { { .rank = 0 } };
     for (int k = 0; k < def->inputs; k++)
         if (n->in[k] != TENSOR_NONE) in[k] = &graph_tensor(g, n->in[k])->desc;
     for (int k = 0; k < def->outputs; k++)
         if (n->out[k] != TENSOR_NONE) out[k] = graph_tensor(g, n->out[k])->desc;
-    return def->flops(n->attr, in, out);
+    return op_flops(n->kind, n->attr, in, out);
 }
 
 double graph_node_flops(const Graph *g, int index)

@@ -64,11 +64,10 @@ static Status time_runs(Bench *b, double *best)
 static void print_line(const Bench *b, const Case *c, double seconds)
 {
     const TensorDesc *in[OP_MAX_INPUTS];
-    const OpDef *def = op_def(b->problem.kind);
     StrBuf text = { 0 };
     for (int i = 0; i < OP_MAX_INPUTS; i++)
         in[i] = b->problem.in[i].rank ? &b->problem.in[i] : NULL;
-    double flops = def->flops ? def->flops(&b->problem.attr, in, b->problem.out) : 0;
+    double flops = op_flops(b->problem.kind, &b->problem.attr, in, b->problem.out);
     case_format(c, &text);
     report("%9.3f ms %8.2f GB/s %8.2f GFLOP/s  %-20s %s", seconds * 1e3, b->bytes / seconds / 1e9,
            flops / seconds / 1e9, b->rig.op.implementation ? b->rig.op.implementation : "-",

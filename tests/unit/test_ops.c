@@ -153,11 +153,10 @@ TEST(conv2d_counts_flops_in_all_directions)
     Conv2dAttr attr = { 2, 2, 3, 3, 3, 3, 1 };
     TensorDesc x = f32x4(1, 3, 224, 224), w = f32x4(64, 3, 7, 7), y = f32x4(1, 64, 112, 112);
     const double want = 2.0 * 64 * 112 * 112 * 3 * 7 * 7;
-    CHECK_NEAR(op_def(OP_CONV2D)->flops(&attr, (const TensorDesc *[]){ &x, &w }, &y), want, 0);
-    CHECK_NEAR(op_def(OP_CONV2D_BWD_DATA)->flops(&attr, (const TensorDesc *[]){ &y, &w }, &x), want,
+    CHECK_NEAR(op_flops(OP_CONV2D, &attr, (const TensorDesc *[]){ &x, &w }, &y), want, 0);
+    CHECK_NEAR(op_flops(OP_CONV2D_BWD_DATA, &attr, (const TensorDesc *[]){ &y, &w }, &x), want, 0);
+    CHECK_NEAR(op_flops(OP_CONV2D_BWD_WEIGHTS, &attr, (const TensorDesc *[]){ &x, &y }, &w), want,
                0);
-    CHECK_NEAR(op_def(OP_CONV2D_BWD_WEIGHTS)->flops(&attr, (const TensorDesc *[]){ &x, &y }, &w),
-               want, 0);
 }
 
 TEST(batchnorm_shapes_and_residual_rule)
