@@ -20,6 +20,11 @@ const char *op_name(OpKind kind)
     return names[kind];
 }
 
+int op_in_place_of(OpKind kind, int output)
+{
+    return op_def(kind)->in_place_of[output] - OP_OVER(0);
+}
+
 Status op_infer(OpKind kind, const void *attr, const TensorDesc *const *in, const bool *wanted,
                 TensorDesc *out)
 {

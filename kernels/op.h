@@ -33,13 +33,15 @@ typedef struct OpSlots {
     TensorDesc *out;
 } OpSlots;
 
+#define OP_OVER(input) ((input) + 1)
+
 /* One row per op. in_names/out_names end the row's documentation: "?" at the end marks an optional
  * slot. */
 typedef struct OpDef {
     size_t attr_bytes; /* 0: no attribute struct */
     int inputs, outputs;
     const char *in_names[OP_MAX_INPUTS], *out_names[OP_MAX_OUTPUTS];
-    /* For each output the input over which it may lie if that input dies here; -1: none. */
+    /* For each output OP_OVER(the input over which it may lie if that input dies here); 0: none. */
     int in_place_of[OP_MAX_OUTPUTS];
     /* Checks inputs (dtype, rank, dims) and fills out[i] for every output whose rank is 0; where
      * the caller preset out[i] (gradients know their shape from the forward tensor) it is checked
@@ -59,6 +61,7 @@ typedef struct OpDef {
 const OpDef *op_def(OpKind kind);
 const char *op_name(OpKind kind);
 FusedFor op_fused(OpKind kind);
+int op_in_place_of(OpKind kind, int output); /* OpDef.in_place_of: an input, or -1 */
 Status op_infer(OpKind kind, const void *attr, const TensorDesc *const *in, const bool *wanted,
                 TensorDesc *out); /* OpDef.infer */
 /* 0 where an op counts none */

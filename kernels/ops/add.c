@@ -13,7 +13,7 @@ const OpDef op_row_add = {
     .outputs = 1,
     .in_names = { "a", "b" },
     .out_names = { "y" },
-    .in_place_of = { ADD_IN_A, -1, -1, -1 },
+    .in_place_of = { OP_OVER(ADD_IN_A) },
     .infer = infer,
     .work = { 1, ADD_IN_A },
 };

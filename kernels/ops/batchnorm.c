@@ -66,7 +66,6 @@ const OpDef op_row_batchnorm = {
     .outputs = 2,
     .in_names = { "x", "gamma", "beta", "running_mean", "running_var", "residual?" },
     .out_names = { "y", "saved" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_forward,
     .work = { 7, BN_IN_X }, /* the two moments: 3; normalise, scale and shift: 4 */
     .print = print,
@@ -78,7 +77,8 @@ const OpDef op_row_batchnorm_bwd = {
     .outputs = 4,
     .in_names = { "dy", "dy2?", "x", "y?", "gamma", "beta", "saved" },
     .out_names = { "dx", "dgamma", "dbeta", "dresidual?" },
-    .in_place_of = { BN_BWD_IN_DY, -1, -1, BN_BWD_IN_DY2 },
+    .in_place_of = { [BN_BWD_OUT_DX] = OP_OVER(BN_BWD_IN_DY),
+                     [BN_BWD_OUT_DRESIDUAL] = OP_OVER(BN_BWD_IN_DY2) },
     .infer = infer_backward,
     .work = { 9, BN_BWD_IN_X }, /* two sums: 4; the three terms of dx: 5 */
     .print = print,

@@ -55,7 +55,6 @@ const OpDef op_row_bn_finalize = {
     .outputs = 2,
     .in_names = { "sums", "gamma", "beta", "running_mean", "running_var" },
     .out_names = { "saved", "affine?" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_finalize,
 };
 
@@ -65,7 +64,6 @@ const OpDef op_row_bn_apply = {
     .outputs = 1,
     .in_names = { "x", "gamma", "beta", "saved", "residual?" },
     .out_names = { "y" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_apply,
     .work = { 4, BN_APPLY_IN_X }, /* normalise, scale and shift */
     .print = print_apply,
@@ -76,7 +74,7 @@ const OpDef op_row_bn_bwd_apply = {
     .outputs = 1,
     .in_names = { "dz", "x", "coefficients" },
     .out_names = { "dx" },
-    .in_place_of = { BN_BWD_APPLY_IN_DZ, -1, -1, -1 },
+    .in_place_of = { OP_OVER(BN_BWD_APPLY_IN_DZ) },
     .infer = infer_bwd_apply,
     .work = { 4, BN_BWD_APPLY_IN_X }, /* the terms of dx */
 };

@@ -118,8 +118,7 @@ static void print(const void *attr, char *out, size_t bytes)
 #define CONV_ROW(a, b, o, f, fl)                                                                   \
     {                                                                                              \
         .attr_bytes = sizeof(Conv2dAttr), .inputs = 2, .outputs = 1, .in_names = { a, b },         \
-        .out_names = { o }, .in_place_of = { -1, -1, -1, -1 }, .infer = f, .flops = fl,            \
-        .print = print                                                                             \
+        .out_names = { o }, .infer = f, .flops = fl, .print = print                                \
     }
 
 const OpDef op_row_conv2d = CONV_ROW("x", "w", "y", infer_forward, flops_forward);

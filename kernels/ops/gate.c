@@ -23,7 +23,7 @@ const OpDef op_row_gate = {
     .outputs = 1,
     .in_names = { "x", "g" },
     .out_names = { "y" },
-    .in_place_of = { GATE_IN_X, -1, -1, -1 },
+    .in_place_of = { OP_OVER(GATE_IN_X) },
     .infer = infer_forward,
     .work = { 1, GATE_IN_X },
 };
@@ -33,7 +33,7 @@ const OpDef op_row_gate_bwd = {
     .outputs = 2,
     .in_names = { "dy", "x", "g" },
     .out_names = { "dx", "dg" },
-    .in_place_of = { GATE_BWD_IN_DY, -1, -1, -1 },
+    .in_place_of = { OP_OVER(GATE_BWD_IN_DY) },
     .infer = infer_backward,
     .work = { 3, GATE_BWD_IN_X }, /* dx, and a product and a sum for dg */
 };

@@ -19,7 +19,6 @@ const OpDef op_row_global_avgpool = {
     .outputs = 1,
     .in_names = { "x" },
     .out_names = { "y" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_forward,
     .work = { 1, GLOBAL_AVGPOOL_IN_X },
 };
@@ -29,7 +28,6 @@ const OpDef op_row_global_avgpool_bwd = {
     .outputs = 1,
     .in_names = { "dy" },
     .out_names = { "dx" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_backward,
     .work = { 1, GLOBAL_AVGPOOL_BWD_IN_DY },
 };

@@ -34,7 +34,6 @@ const OpDef op_row_grad_squares = {
     .outputs = 1,
     .in_names = { "x" },
     .out_names = { "sums" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_squares,
     .work = { 2, GRAD_SQUARES_IN_X },
 };
@@ -45,7 +44,6 @@ const OpDef op_row_grad_norm = {
     .outputs = 1,
     .in_names = { "sums", "loss_scale?" },
     .out_names = { "clip" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_norm,
     .print = print_norm,
 };

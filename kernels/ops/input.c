@@ -28,6 +28,5 @@ const OpDef op_row_input = {
     .outputs = 1,
     .in_names = { "images", "erase?", "mix?" },
     .out_names = { "x" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer,
 };

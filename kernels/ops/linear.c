@@ -86,7 +86,6 @@ const OpDef op_row_linear = {
     .outputs = 1,
     .in_names = { "x", "w", "b?" },
     .out_names = { "y" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_forward,
     .flops = flops_forward,
 };
@@ -96,7 +95,6 @@ const OpDef op_row_linear_bwd_data = {
     .outputs = 1,
     .in_names = { "dy", "w" },
     .out_names = { "dx" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_bwd_data,
     .flops = flops_bwd_data,
 };
@@ -106,7 +104,6 @@ const OpDef op_row_linear_bwd_weights = {
     .outputs = 2,
     .in_names = { "x", "dy" },
     .out_names = { "dw", "db?" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_bwd_weights,
     .flops = flops_bwd_weights,
 };

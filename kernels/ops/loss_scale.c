@@ -30,7 +30,6 @@ const OpDef op_row_finite_check = {
     .inputs = 2,
     .outputs = 0,
     .in_names = { "x", "loss_scale" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_finite_check,
 };
 
@@ -39,7 +38,6 @@ const OpDef op_row_loss_scale = {
     .inputs = 1,
     .outputs = 0,
     .in_names = { "state" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_loss_scale,
     .print = print_loss_scale,
 };

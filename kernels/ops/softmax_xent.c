@@ -37,7 +37,7 @@ const OpDef op_row_softmax_xent = {
     .outputs = 2,
     .in_names = { "logits", "labels", "scalars", "loss_scale?", "mix?" },
     .out_names = { "stats", "dlogits?" },
-    .in_place_of = { -1, XENT_IN_LOGITS, -1, -1 },
+    .in_place_of = { [XENT_OUT_DLOGITS] = OP_OVER(XENT_IN_LOGITS) },
     .infer = infer,
     .work = { 5, XENT_IN_LOGITS }, /* maximum, exp, sum, logarithm, gradient */
     .print = print,

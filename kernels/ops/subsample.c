@@ -45,7 +45,6 @@ const OpDef op_row_subsample = {
     .outputs = 1,
     .in_names = { "x" },
     .out_names = { "y" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_forward,
     .print = print,
 };
@@ -56,7 +55,6 @@ const OpDef op_row_subsample_bwd = {
     .outputs = 1,
     .in_names = { "dy" },
     .out_names = { "dx" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer_backward,
     .print = print,
 };

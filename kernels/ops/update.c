@@ -70,7 +70,6 @@ const OpDef op_row_update = {
     .inputs = 7,
     .outputs = 0,
     .in_names = { "param", "grad", "state0?", "state1?", "scalars", "loss_scale?", "clip?" },
-    .in_place_of = { -1, -1, -1, -1 },
     .infer = infer,
     .print = print,
 };

@@ -164,7 +164,7 @@ static unsigned in_place_mask(const Problem *p)
     const OpDef *def = op_def(p->kind);
     unsigned mask = 0;
     for (int i = 0; i < def->outputs; i++) {
-        int over = def->in_place_of[i];
+        int over = op_in_place_of(p->kind, i);
         if (over >= 0 && p->out[i].rank && p->in[over].rank) mask |= 1u << i;
     }
     return mask;

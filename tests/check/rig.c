@@ -93,7 +93,7 @@ void rig_destroy(Rig *rig)
 bool rig_can_lie_over(const Rig *rig, int out_slot)
 {
     const OpTensor *out = &rig->op.out[out_slot],
-                   *in = &rig->op.in[op_def(rig->op.kind)->in_place_of[out_slot]];
+                   *in = &rig->op.in[op_in_place_of(rig->op.kind, out_slot)];
     return out->layout == in->layout && out->bytes == in->bytes;
 }
 
@@ -134,8 +134,8 @@ static Status place_outputs(Run *r, const Host *start)
         if (t->desc.rank == 0) continue;
         /* A plan lays tensors over each other only where their sizes are equal: of one type. */
         bool over_input = (r->rig->variant.in_place & ~op->no_alias) >> i & 1;
-        if (over_input && t->bytes == op->in[op_def(op->kind)->in_place_of[i]].bytes) {
-            int over = op_def(op->kind)->in_place_of[i];
+        int over = op_in_place_of(op->kind, i);
+        if (over_input && t->bytes == op->in[over].bytes) {
             if (!rig_can_lie_over(r->rig, i))
                 return fail(ERR_HEALTH, "output %d may lie over input %d but is laid out otherwise",
                             i, over);

@@ -114,12 +114,12 @@ TEST(in_place_names_inputs)
     for (int k = 0; k < OP_COUNT; k++) {
         const OpDef *def = op_def((OpKind)k);
         for (int i = 0; i < def->outputs; i++) {
-            int over = def->in_place_of[i];
+            int over = op_in_place_of((OpKind)k, i);
             check_slot(over >= -1 && over < def->inputs, (OpKind)k, op_name((OpKind)k),
                        "in_place_of names an input or is -1");
             for (int j = 0; j < i; j++)
-                check_slot(over < 0 || over != def->in_place_of[j], (OpKind)k, op_name((OpKind)k),
-                           "no two outputs over one input");
+                check_slot(over < 0 || over != op_in_place_of((OpKind)k, j), (OpKind)k,
+                           op_name((OpKind)k), "no two outputs over one input");
         }
     }
 }

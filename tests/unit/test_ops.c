@@ -46,7 +46,7 @@ TEST(every_kind_has_a_complete_row)
         for (int i = 0; i < OP_MAX_INPUTS; i++) CHECK((d->in_names[i] != NULL) == (i < d->inputs));
         for (int i = 0; i < OP_MAX_OUTPUTS; i++) {
             CHECK((d->out_names[i] != NULL) == (i < d->outputs));
-            CHECK(d->in_place_of[i] >= -1 && d->in_place_of[i] < d->inputs);
+            CHECK(d->in_place_of[i] >= 0 && d->in_place_of[i] <= d->inputs);
         }
     }
 }
