@@ -226,9 +226,8 @@ static Status cast_operand(const OpInstance *op, const Operand *o, DType dtype, 
 {
     if (!o->casts) return OK;
     const CudaView v = cuda_view(cuda_backend(op), o->tensor);
-    TRY_CUDA(cuda_launch_cast(o->tensor->data, v.dtype, workspace(op, o->copy_at), dtype,
-                              v.rows * v.cp, stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_cast(o->tensor->data, v.dtype, workspace(op, o->copy_at), dtype,
+                                        v.rows * v.cp, stream));
 }
 
 static Status forward_run(OpInstance *op, Stream *stream)
@@ -240,8 +239,7 @@ static Status forward_run(OpInstance *op, Stream *stream)
         TRY_CUDA(cuda_launch_batchnorm_statistics(k, stream->stream));
         TRY_CUDA(cuda_launch_batchnorm_finish(k, stream->stream));
     } else TRY_CUDA(cuda_launch_batchnorm_constant(k, stream->stream));
-    TRY_CUDA(cuda_launch_batchnorm_apply(k, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_batchnorm_apply(k, stream->stream));
 }
 
 static Status backward_run(OpInstance *op, Stream *stream)
@@ -253,8 +251,7 @@ static Status backward_run(OpInstance *op, Stream *stream)
     TRY(cast_operand(op, &s->y, k->dtype, stream->stream));
     TRY_CUDA(cuda_launch_batchnorm_bwd_sums(k, stream->stream));
     TRY_CUDA(cuda_launch_batchnorm_bwd_finish(k, stream->stream));
-    TRY_CUDA(cuda_launch_batchnorm_bwd_apply(k, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_batchnorm_bwd_apply(k, stream->stream));
 }
 
 const OpImpl batchnorm_own = { forward_prepare, forward_bind, forward_run, cuda_release_state };

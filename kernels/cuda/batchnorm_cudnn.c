@@ -106,8 +106,7 @@ static Status run_forward(OpInstance *op, Stream *stream)
 {
     const ForwardState *s = op->state;
     TRY(norm_plan_run(s->plan, stream->stream));
-    TRY_CUDA(cuda_launch_batchnorm_cudnn_running(&s->running, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_batchnorm_cudnn_running(&s->running, stream->stream));
 }
 
 static void release_forward(OpInstance *op)

@@ -50,8 +50,7 @@ static Status bind_finalize(OpInstance *op)
 
 static Status run_finalize(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_batchnorm_parts_finalize(op->state, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_batchnorm_parts_finalize(op->state, stream->stream));
 }
 
 /* ---- y ---- */
@@ -90,8 +89,7 @@ static Status bind_apply(OpInstance *op)
 
 static Status run_apply(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_batchnorm_apply(op->state, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_batchnorm_apply(op->state, stream->stream));
 }
 
 /* ---- dx ---- */
@@ -123,8 +121,7 @@ static Status bind_combine(OpInstance *op)
 
 static Status run_combine(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_batchnorm_parts_combine(op->state, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_batchnorm_parts_combine(op->state, stream->stream));
 }
 
 const OpImpl cuda_bn_finalize = { prepare_finalize, bind_finalize, run_finalize,

@@ -67,9 +67,8 @@ static Status convert_weights(OpInstance *op, const OpTensor *w, Stream *stream)
 {
     const NormState *s = op->state;
     if (!s->convert) return OK;
-    TRY_CUDA(cuda_launch_cast(w->data, DTYPE_F32, op->workspace, cuda_backend(op)->compute,
-                              s->weights, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_cast(w->data, DTYPE_F32, op->workspace,
+                                        cuda_backend(op)->compute, s->weights, stream->stream));
 }
 
 static void release(OpInstance *op)

@@ -122,6 +122,7 @@ void cuda_release_state(OpInstance *op);
  * ERR_INTERNAL for the rest. Forgets the error, so that it is not reported again by an innocent
  * call; errors after which the device is lost stay with CUDA. */
 Status cuda_status(cudaError_t e, const char *what);
+#define CUDA_STATUS(call) cuda_status((call), #call)
 #define TRY_CUDA(call)                                                                             \
     do {                                                                                           \
         cudaError_t cuda_error_ = (call);                                                          \

@@ -25,8 +25,7 @@ static Status use_device(const CudaBackend *b)
     if (b->deviceless)
         return fail(ERR_ENV, "%s is only described, not there: nothing can be allocated or run",
                     b->device_name);
-    TRY_CUDA(cudaSetDevice(b->options.device));
-    return OK;
+    return CUDA_STATUS(cudaSetDevice(b->options.device));
 }
 
 /* ---- memory ---- */
@@ -34,8 +33,7 @@ static Status use_device(const CudaBackend *b)
 static Status zeroed(void *p, size_t bytes)
 {
     TRY_CUDA(cudaMemset(p, 0, bytes));
-    TRY_CUDA(cudaDeviceSynchronize());
-    return OK;
+    return CUDA_STATUS(cudaDeviceSynchronize());
 }
 
 Status cuda_device_alloc(Backend *backend, size_t bytes, void **out)
@@ -128,8 +126,7 @@ void cuda_device_stream_destroy(Backend *backend, Stream *s)
 Status cuda_device_stream_wait(Backend *backend, Stream *s)
 {
     (void)backend;
-    TRY_CUDA(cudaStreamSynchronize(s->stream));
-    return OK;
+    return CUDA_STATUS(cudaStreamSynchronize(s->stream));
 }
 
 static void *stream_handle(const Stream *s)
@@ -145,23 +142,20 @@ static int device_index(const Backend *backend)
 static Status copy_in(Backend *backend, void *device, const void *host, size_t bytes, Stream *s)
 {
     (void)backend;
-    TRY_CUDA(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, s->stream));
-    return OK;
+    return CUDA_STATUS(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, s->stream));
 }
 
 static Status copy_out(Backend *backend, void *host, const void *device, size_t bytes, Stream *s)
 {
     (void)backend;
-    TRY_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, s->stream));
-    return OK;
+    return CUDA_STATUS(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, s->stream));
 }
 
 static Status cast(Backend *backend, const void *in, DType from, void *out, DType to, int64_t count,
                    Stream *s)
 {
     (void)backend;
-    TRY_CUDA(cuda_launch_cast(in, from, out, to, count, s->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_cast(in, from, out, to, count, s->stream));
 }
 
 /* ---- events ---- */
@@ -212,15 +206,13 @@ static void event_destroy(Backend *backend, Event *e)
 static Status event_record(Backend *backend, Event *e, Stream *s)
 {
     (void)backend;
-    TRY_CUDA(cudaEventRecord(e->event, s->stream));
-    return OK;
+    return CUDA_STATUS(cudaEventRecord(e->event, s->stream));
 }
 
 static Status event_wait(Backend *backend, Event *e, Stream *s)
 {
     (void)backend;
-    TRY_CUDA(cudaStreamWaitEvent(s->stream, e->event, 0));
-    return OK;
+    return CUDA_STATUS(cudaStreamWaitEvent(s->stream, e->event, 0));
 }
 
 static Status event_done(Backend *backend, Event *e, bool *done)
@@ -239,15 +231,13 @@ static Status event_done(Backend *backend, Event *e, bool *done)
 static Status capture_begin(Backend *backend, Stream *s)
 {
     (void)backend;
-    TRY_CUDA(cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeThreadLocal));
-    return OK;
+    return CUDA_STATUS(cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeThreadLocal));
 }
 
 static Status instantiate(Replay *r, cudaGraph_t graph, Stream *s)
 {
     TRY_CUDA(cudaGraphInstantiate(&r->graph, graph, 0));
-    TRY_CUDA(cudaGraphUpload(r->graph, s->stream));
-    return OK;
+    return CUDA_STATUS(cudaGraphUpload(r->graph, s->stream));
 }
 
 static void replay_destroy(Backend *backend, Replay *r)
@@ -278,8 +268,7 @@ static Status capture_end(Backend *backend, Stream *s, Replay **out)
 static Status replay(Backend *backend, Replay *r, Stream *s)
 {
     (void)backend;
-    TRY_CUDA(cudaGraphLaunch(r->graph, s->stream));
-    return OK;
+    return CUDA_STATUS(cudaGraphLaunch(r->graph, s->stream));
 }
 
 /* ---- compute copies of the parameters: the slab again in the compute type, every element at its
@@ -309,9 +298,8 @@ static Status params_changed(Backend *backend, Stream *s)
     CudaBackend *b = (CudaBackend *)backend;
     if (!b->param_copies) return OK;
     int64_t count = (int64_t)(b->param_bytes / sizeof(float));
-    TRY_CUDA(
+    return CUDA_STATUS(
         cuda_launch_cast(b->param_slab, DTYPE_F32, b->param_copies, b->compute, count, s->stream));
-    return OK;
 }
 
 const DeviceVTable cuda_device_vtable = {

@@ -46,8 +46,7 @@ static Status launch(OpInstance *op, const OpTensor *x, const float *scalars, co
                          .x = x->data,
                          .residual = residual,
                          .y = y };
-    TRY_CUDA(cuda_launch_drop(&p, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_drop(&p, stream->stream));
 }
 
 static Status run(OpInstance *op, Stream *stream)

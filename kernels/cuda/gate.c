@@ -67,18 +67,16 @@ static Status prepare_bwd(OpInstance *op)
 
 static Status run(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_gate(op->state, op->in[GATE_IN_X].data, op->in[GATE_IN_G].data,
-                              op->out[GATE_OUT_Y].data, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_gate(op->state, op->in[GATE_IN_X].data, op->in[GATE_IN_G].data,
+                                        op->out[GATE_OUT_Y].data, stream->stream));
 }
 
 static Status run_bwd(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_gate_bwd(op->state, op->in[GATE_BWD_IN_DY].data,
-                                  op->in[GATE_BWD_IN_X].data, op->in[GATE_BWD_IN_G].data,
-                                  op->out[GATE_BWD_OUT_DX].data, op->out[GATE_BWD_OUT_DG].data,
-                                  op->workspace, stream->stream));
-    return OK;
+    return CUDA_STATUS(
+        cuda_launch_gate_bwd(op->state, op->in[GATE_BWD_IN_DY].data, op->in[GATE_BWD_IN_X].data,
+                             op->in[GATE_BWD_IN_G].data, op->out[GATE_BWD_OUT_DX].data,
+                             op->out[GATE_BWD_OUT_DG].data, op->workspace, stream->stream));
 }
 
 const OpImpl cuda_gate = { prepare, cuda_bind_nothing, run, cuda_release_state };

@@ -39,18 +39,17 @@ static Status prepare_bwd(OpInstance *op)
 
 static Status run(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_global_avgpool(op->state, op->in[GLOBAL_AVGPOOL_IN_X].data,
-                                        op->out[GLOBAL_AVGPOOL_OUT_Y].data, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_global_avgpool(op->state, op->in[GLOBAL_AVGPOOL_IN_X].data,
+                                                  op->out[GLOBAL_AVGPOOL_OUT_Y].data,
+                                                  stream->stream));
 }
 
 static Status run_bwd(OpInstance *op, Stream *stream)
 {
     const OpTensor *dy = &op->in[GLOBAL_AVGPOOL_BWD_IN_DY];
-    TRY_CUDA(cuda_launch_global_avgpool_bwd(op->state, dy->data, dy->layout->dtype,
-                                            op->out[GLOBAL_AVGPOOL_BWD_OUT_DX].data,
-                                            stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_global_avgpool_bwd(op->state, dy->data, dy->layout->dtype,
+                                                      op->out[GLOBAL_AVGPOOL_BWD_OUT_DX].data,
+                                                      stream->stream));
 }
 
 const OpImpl cuda_global_avgpool = { prepare, cuda_bind_nothing, run, cuda_release_state };

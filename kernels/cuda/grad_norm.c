@@ -14,9 +14,8 @@ static Status squares_prepare(OpInstance *op)
 static Status squares_run(OpInstance *op, Stream *stream)
 {
     const OpTensor *x = &op->in[GRAD_SQUARES_IN_X];
-    TRY_CUDA(cuda_launch_grad_norm_squares(x->data, x->desc.dims[0],
-                                           op->out[GRAD_SQUARES_OUT_SUMS].data, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_grad_norm_squares(
+        x->data, x->desc.dims[0], op->out[GRAD_SQUARES_OUT_SUMS].data, stream->stream));
 }
 
 static Status norm_prepare(OpInstance *op)
@@ -32,10 +31,9 @@ static Status norm_prepare(OpInstance *op)
 static Status norm_run(OpInstance *op, Stream *stream)
 {
     const OpTensor *sums = &op->in[GRAD_NORM_IN_SUMS];
-    TRY_CUDA(cuda_launch_grad_norm(op->attr, sums->data, sums->desc.dims[0],
-                                   op->in[GRAD_NORM_IN_LOSS_SCALE].data,
-                                   op->out[GRAD_NORM_OUT_CLIP].data, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_grad_norm(op->attr, sums->data, sums->desc.dims[0],
+                                             op->in[GRAD_NORM_IN_LOSS_SCALE].data,
+                                             op->out[GRAD_NORM_OUT_CLIP].data, stream->stream));
 }
 
 const OpImpl cuda_grad_squares = { .prepare = squares_prepare,

@@ -36,9 +36,8 @@ static Status input_run(OpInstance *op, Stream *stream)
                                              stream->stream));
         return OK;
     }
-    TRY_CUDA(cuda_launch_input(op->in[INPUT_IN_IMAGES].data, op->attr, x->data, v.dtype, v.rows,
-                               (int)v.c, (int)v.cp, b->sm_count, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_input(op->in[INPUT_IN_IMAGES].data, op->attr, x->data, v.dtype,
+                                         v.rows, (int)v.c, (int)v.cp, b->sm_count, stream->stream));
 }
 
 const OpImpl cuda_input = { .prepare = input_prepare, .bind = cuda_bind_nothing, .run = input_run };

@@ -14,10 +14,9 @@ static Status finite_check_prepare(OpInstance *op)
 static Status finite_check_run(OpInstance *op, Stream *stream)
 {
     const OpTensor *x = &op->in[FINITE_CHECK_IN_X];
-    TRY_CUDA(cuda_launch_loss_scale_check_finite(x->data, (int64_t)(x->bytes / sizeof(float)),
-                                                 op->in[FINITE_CHECK_IN_LOSS_SCALE].data,
-                                                 cuda_backend(op)->sm_count, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_loss_scale_check_finite(
+        x->data, (int64_t)(x->bytes / sizeof(float)), op->in[FINITE_CHECK_IN_LOSS_SCALE].data,
+        cuda_backend(op)->sm_count, stream->stream));
 }
 
 static Status loss_scale_prepare(OpInstance *op)
@@ -29,8 +28,8 @@ static Status loss_scale_prepare(OpInstance *op)
 
 static Status loss_scale_run(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_loss_scale(op->attr, op->in[LOSS_SCALE_IN_STATE].data, stream->stream));
-    return OK;
+    return CUDA_STATUS(
+        cuda_launch_loss_scale(op->attr, op->in[LOSS_SCALE_IN_STATE].data, stream->stream));
 }
 
 const OpImpl cuda_finite_check = { .prepare = finite_check_prepare,

@@ -16,8 +16,7 @@ static Status fill(char *data, size_t bytes, const uint32_t *pattern, cudaStream
         TRY_CUDA(cudaMemcpyAsync(data + done, data, more, cudaMemcpyDeviceToDevice, stream));
         done += more;
     }
-    TRY_CUDA(cudaStreamSynchronize(stream));
-    return OK;
+    return CUDA_STATUS(cudaStreamSynchronize(stream));
 }
 
 Status cuda_pattern_fill(void *data, size_t bytes, cudaStream_t stream)

@@ -69,9 +69,8 @@ static Status activation_run(OpInstance *op, Stream *stream)
     const OpTensor *x = &op->in[ACTIVATION_IN_X];
     void *y = op->out[ACTIVATION_OUT_Y].data;
     if (attr->act == ACT_NONE) return copy(x, y, stream->stream);
-    TRY_CUDA(cuda_launch_pointwise_activation(attr->act, x->data, y, type_of(x), elements_of(x),
-                                              stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_pointwise_activation(attr->act, x->data, y, type_of(x),
+                                                        elements_of(x), stream->stream));
 }
 
 static Status activation_bwd_prepare(OpInstance *op)
@@ -89,9 +88,8 @@ static Status activation_bwd_run(OpInstance *op, Stream *stream)
     const OpTensor *dy = &op->in[ACTIVATION_BWD_IN_DY], *y = &op->in[ACTIVATION_BWD_IN_Y];
     void *dx = op->out[ACTIVATION_BWD_OUT_DX].data;
     if (attr->act == ACT_NONE) return copy(dy, dx, stream->stream);
-    TRY_CUDA(cuda_launch_pointwise_activation_bwd(attr->act, dy->data, y->data, dx, type_of(dy),
-                                                  type_of(y), elements_of(y), stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_pointwise_activation_bwd(
+        attr->act, dy->data, y->data, dx, type_of(dy), type_of(y), elements_of(y), stream->stream));
 }
 
 /* ---- add, scale ---- */
@@ -108,9 +106,9 @@ static Status add_prepare(OpInstance *op)
 static Status add_run(OpInstance *op, Stream *stream)
 {
     const OpTensor *a = &op->in[ADD_IN_A], *b = &op->in[ADD_IN_B];
-    TRY_CUDA(cuda_launch_pointwise_add(a->data, b->data, op->out[ADD_OUT_Y].data, type_of(a),
-                                       type_of(b), elements_of(a), stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_pointwise_add(a->data, b->data, op->out[ADD_OUT_Y].data,
+                                                 type_of(a), type_of(b), elements_of(a),
+                                                 stream->stream));
 }
 
 static Status scale_prepare(OpInstance *op)
@@ -124,9 +122,8 @@ static Status scale_run(OpInstance *op, Stream *stream)
 {
     const ScaleAttr *attr = op->attr;
     const OpTensor *x = &op->in[SCALE_IN_X];
-    TRY_CUDA(cuda_launch_pointwise_scale(x->data, attr->factor, op->out[SCALE_OUT_Y].data,
-                                         type_of(x), elements_of(x), stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_pointwise_scale(x->data, attr->factor, op->out[SCALE_OUT_Y].data,
+                                                   type_of(x), elements_of(x), stream->stream));
 }
 
 const OpImpl cuda_activation = { .prepare = activation_prepare,

@@ -66,18 +66,16 @@ static Status prepare_bwd(OpInstance *op)
 static Status run(OpInstance *op, Stream *stream)
 {
     uint8_t *index = op->out[POOL_OUT_INDEX].desc.rank != 0 ? op->out[POOL_OUT_INDEX].data : NULL;
-    TRY_CUDA(cuda_launch_pool2d(op->state, op->in[POOL_IN_X].data, op->out[POOL_OUT_Y].data, index,
-                                stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_pool2d(op->state, op->in[POOL_IN_X].data,
+                                          op->out[POOL_OUT_Y].data, index, stream->stream));
 }
 
 static Status run_bwd(OpInstance *op, Stream *stream)
 {
     const Pool2dShape *k = op->state;
     const uint8_t *index = k->kind == POOL_MAX ? op->in[POOL_BWD_IN_INDEX].data : NULL;
-    TRY_CUDA(cuda_launch_pool2d_bwd(k, op->in[POOL_BWD_IN_DY].data, index,
-                                    op->out[POOL_BWD_OUT_DX].data, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_pool2d_bwd(k, op->in[POOL_BWD_IN_DY].data, index,
+                                              op->out[POOL_BWD_OUT_DX].data, stream->stream));
 }
 
 const OpImpl cuda_pool2d = { prepare, cuda_bind_nothing, run, cuda_release_state };

@@ -92,8 +92,7 @@ Status backend_cuda_free_memory(int device, size_t *out)
     size_t all;
     *out = 0;
     TRY_CUDA(cudaSetDevice(device));
-    TRY_CUDA(cudaMemGetInfo(out, &all));
-    return OK;
+    return CUDA_STATUS(cudaMemGetInfo(out, &all));
 }
 
 static const struct {

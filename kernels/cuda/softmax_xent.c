@@ -44,8 +44,7 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
                             .dlogits = dlogits->data,
                             .row_stats = op->workspace,
                             .stats = op->out[XENT_OUT_STATS].data };
-    TRY_CUDA(cuda_launch_softmax_xent(&pass, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_softmax_xent(&pass, stream->stream));
 }
 
 const OpImpl cuda_softmax_xent = { .prepare = softmax_xent_prepare,

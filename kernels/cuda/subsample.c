@@ -50,16 +50,15 @@ static Status prepare_bwd(OpInstance *op)
 
 static Status run(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_subsample(op->state, op->in[SUBSAMPLE_IN_X].data,
-                                   op->out[SUBSAMPLE_OUT_Y].data, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_subsample(op->state, op->in[SUBSAMPLE_IN_X].data,
+                                             op->out[SUBSAMPLE_OUT_Y].data, stream->stream));
 }
 
 static Status run_bwd(OpInstance *op, Stream *stream)
 {
-    TRY_CUDA(cuda_launch_subsample_bwd(op->state, op->in[SUBSAMPLE_BWD_IN_DY].data,
-                                       op->out[SUBSAMPLE_BWD_OUT_DX].data, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_subsample_bwd(op->state, op->in[SUBSAMPLE_BWD_IN_DY].data,
+                                                 op->out[SUBSAMPLE_BWD_OUT_DX].data,
+                                                 stream->stream));
 }
 
 const OpImpl cuda_subsample = { prepare, cuda_bind_nothing, run, cuda_release_state };

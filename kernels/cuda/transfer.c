@@ -93,8 +93,7 @@ static Status from_device(void *host, const void *device, size_t bytes)
 {
     /* our streams do not wait for the default stream, nor it for them */
     TRY_CUDA(cudaDeviceSynchronize());
-    TRY_CUDA(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
-    return OK;
+    return CUDA_STATUS(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
 }
 
 static Status to_device(void *device, const void *host, size_t bytes)
@@ -102,8 +101,7 @@ static Status to_device(void *device, const void *host, size_t bytes)
     TRY_CUDA(cudaDeviceSynchronize());
     TRY_CUDA(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice));
     /* pageable memory: the copy may return before its last part has arrived */
-    TRY_CUDA(cudaDeviceSynchronize());
-    return OK;
+    return CUDA_STATUS(cudaDeviceSynchronize());
 }
 
 Status cuda_transfer_export(Backend *backend, const OpTensor *t, void *host)

@@ -108,8 +108,7 @@ static Status update_run(OpInstance *op, Stream *stream)
                               .copies = compute_copies(b, &op->in[UPDATE_IN_PARAM]),
                               .chunks = state->chunks,
                               .chunk_count = state->chunk_count };
-    TRY_CUDA(cuda_launch_update(&pass, stream->stream));
-    return OK;
+    return CUDA_STATUS(cuda_launch_update(&pass, stream->stream));
 }
 
 const OpImpl cuda_update = {
