@@ -53,9 +53,8 @@ static void update_running(const OpInstance *op, int64_t c, int64_t count, doubl
     running_var[c] = (1 - m) * running_var[c] + m * unbiased;
 }
 
-static Status run_forward(OpInstance *op, Stream *stream)
+static void run_forward(OpInstance *op)
 {
-    (void)stream;
     const BatchNormAttr *attr = op->attr;
     Span s = span_of(&op->in[BN_IN_X].desc);
     const double *x = ref_in(op, BN_IN_X), *gamma = ref_in(op, BN_IN_GAMMA),
@@ -80,7 +79,6 @@ static Status run_forward(OpInstance *op, Stream *stream)
             y[at] = ref_activate(attr->act, residual ? z + residual[at] : z);
         }
     }
-    return OK;
 }
 
 typedef struct Backward { /* one channel's view of the slots */
@@ -130,9 +128,8 @@ static void backward_channel(const Backward *b, int64_t c)
     ref_store_gradient(op, &ref_out(op, BN_BWD_OUT_DBETA)[c], dbeta);
 }
 
-static Status run_backward(OpInstance *op, Stream *stream)
+static void run_backward(OpInstance *op)
 {
-    (void)stream;
     Span s = span_of(&op->in[BN_BWD_IN_X].desc);
     const double *saved = ref_in(op, BN_BWD_IN_SAVED);
     for (int64_t c = 0; c < s.c; c++) {
@@ -144,8 +141,7 @@ static Status run_backward(OpInstance *op, Stream *stream)
                        ref_in(op, BN_BWD_IN_BETA)[c] };
         backward_channel(&b, c);
     }
-    return OK;
 }
 
-const OpImpl ref_batchnorm = { ref_prepare, ref_bind, run_forward, NULL };
-const OpImpl ref_batchnorm_bwd = { ref_prepare, ref_bind, run_backward, NULL };
+REF_LOOPS(ref_batchnorm, run_forward);
+REF_LOOPS(ref_batchnorm_bwd, run_backward);

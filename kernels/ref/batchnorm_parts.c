@@ -11,9 +11,8 @@ static int64_t channel_of(const int64_t *dims, int64_t i)
     return i / (dims[2] * dims[3]) % dims[1];
 }
 
-static Status run_finalize(OpInstance *op, Stream *stream)
+static void run_finalize(OpInstance *op)
 {
-    (void)stream;
     const BnFinalizeAttr *attr = op->attr;
     const int64_t channels = ref_in_dims(op, BN_FINALIZE_IN_SUMS)[1];
     const double *sums = ref_in(op, BN_FINALIZE_IN_SUMS), n = (double)attr->count,
@@ -33,12 +32,10 @@ static Status run_finalize(OpInstance *op, Stream *stream)
         out[c] = ref_in(op, BN_FINALIZE_IN_GAMMA)[c] * saved[channels + c];
         out[channels + c] = ref_in(op, BN_FINALIZE_IN_BETA)[c] - mean * out[c];
     }
-    return OK;
 }
 
-static Status run_apply(OpInstance *op, Stream *stream)
+static void run_apply(OpInstance *op)
 {
-    (void)stream;
     const BatchNormAttr *attr = op->attr;
     const int64_t *d = ref_in_dims(op, BN_APPLY_IN_X);
     const double *x = ref_in(op, BN_APPLY_IN_X), *saved = ref_in(op, BN_APPLY_IN_SAVED);
@@ -49,12 +46,10 @@ static Status run_apply(OpInstance *op, Stream *stream)
         if (ref_has_in(op, BN_APPLY_IN_RESIDUAL)) v += ref_in(op, BN_APPLY_IN_RESIDUAL)[i];
         ref_out(op, BN_APPLY_OUT_Y)[i] = ref_activate(attr->act, v);
     }
-    return OK;
 }
 
-static Status run_bwd_apply(OpInstance *op, Stream *stream)
+static void run_bwd_apply(OpInstance *op)
 {
-    (void)stream;
     const int64_t *d = ref_in_dims(op, BN_BWD_APPLY_IN_X);
     const double *dz = ref_in(op, BN_BWD_APPLY_IN_DZ), *x = ref_in(op, BN_BWD_APPLY_IN_X);
     const double *by = ref_in(op, BN_BWD_APPLY_IN_COEFFICIENTS);
@@ -63,9 +58,8 @@ static Status run_bwd_apply(OpInstance *op, Stream *stream)
         ref_out(op, BN_BWD_APPLY_OUT_DX)[i] =
             by[c] * dz[i] + by[d[1] + c] * x[i] + by[2 * d[1] + c];
     }
-    return OK;
 }
 
-const OpImpl ref_bn_finalize = { ref_prepare, ref_bind, run_finalize, NULL };
-const OpImpl ref_bn_apply = { ref_prepare, ref_bind, run_apply, NULL };
-const OpImpl ref_bn_bwd_apply = { ref_prepare, ref_bind, run_bwd_apply, NULL };
+REF_LOOPS(ref_bn_finalize, run_finalize);
+REF_LOOPS(ref_bn_apply, run_apply);
+REF_LOOPS(ref_bn_bwd_apply, run_bwd_apply);

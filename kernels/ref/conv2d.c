@@ -51,31 +51,26 @@ static void accumulate_all(const Geometry *g, Target target, double *x, double *
                     accumulate_pixel(g, target, x, w, y, (const int64_t[4]){ n, k, p, q });
 }
 
-static Status run_forward(OpInstance *op, Stream *stream)
+static void run_forward(OpInstance *op)
 {
-    (void)stream;
     Geometry g = { op->attr, ref_in_dims(op, CONV_IN_X), ref_in_dims(op, CONV_IN_W),
                    ref_out_dims(op, CONV_OUT_Y) };
     memset(op->out[CONV_OUT_Y].data, 0, op->out[CONV_OUT_Y].bytes);
     accumulate_all(&g, INTO_Y, op->in[CONV_IN_X].data, op->in[CONV_IN_W].data,
                    op->out[CONV_OUT_Y].data);
-    return OK;
 }
 
-static Status run_bwd_data(OpInstance *op, Stream *stream)
+static void run_bwd_data(OpInstance *op)
 {
-    (void)stream;
     Geometry g = { op->attr, ref_out_dims(op, CONV_BWD_DATA_OUT_DX),
                    ref_in_dims(op, CONV_BWD_DATA_IN_W), ref_in_dims(op, CONV_BWD_DATA_IN_DY) };
     memset(op->out[CONV_BWD_DATA_OUT_DX].data, 0, op->out[CONV_BWD_DATA_OUT_DX].bytes);
     accumulate_all(&g, INTO_X, op->out[CONV_BWD_DATA_OUT_DX].data, op->in[CONV_BWD_DATA_IN_W].data,
                    op->in[CONV_BWD_DATA_IN_DY].data);
-    return OK;
 }
 
-static Status run_bwd_weights(OpInstance *op, Stream *stream)
+static void run_bwd_weights(OpInstance *op)
 {
-    (void)stream;
     Geometry g = { op->attr, ref_in_dims(op, CONV_BWD_WEIGHTS_IN_X),
                    ref_out_dims(op, CONV_BWD_WEIGHTS_OUT_DW),
                    ref_in_dims(op, CONV_BWD_WEIGHTS_IN_DY) };
@@ -83,9 +78,8 @@ static Status run_bwd_weights(OpInstance *op, Stream *stream)
     if (!op->accumulate) memset(dw->data, 0, dw->bytes);
     accumulate_all(&g, INTO_W, op->in[CONV_BWD_WEIGHTS_IN_X].data, dw->data,
                    op->in[CONV_BWD_WEIGHTS_IN_DY].data);
-    return OK;
 }
 
-const OpImpl ref_conv2d = { ref_prepare, ref_bind, run_forward, NULL };
-const OpImpl ref_conv2d_bwd_data = { ref_prepare, ref_bind, run_bwd_data, NULL };
-const OpImpl ref_conv2d_bwd_weights = { ref_prepare, ref_bind, run_bwd_weights, NULL };
+REF_LOOPS(ref_conv2d, run_forward);
+REF_LOOPS(ref_conv2d_bwd_data, run_bwd_data);
+REF_LOOPS(ref_conv2d_bwd_weights, run_bwd_weights);

@@ -21,22 +21,18 @@ static void multiply(const OpInstance *op, int scalars_slot, const double *x,
         }
 }
 
-static Status run_forward(OpInstance *op, Stream *stream)
+static void run_forward(OpInstance *op)
 {
-    (void)stream;
     multiply(op, DROP_IN_SCALARS, ref_in(op, DROP_IN_X),
              ref_has_in(op, DROP_IN_RESIDUAL) ? ref_in(op, DROP_IN_RESIDUAL) : NULL,
              ref_out(op, DROP_OUT_Y));
-    return OK;
 }
 
-static Status run_backward(OpInstance *op, Stream *stream)
+static void run_backward(OpInstance *op)
 {
-    (void)stream;
     multiply(op, DROP_BWD_IN_SCALARS, ref_in(op, DROP_BWD_IN_DY), NULL,
              ref_out(op, DROP_BWD_OUT_DX));
-    return OK;
 }
 
-const OpImpl ref_drop = { ref_prepare, ref_bind, run_forward, NULL };
-const OpImpl ref_drop_bwd = { ref_prepare, ref_bind, run_backward, NULL };
+REF_LOOPS(ref_drop, run_forward);
+REF_LOOPS(ref_drop_bwd, run_backward);

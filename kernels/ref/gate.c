@@ -9,19 +9,16 @@ static double sigmoid(double g)
     return 1 / (1 + exp(-g));
 }
 
-static Status run_forward(OpInstance *op, Stream *stream)
+static void run_forward(OpInstance *op)
 {
-    (void)stream;
     const int64_t *d = ref_in_dims(op, GATE_IN_X), hw = d[2] * d[3];
     const double *x = ref_in(op, GATE_IN_X), *g = ref_in(op, GATE_IN_G);
     for (int64_t i = 0; i < d[0] * d[1] * hw; i++)
         ref_out(op, GATE_OUT_Y)[i] = x[i] * sigmoid(g[i / hw]);
-    return OK;
 }
 
-static Status run_backward(OpInstance *op, Stream *stream)
+static void run_backward(OpInstance *op)
 {
-    (void)stream;
     const int64_t *d = ref_in_dims(op, GATE_BWD_IN_X), hw = d[2] * d[3];
     const double *dy = ref_in(op, GATE_BWD_IN_DY), *x = ref_in(op, GATE_BWD_IN_X);
     for (int64_t plane = 0; plane < d[0] * d[1]; plane++) {
@@ -32,8 +29,7 @@ static Status run_backward(OpInstance *op, Stream *stream)
         }
         ref_out(op, GATE_BWD_OUT_DG)[plane] = s * (1 - s) * sum;
     }
-    return OK;
 }
 
-const OpImpl ref_gate = { ref_prepare, ref_bind, run_forward, NULL };
-const OpImpl ref_gate_bwd = { ref_prepare, ref_bind, run_backward, NULL };
+REF_LOOPS(ref_gate, run_forward);
+REF_LOOPS(ref_gate_bwd, run_backward);

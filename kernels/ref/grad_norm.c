@@ -4,20 +4,17 @@
 
 #include <math.h>
 
-static Status run_squares(OpInstance *op, Stream *stream)
+static void run_squares(OpInstance *op)
 {
-    (void)stream;
     const double *x = ref_in(op, GRAD_SQUARES_IN_X);
     double *sums = ref_out(op, GRAD_SQUARES_OUT_SUMS);
     for (int64_t k = 0; k < ref_out_dims(op, GRAD_SQUARES_OUT_SUMS)[0]; k++) sums[k] = 0;
     for (int64_t i = 0; i < ref_in_dims(op, GRAD_SQUARES_IN_X)[0]; i++)
         sums[i / GRAD_SQUARES_CHUNK] += x[i] * x[i];
-    return OK;
 }
 
-static Status run_norm(OpInstance *op, Stream *stream)
+static void run_norm(OpInstance *op)
 {
-    (void)stream;
     const GradNormAttr *a = op->attr;
     const double *sums = ref_in(op, GRAD_NORM_IN_SUMS);
     double *clip = ref_out(op, GRAD_NORM_OUT_CLIP), sum = 0;
@@ -28,8 +25,7 @@ static Status run_norm(OpInstance *op, Stream *stream)
     double factor = (double)a->max_norm / (norm + 1e-6);
     clip[CLIP_NORM] = norm;
     clip[CLIP_FACTOR] = a->max_norm == 0 || factor > 1 ? 1 : factor;
-    return OK;
 }
 
-const OpImpl ref_grad_squares = { ref_prepare, ref_bind, run_squares, NULL };
-const OpImpl ref_grad_norm = { ref_prepare, ref_bind, run_norm, NULL };
+REF_LOOPS(ref_grad_squares, run_squares);
+REF_LOOPS(ref_grad_norm, run_norm);

@@ -39,9 +39,8 @@ static float mixed_at(const OpInstance *op, int64_t n, int64_t c, int64_t h, int
     return a + b;
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static void run(OpInstance *op)
 {
-    (void)stream;
     double *x = ref_out(op, INPUT_OUT_X);
     const int64_t *d = ref_out_dims(op, INPUT_OUT_X), images = ref_in_dims(op, INPUT_IN_IMAGES)[0];
     const bool mixes = ref_has_in(op, INPUT_IN_MIX);
@@ -54,7 +53,6 @@ static Status run(OpInstance *op, Stream *stream)
                                     : value_at(op, n % images, c, h, from);
                     x[ref_at(d, n, c, h, w)] = (double)v;
                 }
-    return OK;
 }
 
-const OpImpl ref_input = { ref_prepare, ref_bind, run, NULL };
+REF_LOOPS(ref_input, run);

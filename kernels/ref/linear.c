@@ -12,9 +12,8 @@ static Sizes sizes_of(const TensorDesc *w, const TensorDesc *y)
     return (Sizes){ y->dims[0], w->dims[1], w->dims[0] };
 }
 
-static Status run_forward(OpInstance *op, Stream *stream)
+static void run_forward(OpInstance *op)
 {
-    (void)stream;
     Sizes z = sizes_of(&op->in[LINEAR_IN_W].desc, &op->out[LINEAR_OUT_Y].desc);
     const double *x = ref_in(op, LINEAR_IN_X), *w = ref_in(op, LINEAR_IN_W);
     for (int64_t n = 0; n < z.n; n++)
@@ -23,12 +22,10 @@ static Status run_forward(OpInstance *op, Stream *stream)
             for (int64_t c = 0; c < z.c; c++) sum += x[n * z.c + c] * w[k * z.c + c];
             ref_out(op, LINEAR_OUT_Y)[n * z.k + k] = sum;
         }
-    return OK;
 }
 
-static Status run_bwd_data(OpInstance *op, Stream *stream)
+static void run_bwd_data(OpInstance *op)
 {
-    (void)stream;
     Sizes z = sizes_of(&op->in[LINEAR_BWD_DATA_IN_W].desc, &op->in[LINEAR_BWD_DATA_IN_DY].desc);
     const double *dy = ref_in(op, LINEAR_BWD_DATA_IN_DY), *w = ref_in(op, LINEAR_BWD_DATA_IN_W);
     for (int64_t n = 0; n < z.n; n++)
@@ -37,12 +34,10 @@ static Status run_bwd_data(OpInstance *op, Stream *stream)
             for (int64_t k = 0; k < z.k; k++) sum += dy[n * z.k + k] * w[k * z.c + c];
             ref_out(op, LINEAR_BWD_DATA_OUT_DX)[n * z.c + c] = sum;
         }
-    return OK;
 }
 
-static Status run_bwd_weights(OpInstance *op, Stream *stream)
+static void run_bwd_weights(OpInstance *op)
 {
-    (void)stream;
     Sizes z =
         sizes_of(&op->out[LINEAR_BWD_WEIGHTS_OUT_DW].desc, &op->in[LINEAR_BWD_WEIGHTS_IN_DY].desc);
     const double *x = ref_in(op, LINEAR_BWD_WEIGHTS_IN_X),
@@ -58,9 +53,8 @@ static Status run_bwd_weights(OpInstance *op, Stream *stream)
         for (int64_t n = 0; n < z.n; n++) sum += dy[n * z.k + k];
         ref_store_gradient(op, &ref_out(op, LINEAR_BWD_WEIGHTS_OUT_DB)[k], sum);
     }
-    return OK;
 }
 
-const OpImpl ref_linear = { ref_prepare, ref_bind, run_forward, NULL };
-const OpImpl ref_linear_bwd_data = { ref_prepare, ref_bind, run_bwd_data, NULL };
-const OpImpl ref_linear_bwd_weights = { ref_prepare, ref_bind, run_bwd_weights, NULL };
+REF_LOOPS(ref_linear, run_forward);
+REF_LOOPS(ref_linear_bwd_data, run_bwd_data);
+REF_LOOPS(ref_linear_bwd_weights, run_bwd_weights);

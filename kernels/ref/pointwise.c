@@ -63,49 +63,41 @@ double ref_activate_bwd(ActKind act, double dy, double z)
     return NAN;
 }
 
-static Status run_activation(OpInstance *op, Stream *stream)
+static void run_activation(OpInstance *op)
 {
-    (void)stream;
     const ActivationAttr *attr = op->attr;
     const double *x = ref_in(op, ACTIVATION_IN_X);
     double *y = ref_out(op, ACTIVATION_OUT_Y);
     for (int64_t i = 0, n = tensor_elements(&op->in[ACTIVATION_IN_X].desc); i < n; i++)
         y[i] = ref_activate(attr->act, x[i]);
-    return OK;
 }
 
-static Status run_activation_bwd(OpInstance *op, Stream *stream)
+static void run_activation_bwd(OpInstance *op)
 {
-    (void)stream;
     const ActivationAttr *attr = op->attr;
     const double *dy = ref_in(op, ACTIVATION_BWD_IN_DY), *y = ref_in(op, ACTIVATION_BWD_IN_Y);
     double *dx = ref_out(op, ACTIVATION_BWD_OUT_DX);
     for (int64_t i = 0, n = tensor_elements(&op->in[ACTIVATION_BWD_IN_DY].desc); i < n; i++)
         dx[i] = ref_activate_bwd(attr->act, dy[i], y[i]);
-    return OK;
 }
 
-static Status run_add(OpInstance *op, Stream *stream)
+static void run_add(OpInstance *op)
 {
-    (void)stream;
     const double *a = ref_in(op, ADD_IN_A), *b = ref_in(op, ADD_IN_B);
     double *y = ref_out(op, ADD_OUT_Y);
     for (int64_t i = 0, n = tensor_elements(&op->in[ADD_IN_A].desc); i < n; i++) y[i] = a[i] + b[i];
-    return OK;
 }
 
-static Status run_scale(OpInstance *op, Stream *stream)
+static void run_scale(OpInstance *op)
 {
-    (void)stream;
     const ScaleAttr *attr = op->attr;
     const double *x = ref_in(op, SCALE_IN_X);
     double *y = ref_out(op, SCALE_OUT_Y);
     for (int64_t i = 0, n = tensor_elements(&op->in[SCALE_IN_X].desc); i < n; i++)
         y[i] = x[i] * (double)attr->factor;
-    return OK;
 }
 
-const OpImpl ref_activation = { ref_prepare, ref_bind, run_activation, NULL };
-const OpImpl ref_activation_bwd = { ref_prepare, ref_bind, run_activation_bwd, NULL };
-const OpImpl ref_add = { ref_prepare, ref_bind, run_add, NULL };
-const OpImpl ref_scale = { ref_prepare, ref_bind, run_scale, NULL };
+REF_LOOPS(ref_activation, run_activation);
+REF_LOOPS(ref_activation_bwd, run_activation_bwd);
+REF_LOOPS(ref_add, run_add);
+REF_LOOPS(ref_scale, run_scale);

@@ -71,9 +71,8 @@ static double pool(const Pool2dAttr *a, const double *plane, int64_t width, cons
     return NAN;
 }
 
-static Status run_forward(OpInstance *op, Stream *stream)
+static void run_forward(OpInstance *op)
 {
-    (void)stream;
     const Pool2dAttr *a = op->attr;
     const int64_t *image = ref_in_dims(op, POOL_IN_X), *d = ref_out_dims(op, POOL_OUT_Y);
     double *y = ref_out(op, POOL_OUT_Y);
@@ -87,7 +86,6 @@ static Status run_forward(OpInstance *op, Stream *stream)
                 y[at] = pool(a, plane, image[3], &v, &index);
                 if (indices) indices[at] = (uint8_t)index;
             }
-    return OK;
 }
 
 static void pool_avg_bwd(const Pool2dAttr *a, double *plane, int64_t width, const Window *v,
@@ -98,9 +96,8 @@ static void pool_avg_bwd(const Pool2dAttr *a, double *plane, int64_t width, cons
         for (int64_t s = v->s0; s < v->s1; s++) plane[(v->h0 + r) * width + v->w0 + s] += share;
 }
 
-static Status run_backward(OpInstance *op, Stream *stream)
+static void run_backward(OpInstance *op)
 {
-    (void)stream;
     const Pool2dAttr *a = op->attr;
     const int64_t *image = ref_out_dims(op, POOL_BWD_OUT_DX), *d = ref_in_dims(op, POOL_BWD_IN_DY);
     const uint8_t *indices = op->in[POOL_BWD_IN_INDEX].data;
@@ -124,12 +121,10 @@ static Status run_backward(OpInstance *op, Stream *stream)
                     plane[0] = NAN;
                 }
             }
-    return OK;
 }
 
-static Status run_global(OpInstance *op, Stream *stream)
+static void run_global(OpInstance *op)
 {
-    (void)stream;
     const int64_t *d = ref_in_dims(op, GLOBAL_AVGPOOL_IN_X);
     const double *x = ref_in(op, GLOBAL_AVGPOOL_IN_X);
     double *y = ref_out(op, GLOBAL_AVGPOOL_OUT_Y);
@@ -139,22 +134,19 @@ static Status run_global(OpInstance *op, Stream *stream)
         for (int64_t i = 0; i < hw; i++) sum += x[nc * hw + i];
         y[nc] = sum / (double)hw;
     }
-    return OK;
 }
 
-static Status run_global_bwd(OpInstance *op, Stream *stream)
+static void run_global_bwd(OpInstance *op)
 {
-    (void)stream;
     const int64_t *d = ref_out_dims(op, GLOBAL_AVGPOOL_BWD_OUT_DX);
     const double *dy = ref_in(op, GLOBAL_AVGPOOL_BWD_IN_DY);
     double *dx = ref_out(op, GLOBAL_AVGPOOL_BWD_OUT_DX);
     int64_t hw = d[2] * d[3];
     for (int64_t nc = 0; nc < d[0] * d[1]; nc++)
         for (int64_t i = 0; i < hw; i++) dx[nc * hw + i] = dy[nc] / (double)hw;
-    return OK;
 }
 
-const OpImpl ref_pool2d = { ref_prepare, ref_bind, run_forward, NULL };
-const OpImpl ref_pool2d_bwd = { ref_prepare, ref_bind, run_backward, NULL };
-const OpImpl ref_global_avgpool = { ref_prepare, ref_bind, run_global, NULL };
-const OpImpl ref_global_avgpool_bwd = { ref_prepare, ref_bind, run_global_bwd, NULL };
+REF_LOOPS(ref_pool2d, run_forward);
+REF_LOOPS(ref_pool2d_bwd, run_backward);
+REF_LOOPS(ref_global_avgpool, run_global);
+REF_LOOPS(ref_global_avgpool_bwd, run_global_bwd);

@@ -62,4 +62,13 @@ static inline void ref_store_gradient(const OpInstance *op, double *at, double v
 #define REF_OP(kind, name, fused) extern const OpImpl ref_##name;
 OP_LIST(REF_OP)
 #undef REF_OP
+/* Most ops cannot fail: void compute(OpInstance *op). */
+#define REF_LOOPS(impl, compute)                                                                   \
+    static Status impl##_run(OpInstance *op, Stream *stream)                                       \
+    {                                                                                              \
+        (void)stream;                                                                              \
+        compute(op);                                                                               \
+        return OK;                                                                                 \
+    }                                                                                              \
+    const OpImpl impl = { ref_prepare, ref_bind, impl##_run, NULL }
 #endif

@@ -73,9 +73,8 @@ static Target target_of(const OpInstance *op, int64_t n, int64_t images)
     return t;
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static void run(OpInstance *op)
 {
-    (void)stream;
     const XentAttr *attr = op->attr;
     const int64_t images = ref_in_dims(op, XENT_IN_LABELS)[0],
                   classes = ref_in_dims(op, XENT_IN_LOGITS)[1];
@@ -96,7 +95,6 @@ static Status run(OpInstance *op, Stream *stream)
         else
             for (int64_t j = 0; row && j < classes; j++) row[j] = 0;
     }
-    return OK;
 }
 
-const OpImpl ref_softmax_xent = { ref_prepare, ref_bind, run, NULL };
+REF_LOOPS(ref_softmax_xent, run);

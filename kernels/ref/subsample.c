@@ -4,9 +4,8 @@
 
 #include <string.h>
 
-static Status run_forward(OpInstance *op, Stream *stream)
+static void run_forward(OpInstance *op)
 {
-    (void)stream;
     const SubsampleAttr *attr = op->attr;
     const int64_t *from = ref_in_dims(op, SUBSAMPLE_IN_X), *to = ref_out_dims(op, SUBSAMPLE_OUT_Y);
     const double *x = ref_in(op, SUBSAMPLE_IN_X);
@@ -17,12 +16,10 @@ static Status run_forward(OpInstance *op, Stream *stream)
                 for (int64_t q = 0; q < to[3]; q++)
                     y[ref_at(to, n, c, p, q)] =
                         c < from[1] ? x[ref_at(from, n, c, p * attr->stride, q * attr->stride)] : 0;
-    return OK;
 }
 
-static Status run_backward(OpInstance *op, Stream *stream)
+static void run_backward(OpInstance *op)
 {
-    (void)stream;
     const SubsampleAttr *attr = op->attr;
     const int64_t *from = ref_in_dims(op, SUBSAMPLE_BWD_IN_DY),
                   *to = ref_out_dims(op, SUBSAMPLE_BWD_OUT_DX);
@@ -35,8 +32,7 @@ static Status run_backward(OpInstance *op, Stream *stream)
                 for (int64_t q = 0; q < from[3]; q++)
                     dx[ref_at(to, n, c, p * attr->stride, q * attr->stride)] =
                         dy[ref_at(from, n, c, p, q)];
-    return OK;
 }
 
-const OpImpl ref_subsample = { ref_prepare, ref_bind, run_forward, NULL };
-const OpImpl ref_subsample_bwd = { ref_prepare, ref_bind, run_backward, NULL };
+REF_LOOPS(ref_subsample, run_forward);
+REF_LOOPS(ref_subsample_bwd, run_backward);
