@@ -72,7 +72,7 @@ typedef struct CudaBackend {
     struct CudnnContext *cudnn;      /* cudnn_context.h; owned */
     struct LtGemmContext *lt;        /* lt_gemm.h; owned */
     struct CudaDecision *fusions;    /* decision.h; owned; by fusion.c */
-    struct CudaDecision *kernels;    /* likewise, by norm_choice.c and depthwise_choice.c */
+    struct CudaDecision *kernels;    /* likewise, by norm_choice.c and conv2d.c */
     KernelTrial on_trial;            /* which of two ways they are trying out */
     char *param_slab, *param_copies; /* params_attach; copies owned, NULL for f32 */
     size_t param_bytes;

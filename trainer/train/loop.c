@@ -13,7 +13,6 @@
 #include "trainer/train/evaluate.h"
 #include "trainer/train/loop_checkpoint.h"
 #include "trainer/train/penalty.h"
-#include "trainer/train/rank_epochs.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +21,33 @@
 #define PLAIN_PERIOD_S     10.0
 #define EARLY_LOOK_S       20.0 /* of training, until the input is judged for the first time */
 #define BAD_ALWAYS_ALLOWED 10   /* images; whatever data.max_bad_fraction says of a small dataset */
+
+/* ---- an epoch as every rank saw it ---- */
+
+_Static_assert(sizeof(RankEpoch) == 2 * sizeof(double), "a RankEpoch travels as two numbers");
+
+/* Collective and agreed. *out: one of each rank, on all of them; mem_free. seconds: this rank's. */
+static Status gather_rank_epochs(RankEpoch **out, Comm *comm, const Backend *backend,
+                                 double seconds)
+{
+    const DeviceVTable *device = backend->v->device;
+    RankEpoch *ranks = mem_calloc((size_t)comm->world, sizeof *ranks);
+    *out = NULL;
+    Status status = comm_agree(comm, ranks ? OK : ERR_MEMORY);
+    if (status != OK) {
+        mem_free(ranks);
+        return status;
+    }
+    ranks[comm->rank] =
+        (RankEpoch){ .seconds = seconds, .device = device ? device->device_index(backend) : -1 };
+    CommJob job = {
+        .kind = COMM_ALLGATHER, .type = COMM_F64, .data = ranks, .count = 2, .name = "epoch"
+    };
+    comm_post(comm, &job);
+    comm_wait(comm, &job);
+    *out = ranks;
+    return OK;
+}
 
 /* ---- after a step ---- */
 
@@ -148,7 +174,7 @@ static void record_epoch(Loop *l, int64_t step)
     InputReport input;
     RankEpoch *ranks = NULL;
     if (l->s->config->log.format == LOG_FORMAT_EPOCH)
-        keep_pending(l, rank_epochs_gather(&ranks, l->s->comm, l->s->backend, l->epoch.seconds));
+        keep_pending(l, gather_rank_epochs(&ranks, l->s->comm, l->s->backend, l->epoch.seconds));
     report_input(l, &l->epoch.input, l->epoch.seconds, &input);
     loader_stats(l->loader, &l->epoch.input);
     input_report_merge(&input, l->s->comm);
