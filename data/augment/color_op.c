@@ -1,5 +1,5 @@
 /* color_op.c - ops on bytes where they are: blends with black, grey, the mean and a smoothed
- * picture; bit masks.
+ * picture; bit masks; autocontrast and equalize; hue.
  *
  * The four blends are Pillow's ImageEnhance: a + factor (v - a) in float32, clipped to 0..255,
  * rounded towards zero, where a comes from a picture without what is enhanced. The smoothed one is
@@ -9,6 +9,8 @@
 #include "data/augment/color_op.h"
 #include "data/augment/image_op_avx2.h"
 #include "data/decode/image.h"
+#include <math.h>
+#include <string.h>
 
 static inline uint8_t blend(int a, int v, float factor)
 {
@@ -120,4 +122,200 @@ void color_op_solarize(const Picture *p, double threshold)
 void color_op_invert(const Picture *p)
 {
     invert_from(p->pixels, picture_bytes(p), 0);
+}
+
+/* ---- ops whose change of a byte depends on all bytes of its channel ---- */
+
+enum { VALUES = 256, CHANNELS = 3 };
+
+typedef struct Tables { /* the change of each byte, by channel */
+    uint8_t to[CHANNELS][VALUES];
+} Tables;
+
+static void look_up(const Picture *p, const Tables *t)
+{
+    uint8_t *v = p->pixels;
+    size_t bytes = picture_bytes(p);
+    if (p->channels == 1) {
+        for (size_t i = 0; i < bytes; i++) v[i] = t->to[0][v[i]];
+        return;
+    }
+    for (size_t i = 0; i < bytes; i += CHANNELS) {
+        uint8_t r = t->to[0][v[i]], g = t->to[1][v[i + 1]], b = t->to[2][v[i + 2]];
+        v[i] = r;
+        v[i + 1] = g;
+        v[i + 2] = b;
+    }
+}
+
+enum { LANES = 96 }; /* bytes at a time: whole vectors, and whole pixels of 1 or 3 channels */
+
+IMAGE_OP_CLONES static void find_limits(const uint8_t *restrict v, size_t blocks,
+                                        uint8_t *restrict low, uint8_t *restrict high)
+{
+    for (size_t k = 0; k < blocks; k++)
+        for (size_t i = 0; i < LANES; i++) {
+            uint8_t x = v[k * LANES + i];
+            low[i] = x < low[i] ? x : low[i];
+            high[i] = x > high[i] ? x : high[i];
+        }
+}
+
+/* From 0 at the lowest byte that occurs to 255 at the highest. */
+static void stretch(int low, int high, uint8_t *to)
+{
+    double scale = high > low ? 255.0 / (high - low) : 1.0,
+           offset = high > low ? -low * scale : 0.0;
+    for (int i = 0; i < VALUES; i++) {
+        int v = (int)(i * scale + offset);
+        to[i] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+    }
+}
+
+void color_op_autocontrast(const Picture *p)
+{
+    Tables tables;
+    uint8_t low[LANES], high[LANES];
+    size_t bytes = picture_bytes(p), blocks = bytes / LANES;
+    memset(low, 255, sizeof low);
+    memset(high, 0, sizeof high);
+    find_limits(p->pixels, blocks, low, high);
+    for (size_t i = blocks * LANES; i < bytes; i++) {
+        uint8_t v = p->pixels[i], *l = &low[i % LANES], *h = &high[i % LANES];
+        *l = v < *l ? v : *l;
+        *h = v > *h ? v : *h;
+    }
+    for (int c = 0; c < p->channels; c++) {
+        int lowest = 255, highest = 0;
+        for (int i = c; i < LANES; i += p->channels) {
+            lowest = low[i] < lowest ? low[i] : lowest;
+            highest = high[i] > highest ? high[i] : highest;
+        }
+        stretch(lowest, highest, tables.to[c]);
+    }
+    look_up(p, &tables);
+}
+
+/* counts has two tables of each channel: neighbouring pixels are often equal, and an increment must
+ * not wait for the one before. */
+static void count_bytes(const Picture *p, uint32_t (*counts)[2][VALUES])
+{
+    const uint8_t *v = p->pixels;
+    size_t bytes = picture_bytes(p), channels = (size_t)p->channels, pair = 2 * channels, i = 0;
+    if (channels == CHANNELS)
+        for (; i + pair <= bytes; i += pair) {
+            counts[0][0][v[i]]++;
+            counts[1][0][v[i + 1]]++;
+            counts[2][0][v[i + 2]]++;
+            counts[0][1][v[i + 3]]++;
+            counts[1][1][v[i + 4]]++;
+            counts[2][1][v[i + 5]]++;
+        }
+    for (; i < bytes; i++) counts[i % channels][0][v[i]]++;
+}
+
+/* Pillow's ImageOps.equalize: the pixels below a byte, and half a step, in whole steps of so many
+ * pixels. */
+static void level(uint32_t (*counts)[VALUES], uint8_t *to)
+{
+    uint64_t all = 0, last = 0, used = 0;
+    for (int i = 0; i < VALUES; i++) {
+        uint64_t n = (uint64_t)counts[0][i] + counts[1][i];
+        all += n;
+        used += n > 0;
+        if (n > 0) last = n;
+    }
+    uint64_t step = (all - last) / 255, below = step / 2;
+    for (int i = 0; i < VALUES; i++) {
+        uint64_t v = used > 1 && step > 0 ? below / step : (uint64_t)i;
+        to[i] = (uint8_t)(v > 255 ? 255 : v);
+        below += (uint64_t)counts[0][i] + counts[1][i];
+    }
+}
+
+void color_op_equalize(const Picture *p)
+{
+    Tables tables;
+    uint32_t counts[CHANNELS][2][VALUES];
+    memset(counts, 0, sizeof counts);
+    count_bytes(p, counts);
+    for (int c = 0; c < p->channels; c++) level(counts[c], tables.to[c]);
+    look_up(p, &tables);
+}
+
+/* ---- the colour circle turned ----
+ *
+ * Pillow's RGB -> HSV with bytes for all three, hue moved with wrap-around, and back.
+ *
+ * Every step rounds as Pillow's does, float32 where it has float and double where it has double.
+ * Between are tables: of a pixel's three bytes only the middle one's distances need divisions, and
+ * on the way back saturation and value give the lowest byte, the moved hue says which byte is
+ * which. */
+
+typedef struct HueTables { /* of the moved hue */
+    int sector[VALUES];    /* 0 to 5 */
+    float within[VALUES];  /* share of the sector that is passed */
+    float share[VALUES];   /* byte / 255 */
+} HueTables;
+
+static void fill_tables(HueTables *t, uint8_t shift)
+{
+    for (int i = 0; i < VALUES; i++) {
+        float hue = (float)(uint8_t)(i + shift);
+        int sector = (int)floor((double)hue * 6.0 / 255.0);
+        t->within[i] = (float)((double)hue * 6.0 / 255.0 - (double)(float)sector);
+        t->sector[i] = sector % 6;
+        t->share[i] = (float)((double)(float)i / 255.0);
+    }
+}
+
+static inline uint8_t round_byte(double v)
+{
+    int whole = (int)v; /* v is not negative */
+    whole += v - whole >= 0.5;
+    return (uint8_t)(whole > 255 ? 255 : whole);
+}
+
+/* Hue before the move; high > low. */
+static inline uint8_t hue_of(int r, int g, int b, int high, int low)
+{
+    float range = (float)(high - low);
+    float to_r = (float)(high - r) / range, to_g = (float)(high - g) / range,
+          to_b = (float)(high - b) / range;
+    double sixths = r == high   ? (double)to_b - (double)to_g
+                    : g == high ? 2.0 + (double)to_r - (double)to_b
+                                : 4.0 + (double)to_g - (double)to_r;
+    double turn = (double)(float)sixths / 6.0 + 1.0;
+    float hue = (float)(turn >= 1.0 ? turn - 1.0 : turn);
+    int v = (int)((double)hue * 255.0);
+    return (uint8_t)(v > 255 ? 255 : v);
+}
+
+static inline void turn_pixel(uint8_t *v, const HueTables *t)
+{
+    int r = v[0], g = v[1], b = v[2];
+    int high = r > g ? (r > b ? r : b) : (g > b ? g : b),
+        low = r < g ? (r < b ? r : b) : (g < b ? g : b);
+    if (high == low) return;
+    uint8_t hue = hue_of(r, g, b, high, low);
+    int saturation = (int)((double)((float)(high - low) / (float)high) * 255.0);
+    float share = t->share[saturation], within = t->within[hue];
+    int sector = t->sector[hue];
+    double value = (double)(float)high;
+    double fall = sector % 2 ? (double)(share * within) : (double)share * (1.0 - (double)within);
+    uint8_t top = (uint8_t)high, bottom = round_byte(value * (1.0 - (double)share)),
+            middle = round_byte(value * (1.0 - fall));
+    static const uint8_t places[6][3] = { { 0, 1, 2 }, { 1, 0, 2 }, { 2, 0, 1 },
+                                          { 2, 1, 0 }, { 1, 2, 0 }, { 0, 2, 1 } };
+    const uint8_t bytes[3] = { top, middle, bottom };
+    for (int c = 0; c < 3; c++) v[c] = bytes[places[sector][c]];
+}
+
+void color_op_turn(const Picture *p, double share)
+{
+    HueTables tables;
+    if (p->channels != 3) return;
+    fill_tables(&tables, (uint8_t)(int32_t)(share * 255.0));
+    for (size_t i = 0, bytes = picture_bytes(p); i < bytes; i += 3)
+        turn_pixel(p->pixels + i, &tables);
 }

@@ -1,4 +1,4 @@
-/* color_op.h - ops on bytes where they are: blends and bit masks. wide: with AVX2. */
+/* color_op.h - ops on bytes where they are: blends, bit masks, histograms, hue. wide: with AVX2. */
 #ifndef CONVOY_DATA_AUGMENT_COLOR_OP_H
 #define CONVOY_DATA_AUGMENT_COLOR_OP_H
 #include "data/augment/picture.h"
@@ -10,4 +10,8 @@ void color_op_sharpness(const Picture *p, const uint8_t *copy, double factor, bo
 void color_op_posterize(const Picture *p, double bits);
 void color_op_solarize(const Picture *p, double threshold);
 void color_op_invert(const Picture *p);
+void color_op_autocontrast(const Picture *p);
+void color_op_equalize(const Picture *p);
+/* share: of the colour circle, -0.5 to 0.5; nothing on grey pictures */
+void color_op_turn(const Picture *p, double share);
 #endif

@@ -1,9 +1,6 @@
-/* image_op.c - names and dispatch; what is computed stands in color_op.c, histogram_op.c, hue_op.c
- * and affine_op.c. */
+/* image_op.c - names and dispatch; what is computed stands in color_op.c and affine_op.c. */
 #include "data/augment/image_op.h"
 #include "data/augment/color_op.h"
-#include "data/augment/histogram_op.h"
-#include "data/augment/hue_op.h"
 #include <string.h>
 
 typedef struct ImageOpRow {
@@ -92,16 +89,16 @@ Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Pictur
         color_op_solarize(p, op->value);
         return OK;
     case IMAGE_AUTOCONTRAST:
-        histogram_op_autocontrast(p);
+        color_op_autocontrast(p);
         return OK;
     case IMAGE_EQUALIZE:
-        histogram_op_equalize(p);
+        color_op_equalize(p);
         return OK;
     case IMAGE_INVERT:
         color_op_invert(p);
         return OK;
     case IMAGE_HUE:
-        hue_op_shift(p, op->value);
+        color_op_turn(p, op->value);
         return OK;
     case IMAGE_IDENTITY:
     case IMAGE_OP_COUNT:

@@ -7,9 +7,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "kernels/cpu/dnnl.h"
-#include "kernels/cpu/fusion.h"
 #include "kernels/cpu/layout.h"
-#include "kernels/cpu/transfer.h"
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>

@@ -41,6 +41,12 @@ typedef void (*CpuPointwise)(float *y, const float *a, const float *b, int64_t c
 void cpu_pointwise(const OpInstance *op, CpuPointwise f, float *y, const float *a, const float *b,
                    int64_t count, float factor);
 
+/* fusion.c: FusionVTable.takes */
+bool cpu_fusion_takes(void *backend, const Fusion *fusion);
+/* transfer.c: copies between t and plain host memory; may allocate. */
+Status cpu_transfer_export(Backend *backend, const OpTensor *t, void *host);
+Status cpu_transfer_import(Backend *backend, const OpTensor *t, const void *host);
+
 #define CPU_OP(kind, name, fused) extern const OpImpl cpu_##name;
 OP_LIST(CPU_OP)
 #undef CPU_OP

@@ -5,7 +5,6 @@
  * answer must not depend, since evaluations give the same bits however many ranks share the images.
  * FUSE_ALL takes it wherever the convolution is computed by the same implementation with and
  * without. */
-#include "kernels/cpu/fusion.h"
 #include "kernels/cpu/conv2d.h"
 #include "kernels/cpu/fold.h"
 #include "kernels/cpu/view.h"

@@ -3,7 +3,6 @@
  *
  * Synchronous and rare, so it makes its primitives on the spot. A tensor without a layout is copied
  * as bytes whatever its type. */
-#include "kernels/cpu/transfer.h"
 #include "base/mem.h"
 #include "kernels/cpu/steps.h"
 #include <string.h>
