@@ -6,6 +6,9 @@ const char *const data_format_names[DATA_FORMAT_COUNT + 1] = {
     [DATA_SHARDS] = "shards", [DATA_WEBDATASET] = "webdataset",   [DATA_TFRECORD] = "tfrecord",
     [DATA_CIFAR] = "cifar",   [DATA_SYNTHETIC] = "synthetic",
 };
+const char *const data_role_names[DATA_ROLE_COUNT + 1] = {
+    [DATA_TRAIN] = "train", [DATA_VAL] = "val"
+};
 const char *const augment_names[AUGMENT_COUNT + 1] = {
     [AUGMENT_NONE] = "none", [AUGMENT_IMAGENET] = "imagenet", [AUGMENT_CIFAR] = "cifar"
 };

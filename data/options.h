@@ -19,7 +19,8 @@ typedef enum DataFormat {
 } DataFormat;
 extern const char *const data_format_names[DATA_FORMAT_COUNT + 1]; /* NULL at the end, as all */
 /* which of the files in a folder; augmentation on or off */
-typedef enum DataRole { DATA_TRAIN, DATA_VAL } DataRole;
+typedef enum DataRole { DATA_TRAIN, DATA_VAL, DATA_ROLE_COUNT } DataRole;
+extern const char *const data_role_names[DATA_ROLE_COUNT + 1];
 typedef enum Augment {
     /* train like eval: resize + centre crop (IDX and images already of image_size: as they are) */
     AUGMENT_NONE,

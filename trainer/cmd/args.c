@@ -214,6 +214,17 @@ Status args_choice(const Args *args, const char *option, const char *const *name
                 nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
 }
 
+Status args_dataset(const Args *args, DatasetOptions *out)
+{
+    int format, role;
+    TRY(args_choice(args, "--format", data_format_names, &format));
+    TRY(args_choice(args, "--role", data_role_names, &role));
+    *out = (DatasetOptions){ .path = args->positional[0],
+                             .format = (DataFormat)format,
+                             .role = (DataRole)role };
+    return OK;
+}
+
 Status args_count(const Args *args, const char *option, int64_t fallback, int64_t min, int64_t max,
                   int64_t *out)
 {

@@ -12,9 +12,7 @@
  * help text and nothing else is checked. */
 #ifndef CONVOY_TRAINER_CMD_ARGS_H
 #define CONVOY_TRAINER_CMD_ARGS_H
-#include "base/status.h"
-#include <stdbool.h>
-#include <stdint.h>
+#include "data/data.h"
 
 #define ARGS_OPTION_MAX     16
 #define ARGS_POSITIONAL_MAX 4
@@ -47,6 +45,8 @@ const char *args_value(const Args *args, const char *option);
 /* Which of names (NULL at the end) the option's value is; 0 if it was not given. ERR_USAGE with the
  * nearest name. */
 Status args_choice(const Args *args, const char *option, const char *const *names, int *out);
+/* The first positional argument with --format and --role. */
+Status args_dataset(const Args *args, DatasetOptions *out);
 /* The option's value as a whole number from min to max; fallback if it was not given. */
 Status args_count(const Args *args, const char *option, int64_t fallback, int64_t min, int64_t max,
                   int64_t *out);

@@ -2,11 +2,11 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/cmd/command_run.h"
 #include "trainer/files/weights.h"
 #include "trainer/log/runlog.h"
+#include "trainer/report/csv.h"
 #include "trainer/session/session_open.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/train_state.h"
@@ -104,18 +104,6 @@ static Status record(Comm *comm, const Config *c, const EvalRecord *r)
 
 /* ---- tables ---- */
 
-/* A field of a CSV file: quoted where it has to be. */
-static void add_field(StrBuf *out, const char *text)
-{
-    if (!strpbrk(text, ",\"\r\n")) {
-        str_add(out, text);
-        return;
-    }
-    str_add(out, "\"");
-    for (; *text; text++) str_add_n(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-    str_add(out, "\"");
-}
-
 static const char *class_name(const Session *s, int64_t label)
 {
     return label < dataset_classes(s->val) ? dataset_class_name(s->val, (int)label) : "";
@@ -129,8 +117,8 @@ static void print_classes(const Session *s, const double *confusion, StrBuf *out
         const int64_t images =
             c < dataset_classes(s->val) ? dataset_class_images(s->val, (int)c) : 0;
         const double correct = confusion[c * s->classes + c];
-        str_printf(out, "%lld,", (long long)c);
-        add_field(out, class_name(s, c));
+        str_printf(out, "%lld", (long long)c);
+        csv_text(out, class_name(s, c));
         str_printf(out, ",%lld,%.0f,", (long long)images, correct);
         if (images > 0) str_printf(out, "%.6f", correct / (double)images);
         str_add(out, "\n");
@@ -140,13 +128,10 @@ static void print_classes(const Session *s, const double *confusion, StrBuf *out
 static void print_confusion(const Session *s, const double *confusion, StrBuf *out)
 {
     str_add(out, "class");
-    for (int64_t c = 0; c < s->classes; c++) {
-        str_add(out, ",");
-        add_field(out, class_name(s, c));
-    }
+    for (int64_t c = 0; c < s->classes; c++) csv_text(out, class_name(s, c));
     for (int64_t row = 0; row < s->classes; row++) {
         str_add(out, "\n");
-        add_field(out, class_name(s, row));
+        csv_text(out, class_name(s, row));
         for (int64_t c = 0; c < s->classes; c++)
             str_printf(out, ",%.0f", confusion[row * s->classes + c]);
     }

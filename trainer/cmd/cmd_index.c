@@ -42,21 +42,16 @@ static Status check(const DatasetOptions *o, const char *file)
 
 Status cmd_index(int argc, char **argv)
 {
-    static const char *const roles[] = { "train", "val", NULL }; /* in the order of DataRole */
     Args args;
-    int format, role;
     int64_t threads;
+    DatasetOptions o;
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
-    TRY(args_choice(&args, "--format", data_format_names, &format));
-    TRY(args_choice(&args, "--role", roles, &role));
+    TRY(args_dataset(&args, &o));
     TRY(args_count(&args, "--threads", 0, 1, PARALLEL_MAX, &threads));
     const char *out = args_value(&args, "--out");
-    DatasetOptions o = { .path = args.positional[0],
-                         .format = (DataFormat)format,
-                         .role = (DataRole)role,
-                         .index = out ? out : "runs/index",
-                         .scan_threads = (int)threads };
+    o.index = out ? out : "runs/index";
+    o.scan_threads = (int)threads;
     char *file = NULL;
     TRY(dataset_index_file(&file, &o));
     if (!file) return fail(ERR_USAGE, "%s: data of this format needs no index", o.path);

@@ -175,16 +175,11 @@ static Status inspect(const Dataset *d, const char *path)
 
 Status cmd_inspect_dataset(int argc, char **argv)
 {
-    static const char *const roles[] = { "train", "val", NULL }; /* in the order of DataRole */
     Args args;
-    int format, role;
+    DatasetOptions o;
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
-    TRY(args_choice(&args, "--format", data_format_names, &format));
-    TRY(args_choice(&args, "--role", roles, &role));
-    DatasetOptions o = { .path = args.positional[0],
-                         .format = (DataFormat)format,
-                         .role = (DataRole)role };
+    TRY(args_dataset(&args, &o));
     Dataset *dataset = NULL;
     TRY(dataset_open(&dataset, &o));
     Status status = inspect(dataset, args.positional[0]);

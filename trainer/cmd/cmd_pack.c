@@ -51,19 +51,14 @@ static Status pack(const Dataset *d, const PackOptions *o, bool verify)
 
 Status cmd_pack(int argc, char **argv)
 {
-    static const char *const roles[] = { "train", "val", NULL }; /* in the order of DataRole */
     Args args;
-    int format, role;
     int64_t shard_mb, threads;
+    DatasetOptions data;
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
-    TRY(args_choice(&args, "--format", data_format_names, &format));
-    TRY(args_choice(&args, "--role", roles, &role));
+    TRY(args_dataset(&args, &data));
     TRY(args_count(&args, "--shard-mb", SHARD_MB_DEFAULT, 1, SHARD_MB_MAX, &shard_mb));
     TRY(args_count(&args, "--threads", thread_allowed_cpus(), 1, PARALLEL_MAX, &threads));
-    DatasetOptions data = { .path = args.positional[0],
-                            .format = (DataFormat)format,
-                            .role = (DataRole)role };
     PackOptions o = { .out = args.positional[1],
                       .shard_bytes = shard_mb * 1000000,
                       .threads = (int)threads,

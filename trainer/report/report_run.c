@@ -64,27 +64,33 @@ static void cut_behind(ReportRun *r, int64_t steps)
         r->epoch_count--;
 }
 
+/* NULL: nothing is known. */
+static ReportStart read_start(ReportRun *r, const JsonValue *record)
+{
+    return (ReportStart){ .model = text(r, record, "model"),
+                          .dataset = text(r, record, "dataset"),
+                          .backend = text(r, record, "backend"),
+                          .host = text(r, record, "host"),
+                          .version = text(r, record, "version"),
+                          .device = text(r, record, "device"),
+                          .precision = text(r, record, "precision"),
+                          .world = whole(record, "world"),
+                          .hosts = whole(record, "hosts"),
+                          .cpus = whole(record, "cpus"),
+                          .compute_threads = whole(record, "compute_threads"),
+                          .oversubscribed = truth(record, "oversubscribed"),
+                          .images = whole(record, "images"),
+                          .val_images = whole(record, "val_images"),
+                          .classes = whole(record, "classes"),
+                          .parameters = whole(record, "parameters"),
+                          .global_batch = whole(record, "global_batch"),
+                          .steps = whole(record, "steps") };
+}
+
 static Status take_start(ReportRun *r, const JsonValue *record)
 {
     int64_t world = r->start.world;
-    r->start = (ReportStart){ .model = text(r, record, "model"),
-                              .dataset = text(r, record, "dataset"),
-                              .backend = text(r, record, "backend"),
-                              .host = text(r, record, "host"),
-                              .version = text(r, record, "version"),
-                              .device = text(r, record, "device"),
-                              .precision = text(r, record, "precision"),
-                              .world = whole(record, "world"),
-                              .hosts = whole(record, "hosts"),
-                              .cpus = whole(record, "cpus"),
-                              .compute_threads = whole(record, "compute_threads"),
-                              .oversubscribed = truth(record, "oversubscribed"),
-                              .images = whole(record, "images"),
-                              .val_images = whole(record, "val_images"),
-                              .classes = whole(record, "classes"),
-                              .parameters = whole(record, "parameters"),
-                              .global_batch = whole(record, "global_batch"),
-                              .steps = whole(record, "steps") };
+    r->start = read_start(r, record);
     if (r->starts++ > 0 && world != r->start.world) r->world_changed = true;
     r->cold = true;
     return OK;
@@ -240,24 +246,9 @@ static Status read_config(ReportRun *r)
 
 Status report_run_read(ReportRun *out, const char *dir, const char *name)
 {
-    const ReportStart none = { .model = "",
-                               .dataset = "",
-                               .backend = "",
-                               .host = "",
-                               .version = "",
-                               .device = "",
-                               .precision = "",
-                               .world = -1,
-                               .hosts = -1,
-                               .cpus = -1,
-                               .compute_threads = -1,
-                               .images = -1,
-                               .val_images = -1,
-                               .classes = -1,
-                               .parameters = -1,
-                               .global_batch = -1,
-                               .steps = -1 };
-    *out = (ReportRun){ .start = none, .reason = "", .config_text = "", .warmup_steps = -1 };
+    *out = (ReportRun){
+        .start = read_start(NULL, NULL), .reason = "", .config_text = "", .warmup_steps = -1
+    };
     Status status = arena_create(&out->arena, 0);
     if (status == OK) {
         out->dir = arena_strdup(out->arena, dir);
