@@ -9,8 +9,6 @@
 #include "kernels/cuda/cuda.h"
 #include <inttypes.h>
 
-enum { WORKSPACE_ALIGN = 256 };
-
 /* An activation as the kernels read it. */
 typedef struct Operand {
     const OpTensor *tensor; /* NULL: absent */
@@ -35,13 +33,6 @@ typedef struct BackwardState {
 
 /* ---- prepare ---- */
 
-static size_t take_workspace(OpInstance *op, size_t bytes)
-{
-    size_t offset = op->workspace_bytes;
-    op->workspace_bytes += (bytes + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN;
-    return offset;
-}
-
 static void decide_rows(const OpInstance *op, OpTensor *t, DType dtype)
 {
     cuda_decide(cuda_backend(op), t, t->desc.rank == 4 ? CUDA_NHWC : CUDA_ROWS, dtype);
@@ -54,7 +45,7 @@ static Operand read_rows(OpInstance *op, OpTensor *t, DType dtype)
     if (!t->bytes) decide_rows(op, t, dtype);
     Operand o = { .tensor = t, .casts = t->layout->dtype != dtype };
     const CudaView v = cuda_view(cuda_backend(op), t);
-    if (o.casts) o.copy_at = take_workspace(op, (size_t)(v.rows * v.cp) * dtype_bytes(dtype));
+    if (o.casts) o.copy_at = cuda_take_workspace(op, (size_t)(v.rows * v.cp) * dtype_bytes(dtype));
     return o;
 }
 
@@ -107,10 +98,10 @@ static Status forward_prepare(OpInstance *op)
     op->workspace_bytes = 0;
     s->residual = read_rows(op, &op->in[BN_IN_RESIDUAL], v.dtype);
     if (saved->desc.rank == 0)
-        s->statistics_at = take_workspace(op, 2 * (size_t)v.cp * sizeof(float));
+        s->statistics_at = cuda_take_workspace(op, 2 * (size_t)v.cp * sizeof(float));
     if (attr->mode == BN_TRAIN) {
-        s->partials_at = take_workspace(op, partials_bytes(&k->grid, &v));
-        s->guess_at = take_workspace(op, (size_t)v.cp * sizeof(float));
+        s->partials_at = cuda_take_workspace(op, partials_bytes(&k->grid, &v));
+        s->guess_at = cuda_take_workspace(op, (size_t)v.cp * sizeof(float));
     }
     op->implementation = "bn_rows";
     return OK;
@@ -162,23 +153,18 @@ static Status backward_prepare(OpInstance *op)
     s->dy = read_rows(op, &op->in[BN_BWD_IN_DY], v.dtype);
     s->dy2 = read_rows(op, &op->in[BN_BWD_IN_DY2], v.dtype);
     if (k->mask == BN_MASK_FROM_Y) s->y = read_rows(op, &op->in[BN_BWD_IN_Y], v.dtype);
-    s->partials_at = take_workspace(op, partials_bytes(&k->grid, &v));
-    s->means_at = take_workspace(op, 2 * (size_t)v.cp * sizeof(float));
+    s->partials_at = cuda_take_workspace(op, partials_bytes(&k->grid, &v));
+    s->means_at = cuda_take_workspace(op, 2 * (size_t)v.cp * sizeof(float));
     op->implementation = "bn_rows";
     return OK;
 }
 
 /* ---- bind ---- */
 
-static void *workspace(const OpInstance *op, size_t offset)
-{
-    return (char *)op->workspace + offset;
-}
-
 static const void *operand_data(const OpInstance *op, const Operand *o)
 {
     if (!o->tensor) return NULL;
-    return o->casts ? workspace(op, o->copy_at) : o->tensor->data;
+    return o->casts ? cuda_workspace(op, o->copy_at) : o->tensor->data;
 }
 
 static Status forward_bind(OpInstance *op)
@@ -193,9 +179,9 @@ static Status forward_bind(OpInstance *op)
     k->running_mean = op->in[BN_IN_RUNNING_MEAN].data;
     k->running_var = op->in[BN_IN_RUNNING_VAR].data;
     const OpTensor *saved = &op->out[BN_OUT_SAVED];
-    k->statistics = saved->desc.rank != 0 ? saved->data : workspace(op, s->statistics_at);
-    k->partials = workspace(op, s->partials_at);
-    k->guess = workspace(op, s->guess_at);
+    k->statistics = saved->desc.rank != 0 ? saved->data : cuda_workspace(op, s->statistics_at);
+    k->partials = cuda_workspace(op, s->partials_at);
+    k->guess = cuda_workspace(op, s->guess_at);
     return OK;
 }
 
@@ -215,8 +201,8 @@ static Status backward_bind(OpInstance *op)
     k->dbeta = op->out[BN_BWD_OUT_DBETA].data;
     k->dresidual =
         op->out[BN_BWD_OUT_DRESIDUAL].desc.rank != 0 ? op->out[BN_BWD_OUT_DRESIDUAL].data : NULL;
-    k->partials = workspace(op, s->partials_at);
-    k->means = workspace(op, s->means_at);
+    k->partials = cuda_workspace(op, s->partials_at);
+    k->means = cuda_workspace(op, s->means_at);
     return OK;
 }
 
@@ -226,8 +212,8 @@ static Status cast_operand(const OpInstance *op, const Operand *o, DType dtype, 
 {
     if (!o->casts) return OK;
     const CudaView v = cuda_view(cuda_backend(op), o->tensor);
-    return CUDA_STATUS(cuda_launch_cast(o->tensor->data, v.dtype, workspace(op, o->copy_at), dtype,
-                                        v.rows * v.cp, stream));
+    return CUDA_STATUS(cuda_launch_cast(o->tensor->data, v.dtype, cuda_workspace(op, o->copy_at),
+                                        dtype, v.rows * v.cp, stream));
 }
 
 static Status forward_run(OpInstance *op, Stream *stream)

@@ -51,11 +51,6 @@ static float *row(const OpTensor *statistics, int64_t channels, int index)
     return (float *)statistics->data + index * channels;
 }
 
-static void *workspace(const OpInstance *op, size_t at)
-{
-    return op->workspace ? (char *)op->workspace + at : NULL;
-}
-
 /* ---- forward ---- */
 
 static Status prepare_forward(OpInstance *op)
@@ -99,7 +94,7 @@ static Status bind_forward(OpInstance *op)
     s->running.statistics = statistics;
     s->running.running_mean = in[BN_IN_RUNNING_MEAN].data;
     s->running.running_var = in[BN_IN_RUNNING_VAR].data;
-    return norm_plan_bind(s->plan, operands, workspace(op, s->plan_at));
+    return norm_plan_bind(s->plan, operands, cuda_workspace(op, s->plan_at));
 }
 
 static Status run_forward(OpInstance *op, Stream *stream)

@@ -39,11 +39,6 @@ static Status prepare(OpInstance *op, ConvNormPass pass, ConvPrologue prologue, 
     return OK;
 }
 
-static void *workspace(const OpInstance *op, size_t at)
-{
-    return op->workspace ? (char *)op->workspace + at : NULL;
-}
-
 /* Vector number index of a tensor of several. */
 static void *vector(const OpTensor *t, int64_t channels, int index)
 {
@@ -119,7 +114,7 @@ static Status bind_stats(OpInstance *op)
         [CONV_OP_RESIDUAL_SHIFT] = vector(&in[CONV_STATS_IN_RESIDUAL_AFFINE], s->channels, 1),
         [CONV_OP_Z] = out[CONV_STATS_OUT_Z].data,
     };
-    return conv_norm_plan_bind(s->plan, operands, workspace(op, s->plan_at));
+    return conv_norm_plan_bind(s->plan, operands, cuda_workspace(op, s->plan_at));
 }
 
 static Status run_stats(OpInstance *op, Stream *stream)
@@ -155,7 +150,7 @@ static void *own_gradient(const OpInstance *op, int index)
     const NormState *s = op->state;
     if (!op->accumulate) return op->out[CONV_BWD_DATA_NORM_OUT_DGAMMA + index].data;
     /* cuDNN's sums overwrite: run_bwd_data() adds them to what is there */
-    return workspace(op, s->vectors_at + (size_t)(index * s->channels) * sizeof(float));
+    return cuda_workspace(op, s->vectors_at + (size_t)(index * s->channels) * sizeof(float));
 }
 
 static Status bind_bwd_data(OpInstance *op)
@@ -178,7 +173,7 @@ static Status bind_bwd_data(OpInstance *op)
         [CONV_OP_BY_X] = vector(coefficients, s->channels, 1),
         [CONV_OP_CONSTANT] = vector(coefficients, s->channels, 2),
     };
-    return conv_norm_plan_bind(s->plan, operands, workspace(op, s->plan_at));
+    return conv_norm_plan_bind(s->plan, operands, cuda_workspace(op, s->plan_at));
 }
 
 static Status run_bwd_data(OpInstance *op, Stream *stream)
@@ -219,7 +214,7 @@ static Status bind_bwd_weights(OpInstance *op)
         [CONV_OP_SCALE] = vector(affine, s->channels, 0),
         [CONV_OP_SHIFT] = vector(affine, s->channels, 1),
     };
-    return conv_norm_plan_bind(s->plan, operands, workspace(op, s->plan_at));
+    return conv_norm_plan_bind(s->plan, operands, cuda_workspace(op, s->plan_at));
 }
 
 static Status run_bwd_weights(OpInstance *op, Stream *stream)

@@ -50,3 +50,16 @@ void cuda_release_state(OpInstance *op)
     mem_free(op->state);
     op->state = NULL;
 }
+
+size_t cuda_take_workspace(OpInstance *op, size_t bytes)
+{
+    enum { ALIGN = 256 };
+    size_t offset = op->workspace_bytes;
+    op->workspace_bytes += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return offset;
+}
+
+void *cuda_workspace(const OpInstance *op, size_t at)
+{
+    return op->workspace ? (char *)op->workspace + at : NULL;
+}

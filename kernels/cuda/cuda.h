@@ -117,6 +117,10 @@ const void *cuda_compute_copy(const CudaBackend *b, const OpTensor *t);
 Status cuda_bind_nothing(OpInstance *op);
 /* For ops whose state is one piece of memory. */
 void cuda_release_state(OpInstance *op);
+/* prepare(): asks for so much more, 256-byte aligned, and gives its offset. run(): what lies there;
+ * NULL without a workspace. */
+size_t cuda_take_workspace(OpInstance *op, size_t bytes);
+void *cuda_workspace(const OpInstance *op, size_t at);
 /* OK for cudaSuccess. Else the operation (what, up to its first parenthesis) with CUDA's sentence:
  * ERR_MEMORY for out of memory, ERR_ENV where driver, device or build do not fit each other,
  * ERR_INTERNAL for the rest. Forgets the error, so that it is not reported again by an innocent

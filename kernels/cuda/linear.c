@@ -15,8 +15,6 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/cudnn/lt_gemm.h"
 
-enum { WORKSPACE_ALIGN = 256 };
-
 /* A matrix as the product reads it. */
 typedef struct Operand {
     const OpTensor *tensor;
@@ -37,13 +35,6 @@ typedef struct LinearState {
 
 /* ---- prepare ---- */
 
-static size_t take_workspace(OpInstance *op, size_t bytes)
-{
-    size_t offset = op->workspace_bytes;
-    op->workspace_bytes += (bytes + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN;
-    return offset;
-}
-
 /* Activations that somebody else decided may be f32 rows. */
 static void decide_if_undecided(const CudaBackend *b, OpTensor *t)
 {
@@ -60,7 +51,7 @@ static Operand read_activation(OpInstance *op, const LinearState *s, const OpTen
     o.flattens = t->desc.rank == 4 && t->desc.dims[2] * t->desc.dims[3] > 1;
     o.casts = t->layout->dtype != b->compute;
     if (o.flattens || o.casts)
-        o.offset = take_workspace(op, (size_t)(o.rows * o.columns) * dtype_bytes(b->compute));
+        o.offset = cuda_take_workspace(op, (size_t)(o.rows * o.columns) * dtype_bytes(b->compute));
     return o;
 }
 
@@ -71,7 +62,7 @@ static Operand read_weights(OpInstance *op, const LinearState *s, const OpTensor
     const CudaBackend *b = cuda_backend(op);
     Operand o = { .tensor = t, .rows = s->kp, .columns = s->cp };
     if (b->compute != DTYPE_F32)
-        o.offset = take_workspace(op, (size_t)(o.rows * o.columns) * dtype_bytes(b->compute));
+        o.offset = cuda_take_workspace(op, (size_t)(o.rows * o.columns) * dtype_bytes(b->compute));
     return o;
 }
 
@@ -105,7 +96,7 @@ static Status plan_product(OpInstance *op, LinearState *s, LtGemm g)
     TRY(lt_gemm_plan_create(&s->plan, b, &g));
     op->implementation = lt_gemm_plan_name(s->plan);
     /* the first piece: multiply() hands the workspace on from its beginning */
-    take_workspace(op, lt_gemm_plan_workspace(s->plan));
+    cuda_take_workspace(op, lt_gemm_plan_workspace(s->plan));
     return OK;
 }
 
@@ -156,7 +147,7 @@ static Status prepare_bwd_data(OpInstance *op)
     s->b = read_weights(op, s, w);
     s->unflattens = dx->desc.rank == 4 && dx->desc.dims[2] * dx->desc.dims[3] > 1;
     if (s->unflattens)
-        s->unflat = take_workspace(op, (size_t)(s->n * s->cp) * dtype_bytes(b->compute));
+        s->unflat = cuda_take_workspace(op, (size_t)(s->n * s->cp) * dtype_bytes(b->compute));
     return OK;
 }
 
