@@ -39,6 +39,23 @@ double op_flops(OpKind kind, const void *attr, const TensorDesc *const *in, cons
     return def->work.flops > 0 ? def->work.flops * (double)tensor_elements(in[def->work.input]) : 0;
 }
 
+static int count_names(const char *const *names, int most)
+{
+    int count = 0;
+    while (count < most && names[count]) count++;
+    return count;
+}
+
+int op_inputs(const OpDef *def)
+{
+    return count_names(def->in_names, OP_MAX_INPUTS);
+}
+
+int op_outputs(const OpDef *def)
+{
+    return count_names(def->out_names, OP_MAX_OUTPUTS);
+}
+
 FusedFor op_fused(OpKind kind)
 {
     static const FusedFor fused[OP_COUNT] = { OP_LIST(FUSED) };

@@ -38,9 +38,8 @@ typedef struct OpSlots {
 /* One row per op. in_names/out_names end the row's documentation: "?" at the end marks an optional
  * slot. */
 typedef struct OpDef {
-    size_t attr_bytes; /* 0: no attribute struct */
-    int inputs, outputs;
-    const char *in_names[OP_MAX_INPUTS], *out_names[OP_MAX_OUTPUTS];
+    size_t attr_bytes;                                               /* 0: no attribute struct */
+    const char *in_names[OP_MAX_INPUTS], *out_names[OP_MAX_OUTPUTS]; /* NULL behind the last */
     /* For each output OP_OVER(the input over which it may lie if that input dies here); 0: none. */
     int in_place_of[OP_MAX_OUTPUTS];
     /* Checks inputs (dtype, rank, dims) and fills out[i] for every output whose rank is 0; where
@@ -60,6 +59,8 @@ typedef struct OpDef {
 
 const OpDef *op_def(OpKind kind);
 const char *op_name(OpKind kind);
+int op_inputs(const OpDef *def);
+int op_outputs(const OpDef *def);
 FusedFor op_fused(OpKind kind);
 int op_in_place_of(OpKind kind, int output); /* OpDef.in_place_of: an input, or -1 */
 Status op_infer(OpKind kind, const void *attr, const TensorDesc *const *in, const bool *wanted,

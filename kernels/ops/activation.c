@@ -32,8 +32,6 @@ static void print(const void *attr, char *out, size_t bytes)
 
 const OpDef op_row_activation = {
     .attr_bytes = sizeof(ActivationAttr),
-    .inputs = 1,
-    .outputs = 1,
     .in_names = { "x" },
     .out_names = { "y" },
     .in_place_of = { OP_OVER(ACTIVATION_IN_X) },
@@ -44,8 +42,6 @@ const OpDef op_row_activation = {
 
 const OpDef op_row_activation_bwd = {
     .attr_bytes = sizeof(ActivationAttr),
-    .inputs = 2,
-    .outputs = 1,
     .in_names = { "dy", "y" },
     .out_names = { "dx" },
     .in_place_of = { OP_OVER(ACTIVATION_BWD_IN_DY) },

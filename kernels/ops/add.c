@@ -9,8 +9,6 @@ static Status infer(const OpSlots *s)
 }
 
 const OpDef op_row_add = {
-    .inputs = 2,
-    .outputs = 1,
     .in_names = { "a", "b" },
     .out_names = { "y" },
     .in_place_of = { OP_OVER(ADD_IN_A) },

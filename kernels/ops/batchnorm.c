@@ -62,8 +62,6 @@ static void print(const void *attr, char *out, size_t bytes)
 
 const OpDef op_row_batchnorm = {
     .attr_bytes = sizeof(BatchNormAttr),
-    .inputs = 6,
-    .outputs = 2,
     .in_names = { "x", "gamma", "beta", "running_mean", "running_var", "residual?" },
     .out_names = { "y", "saved" },
     .infer = infer_forward,
@@ -73,8 +71,6 @@ const OpDef op_row_batchnorm = {
 
 const OpDef op_row_batchnorm_bwd = {
     .attr_bytes = sizeof(BatchNormAttr),
-    .inputs = 7,
-    .outputs = 4,
     .in_names = { "dy", "dy2?", "x", "y?", "gamma", "beta", "saved" },
     .out_names = { "dx", "dgamma", "dbeta", "dresidual?" },
     .in_place_of = { [BN_BWD_OUT_DX] = OP_OVER(BN_BWD_IN_DY),

@@ -51,8 +51,6 @@ static void print_apply(const void *attr, char *out, size_t bytes)
 
 const OpDef op_row_bn_finalize = {
     .attr_bytes = sizeof(BnFinalizeAttr),
-    .inputs = 5,
-    .outputs = 2,
     .in_names = { "sums", "gamma", "beta", "running_mean", "running_var" },
     .out_names = { "saved", "affine?" },
     .infer = infer_finalize,
@@ -60,8 +58,6 @@ const OpDef op_row_bn_finalize = {
 
 const OpDef op_row_bn_apply = {
     .attr_bytes = sizeof(BatchNormAttr),
-    .inputs = 5,
-    .outputs = 1,
     .in_names = { "x", "gamma", "beta", "saved", "residual?" },
     .out_names = { "y" },
     .infer = infer_apply,
@@ -70,8 +66,6 @@ const OpDef op_row_bn_apply = {
 };
 
 const OpDef op_row_bn_bwd_apply = {
-    .inputs = 3,
-    .outputs = 1,
     .in_names = { "dz", "x", "coefficients" },
     .out_names = { "dx" },
     .in_place_of = { OP_OVER(BN_BWD_APPLY_IN_DZ) },

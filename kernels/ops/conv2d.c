@@ -117,8 +117,8 @@ static void print(const void *attr, char *out, size_t bytes)
 
 #define CONV_ROW(a, b, o, f, fl)                                                                   \
     {                                                                                              \
-        .attr_bytes = sizeof(Conv2dAttr), .inputs = 2, .outputs = 1, .in_names = { a, b },         \
-        .out_names = { o }, .infer = f, .flops = fl, .print = print                                \
+        .attr_bytes = sizeof(Conv2dAttr), .in_names = { a, b }, .out_names = { o }, .infer = f,    \
+        .flops = fl, .print = print                                                                \
     }
 
 const OpDef op_row_conv2d = CONV_ROW("x", "w", "y", infer_forward, flops_forward);

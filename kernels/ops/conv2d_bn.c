@@ -47,8 +47,6 @@ static void print(const void *attr, char *out, size_t bytes)
 
 const OpDef op_row_conv2d_bn = {
     .attr_bytes = sizeof(Conv2dBnAttr),
-    .inputs = 7,
-    .outputs = 1,
     .in_names = { "x", "w", "gamma", "beta", "running_mean", "running_var", "residual?" },
     .out_names = { "y" },
     .in_place_of = { OP_OVER(CONV_BN_IN_RESIDUAL) },

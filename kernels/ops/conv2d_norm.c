@@ -93,8 +93,6 @@ static void print(const void *attr, char *out, size_t bytes)
 
 const OpDef op_row_conv2d_stats = {
     .attr_bytes = sizeof(Conv2dAttr),
-    .inputs = 5,
-    .outputs = 3,
     .in_names = { "x", "w", "affine?", "residual?", "residual_affine?" },
     .out_names = { "y", "sums", "z?" },
     .infer = infer_stats,
@@ -104,8 +102,6 @@ const OpDef op_row_conv2d_stats = {
 
 const OpDef op_row_conv2d_bwd_data_norm = {
     .attr_bytes = sizeof(Conv2dAttr),
-    .inputs = 6,
-    .outputs = 4,
     .in_names = { "dy", "w", "x", "gamma", "beta", "saved" },
     .out_names = { "dz", "dgamma", "dbeta", "coefficients" },
     .infer = infer_bwd_data,
@@ -115,8 +111,6 @@ const OpDef op_row_conv2d_bwd_data_norm = {
 
 const OpDef op_row_conv2d_bwd_weights_norm = {
     .attr_bytes = sizeof(Conv2dAttr),
-    .inputs = 3,
-    .outputs = 1,
     .in_names = { "x", "dy", "affine" },
     .out_names = { "dw" },
     .infer = infer_bwd_weights,

@@ -45,8 +45,6 @@ static void print(const void *attr, char *out, size_t bytes)
 
 const OpDef op_row_drop = {
     .attr_bytes = sizeof(DropAttr),
-    .inputs = 3,
-    .outputs = 1,
     .in_names = { "x", "scalars", "residual?" },
     .out_names = { "y" },
     .in_place_of = { OP_OVER(DROP_IN_X) },
@@ -57,8 +55,6 @@ const OpDef op_row_drop = {
 
 const OpDef op_row_drop_bwd = {
     .attr_bytes = sizeof(DropAttr),
-    .inputs = 2,
-    .outputs = 1,
     .in_names = { "dy", "scalars" },
     .out_names = { "dx" },
     .in_place_of = { OP_OVER(DROP_BWD_IN_DY) },

@@ -19,8 +19,6 @@ static Status infer_backward(const OpSlots *s)
 }
 
 const OpDef op_row_gate = {
-    .inputs = 2,
-    .outputs = 1,
     .in_names = { "x", "g" },
     .out_names = { "y" },
     .in_place_of = { OP_OVER(GATE_IN_X) },
@@ -29,8 +27,6 @@ const OpDef op_row_gate = {
 };
 
 const OpDef op_row_gate_bwd = {
-    .inputs = 3,
-    .outputs = 2,
     .in_names = { "dy", "x", "g" },
     .out_names = { "dx", "dg" },
     .in_place_of = { OP_OVER(GATE_BWD_IN_DY) },

@@ -15,8 +15,6 @@ static Status infer_backward(const OpSlots *s)
 }
 
 const OpDef op_row_global_avgpool = {
-    .inputs = 1,
-    .outputs = 1,
     .in_names = { "x" },
     .out_names = { "y" },
     .infer = infer_forward,
@@ -24,8 +22,6 @@ const OpDef op_row_global_avgpool = {
 };
 
 const OpDef op_row_global_avgpool_bwd = {
-    .inputs = 1,
-    .outputs = 1,
     .in_names = { "dy" },
     .out_names = { "dx" },
     .infer = infer_backward,

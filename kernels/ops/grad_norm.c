@@ -30,8 +30,6 @@ static void print_norm(const void *attr, char *out, size_t bytes)
 }
 
 const OpDef op_row_grad_squares = {
-    .inputs = 1,
-    .outputs = 1,
     .in_names = { "x" },
     .out_names = { "sums" },
     .infer = infer_squares,
@@ -40,8 +38,6 @@ const OpDef op_row_grad_squares = {
 
 const OpDef op_row_grad_norm = {
     .attr_bytes = sizeof(GradNormAttr),
-    .inputs = 2,
-    .outputs = 1,
     .in_names = { "sums", "loss_scale?" },
     .out_names = { "clip" },
     .infer = infer_norm,

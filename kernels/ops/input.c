@@ -24,8 +24,6 @@ static Status infer(const OpSlots *s)
 
 const OpDef op_row_input = {
     .attr_bytes = sizeof(InputAttr),
-    .inputs = 3,
-    .outputs = 1,
     .in_names = { "images", "erase?", "mix?" },
     .out_names = { "x" },
     .infer = infer,

@@ -82,8 +82,6 @@ static double flops_bwd_weights(const void *attr, const TensorDesc *const *in,
 }
 
 const OpDef op_row_linear = {
-    .inputs = 3,
-    .outputs = 1,
     .in_names = { "x", "w", "b?" },
     .out_names = { "y" },
     .infer = infer_forward,
@@ -91,8 +89,6 @@ const OpDef op_row_linear = {
 };
 
 const OpDef op_row_linear_bwd_data = {
-    .inputs = 2,
-    .outputs = 1,
     .in_names = { "dy", "w" },
     .out_names = { "dx" },
     .infer = infer_bwd_data,
@@ -100,8 +96,6 @@ const OpDef op_row_linear_bwd_data = {
 };
 
 const OpDef op_row_linear_bwd_weights = {
-    .inputs = 2,
-    .outputs = 2,
     .in_names = { "x", "dy" },
     .out_names = { "dw", "db?" },
     .infer = infer_bwd_weights,

@@ -27,16 +27,12 @@ static void print_loss_scale(const void *attr, char *out, size_t bytes)
 }
 
 const OpDef op_row_finite_check = {
-    .inputs = 2,
-    .outputs = 0,
     .in_names = { "x", "loss_scale" },
     .infer = infer_finite_check,
 };
 
 const OpDef op_row_loss_scale = {
     .attr_bytes = sizeof(LossScaleAttr),
-    .inputs = 1,
-    .outputs = 0,
     .in_names = { "state" },
     .infer = infer_loss_scale,
     .print = print_loss_scale,

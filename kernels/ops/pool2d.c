@@ -74,8 +74,6 @@ static void print(const void *attr, char *out, size_t bytes)
 
 const OpDef op_row_pool2d = {
     .attr_bytes = sizeof(Pool2dAttr),
-    .inputs = 1,
-    .outputs = 2,
     .in_names = { "x" },
     .out_names = { "y", "index?" },
     .infer = infer_forward,
@@ -85,8 +83,6 @@ const OpDef op_row_pool2d = {
 
 const OpDef op_row_pool2d_bwd = {
     .attr_bytes = sizeof(Pool2dAttr),
-    .inputs = 2,
-    .outputs = 1,
     .in_names = { "dy", "index?" },
     .out_names = { "dx" },
     .infer = infer_backward,

@@ -16,8 +16,6 @@ static void print(const void *attr, char *out, size_t bytes)
 
 const OpDef op_row_scale = {
     .attr_bytes = sizeof(ScaleAttr),
-    .inputs = 1,
-    .outputs = 1,
     .in_names = { "x" },
     .out_names = { "y" },
     .in_place_of = { OP_OVER(SCALE_IN_X) },

@@ -33,8 +33,6 @@ static void print(const void *attr, char *out, size_t bytes)
 
 const OpDef op_row_softmax_xent = {
     .attr_bytes = sizeof(XentAttr),
-    .inputs = 5,
-    .outputs = 2,
     .in_names = { "logits", "labels", "scalars", "loss_scale?", "mix?" },
     .out_names = { "stats", "dlogits?" },
     .in_place_of = { [XENT_OUT_DLOGITS] = OP_OVER(XENT_IN_LOGITS) },

@@ -41,8 +41,6 @@ static void print(const void *attr, char *out, size_t bytes)
 
 const OpDef op_row_subsample = {
     .attr_bytes = sizeof(SubsampleAttr),
-    .inputs = 1,
-    .outputs = 1,
     .in_names = { "x" },
     .out_names = { "y" },
     .infer = infer_forward,
@@ -51,8 +49,6 @@ const OpDef op_row_subsample = {
 
 const OpDef op_row_subsample_bwd = {
     .attr_bytes = sizeof(SubsampleAttr),
-    .inputs = 1,
-    .outputs = 1,
     .in_names = { "dy" },
     .out_names = { "dx" },
     .infer = infer_backward,

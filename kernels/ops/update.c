@@ -67,8 +67,6 @@ static void print(const void *attr, char *out, size_t bytes)
 
 const OpDef op_row_update = {
     .attr_bytes = sizeof(UpdateAttr),
-    .inputs = 7,
-    .outputs = 0,
     .in_names = { "param", "grad", "state0?", "state1?", "scalars", "loss_scale?", "clip?" },
     .infer = infer,
     .print = print,

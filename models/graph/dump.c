@@ -37,9 +37,9 @@ static double node_flops(const Graph *g, const GraphNode *n)
     const OpDef *def = op_def(n->kind);
     const TensorDesc *in[OP_MAX_INPUTS] = { NULL };
     TensorDesc out[OP_MAX_OUTPUTS] = { { .rank = 0 } };
-    for (int k = 0; k < def->inputs; k++)
+    for (int k = 0; k < op_inputs(def); k++)
         if (n->in[k] != TENSOR_NONE) in[k] = &graph_tensor(g, n->in[k])->desc;
-    for (int k = 0; k < def->outputs; k++)
+    for (int k = 0; k < op_outputs(def); k++)
         if (n->out[k] != TENSOR_NONE) out[k] = graph_tensor(g, n->out[k])->desc;
     return op_flops(n->kind, n->attr, in, out);
 }

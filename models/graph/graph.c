@@ -167,7 +167,7 @@ static Status check_inputs(const Graph *g, OpKind kind, const char *name, const 
                            const TensorDesc **descs)
 {
     const OpDef *def = op_def(kind);
-    for (int i = 0; i < def->inputs; i++) {
+    for (int i = 0; i < op_inputs(def); i++) {
         descs[i] = NULL;
         if (in[i] == TENSOR_NONE) {
             if (is_optional(def->in_names[i])) continue;
@@ -190,7 +190,7 @@ static Status infer_outputs(const Graph *g, OpKind kind, const char *name, const
     TRY(check_inputs(g, kind, name, in, descs));
     Status status = op_infer(kind, attr, descs, wanted, out);
     if (status != OK) return fail_note(status, "%s", name);
-    for (int i = 0; i < def->outputs; i++)
+    for (int i = 0; i < op_outputs(def); i++)
         if (wanted[i] && out[i].rank == 0)
             return fail(ERR_INTERNAL, "%s (%s): shape of output %s was not inferred", name,
                         op_name(kind), def->out_names[i]);
@@ -213,7 +213,7 @@ static int append(Graph *g, const OpDef *def, GraphNode node, const char *name, 
     g->nodes = nodes;
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) {
         node.out[i] = TENSOR_NONE;
-        if (i >= def->outputs || out[i].rank == 0) continue;
+        if (i >= op_outputs(def) || out[i].rank == 0) continue;
         node.out[i] = graph_add_tensor(g, name, ROLE_ACTIVATION, &out[i]);
         if (node.out[i] == TENSOR_NONE) return -1;
         g->tensors[node.out[i]].producer = g->node_count;
@@ -234,8 +234,8 @@ int graph_add_node(Graph *g, OpKind kind, Phase phase, const char *name, const v
     GraphNode node = { .kind = kind, .phase = phase };
     bool want[OP_MAX_OUTPUTS] = { false };
     TensorDesc out[OP_MAX_OUTPUTS] = { { .rank = 0 } };
-    for (int i = 0; i < OP_MAX_INPUTS; i++) node.in[i] = i < def->inputs ? in[i] : TENSOR_NONE;
-    for (int i = 0; i < def->outputs; i++) {
+    for (int i = 0; i < OP_MAX_INPUTS; i++) node.in[i] = i < op_inputs(def) ? in[i] : TENSOR_NONE;
+    for (int i = 0; i < op_outputs(def); i++) {
         want[i] = wanted ? wanted[i] : !is_optional(def->out_names[i]);
         if (want[i] && preset) out[i] = preset[i];
     }

@@ -219,7 +219,7 @@ static void choose_in_place(Plan *p, const Graph *g, const unsigned *no_alias, b
     for (int i = 0; i < graph_node_count(g); i++) {
         const GraphNode *n = graph_node(g, i);
         const OpDef *def = op_def(n->kind);
-        for (int k = 0; k < def->outputs; k++) {
+        for (int k = 0; k < op_outputs(def); k++) {
             const int slot = no_alias && no_alias[i] >> k & 1 ? -1 : op_in_place_of(n->kind, k);
             if (n->out[k] == TENSOR_NONE || slot < 0 ||
                 !may_lie_over(p, g, i, n->out[k], n->in[slot], carried))

@@ -163,7 +163,7 @@ static unsigned in_place_mask(const Problem *p)
 {
     const OpDef *def = op_def(p->kind);
     unsigned mask = 0;
-    for (int i = 0; i < def->outputs; i++) {
+    for (int i = 0; i < op_outputs(def); i++) {
         int over = op_in_place_of(p->kind, i);
         if (over >= 0 && p->out[i].rank && p->in[over].rank) mask |= 1u << i;
     }

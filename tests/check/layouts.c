@@ -18,7 +18,7 @@ static Status ask(OpInstance *op)
     const OpDef *def = op_def(op->kind);
     bool wanted[OP_MAX_OUTPUTS];
     for (int i = 0; i < OP_MAX_INPUTS; i++) in[i] = op->in[i].desc.rank ? &op->in[i].desc : NULL;
-    for (int i = 0; i < OP_MAX_OUTPUTS; i++) wanted[i] = i < def->outputs;
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) wanted[i] = i < op_outputs(def);
     TRY(op_infer(op->kind, op->attr, in, wanted, out));
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) op->out[i].desc = out[i];
     Status st = backend_prepare_op(op);

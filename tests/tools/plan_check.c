@@ -55,7 +55,7 @@ static bool allowed_in_place(const Plan *p, const Graph *g, TensorId lower, Tens
     int reads = 0;
     bool declared = false;
     for (int k = 0; k < OP_MAX_INPUTS; k++) reads += n->in[k] == lower;
-    for (int k = 0; k < def->outputs; k++) {
+    for (int k = 0; k < op_outputs(def); k++) {
         const int over = op_in_place_of(n->kind, k);
         declared = declared || (n->out[k] == upper && over >= 0 && n->in[over] == lower);
     }

@@ -72,7 +72,7 @@ static OpInstance instance(Backend *b, OpKind kind, ActKind act, bool residual, 
     else if (kind == OP_CONV2D_BN)
         attr->conv = (Conv2dBnAttr){ .conv = { 1, 1, 0, 0, 0, 0, 1 }, .eps = 1e-5f, .act = act };
     else attr->norm = (BatchNormAttr){ 1e-5f, 0.1f, BN_TRAIN, act };
-    for (int i = 0; i < def->inputs; i++) {
+    for (int i = 0; i < op_inputs(def); i++) {
         const char *name = def->in_names[i];
         const bool image = strchr("xyd", name[0]) != NULL;
         if (strcmp(name, "dy2?") == 0) continue;
@@ -96,14 +96,14 @@ static void check_op(Backend *b, OpKind kind, ActKind act, bool residual, bool m
     TensorDesc out[OP_MAX_OUTPUTS] = { { .rank = 0 } };
     bool wanted[OP_MAX_OUTPUTS] = { false };
     for (int i = 0; i < OP_MAX_INPUTS; i++) in[i] = op.in[i].desc.rank ? &op.in[i].desc : NULL;
-    for (int i = 0; i < def->outputs; i++)
+    for (int i = 0; i < op_outputs(def); i++)
         wanted[i] = residual || strcmp(def->out_names[i], "dresidual?") != 0;
     if (op_infer(kind, &attr, in, wanted, out) != OK) {
         CHECK(may_refuse);
         CHECK_CONTAINS(status_message(), op_act(act)->name);
         return;
     }
-    for (int i = 0; i < def->outputs; i++) op.out[i].desc = out[i];
+    for (int i = 0; i < op_outputs(def); i++) op.out[i].desc = out[i];
     if (!b->v->ops[kind]) return;
     for (int i = 0; i < OP_MAX_INPUTS && b->v->device == NULL; i++) /* made by earlier nodes */
         if (op.in[i].desc.rank != 0 && strchr("xydr", def->in_names[i][0]))

@@ -61,7 +61,7 @@ static Status infer(OpInstance *op)
     const bool wanted[OP_MAX_OUTPUTS] = { true, true };
     for (int i = 0; i < OP_MAX_INPUTS; i++) in[i] = op->in[i].desc.rank ? &op->in[i].desc : NULL;
     TRY(op_infer(op->kind, op->attr, in, wanted, out));
-    for (int i = 0; i < op_def(op->kind)->outputs; i++) op->out[i].desc = out[i];
+    for (int i = 0; i < op_outputs(op_def(op->kind)); i++) op->out[i].desc = out[i];
     return OK;
 }
 

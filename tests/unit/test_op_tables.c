@@ -33,11 +33,13 @@ TEST(every_row_is_complete)
         check_slot(def != NULL, kind, "op_def", "row");
         if (!def) continue;
         check_slot(def->infer != NULL, kind, "op_def", "infer");
-        check_slot(def->inputs >= 1 && def->inputs <= OP_MAX_INPUTS, kind, "op_def", "inputs");
-        check_slot(def->outputs >= 0 && def->outputs <= OP_MAX_OUTPUTS, kind, "op_def", "outputs");
-        check_slot(filled_names(def->in_names, OP_MAX_INPUTS) == def->inputs, kind, "op_def",
+        check_slot(op_inputs(def) >= 1 && op_inputs(def) <= OP_MAX_INPUTS, kind, "op_def",
+                   "inputs");
+        check_slot(op_outputs(def) >= 0 && op_outputs(def) <= OP_MAX_OUTPUTS, kind, "op_def",
+                   "outputs");
+        check_slot(filled_names(def->in_names, OP_MAX_INPUTS) == op_inputs(def), kind, "op_def",
                    "one name for each input");
-        check_slot(filled_names(def->out_names, OP_MAX_OUTPUTS) == def->outputs, kind, "op_def",
+        check_slot(filled_names(def->out_names, OP_MAX_OUTPUTS) == op_outputs(def), kind, "op_def",
                    "one name for each output");
     }
 }
@@ -113,9 +115,9 @@ TEST(in_place_names_inputs)
 {
     for (int k = 0; k < OP_COUNT; k++) {
         const OpDef *def = op_def((OpKind)k);
-        for (int i = 0; i < def->outputs; i++) {
+        for (int i = 0; i < op_outputs(def); i++) {
             int over = op_in_place_of((OpKind)k, i);
-            check_slot(over >= -1 && over < def->inputs, (OpKind)k, op_name((OpKind)k),
+            check_slot(over >= -1 && over < op_inputs(def), (OpKind)k, op_name((OpKind)k),
                        "in_place_of names an input or is -1");
             for (int j = 0; j < i; j++)
                 check_slot(over < 0 || over != op_in_place_of((OpKind)k, j), (OpKind)k,

@@ -41,12 +41,13 @@ TEST(every_kind_has_a_complete_row)
     for (int k = 0; k < OP_COUNT; k++) {
         const OpDef *d = op_def((OpKind)k);
         CHECK(d->infer != NULL);
-        CHECK(d->inputs >= 1 && d->inputs <= OP_MAX_INPUTS && d->outputs >= 0 &&
-              d->outputs <= OP_MAX_OUTPUTS);
-        for (int i = 0; i < OP_MAX_INPUTS; i++) CHECK((d->in_names[i] != NULL) == (i < d->inputs));
+        CHECK(op_inputs(d) >= 1 && op_inputs(d) <= OP_MAX_INPUTS && op_outputs(d) >= 0 &&
+              op_outputs(d) <= OP_MAX_OUTPUTS);
+        for (int i = 0; i < OP_MAX_INPUTS; i++)
+            CHECK((d->in_names[i] != NULL) == (i < op_inputs(d)));
         for (int i = 0; i < OP_MAX_OUTPUTS; i++) {
-            CHECK((d->out_names[i] != NULL) == (i < d->outputs));
-            CHECK(d->in_place_of[i] >= 0 && d->in_place_of[i] <= d->inputs);
+            CHECK((d->out_names[i] != NULL) == (i < op_outputs(d)));
+            CHECK(d->in_place_of[i] >= 0 && d->in_place_of[i] <= op_inputs(d));
         }
     }
 }
