@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/doctor/checks.h"
+#include "trainer/doctor/doctor.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -325,7 +325,7 @@ TEST(hosts_are_judged)
         const DoctorOptions o = {
             .root = root, .gpus = cases[i].gpus, .efa = cases[i].efa, .no_nvml = "too old"
         };
-        checks_run(&o, r);
+        doctor_run(&o, r);
         if (!fits(&cases[i], r)) {
             StrBuf table = { 0 };
             doctor_add_table(r, cases[i].name, &table);

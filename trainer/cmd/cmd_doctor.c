@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
-#include "trainer/doctor/checks.h"
+#include "trainer/doctor/doctor.h"
 #include <stdio.h>
 #include <unistd.h>
 
@@ -49,7 +49,7 @@ static Status look(DoctorOptions *o, DoctorReport *r, const Args *args)
         snprintf(reason, sizeof reason, "%s", status_message());
     o->nvml = nvml;
     o->no_nvml = reason;
-    checks_run(o, r);
+    doctor_run(o, r);
     nvml_close(nvml);
     TRY(print_report(r, args_value(args, "--json") != NULL));
     Verdict worst = doctor_worst(r);

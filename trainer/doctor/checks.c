@@ -1,5 +1,5 @@
 /* checks.c - the table of checks. */
-#include "trainer/doctor/checks.h"
+#include "trainer/doctor/doctor.h"
 
 typedef struct CheckRow {
     const char *name;
@@ -14,7 +14,7 @@ static const CheckRow checks[] = {
     { "libraries", doctor_check_libraries },
 };
 
-void checks_run(const DoctorOptions *o, DoctorReport *out)
+void doctor_run(const DoctorOptions *o, DoctorReport *out)
 {
     out->count = 0;
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {

@@ -33,6 +33,7 @@ typedef struct DoctorReport {
     Finding finding[DOCTOR_FINDINGS_MAX];
 } DoctorReport;
 
+void doctor_run(const DoctorOptions *o, DoctorReport *out); /* fills *out, of the caller */
 Verdict doctor_worst(const DoctorReport *r);
 void doctor_add_table(const DoctorReport *r, const char *host, StrBuf *out);
 void doctor_add_json(const DoctorReport *r, const char *host, StrBuf *out);
