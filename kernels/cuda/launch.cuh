@@ -2,8 +2,8 @@
  *
  *     return CUDA_LAUNCH(cast_kernel, grid, block, stream, in, out, count);
  *
- * enqueues it and is cudaGetLastError(); (kernel<T, 4>) needs the parentheses. Kernels use static shared memory only, so there is no size
- * to pass. */
+ * enqueues it and is cudaGetLastError(); (kernel<T, 4>) needs the parentheses. Kernels use static
+ * shared memory only, so there is no size to pass. */
 #ifndef CONVOY_KERNELS_CUDA_LAUNCH_CUH
 #define CONVOY_KERNELS_CUDA_LAUNCH_CUH
 #include <cuda_runtime.h>
