@@ -4,11 +4,13 @@
 #include "data/decode/decode_check.h"
 #include <spng.h>
 #include <stdbool.h>
+#include <stdio.h> /* jpeglib.h uses FILE and does not include it */
 #include <string.h>
+#include <jpeglib.h>
 
-/* ---- PNG: libspng to RGB8, as Pillow converts: alpha and transparency dropped, palettes looked up,
- * no gamma ----
+/* ---- PNG ----
  *
+ * libspng to RGB8, as Pillow converts: alpha and transparency dropped, palettes looked up, no gamma.
  * 16-bit colour keeps the high byte. Damaged ancillary chunks are ignored, damaged pixels are not.
  *
  * libspng and the zlib in it allocate through mem.h. Which of their codes stands for "no memory"
@@ -205,4 +207,21 @@ Status decoder_build_seek_index(Decoder *d, const uint8_t *file, size_t size, in
     TRY(byte_buf_reserve(out, *bytes));
     if (*bytes) memcpy(out->data, index, *bytes);
     return OK;
+}
+
+/* ---- which libraries ---- */
+
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x) /* expands x first: jconfig.h gives the version without quotes */
+
+#ifdef LIBJPEG_TURBO_VERSION
+#define JPEG_NAME "libjpeg-turbo " TEXT(LIBJPEG_TURBO_VERSION)
+#else
+#define JPEG_NAME "libjpeg " TEXT(JPEG_LIB_VERSION)
+#endif
+
+const char *decoder_libraries(void)
+{
+    return JPEG_NAME ", libspng " TEXT(SPNG_VERSION_MAJOR) "." TEXT(SPNG_VERSION_MINOR) "." TEXT(
+        SPNG_VERSION_PATCH);
 }

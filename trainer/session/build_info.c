@@ -2,7 +2,7 @@
 #include "trainer/session/build_info.h"
 
 #include "base/version.h"
-#include "data/decode/library_versions.h"
+#include "data/decode/decoder.h"
 #include "kernels/backend_cuda.h"
 #include "trainer/comm/device_comm.h"
 #include "trainer/config/config.h"
@@ -45,6 +45,6 @@ void build_info_describe(StrBuf *out)
     str_printf(out, "convoy %s\n", CONVOY_VERSION);
     print_cpu(out);
     print_cuda(out);
-    str_printf(out, "MPI: %s\n%s\nlibyaml %s\n", CONVOY_MPI ? "yes" : "no", library_versions(),
+    str_printf(out, "MPI: %s\n%s\nlibyaml %s\n", CONVOY_MPI ? "yes" : "no", decoder_libraries(),
                config_yaml_version());
 }
