@@ -10,8 +10,9 @@
 
 /* ---- PNG ----
  *
- * libspng to RGB8, as Pillow converts: alpha and transparency dropped, palettes looked up, no gamma.
- * 16-bit colour keeps the high byte. Damaged ancillary chunks are ignored, damaged pixels are not.
+ * libspng to RGB8, as Pillow converts: alpha and transparency dropped, palettes looked up, no
+ * gamma, of 16-bit colour the high byte. Damaged ancillary chunks are ignored, damaged pixels are
+ * not.
  *
  * libspng and the zlib in it allocate through mem.h. Which of their codes stands for "no memory"
  * depends on who ran out, so the allocator itself remembers that it did. */
