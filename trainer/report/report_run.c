@@ -160,21 +160,12 @@ static Status take_done(ReportRun *r, const JsonValue *record)
     return OK;
 }
 
-static Status take_nothing(ReportRun *r, const JsonValue *record)
-{
-    (void)r;
-    (void)record;
-    return OK;
-}
-
 static const struct {
     const char *name;
-    Status (*take)(ReportRun *r, const JsonValue *record);
-} events[] = { { "step", take_step },          { "gpu", take_nothing },
-               { "epoch", take_epoch },        { "eval", take_eval },
-               { "start", take_start },        { "done", take_done },
-               { "checkpoint", take_nothing }, { "on_save", take_nothing },
-               { "resume", take_resume } };
+    Status (*take)(ReportRun *r, const JsonValue *record); /* NULL: tells nothing here */
+} events[] = { { "step", take_step },  { "gpu", NULL },         { "epoch", take_epoch },
+               { "eval", take_eval },  { "start", take_start }, { "done", take_done },
+               { "checkpoint", NULL }, { "on_save", NULL },     { "resume", take_resume } };
 
 static Status take_line(ReportRun *r, Arena *arena, const char *line, size_t bytes)
 {
@@ -186,7 +177,8 @@ static Status take_line(ReportRun *r, Arena *arena, const char *line, size_t byt
     for (size_t i = 0; event && event->type == JSON_STRING && i < sizeof events / sizeof events[0];
          i++) {
         if (strcmp(event->string, events[i].name) != 0) continue;
-        if (events[i].take != take_nothing) r->done = events[i].take == take_done;
+        if (!events[i].take) return OK;
+        r->done = events[i].take == take_done;
         return events[i].take(r, record);
     }
     r->broken_lines++;
