@@ -128,16 +128,19 @@ def folder(root):
 
 
 def entries(text, added):
-    """Lines with the indented ones below them, in any order and however they are wrapped."""
-    found = [" ".join(entry.split()) for entry in re.split(r"\n(?=\S)", text)]
-    return sorted(entry for entry in found if not names_any(entry, added))
+    """Lines with the indented ones below them, each as its words, but for what is new."""
+    found = re.split(r"\n(?=\S)", text)
+    return [" ".join(entry.split()) for entry in found if not names_any(entry, added)]
 
 
 def same(old, new, renamed, added):
     if old == new:
         return True
+    if not renamed:
+        return False
     # A word of another length wraps text in another way, and a key may have moved.
-    return renamed and (old.split() == new.split() or entries(old, []) == entries(new, added))
+    before, after = entries(old, []), entries(new, added)
+    return sorted(before) == sorted(after) or " ".join(before) == " ".join(after)
 
 
 def main():
