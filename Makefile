@@ -221,7 +221,7 @@ $(B)/fake_nvml/libnvidia-ml.so.1: tests/fake_nvml/fake_nvml.c $(B)/flags
 
 # ---- what one does with them ----
 
-test: ## set up, build, lint, run every test; ends with one line "N passed, N failed"
+test: ## set up, build, lint, run every test; ends with "N passed, N failed, N skipped"
 	@scripts/setup.sh
 	@scripts/test.sh build lint unit check e2e
 
@@ -239,7 +239,7 @@ unit: $(B)/unit tools ## unit tests; ARGS=--filter=TEXT
 check: $(B)/check ## operations against the float64 reference; ARGS="--op=conv --bench"
 	@$(B)/check $(ARGS)
 
-NO_CUDNN = echo 'not tested: no cuDNN in this build'; echo '0 passed, 0 failed'
+NO_CUDNN = echo 'skip sweep: no cuDNN in this build'; echo '0 passed, 0 failed, 1 skipped'
 sweep: $(SWEEP_PROGRAM)
 sweep: ## cuDNN engines for every network on described GPUs; ARGS="--gpu=h200 --model=resnet50"
 	@$(if $(SWEEP_PROGRAM),$< $(ARGS),$(NO_CUDNN))
@@ -270,7 +270,7 @@ lint: ## floors, names, what nobody needs, headers, forbidden words, form
 	OBJECTS='$(B)/obj' BUILT="$$built" CC='$(CC)' CXX='$(CXX)' CPPFLAGS='$(CPPFLAGS)' \
 	CUDA_ISYSTEM='$(if $(CUDA_MISSING),,$(CUDA_ISYSTEM))' scripts/lint.sh
 
-NO_CUDA = echo 'not tested: no CUDA in this build'; echo '0 passed, 0 failed'
+NO_CUDA = echo 'skip ptxas: no CUDA in this build'; echo '0 passed, 0 failed, 1 skipped'
 ptxas: $(PTXAS_OBJ)
 ptxas: ## no CUDA kernel may spill registers, on any architecture; ARGS=--table lists them all
 	@$(if $(PTXAS_OBJ),scripts/ptxas.sh $(ARGS) $(PTXAS_OBJ:.o=.ptxas),$(NO_CUDA))

@@ -13,10 +13,11 @@
 #           architecture that the Makefile builds for; the .c files against cuDNN 9.10's headers
 #
 # Then, with these libraries: unit tests of the CUDA backend, and the convolutions of all networks
-# find engines for a V100 in fp16 and fp32. The last line is "N passed, N failed". Not part of CI,
-# for what it fetches.
+# find engines for a V100 in fp16 and fp32. The last line is "N passed, N failed, N skipped".
+# Not part of CI, for what it fetches.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
+source scripts/tally.sh
 if (($# != 1)); then
     sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"
     exit 64
@@ -85,20 +86,9 @@ rm -rf "$home" && assemble_home || exit 74
 "$home/bin/nvcc" --version | sed -n 's/^Cuda.*/nvcc: &/p'
 "$home/bin/ptxas" --version | sed -n 's/^Cuda.*/ptxas: &/p'
 
-passed=0 failed=0
-log=$dir/log
-# stage TITLE COMMAND...: adds the command's last "N passed, N failed"; one without counts as one.
 stage() {
-    local title=$1 status p f
-    shift
-    echo "== $title"
-    "$@" 2>&1 | tee "$log" | sed -u -E "s/^([0-9]+ passed, [0-9]+ failed)\$/$title: \\1/"
-    status=${PIPESTATUS[0]}
-    read -r p f < <(awk '/^[0-9]+ passed, [0-9]+ failed$/ { n = 1; p = $1; f = $3 }
-        END { print n ? p " " f : "0 0" }' "$log")
-    if ((status != 0 && f == 0)); then f=1; fi
-    if ((status == 0 && p == 0)); then p=1; fi
-    ((passed += p, failed += f))
+    echo "== $1"
+    tally_run "$@"
 }
 
 rm -rf "$dir/nvrtc"
@@ -121,5 +111,4 @@ if [[ -x $dir/tree/convoy ]]; then
     stage "engines for a V100" "${build[@]}" sweep \
         "ARGS=--gpu=v100 --precision=fp16,fp32 --fuse=none"
 fi
-echo "$passed passed, $failed failed"
-((failed == 0))
+tally_end

@@ -122,7 +122,7 @@ def main():
             with tempfile.TemporaryDirectory() as scratch:
                 failed += bool(check(args, name, source, scratch))
                 checked += 1
-    print(f"{checked - failed} passed, {failed} failed")
+    print(f"{checked - failed} passed, {failed} failed, 0 skipped")
     return failed > 0
 
 

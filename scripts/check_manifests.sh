@@ -11,11 +11,12 @@
 #   --eksctl-schema FILE  what eksctl utils schema prints;
 #                         asked of eksctl itself where it is installed
 #
-# A line for each file: ok, FAIL, or skip with the reason. The last line is "N passed, N failed".
-# Nothing is sent anywhere.
+# A line for each file: ok, FAIL, or skip with the reason. The last line is
+# "N passed, N failed, N skipped". Nothing is sent anywhere.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
-venv='' crd='' eksctl_schema='' passed=0 failed=0
+source scripts/tally.sh
+venv='' crd='' eksctl_schema=''
 while (($#)); do
     case $1 in
     --venv | --mpi-crd | --eksctl-schema)
@@ -63,7 +64,7 @@ if command -v shellcheck > /dev/null; then
         result "$script (shellcheck)" $? "$said"
     done
 else
-    echo "skip scripts: shellcheck is not installed"
+    tally_skip scripts "shellcheck is not installed"
 fi
 
 if command -v hadolint > /dev/null; then
@@ -72,7 +73,7 @@ if command -v hadolint > /dev/null; then
     said=$(hadolint --ignore DL3008 --failure-threshold info scripts/docker/Dockerfile 2>&1)
     result "scripts/docker/Dockerfile (hadolint)" $? "$said"
 else
-    echo "skip scripts/docker/Dockerfile: hadolint is not installed"
+    tally_skip scripts/docker/Dockerfile "hadolint is not installed"
 fi
 
 if [[ -z $eksctl_schema ]] && command -v eksctl > /dev/null; then
@@ -80,13 +81,13 @@ if [[ -z $eksctl_schema ]] && command -v eksctl > /dev/null; then
     eksctl utils schema > "$eksctl_schema"
 fi
 if ! command -v python3 > /dev/null || ! python3 -c 'import yaml' 2> /dev/null; then
-    echo "skip the YAML and JSON files: python3 with PyYAML is not there (--venv makes it)"
+    tally_skip "the YAML and JSON files" "python3 with PyYAML is not there (--venv makes it)"
 else
     python3 scripts/check_manifests.py --mpi-crd "$crd" \
         --eksctl-schema "$eksctl_schema" scripts/k8s/*.yaml scripts/parallelcluster/*.yaml \
         scripts/docker/*.json | tee "$scratch/out"
     ((PIPESTATUS[0] <= 1)) || ((failed += 1))
     ((passed += $(grep -c '^ok' "$scratch/out"), failed += $(grep -c '^FAIL' "$scratch/out")))
+    ((skipped += $(grep -c '^skip' "$scratch/out")))
 fi
-echo "$passed passed, $failed failed"
-((failed == 0 && passed > 0))
+tally_end

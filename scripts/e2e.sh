@@ -4,10 +4,15 @@
 #
 # A script passes if it ends with status 0. It finds in the environment: CONVOY (the program),
 # SCRATCH (an empty folder of its own; removed if it passes). What it prints is shown only if it
-# fails, but for lines "not tested: WHAT: WHY". Status 77: it cannot run here, its last line says
-# why; it counts as neither. The last line is "N passed, N failed".
+# fails, but for lines "not tested: WHAT: WHY". Each of those is a skip, and so is status 77: the
+# script cannot run here, its last line says why. One with a line "# alone: WHY" runs after the
+# others, with nothing beside it. The last line is "N passed, N failed, N skipped".
+#
+#   E2E_JOBS=1       how many at a time
+#   E2E_LIMIT_S=300  how long one may take
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
+source scripts/tally.sh
 
 # Open MPI refuses root, refuses more ranks than cores, and binds one or two ranks to a core each,
 # unless told otherwise.
@@ -18,37 +23,76 @@ export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe \
     PRTE_MCA_hwloc_default_binding_policy=none
 export CONVOY=${CONVOY:-$PWD/convoy}
 
-limit_s=${E2E_LIMIT_S:-300}
+limit_s=${E2E_LIMIT_S:-300} jobs=${E2E_JOBS:-1}
+((jobs >= 1)) || jobs=1
 shopt -s nullglob
 scripts=("$@")
 ((${#scripts[@]})) || scripts=(tests/e2e/*.sh)
 root=build/e2e-$$
-passed=0 failed=0
-for script in "${scripts[@]}"; do
-    name=$(basename "$script" .sh)
+mkdir -p "$root" || exit 74
+declare -A running=() # name by process
+trap 'kill "${!running[@]}" 2> /dev/null; exit 130' INT TERM
+
+# run_script SCRIPT NAME - what is to be said of it is in NAME.said, the status is its own. What
+# runs in the background would ignore signals that scripts send.
+run_script() {
+    local name=$2 out=$root/$2.out start=$SECONDS status what
     export SCRATCH=$PWD/$root/$name
     mkdir -p "$SCRATCH"
-    start=$SECONDS
-    timeout --kill-after=10 "$limit_s" bash "$script" > "$root/$name.out" 2>&1 < /dev/null
+    env --default-signal=HUP,INT,QUIT timeout --kill-after=10 "$limit_s" bash "$1" \
+        > "$out" 2>&1 < /dev/null
     status=$?
-    if ((status == 0)); then
+    case $status in
+    0)
         echo "ok   $name ($((SECONDS - start)) s)"
-        grep '^not tested: ' "$root/$name.out" | sort -u | sed 's/^/     /'
-        rm -rf "$SCRATCH" "$root/$name.out"
-        ((passed += 1))
-        continue
-    fi
-    if ((status == 77)); then
-        echo "skip $name: $(tail -n 1 "$root/$name.out")"
-        rm -rf "$SCRATCH" "$root/$name.out"
-        continue
-    fi
-    ((status == 124 || status == 137)) && what="took longer than $limit_s s" ||
-        what="status $status"
-    echo "FAIL $name: $what; its files are in $root/$name"
-    sed 's/^/  /' "$root/$name.out"
-    ((failed += 1))
+        grep '^not tested: ' "$out" | sort -u | sed "s/^not tested: /skip $name, in part: /"
+        ;;
+    77) echo "skip $name: $(tail -n 1 "$out")" ;;
+    *)
+        ((status == 124 || status == 137)) && what="took longer than $limit_s s" ||
+            what="status $status"
+        echo "FAIL $name: $what; its files are in $root/$name"
+        sed 's/^/  /' "$out"
+        return "$status"
+        ;;
+    esac > "$root/$name.said"
+    rm -rf "$SCRATCH" "$out"
+    return "$status"
+}
+
+# finish_one - waits for one of those that run, shows and counts it.
+finish_one() {
+    local process said status
+    wait -n -p process "${!running[@]}"
+    status=$?
+    said=$root/${running[$process]}.said
+    unset "running[$process]"
+    cat "$said"
+    case $status in 0) ((passed += 1)) ;; 77) ;; *) ((failed += 1)) ;; esac
+    ((skipped += $(grep -c '^skip ' "$said")))
+    rm "$said"
+}
+
+# run_all AT_A_TIME SCRIPT...
+run_all() {
+    local most=$1 script name
+    shift
+    for script; do
+        name=$(basename "$script" .sh)
+        while ((${#running[@]} >= most)) || [[ " ${running[*]} " == *" $name "* ]]; do
+            finish_one
+        done
+        run_script "$script" "$name" &
+        running[$!]=$name
+    done
+    while ((${#running[@]} > 0)); do finish_one; done
+}
+
+alone=() others=()
+for script in "${scripts[@]}"; do
+    if grep -qs '^# alone: ' "$script"; then alone+=("$script"); else others+=("$script"); fi
 done
+run_all "$jobs" "${others[@]}"
+run_all 1 "${alone[@]}"
 rmdir "$root" 2> /dev/null
-echo "$passed passed, $failed failed"
-((failed == 0 && passed > 0))
+tally_end

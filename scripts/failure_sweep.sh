@@ -12,7 +12,7 @@
 #
 # Needs ./convoy and build/make_*: make all tools. full_disk needs to mount a small file system: as
 # root, or in a user namespace, which this script then enters; where neither is allowed it says so.
-# The last line is "N passed, N failed": one test a moment.
+# The last line is "N passed, N failed, N skipped": one test a moment.
 cd "$(dirname "$0")/.." || exit 1
 shopt -s nullglob
 arguments=("$@") moments=20 seed=1 markdown=0 kinds=()
@@ -205,5 +205,5 @@ for kind in "${kinds[@]}"; do
     sweep "$kind"
 done
 [[ -n $own_scratch ]] || rm -rf "$SCRATCH"
-echo "$passed passed, $failures failed"
+echo "$passed passed, $failures failed, 0 skipped"
 ((failures == 0 && passed > 0))

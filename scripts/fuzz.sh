@@ -4,10 +4,10 @@
 #
 # FUZZ_RUNS (default 1000000) inputs each; FUZZ_ARGS go to libFuzzer as they are. New inputs are
 # kept in build/fuzz/corpus/TARGET, what fails in build/fuzz/crash-TARGET-*:
-# `build/fuzz_replay TARGET FILE` runs it again. The last line is "N passed, N failed".
+# `build/fuzz_replay TARGET FILE` runs it again. The last line is "N passed, N failed, N skipped".
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
-passed=0 failed=0
+source scripts/tally.sh
 read -ra extra <<< "${FUZZ_ARGS:-}"
 for target; do
     mkdir -p "build/fuzz/corpus/$target"
@@ -24,5 +24,4 @@ for target; do
         ((failed += 1))
     fi
 done
-echo "$passed passed, $failed failed"
-((failed == 0 && passed > 0))
+tally_end

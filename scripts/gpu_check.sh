@@ -17,7 +17,7 @@
 # Where scripts/gpu_pack.sh has filled .gpu/, that is used; else the binaries of `make build`. Each
 # check has a time limit of its own, so one that hangs costs only that. All that was found is in
 # OUTDIR/gpu_check_PART.tar.gz, which is written anew after every check; the summary is printed, and
-# its last line is "N passed, N failed".
+# its last line is "N passed, N failed, N skipped".
 #
 #   REHEARSE=1       on a machine without a GPU: the emulated build (make EMU=1 build), PyTorch on
 #                    the CPU, tiny shapes. Shows that every line here runs, nothing else.
@@ -40,7 +40,7 @@ work=$scratch/$part
 rm -rf "$scratch"
 mkdir -p "$work" || exit 74
 rehearse=${REHEARSE:-}
-deadline=$((SECONDS + ${SECONDS_MAX:-520})) passed=0 failed=0
+deadline=$((SECONDS + ${SECONDS_MAX:-520})) passed=0 failed=0 skipped=0
 patience=1 # factor of all time limits
 [[ -z $rehearse ]] || patience=4
 export PYTHONUNBUFFERED=1 PATH=$PATH:/usr/local/cuda/bin # compute-sanitizer may lie there
@@ -173,7 +173,8 @@ part_correct() {
             check "memcheck_$op" 30 sanitize memcheck "$op"
         done
     else
-        say "NOT RUN  compute-sanitizer is not installed"
+        say "skip compute-sanitizer: not installed"
+        ((skipped += 1))
     fi
 }
 
@@ -365,5 +366,5 @@ save
 rm -rf "${scratch:?}"/{bin,jpegs,files,cifar10,plans,cifar_*}
 echo "==== $part"
 cat "$work/summary.txt"
-echo "$passed passed, $failed failed"
+echo "$passed passed, $failed failed, $skipped skipped"
 ((failed == 0))

@@ -3,14 +3,15 @@
 # headers stand alone, words with one home, the form of the text. Tables and longer checks are in
 # lint/.
 #
-# One line per finding, "file:line: what"; the last line is "N passed, N failed", where each kind of
-# check counts as one test. Checks that read objects find them in the folder OBJECTS, those of the
-# product by the names in BUILT; empty where they are not there or not of today's sources.
+# One line per finding, "file:line: what"; the last line is "N passed, N failed, N skipped", where
+# each kind of check counts as one test. Checks that read objects find them in the folder OBJECTS,
+# those of the product by the names in BUILT; empty where they are not there or not of today's
+# sources.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
+source scripts/tally.sh
 export LC_ALL=C
 CC=${CC:-gcc}
-passed=0 failed=0
 scratch=$(mktemp -d)
 findings=$scratch/findings
 : > "$findings"
@@ -109,7 +110,7 @@ if [[ -n ${BUILT:-} ]]; then
         < "$scratch/symbols" | sort > "$findings"
     report "public functions and tables that nobody needs"
 else
-    echo "lint: not built, or not since the last change: calls between rooms not checked"
+    tally_skip lint "not built, or not since the last change: calls between rooms not checked"
 fi
 
 # ---- folders and names ----
@@ -163,7 +164,7 @@ grep -vxF '?' "$scratch/said" | sort > "$findings"
 report "headers that do not compile alone"
 unchecked=$(grep -cxF '?' "$scratch/said")
 ((unchecked == 0)) ||
-    echo "lint: not checked: $unchecked headers need a C++ compiler or cuDNN's headers"
+    tally_skip lint "$unchecked headers need a C++ compiler or cuDNN's headers"
 
 # ---- words with one home ----
 rule words -v words=scripts/lint/words.txt "${c_files[@]}" > "$findings"
@@ -197,12 +198,12 @@ if [[ $version == 14 ]]; then
         awk -F: '!seen[$1]++ { print $0 ": see make format" }' > "$findings"
     report "clang-format"
 else
-    echo "lint: clang-format 14 is not installed${version:+ (found $version)}: layout not checked"
+    tally_skip lint \
+        "clang-format 14 is not installed${version:+ (found $version)}: layout not checked"
 fi
 
 # ---- for a reader, not a verdict: the longest files ----
 wc -l "${c_files[@]}" |
     awk '$2 != "total" && $1 > 600 { print "lint: note: " $2 " has " $1 " lines" }'
 
-echo "$passed passed, $failed failed"
-((failed == 0))
+tally_end

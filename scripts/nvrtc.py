@@ -8,7 +8,7 @@ NVRTC is the device half of the nvcc of the same version: front end, optimizer a
 knows no host code, so launchers are compiled for the device too (their launches by the device's own
 runtime) and count for nothing, and stand-ins take the places of the C library's headers. What it
 says of SOURCE for sm_ARCH, with the assembler's registers and spills, is in LOGS/SOURCE.ARCH.ptxas,
-for scripts/ptxas.sh. A warning is a failure; the last line is "N passed, N failed",
+for scripts/ptxas.sh. A warning is a failure; the last line is "N passed, N failed, 0 skipped",
 one for each file and architecture.
 """
 import ctypes
@@ -96,7 +96,7 @@ def main():
             for source in sorted(glob.glob("kernels/cuda/*.cu"))]
     with multiprocessing.Pool() as pool:
         good = pool.map(check, jobs, chunksize=1)
-    print(f"{sum(good)} passed, {len(good) - sum(good)} failed")
+    print(f"{sum(good)} passed, {len(good) - sum(good)} failed, 0 skipped")
     sys.exit(not all(good) or not good)
 
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # ptxas.sh [--table] LOG... - what ptxas said of every CUDA kernel, on every architecture that is
 # built for: none may spill registers or keep arrays in local memory. One line per finding; the last
-# line is "N passed, N failed", where each kernel on each architecture counts once.
+# line is "N passed, N failed, N skipped", where each kernel on each architecture counts once.
 #
 # Called by `make ptxas` with the logs that the build has kept.
 # --table lists registers and shared memory of all kernels.
 set -uo pipefail
+# shellcheck source=scripts/tally.sh
+source "$(dirname "$0")/tally.sh"
 table=0
 if [[ ${1:-} == --table ]]; then
     table=1
@@ -38,5 +40,4 @@ if ((passed + failed == 0)); then
     echo "ptxas: no kernels found in: $*"
     failed=1
 fi
-echo "$passed passed, $failed failed"
-((failed == 0))
+tally_end

@@ -10,7 +10,8 @@
 # of networks, and the answers to wrong input. Config files and tests/e2e/bad_*.sh are those beside
 # OLD if there are any, as they speak OLD's words; scripts/renamed_words.txt says which are others
 # in NEW. Needs python3, and build/make_* (or CONVOY_TOOLS). Takes two minutes on two idle cores.
-# The last line is "N passed, N failed"; what differs, and its data, stays in build/same-runs-*.
+# The last line is "N passed, N failed, N skipped"; what differs, with its data, stays in
+# build/same-runs-*.
 set -uo pipefail
 old=$(realpath "${1:-.}") new=$(realpath "${2:-.}")
 if [[ ! -f $old || ! -x $old || ! -f $new || ! -x $new ]]; then
@@ -27,7 +28,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 export PRTE_MCA_hwloc_default_binding_policy=none OMPI_MCA_odls_base_sigkill_timeout=0
-passed=0 failed=0
+source scripts/tally.sh
 
 # ---- two programs, each in folders of its own ----
 
@@ -275,5 +276,4 @@ for script in "$tree"/tests/e2e/bad_*.sh; do
 done
 
 ((failed > 0)) || rm -r "$work"
-echo "$passed passed, $failed failed"
-((failed == 0 && passed > 0))
+tally_end

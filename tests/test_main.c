@@ -4,8 +4,8 @@
  * Each test is a child process, so a crash, a hang or a leaked thread ends that test and no other.
  * What a child prints goes to a file and is shown only if the test fails. The child leads a process
  * group of its own, which is killed when the test is over. A test that cannot run here says why in
- * a line "skip ID: why" and counts as neither. The last line is "N passed, N failed"; the exit
- * status is 0 only if none failed and there was at least one. */
+ * a line "skip ID: why". The last line is "N passed, N failed, N skipped"; the exit status is 0
+ * only if none failed and there was at least one. */
 #include "tests/test.h"
 
 #include "base/fs.h"
@@ -276,6 +276,6 @@ int main(int argc, char **argv)
     }
     if (options.list) return 0;
     rmdir(scratch_root); /* stays if a failed test left its folder */
-    printf("%d passed, %d failed\n", passed, failed);
+    printf("%d passed, %d failed, %d skipped\n", passed, failed, skips);
     return failed > 0 || passed + skips == 0;
 }

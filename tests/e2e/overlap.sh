@@ -2,6 +2,8 @@
 # overlap.sh - the trace of real steps: at least 80 % of the gradient bytes start being reduced
 # before backward ends, and steady steps allocate nothing,
 # with images that are decoded from JPEG files too.
+#
+# alone: it asks how much of a reduction is hidden behind backward
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 1
 make_config

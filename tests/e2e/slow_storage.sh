@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # slow_storage.sh - files that take 20 ms to open and 20 ms to read: the loader takes as many
 # readers as that needs, says so, and makes the same batches; a number that is given is kept.
+#
+# alone: the rates of its loaders are compared
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 40 1
 make_config

@@ -26,8 +26,8 @@
  * is compiled, and then loaded from what the cache would keep, seconds for each shape. --all is for
  * convolutions alone.
  *
- * One program prepared is one test. The last line is "N passed, N failed". Without cuDNN it says so
- * and tests nothing. */
+ * One program prepared is one test. The last line is "N passed, N failed, N skipped". Without cuDNN
+ * it says so and tests nothing. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -392,13 +392,13 @@ int main(int argc, char **argv)
     if (!parse(&s, argc, argv)) return 64;
     if ((s.all || s.norms) && !load_driver_shim()) return 1;
     if (!cudnn_context_version(version, sizeof version)) {
-        printf("not tested: %s\n0 passed, 0 failed\n", version);
+        printf("skip sweep: %s\n0 passed, 0 failed, 1 skipped\n", version);
         return 0;
     }
     const double start = clock_s();
     printf("%s\n", version);
     if (s.verbose) log_open(NULL, 0, LOG_DEBUG);
     for (int i = 0; item_of(s.gpus, i, gpu, sizeof gpu); i++) sweep_gpu(&s, gpu);
-    printf("%.0f s\n%d passed, %d failed\n", clock_s() - start, s.passed, s.failed);
+    printf("%.0f s\n%d passed, %d failed, 0 skipped\n", clock_s() - start, s.passed, s.failed);
     return s.failed ? 1 : 0;
 }
