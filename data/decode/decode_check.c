@@ -1,8 +1,8 @@
 /* decode_check.c - decodes one small picture with and without our Huffman decoder, once in the life
  * of a process.
  *
- * fast_scan.c relies on an internal header of libjpeg-turbo; the library that is loaded may be
- * another one than that the program was built with. If the two ways differ in a byte, everything is
+ * fast_scan.c relies on the insides of libjpeg-turbo; the library that is loaded may be another one
+ * than that the program was built with. If the two ways differ in a byte, everything is
  * left to the library, with a warning. */
 #include "data/decode/decode_check.h"
 #include "base/log.h"

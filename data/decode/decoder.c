@@ -221,8 +221,13 @@ Status decoder_build_seek_index(Decoder *d, const uint8_t *file, size_t size, in
 #define JPEG_NAME "libjpeg " TEXT(JPEG_LIB_VERSION)
 #endif
 
+#define PNG_NAME                                                                                   \
+    "libspng " TEXT(SPNG_VERSION_MAJOR) "." TEXT(SPNG_VERSION_MINOR) "." TEXT(SPNG_VERSION_PATCH)
+
 const char *decoder_libraries(void)
 {
-    return JPEG_NAME ", libspng " TEXT(SPNG_VERSION_MAJOR) "." TEXT(SPNG_VERSION_MINOR) "." TEXT(
-        SPNG_VERSION_PATCH);
+    bool fast = false;
+    return decode_check_fast(&fast) == OK && fast ? JPEG_NAME " (data.decoder fast: on), " PNG_NAME
+                                                  : JPEG_NAME
+               " (data.decoder fast: off), " PNG_NAME;
 }

@@ -42,7 +42,7 @@ Status decoder_build_seek_index(Decoder *d, const uint8_t *file, size_t size, in
                                 ByteBuf *out, size_t *bytes);
 
 JpegDecoderCounts decoder_counts(const Decoder *d);
-/* "libjpeg-turbo 2.1.5, libspng 0.7.3": that this program was compiled with, for convoy --version.
- * Static. */
+/* "libjpeg-turbo 2.1.5 (data.decoder fast: on), libspng 0.7.3": that this program was compiled
+ * with, for convoy --version. Static. */
 const char *decoder_libraries(void);
 #endif

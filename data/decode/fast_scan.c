@@ -1,5 +1,8 @@
 /* fast_scan.c - between libjpeg's decompressor and entropy.c.
  *
+ * libjpeg-turbo does not install the header that declares its table of functions, so LibraryEntropy
+ * is that table as 2.x and 3.x call it. Nothing else of the library's insides is looked at.
+ *
  * libjpeg asks for MCUs in order, with no place to put them where it skips rows. Nothing is decoded
  * for those, nor for MCUs left or right of the crop: their numbers are only counted, and
  * entropy_decode finds its way to the next one that matters. */
@@ -10,14 +13,21 @@
 #include <string.h>
 
 #if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 &&            \
-    LIBJPEG_TURBO_VERSION_NUMBER < 3000000 && BITS_IN_JSAMPLE == 8 && __has_include(<jpegint.h>)
+    LIBJPEG_TURBO_VERSION_NUMBER < 4000000 && BITS_IN_JSAMPLE == 8
 #include <jerror.h>
-#include <jpegint.h>
 
 #define MAX_INDEXED_BYTES ((size_t)1 << 28)
 
+/* 2.x has a flag in the third place, 3.x two functions for lossless files and then the flag; the
+ * flag has to be 0, and files that are lossless are not for us. */
+typedef struct LibraryEntropy {
+    void (*start_pass)(j_decompress_ptr info);
+    boolean (*decode_mcu)(j_decompress_ptr info, JBLOCKROW *blocks);
+    void (*zero[3])(void);
+} LibraryEntropy;
+
 struct FastScan {
-    struct jpeg_entropy_decoder shown; /* first: what libjpeg sees */
+    LibraryEntropy shown; /* first: what libjpeg sees */
     Entropy *entropy;
     int mcu, column, columns;
     int first_column, last_column; /* of the crop */
@@ -95,17 +105,19 @@ static Status start_index(FastScan *f, const EntropyLayout *l, int step)
     return entropy_start_record(f->entropy, step, &f->index, &f->index_bytes);
 }
 
-static void install(FastScan *f, j_decompress_ptr info, const EntropyLayout *l)
+/* left: the first pixel of a row that the library gives, at the left of an MCU. */
+static void install(FastScan *f, j_decompress_ptr info, const EntropyLayout *l, int left)
 {
+    int mcu_width = DCTSIZE * (l->components == 1 ? 1 : info->max_h_samp_factor);
     f->mcu = f->column = 0;
     f->columns = l->columns;
-    f->first_column = (int)info->master->first_iMCU_col;
-    f->last_column = (int)info->master->last_iMCU_col;
-    f->shown = (struct jpeg_entropy_decoder){ .start_pass = start_pass, .decode_mcu = decode_mcu };
-    info->entropy = &f->shown;
+    f->first_column = left / mcu_width;
+    f->last_column = (left + (int)info->output_width - 1) / mcu_width;
+    f->shown = (LibraryEntropy){ .start_pass = start_pass, .decode_mcu = decode_mcu };
+    info->entropy = (struct jpeg_entropy_decoder *)(void *)&f->shown;
 }
 
-Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file,
+Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file, int left,
                          int index_step, bool *installed)
 {
     EntropyLayout layout;
@@ -118,7 +130,7 @@ Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage 
                       indexed ? &index : NULL));
     if (!indexed && index_step && file->size <= MAX_INDEXED_BYTES)
         TRY(start_index(f, &layout, index_step));
-    install(f, info, &layout);
+    install(f, info, &layout, left);
     *installed = true;
     return OK;
 }
@@ -173,10 +185,10 @@ struct FastScan {
     int unused;
 };
 
-Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file,
+Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file, int left,
                          int index_step, bool *installed)
 {
-    (void)f, (void)info, (void)file, (void)index_step;
+    (void)f, (void)info, (void)file, (void)left, (void)index_step;
     *installed = false;
     return OK;
 }

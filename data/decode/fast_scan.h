@@ -2,9 +2,9 @@
  * it can read.
  *
  * libjpeg keeps the inverse transform, upsampling, colours and cropping; it calls an entropy
- * decoder once for each MCU, through a table of functions that its internal header declares. Only
- * libjpeg-turbo 2.x is known to do so as this file expects: elsewhere, or if a picture decoded both
- * ways differs at start-up, nothing is ever installed. */
+ * decoder once for each MCU, through a table of functions. libjpeg-turbo 2.x and 3.x are known to
+ * do so as this file expects, whichever of them it was built with: elsewhere, or if a picture
+ * decoded both ways differs at start-up, nothing is ever installed. */
 #ifndef CONVOY_DATA_DECODE_FAST_SCAN_H
 #define CONVOY_DATA_DECODE_FAST_SCAN_H
 #include "data/decode/image.h"
@@ -21,9 +21,9 @@ void fast_scan_trim(FastScan *f, size_t limit_bytes);
 
 /* After jpeg_start_decompress and jpeg_crop_scanline, before the first row. *installed: whether it
  * took the scan; if it later finds the scan odd it calls error_exit, and fast_scan_is_odd says so.
- * file was given to jpeg_mem_src. index_step: 0, or that of a seek index to be made on the way.
- * ERR_MEMORY. */
-Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file,
+ * file was given to jpeg_mem_src. left: the column at which jpeg_crop_scanline begins, or 0.
+ * index_step: 0, or that of a seek index to be made on the way. ERR_MEMORY. */
+Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file, int left,
                          int index_step, bool *installed);
 bool fast_scan_is_odd(const FastScan *f);
 

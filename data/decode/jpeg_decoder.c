@@ -291,7 +291,7 @@ static int decode_box(JpegDecoder *j, const ImageBox *box, bool packed, ByteBuf 
     size_t row_bytes = (size_t)info->output_width * (size_t)info->output_components;
     Status status = byte_buf_reserve(pixels, row_bytes * (size_t)(box->height + 1));
     if (status == OK && !j->stock)
-        status = fast_scan_install(j->fast, info, &j->file, j->index_step, &installed);
+        status = fast_scan_install(j->fast, info, &j->file, first, j->index_step, &installed);
     if (status != OK) give_up(j, status, status_message());
     j->counts.fast += installed;
     if (crop && box->y > 0) jpeg_skip_scanlines(info, (JDIMENSION)box->y);

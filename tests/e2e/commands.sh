@@ -31,6 +31,7 @@ for command in train eval "bench"; do
     answers "usage: convoy $command" $command x.yaml --set a=b --help
 done
 answers "libjpeg-turbo" --version
+answers "data.decoder fast: on" --version
 answers "oneDNN" --version
 answers "backend cuda: " --version
 # It must start where there is no CUDA: those libraries are opened when they are used.
