@@ -76,5 +76,7 @@ int jsonl_end(Jsonl *j)
 {
     json_end_object(&j->writer);
     str_add(&j->line, "\n");
-    return jsonl_append(j, &j->line);
+    if (!j->held) return jsonl_append(j, &j->line);
+    str_add_n(j->held, j->line.text ? j->line.text : "", j->line.length);
+    return j->line.failed || j->held->failed ? ENOMEM : 0;
 }

@@ -11,8 +11,9 @@
 #include "base/str.h"
 
 typedef struct Jsonl {
-    int fd;     /* -1: not open */
-    char *path; /* owned */
+    int fd;       /* -1: not open */
+    char *path;   /* owned */
+    StrBuf *held; /* borrowed: gets the records of jsonl_end() in the file's place; NULL: none */
     StrBuf line;
     JsonWriter writer;
 } Jsonl;

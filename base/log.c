@@ -17,13 +17,15 @@
 #include <unistd.h>
 
 #define LINE_BYTES 4096
+#define HELD_BYTES ((size_t)1 << 20)
 #define WIPE_LINE  "\r\033[K"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static FILE *file, *added;
 static int own_rank;
 static LogLevel console_level = LOG_INFO;
-static bool opened, terminal, live_line;
+static bool opened, terminal, live_line, holding;
+static StrBuf held; /* lines for files that are not open yet */
 
 static const struct {
     const char *prefix, *file_name;
@@ -121,12 +123,38 @@ static FILE *console_for(LogLevel level)
     return opened && level <= LOG_INFO ? stdout : stderr;
 }
 
-static void write_file_line(FILE *f, LogLevel level, const char *text)
+/* Who gets a line: the console and both files; all of them, and the console of every rank; the
+ * added file alone. */
+typedef enum Audience { ALL, ALL_HERE, ADDED_FILE } Audience;
+
+/* With the mutex held. */
+static void write_file_line(LogLevel level, Audience audience, const char *text)
 {
-    char when[32];
+    char when[32], rank[24] = "", line[LINE_BYTES + 128];
     clock_format_utc(when, sizeof when);
-    if (own_rank == 0) fprintf(f, "%s %s %s\n", when, levels[level].file_name, text);
-    else fprintf(f, "%s %s rank %d: %s\n", when, levels[level].file_name, own_rank, text);
+    if (own_rank != 0) snprintf(rank, sizeof rank, "rank %d: ", own_rank);
+    snprintf(line, sizeof line, "%s %s %s%s\n", when, levels[level].file_name, rank, text);
+    if (holding && held.length < HELD_BYTES) str_add(&held, line);
+    if (holding) return;
+    if (file && audience != ADDED_FILE) fputs(line, file);
+    if (added) fputs(line, added);
+}
+
+void log_hold(void)
+{
+    pthread_mutex_lock(&mutex);
+    holding = true;
+    pthread_mutex_unlock(&mutex);
+}
+
+void log_release(void)
+{
+    pthread_mutex_lock(&mutex);
+    if (held.text && file) fputs(held.text, file);
+    if (held.text && added) fputs(held.text, added);
+    str_free(&held);
+    holding = false;
+    pthread_mutex_unlock(&mutex);
 }
 
 /* Text of one line: cut to the buffer, without control characters. */
@@ -137,10 +165,6 @@ PRINTF_LIKE(3, 0) static void format_line(char *out, size_t bytes, const char *f
         if ((unsigned char)*p < ' ' || *p == 127) *p = ' ';
     }
 }
-
-/* Who gets a line: the console and both files; all of them, and the console of every rank; the
- * added file alone. */
-typedef enum Audience { ALL, ALL_HERE, ADDED_FILE } Audience;
 
 PRINTF_LIKE(3, 0)
 static void log_line(LogLevel level, Audience audience, const char *format, va_list args)
@@ -158,8 +182,7 @@ static void log_line(LogLevel level, Audience audience, const char *format, va_l
         fprintf(stderr, "%srank %d: %s\n", levels[level].prefix, own_rank, text);
         fflush(stderr);
     }
-    if (file && audience != ADDED_FILE && level >= LOG_INFO) write_file_line(file, level, text);
-    if (added && level >= LOG_INFO) write_file_line(added, level, text);
+    if (level >= LOG_INFO) write_file_line(level, audience, text);
     pthread_mutex_unlock(&mutex);
 }
 

@@ -19,6 +19,10 @@ Status log_open(const char *path, int rank, LogLevel min_level);
  * log_note(). ERR_IO.
  */
 Status log_add_file(const char *path);
+/* What files would get from here on is kept in memory (the first megabyte), until log_release()
+ * writes it to those that are open then, none of them too. log_open() in between keeps it. */
+void log_hold(void);
+void log_release(void);
 void log_close(void);
 void log_debug(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_info(const char *format, ...) PRINTF_LIKE(1, 2);

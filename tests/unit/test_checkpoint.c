@@ -252,10 +252,11 @@ TEST(leftovers_go_and_strangers_stay)
     CHECK_OK(fs_write_atomic(path, "mine", 4));
     CheckpointWriter *w = make_writer(1);
     REQUIRE(w != NULL);
-    CHECK(!exists("step-00000009.safetensors.tmp-4711"));
+    CHECK(exists("step-00000009.safetensors.tmp-4711")); /* not before something is written */
     CHECK_OK(save(w, 1, false));
     CHECK_OK(save(w, 2, false));
     checkpoint_writer_destroy(w);
+    CHECK(!exists("step-00000009.safetensors.tmp-4711"));
     CHECK(exists("notes.txt") && exists("step-x.safetensors"));
     CHECK(!exists("step-00000001.safetensors"));
     check_found(2);

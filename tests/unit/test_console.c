@@ -132,7 +132,7 @@ TEST(a_rank_has_its_own_file)
     snprintf(dir, sizeof dir, "run.dir=%s", test_scratch());
     REQUIRE_OK(config_load(&c, NULL, sets, 2));
     REQUIRE_OK(runlog_open(&r, c->run.dir, 1, c));
-    REQUIRE_OK(runlog_open_own_file(c, 1, 2));
+    REQUIRE_OK(runlog_begin(r, c, 2));
     CHECK_OK(runlog_step(
         r, &(StepRecord){ .epoch = 4, .step = 77, .loss = 1.5, .comm_wait_ms = 12.25 }));
     runlog_close(r);

@@ -153,6 +153,40 @@ TEST(steps_that_are_done_again_count_once)
     str_free(&b);
 }
 
+static void add_eval(StrBuf *b, int step, double top1, const char *more)
+{
+    str_printf(b, "{\"event\":\"eval\",\"step\":%d,\"images\":10,\"top1\":%g%s}\n", step, top1,
+               more);
+}
+
+TEST(an_evaluation_ends_no_training)
+{
+    static const char *const ends[] = {
+        "", "{\"event\":\"done\",\"code\":75,\"reason\":\"stopped\"}\n"
+    };
+    static const int steps[] = { 4, 4, 6, 8 };
+    for (int ended = 0; ended < 2; ended++) {
+        StrBuf b = { 0 };
+        ReportRun r;
+        add_start(&b, 1, 100);
+        add_eval(&b, 4, 0.25, "");
+        add_eval(&b, 8, 0.5, "");
+        str_add(&b, ends[ended]);
+        /* of an earlier checkpoint; and as it was once recorded */
+        add_eval(&b, 4, 0.125, ",\"checkpoint\":\"x\"");
+        add_eval(&b, 6, 0.75, "");
+        str_add(&b, "{\"event\":\"done\",\"code\":0,\"reason\":\"evaluation completed\"}\n");
+        write_run("evaluated", b.text, NULL);
+        read_run(&r, "evaluated");
+        CHECK(r.done == ended && r.code == (ended ? 75 : 0));
+        REQUIRE(r.eval_count == 4);
+        for (int i = 0; i < 4; i++) CHECK_INT(r.evals[i].step, steps[i]);
+        CHECK_NEAR(r.evals[1].top1, 0.125, 0);
+        report_run_free(&r);
+        str_free(&b);
+    }
+}
+
 TEST(broken_lines_and_losses_are_told)
 {
     StrBuf b = { 0 };
@@ -364,7 +398,7 @@ TEST(a_page_for_every_kind_of_run)
     write_run("nothing", "", NULL);
     static const struct {
         const char *name, *says;
-    } rows[] = { { "one", "the last record is not done" },
+    } rows[] = { { "one", "no record of an end" },
                  { "nans", "not a finite number at step 500" },
                  { "nothing", "holds no record yet" } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "tests/test.h"
 #include "trainer/log/runlog.h"
@@ -114,6 +115,8 @@ static void write_all_events(void)
     Config *c = some_config();
     in_scratch(dir, "run");
     REQUIRE_OK(runlog_open(&r, dir, 0, c));
+    CHECK(runlog_is_new(r));
+    REQUIRE_OK(runlog_begin(r, c, 1));
     CHECK_OK(runlog_start(r, &(StartRecord){ .model = "resnet20",
                                              .dataset = "idx",
                                              .backend = "cpu \"x\"",
@@ -129,7 +132,7 @@ static void write_all_events(void)
                                              .parameters = 272474,
                                              .global_batch = 128,
                                              .steps = 5859 }));
-    CHECK_OK(runlog_resume(r, 7, "checkpoints/step-7"));
+    CHECK_OK(runlog_resume(r, 7, "checkpoints/step-7", ""));
     CHECK_OK(runlog_step(r, &(StepRecord){ .epoch = 1,
                                            .step = 8,
                                            .loss = 0.1,
@@ -198,6 +201,7 @@ TEST(run_folder_is_complete)
     StrBuf want = { 0 };
     in_scratch(dir, "deep/er/run");
     REQUIRE_OK(runlog_open(&r, dir, 0, c));
+    REQUIRE_OK(runlog_begin(r, c, 1));
     CHECK_OK(runlog_epoch(r, &(EpochRecord){ .epoch = 41 }));
     runlog_close(r);
     in_scratch(path, "deep/er/run/checkpoints");
@@ -212,6 +216,55 @@ TEST(run_folder_is_complete)
     CHECK_CONTAINS((const char *)text, "epoch 41 done");
     mem_free(text);
     str_free(&want);
+    config_destroy(c);
+}
+
+/* What file NAME of the folder run holds; mem_free. */
+static char *content(const char *name)
+{
+    char path[512];
+    uint8_t *text = NULL;
+    size_t bytes;
+    in_scratch(path, name);
+    CHECK_OK(fs_read_file(path, &text, &bytes));
+    return (char *)text;
+}
+
+TEST(a_folder_stays_until_the_run_begins)
+{
+    static const char *const names[] = { "run/config.yaml", "run/log.txt", "run/metrics.jsonl" };
+    char dir[512], path[512], *before[3];
+    RunLog *r = NULL;
+    Config *c = some_config();
+    write_all_events();
+    for (int i = 0; i < 3; i++) before[i] = content(names[i]);
+    in_scratch(dir, "run");
+    c->train.max_steps = 77;
+    for (int good = 0; good < 2; good++) {
+        REQUIRE_OK(runlog_open(&r, dir, 0, c));
+        CHECK(!runlog_is_new(r));
+        log_info("said before");
+        CHECK_OK(runlog_resume(r, 8, "x", "train.max_steps was 0 and is 77"));
+        runlog_last_words(r, 76, "not begun");
+        if (good) REQUIRE_OK(runlog_begin(r, c, 1));
+        runlog_done(r, good ? 0 : 64, "at the end");
+        runlog_close(r);
+        for (int i = 0; i < 3; i++) {
+            char *now = content(names[i]);
+            CHECK_INT(strcmp(now, before[i]) != 0, good);
+            if (i == 1 && good) CHECK_CONTAINS(now, "info said before");
+            if (i == 2 && good)
+                CHECK_CONTAINS(now, "\"changed\":\"train.max_steps was 0 and is 77");
+            if (i == 2 && good) CHECK(strstr(now, "not begun") == NULL);
+            mem_free(now);
+        }
+        in_scratch(path, "run/config-1.yaml");
+        CHECK_INT(fs_exists(path), good);
+    }
+    char *kept = content("run/config-1.yaml");
+    CHECK_STR(kept, before[0]);
+    mem_free(kept);
+    for (int i = 0; i < 3; i++) mem_free(before[i]);
     config_destroy(c);
 }
 

@@ -68,6 +68,11 @@ TEST(a_run_from_start_to_end)
     SAYS(1001, "runs/x: starting", "best 50.00 %");
     add(&t, "{\"event\":\"done\",\"time\":1060,\"code\":0,\"reason\":\"completed\"}");
     SAYS(1e9, "runs/x: done\n");
+    /* evaluations come later, and as versions before recorded them: no end of another kind */
+    add(&t, "{\"event\":\"eval\",\"time\":1070,\"epoch\":0,\"step\":1,\"top1\":0.5,\"checkpoint\":"
+            "\"x\"}");
+    add(&t, "{\"event\":\"done\",\"time\":1071,\"code\":75,\"reason\":\"evaluation completed\"}");
+    SAYS(1e9, "runs/x: done\n");
 }
 
 TEST(silence_is_judged_by_the_usual_gap)

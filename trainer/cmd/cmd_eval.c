@@ -18,7 +18,7 @@ static const char help[] =
     "usage: convoy eval CONFIG --checkpoint FILE [--per-class FILE] [--confusion FILE] [--set "
     "key=value]...\n\nEvaluates the weights in FILE on data.val, each image exactly once on any "
     "number of ranks. FILE is a checkpoint\nof the same model, or weights that torchvision or timm "
-    "saved as safetensors. Prints the result and appends an\neval event to metrics.jsonl in the "
+    "saved as safetensors. Prints the result and appends an\neval record to metrics.jsonl in the "
     "run folder, unless a run is writing there.\n\n  --checkpoint FILE   a .safetensors file, or "
     "the link runs/NAME/checkpoints/best\n  --per-class FILE    writes a CSV file: images and "
     "accuracy of each class\n  --confusion FILE    writes a CSV file: how often each class (row) "
@@ -97,7 +97,6 @@ static Status record(Comm *comm, const Config *c, const EvalRecord *r)
     }
     status = comm_agree(comm, status);
     if (status == OK) status = comm_agree(comm, runlog_eval(log, r));
-    if (status == OK) runlog_done(log, status_exit_code(OK), "evaluation completed");
     runlog_close(log);
     return status;
 }
@@ -191,7 +190,8 @@ static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMet
                      .images = r.images,
                      .loss = r.loss,
                      .top1 = r.top1,
-                     .top5 = r.top5 };
+                     .top5 = r.top5,
+                     .checkpoint = args->checkpoint };
     if (r.bad > 0)
         log_warning("%lld images of data.val could not be decoded: counted as wrong",
                     (long long)r.bad);

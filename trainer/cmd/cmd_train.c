@@ -121,12 +121,21 @@ static void say_last_words(void *cookie, int exit_code, const char *reason)
     if (exit_code == EXIT_PEER_LOST) hang_report_write(w->comm, w->config->run.dir, reason);
 }
 
+/* Collective. A folder in which nothing has trained yet is begun at once: there is nothing to lose
+ * there, and a log to tell of what follows. */
+static Status open_log(RunLog **log, Comm *comm, const Config *c)
+{
+    TRY(comm_agree(comm, runlog_open(log, c->run.dir, comm->rank, c)));
+    int64_t is_new = runlog_is_new(*log);
+    comm_broadcast(comm, &is_new, sizeof is_new, 0, "whether the run is new");
+    return is_new ? comm_agree(comm, runlog_begin(*log, c, comm->world)) : OK;
+}
+
 static Status train_with_log(Comm *comm, const Config *c, const Args *args)
 {
     RunLog *log = NULL;
     (void)args;
-    Status status = comm_agree(comm, runlog_open(&log, c->run.dir, comm->rank, c));
-    if (status == OK) status = comm_agree(comm, runlog_open_own_file(c, comm->rank, comm->world));
+    Status status = open_log(&log, comm, c);
     LastWords last_words = { comm, c, log };
     hang_report_prepare();
     comm_set_last_words(comm, say_last_words, &last_words);

@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "trainer/report/report_run.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -126,9 +127,12 @@ static void add_gpu(TopScreen *t, const JsonValue *r)
 static void add_done(TopScreen *t, const JsonValue *r)
 {
     double code = number(r, "code");
+    char reason[TOP_TEXT_BYTES];
+    text(r, "reason", reason);
+    if (strcmp(reason, REPORT_EVAL_DONE) == 0) return;
     t->ended = true;
     t->code = code >= 0 && code < 256 ? (int)code : -1;
-    text(r, "reason", t->reason);
+    memcpy(t->reason, reason, sizeof reason);
 }
 
 static const struct {

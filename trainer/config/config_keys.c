@@ -269,8 +269,8 @@ const ConfigKey config_keys[] = {
      "the records of metrics.jsonl (json)"},
     {STRING(log, file, ""), KEY_RUNTIME,
      "A log file of each rank, with its recorded steps: %r is the rank, %w the number of ranks, %h "
-     "the host, %% a per cent sign; in the run folder unless it begins with a slash; empty means "
-     "none"},
+     "the host, %% a per cent sign; a path from the run folder, out of it too by ../, unless it "
+     "begins with a slash; empty means none"},
     {STRING(log, trace_steps, ""), KEY_RUNTIME,
      "Steps, such as 100-104, of which each rank writes what its threads and its device did, as "
      "trace-RANK.json in the run folder for Perfetto or chrome://tracing; empty means none"},

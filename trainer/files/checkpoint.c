@@ -162,7 +162,7 @@ struct CheckpointWriter {
     char *staging;
     int64_t keep;
     pthread_t thread;
-    bool has_thread;
+    bool has_thread, cleaned; /* cleaned: by the thread */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool busy, stop;
@@ -251,6 +251,20 @@ static void prune(const CheckpointWriter *w)
     mem_free(names);
 }
 
+/* A process that was killed while it wrote leaves temporary files; nobody else writes here. Not
+ * before the first write: a run that never begins changes nothing. */
+static Status remove_leftovers(CheckpointWriter *w)
+{
+    char **names = NULL;
+    int64_t count = 0;
+    TRY(fs_list(w->dir, &names, &count));
+    for (int64_t i = 0; i < count; i++)
+        if (strstr(names[i], TEMPORARY_MARK) != NULL) delete_file(w, names[i]);
+    mem_free(names);
+    w->cleaned = true;
+    return OK;
+}
+
 static Status write_checkpoint(CheckpointWriter *w)
 {
     char numbers[SCALARS][NUMBER_BYTES];
@@ -262,6 +276,7 @@ static Status write_checkpoint(CheckpointWriter *w)
     pairs[SCALARS] = (SafePair){ "model", w->meta.model };
     pairs[SCALARS + 1] = (SafePair){ "config", w->meta.config };
     pairs[SCALARS + 2] = (SafePair){ "class_names", w->meta.class_names };
+    if (!w->cleaned) TRY(remove_leftovers(w));
     TRY(safetensors_write(w->path, w->tensors, w->count, pairs, PAIRS));
     const char *name = strrchr(w->path, '/') + 1;
     TRY(replace_link(w, latest_link, name));
@@ -297,18 +312,6 @@ static void *write_submitted(void *arg)
     return NULL;
 }
 
-/* A process that was killed while it wrote leaves temporary files; nobody else writes here. */
-static Status remove_leftovers(const CheckpointWriter *w)
-{
-    char **names = NULL;
-    int64_t count = 0;
-    TRY(fs_list(w->dir, &names, &count));
-    for (int64_t i = 0; i < count; i++)
-        if (strstr(names[i], TEMPORARY_MARK) != NULL) delete_file(w, names[i]);
-    mem_free(names);
-    return OK;
-}
-
 static Status copy_tensors(CheckpointWriter *w, const SafeTensor *tensors)
 {
     size_t total = 0;
@@ -336,7 +339,6 @@ static Status set_up(CheckpointWriter *w, const char *dir, const SafeTensor *ten
 {
     w->dir = mem_strdup(dir);
     if (w->dir == NULL) return ERR_MEMORY;
-    TRY(remove_leftovers(w));
     TRY(copy_tensors(w, tensors));
     TRY(thread_start(&w->thread, "checkpoint", write_submitted, w));
     w->has_thread = true;

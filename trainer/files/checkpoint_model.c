@@ -50,10 +50,17 @@ static Status check_tensors(const CheckpointModel *m, const char *path)
     return OK;
 }
 
+Status checkpoint_model_config(Config **out, const CheckpointMeta *meta, const char *path)
+{
+    Status status = config_parse(out, meta->config);
+    /* the settings are not the user's here */
+    return status == ERR_USAGE ? fail_note(ERR_DATA, "%s", path) : status;
+}
+
 static Status open_parts(CheckpointModel *m, const char *path, int64_t batch)
 {
     TRY(checkpoint_open(&m->file, &m->meta, path));
-    TRY(config_parse(&m->config, m->meta.config));
+    TRY(checkpoint_model_config(&m->config, &m->meta, path));
     TRY(config_check_input(m->config));
     m->def = model_find(m->meta.model);
     if (!m->def)
@@ -70,7 +77,6 @@ Status checkpoint_model_open(CheckpointModel *out, const char *path, int64_t bat
 {
     *out = (CheckpointModel){ .file = NULL };
     Status status = open_parts(out, path, batch);
-    /* the settings are not the user's here */
     if (status == ERR_USAGE) status = fail_note(ERR_DATA, "%s", path);
     if (status != OK) checkpoint_model_close(out);
     return status;

@@ -18,6 +18,9 @@ typedef struct CheckpointModel {
 /* ERR_DATA naming path: no checkpoint, a damaged configuration in it, an unknown network, tensors
  * that are not the network's or hold what is no finite number. */
 Status checkpoint_model_open(CheckpointModel *out, const char *path, int64_t batch);
+/* The configuration that a checkpoint holds; returns to caller (config_destroy). ERR_DATA naming
+ * path. */
+Status checkpoint_model_config(Config **out, const CheckpointMeta *meta, const char *path);
 void checkpoint_model_close(CheckpointModel *m); /* NULL inside is fine */
 /* Copies the name of a class to out: that of its folder, or its number where the checkpoint does
  * not know names. */

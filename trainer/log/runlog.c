@@ -23,26 +23,50 @@
 struct RunLog {
     int rank;
     LogFormat format;
+    bool is_new, begun;
     bool titled; /* the table has its header */
     bool evaluated;
     EvalRecord last;
+    char *dir;     /* NULL: none, or another rank's */
     Jsonl metrics; /* not open: no file */
+    StrBuf held;   /* records until the run begins */
 };
 
 /* ---- opening ---- */
 
-static Status write_config(const char *dir, const Config *config)
+/* The configuration that lies there is that of an earlier part of the run. */
+static Status keep_config(const char *dir, const char *path, const StrBuf *now)
+{
+    StrBuf name = { 0 };
+    uint8_t *then = NULL;
+    size_t bytes = 0;
+    if (!fs_exists(path)) return OK;
+    Status status = fs_read_file(path, &then, &bytes);
+    const bool same = status == OK && strcmp((const char *)then, now->text) == 0;
+    for (int n = 1; n == 1 || (!name.failed && fs_exists(name.text)); n++) {
+        str_clear(&name);
+        str_printf(&name, "%s/config-%d.yaml", dir, n);
+    }
+    if (status == OK && !same)
+        status = name.failed ? ERR_MEMORY : fs_write_atomic(name.text, then, bytes);
+    str_free(&name);
+    mem_free(then);
+    return status;
+}
+
+static Status write_config(const RunLog *r, const Config *config)
 {
     StrBuf text = { 0 };
-    char *path = fs_join(dir, "config.yaml");
+    char *path = fs_join(r->dir, "config.yaml");
     Status status = path ? config_dump_yaml(config, &text) : ERR_MEMORY;
+    if (status == OK && !r->is_new) status = keep_config(r->dir, path, &text);
     if (status == OK) status = fs_write_atomic(path, text.text, text.length);
     str_free(&text);
     mem_free(path);
     return status;
 }
 
-static Status make_dirs(const char *dir)
+static Status make_checkpoints(const char *dir)
 {
     char *path = fs_join(dir, "checkpoints");
     Status status = path ? fs_make_dirs(path) : ERR_MEMORY;
@@ -50,10 +74,15 @@ static Status make_dirs(const char *dir)
     return status;
 }
 
-static Status open_log_file(const char *dir, LogLevel level)
+static LogLevel console_level(const RunLog *r)
 {
-    char *path = fs_join(dir, "log.txt");
-    Status status = path ? log_open(path, 0, level) : ERR_MEMORY;
+    return r->rank == 0 && r->format == LOG_FORMAT_JSON ? LOG_WARNING : LOG_INFO;
+}
+
+static Status open_log_file(const RunLog *r)
+{
+    char *path = fs_join(r->dir, "log.txt");
+    Status status = path ? log_open(path, r->rank, console_level(r)) : ERR_MEMORY;
     mem_free(path);
     return status;
 }
@@ -79,12 +108,13 @@ static Status take_lock(int fd, const char *dir, double wait_s)
     }
 }
 
-/* Opens metrics.jsonl for appending, behind the last whole line. */
-static Status open_metrics(RunLog *r, const char *dir, const Config *config)
+/* Whether a run has recorded its start; one that failed before has at most said so. */
+static bool has_start(const Jsonl *metrics)
 {
-    TRY(jsonl_open(&r->metrics, dir, "metrics.jsonl"));
-    TRY(take_lock(r->metrics.fd, dir, patience_s(config)));
-    return jsonl_cut_torn_line(&r->metrics);
+    char text[8192];
+    ssize_t n = pread(metrics->fd, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+    return strstr(text, "{\"event\":\"start\"") != NULL;
 }
 
 /* Grows the line buffer to its final size. */
@@ -99,11 +129,13 @@ static Status reserve_line(RunLog *r)
 
 static Status open_folder(RunLog *r, const char *dir, const Config *config)
 {
-    TRY(make_dirs(dir));
-    TRY(open_metrics(r, dir, config)); /* first: it takes the folder's lock */
-    if (config) TRY(write_config(dir, config));
-    TRY(open_log_file(dir, r->format == LOG_FORMAT_JSON ? LOG_WARNING : LOG_INFO));
-    return reserve_line(r);
+    if (!(r->dir = mem_strdup(dir))) return ERR_MEMORY;
+    TRY(fs_make_dirs(dir));
+    TRY(jsonl_open(&r->metrics, dir, "metrics.jsonl"));
+    TRY(take_lock(r->metrics.fd, dir, patience_s(config)));
+    r->metrics.held = &r->held;
+    r->is_new = !has_start(&r->metrics);
+    return OK;
 }
 
 Status runlog_open(RunLog **out, const char *dir, int rank, const Config *config)
@@ -114,10 +146,18 @@ Status runlog_open(RunLog **out, const char *dir, int rank, const Config *config
     r->rank = rank;
     r->metrics.fd = -1;
     r->format = config ? config->log.format : LOG_FORMAT_LINE;
-    Status status = rank == 0 && dir ? open_folder(r, dir, config) : log_open(NULL, rank, LOG_INFO);
+    Status status = rank == 0 && dir ? open_folder(r, dir, config) : OK;
+    if (status == OK) status = log_open(NULL, rank, console_level(r));
+    if (config) log_hold();
+    else if (status == OK) status = runlog_begin(r, NULL, 1);
     if (status != OK) runlog_close(r);
     else *out = r;
     return status;
+}
+
+bool runlog_is_new(const RunLog *r)
+{
+    return r->is_new;
 }
 
 void runlog_close(RunLog *r)
@@ -127,6 +167,9 @@ void runlog_close(RunLog *r)
     /* Closes log.txt; the console stays open for what main may still have to say, and silent on
      * other ranks. Cannot fail without a path. */
     log_open(NULL, r->rank, LOG_INFO);
+    log_release();
+    str_free(&r->held);
+    mem_free(r->dir);
     mem_free(r);
 }
 
@@ -148,15 +191,43 @@ static Status open_in(const char *dir, const char *name)
     return status == OK ? OK : fail_note(status, "log.file");
 }
 
-Status runlog_open_own_file(const Config *config, int rank, int world)
+/* *out NULL: this rank has none. mem_free. */
+static Status name_own_file(char **out, const RunLog *r, const Config *config, int world)
 {
-    char *name = NULL, host[256] = "";
-    if (config->log.file[0] == '\0') return OK;
+    char host[256] = "";
+    *out = NULL;
+    if (!config || config->log.file[0] == '\0') return OK;
     if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-    Status status = config_file_name(&name, "log.file", config->log.file, rank, world, host);
-    if (status == OK) status = open_in(config->run.dir, name);
-    mem_free(name);
-    return status;
+    return config_file_name(out, "log.file", config->log.file, r->rank, world, host);
+}
+
+/* ---- beginning ---- */
+
+static Status begin_folder(RunLog *r, const Config *config)
+{
+    TRY(jsonl_cut_torn_line(&r->metrics));
+    if (config) TRY(make_checkpoints(r->dir));
+    if (config) TRY(write_config(r, config));
+    TRY(open_log_file(r));
+    TRY(reserve_line(r));
+    int error = jsonl_append(&r->metrics, &r->held);
+    r->metrics.held = NULL;
+    return error ? fail(ERR_IO, "%s: cannot write: %s", r->metrics.path, strerror(error)) : OK;
+}
+
+Status runlog_begin(RunLog *r, const Config *config, int world)
+{
+    char *own = NULL;
+    if (r->begun) return OK;
+    Status status = name_own_file(&own, r, config, world);
+    if (status == OK && r->metrics.fd >= 0) status = begin_folder(r, config);
+    if (status == OK && own) status = open_in(config->run.dir, own);
+    mem_free(own);
+    if (status != OK) return status;
+    log_release();
+    str_free(&r->held);
+    r->begun = true;
+    return OK;
 }
 
 /* ---- records ---- */
@@ -313,23 +384,26 @@ Status runlog_eval(RunLog *r, const EvalRecord *e)
     json_number(w, "loss", e->loss);
     json_number(w, "top1", e->top1);
     json_number(w, "top5", e->top5);
+    if (e->checkpoint) json_string(w, "checkpoint", e->checkpoint);
     return end(r);
 }
 
-/* checkpoint and resume: a step and a file. */
-static Status position_record(RunLog *r, const char *event, int64_t step, const char *path)
+/* checkpoint and resume: a step and a file; changed NULL: no such field. */
+static Status position_record(RunLog *r, const char *event, int64_t step, const char *path,
+                              const char *changed)
 {
     JsonWriter *w = begin(r, event);
     if (!w) return OK;
     json_int(w, "step", step);
     json_string(w, "path", path);
+    if (changed) json_string(w, "changed", changed);
     return end(r);
 }
 
 Status runlog_checkpoint(RunLog *r, int64_t step, const char *path)
 {
     if (r->rank == 0) log_info("step %lld: saved %s", (long long)step, path);
-    return position_record(r, "checkpoint", step, path);
+    return position_record(r, "checkpoint", step, path, NULL);
 }
 
 Status runlog_on_save(RunLog *r, const OnSaveResult *result)
@@ -369,9 +443,9 @@ Status runlog_gpus(RunLog *r, const GpuGauges *gpus, int count)
     return OK;
 }
 
-Status runlog_resume(RunLog *r, int64_t step, const char *path)
+Status runlog_resume(RunLog *r, int64_t step, const char *path, const char *changed)
 {
-    return position_record(r, "resume", step, path);
+    return position_record(r, "resume", step, path, changed);
 }
 
 static void print_result(const RunLog *r)
@@ -424,7 +498,7 @@ void runlog_last_words(const RunLog *r, int code, const char *reason)
 {
     StrBuf line = { 0 };
     JsonWriter w = { .out = &line };
-    if (!r || r->metrics.fd < 0) return;
+    if (!r || !r->begun || r->metrics.fd < 0) return;
     json_begin_object(&w, NULL);
     json_string(&w, "event", "done");
     json_number(&w, "time", clock_unix_s());

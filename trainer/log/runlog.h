@@ -4,8 +4,14 @@
  * Rank 0 writes; other ranks only write to their own log.file, where there is one. metrics.jsonl is
  * appended to and flushed line by line; a torn last line of an earlier run is cut off first. While
  * another process writes there, a run (one with a config) waits for its end, at most 30 s: an
- * earlier start may still be ending on a host that was cut off. Nothing here allocates after
- * runlog_open (buffers are kept). ERR_IO on a failed write (disk full). */
+ * earlier start may still be ending on a host that was cut off.
+ *
+ * A run is opened first and begun once it is known to be good. Until then its folder stays as an
+ * earlier run has left it: records and log lines are held back, and dropped where it never begins.
+ * A folder in which nothing has trained yet may be begun at once, so that it tells of a failure.
+ *
+ * Nothing here allocates after runlog_begin (buffers are kept). ERR_IO on a failed write (disk
+ * full). */
 #ifndef CONVOY_TRAINER_LOG_RUNLOG_H
 #define CONVOY_TRAINER_LOG_RUNLOG_H
 #include "base/status.h"
@@ -17,13 +23,15 @@
 #include <stdint.h>
 
 typedef struct RunLog RunLog;
-/* Creates dir, dir/checkpoints, writes config.yaml, opens log.txt (log_open) and metrics.jsonl. dir
- * NULL: no run folder, console only. config NULL: log.format is line. */
+/* Makes dir and takes its lock. dir NULL: no run folder, console only. config NULL: no run, but
+ * records to be added to one: log.format is line, and it has begun. */
 Status runlog_open(RunLog **out, const char *dir, int rank, const Config *config);
+bool runlog_is_new(const RunLog *r); /* nothing has trained in the folder yet; rank 0 knows */
+/* Writes config.yaml, opens log.txt and this rank's log.file, writes what was held back. Where the
+ * configuration in the folder is another, that stays as config-1.yaml, config-2.yaml ... Nothing
+ * where it was done before. ERR_USAGE where the pattern of log.file is wrong. */
+Status runlog_begin(RunLog *r, const Config *config, int world);
 void runlog_close(RunLog *r); /* NULL ok */
-/* Opens this rank's log.file, if there is one; after runlog_open(). ERR_USAGE where the pattern is
- * wrong. */
-Status runlog_open_own_file(const Config *config, int rank, int world);
 
 typedef struct StartRecord {
     const char *model, *dataset, *backend, *host, *version;
@@ -48,6 +56,7 @@ typedef struct StepRecord {
 typedef struct EvalRecord {
     int64_t epoch, step, images;
     double loss, top1, top5;
+    const char *checkpoint; /* by convoy eval: what was evaluated; NULL: by the run itself */
 } EvalRecord;
 typedef struct EpochRecord {
     int64_t epoch;
@@ -67,7 +76,9 @@ Status runlog_eval(RunLog *r, const EvalRecord *e);
 Status runlog_checkpoint(RunLog *r, int64_t step, const char *path);
 Status runlog_on_save(RunLog *r, const OnSaveResult *result);
 Status runlog_gpus(RunLog *r, const GpuGauges *gpus, int count); /* a record each */
-Status runlog_resume(RunLog *r, int64_t step, const char *path);
+/* changed: keys that the checkpoint's part had otherwise, as config_difference() says it; "" for
+ * none. */
+Status runlog_resume(RunLog *r, int64_t step, const char *path, const char *changed);
 /* code: exit code; reason: "completed" or the error sentence. Always the last line. Best effort:
  * never fails. r NULL ok. */
 void runlog_done(RunLog *r, int code, const char *reason);

@@ -193,7 +193,6 @@ static Status fill(Monitor *m, const Config *c, int world, bool main_rank, bool 
     if (main_rank && c->monitor.tensorboard) {
         m->tensorboard_dir = fs_join(c->run.dir, "tensorboard");
         if (!m->tensorboard_dir) return ERR_MEMORY;
-        TRY(event_file_create(&m->events, m->tensorboard_dir, m->host, clock_unix_s()));
     }
     if (gpus) TRY(open_gpus(m, c));
     if (!m->nvml && !m->prometheus_path && !m->emf_path) return OK;
@@ -257,10 +256,13 @@ void monitor_run(Monitor *m, int64_t total_steps)
     pthread_mutex_unlock(&m->lock);
 }
 
-void monitor_resume(Monitor *m, int64_t step)
+Status monitor_begin(Monitor *m, bool resumed, int64_t step)
 {
-    if (!m || !m->events || m->events_broken) return;
-    if (event_file_restart(m->events, clock_unix_s(), step + 1) != OK) complain(&m->events_broken);
+    if (!m || !m->tensorboard_dir) return OK;
+    TRY(event_file_create(&m->events, m->tensorboard_dir, m->host, clock_unix_s()));
+    if (resumed && event_file_restart(m->events, clock_unix_s(), step + 1) != OK)
+        complain(&m->events_broken);
+    return OK;
 }
 
 void monitor_step(Monitor *m, const MonitorStep *s)

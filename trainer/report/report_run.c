@@ -93,6 +93,7 @@ static Status take_start(ReportRun *r, const JsonValue *record)
     r->start = read_start(r, record);
     if (r->starts++ > 0 && world != r->start.world) r->world_changed = true;
     r->cold = true;
+    r->done = false;
     return OK;
 }
 
@@ -142,21 +143,28 @@ static Status take_epoch(ReportRun *r, const JsonValue *record)
 static Status take_eval(ReportRun *r, const JsonValue *record)
 {
     int64_t step = whole(record, "step");
+    int64_t at = r->eval_count;
     TRY(grow(&r->evals, r->eval_count, sizeof *r->evals));
-    r->evals[r->eval_count++] = (ReportEval){ .epoch = whole(record, "epoch"),
-                                              .step = step,
-                                              .images = whole(record, "images"),
-                                              .epochs = epochs_of(r, step),
-                                              .loss = number(record, "loss"),
-                                              .top1 = number(record, "top1"),
-                                              .top5 = number(record, "top5") };
+    /* in the order of steps: convoy eval may look at an earlier checkpoint */
+    for (; at > 0 && r->evals[at - 1].step > step; at--) r->evals[at] = r->evals[at - 1];
+    r->eval_count++;
+    r->evals[at] = (ReportEval){ .epoch = whole(record, "epoch"),
+                                 .step = step,
+                                 .images = whole(record, "images"),
+                                 .epochs = epochs_of(r, step),
+                                 .loss = number(record, "loss"),
+                                 .top1 = number(record, "top1"),
+                                 .top5 = number(record, "top5") };
     return OK;
 }
 
 static Status take_done(ReportRun *r, const JsonValue *record)
 {
+    const char *reason = text(r, record, "reason");
+    if (strcmp(reason, REPORT_EVAL_DONE) == 0) return OK;
+    r->done = true;
     r->code = whole(record, "code");
-    r->reason = text(r, record, "reason");
+    r->reason = reason;
     return OK;
 }
 
@@ -178,7 +186,6 @@ static Status take_line(ReportRun *r, Arena *arena, const char *line, size_t byt
          i++) {
         if (strcmp(event->string, events[i].name) != 0) continue;
         if (!events[i].take) return OK;
-        r->done = events[i].take == take_done;
         return events[i].take(r, record);
     }
     r->broken_lines++;

@@ -37,6 +37,9 @@ typedef struct ReportStart { /* of the last start record; integers -1 and texts 
     int64_t images, val_images, classes, parameters, global_batch, steps;
 } ReportStart;
 
+/* the reason of a done record that convoy eval once wrote: no end of training */
+#define REPORT_EVAL_DONE "evaluation completed"
+
 typedef struct ReportRun {
     Arena *arena;
     const char *dir, *name; /* name: short, and different from that of every other run */
@@ -44,7 +47,7 @@ typedef struct ReportRun {
     int starts, resumes;         /* records */
     bool world_changed;          /* between starts */
     bool cold;                   /* no epoch has ended since the last start */
-    bool done;                   /* the last record is done */
+    bool done;                   /* training has ended since its last start */
     int64_t code;                /* its exit code */
     const char *reason;          /* and why */
     int64_t lines, broken_lines; /* broken: no JSON object, not counting a torn last line */

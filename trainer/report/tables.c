@@ -133,8 +133,7 @@ static void add_run_items(StrBuf *out, int *items, const ReportRun *r)
         add_item(out, items, r->name,
                  "there is no start record: network, ranks and batch are not known.");
     if (r->lines > 0 && !r->done)
-        add_item(out, items, r->name,
-                 "the last record is not done: the run goes on, or was killed.");
+        add_item(out, items, r->name, "no record of an end: the run goes on, or was killed.");
     if (r->done && r->code != 0) {
         snprintf(text, sizeof text, "ended with exit code %lld: %.300s", (long long)r->code,
                  r->reason);

@@ -382,10 +382,18 @@ static Status open_parts(Loop *l, const char *run_dir)
     return OK;
 }
 
+/* All that could have refused the run has been asked: from here on its folder changes. */
+static Status begin(Loop *l)
+{
+    TRY(runlog_begin(l->log, l->s->config, l->s->comm->world));
+    return monitor_begin(l->monitor, l->start.resumed, l->start.step);
+}
+
 static Status run(Loop *l, const char *run_dir)
 {
     TRY(comm_agree(l->s->comm, open_parts(l, run_dir)));
     TRY(loop_checkpoint_resume(l));
+    TRY(comm_agree(l->s->comm, begin(l)));
     TRY(catch_up(l));
     if (l->start.step >= l->s->plan.total_steps) {
         log_info("nothing to do: the run already has %lld of %lld steps", (long long)l->start.step,

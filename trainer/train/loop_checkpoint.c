@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "trainer/files/checkpoint_model.h"
 #include "trainer/files/weights.h"
 #include <string.h>
 
@@ -109,20 +110,25 @@ static int64_t resume_step(const Loop *l, const CheckpointMeta *meta)
     return step;
 }
 
-static Status warn_differences(const Loop *l, const CheckpointMeta *meta)
+/* *changed: in which keys the checkpoint's configuration was another. */
+static Status compare_settings(const Loop *l, const CheckpointMeta *meta, const char *path,
+                               StrBuf *changed)
 {
-    StrBuf text = { 0 };
-    Status status = OK;
-    if (meta->config_hash != config_math_hash(l->s->config)) {
-        status = config_math_difference(l->s->config, meta->config, &text);
-        if (status == OK && text.length > 0)
-            log_warning("resuming with other settings than the checkpoint's: %s", text.text);
-    }
-    str_free(&text);
+    Config *then = NULL;
+    StrBuf math = { 0 };
+    TRY(checkpoint_model_config(&then, meta, path));
+    Status status = config_difference(then, l->s->config, changed);
+    if (status == OK && meta->config_hash != config_math_hash(l->s->config))
+        status = config_math_difference(l->s->config, meta->config, &math);
+    if (status == OK && math.length > 0)
+        log_warning("resuming with other settings than the checkpoint's: %s", math.text);
+    config_destroy(then);
+    str_free(&math);
     return status;
 }
 
-static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const char *path)
+static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const char *path,
+                              StrBuf *changed)
 {
     const Session *s = l->s;
     if (strcmp(meta->model, s->config->model.name) != 0) {
@@ -134,13 +140,13 @@ static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const c
             "%s was trained on %lld images, data.train now has %lld: the order of samples changes",
             path, (long long)meta->dataset_images, (long long)s->plan.images);
     }
-    return warn_differences(l, meta);
+    return compare_settings(l, meta, path, changed);
 }
 
 static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMeta *meta,
-                              const char *path, bool own)
+                              const char *path, bool own, StrBuf *changed)
 {
-    TRY(check_resumable(l, meta, path));
+    TRY(check_resumable(l, meta, path, changed));
     TRY(train_state_restore(l->s->executor, stepper_optimizer(l->stepper), l->s->backend, file,
                             path));
     l->start.resumed = true;
@@ -149,9 +155,8 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     if (own)
         l->checkpoint.best_top1 = meta->best_top1; /* another run's best is not in this folder */
     l->start.eval_due = own && meta->eval_due;
-    monitor_resume(l->monitor, l->start.step);
     log_info("resumed from %s at step %lld", path, (long long)l->start.step);
-    return runlog_resume(l->log, l->start.step, path);
+    return runlog_resume(l->log, l->start.step, path, changed->text ? changed->text : "");
 }
 
 /* A new run's first weights, where they are not drawn. */
@@ -180,10 +185,12 @@ static Status resume_on_main(Loop *l)
     CheckpointMeta meta = { 0 };
     char *path = NULL;
     bool own = true;
+    StrBuf changed = { 0 };
     Status status = find_resume(l, &file, &meta, &path, &own);
-    if (status == OK && file) status = take_checkpoint(l, file, &meta, path, own);
+    if (status == OK && file) status = take_checkpoint(l, file, &meta, path, own, &changed);
     else if (status == OK) status = start_from_weights(l);
     safetensors_close(file);
+    str_free(&changed);
     mem_free(path);
     return status;
 }

@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# run_folder.sh - what a run leaves in its folder: nothing changes there before a command is known
+# to be good, each part of a run keeps its configuration, and an evaluation ends no training.
+source tests/e2e/lib/common.sh
+make_data "$SCRATCH/data" 12 7
+make_config
+no_grace
+ranks=(1)
+have_mpi && ranks=(1 2)
+val=data.val=$SCRATCH/data/val
+
+# contents DIR - every file with its sum, and every link.
+contents()
+{
+    (cd "$SCRATCH/$1" && find . -type f -exec cksum {} + && find . -type l -printf '%p %l\n') | sort
+}
+
+# untouched TEXT CODE KEY=VALUE... - the run ends with CODE and an error that holds TEXT, and the
+# folder of the finished run is as it was.
+untouched()
+{
+    local text=$1 code=$2 n
+    shift 2
+    for n in "${ranks[@]}"; do
+        train_fails run "$code" "$text" "$n" "$@"
+        [[ $(contents run) == "$before" ]] ||
+            broken "$* on $n: the run folder has changed:" \
+                "$(diff <(echo "$before") <(contents run) | grep '^[<>]' | cut -c1-100)"
+    done
+}
+
+train run 1 "$val" train.max_steps=2 monitor.tensorboard=true "log.file=rank%r.txt"
+touch "$SCRATCH/run/checkpoints/step-00000009.safetensors.tmp-1"
+printf '{"event":"st' >> "$SCRATCH/run/metrics.jsonl" # as a kill leaves it
+before=$(contents run)
+more=("$val" train.max_steps=3 monitor.tensorboard=true "log.file=rank%r.txt")
+untouched "data.train is not set" 64 "${more[@]}" data.train=
+untouched "$SCRATCH/nowhere" 65 "${more[@]}" "data.train=$SCRATCH/nowhere"
+untouched "data.val: class" 65 "${more[@]}" "data.val=$SCRATCH/data"
+untouched "train.batch_per_rank" 64 "${more[@]}" train.batch_per_rank=121
+untouched "a checkpoint of resnet20" 65 "${more[@]}" model.name=resnet32
+untouched "tensor fc.weight" 65 "${more[@]}" model.classes=11
+untouched "no tensor optimizer." 65 "${more[@]}" optimizer.name=adam
+untouched "$SCRATCH/nowhere" 65 "${more[@]}" model.init="$SCRATCH/nowhere" checkpoint.resume=none
+untouched "log.file" 64 "${more[@]}" "log.file=%x.txt"
+untouched "log.trace_steps" 64 "${more[@]}" log.trace_steps=9-3
+untouched "monitor.prometheus" 64 "${more[@]}" monitor.prometheus=%q
+expect "top" 0 run 1 top "$SCRATCH/run" --once
+expect_text "top" 1 "run         $SCRATCH/run: done"
+
+# A configuration in a checkpoint that cannot be parsed is the file's fault, not the user's.
+"$tools"/make_ckptmeta "$(latest run)" "$SCRATCH/bad.safetensors" config "train: [" ||
+    broken "cannot make a checkpoint with a bad config"
+untouched "$SCRATCH/bad.safetensors" 65 "${more[@]}" checkpoint.resume="$SCRATCH/bad.safetensors" \
+    run.dir="$SCRATCH/elsewhere"
+
+# A good command begins, and what it said before is in the log too.
+lines=$(wc -l < "$SCRATCH/run/log.txt")
+train run 1 "${more[@]}"
+[[ ! -e $SCRATCH/run/checkpoints/step-00000009.safetensors.tmp-1 ]] ||
+    broken "a temporary file of a killed run stays"
+for text in "10 classes; imagefolder" "resumed from" "done: run folder"; do
+    sed "1,${lines}d" "$SCRATCH/run/log.txt" | grep -qF "$text" ||
+        broken "log.txt does not hold '$text' of the second part"
+    grep -cF "$text" "$SCRATCH/run/rank0.txt" | grep -q '^2$' || [[ $text == resumed* ]] ||
+        broken "rank0.txt does not hold '$text' twice"
+done
+
+# A first failure can be found in the folder; the corrected command begins the run there.
+train_fails first 65 "$SCRATCH/nowhere" 1 "data.train=$SCRATCH/nowhere"
+grep -qF "error data.train: $SCRATCH/nowhere" "$SCRATCH/first/log.txt" ||
+    broken "log.txt of a run that failed at first does not say why"
+train_fails first 64 "data.train is not set" 1 data.train=
+grep -qF "error data.train is not set" "$SCRATCH/first/log.txt" ||
+    broken "log.txt of a run that failed twice does not say why"
+train first 1 train.max_steps=1
+[[ ! -e $SCRATCH/first/config-1.yaml ]] || broken "a failed command counts as a part of a run"
+
+# Parts: their configurations stay, and the record says what changed.
+expect_field "another length" run resume changed "train.max_steps was 2 and is 3"
+cp "$SCRATCH/run/config.yaml" "$SCRATCH/part.yaml"
+[[ -e $SCRATCH/run/config-1.yaml && ! -e $SCRATCH/run/config-2.yaml ]] ||
+    broken "one change of train.max_steps left not one config: $(ls "$SCRATCH/run")"
+train run 1 "${more[@]}"
+expect_field "the same settings" run resume changed 0
+[[ ! -e $SCRATCH/run/config-2.yaml ]] || broken "the same settings were kept twice"
+train run 1 "${more[@]}" train.max_steps=4 optimizer.lr=0.5
+cmp "$SCRATCH/run/config-2.yaml" "$SCRATCH/part.yaml" ||
+    broken "config-2.yaml is not that of the part before"
+grep -q '^  lr: 0.5$' "$SCRATCH/run/config.yaml" ||
+    broken "config.yaml is not that of the last part"
+grep '"event":"resume"' "$SCRATCH/run/metrics.jsonl" | tail -n 1 > "$out"
+expect_text "resume record" 1 "train.max_steps was 3 and is 4; optimizer.lr was 0.02 and is 0.5"
+
+# An evaluation is no end of training: of a run that goes on, was stopped, or was killed.
+train_in_background stopped 1 "$val" train.epochs=1000 train.eval_every=0 schedule.name=constant
+wait_for_step stopped 3
+kill -USR1 "$pid"
+wait_to_end 60
+((code == 75)) || broken "stopped: exit code $code, expected 75"
+settings stopped "$val"
+expect "eval" 0 run 1 eval "${sets[@]}" --checkpoint "$(latest stopped)"
+[[ $(events stopped "done") == 1 ]] || broken "an evaluation has recorded an end"
+expect_field "eval" stopped eval checkpoint "$(latest stopped)"
+sound_metrics stopped
+# as versions before recorded it
+printf '{"event":"done","time":1,"code":0,"reason":"evaluation completed"}\n' \
+    >> "$SCRATCH/stopped/metrics.jsonl"
+expect "top of a stopped run" 0 run 1 top "$SCRATCH/stopped" --once
+expect_text "top of a stopped run" 1 "ended with code 75"
+expect_text "top of a stopped run" 1 "evaluation  top-1"
+expect "report of a stopped run" 0 run 1 report "$SCRATCH/stopped" --out "$SCRATCH/report.html"
+grep -q "ended with exit code 75" "$SCRATCH/report.html" ||
+    broken "the report takes an evaluation for the end of a run"
+grep -v '"event":"done"' "$SCRATCH/stopped/metrics.jsonl" > "$SCRATCH/killed.jsonl"
+cp "$SCRATCH/killed.jsonl" "$SCRATCH/stopped/metrics.jsonl"
+expect "report of a killed run" 0 run 1 report "$SCRATCH/stopped" --out "$SCRATCH/report.html"
+grep -q "no record of an end" "$SCRATCH/report.html" ||
+    broken "the report takes a killed run for ended"
+exit "$failed"

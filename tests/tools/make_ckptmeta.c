@@ -1,0 +1,39 @@
+/* make_ckptmeta.c - a checkpoint with another metadata entry, its checksums right:
+ * make_ckptmeta FILE OUT KEY VALUE. For tests/e2e. */
+#include "base/mem.h"
+#include "trainer/files/safetensors.h"
+#include <stdio.h>
+#include <string.h>
+
+static const char *const keys[] = { "step",           "images",       "epoch",    "seed",
+                                    "config_hash",    "global_batch", "model",    "config",
+                                    "dataset_images", "best_top1",    "eval_due", "class_names" };
+enum { KEYS = sizeof keys / sizeof keys[0] };
+
+static Status rewrite(SafeFile *f, char **argv)
+{
+    SafePair pairs[KEYS];
+    int count = 0;
+    for (int i = 0; i < KEYS; i++) {
+        const char *value = safetensors_metadata(f, keys[i]);
+        if (strcmp(keys[i], argv[3]) == 0) value = argv[4];
+        if (value) pairs[count++] = (SafePair){ keys[i], value };
+    }
+    SafeTensor *tensors = mem_calloc((size_t)safetensors_count(f), sizeof *tensors);
+    if (!tensors) return ERR_MEMORY;
+    for (int i = 0; i < safetensors_count(f); i++) tensors[i] = *safetensors_at(f, i);
+    Status status = safetensors_write(argv[2], tensors, safetensors_count(f), pairs, count);
+    mem_free(tensors);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    SafeFile *f = NULL;
+    Status status = argc == 5 ? OK : fail(ERR_USAGE, "usage: make_ckptmeta FILE OUT KEY VALUE");
+    if (status == OK) status = safetensors_open(&f, argv[1]);
+    if (status == OK) status = rewrite(f, argv);
+    if (status != OK) printf("%s\n", status_message());
+    safetensors_close(f);
+    return status != OK;
+}
