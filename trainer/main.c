@@ -70,6 +70,7 @@ static Status print_version(void)
 int main(int argc, char **argv)
 {
     signals_ignore_size_limit();
+    if (argc > 1 && strcmp(argv[1], "train") == 0) signals_install();
     int rank = launcher_rank();
     Status status = log_open(NULL, rank, LOG_INFO);
     if (status == OK && argc > 1 && strcmp(argv[1], "--version") == 0) status = print_version();

@@ -32,6 +32,28 @@ stop()
     expect_text "$1" 1 "stopped by a signal after step $step"
 }
 
+# stop_slow RUN SIGNAL FILES TEXT SECONDS KEY=VALUE... - on a storage where files whose path holds
+# FILES take SLOW_FILES_MS, asks the run to stop when its records or config hold TEXT; it leaves
+# within SECONDS.
+stop_slow()
+{
+    local start tries
+    SLOW_FILES_MATCH=$3 LD_PRELOAD=$PWD/build/slow_files.so train_in_background "$1" 1 "${@:6}"
+    for ((tries = 0; tries < 1000; tries++)); do
+        grep -qsF -- "$4" "$SCRATCH/$1/metrics.jsonl" "$SCRATCH/$1/config.yaml" && break
+        sleep 0.02
+    done
+    sleep 0.5
+    start=$SECONDS
+    kill "-$2" "$pid"
+    wait_to_end 60
+    cp "$SCRATCH/$1.out" "$out"
+    ((code == 75)) || broken_run "$1: exit code $code, expected 75"
+    ((SECONDS - start <= $5)) || broken "$1: took $((SECONDS - start)) s to leave"
+    expect_text "$1" 0 "convoy: error:"
+    expect_field "$1" "$1" "done" code 75
+}
+
 # finish RUN RANKS - the same command again.
 finish()
 {
@@ -57,6 +79,33 @@ stopped_at=$(field owed step step)
 finish owed 1
 [[ $(evaluations owed "$stopped_at") == 1 ]] ||
     broken "owed: $(evaluations owed "$stopped_at") evaluations of step $stopped_at, expected 1"
+
+# A terminal that is gone; one that was left on purpose.
+stop hangup 1 HUP alone
+settings nohup train.epochs=1
+(trap '' HUP && exec "$CONVOY" train "${sets[@]}" > "$SCRATCH/nohup.out" 2>&1) &
+pid=$!
+wait_for_step nohup 2
+kill -HUP "$pid"
+wait_to_end 60
+((code == 0)) || broken "nohup: exit code $code, expected 0"
+
+# Before the first step there is nothing to save, however long the scan would take.
+SLOW_FILES_MS=600000 stop_slow scan TERM /data/train run: 5
+[[ $(events scan step) == 0 ]] || broken "scan: took a step after the request"
+cp -r "$SCRATCH/owed" "$SCRATCH/reading"
+SLOW_FILES_MS=600000 stop_slow reading USR1 /step-0000 run: 5 "${long[@]}"
+
+# An evaluation may take long too; it is made up for.
+make_data "$SCRATCH/more" 1 60
+long=(train.epochs=1 "data.val=$SCRATCH/more/val")
+SLOW_FILES_MS=200 stop_slow evaluated TERM /005 '"event":"epoch"' 12 \
+    "${long[@]}" data.readers=1
+[[ $(events evaluated eval) == 0 ]] || broken "evaluated: to the end"
+finish evaluated 1
+train unevaluated 1 "${long[@]}"
+same "stopped while it was evaluated" unevaluated evaluated
+expect_field "evaluated" evaluated eval top1 "$(field unevaluated eval top1)"
 
 long=(train.epochs=6 checkpoint.every_epochs=0 "data.val=$SCRATCH/data/val" train.eval_every=3)
 stop alone 1 USR1 alone

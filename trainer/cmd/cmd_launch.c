@@ -35,8 +35,9 @@ static const char help[] =
     "run is asked to leave (120)\n  --poll S            between two looks at script and hosts "
     "(5)\n  --agent CMD         what reaches a host, called as: CMD HOST COMMAND (ssh)\n  "
     "--mpirun-args ARGS  more words for mpirun: '-x NCCL_DEBUG --allow-run-as-root'\n  --status "
-    "DIR        shows how the run in that folder is supervised, and ends\n\nUSR1, TERM or INT: the "
-    "run saves a checkpoint and all leave with exit code 75. With train.batch_mode=global "
+    "DIR        shows how the run in that folder is supervised, and ends\n\nUSR1, TERM, INT or "
+    "HUP: "
+    "the run saves a checkpoint and all leave with exit code 75. With train.batch_mode=global "
     "the\nglobal batch stays the same on any number of hosts; as many are used as can share it. In "
     "the run folder:\nlaunch.jsonl (what happened), launch.status.json, launch.lock (a run has one "
     "supervisor).\n";

@@ -8,7 +8,6 @@
 #include "trainer/comm/peer_watchdog.h"
 #include "trainer/guard/hang_report.h"
 #include "trainer/guard/rank_watchdog.h"
-#include "trainer/guard/signals.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
 #include "trainer/train/loop.h"
@@ -20,7 +19,8 @@ static const char help[] =
     "mpirun -n 4 convoy train configs/resnet50-imagenet.yaml --set data.train=DIR --set "
     "data.val=DIR\n\nEverything is kept in the run folder (run.dir): config.yaml, metrics.jsonl, "
     "log.txt, checkpoints/.\nThe same command again continues from the newest checkpoint "
-    "(checkpoint.resume).\nUSR1 or TERM: saves a checkpoint and leaves with exit code 75.\nOpen "
+    "(checkpoint.resume).\nUSR1, TERM or HUP: saves a checkpoint and leaves with exit code "
+    "75.\nOpen "
     "MPI: as root add --allow-run-as-root; for more ranks than cores --oversubscribe; for "
     "several\nthreads a rank --bind-to none.\n\n  --set key=value     overrides a key of CONFIG; "
     "may be repeated (convoy inspect config lists them)\n";
@@ -154,7 +154,6 @@ static Status train_with_log(Comm *comm, const Config *c, const Args *args)
 Status cmd_train(int argc, char **argv)
 {
     Args args;
-    signals_install();
     TRY(args_parse(&args, argc, argv, help));
     return args.help ? OK : command_run(&args, train_with_log);
 }

@@ -3,6 +3,7 @@
 #include "trainer/guard/rank_watchdog.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "trainer/comm/launcher.h"
@@ -15,10 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PERIOD_S 0.2
-#define STILL_S  0.3
-#define ANSWER_S 3 /* for mpirun, at most */
-#define ASK_PART 5 /* mpirun is asked so often before the limit */
+#define PERIOD_S     0.2
+#define STILL_S      0.3
+#define ANSWER_S     3 /* for mpirun, at most */
+#define ASK_PART     5 /* mpirun is asked so often before the limit */
+#define LAST_WORDS_S 20
 
 struct RankWatchdog {
     Comm *comm;
@@ -67,6 +69,20 @@ static _Noreturn void leave_missed(const RankWatchdog *w, double waited_s)
     _exit(EXIT_PEER_LOST);
 }
 
+/* Before the first step there is nothing to save, and the main thread may be about something that
+ * takes long: a scan, a checkpoint to read. */
+static _Noreturn void leave_start(const RankWatchdog *w)
+{
+    static const char reason[] =
+        "stopped by a signal before the first step: nothing to save; run the same command to "
+        "continue";
+    alarm(LAST_WORDS_S); /* should they hang */
+    log_info("convoy: %s", reason);
+    const int code = status_exit_code(ERR_STOPPED);
+    if (w->comm->last_words) w->comm->last_words(w->comm->last_words_cookie, code, reason);
+    _exit(code);
+}
+
 static _Noreturn void leave_cut_off(const RankWatchdog *w, double waited_s)
 {
     launcher_end_daemon(); /* first: last words may hang on a file system that is gone */
@@ -107,6 +123,7 @@ static void *run(void *arg)
         const char *phase = w->comm->phase;
         double limit_s = limit_of(&w->limits, phase);
         if (limit_s > 0 && now - q.since_s > limit_s) give_up(w, phase, now - q.since_s);
+        if (!phase && signals_stop_requested()) leave_start(w);
         if (peers_gave_up(w, now - q.since_s)) leave_missed(w, now - q.since_s);
         ask_launcher(w, &q);
         polled_s = clock_s(); /* waiting for mpirun was no pause */

@@ -10,6 +10,9 @@
  * what started the ranks then asks the others to leave. A rank that is asked so while it makes no
  * progress says where it is as well.
  *
+ * A rank that is asked to stop before the first step has nothing to save and leaves with 75,
+ * whatever its main thread is about.
+ *
  * One rank of a host also looks, while it makes no progress, whether mpirun still answers
  * (comm/launcher.h): of a host that was cut off nothing shall be left when the run has long gone on
  * elsewhere. */

@@ -2,7 +2,10 @@
  * label -1; a padded place counts nowhere. */
 #include "trainer/train/evaluate.h"
 #include "base/mem.h"
+#include "trainer/guard/signals.h"
 #include <math.h>
+
+#define AGREE_BATCHES 8 /* so soon all ranks hear of an error, or of a request to stop */
 
 enum { SUM_LOSS, SUM_TOP1, SUM_TOP5, SUM_DECODED, SUM_BAD, SUM_COUNT };
 
@@ -78,24 +81,40 @@ static Status evaluate_batch(Session *s, double sums[SUM_COUNT], Confusion *conf
     return status;
 }
 
+/* Agreed on every few batches, of which all ranks have as many. status: that of getting ready. */
+static Status evaluate_batches(Session *s, double sums[SUM_COUNT], Confusion *confusion,
+                               Status status)
+{
+    bool more = true;
+    for (int64_t batches = 1; more; batches++) {
+        if (status == OK) status = evaluate_batch(s, sums, confusion, &more);
+        if (status == OK && more && batches % AGREE_BATCHES != 0) continue;
+        if (status == OK && more && signals_stop_requested())
+            status = fail(ERR_STOPPED, "stopped by a signal during an evaluation, which the same "
+                                       "command makes up for");
+        TRY(comm_agree(s->comm, status));
+    }
+    return OK;
+}
+
+/* Agreed. */
 static Status evaluate_share(Session *s, double sums[SUM_COUNT], Confusion *confusion)
 {
-    Loader *loader;
+    Loader *loader = NULL;
     LoaderOptions options = session_loader_options(s, DATA_VAL);
     prefetch_loader_options(s->eval_input, &options);
-    TRY(loader_create(&loader, s->val, &options));
-    bool more = true;
-    Status status = prefetch_attach(s->eval_input, loader);
-    while (more && status == OK) status = evaluate_batch(s, sums, confusion, &more);
-    Status detached = prefetch_attach(s->eval_input, NULL);
+    Status status = loader_create(&loader, s->val, &options);
+    if (status == OK) status = prefetch_attach(s->eval_input, loader);
+    status = evaluate_batches(s, sums, confusion, status);
+    Status detached = loader ? prefetch_attach(s->eval_input, NULL) : OK;
     loader_destroy(loader);
-    return status == OK ? detached : status;
+    return status == OK ? comm_agree(s->comm, detached) : status;
 }
 
 static Status evaluate_all(Session *s, EvalResult *out, Confusion *confusion)
 {
     double sums[SUM_COUNT] = { 0 };
-    TRY(comm_agree(s->comm, evaluate_share(s, sums, confusion)));
+    TRY(evaluate_share(s, sums, confusion));
     comm_allreduce(s->comm, sums, SUM_COUNT, COMM_F64, COMM_SUM, "evaluation sums");
     if (confusion->counts)
         comm_allreduce(s->comm, confusion->counts, (size_t)(s->classes * s->classes), COMM_F64,

@@ -262,6 +262,7 @@ static Status after_step(Loop *l, int64_t step, const StepResult *r)
     TRY(check_replaced(l, r));
     if (r->stop && !last) return stop_now(l, step + 1, eval_due);
     Status evaluated = eval_due ? evaluate_now(l, step, &best) : OK;
+    if (evaluated == ERR_STOPPED) return stop_now(l, step + 1, true);
     if (evaluated != OK) { /* the training done so far is not lost with it */
         Status saved = loop_checkpoint_save(l, step + 1, false, true, true);
         return saved == OK ? comm_agree(l->s->comm, evaluated) : saved;
