@@ -2,8 +2,8 @@
  * headers, metrics).
  *
  * Writer: commas and quoting are its business. Numbers carry all their digits (%.17g shortened to
- * the shortest form that reads back equal); NaN and infinities become null. Strings are escaped;
- * invalid UTF-8 bytes become U+FFFD. */
+ * the shortest form that reads back equal); NaN and infinities become null. Strings are escaped,
+ * and so is all that steers a terminal; invalid UTF-8 bytes become U+FFFD. */
 #ifndef CONVOY_BASE_JSON_H
 #define CONVOY_BASE_JSON_H
 #include "base/str.h"
@@ -47,6 +47,8 @@ struct Arena;
 /* Parses text[0..bytes) completely; ERR_DATA with the byte offset otherwise. *out lives in
  * arena. */
 Status json_parse(struct Arena *arena, const char *text, size_t bytes, JsonValue **out);
+/* Gives every text of a tree that is about to be printed the form of str_add_visible(). */
+Status json_make_visible(struct Arena *arena, JsonValue *tree);
 int json_is_utf8(const char *text); /* whether all of it is valid UTF-8 */
 /* NULL if object is NULL, no object, or has no such key */
 const JsonValue *json_get(const JsonValue *object, const char *key);

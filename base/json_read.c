@@ -252,6 +252,22 @@ Status json_parse(struct Arena *arena, const char *text, size_t bytes, JsonValue
     return OK;
 }
 
+/* No deeper than json_parse() let it be. */
+Status json_make_visible(struct Arena *arena, JsonValue *tree)
+{
+    for (JsonValue *v = tree; v; v = v->next) {
+        if (v->child) TRY(json_make_visible(arena, v->child));
+        if (v->type != JSON_STRING) continue;
+        StrBuf shown = { 0 };
+        str_add_visible(&shown, v->string, "");
+        if (shown.text) v->string = arena_strdup(arena, shown.text);
+        bool good = !shown.failed && v->string;
+        str_free(&shown);
+        if (!good) return ERR_MEMORY;
+    }
+    return OK;
+}
+
 const JsonValue *json_get(const JsonValue *object, const char *key)
 {
     if (!object || object->type != JSON_OBJECT) return NULL;

@@ -7,44 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the valid UTF-8 sequence at p (RFC 3629: no overlong forms, no surrogates), 0 if there
- * is none. */
-static int utf8_sequence(const unsigned char *p)
-{
-    if (p[0] < 0x80) return 1;
-    if (p[0] < 0xC2 || p[0] > 0xF4) return 0;
-    int n = p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
-    for (int i = 1; i < n; i++) {
-        if ((p[i] & 0xC0) != 0x80) return 0; /* also stops at the NUL */
-    }
-    if (p[0] == 0xE0 && p[1] < 0xA0) return 0;
-    if (p[0] == 0xED && p[1] > 0x9F) return 0;
-    if (p[0] == 0xF0 && p[1] < 0x90) return 0;
-    if (p[0] == 0xF4 && p[1] > 0x8F) return 0;
-    return n;
-}
-
 int json_is_utf8(const char *text)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    for (int n; *p; p += n)
-        if ((n = utf8_sequence(p)) == 0) return 0;
+    uint32_t code;
+    for (int n; *text; text += n)
+        if ((n = str_character(text, &code)) == 0) return 0;
     return 1;
 }
 
+/* What steers a terminal is escaped too: a record may be printed. */
 static void add_quoted(StrBuf *out, const char *value)
 {
     static const char letters[] = "\"\\\b\f\n\r\t", escapes[] = "\"\\bfnrt";
-    const unsigned char *p = (const unsigned char *)value;
     str_add(out, "\"");
-    while (*p) {
-        int n = utf8_sequence(p);
-        const char *letter = strchr(letters, *p);
+    while (*value) {
+        uint32_t code = 0;
+        int n = str_character(value, &code);
+        const char *letter = strchr(letters, *value);
         if (n == 0) str_add(out, "\xEF\xBF\xBD");
         else if (letter) str_printf(out, "\\%c", escapes[letter - letters]);
-        else if (*p < 0x20) str_printf(out, "\\u%04x", *p);
-        else str_add_n(out, (const char *)p, (size_t)n);
-        p += n == 0 ? 1 : n;
+        else if (str_steers(code)) str_printf(out, "\\u%04x", (unsigned)code);
+        else str_add_n(out, value, (size_t)n);
+        value += n == 0 ? 1 : n;
     }
     str_add(out, "\"");
 }

@@ -1,10 +1,10 @@
 /* log.c - the console, the log file and the live progress line behind one mutex.
  *
- * DESIGN. A line is formatted into a local buffer first (control characters become blanks, so one
- * event is one line), then written in one call under the mutex: lines of different threads never
- * mix. The live line, if one is on the terminal, is wiped before anything else is printed and comes
- * back with the next log_progress(). The state below is file-scope because a message may come from
- * anywhere, also from a place that has been handed nothing. */
+ * DESIGN. A line is formatted into a local buffer first (control characters are shown escaped, so
+ * one event is one line), then written in one call under the mutex: lines of different threads
+ * never mix. The live line, if one is on the terminal, is wiped before anything else is printed and
+ * comes back with the next log_progress(). The state below is file-scope because a message may come
+ * from anywhere, also from a place that has been handed nothing. */
 #include "base/log.h"
 
 #include "base/clock.h"
@@ -19,6 +19,8 @@
 #define LINE_BYTES 4096
 #define HELD_BYTES ((size_t)1 << 20)
 #define WIPE_LINE  "\r\033[K"
+
+#define CLEAR_SCREEN "\033[H\033[J"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static FILE *file, *added;
@@ -157,20 +159,19 @@ void log_release(void)
     pthread_mutex_unlock(&mutex);
 }
 
-/* Text of one line: cut to the buffer, without control characters. */
-PRINTF_LIKE(3, 0) static void format_line(char *out, size_t bytes, const char *format, va_list args)
+/* Text of one line: cut to the buffer, with nothing in it that a terminal would act on. */
+PRINTF_LIKE(2, 0) static void format_line(char out[LINE_BYTES], const char *format, va_list args)
 {
-    vsnprintf(out, bytes, format, args);
-    for (char *p = out; *p; p++) {
-        if ((unsigned char)*p < ' ' || *p == 127) *p = ' ';
-    }
+    char raw[LINE_BYTES];
+    vsnprintf(raw, sizeof raw, format, args);
+    str_visible(out, LINE_BYTES, raw);
 }
 
 PRINTF_LIKE(3, 0)
 static void log_line(LogLevel level, Audience audience, const char *format, va_list args)
 {
     char text[LINE_BYTES];
-    format_line(text, sizeof text, format, args);
+    format_line(text, format, args);
     pthread_mutex_lock(&mutex);
     FILE *console = audience == ADDED_FILE ? NULL : console_for(level);
     if (console) {
@@ -223,7 +224,7 @@ void log_progress(const char *format, ...)
     char text[LINE_BYTES];
     va_list args;
     va_start(args, format);
-    format_line(text, sizeof text, format, args);
+    format_line(text, format, args);
     va_end(args);
     pthread_mutex_lock(&mutex);
     if (own_rank == 0 && terminal) {
@@ -239,10 +240,8 @@ void log_progress(const char *format, ...)
 }
 
 /* Pieces of text are written one after the other: all of it is one, or each line. */
-static Status print(const char *text, bool by_lines)
+static bool put(const char *text, bool by_lines)
 {
-    pthread_mutex_lock(&mutex);
-    wipe_live_line();
     bool good = true;
     for (size_t bytes; *text && good; text += bytes) {
         bytes = by_lines ? strcspn(text, "\n") : strlen(text);
@@ -250,17 +249,39 @@ static Status print(const char *text, bool by_lines)
         good = fwrite(text, 1, bytes, stdout) == bytes;
         good = fflush(stdout) == 0 && good;
     }
+    return good;
+}
+
+/* Lines and columns of text are the caller's; nothing else in it may steer a terminal. */
+static Status print(const char *before, const char *text, bool by_lines)
+{
+    StrBuf shown = { 0 };
+    str_add(&shown, before);
+    str_add_visible(&shown, text, "\n\t");
+    if (shown.failed) {
+        str_free(&shown);
+        return ERR_MEMORY;
+    }
+    pthread_mutex_lock(&mutex);
+    wipe_live_line();
+    bool good = put(shown.text, by_lines);
     int error = errno;
     pthread_mutex_unlock(&mutex);
+    str_free(&shown);
     return good ? OK : fail(ERR_IO, "cannot write to standard output: %s", strerror(error));
 }
 
 Status log_print(const char *text)
 {
-    return log_rank() == 0 ? print(text, false) : OK;
+    return log_rank() == 0 ? print("", text, false) : OK;
+}
+
+Status log_print_screen(const char *text)
+{
+    return log_rank() == 0 ? print(CLEAR_SCREEN, text, false) : OK;
 }
 
 Status log_print_here(const char *text)
 {
-    return print(text, true);
+    return print("", text, true);
 }

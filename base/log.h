@@ -4,7 +4,11 @@
  * ("convoy: warning: ...") and errors ("convoy: error: ...") to stderr. Ranks other than 0 write
  * warnings and info only to the log file if they have one, never to the console; functions whose
  * names end in _here are for what they alone know. A line that would break the live progress line
- * first clears it: log_progress() owns that line. */
+ * first clears it: log_progress() owns that line.
+ *
+ * What comes from files and names passes here on its way to a terminal, so that all that steers one
+ * is shown escaped (str_add_visible); in lines newlines too. In what log_print() gets, a text of
+ * others is to be made one line first. */
 #ifndef CONVOY_BASE_LOG_H
 #define CONVOY_BASE_LOG_H
 #include "base/status.h"
@@ -34,9 +38,10 @@ void log_warning_here(const char *format, ...) PRINTF_LIKE(1, 2);
 /* prefix "convoy: error: "; printed on every rank that calls it */
 void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
 int log_rank(void); /* as given to log_open(); 0 before */
-/* Rank 0 writes text to stdout as it is: the answer of a command that was asked for one (inspect,
- * bench, --help). ERR_IO if it cannot. */
+/* Rank 0 writes text to stdout: the answer of a command that was asked for one (inspect, bench,
+ * --help). Lines and tabs are as they are, see below for the rest. ERR_IO if it cannot. */
 Status log_print(const char *text);
+Status log_print_screen(const char *text); /* the same in the place of what a terminal shows */
 /* The same on every rank that calls it. Each line is written by itself, so that under mpirun those
  * of other ranks come between lines, not into them. */
 Status log_print_here(const char *text);

@@ -75,6 +75,80 @@ void str_free(StrBuf *b)
     *b = (StrBuf){ 0 };
 }
 
+/* ---- text that others wrote ---- */
+
+int str_character(const char *text, uint32_t *code)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 }; /* by bytes: no overlong form */
+    int n = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
+    if (n == 0 || p[0] > 0xF4) return 0;
+    *code = n == 1 ? p[0] : p[0] & (0x7Fu >> n);
+    for (int i = 1; i < n; i++) {
+        if ((p[i] & 0xC0) != 0x80) return 0; /* also stops at the NUL */
+        *code = *code << 6 | (p[i] & 0x3F);
+    }
+    bool surrogate = *code >= 0xD800 && *code <= 0xDFFF;
+    return *code < least[n] || surrogate || *code > 0x10FFFF ? 0 : n;
+}
+
+bool str_steers(uint32_t code)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = { { 0, 0x1F }, { 0x7F, 0x9F }, { 0x2028, 0x202E }, { 0x2066, 0x2069 } };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
+        if (code >= ranges[i].first && code <= ranges[i].last) return true;
+    return false;
+}
+
+enum { SHOWN_BYTES = 16 }; /* three bytes as \xNN, and a NUL */
+
+/* How the character at text, not its end, is shown; returns its bytes. */
+static int show(char shown[SHOWN_BYTES], const char *text, const char *keep)
+{
+    static const char letters[] = "\n\r\t", names[] = "nrt";
+    uint32_t code = 0;
+    int n = str_character(text, &code);
+    const char *letter = strchr(letters, *text);
+    if (n > 0 && (!str_steers(code) || strchr(keep, *text))) {
+        snprintf(shown, SHOWN_BYTES, "%.*s", n, text);
+    } else if (letter) {
+        snprintf(shown, SHOWN_BYTES, "\\%c", names[letter - letters]);
+    } else {
+        n = n > 0 ? n : 1;
+        for (int i = 0; i < n; i++)
+            snprintf(shown + 4 * i, SHOWN_BYTES - 4 * (size_t)i, "\\x%02x", (unsigned char)text[i]);
+    }
+    return n;
+}
+
+void str_add_visible(StrBuf *b, const char *text, const char *keep)
+{
+    char shown[SHOWN_BYTES];
+    while (*text) {
+        size_t plain = 0; /* most of what there is */
+        while (text[plain] >= ' ' && text[plain] < 127) plain++;
+        str_add_n(b, text, plain);
+        text += plain;
+        if (!*text) break;
+        text += show(shown, text, keep);
+        str_add(b, shown);
+    }
+}
+
+void str_visible(char *out, size_t bytes, const char *text)
+{
+    char shown[SHOWN_BYTES];
+    for (size_t n; *text && bytes > 0; out += n, bytes -= n) {
+        text += show(shown, text, "");
+        n = strlen(shown);
+        if (n >= bytes) break;
+        memcpy(out, shown, n);
+    }
+    if (bytes > 0) *out = '\0';
+}
+
 /* ---- numbers ---- */
 
 static const char *skip_blanks(const char *s)

@@ -26,6 +26,20 @@ bool str_to_double(const char *s, double *out); /* decimal and exponent forms; n
 bool str_to_bool(const char *s, bool *out);     /* true/false/yes/no/on/off/1/0 */
 bool str_starts_with(const char *s, const char *prefix);
 bool str_ends_with_nocase(const char *s, const char *suffix);
+/* ---- text that others wrote ---- */
+
+/* Bytes of the UTF-8 character at text and its number; 0 if there is none (RFC 3629: no overlong
+ * form, no surrogate). */
+int str_character(const char *text, uint32_t *code);
+/* Whether a terminal would act on it rather than show it: control characters, C1's among them, ends
+ * of lines, marks that turn the direction of what follows. */
+bool str_steers(uint32_t code);
+/* Adds text so that a terminal only shows it: what steers, or is no UTF-8, byte by byte as \x1b, or
+ * as \n, \r, \t. Characters in keep pass. */
+void str_add_visible(StrBuf *b, const char *text, const char *keep);
+/* The same into bytes at out, cut to them between two characters; nothing passes. */
+void str_visible(char *out, size_t bytes, const char *text);
+
 /* The entry of names[0..n) nearest to s, or NULL if none is near enough to be worth suggesting. */
 const char *str_nearest(const char *s, const char *const *names, int n);
 #endif

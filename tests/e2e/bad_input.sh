@@ -34,7 +34,7 @@ rm -r "$SCRATCH/other/sun"
 refused "data.val: class 8 is triangle" "data.val=$SCRATCH/other"
 mkdir -p "$SCRATCH/broken"
 cp -r "$data/val/circle" "$SCRATCH/broken/"$'cir\ncle'
-refused "$SCRATCH/broken: the name of class 0 (cir cle) has a line break in it" \
+refused "$SCRATCH/broken: the name of class 0 (cir\\ncle) has a line break in it" \
     "data.train=$SCRATCH/broken"
 mkdir "$SCRATCH/idx"
 printf '\0\0\10\3\0\0\0\144\0\0\0\34\0\0\0\34 and no pixels' \

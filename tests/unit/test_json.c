@@ -75,6 +75,39 @@ TEST(strings_are_escaped)
     str_free(&b);
 }
 
+/* A record may be printed: what steers a terminal is escaped, and reads back as it was. */
+TEST(strings_do_not_steer_a_terminal)
+{
+    const char *text = "\x1b[2J\x7f\xC2\x80\xC2\x9B\xC2\xA0\xE2\x80\xAE\xE2\x80\xAF\xE2\x81\xA6";
+    Arena *arena;
+    JsonValue *back = NULL;
+    StrBuf b = { 0 };
+    JsonWriter w = { .out = &b };
+    json_string(&w, NULL, text);
+    CHECK_STR(b.text, "\"\\u001b[2J\\u007f\\u0080\\u009b\xC2\xA0\\u202e\xE2\x80\xAF\\u2066\"");
+    REQUIRE_OK(arena_create(&arena, 0));
+    REQUIRE_OK(json_parse(arena, b.text, b.length, &back));
+    CHECK_STR(back->string, text);
+    arena_destroy(arena);
+    str_free(&b);
+}
+
+TEST(a_tree_is_made_visible)
+{
+    const char *text = "[\"a\\u001b\\n\",{\"k\":\"\\u009b\"},\"plain\",\"\"]";
+    Arena *arena;
+    JsonValue *root = NULL;
+    REQUIRE_OK(arena_create(&arena, 0));
+    REQUIRE_OK(json_parse(arena, text, strlen(text), &root));
+    REQUIRE_OK(json_make_visible(arena, root));
+    const JsonValue *first = root->child;
+    CHECK_STR(first->string, "a\\x1b\\n");
+    CHECK_STR(json_get(first->next, "k")->string, "\\xc2\\x9b");
+    CHECK_STR(first->next->next->string, "plain");
+    CHECK_STR(first->next->next->next->string, "");
+    arena_destroy(arena);
+}
+
 TEST(reader_builds_the_tree)
 {
     const char *text =

@@ -140,7 +140,7 @@ TEST(one_event_is_one_line)
     uint8_t *data;
     size_t bytes;
     REQUIRE_OK(fs_read_file(path_in_scratch("stderr"), &data, &bytes));
-    CHECK(strncmp((const char *)data, "convoy: error: two lines  [31m\n", 31) == 0);
+    CHECK(strncmp((const char *)data, "convoy: error: two\\nlines\\r\\x1b[31m\n", 36) == 0);
     CHECK(bytes > 4000 && bytes < 4200 && data[bytes - 1] == '\n');
     mem_free(data);
 }
@@ -162,6 +162,34 @@ TEST(log_file_is_appended_to)
     REQUIRE_OK(fs_read_file(path_in_scratch("log.txt"), &data, &bytes));
     CHECK_CONTAINS((const char *)data, "line 0\n");
     CHECK_CONTAINS((const char *)data, "line 1\n");
+    mem_free(data);
+}
+
+/* What names and files hold must not steer the terminal, nor make lines of its own. */
+#define STEERS "a\033[2J\x9b\xc2\x9b\xe2\x80\xae\nconvoy: error: forged"
+#define SHOWN  "a\\x1b[2J\\x9b\\xc2\\x9b\\xe2\\x80\\xae"
+
+TEST(text_of_others_is_shown_escaped)
+{
+    capture();
+    Status opened = log_open(path_in_scratch("log.txt"), 0, LOG_INFO);
+    log_info("%s", STEERS);
+    log_warning("%s", STEERS);
+    log_progress("%s", STEERS);
+    Status printed = log_print(STEERS "\n"), screen = log_print_screen("x\033\n");
+    log_close();
+    release();
+    CHECK_OK(opened);
+    CHECK_OK(printed);
+    CHECK_OK(screen);
+    check_file("stdout", SHOWN "\\nconvoy: error: forged\n" SHOWN "\\nconvoy: error: forged\n" SHOWN
+                               "\nconvoy: error: forged\n\033[H\033[Jx\\x1b\n");
+    check_file("stderr", "convoy: warning: " SHOWN "\\nconvoy: error: forged\n");
+    uint8_t *data;
+    size_t bytes;
+    REQUIRE_OK(fs_read_file(path_in_scratch("log.txt"), &data, &bytes));
+    CHECK_CONTAINS((const char *)data, "Z info " SHOWN "\\nconvoy: error: forged\n");
+    CHECK(!strchr((const char *)data, '\033'));
     mem_free(data);
 }
 

@@ -479,6 +479,28 @@ TEST(bins_keep_means_ends_and_gaps)
     mem_free(points);
 }
 
+/* A table's program computes what begins like a formula. */
+TEST(cells_are_no_formulas)
+{
+    static const char *const rows[][2] = {
+        { "=1+1", "'=1+1" },
+        { "+a", "'+a" },
+        { "-a", "'-a" },
+        { "@a", "'@a" },
+        { "'=a", "''=a" },
+        { "a=b", "a=b" },
+        { "", "" },
+        { "=HYPERLINK(\"u\",\"x\")", "\"'=HYPERLINK(\"\"u\"\",\"\"x\"\")\"" },
+        { "a\n=b\033", "a\\n=b\\x1b" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        StrBuf b = { 0 };
+        csv_text(&b, rows[i][0]);
+        CHECK_STR(b.text ? b.text : "", rows[i][1]);
+        str_free(&b);
+    }
+}
+
 TEST(text_from_outside_is_harmless)
 {
     StrBuf b = { 0 };
@@ -489,5 +511,8 @@ TEST(text_from_outside_is_harmless)
     csv_number(&b, (double)NAN);
     csv_whole(&b, 7);
     CHECK_STR(b.text, "\"a,\"\"b\"\"\",,7");
+    str_clear(&b);
+    html_text(&b, "\xC2\x9B\xE2\x80\xAE\t\xF4\x90\x80\x80");
+    CHECK_STR(b.text, "\xEF\xBF\xBD\xEF\xBF\xBD\t\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
     str_free(&b);
 }

@@ -150,3 +150,52 @@ TEST(crc32c_both_ways_agree_and_chain)
         }
     }
 }
+
+TEST(characters_are_those_of_utf8)
+{
+    static const struct {
+        const char *text;
+        int bytes;
+        uint32_t code;
+    } rows[] = {
+        { "a", 1, 'a' },
+        { "\xC2\x80", 2, 0x80 },
+        { "\xDF\xBF", 2, 0x7FF },
+        { "\xE0\xA0\x80", 3, 0x800 },
+        { "\xED\x9F\xBF", 3, 0xD7FF },
+        { "\xEF\xBF\xBF", 3, 0xFFFF },
+        { "\xF0\x90\x80\x80", 4, 0x10000 },
+        { "\xF4\x8F\xBF\xBF", 4, 0x10FFFF },
+        { "\xC1\xBF", 0, 0 }, /* overlong */
+        { "\xE0\x9F\xBF", 0, 0 },
+        { "\xF0\x8F\xBF\xBF", 0, 0 },
+        { "\xED\xA0\x80", 0, 0 }, /* surrogate */
+        { "\xF4\x90\x80\x80", 0, 0 },
+        { "\xF5\x80\x80\x80", 0, 0 },
+        { "\x80", 0, 0 },
+        { "\xFF", 0, 0 },
+        { "\xC3", 0, 0 }, /* cut */
+        { "\xE2\x82", 0, 0 },
+        { "\xF0\x9F\x98", 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint32_t code = 0;
+        CHECK_INT(str_character(rows[i].text, &code), rows[i].bytes);
+        if (rows[i].bytes > 0) CHECK_INT(code, rows[i].code);
+    }
+}
+
+TEST(what_steers_is_shown)
+{
+    char cut[8];
+    StrBuf b = { 0 };
+    str_add_visible(&b, "a\tb\n\r\x1b\x7f\xC2\x85\xC2\xA9 \xE2\x80\xA8\xFF\xC3", "\n");
+    CHECK_STR(b.text, "a\\tb\n\\r\\x1b\\x7f\\xc2\\x85\xC2\xA9 \\xe2\\x80\\xa8\\xff\\xc3");
+    str_free(&b);
+    str_visible(cut, sizeof cut, "ab\x1b\x1b"); /* no half of an escape, nor of a character */
+    CHECK_STR(cut, "ab\\x1b");
+    str_visible(cut, sizeof cut, "abcdef\xC3\xA9");
+    CHECK_STR(cut, "abcdef");
+    str_visible(cut, 1, "a");
+    CHECK_STR(cut, "");
+}

@@ -105,6 +105,8 @@ TEST(junk_and_nulls_are_passed_over)
     add(&t, "{\"event\":\"start\",\"time\":1}");
     add(&t, "{\"event\":\"step\",\"time\":2,\"step\":1,\"loss\":null}");
     add(&t, "{\"event\":\"eval\",\"time\":2}");
+    add(&t, "{\"event\":\"start\",\"time\":2,\"host\":\"a\\nb\\u001b\"}"); /* makes no line */
+    SAYS(3, " on a\\nb\\x1b, ");
     add(&t, "{\"event\":\"done\",\"time\":2}");
     top_screen_describe(&t, "x", 3, &text);
     CHECK_CONTAINS(text.text, "x: ended with code");

@@ -96,8 +96,11 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
 {
     int64_t elements = 0, bytes = 0;
     const char *crc = safetensors_metadata(file, "crc32c");
-    str_printf(text, "%s\nmodel %s\nstep %lld\nepoch %lld\nimages %lld\n", path, meta->model,
-               (long long)meta->step, (long long)meta->epoch, (long long)meta->images);
+    str_add_visible(text, path, "");
+    str_add(text, "\nmodel ");
+    str_add_visible(text, meta->model, "");
+    str_printf(text, "\nstep %lld\nepoch %lld\nimages %lld\n", (long long)meta->step,
+               (long long)meta->epoch, (long long)meta->images);
     str_printf(text, "seed %llu\nglobal_batch %lld\ndataset_images %lld\n",
                (unsigned long long)meta->seed, (long long)meta->global_batch,
                (long long)meta->dataset_images);

@@ -123,9 +123,11 @@ static void add_classes(const Dataset *d, StrBuf *text)
 {
     int classes = dataset_classes(d);
     int shown = classes < CLASSES_SHOWN ? classes : CLASSES_SHOWN;
-    for (int i = 0; i < shown; i++)
-        str_printf(text, "  %4d  %-24s %lld\n", i, dataset_class_name(d, i),
-                   (long long)dataset_class_images(d, i));
+    for (int i = 0; i < shown; i++) {
+        char name[1024];
+        str_visible(name, sizeof name, dataset_class_name(d, i));
+        str_printf(text, "  %4d  %-24s %lld\n", i, name, (long long)dataset_class_images(d, i));
+    }
     if (shown < classes) str_printf(text, "  ... and %d more\n", classes - shown);
 }
 
@@ -136,9 +138,13 @@ static void add_bad_images(Check *c, StrBuf *text)
         char sample[1024];
         dataset_describe_sample(c->dataset, c->bad[i].id, sample, sizeof sample);
         /* The decoder's sentence may or may not name the file already. */
-        if (strstr(c->bad[i].reason, sample))
-            str_printf(text, "unreadable: %s\n", c->bad[i].reason);
-        else str_printf(text, "unreadable: %s: %s\n", sample, c->bad[i].reason);
+        str_add(text, "unreadable: ");
+        if (!strstr(c->bad[i].reason, sample)) {
+            str_add_visible(text, sample, "");
+            str_add(text, ": ");
+        }
+        str_add_visible(text, c->bad[i].reason, "");
+        str_add(text, "\n");
     }
     str_printf(text, "unreadable %lld\n", (long long)c->bad_count);
     if (c->max_side > 0)

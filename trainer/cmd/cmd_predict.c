@@ -107,10 +107,13 @@ static void print_text(const Predictor *p, const char *file, const int64_t *top,
                        StrBuf *out)
 {
     char name[NAME_BYTES];
-    str_printf(out, "%s\n", file);
+    str_add_visible(out, file, "");
+    str_add(out, "\n");
     for (int k = 0; k < count; k++) {
         checkpoint_model_class_name(&p->model, top[k], name, sizeof name);
-        str_printf(out, "  %8.4f %%  %s\n", 100 * (double)p->logits[top[k]], name);
+        str_printf(out, "  %8.4f %%  ", 100 * (double)p->logits[top[k]]);
+        str_add_visible(out, name, "");
+        str_add(out, "\n");
     }
 }
 

@@ -13,9 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HOME_AND_CLEAR "\033[H\033[J"
-#define PERIOD_S       2.0
-#define BLOCK_BYTES    65536
+#define PERIOD_S    2.0
+#define BLOCK_BYTES 65536
 
 static const char help[] =
     "usage: convoy top RUN [--once] [--every SECONDS]\n\nShows how the run in the folder RUN is "
@@ -71,9 +70,10 @@ static Status read_more(Tail *tail, TopScreen *t)
 static Status show(const TopScreen *t, const char *name, bool live)
 {
     StrBuf text = { 0 };
-    if (live) str_add(&text, HOME_AND_CLEAR);
     top_screen_describe(t, name, clock_unix_s(), &text);
-    Status status = text.failed ? fail(ERR_MEMORY, "out of memory") : log_print(text.text);
+    Status status = text.failed ? fail(ERR_MEMORY, "out of memory")
+                    : live      ? log_print_screen(text.text)
+                                : log_print(text.text);
     str_free(&text);
     return status;
 }

@@ -156,7 +156,9 @@ void top_screen_add_line(TopScreen *t, const char *line, size_t bytes)
     JsonValue *record = NULL;
     if (arena_create(&arena, 4096) != OK) return;
     const JsonValue *event =
-        json_parse(arena, line, bytes, &record) == OK ? json_get(record, "event") : NULL;
+        json_parse(arena, line, bytes, &record) == OK && json_make_visible(arena, record) == OK
+            ? json_get(record, "event")
+            : NULL;
     double time = number(record, "time");
     if (event && event->type == JSON_STRING && !isnan(time)) {
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -255,7 +257,9 @@ static void add_gpu_line(const TopGpu *g, int index, StrBuf *out)
 
 void top_screen_describe(const TopScreen *t, const char *name, double now_s, StrBuf *out)
 {
-    str_printf(out, "run         %s: ", name);
+    str_add(out, "run         ");
+    str_add_visible(out, name, "");
+    str_add(out, ": ");
     if (!t->started) {
         str_add(out, "has not started to train\n");
         return;

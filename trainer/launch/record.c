@@ -188,6 +188,7 @@ static Status print_text(const char *run_dir, const char *path, const char *text
     TRY(arena_create(&arena, 0));
     Status status = json_parse(arena, text, bytes, &v);
     if (status != OK) status = fail_note(status, "%s", path);
+    if (status == OK) status = json_make_visible(arena, v);
     if (status == OK) {
         describe(&out, v, run_dir);
         status = out.failed ? fail(ERR_MEMORY, "out of memory") : log_print(out.text);

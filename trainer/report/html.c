@@ -41,36 +41,18 @@ const char *html_dashes(int k)
     return dashes[k / COLOURS % DASHES];
 }
 
-/* Bytes of the UTF-8 character at p, 0 for none; control characters that a page may not hold are
- * none. */
-static int character(const unsigned char *p)
-{
-    int n = p[0] < 0x80                   ? 1
-            : p[0] >= 0xC2 && p[0] < 0xE0 ? 2
-            : p[0] >= 0xE0 && p[0] < 0xF0 ? 3
-            : p[0] < 0xF5                 ? 4
-                                          : 0;
-    if (p[0] >= 0x80 && p[0] < 0xC2) return 0;
-    if (p[0] < 0x20 && p[0] != '\n' && p[0] != '\t') return 0;
-    for (int i = 1; i < n; i++)
-        if ((p[i] & 0xC0) != 0x80) return 0;
-    if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) ||
-        (p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F))
-        return 0;
-    return n;
-}
-
 void html_text(StrBuf *out, const char *text)
 {
     static const char letters[] = "&<>\"'";
     static const char *const names[] = { "&amp;", "&lt;", "&gt;", "&quot;", "&#39;" };
-    for (const unsigned char *p = (const unsigned char *)text; *p;) {
-        const char *letter = strchr(letters, *p);
-        int n = character(p);
+    for (int n; *text; text += n == 0 ? 1 : n) {
+        uint32_t code = 0;
+        const char *letter = strchr(letters, *text);
+        n = str_character(text, &code);
         if (letter) str_add(out, names[letter - letters]);
-        else if (n == 0) str_add(out, "\xEF\xBF\xBD");
-        else str_add_n(out, (const char *)p, (size_t)n);
-        p += n == 0 ? 1 : n;
+        else if (n == 0 || (str_steers(code) && *text != '\n' && *text != '\t'))
+            str_add(out, "\xEF\xBF\xBD");
+        else str_add_n(out, text, (size_t)n);
     }
 }
 

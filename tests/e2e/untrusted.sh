@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# untrusted.sh - what others wrote, named or left lying about: it may be refused
+# or shown, but it steers nothing: not the terminal, not a file elsewhere, not the process.
+source tests/e2e/lib/common.sh
+no_grace
+make_data "$SCRATCH/data" 2 1
+make_config
+
+# ---- names that steer a terminal, forge a line, or are formulas ----
+
+# no_escapes WHAT FILE - nothing in it acts on a terminal: no control character but line ends and
+# tabs, none of C1.
+no_escapes()
+{
+    LC_ALL=C grep -qP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]' "$2" || return
+    broken "$1: what steers a terminal comes through:"
+    cat -v "$2"
+}
+
+for part in train val; do
+    mv "$SCRATCH/data/$part/circle" "$SCRATCH/data/$part/"$'a\e[2J\xc2\x9bcircle'
+    mv "$SCRATCH/data/$part/cross" "$SCRATCH/data/$part/=1+1"
+done
+train named 1
+no_escapes "train" "$out"
+no_escapes "log.txt" "$SCRATCH/named/log.txt"
+checkpoint=$(latest named)
+forged=$SCRATCH/$'x\nconvoy: error: forged\e[2J.jpg'
+images=("$SCRATCH/data/val/=1+1/"*)
+cp "${images[0]}" "$forged"
+expect "predict" 0 run 1 predict "$checkpoint" "$forged"
+no_escapes "predict" "$out"
+[[ $(grep -c '^convoy: error' "$out") == 0 ]] || broken_run "predict: a file's name makes a line"
+expect_text "a class is shown" 1 '  a\x1b[2J\xc2\x9bcircle'
+expect "predict --json" 0 run 1 predict "$checkpoint" "$forged" --json
+no_escapes "predict --json" "$out"
+expect_text "a class is a string" 1 '"a\u001b[2J\u009bcircle"'
+expect_text "a name is a string" 1 'x\nconvoy: error: forged\u001b[2J.jpg'
+expect "predict of no image" 65 run 1 predict "$checkpoint" $'no\x9b\e[2J\nsuch.jpg'
+no_escapes "predict of no image" "$out"
+expect_one_error "predict of no image" 'no\x9b\x1b[2J\nsuch.jpg: cannot'
+expect "inspect dataset" 0 run 1 inspect dataset "$SCRATCH/data/val"
+no_escapes "inspect dataset" "$out"
+mkdir "$SCRATCH/bad_image" && cp -r "$SCRATCH/data/val/square" "$SCRATCH/bad_image/a"
+echo text > "$SCRATCH/bad_image/a/"$'b\nunreadable 0\e.jpg'
+expect "inspect dataset" 65 run 1 inspect dataset "$SCRATCH/bad_image"
+no_escapes "inspect dataset of a bad image" "$out"
+[[ $(grep -c '^unreadable 0' "$out") == 0 ]] || broken_run "inspect dataset: a name makes a line"
+ln -s "$checkpoint" "$SCRATCH/"$'link\nstep 7\e'
+expect "inspect checkpoint" 0 run 1 inspect checkpoint "$SCRATCH/"$'link\nstep 7\e'
+no_escapes "inspect checkpoint" "$out"
+[[ $(grep -c '^step 7' "$out") == 0 ]] || broken_run "inspect checkpoint: a name makes a line"
+settings named "data.val=$SCRATCH/data/val"
+expect "eval" 0 run 1 eval "${sets[@]}" --checkpoint "$checkpoint" \
+    --per-class "$SCRATCH/classes.csv" --confusion "$SCRATCH/confusion.csv"
+no_escapes "eval" "$out"
+for file in classes confusion; do
+    no_escapes "$file.csv" "$SCRATCH/$file.csv"
+    if grep -qE "(^|,)\"?[=+@-][^0-9]*[=+]" "$SCRATCH/$file.csv"; then
+        broken "$file.csv: a class is a formula"
+    fi
+    grep -qF "'=1+1" "$SCRATCH/$file.csv" || broken "$file.csv: no class '=1+1 in it"
+done
+mkdir "$SCRATCH/told"
+printf '{"event":"start","time":1,"model":"m\\u001b[2J\\u009b\\nepoch 9","host":"h\\u0007"}\n' \
+    > "$SCRATCH/told/metrics.jsonl"
+expect "top" 0 run 1 top "$SCRATCH/told" --once
+no_escapes "top" "$out"
+expect_text "top" 1 'm\x1b[2J\xc2\x9b\nepoch 9'
+exit "$failed"
