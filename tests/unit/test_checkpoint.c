@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "tests/test.h"
+#include "tests/tools/fault_io.h"
 #include "trainer/files/checkpoint.h"
 #include <errno.h>
 #include <signal.h>
@@ -177,6 +178,11 @@ TEST(a_damaged_newest_is_passed_over)
     REQUIRE(w != NULL);
     for (int64_t step = 1; step <= 3; step++) CHECK_OK(save(w, step, false));
     checkpoint_writer_destroy(w);
+    for (int skip = 0; skip < 3; skip++) { /* its length, its header, its data */
+        fault_reads(EIO, skip, 1);
+        check_found(2);
+    }
+    check_found(3);
     damage("step-00000003.safetensors");
     check_found(2);
     path_of(path, "step-00000003.safetensors");

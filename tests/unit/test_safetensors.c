@@ -3,10 +3,13 @@
 #include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "tests/test.h"
+#include "tests/tools/fault_io.h"
 #include "trainer/files/safetensors.h"
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -317,6 +320,71 @@ TEST(what_is_no_file_is_refused)
     CHECK_STATUS(safetensors_open(&f, path), ERR_DATA); /* nobody ever writes to it */
     CHECK_CONTAINS(status_message(), "fifo.safetensors: not a file");
     safetensors_close(NULL);
+}
+
+typedef struct Shrinker {
+    const char *path;
+    off_t bytes;
+    atomic_bool stop;
+} Shrinker;
+
+static void *shrink_and_grow(void *arg)
+{
+    Shrinker *s = arg;
+    while (!atomic_load(&s->stop)) {
+        if (truncate(s->path, s->bytes / 2) != 0 || truncate(s->path, s->bytes) != 0) break;
+    }
+    return NULL;
+}
+
+/* Pages of a mapping that are no longer in the file would end the process with SIGBUS. */
+TEST(a_file_that_shrinks_is_refused)
+{
+    enum { VALUES = 1 << 18, TRIES = 300 };
+    char path[PATH_BYTES];
+    float *values = mem_calloc(VALUES, sizeof *values);
+    REQUIRE(values != NULL);
+    const int64_t dims[] = { VALUES };
+    const SafeTensor tensor = { "a", tensor_desc(DTYPE_F32, 1, dims), values };
+    path_in_scratch(path, "shrinks.safetensors");
+    REQUIRE_OK(safetensors_write(path, &tensor, 1, NULL, 0));
+    struct stat st;
+    pthread_t thread;
+    REQUIRE(stat(path, &st) == 0);
+    Shrinker shrinker = { .path = path, .bytes = st.st_size };
+    REQUIRE_OK(thread_start(&thread, "shrink", shrink_and_grow, &shrinker));
+    int refused = 0;
+    for (int i = 0; i < TRIES; i++) {
+        SafeFile *f = NULL;
+        Status status = safetensors_open(&f, path);
+        if (status != OK) CHECK_STATUS(status, ERR_DATA);
+        refused += status != OK;
+        safetensors_close(f);
+    }
+    atomic_store(&shrinker.stop, true);
+    pthread_join(thread, NULL);
+    CHECK(refused > 0);
+    mem_free(values);
+}
+
+/* A disk that fails at any of the reads. */
+TEST(a_file_that_cannot_be_read_is_refused)
+{
+    char path[PATH_BYTES];
+    path_in_scratch(path, "a.safetensors");
+    REQUIRE_OK(write_small(path));
+    Status status = ERR_DATA;
+    int n = 0;
+    for (; status != OK && n < 10; n++) {
+        SafeFile *f = NULL;
+        fault_reads(EIO, n, 1);
+        status = safetensors_open(&f, path);
+        fault_reads(0, 0, 0);
+        if (status == OK) continue;
+        CHECK_STATUS(status, ERR_DATA);
+        CHECK_CONTAINS(status_message(), "a.safetensors: cannot read: Input/output error");
+    }
+    CHECK_INT(n, 4); /* length, header, data; then none fails */
 }
 
 TEST(failing_allocations_are_reported)

@@ -9,8 +9,8 @@
  * unnoticed; it is the first entry of the header, which gives it a fixed place. Files by other
  * writers have neither and are read without.
  *
- * READING. The file is mapped; nothing of it is copied but the names. Everything the header claims
- * is checked before it is believed: JSON types, dims (checked multiply), and, with the tensors
+ * READING. The file is read, not mapped: one that shrinks meanwhile, or lies on a disk that fails, is
+ * an error of that file, not the end of the process. Everything the header claims is checked before it is believed: JSON types, dims (checked multiply), and, with the tensors
  * sorted by offset, that each begins where the one before ends. That rules out overlap, holes and
  * anything outside of the file at once. Names are text, each there once. */
 #include "trainer/files/safetensors.h"
@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,10 +29,12 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "base/str.h"
 
 enum { LENGTH_BYTES = 8, DATA_ALIGN = 8, CRC_DIGITS = 8, NAME_LIMIT = 200 };
 static const uint64_t header_limit = 100u * 1000u * 1000u;
+static const size_t read_piece = (size_t)1 << 20; /* still in the CPU's cache for its checksum */
 /* of every file that we write */
 static const char header_start[] = "{\"__metadata__\":{\"header_crc32c\":\"";
 static const char zero_digits[] = "00000000";
@@ -153,8 +154,10 @@ Status safetensors_write(const char *path, const SafeTensor *tensors, int tensor
 
 struct SafeFile {
     char *path;
-    const uint8_t *map;
-    size_t map_bytes;
+    int fd;
+    uint8_t *bytes; /* the whole file */
+    size_t file_bytes;
+    uint32_t data_crc;
     const char *header;
     size_t header_bytes;
     const uint8_t *data;
@@ -166,43 +169,65 @@ struct SafeFile {
     int count;
 };
 
-static Status map_file(SafeFile *f)
+/* Bytes [from, to) of the file; *crc goes on over them. */
+static Status read_bytes(SafeFile *f, size_t from, size_t to, uint32_t *crc)
 {
-    int fd = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO would wait for a writer */
-    if (fd < 0) return fail(ERR_DATA, "%s: cannot open: %s", f->path, strerror(errno));
-    struct stat st;
-    Status status = OK;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-        status = fail(ERR_DATA, "%s: not a file", f->path);
-    else if (st.st_size < LENGTH_BYTES)
-        status = fail(ERR_DATA, "%s: too short for a safetensors file", f->path);
-    else {
-        void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (map == MAP_FAILED)
-            status = fail(ERR_DATA, "%s: cannot map: %s", f->path, strerror(errno));
-        else {
-            f->map = map;
-            f->map_bytes = (size_t)st.st_size;
-        }
+    while (from < to) {
+        size_t piece = to - from < read_piece ? to - from : read_piece;
+        ssize_t n = pread(f->fd, f->bytes + from, piece, (off_t)from);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail(ERR_DATA, "%s: cannot read: %s", f->path, strerror(errno));
+        if (n == 0) return fail(ERR_DATA, "%s: became shorter while it was read", f->path);
+        *crc = crc32c_update(*crc, f->bytes + from, (size_t)n);
+        from += (size_t)n;
     }
-    close(fd);
-    return status;
+    return OK;
 }
 
-static Status find_header(SafeFile *f)
+static Status measure(SafeFile *f)
 {
+    struct stat st;
+    f->fd = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO would wait for a writer */
+    if (f->fd < 0) return fail(ERR_DATA, "%s: cannot open: %s", f->path, strerror(errno));
+    if (fstat(f->fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return fail(ERR_DATA, "%s: not a file", f->path);
+    if (st.st_size < LENGTH_BYTES)
+        return fail(ERR_DATA, "%s: too short for a safetensors file", f->path);
+    f->file_bytes = (size_t)st.st_size;
+    return OK;
+}
+
+/* Before there is room for the data, so that what is no such file costs nothing. */
+static Status read_header(SafeFile *f)
+{
+    uint8_t length_bytes[LENGTH_BYTES];
     uint64_t length = 0;
-    for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)f->map[i] << (8 * i);
-    if (length > header_limit || length > f->map_bytes - LENGTH_BYTES)
+    uint32_t unused = 0;
+    TRY(measure(f));
+    f->bytes = length_bytes;
+    Status status = read_bytes(f, 0, LENGTH_BYTES, &unused);
+    f->bytes = NULL;
+    if (status != OK) return status;
+    for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)length_bytes[i] << (8 * i);
+    if (length > header_limit || length > f->file_bytes - LENGTH_BYTES)
         return fail(ERR_DATA,
                     "%s: header of %" PRIu64
                     " bytes in a file of %zu: not a safetensors file, or cut off",
-                    f->path, length, f->map_bytes);
-    f->header = (const char *)f->map + LENGTH_BYTES;
+                    f->path, length, f->file_bytes);
+    int64_t left = process_available_bytes();
+    if (left > 0 && f->file_bytes > (uint64_t)left)
+        return fail(ERR_MEMORY, "%s: has %zu MiB, more than the %lld MiB of memory that are free",
+                    f->path, f->file_bytes >> 20, (long long)(left >> 20));
+    if (!(f->bytes = mem_alloc_aligned(f->file_bytes, MEM_ALIGN))) return ERR_MEMORY;
+    f->header = (const char *)f->bytes + LENGTH_BYTES;
     f->header_bytes = (size_t)length;
-    f->data = f->map + LENGTH_BYTES + length;
-    f->data_bytes = f->map_bytes - LENGTH_BYTES - (size_t)length;
+    f->data = f->bytes + LENGTH_BYTES + length;
+    f->data_bytes = f->file_bytes - LENGTH_BYTES - (size_t)length;
+    return read_bytes(f, 0, LENGTH_BYTES + (size_t)length, &unused);
+}
 
+static Status check_header_crc(const SafeFile *f)
+{
     size_t start = sizeof(header_start) - 1;
     if (f->header_bytes < start + CRC_DIGITS || memcmp(f->header, header_start, start) != 0)
         return OK;
@@ -360,7 +385,7 @@ static Status check_data_crc(const SafeFile *f)
     const char *stored = safetensors_metadata(f, "crc32c");
     if (stored == NULL) return OK;
     char digits[CRC_DIGITS + 1];
-    snprintf(digits, sizeof(digits), "%08" PRIx32, crc32c_update(0, f->data, f->data_bytes));
+    snprintf(digits, sizeof(digits), "%08" PRIx32, f->data_crc);
     if (strcmp(stored, digits) != 0)
         return fail(ERR_DATA, "%s: corrupt: data checksum is %s, should be %.20s", f->path, digits,
                     stored);
@@ -384,10 +409,11 @@ static Status parse_header(SafeFile *f)
 
 static Status open_file(SafeFile *f)
 {
-    TRY(map_file(f));
-    TRY(find_header(f));
+    TRY(read_header(f));
+    TRY(check_header_crc(f));
     TRY(parse_header(f));
     TRY(parse_tensors(f));
+    TRY(read_bytes(f, f->file_bytes - f->data_bytes, f->file_bytes, &f->data_crc));
     return check_data_crc(f);
 }
 
@@ -396,8 +422,10 @@ Status safetensors_open(SafeFile **out, const char *path)
     *out = NULL;
     SafeFile *f = mem_calloc(1, sizeof(SafeFile));
     if (f == NULL) return ERR_MEMORY;
+    f->fd = -1;
     f->path = mem_strdup(path);
     Status status = f->path != NULL ? open_file(f) : ERR_MEMORY;
+    if (f->fd >= 0) close(f->fd);
     if (status != OK) {
         safetensors_close(f);
         return status;
@@ -409,7 +437,7 @@ Status safetensors_open(SafeFile **out, const char *path)
 void safetensors_close(SafeFile *f)
 {
     if (f == NULL) return;
-    if (f->map != NULL) munmap((void *)(uintptr_t)f->map, f->map_bytes);
+    mem_free(f->bytes);
     arena_destroy(f->arena);
     mem_free(f->tensors);
     mem_free(f->by_name);

@@ -24,7 +24,8 @@ Status safetensors_write(const char *path, const SafeTensor *tensors, int tensor
                          const SafePair *metadata, int pair_count);
 
 typedef struct SafeFile SafeFile;
-/* maps the file, checks header, bounds, overlap and CRC */
+/* Reads the file into memory, checks header, bounds, overlap and CRC. ERR_DATA also where it cannot
+ * be read, or changes meanwhile; ERR_MEMORY where it does not fit into what is free. */
 Status safetensors_open(SafeFile **out, const char *path);
 void safetensors_close(SafeFile *f);
 int safetensors_count(const SafeFile *f);
