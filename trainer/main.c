@@ -10,8 +10,10 @@
 #include "trainer/cmd/cmd.h"
 #include "trainer/guard/signals.h"
 #include "trainer/session/build_info.h"
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const CmdRow commands[] = {
     { "train", cmd_train, "CONFIG [--set key=value]...",
@@ -67,12 +69,23 @@ static Status print_version(void)
     return status;
 }
 
+/* Where standard input, output or error is closed, the next file that is opened would take its
+ * place, and get what is printed. */
+static Status fill_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            return fail(ERR_ENV, "descriptor %d is closed, and /dev/null cannot be opened", fd);
+    return OK;
+}
+
 int main(int argc, char **argv)
 {
+    Status status = fill_standard_descriptors();
     signals_ignore_size_limit();
     if (argc > 1 && strcmp(argv[1], "train") == 0) signals_install();
     int rank = launcher_rank();
-    Status status = log_open(NULL, rank, LOG_INFO);
+    if (status == OK) status = log_open(NULL, rank, LOG_INFO);
     if (status == OK && argc > 1 && strcmp(argv[1], "--version") == 0) status = print_version();
     else if (status == OK)
         status = cmd_dispatch("convoy", "command", commands, sizeof commands / sizeof commands[0],

@@ -67,4 +67,15 @@ printf '{"event":"start","time":1,"model":"m\\u001b[2J\\u009b\\nepoch 9","host":
 expect "top" 0 run 1 top "$SCRATCH/told" --once
 no_escapes "top" "$out"
 expect_text "top" 1 'm\x1b[2J\xc2\x9b\nepoch 9'
+
+# ---- closed descriptors: no file takes the place of what is printed to ----
+settings closed
+"$CONVOY" train "${sets[@]}" < /dev/null >&- 2> "$out" || broken_run "train >&-: status $?"
+sound_metrics closed
+settings all_closed
+"$CONVOY" train "${sets[@]}" <&- >&- 2>&- || broken "train <&- >&- 2>&-: status $?"
+sound_metrics all_closed
+grep -q "done" "$SCRATCH/all_closed/log.txt" || broken "train <&- >&- 2>&-: no log.txt"
+"$CONVOY" train "$SCRATCH/none.yaml" <&- >&- 2>&-
+[[ $? == 64 ]] || broken "an error without a place to say it has another code"
 exit "$failed"
