@@ -86,6 +86,6 @@ END
     chmod +x "$SCRATCH/one_differs"
     REAL=$CONVOY CONVOY=$SCRATCH/one_differs
     export REAL
-    train_fails differs 64 "the ranks" 2
+    train_fails differs 64 "optimizer.lr is 0.3" 2
 fi
 exit "$failed"

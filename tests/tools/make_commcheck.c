@@ -566,7 +566,7 @@ int main(int argc, char **argv)
     Status status = fail(ERR_USAGE, "make_commcheck all|agree|hang|bench|device|devicehang");
     for (size_t i = 0; argc == 2 && i < sizeof modes / sizeof modes[0]; i++) {
         if (strcmp(argv[1], modes[i].name) != 0) continue;
-        status = comm_create(&c);
+        status = comm_create(&c, 0, NULL);
         if (status == OK) status = modes[i].run(c);
     }
     if (status != OK) log_error("%s", status_message());

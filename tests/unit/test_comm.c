@@ -117,7 +117,7 @@ TEST(destroying_nothing_is_allowed)
 {
     comm_destroy(NULL);
     Comm *c = NULL;
-    CHECK_OK(comm_create(&c)); /* unit tests run without a launcher */
+    CHECK_OK(comm_create(&c, 0, NULL)); /* unit tests run without a launcher */
     REQUIRE(c != NULL);
     CHECK_STR(c->name, "self");
     comm_destroy(c);

@@ -50,20 +50,21 @@ static int64_t launched_ranks(void)
 #if !CONVOY_MPI
 /* Without MPI comm_mpi.c is not compiled. Its ranks would each train alone and write to one run
  * folder: refuse. */
-Status comm_mpi_create(Comm **out)
+Status comm_mpi_create(Comm **out, double start_s, bool (*stopped)(void))
 {
+    (void)start_s, (void)stopped;
     *out = NULL;
     return fail(ERR_ENV,
                 "started by an MPI launcher, but convoy was built without MPI (make MPI=1)");
 }
 #endif
 
-Status comm_create(Comm **out)
+Status comm_create(Comm **out, double start_s, bool (*stopped)(void))
 {
     *out = NULL;
     int64_t ranks = launched_ranks();
     if (ranks == 0) return comm_self_create(out);
-    TRY(comm_mpi_create(out));
+    TRY(comm_mpi_create(out, start_s, stopped));
     if (ranks > 1 && (*out)->world == 1) {
         comm_destroy(*out);
         *out = NULL;

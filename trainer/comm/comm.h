@@ -72,10 +72,11 @@ bool comm_all_equal(Comm *c, int64_t value);
 
 Status comm_self_create(Comm **out);
 /* MPI_Init_thread on the communication thread. ERR_ENV if MPI cannot start. Without mpirun MPI
- * gives a world of one. */
-Status comm_mpi_create(Comm **out);
+ * gives a world of one. While it waits for the other ranks, a request to stop (stopped, NULL ok)
+ * ends the process with 75, and more than start_s seconds (0: no limit) with 76: a line says so. */
+Status comm_mpi_create(Comm **out, double start_s, bool (*stopped)(void));
 /* What to use: MPI when this process was started by mpirun, srun (PMIx) or the like, else self. */
-Status comm_create(Comm **out);
+Status comm_create(Comm **out, double start_s, bool (*stopped)(void));
 /* 0 = none; may be changed at any time */
 void comm_set_timeout(Comm *c, double seconds);
 /* what the watchdog would name; phase static */

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "trainer/comm/peer_watchdog.h"
@@ -38,7 +39,8 @@ enum {
     PIECE_BYTES = 1 << 19,
     NAP_MIN_US = 20,
     NAP_MAX_US = 100,
-    ABORT_PATIENCE_S = 5
+    ABORT_PATIENCE_S = 5,
+    OTHERS_SPEAK_S = 2 /* after rank 0 */
 };
 
 typedef struct Lane {
@@ -437,7 +439,42 @@ static const CommVTable mpi_vtable = {
     .post = mpi_post, .wait = mpi_wait, .abort = mpi_abort, .destroy = mpi_destroy
 };
 
-Status comm_mpi_create(Comm **out)
+/* MPI_Init cannot be called off, so who gives up on it ends the process. One rank speaks for all;
+ * where rank 0 is what does not come, the others are left. */
+static _Noreturn void leave_unstarted(double waited_s)
+{
+    char host[64] = "this host";
+    if (waited_s == 0) {
+        log_info("convoy: stopped by a signal while MPI was starting: nothing to save; run the "
+                 "same command to continue");
+        _exit(status_exit_code(ERR_STOPPED));
+    }
+    if (log_rank() != 0) clock_sleep_s(OTHERS_SPEAK_S);
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    log_error("rank %d on %s: MPI has not started within %.0f s (watchdog.start_s): a rank has not "
+              "come to MPI_Init; see whether convoy runs on all hosts, as the same program, and "
+              "whether they reach each other",
+              log_rank(), host, waited_s);
+    _exit(EXIT_PEER_LOST);
+}
+
+static void await_start(MpiComm *m, double limit_s, bool (*stopped)(void))
+{
+    const double start_s = clock_s();
+    struct timespec next;
+    pthread_mutex_lock(&m->lock);
+    while (!m->started) {
+        clock_gettime(CLOCK_MONOTONIC, &next);
+        next.tv_sec++;
+        pthread_cond_timedwait(&m->changed, &m->lock, &next);
+        if (m->started) break;
+        if (stopped && stopped()) leave_unstarted(0);
+        if (limit_s > 0 && clock_s() - start_s > limit_s) leave_unstarted(clock_s() - start_s);
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+Status comm_mpi_create(Comm **out, double start_s, bool (*stopped)(void))
 {
     *out = NULL;
     MpiComm *m = mem_calloc(1, sizeof(MpiComm));
@@ -457,9 +494,7 @@ Status comm_mpi_create(Comm **out)
         release(m);
         return status;
     }
-    pthread_mutex_lock(&m->lock);
-    while (!m->started) pthread_cond_wait(&m->changed, &m->lock);
-    pthread_mutex_unlock(&m->lock);
+    await_start(m, start_s, stopped);
     if (m->start_status != OK) {
         status = fail(m->start_status, "%s", m->start_message);
         mpi_destroy(&m->base);

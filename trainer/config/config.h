@@ -150,6 +150,12 @@ Status config_math_difference(const Config *c, const char *yaml, StrBuf *out);
 /* The same for two configurations and all keys but run.dir, which differs between runs by nature,
  * and those of scale, which training does not read. */
 Status config_difference(const Config *then, const Config *now, StrBuf *out);
+enum { CONFIG_PRINTS_MAX = 160 };
+/* A number for each key's value, in the order of the table, for ranks to compare; 0 for where data
+ * lies, which may differ from host to host. Returns how many. */
+int config_prints(const Config *c, uint32_t prints[CONFIG_PRINTS_MAX]);
+/* Adds "KEY is VALUE; ..." of the keys for which prints has another number. */
+void config_add_unlike(const Config *c, const uint32_t prints[CONFIG_PRINTS_MAX], StrBuf *out);
 Status config_write_markdown(StrBuf *out); /* docs/config.md */
 Status config_print_help(StrBuf *out);     /* convoy inspect config */
 const char *config_yaml_version(void);     /* of libyaml */

@@ -60,3 +60,27 @@ Status config_difference(const Config *then, const Config *now, StrBuf *out)
     }
     return out->failed ? fail(ERR_MEMORY, "out of memory comparing configurations") : OK;
 }
+
+int config_prints(const Config *c, uint32_t prints[CONFIG_PRINTS_MAX])
+{
+    StrBuf value = { 0 };
+    for (int i = 0; i < config_key_count; i++) {
+        const char *key = config_keys[i].key;
+        const bool local = strcmp(key, "data.train") == 0 || strcmp(key, "data.val") == 0;
+        str_clear(&value);
+        config_add_value(c, &config_keys[i], &value);
+        prints[i] = local || value.failed ? 0 : crc32c_update(1, value.text, value.length);
+    }
+    str_free(&value);
+    return config_key_count;
+}
+
+void config_add_unlike(const Config *c, const uint32_t prints[CONFIG_PRINTS_MAX], StrBuf *out)
+{
+    uint32_t own[CONFIG_PRINTS_MAX];
+    for (int i = 0, count = config_prints(c, own); i < count; i++) {
+        if (own[i] == prints[i]) continue;
+        str_printf(out, "%s%s is ", out->length ? "; " : "", config_keys[i].key);
+        config_add_value(c, &config_keys[i], out);
+    }
+}

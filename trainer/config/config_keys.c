@@ -226,8 +226,8 @@ const ConfigKey config_keys[] = {
      "computation is 16-bit and NCCL sums at most 16 ranks, else fp32"},
 
     {DOUBLE(watchdog, start_s, "3600", 0, 1e7), KEY_RUNTIME,
-     "A rank that needs more seconds to its first step ends the run with exit code 76; 0 means no "
-     "limit"},
+     "A rank that needs more seconds to its first step, the start of MPI included, ends the run "
+     "with exit code 76; 0 means no limit"},
     {DOUBLE(watchdog, step_s, "1200", 0, 1e7), KEY_RUNTIME,
      "The same for a step of training; keep it above comm.timeout_s, which names the operation "
      "that a peer misses in"},

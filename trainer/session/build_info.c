@@ -14,6 +14,12 @@
 #define CONVOY_CUDA 0
 #endif
 
+#if CONVOY_CUDA
+#define KIND " with CUDA"
+#else
+#define KIND " without CUDA"
+#endif
+
 static void print_cpu(StrBuf *text)
 {
     char cpu[256];
@@ -38,6 +44,11 @@ static void print_cuda(StrBuf *text)
     else str_printf(text, "cuda devices: none: %s\n", why);
     device_comm_version(nccl, sizeof nccl);
     str_printf(text, "%s\n", nccl);
+}
+
+const char *build_info_name(void)
+{
+    return "convoy " CONVOY_VERSION KIND;
 }
 
 void build_info_describe(StrBuf *out)
