@@ -16,8 +16,9 @@ answers()
         broken "convoy $*: writes to standard error: $(head -1 "$SCRATCH/err")"
 }
 
-for command in "" train eval predict export launch drain bench report scale top doctor index pack \
-    inspect "inspect model" "inspect checkpoint" "inspect config" "inspect dataset" "inspect memory"
+for command in "" train eval predict export launch stop drain bench report scale top doctor \
+    index pack inspect "inspect model" "inspect checkpoint" "inspect config" "inspect dataset" \
+    "inspect memory"
 do
     read -ra words <<< "$command"
     answers "usage: convoy${command:+ $command}" "${words[@]}" --help

@@ -5,7 +5,8 @@ source tests/e2e/lib/common.sh
 mkdir "$SCRATCH/bin"
 printf '#!/bin/sh\necho "started: $*"\nexit "${STUB_CODE:-0}"\n' > "$SCRATCH/bin/mpirun"
 # A real one would end the script.
-printf '#!/bin/sh\necho "scontrol $*"\nexit 1\n' > "$SCRATCH/bin/scontrol"
+printf '#!/bin/sh\n%s\nexit 1\n' \
+    'echo "scontrol $* PreemptTime=${STUB_PREEMPTED:-now}"' > "$SCRATCH/bin/scontrol"
 printf '#!/bin/sh\nfor i in 0 1; do echo "GPU $i: NVIDIA H100 (UUID: GPU-$i)"; done\n' \
     > "$SCRATCH/bin/nvidia-smi"
 chmod +x "$SCRATCH"/bin/*
@@ -43,6 +44,8 @@ done << END
 65 0
 78 0
 END
+expect "stopped by its user" 75 job STUB_CODE=75 STUB_PREEMPTED=None
+expect_text "stopped by its user" 0 "scontrol requeue"
 expect "too many restarts" 75 job STUB_CODE=75 SLURM_RESTART_COUNT=50
 expect_text "too many restarts" 0 "scontrol requeue"
 exit "$failed"

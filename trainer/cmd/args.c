@@ -225,6 +225,13 @@ Status args_dataset(const Args *args, DatasetOptions *out)
     return OK;
 }
 
+Status args_seconds(const Args *args, const char *option, double *out)
+{
+    const char *text = args_value(args, option);
+    if (!text || (str_to_double(text, out) && *out >= 0)) return OK;
+    return fail(ERR_USAGE, "%s %s: must be a number of seconds", option, text);
+}
+
 Status args_count(const Args *args, const char *option, int64_t fallback, int64_t min, int64_t max,
                   int64_t *out)
 {

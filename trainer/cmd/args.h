@@ -45,6 +45,8 @@ const char *args_value(const Args *args, const char *option);
 /* Which of names (NULL at the end) the option's value is; 0 if it was not given. ERR_USAGE with the
  * nearest name. */
 Status args_choice(const Args *args, const char *option, const char *const *names, int *out);
+/* The option's value as a number of seconds; *out stays where it was not given. */
+Status args_seconds(const Args *args, const char *option, double *out);
 /* The first positional argument with --format and --role. */
 Status args_dataset(const Args *args, DatasetOptions *out);
 /* The option's value as a whole number from min to max; fallback if it was not given. */

@@ -19,6 +19,7 @@ Status cmd_index(int argc, char **argv);
 Status cmd_pack(int argc, char **argv);
 Status cmd_launch(int argc, char **argv);
 Status cmd_drain(int argc, char **argv);
+Status cmd_stop(int argc, char **argv);
 Status cmd_doctor(int argc, char **argv);
 Status cmd_top(int argc, char **argv);
 Status cmd_report_runs(int argc, char **argv);

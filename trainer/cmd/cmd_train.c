@@ -7,6 +7,7 @@
 #include "trainer/cmd/command_run.h"
 #include "trainer/comm/peer_watchdog.h"
 #include "trainer/guard/hang_report.h"
+#include "trainer/guard/presence.h"
 #include "trainer/guard/rank_watchdog.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
@@ -141,7 +142,12 @@ static Status train_with_log(Comm *comm, const Config *c, const Args *args)
     comm_set_last_words(comm, say_last_words, &last_words);
     RankWatchdog *watch = NULL;
     if (status == OK) status = comm_agree(comm, start_watch(&watch, comm, c));
+    Presence *presence = NULL;
+    if (status == OK)
+        status = comm_agree(
+            comm, presence_begin(&presence, c->run.dir, comm->rank == 0 ? PRESENCE_RUN : NULL));
     if (status == OK) status = train(comm, c, log);
+    presence_end(presence);
     rank_watchdog_stop(watch);
     if (status == OK) log_info("done: run folder %s", c->run.dir);
     comm_set_last_words(comm, NULL, NULL);

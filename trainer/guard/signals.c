@@ -12,10 +12,11 @@
 #include "trainer/guard/signals.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t stop_requested;
+static atomic_int stop_requested;             /* other threads ask too */
 static volatile sig_atomic_t urgent_requests; /* TERM and INT seen */
 
 static void on_signal(int number)
@@ -45,6 +46,11 @@ void signals_install(void)
             sigaction(stopping[i], &action, NULL);
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL); /* convoy train ... | head: the run goes on */
+}
+
+void signals_request_stop(void)
+{
+    stop_requested = 1;
 }
 
 bool signals_stop_requested(void)

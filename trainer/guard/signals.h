@@ -8,6 +8,7 @@ void signals_ignore_size_limit(void);
 /* first thing in main for convoy train, in convoy launch and scale before they start anything;
  * other commands end as the signal says */
 void signals_install(void);
+void signals_request_stop(void); /* as USR1 does; any thread */
 /* this rank was asked to stop; rides in the step's metrics so that all ranks agree */
 bool signals_stop_requested(void);
 #endif

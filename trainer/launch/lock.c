@@ -165,6 +165,17 @@ const char *lock_host(const LaunchLock *l)
     return l->host;
 }
 
+bool lock_is_held(const char *run_dir)
+{
+    char *path = fs_join(run_dir, "launch.lock");
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    mem_free(path);
+    if (fd < 0) return false;
+    Holder h = read_holder(fd);
+    close(fd);
+    return h.host[0] && h.time_s != 0 && lock_holder_lives(run_dir, h.host, h.time_s);
+}
+
 bool lock_holder_lives(const char *run_dir, const char *host, double time_s)
 {
     char own[HOST_BYTES];

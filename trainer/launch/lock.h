@@ -23,6 +23,7 @@ Status lock_take(LaunchLock **out, const char *run_dir, double silent_s, double 
 bool lock_renew(LaunchLock *l);
 void lock_release(LaunchLock *l);           /* NULL ok */
 const char *lock_host(const LaunchLock *l); /* this host's name */
+bool lock_is_held(const char *run_dir);     /* by a supervisor that lives */
 /* Whether the supervisor lives that said so on host at time_s (Unix): on this host its lock tells,
  * elsewhere whether it is young. */
 bool lock_holder_lives(const char *run_dir, const char *host, double time_s);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process/child.h"
+#include "trainer/guard/presence.h"
 #include "trainer/guard/signals.h"
 #include "trainer/launch/lock.h"
 #include "trainer/launch/mpirun.h"
@@ -522,9 +523,12 @@ Status supervisor_run(const LaunchOptions *options)
     s->failed_step = -1;
     s->state = "";
     Status status = record_open(&s->record, options->run_dir, LOCK_SILENT_S, options->wait_hosts_s);
+    Presence *presence = NULL;
+    if (status == OK) status = presence_begin(&presence, options->run_dir, PRESENCE_LAUNCH);
     if (status == OK) status = probe_create(&s->probe, options);
     if (status == OK) status = run(s);
     probe_destroy(s->probe);
+    presence_end(presence);
     record_close(s->record);
     mem_free(s);
     return status;

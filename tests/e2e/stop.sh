@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# stop.sh - convoy stop RUN and convoy drain --run RUN: the run in that folder saves a checkpoint
+# and leaves, and no other.
+source tests/e2e/lib/common.sh
+source tests/e2e/lib/hosts.sh
+make_data "$SCRATCH/data" 12 1
+make_config
+# A program of its own: convoy drain finds ranks by it.
+cp "$CONVOY" "$SCRATCH/convoy" && CONVOY=$SCRATCH/convoy
+endless=(train.epochs=100000 schedule.name=constant checkpoint.every_epochs=0)
+
+# left RUN - $pid has ended with 75 behind a checkpoint, and of the request nothing is left.
+left()
+{
+    wait_to_end 30
+    cp "$SCRATCH/$1.out" "$out"
+    ((code == 75)) || broken_run "$1: exit code $code, expected 75"
+    expect_text "$1" some "checkpoint saved"
+    [[ $(latest "$1") == */step-$(printf %08d "$(field "$1" step step)").safetensors ]] ||
+        broken "$1: its newest checkpoint is not that of its last step"
+    [[ -z $(find "$SCRATCH/$1" -name '*stop*') ]] ||
+        broken "$1: left behind: $(find "$SCRATCH/$1" -name '*stop*')"
+}
+
+ranks=2
+have_mpi || ranks=1
+train_in_background other "$ranks" "${endless[@]}"
+other=$pid
+train_in_background asked "$ranks" "${endless[@]}"
+wait_for_step asked 3
+expect "stop" 0 timeout 60 "$CONVOY" stop "$SCRATCH/asked"
+expect_text "stop" 1 "stop: $SCRATCH/asked: the run has left"
+left asked
+
+# By another path, and to ranks of this run alone.
+train_in_background drained "$ranks" "${endless[@]}"
+wait_for_step drained 3
+ln -s drained "$SCRATCH/link"
+expect "drain" 0 timeout 60 "$CONVOY" drain --run "$SCRATCH/link"
+expect_text "drain" 1 "asked $ranks ranks"
+left drained
+pid=$other
+wait_for_progress other 3
+kill -0 "$other" 2> /dev/null || broken "other: has ended, too"
+expect "ask only" 0 timeout 60 "$CONVOY" stop "$SCRATCH/other" --wait 0
+left other
+
+# What is not there; what is no run; a request that is left from a run that was killed.
+expect "twice" 0 timeout 60 "$CONVOY" stop "$SCRATCH/asked"
+expect_text "twice" 1 "the run was not there"
+expect_error "no run" 64 "$SCRATCH/data is no run folder" 1 stop "$SCRATCH/data"
+expect_error "no folder" 64 "no such folder" 1 drain --run "$SCRATCH/nothing"
+touch "$SCRATCH/asked/stop" "$SCRATCH/asked/stop.seen"
+train asked "$ranks" "${endless[@]}" "train.max_steps=$(($(field asked step step) + 3))"
+
+# While it looks for its data, which takes for ever.
+SLOW_FILES_MATCH=/data/train SLOW_FILES_MS=600000 LD_PRELOAD=$PWD/build/slow_files.so \
+    train_in_background scan 1
+until [[ -s $SCRATCH/scan/config.yaml ]]; do sleep 0.05; done
+sleep 0.5
+expect "stop of a scan" 0 timeout 60 "$CONVOY" stop "$SCRATCH/scan"
+wait_to_end 10
+((code == 75)) || broken "scan: exit code $code, expected 75"
+
+# Under a supervisor it is not started again.
+if have_mpi; then
+    make_hosts h1
+    launch_in_background -- launched "${endless[@]}" checkpoint.every_steps=10
+    wait_for_starts launched 1
+    wait_for_step launched 3
+    expect "stop of a launch" 0 timeout 60 "$CONVOY" stop "$SCRATCH/launched"
+    left launched
+    [[ $(launch_events launched exit reason) == "asked to stop" ]] ||
+        broken "launched: ends are '$(launch_events launched exit reason)'"
+    expect_nothing_runs launched
+fi
+exit "$failed"
