@@ -25,12 +25,16 @@ refused_file()
 }
 
 # ---- the command line ----
-expect_error "no command" 64 "convoy --help" 1
+expect "no command" 64 run 1
+expect_text "no command" 1 "usage: convoy command ..."
+expect_text "no command" 0 "error"
 for n in "${ranks[@]}"; do
     expect_error "unknown command" 64 "did you mean train?" "$n" trian
     expect_error "unknown option" 64 "did you mean --set?" "$n" train x.yaml --sett a=b
-    expect_error "no config" 64 "CONFIG is missing" "$n" train
-    expect_error "no checkpoint" 64 "--checkpoint is missing" "$n" eval x.yaml
+    expect_error "no config" 64 "CONFIG|RUN is missing" "$n" train
+    expect_error "no checkpoint" 64 "--checkpoint is missing, and there is no run in runs/small" \
+        "$n" eval "$SCRATCH/small.yaml" "data.val=$SCRATCH/data/val"
+    expect_error "no run" 64 "is a folder, but not that of a run" "$n" train "$SCRATCH"
     expect_error "no such config" 64 "$SCRATCH/nowhere.yaml" "$n" train "$SCRATCH/nowhere.yaml"
 done
 expect_error "no such network" 64 "did you mean resnet50, " 1 inspect model resnet5O
@@ -41,6 +45,11 @@ expect_error "no such subject" 64 "did you mean model?" 1 inspect modell
 no_grace
 refused "did you mean train.batch_per_rank" train.batch_per_rnk=8
 refused "no_equals_sign" no_equals_sign
+for n in "${ranks[@]}"; do
+    expect_error "a misspelt word" 64 "did you mean optimizer.lr?" "$n" train \
+        "$SCRATCH/small.yaml" optimzer.lr=1
+    expect_error "a bare name" 64 "did you mean optimizer.lr?" "$n" train "$SCRATCH/small.yaml" lr=1
+done
 cp "$SCRATCH/small.yaml" "$SCRATCH/bad.yaml"
 echo "  treads: 2" >> "$SCRATCH/bad.yaml"
 line=$(wc -l < "$SCRATCH/bad.yaml")

@@ -117,4 +117,54 @@ cp "$SCRATCH/killed.jsonl" "$SCRATCH/stopped/metrics.jsonl"
 expect "report of a killed run" 0 run 1 report "$SCRATCH/stopped" --out "$SCRATCH/report.html"
 grep -q "no record of an end" "$SCRATCH/report.html" ||
     broken "the report takes a killed run for ended"
+
+# A run is its folder, for every command: what one trains, the others take.
+run=$SCRATCH/again
+expect "train by words" 0 run 1 train "$SCRATCH/small.yaml" "$val" "run.dir=$run" \
+    train.max_steps=2 checkpoint.resume=none train.eval_every=0.05
+best=$(readlink -f "$run/checkpoints/best")
+picture=$(find "$SCRATCH/data/val/circle" -name '*.jpg' | head -n 1)
+mv "$run" "$run.moved" # what is in config.yaml as run.dir counts no more
+run=$run.moved best=$run/checkpoints/${best##*/}
+expect "train RUN" 0 run 1 train "$run/" train.max_steps=3
+expect_text "train RUN" 1 "resumed from $run/checkpoints/step-00000002.safetensors"
+[[ ! -e $SCRATCH/again ]] || broken "train RUN trains in the folder of its config.yaml"
+ln -sfn step-00000002.safetensors "$run/checkpoints/best"
+best=$run/checkpoints/step-00000002.safetensors
+for n in "${ranks[@]}"; do
+    expect "eval RUN on $n" 0 run "$n" eval "$run"
+    expect_text "eval RUN on $n" 1 "evaluating $best"
+    expect_text "eval RUN on $n" 1 "epoch 0 step 2 eval: "
+    result=$(grep -o "loss.*" "$out")
+    expect "eval CHECKPOINT on $n" 0 run "$n" eval "$best"
+    expect_text "eval CHECKPOINT on $n" 1 "$result"
+    expect "eval CONFIG on $n" 0 run "$n" eval "$SCRATCH/small.yaml" "run.dir=$run" "$val"
+    expect_text "eval CONFIG on $n" 1 "evaluating $best"
+    expect_text "eval CONFIG on $n" 1 "$result"
+    expect "eval CONFIG of a run on $n" 0 run "$n" eval "$SCRATCH/small.yaml" --checkpoint "$run" \
+        "run.dir=$SCRATCH/evals" "$val"
+    expect_text "eval CONFIG of a run on $n" 1 "$result"
+done
+[[ $(events again.moved eval) == $((3 + 3 * ${#ranks[@]})) ]] ||
+    broken "evaluations of a run are not in its folder: $(events again.moved eval) of them"
+expect "predict RUN" 0 run 1 predict "$run" "$picture"
+cp "$out" "$SCRATCH/by_run"
+expect "predict CHECKPOINT" 0 run 1 predict "$best" "$picture"
+cmp "$out" "$SCRATCH/by_run" || broken "predict RUN is not by its best checkpoint"
+expect "export RUN" 0 run 1 export "$run" "$SCRATCH/run.safetensors"
+expect_text "export RUN" 1 "from $best at step 2"
+expect_error "export RUN onto itself" 64 "is the checkpoint itself" 1 export "$run" "$best"
+expect "inspect checkpoint RUN" 0 run 1 inspect checkpoint "$run"
+expect_text "inspect checkpoint RUN" 1 "$best"
+expect "inspect memory RUN" 0 run 1 inspect memory "$run"
+expect "inspect memory CHECKPOINT" 0 run 1 inspect memory "$best"
+expect "bench step RUN" 0 run 1 bench step "$run" --steps 1 --warmup 1
+expect "scale RUN" 0 run 1 scale "$run" --print mpirun scale.ranks=1 "scale.dir=$SCRATCH/scale"
+expect_text "scale RUN" some " train $run --set scale.ranks=1"
+rm "$run/checkpoints/best"
+expect "eval RUN without a best" 0 run 1 eval "$run"
+expect_text "eval RUN without a best" 1 "evaluating $run/checkpoints/step-00000003.safetensors"
+rm "$run/checkpoints/latest"
+expect_error "eval RUN without any" 65 "$run: no run with a checkpoint" 1 eval "$run"
+expect_error "predict DATA" 65 "$SCRATCH/data: no run with a checkpoint" 1 predict "$SCRATCH/data" x
 exit "$failed"

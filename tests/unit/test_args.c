@@ -36,6 +36,30 @@ TEST(positional_and_sets)
     CHECK(a.checkpoint == NULL);
 }
 
+TEST(an_option_whose_name_may_be_left_out)
+{
+    static const char help[] = "usage: convoy train CONFIG|RUN [--nodes] [[--set] key=value]...\n";
+    Args a;
+    REQUIRE_OK(PARSE(&a, help, "a.b=1", "x.yaml", "--set", "c.d=2", "--nodes", "e.f=[3, 4]=5"));
+    CHECK_STR(a.config, "x.yaml");
+    CHECK_INT(a.positional_count, 1);
+    REQUIRE(a.set_count == 3);
+    CHECK_STR(a.sets[0], "a.b=1");
+    CHECK_STR(a.sets[1], "c.d=2");
+    CHECK_STR(a.sets[2], "e.f=[3, 4]=5");
+    REQUIRE_OK(PARSE(&a, help, "./a=b", "data.train=/x/y")); /* a file may be written so */
+    CHECK_STR(a.config, "./a=b");
+    CHECK_INT(a.set_count, 1);
+    REQUIRE_OK(PARSE(&a, help, "--", "a=b"));
+    CHECK_STR(a.config, "a=b");
+    CHECK_STATUS(PARSE(&a, help, "x.yaml", "y.yaml"), ERR_USAGE);
+    CHECK_STATUS(PARSE(&a, help, "a.b=1"), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "CONFIG|RUN is missing");
+    /* where there is no such option it is an argument like others */
+    REQUIRE_OK(PARSE(&a, "usage: convoy predict RUN IMAGE...\n", "r", "a=b.jpg"));
+    CHECK_STR(a.positional[1], "a=b.jpg");
+}
+
 TEST(option_with_value)
 {
     Args a;

@@ -21,8 +21,16 @@ typedef struct Usage {
 
 typedef struct Token {
     char word[64]; /* without brackets and dots */
-    bool opens, closes, repeats;
+    int opens;     /* brackets before it */
+    bool closes, repeats;
 } Token;
+
+static int count_of(const char *text, size_t n, char c)
+{
+    int count = 0;
+    for (size_t i = 0; i < n; i++) count += text[i] == c;
+    return count;
+}
 
 /* Cuts the next blank-separated token off *line. False at the end of the line. */
 static bool next_token(const char **line, Token *token)
@@ -32,10 +40,11 @@ static bool next_token(const char **line, Token *token)
     size_t n = strcspn(p, " \n");
     *line = p + n;
     if (n == 0) return false;
-    *token = (Token){ .opens = p[0] == '[',
-                      .closes = memchr(p, ']', n) != NULL,
+    const int opens = count_of(p, n, '['), closes = count_of(p, n, ']');
+    *token = (Token){ .opens = opens,
+                      .closes = closes > 0 && closes >= opens,
                       .repeats = p[n - 1] == '.' };
-    p += token->opens;
+    p += opens;
     n = strcspn(p, "] .\n");
     ASSERT(n < sizeof token->word);
     memcpy(token->word, p, n);
@@ -50,6 +59,7 @@ static void add_option(Args *a, const Token *name, const Token *last)
     memcpy(o->name, name->word, strlen(name->word) + 1);
     o->has_value = last != name;
     o->required = !name->opens;
+    o->implied = name->opens > 1;
     o->repeated = last->repeats;
     ASSERT(!o->repeated || strcmp(o->name, "--set") == 0); /* Args has room for one list */
 }
@@ -142,6 +152,16 @@ static Status take_option(const Usage *u, Args *a, int argc, char **argv, int *i
     return o->repeated ? keep_set(u, a, o->value) : OK;
 }
 
+/* "optimizer.lr=0.1", but neither "./a=b" nor "/data=1/x.jpg". */
+static bool is_setting(const Args *a, const char *arg)
+{
+    const char *equals = strchr(arg, '=');
+    if (!equals || memchr(arg, '/', (size_t)(equals - arg))) return false;
+    for (int i = 0; i < a->option_count; i++)
+        if (a->options[i].implied) return true;
+    return false;
+}
+
 /* Takes argv[i], which moves to the other positional arguments at the front: so many as there are
  * find place. */
 static Status take_positional(const Usage *u, Args *a, char **argv, int i)
@@ -151,7 +171,7 @@ static Status take_positional(const Usage *u, Args *a, char **argv, int i)
         return fail(ERR_USAGE, "%s: unexpected argument \"%s\" (see %s --help)", u->command, arg,
                     u->command);
     if (a->positional_count < u->positional_count &&
-        strcmp(u->positional[a->positional_count], "CONFIG") == 0)
+        strstr(u->positional[a->positional_count], "CONFIG"))
         a->config = arg;
     for (; i > a->positional_count; i--) argv[i] = argv[i - 1];
     argv[a->positional_count++] = arg;
@@ -189,6 +209,7 @@ Status args_parse(Args *out, int argc, char **argv, const char *help)
         if (options && strcmp(arg, "--") == 0) options = false;
         else if (options && arg[0] == '-' && arg[1] != '\0')
             TRY(take_option(&usage, out, argc, argv, &i));
+        else if (options && is_setting(out, arg)) TRY(keep_set(&usage, out, arg));
         else TRY(take_positional(&usage, out, argv, i));
     }
     out->checkpoint = args_value(out, "--checkpoint");

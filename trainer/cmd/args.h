@@ -1,12 +1,13 @@
 /* args.h - the command line of a subcommand, read by the usage line of its own help text.
  *
- * USAGE LINE. A help text begins "usage: convoy eval CONFIG --checkpoint FILE [--set
+ * USAGE LINE. A help text begins "usage: convoy eval RUN|CONFIG [--checkpoint FILE] [[--set]
  * key=value]...\n". Lower-case words are the command. Upper-case words are positional arguments.
  * --name VALUE is an option with a value, [--name] a flag. Brackets make a thing optional, dots
  * behind the bracket let an option be repeated (--set alone), and dots behind the last positional
- * argument that one. So what the help says and what is accepted cannot differ. The usage goes on in
- * lines that begin with a blank, and ends at a word "--": arguments behind it are the command's own
- * business.
+ * argument that one. [--name] in brackets of its own may be left out: an argument with an equals
+ * sign, and no slash before it, is a value of that option. So what the help says and what is
+ * accepted cannot differ. The usage goes on in lines that begin with a blank, and ends at a word
+ * "--": arguments behind it are the command's own business.
  *
  * ACCEPTED. --name value and --name=value; -- ends the options; --help or -h anywhere prints the
  * help text and nothing else is checked. */
@@ -18,9 +19,9 @@
 #define ARGS_POSITIONAL_MAX 4
 #define ARGS_SET_MAX        64
 
-typedef struct ArgsOption { /* one option of the usage line */
-    char name[24];          /* "--checkpoint" */
-    bool has_value, required, repeated;
+typedef struct ArgsOption {                      /* one option of the usage line */
+    char name[24];                               /* "--checkpoint" */
+    bool has_value, required, repeated, implied; /* implied: its name may be left out */
     const char *value; /* as given; "" for a flag that was given; NULL if absent */
 } ArgsOption;
 
@@ -28,7 +29,7 @@ typedef struct Args {              /* plain data; borrowed from argv */
     bool help;                     /* the help was printed: there is nothing more to do */
     const char *const *positional; /* [positional_count] */
     int positional_count;
-    /* the positional argument CONFIG; NULL where it is optional and absent */
+    /* the positional argument that may be a CONFIG; NULL where it is optional and absent */
     const char *config;
     const char *checkpoint;         /* --checkpoint; NULL if absent */
     const char *sets[ARGS_SET_MAX]; /* values of --set in order */

@@ -41,8 +41,10 @@ Status cmd_dispatch(const char *program, const char *what, const CmdRow *rows, i
     const char *names[ROWS_MAX];
     ASSERT(count <= ROWS_MAX);
     for (int i = 0; i < count; i++) names[i] = rows[i].name;
-    if (argc < 1)
-        return fail(ERR_USAGE, "%s: a %s is missing (see %s --help)", program, what, program);
+    if (argc < 1) {
+        TRY(print_rows(program, what, rows, count, tail));
+        return cmd_silence(ERR_USAGE);
+    }
     if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)
         return print_rows(program, what, rows, count, tail);
     for (int i = 0; i < count; i++)

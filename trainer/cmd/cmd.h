@@ -36,7 +36,8 @@ typedef struct CmdRow {
     const char *usage, *about;
 } CmdRow;
 /* Runs the row that argv[0] names with the arguments after it. what: "command" in "convoy: unknown
- * command x (did you mean y?)". No argument is ERR_USAGE; --help prints the rows and tail. */
+ * command x (did you mean y?)". --help prints the rows and tail, and so does no
+ * argument at all, which is ERR_USAGE. */
 Status cmd_dispatch(const char *program, const char *what, const CmdRow *rows, int count,
                     const char *tail, int argc, char **argv);
 

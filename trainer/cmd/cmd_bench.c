@@ -27,9 +27,10 @@ static const BenchRow benches[] = {
 };
 
 static const char help[] =
-    "usage: convoy bench WHAT [CONFIG] [--steps N] [--warmup N] [--nodes] [--eval] [--images N] "
+    "usage: convoy bench WHAT [CONFIG|RUN] [--steps N] [--warmup N] [--nodes] [--eval] [--images "
+    "N] "
     "[--replay FILE] [--dump FILE] [--input NAME] [--crc] [--first N] [--min-bytes N] [--max-bytes "
-    "N] [--min-busbw GBPS] [--set key=value]...\n\nMeasures one part by itself; under mpirun on "
+    "N] [--min-busbw GBPS] [[--set] key=value]...\n\nMeasures one part by itself; under mpirun on "
     "all ranks. Without data.train synthetic images stand in. WHAT is\n\n  decode      images/s "
     "that one thread makes of files in memory: JPEG bytes to the view that the network sees\n  "
     "loader      images/s of the training input alone, files to batches: files that the page cache "
@@ -54,7 +55,7 @@ static const char help[] =
     "smallest size (default 8); sizes double. K, M or G may follow\n  --max-bytes N       "
     "allreduce: the largest size (default comm.bucket_mb)\n  --min-busbw GBPS    allreduce: exit "
     "code 69 if the largest size's bus bandwidth is below this, in GB/s\n  --set key=value     "
-    "overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
+    "overrides a key of CONFIG; --set may be left out (convoy inspect config lists them)\n";
 
 static Status count_option(const Args *args, const char *name, int64_t fallback, int64_t *out)
 {

@@ -1,9 +1,10 @@
-/* cmd_eval.c - convoy eval CONFIG --checkpoint FILE: the accuracy of a checkpoint on data.val. */
+/* cmd_eval.c - convoy eval RUN|CHECKPOINT|CONFIG: the accuracy of a checkpoint on data.val. */
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/cmd/command_run.h"
+#include "trainer/files/run_source.h"
 #include "trainer/files/weights.h"
 #include "trainer/log/runlog.h"
 #include "trainer/report/csv.h"
@@ -15,15 +16,17 @@
 #include <string.h>
 
 static const char help[] =
-    "usage: convoy eval CONFIG --checkpoint FILE [--per-class FILE] [--confusion FILE] [--set "
-    "key=value]...\n\nEvaluates the weights in FILE on data.val, each image exactly once on any "
-    "number of ranks. FILE is a checkpoint\nof the same model, or weights that torchvision or timm "
-    "saved as safetensors. Prints the result and appends an\neval record to metrics.jsonl in the "
-    "run folder, unless a run is writing there.\n\n  --checkpoint FILE   a .safetensors file, or "
-    "the link runs/NAME/checkpoints/best\n  --per-class FILE    writes a CSV file: images and "
-    "accuracy of each class\n  --confusion FILE    writes a CSV file: how often each class (row) "
-    "was taken for which (column)\n  --set key=value     overrides a key of CONFIG; may be "
-    "repeated (convoy inspect config lists them)\n";
+    "usage: convoy eval RUN|CHECKPOINT|CONFIG [--checkpoint FILE] [--per-class FILE] [--confusion "
+    "FILE] [[--set] key=value]...\n\nEvaluates weights on data.val, each image exactly once on any "
+    "number of ranks: of the folder of a run its best\ncheckpoint, or the latest; with CONFIG "
+    "those of the run that it describes; with --checkpoint FILE a checkpoint of the\nsame model, "
+    "or weights that torchvision or timm saved as safetensors. Prints the result and appends an "
+    "eval record\nto metrics.jsonl in the run folder, unless a run is writing there.\n\n  convoy "
+    "eval runs/demo\n  convoy eval runs/demo data.val=DIR --per-class classes.csv\n\n  "
+    "--checkpoint FILE   a .safetensors file, or the folder of a run\n  --per-class FILE    writes "
+    "a CSV file: images and accuracy of each class\n  --confusion FILE    writes a CSV file: how "
+    "often each class (row) was taken for which (column)\n  --set key=value     overrides a key of "
+    "CONFIG; --set may be left out (convoy inspect config lists them)\n";
 
 /* Labels are positions among the classes: among others than the network learnt they mean something
  * else. A class that was only a number then has no name to compare. names: one a line, NULL in old
@@ -90,7 +93,7 @@ static int64_t step_of(const CheckpointMeta *meta)
 static Status record(Comm *comm, const Config *c, const EvalRecord *r)
 {
     RunLog *log = NULL;
-    Status status = runlog_open(&log, c->run.dir, comm->rank, NULL);
+    Status status = runlog_open(&log, c->run.dir[0] ? c->run.dir : NULL, comm->rank, NULL);
     if (status == ERR_IO) {
         log_warning("%s: the result is only said here", status_message());
         status = runlog_open(&log, NULL, comm->rank, NULL);
@@ -217,13 +220,33 @@ static Status evaluate_file(Session *s, const Args *args)
     return status;
 }
 
+/* *out: mem_free. */
+static Status choose_checkpoint(char **out, const Config *c, const Args *args)
+{
+    const char *word = args->checkpoint ? args->checkpoint : args->config;
+    if (!fs_is_dir(word) && !args->checkpoint && !run_source_is_checkpoint(word)) {
+        word = c->run.dir;
+        if (!fs_is_dir(word))
+            return fail(ERR_USAGE,
+                        "convoy eval: --checkpoint is missing, and there is no run in %s", word);
+    }
+    TRY(run_source_checkpoint(out, word));
+    if (!args->checkpoint) log_info("evaluating %s", *out);
+    return OK;
+}
+
 static Status work(Comm *comm, const Config *c, const Args *args)
 {
     Session session;
+    Args own = *args;
+    char *path = NULL;
     TRY(comm_agree(comm, comm->rank == 0 ? check_tables(args) : OK));
+    TRY(comm_agree(comm, comm->rank == 0 ? choose_checkpoint(&path, c, args) : OK));
+    own.checkpoint = path ? path : ""; /* rank 0 reads it */
     Status status = session_open(&session, c, comm, SESSION_EVAL);
-    if (status == OK) status = evaluate_file(&session, args);
+    if (status == OK) status = evaluate_file(&session, &own);
     session_close(&session);
+    mem_free(path);
     return status;
 }
 

@@ -11,6 +11,7 @@
 #include "trainer/cmd/cmd.h"
 #include "trainer/files/checkpoint_model.h"
 #include "trainer/files/onnx.h"
+#include "trainer/files/run_source.h"
 #include "trainer/files/weights.h"
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +19,10 @@
 #define NAME_BYTES 128
 
 static const char help[] =
-    "usage: convoy export CHECKPOINT OUT [--names NAMES]\n\nWrites the weights of a checkpoint for "
-    "other programs; the ending of OUT says how:\n  .safetensors   parameters and statistics for "
+    "usage: convoy export RUN|CHECKPOINT OUT [--names NAMES]\n\nWrites the weights of a "
+    "checkpoint, "
+    "of a run its best or the latest, for other programs; the ending of OUT says how:\n  "
+    ".safetensors   parameters and statistics for "
     "PyTorch: load_state_dict(safetensors.torch.load_file(OUT))\n  .onnx          the network for "
     "inference: input \"images\", f32 [N, channels, height, width], normalised as in\n             "
     "    training; output \"logits\", [N, classes]; N is free\n\n  --names NAMES   names of "
@@ -113,23 +116,32 @@ static Status export_to(const CheckpointModel *m, const Args *args)
     return export_safetensors(m, path, names);
 }
 
+static Status export_from(const char *path, const Args *args)
+{
+    const char *out = args->positional[1];
+    CheckpointModel m;
+    if (fs_same_file(path, out))
+        return fail(ERR_USAGE, "%s: is the checkpoint itself, which a run needs as it is", out);
+    TRY(checkpoint_model_open(&m, path, 1));
+    Status status = export_to(&m, args);
+    if (status == OK)
+        log_info("%s: %s, %lld classes, from %s at step %lld", out, m.def->name,
+                 (long long)m.classes, path, (long long)m.meta.step);
+    checkpoint_model_close(&m);
+    return status;
+}
+
 Status cmd_export(int argc, char **argv)
 {
     Args args;
-    CheckpointModel m;
+    char *path = NULL;
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
     if (!str_ends_with_nocase(args.positional[1], ".safetensors") &&
         !str_ends_with_nocase(args.positional[1], ".onnx"))
         return fail(ERR_USAGE, "%s: ends in neither .safetensors nor .onnx", args.positional[1]);
-    if (fs_same_file(args.positional[0], args.positional[1]))
-        return fail(ERR_USAGE, "%s: is the checkpoint itself, which a run needs as it is",
-                    args.positional[1]);
-    TRY(checkpoint_model_open(&m, args.positional[0], 1));
-    Status status = export_to(&m, &args);
-    if (status == OK)
-        log_info("%s: %s, %lld classes, from step %lld", args.positional[1], m.def->name,
-                 (long long)m.classes, (long long)m.meta.step);
-    checkpoint_model_close(&m);
+    TRY(run_source_checkpoint(&path, args.positional[0]));
+    Status status = export_from(path, &args);
+    mem_free(path);
     return status;
 }

@@ -4,12 +4,14 @@
  * inspect dataset is in cmd_inspect_dataset.c, inspect memory in cmd_inspect_memory.c. Answers go
  * to stdout whole, through log_print(). */
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "models/models.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/config/config.h"
 #include "trainer/files/checkpoint.h"
+#include "trainer/files/run_source.h"
 #include <string.h>
 
 /* Prints text and frees it; status is that of building it. */
@@ -86,10 +88,12 @@ static Status cmd_inspect_model(int argc, char **argv)
 
 /* ---- checkpoint ---- */
 
-static const char checkpoint_help[] = "usage: convoy inspect checkpoint FILE\n"
-                                      "\nVerifies a checkpoint (.safetensors) and prints its "
-                                      "position, its seed and its tensors. Exit code 65 if it is "
-                                      "damaged.\n";
+static const char checkpoint_help[] =
+    "usage: convoy inspect checkpoint RUN|FILE\n"
+    "\nVerifies a checkpoint (.safetensors; of a run its best, or "
+    "the latest) and prints its "
+    "position, its seed and its tensors. Exit code 65 if it is "
+    "damaged.\n";
 
 static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta, const char *path,
                                 StrBuf *text)
@@ -128,10 +132,13 @@ static Status cmd_inspect_checkpoint(int argc, char **argv)
     SafeFile *file = NULL;
     CheckpointMeta meta;
     StrBuf text = { 0 };
-    TRY(checkpoint_open(&file, &meta, args.positional[0]));
-    describe_checkpoint(file, &meta, args.positional[0], &text);
+    char *path = NULL;
+    TRY(run_source_checkpoint(&path, args.positional[0]));
+    Status status = checkpoint_open(&file, &meta, path);
+    if (status == OK) describe_checkpoint(file, &meta, path, &text);
     safetensors_close(file);
-    return print_and_free(&text, OK);
+    mem_free(path);
+    return print_and_free(&text, status);
 }
 
 /* ---- config ---- */
@@ -159,12 +166,13 @@ static Status cmd_inspect_config(int argc, char **argv)
 static const CmdRow rows[] = {
     { "model", cmd_inspect_model, "NAME [--image-size N] [--classes N] [--dot]",
       "layers, shapes, parameters and FLOPs of a network" },
-    { "checkpoint", cmd_inspect_checkpoint, "FILE", "verify a checkpoint and list what is in it" },
+    { "checkpoint", cmd_inspect_checkpoint, "RUN|FILE",
+      "verify a checkpoint and list what is in it" },
     { "config", cmd_inspect_config, "[--markdown]",
       "every key of a config file, with default and help" },
     { "dataset", cmd_inspect_dataset, "DIR [--format NAME] [--role NAME]",
       "classes and images of a dataset; decodes every image" },
-    { "memory", cmd_inspect_memory, "CONFIG [--gpu FILE] [--set key=value]...",
+    { "memory", cmd_inspect_memory, "CONFIG|RUN [--gpu FILE] [key=value]...",
       "what a run will take, before it runs" },
 };
 

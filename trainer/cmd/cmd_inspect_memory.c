@@ -12,12 +12,14 @@
 #define GIB (1 << 30)
 
 static const char help[] =
-    "usage: convoy inspect memory CONFIG [--gpu FILE] [--set key=value]...\n\nPrints the memory "
+    "usage: convoy inspect memory CONFIG|RUN [--gpu FILE] [[--set] key=value]...\n\nPrints the "
+    "memory "
     "that a rank of this training run will take, from the memory plan; trains nothing. Where "
     "data.train is\nnot set or not there, synthetic data stands in for it (model.classes, or 1000 "
     "classes). On a GPU, and with --gpu, also\nthe largest batch that fits.\n\n  --gpu FILE        "
     "  a GPU that need not be here: a description in configs/gpus/, such as "
-    "configs/gpus/h200.json\n  --set key=value     overrides a key of CONFIG; may be repeated "
+    "configs/gpus/h200.json\n  --set key=value     overrides a key of CONFIG; --set may be left "
+    "out "
     "(convoy inspect config lists them)\n";
 
 static void add_report(const Session *s, StrBuf *text)

@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
-#include "trainer/config/config.h"
+#include "trainer/files/run_source.h"
 #include "trainer/guard/signals.h"
 #include "trainer/launch/record.h"
 #include "trainer/launch/supervisor.h"
@@ -16,11 +16,12 @@ static const char help[] =
     "usage: convoy launch [--hosts-script CMD] [--min-hosts N] [--max-hosts N] [--slots N] "
     "[--max-restarts N]\n                     [--wait-hosts S] [--cooldown S] [--grow-after S] "
     "[--lost-after S] [--grace S] [--poll S]\n                     [--agent CMD] [--mpirun-args "
-    "ARGS] [--status DIR] -- train CONFIG [--set key=value]...\n\nKeeps a run going over mpirun "
+    "ARGS] [--status DIR] -- train CONFIG|RUN [[--set] key=value]...\n\nKeeps a run going over "
+    "mpirun "
     "(Open MPI): starts it on the hosts that answer, starts it again from its last\ncheckpoint on "
     "those that are left when one dies, and on more when they come or return.\n\n  convoy launch "
     "--hosts-script /etc/mpi/discover_hosts.sh --min-hosts 2 --max-hosts 8 --slots 8 -- train "
-    "CONFIG\n  convoy launch --hosts-script 'cat hosts' --min-hosts 2 -- train CONFIG --set "
+    "CONFIG\n  convoy launch --hosts-script 'cat hosts' --min-hosts 2 -- train CONFIG "
     "train.batch_mode=global ...\n  convoy launch --status runs/CONFIG-NAME\n\n  --hosts-script "
     "CMD  prints the hosts that exist, one a line: host, host:slots or host slots=N; run every "
     "--poll\n  --min-hosts N       waits for at least so many (1)\n  --max-hosts N       takes at "
@@ -91,7 +92,7 @@ static Status read_numbers(LaunchOptions *l, const Args *args)
 /* What follows "--" is a convoy train command line; its config says where the run is kept. */
 static Status read_command(LaunchOptions *l, Config **config)
 {
-    static const char usage[] = "usage: convoy train CONFIG [--set key=value]...\n";
+    static const char usage[] = "usage: convoy train CONFIG|RUN [[--set] key=value]...\n";
     Args train;
     if (l->command_count == 0)
         return fail(ERR_USAGE, "convoy launch: -- train CONFIG is missing (see --help)");
@@ -99,7 +100,7 @@ static Status read_command(LaunchOptions *l, Config **config)
         return fail(ERR_USAGE, "convoy launch: after -- comes train CONFIG, not %s", l->command[0]);
     TRY(args_parse(&train, l->command_count - 1, l->command + 1, usage));
     if (train.help) return fail(ERR_USAGE, "%s", "");
-    TRY(config_load(config, train.config, train.sets, train.set_count));
+    TRY(run_source_config(config, train.config, train.sets, train.set_count));
     if (strcmp((*config)->checkpoint.resume, "none") == 0)
         return fail(
             ERR_USAGE,

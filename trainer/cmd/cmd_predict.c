@@ -12,6 +12,7 @@
 #include "trainer/cmd/cmd.h"
 #include "trainer/exec/executor.h"
 #include "trainer/files/checkpoint_model.h"
+#include "trainer/files/run_source.h"
 #include "trainer/session/augment_options.h"
 #include "trainer/train/train_state.h"
 #include <math.h>
@@ -20,7 +21,8 @@
 enum { TOP = 5, NAME_BYTES = 256 };
 
 static const char help[] =
-    "usage: convoy predict CHECKPOINT IMAGE... [--json]\n\nSays what JPEG and PNG files show: the "
+    "usage: convoy predict RUN|CHECKPOINT IMAGE... [--json]\n\nSays what JPEG and PNG files show: "
+    "the "
     "five most likely classes of each, with probabilities. They\nare scaled and cut as in "
     "evaluation. A file that cannot be read is named; the exit code is 65 then.\n\n  --json   one "
     "JSON object a line: file, and top: class, label and probability\n";
@@ -177,8 +179,11 @@ Status cmd_predict(int argc, char **argv)
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
     Predictor p = { .json = args_value(&args, "--json") != NULL };
-    Status status = open_network(&p, args.positional[0]);
+    char *path = NULL;
+    Status status = run_source_checkpoint(&path, args.positional[0]);
+    if (status == OK) status = open_network(&p, path);
     if (status == OK) status = predict_all(&p, args.positional_count - 1, args.positional + 1);
     close_network(&p);
+    mem_free(path);
     return status;
 }

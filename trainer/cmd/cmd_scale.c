@@ -14,14 +14,14 @@
 #define PATH_BYTES 4096
 
 static const char help[] =
-    "usage: convoy scale CONFIG [--set key=value]... [--mpirun-args ARGS] [--print KIND] "
+    "usage: convoy scale CONFIG|RUN [[--set] key=value]... [--mpirun-args ARGS] [--print KIND] "
     "[--per-node N] [--collect]\n                    [--predict FILES] [--rate "
     "IMAGES_PER_S]\n\nTrains CONFIG on several numbers of ranks (scale.ranks), several times each "
     "(scale.repeats), through mpirun,\ntells epoch time and efficiency with 95 % intervals, and "
     "draws them (report.html, as convoy report does). Every\npoint is a run of its own in the "
     "folder of the series (scale.dir); finished ones are skipped, so the same\ncommand goes on "
     "where it was stopped.\n\n  convoy scale configs/scale-resnet20.yaml\n  convoy scale CONFIG "
-    "--set scale.ranks=1,2,4,8 --set scale.steps=50 --set scale.data=synthetic\n  convoy scale "
+    "scale.ranks=1,2,4,8 scale.steps=50 scale.data=synthetic\n  convoy scale "
     "CONFIG --print sbatch | sh; later: convoy scale CONFIG --collect\n\n  --mpirun-args ARGS  "
     "more words for mpirun: '--hostfile hosts --map-by slot'. Without it ranks run on this host\n  "
     "                    with --oversubscribe where there are fewer CPUs (such points are "
@@ -32,7 +32,7 @@ static const char help[] =
     "model of the step for fabrics (configs/fabrics/*.json, separated by\n                      "
     "commas), up to 256 ranks, drawn by convoy report as a prediction\n  --rate IMAGES_PER_S  with "
     "--predict: of one rank that computes by itself (default: as measured)\n  --set key=value     "
-    "overrides a key of CONFIG; may be repeated (convoy inspect config lists them)\n";
+    "overrides a key of CONFIG; --set may be left out (convoy inspect config lists them)\n";
 
 /* The page of the series, in its folder. */
 static Status draw(const Series *s)

@@ -15,16 +15,17 @@
 #include <unistd.h>
 
 static const char help[] =
-    "usage: convoy train CONFIG [--set key=value]...\n\nTrains the network that CONFIG describes "
+    "usage: convoy train CONFIG|RUN [[--set] key=value]...\n\nTrains the network that CONFIG "
+    "describes "
     "and evaluates it. Start it alone or under mpirun:\n\n  convoy train configs/demo.yaml\n  "
-    "mpirun -n 4 convoy train configs/resnet50-imagenet.yaml --set data.train=DIR --set "
+    "mpirun -n 4 convoy train configs/resnet50-imagenet.yaml data.train=DIR "
     "data.val=DIR\n\nEverything is kept in the run folder (run.dir): config.yaml, metrics.jsonl, "
     "log.txt, checkpoints/.\nThe same command again continues from the newest checkpoint "
-    "(checkpoint.resume).\nUSR1, TERM or HUP: saves a checkpoint and leaves with exit code "
-    "75.\nOpen "
+    "(checkpoint.resume);\nso does convoy train RUN, with the configuration in that folder.\nUSR1, "
+    "TERM or HUP: saves a checkpoint and leaves with exit code 75.\nOpen "
     "MPI: as root add --allow-run-as-root; for more ranks than cores --oversubscribe; for "
     "several\nthreads a rank --bind-to none.\n\n  --set key=value     overrides a key of CONFIG; "
-    "may be repeated (convoy inspect config lists them)\n";
+    "--set may be left out (convoy inspect config lists them)\n";
 
 /* Ranks share what they compute with: their CPUs, or a GPU. */
 static bool oversubscribed(const Session *s)

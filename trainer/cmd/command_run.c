@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "trainer/cmd/cmd.h"
+#include "trainer/files/run_source.h"
 #include "trainer/guard/signals.h"
 #include "trainer/session/build_info.h"
 #include <stdio.h>
@@ -68,7 +69,7 @@ Status command_run(const Args *args, CommandWork work)
 {
     Comm *comm = NULL;
     Config *c = NULL;
-    Status loaded = config_load(&c, args->config, args->sets, args->set_count);
+    Status loaded = run_source_config(&c, args->config, args->sets, args->set_count);
     Status status = comm_create(&comm, c ? c->watchdog.start_s : AGREE_S, signals_stop_requested);
     if (status == OK) {
         status = meet_and_work(args, comm, c, loaded, work);

@@ -8,7 +8,7 @@
 
 typedef Status (*CommandWork)(Comm *comm, const Config *c, const Args *args);
 
-/* Joins the ranks, loads args->config (NULL: defaults) and --set on all of them, runs work and
+/* Joins the ranks, loads args->config (run_source.h) and --set on all of them, runs work and
  * leaves the ranks together. The returned status is the same on all ranks; it was printed, by rank
  * 0, where it is an error. */
 Status command_run(const Args *args, CommandWork work);

@@ -127,12 +127,15 @@ typedef struct Config {
     } device;
 } Config;
 
-/* Starts from defaults, reads path (NULL: none), applies sets[0..n) ("key=value"). ERR_USAGE with
- * file:line and the nearest key for an unknown one, with range or names for a bad value;
- * consistency between keys is checked last. */
+/* Starts from defaults, reads path (NULL: none), applies sets[0..n) ("key=value"). The folder of a
+ * run stands for the config.yaml in it and for going on there: run.dir is that folder, and
+ * checkpoint.resume no longer none. ERR_USAGE with file:line and the nearest key for an unknown
+ * one, with range or names for a bad value; consistency between keys is checked last. */
 Status config_load(Config **out, const char *path, const char *const *sets, int set_count);
 /* The same of what was loaded before: without the warnings of old names. */
 Status config_load_again(Config **out, const char *path, const char *const *sets, int set_count);
+/* Applies sets to what was loaded or parsed, and checks it again. */
+Status config_override(Config *c, const char *const *sets, int set_count);
 void config_destroy(Config *c);
 /* From defaults and a text of config_dump_yaml, perhaps of another version: unknown keys are
  * ignored. */

@@ -22,7 +22,6 @@ static Status read_file(Config *c, ConfigOrigin *origin, const char *path)
     uint8_t *text = NULL;
     size_t bytes = 0;
     if (!fs_exists(path)) return fail(ERR_USAGE, "%s: no such config file", path);
-    if (fs_is_dir(path)) return fail(ERR_USAGE, "%s: is a folder, not a config file", path);
     Status status = fs_read_file(path, &text, &bytes);
     if (status != OK)
         return status == ERR_MEMORY ? status : fail(ERR_USAGE, "%s", status_message());
@@ -48,6 +47,11 @@ static Status apply_set(Config *c, ConfigOrigin *origin, const char *set)
     return config_set_text(c, &config_keys[index], equals + 1, "--set: ");
 }
 
+static Status set_key(Config *c, const char *key, const char *text)
+{
+    return config_set_text(c, &config_keys[config_find_key(key)], text, "");
+}
+
 /* runs/STEM for a config file STEM.yaml. */
 static Status default_run_dir(Config *c, const char *path)
 {
@@ -57,31 +61,65 @@ static Status default_run_dir(Config *c, const char *path)
     int n = dot && dot != base ? (int)(dot - base) : (int)strlen(base);
     StrBuf dir = { 0 };
     str_printf(&dir, "runs/%.*s", n, base);
-    Status status =
-        dir.failed ? ERR_MEMORY
-                   : config_set_text(c, &config_keys[config_find_key("run.dir")], dir.text, "");
+    Status status = dir.failed ? ERR_MEMORY : set_key(c, "run.dir", dir.text);
     str_free(&dir);
     return status;
 }
 
-static Status load(Config *c, ConfigOrigin *origin, const char *const *sets, int set_count)
+static Status override(Config *c, ConfigOrigin *origin, const char *const *sets, int set_count)
+{
+    for (int i = 0; i < set_count; i++) TRY(apply_set(c, origin, sets[i]));
+    return OK;
+}
+
+Status config_override(Config *c, const char *const *sets, int set_count)
+{
+    ConfigOrigin origin = { .path = NULL };
+    TRY(override(c, &origin, sets, set_count));
+    return config_check(c, &origin);
+}
+
+/* folder: of the run whose config.yaml origin->path is; NULL: none. */
+static Status load(Config *c, ConfigOrigin *origin, const char *folder, const char *const *sets,
+                   int set_count)
 {
     const char *path = origin->path;
     TRY(set_defaults(c));
     if (path) TRY(read_file(c, origin, path));
-    for (int i = 0; i < set_count; i++) TRY(apply_set(c, origin, sets[i]));
+    if (folder) TRY(set_key(c, "run.dir", folder));
+    if (folder && strcmp(c->checkpoint.resume, "none") == 0)
+        TRY(set_key(c, "checkpoint.resume", "auto"));
+    TRY(override(c, origin, sets, set_count));
     if (path && c->run.dir[0] == '\0') TRY(default_run_dir(c, path));
     return config_check(c, origin);
 }
 
+/* Where origin->path is a folder, that of a run: *folder is it, without slashes at the end, and
+ * origin->path the config in it. mem_free both. */
+static Status find_folder(ConfigOrigin *origin, char **folder, char **path)
+{
+    if (!origin->path || !fs_is_dir(origin->path)) return OK;
+    if (!(*folder = mem_strdup(origin->path))) return ERR_MEMORY;
+    for (size_t n = strlen(*folder); n > 1 && (*folder)[n - 1] == '/';) (*folder)[--n] = '\0';
+    if (!(*path = fs_join(*folder, "config.yaml"))) return ERR_MEMORY;
+    origin->path = *path;
+    if (fs_exists(*path)) return OK;
+    return fail(ERR_USAGE, "%s: is a folder, but not that of a run: it has no config.yaml",
+                *folder);
+}
+
 static Status load_new(Config **out, ConfigOrigin *origin, const char *const *sets, int set_count)
 {
+    char *folder = NULL, *path = NULL;
     *out = NULL;
     Config *c = mem_calloc(1, sizeof *c);
     if (!c) return ERR_MEMORY;
-    Status status = load(c, origin, sets, set_count);
+    Status status = find_folder(origin, &folder, &path);
+    if (status == OK) status = load(c, origin, folder, sets, set_count);
     if (status != OK) config_destroy(c);
     else *out = c;
+    mem_free(folder);
+    mem_free(path);
     return status;
 }
 

@@ -132,9 +132,10 @@ Status config_write_markdown(StrBuf *out)
     str_add(out, "# Configuration keys\n\n"
                  "This page is generated: `./convoy inspect config --markdown > docs/config.md`. A "
                  "test\ncompares it with the table of keys in `trainer/config/config_keys.c`.\n\nA "
-                 "config file is YAML: sections that hold keys. `--set section.key=value` on the "
-                 "command line\noverrides the file; where one key is set twice, the last one "
-                 "holds. A key that is not in this list\nis an error.\n\n*Resume*: a key marked "
+                 "config file is YAML: sections that hold keys. `section.key=value` on the command "
+                 "line, behind\n`--set` or alone, overrides the file; where one key is set twice, "
+                 "the last one holds. A key that is\nnot in this list is an error.\n\n*Resume*: a "
+                 "key marked "
                  "`same` decides results, and a run that continues from a checkpoint with\nanother "
                  "value says so in a warning; a key marked `free` may change at any time.\n");
     for (int i = 0; i < config_key_count; i++) {
