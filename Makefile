@@ -77,6 +77,13 @@ CUDA_FILES := $(wildcard kernels/cuda/*.[ch] kernels/cuda/cudnn/*.[ch] \
                 kernels/cuda/*.cu kernels/cuda/*.cuh \
                 trainer/comm/comm_nccl.c tests/emu/*.[ch] tests/emu/*.[ch]pp)
 
+# The commit, for base/version.c alone, which is compiled again when it changes; nothing where the
+# sources came without git. COMMIT=... on the command line says it in git's place.
+ifneq ($(origin COMMIT),command line)
+COMMIT := $(if $(wildcard .git),$(shell git describe --always --abbrev=12 --dirty=.dirty \
+            --exclude='*' 2>/dev/null))
+endif
+
 objects  = $(patsubst %.c,$(B)/obj/%.o,$(1))
 LIB_OBJ := $(call objects,$(LIB)) $(CUDA_OBJ)
 TEST_LIBS := $(B)/libtest.a $(B)/libconvoy.a
@@ -120,6 +127,7 @@ $(B)/obj/data/%.o: ROOM_FLAGS := $(DATA_FLAGS)
 $(B)/obj/kernels/cuda/%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
 $(B)/obj/trainer/comm/comm_mpi.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(MPI_CFLAGS)
 $(B)/obj/trainer/comm/comm_nccl.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
+$(B)/obj/base/version.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(if $(COMMIT),-DCONVOY_COMMIT='"$(COMMIT)"')
 SHIM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS) -DCONVOY_DRIVER_SHIM='"$(DRIVER_SHIM)"'
 NVML_FLAGS = $(PLAIN_FLAGS) -DCONVOY_FAKE_NVML='"$(B)/fake_nvml/libnvidia-ml.so.1"'
 $(B)/obj/tests/unit/test_cuda_%.o: ROOM_FLAGS = $(SHIM_FLAGS)
@@ -136,8 +144,13 @@ COMMAND_LINES = $(CC) $(ALL_FLAGS) | $(PLAIN_FLAGS) | $(CPU_FLAGS) | $(DATA_FLAG
                 $(MPI_CFLAGS) | $(LDFLAGS) $(LIBS) | \
                 $(if $(filter 1,$(EMU)),$(CXX) $(EMU_CXXFLAGS),$(CUDA_COMMANDS))
 
-# Rewritten only if its content changes, so that objects are rebuilt then and only then.
+# Rewritten only if their content changes, so that objects are rebuilt then and only then.
 .SECONDEXPANSION:
+$(B)/commit: $$(if $$(subst x$$(COMMIT)x,,x$$(file < $$@)x),FORCE,$$(if $$(wildcard $$@),,FORCE))
+	@mkdir -p $(@D)
+	@echo '$(COMMIT)' > $@
+
+$(B)/obj/base/version.o: $(B)/commit
 $(B)/flags: $$(if $$(subst x$$(strip $$(COMMAND_LINES))x,,x$$(strip $$(file < $$@))x),FORCE)
 	@mkdir -p $(@D)
 	@echo '$(COMMAND_LINES)' > $@

@@ -62,6 +62,7 @@ def checkpoint_lines(data, renamed):
     header, body = json.loads(data[8 : 8 + size]), data[8 + size :]
     meta = header.pop("__metadata__", {})
     meta.pop("header_crc32c", None)  # of the text that is compared here
+    meta.pop("convoy", None)  # which of the two wrote it
     if renamed:
         meta.pop("config_hash", None)  # of the keys, among others
     lines = [f"config {line}" for line in config_lines(meta.pop("config", ""))]

@@ -35,6 +35,25 @@ answers "libjpeg-turbo" --version
 answers "data.decoder fast: on" --version
 answers "oneDNN" --version
 answers "backend cuda: " --version
+# The commit, where the sources came with git; "dirty" as tests may run before a commit.
+commit=$([[ ! -e .git ]] || git describe --always --exclude='*' 2> /dev/null)
+pattern='convoy [0-9.]+'${commit:+'\+[0-9a-f]+(\.dirty)?'}
+"$CONVOY" --version | grep -xE "$pattern" > "$out" ||
+    broken "--version does not begin with release and commit: $("$CONVOY" --version | head -1)"
+# It is compiled again when the commit changes, and only then.
+built="make -s B=$SCRATCH/b $SCRATCH/b/obj/base/version.o"
+object=$SCRATCH/b/obj/base/version.o
+release=$("$CONVOY" --version | sed -nE '1s/^convoy ([0-9.]+[0-9]).*/\1/p')
+for commit in 1234567 1234567 89abcde ""; do
+    before=$([[ ! -e $object ]] || stat -c %y "$object")
+    $built "COMMIT=$commit" > "$out" 2>&1 || broken_run "make version.o"
+    grep -qaF "$release${commit:++}$commit" "$object" ||
+        broken "a build of commit \"$commit\" does not tell it"
+    [[ $commit == "${last-none}" ]] && same=1 || same=0
+    [[ $before == "$(stat -c %y "$object")" ]] && kept=1 || kept=0
+    ((same == kept)) || broken "version.o after \"${last-}\" for \"$commit\": kept $kept"
+    last=$commit
+done
 # It must start where there is no CUDA: those libraries are opened when they are used.
 readelf -d "$CONVOY" > "$out" || broken "readelf cannot read $CONVOY"
 ! grep -E 'NEEDED.*\[lib(cuda|cudnn|cublas|nccl|nvrtc)' "$out" ||

@@ -40,6 +40,17 @@ for names in torchvision timm; do
 done
 expect "export onnx" 0 run 1 export "$checkpoint" "$SCRATCH/run.onnx"
 grep -q BatchNormalization "$SCRATCH/run.onnx" || broken "run.onnx holds no batch norm"
+# What has to be known besides the graph, as JSON; and everything tells the program that wrote it.
+classes=$(ls "$SCRATCH/data/val" | sed 's/.*/"&"/' | paste -sd ,)
+for fact in "[$classes]" image_size mean "[0.5,0.5,0.5]" std; do
+    grep -qaF -- "$fact" "$SCRATCH/run.onnx" || broken "run.onnx does not tell $fact"
+done
+version=$("$CONVOY" --version | sed -n '1s/^convoy //p')
+grep -qaF -- "$version" "$SCRATCH/run.onnx" || broken "run.onnx does not tell $version"
+grep -m 1 '"event":"start"' "$SCRATCH/run/metrics.jsonl" | grep -qF "\"version\":\"$version\"" ||
+    broken "the start record does not tell $version"
+expect "inspect checkpoint" 0 run 1 inspect checkpoint "$checkpoint"
+expect_text "inspect checkpoint" 1 "written by convoy $version"
 
 # evaluate FILE - prints loss and accuracy of FILE
 evaluate()

@@ -100,6 +100,7 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
 {
     int64_t elements = 0, bytes = 0;
     const char *crc = safetensors_metadata(file, "crc32c");
+    const char *writer = safetensors_metadata(file, "convoy");
     str_add_visible(text, path, "");
     str_add(text, "\nmodel ");
     str_add_visible(text, meta->model, "");
@@ -110,6 +111,7 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
                (long long)meta->dataset_images);
     if (meta->best_top1 >= 0) str_printf(text, "best_top1 %.6f\n", meta->best_top1);
     str_printf(text, "config_hash %08x\n", (unsigned)meta->config_hash);
+    if (writer) str_printf(text, "written by convoy %s\n", writer);
     if (crc) str_printf(text, "crc32c %s ok\n", crc);
     else str_add(text, "crc32c absent: the data was not verified\n");
     for (int i = 0; i < safetensors_count(file); i++) {

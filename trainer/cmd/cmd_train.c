@@ -50,7 +50,7 @@ static Status start_record(RunLog *log, const Session *s, int hosts)
                       .dataset = dataset_format_name(s->train),
                       .backend = backend,
                       .host = host,
-                      .version = CONVOY_VERSION,
+                      .version = version_text(),
                       .device = s->backend->v->name,
                       .precision = precision_names[s->device.precision],
                       .device_reason = s->device.reason,

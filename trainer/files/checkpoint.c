@@ -26,6 +26,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "base/version.h"
 
 #define STEP_PREFIX    "step-"
 #define STEP_SUFFIX    ".safetensors"
@@ -38,7 +39,7 @@ enum {
     NUMBER_BYTES = 32,
     MESSAGE_BYTES = 1024,
     SCALARS = 9,
-    PAIRS = SCALARS + 3
+    PAIRS = SCALARS + 4
 };
 
 /* ---- metadata: strings in the file, numbers in memory ---- */
@@ -276,6 +277,7 @@ static Status write_checkpoint(CheckpointWriter *w)
     pairs[SCALARS] = (SafePair){ "model", w->meta.model };
     pairs[SCALARS + 1] = (SafePair){ "config", w->meta.config };
     pairs[SCALARS + 2] = (SafePair){ "class_names", w->meta.class_names };
+    pairs[SCALARS + 3] = (SafePair){ "convoy", version_text() }; /* who wrote it; never compared */
     if (!w->cleaned) TRY(remove_leftovers(w));
     TRY(safetensors_write(w->path, w->tensors, w->count, pairs, PAIRS));
     const char *name = strrchr(w->path, '/') + 1;

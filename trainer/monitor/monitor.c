@@ -184,7 +184,7 @@ static Status fill(Monitor *m, const Config *c, int world, bool main_rank, bool 
     m->gauges.run = m->run;
     m->gauges.model = m->model;
     m->gauges.host = m->host;
-    m->gauges.version = CONVOY_VERSION;
+    m->gauges.version = version_text();
     m->gauges.trains = main_rank;
     m->gauges.start_unix_s = clock_unix_s();
     m->gauges.world = world;

@@ -26,10 +26,10 @@ static Status build_page(StrBuf *out, const RunSet *set, const Scaling *scaling)
                     : set->count == 1 ? "Convoy: one run"
                                       : "Convoy: runs");
     if (set->count == 0)
-        snprintf(text, sizeof text, "No run, written %s by convoy %s.", now, CONVOY_VERSION);
+        snprintf(text, sizeof text, "No run, written %s by convoy %s.", now, version_text());
     else
         snprintf(text, sizeof text, "%d %s, written %s by convoy %s.", set->count,
-                 set->count == 1 ? "run" : "runs", now, CONVOY_VERSION);
+                 set->count == 1 ? "run" : "runs", now, version_text());
     html_note(out, text);
     if (scales && set->scale) section_scaling(out, set, scaling);
     if (set->count > 0) TRY(section_runs(out, set));

@@ -53,7 +53,7 @@ const char *build_info_name(void)
 
 void build_info_describe(StrBuf *out)
 {
-    str_printf(out, "convoy %s\n", CONVOY_VERSION);
+    str_printf(out, "convoy %s\n", version_text());
     print_cpu(out);
     print_cuda(out);
     str_printf(out, "MPI: %s\n%s\nlibyaml %s\n", CONVOY_MPI ? "yes" : "no", decoder_libraries(),
