@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # e2e.sh [SCRIPT...] - runs tests/e2e/*.sh (or those named), each in the repository root, each with
-# a time limit and a scratch folder.
+# a time limit and a scratch folder, one more at a time than there are cores: most of them wait for
+# most of their time.
 #
 # A script passes if it ends with status 0. It finds in the environment: CONVOY (the program),
 # SCRATCH (an empty folder of its own; removed if it passes). What it prints is shown only if it
 # fails, but for lines "not tested: WHAT: WHY". Each of those is a skip, and so is status 77: the
-# script cannot run here, its last line says why. One with a line "# alone: WHY" runs after the
-# others, with nothing beside it. The last line is "N passed, N failed, N skipped".
+# script cannot run here, its last line says why. One with a line "# first: WHY" is begun before the
+# others; one with "# alone: WHY" runs after them, with nothing beside it. The last line is
+# "N passed, N failed, N skipped".
 #
-#   E2E_JOBS=1       how many at a time
+#   E2E_JOBS=N       how many at a time
 #   E2E_LIMIT_S=300  how long one may take
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -23,7 +25,7 @@ export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe \
     PRTE_MCA_hwloc_default_binding_policy=none
 export CONVOY=${CONVOY:-$PWD/convoy}
 
-limit_s=${E2E_LIMIT_S:-300} jobs=${E2E_JOBS:-1}
+limit_s=${E2E_LIMIT_S:-300} jobs=${E2E_JOBS:-$(($(nproc) + 1))}
 ((jobs >= 1)) || jobs=1
 shopt -s nullglob
 scripts=("$@")
@@ -88,11 +90,15 @@ run_all() {
     while ((${#running[@]} > 0)); do finish_one; done
 }
 
-alone=() others=()
+first=() others=() alone=()
 for script in "${scripts[@]}"; do
-    if grep -qs '^# alone: ' "$script"; then alone+=("$script"); else others+=("$script"); fi
+    case $(grep -soEm 1 '^# (first|alone): ' "$script") in
+    *first*) first+=("$script") ;;
+    *alone*) alone+=("$script") ;;
+    *) others+=("$script") ;;
+    esac
 done
-run_all "$jobs" "${others[@]}"
+run_all "$jobs" "${first[@]}" "${others[@]}"
 run_all 1 "${alone[@]}"
 rmdir "$root" 2> /dev/null
 tally_end

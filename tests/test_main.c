@@ -1,7 +1,8 @@
 /* test_main.c - runs the registered unit tests: test_main [--list] [--filter=TEXT] [--without=TEXT]
- * [--timeout=SECONDS]
+ * [--timeout=SECONDS] [--jobs=N]
  *
  * Each test is a child process, so a crash, a hang or a leaked thread ends that test and no other.
+ * As many run at a time as there are cores, or N.
  * What a child prints goes to a file and is shown only if the test fails. The child leads a process
  * group of its own, which is killed when the test is over. A test that cannot run here says why in
  * a line "skip ID: why". The last line is "N passed, N failed, N skipped"; the exit status is 0
@@ -29,12 +30,25 @@ enum { EXIT_PASSED = 42, EXIT_FAILED = 43, EXIT_SKIPPED = 44 };
 #define ID_BYTES   256
 #define PATH_BYTES 1024
 #define WHY_BYTES  512
+#define JOBS_MAX   16
 
 static TestCase *tests; /* sorted by id */
 static int failed_checks;
-static char *skip_why; /* WHY_BYTES, shared with the child; "" unless its test is skipped */
+static char
+    *skip_why; /* WHY_BYTES, shared with the parent; "" unless the child's test is skipped */
 static char scratch_root[PATH_BYTES / 2], scratch[PATH_BYTES];
 static bool scratch_made;
+
+/* A test that runs; test is NULL where a place is free. */
+typedef struct Job {
+    const TestCase *test;
+    pid_t pid;
+    char *why;
+} Job;
+
+typedef struct Tally {
+    int passed, failed, skipped;
+} Tally;
 
 /* ---- registration ---- */
 
@@ -156,8 +170,17 @@ static void remove_tree(const char *path)
     rmdir(path);
 }
 
-_Noreturn static void run_child(const TestCase *test, const char *output, unsigned timeout_s)
+static void output_path(const char *id, char *path)
 {
+    snprintf(path, PATH_BYTES, "%s/%s.out", scratch_root, id);
+}
+
+_Noreturn static void run_child(const TestCase *test, unsigned timeout_s)
+{
+    char id[ID_BYTES], output[PATH_BYTES];
+    test_id(test, id);
+    output_path(id, output);
+    snprintf(scratch, sizeof scratch, "%s/%s", scratch_root, id);
     int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0666);
     setpgid(0, 0);
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0) _exit(3);
@@ -194,88 +217,141 @@ static void show_file(const char *path)
     fclose(f);
 }
 
-/* *skipped: it did not fail, but could not run either. */
-static bool run_test(const TestCase *test, const char *id, unsigned timeout_s, bool *skipped)
+static void start(Job *job, const TestCase *test, unsigned timeout_s)
 {
-    char output[PATH_BYTES];
-    int wait_status = 0;
-    *skipped = false;
+    *job = (Job){ test, .why = job->why };
+    skip_why = job->why;
     skip_why[0] = '\0';
-    snprintf(scratch, sizeof scratch, "%s/%s", scratch_root, id);
-    snprintf(output, sizeof output, "%s/%s.out", scratch_root, id);
     fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) run_child(test, output, timeout_s);
-    if (pid < 0) {
-        printf("FAIL %s: cannot fork: %s\n", id, strerror(errno));
-        return false;
-    }
-    while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
-    }
-    kill(-pid, SIGKILL); /* whatever the test left running */
+    job->pid = fork();
+    if (job->pid == 0) run_child(test, timeout_s);
+}
+
+/* Counts the test, and says what is to be said of it. */
+static void finish(Job *job, int wait_status, Tally *tally)
+{
+    char id[ID_BYTES], output[PATH_BYTES], folder[PATH_BYTES];
+    test_id(job->test, id);
+    output_path(id, output);
+    snprintf(folder, sizeof folder, "%s/%s", scratch_root, id);
+    kill(-job->pid, SIGKILL); /* whatever the test left running */
     const char *what = verdict(wait_status);
     if (what) {
+        tally->failed++;
         printf("FAIL %s: %s\n", id, what);
         show_file(output);
-    } else remove_tree(scratch);
+    } else if (WEXITSTATUS(wait_status) == EXIT_SKIPPED) {
+        tally->skipped++;
+        printf("skip %s: %s\n", id, job->why);
+    } else tally->passed++;
+    if (!what) remove_tree(folder);
     unlink(output);
-    *skipped = !what && WEXITSTATUS(wait_status) == EXIT_SKIPPED;
-    if (*skipped) printf("skip %s: %s\n", id, skip_why);
-    return what == NULL;
+    job->test = NULL;
+}
+
+/* Waits for one of the tests that run; false if none does. */
+static bool finish_one(Job *jobs, Tally *tally)
+{
+    int wait_status = 0;
+    pid_t pid = 0;
+    do pid = waitpid(-1, &wait_status, 0);
+    while (pid < 0 && errno == EINTR);
+    for (int i = 0; pid > 0 && i < JOBS_MAX; i++)
+        if (jobs[i].test && jobs[i].pid == pid) finish(&jobs[i], wait_status, tally);
+    return pid > 0;
+}
+
+static Job *free_job(Job *jobs, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!jobs[i].test) return &jobs[i];
+    return NULL;
 }
 
 typedef struct Options {
     const char *filter, *without; /* parts of names; without may be NULL */
     unsigned timeout_s;
+    int jobs;
     bool list;
 } Options;
 
 static bool parse_options(int argc, char **argv, Options *o)
 {
-    *o = (Options){ .filter = "", .timeout_s = 60 };
+    *o = (Options){ .filter = "", .timeout_s = 60, .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN) };
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--list") == 0) o->list = true;
         else if (strncmp(argv[i], "--filter=", 9) == 0) o->filter = argv[i] + 9;
         else if (strncmp(argv[i], "--without=", 10) == 0) o->without = argv[i] + 10;
         else if (strncmp(argv[i], "--timeout=", 10) == 0)
             o->timeout_s = (unsigned)strtoul(argv[i] + 10, NULL, 10);
+        else if (strncmp(argv[i], "--jobs=", 7) == 0) o->jobs = (int)strtol(argv[i] + 7, NULL, 10);
         else return false;
     }
+    if (o->jobs < 1) o->jobs = 1;
+    if (o->jobs > JOBS_MAX) o->jobs = JOBS_MAX;
     return true;
+}
+
+static bool chosen(const TestCase *test, const Options *o, char *id)
+{
+    test_id(test, id);
+    return strstr(id, o->filter) && !(o->without && strstr(id, o->without));
+}
+
+static void run_tests(Job *jobs, const Options *o, Tally *tally)
+{
+    char id[ID_BYTES];
+    for (const TestCase *test = tests; test; test = test->next) {
+        Job *job;
+        if (!chosen(test, o, id)) continue;
+        while (!(job = free_job(jobs, o->jobs))) finish_one(jobs, tally);
+        start(job, test, o->timeout_s);
+        if (job->pid > 0) continue;
+        printf("FAIL %s: cannot fork: %s\n", id, strerror(errno));
+        job->test = NULL;
+        tally->failed++;
+    }
+    while (finish_one(jobs, tally)) {
+    }
+}
+
+static void list_tests(const Options *o)
+{
+    char id[ID_BYTES];
+    for (const TestCase *test = tests; test; test = test->next)
+        if (chosen(test, o, id)) printf("%s\n", id);
 }
 
 int main(int argc, char **argv)
 {
     Options options;
-    int passed = 0, failed = 0, skips = 0;
+    Job jobs[JOBS_MAX] = { 0 };
+    Tally tally = { 0 };
     if (!parse_options(argc, argv, &options)) {
-        fprintf(stderr, "usage: %s [--list] [--filter=TEXT] [--without=TEXT] [--timeout=SECONDS]\n",
+        fprintf(stderr,
+                "usage: %s [--list] [--filter=TEXT] [--without=TEXT] [--timeout=SECONDS] "
+                "[--jobs=N]\n",
                 argv[0]);
         return 2;
     }
-    skip_why = mmap(NULL, WHY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (skip_why == MAP_FAILED) {
+    if (options.list) {
+        list_tests(&options);
+        return 0;
+    }
+    char *whys =
+        mmap(NULL, JOBS_MAX * WHY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (whys == MAP_FAILED) {
         perror("mmap");
         return 2;
     }
+    for (int i = 0; i < JOBS_MAX; i++) jobs[i].why = whys + i * WHY_BYTES;
     snprintf(scratch_root, sizeof scratch_root, "build/scratch/%ld", (long)getpid());
-    if (!options.list && fs_make_dirs(scratch_root) != OK) {
+    if (fs_make_dirs(scratch_root) != OK) {
         fprintf(stderr, "%s\n", status_message());
         return 2;
     }
-    for (const TestCase *test = tests; test; test = test->next) {
-        char id[ID_BYTES];
-        bool skipped = false;
-        test_id(test, id);
-        if (!strstr(id, options.filter) || (options.without && strstr(id, options.without)))
-            continue;
-        if (options.list) printf("%s\n", id);
-        else if (!run_test(test, id, options.timeout_s, &skipped)) failed++;
-        else if (skipped) skips++;
-        else passed++;
-    }
-    if (options.list) return 0;
+    run_tests(jobs, &options, &tally);
     rmdir(scratch_root); /* stays if a failed test left its folder */
-    printf("%d passed, %d failed, %d skipped\n", passed, failed, skips);
-    return failed > 0 || passed + skips == 0;
+    printf("%d passed, %d failed, %d skipped\n", tally.passed, tally.failed, tally.skipped);
+    return tally.failed > 0 || tally.passed + tally.skipped == 0;
 }

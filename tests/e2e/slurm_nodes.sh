@@ -2,6 +2,8 @@
 # slurm_nodes.sh - scripts/slurm/train.sbatch in a real Slurm of four nodes on this machine: a time
 # limit leads to a requeue and to the bits of a run without one, a job that gets fewer nodes goes on
 # with them, a node that dies is left behind.
+#
+# first: it waits two minutes, mostly for clocks of Slurm
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/minislurm.sh
 slurm_begin 4
