@@ -58,7 +58,7 @@ TEST(rows_are_complete)
         bool math = k->flags & KEY_MATH, runtime = k->flags & KEY_RUNTIME;
         CHECK(math != runtime);
         CHECK((k->type == KEY_ENUM) == (k->names != NULL));
-        CHECK(k->names || (!k->other && k->name_count == 0));
+        CHECK(k->names || ((!k->other || k->type == KEY_INT) && k->name_count == 0));
         if (k->type == KEY_INT || k->type == KEY_DOUBLE || k->type == KEY_LIST)
             CHECK(k->min < k->max);
         const char *dot = strchr(k->key, '.');
@@ -325,9 +325,52 @@ TEST(keys_are_checked_together)
                   "optimizer.nesterov needs optimizer.momentum");
     check_refused("train: {batch_mode: global}\n", "train.global_batch must be given");
     check_refused("schedule: {milestones: [3, 3]}\n", "schedule.milestones must be ascending");
-    check_refused("data: {image_size: 300}\n",
+    check_refused("data: {image_size: 300, eval_resize: 256}\n",
                   "data.eval_resize is 256, smaller than data.image_size 300");
     check_set_refused("data.std=[1,1]", "--set: data.std has 2 values");
+}
+
+/* auto is the network's own ratio, said as a number wherever the configuration is kept. */
+TEST(eval_resize_follows_image_size)
+{
+    static const struct {
+        const char *text;
+        int64_t size;
+    } cases[] = {
+        { "model: {}\n", 256 },
+        { "data: {image_size: 64}\n", 73 },
+        { "data: {image_size: 64, eval_resize: auto}\n", 73 },
+        { "data: {image_size: 4096}\n", 4681 },
+        { "data: {image_size: 64, eval_resize: 0}\n", 0 },
+        { "data: {image_size: 64, eval_resize: 256}\n", 256 },
+        { "{model: {stem: cifar}, data: {image_size: 32}}\n", 32 },
+        { "{model: {name: resnet20}, data: {image_size: 40}}\n", 40 },
+        { "{model: {name: efficientnet_b3}, data: {image_size: 150}}\n", 160 },
+        { "{model: {name: resnext101_64x4d}, data: {image_size: 224}}\n", 232 },
+    };
+    Config *c = NULL;
+    uint32_t usual = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[64];
+        StrBuf dump = { 0 };
+        CHECK_STATUS(load_text(&c, cases[i].text, NULL), OK);
+        if (!c) continue;
+        CHECK_INT(c->data.eval_resize, cases[i].size);
+        REQUIRE_OK(config_dump_yaml(c, &dump));
+        snprintf(line, sizeof line, "\n  eval_resize: %lld\n", (long long)cases[i].size);
+        CHECK_CONTAINS(dump.text, line);
+        if (i == 0) usual = config_math_hash(c);
+        config_destroy(c);
+        str_free(&dump);
+    }
+    REQUIRE_OK(load_text(&c, "data: {eval_resize: 256}\n", NULL));
+    CHECK_INT(config_math_hash(c), usual); /* what a run from before auto has */
+    config_destroy(c);
+    REQUIRE_OK(config_parse(&c, "{model: {name: of_later}, data: {image_size: 112}}"));
+    CHECK_INT(c->data.eval_resize, 128);
+    config_destroy(c);
+    check_set_refused("data.eval_resize=autp", "it must be auto, or a whole number from 0 to 8192 "
+                                               "(did you mean auto?)");
 }
 
 TEST(files_that_cannot_be_read)
@@ -449,7 +492,8 @@ TEST(differences_are_named)
         &text));
     CHECK_STR(text.text ? text.text : "", "optimizer.lr was 0.2 and is 0.1");
     str_clear(&text);
-    CHECK_OK(config_math_difference(c, "train: {seed: 5}\nmodel: {name: mlp}\n", &text));
+    CHECK_OK(config_math_difference(
+        c, "train: {seed: 5}\nmodel: {name: mlp}\ndata: {eval_resize: 256}\n", &text));
     CHECK_STR(text.text ? text.text : "",
               "model.name was \"mlp\" and is \"resnet50\"; train.seed was 5 and is 1");
     str_clear(&text);

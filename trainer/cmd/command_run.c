@@ -1,6 +1,8 @@
 /* command_run.c - see command_run.h. */
 #include "trainer/cmd/command_run.h"
+#include "base/fs.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/files/run_source.h"
@@ -44,8 +46,40 @@ static Status check_config(Comm *comm, const Config *c, const Introduction *own,
     return status;
 }
 
+/* What data.eval_resize the run in c's folder has had; -1: none that goes on with such images. */
+static int64_t size_before(const Config *c)
+{
+    Config *then = NULL;
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    int64_t size = -1;
+    char *saved = fs_join(c->run.dir, "checkpoints/latest");
+    char *path = fs_join(c->run.dir, "config.yaml");
+    if (saved && path && fs_exists(saved) && fs_read_file(path, &text, &bytes) == OK &&
+        config_parse(&then, (const char *)text) == OK &&
+        strcmp(then->model.name, c->model.name) == 0 && then->model.stem == c->model.stem &&
+        then->data.image_size == c->data.image_size)
+        size = then->data.eval_resize;
+    config_destroy(then);
+    mem_free(text);
+    mem_free(path);
+    mem_free(saved);
+    return size;
+}
+
+/* Runs from before auto evaluate as they began. Only rank 0 need see the run folder. */
+static void keep_eval_resize(Comm *comm, Config *c)
+{
+    const bool goes_on = c->data.eval_resize_auto && strcmp(c->checkpoint.resume, "none") != 0;
+    int64_t size = comm->rank == 0 && goes_on ? size_before(c) : -1;
+    comm_broadcast(comm, &size, sizeof size, 0, "data.eval_resize");
+    if (size < 0 || !c->data.eval_resize_auto) return;
+    c->data.eval_resize_auto = size == c->data.eval_resize;
+    c->data.eval_resize = size;
+}
+
 /* loaded: how c came to be, here. */
-static Status meet(Comm *comm, const Config *c, Status loaded)
+static Status meet(Comm *comm, Config *c, Status loaded)
 {
     Introduction own = { .host = "" }, first;
     snprintf(own.build, sizeof own.build, "%s", build_info_name());
@@ -53,10 +87,11 @@ static Status meet(Comm *comm, const Config *c, Status loaded)
     comm_set_timeout(comm, c ? c->comm.timeout_s : AGREE_S);
     TRY(comm_agree(comm, check_build(comm, &own, &first)));
     TRY(comm_agree(comm, loaded));
+    keep_eval_resize(comm, c);
     return comm_agree(comm, check_config(comm, c, &own, &first));
 }
 
-static Status meet_and_work(const Args *args, Comm *comm, const Config *c, Status loaded,
+static Status meet_and_work(const Args *args, Comm *comm, Config *c, Status loaded,
                             CommandWork work)
 {
     TRY(log_open(NULL, comm->rank, LOG_INFO));

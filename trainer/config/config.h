@@ -40,7 +40,8 @@ typedef struct Config {
         HuffmanDecoder decoder;
         SeekUse seek_index;
         int64_t seek_index_mb;
-        int64_t image_size, eval_resize /*0 = image_size*/;
+        int64_t image_size, eval_resize /*0 = image_size; auto is resolved*/;
+        bool eval_resize_auto; /* no key: it was auto */
         ConfigList progressive_sizes, progressive_until /*epochs*/;
         int64_t threads /*0 = auto*/, synthetic_images;
         int64_t readers /*0 = auto*/;

@@ -32,9 +32,9 @@ typedef struct ConfigKey {
     KeyType type;
     /* of the field in Config: bool, int64_t, double, int, char *, ConfigList */
     size_t offset;
-    const char *fallback;     /* the default, in the form in which --set takes it */
-    double min, max;          /* numbers, and each value of a list; max may be INFINITY */
-    const char *other;        /* KEY_ENUM: the word for CONFIG_OTHER; NULL: there is none */
+    const char *fallback; /* the default, in the form in which --set takes it */
+    double min, max;      /* numbers, and each value of a list; max may be INFINITY */
+    const char *other;    /* KEY_ENUM, KEY_INT: the word for CONFIG_OTHER; NULL: there is none */
     const char *const *names; /* KEY_ENUM: the owner's, of which the first name_count may be said */
     int name_count;
     int flags;

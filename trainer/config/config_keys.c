@@ -70,8 +70,10 @@ const ConfigKey config_keys[] = {
      "auto is the folder index beside the run folder, off lists them at every start"},
     {INT(data, image_size, "224", 8, 4096), KEY_MATH,
      "Height and width of the images that the network sees"},
-    {INT(data, eval_resize, "256", 0, 4096), KEY_MATH,
-     "Evaluation scales the shorter side to this before the centre crop; 0 means image_size"},
+    {HEAD(data, eval_resize, KEY_INT), "auto", 0, 8192, "auto", NULL, 0, KEY_MATH,
+     "Evaluation scales the shorter side to this before the centre crop; 0 means image_size. auto: "
+     "in the network's own ratio of both (convoy inspect model), rounded down; a run that goes on "
+     "keeps what it has had"},
     {LIST(data, progressive_sizes, "", 8, 4096), KEY_MATH,
      "Progressive resizing: sizes that training images have first, one after the other (at most "
      "7), before they have image_size; evaluation always has image_size"},

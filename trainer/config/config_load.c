@@ -4,6 +4,7 @@
  * value is checked like a user's. Strings are owned by the Config and never NULL. */
 #include "base/fs.h"
 #include "base/mem.h"
+#include "models/models.h"
 #include "trainer/config/config_internal.h"
 #include <stdio.h>
 #include <string.h>
@@ -66,6 +67,19 @@ static Status default_run_dir(Config *c, const char *path)
     return status;
 }
 
+/* Evaluation cuts image_size out of what eval_resize leaves, in the ratio in which the network was
+ * published; rounded down, as timm does. */
+static void resolve_eval_resize(Config *c)
+{
+    const ModelDef *def = model_find(c->model.name);
+    const ModelInput usual = { .size = 224, .resize = 256 }, *input = def ? &def->input : &usual;
+    c->data.eval_resize_auto = c->data.eval_resize == CONFIG_OTHER;
+    if (!c->data.eval_resize_auto) return;
+    c->data.eval_resize = c->data.image_size;
+    if (c->model.stem != STEM_CIFAR)
+        c->data.eval_resize = c->data.image_size * input->resize / input->size;
+}
+
 static Status override(Config *c, ConfigOrigin *origin, const char *const *sets, int set_count)
 {
     for (int i = 0; i < set_count; i++) TRY(apply_set(c, origin, sets[i]));
@@ -76,6 +90,7 @@ Status config_override(Config *c, const char *const *sets, int set_count)
 {
     ConfigOrigin origin = { .path = NULL };
     TRY(override(c, &origin, sets, set_count));
+    if (c->data.eval_resize == CONFIG_OTHER) resolve_eval_resize(c);
     return config_check(c, &origin);
 }
 
@@ -91,6 +106,7 @@ static Status load(Config *c, ConfigOrigin *origin, const char *folder, const ch
         TRY(set_key(c, "checkpoint.resume", "auto"));
     TRY(override(c, origin, sets, set_count));
     if (path && c->run.dir[0] == '\0') TRY(default_run_dir(c, path));
+    resolve_eval_resize(c);
     return config_check(c, origin);
 }
 
@@ -154,6 +170,7 @@ Status config_parse(Config **out, const char *yaml)
     if (!c) return ERR_MEMORY;
     Status status = set_defaults(c);
     if (status == OK) status = config_read_yaml(c, &origin, origin.path, yaml, strlen(yaml), true);
+    if (status == OK) resolve_eval_resize(c);
     if (status == OK) *out = c;
     else config_destroy(c);
     return status;

@@ -47,7 +47,7 @@ void config_add_value(const Config *c, const ConfigKey *key, StrBuf *out)
     case KEY_BOOL:
         str_add(out, *(const bool *)field ? "true" : "false");
         break;
-    case KEY_INT:
+    case KEY_INT: /* a word for CONFIG_OTHER has been resolved */
         json_int(&w, NULL, *(const int64_t *)field);
         break;
     case KEY_DOUBLE:
@@ -89,6 +89,7 @@ void config_add_allowed(const ConfigKey *key, StrBuf *out)
         [KEY_STRING] = "text",        [KEY_LIST] = "a list of numbers ",
     };
     if (key->type == KEY_ENUM) str_add(out, "one of ");
+    else if (key->other) str_printf(out, "%s, or ", key->other);
     str_add(out, kinds[key->type]);
     if (key->type == KEY_ENUM) add_names(key, out);
     if (key->type == KEY_INT || key->type == KEY_DOUBLE || key->type == KEY_LIST)

@@ -126,6 +126,10 @@ static bool parse_number(const ConfigKey *key, const char *text, double *out)
 /* A whole number; the range is checked in double, whose limits here are whole and below 2^53. */
 static bool parse_int(const ConfigKey *key, const char *text, int64_t *out)
 {
+    if (key->other && strcmp(text, key->other) == 0) {
+        *out = CONFIG_OTHER;
+        return true;
+    }
     return str_to_i64(text, out) && in_range(key, (double)*out);
 }
 

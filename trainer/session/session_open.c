@@ -195,10 +195,21 @@ static void say_kernels(const Session *s)
     if (text[0]) log_info("by cuDNN (device.batchnorm, device.depthwise): %s", text);
 }
 
+static void say_evaluation(const Session *s)
+{
+    const Config *c = s->config;
+    const int64_t size = c->data.image_size, resize = c->data.eval_resize;
+    if (s->comm->rank != 0 || !s->val) return;
+    log_info("evaluation: images scaled to %lld pixels, cut to %lld (data.eval_resize%s)",
+             (long long)(resize > 0 ? resize : size), (long long)size,
+             c->data.eval_resize_auto ? ": auto" : "");
+}
+
 static Status prepare(Session *s)
 {
     TRY(device_open(&s->backend, &s->device, s->config, s->threads.compute));
     Status status = session_add_programs(s);
+    say_evaluation(s);
     say_fusions(s);
     say_kernels(s);
     /* Trying convolutions out takes memory too, so a batch far too large may fail before it is
