@@ -278,11 +278,13 @@ static double evaluate_file(Text file, double x)
 static void check_export(ActKind act)
 {
     GraphOptions o = { .batch = 1, .channels = 1, .height = 1, .width = 1, .classes = 1 };
-    CheckpointModel m = { .def = model_find("mlp") };
+    Config *config = NULL;
     char path[1200];
     uint8_t *data;
     size_t bytes;
     o.std[0] = 1;
+    REQUIRE_OK(config_load(&config, NULL, NULL, 0));
+    CheckpointModel m = { .def = model_find("mlp"), .config = config, .classes = 1 };
     REQUIRE_OK(graph_create(&m.graph));
     graph_set_options(m.graph, &o);
     const TensorId y = graph_activation(m.graph, "act", graph_images(m.graph, &o), act);
@@ -294,6 +296,7 @@ static void check_export(ActKind act)
         CHECK_NEAR(evaluate_file((Text){ data, data + bytes }, x), ref_activate(act, x), 1e-6);
     mem_free(data);
     graph_destroy(m.graph);
+    config_destroy(config);
 }
 
 TEST(onnx_has_each)

@@ -111,7 +111,11 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
                (long long)meta->dataset_images);
     if (meta->best_top1 >= 0) str_printf(text, "best_top1 %.6f\n", meta->best_top1);
     str_printf(text, "config_hash %08x\n", (unsigned)meta->config_hash);
-    if (writer) str_printf(text, "written by convoy %s\n", writer);
+    if (writer) {
+        str_add(text, "written by convoy ");
+        str_add_visible(text, writer, "");
+        str_add(text, "\n");
+    }
     if (crc) str_printf(text, "crc32c %s ok\n", crc);
     else str_add(text, "crc32c absent: the data was not verified\n");
     for (int i = 0; i < safetensors_count(file); i++) {

@@ -4,6 +4,7 @@
 #include "trainer/files/checkpoint_model.h"
 
 /* Writes m to path: input "images" f32 [N,C,H,W], normalised as in training, N free; output
- * "logits" [N,classes]. Its metadata are JSON: classes, mean, std, image_size. ERR_IO where it cannot be written. */
+ * "logits" [N,classes]. Its metadata are JSON: classes, mean, std, image_size. ERR_IO where it
+ * cannot be written. */
 Status onnx_export(const CheckpointModel *m, const char *path);
 #endif
