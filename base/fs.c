@@ -57,21 +57,40 @@ Status fs_make_dirs(const char *path)
     return status;
 }
 
-/* Reads fd to its end. The size from fstat() is only a first guess: files grow, and some report
- * 0. */
-static Status read_all(int fd, const char *path, uint8_t **out, size_t *bytes)
+static Status cannot_read(const char *path, int error)
+{
+    return fail(ERR_DATA, "%s: cannot read: %s", path, strerror(error));
+}
+
+/* Only what is a file, and not too large; bytes: as fstat() says, a first guess, since files grow,
+ * and some report 0. */
+static Status measure(int fd, const char *path, size_t limit, size_t *bytes)
 {
     struct stat info;
-    if (fstat(fd, &info) != 0) return fail(ERR_DATA, "%s: cannot read: %s", path, strerror(errno));
-    size_t capacity = info.st_size > 0 ? (size_t)info.st_size + 2 : 4096, length = 0;
+    if (fstat(fd, &info) != 0) return cannot_read(path, errno);
+    if (S_ISDIR(info.st_mode)) return cannot_read(path, EISDIR);
+    if (!S_ISREG(info.st_mode)) return fail(ERR_DATA, "%s: cannot read: not a regular file", path);
+    *bytes = (size_t)info.st_size;
+    return *bytes <= limit
+               ? OK
+               : fail(ERR_DATA, "%s: has %zu bytes; at most %zu are read of such a file", path,
+                      *bytes, limit);
+}
+
+/* Reads fd to its end. */
+static Status read_all(int fd, const char *path, size_t limit, uint8_t **out, size_t *bytes)
+{
+    size_t length = 0, capacity = 0;
+    TRY(measure(fd, path, limit, &capacity));
+    capacity = capacity > 0 ? capacity + 2 : 4096;
     uint8_t *data = mem_alloc(capacity);
     if (!data) return ERR_MEMORY;
     for (;;) {
         ssize_t n = read(fd, data + length, capacity - length - 1);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) {
+        if (n < 0 || length > limit) {
             mem_free(data);
-            return fail(ERR_DATA, "%s: cannot read: %s", path, strerror(errno));
+            return cannot_read(path, n < 0 ? errno : EFBIG);
         }
         if (n == 0) break;
         length += (size_t)n;
@@ -90,15 +109,20 @@ static Status read_all(int fd, const char *path, uint8_t **out, size_t *bytes)
     return OK;
 }
 
-Status fs_read_file(const char *path, uint8_t **out, size_t *bytes)
+Status fs_read_limited(const char *path, size_t limit, uint8_t **out, size_t *bytes)
 {
     *out = NULL;
     *bytes = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); /* a FIFO would wait */
     if (fd < 0) return fail(ERR_DATA, "%s: cannot open: %s", path, strerror(errno));
-    Status status = read_all(fd, path, out, bytes);
+    Status status = read_all(fd, path, limit, out, bytes);
     close(fd);
     return status;
+}
+
+Status fs_read_file(const char *path, uint8_t **out, size_t *bytes)
+{
+    return fs_read_limited(path, FS_DATA_BYTES, out, bytes);
 }
 
 bool fs_same_file(const char *a, const char *b)

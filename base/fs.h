@@ -10,8 +10,14 @@
 bool fs_exists(const char *path);
 bool fs_is_dir(const char *path);      /* follows symlinks */
 Status fs_make_dirs(const char *path); /* mkdir -p */
-/* returns to caller (mem_free); a NUL follows the last byte */
+/* What is read whole has a limit: of what is data (an index, records of a run, a batch of CIFAR),
+ * and of what is a description or a table in JSON or text. */
+#define FS_DATA_BYTES ((size_t)4 << 30)
+#define FS_TEXT_BYTES ((size_t)64 << 20)
+/* Returns to caller (mem_free); a NUL follows the last byte. Only regular files: what is a device or
+ * a FIFO may never end. ERR_DATA, also for one of more than FS_DATA_BYTES. */
 Status fs_read_file(const char *path, uint8_t **out, size_t *bytes);
+Status fs_read_limited(const char *path, size_t limit, uint8_t **out, size_t *bytes);
 /* Writes path.tmp-PID, fsyncs it, renames it over path, fsyncs the folder: readers see the old file
  * or the new one, never a part. Where path is a symlink all this happens to the file that it leads
  * to. A device, a FIFO (waits for its reader), and what is open as standard output or error are

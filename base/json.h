@@ -24,7 +24,8 @@ void json_int(JsonWriter *w, const char *key, int64_t value);
 void json_number(JsonWriter *w, const char *key, double value);
 void json_bool(JsonWriter *w, const char *key, int value);
 
-/* Reader: a tree in an arena-like block; bounds-checked, depth at most 16. Objects and arrays are
+/* Reader: a tree in an arena-like block; bounds-checked, depth at most 16, at most 2 M
+ * values. Objects and arrays are
  * linked lists of children. */
 typedef enum JsonType {
     JSON_NULL,

@@ -9,13 +9,14 @@
 #include <string.h>
 
 #define DEPTH_MAX        16
+#define VALUES_MAX       (1 << 21) /* each takes many times the bytes that it has in the text */
 #define NUMBER_BYTES_MAX 63
 
 typedef struct Reader {
     Arena *arena;
     const char *text;
     size_t bytes, at;
-    int depth;
+    int depth, values;
 } Reader;
 
 static Status parse_value(Reader *r, JsonValue **out);
@@ -224,6 +225,7 @@ static Status parse_members(Reader *r, JsonValue *parent, bool keyed)
 
 static Status parse_value(Reader *r, JsonValue **out)
 {
+    if (++r->values > VALUES_MAX) return bad(r, "too many values");
     JsonValue *value = arena_alloc(r->arena, sizeof *value);
     if (!value) return ERR_MEMORY;
     *out = value;

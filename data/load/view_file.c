@@ -2,6 +2,7 @@
 #include "data/load/view_file.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "data/index/index.h"
 #include "data/load/worker.h"
 #include <stdio.h>
 
@@ -24,7 +25,7 @@ Status view_file_make(const char *path, const ViewOptions *o, uint8_t *out)
     Worker *worker = NULL;
     uint8_t *bytes = NULL;
     Sample sample = { .encoded = true };
-    TRY(fs_read_file(path, &bytes, &sample.bytes));
+    TRY(fs_read_limited(path, INDEX_MAX_SAMPLE_BYTES, &bytes, &sample.bytes));
     sample.data = bytes;
     Status status = worker_create(&worker);
     if (status == OK) status = worker_show(worker, &source.base, 0, &sample, o, NULL, out);

@@ -36,7 +36,7 @@ static Status names_of_file(const char *path, char ***names, int *count)
 {
     uint8_t *text = NULL;
     size_t bytes = 0;
-    TRY(fs_read_file(path, &text, &bytes));
+    TRY(fs_read_limited(path, FS_TEXT_BYTES, &text, &bytes));
     int lines = memchr(text, 0, bytes) ? 0 : cut_lines((char *)text, NULL);
     size_t table = (size_t)lines * sizeof **names;
     char **block = mem_alloc(table + bytes + 1);

@@ -78,4 +78,31 @@ sound_metrics all_closed
 grep -q "done" "$SCRATCH/all_closed/log.txt" || broken "train <&- >&- 2>&-: no log.txt"
 "$CONVOY" train "$SCRATCH/none.yaml" <&- >&- 2>&-
 [[ $? == 64 ]] || broken "an error without a place to say it has another code"
+
+# ---- files that never end, or are none: an error at once ----
+mkfifo "$SCRATCH/fifo" "$SCRATCH/fifo.jpg"
+mkdir "$SCRATCH/piped"
+mkfifo "$SCRATCH/piped/metrics.jsonl"
+# refused CODE TEXT ARGS... - within five seconds.
+refused()
+{
+    local code=$1 text=$2
+    shift 2
+    expect "$*" "$code" timeout 5 "$CONVOY" "$@"
+    expect_one_error "$*" "$text"
+}
+refused 64 "/dev/zero: cannot read: not a regular file" train /dev/zero
+refused 64 "fifo: cannot read: not a regular file" train "$SCRATCH/fifo"
+refused 64 "is a folder, not a config file" train "$SCRATCH"
+head -c 300000 /dev/zero > "$SCRATCH/large.yaml"
+refused 64 "large.yaml: has 300000 bytes; at most 262144 are read" train "$SCRATCH/large.yaml"
+refused 65 "fifo.jpg: cannot read: not a regular file" predict "$checkpoint" "$SCRATCH/fifo.jpg"
+refused 65 "/dev/zero: not a file" predict /dev/zero "$forged"
+refused 65 "fifo: not a file" inspect checkpoint "$SCRATCH/fifo"
+refused 65 "cannot read: not a regular file" report "$SCRATCH/piped" --out "$SCRATCH/page.html"
+refused 65 "/dev/zero: cannot read: not a regular file" scale "$SCRATCH/small.yaml" \
+    --set "scale.dir=$SCRATCH/scale" --rate 100 --predict /dev/zero
+refused 65 "/dev/zero: cannot read: not a regular file" inspect memory "$SCRATCH/small.yaml" \
+    --gpu /dev/zero
+refused 65 "metrics.jsonl: cannot be read: not a regular file" top "$SCRATCH/piped" --once
 exit "$failed"

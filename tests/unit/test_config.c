@@ -1,6 +1,7 @@
 /* test_config.c - the table of keys, YAML and --set, error messages, the dump, and the files that
  * are made from the table. Runs from the root of the repository: it loads every file in configs/
  * and compares docs/config.md. */
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -258,6 +259,35 @@ TEST(duplicates_name_both_lines)
                   "t.yaml:3: log.every is given twice (first in line 2)");
     check_refused("train: {epochs: 1}\nlog: {every: 1}\ntrain: {seed: 1}\n",
                   "t.yaml:3: section train is given twice (first in line 1)");
+}
+
+/* A stored config comes from a file of others. The time that libyaml takes for some of what is
+ * refused here grows with its square: for the first it would be many minutes. */
+TEST(stored_configs_are_bounded)
+{
+    static const struct {
+        const char *head, *part, *refusal;
+        int count;
+    } rows[] = {
+        { "zzz: ", "{a: ", "stored config:1: more than 16 maps and lists in one another", 60000 },
+        { "zzz: {a: ", "[", "stored config:1: more than 16 maps and lists in one another", 200000 },
+        { "zzz: {", "? ", "stored config:1: ", 100000 },
+        { "a: 1\n", "#\n", "stored config: has 600005 bytes; a config has at most 262144", 300000 },
+        { "", "%TAG !a! b\n", "stored config:2: bad YAML", 20000 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        StrBuf text = { 0 };
+        Config *c = NULL;
+        str_add(&text, rows[i].head);
+        for (int n = 0; n < rows[i].count; n++) str_add(&text, rows[i].part);
+        REQUIRE(!text.failed);
+        double start_s = clock_s();
+        CHECK_STATUS(config_parse(&c, text.text), ERR_USAGE);
+        CHECK(clock_s() - start_s < 5);
+        CHECK_CONTAINS(status_message(), rows[i].refusal);
+        CHECK(c == NULL);
+        str_free(&text);
+    }
 }
 
 /* How often part stands in the log of this test. */

@@ -100,6 +100,27 @@ TEST(failed_write_leaves_the_old_file)
     }
 }
 
+/* What may never end is not begun, and nobody waits for the other end of a FIFO. */
+TEST(only_files_are_read_and_up_to_a_limit)
+{
+    uint8_t *data = NULL;
+    size_t bytes;
+    CHECK_STATUS(fs_read_file("/dev/zero", &data, &bytes), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "/dev/zero: cannot read: not a regular file");
+    REQUIRE(mkfifo(in_scratch("fifo"), 0600) == 0);
+    CHECK_STATUS(fs_read_file(in_scratch("fifo"), &data, &bytes), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "fifo: cannot read: not a regular file");
+    REQUIRE_OK(fs_write_atomic(in_scratch("file"), "12345", 5));
+    CHECK_STATUS(fs_read_limited(in_scratch("file"), 4, &data, &bytes), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "file: has 5 bytes; at most 4 are read of such a file");
+    CHECK_STATUS(fs_read_limited("/proc/self/maps", 100, &data, &bytes), ERR_DATA); /* says 0 */
+    CHECK_CONTAINS(status_message(), "/proc/self/maps: cannot read: File too large");
+    CHECK(data == NULL);
+    REQUIRE_OK(fs_read_limited(in_scratch("file"), 5, &data, &bytes));
+    CHECK_INT(bytes, 5);
+    mem_free(data);
+}
+
 TEST(errors_name_the_path)
 {
     uint8_t *data = NULL;

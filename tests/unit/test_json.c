@@ -164,6 +164,24 @@ TEST(reader_refuses_what_is_not_json)
     arena_destroy(arena);
 }
 
+/* Each value takes many times its bytes in the text. */
+TEST(reader_bounds_the_number_of_values)
+{
+    enum { VALUES = 3 << 20 };
+    Arena *arena;
+    JsonValue *root;
+    char *text = mem_alloc((size_t)2 * VALUES + 1);
+    REQUIRE(text != NULL);
+    for (int i = 0; i < 2 * VALUES; i += 2) memcpy(text + i, ",0", 2);
+    text[0] = '[';
+    text[2 * VALUES] = ']';
+    REQUIRE_OK(arena_create(&arena, 0));
+    CHECK_STATUS(json_parse(arena, text, (size_t)2 * VALUES + 1, &root), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "too many values");
+    arena_destroy(arena);
+    mem_free(text);
+}
+
 TEST(reader_stops_at_every_cut)
 {
     const char *text = "{\"a\":[1.5e3,\"x\\u00e9\\n\",true,null],\"b\":{\"c\":[]}}";

@@ -77,7 +77,7 @@ static Status report_memory(Comm *comm, const Config *c, const Args *args)
     size_t bytes = 0;
     Config local = *c; /* shares its strings; only plain fields change */
     if (!c->data.train || !fs_is_dir(c->data.train)) local.data.format = DATA_SYNTHETIC;
-    if (gpu) TRY(comm_agree(comm, fs_read_file(gpu, &properties, &bytes)));
+    if (gpu) TRY(comm_agree(comm, fs_read_limited(gpu, FS_TEXT_BYTES, &properties, &bytes)));
     local.device.properties = (const char *)properties;
     Status status = session_open(&session, &local, comm, SESSION_TRAIN);
     if (status == OK) status = print_report(&session);

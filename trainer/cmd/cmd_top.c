@@ -15,6 +15,7 @@
 
 #define PERIOD_S    2.0
 #define BLOCK_BYTES 65536
+#define LINE_MAX    ((size_t)1 << 20) /* many times the longest record */
 
 static const char help[] =
     "usage: convoy top RUN [--once] [--every SECONDS]\n\nShows how the run in the folder RUN is "
@@ -35,7 +36,7 @@ static Status read_more(Tail *tail, TopScreen *t)
 {
     struct stat now;
     char *block = mem_alloc(BLOCK_BYTES);
-    int fd = block ? open(tail->path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = block ? open(tail->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
     if (fd < 0 || fstat(fd, &now) != 0) {
         int error = errno;
         if (fd >= 0) close(fd);
@@ -43,13 +44,19 @@ static Status read_more(Tail *tail, TopScreen *t)
         return block ? fail(ERR_DATA, "%s: cannot be read: %s", tail->path, strerror(error))
                      : ERR_MEMORY;
     }
+    if (!S_ISREG(now.st_mode)) {
+        close(fd);
+        mem_free(block);
+        return fail(ERR_DATA, "%s: cannot be read: not a regular file", tail->path);
+    }
     if (now.st_size < tail->done) {
         tail->done = 0;
         top_screen_init(t);
     }
     str_clear(&tail->rest);
     off_t at = tail->done;
-    for (ssize_t n; (n = pread(fd, block, BLOCK_BYTES, at)) > 0; at += n) {
+    for (ssize_t n; tail->rest.length < LINE_MAX && (n = pread(fd, block, BLOCK_BYTES, at)) > 0;
+         at += n) {
         str_add_n(&tail->rest, block, (size_t)n);
         const char *line = tail->rest.text, *end;
         for (; line && (end = strchr(line, '\n')); line = end + 1) {
@@ -64,6 +71,8 @@ static Status read_more(Tail *tail, TopScreen *t)
     }
     close(fd);
     mem_free(block);
+    if (tail->rest.length >= LINE_MAX)
+        return fail(ERR_DATA, "%s: a line of more than %zu bytes", tail->path, LINE_MAX);
     return tail->rest.failed ? fail(ERR_MEMORY, "out of memory") : OK;
 }
 

@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CONFIG_LIST_MAX 16
+#define CONFIG_LIST_MAX  16
+#define CONFIG_BYTES_MAX (256 << 10) /* of its text; more is something else, named by mistake */
 typedef struct ConfigList {
     int count;
     double values[CONFIG_LIST_MAX];

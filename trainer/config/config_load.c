@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FILE_BYTES_MAX (1 << 20) /* a larger file is something else, named by mistake */
-
 static Status set_defaults(Config *c)
 {
     for (int i = 0; i < config_key_count; i++)
@@ -23,13 +21,10 @@ static Status read_file(Config *c, ConfigOrigin *origin, const char *path)
     uint8_t *text = NULL;
     size_t bytes = 0;
     if (!fs_exists(path)) return fail(ERR_USAGE, "%s: no such config file", path);
-    Status status = fs_read_file(path, &text, &bytes);
+    Status status = fs_read_limited(path, CONFIG_BYTES_MAX, &text, &bytes);
     if (status != OK)
         return status == ERR_MEMORY ? status : fail(ERR_USAGE, "%s", status_message());
-    if (bytes > FILE_BYTES_MAX)
-        status = fail(ERR_USAGE, "%s: has %zu bytes; a config file has at most %d", path, bytes,
-                      FILE_BYTES_MAX);
-    else status = config_read_yaml(c, origin, path, (const char *)text, bytes, false);
+    status = config_read_yaml(c, origin, path, (const char *)text, bytes, false);
     mem_free(text);
     return status;
 }

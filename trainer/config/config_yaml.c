@@ -4,7 +4,9 @@
  * A config file is one document: a map of sections, each a map of keys; a dotted key at the top
  * ("train.epochs: 3") is the same thing. A value is a scalar or a list of scalars. Refused, each
  * with file and line: a key or section given twice, aliases, nested lists, a second document, and
- * of course unknown keys. Depth is bounded because a map may only stand under a known section. */
+ * of course unknown keys. Depth is bounded because a map may only stand under a known section, and
+ * what a stored config has of unknown ones is passed over to DEPTH_MAX; size is, because libyaml's
+ * time grows with the square of some of what a text may hold. */
 #include "base/arena.h"
 #include "trainer/config/config_internal.h"
 #include <stdio.h>
@@ -13,6 +15,7 @@
 
 #define SECTION_MAX 32
 #define WHERE_BYTES 512
+#define DEPTH_MAX   16
 
 typedef struct Reader {
     yaml_parser_t parser;
@@ -123,9 +126,15 @@ static Status skip_map(Reader *r)
     for (int depth = 1; depth > 0;) {
         yaml_event_t event;
         TRY(next_event(r, &event));
-        if (event.type == YAML_MAPPING_START_EVENT) depth++;
-        if (event.type == YAML_MAPPING_END_EVENT) depth--;
+        int line = event_line(&event);
+        bool opens =
+            event.type == YAML_MAPPING_START_EVENT || event.type == YAML_SEQUENCE_START_EVENT;
+        bool closes = event.type == YAML_MAPPING_END_EVENT || event.type == YAML_SEQUENCE_END_EVENT;
+        depth += opens - closes;
         yaml_event_delete(&event);
+        if (depth > DEPTH_MAX)
+            return fail(ERR_USAGE, "%s:%d: more than %d maps and lists in one another", r->name,
+                        line, DEPTH_MAX);
     }
     return OK;
 }
@@ -203,6 +212,9 @@ Status config_read_yaml(Config *c, ConfigOrigin *origin, const char *name, const
                         size_t bytes, bool ignore_unknown)
 {
     Reader r = { .name = name, .config = c, .origin = origin, .ignore_unknown = ignore_unknown };
+    if (bytes > CONFIG_BYTES_MAX)
+        return fail(ERR_USAGE, "%s: has %zu bytes; a config has at most %d", name, bytes,
+                    CONFIG_BYTES_MAX);
     TRY(arena_create(&r.arena, 0));
     Status status;
     if (!yaml_parser_initialize(&r.parser)) {

@@ -9,10 +9,11 @@
  * unnoticed; it is the first entry of the header, which gives it a fixed place. Files by other
  * writers have neither and are read without.
  *
- * READING. The file is read, not mapped: one that shrinks meanwhile, or lies on a disk that fails, is
- * an error of that file, not the end of the process. Everything the header claims is checked before it is believed: JSON types, dims (checked multiply), and, with the tensors
- * sorted by offset, that each begins where the one before ends. That rules out overlap, holes and
- * anything outside of the file at once. Names are text, each there once. */
+ * READING. The file is read, not mapped: one that shrinks meanwhile, or lies on a disk that fails,
+ * is an error of that file, not the end of the process. Everything the header claims is checked
+ * before it is believed: JSON types, dims (checked multiply), and, with the tensors sorted by
+ * offset, that each begins where the one before ends. That rules out overlap, holes and anything
+ * outside of the file at once. Names are text, each there once. */
 #include "trainer/files/safetensors.h"
 
 #include <errno.h>

@@ -16,7 +16,7 @@
 static int open_metrics(const char *run_dir)
 {
     char *path = fs_join(run_dir, "metrics.jsonl");
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = path ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
     mem_free(path);
     return fd;
 }

@@ -232,7 +232,8 @@ static Status read_config(ReportRun *r)
     size_t size = 0;
     char *path = fs_join(r->dir, "config.yaml");
     if (!path) return ERR_MEMORY;
-    Status status = fs_exists(path) ? fs_read_file(path, &bytes, &size) : ERR_DATA;
+    Status status =
+        fs_exists(path) ? fs_read_limited(path, FS_TEXT_BYTES, &bytes, &size) : ERR_DATA;
     if (status == OK) {
         r->config_text = arena_strdup(r->arena, (const char *)bytes);
         status = r->config_text ? config_parse(&r->config, r->config_text) : ERR_MEMORY;

@@ -62,7 +62,7 @@ Status fabric_read(Fabric *out, const char *path)
     size_t size = 0;
     Arena *arena = NULL;
     JsonValue *root = NULL;
-    TRY(fs_read_file(path, &bytes, &size));
+    TRY(fs_read_limited(path, FS_TEXT_BYTES, &bytes, &size));
     Status status = arena_create(&arena, 0);
     if (status == OK) {
         status = json_parse(arena, (const char *)bytes, size, &root);

@@ -100,7 +100,7 @@ bool cudnn_cache_join(CudnnContext *c)
     size_t bytes = 0;
     CudnnPlan *list = NULL;
     if (!fs_exists(c->cache_path)) return true;
-    if (fs_read_file(c->cache_path, &data, &bytes) != OK) return false;
+    if (fs_read_limited(c->cache_path, FS_TEXT_BYTES, &data, &bytes) != OK) return false;
     Reader r = { (char *)data, (char *)data + bytes };
     bool intact = read_all(&list, &r);
     mem_free(data);
