@@ -4,7 +4,11 @@
  * that a crash at any moment leaves the old file or the whole new one. Temporary names end in
  * .tmp-PID, so ranks on one host do not meet. A name may also stand for something that must not be
  * replaced: behind a symlink the file that it leads to is, and a device, a FIFO, or what is
- * standard output already is written to where it is. */
+ * standard output already is written to where it is.
+ *
+ * Others may write to the folder too. A temporary file is always a new one (O_EXCL), and what is
+ * opened has had its links followed here, one by one, each looked at, and is none itself
+ * (O_NOFOLLOW). */
 #include "base/fs.h"
 
 #include "base/mem.h"
@@ -170,6 +174,93 @@ static Status sync_parent(const char *path)
     return status;
 }
 
+static Status cannot_write(const char *path, int error)
+{
+    return fail(ERR_IO, "%s: cannot write: %s", path, strerror(error));
+}
+
+/* ---- links at the end of a name ---- */
+
+/* Others may plant a link where they can write, but not in the name of these. */
+static bool is_trusted(uid_t owner, const char *parent)
+{
+    struct stat folder;
+    return owner == geteuid() || owner == 0 ||
+           (stat(parent, &folder) == 0 && folder.st_uid == owner);
+}
+
+/* Replaces *path, a link, by what it leads to: a file that need not exist yet. *followed is false
+ * at the end of the way, a file or one of the kernel's own links (/proc/self/fd/1), whose text is
+ * no path. */
+static Status follow_link(char **path, bool *followed, const char *name)
+{
+    char target[PATH_MAX];
+    struct stat link, there;
+    *followed = false;
+    ssize_t n = readlink(*path, target, sizeof target - 1);
+    if (n <= 0) return OK;
+    target[n] = '\0';
+    char *parent = parent_of(*path), *next = NULL;
+    Status status = parent ? OK : ERR_MEMORY;
+    if (parent && (lstat(*path, &link) != 0 || !is_trusted(link.st_uid, parent)))
+        status = fail(ERR_IO, "%s: cannot write: %s is a link of another user", name, *path);
+    if (status == OK && !(next = target[0] == '/' ? mem_strdup(target) : fs_join(parent, target)))
+        status = ERR_MEMORY;
+    mem_free(parent);
+    if (status == OK && lstat(next, &there) != 0 && stat(*path, &there) == 0) {
+        mem_free(next);
+    } else if (status == OK) {
+        mem_free(*path);
+        *path = next;
+        *followed = true;
+    }
+    return status;
+}
+
+/* Where the file is that path means; mem_free. */
+static Status find_file(char **out, const char *path)
+{
+    bool followed = true;
+    *out = mem_strdup(path);
+    Status status = *out ? OK : ERR_MEMORY;
+    for (int links = 0; status == OK && followed; links++) {
+        status = follow_link(out, &followed, path);
+        if (status == OK && links == LINKS_MAX) status = cannot_write(path, ELOOP);
+    }
+    if (status == OK) return OK;
+    mem_free(*out);
+    *out = NULL;
+    return status;
+}
+
+Status fs_open(int *fd, const char *path, int flags)
+{
+    char *file = NULL;
+    struct stat info;
+    *fd = -1;
+    TRY(find_file(&file, path));
+    flags |= O_NOCTTY | O_CLOEXEC;
+    *fd = open(file, flags | O_NOFOLLOW, 0666);
+    /* a link of the kernel's own: nobody can put another in its place */
+    bool kernels = str_starts_with(file, "/proc/") || str_starts_with(file, "/dev/fd/");
+    if (*fd < 0 && errno == ELOOP && kernels && stat(file, &info) == 0)
+        *fd = open(file, flags & ~O_CREAT);
+    int error = errno;
+    mem_free(file);
+    return *fd >= 0 ? OK : fail(ERR_IO, "%s: cannot open for writing: %s", path, strerror(error));
+}
+
+Status fs_open_temporary(int *fd, const char *temporary, const char *path)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    *fd = open(temporary, flags, 0666);
+    if (*fd < 0 && errno == EEXIST && (unlink(temporary) == 0 || errno == ENOENT))
+        *fd = open(temporary, flags, 0666);
+    return *fd >= 0 ? OK : cannot_write(path, errno);
+}
+
+/* ---- files that become visible whole ---- */
+
 /* Renames the finished temporary over path and makes that durable; removes the temporary if it
  * cannot. */
 static Status publish(const char *temporary, const char *path)
@@ -196,7 +287,7 @@ static Status write_content(int fd, const char *path, const Content *content)
         good = false;
         error = errno;
     }
-    return good ? OK : fail(ERR_IO, "%s: cannot write: %s", path, strerror(error));
+    return good ? OK : cannot_write(path, error);
 }
 
 /* Opens what is to be written to in place, if path is such a thing; else *fd is -1. */
@@ -211,43 +302,13 @@ static Status open_in_place(const char *path, int *fd)
             /* opened again, it would be written to from its start */
             *fd = fcntl(i, F_DUPFD_CLOEXEC, 0);
     if (*fd < 0 && S_ISREG(info.st_mode)) return OK;
-    if (*fd < 0) *fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-    return *fd < 0 ? fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno)) : OK;
-}
-
-/* Replaces path, a link, by what the link leads to: a file that need not exist yet. mem_free; NULL
- * out of memory. */
-static char *follow_link(char *path, const char *target)
-{
-    char *parent = target[0] == '/' ? mem_strdup("") : parent_of(path);
-    char *next = parent ? fs_join(parent, target) : NULL;
-    mem_free(parent);
-    mem_free(path);
-    return next;
-}
-
-/* Where the file is that path means, links at its end followed; mem_free. */
-static Status find_file(char **out, const char *path)
-{
-    char target[PATH_MAX];
-    ssize_t n;
-    *out = mem_strdup(path);
-    for (int links = 0; *out && (n = readlink(*out, target, sizeof target - 1)) > 0; links++) {
-        if (links == LINKS_MAX) {
-            mem_free(*out);
-            *out = NULL;
-            return fail(ERR_IO, "%s: cannot write: %s", path, strerror(ELOOP));
-        }
-        target[n] = '\0';
-        *out = follow_link(*out, target);
-    }
-    return *out ? OK : ERR_MEMORY;
+    return *fd < 0 ? fs_open(fd, path, O_WRONLY) : OK;
 }
 
 static Status write_temporary(const char *temporary, const char *path, const Content *content)
 {
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+    int fd;
+    TRY(fs_open_temporary(&fd, temporary, path));
     Status status = write_content(fd, path, content);
     if (status != OK) unlink(temporary);
     return status;
@@ -302,17 +363,13 @@ Status fs_check_writable(const char *path)
     char *file = NULL;
     struct stat info;
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
-        if (S_ISDIR(info.st_mode))
-            return fail(ERR_IO, "%s: cannot write: %s", path, strerror(EISDIR));
-        return access(path, W_OK) == 0
-                   ? OK
-                   : fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+        if (S_ISDIR(info.st_mode)) return cannot_write(path, EISDIR);
+        return access(path, W_OK) == 0 ? OK : cannot_write(path, errno);
     }
     TRY(find_file(&file, path));
     char *parent = parent_of(file);
     Status status = parent ? OK : ERR_MEMORY;
-    if (parent && access(parent, W_OK | X_OK) != 0)
-        status = fail(ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (parent && access(parent, W_OK | X_OK) != 0) status = cannot_write(path, errno);
     mem_free(parent);
     mem_free(file);
     return status;

@@ -14,14 +14,21 @@ Status fs_make_dirs(const char *path); /* mkdir -p */
  * and of what is a description or a table in JSON or text. */
 #define FS_DATA_BYTES ((size_t)4 << 30)
 #define FS_TEXT_BYTES ((size_t)64 << 20)
-/* Returns to caller (mem_free); a NUL follows the last byte. Only regular files: what is a device or
- * a FIFO may never end. ERR_DATA, also for one of more than FS_DATA_BYTES. */
+/* Returns to caller (mem_free); a NUL follows the last byte. Only regular files: what is a device
+ * or a FIFO may never end. ERR_DATA, also for one of more than FS_DATA_BYTES. */
 Status fs_read_file(const char *path, uint8_t **out, size_t *bytes);
 Status fs_read_limited(const char *path, size_t limit, uint8_t **out, size_t *bytes);
+/* Opens a file to write to, for open()'s flags, made where they say O_CREAT. A link at its end is
+ * followed only if it belongs to this user, to root, or to the owner of the folder that it lies in:
+ * others may have planted it, as the kernel's protected_symlinks takes it. ERR_IO. */
+Status fs_open(int *fd, const char *path, int flags);
+/* Makes the temporary file that path is written through, and opens it. What lies there already is
+ * of a process that died, or planted: it is removed, never written to. ERR_IO names path. */
+Status fs_open_temporary(int *fd, const char *temporary, const char *path);
 /* Writes path.tmp-PID, fsyncs it, renames it over path, fsyncs the folder: readers see the old file
- * or the new one, never a part. Where path is a symlink all this happens to the file that it leads
- * to. A device, a FIFO (waits for its reader), and what is open as standard output or error are
- * written to in place. ERR_IO leaves no temporary file. */
+ * or the new one, never a part. Where path is a symlink, followed as fs_open() does, all this
+ * happens to the file that it leads to. A device, a FIFO (waits for its reader), and what is open
+ * as standard output or error are written to in place. ERR_IO leaves no temporary file. */
 Status fs_write_atomic(const char *path, const void *data, size_t bytes);
 /* The same with content from a function: write() fills fd, by fs_write_all(), and is false with
  * errno set if it cannot.

@@ -14,9 +14,7 @@ Status jsonl_open(Jsonl *j, const char *dir, const char *name)
 {
     *j = (Jsonl){ .fd = -1 };
     if (!(j->path = fs_join(dir, name))) return ERR_MEMORY;
-    j->fd = open(j->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    return j->fd >= 0 ? OK
-                      : fail(ERR_IO, "%s: cannot open for writing: %s", j->path, strerror(errno));
+    return fs_open(&j->fd, j->path, O_RDWR | O_APPEND | O_CREAT);
 }
 
 void jsonl_close(Jsonl *j)

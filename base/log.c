@@ -8,8 +8,10 @@
 #include "base/log.h"
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/str.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -58,8 +60,14 @@ static bool stdout_is_watched(void)
 
 static Status open_file(FILE **out, const char *path)
 {
-    FILE *f = *out = fopen(path, "a");
-    if (!f) return fail(ERR_IO, "%s: cannot open for writing: %s", path, strerror(errno));
+    int fd;
+    *out = NULL;
+    TRY(fs_open(&fd, path, O_WRONLY | O_APPEND | O_CREAT));
+    FILE *f = *out = fdopen(fd, "a");
+    if (!f) {
+        close(fd);
+        return fail(ERR_IO, "%s: cannot open for writing: %s", path, strerror(errno));
+    }
     setvbuf(f, NULL, _IOLBF, 0);
     return OK;
 }

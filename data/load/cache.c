@@ -100,12 +100,15 @@ static Status map(SampleCache *c, int fd, size_t bytes)
 static Status make(SampleCache *c, int64_t samples, size_t capacity)
 {
     size_t bytes = blocks_at(samples) + capacity;
-    c->fd = memfd_create("convoy-cache", MFD_CLOEXEC);
-    if (c->fd < 0)
+    c->fd = memfd_create("convoy-cache", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (c->fd < 0 || fchmod(c->fd, 0600) != 0)
         return fail(ERR_ENV, "data.cache: cannot make a memory file: %s", strerror(errno));
     if (ftruncate(c->fd, (off_t)bytes) != 0)
         return fail(ERR_ENV, "data.cache: no memory file of %zu MiB: %s", bytes >> 20,
                     strerror(errno));
+    /* nobody who joins can make it shorter under the others, which would end them with SIGBUS */
+    if (fcntl(c->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+        return fail(ERR_ENV, "data.cache: cannot seal a memory file: %s", strerror(errno));
     TRY(map(c, c->fd, bytes));
     struct stat info;
     if (fstat(c->fd, &info) != 0) return fail(ERR_ENV, "data.cache: %s", strerror(errno));
@@ -140,8 +143,9 @@ CacheKey cache_key(const SampleCache *c)
 static Status join_file(SampleCache *c, int fd, const CacheKey *key, int64_t samples)
 {
     struct stat info;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) ||
-        (size_t)info.st_size < blocks_at(samples))
+    int seals = fcntl(fd, F_GET_SEALS); /* -1: no memory file */
+    if (fstat(fd, &info) != 0 || info.st_uid != geteuid() || seals < 0 ||
+        !(seals & F_SEAL_SHRINK) || (size_t)info.st_size < blocks_at(samples))
         return fail(ERR_ENV, "data.cache: process %lld of this node has no such memory file",
                     (long long)key->pid);
     TRY(map(c, fd, (size_t)info.st_size));

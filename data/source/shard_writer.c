@@ -5,7 +5,6 @@
 #include "base/str.h"
 #include "data/source/shard.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,8 +34,7 @@ static Status open_file(ShardWriter *w, const char *folder, const char *name)
     str_printf(&temporary, "%s.tmp", w->path);
     w->temporary = temporary.text;
     if (temporary.failed) return fail(ERR_MEMORY, "out of memory naming a shard");
-    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return w->fd >= 0 ? OK : cannot_write(w);
+    return fs_open_temporary(&w->fd, w->temporary, w->path);
 }
 
 Status shard_writer_open(ShardWriter **out, const char *folder, const char *name)

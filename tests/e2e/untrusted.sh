@@ -105,4 +105,32 @@ refused 65 "/dev/zero: cannot read: not a regular file" scale "$SCRATCH/small.ya
 refused 65 "/dev/zero: cannot read: not a regular file" inspect memory "$SCRATCH/small.yaml" \
     --gpu /dev/zero
 refused 65 "metrics.jsonl: cannot be read: not a regular file" top "$SCRATCH/piped" --once
+
+# ---- links that others have planted ----
+echo precious > "$SCRATCH/victim"
+victim_is_whole()
+{
+    [[ $(< "$SCRATCH/victim") == precious ]] || broken "$1: written through a link"
+    echo precious > "$SCRATCH/victim"
+}
+mkdir "$SCRATCH/packed"
+ln -s "$SCRATCH/victim" "$SCRATCH/packed/shard-00000.bin.tmp"
+expect "pack" 0 run 1 pack "$SCRATCH/data/val" "$SCRATCH/packed"
+victim_is_whole "pack"
+[[ ! -e $SCRATCH/packed/shard-00000.bin.tmp ]] || broken "pack: the name of the shard is another"
+for file in metrics.jsonl log.txt launch.lock; do
+    rm -rf "$SCRATCH/planted" && mkdir "$SCRATCH/planted"
+    ln -s "$SCRATCH/victim" "$SCRATCH/planted/$file"
+    if ! chown -h 65534 "$SCRATCH/planted/$file" 2> /dev/null; then
+        echo "not tested: links of other users: only root can make one"
+        break
+    fi
+    if [[ $file == launch.lock ]]; then
+        settings planted
+        expect "$file" 74 run 1 launch --hosts-script "echo localhost" -- train "${sets[@]}"
+    else
+        train_fails planted 74 "$file is a link of another user" 1
+    fi
+    victim_is_whole "$file"
+done
 exit "$failed"

@@ -4,12 +4,15 @@
 #include "base/mem.h"
 #include "data/load/cache.h"
 #include "tests/test.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -232,5 +235,22 @@ TEST(bad_sample_is_bad_for_everybody)
     CHECK_OK(read_one(c, &s, 3, &hit));
     CHECK_OK(read_one(c, &s, 3, &hit));
     CHECK(hit);
+    cache_destroy(c);
+}
+
+/* Another that has the memory open must not end those who map it. */
+TEST(the_memory_cannot_be_made_shorter)
+{
+    char path[64];
+    struct stat info;
+    SampleCache *c = NULL;
+    REQUIRE_OK(cache_create(&c, 4, 1 << 20));
+    snprintf(path, sizeof path, "/proc/self/fd/%lld", (long long)cache_key(c).fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    REQUIRE(fd >= 0 && fstat(fd, &info) == 0);
+    CHECK_INT(info.st_mode & 0777, 0600);
+    CHECK(ftruncate(fd, 0) != 0 && errno == EPERM);
+    CHECK(ftruncate(fd, (off_t)1 << 30) != 0 && errno == EPERM);
+    close(fd);
     cache_destroy(c);
 }

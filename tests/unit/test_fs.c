@@ -187,6 +187,84 @@ TEST(writing_goes_through_symlinks)
     CHECK_CONTAINS(status_message(), "ring: cannot write: Too many levels");
 }
 
+static const char *own_temporary(const char *name)
+{
+    static char path[1200];
+    snprintf(path, sizeof path, "%s.tmp-%ld", in_scratch(name), (long)getpid());
+    return path;
+}
+
+/* Whoever can write to a folder can guess the name: nothing that lies there is written to. */
+TEST(planted_temporaries_are_not_written_to)
+{
+    REQUIRE_OK(fs_write_atomic(in_scratch("victim"), "precious", 8));
+    for (int i = 0; i < 3; i++) {
+        const char *temporary = own_temporary("out");
+        if (i == 0) REQUIRE(symlink("victim", temporary) == 0);
+        if (i == 1) REQUIRE(link(in_scratch("victim"), temporary) == 0);
+        if (i == 2) REQUIRE(mkfifo(temporary, 0600) == 0); /* nobody reads: would be waited for */
+        CHECK_OK(fs_write_atomic(in_scratch("out"), "new", 3));
+        check_content(in_scratch("out"), "new");
+        check_content(in_scratch("victim"), "precious");
+        CHECK(!fs_exists(temporary));
+    }
+    REQUIRE(mkdir(own_temporary("out"), 0700) == 0);
+    CHECK_STATUS(fs_write_atomic(in_scratch("out"), "newer", 5), ERR_IO);
+    CHECK_CONTAINS(status_message(), "out: cannot write: Is a directory");
+    check_content(in_scratch("out"), "new");
+}
+
+/* Only root can make a link that belongs to another. */
+TEST(links_of_other_users_are_not_followed)
+{
+    enum { NOBODY = 65534 };
+    const char *planted = in_scratch("planted");
+    int fd;
+    REQUIRE_OK(fs_write_atomic(in_scratch("victim"), "precious", 8));
+    REQUIRE(symlink("victim", in_scratch("own")) == 0);
+    CHECK_OK(fs_open(&fd, in_scratch("own"), O_WRONLY | O_APPEND));
+    close(fd);
+    REQUIRE(symlink("victim", planted) == 0);
+    if (lchown(planted, NOBODY, NOBODY) != 0) {
+        test_skip("only root can give a link away");
+        return;
+    }
+    CHECK_STATUS(fs_open(&fd, planted, O_WRONLY | O_TRUNC), ERR_IO);
+    CHECK_CONTAINS(status_message(), "planted is a link of another user");
+    CHECK_INT(fd, -1);
+    CHECK_STATUS(fs_write_atomic(planted, "new", 3), ERR_IO);
+    CHECK_CONTAINS(status_message(), "planted is a link of another user");
+    CHECK_STATUS(fs_check_writable(planted), ERR_IO);
+    REQUIRE(symlink("planted", in_scratch("far")) == 0); /* nor behind one of our own */
+    CHECK_STATUS(fs_open(&fd, in_scratch("far"), O_WRONLY | O_TRUNC), ERR_IO);
+    check_content(in_scratch("victim"), "precious");
+    /* whose folder it is may say where its names lead */
+    REQUIRE_OK(fs_make_dirs(in_scratch("theirs")));
+    REQUIRE(symlink("../victim", in_scratch("theirs/link")) == 0);
+    REQUIRE(lchown(in_scratch("theirs/link"), NOBODY, NOBODY) == 0);
+    REQUIRE(lchown(in_scratch("theirs"), NOBODY, NOBODY) == 0);
+    CHECK_OK(fs_write_atomic(in_scratch("theirs/link"), "new", 3));
+    check_content(in_scratch("victim"), "new");
+}
+
+TEST(descriptors_have_names)
+{
+    static const char *const folders[] = { "/proc/self/fd", "/dev/fd" };
+    for (int i = 0; i < 2; i++) {
+        int ends[2], fd = -1;
+        char path[64], text[8] = "";
+        REQUIRE(pipe(ends) == 0);
+        snprintf(path, sizeof path, "%s/%d", folders[i], ends[1]);
+        CHECK_OK(fs_open(&fd, path, O_WRONLY | O_APPEND | O_CREAT));
+        CHECK(fs_write_all(fd, "said", 4));
+        CHECK_INT(read(ends[0], text, sizeof text - 1), 4);
+        CHECK_STR(text, "said");
+        close(fd);
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
 /* The reader holds the FIFO open, so that neither side waits. */
 TEST(what_is_no_file_is_written_in_place)
 {

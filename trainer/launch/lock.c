@@ -120,12 +120,9 @@ Status lock_take(LaunchLock **out, const char *run_dir, double silent_s, double 
     if (!l) return ERR_MEMORY;
     own_host(l->host, sizeof l->host);
     l->path = fs_join(run_dir, "launch.lock");
-    l->fd = l->path ? open(l->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
-    Status status = OK;
-    if (!l->path) status = ERR_MEMORY;
-    else if (l->fd < 0)
-        status = fail(ERR_IO, "%s: cannot open for writing: %s", l->path, strerror(errno));
-    else status = wait_for(l, silent_s, wait_s);
+    l->fd = -1;
+    Status status = l->path ? fs_open(&l->fd, l->path, O_RDWR | O_CREAT) : ERR_MEMORY;
+    if (status == OK) status = wait_for(l, silent_s, wait_s);
     if (status == OK) {
         write_holder(l, clock_unix_s());
         *out = l;

@@ -76,8 +76,7 @@ static Status open_file(EventFile *f, const char *dir, const char *host, double 
     if (path.failed) return ERR_MEMORY;
     f->path = path.text;
     TRY(fs_make_dirs(dir));
-    f->fd = open(f->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (f->fd < 0) return fail(ERR_IO, "%s: cannot open for writing: %s", f->path, strerror(errno));
+    TRY(fs_open(&f->fd, f->path, O_WRONLY | O_CREAT | O_APPEND));
     begin_event(f, unix_s, 0);
     wire_put_text(&f->event, EVENT_VERSION, "brain.Event:2");
     return write_event(f);

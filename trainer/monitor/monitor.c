@@ -57,8 +57,8 @@ static void look_at_gpus(Monitor *m)
 
 static Status append_file(const char *path, const StrBuf *text)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0) return fail(ERR_IO, "%s: cannot open for writing: %s", path, strerror(errno));
+    int fd;
+    TRY(fs_open(&fd, path, O_WRONLY | O_CREAT | O_APPEND));
     ssize_t n = write(fd, text->text, text->length);
     int error = n < 0 ? errno : ENOSPC;
     close(fd);

@@ -64,8 +64,8 @@ static Status run_into(const Point *p, const Words *words, const char *log)
     pid_t pid;
     if (words->full)
         return fail(ERR_USAGE, "convoy scale: more than %d words for mpirun", WORDS_MAX);
-    int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return fail(ERR_IO, "%s: cannot open for writing: %s", log, strerror(errno));
+    int fd;
+    TRY(fs_open(&fd, log, O_WRONLY | O_CREAT | O_TRUNC));
     Status status = child_start(&pid, words->word, fd, fd);
     close(fd);
     return status == OK ? wait_for(pid, p, log) : status;

@@ -134,7 +134,8 @@ static int take_lock(const char *path)
 {
     StrBuf name = { 0 };
     str_printf(&name, "%s.lock", path);
-    int fd = name.failed ? -1 : open(name.text, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int fd = -1;
+    if (!name.failed) (void)fs_open(&fd, name.text, O_RDWR | O_CREAT);
     str_free(&name);
     if (fd < 0 || flock(fd, LOCK_EX) == 0) return fd;
     close(fd);
