@@ -28,7 +28,7 @@ enum { LINKS_MAX = 40 }; /* one after another, as in the kernel */
 bool fs_exists(const char *path)
 {
     struct stat info;
-    return stat(path, &info) == 0;
+    return stat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 bool fs_is_dir(const char *path)
@@ -41,7 +41,10 @@ static Status make_one_dir(const char *path)
 {
     if (mkdir(path, 0777) == 0) return OK;
     int error = errno;
-    if (fs_is_dir(path)) return OK; /* there already, or another rank was faster */
+    struct stat info;
+    const bool there = stat(path, &info) == 0;
+    if (there && S_ISDIR(info.st_mode)) return OK; /* already, or another rank was faster */
+    if (!there && error == EEXIST) error = errno;
     return fail(ERR_IO, "%s: cannot make folder: %s", path, strerror(error));
 }
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* False only of what is not there; of what cannot be looked at, opening it tells why. */
 bool fs_exists(const char *path);
 bool fs_is_dir(const char *path);      /* follows symlinks */
 Status fs_make_dirs(const char *path); /* mkdir -p */

@@ -554,7 +554,7 @@ Status checkpoint_find(SafeFile **out, CheckpointMeta *meta, const char *dir, ch
     int64_t count = 0;
     *out = NULL;
     if (path != NULL) *path = NULL;
-    if (!fs_is_dir(dir)) return OK;
+    if (!fs_exists(dir)) return OK;
     TRY(list_checkpoints(dir, &names, &count));
     Status status = count > 0 ? open_newest(out, meta, dir, names, count, path) : OK;
     mem_free(names);

@@ -190,8 +190,9 @@ static Status measure(SafeFile *f)
     struct stat st;
     f->fd = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO would wait for a writer */
     if (f->fd < 0) return fail(ERR_DATA, "%s: cannot open: %s", f->path, strerror(errno));
-    if (fstat(f->fd, &st) != 0 || !S_ISREG(st.st_mode))
-        return fail(ERR_DATA, "%s: not a file", f->path);
+    if (fstat(f->fd, &st) != 0)
+        return fail(ERR_DATA, "%s: cannot read: %s", f->path, strerror(errno));
+    if (!S_ISREG(st.st_mode)) return fail(ERR_DATA, "%s: not a file", f->path);
     if (st.st_size < LENGTH_BYTES)
         return fail(ERR_DATA, "%s: too short for a safetensors file", f->path);
     f->file_bytes = (size_t)st.st_size;

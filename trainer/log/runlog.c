@@ -43,7 +43,7 @@ static Status keep_config(const char *dir, const char *path, const StrBuf *now)
     if (!fs_exists(path)) return OK;
     Status status = fs_read_file(path, &then, &bytes);
     const bool same = status == OK && strcmp((const char *)then, now->text) == 0;
-    for (int n = 1; n == 1 || (!name.failed && fs_exists(name.text)); n++) {
+    for (int n = 1; status == OK && (n == 1 || (!name.failed && fs_exists(name.text))); n++) {
         str_clear(&name);
         str_printf(&name, "%s/config-%d.yaml", dir, n);
     }
