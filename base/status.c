@@ -24,8 +24,9 @@ typedef struct StatusRow {
 
 static const StatusRow rows[] = {
     /* index: -status */
-    { "ok", 0 },      { "usage", 64 }, { "data", 65 },    { "health", 69 }, { "internal", 70 },
-    { "memory", 70 }, { "io", 74 },    { "stopped", 75 }, { "peer", 76 },   { "environment", 78 },
+    { "ok", 0 },        { "usage", 64 },       { "data", 65 },     { "health", 69 },
+    { "internal", 70 }, { "memory", 70 },      { "io", 74 },       { "stopped", 75 },
+    { "peer", 76 },     { "environment", 78 }, { "diverged", 71 },
 };
 
 Status fail(Status code, const char *format, ...)

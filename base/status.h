@@ -25,7 +25,8 @@ typedef enum Status {
     ERR_IO = -6,       /* cannot write: disk full, no permission      -> exit 74 */
     ERR_STOPPED = -7,  /* asked to stop, checkpoint saved, run again  -> exit 75 */
     ERR_PEER = -8,     /* a peer was lost or hangs                    -> exit 76 */
-    ERR_ENV = -9       /* environment: no such device, library, cores -> exit 78 */
+    ERR_ENV = -9,      /* environment: no such device, library, cores -> exit 78 */
+    ERR_DIVERGED = -10 /* training: a loss or weight is not finite    -> exit 71 */
 } Status;
 
 /* Records the sentence for this thread and returns code, so that `return fail(ERR_DATA, "%s: not a

@@ -43,12 +43,13 @@ static const CmdRow commands[] = {
     { "inspect", cmd_inspect, "model|checkpoint|config|dataset|memory ...",
       "show a thing without running it" },
 };
-static const char tail[] = "  convoy --version\n"
-                           "      versions of convoy and of the libraries in it\n\nEvery command "
-                           "has --help. Exit codes: 0 done, 64 command line or config, 65 data or "
-                           "checkpoint, 69 a health check failed, 70 internal or memory,\n74 "
-                           "cannot write, 75 stopped with a checkpoint saved (run again to "
-                           "continue), 76 a peer was lost, 78 environment.\n";
+static const char tail[] =
+    "  convoy --version\n"
+    "      versions of convoy and of the libraries in it\n\nEvery command "
+    "has --help. Exit codes: 0 done, 64 command line or config, 65 data or "
+    "checkpoint, 69 a health check failed, 70 internal or memory,\n71 "
+    "training diverged, 74 cannot write, 75 stopped with a checkpoint saved (run again to "
+    "continue), 76 a peer was lost, 78 environment.\n";
 
 /* Rank according to the launcher (Open MPI, PMIx, MPICH); 0 where there is none. */
 static int launcher_rank(void)

@@ -15,6 +15,13 @@ launch_command --min-hosts 2 -- bad "${endless[@]}" "data.train=$SCRATCH/none"
 expect "no data" 65 timeout 60 "${launching[@]}"
 [[ $(launch_events bad run attempt) == 1 ]] ||
     broken "no data: started '$(launch_events bad run attempt)' times"
+launch_command --min-hosts 2 -- nan "${endless[@]}" optimizer.lr=1e6
+expect "diverged" 71 timeout 60 "${launching[@]}"
+[[ $(launch_events nan run attempt) == 1 ]] ||
+    broken "diverged: started '$(launch_events nan run attempt)' times"
+[[ $(launch_events nan exit reason) == "would fail again" ]] ||
+    broken "diverged: ended with '$(launch_events nan exit reason)'"
+expect_field "diverged" nan "done" code 71
 launch_command --min-hosts 2 -- bad checkpoint.resume=none
 expect "resume none" 64 timeout 60 "${launching[@]}"
 expect_one_error "resume none" "checkpoint.resume"

@@ -42,6 +42,7 @@ done << END
 0 0
 64 0
 65 0
+71 0
 78 0
 END
 expect "stopped by its user" 75 job STUB_CODE=75 STUB_PREEMPTED=None

@@ -40,6 +40,7 @@ static const EventRow events[] = {
     { "on_save", { "step", "code", "seconds" }, NULL, "outcome" },
     { "gpu", { "gpu", "throttle_reasons" }, NULL, "uuid" },
     { "resume", { "step" }, NULL, NULL },
+    { "diverged", { "step", "loss", "lr_factor", "rollbacks" }, "loss", "tensor" },
     { "done", { "code" }, NULL, "reason" },
 };
 

@@ -7,6 +7,7 @@
 #include "tests/tools/fault_io.h"
 #include "trainer/files/checkpoint.h"
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +41,8 @@ static CheckpointMeta meta_of(int64_t step)
                              .global_batch = 32,
                              .dataset_images = 320,
                              .best_top1 = 0.1,
+                             .lr_factor = 0.25,
+                             .rollbacks = 2,
                              .model = "resnet20",
                              .config = "model:\n  name: \"resnet20\"\n" };
 }
@@ -95,7 +98,7 @@ static void check_found(int64_t step)
     SafeFile *f = NULL;
     CheckpointMeta meta;
     char *path = NULL;
-    REQUIRE_OK(checkpoint_find(&f, &meta, test_scratch(), &path));
+    REQUIRE_OK(checkpoint_find(&f, &meta, test_scratch(), INT64_MAX, &path));
     REQUIRE(f != NULL);
     CHECK_INT(meta.step, step);
     const SafeTensor *t = safetensors_find(f, "fc.weight");
@@ -119,6 +122,8 @@ TEST(everything_comes_back)
     CHECK_INT(meta.step, 1234);
     CHECK_INT(meta.images, 1234 * 32);
     CHECK_INT(meta.epoch, 123);
+    CHECK(meta.lr_factor == 0.25);
+    CHECK_INT(meta.rollbacks, 2);
     CHECK(meta.seed == 0xFEDCBA9876543210U);
     CHECK(meta.config_hash == 0xDEADBEEFU);
     CHECK_INT(meta.global_batch, 32);
@@ -193,8 +198,53 @@ TEST(a_damaged_newest_is_passed_over)
     CHECK(truncate(path, 100) == 0);
     check_found(1);
     damage("step-00000001.safetensors");
-    CHECK_STATUS(checkpoint_find(&f, &meta, test_scratch(), NULL), ERR_DATA);
+    CHECK_STATUS(checkpoint_find(&f, &meta, test_scratch(), INT64_MAX, NULL), ERR_DATA);
     CHECK_CONTAINS(status_message(), "step-00000003.safetensors");
+}
+
+/* Files of earlier versions may hold such: their checksums are right. */
+static Status save_with(CheckpointWriter *w, int64_t step, int tensor, float value)
+{
+    TRY(checkpoint_stage(w));
+    for (int t = 0; t < 2; t++)
+        for (int i = 0; i < (t == 0 ? FLOATS : 3); i++)
+            ((float *)checkpoint_staging(w, t))[i] = (float)(step + i);
+    ((float *)checkpoint_staging(w, tensor))[2] = value;
+    CheckpointMeta meta = meta_of(step);
+    return checkpoint_submit(w, &meta, false);
+}
+
+TEST(checkpoints_that_are_not_finite_are_passed_over)
+{
+    SafeFile *f = NULL;
+    CheckpointMeta meta;
+    CheckpointWriter *w = make_writer(9);
+    REQUIRE(w != NULL);
+    CHECK_OK(save(w, 1, false));
+    CHECK_OK(save(w, 2, false));
+    CHECK_OK(save_with(w, 3, 0, (float)NAN));
+    CHECK_OK(save_with(w, 4, 1, -(float)INFINITY)); /* the optimizer's */
+    checkpoint_writer_destroy(w);
+    check_found(2);
+    REQUIRE_OK(checkpoint_find(&f, &meta, test_scratch(), 2, NULL));
+    REQUIRE(f != NULL);
+    CHECK_INT(meta.step, 1);
+    safetensors_close(f);
+    CHECK_OK(checkpoint_find(&f, &meta, test_scratch(), 1, NULL));
+    CHECK(f == NULL);
+}
+
+TEST(nothing_but_checkpoints_that_are_not_finite)
+{
+    SafeFile *f = NULL;
+    CheckpointMeta meta;
+    CheckpointWriter *w = make_writer(9);
+    REQUIRE(w != NULL);
+    CHECK_OK(save_with(w, 3, 0, (float)INFINITY));
+    checkpoint_writer_destroy(w);
+    CHECK_STATUS(checkpoint_find(&f, &meta, test_scratch(), INT64_MAX, NULL), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "step-00000003.safetensors: element 2 of tensor fc.weight");
+    CHECK(f == NULL);
 }
 
 TEST(later_steps_of_a_left_branch_are_set_aside)
@@ -241,9 +291,9 @@ TEST(no_folder_and_no_file_are_no_error)
     CheckpointMeta meta;
     char path[PATH_BYTES];
     path_of(path, "absent");
-    CHECK_OK(checkpoint_find(&f, &meta, path, NULL));
+    CHECK_OK(checkpoint_find(&f, &meta, path, INT64_MAX, NULL));
     CHECK(f == NULL);
-    CHECK_OK(checkpoint_find(&f, &meta, test_scratch(), NULL));
+    CHECK_OK(checkpoint_find(&f, &meta, test_scratch(), INT64_MAX, NULL));
     CHECK(f == NULL);
 }
 

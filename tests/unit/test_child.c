@@ -193,6 +193,7 @@ TEST(exit_codes_of_a_run_are_understood)
     CHECK_STATUS(mpirun_status(0), OK);
     CHECK_STATUS(mpirun_status(64), ERR_USAGE);
     CHECK_STATUS(mpirun_status(65), ERR_DATA);
+    CHECK_STATUS(mpirun_status(71), ERR_DIVERGED);
     CHECK_STATUS(mpirun_status(74), ERR_IO);
     CHECK_STATUS(mpirun_status(75), ERR_STOPPED);
     CHECK_STATUS(mpirun_status(76), ERR_PEER);

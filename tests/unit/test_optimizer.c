@@ -9,6 +9,7 @@
 #include "trainer/config/config.h"
 #include "trainer/train/optimizer.h"
 #include <math.h>
+#include <string.h>
 
 #define STEPS 5
 
@@ -103,6 +104,42 @@ static void check_losses(const char *file, const char *model, double width, cons
         if (step == 0) check_running(&n, file);
     }
     CHECK(want[STEPS - 1] < 0.9 * want[0]);
+    optimizer_destroy(optimizer);
+    config_destroy(config);
+    network_close(&n);
+}
+
+/* A step whose gradients are finite or not. */
+static OptimizerResult scaled_step(Network *n, Optimizer *o, float gradient)
+{
+    Stream *stream = executor_stream(n->executor);
+    ((float *)executor_slab(n->executor, SLAB_GRAD))[3] = gradient;
+    CHECK_OK(optimizer_check_finite(o, 0, stream));
+    CHECK_OK(optimizer_update(o, 0, stream));
+    CHECK_OK(optimizer_update_scale(o, stream));
+    CHECK_OK(optimizer_copy_result(o, 0));
+    return optimizer_take_result(o, 0);
+}
+
+/* 65536 is 2^16, the least 2^-14. */
+TEST(a_loss_scale_is_exhausted_after_30_steps_that_it_could_not_help)
+{
+    Network n;
+    Config *config = NULL;
+    Optimizer *optimizer = NULL;
+    ModelOptions o = network_narrow(2, 16);
+    o.graph.loss_scale = true;
+    REQUIRE_OK(network_open(&n, NETWORK_CPU, "resnet20", &o));
+    REQUIRE_OK(network_fill(&n));
+    REQUIRE_OK(config_load(&config, NULL, NULL, 0));
+    Bucket whole = { .bytes = executor_slab_bytes(n.executor, SLAB_GRAD) };
+    memset(executor_slab(n.executor, SLAB_GRAD), 0, whole.bytes);
+    REQUIRE_OK(optimizer_create(&optimizer, n.executor, n.backend, config, &whole, 1));
+    for (int i = 0; i < 29; i++)
+        CHECK(!scaled_step(&n, optimizer, i % 2 ? (float)INFINITY : (float)NAN).exhausted);
+    OptimizerResult r = scaled_step(&n, optimizer, (float)INFINITY);
+    CHECK(r.exhausted && r.skipped == 30 && r.loss_scale == 0x1p-14);
+    CHECK(!scaled_step(&n, optimizer, 1).exhausted); /* a good step, whatever the scale */
     optimizer_destroy(optimizer);
     config_destroy(config);
     network_close(&n);

@@ -72,8 +72,9 @@ TEST(exit_codes_are_the_documented_ones)
         { ERR_STOPPED, 75, "stopped" },
         { ERR_PEER, 76, "peer" },
         { ERR_ENV, 78, "environment" },
+        { ERR_DIVERGED, 71, "diverged" },
     };
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < (int)(sizeof want / sizeof want[0]); i++) {
         CHECK_INT(status_exit_code(want[i].status), want[i].code);
         CHECK_STR(status_name(want[i].status), want[i].name);
     }

@@ -7,6 +7,9 @@ const char *const bn_choice_names[BN_CHOICE_COUNT + 1] = {
 const char *const batch_mode_names[BATCH_MODE_COUNT + 1] = {
     [BATCH_PER_RANK] = "per_rank", [BATCH_GLOBAL] = "global"
 };
+const char *const on_nan_names[ON_NAN_COUNT + 1] = {
+    [ON_NAN_STOP] = "stop", [ON_NAN_ROLLBACK] = "rollback"
+};
 const char *const lr_scaling_names[LR_SCALING_COUNT + 1] = {
     [LR_NONE] = "none", [LR_LINEAR] = "linear", [LR_SQRT] = "sqrt", [LR_WORLD_SIZE] = "world_size"
 };

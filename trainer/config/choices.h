@@ -5,6 +5,7 @@
 
 typedef enum BnChoice { BN_CHOICE_TRAIN, BN_CHOICE_FROZEN, BN_CHOICE_COUNT } BnChoice;
 typedef enum BatchMode { BATCH_PER_RANK, BATCH_GLOBAL, BATCH_MODE_COUNT } BatchMode;
+typedef enum OnNan { ON_NAN_STOP, ON_NAN_ROLLBACK, ON_NAN_COUNT } OnNan;
 typedef enum LrScaling { LR_NONE, LR_LINEAR, LR_SQRT, LR_WORLD_SIZE, LR_SCALING_COUNT } LrScaling;
 typedef enum ScheduleShape {
     SCHEDULE_COSINE,
@@ -43,6 +44,7 @@ typedef enum ScaleData { SCALE_REAL, SCALE_SYNTHETIC, SCALE_DATA_COUNT } ScaleDa
 
 extern const char *const bn_choice_names[BN_CHOICE_COUNT + 1];
 extern const char *const batch_mode_names[BATCH_MODE_COUNT + 1];
+extern const char *const on_nan_names[ON_NAN_COUNT + 1];
 extern const char *const lr_scaling_names[LR_SCALING_COUNT + 1];
 extern const char *const schedule_shape_names[SCHEDULE_SHAPE_COUNT + 1];
 extern const char *const grad_dtype_names[GRAD_DTYPE_COUNT + 1];

@@ -68,6 +68,9 @@ typedef struct Config {
         double label_smoothing, eval_every /*epochs; 0 = only at the end*/;
         double loss_scale;
         int64_t loss_scale_interval;
+        OnNan on_nan;
+        double rollback_lr;
+        int64_t rollback_limit;
     } train;
     struct {
         int name /*UpdateKind*/;

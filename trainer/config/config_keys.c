@@ -179,6 +179,14 @@ const ConfigKey config_keys[] = {
     {INT(train, loss_scale_interval, "2000", 1, 1e9), KEY_MATH,
      "fp16: the loss scale doubles after so many steps with finite gradients; any other step is "
      "skipped, halving it"},
+    {ENUM(train, on_nan, "stop", on_nan_names), KEY_RUNTIME,
+     "When the loss, a parameter or a running statistic is no finite number: stop ends the run "
+     "with exit code 71; rollback goes on from the newest checkpoint with a lower learning rate"},
+    {DOUBLE(train, rollback_lr, "0.5", 0, 1), KEY_RUNTIME | KEY_OPEN_MIN | KEY_OPEN_MAX,
+     "rollback: what the learning rate is multiplied by each time, from there to the end of the "
+     "run"},
+    {INT(train, rollback_limit, "3", 1, 1e6), KEY_RUNTIME,
+     "rollback: how many times in a run; after that it ends with exit code 71"},
     {INT(train, seed, "1", 0, 9007199254740992.0), KEY_MATH,
      "Seed of initial weights, shuffling and augmentation"},
     {DOUBLE(train, label_smoothing, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,

@@ -27,6 +27,7 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "base/version.h"
+#include "trainer/files/weights.h"
 
 #define STEP_PREFIX    "step-"
 #define STEP_SUFFIX    ".safetensors"
@@ -38,7 +39,7 @@ enum {
     STAGING_ALIGN = 64,
     NUMBER_BYTES = 32,
     MESSAGE_BYTES = 1024,
-    SCALARS = 9,
+    SCALARS = 13,
     PAIRS = SCALARS + 4
 };
 
@@ -49,18 +50,24 @@ typedef struct MetaRow {
     const char *key;
     MetaType type;
     size_t offset;
+    const char
+        *absent; /* what it is in files from before there was such an entry; NULL: an error */
 } MetaRow;
 
 static const MetaRow meta_rows[SCALARS] = {
-    { "step", META_I64, offsetof(CheckpointMeta, step) },
-    { "images", META_I64, offsetof(CheckpointMeta, images) },
-    { "epoch", META_I64, offsetof(CheckpointMeta, epoch) },
-    { "seed", META_U64, offsetof(CheckpointMeta, seed) },
-    { "config_hash", META_U32, offsetof(CheckpointMeta, config_hash) },
-    { "global_batch", META_I64, offsetof(CheckpointMeta, global_batch) },
-    { "dataset_images", META_I64, offsetof(CheckpointMeta, dataset_images) },
-    { "best_top1", META_DOUBLE, offsetof(CheckpointMeta, best_top1) },
-    { "eval_due", META_I64, offsetof(CheckpointMeta, eval_due) },
+    { "step", META_I64, offsetof(CheckpointMeta, step), NULL },
+    { "images", META_I64, offsetof(CheckpointMeta, images), NULL },
+    { "epoch", META_I64, offsetof(CheckpointMeta, epoch), NULL },
+    { "seed", META_U64, offsetof(CheckpointMeta, seed), NULL },
+    { "config_hash", META_U32, offsetof(CheckpointMeta, config_hash), NULL },
+    { "global_batch", META_I64, offsetof(CheckpointMeta, global_batch), NULL },
+    { "dataset_images", META_I64, offsetof(CheckpointMeta, dataset_images), NULL },
+    { "best_top1", META_DOUBLE, offsetof(CheckpointMeta, best_top1), NULL },
+    { "eval_due", META_I64, offsetof(CheckpointMeta, eval_due), NULL },
+    { "lr_factor", META_DOUBLE, offsetof(CheckpointMeta, lr_factor), "1" },
+    { "rollbacks", META_I64, offsetof(CheckpointMeta, rollbacks), "0" },
+    { "diverged", META_I64, offsetof(CheckpointMeta, diverged), "0" },
+    { "rolled_to", META_I64, offsetof(CheckpointMeta, rolled_to), "0" },
 };
 
 static void format_scalar(const MetaRow *row, const CheckpointMeta *meta, char out[NUMBER_BYTES])
@@ -487,6 +494,7 @@ static Status read_meta(const SafeFile *f, CheckpointMeta *meta, const char *pat
     *meta = (CheckpointMeta){ 0 };
     for (int i = 0; i < SCALARS; i++) {
         const char *text = safetensors_metadata(f, meta_rows[i].key);
+        if (text == NULL) text = meta_rows[i].absent;
         if (text == NULL)
             return fail(ERR_DATA, "%s: not a convoy checkpoint: no metadata entry %s", path,
                         meta_rows[i].key);
@@ -494,9 +502,11 @@ static Status read_meta(const SafeFile *f, CheckpointMeta *meta, const char *pat
             return fail(ERR_DATA, "%s: metadata entry %s cannot be %.40s", path, meta_rows[i].key,
                         text);
     }
-    if (meta->global_batch < 1 || meta->dataset_images < 1)
-        return fail(ERR_DATA,
-                    "%s: metadata entries global_batch and dataset_images must be above 0", path);
+    if (meta->global_batch < 1 || meta->dataset_images < 1 || meta->lr_factor <= 0)
+        return fail(
+            ERR_DATA,
+            "%s: metadata entries global_batch, dataset_images and lr_factor must be above 0",
+            path);
     meta->model = safetensors_metadata(f, "model");
     meta->config = safetensors_metadata(f, "config");
     meta->class_names = safetensors_metadata(f, "class_names");
@@ -535,6 +545,9 @@ static Status open_newest(SafeFile **out, CheckpointMeta *meta, const char *dir,
         char *candidate = fs_join(dir, names[i]);
         if (candidate == NULL) return ERR_MEMORY;
         Status status = checkpoint_open(out, meta, candidate);
+        if (status == OK) status = weights_check_finite(*out, true, candidate);
+        if (status == ERR_DATA) safetensors_close(*out);
+        if (status == ERR_DATA) *out = NULL;
         if (status == OK && path != NULL) *path = candidate;
         else mem_free(candidate);
         if (status != ERR_DATA) return status;
@@ -548,15 +561,18 @@ static Status open_newest(SafeFile **out, CheckpointMeta *meta, const char *dir,
                 first_message, count - 1);
 }
 
-Status checkpoint_find(SafeFile **out, CheckpointMeta *meta, const char *dir, char **path)
+Status checkpoint_find(SafeFile **out, CheckpointMeta *meta, const char *dir, int64_t below,
+                       char **path)
 {
     char **names = NULL;
-    int64_t count = 0;
+    int64_t count = 0, later = 0;
     *out = NULL;
     if (path != NULL) *path = NULL;
     if (!fs_exists(dir)) return OK;
     TRY(list_checkpoints(dir, &names, &count));
-    Status status = count > 0 ? open_newest(out, meta, dir, names, count, path) : OK;
+    while (later < count && step_of_name(names[later]) >= below) later++;
+    Status status =
+        later < count ? open_newest(out, meta, dir, names + later, count - later, path) : OK;
     mem_free(names);
     return status;
 }

@@ -26,6 +26,10 @@ typedef struct CheckpointMeta {
     double best_top1; /* best evaluation so far, -1 if none */
     /* 1: stopped before an evaluation that was due: the resumed run begins with it */
     int64_t eval_due;
+    /* of a run that diverged and went back: the factor of its learning rate since; how often; the
+     * last time the step at which it diverged, and that of the checkpoint that it went back to */
+    double lr_factor;
+    int64_t rollbacks, diverged, rolled_to;
     const char *model;  /* model.name */
     const char *config; /* resolved YAML */
     /* one a line, in the order of labels; NULL in files of earlier versions */
@@ -53,10 +57,12 @@ Status checkpoint_flush(CheckpointWriter *w);
 Status checkpoint_poll(CheckpointWriter *w, bool *done, int64_t *step, const char **path);
 void checkpoint_writer_destroy(CheckpointWriter *w); /* flushes; NULL ok */
 
-/* Opens and verifies a named file. */
+/* Opens and verifies a named file; what its tensors hold is not looked at. */
 Status checkpoint_open(SafeFile **out, CheckpointMeta *meta, const char *path);
-/* The newest good checkpoint in dir, by step number (not by the latest link, which may be torn):
- * *out NULL and OK if there is none at all. If files exist and none is good: ERR_DATA naming the
- * newest. path (may be NULL): mem_free. Does not log where dir does not exist. */
-Status checkpoint_find(SafeFile **out, CheckpointMeta *meta, const char *dir, char **path);
+/* The newest good checkpoint in dir, whose tensors are all finite, of a step before below
+ * (INT64_MAX: any), by step number (not by the latest link, which may be torn): *out NULL and OK if
+ * there is none at all. If files exist and none is good: ERR_DATA naming the newest. path (may be
+ * NULL): mem_free. Does not log where dir does not exist. */
+Status checkpoint_find(SafeFile **out, CheckpointMeta *meta, const char *dir, int64_t below,
+                       char **path);
 #endif

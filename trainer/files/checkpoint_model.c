@@ -70,7 +70,7 @@ static Status open_parts(CheckpointModel *m, const char *path, int64_t batch)
     const ModelOptions o = options_of(m->config, m->classes, batch);
     TRY(model_build(&m->graph, m->def, &o));
     TRY(check_tensors(m, path));
-    return weights_check_finite(m->file, path);
+    return weights_check_finite(m->file, false, path);
 }
 
 Status checkpoint_model_open(CheckpointModel *out, const char *path, int64_t batch)

@@ -182,11 +182,11 @@ static Status check_finite(const SafeTensor *t, const char *path)
     return OK;
 }
 
-Status weights_check_finite(const SafeFile *file, const char *path)
+Status weights_check_finite(const SafeFile *file, bool states, const char *path)
 {
     for (int i = 0; i < safetensors_count(file); i++) {
         const SafeTensor *t = safetensors_at(file, i);
-        if (!str_starts_with(t->name, optimizer_prefix)) TRY(check_finite(t, path));
+        if (states || !str_starts_with(t->name, optimizer_prefix)) TRY(check_finite(t, path));
     }
     return OK;
 }

@@ -30,9 +30,9 @@ void weights_free(WeightList *list); /* NULL inside is fine */
  * by another epsilon. (timm has both.) */
 bool weights_change_meaning(const ModelDef *def, ModelNames names);
 
-/* ERR_DATA naming path and the tensor that holds what is no finite number. Optimizer states are not
- * looked at. */
-Status weights_check_finite(const SafeFile *file, const char *path);
+/* ERR_DATA naming path and the tensor that holds what is no finite number. states: the optimizer's
+ * are looked at too. */
+Status weights_check_finite(const SafeFile *file, bool states, const char *path);
 
 /* Whether a file is one of ours: a checkpoint, with all that a run needs. */
 bool weights_are_checkpoint(const SafeFile *file);

@@ -63,7 +63,7 @@ Status mpirun_status(int code)
 {
     if (code == 0) return OK;
     if (code == CHILD_CANNOT_START) return ERR_ENV;
-    for (int s = ERR_USAGE; s >= ERR_ENV; s--)
+    for (int s = ERR_USAGE; s >= ERR_DIVERGED; s--)
         if (status_exit_code((Status)s) == code) return (Status)s;
     return ERR_PEER;
 }

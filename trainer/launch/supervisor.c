@@ -454,7 +454,7 @@ static Status judge(Supervisor *s, Ending ending, int code, bool *again)
                     status == ERR_STOPPED ? ", checkpoint saved"
                                           : ", its newest checkpoint is older");
     }
-    if (status == ERR_USAGE || status == ERR_DATA || status == ERR_ENV) {
+    if (status == ERR_USAGE || status == ERR_DATA || status == ERR_ENV || status == ERR_DIVERGED) {
         record_exit(s, code, step, "would fail again");
         return fail(status, "the run ended with exit code %d: %s", code,
                     code == CHILD_CANNOT_START

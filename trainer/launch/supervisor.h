@@ -13,11 +13,11 @@
  *              a host gone or silent for lost_after_s ends mpirun (TERM, then KILL), whatever
  *              mpirun believes; hosts that make a larger world for grow_after_s since the start:
  *              USR1, a checkpoint, a new start
- *   judge      exit 0: done. 75: again. 64, 65, 78: stop, as it would end the same again. Anything
- *              else: again, counted against max_restarts, after a pause; hosts that were lost cool
- *              down, and what is held against those that have held out for grow_after_s is
- *              forgotten. Three failures at one step with all hosts answering: stop, since it is
- *              not the hosts.
+ *   judge      exit 0: done. 75: again. 64, 65, 71, 78: stop, as it would end the same again.
+ *              Anything else: again, counted against max_restarts, after a pause; hosts that
+ *              were lost cool down, and what is held against those that have held out for
+ *              grow_after_s is forgotten. Three failures at one step with all hosts answering:
+ *              stop, since it is not the hosts.
  *   asked to stop (USR1, TERM, INT): USR1 to mpirun, grace_s for the checkpoint, then as for a lost
  *   host. */
 #ifndef CONVOY_TRAINER_LAUNCH_SUPERVISOR_H

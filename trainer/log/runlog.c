@@ -448,6 +448,19 @@ Status runlog_resume(RunLog *r, int64_t step, const char *path, const char *chan
     return position_record(r, "resume", step, path, changed);
 }
 
+Status runlog_diverged(RunLog *r, const DivergedRecord *d)
+{
+    JsonWriter *w = begin(r, "diverged");
+    if (!w) return OK;
+    json_int(w, "step", d->step);
+    json_number(w, "loss", d->loss);
+    json_string(w, "tensor", d->tensor);
+    json_string(w, "then", d->back ? "rollback" : "stop");
+    json_number(w, "lr_factor", d->lr_factor);
+    json_int(w, "rollbacks", d->rollbacks);
+    return end(r);
+}
+
 static void print_result(const RunLog *r)
 {
     char lines[CONSOLE_RESULT_LINES][CONSOLE_TEXT_BYTES];

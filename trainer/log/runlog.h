@@ -58,6 +58,14 @@ typedef struct EvalRecord {
     double loss, top1, top5;
     const char *checkpoint; /* by convoy eval: what was evaluated; NULL: by the run itself */
 } EvalRecord;
+typedef struct DivergedRecord {
+    int64_t step;
+    double loss;
+    const char *tensor; /* the first that is not finite; "": none */
+    double lr_factor;   /* of the learning rate from here on, where the run goes back */
+    int64_t rollbacks;  /* this one too */
+    bool back;
+} DivergedRecord;
 typedef struct EpochRecord {
     int64_t epoch;
     double seconds;
@@ -79,6 +87,7 @@ Status runlog_gpus(RunLog *r, const GpuGauges *gpus, int count); /* a record eac
 /* changed: keys that the checkpoint's part had otherwise, as config_difference() says it; "" for
  * none. */
 Status runlog_resume(RunLog *r, int64_t step, const char *path, const char *changed);
+Status runlog_diverged(RunLog *r, const DivergedRecord *d);
 /* code: exit code; reason: "completed" or the error sentence. Always the last line. Best effort:
  * never fails. r NULL ok. */
 void runlog_done(RunLog *r, int code, const char *reason);

@@ -173,7 +173,8 @@ static const struct {
     Status (*take)(ReportRun *r, const JsonValue *record); /* NULL: tells nothing here */
 } events[] = { { "step", take_step },  { "gpu", NULL },         { "epoch", take_epoch },
                { "eval", take_eval },  { "start", take_start }, { "done", take_done },
-               { "checkpoint", NULL }, { "on_save", NULL },     { "resume", take_resume } };
+               { "checkpoint", NULL }, { "on_save", NULL },     { "resume", take_resume },
+               { "diverged", NULL } };
 
 static Status take_line(ReportRun *r, Arena *arena, const char *line, size_t bytes)
 {

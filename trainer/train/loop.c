@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/loop_checkpoint.h"
+#include "trainer/train/loop_divergence.h"
 #include "trainer/train/penalty.h"
 #include <math.h>
 #include <stdio.h>
@@ -211,7 +212,9 @@ static Status evaluate_now(Loop *l, int64_t step, bool *best)
     if (r.bad > 0)
         log_warning("%lld images of data.val could not be decoded: counted as wrong",
                     (long long)r.bad);
-    *best = r.top1 > l->checkpoint.best_top1;
+    if (!isfinite(r.loss))
+        log_warning("the loss on data.val is not finite: this evaluation cannot be the best");
+    *best = isfinite(r.loss) && r.top1 > l->checkpoint.best_top1;
     if (*best) l->checkpoint.best_top1 = r.top1;
     return OK;
 }
@@ -261,6 +264,7 @@ static Status after_step(Loop *l, int64_t step, const StepResult *r)
     if (train_plan_due(p, step, 1)) record_epoch(l, step);
     TRY(check_replaced(l, r));
     if (r->stop && !last) return stop_now(l, step + 1, eval_due);
+    if (eval_due) TRY(loop_divergence_check(l, step + 1));
     Status evaluated = eval_due ? evaluate_now(l, step, &best) : OK;
     if (evaluated == ERR_STOPPED) return stop_now(l, step + 1, true);
     if (evaluated != OK) { /* the training done so far is not lost with it */
@@ -324,11 +328,12 @@ static Status enter_stage(Loop *l, int64_t step)
 /* Steps run one after the other; a device is given the next one while it works on this one, except
  * where a stretch ends. All ranks learn of a stop or a failure at the same step, finish the one
  * that was already given, and leave. */
-static Status run_steps(Loop *l)
+static Status run_stretch(Loop *l)
 {
     const int64_t total = l->s->plan.total_steps;
     const bool ahead = stepper_runs_ahead(l->stepper);
     bool stop = false;
+    l->stage.end = l->start.step;
     for (int64_t step = l->start.step, issued = step; step < total; step++) {
         if (step == l->stage.end) TRY(enter_stage(l, step));
         if (issued == step) {
@@ -340,17 +345,32 @@ static Status run_steps(Loop *l)
         StepResult r = stepper_finish(l->stepper);
         if (tracing_step_done(l->tracing, step) != OK) log_warning_here("%s", status_message());
         stop = stop || r.stop;
-        if (r.failed) {
-            while (issued > step + 1) {
-                (void)stepper_finish(l->stepper);
-                issued--;
-            }
-            return comm_agree(l->s->comm, r.own_status);
+        const bool diverged = loop_divergence_in(&r);
+        while ((r.failed || diverged) && issued > step + 1) {
+            (void)stepper_finish(l->stepper);
+            issued--;
+        }
+        if (r.failed) return comm_agree(l->s->comm, r.own_status);
+        l->divergence.loss = r.loss;
+        if (diverged) {
+            record_step(l, step, &r);
+            return loop_divergence_end(l, &r);
         }
         r.stop = stop && issued == step + 1;
         TRY(after_step(l, step, &r));
     }
     return comm_agree(l->s->comm, l->pending);
+}
+
+/* To the end, however often training diverges and is allowed to go back. */
+static Status run_steps(Loop *l)
+{
+    Status status;
+    /* something to go back to */
+    if (l->s->config->train.on_nan == ON_NAN_ROLLBACK && !l->start.own)
+        TRY(loop_checkpoint_save(l, l->start.step, false, false, true));
+    while ((status = run_stretch(l)) == ERR_DIVERGED) TRY(loop_divergence_go_back(l));
+    return status;
 }
 
 /* ---- the run ---- */
@@ -401,7 +421,6 @@ static Status run(Loop *l, const char *run_dir)
                  (long long)l->s->plan.total_steps);
         return OK;
     }
-    l->stage.end = l->start.step;
     return run_steps(l);
 }
 
@@ -417,7 +436,9 @@ static void finish_trace(Loop *l, Status status)
 
 Status loop_run(Session *s, RunLog *log, Monitor *monitor, const char *run_dir)
 {
-    Loop l = { .s = s, .log = log, .monitor = monitor, .checkpoint.best_top1 = -1 };
+    Loop l = {
+        .s = s, .log = log, .monitor = monitor, .checkpoint.best_top1 = -1, .rollback.lr_factor = 1
+    };
     Status status = run(&l, run_dir);
     log_progress("%s", "");
     Status finished = loop_checkpoint_finish(&l);

@@ -50,7 +50,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
     const Session *s = l->s;
     double start_s = clock_s();
     TRY(train_state_stage(s->executor, stepper_optimizer(l->stepper), s->backend,
-                          l->checkpoint.writer));
+                          l->checkpoint.writer, l->divergence.tensor));
     tracing_copy(l->tracing, "checkpoint to staging memory", steps, start_s);
     TRY(loop_checkpoint_poll(l)); /* the file before, while its record is to be had */
     CheckpointMeta meta = { .step = steps + l->start.step_offset,
@@ -62,6 +62,10 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
                             .dataset_images = s->plan.images,
                             .best_top1 = l->checkpoint.best_top1,
                             .eval_due = eval_due,
+                            .lr_factor = l->rollback.lr_factor,
+                            .rollbacks = l->rollback.count,
+                            .diverged = l->rollback.diverged,
+                            .rolled_to = l->rollback.to,
                             .class_names = l->checkpoint.class_names.text,
                             .model = s->config->model.name,
                             .config = l->checkpoint.config_text.text };
@@ -72,10 +76,20 @@ Status loop_checkpoint_save(Loop *l, int64_t steps, bool best, bool eval_due, bo
 {
     Status status = OK;
     comm_set_progress(l->s->comm, steps, "checkpoint");
+    l->divergence.steps = steps;
+    l->divergence.symptom = NULL;
     if (loop_is_main(l)) status = save_on_main(l, steps, best, eval_due);
     if (loop_is_main(l) && status == OK && wait) status = checkpoint_flush(l->checkpoint.writer);
     if (status == OK) status = loop_checkpoint_poll(l);
     return comm_agree(l->s->comm, status);
+}
+
+/* Of a run that goes back and has a checkpoint. */
+static Status find_before(const Loop *l, SafeFile **file, CheckpointMeta *meta, char **path)
+{
+    const int64_t below = l->start.below;
+    TRY(checkpoint_find(file, meta, l->checkpoint.dir, below, path));
+    return *file ? OK : checkpoint_find(file, meta, l->checkpoint.dir, below + 1, path);
 }
 
 /* Finds what to resume from: *file NULL if nothing. path: mem_free. A file named by hand starts a
@@ -86,12 +100,14 @@ static Status find_resume(const Loop *l, SafeFile **file, CheckpointMeta *meta, 
 {
     const char *resume = l->s->config->checkpoint.resume;
     *own = true;
+    if (l->start.below > 0) return find_before(l, file, meta, path);
     if (strcmp(resume, "none") == 0) return OK;
-    TRY(checkpoint_find(file, meta, l->checkpoint.dir, path));
+    TRY(checkpoint_find(file, meta, l->checkpoint.dir, INT64_MAX, path));
     if (*file || strcmp(resume, "auto") == 0) return OK;
     *own = false;
     if (!(*path = mem_strdup(resume))) return ERR_MEMORY;
     Status status = checkpoint_open(file, meta, resume);
+    if (status == OK) status = weights_check_finite(*file, true, resume);
     return status == OK ? OK : fail_note(status, "checkpoint.resume");
 }
 
@@ -155,7 +171,15 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     if (own)
         l->checkpoint.best_top1 = meta->best_top1; /* another run's best is not in this folder */
     l->start.eval_due = own && meta->eval_due;
+    l->start.own = own;
+    l->rollback = (LoopRollback){ .count = meta->rollbacks,
+                                  .diverged = meta->diverged,
+                                  .to = meta->rolled_to,
+                                  .lr_factor = meta->lr_factor };
     log_info("resumed from %s at step %lld", path, (long long)l->start.step);
+    if (l->rollback.count > 0)
+        log_info("the learning rate has a factor of %g: this run diverged and went back %lld times",
+                 l->rollback.lr_factor, (long long)l->rollback.count);
     return runlog_resume(l->log, l->start.step, path, changed->text ? changed->text : "");
 }
 
@@ -211,16 +235,39 @@ static Status broadcast_optimizer(Loop *l)
 Status loop_checkpoint_resume(Loop *l)
 {
     TRY(comm_agree(l->s->comm, loop_is_main(l) ? resume_on_main(l) : OK));
-    double carried[] = { l->start.resumed, l->start.eval_due, (double)l->start.step,
-                         (double)l->start.step_offset, l->checkpoint.best_top1 };
+    double carried[] = { l->start.resumed,          l->start.eval_due,
+                         (double)l->start.step,     (double)l->start.step_offset,
+                         l->checkpoint.best_top1,   l->start.own,
+                         (double)l->rollback.count, (double)l->rollback.diverged,
+                         (double)l->rollback.to,    l->rollback.lr_factor };
     comm_broadcast(l->s->comm, carried, sizeof carried, 0, "resume position");
     l->start.resumed = carried[0] != 0;
     l->start.eval_due = carried[1] != 0;
     l->start.step = (int64_t)carried[2];
     l->start.step_offset = (int64_t)carried[3];
     l->checkpoint.best_top1 = carried[4];
+    l->start.own = carried[5] != 0;
+    l->rollback =
+        (LoopRollback){ (int64_t)carried[6], (int64_t)carried[7], (int64_t)carried[8], carried[9] };
+    stepper_set_lr_factor(l->stepper, l->rollback.lr_factor);
     stepper_set_step_offset(l->stepper, l->start.step_offset);
     if (!l->start.resumed && l->s->config->model.init[0] == '\0') return OK;
     TRY(session_broadcast(l->s));
     return l->start.resumed ? broadcast_optimizer(l) : OK;
+}
+
+Status loop_checkpoint_go_back(Loop *l, int64_t below, double lr_factor)
+{
+    const int64_t count = l->rollback.count + 1,
+                  diverged = l->divergence.steps + l->start.step_offset;
+    TRY(comm_agree(l->s->comm, loop_is_main(l) ? checkpoint_flush(l->checkpoint.writer) : OK));
+    TRY(comm_agree(l->s->comm, loop_checkpoint_poll(l)));
+    l->start.below = below;
+    TRY(loop_checkpoint_resume(l));
+    l->rollback =
+        (LoopRollback){ count, diverged, l->start.step + l->start.step_offset, lr_factor };
+    stepper_set_lr_factor(l->stepper, lr_factor);
+    l->epoch.seconds = l->recent.seconds = 0; /* of steps that are done again */
+    l->epoch.images = l->recent.steps = 0;
+    return OK;
 }

@@ -7,6 +7,12 @@
 #include "trainer/train/stepper.h"
 #include "trainer/train/train_state.h"
 
+typedef struct LoopRollback { /* of a run that diverged (loop_divergence.h) */
+    int64_t count;            /* how often it went back */
+    int64_t diverged, to;     /* the last time: the step that showed it, and the checkpoint's */
+    double lr_factor;         /* of the learning rate since then; 1 at first */
+} LoopRollback;
+
 typedef struct Loop {
     Session *s;
     RunLog *log;
@@ -27,8 +33,19 @@ typedef struct Loop {
         int64_t step;
         int64_t step_offset; /* updates behind it beyond that number */
         bool resumed;
+        bool own; /* ... from a checkpoint of this run folder */
+        /* above 0: goes back to one of a step before that, whatever checkpoint.resume says */
+        int64_t below;
         bool eval_due; /* the run before was stopped ahead of an evaluation */
     } start;
+    LoopRollback rollback;
+    struct { /* why the last stretch ended with ERR_DIVERGED */
+        int64_t steps;
+        double loss;
+        const char *symptom; /* what of the step is not finite; NULL: its loss was */
+        double value;
+        char tensor[TRAIN_STATE_NAME_BYTES]; /* the first bad one; "": all are finite */
+    } divergence;
     struct { /* steps that the loader at hand feeds (progressive.h) */
         int64_t first, end;
     } stage;

@@ -9,6 +9,8 @@
 #define SCALE_GROWTH  2.0F
 #define SCALE_BACKOFF 0.5F
 #define SCALE_MAX     16777216.0F
+/* Gradients that are not finite even when shrunk so much will not be: the least normal half. */
+#define SCALE_LEAST 6.103515625e-5
 
 typedef struct HostResult { /* what optimizer_copy_result() copies */
     float scale[LOSS_SCALE_COUNT], clip[CLIP_COUNT];
@@ -299,7 +301,9 @@ OptimizerResult optimizer_take_result(Optimizer *o, int result)
     if (out.measured) out.grad_norm = (double)r->clip[CLIP_NORM];
     if (!o->scale.state) return out;
     out.loss_scale = (double)r->scale[LOSS_SCALE_SCALE];
-    out.skipped = o->scale.skipped = (int64_t)r->scale[LOSS_SCALE_SKIPPED];
+    out.skipped = (int64_t)r->scale[LOSS_SCALE_SKIPPED];
+    out.exhausted = out.skipped > o->scale.skipped && out.loss_scale <= SCALE_LEAST;
+    o->scale.skipped = out.skipped;
     return out;
 }
 

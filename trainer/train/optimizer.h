@@ -44,6 +44,7 @@ typedef struct OptimizerResult {
     double loss_scale; /* after the step; 0 where there is none */
     /* steps in all whose gradients were not finite: they updated nothing */
     int64_t skipped;
+    bool exhausted; /* this step was one of them, and the scale cannot help any more */
     bool measured;
     double grad_norm; /* of the mean loss, before clipping; where it is measured */
 } OptimizerResult;

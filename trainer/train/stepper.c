@@ -30,6 +30,7 @@
 #include "base/mem.h"
 #include "trainer/guard/signals.h"
 #include "trainer/train/host_reduce.h"
+#include <math.h>
 #include <stdio.h>
 
 enum {
@@ -61,6 +62,7 @@ struct Stepper {
     Tracing *tracing;
     double *item_seconds;
     double metrics[METRIC_COUNT];
+    double lr_factor;
     int64_t step_offset; /* updates done beyond the step number: before the global batch changed */
     bool drops;          /* the network draws: every micro-batch at its own address */
     struct {
@@ -136,11 +138,12 @@ static Status sum_statistics(Stepper *s, Stream *stream)
                                  stream, "running statistics");
 }
 
-/* A rank that failed waits for the others' sums and does nothing with them. */
+/* A rank that failed waits for the others' sums and does nothing with them; neither does one whose
+ * own loss is not finite: its parameters tell what has diverged. */
 static Status work(void *cookie, const TimelineItem *item, Stream *stream)
 {
     Stepper *s = cookie;
-    const bool failed = s->flight->result.own_status != OK;
+    const bool failed = s->flight->result.own_status != OK || s->flight->result.diverged_here;
     switch (item->kind) {
     case TIMELINE_BUCKET:
         return start_sum(s, item->index, stream);
@@ -296,7 +299,7 @@ void stepper_issue(Stepper *s, int64_t step, Status pending)
     *f = (Flight){ .start_s = clock_s(),
                    .first_result =
                        (int)((s->flights.issued % FLIGHTS) * s->session->plan.accumulate) };
-    f->result = (StepResult){ .step = step, .lr = schedule_lr(&s->schedule, step) };
+    f->result = (StepResult){ .step = step, .lr = s->lr_factor * schedule_lr(&s->schedule, step) };
     s->flights.issued++;
     comm_set_progress(s->session->comm, step, "step");
     must(s, tracing_step(s->tracing, step));
@@ -341,6 +344,7 @@ static void add_results(Stepper *s)
         s->metrics[METRIC_TOP5] += stats[STATS_TOP5];
         s->metrics[METRIC_IMAGES] += stats[STATS_IMAGES];
     }
+    s->flight->result.diverged_here = !isfinite(s->metrics[METRIC_LOSS_SUM]);
     s->metrics[METRIC_STOP] = signals_stop_requested();
     s->metrics[METRIC_FAILED] = f->result.own_status != OK;
 }
@@ -520,6 +524,7 @@ Status stepper_create(Stepper **out, Session *session)
     Stepper *s = *out = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     s->session = session;
+    s->lr_factor = 1;
     s->schedule =
         schedule_from_config(session->config, session->plan.global_batch, session->comm->world,
                              session->plan.images, session->plan.total_steps);
@@ -552,6 +557,11 @@ void stepper_destroy(Stepper *s)
 void stepper_set_step_offset(Stepper *s, int64_t count)
 {
     s->step_offset = count;
+}
+
+void stepper_set_lr_factor(Stepper *s, double factor)
+{
+    s->lr_factor = factor;
 }
 
 void stepper_set_tracing(Stepper *s, Tracing *tracing)

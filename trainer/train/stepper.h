@@ -17,6 +17,9 @@ typedef struct StepResult {
     OptimizerResult optimizer;
     int64_t replaced; /* samples of the global batch that could not be decoded and were replaced */
     bool stop;        /* some rank was asked to stop */
+    /* The loss of this rank's own images is not finite. Where the host sums, this rank's parameters
+     * are still those that gave it. */
+    bool diverged_here;
     /* some rank could not do its part: the step was not applied; call comm_agree with own_status */
     bool failed;
     Status own_status; /* this rank's */
@@ -29,6 +32,8 @@ Status stepper_set_loader(Stepper *s, Loader *loader);
 /* Updates that the optimizer has seen beyond the step number (a resumed run with another global
  * batch). */
 void stepper_set_step_offset(Stepper *s, int64_t count);
+/* What the schedule's learning rate is multiplied by from the next step on; 1 at first. */
+void stepper_set_lr_factor(Stepper *s, double factor);
 /* Before the first step; borrowed. NULL: no step is traced. */
 void stepper_set_tracing(Stepper *s, Tracing *tracing);
 void stepper_destroy(Stepper *s); /* NULL ok */

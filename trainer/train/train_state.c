@@ -3,10 +3,11 @@
  * by parameter, and the state of the loss scale where there is one. */
 #include "trainer/train/train_state.h"
 #include "base/mem.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_BYTES      160
+#define NAME_BYTES      TRAIN_STATE_NAME_BYTES
 #define LOSS_SCALE_NAME "optimizer.loss_scale"
 
 static int param_count(const Executor *x)
@@ -62,14 +63,52 @@ Status train_state_list(const Executor *x, const Optimizer *optim, SafeTensor **
     return OK;
 }
 
+/* Parameters, statistics and what hangs on them are all f32. */
+static bool is_finite(const TensorDesc *d, const float *values)
+{
+    ASSERT(d->dtype == DTYPE_F32);
+    for (int64_t i = 0, n = tensor_elements(d); i < n; i++)
+        if (!isfinite(values[i])) return false;
+    return true;
+}
+
+static Status export_finite(Backend *backend, const OpTensor *t, const char *name, void *out,
+                            char bad[NAME_BYTES])
+{
+    TRY(backend->v->export_tensor(backend, t, out));
+    if (is_finite(&t->desc, out)) return OK;
+    snprintf(bad, NAME_BYTES, "%s", name);
+    return fail(ERR_DIVERGED, "%s is not finite", name);
+}
+
+Status train_state_find_bad(const Executor *x, const Optimizer *optim, Backend *backend,
+                            char bad[NAME_BYTES])
+{
+    char name[NAME_BYTES];
+    size_t most = 0;
+    bad[0] = '\0';
+    for (int i = 0; i < executor_state_count(x); i++) {
+        size_t bytes = tensor_plain_bytes(&executor_state(x, i)->desc);
+        if (bytes > most) most = bytes;
+    }
+    void *plain = mem_alloc(most + LOSS_SCALE_COUNT * sizeof(float));
+    Status status = plain ? OK : ERR_MEMORY;
+    for (int i = 0; i < entry_count(x, optim) && status == OK; i++) {
+        OpTensor t = entry(x, optim, i, name);
+        status = export_finite(backend, &t, name, plain, bad);
+    }
+    mem_free(plain);
+    return status == ERR_DIVERGED ? OK : status;
+}
+
 Status train_state_stage(const Executor *x, const Optimizer *optim, Backend *backend,
-                         CheckpointWriter *w)
+                         CheckpointWriter *w, char bad[NAME_BYTES])
 {
     char name[NAME_BYTES];
     TRY(checkpoint_stage(w));
     for (int i = 0; i < entry_count(x, optim); i++) {
         OpTensor t = entry(x, optim, i, name);
-        TRY(backend->v->export_tensor(backend, &t, checkpoint_staging(w, i)));
+        TRY(export_finite(backend, &t, name, checkpoint_staging(w, i), bad));
     }
     return OK;
 }
