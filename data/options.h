@@ -122,6 +122,7 @@ typedef struct DatasetOptions {
     /* Where the index is kept between runs: a folder, or a file that ends in .index; NULL or "" =
      * nowhere */
     const char *index;
+    bool allow_empty; /* DATA_IMAGEFOLDER: folders without an image are classes too */
     int scan_threads; /* 0 = so many that a network file system is kept busy */
 } DatasetOptions;
 

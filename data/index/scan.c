@@ -3,8 +3,9 @@
  * The order is torchvision's, because labels and sample ids depend on it: classes are the
  * sub-folders of the root (symlinks to folders count) sorted by name; within a class every folder
  * below it, sorted by its whole path (so "a-b" comes before "a/b"), and in each its files sorted by
- * name. Names starting with a dot are not special. Files are told by extension in any case; those
- * that torchvision would take and we cannot decode are left out, with one warning.
+ * name. Unlike there, what begins with a dot is passed over: folders of tools (.git,
+ * .ipynb_checkpoints) and macOS's companions of files (._x.jpg). Files are told by extension in any
+ * case; those that torchvision would take and we cannot decode are left out, with one warning.
  *
  * Classes are walked by several threads, more than there are CPUs, because on a network file system
  * each folder is a few round trips. readdir's d_type answers "file or folder" without a stat per
@@ -28,6 +29,7 @@ static const char *const supported[] = { ".jpg", ".jpeg", ".png" };
 static const char *const unsupported[] = { ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp" };
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define NO_PARENT    SIZE_MAX
+#define EMPTY_SHOWN  5
 
 /* one entry of a folder; strings first as offsets, because the text still moves */
 typedef struct Found {
@@ -130,7 +132,7 @@ static Status take_folder(Walk *walk, const char *name, size_t at_list)
 static Status take_entry(Walk *walk, DIR *dir, const struct dirent *entry, size_t at_list)
 {
     const char *name = entry->d_name;
-    if (!strcmp(name, ".") || !strcmp(name, "..")) return OK;
+    if (name[0] == '.') return OK;
     if (is_folder(dir, entry)) return take_folder(walk, name, at_list);
     if (at_list == NO_PARENT) return OK;
     size_t folder_at = walk->folders.items[at_list].name_at, at = 0;
@@ -235,9 +237,6 @@ static Status walk_class(Walk *walk, const char *name, uint32_t label)
     TRY(text_add(&walk->text, NULL, name, &at));
     TRY(list_add(&walk->folders, 0, at, NO_PARENT));
     for (size_t i = 0; i < walk->folders.count; i++) TRY(read_folder(walk, i));
-    if (walk->files.count == 0)
-        return fail(ERR_DATA, "%s/%s: class folder without a .jpg, .jpeg or .png file", walk->root,
-                    name);
     sort_found(&walk->files, &walk->text);
     const IndexEntry entry = { .label = label };
     for (size_t i = 0; i < walk->files.count; i++)
@@ -275,11 +274,33 @@ static void warn_of_skipped(const Scan *scan, size_t classes)
                     scan->root.root, (long long)skipped, first);
 }
 
+/* Names all of them at once: whoever downloads data wants to know what is missing. */
+static Status check_empty(const Scan *scan, size_t classes)
+{
+    StrBuf names = { 0 };
+    size_t empty = 0;
+    for (size_t c = 0; c < classes; c++) {
+        if (scan->pieces[1 + c].count > 0) continue;
+        if (empty++ < EMPTY_SHOWN)
+            str_printf(&names, "%s%s", empty > 1 ? ", " : "", scan->names[c]);
+    }
+    Status status = OK;
+    if (empty > 0)
+        status = fail(ERR_DATA,
+                      "%s: %zu of %zu class folders have no .jpg, .jpeg or .png file: %s%s "
+                      "(data.allow_empty_classes takes them as classes)",
+                      scan->root.root, empty, classes, names.failed ? "" : names.text,
+                      empty > EMPTY_SHOWN ? ", ..." : "");
+    str_free(&names);
+    return status;
+}
+
 static Status scan_classes(Scan *scan, size_t classes, const ScanOptions *o, Index **out)
 {
     for (size_t c = 0; c < classes; c++) scan->names[c] = scan->root.folders.items[c].name;
     TRY(parallel_run(o->threads, (int64_t)classes, "scan", scan_class, scan));
     warn_of_skipped(scan, classes);
+    if (!o->allow_empty) TRY(check_empty(scan, classes));
     IndexParts parts = { .format = o->format,
                          .root = o->root,
                          .class_names = scan->names,

@@ -9,6 +9,7 @@ typedef struct ScanOptions { /* of SourceKind.scan */
     const char *root;        /* the same, absolute: kept in the index */
     const char *format;      /* kept in the index */
     DataRole role;
+    bool allow_empty; /* folders without an image are classes too */
     int threads;
 } ScanOptions;
 

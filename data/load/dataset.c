@@ -1,5 +1,7 @@
 /* dataset.c - opens a source by format name or by looking, and answers questions about it. */
+#include "base/json.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "data/index/index_file.h"
 #include "data/load/bad_list.h"
 #include "data/load/cache.h"
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define SCAN_THREADS           16 /* scans wait for file systems more than they compute */
 #define INSPECT_SYNTHETIC_SIZE 64 /* side of a synthetic image when nobody says what it is for */
@@ -59,19 +62,22 @@ static Status choose_kind(const SourceKind **out, const DatasetOptions *o)
 typedef struct Place { /* what a scan needs to know, with the memory for it */
     ScanOptions scan;
     char root[PATH_MAX];
-    char format[32]; /* as kept in the index: the kind, and the role where that matters */
+    char format[32]; /* as kept in the index: the kind, and what else the list depends on */
 } Place;
 
 static void find_place(Place *p, const SourceKind *kind, const DatasetOptions *o)
 {
     static const char *const roles[] = { [DATA_TRAIN] = "train", [DATA_VAL] = "val" };
-    p->scan = (ScanOptions){
-        .path = o->path, .root = o->path, .role = o->role, .threads = o->scan_threads
-    };
+    const char *by = kind->scan_by_role ? roles[o->role] : NULL;
+    if (kind->scan_by_emptiness) by = o->allow_empty ? "empty" : "full";
+    p->scan = (ScanOptions){ .path = o->path,
+                             .root = o->path,
+                             .role = o->role,
+                             .allow_empty = o->allow_empty,
+                             .threads = o->scan_threads };
     if (realpath(o->path, p->root)) p->scan.root = p->root;
     if (p->scan.threads == 0) p->scan.threads = SCAN_THREADS;
-    snprintf(p->format, sizeof p->format, "%s%s%s", kind->name, kind->scan_by_role ? "/" : "",
-             kind->scan_by_role ? roles[o->role] : "");
+    snprintf(p->format, sizeof p->format, "%s%s%s", kind->name, by ? "/" : "", by ? by : "");
     p->scan.format = p->format;
 }
 
@@ -147,17 +153,66 @@ Status dataset_check_index(const DatasetOptions *o)
     return status;
 }
 
-/* ---- life ---- */
+/* ---- classes ---- */
 
-/* Lists of names, in checkpoints too, have one a line. */
+/* Names of sets: 0 no such name, 1 training, 2 validation, 3 test. */
+static int set_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        int set;
+    } sets[] = { { "train", 1 }, { "training", 1 },   { "val", 2 }, { "valid", 2 },
+                 { "dev", 2 },   { "validation", 2 }, { "test", 3 } };
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        if (strcasecmp(name, sets[i].name) == 0) return sets[i].set;
+    return 0;
+}
+
+/* A folder that holds train/ and val/ looks like two classes. It is one where all are called so and
+ * have folders of their own: of a class those samples come last. */
+static Status check_sets(const Index *index, const char *path)
+{
+    int of_set[4] = { -1, -1, -1, -1 };
+    StrBuf advice = { 0 };
+    for (int c = 0; c < index->classes; c++) {
+        const int set = set_of(index_class_name(index, c));
+        const char *last =
+            index_class_images(index, c) > 0
+                ? strchr(index_path(index, (int64_t)index->class_start[c + 1] - 1), '/')
+                : NULL;
+        if (set == 0 || !last || !strchr(last + 1, '/')) return OK;
+        of_set[set] = c;
+    }
+    if (of_set[2] < 0) of_set[2] = of_set[3];
+    for (int set = 1; set <= 2; set++)
+        if (of_set[set] >= 0)
+            str_printf(&advice, " --set 'data.%s=%s/%s'", set == 1 ? "train" : "val", path,
+                       index_class_name(index, of_set[set]));
+    Status status =
+        index->header->flags & INDEX_PACKED
+            ? fail(ERR_DATA, "%s: its classes are sets (%s, ...); make data of each by itself",
+                   path, index_class_name(index, 0))
+            : fail(ERR_DATA, "%s: its folders are sets, not classes; name each by itself:%s", path,
+                   advice.failed ? "" : advice.text);
+    str_free(&advice);
+    return status;
+}
+
+/* Lists of names, in checkpoints too, have one a line; and they are kept as JSON. */
 static Status check_class_names(const Dataset *d)
 {
-    for (int i = 0; i < d->source->classes; i++)
-        if (strchr(d->source->class_names[i], '\n'))
-            return fail(ERR_DATA, "%s: the name of class %d (%s) has a line break in it", d->path,
-                        i, d->source->class_names[i]);
+    for (int i = 0; i < d->source->classes; i++) {
+        const char *name = d->source->class_names[i];
+        const char *wrong = strchr(name, '\n')   ? "has a line break in it"
+                            : json_is_utf8(name) ? NULL
+                                                 : "is no UTF-8 text";
+        if (wrong)
+            return fail(ERR_DATA, "%s: the name of class %d (%s) %s", d->path, i, name, wrong);
+    }
     return OK;
 }
+
+/* ---- life ---- */
 
 /* Takes index over, on failure too. */
 static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOptions *o,
@@ -171,7 +226,9 @@ static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOpti
     d->role = o->role;
     d->index = index;
     d->path = mem_strdup(kind == &source_synthetic ? kind->name : o->path);
-    Status status = d->path ? kind->open(&d->source, o, index) : ERR_MEMORY;
+    Status status = d->path ? OK : ERR_MEMORY;
+    if (status == OK && index) status = check_sets(index, o->path);
+    if (status == OK) status = kind->open(&d->source, o, index);
     if (status == OK) d->source->kind = kind;
     if (status == OK) status = check_class_names(d);
     if (status == OK && !(d->learned = mem_calloc(1, sizeof *d->learned))) status = ERR_MEMORY;

@@ -27,7 +27,7 @@ static void keep_wanted(PackedFiles *f, DataRole role, bool (*is_one)(const char
     int64_t count = 0;
     int roles = 0, wanted = role == DATA_TRAIN ? 1 : 2;
     for (int64_t i = 0; i < f->count; i++) {
-        if (!is_one(f->names[i])) continue;
+        if (f->names[i][0] == '.' || !is_one(f->names[i])) continue;
         roles |= roles_of(f->names[i]);
         f->names[count++] = f->names[i];
     }

@@ -90,6 +90,7 @@ const SourceKind source_imagefolder = {
     .name = "imagefolder",
     .probe = folder_probe,
     .scan = scan_imagefolder,
+    .scan_by_emptiness = true,
     .open = folder_open,
     .read = folder_read,
     .bytes = source_no_bytes,

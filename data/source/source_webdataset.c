@@ -108,11 +108,22 @@ static Status take_label(TarScan *t, const TarMember *m)
     return OK;
 }
 
+/* A part of the path begins with a dot, and is more than . or .. */
+static bool is_hidden(const char *path)
+{
+    for (const char *part = path; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        const size_t bytes = strcspn(part, "/");
+        if (part[0] == '.' && bytes > (part[1] == '.' ? 2U : 1U)) return true;
+    }
+    return false;
+}
+
 static Status take_member(TarScan *t, const TarMember *m)
 {
     const char *slash = strrchr(m->path, '/'), *base = slash ? slash + 1 : m->path,
                *dot = strchr(base, '.');
-    if (!m->regular || !dot || dot == base) return OK; /* hidden files are nobody's */
+    if (!m->regular || !dot || is_hidden(m->path)) return OK;
     TRY(open_sample(t, m->path, (size_t)(dot - m->path)));
     if (strcasecmp(dot, ".cls") == 0) return take_label(t, m);
     bool image = strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 ||

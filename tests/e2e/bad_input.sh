@@ -24,8 +24,11 @@ refused "data.val" "data.val=$SCRATCH/nowhere"
 mkdir -p "$SCRATCH/empty" "$SCRATCH/hollow/class" "$SCRATCH/texts/class"
 touch "$SCRATCH/texts/class/readme.txt"
 refused "$SCRATCH/empty" "data.train=$SCRATCH/empty"
-refused "$SCRATCH/hollow/class" "data.train=$SCRATCH/hollow"
-refused "$SCRATCH/texts/class" "data.train=$SCRATCH/texts"
+refused "$SCRATCH/hollow: 1 of 1 class folders have no .jpg, .jpeg or .png file: class" \
+    "data.train=$SCRATCH/hollow"
+refused "$SCRATCH/texts: 1 of 1 class" "data.train=$SCRATCH/texts"
+refused "sets, not classes; name each by itself: --set 'data.train=$data/train' --set 'data.val=" \
+    "data.train=$data"
 refused "$SCRATCH/small.yaml" "data.train=$SCRATCH/small.yaml"
 cp -r "$data/val" "$SCRATCH/other"
 mv "$SCRATCH/other/star" "$SCRATCH/other/sun"
@@ -41,6 +44,16 @@ printf '\0\0\10\3\0\0\0\144\0\0\0\34\0\0\0\34 and no pixels' \
     > "$SCRATCH/idx/train-images-idx3-ubyte"
 printf '\0\0\10\1\0\0\0\144 and no labels' > "$SCRATCH/idx/train-labels-idx1-ubyte"
 refused "$SCRATCH/idx/train-" "data.train=$SCRATCH/idx"
+
+# Empty classes: all of them named, and taken where that is asked for; hidden folders are none.
+cp -r "$data" "$SCRATCH/gaps"
+rm "$SCRATCH/gaps/"{train,val}/{ring,star}/*
+mkdir -p "$SCRATCH/gaps/train/.ipynb_checkpoints"
+gaps=("data.train=$SCRATCH/gaps/train" "data.val=$SCRATCH/gaps/val")
+refused "/gaps/train: 2 of 10 class folders have no .jpg, .jpeg or .png file: ring, star (data." \
+    "${gaps[@]}"
+train gaps 1 "${gaps[@]}" data.allow_empty_classes=true train.max_steps=1
+expect_text "empty classes" 1 "10 classes; imagefolder with 96 training and 56 validation images"
 
 # A folder that is missing on one rank only, or has other images there.
 if have_mpi; then

@@ -124,6 +124,9 @@ TEST(what_a_tar_may_hold)
     tar_add(&tar, "./a.b/7.cls", "3", 1, TAR_USTAR);
     tar_add_header(&tar, "link.jpg", '2', 0);
     tar_add(&tar, ".hidden", "x", 1, TAR_USTAR);
+    tar_add(&tar, "./._9.jpg", "x", 1, TAR_USTAR);
+    tar_add(&tar, "a/.git/9.jpg", "x", 1, TAR_USTAR);
+    tar_add(&tar, "a/.git/9.cls", "77", 2, TAR_USTAR);
     tar_add(&tar, "8.seg.png", "no picture of the sample", 24, TAR_USTAR);
     tar_add(&tar, "8.CLS", "0\n", 2, TAR_USTAR);
     tar_add(&tar, "8.PNG", "eight", 5, TAR_USTAR);
@@ -137,6 +140,7 @@ TEST(what_a_tar_may_hold)
     tar_add(&tar, "none.json", "{}", 2, TAR_USTAR); /* left out, with a warning */
     tar_end(&tar);
     tree_write(scratch_path(1, "t"), "t.tar", tar.text, tar.length);
+    tree_write(scratch_paths[1], "._t.tar", "of macOS", 8);
     static const char names[] = "zero\none\r\ntwo\nthree\nfour\n\n";
     tree_write(scratch_paths[1], "classes.txt", names, strlen(names));
     Dataset *d = dataset_open_as(scratch_paths[1], DATA_AUTO);

@@ -2,6 +2,7 @@
  * folder. */
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "data/data.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"
@@ -40,7 +41,7 @@ TEST(order_is_that_of_torchvision)
 {
     const char *root = test_scratch();
     const char *const files[] = { "b/z.jpg",          "b/a.JPEG",         "b/sub/0.png",
-                                  "b/sub-x/1.Jpg",    "a/.hidden.jpg",    "a/B.jpg",
+                                  "b/sub-x/1.Jpg",    "a/._a.jpg",        "a/B.jpg",
                                   "a/a.jpg",          "a/note.txt",       "a/x.webp",
                                   "C/deep/er/q.jpeg", "b/sub/deep/2.png", "ignored.jpg" };
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) tree_write(root, files[i], "x", 1);
@@ -51,18 +52,119 @@ TEST(order_is_that_of_torchvision)
     CHECK_STR(dataset_class_name(d, 1), "a");
     CHECK_STR(dataset_class_name(d, 2), "b");
     CHECK_STR(dataset_format_name(d), "imagefolder");
-    CHECK_INT(dataset_images(d), 9);
-    CHECK_INT(dataset_class_images(d, 1), 3);
+    REQUIRE(dataset_images(d) == 8);
+    CHECK_INT(dataset_class_images(d, 1), 2);
     check_sample(d, 0, "/C/deep/er/q.jpeg", 0);
-    check_sample(d, 1, "/a/.hidden.jpg", 1);
-    check_sample(d, 2, "/a/B.jpg", 1);
-    check_sample(d, 3, "/a/a.jpg", 1);
-    check_sample(d, 4, "/b/a.JPEG", 2);
-    check_sample(d, 5, "/b/z.jpg", 2);
-    check_sample(d, 6, "/b/sub/0.png", 2);
-    check_sample(d, 7, "/b/sub-x/1.Jpg", 2); /* '-' sorts before '/' in the whole path */
-    check_sample(d, 8, "/b/sub/deep/2.png", 2);
+    check_sample(d, 1, "/a/B.jpg", 1);
+    check_sample(d, 2, "/a/a.jpg", 1);
+    check_sample(d, 3, "/b/a.JPEG", 2);
+    check_sample(d, 4, "/b/z.jpg", 2);
+    check_sample(d, 5, "/b/sub/0.png", 2);
+    check_sample(d, 6, "/b/sub-x/1.Jpg", 2); /* '-' sorts before '/' in the whole path */
+    check_sample(d, 7, "/b/sub/deep/2.png", 2);
     dataset_close(d);
+}
+
+/* .git at the root, as a class, and below one; torchvision takes them all. */
+TEST(hidden_folders_are_passed_over)
+{
+    static const char *const files[] = { ".git/0.jpg",
+                                         ".ipynb_checkpoints/b/0.jpg",
+                                         "a/.ipynb_checkpoints/0.jpg",
+                                         "a/.x.png",
+                                         "a/0.jpg",
+                                         "b/..c/1.jpg",
+                                         "b/d/.e/2.jpg",
+                                         "b/0.jpg" };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        tree_write(test_scratch(), files[i], "x", 1);
+    Dataset *d = open_tree(test_scratch());
+    REQUIRE(d != NULL);
+    CHECK_INT(dataset_classes(d), 2);
+    REQUIRE(dataset_images(d) == 2);
+    check_sample(d, 0, "/a/0.jpg", 0);
+    check_sample(d, 1, "/b/0.jpg", 1);
+    dataset_close(d);
+}
+
+TEST(empty_classes_are_named_together)
+{
+    char path[1100], name[64];
+    snprintf(path, sizeof path, "%s/tree", test_scratch());
+    for (int i = 0; i < 9; i++) {
+        snprintf(name, sizeof name, "c%d/%s", i, i == 4 ? "0.jpg" : "readme.txt");
+        tree_write(path, name, "x", 1);
+    }
+    CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA),
+                   "/tree: 8 of 9 class folders have no .jpg, .jpeg or .png file: c0, c1, c2, c3, "
+                   "c5, ... (data.allow_empty_classes");
+    Dataset *d = NULL;
+    DatasetOptions o = { .path = path, .allow_empty = true, .index = test_scratch() };
+    REQUIRE_OK(dataset_open(&d, &o));
+    CHECK_INT(dataset_classes(d), 9);
+    CHECK_STR(dataset_class_name(d, 5), "c5");
+    CHECK_INT(dataset_class_images(d, 5), 0);
+    CHECK_INT(dataset_images(d), 1);
+    check_sample(d, 0, "/c4/0.jpg", 4);
+    dataset_close(d);
+    o.allow_empty = false; /* nor is the list that was kept taken then */
+    CHECK_STATUS(dataset_open(&d, &o), ERR_DATA);
+    snprintf(path, sizeof path, "%s/tree/c4/0.jpg", test_scratch());
+    REQUIRE(unlink(path) == 0);
+    o = (DatasetOptions){ .path = path, .allow_empty = true };
+    *strrchr(path, '/') = '\0';
+    *strrchr(path, '/') = '\0';
+    CHECK_STATUS(dataset_open(&d, &o), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "/tree: no images in it");
+}
+
+/* The parent of both sets, given instead of one of them. */
+TEST(a_folder_of_sets_is_refused)
+{
+    static const struct {
+        const char *files[5], *advice; /* NULL: they are classes */
+    } cases[] = {
+        { { "train/a/0.jpg", "train/b/0.jpg", "val/a/0.jpg", "val/b/0.jpg" },
+          ": its folders are sets, not classes; name each by itself: --set 'data.train=@/train' "
+          "--set 'data.val=@/val'" },
+        { { "TRAIN/a/0.jpg", "Test/a/0.jpg", "Validation/a/0.jpg", ".git/x/0.jpg" },
+          " --set 'data.train=@/TRAIN' --set 'data.val=@/Validation'" },
+        { { "training/a/0.jpg", "test/a/0.jpg" },
+          " --set 'data.train=@/training' --set 'data.val=@/test'" },
+        { { "valid/a/0.jpg" }, "name each by itself: --set 'data.val=@/valid'" },
+        { { "train/0.jpg", "val/a/0.jpg" }, NULL },
+        { { "train/a/0.jpg", "val/a/0.jpg", "bus/a/0.jpg" }, NULL },
+        { { "train/a/0.jpg", "trainer/a/0.jpg" }, NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[1100];
+        StrBuf want = { 0 };
+        snprintf(path, sizeof path, "%s/%zu", test_scratch(), i);
+        for (int f = 0; cases[i].files[f]; f++) tree_write(path, cases[i].files[f], "x", 1);
+        if (!cases[i].advice) {
+            dataset_close(open_tree(path));
+            continue;
+        }
+        for (const char *p = cases[i].advice; *p; p++)
+            if (*p == '@') str_add(&want, path);
+            else str_add_n(&want, p, 1);
+        CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA), want.text);
+        str_free(&want);
+    }
+}
+
+TEST(class_names_are_text)
+{
+    char path[1100];
+    snprintf(path, sizeof path, "%s/tree", test_scratch());
+    tree_write(path, "caf\xC3\xA9/0.jpg", "x", 1);
+    Dataset *d = open_tree(path);
+    REQUIRE(d != NULL);
+    CHECK_STR(dataset_class_name(d, 0), "caf\xC3\xA9");
+    dataset_close(d);
+    tree_write(path, "caf\xE9/0.jpg", "x", 1);
+    CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA), "/tree: the name of class 1 (caf");
+    CHECK_CONTAINS(status_message(), ") is no UTF-8 text");
 }
 
 TEST(symlinks_are_followed)
@@ -148,7 +250,8 @@ TEST(errors_name_the_folder)
     snprintf(path, sizeof path, "%s/tree", test_scratch());
     tree_write(path, "full/0.jpg", "x", 1);
     tree_write(path, "empty/readme.txt", "x", 1);
-    CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA), "/tree/empty: class folder without");
+    CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA),
+                   "/tree: 1 of 2 class folders have no .jpg, .jpeg or .png file: empty (data.");
     CHECK_CONTAINS(open_error("", DATA_AUTO, ERR_USAGE), "no data folder");
     CHECK_CONTAINS(open_error(NULL, DATA_IMAGEFOLDER, ERR_USAGE), "no data folder");
 }

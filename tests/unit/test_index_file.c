@@ -79,7 +79,7 @@ TEST(the_second_start_loads_it)
     CHECK_INT(index_label(index, 1), 0);
     CHECK_INT(index_label(index, 2), 1);
     CHECK_STR(index_class_name(index, 1), "b");
-    CHECK_STR(index_format(index), "imagefolder");
+    CHECK_STR(index_format(index), "imagefolder/full");
     index_destroy(index);
     t.o.index = NULL;
     CHECK_INT(images(&t), 5);

@@ -242,7 +242,8 @@ Status args_dataset(const Args *args, DatasetOptions *out)
     TRY(args_choice(args, "--role", data_role_names, &role));
     *out = (DatasetOptions){ .path = args->positional[0],
                              .format = (DataFormat)format,
-                             .role = (DataRole)role };
+                             .role = (DataRole)role,
+                             .allow_empty = args_value(args, "--allow-empty") != NULL };
     return OK;
 }
 

@@ -48,7 +48,7 @@ const char *args_value(const Args *args, const char *option);
 Status args_choice(const Args *args, const char *option, const char *const *names, int *out);
 /* The option's value as a number of seconds; *out stays where it was not given. */
 Status args_seconds(const Args *args, const char *option, double *out);
-/* The first positional argument with --format and --role. */
+/* The first positional argument with --format, --role and --allow-empty. */
 Status args_dataset(const Args *args, DatasetOptions *out);
 /* The option's value as a whole number from min to max; fallback if it was not given. */
 Status args_count(const Args *args, const char *option, int64_t fallback, int64_t min, int64_t max,

@@ -10,14 +10,17 @@
 #include <string.h>
 
 static const char help[] =
-    "usage: convoy index DIR [--out FILE] [--format NAME] [--role NAME] [--check] [--threads "
-    "N]\n\nLists the images of a dataset and keeps the list in a file, which later runs load in a "
+    "usage: convoy index DIR [--out FILE] [--format NAME] [--role NAME] [--allow-empty] [--check] "
+    "[--threads N]\n\nLists the images of a dataset and keeps the list in a file, which later runs "
+    "load in a "
     "moment. Training does that\nby itself (data.index); this is for doing it beforehand. An index "
     "that is there and still right is left alone.\n\n  --out FILE      where: a file that ends in "
     ".index, or a folder in which it gets a name of its own (default\n                  "
     "runs/index, where runs in runs/ look for it)\n  --format NAME   auto (default), imagefolder, "
     "webdataset or tfrecord\n  --role NAME     train (default) or val: which files of a folder "
-    "that has both\n  --check         list everything again and compare with the file; exit code "
+    "that has both\n  --allow-empty   folders without an "
+    "image are classes too (data.allow_empty_classes)\n  --check         list everything again and "
+    "compare with the file; exit code "
     "65 if it is not right\n  --threads N     how many threads list (default 16)\n";
 
 /* The index is read here only to say what is in it; dataset_open has loaded or made it. */

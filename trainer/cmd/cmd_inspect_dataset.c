@@ -20,12 +20,14 @@
 #define THREADS_MAX    256
 #define PROGRESS_EVERY 10000
 
-static const char help[] = "usage: convoy inspect dataset DIR [--format NAME] [--role NAME]\n"
+static const char help[] = "usage: convoy inspect dataset DIR [--format NAME] [--role NAME] "
+                           "[--allow-empty]\n"
                            "\nPrints format, classes and images of a dataset and decodes every "
                            "image. Exit code 65 if there are unreadable ones; each is named.\n\n  "
                            "--format NAME   auto (default), imagefolder, shards, webdataset, "
                            "tfrecord, idx or cifar\n  --role NAME     train (default) or val: "
-                           "which files of a folder that has both\n";
+                           "which files of a folder that has both\n  --allow-empty   folders "
+                           "without an image are classes too\n";
 
 typedef struct BadImage {
     int64_t id;

@@ -12,7 +12,8 @@
 
 static const char help[] =
     "usage: convoy pack DIR OUT [--shard-mb N] [--threads N] [--verify] [--no-seek] [--baseline] "
-    "[--format NAME] [--role NAME]\n\nWrites the images of a dataset to a few large files in the "
+    "[--format NAME] [--role NAME] [--allow-empty]\n\nWrites the images of a dataset to a few "
+    "large files in the "
     "folder OUT, which trains as DIR does: same images, same\norder, same pixels, without a file "
     "system request an image. Every image has a checksum. The same command again\ngoes on after an "
     "interruption.\n\n  --shard-mb N    about so many megabytes a file (default 512)\n  --threads "
@@ -21,7 +22,8 @@ static const char help[] =
     "percent of the data, by which a crop decodes only the rows it shows\n  --baseline      recode "
     "progressive JPEG files as baseline ones without loss: they decode three times as fast\n  "
     "--format NAME   auto (default), imagefolder, webdataset, tfrecord or shards: what DIR is\n  "
-    "--role NAME     train (default) or val: which files of a folder that has both\n";
+    "--role NAME     train (default) or val: which files of a folder that has both\n  "
+    "--allow-empty   folders without an image are classes too (data.allow_empty_classes)\n";
 
 static void report_packed(const char *out, const PackReport *r, double seconds)
 {

@@ -56,7 +56,7 @@ typedef struct Config {
         int64_t randaugment_ops, randaugment_magnitude, magnitude_bins, augmix_severity,
             repeated_augmentation;
         double min_crop_area, random_erase, mixup, cutmix;
-        bool tta_flip;
+        bool tta_flip, allow_empty_classes;
         ConfigList color_jitter /*brightness, contrast, saturation, hue*/, auto_augment_fill;
         double max_bad_fraction;
     } data;

@@ -65,6 +65,9 @@ const ConfigKey config_keys[] = {
      "How the images are kept: one folder a class (imagefolder), what convoy pack writes (shards), "
      "tar files (webdataset), tfrecord, the binary files of MNIST (idx) or CIFAR (cifar), or "
      "generated ones; auto looks"},
+    {BOOL(data, allow_empty_classes, "false"), KEY_RUNTIME,
+     "imagefolder: folders without an image are classes too, as with torchvision's allow_empty; "
+     "false refuses them"},
     {STRING(data, index, "auto"), KEY_RUNTIME,
      "Where the list of the images is kept between runs: a folder, or a file ending in .index; "
      "auto is the folder index beside the run folder, off lists them at every start"},

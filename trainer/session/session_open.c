@@ -111,6 +111,7 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, Comm *comm
                          .synthetic_images = c->data.synthetic_images,
                          .synthetic_classes = c->model.classes > 0 ? (int)c->model.classes : 1000,
                          .index = place,
+                         .allow_empty = c->data.allow_empty_classes,
                          .seek_bytes = seek_bytes(c) };
     status = comm_agree(comm, status);
     if (status == OK) status = open_together(out, &o, key, comm);
