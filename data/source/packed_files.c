@@ -2,11 +2,14 @@
 #include "data/source/packed_files.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "data/source/class_names.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define NUMBER_BYTES 12 /* a decimal int and its NUL */
+#define MISSING_SHOWN 5
+#define NUMBER_BYTES  12 /* a decimal int and its NUL */
 
 void packed_files_free(PackedFiles *f)
 {
@@ -82,6 +85,89 @@ Status packed_files_none(const char *path, const char *what)
 {
     if (!fs_exists(path)) return fail(ERR_DATA, "%s: no such folder", path);
     return fail(ERR_DATA, "%s: no %s in this folder", path, what);
+}
+
+/* ---- names that say how many there are ---- */
+
+typedef struct Numbered {    /* train-00003-of-00128.tar */
+    const char *name, *rest; /* rest: from -of- */
+    size_t before;           /* bytes of the name in front of the number */
+    int width;
+    int64_t number, of;
+} Numbered;
+
+static bool read_number(Numbered *n, const char *name)
+{
+    static const char digits[] = "0123456789";
+    bool found = false;
+    for (const char *of = strstr(name, "of"); of; of = strstr(of + 1, "of")) {
+        if (of == name || of[-1] != of[2] || (of[2] != '-' && of[2] != '_')) continue;
+        const char *number = of - 1;
+        while (number > name && number[-1] && strchr(digits, number[-1])) number--;
+        const size_t width = (size_t)(of - 1 - number), behind = strspn(of + 3, digits);
+        if (width == 0 || width > 9 || behind == 0 || behind > 9) continue;
+        *n = (Numbered){ .name = name,
+                         .rest = of - 1,
+                         .before = (size_t)(number - name),
+                         .width = (int)width,
+                         .number = strtoll(number, NULL, 10),
+                         .of = strtoll(of + 3, NULL, 10) };
+        found = true;
+    }
+    return found;
+}
+
+/* Those of one set together, by number. */
+static int by_set(const Numbered *a, const Numbered *b)
+{
+    if (a->before != b->before) return a->before < b->before ? -1 : 1;
+    const int order = memcmp(a->name, b->name, a->before);
+    return order ? order : strcmp(a->rest, b->rest);
+}
+
+static int by_set_and_number(const void *pa, const void *pb)
+{
+    const Numbered *a = pa, *b = pb;
+    const int order = by_set(a, b);
+    return order ? order : (a->number > b->number) - (a->number < b->number);
+}
+
+/* set: [count], all of one set. Numbers begin with 0, or with 1 where the last one says so. */
+static Status check_set(const char *path, const Numbered *set, int64_t count)
+{
+    const int64_t of = set[0].of, first = set[0].number > 0 && set[count - 1].number == of;
+    int64_t missing = 0;
+    StrBuf list = { 0 };
+    for (int64_t number = first, i = 0; number < first + of; number++) {
+        while (i < count && set[i].number < number) i++;
+        if (i < count && set[i].number == number) continue;
+        if (missing++ < MISSING_SHOWN)
+            str_printf(&list, "%s%0*lld", missing > 1 ? ", " : "", set[0].width, (long long)number);
+    }
+    Status status = OK;
+    if (missing > 0)
+        status =
+            fail(ERR_DATA, "%s: %lld of the %lld files %.*s*%s are missing: %s%s", path,
+                 (long long)missing, (long long)of, (int)set[0].before, set[0].name, set[0].rest,
+                 list.failed ? "" : list.text, missing > MISSING_SHOWN ? ", ..." : "");
+    str_free(&list);
+    return status;
+}
+
+Status packed_files_complete(const char *path, const char *const *names, int64_t count)
+{
+    int64_t n = 0, next = 0;
+    Numbered *all = mem_calloc((size_t)count, sizeof *all);
+    if (!all) return ERR_MEMORY;
+    for (int64_t i = 0; i < count; i++) n += read_number(&all[n], names[i]);
+    qsort(all, (size_t)n, sizeof *all, by_set_and_number);
+    Status status = OK;
+    for (int64_t i = 0; i < n && status == OK; i = next) {
+        for (next = i + 1; next < n && by_set(&all[i], &all[next]) == 0;) next++;
+        status = check_set(path, all + i, next - i);
+    }
+    mem_free(all);
+    return status;
 }
 
 /* ---- class names ---- */

@@ -1,5 +1,6 @@
 /* packed_scan.c - see packed_scan.h. */
 #include "data/source/packed_scan.h"
+#include "base/fs.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "data/index/index_build.h"
@@ -35,6 +36,9 @@ Status packed_scan_run(PackedScan *scan, const ScanOptions *o, bool (*is_one)(co
     TRY(packed_files_list(&scan->files, o->path, o->role, is_one));
     size_t n = (size_t)scan->files.count;
     if (n == 0) return packed_files_none(o->path, what);
+    if (fs_is_dir(o->path))
+        TRY(packed_files_complete(o->path, (const char *const *)scan->files.names,
+                                  scan->files.count));
     scan->pieces = mem_calloc(n, sizeof *scan->pieces);
     scan->found = mem_calloc(n, sizeof *scan->found);
     if (!scan->pieces || !scan->found) return ERR_MEMORY;

@@ -8,6 +8,7 @@
 #include "data/source/source_packed.h"
 #include "base/crc32c.h"
 #include "base/mem.h"
+#include "data/source/packed_files.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -40,6 +41,17 @@ void source_packed_close(Source *base)
     mem_free(s);
 }
 
+/* An index may be of a time when fewer files were enough. */
+static Status check_complete(const char *path, const Index *index)
+{
+    const char **names = mem_calloc((size_t)index->stamp_count + 1, sizeof *names);
+    if (!names) return ERR_MEMORY;
+    for (int i = 0; i < index->stamp_count; i++) names[i] = index_stamp_name(index, i);
+    Status status = packed_files_complete(path, names, index->stamp_count);
+    mem_free((void *)names);
+    return status;
+}
+
 static Status fill(PackedSource *s, const char *path, const Index *index)
 {
     if (!(index->header->flags & INDEX_PACKED))
@@ -52,7 +64,7 @@ static Status fill(PackedSource *s, const char *path, const Index *index)
     s->root_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->root_fd < 0 && errno != ENOTDIR)
         return fail(ERR_DATA, "%s: cannot open: %s", path, strerror(errno));
-    return OK;
+    return s->root_fd >= 0 ? check_complete(path, index) : OK;
 }
 
 Status source_packed_open(Source **out, const DatasetOptions *o, const Index *index)

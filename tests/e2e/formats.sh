@@ -62,11 +62,14 @@ expect_text "inspect a damaged shard" 1 "unreadable: $SCRATCH/shards/shard-00000
 truncate -s 20000 "$SCRATCH/tars/part-0001.tar"
 expect_error "a tar cut short" 65 "$SCRATCH/tars/part-0001.tar: the archive is cut short" \
     1 inspect dataset "$SCRATCH/tars"
-flip_byte "$SCRATCH/records/train-00002-of-00008" 5000
+flip_byte "$SCRATCH/records/train-00002-of-00004" 5000
 for n in "${ranks[@]}"; do
-    train_fails records 65 "train-00002-of-00008: the record at byte" \
+    train_fails records 65 "train-00002-of-00004: the record at byte" \
         "$n" "data.train=$SCRATCH/records"
 done
+rm "$SCRATCH/records/train-00002-of-00004"
+train_fails records 65 ": 1 of the 4 files train-*-of-00004 are missing: 00002" \
+    1 "data.train=$SCRATCH/records"
 rm "$SCRATCH/shards2/dataset.index" "$SCRATCH/shards2/shard-00000.bin"
 expect_error "a shard missing" 65 "$SCRATCH/shards2" 1 inspect dataset "$SCRATCH/shards2" \
     --format shards

@@ -195,7 +195,7 @@ static void add_class(Writer *w, const char *class_name, int label)
     mem_free(names);
 }
 
-static void write_tree(Writer *w, void (*name_file)(char *out, size_t bytes, int file))
+static void write_tree(Writer *w, void (*name_file)(char *out, size_t bytes, int file, int files))
 {
     char name[64];
     char **classes = NULL;
@@ -206,21 +206,22 @@ static void write_tree(Writer *w, void (*name_file)(char *out, size_t bytes, int
     for (int f = 0; f < w->files; f++) {
         if (!w->tfrecords) tar_end(&w->data[f]);
         ASSERT(!w->data[f].failed);
-        name_file(name, sizeof name, f);
+        name_file(name, sizeof name, f, w->files);
         tree_write(w->out, name, w->data[f].text, w->data[f].length);
         str_free(&w->data[f]);
     }
     mem_free(classes);
 }
 
-static void name_tar(char *out, size_t bytes, int file)
+static void name_tar(char *out, size_t bytes, int file, int files)
 {
+    (void)files;
     snprintf(out, bytes, "part-%04d.tar", file);
 }
 
-static void name_tfrecord(char *out, size_t bytes, int file)
+static void name_tfrecord(char *out, size_t bytes, int file, int files)
 {
-    snprintf(out, bytes, "train-%05d-of-00008", file);
+    snprintf(out, bytes, "train-%05d-of-%05d", file, files);
 }
 
 void container_write_tars(const char *tree, const char *out, int files, bool labels)

@@ -56,7 +56,7 @@ TEST(one_tar_or_record_file_by_itself_is_a_dataset)
     container_write_tars(tree, scratch_path(1, "tars"), 1, false);
     container_write_tfrecords(tree, scratch_path(2, "records"), 1);
     Dataset *tar = dataset_open_as(scratch_path(1, "tars/part-0000.tar"), DATA_AUTO);
-    Dataset *records = dataset_open_as(scratch_path(2, "records/train-00000-of-00008"), DATA_AUTO);
+    Dataset *records = dataset_open_as(scratch_path(2, "records/train-00000-of-00001"), DATA_AUTO);
     datasets_check_equal(folder, tar, true);
     datasets_check_equal(folder, records, true);
     size_t bytes = 0;
@@ -99,6 +99,48 @@ TEST(role_chooses_files_where_names_tell)
         CHECK_INT(dataset_images(d), 2);
         dataset_close(d);
     }
+}
+
+/* Where names say how many files there are, a part of them is not taken for all. */
+TEST(missing_files_are_named)
+{
+    static const struct {
+        const char *files[4], *want; /* NULL: complete */
+    } cases[] = {
+        { { "t-00002-of-00128.tar" },
+          ": 127 of the 128 files t-*-of-00128.tar are missing: 00000, 00001, 00003, 00004, 00005, "
+          "..." },
+        { { "t-0-of-3.tar", "t-2-of-3.tar" }, ": 1 of the 3 files t-*-of-3.tar are missing: 1" },
+        { { "t-1-of-3.tar", "t-2-of-3.tar", "t-3-of-3.tar" }, NULL }, /* numbered from 1 */
+        { { "t-1-of-3.tar", "t-2-of-3.tar" }, "missing: 0" },
+        { { "t-0-of-2.tar", "t-1-of-2.tar", "u_0_of_2.tar" },
+          ": 1 of the 2 files u_*_of_2.tar are missing: 1" },
+        { { "one-of-2.tar", "best-of-9.tar", "of-0-of-1.tar" }, NULL },
+    };
+    StrBuf tar = { 0 };
+    tar_add(&tar, "x.jpg", "abc", 3, TAR_USTAR);
+    tar_add(&tar, "x.cls", "1", 1, TAR_USTAR);
+    tar_end(&tar);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%zu", i);
+        for (int f = 0; cases[i].files[f]; f++)
+            tree_write(scratch_path(1, name), cases[i].files[f], tar.text, tar.length);
+        if (cases[i].want)
+            CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO), cases[i].want);
+        else dataset_close(dataset_open_as(scratch_paths[1], DATA_AUTO));
+    }
+    str_free(&tar);
+    container_write_tfrecords(dataset_make_tree(), scratch_path(2, "records"), 8);
+    for (int f = 1; f < 8; f++) {
+        char path[800];
+        snprintf(path, sizeof path, "%s/train-%05d-of-00008", scratch_paths[2], f);
+        REQUIRE(unlink(path) == 0);
+    }
+    CHECK_CONTAINS(dataset_open_error(scratch_paths[2], DATA_AUTO),
+                   "/records: 7 of the 8 files train-*-of-00008 are missing: 00001, 00002, ");
+    /* one of them, named by itself, is what is meant */
+    dataset_close(dataset_open_as(scratch_path(3, "records/train-00000-of-00008"), DATA_AUTO));
 }
 
 /* ---- tar ---- */
@@ -311,15 +353,15 @@ TEST(records_cut_or_flipped_anywhere_are_refused)
     uint8_t *bytes = NULL;
     size_t size = 0;
     container_write_tfrecords(dataset_make_tree(), scratch_path(1, "r"), 1);
-    REQUIRE_OK(fs_read_file(scratch_path(2, "r/train-00000-of-00008"), &bytes, &size));
+    REQUIRE_OK(fs_read_file(scratch_path(2, "r/train-00000-of-00001"), &bytes, &size));
     for (int part = 1; part < 16; part++) {
-        tree_write(scratch_paths[1], "train-00000-of-00008", bytes, size * (size_t)part / 16 + 1);
+        tree_write(scratch_paths[1], "train-00000-of-00001", bytes, size * (size_t)part / 16 + 1);
         CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO),
-                       "train-00000-of-00008: the record at byte");
+                       "train-00000-of-00001: the record at byte");
     }
     for (size_t at = 0; at < size; at += 97) {
         bytes[at] ^= 0x10;
-        tree_write(scratch_paths[1], "train-00000-of-00008", bytes, size);
+        tree_write(scratch_paths[1], "train-00000-of-00001", bytes, size);
         bytes[at] ^= 0x10;
         CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO), "wrong checksum");
     }
@@ -374,7 +416,7 @@ TEST(damage_behind_the_index_is_a_bad_sample)
     dataset_pack(d, scratch_path(3, "s"), &r);
     dataset_close(d);
     check_damage(scratch_paths[1], "part-0001.tar", DATA_WEBDATASET);
-    check_damage(scratch_paths[2], "train-00001-of-00008", DATA_TFRECORD);
+    check_damage(scratch_paths[2], "train-00001-of-00002", DATA_TFRECORD);
     check_damage(scratch_paths[3], "shard-00001.bin", DATA_SHARDS);
 }
 
