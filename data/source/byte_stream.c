@@ -29,7 +29,7 @@ Status byte_stream_open(ByteStream **out, const char *path)
     *out = NULL;
     ByteStream *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
-    s->fd = open(path, O_RDONLY | O_CLOEXEC);
+    s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     Status status = OK;
     if (s->fd < 0 || fstat(s->fd, &info) != 0)
         status = fail(ERR_DATA, "%s: cannot open: %s", path, strerror(errno));

@@ -53,9 +53,9 @@ static int read_once(void *cookie, int n, Status *status)
 {
     FileRead *r = cookie;
     (void)n;
-    /* O_NONBLOCK: a named pipe among the images must not hang the run; it has no effect on regular
-     * files. */
-    int fd = openat(r->folder, r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    /* O_NONBLOCK, O_NOCTTY: a named pipe or a terminal among the images must not hang or take the
+     * run; no effect on regular files. A socket cannot be opened: ENXIO. */
+    int fd = openat(r->folder, r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return errno;
     int error = 0;
     r->bytes = 0;
@@ -72,6 +72,9 @@ static int read_once(void *cookie, int n, Status *status)
          * hear that. */
         if ((size_t)got < room || r->bytes > MAX_FILE_BYTES) break;
     }
+    /* Only then, for the sake of the round trip: what a device says of itself is not EIO. */
+    struct stat info;
+    if (r->bytes == 0 && fstat(fd, &info) == 0 && !S_ISREG(info.st_mode)) error = ENXIO;
     close(fd);
     return error;
 }
@@ -81,7 +84,9 @@ static int read_once(void *cookie, int n, Status *status)
  * trained on. */
 static bool is_about_the_file(int error)
 {
-    static const int errors[] = { ENOENT, EACCES, EPERM, ELOOP, ENOTDIR, EISDIR, ENAMETOOLONG };
+    static const int errors[] = {
+        ENOENT, EACCES, EPERM, ELOOP, ENOTDIR, EISDIR, ENAMETOOLONG, ENXIO
+    };
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
         if (error == errors[i]) return true;
     return false;
@@ -102,7 +107,8 @@ Status source_retry(const char *name, int (*attempt)(void *cookie, int n, Status
     if (!is_about_the_file(error))
         return fail(ERR_IO, "%s: cannot be read after %d tries: %s", name, READ_TRIES,
                     strerror(error));
-    return fail(ERR_DATA, "%s: cannot be read: %s", name, strerror(error));
+    return fail(ERR_DATA, "%s: cannot be read: %s", name,
+                error == ENXIO ? "not a regular file" : strerror(error));
 }
 
 Status source_read_file(int folder, const char *path, const char *name, ByteBuf *buf, size_t *bytes)

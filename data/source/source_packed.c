@@ -102,8 +102,9 @@ typedef struct PackedRead {
 
 static int open_container(const PackedSource *s, uint32_t file)
 {
-    if (s->root_fd < 0) return open(s->root, O_RDONLY | O_CLOEXEC);
-    return openat(s->root_fd, index_stamp_name(s->base.index, (int)file), O_RDONLY | O_CLOEXEC);
+    const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY; /* a pipe now: do not wait */
+    if (s->root_fd < 0) return open(s->root, flags);
+    return openat(s->root_fd, index_stamp_name(s->base.index, (int)file), flags);
 }
 
 /* A descriptor of the container; *keep is false where the caller must close it. -1 with errno. */

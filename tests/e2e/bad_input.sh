@@ -75,7 +75,7 @@ END
         "data.train: the ranks see different images there" 2
 fi
 
-# ---- images: four that are bad, and forms that are not ----
+# ---- images: five that are bad, and forms that are not ----
 cp -r "$data" "$SCRATCH/mixed"
 mixed=$SCRATCH/mixed/train/circle
 head -c 400 "$data/train/circle/0001.jpg" > "$mixed/0001.jpg"
@@ -86,14 +86,15 @@ ln -sf "$SCRATCH/nowhere" "$mixed/0004.jpg"
 "$tools"/make_image ycck "$mixed/0006.jpg"
 "$tools"/make_image grey "$mixed/0007.jpg"
 "$tools"/make_image progressive "$mixed/0008.jpg"
-rm "$mixed/0009.jpg" "$mixed/0010.jpg" "$mixed/0011.jpg"
+rm "$mixed/0000.jpg" "$mixed/0009.jpg" "$mixed/0010.jpg" "$mixed/0011.jpg"
+mkfifo "$mixed/0000.jpg"
 "$tools"/make_image png "$mixed/0009.png"
 "$tools"/make_image png-grey "$mixed/0010.png"
 "$tools"/make_image png-alpha "$mixed/0011.png"
 for n in "${ranks[@]}"; do
     train "mixed$n" "$n" "data.train=$SCRATCH/mixed/train" data.augment=imagenet
-    expect_text "bad images on $n" 4 "convoy: warning:"
-    for bad in 1 2 3 4; do
+    expect_text "bad images on $n" 5 "convoy: warning:"
+    for bad in 0 1 2 3 4; do
         grep "^convoy: warning:.*$mixed/000$bad.jpg.*; replaced by " "$out" > /dev/null ||
             broken_run "bad images on $n: no line says what became of 000$bad.jpg"
     done

@@ -3,11 +3,16 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "data/data.h"
+#include "data/load/dataset_internal.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static Dataset *open_tree(const char *path)
@@ -151,6 +156,46 @@ TEST(a_folder_of_sets_is_refused)
         CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA), want.text);
         str_free(&want);
     }
+}
+
+/* A socket, a terminal, /dev/null, a pipe without and with a writer. */
+TEST(what_is_no_file_is_a_bad_sample)
+{
+    char root[700], path[1100];
+    snprintf(root, sizeof root, "%s/t", test_scratch());
+    tree_write(root, "c/z.jpg", "x", 1);
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int side = open(root, O_RDONLY | O_DIRECTORY), s = socket(AF_UNIX, SOCK_STREAM, 0);
+    REQUIRE(side >= 0 && s >= 0); /* by the descriptor: an address is short */
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/c/0socket.jpg", side);
+    REQUIRE(bind(s, (struct sockaddr *)&address, sizeof address) == 0);
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    REQUIRE(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    snprintf(path, sizeof path, "%s/c/1terminal.jpg", root);
+    REQUIRE(symlink(ptsname(master), path) == 0);
+    snprintf(path, sizeof path, "%s/c/2null.jpg", root);
+    REQUIRE(symlink("/dev/null", path) == 0);
+    snprintf(path, sizeof path, "%s/c/3pipe.jpg", root);
+    REQUIRE(mkfifo(path, 0600) == 0);
+    snprintf(path, sizeof path, "%s/c/4pipe.jpg", root);
+    REQUIRE(mkfifo(path, 0600) == 0);
+    int writer = open(path, O_RDWR | O_NONBLOCK);
+    Dataset *d = open_tree(root);
+    REQUIRE(d != NULL);
+    for (int64_t id = 0; id + 1 < dataset_images(d); id++) {
+        ByteBuf buf = { 0 };
+        Sample sample;
+        const Source *source = dataset_source(d);
+        CHECK_STATUS(source->kind->read(source, id, 0, &buf, &sample), ERR_DATA);
+        CHECK_CONTAINS(status_message(), "cannot be read: not a regular file");
+        byte_buf_free(&buf);
+    }
+    CHECK_INT(dataset_images(d), 6);
+    dataset_close(d);
+    close(writer);
+    close(master);
+    close(s);
+    close(side);
 }
 
 TEST(class_names_are_text)
