@@ -51,7 +51,12 @@ LIBS        := -ldnnl -ljpeg -lspng -lyaml -lz -lm -lpthread -ldl
 # Asked only where it is there: make reads this before setup may have installed it, too.
 MPICC      := $(if $(filter 1,$(MPI)),$(shell command -v mpicc))
 MPI_CFLAGS := $(if $(MPICC),$(patsubst -I%,-isystem %,$(shell $(MPICC) --showme:compile)))
-MPI_LIBS   := $(if $(MPICC),$(shell $(MPICC) --showme:link))
+MPI_LINK   := $(if $(MPICC),$(shell $(MPICC) --showme:link))
+# Where a program of the build tree finds libraries (RUNPATH); one that is installed has none.
+RUN_FOLDERS := $(filter -Wl$(comma)-rpath% -Wl$(comma)/%,$(MPI_LINK))
+MPI_LIBS   := $(filter-out $(RUN_FOLDERS),$(MPI_LINK))
+PREFIX  ?= /usr/local
+DESTDIR ?=
 
 ROOMS := base base/process kernels kernels/ops kernels/cpu $(CUDA_ROOMS) models models/graph \
          data $(wildcard data/*) trainer $(wildcard trainer/*)
@@ -80,8 +85,8 @@ CUDA_FILES := $(wildcard kernels/cuda/*.[ch] kernels/cuda/cudnn/*.[ch] \
 # The commit, for base/version.c alone, which is compiled again when it changes; nothing where the
 # sources came without git. COMMIT=... on the command line says it in git's place.
 ifneq ($(origin COMMIT),command line)
-COMMIT := $(if $(wildcard .git),$(shell git describe --always --abbrev=12 --dirty=.dirty \
-            --exclude='*' 2>/dev/null))
+COMMIT := $(if $(wildcard .git),$(shell git -c safe.directory='*' describe --always --abbrev=12 \
+            --dirty=.dirty --exclude='*' 2>/dev/null))
 endif
 
 objects  = $(patsubst %.c,$(B)/obj/%.o,$(1))
@@ -105,7 +110,7 @@ endif
 .SECONDARY:
 .DEFAULT_GOAL := all
 .PHONY: all build parts ptxas sweep sweepall tools test demo setup unit check e2e fuzz asan emu \
-        lint format docs clean help FORCE
+        install uninstall deb lint format docs clean help FORCE
 
 all: parts $(CONVOY) ## build ./convoy (the default)
 
@@ -158,7 +163,7 @@ $(B)/flags: $$(if $$(subst x$$(strip $$(COMMAND_LINES))x,,x$$(strip $$(file < $$
 define link
 $(call say,LD,$@)
 $(Q)$(CC) $(SANFLAGS) -fopenmp $(LDFLAGS) $(filter %.o %.a,$^) -o $@ \
-	$(LIBS) $(MPI_LIBS) $(CUDA_LIBS)
+	$(LIBS) $(MPI_LIBS) $(CUDA_LIBS) $(RUN_FOLDERS)
 endef
 
 # Archives, so that each program takes what it needs and a half-written room breaks only those that
@@ -183,6 +188,27 @@ $(TOOL_BINARIES): $(B)/%: $(B)/obj/tests/tools/%.o $(TEST_LIBS)
 
 $(B)/fuzz_replay: $(call objects,tests/fuzz/fuzz_main.c) $(TEST_LIBS)
 	$(link)
+
+# ---- installing ----
+
+# Without folders of this machine. Debug information is apart, in a file that gdb looks for by the
+# build's number; names of functions stay, which the report of a hang tells.
+INSTALLED := $(B)/install/convoy
+$(INSTALLED): RUN_FOLDERS :=
+$(INSTALLED): $(call objects,trainer/main.c) $(B)/libconvoy.a
+	@mkdir -p $(@D)
+	$(link)
+	$(Q)objcopy --only-keep-debug $@ $@.debug
+	$(Q)objcopy --strip-debug --add-gnu-debuglink=$@.debug $@
+
+install: $(INSTALLED) ## install into PREFIX (/usr/local), below DESTDIR if that is set
+	@DESTDIR='$(DESTDIR)' scripts/install/install.sh $< '$(PREFIX)'
+
+uninstall: ## remove what make install has put into PREFIX
+	@DESTDIR='$(DESTDIR)' scripts/install/install.sh --remove '$(PREFIX)'
+
+deb: $(INSTALLED) ## make a package for this Debian or Ubuntu, build/convoy_VERSION_ARCH.deb
+	@scripts/install/deb.sh $< $(B)
 
 # ---- fuzzing: base, data and the targets once more, by clang, with coverage and sanitizers; one
 # program a target ----
@@ -261,7 +287,7 @@ sweepall: $(SWEEP_PROGRAM)
 sweepall: ## every engine that cuDNN offers for ResNets, in all precisions; ten minutes a GPU
 	@$(if $(SWEEP_PROGRAM),$< --all --fuse=none --model='resnet*' $(ARGS),$(NO_CUDNN))
 
-e2e: $(CONVOY) tools ## whole runs with mpirun; ARGS="tests/e2e/x.sh" for one
+e2e: $(CONVOY) $(INSTALLED) tools ## whole runs with mpirun; ARGS="tests/e2e/x.sh" for one
 	@scripts/e2e.sh $(ARGS)
 
 fuzz: $(addprefix build/fuzz/,$(FUZZ_TARGETS))
@@ -302,8 +328,9 @@ clean: ## remove everything built
 	rm -rf build convoy
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' \
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' \
 	$(firstword $(MAKEFILE_LIST))
 	@echo; echo "  variables: MPI=0|1  CUDA=0|1|auto  EMU=1  SAN=address,undefined  WERROR=1  V=1"
 	@echo "             CC=...  CFLAGS=...  ARGS=...  CUDA_HOME  CUDNN_HOME  NCCL_HOME"
 	@echo "             CUDA_WHEELS=.../site-packages/nvidia  CUDA_ARCHS=\"80 90\""
+	@echo "             PREFIX  DESTDIR"

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process/child.h"
+#include "base/process/process.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "trainer/guard/signals.h"
@@ -152,6 +153,20 @@ static void add_quoted(StrBuf *out, const char *word)
     str_add(out, "'");
 }
 
+/* The batch file of the tree, or the one that was installed with this program. */
+static void add_batch_file(StrBuf *out)
+{
+    static const char in_tree[] = "scripts/slurm/train.sbatch";
+    char own[1024], installed[2048] = "";
+    char *slash = process_own_path(own, sizeof own) == OK ? strrchr(own, '/') : NULL;
+    if (slash) *slash = '\0';
+    if (slash && (slash = strrchr(own, '/')) != NULL) /* own is PREFIX/bin */
+        snprintf(installed, sizeof installed, "%.*s/share/convoy/%s", (int)(slash - own), own,
+                 in_tree);
+    bool elsewhere = access(in_tree, R_OK) != 0 && access(installed, R_OK) == 0;
+    add_quoted(out, elsewhere ? installed : in_tree);
+}
+
 static Status add_sbatch(StrBuf *out, const Point *p, const Series *s, int64_t per_node)
 {
     char text[64];
@@ -167,7 +182,7 @@ static Status add_sbatch(StrBuf *out, const Point *p, const Series *s, int64_t p
     add_quoted(out, text);
     snprintf(text, sizeof text, "--gpus-per-node=%lld", (long long)ranks);
     if (s->config->device.backend != BACKEND_CPU) add_quoted(out, text);
-    add_quoted(out, "scripts/slurm/train.sbatch");
+    add_batch_file(out);
     return OK;
 }
 

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# install.sh PROGRAM PREFIX - what `make install` does: PROGRAM, its manual pages and completion,
+# which are made of its own words, configs, the scripts that users need, and the pages, below
+# DESTDIR and PREFIX. install.sh --remove PREFIX takes away what is in the list that it has left.
+#
+# scripts/ and configs/ lie in PREFIX/share/convoy, as in the tree; from PREFIX/share/doc/convoy,
+# where the pages are, links of the same names lead there, so what pages name is found.
+# ZSH_FOLDER: where zsh looks, below PREFIX.
+set -euo pipefail
+shopt -s lastpipe # what put notes down at the end of a pipe is kept
+umask 022
+program=$1 prefix=$2
+root=${DESTDIR:-}$prefix
+list=share/convoy/installed-files
+if [[ $prefix != /* ]]; then
+    echo "install: PREFIX $prefix does not begin with /" >&2
+    exit 64
+fi
+
+if [[ $program == --remove ]]; then
+    if [[ ! -f $root/$list ]]; then
+        echo "install: $root/$list is not there: convoy is not installed in $root" >&2
+        exit 66
+    fi
+    mapfile -t files < "$root/$list"
+    for file in "${files[@]}" "$list"; do
+        [[ /$file/ == */../* ]] || rm -f "$root/$file"
+    done
+    cd "$root"
+    for folder in $(printf '%s\n' "${files[@]%/*}" | sort -ur); do
+        [[ ! -d $folder ]] || rmdir -p --ignore-fail-on-non-empty "$folder"
+    done
+    echo "removed ${#files[@]} files of convoy from $root"
+    exit
+fi
+
+program=$(realpath "$program")
+cd "$(dirname "$0")/../.."
+if [[ $root == *[[:space:]]* ]]; then
+    echo "install: $root has a blank in it" >&2
+    exit 64
+fi
+version=$("$program" --version | sed -n '1s/^convoy //p')
+date=$(date -u +%F -d "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2> /dev/null ||
+    stat -c %Y base/version.h)}")
+files=()
+
+# put MODE FILE TO - installs FILE (- is standard input) as PREFIX/TO
+put()
+{
+    mkdir -p "$root/${3%/*}"
+    # Never through a link, and a program that runs keeps its file.
+    rm -f "$root/$3"
+    cat "${2/#-//dev/stdin}" > "$root/$3"
+    chmod "$1" "$root/$3"
+    files+=("$3")
+}
+
+# page SECTION NAME ABOUT [AWK...] - a manual page of the help on standard input
+page()
+{
+    awk -v section="$1" -v name="$2" -v about="$3" -v version="$version" -v date="$date" \
+        "${@:4}" -f scripts/install/man.awk | put 644 - "share/man/man$1/${2// /-}.$1"
+}
+
+put 755 "$program" bin/convoy
+
+also='.SH SEE ALSO'
+also+=$'\n.BR convoy (1),\n.BR convoy\\-config (5)\n.PP\nPages and examples are in'
+also+=" $prefix/share/doc/convoy and $prefix/share/convoy."
+"$program" --help | page 1 convoy 'train image classifiers, on one machine or many' -v rows=1 \
+    -v "more=$also"
+while read -r command && read -r about; do
+    "$program" "$command" --help | page 1 "convoy $command" "$about" -v "more=$also" -v rows=1
+    for word in $("$program" "$command" --help |
+        sed -n "s/^  convoy $command \([a-z]*\) .*/\1/p"); do
+        "$program" "$command" "$word" --help > /dev/null 2>&1 || continue
+        [[ $("$program" "$command" "$word" --help) == "usage: convoy $command $word "* ]] ||
+            continue
+        about=$("$program" "$command" --help | sed -n "/^  convoy $command $word /{n;s/^ *//p}")
+        "$program" "$command" "$word" --help | page 1 "convoy $command $word" "$about" \
+            -v "more=$also"
+    done
+done < <("$program" --help | sed -nE '/^  convoy [a-z]/{s/^  convoy ([a-z]+).*/\1/p;n;s/^ +//p}')
+"$program" inspect config | page 5 convoy-config 'every key of a config file' -v "more=$also"
+
+for shell in bash zsh; do
+    to=share/bash-completion/completions/convoy
+    [[ $shell == bash ]] || to=${ZSH_FOLDER:-share/zsh/site-functions}/_convoy
+    scripts/install/completion.sh "$program" "$shell" | put 644 - "$to"
+done
+
+while read -r file; do
+    [[ $(head -c 2 "$file") == '#!' ]] && mode=755 || mode=644
+    put "$mode" "$file" "share/convoy/$file"
+done < <(find configs scripts/{slurm,k8s,parallelcluster} scripts/docker/*.json \
+    scripts/{prepare_imagenet.sh,devkit_meta.py} -type f | sort)
+while read -r file; do
+    put 644 "$file" "share/doc/convoy/$file"
+done < <(find README.md CONTRIBUTING.md docs -type f | sort)
+for folder in configs scripts; do
+    ln -sfn "../../convoy/$folder" "$root/share/doc/convoy/$folder"
+    files+=("share/doc/convoy/$folder")
+done
+printf '%s\n' "${files[@]}" | put 644 - "$list"
+echo "installed convoy $version: ${#files[@]} files in $root"

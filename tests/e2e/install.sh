@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# install.sh - what make install and make deb write: a program without folders of this machine that
+# still knows its functions' names, manual pages without faults, completion that knows commands,
+# options, keys and words, pages whose links hold; and nothing is left when it is removed.
+source tests/e2e/lib/common.sh
+prefix=/opt/convoy root=$SCRATCH/root/opt/convoy
+
+program=$tools/install/convoy # make e2e links it
+if [[ ! -f $program || $program -ot $CONVOY ]]; then
+    echo "not tested: installing: $program is not of this build"
+    exit 77
+fi
+[[ -s $program.debug ]] || broken "no debug information is kept"
+! readelf -S "$program" | grep -q '\.debug_info' || broken "debug information is installed"
+readelf -d "$program" > "$out"
+! grep -E 'R(UN)?PATH' "$out" || broken "an installed program has folders of this machine"
+readelf -sW "$program" | grep -w loop_run > "$out" || broken "no names for the report of a hang"
+if "$CONVOY" --version | grep -q '^backend cuda: .*cuDNN'; then
+    readelf -d convoy | grep -q RUNPATH || broken "the program of the tree lost CUDA's folders"
+fi
+
+install() { DESTDIR=$SCRATCH/root scripts/install/install.sh "$@"; }
+expect "install" 0 install "$program" $prefix
+expect "install again" 0 install "$program" $prefix
+expect "no absolute prefix" 64 install "$program" opt
+expect "version" 0 "$root/bin/convoy" --version
+
+# Manual pages: one a command, and keys; all that the help says is on them.
+find "$root/share/man" -type f > "$SCRATCH/pages"
+while read -r page; do
+    for check in "man --warnings -E UTF-8 -l" "mandoc -T lint -W warning"; do
+        command -v "${check%% *}" > /dev/null || continue
+        $check "$page" 2>&1 > /dev/null | sed "s|^|${page##*/}: |"
+    done
+done < "$SCRATCH/pages" > "$out"
+[[ ! -s $out ]] || broken_run "manual pages have faults"
+command -v man > /dev/null || echo "not tested: manual pages: no man"
+for command in $("$CONVOY" --help | sed -n 's/^  convoy \([a-z]*\) .*/\1/p'); do
+    page=$root/share/man/man1/convoy-$command.1
+    [[ -s $page ]] || { broken "no manual page of $command" && continue; }
+    "$CONVOY" "$command" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p' | sed 's/-/\\-/g' |
+        while read -r option; do grep -qF -- "\\fB$option" "$page" || echo "$option"; done > "$out"
+    [[ ! -s $out ]] || broken_run "the manual page of $command lacks options"
+done
+"$CONVOY" inspect config | sed -n 's/^\([a-z_]*[.][a-z_0-9]*\) = .*/\1/p' > "$SCRATCH/keys"
+(($(wc -l < "$SCRATCH/keys") > 100)) || broken "few keys"
+while read -r key; do
+    grep -qF "\\fB$key = " "$root/share/man/man5/convoy-config.5" ||
+        broken "convoy-config(5) lacks $key"
+done < "$SCRATCH/keys"
+
+# completes LINE WORD... - what bash offers behind LINE
+bash_completion=$root/share/bash-completion/completions/convoy
+completes()
+{
+    local line=$1 got
+    shift
+    got=$(bash -c 'source "$1" && COMP_LINE=$2 COMP_POINT=${#2} && _convoy 2> /dev/null
+        printf "%s\n" "${COMPREPLY[@]}"' - "$bash_completion" "$line" | paste -sd ' ')
+    [[ $got == "$*" ]] || broken "completion of '$line': '$got', expected '$*'"
+}
+completes "convoy tr" train
+completes "convoy inspect mo" model
+completes "convoy inspect model --d" --dot
+completes "convoy bench all" allreduce
+completes "convoy train x.yaml --set model.ste" model.stem=
+completes "convoy train x.yaml --set model.stem=" imagenet cifar
+completes "convoy train x.yaml --set=model.stem=c" cifar
+completes "convoy eval x.yaml --set model.name=resnet11" resnet110
+completes "convoy train data.train=/" ""
+for option in $("$CONVOY" bench --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p'); do
+    bash -c 'source "$1" && _convoy_words bench' - "$bash_completion" | grep -qwF -- "$option" ||
+        broken "completion of bench lacks $option"
+done
+if command -v zsh > /dev/null; then
+    # The same tables; compadd stands in for the editor.
+    got=$(zsh -f -c 'compadd() { shift $(($# - 1)); print -r -- ${(P)1} }; compset() { : }
+        _files() { : }; words=(convoy train x.yaml model.stem=) CURRENT=4; source $1' \
+        - "$root/share/zsh/site-functions/_convoy" 2>&1)
+    [[ $got == "imagenet cifar" ]] || broken "zsh completes model.stem= with '$got'"
+else
+    echo "not tested: completion of zsh: no zsh"
+fi
+
+# Links of pages, and what they name, lead somewhere; the batch file is found from anywhere.
+(cd "$root/share/doc/convoy" && for page in README.md docs/*.md; do
+    grep -oE '\]\([^)#]+' "$page" | cut -c 3- | grep -v '^https*:' | while read -r link; do
+        [[ -e ${page%/*}/$link || -e $link && $page == README.md ]] || echo "$page: $link"
+    done
+    grep -oE '\b(configs|scripts/(slurm|k8s|parallelcluster))/[a-z0-9_./-]+[a-z]' "$page" |
+        while read -r file; do [[ -e $file ]] || echo "$page: $file"; done
+done) > "$out"
+[[ ! -s $out ]] || broken_run "pages name what is not installed"
+job=$(cd "$SCRATCH" && root/opt/convoy/bin/convoy scale \
+    root/opt/convoy/share/convoy/configs/scale-resnet20.yaml --print sbatch 2>&1 | head -n 1)
+[[ $job == *" $(realpath "$root")/share/convoy/scripts/slurm/train.sbatch "* ]] ||
+    broken "scale --print sbatch of an installed program: $job"
+
+expect "uninstall" 0 install --remove $prefix
+[[ -z $(find "$SCRATCH/root" -type f -o -type l) && ! -d $root/share ]] ||
+    broken "left: $(find "$SCRATCH/root" | head)"
+expect "uninstall what is not there" 66 install --remove $prefix
+
+if command -v dpkg-shlibdeps > /dev/null; then
+    expect "deb" 0 scripts/install/deb.sh "$program" "$SCRATCH"
+    deb=$(find "$SCRATCH" -maxdepth 1 -name 'convoy_*.deb')
+    dpkg-deb -f "$deb" Depends > "$out"
+    for library in libdnnl libjpeg libspng libyaml libc6; do expect_text Depends 1 "$library"; done
+    ! grep -E 'cuda|cudnn|nccl' "$out" || broken "the package depends on CUDA"
+    dpkg-deb -x "$deb" "$SCRATCH/unpacked"
+    dpkg-deb -e "$deb" "$SCRATCH/control"
+    expect "checksums" 0 env -C "$SCRATCH/unpacked" md5sum -c --quiet ../control/md5sums
+    cmp "$program" "$SCRATCH/unpacked/usr/bin/convoy" || broken "another program is packed"
+    if command -v lintian > /dev/null; then
+        nobody=bogus-mail-host,bogus-mail-host-in-debian-changelog,root-in-contact
+        expect "lintian" 0 lintian --allow-root --fail-on error --suppress-tags $nobody "$deb"
+    fi
+else
+    echo "not tested: make deb: no dpkg-dev"
+fi
+exit "$failed"
