@@ -2,9 +2,9 @@
 # setup.sh [--list] - installs the Debian or Ubuntu packages that building and testing need. Says
 # what it installs; when all is there, one line.
 #
-# Known to hold on Debian 12 and Ubuntu 22.04 and 24.04, where every name below exists; libjpeg-dev
-# is libjpeg-turbo on all three. libdnnl-dev is oneDNN 2.x on the first two and 3.x on the last:
-# kernels/cpu/dnnl_compat.h covers both.
+# Known to hold on Debian 12 and 13 and Ubuntu 24.04, where every name below exists; libjpeg-dev is
+# libjpeg-turbo on all three. libdnnl-dev is oneDNN 2.x on the first and 3.x on the others:
+# kernels/cpu/dnnl_compat.h covers both. Ubuntu 22.04 has no libspng-dev.
 set -euo pipefail
 
 packages=(
@@ -60,5 +60,10 @@ echo "setup: installing ${missing[*]} (apt-get${sudo:+, through sudo})"
 # A machine that has just started may be updating itself.
 wait_for_lock=(-o DPkg::Lock::Timeout=300)
 "${sudo[@]}" apt-get "${wait_for_lock[@]}" update -qq
-"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "${wait_for_lock[@]}" install -y -qq \
-    --no-install-recommends "${missing[@]}"
+if ! "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "${wait_for_lock[@]}" install -y -qq \
+    --no-install-recommends "${missing[@]}"; then
+    echo "setup: apt-get could not install ${missing[*]}. Debian 12 and 13 and Ubuntu 24.04 have" \
+        "all of them (Ubuntu 22.04 lacks libspng-dev); elsewhere build what is missing from" \
+        "source" >&2
+    exit 78
+fi
