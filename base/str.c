@@ -163,6 +163,29 @@ static const char *skip_digits(const char *s)
     return s;
 }
 
+void str_add_word(StrBuf *b, const char *word)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+    if (b->length > 0 && b->text[b->length - 1] != '\n') str_add(b, " ");
+    if (word[0] && word[strspn(word, plain)] == '\0') {
+        str_add(b, word);
+        return;
+    }
+    str_add(b, "'");
+    for (; *word; word++) str_add_n(b, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
+    str_add(b, "'");
+}
+
+void str_add_duration(StrBuf *b, double seconds)
+{
+    long long s = seconds > 0 && seconds < 1e12 ? (long long)(seconds + 0.5) : 0, days = s / 86400;
+    if (days > 0) str_printf(b, "%lld %s ", days, days == 1 ? "day" : "days");
+    if (s < 60) str_printf(b, "%lld s", s);
+    else if (s < 3600) str_printf(b, "%lld:%02lld", s / 60, s % 60);
+    else str_printf(b, "%lld:%02lld:%02lld", s % 86400 / 3600, s / 60 % 60, s % 60);
+}
+
 bool str_to_i64(const char *s, int64_t *out)
 {
     const char *start = skip_blanks(s);

@@ -15,6 +15,10 @@ typedef struct StrBuf {
 void str_add(StrBuf *b, const char *s);
 void str_add_n(StrBuf *b, const char *s, size_t n);
 void str_printf(StrBuf *b, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Behind a blank, unless a line begins: as one word of a shell. */
+void str_add_word(StrBuf *b, const char *word);
+/* "45 s", "3:20", "1:02:03", "2 days 1:02:03" */
+void str_add_duration(StrBuf *b, double seconds);
 bool str_reserve(StrBuf *b, size_t n); /* room for n more bytes; false: failed */
 void str_clear(StrBuf *b);             /* length 0, keeps the memory */
 void str_free(StrBuf *b);

@@ -134,7 +134,7 @@ best=$run/checkpoints/step-00000002.safetensors
 for n in "${ranks[@]}"; do
     expect "eval RUN on $n" 0 run "$n" eval "$run"
     expect_text "eval RUN on $n" 1 "evaluating $best"
-    expect_text "eval RUN on $n" 1 "epoch 0 step 2 eval: "
+    expect_text "eval RUN on $n" 1 "epoch 1 step 2 eval: "
     result=$(grep -o "loss.*" "$out")
     expect "eval CHECKPOINT on $n" 0 run "$n" eval "$best"
     expect_text "eval CHECKPOINT on $n" 1 "$result"
@@ -161,6 +161,30 @@ expect "inspect memory CHECKPOINT" 0 run 1 inspect memory "$best"
 expect "bench step RUN" 0 run 1 bench step "$run" --steps 1 --warmup 1
 expect "scale RUN" 0 run 1 scale "$run" --print mpirun scale.ranks=1 "scale.dir=$SCRATCH/scale"
 expect_text "scale RUN" some " train $run --set scale.ranks=1"
+
+# Last words: what a run has come to, and commands that work as they are pasted.
+train words 1 "$val" train.max_steps=2 train.eval_every=0.05
+cp -r "$SCRATCH/words" "$SCRATCH/its own"
+expect "last words" 0 run 1 train "$SCRATCH/its own" train.max_steps=3 optimizer.lr=1e-9
+expect_text "last words" 1 "epoch 1 step 3 eval: "
+grep -qE '^best top-1 [0-9.]+ % in epoch 1 \(step [123]\), trained for [0-9]+ s$' "$out" ||
+    broken_run "last words: no best top-1"
+top1=$(grep -oE 'best top-1 [0-9.]+' "$out" | cut -d' ' -f3)
+eval_command=$(sed -n 's/^evaluate: *//p' "$out") export_command=$(sed -n 's/^export: *//p' "$out")
+expect "pasted evaluation" 0 bash -c "$eval_command"
+expect_text "pasted evaluation" 1 "top-1 $top1 %"
+expect "pasted export" 0 bash -c "$export_command"
+[[ -s "$SCRATCH/its own/best.safetensors" ]] || broken "the pasted export has written nothing"
+mkdir "$SCRATCH/five"
+cp -r "$SCRATCH"/data/val/{circle,star,ring,square,cross} "$SCRATCH/five"
+expect "five classes" 0 run 1 train "$SCRATCH/small.yaml" "run.dir=$SCRATCH/few" train.max_steps=1 \
+    "data.train=$SCRATCH/five" "data.val=$SCRATCH/five"
+expect_text "five classes" 0 "top-5"
+expect_text "five classes" 1 "step 1 eval: loss"
+expect "top of five classes" 0 run 1 top "$SCRATCH/few" --once
+expect_text "top of five classes" 0 "top-5"
+expect_text "top of five classes" 1 "evaluation  top-1"
+
 rm "$run/checkpoints/best"
 expect "eval RUN without a best" 0 run 1 eval "$run"
 expect_text "eval RUN without a best" 1 "evaluating $run/checkpoints/step-00000003.safetensors"

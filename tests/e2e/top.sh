@@ -10,7 +10,7 @@ wait_for_step run 3
 expect "running" 0 "$CONVOY" top "$SCRATCH/run" --once
 expect_text "running" 1 "run         $SCRATCH/run: training"
 expect_text "running" 1 "resnet20, 1 rank on"
-expect_text "running" 1 "epoch  "
+expect_text "running" 1 "epochs  "
 kill -USR1 "$pid"
 wait_to_end 30
 expect "stopped" 0 "$CONVOY" top "$SCRATCH/run" --once
@@ -30,6 +30,19 @@ if command -v script > /dev/null; then
     wait "$watching" || broken_run "live: exit code $?"
     (($(grep -c $'\033\\[H\033\\[J' "$out") >= 3)) || broken_run "live: not drawn again"
     grep -q "ended with code 75" "$out" || broken_run "live: does not end with the run"
+fi
+
+# There it waits for a run, too.
+if command -v script > /dev/null; then
+    timeout 60 script -qec "$CONVOY top $SCRATCH/later --every 0.1" /dev/null > "$out" \
+        2>&1 < /dev/null &
+    watching=$!
+    sleep 0.5
+    settings later train.max_steps=1
+    "$CONVOY" train "${sets[@]}" > "$SCRATCH/later.out" 2>&1
+    wait "$watching" || broken_run "later: exit code $?"
+    expect_text "later" 1 "$SCRATCH/later: not there yet; waiting for it"
+    grep -q "later: done" "$out" || broken_run "later: does not end with the run"
 fi
 
 expect_error "no run" 65 "metrics.jsonl" 1 top "$SCRATCH/data"

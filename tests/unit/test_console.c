@@ -139,7 +139,7 @@ TEST(a_rank_has_its_own_file)
     log_note("after it is closed");
     snprintf(path, sizeof path, "%s/logs/1.2.txt", test_scratch());
     REQUIRE_OK(fs_read_file(path, &text, &bytes));
-    CHECK_CONTAINS((const char *)text, "info rank 1: epoch 4 step 77 loss 1.5");
+    CHECK_CONTAINS((const char *)text, "info rank 1: epoch 5 step 77 loss 1.5");
     CHECK_CONTAINS((const char *)text, "comm wait 12.2");
     CHECK(text[bytes - 1] == '\n' && strchr((char *)text, '\n') == (char *)text + bytes - 1);
     mem_free(text);

@@ -153,6 +153,39 @@ TEST(steps_that_are_done_again_count_once)
     str_free(&b);
 }
 
+TEST(time_and_best_are_of_all_parts)
+{
+    static const char text[] =
+        "{\"event\":\"start\",\"time\":100,\"classes\":5}\n"
+        "{\"event\":\"eval\",\"time\":110,\"step\":4,\"epoch\":0,\"top1\":0.5,\"top5\":1}\n"
+        "{\"event\":\"checkpoint\",\"time\":115,\"step\":4,\"path\":\"p\"}\n" /* and killed */
+        "{\"event\":\"start\",\"time\":1000,\"classes\":5}\n"
+        "{\"event\":\"resume\",\"time\":1001,\"step\":4,\"path\":\"p\"}\n"
+        "{\"event\":\"eval\",\"time\":1020,\"step\":8,\"epoch\":1,\"top1\":0.5}\n"
+        "{\"event\":\"eval\",\"time\":1025,\"step\":8,\"top1\":0.75,\"checkpoint\":\"x\"}\n"
+        "{\"event\":\"done\",\"time\":1030,\"code\":0,\"reason\":\"completed\"}\n"
+        "{\"event\":\"eval\",\"time\":9000,\"step\":8,\"top1\":0.9,\"checkpoint\":\"x\"}\n";
+    static const char anew[] = "{\"event\":\"start\",\"time\":5000,\"classes\":6}\n"
+                               "{\"event\":\"eval\",\"time\":5003,\"step\":1,\"top5\":0.5}\n";
+    StrBuf b = { 0 };
+    ReportRun r;
+    str_add(&b, text);
+    write_run("parts", b.text, NULL);
+    read_run(&r, "parts");
+    CHECK_NEAR(r.seconds, 15 + 30, 1e-9);
+    REQUIRE(report_run_best(&r) != NULL);
+    CHECK_INT(report_run_best(&r)->step, 4); /* the first of equal ones, and not by hand */
+    CHECK(isnan(r.evals[0].top5));           /* five of five */
+    report_run_free(&r);
+    str_add(&b, anew); /* nothing was resumed: another run */
+    write_run("parts", b.text, NULL);
+    read_run(&r, "parts");
+    CHECK_NEAR(r.seconds, 3, 1e-9);
+    CHECK_NEAR(r.evals[0].top5, 0.5, 0);
+    report_run_free(&r);
+    str_free(&b);
+}
+
 static void add_eval(StrBuf *b, int step, double top1, const char *more)
 {
     str_printf(b, "{\"event\":\"eval\",\"step\":%d,\"images\":10,\"top1\":%g%s}\n", step, top1,

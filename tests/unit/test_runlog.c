@@ -213,7 +213,7 @@ TEST(run_folder_is_complete)
     mem_free(text);
     in_scratch(path, "deep/er/run/log.txt");
     REQUIRE_OK(fs_read_file(path, &text, &bytes));
-    CHECK_CONTAINS((const char *)text, "epoch 41 done");
+    CHECK_CONTAINS((const char *)text, "epoch 42 done");
     mem_free(text);
     str_free(&want);
     config_destroy(c);

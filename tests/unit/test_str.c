@@ -199,3 +199,25 @@ TEST(what_steers_is_shown)
     str_visible(cut, 1, "a");
     CHECK_STR(cut, "");
 }
+
+TEST(words_of_a_shell_and_durations)
+{
+    StrBuf b = { 0 };
+    str_add_word(&b, "./convoy");
+    str_add_word(&b, "it's here");
+    str_add_word(&b, "");
+    str_add_word(&b, "a;b$c");
+    CHECK_STR(b.text, "./convoy 'it'\\''s here' '' 'a;b$c'");
+    str_clear(&b);
+    str_add_duration(&b, 45.4);
+    str_add(&b, ", ");
+    str_add_duration(&b, 200);
+    str_add(&b, ", ");
+    str_add_duration(&b, 3723);
+    str_add(&b, ", ");
+    str_add_duration(&b, 2 * 86400 + 3723);
+    str_add(&b, ", ");
+    str_add_duration(&b, -1);
+    CHECK_STR(b.text, "45 s, 3:20, 1:02:03, 2 days 1:02:03, 0 s");
+    str_free(&b);
+}

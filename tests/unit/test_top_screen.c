@@ -46,7 +46,7 @@ TEST(a_run_from_start_to_end)
     for (int i = 1; i <= 250; i++) add_step(&t, i, 1000 + 0.2 * i, 5 - 0.01 * i);
     SAYS(1051, "runs/x: training\n",
          "step        250 of 1000  [#######.......................] 25.0 %  2:30 left\n",
-         "epoch       2.50 of 10.00\n", "loss        2.5000  learning rate 0.5\n",
+         "epochs      2.50 of 10.00\n", "loss        2.5000  learning rate 0.5\n",
          "640.0 images/s, 160.0 of each rank; step 200.0 ms, data wait 5.0 %, comm wait 2.0 %");
     add(&t,
         "{\"event\":\"eval\",\"time\":1052,\"step\":200,\"loss\":2.5,\"top1\":0.5,\"top5\":0.75}");

@@ -191,6 +191,7 @@ static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMet
     EvalRecord e = { .epoch = epoch_of(meta),
                      .step = step_of(meta),
                      .images = r.images,
+                     .classes = s->classes,
                      .loss = r.loss,
                      .top1 = r.top1,
                      .top5 = r.top5,

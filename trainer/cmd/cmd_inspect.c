@@ -104,7 +104,7 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
     str_add_visible(text, path, "");
     str_add(text, "\nmodel ");
     str_add_visible(text, meta->model, "");
-    str_printf(text, "\nstep %lld\nepoch %lld\nimages %lld\n", (long long)meta->step,
+    str_printf(text, "\nstep %lld\nepochs_done %lld\nimages %lld\n", (long long)meta->step,
                (long long)meta->epoch, (long long)meta->images);
     str_printf(text, "seed %llu\nglobal_batch %lld\ndataset_images %lld\n",
                (unsigned long long)meta->seed, (long long)meta->global_batch,

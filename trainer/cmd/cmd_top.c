@@ -9,6 +9,7 @@
 #include "trainer/cmd/top_screen.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +22,8 @@ static const char help[] =
     "usage: convoy top RUN [--once] [--every SECONDS]\n\nShows how the run in the folder RUN is "
     "doing: progress, loss, speed, waits, evaluation, checkpoint, GPUs. Reads\nmetrics.jsonl "
     "alone, and changes nothing: start it wherever the folder can be seen. Ends when the run "
-    "ends.\n\n  --once              prints it once and ends; so it does where the output is no "
+    "ends; waits for one that is not there yet.\n\n  --once              prints it once and ends; "
+    "so it does where the output is no "
     "terminal\n  --every SECONDS     between two looks (default 2)\n";
 
 typedef struct Tail { /* of a file that grows */
@@ -87,6 +89,16 @@ static Status show(const TopScreen *t, const char *name, bool live)
     return status;
 }
 
+/* Until there is a run, or somebody looks no more. */
+static Status wait_for_run(const Tail *tail, const char *name, double every_s)
+{
+    char text[4200];
+    snprintf(text, sizeof text, "run         %s: not there yet; waiting for it\n", name);
+    if (!fs_exists(tail->path)) TRY(log_print(text));
+    while (!fs_exists(tail->path)) clock_sleep_s(every_s);
+    return OK;
+}
+
 static Status watch(Tail *tail, const char *name, double every_s, bool live)
 {
     TopScreen *t = mem_alloc(sizeof *t);
@@ -114,10 +126,11 @@ Status cmd_top(int argc, char **argv)
         return fail(ERR_USAGE, "convoy top: --every %s is no number of seconds above 0", every);
     Tail tail = { .path = fs_join(run, "metrics.jsonl") };
     if (!tail.path) return ERR_MEMORY;
-    Status status = fs_exists(tail.path)
-                        ? OK
-                        : fail(ERR_DATA, "%s: no run folder: it has no metrics.jsonl", run);
     bool live = !args_value(&args, "--once") && log_console_is_terminal();
+    Status status = OK;
+    if (live) status = wait_for_run(&tail, run, every_s);
+    else if (!fs_exists(tail.path))
+        status = fail(ERR_DATA, "%s: no run folder: it has no metrics.jsonl", run);
     if (status == OK) status = watch(&tail, run, every_s, live);
     str_free(&tail.rest);
     mem_free(tail.path);

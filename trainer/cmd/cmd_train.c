@@ -9,10 +9,13 @@
 #include "trainer/guard/hang_report.h"
 #include "trainer/guard/presence.h"
 #include "trainer/guard/rank_watchdog.h"
+#include "trainer/report/report_run.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
 #include "trainer/train/loop.h"
 #include <unistd.h>
+
+#define PATH_BYTES 4096
 
 static const char help[] =
     "usage: convoy train CONFIG|RUN [[--set] key=value]...\n\nTrains the network that CONFIG "
@@ -133,6 +136,42 @@ static Status open_log(RunLog **log, Comm *comm, const Config *c)
     return is_new ? comm_agree(comm, runlog_begin(*log, c, comm->world)) : OK;
 }
 
+static void say_command(const char *what, const char *verb, const char *dir, const char *out)
+{
+    char program[PATH_BYTES];
+    StrBuf line = { 0 };
+    str_add_word(&line, process_own_path(program, sizeof program) == OK ? program : "convoy");
+    str_add_word(&line, verb);
+    str_add_word(&line, dir);
+    if (out) str_add_word(&line, out);
+    if (!line.failed) log_info("%s%s", what, line.text);
+    str_free(&line);
+}
+
+/* What a run has come to, over all its parts as its records tell them, and what comes next. */
+static void say_result(const Config *c)
+{
+    ReportRun run;
+    StrBuf text = { 0 }, out = { 0 };
+    const ReportEval *best = NULL;
+    if (report_run_read(&run, c->run.dir, "") != OK) {
+        log_warning("%s", status_message());
+        return;
+    }
+    if ((best = report_run_best(&run)))
+        str_printf(&text, "best top-1 %.2f %% in epoch %lld (step %lld), ", 100 * best->top1,
+                   (long long)best->epoch + 1, (long long)best->step);
+    str_add(&text, "trained for ");
+    str_add_duration(&text, run.seconds);
+    str_printf(&out, "%s/%s.safetensors", c->run.dir, best ? "best" : "latest");
+    if (!text.failed) log_info("%s", text.text);
+    if (best) say_command("evaluate:  ", "eval", c->run.dir, NULL);
+    if (!out.failed) say_command("export:    ", "export", c->run.dir, out.text);
+    str_free(&text);
+    str_free(&out);
+    report_run_free(&run);
+}
+
 static Status train_with_log(Comm *comm, const Config *c, const Args *args)
 {
     RunLog *log = NULL;
@@ -151,6 +190,7 @@ static Status train_with_log(Comm *comm, const Config *c, const Args *args)
     presence_end(presence);
     rank_watchdog_stop(watch);
     if (status == OK) log_info("done: run folder %s", c->run.dir);
+    if (status == OK && comm->rank == 0) say_result(c);
     comm_set_last_words(comm, NULL, NULL);
     runlog_done(log, status_exit_code(status), status == OK ? "completed" : status_message());
     status = comm->rank == 0 ? cmd_report(status) : cmd_silence(status); /* while log.txt is open */

@@ -42,6 +42,7 @@ static void add_start(TopScreen *t, const JsonValue *r)
     snprintf(t->device + strlen(t->device), sizeof t->device - strlen(t->device), " %.20s",
              precision);
     t->world = number(r, "world");
+    t->classes = number(r, "classes");
     t->steps = number(r, "steps");
     t->images = number(r, "images");
     t->global_batch = number(r, "global_batch");
@@ -172,16 +173,6 @@ void top_screen_add_line(TopScreen *t, const char *line, size_t bytes)
 
 /* ---- telling ---- */
 
-/* "45 s", "3:20", "1:02:03", "2 days 1:02:03". */
-static void add_duration(StrBuf *out, double seconds)
-{
-    long long s = seconds > 0 && seconds < 1e12 ? (long long)(seconds + 0.5) : 0, days = s / 86400;
-    if (days > 0) str_printf(out, "%lld %s ", days, days == 1 ? "day" : "days");
-    if (s < 60) str_printf(out, "%lld s", s);
-    else if (s < 3600) str_printf(out, "%lld:%02lld", s / 60, s % 60);
-    else str_printf(out, "%lld:%02lld:%02lld", s % 86400 / 3600, s / 60 % 60, s % 60);
-}
-
 static void add_state(const TopScreen *t, double now_s, StrBuf *out)
 {
     double silent = now_s - t->last_time;
@@ -189,7 +180,7 @@ static void add_state(const TopScreen *t, double now_s, StrBuf *out)
     else if (t->ended) str_printf(out, "ended with code %d: %s", t->code, t->reason);
     else if (silent > SILENT_S && silent > SILENT_GAPS * t->gap_s) {
         str_add(out, "no record for ");
-        add_duration(out, silent);
+        str_add_duration(out, silent);
         str_add(out, ": it hangs or was killed");
     } else str_add(out, t->stepped ? "training" : "starting");
 }
@@ -203,10 +194,10 @@ static void add_progress(const TopScreen *t, StrBuf *out)
     str_printf(out, "step        %.0f of %.0f  [%s] %.1f %%", t->step, t->steps, bar, 100 * share);
     if (!t->ended && t->step < t->steps) {
         str_add(out, "  ");
-        add_duration(out, (t->steps - t->step) * t->seconds_per_step);
+        str_add_duration(out, (t->steps - t->step) * t->seconds_per_step);
         str_add(out, " left");
     }
-    str_printf(out, "\nepoch       %.2f of %.2f\n", t->step * t->global_batch / t->images,
+    str_printf(out, "\nepochs      %.2f of %.2f\n", t->step * t->global_batch / t->images,
                t->steps * t->global_batch / t->images);
 }
 
@@ -268,15 +259,15 @@ void top_screen_describe(const TopScreen *t, const char *name, double now_s, Str
     str_printf(out, "\nmodel       %s, %.0f %s on %s, %s, batch %.0f\n", t->model, t->world,
                t->world == 1 ? "rank" : "ranks", t->host, t->device, t->global_batch);
     if (t->stepped) add_step_lines(t, out);
-    if (t->evaluated)
-        str_printf(out,
-                   "evaluation  top-1 %.2f %%, top-5 %.2f %%, loss %.4f at step %.0f; best %.2f %% "
-                   "at step %.0f\n",
-                   100 * t->eval_top1, 100 * t->eval_top5, t->eval_loss, t->eval_step,
-                   100 * t->best_top1, t->best_step);
+    if (t->evaluated) {
+        str_printf(out, "evaluation  top-1 %.2f %%", 100 * t->eval_top1);
+        if (!(t->classes <= 5)) str_printf(out, ", top-5 %.2f %%", 100 * t->eval_top5);
+        str_printf(out, ", loss %.4f at step %.0f; best %.2f %% at step %.0f\n", t->eval_loss,
+                   t->eval_step, 100 * t->best_top1, t->best_step);
+    }
     if (t->saved) {
         str_printf(out, "checkpoint  step %.0f, ", t->checkpoint_step);
-        add_duration(out, now_s - t->checkpoint_time);
+        str_add_duration(out, now_s - t->checkpoint_time);
         str_add(out, " ago");
         if (t->sent)
             str_printf(out, "; on_save of step %.0f: %s", t->on_save_step, t->on_save_outcome);

@@ -253,6 +253,12 @@ static Status end(RunLog *r)
     return error ? fail(ERR_IO, "%s: cannot write: %s", r->metrics.path, strerror(error)) : OK;
 }
 
+/* People count epochs from 1, records from 0. */
+static long long shown(int64_t epoch)
+{
+    return (long long)epoch + 1;
+}
+
 Status runlog_start(RunLog *r, const StartRecord *s)
 {
     log_info("%s, %lld parameters, %lld classes; %s with %lld training and %lld validation images",
@@ -304,7 +310,7 @@ Status runlog_step(RunLog *r, const StepRecord *s)
 {
     log_note("epoch %lld step %lld loss %.6g lr %.6g %.1f images/s, %.1f ms: data wait %.1f, comm "
              "wait %.1f",
-             (long long)s->epoch, (long long)s->step, s->loss, s->lr, s->images_per_s, s->step_ms,
+             shown(s->epoch), (long long)s->step, s->loss, s->lr, s->images_per_s, s->step_ms,
              s->data_wait_ms, s->comm_wait_ms);
     if (r->rank == 0 && r->format == LOG_FORMAT_TABLE) print_row(r, s);
     JsonWriter *w = begin(r, "step");
@@ -353,11 +359,11 @@ Status runlog_epoch(RunLog *r, const EpochRecord *e)
 {
     char input[512];
     if (e->ranks && r->rank == 0) print_rank_epochs(e);
-    log_info("epoch %lld done: %lld images in %.1f s, %.1f images/s", (long long)e->epoch,
+    log_info("epoch %lld done: %lld images in %.1f s, %.1f images/s", shown(e->epoch),
              (long long)e->images, e->seconds, e->images_per_s);
     if (e->input) {
         input_report_describe(e->input, input, sizeof input);
-        log_info("epoch %lld input: %s", (long long)e->epoch, input);
+        log_info("epoch %lld input: %s", shown(e->epoch), input);
     }
     JsonWriter *w = begin(r, "epoch");
     if (!w) return OK;
@@ -373,9 +379,12 @@ Status runlog_eval(RunLog *r, const EvalRecord *e)
 {
     r->evaluated = true;
     r->last = *e;
-    log_info("epoch %lld step %lld eval: loss %.4f, top-1 %.2f %%, top-5 %.2f %% of %lld images",
-             (long long)e->epoch, (long long)e->step, e->loss, 100 * e->top1, 100 * e->top5,
-             (long long)e->images);
+    char where[64] = "", top5[32] = ""; /* weights of others are of no step */
+    if (e->step > 0)
+        snprintf(where, sizeof where, "epoch %lld step %lld ", shown(e->epoch), (long long)e->step);
+    if (e->classes > 5) snprintf(top5, sizeof top5, ", top-5 %.2f %%", 100 * e->top5);
+    log_info("%seval: loss %.4f, top-1 %.2f %%%s of %lld images", where, e->loss, 100 * e->top1,
+             top5, (long long)e->images);
     JsonWriter *w = begin(r, "eval");
     if (!w) return OK;
     json_int(w, "epoch", e->epoch);
@@ -503,7 +512,7 @@ void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double
     double wait = s->step_ms > 0 ? 100 * s->data_wait_ms / s->step_ms : 0;
     log_progress(
         "epoch %lld step %lld/%lld loss %.4f lr %.4g %.1f images/s data wait %.1f %% ETA %s",
-        (long long)s->epoch, (long long)s->step, (long long)total_steps, s->loss, s->lr,
+        shown(s->epoch), (long long)s->step, (long long)total_steps, s->loss, s->lr,
         s->images_per_s, wait, eta);
 }
 

@@ -43,7 +43,7 @@ typedef struct StartRecord {
     int64_t images, val_images, classes, parameters, global_batch, steps;
 } StartRecord;
 typedef struct StepRecord {
-    int64_t epoch, step;
+    int64_t epoch, step; /* epoch: from 0, as in all records; step: from 1 */
     double loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms;
     double loss_scale; /* 0: there is none, and neither is the next in the record */
     int64_t skipped;
@@ -54,7 +54,7 @@ typedef struct StepRecord {
     double epochs, recent_images_per_s, penalty;
 } StepRecord;
 typedef struct EvalRecord {
-    int64_t epoch, step, images;
+    int64_t epoch, step, images, classes;
     double loss, top1, top5;
     const char *checkpoint; /* by convoy eval: what was evaluated; NULL: by the run itself */
 } EvalRecord;

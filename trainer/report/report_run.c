@@ -91,6 +91,8 @@ static Status take_start(ReportRun *r, const JsonValue *record)
 {
     int64_t world = r->start.world;
     r->start = read_start(r, record);
+    r->earlier_s = r->seconds;
+    r->seconds = 0;
     if (r->starts++ > 0 && world != r->start.world) r->world_changed = true;
     r->cold = true;
     r->done = false;
@@ -100,6 +102,8 @@ static Status take_start(ReportRun *r, const JsonValue *record)
 static Status take_resume(ReportRun *r, const JsonValue *record)
 {
     r->resumes++;
+    r->seconds += r->earlier_s;
+    r->earlier_s = 0;
     cut_behind(r, whole(record, "step"));
     return OK;
 }
@@ -143,6 +147,7 @@ static Status take_epoch(ReportRun *r, const JsonValue *record)
 static Status take_eval(ReportRun *r, const JsonValue *record)
 {
     int64_t step = whole(record, "step");
+    const bool few = r->start.classes > 0 && r->start.classes <= 5;
     int64_t at = r->eval_count;
     TRY(grow(&r->evals, r->eval_count, sizeof *r->evals));
     /* in the order of steps: convoy eval may look at an earlier checkpoint */
@@ -154,7 +159,8 @@ static Status take_eval(ReportRun *r, const JsonValue *record)
                                  .epochs = epochs_of(r, step),
                                  .loss = number(record, "loss"),
                                  .top1 = number(record, "top1"),
-                                 .top5 = number(record, "top5") };
+                                 .top5 = few ? (double)NAN : number(record, "top5"),
+                                 .by_hand = json_get(record, "checkpoint") != NULL };
     return OK;
 }
 
@@ -176,6 +182,15 @@ static const struct {
                { "checkpoint", NULL }, { "on_save", NULL },     { "resume", take_resume },
                { "diverged", NULL } };
 
+/* Time counts from record to record, but not from one process to the next. */
+static void take_time(ReportRun *r, const JsonValue *record, bool starts)
+{
+    double time = number(record, "time");
+    if ((r->done && !starts) || json_get(record, "checkpoint")) return; /* by convoy eval */
+    if (!starts && time > r->last_s) r->seconds += time - r->last_s;
+    r->last_s = time;
+}
+
 static Status take_line(ReportRun *r, Arena *arena, const char *line, size_t bytes)
 {
     JsonValue *record = NULL;
@@ -186,6 +201,7 @@ static Status take_line(ReportRun *r, Arena *arena, const char *line, size_t byt
     for (size_t i = 0; event && event->type == JSON_STRING && i < sizeof events / sizeof events[0];
          i++) {
         if (strcmp(event->string, events[i].name) != 0) continue;
+        take_time(r, record, events[i].take == take_start);
         if (!events[i].take) return OK;
         return events[i].take(r, record);
     }
@@ -276,4 +292,14 @@ const ReportStep *report_run_nonfinite(const ReportRun *r)
     for (int64_t i = 0; i < r->step_count; i++)
         if (!isfinite(r->steps[i].loss)) return &r->steps[i];
     return NULL;
+}
+
+const ReportEval *report_run_best(const ReportRun *r)
+{
+    const ReportEval *best = NULL;
+    for (int64_t i = 0; i < r->eval_count; i++) {
+        const ReportEval *e = &r->evals[i];
+        if (!e->by_hand && (!best || e->top1 > best->top1)) best = e;
+    }
+    return best;
 }

@@ -27,7 +27,8 @@ typedef struct ReportEpoch {
 
 typedef struct ReportEval {
     int64_t epoch, step, images;
-    double epochs, loss, top1, top5;
+    double epochs, loss, top1, top5; /* top5: NaN where there are no more than five classes */
+    bool by_hand;                    /* by convoy eval, perhaps of other images */
 } ReportEval;
 
 typedef struct ReportStart { /* of the last start record; integers -1 and texts "" where absent */
@@ -47,6 +48,8 @@ typedef struct ReportRun {
     int starts, resumes;         /* records */
     bool world_changed;          /* between starts */
     bool cold;                   /* no epoch has ended since the last start */
+    double seconds;              /* of training, over all parts */
+    double earlier_s, last_s;    /* of parts before; Unix time of the last record */
     bool done;                   /* training has ended since its last start */
     int64_t code;                /* its exit code */
     const char *reason;          /* and why */
@@ -67,6 +70,8 @@ typedef struct ReportRun {
 Status report_run_read(ReportRun *out, const char *dir, const char *name);
 void report_run_free(ReportRun *r); /* zeroed ok */
 
+/* The evaluation by the run itself with the highest top-1, the first of equal ones; NULL: none. */
+const ReportEval *report_run_best(const ReportRun *r);
 /* The first recorded step whose loss is not finite; NULL: none. */
 const ReportStep *report_run_nonfinite(const ReportRun *r);
 #endif

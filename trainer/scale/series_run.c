@@ -138,21 +138,6 @@ Status series_run(const Series *s, const SeriesRunOptions *o)
 
 /* ---- printing ---- */
 
-/* As one word of a shell. */
-static void add_quoted(StrBuf *out, const char *word)
-{
-    static const char plain[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
-    if (out->length > 0 && out->text[out->length - 1] != '\n') str_add(out, " ");
-    if (word[0] && word[strspn(word, plain)] == '\0') {
-        str_add(out, word);
-        return;
-    }
-    str_add(out, "'");
-    for (; *word; word++) str_add_n(out, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
-    str_add(out, "'");
-}
-
 /* The batch file of the tree, or the one that was installed with this program. */
 static void add_batch_file(StrBuf *out)
 {
@@ -164,7 +149,7 @@ static void add_batch_file(StrBuf *out)
         snprintf(installed, sizeof installed, "%.*s/share/convoy/%s", (int)(slash - own), own,
                  in_tree);
     bool elsewhere = access(in_tree, R_OK) != 0 && access(installed, R_OK) == 0;
-    add_quoted(out, elsewhere ? installed : in_tree);
+    str_add_word(out, elsewhere ? installed : in_tree);
 }
 
 static Status add_sbatch(StrBuf *out, const Point *p, const Series *s, int64_t per_node)
@@ -175,13 +160,13 @@ static Status add_sbatch(StrBuf *out, const Point *p, const Series *s, int64_t p
         return fail(ERR_USAGE, "%lld ranks are no multiple of %lld ranks a node (--per-node)",
                     (long long)p->ranks, (long long)per_node);
     str_printf(out, "RANKS=%lld", (long long)ranks);
-    add_quoted(out, "sbatch");
+    str_add_word(out, "sbatch");
     snprintf(text, sizeof text, "--job-name=%s", p->name);
-    add_quoted(out, text);
+    str_add_word(out, text);
     snprintf(text, sizeof text, "--nodes=%lld", (long long)(p->ranks / ranks));
-    add_quoted(out, text);
+    str_add_word(out, text);
     snprintf(text, sizeof text, "--gpus-per-node=%lld", (long long)ranks);
-    if (s->config->device.backend != BACKEND_CPU) add_quoted(out, text);
+    if (s->config->device.backend != BACKEND_CPU) str_add_word(out, text);
     add_batch_file(out);
     return OK;
 }
@@ -201,7 +186,7 @@ static Status add_line(StrBuf *out, const Point *p, const Series *s, const Serie
         first = 1; /* the batch file says train itself */
     }
     if (words.full) status = fail(ERR_USAGE, "convoy scale: more than %d words", WORDS_MAX);
-    for (int i = first; i < words.count && status == OK; i++) add_quoted(out, words.word[i]);
+    for (int i = first; i < words.count && status == OK; i++) str_add_word(out, words.word[i]);
     str_add(out, "\n");
     mem_free(args);
     return status;

@@ -204,6 +204,7 @@ static Status evaluate_now(Loop *l, int64_t step, bool *best)
     EvalRecord record = { .epoch = train_plan_epoch(&l->s->plan, step),
                           .step = step + 1,
                           .images = r.images,
+                          .classes = l->s->classes,
                           .loss = r.loss,
                           .top1 = r.top1,
                           .top5 = r.top5 };
