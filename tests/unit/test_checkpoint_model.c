@@ -131,3 +131,14 @@ TEST(configurations_that_cannot_be_are_refused)
     expect_config_refused(&d, "mean:", "mean: [0.5", "stored config");
     draft_free(&d);
 }
+
+TEST(a_class_without_a_name_is_its_number)
+{
+    static const char *const names[] = { "cat", "1", "dog", "3" };
+    const CheckpointModel m = { .meta.class_names = "cat\n\ndog" };
+    char name[16];
+    for (int i = 0; i < 4; i++) {
+        checkpoint_model_class_name(&m, i, name, sizeof name);
+        CHECK_STR(name, names[i]);
+    }
+}

@@ -97,6 +97,7 @@ void checkpoint_model_class_name(const CheckpointModel *m, int64_t label, char *
         line = strchr(line, '\n');
         if (line) line++;
     }
-    if (line && *line) snprintf(out, bytes, "%.*s", (int)strcspn(line, "\n"), line);
+    if (line && *line && *line != '\n')
+        snprintf(out, bytes, "%.*s", (int)strcspn(line, "\n"), line);
     else snprintf(out, bytes, "%lld", (long long)label);
 }
