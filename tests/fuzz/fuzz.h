@@ -15,7 +15,13 @@
     X(idx)                                                                                         \
     X(index)                                                                                       \
     X(shard)                                                                                       \
-    X(huffman)
+    X(huffman)                                                                                     \
+    X(config)                                                                                      \
+    X(stored)                                                                                      \
+    X(checkpoint)                                                                                  \
+    X(metrics)                                                                                     \
+    X(names)                                                                                       \
+    X(hosts)
 
 #define FUZZ_DECLARE(name) int fuzz_##name(const uint8_t *data, size_t size);
 FUZZ_TARGETS(FUZZ_DECLARE)
@@ -33,6 +39,8 @@ const char *fuzz_folder(void);
 void fuzz_write(const char *name, const uint8_t *data, size_t size); /* a file in it, replaced */
 /* looks at every byte, so that a wrong range shows */
 void fuzz_use(const uint8_t *data, size_t size);
+/* Text of others as it goes out: UTF-8, and nothing that steers a terminal but what is in keep. */
+void fuzz_only_shows(const char *text, const char *keep);
 
 /* Writes the seeds of all targets below folder. */
 void fuzz_write_seeds(const char *folder);

@@ -54,6 +54,15 @@ void fuzz_write(const char *name, const uint8_t *data, size_t size)
     close(fd);
 }
 
+void fuzz_only_shows(const char *text, const char *keep)
+{
+    uint32_t code = 0;
+    for (int n; *text; text += n) {
+        n = str_character(text, &code);
+        ASSERT(n > 0 && (!str_steers(code) || strchr(keep, *text)));
+    }
+}
+
 void fuzz_use(const uint8_t *data, size_t size)
 {
     volatile uint8_t sum = 0;

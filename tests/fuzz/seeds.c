@@ -6,6 +6,8 @@
 #include "tests/tools/container_write.h"
 #include "tests/tools/data_tree.h"
 #include "tests/tools/image_write.h"
+#include "trainer/config/config.h"
+#include "trainer/files/checkpoint.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -176,6 +178,117 @@ static void write_indexes(const char *folder)
     }
 }
 
+static const char small_config[] =
+    "model:\n  name: resnet20\n  classes: 2\ndata:\n  train: \"/data/a b\"\n  image_size: 32\n"
+    "  mean: [0.5, 0.25, 0.125]\n  std: [0.5]\n# a comment\noptimizer: {lr: 0.1, betas: [0.9, "
+    "0.99]}\n"
+    "schedule:\n  name: step\n";
+static const char broken_config[] =
+    "a: &x [1, *x]\nb: !!str 'c''d'\n? k\n: |\n  block\n... \n--- {e: \"\\u263a\"}\n";
+
+static void write_configs(const char *folder)
+{
+    static const char sets[] =
+        "optimizer.lr=0.2\0data.mean=[0.1, 0.2, 0.3]\0run.dir=runs/x\0train.epochs=3";
+    StrBuf b = { 0 };
+    Config *c = NULL;
+    ASSERT(config_load(&c, NULL, NULL, 0) == OK && config_dump_yaml(c, &b) == OK);
+    keep(folder, "config/seed-all", 1, b.text, b.length);
+    tree_write(folder, "stored/seed-all", b.text, b.length);
+    config_destroy(c);
+    str_clear(&b);
+    keep(folder, "config/seed-file", 1, small_config, sizeof small_config - 1);
+    keep(folder, "config/seed-broken", 1, broken_config, sizeof broken_config - 1);
+    str_add_n(&b, small_config, sizeof small_config);
+    str_add_n(&b, sets, sizeof sets);
+    keep(folder, "config/seed-sets", 0, b.text, b.length);
+    tree_write(folder, "stored/seed", small_config, sizeof small_config - 1);
+    tree_write(folder, "stored/seed-broken", broken_config, sizeof broken_config - 1);
+    str_free(&b);
+}
+
+/* The last layer alone: enough to be asked for the others. */
+static void write_checkpoints(const char *folder)
+{
+    static const float weights[2 * 64] = { 0.5f, -1 };
+    static const char *const pairs[][2] = {
+        { "step", "12" },        { "images", "96" },         { "epoch", "1" },
+        { "seed", "7" },         { "config_hash", "99" },    { "global_batch", "8" },
+        { "best_top1", "0.5" },  { "dataset_images", "80" }, { "eval_due", "0" },
+        { "model", "resnet20" }, { "config", NULL },         { "class_names", "cat\nd\xc3\xb6g" },
+    };
+    enum { PAIRS = sizeof pairs / sizeof pairs[0] };
+    SafePair metadata[PAIRS];
+    SafeTensor tensor = { .name = "fc.weight", .data = weights };
+    const int64_t dims[] = { 2, 64 };
+    char path[200];
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    for (int i = 0; i < PAIRS; i++)
+        metadata[i] = (SafePair){ pairs[i][0], pairs[i][1] ? pairs[i][1] : small_config };
+    tensor.desc = tensor_desc(DTYPE_F32, 2, dims);
+    snprintf(path, sizeof path, "%s/x.safetensors", fuzz_folder());
+    ASSERT(safetensors_write(path, &tensor, 1, metadata, PAIRS) == OK);
+    ASSERT(fs_read_file(path, &bytes, &size) == OK);
+    keep(folder, "checkpoint/seed", 1, bytes, size);
+    mem_free(bytes);
+    ASSERT(remove(path) == 0);
+}
+
+static void write_texts(const char *folder)
+{
+    static const char names[] = "cat\nd\xc3\xb6g\n\n=1+1\n\x1b[31m\xff\na,\"b\"\n";
+    static const char hosts[] = "h1\nh2:4\n\nnode-3.x slots=2 # free\nh1:8\n10.0.0.7\n";
+    static const char refused[] = "h1\n[fe80::1]:4\n";
+    tree_write(folder, "names/seed", names, sizeof names - 1);
+    StrBuf b = { 0 };
+    str_add_n(&b, "\3\30", 2);
+    str_add(&b, hosts);
+    tree_write(folder, "hosts/seed", b.text, b.length);
+    str_clear(&b);
+    str_add_n(&b, "\0\0", 2);
+    str_add(&b, refused);
+    tree_write(folder, "hosts/seed-refused", b.text, b.length);
+    str_free(&b);
+}
+
+/* Records of a run that was resumed once, and what is none. */
+static void write_metrics(const char *folder)
+{
+    static const char records[] =
+        "{\"event\":\"start\",\"time\":1.5e9,\"model\":\"resnet20\","
+        "\"dataset\":\"imagefolder\",\"backend\":\"oneDNN\",\"device\":\"cpu\","
+        "\"precision\":\"fp32\",\"host\":\"vm\",\"version\":\"0.1.0\",\"world\":2,"
+        "\"hosts\":1,\"cpus\":2,\"compute_threads\":1,\"oversubscribed\":false,"
+        "\"images\":120,\"val_images\":9,\"classes\":10,\"parameters\":269722,"
+        "\"global_batch\":16,\"steps\":5}\n"
+        "{\"event\":\"step\",\"time\":1.5e9,\"epoch\":0,\"step\":1,\"loss\":2.5,\"lr\":0.02,"
+        "\"images_per_s\":104.7,\"step_ms\":152.7,\"data_wait_ms\":0.2,\"comm_wait_ms\":4.6,"
+        "\"grad_norm\":null}\n"
+        "{\"event\":\"gpu\",\"time\":1.5e9,\"gpu\":0,\"util\":97,\"memory\":5,"
+        "\"power\":300}\n"
+        "{\"event\":\"epoch\",\"time\":1.5e9,\"epoch\":0,\"seconds\":0.28,\"images\":48,"
+        "\"images_per_s\":169}\n"
+        "{\"event\":\"eval\",\"time\":1.5e9,\"epoch\":0,\"step\":1,\"images\":9,"
+        "\"loss\":1.25,\"top1\":0.5,\"top5\":1}\n"
+        "{\"event\":\"checkpoint\",\"time\":1.5e9,\"step\":1,\"path\":\"runs/<x>/step-1\"}\n"
+        "{\"event\":\"resume\",\"time\":1.5e9,\"step\":1,\"path\":\"runs/x/step-1\"}\n"
+        "{\"event\":\"on_save\",\"time\":1.5e9,\"step\":1,\"outcome\":\"failed\",\"code\":3,"
+        "\"seconds\":1}\n"
+        "no record\n"
+        "{\"event\":\"step\",\"time\":1.6e9,\"epoch\":1,\"step\":2,\"loss\":null,\"lr\":0.02,"
+        "\"images_per_s\":104.7}\n"
+        "{\"event\":\"done\",\"time\":1.7e9,\"code\":0,\"reason\":\"completed\"}\n"
+        "{\"event\":\"torn";
+    const uint8_t length[] = { sizeof small_config - 1, 0 };
+    StrBuf b = { 0 };
+    str_add_n(&b, (const char *)length, 2);
+    str_add(&b, small_config);
+    str_add(&b, records);
+    tree_write(folder, "metrics/seed", b.text, b.length);
+    str_free(&b);
+}
+
 void fuzz_write_seeds(const char *folder)
 {
     write_pngs(folder);
@@ -184,4 +297,8 @@ void fuzz_write_seeds(const char *folder)
     write_records(folder);
     write_idx(folder);
     write_indexes(folder);
+    write_configs(folder);
+    write_checkpoints(folder);
+    write_texts(folder);
+    write_metrics(folder);
 }
