@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# setup.sh [--list] - installs the Debian or Ubuntu packages that building and testing need. Says
-# what it installs; when all is there, one line.
+# setup.sh [--list|--ci] - installs the Debian or Ubuntu packages that building and testing need.
+# Says what it installs; when all is there, one line. With --ci also those of tests that are skipped
+# without them, as far as they can be had.
 #
 # Known to hold on Debian 12 and 13 and Ubuntu 24.04, where every name below exists; libjpeg-dev is
 # libjpeg-turbo on all three. libdnnl-dev is oneDNN 2.x on the first and 3.x on the others:
@@ -25,6 +26,9 @@ packages=(
 #         nvidia-cublas nvidia-cudnn-cu13 nvidia-nccl-cu13
 #     make CUDA_WHEELS=DIR/nvidia
 
+# A Slurm of several nodes on one machine (tests/e2e/slurm*.sh), and make fuzz.
+ci_packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins clang)
+
 if [[ ${1:-} == --list ]]; then
     printf '%s\n' "${packages[@]}"
     exit 0
@@ -34,6 +38,14 @@ if ! command -v dpkg-query > /dev/null; then
         "install what these packages hold by your own means: ${packages[*]}"
     exit 0
 fi
+
+# libFuzzer is in a package of clang's version, by which its name goes.
+libfuzzer() {
+    apt-cache depends clang 2> /dev/null |
+        sed -nE 's/.*Depends: clang-([0-9]+)$/libclang-rt-\1-dev/p'
+}
+# shellcheck disable=SC2207 # one word
+[[ ${1:-} != --ci ]] || packages+=("${ci_packages[@]}" $(libfuzzer))
 
 # Names of installed packages and of what they provide (pkgconf provides pkg-config).
 installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Provides}\n' |
@@ -60,6 +72,12 @@ echo "setup: installing ${missing[*]} (apt-get${sudo:+, through sudo})"
 # A machine that has just started may be updating itself.
 wait_for_lock=(-o DPkg::Lock::Timeout=300)
 "${sudo[@]}" apt-get "${wait_for_lock[@]}" update -qq
+if [[ ${1:-} == --ci ]]; then # what is not to be had costs tests, no more
+    mapfile -t missing < <({ printf '%s\n' "${missing[@]}" && libfuzzer; } | sort -u |
+        while read -r package; do
+            [[ -z $(apt-cache policy "$package") ]] || echo "$package"
+        done)
+fi
 if ! "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "${wait_for_lock[@]}" install -y -qq \
     --no-install-recommends "${missing[@]}"; then
     echo "setup: apt-get could not install ${missing[*]}. Debian 12 and 13 and Ubuntu 24.04 have" \
