@@ -69,35 +69,57 @@ static int64_t least(int64_t a, int64_t b)
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-/* Over this process's group (cgroup v2) and all above it; cgroup v1 shows a container its own at
- * the root. */
-static int64_t left_in_groups(void)
+typedef struct CgroupFiles {
+    const char *mount, *limit, *used, *file_key;
+} CgroupFiles;
+static const CgroupFiles cgroup_v1 = { "memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                       "total_inactive_file " };
+static const CgroupFiles cgroup_v2 = { "", "memory.max", "memory.current", "inactive_file " };
+
+/* Over a group and all above it; is written to. A container may see its own at the root. */
+static int64_t left_above(const char *root, const CgroupFiles *files, char *group)
 {
-    char line[1024], path[1200];
-    int64_t left = left_in_group("/sys/fs/cgroup/memory", "memory.limit_in_bytes",
-                                 "memory.usage_in_bytes", "cache ");
-    FILE *f = fopen("/proc/self/cgroup", "r");
-    bool found = false;
-    while (f && !found && fgets(line, sizeof line, f)) found = strncmp(line, "0::/", 4) == 0;
-    if (f) fclose(f);
-    if (!found) return left;
-    char *group = line + 3;
+    char path[1200];
+    int64_t left = -1;
     group[strcspn(group, "\n")] = '\0';
     for (;;) {
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s", group);
-        left = least(left, left_in_group(path, "memory.max", "memory.current", "inactive_file "));
+        snprintf(path, sizeof path, "%s/sys/fs/cgroup/%s%s", root, files->mount, group);
+        left = least(left, left_in_group(path, files->limit, files->used, files->file_key));
         char *slash = strrchr(group, '/');
-        if (!slash) break;
+        if (!slash) return left;
         *slash = '\0';
     }
+}
+
+/* A host may have groups of both versions; v1 has a number and the name of what it limits. */
+static int64_t left_in_groups(const char *root)
+{
+    char line[1024], path[1200];
+    int64_t left = -1;
+    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        char *v1 = strstr(line, ":memory:");
+        if (strncmp(line, "0::/", 4) == 0)
+            left = least(left, left_above(root, &cgroup_v2, line + 3));
+        else if (v1) left = least(left, left_above(root, &cgroup_v1, v1 + strlen(":memory:")));
+    }
+    if (f) fclose(f);
     return left;
+}
+
+int64_t process_available_bytes_in(const char *root)
+{
+    char path[1200];
+    snprintf(path, sizeof path, "%s/proc/meminfo", root);
+    int64_t kb = number_in(path, "MemAvailable:");
+    int64_t left = least(kb < 0 ? -1 : kb * 1024, left_in_groups(root));
+    return left < 0 ? 0 : left;
 }
 
 int64_t process_available_bytes(void)
 {
-    int64_t kb = number_in("/proc/meminfo", "MemAvailable:");
-    int64_t left = least(kb < 0 ? -1 : kb * 1024, left_in_groups());
-    return left < 0 ? 0 : left;
+    return process_available_bytes_in("");
 }
 
 Status process_own_path(char *out, size_t bytes)

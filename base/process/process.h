@@ -7,8 +7,10 @@
 int64_t process_rss_bytes(void);      /* resident memory now; 0 where /proc does not tell */
 int64_t process_peak_rss_bytes(void); /* the most it ever was */
 /* Memory that this process could still take without taking it from others: what the machine has
- * free or could free, and what the tightest cgroup limit leaves; 0 where nothing tells. */
+ * free or could free, and what the tightest cgroup limit (v1, v2) leaves; 0 where nothing tells. */
 int64_t process_available_bytes(void);
+/* The same where proc and sys lie below root, for tests. */
+int64_t process_available_bytes_in(const char *root);
 /* The path of this program. ERR_ENV. */
 Status process_own_path(char *out, size_t bytes);
 #endif

@@ -25,13 +25,13 @@ train index 1 device.index=0 train.max_steps=1
 # A GPU with a few MiB left beside what CUDA takes for itself: the batch that is said to fit does,
 # one more does not.
 export CONVOY_EMU_MEMORY_MB=1546
-train_fails large 64 "train.batch_per_rank: 60 images at a time need" 1 train.batch_per_rank=60
+train_fails large 70 "train.batch_per_rank: 60 images at a time need" 1 train.batch_per_rank=60
 fits=$(sed -nE 's/.*; at most ([0-9]+) fit$/\1/p' "$out")
 if [[ ! $fits =~ ^[0-9]+$ ]] || ((fits < 1 || fits >= 60)); then
     broken_run "the largest batch is ${fits:-not said}"
     exit 1
 fi
-train_fails larger 64 "at most $fits fit" 1 "train.batch_per_rank=$((fits + 1))"
+train_fails larger 70 "at most $fits fit" 1 "train.batch_per_rank=$((fits + 1))"
 train largest 1 "train.batch_per_rank=$fits" train.max_steps=1
 settings memory "train.batch_per_rank=$fits"
 expect "inspect memory" 0 run 1 inspect memory "${sets[@]}"
@@ -41,7 +41,7 @@ grep -qE "^largest batch per rank +$fits images" "$out" ||
 # The same where other programs hold memory of a larger one;
 # half a GiB of theirs may be contexts of ours.
 export CONVOY_EMU_MEMORY_MB=2570 CONVOY_EMU_HELD_MB=1536
-train_fails held 64 "other programs hold 1.00 GiB); at most $fits fit" \
+train_fails held 70 "other programs hold 1.00 GiB); at most $fits fit" \
     1 "train.batch_per_rank=$((fits + 1))"
 export CONVOY_EMU_MEMORY_MB=4096 CONVOY_EMU_HELD_MB=0
 
@@ -50,6 +50,13 @@ settings memory train.precision=auto
 expect "a described GPU" 0 run 1 inspect memory "${sets[@]}" --gpu configs/gpus/h200.json
 expect_text "a described GPU" 1 "NVIDIA H200 (only described), sm_90, bf16"
 expect_text "a described GPU" 1 "parameters, compute type"
+# One with as little as above.
+sed 's/"totalGlobalMem": [0-9]*/"totalGlobalMem": 1621098496/' configs/gpus/h200.json \
+    > "$SCRATCH/little.json"
+expect_error "too large for a described GPU" 70 "60 images at a time need" 1 inspect memory \
+    "${sets[@]}" --set train.batch_per_rank=60 --gpu "$SCRATCH/little.json"
+expect_text "too large for a described GPU" 1 "per rank at 60 images a micro-batch"
+expect_text "too large for a described GPU" 1 "largest batch per rank "
 expect_error "no such description" 65 "none.json" 1 inspect memory "${sets[@]}" \
     --gpu configs/gpus/none.json
 echo '{"deviceName": "x"}' > "$SCRATCH/bad.json"

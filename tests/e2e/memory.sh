@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # memory.sh - what a run takes is what convoy inspect memory said before: peak resident memory less
-# that at the start is within 15 % of it, for plans of 1 GB and more.
+# that at the start is within 15 % of it, for plans of 1 GB and more. What the host has no memory
+# for is refused before it is taken.
 source tests/e2e/lib/common.sh
 cat > "$SCRATCH/large.yaml" << END
 model:
@@ -47,4 +48,35 @@ compare activations
 compare parameters model.name=mlp model.in_channels=1 data.image_size=272 data.eval_resize=0 \
     train.batch_per_rank=8 \
     optimizer.name=adam "data.mean=[0.5]" "data.std=[0.25]"
+# Far too large for any host: refused at once, on all ranks, with the batch that fits.
+too_large=(data.synthetic_images=4000000 train.batch_per_rank=1000000)
+largest() { sed -nE 's/^convoy: error: .*; at most ([0-9]+) fit$/\1/p' "$out"; }
+refused()
+{
+    local settings=() setting
+    for setting in "${too_large[@]}"; do settings+=(--set "$setting"); done
+    expect_error "$1" 70 "train.batch_per_rank: 1000000 images at a time need" "$2" "${@:3}" \
+        "$SCRATCH/large.yaml" --set "run.dir=$SCRATCH/large" "${settings[@]}"
+    [[ $(largest) =~ ^[1-9][0-9]*$ ]] || broken_run "$1: does not say what fits"
+}
+refused "train" 1 train
+alone=$(largest)
+[[ ! -e $SCRATCH/large/checkpoints/latest ]] || broken "train: has a checkpoint"
+expect_field "train" large "done" code 70
+refused "inspect memory" 1 inspect memory
+expect_text "inspect memory: the table" 1 "per rank at 1000000 images a micro-batch"
+# Free memory is never quite the same twice.
+for share in 90:0 110:70; do
+    expect "inspect memory of ${share%:*} % of what fits" "${share#*:}" run 1 inspect memory \
+        "$SCRATCH/large.yaml" --set data.synthetic_images=4000000 \
+        --set train.batch_per_rank=$((alone * ${share%:*} / 100))
+    expect_text "inspect memory" 1 "of this host's memory"
+done
+# Two ranks share the host.
+if have_mpi; then
+    refused "train on two ranks" 2 train
+    awk -v two="$(largest)" -v one="$alone" \
+        'BEGIN { r = two / one; exit !(r > 0.35 && r < 0.65) }' ||
+        broken_run "two ranks: $(largest) fit, alone $alone"
+fi
 exit "$failed"

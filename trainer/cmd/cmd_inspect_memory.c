@@ -16,7 +16,8 @@ static const char help[] =
     "memory "
     "that a rank of this training run will take, from the memory plan; trains nothing. Where "
     "data.train is\nnot set or not there, synthetic data stands in for it (model.classes, or 1000 "
-    "classes). On a GPU, and with --gpu, also\nthe largest batch that fits.\n\n  --gpu FILE        "
+    "classes). Also the largest\nbatch that fits; ends with exit code 70 where the config's own "
+    "does not.\n\n  --gpu FILE        "
     "  a GPU that need not be here: a description in configs/gpus/, such as "
     "configs/gpus/h200.json\n  --set key=value     overrides a key of CONFIG; --set may be left "
     "out "
@@ -51,8 +52,11 @@ static Status add_device(Session *s, StrBuf *text)
     s->backend->v->describe(s->backend, device, sizeof device);
     TRY(memory_largest_batch(s, &largest));
     str_printf(text, "%-28s %s\n", "device", device);
-    str_printf(text, "%-28s %15zu bytes, %.2f GiB, beside %.2f GiB for CUDA and its libraries\n",
-               "available", budget, (double)budget / GIB, (double)MEMORY_RESERVE / GIB);
+    str_printf(text, "%-28s %15zu bytes, %.2f GiB", "available", budget, (double)budget / GIB);
+    if (s->backend->v->device)
+        str_printf(text, ", beside %.2f GiB for CUDA and its libraries\n",
+                   (double)MEMORY_RESERVE / GIB);
+    else str_add(text, " of this host's memory\n");
     str_printf(text, "%-28s %15lld images a micro-batch\n", "largest batch per rank",
                (long long)largest);
     return OK;
@@ -66,7 +70,7 @@ static Status print_report(Session *s)
     if (status == OK && text.failed) status = fail(ERR_MEMORY, "out of memory printing the answer");
     if (status == OK) status = log_print(text.text);
     str_free(&text);
-    return status;
+    return status == OK ? memory_check(s, OK) : status;
 }
 
 static Status report_memory(Comm *comm, const Config *c, const Args *args)
@@ -79,7 +83,7 @@ static Status report_memory(Comm *comm, const Config *c, const Args *args)
     if (!c->data.train || !fs_is_dir(c->data.train)) local.data.format = DATA_SYNTHETIC;
     if (gpu) TRY(comm_agree(comm, fs_read_limited(gpu, FS_TEXT_BYTES, &properties, &bytes)));
     local.device.properties = (const char *)properties;
-    Status status = session_open(&session, &local, comm, SESSION_TRAIN);
+    Status status = session_open_plan(&session, &local, comm, SESSION_TRAIN);
     if (status == OK) status = print_report(&session);
     session_close(&session);
     mem_free(properties);

@@ -1,5 +1,6 @@
 /* memory.c - see memory.h. */
 #include "trainer/session/memory.h"
+#include "base/process/process.h"
 #include "kernels/ops/update.h"
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,11 @@
 #define PROBES_PRESENT   5  /* where each of them tries convolutions out on the device */
 /* Of a rank's reserve, what its context may have taken when free memory was looked at. */
 #define CONTEXT_BYTES ((size_t)1 << 29)
+/* Of a host's free memory, one part in so many stays free: for what no plan knows (stacks,
+ * libraries, MPI's and decoders' buffers), and because the kernel's own estimate of it is a little
+ * too good. */
+#define HOST_MARGIN 16
+#define GIB         (double)(1 << 30)
 
 static const char *const item_names[MEMORY_ITEM_COUNT] = {
     [MEMORY_PARAMS] = "parameters",
@@ -33,12 +39,12 @@ const char *memory_item_name(MemoryItem item)
 
 /* ---- sizes ---- */
 
-static size_t slot_bytes(const Session *s)
+static size_t slot_bytes(const Session *s, int64_t batch)
 {
     LoaderOptions o = session_loader_options(s, DATA_VAL);
     size_t bytes = s->use == SESSION_TRAIN ? session_image_bytes(s, DATA_TRAIN) : 0;
     if (s->val) bytes += session_image_bytes(s, DATA_VAL);
-    return (size_t)prefetch_loader_slots(s->backend, &o) * (size_t)s->plan.batch * bytes;
+    return (size_t)prefetch_loader_slots(s->backend, &o) * (size_t)batch * bytes;
 }
 
 static size_t read_ahead_bytes(const Session *s)
@@ -88,22 +94,14 @@ static void add_plan(const Session *s, const Executor *x, int64_t batch,
     bytes[MEMORY_ALLREDUCE] = session_allreduce_bytes(s, m.grads);
 }
 
-static size_t plan_bytes(const Session *s, const Executor *x, int64_t batch)
-{
-    size_t bytes[MEMORY_ITEM_COUNT] = { 0 }, sum = 0;
-    add_plan(s, x, batch, bytes);
-    for (int i = 0; i < MEMORY_ITEM_COUNT; i++) sum += bytes[i];
-    return sum;
-}
-
-MemoryReport memory_report(const Session *s)
+static MemoryReport report_of(const Session *s, const Executor *x, int64_t batch)
 {
     MemoryReport r = { 0 };
     ExecutorMemory m;
-    executor_memory(s->executor, &m);
-    add_plan(s, s->executor, s->plan.batch, r.bytes);
-    if (s->backend->v->device) r.device = plan_bytes(s, s->executor, s->plan.batch);
-    r.bytes[MEMORY_SLOTS] = slot_bytes(s);
+    executor_memory(x, &m);
+    add_plan(s, x, batch, r.bytes);
+    for (int i = 0; s->backend->v->device && i < MEMORY_ITEM_COUNT; i++) r.device += r.bytes[i];
+    r.bytes[MEMORY_SLOTS] = slot_bytes(s, batch);
     r.bytes[MEMORY_READ_AHEAD] = read_ahead_bytes(s);
     if (s->device_comm && s->use == SESSION_TRAIN &&
         device_comm_transport(s->device_comm) == DEVICE_COMM_STAGED)
@@ -113,6 +111,11 @@ MemoryReport memory_report(const Session *s)
     r.activations_naive = m.activations_naive;
     for (int i = 0; i < MEMORY_ITEM_COUNT; i++) r.total += r.bytes[i];
     return r;
+}
+
+MemoryReport memory_report(const Session *s)
+{
+    return report_of(s, s->executor, s->plan.batch);
 }
 
 /* ---- what fits ---- */
@@ -126,11 +129,25 @@ static size_t held_by_others(const Session *s)
     return c->free_bytes > 0 && ours < all ? all - ours : 0;
 }
 
+/* What the plan takes of what memory_budget() tells. The staging of rank 0 is shared by the ranks
+ * of its host, since they share the memory. */
+static size_t plan_bytes(const Session *s, const Executor *x, int64_t batch)
+{
+    MemoryReport r = report_of(s, x, batch);
+    const size_t staging = r.bytes[MEMORY_CHECKPOINT];
+    return s->backend->v->device ? r.device
+                                 : r.total - staging + staging / (size_t)s->comm->local_world;
+}
+
 size_t memory_budget(const Session *s)
 {
     const DeviceVTable *d = s->backend->v->device;
-    const size_t all = d ? d->memory_bytes(s->backend) - held_by_others(s) : 0,
-                 share = all / (size_t)s->device.sharers;
+    if (!d) {
+        const size_t left = (size_t)process_available_bytes() / (size_t)s->comm->local_world;
+        return left - left / HOST_MARGIN;
+    }
+    const size_t share =
+        (d->memory_bytes(s->backend) - held_by_others(s)) / (size_t)s->device.sharers;
     return share > MEMORY_RESERVE ? share - MEMORY_RESERVE : 0;
 }
 
@@ -163,7 +180,8 @@ static int64_t meet(Probe a, Probe b, double budget)
 Status memory_largest_batch(Session *s, int64_t *out)
 {
     const double budget = (double)memory_budget(s);
-    const int probes = s->config->device.properties ? PROBES_DESCRIBED : PROBES_PRESENT;
+    const bool tries = s->backend->v->device && !s->config->device.properties;
+    const int probes = tries ? PROBES_PRESENT : PROBES_DESCRIBED;
     int64_t fits = 0, exceeds = INT64_MAX, next = 1;
     Probe last[2] = { { 0, 0 }, { 0, 0 } };
     for (int i = 0; i < probes && exceeds - fits > 1; i++) {
@@ -183,25 +201,34 @@ Status memory_largest_batch(Session *s, int64_t *out)
     return OK;
 }
 
+static Status fail_host(const Session *s, size_t needed, size_t budget, int64_t largest)
+{
+    return fail(ERR_MEMORY,
+                "train.batch_per_rank: %lld images at a time need %.2f GiB on this host, where a "
+                "rank has %.2f GiB (its share of the %.2f GiB that are free, less a sixteenth); at "
+                "most %lld fit",
+                (long long)s->plan.batch, (double)needed / GIB, (double)budget / GIB,
+                (double)process_available_bytes() / GIB, (long long)largest);
+}
+
 Status memory_check(Session *s, Status prepared)
 {
-    const double gib = 1 << 30;
     const size_t budget = memory_budget(s), others = held_by_others(s);
     int64_t largest = 0;
     char held[64] = "";
-    if (s->config->device.properties || !s->backend->v->device || (budget == 0 && others == 0))
-        return prepared;
+    if (budget == 0 && others == 0) return prepared;
     size_t needed = prepared == OK ? plan_bytes(s, s->executor, s->plan.batch) : 0;
     if (prepared == OK && needed <= budget) return OK;
     TRY(memory_largest_batch(s, &largest));
     if (largest >= s->plan.batch) return prepared;
+    if (!s->backend->v->device) return fail_host(s, needed, budget, largest);
     if (others > 0)
-        snprintf(held, sizeof held, ", other programs hold %.2f GiB", (double)others / gib);
-    return fail(ERR_USAGE,
+        snprintf(held, sizeof held, ", other programs hold %.2f GiB", (double)others / GIB);
+    return fail(ERR_MEMORY,
                 "train.batch_per_rank: %lld images at a time need %s%.2f GiB on this GPU, where a "
                 "rank has %.2f GiB (%.2f GiB are left to CUDA and its libraries%s); at most %lld "
                 "fit",
                 (long long)s->plan.batch, prepared == OK ? "" : "more than ",
-                (double)(prepared == OK ? needed : budget) / gib, (double)budget / gib,
-                MEMORY_RESERVE / gib, held, (long long)largest);
+                (double)(prepared == OK ? needed : budget) / GIB, (double)budget / GIB,
+                MEMORY_RESERVE / GIB, held, (long long)largest);
 }

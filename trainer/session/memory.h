@@ -39,14 +39,15 @@ const char *memory_item_name(MemoryItem item);
 /* Device memory that is not this plan's: CUDA's context, kernels and library handles, NCCL's
  * buffers. */
 #define MEMORY_RESERVE ((size_t)3 << 29)
-/* Bytes of the device that a rank may plan with: its share of the memory, or of what other programs
- * leave of it, less the reserve. 0 on host memory and where the size is not known. */
+/* Bytes that a rank may plan with. Of the device: its share of the memory, or of what other
+ * programs leave of it, less the reserve. Where programs compute in host memory: its share of what
+ * the host and control groups leave, less a sixteenth. 0 where that is not known. */
 size_t memory_budget(const Session *s);
 /* The most images of a micro-batch whose plan stays within the budget, by planning again; 0: not
  * even one. */
 Status memory_largest_batch(Session *s, int64_t *out);
-/* ERR_USAGE naming train.batch_per_rank and the largest batch where the plan exceeds the budget of
- * a device that is there. prepared: OK, or ERR_MEMORY where the device was too small to prepare the
- * programs on it. */
+/* ERR_MEMORY naming train.batch_per_rank and the largest batch where the plan exceeds the budget.
+ * Before slabs are allocated, and not collective. prepared: OK, or ERR_MEMORY where the device was
+ * too small to prepare the programs on it. */
 Status memory_check(Session *s, Status prepared);
 #endif

@@ -215,8 +215,7 @@ static Status prepare(Session *s)
     say_kernels(s);
     /* Trying convolutions out takes memory too, so a batch far too large may fail before it is
      * planned. */
-    if (status == OK || (status == ERR_MEMORY && s->device.cuda)) return memory_check(s, status);
-    return status;
+    return status == ERR_MEMORY && s->device.cuda ? memory_check(s, status) : status;
 }
 
 /* ---- the same on all ranks ---- */
@@ -298,7 +297,7 @@ static Status open_data(Session *s, SessionUse use)
     return comm_agree(s->comm, check_same_data(s));
 }
 
-Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
+Status session_open_plan(Session *s, const Config *c, Comm *comm, SessionUse use)
 {
     *s = (Session){ .config = c, .comm = comm, .use = use };
     TRY(open_data(s, use));
@@ -308,6 +307,12 @@ Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
     s->threads = thread_plan_choose(comm, c, s->device.cuda);
     TRY(comm_agree(comm, prepare(s)));
     return comm_agree(comm, check_alike(s));
+}
+
+Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
+{
+    TRY(session_open_plan(s, c, comm, use));
+    return comm_agree(comm, memory_check(s, OK));
 }
 
 Status session_open_data(Session *s, const Config *c, Comm *comm)

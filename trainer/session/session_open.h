@@ -5,7 +5,10 @@
 #include "trainer/session/session.h"
 
 /* Opens datasets, makes the run plan, creates the backend and prepares the programs. Allocates no
- * slab yet. ERR_USAGE naming train.batch_per_rank where that does not fit the device. */
+ * slab yet. ERR_MEMORY naming train.batch_per_rank where even that was too much for the device. */
+Status session_open_plan(Session *s, const Config *c, Comm *comm, SessionUse use);
+/* The same for a session that is to run: ERR_MEMORY also where the plan does not fit the device, or
+ * the host where that computes. */
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use);
 /* Only the training set, the run plan and the threads: for benchmarks of the input. */
 Status session_open_data(Session *s, const Config *c, Comm *comm);
