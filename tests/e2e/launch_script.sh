@@ -22,6 +22,14 @@ expect "diverged" 71 timeout 60 "${launching[@]}"
 [[ $(launch_events nan exit reason) == "would fail again" ]] ||
     broken "diverged: ended with '$(launch_events nan exit reason)'"
 expect_field "diverged" nan "done" code 71
+# Nor by a supervisor that is started again, until the settings are others.
+expect "diverged again" 71 timeout 60 "${launching[@]}"
+expect_one_error "diverged again" "would again with the same settings"
+[[ $(launch_events nan run attempt) == 1 && $(events nan start) == 1 ]] ||
+    broken "diverged again: the run was started"
+launch_command --min-hosts 2 -- nan "${endless[@]}" optimizer.lr=1e-4 train.max_steps=1 \
+    checkpoint.every_epochs=0
+expect "diverged, another rate" 0 timeout 60 "${launching[@]}"
 launch_command --min-hosts 2 -- bad checkpoint.resume=none
 expect "resume none" 64 timeout 60 "${launching[@]}"
 expect_one_error "resume none" "checkpoint.resume"

@@ -100,3 +100,25 @@ TEST(a_lock_is_seen_and_not_kept)
     mem_free(path);
     str_free(&text);
 }
+
+TEST(the_exit_code_is_that_of_the_last_record)
+{
+    CHECK_INT(progress_exit_code(test_scratch()), -1);
+    str_printf(&text, STEP, 1);
+    write_metrics();
+    CHECK_INT(progress_exit_code(test_scratch()), -1);
+    str_add(&text, "{\"event\":\"done\",\"time\":1.5,\"code\":71,\"reason\":\"x\"}\n");
+    write_metrics();
+    CHECK_INT(progress_exit_code(test_scratch()), 71);
+    str_add(&text, "{\"event\":\"done\",\"time\""); /* torn */
+    write_metrics();
+    CHECK_INT(progress_exit_code(test_scratch()), -1);
+    str_add(&text, "\n");
+    for (int i = 1; i <= 2000; i++) str_printf(&text, STEP, i);
+    write_metrics();
+    CHECK_INT(progress_exit_code(test_scratch()), -1);
+    str_add(&text, "{\"event\":\"done\",\"time\":1.5,\"code\":0,\"reason\":\"completed\"}\n");
+    write_metrics();
+    CHECK_INT(progress_exit_code(test_scratch()), 0);
+    str_free(&text);
+}

@@ -1,11 +1,14 @@
 /* cmd_launch.c - convoy launch: reads the command line of a supervised run, and the run's own
  * config as far as the supervisor must know it (run folder, global batch). */
+#include "base/fs.h"
+#include "base/mem.h"
 #include "base/process/process.h"
 #include "base/str.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/files/run_source.h"
 #include "trainer/guard/signals.h"
+#include "trainer/launch/progress.h"
 #include "trainer/launch/record.h"
 #include "trainer/launch/supervisor.h"
 #include <string.h>
@@ -111,6 +114,28 @@ static Status read_command(LaunchOptions *l, Config **config)
     return OK;
 }
 
+/* Whoever starts a supervisor again whatever its exit code was, as Kubernetes does, would have the
+ * run diverge once more: it continues exactly. With other settings it may not. */
+static Status check_not_diverged(const Config *config)
+{
+    StrBuf now = { 0 };
+    uint8_t *then = NULL;
+    size_t bytes = 0;
+    if (progress_exit_code(config->run.dir) != status_exit_code(ERR_DIVERGED)) return OK;
+    char *path = fs_join(config->run.dir, "config.yaml");
+    Status status = path ? config_dump_yaml(config, &now) : ERR_MEMORY;
+    bool same = status == OK && fs_read_file(path, &then, &bytes) == OK && bytes == now.length &&
+                memcmp(then, now.text, bytes) == 0;
+    mem_free(then);
+    mem_free(path);
+    str_free(&now);
+    if (!same) return status;
+    return fail(ERR_DIVERGED,
+                "%s: training has diverged, and would again with the same settings: change one of "
+                "them, optimizer.lr or train.on_nan for example (convoy train starts it as it is)",
+                config->run.dir);
+}
+
 static Status launch(LaunchOptions *l, const Args *args)
 {
     char program[PATH_BYTES];
@@ -126,6 +151,7 @@ static Status launch(LaunchOptions *l, const Args *args)
     /* the same on all hosts: one image, or a shared file system */
     TRY(process_own_path(program, sizeof program));
     Status status = read_command(l, &config);
+    if (status == OK) status = check_not_diverged(config);
     if (status == OK) status = supervisor_run(l);
     config_destroy(config);
     return status;

@@ -87,3 +87,24 @@ int64_t progress_last_step(const char *run_dir)
     mem_free(buffer);
     return step;
 }
+
+int progress_exit_code(const char *run_dir)
+{
+    static const char key[] = "\"code\":";
+    int fd = open_metrics(run_dir), code = -1;
+    char *buffer = mem_alloc((size_t)BLOCK_BYTES + 1);
+    off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0,
+          from = end > BLOCK_BYTES ? end - BLOCK_BYTES : 0;
+    ssize_t n = fd >= 0 && buffer ? pread(fd, buffer, (size_t)(end - from), from) : 0;
+    if (n > 1 && buffer[n - 1] == '\n') {
+        buffer[n - 1] = '\0';
+        const char *newline = strrchr(buffer, '\n'), *last = newline ? newline + 1 : buffer,
+                   *field = strstr(last, key);
+        if (str_starts_with(last, "{\"event\":\"done\"") && field &&
+            sscanf(field + sizeof key - 1, "%d", &code) != 1)
+            code = -1;
+    }
+    if (fd >= 0) close(fd);
+    mem_free(buffer);
+    return code;
+}
