@@ -1,4 +1,5 @@
 /* dataset.c - opens a source by format name or by looking, and answers questions about it. */
+#include "base/crc32c.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -442,4 +443,58 @@ Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixe
     /* Inside data/, ERR_IO tells a failing file system from a bad file; outside, what cannot be
      * read is ERR_DATA. */
     return status == ERR_IO ? ERR_DATA : status;
+}
+
+/* ---- the same data elsewhere ---- */
+
+/* Sample of print i, -1 beyond the last. */
+static int64_t printed_id(const Dataset *d, int64_t i)
+{
+    const int64_t images = d->source->images;
+    if (images <= DATASET_PRINTS) return i < images ? i : -1;
+    return i * (images - 1) / (DATASET_PRINTS - 1);
+}
+
+static Status print_sample(const Dataset *d, int64_t id, ByteBuf *buf, SamplePrint *out)
+{
+    Sample s;
+    Status status = d->source->kind->read(d->source, id, INSPECT_SYNTHETIC_SIZE, buf, &s);
+    if (status == ERR_DATA) return OK;
+    if (status != OK) return status == ERR_IO ? ERR_DATA : status;
+    const ImageView *v = &s.image;
+    const size_t pixels = (size_t)v->width * (size_t)v->height * (size_t)v->channels;
+    out->bytes = s.encoded ? s.bytes : pixels;
+    out->crc = crc32c_update(0, s.encoded ? s.data : v->pixels, out->bytes);
+    return OK;
+}
+
+Status dataset_prints(const Dataset *d, SamplePrint out[DATASET_PRINTS])
+{
+    ByteBuf buf = { 0 };
+    Status status = OK;
+    memset(out, 0, DATASET_PRINTS * sizeof *out);
+    for (int i = 0; i < DATASET_PRINTS && status == OK; i++)
+        if (printed_id(d, i) >= 0) status = print_sample(d, printed_id(d, i), &buf, &out[i]);
+    byte_buf_free(&buf);
+    return status;
+}
+
+static const char *describe_print(const SamplePrint *p, char out[64])
+{
+    snprintf(out, 64, "%llu bytes with checksum %08x", (unsigned long long)p->bytes,
+             (unsigned)p->crc);
+    return p->bytes > 0 ? out : "cannot be read";
+}
+
+Status dataset_compare_prints(const Dataset *d, const SamplePrint mine[DATASET_PRINTS],
+                              const SamplePrint theirs[DATASET_PRINTS])
+{
+    char name[768], here[64], there[64];
+    for (int i = 0; i < DATASET_PRINTS; i++) {
+        if (mine[i].bytes == theirs[i].bytes && mine[i].crc == theirs[i].crc) continue;
+        dataset_describe_sample(d, printed_id(d, i), name, sizeof name);
+        return fail(ERR_DATA, "the ranks see different images there: %s: %s here, %s on rank 0",
+                    name, describe_print(&mine[i], here), describe_print(&theirs[i], there));
+    }
+    return OK;
 }

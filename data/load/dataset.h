@@ -40,6 +40,18 @@ void dataset_describe_sample(const Dataset *d, int64_t id, char *out, size_t byt
 Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixels, int *width,
                       int *height);
 
+/* Do other processes see the same data? DATASET_PRINTS samples (fewer: all), spread evenly over the
+ * dataset, are read whole. ERR_DATA only where the file system fails: a sample that cannot be read
+ * has bytes 0. */
+#define DATASET_PRINTS 64
+typedef struct SamplePrint {
+    uint64_t bytes, crc; /* of the file or the pixels; CRC-32C */
+} SamplePrint;
+Status dataset_prints(const Dataset *d, SamplePrint out[DATASET_PRINTS]);
+/* theirs: of rank 0. ERR_DATA names the first sample that differs, with both. */
+Status dataset_compare_prints(const Dataset *d, const SamplePrint mine[DATASET_PRINTS],
+                              const SamplePrint theirs[DATASET_PRINTS]);
+
 /* Is reading a sample free of waiting for storage (IDX, synthetic)? */
 bool dataset_in_memory(const Dataset *d);
 

@@ -21,8 +21,8 @@ void packed_files_free(PackedFiles *f);
 /* is there any? */
 Status packed_files_probe(const char *path, DataRole role, bool (*is_one)(const char *name),
                           bool *yes);
-/* Where names say how many files there are (train-00003-of-00128), all must be there. ERR_DATA: path,
- * how many are missing, the first of them. */
+/* Where names say how many files there are (train-00003-of-00128), all must be there. ERR_DATA:
+ * path, how many are missing, the first of them. */
 Status packed_files_complete(const char *path, const char *const *names, int64_t count);
 Status packed_files_none(const char *path,
                          const char *what); /* the error where the list is empty */

@@ -18,7 +18,6 @@
 #define FIRST_READ_BYTES ((size_t)256 << 10)
 #define MAX_FILE_BYTES   INDEX_MAX_SAMPLE_BYTES
 #define NUMBER_BYTES     12 /* a decimal int and its NUL */
-#define CHECKED_FILES    64
 
 Status source_number_classes(Source *s, int classes)
 {
@@ -182,20 +181,6 @@ int64_t source_index_bytes(const Source *s, int64_t id)
     return s->index->bytes[id];
 }
 
-/* Some samples all over the index must be there; all would be a scan of its own. */
-static Status check_files(const Index *index, int root, const char *path)
-{
-    int64_t looks = index->images < CHECKED_FILES ? index->images : CHECKED_FILES;
-    for (int64_t i = 0; i < looks; i++) {
-        int64_t id = looks > 1 ? i * (index->images - 1) / (looks - 1) : 0;
-        struct stat info;
-        if (fstatat(root, index_path(index, id), &info, AT_SYMLINK_NOFOLLOW) != 0)
-            return fail(ERR_DATA, "the ranks see different images there: %s/%s: %s", path,
-                        index_path(index, id), strerror(errno));
-    }
-    return OK;
-}
-
 static Status check_containers(const Index *index, int root, const char *path)
 {
     for (int i = 0; i < index->stamp_count; i++) {
@@ -215,7 +200,7 @@ Status source_check_index(const Index *index, const char *path)
     int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root < 0 && (errno != ENOTDIR || !places))
         return fail(ERR_DATA, "%s: no such folder", path);
-    Status status = places ? check_containers(index, root, path) : check_files(index, root, path);
+    Status status = places ? check_containers(index, root, path) : OK;
     if (root >= 0) close(root);
     return status;
 }

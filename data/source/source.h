@@ -72,8 +72,8 @@ extern const SourceKind source_imagefolder, source_idx, source_synthetic, source
 
 /* What every source with an index does first: fills the struct from it. */
 Status source_use_index(Source *s, const Index *index);
-/* Compares what an index that another process has made says with what lies at path here: a few
- * samples (folders) or the sizes of all containers. ERR_DATA names what is missing or differs. */
+/* Compares what an index that another process has made says with what lies at path here: the sizes
+ * of all containers; a folder must be there. ERR_DATA names what is missing or differs. */
 Status source_check_index(const Index *index, const char *path);
 /* SourceKind.label of sources with an index */
 int source_index_label(const Source *s, int64_t id);

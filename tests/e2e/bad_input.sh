@@ -73,6 +73,19 @@ END
     OTHER=$data/val
     CONVOY=$SCRATCH/one_differs train_fails other_on_one 65 \
         "data.train: the ranks see different images there" 2
+    # The same names and other bytes, in one of the files that are compared: the first.
+    cp -r "$data/train" "$SCRATCH/altered"
+    OTHER=$SCRATCH/altered
+    CONVOY=$SCRATCH/one_differs train same_on_one 2 train.max_steps=1
+    cp "$data/train/checkers/0001.jpg" "$OTHER/checkers/0000.jpg"
+    size=$(stat -c %s "$OTHER/checkers/0000.jpg")
+    CONVOY=$SCRATCH/one_differs train_fails bytes_on_one 65 \
+        "there: $OTHER/checkers/0000.jpg: $size bytes with checksum" 2
+    expect_text "other bytes on rank 1" 1 \
+        "here, $(stat -c %s "$data/train/checkers/0000.jpg") bytes with checksum"
+    rm "$OTHER/checkers/0000.jpg"
+    CONVOY=$SCRATCH/one_differs train_fails gone_on_one 65 \
+        "there: $OTHER/checkers/0000.jpg: cannot be read here, " 4
 fi
 
 # ---- images: five that are bad, and forms that are not ----

@@ -16,8 +16,8 @@ static bool is_set(const char *s)
 /* ---- datasets: one scan a run, however many ranks ----
  *
  * Rank 0 opens the dataset, which loads its index or scans, and sends the index to the others; each
- * of them looks whether its own path holds the same data. Formats without an index (IDX, CIFAR,
- * synthetic) are opened by each rank by itself. */
+ * of them looks whether its own path holds the same data, by the bytes of some samples too. Formats
+ * without an index (IDX, CIFAR, synthetic) are opened by each rank by itself. */
 
 /* Where data.index says that indexes are kept; *out NULL for nowhere. mem_free. */
 static Status index_place(char **out, const Config *c)
@@ -279,6 +279,23 @@ static Status check_same_data(Session *s)
     return status;
 }
 
+/* Names, sizes of containers and labels are the same by now; what the files hold may not be. */
+static Status check_same_samples(const Session *s)
+{
+    SamplePrint mine[DATASET_PRINTS], first[DATASET_PRINTS];
+    for (int i = 0; i < 2 && s->comm->world > 1; i++) {
+        const Dataset *d = i == 0 ? s->train : s->val;
+        if (!d) continue;
+        TRY(comm_agree(s->comm, dataset_prints(d, mine)));
+        memcpy(first, mine, sizeof first);
+        comm_broadcast(s->comm, first, sizeof first, 0, "samples of the dataset");
+        Status status = dataset_compare_prints(d, mine, first);
+        if (status != OK) fail_note(status, "%s", i == 0 ? "data.train" : "data.val");
+        TRY(comm_agree(s->comm, status));
+    }
+    return OK;
+}
+
 /* ---- opening ---- */
 
 static Status plan_local(Session *s, SessionUse use)
@@ -294,7 +311,8 @@ static Status open_data(Session *s, SessionUse use)
 {
     TRY(open_sets(s, use));
     TRY(comm_agree(s->comm, plan_local(s, use)));
-    return comm_agree(s->comm, check_same_data(s));
+    TRY(comm_agree(s->comm, check_same_data(s)));
+    return check_same_samples(s);
 }
 
 Status session_open_plan(Session *s, const Config *c, Comm *comm, SessionUse use)
