@@ -338,6 +338,27 @@ static void *shrink_and_grow(void *arg)
 }
 
 /* Pages of a mapping that are no longer in the file would end the process with SIGBUS. */
+/* As torch.save writes them: a zip archive, and what it wrote before 1.6. */
+TEST(files_of_pytorch_are_told_how_to_convert)
+{
+    static const char *const starts[] = { "PK\3\4\0\0\10\10", "\x80\2\x8a\nl\xfc\x9c\x46" };
+    char path[512];
+    for (int i = 0; i < 2; i++) {
+        char text[64] = { 0 };
+        SafeFile *file = NULL;
+        snprintf(path, sizeof path, "%s/w%d.pth", test_scratch(), i);
+        memcpy(text, starts[i], 8);
+        REQUIRE_OK(fs_write_atomic(path, text, sizeof text));
+        CHECK_STATUS(safetensors_open(&file, path), ERR_DATA);
+        CHECK_CONTAINS(status_message(), ".pth: a file of PyTorch's torch.save, not a safetensors");
+        CHECK_CONTAINS(status_message(), ".pth' weights.safetensors");
+        text[0] ^= 1; /* something else */
+        REQUIRE_OK(fs_write_atomic(path, text, sizeof text));
+        CHECK_STATUS(safetensors_open(&file, path), ERR_DATA);
+        CHECK_CONTAINS(status_message(), "not a safetensors file, or cut off");
+    }
+}
+
 TEST(a_file_that_shrinks_is_refused)
 {
     enum { VALUES = 1 << 18, TRIES = 300 };

@@ -199,6 +199,24 @@ static Status measure(SafeFile *f)
     return OK;
 }
 
+/* What torch.save writes begins with a zip archive's or a pickle's first bytes, which no header's
+ * length can be. A pickle is a program: it is left to PyTorch. */
+static Status fail_start(const SafeFile *f, const uint8_t start[LENGTH_BYTES], uint64_t length)
+{
+    if (memcmp(start, "PK\3\4", 4) == 0 || (start[0] == 0x80 && start[1] >= 2 && start[1] <= 5))
+        return fail(ERR_DATA,
+                    "%s: a file of PyTorch's torch.save, not a safetensors file; convert it: "
+                    "python3 -c \"import sys, torch, safetensors.torch as s; "
+                    "w = torch.load(sys.argv[1], map_location='cpu', weights_only=True); "
+                    "s.save_file({k: v.clone().contiguous() for k, v in "
+                    "w.get('state_dict', w).items()}, sys.argv[2])\" '%s' weights.safetensors",
+                    f->path, f->path);
+    return fail(ERR_DATA,
+                "%s: header of %" PRIu64
+                " bytes in a file of %zu: not a safetensors file, or cut off",
+                f->path, length, f->file_bytes);
+}
+
 /* Before there is room for the data, so that what is no such file costs nothing. */
 static Status read_header(SafeFile *f)
 {
@@ -212,10 +230,7 @@ static Status read_header(SafeFile *f)
     if (status != OK) return status;
     for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)length_bytes[i] << (8 * i);
     if (length > header_limit || length > f->file_bytes - LENGTH_BYTES)
-        return fail(ERR_DATA,
-                    "%s: header of %" PRIu64
-                    " bytes in a file of %zu: not a safetensors file, or cut off",
-                    f->path, length, f->file_bytes);
+        return fail_start(f, length_bytes, length);
     int64_t left = process_available_bytes();
     if (left > 0 && f->file_bytes > (uint64_t)left)
         return fail(ERR_MEMORY, "%s: has %zu MiB, more than the %lld MiB of memory that are free",
