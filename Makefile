@@ -53,8 +53,9 @@ MPICC      := $(if $(filter 1,$(MPI)),$(shell command -v mpicc))
 MPI_CFLAGS := $(if $(MPICC),$(patsubst -I%,-isystem %,$(shell $(MPICC) --showme:compile)))
 MPI_LINK   := $(if $(MPICC),$(shell $(MPICC) --showme:link))
 # Where a program of the build tree finds libraries (RUNPATH); one that is installed has none.
-RUN_FOLDERS := $(filter -Wl$(comma)-rpath% -Wl$(comma)/%,$(MPI_LINK))
-MPI_LIBS   := $(filter-out $(RUN_FOLDERS),$(MPI_LINK))
+MPI_RUN    := $(filter -Wl$(comma)-rpath% -Wl$(comma)/%,$(MPI_LINK))
+MPI_LIBS   := $(filter-out $(MPI_RUN),$(MPI_LINK))
+RUN_FOLDERS := $(MPI_RUN) $(CUDA_RUN)
 PREFIX  ?= /usr/local
 DESTDIR ?=
 

@@ -106,7 +106,7 @@ CUDA_LIBS := -lstdc++
 else ifeq ($(HAVE_CUDA),1)
 CUDA_CFLAGS := $(CUDA_ISYSTEM)
 CUDA_LIBS   := $(addprefix -L,$(CUDA_FOLDERS)) -lcudart_static -ldl -lrt -lpthread
-RUN_FOLDERS += $(addprefix -Wl$(comma)-rpath$(comma),$(abspath $(CUDA_FOLDERS)))
+CUDA_RUN    := $(addprefix -Wl$(comma)-rpath$(comma),$(abspath $(CUDA_FOLDERS)))
 endif
 
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
