@@ -15,7 +15,7 @@ packages=(
     libyaml-dev              # config files
     zlib1g-dev               # .gz data files
     libopenmpi-dev openmpi-bin
-    iproute2                 # a test with several hosts on one machine
+    iproute2 procps          # tests with several hosts on one machine, and of processes
     g++                      # CUDA kernels: what nvcc calls for the host's part, and what compiles
                              # them for the test double
 )
@@ -26,8 +26,10 @@ packages=(
 #         nvidia-cublas nvidia-cudnn-cu13 nvidia-nccl-cu13
 #     make CUDA_WHEELS=DIR/nvidia
 
-# A Slurm of several nodes on one machine (tests/e2e/slurm*.sh), and make fuzz.
-ci_packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins clang)
+# A Slurm of several nodes on one machine (tests/e2e/slurm*.sh), make fuzz, and what looks at what
+# is installed (tests/e2e/install.sh).
+ci_packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins clang
+    man-db mandoc zsh dpkg-dev lintian)
 
 if [[ ${1:-} == --list ]]; then
     printf '%s\n' "${packages[@]}"
