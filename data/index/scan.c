@@ -96,6 +96,11 @@ static bool has_extension(const char *name, const char *const *list, size_t coun
     return false;
 }
 
+bool scan_is_picture(const char *name)
+{
+    return has_extension(name, supported, COUNT(supported));
+}
+
 static bool is_folder(DIR *dir, const struct dirent *entry)
 {
     if (entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN) return entry->d_type == DT_DIR;
@@ -136,7 +141,7 @@ static Status take_entry(Walk *walk, DIR *dir, const struct dirent *entry, size_
     if (is_folder(dir, entry)) return take_folder(walk, name, at_list);
     if (at_list == NO_PARENT) return OK;
     size_t folder_at = walk->folders.items[at_list].name_at, at = 0;
-    if (has_extension(name, supported, COUNT(supported))) {
+    if (scan_is_picture(name)) {
         TRY(text_add(&walk->text, NULL, name, &at));
         return list_add(&walk->files, folder_at, at, at_list);
     }

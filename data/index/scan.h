@@ -16,4 +16,6 @@ typedef struct ScanOptions { /* of SourceKind.scan */
 /* Scans the tree as torchvision's ImageFolder does (order, extensions, symlinks: see scan.c).
  * ERR_DATA names the folder at fault. */
 Status scan_imagefolder(Index **out, const ScanOptions *o);
+/* By the ending of its name, as a tree's files are told. */
+bool scan_is_picture(const char *name);
 #endif

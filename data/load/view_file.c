@@ -3,6 +3,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "data/index/index.h"
+#include "data/index/scan.h"
 #include "data/load/worker.h"
 #include <stdio.h>
 
@@ -18,6 +19,11 @@ static void describe(const Source *s, int64_t id, char *out, size_t bytes)
 }
 
 static const SourceKind kind = { .name = "file", .describe = describe };
+
+bool view_file_is_picture(const char *path)
+{
+    return scan_is_picture(path);
+}
 
 Status view_file_make(const char *path, const ViewOptions *o, uint8_t *out)
 {

@@ -148,7 +148,8 @@ done
 [[ $(events again.moved eval) == $((3 + 3 * ${#ranks[@]})) ]] ||
     broken "evaluations of a run are not in its folder: $(events again.moved eval) of them"
 expect "predict RUN" 0 run 1 predict "$run" "$picture"
-cp "$out" "$SCRATCH/by_run"
+expect_text "predict RUN" 1 "by $best"
+grep -v "^by " "$out" > "$SCRATCH/by_run"
 expect "predict CHECKPOINT" 0 run 1 predict "$best" "$picture"
 cmp "$out" "$SCRATCH/by_run" || broken "predict RUN is not by its best checkpoint"
 expect "export RUN" 0 run 1 export "$run" "$SCRATCH/run.safetensors"

@@ -82,6 +82,31 @@ expect "predict with one that is none" 65 run 1 predict "$checkpoint" "$SCRATCH/
 expect_one_error "predict" "$SCRATCH/none.jpg"
 expect_text "predict" 1 "$picture"
 
+# Folders, lists of paths, any number of classes, a table.
+mkdir -p "$SCRATCH/album/a/b" "$SCRATCH/album/.hidden" "$SCRATCH/nothing"
+for name in a/2.jpg a/b/1.JPG z.jpg .hidden/3.jpg; do cp "$picture" "$SCRATCH/album/$name"; done
+echo "no picture" > "$SCRATCH/album/notes.txt"
+expect "predict a folder" 0 run 1 predict "$checkpoint" "$SCRATCH/album" --top 2 --csv
+[[ $(cut -d, -f1,2 "$out" | tr '\n' ' ') == "file,place $SCRATCH/album/a/2.jpg,1 \
+$SCRATCH/album/a/2.jpg,2 $SCRATCH/album/a/b/1.JPG,1 $SCRATCH/album/a/b/1.JPG,2 \
+$SCRATCH/album/z.jpg,1 $SCRATCH/album/z.jpg,2 " ]] || broken_run "predict a folder: other files"
+expect "predict all classes" 0 run 1 predict "$checkpoint" "$picture" --top 100 --csv
+[[ $(awk -F, 'NR > 1 { n++; if ($5 > last && n > 1) n = -99; last = $5; sum += $5 }
+    END { printf "%d %.4f", n, sum }' "$out") == "10 1.0000" ]] ||
+    broken_run "predict all classes: not ten in order, of one in all"
+printf '%s\n\n%s\n%s' "$picture" "$SCRATCH/none.jpg" "$picture" > "$SCRATCH/list"
+from_list()
+{
+    run 1 predict "$checkpoint" - --json < "$SCRATCH/list"
+}
+expect "predict a list" 65 from_list
+expect_text "predict a list" 2 "{\"file\":\"$picture\""
+expect_one_error "predict a list" "$SCRATCH/none.jpg"
+expect_error "predict an empty folder" 65 "$SCRATCH/nothing: no picture in this folder" \
+    1 predict "$checkpoint" "$SCRATCH/nothing"
+expect_error "predict nothing of a picture" 64 "--top 0" 1 predict "$checkpoint" "$picture" --top 0
+expect_error "predict in two forms" 64 "one of them" 1 predict "$checkpoint" "$picture" --csv --json
+
 # Tables go where their names lead, and what cannot be written to is said before the work. A run
 # that is still writing to its folder does not cost the result.
 mkfifo "$SCRATCH/fifo"

@@ -1,8 +1,9 @@
-/* cmd_predict.c - convoy predict CHECKPOINT IMAGE...: what the network sees in pictures.
+/* cmd_predict.c - convoy predict RUN|CHECKPOINT IMAGE...: what the network sees in pictures.
  *
  * Pictures are prepared as in evaluation, by the configuration that the checkpoint holds, and go
  * through the network one after the other on the CPU. A file that is no picture is said at once and
  * makes the exit code 65; the others are still answered. */
+#include "base/fs.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -13,19 +14,24 @@
 #include "trainer/exec/executor.h"
 #include "trainer/files/checkpoint_model.h"
 #include "trainer/files/run_source.h"
+#include "trainer/report/csv.h"
 #include "trainer/session/augment_options.h"
 #include "trainer/train/train_state.h"
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { TOP = 5, NAME_BYTES = 256 };
+enum { TOP = 5, TOP_MAX = 1000, NAME_BYTES = 256, PATH_BYTES = 4096 };
 
 static const char help[] =
-    "usage: convoy predict RUN|CHECKPOINT IMAGE... [--json]\n\nSays what JPEG and PNG files show: "
-    "the "
-    "five most likely classes of each, with probabilities. They\nare scaled and cut as in "
-    "evaluation. A file that cannot be read is named; the exit code is 65 then.\n\n  --json   one "
-    "JSON object a line: file, and top: class, label and probability\n";
+    "usage: convoy predict RUN|CHECKPOINT IMAGE... [--top K] [--json] [--csv]\n\nSays what JPEG "
+    "and PNG files show: the most likely classes of each, with probabilities, by a checkpoint or "
+    "the best\nof a run. They are scaled and cut as in evaluation. IMAGE may be a folder, for all "
+    "pictures below it, or - for paths\non standard input, one a line. A file that cannot be read "
+    "is named; the exit code is 65 then.\n\n  --top K  so many classes (default 5)\n  --json   one "
+    "JSON object a line: file, and top: class, label and probability\n  --csv    a table: file, "
+    "place, class, label, probability\n";
 
 typedef struct Predictor {
     CheckpointModel model;
@@ -36,7 +42,9 @@ typedef struct Predictor {
     uint8_t *pixels;
     int32_t label;
     float *logits;
-    bool json;
+    int64_t *top;        /* [count] */
+    int64_t count, seen; /* seen: pictures so far */
+    void (*print)(const struct Predictor *p, const char *file, StrBuf *out);
 } Predictor;
 
 static Status open_network(Predictor *p, const char *path)
@@ -58,8 +66,10 @@ static Status open_network(Predictor *p, const char *path)
     p->pixels =
         mem_calloc((size_t)(c->data.image_size * c->data.image_size * c->model.in_channels), 1);
     p->logits = mem_calloc((size_t)p->model.classes, sizeof *p->logits);
+    if (p->count > p->model.classes) p->count = p->model.classes;
+    p->top = mem_calloc((size_t)p->count, sizeof *p->top);
     p->label = -1;
-    if (!p->pixels || !p->logits) return ERR_MEMORY;
+    if (!p->pixels || !p->logits || !p->top) return ERR_MEMORY;
     TRY(program_set_input(p->program, "images", p->pixels));
     return program_set_input(p->program, "labels", &p->label);
 }
@@ -71,6 +81,7 @@ static void close_network(Predictor *p)
     checkpoint_model_close(&p->model);
     mem_free(p->pixels);
     mem_free(p->logits);
+    mem_free(p->top);
 }
 
 /* Statistics with a negative variance, say, are finite and make none. */
@@ -93,46 +104,58 @@ static void softmax(float *logits, int64_t count)
     for (int64_t i = 0; i < count; i++) logits[i] = (float)(exp((double)logits[i] - largest) / sum);
 }
 
-/* The most likely class that is not among the first `taken` of top; equal ones by their number. */
-static int64_t next_best(const float *probabilities, int64_t count, const int64_t *top, int taken)
+/* Classes by probability, equal ones by their number: the one behind last; -1: the first. */
+static int64_t next_best(const float *probabilities, int64_t count, int64_t last)
 {
     int64_t best = -1;
     for (int64_t i = 0; i < count; i++) {
-        bool used = false;
-        for (int k = 0; k < taken; k++) used = used || top[k] == i;
-        if (!used && (best < 0 || probabilities[i] > probabilities[best])) best = i;
+        const bool behind = last < 0 || probabilities[i] < probabilities[last] ||
+                            (probabilities[i] == probabilities[last] && i > last);
+        if (behind && (best < 0 || probabilities[i] > probabilities[best])) best = i;
     }
     return best;
 }
 
-static void print_text(const Predictor *p, const char *file, const int64_t *top, int count,
-                       StrBuf *out)
+static void print_text(const Predictor *p, const char *file, StrBuf *out)
 {
     char name[NAME_BYTES];
     str_add_visible(out, file, "");
     str_add(out, "\n");
-    for (int k = 0; k < count; k++) {
-        checkpoint_model_class_name(&p->model, top[k], name, sizeof name);
-        str_printf(out, "  %8.4f %%  ", 100 * (double)p->logits[top[k]]);
+    for (int64_t k = 0; k < p->count; k++) {
+        checkpoint_model_class_name(&p->model, p->top[k], name, sizeof name);
+        str_printf(out, "  %8.4f %%  ", 100 * (double)p->logits[p->top[k]]);
         str_add_visible(out, name, "");
         str_add(out, "\n");
     }
 }
 
-static void print_json(const Predictor *p, const char *file, const int64_t *top, int count,
-                       StrBuf *out)
+static void print_csv(const Predictor *p, const char *file, StrBuf *out)
+{
+    char name[NAME_BYTES];
+    for (int64_t k = 0; k < p->count; k++) {
+        checkpoint_model_class_name(&p->model, p->top[k], name, sizeof name);
+        csv_text(out, file);
+        csv_whole(out, k + 1);
+        csv_text(out, name);
+        csv_whole(out, p->top[k]);
+        csv_number(out, (double)p->logits[p->top[k]]);
+        str_add(out, "\n");
+    }
+}
+
+static void print_json(const Predictor *p, const char *file, StrBuf *out)
 {
     char name[NAME_BYTES];
     JsonWriter w = { .out = out };
     json_begin_object(&w, NULL);
     json_string(&w, "file", file);
     json_begin_array(&w, "top");
-    for (int k = 0; k < count; k++) {
-        checkpoint_model_class_name(&p->model, top[k], name, sizeof name);
+    for (int64_t k = 0; k < p->count; k++) {
+        checkpoint_model_class_name(&p->model, p->top[k], name, sizeof name);
         json_begin_object(&w, NULL);
         json_string(&w, "class", name);
-        json_int(&w, "label", top[k]);
-        json_number(&w, "probability", (double)p->logits[top[k]]);
+        json_int(&w, "label", p->top[k]);
+        json_number(&w, "probability", (double)p->logits[p->top[k]]);
         json_end_object(&w);
     }
     json_end_array(&w);
@@ -142,45 +165,109 @@ static void print_json(const Predictor *p, const char *file, const int64_t *top,
 
 static Status predict(Predictor *p, const char *file)
 {
-    int64_t top[TOP];
-    int count = 0;
     StrBuf text = { 0 };
     const int64_t classes = p->model.classes;
+    p->seen++;
     TRY(view_file_make(file, &p->view, p->pixels));
     TRY(executor_run(p->executor, p->program, NULL));
     const OpTensor *logits = program_tensor(p->program, graph_logits(program_graph(p->program)));
     TRY(p->backend->v->export_tensor(p->backend, logits, p->logits));
     TRY(check_finite(p, file));
     softmax(p->logits, classes);
-    for (; count < TOP && count < classes; count++)
-        top[count] = next_best(p->logits, classes, top, count);
-    if (p->json) print_json(p, file, top, count, &text);
-    else print_text(p, file, top, count, &text);
+    for (int64_t k = 0; k < p->count; k++)
+        p->top[k] = next_best(p->logits, classes, k > 0 ? p->top[k - 1] : -1);
+    p->print(p, file, &text);
     Status status = text.failed ? ERR_MEMORY : log_print(text.text);
     str_free(&text);
     return status;
 }
 
-/* What is wrong with one file does not keep the others from being answered. */
-static Status predict_all(Predictor *p, int count, const char *const *files)
+/* ---- which files ---- */
+
+/* What is in a folder, but for hidden names: onto a stack of strings, the first one on top. */
+static Status push_folder(StrBuf *stack, const char *dir)
+{
+    char **names = NULL;
+    int64_t count = 0;
+    TRY(fs_list(dir, &names, &count));
+    for (int64_t i = count; i > 0; i--) {
+        if (names[i - 1][0] == '.') continue;
+        str_printf(stack, "%s/%s", dir, names[i - 1]);
+        str_add_n(stack, "", 1);
+    }
+    mem_free(names);
+    return stack->failed ? fail(ERR_MEMORY, "out of memory listing pictures") : OK;
+}
+
+/* What is wrong with one file does not keep the others from being answered. Of a folder only what a
+ * dataset would take is looked at. */
+static Status predict_path(Predictor *p, const char *path, Status *result)
+{
+    char next[PATH_BYTES];
+    const int64_t seen = p->seen;
+    StrBuf stack = { 0 };
+    Status status = OK;
+    snprintf(next, sizeof next, "%s", path);
+    for (bool named = true; status == OK && next[0]; named = false) {
+        if (fs_is_dir(next)) status = push_folder(&stack, next);
+        else if (named || view_file_is_picture(next)) status = predict(p, next);
+        if (status == ERR_DATA) {
+            *result = cmd_report(status);
+            status = OK;
+        }
+        size_t at = stack.length > 0 ? stack.length - 1 : 0;
+        while (at > 0 && stack.text[at - 1] != '\0') at--;
+        snprintf(next, sizeof next, "%s", stack.length > 0 ? stack.text + at : "");
+        stack.length = at;
+    }
+    str_free(&stack);
+    if (status == OK && p->seen == seen)
+        *result = cmd_report(fail(ERR_DATA, "%s: no picture in this folder", path));
+    return status;
+}
+
+static Status predict_input(Predictor *p, Status *result)
+{
+    char line[PATH_BYTES];
+    while (fgets(line, sizeof line, stdin)) {
+        const size_t n = strcspn(line, "\n");
+        if (line[n] == '\0' && !feof(stdin))
+            return fail(ERR_DATA, "standard input: a line of more than %d bytes", PATH_BYTES - 2);
+        line[n] = '\0';
+        if (n > 0) TRY(predict_path(p, line, result));
+    }
+    return ferror(stdin) ? fail(ERR_DATA, "standard input: %s", strerror(errno)) : OK;
+}
+
+static Status predict_all(Predictor *p, int count, const char *const *paths)
 {
     Status result = OK;
-    for (int i = 0; i < count; i++) {
-        Status status = predict(p, files[i]);
-        if (status == ERR_DATA) result = cmd_report(status);
-        else TRY(status);
-    }
+    if (p->print == print_csv) TRY(log_print("file,place,class,label,probability\n"));
+    for (int i = 0; i < count; i++)
+        TRY(strcmp(paths[i], "-") == 0 ? predict_input(p, &result)
+                                       : predict_path(p, paths[i], &result));
     return result;
+}
+
+static Status choose_output(Predictor *p, const Args *args)
+{
+    const bool json = args_value(args, "--json"), csv = args_value(args, "--csv");
+    if (json && csv) return fail(ERR_USAGE, "convoy predict: --json and --csv: one of them");
+    p->print = json ? print_json : csv ? print_csv : print_text;
+    return args_count(args, "--top", TOP, 1, TOP_MAX, &p->count);
 }
 
 Status cmd_predict(int argc, char **argv)
 {
     Args args;
+    Predictor p = { .program = NULL };
+    char *path = NULL;
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
-    Predictor p = { .json = args_value(&args, "--json") != NULL };
-    char *path = NULL;
+    TRY(choose_output(&p, &args));
     Status status = run_source_checkpoint(&path, args.positional[0]);
+    if (status == OK && p.print == print_text && fs_is_dir(args.positional[0]))
+        log_info("by %s", path);
     if (status == OK) status = open_network(&p, path);
     if (status == OK) status = predict_all(&p, args.positional_count - 1, args.positional + 1);
     close_network(&p);
