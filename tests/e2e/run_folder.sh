@@ -36,7 +36,7 @@ before=$(contents run)
 more=("$val" train.max_steps=3 monitor.tensorboard=true "log.file=rank%r.txt")
 untouched "data.train is not set" 64 "${more[@]}" data.train=
 untouched "$SCRATCH/nowhere" 65 "${more[@]}" "data.train=$SCRATCH/nowhere"
-untouched "data.val: class" 65 "${more[@]}" "data.val=$SCRATCH/data"
+untouched "data.val" 65 "${more[@]}" "data.val=$SCRATCH/data"
 untouched "train.batch_per_rank" 64 "${more[@]}" train.batch_per_rank=121
 untouched "a checkpoint of resnet20" 65 "${more[@]}" model.name=resnet32
 untouched "tensor fc.weight" 65 "${more[@]}" model.classes=11

@@ -133,8 +133,8 @@ cp -r "$SCRATCH/data/val" "$SCRATCH/renamed"
 mv "$SCRATCH/renamed/star" "$SCRATCH/renamed/su"$'\r'n
 evaluate "$checkpoint" --set "data.val=$SCRATCH/renamed" \
     --per-class "$SCRATCH/renamed.csv" > "$SCRATCH/again.txt"
-expect_text "eval of other names" 1 "class 8 is star there but su n in data.val"
-grep -q $'^8,"su\rn",' "$SCRATCH/renamed.csv" || broken "a carriage return in a name is not quoted"
+expect_text "eval of other names" 1 "class 8 is star there but su\\rn in data.val"
+grep -qF '8,su\rn,' "$SCRATCH/renamed.csv" || broken "a carriage return in a name is not shown"
 
 # What leaves must not land on what it comes from.
 for name in "$checkpoint" "$SCRATCH/run/checkpoints/latest"; do
@@ -152,9 +152,8 @@ evaluate "$SCRATCH/tf.safetensors" --set model.name=tf_efficientnet_b0 > "$SCRAT
 expect_text "eval of torchvision's as tf" 1 "fit tf_efficientnet_b0, but"
 
 # Weights so large that nothing comes out (inputs of 1e6, and a step of 1e6 times their gradient),
-# and, a step later, no numbers themselves.
-train wild 1 model.name=mlp data.std=1e-6 optimizer.lr=1e6 train.max_steps=2 train.eval_every=0 \
-    checkpoint.every_steps=1
+# and weights that are no numbers themselves, which no run would save.
+train wild 1 model.name=mlp data.std=1e-6 optimizer.lr=1e6 train.max_steps=1 train.eval_every=0
 large=$SCRATCH/wild/checkpoints/step-00000001.safetensors
 wild=(eval "$SCRATCH/small.yaml" --set model.name=mlp --set data.std=1e-6
     --set "data.val=$SCRATCH/data/val" --set "run.dir=$SCRATCH/evals" --checkpoint)
@@ -162,10 +161,11 @@ expect "eval of large weights" 0 run 1 "${wild[@]}" "$large"
 expect_text "eval of large weights" 1 "the loss is no finite number"
 expect_error "predict by large weights" 65 "outputs are no finite numbers" \
     1 predict "$large" "$picture"
-expect_error "eval of no numbers" 65 "is no finite number" 1 "${wild[@]}" "$(latest wild)"
-expect_error "predict by no numbers" 65 "is no finite number" 1 predict "$(latest wild)" "$picture"
-expect_error "export of no numbers" 65 "is no finite number" 1 export "$(latest wild)" \
-    "$SCRATCH/wild.onnx"
+nan=$SCRATCH/nan.safetensors
+"$tools"/make_ckptmeta "$large" "$nan" bias fc1.bias || broken "cannot make weights of no numbers"
+expect_error "eval of no numbers" 65 "is no finite number" 1 "${wild[@]}" "$nan"
+expect_error "predict by no numbers" 65 "is no finite number" 1 predict "$nan" "$picture"
+expect_error "export of no numbers" 65 "is no finite number" 1 export "$nan" "$SCRATCH/wild.onnx"
 
 # Another number of classes.
 mkdir "$SCRATCH/pair"

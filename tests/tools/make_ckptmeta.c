@@ -1,7 +1,9 @@
 /* make_ckptmeta.c - a checkpoint with another metadata entry, its checksums right:
- * make_ckptmeta FILE OUT KEY VALUE. For tests/e2e. */
+ * make_ckptmeta FILE OUT KEY VALUE. KEY "bias" gives the first element of the tensor VALUE, a short
+ * one, as NaN instead. For tests/e2e. */
 #include "base/mem.h"
 #include "trainer/files/safetensors.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +23,16 @@ static Status rewrite(SafeFile *f, char **argv)
     }
     SafeTensor *tensors = mem_calloc((size_t)safetensors_count(f), sizeof *tensors);
     if (!tensors) return ERR_MEMORY;
-    for (int i = 0; i < safetensors_count(f); i++) tensors[i] = *safetensors_at(f, i);
+    float values[4096];
+    for (int i = 0; i < safetensors_count(f); i++) {
+        tensors[i] = *safetensors_at(f, i);
+        const size_t bytes = tensor_plain_bytes(&tensors[i].desc);
+        if (strcmp(argv[3], "bias") != 0 || strcmp(argv[4], tensors[i].name) != 0) continue;
+        if (bytes > sizeof values) continue;
+        memcpy(values, tensors[i].data, bytes);
+        values[0] = NAN;
+        tensors[i].data = values;
+    }
     Status status = safetensors_write(argv[2], tensors, safetensors_count(f), pairs, count);
     mem_free(tensors);
     return status;
