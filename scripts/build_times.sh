@@ -39,16 +39,16 @@ echo "$(cat what); $(nproc) cores"
 echo
 echo '| after a change of | time | files compiled | archives and programs |'
 echo '|---|---|---|---|'
-# shellcheck disable=SC2086 # a row is three words
+# shellcheck disable=SC2016,SC2086 # a row is three words
 row 'everything (`make build`)' $whole
 for file in base/status.h kernels/op.h trainer/config/schedule.c; do
     for ((round = 0; round < rounds; round++)); do
         touch "$file"
         timed all
-    done > times
+    done > "times"
     # shellcheck disable=SC2046 # a row is three words
     row "\`$file\` (\`make\`)" $(sort -n times | head -n 1)
 done
-for ((round = 0; round < rounds; round++)); do timed all; done > times
+for ((round = 0; round < rounds; round++)); do timed all; done > "times"
 # shellcheck disable=SC2046 # a row is three words
 row 'nothing' $(sort -n times | head -n 1)

@@ -32,17 +32,19 @@ scripts=("$@")
 ((${#scripts[@]})) || scripts=(tests/e2e/*.sh)
 root=build/e2e-$$
 mkdir -p "$root" || exit 74
-declare -A running=() # name by process
-trap 'kill "${!running[@]}" 2> /dev/null; exit 130' INT TERM
 
-# run_script SCRIPT NAME - what is to be said of it is in NAME.said, the status is its own. What
-# runs in the background would ignore signals that scripts send.
+# run_script SCRIPT - what runs in the background would ignore signals that scripts send.
 run_script() {
-    local name=$2 out=$root/$2.out start=$SECONDS status what
+    local name out start=$SECONDS status what
+    name=$(basename "$1" .sh)
+    until mkdir "$root/$name" 2> /dev/null; do name+=+; done # the same one beside it
+    out=$root/$name.out
     export SCRATCH=$PWD/$root/$name
-    mkdir -p "$SCRATCH"
     env --default-signal=HUP,INT,QUIT timeout --kill-after=10 "$limit_s" bash "$1" \
-        > "$out" 2>&1 < /dev/null
+        > "$out" 2>&1 < /dev/null &
+    # shellcheck disable=SC2064 # this process, now
+    trap "kill $!" TERM
+    wait $!
     status=$?
     case $status in
     0)
@@ -55,39 +57,11 @@ run_script() {
             what="status $status"
         echo "FAIL $name: $what; its files are in $root/$name"
         sed 's/^/  /' "$out"
-        return "$status"
+        return 1
         ;;
-    esac > "$root/$name.said"
+    esac
     rm -rf "$SCRATCH" "$out"
     return "$status"
-}
-
-# finish_one - waits for one of those that run, shows and counts it.
-finish_one() {
-    local process said status
-    wait -n -p process "${!running[@]}"
-    status=$?
-    said=$root/${running[$process]}.said
-    unset "running[$process]"
-    cat "$said"
-    case $status in 0) ((passed += 1)) ;; 77) ;; *) ((failed += 1)) ;; esac
-    ((skipped += $(grep -c '^skip ' "$said")))
-    rm "$said"
-}
-
-# run_all AT_A_TIME SCRIPT...
-run_all() {
-    local most=$1 script name
-    shift
-    for script; do
-        name=$(basename "$script" .sh)
-        while ((${#running[@]} >= most)) || [[ " ${running[*]} " == *" $name "* ]]; do
-            finish_one
-        done
-        run_script "$script" "$name" &
-        running[$!]=$name
-    done
-    while ((${#running[@]} > 0)); do finish_one; done
 }
 
 first=() others=() alone=()
@@ -98,7 +72,7 @@ for script in "${scripts[@]}"; do
     *) others+=("$script") ;;
     esac
 done
-run_all "$jobs" "${first[@]}" "${others[@]}"
-run_all 1 "${alone[@]}"
+tally_each "$jobs" run_script "${first[@]}" "${others[@]}"
+tally_each 1 run_script "${alone[@]}"
 rmdir "$root" 2> /dev/null
 tally_end

@@ -5,8 +5,16 @@
 #
 # and says of each skip, on a line of its own, why: "skip NAME: WHY". Sourced; sets passed, failed
 # and skipped to 0.
-passed=0 failed=0 skipped=0
-tally_folder='' # of tally_run
+passed=0 failed=0 skipped=0 tally_number=0
+tally_folder='' # see tally_begin
+
+# tally_begin - a folder for what is said meanwhile, and an end to what runs when the script ends.
+tally_begin() {
+    [[ -z $tally_folder ]] || return 0
+    tally_folder=$(mktemp -d) || exit 74
+    trap 'kill $(jobs -p) 2> /dev/null; rm -rf "$tally_folder"' EXIT
+    trap 'exit 130' INT TERM
+}
 
 # tally_counts STATUS - from what a command has said: "PASSED FAILED SKIPPED WRONG". One without a
 # closing line is one test by its status. One that counts nothing at all has failed: it did not even
@@ -32,10 +40,7 @@ tally_counts() {
 tally_run() {
     local title=$1 log status p f s wrong
     shift
-    if [[ -z $tally_folder ]]; then
-        tally_folder=$(mktemp -d) || exit 74
-        trap 'rm -rf "$tally_folder"' EXIT
-    fi
+    tally_begin
     log=$tally_folder/log
     "$@" 2>&1 | tee "$log" | sed -u -E \
         "s/^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped\$/${title//\//\\/}: &/"
@@ -44,6 +49,35 @@ tally_run() {
     [[ -z $wrong ]] || echo "$title: $wrong"
     sed -nE 's/^skip [^:]+: //p' "$log" >> "$tally_folder/reasons"
     ((passed += p, failed += f, skipped += s, f == 0))
+}
+
+# tally_each AT_A_TIME FUNCTION ITEM... - the function with each item is one test, so many at a
+# time; what it says is shown when it ends. Its status: 0, passed; 77, skipped; any other, failed.
+# A line "skip NAME: WHY" counts whatever the status.
+tally_each() {
+    local most=$1 function=$2 item said
+    local -A running=() # file of what it says, by process
+    shift 2
+    tally_begin
+    for item; do
+        while ((${#running[@]} >= most)); do tally_next; done
+        ((tally_number += 1))
+        said=$tally_folder/said-$tally_number
+        "$function" "$item" > "$said" 2>&1 &
+        running[$!]=$said
+    done
+    while ((${#running[@]} > 0)); do tally_next; done
+}
+
+# tally_next - waits for one of those of tally_each.
+tally_next() {
+    local process status
+    wait -n -p process "${!running[@]}"
+    status=$?
+    cat "${running[$process]}"
+    case $status in 0) ((passed += 1)) ;; 77) ;; *) ((failed += 1)) ;; esac
+    ((skipped += $(grep -c '^skip ' "${running[$process]}")))
+    unset "running[$process]"
 }
 
 # tally_skip NAME WHY

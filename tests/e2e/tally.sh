@@ -60,7 +60,7 @@ counts "a reason that was not counted" 0 "3 passed, 1 failed, 0 skipped" "skip x
 # ---- stages, and all of .ci/run, over a Makefile that is planted ----
 cat > Makefile << 'END'
 .PHONY: build
-build demo: ; @echo made
+build demo fuzz: ; @echo made
 unit: ; @echo 'skip a.b: no GPU'; echo 'skip a.c: no GPU'; echo '5 passed, 0 failed, 2 skipped'
 check: ; @echo '7 passed, 1 failed, 0 skipped'; false
 test: ; @scripts/test.sh build unit
@@ -69,8 +69,12 @@ asan emu: ; @echo '10 passed, 0 failed, 0 skipped'
 none: ; @echo '0 passed, 0 failed, 0 skipped'
 broken: ; @false
 END
-sed -i 's/^step "\(build without\|fuzz\).*/step "\1" make build/; /setup.sh/d' .ci/run
-sed -n 's/^step "\(.*\)" .*/\1/p' .ci/run > "$SCRATCH/steps"
+sed -i '/setup[.]sh/d' .ci/run
+mkdir bin
+printf '#!/bin/sh\n' > bin/clang
+chmod +x bin/clang
+export PATH=$house/bin:$PATH
+sed -n 's/^ *step "\(.*\)" .*/\1/p' .ci/run > "$SCRATCH/steps"
 steps=$(wc -l < "$SCRATCH/steps")
 sweeps=$(grep -c '^sweep' "$SCRATCH/steps")
 ((steps >= 9 && sweeps >= 3)) || broken "cannot find the steps in .ci/run"
@@ -95,7 +99,7 @@ plant() { cat > "tests/e2e/$1.sh"; }
 echo 'echo "not tested: a part: no tool"; echo "not tested: a part: no tool"' | plant passes
 echo 'echo "why not"; exit 77' | plant skips
 echo 'echo "skip not.counted: it failed"; exit 3' | plant fails
-echo 'sleep 9' | plant hangs
+echo 'echo $$ > build/hangs; sleep 99' | plant hangs
 echo 'trap "echo asked; exit 0" INT; kill -INT $$; exit 4' | plant interrupted
 printf '%s\n' '# alone: it says so' 'ls -d build/e2e-*/*/ | wc -l > build/beside' | plant lone
 # "fails" comes before it by name, and leaves its folder.
@@ -111,6 +115,18 @@ for jobs in 1 2; do
     [[ $(cat build/beside) == 3 ]] || broken_run "e2e: something ran beside lone"
     rm -rf build/e2e-*
 done
+rm -f build/hangs
+scripts/e2e.sh tests/e2e/hangs.sh > "$out" 2>&1 &
+pid=$!
+for ((tries = 0; tries < 500; tries++)); do
+    [[ -s build/hangs ]] && break
+    sleep 0.02
+done
+kill "$pid"
+wait_to_end 20
+((code == 130)) || broken "e2e, asked to end: exit code $code, expected 130"
+expect_gone "e2e, asked to end" "$(cat build/hangs)"
+rm -rf build/e2e-*
 closes "a script that is not there" 1 "0 passed, 1 failed, 0 skipped" scripts/e2e.sh tests/e2e/x.sh
 closes "no kernels" 1 "0 passed, 1 failed, 0 skipped" scripts/ptxas.sh
 

@@ -10,8 +10,8 @@
 
 enum { LENGTH_BYTES = 8, DIGITS = 8 };
 
-/* The eight digits behind key become the checksum of the data, of which they may be a part: as zeros.
- */
+/* The eight digits behind key become the checksum of the data, of which they may be a part: then
+ * as zeros. */
 static void fix_digits(char *header, size_t bytes, const char *key, const uint8_t *data,
                        size_t data_bytes)
 {

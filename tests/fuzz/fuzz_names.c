@@ -1,6 +1,6 @@
-/* fuzz_names.c - names of classes, as a checkpoint lists them, on their way out: to a terminal, which
- * they must not steer; into JSON, which must read back; and into a CSV line, which must stay one line
- * with the fields it was given, none of them a formula. */
+/* fuzz_names.c - names of classes, as a checkpoint lists them, on their way out: to a terminal,
+ * which they must not steer; into JSON, which must read back; and into a CSV line, which must stay
+ * one line with the fields it was given, none of them a formula. */
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/mem.h"
