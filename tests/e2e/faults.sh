@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # faults.sh - a file system that fails at one call is never taken for a folder that is empty or a
 # file that is missing: a run goes on from its checkpoint, or says which file cannot be read.
+# scripts/hunt.sh tries many more.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 4 1
 make_config
@@ -28,6 +29,9 @@ for ((call = 0; call < 24; call++)); do
     *) broken_run "call $call: exit code $code" ;;
     esac
 done
+SLOW_FILES_MATCH=metrics SLOW_FILES_SKIP=3 SLOW_FILES_ERRNO=5 SLOW_FILES_FAIL=1000 \
+    LD_PRELOAD=$PWD/build/slow_files.so expect "top" 65 "$CONVOY" top "$SCRATCH/half" --once
+expect_one_error "top" "$SCRATCH/half/metrics.jsonl: cannot be read: Input/output error"
 fails small.yaml 0 116 config
 ((code == 64)) || [[ $code == 0 ]] || broken_run "config: exit code $code"
 expect_text "config" 0 "no such config file"

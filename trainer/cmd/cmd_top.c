@@ -57,8 +57,8 @@ static Status read_more(Tail *tail, TopScreen *t)
     }
     str_clear(&tail->rest);
     off_t at = tail->done;
-    for (ssize_t n; tail->rest.length < LINE_MAX && (n = pread(fd, block, BLOCK_BYTES, at)) > 0;
-         at += n) {
+    ssize_t n = 0;
+    for (; tail->rest.length < LINE_MAX && (n = pread(fd, block, BLOCK_BYTES, at)) > 0; at += n) {
         str_add_n(&tail->rest, block, (size_t)n);
         const char *line = tail->rest.text, *end;
         for (; line && (end = strchr(line, '\n')); line = end + 1) {
@@ -71,8 +71,10 @@ static Status read_more(Tail *tail, TopScreen *t)
             tail->rest.length -= used;
         }
     }
+    const int error = errno;
     close(fd);
     mem_free(block);
+    if (n < 0) return fail(ERR_DATA, "%s: cannot be read: %s", tail->path, strerror(error));
     if (tail->rest.length >= LINE_MAX)
         return fail(ERR_DATA, "%s: a line of more than %zu bytes", tail->path, LINE_MAX);
     return tail->rest.failed ? fail(ERR_MEMORY, "out of memory") : OK;
