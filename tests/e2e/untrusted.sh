@@ -93,7 +93,7 @@ refused()
 }
 refused 64 "/dev/zero: cannot read: not a regular file" train /dev/zero
 refused 64 "fifo: cannot read: not a regular file" train "$SCRATCH/fifo"
-refused 64 "is a folder, not a config file" train "$SCRATCH"
+refused 64 ": is a folder, but not" train "$SCRATCH"
 head -c 300000 /dev/zero > "$SCRATCH/large.yaml"
 refused 64 "large.yaml: has 300000 bytes; at most 262144 are read" train "$SCRATCH/large.yaml"
 refused 65 "fifo.jpg: cannot read: not a regular file" predict "$checkpoint" "$SCRATCH/fifo.jpg"
@@ -133,4 +133,29 @@ for file in metrics.jsonl log.txt launch.lock; do
     fi
     victim_is_whole "$file"
 done
+
+# ---- what the build adds against faults of our own ----
+
+# hardened WHAT TEXT COMMAND... - the command prints TEXT about the program.
+hardened()
+{
+    local what=$1 text=$2
+    shift 2
+    "$@" "$CONVOY" > "$out" 2>&1
+    grep -qE -- "$text" "$out" || broken "hardening: no $what"
+}
+
+if nm -D "$CONVOY" | grep -q __asan_; then
+    echo "not tested: hardening: built with a sanitizer"
+else
+    hardened "position-independent program" 'FLAGS_1.* PIE' readelf -dW
+    hardened "read-only relocations" 'GNU_RELRO' readelf -lW
+    hardened "binding at the start" 'FLAGS_1.* NOW' readelf -dW
+    hardened "stack that does not run" 'GNU_STACK .* RW ' readelf -lW
+    hardened "stack protector" '__stack_chk_fail' nm -D
+    hardened "_FORTIFY_SOURCE" '__(vsnprintf|memcpy|snprintf|strcpy)_chk' nm -D
+    if [[ $(uname -m) == x86_64 ]]; then
+        hardened "control-flow protection" 'endbr64' objdump -d --disassemble=main
+    fi
+fi
 exit "$failed"

@@ -148,6 +148,22 @@ ssize_t pread(int fd, void *data, size_t bytes, off_t offset)
     return ((PreadFunction)find("pread"))(fd, data, bytes, offset);
 }
 
+/* What _FORTIFY_SOURCE makes of the same calls. */
+ssize_t __read_chk(int fd, void *data, size_t bytes, size_t room);
+ssize_t __pread_chk(int fd, void *data, size_t bytes, off_t offset, size_t room);
+
+ssize_t __read_chk(int fd, void *data, size_t bytes, size_t room)
+{
+    if (bytes > room) abort();
+    return read(fd, data, bytes);
+}
+
+ssize_t __pread_chk(int fd, void *data, size_t bytes, off_t offset, size_t room)
+{
+    if (bytes > room) abort();
+    return pread(fd, data, bytes, offset);
+}
+
 int fstat(int fd, struct stat *info)
 {
     if (fails(is_ours(fd))) return -1;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -35,4 +36,20 @@ ssize_t pread(int fd, void *buf, size_t bytes, off_t offset)
     if (!fails()) return syscall(SYS_pread64, fd, buf, bytes, offset);
     errno = with_error;
     return -1;
+}
+
+/* What _FORTIFY_SOURCE makes of the same calls. */
+ssize_t __read_chk(int fd, void *buf, size_t bytes, size_t room);
+ssize_t __pread_chk(int fd, void *buf, size_t bytes, off_t offset, size_t room);
+
+ssize_t __read_chk(int fd, void *buf, size_t bytes, size_t room)
+{
+    if (bytes > room) abort();
+    return read(fd, buf, bytes);
+}
+
+ssize_t __pread_chk(int fd, void *buf, size_t bytes, off_t offset, size_t room)
+{
+    if (bytes > room) abort();
+    return pread(fd, buf, bytes, offset);
 }

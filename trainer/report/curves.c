@@ -123,7 +123,7 @@ static double first_nonfinite(const PlotPoint *points, int64_t count)
 typedef struct Room { /* for one plot: bins of each run, and all points of one */
     PlotPoint *all, *bins;
     PlotSeries series[CURVES_MAX];
-    char labels[CURVES_MAX][4];
+    char labels[CURVES_MAX][12];
 } Room;
 
 static bool any_value(const Room *room, int count)
