@@ -417,7 +417,7 @@ hunt_places()
     place "/dev/shm of 64 KiB" "0 1" "mount -t tmpfs -o size=64k tmpfs /dev/shm"
     place "/dev/shm for reading" "0 1" "mount -t tmpfs -o ro tmpfs /dev/shm"
     place "no /dev/shm" "0 1" "mount -t tmpfs tmpfs /dev; mknod /dev/null c 1 3"
-    place "no TMPDIR" "0 1 213" "export TMPDIR=/nowhere"
+    place "no TMPDIR" "0 1 213" "export TMPDIR=/proc/nowhere"
     place "a full folder of indexes" "0 74" "mkdir -p $SCRATCH/index &&
         mount -t tmpfs -o size=4k tmpfs $SCRATCH/index && head -c 4096 /dev/zero > $SCRATCH/index/x"
     place "indexes for reading" "0 74" "mkdir -p $SCRATCH/index &&
