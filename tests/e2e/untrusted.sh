@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# untrusted.sh - what others wrote, named or left lying about: it may be refused
-# or shown, but it steers nothing: not the terminal, not a file elsewhere, not the process.
+# untrusted.sh - what others wrote, named or left lying about (docs/security.md): it may be
+# refused or shown, but it steers nothing: not the terminal, not a file elsewhere, not the process.
 source tests/e2e/lib/common.sh
 no_grace
 make_data "$SCRATCH/data" 2 1
