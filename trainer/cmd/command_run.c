@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/version.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/files/run_source.h"
 #include "trainer/guard/signals.h"
@@ -82,7 +83,7 @@ static void keep_eval_resize(Comm *comm, Config *c)
 static Status meet(Comm *comm, Config *c, Status loaded)
 {
     Introduction own = { .host = "" }, first;
-    snprintf(own.build, sizeof own.build, "%s", build_info_name());
+    snprintf(own.build, sizeof own.build, "convoy %s %s", version_text(), build_info_kind());
     if (gethostname(own.host, sizeof own.host - 1) != 0) own.host[0] = '\0';
     comm_set_timeout(comm, c ? c->comm.timeout_s : AGREE_S);
     TRY(comm_agree(comm, check_build(comm, &own, &first)));

@@ -14,12 +14,6 @@
 #define CONVOY_CUDA 0
 #endif
 
-#if CONVOY_CUDA
-#define KIND " with CUDA"
-#else
-#define KIND " without CUDA"
-#endif
-
 static void print_cpu(StrBuf *text)
 {
     char cpu[256];
@@ -46,9 +40,9 @@ static void print_cuda(StrBuf *text)
     str_printf(text, "%s\n", nccl);
 }
 
-const char *build_info_name(void)
+const char *build_info_kind(void)
 {
-    return "convoy " CONVOY_VERSION KIND;
+    return CONVOY_CUDA ? "with CUDA" : "without CUDA";
 }
 
 void build_info_describe(StrBuf *out)

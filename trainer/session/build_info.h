@@ -3,6 +3,6 @@
 #define CONVOY_TRAINER_SESSION_BUILD_INFO_H
 #include "base/str.h"
 
-const char *build_info_name(void);     /* version and kind: the same on all ranks of a run */
+const char *build_info_kind(void);     /* "with CUDA": the same on all ranks of a run */
 void build_info_describe(StrBuf *out); /* lines: convoy, backends, devices, MPI, libraries */
 #endif
