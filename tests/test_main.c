@@ -277,7 +277,7 @@ typedef struct Options {
 
 static bool parse_options(int argc, char **argv, Options *o)
 {
-    *o = (Options){ .filter = "", .timeout_s = 60, .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN) };
+    *o = (Options){ .filter = "", .timeout_s = 120, .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN) };
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--list") == 0) o->list = true;
         else if (strncmp(argv[i], "--filter=", 9) == 0) o->filter = argv[i] + 9;
