@@ -120,8 +120,8 @@ endif
 .SUFFIXES:
 .SECONDARY:
 .DEFAULT_GOAL := all
-.PHONY: all build parts ptxas sweep sweepall tools test demo setup unit check e2e fuzz asan emu \
-        install uninstall deb lint format docs clean help fuzz-long FORCE
+.PHONY: all build parts ptxas sweep sweepall tools test demo setup unit check e2e fuzz mutants \
+        asan emu install uninstall deb lint format docs clean help fuzz-long FORCE
 
 all: parts $(CONVOY) ## build ./convoy (the default)
 
@@ -314,6 +314,9 @@ fuzz-long: ## the same with ten million inputs in all; an hour or two
 	@total=10000000; count=$(words $(FUZZ_TARGETS)); \
 	FUZZ_RUNS=$$(((total + count - 1) / count)) $(MAKE) --no-print-directory fuzz
 
+mutants: ## put 200 faults into the product, one at a time: do the tests notice? (an hour)
+	@scripts/mutants.py $(ARGS)
+
 asan: ## unit and check under the address and undefined-behaviour sanitizers
 	@scripts/test.sh --san=address,undefined build unit check
 
@@ -336,7 +339,7 @@ ptxas: ## no CUDA kernel may spill registers, on any architecture; ARGS=--table 
 
 format: ## rewrite all C files with clang-format
 	clang-format -i $(sort $(LIB) $(PROGRAM_SOURCES) $(HEADERS) $(CUDA_FILES) \
-	$(wildcard $(addsuffix /*.c,$(addprefix tests/,unit driver_shim slow_files fake_nvml))) \
+	$(wildcard $(addsuffix /*.c,$(addprefix tests/,unit cover driver_shim slow_files fake_nvml))) \
 	kernels/backend_cuda_absent.c)
 
 docs: $(CONVOY) ## write the generated pages (docs/config.md)

@@ -1,6 +1,7 @@
 /* test_main.c - runs the registered unit tests: test_main [--list] [--filter=TEXT] [--without=TEXT]
- * [--timeout=SECONDS] [--jobs=N]
+ * [--tests=FILE] [--timeout=SECONDS] [--jobs=N]
  *
+ * FILE names tests, one a line: these alone run, in that order.
  * Each test is a child process, so a crash, a hang or a leaked thread ends that test and no other.
  * As many run at a time as there are cores, or N.
  * What a child prints goes to a file and is shown only if the test fails. The child leads a process
@@ -270,6 +271,7 @@ static Job *free_job(Job *jobs, int count)
 
 typedef struct Options {
     const char *filter, *without; /* parts of names; without may be NULL */
+    const char *file;             /* of names; NULL: all tests */
     unsigned timeout_s;
     int jobs;
     bool list;
@@ -282,6 +284,7 @@ static bool parse_options(int argc, char **argv, Options *o)
         if (strcmp(argv[i], "--list") == 0) o->list = true;
         else if (strncmp(argv[i], "--filter=", 9) == 0) o->filter = argv[i] + 9;
         else if (strncmp(argv[i], "--without=", 10) == 0) o->without = argv[i] + 10;
+        else if (strncmp(argv[i], "--tests=", 8) == 0) o->file = argv[i] + 8;
         else if (strncmp(argv[i], "--timeout=", 10) == 0)
             o->timeout_s = (unsigned)strtoul(argv[i] + 10, NULL, 10);
         else if (strncmp(argv[i], "--jobs=", 7) == 0) o->jobs = (int)strtol(argv[i] + 7, NULL, 10);
@@ -322,6 +325,40 @@ static void list_tests(const Options *o)
         if (chosen(test, o, id)) printf("%s\n", id);
 }
 
+static TestCase *take_test(const char *wanted)
+{
+    for (TestCase **at = &tests; *at; at = &(*at)->next) {
+        char id[ID_BYTES];
+        TestCase *test = *at;
+        test_id(test, id);
+        if (strcmp(id, wanted) != 0) continue;
+        *at = test->next;
+        return test;
+    }
+    return NULL;
+}
+
+/* Leaves in `tests` those that the file names, in its order. */
+static bool keep_named(const char *path)
+{
+    char line[ID_BYTES];
+    TestCase *kept = NULL, **end = &kept;
+    FILE *f = fopen(path, "r");
+    bool good = f != NULL;
+    if (!f) fprintf(stderr, "%s: %s\n", path, strerror(errno));
+    while (good && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = '\0';
+        *end = take_test(line);
+        good = *end != NULL;
+        if (good) end = &(*end)->next;
+        else fprintf(stderr, "%s: there is no test %s\n", path, line);
+    }
+    if (f) fclose(f);
+    *end = NULL;
+    tests = kept;
+    return good;
+}
+
 int main(int argc, char **argv)
 {
     Options options;
@@ -329,11 +366,12 @@ int main(int argc, char **argv)
     Tally tally = { 0 };
     if (!parse_options(argc, argv, &options)) {
         fprintf(stderr,
-                "usage: %s [--list] [--filter=TEXT] [--without=TEXT] [--timeout=SECONDS] "
-                "[--jobs=N]\n",
+                "usage: %s [--list] [--filter=TEXT] [--without=TEXT] [--tests=FILE] "
+                "[--timeout=SECONDS] [--jobs=N]\n",
                 argv[0]);
         return 2;
     }
+    if (options.file && !keep_named(options.file)) return 2;
     if (options.list) {
         list_tests(&options);
         return 0;

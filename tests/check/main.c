@@ -3,6 +3,8 @@
  *   check [--op=TEXT] [--backend=cpu|ref|cuda[:fp32|:tf32|:bf16|:fp16]] [--seed=N] [--threads=N]
  *   [--case=CASE] [--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn-norms]
  *
+ * --op=conv takes every op with that in its name, --op==conv2d that one alone.
+ *
  * First the float64 reference is checked against finite differences of itself; then every op of the
  * backend is compared with it, on fixed, drawn and network shapes. Each op runs in a child process
  * of its own: a crash or a hang costs one case, is reported with its name, and the next child goes
@@ -262,13 +264,20 @@ static Status run_family(Session *s, OpKind kind)
     return st;
 }
 
+static bool is_asked_for(const Session *s, const char *name)
+{
+    const char *op = s->options.op;
+    if (!op) return true;
+    return op[0] == '=' ? strcmp(name, op + 1) == 0 : strstr(name, op) != NULL;
+}
+
 static void run_gradients(Session *s)
 {
     for (int row = 0; row < gradient_count(); row++) {
         char name[64];
         gradient_name(row, name, sizeof name);
         Job job = { name, 1, NULL, row };
-        if (!s->options.op || strstr(name, s->options.op)) run_job(s, &job);
+        if (is_asked_for(s, name)) run_job(s, &job);
     }
 }
 
@@ -291,7 +300,7 @@ static Status run_bench(Session *s)
     Status st = path.failed ? ERR_MEMORY : case_list_bench(&list, path.text);
     for (int i = 0; st == OK && i < list.count; i++) {
         Job job = { op_name(list.cases[i].family->kind), 1, &list.cases[i], 0 };
-        if (!s->options.op || strstr(job.name, s->options.op)) run_job(s, &job);
+        if (is_asked_for(s, job.name)) run_job(s, &job);
     }
     str_free(&path);
     mem_free(list.cases);
@@ -304,8 +313,7 @@ static Status run_backend(Session *s)
     if (s->options.bench) return run_bench(s);
     if (!s->options.list) report("%s against the reference:", s->row->name);
     for (int kind = 0; kind < OP_COUNT; kind++)
-        if (!s->options.op || strstr(op_name((OpKind)kind), s->options.op))
-            TRY(run_family(s, (OpKind)kind));
+        if (is_asked_for(s, op_name((OpKind)kind))) TRY(run_family(s, (OpKind)kind));
     return OK;
 }
 
