@@ -108,6 +108,26 @@ TEST(a_tree_is_made_visible)
     arena_destroy(arena);
 }
 
+TEST(utf8_is_what_the_rfc_says_at_each_of_its_edges)
+{
+    const char *good[] = { "\x7F",         "\xC2\x80",         "\xDF\xBF",
+                           "\xE0\xA0\x80", "\xED\x9F\xBF",     "\xEE\x80\x80",
+                           "\xEF\xBF\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF" };
+    const char *bad[] = { "\x80",
+                          "\xC1\xBF",
+                          "\xDF\xC0",
+                          "\xDF",
+                          "\xE0\x9F\xBF",
+                          "\xED\xA0\x80",
+                          "\xEF\xBF",
+                          "\xEF\x7F\xBF",
+                          "\xF0\x8F\xBF\xBF",
+                          "\xF4\x90\x80\x80",
+                          "\xF5\x80\x80\x80" };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) CHECK(json_is_utf8(good[i]));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) CHECK(!json_is_utf8(bad[i]));
+}
+
 TEST(reader_builds_the_tree)
 {
     const char *text =

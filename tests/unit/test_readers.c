@@ -51,6 +51,8 @@ TEST(ring_gives_room_again)
     int64_t a = 0, b = 0, c = 0;
     REQUIRE_OK(byte_ring_create(&ring, 1024, 8));
     CHECK(byte_ring_take(ring, 1025, &a) == NULL);
+    CHECK(byte_ring_take(ring, 1024, &a) != NULL); /* all of it is one piece */
+    byte_ring_give(ring, a);
     CHECK(byte_ring_take(ring, 512, &a) != NULL && byte_ring_take(ring, 512, &b) != NULL);
     CHECK_INT(byte_ring_free(ring), 0);
     CHECK(byte_ring_take(ring, 1, &c) == NULL);
