@@ -2,7 +2,9 @@
  * is. */
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
+#include "trainer/config/config.h"
 #include "trainer/session/device.h"
+#include "trainer/session/session.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -118,4 +120,33 @@ TEST(a_description_without_a_version_is_refused)
     }
     CHECK_STATUS(status, ERR_DATA);
     CHECK(strstr(status_message(), "deviceVer") != NULL);
+}
+
+/* ---- what gradients are summed in ---- */
+
+TEST(gradients_are_summed_in_16_bits_where_asked_or_where_they_are_computed_so)
+{
+    static const struct {
+        int wanted;
+        Precision precision;
+        int world;
+        bool cuda;
+        DType sum;
+    } rows[] = { { GRAD_DTYPE_AUTO, PRECISION_BF16, 2, true, DTYPE_BF16 },
+                 { GRAD_DTYPE_AUTO, PRECISION_FP16, 16, true, DTYPE_BF16 },
+                 { GRAD_DTYPE_AUTO, PRECISION_BF16, 17, true, DTYPE_F32 },
+                 { GRAD_DTYPE_AUTO, PRECISION_TF32, 2, true, DTYPE_F32 },
+                 { GRAD_DTYPE_FP32, PRECISION_BF16, 2, true, DTYPE_F32 },
+                 { GRAD_DTYPE_BF16, PRECISION_FP32, 64, true, DTYPE_BF16 },
+                 { GRAD_DTYPE_BF16, PRECISION_BF16, 1, true, DTYPE_F32 },
+                 { GRAD_DTYPE_BF16, PRECISION_BF16, 2, false, DTYPE_F32 } };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const Config config = { .comm = { .grad_dtype = rows[i].wanted } };
+        Comm comm = { .world = rows[i].world };
+        const Session s = { .config = &config,
+                            .comm = &comm,
+                            .device = { .cuda = rows[i].cuda, .precision = rows[i].precision } };
+        CHECK_INT(session_allreduce_dtype(&s), rows[i].sum);
+        CHECK_INT(session_allreduce_bytes(&s, 400), rows[i].sum == DTYPE_BF16 ? 200 : 0);
+    }
 }
