@@ -2,6 +2,7 @@
  * bad. */
 #include "base/mem.h"
 #include "data/decode/decoder.h"
+#include "data/decode/image.h"
 #include "tests/test.h"
 #include "tests/tools/image_write.h"
 #include "tests/tools/shapes.h"
@@ -361,3 +362,19 @@ TEST(no_memory_is_not_a_bad_jpeg)
     mem_free(f.bytes);
 }
 #endif
+
+TEST(images_may_be_as_large_as_the_limits)
+{
+    const int64_t wide = IMAGE_MAX_PIXELS / 50000;
+    CHECK_OK(image_check_size(1, 1));
+    CHECK_OK(image_check_size(IMAGE_MAX_SIDE, 1));
+    CHECK_OK(image_check_size(1, IMAGE_MAX_SIDE));
+    CHECK_OK(image_check_size(50000, wide));
+    CHECK_STATUS(image_check_size(50000, wide + 1), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "image of 50000 x 2001 pixels is too large");
+    CHECK_STATUS(image_check_size(IMAGE_MAX_SIDE + 1, 1), ERR_DATA);
+    CHECK_STATUS(image_check_size(1, IMAGE_MAX_SIDE + 1), ERR_DATA);
+    CHECK_STATUS(image_check_size(0, 1), ERR_DATA);
+    CHECK_STATUS(image_check_size(1, 0), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "image of 1 x 0 pixels");
+}

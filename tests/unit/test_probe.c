@@ -1,5 +1,6 @@
 /* test_probe.c - asking for hosts: lists that are empty, agents that cannot be run. */
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "tests/test.h"
 #include "trainer/launch/probe.h"
@@ -48,6 +49,27 @@ static Status ask_through(const char *agent, int *answering)
     Status status = probe_hopeless(p);
     probe_destroy(p);
     return status;
+}
+
+TEST(a_host_that_is_named_twice_counts_once_and_is_told_of)
+{
+    char script[600], *log = fs_join(test_scratch(), "log");
+    uint8_t *said = NULL;
+    size_t bytes;
+    snprintf(script, sizeof script, "cat %s/list", test_scratch());
+    LaunchOptions o = { .hosts_script = script, .agent = "true", .slots = 1 };
+    Probe *p;
+    REQUIRE_OK(probe_create(&p, &o));
+    REQUIRE_OK(log_open(log, 0, LOG_INFO));
+    write_list("c\nd\nc\n");
+    CHECK_INT(probe_discover(p)->count, 2);
+    CHECK_STR(probe_problem(p), ""); /* it can be used */
+    log_close();
+    REQUIRE_OK(fs_read_file(log, &said, &bytes));
+    CHECK_CONTAINS((char *)said, "the hosts script names hosts twice; once counts");
+    mem_free(said);
+    mem_free(log);
+    probe_destroy(p);
 }
 
 TEST(an_agent_that_cannot_be_run_is_hopeless)

@@ -394,6 +394,28 @@ TEST(points_that_count_steps_use_those_behind_the_warmup)
 
 /* ---- pages ---- */
 
+/* Every tag is closed, the last one opened first. */
+static void check_tags(const char *page)
+{
+    enum { DEPTH = 40 };
+    char open[DEPTH][16], name[16];
+    int depth = 0;
+    for (const char *at = page; (at = strchr(at, '<')) != NULL; at++) {
+        const char *end = strchr(at, '>');
+        REQUIRE(end != NULL && depth < DEPTH);
+        bool closes = at[1] == '/';
+        if (at[1] == '!' || end[-1] == '/') continue;
+        REQUIRE(sscanf(at + 1 + closes, "%15[a-z0-9]", name) == 1);
+        if (strcmp(name, "meta") == 0) continue;
+        if (!closes) memcpy(open[depth++], name, sizeof name);
+        else {
+            REQUIRE(depth > 0);
+            CHECK_STR(name, open[--depth]);
+        }
+    }
+    CHECK_INT(depth, 0);
+}
+
 /* Writes a report of these runs of the scratch folder; the page is returned to caller. */
 static char *page_of(const char *const *names, int count)
 {
@@ -416,6 +438,7 @@ static char *page_of(const char *const *names, int count)
     for (const char *p = page; (p = strstr(p, "http")); p += 4)
         CHECK(str_starts_with(p, "http://www.w3.org/2000/svg"));
     CHECK_CONTAINS(page, "</html>");
+    check_tags(page);
     CHECK(!strstr(page, "b<&>")); /* the start record's backend, escaped */
     return page;
 }
