@@ -273,6 +273,22 @@ TEST(another_process_opens_by_it)
     dataset_close(first);
 }
 
+TEST(another_process_opens_a_single_image)
+{
+    char root[700];
+    Dataset *first = NULL, *second = NULL;
+    size_t bytes = 0;
+    snprintf(root, sizeof root, "%s/one", test_scratch());
+    tree_write(root, "only/1.jpg", "one", 3);
+    const DatasetOptions o = { .path = root, .format = DATA_AUTO };
+    REQUIRE_OK(dataset_open(&first, &o));
+    const void *index = dataset_index(first, &bytes);
+    REQUIRE_OK(dataset_open_by_index(&second, &o, index, bytes));
+    CHECK_INT(dataset_images(second), 1);
+    dataset_close(second);
+    dataset_close(first);
+}
+
 static Status fail_some(void *cookie, int64_t i)
 {
     (void)cookie;
