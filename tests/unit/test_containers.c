@@ -341,6 +341,15 @@ TEST(wrong_records_are_named)
     check_records(&records, "label 0 belongs to both n1 and n2");
     tfrecord_add(&records, "\x0a\x7f no message", 14);
     check_records(&records, "record 0: not a tf.Example");
+    /* lists that end within their only value: of bytes, of numbers */
+    static const char image[] = "\x0a\x1e\x0a\x0d\x0a\x05image\x12\x04\x0a\x02\x0a\x05"
+                                "\x0a\x0d\x0a\x05label\x12\x04\x1a\x02\x08\x01";
+    static const char label[] = "\x0a\x1f\x0a\x0e\x0a\x05image\x12\x05\x0a\x03\x0a\x01x"
+                                "\x0a\x0d\x0a\x05label\x12\x04\x1a\x02\x08\x80";
+    tfrecord_add(&records, image, sizeof image - 1);
+    check_records(&records, "record 0: not a tf.Example");
+    tfrecord_add(&records, label, sizeof label - 1);
+    check_records(&records, "record 0: not a tf.Example");
     str_add_n(&records, "0123456789abcdef", 16);
     check_records(&records, "wrong checksum of its length");
     tree_write(scratch_path(1, "r"), "x.tfrecord", "", 0);

@@ -291,6 +291,50 @@ TEST(prometheus_text_keeps_the_conventions)
     mem_free(g);
 }
 
+TEST(numbers_of_a_run_are_told_in_base_units)
+{
+    Gauges *g = mem_calloc(1, sizeof *g);
+    StrBuf text = { 0 }, want = { 0 };
+    REQUIRE(g != NULL);
+    gauges_init(g);
+    g->run = "r", g->model = "m", g->host = "h", g->version = "v", g->trains = true;
+    const struct {
+        const char *name;
+        double *value;
+    } rows[] = { { "step", &g->step },
+                 { "planned_steps", &g->total_steps },
+                 { "epoch", &g->epoch },
+                 { "ranks", &g->world },
+                 { "loss", &g->loss },
+                 { "learning_rate", &g->learning_rate },
+                 { "grad_norm", &g->grad_norm },
+                 { "images_per_second", &g->images_per_s },
+                 { "images_total", &g->images },
+                 { "step_seconds_total", &g->step_seconds },
+                 { "data_wait_seconds_total", &g->data_wait_seconds },
+                 { "comm_wait_seconds_total", &g->comm_wait_seconds },
+                 { "eval_loss", &g->eval_loss },
+                 { "eval_top1_ratio", &g->eval_top1 },
+                 { "eval_top5_ratio", &g->eval_top5 },
+                 { "eval_step", &g->eval_step },
+                 { "checkpoint_step", &g->checkpoint_step },
+                 { "checkpoint_timestamp_seconds", &g->checkpoint_unix_s },
+                 { "start_timestamp_seconds", &g->start_unix_s },
+                 { "update_timestamp_seconds", &g->update_unix_s } };
+    const int count = sizeof rows / sizeof rows[0];
+    for (int i = 0; i < count; i++) *rows[i].value = i + 0.5;
+    gauges_add_prometheus(g, &text);
+    REQUIRE(!text.failed);
+    for (int i = 0; i < count; i++) {
+        str_clear(&want);
+        str_printf(&want, "\nconvoy_%s{run=\"r\"} %d.5\n", rows[i].name, i);
+        CHECK_CONTAINS(text.text, want.text);
+    }
+    str_free(&want);
+    str_free(&text);
+    mem_free(g);
+}
+
 /* The metrics that the line defines are the numbers that it has. */
 static void check_emf_line(const JsonValue *line, const char *metric, double want)
 {
