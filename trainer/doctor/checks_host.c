@@ -65,7 +65,8 @@ void doctor_check_cpus(const DoctorOptions *o, DoctorReport *r)
     if (!doctor_read(o, "/sys/devices/system/cpu/online", online, sizeof online) ||
         !doctor_read(o, "/proc/self/status", text, sizeof text) ||
         !line_with(text, "Cpus_allowed_list:", allowed, sizeof allowed)) {
-        doctor_find(r, VERDICT_WARN, "", "/sys and /proc do not tell of CPUs");
+        doctor_find(r, VERDICT_WARN, "mount /sys and /proc in the container",
+                    "/sys and /proc do not tell of CPUs");
         return;
     }
     int64_t have = doctor_count_cpus(online), may = doctor_count_cpus(allowed);
