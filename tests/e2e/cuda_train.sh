@@ -83,8 +83,8 @@ falls "mlp" mlp 0.8
 train mlp_bf16 1 "${mlp[@]}" train.precision=bf16
 follows "mlp in bf16" mlp_bf16 mlp_cpu 0.1
 falls "mlp in bf16" mlp_bf16 0.8
-# A run that diverges goes back, while a step ahead is under way: recorded or not, and stopped behind
-# the last time or not, it ends the same.
+# A run that diverges goes back, while a step ahead is under way: recorded or not, and stopped
+# behind the last time or not, it ends the same.
 back=(train.max_steps=8 checkpoint.every_steps=2 optimizer.lr=1e6 train.on_nan=rollback
     train.rollback_lr=0.001)
 train back 1 "${back[@]}"
