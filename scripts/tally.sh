@@ -56,7 +56,7 @@ tally_run() {
 # A line "skip NAME: WHY" counts whatever the status.
 tally_each() {
     local most=$1 function=$2 item said
-    local -A running=() # file of what it says, by process
+    local -A running=() items=() # by process: the file of what it says; its item
     shift 2
     tally_begin
     for item; do
@@ -65,6 +65,7 @@ tally_each() {
         said=$tally_folder/said-$tally_number
         "$function" "$item" > "$said" 2>&1 &
         running[$!]=$said
+        items[$!]=$item
     done
     while ((${#running[@]} > 0)); do tally_next; done
 }
@@ -76,6 +77,8 @@ tally_next() {
     status=$?
     cat "${running[$process]}"
     case $status in 0) ((passed += 1)) ;; 77) ;; *) ((failed += 1)) ;; esac
+    ((status == 0)) || [[ -s ${running[$process]} ]] ||
+        echo "FAIL ${items[$process]}: status $status, without a word"
     ((skipped += $(grep -c '^skip ' "${running[$process]}")))
     unset "running[$process]"
 }

@@ -127,6 +127,12 @@ wait_to_end 20
 ((code == 130)) || broken "e2e, asked to end: exit code $code, expected 130"
 expect_gone "e2e, asked to end" "$(cat build/hangs)"
 rm -rf build/e2e-*
+# The one that would tell of a script is killed.
+echo 'kill -9 "$(awk "/^PPid/ { print \$2 }" /proc/$PPID/status)"; sleep 1' | plant killer
+closes "a test that is killed" 1 "0 passed, 1 failed, 0 skipped" \
+    scripts/e2e.sh tests/e2e/killer.sh
+expect_text "a test that is killed" 1 "FAIL tests/e2e/killer.sh: status 137, without a word"
+rm -rf build/e2e-*
 closes "a script that is not there" 1 "0 passed, 1 failed, 0 skipped" scripts/e2e.sh tests/e2e/x.sh
 closes "no kernels" 1 "0 passed, 1 failed, 0 skipped" scripts/ptxas.sh
 
