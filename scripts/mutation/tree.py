@@ -27,7 +27,7 @@ class Trouble(Exception):
 
 
 class Run:
-    """How a test ended: None if it passed, else in words; `test` is the one that failed."""
+    """How a test ended: in words, None if it passed; `test`: which one did not."""
 
     def __init__(self, fault, test, seconds, skipped):
         self.fault, self.test, self.seconds, self.skipped = fault, test, seconds, skipped

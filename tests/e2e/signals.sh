@@ -51,7 +51,6 @@ stop_slow()
     ((code == 75)) || broken_run "$1: exit code $code, expected 75"
     ((SECONDS - start <= $5)) || broken "$1: took $((SECONDS - start)) s to leave"
     expect_text "$1" 0 "convoy: error:"
-    expect_field "$1" "$1" "done" code 75
 }
 
 # finish RUN RANKS - the same command again.
@@ -92,15 +91,19 @@ wait_to_end 60
 
 # Before the first step there is nothing to save, however long the scan would take.
 SLOW_FILES_MS=600000 stop_slow scan TERM /data/train run: 5
+expect_field scan scan "done" code 75
 [[ $(events scan step) == 0 ]] || broken "scan: took a step after the request"
 cp -r "$SCRATCH/owed" "$SCRATCH/reading"
 SLOW_FILES_MS=600000 stop_slow reading USR1 /step-0000 run: 5 "${long[@]}"
+cmp "$SCRATCH/owed/metrics.jsonl" "$SCRATCH/reading/metrics.jsonl" > "$out" ||
+    broken_run "reading: the record changed before the run went on"
 
 # An evaluation may take long too; it is made up for.
 make_data "$SCRATCH/more" 1 60
 long=(train.epochs=1 "data.val=$SCRATCH/more/val")
 SLOW_FILES_MS=200 stop_slow evaluated TERM /005 '"event":"epoch"' 12 \
     "${long[@]}" data.readers=1
+expect_field evaluated evaluated "done" code 75
 [[ $(events evaluated eval) == 0 ]] || broken "evaluated: to the end"
 finish evaluated 1
 train unevaluated 1 "${long[@]}"
