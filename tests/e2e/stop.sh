@@ -62,6 +62,20 @@ expect "stop of a scan" 0 timeout 60 "$CONVOY" stop "$SCRATCH/scan"
 wait_to_end 10
 ((code == 75)) || broken "scan: exit code $code, expected 75"
 
+# While it begins: what it removes then, since it might be of a run that was killed, comes again.
+mkdir "$SCRATCH/begins"
+(
+    flock 9
+    until [[ -e $SCRATCH/begins/stop ]]; do sleep 0.02; done
+    rm "$SCRATCH/begins/stop"
+    timeout 20 bash -c "until [[ -e $SCRATCH/begins/stop ]]; do sleep 0.02; done" &&
+        touch "$SCRATCH/heard"
+) 9> "$SCRATCH/begins/metrics.jsonl" &
+until [[ -e $SCRATCH/begins/metrics.jsonl ]]; do sleep 0.02; done
+sleep 0.2
+expect "stop of a run that begins" 0 timeout 60 "$CONVOY" stop "$SCRATCH/begins"
+[[ -e $SCRATCH/heard ]] || broken "begins: the run was not asked again"
+
 # Under a supervisor it is not started again.
 if have_mpi; then
     make_hosts h1

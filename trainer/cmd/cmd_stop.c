@@ -38,6 +38,11 @@ static bool has_lock(const Request *r)
     return r->supervised ? lock_is_held(r->run) : progress_is_locked(r->run, &bytes);
 }
 
+static Status ask(const Request *r)
+{
+    return fs_write_atomic(r->asked.text, "", 0);
+}
+
 static Status prepare(Request *r)
 {
     int64_t bytes = 0;
@@ -47,8 +52,15 @@ static Status prepare(Request *r)
         return fail(ERR_USAGE, "convoy stop: %s is no run folder: it has no metrics.jsonl", r->run);
     str_printf(&r->asked, "%s/%s", r->run, r->supervised ? PRESENCE_LAUNCH : PRESENCE_RUN);
     str_printf(&r->seen, "%s" PRESENCE_SEEN, r->asked.failed ? "" : r->asked.text);
-    return r->asked.failed || r->seen.failed ? fail(ERR_MEMORY, "out of memory")
-                                             : fs_write_atomic(r->asked.text, "", 0);
+    return r->asked.failed || r->seen.failed ? fail(ERR_MEMORY, "out of memory") : ask(r);
+}
+
+/* A run that was about to begin removed what lay there, and has not heard: once more. */
+static Status ask_again(Request *r)
+{
+    if (fs_exists(r->asked.text) || fs_exists(r->seen.text) || !has_lock(r)) return OK;
+    r->locked = true;
+    return ask(r);
 }
 
 /* What is to be said at the end of the waiting; NULL: not yet. */
@@ -60,10 +72,11 @@ static const char *outcome(const Request *r, double waited_s)
     return asked && waited_s > ANSWER_S ? "was not there" : NULL;
 }
 
-static Status wait_for_end(const Request *r, double wait_s)
+static Status wait_for_end(Request *r, double wait_s)
 {
     const double start_s = clock_s();
     for (const char *said = NULL; !said; clock_sleep_s(PERIOD_S)) {
+        TRY(ask_again(r));
         if ((said = outcome(r, clock_s() - start_s))) {
             unlink(r->asked.text);
             unlink(r->seen.text);
