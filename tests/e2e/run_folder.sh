@@ -152,6 +152,16 @@ expect_text "predict RUN" 1 "by $best"
 grep -v "^by " "$out" > "$SCRATCH/by_run"
 expect "predict CHECKPOINT" 0 run 1 predict "$best" "$picture"
 cmp "$out" "$SCRATCH/by_run" || broken "predict RUN is not by its best checkpoint"
+# Links that go round are left out.
+mkdir -p "$SCRATCH/round/deep"
+cp "$picture" "$SCRATCH/round/deep/a.jpg"
+ln -s . "$SCRATCH/round/one"
+ln -s ../../round "$SCRATCH/round/deep/two"
+for folder in "$SCRATCH/round" "$SCRATCH/round/"; do
+    expect "predict a folder" 0 run 1 predict "$run" "$folder" --top 1 --csv
+    expect_text "predict a folder" 1 "a.jpg,1,"
+    expect_text "predict a folder" 2 "a link to a folder that it lies in; left out"
+done
 expect "export RUN" 0 run 1 export "$run" "$SCRATCH/run.safetensors"
 expect_text "export RUN" 1 "from $best at step 2"
 expect_error "export RUN onto itself" 64 "is the checkpoint itself" 1 export "$run" "$best"

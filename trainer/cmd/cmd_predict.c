@@ -184,11 +184,27 @@ static Status predict(Predictor *p, const char *file)
 
 /* ---- which files ---- */
 
+/* Whether dir is, by a link, one of the folders above it, which would go round for ever. root: how
+ * its path begins, where looking began. */
+static bool loops(const char *root, const char *dir)
+{
+    char above[PATH_BYTES];
+    bool same = false;
+    snprintf(above, sizeof above, "%s", dir);
+    for (char *slash; !same && (slash = strrchr(above, '/')) && slash >= above + strlen(root);) {
+        *slash = '\0';
+        same = fs_same_file(above[0] ? above : "/", dir);
+    }
+    if (same) log_warning("%s: a link to a folder that it lies in; left out", dir);
+    return same;
+}
+
 /* What is in a folder, but for hidden names: onto a stack of strings, the first one on top. */
-static Status push_folder(StrBuf *stack, const char *dir)
+static Status push_folder(StrBuf *stack, const char *root, const char *dir)
 {
     char **names = NULL;
     int64_t count = 0;
+    if (loops(root, dir)) return OK;
     TRY(fs_list(dir, &names, &count));
     for (int64_t i = count; i > 0; i--) {
         if (names[i - 1][0] == '.') continue;
@@ -209,7 +225,7 @@ static Status predict_path(Predictor *p, const char *path, Status *result)
     Status status = OK;
     snprintf(next, sizeof next, "%s", path);
     for (bool named = true; status == OK && next[0]; named = false) {
-        if (fs_is_dir(next)) status = push_folder(&stack, next);
+        if (fs_is_dir(next)) status = push_folder(&stack, path, next);
         else if (named || view_file_is_picture(next)) status = predict(p, next);
         if (status == ERR_DATA) {
             *result = cmd_report(status);
