@@ -57,3 +57,36 @@ TEST(eval_resize_follows_image_size)
     CHECK_CONTAINS(status_message(), "it must be auto, or a whole number from 0 to 8192 (did you "
                                      "mean auto?)");
 }
+
+/* Of a run or a checkpoint, where auto has become a number. */
+TEST(eval_resize_of_a_run_follows_image_size)
+{
+    static const struct {
+        const char *text, *set[2];
+        int64_t size;
+    } cases[] = {
+        { "data: {image_size: 64, eval_resize: 73}\n", { "data.image_size=128" }, 146 },
+        { "data: {image_size: 64, eval_resize: 73}\n", { "data.image_size=32" }, 36 },
+        { "data: {image_size: 64, eval_resize: 73}\n", { "train.epochs=2" }, 73 },
+        { "data: {image_size: 64, eval_resize: 80}\n", { "data.image_size=32" }, 80 },
+        { "data: {image_size: 64, eval_resize: 73}\n",
+          { "data.eval_resize=73", "data.image_size=32" },
+          73 },
+    };
+    char dir[480], path[512];
+    snprintf(dir, sizeof dir, "%s/run", test_scratch());
+    snprintf(path, sizeof path, "%s/config.yaml", dir);
+    REQUIRE_OK(fs_make_dirs(dir));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int sets = cases[i].set[1] ? 2 : 1;
+        Config *c = NULL;
+        REQUIRE_OK(fs_write_atomic(path, cases[i].text, strlen(cases[i].text)));
+        REQUIRE_OK(config_load(&c, dir, cases[i].set, sets));
+        CHECK_INT(c->data.eval_resize, cases[i].size);
+        config_destroy(c);
+        REQUIRE_OK(config_parse(&c, cases[i].text));
+        REQUIRE_OK(config_override(c, cases[i].set, sets));
+        CHECK_INT(c->data.eval_resize, cases[i].size);
+        config_destroy(c);
+    }
+}

@@ -64,15 +64,18 @@ static Status default_run_dir(Config *c, const char *path)
 
 /* Evaluation cuts image_size out of what eval_resize leaves, in the ratio in which the network was
  * published; rounded down, as timm does. */
-static void resolve_eval_resize(Config *c)
+static int64_t usual_resize(const Config *c)
 {
     const ModelDef *def = model_find(c->model.name);
     const ModelInput usual = { .size = 224, .resize = 256 }, *input = def ? &def->input : &usual;
+    if (c->model.stem == STEM_CIFAR) return c->data.image_size;
+    return c->data.image_size * input->resize / input->size;
+}
+
+static void resolve_eval_resize(Config *c)
+{
     c->data.eval_resize_auto = c->data.eval_resize == CONFIG_OTHER;
-    if (!c->data.eval_resize_auto) return;
-    c->data.eval_resize = c->data.image_size;
-    if (c->model.stem != STEM_CIFAR)
-        c->data.eval_resize = c->data.image_size * input->resize / input->size;
+    if (c->data.eval_resize_auto) c->data.eval_resize = usual_resize(c);
 }
 
 static Status override(Config *c, ConfigOrigin *origin, const char *const *sets, int set_count)
@@ -81,10 +84,22 @@ static Status override(Config *c, ConfigOrigin *origin, const char *const *sets,
     return OK;
 }
 
+/* The same of what a run has kept, where auto has become a number: it follows image_size still. */
+static Status override_kept(Config *c, ConfigOrigin *origin, const char *const *sets, int set_count)
+{
+    const int64_t image_size = c->data.image_size;
+    bool follows = c->data.eval_resize == usual_resize(c);
+    for (int i = 0; i < set_count; i++)
+        follows = follows && !str_starts_with(sets[i], "data.eval_resize=");
+    TRY(override(c, origin, sets, set_count));
+    if (follows && c->data.image_size != image_size) c->data.eval_resize = CONFIG_OTHER;
+    return OK;
+}
+
 Status config_override(Config *c, const char *const *sets, int set_count)
 {
     ConfigOrigin origin = { .path = NULL };
-    TRY(override(c, &origin, sets, set_count));
+    TRY(override_kept(c, &origin, sets, set_count));
     if (c->data.eval_resize == CONFIG_OTHER) resolve_eval_resize(c);
     return config_check(c, &origin);
 }
@@ -99,7 +114,7 @@ static Status load(Config *c, ConfigOrigin *origin, const char *folder, const ch
     if (folder) TRY(set_key(c, "run.dir", folder));
     if (folder && strcmp(c->checkpoint.resume, "none") == 0)
         TRY(set_key(c, "checkpoint.resume", "auto"));
-    TRY(override(c, origin, sets, set_count));
+    TRY((folder ? override_kept : override)(c, origin, sets, set_count));
     if (path && c->run.dir[0] == '\0') TRY(default_run_dir(c, path));
     resolve_eval_resize(c);
     return config_check(c, origin);
