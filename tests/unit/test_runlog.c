@@ -268,6 +268,29 @@ TEST(a_folder_stays_until_the_run_begins)
     config_destroy(c);
 }
 
+/* However often it failed before. */
+TEST(a_folder_in_which_a_run_began_late_is_not_new)
+{
+    static const char start[] = "{\"event\":\"start\"}\n";
+    char dir[512], path[512];
+    StrBuf text = { 0 };
+    Config *c = some_config();
+    in_scratch(dir, "late");
+    in_scratch(path, "late/metrics.jsonl");
+    REQUIRE_OK(fs_make_dirs(dir));
+    for (int i = 0; i < 40; i++) {
+        RunLog *r = NULL;
+        str_clear(&text);
+        str_printf(&text, "%*s\n%s", 8150 + i, "", i < 39 ? start : "");
+        REQUIRE_OK(fs_write_atomic(path, text.text, text.length));
+        REQUIRE_OK(runlog_open(&r, dir, 0, c));
+        CHECK_INT(runlog_is_new(r), i == 39);
+        runlog_close(r);
+    }
+    str_free(&text);
+    config_destroy(c);
+}
+
 TEST(torn_line_is_cut_off)
 {
     char dir[512], path[512];

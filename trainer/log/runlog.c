@@ -108,13 +108,20 @@ static Status take_lock(int fd, const char *dir, double wait_s)
     }
 }
 
-/* Whether a run has recorded its start; one that failed before has at most said so. */
+/* Whether a run has recorded its start; those that failed before, any number, have at most said
+ * so. Blocks overlap by what is looked for. */
 static bool has_start(const Jsonl *metrics)
 {
+    static const char mark[] = "{\"event\":\"start\"";
     char text[8192];
-    ssize_t n = pread(metrics->fd, text, sizeof text - 1, 0);
-    text[n > 0 ? n : 0] = '\0';
-    return strstr(text, "{\"event\":\"start\"") != NULL;
+    const off_t end = lseek(metrics->fd, 0, SEEK_END);
+    bool found = false;
+    for (off_t at = 0; !found && at < end; at += sizeof text - sizeof mark) {
+        ssize_t n = pread(metrics->fd, text, sizeof text - 1, at);
+        text[n > 0 ? n : 0] = '\0';
+        found = strstr(text, mark) != NULL;
+    }
+    return found;
 }
 
 /* Grows the line buffer to its final size. */
