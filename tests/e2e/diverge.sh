@@ -64,13 +64,15 @@ for n in "${ranks[@]}"; do
 
     # Going back, each time with a thousandth of the rate, and further where that was not enough.
     back=("${steady[@]}" optimizer.lr=1e6 train.on_nan=rollback train.rollback_lr=0.001)
-    train "back$n" "$n" "${back[@]}" train.max_steps=12
+    train "back$n" "$n" "${back[@]}" train.max_steps=12 monitor.tensorboard=true
     count=$(field "back$n" diverged rollbacks)
     ((count >= 2 && count <= 3)) || broken "back on $n: went back $count times"
     expect_text "back on $n" "$count" "going back, time"
     [[ $(events "back$n" diverged) == "$count" && $(events "back$n" resume) == "$count" ]] ||
         broken "back on $n: not one resume for each time"
     expect_field "back on $n" "back$n" diverged then rollback
+    restarts=$(LC_ALL=C grep -aoP '\x3a\x02\x08\x01' "$SCRATCH/back$n"/tensorboard/* | wc -l)
+    ((restarts == count)) || broken "back on $n: TensorBoard hears of $restarts times"
     expect_field "back on $n" "back$n" step lr "$(awk -v f="$(field "back$n" diverged lr_factor)" \
         'BEGIN { printf "%.12g", f * 1e6 }')"
     all_finite "back on $n" "back$n"
@@ -90,6 +92,11 @@ for n in "${ranks[@]}"; do
     [[ $(events "limit$n" diverged) == 3 ]] || broken "limit on $n: $(events "limit$n" diverged)"
     all_finite "limit on $n" "limit$n"
 done
+
+# Where the user has taken all checkpoints away there is nothing to go back to.
+train_fails gone 65 "no checkpoint is left to go back to" 1 "${back[@]}" train.max_steps=12 \
+    checkpoint.every_steps=0 checkpoint.every_epochs=0 \
+    "checkpoint.on_save=rm \"\$CONVOY_CHECKPOINT\"" log.every=1
 
 # Accumulated gradients, images that grow, and none of the run that was in this folder before.
 train grow 1 "${steady[@]}" train.max_steps=8

@@ -260,9 +260,14 @@ Status monitor_begin(Monitor *m, bool resumed, int64_t step)
 {
     if (!m || !m->tensorboard_dir) return OK;
     TRY(event_file_create(&m->events, m->tensorboard_dir, m->host, clock_unix_s()));
-    if (resumed && event_file_restart(m->events, clock_unix_s(), step + 1) != OK)
-        complain(&m->events_broken);
+    if (resumed) monitor_go_back(m, step);
     return OK;
+}
+
+void monitor_go_back(Monitor *m, int64_t step)
+{
+    if (!m || !m->events || m->events_broken) return;
+    if (event_file_restart(m->events, clock_unix_s(), step + 1) != OK) complain(&m->events_broken);
 }
 
 void monitor_step(Monitor *m, const MonitorStep *s)

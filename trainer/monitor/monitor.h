@@ -28,6 +28,8 @@ void monitor_run(Monitor *m, int64_t total_steps);
 /* The run begins behind this step, and only now writes to its folder. resumed: readers shall drop
  * what earlier files say of later ones. ERR_IO. */
 Status monitor_begin(Monitor *m, bool resumed, int64_t step);
+/* The run goes on behind this step, from before where it was. */
+void monitor_go_back(Monitor *m, int64_t step);
 void monitor_step(Monitor *m, const MonitorStep *s);
 void monitor_eval(Monitor *m, int64_t step, double loss, double top1, double top5);
 void monitor_checkpoint(Monitor *m, int64_t step);

@@ -89,7 +89,9 @@ static Status find_before(const Loop *l, SafeFile **file, CheckpointMeta *meta, 
 {
     const int64_t below = l->start.below;
     TRY(checkpoint_find(file, meta, l->checkpoint.dir, below, path));
-    return *file ? OK : checkpoint_find(file, meta, l->checkpoint.dir, below + 1, path);
+    if (!*file) TRY(checkpoint_find(file, meta, l->checkpoint.dir, below + 1, path));
+    return *file ? OK
+                 : fail(ERR_DATA, "%s: no checkpoint is left to go back to", l->checkpoint.dir);
 }
 
 /* Finds what to resume from: *file NULL if nothing. path: mem_free. A file named by hand starts a
@@ -267,6 +269,7 @@ Status loop_checkpoint_go_back(Loop *l, int64_t below, double lr_factor)
     l->rollback =
         (LoopRollback){ count, diverged, l->start.step + l->start.step_offset, lr_factor };
     stepper_set_lr_factor(l->stepper, lr_factor);
+    monitor_go_back(l->monitor, l->start.step);
     l->epoch.seconds = l->recent.seconds = 0; /* of steps that are done again */
     l->epoch.images = l->recent.steps = 0;
     return OK;
