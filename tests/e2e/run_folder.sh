@@ -45,6 +45,11 @@ untouched "$SCRATCH/nowhere" 65 "${more[@]}" model.init="$SCRATCH/nowhere" check
 untouched "log.file" 64 "${more[@]}" "log.file=%x.txt"
 untouched "log.trace_steps" 64 "${more[@]}" log.trace_steps=9-3
 untouched "monitor.prometheus" 64 "${more[@]}" monitor.prometheus=%q
+if ((${#ranks[@]} == 2)); then # what rank 1 alone cannot do
+    mkdir "$SCRATCH/run/own1.txt"
+    ranks=(2) && untouched "log.file" 74 "${more[@]}" "log.file=own%r.txt"
+    rmdir "$SCRATCH/run/own1.txt" && ranks=(1 2)
+fi
 expect "top" 0 run 1 top "$SCRATCH/run" --once
 expect_text "top" 1 "run         $SCRATCH/run: done"
 

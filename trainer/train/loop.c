@@ -415,7 +415,9 @@ static Status run(Loop *l, const char *run_dir)
 {
     TRY(comm_agree(l->s->comm, open_parts(l, run_dir)));
     TRY(loop_checkpoint_resume(l));
-    TRY(comm_agree(l->s->comm, begin(l)));
+    /* the others first: rank 0 changes the folder */
+    TRY(comm_agree(l->s->comm, loop_is_main(l) ? OK : begin(l)));
+    TRY(comm_agree(l->s->comm, loop_is_main(l) ? begin(l) : OK));
     TRY(catch_up(l));
     if (l->start.step >= l->s->plan.total_steps) {
         log_info("nothing to do: the run already has %lld of %lld steps", (long long)l->start.step,
