@@ -48,6 +48,8 @@ left other
 # What is not there; what is no run; a request that is left from a run that was killed.
 expect "twice" 0 timeout 60 "$CONVOY" stop "$SCRATCH/asked"
 expect_text "twice" 1 "the run was not there"
+expect "twice, not waiting long" 0 timeout 60 "$CONVOY" stop "$SCRATCH/asked" --wait 1
+expect_text "twice, not waiting long" 1 "the run was not there"
 expect_error "no run" 64 "$SCRATCH/data is no run folder" 1 stop "$SCRATCH/data"
 expect_error "no folder" 64 "no such folder" 1 drain --run "$SCRATCH/nothing"
 touch "$SCRATCH/asked/stop" "$SCRATCH/asked/stop.seen"
