@@ -93,6 +93,10 @@ for n in "${ranks[@]}"; do
     all_finite "limit on $n" "limit$n"
 done
 
+# With one checkpoint to be kept there is still one behind the newest.
+train one 1 "${back[@]}" train.max_steps=12 checkpoint.keep=1
+expect_field "one" one "done" code 0
+
 # Where the user has taken all checkpoints away there is nothing to go back to.
 train_fails gone 65 "no checkpoint is left to go back to" 1 "${back[@]}" train.max_steps=12 \
     checkpoint.every_steps=0 checkpoint.every_epochs=0 \

@@ -157,11 +157,13 @@ TEST(time_and_best_are_of_all_parts)
 {
     static const char text[] =
         "{\"event\":\"start\",\"time\":100,\"classes\":5}\n"
-        "{\"event\":\"eval\",\"time\":110,\"step\":4,\"epoch\":0,\"top1\":0.5,\"top5\":1}\n"
+        "{\"event\":\"eval\",\"time\":110,\"step\":4,\"epoch\":0,\"loss\":1,\"top1\":0.5,\"top5\":"
+        "1}\n"
         "{\"event\":\"checkpoint\",\"time\":115,\"step\":4,\"path\":\"p\"}\n" /* and killed */
         "{\"event\":\"start\",\"time\":1000,\"classes\":5}\n"
         "{\"event\":\"resume\",\"time\":1001,\"step\":4,\"path\":\"p\"}\n"
-        "{\"event\":\"eval\",\"time\":1020,\"step\":8,\"epoch\":1,\"top1\":0.5}\n"
+        "{\"event\":\"eval\",\"time\":1020,\"step\":8,\"epoch\":1,\"loss\":1,\"top1\":0.5}\n"
+        "{\"event\":\"eval\",\"time\":1022,\"step\":9,\"loss\":null,\"top1\":0.6}\n"
         "{\"event\":\"eval\",\"time\":1025,\"step\":8,\"top1\":0.75,\"checkpoint\":\"x\"}\n"
         "{\"event\":\"done\",\"time\":1030,\"code\":0,\"reason\":\"completed\"}\n"
         "{\"event\":\"eval\",\"time\":9000,\"step\":8,\"top1\":0.9,\"checkpoint\":\"x\"}\n";

@@ -90,7 +90,7 @@ static void add_eval(TopScreen *t, const JsonValue *r)
     t->eval_loss = number(r, "loss");
     t->eval_top1 = number(r, "top1");
     t->eval_top5 = number(r, "top5");
-    if (!t->evaluated || t->eval_top1 > t->best_top1) {
+    if (!t->evaluated || (isfinite(t->eval_loss) && t->eval_top1 > t->best_top1)) {
         t->best_top1 = t->eval_top1;
         t->best_step = t->eval_step;
     }

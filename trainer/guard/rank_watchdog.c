@@ -16,11 +16,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PERIOD_S     0.2
-#define STILL_S      0.3
-#define ANSWER_S     3 /* for mpirun, at most */
-#define ASK_PART     5 /* mpirun is asked so often before the limit */
-#define LAST_WORDS_S 20
+#define PERIOD_S       0.2
+#define STILL_S        0.3
+#define ANSWER_S       3   /* for mpirun, at most */
+#define ASK_PART       5   /* mpirun is asked so often before the limit */
+#define OTHERS_SPEAK_S 0.3 /* after rank 0 */
+#define LAST_WORDS_S   20
 
 struct RankWatchdog {
     Comm *comm;
@@ -76,8 +77,11 @@ static _Noreturn void leave_start(const RankWatchdog *w)
     static const char reason[] =
         "stopped by a signal before the first step: nothing to save; run the same command to "
         "continue";
-    alarm(LAST_WORDS_S); /* should they hang */
-    log_info("convoy: %s", reason);
+    alarm(LAST_WORDS_S);      /* should they hang */
+    if (w->comm->rank != 0) { /* where rank 0 was asked too, it says it, and mpirun ends this one */
+        clock_sleep_s(OTHERS_SPEAK_S);
+        log_warning_here("%s", reason);
+    } else log_info("convoy: %s", reason);
     const int code = status_exit_code(ERR_STOPPED);
     if (w->comm->last_words) w->comm->last_words(w->comm->last_words_cookie, code, reason);
     _exit(code);

@@ -299,7 +299,7 @@ const ReportEval *report_run_best(const ReportRun *r)
     const ReportEval *best = NULL;
     for (int64_t i = 0; i < r->eval_count; i++) {
         const ReportEval *e = &r->evals[i];
-        if (!e->by_hand && (!best || e->top1 > best->top1)) best = e;
+        if (!e->by_hand && isfinite(e->loss) && (!best || e->top1 > best->top1)) best = e;
     }
     return best;
 }

@@ -70,7 +70,8 @@ typedef struct ReportRun {
 Status report_run_read(ReportRun *out, const char *dir, const char *name);
 void report_run_free(ReportRun *r); /* zeroed ok */
 
-/* The evaluation by the run itself with the highest top-1, the first of equal ones; NULL: none. */
+/* The evaluation by the run itself, of a finite loss, with the highest top-1, the first of equal
+ * ones; NULL: none. */
 const ReportEval *report_run_best(const ReportRun *r);
 /* The first recorded step whose loss is not finite; NULL: none. */
 const ReportStep *report_run_nonfinite(const ReportRun *r);

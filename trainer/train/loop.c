@@ -393,10 +393,13 @@ static Status open_parts(Loop *l, const char *run_dir)
     stepper_set_tracing(l->stepper, l->tracing);
     if (!loop_is_main(l)) return OK;
     TRY(train_state_list(s->executor, stepper_optimizer(l->stepper), &list, &count));
-    Status status = checkpoint_writer_create(&l->checkpoint.writer, l->checkpoint.dir, list, count,
-                                             s->config->checkpoint.keep);
-    mem_free(list);
     const Config *c = s->config;
+    /* who goes back may have to go behind the newest one */
+    const int64_t least = c->train.on_nan == ON_NAN_ROLLBACK ? 2 : 1;
+    Status status =
+        checkpoint_writer_create(&l->checkpoint.writer, l->checkpoint.dir, list, count,
+                                 c->checkpoint.keep > least ? c->checkpoint.keep : least);
+    mem_free(list);
     if (status != OK || c->checkpoint.on_save[0] == '\0') return status;
     TRY(on_save_create(&l->checkpoint.on_save, c->checkpoint.on_save, run_dir,
                        c->checkpoint.on_save_timeout_s));
