@@ -401,6 +401,7 @@ TEST(a_file_that_cannot_be_read_is_refused)
         fault_reads(EIO, n, 1);
         status = safetensors_open(&f, path);
         fault_reads(0, 0, 0);
+        safetensors_close(f);
         if (status == OK) continue;
         CHECK_STATUS(status, ERR_DATA);
         CHECK_CONTAINS(status_message(), "a.safetensors: cannot read: Input/output error");
