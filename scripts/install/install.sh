@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # install.sh PROGRAM PREFIX - what `make install` does: PROGRAM, its manual pages and completion,
 # which are made of its own words, configs, the scripts that users need, and the pages, below
-# DESTDIR and PREFIX. install.sh --remove PREFIX takes away what is in the list that it has left.
+# DESTDIR and PREFIX. install.sh --remove PREFIX takes away what is in the list that it has left:
+# files, and with a / behind them the folders that were not there before.
 #
 # scripts/ and configs/ lie in PREFIX/share/convoy, as in the tree; from PREFIX/share/doc/convoy,
 # where the pages are, links of the same names lead there, so what pages name is found.
@@ -22,13 +23,15 @@ if [[ $program == --remove ]]; then
         echo "install: $root/$list is not there: convoy is not installed in $root" >&2
         exit 66
     fi
-    mapfile -t files < "$root/$list"
-    for file in "${files[@]}" "$list"; do
-        [[ /$file/ == */../* ]] || rm -f "$root/$file"
-    done
     cd "$root"
-    for folder in $(printf '%s\n' "${files[@]%/*}" | sort -ur); do
-        [[ ! -d $folder ]] || rmdir -p --ignore-fail-on-non-empty "$folder"
+    mapfile -t files < <(grep -v '/$' "$list")
+    mapfile -t folders < <(grep '/$' "$list" | sort -r)
+    for file in "${files[@]}" "$list"; do
+        [[ /$file/ == */../* ]] || rm -f "$file"
+    done
+    for folder in "${folders[@]%/}"; do
+        [[ /$folder/ == */../* || -L $folder || ! -d $folder ]] ||
+            rmdir --ignore-fail-on-non-empty "$folder"
     done
     echo "removed ${#files[@]} files of convoy from $root"
     exit
@@ -43,12 +46,26 @@ fi
 version=$("$program" --version | sed -n '1s/^convoy //p')
 date=$(date -u +%F -d "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2> /dev/null ||
     stat -c %Y base/version.h)}")
-files=()
+files=() folders=() before=()
+if [[ -f $root/$list ]]; then # of an earlier version, too
+    mapfile -t before < <(grep -v '/$' "$root/$list")
+    mapfile -t folders < <(grep '/$' "$root/$list")
+fi
+mkdir -p "$root"
+
+# make_folder FOLDER - with those above it
+make_folder()
+{
+    [[ ! -d $root/$1 ]] || return 0
+    [[ $1 != */* ]] || make_folder "${1%/*}"
+    mkdir "$root/$1"
+    folders+=("$1/")
+}
 
 # put MODE FILE TO - installs FILE (- is standard input) as PREFIX/TO
 put()
 {
-    mkdir -p "$root/${3%/*}"
+    make_folder "${3%/*}"
     # Never through a link, and a program that runs keeps its file.
     rm -f "$root/$3"
     cat "${2/#-//dev/stdin}" > "$root/$3"
@@ -102,5 +119,9 @@ for folder in configs scripts; do
     ln -sfn "../../convoy/$folder" "$root/share/doc/convoy/$folder"
     files+=("share/doc/convoy/$folder")
 done
-printf '%s\n' "${files[@]}" | put 644 - "$list"
+printf '%s\n' "${before[@]}" | grep -vxF -f <(printf '%s\n' "${files[@]}" "$list") |
+    while read -r file; do
+        [[ -z $file || /$file/ == */../* ]] || rm -f "$root/$file"
+    done || true
+printf '%s\n' "${files[@]}" "${folders[@]}" | sort -u | put 644 - "$list"
 echo "installed convoy $version: ${#files[@]} files in $root"

@@ -26,8 +26,12 @@ linked=$(links "$SCRATCH/b/install/convoy")
 [[ $linked == *" -lmpi "* && $linked != *rpath* ]] || broken_run "installed with folders: $linked"
 
 install() { DESTDIR=$SCRATCH/root scripts/install/install.sh "$@"; }
+mkdir -p "$root/bin" "$root/share/man" # of others, as in /usr/local
 expect "install" 0 install "$program" $prefix
+list=$root/share/convoy/installed-files gone=share/convoy/configs/gone.yaml
+echo $gone >> "$list" && touch "$root/$gone"
 expect "install again" 0 install "$program" $prefix
+[[ ! -e $root/$gone ]] || broken "what an earlier version had is left"
 expect "no absolute prefix" 64 install "$program" opt
 expect "version" 0 "$root/bin/convoy" --version
 
@@ -102,8 +106,8 @@ job=$(cd "$SCRATCH" && root/opt/convoy/bin/convoy scale \
     broken "scale --print sbatch of an installed program: $job"
 
 expect "uninstall" 0 install --remove $prefix
-[[ -z $(find "$SCRATCH/root" -type f -o -type l) && ! -d $root/share ]] ||
-    broken "left: $(find "$SCRATCH/root" | head)"
+left=$(cd "$root" && find . -mindepth 1 | sort | paste -sd ' ')
+[[ $left == "./bin ./share ./share/man" ]] || broken "left: $left"
 expect "uninstall what is not there" 66 install --remove $prefix
 
 if command -v dpkg-shlibdeps > /dev/null; then
