@@ -136,6 +136,9 @@ expect_text "train RUN" 1 "resumed from $run/checkpoints/step-00000002.safetenso
 [[ ! -e $SCRATCH/again ]] || broken "train RUN trains in the folder of its config.yaml"
 ln -sfn step-00000002.safetensors "$run/checkpoints/best"
 best=$run/checkpoints/step-00000002.safetensors
+cp -rL "$run" "$SCRATCH/copied" # to where there are no links
+expect "predict by a copied RUN" 0 run 1 predict "$SCRATCH/copied" "$picture"
+expect_text "predict by a copied RUN" 1 "by $SCRATCH/copied/checkpoints/best"
 for n in "${ranks[@]}"; do
     expect "eval RUN on $n" 0 run "$n" eval "$run"
     expect_text "eval RUN on $n" 1 "evaluating $best"

@@ -67,10 +67,12 @@ Status run_source_checkpoint(char **out, const char *word)
     *out = NULL;
     if (!fs_is_dir(word)) return (*out = mem_strdup(word)) ? OK : ERR_MEMORY;
     char *dir = fs_join(word, "checkpoints");
-    for (int i = 0; dir && i < 2 && n <= 0; i++) {
+    for (int i = 0; dir && i < 2 && n <= 0 && !*out; i++) {
         char *link = fs_join(dir, links[i]);
-        n = link && fs_exists(link) ? readlink(link, target, sizeof target - 1) : -1;
-        mem_free(link);
+        const bool there = link && fs_exists(link);
+        n = there ? readlink(link, target, sizeof target - 1) : -1;
+        if (there && n < 0) *out = link; /* a file: copied without links */
+        else mem_free(link);
     }
     if (n > 0) target[n] = '\0';
     if (n > 0) *out = target[0] == '/' ? mem_strdup(target) : fs_join(dir, target);
