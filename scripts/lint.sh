@@ -142,7 +142,7 @@ check_header() {
     *.cuh | *.hpp | tests/emu/*.h)
         compiler=${CXX:-g++} language=c++ flags="$emu_isystem -DCONVOY_EMU=1 $flags"
         ;;
-    kernels/cuda/*.h) flags="$flags ${CUDA_ISYSTEM:-$emu_isystem}" ;;
+    kernels/cuda/*.h | tests/tools/cudnn_there.h) flags="$flags ${CUDA_ISYSTEM:-$emu_isystem}" ;;
     esac
     said='fatal error: no compiler'
     if command -v "${compiler%% *}" > /dev/null; then

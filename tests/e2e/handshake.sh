@@ -47,7 +47,7 @@ wait_for_ranks 2
 sleep 0.5
 kill -TERM "${processes[0]}"
 ended asked 75
-expect_text "asked while MPI starts" 1 "stopped by a signal while MPI was starting"
+expect_text "asked while MPI starts" 1 "stopped as asked while MPI was starting"
 
 # Another release of convoy, by the name that it bears.
 version=$("$CONVOY" --version | sed -n '1s/^convoy \([^ ]*\).*/\1/p')

@@ -86,9 +86,10 @@ expect_field "another length" run resume changed "train.max_steps was 2 and is 3
 cp "$SCRATCH/run/config.yaml" "$SCRATCH/part.yaml"
 [[ -e $SCRATCH/run/config-1.yaml && ! -e $SCRATCH/run/config-2.yaml ]] ||
     broken "one change of train.max_steps left not one config: $(ls "$SCRATCH/run")"
+cp -r "$SCRATCH/run" "$SCRATCH/finished"
 train run 1 "${more[@]}"
-expect_field "the same settings" run resume changed 0
-[[ ! -e $SCRATCH/run/config-2.yaml ]] || broken "the same settings were kept twice"
+diff -r "$SCRATCH/finished" "$SCRATCH/run" > "$out" ||
+    broken_run "a run that has nothing to do changed its folder"
 train run 1 "${more[@]}" train.max_steps=4 optimizer.lr=0.5
 cmp "$SCRATCH/run/config-2.yaml" "$SCRATCH/part.yaml" ||
     broken "config-2.yaml is not that of the part before"
@@ -136,6 +137,11 @@ expect_text "train RUN" 1 "resumed from $run/checkpoints/step-00000002.safetenso
 [[ ! -e $SCRATCH/again ]] || broken "train RUN trains in the folder of its config.yaml"
 ln -sfn step-00000002.safetensors "$run/checkpoints/best"
 best=$run/checkpoints/step-00000002.safetensors
+# The last step of an epoch takes images of the next one too.
+train whole 1 "$val" train.epochs=1 train.batch_per_rank=7
+expect "eval of a whole epoch" 0 run 1 eval "$SCRATCH/whole"
+said=$(grep -o "epoch 1 step [0-9]* eval" "$SCRATCH/whole/log.txt")
+expect_text "eval of a whole epoch" 1 "$said"
 cp -rL "$run" "$SCRATCH/copied" # to where there are no links
 expect "predict by a copied RUN" 0 run 1 predict "$SCRATCH/copied" "$picture"
 expect_text "predict by a copied RUN" 1 "by $SCRATCH/copied/checkpoints/best"

@@ -45,7 +45,8 @@ Status cmd_dispatch(const char *program, const char *what, const CmdRow *rows, i
         TRY(print_rows(program, what, rows, count, tail));
         return cmd_silence(ERR_USAGE);
     }
-    if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)
+    if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0 ||
+        strcmp(argv[0], "help") == 0)
         return print_rows(program, what, rows, count, tail);
     for (int i = 0; i < count; i++)
         if (strcmp(argv[0], names[i]) == 0) return rows[i].run(argc - 1, argv + 1);

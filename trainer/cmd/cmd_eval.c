@@ -78,8 +78,8 @@ static Status load_weights(Session *s, const char *path, CheckpointMeta *meta)
 /* The epoch of the step that the checkpoint was taken after, as training's own records count. */
 static int64_t epoch_of(const CheckpointMeta *meta)
 {
-    return meta->images > 0 && meta->dataset_images > 0 ? (meta->images - 1) / meta->dataset_images
-                                                        : 0;
+    const int64_t before = meta->images - meta->global_batch;
+    return before > 0 && meta->dataset_images > 0 ? before / meta->dataset_images : 0;
 }
 
 /* Ranks other than 0 have read no file and record nothing. */

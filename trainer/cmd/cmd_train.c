@@ -13,6 +13,7 @@
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
 #include "trainer/train/loop.h"
+#include <string.h>
 #include <unistd.h>
 
 #define PATH_BYTES 4096
@@ -139,12 +140,17 @@ static Status open_log(RunLog **log, Comm *comm, const Config *c)
 static void say_command(const char *what, const char *verb, const char *dir, const char *out)
 {
     char program[PATH_BYTES];
-    StrBuf line = { 0 };
+    StrBuf line = { 0 }, path = { 0 };
     str_add_word(&line, process_own_path(program, sizeof program) == OK ? program : "convoy");
     str_add_word(&line, verb);
+    if (strchr(dir, '=') && dir[0] != '/' && dir[0] != '.') { /* a key otherwise */
+        str_printf(&path, "./%s", dir);
+        dir = path.failed ? dir : path.text;
+    }
     str_add_word(&line, dir);
     if (out) str_add_word(&line, out);
     if (!line.failed) log_info("%s%s", what, line.text);
+    str_free(&path);
     str_free(&line);
 }
 

@@ -11,6 +11,7 @@
 /* without a record, and SILENT_GAPS times as long as between the last ones: worth a word */
 #define SILENT_S    30.0
 #define SILENT_GAPS 5.0
+#define UNSTEPPED_S 600.0 /* a first step has no measure: convolutions may be tried out in it */
 #define BAR_COLUMNS 30
 #define SMOOTH      0.1
 
@@ -178,7 +179,7 @@ static void add_state(const TopScreen *t, double now_s, StrBuf *out)
     double silent = now_s - t->last_time;
     if (t->ended && t->code == 0) str_add(out, "done");
     else if (t->ended) str_printf(out, "ended with code %d: %s", t->code, t->reason);
-    else if (silent > SILENT_S && silent > SILENT_GAPS * t->gap_s) {
+    else if (silent > (t->stepped ? SILENT_S : UNSTEPPED_S) && silent > SILENT_GAPS * t->gap_s) {
         str_add(out, "no record for ");
         str_add_duration(out, silent);
         str_add(out, ": it hangs or was killed");

@@ -445,7 +445,7 @@ static _Noreturn void leave_unstarted(double waited_s)
 {
     char host[64] = "this host";
     if (waited_s == 0) {
-        log_info("convoy: stopped by a signal while MPI was starting: nothing to save; run the "
+        log_info("convoy: stopped as asked while MPI was starting: nothing to save; run the "
                  "same command to continue");
         _exit(status_exit_code(ERR_STOPPED));
     }

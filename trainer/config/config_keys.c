@@ -258,8 +258,8 @@ const ConfigKey config_keys[] = {
     {INT(checkpoint, every_steps, "0", 0, 1e15), KEY_RUNTIME,
      "Save every so many steps as well; 0 means off"},
     {INT(checkpoint, keep, "3", 1, 1e6), KEY_RUNTIME,
-     "How many of the newest checkpoints stay (at least 2 with train.on_nan: rollback); the best one "
-     "always does"},
+     "How many of the newest checkpoints stay (at least 2 with train.on_nan: rollback); the best "
+     "one always does"},
     {STRING(checkpoint, resume, "auto"), KEY_RUNTIME,
      "auto continues the run folder if it holds a checkpoint, none starts afresh, anything else "
      "names the file to continue from"},

@@ -20,7 +20,7 @@ static Status read_file(Config *c, ConfigOrigin *origin, const char *path)
 {
     uint8_t *text = NULL;
     size_t bytes = 0;
-    if (!fs_exists(path)) return fail(ERR_USAGE, "%s: no such config file", path);
+    if (!fs_exists(path)) return fail(ERR_USAGE, "%s: no such config file or run folder", path);
     Status status = fs_read_limited(path, CONFIG_BYTES_MAX, &text, &bytes);
     if (status != OK)
         return status == ERR_MEMORY ? status : fail(ERR_USAGE, "%s", status_message());

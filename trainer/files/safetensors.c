@@ -211,10 +211,11 @@ static Status fail_start(const SafeFile *f, const uint8_t start[LENGTH_BYTES], u
                     "s.save_file({k: v.clone().contiguous() for k, v in "
                     "w.get('state_dict', w).items()}, sys.argv[2])\" '%s' weights.safetensors",
                     f->path, f->path);
-    return fail(ERR_DATA,
-                "%s: header of %" PRIu64
-                " bytes in a file of %zu: not a safetensors file, or cut off",
-                f->path, length, f->file_bytes);
+    return fail(
+        ERR_DATA,
+        "%s: not a safetensors file, or cut off: its first bytes tell of a header of %" PRIu64
+        " bytes, and it has %zu",
+        f->path, length, f->file_bytes);
 }
 
 /* Before there is room for the data, so that what is no such file costs nothing. */

@@ -75,7 +75,7 @@ static _Noreturn void leave_missed(const RankWatchdog *w, double waited_s)
 static _Noreturn void leave_start(const RankWatchdog *w)
 {
     static const char reason[] =
-        "stopped by a signal before the first step: nothing to save; run the same command to "
+        "stopped as asked before the first step: nothing to save; run the same command to "
         "continue";
     alarm(LAST_WORDS_S);      /* should they hang */
     if (w->comm->rank != 0) { /* where rank 0 was asked too, it says it, and mpirun ends this one */

@@ -130,7 +130,9 @@ static Status check_names(const Dataset *train, const Dataset *val)
     for (int i = 0; i < classes; i++) {
         const char *a = dataset_class_name(train, i), *b = dataset_class_name(val, i);
         if (strcmp(a, b) != 0)
-            return fail(ERR_DATA, "data.val: class %d is %s there but %s in data.train", i, b, a);
+            return fail(ERR_DATA,
+                        "data.val: class %d is %s there but %s in data.train; is %s missing?", i, b,
+                        a, strcmp(a, b) < 0 ? a : b);
     }
     if (dataset_classes(train) == dataset_classes(val)) return OK;
     return fail(ERR_DATA, "data.val: %d classes there but %d in data.train", dataset_classes(val),

@@ -90,7 +90,7 @@ static Status evaluate_batches(Session *s, double sums[SUM_COUNT], Confusion *co
         if (status == OK) status = evaluate_batch(s, sums, confusion, &more);
         if (status == OK && more && batches % AGREE_BATCHES != 0) continue;
         if (status == OK && more && signals_stop_requested())
-            status = fail(ERR_STOPPED, "stopped by a signal during an evaluation, which the same "
+            status = fail(ERR_STOPPED, "stopped as asked during an evaluation, which the same "
                                        "command makes up for");
         TRY(comm_agree(s->comm, status));
     }

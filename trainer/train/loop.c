@@ -249,7 +249,7 @@ static Status stop_now(Loop *l, int64_t steps, bool eval_due)
     TRY(loop_checkpoint_save(l, steps, false, eval_due, true));
     bool restarts = strcmp(l->s->config->checkpoint.resume, "none") == 0;
     return fail(ERR_STOPPED,
-                "stopped by a signal after step %lld; checkpoint saved, run the same command%s to "
+                "stopped as asked after step %lld; checkpoint saved, run the same command%s to "
                 "continue",
                 (long long)steps, restarts ? " with checkpoint.resume=auto" : "");
 }
@@ -418,16 +418,17 @@ static Status run(Loop *l, const char *run_dir)
 {
     TRY(comm_agree(l->s->comm, open_parts(l, run_dir)));
     TRY(loop_checkpoint_resume(l));
+    const int64_t total = l->s->plan.total_steps;
+    if (l->start.step >= total && !(l->start.eval_due && l->s->eval)) {
+        log_info("nothing to do: the run already has %lld of %lld steps", (long long)l->start.step,
+                 (long long)total);
+        return OK;
+    }
     /* the others first: rank 0 changes the folder */
     TRY(comm_agree(l->s->comm, loop_is_main(l) ? OK : begin(l)));
     TRY(comm_agree(l->s->comm, loop_is_main(l) ? begin(l) : OK));
     TRY(catch_up(l));
-    if (l->start.step >= l->s->plan.total_steps) {
-        log_info("nothing to do: the run already has %lld of %lld steps", (long long)l->start.step,
-                 (long long)l->s->plan.total_steps);
-        return OK;
-    }
-    return run_steps(l);
+    return l->start.step < total ? run_steps(l) : OK;
 }
 
 /* The run's own sentence, where it has one, outlives that of a trace that could not be written. */
