@@ -185,8 +185,8 @@ head -c 100000 "$SCRATCH/timm.safetensors" > "$SCRATCH/cut.safetensors"
 train_fails cut 65 "$SCRATCH/cut.safetensors" 1 model.name=efficientnet_b0 \
     "model.init=$SCRATCH/cut.safetensors"
 printf '\377\377\377\377\377\377\377\177{}' > "$SCRATCH/lies.safetensors"
-train_fails lies 65 "$SCRATCH/lies.safetensors: not a safetensors file" 1 model.name=efficientnet_b0 \
-    "model.init=$SCRATCH/lies.safetensors"
+train_fails lies 65 "$SCRATCH/lies.safetensors: not a safetensors file" \
+    1 model.name=efficientnet_b0 "model.init=$SCRATCH/lies.safetensors"
 expect_error "export of no checkpoint" 65 "not a convoy checkpoint" \
     1 export "$SCRATCH/timm.safetensors" "$SCRATCH/x.onnx"
 expect_error "export to an unknown kind" 64 "ends in neither" 1 export "$checkpoint" \
