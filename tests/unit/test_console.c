@@ -121,6 +121,42 @@ TEST(file_names_by_pattern)
     CHECK_CONTAINS(status_message(), "log.file");
 }
 
+/* What a rank's own file holds after three steps with log.format table; mem_free. */
+static char *after_three_steps(int rank)
+{
+    char dir[512], path[600];
+    const char *sets[] = { "log.file=%r.txt", "log.format=table", dir };
+    Config *c = NULL;
+    RunLog *r = NULL;
+    uint8_t *text = NULL;
+    size_t bytes;
+    snprintf(dir, sizeof dir, "run.dir=%s", test_scratch());
+    CHECK_OK(config_load(&c, NULL, sets, 3));
+    CHECK_OK(runlog_open(&r, c->run.dir, rank, c));
+    CHECK_OK(runlog_begin(r, c, 2));
+    for (int i = 1; i <= 3; i++)
+        CHECK_OK(runlog_step(r, &(StepRecord){ .step = i, .loss = 1.5, .penalty = 0.25 }));
+    runlog_close(r);
+    snprintf(path, sizeof path, "%s/%d.txt", test_scratch(), rank);
+    CHECK_OK(fs_read_file(path, &text, &bytes));
+    config_destroy(c);
+    return (char *)text;
+}
+
+TEST(rank_0_alone_prints_the_table)
+{
+    char *first = after_three_steps(0), *second = after_three_steps(1);
+    const char *header = strstr(first, console_table_header);
+    REQUIRE(header != NULL);
+    CHECK(strstr(header + 1, console_table_header) == NULL);
+    CHECK_CONTAINS(header, "     1   0.0     0.0  1.500  1.750 0.00000");
+    CHECK_CONTAINS(header, "     3   0.0     0.0  1.500  1.750 0.00000");
+    CHECK_CONTAINS(second, "step 3 loss 1.5");
+    CHECK(strstr(second, "1.750") == NULL && strstr(second, console_table_header) == NULL);
+    mem_free(first);
+    mem_free(second);
+}
+
 TEST(a_rank_has_its_own_file)
 {
     char dir[512], path[600];

@@ -63,6 +63,12 @@ static double number(const Lines *l, int index, const char *key)
     return v && v->type == JSON_NUMBER ? v->number : (double)NAN;
 }
 
+static const char *string(const Lines *l, int index, const char *key)
+{
+    const JsonValue *v = index < l->count ? json_get(l->line[index], key) : NULL;
+    return v && v->type == JSON_STRING ? v->string : "none";
+}
+
 static Config *some_config(void)
 {
     Config *c = NULL;
@@ -107,6 +113,24 @@ static const struct {
     { 6, "code", 0 },
 };
 
+/* Every text of them, as JSON has it and as it was. */
+static const struct {
+    int line;
+    const char *key, *value;
+} strings[] = {
+    { 0, "model", "resnet20" },
+    { 0, "dataset", "idx" },
+    { 0, "backend", "cpu \"x\"" },
+    { 0, "device", "cpu" },
+    { 0, "precision", "fp32" },
+    { 0, "host", "h" },
+    { 0, "version", "1.2-a" },
+    { 1, "path", "checkpoints/step-7" },
+    { 1, "changed", "" },
+    { 5, "path", "a\nb" },
+    { 6, "reason", "completed" },
+};
+
 /* One record of each kind, in the run folder "run". */
 static void write_all_events(void)
 {
@@ -121,7 +145,7 @@ static void write_all_events(void)
                                              .dataset = "idx",
                                              .backend = "cpu \"x\"",
                                              .host = "h",
-                                             .version = "1",
+                                             .version = "1.2-a",
                                              .device = "cpu",
                                              .precision = "fp32",
                                              .device_reason = "cpu in fp32",
@@ -166,9 +190,8 @@ TEST(events_have_their_fields)
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         /* all digits: equal, not near */
         CHECK_NEAR(number(&l, numbers[i].line, numbers[i].key), numbers[i].value, 0);
-    CHECK_STR(json_get(l.line[0], "backend")->string, "cpu \"x\"");
-    CHECK_STR(json_get(l.line[5], "path")->string, "a\nb");
-    CHECK_STR(json_get(l.line[6], "reason")->string, "completed");
+    for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++)
+        CHECK_STR(string(&l, strings[i].line, strings[i].key), strings[i].value);
     arena_destroy(l.arena);
 }
 
@@ -188,6 +211,28 @@ TEST(nan_is_null)
     CHECK_INT(json_get(l.line[1], "grad_norm")->type, JSON_NULL);
     CHECK_INT(json_get(l.line[0], "loss")->type, JSON_NULL);
     CHECK_INT(json_get(l.line[0], "lr")->type, JSON_NULL);
+    arena_destroy(l.arena);
+}
+
+/* The smallest that fp16 training falls to, too; other precisions have none. */
+TEST(a_loss_scale_is_recorded_where_there_is_one)
+{
+    static const double scales[] = { 0, 1, 0.5, 65536 };
+    char dir[512];
+    RunLog *r = NULL;
+    Lines l;
+    in_scratch(dir, "run");
+    REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
+    for (int i = 0; i < 4; i++)
+        CHECK_OK(runlog_step(r, &(StepRecord){ .loss_scale = scales[i], .skipped = i }));
+    runlog_close(r);
+    read_lines(&l, "run");
+    REQUIRE(l.count == 4);
+    CHECK(json_get(l.line[0], "loss_scale") == NULL && json_get(l.line[0], "skipped") == NULL);
+    for (int i = 1; i < 4; i++) {
+        CHECK_NEAR(number(&l, i, "loss_scale"), scales[i], 0);
+        CHECK_INT(number(&l, i, "skipped"), i);
+    }
     arena_destroy(l.arena);
 }
 
@@ -266,6 +311,56 @@ TEST(a_folder_stays_until_the_run_begins)
     mem_free(kept);
     for (int i = 0; i < 3; i++) mem_free(before[i]);
     config_destroy(c);
+}
+
+/* A start of the run in the folder "parts", with so many steps. */
+static void start_part(int64_t max_steps)
+{
+    char dir[512];
+    RunLog *r = NULL;
+    Config *c = some_config();
+    in_scratch(dir, "parts");
+    c->train.max_steps = max_steps;
+    REQUIRE_OK(runlog_open(&r, dir, 0, c));
+    REQUIRE_OK(runlog_begin(r, c, 1));
+    CHECK_OK(runlog_start(r, &(StartRecord){ .model = "resnet20",
+                                             .dataset = "idx",
+                                             .backend = "cpu",
+                                             .host = "h",
+                                             .version = "1",
+                                             .device = "cpu",
+                                             .precision = "fp32",
+                                             .device_reason = "cpu in fp32" }));
+    runlog_close(r);
+    config_destroy(c);
+}
+
+static void check_steps(const char *name, const char *want)
+{
+    char *text = content(name);
+    CHECK_CONTAINS(text, want);
+    mem_free(text);
+}
+
+TEST(every_other_configuration_stays)
+{
+    char path[512];
+    for (int64_t steps = 101; steps <= 103; steps++) {
+        start_part(steps);
+        start_part(steps); /* the same: nothing to keep */
+    }
+    check_steps("parts/config-1.yaml", "max_steps: 101");
+    check_steps("parts/config-2.yaml", "max_steps: 102");
+    check_steps("parts/config.yaml", "max_steps: 103");
+    in_scratch(path, "parts/config-3.yaml");
+    CHECK(!fs_exists(path));
+    /* one that somebody removed is written again, and there is nothing to keep */
+    in_scratch(path, "parts/config.yaml");
+    REQUIRE(unlink(path) == 0);
+    start_part(104);
+    check_steps("parts/config.yaml", "max_steps: 104");
+    in_scratch(path, "parts/config-3.yaml");
+    CHECK(!fs_exists(path));
 }
 
 /* However often it failed before. */
