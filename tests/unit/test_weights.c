@@ -149,9 +149,16 @@ TEST(what_does_not_fit_is_refused_by_name)
     d.tensors[1].data = extra;
     expect_refusal(&n, &d, "features.0.1.weight (f32[4] there, f32[8] here)");
     d.tensors[1] = second;
-    d.tensors[d.count++] = (SafeTensor){ "fc.weight", tensor_desc(DTYPE_F32, 1, four), extra };
-    expect_refusal(&n, &d, "not of this network: fc.weight");
-    d.count--;
+    static const char *const strangers[] = { "fc.weight", "num_batches_tracked",
+                                             "features.0.1.num_batches_tracked.weight",
+                                             "optimize.lr" };
+    for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++) {
+        char words[128];
+        snprintf(words, sizeof words, "not of this network: %s", strangers[i]);
+        d.tensors[d.count++] = (SafeTensor){ strangers[i], tensor_desc(DTYPE_F32, 1, four), extra };
+        expect_refusal(&n, &d, words);
+        d.count--;
+    }
     d.values[1][3] = NAN;
     expect_refusal(&n, &d, "element 3 of tensor features.0.1.weight is no finite number");
     CHECK(!equals(&n, &d, 0)); /* nothing was changed by any of them */

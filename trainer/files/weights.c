@@ -248,10 +248,9 @@ static Status find_strangers(const WeightList *list, const SafeFile *file, Findi
         if (t) known[t - safetensors_at(file, 0)] = true;
     }
     for (int i = 0; i < safetensors_count(file); i++) {
-        const char *name = safetensors_at(file, i)->name;
-        const size_t length = strlen(name), suffix = strlen(counter_suffix);
+        const char *name = safetensors_at(file, i)->name, *last = strrchr(name, '.');
         if (str_starts_with(name, optimizer_prefix)) continue;
-        if (length > suffix && strcmp(name + length - suffix, counter_suffix) == 0) continue;
+        if (last && strcmp(last, counter_suffix) == 0) continue;
         if (!known[i]) note(&f->strangers, &f->stranger_count, name);
     }
     mem_free(known);
