@@ -118,16 +118,11 @@ static const struct {
     int line;
     const char *key, *value;
 } strings[] = {
-    { 0, "model", "resnet20" },
-    { 0, "dataset", "idx" },
-    { 0, "backend", "cpu \"x\"" },
-    { 0, "device", "cpu" },
-    { 0, "precision", "fp32" },
-    { 0, "host", "h" },
-    { 0, "version", "1.2-a" },
-    { 1, "path", "checkpoints/step-7" },
-    { 1, "changed", "" },
-    { 5, "path", "a\nb" },
+    { 0, "model", "resnet20" },    { 0, "dataset", "idx" },
+    { 0, "backend", "cpu \"x\"" }, { 0, "device", "cpu" },
+    { 0, "precision", "fp32" },    { 0, "host", "h" },
+    { 0, "version", "1.2-a" },     { 1, "path", "checkpoints/step-7" },
+    { 1, "changed", "" },          { 5, "path", "a\nb" },
     { 6, "reason", "completed" },
 };
 
