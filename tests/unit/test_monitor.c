@@ -1,6 +1,7 @@
 /* test_monitor.c - event files read back by our own TFRecord reader, metrics by their rules, GPUs
  * made up by a fake NVML (tests/fake_nvml). */
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -8,6 +9,7 @@
 #include "tests/test.h"
 #include "trainer/monitor/event_file.h"
 #include "trainer/monitor/gauges.h"
+#include "trainer/monitor/monitor.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,14 +73,14 @@ static void check_bytes(const Field *f, const char *want)
     CHECK(f->bytes == strlen(want) && memcmp(f->data, want, f->bytes) == 0);
 }
 
-/* Opens the only file of dir. */
-static Status open_only_file(ByteStream **out, const char *dir)
+/* Opens the only file of dir, whose name begins with this. */
+static Status open_only_file(ByteStream **out, const char *dir, const char *name)
 {
     char **names = NULL;
     int64_t count = 0;
     TRY(fs_list(dir, &names, &count));
     CHECK_INT(count, 1);
-    CHECK(str_starts_with(names[0], "events.out.tfevents.1700000000.node7."));
+    CHECK(str_starts_with(names[0], name));
     char *path = fs_join(dir, names[0]);
     Status status = byte_stream_open(out, path);
     mem_free(path);
@@ -112,11 +114,11 @@ TEST(event_file_has_tensorflows_records)
     CHECK_OK(event_file_add(f, 1700000002.5, 70000, scalars, 2));
     event_file_close(f);
 
-    REQUIRE_OK(open_only_file(&s, dir));
+    REQUIRE_OK(open_only_file(&s, dir, "events.out.tfevents.1700000000.node7."));
     REQUIRE_OK(byte_stream_read(s, start, sizeof start, &got));
     CHECK(got == sizeof start && memcmp(start, first_bytes, sizeof start) == 0);
     byte_stream_close(s);
-    REQUIRE_OK(open_only_file(&s, dir));
+    REQUIRE_OK(open_only_file(&s, dir, "events.out.tfevents.1700000000.node7."));
     next_event(s, &buf, e, 2);
     CHECK(e[0].number == 1 && e[0].wire == 1 && e[1].number == 3);
     CHECK_NEAR(as_double(&e[0]), 1700000000.75, 0);
@@ -188,6 +190,120 @@ TEST(nvml_tells_of_gpus)
     CHECK_STATUS(nvml_open(&n, "libno-such-library.so.1"), ERR_ENV);
     CHECK(n == NULL);
 }
+
+/* ---- a run that is watched ---- */
+
+typedef struct Scalar { /* of an event file */
+    uint64_t step;
+    const char *tag;
+    double value;
+    int seen;
+} Scalar;
+
+/* Every scalar of the file is one of the table, and stands there once. */
+static void check_scalars(const char *dir, Scalar *want, int count)
+{
+    ByteStream *s = NULL;
+    ByteBuf buf = { 0 };
+    Field e[8], v[16], part[8];
+    size_t bytes = 0;
+    uint64_t offset;
+    bool more = true;
+    REQUIRE_OK(open_only_file(&s, dir, "events.out.tfevents."));
+    while (tfrecord_next(s, &buf, &bytes, &offset, &more) == OK && more) {
+        if (parse(buf.data, bytes, e, 8) < 3 || e[2].number != 5) continue;
+        int scalars = parse(e[2].data, e[2].bytes, v, 16), known = 0;
+        for (int i = 0; i < scalars; i++) {
+            REQUIRE(parse(v[i].data, v[i].bytes, part, 8) == 2);
+            for (int k = 0; k < count; k++) {
+                if (e[1].value != want[k].step || part[0].bytes != strlen(want[k].tag) ||
+                    memcmp(part[0].data, want[k].tag, part[0].bytes) != 0)
+                    continue;
+                CHECK_NEAR(as_float(&part[1]), want[k].value, 1e-6 * want[k].value);
+                want[k].seen++;
+                known++;
+            }
+        }
+        CHECK_INT(known, scalars);
+    }
+    for (int k = 0; k < count; k++) CHECK_INT(want[k].seen, 1);
+    byte_stream_close(s);
+    byte_buf_free(&buf);
+}
+
+static MonitorStep some_step(int64_t step, bool recorded)
+{
+    return (MonitorStep){ .step = step,
+                          .loss = 1.5,
+                          .learning_rate = 0.25,
+                          .grad_norm = step == 1 ? (double)NAN : 3,
+                          .images_per_s = 800,
+                          .seconds = 0.125,
+                          .data_wait_s = 0.5,
+                          .comm_wait_s = 0.75,
+                          .recorded = recorded };
+}
+
+TEST(event_files_tell_of_steps_evaluations_and_gpus)
+{
+    Scalar want[] = {
+        { 1, "train/loss", 1.5, 0 },
+        { 1, "train/lr", 0.25, 0 },
+        { 1, "train/images_per_s", 800, 0 },
+        { 1, "time/step_s", 0.125, 0 },
+        { 1, "time/data_wait_s", 0.5, 0 },
+        { 1, "time/comm_wait_s", 0.75, 0 },
+        { 3, "train/loss", 1.5, 0 },
+        { 3, "train/lr", 0.25, 0 },
+        { 3, "train/images_per_s", 800, 0 },
+        { 3, "time/step_s", 0.125, 0 },
+        { 3, "time/data_wait_s", 0.5, 0 },
+        { 3, "time/comm_wait_s", 0.75, 0 },
+        { 3, "train/grad_norm", 3, 0 },
+        { 3, "eval/loss", 2, 0 },
+        { 3, "eval/top1", 0.5, 0 },
+        { 3, "eval/top5", 0.625, 0 },
+        { 3, "gpu0/utilization", 0.97, 0 },
+        { 3, "gpu0/memory_gb", 10.73741824, 0 },
+        { 3, "gpu0/power_w", 312.5, 0 },
+        { 3, "gpu0/sm_clock_mhz", 1755, 0 },
+        { 3, "gpu1/memory_gb", 11.811160064, 0 },
+        { 3, "gpu1/power_w", 313.5, 0 },
+        { 3, "gpu1/sm_clock_mhz", 1005, 0 },
+    };
+    char run_dir[512], *dir = fs_join(test_scratch(), "tensorboard");
+    const char *const sets[] = { "monitor.tensorboard=true", "monitor.gpu=on", run_dir };
+    GpuGauges gpus[GAUGES_GPUS_MAX];
+    int count = 0;
+    Config *c = NULL;
+    Comm *comm = NULL;
+    Nvml *fake = NULL; /* once it is there, it is taken for the driver's */
+    Monitor *m = NULL;
+    REQUIRE_OK(nvml_open(&fake, CONVOY_FAKE_NVML));
+    REQUIRE_OK(comm_self_create(&comm));
+    snprintf(run_dir, sizeof run_dir, "run.dir=%s", test_scratch());
+    REQUIRE_OK(config_load(&c, NULL, sets, 3));
+    c->monitor.every_s = 0.01;
+    REQUIRE_OK(monitor_create(&m, c, comm, false));
+    REQUIRE(m != NULL);
+    monitor_run(m, 10);
+    CHECK_OK(monitor_begin(m, false, 0));
+    for (int64_t i = 1; i <= 3; i++) {
+        MonitorStep step = some_step(i, i != 2);
+        monitor_step(m, &step);
+    }
+    monitor_eval(m, 3, 2, 0.5, 0.625);
+    for (int i = 0; i < 1000 && !monitor_take_gpus(m, gpus, &count); i++) clock_sleep_s(0.01);
+    CHECK_INT(count, 2);
+    monitor_destroy(m);
+    check_scalars(dir, want, (int)(sizeof want / sizeof want[0]));
+    config_destroy(c);
+    comm_destroy(comm);
+    nvml_close(fake);
+    mem_free(dir);
+}
+
+/* ---- gauges ---- */
 
 TEST(means_of_looks_are_of_what_was_known)
 {
