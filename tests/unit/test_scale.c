@@ -1,6 +1,7 @@
 /* Scaling experiments: the points of a series, what makes one finished, and the records that a
  * report reads. */
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"
@@ -111,6 +112,17 @@ static void leave_run(const Point *p, const char *config, bool done)
     str_free(&b);
 }
 
+/* The configuration with which a run of the point is started. */
+static void point_config(const Point *p, StrBuf *out)
+{
+    const char *all[SERIES_SETS_MAX + 1] = { sets[0] };
+    Config *c = NULL;
+    for (int i = 0; i < p->set_count; i++) all[i + 1] = p->sets[i];
+    REQUIRE_OK(config_load(&c, config_path, all, p->set_count + 1));
+    REQUIRE_OK(config_dump_yaml(c, out));
+    config_destroy(c);
+}
+
 static void check_found(const Point *p, const Series *s, Status want, bool want_finished)
 {
     ReportRun run;
@@ -124,15 +136,11 @@ TEST(a_point_is_finished_when_its_run_says_so)
 {
     Series s;
     Point p;
-    Config *c = NULL;
     StrBuf config = { 0 };
     int finished = 0;
     open_series(&s, NULL);
     REQUIRE_OK(series_point(&p, &s, 1));
-    const char *all[SERIES_SETS_MAX + 1] = { sets[0] };
-    for (int i = 0; i < p.set_count; i++) all[i + 1] = p.sets[i];
-    REQUIRE_OK(config_load(&c, config_path, all, p.set_count + 1));
-    REQUIRE_OK(config_dump_yaml(c, &config));
+    point_config(&p, &config);
     check_found(&p, &s, OK, false); /* nothing there */
     leave_run(&p, config.text, false);
     check_found(&p, &s, OK, false); /* killed */
@@ -157,8 +165,50 @@ TEST(a_point_is_finished_when_its_run_says_so)
     check_found(&p, &s, ERR_ENV, false);
     CHECK_CONTAINS(status_message(), "2 ranks were started and the run had 3");
     str_free(&config);
-    config_destroy(c);
     series_point_free(&p);
+    series_close(&s);
+}
+
+/* What series_print() says once the points up to this one are finished; mem_free. */
+static char *printed(const Series *s, int finished)
+{
+    char path[700];
+    uint8_t *text = NULL;
+    size_t bytes;
+    for (int i = 0; i < finished; i++) {
+        Point p;
+        StrBuf config = { 0 };
+        CHECK_OK(series_point(&p, s, i));
+        point_config(&p, &config);
+        leave_run(&p, config.text, true);
+        str_free(&config);
+        series_point_free(&p);
+    }
+    snprintf(path, sizeof path, "%s/printed-%d", test_scratch(), finished);
+    CHECK_OK(log_open(path, 0, LOG_INFO));
+    CHECK_OK(series_print(s));
+    log_close();
+    CHECK_OK(fs_read_file(path, &text, &bytes));
+    return (char *)text;
+}
+
+/* A step takes the same time on any number of ranks, so an epoch takes less. */
+TEST(two_numbers_of_ranks_make_a_table)
+{
+    static const char *const rows[] = {
+        "     1      1      5.000         -      200.0    1.000    100.0                -",
+        "     2      1      2.500         -      400.0    2.000    100.0                -",
+        "     6      1      0.833         -     1200.0    6.000    100.0                -"
+    };
+    Series s;
+    open_series(&s, NULL);
+    for (int finished = 1; finished <= 3; finished++) {
+        char *text = printed(&s, finished);
+        CHECK((strstr(text, "speed-up") != NULL) == (finished >= 2));
+        for (int i = 0; i < 3; i++)
+            CHECK((strstr(text, rows[i]) != NULL) == (finished >= 2 && i < finished));
+        mem_free(text);
+    }
     series_close(&s);
 }
 
