@@ -358,6 +358,17 @@ TEST(keys_are_checked_together)
     check_refused("data: {image_size: 300, eval_resize: 256}\n",
                   "data.eval_resize is 256, smaller than data.image_size 300");
     check_set_refused("data.std=[1,1]", "--set: data.std has 2 values");
+    check_set_refused("data.progressive_sizes=128,160.5",
+                      "--set: data.progressive_sizes takes whole numbers");
+    check_set_refused("data.progressive_until=1.5",
+                      "--set: data.progressive_until takes whole numbers");
+    check_refused("data:\n"
+                  "  progressive_until: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]\n"
+                  "  progressive_sizes: [8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, "
+                  "23]\n",
+                  "t.yaml:3: data.progressive_sizes has 16 values; it takes at most 7");
+    check_set_refused("data.progressive_sizes=128,160",
+                      "data.progressive_until has 0 values and data.progressive_sizes 2");
 }
 
 TEST(files_that_cannot_be_read)
