@@ -1,9 +1,7 @@
 /* The loader: the stream of the training contract, the same bytes for any threads and ranks,
- * evaluation that counts every image once, bad files, failing file systems, and leaving at any
- * moment. */
+ * evaluation that counts every image once, and leaving at any moment. */
 #include "base/clock.h"
 #include "base/crc32c.h"
-#include "base/fs.h"
 #include "base/mem.h"
 #include "data/data.h"
 #include "data/load/cache.h"
@@ -11,18 +9,7 @@
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"
 #include "tests/tools/image_write.h"
-#include <stdio.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
-static Dataset *open_data(const char *path, DataRole role)
-{
-    Dataset *d = NULL;
-    DatasetOptions o = { .path = path, .format = DATA_AUTO, .role = role };
-    CHECK_STATUS(dataset_open(&d, &o), OK);
-    return d;
-}
+#include "tests/tools/loader_run.h"
 
 static Dataset *open_synthetic(int64_t images, DataRole role)
 {
@@ -32,20 +19,6 @@ static Dataset *open_synthetic(int64_t images, DataRole role)
     };
     CHECK_STATUS(dataset_open(&d, &o), OK);
     return d;
-}
-
-static LoaderOptions options(int64_t batch, int threads)
-{
-    return (LoaderOptions){ .view.image_size = 24,
-                            .view.channels = 3,
-                            .view.augment = AUGMENT_IMAGENET,
-                            .seed = 42,
-                            .threads = threads,
-                            .slots = 3,
-                            .batch = batch,
-                            .world = 1,
-                            .global_batch = batch,
-                            .last_step = -1 };
 }
 
 /* A checksum of everything that training sees of global step `step`, over all ranks, in stream
@@ -85,10 +58,10 @@ static uint32_t step_crc(const Dataset *d, LoaderOptions o, int64_t step)
 TEST(batches_are_the_same_for_any_threads_ranks_and_micro_batches)
 {
     tree_write_shapes(test_scratch(), 3, 8, 40);
-    Dataset *d = open_data(test_scratch(), DATA_TRAIN);
+    Dataset *d = loader_open_data(test_scratch(), DATA_TRAIN);
     REQUIRE(d != NULL);
     for (int64_t step = 0; step < 5; step += 2) {
-        LoaderOptions o = options(8, 1);
+        LoaderOptions o = loader_options(8, 1);
         uint32_t want = step_crc(d, o, step);
         o.threads = 4;
         CHECK_INT(step_crc(d, o, step), want);
@@ -115,9 +88,9 @@ TEST(batches_are_the_same_for_any_threads_ranks_and_micro_batches)
 TEST(batches_are_the_same_from_a_cache)
 {
     tree_write_shapes(test_scratch(), 3, 8, 40);
-    Dataset *d = open_data(test_scratch(), DATA_TRAIN);
+    Dataset *d = loader_open_data(test_scratch(), DATA_TRAIN);
     REQUIRE(d != NULL);
-    LoaderOptions o = options(8, 2);
+    LoaderOptions o = loader_options(8, 2);
     uint32_t want[4];
     for (int step = 0; step < 4; step++) want[step] = step_crc(d, o, step);
     for (size_t bytes = 1 << 20; bytes >= 4096; bytes /= 256) { /* room for all, and for a few */
@@ -140,7 +113,7 @@ TEST(the_stream_is_permutation_after_permutation)
 {
     enum { IMAGES = 26, BATCH = 4, STEPS = 20 };
     Dataset *d = open_synthetic(IMAGES, DATA_TRAIN);
-    LoaderOptions o = options(BATCH, 2);
+    LoaderOptions o = loader_options(BATCH, 2);
     Loader *l = NULL;
     Batch b;
     bool more = false;
@@ -172,7 +145,7 @@ static void check_evaluation(int64_t images, int world, int64_t batch)
     int seen[MOST] = { 0 };
     int64_t batches = -1;
     Dataset *d = open_synthetic(images, DATA_VAL);
-    LoaderOptions o = options(batch, 2);
+    LoaderOptions o = loader_options(batch, 2);
     o.world = world;
     o.view.image_size = 8;
     for (o.rank = 0; o.rank < world; o.rank++) {
@@ -216,9 +189,9 @@ TEST(evaluation_sees_every_image_once)
 TEST(evaluation_ignores_augmentation)
 {
     tree_write_idx(test_scratch(), "t10k", 6, 28, 3, 0);
-    Dataset *d = open_data(test_scratch(), DATA_VAL);
+    Dataset *d = loader_open_data(test_scratch(), DATA_VAL);
     REQUIRE(d != NULL);
-    LoaderOptions o = options(6, 1);
+    LoaderOptions o = loader_options(6, 1);
     o.view.image_size = 28;
     o.view.eval_resize = 32; /* raw pixels of the right size stay as they are */
     o.view.channels = 1;
@@ -238,239 +211,12 @@ TEST(evaluation_ignores_augmentation)
 TEST(batch_larger_than_the_dataset)
 {
     Dataset *d = open_synthetic(10, DATA_TRAIN);
-    LoaderOptions o = options(11, 1);
+    LoaderOptions o = loader_options(11, 1);
     Loader *l = NULL;
     CHECK_STATUS(loader_create(&l, d, &o), ERR_USAGE);
     CHECK(l == NULL);
     CHECK_STR(status_message(),
               "global batch of 11 images is larger than the dataset (10 images in synthetic)");
-    dataset_close(d);
-}
-
-/* A tree of good pictures with one bad file of each sort among them; returns how many are bad. */
-static int write_mixed_tree(void)
-{
-    char link[1200];
-    const char *root = test_scratch();
-    JpegSettings cmyk = { .channels = 4, .quality = 90 };
-    PngSettings rgb = { .colour_type = 2, .bit_depth = 8 };
-    static uint8_t pixels[32 * 32 * 4], *bytes;
-    size_t size = 0;
-    tree_write_shapes(root, 3, 10, 40);
-    CHECK_STATUS(image_encode_jpeg(pixels, 32, 32, &cmyk, &bytes, &size), OK);
-    tree_write(root, "class0/cmyk.jpg", bytes, size);
-    mem_free(bytes);
-    CHECK_STATUS(image_encode_png(pixels, 32 * 3, 32, 32, &rgb, &bytes, &size), OK);
-    tree_write(root, "class1/really_a.JPEG", bytes, size);
-    tree_write(root, "class1/cut.png", bytes, size / 2);
-    mem_free(bytes);
-    cmyk.channels = 3;
-    CHECK_STATUS(image_encode_jpeg(pixels, 32, 32, &cmyk, &bytes, &size), OK);
-    tree_write(root, "class2/cut.jpg", bytes, size * 2 / 3);
-    mem_free(bytes);
-    tree_write(root, "class0/empty.jpg", "", 0);
-    tree_write(root, "class0/text.jpg", "no picture", 10);
-    tree_write_shape(root, "class2/gone.jpg", 2, 99, 40);
-    snprintf(link, sizeof link, "%s/class1/self.jpg", root);
-    CHECK(symlink("self.jpg", link) == 0); /* ELOOP */
-    return 6;
-}
-
-static Dataset *open_mixed(DataRole role, int *bad)
-{
-    char path[1200];
-    *bad = write_mixed_tree();
-    Dataset *d = open_data(test_scratch(), role);
-    snprintf(path, sizeof path, "%s/class2/gone.jpg", test_scratch());
-    CHECK(unlink(path) == 0);
-    return d;
-}
-
-typedef struct Pass { /* one epoch as one global batch, over all ranks in the order of the stream */
-    uint32_t crc;
-    int64_t bad, replaced, other_class;
-} Pass;
-
-static Pass run_pass(const Dataset *d, int threads, int world)
-{
-    Pass pass = { 0 };
-    int64_t images = dataset_images(d);
-    LoaderOptions o = options(images / world, threads);
-    size_t image = (size_t)(o.view.image_size * o.view.image_size * o.view.channels);
-    o.global_batch = images;
-    o.world = world;
-    for (o.rank = 0; o.rank < world; o.rank++) {
-        Loader *l = NULL;
-        Batch b;
-        bool more = false;
-        LoaderStats stats;
-        CHECK_OK(loader_create(&l, d, &o));
-        CHECK_OK(loader_next(l, &b, &more, NULL));
-        CHECK(more && b.count == o.batch);
-        for (int64_t i = 0; more && i < o.batch; i++) {
-            pass.crc = crc32c_update(pass.crc, b.images + (size_t)i * image, image);
-            pass.crc = crc32c_update(pass.crc, &b.labels[i], sizeof b.labels[i]);
-            pass.other_class += b.labels[i] != dataset_label(d, b.sample_ids[i]);
-        }
-        pass.bad += b.bad;
-        loader_stats(l, &stats);
-        CHECK(stats.bad >= b.bad);
-        pass.replaced += stats.replaced;
-        loader_destroy(l);
-    }
-    return pass;
-}
-
-TEST(bad_files_are_replaced_in_training)
-{
-    /* threads, world */
-    static const int shapes[][2] = { { 1, 1 }, { 1, 1 }, { 3, 1 }, { 1, 2 }, { 3, 2 } };
-    int bad = 0;
-    Dataset *d = open_mixed(DATA_TRAIN, &bad);
-    REQUIRE(d != NULL);
-    CHECK_INT(dataset_images(d), 30 + 2 + bad);
-    Pass first = run_pass(d, 1, 1);
-    CHECK(first.other_class > 0); /* some replacement is of another class */
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        Pass pass = run_pass(d, shapes[i][0], shapes[i][1]);
-        CHECK_INT(pass.crc, first.crc);
-        CHECK_INT(pass.other_class, first.other_class);
-        CHECK_INT(pass.bad, bad);
-        CHECK(pass.replaced >= bad);
-    }
-    dataset_close(d);
-}
-TEST(bad_files_count_as_wrong_in_evaluation)
-{
-    int bad = 0;
-    Dataset *d = open_mixed(DATA_VAL, &bad);
-    REQUIRE(d != NULL);
-    int64_t images = dataset_images(d), count = 0, wrong = 0;
-    LoaderOptions o = options(8, 2);
-    Loader *l = NULL;
-    Batch b;
-    bool more = false;
-    REQUIRE_OK(loader_create(&l, d, &o));
-    for (;;) {
-        REQUIRE_OK(loader_next(l, &b, &more, NULL));
-        if (!more) break;
-        count += b.count;
-        wrong += b.bad;
-        for (int i = 0; i < 8; i++) wrong -= b.sample_ids[i] >= 0 && b.labels[i] < 0;
-        loader_release(l, &b);
-    }
-    CHECK_INT(count, images - bad);
-    CHECK_INT(wrong, 0);
-    LoaderStats stats;
-    loader_stats(l, &stats);
-    CHECK_INT(stats.bad, bad);
-    loader_destroy(l);
-    dataset_close(d);
-}
-
-/* Runs training steps until the loader fails; returns the status. */
-static Status run_until_failure(const Dataset *d, const LoaderOptions *o, int steps)
-{
-    Loader *l = NULL;
-    Batch b;
-    bool more = true;
-    Status status = loader_create(&l, d, o);
-    for (int i = 0; i < steps && status == OK; i++) {
-        status = loader_next(l, &b, &more, NULL);
-        if (status == OK && more) loader_release(l, &b);
-    }
-    loader_destroy(l);
-    return status;
-}
-
-TEST(too_many_bad_files_end_training)
-{
-    char path[64];
-    tree_write_shapes(test_scratch(), 2, 20, 40);
-    for (int i = 0; i < 11; i++) {
-        snprintf(path, sizeof path, "class1/bad%02d.jpg", i);
-        tree_write(test_scratch(), path, "x", 1);
-    }
-    Dataset *d = open_data(test_scratch(), DATA_TRAIN);
-    REQUIRE(d != NULL);
-    LoaderOptions o = options(17, 2);
-    CHECK_STATUS(run_until_failure(d, &o, 3), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "11 of 51 samples are bad, more than the 10 allowed");
-    CHECK_CONTAINS(status_message(), test_scratch());
-    o.max_bad_fraction = 0.25;
-    CHECK_STATUS(run_until_failure(d, &o, 6), OK);
-    dataset_close(d);
-}
-
-TEST(no_good_file_at_all)
-{
-    for (int i = 0; i < 4; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "c/%d.jpg", i);
-        tree_write(test_scratch(), path, "x", 1);
-    }
-    Dataset *d = open_data(test_scratch(), DATA_TRAIN);
-    REQUIRE(d != NULL);
-    LoaderOptions o = options(2, 2);
-    CHECK_STATUS(run_until_failure(d, &o, 2), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "found no good sample");
-    dataset_close(d);
-}
-
-TEST(failing_file_system_is_not_a_bad_file)
-{
-    char link[1200];
-    tree_write_shapes(test_scratch(), 1, 3, 40);
-    snprintf(link, sizeof link, "%s/class0/eio.jpg", test_scratch());
-    REQUIRE(symlink("/proc/self/mem", link) == 0); /* reading its first byte gives EIO */
-    for (int role = DATA_TRAIN; role <= DATA_VAL; role++) {
-        Dataset *d = open_data(test_scratch(), (DataRole)role);
-        REQUIRE(d != NULL);
-        LoaderOptions o = options(4, 2);
-        CHECK_STATUS(run_until_failure(d, &o, 1), ERR_DATA);
-        CHECK_CONTAINS(status_message(), "/class0/eio.jpg: cannot be read after 4 tries");
-        dataset_close(d);
-    }
-}
-
-TEST(no_descriptor_left_is_not_a_bad_file)
-{
-    tree_write_shapes(test_scratch(), 1, 3, 40);
-    for (int role = DATA_TRAIN; role <= DATA_VAL; role++) {
-        struct rlimit before;
-        Dataset *d = open_data(test_scratch(), (DataRole)role);
-        REQUIRE(d != NULL && getrlimit(RLIMIT_NOFILE, &before) == 0);
-        struct rlimit none = { .rlim_cur = STDERR_FILENO + 1, .rlim_max = before.rlim_max };
-        LoaderOptions o = options(3, 1);
-        REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
-        Status status = run_until_failure(d, &o, 1);
-        REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
-        CHECK_STATUS(status, ERR_DATA);
-        CHECK_CONTAINS(status_message(), ".jpg: cannot be read after 4 tries: Too many open files");
-        dataset_close(d);
-    }
-}
-
-TEST(bad_files_are_named_once_however_many_loaders)
-{
-    int bad = 0;
-    char log[1200];
-    snprintf(log, sizeof log, "%s/stderr", test_scratch());
-    Dataset *d = open_mixed(DATA_VAL, &bad);
-    int saved = dup(STDERR_FILENO);
-    REQUIRE(d != NULL && saved >= 0 && freopen(log, "w", stderr));
-    LoaderOptions o = options(8, 2);
-    for (int pass = 0; pass < 3; pass++) CHECK_OK(run_until_failure(d, &o, 6));
-    fflush(stderr);
-    dup2(saved, STDERR_FILENO);
-    uint8_t *text = NULL;
-    size_t bytes = 0;
-    REQUIRE_OK(fs_read_file(log, &text, &bytes));
-    int lines = 0;
-    for (const char *at = (const char *)text; (at = strstr(at, "; counted as wrong\n")); at++)
-        lines++;
-    CHECK_INT(lines, bad);
-    mem_free(text);
     dataset_close(d);
 }
 
@@ -496,10 +242,10 @@ TEST(what_was_ready_before_a_failure_is_given_out)
 TEST(leaving_at_any_moment_does_not_hang)
 {
     tree_write_shapes(test_scratch(), 2, 6, 40);
-    Dataset *d = open_data(test_scratch(), DATA_TRAIN);
+    Dataset *d = loader_open_data(test_scratch(), DATA_TRAIN);
     REQUIRE(d != NULL);
     for (int i = 0; i < 60; i++) {
-        LoaderOptions o = options(4, 1 + i % 4);
+        LoaderOptions o = loader_options(4, 1 + i % 4);
         o.readers = i % 5;
         o.read_ahead_bytes = i % 7 == 0 ? 1 : 0;
         Loader *l = NULL;
@@ -520,9 +266,9 @@ TEST(leaving_at_any_moment_does_not_hang)
 TEST(steady_state_allocates_nothing)
 {
     tree_write_shapes(test_scratch(), 2, 8, 48);
-    Dataset *d = open_data(test_scratch(), DATA_TRAIN);
+    Dataset *d = loader_open_data(test_scratch(), DATA_TRAIN);
     REQUIRE(d != NULL);
-    LoaderOptions o = options(8, 1);
+    LoaderOptions o = loader_options(8, 1);
     o.view.augment = AUGMENT_CIFAR;
     Loader *l = NULL;
     Batch b;
@@ -559,11 +305,11 @@ TEST(slots_come_from_the_given_allocator)
 {
     Counter counter = { 0 };
     Dataset *d = open_synthetic(16, DATA_TRAIN);
-    LoaderOptions o = options(4, 1);
+    LoaderOptions o = loader_options(4, 1);
     o.slots = 4;
     o.allocator =
         (SlotAllocator){ .alloc = counting_alloc, .free = counting_free, .cookie = &counter };
-    CHECK_STATUS(run_until_failure(d, &o, 3), OK);
+    CHECK_STATUS(loader_run(d, &o, 3), OK);
     CHECK_INT(counter.allocs, 4);
     CHECK_INT(counter.frees, 4);
     dataset_close(d);
@@ -582,14 +328,14 @@ TEST(every_failed_allocation_is_reported)
     for (int64_t n = 1;; n++) {
         Dataset *d = NULL;
         DatasetOptions data = { .path = test_scratch(), .format = DATA_AUTO, .role = DATA_TRAIN };
-        LoaderOptions o = options(7, 1);
+        LoaderOptions o = loader_options(7, 1);
         /* one batch of every image: no thread works ahead, so every failure meets what is asked
          * for */
         o.last_step = 1;
         int64_t before = mem_allocation_count();
         mem_fail_at(n);
         Status status = dataset_open(&d, &data);
-        if (status == OK) status = run_until_failure(d, &o, 1);
+        if (status == OK) status = loader_run(d, &o, 1);
         int64_t used = mem_allocation_count() - before;
         mem_fail_at(0);
         dataset_close(d);
