@@ -49,6 +49,7 @@ for commit in 1234567 1234567 89abcde ""; do
     $built "COMMIT=$commit" > "$out" 2>&1 || broken_run "make version.o"
     grep -qaF "$release${commit:++}$commit" "$object" ||
         broken "a build of commit \"$commit\" does not tell it"
+    [[ $commit ]] || ! grep -qaF "$release+" "$object" || broken "no commit is told as an empty one"
     [[ $commit == "${last-none}" ]] && same=1 || same=0
     [[ $before == "$(stat -c %y "$object")" ]] && kept=1 || kept=0
     ((same == kept)) || broken "version.o after \"${last-}\" for \"$commit\": kept $kept"

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -115,6 +116,22 @@ TEST(a_program_that_is_not_there_is_an_error)
     pid_t pid = -1;
     CHECK_STATUS(child_start(&pid, argv, -1, -1), ERR_ENV);
     CHECK_STR(status_message(), "cannot start no-such-mpirun: No such file or directory");
+    CHECK(pid == -1 && all_gone());
+}
+
+/* Not one that reads what its parent was to read. */
+TEST(a_program_without_an_input_is_an_error)
+{
+    const char *argv[] = { "true", NULL };
+    pid_t pid = -1;
+    struct rlimit before;
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    struct rlimit none = { .rlim_cur = STDERR_FILENO + 1, .rlim_max = before.rlim_max };
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    Status status = child_start(&pid, argv, -1, -1);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    CHECK_STATUS(status, ERR_ENV);
+    CHECK_STR(status_message(), "cannot start true: Too many open files");
     CHECK(pid == -1 && all_gone());
 }
 

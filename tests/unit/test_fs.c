@@ -301,21 +301,47 @@ TEST(a_device_is_written_in_place)
 }
 
 /* Written behind what is there, and the file stays the same one. */
-TEST(what_is_standard_output_is_written_in_place)
+static void write_behind_output(const char *path)
 {
-    const char *path = in_scratch("out");
     fflush(stdout);
-    int before = dup(STDOUT_FILENO), file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int before = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
+        file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     REQUIRE(before >= 0 && file >= 0 && dup2(file, STDOUT_FILENO) >= 0);
+    close(file);
     bool said = fs_write_all(STDOUT_FILENO, "said ", 5);
     Status status = fs_write_atomic(path, "table ", 6);
     said = said && fs_write_all(STDOUT_FILENO, "more", 4);
     dup2(before, STDOUT_FILENO);
     close(before);
-    close(file);
     CHECK(said);
     CHECK_OK(status);
     check_content(path, "said table more");
+}
+
+TEST(what_is_standard_output_is_written_in_place)
+{
+    write_behind_output(in_scratch("out"));
+}
+
+/* Where standard input is closed, what is opened next has its number, which is one like others. */
+TEST(a_descriptor_may_be_zero)
+{
+    const char *path = in_scratch("file");
+    char **names = NULL;
+    int64_t count = 0;
+    int before = dup(STDIN_FILENO);
+    close(STDIN_FILENO);
+    CHECK_OK(fs_write_atomic(path, "one", 3));
+    check_content(path, "one");
+    CHECK_OK(fs_list(test_scratch(), &names, &count));
+    CHECK_INT(count, 1);
+    CHECK_OK(fs_check_writable(path));
+    CHECK_OK(fs_sync_dir(test_scratch()));
+    write_behind_output(in_scratch("out"));
+    CHECK(fcntl(STDIN_FILENO, F_GETFD) < 0); /* none of these left it open */
+    if (before >= 0) dup2(before, STDIN_FILENO);
+    close(before);
+    mem_free(names);
 }
 
 TEST(what_could_not_be_written_is_known_before)

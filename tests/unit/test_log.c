@@ -6,6 +6,7 @@
 #include "tests/test.h"
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -110,6 +111,46 @@ TEST(before_open_everything_goes_to_stderr)
     check_file("stdout", "");
     check_file("stderr",
                "info 2\nconvoy: warning: warning 3\nconvoy: error: error 4\nprogress 5\n");
+}
+
+/* In a process whose own terminal it is: whoever watches it. */
+static int speak_on(const char *terminal)
+{
+    setsid();
+    int fd = open(terminal, O_RDWR);
+    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || log_open(NULL, 0, LOG_INFO) != OK) return 1;
+    if (!log_console_is_terminal()) return 2;
+    log_progress("%d of 2", 1);
+    log_progress("%d of 2", 2);
+    log_info("info");
+    Status status = log_print("answer: ");
+    log_info("info");
+    log_progress("3 of 2");
+    if (status == OK) status = log_print("table: ");
+    log_info("info");
+    log_progress("4 of 2");
+    log_close();
+    return status == OK ? 0 : 3;
+}
+
+/* What is printed takes the place of the live line, which is wiped once: what follows it is not. */
+TEST(a_terminal_has_one_live_line)
+{
+    static const char want[] = "1 of 2\r\033[K2 of 2\r\033[Kinfo\r\nanswer: info\r\n"
+                               "3 of 2\r\033[Ktable: info\r\n4 of 2\r\033[K";
+    char seen[400] = "";
+    int status = -1, master = posix_openpt(O_RDWR | O_NOCTTY);
+    REQUIRE(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) _exit(speak_on(ptsname(master)));
+    waitpid(pid, &status, 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    ssize_t n = status == 0;
+    for (size_t length = 0; n > 0; length += n > 0 ? (size_t)n : 0) /* until nobody has it open */
+        n = read(master, seen + length, sizeof seen - 1 - length);
+    CHECK_STR(seen, want);
+    close(master);
 }
 
 TEST(levels_filter_the_console)
