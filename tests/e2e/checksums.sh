@@ -50,6 +50,15 @@ if have_mpi; then
     done
     checksums both 2 0 14 train.accumulate=3 data.cache=ram data.threads=3
     equal both
+
+    # A rank without memory for its batches ends all of them, in its own words.
+    settings bench data.format=synthetic data.synthetic_images=200000 data.image_size=64 \
+        data.eval_resize=0 train.batch_per_rank=100000
+    # shellcheck disable=SC2016 # for the shell of each rank
+    limited='[[ ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} == 0 ]] || ulimit -v 3000000; exec "$@"'
+    expect "a rank without memory" 70 timeout 30 mpirun -n 2 bash -c "$limited" limited \
+        "$CONVOY" bench loader "${sets[@]}" --crc --steps 1
+    expect_one_error "a rank without memory" "rank 1: no memory for a batch slot of"
 fi
 for first in 1 5 6 13; do
     checksums "from$first" 1 "$first" $((14 - first))
