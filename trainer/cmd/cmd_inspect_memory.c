@@ -50,7 +50,7 @@ static Status add_device(Session *s, StrBuf *text)
     size_t budget = memory_budget(s);
     if (budget == 0) return OK;
     s->backend->v->describe(s->backend, device, sizeof device);
-    TRY(memory_largest_batch(s, &largest));
+    TRY(memory_largest_batch(s, budget, &largest));
     str_printf(text, "%-28s %s\n", "device", device);
     str_printf(text, "%-28s %15zu bytes, %.2f GiB", "available", budget, (double)budget / GIB);
     if (s->backend->v->device)

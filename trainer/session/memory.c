@@ -177,9 +177,8 @@ static int64_t meet(Probe a, Probe b, double budget)
     return at < 1 ? 1 : at > 1e6 ? 1000000 : (int64_t)at;
 }
 
-Status memory_largest_batch(Session *s, int64_t *out)
+Status memory_largest_batch(Session *s, size_t budget, int64_t *out)
 {
-    const double budget = (double)memory_budget(s);
     const bool tries = s->backend->v->device && !s->config->device.properties;
     const int probes = tries ? PROBES_PRESENT : PROBES_DESCRIBED;
     int64_t fits = 0, exceeds = INT64_MAX, next = 1;
@@ -187,11 +186,11 @@ Status memory_largest_batch(Session *s, int64_t *out)
     for (int i = 0; i < probes && exceeds - fits > 1; i++) {
         Probe p;
         TRY(try_batch(s, next, fits > 0, &p));
-        if (p.bytes <= budget) fits = p.batch;
+        if (p.bytes <= (double)budget) fits = p.batch;
         else exceeds = p.batch;
         last[0] = last[1];
         last[1] = p;
-        next = i == 0 ? 8 : meet(last[0], last[1], budget);
+        next = i == 0 ? 8 : meet(last[0], last[1], (double)budget);
         /* not linear after all */
         if (exceeds != INT64_MAX && i > 4) next = fits + (exceeds - fits) / 2;
         if (next <= fits) next = fits + 1;
@@ -219,7 +218,7 @@ Status memory_check(Session *s, Status prepared)
     if (budget == 0 && others == 0) return prepared;
     size_t needed = prepared == OK ? plan_bytes(s, s->executor, s->plan.batch) : 0;
     if (prepared == OK && needed <= budget) return OK;
-    TRY(memory_largest_batch(s, &largest));
+    TRY(memory_largest_batch(s, budget, &largest));
     if (largest >= s->plan.batch) return prepared;
     if (!s->backend->v->device) return fail_host(s, needed, budget, largest);
     if (others > 0)
