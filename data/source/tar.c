@@ -25,8 +25,7 @@ static const Field name_field = { 0, 100 }, size_field = { 124, 12 }, checksum_f
 
 static Status damaged(const TarReader *t, const char *what)
 {
-    return fail(ERR_DATA, "%s at byte %llu", what,
-                (unsigned long long)byte_stream_offset(t->stream));
+    return fail(ERR_DATA, "%s byte %llu", what, (unsigned long long)byte_stream_offset(t->stream));
 }
 
 void tar_free(TarReader *t)
@@ -89,7 +88,7 @@ static Status read_exactly(TarReader *t, void *out, uint64_t bytes)
 {
     size_t got = 0;
     TRY(byte_stream_read(t->stream, out, (size_t)bytes, &got));
-    return got == bytes ? OK : damaged(t, "the archive is cut short");
+    return got == bytes ? OK : damaged(t, "the archive is cut short at");
 }
 
 static bool is_zero(const uint8_t *block)

@@ -33,20 +33,23 @@ void tar_add_header(StrBuf *out, const char *path, char type, uint64_t bytes)
     str_add_n(out, h, sizeof h);
 }
 
-static void add_pax(StrBuf *out, const char *path)
+void tar_add_pax(StrBuf *out, const char *key, const char *value)
 {
-    char record[2048];
-    int length = (int)strlen(path) + 7; /* " path=" and the newline, without the digits */
-    int total = length + 1;
-    while (snprintf(record, sizeof record, "%d path=%s\n", total, path) != total) total++;
-    tar_add_header(out, "PaxHeaders/x", 'x', (uint64_t)total);
-    str_add_n(out, record, (size_t)total);
+    StrBuf record = { 0 };
+    size_t total = 0;
+    do { /* until it is the length of all of the record, its own digits too */
+        str_clear(&record);
+        str_printf(&record, "%zu %s=%s\n", ++total, key, value);
+    } while (record.length != total);
+    tar_add_header(out, "PaxHeaders/x", 'x', record.length);
+    str_add_n(out, record.text, record.length);
     pad(out);
+    str_free(&record);
 }
 
 void tar_add(StrBuf *out, const char *path, const void *data, size_t bytes, TarNames names)
 {
-    if (strlen(path) > 100 && names == TAR_PAX) add_pax(out, path);
+    if (strlen(path) > 100 && names == TAR_PAX) tar_add_pax(out, "path", path);
     if (strlen(path) > 100 && names == TAR_GNU) {
         tar_add_header(out, "././@LongLink", 'L', strlen(path) + 1);
         str_add_n(out, path, strlen(path) + 1);

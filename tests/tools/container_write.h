@@ -7,6 +7,8 @@
 /* how names over 100 bytes are written */
 typedef enum TarNames { TAR_USTAR, TAR_PAX, TAR_GNU } TarNames;
 void tar_add(StrBuf *out, const char *path, const void *data, size_t bytes, TarNames names);
+/* A pax header with one record, which holds for the next member. */
+void tar_add_pax(StrBuf *out, const char *key, const char *value);
 /* A header of any type; bytes is what its size field says. */
 void tar_add_header(StrBuf *out, const char *path, char type, uint64_t bytes);
 void tar_end(StrBuf *out);

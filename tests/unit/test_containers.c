@@ -209,12 +209,68 @@ TEST(what_a_tar_may_hold)
     str_free(&tar);
 }
 
+/* Its size goes before that of the member's own header, as for files that this has no digits for;
+ * what it says beside path and size, and a header for all members, is passed over. */
+TEST(what_a_pax_header_says_holds_for_one_member)
+{
+    static char comment[5000], image[1024]; /* of a picture, and of the padding behind it */
+    StrBuf tar = { 0 };
+    ByteBuf buf = { 0 };
+    Sample s;
+    memset(comment, 'c', sizeof comment - 1);
+    memset(image, 'i', sizeof image);
+    tar_add_header(&tar, "pax_global_header", 'g', 30);
+    str_add_n(&tar, comment, 512);
+    tar_add_pax(&tar, "comment", comment);
+    tar_add_pax(&tar, "path", "b/7.jpg");
+    tar_add_pax(&tar, "path", "a/0.jpg"); /* the last word on it */
+    tar_add_pax(&tar, "size", "7");
+    tar_add_pax(&tar, "size", "1019");
+    tar_add_header(&tar, "0.txt", '0', 0);
+    str_add_n(&tar, image, sizeof image);
+    tar_add(&tar, "a/0.cls", "0", 1, TAR_USTAR);
+    tar_add(&tar, "a/1.jpg", "one", 3, TAR_USTAR);
+    tar_add(&tar, "a/1.cls", "0", 1, TAR_USTAR);
+    tar_end(&tar);
+    tree_write(scratch_path(1, "t"), "t.tar", tar.text, tar.length);
+    Dataset *d = dataset_open_as(scratch_paths[1], DATA_AUTO);
+    REQUIRE(d != NULL);
+    CHECK_INT(dataset_images(d), 2);
+    const Source *source = dataset_source(d);
+    CHECK_STR(index_path(source->index, 0), "a/0.jpg");
+    CHECK_OK(source->kind->read(source, 0, 0, &buf, &s));
+    CHECK(s.bytes == 1019 && memcmp(s.data, image, s.bytes) == 0);
+    CHECK_OK(source->kind->read(source, 1, 0, &buf, &s));
+    CHECK(s.bytes == 3 && memcmp(s.data, "one", 3) == 0);
+    byte_buf_free(&buf);
+    dataset_close(d);
+    str_free(&tar);
+}
+
+TEST(wrong_sizes_of_pax_headers_are_named)
+{
+    static const char *const sizes[] = { "-1", "3.", "4611686018427387905",
+                                         "99999999999999999999999999999999999" };
+    StrBuf tar = { 0 };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        tar_add_pax(&tar, "size", sizes[i]);
+        tar_add(&tar, "x.txt", "abc", 3, TAR_USTAR);
+        check_tar(&tar, "a member of impossible size before byte");
+    }
+    tar_add_pax(&tar, "size", "4611686018427387904");
+    tar_add(&tar, "x.txt", "abc", 3, TAR_USTAR);
+    check_tar(&tar, "cut short at byte");
+    tar_add_header(&tar, "PaxHeaders/x", 'x', (1 << 20) + 1);
+    check_tar(&tar, "an extended header of impossible size before byte 512");
+    str_free(&tar);
+}
+
 TEST(wrong_tars_are_named)
 {
     StrBuf tar = { 0 };
     tar_add(&tar, "a/x.jpg", "abc", 3, TAR_USTAR);
     tar.text[3] ^= 1;
-    check_tar(&tar, "not a tar header");
+    check_tar(&tar, "t.tar: not a tar header before byte 512");
     tar_add(&tar, "x.jpg", "abc", 3, TAR_USTAR);
     check_tar(&tar, "no .cls beside it");
     tar_add(&tar, "a/x.jpg", "abc", 3, TAR_USTAR);
