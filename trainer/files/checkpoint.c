@@ -133,10 +133,8 @@ static int64_t step_of_name(const char *name)
 
 static int compare_steps_descending(const void *a, const void *b)
 {
-    const char *x = *(char *const *)a, *y = *(char *const *)b;
-    int64_t s = step_of_name(x), t = step_of_name(y);
-    if (s != t) return s > t ? -1 : 1;
-    return strcmp(x, y);
+    int64_t s = step_of_name(*(char *const *)a), t = step_of_name(*(char *const *)b);
+    return (s < t) - (s > t);
 }
 
 /* Names of checkpoints in dir, newest first; mem_free. Other names are dropped from the list. */
