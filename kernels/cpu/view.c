@@ -21,14 +21,14 @@ Status cpu_view_decide_like(OpTensor *t, const OpTensor *model, const OpInstance
 CpuView cpu_view(const OpTensor *t)
 {
     const TensorDesc *d = &t->desc;
-    CpuView v = { 1, 1, 1, 1, 1, 1, 1 };
-    if (d->rank > 0) v.n = d->dims[0];
-    if (d->rank > 1) v.c = d->dims[1];
-    if (d->rank > 2) v.h = d->dims[2];
-    if (d->rank > 3) v.w = d->dims[3];
+    ASSERT((d->rank == 2 || d->rank == 4) && (!t->layout || t->layout->block));
+    CpuView v = { .n = d->dims[0], .c = d->dims[1], .h = 1, .w = 1 };
+    if (d->rank == 4) {
+        v.h = d->dims[2];
+        v.w = d->dims[3];
+    }
     v.hw = v.h * v.w;
-    ASSERT(!t->layout || t->layout->block);
-    if (t->layout) v.b = t->layout->block;
+    v.b = t->layout ? t->layout->block : 1;
     v.cb = (v.c + v.b - 1) / v.b;
     return v;
 }

@@ -9,8 +9,8 @@ void cpu_view_decide(CpuBackend *b, OpTensor *t);
  * model, or checks it. */
 Status cpu_view_decide_like(OpTensor *t, const OpTensor *model, const OpInstance *op);
 
-/* How a kernel sees an activation: [n][cb][hw][b]. block is 1 for plain N,C,H,W. ASSERTs that the
- * layout is one of the two. */
+/* How a kernel sees an activation: [n][cb][hw][b]. b is 1 for plain N,C,H,W; rows of C are images
+ * of one pixel. ASSERTs that it is one of these. */
 typedef struct CpuView {
     int64_t n, c, cb, h, w, hw, b;
 } CpuView;

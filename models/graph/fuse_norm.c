@@ -37,7 +37,7 @@ static TensorDesc vectors(int64_t count, int64_t channels)
 
 static GraphNode *producer_of(const Fuser *f, TensorId id)
 {
-    const int node = id == TENSOR_NONE ? -1 : f->g->tensors[id].producer;
+    const int node = f->g->tensors[id].producer;
     return node < 0 ? NULL : &f->g->nodes[node];
 }
 
@@ -266,9 +266,10 @@ static void fuse_block_end(const Fuser *f, const GraphNode *apply)
     Graph *g = f->g;
     const TensorId y = apply->out[BN_APPLY_OUT_Y], residual = apply->in[BN_APPLY_IN_RESIDUAL];
     const int first = next_reader(f, y, -1);
-    GraphNode *conv = first < 0 ? NULL : &g->nodes[first], *shortcut = shortcut_norm(f, residual);
+    GraphNode *conv = first < 0 ? NULL : &g->nodes[first];
     if (((const BatchNormAttr *)apply->attr)->act != ACT_RELU || residual == TENSOR_NONE) return;
     if (!is_plain_stats(conv) || conv->in[CONV_STATS_IN_X] != y) return;
+    GraphNode *shortcut = shortcut_norm(f, residual);
     if (shortcut) {
         const Fusion dual = block_end_fusion(g, apply, shortcut, conv);
         if (!takes(f, &dual)) shortcut = NULL;
@@ -325,9 +326,9 @@ static void fuse_gradient(const Fuser *f, GraphNode *bn)
 {
     Graph *g = f->g;
     const TensorId dz = bn->in[BN_BWD_IN_DY], x = bn->in[BN_BWD_IN_X];
+    if (!is_inner_gradient(bn)) return;
     GraphNode *data = producer_of(f, dz);
-    if (!is_inner_gradient(bn) || !data || data->kind != OP_CONV2D_BWD_DATA || !is_read_once(f, dz))
-        return;
+    if (!data || data->kind != OP_CONV2D_BWD_DATA || !is_read_once(f, dz)) return;
     const Fusion fusion = gradient_fusion(g, data, bn);
     if (!takes(f, &fusion)) return;
     const TensorId coefficients = add_vectors(g, data->name, 3, g->tensors[x].desc.dims[1]);

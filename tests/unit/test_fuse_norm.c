@@ -12,18 +12,27 @@
 
 /* ---- the graph ---- */
 
-/* Takes fusions whose names begin with one of the list; counts what it is asked. */
+enum { NAMES = 4, KEPT_FUSIONS = 64 };
+
+/* Takes fusions whose names begin with one of the list; counts what it is asked, and keeps what it
+ * was told of those of the last name, if there is room. */
 typedef struct Taker {
-    const char *names[4];
+    const char *names[NAMES];
     int asked, taken;
+    Fusion *kept; /* [KEPT_FUSIONS], or NULL */
+    int kept_count;
 } Taker;
 
 static bool take(void *cookie, const Fusion *f)
 {
     Taker *t = cookie;
     t->asked++;
-    for (int i = 0; i < 4 && t->names[i]; i++)
-        if (strncmp(f->name, t->names[i], strlen(t->names[i])) == 0) return ++t->taken;
+    for (int i = 0; i < NAMES && t->names[i]; i++) {
+        if (strncmp(f->name, t->names[i], strlen(t->names[i])) != 0) continue;
+        const bool last = i + 1 == NAMES || !t->names[i + 1];
+        if (t->kept && last && t->kept_count < KEPT_FUSIONS) t->kept[t->kept_count++] = *f;
+        return ++t->taken;
+    }
     return false;
 }
 
@@ -90,6 +99,51 @@ TEST(a_fusion_that_is_refused_leaves_its_nodes)
     CHECK_INT(graph_count_kind(g, OP_BATCHNORM), 53);
     CHECK_INT(graph_count_kind(g, OP_BN_BWD_APPLY), 32);
     graph_destroy(g);
+}
+
+static bool same_tensor(const Graph *g, TensorId id, const TensorDesc *told)
+{
+    if (id == TENSOR_NONE) return told->rank == 0;
+    const TensorDesc *d = &graph_tensor(g, id)->desc;
+    return d->dtype == told->dtype && tensor_same_shape(d, told);
+}
+
+static bool is_as_told(const Graph *g, const GraphNode *n, const OpShape *told)
+{
+    bool same = n->kind == told->kind && !n->attr == !told->attr; /* told->attr is gone by now */
+    for (int k = 0; k < OP_MAX_INPUTS; k++) same = same && same_tensor(g, n->in[k], &told->in[k]);
+    for (int k = 0; k < OP_MAX_OUTPUTS; k++)
+        same = same && same_tensor(g, n->out[k], &told->out[k]);
+    return same;
+}
+
+/* The backend chooses by the shapes of what would stand in the graph: they have to be those that do
+ * when it has said yes. */
+TEST(a_backend_is_told_what_the_graph_will_have)
+{
+    static Fusion kept[KEPT_FUSIONS];
+    static const struct {
+        const char *names[NAMES];
+        int taken;
+    } cases[] = { { { "statistics" }, 53 },
+                  { { "statistics", "prologue" }, 32 },
+                  { { "statistics", "block end" }, 15 },
+                  { { "gradient" }, 32 } };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        Taker taker = { .kept = kept };
+        memcpy(taker.names, cases[c].names, sizeof taker.names);
+        Graph *g = fused("resnet50", &taker);
+        CHECK_INT(taker.kept_count, cases[c].taken);
+        for (int i = 0; i < taker.kept_count; i++)
+            for (int k = 0; k < kept[i].after_count; k++) {
+                bool there = false;
+                for (int n = 0; n < graph_node_count(g); n++)
+                    there = there || is_as_told(g, graph_node(g, n), &kept[i].after[k]);
+                if (!test_check(there, __FILE__, __LINE__, "no node is as was told"))
+                    printf("    %s: %s\n", kept[i].name, op_name(kept[i].after[k].kind));
+            }
+        graph_destroy(g);
+    }
 }
 
 TEST(frozen_norms_and_evaluation_are_left_alone)

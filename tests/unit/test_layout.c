@@ -112,6 +112,10 @@ TEST(activations_are_blocked_from_one_block_on)
     CHECK(plain.layout == NULL);
     CHECK_INT(cpu_view(&plain).b, 1);
     CHECK_INT(cpu_view(&plain).cb, cpu->block + 4);
+    OpTensor rows = { .desc = flat };
+    cpu_view_decide(cpu, &rows);
+    v = cpu_view(&rows);
+    CHECK(v.n == 4 && v.c == 64 && v.b == 1 && v.cb == 64 && v.h == 1 && v.w == 1 && v.hw == 1);
     backend_destroy(backend);
 }
 
