@@ -11,16 +11,20 @@ seed and of what the site is. A site is passed over, and the next of its operato
 
   - the compiler refuses the mutant, with the warnings of the build as errors, as CI has them, or it
     does not link;
+  - it compiles to the same object code as no fault at all (trivial compiler equivalence);
   - the preprocessor leaves the line out here (a word that is no C compiles there as well).
 
 The tests. A copy of the tree, built with coverage, runs every test once and notes which lines it
-reaches; tests that take longer than a minute there are left out, by name. A mutant runs those that
-reach its line: unit tests and operations first, whole runs after them, those named like its file
-before others, then cheap ones before dear ones, as many as fit into 45 s by what they took
-unmutated. A line without code (a row of a table) stands for its file, if that has none for its
-folder. A mutant is dead when a test fails or crashes, when a unit test takes ten seconds more than
-four times what it took, or when the tests have not ended after 60 s, and the same test passes
-without the fault; all others are survivors, also those that no test reaches.
+reaches; tests that take longer than a minute there are left out, by name, and so are those that
+fail here without a fault. A mutant runs tests that reach its line, as many as fit into 45 s by what
+they took unmutated: unit tests and operations for up to 25 s, then whole runs. The nearest are
+taken first: those of the test file named like the mutant's, then of every other test file its
+nearest, then its second nearest. The nearer of two tests is named more like the file, or has more
+of all lines that it reaches in that file. A line without code (a row of a table) stands for its
+file, if that has none for its folder. A mutant is dead when a test fails or crashes, when a unit
+test takes ten seconds more than four times what it took, or when the tests have not ended after
+60 s, and the same test fails once more with the fault and passes without; all others are survivors,
+also those that no test reaches.
 
 All of it lies in build/mutants: copies of the tree, map.json, results.json. What has a result for
 the tree as it is does not run again; with --keep results of earlier states stand too, and
@@ -39,7 +43,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "mutation"))
 import cover  # noqa: E402
 import sites  # noqa: E402
-from tree import COVER_FLAGS, Tree  # noqa: E402
+from tree import COVER_FLAGS, PLAIN_FLAGS, Tree  # noqa: E402
 
 ROOMS = ("base/", "data/", "models/", "kernels/cpu/", "trainer/")
 LIMIT_S = 60  # for all tests of a mutant
@@ -68,16 +72,27 @@ def write_json(path, value):
 class Map:
     """Which tests reach a site, and through which programs."""
 
-    def __init__(self, tests):
+    def __init__(self, tests, patience):
+        self.patience = patience
+        self.left_out = sorted("%s (%s)" % (name, why) for name, why in
+                               ((name, self.why_not(entry)) for name, entry in tests.items())
+                               if why)
         self.tests = {name: entry for name, entry in tests.items()
-                      if not entry["skipped"] and entry["seconds"] <= LIMIT_S}
+                      if not entry["skipped"] and not self.why_not(entry)}
         self.by_file = {}  # file -> [(test, program, lines)]
+        self.reach = {}    # test -> lines that it reaches, by file and under None all of them
         for name, entry in self.tests.items():
+            reach = self.reach[name] = {None: 0}
             for program, files in entry["reached"].items():
                 for path, lines in files.items():
                     self.by_file.setdefault(path, []).append((name, program, frozenset(lines)))
-        self.code = {path: sorted(set().union(*(row[2] for row in rows)))
-                     for path, rows in self.by_file.items()}
+                    reach[path] = reach.get(path, 0) + len(lines)
+                    reach[None] += len(lines)
+
+    def why_not(self, entry):
+        if entry["broken"]:
+            return entry["broken"]
+        return "%.0f s" % entry["seconds"] if entry["seconds"] > LIMIT_S * self.patience else None
 
     def lines_for(self, site, coded):
         """The lines that stand for a site: its own, else those of code around it in its function;
@@ -107,35 +122,52 @@ class Map:
         return found
 
     def choose(self, site, found):
-        """[test...] in the order in which they run: ("unit:a b c", "check:add", "e2e:comm")."""
-        stem = re.sub(r"_(avx2|avx512|mpi|run)$", "", os.path.basename(site.source.path)[:-2])
+        """The tests that run, in their order."""
+        path = site.source.path
+        stem = re.sub(r"_(avx2|avx512|mpi|run)$", "", os.path.basename(path)[:-2])
         words = set(stem.split("_")) - {"source", "checks", "cmd", "config"} or {stem}
 
-        def order(name):
-            own = name[len("check:"):] if name.startswith("check:") else \
-                cover.file_of(name).rsplit("/", 1)[1].split(".")[0].replace("test_", "")
-            like = 0 if own == stem else 1 if words & set(own.split("_")) else 2
-            return (like, self.tests[name]["seconds"])
-        quick = sorted((n for n in found if not n.startswith("e2e:")), key=order)
-        whole = sorted((n for n in found if n.startswith("e2e:")), key=order)
-        quick, spent = self.afford(quick, UNIT_S if whole else SPENT_S)
-        whole, _ = self.afford(whole, SPENT_S - spent)
-        batches = []
-        for name in quick:
-            if name.startswith("unit:") and batches and batches[-1].startswith("unit:"):
-                batches[-1] += " " + name[len("unit:"):]
-            else:
-                batches.append(name)
-        return batches + whole
+        def distance(name):
+            family = name.split(":")[1].split(".")[0]
+            like = 0 if family == stem else 1 if words & set(family.split("_")) else 2
+            reach = self.reach[name]
+            return (like, -reach.get(path, 0) / reach[None], self.tests[name]["seconds"])
+
+        nth, place = {}, {}
+        for name in sorted(found, key=distance):
+            family = name.split(".")[0]  # an operation, a whole run is one of its own
+            nth[family] = nth.get(family, 0) + 1
+            place[name] = 0 if distance(name)[0] == 0 else nth[family]
+        # In each round all unit tests are one process.
+        order = sorted(found, key=lambda name: (place[name], not name.startswith("unit:"),
+                                                distance(name)))
+        whole = [name for name in order if name.startswith("e2e:")]
+        quick, spent = self.afford([name for name in order if not name.startswith("e2e:")],
+                                   UNIT_S if whole else SPENT_S)
+        return quick + self.afford(whole, SPENT_S - spent / self.patience)[0]
 
     def afford(self, names, seconds):
         taken, spent = [], 0.0
         for name in names:
             cost = self.tests[name]["seconds"]
-            if spent + cost <= seconds or not taken:
+            if spent + cost <= seconds * self.patience or not taken:
                 taken.append(name)
                 spent += cost
         return taken, spent
+
+    def next_run(self, chosen, left_s):
+        """Takes from the tests `chosen` what runs next in one process, drops what has no time."""
+        names, spent = [], 0.0
+        while chosen:
+            name, cost = chosen[0], self.tests[chosen[0]]["seconds"]
+            fits = spent + cost <= left_s
+            if names and not (fits and name.startswith("unit:") and names[0].startswith("unit:")):
+                break
+            chosen.pop(0)
+            if fits:
+                names.append(name)
+                spent += cost
+        return names
 
 
 class Mutants:
@@ -158,7 +190,7 @@ class Mutants:
                                               and not name.startswith("scripts/mut")])
         covered = Tree(os.path.join(self.work, "cover"), self.work)
         self.tree = Tree(os.path.join(self.work, "tree"), self.work)
-        for tree, flags in ((covered, COVER_FLAGS), (self.tree, [])):
+        for tree, flags in ((covered, COVER_FLAGS), (self.tree, PLAIN_FLAGS)):
             say("building %s" % tree.root)
             tree.sync(self.root, files)
             tree.build(flags)
@@ -166,11 +198,8 @@ class Mutants:
                    and not name.startswith("tests/")]
         path = os.path.join(self.work, "map.json")
         tests = read_json(path) if self.options.old_map else \
-            cover.update(covered, path, product, say)
-        self.map = Map(tests)
-        self.left_out = sorted("%s (%.0f s)" % (name, entry["seconds"])
-                               for name, entry in tests.items()
-                               if name not in self.map.tests and not entry["skipped"])
+            cover.update(covered, self.tree, path, product, say)
+        self.map = Map(tests, self.options.patience)
         self.coded = {}
         for name in ("unit", "check", "convoy"):
             for lines in cover.blocks(covered, covered.links[name][0]).values():
@@ -194,71 +223,58 @@ class Mutants:
         made = self.tree.compile(site.source.path, site.mutated())
         if made is None:
             return {"verdict": "passed over", "why": "refused by the compiler"}
-        found = self.map.reaching(site, self.coded)
-        if not found:
+        if not made or self.tree.is_same(made):
             whole, at = site.source.text, site.start
             text = "%s %s %s" % (whole[:at], NOT_C, whole[at:])
-            if self.tree.compile(site.source.path, text, limit=1) is not None:
-                return {"verdict": "passed over", "why": "not compiled here"}
+            here = self.tree.compile(site.source.path, text, limit=1) is None
+            return {"verdict": "passed over", "why": "same code" if here else "not compiled here"}
+        found = self.map.reaching(site, self.coded)
+        if not found:
             return {"verdict": "survived", "why": "not reached", "tests": 0}
         try:
-            result = self.test(self.map.choose(site, found), found, made)
+            return self.test(self.map.choose(site, found), found, made)
         finally:
             self.tree.restore()
-        if result["verdict"] == "survived" and self.same_code(site):
-            result["why"] = "same code"
-        return result
 
     def test(self, chosen, found, made):
         start, left = time.monotonic(), LIMIT_S * self.options.patience
-        tests = sum(len(name.split(" ")) for name in chosen)
-        flaky, linked = [], set()
-        while chosen and left > 0:
-            name = chosen.pop(0)
-            kind, _, rest = name.partition(":")
-            ones = [kind + ":" + one for one in rest.split(" ")]
-            if sum(self.map.tests[one]["seconds"] for one in ones) > left:
-                break
-            programs = set().union(*(found[one] for one in ones)) - linked
+        tests, flaky, linked = 0, [], set()
+        while True:
+            names = self.map.next_run(chosen, left)
+            if not names:
+                return {"verdict": "survived", "why": "tests pass" if tests else "no time",
+                        "tests": tests, "flaky": flaky,
+                        "seconds": round(time.monotonic() - start, 1)}
+            programs = set().union(*(found[name] for name in names)) - linked
             if not self.tree.link(programs, made):
                 return {"verdict": "passed over", "why": "does not link"}
             linked |= programs
+            tests += len(names)
             limit = left
-            run = self.run(name, limit)
+            run = self.run(names, limit)
             left -= run.seconds
             if run.fault is None:
                 continue
-            again = "unit:" + run.test if kind == "unit" and run.test in rest.split(" ") else name
-            self.tree.restore()
-            linked = set()
-            if self.run(again, limit).fault is None:
-                return {"verdict": "dead", "by": again if len(again) < 200 else "unit",
-                        "how": run.fault, "tests": tests,
-                        "seconds": round(time.monotonic() - start, 1)}
-            flaky.append(again)  # it fails without the fault, too
-            if kind == "unit" and run.test in rest.split(" "):
-                behind = rest.split(" ")[rest.split(" ").index(run.test) + 1:]
-                chosen[:0] = ["unit:" + " ".join(behind)] if behind else []
-        return {"verdict": "survived", "why": "tests pass", "tests": tests, "flaky": flaky,
-                "seconds": round(time.monotonic() - start, 1)}
+            failed = "unit:%s" % run.test
+            again, behind = ([failed], names[names.index(failed) + 1:]) if failed in names else \
+                (names, [])
+            if self.run(again, limit).fault is not None:
+                self.tree.restore()
+                linked = set()
+                if self.run(again, limit).fault is None:
+                    return {"verdict": "dead", "by": again[0] if len(again) == 1 else "unit",
+                            "how": run.fault, "tests": tests,
+                            "seconds": round(time.monotonic() - start, 1)}
+            flaky += again  # it fails now and then, or without the fault, too
+            chosen[:0] = behind
 
-    def run(self, name, limit_s):
-        kind, _, rest = name.partition(":")
-        known = [self.map.tests[kind + ":" + one]["seconds"] for one in rest.split(" ")]
+    def run(self, names, limit_s):
+        known = [self.map.tests[name]["seconds"] for name in names]
         # One unit test that hangs is not waited for until the end.
         alone_s = min(limit_s, 10 * self.options.patience + 4 * max(known))
-        words, env = cover.test_words(name, self.tree, alone_s if kind == "unit" else limit_s)
+        unit = names[0].startswith("unit:")
+        words, env = cover.test_words(names, self.tree, alone_s if unit else limit_s)
         return self.tree.run(words, limit_s, env)
-
-    def same_code(self, site):
-        def contents(text):
-            made = self.tree.compile(site.source.path, text)
-            parts = {}
-            for name, path in (made or {}).items():
-                with open(path, "rb") as f:
-                    parts[name] = f.read()
-            return parts
-        return contents(site.mutated()) == contents(site.source.text)
 
     # ---- all of them ----
 
@@ -315,7 +331,7 @@ class Mutants:
             say("%-18s %3d of %3d dead" % (operator, dead, len(rows)))
         say("passed over: %s" % (", ".join("%d %s" % (n, why) for why, n in sorted(over.items()))
                                  or "none"))
-        say("tests left out: %s" % (", ".join(self.left_out) or "none"))
+        say("tests left out: %s" % (", ".join(self.map.left_out) or "none"))
         dead = sum(r["verdict"] == "dead" for _, r in counted)
         say("%d of %d dead, %.1f %%" % (dead, len(counted), 100 * dead / max(1, len(counted))))
         return dead >= 0.8 * len(counted)
@@ -346,7 +362,8 @@ def main():
     parser.add_argument("--keep", action="store_true", help="results of earlier states stand")
     parser.add_argument("--table", action="store_true", help="show results; run nothing")
     parser.add_argument("--old-map", action="store_true", help="take map.json as it is")
-    parser.add_argument("--patience", type=float, default=1, help="times 60 s, on a busy machine")
+    parser.add_argument("--patience", type=float, default=1,
+                        help="times all of these seconds, on a busy machine")
     parser.add_argument("--work", help="folder, instead of build/mutants")
     options = parser.parse_args()
     mutants = Mutants(options)

@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 
-E2E_LIMIT_S = 120
+LIMIT_S = 600  # for a test, however busy the machine is
 NONZERO = re.compile(rb"[^\0]")
 
 
@@ -64,16 +64,16 @@ def reached(folder, known):
     return result
 
 
-def test_words(name, tree, limit_s=60):
-    """The command that runs a test, or for "unit" all those of its list."""
-    kind, _, rest = name.partition(":")
+def test_words(names, tree, limit_s):
+    """The command that runs a test, or several unit tests."""
+    kind, _, rest = names[0].partition(":")
     if kind == "check":
         return ["build/check", "--backend=cpu", "--op==" + rest], {}
     if kind == "e2e":
         return ["scripts/e2e.sh", "tests/e2e/%s.sh" % rest], {"E2E_LIMIT_S": str(int(limit_s))}
-    listed = tree.path("build", "list-" + re.sub(r"\W", "_", rest)[:80])
+    listed = tree.path("build/list")
     with open(listed, "w") as f:
-        f.write("".join(test + "\n" for test in rest.split()))
+        f.write("".join(name[len("unit:"):] + "\n" for name in names))
     return ["build/unit", "--tests=" + listed, "--jobs=1",
             "--timeout=%d" % max(1, int(limit_s))], {}
 
@@ -103,9 +103,10 @@ def digest(root, files):
     return total.hexdigest()[:16]
 
 
-def update(tree, path, product, say):
+def update(tree, plain, path, product, say):
     """The map, kept in the file `path`: runs the tests that are new or have changed, or all where
-    the product has."""
+    the product has. One that fails is tried in the tree without notes, and is broken if it fails
+    there, too."""
     tests, stamp = {}, digest(tree.root, product)
     if os.path.exists(path):
         with open(path) as f:
@@ -113,8 +114,7 @@ def update(tree, path, product, say):
     names = all_tests(tree)
     stamps = {name: stamp + digest(tree.root, [file_of(name)]) for name in names}
     tests = {name: entry for name, entry in tests.items() if entry["stamp"] == stamps.get(name)}
-    missing = [name for name in names if name not in tests
-               or tests[name]["fault"] and not tests[name]["reached"]]
+    missing = [name for name in names if name not in tests or tests[name]["broken"]]
     say("map: %d tests to run, %d known" % (len(missing), len(tests)))
     known = {}
     if missing:
@@ -124,10 +124,14 @@ def update(tree, path, product, say):
         folder = tree.path("build/reached", re.sub(r"\W", "_", name))
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
-        words, env = test_words(name, tree, E2E_LIMIT_S)
-        result = tree.run(words, E2E_LIMIT_S, dict(env, COVER_FOLDER=folder))
+        words, env = test_words([name], tree, LIMIT_S)
+        result = tree.run(words, LIMIT_S, dict(env, COVER_FOLDER=folder))
+        broken = None
+        if result.fault:
+            words, env = test_words([name], plain, LIMIT_S)
+            broken = plain.run(words, LIMIT_S, env).fault
         entry = {"stamp": stamps[name], "seconds": round(result.seconds, 2),
-                 "fault": result.fault, "skipped": result.skipped,
+                 "broken": broken, "skipped": result.skipped,
                  "reached": reached(folder, known)}
         shutil.rmtree(folder)
         return entry
@@ -139,8 +143,8 @@ def update(tree, path, product, say):
 
     for n, name in enumerate(missing, 1):
         tests[name] = entry = run_one(name)
-        if entry["fault"]:
-            say("  %s: %s" % (name, entry["fault"]))
+        if entry["broken"]:
+            say("  %s: %s" % (name, entry["broken"]))
         if n % 100 == 0 or name.startswith("e2e:"):
             say("  %d of %d: %s, %.1f s" % (n, len(missing), name, entry["seconds"]))
             save()

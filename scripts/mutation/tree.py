@@ -1,5 +1,6 @@
 """A copy of the tree, whose programs are built with a fault in one file; for scripts/mutants.py."""
 
+import filecmp
 import glob
 import os
 import re
@@ -12,10 +13,13 @@ import time
 
 import sandbox
 
-COVER_FLAGS = ["WARNINGS=-w", "PLAIN_FLAGS=-O1",
-               "CFLAGS=-fsanitize-coverage=trace-pc -fno-pie -fdebug-prefix-map=$(CURDIR)=/cover",
-               "CPU_FLAGS=-O1 -fno-math-errno", "DATA_FLAGS=-O1 -ffp-contract=off",
-               "LDFLAGS=-no-pie build/cover.o"]
+# Tests and the reference, into which no fault is put, are as fast as ever: what a test takes here
+# is about what it takes without notes.
+COVER_FLAGS = ["WARNINGS=-w", "PLAIN_FLAGS=", "CPU_FLAGS=-fno-math-errno",
+               "DATA_FLAGS=-ffp-contract=off", "LDFLAGS=-no-pie build/cover.o",
+               "CFLAGS=-fno-pie -fdebug-prefix-map=$(CURDIR)=/cover "
+               "$(if $(filter tests/% kernels/ref/%,$<),-O2,-O1 -fsanitize-coverage=trace-pc)"]
+PLAIN_FLAGS = ["CFLAGS=-g0"]  # objects with the same code are the same files
 # Objects that no archive holds: what a program wants of them its command names.
 PROGRAMS_OWN = re.compile(
     r"trainer/main|tests/(test_main|(unit|check|sweep)/|tools/make_)|fuzz_main")
@@ -59,9 +63,9 @@ class Tree:
             os.makedirs(os.path.dirname(here), exist_ok=True)
             shutil.copy2(there, here, follow_symlinks=False)
 
-    def build(self, flags=()):
+    def build(self, flags):
         """Programs and tools; notes by which commands they come about."""
-        if flags:
+        if flags is COVER_FLAGS:
             self.shell("gcc -std=c17 -O2 -D_GNU_SOURCE -fno-pie -c tests/cover/cover.c "
                        "-o build/cover.o")
         done = subprocess.run(["make", "-j1", "build", *flags], cwd=self.root, text=True,
@@ -128,7 +132,7 @@ class Tree:
                 out = os.path.join(self.mutant, source[:-2] + ".o")
                 os.makedirs(os.path.dirname(out), exist_ok=True)
                 line = self.compiles[source].rsplit(" -o ", 1)[0]
-                if not self.shell("%s -g0 -Werror -o %s" % (line, shlex.quote(out))):
+                if not self.shell("%s -Werror -o %s" % (line, shlex.quote(out))):
                     return None
                 made[self.objects[source]] = out
         finally:
@@ -136,6 +140,11 @@ class Tree:
                 f.write(original)
             os.utime(self.path(path), ns=(times.st_atime_ns, times.st_mtime_ns))
         return made
+
+    def is_same(self, made):
+        """Whether the mutated objects are those that there were."""
+        return made != {} and all(filecmp.cmp(self.path(kept), mutated, shallow=False)
+                                  for kept, mutated in made.items())
 
     def link(self, programs, made):
         """Puts programs with the mutated objects in their places; they are found before the
