@@ -58,6 +58,8 @@ cut_link h1
 SECONDS=0
 expect_nothing_on "cut off" $alone_s h1
 wait_for_start_with 2 $((without_s - SECONDS))
+grep -qE "start 1 failed after step [0-9]+ .*; hosts were lost; restart 1 of 10$" \
+    "$SCRATCH/main.out" || broken "a host cut off: the restart is not told"
 
 # Power fails.
 power_off h2
