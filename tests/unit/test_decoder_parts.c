@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "data/decode/decode_check.h"
 #include "data/decode/decoder.h"
+#include "data/decode/jpeg_decoder.h"
 #include "data/decode/seek_index.h"
 #include "tests/test.h"
 #include "tests/tools/image_write.h"
@@ -202,6 +203,38 @@ TEST(parts_equal_the_whole)
         CHECK_INT(after.left, before.left);
     }
     ways_destroy(&w);
+}
+
+/* What a trim gives back is allocated again, and what lies below its limit stays. */
+TEST(a_trim_gives_back_what_is_over_its_limit)
+{
+    static const struct {
+        size_t limit_bytes;
+        bool gives_back;
+    } trims[] = { { (size_t)1 << 30, false }, { 0, true } };
+    JpegDecoder *j = NULL;
+    ByteBuf pixels = { 0 };
+    PixelBox part;
+    Rng rng = rng_at(8, RNG_TEST, 0, 0);
+    Picture p = make_picture(&rng, &kinds[0]);
+    const EncodedImage file = { .bytes = p.file, .size = p.size };
+    if (!is_fast(&kinds[0])) {
+        test_skip("our Huffman decoder, which has a buffer, is not built in");
+        return;
+    }
+    REQUIRE_OK(jpeg_decoder_create(&j));
+    for (int i = 0; i < 3; i++) { /* the first one allocates */
+        int width, height;
+        int64_t before = mem_allocation_count();
+        if (i > 0) jpeg_decoder_trim(j, trims[i - 1].limit_bytes);
+        CHECK_OK(jpeg_decoder_open(j, &file, &width, &height));
+        const ImageBox all = { .width = width, .height = height };
+        CHECK_OK(jpeg_decoder_read(j, &all, true, &pixels, &part));
+        if (i > 0) CHECK((mem_allocation_count() > before) == trims[i - 1].gives_back);
+    }
+    jpeg_decoder_destroy(j);
+    byte_buf_free(&pixels);
+    mem_free(p.file);
 }
 
 /* One to three bytes changed, or the end cut off: the same pixels or the same refusal. */

@@ -1,6 +1,7 @@
 /* Index files: kept and loaded again, found out of date, damaged in every way, shared with another
  * process. */
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "base/str.h"
@@ -131,13 +132,25 @@ TEST(a_check_finds_what_no_time_tells)
 TEST(the_index_of_another_folder_is_not_used)
 {
     Tree t;
-    char other[700];
+    char other[700], log[700], file[800], roots[1500];
+    uint8_t *text = NULL;
+    size_t bytes = 0;
     make_tree(&t);
     images(&t);
+    snprintf(log, sizeof log, "%s/log.txt", test_scratch());
     snprintf(other, sizeof other, "%s/other", test_scratch());
     tree_write(other, "z/0.jpg", "x", 1);
     t.o.path = other;
+    REQUIRE_OK(log_open(log, 0, LOG_ERROR));
     CHECK_INT(images(&t), 1);
+    log_close();
+    snprintf(file, sizeof file, " info %s: the index of /", t.kept); /* of an absolute path */
+    snprintf(roots, sizeof roots, "%s (imagefolder/full); scanning %s (imagefolder/full)\n", t.root,
+             other);
+    REQUIRE_OK(fs_read_file(log, &text, &bytes));
+    CHECK_CONTAINS((const char *)text, file);
+    CHECK_CONTAINS((const char *)text, roots);
+    mem_free(text);
     t.o.path = t.root; /* and a folder of indexes keeps them apart */
     snprintf(t.kept, sizeof t.kept, "%s/folder", test_scratch());
     CHECK_INT(images(&t), 4);

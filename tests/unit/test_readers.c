@@ -1,10 +1,13 @@
-/* test_readers.c - the ring of bytes and the number of readers, by themselves; the reader threads
- * in front of a slow storage are in test_loader.c. */
+/* test_readers.c - the ring of bytes, the number of readers and what a reader keeps, by themselves;
+ * the reader threads in front of a slow storage are in test_loader.c. */
+#include "base/mem.h"
 #include "base/rng.h"
 #include "data/load/byte_ring.h"
 #include "data/load/latency.h"
 #include "data/load/reader_count.h"
+#include "data/load/readers.h"
 #include "tests/test.h"
+#include "tests/tools/dataset_check.h"
 #include <string.h>
 
 enum { HELD = 40 };
@@ -155,4 +158,44 @@ TEST(percentiles)
     latency_counts_add(&all, 1e9); /* the last bucket takes all that is longer */
     latency_counts_add(&all, 0);
     CHECK_INT(latency_counts_total(&all), 1002);
+}
+
+static int64_t in_order(void *cookie, int64_t number)
+{
+    (void)cookie;
+    return number;
+}
+
+/* How often readers allocate in all that they do for so many reads. */
+static int64_t allocations_of_reads(const Dataset *d, int64_t reads)
+{
+    const ReadersOptions o = { .dataset = d,
+                               .threads = 1,
+                               .ahead_bytes = 8 << 20,
+                               .decoders = 1,
+                               .reads = reads,
+                               .sample_at = in_order };
+    Readers *r = NULL;
+    int64_t before = mem_allocation_count();
+    CHECK_OK(readers_create(&r, &o));
+    for (int64_t i = 0; i < reads; i++) {
+        Sample sample;
+        Status status = ERR_INTERNAL;
+        CHECK(readers_take(r, 0, i, &sample, &status));
+        CHECK_OK(status);
+        readers_release(r, i, 0);
+    }
+    int64_t used = mem_allocation_count() - before;
+    readers_stop(r);
+    readers_destroy(r);
+    return used;
+}
+
+/* A reader's buffer is there before its first sample, however late it starts. */
+TEST(reading_allocates_nothing)
+{
+    Dataset *d = dataset_open_as(dataset_make_tree(), DATA_AUTO);
+    REQUIRE(d != NULL);
+    CHECK_INT(allocations_of_reads(d, dataset_images(d)), allocations_of_reads(d, 0));
+    dataset_close(d);
 }
