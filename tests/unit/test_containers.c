@@ -377,6 +377,21 @@ TEST(labels_of_records)
     CHECK_STR(dataset_class_name(d, 1), "1"); /* nobody has named it */
     CHECK_STR(dataset_class_name(d, 2), "n3");
     dataset_close(d);
+    str_clear(&records);
+    add_record(&records, "image/encoded", "image/class/label", 1, "first");
+    add_record(&records, "image/encoded", "image/class/label", 1025, "middle"); /* more than 1024 */
+    add_record(&records, "image/encoded", "image/class/label", 5000, "last"); /* more than twice */
+    add_record(&records, "image/encoded", "image/class/label", 1, "first");
+    tree_write(scratch_paths[1], "x.tfrecord", records.text, records.length);
+    d = dataset_open_as(scratch_paths[1], DATA_AUTO);
+    REQUIRE(d != NULL);
+    CHECK_INT(dataset_classes(d), 5000);
+    CHECK_STR(dataset_class_name(d, 0), "first");
+    CHECK_STR(dataset_class_name(d, 1023), "1023");
+    CHECK_STR(dataset_class_name(d, 1024), "middle");
+    CHECK_STR(dataset_class_name(d, 4998), "4998");
+    CHECK_STR(dataset_class_name(d, 4999), "last");
+    dataset_close(d);
     str_free(&records);
 }
 
