@@ -209,6 +209,87 @@ TEST(nan_is_null)
     arena_destroy(l.arena);
 }
 
+/* What file NAME of the folder run holds; mem_free. */
+static char *content(const char *name)
+{
+    char path[512];
+    uint8_t *text = NULL;
+    size_t bytes;
+    in_scratch(path, name);
+    CHECK_OK(fs_read_file(path, &text, &bytes));
+    return (char *)text;
+}
+
+/* What follows event and time in records that few runs have, a line each. */
+static const char *const rare[] = {
+    "\"step\":7,\"loss\":null,\"tensor\":\"fc1.weight\",\"then\":\"rollback\","
+    "\"lr_factor\":0.5,\"rollbacks\":2}\n",
+    "\"step\":9,\"loss\":3,\"tensor\":\"\",\"then\":\"stop\",\"lr_factor\":1,\"rollbacks\":0}\n",
+    "\"step\":20,\"outcome\":\"timed out\",\"code\":137,\"seconds\":1.5}\n",
+    "\"gpu\":0,\"uuid\":\"u\",\"utilization\":0.5,\"utilization_min\":0.25,\"utilization_max\":0."
+    "75,"
+    "\"memory_used_bytes\":1024,\"power_w\":300,\"temperature_c\":54,\"sm_clock_mhz\":1755,"
+    "\"throttle_reasons\":0}\n",
+    "\"gpu\":3,\"uuid\":\"u\",\"power_w\":200,\"throttle_reasons\":64}\n", /* NaN: not known */
+    "\"epoch\":1,\"seconds\":2.5,\"images\":1000,\"images_per_s\":400,\"data_wait_percent\":25,"
+    "\"ready_batches\":1.5,\"decode_p50_ms\":2000,\"decode_p99_ms\":3000,\"read_p50_ms\":4000,"
+    "\"read_p99_ms\":5000,\"read_mb_per_s\":6,\"cache_hits\":7,\"replaced\":8,\"decode_threads\":9,"
+    "\"readers\":10}\n",
+    "\"epoch\":0,\"step\":4,\"images\":5,\"loss\":1,\"top1\":0.5,\"top5\":1,"
+    "\"checkpoint\":\"c.safetensors\"}\n",
+};
+
+TEST(records_that_few_runs_have)
+{
+    const double nan = (double)NAN;
+    const GpuGauges gpus[] = { { .facts = { .uuid = "u" },
+                                 .state = { .utilization = 0.5,
+                                            .memory_used_bytes = 1024,
+                                            .power_w = 300,
+                                            .temperature_c = 54,
+                                            .sm_clock_mhz = 1755 },
+                                 .utilization_min = 0.25,
+                                 .utilization_max = 0.75 },
+                               { .index = 3,
+                                 .facts = { .uuid = "u" },
+                                 .state = { nan, nan, 200, nan, nan, .throttle_reasons = 64 },
+                                 .utilization_min = nan,
+                                 .utilization_max = nan } };
+    const InputReport input = {
+        0.25,         1.5, 2, 3, 4, 5, 6e6, .cache_hits = 7, .replaced = 8, .decode_threads = 9,
+        .readers = 10
+    };
+    char dir[512];
+    RunLog *r = NULL;
+    in_scratch(dir, "run");
+    REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
+    CHECK_OK(runlog_diverged(r, &(DivergedRecord){ 7, nan, "fc1.weight", 0.5, 2, true }));
+    CHECK_OK(runlog_diverged(r, &(DivergedRecord){ 9, 3, "", 1, 0, false }));
+    CHECK_OK(runlog_on_save(r, &(OnSaveResult){ ON_SAVE_TIMED_OUT, 20, 137, 1.5 }));
+    CHECK_OK(runlog_gpus(r, gpus, 2));
+    CHECK_OK(runlog_epoch(
+        r, &(EpochRecord){
+               .epoch = 1, .seconds = 2.5, .images = 1000, .images_per_s = 400, .input = &input }));
+    CHECK_OK(runlog_eval(r, &(EvalRecord){ .step = 4,
+                                           .images = 5,
+                                           .loss = 1,
+                                           .top1 = 0.5,
+                                           .top5 = 1,
+                                           .checkpoint = "c.safetensors" }));
+    runlog_close(r);
+    char *text = content("run/metrics.jsonl"), *at = text;
+    for (size_t i = 0; i < sizeof rare / sizeof rare[0]; i++) {
+        const char *found = strstr(at, rare[i]);
+        at = strchr(at, '\n');
+        REQUIRE(at != NULL);
+        if (!test_check(found && found < at, __FILE__, __LINE__, rare[i]))
+            printf("    the file: %s\n", text);
+        at++;
+    }
+    CHECK(*at == '\0');
+    mem_free(text);
+}
+
 /* The smallest that fp16 training falls to, too; other precisions have none. */
 TEST(a_loss_scale_is_recorded_where_there_is_one)
 {
@@ -257,17 +338,6 @@ TEST(run_folder_is_complete)
     mem_free(text);
     str_free(&want);
     config_destroy(c);
-}
-
-/* What file NAME of the folder run holds; mem_free. */
-static char *content(const char *name)
-{
-    char path[512];
-    uint8_t *text = NULL;
-    size_t bytes;
-    in_scratch(path, name);
-    CHECK_OK(fs_read_file(path, &text, &bytes));
-    return (char *)text;
 }
 
 TEST(a_folder_stays_until_the_run_begins)
