@@ -26,10 +26,11 @@ test takes ten seconds more than four times what it took, or when the tests have
 60 s, and the same test fails once more with the fault and passes without; all others are survivors,
 also those that no test reaches.
 
-All of it lies in build/mutants: copies of the tree, map.json, results.json. What has a result for
-the tree as it is does not run again; with --keep results of earlier states stand too, and
---survivors runs again what has survived before and nothing else. Tests run in namespaces of their
-own (scripts/mutation/sandbox.py), because a mutant may kill or remove anything.
+All of it lies in build/mutants: copies of the tree, map.json, results.json. A test is mapped again
+when it, a header or a file that it reaches has changed. What has a result for the tree as it is
+does not run again; with --keep results of earlier states stand too, and --survivors runs again what
+has survived before and nothing else. Tests run in namespaces of their own
+(scripts/mutation/sandbox.py), because a mutant may kill or remove anything.
 """
 
 import argparse
@@ -196,16 +197,17 @@ class Mutants:
             tree.build(flags)
         product = [name for name in files if name.endswith((".c", ".h"))
                    and not name.startswith("tests/")]
+        known = {name: cover.blocks(covered, program)
+                 for name, (program, _) in covered.links.items()}
         path = os.path.join(self.work, "map.json")
         tests = read_json(path) if self.options.old_map else \
-            cover.update(covered, self.tree, path, product, say)
+            cover.update(covered, self.tree, path, product, known, say)
         self.map = Map(tests, self.options.patience)
         self.coded = {}
-        for name in ("unit", "check", "convoy"):
-            for lines in cover.blocks(covered, covered.links[name][0]).values():
-                for line in lines:
-                    path, number = line.rsplit(":", 1)
-                    self.coded.setdefault(path, set()).add(int(number))
+        for line in set().union(*(lines for name in ("unit", "check", "convoy")
+                                  for lines in known[name].values())):
+            path, number = line.rsplit(":", 1)
+            self.coded.setdefault(path, set()).add(int(number))
         built = set(self.tree.compiles)
         drawn = [name for name in sorted(files) if name.startswith(ROOMS)
                  and name.startswith(self.options.only)

@@ -103,22 +103,29 @@ def digest(root, files):
     return total.hexdigest()[:16]
 
 
-def update(tree, plain, path, product, say):
-    """The map, kept in the file `path`: runs the tests that are new or have changed, or all where
-    the product has. One that fails is tried in the tree without notes, and is broken if it fails
-    there, too."""
-    tests, stamp = {}, digest(tree.root, product)
+def update(tree, plain, path, product, known, say):
+    """The map, kept in the file `path`: runs the tests that are new, or that changed or reach a
+    file that did. One that fails is tried in the tree without notes, and is broken if it fails
+    there, too. `known`: blocks() by program."""
+    tests = {}
     if os.path.exists(path):
         with open(path) as f:
             tests = json.load(f)
     names = all_tests(tree)
-    stamps = {name: stamp + digest(tree.root, [file_of(name)]) for name in names}
-    tests = {name: entry for name, entry in tests.items() if entry["stamp"] == stamps.get(name)}
+    digests = {name: digest(tree.root, [name]) for name in {*product, *map(file_of, names)}}
+    coded = {line.rsplit(":", 1)[0] for found in known.values()
+             for lines in found.values() for line in lines}
+    tables = {name for name in product if name not in coded or name.endswith(".h")}
+
+    def stamp_of(name, reached):
+        files = tables.union({file_of(name)}, *reached.values()).intersection(digests)
+        return hashlib.sha256("".join(name + digests[name] for name in sorted(files)).encode()) \
+            .hexdigest()[:16]
+
+    tests = {name: tests[name] for name in names if name in tests
+             and tests[name]["stamp"] == stamp_of(name, tests[name]["reached"])}
     missing = [name for name in names if name not in tests or tests[name]["broken"]]
     say("map: %d tests to run, %d known" % (len(missing), len(tests)))
-    known = {}
-    if missing:
-        known = {name: blocks(tree, program) for name, (program, _) in tree.links.items()}
 
     def run_one(name):
         folder = tree.path("build/reached", re.sub(r"\W", "_", name))
@@ -130,11 +137,10 @@ def update(tree, plain, path, product, say):
         if result.fault:
             words, env = test_words([name], plain, LIMIT_S)
             broken = plain.run(words, LIMIT_S, env).fault
-        entry = {"stamp": stamps[name], "seconds": round(result.seconds, 2),
-                 "broken": broken, "skipped": result.skipped,
-                 "reached": reached(folder, known)}
+        lines = reached(folder, known)
         shutil.rmtree(folder)
-        return entry
+        return {"stamp": stamp_of(name, lines), "seconds": round(result.seconds, 2),
+                "broken": broken, "skipped": result.skipped, "reached": lines}
 
     def save():
         with open(path + ".new", "w") as f:
