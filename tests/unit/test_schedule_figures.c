@@ -46,7 +46,10 @@ TEST(warmup_rises_and_milestones_cut)
                    .gamma = 0.1,
                    .milestones = { 2, { 2, 3 } },
                    .warmup_steps = 10,
+                   .warmup_lr = -1,
                    .total_steps = 40,
+                   .decay_start = 10,
+                   .decay_steps = 30,
                    .steps_per_epoch = 10 };
     CHECK_NEAR(schedule_lr(&s, 0), 0.1, 1e-12);
     CHECK_NEAR(schedule_lr(&s, 9), 1, 1e-12);

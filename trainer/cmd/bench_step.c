@@ -214,6 +214,7 @@ Status bench_step(Comm *comm, const Config *c, const BenchOptions *o)
     if (o->eval) return bench_evaluation(comm, &local, o);
     local.train.max_steps = o->warmup + o->steps;
     local.schedule.warmup_epochs = 0;
+    local.schedule.warmup_steps = 0;
     Status status = session_open(&s, &local, comm, SESSION_TRAIN);
     if (status == OK) status = session_commit(&s);
     if (status == OK) status = measure(&s, o);

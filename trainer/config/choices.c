@@ -13,11 +13,17 @@ const char *const on_nan_names[ON_NAN_COUNT + 1] = {
 const char *const lr_scaling_names[LR_SCALING_COUNT + 1] = {
     [LR_NONE] = "none", [LR_LINEAR] = "linear", [LR_SQRT] = "sqrt", [LR_WORLD_SIZE] = "world_size"
 };
-const char *const schedule_shape_names[SCHEDULE_SHAPE_COUNT + 1] = { [SCHEDULE_COSINE] = "cosine",
-                                                                     [SCHEDULE_STEP] = "step",
-                                                                     [SCHEDULE_POLY] = "poly",
-                                                                     [SCHEDULE_CONSTANT] =
-                                                                         "constant" };
+const char *const schedule_shape_names[SCHEDULE_SHAPE_COUNT + 1] = {
+    [SCHEDULE_COSINE] = "cosine",
+    [SCHEDULE_STEP] = "step",
+    [SCHEDULE_POLY] = "poly",
+    [SCHEDULE_CONSTANT] = "constant",
+    [SCHEDULE_EXPONENTIAL] = "exponential",
+    [SCHEDULE_TRIANGULAR] = "triangular"
+};
+const char *const decay_from_names[DECAY_FROM_COUNT + 1] = {
+    [DECAY_FROM_WARMUP] = "warmup", [DECAY_FROM_START] = "start"
+};
 const char *const grad_dtype_names[GRAD_DTYPE_COUNT + 1] = {
     [GRAD_DTYPE_AUTO] = "auto", [GRAD_DTYPE_FP32] = "fp32", [GRAD_DTYPE_BF16] = "bf16"
 };

@@ -12,8 +12,11 @@ typedef enum ScheduleShape {
     SCHEDULE_STEP,
     SCHEDULE_POLY,
     SCHEDULE_CONSTANT,
+    SCHEDULE_EXPONENTIAL,
+    SCHEDULE_TRIANGULAR,
     SCHEDULE_SHAPE_COUNT
 } ScheduleShape;
+typedef enum DecayFrom { DECAY_FROM_WARMUP, DECAY_FROM_START, DECAY_FROM_COUNT } DecayFrom;
 typedef enum GradDtype {
     GRAD_DTYPE_AUTO,
     GRAD_DTYPE_FP32,
@@ -47,6 +50,7 @@ extern const char *const batch_mode_names[BATCH_MODE_COUNT + 1];
 extern const char *const on_nan_names[ON_NAN_COUNT + 1];
 extern const char *const lr_scaling_names[LR_SCALING_COUNT + 1];
 extern const char *const schedule_shape_names[SCHEDULE_SHAPE_COUNT + 1];
+extern const char *const decay_from_names[DECAY_FROM_COUNT + 1];
 extern const char *const grad_dtype_names[GRAD_DTYPE_COUNT + 1];
 extern const char *const backend_choice_names[BACKEND_CHOICE_COUNT + 1];
 extern const char *const log_format_names[LOG_FORMAT_COUNT + 1];

@@ -81,7 +81,10 @@ typedef struct Config {
     } optimizer;
     struct {
         ScheduleShape name;
-        double warmup_epochs, min_lr, power, gamma;
+        double warmup_epochs, warmup_lr /*-1: a step's share of the rise*/, min_lr, power, gamma,
+            decay_epochs;
+        int64_t warmup_steps /*0: warmup_epochs*/, decay_steps /*0: the rest of the run*/;
+        DecayFrom decay_from;
         ConfigList milestones;
     } schedule;
     struct {

@@ -80,6 +80,37 @@ static Status check_progressive(const Config *c, const ConfigOrigin *origin)
     return OK;
 }
 
+/* Keys that would change nothing are refused: who gives them means another schedule. */
+static Status check_schedule(const Config *c, const ConfigOrigin *origin)
+{
+    const ScheduleShape name = c->schedule.name;
+    const bool warms = c->schedule.warmup_steps > 0 || c->schedule.warmup_epochs > 0;
+    const bool counts = name == SCHEDULE_COSINE || name == SCHEDULE_POLY;
+    const struct {
+        bool wrong;
+        const char *key, *sentence;
+    } rows[] = {
+        { c->schedule.warmup_steps > 0 && c->schedule.warmup_epochs > 0, "schedule.warmup_steps",
+          "stands beside schedule.warmup_epochs; give one of the two, or 0 for the other" },
+        { c->schedule.warmup_lr < 0 && c->schedule.warmup_lr != -1, "schedule.warmup_lr",
+          "is below 0; give -1 or a learning rate" },
+        { c->schedule.warmup_lr >= 0 && !warms, "schedule.warmup_lr",
+          "needs a warm-up: schedule.warmup_epochs or schedule.warmup_steps above 0" },
+        { name == SCHEDULE_TRIANGULAR && !warms, "schedule.name",
+          "is triangular, which rises in schedule.warmup_epochs or schedule.warmup_steps; give one "
+          "above 0" },
+        { name == SCHEDULE_TRIANGULAR && c->schedule.warmup_lr < 0, "schedule.name",
+          "is triangular, which needs schedule.warmup_lr to start from" },
+        { c->schedule.decay_steps > 0 && !counts && name != SCHEDULE_TRIANGULAR,
+          "schedule.decay_steps", "is of cosine, poly and triangular; schedule.name is another" },
+        { c->schedule.decay_from == DECAY_FROM_START && !counts, "schedule.decay_from",
+          "is start, which is of cosine and poly; schedule.name is another" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].wrong) return fail_check(origin, rows[i].key, rows[i].sentence);
+    return OK;
+}
+
 static Status check_augmentation(const Config *c, const ConfigOrigin *origin)
 {
     char text[WHERE_BYTES];
@@ -165,6 +196,7 @@ Status config_check(const Config *c, const ConfigOrigin *origin)
     TRY(check_input(c, origin));
     TRY(check_ascending(c, origin));
     TRY(check_progressive(c, origin));
+    TRY(check_schedule(c, origin));
     TRY(check_augmentation(c, origin));
     TRY(check_scale(c, origin));
     TRY(check_trace(c, origin));

@@ -216,14 +216,30 @@ const ConfigKey config_keys[] = {
      "Largest norm of all gradients together, beyond which they are shrunk to it; 0 does not clip"},
 
     {ENUM(schedule, name, "cosine", schedule_shape_names), KEY_MATH,
-     "Course of the learning rate after warmup"},
+     "Course of the learning rate after warmup; triangular is a straight line"},
     {DOUBLE(schedule, warmup_epochs, "5", 0, 1e6), KEY_MATH,
      "Epochs of linear rise to the learning rate; 0 means none"},
-    {DOUBLE(schedule, min_lr, "0", 0, 1e6), KEY_MATH, "Where cosine and poly end"},
+    {INT(schedule, warmup_steps, "0", 0, 1e15), KEY_MATH | KEY_YOUNG,
+     "The rise in steps, in place of warmup_epochs; 0 means that those count"},
+    {DOUBLE(schedule, warmup_lr, "-1", -1, 1e6), KEY_MATH | KEY_YOUNG,
+     "Learning rate of the first step of the rise, which lr_scaling leaves as it is; 0 moves "
+     "nothing in that step. -1: of w steps the first has 1/w of the learning rate, the last all"},
+    {DOUBLE(schedule, min_lr, "0", 0, 1e6), KEY_MATH,
+     "Where cosine, poly and triangular end, and what step and exponential do not fall below"},
     {DOUBLE(schedule, power, "1", 0, 100), KEY_MATH | KEY_OPEN_MIN, "Exponent of poly"},
+    {INT(schedule, decay_steps, "0", 0, 1e15), KEY_MATH | KEY_YOUNG,
+     "Steps that cosine, poly and triangular take to min_lr, however long the run is; 0 means to "
+     "its end"},
+    {ENUM(schedule, decay_from, "warmup", decay_from_names), KEY_MATH | KEY_YOUNG,
+     "cosine and poly count their steps from the end of warmup, or from the start of the run as "
+     "timm does"},
     {LIST(schedule, milestones, "30, 60, 80", 0, 1e6), KEY_MATH,
      "Epochs, ascending, at which step multiplies the learning rate by gamma"},
-    {DOUBLE(schedule, gamma, "0.1", 0, 1), KEY_MATH | KEY_OPEN_MIN, "Factor of step"},
+    {DOUBLE(schedule, gamma, "0.1", 0, 1), KEY_MATH | KEY_OPEN_MIN,
+     "Factor of step and of exponential"},
+    {DOUBLE(schedule, decay_epochs, "2.4", 0, 1e6), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
+     "exponential multiplies the learning rate by gamma every so many epochs, those of warmup "
+     "counted too"},
 
     {DOUBLE(comm, bucket_mb, "200", 0, 65536), KEY_RUNTIME | KEY_OPEN_MIN,
      "Most MiB of gradients that are summed over ranks in one piece"},

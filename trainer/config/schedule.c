@@ -27,6 +27,20 @@ static double lr_poly(const Schedule *s, double done, double step)
     return s->min_lr + (s->peak_lr - s->min_lr) * pow(1 - done, s->power);
 }
 
+static double lr_triangular(const Schedule *s, double done, double step)
+{
+    (void)step;
+    return s->min_lr + (s->peak_lr - s->min_lr) * (1 - done);
+}
+
+/* A stair begins with the first step at which its epochs are complete, to rounding. */
+static double lr_exponential(const Schedule *s, double done, double step)
+{
+    (void)done;
+    double stairs = floor(step / (s->decay_epochs * s->steps_per_epoch) + 1e-9);
+    return fmax(s->min_lr, s->peak_lr * pow(s->gamma, stairs));
+}
+
 static double lr_constant(const Schedule *s, double done, double step)
 {
     (void)done;
@@ -40,14 +54,21 @@ static const LrFunction shapes[SCHEDULE_SHAPE_COUNT] = {
     [SCHEDULE_STEP] = lr_step,
     [SCHEDULE_POLY] = lr_poly,
     [SCHEDULE_CONSTANT] = lr_constant,
+    [SCHEDULE_EXPONENTIAL] = lr_exponential,
+    [SCHEDULE_TRIANGULAR] = lr_triangular,
 };
+
+static double warmup_lr(const Schedule *s, double step)
+{
+    if (s->warmup_lr < 0) return s->peak_lr * fmin(1, (step + 1) / s->warmup_steps);
+    return s->warmup_lr + (s->peak_lr - s->warmup_lr) * step / s->warmup_steps;
+}
 
 double schedule_lr(const Schedule *s, int64_t step)
 {
     double at = (double)step;
-    if (at < s->warmup_steps) return s->peak_lr * fmin(1, (at + 1) / s->warmup_steps);
-    double length = s->total_steps - s->warmup_steps;
-    double done = length > 0 ? fmin(1, (at - s->warmup_steps) / length) : 1;
+    if (at < s->warmup_steps) return warmup_lr(s, at);
+    double done = s->decay_steps > 0 ? fmin(1, (at - s->decay_start) / s->decay_steps) : 1;
     return shapes[s->name](s, done, at);
 }
 
@@ -68,6 +89,15 @@ static double scaled_lr(double lr, LrScaling lr_scaling, int64_t global_batch, i
     return lr;
 }
 
+static void warn_of_warmup(const Schedule *s, const char *key, int64_t total_steps)
+{
+    if (s->warmup_steps <= 0 || s->warmup_steps < s->total_steps) return;
+    log_warning("%s: warm-up of %.0f steps is no shorter than the run of %lld steps; the learning "
+                "rate never passes %g of %g",
+                key, s->warmup_steps, (long long)total_steps,
+                schedule_lr(s, total_steps > 0 ? total_steps - 1 : 0), s->peak_lr);
+}
+
 Schedule schedule_from_config(const Config *c, int64_t global_batch, int world,
                               int64_t dataset_images, int64_t total_steps)
 {
@@ -75,17 +105,18 @@ Schedule schedule_from_config(const Config *c, int64_t global_batch, int world,
                    .min_lr = c->schedule.min_lr,
                    .power = c->schedule.power,
                    .gamma = c->schedule.gamma,
+                   .decay_epochs = c->schedule.decay_epochs,
                    .milestones = c->schedule.milestones,
+                   .warmup_lr = c->schedule.warmup_lr,
                    .total_steps = (double)total_steps };
+    const bool by_steps = c->schedule.warmup_steps > 0;
     s.peak_lr = scaled_lr(c->optimizer.lr, c->optimizer.lr_scaling, global_batch, world);
     s.steps_per_epoch = (double)dataset_images / (double)global_batch;
-    s.warmup_steps = c->schedule.warmup_epochs * s.steps_per_epoch;
-    if (s.warmup_steps > 0 && s.warmup_steps >= s.total_steps) {
-        log_warning(
-            "schedule.warmup_epochs: warm-up of %.0f steps is no shorter than the run of %lld "
-            "steps; the learning rate never passes %g of %g",
-            s.warmup_steps, (long long)total_steps,
-            schedule_lr(&s, total_steps > 0 ? total_steps - 1 : 0), s.peak_lr);
-    }
+    s.warmup_steps =
+        by_steps ? (double)c->schedule.warmup_steps : c->schedule.warmup_epochs * s.steps_per_epoch;
+    s.decay_start = c->schedule.decay_from == DECAY_FROM_START ? 0 : s.warmup_steps;
+    s.decay_steps = c->schedule.decay_steps > 0 ? (double)c->schedule.decay_steps
+                                                : s.total_steps - s.decay_start;
+    warn_of_warmup(&s, by_steps ? "schedule.warmup_steps" : "schedule.warmup_epochs", total_steps);
     return s;
 }

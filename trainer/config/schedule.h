@@ -8,8 +8,12 @@ typedef struct Schedule {
     ScheduleShape name;
     double peak_lr; /* after lr_scaling */
     double min_lr, power, gamma;
+    double decay_epochs;   /* exponential */
     ConfigList milestones; /* epochs */
     double warmup_steps, total_steps, steps_per_epoch;
+    double warmup_lr;   /* of step 0; below 0: peak / warmup_steps, and the peak a step earlier */
+    double decay_start; /* cosine, poly, triangular: the step at which they leave the peak ... */
+    double decay_steps; /* ... and how many they take */
 } Schedule;
 
 /* The run's schedule. steps_per_epoch = images / global batch, a fraction as a rule. Warns where
@@ -17,8 +21,9 @@ typedef struct Schedule {
 Schedule schedule_from_config(const Config *c, int64_t global_batch, int world,
                               int64_t dataset_images, int64_t total_steps);
 /* Learning rate of step (0-based). Warm-up is linear: step s of w uses peak (s+1)/w (Goyal et al.
- * 2017, 2.2, starting near 0); behind it cosine (Loshchilov and Hutter 2017, no restarts), poly (1
- * - s/total)^power, step (gamma at each milestone) or constant, counted from the end of warm-up
- * where they depend on the length. */
+ * 2017, 2.2, starting near 0), or, from a start value, start + (peak - start) s/w. Behind it cosine
+ * (Loshchilov and Hutter 2017, no restarts), poly (1 - s/length)^power, triangular (poly of power
+ * 1), step (gamma at each milestone), exponential (gamma every decay_epochs, as TensorFlow's
+ * EfficientNet) or constant. Epochs are always counted from the start of the run. */
 double schedule_lr(const Schedule *s, int64_t step);
 #endif
