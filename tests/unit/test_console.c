@@ -31,7 +31,8 @@ TEST(table_has_the_columns_of_tensorflows_example)
     static const struct {
         int64_t step;
         const char *text;
-    } rows[] = { { 1, "     1   0.0 20000.5  6.930  8.214 3.17870" },
+    } rows[] = { { 0, "     0   0.0 20000.5  6.930  8.214 3.20000" },
+                 { 1, "     1   0.0 20000.5  6.930  8.214 3.17870" },
                  { 150, "   150   1.0 20000.5  6.930  8.214 0.80001" } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const ConsoleRow row = { .step = rows[i].step,
@@ -134,8 +135,10 @@ static char *after_three_steps(int rank)
     CHECK_OK(config_load(&c, NULL, sets, 3));
     CHECK_OK(runlog_open(&r, c->run.dir, rank, c));
     CHECK_OK(runlog_begin(r, c, 2));
-    for (int i = 1; i <= 3; i++)
-        CHECK_OK(runlog_step(r, &(StepRecord){ .step = i, .loss = 1.5, .penalty = 0.25 }));
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(runlog_step(r, &(StepRecord){ .step = i + 1, .loss = 1.5 }));
+        runlog_row(r, &(ConsoleRow){ .step = i, .loss = 1.5, .penalty = 0.25 });
+    }
     runlog_close(r);
     snprintf(path, sizeof path, "%s/%d.txt", test_scratch(), rank);
     CHECK_OK(fs_read_file(path, &text, &bytes));
@@ -149,8 +152,8 @@ TEST(rank_0_alone_prints_the_table)
     const char *header = strstr(first, console_table_header);
     REQUIRE(header != NULL);
     CHECK(strstr(header + 1, console_table_header) == NULL);
-    CHECK_CONTAINS(header, "     1   0.0     0.0  1.500  1.750 0.00000");
-    CHECK_CONTAINS(header, "     3   0.0     0.0  1.500  1.750 0.00000");
+    CHECK_CONTAINS(header, "     0   0.0     0.0  1.500  1.750 0.00000");
+    CHECK_CONTAINS(header, "     2   0.0     0.0  1.500  1.750 0.00000");
     CHECK_CONTAINS(second, "step 3 loss 1.5");
     CHECK(strstr(second, "1.750") == NULL && strstr(second, console_table_header) == NULL);
     mem_free(first);

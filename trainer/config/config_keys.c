@@ -294,9 +294,9 @@ const ConfigKey config_keys[] = {
      "Record the norm of all gradients before clipping; done anyway where optimizer.clip_norm is "
      "set"},
     {ENUM(log, format, "line", log_format_names), KEY_RUNTIME,
-     "What is printed: a progress line (line); Step, Epoch, Speed, Loss, FinLoss and LR of each "
-     "recorded step (table); a line of each rank for each epoch, and a table at the end (epoch); "
-     "the records of metrics.jsonl (json)"},
+     "What is printed: a progress line (line); Step, Epoch, Speed, Loss, FinLoss and LR of "
+     "steps 0, 1 and every log.every-th, counted from 0 (table); a line of each rank for each "
+     "epoch, and a table at the end (epoch); the records of metrics.jsonl (json)"},
     {STRING(log, file, ""), KEY_RUNTIME,
      "A log file of each rank, with its recorded steps: %r is the rank, %w the number of ranks, %h "
      "the host, %% a per cent sign; a path from the run folder, out of it too by ../, unless it "

@@ -1,10 +1,10 @@
 /* console.h - what a run prints while it trains, by log.format.
  *
  * line: a live line (a plain one every few seconds where nobody watches), a line for each epoch and
- * evaluation. table: at each recorded step a row of the six columns of AWS's TensorFlow example:
- * Step Epoch Speed Loss FinLoss LR. epoch: a line of each rank for each epoch, as AWS's Ray Train
- * example has, and at the end a table of accuracy and loss. json: the records of metrics.jsonl
- * (runlog.c prints them), and nothing else but warnings and errors.
+ * evaluation. table: for steps 0, 1 and every log.every-th a row of the six columns of AWS's
+ * TensorFlow example: Step Epoch Speed Loss FinLoss LR. epoch: a line of each rank for each epoch,
+ * as AWS's Ray Train example has, and at the end a table of accuracy and loss. json: the records of
+ * metrics.jsonl (runlog.c prints them), and nothing else but warnings and errors.
  *
  * The texts alone are made here, so that tests can hold them against what those examples
  * printed. */
@@ -17,8 +17,8 @@ enum { CONSOLE_TEXT_BYTES = 256 };
 
 extern const char console_table_header[];
 typedef struct ConsoleRow {
-    int64_t step;
-    double epochs;       /* passes over the training set so far */
+    int64_t step;        /* from 0 here alone */
+    double epochs;       /* passes over the training set before it */
     double images_per_s; /* since the row before */
     double loss, penalty, lr;
 } ConsoleRow;

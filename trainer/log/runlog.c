@@ -298,18 +298,13 @@ Status runlog_start(RunLog *r, const StartRecord *s)
     return end(r);
 }
 
-static void print_row(RunLog *r, const StepRecord *s)
+void runlog_row(RunLog *r, const ConsoleRow *row)
 {
     char text[CONSOLE_TEXT_BYTES];
-    const ConsoleRow row = { .step = s->step,
-                             .epochs = s->epochs,
-                             .images_per_s = s->recent_images_per_s,
-                             .loss = s->loss,
-                             .penalty = s->penalty,
-                             .lr = s->lr };
+    if (r->rank != 0) return;
     if (!r->titled) log_info("%s", console_table_header);
     r->titled = true;
-    console_table_row(&row, text);
+    console_table_row(row, text);
     log_info("%s", text);
 }
 
@@ -319,7 +314,6 @@ Status runlog_step(RunLog *r, const StepRecord *s)
              "wait %.1f",
              shown(s->epoch), (long long)s->step, s->loss, s->lr, s->images_per_s, s->step_ms,
              s->data_wait_ms, s->comm_wait_ms);
-    if (r->rank == 0 && r->format == LOG_FORMAT_TABLE) print_row(r, s);
     JsonWriter *w = begin(r, "step");
     if (!w) return OK;
     json_int(w, "epoch", s->epoch);

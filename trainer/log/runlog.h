@@ -49,9 +49,7 @@ typedef struct StepRecord {
     int64_t skipped;
     bool measured; /* the next is in the record */
     double grad_norm;
-    /* for the table: passes over the training set, images/s since the record before, L2 term of the
-     * loss */
-    double epochs, recent_images_per_s, penalty;
+    double recent_images_per_s; /* since the record before */
 } StepRecord;
 typedef struct EvalRecord {
     int64_t epoch, step, images, classes;
@@ -79,6 +77,7 @@ typedef struct EpochRecord {
 
 Status runlog_start(RunLog *r, const StartRecord *s);
 Status runlog_step(RunLog *r, const StepRecord *s);
+void runlog_row(RunLog *r, const ConsoleRow *row); /* of the table; rank 0 prints it */
 Status runlog_epoch(RunLog *r, const EpochRecord *e);
 Status runlog_eval(RunLog *r, const EvalRecord *e);
 Status runlog_checkpoint(RunLog *r, int64_t step, const char *path);

@@ -63,11 +63,12 @@ static bool record_due(const Loop *l, int64_t step)
            (step + 1) % l->s->config->log.every == 0;
 }
 
-/* Whether the step's record tells of the parameters that it begins with. */
+/* A row tells of the parameters that the step begins with, and counts steps from 0; that of step 1
+ * is the first without what a start takes. */
 static bool row_due(const Loop *l, int64_t step)
 {
     return l->s->config->log.format == LOG_FORMAT_TABLE && step < l->s->plan.total_steps &&
-           record_due(l, step);
+           (step == 1 || step % l->s->config->log.every == 0);
 }
 
 /* Before the step is issued, while none is under way. */
@@ -99,6 +100,24 @@ static void tell_monitor(Loop *l, const StepRecord *record, const StepResult *r)
         keep_pending(l, runlog_gpus(l->log, gpus, count));
 }
 
+static void print_row(Loop *l, int64_t step, const StepResult *r)
+{
+    const TrainPlan *p = &l->s->plan;
+    l->row.seconds += r->seconds;
+    l->row.steps++;
+    if (!row_due(l, step)) return;
+    runlog_row(
+        l->log,
+        &(ConsoleRow){ .step = step,
+                       .epochs = (double)step * (double)p->global_batch / (double)p->images,
+                       .images_per_s = (double)(l->row.steps * p->global_batch) / l->row.seconds,
+                       .loss = r->loss,
+                       .penalty = l->penalty,
+                       .lr = r->lr });
+    l->row.seconds = 0;
+    l->row.steps = 0;
+}
+
 static void record_step(Loop *l, int64_t step, const StepResult *r)
 {
     const TrainPlan *p = &l->s->plan;
@@ -117,11 +136,8 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                           .skipped = r->optimizer.skipped,
                           .measured = r->optimizer.measured,
                           .grad_norm = r->optimizer.grad_norm,
-                          .epochs =
-                              (double)(step + 1) * (double)p->global_batch / (double)p->images,
                           .recent_images_per_s =
-                              (double)(l->recent.steps * p->global_batch) / l->recent.seconds,
-                          .penalty = l->penalty };
+                              (double)(l->recent.steps * p->global_batch) / l->recent.seconds };
     l->epoch.seconds += r->seconds;
     l->epoch.images += p->global_batch;
     l->progress.seconds_per_step = l->progress.seconds_per_step > 0
@@ -129,6 +145,7 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                                        : r->seconds;
     bool last = step + 1 == total || step == l->start.step;
     tell_monitor(l, &record, r);
+    print_row(l, step, r);
     if (record_due(l, step)) {
         keep_pending(l, runlog_step(l->log, &record));
         l->recent.seconds = 0;

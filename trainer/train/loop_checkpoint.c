@@ -270,7 +270,8 @@ Status loop_checkpoint_go_back(Loop *l, int64_t below, double lr_factor)
         (LoopRollback){ count, diverged, l->start.step + l->start.step_offset, lr_factor };
     stepper_set_lr_factor(l->stepper, lr_factor);
     monitor_go_back(l->monitor, l->start.step);
-    l->epoch.seconds = l->recent.seconds = 0; /* of steps that are done again */
-    l->epoch.images = l->recent.steps = 0;
+    /* of steps that are done again */
+    l->epoch.seconds = l->recent.seconds = l->row.seconds = 0;
+    l->epoch.images = l->recent.steps = l->row.steps = 0;
     return OK;
 }

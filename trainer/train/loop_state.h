@@ -54,10 +54,10 @@ typedef struct Loop {
         int64_t images;
         LoaderStats input; /* as it was then */
     } epoch;
-    struct { /* since the last step record */
+    struct { /* since the last step record, and the last row of the table */
         double seconds;
         int64_t steps;
-    } recent;
+    } recent, row;
     struct { /* the line on the console */
         double shown_s, seconds_per_step;
     } progress;
