@@ -79,6 +79,24 @@ answers "digraph" inspect model resnet20 --dot
 answers "checkpoint.resume" inspect config
 [[ $("$CONVOY" inspect config --markdown) == "$(cat docs/config.md)" ]] ||
     broken "docs/config.md is not what convoy says: make docs"
+recipe=(optimizer.lr=10.5 optimizer.lr_scaling=none schedule.name=poly schedule.power=2
+    schedule.min_lr=1e-4 schedule.warmup_lr=0 schedule.warmup_steps=786 schedule.decay_steps=13756
+    train.batch_per_rank=408 train.max_steps=14541 train.epochs=38)
+expect "inspect config of a recipe" 0 run 1 inspect config --ranks 8 --images 1281167 "${recipe[@]}"
+[[ $(sed -n '/^steps/p; /^first/,$p' "$out" | tr -s ' ') == "steps 14541, 392.514 an epoch
+first 1 0.000 0
+second 2 0.003 0.013358778626
+behind warm-up 787 2.002 10.5
+at 1/4 3636 9.261 6.60112617536
+at 1/2 7271 18.522 2.93442740043
+at 3/4 10906 27.782 0.734085415966
+last 14541 37.043 0.000100221952898" ]] || broken_run "inspect config: other steps or rates"
+expect "inspect config of a file" 0 run 1 inspect config "$SCRATCH/small.yaml"
+expect_text "inspect config of a file" 1 "images           20"
+expect_error "inspect config without data" 64 "--images N would stand in" 1 inspect config \
+    train.epochs=2
+expect_error "inspect config of too few images" 64 "train.batch_per_rank" 1 inspect config \
+    --images 20 --ranks 2 train.batch_per_rank=11
 answers "20" inspect dataset "$SCRATCH/data/train"
 for name in star triangle checkers; do
     grep -q "$name" "$out" || broken_run "inspect dataset: no class $name"

@@ -39,6 +39,26 @@ train sgd_parts 1 "${sgd[@]}" train.max_steps=5
 train sgd_parts 1 "${sgd[@]}" train.max_steps=10
 same "sgd with accumulation, 10 and 5 + 5" sgd sgd_parts
 
+# A decay over steps of its own, stairs, and a straight line whose end is told by decay_steps: they
+# do not look at the run's end, so that parts are the same run. A first rate of 0 moves no weight.
+courses=("poly schedule.power=2 schedule.decay_steps=20" "exponential schedule.decay_epochs=0.2"
+    "triangular schedule.decay_steps=8 schedule.min_lr=0.001")
+for course in "${courses[@]}"; do
+    read -ra keys <<< "schedule.name=$course"
+    keys+=(schedule.warmup_steps=4 schedule.warmup_lr=0 schedule.gamma=0.5 train.epochs=9)
+    name=${course%% *}
+    train "$name" 1 "${keys[@]}" train.max_steps=10
+    train "${name}_parts" 1 "${keys[@]}" train.max_steps=2
+    train "${name}_parts" 1 "${keys[@]}" train.max_steps=7
+    train "${name}_parts" 1 "${keys[@]}" train.max_steps=10
+    same "$name, 10 steps and 2 + 5 + 3" "$name" "${name}_parts"
+    [[ $(losses "$name") == "$(losses "${name}_parts")" ]] || broken "$name: the losses differ"
+    grep -q '"step":1,.*"lr":0,' "$SCRATCH/$name/metrics.jsonl" ||
+        broken "$name: the first rate is not 0"
+    [[ $(grep -o '"lr":[^,]*' "$SCRATCH/$name/metrics.jsonl" | sort -u | wc -l) -gt 4 ]] ||
+        broken "$name: the rate does not change"
+done
+
 # A file named by hand, in another run folder.
 train named 1 "${adam[@]}" train.max_steps=10 \
     "checkpoint.resume=$SCRATCH/whole1/checkpoints/step-00000005.safetensors"

@@ -26,6 +26,7 @@ Status cmd_report_runs(int argc, char **argv);
 Status cmd_scale(int argc, char **argv);
 
 /* What convoy inspect X runs, with the arguments after X, where that has a file of its own. */
+Status cmd_inspect_config(int argc, char **argv);
 Status cmd_inspect_dataset(int argc, char **argv);
 Status cmd_inspect_memory(int argc, char **argv);
 

@@ -1,15 +1,14 @@
-/* cmd_inspect.c - convoy inspect model | checkpoint | config: what a network, a file, a key is,
- * without running anything.
+/* cmd_inspect.c - convoy inspect model | checkpoint: what a network, a file is, without running
+ * anything.
  *
- * inspect dataset is in cmd_inspect_dataset.c, inspect memory in cmd_inspect_memory.c. Answers go
- * to stdout whole, through log_print(). */
+ * inspect config, dataset and memory have files of their own. Answers go to stdout whole, through
+ * log_print(). */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "models/models.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
-#include "trainer/config/config.h"
 #include "trainer/files/checkpoint.h"
 #include "trainer/files/run_source.h"
 #include <string.h>
@@ -147,26 +146,6 @@ static Status cmd_inspect_checkpoint(int argc, char **argv)
     return print_and_free(&text, status);
 }
 
-/* ---- config ---- */
-
-static const char config_help[] =
-    "usage: convoy inspect config [--markdown]\n"
-    "\n"
-    "Prints every key of a config file with its default, what it takes and what it does.\n"
-    "\n"
-    "  --markdown   the page docs/config.md\n";
-
-static Status cmd_inspect_config(int argc, char **argv)
-{
-    Args args;
-    TRY(args_parse(&args, argc, argv, config_help));
-    if (args.help) return OK;
-    StrBuf text = { 0 };
-    Status status =
-        args_value(&args, "--markdown") ? config_write_markdown(&text) : config_print_help(&text);
-    return print_and_free(&text, status);
-}
-
 /* ---- the command ---- */
 
 static const CmdRow rows[] = {
@@ -174,8 +153,8 @@ static const CmdRow rows[] = {
       "layers, shapes, parameters and FLOPs of a network" },
     { "checkpoint", cmd_inspect_checkpoint, "RUN|FILE",
       "verify a checkpoint and list what is in it" },
-    { "config", cmd_inspect_config, "[--markdown]",
-      "every key of a config file, with default and help" },
+    { "config", cmd_inspect_config, "[CONFIG|RUN] [key=value]...",
+      "every key of a config file; of one, its steps and learning rates" },
     { "dataset", cmd_inspect_dataset, "DIR [--format NAME] [--role NAME]",
       "classes and images of a dataset; decodes every image" },
     { "memory", cmd_inspect_memory, "CONFIG|RUN [--gpu FILE] [key=value]...",
