@@ -91,6 +91,22 @@ at 1/4 3636 9.261 6.60112617536
 at 1/2 7271 18.522 2.93442740043
 at 3/4 10906 27.782 0.734085415966
 last 14541 37.043 0.000100221952898" ]] || broken_run "inspect config: other steps or rates"
+stairs=(--images 1282048 optimizer.lr=0.016 schedule.name=exponential schedule.warmup_lr=0
+    schedule.gamma=0.97 train.batch_per_rank=4096 train.epochs=350)
+expect "inspect config of epochs" 0 run 1 inspect config --epochs 0,1,5,10,349 "${stairs[@]}"
+[[ $(awk '/^epoch/ { print $2, $3, $NF }' "$out") == "0 1 0
+1 314 0.0512
+5 1566 0.2408704
+10 3131 0.22663495936
+349 109238 0.00309130199323" ]] || broken_run "inspect config: other rates of chosen epochs"
+expect_error "inspect config behind the end" 64 "--epochs: the run ends before epoch 350" 1 \
+    inspect config --epochs 0,350 "${stairs[@]}"
+expect_error "inspect config of no epoch" 64 '--epochs: "x" is no epoch' 1 \
+    inspect config --epochs 1,x "${stairs[@]}"
+expect_error "inspect config of two things" 64 "--markdown" 1 inspect config --markdown --images 5
+expect "inspect config of a long warm-up" 0 run 1 inspect config --images 50000 \
+    train.max_steps=500 schedule.name=poly schedule.warmup_steps=24000 schedule.warmup_lr=0
+expect_text "inspect config of a long warm-up" 1 "schedule.warmup_steps: warm-up of 24000 steps is"
 expect "inspect config of a file" 0 run 1 inspect config "$SCRATCH/small.yaml"
 expect_text "inspect config of a file" 1 "images           20"
 expect_error "inspect config without data" 64 "--images N would stand in" 1 inspect config \
@@ -143,6 +159,8 @@ if have_mpi; then
         expect "bench $what on 2" 0 run 2 bench "$what" "$SCRATCH/small.yaml" \
             --set comm.bucket_mb=1 --steps 2 --warmup 1
     done
+    expect_error "inspect config on 2" 64 '"x" is no epoch' 2 inspect config --epochs x \
+        "${recipe[@]}" --images 1281167
     expect "inspect memory on 2" 0 run 2 inspect memory "$SCRATCH/small.yaml"
     expect_text "inspect memory on 2" 1 "total "
     expect "--help on 2" 0 run 2 --help

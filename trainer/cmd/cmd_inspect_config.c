@@ -8,13 +8,20 @@
 #include "trainer/config/train_plan.h"
 #include "trainer/session/session_open.h"
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define IMAGES_MAX 1000000000000 /* so that steps can be counted, whatever train.epochs is */
 
 static const char help[] =
-    "usage: convoy inspect config [CONFIG|RUN] [--ranks N] [--images N] [--markdown]\n  [[--set] "
-    "key=value]...\n\nPrints every key of a config file with its default, what it takes and what "
+    "usage: convoy inspect config [CONFIG|RUN] [--epochs LIST] [--ranks N] [--images "
+    "N]\n  [--markdown] [[--set] key=value]...\n\nPrints every key of a config file with its "
+    "default, what it takes and what "
     "it does. With a CONFIG or a key\ninstead what training by it will do: steps, and the learning "
     "rate at the beginning, at the end of warm-up, at\nthe quarters and in the last step. Steps "
-    "count from 1, as in the records of a run.\n\n  --ranks N          of so many ranks, without "
+    "count from 1, as in the records of a run.\n\n  --epochs LIST      of the steps with "
+    "which these epochs begin instead, such as 0,2.5,5; 0 is the first\n  --ranks N          of so "
+    "many ranks, without "
     "starting them\n  --images N         of a training set of so many images, which is not looked "
     "at\n  --markdown         the page docs/config.md\n  --set key=value    overrides a key of "
     "CONFIG; --set may be left out\n";
@@ -33,14 +40,14 @@ static Status print_keys(const Args *args)
 static Status count_images(int64_t *out, Comm *comm, const Config *c, const Args *args)
 {
     Session session;
-    if (args_value(args, "--images")) return args_count(args, "--images", 0, 1, INT64_MAX, out);
+    if (args_value(args, "--images")) return args_count(args, "--images", 0, 1, IMAGES_MAX, out);
     Status status = session_open_data(&session, c, comm);
     if (status == OK) *out = dataset_images(session.train);
     session_close(&session);
     return status == OK ? OK : fail_note(status, "--images N would stand in for the training set");
 }
 
-/* step: from 0; none of the run's is left out of line. */
+/* step: from 0; one behind the run is its last. */
 static void add_row(StrBuf *text, const char *name, const TrainPlan *p, const Schedule *s,
                     double step)
 {
@@ -50,26 +57,51 @@ static void add_row(StrBuf *text, const char *name, const TrainPlan *p, const Sc
                (double)at * (double)p->global_batch / (double)p->images, schedule_lr(s, at));
 }
 
-static Status print_plan(const TrainPlan *p, const Schedule *s, int ranks)
+static void add_usual_rows(StrBuf *text, const TrainPlan *p, const Schedule *s)
+{
+    const double total = (double)p->total_steps;
+    add_row(text, "first", p, s, 0);
+    if (s->warmup_steps > 0) add_row(text, "second", p, s, 1);
+    if (s->warmup_steps > 0 && s->warmup_steps < total)
+        add_row(text, "behind warm-up", p, s, ceil(s->warmup_steps));
+    add_row(text, "at 1/4", p, s, floor(total / 4));
+    add_row(text, "at 1/2", p, s, floor(total / 2));
+    add_row(text, "at 3/4", p, s, floor(3 * total / 4));
+    add_row(text, "last", p, s, total - 1);
+}
+
+/* A row for each epoch of the list; ERR_USAGE where it is none, or one lies behind the run. */
+static Status add_epochs(StrBuf *text, const TrainPlan *p, const Schedule *s, const char *list)
+{
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        char word[32], name[40];
+        double epoch;
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+        if (!str_to_double(word, &epoch) || epoch < 0)
+            return fail(ERR_USAGE, "--epochs: \"%s\" is no epoch", word);
+        const double step = ceil(epoch * s->steps_per_epoch - 1e-9);
+        if (step >= (double)p->total_steps)
+            return fail(ERR_USAGE, "--epochs: the run ends before epoch %s", word);
+        snprintf(name, sizeof name, "epoch %s", word);
+        add_row(text, name, p, s, step);
+    }
+    return OK;
+}
+
+static Status print_plan(const TrainPlan *p, const Schedule *s, int ranks, const char *epochs)
 {
     StrBuf text = { 0 };
-    const double total = (double)p->total_steps;
+    Status status = OK;
     str_printf(&text, "images           %lld\nranks            %d\n", (long long)p->images, ranks);
     str_printf(&text, "global batch     %lld: %lld images, %lld a step and rank\n",
                (long long)p->global_batch, (long long)p->batch, (long long)p->accumulate);
     str_printf(&text, "steps            %lld, %.3f an epoch\n\n", (long long)p->total_steps,
                s->steps_per_epoch);
     str_printf(&text, "%-16s %12s %12s  learning rate\n", "", "step", "epochs done");
-    add_row(&text, "first", p, s, 0);
-    if (s->warmup_steps > 0) add_row(&text, "second", p, s, 1);
-    if (s->warmup_steps > 0 && s->warmup_steps < total)
-        add_row(&text, "behind warm-up", p, s, ceil(s->warmup_steps));
-    add_row(&text, "at 1/4", p, s, floor(total / 4));
-    add_row(&text, "at 1/2", p, s, floor(total / 2));
-    add_row(&text, "at 3/4", p, s, floor(3 * total / 4));
-    add_row(&text, "last", p, s, total - 1);
-    Status status =
-        text.failed ? fail(ERR_MEMORY, "out of memory printing the answer") : log_print(text.text);
+    if (epochs) status = add_epochs(&text, p, s, epochs);
+    else add_usual_rows(&text, p, s);
+    if (status == OK && text.failed) status = fail(ERR_MEMORY, "out of memory printing the answer");
+    if (status == OK) status = log_print(text.text);
     str_free(&text);
     return status;
 }
@@ -81,10 +113,10 @@ static Status tell_plan(Comm *comm, const Config *c, const Args *args)
     TRY(args_count(args, "--ranks", comm->world, 1, 1 << 20, &ranks));
     TRY(count_images(&images, comm, c, args));
     TRY(comm_agree(comm, train_plan_make(&plan, c, (int)ranks, images)));
-    if (comm->rank != 0) return OK;
     const Schedule s =
         schedule_from_config(c, plan.global_batch, (int)ranks, images, plan.total_steps);
-    return print_plan(&plan, &s, (int)ranks);
+    const char *epochs = args_value(args, "--epochs");
+    return comm_agree(comm, comm->rank == 0 ? print_plan(&plan, &s, (int)ranks, epochs) : OK);
 }
 
 Status cmd_inspect_config(int argc, char **argv)
@@ -93,7 +125,7 @@ Status cmd_inspect_config(int argc, char **argv)
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
     const bool plan = args.config || args.set_count > 0 || args_value(&args, "--ranks") ||
-                      args_value(&args, "--images");
+                      args_value(&args, "--images") || args_value(&args, "--epochs");
     if (plan && args_value(&args, "--markdown"))
         return fail(ERR_USAGE, "--markdown: is of all keys; leave the rest out");
     return plan ? command_run(&args, tell_plan) : print_keys(&args);
