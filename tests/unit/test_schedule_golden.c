@@ -129,6 +129,18 @@ TEST(the_schedules_of_other_trainers)
     }
 }
 
+/* 57 steps of 10 images are 60 tenths of an epoch of 95, which in floats is a little less. */
+TEST(stairs_fall_where_fractions_do)
+{
+    static const char *const sets[] = {
+        "optimizer.lr=1",      "optimizer.lr_scaling=none", "schedule.name=exponential",
+        "schedule.gamma=0.99", "schedule.decay_epochs=0.1", "schedule.warmup_epochs=0"
+    };
+    Schedule s = make(sets, 6, 10, 95, 100);
+    CHECK_NEAR(schedule_lr(&s, 56), pow(0.99, 58), 1e-12);
+    CHECK_NEAR(schedule_lr(&s, 57), pow(0.99, 60), 1e-12);
+}
+
 /* min_lr holds for stairs too. */
 TEST(stairs_end_at_their_floor)
 {
