@@ -156,9 +156,23 @@ struct Backend { /* first member of every backend's own struct */
  * something for. */
 typedef enum FuseMode { FUSE_AUTO, FUSE_NONE, FUSE_ALL, FUSE_MODE_COUNT } FuseMode;
 extern const char *const fuse_mode_names[FUSE_MODE_COUNT + 1]; /* NULL at the end, as all */
-/* threads: size of the compute team; 0 = all CPUs this process may run on. One CPU backend per
- * process. */
-Status backend_cpu_create(Backend **out, int threads, FuseMode fuse);
+/* How a backend computes. Parameters, their gradients, statistics and the loss are f32 in all of
+ * them; in bf16 and fp16 the other tensors are kept in that type. */
+typedef enum Precision {
+    PRECISION_FP32,
+    PRECISION_TF32,
+    PRECISION_BF16,
+    PRECISION_FP16,
+    PRECISION_COUNT
+} Precision;
+extern const char *const precision_names[PRECISION_COUNT + 1]; /* NULL at the end */
+typedef struct CpuOptions {
+    int threads; /* size of the compute team; 0 = all CPUs this process may run on */
+    FuseMode fuse;
+    Precision precision; /* fp32 or bf16 */
+} CpuOptions;
+/* One CPU backend per process. */
+Status backend_cpu_create(Backend **out, const CpuOptions *o);
 /* float64 plain loops behind the same interface: all f32 slots hold double, layouts are plain.
  * Linked by tests only. */
 Status backend_ref_create(Backend **out);

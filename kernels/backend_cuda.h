@@ -4,16 +4,6 @@
 #define CONVOY_KERNELS_BACKEND_CUDA_H
 #include "kernels/backend.h"
 
-/* How the CUDA backend computes. Parameters, their gradients, statistics and the loss are f32 in
- * all of them. */
-typedef enum Precision {
-    PRECISION_FP32,
-    PRECISION_TF32,
-    PRECISION_BF16,
-    PRECISION_FP16,
-    PRECISION_COUNT
-} Precision;
-extern const char *const precision_names[PRECISION_COUNT + 1]; /* NULL at the end */
 /* Who computes what both can: the backend's own kernels, cuDNN, or whichever was measured to be
  * faster. */
 typedef enum KernelMode { KERNELS_OWN, KERNELS_CUDNN, KERNELS_AUTO, KERNEL_MODE_COUNT } KernelMode;

@@ -126,15 +126,17 @@ static const BackendVTable vtable = {
     .describe = cpu_describe,
 };
 
-Status backend_cpu_create(Backend **out, int threads, FuseMode fuse)
+Status backend_cpu_create(Backend **out, const CpuOptions *o)
 {
     *out = NULL;
+    ASSERT(o->precision == PRECISION_FP32 || o->precision == PRECISION_BF16);
     CpuBackend *b = mem_calloc(1, sizeof *b);
     if (!b) return ERR_MEMORY;
     b->base.v = &vtable;
-    b->threads = threads > 0 ? threads : thread_allowed_cpus();
+    b->threads = o->threads > 0 ? o->threads : thread_allowed_cpus();
     b->block = block_of_isa();
-    b->fuse = fuse;
+    b->compute = o->precision == PRECISION_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    b->fuse = o->fuse;
     omp_set_num_threads(b->threads);
     Status st = OK;
     if (!(b->engine = mem_calloc(1, sizeof *b->engine))) {

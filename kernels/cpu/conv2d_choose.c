@@ -158,6 +158,12 @@ static void warn_slow(CpuBackend *b, const ConvGeometry *g, const char *implemen
                 implementation);
 }
 
+/* Gradients of weights are f32, whatever x and y are. */
+static DType weight_type(const ConvProblem *p)
+{
+    return p->direction == CONV_BWD_WEIGHTS ? DTYPE_F32 : p->x->type;
+}
+
 Status conv2d_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out)
 {
     static const dnnl_format_tag_t activations[] = { dnnl_format_tag_undef /* as they lie */,
@@ -167,20 +173,20 @@ Status conv2d_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out)
         problem->epilogue && problem->epilogue->add ? accept_fast_sum : accept_fast;
     const Layout *open;
     bool found = false;
-    TRY(cpu_layout_make(b, &open, g->w_rank, g->w, dnnl_format_tag_any));
+    TRY(cpu_layout_make(b, &open, weight_type(problem), g->w_rank, g->w, dnnl_format_tag_any));
     for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++) {
         ConvProblem p = *problem;
         if (activations[i] != dnnl_format_tag_undef) {
-            TRY(cpu_layout_make(b, &p.x, 4, g->x, activations[i]));
-            TRY(cpu_layout_make(b, &p.y, 4, g->y, activations[i]));
+            TRY(cpu_layout_make(b, &p.x, p.x->type, 4, g->x, activations[i]));
+            TRY(cpu_layout_make(b, &p.y, p.y->type, 4, g->y, activations[i]));
         }
         if (p.w) TRY(ask(b, &p, p.w, accept, out, &found));
         if (!found) TRY(ask(b, &p, open, accept, out, &found));
         if (found) return OK;
     }
     ConvProblem plain = *problem;
-    TRY(cpu_layout_make(b, &plain.x, 4, g->x, dnnl_nchw));
-    TRY(cpu_layout_make(b, &plain.y, 4, g->y, dnnl_nchw));
+    TRY(cpu_layout_make(b, &plain.x, plain.x->type, 4, g->x, dnnl_nchw));
+    TRY(cpu_layout_make(b, &plain.y, plain.y->type, 4, g->y, dnnl_nchw));
     TRY(ask(b, &plain, open, accept_any, out, &found));
     if (!found) return fail(ERR_INTERNAL, "oneDNN has no implementation of this convolution");
     warn_slow(b, g, out->implementation);

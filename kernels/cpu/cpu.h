@@ -6,17 +6,25 @@
  * fastest here (measured: blocked beats NHWC on nearly every ResNet shape, most of all in weight
  * gradients and strided 3x3), and it lets our batch norm do both of its passes over one channel
  * block while that is in cache. Tensors with fewer than b channels (images) and of other ranks are
- * plain; plain N,C,H,W is the same picture with b = 1, so one kernel serves both. WEIGHTS lie
- * however oneDNN's forward convolution wants them; only conv2d.c and linear.c look inside. Vendor
- * types stay behind dnnl_compat.h; this header shows none. */
+ * plain; plain N,C,H,W is the same picture with b = 1, so one kernel serves both.
+ *
+ * IN BF16 activations of rank 4 and 2 are ROWS: [N][H][W][C] without padding, which oneDNN's
+ * convolutions for AMX take and are fastest in. Logits, what other linear layers make, and
+ * everything that is no activation stay f32. Kernels widen what they read, compute in f32 as ever
+ * and round what they write to nearest even. The same code walks blocks, plain and rows (view.h,
+ * lanes.h).
+ *
+ * WEIGHTS are f32 and lie however oneDNN's forward convolution wants them; only conv2d.c and
+ * linear.c look inside. Vendor types stay behind dnnl_compat.h; this header shows none. */
 #ifndef CONVOY_KERNELS_CPU_CPU_H
 #define CONVOY_KERNELS_CPU_CPU_H
 #include "kernels/backend.h"
 
 typedef struct CpuBackend {
     Backend base;
-    int threads; /* size of the OpenMP team */
-    int block;   /* b above */
+    int threads;   /* size of the OpenMP team */
+    int block;     /* b above */
+    DType compute; /* what activations are kept in: DTYPE_F32 or DTYPE_BF16 */
     FuseMode fuse;
     struct CpuLayouts *layouts; /* all layouts made so far; owned */
     struct CpuEngine *engine;   /* oneDNN engine and stream; owned */

@@ -31,10 +31,10 @@ CompatDescRef dnnl_compat_desc_ref(const CompatDesc *d)
     return &d->handle;
 }
 
-dnnl_status_t dnnl_compat_desc_make(CompatDesc *out, int rank, const int64_t *dims,
-                                    dnnl_format_tag_t tag)
+dnnl_status_t dnnl_compat_desc_make(CompatDesc *out, dnnl_data_type_t type, int rank,
+                                    const int64_t *dims, dnnl_format_tag_t tag)
 {
-    return dnnl_memory_desc_init_by_tag(&out->handle, rank, dims, dnnl_f32, tag);
+    return dnnl_memory_desc_init_by_tag(&out->handle, rank, dims, type, tag);
 }
 
 dnnl_status_t dnnl_compat_desc_submemory(CompatDesc *out, const CompatDesc *parent,
@@ -71,6 +71,11 @@ void dnnl_compat_desc_dims(const CompatDesc *d, int *rank, dnnl_dims_t dims)
 {
     *rank = d->handle.ndims;
     memcpy(dims, d->handle.dims, sizeof(dnnl_dims_t));
+}
+
+dnnl_data_type_t dnnl_compat_desc_type(const CompatDesc *d)
+{
+    return d->handle.data_type;
 }
 
 dnnl_status_t dnnl_compat_desc_tiles(const CompatDesc *d, CompatTiles *out)
@@ -150,10 +155,10 @@ CompatDescRef dnnl_compat_desc_ref(const CompatDesc *d)
     return d->handle;
 }
 
-dnnl_status_t dnnl_compat_desc_make(CompatDesc *out, int rank, const int64_t *dims,
-                                    dnnl_format_tag_t tag)
+dnnl_status_t dnnl_compat_desc_make(CompatDesc *out, dnnl_data_type_t type, int rank,
+                                    const int64_t *dims, dnnl_format_tag_t tag)
 {
-    return dnnl_memory_desc_create_with_tag(&out->handle, rank, dims, dnnl_f32, tag);
+    return dnnl_memory_desc_create_with_tag(&out->handle, rank, dims, type, tag);
 }
 
 dnnl_status_t dnnl_compat_desc_submemory(CompatDesc *out, const CompatDesc *parent,
@@ -196,6 +201,13 @@ void dnnl_compat_desc_dims(const CompatDesc *d, int *rank, dnnl_dims_t dims)
         /* only n entries are promised to exist */
         memcpy(dims, *borrowed, (size_t)n * sizeof(int64_t));
     *rank = (int)n;
+}
+
+dnnl_data_type_t dnnl_compat_desc_type(const CompatDesc *d)
+{
+    dnnl_data_type_t type = dnnl_data_type_undef;
+    (void)dnnl_memory_desc_query(d->handle, dnnl_query_data_type, &type);
+    return type;
 }
 
 dnnl_status_t dnnl_compat_desc_tiles(const CompatDesc *d, CompatTiles *out)
@@ -323,7 +335,7 @@ static dnnl_status_t open_desc(CompatDesc *out, const CompatDesc *d)
     int rank;
     dnnl_dims_t dims;
     dnnl_compat_desc_dims(d, &rank, dims);
-    return dnnl_compat_desc_make(out, rank, dims, dnnl_format_tag_any);
+    return dnnl_compat_desc_make(out, dnnl_compat_desc_type(d), rank, dims, dnnl_format_tag_any);
 }
 
 static dnnl_status_t make_hint(dnnl_primitive_desc_t *out, dnnl_engine_t engine,

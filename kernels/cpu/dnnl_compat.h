@@ -26,9 +26,8 @@ typedef struct CompatDesc {
 } CompatDesc;
 
 CompatDescRef dnnl_compat_desc_ref(const CompatDesc *d);
-/* f32 */
-dnnl_status_t dnnl_compat_desc_make(CompatDesc *out, int rank, const int64_t *dims,
-                                    dnnl_format_tag_t tag);
+dnnl_status_t dnnl_compat_desc_make(CompatDesc *out, dnnl_data_type_t type, int rank,
+                                    const int64_t *dims, dnnl_format_tag_t tag);
 /* How a tensor lies: cells of equal, contiguous tiles. The innermost block of a tile is the
  * last. */
 typedef struct CompatTiles {
@@ -49,6 +48,7 @@ void dnnl_compat_desc_free(CompatDesc *d);
 bool dnnl_compat_desc_equal(const CompatDesc *a, const CompatDesc *b);
 size_t dnnl_compat_desc_bytes(const CompatDesc *d);
 void dnnl_compat_desc_dims(const CompatDesc *d, int *rank, dnnl_dims_t dims);
+dnnl_data_type_t dnnl_compat_desc_type(const CompatDesc *d);
 
 typedef enum ConvDirection {
     CONV_FORWARD,

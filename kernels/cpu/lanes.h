@@ -7,6 +7,10 @@
  * well. What a plane leaves after whole steps is one half step (b = 8, odd hw) or any rest (b = 1,
  * where all lanes are the same channel).
  *
+ * In rows (bf16) a step is one position's CPU_LANES channels, or what the last block has of them,
+ * and the next one lies C elements on; view.h's CpuWalk says both. A kernel writes one walk for
+ * all, with the type as a constant of the inner function.
+ *
  * RULES for the inner functions. They are CPU_CLONES and have no parallel region, which gcc would
  * outline without the target; the region sits in the caller. The loop over lanes is marked `omp
  * simd`: lanes are independent, also where an output lies exactly over an input, and without the
@@ -14,8 +18,34 @@
 #ifndef CONVOY_KERNELS_CPU_LANES_H
 #define CONVOY_KERNELS_CPU_LANES_H
 #include "kernels/cpu/cpu.h"
+#include "kernels/float_math.h"
 
 enum { CPU_LANES = 16, CPU_HALF_LANES = 8 };
+
+/* Element i of a tensor of f32 or bf16, as f32. type is a constant where the loop is to
+ * vectorise. */
+CPU_INLINE float cpu_load(const void *p, int64_t i, DType type)
+{
+    return type == DTYPE_BF16 ? float_from_bf16(((const uint16_t *)p)[i]) : ((const float *)p)[i];
+}
+
+/* To nearest even; not by the instruction for that, which makes zero of subnormal numbers. */
+CPU_INLINE void cpu_store(void *p, int64_t i, float value, DType type)
+{
+    if (type == DTYPE_BF16) ((uint16_t *)p)[i] = float_to_bf16(value);
+    else ((float *)p)[i] = value;
+}
+
+/* The address of element i. */
+CPU_INLINE const void *cpu_at(const void *p, int64_t i, DType type)
+{
+    return (const char *)p + (size_t)i * (type == DTYPE_BF16 ? sizeof(uint16_t) : sizeof(float));
+}
+
+CPU_INLINE void *cpu_at_out(void *p, int64_t i, DType type)
+{
+    return (char *)p + (size_t)i * (type == DTYPE_BF16 ? sizeof(uint16_t) : sizeof(float));
+}
 
 /* Sum over the lanes of channel `channel` of a block, in a fixed order. */
 double cpu_lanes_sum(const double *lanes, int64_t channel, int64_t b);

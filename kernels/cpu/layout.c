@@ -58,6 +58,12 @@ Status cpu_layout_keep_name(CpuBackend *b, const char **out, const char *name)
     return OK;
 }
 
+static DType type_of(const CompatDesc *desc)
+{
+    const dnnl_data_type_t type = dnnl_compat_desc_type(desc);
+    return type == dnnl_f32 ? DTYPE_F32 : type == dnnl_bf16 ? DTYPE_BF16 : DTYPE_U8;
+}
+
 /* Takes desc: the list owns it, or it is freed. */
 static Status intern(CpuBackend *b, const Layout **out, CompatDesc *desc, int rank,
                      const int64_t *dims)
@@ -81,6 +87,7 @@ static Status intern(CpuBackend *b, const Layout **out, CompatDesc *desc, int ra
     made->desc = *desc;
     made->rank = rank;
     memcpy(made->dims, dims, (size_t)rank * sizeof *dims);
+    made->type = type_of(&made->desc);
     made->bytes = dnnl_compat_desc_bytes(&made->desc);
     made->next = b->layouts->first;
     b->layouts->first = made;
@@ -95,14 +102,15 @@ static void copy_dims(dnnl_dims_t out, int rank, const int64_t *dims)
     memcpy(out, dims, (size_t)rank * sizeof *dims);
 }
 
-Status cpu_layout_make(CpuBackend *b, const Layout **out, int rank, const int64_t *dims,
+Status cpu_layout_make(CpuBackend *b, const Layout **out, DType type, int rank, const int64_t *dims,
                        dnnl_format_tag_t tag)
 {
     dnnl_dims_t d;
     CompatDesc desc;
     *out = NULL;
     copy_dims(d, rank, dims);
-    TRY_DNNL(dnnl_compat_desc_make(&desc, rank, d, tag));
+    ASSERT(type == DTYPE_F32 || type == DTYPE_BF16);
+    TRY_DNNL(dnnl_compat_desc_make(&desc, type == DTYPE_BF16 ? dnnl_bf16 : dnnl_f32, rank, d, tag));
     return intern(b, out, &desc, rank, d);
 }
 
@@ -112,7 +120,7 @@ Status cpu_layout_plain(CpuBackend *b, const Layout **out, int rank, const int64
         dnnl_format_tag_undef, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd, dnnl_abcde
     };
     ASSERT(rank >= 1 && rank <= LAYOUT_MAX_RANK);
-    return cpu_layout_make(b, out, rank, dims, plain[rank]);
+    return cpu_layout_make(b, out, DTYPE_F32, rank, dims, plain[rank]);
 }
 
 Status cpu_layout_of_primitive(CpuBackend *b, const Layout **out, const_dnnl_primitive_desc_t pd,
@@ -156,16 +164,26 @@ Status cpu_layout_for_tensor(CpuBackend *b, const Layout **out, const Layout *la
 
 const Layout *cpu_layout_of_activation(CpuBackend *b, const TensorDesc *desc, size_t *bytes)
 {
-    *bytes = tensor_plain_bytes(desc);
-    if (desc->rank != 4 || desc->dtype != DTYPE_F32 || desc->dims[1] < b->block) return NULL;
+    const bool half = b->compute == DTYPE_BF16;
     const Layout *found = NULL;
-    Status st =
-        cpu_layout_make(b, &found, 4, desc->dims, b->block == 16 ? dnnl_nChw16c : dnnl_nChw8c);
+    Status st;
+    *bytes = tensor_plain_bytes(desc);
+    if (desc->dtype != DTYPE_F32 || (desc->rank != 4 && !(half && desc->rank == 2))) return NULL;
+    if (!half && desc->dims[1] < b->block) return NULL;
+    if (half)
+        st = cpu_layout_make(b, &found, DTYPE_BF16, desc->rank, desc->dims,
+                             desc->rank == 4 ? dnnl_nhwc : dnnl_nc);
+    else
+        st = cpu_layout_make(b, &found, DTYPE_F32, 4, desc->dims,
+                             b->block == 16 ? dnnl_nChw16c : dnnl_nChw8c);
     ASSERT(st == OK);
     /* The list's entry is ours and const only to others; an activation layout is marked the first
      * time it is asked for. */
-    for (Layout *l = b->layouts->first; l; l = l->next)
-        if (l == found) l->block = b->block;
+    for (Layout *l = b->layouts->first; l; l = l->next) {
+        if (l != found) continue;
+        l->rows = half;
+        l->block = half ? 0 : b->block;
+    }
     *bytes = found->bytes;
     return found;
 }

@@ -18,18 +18,41 @@ Status cpu_view_decide_like(OpTensor *t, const OpTensor *model, const OpInstance
                 op_name(op->kind));
 }
 
+static void set_blocks(CpuView *v, int64_t block)
+{
+    v->b = block;
+    v->cb = (v->c + block - 1) / block;
+    v->step = block;
+    v->block_step = v->hw * block;
+    v->image = v->cb * v->block_step;
+}
+
+static void set_rows(CpuView *v)
+{
+    v->rows = true;
+    v->b = v->block_step = CPU_LANES;
+    v->cb = (v->c + CPU_LANES - 1) / CPU_LANES;
+    v->step = v->c;
+    v->image = v->hw * v->c;
+}
+
 CpuView cpu_view(const OpTensor *t)
 {
     const TensorDesc *d = &t->desc;
-    ASSERT((d->rank == 2 || d->rank == 4) && (!t->layout || t->layout->block));
-    CpuView v = { .n = d->dims[0], .c = d->dims[1], .h = 1, .w = 1 };
+    const Layout *layout = t->layout;
+    ASSERT((d->rank == 2 || d->rank == 4) && (!layout || layout->block || layout->rows));
+    CpuView v = { .n = d->dims[0],
+                  .c = d->dims[1],
+                  .h = 1,
+                  .w = 1,
+                  .type = layout ? layout->type : DTYPE_F32 };
     if (d->rank == 4) {
         v.h = d->dims[2];
         v.w = d->dims[3];
     }
     v.hw = v.h * v.w;
-    v.b = t->layout ? t->layout->block : 1;
-    v.cb = (v.c + v.b - 1) / v.b;
+    if (layout && layout->rows) set_rows(&v);
+    else set_blocks(&v, layout ? layout->block : 1);
     return v;
 }
 
@@ -37,4 +60,21 @@ int64_t cpu_view_channels(const CpuView *v, int64_t block)
 {
     int64_t left = v->c - block * v->b;
     return left < v->b ? left : v->b;
+}
+
+int64_t cpu_view_plane(const CpuView *v, int64_t plane)
+{
+    return plane / v->cb * v->image + plane % v->cb * v->block_step;
+}
+
+CpuWalk cpu_view_walk(const CpuView *v, int64_t block)
+{
+    const int64_t count = v->hw * v->b;
+    if (v->rows)
+        return (
+            CpuWalk){ .steps = v->hw, .stride = v->c, .lanes = (int)cpu_view_channels(v, block) };
+    return (CpuWalk){ .steps = count / CPU_LANES,
+                      .stride = CPU_LANES,
+                      .rest = count % CPU_LANES,
+                      .lanes = CPU_LANES };
 }

@@ -1,7 +1,7 @@
 /* view.h - activations in channel blocks (cpu.h), as kernels see them. */
 #ifndef CONVOY_KERNELS_CPU_VIEW_H
 #define CONVOY_KERNELS_CPU_VIEW_H
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/lanes.h"
 
 /* Sets an undecided tensor (bytes == 0) to its activation layout, or to plain for ranks below 4. */
 void cpu_view_decide(CpuBackend *b, OpTensor *t);
@@ -9,12 +9,31 @@ void cpu_view_decide(CpuBackend *b, OpTensor *t);
  * model, or checks it. */
 Status cpu_view_decide_like(OpTensor *t, const OpTensor *model, const OpInstance *op);
 
-/* How a kernel sees an activation: [n][cb][hw][b]. b is 1 for plain N,C,H,W; rows of C are images
- * of one pixel. ASSERTs that it is one of these. */
+/* How a kernel sees an activation: n images of cb channel blocks of hw positions of b channels. In
+ * blocks the memory is [n][cb][hw][b], b is 1 for plain N,C,H,W. Rows, [n][hw][c], are seen as
+ * blocks of CPU_LANES channels, of which the last has what is left: nothing is padded. ASSERTs that
+ * the layout is one of these. */
 typedef struct CpuView {
     int64_t n, c, cb, h, w, hw, b;
+    /* in elements: of an image; from a channel block of an image to the next; from a position to
+     * the next */
+    int64_t image, block_step, step;
+    DType type; /* DTYPE_F32 or DTYPE_BF16 */
+    bool rows;
 } CpuView;
 CpuView cpu_view(const OpTensor *t);
 /* Channels of a block that exist: b, or fewer in the last one. */
 int64_t cpu_view_channels(const CpuView *view, int64_t block);
+/* Elements from the start of a tensor to channel block plane % cb of image plane / cb. */
+int64_t cpu_view_plane(const CpuView *view, int64_t plane);
+
+/* How a kernel walks a plane: `steps` runs of `lanes` neighbouring elements, each `stride` behind
+ * the last, and behind them `rest` single ones. In blocks a plane is contiguous, lanes is
+ * CPU_LANES, and lane l is of channel l % b; in rows a step is a position, lanes is
+ * cpu_view_channels() and rest is 0. */
+typedef struct CpuWalk {
+    int64_t steps, stride, rest;
+    int lanes;
+} CpuWalk;
+CpuWalk cpu_view_walk(const CpuView *view, int64_t block);
 #endif

@@ -11,7 +11,7 @@
  * nothing cancels. */
 #ifndef CONVOY_KERNELS_CUDA_BATCHNORM_MATH_H
 #define CONVOY_KERNELS_CUDA_BATCHNORM_MATH_H
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 #include <math.h>
 
 /* The largest results that are stored as zero, by type: half the smallest subnormal, a tie that

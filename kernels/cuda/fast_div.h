@@ -5,7 +5,7 @@
  * n) >> l (Granlund and Montgomery 1994); for n < 2^31 the sum fits into 32 bits. */
 #ifndef CONVOY_KERNELS_CUDA_FAST_DIV_H
 #define CONVOY_KERNELS_CUDA_FAST_DIV_H
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 
 typedef struct FastDiv {
     uint32_t divisor, multiplier, shift;

@@ -2,7 +2,7 @@
  * host and device compile it alike. */
 #ifndef CONVOY_KERNELS_CUDA_GRAD_NORM_MATH_H
 #define CONVOY_KERNELS_CUDA_GRAD_NORM_MATH_H
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 #include "kernels/op.h"
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * multiplication in it is fused. */
 #ifndef CONVOY_KERNELS_CUDA_INPUT_MATH_H
 #define CONVOY_KERNELS_CUDA_INPUT_MATH_H
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 
 CUDA_BOTH static inline float input_value(int byte, float mean, float std)
 {

@@ -2,7 +2,7 @@
  * device compile them alike. */
 #ifndef CONVOY_KERNELS_CUDA_LOSS_SCALE_MATH_H
 #define CONVOY_KERNELS_CUDA_LOSS_SCALE_MATH_H
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 #include "kernels/op.h"
 
 /* bits of an f32: an exponent of all ones is infinity or NaN */

@@ -4,7 +4,7 @@
  * NaN is no number below zero: it passes a ReLU, forward and backward, as in torch. */
 #ifndef CONVOY_KERNELS_CUDA_POINTWISE_MATH_H
 #define CONVOY_KERNELS_CUDA_POINTWISE_MATH_H
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 #include "kernels/op_act.h"
 #include <math.h>
 

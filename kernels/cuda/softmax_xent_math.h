@@ -8,7 +8,7 @@
  * loss is the difference of large numbers. */
 #ifndef CONVOY_KERNELS_CUDA_SOFTMAX_XENT_MATH_H
 #define CONVOY_KERNELS_CUDA_SOFTMAX_XENT_MATH_H
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 #include <math.h>
 
 typedef struct XentRow {

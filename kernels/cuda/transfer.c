@@ -4,7 +4,7 @@
 #include "kernels/cuda/transfer.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 #include <string.h>
 
 static float load(const char *from, DType type)

@@ -6,8 +6,8 @@
  * the factor that clips them. */
 #ifndef CONVOY_KERNELS_CUDA_UPDATE_MATH_H
 #define CONVOY_KERNELS_CUDA_UPDATE_MATH_H
-#include "kernels/cuda/float_math.h"
 #include "kernels/cuda/update.h"
+#include "kernels/float_math.h"
 #include <math.h>
 
 typedef struct UpdateRates { /* one step's numbers, rounded once */

@@ -5,8 +5,8 @@
  * instruction for that, with the bits of float_math.h (but for the payload of a NaN). */
 #ifndef CONVOY_KERNELS_CUDA_VECTOR_CUH
 #define CONVOY_KERNELS_CUDA_VECTOR_CUH
-#include "kernels/cuda/float_math.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/float_math.h"
 
 /* Element types of activations; f32 is float. */
 struct Bf16 {

@@ -1,7 +1,7 @@
 /* main.c - check: does a backend compute what kernels/op.h says?
  *
- *   check [--op=TEXT] [--backend=cpu|ref|cuda[:fp32|:tf32|:bf16|:fp16]] [--seed=N] [--threads=N]
- *   [--case=CASE] [--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn-norms]
+ *   check [--op=TEXT] [--backend=ref|cpu[:fp32|:bf16]|cuda[:fp32|:tf32|:bf16|:fp16]] [--seed=N]
+ *   [--threads=N] [--case=CASE] [--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn-norms]
  *
  * --op=conv takes every op with that in its name, --op==conv2d that one alone.
  *
@@ -56,8 +56,8 @@ typedef struct Job {
 
 static Status create_cpu(Backend **out, const Options *o, Precision precision)
 {
-    (void)precision;
-    return backend_cpu_create(out, (int)o->threads, FUSE_AUTO);
+    return backend_cpu_create(out,
+                              &(CpuOptions){ .threads = (int)o->threads, .precision = precision });
 }
 
 static Status create_ref(Backend **out, const Options *o, Precision precision)
@@ -81,10 +81,17 @@ struct BackendRow {
     Subject subject; /* but for the backend itself */
 };
 static const BackendRow backends[] = {
-    { "cpu",
+    { "cpu:fp32",
       create_cpu,
       PRECISION_FP32,
       { .compute = DTYPE_F32, .fuses = { [FUSED_EVALUATION] = true }, .pad = 1 } },
+    { "cpu:bf16",
+      create_cpu,
+      PRECISION_BF16,
+      { .compute = DTYPE_BF16,
+        .own_layouts = true,
+        .fuses = { [FUSED_EVALUATION] = true },
+        .pad = 1 } },
     { "ref",
       create_ref,
       PRECISION_FP32,
@@ -401,7 +408,8 @@ int main(int count, char **arguments)
     Session s = { 0 };
     Status st = parse_options(count, arguments, &s.options);
     if (st == OK && s.options.help) {
-        report("check [--op=TEXT] [--backend=cpu|ref|cuda[:PRECISION]] [--seed=N] [--threads=N] "
+        report("check [--op=TEXT] [--backend=ref|cpu[:PRECISION]|cuda[:PRECISION]] [--seed=N] "
+               "[--threads=N] "
                "[--case=CASE] "
                "[--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn-norms]");
         return 0;

@@ -5,7 +5,7 @@
  * the backend's own import and export, and factors of products that it rounds itself (weights from
  * their f32 master, f32 to tf32) by the formulas of float_math.h, which have a test of their
  * own. */
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 
 #include "tests/check/rig.h"
 #include <math.h>

@@ -6,7 +6,7 @@
  * the sums of the convolution, which must lie in device memory as the operands must. */
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/conv_norm_plan.h"
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 #include "tests/emu/conv_loops.h"
 #include "tests/emu/emu.h"
 #include <math.h>

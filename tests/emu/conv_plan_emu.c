@@ -7,7 +7,7 @@
  * or shared with another stream shows. */
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/conv_plan.h"
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 #include "tests/emu/conv_loops.h"
 #include "tests/emu/emu.h"
 #include <string.h>

@@ -6,7 +6,7 @@
  * device memory. The workspace is overwritten, so that nothing can lie there by mistake. */
 #include "kernels/cuda/cudnn/lt_gemm.h"
 
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

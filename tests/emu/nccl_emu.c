@@ -7,7 +7,7 @@
  * different orders get wrong sums, and ranks that do not enqueue hang. */
 #include "base/mem.h"
 #include "emu.h"
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 #include "trainer/comm/device_transport.h"
 #include <fcntl.h>
 #include <sched.h>

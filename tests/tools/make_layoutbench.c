@@ -80,8 +80,8 @@ static Status time_layer(CpuBackend *b, const Layer *l, ConvDirection direction,
     ConvChoice choice;
     CpuSteps steps = { 0 };
     OpInstance op = { .backend = &b->base };
-    TRY(cpu_layout_make(b, &problem.x, 4, g.x, tag));
-    TRY(cpu_layout_make(b, &problem.y, 4, g.y, tag));
+    TRY(cpu_layout_make(b, &problem.x, DTYPE_F32, 4, g.x, tag));
+    TRY(cpu_layout_make(b, &problem.y, DTYPE_F32, 4, g.y, tag));
     TRY(conv2d_choose(b, &problem, &choice));
     const Layout *layouts[] = { choice.x, choice.w, choice.y };
     CpuOperand operands[3];
@@ -120,7 +120,7 @@ static Status compare(CpuBackend *b, const char *name, const Layer *layers, int 
 static Status run(int64_t threads)
 {
     Backend *b = NULL;
-    TRY(backend_cpu_create(&b, (int)threads, FUSE_AUTO));
+    TRY(backend_cpu_create(&b, &(CpuOptions){ .threads = (int)threads }));
     char text[256];
     b->v->describe(b, text, sizeof text);
     printf("%s\n", text);

@@ -126,8 +126,10 @@ static Status open_backend(Network *n, NetworkBackend backend)
                                             [NETWORK_CUDA_FP16_FUSED] = PRECISION_FP16 };
     if (backend == NETWORK_REF || backend == NETWORK_REF_FUSED)
         return backend_ref_create(&n->backend);
-    if (backend == NETWORK_CPU) return backend_cpu_create(&n->backend, 0, FUSE_NONE);
-    if (backend == NETWORK_CPU_FUSED) return backend_cpu_create(&n->backend, 0, FUSE_ALL);
+    if (backend == NETWORK_CPU)
+        return backend_cpu_create(&n->backend, &(CpuOptions){ .fuse = FUSE_NONE });
+    if (backend == NETWORK_CPU_FUSED)
+        return backend_cpu_create(&n->backend, &(CpuOptions){ .fuse = FUSE_ALL });
     const CudaOptions o = { .precision = precisions[backend],
                             .fuse = backend == NETWORK_CUDA_FP16_FUSED ? FUSE_ALL : FUSE_NONE };
     return backend_cuda_create(&n->backend, &o);

@@ -139,7 +139,7 @@ TEST(reference_takes_each_or_names_it)
 TEST(cpu_takes_each_or_names_it)
 {
     Backend *b;
-    REQUIRE_OK(backend_cpu_create(&b, 1, FUSE_AUTO));
+    REQUIRE_OK(backend_cpu_create(&b, &(CpuOptions){ .threads = 1 }));
     check_backend(b);
 }
 

@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "kernels/backend_cuda.h"
 #include "kernels/cuda/cast.h"
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
 #include <math.h>

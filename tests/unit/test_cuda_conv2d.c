@@ -4,7 +4,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * neither, all that can be asked is that creating the backend fails as it should. */
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/float_math.h"
+#include "kernels/float_math.h"
 #include "tests/test.h"
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* test_cuda_layout.c - what the CUDA backend decides without a device: where elements lie, how
  * types are rounded, what a described device can compute in, which of our errors one of CUDA's
  * is. */
-#include "kernels/cuda/float_math.h"
 #include "kernels/cuda/properties.h"
+#include "kernels/float_math.h"
 #include "tests/test.h"
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * replayed, and a step that is skipped leaves everything as it was. Runs on the test double (EMU=1)
  * and on a GPU; how segments are cut into chunks is tested everywhere. */
 #include "kernels/backend_cuda.h"
-#include "kernels/cuda/float_math.h"
 #include "kernels/cuda/update.h"
+#include "kernels/float_math.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
 #include <string.h>

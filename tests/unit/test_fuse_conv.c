@@ -178,7 +178,7 @@ static int fused_on_cpu(FuseMode mode, int64_t batch)
     Graph *g = NULL;
     ModelOptions o = evaluation(batch, 64);
     o.width = 0.5;
-    CHECK_OK(backend_cpu_create(&b, 1, mode));
+    CHECK_OK(backend_cpu_create(&b, &(CpuOptions){ .threads = 1, .fuse = mode }));
     const FuseOptions fuse = { .takes = b->v->fusion.takes, .cookie = b };
     CHECK_OK(model_build(&g, model_find("resnet18"), &o));
     CHECK_OK(graph_fuse(g, &fuse));

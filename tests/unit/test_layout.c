@@ -12,7 +12,7 @@ static CpuBackend *cpu;
 
 static void start(void)
 {
-    REQUIRE_OK(backend_cpu_create(&backend, 2, FUSE_AUTO));
+    REQUIRE_OK(backend_cpu_create(&backend, &(CpuOptions){ .threads = 2 }));
     cpu = (CpuBackend *)backend;
 }
 

@@ -152,7 +152,7 @@ static void check_backend(Backend *b)
 TEST(numbers_are_those_of_torch)
 {
     Backend *b = NULL;
-    REQUIRE_OK(backend_cpu_create(&b, 2, FUSE_AUTO));
+    REQUIRE_OK(backend_cpu_create(&b, &(CpuOptions){ .threads = 2 }));
     check_backend(b);
 }
 

@@ -93,7 +93,7 @@ static void check_rule(Backend *b, UpdateKind kind, float momentum, bool nestero
 TEST(every_optimizer_is_complete)
 {
     Backend *b = NULL;
-    REQUIRE_OK(backend_cpu_create(&b, 1, FUSE_AUTO));
+    REQUIRE_OK(backend_cpu_create(&b, &(CpuOptions){ .threads = 1 }));
     for (int k = 0; k < UPDATE_KIND_COUNT; k++) {
         check_optimizer((UpdateKind)k);
         for (int form = 0; form < 3; form++)
@@ -160,7 +160,7 @@ TEST(reference_has_every_op)
 TEST(cpu_has_every_op)
 {
     Backend *b;
-    REQUIRE_OK(backend_cpu_create(&b, 1, FUSE_AUTO));
+    REQUIRE_OK(backend_cpu_create(&b, &(CpuOptions){ .threads = 1 }));
     check_table(b->v, (bool[FUSED_COUNT]){ [FUSED_EVALUATION] = true });
     backend_destroy(b);
 }

@@ -41,7 +41,7 @@ static Status set_up(Fixture *f, bool cuda, bool augmented)
     const CudaOptions options = { .precision = PRECISION_FP32 };
     *f = (Fixture){ 0 };
     TRY(cuda ? backend_cuda_create(&f->backend, &options)
-             : backend_cpu_create(&f->backend, 1, FUSE_AUTO));
+             : backend_cpu_create(&f->backend, &(CpuOptions){ .threads = 1 }));
     TRY(dataset_open(&f->data, &data));
     TRY(executor_create(&f->executor, f->backend));
     TRY(add_mlp(f, augmented));

@@ -429,7 +429,7 @@ static void take_gradients(const NetSpec *spec, int side_depth, float **out, siz
     uint8_t *images = mem_alloc(pixels);
     int32_t *labels = mem_calloc((size_t)spec->batch, sizeof *labels);
     for (size_t i = 0; i < pixels; i++) images[i] = (uint8_t)(i * 2654435761u >> 13);
-    REQUIRE_OK(backend_cpu_create(&b, 1, FUSE_AUTO));
+    REQUIRE_OK(backend_cpu_create(&b, &(CpuOptions){ .threads = 1 }));
     REQUIRE_OK(executor_create(&x, b));
     executor_configure(x, &(ExecutorOptions){ .side_depth = side_depth });
     REQUIRE_OK(add_network(x, spec, &p));

@@ -61,7 +61,7 @@ TEST(two_views_average_their_logits)
         images[i] = (uint8_t)((uint32_t)i * 2654435761u >> 13);
         mirrored[(pixel - x + SIZE - 1 - x) * 3 + i % 3] = images[i];
     }
-    REQUIRE_OK(backend_cpu_create(&b, 1, FUSE_AUTO));
+    REQUIRE_OK(backend_cpu_create(&b, &(CpuOptions){ .threads = 1 }));
     REQUIRE_OK(make_net(&one, b, 1));
     REQUIRE_OK(make_net(&two, b, 2));
     run(&one, b, mirrored, labels, &other[0][0]);

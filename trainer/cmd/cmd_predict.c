@@ -53,7 +53,7 @@ static Status open_network(Predictor *p, const char *path)
     const Config *c = p->model.config;
     Graph *graph = p->model.graph;
     LoaderOptions options = { 0 };
-    TRY(backend_cpu_create(&p->backend, 0, FUSE_AUTO));
+    TRY(backend_cpu_create(&p->backend, &(CpuOptions){ .threads = 0 }));
     const FuseOptions fuse = { .takes = p->backend->v->fusion.takes, .cookie = p->backend };
     TRY(graph_fuse(graph, &fuse));
     TRY(executor_create(&p->executor, p->backend));

@@ -18,7 +18,7 @@ static void print_cpu(StrBuf *text)
 {
     char cpu[256];
     Backend *backend;
-    if (backend_cpu_create(&backend, 0, FUSE_AUTO) != OK) {
+    if (backend_cpu_create(&backend, &(CpuOptions){ .threads = 0 }) != OK) {
         str_printf(text, "backend cpu: %s\n", status_message());
         return;
     }

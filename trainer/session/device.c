@@ -117,7 +117,9 @@ Status device_query(DeviceChoice *choice, const Config *c, Comm *comm)
 
 Status device_open(Backend **out, const DeviceChoice *choice, const Config *c, int threads)
 {
-    if (!choice->cuda) return backend_cpu_create(out, threads, (FuseMode)c->device.fuse);
+    if (!choice->cuda)
+        return backend_cpu_create(
+            out, &(CpuOptions){ .threads = threads, .fuse = (FuseMode)c->device.fuse });
     CudaOptions o = cuda_options(choice, c);
     return backend_cuda_create(out, &o);
 }

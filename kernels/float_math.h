@@ -5,8 +5,8 @@
  * subnormals are exact (nothing is flushed), zeros keep their sign, and a NaN stays a NaN: quiet,
  * with its sign and the leading bits of its payload. Widening is exact, and narrowing what was
  * widened gives the same bits (signalling NaNs come back quiet). */
-#ifndef CONVOY_KERNELS_CUDA_FLOAT_MATH_H
-#define CONVOY_KERNELS_CUDA_FLOAT_MATH_H
+#ifndef CONVOY_KERNELS_FLOAT_MATH_H
+#define CONVOY_KERNELS_FLOAT_MATH_H
 #include "base/both.h"
 #include <stdint.h>
 #include <string.h>
@@ -40,10 +40,11 @@ CUDA_BOTH static inline float float_from_bf16(uint16_t bits)
 
 CUDA_BOTH static inline uint16_t float_to_bf16(float x)
 {
-    uint32_t bits = float_to_bits(x);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((bits >> 16) | 0x40u);
-    /* a carry into the exponent is right, up to infinity */
-    return (uint16_t)float_shift_to_nearest_even(bits, 16);
+    /* Without a branch, so that loops vectorise. A carry into the exponent is right, up to
+     * infinity. */
+    const uint32_t bits = float_to_bits(x), nearest = bits + 0x7fffu + (bits >> 16 & 1u),
+                   quiet = bits | 0x400000u;
+    return (uint16_t)(((bits & 0x7fffffffu) > 0x7f800000u ? quiet : nearest) >> 16);
 }
 
 CUDA_BOTH static inline float float_from_f16(uint16_t bits)
