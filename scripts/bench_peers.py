@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Speed against PyTorch on the same machine, in turn: images/s of training ResNet-50 (224 px, batch
 32), ResNet-20 (32 px, batch 128) and EfficientNet-B0 (224 px, batch 16), and of ResNet-50 inference
-(224 px, batch 32), float32, all cores.
+(224 px, batch 32), all cores.
 
 Needs an environment with torch and torchvision (pip); no part of build or tests. Each alternation
-times convoy and then every PyTorch variant (NCHW, channels_last, compiled); medians are compared
-and PyTorch's best variant counts.
+times convoy in every precision asked for and then every PyTorch variant (NCHW, channels_last,
+compiled, each in float32 and in bf16 autocast); medians are compared and PyTorch's best variant of
+any precision counts. --convoy may be given twice, for two builds: NAME=PATH.
 
     python3 scripts/bench_peers.py [--alternations 5] [--steps 10] [--only resnet20] [--json FILE]
+        [--precisions fp32,bf16] [--torch-precisions fp32,bf16] [--convoy [NAME=]PATH ...]
 """
 import argparse
+import functools
 import json
 import os
 import platform
@@ -36,12 +39,13 @@ WORKLOADS = {
 }
 
 
-def convoy_rate(binary, name, w, steps):
+def convoy_rate(binary, precision, name, w, steps):
     command = [binary, "bench", "step", "--steps", str(steps),
                "--set", f"model.name={w.get('model', name)}",
                "--set", f"model.classes={w['classes']}",
                "--set", f"data.image_size={w['size']}", "--set", f"data.eval_resize={w['size']}",
-               "--set", f"train.batch_per_rank={w['batch']}"]
+               "--set", f"train.batch_per_rank={w['batch']}",
+               "--set", f"train.precision={precision}"]
     command += ["--eval"] if w.get("inference") else []
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     values = dict(line.split()[:2] for line in out.splitlines() if len(line.split()) == 2)
@@ -51,7 +55,7 @@ def convoy_rate(binary, name, w, steps):
 class Torch:
     """One PyTorch variant of a workload, ready to be timed again and again."""
 
-    def __init__(self, w, memory_format, compiled):
+    def __init__(self, w, memory_format, compiled, precision):
         torch.manual_seed(0)
         self.batch, self.inference = w["batch"], w.get("inference", False)
         self.model = w["make"]().train(not self.inference).to(memory_format=memory_format)
@@ -61,16 +65,20 @@ class Torch:
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9,
                                          weight_decay=1e-4)
         self.run = torch.compile(self.model) if compiled else self.model
+        self.autocast = functools.partial(torch.autocast, "cpu", torch.bfloat16,
+                                          enabled=precision == "bf16")
         for _ in range(3):
             self.step()
 
     def step(self):
         if self.inference:
-            with torch.inference_mode():
+            with torch.inference_mode(), self.autocast():
                 self.run(self.x)
             return
         self.optimizer.zero_grad(set_to_none=True)
-        nn.functional.cross_entropy(self.run(self.x), self.y).backward()
+        with self.autocast():
+            loss = nn.functional.cross_entropy(self.run(self.x), self.y)
+        loss.backward()
         self.optimizer.step()
 
     def rate(self, steps):
@@ -83,38 +91,42 @@ class Torch:
 
 
 VARIANTS = {
-    "pytorch NCHW": (torch.contiguous_format, False),
-    "pytorch channels_last": (torch.channels_last, False),
-    "pytorch NCHW compiled": (torch.contiguous_format, True),
-    "pytorch channels_last compiled": (torch.channels_last, True),
+    "NCHW": (torch.contiguous_format, False),
+    "channels_last": (torch.channels_last, False),
+    "NCHW compiled": (torch.contiguous_format, True),
+    "channels_last compiled": (torch.channels_last, True),
 }
 
 
-def compare(binary, name, alternations, steps):
+def compare(ours, precisions, name, alternations, steps):
     w = WORKLOADS[name]
-    peers = {variant: Torch(w, *arguments) for variant, arguments in VARIANTS.items()}
-    rates = {key: [] for key in ["convoy", *peers]}
+    peers = {f"pytorch {variant} {precision}": Torch(w, *arguments, precision)
+             for precision in precisions for variant, arguments in VARIANTS.items()}
+    rates = {key: [] for key in [*ours, *peers]}
     for _ in range(alternations):
-        rates["convoy"].append(convoy_rate(binary, name, w, steps))
+        for key, (binary, precision) in ours.items():
+            rates[key].append(convoy_rate(binary, precision, name, w, steps))
         for variant, peer in peers.items():
             rates[variant].append(peer.rate(steps))
         print(f"  {name}: " + ", ".join(f"{key} {values[-1]:.2f}" for key, values in rates.items()),
               flush=True)
     medians = {key: statistics.median(values) for key, values in rates.items()}
-    best = max(peers, key=medians.get)
+    best = max(peers or ours, key=medians.get)
     print(f"\n{name}, {w['size']} px, batch {w['batch']}, {torch.get_num_threads()} threads, "
           f"medians of {alternations} alternations of {steps} steps")
     for key, median in medians.items():
-        print(f"  {key:32s} {median:9.2f} images/s   "
-              f"{median / medians[best]:.3f} of the best PyTorch   "
+        print(f"  {key:36s} {median:9.2f} images/s   "
+              f"{median / medians[best]:.3f} of {best}   "
               f"[{min(rates[key]):.2f} .. {max(rates[key]):.2f}]")
     return {"workload": name, "rates": rates, "medians": medians, "best_peer": best,
-            "ratio": medians["convoy"] / medians[best]}
+            "ratios": {key: medians[key] / medians[best] for key in ours}}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--convoy", default="./convoy")
+    parser.add_argument("--convoy", action="append", metavar="[NAME=]PATH")
+    parser.add_argument("--precisions", default="auto", help="of convoy (default: auto)")
+    parser.add_argument("--torch-precisions", default="fp32,bf16", help="of PyTorch; '' for none")
     parser.add_argument("--alternations", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--only", choices=sorted(WORKLOADS))
@@ -123,7 +135,11 @@ def main():
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, "
           f"Python {platform.python_version()}, {platform.machine()}")
-    results = [compare(args.convoy, name, args.alternations, args.steps)
+    builds = [b if "=" in b else f"convoy={b}" for b in args.convoy or ["./convoy"]]
+    ours = {f"{build.split('=')[0]} {precision}": (build.split("=", 1)[1], precision)
+            for build in builds for precision in args.precisions.split(",")}
+    peers = [p for p in args.torch_precisions.split(",") if p]
+    results = [compare(ours, peers, name, args.alternations, args.steps)
                for name in ([args.only] if args.only else WORKLOADS)]
     if args.json:
         with open(args.json, "w") as out:
