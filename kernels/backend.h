@@ -173,6 +173,17 @@ typedef struct CpuOptions {
 } CpuOptions;
 /* One CPU backend per process. */
 Status backend_cpu_create(Backend **out, const CpuOptions *o);
+/* What computes products of bf16 here, by what oneDNN sees of the CPU (ONEDNN_MAX_CPU_ISA, and
+ * whether the kernel grants AMX its registers, included). */
+typedef enum CpuBf16 {
+    CPU_BF16_NONE,     /* nothing: the backend itself widens operands to f32; for tests */
+    CPU_BF16_EMULATED, /* AVX-512 without bf16: oneDNN's kernels widen them */
+    CPU_BF16_AVX512,   /* vectors: slower than f32 is */
+    CPU_BF16_AMX,
+    CPU_BF16_COUNT
+} CpuBf16;
+extern const char *const cpu_bf16_names[CPU_BF16_COUNT + 1]; /* NULL at the end */
+CpuBf16 backend_cpu_bf16(void);
 /* float64 plain loops behind the same interface: all f32 slots hold double, layouts are plain.
  * Linked by tests only. */
 Status backend_ref_create(Backend **out);

@@ -75,39 +75,48 @@ static void cpu_destroy(Backend *backend)
     mem_free(b);
 }
 
-/* The instruction set's name and the channel block that suits it, by the names oneDNN prints for
- * its kernels. */
+/* What oneDNN calls instruction sets, and what each has for bf16. Every set is a mask of bits that
+ * holds those of the sets it builds upon; the last row that this CPU has is its own. */
 static const struct IsaRow {
-    dnnl_cpu_isa_t isa;
+    unsigned isa; /* of dnnl_cpu_isa_t */
     const char *name;
-} isa_names[] = {
-    { dnnl_cpu_isa_sse41, "SSE4.1" },
-    { dnnl_cpu_isa_avx, "AVX" },
-    { dnnl_cpu_isa_avx2, "AVX2" },
-    { dnnl_cpu_isa_avx2_vnni, "AVX2 VNNI" },
-    { dnnl_cpu_isa_avx512_core, "AVX-512" },
-    { dnnl_cpu_isa_avx512_core_vnni, "AVX-512 VNNI" },
-    { dnnl_cpu_isa_avx512_core_bf16, "AVX-512 BF16" },
+    CpuBf16 bf16;
+} isa_rows[] = {
+    { 0, "portable", CPU_BF16_NONE },
+    { dnnl_cpu_isa_sse41, "SSE4.1", CPU_BF16_NONE },
+    { dnnl_cpu_isa_avx, "AVX", CPU_BF16_NONE },
+    { dnnl_cpu_isa_avx2, "AVX2", CPU_BF16_NONE },
+    { dnnl_cpu_isa_avx2_vnni, "AVX2 VNNI", CPU_BF16_NONE },
+    { dnnl_cpu_isa_avx512_core, "AVX-512", CPU_BF16_EMULATED },
+    { dnnl_cpu_isa_avx512_core_vnni, "AVX-512 VNNI", CPU_BF16_EMULATED },
+    { dnnl_cpu_isa_avx512_core_bf16, "AVX-512 BF16", CPU_BF16_AVX512 },
+    { dnnl_cpu_isa_avx512_core_amx, "AMX", CPU_BF16_AMX },
 };
 
-/* Instruction sets are bit masks; each one that includes AVX-512's bits has registers of 16
- * floats. */
-static int block_of_isa(void)
+static bool has_isa(unsigned isa)
 {
-    unsigned isa = (unsigned)dnnl_get_effective_cpu_isa(),
-             wide = (unsigned)dnnl_cpu_isa_avx512_core;
-    return (isa & wide) == wide ? 16 : 8;
+    return ((unsigned)dnnl_get_effective_cpu_isa() & isa) == isa;
+}
+
+static const struct IsaRow *isa_row(void)
+{
+    const struct IsaRow *row = isa_rows;
+    for (size_t i = 0; i < sizeof isa_rows / sizeof isa_rows[0]; i++)
+        if (has_isa(isa_rows[i].isa)) row = &isa_rows[i];
+    return row;
+}
+
+CpuBf16 backend_cpu_bf16(void)
+{
+    return isa_row()->bf16;
 }
 
 static void cpu_describe(const Backend *backend, char *out, size_t bytes)
 {
     const CpuBackend *b = (const CpuBackend *)backend;
     const dnnl_version_t *v = dnnl_version();
-    const char *name = b->block == 16 ? "AVX-512 or newer" : "portable";
-    for (size_t i = 0; i < sizeof isa_names / sizeof isa_names[0]; i++)
-        if (dnnl_get_effective_cpu_isa() == isa_names[i].isa) name = isa_names[i].name;
     snprintf(out, bytes, "oneDNN %d.%d.%d, %s, blocks of %d, %d thread%s", v->major, v->minor,
-             v->patch, name, b->block, b->threads, b->threads == 1 ? "" : "s");
+             v->patch, isa_row()->name, b->block, b->threads, b->threads == 1 ? "" : "s");
 }
 
 static const BackendVTable vtable = {
@@ -134,7 +143,7 @@ Status backend_cpu_create(Backend **out, const CpuOptions *o)
     if (!b) return ERR_MEMORY;
     b->base.v = &vtable;
     b->threads = o->threads > 0 ? o->threads : thread_allowed_cpus();
-    b->block = block_of_isa();
+    b->block = has_isa(dnnl_cpu_isa_avx512_core) ? 16 : 8;
     b->compute = o->precision == PRECISION_BF16 ? DTYPE_BF16 : DTYPE_F32;
     b->fuse = o->fuse;
     omp_set_num_threads(b->threads);

@@ -297,3 +297,19 @@ TEST(describes_itself)
     CHECK_CONTAINS(text, "2 threads");
     backend_destroy(backend);
 }
+
+/* The description names the instruction set from which the other answer comes. */
+TEST(bf16_is_what_the_instruction_set_has)
+{
+    static const char *const sets[CPU_BF16_COUNT] = { [CPU_BF16_EMULATED] = ", AVX-512",
+                                                      [CPU_BF16_AVX512] = ", AVX-512 BF16,",
+                                                      [CPU_BF16_AMX] = ", AMX," };
+    char text[128];
+    start();
+    backend->v->describe(backend, text, sizeof text);
+    const CpuBf16 has = backend_cpu_bf16();
+    CHECK(strlen(cpu_bf16_names[has]) > 0);
+    CHECK((cpu->block == 16) == (has != CPU_BF16_NONE));
+    if (sets[has]) CHECK_CONTAINS(text, sets[has]);
+    backend_destroy(backend);
+}
