@@ -8,7 +8,8 @@
  *
  * WEIGHTS seen for the first time get the layout that the forward primitive of the full window
  * prefers, whichever direction asks, so that forward reads them as they lie. Their gradient lies
- * like them. */
+ * like them. In bf16 each direction that reads them rounds them into a copy as its primitive wants
+ * it, so they may lie as is best for their gradient, which then goes where it belongs at once. */
 #include "kernels/cpu/conv2d.h"
 #include "base/mem.h"
 #include "kernels/cpu/view.h"
@@ -33,16 +34,29 @@ static const struct DirectionRow {
                              { PLACE_INPUT, CONV_BWD_WEIGHTS_IN_DY, DNNL_ARG_DIFF_DST } } },
 };
 
+Status conv2d_layout_of_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x,
+                                const Layout *y, const Layout **out)
+{
+    ConvProblem problem = { .direction = x->type == DTYPE_F32 ? CONV_FORWARD : CONV_BWD_WEIGHTS,
+                            .geometry = g,
+                            .x = x,
+                            .y = y };
+    ConvChoice choice;
+    *out = NULL;
+    TRY(conv2d_choose(b, &problem, &choice));
+    dnnl_primitive_desc_destroy(choice.pd);
+    *out = choice.w;
+    return OK;
+}
+
 Status conv2d_decide_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x, const Layout *y,
                              OpTensor *w)
 {
     if (w->bytes) return OK;
-    ConvProblem problem = { .direction = CONV_FORWARD, .geometry = g, .x = x, .y = y };
-    ConvChoice choice;
-    TRY(conv2d_choose(b, &problem, &choice));
-    dnnl_primitive_desc_destroy(choice.pd);
-    w->bytes = choice.w->bytes;
-    return cpu_layout_for_tensor(b, &w->layout, choice.w);
+    const Layout *layout;
+    TRY(conv2d_layout_of_weights(b, g, x, y, &layout));
+    w->bytes = layout->bytes;
+    return cpu_layout_for_tensor(b, &w->layout, layout);
 }
 
 /* The live window of weights that lie as full. */
@@ -65,11 +79,16 @@ Status conv2d_fetch(CpuBackend *b, CpuSteps *s, CpuOperand have, const Layout *w
 }
 
 Status conv2d_fetch_weights(CpuBackend *b, CpuSteps *s, const ConvGeometry *g, CpuOperand have,
-                            const Layout *want, CpuOperand *out)
+                            const Layout *want, bool rounds, CpuOperand *out)
 {
     CpuOperand live = have;
     if (g->cropped) TRY(window_of(b, &live, have, g));
-    return conv2d_fetch(b, s, live, want, out);
+    TRY(conv2d_fetch(b, s, live, want, &live));
+    *out = live;
+    if (!rounds) return OK;
+    if (live.place != PLACE_WORKSPACE) *out = cpu_steps_operand_workspace(s, want);
+    cpu_steps_add_round(s, *out, live);
+    return OK;
 }
 
 /* Takes what the primitive made to the output: another layout, around the dead taps (which get
@@ -111,7 +130,7 @@ static Status make_steps(CpuBackend *b, CpuSteps *s, const ConvGeometry *g,
             direct = !(i == ROLE_W && g->cropped) && !add && have[i].layout == want[i];
             use[i] = direct ? have[i] : cpu_steps_operand_workspace(s, want[i]);
         } else if (i == ROLE_W) {
-            st = conv2d_fetch_weights(b, s, g, have[i], want[i], &use[i]);
+            st = conv2d_fetch_weights(b, s, g, have[i], want[i], choice->emulated, &use[i]);
         } else {
             st = conv2d_fetch(b, s, have[i], want[i], &use[i]);
         }

@@ -26,13 +26,15 @@ typedef struct ConvEpilogue { /* y = act(sum + bias, and with add what y held) *
 typedef struct ConvProblem {
     ConvDirection direction;
     const ConvGeometry *geometry;
-    const Layout *x, *w, *y;      /* what the tensors have; w NULL: open */
+    const Layout *x, *w, *y;      /* what the tensors have; w NULL or of another type: open */
     const ConvEpilogue *epilogue; /* forward alone; NULL: none */
 } ConvProblem;
 
 typedef struct ConvChoice {
     dnnl_primitive_desc_t pd;
     const Layout *x, *w, *y; /* what the primitive takes */
+    /* of bf16, in f32: what it takes is wide, and weights that it reads have to be rounded */
+    bool emulated;
     const char *implementation;
 } ConvChoice;
 
@@ -41,13 +43,15 @@ Status conv2d_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out)
 
 /* ---- conv2d.c, for it and conv2d_bn.c ---- */
 
-/* Decides the layout of a weight tensor (or its gradient) that no program has placed yet. */
+/* How weights lie that no program has placed yet, and their gradients. */
+Status conv2d_layout_of_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x,
+                                const Layout *y, const Layout **out);
 Status conv2d_decide_weights(CpuBackend *b, const ConvGeometry *g, const Layout *x, const Layout *y,
                              OpTensor *w);
 /* have, or a copy of it that lies as want; of weights that lie as the full window, the part that is
- * g's. */
+ * g's, and with `rounds` its nearest bf16. */
 Status conv2d_fetch(CpuBackend *b, CpuSteps *s, CpuOperand have, const Layout *want,
                     CpuOperand *out);
 Status conv2d_fetch_weights(CpuBackend *b, CpuSteps *s, const ConvGeometry *g, CpuOperand have,
-                            const Layout *want, CpuOperand *out);
+                            const Layout *want, bool rounds, CpuOperand *out);
 #endif

@@ -5,7 +5,10 @@
  * between evaluations; its shift is the convolution's bias, the residual is what y holds before,
  * and activation comes last: bias, sum and eltwise are what nearly all of oneDNN's implementations
  * take without becoming slower. (Multiplying and adding vectors behind the sum, its binary
- * post-ops, made 1x1 convolutions of few channels three to six times slower.) */
+ * post-ops, made 1x1 convolutions of few channels three to six times slower.)
+ *
+ * In bf16 the product of weights and scale is rounded, not the weights, and y once, behind the
+ * activation: fewer roundings than the ops one by one have. */
 #include "base/mem.h"
 #include "kernels/cpu/conv2d.h"
 #include "kernels/cpu/fold.h"
@@ -20,19 +23,31 @@ typedef struct Operands {
     CpuOperand x, w, y, residual; /* residual.layout NULL: none */
 } Operands;
 
+/* How weights lie while they are multiplied: as the primitive wants them, or in f32 before they are
+ * rounded to that. */
+static Status layout_of_fold(CpuBackend *b, const ConvGeometry *g, const Layout *have,
+                             const Layout *want, const Layout **out)
+{
+    *out = want->type == DTYPE_F32 ? want : have;
+    return *out == want || !g->cropped ? OK : cpu_layout_plain(b, out, g->w_rank, g->w);
+}
+
 /* The weights that the primitive reads, and its bias. */
 static Status add_fold(CpuBackend *b, State *s, const ConvGeometry *g, CpuOperand have,
-                       const Layout *want, const Layout *bias, float eps, CpuOperand *folded,
+                       const ConvChoice *choice, const Layout *bias, float eps, CpuOperand *weights,
                        CpuOperand *shift)
 {
     CpuSteps *steps = &s->steps;
+    const Layout *as;
     CpuOperand live;
-    TRY(cpu_fold_prepare(&s->fold, want, eps));
-    TRY(conv2d_fetch_weights(b, steps, g, have, want, &live));
-    *folded = live.place == PLACE_WORKSPACE ? live : cpu_steps_operand_workspace(steps, want);
+    TRY(layout_of_fold(b, g, have.layout, choice->w, &as));
+    TRY(cpu_fold_prepare(&s->fold, as, eps));
+    TRY(conv2d_fetch_weights(b, steps, g, have, as, false, &live));
+    const CpuOperand folded =
+        live.place == PLACE_WORKSPACE ? live : cpu_steps_operand_workspace(steps, as);
     *shift = cpu_steps_operand_workspace(steps, bias);
     const CpuOperand operands[FOLD_COUNT] = {
-        [FOLD_FOLDED] = *folded,
+        [FOLD_FOLDED] = folded,
         [FOLD_WEIGHTS] = live,
         [FOLD_GAMMA] = cpu_steps_operand_in(CONV_BN_IN_GAMMA, bias),
         [FOLD_BETA] = cpu_steps_operand_in(CONV_BN_IN_BETA, bias),
@@ -42,7 +57,8 @@ static Status add_fold(CpuBackend *b, State *s, const ConvGeometry *g, CpuOperan
         [FOLD_SHIFT] = *shift
     };
     cpu_steps_add_call(steps, cpu_fold_run, &s->fold, FOLD_COUNT, operands);
-    return OK;
+    if (choice->emulated) cpu_steps_add_round(steps, folded, folded);
+    return conv2d_fetch(b, steps, folded, choice->w, weights);
 }
 
 /* The steps around choice, but for what becomes of choice->pd if they fail before it is used. */
@@ -51,7 +67,7 @@ static Status fetch_all(CpuBackend *b, State *s, const ConvGeometry *g, const Op
 {
     CpuSteps *steps = &s->steps;
     TRY(conv2d_fetch(b, steps, have->x, choice->x, &use[0]));
-    TRY(add_fold(b, s, g, have->w, choice->w, bias, eps, &use[1], &use[2]));
+    TRY(add_fold(b, s, g, have->w, choice, bias, eps, &use[1], &use[2]));
     use[3] = have->y.layout == choice->y ? have->y : cpu_steps_operand_workspace(steps, choice->y);
     if (!have->residual.layout) return OK;
     if (have->residual.layout != choice->y)

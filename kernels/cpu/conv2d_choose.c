@@ -5,7 +5,8 @@
  * So layouts are asked about in the order of what they cost us: as the tensors lie, then with
  * weights as the primitive likes them, then with activations reordered to N,H,W,C and to N,C,H,W,
  * for which there is an implementation by matrix multiplication. The first answer that is not a
- * reference wins.
+ * reference wins. Where there is none for bf16, which is so on every CPU without AVX-512, the f32
+ * convolution of the same numbers takes its place: slow, and as exact.
  *
  * CROP. In the last stage of a ResNet on small images a 3x3 window meets a 1x1 image: eight of nine
  * taps only ever see padding. Taps at the rim of the window that meet no pixel at any position are
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "kernels/cpu/conv2d.h"
 #include "kernels/cpu/dnnl.h"
+#include <stdio.h>
 #include <string.h>
 
 ConvGeometry conv2d_geometry(const Conv2dAttr *a, const TensorDesc *x, const TensorDesc *w,
@@ -158,36 +160,61 @@ static void warn_slow(CpuBackend *b, const ConvGeometry *g, const char *implemen
                 implementation);
 }
 
-/* Gradients of weights are f32, whatever x and y are. */
-static DType weight_type(const ConvProblem *p)
-{
-    return p->direction == CONV_BWD_WEIGHTS ? DTYPE_F32 : p->x->type;
-}
-
-Status conv2d_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out)
+/* Without references. */
+static Status choose_fast(CpuBackend *b, const ConvProblem *problem, ConvChoice *out, bool *found)
 {
     static const dnnl_format_tag_t activations[] = { dnnl_format_tag_undef /* as they lie */,
                                                      dnnl_nhwc, dnnl_nchw };
     const ConvGeometry *g = problem->geometry;
     bool (*accept)(const char *info) =
         problem->epilogue && problem->epilogue->add ? accept_fast_sum : accept_fast;
+    /* gradients of weights are f32, whatever x and y are */
+    const DType w_type = problem->direction == CONV_BWD_WEIGHTS ? DTYPE_F32 : problem->x->type;
     const Layout *open;
-    bool found = false;
-    TRY(cpu_layout_make(b, &open, weight_type(problem), g->w_rank, g->w, dnnl_format_tag_any));
+    *found = false;
+    TRY(cpu_layout_make(b, &open, w_type, g->w_rank, g->w, dnnl_format_tag_any));
     for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++) {
         ConvProblem p = *problem;
         if (activations[i] != dnnl_format_tag_undef) {
             TRY(cpu_layout_make(b, &p.x, p.x->type, 4, g->x, activations[i]));
             TRY(cpu_layout_make(b, &p.y, p.y->type, 4, g->y, activations[i]));
         }
-        if (p.w) TRY(ask(b, &p, p.w, accept, out, &found));
-        if (!found) TRY(ask(b, &p, open, accept, out, &found));
-        if (found) return OK;
+        if (p.w && p.w->type == w_type) TRY(ask(b, &p, p.w, accept, out, found));
+        if (!*found) TRY(ask(b, &p, open, accept, out, found));
+        if (*found) return OK;
     }
-    ConvProblem plain = *problem;
-    TRY(cpu_layout_make(b, &plain.x, plain.x->type, 4, g->x, dnnl_nchw));
-    TRY(cpu_layout_make(b, &plain.y, plain.y->type, 4, g->y, dnnl_nchw));
-    TRY(ask(b, &plain, open, accept_any, out, &found));
+    return OK;
+}
+
+static Status name_emulation(CpuBackend *b, ConvChoice *choice)
+{
+    char name[128];
+    snprintf(name, sizeof name, "emulated %s", choice->implementation);
+    choice->emulated = true;
+    return cpu_layout_keep_name(b, &choice->implementation, name);
+}
+
+Status conv2d_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out)
+{
+    const ConvGeometry *g = problem->geometry;
+    ConvProblem p = *problem;
+    const Layout *open;
+    bool found;
+    *out = (ConvChoice){ 0 };
+    TRY(choose_fast(b, &p, out, &found));
+    if (found) return OK;
+    if (p.x->type == DTYPE_BF16) {
+        TRY(cpu_layout_widened(b, &p.x, p.x));
+        TRY(cpu_layout_widened(b, &p.y, p.y));
+        TRY(conv2d_choose(b, &p, out));
+        Status st = name_emulation(b, out);
+        if (st != OK) dnnl_primitive_desc_destroy(out->pd);
+        return st;
+    }
+    TRY(cpu_layout_make(b, &open, DTYPE_F32, g->w_rank, g->w, dnnl_format_tag_any));
+    TRY(cpu_layout_make(b, &p.x, DTYPE_F32, 4, g->x, dnnl_nchw));
+    TRY(cpu_layout_make(b, &p.y, DTYPE_F32, 4, g->y, dnnl_nchw));
+    TRY(ask(b, &p, open, accept_any, out, &found));
     if (!found) return fail(ERR_INTERNAL, "oneDNN has no implementation of this convolution");
     warn_slow(b, g, out->implementation);
     return OK;

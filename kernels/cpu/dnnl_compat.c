@@ -330,12 +330,12 @@ static bool accept_any(const char *info)
 }
 
 /* The shape of d with the layout left open. */
-static dnnl_status_t open_desc(CompatDesc *out, const CompatDesc *d)
+static dnnl_status_t open_desc(CompatDesc *out, const CompatDesc *d, dnnl_data_type_t type)
 {
     int rank;
     dnnl_dims_t dims;
     dnnl_compat_desc_dims(d, &rank, dims);
-    return dnnl_compat_desc_make(out, dnnl_compat_desc_type(d), rank, dims, dnnl_format_tag_any);
+    return dnnl_compat_desc_make(out, type, rank, dims, dnnl_format_tag_any);
 }
 
 static dnnl_status_t make_hint(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
@@ -345,7 +345,9 @@ static dnnl_status_t make_hint(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
     const CompatDesc *given[3] = { c->x, c->w, c->y };
     memset(open, 0, sizeof open);
     dnnl_status_t st = dnnl_success;
-    for (int i = 0; i < 3 && st == dnnl_success; i++) st = open_desc(&open[i], given[i]);
+    /* gradients of weights may be wider than the weights of any forward */
+    for (int i = 0; i < 3 && st == dnnl_success; i++)
+        st = open_desc(&open[i], given[i], dnnl_compat_desc_type(c->x));
     CompatConv forward = *c;
     forward.direction = CONV_FORWARD;
     forward.x = &open[0];

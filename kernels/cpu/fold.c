@@ -115,7 +115,7 @@ static void fold_cell(const CpuFold *f, void *const *address, int64_t group_cell
         }
 }
 
-void cpu_fold_run(const void *cookie, void *const *address, int threads)
+Status cpu_fold_run(const void *cookie, void *const *address, int threads)
 {
     const CpuFold *f = cookie;
     const int64_t filter_cells = f->tiles.cells[DIM_FILTER],
@@ -124,4 +124,5 @@ void cpu_fold_run(const void *cookie, void *const *address, int threads)
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t cell = 0; cell < cells; cell++)
         fold_cell(f, address, cell / filter_cells, cell % filter_cells);
+    return OK;
 }

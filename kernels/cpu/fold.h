@@ -32,5 +32,5 @@ enum {
 Status cpu_fold_prepare(CpuFold *out, const Layout *weights, float eps);
 /* A CpuStepCall; cookie is the CpuFold. folded may lie over weights. The same bits for any number
  * of threads. */
-void cpu_fold_run(const void *cookie, void *const *address, int threads);
+Status cpu_fold_run(const void *cookie, void *const *address, int threads);
 #endif

@@ -20,8 +20,9 @@ static bool is_worth_it(const OpShape *op)
            WORTH_IMAGES * (tensor_elements(y) / y->dims[0]);
 }
 
+/* folds: how weights would lie while the norm is multiplied in. */
 static Status choose(CpuBackend *b, const OpShape *op, const ConvEpilogue *epilogue,
-                     ConvChoice *out)
+                     ConvChoice *out, const Layout **folds)
 {
     const Conv2dBnAttr *a = op->attr;
     const TensorDesc *x = &op->in[CONV_BN_IN_X], *y = &op->out[CONV_BN_OUT_Y];
@@ -35,7 +36,10 @@ static Status choose(CpuBackend *b, const OpShape *op, const ConvEpilogue *epilo
     TRY(cpu_layout_of_tensor(b, &problem.y, &ty));
     TRY(conv2d_choose(b, &problem, out));
     dnnl_primitive_desc_destroy(out->pd);
-    return OK;
+    *folds = out->w;
+    return out->w->type == DTYPE_F32
+               ? OK
+               : conv2d_layout_of_weights(b, &full, problem.x, problem.y, folds);
 }
 
 static bool is_as_fast(CpuBackend *b, const OpShape *op)
@@ -43,12 +47,15 @@ static bool is_as_fast(CpuBackend *b, const OpShape *op)
     const Conv2dBnAttr *a = op->attr;
     ConvEpilogue epilogue = { .add = op->in[CONV_BN_IN_RESIDUAL].rank != 0, .act = a->act };
     ConvChoice without, with;
+    const Layout *folds;
     CpuFold fold;
     if (cpu_layout_plain(b, &epilogue.bias, 1, op->in[CONV_BN_IN_W].dims) != OK) return false;
-    if (choose(b, op, NULL, &without) != OK || choose(b, op, &epilogue, &with) != OK) return false;
+    if (choose(b, op, NULL, &without, &folds) != OK ||
+        choose(b, op, &epilogue, &with, &folds) != OK)
+        return false;
     /* names and layouts are interned */
     return with.implementation == without.implementation && with.x == without.x &&
-           with.y == without.y && cpu_fold_prepare(&fold, with.w, a->eps) == OK;
+           with.y == without.y && cpu_fold_prepare(&fold, folds, a->eps) == OK;
 }
 
 bool cpu_fusion_takes(void *backend, const Fusion *fusion)

@@ -123,6 +123,17 @@ Status cpu_layout_plain(CpuBackend *b, const Layout **out, int rank, const int64
     return cpu_layout_make(b, out, DTYPE_F32, rank, dims, plain[rank]);
 }
 
+static dnnl_format_tag_t tag_of_rows(int rank)
+{
+    return rank == 4 ? dnnl_nhwc : dnnl_nc;
+}
+
+Status cpu_layout_widened(CpuBackend *b, const Layout **out, const Layout *rows)
+{
+    ASSERT(rows->rows);
+    return cpu_layout_make(b, out, DTYPE_F32, rows->rank, rows->dims, tag_of_rows(rows->rank));
+}
+
 Status cpu_layout_of_primitive(CpuBackend *b, const Layout **out, const_dnnl_primitive_desc_t pd,
                                dnnl_query_t what)
 {
@@ -171,8 +182,8 @@ const Layout *cpu_layout_of_activation(CpuBackend *b, const TensorDesc *desc, si
     if (desc->dtype != DTYPE_F32 || (desc->rank != 4 && !(half && desc->rank == 2))) return NULL;
     if (!half && desc->dims[1] < b->block) return NULL;
     if (half)
-        st = cpu_layout_make(b, &found, DTYPE_BF16, desc->rank, desc->dims,
-                             desc->rank == 4 ? dnnl_nhwc : dnnl_nc);
+        st =
+            cpu_layout_make(b, &found, DTYPE_BF16, desc->rank, desc->dims, tag_of_rows(desc->rank));
     else
         st = cpu_layout_make(b, &found, DTYPE_F32, 4, desc->dims,
                              b->block == 16 ? dnnl_nChw16c : dnnl_nChw8c);

@@ -27,6 +27,8 @@ Status cpu_layout_make(CpuBackend *b, const Layout **out, DType type, int rank, 
                        dnnl_format_tag_t tag);
 /* Row-major, f32. */
 Status cpu_layout_plain(CpuBackend *b, const Layout **out, int rank, const int64_t *dims);
+/* f32 in the order of rows. */
+Status cpu_layout_widened(CpuBackend *b, const Layout **out, const Layout *rows);
 Status cpu_layout_of_primitive(CpuBackend *b, const Layout **out, const_dnnl_primitive_desc_t pd,
                                dnnl_query_t what);
 Status cpu_layout_submemory(CpuBackend *b, const Layout **out, const Layout *parent,

@@ -7,6 +7,7 @@
  * is welcome. */
 #include "kernels/cpu/steps.h"
 #include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/lanes.h"
 #include <string.h>
 
 #define WORKSPACE_ALIGN ((size_t)64)
@@ -99,13 +100,34 @@ static Status create_reorder(CpuBackend *b, dnnl_primitive_desc_t *out, const La
     return cpu_dnnl_status(st, "reorder");
 }
 
-Status cpu_steps_add_reorder(CpuBackend *b, CpuSteps *s, CpuOperand from, CpuOperand to)
+static Status add_reorder(CpuBackend *b, CpuSteps *s, CpuOperand from, CpuOperand to)
 {
     static const int arg_ids[] = { DNNL_ARG_FROM, DNNL_ARG_TO };
     const CpuOperand operands[] = { from, to };
     dnnl_primitive_desc_t pd = NULL;
     TRY(create_reorder(b, &pd, from.layout, to.layout));
     return cpu_steps_add_primitive(b, s, pd, 2, arg_ids, operands);
+}
+
+static void add_convert(CpuSteps *s, CpuOperand into, CpuOperand what)
+{
+    new_step(s, STEP_CONVERT, 2, (const CpuOperand[]){ into, what });
+}
+
+Status cpu_steps_add_reorder(CpuBackend *b, CpuSteps *s, CpuOperand from, CpuOperand to)
+{
+    const bool narrows = to.layout->rows, widens = from.layout->rows;
+    if (from.layout->type == to.layout->type || !(narrows || widens))
+        return add_reorder(b, s, from, to);
+    const Layout *wide;
+    TRY(cpu_layout_widened(b, &wide, narrows ? to.layout : from.layout));
+    CpuOperand other = narrows ? from : to;
+    const bool alike = other.layout == wide;
+    if (!alike) other = cpu_steps_operand_workspace(s, wide);
+    if (widens) add_convert(s, other, from);
+    if (!alike) TRY(add_reorder(b, s, narrows ? from : other, narrows ? other : to));
+    if (narrows) add_convert(s, to, other);
+    return OK;
 }
 
 void cpu_steps_add_zero(CpuSteps *s, CpuOperand what)
@@ -123,6 +145,12 @@ void cpu_steps_add_copy(CpuSteps *s, CpuOperand into, CpuOperand what)
 {
     ASSERT(into.layout == what.layout);
     new_step(s, STEP_COPY, 2, (const CpuOperand[]){ into, what });
+}
+
+void cpu_steps_add_round(CpuSteps *s, CpuOperand into, CpuOperand what)
+{
+    ASSERT(into.layout == what.layout && into.layout->type == DTYPE_F32);
+    new_step(s, STEP_ROUND, 2, (const CpuOperand[]){ into, what });
 }
 
 void cpu_steps_add_call(CpuSteps *s, CpuStepCall call, const void *cookie, int count,
@@ -165,14 +193,48 @@ CPU_CLONES static void add_range(float *restrict into, const float *restrict wha
     for (int64_t i = 0; i < count; i++) into[i] += what[i];
 }
 
-/* By parts: add_range() is CPU_CLONES, which have no parallel region of their own (lanes.h). */
-static void add_all(float *into, const float *what, int64_t count, int threads)
+CPU_CLONES static void widen_range(float *restrict into, const uint16_t *restrict what,
+                                   int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) into[i] = float_from_bf16(what[i]);
+}
+
+CPU_CLONES static void narrow_range(uint16_t *restrict into, const float *restrict what,
+                                    int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) into[i] = float_to_bf16(what[i]);
+}
+
+CPU_CLONES static void round_range(float *into, const float *what, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) into[i] = float_from_bf16(float_to_bf16(what[i]));
+}
+
+static void compute_range(const CpuStep *step, int64_t first, int64_t last)
+{
+    const DType to = step->operands[0].layout->type;
+    void *into = step->address[0];
+    const void *what = step->address[1];
+    const int64_t count = last - first;
+    if (step->kind == STEP_ADD)
+        add_range((float *)into + first, (const float *)what + first, count);
+    else if (step->kind == STEP_ROUND)
+        round_range((float *)into + first, (const float *)what + first, count);
+    else if (to == DTYPE_BF16)
+        narrow_range((uint16_t *)into + first, (const float *)what + first, count);
+    else widen_range((float *)into + first, (const uint16_t *)what + first, count);
+}
+
+/* By parts: the inner functions are CPU_CLONES, which have no parallel region of their own
+ * (lanes.h). */
+static void compute_all(const CpuStep *step, int64_t count, int threads)
 {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int part = 0; part < threads; part++) {
         int64_t first, last;
         cpu_share(count, part, threads, &first, &last);
-        add_range(into + first, what + first, last - first);
+        compute_range(step, first, last);
     }
 }
 
@@ -211,13 +273,16 @@ Status cpu_steps_run(const CpuSteps *s, int threads, Stream *stream)
             zero_all(step->address[0], bytes, threads);
             break;
         case STEP_ADD:
-            add_all(step->address[0], step->address[1], bytes / (int64_t)sizeof(float), threads);
+        case STEP_CONVERT:
+        case STEP_ROUND:
+            compute_all(step, bytes / (int64_t)dtype_bytes(step->operands[0].layout->type),
+                        threads);
             break;
         case STEP_COPY:
             copy_all(step->address[0], step->address[1], bytes, threads);
             break;
         case STEP_CALL:
-            step->call(step->cookie, step->address, threads);
+            TRY(step->call(step->cookie, step->address, threads));
             break;
         }
     }

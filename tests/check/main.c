@@ -90,6 +90,7 @@ static const BackendRow backends[] = {
       PRECISION_BF16,
       { .compute = DTYPE_BF16,
         .own_layouts = true,
+        .wide_sums = true,
         .fuses = { [FUSED_EVALUATION] = true },
         .pad = 1 } },
     { "ref",

@@ -77,12 +77,14 @@ static bool is_depthwise(const OpInstance *op)
 
 DType subject_product_type(const Subject *s, const OpInstance *op)
 {
-    return is_depthwise(op) ? DTYPE_F32 : s->compute;
+    return s->wide_sums || is_depthwise(op) ? DTYPE_F32 : s->compute;
 }
 
 Status subject_round_inputs(const Subject *s, Arena *arena, const OpInstance *op, Host *in)
 {
-    bool product = layouts_is_product(op->kind), tf32 = s->tf32 && !is_depthwise(op);
+    /* A folded convolution rounds products of weights and scale; the bound knows. */
+    bool product = layouts_is_product(op->kind) && op->kind != OP_CONV2D_BN,
+         tf32 = s->tf32 && !is_depthwise(op);
     int weights = product ? layouts_weight_input(op->kind) : -1;
     for (int i = 0; i < OP_MAX_INPUTS; i++) {
         if (op->in[i].desc.dtype != DTYPE_F32 || !in[i].v) continue;
