@@ -1,9 +1,12 @@
 /* linear.c - the fully connected layer and its gradients by oneDNN's matrix multiplication on plain
- * row-major tensors.
+ * row-major f32.
  *
  * Weights stay plain: dnnl_sgemm packs what it needs, and beta = 1 adds a bias that was written
- * first, or accumulates a gradient, for nothing. An x of rank 4 may be blocked; then it (or its
- * gradient) passes through a plain copy in the workspace. */
+ * first, or accumulates a gradient, for nothing. What lies otherwise passes through a plain copy in
+ * the workspace: an x of channel blocks or of bf16, or its gradient. In bf16 all factors are rounded
+ * to it and kept as f32: their products are exact then and sums f32, as the instructions for bf16
+ * would have them. (Which would gain nothing: of the work of a ResNet-50 its linear layer is 0.05
+ * %.) y is f32: logits need it. */
 #include "base/mem.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/steps.h"
@@ -11,88 +14,37 @@
 #include <string.h>
 
 typedef struct LinearState {
-    CpuSteps steps; /* empty, or the one reorder of x or dx */
-    float *x;       /* plain x or dx: the tensor itself or the copy */
-    bool copied;
+    CpuSteps steps;
+    int64_t n, k, c;   /* images, outputs, inputs */
+    bool adds, biased; /* to gradients; that there is a bias, or its gradient */
 } LinearState;
 
-/* Decides the plain slots and reorders x between its layout and plain if it has one. */
-static Status prepare(OpInstance *op, OpTensor *x, CpuPlace place, int slot)
+/* What a product finds at address[]: as in conv2d.c two of the first three are its factors, one is
+ * its result. SUMMED is dy before it was rounded. */
+enum { ROLE_X, ROLE_W, ROLE_Y, ROLE_BIAS, ROLE_SUMMED, ROLE_COUNT };
+
+/* ---- products ---- */
+
+static Status multiply_forward(const void *cookie, void *const *address, int threads)
 {
-    CpuBackend *b = (CpuBackend *)op->backend;
-    LinearState *s = op->state = mem_calloc(1, sizeof *s);
-    if (!s) return ERR_MEMORY;
-    op->implementation = "sgemm";
-    cpu_view_decide(b, x);
-    for (int i = 0; i < OP_MAX_INPUTS; i++) {
-        if (op->in[i].desc.rank) cpu_decide_plain(&op->in[i]);
-        ASSERT(&op->in[i] == x || !op->in[i].layout);
-    }
-    for (int i = 0; i < OP_MAX_OUTPUTS; i++) {
-        if (op->out[i].desc.rank) cpu_decide_plain(&op->out[i]);
-        ASSERT(&op->out[i] == x || !op->out[i].layout);
-    }
-    s->copied = x->layout != NULL;
-    if (!s->copied) return OK;
-    const Layout *plain;
-    TRY(cpu_layout_plain(b, &plain, x->desc.rank, x->desc.dims));
-    /* the first piece of the workspace, where bind() looks for it */
-    CpuOperand copy = cpu_steps_operand_workspace(&s->steps, plain);
-    ASSERT(copy.offset == 0);
-    if (place == PLACE_INPUT) {
-        TRY(cpu_steps_add_reorder(b, &s->steps, cpu_steps_operand_in(slot, x->layout), copy));
-    } else {
-        TRY(cpu_steps_add_reorder(b, &s->steps, copy, cpu_steps_operand_out(slot, x->layout)));
-    }
-    op->workspace_bytes = s->steps.workspace_bytes;
+    const LinearState *s = cookie;
+    float *y = address[ROLE_Y];
+    (void)threads; /* oneDNN's are OpenMP's */
+    if (s->biased)
+        for (int64_t i = 0; i < s->n; i++)
+            memcpy(y + i * s->k, address[ROLE_BIAS], (size_t)s->k * sizeof *y);
+    TRY_DNNL(dnnl_sgemm('N', 'T', s->n, s->k, s->c, 1.0F, address[ROLE_X], s->c, address[ROLE_W],
+                        s->c, s->biased ? 1.0F : 0.0F, y, s->k));
     return OK;
 }
 
-static Status prepare_forward(OpInstance *op)
+static Status multiply_bwd_data(const void *cookie, void *const *address, int threads)
 {
-    return prepare(op, &op->in[LINEAR_IN_X], PLACE_INPUT, LINEAR_IN_X);
-}
-
-static Status prepare_bwd_data(OpInstance *op)
-{
-    return prepare(op, &op->out[LINEAR_BWD_DATA_OUT_DX], PLACE_OUTPUT, LINEAR_BWD_DATA_OUT_DX);
-}
-
-static Status prepare_bwd_weights(OpInstance *op)
-{
-    return prepare(op, &op->in[LINEAR_BWD_WEIGHTS_IN_X], PLACE_INPUT, LINEAR_BWD_WEIGHTS_IN_X);
-}
-
-static Status bind(OpInstance *op)
-{
-    LinearState *s = op->state;
-    void *x = op->kind == OP_LINEAR_BWD_DATA ? op->out[LINEAR_BWD_DATA_OUT_DX].data
-                                             : op->in[0].data; /* slot 0 is x in the other two */
-    s->x = s->copied ? op->workspace : x;
-    return cpu_steps_bind(&s->steps, op);
-}
-
-static Status run_forward(OpInstance *op, Stream *stream)
-{
-    const LinearState *s = op->state;
-    const int64_t n = op->out[LINEAR_OUT_Y].desc.dims[0], k = op->in[LINEAR_IN_W].desc.dims[0],
-                  c = op->in[LINEAR_IN_W].desc.dims[1];
-    const float *w = op->in[LINEAR_IN_W].data, *bias = op->in[LINEAR_IN_B].data;
-    float *y = op->out[LINEAR_OUT_Y].data;
-    TRY(cpu_steps_run(&s->steps, ((const CpuBackend *)op->backend)->threads, stream));
-    if (bias)
-        for (int64_t i = 0; i < n; i++) memcpy(y + i * k, bias, (size_t)k * sizeof *y);
-    TRY_DNNL(dnnl_sgemm('N', 'T', n, k, c, 1.0F, s->x, c, w, c, bias ? 1.0F : 0.0F, y, k));
+    const LinearState *s = cookie;
+    (void)threads;
+    TRY_DNNL(dnnl_sgemm('N', 'N', s->n, s->c, s->k, 1.0F, address[ROLE_Y], s->k, address[ROLE_W],
+                        s->c, 0.0F, address[ROLE_X], s->c));
     return OK;
-}
-
-static Status run_bwd_data(OpInstance *op, Stream *stream)
-{
-    const LinearState *s = op->state;
-    const OpTensor *dy = &op->in[LINEAR_BWD_DATA_IN_DY], *w = &op->in[LINEAR_BWD_DATA_IN_W];
-    const int64_t n = dy->desc.dims[0], k = w->desc.dims[0], c = w->desc.dims[1];
-    TRY_DNNL(dnnl_sgemm('N', 'N', n, c, k, 1.0F, dy->data, k, w->data, c, 0.0F, s->x, c));
-    return cpu_steps_run(&s->steps, ((const CpuBackend *)op->backend)->threads, stream);
 }
 
 /* db[k] (+)= sum over n of dy[n][k], in the order of n whatever the team. */
@@ -104,18 +56,140 @@ CPU_CLONES static void sum_rows(float *restrict db, const float *restrict dy, in
         for (int64_t j = 0; j < k; j++) db[j] += dy[i * k + j];
 }
 
-static Status run_bwd_weights(OpInstance *op, Stream *stream)
+static Status multiply_bwd_weights(const void *cookie, void *const *address, int threads)
 {
-    const LinearState *s = op->state;
-    const OpTensor *dy = &op->in[LINEAR_BWD_WEIGHTS_IN_DY],
-                   *dw = &op->out[LINEAR_BWD_WEIGHTS_OUT_DW];
-    const int64_t n = dy->desc.dims[0], k = dw->desc.dims[0], c = dw->desc.dims[1];
-    float *db = op->out[LINEAR_BWD_WEIGHTS_OUT_DB].data;
-    TRY(cpu_steps_run(&s->steps, ((const CpuBackend *)op->backend)->threads, stream));
-    if (db) sum_rows(db, dy->data, n, k, op->accumulate);
-    TRY_DNNL(dnnl_sgemm('T', 'N', k, c, n, 1.0F, dy->data, k, s->x, c, op->accumulate ? 1.0F : 0.0F,
-                        dw->data, c));
+    const LinearState *s = cookie;
+    (void)threads;
+    if (s->biased) sum_rows(address[ROLE_BIAS], address[ROLE_SUMMED], s->n, s->k, s->adds);
+    TRY_DNNL(dnnl_sgemm('T', 'N', s->k, s->c, s->n, 1.0F, address[ROLE_Y], s->k, address[ROLE_X],
+                        s->c, s->adds ? 1.0F : 0.0F, address[ROLE_W], s->c));
     return OK;
+}
+
+/* ---- the three ops ---- */
+
+typedef struct DirectionRow {
+    CpuStepCall multiply;
+    struct {
+        CpuPlace place;
+        int slot;
+    } roles[ROLE_SUMMED];
+} DirectionRow;
+
+static const DirectionRow forward = { multiply_forward,
+                                      { { PLACE_INPUT, LINEAR_IN_X },
+                                        { PLACE_INPUT, LINEAR_IN_W },
+                                        { PLACE_OUTPUT, LINEAR_OUT_Y },
+                                        { PLACE_INPUT, LINEAR_IN_B } } };
+static const DirectionRow bwd_data = { multiply_bwd_data,
+                                       { { PLACE_OUTPUT, LINEAR_BWD_DATA_OUT_DX },
+                                         { PLACE_INPUT, LINEAR_BWD_DATA_IN_W },
+                                         { PLACE_INPUT, LINEAR_BWD_DATA_IN_DY } } };
+static const DirectionRow bwd_weights = { multiply_bwd_weights,
+                                          { { PLACE_INPUT, LINEAR_BWD_WEIGHTS_IN_X },
+                                            { PLACE_OUTPUT, LINEAR_BWD_WEIGHTS_OUT_DW },
+                                            { PLACE_INPUT, LINEAR_BWD_WEIGHTS_IN_DY },
+                                            { PLACE_OUTPUT, LINEAR_BWD_WEIGHTS_OUT_DB } } };
+
+/* What a product reads of t, which lies at have: plain, in bf16 rounded; wide: before it was. */
+static Status fetch(const OpInstance *op, const OpTensor *t, CpuOperand have, CpuOperand *wide,
+                    CpuOperand *factor)
+{
+    CpuBackend *b = cpu_backend_of(op);
+    LinearState *s = op->state;
+    const Layout *plain;
+    TRY(cpu_layout_plain(b, &plain, t->desc.rank, t->desc.dims));
+    *wide = have;
+    if (have.layout != plain) {
+        *wide = cpu_steps_operand_workspace(&s->steps, plain);
+        TRY(cpu_steps_add_reorder(b, &s->steps, have, *wide));
+    }
+    *factor = *wide;
+    if (have.layout->type == b->compute) return OK;
+    *factor = cpu_steps_operand_workspace(&s->steps, plain);
+    cpu_steps_add_round(&s->steps, *factor, *wide);
+    return OK;
+}
+
+/* Decides t: activations as they are anywhere, the rest plain. */
+static Status decide(OpInstance *op, const DirectionRow *row, int role, OpTensor **t,
+                     CpuOperand *have)
+{
+    CpuBackend *b = cpu_backend_of(op);
+    const int slot = row->roles[role].slot;
+    const bool input = row->roles[role].place == PLACE_INPUT;
+    *t = input ? &op->in[slot] : &op->out[slot];
+    *have = input ? cpu_steps_operand_in(slot, NULL) : cpu_steps_operand_out(slot, NULL);
+    if (!(*t)->desc.rank) return OK;
+    if (role == ROLE_X || (role == ROLE_Y && input)) cpu_view_decide(b, *t);
+    else cpu_decide_plain(*t);
+    return cpu_layout_of_tensor(b, &have->layout, *t);
+}
+
+static Status add_bias(OpInstance *op, const DirectionRow *row, CpuOperand at[ROLE_COUNT])
+{
+    OpTensor *bias;
+    if (op->kind == OP_LINEAR) at[ROLE_SUMMED] = at[ROLE_Y]; /* not read */
+    if (op->kind == OP_LINEAR_BWD_DATA) return OK;
+    TRY(decide(op, row, ROLE_BIAS, &bias, &at[ROLE_BIAS]));
+    ((LinearState *)op->state)->biased = bias->desc.rank != 0;
+    return OK;
+}
+
+static Status prepare(OpInstance *op, const DirectionRow *row)
+{
+    CpuBackend *b = cpu_backend_of(op);
+    OpTensor *t[ROLE_SUMMED];
+    CpuOperand have[ROLE_SUMMED], at[ROLE_COUNT], wide, made;
+    const Layout *plain;
+    int output = -1;
+    LinearState *s = op->state = mem_calloc(1, sizeof *s);
+    if (!s) return ERR_MEMORY;
+    for (int i = 0; i < ROLE_BIAS; i++) {
+        TRY(decide(op, row, i, &t[i], &have[i]));
+        if (row->roles[i].place == PLACE_OUTPUT) output = i;
+        else TRY(fetch(op, t[i], have[i], i == ROLE_Y ? &at[ROLE_SUMMED] : &wide, &at[i]));
+    }
+    op->implementation = b->compute == DTYPE_F32 ? "sgemm" : "sgemm of bf16";
+    s->n = t[ROLE_Y]->desc.dims[0];
+    s->k = t[ROLE_W]->desc.dims[0];
+    s->c = t[ROLE_W]->desc.dims[1];
+    s->adds = op->accumulate;
+
+    TRY(cpu_layout_plain(b, &plain, t[output]->desc.rank, t[output]->desc.dims));
+    made = have[output];
+    if (made.layout != plain) made = cpu_steps_operand_workspace(&s->steps, plain);
+    at[output] = made;
+    TRY(add_bias(op, row, at));
+    cpu_steps_add_call(&s->steps, row->multiply, s, s->biased ? ROLE_COUNT : ROLE_BIAS, at);
+    if (made.layout != have[output].layout)
+        TRY(cpu_steps_add_reorder(b, &s->steps, made, have[output]));
+    op->workspace_bytes = s->steps.workspace_bytes;
+    return OK;
+}
+
+static Status prepare_forward(OpInstance *op)
+{
+    return prepare(op, &forward);
+}
+static Status prepare_bwd_data(OpInstance *op)
+{
+    return prepare(op, &bwd_data);
+}
+static Status prepare_bwd_weights(OpInstance *op)
+{
+    return prepare(op, &bwd_weights);
+}
+
+static Status bind(OpInstance *op)
+{
+    return cpu_steps_bind(&((LinearState *)op->state)->steps, op);
+}
+
+static Status run(OpInstance *op, Stream *stream)
+{
+    return cpu_steps_run(&((const LinearState *)op->state)->steps, cpu_backend_of(op)->threads,
+                         stream);
 }
 
 static void release(OpInstance *op)
@@ -126,6 +200,6 @@ static void release(OpInstance *op)
     op->state = NULL;
 }
 
-const OpImpl cpu_linear = { prepare_forward, bind, run_forward, release };
-const OpImpl cpu_linear_bwd_data = { prepare_bwd_data, bind, run_bwd_data, release };
-const OpImpl cpu_linear_bwd_weights = { prepare_bwd_weights, bind, run_bwd_weights, release };
+const OpImpl cpu_linear = { prepare_forward, bind, run, release };
+const OpImpl cpu_linear_bwd_data = { prepare_bwd_data, bind, run, release };
+const OpImpl cpu_linear_bwd_weights = { prepare_bwd_weights, bind, run, release };

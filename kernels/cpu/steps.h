@@ -1,7 +1,7 @@
 /* steps.h - what a oneDNN-backed op does at run time, as a short list of steps: reorders, one
- * convolution, sums, conversions, calls of our own loops. Each operand of a step is a slot of the op or an
- * offset in its workspace. Steps are made in prepare(), get addresses in bind(), and run() walks
- * them. */
+ * convolution, sums, conversions, calls of our own loops. Each operand of a step is a slot of the
+ * op or an offset in its workspace. Steps are made in prepare(), get addresses in bind(), and run()
+ * walks them. */
 #ifndef CONVOY_KERNELS_CPU_STEPS_H
 #define CONVOY_KERNELS_CPU_STEPS_H
 #include "kernels/cpu/layout.h"
