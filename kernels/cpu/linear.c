@@ -3,7 +3,7 @@
  *
  * Weights stay plain: dnnl_sgemm packs what it needs, and beta = 1 adds a bias that was written
  * first, or accumulates a gradient, for nothing. What lies otherwise passes through a plain copy in
- * the workspace: an x of channel blocks or of bf16, or its gradient. In bf16 all factors are rounded
+ * the workspace: an x of channel blocks or of bf16, or its gradient. In bf16 factors are rounded
  * to it and kept as f32: their products are exact then and sums f32, as the instructions for bf16
  * would have them. (Which would gain nothing: of the work of a ResNet-50 its linear layer is 0.05
  * %.) y is f32: logits need it. */

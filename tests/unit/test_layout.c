@@ -1,6 +1,6 @@
 /* The CPU backend's memory: layouts, views, export and import, and a convolution's weights shared
  * by two batch sizes. */
-#include "kernels/cpu/layout.h"
+#include "kernels/cpu/steps.h"
 #include "kernels/cpu/view.h"
 #include "tests/test.h"
 #include <math.h>
@@ -10,10 +10,23 @@
 static Backend *backend;
 static CpuBackend *cpu;
 
+static const Precision precisions[] = { PRECISION_FP32, PRECISION_BF16 };
+
+static void start_in(Precision precision)
+{
+    REQUIRE_OK(backend_cpu_create(&backend, &(CpuOptions){ .threads = 2, .precision = precision }));
+    cpu = (CpuBackend *)backend;
+}
+
 static void start(void)
 {
-    REQUIRE_OK(backend_cpu_create(&backend, &(CpuOptions){ .threads = 2 }));
-    cpu = (CpuBackend *)backend;
+    start_in(PRECISION_FP32);
+}
+
+/* As an activation keeps it. */
+static double kept(double v)
+{
+    return cpu->compute == DTYPE_BF16 ? (double)float_from_bf16(float_to_bf16((float)v)) : v;
 }
 
 static TensorDesc f32x4(int64_t a, int64_t b, int64_t c, int64_t d)
@@ -69,8 +82,10 @@ static void check_round_trip(OpTensor *t)
     CHECK(memcmp(again, t->data, t->bytes) == 0);
     const float *stored = t->data;
     int64_t zeros = 0;
-    for (size_t i = 0; i < t->bytes / sizeof(float); i++) zeros += stored[i] == 0.0F;
-    CHECK_INT(zeros, (t->bytes - plain) / sizeof(float));
+    const bool halves = t->layout && t->layout->type == DTYPE_BF16;
+    if (halves) CHECK_INT(t->bytes * 2, plain); /* rows have no padding */
+    for (size_t i = 0; !halves && i < t->bytes / sizeof(float); i++) zeros += stored[i] == 0.0F;
+    CHECK_INT(zeros, halves ? 0 : (t->bytes - plain) / sizeof(float));
     backend->v->free(backend, host);
     backend->v->free(backend, out);
     backend->v->free(backend, again);
@@ -170,24 +185,80 @@ TEST(tensors_survive_export_and_import)
         { { 2, 16, 1, 1 }, { 24, 16, 3, 3 }, { 1, 1, 1, 1, 1, 1, 1 } },
         { { 2, 1, 28, 28 }, { 64, 1, 7, 7 }, { 2, 2, 3, 3, 3, 3, 1 } },
     };
-    start();
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    const size_t count = sizeof rows / sizeof rows[0];
+    for (size_t i = 0; i < 2 * count; i++) {
+        const size_t row = i % count;
         OpInstance op;
-        prepare_conv(&op, &rows[i].attr, tensor_desc(DTYPE_F32, 4, rows[i].x),
-                     tensor_desc(DTYPE_F32, 4, rows[i].w));
+        start_in(precisions[i / count]);
+        prepare_conv(&op, &rows[row].attr, tensor_desc(DTYPE_F32, 4, rows[row].x),
+                     tensor_desc(DTYPE_F32, 4, rows[row].w));
         check_round_trip(&op.in[CONV_IN_X]);
         check_round_trip(&op.in[CONV_IN_W]);
         check_round_trip(&op.out[CONV_OUT_Y]);
         backend_release_op(&op);
+        backend_destroy(backend);
     }
+}
+
+/* To nearest even, with nothing lost that bf16 has: what was exported once is imported as the same
+ * bits. */
+TEST(activations_are_rounded_once)
+{
+    static const uint32_t bits[] = { 0x3f800000,
+                                     0x3f808000 /* a tie */,
+                                     0x3f818000 /* another */,
+                                     0x3f808001,
+                                     0x80000000,
+                                     0x00010000 /* subnormal */,
+                                     0x7f7fffff,
+                                     0xff800000,
+                                     0x7fc00000 },
+                          want[] = { 0x3f800000, 0x3f800000, 0x3f820000, 0x3f810000, 0x80000000,
+                                     0x00010000, 0x7f800000, 0xff800000, 0x7fc00000 };
+    enum { COUNT = sizeof bits / sizeof bits[0] };
+    uint32_t got[COUNT];
+    for (int rank = 2; rank <= 4; rank += 2) {
+        start_in(PRECISION_BF16);
+        OpTensor t = { .desc = tensor_desc(DTYPE_F32, rank, (int64_t[]){ 1, COUNT, 1, 1 }) };
+        cpu_view_decide(cpu, &t);
+        CHECK_INT(t.bytes, COUNT * 2);
+        REQUIRE_OK(backend->v->alloc(backend, t.bytes, &t.data));
+        for (int time = 0; time < 2; time++) {
+            CHECK_OK(backend->v->import_tensor(backend, &t, time ? got : bits));
+            CHECK_OK(backend->v->export_tensor(backend, &t, got));
+            CHECK(memcmp(got, want, sizeof want) == 0);
+        }
+        backend->v->free(backend, t.data);
+        backend_destroy(backend);
+    }
+}
+
+/* Weights and their gradients stay f32, and the primitive that makes these writes them where they
+ * belong. */
+TEST(bf16_leaves_weights_wide)
+{
+    start_in(PRECISION_BF16);
+    const bool emulated = backend_cpu_bf16() == CPU_BF16_NONE;
+    Conv2dAttr attr = { 1, 1, 1, 1, 1, 1, 1 };
+    OpInstance op, back = { .kind = OP_CONV2D_BWD_WEIGHTS, .backend = backend, .attr = &attr };
+    prepare_conv(&op, &attr, f32x4(2, 32, 8, 8), f32x4(48, 32, 3, 3));
+    CHECK(op.in[CONV_IN_X].layout->rows && op.out[CONV_OUT_Y].layout->type == DTYPE_BF16);
+    CHECK_INT(op.in[CONV_IN_W].bytes, 48 * 32 * 9 * 4);
+    CHECK((strncmp(op.implementation, "emulated ", 9) == 0) == emulated);
+    back.in[CONV_BWD_WEIGHTS_IN_X] = op.in[CONV_IN_X];
+    back.in[CONV_BWD_WEIGHTS_IN_DY] = op.out[CONV_OUT_Y];
+    back.out[CONV_BWD_WEIGHTS_OUT_DW] = op.in[CONV_IN_W];
+    CHECK_OK(backend_prepare_op(&back));
+    if (!emulated) CHECK_INT(((const CpuSteps *)back.state)->count, 1);
+    backend_release_op(&op);
+    backend_release_op(&back);
     backend_destroy(backend);
 }
 
 /* Weights that one batch size placed are read by another; on a 1x1 image all but the centre tap is
  * padding. */
-TEST(weights_placed_by_one_batch_serve_another)
+static void check_two_batches(void)
 {
-    start();
     Conv2dAttr attr = { 1, 1, 1, 1, 1, 1, 1 };
     OpInstance first, second;
     TensorDesc w = f32x4(24, 12, 3, 3);
@@ -206,7 +277,7 @@ TEST(weights_placed_by_one_batch_serve_another)
     for (int k = 0; k < 24; k++) {
         double sum = 0;
         for (int c = 0; c < 12; c++) sum += (double)x[c] * (double)weights[(k * 12 + c) * 9 + 4];
-        CHECK_NEAR(y[k], sum, 0);
+        CHECK_NEAR(y[k], kept(sum), 0);
     }
     backend_release_op(&first);
     backend_release_op(&second);
@@ -218,12 +289,21 @@ TEST(weights_placed_by_one_batch_serve_another)
     backend_destroy(backend);
 }
 
+TEST(weights_placed_by_one_batch_serve_another)
+{
+    for (int i = 0; i < 2; i++) {
+        start_in(precisions[i]);
+        check_two_batches();
+    }
+}
+
 /* The gradient of taps that only see padding is zero, and is added as zero when accumulating. */
 TEST(weight_gradient_of_dead_taps)
 {
-    start();
     Conv2dAttr attr = { 1, 1, 1, 1, 1, 1, 1 };
-    for (int add = 0; add < 2; add++) {
+    for (int i = 0; i < 4; i++) {
+        const int add = i % 2;
+        start_in(precisions[i / 2]);
         OpInstance op = {
             .kind = OP_CONV2D_BWD_WEIGHTS, .backend = backend, .attr = &attr, .accumulate = add != 0
         };
@@ -239,22 +319,22 @@ TEST(weight_gradient_of_dead_taps)
               *before = numbers(&op.out[0].desc, 2), dw[16 * 12 * 9];
         CHECK_OK(backend->v->export_tensor(backend, &op.out[0], dw));
         int wrong = 0;
-        for (int i = 0; i < 16 * 12 * 9; i++) {
-            int k = i / 108, c = i / 9 % 12;
-            double want = add ? (double)before[i] : 0.0;
-            for (int n = 0; i % 9 == 4 && n < 3; n++)
+        for (int e = 0; e < 16 * 12 * 9; e++) {
+            int k = e / 108, c = e / 9 % 12;
+            double want = add ? (double)before[e] : 0.0;
+            for (int n = 0; e % 9 == 4 && n < 3; n++)
                 want += (double)x[n * 12 + c] * (double)dy[n * 16 + k];
-            wrong += (double)dw[i] != want;
+            wrong += (double)dw[e] != want;
         }
         CHECK_INT(wrong, 0);
         float *owned[] = {
             x, dy, before, op.in[0].data, op.in[1].data, op.out[0].data, op.workspace
         };
-        for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++)
-            backend->v->free(backend, owned[i]);
+        for (size_t k = 0; k < sizeof owned / sizeof owned[0]; k++)
+            backend->v->free(backend, owned[k]);
         backend_release_op(&op);
+        backend_destroy(backend);
     }
-    backend_destroy(backend);
 }
 
 TEST(no_convolution_of_our_networks_falls_back_to_a_reference)
@@ -265,9 +345,10 @@ TEST(no_convolution_of_our_networks_falls_back_to_a_reference)
         { 256, 2, 256, 3, 1, 1 }, { 256, 2, 512, 3, 2, 1 }, { 512, 1, 512, 3, 1, 1 },
         { 3, 32, 16, 3, 1, 1 },   { 12, 4, 12, 3, 1, 1 },   { 4, 8, 4, 3, 1, 1 },
     };
-    start();
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const int64_t *r = rows[i];
+    const size_t count = sizeof rows / sizeof rows[0];
+    for (size_t i = 0; i < 2 * count; i++) {
+        const int64_t *r = rows[i % count];
+        start_in(precisions[i / count]);
         Conv2dAttr attr = { (int)r[4], (int)r[4], (int)r[5], (int)r[5], (int)r[5], (int)r[5], 1 };
         OpInstance op, back[2];
         prepare_conv(&op, &attr, f32x4(2, r[0], r[1], r[1]), f32x4(r[2], r[0], r[3], r[3]));
@@ -284,8 +365,8 @@ TEST(no_convolution_of_our_networks_falls_back_to_a_reference)
             backend_release_op(&back[k]);
         }
         backend_release_op(&op);
+        backend_destroy(backend);
     }
-    backend_destroy(backend);
 }
 
 TEST(describes_itself)
