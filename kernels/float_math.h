@@ -33,6 +33,12 @@ CUDA_BOTH static inline uint32_t float_shift_to_nearest_even(uint32_t bits, int 
     return kept + (rest > half || (rest == half && (kept & 1u)));
 }
 
+/* The largest numbers that are stored as zero, by type: half the smallest subnormal, a tie that
+ * goes to even. */
+#define FLOAT_F32_ZERO  0.0f
+#define FLOAT_BF16_ZERO 0x1p-134f
+#define FLOAT_F16_ZERO  0x1p-25f
+
 CUDA_BOTH static inline float float_from_bf16(uint16_t bits)
 {
     return float_from_bits((uint32_t)bits << 16);

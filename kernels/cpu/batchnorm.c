@@ -12,105 +12,129 @@
 
 enum { SUM_STEPS = 128, GUESS_POSITIONS = 16 };
 
-typedef void NormaliseFn(float *y, const float *x, const float *residual, int64_t count,
+typedef void NormaliseFn(void *y, const void *x, const void *residual, const BnSpan *span,
                          const BnLanes *lanes);
+typedef void SumFn(const void *x, const BnSpan *span, const BnLanes *guess, BnSums *out);
 
 typedef struct Forward { /* what the sweep's callbacks see */
     const BatchNormAttr *attr;
     CpuView view;
-    const float *x, *residual, *gamma, *beta;
-    float *y, *running_mean, *running_var, *saved; /* saved: NULL where nobody wants it */
+    const void *x, *residual;
+    const float *gamma, *beta;
+    void *y;
+    float *running_mean, *running_var, *saved; /* saved: NULL where nobody wants it */
+    SumFn *sum;
     NormaliseFn *normalise;
 } Forward;
 
 /* ---- inner loops ---- */
 
-CPU_INLINE void sum_step(const float *x, const float *guess, float *sum, float *square, int lanes)
+CPU_INLINE void sum_step(const void *x, int64_t i, const float *guess, float *sum, float *square,
+                         int lanes, DType type)
 {
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        float d = x[l] - guess[l];
+        float d = cpu_load(x, i + l, type) - guess[l];
         sum[l] += d;
         square[l] += d * d;
     }
 }
 
-/* Sums of x - guess and its square over one plane. */
-CPU_CLONES static void sum_plane(const float *restrict x, int64_t count,
-                                 const float *restrict guess, BnSums *restrict out)
+CPU_INLINE void sum_tile(const void *x, BnTile t, const float *guess, BnSums *out, DType type)
 {
-    int64_t i = 0;
-    memset(out, 0, sizeof *out);
-    while (i < count) {
-        float sum[CPU_LANES] = { 0 }, square[CPU_LANES] = { 0 };
-        int64_t end = count - i < SUM_STEPS * CPU_LANES ? count : i + SUM_STEPS * CPU_LANES;
-        for (; i + CPU_LANES <= end; i += CPU_LANES) sum_step(x + i, guess, sum, square, CPU_LANES);
-        if (i + CPU_HALF_LANES <= end) {
-            sum_step(x + i, guess, sum, square, CPU_HALF_LANES);
-            i += CPU_HALF_LANES;
-        }
-        for (; i < end; i++) sum_step(x + i, guess, sum, square, 1);
-        for (int l = 0; l < CPU_LANES; l++) {
-            out->first[l] += (double)sum[l];
-            out->second[l] += (double)square[l];
-        }
+    float sum[CPU_LANES] = { 0 }, square[CPU_LANES] = { 0 };
+    for (int64_t s = 0; s < t.steps; s++, t.at += t.stride)
+        sum_step(x, t.at, guess, sum, square, CPU_LANES, type);
+    for (int lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
+        lanes = batchnorm_rest_lanes(t.rest, type);
+        sum_step(x, t.at, guess, sum, square, lanes, type);
+    }
+    for (int l = 0; l < CPU_LANES; l++) {
+        out->first[l] += (double)sum[l];
+        out->second[l] += (double)square[l];
     }
 }
 
-CPU_INLINE void normalise_step(float *y, const float *x, const float *r, const BnLanes *c,
-                               int lanes, bool add, ActKind act)
+/* Sums of x - guess and its square over a span. */
+CPU_INLINE void sum_span(const void *x, const BnSpan *s, const BnLanes *guess, BnSums *out,
+                         DType type)
+{
+    const int64_t tables = type == DTYPE_F32 ? 1 : s->tables,
+                  length = type == DTYPE_F32 ? SUM_STEPS : BN_TILE_ROWS;
+    memset(out, 0, (size_t)tables * sizeof *out);
+    for (int64_t first = 0; first <= s->steps; first += length)
+        for (int64_t j = 0; j < tables; j++)
+            sum_tile(x, batchnorm_tile(s, first, length, j), guess[j].mean, &out[j], type);
+}
+
+CPU_INLINE void normalise_step(void *y, const void *x, const void *r, int64_t i, const BnLanes *c,
+                               int lanes, bool add, ActKind act, DType type)
 {
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        float t = batchnorm_affine(x[l], c->mean[l], c->scale[l], c->shift[l]);
-        if (add) t += r[l];
+        float t = batchnorm_affine(cpu_load(x, i + l, type), c->mean[l], c->scale[l], c->shift[l]);
+        if (add) t += cpu_load(r, i + l, type);
         if (act == ACT_SILU) t = cpu_silu(t);
-        y[l] = act == ACT_RELU && t <= 0.0f ? 0.0f : t; /* this way round a NaN stays one */
+        /* this way round a NaN stays one */
+        cpu_store(y, i + l, act == ACT_RELU && t <= 0.0f ? 0.0f : t, type);
     }
 }
 
-CPU_INLINE void normalise_run(float *y, const float *x, const float *r, int64_t count,
-                              const BnLanes *c, bool add, ActKind act)
+CPU_INLINE void normalise_span(void *y, const void *x, const void *r, const BnSpan *s,
+                               const BnLanes *c, bool add, ActKind act, DType type)
 {
-    int64_t i = 0;
-    for (; i + CPU_LANES <= count; i += CPU_LANES)
-        normalise_step(y + i, x + i, add ? r + i : NULL, c, CPU_LANES, add, act);
-    if (i + CPU_HALF_LANES <= count) {
-        normalise_step(y + i, x + i, add ? r + i : NULL, c, CPU_HALF_LANES, add, act);
-        i += CPU_HALF_LANES;
+    const int64_t tables = type == DTYPE_F32 ? 1 : s->tables,
+                  length = type == DTYPE_F32 ? s->steps + 1 : BN_TILE_ROWS;
+    for (int64_t first = 0; first <= s->steps; first += length)
+        for (int64_t j = 0; j < tables; j++) {
+            BnTile t = batchnorm_tile(s, first, length, j);
+            for (int64_t k = 0; k < t.steps; k++, t.at += t.stride)
+                normalise_step(y, x, r, t.at, &c[j], CPU_LANES, add, act, type);
+            for (int lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
+                lanes = batchnorm_rest_lanes(t.rest, type);
+                normalise_step(y, x, r, t.at, &c[j], lanes, add, act, type);
+            }
+        }
+}
+
+#define BN_SUM(name, type)                                                                         \
+    CPU_CLONES static void name(const void *x, const BnSpan *s, const BnLanes *restrict guess,     \
+                                BnSums *restrict out)                                              \
+    {                                                                                              \
+        sum_span(x, s, guess, out, type);                                                          \
     }
-    for (; i < count; i++) normalise_step(y + i, x + i, add ? r + i : NULL, c, 1, add, act);
-}
+BN_SUM(sum_f32, DTYPE_F32)
+BN_SUM(sum_bf16, DTYPE_BF16)
 
-CPU_CLONES static void normalise(float *y, const float *x, const float *r, int64_t count,
-                                 const BnLanes *restrict c)
-{
-    normalise_run(y, x, r, count, c, false, ACT_NONE);
-}
+#define BN_NORMALISE(name, add, act, type)                                                         \
+    CPU_CLONES static void name(void *y, const void *x, const void *r, const BnSpan *s,            \
+                                const BnLanes *restrict c)                                         \
+    {                                                                                              \
+        normalise_span(y, x, r, s, c, add, act, type);                                             \
+    }
+#define BN_NORMALISE_ALL(name, type)                                                               \
+    BN_NORMALISE(name, false, ACT_NONE, type)                                                      \
+    BN_NORMALISE(name##_relu, false, ACT_RELU, type)                                               \
+    BN_NORMALISE(name##_silu, false, ACT_SILU, type)                                               \
+    BN_NORMALISE(name##_add, true, ACT_NONE, type)                                                 \
+    BN_NORMALISE(name##_add_relu, true, ACT_RELU, type)
+BN_NORMALISE_ALL(normalise_f32, DTYPE_F32)
+BN_NORMALISE_ALL(normalise_bf16, DTYPE_BF16)
 
-CPU_CLONES static void normalise_relu(float *y, const float *x, const float *r, int64_t count,
-                                      const BnLanes *restrict c)
-{
-    normalise_run(y, x, r, count, c, false, ACT_RELU);
-}
-
-CPU_CLONES static void normalise_silu(float *y, const float *x, const float *r, int64_t count,
-                                      const BnLanes *restrict c)
-{
-    normalise_run(y, x, r, count, c, false, ACT_SILU);
-}
-
-CPU_CLONES static void normalise_add(float *y, const float *x, const float *r, int64_t count,
-                                     const BnLanes *restrict c)
-{
-    normalise_run(y, x, r, count, c, true, ACT_NONE);
-}
-
-CPU_CLONES static void normalise_add_relu(float *y, const float *x, const float *r, int64_t count,
-                                          const BnLanes *restrict c)
-{
-    normalise_run(y, x, r, count, c, true, ACT_RELU);
-}
+/* silu takes no residual */
+#define BN_NORMALISE_TABLE(name)                                                                   \
+    {                                                                                              \
+        { [ACT_NONE] = name, [ACT_RELU] = name##_relu, [ACT_SILU] = name##_silu },                 \
+        {                                                                                          \
+            [ACT_NONE] = name##_add, [ACT_RELU] = name##_add_relu                                  \
+        }                                                                                          \
+    }
+/* by type, whether there is a residual, activation */
+static SumFn *const sums[] = { [DTYPE_F32] = sum_f32, [DTYPE_BF16] = sum_bf16 };
+static NormaliseFn *const normalises[][2][ACT_COUNT] = {
+    [DTYPE_F32] = BN_NORMALISE_TABLE(normalise_f32),
+    [DTYPE_BF16] = BN_NORMALISE_TABLE(normalise_bf16),
+};
 
 /* ---- per channel block ---- */
 
@@ -137,22 +161,21 @@ static void begin_block(const void *ctx, int64_t block, BnLanes *lanes)
 {
     const Forward *f = ctx;
     const CpuView *v = &f->view;
-    const float *x = f->x + block * v->hw * v->b;
     int64_t positions = v->hw < GUESS_POSITIONS ? v->hw : GUESS_POSITIONS;
     /* Past the last channel all stays zero, and so y does: later kernels rely on zero padding. */
     memset(lanes, 0, sizeof *lanes);
     for (int64_t c = 0; c < cpu_view_channels(v, block); c++) {
         float sum = 0;
-        for (int64_t p = 0; p < positions; p++) sum += x[p * v->b + c];
+        for (int64_t p = 0; p < positions; p++)
+            sum += cpu_load(f->x, block * v->block_step + p * v->step + c, v->type);
         cpu_lanes_fill(lanes->mean, c, v->b, sum / (float)positions);
     }
 }
 
-static void sum_block(const void *ctx, int64_t plane, const BnLanes *lanes, BnSums *partial)
+static void sum_x(const void *ctx, const BnSpan *span, const BnLanes *lanes, BnSums *partial)
 {
     const Forward *f = ctx;
-    int64_t count = f->view.hw * f->view.b;
-    sum_plane(f->x + plane * count, count, lanes->mean, partial);
+    f->sum(f->x, span, lanes, partial);
 }
 
 static void finish_block(const void *ctx, int64_t block, const BnSums *total, BnLanes *lanes)
@@ -172,43 +195,25 @@ static void finish_block(const void *ctx, int64_t block, const BnSums *total, Bn
     }
 }
 
-static void apply_block(const void *ctx, int64_t plane, const BnLanes *lanes)
+/* With running statistics. */
+static void begin_frozen(const void *ctx, int64_t block, BnLanes *lanes)
 {
     const Forward *f = ctx;
-    int64_t count = f->view.hw * f->view.b, at = plane * count;
-    f->normalise(f->y + at, f->x + at, f->residual ? f->residual + at : NULL, count, lanes);
+    memset(lanes, 0, sizeof *lanes);
+    for (int64_t c = 0; c < cpu_view_channels(&f->view, block); c++) {
+        int64_t channel = block * f->view.b + c;
+        set_channel(f, block, c, f->running_mean[channel],
+                    inverse_std(f, (double)f->running_var[channel]), lanes);
+    }
+}
+
+static void apply(const void *ctx, const BnSpan *span, const BnLanes *lanes)
+{
+    const Forward *f = ctx;
+    f->normalise(f->y, f->x, f->residual, span, lanes);
 }
 
 /* ---- the op ---- */
-
-static void run_training(const Forward *f, int threads, void *workspace)
-{
-    BnSweep sweep = { .view = f->view,
-                      .threads = threads,
-                      .ctx = f,
-                      .begin = begin_block,
-                      .sum = sum_block,
-                      .finish = finish_block,
-                      .apply = apply_block };
-    batchnorm_sweep(&sweep, workspace);
-}
-
-/* Running statistics are known beforehand: one pass, in the order of memory. */
-static void run_frozen(const Forward *f, int threads, BnLanes *lanes)
-{
-    const CpuView *v = &f->view;
-    for (int64_t block = 0; block < v->cb; block++) {
-        memset(&lanes[block], 0, sizeof lanes[block]);
-        for (int64_t c = 0; c < cpu_view_channels(v, block); c++) {
-            int64_t channel = block * v->b + c;
-            set_channel(f, block, c, f->running_mean[channel],
-                        inverse_std(f, (double)f->running_var[channel]), &lanes[block]);
-        }
-    }
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t plane = 0; plane < v->n * v->cb; plane++)
-        apply_block(f, plane, &lanes[plane % v->cb]);
-}
 
 static Status batchnorm_prepare(OpInstance *op)
 {
@@ -226,18 +231,13 @@ static Status batchnorm_prepare(OpInstance *op)
             "batch norm cannot train on one value per channel: use a larger batch or image");
     op->workspace_bytes = attr->mode == BN_TRAIN
                               ? batchnorm_sweep_workspace(&v, cpu_backend_of(op)->threads)
-                              : (size_t)v.cb * sizeof(BnLanes);
-    op->implementation = v.b == 1 ? "bn_plain" : "bn_blocked";
+                              : batchnorm_once_workspace(&v);
+    op->implementation = v.rows ? "bn_rows" : v.b == 1 ? "bn_plain" : "bn_blocked";
     return OK;
 }
 
 static Status batchnorm_run(OpInstance *op, Stream *stream)
 {
-    static NormaliseFn *const variants[2][ACT_COUNT] = {
-        { [ACT_NONE] = normalise, [ACT_RELU] = normalise_relu, [ACT_SILU] = normalise_silu },
-        /* silu takes no residual */
-        { [ACT_NONE] = normalise_add, [ACT_RELU] = normalise_add_relu },
-    };
     const BatchNormAttr *attr = op->attr;
     Forward f = { .attr = attr,
                   .view = cpu_view(&op->in[BN_IN_X]),
@@ -249,12 +249,19 @@ static Status batchnorm_run(OpInstance *op, Stream *stream)
                   .running_mean = op->in[BN_IN_RUNNING_MEAN].data,
                   .running_var = op->in[BN_IN_RUNNING_VAR].data,
                   .saved = op->out[BN_OUT_SAVED].data };
-    int threads = cpu_team(op, f.view.n * f.view.cb * f.view.hw * f.view.b);
+    BnSweep sweep = { .view = f.view,
+                      .threads = cpu_team(op, f.view.n * f.view.cb * f.view.hw * f.view.b),
+                      .ctx = &f,
+                      .begin = attr->mode == BN_TRAIN ? begin_block : begin_frozen,
+                      .sum = sum_x,
+                      .finish = finish_block,
+                      .apply = apply };
     (void)stream; /* CPU ops run when called */
-    f.normalise = variants[f.residual != NULL][attr->act];
+    f.sum = sums[f.view.type];
+    f.normalise = normalises[f.view.type][f.residual != NULL][attr->act];
     ASSERT(f.normalise); /* shape inference lets no other activation through */
-    if (attr->mode == BN_TRAIN) run_training(&f, threads, op->workspace);
-    else run_frozen(&f, threads, op->workspace);
+    if (attr->mode == BN_TRAIN) batchnorm_sweep(&sweep, op->workspace);
+    else batchnorm_once(&sweep, op->workspace);
     return OK;
 }
 

@@ -6,16 +6,23 @@
  * second pass reads from cache what the first brought in; it walks the images of the second pass
  * backwards, because the last ones are the warmest.
  *
- * REPEATABLE. A plane's sums are one partial, in float over a short run and in double beyond, and
- * partials are added in the order of images. Neither depends on which thread did it, so results are
- * the same bits for any number of threads.
+ * ROWS have no blocks to go by: a few channels of all positions would be a cache line each. There
+ * the first pass streams over all of x and the second goes back. Rows follow each other without a
+ * gap, so images mean nothing either; x is one run of memory, read in wide steps: as many whole
+ * rows as make a multiple of CPU_LANES, so that any number of channels vectorises, and lane l of a
+ * wide step is of channel l % C.
+ *
+ * REPEATABLE. Sums of a plane, or of a part of rows that the shape alone decides, are one partial,
+ * in float over a short run and in double beyond, and partials are added in the order of memory.
+ * Neither depends on which thread did it, so results are the same bits for any number of threads.
  */
 #ifndef CONVOY_KERNELS_CPU_BATCHNORM_H
 #define CONVOY_KERNELS_CPU_BATCHNORM_H
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/view.h"
 
-/* lane l holds the values of channel l % b of the block; zero for channels past C */
+/* lane l holds the values of channel l % b of the block; zero for channels past C. Rows have a
+ * table for each CPU_LANES of a wide step. */
 typedef struct BnLanes {
     float mean[CPU_LANES], scale[CPU_LANES], shift[CPU_LANES]; /* y = (x - mean) scale + shift */
     /* backward: dx = scale (dz - mean_dz - (x - mean) slope) */
@@ -34,19 +41,56 @@ CPU_INLINE float batchnorm_affine(float x, float mean, float scale, float shift)
     return (x - mean) * scale + shift;
 }
 
+/* A stretch of memory from element `at` on: steps of tables * CPU_LANES elements, table j for the
+ * j-th CPU_LANES of each, and behind them `rest` elements. In f32 tables is 1. */
+typedef struct BnSpan {
+    int64_t at, steps, rest, tables;
+} BnSpan;
+
+/* What an inner loop walks with one table: steps of CPU_LANES elements, `stride` apart, then `rest`
+ * elements in pieces of batchnorm_rest_lanes(). */
+typedef struct BnTile {
+    int64_t at, steps, stride, rest;
+} BnTile;
+
+enum { BN_TILE_ROWS = 16 }; /* wide steps that stay in first-level cache while tables take turns */
+
+/* Tile of table j from step `first` on, of `length` steps; the last one, which is shorter, has the
+ * rest. */
+CPU_INLINE BnTile batchnorm_tile(const BnSpan *s, int64_t first, int64_t length, int64_t j)
+{
+    const int64_t stride = s->tables * CPU_LANES, left = s->steps - first;
+    BnTile t = { .at = s->at + first * stride + j * CPU_LANES, .steps = length, .stride = stride };
+    if (left >= length) return t;
+    t.steps = left;
+    t.rest = s->rest - j * CPU_LANES;
+    if (t.rest > CPU_LANES) t.rest = CPU_LANES;
+    return t;
+}
+
+/* In f32 lanes of blocks of 8, or of planes whose lanes are all of one channel. */
+CPU_INLINE int batchnorm_rest_lanes(int64_t rest, DType type)
+{
+    if (type == DTYPE_BF16) return (int)rest;
+    return rest >= CPU_HALF_LANES ? CPU_HALF_LANES : 1;
+}
+
 typedef struct BnSweep {
     CpuView view;
     int threads;
     const void *ctx;
     void (*begin)(const void *ctx, int64_t block, BnLanes *lanes); /* before any sum of the block */
-    /* overwrites *partial */
-    void (*sum)(const void *ctx, int64_t plane, const BnLanes *lanes, BnSums *partial);
+    /* overwrites partial[span->tables] */
+    void (*sum)(const void *ctx, const BnSpan *span, const BnLanes *lanes, BnSums *partial);
     /* once per block */
     void (*finish)(const void *ctx, int64_t block, const BnSums *total, BnLanes *lanes);
-    /* plane = image * cb + block */
-    void (*apply)(const void *ctx, int64_t plane, const BnLanes *lanes);
+    void (*apply)(const void *ctx, const BnSpan *span, const BnLanes *lanes);
 } BnSweep;
 
 size_t batchnorm_sweep_workspace(const CpuView *view, int threads);
 void batchnorm_sweep(const BnSweep *sweep, void *workspace);
+/* begin and apply alone, for statistics that are known beforehand: one pass, in the order of
+ * memory. */
+size_t batchnorm_once_workspace(const CpuView *view);
+void batchnorm_once(const BnSweep *sweep, void *workspace);
 #endif

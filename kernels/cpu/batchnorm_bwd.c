@@ -1,9 +1,10 @@
 /* batchnorm_bwd.c - gradients of y = act(bn(x) + residual) in one sweep of two passes.
  *
  * Pass 1 forms dz = (dy + dy2) act'(y), sums dz and dz (x - mean), and writes dz where somebody
- * wants it (dresidual) or where pass 2 would otherwise have to read dy2 or y or find the slope of
- * SiLU again (into dx, which pass 2 then overwrites in place). Pass 2 is dx = gamma inv_std (dz -
- * mean(dz) - xhat mean(dz xhat)). With running statistics (frozen) both means are left out. Inputs
+ * wants it (dresidual) or, in f32, where pass 2 would otherwise have to read dy2 or y or find the
+ * slope of SiLU again (into dx, which pass 2 then overwrites in place); in bf16 it is formed again,
+ * as dx would round it. Pass 2 is dx = gamma inv_std (dz - mean(dz) - xhat mean(dz xhat)). With
+ * running statistics (frozen) both means are left out. Inputs
  * may lie under outputs element by element (dx over dy, dresidual over dy2): every element is read
  * before it is written. */
 #include "kernels/cpu/batchnorm.h"
@@ -19,21 +20,20 @@ typedef enum Mask {
     MASK_COUNT
 } Mask;
 
-typedef struct Planes { /* one plane of every tensor; NULL where absent */
-    const float *dy, *dy2, *x, *y;
-    float *dz; /* where pass 1 leaves dz */
+typedef struct Planes { /* whole tensors; NULL where absent */
+    const void *dy, *dy2, *x, *y;
+    void *dz; /* where pass 1 leaves dz */
+    void *dx;
 } Planes;
-typedef void SumFn(const Planes *p, int64_t count, const BnLanes *lanes, BnSums *out);
-typedef void ApplyFn(float *dx, const float *dz, const float *x, int64_t count,
-                     const BnLanes *lanes);
+typedef void SumFn(const Planes *p, const BnSpan *span, const BnLanes *lanes, BnSums *out);
+typedef void ApplyFn(const Planes *p, const BnSpan *span, const BnLanes *lanes);
 
 typedef struct Backward { /* what the sweep's callbacks see */
     CpuView view;
     bool frozen, accumulate;
-    Planes base; /* whole tensors */
+    Planes first, second; /* what the passes see */
     const float *gamma, *beta, *saved;
-    const float *dz; /* what pass 2 reads: base.dz, or dy itself */
-    float *dx, *dgamma, *dbeta;
+    float *dgamma, *dbeta;
     SumFn *sum;
     ApplyFn *apply;
 } Backward;
@@ -41,161 +41,166 @@ typedef struct Backward { /* what the sweep's callbacks see */
 /* ---- inner loops ---- */
 
 /* Two loops: in one, gcc moves dy + dy2 behind the mask's branch, may not move it back (it could
- * trap) and stays scalar. */
+ * trap) and stays scalar. The sign of y is that of what forward stored. */
+CPU_INLINE void form_dz(float *dz, const Planes *p, int64_t i, const BnLanes *c, int lanes,
+                        bool two, Mask mask, DType type)
+{
+    const float zero = type == DTYPE_BF16 ? FLOAT_BF16_ZERO : FLOAT_F32_ZERO;
+#pragma omp simd
+    for (int l = 0; l < lanes; l++) {
+        dz[l] = cpu_load(p->dy, i + l, type);
+        if (two) dz[l] += cpu_load(p->dy2, i + l, type);
+    }
+#pragma omp simd
+    for (int l = 0; l < lanes; l++) {
+        const float t =
+            batchnorm_affine(cpu_load(p->x, i + l, type), c->mean[l], c->scale[l], c->shift[l]);
+        if (mask == MASK_FROM_X) dz[l] = t <= zero ? 0.0f : dz[l];
+        if (mask == MASK_SILU) dz[l] *= cpu_silu_slope(t);
+        if (mask == MASK_FROM_Y) dz[l] = cpu_load(p->y, i + l, type) <= 0.0f ? 0.0f : dz[l];
+    }
+}
+
 CPU_INLINE void sum_step(const Planes *p, int64_t i, const BnLanes *c, float *first, float *second,
-                         int lanes, bool two, Mask mask, bool store)
+                         int lanes, bool two, Mask mask, bool store, DType type)
 {
-    const float *dy = p->dy + i, *dy2 = two ? p->dy2 + i : NULL, *x = p->x + i,
-                *y = mask == MASK_FROM_Y ? p->y + i : NULL;
-    float *dz_out = store ? p->dz + i : NULL, whole[CPU_LANES];
-#pragma omp simd
-    for (int l = 0; l < lanes; l++) whole[l] = two ? dy[l] + dy2[l] : dy[l];
+    float dz[CPU_LANES];
+    form_dz(dz, p, i, c, lanes, two, mask, type);
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        float dz = whole[l];
-        if (mask == MASK_FROM_X)
-            dz = batchnorm_affine(x[l], c->mean[l], c->scale[l], c->shift[l]) <= 0.0f ? 0.0f : dz;
-        if (mask == MASK_SILU)
-            dz *= cpu_silu_slope(batchnorm_affine(x[l], c->mean[l], c->scale[l], c->shift[l]));
-        if (mask == MASK_FROM_Y) dz = y[l] <= 0.0f ? 0.0f : dz;
-        if (store) dz_out[l] = dz;
-        first[l] += dz;
-        second[l] += dz * (x[l] - c->mean[l]);
+        const float x = cpu_load(p->x, i + l, type); /* dz may lie over dy, not over x */
+        if (store) cpu_store(p->dz, i + l, dz[l], type);
+        first[l] += dz[l];
+        second[l] += dz[l] * (x - c->mean[l]);
     }
 }
 
-CPU_INLINE void sum_run(const Planes *planes, int64_t count, const BnLanes *c, BnSums *out,
-                        bool two, Mask mask, bool store)
+CPU_INLINE void sum_tile(const Planes *p, BnTile t, const BnLanes *c, BnSums *out, bool two,
+                         Mask mask, bool store, DType type)
 {
-    Planes p = *planes;
-    int64_t i = 0;
-    memset(out, 0, sizeof *out);
-    while (i < count) {
-        float first[CPU_LANES] = { 0 }, second[CPU_LANES] = { 0 };
-        int64_t end = count - i < SUM_STEPS * CPU_LANES ? count : i + SUM_STEPS * CPU_LANES;
-        for (; i + CPU_LANES <= end; i += CPU_LANES)
-            sum_step(&p, i, c, first, second, CPU_LANES, two, mask, store);
-        if (i + CPU_HALF_LANES <= end) {
-            sum_step(&p, i, c, first, second, CPU_HALF_LANES, two, mask, store);
-            i += CPU_HALF_LANES;
-        }
-        for (; i < end; i++) sum_step(&p, i, c, first, second, 1, two, mask, store);
-        for (int l = 0; l < CPU_LANES; l++) {
-            out->first[l] += (double)first[l];
-            out->second[l] += (double)second[l];
-        }
+    float first[CPU_LANES] = { 0 }, second[CPU_LANES] = { 0 };
+    for (int64_t s = 0; s < t.steps; s++, t.at += t.stride)
+        sum_step(p, t.at, c, first, second, CPU_LANES, two, mask, store, type);
+    for (int lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
+        lanes = batchnorm_rest_lanes(t.rest, type);
+        sum_step(p, t.at, c, first, second, lanes, two, mask, store, type);
+    }
+    for (int l = 0; l < CPU_LANES; l++) {
+        out->first[l] += (double)first[l];
+        out->second[l] += (double)second[l];
     }
 }
 
-CPU_CLONES static void sum_one(const Planes *p, int64_t count, const BnLanes *restrict c,
-                               BnSums *restrict out)
+CPU_INLINE void sum_span(const Planes *planes, const BnSpan *s, const BnLanes *c, BnSums *out,
+                         bool two, Mask mask, bool store, DType type)
 {
-    sum_run(p, count, c, out, false, MASK_NONE, false);
+    const Planes p = *planes;
+    const int64_t tables = type == DTYPE_F32 ? 1 : s->tables,
+                  length = type == DTYPE_F32 ? SUM_STEPS : BN_TILE_ROWS;
+    memset(out, 0, (size_t)tables * sizeof *out);
+    for (int64_t first = 0; first <= s->steps; first += length)
+        for (int64_t j = 0; j < tables; j++)
+            sum_tile(&p, batchnorm_tile(s, first, length, j), &c[j], &out[j], two, mask, store,
+                     type);
 }
 
-CPU_CLONES static void sum_one_x(const Planes *p, int64_t count, const BnLanes *restrict c,
-                                 BnSums *restrict out)
+CPU_INLINE void apply_step(const Planes *p, int64_t i, const BnLanes *c, int lanes, bool two,
+                           Mask mask, DType type)
 {
-    sum_run(p, count, c, out, false, MASK_FROM_X, false);
+    float dz[CPU_LANES];
+    form_dz(dz, p, i, c, lanes, two, mask, type);
+#pragma omp simd
+    for (int l = 0; l < lanes; l++) {
+        const float x = cpu_load(p->x, i + l, type);
+        cpu_store(p->dx, i + l,
+                  c->scale[l] * (dz[l] - c->mean_dz[l] - (x - c->mean[l]) * c->slope[l]), type);
+    }
 }
 
-CPU_CLONES static void sum_one_store(const Planes *p, int64_t count, const BnLanes *restrict c,
-                                     BnSums *restrict out)
+CPU_INLINE void apply_span(const Planes *planes, const BnSpan *s, const BnLanes *c, bool two,
+                           Mask mask, DType type)
 {
-    sum_run(p, count, c, out, false, MASK_NONE, true);
+    const Planes p = *planes;
+    const int64_t tables = type == DTYPE_F32 ? 1 : s->tables,
+                  length = type == DTYPE_F32 ? s->steps + 1 : BN_TILE_ROWS;
+    for (int64_t first = 0; first <= s->steps; first += length)
+        for (int64_t j = 0; j < tables; j++) {
+            BnTile t = batchnorm_tile(s, first, length, j);
+            for (int64_t k = 0; k < t.steps; k++, t.at += t.stride)
+                apply_step(&p, t.at, &c[j], CPU_LANES, two, mask, type);
+            for (int lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
+                lanes = batchnorm_rest_lanes(t.rest, type);
+                apply_step(&p, t.at, &c[j], lanes, two, mask, type);
+            }
+        }
 }
 
-CPU_CLONES static void sum_one_x_store(const Planes *p, int64_t count, const BnLanes *restrict c,
-                                       BnSums *restrict out)
-{
-    sum_run(p, count, c, out, false, MASK_FROM_X, true);
-}
+#define BN_SUM(name, two, mask, store, type)                                                       \
+    CPU_CLONES static void name(const Planes *p, const BnSpan *s, const BnLanes *restrict c,       \
+                                BnSums *restrict out)                                              \
+    {                                                                                              \
+        sum_span(p, s, c, out, two, mask, store, type);                                            \
+    }
+#define BN_APPLY(name, two, mask, type)                                                            \
+    CPU_CLONES static void name(const Planes *p, const BnSpan *s, const BnLanes *restrict c)       \
+    {                                                                                              \
+        apply_span(p, s, c, two, mask, type);                                                      \
+    }
+#define BN_SUMS(name, mask, store, type)                                                           \
+    BN_SUM(one_##name, false, mask, store, type)                                                   \
+    BN_SUM(two_##name, true, mask, store, type)
+#define BN_APPLIES(name, mask, type)                                                               \
+    BN_APPLY(one_##name, false, mask, type)                                                        \
+    BN_APPLY(two_##name, true, mask, type)
 
-CPU_CLONES static void sum_one_y_store(const Planes *p, int64_t count, const BnLanes *restrict c,
-                                       BnSums *restrict out)
-{
-    sum_run(p, count, c, out, false, MASK_FROM_Y, true);
-}
+/* Without a stored dz there is one gradient in f32, and the mask is none or comes from x. */
+BN_SUM(sum_f32, false, MASK_NONE, false, DTYPE_F32)
+BN_SUM(sum_x_f32, false, MASK_FROM_X, false, DTYPE_F32)
+BN_SUMS(store_f32, MASK_NONE, true, DTYPE_F32)
+BN_SUMS(store_x_f32, MASK_FROM_X, true, DTYPE_F32)
+BN_SUMS(store_y_f32, MASK_FROM_Y, true, DTYPE_F32)
+BN_SUMS(store_silu_f32, MASK_SILU, true, DTYPE_F32)
+BN_APPLY(apply_f32, false, MASK_NONE, DTYPE_F32)
+BN_APPLY(apply_x_f32, false, MASK_FROM_X, DTYPE_F32)
+/* With a residual to be given dz the mask is none or comes from y. */
+BN_SUMS(sum_bf16, MASK_NONE, false, DTYPE_BF16)
+BN_SUMS(sum_x_bf16, MASK_FROM_X, false, DTYPE_BF16)
+BN_SUMS(sum_y_bf16, MASK_FROM_Y, false, DTYPE_BF16)
+BN_SUMS(sum_silu_bf16, MASK_SILU, false, DTYPE_BF16)
+BN_SUMS(store_bf16, MASK_NONE, true, DTYPE_BF16)
+BN_SUMS(store_y_bf16, MASK_FROM_Y, true, DTYPE_BF16)
+BN_APPLIES(apply_bf16, MASK_NONE, DTYPE_BF16)
+BN_APPLIES(apply_x_bf16, MASK_FROM_X, DTYPE_BF16)
+BN_APPLIES(apply_y_bf16, MASK_FROM_Y, DTYPE_BF16)
+BN_APPLIES(apply_silu_bf16, MASK_SILU, DTYPE_BF16)
 
-CPU_CLONES static void sum_two_store(const Planes *p, int64_t count, const BnLanes *restrict c,
-                                     BnSums *restrict out)
-{
-    sum_run(p, count, c, out, true, MASK_NONE, true);
-}
-
-CPU_CLONES static void sum_two_x_store(const Planes *p, int64_t count, const BnLanes *restrict c,
-                                       BnSums *restrict out)
-{
-    sum_run(p, count, c, out, true, MASK_FROM_X, true);
-}
-
-CPU_CLONES static void sum_two_y_store(const Planes *p, int64_t count, const BnLanes *restrict c,
-                                       BnSums *restrict out)
-{
-    sum_run(p, count, c, out, true, MASK_FROM_Y, true);
-}
-
-CPU_CLONES static void sum_one_silu_store(const Planes *p, int64_t count, const BnLanes *restrict c,
-                                          BnSums *restrict out)
-{
-    sum_run(p, count, c, out, false, MASK_SILU, true);
-}
-
-CPU_CLONES static void sum_two_silu_store(const Planes *p, int64_t count, const BnLanes *restrict c,
-                                          BnSums *restrict out)
-{
-    sum_run(p, count, c, out, true, MASK_SILU, true);
-}
-
-/* Without a stored dz there is one gradient, and the mask is none or comes from x. */
-static SumFn *const sum_only[MASK_COUNT] = { [MASK_NONE] = sum_one, [MASK_FROM_X] = sum_one_x };
-static SumFn *const sum_and_store[2][MASK_COUNT] = {
-    { [MASK_NONE] = sum_one_store,
-      [MASK_FROM_X] = sum_one_x_store,
-      [MASK_FROM_Y] = sum_one_y_store,
-      [MASK_SILU] = sum_one_silu_store },
-    { [MASK_NONE] = sum_two_store,
-      [MASK_FROM_X] = sum_two_x_store,
-      [MASK_FROM_Y] = sum_two_y_store,
-      [MASK_SILU] = sum_two_silu_store },
+#define BN_ONE_TWO(name)                                                                           \
+    {                                                                                              \
+        one_##name, two_##name                                                                     \
+    }
+/* by type, mask, whether there are two gradients */
+static SumFn *const sum_only[][MASK_COUNT][2] = {
+    [DTYPE_F32] = { [MASK_NONE] = { sum_f32 }, [MASK_FROM_X] = { sum_x_f32 } },
+    [DTYPE_BF16] = { [MASK_NONE] = BN_ONE_TWO(sum_bf16),
+                     [MASK_FROM_X] = BN_ONE_TWO(sum_x_bf16),
+                     [MASK_FROM_Y] = BN_ONE_TWO(sum_y_bf16),
+                     [MASK_SILU] = BN_ONE_TWO(sum_silu_bf16) },
 };
-
-CPU_INLINE void apply_step(float *dx, const float *dz, const float *x, const BnLanes *c, int lanes,
-                           bool mask)
-{
-#pragma omp simd
-    for (int l = 0; l < lanes; l++) {
-        float g = dz[l];
-        if (mask)
-            g = batchnorm_affine(x[l], c->mean[l], c->scale[l], c->shift[l]) <= 0.0f ? 0.0f : g;
-        dx[l] = c->scale[l] * (g - c->mean_dz[l] - (x[l] - c->mean[l]) * c->slope[l]);
-    }
-}
-
-CPU_INLINE void apply_run(float *dx, const float *dz, const float *x, int64_t count,
-                          const BnLanes *c, bool mask)
-{
-    int64_t i = 0;
-    for (; i + CPU_LANES <= count; i += CPU_LANES)
-        apply_step(dx + i, dz + i, x + i, c, CPU_LANES, mask);
-    if (i + CPU_HALF_LANES <= count) {
-        apply_step(dx + i, dz + i, x + i, c, CPU_HALF_LANES, mask);
-        i += CPU_HALF_LANES;
-    }
-    for (; i < count; i++) apply_step(dx + i, dz + i, x + i, c, 1, mask);
-}
-
-CPU_CLONES static void apply_dz(float *dx, const float *dz, const float *x, int64_t count,
-                                const BnLanes *restrict c)
-{
-    apply_run(dx, dz, x, count, c, false);
-}
-
-CPU_CLONES static void apply_masked(float *dx, const float *dy, const float *x, int64_t count,
-                                    const BnLanes *restrict c)
-{
-    apply_run(dx, dy, x, count, c, true);
-}
+static SumFn *const sum_and_store[][MASK_COUNT][2] = {
+    [DTYPE_F32] = { [MASK_NONE] = BN_ONE_TWO(store_f32),
+                    [MASK_FROM_X] = BN_ONE_TWO(store_x_f32),
+                    [MASK_FROM_Y] = BN_ONE_TWO(store_y_f32),
+                    [MASK_SILU] = BN_ONE_TWO(store_silu_f32) },
+    [DTYPE_BF16] = { [MASK_NONE] = BN_ONE_TWO(store_bf16),
+                     [MASK_FROM_Y] = BN_ONE_TWO(store_y_bf16) },
+};
+static ApplyFn *const applies[][MASK_COUNT][2] = {
+    [DTYPE_F32] = { [MASK_NONE] = { apply_f32 }, [MASK_FROM_X] = { apply_x_f32 } },
+    [DTYPE_BF16] = { [MASK_NONE] = BN_ONE_TWO(apply_bf16),
+                     [MASK_FROM_X] = BN_ONE_TWO(apply_x_bf16),
+                     [MASK_FROM_Y] = BN_ONE_TWO(apply_y_bf16),
+                     [MASK_SILU] = BN_ONE_TWO(apply_silu_bf16) },
+};
 
 /* ---- per channel block ---- */
 
@@ -212,17 +217,10 @@ static void begin_block(const void *ctx, int64_t block, BnLanes *lanes)
     }
 }
 
-static void sum_block(const void *ctx, int64_t plane, const BnLanes *lanes, BnSums *partial)
+static void sum(const void *ctx, const BnSpan *span, const BnLanes *lanes, BnSums *partial)
 {
     const Backward *g = ctx;
-    const Planes *t = &g->base;
-    int64_t count = g->view.hw * g->view.b, at = plane * count;
-    Planes p = { .dy = t->dy + at,
-                 .dy2 = t->dy2 ? t->dy2 + at : NULL,
-                 .x = t->x + at,
-                 .y = t->y ? t->y + at : NULL,
-                 .dz = t->dz ? t->dz + at : NULL };
-    g->sum(&p, count, lanes, partial);
+    g->sum(&g->first, span, lanes, partial);
 }
 
 static void finish_block(const void *ctx, int64_t block, const BnSums *total, BnLanes *lanes)
@@ -244,11 +242,10 @@ static void finish_block(const void *ctx, int64_t block, const BnSums *total, Bn
     }
 }
 
-static void apply_block(const void *ctx, int64_t plane, const BnLanes *lanes)
+static void apply(const void *ctx, const BnSpan *span, const BnLanes *lanes)
 {
     const Backward *g = ctx;
-    int64_t count = g->view.hw * g->view.b, at = plane * count;
-    g->apply(g->dx + at, g->dz + at, g->base.x + at, count, lanes);
+    g->apply(&g->second, span, lanes);
 }
 
 /* ---- the op ---- */
@@ -267,19 +264,23 @@ static Status batchnorm_bwd_prepare(OpInstance *op)
         TRY(cpu_decide_like(&op->out[BN_BWD_OUT_DRESIDUAL], x, op));
     CpuView v = cpu_view(x);
     op->workspace_bytes = batchnorm_sweep_workspace(&v, cpu_backend_of(op)->threads);
-    op->implementation = v.b == 1 ? "bn_plain" : "bn_blocked";
+    op->implementation = v.rows ? "bn_rows" : v.b == 1 ? "bn_plain" : "bn_blocked";
     return OK;
 }
 
 /* Chooses where dz goes and which inner loops run. */
-static void choose(Backward *g, Mask mask, float *dresidual)
+static void choose(Backward *g, Mask mask, void *dresidual)
 {
-    bool two = g->base.dy2 != NULL,
-         store = dresidual != NULL || two || mask == MASK_FROM_Y || mask == MASK_SILU;
-    g->base.dz = dresidual != NULL ? dresidual : store ? g->dx : NULL;
-    g->dz = store ? g->base.dz : g->base.dy;
-    g->sum = store ? sum_and_store[two][mask] : sum_only[mask];
-    g->apply = !store && mask == MASK_FROM_X ? apply_masked : apply_dz;
+    const DType type = g->view.type;
+    const bool two = g->first.dy2 != NULL,
+               again = type == DTYPE_BF16 || (!two && (mask == MASK_NONE || mask == MASK_FROM_X)),
+               store = dresidual != NULL || !again;
+    g->first.dz = dresidual != NULL ? dresidual : g->first.dx;
+    g->second = g->first;
+    if (store) g->second.dy = g->first.dz;
+    g->sum = (store ? sum_and_store : sum_only)[type][mask][two];
+    g->apply = applies[type][store ? MASK_NONE : mask][two && !store];
+    ASSERT(g->sum && g->apply);
 }
 
 /* y: there is one to read. */
@@ -308,25 +309,25 @@ static Status batchnorm_bwd_run(OpInstance *op, Stream *stream)
     Backward g = { .view = cpu_view(&in[BN_BWD_IN_X]),
                    .frozen = attr->mode != BN_TRAIN,
                    .accumulate = op->accumulate,
-                   .base = { .dy = in[BN_BWD_IN_DY].data,
-                             .dy2 = in[BN_BWD_IN_DY2].data,
-                             .x = in[BN_BWD_IN_X].data,
-                             .y = in[BN_BWD_IN_Y].data },
+                   .first = { .dy = in[BN_BWD_IN_DY].data,
+                              .dy2 = in[BN_BWD_IN_DY2].data,
+                              .x = in[BN_BWD_IN_X].data,
+                              .y = in[BN_BWD_IN_Y].data,
+                              .dx = out[BN_BWD_OUT_DX].data },
                    .gamma = in[BN_BWD_IN_GAMMA].data,
                    .beta = in[BN_BWD_IN_BETA].data,
                    .saved = in[BN_BWD_IN_SAVED].data,
-                   .dx = out[BN_BWD_OUT_DX].data,
                    .dgamma = out[BN_BWD_OUT_DGAMMA].data,
                    .dbeta = out[BN_BWD_OUT_DBETA].data };
     (void)stream; /* CPU ops run when called */
-    choose(&g, mask_of(attr->act, g.base.y != NULL), out[BN_BWD_OUT_DRESIDUAL].data);
+    choose(&g, mask_of(attr->act, g.first.y != NULL), out[BN_BWD_OUT_DRESIDUAL].data);
     BnSweep sweep = { .view = g.view,
                       .threads = cpu_team(op, g.view.n * g.view.cb * g.view.hw * g.view.b),
                       .ctx = &g,
                       .begin = begin_block,
-                      .sum = sum_block,
+                      .sum = sum,
                       .finish = finish_block,
-                      .apply = apply_block };
+                      .apply = apply };
     batchnorm_sweep(&sweep, op->workspace);
     return OK;
 }

@@ -4,13 +4,17 @@
  * Every thread gets the same number of whole blocks, and goes through them in groups: blocks of one
  * image are neighbours in memory, so small planes are taken several at a time, which gives the
  * prefetcher runs worth following. The blocks that are left over when the number of threads does
- * not divide theirs (all of them, where channels are few) are split by image instead. */
+ * not divide theirs (all of them, where channels are few) are split by image instead.
+ *
+ * Rows are dealt out in parts, more of them than there are threads. */
 #include "kernels/cpu/batchnorm.h"
 #include <omp.h>
 #include <string.h>
 
 /* of one tensor; two or three of them fit in a second-level cache */
 enum { MAX_GROUP = 16, GROUP_BYTES = 128 * 1024 };
+/* of rows: elements; a narrower step would wait for its own sums */
+enum { MAX_PARTS = 256, PART_ELEMENTS = 64 * 1024, MIN_WIDTH = 64 };
 
 /* The remainder of dealing blocks out: below the size of the team, also of a smaller one. */
 static int64_t most_shared_blocks(const CpuView *v, int threads)
@@ -19,8 +23,35 @@ static int64_t most_shared_blocks(const CpuView *v, int threads)
     return most < v->cb ? most : v->cb;
 }
 
+/* Lanes of a wide step: whole rows. */
+static int64_t width_of_rows(const CpuView *v)
+{
+    int64_t width = v->c;
+    while (width < MIN_WIDTH || width % CPU_LANES != 0) width += v->c;
+    return width;
+}
+
+static int64_t parts_of_rows(const CpuView *v)
+{
+    int64_t parts = v->n * v->image / PART_ELEMENTS;
+    return parts < 1 ? 1 : parts > MAX_PARTS ? MAX_PARTS : parts;
+}
+
+static int64_t tables_of(const CpuView *v)
+{
+    return v->rows ? width_of_rows(v) / CPU_LANES : v->cb;
+}
+
+size_t batchnorm_once_workspace(const CpuView *v)
+{
+    return (size_t)tables_of(v) * sizeof(BnLanes);
+}
+
 size_t batchnorm_sweep_workspace(const CpuView *v, int threads)
 {
+    if (v->rows)
+        return batchnorm_once_workspace(v) +
+               (size_t)(parts_of_rows(v) * tables_of(v)) * sizeof(BnSums);
     return (size_t)most_shared_blocks(v, threads) *
            (sizeof(BnLanes) + (size_t)v->n * sizeof(BnSums));
 }
@@ -33,6 +64,41 @@ static void add_partial(BnSums *total, const BnSums *partial)
     }
 }
 
+static BnSpan span_of_plane(const CpuView *v, int64_t plane)
+{
+    const int64_t count = v->hw * v->b;
+    return (BnSpan){ plane * count, count / CPU_LANES, count % CPU_LANES, 1 };
+}
+
+static BnSpan span_of_part(const CpuView *v, int64_t part)
+{
+    const int64_t width = width_of_rows(v), count = v->n * v->image, parts = parts_of_rows(v);
+    int64_t first, last;
+    cpu_share(count / width, (int)part, (int)parts, &first, &last);
+    return (BnSpan){ .at = first * width,
+                     .steps = last - first,
+                     .rest = part == parts - 1 ? count % width : 0,
+                     .tables = width / CPU_LANES };
+}
+
+static void sum_plane(const BnSweep *s, int64_t plane, const BnLanes *lanes, BnSums *partial)
+{
+    const BnSpan span = span_of_plane(&s->view, plane);
+    s->sum(s->ctx, &span, lanes, partial);
+}
+
+static void apply_plane(const BnSweep *s, int64_t plane, const BnLanes *lanes)
+{
+    const BnSpan span = span_of_plane(&s->view, plane);
+    s->apply(s->ctx, &span, lanes);
+}
+
+static void apply_part(const BnSweep *s, int64_t part, const BnLanes *tables)
+{
+    const BnSpan span = span_of_part(&s->view, part);
+    s->apply(s->ctx, &span, tables);
+}
+
 /* Blocks [first, first + count) by one thread. */
 static void sweep_group(const BnSweep *s, int64_t first, int64_t count)
 {
@@ -42,12 +108,12 @@ static void sweep_group(const BnSweep *s, int64_t first, int64_t count)
     for (int64_t j = 0; j < count; j++) s->begin(s->ctx, first + j, &lanes[j]);
     for (int64_t n = 0; n < s->view.n; n++)
         for (int64_t j = 0; j < count; j++) {
-            s->sum(s->ctx, n * s->view.cb + first + j, &lanes[j], &partial);
+            sum_plane(s, n * s->view.cb + first + j, &lanes[j], &partial);
             add_partial(&totals[j], &partial);
         }
     for (int64_t j = 0; j < count; j++) s->finish(s->ctx, first + j, &totals[j], &lanes[j]);
     for (int64_t n = s->view.n - 1; n >= 0; n--)
-        for (int64_t j = 0; j < count; j++) s->apply(s->ctx, n * s->view.cb + first + j, &lanes[j]);
+        for (int64_t j = 0; j < count; j++) apply_plane(s, n * s->view.cb + first + j, &lanes[j]);
 }
 
 static int64_t group_blocks(const CpuView *v)
@@ -68,7 +134,7 @@ static void sweep_shared(const BnSweep *s, int64_t count, void *workspace)
 #pragma omp for schedule(static)
     for (int64_t i = 0; i < count * images; i++) {
         int64_t j = i / images, n = i % images;
-        s->sum(s->ctx, n * s->view.cb + first + j, &lanes[j], &partials[i]);
+        sum_plane(s, n * s->view.cb + first + j, &lanes[j], &partials[i]);
     }
 #pragma omp for schedule(static)
     for (int64_t j = 0; j < count; j++) {
@@ -79,19 +145,97 @@ static void sweep_shared(const BnSweep *s, int64_t count, void *workspace)
 #pragma omp for schedule(static)
     for (int64_t i = count * images - 1; i >= 0; i--) {
         int64_t j = i / images, n = i % images;
-        s->apply(s->ctx, n * s->view.cb + first + j, &lanes[j]);
+        apply_plane(s, n * s->view.cb + first + j, &lanes[j]);
     }
+}
+
+/* The first C lanes of the tables are known; the other rows of a wide step have the same. */
+static void repeat_rows(const CpuView *v, BnLanes *tables)
+{
+    for (int64_t l = v->c; l < width_of_rows(v); l++) {
+        BnLanes *to = &tables[l / CPU_LANES];
+        const BnLanes *from = &tables[(l - v->c) / CPU_LANES];
+        const int64_t t = l % CPU_LANES, f = (l - v->c) % CPU_LANES;
+        to->mean[t] = from->mean[f];
+        to->scale[t] = from->scale[f];
+        to->shift[t] = from->shift[f];
+        to->mean_dz[t] = from->mean_dz[f];
+        to->slope[t] = from->slope[f];
+    }
+}
+
+/* The sums of a block's channels, over all parts. */
+static BnSums total_of_rows(const CpuView *v, const BnSums *partials, int64_t block)
+{
+    const int64_t width = width_of_rows(v), tables = width / CPU_LANES, parts = parts_of_rows(v);
+    BnSums total = { { 0 }, { 0 } };
+    for (int64_t p = 0; p < parts; p++)
+        for (int64_t c = 0; c < cpu_view_channels(v, block); c++)
+            for (int64_t l = block * CPU_LANES + c; l < width; l += v->c) {
+                const BnSums *partial = &partials[p * tables + l / CPU_LANES];
+                total.first[c] += partial->first[l % CPU_LANES];
+                total.second[c] += partial->second[l % CPU_LANES];
+            }
+    return total;
+}
+
+/* Called by the whole team. */
+static void sweep_rows(const BnSweep *s, void *workspace)
+{
+    const CpuView *v = &s->view;
+    const int64_t parts = parts_of_rows(v), count = tables_of(v);
+    BnLanes *tables = workspace;                           /* [count], then the partials */
+    BnSums *partials = (BnSums *)(void *)(tables + count); /* [parts][count] */
+#pragma omp for schedule(static)
+    for (int64_t block = 0; block < v->cb; block++) s->begin(s->ctx, block, &tables[block]);
+#pragma omp single
+    repeat_rows(v, tables);
+#pragma omp for schedule(static)
+    for (int64_t p = 0; p < parts; p++) {
+        const BnSpan span = span_of_part(v, p);
+        s->sum(s->ctx, &span, tables, &partials[p * count]);
+    }
+#pragma omp for schedule(static)
+    for (int64_t block = 0; block < v->cb; block++) {
+        const BnSums total = total_of_rows(v, partials, block);
+        s->finish(s->ctx, block, &total, &tables[block]);
+    }
+#pragma omp single
+    repeat_rows(v, tables);
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < parts; i++) apply_part(s, parts - 1 - i, tables);
+}
+
+/* Called by the whole team. */
+static void sweep_blocks(const BnSweep *s, void *workspace)
+{
+    const int64_t group = group_blocks(&s->view), team = omp_get_num_threads(),
+                  each = s->view.cb / team, shared = s->view.cb % team,
+                  first = each * omp_get_thread_num(), last = first + each;
+    for (int64_t block = first; block < last; block += group)
+        sweep_group(s, block, last - block < group ? last - block : group);
+    if (shared > 0) sweep_shared(s, shared, workspace);
 }
 
 void batchnorm_sweep(const BnSweep *s, void *workspace)
 {
-    int64_t group = group_blocks(&s->view);
 #pragma omp parallel num_threads(s->threads)
     {
-        int64_t team = omp_get_num_threads(), each = s->view.cb / team, shared = s->view.cb % team;
-        int64_t first = each * omp_get_thread_num(), last = first + each;
-        for (int64_t block = first; block < last; block += group)
-            sweep_group(s, block, last - block < group ? last - block : group);
-        if (shared > 0) sweep_shared(s, shared, workspace);
+        if (s->view.rows) sweep_rows(s, workspace);
+        else sweep_blocks(s, workspace);
+    }
+}
+
+void batchnorm_once(const BnSweep *s, void *workspace)
+{
+    const CpuView *v = &s->view;
+    BnLanes *tables = workspace;
+    const int64_t pieces = v->rows ? parts_of_rows(v) : v->n * v->cb;
+    for (int64_t block = 0; block < v->cb; block++) s->begin(s->ctx, block, &tables[block]);
+    if (v->rows) repeat_rows(v, tables);
+#pragma omp parallel for schedule(static) num_threads(s->threads)
+    for (int64_t i = 0; i < pieces; i++) {
+        if (v->rows) apply_part(s, i, tables);
+        else apply_plane(s, i, &tables[i % v->cb]);
     }
 }

@@ -12,9 +12,9 @@ template <BnMask MASK, bool TWO>
 constexpr int backward_unroll = (MASK == BN_MASK_SILU && TWO) ? 1 : 2;
 
 /* The sign is that of y as forward stored it: in 16 bits its smallest values became zero. */
-template <typename T> constexpr float stored_as_zero = BN_F32_ZERO;
-template <> constexpr float stored_as_zero<Bf16> = BN_BF16_ZERO;
-template <> constexpr float stored_as_zero<F16> = BN_F16_ZERO;
+template <typename T> constexpr float stored_as_zero = FLOAT_F32_ZERO;
+template <> constexpr float stored_as_zero<Bf16> = FLOAT_BF16_ZERO;
+template <> constexpr float stored_as_zero<F16> = FLOAT_F16_ZERO;
 
 /* What one pass reads of a chunk; unused members cost no registers. */
 template <int U> struct BackwardRows {

@@ -14,12 +14,6 @@
 #include "kernels/float_math.h"
 #include <math.h>
 
-/* The largest results that are stored as zero, by type: half the smallest subnormal, a tie that
- * goes to even. */
-#define BN_F32_ZERO  0.0f
-#define BN_BF16_ZERO 0x1p-134f
-#define BN_F16_ZERO  0x1p-25f
-
 CUDA_BOTH static inline float batchnorm_scale(float gamma, float inv_std)
 {
     return gamma * inv_std;
@@ -32,7 +26,8 @@ CUDA_BOTH static inline float batchnorm_affine(float x, float mean, float scale,
 }
 
 /* dy where forward stored y > 0 (or NaN), else 0; z is y, or batchnorm_affine of the same x; zero:
- * the constant above. */
+ * FLOAT_F32_ZERO and
+ * the others. */
 CUDA_BOTH static inline float batchnorm_relu_bwd(float dy, float z, float zero)
 {
     return z <= zero ? 0.0f : dy;

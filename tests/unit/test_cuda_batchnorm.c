@@ -359,12 +359,12 @@ TEST(backward_finds_the_side_that_forward_stored)
 /* Results that are stored as zero, and the smallest that are not. */
 TEST(stored_zeros_are_known)
 {
-    CHECK_INT(float_to_f16(BN_F16_ZERO), 0);
-    CHECK(float_to_f16(nextafterf(BN_F16_ZERO, 1)) != 0);
-    CHECK_INT(float_to_bf16(BN_BF16_ZERO), 0);
-    CHECK(float_to_bf16(nextafterf(BN_BF16_ZERO, 1)) != 0);
-    CHECK(batchnorm_relu_bwd(1, nextafterf(BN_F32_ZERO, 1), BN_F32_ZERO) == 1);
-    CHECK(batchnorm_relu_bwd(1, -0.0f, BN_F32_ZERO) == 0);
+    CHECK_INT(float_to_f16(FLOAT_F16_ZERO), 0);
+    CHECK(float_to_f16(nextafterf(FLOAT_F16_ZERO, 1)) != 0);
+    CHECK_INT(float_to_bf16(FLOAT_BF16_ZERO), 0);
+    CHECK(float_to_bf16(nextafterf(FLOAT_BF16_ZERO, 1)) != 0);
+    CHECK(batchnorm_relu_bwd(1, nextafterf(FLOAT_F32_ZERO, 1), FLOAT_F32_ZERO) == 1);
+    CHECK(batchnorm_relu_bwd(1, -0.0f, FLOAT_F32_ZERO) == 0);
 }
 
 /* Evaluation: nobody wants the statistics that were applied; they stand in the workspace. */
