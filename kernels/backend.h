@@ -142,6 +142,9 @@ typedef struct BackendVTable {
 
     /* "oneDNN 2.6.3, AVX2, blocks of 8, 2 threads" */
     void (*describe)(const Backend *b, char *out, size_t bytes);
+    /* The same number on another machine: tensors of one shape lie there as here. NULL: they do
+     * where describe() says the same. */
+    uint32_t (*layout_key)(const Layout *layout);
     /* How often a library's kernels were chosen over the backend's own, in the form of
      * FusionVTable.describe; NULL: there is no choice. */
     void (*describe_kernels)(const Backend *b, char *out, size_t bytes);

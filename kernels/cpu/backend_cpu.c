@@ -133,6 +133,7 @@ static const BackendVTable vtable = {
     .stream_wait = cpu_stream_wait,
     .destroy = cpu_destroy,
     .describe = cpu_describe,
+    .layout_key = cpu_layout_key,
 };
 
 Status backend_cpu_create(Backend **out, const CpuOptions *o)

@@ -3,6 +3,7 @@
  * Layouts are few (a network has some hundreds of shapes at most) and looked up in prepare() only,
  * so they are one linked list. */
 #include "kernels/cpu/layout.h"
+#include "base/crc32c.h"
 #include "base/mem.h"
 #include "kernels/cpu/dnnl.h"
 #include <string.h>
@@ -156,6 +157,17 @@ Status cpu_layout_submemory(CpuBackend *b, const Layout **out, const Layout *par
     copy_dims(o, parent->rank, offsets);
     TRY_DNNL(dnnl_compat_desc_submemory(&desc, &parent->desc, d, o));
     return intern(b, out, &desc, parent->rank, d);
+}
+
+uint32_t cpu_layout_key(const Layout *layout)
+{
+    CompatTiles tiles = { .rank = 0 };
+    if (!layout || dnnl_compat_desc_tiles(&layout->desc, &tiles) != dnnl_success)
+        return layout ? (uint32_t)layout->bytes : 0;
+    uint32_t key = crc32c_update(layout->type, tiles.cells, sizeof(int64_t) * (size_t)tiles.rank);
+    key = crc32c_update(key, tiles.strides, sizeof(int64_t) * (size_t)tiles.rank);
+    key = crc32c_update(key, tiles.block_size, sizeof(int64_t) * (size_t)tiles.blocks);
+    return crc32c_update(key, tiles.block_of, sizeof(int64_t) * (size_t)tiles.blocks);
 }
 
 Status cpu_layout_of_tensor(CpuBackend *b, const Layout **out, const OpTensor *t)

@@ -35,6 +35,7 @@ Status cpu_layout_submemory(CpuBackend *b, const Layout **out, const Layout *par
                             const int64_t *dims, const int64_t *offsets);
 /* The activation layout of desc and its physical size; NULL for plain f32. */
 const Layout *cpu_layout_of_activation(CpuBackend *b, const TensorDesc *desc, size_t *bytes);
+uint32_t cpu_layout_key(const Layout *layout); /* BackendVTable */
 /* What t has: its own layout, or the interned plain one. */
 Status cpu_layout_of_tensor(CpuBackend *b, const Layout **out, const OpTensor *t);
 /* As an OpTensor carries it: NULL for plain. */

@@ -14,7 +14,7 @@ static Status choose(const char *const *sets, int count, int local_rank)
 {
     Config *c = NULL;
     TRY(config_load(&c, NULL, sets, count));
-    Status status = device_choose(&choice, c, local_rank);
+    Status status = device_choose(&choice, c, local_rank, CPU_BF16_NONE);
     config_destroy(c);
     return status;
 }
@@ -25,24 +25,36 @@ static int devices(void)
     return backend_cuda_devices(why, sizeof why);
 }
 
-TEST(the_cpu_computes_in_fp32)
+TEST(the_cpu_computes_in_fp32_unless_it_has_amx)
 {
     const char *cpu[] = { "device.backend=cpu" };
     REQUIRE_OK(choose(cpu, 1, 0));
     CHECK(!choice.cuda && choice.precision == PRECISION_FP32 && choice.index == -1 &&
           choice.sharers == 1);
-    CHECK(choice.plan_cache[0] == '\0');
-    CHECK_STR(choice.reason, "cpu in fp32: device.backend is cpu, train.precision is auto");
-    static const char *const others[] = { "tf32", "bf16", "fp16" };
-    for (int i = 0; i < 3; i++) {
-        char set[64], sentence[128];
-        snprintf(set, sizeof set, "train.precision=%s", others[i]);
-        snprintf(sentence, sizeof sentence, "train.precision is %s; the CPU computes in fp32 alone",
-                 others[i]);
-        const char *sets[] = { "device.backend=cpu", set };
-        CHECK_STATUS(choose(sets, 2, 0), ERR_USAGE);
-        CHECK_STR(status_message(), sentence);
-    }
+    CHECK(choice.plan_cache[0] == '\0' && !choice.warning);
+    CHECK_CONTAINS(choice.reason, "cpu in fp32: device.backend is cpu, train.precision is auto: ");
+    CHECK_CONTAINS(choice.reason, " CPU has no AMX");
+    Config *c = NULL;
+    REQUIRE_OK(config_load(&c, NULL, cpu, 1)); /* ResNet-50 */
+    REQUIRE_OK(device_choose(&choice, c, 0, CPU_BF16_AMX));
+    CHECK(choice.precision == PRECISION_BF16 && !choice.warning);
+    CHECK_STR(choice.reason, "cpu in bf16: device.backend is cpu, train.precision is auto: AMX "
+                             "takes 96 % of the FLOPs");
+    /* A run from before it was kept goes on as it was, and one that began with bf16 in that. */
+    c->train.auto_before = true;
+    REQUIRE_OK(device_choose(&choice, c, 0, CPU_BF16_AMX));
+    CHECK_STR(choice.reason, "cpu in fp32: device.backend is cpu, train.precision is auto, as this "
+                             "run began");
+    device_forget(c);
+    c->train.precision_auto = PRECISION_BF16;
+    REQUIRE_OK(device_choose(&choice, c, 0, CPU_BF16_AVX512));
+    CHECK(choice.precision == PRECISION_BF16 && choice.warning);
+    CHECK_STATUS(device_choose(&choice, c, 0, CPU_BF16_NONE), ERR_ENV);
+    CHECK(strstr(status_message(), "train.precision") != NULL);
+    device_forget(c); /* evaluation */
+    REQUIRE_OK(device_choose(&choice, c, 0, CPU_BF16_NONE));
+    CHECK(choice.precision == PRECISION_FP32);
+    config_destroy(c);
 }
 
 TEST(auto_takes_cuda_where_there_is_a_gpu)
@@ -100,10 +112,10 @@ TEST(precision_follows_the_described_gpu)
         Config *c = NULL;
         REQUIRE_OK(config_load(&c, NULL, NULL, 0));
         c->device.properties = rows[i].text;
-        REQUIRE_OK(device_choose(&choice, c, 0));
+        REQUIRE_OK(device_choose(&choice, c, 0, CPU_BF16_NONE));
         CHECK(choice.cuda && choice.precision == rows[i].precision && choice.plan_cache[0] == '\0');
         c->train.precision = PRECISION_BF16;
-        CHECK_STATUS(device_choose(&choice, c, 0), i == 2 ? ERR_USAGE : OK);
+        CHECK_STATUS(device_choose(&choice, c, 0, CPU_BF16_NONE), i == 2 ? ERR_ENV : OK);
         config_destroy(c);
     }
 }

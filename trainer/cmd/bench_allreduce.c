@@ -52,7 +52,8 @@ static Status join_devices(Sums *s, const Config *c)
 {
     DeviceChoice choice;
     DeviceCommTransport transport;
-    TRY(comm_agree(s->comm, device_choose(&choice, c, s->comm->local_rank)));
+    TRY(comm_agree(s->comm,
+                   device_choose(&choice, c, s->comm->local_rank, device_cpu_bf16(s->comm))));
     if (!choice.cuda) return OK;
     TRY(comm_agree(s->comm, open_device(s, c, &choice)));
     TRY(device_comm_choose(&transport, s->comm, s->backend->v->device->device_index(s->backend)));

@@ -104,7 +104,7 @@ static const BenchRow *find_bench(const char *name)
     return NULL;
 }
 
-static Status bench(Comm *comm, const Config *c, const Args *args)
+static Status bench(Comm *comm, Config *c, const Args *args)
 {
     BenchOptions o = { .nodes = args_value(args, "--nodes") != NULL,
                        .eval = args_value(args, "--eval") != NULL,

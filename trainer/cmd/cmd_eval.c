@@ -236,11 +236,12 @@ static Status choose_checkpoint(char **out, const Config *c, const Args *args)
     return OK;
 }
 
-static Status work(Comm *comm, const Config *c, const Args *args)
+static Status work(Comm *comm, Config *c, const Args *args)
 {
     Session session;
     Args own = *args;
     char *path = NULL;
+    device_forget(c);
     TRY(comm_agree(comm, comm->rank == 0 ? check_tables(args) : OK));
     TRY(comm_agree(comm, comm->rank == 0 ? choose_checkpoint(&path, c, args) : OK));
     own.checkpoint = path ? path : ""; /* rank 0 reads it */

@@ -11,6 +11,7 @@
 #include "trainer/cmd/cmd.h"
 #include "trainer/files/checkpoint.h"
 #include "trainer/files/run_source.h"
+#include "trainer/session/precision.h"
 #include <string.h>
 
 /* Prints text and frees it; status is that of building it. */
@@ -64,6 +65,7 @@ static Status describe_model(const ModelDef *def, const Args *args)
                    (long long)o.graph.channels, (long long)o.graph.classes, input->size,
                    input->resize, model_interpolation_name(input->interpolation));
         status = graph_dump_table(graph, &text);
+        str_printf(&text, "amx_share %.3f\n", precision_amx_share(graph));
     } else if (status == OK) {
         status = graph_dump_dot(graph, &text);
     }

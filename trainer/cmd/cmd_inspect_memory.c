@@ -73,7 +73,7 @@ static Status print_report(Session *s)
     return status == OK ? memory_check(s, OK) : status;
 }
 
-static Status report_memory(Comm *comm, const Config *c, const Args *args)
+static Status report_memory(Comm *comm, Config *c, const Args *args)
 {
     const char *gpu = args_value(args, "--gpu");
     Session session;

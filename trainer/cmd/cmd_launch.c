@@ -116,20 +116,21 @@ static Status read_command(LaunchOptions *l, Config **config)
 
 /* Whoever starts a supervisor again whatever its exit code was, as Kubernetes does, would have the
  * run diverge once more: it continues exactly. With other settings it may not. */
-static Status check_not_diverged(const Config *config)
+static Status check_not_diverged(Config *config)
 {
-    StrBuf now = { 0 };
-    uint8_t *then = NULL;
-    size_t bytes = 0;
+    StrBuf changed = { 0 };
+    Config *then = NULL;
     if (progress_exit_code(config->run.dir) != status_exit_code(ERR_DIVERGED)) return OK;
     char *path = fs_join(config->run.dir, "config.yaml");
-    Status status = path ? config_dump_yaml(config, &now) : ERR_MEMORY;
-    bool same = status == OK && fs_read_file(path, &then, &bytes) == OK && bytes == now.length &&
-                memcmp(then, now.text, bytes) == 0;
-    mem_free(then);
+    Status status = path ? config_stored(&then, path) : ERR_MEMORY;
+    if (status == OK && config->train.precision_auto == CONFIG_OTHER)
+        config->train.precision_auto = then->train.precision_auto;
+    const bool same =
+        status == OK && config_difference(then, config, &changed) == OK && changed.length == 0;
+    config_destroy(then);
     mem_free(path);
-    str_free(&now);
-    if (!same) return status;
+    str_free(&changed);
+    if (!same) return OK;
     return fail(ERR_DIVERGED,
                 "%s: training has diverged, and would again with the same settings: change one of "
                 "them, optimizer.lr or train.on_nan for example (convoy train starts it as it is)",

@@ -16,6 +16,7 @@
 #include "trainer/files/run_source.h"
 #include "trainer/report/csv.h"
 #include "trainer/session/augment_options.h"
+#include "trainer/session/device.h"
 #include "trainer/train/train_state.h"
 #include <errno.h>
 #include <math.h>
@@ -25,13 +26,16 @@
 enum { TOP = 5, TOP_MAX = 1000, NAME_BYTES = 256, PATH_BYTES = 4096 };
 
 static const char help[] =
-    "usage: convoy predict RUN|CHECKPOINT IMAGE... [--top K] [--json] [--csv]\n\nSays what JPEG "
+    "usage: convoy predict RUN|CHECKPOINT IMAGE... [--top K] [--json] [--csv] "
+    "[--precision NAME]\n\nSays what JPEG "
     "and PNG files show: the most likely classes of each, with probabilities, by a checkpoint or "
     "the best\nof a run. They are scaled and cut as in evaluation. IMAGE may be a folder, for all "
     "pictures below it, or - for paths\non standard input, one a line. A file that cannot be read "
     "is named; the exit code is 65 then.\n\n  --top K  so many classes (default 5)\n  --json   one "
     "JSON object a line: file, and top: class, label and probability\n  --csv    a table: file, "
-    "place, class, label, probability\n";
+    "place, class, label, probability\n  --precision NAME  auto, fp32 or bf16; as train.precision "
+    "of the run where it is left out, "
+    "but fp32 for what only\n                    a GPU has\n";
 
 typedef struct Predictor {
     CheckpointModel model;
@@ -44,8 +48,25 @@ typedef struct Predictor {
     float *logits;
     int64_t *top;        /* [count] */
     int64_t count, seen; /* seen: pictures so far */
+    int precision;       /* as train.precision */
+    bool precision_given;
     void (*print)(const struct Predictor *p, const char *file, StrBuf *out);
 } Predictor;
+
+/* As the run's configuration says, or --precision. */
+static Status open_backend(Predictor *p, Config *c)
+{
+    DeviceChoice device;
+    const bool gpu_alone =
+        c->train.precision == PRECISION_TF32 || c->train.precision == PRECISION_FP16;
+    c->device.backend = BACKEND_CPU;
+    if (p->precision_given) c->train.precision = p->precision;
+    else if (gpu_alone) c->train.precision = PRECISION_FP32;
+    device_forget(c);
+    TRY(device_choose(&device, c, 0, backend_cpu_bf16()));
+    if (device.warning) log_warning("%s", device.warning);
+    return backend_cpu_create(&p->backend, &(CpuOptions){ .precision = device.precision });
+}
 
 static Status open_network(Predictor *p, const char *path)
 {
@@ -53,7 +74,7 @@ static Status open_network(Predictor *p, const char *path)
     const Config *c = p->model.config;
     Graph *graph = p->model.graph;
     LoaderOptions options = { 0 };
-    TRY(backend_cpu_create(&p->backend, &(CpuOptions){ .threads = 0 }));
+    TRY(open_backend(p, p->model.config));
     const FuseOptions fuse = { .takes = p->backend->v->fusion.takes, .cookie = p->backend };
     TRY(graph_fuse(graph, &fuse));
     TRY(executor_create(&p->executor, p->backend));
@@ -265,6 +286,18 @@ static Status predict_all(Predictor *p, int count, const char *const *paths)
     return result;
 }
 
+static const char *const precision_words[] = { "auto", "fp32", "bf16", NULL };
+
+static Status choose_precision(Predictor *p, const Args *args)
+{
+    static const int values[] = { CONFIG_OTHER, PRECISION_FP32, PRECISION_BF16 };
+    int word;
+    TRY(args_choice(args, "--precision", precision_words, &word));
+    p->precision_given = args_value(args, "--precision") != NULL;
+    p->precision = values[word];
+    return OK;
+}
+
 static Status choose_output(Predictor *p, const Args *args)
 {
     const bool json = args_value(args, "--json"), csv = args_value(args, "--csv");
@@ -281,6 +314,7 @@ Status cmd_predict(int argc, char **argv)
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
     TRY(choose_output(&p, &args));
+    TRY(choose_precision(&p, &args));
     Status status = run_source_checkpoint(&path, args.positional[0]);
     if (status == OK && p.print == print_text && fs_is_dir(args.positional[0]))
         log_info("by %s", path);

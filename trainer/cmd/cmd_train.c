@@ -178,10 +178,22 @@ static void say_result(const Config *c)
     report_run_free(&run);
 }
 
-static Status train_with_log(Comm *comm, const Config *c, const Args *args)
+/* What auto means is chosen when a run begins, and kept in its folder. What cannot be chosen is
+ * said when the session opens. */
+static void settle_precision(Comm *comm, Config *c)
+{
+    DeviceChoice d;
+    const bool open = c->train.precision == CONFIG_OTHER && !c->train.auto_before;
+    const CpuBf16 cpu = device_cpu_bf16(comm);
+    if (comm_agree(comm, device_choose(&d, c, comm->local_rank, cpu)) == OK && open)
+        c->train.precision_auto = (int)d.precision;
+}
+
+static Status train_with_log(Comm *comm, Config *c, const Args *args)
 {
     RunLog *log = NULL;
     (void)args;
+    settle_precision(comm, c);
     Status status = open_log(&log, comm, c);
     LastWords last_words = { comm, c, log };
     hang_report_prepare();

@@ -47,36 +47,64 @@ static Status check_config(Comm *comm, const Config *c, const Introduction *own,
     return status;
 }
 
-/* What data.eval_resize the run in c's folder has had; -1: none that goes on with such images. */
-static int64_t size_before(const Config *c)
+/* The configuration of the run in c's folder that goes on, or of the checkpoint that c goes on
+ * from (*own is false); NULL: of none, or none that can be read, which is said where it is needed.
+ * config_destroy. */
+static Config *config_before(const Config *c, bool *own)
 {
     Config *then = NULL;
-    uint8_t *text = NULL;
-    size_t bytes = 0;
-    int64_t size = -1;
+    const char *resume = c->checkpoint.resume;
     char *saved = fs_join(c->run.dir, "checkpoints/latest");
     char *path = fs_join(c->run.dir, "config.yaml");
-    if (saved && path && fs_exists(saved) && fs_read_file(path, &text, &bytes) == OK &&
-        config_parse(&then, (const char *)text) == OK &&
-        strcmp(then->model.name, c->model.name) == 0 && then->model.stem == c->model.stem &&
-        then->data.image_size == c->data.image_size)
-        size = then->data.eval_resize;
-    config_destroy(then);
-    mem_free(text);
+    *own = saved && fs_exists(saved);
+    if (strcmp(resume, "none") != 0 && *own && path) (void)config_stored(&then, path);
+    else if (!*own && run_source_is_checkpoint(resume))
+        (void)run_source_config(&then, resume, NULL, 0);
     mem_free(path);
     mem_free(saved);
-    return size;
+    return then;
 }
 
-/* Runs from before auto evaluate as they began. Only rank 0 need see the run folder. */
-static void keep_eval_resize(Comm *comm, Config *c)
+/* What a run has had where its config says auto. */
+typedef struct Before {
+    int64_t goes_on; /* of none: nothing else counts */
+    int64_t eval_resize /*-1: of other images*/, precision, precision_auto;
+} Before;
+
+static Before find_before(const Config *c)
 {
-    const bool goes_on = c->data.eval_resize_auto && strcmp(c->checkpoint.resume, "none") != 0;
-    int64_t size = comm->rank == 0 && goes_on ? size_before(c) : -1;
-    comm_broadcast(comm, &size, sizeof size, 0, "data.eval_resize");
-    if (size < 0 || !c->data.eval_resize_auto) return;
-    c->data.eval_resize_auto = size == c->data.eval_resize;
-    c->data.eval_resize = size;
+    bool own;
+    Config *then = config_before(c, &own);
+    if (!then) return (Before){ .goes_on = false };
+    const bool same_images = own && strcmp(then->model.name, c->model.name) == 0 &&
+                             then->model.stem == c->model.stem &&
+                             then->data.image_size == c->data.image_size;
+    const Before b = { .goes_on = true,
+                       .eval_resize = same_images ? then->data.eval_resize : -1,
+                       .precision = then->train.precision,
+                       .precision_auto = then->train.precision_auto };
+    config_destroy(then);
+    return b;
+}
+
+/* Runs from before auto, or before a kind of it, go on as they began. Only rank 0 need see the run
+ * folder. */
+static void keep_before(Comm *comm, Config *c)
+{
+    const bool any_precision =
+        c->train.precision == CONFIG_OTHER && c->train.precision_auto == CONFIG_OTHER;
+    const bool asks = comm->rank == 0 && (any_precision || c->data.eval_resize_auto);
+    Before b = asks ? find_before(c) : (Before){ .goes_on = false };
+    comm_broadcast(comm, &b, sizeof b, 0, "what auto has been");
+    if (b.goes_on && any_precision) {
+        c->train.precision = (int)b.precision;
+        c->train.precision_auto = (int)b.precision_auto;
+        c->train.auto_before = b.precision == CONFIG_OTHER && b.precision_auto == CONFIG_OTHER;
+    }
+    if (b.goes_on && b.eval_resize >= 0 && c->data.eval_resize_auto) {
+        c->data.eval_resize_auto = b.eval_resize == c->data.eval_resize;
+        c->data.eval_resize = b.eval_resize;
+    }
 }
 
 /* loaded: how c came to be, here. */
@@ -88,7 +116,7 @@ static Status meet(Comm *comm, Config *c, Status loaded)
     comm_set_timeout(comm, c ? c->comm.timeout_s : AGREE_S);
     TRY(comm_agree(comm, check_build(comm, &own, &first)));
     TRY(comm_agree(comm, loaded));
-    keep_eval_resize(comm, c);
+    keep_before(comm, c);
     return comm_agree(comm, check_config(comm, c, &own, &first));
 }
 

@@ -6,7 +6,8 @@
 #include "trainer/comm/comm.h"
 #include "trainer/config/config.h"
 
-typedef Status (*CommandWork)(Comm *comm, const Config *c, const Args *args);
+/* c is its own to change. */
+typedef Status (*CommandWork)(Comm *comm, Config *c, const Args *args);
 
 /* Joins the ranks, loads args->config (run_source.h) and --set on all of them, runs work and
  * leaves the ranks together. The returned status is the same on all ranks; it was printed, by rank

@@ -65,6 +65,8 @@ typedef struct Config {
         int64_t max_steps /*0 = no limit*/, batch_per_rank, global_batch, accumulate, seed;
         BatchMode batch_mode;
         int precision /*Precision, or CONFIG_OTHER: auto*/;
+        int precision_auto /*what auto is in a run; CONFIG_OTHER: open*/;
+        bool auto_before; /* no key: the run that goes on is from before precision_auto */
         double label_smoothing, eval_every /*epochs; 0 = only at the end*/;
         double loss_scale;
         int64_t loss_scale_interval;
@@ -127,7 +129,7 @@ typedef struct Config {
         BackendChoice backend;
         int64_t threads /*0 = auto*/, index /*-1 = by local rank*/,
             workspace_mb /*0 = by precision*/;
-        bool cuda_graph;
+        bool cuda_graph, emulate;
         int fuse /*FuseMode*/, batchnorm /*KernelMode*/, depthwise;
         char *plan_cache; /* empty: beside the run folder */
         /* no key: a JSON text of a device that is not here (inspect memory); borrowed */
@@ -148,6 +150,8 @@ void config_destroy(Config *c);
 /* From defaults and a text of config_dump_yaml, perhaps of another version: unknown keys are
  * ignored. */
 Status config_parse(Config **out, const char *yaml);
+/* The same of a file: the config.yaml of a run. */
+Status config_stored(Config **out, const char *path);
 /* Consistency of the keys that say how images come into the network: all that evaluation takes from
  * a stored text. */
 Status config_check_input(const Config *c);

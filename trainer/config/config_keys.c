@@ -175,8 +175,13 @@ const ConfigKey config_keys[] = {
      "Passes through the network whose gradients are summed for one step; with batch_mode global, "
      "at least so many"},
     {NAMES(train, precision, "auto", "auto", precision_names, PRECISION_COUNT), KEY_MATH,
-     "Number format of the computation; parameters stay fp32. auto: fp32 on the CPU, bf16 on GPUs "
-     "that have it (compute capability 8.0), fp16 on older ones"},
+     "Number format of the computation; parameters stay fp32. auto: bf16 on GPUs that have it "
+     "(compute capability 8.0), fp16 on older ones; on the CPU bf16 where all ranks have AMX and "
+     "it takes most of the network's work, else fp32. tf32 and fp16 are the GPU's alone"},
+    {NAMES(train, precision_auto, "open", "open", precision_names, PRECISION_COUNT),
+     KEY_MATH | KEY_YOUNG,
+     "What auto stands for: open until a run begins, which keeps here what was chosen then and "
+     "goes on in it on any machine; evaluation by itself chooses anew"},
     {DOUBLE(train, loss_scale, "65536", 1, 16777216), KEY_MATH,
      "fp16: what the loss is multiplied by at first"},
     {INT(train, loss_scale_interval, "2000", 1, 1e9), KEY_MATH,
@@ -344,6 +349,9 @@ const ConfigKey config_keys[] = {
      "host"},
     {INT(device, threads, "0", 0, 1024), KEY_RUNTIME,
      "Compute threads of each rank; 0 takes the CPUs that the rank may use"},
+    {BOOL(device, emulate, "false"), KEY_RUNTIME,
+     "CPU: take train.precision bf16 also where the CPU has no instructions for it (no AVX-512): "
+     "slow, for tests"},
     {BOOL(device, cuda_graph, "true"), KEY_RUNTIME,
      "GPU: record a step once and replay it as a whole; false launches every kernel of every step",
      .old = "device.graph"},

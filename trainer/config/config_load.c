@@ -195,3 +195,14 @@ Status config_parse(Config **out, const char *yaml)
     else config_destroy(c);
     return status;
 }
+
+Status config_stored(Config **out, const char *path)
+{
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    *out = NULL;
+    TRY(fs_read_limited(path, CONFIG_BYTES_MAX, &text, &bytes));
+    Status status = config_parse(out, (const char *)text);
+    mem_free(text);
+    return status;
+}

@@ -48,6 +48,11 @@ const OpTensor *program_tensor(const Program *p, TensorId id)
 {
     return &p->tensors[id];
 }
+
+const char *program_implementation(const Program *p, int node)
+{
+    return p->nodes[node].implementation;
+}
 const Timeline *program_timeline(const Program *p, bool step)
 {
     return p->timelines[step];

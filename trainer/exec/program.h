@@ -16,6 +16,7 @@ const Plan *program_plan(const Program *p);
 const Timeline *program_timeline(const Program *p, bool step);
 /* Where a tensor of a program lives; after commit. */
 const OpTensor *program_tensor(const Program *p, TensorId id);
+const char *program_implementation(const Program *p, int node); /* OpInstance.implementation */
 /* Points an input ("images", "labels", "erase", "mix") at other memory that the backend can read,
  * until the next call. */
 Status program_set_input(Program *p, const char *name, const void *data);

@@ -23,7 +23,9 @@ static void print_cpu(StrBuf *text)
         return;
     }
     backend->v->describe(backend, cpu, sizeof cpu);
-    str_printf(text, "backend cpu: %s\n", cpu);
+    const CpuBf16 has = backend_cpu_bf16();
+    str_printf(text, "backend cpu: %s; bf16: %s%s\n", cpu, cpu_bf16_names[has],
+               has == CPU_BF16_EMULATED || has == CPU_BF16_AVX512 ? ", slower than fp32" : "");
     backend_destroy(backend);
 }
 

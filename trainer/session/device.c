@@ -2,11 +2,11 @@
  * and need not be here. */
 #include "trainer/session/device.h"
 #include "trainer/comm/device_comm.h"
+#include "trainer/session/precision.h"
 #include <stdio.h>
 #include <string.h>
 
-#define BF16_CAPABILITY 80
-#define MEBIBYTE        ((size_t)1 << 20)
+#define MEBIBYTE ((size_t)1 << 20)
 
 /* ---- which device ---- */
 
@@ -56,28 +56,20 @@ static CudaOptions cuda_options(const DeviceChoice *choice, const Config *c)
                           .properties = c->device.properties };
 }
 
-static Status choose_precision(DeviceChoice *out, const Config *c)
+static Status choose_precision(DeviceChoice *out, const Config *c, CpuBf16 cpu,
+                               PrecisionChoice *choice)
 {
-    int wanted = c->train.precision;
-    out->precision = wanted == CONFIG_OTHER ? PRECISION_FP32 : (Precision)wanted;
-    if (!out->cuda && out->precision != PRECISION_FP32) {
-        return fail(ERR_USAGE, "train.precision is %s; the CPU computes in fp32 alone",
-                    precision_names[out->precision]);
-    }
-    if (!out->cuda) return OK;
-    CudaOptions o = cuda_options(out, c);
-    int capability = 0;
-    TRY(backend_cuda_capability(&o, &capability));
-    if (wanted == CONFIG_OTHER) {
-        out->precision = capability >= BF16_CAPABILITY ? PRECISION_BF16 : PRECISION_FP16;
-    }
-    bool needs_80 = out->precision == PRECISION_BF16 || out->precision == PRECISION_TF32;
-    if (needs_80 && capability < BF16_CAPABILITY) {
-        return fail(ERR_USAGE,
-                    "train.precision is %s; this GPU (compute capability %d.%d) has fp16 and fp32",
-                    precision_names[out->precision], capability / 10, capability % 10);
-    }
-    return OK;
+    PrecisionFacts f = { .wanted = c->train.precision,
+                         .kept = c->train.precision_auto,
+                         .cuda = out->cuda,
+                         .emulate = c->device.emulate,
+                         .cpu = cpu,
+                         .other_rank = !out->cuda && backend_cpu_bf16() > cpu };
+    const CudaOptions o = cuda_options(out, c);
+    if (out->cuda) TRY(backend_cuda_capability(&o, &f.capability));
+    else if (cpu == CPU_BF16_AMX) TRY(precision_network_share(&f.amx_share, c));
+    if (!out->cuda && c->train.auto_before) f.kept = PRECISION_FP32;
+    return precision_choose(choice, &f);
 }
 
 /* ---- where its plans are kept ---- */
@@ -95,17 +87,32 @@ static void choose_plan_cache(DeviceChoice *out, const Config *c)
         snprintf(out->plan_cache, bytes, "%s%splan-cache", slash ? dir : "", slash ? "../" : "");
 }
 
-Status device_choose(DeviceChoice *out, const Config *c, int local_rank)
+Status device_choose(DeviceChoice *out, const Config *c, int local_rank, CpuBf16 cpu)
 {
     char why[384] = "";
+    PrecisionChoice p;
     *out = (DeviceChoice){ .index = -1, .sharers = 1 };
     TRY(choose_backend(out, c, local_rank, why, sizeof why));
     choose_plan_cache(out, c);
-    TRY(choose_precision(out, c));
+    TRY(choose_precision(out, c, cpu, &p));
+    out->precision = p.precision;
+    out->warning = p.warning;
     snprintf(out->reason, sizeof out->reason, "%s in %s: %s%s", out->cuda ? "cuda" : "cpu",
-             precision_names[out->precision], why,
-             c->train.precision == CONFIG_OTHER ? ", train.precision is auto" : "");
+             precision_names[p.precision], why, p.why);
     return OK;
+}
+
+void device_forget(Config *c)
+{
+    c->train.precision_auto = CONFIG_OTHER;
+    c->train.auto_before = false;
+}
+
+CpuBf16 device_cpu_bf16(Comm *comm)
+{
+    int64_t least = backend_cpu_bf16();
+    comm_allreduce(comm, &least, 1, COMM_I64, COMM_MIN, "what CPUs have for bf16");
+    return (CpuBf16)least;
 }
 
 Status device_query(DeviceChoice *choice, const Config *c, Comm *comm)
@@ -118,8 +125,9 @@ Status device_query(DeviceChoice *choice, const Config *c, Comm *comm)
 Status device_open(Backend **out, const DeviceChoice *choice, const Config *c, int threads)
 {
     if (!choice->cuda)
-        return backend_cpu_create(
-            out, &(CpuOptions){ .threads = threads, .fuse = (FuseMode)c->device.fuse });
+        return backend_cpu_create(out, &(CpuOptions){ .threads = threads,
+                                                      .fuse = (FuseMode)c->device.fuse,
+                                                      .precision = choice->precision });
     CudaOptions o = cuda_options(choice, c);
     return backend_cuda_create(out, &o);
 }

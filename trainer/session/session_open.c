@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "trainer/session/announce.h"
 #include "trainer/session/memory.h"
 #include <string.h>
 
@@ -182,39 +183,11 @@ static Status count_classes(Session *s)
 
 /* ---- programs ---- */
 
-static void say_fusions(const Session *s)
-{
-    char text[512] = "";
-    if (s->comm->rank != 0 || !s->backend->v->fusion.describe) return;
-    s->backend->v->fusion.describe(s->backend, text, sizeof text);
-    if (text[0]) log_info("fused (device.fuse): %s", text);
-}
-
-static void say_kernels(const Session *s)
-{
-    char text[512] = "";
-    if (s->comm->rank != 0 || !s->backend->v->describe_kernels) return;
-    s->backend->v->describe_kernels(s->backend, text, sizeof text);
-    if (text[0]) log_info("by cuDNN (device.batchnorm, device.depthwise): %s", text);
-}
-
-static void say_evaluation(const Session *s)
-{
-    const Config *c = s->config;
-    const int64_t size = c->data.image_size, resize = c->data.eval_resize;
-    if (s->comm->rank != 0 || !s->val) return;
-    log_info("evaluation: images scaled to %lld pixels, cut to %lld (data.eval_resize%s)",
-             (long long)(resize > 0 ? resize : size), (long long)size,
-             c->data.eval_resize_auto ? ": auto" : "");
-}
-
 static Status prepare(Session *s)
 {
     TRY(device_open(&s->backend, &s->device, s->config, s->threads.compute));
     Status status = session_add_programs(s);
-    say_evaluation(s);
-    say_fusions(s);
-    say_kernels(s);
+    if (status == OK && s->comm->rank == 0) announce_programs(s);
     /* Trying convolutions out takes memory too, so a batch far too large may fail before it is
      * planned. */
     return status == ERR_MEMORY && s->device.cuda ? memory_check(s, status) : status;
@@ -222,31 +195,32 @@ static Status prepare(Session *s)
 
 /* ---- the same on all ranks ---- */
 
-/* Parameters and buffers in the order and at the places that they have in their slabs; gradients
- * lie as parameters. */
-static uint32_t order_of_states(const Executor *x)
+/* Parameters and buffers in the order and at the places that they have in their slabs, and how they
+ * lie there; gradients lie as parameters. */
+static uint32_t print_of_states(const Executor *x, const Backend *b)
 {
     uint32_t crc = 0;
     for (int i = 0; i < executor_state_count(x); i++) {
         const char *name = executor_state_name(x, i);
         const uint64_t offset = executor_state_offset(x, i);
+        const Layout *layout = executor_state(x, i)->layout;
+        const uint32_t key = b->v->layout_key ? b->v->layout_key(layout) : 0;
         crc = crc32c_update(crc32c_update(crc, name, strlen(name) + 1), &offset, sizeof offset);
+        crc = crc32c_update(crc, &key, sizeof key);
     }
     return crc;
 }
 
-/* Slabs are exchanged as they lie in memory, so all ranks must keep tensors alike: same instruction
- * set, same library.
- */
+/* Slabs are exchanged as they lie in memory, so all ranks must keep tensors alike. What else a
+ * backend says of itself must be the same, but where it can tell how tensors lie only its first
+ * words, which name the library: instruction sets may differ, and numbers of threads. */
 static Status check_alike(Session *s)
 {
     char text[256];
     s->backend->v->describe(s->backend, text, sizeof text);
-    /* the number of threads may differ */
-    char *threads = s->device.cuda ? NULL : strrchr(text, ',');
-    if (threads) *threads = '\0';
-    if (comm_all_equal(s->comm, crc32c_update(order_of_states(s->executor), text, strlen(text))))
-        return OK;
+    const size_t same = s->backend->v->layout_key ? strcspn(text, ",") : strlen(text);
+    const uint32_t print = print_of_states(s->executor, s->backend);
+    if (comm_all_equal(s->comm, crc32c_update(print, text, same))) return OK;
     return fail(
         ERR_ENV,
         "the ranks' processors, GPUs or libraries differ (here: %s); run on machines of one kind",
@@ -322,7 +296,9 @@ Status session_open_plan(Session *s, const Config *c, Comm *comm, SessionUse use
     *s = (Session){ .config = c, .comm = comm, .use = use };
     TRY(open_data(s, use));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
-    TRY(comm_agree(comm, device_choose(&s->device, c, comm->local_rank)));
+    const CpuBf16 cpu = device_cpu_bf16(comm);
+    TRY(comm_agree(comm, device_choose(&s->device, c, comm->local_rank, cpu)));
+    if (s->device.warning && comm->rank == 0) log_warning("%s", s->device.warning);
     TRY(device_query(&s->device, c, comm));
     s->threads = thread_plan_choose(comm, c, s->device.cuda);
     TRY(comm_agree(comm, prepare(s)));
@@ -341,7 +317,8 @@ Status session_open_data(Session *s, const Config *c, Comm *comm)
     TRY(open_data(s, SESSION_TRAIN));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     /* As training would have them; where what it wants is not here, nothing computes anyway. */
-    bool device = device_choose(&s->device, c, comm->local_rank) == OK && s->device.cuda;
+    bool device =
+        device_choose(&s->device, c, comm->local_rank, backend_cpu_bf16()) == OK && s->device.cuda;
     s->threads = thread_plan_choose(comm, c, device);
     return OK;
 }

@@ -1,0 +1,104 @@
+/* precision.c - see precision.h.
+ *
+ * WHAT AUTO TAKES ON THE CPU. bf16 halves what moves, but only AMX computes in it faster than
+ * vectors do in f32: with oneDNN 2.6.3 a convolution that AMX takes needs 1/2.7 of its time in f32,
+ * all directions together, and one that AVX-512 computes in bf16 1/0.6 of it (measured, ResNet-50).
+ * With a share s of the work on AMX the two meet where s/2.7 + (1-s)/0.6 = 1, at 0.51;
+ * AMX_SHARE_MIN gains a tenth. Nothing is timed, so that two runs agree. */
+#include "trainer/session/precision.h"
+#include <stdio.h>
+
+#define BF16_CAPABILITY 80
+#define AMX_SHARE_MIN   0.6
+/* A tile holds 32 input channels of 16 positions, and 16 filters: half full it still gains. */
+#define AMX_CHANNELS_MIN 16
+
+static bool taken_by_amx(const Graph *g, const GraphNode *n)
+{
+    const Conv2dAttr *conv = n->kind == OP_CONV2D ? n->attr : NULL;
+    if (!conv && n->kind != OP_LINEAR) return false;
+    _Static_assert((int)CONV_IN_W == (int)LINEAR_IN_W, "weights are the same slot");
+    const TensorDesc *w = &graph_tensor(g, n->in[CONV_IN_W])->desc;
+    return (!conv || conv->groups == 1) && w->dims[0] >= AMX_CHANNELS_MIN &&
+           w->dims[1] >= AMX_CHANNELS_MIN;
+}
+
+double precision_amx_share(const Graph *g)
+{
+    double taken = 0, all = graph_flops(g, PHASE_FORWARD);
+    for (int i = 0; i < graph_node_count(g); i++)
+        if (graph_node(g, i)->phase == PHASE_FORWARD && taken_by_amx(g, graph_node(g, i)))
+            taken += graph_node_flops(g, i);
+    return all > 0 ? taken / all : 0;
+}
+
+Status precision_network_share(double *out, const Config *c)
+{
+    ModelOptions o = { .stem = (Stem)c->model.stem, .width = 1 };
+    o.graph = (GraphOptions){ .batch = 1,
+                              .channels = c->model.in_channels,
+                              .height = c->data.image_size,
+                              .width = c->data.image_size,
+                              .classes = c->model.classes > 0 ? c->model.classes : 1000 };
+    for (int i = 0; i < c->model.in_channels; i++) o.graph.std[i] = 1;
+    Graph *g = NULL;
+    TRY(model_build(&g, model_find(c->model.name), &o));
+    *out = precision_amx_share(g);
+    graph_destroy(g);
+    return OK;
+}
+
+/* What auto takes, and why. */
+static Precision pick(const PrecisionFacts *f, char *why, size_t why_bytes)
+{
+    const bool amx = f->cpu == CPU_BF16_AMX, gains = f->amx_share >= AMX_SHARE_MIN;
+    why[0] = '\0';
+    if (f->cuda) return f->capability >= BF16_CAPABILITY ? PRECISION_BF16 : PRECISION_FP16;
+    if (amx)
+        snprintf(why, why_bytes, ": AMX %s %.0f %% of the FLOPs%s", gains ? "takes" : "would take",
+                 100 * f->amx_share, gains ? "" : ", too few");
+    else snprintf(why, why_bytes, ": %s CPU has no AMX", f->other_rank ? "another rank's" : "this");
+    return amx && gains ? PRECISION_BF16 : PRECISION_FP32;
+}
+
+static Status check_cuda(const PrecisionFacts *f, Precision p)
+{
+    const bool needs_80 = p == PRECISION_BF16 || p == PRECISION_TF32;
+    if (!needs_80 || f->capability >= BF16_CAPABILITY) return OK;
+    return fail(ERR_ENV,
+                "train.precision is %s; this GPU (compute capability %d.%d) has fp16 and fp32",
+                precision_names[p], f->capability / 10, f->capability % 10);
+}
+
+static Status check_cpu(const PrecisionFacts *f, Precision p)
+{
+    if (p == PRECISION_TF32 || p == PRECISION_FP16)
+        return fail(ERR_ENV, "train.precision is %s; the CPU computes in fp32 and bf16 alone",
+                    precision_names[p]);
+    if (p != PRECISION_BF16 || f->cpu != CPU_BF16_NONE || f->emulate) return OK;
+    return fail(ERR_ENV,
+                "train.precision is bf16; %s CPU computes in fp32 alone: bf16 takes "
+                "AVX-512, and AMX to be fast (device.emulate is for tests)",
+                f->other_rank ? "another rank's" : "this");
+}
+
+Status precision_choose(PrecisionChoice *out, const PrecisionFacts *f)
+{
+    char why[64];
+    const bool named = f->wanted != CONFIG_OTHER, kept = !named && f->kept != CONFIG_OTHER;
+    const Precision best = pick(f, why, sizeof why);
+    *out = (PrecisionChoice){ .precision = named  ? (Precision)f->wanted
+                                           : kept ? (Precision)f->kept
+                                                  : best };
+    if (kept && out->precision != best) snprintf(why, sizeof why, ", as this run began");
+    if (!named) snprintf(out->why, sizeof out->why, ", train.precision is auto%s", why);
+    Status status = (f->cuda ? check_cuda : check_cpu)(f, out->precision);
+    if (status != OK)
+        return kept ? fail_note(status, "this run began so (train.precision_auto)") : status;
+    if (f->cuda || out->precision != PRECISION_BF16) return OK;
+    if (f->cpu == CPU_BF16_NONE)
+        snprintf(out->why, sizeof out->why, ", device.emulate: slow, for tests");
+    else if (f->cpu != CPU_BF16_AMX)
+        out->warning = "train.precision is bf16: without AMX a CPU is slower in it than in fp32";
+    return OK;
+}
