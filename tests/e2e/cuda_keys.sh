@@ -11,10 +11,8 @@ if ! emulated; then
 fi
 train_fails bad 64 "device.index is 1; this machine has 1 CUDA device" 1 device.index=1
 train_fails bad 64 "device.index" 1 device.index=-2
-train_fails bad 64 "train.precision is bf16; the CPU computes in fp32 alone" 1 device.backend=cpu \
-    train.precision=bf16
-train_fails bad 64 "train.precision is tf32; the CPU computes in fp32 alone" 1 device.backend=cpu \
-    train.precision=tf32
+train_fails bad 78 "train.precision is tf32; the CPU computes in fp32 and bf16 alone" 1 \
+    device.backend=cpu train.precision=tf32
 train_fails bad 64 'it must be one of auto, fp32, tf32, bf16, fp16' 1 train.precision=fp8
 train_fails bad 64 "train.loss_scale" 1 train.loss_scale=0.5
 train_fails bad 64 "train.loss_scale_interval" 1 train.loss_scale_interval=0

@@ -77,7 +77,7 @@ static Status check_cpu(const PrecisionFacts *f, Precision p)
                     precision_names[p]);
     if (p != PRECISION_BF16 || f->cpu != CPU_BF16_NONE || f->emulate) return OK;
     return fail(ERR_ENV,
-                "train.precision is bf16; %s CPU computes in fp32 alone: bf16 takes "
+                "train.precision is bf16; %s CPU computes in fp32 alone: bf16 needs "
                 "AVX-512, and AMX to be fast (device.emulate is for tests)",
                 f->other_rank ? "another rank's" : "this");
 }

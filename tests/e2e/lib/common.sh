@@ -4,8 +4,8 @@
 #
 # A script states what should hold with the functions below, goes on after a failure, and ends with
 # `exit "$failed"`. It writes only below $SCRATCH. Runs are small: ResNet-20 on JPEG files of
-# make_shapes, on the CPU with one compute thread a rank,
-# so that results do not depend on the machine.
+# make_shapes, on the CPU with one compute thread a rank and in fp32, so that results do not depend
+# on the machine.
 set -uo pipefail
 failed=0
 out=$SCRATCH/out # what the last command printed
@@ -116,6 +116,7 @@ data:
   augment: cifar
   threads: 1
 train:
+  precision: fp32
   epochs: 1
   batch_per_rank: 8
 optimizer:
@@ -312,6 +313,21 @@ far()
 {
     "$tools"/make_ckptdiff "$(latest "$2")" "$(latest "$3")" "$4" > "$out" 2>&1
     (($? == 1)) || broken_run "$1: $2 and $3 do not differ by more than $4"
+}
+
+# follows WHAT RUN RUN TOLERANCE - the losses of both runs, step by step,
+# differ by no more than this share.
+follows()
+{
+    paste -d ' ' <(losses "$2") <(losses "$3") | awk -v tolerance="$4" '
+        NF != 4 || $1 != $3 { print "the steps differ"; bad = 1; exit }
+        { d = ($2 - $4) / $4; if (d < 0) d = -d; if (d > worst) worst = d }
+        END {
+            if (NR == 0) print "no steps"
+            else if (worst > tolerance) print "losses differ by " worst
+            exit bad || NR == 0 || worst > tolerance
+        }' > "$out" ||
+        broken_run "$1: $2 and $3"
 }
 
 # newest RUN - the file with the highest step; "" if there is none.

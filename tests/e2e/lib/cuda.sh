@@ -52,21 +52,6 @@ device:
 END
 }
 
-# follows WHAT RUN RUN TOLERANCE - the losses of both runs, step by step,
-# differ by no more than this share.
-follows()
-{
-    paste -d ' ' <(losses "$2") <(losses "$3") | awk -v tolerance="$4" '
-        NF != 4 || $1 != $3 { print "the steps differ"; bad = 1; exit }
-        { d = ($2 - $4) / $4; if (d < 0) d = -d; if (d > worst) worst = d }
-        END {
-            if (NR == 0) print "no steps"
-            else if (worst > tolerance) print "losses differ by " worst
-            exit bad || NR == 0 || worst > tolerance
-        }' > "$out" ||
-        broken_run "$1: $2 and $3"
-}
-
 # falls WHAT RUN SHARE - the mean loss of the last two steps is below this share
 # of that of the first two.
 falls()
