@@ -57,7 +57,20 @@ CPU_FLAGS   := -O3 -fno-math-errno
 # Decoded and augmented pixels must be the same on every machine: no fused multiply-add behind our
 # back.
 DATA_FLAGS  := -O3 -ffp-contract=off
-LIBS        := -ldnnl -ljpeg -lspng -lyaml -lz -lm -lpthread -ldl
+# Another oneDNN than the system's: the folder above its include and lib; by itself what
+# scripts/setup.sh --onednn3 has fetched. DNNL_HOME= takes the system's.
+DNNL_HOME   ?= $(wildcard .onednn3)
+override DNNL_HOME := $(strip $(DNNL_HOME))
+DNNL_LIB    := $(if $(DNNL_HOME),$(call library_folder,$(DNNL_HOME)))
+DNNL_MISSING := $(if $(wildcard $(DNNL_HOME)/include/oneapi/dnnl/dnnl.h),,oneapi/dnnl/dnnl.h) \
+                $(if $(wildcard $(DNNL_LIB)/libdnnl.so),,libdnnl.so)
+ifneq ($(DNNL_HOME),)
+ifneq ($(strip $(DNNL_MISSING)),)
+$(error DNNL_HOME=$(DNNL_HOME), but not found there: $(strip $(DNNL_MISSING)))
+endif
+CPPFLAGS    += -isystem $(DNNL_HOME)/include
+endif
+LIBS        := $(addprefix -L,$(DNNL_LIB)) -ldnnl -ljpeg -lspng -lyaml -lz -lm -lpthread -ldl
 # Asked only where it is there: make reads this before setup may have installed it, too.
 MPICC      := $(if $(filter 1,$(MPI)),$(shell command -v mpicc))
 MPI_CFLAGS := $(if $(MPICC),$(patsubst -I%,-isystem %,$(shell $(MPICC) --showme:compile)))
@@ -65,7 +78,7 @@ MPI_LINK   := $(if $(MPICC),$(shell $(MPICC) --showme:link))
 # Where a program of the build tree finds libraries (RUNPATH); one that is installed has none.
 MPI_RUN    := $(filter -Wl$(comma)-rpath% -Wl$(comma)/%,$(MPI_LINK))
 MPI_LIBS   := $(filter-out $(MPI_RUN),$(MPI_LINK))
-RUN_FOLDERS := $(MPI_RUN) $(CUDA_RUN)
+RUN_FOLDERS := $(MPI_RUN) $(CUDA_RUN) $(addprefix -Wl$(comma)-rpath$(comma),$(abspath $(DNNL_LIB)))
 PREFIX  ?= /usr/local
 DESTDIR ?=
 
@@ -129,7 +142,8 @@ build: parts $(CONVOY) $(B)/unit $(B)/check tools ## build ./convoy, the test pr
 
 # Said by make itself, so that a build with nothing to do runs no command.
 parts:
-	$(info convoy with $(if $(filter 1,$(MPI)),MPI,no MPI (MPI=0)), $(CUDA_SAYS))
+	$(info convoy with $(if $(filter 1,$(MPI)),MPI,no MPI (MPI=0)), $(if $(DNNL_HOME),oneDNN from \
+	$(DNNL_HOME)$(comma) )$(CUDA_SAYS))
 
 # tests/tools/make_NAME.c is a program, the other files there are shared by tests
 tools: $(TOOL_BINARIES) $(B)/fuzz_replay $(B)/slow_files.so $(DRIVER_SHIM)
@@ -318,7 +332,7 @@ mutants: ## put 200 faults into the product, one at a time: do the tests notice?
 	@scripts/mutants.py $(ARGS)
 
 asan: ## unit and check under the address and undefined-behaviour sanitizers
-	@scripts/test.sh --san=address,undefined build unit check
+	@scripts/test.sh SAN=address,undefined build unit check
 
 emu: $(if $(SAN),,tools)
 emu: ## unit tests, operations and whole runs on an emulated device (tests/emu); SAN=...: no runs
@@ -354,6 +368,6 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' \
 	$(firstword $(MAKEFILE_LIST))
 	@echo; echo "  variables: MPI=0|1  CUDA=0|1|auto  EMU=1  SAN=address,undefined  WERROR=1  V=1"
-	@echo "             CC=...  CFLAGS=...  ARGS=...  CUDA_HOME  CUDNN_HOME  NCCL_HOME"
+	@echo "             CC=...  CFLAGS=...  ARGS=...  CUDA_HOME  CUDNN_HOME  NCCL_HOME  DNNL_HOME"
 	@echo "             CUDA_WHEELS=.../site-packages/nvidia  CUDA_ARCHS=\"80 90\""
 	@echo "             PREFIX  DESTDIR"

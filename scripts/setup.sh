@@ -2,6 +2,8 @@
 # setup.sh [--list|--ci] - installs the Debian or Ubuntu packages that building and testing need.
 # Says what it installs; when all is there, one line. With --ci also those of tests that are skipped
 # without them, as far as they can be had.
+# setup.sh --onednn3 - instead puts oneDNN 3.2, its makers' own build from PyPI, into .onednn3,
+# where make finds it (docs/running.md).
 #
 # Known to hold on Debian 12 and 13 and Ubuntu 24.04, where every name below exists; libjpeg-dev is
 # libjpeg-turbo on all three. libdnnl-dev is oneDNN 2.x on the first and 3.x on the others:
@@ -35,6 +37,44 @@ if [[ ${1:-} == --list ]]; then
     printf '%s\n' "${packages[@]}"
     exit 0
 fi
+
+# What is refused leaves nothing behind, and what is there stays as it is.
+onednn3() {
+    local target=.onednn3 new=.onednn3.new
+    cd "$(dirname "$0")/.."
+    if [[ -e $target/lib/libdnnl.so ]]; then
+        echo "setup: oneDNN 3.2 is in $target"
+        return
+    fi
+    if ! python3 -m pip --version > /dev/null 2>&1; then
+        echo "setup: --onednn3 needs python3 and its pip (package python3-pip)" >&2
+        exit 78
+    fi
+    rm -rf "$new" "$target"
+    mkdir "$new"
+    trap 'rm -rf "$PWD/'$new'"' EXIT
+    printf '%s==2023.2.0 --hash=sha256:%s\n' > "$new/wheels" onednn-cpu-gomp \
+        2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb onednn-devel-cpu-gomp \
+        9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284
+    if ! python3 -m pip -q download --no-deps --no-cache-dir --only-binary :all: --require-hashes \
+        --dest "$new" -r "$new/wheels"; then
+        echo "setup: could not get oneDNN 3.2 for $(uname -m) from PyPI" >&2
+        exit 69
+    fi
+    for wheel in "$new"/*.whl; do python3 -m zipfile -e "$wheel" "$new"; done
+    mkdir "$new/onednn3"
+    cp -r "$new"/*.data/data/* "$new/onednn3/"
+    # a wheel has no links, and so the library three times
+    ln -sf libdnnl.so.3 "$new/onednn3/lib/libdnnl.so"
+    ln -sf libdnnl.so.3 "$new/onednn3/lib/libdnnl.so.3.2"
+    mv "$new/onednn3" "$target"
+    echo "setup: oneDNN 3.2 is in $target now; make takes it from there"
+}
+if [[ ${1:-} == --onednn3 ]]; then
+    onednn3
+    exit 0
+fi
+
 if ! command -v dpkg-query > /dev/null; then
     echo "setup: this is not Debian or Ubuntu;" \
         "install what these packages hold by your own means: ${packages[*]}"

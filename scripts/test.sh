@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# test.sh [--san=LIST] STAGE... - runs make targets one after another and adds up what they report.
+# test.sh [VARIABLE=VALUE...] STAGE... - runs make targets one after another, with these variables,
+# and adds up what they report.
 #
 # A stage's own last line "N passed, N failed, N skipped" is shown as "STAGE: N passed, ..."; one
 # without counts as one test (scripts/tally.sh). After a failed build nothing else can run.
@@ -10,10 +11,10 @@ cd "$(dirname "$0")/.." || exit 1
 source scripts/tally.sh
 
 variables=()
-if [[ ${1:-} == --san=* ]]; then
-    variables+=("SAN=${1#--san=}")
+while [[ ${1:-} == *=* ]]; do
+    variables+=("$1")
     shift
-fi
+done
 for stage in "$@"; do
     echo "== $stage"
     jobs=()

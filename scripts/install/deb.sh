@@ -15,7 +15,10 @@ cd "$(dirname "$0")/../.."
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -c safe.directory='*' log -1 --format=%ct \
     2> /dev/null || stat -c %Y base/version.h)}
 export SOURCE_DATE_EPOCH
-version=$("$program" --version | sed -n '1s/^convoy //p')
+version=$("$program" --version | sed -n '1s/^convoy //p') || {
+    echo "deb: $program does not start: docs/running.md says where its libraries must be" >&2
+    exit 78
+}
 # A commit's name says nothing of order, its day does.
 version=${version/+/+git$(date -u +%Y%m%d -d "@$SOURCE_DATE_EPOCH").}
 arch=$(dpkg --print-architecture)

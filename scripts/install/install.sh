@@ -43,7 +43,10 @@ if [[ $root == *[[:space:]]* ]]; then
     echo "install: $root has a blank in it" >&2
     exit 64
 fi
-version=$("$program" --version | sed -n '1s/^convoy //p')
+version=$("$program" --version | sed -n '1s/^convoy //p') || {
+    echo "install: $program does not start: docs/running.md says where its libraries must be" >&2
+    exit 78
+}
 date=$(date -u +%F -d "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2> /dev/null ||
     stat -c %Y base/version.h)}")
 files=() folders=() before=()

@@ -10,6 +10,10 @@ if [[ ! -f $program || $program -ot $CONVOY ]]; then
     echo "not tested: installing: $program is not of this build"
     exit 77
 fi
+if missing=$(ldd "$program" | grep 'not found'); then
+    echo "not tested: installing: not where the loader looks:$missing"
+    exit 77
+fi
 [[ -s $program.debug ]] || broken "no debug information is kept"
 ! readelf -S "$program" | grep -q '\.debug_info' || broken "debug information is installed"
 readelf -d "$program" > "$out"
@@ -33,6 +37,7 @@ echo $gone >> "$list" && touch "$root/$gone"
 expect "install again" 0 install "$program" $prefix
 [[ ! -e $root/$gone ]] || broken "what an earlier version had is left"
 expect "no absolute prefix" 64 install "$program" opt
+expect "no program that starts" 78 install /bin/false $prefix
 expect "version" 0 "$root/bin/convoy" --version
 
 # Manual pages: one a command, and keys; all that the help says is on them.
