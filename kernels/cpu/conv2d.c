@@ -10,9 +10,14 @@
  * prefers, whichever direction asks, so that forward reads them as they lie. Their gradient lies
  * like them. In bf16 each direction that reads them rounds them into a copy as its primitive wants
  * it, so they may lie as is best for their gradient, which then goes where it belongs at once. */
-#include "kernels/cpu/conv2d.h"
 #include "base/mem.h"
+#include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/view.h"
+
+typedef struct State {
+    CpuSteps steps;
+    CpuDepthwise depthwise;
+} State;
 
 enum { ROLE_X, ROLE_W, ROLE_Y, ROLE_COUNT };
 
@@ -113,11 +118,30 @@ static Status deliver(CpuBackend *b, CpuSteps *s, CpuOperand made, CpuOperand ou
     return OK;
 }
 
+static Status add_depthwise(CpuBackend *b, State *state, const ConvGeometry *g,
+                            const CpuOperand *use)
+{
+    const ConvProblem problem = { .direction = CONV_BWD_WEIGHTS,
+                                  .geometry = g,
+                                  .x = use[ROLE_X].layout,
+                                  .y = use[ROLE_Y].layout };
+    const Layout *parts;
+    TRY(depthwise_prepare(b, &state->depthwise, &problem, &parts));
+    const CpuOperand operands[DEPTHWISE_COUNT] = { [DEPTHWISE_DW] = use[ROLE_W],
+                                                   [DEPTHWISE_X] = use[ROLE_X],
+                                                   [DEPTHWISE_DY] = use[ROLE_Y],
+                                                   [DEPTHWISE_PARTS] = cpu_steps_operand_workspace(
+                                                       &state->steps, parts) };
+    cpu_steps_add_call(&state->steps, depthwise_run, &state->depthwise, DEPTHWISE_COUNT, operands);
+    return OK;
+}
+
 /* The steps around choice; takes choice->pd. */
-static Status make_steps(CpuBackend *b, CpuSteps *s, const ConvGeometry *g,
+static Status make_steps(CpuBackend *b, State *state, const ConvGeometry *g,
                          const struct DirectionRow *row, const CpuOperand *have,
                          const ConvChoice *choice, bool add)
 {
+    CpuSteps *s = &state->steps;
     const Layout *want[ROLE_COUNT] = { choice->x, choice->w, choice->y };
     CpuOperand use[ROLE_COUNT];
     int args[ROLE_COUNT], output = -1;
@@ -139,7 +163,8 @@ static Status make_steps(CpuBackend *b, CpuSteps *s, const ConvGeometry *g,
         dnnl_primitive_desc_destroy(choice->pd);
         return st;
     }
-    TRY(cpu_steps_add_primitive(b, s, choice->pd, ROLE_COUNT, args, use));
+    if (choice->pd) TRY(cpu_steps_add_primitive(b, s, choice->pd, ROLE_COUNT, args, use));
+    else TRY(add_depthwise(b, state, g, use));
     if (direct) return OK;
     return deliver(b, s, use[output], have[output], output == ROLE_W && g->cropped ? g : NULL, add);
 }
@@ -150,7 +175,7 @@ static Status prepare(OpInstance *op, ConvDirection direction)
     const struct DirectionRow *row = &directions[direction];
     OpTensor *t[ROLE_COUNT];
     CpuOperand have[ROLE_COUNT];
-    CpuSteps *s = op->state = mem_calloc(1, sizeof *s);
+    State *s = op->state = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     for (int i = 0; i < ROLE_COUNT; i++) {
         const int slot = row->roles[i].slot;
@@ -181,7 +206,7 @@ static Status prepare(OpInstance *op, ConvDirection direction)
     /* Only parameter gradients accumulate. */
     const bool add = op->accumulate && direction == CONV_BWD_WEIGHTS;
     TRY(make_steps(b, s, &live, row, have, &choice, add));
-    op->workspace_bytes = s->workspace_bytes;
+    op->workspace_bytes = s->steps.workspace_bytes;
     return OK;
 }
 
@@ -200,18 +225,18 @@ static Status prepare_bwd_weights(OpInstance *op)
 
 static Status bind(OpInstance *op)
 {
-    return cpu_steps_bind(op->state, op);
+    return cpu_steps_bind(&((State *)op->state)->steps, op);
 }
 
 static Status run(OpInstance *op, Stream *stream)
 {
     const CpuBackend *b = (const CpuBackend *)op->backend;
-    return cpu_steps_run(op->state, b->threads, stream);
+    return cpu_steps_run(&((const State *)op->state)->steps, b->threads, stream);
 }
 
 static void release(OpInstance *op)
 {
-    if (op->state) cpu_steps_release(op->state);
+    if (op->state) cpu_steps_release(&((State *)op->state)->steps);
     mem_free(op->state);
     op->state = NULL;
 }

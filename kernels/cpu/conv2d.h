@@ -31,8 +31,8 @@ typedef struct ConvProblem {
 } ConvProblem;
 
 typedef struct ConvChoice {
-    dnnl_primitive_desc_t pd;
-    const Layout *x, *w, *y; /* what the primitive takes */
+    dnnl_primitive_desc_t pd; /* NULL: depthwise.c computes it */
+    const Layout *x, *w, *y;  /* what the primitive takes */
     /* of bf16, in f32: what it takes is wide, and weights that it reads have to be rounded */
     bool emulated;
     const char *implementation;

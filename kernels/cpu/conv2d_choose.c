@@ -12,7 +12,7 @@
  * taps only ever see padding. Taps at the rim of the window that meet no pixel at any position are
  * left out; the result is the same sum. */
 #include "base/log.h"
-#include "kernels/cpu/conv2d.h"
+#include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/dnnl.h"
 #include <stdio.h>
 #include <string.h>
@@ -202,6 +202,11 @@ Status conv2d_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out)
     bool found;
     *out = (ConvChoice){ 0 };
     TRY(choose_fast(b, &p, out, &found));
+    if (depthwise_takes(&p) && !(found && strstr(out->implementation, "dw"))) {
+        dnnl_primitive_desc_destroy(out->pd);
+        *out = (ConvChoice){ .x = p.x, .y = p.y, .implementation = "depthwise" };
+        return cpu_layout_plain(b, &out->w, g->w_rank, g->w);
+    }
     if (found) return OK;
     if (p.x->type == DTYPE_BF16) {
         TRY(cpu_layout_widened(b, &p.x, p.x));

@@ -14,8 +14,9 @@
  * and round what they write to nearest even. The same code walks blocks, plain and rows (view.h,
  * lanes.h).
  *
- * WEIGHTS are f32 and lie however oneDNN's forward convolution wants them; only conv2d.c and
- * linear.c look inside. Vendor types stay behind dnnl_compat.h; this header shows none. */
+ * WEIGHTS are f32 and lie however oneDNN's forward convolution wants them, in bf16 however it makes
+ * their gradient; only conv2d.c and linear.c look inside. Vendor types stay behind dnnl_compat.h;
+ * this header shows none. */
 #ifndef CONVOY_KERNELS_CPU_CPU_H
 #define CONVOY_KERNELS_CPU_CPU_H
 #include "kernels/backend.h"

@@ -1,0 +1,26 @@
+/* depthwise.h - the gradient of weights of a convolution with one filter for each channel, by loops
+ * of our own. oneDNN has one for windows of three columns alone; its others take such filters as
+ * groups of one channel in 16, a hundred times the work. */
+#ifndef CONVOY_KERNELS_CPU_DEPTHWISE_H
+#define CONVOY_KERNELS_CPU_DEPTHWISE_H
+#include "kernels/cpu/conv2d.h"
+#include "kernels/cpu/view.h"
+
+#define DEPTHWISE_MAX_COLUMNS 7
+typedef struct CpuDepthwise {
+    CpuView x, y;
+    int64_t rows, stride[2], pad[2];
+    int64_t inner[2]; /* positions of a row where all taps see the image: first, end */
+    int columns;
+} CpuDepthwise;
+
+/* What depthwise_run finds at address[]. PARTS: one sum for each image, tap, and lane. */
+enum { DEPTHWISE_DW, DEPTHWISE_X, DEPTHWISE_DY, DEPTHWISE_PARTS, DEPTHWISE_COUNT };
+
+bool depthwise_takes(const ConvProblem *p);
+/* parts: layout of PARTS. Weights are plain. */
+Status depthwise_prepare(CpuBackend *b, CpuDepthwise *out, const ConvProblem *p,
+                         const Layout **parts);
+/* A CpuStepCall; cookie is the CpuDepthwise. The same bits for any number of threads. */
+Status depthwise_run(const void *cookie, void *const *address, int threads);
+#endif
