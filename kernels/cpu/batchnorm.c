@@ -42,17 +42,15 @@ CPU_INLINE void sum_step(const void *x, int64_t i, const float *guess, float *su
 
 CPU_INLINE void sum_tile(const void *x, BnTile t, const float *guess, BnSums *out, DType type)
 {
-    float sum[CPU_LANES] = { 0 }, square[CPU_LANES] = { 0 };
+    const int whole = batchnorm_lanes(type);
+    float sum[BN_LANES] = { 0 }, square[BN_LANES] = { 0 };
     for (int64_t s = 0; s < t.steps; s++, t.at += t.stride)
-        sum_step(x, t.at, guess, sum, square, CPU_LANES, type);
+        sum_step(x, t.at, guess, sum, square, whole, type);
     for (int lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
         lanes = batchnorm_rest_lanes(t.rest, type);
         sum_step(x, t.at, guess, sum, square, lanes, type);
     }
-    for (int l = 0; l < CPU_LANES; l++) {
-        out->first[l] += (double)sum[l];
-        out->second[l] += (double)square[l];
-    }
+    batchnorm_add_sums(out, sum, square, whole);
 }
 
 /* Sums of x - guess and its square over a span. */
@@ -61,23 +59,26 @@ CPU_INLINE void sum_span(const void *x, const BnSpan *s, const BnLanes *guess, B
 {
     const int64_t tables = type == DTYPE_F32 ? 1 : s->tables,
                   length = type == DTYPE_F32 ? SUM_STEPS : BN_TILE_ROWS;
-    memset(out, 0, (size_t)tables * sizeof *out);
+    const int64_t each = batchnorm_lanes(type) / CPU_LANES;
+    memset(out, 0, (size_t)(tables * each) * sizeof *out);
     for (int64_t first = 0; first <= s->steps; first += length)
         for (int64_t j = 0; j < tables; j++)
-            sum_tile(x, batchnorm_tile(s, first, length, j), guess[j].mean, &out[j], type);
+            sum_tile(x, batchnorm_tile(s, first, length, j, type), guess[j].mean, &out[j * each],
+                     type);
 }
 
 CPU_INLINE void normalise_step(void *y, const void *x, const void *r, int64_t i, const BnLanes *c,
                                int lanes, bool add, ActKind act, DType type)
 {
+    float out[BN_LANES];
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
         float t = batchnorm_affine(cpu_load(x, i + l, type), c->mean[l], c->scale[l], c->shift[l]);
         if (add) t += cpu_load(r, i + l, type);
         if (act == ACT_SILU) t = cpu_silu(t);
-        /* this way round a NaN stays one */
-        cpu_store(y, i + l, act == ACT_RELU && t <= 0.0f ? 0.0f : t, type);
+        out[l] = act == ACT_RELU && t <= 0.0f ? 0.0f : t; /* this way round a NaN stays one */
     }
+    batchnorm_store(y, i, out, lanes, type);
 }
 
 CPU_INLINE void normalise_span(void *y, const void *x, const void *r, const BnSpan *s,
@@ -87,9 +88,9 @@ CPU_INLINE void normalise_span(void *y, const void *x, const void *r, const BnSp
                   length = type == DTYPE_F32 ? s->steps + 1 : BN_TILE_ROWS;
     for (int64_t first = 0; first <= s->steps; first += length)
         for (int64_t j = 0; j < tables; j++) {
-            BnTile t = batchnorm_tile(s, first, length, j);
+            BnTile t = batchnorm_tile(s, first, length, j, type);
             for (int64_t k = 0; k < t.steps; k++, t.at += t.stride)
-                normalise_step(y, x, r, t.at, &c[j], CPU_LANES, add, act, type);
+                normalise_step(y, x, r, t.at, &c[j], batchnorm_lanes(type), add, act, type);
             for (int lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
                 lanes = batchnorm_rest_lanes(t.rest, type);
                 normalise_step(y, x, r, t.at, &c[j], lanes, add, act, type);

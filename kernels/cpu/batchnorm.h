@@ -9,7 +9,7 @@
  * ROWS have no blocks to go by: a few channels of all positions would be a cache line each. There
  * the first pass streams over all of x and the second goes back. Rows follow each other without a
  * gap, so images mean nothing either; x is one run of memory, read in wide steps: as many whole
- * rows as make a multiple of CPU_LANES, so that any number of channels vectorises, and lane l of a
+ * rows as make a multiple of BN_LANES, so that any number of channels vectorises, and lane l of a
  * wide step is of channel l % C.
  *
  * REPEATABLE. Sums of a plane, or of a part of rows that the shape alone decides, are one partial,
@@ -21,12 +21,15 @@
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/view.h"
 
-/* lane l holds the values of channel l % b of the block; zero for channels past C. Rows have a
- * table for each CPU_LANES of a wide step. */
+/* of bf16: as many as fill the registers that they are read to and written from */
+enum { BN_LANES = 2 * CPU_LANES };
+
+/* Lane l of CPU_LANES holds the values of channel l % b of the block; zero for channels past C.
+ * Rows have a table for each BN_LANES of a wide step. */
 typedef struct BnLanes {
-    float mean[CPU_LANES], scale[CPU_LANES], shift[CPU_LANES]; /* y = (x - mean) scale + shift */
+    float mean[BN_LANES], scale[BN_LANES], shift[BN_LANES]; /* y = (x - mean) scale + shift */
     /* backward: dx = scale (dz - mean_dz - (x - mean) slope) */
-    float mean_dz[CPU_LANES], slope[CPU_LANES];
+    float mean_dz[BN_LANES], slope[BN_LANES];
 } BnLanes;
 typedef struct BnSums {
     double first[CPU_LANES], second[CPU_LANES];
@@ -41,13 +44,35 @@ CPU_INLINE float batchnorm_affine(float x, float mean, float scale, float shift)
     return (x - mean) * scale + shift;
 }
 
-/* A stretch of memory from element `at` on: steps of tables * CPU_LANES elements, table j for the
- * j-th CPU_LANES of each, and behind them `rest` elements. In f32 tables is 1. */
+/* A step of an inner loop; a constant where type is. */
+CPU_INLINE int batchnorm_lanes(DType type)
+{
+    return type == DTYPE_BF16 ? BN_LANES : CPU_LANES;
+}
+
+/* A loop of its own: in one with what comes before gcc narrows both sides of each choice. */
+CPU_INLINE void batchnorm_store(void *to, int64_t i, const float *from, int lanes, DType type)
+{
+#pragma omp simd
+    for (int l = 0; l < lanes; l++) cpu_store(to, i + l, from[l], type);
+}
+
+CPU_INLINE void batchnorm_add_sums(BnSums *out, const float *first, const float *second, int lanes)
+{
+    for (; lanes > 0; lanes -= CPU_LANES, out++, first += CPU_LANES, second += CPU_LANES)
+        for (int l = 0; l < CPU_LANES; l++) {
+            out->first[l] += (double)first[l];
+            out->second[l] += (double)second[l];
+        }
+}
+
+/* A stretch of memory from element `at` on: steps of `tables` times batchnorm_lanes() elements,
+ * table j for the j-th of those, and behind them `rest` elements. In f32 tables is 1. */
 typedef struct BnSpan {
     int64_t at, steps, rest, tables;
 } BnSpan;
 
-/* What an inner loop walks with one table: steps of CPU_LANES elements, `stride` apart, then `rest`
+/* What an inner loop walks with one table: steps of batchnorm_lanes(), `stride` apart, then `rest`
  * elements in pieces of batchnorm_rest_lanes(). */
 typedef struct BnTile {
     int64_t at, steps, stride, rest;
@@ -57,14 +82,16 @@ enum { BN_TILE_ROWS = 16 }; /* wide steps that stay in first-level cache while t
 
 /* Tile of table j from step `first` on, of `length` steps; the last one, which is shorter, has the
  * rest. */
-CPU_INLINE BnTile batchnorm_tile(const BnSpan *s, int64_t first, int64_t length, int64_t j)
+CPU_INLINE BnTile batchnorm_tile(const BnSpan *s, int64_t first, int64_t length, int64_t j,
+                                 DType type)
 {
-    const int64_t stride = s->tables * CPU_LANES, left = s->steps - first;
-    BnTile t = { .at = s->at + first * stride + j * CPU_LANES, .steps = length, .stride = stride };
+    const int64_t lanes = batchnorm_lanes(type), stride = s->tables * lanes,
+                  left = s->steps - first;
+    BnTile t = { .at = s->at + first * stride + j * lanes, .steps = length, .stride = stride };
     if (left >= length) return t;
     t.steps = left;
-    t.rest = s->rest - j * CPU_LANES;
-    if (t.rest > CPU_LANES) t.rest = CPU_LANES;
+    t.rest = s->rest - j * lanes;
+    if (t.rest > lanes) t.rest = lanes;
     return t;
 }
 
@@ -80,7 +107,7 @@ typedef struct BnSweep {
     int threads;
     const void *ctx;
     void (*begin)(const void *ctx, int64_t block, BnLanes *lanes); /* before any sum of the block */
-    /* overwrites partial[span->tables] */
+    /* overwrites *partial, or of rows all of a wide step */
     void (*sum)(const void *ctx, const BnSpan *span, const BnLanes *lanes, BnSums *partial);
     /* once per block */
     void (*finish)(const void *ctx, int64_t block, const BnSums *total, BnLanes *lanes);

@@ -64,12 +64,12 @@ CPU_INLINE void form_dz(float *dz, const Planes *p, int64_t i, const BnLanes *c,
 CPU_INLINE void sum_step(const Planes *p, int64_t i, const BnLanes *c, float *first, float *second,
                          int lanes, bool two, Mask mask, bool store, DType type)
 {
-    float dz[CPU_LANES];
+    float dz[BN_LANES];
     form_dz(dz, p, i, c, lanes, two, mask, type);
+    if (store) batchnorm_store(p->dz, i, dz, lanes, type);
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        const float x = cpu_load(p->x, i + l, type); /* dz may lie over dy, not over x */
-        if (store) cpu_store(p->dz, i + l, dz[l], type);
+        const float x = cpu_load(p->x, i + l, type);
         first[l] += dz[l];
         second[l] += dz[l] * (x - c->mean[l]);
     }
@@ -78,17 +78,15 @@ CPU_INLINE void sum_step(const Planes *p, int64_t i, const BnLanes *c, float *fi
 CPU_INLINE void sum_tile(const Planes *p, BnTile t, const BnLanes *c, BnSums *out, bool two,
                          Mask mask, bool store, DType type)
 {
-    float first[CPU_LANES] = { 0 }, second[CPU_LANES] = { 0 };
+    const int whole = batchnorm_lanes(type);
+    float first[BN_LANES] = { 0 }, second[BN_LANES] = { 0 };
     for (int64_t s = 0; s < t.steps; s++, t.at += t.stride)
-        sum_step(p, t.at, c, first, second, CPU_LANES, two, mask, store, type);
+        sum_step(p, t.at, c, first, second, whole, two, mask, store, type);
     for (int lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
         lanes = batchnorm_rest_lanes(t.rest, type);
         sum_step(p, t.at, c, first, second, lanes, two, mask, store, type);
     }
-    for (int l = 0; l < CPU_LANES; l++) {
-        out->first[l] += (double)first[l];
-        out->second[l] += (double)second[l];
-    }
+    batchnorm_add_sums(out, first, second, whole);
 }
 
 CPU_INLINE void sum_span(const Planes *planes, const BnSpan *s, const BnLanes *c, BnSums *out,
@@ -97,24 +95,25 @@ CPU_INLINE void sum_span(const Planes *planes, const BnSpan *s, const BnLanes *c
     const Planes p = *planes;
     const int64_t tables = type == DTYPE_F32 ? 1 : s->tables,
                   length = type == DTYPE_F32 ? SUM_STEPS : BN_TILE_ROWS;
-    memset(out, 0, (size_t)tables * sizeof *out);
+    const int64_t each = batchnorm_lanes(type) / CPU_LANES;
+    memset(out, 0, (size_t)(tables * each) * sizeof *out);
     for (int64_t first = 0; first <= s->steps; first += length)
         for (int64_t j = 0; j < tables; j++)
-            sum_tile(&p, batchnorm_tile(s, first, length, j), &c[j], &out[j], two, mask, store,
-                     type);
+            sum_tile(&p, batchnorm_tile(s, first, length, j, type), &c[j], &out[j * each], two,
+                     mask, store, type);
 }
 
 CPU_INLINE void apply_step(const Planes *p, int64_t i, const BnLanes *c, int lanes, bool two,
                            Mask mask, DType type)
 {
-    float dz[CPU_LANES];
+    float dz[BN_LANES], dx[BN_LANES];
     form_dz(dz, p, i, c, lanes, two, mask, type);
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
         const float x = cpu_load(p->x, i + l, type);
-        cpu_store(p->dx, i + l,
-                  c->scale[l] * (dz[l] - c->mean_dz[l] - (x - c->mean[l]) * c->slope[l]), type);
+        dx[l] = c->scale[l] * (dz[l] - c->mean_dz[l] - (x - c->mean[l]) * c->slope[l]);
     }
+    batchnorm_store(p->dx, i, dx, lanes, type);
 }
 
 CPU_INLINE void apply_span(const Planes *planes, const BnSpan *s, const BnLanes *c, bool two,
@@ -125,9 +124,9 @@ CPU_INLINE void apply_span(const Planes *planes, const BnSpan *s, const BnLanes 
                   length = type == DTYPE_F32 ? s->steps + 1 : BN_TILE_ROWS;
     for (int64_t first = 0; first <= s->steps; first += length)
         for (int64_t j = 0; j < tables; j++) {
-            BnTile t = batchnorm_tile(s, first, length, j);
+            BnTile t = batchnorm_tile(s, first, length, j, type);
             for (int64_t k = 0; k < t.steps; k++, t.at += t.stride)
-                apply_step(&p, t.at, &c[j], CPU_LANES, two, mask, type);
+                apply_step(&p, t.at, &c[j], batchnorm_lanes(type), two, mask, type);
             for (int lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
                 lanes = batchnorm_rest_lanes(t.rest, type);
                 apply_step(&p, t.at, &c[j], lanes, two, mask, type);

@@ -27,7 +27,7 @@ static int64_t most_shared_blocks(const CpuView *v, int threads)
 static int64_t width_of_rows(const CpuView *v)
 {
     int64_t width = v->c;
-    while (width < MIN_WIDTH || width % CPU_LANES != 0) width += v->c;
+    while (width < MIN_WIDTH || width % BN_LANES != 0) width += v->c;
     return width;
 }
 
@@ -39,7 +39,13 @@ static int64_t parts_of_rows(const CpuView *v)
 
 static int64_t tables_of(const CpuView *v)
 {
-    return v->rows ? width_of_rows(v) / CPU_LANES : v->cb;
+    return v->rows ? width_of_rows(v) / BN_LANES : v->cb;
+}
+
+/* BnSums of a wide step */
+static int64_t sums_of_rows(const CpuView *v)
+{
+    return width_of_rows(v) / CPU_LANES;
 }
 
 size_t batchnorm_once_workspace(const CpuView *v)
@@ -51,7 +57,7 @@ size_t batchnorm_sweep_workspace(const CpuView *v, int threads)
 {
     if (v->rows)
         return batchnorm_once_workspace(v) +
-               (size_t)(parts_of_rows(v) * tables_of(v)) * sizeof(BnSums);
+               (size_t)(parts_of_rows(v) * sums_of_rows(v)) * sizeof(BnSums);
     return (size_t)most_shared_blocks(v, threads) *
            (sizeof(BnLanes) + (size_t)v->n * sizeof(BnSums));
 }
@@ -78,7 +84,7 @@ static BnSpan span_of_part(const CpuView *v, int64_t part)
     return (BnSpan){ .at = first * width,
                      .steps = last - first,
                      .rest = part == parts - 1 ? count % width : 0,
-                     .tables = width / CPU_LANES };
+                     .tables = width / BN_LANES };
 }
 
 static void sum_plane(const BnSweep *s, int64_t plane, const BnLanes *lanes, BnSums *partial)
@@ -149,57 +155,78 @@ static void sweep_shared(const BnSweep *s, int64_t count, void *workspace)
     }
 }
 
+/* Lanes [from, from + count) of tables to those from `to` on, one by one. */
+static void copy_lanes(BnLanes *tables, int64_t to, const BnLanes *sources, int64_t from,
+                       int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        BnLanes *t = &tables[(to + i) / BN_LANES];
+        const BnLanes *s = &sources[(from + i) / BN_LANES];
+        const int64_t l = (to + i) % BN_LANES, k = (from + i) % BN_LANES;
+        t->mean[l] = s->mean[k];
+        t->scale[l] = s->scale[k];
+        t->shift[l] = s->shift[k];
+        t->mean_dz[l] = s->mean_dz[k];
+        t->slope[l] = s->slope[k];
+    }
+}
+
 /* The first C lanes of the tables are known; the other rows of a wide step have the same. */
 static void repeat_rows(const CpuView *v, BnLanes *tables)
 {
-    for (int64_t l = v->c; l < width_of_rows(v); l++) {
-        BnLanes *to = &tables[l / CPU_LANES];
-        const BnLanes *from = &tables[(l - v->c) / CPU_LANES];
-        const int64_t t = l % CPU_LANES, f = (l - v->c) % CPU_LANES;
-        to->mean[t] = from->mean[f];
-        to->scale[t] = from->scale[f];
-        to->shift[t] = from->shift[f];
-        to->mean_dz[t] = from->mean_dz[f];
-        to->slope[t] = from->slope[f];
-    }
+    copy_lanes(tables, v->c, tables, 0, width_of_rows(v) - v->c);
+}
+
+static void begin_rows(const BnSweep *s, int64_t block, BnLanes *tables)
+{
+    BnLanes lanes;
+    s->begin(s->ctx, block, &lanes);
+    copy_lanes(tables, block * CPU_LANES, &lanes, 0, cpu_view_channels(&s->view, block));
 }
 
 /* The sums of a block's channels, over all parts. */
 static BnSums total_of_rows(const CpuView *v, const BnSums *partials, int64_t block)
 {
-    const int64_t width = width_of_rows(v), tables = width / CPU_LANES, parts = parts_of_rows(v);
+    const int64_t width = width_of_rows(v), parts = parts_of_rows(v), sums = sums_of_rows(v);
     BnSums total = { { 0 }, { 0 } };
     for (int64_t p = 0; p < parts; p++)
         for (int64_t c = 0; c < cpu_view_channels(v, block); c++)
             for (int64_t l = block * CPU_LANES + c; l < width; l += v->c) {
-                const BnSums *partial = &partials[p * tables + l / CPU_LANES];
+                const BnSums *partial = &partials[p * sums + l / CPU_LANES];
                 total.first[c] += partial->first[l % CPU_LANES];
                 total.second[c] += partial->second[l % CPU_LANES];
             }
     return total;
 }
 
+static void finish_rows(const BnSweep *s, int64_t block, const BnSums *partials, BnLanes *tables)
+{
+    const BnSums total = total_of_rows(&s->view, partials, block);
+    const int64_t channels = cpu_view_channels(&s->view, block);
+    BnLanes lanes;
+    copy_lanes(&lanes, 0, tables, block * CPU_LANES, channels);
+    s->finish(s->ctx, block, &total, &lanes);
+    copy_lanes(tables, block * CPU_LANES, &lanes, 0, channels);
+}
+
 /* Called by the whole team. */
 static void sweep_rows(const BnSweep *s, void *workspace)
 {
     const CpuView *v = &s->view;
-    const int64_t parts = parts_of_rows(v), count = tables_of(v);
-    BnLanes *tables = workspace;                           /* [count], then the partials */
-    BnSums *partials = (BnSums *)(void *)(tables + count); /* [parts][count] */
+    const int64_t parts = parts_of_rows(v), sums = sums_of_rows(v);
+    BnLanes *tables = workspace;                                  /* then the partials */
+    BnSums *partials = (BnSums *)(void *)(tables + tables_of(v)); /* [parts][sums] */
 #pragma omp for schedule(static)
-    for (int64_t block = 0; block < v->cb; block++) s->begin(s->ctx, block, &tables[block]);
+    for (int64_t block = 0; block < v->cb; block++) begin_rows(s, block, tables);
 #pragma omp single
     repeat_rows(v, tables);
 #pragma omp for schedule(static)
     for (int64_t p = 0; p < parts; p++) {
         const BnSpan span = span_of_part(v, p);
-        s->sum(s->ctx, &span, tables, &partials[p * count]);
+        s->sum(s->ctx, &span, tables, &partials[p * sums]);
     }
 #pragma omp for schedule(static)
-    for (int64_t block = 0; block < v->cb; block++) {
-        const BnSums total = total_of_rows(v, partials, block);
-        s->finish(s->ctx, block, &total, &tables[block]);
-    }
+    for (int64_t block = 0; block < v->cb; block++) finish_rows(s, block, partials, tables);
 #pragma omp single
     repeat_rows(v, tables);
 #pragma omp for schedule(static)
@@ -231,7 +258,10 @@ void batchnorm_once(const BnSweep *s, void *workspace)
     const CpuView *v = &s->view;
     BnLanes *tables = workspace;
     const int64_t pieces = v->rows ? parts_of_rows(v) : v->n * v->cb;
-    for (int64_t block = 0; block < v->cb; block++) s->begin(s->ctx, block, &tables[block]);
+    for (int64_t block = 0; block < v->cb; block++) {
+        if (v->rows) begin_rows(s, block, tables);
+        else s->begin(s->ctx, block, &tables[block]);
+    }
     if (v->rows) repeat_rows(v, tables);
 #pragma omp parallel for schedule(static) num_threads(s->threads)
     for (int64_t i = 0; i < pieces; i++) {
