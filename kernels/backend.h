@@ -187,6 +187,9 @@ typedef enum CpuBf16 {
 } CpuBf16;
 extern const char *const cpu_bf16_names[CPU_BF16_COUNT + 1]; /* NULL at the end */
 CpuBf16 backend_cpu_bf16(void);
+/* Measures, in a second or so: FLOP/s of a convolution that suits the CPU in the backend's
+ * precision, and bytes/s of a sum of arrays in memory, by all its threads. */
+Status backend_cpu_peaks(Backend *b, double *flops, double *bytes);
 /* float64 plain loops behind the same interface: all f32 slots hold double, layouts are plain.
  * Linked by tests only. */
 Status backend_ref_create(Backend **out);

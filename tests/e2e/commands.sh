@@ -152,6 +152,7 @@ if (($(getconf _NPROCESSORS_ONLN) > 1)); then
     expect_text "more threads than CPUs" 1 "data.threads: 2 threads on 1 allowed CPUs"
 fi
 answers "step_ms" bench step "$SCRATCH/small.yaml" --steps 2 --nodes
+grep -qE "^peak, measured +[1-9][0-9.]* +[1-9][0-9.]*$" "$out" || broken_run "bench step: no peaks"
 grep -q "^mean_images_per_s [0-9.]*$" "$out" || broken_run "bench step: no line mean_images_per_s"
 answers "busbw" bench allreduce "$SCRATCH/small.yaml" --set comm.bucket_mb=1 --steps 2
 if have_mpi; then

@@ -129,6 +129,15 @@ static void print_kinds(const Session *s, const Stepper *stepper, const BenchOpt
     log_info("%-24s %10.3f", "sum", total * 1e3 / steps);
 }
 
+/* What the columns of rates could reach here at best. */
+static Status print_peaks(const Session *s)
+{
+    double flops = 0, bytes = 0;
+    TRY(comm_agree(s->comm, backend_cpu_peaks(s->backend, &flops, &bytes)));
+    log_info("%-24s %10s %7s %10.1f %10.1f", "peak, measured", "", "", flops * 1e-9, bytes * 1e-9);
+    return OK;
+}
+
 static void print_times(const Session *s, const BenchOptions *o, StepTimes *t)
 {
     double median = bench_median(t->ms, o->steps), steps = (double)o->steps;
@@ -157,7 +166,7 @@ static Status measure_steps(Session *s, const BenchOptions *o, Stepper *stepper,
     print_times(s, o, t);
     if (o->nodes && s->backend->v->device) TRY(run_timed(s, stepper, o, t));
     if (o->nodes) print_kinds(s, stepper, o, t->item_seconds);
-    return OK;
+    return o->nodes && !s->backend->v->device ? print_peaks(s) : OK;
 }
 
 static Status measure(Session *s, const BenchOptions *o)
