@@ -46,8 +46,8 @@ CUDA_BOTH static inline float float_from_bf16(uint16_t bits)
 
 CUDA_BOTH static inline uint16_t float_to_bf16(float x)
 {
-    /* Without a branch, and in the fewest instructions of a vector: loops are bound by this. A carry
-     * into the exponent is right, up to infinity. */
+    /* Without a branch, and in the fewest instructions of a vector: loops are bound by these. A
+     * carry into the exponent is right, up to infinity. */
     const uint32_t bits = float_to_bits(x), up = 0x7fffu + (bits >> 16 & 1u),
                    quiet = ~bits & 0x400000u;
     return (uint16_t)((bits + (x != x ? quiet : up)) >> 16);

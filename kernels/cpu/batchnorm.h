@@ -53,7 +53,6 @@ CPU_INLINE int batchnorm_lanes(DType type)
 /* A loop of its own: in one with what comes before gcc narrows both sides of each choice. */
 CPU_INLINE void batchnorm_store(void *to, int64_t i, const float *from, int lanes, DType type)
 {
-#pragma omp simd
     for (int l = 0; l < lanes; l++) cpu_store(to, i + l, from[l], type);
 }
 
