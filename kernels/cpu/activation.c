@@ -108,10 +108,9 @@ static Status activation_prepare(OpInstance *op)
 static Status activation_run(OpInstance *op, Stream *stream)
 {
     const ActivationAttr *attr = op->attr;
-    const OpTensor *x = &op->in[ACTIVATION_IN_X];
     (void)stream; /* CPU ops run when called */
-    cpu_pointwise(op, functions[attr->act].forward, op->out[ACTIVATION_OUT_Y].data, x->data, NULL,
-                  (int64_t)(x->bytes / sizeof(float)), 1);
+    cpu_pointwise(op, functions[attr->act].forward, &op->out[ACTIVATION_OUT_Y],
+                  &op->in[ACTIVATION_IN_X], NULL, 1);
     return OK;
 }
 
@@ -119,17 +118,16 @@ static Status activation_bwd_prepare(OpInstance *op)
 {
     op->implementation = "elementwise";
     TRY(check_act(op));
-    TRY(cpu_decide_like(&op->in[ACTIVATION_BWD_IN_DY], &op->in[ACTIVATION_BWD_IN_Y], op));
-    return cpu_decide_like(&op->out[ACTIVATION_BWD_OUT_DX], &op->in[ACTIVATION_BWD_IN_Y], op);
+    TRY(cpu_decide_beside(&op->in[ACTIVATION_BWD_IN_DY], &op->in[ACTIVATION_BWD_IN_Y], op));
+    return cpu_decide_like(&op->out[ACTIVATION_BWD_OUT_DX], &op->in[ACTIVATION_BWD_IN_DY], op);
 }
 
 static Status activation_bwd_run(OpInstance *op, Stream *stream)
 {
     const ActivationAttr *attr = op->attr;
-    const OpTensor *dy = &op->in[ACTIVATION_BWD_IN_DY], *y = &op->in[ACTIVATION_BWD_IN_Y];
     (void)stream; /* CPU ops run when called */
-    cpu_pointwise(op, functions[attr->act].backward, op->out[ACTIVATION_BWD_OUT_DX].data, dy->data,
-                  y->data, (int64_t)(y->bytes / sizeof(float)), 1);
+    cpu_pointwise(op, functions[attr->act].backward, &op->out[ACTIVATION_BWD_OUT_DX],
+                  &op->in[ACTIVATION_BWD_IN_DY], &op->in[ACTIVATION_BWD_IN_Y], 1);
     return OK;
 }
 

@@ -11,16 +11,14 @@ CPU_CLONES static void add(float *y, const float *a, const float *b, int64_t cou
 static Status add_prepare(OpInstance *op)
 {
     op->implementation = "elementwise";
-    TRY(cpu_decide_like(&op->in[ADD_IN_B], &op->in[ADD_IN_A], op));
+    TRY(cpu_decide_beside(&op->in[ADD_IN_B], &op->in[ADD_IN_A], op));
     return cpu_decide_like(&op->out[ADD_OUT_Y], &op->in[ADD_IN_A], op);
 }
 
 static Status add_run(OpInstance *op, Stream *stream)
 {
-    const OpTensor *a = &op->in[ADD_IN_A], *b = &op->in[ADD_IN_B];
     (void)stream; /* CPU ops run when called */
-    cpu_pointwise(op, add, op->out[ADD_OUT_Y].data, a->data, b->data,
-                  (int64_t)(a->bytes / sizeof(float)), 1);
+    cpu_pointwise(op, add, &op->out[ADD_OUT_Y], &op->in[ADD_IN_A], &op->in[ADD_IN_B], 1);
     return OK;
 }
 

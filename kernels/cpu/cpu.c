@@ -1,7 +1,10 @@
 /* cpu.c - the few steps that every elementwise op of the CPU backend shares. */
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/layout.h"
 
 enum { SMALL_WORK = 8192 }; /* elements; below it a parallel region costs more than it saves */
+enum { TILE = 512 };        /* elements that are widened at a time; they stay in cache */
 
 CpuBackend *cpu_backend_of(const OpInstance *op)
 {
@@ -41,6 +44,13 @@ Status cpu_decide_like(OpTensor *t, const OpTensor *model, const OpInstance *op)
                 op_name(op->kind));
 }
 
+Status cpu_decide_beside(OpTensor *t, const OpTensor *model, const OpInstance *op)
+{
+    if (t->bytes != 0 && t->desc.rank == 2 && tensor_same_shape(&t->desc, &model->desc))
+        return cpu_require_decided(model, op);
+    return cpu_decide_like(t, model, op);
+}
+
 Status cpu_bind_nothing(OpInstance *op)
 {
     (void)op; /* run() reads the slots directly */
@@ -52,14 +62,39 @@ int cpu_team(const OpInstance *op, int64_t elements)
     return elements < SMALL_WORK ? 1 : cpu_backend_of(op)->threads;
 }
 
-void cpu_pointwise(const OpInstance *op, CpuPointwise f, float *y, const float *a, const float *b,
-                   int64_t count, float factor)
+static const float *widened(const OpTensor *t, int64_t first, int64_t count, float *tile)
 {
+    if (cpu_layout_type(t) == DTYPE_F32) return (const float *)t->data + first;
+    cpu_lanes_widen(tile, (const uint16_t *)t->data + first, count);
+    return tile;
+}
+
+void cpu_pointwise_range(CpuPointwise f, const OpTensor *y, const OpTensor *a, const OpTensor *b,
+                         int64_t first, int64_t last, float factor)
+{
+    const bool narrows = cpu_layout_type(y) == DTYPE_BF16,
+               wide = !narrows && cpu_layout_type(a) == DTYPE_F32 &&
+                      (!b || cpu_layout_type(b) == DTYPE_F32);
+    const int64_t step = wide ? last - first : TILE;
+    float tile[3][TILE];
+    for (int64_t i = first; i < last; i += step) {
+        const int64_t count = last - i < step ? last - i : step;
+        float *to = narrows ? tile[0] : (float *)y->data + i;
+        f(to, widened(a, i, count, tile[1]), b ? widened(b, i, count, tile[2]) : NULL, count,
+          factor);
+        if (narrows) cpu_lanes_narrow((uint16_t *)y->data + i, to, count);
+    }
+}
+
+void cpu_pointwise(const OpInstance *op, CpuPointwise f, const OpTensor *y, const OpTensor *a,
+                   const OpTensor *b, float factor)
+{
+    const int64_t count = (int64_t)(a->bytes / dtype_bytes(cpu_layout_type(a)));
     int parts = cpu_team(op, count);
 #pragma omp parallel for num_threads(parts)
     for (int part = 0; part < parts; part++) {
         int64_t first, last;
         cpu_share(count, part, parts, &first, &last);
-        f(y + first, a + first, b ? b + first : NULL, last - first, factor);
+        cpu_pointwise_range(f, y, a, b, first, last, factor);
     }
 }

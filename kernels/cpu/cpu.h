@@ -38,17 +38,23 @@ void cpu_share(int64_t total, int part, int parts, int64_t *first, int64_t *last
 
 /* Decides t like model (same shape, same memory) or checks that it is so already. */
 Status cpu_decide_like(OpTensor *t, const OpTensor *model, const OpInstance *op);
+/* The same for a further input: of rank 2, one may be f32 and the other of the compute type. */
+Status cpu_decide_beside(OpTensor *t, const OpTensor *model, const OpInstance *op);
 /* Error unless t was decided with at least one byte: inputs that some earlier node had to make. */
 Status cpu_require_decided(const OpTensor *t, const OpInstance *op);
 Status cpu_bind_nothing(OpInstance *op);
 /* Threads worth waking for that many elements: the team, or 1 where starting it costs more than the
  * work. */
 int cpu_team(const OpInstance *op, int64_t elements);
-/* y[i] = f(a[i], b[i]) over count floats, shared out to the team; b NULL where f reads none. y may
- * lie over a or b. */
+/* y[i] = f(a[i], b[i]) over count floats; b NULL where f reads none. y may lie over a or b. */
 typedef void (*CpuPointwise)(float *y, const float *a, const float *b, int64_t count, float factor);
-void cpu_pointwise(const OpInstance *op, CpuPointwise f, float *y, const float *a, const float *b,
-                   int64_t count, float factor);
+/* f over tensors that lie alike, shared out to the team. What is bf16 is widened and narrowed in
+ * pieces on the stack. */
+void cpu_pointwise(const OpInstance *op, CpuPointwise f, const OpTensor *y, const OpTensor *a,
+                   const OpTensor *b, float factor);
+/* Of elements [first, last), by the calling thread. */
+void cpu_pointwise_range(CpuPointwise f, const OpTensor *y, const OpTensor *a, const OpTensor *b,
+                         int64_t first, int64_t last, float factor);
 
 /* fusion.c: FusionVTable.takes */
 bool cpu_fusion_takes(void *backend, const Fusion *fusion);

@@ -2,10 +2,13 @@
  * whatever layout that lies, or one for each element of a row. Images are shared out to the
  * team. */
 #include "kernels/drop.h"
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/layout.h"
 
-CPU_CLONES static void multiply(float *y, const float *x, int64_t count, float factor)
+CPU_CLONES static void multiply(float *y, const float *x, const float *none, int64_t count,
+                                float factor)
 {
+    (void)none;
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) y[i] = x[i] * factor;
 }
@@ -17,41 +20,47 @@ CPU_CLONES static void multiply_add(float *y, const float *x, const float *resid
     for (int64_t i = 0; i < count; i++) y[i] = x[i] * factor + residual[i];
 }
 
-static void drop_elements(const DropAddress *d, int64_t image, float *y, const float *x,
-                          const float *residual, int64_t count)
+/* Elements [first, last) are those of the image. */
+static void drop_elements(const DropAddress *d, int64_t image, const OpTensor *y, const OpTensor *x,
+                          const OpTensor *residual, int64_t first, int64_t last)
 {
+    const DType type = cpu_layout_type(x);
     float factors[4];
-    for (int64_t i = 0; i < count; i++) {
-        if (i % 4 == 0) drop_factors(d, image, (uint32_t)(i / 4), factors);
-        float kept = x[i] * factors[i % 4];
-        y[i] = residual ? kept + residual[i] : kept;
+    for (int64_t i = first; i < last; i++) {
+        const int64_t k = i - first;
+        if (k % 4 == 0) drop_factors(d, image, (uint32_t)(k / 4), factors);
+        float kept = cpu_load(x->data, i, type) * factors[k % 4];
+        if (residual) kept += cpu_load(residual->data, i, cpu_layout_type(residual));
+        cpu_store(y->data, i, kept, type);
     }
 }
 
-static void drop_image(const DropAddress *d, int64_t image, float *y, const float *x,
-                       const float *residual, int64_t count)
+static void drop_image(const DropAddress *d, int64_t image, const OpTensor *y, const OpTensor *x,
+                       const OpTensor *residual, int64_t first, int64_t last)
 {
     float factors[4];
     drop_factors(d, image, 0, factors);
-    if (residual) multiply_add(y, x, residual, count, factors[0]);
-    else multiply(y, x, count, factors[0]);
+    cpu_pointwise_range(residual ? multiply_add : multiply, y, x, residual, first, last,
+                        factors[0]);
 }
 
-static void run(const OpInstance *op, const OpTensor *x, const float *residual,
-                const float *scalars, float *y)
+/* residual: of rank 0, or NULL, where there is none; y is of x's type. */
+static void run(const OpInstance *op, const OpTensor *x, const OpTensor *residual,
+                const float *scalars, const OpTensor *y)
 {
     const DropAttr *attr = op->attr;
     const DropAddress d = drop_address(
         attr, drop_word((double)scalars[SCALAR_STEP_LOW], (double)scalars[SCALAR_STEP_HIGH]),
         drop_word((double)scalars[SCALAR_PLACE_LOW], (double)scalars[SCALAR_PLACE_HIGH]));
-    const int64_t images = x->desc.dims[0], each = (int64_t)(x->bytes / sizeof(float)) / images;
-    const float *data = x->data;
+    const int64_t images = x->desc.dims[0],
+                  each = (int64_t)(x->bytes / dtype_bytes(cpu_layout_type(x))) / images;
     int threads = cpu_team(op, images * each);
+    if (residual && residual->desc.rank == 0) residual = NULL;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t n = 0; n < images; n++) {
-        const float *r = residual ? residual + n * each : NULL;
-        if (attr->per_image) drop_image(&d, n, y + n * each, data + n * each, r, each);
-        else drop_elements(&d, n, y + n * each, data + n * each, r, each);
+        const int64_t first = n * each;
+        if (attr->per_image) drop_image(&d, n, y, x, residual, first, first + each);
+        else drop_elements(&d, n, y, x, residual, first, first + each);
     }
 }
 
@@ -60,15 +69,15 @@ static Status drop_prepare(OpInstance *op)
     op->implementation = "elementwise";
     cpu_decide_plain(&op->in[DROP_IN_SCALARS]);
     if (op->in[DROP_IN_RESIDUAL].desc.rank != 0)
-        TRY(cpu_decide_like(&op->in[DROP_IN_RESIDUAL], &op->in[DROP_IN_X], op));
+        TRY(cpu_decide_beside(&op->in[DROP_IN_RESIDUAL], &op->in[DROP_IN_X], op));
     return cpu_decide_like(&op->out[DROP_OUT_Y], &op->in[DROP_IN_X], op);
 }
 
 static Status drop_run(OpInstance *op, Stream *stream)
 {
     (void)stream; /* CPU ops run when called */
-    run(op, &op->in[DROP_IN_X], op->in[DROP_IN_RESIDUAL].data, op->in[DROP_IN_SCALARS].data,
-        op->out[DROP_OUT_Y].data);
+    run(op, &op->in[DROP_IN_X], &op->in[DROP_IN_RESIDUAL], op->in[DROP_IN_SCALARS].data,
+        &op->out[DROP_OUT_Y]);
     return OK;
 }
 
@@ -83,7 +92,7 @@ static Status drop_bwd_run(OpInstance *op, Stream *stream)
 {
     (void)stream; /* CPU ops run when called */
     run(op, &op->in[DROP_BWD_IN_DY], NULL, op->in[DROP_BWD_IN_SCALARS].data,
-        op->out[DROP_BWD_OUT_DX].data);
+        &op->out[DROP_BWD_OUT_DX]);
     return OK;
 }
 

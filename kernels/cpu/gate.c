@@ -2,80 +2,101 @@
  * memory each. Sums are float over a run of SUM_STEPS values per lane and double beyond it. */
 #include "kernels/cpu/cpu_math.h"
 #include "kernels/cpu/lanes.h"
+#include "kernels/cpu/layout.h"
 #include "kernels/cpu/view.h"
 #include <string.h>
 
 enum { SUM_STEPS = 128 };
 
 /* The gates of a plane's channels, one to a lane; zero for channels past C. */
-static void spread_gates(const CpuView *v, int64_t plane, const float *g, float *lanes)
+static void spread_gates(const CpuView *v, int64_t plane, const OpTensor *g, float *lanes)
 {
-    int64_t block = plane % v->cb, n = plane / v->cb;
+    int64_t block = plane % v->cb, at = plane / v->cb * v->c + block * v->b;
     memset(lanes, 0, CPU_LANES * sizeof *lanes);
     for (int64_t c = 0; c < cpu_view_channels(v, block); c++)
-        cpu_lanes_fill(lanes, c, v->b, cpu_sigmoid(g[n * v->c + block * v->b + c]));
+        cpu_lanes_fill(lanes, c, v->b, cpu_sigmoid(cpu_load(g->data, at + c, cpu_layout_type(g))));
 }
 
-CPU_CLONES static void gate_plane(float *y, const float *x, int64_t count,
+CPU_INLINE void gate_walk(void *y, const void *x, const CpuWalk *walk, const float *restrict gates,
+                          DType type, int lanes)
+{
+    const int64_t stride = type == DTYPE_F32 ? CPU_LANES : walk->stride;
+    int64_t at = 0;
+    for (int64_t i = 0; i < walk->steps; i++, at += stride)
+#pragma omp simd
+        for (int l = 0; l < lanes; l++)
+            cpu_store(y, at + l, cpu_load(x, at + l, type) * gates[l], type);
+    for (int l = 0; l < walk->rest; l++)
+        cpu_store(y, at + l, cpu_load(x, at + l, type) * gates[l], type);
+}
+
+CPU_CLONES static void gate_plane(void *y, const void *x, const CpuWalk *walk, DType type,
                                   const float *restrict gates)
 {
-    int64_t i = 0;
-    for (; i + CPU_LANES <= count; i += CPU_LANES)
-#pragma omp simd
-        for (int l = 0; l < CPU_LANES; l++) y[i + l] = x[i + l] * gates[l];
-    for (int l = 0; i < count; i++, l++) y[i] = x[i] * gates[l];
+    CPU_WALK(gate_walk, type, walk->lanes, y, x, walk, gates);
 }
 
-CPU_INLINE void gate_bwd_step(float *dx, const float *dy, const float *x, const float *gates,
-                              float *sum, int lanes)
+CPU_INLINE void gate_bwd_step(void *dx, const void *dy, const void *x, int64_t at,
+                              const float *gates, float *sum, DType type, int lanes)
 {
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        float d = dy[l];
-        sum[l] += d * x[l];
-        dx[l] = d * gates[l];
+        float d = cpu_load(dy, at + l, type);
+        sum[l] += d * cpu_load(x, at + l, type);
+        cpu_store(dx, at + l, d * gates[l], type);
     }
 }
 
-CPU_CLONES static void gate_bwd_plane(float *dx, const float *dy, const float *x, int64_t count,
-                                      const float *restrict gates, double *restrict out)
+CPU_INLINE void gate_bwd_walk(void *dx, const void *dy, const void *x, const CpuWalk *walk,
+                              const float *restrict gates, double *restrict out, DType type,
+                              int lanes)
 {
-    int64_t i = 0;
+    const int64_t stride = type == DTYPE_F32 ? CPU_LANES : walk->stride,
+                  count = walk->steps * CPU_LANES + walk->rest;
+    int64_t i = 0, at = 0;
     memset(out, 0, CPU_LANES * sizeof *out);
     while (i < count) {
         float sum[CPU_LANES] = { 0 };
         int64_t end = count - i < SUM_STEPS * CPU_LANES ? count : i + SUM_STEPS * CPU_LANES;
-        for (; i + CPU_LANES <= end; i += CPU_LANES)
-            gate_bwd_step(dx + i, dy + i, x + i, gates, sum, CPU_LANES);
+        for (; i + CPU_LANES <= end; i += CPU_LANES, at += stride)
+            gate_bwd_step(dx, dy, x, at, gates, sum, type, lanes);
         if (i + CPU_HALF_LANES <= end) {
-            gate_bwd_step(dx + i, dy + i, x + i, gates, sum, CPU_HALF_LANES);
+            gate_bwd_step(dx, dy, x, at, gates, sum, type, CPU_HALF_LANES);
             i += CPU_HALF_LANES;
+            at += CPU_HALF_LANES;
         }
-        for (; i < end; i++) gate_bwd_step(dx + i, dy + i, x + i, gates, sum, 1);
+        for (; i < end; i++, at++) gate_bwd_step(dx, dy, x, at, gates, sum, type, 1);
         for (int l = 0; l < CPU_LANES; l++) out[l] += (double)sum[l];
     }
+}
+
+CPU_CLONES static void gate_bwd_plane(void *dx, const void *dy, const void *x, const CpuWalk *walk,
+                                      DType type, const float *restrict gates, double *restrict out)
+{
+    CPU_WALK(gate_bwd_walk, type, walk->lanes, dx, dy, x, walk, gates, out);
 }
 
 static Status gate_prepare(OpInstance *op)
 {
     op->implementation = "lanes";
-    cpu_decide_plain(&op->in[GATE_IN_G]);
+    cpu_view_decide(cpu_backend_of(op), &op->in[GATE_IN_G]);
     return cpu_decide_like(&op->out[GATE_OUT_Y], &op->in[GATE_IN_X], op);
 }
 
 static Status gate_run(OpInstance *op, Stream *stream)
 {
     CpuView v = cpu_view(&op->in[GATE_IN_X]);
-    const float *x = op->in[GATE_IN_X].data, *g = op->in[GATE_IN_G].data;
-    float *y = op->out[GATE_OUT_Y].data;
+    const void *x = op->in[GATE_IN_X].data;
+    void *y = op->out[GATE_OUT_Y].data;
     int threads = cpu_team(op, v.n * v.cb * v.hw * v.b);
     (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t plane = 0; plane < v.n * v.cb; plane++) {
         float gates[CPU_LANES];
-        int64_t count = v.hw * v.b, at = plane * count;
-        spread_gates(&v, plane, g, gates);
-        gate_plane(y + at, x + at, count, gates);
+        const CpuWalk walk = cpu_view_walk(&v, plane % v.cb);
+        const int64_t at = cpu_view_plane(&v, plane);
+        spread_gates(&v, plane, &op->in[GATE_IN_G], gates);
+        gate_plane(cpu_at_out(y, at, v.type), cpu_at(x, at, v.type), &walk, v.type, gates);
     }
     return OK;
 }
@@ -84,8 +105,8 @@ static Status gate_bwd_prepare(OpInstance *op)
 {
     const OpTensor *x = &op->in[GATE_BWD_IN_X];
     op->implementation = "lanes";
-    cpu_decide_plain(&op->in[GATE_BWD_IN_G]);
-    cpu_decide_plain(&op->out[GATE_BWD_OUT_DG]);
+    cpu_view_decide(cpu_backend_of(op), &op->in[GATE_BWD_IN_G]);
+    TRY(cpu_decide_like(&op->out[GATE_BWD_OUT_DG], &op->in[GATE_BWD_IN_G], op));
     TRY(cpu_decide_like(&op->in[GATE_BWD_IN_DY], x, op));
     return cpu_decide_like(&op->out[GATE_BWD_OUT_DX], x, op);
 }
@@ -93,23 +114,27 @@ static Status gate_bwd_prepare(OpInstance *op)
 static Status gate_bwd_run(OpInstance *op, Stream *stream)
 {
     CpuView v = cpu_view(&op->in[GATE_BWD_IN_X]);
-    const float *dy = op->in[GATE_BWD_IN_DY].data, *x = op->in[GATE_BWD_IN_X].data,
-                *g = op->in[GATE_BWD_IN_G].data;
-    float *dx = op->out[GATE_BWD_OUT_DX].data, *dg = op->out[GATE_BWD_OUT_DG].data;
+    const void *dy = op->in[GATE_BWD_IN_DY].data, *x = op->in[GATE_BWD_IN_X].data;
+    const OpTensor *g = &op->in[GATE_BWD_IN_G];
+    void *dx = op->out[GATE_BWD_OUT_DX].data, *dg = op->out[GATE_BWD_OUT_DG].data;
+    const DType type = v.type, g_type = cpu_layout_type(g);
     int threads = cpu_team(op, v.n * v.cb * v.hw * v.b);
     (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t plane = 0; plane < v.n * v.cb; plane++) {
         float gates[CPU_LANES];
         double sums[CPU_LANES];
-        int64_t count = v.hw * v.b, at = plane * count, block = plane % v.cb, n = plane / v.cb;
+        const int64_t at = cpu_view_plane(&v, plane), block = plane % v.cb, n = plane / v.cb;
+        const CpuWalk walk = cpu_view_walk(&v, block);
         spread_gates(&v, plane, g, gates);
-        gate_bwd_plane(dx + at, dy + at, x + at, count, gates, sums);
+        gate_bwd_plane(cpu_at_out(dx, at, type), cpu_at(dy, at, type), cpu_at(x, at, type), &walk,
+                       type, gates, sums);
         for (int64_t c = 0; c < cpu_view_channels(&v, block); c++) {
             const int64_t at_g = n * v.c + block * v.b + c;
+            const float gate = cpu_load(g->data, at_g, g_type);
             /* s (1 - s); 1 - s itself would lose the digits of gates near 1 */
-            double slope = (double)cpu_sigmoid(g[at_g]) * (double)cpu_sigmoid(-g[at_g]);
-            dg[at_g] = (float)(cpu_lanes_sum(sums, c, v.b) * slope);
+            double slope = (double)cpu_sigmoid(gate) * (double)cpu_sigmoid(-gate);
+            cpu_store(dg, at_g, (float)(cpu_lanes_sum(sums, c, v.b) * slope), g_type);
         }
     }
     return OK;

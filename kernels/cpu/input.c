@@ -65,11 +65,29 @@ static Status input_prepare(OpInstance *op)
     return OK;
 }
 
-/* One image row of one channel; step: floats from one position to the next. */
-static void look_up_row(float *x, int64_t step, const uint8_t *row, int64_t channels, int64_t width,
-                        const float *restrict value)
+/* One image row of one channel, from element `at` of x on; step: from one position to the next. */
+CPU_INLINE void look_up(void *x, int64_t at, int64_t step, const uint8_t *row, int64_t channels,
+                        int64_t width, const float *restrict value, DType type)
 {
-    for (int64_t w = 0; w < width; w++) x[w * step] = value[row[w * channels]];
+    for (int64_t w = 0; w < width; w++) cpu_store(x, at + w * step, value[row[w * channels]], type);
+}
+
+static void look_up_row(const CpuView *v, void *x, int64_t at, const uint8_t *row,
+                        const float *value)
+{
+    if (v->type == DTYPE_F32) look_up(x, at, v->step, row, v->c, v->w, value, DTYPE_F32);
+    else look_up(x, at, v->step, row, v->c, v->w, value, DTYPE_BF16);
+}
+
+/* Channels that lie in memory: in blocks also those past the last, which are zero. */
+static int64_t stored_channels(const CpuView *v)
+{
+    return v->rows ? v->c : v->cb * v->b;
+}
+
+static void zero_row(const CpuView *v, void *x, int64_t at)
+{
+    for (int64_t w = 0; w < v->w; w++) cpu_store(x, at + w * v->step, 0.0f, v->type);
 }
 
 /* ---- treated images ---- */
@@ -91,16 +109,16 @@ static inline float pick(const Source *s, int64_t w, int64_t c, int64_t channels
 
 /* Columns [from, to) of one channel of a row: a, and b added to it unless it is NULL. */
 static void write_columns(const InputAugment *t, const Source *a, const Source *b, int64_t from,
-                          int64_t to, int64_t c, float *x)
+                          int64_t to, int64_t c, void *x, int64_t at)
 {
     for (int64_t w = from; w < to; w++) {
         float v = pick(a, w, c, t->v.c);
         if (b) v += pick(b, w, c, t->v.c);
-        x[w * t->v.b] = v;
+        cpu_store(x, at + w * t->v.step, v, t->v.type);
     }
 }
 
-static void write_mixed(const InputAugment *t, int64_t n, int64_t h, int64_t c, float *x)
+static void write_mixed(const InputAugment *t, int64_t n, int64_t h, int64_t c, void *x, int64_t at)
 {
     const float *mix = t->mix;
     const bool box = mix[MIX_BOX] != 0;
@@ -109,33 +127,35 @@ static void write_mixed(const InputAugment *t, int64_t n, int64_t h, int64_t c, 
     const Source a = source_of(t, n, h, own),
                  b = source_of(t, op_input_neighbour(n, t->count), h, other);
     if (!box) {
-        write_columns(t, &a, &b, 0, t->v.w, c, x);
+        write_columns(t, &a, &b, 0, t->v.w, c, x, at);
         return;
     }
     const bool crossed = h >= (int64_t)mix[MIX_TOP] && h < (int64_t)mix[MIX_BOTTOM];
     const int64_t left = crossed ? (int64_t)mix[MIX_LEFT] : t->v.w,
                   right = crossed ? (int64_t)mix[MIX_RIGHT] : left;
-    write_columns(t, &a, NULL, 0, left, c, x);
-    write_columns(t, &b, NULL, left, right, c, x);
-    write_columns(t, &a, NULL, right, t->v.w, c, x);
+    write_columns(t, &a, NULL, 0, left, c, x, at);
+    write_columns(t, &b, NULL, left, right, c, x, at);
+    write_columns(t, &a, NULL, right, t->v.w, c, x, at);
 }
 
-static void write_mirrored(const InputAugment *t, int64_t n, int64_t h, int64_t c, float *x)
+static void write_mirrored(const InputAugment *t, int64_t n, int64_t h, int64_t c, void *x,
+                           int64_t at)
 {
     const uint8_t *row = t->images + (n * t->v.h + h) * t->v.w * t->v.c + c;
     const float *value = t->state->value.of[c];
-    for (int64_t w = 0; w < t->v.w; w++) x[w * t->v.b] = value[row[(t->v.w - 1 - w) * t->v.c]];
+    for (int64_t w = 0; w < t->v.w; w++)
+        cpu_store(x, at + w * t->v.step, value[row[(t->v.w - 1 - w) * t->v.c]], t->v.type);
 }
 
-static void write_row(const InputAugment *t, int64_t n, int64_t h, int64_t c, float *x)
+static void write_row(const InputAugment *t, int64_t n, int64_t h, int64_t c, void *x, int64_t at)
 {
     if (n >= t->count) {
-        write_mirrored(t, n - t->count, h, c, x);
+        write_mirrored(t, n - t->count, h, c, x, at);
     } else if (t->mix) {
-        write_mixed(t, n, h, c, x);
+        write_mixed(t, n, h, c, x, at);
     } else {
         const Source own = source_of(t, n, h, &t->state->value);
-        write_columns(t, &own, NULL, 0, t->v.w, c, x);
+        write_columns(t, &own, NULL, 0, t->v.w, c, x, at);
     }
 }
 
@@ -149,7 +169,7 @@ static void scale_tables(InputState *state, int64_t channels, const float *mix)
         }
 }
 
-static void run_treated(OpInstance *op, float *x)
+static void run_treated(OpInstance *op, void *x)
 {
     const InputAugment t = { .images = op->in[INPUT_IN_IMAGES].data,
                              .boxes = op->in[INPUT_IN_ERASE].data,
@@ -163,11 +183,10 @@ static void run_treated(OpInstance *op, float *x)
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < v.n * v.h; i++) {
         int64_t n = i / v.h, h = i % v.h;
-        for (int64_t c = 0; c < v.cb * v.b; c++) {
-            float *at = x + ((n * v.cb + c / v.b) * v.hw + h * v.w) * v.b + c % v.b;
-            if (c < v.c) write_row(&t, n, h, c, at);
-            else
-                for (int64_t w = 0; w < v.w; w++) at[w * v.b] = 0.0f;
+        for (int64_t c = 0; c < stored_channels(&v); c++) {
+            const int64_t at = cpu_view_at(&v, n, c, h * v.w);
+            if (c < v.c) write_row(&t, n, h, c, x, at);
+            else zero_row(&v, x, at);
         }
     }
 }
@@ -176,7 +195,7 @@ static Status input_run(OpInstance *op, Stream *stream)
 {
     const InputState *state = op->state;
     const uint8_t *images = op->in[INPUT_IN_IMAGES].data;
-    float *x = op->out[INPUT_OUT_X].data;
+    void *x = op->out[INPUT_OUT_X].data;
     CpuView v = cpu_view(&op->out[INPUT_OUT_X]);
     int threads = cpu_team(op, v.n * v.c * v.hw);
     const InputAttr *attr = op->attr;
@@ -190,11 +209,10 @@ static Status input_run(OpInstance *op, Stream *stream)
     for (int64_t i = 0; i < v.n * v.h; i++) {
         const uint8_t *row = images + i * v.w * v.c;
         int64_t n = i / v.h, h = i % v.h;
-        for (int64_t c = 0; c < v.cb * v.b; c++) {
-            float *at = x + ((n * v.cb + c / v.b) * v.hw + h * v.w) * v.b + c % v.b;
-            if (c < v.c) look_up_row(at, v.b, row + c, v.c, v.w, state->value.of[c]);
-            else
-                for (int64_t w = 0; w < v.w; w++) at[w * v.b] = 0.0f;
+        for (int64_t c = 0; c < stored_channels(&v); c++) {
+            const int64_t at = cpu_view_at(&v, n, c, h * v.w);
+            if (c < v.c) look_up_row(&v, x, at, row + c, state->value.of[c]);
+            else zero_row(&v, x, at);
         }
     }
     return OK;

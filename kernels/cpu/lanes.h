@@ -47,6 +47,19 @@ CPU_INLINE void *cpu_at_out(void *p, int64_t i, DType type)
     return (char *)p + (size_t)i * (type == DTYPE_BF16 ? sizeof(uint16_t) : sizeof(float));
 }
 
+/* f(..., type, lanes) for one step of a walk or more (view.h), with both as constants where that is
+ * what there mostly is. */
+#define CPU_WALK(f, type, lanes, ...)                                                              \
+    do {                                                                                           \
+        if ((type) == DTYPE_F32) f(__VA_ARGS__, DTYPE_F32, CPU_LANES);                             \
+        else if ((lanes) == CPU_LANES) f(__VA_ARGS__, DTYPE_BF16, CPU_LANES);                      \
+        else if ((lanes) == CPU_HALF_LANES) f(__VA_ARGS__, DTYPE_BF16, CPU_HALF_LANES);            \
+        else f(__VA_ARGS__, DTYPE_BF16, lanes);                                                    \
+    } while (0)
+
+/* count elements to and from bf16 */
+void cpu_lanes_widen(float *restrict to, const uint16_t *restrict from, int64_t count);
+void cpu_lanes_narrow(uint16_t *restrict to, const float *restrict from, int64_t count);
 /* Sum over the lanes of channel `channel` of a block, in a fixed order. */
 double cpu_lanes_sum(const double *lanes, int64_t channel, int64_t b);
 /* Writes value to every lane of channel `channel` of a block. */

@@ -103,6 +103,12 @@ static void copy_dims(dnnl_dims_t out, int rank, const int64_t *dims)
     memcpy(out, dims, (size_t)rank * sizeof *dims);
 }
 
+static dnnl_data_type_t vendor_type(DType type)
+{
+    ASSERT(type == DTYPE_F32 || type == DTYPE_BF16 || type == DTYPE_U8);
+    return type == DTYPE_F32 ? dnnl_f32 : type == DTYPE_BF16 ? dnnl_bf16 : dnnl_u8;
+}
+
 Status cpu_layout_make(CpuBackend *b, const Layout **out, DType type, int rank, const int64_t *dims,
                        dnnl_format_tag_t tag)
 {
@@ -110,18 +116,28 @@ Status cpu_layout_make(CpuBackend *b, const Layout **out, DType type, int rank, 
     CompatDesc desc;
     *out = NULL;
     copy_dims(d, rank, dims);
-    ASSERT(type == DTYPE_F32 || type == DTYPE_BF16);
-    TRY_DNNL(dnnl_compat_desc_make(&desc, type == DTYPE_BF16 ? dnnl_bf16 : dnnl_f32, rank, d, tag));
+    TRY_DNNL(dnnl_compat_desc_make(&desc, vendor_type(type), rank, d, tag));
     return intern(b, out, &desc, rank, d);
 }
 
-Status cpu_layout_plain(CpuBackend *b, const Layout **out, int rank, const int64_t *dims)
+static Status plain_layout(CpuBackend *b, const Layout **out, DType type, int rank,
+                           const int64_t *dims)
 {
     static const dnnl_format_tag_t plain[LAYOUT_MAX_RANK + 1] = {
         dnnl_format_tag_undef, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd, dnnl_abcde
     };
     ASSERT(rank >= 1 && rank <= LAYOUT_MAX_RANK);
-    return cpu_layout_make(b, out, DTYPE_F32, rank, dims, plain[rank]);
+    return cpu_layout_make(b, out, type, rank, dims, plain[rank]);
+}
+
+Status cpu_layout_plain(CpuBackend *b, const Layout **out, int rank, const int64_t *dims)
+{
+    return plain_layout(b, out, DTYPE_F32, rank, dims);
+}
+
+Status cpu_layout_of_host(CpuBackend *b, const Layout **out, const OpTensor *t)
+{
+    return plain_layout(b, out, t->desc.dtype, t->layout->rank, t->layout->dims);
 }
 
 static dnnl_format_tag_t tag_of_rows(int rank)
@@ -170,6 +186,11 @@ uint32_t cpu_layout_key(const Layout *layout)
     return crc32c_update(key, tiles.block_of, sizeof(int64_t) * (size_t)tiles.blocks);
 }
 
+DType cpu_layout_type(const OpTensor *t)
+{
+    return t->layout ? t->layout->type : t->desc.dtype;
+}
+
 Status cpu_layout_of_tensor(CpuBackend *b, const Layout **out, const OpTensor *t)
 {
     *out = t->layout;
@@ -191,13 +212,14 @@ const Layout *cpu_layout_of_activation(CpuBackend *b, const TensorDesc *desc, si
     const Layout *found = NULL;
     Status st;
     *bytes = tensor_plain_bytes(desc);
-    if (desc->dtype != DTYPE_F32 || (desc->rank != 4 && !(half && desc->rank == 2))) return NULL;
+    const DType type = desc->dtype == DTYPE_F32 ? b->compute : desc->dtype;
+    if (desc->dtype != DTYPE_F32 && desc->dtype != DTYPE_U8) return NULL;
+    if (desc->rank != 4 && !(half && desc->rank == 2)) return NULL;
     if (!half && desc->dims[1] < b->block) return NULL;
     if (half)
-        st =
-            cpu_layout_make(b, &found, DTYPE_BF16, desc->rank, desc->dims, tag_of_rows(desc->rank));
+        st = cpu_layout_make(b, &found, type, desc->rank, desc->dims, tag_of_rows(desc->rank));
     else
-        st = cpu_layout_make(b, &found, DTYPE_F32, 4, desc->dims,
+        st = cpu_layout_make(b, &found, type, 4, desc->dims,
                              b->block == 16 ? dnnl_nChw16c : dnnl_nChw8c);
     ASSERT(st == OK);
     /* The list's entry is ours and const only to others; an activation layout is marked the first

@@ -20,10 +20,8 @@ static Status scale_prepare(OpInstance *op)
 static Status scale_run(OpInstance *op, Stream *stream)
 {
     const ScaleAttr *attr = op->attr;
-    const OpTensor *x = &op->in[SCALE_IN_X];
     (void)stream; /* CPU ops run when called */
-    cpu_pointwise(op, scale, op->out[SCALE_OUT_Y].data, x->data, NULL,
-                  (int64_t)(x->bytes / sizeof(float)), attr->factor);
+    cpu_pointwise(op, scale, &op->out[SCALE_OUT_Y], &op->in[SCALE_IN_X], NULL, attr->factor);
     return OK;
 }
 

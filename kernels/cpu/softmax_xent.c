@@ -8,7 +8,8 @@
  * leaves its four numbers in the workspace and one thread adds them in the order of rows, so stats
  * are the same bits for any number of threads. An image whose row holds a NaN has loss NaN and
  * counts as wrong. */
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/layout.h"
+#include "kernels/cpu/view.h"
 #include <math.h>
 #include <string.h>
 
@@ -85,16 +86,32 @@ static void run_row(const float *logits, int64_t classes, const Target *t, doubl
     }
 }
 
+/* Rows of f32 in the workspace: of logits that are not one f32 tensor, and of a gradient that is to
+ * be rounded. */
+static bool copies_logits(const OpInstance *op)
+{
+    const XentAttr *attr = op->attr;
+    return attr->views == 2 || cpu_layout_type(&op->in[XENT_IN_LOGITS]) != DTYPE_F32;
+}
+
+static bool copies_gradient(const OpInstance *op)
+{
+    const OpTensor *dlogits = &op->out[XENT_OUT_DLOGITS];
+    return dlogits->desc.rank != 0 && cpu_layout_type(dlogits) != DTYPE_F32;
+}
+
 static Status softmax_xent_prepare(OpInstance *op)
 {
     for (int i = XENT_IN_LOGITS; i <= XENT_IN_MIX; i++)
         if (op->in[i].desc.rank != 0) cpu_decide_plain(&op->in[i]);
     cpu_decide_plain(&op->out[XENT_OUT_STATS]);
-    if (op->out[XENT_OUT_DLOGITS].desc.rank != 0) cpu_decide_plain(&op->out[XENT_OUT_DLOGITS]);
-    const XentAttr *attr = op->attr;
-    const int64_t *d = op->in[XENT_IN_LOGITS].desc.dims;
+    if (op->out[XENT_OUT_DLOGITS].desc.rank != 0)
+        cpu_view_decide(cpu_backend_of(op), &op->out[XENT_OUT_DLOGITS]);
+    const int64_t *d = op->in[XENT_IN_LOGITS].desc.dims,
+                  images = op->in[XENT_IN_LABELS].desc.dims[0];
     op->workspace_bytes = (size_t)d[0] * sizeof(RowStats);
-    if (attr->views == 2) op->workspace_bytes += (size_t)(d[0] / 2 * d[1]) * sizeof(float);
+    op->workspace_bytes +=
+        (size_t)(copies_logits(op) + copies_gradient(op)) * (size_t)(images * d[1]) * sizeof(float);
     op->implementation = "rows";
     return OK;
 }
@@ -120,14 +137,18 @@ static Target target_of(const OpInstance *op, int64_t n, int64_t images, int64_t
 
 /* The logits of image n. */
 static const float *row_of(const OpInstance *op, int64_t n, int64_t images, int64_t classes,
-                           float *means)
+                           float *copies)
 {
     const XentAttr *attr = op->attr;
-    const float *a = (const float *)op->in[XENT_IN_LOGITS].data + n * classes,
-                *b = a + images * classes;
-    if (attr->views != 2) return a;
-    for (int64_t k = 0; k < classes; k++) means[n * classes + k] = 0.5f * (a[k] + b[k]);
-    return means + n * classes;
+    const void *logits = op->in[XENT_IN_LOGITS].data;
+    const DType type = cpu_layout_type(&op->in[XENT_IN_LOGITS]);
+    const int64_t a = n * classes, b = a + images * classes;
+    if (!copies_logits(op)) return (const float *)logits + a;
+    for (int64_t k = 0; k < classes; k++) {
+        const float v = cpu_load(logits, a + k, type);
+        copies[a + k] = attr->views == 2 ? 0.5f * (v + cpu_load(logits, b + k, type)) : v;
+    }
+    return copies + a;
 }
 
 static Status softmax_xent_run(OpInstance *op, Stream *stream)
@@ -138,23 +159,25 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
     const int32_t *labels = op->in[XENT_IN_LABELS].data;
     double *stats = op->out[XENT_OUT_STATS].data, scale = (double)scalars[SCALAR_GRAD_SCALE];
     if (loss_scale) scale *= (double)loss_scale[LOSS_SCALE_SCALE];
-    float *dlogits = op->out[XENT_OUT_DLOGITS].data;
     RowStats *rows = op->workspace;
     int64_t images = op->in[XENT_IN_LABELS].desc.dims[0],
             classes = op->in[XENT_IN_LOGITS].desc.dims[1];
-    /* with two views only */
-    float *means = (float *)(void *)(rows + op->in[XENT_IN_LOGITS].desc.dims[0]);
+    float *copies = (float *)(void *)(rows + op->in[XENT_IN_LOGITS].desc.dims[0]);
+    const bool narrows = copies_gradient(op);
+    void *dlogits = op->out[XENT_OUT_DLOGITS].data;
+    float *gradients = narrows ? copies + copies_logits(op) * images * classes : dlogits;
     int threads = cpu_team(op, images * classes);
     (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t n = 0; n < images; n++) {
-        float *gradient = dlogits ? dlogits + n * classes : NULL;
+        float *gradient = gradients ? gradients + n * classes : NULL;
         memset(&rows[n], 0, sizeof rows[n]);
         if (is_class(labels[n], classes)) {
             const Target t = target_of(op, n, images, classes);
-            run_row(row_of(op, n, images, classes, means), classes, &t,
+            run_row(row_of(op, n, images, classes, copies), classes, &t,
                     (double)attr->label_smoothing, scale, &rows[n], gradient);
         } else if (gradient) memset(gradient, 0, (size_t)classes * sizeof *gradient);
+        if (narrows) cpu_lanes_narrow((uint16_t *)dlogits + n * classes, gradient, classes);
     }
     for (int i = 0; i < STATS_COUNT; i++) {
         stats[i] = 0;

@@ -193,18 +193,6 @@ CPU_CLONES static void add_range(float *restrict into, const float *restrict wha
     for (int64_t i = 0; i < count; i++) into[i] += what[i];
 }
 
-CPU_CLONES static void widen_range(float *restrict into, const uint16_t *restrict what,
-                                   int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) into[i] = float_from_bf16(what[i]);
-}
-
-CPU_CLONES static void narrow_range(uint16_t *restrict into, const float *restrict what,
-                                    int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) into[i] = float_to_bf16(what[i]);
-}
-
 CPU_CLONES static void round_range(float *into, const float *what, int64_t count)
 {
 #pragma omp simd
@@ -222,8 +210,8 @@ static void compute_range(const CpuStep *step, int64_t first, int64_t last)
     else if (step->kind == STEP_ROUND)
         round_range((float *)into + first, (const float *)what + first, count);
     else if (to == DTYPE_BF16)
-        narrow_range((uint16_t *)into + first, (const float *)what + first, count);
-    else widen_range((float *)into + first, (const uint16_t *)what + first, count);
+        cpu_lanes_narrow((uint16_t *)into + first, (const float *)what + first, count);
+    else cpu_lanes_widen((float *)into + first, (const uint16_t *)what + first, count);
 }
 
 /* By parts: the inner functions are CPU_CLONES, which have no parallel region of their own

@@ -8,45 +8,48 @@
 
 typedef struct Grid { /* where the kept positions are: small[p,q] <-> large[p*stride, q*stride] */
     CpuView large, small;
-    int64_t stride;
+    int64_t stride, element; /* bytes of one */
 } Grid;
 
-/* First float of channel c (blocked: of its block, plus its lane) of image n. */
-static int64_t channel_at(const CpuView *v, int64_t n, int64_t c)
-{
-    return (n * v->cb + c / v->b) * v->hw * v->b + c % v->b;
-}
-
-/* Gathers (large to small) or scatters (small to large) `width` neighbouring floats per
+/* Gathers (large to small) or scatters (small to large) the neighbouring channels of each
  * position. */
-CPU_INLINE void move_positions(const Grid *g, float *small, float *large, int64_t width,
-                               bool gather)
+CPU_INLINE void move_positions(const Grid *g, char *small, char *large, int64_t bytes, bool gather)
 {
     for (int64_t p = 0; p < g->small.h; p++)
         for (int64_t q = 0; q < g->small.w; q++) {
-            float *s = small + (p * g->small.w + q) * g->small.b;
-            float *l = large + (p * g->large.w + q) * g->stride * g->large.b;
-            for (int64_t i = 0; i < width; i++)
-                *(gather ? s + i : l + i) = *(gather ? l + i : s + i);
+            char *s = small + (p * g->small.w + q) * g->small.step * g->element;
+            char *l = large + (p * g->large.w + q) * g->stride * g->large.step * g->element;
+            memcpy(gather ? s : l, gather ? l : s, (size_t)bytes);
         }
 }
 
-static void move_channels(const Grid *g, float *small, float *large, int64_t width, bool gather)
+static void move_channels(const Grid *g, char *small, char *large, int64_t bytes, bool gather)
 {
-    if (width == 8) move_positions(g, small, large, 8, gather);
-    else if (width == 16) move_positions(g, small, large, 16, gather);
-    else move_positions(g, small, large, width, gather);
+    switch (bytes) { /* one, eight and sixteen f32 */
+    case 4:
+        move_positions(g, small, large, 4, gather);
+        break;
+    case 32:
+        move_positions(g, small, large, 32, gather);
+        break;
+    case 64:
+        move_positions(g, small, large, 64, gather);
+        break;
+    default:
+        move_positions(g, small, large, bytes, gather);
+    }
 }
 
 /* The channels of image n that both tensors have, and no more: lanes past the last one are padding
- * in large but real in small. */
-static void move_image(const Grid *g, float *small, float *large, int64_t n, bool gather)
+ * in large but real in small. In rows all of them are neighbours. */
+static void move_image(const Grid *g, char *small, char *large, int64_t n, bool gather)
 {
-    int64_t most = g->large.b == g->small.b ? g->large.b : 1;
+    int64_t most = g->large.rows ? g->large.c : g->large.b == g->small.b ? g->large.b : 1;
     for (int64_t c = 0; c < g->large.c; c += most) {
         int64_t left = g->large.c - c, width = left < most ? left : most;
-        move_channels(g, small + channel_at(&g->small, n, c), large + channel_at(&g->large, n, c),
-                      width, gather);
+        move_channels(g, small + cpu_view_at(&g->small, n, c, 0) * g->element,
+                      large + cpu_view_at(&g->large, n, c, 0) * g->element, width * g->element,
+                      gather);
     }
 }
 
@@ -63,12 +66,13 @@ static void run(OpInstance *op, const OpTensor *small, const OpTensor *large, bo
 {
     const SubsampleAttr *attr = op->attr;
     Grid g = { .large = cpu_view(large), .small = cpu_view(small), .stride = attr->stride };
-    float *out = op->out[0].data, *s = small->data, *l = large->data;
-    int64_t floats = (int64_t)(op->out[0].bytes / sizeof *out) / g.large.n; /* of one image */
-    int threads = cpu_team(op, floats * g.large.n);
+    char *out = op->out[0].data, *s = small->data, *l = large->data;
+    size_t bytes = op->out[0].bytes / (size_t)g.large.n; /* of one image */
+    g.element = (int64_t)dtype_bytes(g.large.type);
+    int threads = cpu_team(op, (int64_t)op->out[0].bytes / g.element);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t n = 0; n < g.large.n; n++) {
-        memset(out + n * floats, 0, (size_t)floats * sizeof *out);
+        memset(out + (size_t)n * bytes, 0, bytes);
         move_image(&g, s, l, n, gather);
     }
 }

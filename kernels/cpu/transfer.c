@@ -38,7 +38,7 @@ Status cpu_transfer_export(Backend *backend, const OpTensor *t, void *host)
         return OK;
     }
     const Layout *plain;
-    TRY(cpu_layout_plain(b, &plain, t->layout->rank, t->layout->dims));
+    TRY(cpu_layout_of_host(b, &plain, t));
     return reorder_now(b, t->layout, t->data, plain, host);
 }
 
@@ -50,7 +50,7 @@ Status cpu_transfer_import(Backend *backend, const OpTensor *t, const void *host
         return OK;
     }
     const Layout *plain;
-    TRY(cpu_layout_plain(b, &plain, t->layout->rank, t->layout->dims));
+    TRY(cpu_layout_of_host(b, &plain, t));
     /* oneDNN's memory objects take no const pointers; a reorder only reads its source. */
     union {
         const void *given;

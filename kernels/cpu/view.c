@@ -41,11 +41,9 @@ CpuView cpu_view(const OpTensor *t)
     const TensorDesc *d = &t->desc;
     const Layout *layout = t->layout;
     ASSERT((d->rank == 2 || d->rank == 4) && (!layout || layout->block || layout->rows));
-    CpuView v = { .n = d->dims[0],
-                  .c = d->dims[1],
-                  .h = 1,
-                  .w = 1,
-                  .type = layout ? layout->type : DTYPE_F32 };
+    CpuView v = {
+        .n = d->dims[0], .c = d->dims[1], .h = 1, .w = 1, .type = cpu_layout_type(t)
+    };
     if (d->rank == 4) {
         v.h = d->dims[2];
         v.w = d->dims[3];
@@ -60,6 +58,11 @@ int64_t cpu_view_channels(const CpuView *v, int64_t block)
 {
     int64_t left = v->c - block * v->b;
     return left < v->b ? left : v->b;
+}
+
+int64_t cpu_view_at(const CpuView *v, int64_t n, int64_t c, int64_t position)
+{
+    return n * v->image + c / v->b * v->block_step + position * v->step + c % v->b;
 }
 
 int64_t cpu_view_plane(const CpuView *v, int64_t plane)

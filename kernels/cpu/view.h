@@ -18,12 +18,14 @@ typedef struct CpuView {
     /* in elements: of an image; from a channel block of an image to the next; from a position to
      * the next */
     int64_t image, block_step, step;
-    DType type; /* DTYPE_F32 or DTYPE_BF16 */
+    DType type; /* DTYPE_F32 or DTYPE_BF16; DTYPE_U8 of window indices */
     bool rows;
 } CpuView;
 CpuView cpu_view(const OpTensor *t);
 /* Channels of a block that exist: b, or fewer in the last one. */
 int64_t cpu_view_channels(const CpuView *view, int64_t block);
+/* Elements from the start of a tensor to one of them. */
+int64_t cpu_view_at(const CpuView *view, int64_t n, int64_t c, int64_t position);
 /* Elements from the start of a tensor to channel block plane % cb of image plane / cb. */
 int64_t cpu_view_plane(const CpuView *view, int64_t plane);
 
