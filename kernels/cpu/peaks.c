@@ -71,18 +71,18 @@ CPU_CLONES static void add(float *y, const float *a, const float *b, int64_t cou
 static Status measure_memory(CpuBackend *b, double *bytes)
 {
     const OpInstance op = { .backend = &b->base };
-    void *y = NULL, *x = NULL;
+    OpTensor y = { .desc.dtype = DTYPE_F32, .bytes = MEMORY_BYTES }, x = y;
     double seconds = INFINITY;
-    Status status = b->base.v->alloc(&b->base, MEMORY_BYTES, &y);
-    if (status == OK) status = b->base.v->alloc(&b->base, MEMORY_BYTES, &x);
+    Status status = b->base.v->alloc(&b->base, MEMORY_BYTES, &y.data);
+    if (status == OK) status = b->base.v->alloc(&b->base, MEMORY_BYTES, &x.data);
     for (int i = 0; i < RUNS && status == OK; i++) {
         const double start = clock_s();
-        cpu_pointwise(&op, add, y, y, x, (int64_t)(MEMORY_BYTES / sizeof(float)), 0);
+        cpu_pointwise(&op, add, &y, &y, &x, 0);
         seconds = fmin(seconds, clock_s() - start);
     }
     *bytes = 3 * (double)MEMORY_BYTES / seconds;
-    b->base.v->free(&b->base, x);
-    b->base.v->free(&b->base, y);
+    b->base.v->free(&b->base, x.data);
+    b->base.v->free(&b->base, y.data);
     return status;
 }
 

@@ -243,8 +243,9 @@ static Status pool2d_bwd_run(OpInstance *op, Stream *stream)
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t plane = 0; plane < k.x.n * k.x.cb; plane++) {
         const int64_t from = cpu_view_plane(&k.y, plane);
-        float *scratch = op->workspace;
-        if (scratch) scratch += omp_get_thread_num() * k.x.hw * CPU_LANES;
+        float *scratch = NULL;
+        if (k.x.type != DTYPE_F32)
+            scratch = (float *)op->workspace + omp_get_thread_num() * k.x.hw * CPU_LANES;
         backward_plane(&k, cpu_at(dy, from, k.x.type), index ? index + from : NULL,
                        cpu_at_out(dx, cpu_view_plane(&k.x, plane), k.x.type), scratch,
                        (int)cpu_view_channels(&k.x, plane % k.x.cb));

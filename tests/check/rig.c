@@ -270,7 +270,7 @@ static Status run_placed(Run *r, const Host *in, const Host *start, Result *out)
     TRY(place_inputs(r, in));
     TRY(place_outputs(r, start));
     TRY(guarded_alloc(b, r->arena, op->workspace_bytes, &r->workspace));
-    op->workspace = op->workspace_bytes ? r->workspace.data : NULL;
+    op->workspace = r->workspace.data; /* also where none was asked for, as in a program */
     TRY(attach_params(r, true));
     Status st = run_instance(r);
     Status detached = attach_params(r, false);
