@@ -145,14 +145,14 @@ sanitize() {
 part_correct() {
     local few=() op
     [[ -n $rehearse ]] && few=(--op=grad_)
-    check networks 60 "$bin/unit" --jobs=1 --filter=cuda_network --timeout=$((50 * patience))
+    check networks 60 "$bin/unit" --jobs=1 --filter=network_gradients --timeout=$((50 * patience))
     cat "$work/networks.log"
     for precision in bf16 fp32 fp16 tf32; do
         check "ops_$precision" 75 op_check "$precision" "${few[@]}"
     done
     # It compiles an engine for each shape, a second or so.
     check norms_bf16 75 op_check bf16 --op=batchnorm --cudnn-norms
-    check unit_cuda 75 "$bin/unit" --jobs=1 --filter=cuda --without=cuda_network \
+    check unit_cuda 75 "$bin/unit" --jobs=1 --filter=cuda --without=network_gradients \
         --timeout=$((40 * patience))
     for script in cuda_train cuda_ranks cuda_scale cuda_fuse cuda_norms; do
         check "$script" 100 env E2E_LIMIT_S=$((95 * patience)) scripts/e2e.sh "tests/e2e/$script.sh"

@@ -130,6 +130,9 @@ static Status open_backend(Network *n, NetworkBackend backend)
         return backend_cpu_create(&n->backend, &(CpuOptions){ .fuse = FUSE_NONE });
     if (backend == NETWORK_CPU_FUSED)
         return backend_cpu_create(&n->backend, &(CpuOptions){ .fuse = FUSE_ALL });
+    if (backend == NETWORK_CPU_BF16)
+        return backend_cpu_create(&n->backend,
+                                  &(CpuOptions){ .fuse = FUSE_NONE, .precision = PRECISION_BF16 });
     const CudaOptions o = { .precision = precisions[backend],
                             .fuse = backend == NETWORK_CUDA_FP16_FUSED ? FUSE_ALL : FUSE_NONE };
     return backend_cuda_create(&n->backend, &o);

@@ -27,6 +27,7 @@ uint32_t network_stream(const char *name); /* FNV-1a */
 typedef enum NetworkBackend {
     NETWORK_CPU,
     NETWORK_CPU_FUSED,
+    NETWORK_CPU_BF16,
     NETWORK_REF,
     NETWORK_REF_FUSED,
     NETWORK_CUDA_FP32,
