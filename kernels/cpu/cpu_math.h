@@ -8,15 +8,24 @@
 #ifndef CONVOY_KERNELS_CPU_CPU_MATH_H
 #define CONVOY_KERNELS_CPU_CPU_MATH_H
 #include "kernels/cpu/cpu.h"
+#include "kernels/float_math.h"
 #include <math.h>
 #include <string.h>
 
 #define CPU_EXP_MAGIC 12582912.0f /* 1.5 * 2^23 */
 
+/* Where take is set a, else b. No choice that gcc sees: it would go on with both sides of one, up
+ * to a division, which is then done twice. */
+CPU_INLINE float cpu_pick(bool take, float a, float b)
+{
+    const uint32_t mask = 0u - (uint32_t)take;
+    return float_from_bits((float_to_bits(a) & mask) | (float_to_bits(b) & ~mask));
+}
+
 CPU_INLINE float cpu_exp(float x)
 {
-    x = x < -87.0f ? -87.0f : x;
-    x = x > 88.0f ? 88.0f : x;
+    x = cpu_pick(x < -87.0f, -87.0f, x);
+    x = cpu_pick(x > 88.0f, 88.0f, x);
     const float shifted = x * 1.44269504f + CPU_EXP_MAGIC, n = shifted - CPU_EXP_MAGIC;
     const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     float p = 1.9875691500e-4f;
