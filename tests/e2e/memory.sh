@@ -12,6 +12,7 @@ data:
   synthetic_images: 64
   image_size: 224
 train:
+  precision: fp32
   batch_per_rank: 48
   max_steps: 1
 schedule:
@@ -43,8 +44,11 @@ compare()
         broken_run "$name: took ${peak:-?} bytes, planned $planned"
 }
 
-# Nine tenths of the first are activations; all of the second is parameters and what hangs on them.
+# Nine tenths of the first two are activations; all of the third is parameters and what hangs on
+# them.
 compare activations
+compare activations_in_bf16 train.precision=bf16 device.emulate=true train.batch_per_rank=96 \
+    data.synthetic_images=96
 compare parameters model.name=mlp model.in_channels=1 data.image_size=272 data.eval_resize=0 \
     train.batch_per_rank=8 \
     optimizer.name=adam "data.mean=[0.5]" "data.std=[0.25]"
