@@ -20,6 +20,7 @@ typedef struct Base { /* one rank by itself */
     double images_per_s;
     double images; /* of an epoch; 0: not known */
     double batch;  /* of a rank */
+    bool cpu;      /* it computed there */
 } Base;
 
 /* Time waited for data or for peers is no computation. */
@@ -41,6 +42,7 @@ static Status measure_base(Base *out, const Series *s)
             sum += r->images_per_s / (1 - r->data_share - r->comm_share);
             out->images = (double)one.images;
             out->batch = (double)r->global_batch;
+            out->cpu = strcmp(run.start.device, "cpu") == 0;
             count++;
         }
         scaling_free(&one);
@@ -54,10 +56,11 @@ static Status measure_base(Base *out, const Series *s)
 
 /* As training would sum: 16 bits where the GPU computes in them and the ranks are few, or where
  * asked for. */
-static double element_bytes(const Config *c, int64_t ranks)
+static double element_bytes(const Config *c, const Base *base, int64_t ranks)
 {
     bool computes_16 = c->train.precision != PRECISION_FP32 && c->train.precision != PRECISION_TF32;
-    if (c->device.backend == BACKEND_CPU || c->comm.grad_dtype == GRAD_DTYPE_FP32) return 4;
+    const bool cpu = base->cpu || c->device.backend == BACKEND_CPU;
+    if (cpu || c->comm.grad_dtype == GRAD_DTYPE_FP32) return 4;
     if (c->comm.grad_dtype == GRAD_DTYPE_BF16) return 2;
     return computes_16 && ranks <= SUM_16_BIT_RANKS ? 2 : 4;
 }
@@ -92,8 +95,8 @@ static void predict_fabric(StrBuf *out, const Series *s, const StepModel *m, con
     for (int64_t ranks = 1; ranks <= RANKS_MAX; ranks *= 2) {
         double batch = c->scale.mode == SCALE_STRONG ? (double)c->train.global_batch / (double)ranks
                                                      : base->batch;
-        StepTime t =
-            step_model_predict(m, f, batch / base->images_per_s, ranks, element_bytes(c, ranks));
+        StepTime t = step_model_predict(m, f, batch / base->images_per_s, ranks,
+                                        element_bytes(c, base, ranks));
         double images_per_s = batch * (double)ranks / t.step_s;
         double epoch_s = base->images > 0 ? base->images / images_per_s : (double)NAN;
         log_info("%6lld %8d %10.3f %10.3f %12.1f %8.1f", (long long)ranks, t.buckets,
