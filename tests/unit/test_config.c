@@ -476,6 +476,9 @@ TEST(hash_of_the_defaults_stays)
     CHECK(config_math_hash(c) == 0xB5E9E2CEU);
     c->data.min_crop_area = 0.2;
     CHECK(config_math_hash(c) != 0xB5E9E2CEU);
+    c->data.min_crop_area = 0.08;
+    c->train.precision_auto = 0; /* fp32 */
+    CHECK(config_math_hash(c) != 0xB5E9E2CEU);
     config_destroy(c);
 }
 
