@@ -7,8 +7,9 @@
 bool depthwise_takes(const ConvProblem *p)
 {
     const ConvGeometry *g = p->geometry;
-    return p->direction == CONV_BWD_WEIGHTS && p->x->rows && p->y->rows && g->w_rank == 5 &&
-           g->w[0] == g->x[1] && g->w[1] == 1 && g->w[4] <= DEPTHWISE_MAX_COLUMNS;
+    const bool lie_alike = p->x->block > 1 ? p->x->block == p->y->block : p->x->rows && p->y->rows;
+    return p->direction == CONV_BWD_WEIGHTS && lie_alike && g->w_rank == 5 && g->w[0] == g->x[1] &&
+           g->w[1] == 1 && g->w[4] <= DEPTHWISE_MAX_COLUMNS;
 }
 
 static CpuView view_of(const int64_t *dims, const Layout *layout)
@@ -96,19 +97,31 @@ CPU_INLINE void sum_plane(const CpuDepthwise *d, const void *x, const void *dy, 
 }
 
 /* Windows and blocks that networks have get loops of constant length. */
+CPU_INLINE void sum_any(const CpuDepthwise *d, const void *x, const void *dy, float *out, int lanes,
+                        DType type)
+{
+    if (lanes == CPU_LANES && d->columns == 3) sum_plane(d, x, dy, out, 3, CPU_LANES, type);
+    else if (lanes == CPU_LANES && d->columns == 5) sum_plane(d, x, dy, out, 5, CPU_LANES, type);
+    else if (lanes == CPU_HALF_LANES && d->columns == 5)
+        sum_plane(d, x, dy, out, 5, CPU_HALF_LANES, type);
+    else sum_plane(d, x, dy, out, d->columns, lanes, type);
+}
+
+CPU_CLONES static void sum_f32(const CpuDepthwise *d, const void *x, const void *dy, float *out,
+                               int lanes)
+{
+    sum_any(d, x, dy, out, lanes, DTYPE_F32);
+}
+
 CPU_CLONES static void sum_bf16(const CpuDepthwise *d, const void *x, const void *dy, float *out,
                                 int lanes)
 {
-    if (lanes == CPU_LANES && d->columns == 3) sum_plane(d, x, dy, out, 3, CPU_LANES, DTYPE_BF16);
-    else if (lanes == CPU_LANES && d->columns == 5)
-        sum_plane(d, x, dy, out, 5, CPU_LANES, DTYPE_BF16);
-    else sum_plane(d, x, dy, out, d->columns, lanes, DTYPE_BF16);
+    sum_any(d, x, dy, out, lanes, DTYPE_BF16);
 }
 
 static void sum_images(const CpuDepthwise *d, const float *parts, float *dw, int64_t channel)
 {
-    const int64_t taps = d->rows * d->columns, block = channel / CPU_LANES,
-                  lane = channel % CPU_LANES;
+    const int64_t taps = d->rows * d->columns, block = channel / d->x.b, lane = channel % d->x.b;
     for (int64_t tap = 0; tap < taps; tap++) {
         double sum = 0;
         for (int64_t n = 0; n < d->x.n; n++)
@@ -120,15 +133,18 @@ static void sum_images(const CpuDepthwise *d, const float *parts, float *dw, int
 Status depthwise_run(const void *cookie, void *const *address, int threads)
 {
     const CpuDepthwise *d = cookie;
+    const DType type = d->x.type;
     float *parts = address[DEPTHWISE_PARTS];
 #pragma omp parallel num_threads(threads)
     {
 #pragma omp for schedule(static)
-        for (int64_t plane = 0; plane < d->x.n * d->x.cb; plane++)
-            sum_bf16(d, cpu_at(address[DEPTHWISE_X], cpu_view_plane(&d->x, plane), DTYPE_BF16),
-                     cpu_at(address[DEPTHWISE_DY], cpu_view_plane(&d->y, plane), DTYPE_BF16),
-                     parts + plane * d->rows * d->columns * CPU_LANES,
-                     (int)cpu_view_channels(&d->x, plane % d->x.cb));
+        for (int64_t plane = 0; plane < d->x.n * d->x.cb; plane++) {
+            const void *x = cpu_at(address[DEPTHWISE_X], cpu_view_plane(&d->x, plane), type);
+            const void *dy = cpu_at(address[DEPTHWISE_DY], cpu_view_plane(&d->y, plane), type);
+            float *out = parts + plane * d->rows * d->columns * CPU_LANES;
+            if (d->x.rows) sum_bf16(d, x, dy, out, (int)cpu_view_channels(&d->x, plane % d->x.cb));
+            else sum_f32(d, x, dy, out, (int)d->x.b);
+        }
 #pragma omp for schedule(static)
         for (int64_t channel = 0; channel < d->x.c; channel++)
             sum_images(d, parts, address[DEPTHWISE_DW], channel);
