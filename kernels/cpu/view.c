@@ -41,9 +41,7 @@ CpuView cpu_view(const OpTensor *t)
     const TensorDesc *d = &t->desc;
     const Layout *layout = t->layout;
     ASSERT((d->rank == 2 || d->rank == 4) && (!layout || layout->block || layout->rows));
-    CpuView v = {
-        .n = d->dims[0], .c = d->dims[1], .h = 1, .w = 1, .type = cpu_layout_type(t)
-    };
+    CpuView v = { .n = d->dims[0], .c = d->dims[1], .h = 1, .w = 1, .type = cpu_layout_type(t) };
     if (d->rank == 4) {
         v.h = d->dims[2];
         v.w = d->dims[3];

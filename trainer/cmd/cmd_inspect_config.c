@@ -106,7 +106,7 @@ static Status print_plan(const TrainPlan *p, const Schedule *s, int ranks, const
     return status;
 }
 
-static Status tell_plan(Comm *comm, const Config *c, const Args *args)
+static Status tell_plan(Comm *comm, Config *c, const Args *args)
 {
     int64_t ranks = 0, images = 0;
     TrainPlan plan;
