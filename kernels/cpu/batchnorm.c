@@ -34,7 +34,7 @@ CPU_INLINE void sum_step(const void *x, int64_t i, const float *guess, float *su
 {
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        float d = cpu_load(x, i + l, type) - guess[l];
+        float d = cpu_lanes_load(x, i + l, type) - guess[l];
         sum[l] += d;
         square[l] += d * d;
     }
@@ -73,8 +73,9 @@ CPU_INLINE void normalise_step(void *y, const void *x, const void *r, int64_t i,
     float out[BN_LANES];
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        float t = batchnorm_affine(cpu_load(x, i + l, type), c->mean[l], c->scale[l], c->shift[l]);
-        if (add) t += cpu_load(r, i + l, type);
+        float t =
+            batchnorm_affine(cpu_lanes_load(x, i + l, type), c->mean[l], c->scale[l], c->shift[l]);
+        if (add) t += cpu_lanes_load(r, i + l, type);
         if (act == ACT_SILU) t = cpu_silu(t);
         out[l] = act == ACT_RELU && t <= 0.0f ? 0.0f : t; /* this way round a NaN stays one */
     }
@@ -168,7 +169,7 @@ static void begin_block(const void *ctx, int64_t block, BnLanes *lanes)
     for (int64_t c = 0; c < cpu_view_channels(v, block); c++) {
         float sum = 0;
         for (int64_t p = 0; p < positions; p++)
-            sum += cpu_load(f->x, block * v->block_step + p * v->step + c, v->type);
+            sum += cpu_lanes_load(f->x, block * v->block_step + p * v->step + c, v->type);
         cpu_lanes_fill(lanes->mean, c, v->b, sum / (float)positions);
     }
 }

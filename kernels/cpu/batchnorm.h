@@ -53,7 +53,7 @@ CPU_INLINE int batchnorm_lanes(DType type)
 /* A loop of its own: in one with what comes before gcc narrows both sides of each choice. */
 CPU_INLINE void batchnorm_store(void *to, int64_t i, const float *from, int lanes, DType type)
 {
-    for (int l = 0; l < lanes; l++) cpu_store(to, i + l, from[l], type);
+    for (int l = 0; l < lanes; l++) cpu_lanes_store(to, i + l, from[l], type);
 }
 
 CPU_INLINE void batchnorm_add_sums(BnSums *out, const float *first, const float *second, int lanes)

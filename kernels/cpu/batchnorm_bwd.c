@@ -48,16 +48,16 @@ CPU_INLINE void form_dz(float *dz, const Planes *p, int64_t i, const BnLanes *c,
     const float zero = type == DTYPE_BF16 ? FLOAT_BF16_ZERO : FLOAT_F32_ZERO;
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        dz[l] = cpu_load(p->dy, i + l, type);
-        if (two) dz[l] += cpu_load(p->dy2, i + l, type);
+        dz[l] = cpu_lanes_load(p->dy, i + l, type);
+        if (two) dz[l] += cpu_lanes_load(p->dy2, i + l, type);
     }
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        const float t =
-            batchnorm_affine(cpu_load(p->x, i + l, type), c->mean[l], c->scale[l], c->shift[l]);
+        const float t = batchnorm_affine(cpu_lanes_load(p->x, i + l, type), c->mean[l], c->scale[l],
+                                         c->shift[l]);
         if (mask == MASK_FROM_X) dz[l] = t <= zero ? 0.0f : dz[l];
         if (mask == MASK_SILU) dz[l] *= cpu_silu_slope(t);
-        if (mask == MASK_FROM_Y) dz[l] = cpu_load(p->y, i + l, type) <= 0.0f ? 0.0f : dz[l];
+        if (mask == MASK_FROM_Y) dz[l] = cpu_lanes_load(p->y, i + l, type) <= 0.0f ? 0.0f : dz[l];
     }
 }
 
@@ -69,7 +69,7 @@ CPU_INLINE void sum_step(const Planes *p, int64_t i, const BnLanes *c, float *fi
     if (store) batchnorm_store(p->dz, i, dz, lanes, type);
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        const float x = cpu_load(p->x, i + l, type);
+        const float x = cpu_lanes_load(p->x, i + l, type);
         first[l] += dz[l];
         second[l] += dz[l] * (x - c->mean[l]);
     }
@@ -110,7 +110,7 @@ CPU_INLINE void apply_step(const Planes *p, int64_t i, const BnLanes *c, int lan
     form_dz(dz, p, i, c, lanes, two, mask, type);
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        const float x = cpu_load(p->x, i + l, type);
+        const float x = cpu_lanes_load(p->x, i + l, type);
         dx[l] = c->scale[l] * (dz[l] - c->mean_dz[l] - (x - c->mean[l]) * c->slope[l]);
     }
     batchnorm_store(p->dx, i, dx, lanes, type);

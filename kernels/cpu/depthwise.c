@@ -44,12 +44,12 @@ CPU_INLINE void add_positions(const CpuDepthwise *d, const void *x, const void *
 {
     const int64_t step = d->x.step, stride = d->stride[1] * step;
     for (int64_t at = q * stride - d->pad[1] * step; q < end; q++, at += stride) {
-        const void *g = cpu_at(dy, q * d->y.step, type);
+        const void *g = cpu_lanes_at(dy, q * d->y.step, type);
         for (int s = first; s < last; s++) {
-            const void *v = cpu_at(x, at + s * step, type);
+            const void *v = cpu_lanes_at(x, at + s * step, type);
 #pragma omp simd
             for (int l = 0; l < lanes; l++)
-                sum[s][l] += cpu_load(v, l, type) * cpu_load(g, l, type);
+                sum[s][l] += cpu_lanes_load(v, l, type) * cpu_lanes_load(g, l, type);
         }
     }
 }
@@ -89,8 +89,8 @@ CPU_INLINE void sum_plane(const CpuDepthwise *d, const void *x, const void *dy, 
         for (int64_t p = 0; p < d->y.h; p++) {
             const int64_t h = p * d->stride[0] + r - d->pad[0];
             if (h < 0 || h >= d->x.h) continue;
-            sum_row(d, cpu_at(x, h * d->x.w * d->x.step, type),
-                    cpu_at(dy, p * d->y.w * d->y.step, type), sum, columns, lanes, type);
+            sum_row(d, cpu_lanes_at(x, h * d->x.w * d->x.step, type),
+                    cpu_lanes_at(dy, p * d->y.w * d->y.step, type), sum, columns, lanes, type);
         }
         memcpy(out + r * columns * CPU_LANES, sum, (size_t)columns * sizeof sum[0]);
     }
@@ -139,8 +139,9 @@ Status depthwise_run(const void *cookie, void *const *address, int threads)
     {
 #pragma omp for schedule(static)
         for (int64_t plane = 0; plane < d->x.n * d->x.cb; plane++) {
-            const void *x = cpu_at(address[DEPTHWISE_X], cpu_view_plane(&d->x, plane), type);
-            const void *dy = cpu_at(address[DEPTHWISE_DY], cpu_view_plane(&d->y, plane), type);
+            const void *x = cpu_lanes_at(address[DEPTHWISE_X], cpu_view_plane(&d->x, plane), type);
+            const void *dy =
+                cpu_lanes_at(address[DEPTHWISE_DY], cpu_view_plane(&d->y, plane), type);
             float *out = parts + plane * d->rows * d->columns * CPU_LANES;
             if (d->x.rows) sum_bf16(d, x, dy, out, (int)cpu_view_channels(&d->x, plane % d->x.cb));
             else sum_f32(d, x, dy, out, (int)d->x.b);

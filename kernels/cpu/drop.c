@@ -29,9 +29,9 @@ static void drop_elements(const DropAddress *d, int64_t image, const OpTensor *y
     for (int64_t i = first; i < last; i++) {
         const int64_t k = i - first;
         if (k % 4 == 0) drop_factors(d, image, (uint32_t)(k / 4), factors);
-        float kept = cpu_load(x->data, i, type) * factors[k % 4];
-        if (residual) kept += cpu_load(residual->data, i, cpu_layout_type(residual));
-        cpu_store(y->data, i, kept, type);
+        float kept = cpu_lanes_load(x->data, i, type) * factors[k % 4];
+        if (residual) kept += cpu_lanes_load(residual->data, i, cpu_layout_type(residual));
+        cpu_lanes_store(y->data, i, kept, type);
     }
 }
 

@@ -14,7 +14,8 @@ static void spread_gates(const CpuView *v, int64_t plane, const OpTensor *g, flo
     int64_t block = plane % v->cb, at = plane / v->cb * v->c + block * v->b;
     memset(lanes, 0, CPU_LANES * sizeof *lanes);
     for (int64_t c = 0; c < cpu_view_channels(v, block); c++)
-        cpu_lanes_fill(lanes, c, v->b, cpu_sigmoid(cpu_load(g->data, at + c, cpu_layout_type(g))));
+        cpu_lanes_fill(lanes, c, v->b,
+                       cpu_sigmoid(cpu_lanes_load(g->data, at + c, cpu_layout_type(g))));
 }
 
 CPU_INLINE void gate_walk(void *y, const void *x, const CpuWalk *walk, const float *restrict gates,
@@ -25,9 +26,9 @@ CPU_INLINE void gate_walk(void *y, const void *x, const CpuWalk *walk, const flo
     for (int64_t i = 0; i < walk->steps; i++, at += stride)
 #pragma omp simd
         for (int l = 0; l < lanes; l++)
-            cpu_store(y, at + l, cpu_load(x, at + l, type) * gates[l], type);
+            cpu_lanes_store(y, at + l, cpu_lanes_load(x, at + l, type) * gates[l], type);
     for (int l = 0; l < walk->rest; l++)
-        cpu_store(y, at + l, cpu_load(x, at + l, type) * gates[l], type);
+        cpu_lanes_store(y, at + l, cpu_lanes_load(x, at + l, type) * gates[l], type);
 }
 
 CPU_CLONES static void gate_plane(void *y, const void *x, const CpuWalk *walk, DType type,
@@ -41,9 +42,9 @@ CPU_INLINE void gate_bwd_step(void *dx, const void *dy, const void *x, int64_t a
 {
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        float d = cpu_load(dy, at + l, type);
-        sum[l] += d * cpu_load(x, at + l, type);
-        cpu_store(dx, at + l, d * gates[l], type);
+        float d = cpu_lanes_load(dy, at + l, type);
+        sum[l] += d * cpu_lanes_load(x, at + l, type);
+        cpu_lanes_store(dx, at + l, d * gates[l], type);
     }
 }
 
@@ -96,7 +97,8 @@ static Status gate_run(OpInstance *op, Stream *stream)
         const CpuWalk walk = cpu_view_walk(&v, plane % v.cb);
         const int64_t at = cpu_view_plane(&v, plane);
         spread_gates(&v, plane, &op->in[GATE_IN_G], gates);
-        gate_plane(cpu_at_out(y, at, v.type), cpu_at(x, at, v.type), &walk, v.type, gates);
+        gate_plane(cpu_lanes_at_out(y, at, v.type), cpu_lanes_at(x, at, v.type), &walk, v.type,
+                   gates);
     }
     return OK;
 }
@@ -127,14 +129,14 @@ static Status gate_bwd_run(OpInstance *op, Stream *stream)
         const int64_t at = cpu_view_plane(&v, plane), block = plane % v.cb, n = plane / v.cb;
         const CpuWalk walk = cpu_view_walk(&v, block);
         spread_gates(&v, plane, g, gates);
-        gate_bwd_plane(cpu_at_out(dx, at, type), cpu_at(dy, at, type), cpu_at(x, at, type), &walk,
-                       type, gates, sums);
+        gate_bwd_plane(cpu_lanes_at_out(dx, at, type), cpu_lanes_at(dy, at, type),
+                       cpu_lanes_at(x, at, type), &walk, type, gates, sums);
         for (int64_t c = 0; c < cpu_view_channels(&v, block); c++) {
             const int64_t at_g = n * v.c + block * v.b + c;
-            const float gate = cpu_load(g->data, at_g, g_type);
+            const float gate = cpu_lanes_load(g->data, at_g, g_type);
             /* s (1 - s); 1 - s itself would lose the digits of gates near 1 */
             double slope = (double)cpu_sigmoid(gate) * (double)cpu_sigmoid(-gate);
-            cpu_store(dg, at_g, (float)(cpu_lanes_sum(sums, c, v.b) * slope), g_type);
+            cpu_lanes_store(dg, at_g, (float)(cpu_lanes_sum(sums, c, v.b) * slope), g_type);
         }
     }
     return OK;

@@ -11,7 +11,7 @@ enum { SUM_STEPS = 128 };
 CPU_INLINE void sum_step(const void *x, int64_t at, float *sum, DType type, int lanes)
 {
 #pragma omp simd
-    for (int l = 0; l < lanes; l++) sum[l] += cpu_load(x, at + l, type);
+    for (int l = 0; l < lanes; l++) sum[l] += cpu_lanes_load(x, at + l, type);
 }
 
 CPU_INLINE void sum_walk(const void *x, const CpuWalk *walk, double *restrict out, DType type,
@@ -49,8 +49,8 @@ CPU_INLINE void fill_walk(void *x, const CpuWalk *walk, const float *restrict va
     int64_t at = 0;
     for (int64_t i = 0; i < walk->steps; i++, at += stride)
 #pragma omp simd
-        for (int l = 0; l < lanes; l++) cpu_store(x, at + l, value[l], type);
-    for (int l = 0; l < walk->rest; l++) cpu_store(x, at + l, value[l], type);
+        for (int l = 0; l < lanes; l++) cpu_lanes_store(x, at + l, value[l], type);
+    for (int l = 0; l < walk->rest; l++) cpu_lanes_store(x, at + l, value[l], type);
 }
 
 CPU_CLONES static void fill_plane(void *x, const CpuWalk *walk, DType type,
@@ -79,10 +79,11 @@ static Status global_avgpool_run(OpInstance *op, Stream *stream)
         int64_t block = plane % v.cb, n = plane / v.cb;
         double sums[CPU_LANES];
         const CpuWalk walk = cpu_view_walk(&v, block);
-        sum_plane(cpu_at(x, cpu_view_plane(&v, plane), v.type), &walk, v.type, sums);
+        sum_plane(cpu_lanes_at(x, cpu_view_plane(&v, plane), v.type), &walk, v.type, sums);
         for (int64_t c = 0; c < cpu_view_channels(&v, block); c++)
-            cpu_store(y->data, n * v.c + block * v.b + c,
-                      (float)(cpu_lanes_sum(sums, c, v.b) / (double)v.hw), cpu_layout_type(y));
+            cpu_lanes_store(y->data, n * v.c + block * v.b + c,
+                            (float)(cpu_lanes_sum(sums, c, v.b) / (double)v.hw),
+                            cpu_layout_type(y));
     }
     return OK;
 }
@@ -108,10 +109,11 @@ static Status global_avgpool_bwd_run(OpInstance *op, Stream *stream)
         float value[CPU_LANES] = { 0 };
         const CpuWalk walk = cpu_view_walk(&v, block);
         for (int64_t c = 0; c < cpu_view_channels(&v, block); c++) {
-            const float sum = cpu_load(dy->data, n * v.c + block * v.b + c, cpu_layout_type(dy));
+            const float sum =
+                cpu_lanes_load(dy->data, n * v.c + block * v.b + c, cpu_layout_type(dy));
             cpu_lanes_fill(value, c, v.b, sum / (float)v.hw);
         }
-        fill_plane(cpu_at_out(dx, cpu_view_plane(&v, plane), v.type), &walk, v.type, value);
+        fill_plane(cpu_lanes_at_out(dx, cpu_view_plane(&v, plane), v.type), &walk, v.type, value);
     }
     return OK;
 }

@@ -69,7 +69,8 @@ static Status input_prepare(OpInstance *op)
 CPU_INLINE void look_up(void *x, int64_t at, int64_t step, const uint8_t *row, int64_t channels,
                         int64_t width, const float *restrict value, DType type)
 {
-    for (int64_t w = 0; w < width; w++) cpu_store(x, at + w * step, value[row[w * channels]], type);
+    for (int64_t w = 0; w < width; w++)
+        cpu_lanes_store(x, at + w * step, value[row[w * channels]], type);
 }
 
 static void look_up_row(const CpuView *v, void *x, int64_t at, const uint8_t *row,
@@ -87,7 +88,7 @@ static int64_t stored_channels(const CpuView *v)
 
 static void zero_row(const CpuView *v, void *x, int64_t at)
 {
-    for (int64_t w = 0; w < v->w; w++) cpu_store(x, at + w * v->step, 0.0f, v->type);
+    for (int64_t w = 0; w < v->w; w++) cpu_lanes_store(x, at + w * v->step, 0.0f, v->type);
 }
 
 /* ---- treated images ---- */
@@ -114,7 +115,7 @@ static void write_columns(const InputAugment *t, const Source *a, const Source *
     for (int64_t w = from; w < to; w++) {
         float v = pick(a, w, c, t->v.c);
         if (b) v += pick(b, w, c, t->v.c);
-        cpu_store(x, at + w * t->v.step, v, t->v.type);
+        cpu_lanes_store(x, at + w * t->v.step, v, t->v.type);
     }
 }
 
@@ -144,7 +145,7 @@ static void write_mirrored(const InputAugment *t, int64_t n, int64_t h, int64_t 
     const uint8_t *row = t->images + (n * t->v.h + h) * t->v.w * t->v.c + c;
     const float *value = t->state->value.of[c];
     for (int64_t w = 0; w < t->v.w; w++)
-        cpu_store(x, at + w * t->v.step, value[row[(t->v.w - 1 - w) * t->v.c]], t->v.type);
+        cpu_lanes_store(x, at + w * t->v.step, value[row[(t->v.w - 1 - w) * t->v.c]], t->v.type);
 }
 
 static void write_row(const InputAugment *t, int64_t n, int64_t h, int64_t c, void *x, int64_t at)

@@ -24,25 +24,25 @@ enum { CPU_LANES = 16, CPU_HALF_LANES = 8 };
 
 /* Element i of a tensor of f32 or bf16, as f32. type is a constant where the loop is to
  * vectorise. */
-CPU_INLINE float cpu_load(const void *p, int64_t i, DType type)
+CPU_INLINE float cpu_lanes_load(const void *p, int64_t i, DType type)
 {
     return type == DTYPE_BF16 ? float_from_bf16(((const uint16_t *)p)[i]) : ((const float *)p)[i];
 }
 
 /* To nearest even; not by the instruction for that, which makes zero of subnormal numbers. */
-CPU_INLINE void cpu_store(void *p, int64_t i, float value, DType type)
+CPU_INLINE void cpu_lanes_store(void *p, int64_t i, float value, DType type)
 {
     if (type == DTYPE_BF16) ((uint16_t *)p)[i] = float_to_bf16(value);
     else ((float *)p)[i] = value;
 }
 
 /* The address of element i. */
-CPU_INLINE const void *cpu_at(const void *p, int64_t i, DType type)
+CPU_INLINE const void *cpu_lanes_at(const void *p, int64_t i, DType type)
 {
     return (const char *)p + (size_t)i * (type == DTYPE_BF16 ? sizeof(uint16_t) : sizeof(float));
 }
 
-CPU_INLINE void *cpu_at_out(void *p, int64_t i, DType type)
+CPU_INLINE void *cpu_lanes_at_out(void *p, int64_t i, DType type)
 {
     return (char *)p + (size_t)i * (type == DTYPE_BF16 ? sizeof(uint16_t) : sizeof(float));
 }

@@ -59,7 +59,7 @@ CPU_INLINE void max_position(const void *x, int64_t from, int64_t row, int64_t s
                              DType type, int lanes)
 {
     for (int l = 0; l < lanes; l++) {
-        best[l] = cpu_load(x, from + (r.last - 1) * row + (s.last - 1) * step + l, type);
+        best[l] = cpu_lanes_load(x, from + (r.last - 1) * row + (s.last - 1) * step + l, type);
         at[l] = (int32_t)(r.last - 1) * kernel_w + (int32_t)(s.last - 1);
     }
     for (int64_t i = r.last - 1; i >= r.first; i--)
@@ -67,7 +67,7 @@ CPU_INLINE void max_position(const void *x, int64_t from, int64_t row, int64_t s
             int32_t here = (int32_t)i * kernel_w + (int32_t)j;
 #pragma omp simd
             for (int l = 0; l < lanes; l++) {
-                const float v = cpu_load(x, from + i * row + j * step + l, type);
+                const float v = cpu_lanes_load(x, from + i * row + j * step + l, type);
                 /* | and not ||: without a branch the loop vectorises */
                 bool wins = (v >= best[l]) | (v != v);
                 best[l] = wins ? v : best[l];
@@ -84,7 +84,7 @@ CPU_INLINE void avg_position(const void *x, int64_t from, int64_t row, int64_t s
         for (int64_t j = s.first; j < s.last; j++)
 #pragma omp simd
             for (int l = 0; l < lanes; l++)
-                y[l] += cpu_load(x, from + i * row + j * step + l, type);
+                y[l] += cpu_lanes_load(x, from + i * row + j * step + l, type);
     for (int l = 0; l < lanes; l++) y[l] /= taps;
 }
 
@@ -111,7 +111,7 @@ CPU_INLINE void forward_lanes(const Pool *k, const void *x, void *y, uint8_t *in
                      a->kernel_h == 3)
                 max_position(x, from, row, step, 3, three, three, value, at, type, lanes);
             else max_position(x, from, row, step, a->kernel_w, r, s, value, at, type, lanes);
-            for (int l = 0; l < lanes; l++) cpu_store(y, to + l, value[l], type);
+            for (int l = 0; l < lanes; l++) cpu_lanes_store(y, to + l, value[l], type);
             if (!index) continue;
             for (int l = 0; l < lanes; l++) index[to + l] = (uint8_t)(l < channels ? at[l] : 0);
         }
@@ -123,7 +123,7 @@ CPU_INLINE void avg_position_bwd(const void *dy, int64_t from, float taps, Range
                                  float *dx, int64_t to, int64_t row, DType type, int lanes)
 {
     float share[CPU_LANES];
-    for (int l = 0; l < lanes; l++) share[l] = cpu_load(dy, from + l, type) / taps;
+    for (int l = 0; l < lanes; l++) share[l] = cpu_lanes_load(dy, from + l, type) / taps;
     for (int64_t i = r.first; i < r.last; i++)
         for (int64_t j = s.first; j < s.last; j++) {
             float *at = dx + (to + i * row + j * lanes);
@@ -151,7 +151,8 @@ CPU_INLINE void backward_lanes(const Pool *k, const void *dy, const uint8_t *ind
                 continue;
             }
             for (int c = 0; c < channels; c++)
-                dx[to + k->offset[index[from + c]] * lanes + c] += cpu_load(dy, from + c, type);
+                dx[to + k->offset[index[from + c]] * lanes + c] +=
+                    cpu_lanes_load(dy, from + c, type);
         }
     }
 }
@@ -161,7 +162,8 @@ CPU_INLINE void round_lanes(const Pool *k, const float *from, void *to, DType ty
 {
     for (int64_t i = 0; i < k->x.hw; i++)
 #pragma omp simd
-        for (int l = 0; l < lanes; l++) cpu_store(to, i * k->x.step + l, from[i * lanes + l], type);
+        for (int l = 0; l < lanes; l++)
+            cpu_lanes_store(to, i * k->x.step + l, from[i * lanes + l], type);
 }
 
 /* f(..., type, lanes) with both as constants. */
@@ -209,8 +211,8 @@ static Status pool2d_run(OpInstance *op, Stream *stream)
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t plane = 0; plane < k.x.n * k.x.cb; plane++) {
         const int64_t to = cpu_view_plane(&k.y, plane);
-        forward_plane(&k, cpu_at(x, cpu_view_plane(&k.x, plane), k.x.type),
-                      cpu_at_out(y, to, k.x.type), index ? index + to : NULL,
+        forward_plane(&k, cpu_lanes_at(x, cpu_view_plane(&k.x, plane), k.x.type),
+                      cpu_lanes_at_out(y, to, k.x.type), index ? index + to : NULL,
                       (int)cpu_view_channels(&k.x, plane % k.x.cb));
     }
     return OK;
@@ -246,8 +248,8 @@ static Status pool2d_bwd_run(OpInstance *op, Stream *stream)
         float *scratch = NULL;
         if (k.x.type != DTYPE_F32)
             scratch = (float *)op->workspace + omp_get_thread_num() * k.x.hw * CPU_LANES;
-        backward_plane(&k, cpu_at(dy, from, k.x.type), index ? index + from : NULL,
-                       cpu_at_out(dx, cpu_view_plane(&k.x, plane), k.x.type), scratch,
+        backward_plane(&k, cpu_lanes_at(dy, from, k.x.type), index ? index + from : NULL,
+                       cpu_lanes_at_out(dx, cpu_view_plane(&k.x, plane), k.x.type), scratch,
                        (int)cpu_view_channels(&k.x, plane % k.x.cb));
     }
     return OK;

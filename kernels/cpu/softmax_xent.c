@@ -145,8 +145,8 @@ static const float *row_of(const OpInstance *op, int64_t n, int64_t images, int6
     const int64_t a = n * classes, b = a + images * classes;
     if (!copies_logits(op)) return (const float *)logits + a;
     for (int64_t k = 0; k < classes; k++) {
-        const float v = cpu_load(logits, a + k, type);
-        copies[a + k] = attr->views == 2 ? 0.5f * (v + cpu_load(logits, b + k, type)) : v;
+        const float v = cpu_lanes_load(logits, a + k, type);
+        copies[a + k] = attr->views == 2 ? 0.5f * (v + cpu_lanes_load(logits, b + k, type)) : v;
     }
     return copies + a;
 }
