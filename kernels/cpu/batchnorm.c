@@ -222,8 +222,8 @@ static Status batchnorm_prepare(OpInstance *op)
     const BatchNormAttr *attr = op->attr;
     TRY(cpu_require_decided(&op->in[BN_IN_X], op));
     for (int i = BN_IN_GAMMA; i <= BN_IN_RUNNING_VAR; i++) cpu_decide_plain(&op->in[i]);
-    if (op->in[BN_IN_RESIDUAL].desc.rank != 0)
-        TRY(cpu_decide_like(&op->in[BN_IN_RESIDUAL], &op->in[BN_IN_X], op));
+    op->workspace_bytes = 0;
+    TRY(batchnorm_decide_operand(op, &op->in[BN_IN_RESIDUAL], &op->in[BN_IN_X]));
     TRY(cpu_decide_like(&op->out[BN_OUT_Y], &op->in[BN_IN_X], op));
     if (op->out[BN_OUT_SAVED].desc.rank != 0) cpu_decide_plain(&op->out[BN_OUT_SAVED]);
     CpuView v = cpu_view(&op->in[BN_IN_X]);
@@ -231,9 +231,9 @@ static Status batchnorm_prepare(OpInstance *op)
         return fail(
             ERR_USAGE,
             "batch norm cannot train on one value per channel: use a larger batch or image");
-    op->workspace_bytes = attr->mode == BN_TRAIN
-                              ? batchnorm_sweep_workspace(&v, cpu_backend_of(op)->threads)
-                              : batchnorm_once_workspace(&v);
+    op->workspace_bytes += attr->mode == BN_TRAIN
+                               ? batchnorm_sweep_workspace(&v, cpu_backend_of(op)->threads)
+                               : batchnorm_once_workspace(&v);
     op->implementation = v.rows ? "bn_rows" : v.b == 1 ? "bn_plain" : "bn_blocked";
     return OK;
 }
@@ -241,10 +241,12 @@ static Status batchnorm_prepare(OpInstance *op)
 static Status batchnorm_run(OpInstance *op, Stream *stream)
 {
     const BatchNormAttr *attr = op->attr;
+    void *workspace = op->workspace;
     Forward f = { .attr = attr,
                   .view = cpu_view(&op->in[BN_IN_X]),
                   .x = op->in[BN_IN_X].data,
-                  .residual = op->in[BN_IN_RESIDUAL].data,
+                  .residual =
+                      batchnorm_read_operand(&op->in[BN_IN_RESIDUAL], &op->in[BN_IN_X], &workspace),
                   .gamma = op->in[BN_IN_GAMMA].data,
                   .beta = op->in[BN_IN_BETA].data,
                   .y = op->out[BN_OUT_Y].data,
@@ -262,8 +264,8 @@ static Status batchnorm_run(OpInstance *op, Stream *stream)
     f.sum = sums[f.view.type];
     f.normalise = normalises[f.view.type][f.residual != NULL][attr->act];
     ASSERT(f.normalise); /* shape inference lets no other activation through */
-    if (attr->mode == BN_TRAIN) batchnorm_sweep(&sweep, op->workspace);
-    else batchnorm_once(&sweep, op->workspace);
+    if (attr->mode == BN_TRAIN) batchnorm_sweep(&sweep, workspace);
+    else batchnorm_once(&sweep, workspace);
     return OK;
 }
 

@@ -113,6 +113,12 @@ typedef struct BnSweep {
     void (*apply)(const void *ctx, const BnSpan *span, const BnLanes *lanes);
 } BnSweep;
 
+/* What op reads beside x, t, which of rank 2 may be of another type: then it is cast to x's, as on
+ * devices. Decides t, and adds to the workspace what the copy takes. */
+Status batchnorm_decide_operand(OpInstance *op, OpTensor *t, const OpTensor *x);
+/* Its data, or a copy at *workspace, which moves on; NULL where t is absent. */
+const void *batchnorm_read_operand(const OpTensor *t, const OpTensor *x, void **workspace);
+
 size_t batchnorm_sweep_workspace(const CpuView *view, int threads);
 void batchnorm_sweep(const BnSweep *sweep, void *workspace);
 /* begin and apply alone, for statistics that are known beforehand: one pass, in the order of

@@ -252,9 +252,11 @@ static void apply(const void *ctx, const BnSpan *span, const BnLanes *lanes)
 static Status batchnorm_bwd_prepare(OpInstance *op)
 {
     const OpTensor *x = &op->in[BN_BWD_IN_X];
-    TRY(cpu_decide_like(&op->in[BN_BWD_IN_DY], x, op));
-    if (op->in[BN_BWD_IN_DY2].desc.rank != 0) TRY(cpu_decide_like(&op->in[BN_BWD_IN_DY2], x, op));
-    if (op->in[BN_BWD_IN_Y].desc.rank != 0) TRY(cpu_decide_like(&op->in[BN_BWD_IN_Y], x, op));
+    TRY(cpu_require_decided(x, op));
+    op->workspace_bytes = 0;
+    TRY(batchnorm_decide_operand(op, &op->in[BN_BWD_IN_DY], x));
+    TRY(batchnorm_decide_operand(op, &op->in[BN_BWD_IN_DY2], x));
+    TRY(batchnorm_decide_operand(op, &op->in[BN_BWD_IN_Y], x));
     for (int i = BN_BWD_IN_GAMMA; i <= BN_BWD_IN_SAVED; i++) cpu_decide_plain(&op->in[i]);
     TRY(cpu_decide_like(&op->out[BN_BWD_OUT_DX], x, op));
     cpu_decide_plain(&op->out[BN_BWD_OUT_DGAMMA]);
@@ -262,7 +264,7 @@ static Status batchnorm_bwd_prepare(OpInstance *op)
     if (op->out[BN_BWD_OUT_DRESIDUAL].desc.rank != 0)
         TRY(cpu_decide_like(&op->out[BN_BWD_OUT_DRESIDUAL], x, op));
     CpuView v = cpu_view(x);
-    op->workspace_bytes = batchnorm_sweep_workspace(&v, cpu_backend_of(op)->threads);
+    op->workspace_bytes += batchnorm_sweep_workspace(&v, cpu_backend_of(op)->threads);
     op->implementation = v.rows ? "bn_rows" : v.b == 1 ? "bn_plain" : "bn_blocked";
     return OK;
 }
@@ -304,14 +306,15 @@ static Mask mask_of(ActKind act, bool y)
 static Status batchnorm_bwd_run(OpInstance *op, Stream *stream)
 {
     const BatchNormAttr *attr = op->attr;
-    const OpTensor *in = op->in, *out = op->out;
-    Backward g = { .view = cpu_view(&in[BN_BWD_IN_X]),
+    const OpTensor *in = op->in, *out = op->out, *x = &in[BN_BWD_IN_X];
+    void *workspace = op->workspace;
+    Backward g = { .view = cpu_view(x),
                    .frozen = attr->mode != BN_TRAIN,
                    .accumulate = op->accumulate,
-                   .first = { .dy = in[BN_BWD_IN_DY].data,
-                              .dy2 = in[BN_BWD_IN_DY2].data,
-                              .x = in[BN_BWD_IN_X].data,
-                              .y = in[BN_BWD_IN_Y].data,
+                   .first = { .dy = batchnorm_read_operand(&in[BN_BWD_IN_DY], x, &workspace),
+                              .dy2 = batchnorm_read_operand(&in[BN_BWD_IN_DY2], x, &workspace),
+                              .x = x->data,
+                              .y = batchnorm_read_operand(&in[BN_BWD_IN_Y], x, &workspace),
                               .dx = out[BN_BWD_OUT_DX].data },
                    .gamma = in[BN_BWD_IN_GAMMA].data,
                    .beta = in[BN_BWD_IN_BETA].data,
@@ -327,7 +330,7 @@ static Status batchnorm_bwd_run(OpInstance *op, Stream *stream)
                       .sum = sum,
                       .finish = finish_block,
                       .apply = apply };
-    batchnorm_sweep(&sweep, op->workspace);
+    batchnorm_sweep(&sweep, workspace);
     return OK;
 }
 

@@ -8,6 +8,7 @@
  *
  * Rows are dealt out in parts, more of them than there are threads. */
 #include "kernels/cpu/batchnorm.h"
+#include "kernels/cpu/layout.h"
 #include <omp.h>
 #include <string.h>
 
@@ -15,6 +16,37 @@
 enum { MAX_GROUP = 16, GROUP_BYTES = 128 * 1024 };
 /* of rows: elements; a narrower step would wait for its own sums */
 enum { MAX_PARTS = 256, PART_ELEMENTS = 64 * 1024, MIN_WIDTH = 64 };
+
+/* ---- operands ---- */
+
+static size_t copy_bytes(const OpTensor *t, const OpTensor *x)
+{
+    enum { ALIGNMENT = 64 };
+    if (t->desc.rank == 0 || cpu_layout_type(t) == cpu_layout_type(x)) return 0;
+    return (x->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+Status batchnorm_decide_operand(OpInstance *op, OpTensor *t, const OpTensor *x)
+{
+    if (t->desc.rank == 0) return OK;
+    TRY(cpu_decide_beside(t, x, op));
+    op->workspace_bytes += copy_bytes(t, x);
+    return OK;
+}
+
+const void *batchnorm_read_operand(const OpTensor *t, const OpTensor *x, void **workspace)
+{
+    const size_t bytes = copy_bytes(t, x);
+    const int64_t count = tensor_elements(&t->desc);
+    void *copy = *workspace;
+    if (bytes == 0) return t->data;
+    if (cpu_layout_type(x) == DTYPE_F32) cpu_lanes_widen(copy, t->data, count);
+    else cpu_lanes_narrow(copy, t->data, count);
+    *workspace = (char *)copy + bytes;
+    return copy;
+}
+
+/* ---- the sweep ---- */
 
 /* The remainder of dealing blocks out: below the size of the team, also of a smaller one. */
 static int64_t most_shared_blocks(const CpuView *v, int threads)
