@@ -47,8 +47,8 @@ compare()
 # Nine tenths of the first two are activations; all of the third is parameters and what hangs on
 # them.
 compare activations
-compare activations_in_bf16 train.precision=bf16 device.emulate=true train.batch_per_rank=96 \
-    data.synthetic_images=96
+compare activations_in_bf16 train.precision=bf16 device.emulate=true model.name=efficientnet_b0 \
+    train.batch_per_rank=32
 compare parameters model.name=mlp model.in_channels=1 data.image_size=272 data.eval_resize=0 \
     train.batch_per_rank=8 \
     optimizer.name=adam "data.mean=[0.5]" "data.std=[0.25]"

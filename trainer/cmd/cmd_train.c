@@ -183,9 +183,11 @@ static void say_result(const Config *c)
 static void settle_precision(Comm *comm, Config *c)
 {
     DeviceChoice d;
-    const bool open = c->train.precision == CONFIG_OTHER && !c->train.auto_before;
+    if (c->train.precision != CONFIG_OTHER || c->train.precision_auto != CONFIG_OTHER ||
+        c->train.auto_before)
+        return;
     const CpuBf16 cpu = device_cpu_bf16(comm);
-    if (comm_agree(comm, device_choose(&d, c, comm->local_rank, cpu)) == OK && open)
+    if (comm_agree(comm, device_choose(&d, c, comm->local_rank, cpu)) == OK)
         c->train.precision_auto = (int)d.precision;
 }
 
