@@ -1,6 +1,6 @@
 /* depthwise.h - the gradient of weights of a convolution with one filter for each channel, by loops
  * of our own. oneDNN has one for windows of three columns alone; its others take such filters as
- * groups of one channel in 16, a hundred times the work. */
+ * groups of one channel in 16, many times the work. */
 #ifndef CONVOY_KERNELS_CPU_DEPTHWISE_H
 #define CONVOY_KERNELS_CPU_DEPTHWISE_H
 #include "kernels/cpu/conv2d.h"
