@@ -126,13 +126,14 @@ static Status add_depthwise(CpuBackend *b, State *state, const ConvGeometry *g,
                                   .x = use[ROLE_X].layout,
                                   .y = use[ROLE_Y].layout };
     const Layout *parts;
-    TRY(depthwise_prepare(b, &state->depthwise, &problem, &parts));
+    TRY(cpu_depthwise_prepare(b, &state->depthwise, &problem, &parts));
     const CpuOperand operands[DEPTHWISE_COUNT] = { [DEPTHWISE_DW] = use[ROLE_W],
                                                    [DEPTHWISE_X] = use[ROLE_X],
                                                    [DEPTHWISE_DY] = use[ROLE_Y],
                                                    [DEPTHWISE_PARTS] = cpu_steps_operand_workspace(
                                                        &state->steps, parts) };
-    cpu_steps_add_call(&state->steps, depthwise_run, &state->depthwise, DEPTHWISE_COUNT, operands);
+    cpu_steps_add_call(&state->steps, cpu_depthwise_run, &state->depthwise, DEPTHWISE_COUNT,
+                       operands);
     return OK;
 }
 

@@ -202,7 +202,7 @@ Status conv2d_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out)
     bool found;
     *out = (ConvChoice){ 0 };
     TRY(choose_fast(b, &p, out, &found));
-    if (depthwise_takes(&p) && !(found && strstr(out->implementation, "dw"))) {
+    if (cpu_depthwise_takes(&p) && !(found && strstr(out->implementation, "dw"))) {
         dnnl_primitive_desc_destroy(out->pd);
         *out = (ConvChoice){ .x = p.x, .y = p.y, .implementation = "depthwise" };
         return cpu_layout_plain(b, &out->w, g->w_rank, g->w);

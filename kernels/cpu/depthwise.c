@@ -4,7 +4,7 @@
 #include "kernels/cpu/depthwise.h"
 #include <string.h>
 
-bool depthwise_takes(const ConvProblem *p)
+bool cpu_depthwise_takes(const ConvProblem *p)
 {
     const ConvGeometry *g = p->geometry;
     const bool lie_alike = p->x->block > 1 ? p->x->block == p->y->block : p->x->rows && p->y->rows;
@@ -17,8 +17,8 @@ static CpuView view_of(const int64_t *dims, const Layout *layout)
     return cpu_view(&(OpTensor){ .desc = tensor_desc(DTYPE_F32, 4, dims), .layout = layout });
 }
 
-Status depthwise_prepare(CpuBackend *b, CpuDepthwise *out, const ConvProblem *p,
-                         const Layout **parts)
+Status cpu_depthwise_prepare(CpuBackend *b, CpuDepthwise *out, const ConvProblem *p,
+                             const Layout **parts)
 {
     const ConvGeometry *g = p->geometry;
     *out = (CpuDepthwise){ .x = view_of(g->x, p->x),
@@ -130,7 +130,7 @@ static void sum_images(const CpuDepthwise *d, const float *parts, float *dw, int
     }
 }
 
-Status depthwise_run(const void *cookie, void *const *address, int threads)
+Status cpu_depthwise_run(const void *cookie, void *const *address, int threads)
 {
     const CpuDepthwise *d = cookie;
     const DType type = d->x.type;

@@ -14,13 +14,13 @@ typedef struct CpuDepthwise {
     int columns;
 } CpuDepthwise;
 
-/* What depthwise_run finds at address[]. PARTS: one sum for each image, tap, and lane. */
+/* What cpu_depthwise_run finds at address[]. PARTS: one sum for each image, tap, and lane. */
 enum { DEPTHWISE_DW, DEPTHWISE_X, DEPTHWISE_DY, DEPTHWISE_PARTS, DEPTHWISE_COUNT };
 
-bool depthwise_takes(const ConvProblem *p);
+bool cpu_depthwise_takes(const ConvProblem *p);
 /* parts: layout of PARTS. Weights are plain. */
-Status depthwise_prepare(CpuBackend *b, CpuDepthwise *out, const ConvProblem *p,
-                         const Layout **parts);
+Status cpu_depthwise_prepare(CpuBackend *b, CpuDepthwise *out, const ConvProblem *p,
+                             const Layout **parts);
 /* A CpuStepCall; cookie is the CpuDepthwise. The same bits for any number of threads. */
-Status depthwise_run(const void *cookie, void *const *address, int threads);
+Status cpu_depthwise_run(const void *cookie, void *const *address, int threads);
 #endif
