@@ -4,9 +4,8 @@
  * wants it (dresidual) or, in f32, where pass 2 would otherwise have to read dy2 or y or find the
  * slope of SiLU again (into dx, which pass 2 then overwrites in place); in bf16 it is formed again,
  * as dx would round it. Pass 2 is dx = gamma inv_std (dz - mean(dz) - xhat mean(dz xhat)). With
- * running statistics (frozen) both means are left out. Inputs
- * may lie under outputs element by element (dx over dy, dresidual over dy2): every element is read
- * before it is written. */
+ * running statistics (frozen) both means are left out. Inputs may lie under outputs element by
+ * element (dx over dy, dresidual over dy2): every element is read before it is written. */
 #include "kernels/cpu/batchnorm.h"
 #include "kernels/cpu/cpu_math.h"
 #include <string.h>

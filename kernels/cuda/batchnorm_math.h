@@ -26,8 +26,7 @@ CUDA_BOTH static inline float batchnorm_affine(float x, float mean, float scale,
 }
 
 /* dy where forward stored y > 0 (or NaN), else 0; z is y, or batchnorm_affine of the same x; zero:
- * FLOAT_F32_ZERO and
- * the others. */
+ * FLOAT_F32_ZERO and the others. */
 CUDA_BOTH static inline float batchnorm_relu_bwd(float dy, float z, float zero)
 {
     return z <= zero ? 0.0f : dy;
