@@ -142,6 +142,16 @@ train bf16-began 1 "${ask[@]}" train.max_steps=6 checkpoint.resume=none
 started bf16-began fp32
 unset ONEDNN_MAX_CPU_ISA
 
+# What a run named binds predict only where the CPU computes in it.
+if [[ $has != none ]]; then
+    train bf16-here 1 train.precision=bf16 train.max_steps=2
+    export ONEDNN_MAX_CPU_ISA=AVX2
+    expect "predict on AVX2" 0 run 1 predict "$SCRATCH/bf16-here" "$picture"
+    expect_error "predict in bf16 on AVX2" 78 "train.precision is bf16" 1 predict \
+        "$SCRATCH/bf16-here" "$picture" --precision bf16
+    unset ONEDNN_MAX_CPU_ISA
+fi
+
 # Ranks of several kinds: fp32 for all, as long as tensors lie alike.
 if have_mpi && [[ $has != none ]]; then
     for isa in AVX512_CORE:0 AVX2:78; do

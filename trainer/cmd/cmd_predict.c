@@ -35,7 +35,7 @@ static const char help[] =
     "JSON object a line: file, and top: class, label and probability\n  --csv    a table: file, "
     "place, class, label, probability\n  --precision NAME  auto, fp32 or bf16; as train.precision "
     "of the run where it is left out, "
-    "but fp32 for what only\n                    a GPU has\n";
+    "but fp32 where this CPU\n                    does not compute in that\n";
 
 typedef struct Predictor {
     CheckpointModel model;
@@ -57,11 +57,13 @@ typedef struct Predictor {
 static Status open_backend(Predictor *p, Config *c)
 {
     DeviceChoice device;
-    const bool gpu_alone =
-        c->train.precision == PRECISION_TF32 || c->train.precision == PRECISION_FP16;
+    const int named = c->train.precision;
+    const bool bf16 = c->device.emulate || backend_cpu_bf16() != CPU_BF16_NONE;
+    const bool elsewhere =
+        named == PRECISION_TF32 || named == PRECISION_FP16 || (named == PRECISION_BF16 && !bf16);
     c->device.backend = BACKEND_CPU;
     if (p->precision_given) c->train.precision = p->precision;
-    else if (gpu_alone) c->train.precision = PRECISION_FP32;
+    else if (elsewhere) c->train.precision = PRECISION_FP32;
     device_forget(c);
     TRY(device_choose(&device, c, 0, backend_cpu_bf16()));
     if (device.warning) log_warning("%s", device.warning);
