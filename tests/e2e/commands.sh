@@ -109,6 +109,11 @@ expect "inspect config of a long warm-up" 0 run 1 inspect config --images 50000 
 expect_text "inspect config of a long warm-up" 1 "schedule.warmup_steps: warm-up of 24000 steps is"
 expect "inspect config of a file" 0 run 1 inspect config "$SCRATCH/small.yaml"
 expect_text "inspect config of a file" 1 "images           20"
+expect "a run to look at" 0 run 1 train "$SCRATCH/small.yaml" "run.dir=$SCRATCH/looked_at" \
+    train.max_steps=1
+expect "inspect config of a run" 0 run 1 inspect config "$SCRATCH/looked_at" schedule.warmup_steps=3
+expect_error "inspect config of two warm-ups" 64 "stands beside schedule.warmup_epochs" 1 \
+    inspect config "$SCRATCH/looked_at" schedule.warmup_steps=3 schedule.warmup_epochs=2
 expect_error "inspect config without data" 64 "--images N would stand in" 1 inspect config \
     train.epochs=2
 expect_error "inspect config of too few images" 64 "train.batch_per_rank" 1 inspect config \

@@ -78,11 +78,14 @@ static void resolve_eval_resize(Config *c)
     if (c->data.eval_resize_auto) c->data.eval_resize = usual_resize(c);
 }
 
-/* A warm-up in steps stands in for the default one in epochs; that both are said is an error. */
-static void resolve_warmup(Config *c, const ConfigOrigin *origin)
+/* A warm-up in steps stands in for the default one in epochs; that both are said is an error. kept:
+ * by a run's own file, which says every key, so that only --set counts. */
+static void resolve_warmup(Config *c, const ConfigOrigin *origin, bool kept)
 {
-    if (c->schedule.warmup_steps > 0 &&
-        origin->line[config_find_key("schedule.warmup_epochs")] == 0)
+    const int steps = origin->line[config_find_key("schedule.warmup_steps")];
+    const int epochs = origin->line[config_find_key("schedule.warmup_epochs")];
+    if (c->schedule.warmup_steps <= 0) return;
+    if (epochs == 0 || (kept && steps == ORIGIN_SET && epochs != ORIGIN_SET))
         c->schedule.warmup_epochs = 0;
 }
 
@@ -109,7 +112,7 @@ Status config_override(Config *c, const char *const *sets, int set_count)
     ConfigOrigin origin = { .path = NULL };
     TRY(override_kept(c, &origin, sets, set_count));
     if (c->data.eval_resize == CONFIG_OTHER) resolve_eval_resize(c);
-    resolve_warmup(c, &origin);
+    resolve_warmup(c, &origin, true);
     return config_check(c, &origin);
 }
 
@@ -126,7 +129,7 @@ static Status load(Config *c, ConfigOrigin *origin, const char *folder, const ch
     TRY((folder ? override_kept : override)(c, origin, sets, set_count));
     if (path && c->run.dir[0] == '\0') TRY(default_run_dir(c, path));
     resolve_eval_resize(c);
-    resolve_warmup(c, origin);
+    resolve_warmup(c, origin, folder != NULL);
     return config_check(c, origin);
 }
 
