@@ -19,12 +19,12 @@ reaches; tests that take longer than a minute there are left out, by name, and s
 fail here without a fault. A mutant runs tests that reach its line, as many as fit into 45 s by what
 they took unmutated: unit tests and operations for up to 25 s, then whole runs. The nearest are
 taken first: those of the test file named like the mutant's, then of every other test file its
-nearest, then its second nearest. The nearer of two tests is named more like the file, or has more
-of all lines that it reaches in that file. A line without code (a row of a table) stands for its
-file, if that has none for its folder. A mutant is dead when a test fails or crashes, when a unit
-test takes ten seconds more than four times what it took, or when the tests have not ended after
-60 s, and the same test fails once more with the fault and passes without; all others are survivors,
-also those that no test reaches.
+nearest ones, a second's worth, then another second's. The nearer of two tests is named more like
+the file, or has more of all lines that it reaches in that file. A line without code (a row of a
+table) stands for its file, if that has none for its folder. A mutant is dead when a test fails or
+crashes, when a unit test takes ten seconds more than four times what it took, or when the tests
+have not ended after 60 s, and the same test fails once more with the fault and passes without; all
+others are survivors, also those that no test reaches.
 
 All of it lies in build/mutants: copies of the tree, map.json, results.json. A test is mapped again
 when it, a header or a file that it reaches has changed. What has a result for the tree as it is
@@ -134,15 +134,15 @@ class Map:
             reach = self.reach[name]
             return (like, -reach.get(path, 0) / reach[None], self.tests[name]["seconds"])
 
-        nth, place = {}, {}
+        spent, turn = {}, {}
         for name in sorted(found, key=distance):
             family = name.split(".")[0]  # an operation, a whole run is one of its own
-            nth[family] = nth.get(family, 0) + 1
-            place[name] = 0 if distance(name)[0] == 0 else nth[family]
-        # In each round all unit tests are one process.
-        order = sorted(found, key=lambda name: (place[name], not name.startswith("unit:"),
+            spent[family] = spent.get(family, 0) + self.tests[name]["seconds"]
+            turn[name] = -1 if distance(name)[0] == 0 else int(spent[family])
+        # In each turn all unit tests are one process.
+        order = sorted(found, key=lambda name: (turn[name], not name.startswith("unit:"),
                                                 distance(name)))
-        whole = [name for name in order if name.startswith("e2e:")]
+        whole = sorted((name for name in order if name.startswith("e2e:")), key=distance)
         quick, spent = self.afford([name for name in order if not name.startswith("e2e:")],
                                    UNIT_S if whole else SPENT_S)
         return quick + self.afford(whole, SPENT_S - spent / self.patience)[0]

@@ -68,6 +68,9 @@ class Tree:
         if flags is COVER_FLAGS:
             self.shell("gcc -std=c17 -O2 -D_GNU_SOURCE -fno-pie -c tests/cover/cover.c "
                        "-o build/cover.o")
+        for kept in glob.glob(self.path("build/kept/*")):  # a run was ended amidst a mutant
+            name = os.path.basename(kept)
+            self.put(kept, self.path(name if name == "convoy" else "build/" + name))
         done = subprocess.run(["make", "-j1", "build", *flags], cwd=self.root, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:

@@ -193,6 +193,18 @@ TEST(damage_means_another_scan)
         REQUIRE_OK(index_file_load(&index, t.kept)); /* written anew */
         index_destroy(index);
     }
+    char log[700], want[1500];
+    uint8_t *text = NULL;
+    size_t log_bytes = 0;
+    snprintf(log, sizeof log, "%s/log.txt", test_scratch());
+    snprintf(want, sizeof want, "; scanning %s again", t.o.path);
+    tree_write(test_scratch(), "kept/t.index", "x", 1);
+    REQUIRE_OK(log_open(log, 0, LOG_ERROR));
+    CHECK_INT(images(&t), 4);
+    log_close();
+    REQUIRE_OK(fs_read_file(log, &text, &log_bytes));
+    CHECK_CONTAINS((const char *)text, want);
+    mem_free(text);
     for (size_t length = 0; length < bytes; length += 13) {
         tree_write(test_scratch(), "kept/t.index", good, length);
         Index *index = NULL;
