@@ -122,12 +122,13 @@ static double share(const char *model, double width, int64_t size)
 }
 
 /* Of ResNet-20 with 8, 8 and 16 channels only the last stage is wide enough. Depthwise
- * convolutions are a tenth of EfficientNet-B0. */
+ * convolutions are a tenth of EfficientNet-B0; a perceptron has none at all. */
 TEST(amx_takes_wide_convolutions_without_groups)
 {
     CHECK_NEAR(share("resnet20", 1, 32), 0.97, 0.01);
     CHECK_NEAR(share("resnet20", 0.25, 32), 0.13, 0.02);
     CHECK_NEAR(share("efficientnet_b0", 1, 224), 0.83, 0.01);
+    CHECK(share("mlp", 1, 28) == 0);
     CHECK(share("resnext50_32x4d", 1, 64) < share("resnet50", 1, 64));
     Config *c = NULL;
     double of_config = 0;

@@ -13,14 +13,13 @@
 /* A tile holds 32 input channels of 16 positions, and 16 filters: half full it still gains. */
 #define AMX_CHANNELS_MIN 16
 
+/* Linear layers are none: their rounded factors are multiplied in f32 (kernels/cpu/linear.c). */
 static bool taken_by_amx(const Graph *g, const GraphNode *n)
 {
     const Conv2dAttr *conv = n->kind == OP_CONV2D ? n->attr : NULL;
-    if (!conv && n->kind != OP_LINEAR) return false;
-    _Static_assert((int)CONV_IN_W == (int)LINEAR_IN_W, "weights are the same slot");
+    if (!conv || conv->groups != 1) return false;
     const TensorDesc *w = &graph_tensor(g, n->in[CONV_IN_W])->desc;
-    return (!conv || conv->groups == 1) && w->dims[0] >= AMX_CHANNELS_MIN &&
-           w->dims[1] >= AMX_CHANNELS_MIN;
+    return w->dims[0] >= AMX_CHANNELS_MIN && w->dims[1] >= AMX_CHANNELS_MIN;
 }
 
 double precision_amx_share(const Graph *g)
