@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""How far does training in bf16 stray from fp32, here and in PyTorch? ResNet-18 from the same
+weights on the same images, all of them in every step and none augmented, so that a step is the same
+whatever their order; SGD with momentum. Prints the loss of every step in fp32 and bf16 by both, and
+ends with 1 unless convoy's bf16 stays as near to its fp32 as PyTorch's autocast does to its own:
+by the mean and by the largest relative difference of losses, with a half of slack.
+
+Needs torch, torchvision and safetensors (pip); no part of build or tests. On a CPU without AVX-512
+device.emulate is taken.
+
+    python3 scripts/compare_bf16.py FOLDER [--convoy ./convoy] [--steps 50] [--images 64]
+
+FOLDER has a folder of JPEG files for each class; of the first eight the first few are taken, scaled
+to 64 pixels.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import torch
+import torchvision
+from PIL import Image
+from safetensors.torch import save_file
+from torch import nn
+
+CLASSES, SIZE, LR, MOMENTUM = 8, 64, 0.02, 0.9
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+SLACK = 1.5
+
+
+def make_images(folder, count, out):
+    """Writes PNG files, which every decoder reads alike; returns them as a batch."""
+    pixels, labels = [], []
+    for label, name in enumerate(sorted(os.listdir(folder))[:CLASSES]):
+        os.makedirs(os.path.join(out, name))
+        for i, file in enumerate(sorted(os.listdir(os.path.join(folder, name)))[:count // CLASSES]):
+            image = Image.open(os.path.join(folder, name, file)).convert("RGB").resize((SIZE, SIZE))
+            image.save(os.path.join(out, name, f"{i}.png"))
+            pixels.append(torchvision.transforms.functional.to_tensor(image))
+            labels.append(label)
+    x = torchvision.transforms.functional.normalize(torch.stack(pixels), MEAN, STD)
+    return x, torch.tensor(labels)
+
+
+def train_torch(weights, x, y, steps, bf16):
+    model = torchvision.models.resnet18(num_classes=CLASSES)
+    model.load_state_dict(weights)
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=MOMENTUM)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def train_convoy(binary, scratch, images, steps, precision):
+    run = os.path.join(scratch, precision)
+    empty = os.path.join(scratch, "empty.yaml")
+    open(empty, "w").close()
+    keys = {"model.name": "resnet18", "model.init": os.path.join(scratch, "weights.safetensors"),
+            "data.train": os.path.join(scratch, "images"), "data.augment": "none",
+            "data.image_size": SIZE, "data.eval_resize": SIZE,
+            "data.mean": ",".join(map(str, MEAN)),
+            "data.std": ",".join(map(str, STD)), "train.batch_per_rank": images,
+            "train.max_steps": steps, "train.epochs": steps, "train.eval_every": 0,
+            "train.precision": precision, "optimizer.name": "sgd", "optimizer.lr": LR,
+            "optimizer.lr_scaling": "none", "optimizer.momentum": MOMENTUM,
+            "optimizer.weight_decay": 0, "schedule.name": "constant", "schedule.warmup_epochs": 0,
+            "checkpoint.every_steps": 0, "log.every": 1, "device.backend": "cpu",
+            "device.emulate": "true", "run.dir": run}
+    done = subprocess.run([binary, "train", empty, *(f"{k}={v}" for k, v in keys.items())],
+                          capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr.strip())
+    with open(os.path.join(run, "metrics.jsonl")) as f:
+        records = [json.loads(line) for line in f]
+    return [r["loss"] for r in records if r["event"] == "step"]
+
+
+def strays(fp32, bf16):
+    apart = [abs(b - a) / a for a, b in zip(fp32, bf16, strict=True)]
+    return sum(apart) / len(apart), max(apart)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("folder")
+    parser.add_argument("--convoy", default="./convoy")
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--images", type=int, default=64)
+    args = parser.parse_args()
+    torch.manual_seed(1)
+    weights = torchvision.models.resnet18(num_classes=CLASSES).state_dict()
+    with tempfile.TemporaryDirectory() as scratch:
+        x, y = make_images(args.folder, args.images, os.path.join(scratch, "images"))
+        save_file(weights, os.path.join(scratch, "weights.safetensors"))
+        ours = [train_convoy(args.convoy, scratch, len(y), args.steps, p) for p in ("fp32", "bf16")]
+    theirs = [train_torch(weights, x, y, args.steps, bf16) for bf16 in (False, True)]
+    if abs(ours[0][0] - theirs[0][0]) > 1e-4 * theirs[0][0]:
+        sys.exit(f"not the same start: {ours[0][0]} and {theirs[0][0]} in fp32")
+    print(f"{'step':>4}  {'convoy fp32':>12} {'bf16':>9}  {'PyTorch fp32':>12} {'bf16':>9}")
+    for i, row in enumerate(zip(*ours, *theirs, strict=True)):
+        print(f"{i:4d}  {row[0]:12.5f} {row[1]:9.5f}  {row[2]:12.5f} {row[3]:9.5f}")
+    (mean, largest), (torch_mean, torch_largest) = strays(*ours), strays(*theirs)
+    print(f"bf16 from fp32: convoy mean {mean:.4f}, largest {largest:.4f}; "
+          f"PyTorch mean {torch_mean:.4f}, largest {torch_largest:.4f}")
+    near = mean <= SLACK * torch_mean and largest <= SLACK * torch_largest
+    print("within PyTorch's band" if near else "outside PyTorch's band")
+    sys.exit(not near)
+
+
+if __name__ == "__main__":
+    main()
