@@ -25,6 +25,10 @@ expect_field "diverged" nan "done" code 71
 # Nor by a supervisor that is started again, until the settings are others.
 expect "diverged again" 71 timeout 60 "${launching[@]}"
 expect_one_error "diverged again" "would again with the same settings"
+# What was named goes on where auto stands now (all here name fp32), so that is no other setting.
+launch_command --min-hosts 2 -- nan "${endless[@]}" optimizer.lr=1e6 train.precision=auto
+expect "diverged, auto" 71 timeout 60 "${launching[@]}"
+expect_one_error "diverged, auto" "would again with the same settings"
 [[ $(launch_events nan run attempt) == 1 && $(events nan start) == 1 ]] ||
     broken "diverged again: the run was started"
 launch_command --min-hosts 2 -- nan "${endless[@]}" optimizer.lr=1e-4 train.max_steps=1 \

@@ -123,8 +123,12 @@ static Status check_not_diverged(Config *config)
     if (progress_exit_code(config->run.dir) != status_exit_code(ERR_DIVERGED)) return OK;
     char *path = fs_join(config->run.dir, "config.yaml");
     Status status = path ? config_stored(&then, path) : ERR_MEMORY;
-    if (status == OK && config->train.precision_auto == CONFIG_OTHER)
+    /* what auto will be when the run goes on (command_run.c) */
+    if (status == OK && config->train.precision == CONFIG_OTHER &&
+        config->train.precision_auto == CONFIG_OTHER) {
+        config->train.precision = then->train.precision;
         config->train.precision_auto = then->train.precision_auto;
+    }
     const bool same =
         status == OK && config_difference(then, config, &changed) == OK && changed.length == 0;
     config_destroy(then);
