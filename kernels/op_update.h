@@ -60,6 +60,7 @@ enum {
 typedef struct UpdateSegment {
     int64_t first, count;
     float weight_decay;
+    float lr; /* factor of the learning rate */
 } UpdateSegment;
 typedef struct UpdateAttr {
     UpdateKind kind;

@@ -13,28 +13,29 @@
 #include <math.h>
 
 typedef struct Rates { /* one step's numbers, rounded once */
-    float unscale, lr, momentum, beta2, one_minus_beta1, one_minus_beta2, eps, step,
-        root_correction2;
+    float unscale, momentum, beta2, one_minus_beta1, one_minus_beta2, eps, root_correction2;
+    float lr, step, decay, keep; /* of a segment; step: lr / correction1, keep: 1 - lr decay */
+    double base_lr, correction1; /* correction1: 1 where updates are not counted */
 } Rates;
 typedef struct Range {
     float *param, *state0, *state1;
     const float *grad;
     int64_t count;
 } Range;
-typedef void StepFn(const Range *range, const Rates *rates, float decay);
+typedef void StepFn(const Range *range, const Rates *rates);
 
-CPU_CLONES static void step_sgd(const Range *range, const Rates *rates, float decay)
+CPU_CLONES static void step_sgd(const Range *range, const Rates *rates)
 {
-    float *p = range->param, lr = rates->lr, unscale = rates->unscale;
+    float *p = range->param, lr = rates->lr, decay = rates->decay, unscale = rates->unscale;
     const float *g = range->grad;
 #pragma omp simd
     for (int64_t i = 0; i < range->count; i++) p[i] -= lr * (unscale * g[i] + decay * p[i]);
 }
 
-CPU_INLINE void momentum_range(const Range *range, const Rates *rates, float decay, bool nesterov)
+CPU_INLINE void momentum_range(const Range *range, const Rates *rates, bool nesterov)
 {
     float *p = range->param, *m = range->state0, lr = rates->lr, momentum = rates->momentum,
-          unscale = rates->unscale;
+          decay = rates->decay, unscale = rates->unscale;
     const float *g = range->grad;
 #pragma omp simd
     for (int64_t i = 0; i < range->count; i++) {
@@ -44,55 +45,53 @@ CPU_INLINE void momentum_range(const Range *range, const Rates *rates, float dec
     }
 }
 
-CPU_CLONES static void step_momentum(const Range *range, const Rates *rates, float decay)
+CPU_CLONES static void step_momentum(const Range *range, const Rates *rates)
 {
-    momentum_range(range, rates, decay, false);
+    momentum_range(range, rates, false);
 }
 
-CPU_CLONES static void step_nesterov(const Range *range, const Rates *rates, float decay)
+CPU_CLONES static void step_nesterov(const Range *range, const Rates *rates)
 {
-    momentum_range(range, rates, decay, true);
+    momentum_range(range, rates, true);
 }
 
 /* Elements [i, i + lanes). The root has a loop of its own: it may set errno, which keeps a compiler
  * that is not told otherwise from making vectors of the loop it is in. */
-CPU_INLINE void adam_lanes(const Range *range, int64_t i, const Rates *r, float decay, float keep,
-                           bool decoupled, int lanes)
+CPU_INLINE void adam_lanes(const Range *range, int64_t i, const Rates *r, bool decoupled, int lanes)
 {
     float *p = range->param + i, *m = range->state0 + i, *v = range->state1 + i, root[CPU_LANES];
     const float *g = range->grad + i;
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        float scaled = r->unscale * g[l], d = decoupled ? scaled : scaled + decay * p[l];
+        float scaled = r->unscale * g[l], d = decoupled ? scaled : scaled + r->decay * p[l];
         m[l] = m[l] + r->one_minus_beta1 * (d - m[l]);
         v[l] = r->beta2 * v[l] + r->one_minus_beta2 * (d * d);
     }
     for (int l = 0; l < lanes; l++) root[l] = sqrtf(v[l]);
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
-        float before = decoupled ? p[l] * keep : p[l];
+        float before = decoupled ? p[l] * r->keep : p[l];
         p[l] = before - r->step * (m[l] / (root[l] / r->root_correction2 + r->eps));
     }
 }
 
-CPU_INLINE void adam_range(const Range *range, const Rates *rates, float decay, bool decoupled)
+CPU_INLINE void adam_range(const Range *range, const Rates *rates, bool decoupled)
 {
     Rates r = *rates;
-    float keep = (float)(1.0 - (double)r.lr * (double)decay);
     int64_t i = 0;
     for (; i + CPU_LANES <= range->count; i += CPU_LANES)
-        adam_lanes(range, i, &r, decay, keep, decoupled, CPU_LANES);
-    for (; i < range->count; i++) adam_lanes(range, i, &r, decay, keep, decoupled, 1);
+        adam_lanes(range, i, &r, decoupled, CPU_LANES);
+    for (; i < range->count; i++) adam_lanes(range, i, &r, decoupled, 1);
 }
 
-CPU_CLONES static void step_adam(const Range *range, const Rates *rates, float decay)
+CPU_CLONES static void step_adam(const Range *range, const Rates *rates)
 {
-    adam_range(range, rates, decay, false);
+    adam_range(range, rates, false);
 }
 
-CPU_CLONES static void step_adamw(const Range *range, const Rates *rates, float decay)
+CPU_CLONES static void step_adamw(const Range *range, const Rates *rates)
 {
-    adam_range(range, rates, decay, true);
+    adam_range(range, rates, true);
 }
 
 static StepFn *step_of(const UpdateAttr *a)
@@ -109,15 +108,29 @@ static StepFn *step_of(const UpdateAttr *a)
 static Rates rates_of(const UpdateAttr *a, const float *scalars, const float *loss_scale,
                       const float *clip)
 {
-    double lr = (double)scalars[SCALAR_LR];
-    Rates r = { .lr = (float)lr, .momentum = a->momentum, .beta2 = (float)a->beta2, .eps = a->eps };
+    Rates r = { .base_lr = (double)scalars[SCALAR_LR],
+                .correction1 = 1,
+                .momentum = a->momentum,
+                .beta2 = (float)a->beta2,
+                .eps = a->eps };
     r.unscale = loss_scale ? 1.0f / loss_scale[LOSS_SCALE_SCALE] : 1.0f;
     if (clip) r.unscale *= clip[CLIP_FACTOR];
     r.one_minus_beta1 = (float)(1.0 - a->beta1);
     r.one_minus_beta2 = (float)(1.0 - a->beta2);
     if (!update_traits(a->kind)->counts_updates) return r;
-    r.step = (float)(lr / (double)scalars[SCALAR_BIAS_CORRECTION1]);
+    r.correction1 = (double)scalars[SCALAR_BIAS_CORRECTION1];
     r.root_correction2 = (float)sqrt((double)scalars[SCALAR_BIAS_CORRECTION2]);
+    return r;
+}
+
+static Rates rates_of_segment(const Rates *rates, const UpdateSegment *s)
+{
+    Rates r = *rates;
+    double lr = r.base_lr * (double)s->lr;
+    r.lr = (float)lr;
+    r.step = (float)(lr / r.correction1);
+    r.decay = s->weight_decay;
+    r.keep = (float)(1.0 - lr * (double)s->weight_decay);
     return r;
 }
 
@@ -155,7 +168,8 @@ static void update_share(const UpdateAttr *attr, const Range *all, StepFn *step,
                        .state0 = advance(all->state0, at),
                        .state1 = advance(all->state1, at),
                        .count = to - from };
-        step(&part, rates, s->weight_decay);
+        Rates own = rates_of_segment(rates, s);
+        step(&part, &own);
     }
 }
 

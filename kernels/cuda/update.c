@@ -24,7 +24,8 @@ int64_t update_chunks_make(const UpdateAttr *attr, UpdateChunk *chunks)
         for (int64_t at = s->first, end = s->first + s->count, next; at < end; at = next, made++) {
             next = (at / UPDATE_CHUNK + 1) * UPDATE_CHUNK;
             if (next > end) next = end;
-            if (chunks) chunks[made] = (UpdateChunk){ at, (int32_t)(next - at), s->weight_decay };
+            if (chunks)
+                chunks[made] = (UpdateChunk){ at, (int32_t)(next - at), s->weight_decay, s->lr };
         }
     }
     return made;

@@ -22,15 +22,15 @@ struct GroupValues {
 
 template <UpdateKind KIND>
 __device__ __forceinline__ void step_element(UpdateElement *e, const UpdateRates *r,
-                                             const UpdatePass &pass, float decay, float keep)
+                                             const UpdatePass &pass)
 {
     switch (KIND) {
     case UPDATE_SGD:
-        return update_sgd(e, r, decay, pass.state0 != nullptr, pass.nesterov);
+        return update_sgd(e, r, pass.state0 != nullptr, pass.nesterov);
     case UPDATE_ADAM:
-        return update_adam(e, r, decay);
+        return update_adam(e, r);
     case UPDATE_ADAMW:
-        return update_adamw(e, r, keep);
+        return update_adamw(e, r);
     case UPDATE_KIND_COUNT:
         return;
     }
@@ -72,8 +72,7 @@ __device__ __forceinline__ GroupValues load_group(const UpdatePass &pass, int64_
 
 template <UpdateKind KIND, typename T>
 __device__ __forceinline__ void step_group(const UpdatePass &pass, const GroupValues &v,
-                                           int64_t first, const UpdateRates *r, float decay,
-                                           float keep)
+                                           int64_t first, const UpdateRates *r)
 {
     float p[GROUP], g[GROUP], state0[GROUP], state1[GROUP];
     vector_widen<float>(v.p, p);
@@ -83,7 +82,7 @@ __device__ __forceinline__ void step_group(const UpdatePass &pass, const GroupVa
 #pragma unroll
     for (int i = 0; i < GROUP; i++) {
         UpdateElement e = { p[i], g[i], state0[i], state1[i] };
-        step_element<KIND>(&e, r, pass, decay, keep);
+        step_element<KIND>(&e, r, pass);
         p[i] = e.p;
         state0[i] = e.state0;
         state1[i] = e.state1;
@@ -95,12 +94,11 @@ __device__ __forceinline__ void step_group(const UpdatePass &pass, const GroupVa
 }
 
 template <UpdateKind KIND, typename T>
-__device__ __forceinline__ void step_one(const UpdatePass &pass, int64_t i, const UpdateRates *r,
-                                         float decay, float keep)
+__device__ __forceinline__ void step_one(const UpdatePass &pass, int64_t i, const UpdateRates *r)
 {
     UpdateElement e = { pass.param[i], pass.grad[i], pass.state0 ? pass.state0[i] : 0.0f,
                         TWO_STATES<KIND> ? pass.state1[i] : 0.0f };
-    step_element<KIND>(&e, r, pass, decay, keep);
+    step_element<KIND>(&e, r, pass);
     pass.param[i] = e.p;
     if (pass.state0) pass.state0[i] = e.state0;
     if (TWO_STATES<KIND>) pass.state1[i] = e.state1;
@@ -112,8 +110,8 @@ __global__ void __launch_bounds__(UPDATE_THREADS) update_kernel(const UpdatePass
 {
     __shared__ UpdateRates rates; /* one thread divides in double, not all */
     if (update_is_skipped(&pass)) return;
-    if (threadIdx.x == 0) rates = update_rates(&pass);
     const UpdateChunk chunk = pass.chunks[blockIdx.x];
+    if (threadIdx.x == 0) rates = update_rates(&pass, &chunk);
     const int64_t end = chunk.first + chunk.count, base = chunk.first / UPDATE_CHUNK * UPDATE_CHUNK;
     GroupValues v[UPDATE_VECTORS];
 #pragma unroll
@@ -123,17 +121,15 @@ __global__ void __launch_bounds__(UPDATE_THREADS) update_kernel(const UpdatePass
     }
     __syncthreads();
     const UpdateRates r = rates;
-    const float keep = (float)(1.0 - r.lr * (double)chunk.weight_decay);
 #pragma unroll
     for (int k = 0; k < UPDATE_VECTORS; k++) {
         int64_t first = base + ((int64_t)k * UPDATE_THREADS + threadIdx.x) * GROUP;
         if (first >= chunk.first && first + GROUP <= end) {
-            step_group<KIND, T>(pass, v[k], first, &r, chunk.weight_decay, keep);
+            step_group<KIND, T>(pass, v[k], first, &r);
             continue;
         }
         for (int64_t i = first; i < first + GROUP; i++)
-            if (i >= chunk.first && i < end)
-                step_one<KIND, T>(pass, i, &r, chunk.weight_decay, keep);
+            if (i >= chunk.first && i < end) step_one<KIND, T>(pass, i, &r);
     }
 }
 

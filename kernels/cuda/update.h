@@ -18,7 +18,7 @@ enum {
 typedef struct UpdateChunk {
     int64_t first;
     int32_t count;
-    float weight_decay;
+    float weight_decay, lr; /* lr: factor of the learning rate */
 } UpdateChunk;
 
 typedef struct UpdatePass {

@@ -11,15 +11,15 @@
 #include <math.h>
 
 typedef struct UpdateRates { /* one step's numbers, rounded once */
-    float unscale, momentum, beta2, one_minus_beta1, one_minus_beta2, eps, step, root_correction2;
-    double lr;
+    float unscale, momentum, beta2, one_minus_beta1, one_minus_beta2, eps, root_correction2;
+    float step, decay, keep; /* of a chunk; keep: 1 - lr decay, formed in double */
 } UpdateRates;
 
-CUDA_BOTH static inline UpdateRates update_rates(const UpdatePass *p)
+CUDA_BOTH static inline UpdateRates update_rates(const UpdatePass *p, const UpdateChunk *chunk)
 {
     UpdateRates r;
     bool corrects = p->counts_updates;
-    r.lr = (double)p->scalars[SCALAR_LR];
+    const double lr = (double)p->scalars[SCALAR_LR] * (double)chunk->lr;
     r.unscale = p->loss_scale ? 1.0f / p->loss_scale[LOSS_SCALE_SCALE] : 1.0f;
     if (p->clip) r.unscale *= p->clip[CLIP_FACTOR];
     r.momentum = p->momentum;
@@ -27,7 +27,9 @@ CUDA_BOTH static inline UpdateRates update_rates(const UpdatePass *p)
     r.one_minus_beta1 = (float)(1.0 - p->beta1);
     r.one_minus_beta2 = (float)(1.0 - p->beta2);
     r.eps = p->eps;
-    r.step = (float)(corrects ? r.lr / (double)p->scalars[SCALAR_BIAS_CORRECTION1] : r.lr);
+    r.decay = chunk->weight_decay;
+    r.keep = (float)(1.0 - lr * (double)chunk->weight_decay);
+    r.step = (float)(corrects ? lr / (double)p->scalars[SCALAR_BIAS_CORRECTION1] : lr);
     r.root_correction2 = corrects ? (float)sqrt((double)p->scalars[SCALAR_BIAS_CORRECTION2]) : 1.0f;
     return r;
 }
@@ -43,10 +45,10 @@ typedef struct UpdateElement {
 } UpdateElement;
 
 /* momentum: there is a momentum tensor */
-CUDA_BOTH static inline void update_sgd(UpdateElement *e, const UpdateRates *r, float decay,
-                                        bool momentum, bool nesterov)
+CUDA_BOTH static inline void update_sgd(UpdateElement *e, const UpdateRates *r, bool momentum,
+                                        bool nesterov)
 {
-    float d = r->unscale * e->g + decay * e->p, step = d;
+    float d = r->unscale * e->g + r->decay * e->p, step = d;
     if (momentum) {
         e->state0 = r->momentum * e->state0 + d;
         step = nesterov ? d + r->momentum * e->state0 : e->state0;
@@ -61,15 +63,14 @@ CUDA_BOTH static inline void update_moments(UpdateElement *e, const UpdateRates 
     e->p -= r->step * (e->state0 / (sqrtf(e->state1) / r->root_correction2 + r->eps));
 }
 
-CUDA_BOTH static inline void update_adam(UpdateElement *e, const UpdateRates *r, float decay)
+CUDA_BOTH static inline void update_adam(UpdateElement *e, const UpdateRates *r)
 {
-    update_moments(e, r, r->unscale * e->g + decay * e->p);
+    update_moments(e, r, r->unscale * e->g + r->decay * e->p);
 }
 
-/* keep: 1 - lr decay, formed in double */
-CUDA_BOTH static inline void update_adamw(UpdateElement *e, const UpdateRates *r, float keep)
+CUDA_BOTH static inline void update_adamw(UpdateElement *e, const UpdateRates *r)
 {
-    e->p *= keep;
+    e->p *= r->keep;
     update_moments(e, r, r->unscale * e->g);
 }
 #endif

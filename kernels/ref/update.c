@@ -14,38 +14,44 @@ typedef struct Element {
     double g;
 } Element;
 
-static void step_sgd(const UpdateAttr *a, const double *scalars, double decay, Element e)
+static double lr_of(const double *scalars, const UpdateSegment *s)
 {
-    double d = e.g + decay * *e.p, momentum = (double)a->momentum, step = d;
+    return scalars[SCALAR_LR] * (double)s->lr;
+}
+
+static void step_sgd(const UpdateAttr *a, const double *scalars, const UpdateSegment *s, Element e)
+{
+    double d = e.g + (double)s->weight_decay * *e.p, momentum = (double)a->momentum, step = d;
     if (e.state0) {
         *e.state0 = momentum * *e.state0 + d;
         step = a->nesterov ? d + momentum * *e.state0 : *e.state0;
     }
-    *e.p -= scalars[SCALAR_LR] * step;
+    *e.p -= lr_of(scalars, s) * step;
 }
 
-static void step_moments(const UpdateAttr *a, const double *scalars, double g, Element e)
+static void step_moments(const UpdateAttr *a, const double *scalars, double lr, double g, Element e)
 {
     double b1 = a->beta1, b2 = a->beta2;
     *e.state0 = b1 * *e.state0 + (1 - b1) * g;
     *e.state1 = b2 * *e.state1 + (1 - b2) * g * g;
     double denominator = sqrt(*e.state1 / scalars[SCALAR_BIAS_CORRECTION2]) + (double)a->eps;
-    *e.p -= scalars[SCALAR_LR] * (*e.state0 / scalars[SCALAR_BIAS_CORRECTION1]) / denominator;
+    *e.p -= lr * (*e.state0 / scalars[SCALAR_BIAS_CORRECTION1]) / denominator;
 }
 
-static void step_adam(const UpdateAttr *a, const double *scalars, double decay, Element e)
+static void step_adam(const UpdateAttr *a, const double *scalars, const UpdateSegment *s, Element e)
 {
-    step_moments(a, scalars, e.g + decay * *e.p, e);
+    step_moments(a, scalars, lr_of(scalars, s), e.g + (double)s->weight_decay * *e.p, e);
 }
 
-static void step_adamw(const UpdateAttr *a, const double *scalars, double decay, Element e)
+static void step_adamw(const UpdateAttr *a, const double *scalars, const UpdateSegment *s,
+                       Element e)
 {
-    *e.p -= scalars[SCALAR_LR] * decay * *e.p;
-    step_moments(a, scalars, e.g, e);
+    *e.p -= lr_of(scalars, s) * (double)s->weight_decay * *e.p;
+    step_moments(a, scalars, lr_of(scalars, s), e.g, e);
 }
 
-static void (*const steps[UPDATE_KIND_COUNT])(const UpdateAttr *, const double *, double,
-                                              Element) = {
+static void (*const steps[UPDATE_KIND_COUNT])(const UpdateAttr *, const double *,
+                                              const UpdateSegment *, Element) = {
     [UPDATE_SGD] = step_sgd,
     [UPDATE_ADAM] = step_adam,
     [UPDATE_ADAMW] = step_adamw,
@@ -72,7 +78,7 @@ static Status run(OpInstance *op, Stream *stream)
             double g = loss_scale ? grad[i] / loss_scale[LOSS_SCALE_SCALE] : grad[i];
             if (clip) g *= clip[CLIP_FACTOR];
             Element e = { &param[i], state0 ? &state0[i] : NULL, state1 ? &state1[i] : NULL, g };
-            steps[attr->kind](attr, scalars, (double)s->weight_decay, e);
+            steps[attr->kind](attr, scalars, s, e);
         }
     }
     return OK;

@@ -338,10 +338,12 @@ static void build_update(const int64_t *p, Problem *out)
     out->in[UPDATE_IN_SCALARS] = desc_f32(SCALAR_COUNT, 0, 0, 0);
     if (p[USCALE]) out->in[UPDATE_IN_LOSS_SCALE] = desc_f32(LOSS_SCALE_COUNT, 0, 0, 0);
     if (p[UCLIP]) out->in[UPDATE_IN_CLIP] = desc_f32(CLIP_COUNT, 0, 0, 0);
+    const float rates[] = { 1.0f, 0.1f, 64.0f };
     int64_t share = p[UCOUNT] / p[USEGMENTS];
     for (int i = 0; i < p[USEGMENTS]; i++)
-        out->segments[i] = (UpdateSegment){ i * share, share - p[UGAP],
-                                            i % 2 ? 0 : (float)((double)p[UDECAY] / 1000) };
+        out->segments[i] =
+            (UpdateSegment){ i * share, share - p[UGAP],
+                             i % 2 ? 0 : (float)((double)p[UDECAY] / 1000), rates[i % 3] };
     out->attr.update = (UpdateAttr){ .kind = (UpdateKind)p[UKIND],
                                      .momentum = (float)((double)p[UMOMENTUM] / 1000),
                                      .beta1 = 0.9,

@@ -18,13 +18,13 @@ enum { LENGTH = 3 * UPDATE_CHUNK + 5 };
 TEST(chunks_cover_segments_once)
 {
     static const UpdateSegment segments[] = {
-        { 3, 1, 0.5f },
-        { 4, UPDATE_CHUNK - 4, 0.25f },             /* up to a boundary */
-        { UPDATE_CHUNK, 2 * UPDATE_CHUNK, 0.125f }, /* whole chunks */
-        { 3 * UPDATE_CHUNK + 1, 0, 1.0f },          /* nothing */
-        { 3 * UPDATE_CHUNK + 2, LENGTH - 3 * UPDATE_CHUNK - 2, 0.75f },
+        { 3, 1, 0.5f, 0.25f },
+        { 4, UPDATE_CHUNK - 4, 0.25f, 1.0f },              /* up to a boundary */
+        { UPDATE_CHUNK, 2 * UPDATE_CHUNK, 0.125f, 64.0f }, /* whole chunks */
+        { 3 * UPDATE_CHUNK + 1, 0, 1.0f, 1.0f },           /* nothing */
+        { 3 * UPDATE_CHUNK + 2, LENGTH - 3 * UPDATE_CHUNK - 2, 0.75f, 0.5f },
     };
-    static float decay[LENGTH];
+    static float decay[LENGTH], lr[LENGTH];
     UpdateChunk chunks[16];
     const UpdateAttr attr = { .segment_count = 5, .segments = segments };
     int64_t count = update_chunks_make(&attr, NULL);
@@ -37,11 +37,12 @@ TEST(chunks_cover_segments_once)
         for (int64_t i = c->first; i < c->first + c->count; i++) {
             CHECK(decay[i] == 0.0f);
             decay[i] = c->weight_decay;
+            lr[i] = c->lr;
         }
     }
     for (int s = 0; s < attr.segment_count; s++)
         for (int64_t i = segments[s].first; i < segments[s].first + segments[s].count; i++) {
-            CHECK(decay[i] == segments[s].weight_decay);
+            CHECK(decay[i] == segments[s].weight_decay && lr[i] == segments[s].lr);
             decay[i] = 0.0f;
         }
     for (int i = 0; i < LENGTH; i++) CHECK(decay[i] == 0.0f);
@@ -63,7 +64,7 @@ typedef struct Rig {
 static bool open_rig(Rig *r, Precision precision, DType compute)
 {
     const CudaOptions o = { .precision = precision };
-    *r = (Rig){ .compute = compute, .segment = { 0, COUNT, 0 } };
+    *r = (Rig){ .compute = compute, .segment = { 0, COUNT, 0, 1 } };
     if (!cuda_is_there()) return false;
     CHECK_OK(backend_cuda_create(&r->backend, &o));
     if (!r->backend) return false;

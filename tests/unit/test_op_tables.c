@@ -65,7 +65,7 @@ static void check_rule(Backend *b, UpdateKind kind, float momentum, bool nestero
     float scalars[SCALAR_COUNT] = {
         [SCALAR_LR] = 0.5F, [SCALAR_BIAS_CORRECTION1] = 0.1F, [SCALAR_BIAS_CORRECTION2] = 0.001F
     };
-    const UpdateSegment all = { .count = 1 };
+    const UpdateSegment all = { .count = 1, .lr = 1 };
     const UpdateAttr attr = { .kind = kind,
                               .momentum = momentum,
                               .nesterov = nesterov,

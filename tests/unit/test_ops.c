@@ -282,9 +282,9 @@ TEST(softmax_xent_needs_labels_of_the_batch)
 
 TEST(update_needs_its_states_and_sorted_segments)
 {
-    static const UpdateSegment good[] = { { 0, 4, 0.1F }, { 6, 4, 0.0F } },
-                               overlap[] = { { 0, 4, 0.1F }, { 3, 2, 0.0F } },
-                               beyond[] = { { 8, 4, 0.0F } };
+    static const UpdateSegment good[] = { { 0, 4, 0.1F, 1 }, { 6, 4, 0.0F, 1 } },
+                               overlap[] = { { 0, 4, 0.1F, 1 }, { 3, 2, 0.0F, 1 } },
+                               beyond[] = { { 8, 4, 0.0F, 1 } };
     UpdateAttr plain = { .kind = UPDATE_SGD, .segment_count = 2, .segments = good },
                momentum = plain, adam = plain, bad = plain, far = plain;
     momentum.momentum = 0.9F;
@@ -336,7 +336,7 @@ TEST(loss_scale_has_a_state_of_its_own)
 
 TEST(loss_and_update_may_have_a_loss_scale)
 {
-    static const UpdateSegment all[] = { { 0, 10, 0.0F } };
+    static const UpdateSegment all[] = { { 0, 10, 0.0F, 1 } };
     XentAttr attr = { 0 };
     UpdateAttr sgd = { .kind = UPDATE_SGD, .segment_count = 1, .segments = all };
     TensorDesc logits = f32x2(4, 10), labels = tensor_desc(DTYPE_I32, 1, (int64_t[]){ 4 }),
@@ -358,7 +358,7 @@ TEST(loss_and_update_may_have_a_loss_scale)
 
 TEST(the_norm_is_made_of_chunks)
 {
-    static const UpdateSegment all[] = { { 0, 10, 0.0F } };
+    static const UpdateSegment all[] = { { 0, 10, 0.0F, 1 } };
     GradNormAttr rule = { .max_norm = 1 }, negative = { .max_norm = -1 };
     UpdateAttr sgd = { .kind = UPDATE_SGD, .segment_count = 1, .segments = all };
     TensorDesc x = f32x1(2 * GRAD_SQUARES_CHUNK + 1),

@@ -59,7 +59,8 @@ static int add_segments(Optimizer *o, const Config *c, const Bucket *bucket, Upd
             (UpdateSegment){ .first = (int64_t)(offset / sizeof(float)),
                              .count =
                                  (int64_t)(executor_state(o->executor, i)->bytes / sizeof(float)),
-                             .weight_decay = decay ? (float)c->optimizer.weight_decay : 0 };
+                             .weight_decay = decay ? (float)c->optimizer.weight_decay : 0,
+                             .lr = 1 };
     }
     return count;
 }

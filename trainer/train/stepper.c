@@ -24,291 +24,29 @@
  * the mean loss whatever the slices. A rank that fails inside the step (its data, its disk) still
  * takes part in every reduction, with whatever its slabs hold, and says so in the metrics: all
  * ranks learn of it at the same point, and none hangs. What they hold then is not used any more. */
-#include "trainer/train/stepper.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/guard/signals.h"
-#include "trainer/train/host_reduce.h"
+#include "trainer/train/stepper_internal.h"
 #include <math.h>
 #include <stdio.h>
 
-enum {
-    METRIC_LOSS_SUM,
-    METRIC_TOP1,
-    METRIC_TOP5,
-    METRIC_IMAGES,
-    METRIC_REPLACED,
-    METRIC_STOP,
-    METRIC_FAILED,
-    METRIC_COUNT
-};
-
-enum { NAME_BYTES = 24, FLIGHTS = SESSION_STEPS_MAX };
-_Static_assert(FLIGHTS <= OPTIMIZER_RESULTS, "a result for each step under way");
-
-typedef struct Flight { /* a step from issue to finish */
-    StepResult result;
-    double start_s;
-    double metrics[METRIC_COUNT]; /* what is known before the device is done */
-    int64_t issued;               /* micro-batches */
-    int first_result;             /* of the executor's */
-} Flight;
-
-struct Stepper {
-    Session *session;
-    Schedule schedule;
-    Optimizer *optimizer;
-    Tracing *tracing;
-    double *item_seconds;
-    double metrics[METRIC_COUNT];
-    double lr_factor;
-    int64_t step_offset; /* updates done beyond the step number: before the global batch changed */
-    bool drops;          /* the network draws: every micro-batch at its own address */
-    struct {
-        Bucket *list;
-        char (*names)[NAME_BYTES]; /* for the watchdog */
-        int count;
-    } buckets;
-    struct { /* over ranks */
-        TimelineReduce by;
-        Reducer *reducer; /* metrics; where the host sums, buckets and running statistics too */
-        HostReduce *host; /* NULL unless the host sums a device's gradients */
-        DType type;       /* the device sums: in this type */
-        void *grads;      /* gradients in that type, at the same indices; NULL for f32 */
-    } sum;
-    struct { /* running statistics: sum over ranks -> mean */
-        bool wanted;
-        OpInstance op;
-        ScaleAttr attr;
-    } average;
-    struct {
-        Flight list[FLIGHTS];
-        int64_t issued, finished; /* steps */
-        double finished_s;        /* when the last one was */
-    } flights;
-    Flight *flight; /* the one at hand */
-};
-
-/* Of the flight at hand. */
-static int flight_number(const Stepper *s)
+int stepper_flight_number(const Stepper *s)
 {
     return (int)(s->flight - s->flights.list);
 }
 
-static Program *last_program(const Stepper *s)
+Program *stepper_last_program(const Stepper *s)
 {
     return s->session->more ? s->session->more : s->session->first;
 }
 
-/* ---- what the timeline leaves to the step ---- */
-
-static Status start_sum(Stepper *s, int bucket, Stream *stream)
-{
-    const Bucket *b = &s->buckets.list[bucket];
-    if (s->sum.host) return host_reduce_fetch(s->sum.host, bucket, stream);
-    if (s->sum.by == TIMELINE_REDUCE_HOST) {
-        reducer_ready(s->sum.reducer, bucket);
-        return OK;
-    }
-    const size_t first = b->offset / sizeof(float), count = b->bytes / sizeof(float);
-    float *grads = (float *)executor_slab(s->session->executor, SLAB_GRAD) + first;
-    char *sums = s->sum.grads ? (char *)s->sum.grads + first * dtype_bytes(s->sum.type) : NULL;
-    return device_comm_allreduce_as(s->session->device_comm, grads, count, s->sum.type, sums,
-                                    stream, s->buckets.names[bucket]);
-}
-
-static Status await_sum(Stepper *s, int bucket, Stream *stream)
-{
-    reducer_wait_bucket(s->sum.reducer, bucket, &s->flight->result.comm_wait_s);
-    return s->sum.host ? host_reduce_return(s->sum.host, bucket, stream) : OK;
-}
-
-static Status await_rest(Stepper *s, Stream *stream)
-{
-    reducer_wait_rest(s->sum.reducer, &s->flight->result.comm_wait_s);
-    return s->sum.host && s->average.wanted ? host_reduce_return_buffers(s->sum.host, stream) : OK;
-}
-
-static Status sum_statistics(Stepper *s, Stream *stream)
-{
-    Executor *x = s->session->executor;
-    return device_comm_allreduce(s->session->device_comm, executor_slab(x, SLAB_BUFFER),
-                                 executor_slab_bytes(x, SLAB_BUFFER) / sizeof(float), DTYPE_F32,
-                                 stream, "running statistics");
-}
-
-/* A rank that failed waits for the others' sums and does nothing with them; neither does one whose
- * own loss is not finite: its parameters tell what has diverged. */
-static Status work(void *cookie, const TimelineItem *item, Stream *stream)
-{
-    Stepper *s = cookie;
-    const bool failed = s->flight->result.own_status != OK || s->flight->result.diverged_here;
-    switch (item->kind) {
-    case TIMELINE_BUCKET:
-        return start_sum(s, item->index, stream);
-    case TIMELINE_AWAIT:
-        return await_sum(s, item->index, stream);
-    case TIMELINE_STATISTICS:
-        return sum_statistics(s, stream);
-    case TIMELINE_REST:
-        return await_rest(s, stream);
-    case TIMELINE_FINITE:
-        return failed ? OK : optimizer_check_finite(s->optimizer, item->index, stream);
-    case TIMELINE_SQUARES:
-        return failed ? OK : optimizer_sum_squares(s->optimizer, item->index, stream);
-    case TIMELINE_NORM:
-        return failed ? OK : optimizer_norm(s->optimizer, stream);
-    case TIMELINE_UPDATE:
-        return failed ? OK : optimizer_update(s->optimizer, item->index, stream);
-    case TIMELINE_LOSS_SCALE:
-        return failed ? OK : optimizer_update_scale(s->optimizer, stream);
-    case TIMELINE_RESULT:
-        return optimizer_copy_result(s->optimizer, flight_number(s));
-    case TIMELINE_AVERAGE:
-        return s->session->backend->v->ops[OP_SCALE]->run(&s->average.op, stream);
-    case TIMELINE_NODE:
-    case TIMELINE_RECORD:
-    case TIMELINE_WAIT:
-    case TIMELINE_KIND_COUNT:
-        break;
-    }
-    return fail(ERR_INTERNAL, "a step cannot do %s", timeline_kind_name(item->kind));
-}
-
-/* ---- issuing ---- */
-
-static const Program *program_of(const Stepper *s, int64_t micro)
-{
-    return micro == 0 ? s->session->first : s->session->more;
-}
-
-static RunOptions run_options(Stepper *s, int64_t micro, const PrefetchInput *input)
-{
-    const bool last = micro + 1 == s->session->plan.accumulate;
-    return (RunOptions){ .slot = input->slot,
-                         .images = input->images,
-                         .labels = input->labels,
-                         .erase = input->erase,
-                         .mix = input->mix,
-                         .step = last,
-                         .result = s->flight->first_result + (int)micro,
-                         .work = work,
-                         .cookie = s,
-                         .item_seconds = last ? s->item_seconds : NULL,
-                         .item_times = tracing_items(s->tracing, program_of(s, micro), last) };
-}
-
-/* On host memory all of it is over. On a device the last one is waited for in stepper_finish(),
- * under the watchdog's eyes. */
-static Status trace_micro_batch(Stepper *s, int64_t micro)
-{
-    const bool last = micro + 1 == s->session->plan.accumulate;
-    const Program *p = program_of(s, micro);
-    if (s->session->backend->v->device && last) return OK;
-    if (s->session->backend->v->device) TRY(executor_wait(s->session->executor));
-    return tracing_add_items(s->tracing, p, last, 0, program_timeline(p, last)->backward_end);
-}
-
-static Status run_micro_batch(Stepper *s, int64_t micro)
-{
-    Session *session = s->session;
-    PrefetchInput input;
-    bool more = false;
-    double start_s = clock_s();
-    TRY(prefetch_next(session->train_input, &input, &more, &s->flight->result.data_wait_s));
-    ASSERT(more);
-    tracing_main(s->tracing, "wait for data", micro, start_s);
-    RunOptions o = run_options(s, micro, &input);
-    s->flight->issued++;
-    start_s = clock_s();
-    Status status =
-        executor_issue(session->executor, micro == 0 ? session->first : session->more, &o);
-    if (status == OK && o.item_times) status = trace_micro_batch(s, micro);
-    tracing_main(s->tracing, "forward and backward", micro, start_s);
-    Status done = prefetch_done(session->train_input);
-    s->flight->metrics[METRIC_REPLACED] += (double)input.bad;
-    return status == OK ? done : status;
-}
-
-/* A whole number in two halves of 16 bits: a float is exact up to 2^24 only. */
-static void set_halves(float *low, float *high, int64_t value)
-{
-    *low = (float)(value & 0xffff);
-    *high = (float)(value >> 16 & 0xffff);
-}
-
-static Status set_scalars(Stepper *s, int64_t step, double lr, int64_t micro)
-{
-    const TrainPlan *plan = &s->session->plan;
-    const int64_t share = plan->global_batch / s->session->comm->world;
-    float scalars[SCALAR_COUNT];
-    optimizer_scalars(s->optimizer, lr, step + 1 + s->step_offset, scalars);
-    scalars[SCALAR_GRAD_SCALE] = 1.0f / (float)s->session->plan.global_batch;
-    set_halves(&scalars[SCALAR_STEP_LOW], &scalars[SCALAR_STEP_HIGH], step);
-    set_halves(&scalars[SCALAR_PLACE_LOW], &scalars[SCALAR_PLACE_HIGH],
-               s->session->comm->rank * share + micro * plan->batch);
-    return executor_set_record(s->session->executor, "scalars", scalars);
-}
-
-static Status compute(Stepper *s, Status pending)
-{
-    TRY(pending);
-    for (int64_t micro = 0; micro < s->session->plan.accumulate; micro++) {
-        if (micro == 0 || s->drops)
-            TRY(set_scalars(s, s->flight->result.step, s->flight->result.lr, micro));
-        TRY(run_micro_batch(s, micro));
-    }
-    return OK;
-}
-
-/* An error of the device here is this rank's alone and cannot be agreed on any more: it ends the
- * job. */
-static void must(Stepper *s, Status status)
+void stepper_must(Stepper *s, Status status)
 {
     if (status == OK) return;
     log_error("rank %d: %s", s->session->comm->rank, status_message());
     comm_abort(s->session->comm, status_exit_code(status));
-}
-
-/* The device's sums want every rank: one that failed runs the end of the step on what lies in its
- * slot. */
-static void take_part(Stepper *s)
-{
-    const int64_t last = s->session->plan.accumulate - 1, issued = s->flight->issued;
-    if (s->flight->result.own_status == OK || s->sum.by != TIMELINE_REDUCE_DEVICE) return;
-    /* The last one itself failed: which of its sums are in the stream is not known. */
-    if (issued > last) must(s, s->flight->result.own_status);
-    PrefetchInput input = prefetch_slot(s->session->train_input, last - issued);
-    RunOptions o = run_options(s, last, &input);
-    must(s, executor_issue(s->session->executor, last_program(s), &o));
-    prefetch_skip(s->session->train_input, last + 1 - issued);
-}
-
-static void mark(Stepper *s)
-{
-    Event *end;
-    must(s, prefetch_mark(s->session->train_input, &end));
-    if (s->session->device_comm) device_comm_watch(s->session->device_comm, end, "step");
-}
-
-void stepper_issue(Stepper *s, int64_t step, Status pending)
-{
-    ASSERT(s->flights.issued - s->flights.finished < FLIGHTS);
-    Flight *f = s->flight = &s->flights.list[s->flights.issued % FLIGHTS];
-    *f = (Flight){ .start_s = clock_s(),
-                   .first_result =
-                       (int)((s->flights.issued % FLIGHTS) * s->session->plan.accumulate) };
-    f->result = (StepResult){ .step = step, .lr = s->lr_factor * schedule_lr(&s->schedule, step) };
-    s->flights.issued++;
-    comm_set_progress(s->session->comm, step, "step");
-    must(s, tracing_step(s->tracing, step));
-    /* Else two steps may be under way, and the reducer, which has one at a time and of it only the
-     * metrics, begins in stepper_finish(). */
-    if (s->sum.by == TIMELINE_REDUCE_HOST) reducer_begin(s->sum.reducer);
-    f->result.own_status = compute(s, pending);
-    take_part(s);
-    mark(s);
 }
 
 /* ---- finishing ---- */
@@ -325,8 +63,8 @@ static Status finish_backward(Stepper *s)
     TRY(prefetch_wait(session->train_input));
     if (session->backend->v->device && tracing_has(s->tracing, s->flight->result.step)) {
         TRY(executor_wait(session->executor));
-        TRY(tracing_add_items(s->tracing, last_program(s), true, 0,
-                              program_timeline(last_program(s), true)->backward_end));
+        TRY(tracing_add_items(s->tracing, stepper_last_program(s), true, 0,
+                              program_timeline(stepper_last_program(s), true)->backward_end));
     }
     if (s->sum.host && s->average.wanted)
         TRY(host_reduce_fetch_buffers(s->sum.host, executor_stream(session->executor)));
@@ -353,20 +91,21 @@ static void apply(Stepper *s)
 {
     Executor *x = s->session->executor;
     const int last = s->flight->first_result + (int)s->session->plan.accumulate - 1;
-    const Timeline *line = program_timeline(last_program(s), true);
+    const Timeline *line = program_timeline(stepper_last_program(s), true);
     const RunOptions o = { .step = true,
                            .result = last,
-                           .work = work,
+                           .work = stepper_work,
                            .cookie = s,
                            .item_seconds = s->item_seconds,
-                           .item_times = tracing_items(s->tracing, last_program(s), true) };
+                           .item_times = tracing_items(s->tracing, stepper_last_program(s), true) };
     if (s->sum.by != TIMELINE_REDUCE_HOST) {
         reducer_wait_rest(s->sum.reducer, &s->flight->result.comm_wait_s);
         return;
     }
-    must(s, executor_issue_rest(x, last_program(s), &o));
-    must(s, executor_wait(x));
-    must(s, tracing_add_items(s->tracing, last_program(s), true, line->backward_end, line->count));
+    stepper_must(s, executor_issue_rest(x, stepper_last_program(s), &o));
+    stepper_must(s, executor_wait(x));
+    stepper_must(s, tracing_add_items(s->tracing, stepper_last_program(s), true, line->backward_end,
+                                      line->count));
 }
 
 StepResult stepper_finish(Stepper *s)
@@ -374,7 +113,7 @@ StepResult stepper_finish(Stepper *s)
     ASSERT(s->flights.finished < s->flights.issued);
     Flight *f = s->flight = &s->flights.list[s->flights.finished % FLIGHTS];
     StepResult *r = &f->result;
-    must(s, finish_backward(s));
+    stepper_must(s, finish_backward(s));
     if (s->sum.by != TIMELINE_REDUCE_HOST) reducer_begin(s->sum.reducer);
     add_results(s);
     reducer_backward_done(s->sum.reducer);
@@ -382,7 +121,7 @@ StepResult stepper_finish(Stepper *s)
     apply(s);
     tracing_main(s->tracing, "wait for sums and update", TRACE_NO_NUMBER, start_s);
     tracing_add_jobs(s->tracing, s->sum.reducer);
-    r->optimizer = optimizer_take_result(s->optimizer, flight_number(s));
+    r->optimizer = optimizer_take_result(s->optimizer, stepper_flight_number(s));
     r->loss = s->metrics[METRIC_LOSS_SUM] / s->metrics[METRIC_IMAGES];
     r->replaced = (int64_t)s->metrics[METRIC_REPLACED];
     r->stop = s->metrics[METRIC_STOP] > 0;
@@ -494,7 +233,7 @@ static Status fill(Stepper *s)
     Session *session = s->session;
     const Config *c = session->config;
     Executor *x = session->executor;
-    Program *last = last_program(s);
+    Program *last = stepper_last_program(s);
     size_t cap, first;
     s->sum.by = choose_reduce(session);
     reducer_caps(executor_slab_bytes(x, SLAB_GRAD), c->comm.bucket_mb, c->comm.first_bucket_mb,
@@ -581,11 +320,6 @@ Optimizer *stepper_optimizer(const Stepper *s)
 const Reducer *stepper_reducer(const Stepper *s)
 {
     return s->sum.reducer;
-}
-
-const Program *stepper_last_program(const Stepper *s)
-{
-    return last_program(s);
 }
 
 const Bucket *stepper_buckets(const Stepper *s, int *count)

@@ -41,7 +41,7 @@ Optimizer *stepper_optimizer(const Stepper *s);
 const Reducer *stepper_reducer(const Stepper *s);
 const Bucket *stepper_buckets(const Stepper *s, int *count);
 /* The program of a step's last micro-batch; program_timeline(p, true) is what it does. */
-const Program *stepper_last_program(const Stepper *s);
+Program *stepper_last_program(const Stepper *s);
 /* pending: an error of this rank from outside the step (log or checkpoint could not be written); it
  * makes the step fail everywhere. item_seconds: NULL, or the times of that timeline's items are
  * added (bench). */

@@ -1,0 +1,72 @@
+/* stepper_internal.h - what the files of the stepper share: stepper.c has its life and the end of a
+ * step, stepper_issue.c its beginning. */
+#ifndef CONVOY_TRAINER_TRAIN_STEPPER_INTERNAL_H
+#define CONVOY_TRAINER_TRAIN_STEPPER_INTERNAL_H
+#include "trainer/train/host_reduce.h"
+#include "trainer/train/stepper.h"
+
+enum {
+    METRIC_LOSS_SUM,
+    METRIC_TOP1,
+    METRIC_TOP5,
+    METRIC_IMAGES,
+    METRIC_REPLACED,
+    METRIC_STOP,
+    METRIC_FAILED,
+    METRIC_COUNT
+};
+
+enum { NAME_BYTES = 24, FLIGHTS = SESSION_STEPS_MAX };
+_Static_assert(FLIGHTS <= OPTIMIZER_RESULTS, "a result for each step under way");
+
+typedef struct Flight { /* a step from issue to finish */
+    StepResult result;
+    double start_s;
+    double metrics[METRIC_COUNT]; /* what is known before the device is done */
+    int64_t issued;               /* micro-batches */
+    int first_result;             /* of the executor's */
+} Flight;
+
+struct Stepper {
+    Session *session;
+    Schedule schedule;
+    Optimizer *optimizer;
+    Tracing *tracing;
+    double *item_seconds;
+    double metrics[METRIC_COUNT];
+    double lr_factor;
+    int64_t step_offset; /* updates done beyond the step number: before the global batch changed */
+    bool drops;          /* the network draws: every micro-batch at its own address */
+    struct {
+        Bucket *list;
+        char (*names)[NAME_BYTES]; /* for the watchdog */
+        int count;
+    } buckets;
+    struct { /* over ranks */
+        TimelineReduce by;
+        Reducer *reducer; /* metrics; where the host sums, buckets and running statistics too */
+        HostReduce *host; /* NULL unless the host sums a device's gradients */
+        DType type;       /* the device sums: in this type */
+        void *grads;      /* gradients in that type, at the same indices; NULL for f32 */
+    } sum;
+    struct { /* running statistics: sum over ranks -> mean */
+        bool wanted;
+        OpInstance op;
+        ScaleAttr attr;
+    } average;
+    struct {
+        Flight list[FLIGHTS];
+        int64_t issued, finished; /* steps */
+        double finished_s;        /* when the last one was */
+    } flights;
+    Flight *flight; /* the one at hand */
+};
+
+/* Which result of the optimizer's the flight at hand fills. */
+int stepper_flight_number(const Stepper *s);
+/* An error of the device here is this rank's alone and cannot be agreed on any more: it ends the
+ * job. */
+void stepper_must(Stepper *s, Status status);
+/* RunOptions.work: what the timeline leaves to the step. cookie: the Stepper. */
+Status stepper_work(void *cookie, const TimelineItem *item, Stream *stream);
+#endif

@@ -1,0 +1,206 @@
+/* stepper_issue.c - the beginning of a step: its micro-batches are enqueued, and with the last one
+ * what the timeline leaves to the step. See stepper.c. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "trainer/train/stepper_internal.h"
+
+/* ---- what the timeline leaves to the step ---- */
+
+static Status start_sum(Stepper *s, int bucket, Stream *stream)
+{
+    const Bucket *b = &s->buckets.list[bucket];
+    if (s->sum.host) return host_reduce_fetch(s->sum.host, bucket, stream);
+    if (s->sum.by == TIMELINE_REDUCE_HOST) {
+        reducer_ready(s->sum.reducer, bucket);
+        return OK;
+    }
+    const size_t first = b->offset / sizeof(float), count = b->bytes / sizeof(float);
+    float *grads = (float *)executor_slab(s->session->executor, SLAB_GRAD) + first;
+    char *sums = s->sum.grads ? (char *)s->sum.grads + first * dtype_bytes(s->sum.type) : NULL;
+    return device_comm_allreduce_as(s->session->device_comm, grads, count, s->sum.type, sums,
+                                    stream, s->buckets.names[bucket]);
+}
+
+static Status await_sum(Stepper *s, int bucket, Stream *stream)
+{
+    reducer_wait_bucket(s->sum.reducer, bucket, &s->flight->result.comm_wait_s);
+    return s->sum.host ? host_reduce_return(s->sum.host, bucket, stream) : OK;
+}
+
+static Status await_rest(Stepper *s, Stream *stream)
+{
+    reducer_wait_rest(s->sum.reducer, &s->flight->result.comm_wait_s);
+    return s->sum.host && s->average.wanted ? host_reduce_return_buffers(s->sum.host, stream) : OK;
+}
+
+static Status sum_statistics(Stepper *s, Stream *stream)
+{
+    Executor *x = s->session->executor;
+    return device_comm_allreduce(s->session->device_comm, executor_slab(x, SLAB_BUFFER),
+                                 executor_slab_bytes(x, SLAB_BUFFER) / sizeof(float), DTYPE_F32,
+                                 stream, "running statistics");
+}
+
+/* A rank that failed waits for the others' sums and does nothing with them; neither does one whose
+ * own loss is not finite: its parameters tell what has diverged. */
+Status stepper_work(void *cookie, const TimelineItem *item, Stream *stream)
+{
+    Stepper *s = cookie;
+    const bool failed = s->flight->result.own_status != OK || s->flight->result.diverged_here;
+    switch (item->kind) {
+    case TIMELINE_BUCKET:
+        return start_sum(s, item->index, stream);
+    case TIMELINE_AWAIT:
+        return await_sum(s, item->index, stream);
+    case TIMELINE_STATISTICS:
+        return sum_statistics(s, stream);
+    case TIMELINE_REST:
+        return await_rest(s, stream);
+    case TIMELINE_FINITE:
+        return failed ? OK : optimizer_check_finite(s->optimizer, item->index, stream);
+    case TIMELINE_SQUARES:
+        return failed ? OK : optimizer_sum_squares(s->optimizer, item->index, stream);
+    case TIMELINE_NORM:
+        return failed ? OK : optimizer_norm(s->optimizer, stream);
+    case TIMELINE_UPDATE:
+        return failed ? OK : optimizer_update(s->optimizer, item->index, stream);
+    case TIMELINE_LOSS_SCALE:
+        return failed ? OK : optimizer_update_scale(s->optimizer, stream);
+    case TIMELINE_RESULT:
+        return optimizer_copy_result(s->optimizer, stepper_flight_number(s));
+    case TIMELINE_AVERAGE:
+        return s->session->backend->v->ops[OP_SCALE]->run(&s->average.op, stream);
+    case TIMELINE_NODE:
+    case TIMELINE_RECORD:
+    case TIMELINE_WAIT:
+    case TIMELINE_KIND_COUNT:
+        break;
+    }
+    return fail(ERR_INTERNAL, "a step cannot do %s", timeline_kind_name(item->kind));
+}
+
+/* ---- issuing ---- */
+
+static const Program *program_of(const Stepper *s, int64_t micro)
+{
+    return micro == 0 ? s->session->first : s->session->more;
+}
+
+static RunOptions run_options(Stepper *s, int64_t micro, const PrefetchInput *input)
+{
+    const bool last = micro + 1 == s->session->plan.accumulate;
+    return (RunOptions){ .slot = input->slot,
+                         .images = input->images,
+                         .labels = input->labels,
+                         .erase = input->erase,
+                         .mix = input->mix,
+                         .step = last,
+                         .result = s->flight->first_result + (int)micro,
+                         .work = stepper_work,
+                         .cookie = s,
+                         .item_seconds = last ? s->item_seconds : NULL,
+                         .item_times = tracing_items(s->tracing, program_of(s, micro), last) };
+}
+
+/* On host memory all of it is over. On a device the last one is waited for in stepper_finish(),
+ * under the watchdog's eyes. */
+static Status trace_micro_batch(Stepper *s, int64_t micro)
+{
+    const bool last = micro + 1 == s->session->plan.accumulate;
+    const Program *p = program_of(s, micro);
+    if (s->session->backend->v->device && last) return OK;
+    if (s->session->backend->v->device) TRY(executor_wait(s->session->executor));
+    return tracing_add_items(s->tracing, p, last, 0, program_timeline(p, last)->backward_end);
+}
+
+static Status run_micro_batch(Stepper *s, int64_t micro)
+{
+    Session *session = s->session;
+    PrefetchInput input;
+    bool more = false;
+    double start_s = clock_s();
+    TRY(prefetch_next(session->train_input, &input, &more, &s->flight->result.data_wait_s));
+    ASSERT(more);
+    tracing_main(s->tracing, "wait for data", micro, start_s);
+    RunOptions o = run_options(s, micro, &input);
+    s->flight->issued++;
+    start_s = clock_s();
+    Status status =
+        executor_issue(session->executor, micro == 0 ? session->first : session->more, &o);
+    if (status == OK && o.item_times) status = trace_micro_batch(s, micro);
+    tracing_main(s->tracing, "forward and backward", micro, start_s);
+    Status done = prefetch_done(session->train_input);
+    s->flight->metrics[METRIC_REPLACED] += (double)input.bad;
+    return status == OK ? done : status;
+}
+
+/* A whole number in two halves of 16 bits: a float is exact up to 2^24 only. */
+static void set_halves(float *low, float *high, int64_t value)
+{
+    *low = (float)(value & 0xffff);
+    *high = (float)(value >> 16 & 0xffff);
+}
+
+static Status set_scalars(Stepper *s, int64_t step, double lr, int64_t micro)
+{
+    const TrainPlan *plan = &s->session->plan;
+    const int64_t share = plan->global_batch / s->session->comm->world;
+    float scalars[SCALAR_COUNT];
+    optimizer_scalars(s->optimizer, lr, step + 1 + s->step_offset, scalars);
+    scalars[SCALAR_GRAD_SCALE] = 1.0f / (float)s->session->plan.global_batch;
+    set_halves(&scalars[SCALAR_STEP_LOW], &scalars[SCALAR_STEP_HIGH], step);
+    set_halves(&scalars[SCALAR_PLACE_LOW], &scalars[SCALAR_PLACE_HIGH],
+               s->session->comm->rank * share + micro * plan->batch);
+    return executor_set_record(s->session->executor, "scalars", scalars);
+}
+
+static Status compute(Stepper *s, Status pending)
+{
+    TRY(pending);
+    for (int64_t micro = 0; micro < s->session->plan.accumulate; micro++) {
+        if (micro == 0 || s->drops)
+            TRY(set_scalars(s, s->flight->result.step, s->flight->result.lr, micro));
+        TRY(run_micro_batch(s, micro));
+    }
+    return OK;
+}
+
+/* The device's sums want every rank: one that failed runs the end of the step on what lies in its
+ * slot. */
+static void take_part(Stepper *s)
+{
+    const int64_t last = s->session->plan.accumulate - 1, issued = s->flight->issued;
+    if (s->flight->result.own_status == OK || s->sum.by != TIMELINE_REDUCE_DEVICE) return;
+    /* The last one itself failed: which of its sums are in the stream is not known. */
+    if (issued > last) stepper_must(s, s->flight->result.own_status);
+    PrefetchInput input = prefetch_slot(s->session->train_input, last - issued);
+    RunOptions o = run_options(s, last, &input);
+    stepper_must(s, executor_issue(s->session->executor, stepper_last_program(s), &o));
+    prefetch_skip(s->session->train_input, last + 1 - issued);
+}
+
+static void mark(Stepper *s)
+{
+    Event *end;
+    stepper_must(s, prefetch_mark(s->session->train_input, &end));
+    if (s->session->device_comm) device_comm_watch(s->session->device_comm, end, "step");
+}
+
+void stepper_issue(Stepper *s, int64_t step, Status pending)
+{
+    ASSERT(s->flights.issued - s->flights.finished < FLIGHTS);
+    Flight *f = s->flight = &s->flights.list[s->flights.issued % FLIGHTS];
+    *f = (Flight){ .start_s = clock_s(),
+                   .first_result =
+                       (int)((s->flights.issued % FLIGHTS) * s->session->plan.accumulate) };
+    f->result = (StepResult){ .step = step, .lr = s->lr_factor * schedule_lr(&s->schedule, step) };
+    s->flights.issued++;
+    comm_set_progress(s->session->comm, step, "step");
+    stepper_must(s, tracing_step(s->tracing, step));
+    /* Else two steps may be under way, and the reducer, which has one at a time and of it only the
+     * metrics, begins in stepper_finish(). */
+    if (s->sum.by == TIMELINE_REDUCE_HOST) reducer_begin(s->sum.reducer);
+    f->result.own_status = compute(s, pending);
+    take_part(s);
+    mark(s);
+}
