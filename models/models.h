@@ -43,6 +43,7 @@ typedef struct ModelDef {
     const void *params; /* the family's own table row */
     ModelInput input;
     bool drops; /* has dropout and stochastic depth */
+    bool one_size; /* its weights depend on the image size */
     /* the network with the same tensors, in the same order, under other names; NULL: none */
     const char *twin;
     ModelNames names; /* whose names these are, where there is a twin */

@@ -76,6 +76,10 @@ answers "64 x 64 pixels, 3 channels, 6 classes" inspect model resnet20 --classes
 answers "resnet110" inspect model --help
 answers "digraph" inspect model resnet20 --dot
 
+sizes=(--images 50 data.image_size=40 data.train_size=24)
+answers "24 to train, 40 to evaluate" inspect config "${sizes[@]}"
+answers "16 to step 25, 24 to train, 40 to evaluate" inspect config "${sizes[@]}" \
+    data.progressive_sizes=16 data.progressive_until=2 train.batch_per_rank=4
 answers "checkpoint.resume" inspect config
 [[ $("$CONVOY" inspect config --markdown) == "$(cat docs/config.md)" ]] ||
     broken "docs/config.md is not what convoy says: make docs"

@@ -35,6 +35,27 @@ train micro 1 "${grow[@]}" train.batch_per_rank=4 train.accumulate=2 model.bn=fr
 have_mpi && near "one rank and two" one two 1e-4
 near "one micro-batch and two" one micro 1e-4
 
+# data.train_size: training is that of a run with small images, evaluation that of one with large.
+cut=("${grow[@]}" "data.progressive_sizes=[]" "data.progressive_until=[]" train.max_steps=12)
+train cut 1 "${cut[@]}" data.train_size=16
+train small_too 1 "${cut[@]}" data.image_size=16
+near "training at 16 pixels" cut small_too 1e-6
+settings small_at_32 "${cut[@]}"
+expect "eval at 32 pixels" 0 run 1 eval "${sets[@]}" --checkpoint "$(latest small_too)"
+for what in top1 loss; do
+    expect_field "evaluation is at 32 pixels" small_at_32 eval "$what" "$(field cut eval "$what")"
+done
+train cut_parts 1 "${cut[@]}" data.train_size=16 train.max_steps=5
+train cut_parts 1 "${cut[@]}" data.train_size=16
+same "smaller images in one piece and in two" cut cut_parts
+train cut 1 "${cut[@]}" data.train_size=24 train.max_steps=13
+expect_text "another size" 1 "data.train_size was 16 and is 24"
+train_fails bad 64 "data.train_size takes 0, or 8 to 4096" 1 "${grow[@]}" data.train_size=7
+train_fails bad 64 "data.train_size is beside data.augment none" 1 "${grow[@]}" \
+    data.train_size=16 data.augment=none
+train_fails bad 64 "data.train_size needs a network that takes any image size" 1 "${grow[@]}" \
+    model.name=mlp "data.progressive_sizes=[]" "data.progressive_until=[]" data.train_size=16
+
 # Sizes may shrink too. Refusals name the key.
 train shrink 1 "${grow[@]}" "data.progressive_sizes=40, 24" train.max_steps=12
 train_fails bad 64 "data.progressive_until has 1 values and data.progressive_sizes 2" \

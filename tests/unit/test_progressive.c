@@ -45,6 +45,24 @@ TEST(stages_end_where_their_epochs_are_complete)
     config_destroy(c);
 }
 
+/* Sizes end in that of training; evaluation is not of their business. */
+TEST(stages_end_in_the_size_of_training)
+{
+    const char *sets[] = { "data.progressive_sizes=16, 20", "data.progressive_until=1, 2",
+                           "data.image_size=32", "data.train_size=24" };
+    Config *c = NULL;
+    REQUIRE_OK(config_load(&c, NULL, sets, 4));
+    CHECK_INT(progressive_image_size(c, 1), 20);
+    CHECK_INT(progressive_image_size(c, 2), 24);
+    CHECK_INT(progressive_largest_size(c), 24);
+    CHECK_INT(c->data.image_size, 32);
+    config_destroy(c);
+    REQUIRE_OK(config_load(&c, NULL, &sets[2], 2));
+    CHECK_INT(progressive_stage_count(c), 1);
+    CHECK_INT(progressive_image_size(c, 0), 24);
+    config_destroy(c);
+}
+
 /* A run that ends before a size does. */
 TEST(stages_of_a_short_run)
 {

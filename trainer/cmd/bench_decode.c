@@ -60,7 +60,7 @@ static Status hold(const Dataset *d, int64_t images, int image_size, Held *h)
 
 static ViewOptions view_options(const Session *s, const BenchOptions *o)
 {
-    ViewOptions view = session_loader_options(s, DATA_TRAIN).view;
+    ViewOptions view = session_loader_options(s, o->eval ? DATA_VAL : DATA_TRAIN).view;
     view.training = !o->eval;
     view.seeks = dataset_seeks(s->train);
     return view;
@@ -132,7 +132,7 @@ static Status run_views(Session *s, const BenchOptions *o)
     Held held = { 0 };
     Worker *worker = NULL;
     Status status = worker_create(&worker);
-    if (status == OK) status = hold(s->train, o->images, (int)s->config->data.image_size, &held);
+    if (status == OK) status = hold(s->train, o->images, view_options(s, o).image_size, &held);
     if (status == OK) status = time_views(s, o, worker, &held);
     held_free(&held);
     worker_destroy(worker);

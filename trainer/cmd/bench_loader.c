@@ -212,8 +212,8 @@ static Status find_input(const char *name, Input *out)
 /* The CRCs of this rank's images of one step, in order. */
 static Status checksum_step(const Session *s, Loader *loader, uint32_t *crcs)
 {
-    const size_t image_bytes = (size_t)(s->config->data.image_size * s->config->data.image_size *
-                                        s->config->model.in_channels);
+    const int64_t size = progressive_image_size(s->config, s->stage);
+    const size_t image_bytes = (size_t)(size * size * s->config->model.in_channels);
     for (int64_t micro = 0; micro < s->plan.accumulate; micro++) {
         Batch batch;
         bool more = true;

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/cmd/command_run.h"
+#include "trainer/config/progressive.h"
 #include "trainer/config/schedule.h"
 #include "trainer/config/train_plan.h"
 #include "trainer/session/session_open.h"
@@ -88,13 +89,27 @@ static Status add_epochs(StrBuf *text, const TrainPlan *p, const Schedule *s, co
     return OK;
 }
 
-static Status print_plan(const TrainPlan *p, const Schedule *s, int ranks, const char *epochs)
+/* "16 pixels to step 10, 24 to step 20, 32; evaluation 32". */
+static void add_sizes(StrBuf *text, const TrainPlan *p, const Config *c)
+{
+    const int last = progressive_stage_count(c) - 1;
+    str_add(text, "image sizes      ");
+    for (int i = 0; i < last; i++)
+        str_printf(text, "%lld to step %lld, ", (long long)progressive_image_size(c, i),
+                   (long long)progressive_stage_end(c, p, i));
+    str_printf(text, "%lld to train, %lld to evaluate\n",
+               (long long)progressive_image_size(c, last), (long long)c->data.image_size);
+}
+
+static Status print_plan(const Config *c, const TrainPlan *p, const Schedule *s, int ranks,
+                         const char *epochs)
 {
     StrBuf text = { 0 };
     Status status = OK;
     str_printf(&text, "images           %lld\nranks            %d\n", (long long)p->images, ranks);
     str_printf(&text, "global batch     %lld: %lld images, %lld a step and rank\n",
                (long long)p->global_batch, (long long)p->batch, (long long)p->accumulate);
+    add_sizes(&text, p, c);
     str_printf(&text, "steps            %lld, %.3f an epoch\n\n", (long long)p->total_steps,
                s->steps_per_epoch);
     str_printf(&text, "%-16s %12s %12s  learning rate\n", "", "step", "epochs done");
@@ -116,7 +131,7 @@ static Status tell_plan(Comm *comm, Config *c, const Args *args)
     const Schedule s =
         schedule_from_config(c, plan.global_batch, (int)ranks, images, plan.total_steps);
     const char *epochs = args_value(args, "--epochs");
-    return comm_agree(comm, comm->rank == 0 ? print_plan(&plan, &s, (int)ranks, epochs) : OK);
+    return comm_agree(comm, comm->rank == 0 ? print_plan(c, &plan, &s, (int)ranks, epochs) : OK);
 }
 
 Status cmd_inspect_config(int argc, char **argv)

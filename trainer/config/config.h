@@ -42,6 +42,7 @@ typedef struct Config {
         SeekUse seek_index;
         int64_t seek_index_mb;
         int64_t image_size, eval_resize /*0 = image_size; auto is resolved*/;
+        int64_t train_size /*0 = image_size*/;
         bool eval_resize_auto; /* no key: it was auto */
         ConfigList progressive_sizes, progressive_until /*epochs*/;
         int64_t threads /*0 = auto*/, synthetic_images;

@@ -60,10 +60,23 @@ static Status check_whole(const ConfigOrigin *origin, const char *key, const Con
     return OK;
 }
 
+/* As of data.image_size. */
+#define TRAIN_SIZE_MIN 8
+
 static Status check_progressive(const Config *c, const ConfigOrigin *origin)
 {
     char text[WHERE_BYTES];
     const ConfigList *sizes = &c->data.progressive_sizes, *until = &c->data.progressive_until;
+    if (c->data.train_size != 0 && c->data.train_size < TRAIN_SIZE_MIN)
+        return fail_check(origin, "data.train_size", "takes 0, or 8 to 4096");
+    if (c->data.train_size != 0 && c->data.augment == AUGMENT_NONE)
+        return fail_check(origin, "data.train_size",
+                          "is beside data.augment none, which makes evaluation's images of "
+                          "data.image_size; leave one of the two");
+    const ModelDef *def = model_find(c->model.name);
+    if (def && def->one_size && (c->data.train_size != 0 || sizes->count > 0))
+        return fail_check(origin, sizes->count > 0 ? "data.progressive_sizes" : "data.train_size",
+                          "needs a network that takes any image size; model.name is another");
     TRY(check_whole(origin, "data.progressive_sizes", sizes));
     TRY(check_whole(origin, "data.progressive_until", until));
     if (sizes->count >= PROGRESSIVE_STAGES_MAX) {

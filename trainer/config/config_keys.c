@@ -77,9 +77,12 @@ const ConfigKey config_keys[] = {
      "Evaluation scales the shorter side to this before the centre crop; 0 means image_size. auto: "
      "in the network's own ratio of both (convoy inspect model), rounded down; a run that goes on "
      "keeps what it has had"},
+    {INT(data, train_size, "0", 0, 4096), KEY_MATH | KEY_YOUNG,
+     "Height and width of training images where evaluation has others: 176 for 224, say; 0 means "
+     "image_size"},
     {LIST(data, progressive_sizes, "", 8, 4096), KEY_MATH,
      "Progressive resizing: sizes that training images have first, one after the other (at most "
-     "7), before they have image_size; evaluation always has image_size"},
+     "7), before they have train_size, or image_size; evaluation always has image_size"},
     {LIST(data, progressive_until, "", 1, 1e6), KEY_MATH,
      "Progressive resizing: for each of those sizes the epoch, counted from 1, with which it ends"},
     {LIST(data, mean, "0.485, 0.456, 0.406", -1e3, 1e3), KEY_MATH,

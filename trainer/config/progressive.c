@@ -9,7 +9,8 @@ int progressive_stage_count(const Config *c)
 int64_t progressive_image_size(const Config *c, int stage)
 {
     const ConfigList *sizes = &c->data.progressive_sizes;
-    return stage < sizes->count ? (int64_t)sizes->values[stage] : c->data.image_size;
+    if (stage < sizes->count) return (int64_t)sizes->values[stage];
+    return c->data.train_size > 0 ? c->data.train_size : c->data.image_size;
 }
 
 int64_t progressive_largest_size(const Config *c)

@@ -1,10 +1,11 @@
-/* progressive.h - progressive resizing: the size of training images by epoch
- * (data.progressive_sizes, progressive_until).
+/* progressive.h - the size of training images by epoch (data.progressive_sizes, progressive_until,
+ * train_size).
  *
  * A stage is a stretch of steps whose images have one size. Stage i has the i-th of the listed
- * sizes and ends where its epochs do; the last stage has data.image_size and ends with the run. A
- * run without the keys is its last stage alone. Evaluation always has data.image_size. Pure
- * functions of config and run plan, so a resumed run is where it would be.
+ * sizes and ends where its epochs do; the last stage has data.train_size, or data.image_size where
+ * that is 0, and ends with the run. A run without the keys is its last stage alone. Evaluation
+ * always has data.image_size. Pure functions of config and run plan, so a resumed run is where it
+ * would be.
  */
 #ifndef CONVOY_TRAINER_CONFIG_PROGRESSIVE_H
 #define CONVOY_TRAINER_CONFIG_PROGRESSIVE_H

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "models/models.h"
+#include "trainer/config/progressive.h"
 #include "trainer/train/reducer.h"
 #include <math.h>
 
@@ -11,6 +12,7 @@
 static Status build(Graph **out, const Config *c)
 {
     const ModelDef *def = model_find(c->model.name);
+    const int64_t size = progressive_image_size(c, progressive_stage_count(c) - 1);
     ModelOptions o = { .stem = (Stem)c->model.stem,
                        .width = 1,
                        .stochastic_depth = c->model.stochastic_depth,
@@ -18,8 +20,8 @@ static Status build(Graph **out, const Config *c)
     ASSERT(def);
     o.graph = (GraphOptions){ .batch = 1,
                               .channels = c->model.in_channels,
-                              .height = c->data.image_size,
-                              .width = c->data.image_size,
+                              .height = size,
+                              .width = size,
                               .classes = c->model.classes > 0 ? c->model.classes : CLASSES_DEFAULT,
                               .training = true,
                               .views = 1 };

@@ -313,7 +313,7 @@ Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
 
 Status session_open_data(Session *s, const Config *c, Comm *comm)
 {
-    *s = (Session){ .config = c, .comm = comm };
+    *s = (Session){ .config = c, .comm = comm, .stage = progressive_stage_count(c) - 1 };
     TRY(open_data(s, SESSION_TRAIN));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     /* As training would have them; where what it wants is not here, nothing computes anyway. */
