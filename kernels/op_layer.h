@@ -16,8 +16,16 @@ typedef struct ScaleAttr {
 
 /* OP_POOL2D, OP_POOL2D_BWD. Max: of equal maxima the first in window order (row by row) is the one
  * INDEX names; a NaN is above all numbers and the first NaN wins. Avg: padding counts in the
- * divisor, as torch's default. */
-typedef enum PoolKind { POOL_MAX, POOL_AVG, POOL_KIND_COUNT } PoolKind;
+ * divisor, as torch's default. Blur: the sum over a window of 3x3, padded by 1, with the weights
+ * [1 2 1]^T [1 2 1] / 16 (Zhang 2019); padding is zeros, or mirrors the image without its edge
+ * (reflect), for which that is at least 2 pixels high and wide. */
+typedef enum PoolKind {
+    POOL_MAX,
+    POOL_AVG,
+    POOL_BLUR,
+    POOL_BLUR_REFLECT,
+    POOL_KIND_COUNT
+} PoolKind;
 enum { POOL_IN_X };
 enum { POOL_OUT_Y, POOL_OUT_INDEX /*optional; u8, window position of the max*/ };
 enum { POOL_BWD_IN_DY, POOL_BWD_IN_INDEX /*max only*/ };

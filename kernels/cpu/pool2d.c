@@ -7,6 +7,7 @@
  * there are, have code of their own with constant counts. BACKWARD zeroes the plane and adds every
  * output's gradient where it came from, in the order of outputs; where dx is bf16, in a plane of
  * f32, so that a sum is rounded once. The index tensor is bytes and lies as y does. */
+#include "kernels/cpu/blur.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/view.h"
 #include <omp.h>
@@ -35,6 +36,8 @@ static void pool_init(Pool *k, const Pool2dAttr *attr, const OpTensor *x, const 
         break;
     case POOL_MAX:
         break;
+    case POOL_BLUR:
+    case POOL_BLUR_REFLECT: /* blur.h */
     case POOL_KIND_COUNT:
         ASSERT(!"a kind of pooling");
     }
@@ -196,6 +199,7 @@ static Status pool2d_prepare(OpInstance *op)
     OpTensor *y = &op->out[POOL_OUT_Y], *index = &op->out[POOL_OUT_INDEX];
     op->implementation = "lanes";
     TRY(cpu_view_decide_like(y, &op->in[POOL_IN_X], op));
+    if (cpu_blur_takes(op)) return cpu_blur_prepare(op, &op->in[POOL_IN_X], y);
     return index->desc.rank ? cpu_view_decide_like(index, y, op) : OK;
 }
 
@@ -205,6 +209,7 @@ static Status pool2d_run(OpInstance *op, Stream *stream)
     const void *x = op->in[POOL_IN_X].data;
     void *y = op->out[POOL_OUT_Y].data;
     uint8_t *index = op->out[POOL_OUT_INDEX].data;
+    if (cpu_blur_takes(op)) return cpu_blur_run(op, &op->in[POOL_IN_X], &op->out[POOL_OUT_Y]);
     pool_init(&k, op->attr, &op->in[POOL_IN_X], &op->out[POOL_OUT_Y]);
     int threads = cpu_team(op, k.x.n * k.x.cb * k.x.hw * k.x.b);
     (void)stream; /* CPU ops run when called */
@@ -225,6 +230,7 @@ static Status pool2d_bwd_prepare(OpInstance *op)
     if (op->in[POOL_BWD_IN_INDEX].desc.rank)
         TRY(cpu_view_decide_like(&op->in[POOL_BWD_IN_INDEX], dy, op));
     TRY(cpu_view_decide_like(&op->out[POOL_BWD_OUT_DX], dy, op));
+    if (cpu_blur_takes(op)) return cpu_blur_prepare(op, dy, &op->out[POOL_BWD_OUT_DX]);
     const CpuView x = cpu_view(&op->out[POOL_BWD_OUT_DX]);
     if (x.type != DTYPE_F32)
         op->workspace_bytes =
@@ -238,6 +244,8 @@ static Status pool2d_bwd_run(OpInstance *op, Stream *stream)
     Pool k;
     const void *dy = op->in[POOL_BWD_IN_DY].data;
     void *dx = op->out[POOL_BWD_OUT_DX].data;
+    if (cpu_blur_takes(op))
+        return cpu_blur_run(op, &op->in[POOL_BWD_IN_DY], &op->out[POOL_BWD_OUT_DX]);
     pool_init(&k, attr, &op->out[POOL_BWD_OUT_DX], &op->in[POOL_BWD_IN_DY]);
     const uint8_t *index = k.average ? NULL : op->in[POOL_BWD_IN_INDEX].data;
     int threads = cpu_team(op, k.x.n * k.x.cb * k.x.hw * k.x.b);

@@ -2,6 +2,7 @@
  * padded like y. */
 #include "kernels/cuda/pool2d.h"
 #include "base/mem.h"
+#include "kernels/blur.h"
 #include "kernels/cuda/cuda.h"
 #include <inttypes.h>
 
@@ -32,7 +33,8 @@ static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *y)
                         .stride_w = a->stride_w,
                         .pad_h = a->pad_h,
                         .pad_w = a->pad_w,
-                        .share = 1.0f / (float)(a->kernel_h * a->kernel_w),
+                        .share = blur_is(a->kind) ? 1.0f / 16
+                                                  : 1.0f / (float)(a->kernel_h * a->kernel_w),
                         .by_vectors = fast_div_make((uint32_t)vx.vectors),
                         .by_w = fast_div_make((uint32_t)vx.w),
                         .by_q = fast_div_make((uint32_t)vy.w),

@@ -1,10 +1,11 @@
-/* pool2d.cu - max and average pooling over windows of NHWC images, a thread per vector of channels
- * and position.
+/* pool2d.cu - max and average pooling and blurs over windows of NHWC images, a thread per vector of
+ * channels and position.
  *
  * FORWARD goes through a window from its last element to the first, so that "not below" makes the
  * first of equals win, and the first NaN win over everything. BACKWARD gathers: every position of x
  * asks the few outputs whose windows it is in, in their order; nothing is added in memory.
  * Neighbours in a row are loaded together before one is used. */
+#include "kernels/blur.h"
 #include "kernels/cuda/pool2d.h"
 #include "kernels/cuda/vector.cuh"
 #include <math.h>
@@ -123,6 +124,15 @@ static __device__ __forceinline__ Window window_at(const Pool2dShape k, const Po
     return v;
 }
 
+/* The weight of a pixel in the window around another, in sixteenths. */
+static __device__ __forceinline__ float blur_product(const Pool2dShape k, int row, int center_row,
+                                                     int column, int center_column)
+{
+    const bool reflect = k.kind == POOL_BLUR_REFLECT;
+    return blur_weight(row, center_row, k.h, reflect) *
+           blur_weight(column, center_column, k.w, reflect);
+}
+
 /* Columns are taken in groups of three, from the right; what would lie left of the window's part is
  * its first column once more, which changes nothing. */
 template <typename T>
@@ -170,7 +180,8 @@ static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
     }
 }
 
-template <typename T>
+/* BLUR: pixels are weighted. */
+template <typename T, bool BLUR>
 static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
     pool_avg_kernel(const Pool2dShape k, const void *x, void *y)
 {
@@ -185,8 +196,11 @@ static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
 #pragma unroll 2
             for (int column = v.first_column; column <= v.last_column; column++) {
                 const uint4 raw = vector_load(image + place_index(k, t, row, column, k.w));
+                const float weight =
+                    BLUR ? blur_product(k, row, v.row + 1, column, v.column + 1) : 1;
 #pragma unroll
-                for (int c = 0; c < V; c++) sum[c] += vector_get<T>(raw, c);
+                for (int c = 0; c < V; c++)
+                    sum[c] += BLUR ? weight * vector_get<T>(raw, c) : vector_get<T>(raw, c);
             }
 #pragma unroll
         for (int c = 0; c < V; c++) sum[c] *= k.share;
@@ -212,9 +226,9 @@ static __device__ __forceinline__ Covering covering(int at, int kernel_size, Fas
     return k;
 }
 
-/* index NULL: average pooling. Two outputs of a row at a time: with the windows in use that is all
+/* index: of a max; else NULL. Two outputs of a row at a time: with the windows in use that is all
  * there are. */
-template <typename T, bool MAX>
+template <typename T, bool MAX, bool BLUR>
 static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
     pool_bwd_kernel(const Pool2dShape k, const void *dy, const uint8_t *index, void *dx)
 {
@@ -242,10 +256,14 @@ static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
                 for (int i = 0; i < GROUP; i++) {
                     const int here = (h - p * k.stride_h) * k.kernel_w + w - (q + i) * k.stride_w;
                     const bool covers = q + i <= columns.last;
+                    const float weight = BLUR ? blur_product(k, t.row, p * k.stride_h, t.column,
+                                                             (q + i) * k.stride_w)
+                                              : 1;
 #pragma unroll
                     for (int c = 0; c < V; c++)
                         if (covers && (!MAX || positions_get<T>(at[i], c) == here))
-                            sum[c] += vector_get<T>(raw[i], c);
+                            sum[c] +=
+                                BLUR ? weight * vector_get<T>(raw[i], c) : vector_get<T>(raw[i], c);
                 }
             }
         if (!MAX)
@@ -273,7 +291,10 @@ static cudaError_t launch_pool(const Pool2dShape *k, const void *x, void *y, uin
     case POOL_MAX:
         return CUDA_LAUNCH(pool_max_kernel<T>, grid, POOL_THREADS, stream, *k, x, y, index);
     case POOL_AVG:
-        return CUDA_LAUNCH(pool_avg_kernel<T>, grid, POOL_THREADS, stream, *k, x, y);
+        return CUDA_LAUNCH((pool_avg_kernel<T, false>), grid, POOL_THREADS, stream, *k, x, y);
+    case POOL_BLUR:
+    case POOL_BLUR_REFLECT:
+        return CUDA_LAUNCH((pool_avg_kernel<T, true>), grid, POOL_THREADS, stream, *k, x, y);
     case POOL_KIND_COUNT:
         break;
     }
@@ -287,11 +308,15 @@ static cudaError_t launch_pool_bwd(const Pool2dShape *k, const void *dy, const u
     const dim3 grid = pool_blocks(k, k->h * k->w);
     switch (k->kind) {
     case POOL_MAX:
-        return CUDA_LAUNCH((pool_bwd_kernel<T, true>), grid, POOL_THREADS, stream, *k, dy, index,
-                           dx);
+        return CUDA_LAUNCH((pool_bwd_kernel<T, true, false>), grid, POOL_THREADS, stream, *k, dy,
+                           index, dx);
     case POOL_AVG:
-        return CUDA_LAUNCH((pool_bwd_kernel<T, false>), grid, POOL_THREADS, stream, *k, dy, index,
-                           dx);
+        return CUDA_LAUNCH((pool_bwd_kernel<T, false, false>), grid, POOL_THREADS, stream, *k, dy,
+                           index, dx);
+    case POOL_BLUR:
+    case POOL_BLUR_REFLECT:
+        return CUDA_LAUNCH((pool_bwd_kernel<T, false, true>), grid, POOL_THREADS, stream, *k, dy,
+                           index, dx);
     case POOL_KIND_COUNT:
         break;
     }

@@ -1,13 +1,24 @@
-/* pool2d.c - max and average pooling: shapes and printing. The index of a max pool is one byte per
- * output, so windows have at most 256 taps. */
+/* pool2d.c - max and average pooling and blurs: shapes and printing. The index of a max pool is one
+ * byte per output, so windows have at most 256 taps. */
+#include "kernels/blur.h"
 #include "kernels/ops/infer.h"
 #include <stdio.h>
+
+/* What a blur needs besides; true of other kinds. */
+static bool can_blur(const Pool2dAttr *a, const TensorDesc *x)
+{
+    const int64_t least = a->kind == POOL_BLUR_REFLECT ? 2 : 1;
+    if (!blur_is(a->kind)) return true;
+    return a->kernel_h == 3 && a->kernel_w == 3 && a->pad_h == 1 && a->pad_w == 1 &&
+           x->dims[2] >= least && x->dims[3] >= least;
+}
 
 static Status output_dims(OpKind kind, const Pool2dAttr *a, const TensorDesc *x, int64_t y[4])
 {
     if ((unsigned)a->kind >= POOL_KIND_COUNT || a->kernel_h < 1 || a->kernel_w < 1 ||
         a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0 ||
-        a->pad_h >= a->kernel_h || a->pad_w >= a->kernel_w || a->kernel_h * a->kernel_w > 256)
+        a->pad_h >= a->kernel_h || a->pad_w >= a->kernel_w || a->kernel_h * a->kernel_w > 256 ||
+        !can_blur(a, x))
         return fail(ERR_INTERNAL, "%s: window %dx%d, stride %dx%d, pad %dx%d: impossible",
                     op_name(kind), a->kernel_h, a->kernel_w, a->stride_h, a->stride_w, a->pad_h,
                     a->pad_w);
@@ -66,7 +77,10 @@ static double flops_backward(const void *attr, const TensorDesc *const *in, cons
 
 static void print(const void *attr, char *out, size_t bytes)
 {
-    static const char *const kinds[POOL_KIND_COUNT] = { [POOL_MAX] = "max", [POOL_AVG] = "avg" };
+    static const char *const kinds[POOL_KIND_COUNT] = { [POOL_MAX] = "max",
+                                                        [POOL_AVG] = "avg",
+                                                        [POOL_BLUR] = "blur",
+                                                        [POOL_BLUR_REFLECT] = "blur, reflected," };
     const Pool2dAttr *a = attr;
     snprintf(out, bytes, "%s %dx%d/%dx%d pad %dx%d", kinds[a->kind], a->kernel_h, a->kernel_w,
              a->stride_h, a->stride_w, a->pad_h, a->pad_w);

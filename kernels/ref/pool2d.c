@@ -2,7 +2,8 @@
  *
  * Maximum: padding never wins; of equal values the first in row-major window order does (torch's
  * rule); NaN wins over everything. Its index is r * kernel_w + s. Average: the divisor is the whole
- * window, padding included. */
+ * window, padding included. Blur: the weighted sum of all of the window, where padding is zero or
+ * the pixel that a mirror at the edge would show. */
 #include "kernels/ref/ref.h"
 
 #include <math.h>
@@ -49,22 +50,49 @@ static double pool_max(const Pool2dAttr *a, const double *plane, int64_t width, 
     return best;
 }
 
-static double pool_avg(const Pool2dAttr *a, const double *plane, int64_t width, const Window *v)
+/* Where position `at` of an axis of `size` is read; -1: nowhere, it is zero. */
+static int64_t source_of(PoolKind kind, int64_t at, int64_t size)
 {
-    double sum = 0;
-    for (int64_t r = v->r0; r < v->r1; r++)
-        for (int64_t s = v->s0; s < v->s1; s++) sum += plane[(v->h0 + r) * width + v->w0 + s];
-    return sum / ((double)a->kernel_h * (double)a->kernel_w);
+    if (at >= 0 && at < size) return at;
+    if (kind != POOL_BLUR_REFLECT) return -1;
+    return at < 0 ? -at : 2 * (size - 1) - at;
 }
 
-static double pool(const Pool2dAttr *a, const double *plane, int64_t width, const Window *v,
+/* The weight of an element of a window, and the pixel that it is of; -1: of none. */
+static double weigh(const Pool2dAttr *a, const int64_t *image, const Window *v, int element,
+                    int64_t *pixel)
+{
+    static const double blur[] = { 0.25, 0.5, 0.25 };
+    const int r = element / a->kernel_w, s = element % a->kernel_w;
+    const int64_t h = source_of(a->kind, v->h0 + r, image[2]),
+                  w = source_of(a->kind, v->w0 + s, image[3]);
+    *pixel = h < 0 || w < 0 ? -1 : h * image[3] + w;
+    return a->kind == POOL_AVG ? 1 / ((double)a->kernel_h * (double)a->kernel_w)
+                               : blur[r] * blur[s];
+}
+
+static double pool_sum(const Pool2dAttr *a, const double *plane, const int64_t *image,
+                       const Window *v)
+{
+    double sum = 0;
+    for (int i = 0; i < a->kernel_h * a->kernel_w; i++) {
+        int64_t pixel;
+        const double weight = weigh(a, image, v, i, &pixel);
+        if (pixel >= 0) sum += weight * plane[pixel];
+    }
+    return sum;
+}
+
+static double pool(const Pool2dAttr *a, const double *plane, const int64_t *image, const Window *v,
                    int64_t *index)
 {
     switch (a->kind) {
     case POOL_MAX:
-        return pool_max(a, plane, width, v, index);
+        return pool_max(a, plane, image[3], v, index);
     case POOL_AVG:
-        return pool_avg(a, plane, width, v);
+    case POOL_BLUR:
+    case POOL_BLUR_REFLECT:
+        return pool_sum(a, plane, image, v);
     case POOL_KIND_COUNT:
         break;
     }
@@ -83,17 +111,19 @@ static void run_forward(OpInstance *op)
                 const double *plane = ref_in(op, POOL_IN_X) + nc * image[2] * image[3];
                 Window v = window_at(a, image, p, q);
                 int64_t at = (nc * d[2] + p) * d[3] + q, index = 0;
-                y[at] = pool(a, plane, image[3], &v, &index);
+                y[at] = pool(a, plane, image, &v, &index);
                 if (indices) indices[at] = (uint8_t)index;
             }
 }
 
-static void pool_avg_bwd(const Pool2dAttr *a, double *plane, int64_t width, const Window *v,
+static void pool_sum_bwd(const Pool2dAttr *a, double *plane, const int64_t *image, const Window *v,
                          double dy)
 {
-    double share = dy / ((double)a->kernel_h * (double)a->kernel_w);
-    for (int64_t r = v->r0; r < v->r1; r++)
-        for (int64_t s = v->s0; s < v->s1; s++) plane[(v->h0 + r) * width + v->w0 + s] += share;
+    for (int i = 0; i < a->kernel_h * a->kernel_w; i++) {
+        int64_t pixel;
+        const double weight = weigh(a, image, v, i, &pixel);
+        if (pixel >= 0) plane[pixel] += weight * dy;
+    }
 }
 
 static void run_backward(OpInstance *op)
@@ -115,7 +145,9 @@ static void run_backward(OpInstance *op)
                           indices[at] % a->kernel_w] += dy;
                     break;
                 case POOL_AVG:
-                    pool_avg_bwd(a, plane, image[3], &v, dy);
+                case POOL_BLUR:
+                case POOL_BLUR_REFLECT:
+                    pool_sum_bwd(a, plane, image, &v, dy);
                     break;
                 case POOL_KIND_COUNT:
                     plane[0] = NAN;

@@ -2,7 +2,7 @@
  * gradients. */
 #include "tests/check/families.h"
 
-/* ---- pool2d: kind 0 max, 1 avg ---- */
+/* ---- pool2d: kind 0 max, 1 avg, 2 blur, 3 blur with mirrored padding ---- */
 enum { PN, PC, PH, PW, PKIND, PWH, PWW, PSH, PSW, PPH, PPW, PINDEX };
 
 static const ParamDef pool_params[] = { { "n", 1 },    { "c", 1 },  { "h", 1 },  { "w", 1 },
@@ -18,7 +18,12 @@ static const char *const pool_fixed[] = {
     "n=2 c=5 h=7 w=7 wh=3 ww=3 sh=1 sw=1 ph=1 pw=1",
     "n=1 c=13 h=6 w=5 wh=2 ww=3 sh=2 sw=1 ph=1 pw=0",
     "n=2 c=9 h=2 w=3 wh=5 ww=5 sh=1 sw=1 ph=2 pw=2",
-    "n=2 c=8 h=6 w=6 kind=*",
+    "n=2 c=8 h=6 w=6 wh=3 ww=3 ph=1 pw=1 kind=*",
+    "n=2 c=16 h=8 w=7 kind=2 wh=3 ww=3 sh=1 sw=1 ph=1 pw=1", /* FFCV's */
+    "n=2 c=19 h=1 w=2 kind=2 wh=3 ww=3 sh=1 sw=2 ph=1 pw=1",
+    "n=2 c=16 h=2 w=2 kind=3 wh=3 ww=3 ph=1 pw=1", /* both sides mirror the same pixels */
+    "n=2 c=24 h=3 w=8 kind=3 wh=3 ww=3 ph=1 pw=1",
+    "n=1 c=5 h=7 w=2 kind=3 wh=3 ww=3 sh=1 sw=3 ph=1 pw=1",
     "n=2 c=12 h=5 w=7 kind=1 wh=3 ww=3 ph=1 pw=1",
     "n=1 c=3 h=4 w=4 kind=1 wh=4 ww=2 sh=3 sw=1 ph=2 pw=1",
     NULL,
@@ -42,13 +47,21 @@ static void draw_pool(Rng *rng, int64_t *p)
     draw_pool_axis(rng, &p[PW], &p[PWW], &p[PSW], &p[PPW]);
     p[PKIND] = draw_chance(rng, 3) ? POOL_AVG : POOL_MAX;
     p[PINDEX] = !draw_chance(rng, 4);
+    if (!draw_chance(rng, 3)) return;
+    p[PKIND] = draw_between(rng, POOL_BLUR, POOL_BLUR_REFLECT);
+    p[PWH] = p[PWW] = 3;
+    p[PPH] = p[PPW] = 1;
+    if (p[PKIND] == POOL_BLUR_REFLECT) {
+        p[PH] += p[PH] == 1;
+        p[PW] += p[PW] == 1;
+    }
 }
 
 static void build_pool(const int64_t *p, Problem *out)
 {
     out->attr.pool = (Pool2dAttr){ (PoolKind)p[PKIND], (int)p[PWH], (int)p[PWW], (int)p[PSH],
                                    (int)p[PSW],        (int)p[PPH], (int)p[PPW] };
-    out->exact = p[PKIND] == POOL_MAX || power_of_two(p[PWH] * p[PWW]);
+    out->exact = p[PKIND] != POOL_AVG || power_of_two(p[PWH] * p[PWW]);
     out->wanted[0] = true;
     TensorDesc x = desc_f32(p[PN], p[PC], p[PH], p[PW]), y = x;
     y.dims[2] = (p[PH] + 2 * p[PPH] - p[PWH]) / p[PSH] + 1;

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/version.h"
 #include "base/wire.h"
+#include "kernels/blur.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -40,10 +41,11 @@ enum {
     ATTRIBUTE_NAME = 1,
     ATTRIBUTE_FLOAT = 2,
     ATTRIBUTE_INT = 3,
+    ATTRIBUTE_TEXT = 4,
     ATTRIBUTE_INTS = 8,
     ATTRIBUTE_TYPE = 20
 };
-enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_INTS = 7 }; /* of an attribute */
+enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_TEXT = 3, TYPE_INTS = 7 }; /* of an attribute */
 enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
 enum { ELEMENT_F32 = 1, ELEMENT_I64 = 7 };
 enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE = 2 };
@@ -269,12 +271,58 @@ static void export_add(Exporter *e, const GraphNode *n, const Names *names)
     add_pair(e, "Add", names->in[ADD_IN_A], names->in[ADD_IN_B], names->out);
 }
 
+/* The image with one mirrored pixel on each side; its name goes to out. */
+static void add_mirror(Exporter *e, const char *x, char out[NAME_BYTES])
+{
+    static const int64_t pads[] = { 0, 0, 1, 1, 0, 0, 1, 1 };
+    char pad[NAME_BYTES];
+    StrBuf mode = { 0 }, attributes = { 0 };
+    wire_put_text(&mode, ATTRIBUTE_NAME, "mode");
+    wire_put_text(&mode, ATTRIBUTE_TEXT, "reflect");
+    wire_put_int(&mode, ATTRIBUTE_TYPE, TYPE_TEXT);
+    put_message(&attributes, NODE_ATTRIBUTE, &mode);
+    add_constant(e, pads, 8, pad);
+    name_extra(e, out);
+    add_node(e, "Pad", (const char *const[NODE_INPUTS]){ x, pad }, out, &attributes);
+}
+
+/* A convolution of each channel by itself with constant weights. */
+static void export_blur(Exporter *e, const GraphNode *n, const Names *names)
+{
+    static const float weights[] = { 1 / 16.0F, 2 / 16.0F, 1 / 16.0F, 2 / 16.0F, 4 / 16.0F,
+                                     2 / 16.0F, 1 / 16.0F, 2 / 16.0F, 1 / 16.0F };
+    const Pool2dAttr *a = n->attr;
+    const bool mirrors = a->kind == POOL_BLUR_REFLECT;
+    const int64_t channels = desc_of(e, n->in[POOL_IN_X])->dims[1], pad = mirrors ? 0 : 1;
+    const int64_t dims[] = { channels, 1, 3, 3 }, strides[] = { a->stride_h, a->stride_w },
+                  pads[] = { pad, pad, pad, pad };
+    char filters[NAME_BYTES], mirror[NAME_BYTES];
+    StrBuf all = { 0 }, attributes = { 0 };
+    for (int64_t c = 0; c < channels; c++) str_add_n(&all, (const char *)weights, sizeof weights);
+    if (all.failed) e->initializers.failed = true;
+    name_extra(e, filters);
+    if (!all.failed) add_tensor(e, filters, ELEMENT_F32, dims, 4, all.text, all.length);
+    str_free(&all);
+    if (mirrors) add_mirror(e, names->in[POOL_IN_X], mirror);
+    add_ints(&attributes, "strides", strides, 2);
+    add_ints(&attributes, "pads", pads, 4);
+    add_ints(&attributes, "kernel_shape", &dims[2], 2);
+    add_int(&attributes, "group", channels);
+    add_node(e, "Conv",
+             (const char *const[NODE_INPUTS]){ mirrors ? mirror : names->in[POOL_IN_X], filters },
+             names->out, &attributes);
+}
+
 static void export_pool2d(Exporter *e, const GraphNode *n, const Names *names)
 {
     static const char *const types[POOL_KIND_COUNT] = {
         [POOL_MAX] = "MaxPool", [POOL_AVG] = "AveragePool"
     };
     const Pool2dAttr *a = n->attr;
+    if (blur_is(a->kind)) {
+        export_blur(e, n, names);
+        return;
+    }
     const int64_t kernel_size[] = { a->kernel_h, a->kernel_w },
                   strides[] = { a->stride_h, a->stride_w },
                   pads[] = { a->pad_h, a->pad_w, a->pad_h, a->pad_w };
