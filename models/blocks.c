@@ -12,6 +12,7 @@
 #define BN_EPS               1e-5F
 #define BN_MOMENTUM          0.1F
 #define BOTTLENECK_EXPANSION 4
+#define BLUR_CHANNELS_MIN    16 /* of a convolution that FFCV and Composer blur */
 
 /* Padding of one axis. */
 static void pad(int64_t size, const ConvBnOptions *o, int *before, int *after)
@@ -23,10 +24,9 @@ static void pad(int64_t size, const ConvBnOptions *o, int *before, int *after)
     *after = both - *before;
 }
 
-TensorId block_conv_bn(Graph *g, const char *conv_name, const char *bn_name, TensorId x,
-                       const ConvBnOptions *o)
+static TensorId conv_bn(Graph *g, const char *conv_name, const char *bn_name, TensorId x,
+                        const ConvBnOptions *o)
 {
-    if (x == TENSOR_NONE) return x;
     const int64_t *size = &graph_tensor(g, x)->desc.dims[2];
     Conv2dAttr attr = { .stride_h = o->stride,
                         .stride_w = o->stride,
@@ -42,6 +42,22 @@ TensorId block_conv_bn(Graph *g, const char *conv_name, const char *bn_name, Ten
     return graph_batchnorm(g, bn_name, x, &bn);
 }
 
+TensorId block_conv_bn(Graph *g, const char *conv_name, const char *bn_name, TensorId x,
+                       const ConvBnOptions *o)
+{
+    if (x == TENSOR_NONE) return x;
+    if (o->stride == 1 || o->blurpool == BLURPOOL_NONE) return conv_bn(g, conv_name, bn_name, x, o);
+    char blur[BLOCK_NAME_MAX + 8];
+    snprintf(blur, sizeof blur, "%s.blur", conv_name);
+    if (o->blurpool == BLURPOOL_TIMM) {
+        ConvBnOptions whole = *o;
+        whole.stride = 1;
+        return graph_blur(g, blur, conv_bn(g, conv_name, bn_name, x, &whole), o->stride, true);
+    }
+    if (graph_tensor(g, x)->desc.dims[1] >= BLUR_CHANNELS_MIN) x = graph_blur(g, blur, x, 1, false);
+    return x == TENSOR_NONE ? x : conv_bn(g, conv_name, bn_name, x, o);
+}
+
 /* Convolution and batch norm number index inside a block: name.conv1 and name.bn1. */
 static TensorId add_layer(Graph *g, const char *block, int index, TensorId x,
                           const ConvBnOptions *o)
@@ -50,6 +66,11 @@ static TensorId add_layer(Graph *g, const char *block, int index, TensorId x,
     snprintf(conv, sizeof conv, "%s.conv%d", block, index);
     snprintf(bn, sizeof bn, "%s.bn%d", block, index);
     return block_conv_bn(g, conv, bn, x, o);
+}
+
+BlurPool block_blur_before(BlurPool blurpool)
+{
+    return blurpool == BLURPOOL_TIMM ? BLURPOOL_NONE : blurpool;
 }
 
 static TensorId add_shortcut(Graph *g, TensorId x, int64_t out_channels, const BlockOptions *o)
@@ -63,10 +84,29 @@ static TensorId add_shortcut(Graph *g, TensorId x, int64_t out_channels, const B
     }
     snprintf(first, sizeof first, "%s.downsample.0", o->name);
     snprintf(second, sizeof second, "%s.downsample.1", o->name);
-    const ConvBnOptions projection = {
-        .filters = out_channels, .kernel_size = 1, .stride = o->stride, .residual = TENSOR_NONE
-    };
+    const ConvBnOptions projection = { .filters = out_channels,
+                                       .kernel_size = 1,
+                                       .stride = o->stride,
+                                       .residual = TENSOR_NONE,
+                                       .blurpool = block_blur_before(o->blurpool) };
     return block_conv_bn(g, first, second, x, &projection);
+}
+
+/* The same where the block is dropped for some images: y = act(drop(bn(x)) + residual). */
+static TensorId add_dropped(Graph *g, const char *bn_name, TensorId x, const BnOptions *last,
+                            const BlockOptions *o)
+{
+    char name[BLOCK_NAME_MAX];
+    const BnOptions bn = { .eps = last->eps,
+                           .momentum = last->momentum,
+                           .act = ACT_NONE,
+                           .residual = TENSOR_NONE,
+                           .zero_gamma = last->zero_gamma };
+    snprintf(name, sizeof name, "%s.drop", o->name);
+    x = graph_batchnorm(g, bn_name, x, &bn);
+    x = graph_drop(g, name, x, o->drop_rate, true, last->residual);
+    snprintf(name, sizeof name, "%s.act", o->name);
+    return graph_activation(g, name, x, last->act);
 }
 
 /* Last layer of a block: its batch norm comes after the shortcut in the graph, so the two halves
@@ -83,6 +123,7 @@ static TensorId add_last_layer(Graph *g, int index, TensorId x, TensorId block_i
                              .act = ACT_RELU,
                              .residual = add_shortcut(g, block_input, filters, o),
                              .zero_gamma = o->zero_init_last_gamma };
+    if (o->drop_rate > 0) return add_dropped(g, bn, x, &last, o);
     return graph_batchnorm(g, bn, x, &last);
 }
 
@@ -92,7 +133,8 @@ TensorId block_basic(Graph *g, TensorId x, const BlockOptions *o)
                                   .kernel_size = 3,
                                   .stride = o->stride,
                                   .act = ACT_RELU,
-                                  .residual = TENSOR_NONE };
+                                  .residual = TENSOR_NONE,
+                                  .blurpool = o->blurpool };
     TensorId y = add_layer(g, o->name, 1, x, &first);
     return add_last_layer(g, 2, y, x, o->planes, 3, o);
 }
@@ -108,10 +150,25 @@ TensorId block_bottleneck(Graph *g, TensorId x, const BlockOptions *o)
                                     .stride = o->stride,
                                     .act = ACT_RELU,
                                     .residual = TENSOR_NONE,
-                                    .groups = o->groups };
+                                    .groups = o->groups,
+                                    .blurpool = o->blurpool };
     TensorId y = add_layer(g, o->name, 1, x, &reduce);
     y = add_layer(g, o->name, 2, y, &spatial);
     return add_last_layer(g, 3, y, x, o->planes * BOTTLENECK_EXPANSION, 1, o);
+}
+
+float block_drop_rate(const ModelOptions *o, int block, int blocks)
+{
+    if (!o->graph.training || o->stochastic_depth <= 0 || blocks < 2) return 0;
+    return (float)(o->stochastic_depth * block / (blocks - 1));
+}
+
+void block_classifier(Graph *g, TensorId x, const ModelOptions *o)
+{
+    x = graph_global_avgpool(g, "avgpool", x);
+    if (o->graph.training && o->dropout > 0)
+        x = graph_drop(g, "dropout", x, (float)o->dropout, false, TENSOR_NONE);
+    graph_softmax_xent(g, graph_linear(g, "fc", x, o->graph.classes));
 }
 
 int64_t block_scale_channels(int64_t channels, double width)

@@ -2,7 +2,7 @@
  * returns the tensor it ends in. */
 #ifndef CONVOY_MODELS_BLOCKS_H
 #define CONVOY_MODELS_BLOCKS_H
-#include "models/graph/graph.h"
+#include "models/models.h"
 
 #define BLOCK_NAME_MAX 64
 
@@ -19,9 +19,13 @@ typedef struct ConvBnOptions {
     bool same_padding;
     bool fan_per_group;  /* graph_conv2d_attr() */
     float eps, momentum; /* 0: 1e-5, 0.1 */
+    BlurPool blurpool;   /* where it has a stride */
 } ConvBnOptions;
 TensorId block_conv_bn(Graph *g, const char *conv_name, const char *bn_name, TensorId x,
                        const ConvBnOptions *o);
+
+/* For convolutions that timm does not blur: the first one and shortcuts. */
+BlurPool block_blur_before(BlurPool blurpool);
 
 typedef enum ShortcutKind {
     SHORTCUT_PROJECTION, /* 1x1 convolution and batch norm: He et al. 2015, option B */
@@ -37,6 +41,8 @@ typedef struct BlockOptions {
     int stride;
     ShortcutKind shortcut; /* taken where stride or channels change; else the identity */
     bool zero_init_last_gamma;
+    BlurPool blurpool;
+    float drop_rate; /* of images, for which the block is its shortcut alone; in training graphs */
 } BlockOptions;
 typedef TensorId (*BlockBuilder)(Graph *g, TensorId x, const BlockOptions *o);
 
@@ -44,6 +50,13 @@ TensorId block_basic(Graph *g, TensorId x, const BlockOptions *o); /* 3x3, 3x3 *
 TensorId block_bottleneck(Graph *g, TensorId x,
                           /* 1x1, 3x3 with the stride (v1.5), 1x1 to 4 * planes */
                           const BlockOptions *o);
+
+/* The drop rate of a block by its number from 0, in a training graph: o->stochastic_depth of the
+ * last one, linearly less before it, none of the first, which is timm's rule for ResNets: rate * i
+ * / (n - 1). (Of EfficientNets both torchvision and timm divide by n.) */
+float block_drop_rate(const ModelOptions *o, int block, int blocks);
+/* Ends a ResNet: mean over the image, dropout in training graphs, "fc" and the loss. */
+void block_classifier(Graph *g, TensorId x, const ModelOptions *o);
 
 /* channels * width, rounded to a multiple of 8, at least 8. */
 int64_t block_scale_channels(int64_t channels, double width);

@@ -10,14 +10,30 @@ typedef enum Stem {
     STEM_COUNT
 } Stem;
 extern const char *const stem_names[STEM_COUNT + 1]; /* NULL at the end */
+/* Blurs where images shrink (Zhang 2019); three ways of others, which give three networks with the
+ * same parameters. */
+typedef enum BlurPool {
+    BLURPOOL_NONE,
+    /* FFCV: stride 1 and zeros around it, before each convolution of 16 channels and more that has
+     * a stride */
+    BLURPOOL_FFCV,
+    /* the same, and the max pool has stride 1 and a blur of stride 2 behind it */
+    BLURPOOL_COMPOSER,
+    /* timm's resnetblur: the 3x3 and the max pool have stride 1, and behind them (and the 3x3's
+     * norm and activation) is a blur of stride 2, with the image mirrored around it */
+    BLURPOOL_TIMM,
+    BLURPOOL_COUNT
+} BlurPool;
+extern const char *const blurpool_names[BLURPOOL_COUNT + 1]; /* NULL at the end */
 typedef struct ModelOptions {
     GraphOptions graph;
     /* the CIFAR ResNets have their own; EfficientNet: stride 1 for CIFAR's */
     Stem stem;
     bool zero_init_last_gamma; /* Goyal et al. 2017 5.1 */
     double width;              /* channel multiplier, 1 = as published; tests use narrow nets */
-    /* EfficientNet only, below 1; negative: as published. What is dropped of the last block and of
-     * the features. */
+    BlurPool blurpool;         /* ResNets */
+    /* Below 1; negative: as published, which is 0 of ResNets. What is dropped of the last block and
+     * of the features. */
     double stochastic_depth, dropout;
 } ModelOptions;
 
@@ -42,7 +58,8 @@ typedef struct ModelDef {
     Status (*build)(Graph *g, const struct ModelDef *def, const ModelOptions *o);
     const void *params; /* the family's own table row */
     ModelInput input;
-    bool drops; /* has dropout and stochastic depth */
+    bool drops;    /* has dropout and stochastic depth */
+    bool blurs;    /* has blurpool */
     bool one_size; /* its weights depend on the image size */
     /* the network with the same tensors, in the same order, under other names; NULL: none */
     const char *twin;

@@ -9,6 +9,11 @@ const char *const stem_names[STEM_COUNT + 1] = {
     [STEM_IMAGENET] = "imagenet", [STEM_CIFAR] = "cifar"
 };
 
+const char *const blurpool_names[BLURPOOL_COUNT + 1] = { [BLURPOOL_NONE] = "none",
+                                                         [BLURPOOL_FFCV] = "ffcv",
+                                                         [BLURPOOL_COMPOSER] = "composer",
+                                                         [BLURPOOL_TIMM] = "timm" };
+
 static const ModelFamily *const families[] = { &resnet_family, &resnet_cifar_family,
                                                &efficientnet_family, &mlp_family };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0], MODELS_MAX = 256 };
@@ -75,6 +80,8 @@ static Status check_options(const ModelDef *def, const ModelOptions *o)
         return fail(ERR_USAGE, "this network has neither stochastic depth nor dropout");
     if (o->stochastic_depth >= 1 || o->dropout >= 1)
         return fail(ERR_USAGE, "stochastic depth and dropout must stay below 1");
+    if (!def->blurs && o->blurpool != BLURPOOL_NONE)
+        return fail(ERR_USAGE, "model.blurpool is of ResNets; this network has none");
     const GraphOptions *g = &o->graph;
     if (g->batch < 1 || g->height < 1 || g->width < 1)
         return fail(ERR_USAGE, "batch and image size must be at least 1");

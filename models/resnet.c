@@ -17,8 +17,10 @@ typedef struct ResNetRow {
     int width_of_64; /* channels of a group of the 3x3 where the block has 64; 0: 64 */
 } ResNetRow;
 
-static TensorId add_stem(Graph *g, TensorId x, int64_t filters, Stem stem)
+static TensorId add_stem(Graph *g, TensorId x, int64_t filters, const ModelOptions *o)
 {
+    const Stem stem = o->stem;
+    const bool blurs = o->blurpool == BLURPOOL_COMPOSER || o->blurpool == BLURPOOL_TIMM;
     static const struct {
         int kernel_size, stride;
         bool pool;
@@ -27,17 +29,19 @@ static TensorId add_stem(Graph *g, TensorId x, int64_t filters, Stem stem)
                                  .kernel_size = stems[stem].kernel_size,
                                  .stride = stems[stem].stride,
                                  .act = ACT_RELU,
-                                 .residual = TENSOR_NONE };
+                                 .residual = TENSOR_NONE,
+                                 .blurpool = block_blur_before(o->blurpool) };
     x = block_conv_bn(g, "conv1", "bn1", x, &conv);
     if (!stems[stem].pool) return x;
     const Pool2dAttr pool = { .kind = POOL_MAX,
                               .kernel_h = 3,
                               .kernel_w = 3,
-                              .stride_h = 2,
-                              .stride_w = 2,
+                              .stride_h = blurs ? 1 : 2,
+                              .stride_w = blurs ? 1 : 2,
                               .pad_h = 1,
                               .pad_w = 1 };
-    return graph_pool2d(g, "maxpool", x, &pool);
+    x = graph_pool2d(g, "maxpool", x, &pool);
+    return blurs ? graph_blur(g, "maxpool.blur", x, 2, o->blurpool == BLURPOOL_TIMM) : x;
 }
 
 /* The 3x3 of a bottleneck: planes * width_of_64 / 64 channels in each of the groups (ResNeXt; with
@@ -55,7 +59,9 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 {
     const ResNetRow *row = def->params;
     TensorId x = graph_images(g, &o->graph);
-    x = add_stem(g, x, block_scale_channels(FIRST_PLANES, o->width), o->stem);
+    int blocks = 0, index = 0;
+    x = add_stem(g, x, block_scale_channels(FIRST_PLANES, o->width), o);
+    for (int stage = 0; stage < 4; stage++) blocks += row->blocks[stage];
     for (int stage = 0; stage < 4; stage++) {
         for (int i = 0; i < row->blocks[stage]; i++) {
             char name[BLOCK_NAME_MAX];
@@ -65,13 +71,14 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
                                                                   o->width),
                                    .stride = stage > 0 && i == 0 ? 2 : 1,
                                    .shortcut = SHORTCUT_PROJECTION,
-                                   .zero_init_last_gamma = o->zero_init_last_gamma };
+                                   .zero_init_last_gamma = o->zero_init_last_gamma,
+                                   .blurpool = o->blurpool,
+                                   .drop_rate = block_drop_rate(o, index++, blocks) };
             set_spatial(row, (int64_t)FIRST_PLANES << stage, o->width, &block);
             x = row->block(g, x, &block);
         }
     }
-    x = graph_global_avgpool(g, "avgpool", x);
-    graph_softmax_xent(g, graph_linear(g, "fc", x, o->graph.classes));
+    block_classifier(g, x, o);
     return graph_status(g);
 }
 
@@ -83,7 +90,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
  * width_of_64 */
 #define ROW(name_of, summary_of, resize, ...)                                                      \
     {                                                                                              \
-        .name = name_of, .summary = summary_of, .build = build,                                    \
+        .name = name_of, .summary = summary_of, .build = build, .drops = true, .blurs = true,      \
         .params = &(const ResNetRow){ __VA_ARGS__ }, .input = {                                    \
             3,                                                                                     \
             224,                                                                                   \

@@ -28,24 +28,27 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
         for (int i = 0; i < row->blocks; i++) {
             char name[BLOCK_NAME_MAX];
             snprintf(name, sizeof name, "layer%d.%d", stage + 1, i);
-            const BlockOptions block = { .name = name,
-                                         .planes = block_scale_channels(
-                                             (int64_t)FIRST_PLANES << stage, o->width),
-                                         .stride = stage > 0 && i == 0 ? 2 : 1,
-                                         .shortcut = SHORTCUT_SUBSAMPLE,
-                                         .zero_init_last_gamma = o->zero_init_last_gamma };
+            const BlockOptions block = {
+                .name = name,
+                .planes = block_scale_channels((int64_t)FIRST_PLANES << stage, o->width),
+                .stride = stage > 0 && i == 0 ? 2 : 1,
+                .shortcut = SHORTCUT_SUBSAMPLE,
+                .zero_init_last_gamma = o->zero_init_last_gamma,
+                .blurpool = o->blurpool,
+                .drop_rate = block_drop_rate(o, stage * row->blocks + i, 3 * row->blocks)
+            };
             x = block_basic(g, x, &block);
         }
     }
-    x = graph_global_avgpool(g, "avgpool", x);
-    graph_softmax_xent(g, graph_linear(g, "fc", x, o->graph.classes));
+    block_classifier(g, x, o);
     return graph_status(g);
 }
 
 #define ROW(name_of, blocks_of)                                                                    \
     {                                                                                              \
         .name = name_of, .summary = "ResNet for 32 px images, He et al. 2015 section 4.2",         \
-        .build = build, .params = &(const CifarResNetRow){ blocks_of }, .input = {                 \
+        .build = build, .drops = true, .blurs = true,                                              \
+        .params = &(const CifarResNetRow){ blocks_of }, .input = {                                 \
             3,                                                                                     \
             32,                                                                                    \
             32,                                                                                    \

@@ -144,6 +144,22 @@ def narrow_resnet18(classes, width):
     return model
 
 
+def blurred(model, max_pool):
+    """FFCV's and Composer's blurs, in front of each convolution of at least 16 channels that has a
+    stride; max_pool: Composer's of the max pool too. Hooks, so that names stay."""
+    def blur(x, stride):
+        k = torch.tensor([[1.0, 2, 1], [2, 4, 2], [1, 2, 1]], dtype=x.dtype) / 16
+        return nn.functional.conv2d(x, k.expand(x.shape[1], 1, 3, 3), stride=stride, padding=1,
+                                    groups=x.shape[1])
+    for m in model.modules():
+        if isinstance(m, nn.Conv2d) and m.stride[0] > 1 and m.in_channels >= 16:
+            m.register_forward_pre_hook(lambda _, x: (blur(x[0], 1),))
+    if max_pool:
+        model.maxpool.stride = 1
+        model.maxpool.register_forward_hook(lambda _, x, y: blur(y, 2))
+    return model
+
+
 def line(out, name, values):
     out.write(name + " " + " ".join(f"{float(v):.17g}" for v in values) + "\n")
 
@@ -281,6 +297,12 @@ FILES = {
     "resnet50": (vision("resnet50"), 2, 224, 1000, False, False),
     "resnet18_narrow": (lambda classes: narrow_resnet18(classes, 0.125), 8, 32, 10, True, True),
     "resnet20": (lambda classes: CifarResNet(20, classes), 8, 32, 10, True, True),
+    "resnet18_narrow_ffcv": (lambda classes: blurred(narrow_resnet18(classes, 0.125), False), 8, 32,
+                             10, True, False),
+    "resnet18_narrow_composer": (lambda classes: blurred(narrow_resnet18(classes, 0.125), True), 8,
+                                 32, 10, True, False),
+    "resnet18_timm": (lambda classes: timm_model("resnetblur18")(classes), 8, 64, 10, True, False),
+    "resnet50_timm": (lambda classes: timm_model("resnetblur50")(classes), 2, 97, 20, False, False),
     "resnet50_64": (vision("resnet50"), 8, 64, 10, True, False),
     "efficientnet_b0_64": (quiet("efficientnet_b0"), 8, 64, 10, True, False),
     "efficientnet_b0_97": (vision("efficientnet_b0"), 1, 97, 20, False, False),

@@ -177,6 +177,27 @@ TensorId graph_pool2d(Graph *g, const char *name, TensorId x, const Pool2dAttr *
                        POOL_OUT_Y);
 }
 
+TensorId graph_blur(Graph *g, const char *name, TensorId x, int stride, bool reflect)
+{
+    TensorDesc xd;
+    if (!take_desc(g, name, x, 4, &xd)) return TENSOR_NONE;
+    if (reflect && (xd.dims[2] < 2 || xd.dims[3] < 2)) {
+        graph_break(g, fail(ERR_USAGE,
+                            "%s: of one pixel there is no mirror image; images must be "
+                            "larger",
+                            name));
+        return TENSOR_NONE;
+    }
+    const Pool2dAttr attr = { .kind = reflect ? POOL_BLUR_REFLECT : POOL_BLUR,
+                              .kernel_h = 3,
+                              .kernel_w = 3,
+                              .stride_h = stride,
+                              .stride_w = stride,
+                              .pad_h = 1,
+                              .pad_w = 1 };
+    return graph_pool2d(g, name, x, &attr);
+}
+
 TensorId graph_global_avgpool(Graph *g, const char *name, TensorId x)
 {
     return add_unary(g, OP_GLOBAL_AVGPOOL, name, NULL, x);

@@ -111,6 +111,9 @@ typedef struct BnOptions {
 TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions *bn);
 TensorId graph_activation(Graph *g, const char *name, TensorId x, ActKind act);
 TensorId graph_pool2d(Graph *g, const char *name, TensorId x, const Pool2dAttr *attr);
+/* A 3x3 blur (POOL_BLUR), padded by 1 with zeros or mirrored; it has no parameters. ERR_USAGE where
+ * the image is too small for a mirror. */
+TensorId graph_blur(Graph *g, const char *name, TensorId x, int stride, bool reflect);
 TensorId graph_global_avgpool(Graph *g, const char *name, TensorId x);
 TensorId graph_subsample(Graph *g, const char *name, TensorId x, int stride, int64_t out_channels);
 TensorId graph_linear(Graph *g, const char *name, TensorId x, int64_t out_features);

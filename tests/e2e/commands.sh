@@ -76,10 +76,19 @@ answers "64 x 64 pixels, 3 channels, 6 classes" inspect model resnet20 --classes
 answers "resnet110" inspect model --help
 answers "digraph" inspect model resnet20 --dot
 
+answers "blurpool timm" inspect model resnet50 --set model.blurpool=timm
+answers "blur, reflected, 3x3/2x2" inspect model resnet50 model.blurpool=timm
 sizes=(--images 50 data.image_size=40 data.train_size=24)
 answers "24 to train, 40 to evaluate" inspect config "${sizes[@]}"
 answers "16 to step 25, 24 to train, 40 to evaluate" inspect config "${sizes[@]}" \
     data.progressive_sizes=16 data.progressive_until=2 train.batch_per_rank=4
+expect_error "inspect model of data" 64 "--set data.train_size=8: what makes a network" 1 \
+    inspect model resnet50 data.train_size=8
+expect_error "a blur of no ResNet" 64 "model.blurpool is of ResNets" 1 \
+    inspect model efficientnet_b0 model.blurpool=ffcv
+expect_error "depth of no residual network" 64 "neither stochastic depth nor dropout" 1 \
+    inspect model mlp model.stochastic_depth=0.1
+
 answers "checkpoint.resume" inspect config
 [[ $("$CONVOY" inspect config --markdown) == "$(cat docs/config.md)" ]] ||
     broken "docs/config.md is not what convoy says: make docs"

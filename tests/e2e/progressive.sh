@@ -36,7 +36,8 @@ have_mpi && near "one rank and two" one two 1e-4
 near "one micro-batch and two" one micro 1e-4
 
 # data.train_size: training is that of a run with small images, evaluation that of one with large.
-cut=("${grow[@]}" "data.progressive_sizes=[]" "data.progressive_until=[]" train.max_steps=12)
+cut=("${grow[@]}" "data.progressive_sizes=[]" "data.progressive_until=[]" train.max_steps=12
+    model.stochastic_depth=0.3 model.dropout=0.1 model.blurpool=timm)
 train cut 1 "${cut[@]}" data.train_size=16
 train small_too 1 "${cut[@]}" data.image_size=16
 near "training at 16 pixels" cut small_too 1e-6

@@ -32,6 +32,10 @@ ModelOptions golden_options(const char *file, bool training, double width)
     double shape[GOLDEN_VALUES];
     if (golden_read(file, "shape", shape) != 5) return (ModelOptions){ .width = 0 };
     ModelOptions o = { .width = width };
+    for (int i = 1; i < BLURPOOL_COUNT; i++) { /* "resnet18_timm" */
+        const char *word = strrchr(file, '_');
+        if (word && strcmp(word + 1, blurpool_names[i]) == 0) o.blurpool = (BlurPool)i;
+    }
     o.graph = (GraphOptions){ .batch = (int64_t)shape[0],
                               .channels = (int64_t)shape[1],
                               .height = (int64_t)shape[2],

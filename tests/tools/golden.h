@@ -8,7 +8,8 @@
 /* Reads "name v v v ..." from a golden file; returns how many values, 0 if the line is not
  * there. */
 int golden_read(const char *file, const char *name, double values[GOLDEN_VALUES]);
-/* How the network of a golden file was built there. */
+/* How the network of a golden file was built there; a name that ends in a model.blurpool is of that
+ * one. */
 ModelOptions golden_options(const char *file, bool training, double width);
 
 #endif

@@ -1,7 +1,10 @@
-/* test_blur.c - blurs (POOL_BLUR, POOL_BLUR_REFLECT): their values against PyTorch's. Gradients are
- * tests/check's. */
+/* test_blur.c - blurs (POOL_BLUR, POOL_BLUR_REFLECT): their values against PyTorch's, and where the
+ * three kinds of model.blurpool have them. Gradients are tests/check's and test_golden.c's. */
 #include "kernels/cpu/view.h"
 #include "tests/test.h"
+#include "tests/tools/graph_look.h"
+#include "tests/tools/network.h"
+#include <string.h>
 
 /* Runs a pooling of x[n][c][5][5] = 0 .. 24, every image and channel alike, on the CPU; y plain. */
 static void blur(Backend *backend, const Pool2dAttr *attr, int64_t channels, float *y)
@@ -59,4 +62,75 @@ TEST(blurs_have_pytorchs_values)
                 CHECK(y[i] == rows[r].want[i % rows[r].count]);
         }
     backend_destroy(backend);
+}
+
+/* Nodes "NAME.blur" of a network, by the words of `names`. */
+static void check_blurs(const char *model, BlurPool kind, const char *const *names, int stride)
+{
+    ModelOptions o = network_narrow(2, 64);
+    Graph *g = NULL;
+    int count = 0, blurs = 0;
+    int64_t plain;
+    o.width = 1;
+    REQUIRE_OK(model_build(&g, model_find(model), &o));
+    plain = graph_parameter_elements(g);
+    graph_destroy(g);
+    o.blurpool = kind;
+    REQUIRE_OK(model_build(&g, model_find(model), &o));
+    CHECK_INT(graph_parameter_elements(g), plain);
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const GraphNode *n = graph_node(g, i);
+        const Pool2dAttr *a = n->attr;
+        if (n->kind != OP_POOL2D || n->phase != PHASE_FORWARD || a->kind == POOL_MAX) continue;
+        CHECK(a->kind == (kind == BLURPOOL_TIMM ? POOL_BLUR_REFLECT : POOL_BLUR));
+        CHECK_INT(a->stride_h, strcmp(n->name, "maxpool.blur") == 0 ? 2 : stride);
+        if (names[count]) CHECK_STR(n->name, names[count++]);
+        blurs++;
+    }
+    CHECK(names[count] == NULL);
+    CHECK_INT(blurs, count);
+    graph_destroy(g);
+}
+
+TEST(blurs_are_where_each_kind_has_them)
+{
+    static const char *const none[] = { NULL },
+                             *const ffcv[] = { "layer2.0.conv2.blur",
+                                               "layer2.0.downsample.0.blur",
+                                               "layer3.0.conv2.blur",
+                                               "layer3.0.downsample.0.blur",
+                                               "layer4.0.conv2.blur",
+                                               "layer4.0.downsample.0.blur",
+                                               NULL },
+                             *const composer[] = { "maxpool.blur",
+                                                   "layer2.0.conv2.blur",
+                                                   "layer2.0.downsample.0.blur",
+                                                   "layer3.0.conv2.blur",
+                                                   "layer3.0.downsample.0.blur",
+                                                   "layer4.0.conv2.blur",
+                                                   "layer4.0.downsample.0.blur",
+                                                   NULL },
+                             *const timm[] = { "maxpool.blur", "layer2.0.conv2.blur",
+                                               "layer3.0.conv2.blur", "layer4.0.conv2.blur", NULL },
+                             *const cifar[] = { "layer2.0.conv1.blur", "layer3.0.conv1.blur",
+                                                NULL };
+    check_blurs("resnet50", BLURPOOL_NONE, none, 1);
+    check_blurs("resnet50", BLURPOOL_FFCV, ffcv, 1);
+    check_blurs("resnext50_32x4d", BLURPOOL_COMPOSER, composer, 1);
+    check_blurs("wide_resnet50_2", BLURPOOL_TIMM, timm, 2);
+    check_blurs("resnet20", BLURPOOL_FFCV, cifar, 1);
+    check_blurs("resnet20", BLURPOOL_TIMM, cifar, 2);
+}
+
+TEST(blurs_that_cannot_be_are_refused)
+{
+    ModelOptions o = network_narrow(2, 64);
+    Graph *g = NULL;
+    o.blurpool = BLURPOOL_FFCV;
+    CHECK_STATUS(model_build(&g, model_find("efficientnet_b0"), &o), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "model.blurpool");
+    o.blurpool = BLURPOOL_TIMM;
+    o.graph.height = o.graph.width = 8; /* one pixel from layer2 on */
+    CHECK_STATUS(model_build(&g, model_find("resnet18"), &o), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "no mirror image");
 }

@@ -104,6 +104,15 @@ TEST(logits_of_narrow_resnet18)
 {
     check_logits("resnet18_narrow", "resnet18", 0.125);
 }
+/* Blurs of others: FFCV's of convolutions of 16 channels and more alone, which the narrow network
+ * has on both sides of that. */
+TEST(logits_of_resnets_with_blurs)
+{
+    check_logits("resnet18_narrow_ffcv", "resnet18", 0.125);
+    check_logits("resnet18_narrow_composer", "resnet18", 0.125);
+    check_logits("resnet18_timm", "resnet18", 1);
+    check_logits("resnet50_timm", "resnet50", 1);
+}
 TEST(logits_of_resnet20)
 {
     check_logits("resnet20", "resnet20", 1);
@@ -163,6 +172,12 @@ static void check_training(const char *file, const char *model, double width)
 TEST(gradients_of_narrow_resnet18)
 {
     check_training("resnet18_narrow", "resnet18", 0.125);
+}
+TEST(gradients_of_resnets_with_blurs)
+{
+    check_training("resnet18_narrow_ffcv", "resnet18", 0.125);
+    check_training("resnet18_narrow_composer", "resnet18", 0.125);
+    check_training("resnet18_timm", "resnet18", 1);
 }
 TEST(gradients_of_resnet50)
 {

@@ -120,6 +120,35 @@ TEST(reference_gradients_of_efficientnet_are_derivatives)
     network_close(&n);
 }
 
+/* A ResNet with both, and a blur before and behind convolutions: of every fifth tensor. */
+static void check_recipe(const char *model, BlurPool blurpool)
+{
+    Network n;
+    ModelOptions o = network_narrow(2, 32);
+    o.graph.bn_frozen = true;
+    o.width = 0.25;
+    o.stochastic_depth = 0.5;
+    o.dropout = 0.3;
+    o.blurpool = blurpool;
+    REQUIRE_OK(network_open(&n, NETWORK_REF, model, &o));
+    REQUIRE_OK(network_fill(&n));
+    REQUIRE_OK(network_run(&n, 1, NULL));
+    const Graph *g = program_graph(n.program);
+    int seen = 0;
+    for (TensorId id = 0; id < graph_tensor_count(g); id++) {
+        if (graph_tensor(g, id)->role != ROLE_PARAM || seen++ % 11 != 3) continue;
+        check_parameter(&n, graph_tensor(g, id), id, 7000 + (uint32_t)seen);
+    }
+    CHECK(seen > 50);
+    network_close(&n);
+}
+
+TEST(reference_gradients_of_dropped_blurred_resnets_are_derivatives)
+{
+    check_recipe("resnet18", BLURPOOL_TIMM);
+    check_recipe("resnet20", BLURPOOL_COMPOSER);
+}
+
 /* tolerance: of the relative error of a tensor */
 static void compare_within(const char *model, const ModelOptions *o, double tolerance)
 {
@@ -175,6 +204,20 @@ TEST(cpu_gradients_of_bottlenecks)
     /* 53 batch norms over so few values would amplify rounding a thousandfold */
     o.graph.bn_frozen = true;
     compare_backends("resnet50", &o);
+}
+
+TEST(cpu_gradients_of_dropped_blurred_resnets)
+{
+    for (int blurpool = 0; blurpool < BLURPOOL_COUNT; blurpool++) {
+        ModelOptions o = network_narrow(4, 64);
+        o.graph.bn_frozen = true;
+        o.width = 0.25;
+        o.stochastic_depth = 0.5;
+        o.dropout = 0.3;
+        o.blurpool = (BlurPool)blurpool;
+        compare_backends("resnet18", &o);
+        compare_backends("resnext50_32x4d", &o);
+    }
 }
 
 TEST(cpu_gradients_of_the_perceptron)

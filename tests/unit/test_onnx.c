@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/wire.h"
+#include "kernels/blur.h"
 #include "tests/test.h"
 #include "trainer/files/onnx.h"
 #include <stdio.h>
@@ -25,10 +26,10 @@ typedef struct Draft {
 } Draft;
 
 /* An evaluation network with weights that differ from each other. */
-static void draft_make(Draft *d, const char *name)
+static void draft_make(Draft *d, const char *name, BlurPool blurpool)
 {
     char path[PATH_BYTES];
-    ModelOptions o = { .width = 0.125 };
+    ModelOptions o = { .width = 0.25, .blurpool = blurpool };
     o.graph = (GraphOptions){
         .batch = 1, .channels = 3, .height = 32, .width = 32, .classes = 7, .std = { 1, 1, 1 }
     };
@@ -73,7 +74,7 @@ typedef struct Value { /* that a node can take */
 typedef struct Reader {
     const Draft *draft;
     Value values[VALUES_MAX];
-    int count, weights, norms;
+    int count, weights, norms, convolutions;
 } Reader;
 
 static void copy_text(char out[NAME_BYTES], WireReader text)
@@ -145,7 +146,11 @@ static void take_node(Reader *r, WireReader m)
     }
     for (int i = 0; i < count; i++) use_value(r, inputs[i]);
     if (strcmp(type, "BatchNormalization") == 0) check_norm(r, inputs, count);
-    if (strcmp(type, "Conv") == 0) CHECK(count == 2 && weight(r->draft, inputs[1]) != NULL);
+    if (strcmp(type, "Conv") == 0) { /* of a blur the weights are a constant */
+        CHECK(count == 2 &&
+              (weight(r->draft, inputs[1]) != NULL || strncmp(inputs[1], "extra", 5) == 0));
+        r->convolutions++;
+    }
     add_value(r, output);
 }
 
@@ -183,13 +188,24 @@ static int norms_of(const Graph *g)
     return norms;
 }
 
-static void check_model(const char *name)
+static int convolutions_of(const Graph *g)
+{
+    int count = 0;
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const Pool2dAttr *pool = graph_node(g, i)->attr;
+        count += graph_node(g, i)->kind == OP_CONV2D ||
+                 (graph_node(g, i)->kind == OP_POOL2D && blur_is(pool->kind));
+    }
+    return count;
+}
+
+static void check_model(const char *name, BlurPool blurpool)
 {
     Draft d;
     char path[PATH_BYTES];
     uint8_t *data = NULL;
     size_t bytes;
-    draft_make(&d, name);
+    draft_make(&d, name, blurpool);
     snprintf(path, sizeof path, "%s/%s.onnx", test_scratch(), name);
     REQUIRE_OK(onnx_export(&d.model, path));
     REQUIRE_OK(fs_read_file(path, &data, &bytes));
@@ -198,6 +214,7 @@ static void check_model(const char *name)
     each(r, (WireReader){ data, data + bytes }, MODEL_GRAPH, take_graph);
     CHECK_INT(r->weights, d.count);
     CHECK_INT(r->norms, norms_of(d.model.graph));
+    CHECK_INT(r->convolutions, convolutions_of(d.model.graph));
     /* nothing uses the answer, and all else is used */
     for (int i = 0; i < r->count; i++)
         CHECK_INT(r->values[i].used, strcmp(r->values[i].name, "logits") != 0);
@@ -210,5 +227,9 @@ static void check_model(const char *name)
 TEST(exported_networks_are_whole)
 {
     static const char *const names[] = { "mlp", "resnet20", "resnet50", "efficientnet_b0" };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) check_model(names[i]);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        check_model(names[i], BLURPOOL_NONE);
+    check_model("resnet18", BLURPOOL_FFCV);
+    check_model("resnet18", BLURPOOL_COMPOSER);
+    check_model("resnet20", BLURPOOL_TIMM);
 }

@@ -97,10 +97,15 @@ static void warn_of_meaning(const CheckpointModel *m, const char *path, ModelNam
         log_warning("%s: torchvision's %s takes these weights, but pads and normalises in another "
                     "way than %s",
                     path, model_named(m->def, names)->name, m->def->name);
-    if (m->config->model.stem == STEM_CIFAR && m->def->drops)
+    /* what has a twin has the same shapes with either stem */
+    if (m->config->model.stem == STEM_CIFAR && m->def->twin)
         log_warning(
             "%s: model.stem is cifar: in PyTorch the first convolution must be given a stride of 1",
             path);
+    if (m->config->model.blurpool != BLURPOOL_NONE)
+        log_warning("%s: model.blurpool is %s: in PyTorch the network must have the same blurs, "
+                    "which have no weights",
+                    path, blurpool_names[m->config->model.blurpool]);
 }
 
 static Status export_to(const CheckpointModel *m, const Args *args)

@@ -12,6 +12,7 @@
 #include "trainer/files/checkpoint.h"
 #include "trainer/files/run_source.h"
 #include "trainer/session/precision.h"
+#include <stdio.h>
 #include <string.h>
 
 /* Prints text and frees it; status is that of building it. */
@@ -27,13 +28,15 @@ static Status print_and_free(StrBuf *text, Status status)
 /* ---- model ---- */
 
 static const char model_help[] =
-    "usage: convoy inspect model NAME [--image-size N] [--classes N] [--dot]\n\nPrints the layers "
+    "usage: convoy inspect model NAME [--image-size N] [--classes N] [--dot] [[--set] "
+    "key=value]...\n\nPrints the layers "
     "of a network for one image and 1000 classes, with output shapes, parameters, FLOPs and the "
     "bytes\nof what each layer leaves behind. The image has the size that the network was "
     "published with; a first line says\nit, and how evaluation gets there: the shorter side before "
     "the crop, and the interpolation.\n\n  --image-size N   another size\n  --classes N      "
-    "another number of classes\n  --dot            a drawing for Graphviz instead\n\nNAME is one "
-    "of:\n";
+    "another number of classes\n  --dot            a drawing for Graphviz instead\n  --set "
+    "key=value  a key of the network, such as model.stem=cifar or model.blurpool=timm\n\nNAME is "
+    "one of:\n";
 
 static Status print_model_help(void)
 {
@@ -44,14 +47,44 @@ static Status print_model_help(void)
     return print_and_free(&text, OK);
 }
 
+/* What keys make of a network; others would be ignored, so they are refused. */
+static Status read_model_keys(ModelOptions *out, const ModelDef *def, const Args *args)
+{
+    Config *c = NULL;
+    char channels[40];
+    const char *sets[ARGS_SET_MAX + 3] = { channels, "data.mean=0", "data.std=1" };
+    snprintf(channels, sizeof channels, "model.in_channels=%d", def->input.channels);
+    for (int i = 0; i < args->set_count; i++) {
+        const char *set = args->sets[i];
+        if (strncmp(set, "model.", 6) != 0 || strncmp(set, "model.name=", 11) == 0 ||
+            strncmp(set, "model.init=", 11) == 0)
+            return fail(ERR_USAGE,
+                        "--set %s: what makes a network is model.stem, model.blurpool, "
+                        "model.in_channels and their like",
+                        set);
+        sets[i + 3] = set;
+    }
+    TRY(config_load(&c, NULL, sets, args->set_count + 3));
+    *out = (ModelOptions){ .stem = (Stem)c->model.stem,
+                           .blurpool = (BlurPool)c->model.blurpool,
+                           .width = 1,
+                           .stochastic_depth = c->model.stochastic_depth,
+                           .dropout = c->model.dropout };
+    out->graph.channels = c->model.in_channels;
+    out->graph.classes = c->model.classes > 0 ? c->model.classes : 1000;
+    config_destroy(c);
+    return OK;
+}
+
 static Status describe_model(const ModelDef *def, const Args *args)
 {
     const ModelInput *input = &def->input;
     const bool dot = args_value(args, "--dot") != NULL;
-    ModelOptions o = { .width = 1, .stochastic_depth = -1, .dropout = -1 };
-    o.graph = (GraphOptions){ .batch = 1, .channels = input->channels };
+    ModelOptions o;
+    TRY(read_model_keys(&o, def, args));
+    o.graph.batch = 1;
     TRY(args_count(args, "--image-size", input->size, 8, 4096, &o.graph.height));
-    TRY(args_count(args, "--classes", 1000, 1, 1000000, &o.graph.classes));
+    TRY(args_count(args, "--classes", o.graph.classes, 1, 1000000, &o.graph.classes));
     o.graph.width = o.graph.height;
     for (int c = 0; c < o.graph.channels; c++) o.graph.std[c] = 1;
     Graph *graph = NULL;
@@ -60,10 +93,12 @@ static Status describe_model(const ModelDef *def, const Args *args)
     if (status == OK && !dot) {
         str_printf(&text,
                    "%s: %s; %lld x %lld pixels, %lld channels, %lld classes (published with %d "
-                   "pixels, cut from %d, %s)\n",
+                   "pixels, cut from %d, %s)%s%s\n",
                    def->name, def->summary, (long long)o.graph.height, (long long)o.graph.width,
                    (long long)o.graph.channels, (long long)o.graph.classes, input->size,
-                   input->resize, model_interpolation_name(input->interpolation));
+                   input->resize, model_interpolation_name(input->interpolation),
+                   o.blurpool == BLURPOOL_NONE ? "" : "; blurpool ",
+                   o.blurpool == BLURPOOL_NONE ? "" : blurpool_names[o.blurpool]);
         status = graph_dump_table(graph, &text);
         str_printf(&text, "amx_share %.3f\n", precision_amx_share(graph));
     } else if (status == OK) {
@@ -151,7 +186,7 @@ static Status cmd_inspect_checkpoint(int argc, char **argv)
 /* ---- the command ---- */
 
 static const CmdRow rows[] = {
-    { "model", cmd_inspect_model, "NAME [--image-size N] [--classes N] [--dot]",
+    { "model", cmd_inspect_model, "NAME [--image-size N] [--classes N] [--dot] [key=value]...",
       "layers, shapes, parameters and FLOPs of a network" },
     { "checkpoint", cmd_inspect_checkpoint, "RUN|FILE",
       "verify a checkpoint and list what is in it" },

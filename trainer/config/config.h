@@ -27,7 +27,7 @@ typedef struct Config {
     struct {
         char *name, *init;
         int64_t classes /*0 = from the dataset*/, in_channels;
-        int stem /*Stem*/;
+        int stem /*Stem*/, blurpool /*BlurPool*/;
         BnChoice bn;
         bool zero_init_last_gamma;
         double stochastic_depth, dropout /*-1 = as published*/;

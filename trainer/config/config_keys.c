@@ -46,6 +46,9 @@ const ConfigKey config_keys[] = {
     {ENUM(model, stem, "imagenet", stem_names), KEY_MATH,
      "First layers of ResNet-18 to -152: 7x7 stride 2 and max pooling, or 3x3 stride 1 for small "
      "images"},
+    {ENUM(model, blurpool, "none", blurpool_names), KEY_MATH | KEY_YOUNG,
+     "ResNets: 3x3 blurs where images shrink: before convolutions with a stride (ffcv), there and "
+     "at the max pool (composer), or behind the 3x3 and the max pool (timm's resnetblur)"},
     {ENUM(model, bn, "train", bn_choice_names), KEY_MATH,
      "Batch norm by batch statistics, or by frozen running statistics (gamma and beta still "
      "train)"},
@@ -53,11 +56,11 @@ const ConfigKey config_keys[] = {
      "Start the last batch norm of each residual block at zero, so that blocks begin as the "
      "identity"},
     {DOUBLE(model, stochastic_depth, "-1", -1, 1), KEY_MATH | KEY_OPEN_MAX,
-     "EfficientNet: share of images for which training drops the last block (less for earlier "
-     "ones); -1 is the network's own"},
+     "Share of images for which training drops the last residual block (less for earlier ones); "
+     "-1 is the network's own: 0.2 of EfficientNets, none of ResNets"},
     {DOUBLE(model, dropout, "-1", -1, 1), KEY_MATH | KEY_OPEN_MAX,
-     "EfficientNet: share of the features that training drops before the last layer; -1 is the "
-     "network's own"},
+     "Share of the features that training drops before the last layer; -1 is the network's own: "
+     "of ResNets none"},
 
     {STRING(data, train, ""), KEY_RUNTIME, "Folder of the training set"},
     {STRING(data, val, ""), KEY_RUNTIME, "Folder of the validation set; empty means no evaluation"},

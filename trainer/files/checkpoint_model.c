@@ -7,7 +7,9 @@
 
 static ModelOptions options_of(const Config *c, int64_t classes, int64_t batch)
 {
-    ModelOptions o = { .stem = (Stem)c->model.stem, .width = 1 };
+    ModelOptions o = { .stem = (Stem)c->model.stem,
+                       .blurpool = (BlurPool)c->model.blurpool,
+                       .width = 1 };
     o.graph = (GraphOptions){ .batch = batch,
                               .channels = c->model.in_channels,
                               .height = c->data.image_size,

@@ -14,6 +14,7 @@ static Status build(Graph **out, const Config *c)
     const ModelDef *def = model_find(c->model.name);
     const int64_t size = progressive_image_size(c, progressive_stage_count(c) - 1);
     ModelOptions o = { .stem = (Stem)c->model.stem,
+                       .blurpool = (BlurPool)c->model.blurpool,
                        .width = 1,
                        .stochastic_depth = c->model.stochastic_depth,
                        .dropout = c->model.dropout };

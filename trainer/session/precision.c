@@ -33,7 +33,9 @@ double precision_amx_share(const Graph *g)
 
 Status precision_network_share(double *out, const Config *c)
 {
-    ModelOptions o = { .stem = (Stem)c->model.stem, .width = 1 };
+    ModelOptions o = { .stem = (Stem)c->model.stem,
+                       .blurpool = (BlurPool)c->model.blurpool,
+                       .width = 1 };
     o.graph = (GraphOptions){ .batch = 1,
                               .channels = c->model.in_channels,
                               .height = c->data.image_size,

@@ -18,6 +18,7 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
 {
     const Config *c = s->config;
     ModelOptions o = { .stem = (Stem)c->model.stem,
+                       .blurpool = (BlurPool)c->model.blurpool,
                        .zero_init_last_gamma = c->model.zero_init_last_gamma,
                        .width = 1,
                        .stochastic_depth = c->model.stochastic_depth,
