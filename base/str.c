@@ -257,6 +257,27 @@ bool str_ends_with_nocase(const char *s, const char *suffix)
     return n >= k && strcasecmp(s + n - k, suffix) == 0;
 }
 
+bool str_matches(const char *pattern, const char *text)
+{
+    const char *star = NULL, *from = NULL; /* the last * so far, and what it does not stand for */
+    while (*text) {
+        if (*pattern == '*') {
+            star = pattern++;
+            from = text;
+        } else if (*pattern == '?' || *pattern == *text) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star + 1;
+            text = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') pattern++;
+    return *pattern == '\0';
+}
+
 /* longer strings are no typos of our names */
 #define DISTANCE_MAX 127
 

@@ -30,6 +30,9 @@ bool str_to_double(const char *s, double *out); /* decimal and exponent forms; n
 bool str_to_bool(const char *s, bool *out);     /* true/false/yes/no/on/off/1/0 */
 bool str_starts_with(const char *s, const char *prefix);
 bool str_ends_with_nocase(const char *s, const char *suffix);
+/* Whether all of text is as pattern says, in which * stands for any characters, even none, and ?
+ * for one. */
+bool str_matches(const char *pattern, const char *text);
 /* ---- text that others wrote ---- */
 
 /* Bytes of the UTF-8 character at text and its number; 0 if there is none (RFC 3629: no overlong

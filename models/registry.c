@@ -100,6 +100,7 @@ Status model_build(Graph **out, const ModelDef *def, const ModelOptions *o)
     TRY(graph_create(&g));
     graph_set_options(g, &o->graph);
     Status status = def->build(g, def, o);
+    if (status == OK && o->graph.training) status = graph_freeze(g, o->graph.freeze);
     if (status == OK && o->graph.training) status = graph_append_backward(g);
     if (status != OK) {
         graph_destroy(g);

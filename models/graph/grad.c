@@ -5,8 +5,9 @@
  * forward node and hands gradients on in two ways: deliver() to an activation (a second share makes
  * an OP_ADD), own() for a parameter, which may be used by one node only.
  *
- * Which tensors need a gradient is worked out first: parameters do, and whatever depends on one.
- * Images do not, so neither does the data gradient of the first layer exist.
+ * Which tensors need a gradient is worked out first: parameters that train do, and whatever depends
+ * on one. Images do not, so neither does the data gradient of the first layer exist. Of a frozen
+ * parameter a node may make the gradient beside others; nobody reads it then.
  *
  * ORDER. Weight gradients are appended before data gradients: the bucket they fill can start on its
  * way to the other ranks a whole data gradient earlier. The order in which parameter gradients are
@@ -55,7 +56,7 @@ static void deliver(Walk *w, TensorId x, TensorId dx)
 
 static void own(Walk *w, TensorId param, TensorId dparam)
 {
-    if (param == TENSOR_NONE || dparam == TENSOR_NONE) return;
+    if (param == TENSOR_NONE || dparam == TENSOR_NONE || !w->needs[param]) return;
     Graph *g = w->g;
     GraphTensor *p = &g->tensors[param], *d = &g->tensors[dparam];
     const char *name = arena_printf(g->arena, "grad:%s", p->name);
@@ -90,9 +91,10 @@ static void grad_conv2d(Walk *w, const GraphNode *n, TensorId dy)
         [CONV_BWD_WEIGHTS_IN_X] = x, [CONV_BWD_WEIGHTS_IN_DY] = dy
     };
     const TensorDesc dw[OP_MAX_OUTPUTS] = { [CONV_BWD_WEIGHTS_OUT_DW] = desc_of(w, weight) };
-    own(w, weight,
-        emit(w, n, OP_CONV2D_BWD_WEIGHTS, "bwd_weights", weights_in, NULL, dw)
-            .out[CONV_BWD_WEIGHTS_OUT_DW]);
+    if (w->needs[weight])
+        own(w, weight,
+            emit(w, n, OP_CONV2D_BWD_WEIGHTS, "bwd_weights", weights_in, NULL, dw)
+                .out[CONV_BWD_WEIGHTS_OUT_DW]);
     if (!w->needs[x]) return;
     const TensorId data_in[OP_MAX_INPUTS] = {
         [CONV_BWD_DATA_IN_DY] = dy, [CONV_BWD_DATA_IN_W] = weight
@@ -103,21 +105,28 @@ static void grad_conv2d(Walk *w, const GraphNode *n, TensorId dy)
         emit(w, n, OP_CONV2D_BWD_DATA, "bwd_data", data_in, NULL, dx).out[CONV_BWD_DATA_OUT_DX]);
 }
 
-static void grad_linear(Walk *w, const GraphNode *n, TensorId dy)
+static void linear_bwd_weights(Walk *w, const GraphNode *n, TensorId dy)
 {
     const TensorId x = n->in[LINEAR_IN_X], weight = n->in[LINEAR_IN_W], bias = n->in[LINEAR_IN_B];
-    const TensorId weights_in[OP_MAX_INPUTS] = {
+    const bool biased = bias != TENSOR_NONE && w->needs[bias];
+    const TensorId in[OP_MAX_INPUTS] = {
         [LINEAR_BWD_WEIGHTS_IN_X] = x, [LINEAR_BWD_WEIGHTS_IN_DY] = dy
     };
     const bool wanted[OP_MAX_OUTPUTS] = {
-        [LINEAR_BWD_WEIGHTS_OUT_DW] = true, [LINEAR_BWD_WEIGHTS_OUT_DB] = bias != TENSOR_NONE
+        [LINEAR_BWD_WEIGHTS_OUT_DW] = true, [LINEAR_BWD_WEIGHTS_OUT_DB] = biased
     };
     const TensorDesc dw[OP_MAX_OUTPUTS] = { [LINEAR_BWD_WEIGHTS_OUT_DW] = desc_of(w, weight),
                                             [LINEAR_BWD_WEIGHTS_OUT_DB] = desc_of(w, bias) };
-    const GraphNode weights =
-        emit(w, n, OP_LINEAR_BWD_WEIGHTS, "bwd_weights", weights_in, wanted, dw);
+    if (!biased && !w->needs[weight]) return;
+    const GraphNode weights = emit(w, n, OP_LINEAR_BWD_WEIGHTS, "bwd_weights", in, wanted, dw);
     own(w, weight, weights.out[LINEAR_BWD_WEIGHTS_OUT_DW]);
     own(w, bias, weights.out[LINEAR_BWD_WEIGHTS_OUT_DB]);
+}
+
+static void grad_linear(Walk *w, const GraphNode *n, TensorId dy)
+{
+    const TensorId x = n->in[LINEAR_IN_X], weight = n->in[LINEAR_IN_W];
+    linear_bwd_weights(w, n, dy);
     if (!w->needs[x]) return;
     const TensorId data_in[OP_MAX_INPUTS] = {
         [LINEAR_BWD_DATA_IN_DY] = dy, [LINEAR_BWD_DATA_IN_W] = weight
@@ -233,7 +242,8 @@ static const GradRule rules[OP_COUNT] = {
 
 static void mark_needs(Walk *w, int tensors, int nodes)
 {
-    for (TensorId id = 0; id < tensors; id++) w->needs[id] = w->g->tensors[id].role == ROLE_PARAM;
+    for (TensorId id = 0; id < tensors; id++)
+        w->needs[id] = w->g->tensors[id].role == ROLE_PARAM && !w->g->tensors[id].frozen;
     for (int i = 0; i < nodes; i++) {
         const GraphNode *n = &w->g->nodes[i];
         bool any = false;
@@ -264,7 +274,7 @@ static Status check_complete(Graph *g)
 {
     for (TensorId id = 0; id < g->tensor_count; id++) {
         const GraphTensor *t = &g->tensors[id];
-        if (t->role == ROLE_PARAM && t->grad == TENSOR_NONE)
+        if (t->role == ROLE_PARAM && t->grad == TENSOR_NONE && !t->frozen)
             return graph_break(g,
                                fail(ERR_INTERNAL, "parameter %s does not reach the loss", t->name));
     }

@@ -47,6 +47,7 @@ typedef struct GraphTensor {
     /* params: weight decay applies by default (convolution and linear weights, not biases and
      * norms) */
     bool decay;
+    bool frozen; /* params: stays as it is and has no gradient (graph_freeze) */
 } GraphTensor;
 
 typedef struct GraphNode {
@@ -86,8 +87,9 @@ typedef struct GraphOptions {
     float label_smoothing;
     /* training: boxes are erased, images and targets are mixed, as further inputs say */
     bool erase, mix;
-    int views;     /* evaluation: 2 averages the logits of each image and its mirror image */
-    uint64_t seed; /* training: of the draws of dropout and stochastic depth */
+    int views;          /* evaluation: 2 averages the logits of each image and its mirror image */
+    uint64_t seed;      /* training: of the draws of dropout and stochastic depth */
+    const char *freeze; /* training: graph_freeze()'s list; NULL: none. Borrowed by model_build() */
     float mean[OP_MAX_IMAGE_CHANNELS], std[OP_MAX_IMAGE_CHANNELS];
 } GraphOptions;
 
@@ -145,9 +147,18 @@ TensorId graph_add_tensor(Graph *g, const char *name, TensorRole role, const Ten
 void graph_set_options(Graph *g, const GraphOptions *o); /* copied; builder calls read it */
 const GraphOptions *graph_options(const Graph *g);
 
+/* freeze.c: the parameters that training leaves as they are, by a list of items between commas or
+ * blanks (NULL, "": none). One with * or ? in it, or the name of a parameter, stands for what it
+ * matches; any other for the stage or layer of that name and all that the network has before it. A
+ * batch norm of frozen parameters goes on by its mode, and so do its running statistics. Between
+ * the network and its backward pass. ERR_USAGE naming model.freeze: an item fits nothing, or
+ * nothing is left to train. */
+Status graph_freeze(Graph *g, const char *list);
+
 /* grad.c: walks the nodes in reverse and appends one backward node (or two: data, weights) per
  * forward node by its op's rule; sums gradients of a tensor with several consumers by OP_ADD.
- * Parameters get grad tensors; the gradient of images is never computed. */
+ * Parameters get grad tensors; the gradient of images is never computed, nor any below which no
+ * parameter trains. */
 Status graph_append_backward(Graph *g);
 
 typedef struct FuseOptions {

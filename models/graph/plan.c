@@ -1,8 +1,8 @@
 /* plan.c - gives every tensor of a program a slab and an offset before anything runs.
  *
  * PARAMETERS AND GRADIENTS lie in the order in which backward produces the gradients (or in the
- * order a training program handed over), at equal offsets in their two slabs. Buffers lie in
- * declaration order.
+ * order a training program handed over), at equal offsets in their two slabs. Frozen parameters,
+ * which have no gradient, come behind the others. Buffers lie in declaration order.
  *
  * LANES. A weight gradient goes to the side lane. It is joined before the first main node behind
  * the side node that is side_depth places later: so many may lag, and no more memory than theirs is
@@ -90,15 +90,15 @@ static void measure_lifetimes(const Graph *g, Plan *p)
         entries[id].first_node = entries[id].last_node = -1;
     for (int i = 0; i < graph_node_count(g); i++) {
         const GraphNode *n = graph_node(g, i);
-        for (int k = 0; k < OP_MAX_OUTPUTS; k++)
-            if (n->out[k] != TENSOR_NONE)
-                entries[n->out[k]].first_node = entries[n->out[k]].last_node = i;
+        const int last = p->nodes[i].lane == PLAN_SIDE ? p->nodes[i].joined_at : i;
+        for (int k = 0; k < OP_MAX_OUTPUTS; k++) {
+            if (n->out[k] == TENSOR_NONE) continue;
+            entries[n->out[k]].first_node = i;
+            entries[n->out[k]].last_node = last;
+        }
         for (int k = 0; k < OP_MAX_INPUTS; k++)
-            if (n->in[k] != TENSOR_NONE && entries[n->in[k]].last_node < i)
-                entries[n->in[k]].last_node = i;
-        for (int k = 0; p->nodes[i].lane == PLAN_SIDE && k < OP_MAX_INPUTS; k++)
-            if (n->in[k] != TENSOR_NONE && entries[n->in[k]].last_node < p->nodes[i].joined_at)
-                entries[n->in[k]].last_node = p->nodes[i].joined_at;
+            if (n->in[k] != TENSOR_NONE && entries[n->in[k]].last_node < last)
+                entries[n->in[k]].last_node = last;
     }
     for (TensorId id = 0; id < graph_tensor_count(g); id++)
         if (graph_tensor(g, id)->role != ROLE_ACTIVATION)
@@ -133,6 +133,8 @@ static int order_by_gradients(const Graph *g, TensorId *order)
             if (id != TENSOR_NONE && graph_tensor(g, id)->role == ROLE_GRAD)
                 order[count++] = graph_tensor(g, id)->grad_of;
         }
+    for (TensorId id = 0; id < graph_tensor_count(g); id++)
+        if (graph_tensor(g, id)->frozen) order[count++] = id;
     return count;
 }
 
@@ -150,7 +152,9 @@ static Status order_params(const Graph *g, const PlanInputs *in, TensorId *order
 {
     *count = order_by_declaration(g, order);
     if (in->param_order) return order_by_names(g, in, order, *count);
-    bool has_backward = *count > 0 && graph_tensor(g, order[0])->grad != TENSOR_NONE;
+    bool has_backward = false;
+    for (int i = 0; i < *count; i++)
+        has_backward = has_backward || graph_tensor(g, order[i])->grad != TENSOR_NONE;
     if (has_backward && order_by_gradients(g, order) != *count)
         return fail(ERR_INTERNAL, "memory plan: not every parameter has one gradient");
     return OK;

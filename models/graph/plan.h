@@ -3,15 +3,16 @@
  *
  * SLABS. PARAM and GRAD hold parameters and their gradients in the same order, that in which
  * backward produces the gradients, at equal offsets: a gradient bucket is a contiguous range, and
- * parameter, gradient and optimizer state of an element share an index. BUFFER holds the batch-norm
- * running statistics. ACTIVATION holds everything with a lifetime inside a step, placed so that no
+ * parameter, gradient and optimizer state of an element share an index. Frozen parameters lie
+ * behind the others, so GRAD may be shorter than PARAM. BUFFER holds the batch-norm running
+ * statistics. ACTIVATION holds everything with a lifetime inside a step, placed so that no
  * two live ranges overlap; WORKSPACE is the largest scratch of any node. INPUT and OUTPUT tensors
  * are given addresses by the executor.
  *
  * LANES. A device may run weight gradients beside the rest: then they are nodes of the SIDE lane,
  * with a scratch of their own. Node order stays the order in which work is issued; each side node
  * has a node of the main lane, joined_at, before which the main lane waits for it, and what it
- * reads lives until there.
+ * reads and makes lives until there.
  *
  * Offsets inside PARAM, GRAD and BUFFER depend only on names, layouts and order, so that several
  * programs share those slabs. */

@@ -30,6 +30,15 @@ for precision in fp32 fp16; do
         broken "$precision, recorded and eager: the losses differ"
 done
 
+# Frozen stages and parts of layers, and rates by group.
+groups=("model.freeze=layer1, *.bn2.bias, fc.weight" "optimizer.groups=layer3.*: lr=3" optimizer.decay_skip=none)
+train groups_cpu 1 "${groups[@]}" device.backend=cpu
+train groups 1 "${groups[@]}"
+near "frozen and grouped" groups groups_cpu 1e-5
+far "frozen and grouped" groups fp32 1e-5
+train groups_fp16 1 "${groups[@]}" train.precision=fp16
+follows "frozen and grouped, fp16" groups_fp16 groups 0.01
+
 # The next step is issued while this one runs, except where a checkpoint wants the state in between.
 train stopping 1 checkpoint.every_steps=1 checkpoint.keep=9
 same "ahead of the host and step by step" fp32 stopping

@@ -200,6 +200,16 @@ TEST(what_steers_is_shown)
     CHECK_STR(cut, "");
 }
 
+TEST(patterns_match_whole_texts)
+{
+    CHECK(str_matches("fc.*", "fc.weight") && str_matches("*.bias", "layer1.0.bn1.bias"));
+    CHECK(str_matches("*", "") && str_matches("**", "a") && str_matches("a?c", "abc"));
+    CHECK(str_matches("*a*ab", "aaab") && str_matches("l*.0.*1*", "layer1.0.conv1.weight"));
+    CHECK(str_matches("", "") && !str_matches("", "a") && !str_matches("?", ""));
+    CHECK(!str_matches("fc", "fc.weight") && !str_matches("*.bias", "bias"));
+    CHECK(!str_matches("a*b", "abc") && !str_matches("a?c", "ac"));
+}
+
 TEST(words_of_a_shell_and_durations)
 {
     StrBuf b = { 0 };

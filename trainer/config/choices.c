@@ -21,6 +21,12 @@ const char *const schedule_shape_names[SCHEDULE_SHAPE_COUNT + 1] = {
     [SCHEDULE_EXPONENTIAL] = "exponential",
     [SCHEDULE_TRIANGULAR] = "triangular"
 };
+const char *const decay_skip_names[DECAY_SKIP_COUNT + 1] = { [DECAY_SKIP_TIMM] = "timm",
+                                                             [DECAY_SKIP_MLPERF] = "mlperf",
+                                                             [DECAY_SKIP_TORCHVISION] =
+                                                                 "torchvision",
+                                                             [DECAY_SKIP_FFCV] = "ffcv",
+                                                             [DECAY_SKIP_NONE] = "none" };
 const char *const decay_from_names[DECAY_FROM_COUNT + 1] = {
     [DECAY_FROM_WARMUP] = "warmup", [DECAY_FROM_START] = "start"
 };

@@ -16,6 +16,15 @@ typedef enum ScheduleShape {
     SCHEDULE_TRIANGULAR,
     SCHEDULE_SHAPE_COUNT
 } ScheduleShape;
+/* Which parameters optimizer.weight_decay leaves out: by whose rule. */
+typedef enum DecaySkip {
+    DECAY_SKIP_TIMM,        /* of at most one dimension: biases and norms */
+    DECAY_SKIP_MLPERF,      /* batch norms and biases */
+    DECAY_SKIP_TORCHVISION, /* norms alone */
+    DECAY_SKIP_FFCV,        /* with "bn" in the name */
+    DECAY_SKIP_NONE,
+    DECAY_SKIP_COUNT
+} DecaySkip;
 typedef enum DecayFrom { DECAY_FROM_WARMUP, DECAY_FROM_START, DECAY_FROM_COUNT } DecayFrom;
 typedef enum GradDtype {
     GRAD_DTYPE_AUTO,
@@ -50,6 +59,7 @@ extern const char *const batch_mode_names[BATCH_MODE_COUNT + 1];
 extern const char *const on_nan_names[ON_NAN_COUNT + 1];
 extern const char *const lr_scaling_names[LR_SCALING_COUNT + 1];
 extern const char *const schedule_shape_names[SCHEDULE_SHAPE_COUNT + 1];
+extern const char *const decay_skip_names[DECAY_SKIP_COUNT + 1];
 extern const char *const decay_from_names[DECAY_FROM_COUNT + 1];
 extern const char *const grad_dtype_names[GRAD_DTYPE_COUNT + 1];
 extern const char *const backend_choice_names[BACKEND_CHOICE_COUNT + 1];

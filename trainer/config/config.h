@@ -25,7 +25,7 @@ typedef struct ConfigList {
 
 typedef struct Config {
     struct {
-        char *name, *init;
+        char *name, *init, *freeze;
         int64_t classes /*0 = from the dataset*/, in_channels;
         int stem /*Stem*/, blurpool /*BlurPool*/;
         BnChoice bn;
@@ -80,7 +80,10 @@ typedef struct Config {
         LrScaling lr_scaling;
         double lr, momentum, weight_decay, eps, clip_norm /*0 = off*/;
         bool nesterov, decay_all;
+        DecaySkip decay_skip;
         ConfigList betas;
+        double head_lr, layer_decay /*factors; 1 = off*/;
+        char *groups;
     } optimizer;
     struct {
         ScheduleShape name;

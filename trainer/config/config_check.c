@@ -1,6 +1,7 @@
 /* config_check.c - the checks between keys. */
 #include "models/models.h"
 #include "trainer/config/config_internal.h"
+#include "trainer/config/param_groups.h"
 #include "trainer/config/progressive.h"
 #include <math.h>
 #include <stdio.h>
@@ -177,6 +178,19 @@ static Status check_trace(const Config *c, const ConfigOrigin *origin)
     return fail_check(origin, "log.trace_steps", status_message());
 }
 
+/* By what rule parameters decay, and at which rates they learn. */
+static Status check_groups(const Config *c, const ConfigOrigin *origin)
+{
+    ParamGroups groups;
+    if (param_groups_parse(&groups, c->optimizer.groups) != OK)
+        return fail_check(origin, "optimizer.groups", status_message());
+    if (c->optimizer.decay_all && c->optimizer.decay_skip != DECAY_SKIP_TIMM &&
+        c->optimizer.decay_skip != DECAY_SKIP_NONE)
+        return fail_check(origin, "optimizer.decay_skip",
+                          "stands beside optimizer.decay_all, which lets all decay; give one");
+    return OK;
+}
+
 /* How images come into the network. */
 static Status check_input(const Config *c, const ConfigOrigin *origin)
 {
@@ -211,6 +225,7 @@ Status config_check(const Config *c, const ConfigOrigin *origin)
     TRY(check_progressive(c, origin));
     TRY(check_schedule(c, origin));
     TRY(check_augmentation(c, origin));
+    TRY(check_groups(c, origin));
     TRY(check_scale(c, origin));
     TRY(check_trace(c, origin));
     if (c->optimizer.betas.count != 2) {

@@ -4,6 +4,14 @@
 #include "trainer/config/config_internal.h"
 #include <string.h>
 
+/* value: as it is printed, which quotes strings. */
+static bool is_default(const Config *c, const ConfigKey *key, const char *value)
+{
+    if (key->type == KEY_STRING)
+        value = *(char *const *)(const void *)((const char *)c + key->offset);
+    return strcmp(value, key->fallback) == 0;
+}
+
 uint32_t config_math_hash(const Config *c)
 {
     uint32_t crc = 0;
@@ -17,8 +25,7 @@ uint32_t config_math_hash(const Config *c)
         const size_t name_bytes = line.length;
         config_add_value(c, key, &line);
         if (line.failed) break;
-        if ((key->flags & KEY_YOUNG) && strcmp(line.text + name_bytes, key->fallback) == 0)
-            continue;
+        if ((key->flags & KEY_YOUNG) && is_default(c, key, line.text + name_bytes)) continue;
         str_add(&line, "\n");
         if (!line.failed) crc = crc32c_update(crc, line.text, line.length);
     }

@@ -39,6 +39,9 @@ const ConfigKey config_keys[] = {
     {STRING(model, init, ""), KEY_RUNTIME,
      "Safetensors file whose weights a new run starts from: a checkpoint, or saved by torchvision "
      "or timm; with another number of classes the last layer starts afresh"},
+    {STRING(model, freeze, ""), KEY_MATH | KEY_YOUNG,
+     "Parameters that training leaves as they are: a stage or layer with all before it (layer2), "
+     "or patterns of names (*.bias); several between commas"},
     {INT(model, classes, "0", 0, 1e6), KEY_MATH,
      "Number of classes; 0 takes it from the training set"},
     {INT(model, in_channels, "3", 1, 16), KEY_MATH,
@@ -219,6 +222,17 @@ const ConfigKey config_keys[] = {
      "L2 penalty of sgd and adam, decoupled decay of adamw"},
     {BOOL(optimizer, decay_all, "false"), KEY_MATH,
      "Decay biases and batch norm too, not only convolution and linear weights"},
+    {ENUM(optimizer, decay_skip, "timm", decay_skip_names), KEY_MATH | KEY_YOUNG,
+     "What does not decay, and lars and lamb do not adapt: biases and norms (timm, mlperf), norms "
+     "(torchvision), parameters with bn in their name (ffcv), or nothing (none)"},
+    {STRING(optimizer, groups, ""), KEY_MATH | KEY_YOUNG,
+     "Factors of lr and weight_decay by patterns of parameter names, of which the first that fits "
+     "counts: \"fc.*: lr=10; *.bias: lr=64 decay=0\""},
+    {DOUBLE(optimizer, head_lr, "1", 0, 1e6), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
+     "Factor of the last layer's learning rate"},
+    {DOUBLE(optimizer, layer_decay, "1", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
+     "Factor of the learning rate from each stage of the network to the one before it, from the "
+     "last layer down (timm's --layer-decay)"},
     {LIST(optimizer, betas, "0.9, 0.999", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "Decay rates of the two moments of adam and adamw"},
     {DOUBLE(optimizer, eps, "1e-8", 1e-30, 1), KEY_MATH,

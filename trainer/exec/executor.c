@@ -400,6 +400,17 @@ bool executor_state_decays(const Executor *x, int index)
     return graph_tensor(x->programs[0]->graph, x->states[index].id)->decay;
 }
 
+bool executor_state_trains(const Executor *x, int index)
+{
+    return x->states[index].is_param &&
+           !graph_tensor(x->programs[0]->graph, x->states[index].id)->frozen;
+}
+
+int executor_state_order(const Executor *x, int index)
+{
+    return x->states[index].id;
+}
+
 Status executor_export_state(const Executor *x, int index, void *host)
 {
     return x->backend->v->export_tensor(x->backend, executor_state(x, index), host);

@@ -13,6 +13,20 @@ static void say_evaluation(const Session *s)
              c->data.eval_resize_auto ? ": auto" : "");
 }
 
+static void say_frozen(const Session *s)
+{
+    int frozen = 0, params = 0;
+    if (!s->first || s->config->model.freeze[0] == '\0') return;
+    for (int i = 0; i < executor_state_count(s->executor); i++) {
+        params += executor_state_is_param(s->executor, i);
+        frozen += executor_state_is_param(s->executor, i) && !executor_state_trains(s->executor, i);
+    }
+    log_info("model.freeze: %d of %d parameters stay as they are; norms are by %s (model.bn)",
+             frozen, params,
+             s->config->model.bn == BN_CHOICE_FROZEN ? "frozen statistics"
+                                                     : "statistics of the batch, everywhere");
+}
+
 static int count_kind(const Program *p, OpKind kind)
 {
     const Graph *g = program_graph(p);
@@ -80,6 +94,7 @@ static void say_kernels(const Session *s)
 void announce_programs(const Session *s)
 {
     if (s->val) say_evaluation(s);
+    say_frozen(s);
     say_fusions(s);
     say_kernels(s);
 }

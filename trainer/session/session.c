@@ -32,6 +32,7 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
                               .bn_frozen = c->model.bn == BN_CHOICE_FROZEN,
                               .loss_scale = training && s->device.precision == PRECISION_FP16,
                               .seed = (uint64_t)c->train.seed,
+                              .freeze = c->model.freeze,
                               .label_smoothing = training ? (float)c->train.label_smoothing : 0,
                               .erase = training && augment_options_erase(c),
                               .mix = training && augment_options_mix(c),

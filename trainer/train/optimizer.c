@@ -2,6 +2,7 @@
 #include "trainer/train/optimizer.h"
 #include "base/mem.h"
 #include "kernels/ops/update.h"
+#include "trainer/train/param_rules.h"
 #include <math.h>
 
 /* torch.amp.GradScaler's; the largest scale keeps every gradient that is exact in 16 bits finite in
@@ -27,6 +28,7 @@ struct Optimizer {
         OpInstance *ops;         /* [bucket_count] */
         UpdateAttr *attrs;       /* [bucket_count] */
         UpdateSegment *segments; /* all buckets' segments end to end */
+        ParamRule *rules;        /* [executor_state_count] */
     } update;
     struct {
         const OpTensor *state;     /* NULL: there is none, and nothing here is used */
@@ -49,18 +51,18 @@ struct Optimizer {
 /* One segment per parameter that lies in the bucket. */
 static int add_segments(Optimizer *o, const Config *c, const Bucket *bucket, UpdateSegment *out)
 {
+    const ParamRule *rules = o->update.rules;
     int count = 0;
     for (int i = 0; i < executor_state_count(o->executor); i++) {
         size_t offset = executor_state_offset(o->executor, i);
-        if (!executor_state_is_param(o->executor, i)) continue;
+        if (!rules[i].trains) continue;
         if (offset < bucket->offset || offset >= bucket->offset + bucket->bytes) continue;
-        bool decay = c->optimizer.decay_all || executor_state_decays(o->executor, i);
         out[count++] =
             (UpdateSegment){ .first = (int64_t)(offset / sizeof(float)),
                              .count =
                                  (int64_t)(executor_state(o->executor, i)->bytes / sizeof(float)),
-                             .weight_decay = decay ? (float)c->optimizer.weight_decay : 0,
-                             .lr = 1 };
+                             .weight_decay = (float)(rules[i].decay * c->optimizer.weight_decay),
+                             .lr = (float)rules[i].lr };
     }
     return count;
 }
@@ -79,10 +81,11 @@ static Status prepare_and_bind(OpInstance *op)
     return impl->bind ? impl->bind(op) : OK;
 }
 
+/* What is frozen lies behind what has gradients. */
 static Status make_op(Optimizer *o, const Config *c, int bucket)
 {
     OpInstance *op = &o->update.ops[bucket];
-    size_t bytes = executor_slab_bytes(o->executor, SLAB_PARAM);
+    size_t bytes = executor_slab_bytes(o->executor, SLAB_GRAD);
     *op =
         (OpInstance){ .kind = OP_UPDATE, .backend = o->backend, .attr = &o->update.attrs[bucket] };
     op->in[UPDATE_IN_PARAM] = flat(executor_slab(o->executor, SLAB_PARAM), bytes);
@@ -160,6 +163,7 @@ static Status make_norm(Optimizer *o, const Config *c, const Bucket *buckets)
 static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
 {
     size_t bytes = executor_slab_bytes(o->executor, SLAB_PARAM);
+    TRY(param_rules_make(o->update.rules, o->executor, c));
     for (int s = 0; s < o->state_count; s++)
         TRY(o->backend->v->alloc(o->backend, bytes, &o->states[s]));
     if (o->norm.wanted)
@@ -205,10 +209,11 @@ Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Co
     o->update.attrs = mem_calloc(count, sizeof *o->update.attrs);
     o->update.segments =
         mem_calloc((size_t)executor_state_count(x) + 1, sizeof *o->update.segments);
+    o->update.rules = mem_calloc((size_t)executor_state_count(x) + 1, sizeof *o->update.rules);
     o->scale.finite_checks = mem_calloc(count, sizeof *o->scale.finite_checks);
     o->norm.squares = mem_calloc(count, sizeof *o->norm.squares);
     const bool complete = o->update.ops && o->update.attrs && o->update.segments &&
-                          o->scale.finite_checks && o->norm.squares;
+                          o->update.rules && o->scale.finite_checks && o->norm.squares;
     Status status = complete ? fill(o, c, buckets) : ERR_MEMORY;
     if (status != OK) {
         optimizer_destroy(o);
@@ -242,6 +247,7 @@ void optimizer_destroy(Optimizer *o)
     mem_free(o->update.ops);
     mem_free(o->update.attrs);
     mem_free(o->update.segments);
+    mem_free(o->update.rules);
     mem_free(o->scale.finite_checks);
     mem_free(o->norm.squares);
     mem_free(o);

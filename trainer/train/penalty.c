@@ -2,11 +2,7 @@
 #include "trainer/train/penalty.h"
 #include "base/mem.h"
 #include "kernels/ops/update.h"
-
-static bool decays(const Executor *x, const Config *c, int i)
-{
-    return executor_state_is_param(x, i) && (c->optimizer.decay_all || executor_state_decays(x, i));
-}
+#include "trainer/train/param_rules.h"
 
 static size_t plain_bytes(const Executor *x, int i)
 {
@@ -20,25 +16,36 @@ static double sum_of_squares(const float *values, size_t count)
     return sum;
 }
 
-Status penalty_of_parameters(Executor *x, const Config *c, double *out)
+static Status add_up(Executor *x, const ParamRule *rules, double *sum)
 {
     size_t largest = 0;
+    for (int i = 0; i < executor_state_count(x); i++)
+        if (rules[i].decay > 0 && plain_bytes(x, i) > largest) largest = plain_bytes(x, i);
+    float *values = mem_alloc_aligned(largest, MEM_ALIGN);
+    if (!values) return ERR_MEMORY;
+    Status status = OK;
+    for (int i = 0; i < executor_state_count(x) && status == OK; i++) {
+        if (rules[i].decay <= 0) continue;
+        status = executor_export_state(x, i, values);
+        if (status == OK)
+            *sum += rules[i].decay * sum_of_squares(values, plain_bytes(x, i) / sizeof *values);
+    }
+    mem_free(values);
+    return status;
+}
+
+Status penalty_of_parameters(Executor *x, const Config *c, double *out)
+{
     double sum = 0;
     *out = 0;
     if (update_traits((UpdateKind)c->optimizer.name)->decoupled_decay ||
         c->optimizer.weight_decay <= 0)
         return OK;
-    for (int i = 0; i < executor_state_count(x); i++)
-        if (decays(x, c, i) && plain_bytes(x, i) > largest) largest = plain_bytes(x, i);
-    float *values = mem_alloc_aligned(largest, MEM_ALIGN);
-    if (!values) return ERR_MEMORY;
-    Status status = OK;
-    for (int i = 0; i < executor_state_count(x) && status == OK; i++) {
-        if (!decays(x, c, i)) continue;
-        status = executor_export_state(x, i, values);
-        if (status == OK) sum += sum_of_squares(values, plain_bytes(x, i) / sizeof *values);
-    }
-    mem_free(values);
+    ParamRule *rules = mem_calloc((size_t)executor_state_count(x), sizeof *rules);
+    if (!rules) return ERR_MEMORY;
+    Status status = param_rules_make(rules, x, c);
+    if (status == OK) status = add_up(x, rules, &sum);
+    mem_free(rules);
     *out = 0.5 * c->optimizer.weight_decay * sum;
     return status;
 }

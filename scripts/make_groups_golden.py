@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Golden file for tests/unit/test_param_rules.c: a few float64 steps of PyTorch with frozen stages
+and a rate and a decay of their own for each kind of parameter, and timm's layer-wise rates.
+
+    python3 scripts/make_groups_golden.py > tests/golden/groups.txt
+
+Needs torch, torchvision and timm; never run by build or tests. Lines are "name value value ...".
+"""
+import sys
+
+import timm
+import torch
+from timm.optim import param_groups_layer_decay
+from torch import nn
+
+from make_golden import CifarResNet, fill, images, labels, line
+
+RATES = [0.004, 0.001, 0.006, 0.002, 0.005]  # of the steps: a factor must act on each
+DECAY = 0.5
+LAYER_DECAY = 0.75
+
+
+def groups(model):
+    """optimizer.groups "fc.*: lr=10; layer3.0.*: lr=0.5 decay=2; *.bias: lr=8 decay=0.25" beside
+    decay_skip torchvision (no norm decays) and freeze layer1."""
+    frozen = ("conv1.", "bn1.", "layer1.")
+    norms = {name + "." + p for name, m in model.named_modules()
+             if isinstance(m, nn.BatchNorm2d) for p in ("weight", "bias")}
+    out = []
+    for name, p in model.named_parameters():
+        if name.startswith(frozen):
+            p.requires_grad = False
+            continue
+        lr, decay = 1.0, 0.0 if name in norms else 1.0
+        if name.startswith("fc."):
+            lr = 10.0
+        elif name.startswith("layer3.0."):
+            lr, decay = 0.5, 2.0
+        elif name.endswith(".bias"):
+            lr, decay = 8.0, 0.25
+        out.append({"params": [p], "factor": lr, "weight_decay": decay * DECAY})
+    return out
+
+
+def losses(make):
+    """Of five steps at the changing rates."""
+    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    model = CifarResNet(20, 10).double().train()
+    fill(model)
+    x, y = images(8, 3, 32, mean.float().double(), std.float().double()), labels(8, 10)
+    optimizer = make(groups(model))
+    values = []
+    for rate in RATES:
+        for g in optimizer.param_groups:
+            g["lr"] = rate * g["factor"]
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        values.append(loss.item())
+    return values
+
+
+def layer_rates(out, name):
+    """Factor of each parameter of a network of timm's, by its coarse groups."""
+    model = timm.create_model(name)
+    matcher = model.group_matcher
+    model.group_matcher = lambda coarse=False: matcher(coarse=True)
+    names = {id(p): n for n, p in model.named_parameters()}
+    for g in param_groups_layer_decay(model, 0.1, layer_decay=LAYER_DECAY):
+        for p in g["params"]:
+            line(out, f"{name}.{names[id(p)]}", [g["lr_scale"]])
+
+
+def main():
+    out = sys.stdout
+    out.write(f"# torch {torch.__version__} timm {timm.__version__}; made by "
+              "scripts/make_groups_golden.py\n")
+    line(out, "rates", RATES)
+    line(out, "sgd", losses(lambda g: torch.optim.SGD(g, lr=1, momentum=0.9)))
+    line(out, "adamw", losses(lambda g: torch.optim.AdamW(g, lr=1)))
+    for name in ("resnet18", "tf_efficientnet_b0"):
+        layer_rates(out, name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,332 @@
+/* test_param_rules.c - rates and decay by group: the small language of optimizer.groups, whose skip
+ * lists and layers are whose, and steps against PyTorch's (tests/golden/groups.txt). */
+#include "base/mem.h"
+#include "tests/test.h"
+#include "tests/tools/golden.h"
+#include "tests/tools/network.h"
+#include "trainer/config/config.h"
+#include "trainer/config/param_groups.h"
+#include "trainer/train/optimizer.h"
+#include "trainer/train/param_rules.h"
+#include "trainer/train/penalty.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the language ---- */
+
+TEST(groups_are_read)
+{
+    ParamGroups g;
+    REQUIRE_OK(param_groups_parse(&g, " fc.*:lr=10;*.bias :  lr=64 decay=0 ; bn?.*: decay=2;"));
+    REQUIRE(g.count == 3);
+    CHECK_STR(g.list[0].pattern, "fc.*");
+    CHECK_NEAR(g.list[0].lr, 10, 0);
+    CHECK_NEAR(g.list[0].decay, PARAM_GROUPS_SAME, 0);
+    CHECK_STR(g.list[1].pattern, "*.bias");
+    CHECK_NEAR(g.list[1].lr, 64, 0);
+    CHECK_NEAR(g.list[1].decay, 0, 0);
+    CHECK_NEAR(g.list[2].lr, 1, 0);
+    CHECK_NEAR(g.list[2].decay, 2, 0);
+    REQUIRE_OK(param_groups_parse(&g, ""));
+    CHECK_INT(g.count, 0);
+}
+
+TEST(groups_that_cannot_be_name_the_key)
+{
+    static const struct {
+        const char *text, *part;
+    } rows[] = {
+        { "fc.*", "optimizer.groups is no list of groups such as" },
+        { ": lr=2", "optimizer.groups is no list of groups" },
+        { "fc.* bn.*: lr=2", "optimizer.groups is no list of groups" },
+        { "fc.*: lr=2;; *: lr=3", "optimizer.groups is no list of groups" },
+        { "fc.*:", "optimizer.groups says nothing of \"fc.*\"" },
+        { "fc.*: lr=0", "optimizer.groups has \"lr=0\" for \"fc.*\"; model.freeze is" },
+        { "fc.*: lr=-1", "a factor is a number from 0 to 1e+06" },
+        { "fc.*: lr=nan", "a factor is a number" },
+        { "fc.*: decay=", "a factor is a number" },
+        { "fc.*: decay=1e7", "a factor is a number" },
+        { "fc.*: wd=2", "optimizer.groups has \"wd=2\" behind \"fc.*:\"; there it takes lr=" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char set[96];
+        const char *sets[] = { set };
+        Config *c = NULL;
+        snprintf(set, sizeof set, "optimizer.groups=%s", rows[i].text);
+        CHECK_STATUS(config_load(&c, NULL, sets, 1), ERR_USAGE);
+        CHECK_CONTAINS(status_message(), rows[i].part);
+        config_destroy(c);
+    }
+}
+
+TEST(young_keys_of_groups_count_where_they_are_said)
+{
+    static const char *const sets[] = {
+        "optimizer.groups=fc.*: lr=2", "optimizer.head_lr=2", "optimizer.layer_decay=0.5",
+        "optimizer.decay_skip=none",   "model.freeze=layer1", "",
+    };
+    uint32_t first = 0;
+    for (int i = sizeof sets / sizeof *sets - 1; i >= 0; i--) {
+        Config *c = NULL;
+        REQUIRE_OK(config_load(&c, NULL, &sets[i], sets[i][0] != '\0'));
+        const uint32_t hash = config_math_hash(c);
+        if (sets[i][0] == '\0') first = hash; /* test_config.c has it in digits */
+        else CHECK(hash != first);
+        config_destroy(c);
+    }
+}
+
+/* ---- rules ---- */
+
+static Status make_rules(const Network *n, const char *const *sets, int count, ParamRule **out)
+{
+    Config *c = NULL;
+    *out = mem_calloc((size_t)executor_state_count(n->executor), sizeof **out);
+    TRY(config_load(&c, NULL, sets, count));
+    Status status = param_rules_make(*out, n->executor, c);
+    config_destroy(c);
+    return status;
+}
+
+static Status open_network(Network *n, const char *model, const char *freeze)
+{
+    ModelOptions o = network_narrow(2, 32);
+    o.graph.freeze = freeze;
+    return network_open(n, NETWORK_REF, model, &o);
+}
+
+/* Norms of torchvision's networks are bnN, and the one behind a projection, downsample.1. */
+TEST(whose_skip_list_is_whose)
+{
+    static const struct {
+        const char *set;
+        double conv, norm, shortcut, bias;
+    } rows[] = {
+        { "optimizer.decay_skip=timm", 1, 0, 0, 0 },
+        { "optimizer.decay_skip=mlperf", 1, 0, 0, 0 },
+        { "optimizer.decay_skip=torchvision", 1, 0, 0, 1 },
+        { "optimizer.decay_skip=ffcv", 1, 0, 1, 1 },
+        { "optimizer.decay_skip=none", 1, 1, 1, 1 },
+        { "optimizer.decay_all=true", 1, 1, 1, 1 },
+        { "optimizer.lr=1", 1, 0, 0, 0 },
+    };
+    Network n;
+    REQUIRE_OK(open_network(&n, "resnet18", NULL));
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        ParamRule *rules = NULL;
+        int seen = 0;
+        REQUIRE_OK(make_rules(&n, &rows[k].set, 1, &rules));
+        for (int i = 0; i < executor_state_count(n.executor); i++) {
+            const char *name = executor_state_name(n.executor, i);
+            if (!executor_state_is_param(n.executor, i)) {
+                CHECK(!rules[i].trains && rules[i].decay == 0 && rules[i].lr == 0);
+                continue;
+            }
+            const bool shortcut = strstr(name, "downsample.1") != NULL;
+            const double want = strstr(name, "bn")             ? rows[k].norm
+                                : shortcut                     ? rows[k].shortcut
+                                : strcmp(name, "fc.bias") == 0 ? rows[k].bias
+                                                               : rows[k].conv;
+            CHECK(rules[i].trains && rules[i].lr == 1);
+            (void)test_check(rules[i].decay == want, __FILE__, __LINE__, name);
+            seen++;
+        }
+        CHECK_INT(seen, 62);
+        mem_free(rules);
+    }
+    network_close(&n);
+}
+
+static const ParamRule *rule_of(const Network *n, const ParamRule *rules, const char *name)
+{
+    for (int i = 0; i < executor_state_count(n->executor); i++)
+        if (strcmp(executor_state_name(n->executor, i), name) == 0) return &rules[i];
+    CHECK(!"such a parameter");
+    return rules;
+}
+
+TEST(the_first_pattern_counts_and_the_rest_multiplies)
+{
+    static const char *const sets[] = {
+        "optimizer.groups=layer?.0.conv1.weight: lr=3; *.weight: decay=0.5; *.bias: lr=2 decay=1",
+        "optimizer.head_lr=10", "optimizer.layer_decay=0.5"
+    };
+    static const struct {
+        const char *name;
+        double lr, decay;
+    } rows[] = { { "conv1.weight", 1.0 / 32, 0.5 },
+                 { "bn1.bias", 2.0 / 32, 1 },
+                 { "layer1.0.conv1.weight", 3.0 / 16, 1 },
+                 { "layer4.0.conv1.weight", 1.5, 1 },
+                 { "layer4.1.bn1.weight", 0.5, 0.5 },
+                 { "fc.weight", 10, 0.5 },
+                 { "fc.bias", 20, 1 } };
+    Network n;
+    ParamRule *rules = NULL;
+    REQUIRE_OK(open_network(&n, "resnet18", NULL));
+    REQUIRE_OK(make_rules(&n, sets, 3, &rules));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_NEAR(rule_of(&n, rules, rows[i].name)->lr, rows[i].lr, 0);
+        CHECK_NEAR(rule_of(&n, rules, rows[i].name)->decay, rows[i].decay, 0);
+    }
+    mem_free(rules);
+    network_close(&n);
+}
+
+/* Of both flavours of an EfficientNet; torchvision's has the same tensors in the same order. */
+TEST(layers_decay_as_timm_groups_them)
+{
+    static const char *const sets[] = { "optimizer.layer_decay=0.75" };
+    static const char *const models[] = { "resnet18", "tf_efficientnet_b0", "efficientnet_b0" };
+    double last[400] = { 0 };
+    for (int m = 0; m < 3; m++) {
+        Network n;
+        ParamRule *rules = NULL;
+        int seen = 0;
+        REQUIRE_OK(open_network(&n, models[m], NULL));
+        REQUIRE_OK(make_rules(&n, sets, 1, &rules));
+        for (int i = 0; i < executor_state_count(n.executor); i++) {
+            char line[160];
+            double want[GOLDEN_VALUES];
+            if (!rules[i].trains) continue;
+            snprintf(line, sizeof line, "%s.%s", models[m], executor_state_name(n.executor, i));
+            if (m < 2) {
+                REQUIRE(golden_read("groups", line, want) == 1);
+                last[seen] = want[0];
+            }
+            if (!test_check(fabs(rules[i].lr - last[seen]) <= 1e-15, __FILE__, __LINE__, line))
+                break;
+            seen++;
+        }
+        CHECK_INT(seen, m == 0 ? 62 : 213);
+        mem_free(rules);
+        network_close(&n);
+    }
+}
+
+TEST(rules_that_cannot_be_name_the_key)
+{
+    static const struct {
+        const char *model, *freeze, *sets[2], *part;
+    } rows[] = {
+        { "resnet18",
+          NULL,
+          { "optimizer.groups=head.*: lr=2" },
+          "optimizer.groups: \"head.*\" fits no parameter" },
+        { "resnet18",
+          NULL,
+          { "optimizer.groups=*: lr=2; fc.*: lr=3" },
+          "optimizer.groups: \"fc.*\" fits no parameter that trains and that no pattern before" },
+        { "resnet18",
+          "layer2",
+          { "optimizer.groups=layer1.*: lr=2" },
+          "optimizer.groups: \"layer1.*\" fits no parameter that trains" },
+        { "resnet18",
+          "fc.*",
+          { "optimizer.head_lr=2" },
+          "optimizer.head_lr: is of fc, which model.freeze holds" },
+        { "mlp",
+          NULL,
+          { "optimizer.layer_decay=0.9", "model.name=mlp" },
+          "optimizer.layer_decay: mlp has no stages" },
+        { "resnet18",
+          NULL,
+          { "optimizer.decay_all=true", "optimizer.decay_skip=ffcv" },
+          "optimizer.decay_skip stands beside optimizer.decay_all" },
+        { "resnet18", NULL, { "optimizer.head_lr=0" }, "optimizer.head_lr is \"0\"" },
+        { "resnet18", NULL, { "optimizer.layer_decay=1.1" }, "optimizer.layer_decay is \"1.1\"" },
+        { "resnet18",
+          NULL,
+          { "optimizer.decay_skip=keras" },
+          "it must be one of timm, mlperf, torchvision, ffcv, none" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Network n;
+        ParamRule *rules = NULL;
+        REQUIRE_OK(open_network(&n, rows[i].model, rows[i].freeze));
+        CHECK_STATUS(make_rules(&n, rows[i].sets, rows[i].sets[1] ? 2 : 1, &rules), ERR_USAGE);
+        CHECK_CONTAINS(status_message(), rows[i].part);
+        mem_free(rules);
+        network_close(&n);
+    }
+}
+
+/* ---- steps ---- */
+
+static void check_steps(const char *line, const char *optimizer)
+{
+    const char *sets[] = {
+        optimizer, "optimizer.weight_decay=0.5", "optimizer.decay_skip=torchvision",
+        "optimizer.groups=fc.*: lr=10; layer3.0.*: lr=0.5 decay=2; *.bias: lr=8 decay=0.25"
+    };
+    double rates[GOLDEN_VALUES], want[GOLDEN_VALUES];
+    Network n;
+    Config *c = NULL;
+    Optimizer *o = NULL;
+    ModelOptions options = golden_options("resnet20", true, 1);
+    options.graph.freeze = "layer1";
+    REQUIRE_OK(network_open(&n, NETWORK_CPU, "resnet20", &options));
+    REQUIRE_OK(network_fill(&n));
+    REQUIRE_OK(config_load(&c, NULL, sets, 4));
+    Bucket whole = { .bytes = executor_slab_bytes(n.executor, SLAB_GRAD) };
+    REQUIRE_OK(optimizer_create(&o, n.executor, n.backend, c, &whole, 1));
+    const int steps = golden_read("groups", "rates", rates);
+    REQUIRE(steps == 5 && golden_read("groups", line, want) == steps);
+    for (int step = 0; step < steps; step++) {
+        float scalars[SCALAR_COUNT] = { 0 };
+        optimizer_scalars(o, rates[step], step + 1, scalars);
+        scalars[SCALAR_GRAD_SCALE] = 0.125F;
+        REQUIRE_OK(executor_set_record(n.executor, "scalars", scalars));
+        REQUIRE_OK(executor_run(n.executor, n.program, NULL));
+        CHECK_NEAR(program_stats(n.program)[STATS_LOSS_SUM] / 8, want[step],
+                   2e-6 * pow(5, step) * (1 + want[step]));
+        REQUIRE_OK(optimizer_update(o, 0, executor_stream(n.executor)));
+    }
+    CHECK(fabs(want[steps - 1] - want[0]) > 0.1 * want[0]);
+    optimizer_destroy(o);
+    config_destroy(c);
+    network_close(&n);
+}
+
+TEST(sgd_with_groups_trains_like_pytorch)
+{
+    check_steps("sgd", "optimizer.name=sgd");
+}
+
+TEST(adamw_with_groups_trains_like_pytorch)
+{
+    check_steps("adamw", "optimizer.name=adamw");
+}
+
+/* Parameters that are all 0.5: a quarter of the elements, by what each decays. */
+TEST(the_penalty_follows_the_rules)
+{
+    const char *sets[] = { "optimizer.weight_decay=0.01", "optimizer.decay_skip=none",
+                           "optimizer.groups=fc.*: decay=3; *.bias: decay=0" };
+    Network n;
+    Config *c = NULL;
+    double got = -1, want = 0;
+    REQUIRE_OK(open_network(&n, "resnet20", "layer1"));
+    float *half = mem_alloc(1 << 20);
+    REQUIRE(half);
+    for (int i = 0; i < 1 << 18; i++) half[i] = 0.5F;
+    for (int i = 0; i < executor_state_count(n.executor); i++) {
+        const char *name = executor_state_name(n.executor, i);
+        if (!executor_state_is_param(n.executor, i)) continue;
+        REQUIRE_OK(executor_import_state(n.executor, i, half));
+        const bool frozen = strncmp(name, "conv1.", 6) == 0 || strncmp(name, "bn1.", 4) == 0 ||
+                            strncmp(name, "layer1.", 7) == 0;
+        const double factor = frozen                         ? 0
+                              : strncmp(name, "fc.", 3) == 0 ? 3
+                              : strstr(name, ".bias")        ? 0
+                                                             : 1;
+        want += factor * 0.25 * (double)tensor_elements(&executor_state(n.executor, i)->desc);
+    }
+    REQUIRE_OK(config_load(&c, NULL, sets, 3));
+    CHECK_OK(penalty_of_parameters(n.executor, c, &got));
+    CHECK_NEAR(got, 0.005 * want, 1e-9 * want);
+    mem_free(half);
+    config_destroy(c);
+    network_close(&n);
+}

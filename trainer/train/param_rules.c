@@ -1,0 +1,200 @@
+/* param_rules.c - see param_rules.h. */
+#include "trainer/train/param_rules.h"
+#include "base/mem.h"
+#include "trainer/config/param_groups.h"
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_BYTES = 256 };
+#define NO_STAGE (-1L)
+#define HEAD     (-2L)
+
+/* ---- names ---- */
+
+/* Length of the layer's name in a parameter's: "fc" of "fc.weight". */
+static size_t layer_length(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? (size_t)(dot - name) : strlen(name);
+}
+
+static bool same_layer(const char *a, const char *b)
+{
+    return layer_length(a) == layer_length(b) && strncmp(a, b, layer_length(a)) == 0;
+}
+
+/* Number of the stage that a parameter is of, by the names of the networks that have any. Stem and
+ * head of torchvision's EfficientNet are "features" too. */
+static long stage_of(const char *name)
+{
+    static const struct {
+        const char *begin, *within;
+    } words[] = { { "layer", "" }, { "blocks.", "" }, { "features.", ".block." } };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const size_t length = strlen(words[i].begin);
+        if (!str_starts_with(name, words[i].begin) || !isdigit((unsigned char)name[length]) ||
+            !strstr(name, words[i].within))
+            continue;
+        long stage = 0;
+        for (const char *p = name + length; isdigit((unsigned char)*p); p++)
+            stage = 10 * stage + (*p - '0');
+        return stage;
+    }
+    return NO_STAGE;
+}
+
+/* Only batch norms keep running statistics. */
+static bool is_norm(const Executor *x, int index)
+{
+    char mean[NAME_BYTES];
+    const char *name = executor_state_name(x, index);
+    snprintf(mean, sizeof mean, "%.*s.running_mean", (int)layer_length(name), name);
+    for (int i = 0; i < executor_state_count(x); i++)
+        if (strcmp(executor_state_name(x, i), mean) == 0) return true;
+    return false;
+}
+
+/* ---- decay ---- */
+
+static bool decays(const Executor *x, const Config *c, int i)
+{
+    if (c->optimizer.decay_all) return true;
+    switch (c->optimizer.decay_skip) {
+    case DECAY_SKIP_TIMM:
+    case DECAY_SKIP_MLPERF: /* in other words the same: what else has one dimension */
+        return executor_state_decays(x, i);
+    case DECAY_SKIP_TORCHVISION:
+        return !is_norm(x, i);
+    case DECAY_SKIP_FFCV:
+        return !strstr(executor_state_name(x, i), "bn");
+    case DECAY_SKIP_NONE:
+    case DECAY_SKIP_COUNT:
+        break;
+    }
+    return true;
+}
+
+/* ---- rates ---- */
+
+/* order: of the parameters as the network declares them. */
+typedef struct Rules {
+    ParamRule *rules;
+    const Executor *x;
+    const Config *c;
+    int *order, count;
+} Rules;
+
+static const char *name_at(const Rules *r, int place)
+{
+    return executor_state_name(r->x, r->order[place]);
+}
+
+static void sort_by_declaration(Rules *r)
+{
+    for (int i = 0; i < executor_state_count(r->x); i++) {
+        int at = r->count;
+        if (!executor_state_is_param(r->x, i)) continue;
+        for (;
+             at > 0 && executor_state_order(r->x, r->order[at - 1]) > executor_state_order(r->x, i);
+             at--)
+            r->order[at] = r->order[at - 1];
+        r->order[at] = i;
+        r->count++;
+    }
+}
+
+static Status apply_groups(const Rules *r)
+{
+    ParamGroups groups;
+    bool used[PARAM_GROUPS_MAX] = { false };
+    TRY(param_groups_parse(&groups, r->c->optimizer.groups));
+    for (int i = 0; i < r->count; i++) {
+        ParamRule *rule = &r->rules[r->order[i]];
+        int k = 0;
+        while (k < groups.count && !str_matches(groups.list[k].pattern, name_at(r, i))) k++;
+        if (!rule->trains || k == groups.count) continue;
+        used[k] = true;
+        rule->lr *= groups.list[k].lr;
+        if (groups.list[k].decay != PARAM_GROUPS_SAME) rule->decay = groups.list[k].decay;
+    }
+    for (int k = 0; k < groups.count; k++)
+        if (!used[k])
+            return fail(
+                ERR_USAGE,
+                "optimizer.groups: \"%s\" fits no parameter that trains and that no pattern "
+                "before it fits (convoy inspect model shows them)",
+                groups.list[k].pattern);
+    return OK;
+}
+
+static Status apply_head(const Rules *r)
+{
+    const char *last = name_at(r, r->count - 1);
+    bool any = false;
+    if (r->c->optimizer.head_lr == 1) return OK;
+    for (int i = 0; i < r->count; i++) {
+        ParamRule *rule = &r->rules[r->order[i]];
+        if (!rule->trains || !same_layer(name_at(r, i), last)) continue;
+        rule->lr *= r->c->optimizer.head_lr;
+        any = true;
+    }
+    return any ? OK
+               : fail(ERR_USAGE, "optimizer.head_lr: is of %.*s, which model.freeze holds",
+                      (int)layer_length(last), last);
+}
+
+/* Fills group [count] and returns how many groups there are. What follows a stage and is of none
+ * goes with it. */
+static int group_by_stage(const Rules *r, int *group)
+{
+    const char *last = name_at(r, r->count - 1);
+    long stage = NO_STAGE;
+    int groups = 0;
+    for (int i = 0; i < r->count; i++) {
+        const char *name = name_at(r, i);
+        const bool head = same_layer(name, last);
+        const long of = head ? HEAD : stage_of(name);
+        if (i == 0 || (of != NO_STAGE && of != stage)) {
+            stage = of;
+            groups++;
+        }
+        group[i] = groups - 1;
+    }
+    return groups;
+}
+
+static Status apply_layer_decay(const Rules *r)
+{
+    if (r->c->optimizer.layer_decay == 1) return OK;
+    int *group = mem_calloc((size_t)r->count, sizeof *group);
+    if (!group) return ERR_MEMORY;
+    const int groups = group_by_stage(r, group);
+    for (int i = 0; i < r->count; i++)
+        r->rules[r->order[i]].lr *= pow(r->c->optimizer.layer_decay, groups - 1 - group[i]);
+    mem_free(group);
+    return groups > 2 ? OK
+                      : fail(ERR_USAGE,
+                             "optimizer.layer_decay: %s has no stages; give "
+                             "optimizer.groups",
+                             r->c->model.name);
+}
+
+Status param_rules_make(ParamRule *out, const Executor *x, const Config *c)
+{
+    Rules r = { .rules = out, .x = x, .c = c };
+    const int states = executor_state_count(x);
+    for (int i = 0; i < states; i++) {
+        const bool trains = executor_state_trains(x, i);
+        out[i] = (ParamRule){ .trains = trains, .lr = trains, .decay = trains && decays(x, c, i) };
+    }
+    if (!(r.order = mem_calloc((size_t)states + 1, sizeof *r.order))) return ERR_MEMORY;
+    sort_by_declaration(&r);
+    ASSERT(r.count > 0);
+    Status status = apply_groups(&r);
+    if (status == OK) status = apply_head(&r);
+    if (status == OK) status = apply_layer_decay(&r);
+    mem_free(r.order);
+    return status;
+}
