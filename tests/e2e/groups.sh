@@ -59,5 +59,7 @@ refused 'optimizer.groups: "head.*" fits no parameter that trains' "optimizer.gr
 refused '--set: optimizer.groups has "rate=2" behind "fc.*:"' "optimizer.groups=fc.*: rate=2"
 refused "optimizer.head_lr: is of fc, which model.freeze holds" optimizer.head_lr=2 \
     "model.freeze=fc.*"
+expect_error "inspect config" 64 'model.freeze: "layer7" fits no' 1 \
+    inspect config "$SCRATCH/small.yaml" model.freeze=layer7
 
 exit "$failed"

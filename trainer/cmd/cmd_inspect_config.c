@@ -1,5 +1,5 @@
-/* cmd_inspect_config.c - convoy inspect config: every key, or what a config file will do: its steps
- * and its learning rates, before anything runs. */
+/* cmd_inspect_config.c - convoy inspect config: every key, or what a config file will do: its
+ * steps, its learning rates and the memory of a rank, before anything runs. */
 #include "base/log.h"
 #include "base/str.h"
 #include "trainer/cmd/cmd.h"
@@ -7,11 +7,13 @@
 #include "trainer/config/progressive.h"
 #include "trainer/config/schedule.h"
 #include "trainer/config/train_plan.h"
+#include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#define GIB        ((double)(1 << 30))
 #define IMAGES_MAX 1000000000000 /* so that steps can be counted, whatever train.epochs is */
 
 static const char help[] =
@@ -19,7 +21,8 @@ static const char help[] =
     "N]\n  [--markdown] [[--set] key=value]...\n\nPrints every key of a config file with its "
     "default, what it takes and what "
     "it does. With a CONFIG or a key\ninstead what training by it will do: steps, and the learning "
-    "rate at the beginning, at the end of warm-up, at\nthe quarters and in the last step. Steps "
+    "rate at the beginning, at the end of warm-up, at\nthe quarters and in the last step, and the "
+    "memory of a rank on this machine. Steps "
     "count from 1, as in the records of a run.\n\n  --epochs LIST      of the steps with "
     "which these epochs begin instead, such as 0,2.5,5; 0 is the first\n  --ranks N          of so "
     "many ranks, without "
@@ -37,13 +40,18 @@ static Status print_keys(const Args *args)
     return status;
 }
 
-/* Those of data.train, unless they are said. */
-static Status count_images(int64_t *out, Comm *comm, const Config *c, const Args *args)
+/* Those of data.train, unless they are said. *classes: of the data, where it is looked at. */
+static Status count_images(int64_t *out, int64_t *classes, Comm *comm, const Config *c,
+                           const Args *args)
 {
     Session session;
+    *classes = c->model.classes;
     if (args_value(args, "--images")) return args_count(args, "--images", 0, 1, IMAGES_MAX, out);
     Status status = session_open_data(&session, c, comm);
-    if (status == OK) *out = dataset_images(session.train);
+    if (status == OK) {
+        *out = dataset_images(session.train);
+        *classes = session.classes;
+    }
     session_close(&session);
     return status == OK ? OK : fail_note(status, "--images N would stand in for the training set");
 }
@@ -101,8 +109,34 @@ static void add_sizes(StrBuf *text, const TrainPlan *p, const Config *c)
                (long long)progressive_image_size(c, last), (long long)c->data.image_size);
 }
 
+/* Of a rank of the plan, by the programs that it would run, over generated images. What cannot be
+ * prepared on this machine has a sentence in its place; a config that is wrong is an error. */
+static Status describe_memory(char *out, size_t bytes, Comm *comm, const Config *c,
+                              const TrainPlan *p, int64_t classes)
+{
+    Session session;
+    Config local = *c; /* shares its strings; only plain fields change */
+    local.data.format = DATA_SYNTHETIC;
+    local.data.synthetic_images = p->batch * p->accumulate * comm->world;
+    local.model.classes = classes;
+    local.train.batch_mode = BATCH_PER_RANK;
+    local.train.batch_per_rank = p->batch;
+    local.train.accumulate = p->accumulate;
+    Status status = session_open_plan(&session, &local, comm, SESSION_TRAIN);
+    if (status == OK) {
+        const MemoryReport r = memory_report(&session);
+        snprintf(out, bytes, "%.2f GiB a rank%s; convoy inspect memory has its parts",
+                 (double)r.total / GIB, session.backend->v->device ? ", host and device" : "");
+    } else if (status == ERR_ENV || status == ERR_MEMORY) {
+        snprintf(out, bytes, "not known on this machine: %s", status_message());
+        status = OK;
+    }
+    session_close(&session);
+    return status;
+}
+
 static Status print_plan(const Config *c, const TrainPlan *p, const Schedule *s, int ranks,
-                         const char *epochs)
+                         const char *memory, const char *epochs)
 {
     StrBuf text = { 0 };
     Status status = OK;
@@ -110,8 +144,9 @@ static Status print_plan(const Config *c, const TrainPlan *p, const Schedule *s,
     str_printf(&text, "global batch     %lld: %lld images, %lld a step and rank\n",
                (long long)p->global_batch, (long long)p->batch, (long long)p->accumulate);
     add_sizes(&text, p, c);
-    str_printf(&text, "steps            %lld, %.3f an epoch\n\n", (long long)p->total_steps,
+    str_printf(&text, "steps            %lld, %.3f an epoch\n", (long long)p->total_steps,
                s->steps_per_epoch);
+    str_printf(&text, "memory           %s\n\n", memory);
     str_printf(&text, "%-16s %12s %12s  learning rate\n", "", "step", "epochs done");
     if (epochs) status = add_epochs(&text, p, s, epochs);
     else add_usual_rows(&text, p, s);
@@ -123,15 +158,18 @@ static Status print_plan(const Config *c, const TrainPlan *p, const Schedule *s,
 
 static Status tell_plan(Comm *comm, Config *c, const Args *args)
 {
-    int64_t ranks = 0, images = 0;
+    int64_t ranks = 0, images = 0, classes = 0;
+    char memory[1200];
     TrainPlan plan;
     TRY(args_count(args, "--ranks", comm->world, 1, 1 << 20, &ranks));
-    TRY(count_images(&images, comm, c, args));
+    TRY(count_images(&images, &classes, comm, c, args));
     TRY(comm_agree(comm, train_plan_make(&plan, c, (int)ranks, images)));
     const Schedule s =
         schedule_from_config(c, plan.global_batch, (int)ranks, images, plan.total_steps);
     const char *epochs = args_value(args, "--epochs");
-    return comm_agree(comm, comm->rank == 0 ? print_plan(c, &plan, &s, (int)ranks, epochs) : OK);
+    TRY(describe_memory(memory, sizeof memory, comm, c, &plan, classes));
+    return comm_agree(comm,
+                      comm->rank == 0 ? print_plan(c, &plan, &s, (int)ranks, memory, epochs) : OK);
 }
 
 Status cmd_inspect_config(int argc, char **argv)
