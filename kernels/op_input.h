@@ -43,15 +43,41 @@ CUDA_BOTH static inline int64_t op_input_neighbour(int64_t n, int64_t images)
     return n > 0 ? n - 1 : images - 1;
 }
 
+/* How many views of an image an evaluation averages: each as it is and mirrored; of VIEWS_SHIFTED
+ * also, at half the weight, moved down and to the right by one pixel, and up and to the left, what
+ * comes in from outside being reflected. 0 counts as 1. */
+enum { VIEWS_ONE = 1, VIEWS_MIRRORED = 2, VIEWS_SHIFTED = 6 };
+CUDA_BOTH static inline int op_input_views(int views)
+{
+    return views > VIEWS_ONE ? views : VIEWS_ONE;
+}
+/* Odd views are the mirror images of those before them. */
+CUDA_BOTH static inline bool op_input_mirrored(int view)
+{
+    return view % 2 == 1;
+}
+CUDA_BOTH static inline float op_input_view_weight(int views, int view)
+{
+    if (views <= VIEWS_ONE) return 1.0F;
+    return views == VIEWS_MIRRORED ? 0.5F : view < 2 ? 0.25F : 0.125F;
+}
+/* Which row, or column, of a side of the image the place at of that view shows. */
+CUDA_BOTH static inline int64_t op_input_view_from(int view, int64_t at, int64_t side)
+{
+    const int64_t from = at + (view < 2 ? 0 : view < 4 ? -1 : 1);
+    return from < 0 ? -from : from >= side ? 2 * (side - 1) - from : from;
+}
+
 /* OP_INPUT: uint8 N,H,W,C -> f32 N,C,H,W: (v/255 - mean[c]) / std[c], each step in float32 as
- * torchvision does; then erased, then mixed. With two views the mirrored images follow behind the
- * others: 2N,C,H,W. erase i32 [N,ERASE_COUNT]: a box of each image that becomes zero. mix f32
- * [MIX_COUNT]. Neither with two views. */
+ * torchvision does; then erased, then mixed. With several views those of all images follow behind
+ * each other, view by view: views N,C,H,W; a mirrored one is moved first. erase i32
+ * [N,ERASE_COUNT]: a box of each image that becomes zero. mix f32 [MIX_COUNT]. Neither with several
+ * views. */
 enum { INPUT_IN_IMAGES, INPUT_IN_ERASE /*optional*/, INPUT_IN_MIX /*optional*/ };
 enum { INPUT_OUT_X };
 typedef struct InputAttr {
     float mean[OP_MAX_IMAGE_CHANNELS], std[OP_MAX_IMAGE_CHANNELS];
-    int views; /* 2: mirrored too; 0 and 1: one */
+    int views; /* VIEWS_...; images of VIEWS_SHIFTED have at least 2 x 2 pixels */
 } InputAttr;
 
 /* OP_SOFTMAX_XENT: loss, accuracy counts and the gradient of the logits in one pass.
@@ -59,8 +85,9 @@ typedef struct InputAttr {
  * losses); may lie over logits. stats f64 [STATS_COUNT] is overwritten. Ties count against the
  * image: it is in the top k if fewer than k other logits are >= the label's. With mix the target is
  * lambda of the image's own label and the rest of its neighbour's, and the larger share's label is
- * the one that counts (a neighbour without label: the image's own is all of it). With two views
- * rows n and n + N are of one image, whose logits are their mean, and there are no dlogits. */
+ * the one that counts (a neighbour without label: the image's own is all of it). With several
+ * views rows n, n + N and so on are of one image, whose logits are their mean by the views'
+ * weights, and there are no dlogits. */
 enum {
     XENT_IN_LOGITS,
     XENT_IN_LABELS,
@@ -72,6 +99,6 @@ enum { XENT_OUT_STATS, XENT_OUT_DLOGITS /*optional*/ };
 enum { STATS_LOSS_SUM, STATS_TOP1, STATS_TOP5, STATS_IMAGES, STATS_COUNT };
 typedef struct XentAttr {
     float label_smoothing; /* target = (1-s) one_hot + s/classes, as torch */
-    int views;             /* 2: rows n and n + N are of one image; 0 and 1: one */
+    int views;             /* VIEWS_... */
 } XentAttr;
 #endif

@@ -1,5 +1,6 @@
 /* input.c - images u8 N,H,W,C to activations: (v/255 - mean) / std, every step rounded to float32
- * as torchvision does; erased, mixed with the neighbour, mirrored where that is asked for.
+ * as torchvision does; erased, mixed with the neighbour, mirrored and moved where that is asked
+ * for.
  *
  * A byte has 256 values, so prepare() computes them all, per channel, in exactly that order of
  * operations, and run() looks them up: what is left is the change of layout. A row of an image at a
@@ -34,7 +35,7 @@ typedef struct InputAugment {
     const float *mix;     /* NULL: nothing is mixed */
     InputState *state;
     CpuView v;
-    int64_t count; /* of images; behind them come mirrored ones */
+    int64_t count; /* of images; behind them come their other views */
 } InputAugment;
 
 static void input_release(OpInstance *op)
@@ -139,19 +140,24 @@ static void write_mixed(const InputAugment *t, int64_t n, int64_t h, int64_t c, 
     write_columns(t, &a, NULL, right, t->v.w, c, x, at);
 }
 
-static void write_mirrored(const InputAugment *t, int64_t n, int64_t h, int64_t c, void *x,
-                           int64_t at)
+static void write_view(const InputAugment *t, int64_t n, int64_t h, int64_t c, void *x, int64_t at)
 {
-    const uint8_t *row = t->images + (n * t->v.h + h) * t->v.w * t->v.c + c;
+    const CpuView *v = &t->v;
+    const int view = (int)(n / t->count);
+    const int64_t from_h = op_input_view_from(view, h, v->h), image = n % t->count;
+    const uint8_t *row = t->images + (image * v->h + from_h) * v->w * v->c + c;
     const float *value = t->state->value.of[c];
-    for (int64_t w = 0; w < t->v.w; w++)
-        cpu_lanes_store(x, at + w * t->v.step, value[row[(t->v.w - 1 - w) * t->v.c]], t->v.type);
+    for (int64_t w = 0; w < v->w; w++) {
+        const int64_t column = op_input_mirrored(view) ? v->w - 1 - w : w;
+        cpu_lanes_store(x, at + w * v->step,
+                        value[row[op_input_view_from(view, column, v->w) * v->c]], v->type);
+    }
 }
 
 static void write_row(const InputAugment *t, int64_t n, int64_t h, int64_t c, void *x, int64_t at)
 {
     if (n >= t->count) {
-        write_mirrored(t, n - t->count, h, c, x, at);
+        write_view(t, n, h, c, x, at);
     } else if (t->mix) {
         write_mixed(t, n, h, c, x, at);
     } else {
@@ -201,7 +207,7 @@ static Status input_run(OpInstance *op, Stream *stream)
     int threads = cpu_team(op, v.n * v.c * v.hw);
     const InputAttr *attr = op->attr;
     (void)stream; /* CPU ops run when called */
-    if (attr->views == 2 || op->in[INPUT_IN_ERASE].desc.rank != 0 ||
+    if (attr->views > VIEWS_ONE || op->in[INPUT_IN_ERASE].desc.rank != 0 ||
         op->in[INPUT_IN_MIX].desc.rank != 0) {
         run_treated(op, x);
         return OK;

@@ -91,7 +91,7 @@ static void run_row(const float *logits, int64_t classes, const Target *t, doubl
 static bool copies_logits(const OpInstance *op)
 {
     const XentAttr *attr = op->attr;
-    return attr->views == 2 || cpu_layout_type(&op->in[XENT_IN_LOGITS]) != DTYPE_F32;
+    return attr->views > VIEWS_ONE || cpu_layout_type(&op->in[XENT_IN_LOGITS]) != DTYPE_F32;
 }
 
 static bool copies_gradient(const OpInstance *op)
@@ -142,11 +142,14 @@ static const float *row_of(const OpInstance *op, int64_t n, int64_t images, int6
     const XentAttr *attr = op->attr;
     const void *logits = op->in[XENT_IN_LOGITS].data;
     const DType type = cpu_layout_type(&op->in[XENT_IN_LOGITS]);
-    const int64_t a = n * classes, b = a + images * classes;
+    const int64_t a = n * classes, stride = images * classes;
     if (!copies_logits(op)) return (const float *)logits + a;
     for (int64_t k = 0; k < classes; k++) {
-        const float v = cpu_lanes_load(logits, a + k, type);
-        copies[a + k] = attr->views == 2 ? 0.5f * (v + cpu_lanes_load(logits, b + k, type)) : v;
+        float mean = cpu_lanes_load(logits, a + k, type) * op_input_view_weight(attr->views, 0);
+        for (int v = 1; v < attr->views; v++)
+            mean += op_input_view_weight(attr->views, v) *
+                    cpu_lanes_load(logits, a + v * stride + k, type);
+        copies[a + k] = mean;
     }
     return copies + a;
 }

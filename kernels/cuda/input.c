@@ -22,7 +22,7 @@ static Status input_run(OpInstance *op, Stream *stream)
     CudaView v = cuda_view(b, x);
     const InputAttr *attr = op->attr;
     const int64_t *images = op->in[INPUT_IN_IMAGES].desc.dims;
-    if (attr->views == 2 || op->in[INPUT_IN_ERASE].desc.rank != 0 ||
+    if (attr->views > VIEWS_ONE || op->in[INPUT_IN_ERASE].desc.rank != 0 ||
         op->in[INPUT_IN_MIX].desc.rank != 0) {
         const InputAugment t = { .attr = *attr,
                                  .images = op->in[INPUT_IN_IMAGES].data,
@@ -31,7 +31,7 @@ static Status input_run(OpInstance *op, Stream *stream)
                                  .n = images[0],
                                  .h = (int)images[1],
                                  .w = (int)images[2],
-                                 .views = attr->views == 2 ? 2 : 1 };
+                                 .views = op_input_views(attr->views) };
         TRY_CUDA(cuda_launch_input_augmented(&t, x->data, v.dtype, (int)v.c, (int)v.cp, b->sm_count,
                                              stream->stream));
         return OK;

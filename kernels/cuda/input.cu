@@ -5,8 +5,8 @@
  * shared memory; then neighbouring threads write neighbouring vectors, so both sides of the pass
  * move whole lines of memory.
  *
- * Images that are erased, mixed or mirrored go row by row, a block a row: a pixel reads its bytes,
- * and those of the neighbour's pixel, where they lie. */
+ * Images that are erased, mixed, mirrored or moved go row by row, a block a row: a pixel reads its
+ * bytes, and those of the neighbour's pixel, where they lie. */
 #include "kernels/cuda/input.h"
 #include "kernels/cuda/input_math.h"
 #include "kernels/cuda/vector.cuh"
@@ -115,14 +115,16 @@ __global__ void __launch_bounds__(BLOCK, AUGMENTED_PER_SM)
     const bool mixes = t.mix != nullptr, box = mixes && t.mix[MIX_BOX] != 0.0f;
     const float lambda = mixes ? t.mix[MIX_LAMBDA] : 1.0f, rest = mixes ? t.mix[MIX_REST] : 0.0f;
     for (int64_t row = blockIdx.x; row < t.n * t.views * t.h; row += gridDim.x) {
-        const int64_t image = row / t.h, n = image < t.n ? image : image - t.n;
-        const int y = (int)(row - image * t.h);
+        const int64_t image = row / t.h, n = image % t.n;
+        const int view = (int)(image / t.n);
+        const int y = (int)op_input_view_from(view, row - image * t.h, t.h);
         const Source own = source_of(t, pass.c, n, y);
         const Source other = source_of(t, pass.c, mixes ? op_input_neighbour(n, t.n) : n, y);
         const bool crossed = box && (float)y >= t.mix[MIX_TOP] && (float)y < t.mix[MIX_BOTTOM];
         for (int i = (int)threadIdx.x; i < t.w * pass.vectors; i += BLOCK) {
             const int column = i / pass.vectors, c0 = i % pass.vectors * vector_channels<T>;
-            const int from = image < t.n ? column : t.w - 1 - column;
+            const int from = (int)op_input_view_from(
+                view, op_input_mirrored(view) ? t.w - 1 - column : column, t.w);
             const bool swapped =
                 crossed && (float)from >= t.mix[MIX_LEFT] && (float)from < t.mix[MIX_RIGHT];
             const Source first = choose(swapped, own, other);

@@ -27,7 +27,7 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
     const XentAttr *attr = op->attr;
     const OpTensor *logits = &op->in[XENT_IN_LOGITS], *dlogits = &op->out[XENT_OUT_DLOGITS];
     CudaView v = cuda_view(cuda_backend(op), logits);
-    const int views = attr->views == 2 ? 2 : 1;
+    const int views = op_input_views(attr->views);
     const XentPass pass = { .rows = v.rows / views,
                             .views = views,
                             .c = (int)v.c,

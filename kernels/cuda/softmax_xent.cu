@@ -14,14 +14,18 @@ namespace {
 constexpr int BLOCK = 128, WARPS = BLOCK / 32, SUM_BLOCK = 256;
 constexpr unsigned ALL = 0xffffffffu;
 
-/* The logits of an image: a row, or the mean of two. */
+/* The logits of an image: a row, or the mean of those of its views. */
 template <typename L> struct Logits {
-    const L *a, *b; /* b: NULL with one view */
+    const L *first;
+    int64_t stride; /* from view to view */
+    int views;
 
     __device__ __forceinline__ float at(int k) const
     {
-        const float v = vector_load_element(a + k);
-        return b ? 0.5f * (v + vector_load_element(b + k)) : v;
+        float mean = vector_load_element(first + k) * op_input_view_weight(views, 0);
+        for (int v = 1; v < views; v++)
+            mean += op_input_view_weight(views, v) * vector_load_element(first + v * stride + k);
+        return mean;
     }
 };
 
@@ -102,8 +106,8 @@ __global__ void __launch_bounds__(BLOCK) rows_kernel(const XentPass pass)
     const int64_t n = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     const int lane = (int)threadIdx.x % 32;
     if (n >= pass.rows) return; /* the whole warp leaves */
-    const L *a = static_cast<const L *>(pass.logits) + n * pass.cp;
-    const Logits<L> logits = { a, pass.views == 2 ? a + pass.rows * pass.cp : nullptr };
+    const Logits<L> logits = { static_cast<const L *>(pass.logits) + n * pass.cp,
+                               pass.rows * pass.cp, pass.views };
     D *gradient = pass.dlogits ? static_cast<D *>(pass.dlogits) + n * pass.cp : nullptr;
     double *stats = pass.row_stats + n * STATS_COUNT;
     const int label = pass.labels[n];

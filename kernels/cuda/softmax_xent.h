@@ -7,7 +7,7 @@
 typedef struct XentPass {
     int64_t rows; /* images */
     int c, cp;    /* of logits and dlogits */
-    int views;    /* 2: logits has twice as many rows, of which two are averaged */
+    int views;    /* logits has so many times as many rows, which are averaged */
     DType logits_type, dlogits_type;
     float smoothing;
     double even; /* smoothing / c */

@@ -10,12 +10,12 @@ static Status infer(const OpSlots *s)
         return fail(ERR_INTERNAL, "%s: label smoothing %g is not in [0,1]", op_name(s->kind),
                     (double)a->label_smoothing);
     TRY(infer_need(s, XENT_IN_LOGITS, DTYPE_F32, 2));
-    const bool twice = a->views == 2;
-    if (twice && (logits->dims[0] % 2 != 0 || s->wanted[XENT_OUT_DLOGITS] || s->in[XENT_IN_MIX]))
-        return fail(ERR_INTERNAL, "%s: two views of %lld rows in all, without gradient and mixing",
-                    op_name(s->kind), (long long)logits->dims[0]);
-    TensorDesc labels =
-        tensor_desc(DTYPE_I32, 1, (int64_t[]){ twice ? logits->dims[0] / 2 : logits->dims[0] });
+    const int views = op_input_views(a->views);
+    const bool trains = s->wanted[XENT_OUT_DLOGITS] || s->in[XENT_IN_MIX];
+    if (views > 1 && (logits->dims[0] % views != 0 || trains))
+        return fail(ERR_INTERNAL, "%s: %d views of %lld rows in all, without gradient and mixing",
+                    op_name(s->kind), views, (long long)logits->dims[0]);
+    TensorDesc labels = tensor_desc(DTYPE_I32, 1, (int64_t[]){ logits->dims[0] / views });
     TRY(infer_need_like(s, XENT_IN_LABELS, &labels));
     TRY(infer_need_dims(s, XENT_IN_SCALARS, 1, (int64_t[]){ SCALAR_COUNT }));
     if (s->in[XENT_IN_LOSS_SCALE])

@@ -1,5 +1,5 @@
 /* input.c - images to activations: u8 N,H,W,C -> N,C,H,W, (v/255 - mean) / std, zero in the image's
- * box to erase, mixed with the neighbour, and with two views the mirrored images behind.
+ * box to erase, mixed with the neighbour, and with several views the others behind.
  *
  * The one op of the reference that rounds to float32 after each step, because op.h defines it so:
  * the rounding is part of the meaning (torchvision's ToTensor, Normalize and mixing do the same),
@@ -48,9 +48,12 @@ static void run(OpInstance *op)
         for (int64_t c = 0; c < d[1]; c++)
             for (int64_t h = 0; h < d[2]; h++)
                 for (int64_t w = 0; w < d[3]; w++) {
-                    int64_t from = n < images ? w : d[3] - 1 - w;
-                    float v = mixes ? mixed_at(op, n % images, c, h, from)
-                                    : value_at(op, n % images, c, h, from);
+                    const int view = (int)(n / images);
+                    int64_t column = op_input_mirrored(view) ? d[3] - 1 - w : w;
+                    column = op_input_view_from(view, column, d[3]);
+                    const int64_t row = op_input_view_from(view, h, d[2]);
+                    float v = mixes ? mixed_at(op, n % images, c, row, column)
+                                    : value_at(op, n % images, c, row, column);
                     x[ref_at(d, n, c, h, w)] = (double)v;
                 }
 }

@@ -5,7 +5,7 @@
  *   t = (1-s) (lambda one_hot(label) + rest one_hot(neighbour's label)) + s/classes
  *
  * scale is that of the step's scalars, times the loss scale where there is one; lambda is 1 and the
- * rest 0 where nothing is mixed. With two views the logits are the mean of an image's two rows.
+ * rest 0 where nothing is mixed. With several views the logits are the mean of an image's rows.
  *
  * Rows labelled -1 are padding: no loss, no count, zero gradient. An image is in the top k if fewer
  * than k other logits are not below its label's: ties, and NaN, count against it. */
@@ -18,13 +18,18 @@ typedef struct Target {
     double shares[2];
 } Target;
 
-typedef struct Rows { /* row n is the mean of a and b */
-    const double *a, *b;
+typedef struct Rows { /* of one image's views */
+    const double *first;
+    int64_t stride;
+    int views;
 } Rows;
 
 static double logit(const Rows *r, int64_t j)
 {
-    return (r->a[j] + r->b[j]) / 2;
+    double mean = 0;
+    for (int v = 0; v < r->views; v++)
+        mean += (double)op_input_view_weight(r->views, v) * r->first[v * r->stride + j];
+    return mean;
 }
 
 static double log_sum_exp(const Rows *r, int64_t classes)
@@ -86,10 +91,9 @@ static void run(OpInstance *op)
     for (int i = 0; i < STATS_COUNT; i++) stats[i] = 0;
     for (int64_t n = 0; n < images; n++) {
         double *row = dlogits ? dlogits + n * classes : NULL;
-        Rows r = { ref_in(op, XENT_IN_LOGITS) + n * classes,
-                   ref_in(op, XENT_IN_LOGITS) + n * classes };
+        Rows r = { ref_in(op, XENT_IN_LOGITS) + n * classes, images * classes,
+                   op_input_views(attr->views) };
         Target t = target_of(op, n, images);
-        if (attr->views == 2) r.b += images * classes;
         if (t.labels[0] >= 0)
             run_row(&r, &t, classes, (double)attr->label_smoothing, scale, stats, row);
         else

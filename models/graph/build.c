@@ -287,7 +287,7 @@ TensorId graph_softmax_xent(Graph *g, TensorId logits)
 {
     TensorDesc ld;
     if (!take_desc(g, "loss", logits, 2, &ld)) return TENSOR_NONE;
-    const int views = g->options.training || g->options.views != 2 ? 1 : 2;
+    const int views = g->options.training ? VIEWS_ONE : op_input_views(g->options.views);
     const int64_t label_dims[] = { ld.dims[0] / views };
     const TensorDesc labels = tensor_desc(DTYPE_I32, 1, label_dims);
     const int64_t loss_scale_dims[] = { LOSS_SCALE_COUNT };

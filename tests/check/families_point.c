@@ -28,6 +28,8 @@ static const char *const input_fixed[] = { "n=1 h=1 w=1 c=1",
                                            "n=5 h=20 w=17 c=4 erase=1 mix=2",
                                            "n=2 h=9 w=11 c=3 views=2",
                                            "n=3 h=5 w=8 c=1 views=2",
+                                           "n=2 h=9 w=11 c=3 views=6",
+                                           "n=1 h=2 w=2 c=1 views=6",
                                            NULL };
 
 static void draw_input(Rng *rng, int64_t *p)
@@ -36,7 +38,8 @@ static void draw_input(Rng *rng, int64_t *p)
     p[IN_H] = draw_between(rng, 1, 17);
     p[IN_W] = draw_between(rng, 1, 17);
     p[IN_C] = draw_between(rng, 1, OP_MAX_IMAGE_CHANNELS);
-    p[IN_VIEWS] = draw_chance(rng, 5) ? 2 : 1;
+    p[IN_VIEWS] = draw_chance(rng, 5) ? VIEWS_MIRRORED : VIEWS_ONE;
+    if (p[IN_H] > 1 && p[IN_W] > 1 && draw_chance(rng, 6)) p[IN_VIEWS] = VIEWS_SHIFTED;
     p[IN_ERASE] = p[IN_VIEWS] == 1 && draw_chance(rng, 2);
     p[IN_MIX] = p[IN_VIEWS] == 1 ? draw_between(rng, 0, 2) : 0;
 }
@@ -232,6 +235,8 @@ static const char *const xent_fixed[] = {
     "n=7 c=10 views=2 gradient=0",
     "n=9 c=33 views=2 gradient=0 padding=4",
     "n=12 c=10 views=2 gradient=0 ties=1",
+    "n=3 c=10 views=6 gradient=0",
+    "n=4 c=33 views=6 gradient=0 padding=2 smooth=100",
     NULL,
 };
 
@@ -245,7 +250,8 @@ static void draw_xent(Rng *rng, int64_t *p)
     p[XGRADIENT] = !draw_chance(rng, 4);
     p[XSCALE] = draw_chance(rng, 3) ? draw_between(rng, 1, 2000) : 0;
     p[XMIX] = draw_chance(rng, 3) ? draw_between(rng, 1, 999) : 0;
-    p[XVIEWS] = !p[XGRADIENT] && !p[XMIX] ? draw_between(rng, 1, 2) : 1;
+    p[XVIEWS] = !p[XGRADIENT] && !p[XMIX] ? draw_between(rng, 1, 3) : 1;
+    if (p[XVIEWS] == 3) p[XVIEWS] = VIEWS_SHIFTED;
 }
 
 static void build_xent(const int64_t *p, Problem *out)

@@ -87,7 +87,14 @@ TEST(input_of_treated_images)
     check_shape(&views.out[0], "f32[16,3,28,30]");
     Case both = { .attr = &twice, .in = { &images, &boxes }, .wanted = { true } };
     CHECK_STATUS(infer(OP_INPUT, &both), ERR_INTERNAL);
-    CHECK_CONTAINS(status_message(), "two views");
+    CHECK_CONTAINS(status_message(), "several views");
+    TensorDesc column = tensor_desc(DTYPE_U8, 4, (int64_t[]){ 8, 28, 1, 3 });
+    attr.views = VIEWS_SHIFTED;
+    Case shifted = { .attr = &attr, .in = { &images }, .wanted = { true } };
+    CHECK_OK(infer(OP_INPUT, &shifted));
+    check_shape(&shifted.out[0], "f32[48,3,28,30]");
+    shifted.in[0] = &column;
+    CHECK_STATUS(infer(OP_INPUT, &shifted), ERR_INTERNAL);
 }
 
 TEST(conv2d_shapes)
@@ -277,7 +284,7 @@ TEST(softmax_xent_needs_labels_of_the_batch)
     CHECK_OK(infer(OP_SOFTMAX_XENT, &views));
     views.wanted[XENT_OUT_DLOGITS] = true;
     CHECK_STATUS(infer(OP_SOFTMAX_XENT, &views), ERR_INTERNAL);
-    CHECK_CONTAINS(status_message(), "two views");
+    CHECK_CONTAINS(status_message(), "2 views");
 }
 
 TEST(update_needs_its_states_and_sorted_segments)

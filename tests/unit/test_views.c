@@ -1,5 +1,5 @@
-/* Evaluation of two views: the logits of an image and of its mirror image are averaged before the
- * loss. */
+/* Evaluation of several views: the logits of an image, of its mirror image and of moved ones are
+ * averaged before the loss. */
 #include "kernels/backend.h"
 #include "models/models.h"
 #include "tests/test.h"
@@ -78,5 +78,53 @@ TEST(two_views_average_their_logits)
     CHECK_NEAR(program_stats(two.program)[STATS_LOSS_SUM], want, 1e-5 * want);
     executor_destroy(one.executor);
     executor_destroy(two.executor);
+    backend_destroy(b);
+}
+
+/* The image moved by (d, d), what comes in reflected without the edge itself twice; mirrored after
+ * that. */
+static void make_view(const uint8_t *images, int d, bool mirror, uint8_t *out)
+{
+    for (int i = 0; i < BYTES; i++) {
+        const int pixel = i / 3, n = pixel / (SIZE * SIZE);
+        int y = pixel / SIZE % SIZE + d, x = mirror ? SIZE - 1 - pixel % SIZE : pixel % SIZE;
+        x += d;
+        y = y < 0 ? -y : y >= SIZE ? 2 * SIZE - 2 - y : y;
+        x = x < 0 ? -x : x >= SIZE ? 2 * SIZE - 2 - x : x;
+        out[i] = images[((n * SIZE + y) * SIZE + x) * 3 + i % 3];
+    }
+}
+
+TEST(six_views_average_their_logits_by_weight)
+{
+    static const int moves[] = { 0, -1, 1 };
+    static uint8_t images[BYTES], view[BYTES];
+    static double mean[IMAGES][CLASSES];
+    const int32_t labels[IMAGES] = { 1, 9, 0, -1, 4 };
+    float logits[IMAGES][CLASSES];
+    Backend *b = NULL;
+    Net one, six;
+    double want = 0;
+    for (int i = 0; i < BYTES; i++) images[i] = (uint8_t)((uint32_t)i * 2654435761u >> 13);
+    REQUIRE_OK(backend_cpu_create(&b, &(CpuOptions){ .threads = 1 }));
+    REQUIRE_OK(make_net(&one, b, VIEWS_ONE));
+    REQUIRE_OK(make_net(&six, b, VIEWS_SHIFTED));
+    for (int v = 0; v < 6; v++) {
+        make_view(images, moves[v / 2], v % 2 == 1, view);
+        run(&one, b, view, labels, &logits[0][0]);
+        for (int n = 0; n < IMAGES; n++)
+            for (int k = 0; k < CLASSES; k++)
+                mean[n][k] += (v < 2 ? 0.25 : 0.125) * (double)logits[n][k];
+    }
+    for (int n = 0; n < IMAGES; n++) {
+        double sum = 0;
+        for (int k = 0; k < CLASSES; k++) sum += exp(mean[n][k]);
+        want += labels[n] >= 0 ? log(sum) - mean[n][labels[n]] : 0;
+    }
+    run(&six, b, images, labels, NULL);
+    CHECK_NEAR(program_stats(six.program)[STATS_LOSS_SUM], want, 1e-6 * want);
+    CHECK_INT((int64_t)program_stats(six.program)[STATS_IMAGES], 4);
+    executor_destroy(one.executor);
+    executor_destroy(six.executor);
     backend_destroy(b);
 }

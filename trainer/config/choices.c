@@ -1,6 +1,9 @@
 /* choices.c - the names of the choices in choices.h. */
 #include "trainer/config/choices.h"
 
+const char *const tta_choice_names[TTA_CHOICE_COUNT + 1] = {
+    [TTA_NONE] = "none", [TTA_FLIP] = "flip", [TTA_AIRBENCH] = "airbench"
+};
 const char *const bn_choice_names[BN_CHOICE_COUNT + 1] = {
     [BN_CHOICE_TRAIN] = "train", [BN_CHOICE_FROZEN] = "frozen"
 };

@@ -3,6 +3,8 @@
 #ifndef CONVOY_TRAINER_CONFIG_CHOICES_H
 #define CONVOY_TRAINER_CONFIG_CHOICES_H
 
+/* of what an evaluation averages the logits (VIEWS_...) */
+typedef enum TtaChoice { TTA_NONE, TTA_FLIP, TTA_AIRBENCH, TTA_CHOICE_COUNT } TtaChoice;
 typedef enum BnChoice { BN_CHOICE_TRAIN, BN_CHOICE_FROZEN, BN_CHOICE_COUNT } BnChoice;
 typedef enum BatchMode { BATCH_PER_RANK, BATCH_GLOBAL, BATCH_MODE_COUNT } BatchMode;
 typedef enum OnNan { ON_NAN_STOP, ON_NAN_ROLLBACK, ON_NAN_COUNT } OnNan;
@@ -54,6 +56,7 @@ typedef enum MonitorGpu {
 typedef enum ScaleMode { SCALE_WEAK, SCALE_STRONG, SCALE_MODE_COUNT } ScaleMode;
 typedef enum ScaleData { SCALE_REAL, SCALE_SYNTHETIC, SCALE_DATA_COUNT } ScaleData;
 
+extern const char *const tta_choice_names[TTA_CHOICE_COUNT + 1];
 extern const char *const bn_choice_names[BN_CHOICE_COUNT + 1];
 extern const char *const batch_mode_names[BATCH_MODE_COUNT + 1];
 extern const char *const on_nan_names[ON_NAN_COUNT + 1];

@@ -58,6 +58,7 @@ typedef struct Config {
             repeated_augmentation;
         double min_crop_area, random_erase, mixup, cutmix;
         bool tta_flip, allow_empty_classes;
+        TtaChoice tta;
         ConfigList color_jitter /*brightness, contrast, saturation, hue*/, auto_augment_fill;
         double max_bad_fraction;
     } data;

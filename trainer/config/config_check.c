@@ -202,6 +202,8 @@ static Status check_input(const Config *c, const ConfigOrigin *origin)
                  (long long)c->model.in_channels);
         return fail_check(origin, "model.in_channels", text);
     }
+    if (c->data.tta != TTA_NONE && c->data.tta_flip)
+        return fail_check(origin, "data.tta", "stands beside data.tta_flip; give one of the two");
     if (c->data.eval_resize != 0 && c->data.eval_resize < c->data.image_size) {
         snprintf(text, sizeof text, "is %lld, smaller than data.image_size %lld; 0 means the same",
                  (long long)c->data.eval_resize, (long long)c->data.image_size);

@@ -148,6 +148,10 @@ const ConfigKey config_keys[] = {
     {BOOL(data, tta_flip, "false"), KEY_RUNTIME,
      "Evaluation averages the logits of each image and its mirror image, at twice the cost",
      .old = "data.flip_eval"},
+    {ENUM(data, tta, "none", tta_choice_names), KEY_RUNTIME,
+     "Evaluation averages the logits of several views of an image: its mirror image too (flip, the "
+     "same as tta_flip), or both of them at half the weight and both moved by one pixel up and to "
+     "the left, and down and to the right, reflected at the edges (airbench, six times the cost)"},
     {INT(data, repeated_augmentation, "1", 1, 256), KEY_MATH,
      "Training: so many differently augmented views of a sample in each global batch, which an "
      "epoch makes up for with fewer samples (repeated augmentation)",

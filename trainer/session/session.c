@@ -13,6 +13,14 @@ static float list_value(const ConfigList *list, int i)
     return (float)list->values[list->count == 1 ? 0 : i];
 }
 
+static int views_of(const Config *c)
+{
+    static const int views[TTA_CHOICE_COUNT] = {
+        [TTA_NONE] = VIEWS_ONE, [TTA_FLIP] = VIEWS_MIRRORED, [TTA_AIRBENCH] = VIEWS_SHIFTED
+    };
+    return c->data.tta == TTA_NONE && c->data.tta_flip ? VIEWS_MIRRORED : views[c->data.tta];
+}
+
 static ModelOptions model_options(const Session *s, bool training, int64_t batch,
                                   int64_t image_size)
 {
@@ -36,7 +44,7 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
                               .label_smoothing = training ? (float)c->train.label_smoothing : 0,
                               .erase = training && augment_options_erase(c),
                               .mix = training && augment_options_mix(c),
-                              .views = training || !c->data.tta_flip ? 1 : 2 };
+                              .views = training ? VIEWS_ONE : views_of(c) };
     for (int i = 0; i < c->model.in_channels; i++) {
         o.graph.mean[i] = list_value(&c->data.mean, i);
         o.graph.std[i] = list_value(&c->data.std, i);

@@ -25,17 +25,18 @@ typedef struct Confusion {
     int32_t *labels;
 } Confusion;
 
-/* The first of the largest logits, those of the views of an image added up; -1 where none is a
- * number. */
+/* The first of the largest logits, which are the mean of those of an image's views; -1 where none
+ * is a number. */
 static int64_t best_class(const float *logits, int64_t classes, int64_t view_stride, int views)
 {
     int64_t best = -1;
     float largest = -INFINITY;
     for (int64_t c = 0; c < classes; c++) {
-        float sum = logits[c];
-        for (int v = 1; v < views; v++) sum += logits[c + v * view_stride];
-        if (sum > largest) {
-            largest = sum;
+        float mean = 0;
+        for (int v = 0; v < views; v++)
+            mean += op_input_view_weight(views, v) * logits[c + v * view_stride];
+        if (mean > largest) {
+            largest = mean;
             best = c;
         }
     }
