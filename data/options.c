@@ -9,9 +9,10 @@ const char *const data_format_names[DATA_FORMAT_COUNT + 1] = {
 const char *const data_role_names[DATA_ROLE_COUNT + 1] = {
     [DATA_TRAIN] = "train", [DATA_VAL] = "val"
 };
-const char *const augment_names[AUGMENT_COUNT + 1] = {
-    [AUGMENT_NONE] = "none", [AUGMENT_IMAGENET] = "imagenet", [AUGMENT_CIFAR] = "cifar"
-};
+const char *const augment_names[AUGMENT_COUNT + 1] = { [AUGMENT_NONE] = "none",
+                                                       [AUGMENT_IMAGENET] = "imagenet",
+                                                       [AUGMENT_CIFAR] = "cifar",
+                                                       [AUGMENT_AIRBENCH] = "airbench" };
 const char *const interpolation_names[INTERPOLATION_COUNT + 1] = {
     [INTERPOLATION_BILINEAR] = "bilinear",
     [INTERPOLATION_BICUBIC] = "bicubic",

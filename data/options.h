@@ -27,6 +27,9 @@ typedef enum Augment {
     AUGMENT_IMAGENET, /* RandomResizedCrop(min_crop_area to 1, ratio 3/4 to 4/3) + flip 0.5 */
     /* resize to image_size if needed, zero-pad image_size/8, random crop, flip 0.5 */
     AUGMENT_CIFAR,
+    /* resize to image_size if needed, reflect 2 pixels beyond each edge, random crop; a flip drawn
+     * once for each image, and the other way round in odd epochs (Keller Jordan's airbench) */
+    AUGMENT_AIRBENCH,
     AUGMENT_COUNT
 } Augment;
 extern const char *const augment_names[AUGMENT_COUNT + 1];

@@ -3,15 +3,18 @@
  * Draws, in this order (part of what makes runs repeatable), each at the address of the sample's
  * repeat:
  *   RNG_CROP (epoch, sample)   AUGMENT_IMAGENET: per try, area then log of the ratio; after an
- *                              accepted try, top then left. AUGMENT_CIFAR: top then left.
+ *                              accepted try, top then left. AUGMENT_CIFAR, AUGMENT_AIRBENCH: top
+ *                              then left.
  *   RNG_FLIP (epoch, sample)   one draw, mirrored below one half; another, bicubic below one half,
- *                              for RANDOM.
+ *                              for RANDOM. AUGMENT_AIRBENCH: the first always at epoch 0, and from
+ *                              one half up in odd epochs.
  * All arithmetic is in double; Python's round() is rint() (half to even), its int() truncates. */
 #include "data/augment/augment.h"
 #include "base/rng.h"
 #include <math.h>
 
-#define CROP_TRIES 10
+#define CROP_TRIES       10
+#define AIRBENCH_PADDING 2
 static const double area_low = 0.08, area_high = 1.0, ratio_low = 3.0 / 4.0, ratio_high = 4.0 / 3.0;
 
 /* torchvision Resize(resize): the shorter side becomes resize, the longer keeps the shape, rounded
@@ -81,10 +84,9 @@ static AugmentPlan draw_imagenet(const ViewOptions *o, int width, int height, Rn
     return plan;
 }
 
-/* Resize(size) where needed, then RandomCrop(size, padding = size / 8). */
-static AugmentPlan draw_cifar(const ViewOptions *o, int width, int height, Rng *rng)
+/* Resize(size) where needed, then RandomCrop(size, padding). */
+static AugmentPlan draw_padded(int size, int padding, int width, int height, Rng *rng)
 {
-    const int size = o->image_size, padding = size / 8;
     AugmentPlan plan = { .box_width = width, .box_height = height, .size = size };
     resize_shorter(&plan, size);
     plan.window_y = (int)rng_below(rng, (uint64_t)(plan.height + 2 * padding - size + 1)) - padding;
@@ -98,11 +100,16 @@ AugmentPlan augment_draw(const ViewOptions *o, int width, int height, int resize
     if (o->augment == AUGMENT_NONE) return augment_center(width, height, resize, o->image_size);
     Rng crop =
         rng_at_repeat(draw->seed, RNG_CROP, draw->repeat, draw->epoch, (uint32_t)draw->sample);
-    Rng flip =
-        rng_at_repeat(draw->seed, RNG_FLIP, draw->repeat, draw->epoch, (uint32_t)draw->sample);
-    AugmentPlan plan = o->augment == AUGMENT_IMAGENET ? draw_imagenet(o, width, height, &crop)
-                                                      : draw_cifar(o, width, height, &crop);
+    const bool airbench = o->augment == AUGMENT_AIRBENCH;
+    const int size = o->image_size, padding = airbench ? AIRBENCH_PADDING : size / 8;
+    Rng flip = rng_at_repeat(draw->seed, RNG_FLIP, draw->repeat, airbench ? 0 : draw->epoch,
+                             (uint32_t)draw->sample);
+    AugmentPlan plan = o->augment == AUGMENT_IMAGENET
+                           ? draw_imagenet(o, width, height, &crop)
+                           : draw_padded(size, padding, width, height, &crop);
     plan.flip = rng_uniform(&flip) < 0.5;
+    plan.reflect = airbench;
+    if (airbench && draw->epoch % 2 == 1) plan.flip = !plan.flip;
     return plan;
 }
 

@@ -2,9 +2,9 @@
  * pixels second.
  *
  * Every kind of training and evaluation view is one shape of plan: cut a box from the image, resize
- * it, look at it through a square window (zero where the window leaves the picture), perhaps
- * mirrored. So drawing is pure arithmetic that tests can check, and pixels are made in one pass
- * (view.h). */
+ * it, look at it through a square window (zero, or the picture reflected, where the window leaves
+ * it), perhaps mirrored. So drawing is pure arithmetic that tests can check, and pixels are made in
+ * one pass (view.h). */
 #ifndef CONVOY_DATA_AUGMENT_AUGMENT_H
 #define CONVOY_DATA_AUGMENT_AUGMENT_H
 #include "data/augment/resize.h"
@@ -17,6 +17,9 @@ typedef struct AugmentPlan {
     int window_x, window_y;                  /* top left of the window in it; may be negative */
     int size;                                /* side of the window */
     bool flip;
+    /* What lies outside the picture is reflected about its edges, not zero: the window leaves it by
+     * less than what it shows of it. */
+    bool reflect;
 } AugmentPlan;
 
 typedef struct AugmentDraw { /* where the draws come from */

@@ -40,6 +40,31 @@ ImageBox view_needs(const AugmentPlan *plan, ResizeFilter filter)
                        .height = bottom - top };
 }
 
+/* Which of the places first .. first + count of one axis is what lies at i, outside of them, as if
+ * the picture went on in reverse beyond its edges. */
+static int reflected(int i, int first, int count)
+{
+    return i < first ? 2 * first - i : 2 * (first + count - 1) - i;
+}
+
+/* Fills what the window shows from outside: columns, then whole rows. */
+static void reflect(uint8_t *out, int size, int channels, int at_x, int count_x, int at_y,
+                    int count_y)
+{
+    const size_t pixel = (size_t)channels, stride = (size_t)size * pixel;
+    for (int y = at_y; y < at_y + count_y; y++) {
+        uint8_t *row = out + (size_t)y * stride;
+        for (int x = 0; x < size; x++)
+            if (x < at_x || x >= at_x + count_x)
+                memcpy(row + (size_t)x * pixel, row + (size_t)reflected(x, at_x, count_x) * pixel,
+                       pixel);
+    }
+    for (int y = 0; y < size; y++)
+        if (y < at_y || y >= at_y + count_y)
+            memcpy(out + (size_t)y * stride, out + (size_t)reflected(y, at_y, count_y) * stride,
+                   stride);
+}
+
 /* Resizes pixels, whose channels are those wanted. */
 static Status make(const AugmentPlan *plan, ResizeFilter filter, const PixelBox *pixels,
                    ResizeScratch *scratch, uint8_t *out)
@@ -63,7 +88,10 @@ static Status make(const AugmentPlan *plan, ResizeFilter filter, const PixelBox 
         memset(out, 0, stride * (size_t)plan->size);
     if (plan->flip) at_x = plan->size - at_x - job.x.count;
     job.target = out + (size_t)at_y * stride + (size_t)at_x * channels;
-    return resize_image(&job, scratch);
+    TRY(resize_image(&job, scratch));
+    if (plan->reflect)
+        reflect(out, plan->size, (int)channels, at_x, job.x.count, at_y, job.y.count);
+    return OK;
 }
 
 Status view_make(const AugmentPlan *plan, ResizeFilter filter, const PixelBox *pixels, int channels,

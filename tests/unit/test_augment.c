@@ -123,6 +123,50 @@ TEST(flat_stays_flat_and_size_stays_same)
     CHECK(memcmp(in, out, 50 * 40 * 3) == 0);
 }
 
+/* Every image keeps the flip that it was drawn, and has the other one in odd epochs; where it lies
+ * is drawn anew. */
+TEST(airbench_view_alternates_flips_and_reflects)
+{
+    enum { S = 32, IDS = 500 };
+    const ViewOptions airbench = { .augment = AUGMENT_AIRBENCH, .image_size = S };
+    static uint8_t in[S * S * 3], out[S * S * 3];
+    fill(in, sizeof in, 3);
+    ImageView image = { in, S, S, 3 };
+    PixelBox box = image_as_box(&image);
+    ViewScratch scratch = { 0 };
+    int flips = 0, moved = 0, xs[5] = { 0 }, ys[5] = { 0 };
+    for (int64_t id = 0; id < IDS; id++) {
+        AugmentPlan p[3];
+        for (uint32_t e = 0; e < 3; e++)
+            p[e] = augment_draw(&airbench, S, S, S,
+                                &(AugmentDraw){ .seed = 4, .epoch = e + 4, .sample = id });
+        REQUIRE(abs(p[0].window_x) <= 2 && abs(p[0].window_y) <= 2);
+        CHECK(p[0].flip == p[2].flip && p[0].flip != p[1].flip);
+        moved += p[0].window_x != p[1].window_x || p[0].window_y != p[1].window_y;
+        flips += p[0].flip;
+        xs[p[0].window_x + 2]++;
+        ys[p[0].window_y + 2]++;
+        if (id >= 50) continue;
+        CHECK_OK(view_make(&p[0], RESIZE_BILINEAR, &box, 3, &scratch, out));
+        int wrong = 0;
+        for (int i = 0; i < S * S * 3; i++) {
+            int c = i % 3, x = i / 3 % S, y = i / 3 / S + p[0].window_y;
+            x = (p[0].flip ? S - 1 - x : x) + p[0].window_x;
+            x = x < 0 ? -x : x >= S ? 2 * S - 2 - x : x;
+            y = y < 0 ? -y : y >= S ? 2 * S - 2 - y : y;
+            wrong += out[i] != in[(y * S + x) * 3 + c];
+        }
+        CHECK_INT(wrong, 0);
+    }
+    CHECK_NEAR(flips, IDS / 2, 60);
+    CHECK_NEAR(moved, IDS * 24 / 25, 30);
+    for (int i = 0; i < 5; i++) {
+        CHECK_NEAR(xs[i], IDS / 5, 40);
+        CHECK_NEAR(ys[i], IDS / 5, 40);
+    }
+    view_scratch_free(&scratch);
+}
+
 TEST(cifar_view_pads_crops_and_flips)
 {
     enum { S = 32 };

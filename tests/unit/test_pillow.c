@@ -35,6 +35,7 @@ static bool parse(const char *line, View *v)
                v->kind, v->filter, &p->box_x, &p->box_y, &p->box_width, &p->box_height, &p->width,
                &p->height, &p->window_x, &p->window_y, &p->size, &flip, &v->crc);
     p->flip = flip != 0;
+    p->reflect = false;
     return fields == 15;
 }
 

@@ -97,7 +97,8 @@ const ConfigKey config_keys[] = {
      "Divides pixels after the mean is subtracted; one value, or one for each channel"},
     {ENUM(data, augment, "imagenet", augment_names), KEY_MATH,
      "Training images: random resized crop and flip (imagenet), padded random crop and flip "
-     "(cifar), or as in evaluation (none)"},
+     "(cifar), moved by up to 2 reflected pixels and flipped in every other epoch (airbench), or "
+     "as in evaluation (none)"},
     {DOUBLE(data, min_crop_area, "0.08", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
      "augment imagenet: smallest share of the image that a crop may be of (torchvision's scale, "
      "timm's --scale)"},
