@@ -19,5 +19,6 @@
 #include "data/load/dataset.h"
 #include "data/load/loader.h"
 #include "data/load/sampler.h"
+#include "data/load/spread.h"
 #include "data/load/view_file.h"
 #endif

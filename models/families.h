@@ -8,7 +8,8 @@ typedef struct ModelFamily {
     const ModelDef *rows;
     int count;
 } ModelFamily;
-extern const ModelFamily resnet_family, resnet_cifar_family, efficientnet_family, mlp_family;
+extern const ModelFamily resnet_family, resnet_cifar_family, efficientnet_family, mlp_family,
+    airbench_family;
 
 /* The definition of such a family out of the array of its rows. */
 #define MODEL_FAMILY(rows)                                                                         \

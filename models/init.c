@@ -32,6 +32,15 @@ static void fill_uniform(float *out, int64_t count, double bound, Rng rng)
     for (int64_t i = 0; i < count; i++) out[i] = (float)(bound * (2 * rng_uniform(&rng) - 1));
 }
 
+/* Filter k of the first C of a convolution K,C,R,S becomes 1 at channel k's middle, else 0. */
+static void set_identity(float *out, const int64_t *dims)
+{
+    const int64_t window = dims[2] * dims[3], filters = dims[0] < dims[1] ? dims[0] : dims[1];
+    fill_constant(out, filters * dims[1] * window, 0);
+    for (int64_t k = 0; k < filters; k++)
+        out[(k * dims[1] + k) * window + dims[2] / 2 * dims[3] + dims[3] / 2] = 1;
+}
+
 Status model_init_tensor(const Graph *g, TensorId id, uint64_t seed, float *out)
 {
     const GraphTensor *t = graph_tensor(g, id);
@@ -50,7 +59,10 @@ Status model_init_tensor(const Graph *g, TensorId id, uint64_t seed, float *out)
         fill_normal(out, count, sqrt(2.0 / (double)t->fan), rng);
         break;
     case INIT_UNIFORM_FAN:
+    case INIT_IDENTITY:
+    case INIT_WHITEN:
         fill_uniform(out, count, 1 / sqrt((double)t->fan), rng);
+        if (t->init == INIT_IDENTITY) set_identity(out, t->desc.dims);
         break;
     }
     return OK;

@@ -58,9 +58,10 @@ typedef struct ModelDef {
     Status (*build)(Graph *g, const struct ModelDef *def, const ModelOptions *o);
     const void *params; /* the family's own table row */
     ModelInput input;
-    bool drops;    /* has dropout and stochastic depth */
-    bool blurs;    /* has blurpool */
-    bool one_size; /* its weights depend on the image size */
+    bool drops;     /* has dropout and stochastic depth */
+    bool blurs;     /* has blurpool */
+    bool one_size;  /* its weights depend on the image size */
+    int least_size; /* of the images it can take; 0: 1 */
     /* the network with the same tensors, in the same order, under other names; NULL: none */
     const char *twin;
     ModelNames names; /* whose names these are, where there is a twin */

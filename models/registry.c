@@ -15,7 +15,8 @@ const char *const blurpool_names[BLURPOOL_COUNT + 1] = { [BLURPOOL_NONE] = "none
                                                          [BLURPOOL_TIMM] = "timm" };
 
 static const ModelFamily *const families[] = { &resnet_family, &resnet_cifar_family,
-                                               &efficientnet_family, &mlp_family };
+                                               &efficientnet_family, &mlp_family,
+                                               &airbench_family };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0], MODELS_MAX = 256 };
 
 int model_count(void)
@@ -85,6 +86,9 @@ static Status check_options(const ModelDef *def, const ModelOptions *o)
     const GraphOptions *g = &o->graph;
     if (g->batch < 1 || g->height < 1 || g->width < 1)
         return fail(ERR_USAGE, "batch and image size must be at least 1");
+    if (g->height < def->least_size || g->width < def->least_size)
+        return fail(ERR_USAGE, "images must have at least %d x %d pixels (data.image_size)",
+                    def->least_size, def->least_size);
     if (g->classes < 1) return fail(ERR_USAGE, "a network needs at least one class");
     if (!(o->width > 0)) return fail(ERR_USAGE, "the width multiplier must be positive");
     if ((int)o->stem < 0 || o->stem >= STEM_COUNT)

@@ -124,6 +124,42 @@ class CifarResNet(nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
+class AirbenchGroup(nn.Module):
+    def __init__(self, cin, cout):
+        super().__init__()
+        self.conv1 = nn.Conv2d(cin, cout, 3, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(cout, eps=1e-12, momentum=0.4)
+        self.conv2 = nn.Conv2d(cout, cout, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(cout, eps=1e-12, momentum=0.4)
+
+    def forward(self, x):
+        x = nn.functional.gelu(self.norm1(nn.functional.max_pool2d(self.conv1(x), 2)))
+        return nn.functional.gelu(self.norm2(self.conv2(x)))
+
+
+class Airbench(nn.Module):
+    """Keller Jordan's airbench94. The first convolution's bias is the shift of a norm by fixed
+    statistics."""
+
+    def __init__(self, classes, widths):
+        super().__init__()
+        self.whiten = nn.Conv2d(3, 24, 2, bias=False)
+        self.whiten_bias = nn.BatchNorm2d(24, eps=1e-12)
+        for i, (cin, cout) in enumerate(zip((24,) + widths, widths)):
+            setattr(self, f"layer{i + 1}", AirbenchGroup(cin, cout))
+        self.fc = nn.Linear(widths[-1], classes, bias=False)
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.whiten_bias.eval()
+        return self
+
+    def forward(self, x):
+        x = nn.functional.gelu(self.whiten_bias(self.whiten(x)))
+        x = nn.functional.max_pool2d(self.layer3(self.layer2(self.layer1(x))), 3)
+        return self.fc(x.flatten(1)) / 9
+
+
 def narrow_resnet18(classes, width):
     model = torchvision.models.resnet18(num_classes=classes)
     w = [max(8, int(c * width / 8 + 0.5) * 8) for c in (64, 128, 256, 512)]
@@ -303,6 +339,7 @@ FILES = {
                                  32, 10, True, False),
     "resnet18_timm": (lambda classes: timm_model("resnetblur18")(classes), 8, 64, 10, True, False),
     "resnet50_timm": (lambda classes: timm_model("resnetblur50")(classes), 2, 97, 20, False, False),
+    "airbench94_narrow": (lambda classes: Airbench(classes, (16, 64, 64)), 8, 32, 10, True, False),
     "resnet50_64": (vision("resnet50"), 8, 64, 10, True, False),
     "efficientnet_b0_64": (quiet("efficientnet_b0"), 8, 64, 10, True, False),
     "efficientnet_b0_97": (vision("efficientnet_b0"), 1, 97, 20, False, False),

@@ -131,10 +131,10 @@ TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, i
     return graph_conv2d_attr(g, name, x, filters, kernel_size, &attr, false);
 }
 
-static BatchNormMode batchnorm_mode(const GraphOptions *o)
+static BatchNormMode batchnorm_mode(const GraphOptions *o, bool frozen)
 {
     if (!o->training) return BN_EVAL;
-    return o->bn_frozen ? BN_FROZEN : BN_TRAIN;
+    return frozen || o->bn_frozen ? BN_FROZEN : BN_TRAIN;
 }
 
 TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions *bn)
@@ -154,7 +154,7 @@ TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions
     in[BN_IN_RUNNING_VAR] = add_weight(g, name, &var, 1, dims);
     const BatchNormAttr attr = { .eps = bn->eps,
                                  .momentum = bn->momentum,
-                                 .mode = batchnorm_mode(&g->options),
+                                 .mode = batchnorm_mode(&g->options, bn->frozen),
                                  .act = bn->act };
     const bool wanted[OP_MAX_OUTPUTS] = { [BN_OUT_Y] = true, [BN_OUT_SAVED] = g->options.training };
     return node_output(
@@ -213,6 +213,7 @@ typedef struct LinearOptions {
     InitKind weight, bias;
     int rank;     /* of the weights */
     bool fan_out; /* the fan of first values is that of outputs */
+    bool no_bias;
 } LinearOptions;
 
 static TensorId add_linear(Graph *g, const char *name, TensorId x, int64_t out_features,
@@ -228,7 +229,7 @@ static TensorId add_linear(Graph *g, const char *name, TensorId x, int64_t out_f
     const int64_t weight_dims[] = { out_features, features, 1, 1 }, bias_dims[] = { out_features };
     TensorId in[OP_MAX_INPUTS] = { [LINEAR_IN_X] = x };
     in[LINEAR_IN_W] = add_weight(g, name, &weight, o->rank, weight_dims);
-    in[LINEAR_IN_B] = add_weight(g, name, &bias, 1, bias_dims);
+    in[LINEAR_IN_B] = o->no_bias ? TENSOR_NONE : add_weight(g, name, &bias, 1, bias_dims);
     return node_output(g, graph_add_node(g, OP_LINEAR, PHASE_FORWARD, name, NULL, in, NULL, NULL),
                        LINEAR_OUT_Y);
 }
@@ -236,6 +237,12 @@ static TensorId add_linear(Graph *g, const char *name, TensorId x, int64_t out_f
 TensorId graph_linear(Graph *g, const char *name, TensorId x, int64_t out_features)
 {
     const LinearOptions o = { .weight = INIT_UNIFORM_FAN, .bias = INIT_UNIFORM_FAN, .rank = 2 };
+    return add_linear(g, name, x, out_features, &o);
+}
+
+TensorId graph_linear_no_bias(Graph *g, const char *name, TensorId x, int64_t out_features)
+{
+    const LinearOptions o = { .weight = INIT_UNIFORM_FAN, .rank = 2, .no_bias = true };
     return add_linear(g, name, x, out_features, &o);
 }
 
@@ -253,6 +260,25 @@ TensorId graph_linear_1x1(Graph *g, const char *name, TensorId x, int64_t out_fe
         .weight = INIT_HE_FAN_OUT, .bias = INIT_ZERO, .rank = 4, .fan_out = true
     };
     return add_linear(g, name, x, out_features, &o);
+}
+
+TensorId graph_scale(Graph *g, const char *name, TensorId x, float factor)
+{
+    const ScaleAttr attr = { .factor = factor };
+    return add_unary(g, OP_SCALE, name, &attr, x);
+}
+
+void graph_set_init(Graph *g, const char *parameter, InitKind init, int64_t fan, bool frozen)
+{
+    if (g->status != OK) return;
+    const TensorId id = graph_find(g, parameter);
+    if (id == TENSOR_NONE) {
+        graph_break(g, fail(ERR_INTERNAL, "%s: no such parameter", parameter));
+        return;
+    }
+    g->tensors[id].init = init;
+    g->tensors[id].fan = fan;
+    g->tensors[id].frozen = frozen;
 }
 
 TensorId graph_gate(Graph *g, const char *name, TensorId x, TensorId gate)

@@ -30,7 +30,12 @@ typedef enum InitKind {
     INIT_ZERO,
     INIT_ONE,
     INIT_HE_FAN_OUT /*normal, sqrt(2/fan), fan = K R S*/,
-    INIT_UNIFORM_FAN /*U(+-1/sqrt(fan)); with fan_in as torch.nn.Linear*/
+    INIT_UNIFORM_FAN /*U(+-1/sqrt(fan)); with fan_in as torch.nn.Linear*/,
+    /* INIT_UNIFORM_FAN, then filter k < C of a convolution becomes channel k itself */
+    INIT_IDENTITY,
+    /* made of the training images when a run begins (models/whiten.h); until then
+     * INIT_UNIFORM_FAN */
+    INIT_WHITEN
 } InitKind;
 
 typedef struct GraphTensor {
@@ -47,7 +52,7 @@ typedef struct GraphTensor {
     /* params: weight decay applies by default (convolution and linear weights, not biases and
      * norms) */
     bool decay;
-    bool frozen; /* params: stays as it is and has no gradient (graph_freeze) */
+    bool frozen; /* params: stays as it is and has no gradient (graph_freeze, graph_set_init) */
 } GraphTensor;
 
 typedef struct GraphNode {
@@ -87,7 +92,7 @@ typedef struct GraphOptions {
     float label_smoothing;
     /* training: boxes are erased, images and targets are mixed, as further inputs say */
     bool erase, mix;
-    int views;          /* evaluation: 2 averages the logits of each image and its mirror image */
+    int views;          /* evaluation: VIEWS_..., whose logits are averaged */
     uint64_t seed;      /* training: of the draws of dropout and stochastic depth */
     const char *freeze; /* training: graph_freeze()'s list; NULL: none. Borrowed by model_build() */
     float mean[OP_MAX_IMAGE_CHANNELS], std[OP_MAX_IMAGE_CHANNELS];
@@ -96,7 +101,7 @@ typedef struct GraphOptions {
 /* ---- builder: names are joined by the caller; weights are created as name.weight, name.bias,
  * name.running_mean, name.running_var ---- */
 /* "images" u8 N,H,W,C -> OP_INPUT -> f32 N,C,H,W; where the options say so also from "erase" i32
- * [N,ERASE_COUNT] and "mix" f32 [MIX_COUNT], and with two views to 2N images. */
+ * [N,ERASE_COUNT] and "mix" f32 [MIX_COUNT], and with several views to as many times N images. */
 TensorId graph_images(Graph *g, const GraphOptions *o);
 TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int kernel_size,
                       int stride, int pad, int groups);
@@ -109,6 +114,7 @@ typedef struct BnOptions {
     ActKind act;
     TensorId residual;
     bool zero_gamma;
+    bool frozen; /* by its running statistics in training too */
 } BnOptions;
 TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions *bn);
 TensorId graph_activation(Graph *g, const char *name, TensorId x, ActKind act);
@@ -121,10 +127,16 @@ TensorId graph_subsample(Graph *g, const char *name, TensorId x, int stride, int
 TensorId graph_linear(Graph *g, const char *name, TensorId x, int64_t out_features);
 /* The same with other first values: weights from U(+-1/sqrt(out_features)), biases zero. */
 TensorId graph_linear_fan_out(Graph *g, const char *name, TensorId x, int64_t out_features);
+/* graph_linear() without a bias. */
+TensorId graph_linear_no_bias(Graph *g, const char *name, TensorId x, int64_t out_features);
 /* A 1x1 convolution with bias of images of one pixel, given as N,C: weights are shaped and start as
  * a convolution's. */
 TensorId graph_linear_1x1(Graph *g, const char *name, TensorId x, int64_t out_features);
 TensorId graph_gate(Graph *g, const char *name, TensorId x, TensorId gate);
+TensorId graph_scale(Graph *g, const char *name, TensorId x, float factor);
+/* Another rule for the first values of a parameter that a layer has made, and whether it stays at
+ * them. */
+void graph_set_init(Graph *g, const char *parameter, InitKind init, int64_t fan, bool frozen);
 /* Dropout of elements, or of whole images, and then the sum with residual (TENSOR_NONE: none); for
  * training graphs and rates above 0. */
 TensorId graph_drop(Graph *g, const char *name, TensorId x, float rate, bool per_image,

@@ -19,7 +19,9 @@ static ModelOptions tiny_options(void)
 static Graph *tiny(const char *name)
 {
     Graph *g = NULL;
-    const ModelOptions o = tiny_options();
+    ModelOptions o = tiny_options();
+    const int least = model_find(name)->least_size;
+    if (least > o.graph.height) o.graph.height = o.graph.width = least;
     CHECK_STATUS(model_build(&g, model_find(name), &o), OK);
     return g;
 }
@@ -63,7 +65,7 @@ static void check_gradients(const Graph *g)
     for (TensorId id = 0; id < graph_tensor_count(g); id++) {
         const GraphTensor *t = graph_tensor(g, id);
         grads += t->role == ROLE_GRAD;
-        if (t->role != ROLE_PARAM) continue;
+        if (t->role != ROLE_PARAM || (t->frozen && t->grad == TENSOR_NONE)) continue;
         params++;
         CHECK(t->grad != TENSOR_NONE);
         const GraphTensor *d = graph_tensor(g, t->grad);

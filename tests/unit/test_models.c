@@ -66,6 +66,7 @@ TEST(parameter_totals)
         { "resnet56", 3, 32, 10, 853018, 0 },
         { "resnet110", 3, 32, 10, 1727962, 0 },
         { "mlp", 1, 28, 10, 669706, 669706 - 512 - 512 - 10 },
+        { "airbench94", 3, 32, 10, 1972816, 118147360 },
     };
     CHECK(sizeof rows / sizeof rows[0] == (size_t)model_count());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -227,6 +228,12 @@ TEST(every_network_takes_any_image)
                 ModelOptions o = options(shapes[s][0], shapes[s][1], 7);
                 o.width = 0.125;
                 o.graph.training = training;
+                if (shapes[s][1] < model_at(i)->least_size) {
+                    Graph *none = NULL;
+                    CHECK_STATUS(model_build(&none, model_at(i), &o), ERR_USAGE);
+                    CHECK_CONTAINS(status_message(), "data.image_size");
+                    continue;
+                }
                 Graph *g = build(model_at(i)->name, &o);
                 CHECK(graph_tensor(g, graph_logits(g))->desc.dims[1] == 7);
                 graph_destroy(g);
@@ -455,4 +462,40 @@ TEST(twins_name_each_other)
         twins++;
     }
     CHECK_INT(twins, 16);
+}
+
+TEST(airbench94_starts_as_torch_and_as_the_identity)
+{
+    const ModelOptions o = options(3, 32, 10);
+    Graph *g = build("airbench94", &o);
+    int64_t count = 0;
+    float *w = init_by_name(g, "layer2.conv1.weight", 3, &count);
+    double squares = 0;
+    CHECK_INT(count, 256 * 64 * 9);
+    for (int64_t i = 0; i < 64 * 64 * 9; i++) /* filter k hands channel k on */
+        CHECK((double)w[i] == (i / 9 / 64 == i / 9 % 64 && i % 9 == 4 ? 1 : 0));
+    for (int64_t i = 64 * 64 * 9; i < count; i++) {
+        CHECK(fabs((double)w[i]) <= 1.0 / 24);
+        squares += (double)w[i] * (double)w[i];
+    }
+    CHECK_NEAR(sqrt(squares / (192.0 * 64 * 9)), 1 / 24.0 / sqrt(3), 1e-4);
+    mem_free(w);
+    w = init_by_name(g, "layer3.conv2.weight", 3, &count); /* as many filters as channels */
+    for (int64_t i = 0; i < count; i++)
+        CHECK((double)w[i] == (i / 9 / 256 == i / 9 % 256 && i % 9 == 4 ? 1 : 0));
+    mem_free(w);
+    check_all_equal(g, "layer1.norm2.weight", 1);
+    check_all_equal(g, "layer1.norm2.bias", 0);
+    int frozen = 0;
+    for (TensorId id = 0; id < graph_tensor_count(g); id++) {
+        const GraphTensor *t = graph_tensor(g, id);
+        if (t->role != ROLE_PARAM || !t->frozen) continue;
+        CHECK(strcmp(t->name, "whiten.weight") == 0 || strstr(t->name, "norm") ||
+              strcmp(t->name, "whiten_bias.weight") == 0);
+        CHECK(!strstr(t->name, ".bias"));
+        frozen++;
+    }
+    CHECK_INT(frozen, 8);
+    CHECK(graph_find(g, "fc.bias") == TENSOR_NONE);
+    graph_destroy(g);
 }

@@ -226,7 +226,8 @@ static void check_model(const char *name, BlurPool blurpool)
 
 TEST(exported_networks_are_whole)
 {
-    static const char *const names[] = { "mlp", "resnet20", "resnet50", "efficientnet_b0" };
+    static const char *const names[] = { "mlp", "resnet20", "resnet50", "efficientnet_b0",
+                                         "airbench94" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         check_model(names[i], BLURPOOL_NONE);
     check_model("resnet18", BLURPOOL_FFCV);

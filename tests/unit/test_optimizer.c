@@ -209,3 +209,49 @@ TEST(clipped_sgd_trains_like_pytorch)
 {
     check_losses("resnet20", "resnet20", 1, &clipped);
 }
+
+/* Weight decay, momentum and a gradient of their own move nothing that a network holds fast. */
+TEST(what_is_frozen_stays)
+{
+    const Setting setting = { .lr = 0.1, .norms = NULL };
+    const char *sets[] = { "optimizer.momentum=0.9", "optimizer.weight_decay=0.5",
+                           "optimizer.decay_all=true" };
+    Network n;
+    Config *config = NULL;
+    Optimizer *optimizer = NULL;
+    ModelOptions o = network_narrow(4, 32);
+    double loss = 0, *before[256], *after = NULL;
+    int64_t count = 0;
+    int frozen = 0, others = 0;
+    REQUIRE_OK(network_open(&n, NETWORK_CPU, "airbench94", &o));
+    REQUIRE_OK(network_fill(&n));
+    REQUIRE_OK(config_load(&config, NULL, sets, 3));
+    const Bucket whole = { .bytes = executor_slab_bytes(n.executor, SLAB_GRAD) };
+    REQUIRE_OK(optimizer_create(&optimizer, n.executor, n.backend, config, &whole, 1));
+    const Graph *g = program_graph(n.program);
+    const int tensors = graph_tensor_count(g);
+    REQUIRE(tensors <= 256);
+    for (TensorId id = 0; id < tensors; id++) {
+        before[id] = NULL;
+        if (graph_tensor(g, id)->role == ROLE_PARAM)
+            REQUIRE_OK(network_read(&n, id, &before[id], &count));
+    }
+    for (int step = 0; step < 2; step++)
+        REQUIRE_OK(run_step(&n, optimizer, &setting, step, &loss, NULL));
+    for (TensorId id = 0; id < tensors; id++) {
+        if (!before[id]) continue;
+        REQUIRE_OK(network_read(&n, id, &after, &count));
+        const bool same = memcmp(before[id], after, (size_t)count * sizeof *after) == 0;
+        test_check(same == graph_tensor(g, id)->frozen, __FILE__, __LINE__,
+                   graph_tensor(g, id)->name);
+        frozen += same;
+        others += !same;
+        mem_free(before[id]);
+        mem_free(after);
+    }
+    CHECK_INT(frozen, 8);
+    CHECK_INT(others, 14);
+    optimizer_destroy(optimizer);
+    config_destroy(config);
+    network_close(&n);
+}

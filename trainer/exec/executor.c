@@ -411,6 +411,11 @@ int executor_state_order(const Executor *x, int index)
     return x->states[index].id;
 }
 
+const GraphTensor *executor_state_tensor(const Executor *x, int index)
+{
+    return graph_tensor(x->programs[0]->graph, x->states[index].id);
+}
+
 Status executor_export_state(const Executor *x, int index, void *host)
 {
     return x->backend->v->export_tensor(x->backend, executor_state(x, index), host);

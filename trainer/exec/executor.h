@@ -112,6 +112,7 @@ bool executor_state_decays(const Executor *x, int index); /* GraphTensor.decay *
 bool executor_state_trains(const Executor *x, int index);
 /* Ascends as the network declares its parameters and buffers, from the images on. */
 int executor_state_order(const Executor *x, int index);
+const GraphTensor *executor_state_tensor(const Executor *x, int index);
 /* Fills every parameter and buffer by its init rule (models.h). */
 Status executor_init_states(Executor *x, uint64_t seed);
 /* Copies a state to and from plain row-major host memory. */

@@ -394,6 +394,12 @@ static void export_gate(Exporter *e, const GraphNode *n, const Names *names)
     add_pair(e, "Mul", names->in[GATE_IN_X], pixel, names->out);
 }
 
+static void export_scale(Exporter *e, const GraphNode *n, const Names *names)
+{
+    const ScaleAttr *a = n->attr;
+    add_with(e, "Mul", names->in[SCALE_IN_X], a->factor, names->out);
+}
+
 /* Images come normalised, and the loss is not part of inference. */
 static void export_nothing(Exporter *e, const GraphNode *n, const Names *names)
 {
@@ -413,6 +419,7 @@ static const ExportOp exports[OP_COUNT] = {
     [OP_SUBSAMPLE] = export_subsample,
     [OP_LINEAR] = export_linear,
     [OP_GATE] = export_gate,
+    [OP_SCALE] = export_scale,
     [OP_SOFTMAX_XENT] = export_nothing,
 };
 

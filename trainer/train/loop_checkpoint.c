@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "trainer/files/checkpoint_model.h"
 #include "trainer/files/weights.h"
+#include "trainer/train/first_weights.h"
 #include <string.h>
 
 #define ON_SAVE_PERIOD_S 0.02
@@ -185,14 +186,14 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     return runlog_resume(l->log, l->start.step, path, changed->text ? changed->text : "");
 }
 
-/* A new run's first weights, where they are not drawn. */
+/* A new run's first weights, where they are not drawn: of a file, or made of the images. */
 static Status start_from_weights(Loop *l)
 {
     const Session *s = l->s;
     const char *path = s->config->model.init;
     SafeFile *file = NULL;
     bool new_head = false;
-    if (path[0] == '\0') return OK;
+    if (path[0] == '\0') return first_weights_make(s);
     Status status = safetensors_open(&file, path);
     if (status == OK)
         status = weights_restore(s->executor, program_graph(s->first),
@@ -253,7 +254,8 @@ Status loop_checkpoint_resume(Loop *l)
         (LoopRollback){ (int64_t)carried[6], (int64_t)carried[7], (int64_t)carried[8], carried[9] };
     stepper_set_lr_factor(l->stepper, l->rollback.lr_factor);
     stepper_set_step_offset(l->stepper, l->start.step_offset);
-    if (!l->start.resumed && l->s->config->model.init[0] == '\0') return OK;
+    const bool drawn = l->s->config->model.init[0] == '\0' && !first_weights_needed(l->s);
+    if (!l->start.resumed && drawn) return OK;
     TRY(session_broadcast(l->s));
     return l->start.resumed ? broadcast_optimizer(l) : OK;
 }
