@@ -33,12 +33,14 @@ enum { GRAD_SQUARES_OUT_SUMS };
 /* OP_GRAD_NORM: norm of all gradients (torch.nn.utils.clip_grad_norm_), kept on the device: the
  * root of all sums, and the factor by which the update shrinks what is too long. The norm is that
  * of the gradients divided by the loss scale. clip f32 [CLIP_COUNT]; the factor is min(1, max_norm
- * / (norm + 1e-6)), not a number where the norm is none. */
+ * / (norm + 1e-6)), not a number where the norm is none. With a length it is length / (norm +
+ * 1e-12) instead: what makes of the gradient a step so long (Foret et al. 2021). */
 enum { GRAD_NORM_IN_SUMS, GRAD_NORM_IN_LOSS_SCALE /*optional*/ };
 enum { GRAD_NORM_OUT_CLIP };
 enum { CLIP_NORM, CLIP_FACTOR, CLIP_COUNT };
 typedef struct GradNormAttr {
     float max_norm; /* 0: the factor is 1 */
+    float length;   /* 0: none, it clips */
 } GradNormAttr;
 
 /* OP_UPDATE: optimizer step over flat ranges, one instance per bucket. All flat f32; param and

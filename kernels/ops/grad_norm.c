@@ -17,6 +17,8 @@ static Status infer_norm(const OpSlots *s)
     if (!(a->max_norm >= 0))
         return fail(ERR_INTERNAL, "%s: %g is no largest norm", op_name(s->kind),
                     (double)a->max_norm);
+    if (!(a->length >= 0))
+        return fail(ERR_INTERNAL, "%s: %g is no length", op_name(s->kind), (double)a->length);
     TRY(infer_need(s, GRAD_NORM_IN_SUMS, DTYPE_F64, 1));
     if (s->in[GRAD_NORM_IN_LOSS_SCALE])
         TRY(infer_need_dims(s, GRAD_NORM_IN_LOSS_SCALE, 1, (int64_t[]){ LOSS_SCALE_COUNT }));
@@ -26,7 +28,8 @@ static Status infer_norm(const OpSlots *s)
 static void print_norm(const void *attr, char *out, size_t bytes)
 {
     const GradNormAttr *a = attr;
-    snprintf(out, bytes, "at most %g", (double)a->max_norm);
+    if (a->length > 0) snprintf(out, bytes, "made %g long", (double)a->length);
+    else snprintf(out, bytes, "at most %g", (double)a->max_norm);
 }
 
 const OpDef op_row_grad_squares = {

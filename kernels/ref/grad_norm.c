@@ -25,6 +25,7 @@ static void run_norm(OpInstance *op)
     double factor = (double)a->max_norm / (norm + 1e-6);
     clip[CLIP_NORM] = norm;
     clip[CLIP_FACTOR] = a->max_norm == 0 || factor > 1 ? 1 : factor;
+    if (a->length > 0) clip[CLIP_FACTOR] = (double)a->length / (norm + 1e-12);
 }
 
 REF_LOOPS(ref_grad_squares, run_squares);

@@ -153,12 +153,11 @@ const Family family_grad_squares = { OP_GRAD_SQUARES,
                                      NULL };
 
 /* ---- grad_norm: max_norm in thousandths; size: of each sum, in thousandths, -1 for infinity;
- * scale: the loss scale, 0 for none ---- */
-enum { GN_COUNT, GN_MAX, GN_SIZE, GN_SCALE };
+ * scale: the loss scale, 0 for none; length in thousandths ---- */
+enum { GN_COUNT, GN_MAX, GN_SIZE, GN_SCALE, GN_LENGTH };
 
-static const ParamDef norm_params[] = {
-    { "count", 1 }, { "max_norm", 1000 }, { "size", 1000 }, { "scale", 0 }, { NULL, 0 }
-};
+static const ParamDef norm_params[] = { { "count", 1 }, { "max_norm", 1000 }, { "size", 1000 },
+                                        { "scale", 0 }, { "length", 0 },      { NULL, 0 } };
 static const char *const norm_fixed[] = {
     "count=1",
     "count=1 max_norm=0",
@@ -170,6 +169,10 @@ static const char *const norm_fixed[] = {
     "count=1000 scale=1024",
     "count=1000 max_norm=100000 scale=96",
     "count=3200 max_norm=1 scale=65536",
+    "count=100 length=50", /* shrunk to it, or made longer */
+    "count=100 length=50000",
+    "count=1000 length=500 scale=96 max_norm=1",
+    "count=20 size=-1 length=50",
     "count=20 size=-1",
     "count=20 size=-1 scale=1024 max_norm=5",
     NULL,
@@ -181,11 +184,13 @@ static void draw_norm(Rng *rng, int64_t *p)
     p[GN_MAX] = draw_chance(rng, 4) ? 0 : draw_between(rng, 1, 20000);
     p[GN_SIZE] = draw_between(rng, 1, 20000);
     p[GN_SCALE] = draw_chance(rng, 3) ? draw_between(rng, 1, 2000) : 0;
+    p[GN_LENGTH] = draw_chance(rng, 4) ? draw_between(rng, 1, 2000) : 0;
 }
 
 static void build_norm(const int64_t *p, Problem *out)
 {
     out->attr.grad_norm.max_norm = (float)((double)p[GN_MAX] / 1000);
+    out->attr.grad_norm.length = (float)((double)p[GN_LENGTH] / 1000);
     out->in[GRAD_NORM_IN_SUMS] = tensor_desc(DTYPE_F64, 1, &p[GN_COUNT]);
     if (p[GN_SCALE]) out->in[GRAD_NORM_IN_LOSS_SCALE] = desc_f32(LOSS_SCALE_COUNT, 0, 0, 0);
     out->wanted[GRAD_NORM_OUT_CLIP] = true;
