@@ -143,6 +143,37 @@ TEST(timelines_of_real_networks_are_proved)
     }
 }
 
+/* A step of two passes: the first measures whatever is asked of it and updates nothing. */
+TEST(timelines_of_two_passes_are_proved)
+{
+    static const TimelineReduce reductions[] = { TIMELINE_REDUCE_NONE, TIMELINE_REDUCE_HOST,
+                                                 TIMELINE_REDUCE_DEVICE };
+    for (size_t i = 1; i < sizeof specs / sizeof specs[0]; i++) {
+        Net n;
+        open_net(&n, &specs[i], 2);
+        for (int variant = 0; variant < 24; variant++) {
+            const bool first = variant < 12;
+            TimelineOptions o = step_of(&n, reductions[variant % 3], variant / 3 % 2 == 1,
+                                        first || variant / 6 % 2 == 1);
+            Timeline *t = NULL;
+            o.step = first ? TIMELINE_FIRST_PASS : TIMELINE_SECOND_PASS;
+            o.events = !first || variant >= 6;
+            CHECK_OK(timeline_create(&t, n.graph, n.plan, &o));
+            CHECK_OK(timeline_check(t, n.graph, n.plan));
+            CHECK_INT(count_kind(t, TIMELINE_UPDATE), first ? 0 : n.bucket_count);
+            CHECK_INT(count_kind(t, TIMELINE_PERTURB), first);
+            CHECK_INT(count_kind(t, TIMELINE_RESTORE), first ? 0 : 2);
+            CHECK_INT(count_kind(t, TIMELINE_STATISTICS),
+                      !first && o.reduce == TIMELINE_REDUCE_DEVICE);
+            CHECK_INT(count_kind(t, TIMELINE_REST), !first && o.reduce == TIMELINE_REDUCE_HOST);
+            CHECK_INT(count_kind(t, TIMELINE_LOSS_SCALE), !first && o.loss_scale);
+            CHECK(t->replayable == (o.reduce == TIMELINE_REDUCE_HOST ? 0 : t->count - 1));
+            timeline_destroy(t);
+        }
+        close_net(&n);
+    }
+}
+
 /* Host memory has one lane, and the order is that of the nodes. */
 TEST(a_timeline_without_streams_has_no_events)
 {
@@ -335,6 +366,46 @@ TEST(wrong_orders_are_noticed)
     for (int i = 0; i < t->count; i++)
         if (t->items[i].kind == TIMELINE_WAIT) t->items[i].index = t->event_count - 1;
     expect_broken(&n, t, "nobody has recorded");
+    close_net(&n);
+}
+
+static Timeline *pass_timeline(const Net *n, TimelineRun run, TimelineReduce reduce)
+{
+    TimelineOptions o = step_of(n, reduce, true, true);
+    Timeline *t = NULL;
+    o.step = run;
+    CHECK_OK(timeline_create(&t, n->graph, n->plan, &o));
+    return t;
+}
+
+TEST(wrong_orders_of_two_passes_are_noticed)
+{
+    Net n;
+    Timeline *t;
+    open_net(&n, &specs[2], 2);
+    t = pass_timeline(&n, TIMELINE_FIRST_PASS, TIMELINE_REDUCE_DEVICE); /* a bucket is missing */
+    move(t, find(t, TIMELINE_PERTURB, 0), find(t, TIMELINE_SQUARES, n.bucket_count - 1));
+    expect_broken(&n, t, "squares");
+    t = pass_timeline(&n, TIMELINE_FIRST_PASS, TIMELINE_REDUCE_NONE);
+    cut(t, find(t, TIMELINE_PERTURB, 0));
+    expect_broken(&n, t, "perturb");
+    /* weights come back while backward still reads them */
+    t = pass_timeline(&n, TIMELINE_SECOND_PASS, TIMELINE_REDUCE_NONE);
+    move(t, find(t, TIMELINE_RESTORE, SLAB_PARAM), find(t, TIMELINE_NODE, 40));
+    expect_broken(&n, t, "restore");
+    t = pass_timeline(&n, TIMELINE_SECOND_PASS, TIMELINE_REDUCE_NONE); /* behind an update */
+    move(t, find(t, TIMELINE_RESTORE, SLAB_PARAM), find(t, TIMELINE_UPDATE, 0));
+    expect_broken(&n, t, "restore");
+    t = pass_timeline(&n, TIMELINE_SECOND_PASS, TIMELINE_REDUCE_NONE);
+    cut(t, find(t, TIMELINE_RESTORE, SLAB_BUFFER));
+    expect_broken(&n, t, "restore");
+    /* statistics come back while forward still makes them, and behind their sum */
+    t = pass_timeline(&n, TIMELINE_SECOND_PASS, TIMELINE_REDUCE_NONE);
+    move(t, find(t, TIMELINE_RESTORE, SLAB_BUFFER), find(t, TIMELINE_NODE, 3));
+    expect_broken(&n, t, "restore");
+    t = pass_timeline(&n, TIMELINE_SECOND_PASS, TIMELINE_REDUCE_DEVICE);
+    move(t, find(t, TIMELINE_RESTORE, SLAB_BUFFER), find(t, TIMELINE_STATISTICS, 0));
+    expect_broken(&n, t, "restore");
     close_net(&n);
 }
 

@@ -6,12 +6,13 @@
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
 #include "trainer/train/evaluate.h"
+#include "trainer/train/sharpness.h"
 #include "trainer/train/stepper.h"
 #include <stdio.h>
 
 typedef struct StepTimes {
     double *ms;           /* [steps] */
-    double *item_seconds; /* [items of the step's timeline] or NULL */
+    double *item_seconds; /* [program_step_items()] or NULL */
     double seconds;       /* of all steps together, from the end of the one before */
     double data_wait_s, comm_wait_s, overlap, loss;
     int64_t allocations;
@@ -75,13 +76,15 @@ static double node_bytes(const Program *p, int node)
     return bytes;
 }
 
+/* runs: how often in a step, on average. */
 static void add_item(const Session *s, const Stepper *stepper, const TimelineItem *item,
-                     double seconds, KindTimes kinds[OP_COUNT])
+                     double seconds, double runs, KindTimes kinds[OP_COUNT])
 {
     static const OpKind ops[TIMELINE_KIND_COUNT] = {
         [TIMELINE_FINITE] = OP_FINITE_CHECK,   [TIMELINE_SQUARES] = OP_GRAD_SQUARES,
         [TIMELINE_NORM] = OP_GRAD_NORM,        [TIMELINE_UPDATE] = OP_UPDATE,
-        [TIMELINE_LOSS_SCALE] = OP_LOSS_SCALE, [TIMELINE_AVERAGE] = OP_SCALE
+        [TIMELINE_LOSS_SCALE] = OP_LOSS_SCALE, [TIMELINE_AVERAGE] = OP_SCALE,
+        [TIMELINE_PERTURB] = OP_UPDATE,        [TIMELINE_RESTORE] = OP_UPDATE
     };
     const Program *p = stepper_last_program(stepper);
     int buckets;
@@ -89,33 +92,51 @@ static void add_item(const Session *s, const Stepper *stepper, const TimelineIte
     if (item->kind == TIMELINE_NODE) {
         KindTimes *k = &kinds[graph_node(program_graph(p), item->index)->kind];
         k->seconds += seconds;
-        k->flops += graph_node_flops(program_graph(p), item->index);
-        k->bytes += node_bytes(p, item->index);
+        k->flops += runs * graph_node_flops(program_graph(p), item->index);
+        k->bytes += runs * node_bytes(p, item->index);
         return;
     }
     KindTimes *k = &kinds[ops[item->kind]];
     if (ops[item->kind] == 0) return; /* OP_INPUT is a node: waiting and sums are told elsewhere */
     k->seconds += seconds;
     if (item->kind == TIMELINE_FINITE || item->kind == TIMELINE_SQUARES)
-        k->bytes += (double)bucket->bytes;
+        k->bytes += runs * (double)bucket->bytes;
+    const double params = (double)executor_slab_bytes(s->executor, SLAB_PARAM);
+    if (item->kind == TIMELINE_PERTURB) k->bytes += runs * 5 * params; /* kept, then moved */
+    if (item->kind == TIMELINE_RESTORE && item->index == SLAB_PARAM) k->bytes += runs * 2 * params;
     /* gradient; parameter and states, there and back; the compute copy */
     if (item->kind == TIMELINE_UPDATE)
         k->bytes +=
-            (double)bucket->bytes * (3 + 2 * optimizer_state_count(stepper_optimizer(stepper))) +
-            (s->backend->v->device
-                 ? (double)s->backend->v->device->param_copy_bytes(s->backend, bucket->bytes)
-                 : 0.0);
+            runs *
+            ((double)bucket->bytes * (3 + 2 * optimizer_state_count(stepper_optimizer(stepper))) +
+             (s->backend->v->device
+                  ? (double)s->backend->v->device->param_copy_bytes(s->backend, bucket->bytes)
+                  : 0.0));
+}
+
+static void add_run(const Session *s, const Stepper *stepper, const BenchOptions *o,
+                    TimelineRun run, const double *item_seconds, KindTimes kinds[OP_COUNT])
+{
+    const Program *p = stepper_last_program(stepper);
+    const Timeline *t = program_timeline(p, run);
+    int64_t sharp = 0;
+    for (int64_t i = o->warmup; i < o->warmup + o->steps; i++)
+        sharp += sharpness_in_step(s->config, i);
+    const double steps = (double)(run == TIMELINE_STEP ? o->steps - sharp : sharp);
+    for (int i = 0; t && i < t->count; i++)
+        add_item(s, stepper, &t->items[i], item_seconds[program_step_items(p, run) + i],
+                 steps / (double)o->steps, kinds);
 }
 
 static void print_kinds(const Session *s, const Stepper *stepper, const BenchOptions *o,
                         const double *item_seconds)
 {
-    const Timeline *t = program_timeline(stepper_last_program(stepper), true);
     const bool device = s->backend->v->device != NULL;
     const double steps = (double)o->steps, rate = device ? 1e-12 : 1e-9;
     KindTimes kinds[OP_COUNT] = { { 0 } };
     double total = 0;
-    for (int i = 0; i < t->count; i++) add_item(s, stepper, &t->items[i], item_seconds[i], kinds);
+    for (int run = TIMELINE_STEP; run < TIMELINE_RUN_COUNT; run++)
+        add_run(s, stepper, o, (TimelineRun)run, item_seconds, kinds);
     for (int k = 0; k < OP_COUNT; k++) total += kinds[k].seconds;
     log_info("%-24s %10s %7s %10s %10s", "operation", "ms/step", "share",
              device ? "TFLOP/s" : "GFLOP/s", "GB/s");
@@ -158,8 +179,8 @@ static void print_times(const Session *s, const BenchOptions *o, StepTimes *t)
 static Status measure_steps(Session *s, const BenchOptions *o, Stepper *stepper, StepTimes *t)
 {
     if (o->nodes) {
-        const Timeline *timeline = program_timeline(stepper_last_program(stepper), true);
-        t->item_seconds = mem_calloc((size_t)timeline->count, sizeof *t->item_seconds);
+        const int items = program_step_items(stepper_last_program(stepper), TIMELINE_RUN_COUNT);
+        t->item_seconds = mem_calloc((size_t)items, sizeof *t->item_seconds);
         TRY(comm_agree(s->comm, t->item_seconds ? OK : ERR_MEMORY));
     }
     TRY(run_steps(s->comm, stepper, o, t, s->backend->v->device ? NULL : t->item_seconds));

@@ -85,6 +85,8 @@ typedef struct Config {
         ConfigList betas;
         double head_lr, layer_decay /*factors; 1 = off*/;
         char *groups;
+        double sam_rho /*0 = off*/;
+        int64_t sam_interval;
     } optimizer;
     struct {
         ScheduleShape name;

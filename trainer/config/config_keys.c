@@ -244,6 +244,11 @@ const ConfigKey config_keys[] = {
      "Added to the root of adam's second moment"},
     {DOUBLE(optimizer, clip_norm, "0", 0, 1e30), KEY_MATH,
      "Largest norm of all gradients together, beyond which they are shrunk to it; 0 does not clip"},
+    {DOUBLE(optimizer, sam_rho, "0", 0, 1e6), KEY_MATH | KEY_YOUNG,
+     "Sharpness-aware minimisation: a step takes the gradient of weights moved so far along the "
+     "gradient of the global batch, summed over ranks; two passes a step; 0 is off"},
+    {INT(optimizer, sam_interval, "1", 1, 1e15), KEY_MATH | KEY_YOUNG,
+     "sam_rho: in every so many-th step, counted from the first; 1 means all"},
 
     {ENUM(schedule, name, "cosine", schedule_shape_names), KEY_MATH,
      "Course of the learning rate after warmup; triangular is a straight line"},

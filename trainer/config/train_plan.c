@@ -3,6 +3,20 @@
 #include "trainer/config/train_plan.h"
 #include <math.h>
 
+/* Both passes of a step read its images, which lie in one batch slot. */
+static Status check_passes(const TrainPlan *p, const Config *c)
+{
+    if (c->optimizer.sam_rho <= 0 || p->accumulate == 1) return OK;
+    return fail(
+        ERR_USAGE,
+        "optimizer.sam_rho: a step would be %lld micro-batches, and both of its passes need "
+        "all images at once; make train.accumulate 1%s",
+        (long long)p->accumulate,
+        c->train.batch_mode == BATCH_GLOBAL
+            ? ", with train.batch_per_rank at least a rank's share of train.global_batch"
+            : "");
+}
+
 static Status global_mode(TrainPlan *p, const Config *c, int world)
 {
     int64_t global = c->train.global_batch, limit = c->train.batch_per_rank;
@@ -31,6 +45,7 @@ Status train_plan_make(TrainPlan *out, const Config *c, int world, int64_t image
                     .batch = c->train.batch_per_rank,
                     .accumulate = c->train.accumulate };
     if (c->train.batch_mode == BATCH_GLOBAL) TRY(global_mode(&p, c, world));
+    TRY(check_passes(&p, c));
     p.global_batch = p.batch * p.accumulate * world;
     if (p.global_batch > images) {
         return fail(

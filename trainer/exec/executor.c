@@ -117,7 +117,7 @@ static void program_destroy(Program *p)
     executor_forget_recordings(p);
     for (int i = 0; p->nodes && i < graph_node_count(p->graph); i++)
         backend_release_op(&p->nodes[i]);
-    for (int i = 0; i < 2; i++) timeline_destroy(p->timelines[i]);
+    for (int i = 0; i < TIMELINE_RUN_COUNT; i++) timeline_destroy(p->timelines[i]);
     plan_destroy(p->plan);
     graph_destroy(p->graph);
     mem_free(p->tensors);
@@ -277,11 +277,11 @@ Status executor_plan_step(Executor *x, Program *p, const TimelineOptions *o)
 {
     TimelineOptions local = *o;
     local.events = has_lanes(x);
-    local.step = true;
+    ASSERT(o->step != TIMELINE_MICRO_BATCH);
     executor_forget_recordings(p); /* they hold what the timeline before said */
-    timeline_destroy(p->timelines[1]);
-    TRY(timeline_create(&p->timelines[1], p->graph, p->plan, &local));
-    return reserve_events(x, p->timelines[1]->event_count);
+    timeline_destroy(p->timelines[o->step]);
+    TRY(timeline_create(&p->timelines[o->step], p->graph, p->plan, &local));
+    return reserve_events(x, p->timelines[o->step]->event_count);
 }
 
 /* ---- life and look-ups ---- */

@@ -47,7 +47,8 @@ Status executor_add(Executor *x, Graph *g, bool accumulate, Program **out);
 void executor_memory(const Executor *x, ExecutorMemory *out);
 /* Allocates the slabs and binds all programs. */
 Status executor_commit(Executor *x);
-/* How the last micro-batch of a step runs in p; after commit. events is set by the executor. */
+/* How the last micro-batch of a step runs in p (o->step: TIMELINE_STEP, or one of two passes over
+ * it); after commit. events is set by the executor. */
 Status executor_plan_step(Executor *x, Program *p, const TimelineOptions *o);
 
 /* RECORDS. An input that no run brings (RunOptions) is a record: memory of the executor's, one for
@@ -73,8 +74,8 @@ typedef struct RunOptions { /* zero-initialise what is not needed */
     /* NULL: as program_set_input() left them; such a run is not replayed */
     const void *images, *labels;
     const void *erase, *mix; /* likewise; not used where the program has no such input */
-    bool step;               /* as executor_plan_step() said */
-    int result;              /* which of ExecutorOptions.results this run fills */
+    TimelineRun step;        /* as executor_plan_step() said */
+    int result; /* which of ExecutorOptions.results this run fills; a second pass none */
     /* Enqueues (device) or does what an item of another kind than node or event stands for; at a
      * step's result what its user wants copied beside the stats. */
     Status (*work)(void *cookie, const TimelineItem *item, Stream *stream);

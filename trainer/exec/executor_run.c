@@ -35,7 +35,8 @@ static Status copy_result(Executor *x, Program *p, const TimelineItem *item, Str
                           const RunOptions *o)
 {
     p->result = x->results[o->result];
-    TRY(executor_copy_to_host(x, x->results[o->result], p->stats, sizeof *x->results));
+    if (o->step != TIMELINE_SECOND_PASS)
+        TRY(executor_copy_to_host(x, x->results[o->result], p->stats, sizeof *x->results));
     return o->step && o->work ? o->work(o->cookie, item, lane) : OK;
 }
 
@@ -62,6 +63,8 @@ static Status run_item(Executor *x, Program *p, const TimelineItem *item, Stream
     case TIMELINE_UPDATE:
     case TIMELINE_LOSS_SCALE:
     case TIMELINE_AVERAGE:
+    case TIMELINE_PERTURB:
+    case TIMELINE_RESTORE:
     case TIMELINE_KIND_COUNT:
         break;
     }
@@ -217,8 +220,8 @@ static Status capture(Executor *x, Program *p, const Timeline *t, const RunOptio
 void executor_forget_recordings(Program *p)
 {
     const DeviceVTable *d = device_of(p->executor);
-    for (int i = 0; i < PROGRAM_SLOTS * 2; i++) {
-        Recording *r = &p->recordings[i / 2][i % 2];
+    for (int i = 0; i < PROGRAM_SLOTS * TIMELINE_RUN_COUNT; i++) {
+        Recording *r = &p->recordings[i / TIMELINE_RUN_COUNT][i % TIMELINE_RUN_COUNT];
         if (r->replay) d->replay_destroy(p->executor->backend, r->replay);
         *r = (Recording){ 0 };
     }

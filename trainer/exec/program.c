@@ -53,9 +53,17 @@ const char *program_implementation(const Program *p, int node)
 {
     return p->nodes[node].implementation;
 }
-const Timeline *program_timeline(const Program *p, bool step)
+const Timeline *program_timeline(const Program *p, TimelineRun run)
 {
-    return p->timelines[step];
+    return p->timelines[run];
+}
+
+int program_step_items(const Program *p, TimelineRun run)
+{
+    int items = 0;
+    for (int i = TIMELINE_STEP; i < (int)run; i++)
+        if (p->timelines[i]) items += p->timelines[i]->count;
+    return items;
 }
 const double *program_stats(const Program *p)
 {

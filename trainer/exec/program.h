@@ -12,8 +12,10 @@ typedef struct Program Program;
 
 const Graph *program_graph(const Program *p);
 const Plan *program_plan(const Program *p);
-/* step: NULL before executor_plan_step() */
-const Timeline *program_timeline(const Program *p, bool step);
+/* NULL before executor_plan_step() planned it */
+const Timeline *program_timeline(const Program *p, TimelineRun run);
+/* Items of the timelines that end a step, those before run: where a list of all has run's. */
+int program_step_items(const Program *p, TimelineRun run);
 /* Where a tensor of a program lives; after commit. */
 const OpTensor *program_tensor(const Program *p, TensorId id);
 const char *program_implementation(const Program *p, int node); /* OpInstance.implementation */

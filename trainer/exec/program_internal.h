@@ -3,7 +3,7 @@
 #define CONVOY_TRAINER_EXEC_PROGRAM_INTERNAL_H
 #include "trainer/exec/program.h"
 
-typedef struct Recording { /* one kind of run: program, input slot, step or not */
+typedef struct Recording { /* one kind of run: program, input slot, TimelineRun */
     int runs;              /* ordinary ones */
     Replay *replay;
     const void *images, *labels, *erase, *mix; /* what it was captured with */
@@ -16,10 +16,10 @@ struct Program {
     OpTensor *tensors; /* [tensor count] */
     OpInstance *nodes; /* [node count] */
     Plan *plan;
-    void *stats;            /* f64 [STATS_COUNT], the backend's memory */
-    const double *result;   /* of the last run, in host memory */
-    Timeline *timelines[2]; /* a micro-batch; the last one of a step */
-    Recording recordings[PROGRAM_SLOTS][2];
+    void *stats;                             /* f64 [STATS_COUNT], the backend's memory */
+    const double *result;                    /* of the last run, in host memory */
+    Timeline *timelines[TIMELINE_RUN_COUNT]; /* NULL: it does not run so */
+    Recording recordings[PROGRAM_SLOTS][TIMELINE_RUN_COUNT];
 };
 
 /* Gives a node the addresses of its tensors, once it has all of them. */

@@ -197,6 +197,8 @@ static void emit_nodes(Builder *b)
     int next_bucket = 0;
     for (int i = 0; i < graph_node_count(b->g); i++) {
         emit_node(b, i);
+        if (o->step == TIMELINE_SECOND_PASS && ends_forward(b, i))
+            emit_work(b, TIMELINE_RESTORE, LANE_COMPUTE, SLAB_BUFFER);
         if (o->step && o->statistics && o->reduce == TIMELINE_REDUCE_DEVICE && ends_forward(b, i)) {
             wait_for_node(b, i);
             emit_work(b, TIMELINE_STATISTICS, reduce_lane(b), 0);
@@ -233,6 +235,11 @@ static void emit_updates(Builder *b)
         if (o->loss_scale) emit_work(b, TIMELINE_FINITE, LANE_COMPUTE, k);
         if (o->norm) emit_work(b, TIMELINE_SQUARES, LANE_COMPUTE, k);
     }
+    if (o->step == TIMELINE_FIRST_PASS) {
+        emit_work(b, TIMELINE_PERTURB, LANE_COMPUTE, 0);
+        return;
+    }
+    if (o->step == TIMELINE_SECOND_PASS) emit_work(b, TIMELINE_RESTORE, LANE_COMPUTE, SLAB_PARAM);
     if (o->norm) emit_work(b, TIMELINE_NORM, LANE_COMPUTE, 0);
     for (int k = 0; k < o->bucket_count; k++) {
         if (!all_first) emit_sum(b, k);
@@ -244,6 +251,7 @@ static void emit_updates(Builder *b)
 static void emit_statistics(Builder *b)
 {
     const TimelineOptions *o = &b->t->options;
+    if (o->step == TIMELINE_FIRST_PASS) return;
     if (o->reduce == TIMELINE_REDUCE_HOST) emit_work(b, TIMELINE_REST, reduce_lane(b), 0);
     if (!o->statistics) return;
     if (reduce_lane(b) != LANE_COMPUTE) wait_all(b, LANE_COMPUTE, reduce_lane(b));
@@ -270,7 +278,8 @@ static void emit_all(Builder *b)
     }
     if (host) {
         if (reduce_lane(b) != LANE_COMPUTE) wait_all(b, LANE_COMPUTE, reduce_lane(b));
-        if (o->loss_scale || o->norm) emit_work(b, TIMELINE_RESULT, LANE_COMPUTE, 0);
+        if (o->step != TIMELINE_FIRST_PASS && (o->loss_scale || o->norm))
+            emit_work(b, TIMELINE_RESULT, LANE_COMPUTE, 0);
     } else {
         t->replayable = t->count; /* where results go differs from run to run */
         emit_work(b, TIMELINE_RESULT, LANE_COMPUTE, 0);
@@ -307,7 +316,8 @@ Status timeline_create(Timeline **out, const Graph *g, const Plan *p, const Time
         t->options.bucket_count = 0;
         t->options.norm = false;
     }
-    if (o->reduce == TIMELINE_REDUCE_NONE) t->options.statistics = false;
+    if (o->reduce == TIMELINE_REDUCE_NONE || o->step == TIMELINE_FIRST_PASS)
+        t->options.statistics = false;
     Builder b = { .t = t, .g = g, .p = p };
     Status status = fill(&b);
     mem_free(b.node_event);
@@ -337,6 +347,7 @@ const char *timeline_kind_name(TimelineKind kind)
         [TIMELINE_UPDATE] = "update",   [TIMELINE_LOSS_SCALE] = "loss scale",
         [TIMELINE_AVERAGE] = "average", [TIMELINE_RESULT] = "result",
         [TIMELINE_SQUARES] = "squares", [TIMELINE_NORM] = "norm",
+        [TIMELINE_PERTURB] = "perturb", [TIMELINE_RESTORE] = "restore",
     };
     return names[kind];
 }

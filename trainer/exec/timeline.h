@@ -17,6 +17,11 @@
  * With a loss scale all buckets are looked through before the first is updated, and where the norm
  * of all gradients is wanted all are measured.
  *
+ * TWO PASSES. A step may be two runs of the same micro-batch (sharpness.h). The first measures the
+ * summed gradients and moves the parameters along them (PERTURB) instead of updating; the second
+ * puts back running statistics as soon as forward has made its own, and parameters before the first
+ * update, and is a step otherwise.
+ *
  * timeline_check() proves a timeline from nothing but graph, plan and items. */
 #ifndef CONVOY_TRAINER_EXEC_TIMELINE_H
 #define CONVOY_TRAINER_EXEC_TIMELINE_H
@@ -38,6 +43,8 @@ typedef enum TimelineKind {
     TIMELINE_LOSS_SCALE, /* grows or shrinks */
     TIMELINE_AVERAGE,    /* running statistics: sum to mean */
     TIMELINE_RESULT,     /* stats, and what the step wants to know beside them, go to the host */
+    TIMELINE_PERTURB,    /* parameters and statistics are kept, then parameters moved */
+    TIMELINE_RESTORE,    /* index: Slab; BUFFER or PARAM comes back */
     TIMELINE_KIND_COUNT
 } TimelineKind;
 
@@ -53,9 +60,17 @@ typedef enum TimelineReduce {
     TIMELINE_REDUCE_DEVICE
 } TimelineReduce;
 
+typedef enum TimelineRun { /* all but the first end a step: what is said of a step holds */
+                           TIMELINE_MICRO_BATCH,
+                           TIMELINE_STEP,
+                           TIMELINE_FIRST_PASS, /* ends with PERTURB; norm is set */
+                           TIMELINE_SECOND_PASS,
+                           TIMELINE_RUN_COUNT
+} TimelineRun;
+
 typedef struct TimelineOptions {
-    bool events; /* lanes are streams */
-    bool step;   /* the rest is read only with it */
+    bool events;      /* lanes are streams */
+    TimelineRun step; /* the rest is read only for one */
     TimelineReduce reduce;
     bool statistics; /* running statistics are averaged over ranks */
     bool loss_scale;

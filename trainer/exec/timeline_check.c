@@ -217,6 +217,16 @@ static void touch_item(Check *c, int i)
     case TIMELINE_LOSS_SCALE:
         touch_loss_scale(c, i, true);
         break;
+    case TIMELINE_PERTURB:
+        touch_range(c, i, SPACE_NORM, 0, (size_t)c->t->options.bucket_count, false);
+        touch_range(c, i, SLAB_GRAD, 0, c->p->slab_bytes[SLAB_GRAD], false);
+        touch_range(c, i, SLAB_PARAM, 0, c->p->slab_bytes[SLAB_PARAM], true);
+        touch_range(c, i, SLAB_BUFFER, 0, c->p->slab_bytes[SLAB_BUFFER], false);
+        touch_loss_scale(c, i, false);
+        break;
+    case TIMELINE_RESTORE:
+        touch_range(c, i, item->index, 0, c->p->slab_bytes[item->index], true);
+        break;
     case TIMELINE_STATISTICS:
     case TIMELINE_REST:
     case TIMELINE_AVERAGE:
@@ -321,7 +331,8 @@ static Status check_order(const Check *c, int before, int after)
                 c->t->items[before].index, item_name(c, after), c->t->items[after].index);
 }
 
-/* Gradients -> sum -> look through and measure -> update. norm: -1 if there is none. */
+/* Gradients -> sum -> look through and measure -> update, or the perturbation that both others are
+ * then. norm: -1 if there is none. */
 static Status check_bucket(const Check *c, int k, int first_update, int norm)
 {
     const TimelineOptions *o = &c->t->options;
@@ -331,7 +342,8 @@ static Status check_bucket(const Check *c, int k, int first_update, int norm)
     TRY(find_once(c, TIMELINE_AWAIT, k, o->reduce == TIMELINE_REDUCE_HOST, &back));
     TRY(find_once(c, TIMELINE_FINITE, k, o->loss_scale, &finite));
     TRY(find_once(c, TIMELINE_SQUARES, k, o->norm, &squares));
-    TRY(find_once(c, TIMELINE_UPDATE, k, true, &update));
+    TRY(find_once(c, TIMELINE_UPDATE, k, o->step != TIMELINE_FIRST_PASS, &update));
+    if (update < 0) update = first_update;
     const int summed = back >= 0 ? back : sum, readers[] = { finite, squares, update };
     TRY(check_order(c, sum, summed == sum ? -1 : summed));
     for (int i = 0; i < 3; i++) TRY(check_order(c, summed, readers[i]));
@@ -354,19 +366,23 @@ static Status check_bucket(const Check *c, int k, int first_update, int norm)
 static Status check_statistics(const Check *c)
 {
     const TimelineOptions *o = &c->t->options;
-    int sum, rest, average, node;
+    int sum, rest, average, restore, node;
     TRY(find_once(c, TIMELINE_STATISTICS, 0, o->statistics && o->reduce == TIMELINE_REDUCE_DEVICE,
                   &sum));
-    TRY(find_once(c, TIMELINE_REST, 0, o->reduce == TIMELINE_REDUCE_HOST, &rest));
+    TRY(find_once(c, TIMELINE_REST, 0,
+                  o->reduce == TIMELINE_REDUCE_HOST && o->step != TIMELINE_FIRST_PASS, &rest));
+    TRY(find_once(c, TIMELINE_RESTORE, SLAB_BUFFER, o->step == TIMELINE_SECOND_PASS, &restore));
+    TRY(check_order(c, restore, sum >= 0 ? sum : rest));
     TRY(find_once(c, TIMELINE_AVERAGE, 0, o->statistics && o->reduce != TIMELINE_REDUCE_NONE,
                   &average));
     TRY(check_order(c, sum >= 0 ? sum : rest, average));
-    for (int i = 0; o->statistics && i < graph_node_count(c->g); i++) {
+    for (int i = 0; (o->statistics || restore >= 0) && i < graph_node_count(c->g); i++) {
         if (graph_node(c->g, i)->kind != OP_BATCHNORM &&
             graph_node(c->g, i)->kind != OP_BN_FINALIZE)
             continue;
         TRY(find_once(c, TIMELINE_NODE, i, true, &node));
         TRY(check_order(c, node, sum >= 0 ? sum : rest));
+        TRY(check_order(c, node, restore));
     }
     return OK;
 }
@@ -374,16 +390,21 @@ static Status check_statistics(const Check *c)
 static Status check_step(const Check *c)
 {
     const TimelineOptions *o = &c->t->options;
-    int first_update = -1, update, scale, norm;
+    const bool updates = o->step != TIMELINE_FIRST_PASS;
+    int first_update = -1, update, scale, norm, perturb, restore;
     size_t covered = 0;
     for (int i = 0; i < c->t->count && first_update < 0; i++)
         if (c->t->items[i].kind == TIMELINE_UPDATE) first_update = i;
-    TRY(find_once(c, TIMELINE_LOSS_SCALE, 0, o->loss_scale, &scale));
-    TRY(find_once(c, TIMELINE_NORM, 0, o->norm, &norm));
-    TRY(check_order(c, norm, first_update));
+    TRY(find_once(c, TIMELINE_LOSS_SCALE, 0, o->loss_scale && updates, &scale));
+    TRY(find_once(c, TIMELINE_NORM, 0, o->norm && updates, &norm));
+    TRY(find_once(c, TIMELINE_PERTURB, 0, !updates, &perturb));
+    TRY(find_once(c, TIMELINE_RESTORE, SLAB_PARAM, o->step == TIMELINE_SECOND_PASS, &restore));
+    if (perturb >= 0) first_update = norm = perturb;
+    else TRY(check_order(c, norm, first_update));
+    TRY(check_order(c, restore, first_update));
     for (int k = 0; k < o->bucket_count; k++) {
         TRY(check_bucket(c, k, first_update, norm));
-        TRY(find_once(c, TIMELINE_UPDATE, k, true, &update));
+        TRY(find_once(c, TIMELINE_UPDATE, k, updates, &update));
         TRY(check_order(c, update, scale));
         if (o->buckets[k].offset != covered)
             return fail(ERR_INTERNAL,

@@ -20,6 +20,7 @@ static const char *const item_names[MEMORY_ITEM_COUNT] = {
     [MEMORY_COPIES] = "parameters, compute type",
     [MEMORY_GRADS] = "gradients",
     [MEMORY_OPTIMIZER] = "optimizer state",
+    [MEMORY_SHARPNESS] = "parameters kept by sam_rho",
     [MEMORY_BUFFERS] = "running statistics",
     [MEMORY_ACTIVATIONS] = "activations",
     [MEMORY_WORKSPACE] = "workspace",
@@ -91,6 +92,8 @@ static void add_plan(const Session *s, const Executor *x, int64_t batch,
         bytes[MEMORY_INPUTS] +=
             prefetch_device_bytes(s->backend, batch, session_image_bytes(s, DATA_VAL), false);
     if (s->use == SESSION_TRAIN) bytes[MEMORY_OPTIMIZER] = m.params * optimizer_states(s->config);
+    if (s->use == SESSION_TRAIN && s->config->optimizer.sam_rho > 0)
+        bytes[MEMORY_SHARPNESS] = m.params + m.buffers;
     bytes[MEMORY_ALLREDUCE] = session_allreduce_bytes(s, m.grads);
 }
 

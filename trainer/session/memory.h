@@ -9,6 +9,7 @@ typedef enum MemoryItem { /* of the device where there is one, but for the last 
                           MEMORY_COPIES, /* of parameters in the compute type */
                           MEMORY_GRADS,
                           MEMORY_OPTIMIZER,
+                          MEMORY_SHARPNESS, /* running statistics too */
                           MEMORY_BUFFERS,
                           MEMORY_ACTIVATIONS,
                           MEMORY_WORKSPACE,

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "kernels/ops/update.h"
 #include "trainer/train/param_rules.h"
+#include "trainer/train/sharpness.h"
 #include <math.h>
 
 /* torch.amp.GradScaler's; the largest scale keeps every gradient that is exact in 16 bits finite in
@@ -38,9 +39,9 @@ struct Optimizer {
         int64_t skipped; /* steps, as of the last result or optimizer_state_changed() */
     } scale;
     struct {
-        bool wanted;         /* else nothing here is used */
+        bool wanted;         /* else only the squares are used, by sharpness.h */
         OpInstance *squares; /* [bucket_count] */
-        void *sums;          /* f64, all buckets' end to end */
+        OpTensor sums;       /* f64, all buckets' end to end */
         OpInstance op;
         GradNormAttr attr;
         OpTensor clip; /* f32 [CLIP_COUNT]: what the op leaves for the updates */
@@ -131,7 +132,7 @@ static OpTensor sums_of(const Optimizer *o, int64_t first, int64_t count)
 {
     return (OpTensor){ .desc = tensor_desc(DTYPE_F64, 1, &count),
                        .bytes = (size_t)count * sizeof(double),
-                       .data = (char *)o->norm.sums + (size_t)first * sizeof(double) };
+                       .data = (char *)o->norm.sums.data + (size_t)first * sizeof(double) };
 }
 
 static int64_t chunks_of(const Bucket *b)
@@ -143,7 +144,8 @@ static Status make_norm(Optimizer *o, const Config *c, const Bucket *buckets)
 {
     int64_t all = 0, first = 0;
     for (int k = 0; k < o->bucket_count; k++) all += chunks_of(&buckets[k]);
-    TRY(o->backend->v->alloc(o->backend, (size_t)all * sizeof(double), &o->norm.sums));
+    TRY(o->backend->v->alloc(o->backend, (size_t)all * sizeof(double), &o->norm.sums.data));
+    o->norm.sums = sums_of(o, 0, all);
     for (int k = 0; k < o->bucket_count; first += chunks_of(&buckets[k]), k++) {
         OpInstance *op = &o->norm.squares[k];
         *op = (OpInstance){ .kind = OP_GRAD_SQUARES, .backend = o->backend };
@@ -152,9 +154,10 @@ static Status make_norm(Optimizer *o, const Config *c, const Bucket *buckets)
         op->out[GRAD_SQUARES_OUT_SUMS] = sums_of(o, first, chunks_of(&buckets[k]));
         TRY(prepare_and_bind(op));
     }
+    if (!o->norm.wanted) return OK;
     o->norm.attr.max_norm = (float)c->optimizer.clip_norm;
     o->norm.op = (OpInstance){ .kind = OP_GRAD_NORM, .backend = o->backend, .attr = &o->norm.attr };
-    o->norm.op.in[GRAD_NORM_IN_SUMS] = sums_of(o, 0, all);
+    o->norm.op.in[GRAD_NORM_IN_SUMS] = o->norm.sums;
     if (o->scale.state) o->norm.op.in[GRAD_NORM_IN_LOSS_SCALE] = *o->scale.state;
     o->norm.op.out[GRAD_NORM_OUT_CLIP] = o->norm.clip;
     return prepare_and_bind(&o->norm.op);
@@ -183,7 +186,7 @@ static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
         TRY(make_op(o, c, k));
         if (o->scale.state) TRY(make_finite_check(o, k, &buckets[k]));
     }
-    if (o->norm.wanted) TRY(make_norm(o, c, buckets));
+    if (o->norm.wanted || sharpness_wanted(c)) TRY(make_norm(o, c, buckets));
     TRY(executor_alloc_host(o->executor, OPTIMIZER_RESULTS * sizeof *o->results, &o->results));
     return o->scale.state ? make_scale_update(o, c) : OK;
 }
@@ -238,7 +241,7 @@ void optimizer_destroy(Optimizer *o)
     }
     release(&o->scale.op);
     release(&o->norm.op);
-    if (o->norm.sums) v->free(o->backend, o->norm.sums);
+    if (o->norm.sums.data) v->free(o->backend, o->norm.sums.data);
     if (o->norm.clip.data) v->free(o->backend, o->norm.clip.data);
     for (int s = 0; s < o->state_count; s++) {
         if (o->states[s]) v->free(o->backend, o->states[s]);
@@ -289,6 +292,11 @@ Status optimizer_sum_squares(Optimizer *o, int bucket, Stream *stream)
 Status optimizer_norm(Optimizer *o, Stream *stream)
 {
     return o->backend->v->ops[OP_GRAD_NORM]->run(&o->norm.op, stream);
+}
+
+OpTensor optimizer_squares(const Optimizer *o)
+{
+    return o->norm.sums;
 }
 
 Status optimizer_copy_result(Optimizer *o, int result)

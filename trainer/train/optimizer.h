@@ -38,6 +38,8 @@ Status optimizer_update_scale(Optimizer *o, Stream *stream);
 bool optimizer_needs_norm(const Config *c);
 Status optimizer_sum_squares(Optimizer *o, int bucket, Stream *stream);
 Status optimizer_norm(Optimizer *o, Stream *stream);
+/* What optimizer_sum_squares() fills; rank 0 where neither the norm nor sharpness.h needs it. */
+OpTensor optimizer_squares(const Optimizer *o);
 
 #define OPTIMIZER_RESULTS 2 /* steps whose results are kept apart */
 typedef struct OptimizerResult {

@@ -5,6 +5,7 @@
  *   forward, loss, backward   bucket k of the gradients is summed over the ranks as soon as its
  *                             last gradient is complete, while those of earlier layers are computed
  *   (accumulation: the two above once per micro-batch; only the last one announces buckets)
+ *   (sharpness.h: the two above and a move of the parameters come before, as a pass of their own)
  *   statistics and metrics    running statistics and the step's sums follow the last bucket
  *   norm of all gradients     where it clips or is logged; then all buckets come before the first
  *                             update
@@ -51,21 +52,23 @@ void stepper_must(Stepper *s, Status status)
 
 /* ---- finishing ---- */
 
-/* Buckets go to the communication thread as they come out of the device. */
-static Status finish_backward(Stepper *s)
+Status stepper_hand_over(Stepper *s)
 {
-    Session *session = s->session;
     const bool failed = s->flight->result.own_status != OK;
     for (int k = 0; s->sum.host && !failed && k < s->buckets.count; k++) {
         TRY(host_reduce_wait(s->sum.host, k));
-        reducer_ready(s->sum.reducer, k);
+        reducer_ready(s->sum.at_hand, k);
     }
+    return OK;
+}
+
+static Status finish_backward(Stepper *s)
+{
+    Session *session = s->session;
+    TRY(stepper_hand_over(s));
     TRY(prefetch_wait(session->train_input));
-    if (session->backend->v->device && tracing_has(s->tracing, s->flight->result.step)) {
-        TRY(executor_wait(session->executor));
-        TRY(tracing_add_items(s->tracing, stepper_last_program(s), true, 0,
-                              program_timeline(stepper_last_program(s), true)->backward_end));
-    }
+    if (session->backend->v->device && tracing_has(s->tracing, s->flight->result.step))
+        TRY(stepper_trace_run(s, stepper_last_program(s), s->flight->run));
     if (s->sum.host && s->average.wanted)
         TRY(host_reduce_fetch_buffers(s->sum.host, executor_stream(session->executor)));
     return OK;
@@ -87,25 +90,22 @@ static void add_results(Stepper *s)
     s->metrics[METRIC_FAILED] = f->result.own_status != OK;
 }
 
-static void apply(Stepper *s)
+Status stepper_issue_rest(Stepper *s, TimelineRun run)
 {
     Executor *x = s->session->executor;
-    const int last = s->flight->first_result + (int)s->session->plan.accumulate - 1;
-    const Timeline *line = program_timeline(stepper_last_program(s), true);
-    const RunOptions o = { .step = true,
-                           .result = last,
-                           .work = stepper_work,
-                           .cookie = s,
-                           .item_seconds = s->item_seconds,
-                           .item_times = tracing_items(s->tracing, stepper_last_program(s), true) };
-    if (s->sum.by != TIMELINE_REDUCE_HOST) {
-        reducer_wait_rest(s->sum.reducer, &s->flight->result.comm_wait_s);
-        return;
-    }
-    stepper_must(s, executor_issue_rest(x, stepper_last_program(s), &o));
-    stepper_must(s, executor_wait(x));
-    stepper_must(s, tracing_add_items(s->tracing, stepper_last_program(s), true, line->backward_end,
-                                      line->count));
+    Program *p = stepper_last_program(s);
+    const Timeline *line = program_timeline(p, run);
+    const RunOptions o =
+        stepper_run_options(s, s->session->plan.accumulate - 1, run, &(PrefetchInput){ 0 });
+    TRY(executor_issue_rest(x, p, &o));
+    TRY(executor_wait(x));
+    return tracing_add_items(s->tracing, p, run, line->backward_end, line->count);
+}
+
+static void apply(Stepper *s)
+{
+    if (s->sum.by == TIMELINE_REDUCE_HOST) stepper_must(s, stepper_issue_rest(s, s->flight->run));
+    else reducer_wait_rest(s->sum.reducer, &s->flight->result.comm_wait_s);
 }
 
 StepResult stepper_finish(Stepper *s)
@@ -121,6 +121,7 @@ StepResult stepper_finish(Stepper *s)
     apply(s);
     tracing_main(s->tracing, "wait for sums and update", TRACE_NO_NUMBER, start_s);
     tracing_add_jobs(s->tracing, s->sum.reducer);
+    if (s->sum.first && f->run == TIMELINE_SECOND_PASS) tracing_add_jobs(s->tracing, s->sum.first);
     r->optimizer = optimizer_take_result(s->optimizer, stepper_flight_number(s));
     r->loss = s->metrics[METRIC_LOSS_SUM] / s->metrics[METRIC_IMAGES];
     r->replaced = (int64_t)s->metrics[METRIC_REPLACED];
@@ -183,10 +184,11 @@ static TimelineReduce choose_reduce(const Session *session)
 /* Gradients lie in one slab whatever the program, but each has its own nodes that complete them. */
 static Status plan_stage(Stepper *s, Program *last, size_t cap, size_t first_cap)
 {
+    const TimelineRun most = s->sharpness ? TIMELINE_SECOND_PASS : TIMELINE_STEP;
+    const bool norm = optimizer_needs_norm(s->session->config);
     TimelineOptions o = { .reduce = s->sum.by,
                           .statistics = s->average.wanted,
-                          .loss_scale = optimizer_loss_scale(s->optimizer) != NULL,
-                          .norm = optimizer_needs_norm(s->session->config) };
+                          .loss_scale = optimizer_loss_scale(s->optimizer) != NULL };
     Bucket *buckets = NULL;
     TRY(plan_buckets(program_plan(last), program_graph(last), cap, first_cap, &buckets,
                      &o.bucket_count));
@@ -195,7 +197,12 @@ static Status plan_stage(Stepper *s, Program *last, size_t cap, size_t first_cap
     for (int k = 0; k < s->buckets.count; k++)
         ASSERT(buckets[k].offset == s->buckets.list[k].offset &&
                buckets[k].bytes == s->buckets.list[k].bytes);
-    Status status = executor_plan_step(s->session->executor, last, &o);
+    Status status = OK;
+    for (int run = TIMELINE_STEP; run <= (int)most && status == OK; run++) {
+        o.step = (TimelineRun)run;
+        o.norm = norm || o.step == TIMELINE_FIRST_PASS;
+        status = executor_plan_step(s->session->executor, last, &o);
+    }
     mem_free(buckets);
     return status;
 }
@@ -225,7 +232,9 @@ static Status create_reducer(Stepper *s)
     if (host) o.grads = s->sum.host ? host_reduce_grads(s->sum.host) : executor_slab(x, SLAB_GRAD);
     if (host)
         o.buffers = s->sum.host ? host_reduce_buffers(s->sum.host) : executor_slab(x, SLAB_BUFFER);
-    return reducer_create(&s->sum.reducer, s->session->comm, &o);
+    TRY(reducer_create(&s->sum.reducer, s->session->comm, &o));
+    s->sum.at_hand = s->sum.reducer;
+    return s->sharpness ? stepper_ascent_create(s) : OK;
 }
 
 static Status fill(Stepper *s)
@@ -241,6 +250,8 @@ static Status fill(Stepper *s)
     TRY(plan_buckets(program_plan(last), program_graph(last), cap, first, &s->buckets.list,
                      &s->buckets.count));
     TRY(optimizer_create(&s->optimizer, x, session->backend, c, s->buckets.list, s->buckets.count));
+    if (sharpness_wanted(c))
+        TRY(sharpness_create(&s->sharpness, x, c, optimizer_squares(s->optimizer)));
     TRY(prepare_average(s));
     if (session->device_comm && s->sum.by == TIMELINE_REDUCE_HOST)
         TRY(host_reduce_create(&s->sum.host, x, s->buckets.list, s->buckets.count));
@@ -284,7 +295,9 @@ void stepper_destroy(Stepper *s)
     (void)prefetch_attach(s->session->train_input, NULL);
     prefetch_trace(s->session->train_input, NULL, "");
     reducer_destroy(s->sum.reducer);
+    reducer_destroy(s->sum.first);
     host_reduce_destroy(s->sum.host);
+    sharpness_destroy(s->sharpness);
     optimizer_destroy(s->optimizer);
     if (s->sum.grads) s->session->backend->v->free(s->session->backend, s->sum.grads);
     mem_free(s->buckets.names);

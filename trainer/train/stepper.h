@@ -40,11 +40,12 @@ void stepper_destroy(Stepper *s); /* NULL ok */
 Optimizer *stepper_optimizer(const Stepper *s);
 const Reducer *stepper_reducer(const Stepper *s);
 const Bucket *stepper_buckets(const Stepper *s, int *count);
-/* The program of a step's last micro-batch; program_timeline(p, true) is what it does. */
+/* The program of a step's last micro-batch; program_timeline(p, TIMELINE_STEP), or in a step of two
+ * passes those of both, is what it does. */
 Program *stepper_last_program(const Stepper *s);
 /* pending: an error of this rank from outside the step (log or checkpoint could not be written); it
- * makes the step fail everywhere. item_seconds: NULL, or the times of that timeline's items are
- * added (bench). */
+ * makes the step fail everywhere. item_seconds: NULL, or the times of those timelines' items are
+ * added, where program_step_items() says (bench). */
 StepResult stepper_run(Stepper *s, int64_t step, Status pending, double *item_seconds);
 /* The two halves of stepper_run(). Results come in the order of issue. */
 void stepper_issue(Stepper *s, int64_t step, Status pending);

@@ -1,8 +1,9 @@
 /* stepper_internal.h - what the files of the stepper share: stepper.c has its life and the end of a
- * step, stepper_issue.c its beginning. */
+ * step, stepper_issue.c its beginning, stepper_ascent.c the first of two passes. */
 #ifndef CONVOY_TRAINER_TRAIN_STEPPER_INTERNAL_H
 #define CONVOY_TRAINER_TRAIN_STEPPER_INTERNAL_H
 #include "trainer/train/host_reduce.h"
+#include "trainer/train/sharpness.h"
 #include "trainer/train/stepper.h"
 
 enum {
@@ -25,12 +26,16 @@ typedef struct Flight { /* a step from issue to finish */
     double metrics[METRIC_COUNT]; /* what is known before the device is done */
     int64_t issued;               /* micro-batches */
     int first_result;             /* of the executor's */
+    TimelineRun run;              /* the last one of the step */
+    /* SECOND_PASS: the first has been through its sums; it has moved the parameters */
+    bool ascended, perturbed;
 } Flight;
 
 struct Stepper {
     Session *session;
     Schedule schedule;
     Optimizer *optimizer;
+    Sharpness *sharpness; /* NULL without it */
     Tracing *tracing;
     double *item_seconds;
     double metrics[METRIC_COUNT];
@@ -45,6 +50,8 @@ struct Stepper {
     struct { /* over ranks */
         TimelineReduce by;
         Reducer *reducer; /* metrics; where the host sums, buckets and running statistics too */
+        Reducer *first;   /* where the host sums: buckets of a first pass; NULL without any */
+        Reducer *at_hand; /* one of these two */
         HostReduce *host; /* NULL unless the host sums a device's gradients */
         DType type;       /* the device sums: in this type */
         void *grads;      /* gradients in that type, at the same indices; NULL for f32 */
@@ -69,4 +76,20 @@ int stepper_flight_number(const Stepper *s);
 void stepper_must(Stepper *s, Status status);
 /* RunOptions.work: what the timeline leaves to the step. cookie: the Stepper. */
 Status stepper_work(void *cookie, const TimelineItem *item, Stream *stream);
+/* What a run of micro-batch micro on input is told; run: MICRO_BATCH unless it ends the step. */
+RunOptions stepper_run_options(Stepper *s, int64_t micro, TimelineRun run,
+                               const PrefetchInput *input);
+/* The rest of a run that the host sums for, and its end. */
+Status stepper_issue_rest(Stepper *s, TimelineRun run);
+/* Where the host sums a device's gradients: buckets go to the communication thread as they come out
+ * of the device. */
+Status stepper_hand_over(Stepper *s);
+/* A traced run is over, on host memory it has come to backward_end. */
+Status stepper_trace_run(Stepper *s, const Program *p, TimelineRun run);
+
+Status stepper_ascent_create(Stepper *s);
+void stepper_ascent_begin(Stepper *s); /* of a step with a first pass */
+Status stepper_ascent_run(Stepper *s, const PrefetchInput *input);
+/* Part of the run; alone for a rank that failed before, where the host sums: it takes part. */
+void stepper_ascent_end(Stepper *s);
 #endif

@@ -11,7 +11,7 @@ static Status start_sum(Stepper *s, int bucket, Stream *stream)
     const Bucket *b = &s->buckets.list[bucket];
     if (s->sum.host) return host_reduce_fetch(s->sum.host, bucket, stream);
     if (s->sum.by == TIMELINE_REDUCE_HOST) {
-        reducer_ready(s->sum.reducer, bucket);
+        reducer_ready(s->sum.at_hand, bucket);
         return OK;
     }
     const size_t first = b->offset / sizeof(float), count = b->bytes / sizeof(float);
@@ -23,7 +23,7 @@ static Status start_sum(Stepper *s, int bucket, Stream *stream)
 
 static Status await_sum(Stepper *s, int bucket, Stream *stream)
 {
-    reducer_wait_bucket(s->sum.reducer, bucket, &s->flight->result.comm_wait_s);
+    reducer_wait_bucket(s->sum.at_hand, bucket, &s->flight->result.comm_wait_s);
     return s->sum.host ? host_reduce_return(s->sum.host, bucket, stream) : OK;
 }
 
@@ -70,6 +70,11 @@ Status stepper_work(void *cookie, const TimelineItem *item, Stream *stream)
         return optimizer_copy_result(s->optimizer, stepper_flight_number(s));
     case TIMELINE_AVERAGE:
         return s->session->backend->v->ops[OP_SCALE]->run(&s->average.op, stream);
+    case TIMELINE_PERTURB:
+        return failed ? OK : sharpness_perturb(s->sharpness, stream);
+    case TIMELINE_RESTORE:
+        return s->flight->perturbed ? sharpness_restore(s->sharpness, (Slab)item->index, stream)
+                                    : OK;
     case TIMELINE_NODE:
     case TIMELINE_RECORD:
     case TIMELINE_WAIT:
@@ -81,36 +86,48 @@ Status stepper_work(void *cookie, const TimelineItem *item, Stream *stream)
 
 /* ---- issuing ---- */
 
-static const Program *program_of(const Stepper *s, int64_t micro)
+static Program *program_of(const Stepper *s, int64_t micro)
 {
     return micro == 0 ? s->session->first : s->session->more;
 }
 
-static RunOptions run_options(Stepper *s, int64_t micro, const PrefetchInput *input)
+/* How the micro-batch runs; a first pass comes before it. */
+static TimelineRun run_of(const Stepper *s, int64_t micro)
 {
-    const bool last = micro + 1 == s->session->plan.accumulate;
+    return micro + 1 == s->session->plan.accumulate ? s->flight->run : TIMELINE_MICRO_BATCH;
+}
+
+RunOptions stepper_run_options(Stepper *s, int64_t micro, TimelineRun run,
+                               const PrefetchInput *input)
+{
+    const Program *p = program_of(s, micro);
+    double *seconds = run == TIMELINE_MICRO_BATCH ? NULL : s->item_seconds;
     return (RunOptions){ .slot = input->slot,
                          .images = input->images,
                          .labels = input->labels,
                          .erase = input->erase,
                          .mix = input->mix,
-                         .step = last,
+                         .step = run,
                          .result = s->flight->first_result + (int)micro,
                          .work = stepper_work,
                          .cookie = s,
-                         .item_seconds = last ? s->item_seconds : NULL,
-                         .item_times = tracing_items(s->tracing, program_of(s, micro), last) };
+                         .item_seconds = seconds ? seconds + program_step_items(p, run) : NULL,
+                         .item_times = tracing_items(s->tracing, p, run) };
+}
+
+Status stepper_trace_run(Stepper *s, const Program *p, TimelineRun run)
+{
+    if (s->session->backend->v->device) TRY(executor_wait(s->session->executor));
+    return tracing_add_items(s->tracing, p, run, 0, program_timeline(p, run)->backward_end);
 }
 
 /* On host memory all of it is over. On a device the last one is waited for in stepper_finish(),
  * under the watchdog's eyes. */
 static Status trace_micro_batch(Stepper *s, int64_t micro)
 {
-    const bool last = micro + 1 == s->session->plan.accumulate;
-    const Program *p = program_of(s, micro);
-    if (s->session->backend->v->device && last) return OK;
-    if (s->session->backend->v->device) TRY(executor_wait(s->session->executor));
-    return tracing_add_items(s->tracing, p, last, 0, program_timeline(p, last)->backward_end);
+    const TimelineRun run = run_of(s, micro);
+    if (s->session->backend->v->device && run != TIMELINE_MICRO_BATCH) return OK;
+    return stepper_trace_run(s, program_of(s, micro), run);
 }
 
 static Status run_micro_batch(Stepper *s, int64_t micro)
@@ -122,11 +139,11 @@ static Status run_micro_batch(Stepper *s, int64_t micro)
     TRY(prefetch_next(session->train_input, &input, &more, &s->flight->result.data_wait_s));
     ASSERT(more);
     tracing_main(s->tracing, "wait for data", micro, start_s);
-    RunOptions o = run_options(s, micro, &input);
     s->flight->issued++;
+    Status status = s->flight->run == TIMELINE_SECOND_PASS ? stepper_ascent_run(s, &input) : OK;
     start_s = clock_s();
-    Status status =
-        executor_issue(session->executor, micro == 0 ? session->first : session->more, &o);
+    RunOptions o = stepper_run_options(s, micro, run_of(s, micro), &input);
+    if (status == OK) status = executor_issue(session->executor, program_of(s, micro), &o);
     if (status == OK && o.item_times) status = trace_micro_batch(s, micro);
     tracing_main(s->tracing, "forward and backward", micro, start_s);
     Status done = prefetch_done(session->train_input);
@@ -170,11 +187,16 @@ static Status compute(Stepper *s, Status pending)
 static void take_part(Stepper *s)
 {
     const int64_t last = s->session->plan.accumulate - 1, issued = s->flight->issued;
-    if (s->flight->result.own_status == OK || s->sum.by != TIMELINE_REDUCE_DEVICE) return;
+    const bool two_passes = s->flight->run == TIMELINE_SECOND_PASS;
+    if (s->flight->result.own_status == OK) return;
+    if (two_passes && !s->flight->ascended && s->sum.by == TIMELINE_REDUCE_HOST)
+        stepper_ascent_end(s);
+    if (s->sum.by != TIMELINE_REDUCE_DEVICE) return;
     /* The last one itself failed: which of its sums are in the stream is not known. */
     if (issued > last) stepper_must(s, s->flight->result.own_status);
     PrefetchInput input = prefetch_slot(s->session->train_input, last - issued);
-    RunOptions o = run_options(s, last, &input);
+    if (two_passes) stepper_must(s, stepper_ascent_run(s, &input));
+    RunOptions o = stepper_run_options(s, last, s->flight->run, &input);
     stepper_must(s, executor_issue(s->session->executor, stepper_last_program(s), &o));
     prefetch_skip(s->session->train_input, last + 1 - issued);
 }
@@ -190,9 +212,11 @@ void stepper_issue(Stepper *s, int64_t step, Status pending)
 {
     ASSERT(s->flights.issued - s->flights.finished < FLIGHTS);
     Flight *f = s->flight = &s->flights.list[s->flights.issued % FLIGHTS];
-    *f = (Flight){ .start_s = clock_s(),
-                   .first_result =
-                       (int)((s->flights.issued % FLIGHTS) * s->session->plan.accumulate) };
+    *f = (Flight){
+        .start_s = clock_s(),
+        .run = sharpness_in_step(s->session->config, step) ? TIMELINE_SECOND_PASS : TIMELINE_STEP,
+        .first_result = (int)((s->flights.issued % FLIGHTS) * s->session->plan.accumulate)
+    };
     f->result = (StepResult){ .step = step, .lr = s->lr_factor * schedule_lr(&s->schedule, step) };
     s->flights.issued++;
     comm_set_progress(s->session->comm, step, "step");
@@ -200,6 +224,7 @@ void stepper_issue(Stepper *s, int64_t step, Status pending)
     /* Else two steps may be under way, and the reducer, which has one at a time and of it only the
      * metrics, begins in stepper_finish(). */
     if (s->sum.by == TIMELINE_REDUCE_HOST) reducer_begin(s->sum.reducer);
+    if (f->run == TIMELINE_SECOND_PASS) stepper_ascent_begin(s);
     f->result.own_status = compute(s, pending);
     take_part(s);
     mark(s);

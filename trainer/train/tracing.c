@@ -120,10 +120,10 @@ void tracing_copy(Tracing *t, const char *name, int64_t number, double start_s)
     if (t) trace_add(t->trace, t->lanes[LANE_COPY], name, number, start_s, clock_s());
 }
 
-const ItemTimes *tracing_items(Tracing *t, const Program *p, bool step)
+const ItemTimes *tracing_items(Tracing *t, const Program *p, TimelineRun run)
 {
     if (!t || !trace_on(t->trace)) return NULL;
-    int count = program_timeline(p, step)->count;
+    int count = program_timeline(p, run)->count;
     if (count > t->times_capacity) {
         double *times = mem_realloc(t->times.start_s, 2 * (size_t)count * sizeof *times);
         if (!times) return NULL;
@@ -157,17 +157,19 @@ static const char *item_name(const Program *p, const TimelineItem *item, bool de
     case TIMELINE_LOSS_SCALE:
     case TIMELINE_AVERAGE:
     case TIMELINE_RESULT:
+    case TIMELINE_PERTURB:
+    case TIMELINE_RESTORE:
     case TIMELINE_KIND_COUNT:
         break;
     }
     return timeline_kind_name(item->kind);
 }
 
-Status tracing_add_items(Tracing *t, const Program *p, bool step, int from, int to)
+Status tracing_add_items(Tracing *t, const Program *p, TimelineRun run, int from, int to)
 {
     if (!t || !trace_on(t->trace)) return OK;
     const bool device = executor_backend(t->executor)->v->device != NULL;
-    const Timeline *line = program_timeline(p, step);
+    const Timeline *line = program_timeline(p, run);
     for (int i = from; i < to; i++) {
         const TimelineItem *item = &line->items[i];
         const char *name = item_name(p, item, device);

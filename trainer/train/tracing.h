@@ -31,8 +31,8 @@ void tracing_main(Tracing *t, const char *name, int64_t number, double start_s);
 void tracing_copy(Tracing *t, const char *name, int64_t number, double start_s);
 /* Where a run of p may write its items' times: NULL unless a step is traced now. ERR_MEMORY gives
  * NULL too. */
-const ItemTimes *tracing_items(Tracing *t, const Program *p, bool step);
+const ItemTimes *tracing_items(Tracing *t, const Program *p, TimelineRun run);
 /* Adds items [from, to) of that run; it must be over, or on host memory have come so far. */
-Status tracing_add_items(Tracing *t, const Program *p, bool step, int from, int to);
+Status tracing_add_items(Tracing *t, const Program *p, TimelineRun run, int from, int to);
 void tracing_add_jobs(Tracing *t, const Reducer *r);
 #endif

@@ -1,0 +1,135 @@
+/* sharpness.c - see sharpness.h. No operation is its own: OP_GRAD_NORM says what makes the gradient
+ * sam_rho long, and plain SGD at rate -1, clipped by that factor, goes so far uphill; so the loss
+ * scale, steps that are skipped for it and the compute copies of parameters are the update's. */
+#include "trainer/train/sharpness.h"
+#include "base/mem.h"
+#include <string.h>
+
+struct Sharpness {
+    Executor *executor;
+    Backend *backend;
+    void *params, *buffers; /* kept; buffers NULL where there are none */
+    OpTensor factor, scalars;
+    OpInstance norm, step;
+    GradNormAttr norm_attr;
+    UpdateAttr step_attr;
+    UpdateSegment all;
+};
+
+bool sharpness_wanted(const Config *c)
+{
+    return c->optimizer.sam_rho > 0;
+}
+
+bool sharpness_in_step(const Config *c, int64_t step)
+{
+    return sharpness_wanted(c) && step % c->optimizer.sam_interval == 0;
+}
+
+static OpTensor flat(void *data, size_t bytes)
+{
+    int64_t n = (int64_t)(bytes / sizeof(float));
+    return (OpTensor){ .desc = tensor_desc(DTYPE_F32, 1, &n), .bytes = bytes, .data = data };
+}
+
+static Status alloc_flat(Sharpness *s, size_t count, OpTensor *out)
+{
+    *out = flat(NULL, count * sizeof(float));
+    return s->backend->v->alloc(s->backend, out->bytes, &out->data);
+}
+
+static Status prepare_and_bind(OpInstance *op)
+{
+    TRY(backend_prepare_op(op));
+    ASSERT(op->workspace_bytes == 0);
+    const OpImpl *impl = op->backend->v->ops[op->kind];
+    return impl->bind ? impl->bind(op) : OK;
+}
+
+static Status make_ops(Sharpness *s, const Config *c, OpTensor squares)
+{
+    const OpTensor *scale = executor_record(s->executor, "loss_scale");
+    const size_t bytes = executor_slab_bytes(s->executor, SLAB_PARAM);
+    s->norm_attr.length = (float)c->optimizer.sam_rho;
+    s->norm = (OpInstance){ .kind = OP_GRAD_NORM, .backend = s->backend, .attr = &s->norm_attr };
+    s->norm.in[GRAD_NORM_IN_SUMS] = squares;
+    s->norm.out[GRAD_NORM_OUT_CLIP] = s->factor;
+    s->all = (UpdateSegment){ .count = (int64_t)(bytes / sizeof(float)), .lr = 1 };
+    s->step_attr = (UpdateAttr){ .kind = UPDATE_SGD, .segment_count = 1, .segments = &s->all };
+    s->step = (OpInstance){ .kind = OP_UPDATE, .backend = s->backend, .attr = &s->step_attr };
+    s->step.in[UPDATE_IN_PARAM] = flat(executor_slab(s->executor, SLAB_PARAM), bytes);
+    s->step.in[UPDATE_IN_GRAD] = flat(executor_slab(s->executor, SLAB_GRAD), bytes);
+    s->step.in[UPDATE_IN_SCALARS] = s->scalars;
+    s->step.in[UPDATE_IN_CLIP] = s->factor;
+    if (scale) s->norm.in[GRAD_NORM_IN_LOSS_SCALE] = s->step.in[UPDATE_IN_LOSS_SCALE] = *scale;
+    TRY(prepare_and_bind(&s->norm));
+    return prepare_and_bind(&s->step);
+}
+
+static Status fill(Sharpness *s, const Config *c, OpTensor squares)
+{
+    const float uphill[SCALAR_COUNT] = { [SCALAR_LR] = -1 };
+    const size_t params = executor_slab_bytes(s->executor, SLAB_PARAM),
+                 buffers = executor_slab_bytes(s->executor, SLAB_BUFFER);
+    TRY(s->backend->v->alloc(s->backend, params, &s->params));
+    if (buffers > 0) TRY(s->backend->v->alloc(s->backend, buffers, &s->buffers));
+    TRY(alloc_flat(s, CLIP_COUNT, &s->factor));
+    TRY(alloc_flat(s, SCALAR_COUNT, &s->scalars));
+    TRY(s->backend->v->import_tensor(s->backend, &s->scalars, uphill));
+    return make_ops(s, c, squares);
+}
+
+Status sharpness_create(Sharpness **out, Executor *x, const Config *c, OpTensor squares)
+{
+    Sharpness *s = *out = mem_calloc(1, sizeof *s);
+    if (!s) return ERR_MEMORY;
+    *s = (Sharpness){ .executor = x, .backend = executor_backend(x) };
+    Status status = fill(s, c, squares);
+    if (status != OK) {
+        sharpness_destroy(s);
+        *out = NULL;
+    }
+    return status;
+}
+
+void sharpness_destroy(Sharpness *s)
+{
+    if (!s) return;
+    void *const memory[] = { s->params, s->buffers, s->factor.data, s->scalars.data };
+    if (s->norm.backend) backend_release_op(&s->norm);
+    if (s->step.backend) backend_release_op(&s->step);
+    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
+        if (memory[i]) s->backend->v->free(s->backend, memory[i]);
+    mem_free(s);
+}
+
+/* Between a slab and what is kept of it, to the bit. */
+static Status copy(const Sharpness *s, Slab slab, bool back, Stream *stream)
+{
+    const DeviceVTable *d = s->backend->v->device;
+    const size_t bytes = executor_slab_bytes(s->executor, slab);
+    void *const kept = slab == SLAB_PARAM ? s->params : s->buffers,
+                *const own = executor_slab(s->executor, slab), *const to = back ? own : kept,
+                *const from = back ? kept : own;
+    if (d && bytes > 0)
+        return d->cast(s->backend, from, DTYPE_F32, to, DTYPE_F32, (int64_t)(bytes / sizeof(float)),
+                       stream);
+    if (bytes > 0) memcpy(to, from, bytes);
+    return OK;
+}
+
+Status sharpness_perturb(Sharpness *s, Stream *stream)
+{
+    const BackendVTable *v = s->backend->v;
+    TRY(copy(s, SLAB_PARAM, false, stream));
+    TRY(copy(s, SLAB_BUFFER, false, stream));
+    TRY(v->ops[OP_GRAD_NORM]->run(&s->norm, stream));
+    return v->ops[OP_UPDATE]->run(&s->step, stream);
+}
+
+Status sharpness_restore(Sharpness *s, Slab slab, Stream *stream)
+{
+    const DeviceVTable *d = s->backend->v->device;
+    TRY(copy(s, slab, true, stream));
+    return d && slab == SLAB_PARAM ? d->params_changed(s->backend, stream) : OK;
+}
