@@ -1,5 +1,5 @@
 /* softmax_xent.c - cross entropy with label smoothing, accuracy counts and the gradient of the
- * logits, a row (image) at a time.
+ * logits, a row (image) at a time; binary cross entropy and class weights.
  *
  *   log p = logit - log(sum exp(logit)),  t = (1-s) one_hot(label) + s/classes,
  *   loss = -sum t log p,  dlogits = scale (p - t)
@@ -10,6 +10,7 @@
  * counts as wrong. */
 #include "kernels/cpu/layout.h"
 #include "kernels/cpu/view.h"
+#include "kernels/loss_math.h"
 #include <math.h>
 #include <string.h>
 
@@ -56,6 +57,14 @@ static double loss_of(const double *label_logits, const Row *row, const Target *
     return loss;
 }
 
+static void write_stats(RowStats *stats, double loss, const Row *row, bool valid)
+{
+    stats->value[STATS_LOSS_SUM] = valid ? loss : (double)NAN;
+    stats->value[STATS_TOP1] = valid && row->not_below < 1;
+    stats->value[STATS_TOP5] = valid && row->not_below < 5;
+    stats->value[STATS_IMAGES] = 1;
+}
+
 /* dlogits: NULL, or a row that may lie over logits: every element is read before it is written. */
 static void run_row(const float *logits, int64_t classes, const Target *t, double smoothing,
                     double scale, RowStats *stats, float *dlogits)
@@ -71,10 +80,7 @@ static void run_row(const float *logits, int64_t classes, const Target *t, doubl
         if (dlogits) dlogits[k] = (float)e;
     }
     double loss = loss_of(label_logits, &row, t, (double)row.max + log(sum), smoothing, classes);
-    stats->value[STATS_LOSS_SUM] = valid ? loss : (double)NAN;
-    stats->value[STATS_TOP1] = valid && row.not_below < 1;
-    stats->value[STATS_TOP5] = valid && row.not_below < 5;
-    stats->value[STATS_IMAGES] = 1;
+    write_stats(stats, loss, &row, valid);
     if (!dlogits) return;
     const double label_e[2] = { (double)dlogits[t->labels[0]], (double)dlogits[t->labels[1]] };
     for (int64_t k = 0; k < classes; k++)
@@ -84,6 +90,68 @@ static void run_row(const float *logits, int64_t classes, const Target *t, doubl
         dlogits[t->labels[i]] =
             (float)(scale * (label_e[i] / sum - even - (1 - smoothing) * share));
     }
+}
+
+/* ---- losses in which each class counts by itself: its target and weight are asked for ---- */
+
+typedef struct ClassLoss {
+    const XentAttr *attr;
+    const float *weights; /* NULL: 1 */
+    int64_t classes;
+    double scale; /* of the gradient */
+} ClassLoss;
+
+static double weight_of(const ClassLoss *l, int64_t k)
+{
+    return l->weights ? (double)l->weights[k] : 1.0;
+}
+
+static double target_at(const ClassLoss *l, const Target *t, int64_t k)
+{
+    const double share =
+        (k == t->labels[0] ? t->shares[0] : 0) + (k == t->labels[1] ? t->shares[1] : 0);
+    return loss_math_target(l->attr, share, (double)l->classes);
+}
+
+static double run_binary(const ClassLoss *l, const float *logits, const Target *t, float *dlogits)
+{
+    const double factor = l->attr->sum ? 1.0 : 1.0 / (double)l->classes;
+    double loss = 0, slope;
+    for (int64_t k = 0; k < l->classes; k++) {
+        const double each = factor * weight_of(l, k);
+        loss += each * loss_math_bce(logits[k], target_at(l, t, k), &slope);
+        if (dlogits) dlogits[k] = (float)(l->scale * each * slope);
+    }
+    return loss;
+}
+
+static double run_weighted(const ClassLoss *l, const float *logits, const Target *t, double max,
+                           float *dlogits)
+{
+    double sum = 0, targets = 0, loss = 0;
+    for (int64_t k = 0; k < l->classes; k++) sum += exp((double)logits[k] - max);
+    const double log_sum = max + log(sum);
+    for (int64_t k = 0; k < l->classes; k++) {
+        const double wanted = weight_of(l, k) * target_at(l, t, k);
+        targets += wanted;
+        loss += wanted * (log_sum - (double)logits[k]);
+    }
+    for (int64_t k = 0; dlogits && k < l->classes; k++) {
+        const double p = exp((double)logits[k] - max) / sum;
+        dlogits[k] = (float)(l->scale * (p * targets - weight_of(l, k) * target_at(l, t, k)));
+    }
+    return loss;
+}
+
+static void run_classes(const ClassLoss *l, const float *logits, const Target *t, RowStats *stats,
+                        float *dlogits)
+{
+    const Row row = survey(logits, l->classes, t->labels[t->shares[1] > t->shares[0]]);
+    const bool valid = !has_nan(logits, l->classes);
+    const double loss = l->attr->loss == LOSS_BCE
+                            ? run_binary(l, logits, t, dlogits)
+                            : run_weighted(l, logits, t, (double)row.max, dlogits);
+    write_stats(stats, loss, &row, valid);
 }
 
 /* Rows of f32 in the workspace: of logits that are not one f32 tensor, and of a gradient that is to
@@ -102,7 +170,7 @@ static bool copies_gradient(const OpInstance *op)
 
 static Status softmax_xent_prepare(OpInstance *op)
 {
-    for (int i = XENT_IN_LOGITS; i <= XENT_IN_MIX; i++)
+    for (int i = XENT_IN_LOGITS; i <= XENT_IN_CLASS_WEIGHTS; i++)
         if (op->in[i].desc.rank != 0) cpu_decide_plain(&op->in[i]);
     cpu_decide_plain(&op->out[XENT_OUT_STATS]);
     if (op->out[XENT_OUT_DLOGITS].desc.rank != 0)
@@ -169,6 +237,8 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
     const bool narrows = copies_gradient(op);
     void *dlogits = op->out[XENT_OUT_DLOGITS].data;
     float *gradients = narrows ? copies + copies_logits(op) * images * classes : dlogits;
+    const ClassLoss by_class = { attr, op->in[XENT_IN_CLASS_WEIGHTS].data, classes, scale };
+    const bool plain = attr->loss == LOSS_CROSS_ENTROPY && !by_class.weights;
     int threads = cpu_team(op, images * classes);
     (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
@@ -177,8 +247,10 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
         memset(&rows[n], 0, sizeof rows[n]);
         if (is_class(labels[n], classes)) {
             const Target t = target_of(op, n, images, classes);
-            run_row(row_of(op, n, images, classes, copies), classes, &t,
-                    (double)attr->label_smoothing, scale, &rows[n], gradient);
+            const float *row = row_of(op, n, images, classes, copies);
+            if (!plain) run_classes(&by_class, row, &t, &rows[n], gradient);
+            else
+                run_row(row, classes, &t, (double)attr->label_smoothing, scale, &rows[n], gradient);
         } else if (gradient) memset(gradient, 0, (size_t)classes * sizeof *gradient);
         if (narrows) cpu_lanes_narrow((uint16_t *)dlogits + n * classes, gradient, classes);
     }

@@ -13,7 +13,7 @@ static Status softmax_xent_prepare(OpInstance *op)
     if (logits->desc.dims[1] > INT32_MAX / 2)
         return fail(ERR_INTERNAL, "softmax_xent: %lld classes are too many",
                     (long long)logits->desc.dims[1]);
-    for (int i = XENT_IN_LABELS; i <= XENT_IN_MIX; i++)
+    for (int i = XENT_IN_LABELS; i <= XENT_IN_CLASS_WEIGHTS; i++)
         if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
     cuda_decide_plain(&op->out[XENT_OUT_STATS]);
     if (dlogits->desc.rank != 0 && dlogits->bytes == 0) cuda_decide_activation(b, dlogits);
@@ -34,6 +34,8 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
                             .cp = (int)v.cp,
                             .logits_type = v.dtype,
                             .dlogits_type = dlogits->layout ? dlogits->layout->dtype : v.dtype,
+                            .attr = *attr,
+                            .class_weights = op->in[XENT_IN_CLASS_WEIGHTS].data,
                             .smoothing = attr->label_smoothing,
                             .even = (double)attr->label_smoothing / (double)v.c,
                             .logits = logits->data,

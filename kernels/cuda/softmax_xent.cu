@@ -1,6 +1,6 @@
-/* softmax_xent.cu - cross entropy with label smoothing and mixed targets, accuracy counts and the
- * gradient of the logits: a warp per image, then one block that adds the images' numbers up in a
- * fixed order.
+/* softmax_xent.cu - cross entropy, binary cross entropy with label smoothing, mixed targets and
+ * class weights, accuracy counts and the gradient of the logits: a warp per image, then one block
+ * that adds the images' numbers up in a fixed order.
  *
  * A lane takes every 32nd logit. dlogits may lie over logits of its own type: a lane overwrites
  * only what it alone still had to read. A row that holds a NaN has loss NaN and counts as wrong; so
@@ -8,6 +8,7 @@
 #include "kernels/cuda/softmax_xent.h"
 #include "kernels/cuda/softmax_xent_math.h"
 #include "kernels/cuda/vector.cuh"
+#include "kernels/loss_math.h"
 
 namespace {
 
@@ -82,14 +83,18 @@ __device__ __forceinline__ void write_stats(double *stats, int lane, double loss
     if (lane < STATS_COUNT) stats[lane] = v;
 }
 
+__device__ __forceinline__ double gradient_scale(const XentPass &pass)
+{
+    const double scale = (double)pass.scalars[SCALAR_GRAD_SCALE];
+    return pass.loss_scale ? scale * (double)pass.loss_scale[LOSS_SCALE_SCALE] : scale;
+}
+
 template <typename L, typename D>
 __device__ __forceinline__ void write_gradient(const XentPass &pass, const XentRow &row,
                                                const Logits<L> &logits, D *gradient,
                                                const XentTarget &target, int lane)
 {
-    double scale = (double)pass.scalars[SCALAR_GRAD_SCALE];
-    if (pass.loss_scale) scale *= (double)pass.loss_scale[LOSS_SCALE_SCALE];
-    const double inverse = 1.0 / row.sum;
+    const double scale = gradient_scale(pass), inverse = 1.0 / row.sum;
     for (int k = lane; k < pass.cp; k += 32) {
         float value = 0.0f;
         if (k < pass.c)
@@ -98,6 +103,67 @@ __device__ __forceinline__ void write_gradient(const XentPass &pass, const XentR
                 (1.0 - (double)pass.smoothing) * softmax_xent_share(&target, k), scale);
         vector_store_element(gradient + k, value);
     }
+}
+
+__device__ __forceinline__ double sum_of_warp(double v)
+{
+    for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(ALL, v, o);
+    return v;
+}
+
+__device__ __forceinline__ double weight_of(const XentPass &pass, int k)
+{
+    return pass.class_weights ? (double)pass.class_weights[k] : 1.0;
+}
+
+__device__ __forceinline__ double target_at(const XentPass &pass, const XentTarget &target, int k)
+{
+    return loss_math_target(&pass.attr, softmax_xent_share(&target, k), pass.c);
+}
+
+/* Losses in which each class counts by itself; returns the row's. */
+template <typename L, typename D>
+__device__ double run_binary(const XentPass &pass, const Logits<L> &logits, D *gradient,
+                             const XentTarget &target, int lane)
+{
+    const double factor = pass.attr.sum ? 1.0 : 1.0 / pass.c, scale = gradient_scale(pass);
+    double loss = 0.0, slope;
+    for (int k = lane; k < pass.c; k += 32) {
+        const double each = factor * weight_of(pass, k);
+        loss += each * loss_math_bce(logits.at(k), target_at(pass, target, k), &slope);
+        if (gradient) vector_store_element(gradient + k, (float)(scale * each * slope));
+    }
+    return sum_of_warp(loss);
+}
+
+template <typename L, typename D>
+__device__ double run_weighted(const XentPass &pass, const XentRow &row, const Logits<L> &logits,
+                               D *gradient, const XentTarget &target, int lane)
+{
+    const double log_sum = (double)row.max + log(row.sum), scale = gradient_scale(pass);
+    double loss = 0.0, targets = 0.0;
+    for (int k = lane; k < pass.c; k += 32) {
+        const double wanted = weight_of(pass, k) * target_at(pass, target, k);
+        targets += wanted;
+        loss += wanted * (log_sum - (double)logits.at(k));
+    }
+    targets = sum_of_warp(targets);
+    for (int k = lane; gradient && k < pass.c; k += 32) {
+        const double p = (double)softmax_xent_exp(logits.at(k), row.max) / row.sum;
+        const double wanted = weight_of(pass, k) * target_at(pass, target, k);
+        vector_store_element(gradient + k, (float)(scale * (p * targets - wanted)));
+    }
+    return sum_of_warp(loss);
+}
+
+template <typename L, typename D>
+__device__ double run_classes(const XentPass &pass, const XentRow &row, const Logits<L> &logits,
+                              D *gradient, const XentTarget &target, int lane)
+{
+    for (int k = pass.c + lane; gradient && k < pass.cp; k += 32)
+        vector_store_element(gradient + k, 0.0f);
+    return pass.attr.loss == LOSS_BCE ? run_binary(pass, logits, gradient, target, lane)
+                                      : run_weighted(pass, row, logits, gradient, target, lane);
 }
 
 template <typename L, typename D>
@@ -122,11 +188,13 @@ __global__ void __launch_bounds__(BLOCK) rows_kernel(const XentPass pass)
     /* its shuffles end all reading but of one's own */
     const XentRow row = survey(logits, pass.c, softmax_xent_counted_label(&target), lane);
     const bool valid = row.is_nan == 0;
+    const bool plain = pass.attr.loss == LOSS_CROSS_ENTROPY && !pass.class_weights;
     const double loss =
-        softmax_xent_loss(&row, &target, label_logits, (double)pass.smoothing, pass.c);
+        plain ? softmax_xent_loss(&row, &target, label_logits, (double)pass.smoothing, pass.c)
+              : run_classes(pass, row, logits, gradient, target, lane);
     write_stats(stats, lane, valid ? loss : (double)NAN, valid && row.not_below < 1,
                 valid && row.not_below < 5, 1.0);
-    if (gradient) write_gradient(pass, row, logits, gradient, target, lane);
+    if (gradient && plain) write_gradient(pass, row, logits, gradient, target, lane);
 }
 
 /* Thread t adds rows t, t + SUM_BLOCK, ...; then neighbours add to each other, halving. */

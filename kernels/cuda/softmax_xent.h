@@ -9,6 +9,8 @@ typedef struct XentPass {
     int c, cp;    /* of logits and dlogits */
     int views;    /* logits has so many times as many rows, which are averaged */
     DType logits_type, dlogits_type;
+    XentAttr attr;
+    const float *class_weights; /* NULL: 1 */
     float smoothing;
     double even; /* smoothing / c */
     const void *logits;

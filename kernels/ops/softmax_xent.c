@@ -1,6 +1,11 @@
 /* softmax_xent.c - loss, counts and the gradient of the logits: shapes and printing. */
+#include "kernels/ops/softmax_xent.h"
 #include "kernels/ops/infer.h"
 #include <stdio.h>
+
+const char *const softmax_xent_loss_names[LOSS_KIND_COUNT + 1] = {
+    [LOSS_CROSS_ENTROPY] = "cross_entropy", [LOSS_BCE] = "bce"
+};
 
 static Status infer(const OpSlots *s)
 {
@@ -21,6 +26,8 @@ static Status infer(const OpSlots *s)
     if (s->in[XENT_IN_LOSS_SCALE])
         TRY(infer_need_dims(s, XENT_IN_LOSS_SCALE, 1, (int64_t[]){ LOSS_SCALE_COUNT }));
     if (s->in[XENT_IN_MIX]) TRY(infer_need_dims(s, XENT_IN_MIX, 1, (int64_t[]){ MIX_COUNT }));
+    if (s->in[XENT_IN_CLASS_WEIGHTS])
+        TRY(infer_need_dims(s, XENT_IN_CLASS_WEIGHTS, 1, (int64_t[]){ logits->dims[1] }));
     TRY(infer_output(s, XENT_OUT_STATS, DTYPE_F64, 1, (int64_t[]){ STATS_COUNT }));
     return infer_output_like(s, XENT_OUT_DLOGITS, logits);
 }
@@ -28,12 +35,13 @@ static Status infer(const OpSlots *s)
 static void print(const void *attr, char *out, size_t bytes)
 {
     const XentAttr *a = attr;
-    snprintf(out, bytes, "smoothing %g", (double)a->label_smoothing);
+    snprintf(out, bytes, "%ssmoothing %g", a->loss == LOSS_BCE ? "bce, " : "",
+             (double)a->label_smoothing);
 }
 
 const OpDef op_row_softmax_xent = {
     .attr_bytes = sizeof(XentAttr),
-    .in_names = { "logits", "labels", "scalars", "loss_scale?", "mix?" },
+    .in_names = { "logits", "labels", "scalars", "loss_scale?", "mix?", "class_weights?" },
     .out_names = { "stats", "dlogits?" },
     .in_place_of = { [XENT_OUT_DLOGITS] = OP_OVER(XENT_IN_LOGITS) },
     .infer = infer,

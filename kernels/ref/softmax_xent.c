@@ -1,8 +1,11 @@
-/* softmax_xent.c - cross entropy with label smoothing and mixed targets, ranking counts and the
- * gradient of the logits.
+/* softmax_xent.c - cross entropy and binary cross entropy with label smoothing, mixed targets and
+ * class weights, ranking counts and the gradient of the logits.
  *
- *   log p = logits - log(sum exp(logits)),  loss = -sum t log p,  dlogits = scale (p - t),
- *   t = (1-s) (lambda one_hot(label) + rest one_hot(neighbour's label)) + s/classes
+ *   log p = logits - log(sum exp(logits)),  t = (1-s) share + s/classes,
+ *   share = lambda one_hot(label) + rest one_hot(neighbour's label),
+ *   loss = -sum w t log p,  dlogits = scale (p sum(w t) - w t)
+ * or, with t > threshold in the place of t where there is one, and f = 1/classes or 1,
+ *   loss = f sum w (log(1 + exp(logits)) - t logits),  dlogits = scale f w (logistic(logits) - t)
  *
  * scale is that of the step's scalars, times the loss scale where there is one; lambda is 1 and the
  * rest 0 where nothing is mixed. With several views the logits are the mean of an image's rows.
@@ -47,23 +50,62 @@ static int64_t rank_of(const Rows *r, int64_t classes, int32_t label)
     return above;
 }
 
-/* dlogits may be NULL and may lie over logits: each element is read before it is written and the
- * row's sum is known before. */
-static void run_row(const Rows *r, const Target *t, int64_t classes, double smoothing, double scale,
-                    double *stats, double *dlogits)
+typedef struct Loss { /* of all rows */
+    const XentAttr *attr;
+    const double *weights; /* NULL: 1 */
+    int64_t classes;
+    double scale;
+} Loss;
+
+static double weight(const Loss *l, int64_t j)
 {
-    double total = log_sum_exp(r, classes);
-    int64_t rank = rank_of(r, classes, t->labels[t->shares[1] > t->shares[0]]);
+    return l->weights ? l->weights[j] : 1;
+}
+
+static double target(const Loss *l, const Target *t, int64_t j)
+{
+    const double s = (double)l->attr->label_smoothing, threshold = (double)l->attr->threshold;
+    double share = 0;
+    for (int i = 0; i < 2; i++) share += j == t->labels[i] ? t->shares[i] : 0;
+    const double v = (1 - s) * share + s / (double)l->classes;
+    return l->attr->loss == LOSS_BCE && threshold > 0 ? v > threshold : v;
+}
+
+/* dlogits may be NULL and may lie over logits: each element is read before it is written and the
+ * row's sums are known before. */
+static double run_entropy(const Loss *l, const Rows *r, const Target *t, double *dlogits)
+{
+    const double total = log_sum_exp(r, l->classes);
+    double loss = 0, targets = 0;
+    for (int64_t j = 0; j < l->classes; j++) targets += weight(l, j) * target(l, t, j);
+    for (int64_t j = 0; j < l->classes; j++) {
+        const double log_p = logit(r, j) - total, wanted = weight(l, j) * target(l, t, j);
+        loss -= wanted * log_p;
+        if (dlogits) dlogits[j] = l->scale * (exp(log_p) * targets - wanted);
+    }
+    return loss;
+}
+
+static double run_binary(const Loss *l, const Rows *r, const Target *t, double *dlogits)
+{
+    const double factor = l->attr->sum ? 1 : 1 / (double)l->classes;
+    double loss = 0;
+    for (int64_t j = 0; j < l->classes; j++) {
+        const double z = logit(r, j), each = factor * weight(l, j), wanted = target(l, t, j);
+        loss += each * ((z > 0 ? z : 0) + log1p(exp(-fabs(z))) - wanted * z);
+        if (dlogits) dlogits[j] = l->scale * each * (1 / (1 + exp(-z)) - wanted);
+    }
+    return loss;
+}
+
+static void run_row(const Loss *l, const Rows *r, const Target *t, double *stats, double *dlogits)
+{
+    int64_t rank = rank_of(r, l->classes, t->labels[t->shares[1] > t->shares[0]]);
     stats[STATS_IMAGES] += 1;
     stats[STATS_TOP1] += rank < 1;
     stats[STATS_TOP5] += rank < 5;
-    for (int64_t j = 0; j < classes; j++) {
-        double log_p = logit(r, j) - total, share = 0;
-        for (int i = 0; i < 2; i++) share += j == t->labels[i] ? t->shares[i] : 0;
-        double target = (1 - smoothing) * share + smoothing / (double)classes;
-        stats[STATS_LOSS_SUM] -= target * log_p;
-        if (dlogits) dlogits[j] = scale * (exp(log_p) - target);
-    }
+    stats[STATS_LOSS_SUM] +=
+        l->attr->loss == LOSS_BCE ? run_binary(l, r, t, dlogits) : run_entropy(l, r, t, dlogits);
 }
 
 static Target target_of(const OpInstance *op, int64_t n, int64_t images)
@@ -83,9 +125,12 @@ static void run(OpInstance *op)
     const XentAttr *attr = op->attr;
     const int64_t images = ref_in_dims(op, XENT_IN_LABELS)[0],
                   classes = ref_in_dims(op, XENT_IN_LOGITS)[1];
-    double scale = ref_in(op, XENT_IN_SCALARS)[SCALAR_GRAD_SCALE];
+    Loss loss = { .attr = attr,
+                  .classes = classes,
+                  .scale = ref_in(op, XENT_IN_SCALARS)[SCALAR_GRAD_SCALE] };
     if (ref_has_in(op, XENT_IN_LOSS_SCALE))
-        scale *= ref_in(op, XENT_IN_LOSS_SCALE)[LOSS_SCALE_SCALE];
+        loss.scale *= ref_in(op, XENT_IN_LOSS_SCALE)[LOSS_SCALE_SCALE];
+    if (ref_has_in(op, XENT_IN_CLASS_WEIGHTS)) loss.weights = ref_in(op, XENT_IN_CLASS_WEIGHTS);
     double *stats = ref_out(op, XENT_OUT_STATS);
     double *dlogits = ref_has_out(op, XENT_OUT_DLOGITS) ? ref_out(op, XENT_OUT_DLOGITS) : NULL;
     for (int i = 0; i < STATS_COUNT; i++) stats[i] = 0;
@@ -94,8 +139,7 @@ static void run(OpInstance *op)
         Rows r = { ref_in(op, XENT_IN_LOGITS) + n * classes, images * classes,
                    op_input_views(attr->views) };
         Target t = target_of(op, n, images);
-        if (t.labels[0] >= 0)
-            run_row(&r, &t, classes, (double)attr->label_smoothing, scale, stats, row);
+        if (t.labels[0] >= 0) run_row(&loss, &r, &t, stats, row);
         else
             for (int64_t j = 0; row && j < classes; j++) row[j] = 0;
     }

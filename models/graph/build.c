@@ -318,13 +318,23 @@ TensorId graph_softmax_xent(Graph *g, TensorId logits)
     const TensorDesc labels = tensor_desc(DTYPE_I32, 1, label_dims);
     const int64_t loss_scale_dims[] = { LOSS_SCALE_COUNT };
     const TensorDesc loss_scale = tensor_desc(DTYPE_F32, 1, loss_scale_dims);
-    TensorId in[OP_MAX_INPUTS] = { [XENT_IN_LOGITS] = logits, [XENT_IN_LOSS_SCALE] = TENSOR_NONE };
+    const TensorDesc weights = tensor_desc(DTYPE_F32, 1, (int64_t[]){ ld.dims[1] });
+    const GraphOptions *o = &g->options;
+    TensorId in[OP_MAX_INPUTS] = { [XENT_IN_LOGITS] = logits,
+                                   [XENT_IN_LOSS_SCALE] = TENSOR_NONE,
+                                   [XENT_IN_CLASS_WEIGHTS] = TENSOR_NONE };
     in[XENT_IN_MIX] = graph_input(g, "mix");
     in[XENT_IN_LABELS] = graph_add_tensor(g, "labels", ROLE_INPUT, &labels);
     in[XENT_IN_SCALARS] = take_scalars(g);
     if (g->options.training && g->options.loss_scale)
         in[XENT_IN_LOSS_SCALE] = graph_add_tensor(g, "loss_scale", ROLE_INPUT, &loss_scale);
-    const XentAttr attr = { .label_smoothing = g->options.label_smoothing, .views = views };
+    if (o->training && o->class_weights)
+        in[XENT_IN_CLASS_WEIGHTS] = graph_add_tensor(g, "class_weights", ROLE_INPUT, &weights);
+    const XentAttr attr = { .label_smoothing = o->label_smoothing,
+                            .views = views,
+                            .loss = o->training ? o->loss : LOSS_CROSS_ENTROPY,
+                            .threshold = o->bce_threshold,
+                            .sum = o->bce_sum };
     const bool wanted[OP_MAX_OUTPUTS] = {
         [XENT_OUT_STATS] = true, [XENT_OUT_DLOGITS] = g->options.training
     };

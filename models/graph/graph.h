@@ -90,6 +90,10 @@ typedef struct GraphOptions {
     /* training: the gradient of the logits is multiplied by a dynamic loss scale, an input */
     bool loss_scale;
     float label_smoothing;
+    /* training (evaluation's is cross entropy); bce_*: XentAttr's threshold and sum */
+    LossKind loss;
+    float bce_threshold;
+    bool bce_sum, class_weights;
     /* training: boxes are erased, images and targets are mixed, as further inputs say */
     bool erase, mix;
     int views;          /* evaluation: VIEWS_..., whose logits are averaged */
@@ -142,12 +146,13 @@ void graph_set_init(Graph *g, const char *parameter, InitKind init, int64_t fan,
 TensorId graph_drop(Graph *g, const char *name, TensorId x, float rate, bool per_image,
                     TensorId residual);
 /* Ends the network: creates inputs "labels" i32 [N], "scalars" f32 [SCALAR_COUNT] and, where the
- * options say so, "loss_scale" f32 [LOSS_SCALE_COUNT]; takes "mix" where graph_images() made it;
- * and the output "stats" f64 [4]. */
+ * options say so, "loss_scale" f32 [LOSS_SCALE_COUNT] and "class_weights" f32 [classes]; takes
+ * "mix" where graph_images() made it; and the output "stats" f64 [4]. */
 TensorId graph_softmax_xent(Graph *g, TensorId logits);
 TensorId graph_logits(const Graph *g); /* what graph_softmax_xent was given */
 TensorId graph_input(const Graph *g,
-                     /* "images", "labels", "scalars", "loss_scale", "erase", "mix", "stats" */
+                     /* "images", "labels", "scalars", "loss_scale", "class_weights", "erase",
+                      * "mix", "stats" */
                      const char *name);
 
 /* The general door behind all of the above and of grad.c: infers shapes, creates the outputs that

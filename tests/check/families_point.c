@@ -207,13 +207,29 @@ const Family family_scale = { OP_SCALE,    FAMILY_NAN, 0.1,         5,   scale_p
                               scale_fixed, draw_scale, build_scale, NULL };
 
 /* ---- softmax_xent: smooth in thousandths; padding: rows at the end with label -1; ties: integer
- * logits; scale: the loss scale, 0 for none; mix: lambda in thousandths, 0 for none; views ---- */
-enum { XN, XC, XSMOOTH, XPADDING, XTIES, XGRADIENT, XSCALE, XMIX, XVIEWS };
+ * logits; scale: the loss scale, 0 for none; mix: lambda in thousandths, 0 for none; views; loss:
+ * LossKind; threshold in thousandths; sum; weights: of classes ---- */
+enum {
+    XN,
+    XC,
+    XSMOOTH,
+    XPADDING,
+    XTIES,
+    XGRADIENT,
+    XSCALE,
+    XMIX,
+    XVIEWS,
+    XLOSS,
+    XTHRESHOLD,
+    XSUM,
+    XWEIGHTS
+};
 
-static const ParamDef xent_params[] = { { "n", 1 },       { "c", 10 },   { "smooth", 0 },
-                                        { "padding", 0 }, { "ties", 0 }, { "gradient", 1 },
-                                        { "scale", 0 },   { "mix", 0 },  { "views", 1 },
-                                        { NULL, 0 } };
+static const ParamDef xent_params[] = { { "n", 1 },       { "c", 10 },        { "smooth", 0 },
+                                        { "padding", 0 }, { "ties", 0 },      { "gradient", 1 },
+                                        { "scale", 0 },   { "mix", 0 },       { "views", 1 },
+                                        { "loss", 0 },    { "threshold", 0 }, { "sum", 0 },
+                                        { "weights", 0 }, { NULL, 0 } };
 static const char *const xent_fixed[] = {
     "n=1 c=2",
     "n=1 c=1",
@@ -237,6 +253,18 @@ static const char *const xent_fixed[] = {
     "n=12 c=10 views=2 gradient=0 ties=1",
     "n=3 c=10 views=6 gradient=0",
     "n=4 c=33 views=6 gradient=0 padding=2 smooth=100",
+    "n=8 c=10 loss=1",
+    "n=1 c=1 loss=1",
+    "n=7 c=33 loss=1 smooth=100 sum=1 scale=96",
+    "n=16 c=1000 loss=1 mix=700 smooth=100 padding=3",
+    "n=8 c=10 loss=1 mix=700 threshold=201",
+    "n=8 c=10 loss=1 mix=850 threshold=201 smooth=100 weights=1 gradient=0",
+    "n=9 c=10 loss=1 ties=1 weights=1",
+    "n=7 c=10 loss=1 views=2 gradient=0",
+    "n=8 c=10 weights=1",
+    "n=6 c=100 weights=1 smooth=100 mix=300 padding=2 scale=64",
+    "n=9 c=10 weights=1 gradient=0 ties=1",
+    "n=5 c=3 views=2 weights=1 gradient=0",
     NULL,
 };
 
@@ -252,6 +280,10 @@ static void draw_xent(Rng *rng, int64_t *p)
     p[XMIX] = draw_chance(rng, 3) ? draw_between(rng, 1, 999) : 0;
     p[XVIEWS] = !p[XGRADIENT] && !p[XMIX] ? draw_between(rng, 1, 3) : 1;
     if (p[XVIEWS] == 3) p[XVIEWS] = VIEWS_SHIFTED;
+    p[XLOSS] = draw_between(rng, LOSS_CROSS_ENTROPY, LOSS_KIND_COUNT - 1);
+    p[XTHRESHOLD] = p[XLOSS] == LOSS_BCE && draw_chance(rng, 3) ? draw_between(rng, 151, 499) : 0;
+    p[XSUM] = p[XLOSS] == LOSS_BCE && draw_chance(rng, 3);
+    p[XWEIGHTS] = draw_chance(rng, 3);
 }
 
 static void build_xent(const int64_t *p, Problem *out)
@@ -259,6 +291,10 @@ static void build_xent(const int64_t *p, Problem *out)
     const int64_t n = p[XN];
     out->attr.xent.label_smoothing = (float)((double)p[XSMOOTH] / 1000);
     out->attr.xent.views = (int)p[XVIEWS];
+    out->attr.xent.loss = (LossKind)p[XLOSS];
+    out->attr.xent.threshold = (float)((double)p[XTHRESHOLD] / 1000);
+    out->attr.xent.sum = (int)p[XSUM];
+    if (p[XWEIGHTS]) out->in[XENT_IN_CLASS_WEIGHTS] = desc_f32(p[XC], 0, 0, 0);
     out->in[XENT_IN_LOGITS] = desc_f32(n * p[XVIEWS], p[XC], 0, 0);
     if (p[XMIX]) out->in[XENT_IN_MIX] = desc_f32(MIX_COUNT, 0, 0, 0);
     out->in[XENT_IN_LABELS] = tensor_desc(DTYPE_I32, 1, &n);
@@ -283,6 +319,8 @@ static void fill_xent(const int64_t *p, const Problem *problem, Mode mode, Rng *
     scalars[SCALAR_GRAD_SCALE] = fill_float(1 / (double)p[XN]);
     scalars[SCALAR_BIAS_CORRECTION1] = scalars[SCALAR_BIAS_CORRECTION2] = 1;
     if (p[XSCALE]) in[XENT_IN_LOSS_SCALE].v[LOSS_SCALE_SCALE] = (double)p[XSCALE];
+    for (int64_t k = 0; p[XWEIGHTS] && k < p[XC]; k++)
+        in[XENT_IN_CLASS_WEIGHTS].v[k] = fill_float(0.1 + 3 * rng_uniform(rng));
     if (!p[XMIX]) return;
     in[XENT_IN_MIX].v[MIX_LAMBDA] = fill_float((double)p[XMIX] / 1000);
     in[XENT_IN_MIX].v[MIX_REST] = fill_float(1 - in[XENT_IN_MIX].v[MIX_LAMBDA]);

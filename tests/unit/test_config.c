@@ -580,3 +580,12 @@ TEST(augmentation_keys_are_checked)
     check_set_refused("data.auto_augment_fill=1,2", "one value, or one for each channel");
     check_set_refused("data.auto_augment=randaug", "randaugment");
 }
+
+/* What would change nothing is refused: who gives it means another run. */
+TEST(idle_keys_are_refused)
+{
+    check_set_refused("train.bce_threshold=0.2", "train.bce_threshold is of bce");
+    check_set_refused("train.bce_sum=true", "train.bce_sum is of bce");
+    check_set_refused("train.bce_threshold=1", "train.bce_threshold");
+    check_set_refused("train.loss=mse", "cross_entropy");
+}

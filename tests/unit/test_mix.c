@@ -1,7 +1,7 @@
-/* Erasing, mixup, cutmix and the loss of mixed targets against torch and torchvision:
- * tests/golden/mix.txt, see scripts/make_mix_golden.py, whose images and logits are made here by
- * the same formulas. On the CPU backend, and on a CUDA device where this build and machine have
- * one. */
+/* Erasing, mixup, cutmix and the losses against torch, torchvision and timm: tests/golden/mix.txt
+ * and loss.txt, see scripts/make_mix_golden.py and make_loss_golden.py, whose images and logits are
+ * made here by the same formulas. On the CPU backend, and on a CUDA device where this build and
+ * machine have one. */
 #include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
@@ -101,6 +101,11 @@ static void check_input(Backend *b, const char *line)
 
 /* ---- loss ---- */
 
+static float logit_at(int n, int k)
+{
+    return (float)((n * 31 + k * 17 + n * k * 5) % 23 - 11) / 4.0F;
+}
+
 static void check_loss(Backend *b, const char *line)
 {
     double smoothing = 0, lambda = 0, loss = 0, stats[STATS_COUNT];
@@ -110,10 +115,7 @@ static void check_loss(Backend *b, const char *line)
     REQUIRE(sscanf(line, "loss %lf %lf %lf %d%n", &smoothing, &lambda, &loss, &top1, &used) == 4);
     const XentAttr attr = { .label_smoothing = (float)smoothing };
     OpInstance op = { .kind = OP_SOFTMAX_XENT, .backend = b, .attr = &attr };
-    for (int i = 0; i < N * CLASSES; i++) {
-        int n = i / CLASSES, k = i % CLASSES;
-        logits[i] = (float)((n * 31 + k * 17 + n * k * 5) % 23 - 11) / 4.0F;
-    }
+    for (int i = 0; i < N * CLASSES; i++) logits[i] = logit_at(i / CLASSES, i % CLASSES);
     mix[MIX_LAMBDA] = (float)lambda;
     mix[MIX_REST] = (float)(1.0 - lambda);
     op.in[XENT_IN_LOGITS].desc = tensor_desc(DTYPE_F32, 2, (int64_t[]){ N, CLASSES });
@@ -133,19 +135,101 @@ static void check_loss(Backend *b, const char *line)
     }
 }
 
-static void check_backend(Backend *b)
+/* ---- binary cross entropy, class weights ---- */
+
+typedef struct LossCase {
+    bool small, weighted;
+    double lambda, loss;
+    XentAttr attr;
+    const char *gradient; /* the rest of the line */
+} LossCase;
+
+static void parse_loss(const char *line, LossCase *c)
+{
+    char data[16], kind[16];
+    double smoothing = 0, threshold = 0;
+    int sum = 0, weighted = 0, used = 0;
+    REQUIRE(sscanf(line, "%15s %15s %lf %lf %d %lf %d %lf%n", data, kind, &smoothing, &threshold,
+                   &sum, &c->lambda, &weighted, &c->loss, &used) == 8);
+    c->small = strcmp(data, "small") == 0;
+    c->weighted = weighted != 0;
+    c->gradient = line + used;
+    c->attr = (XentAttr){ .label_smoothing = (float)smoothing,
+                          .loss = strcmp(kind, "bce") == 0 ? LOSS_BCE : LOSS_CROSS_ENTROPY,
+                          .threshold = (float)threshold,
+                          .sum = sum };
+}
+
+/* What torch divides a weighted cross entropy of labels by. */
+static double divisor_of(const LossCase *c, const int32_t *own, int rows, const float *weights)
+{
+    double sum = 0;
+    if (!c->weighted || c->attr.loss == LOSS_BCE || c->lambda != 1) return rows;
+    for (int n = 0; n < rows; n++) sum += (double)weights[own[n]];
+    return sum;
+}
+
+static void check_class_loss(Backend *b, const char *line)
+{
+    static const float small[6] = { 1, -2, 0.5F, 0, 3, -1 };
+    static const int32_t small_labels[2] = { 2, 1 };
+    LossCase c = { 0 };
+    float logits[N * CLASSES], gradient[N * CLASSES], weights[CLASSES], mix[MIX_COUNT] = { 0 };
+    double stats[STATS_COUNT];
+    parse_loss(line, &c);
+    const int rows = c.small ? 2 : N, classes = c.small ? 3 : CLASSES;
+    const int32_t *own = c.small ? small_labels : labels;
+    for (int i = 0; i < rows * classes; i++)
+        logits[i] = c.small ? small[i] : logit_at(i / classes, i % classes);
+    for (int k = 0; k < classes; k++) weights[k] = 0.5F + 0.25F * (float)k;
+    mix[MIX_LAMBDA] = (float)c.lambda;
+    mix[MIX_REST] = (float)(1.0 - c.lambda);
+    const double divisor = divisor_of(&c, own, rows, weights);
+    const float scalars[SCALAR_COUNT] = { [SCALAR_GRAD_SCALE] = 1.0F };
+    OpInstance op = { .kind = OP_SOFTMAX_XENT, .backend = b, .attr = &c.attr };
+    op.in[XENT_IN_LOGITS].desc = tensor_desc(DTYPE_F32, 2, (int64_t[]){ rows, classes });
+    op.in[XENT_IN_LABELS].desc = tensor_desc(DTYPE_I32, 1, (int64_t[]){ rows });
+    op.in[XENT_IN_SCALARS].desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ SCALAR_COUNT });
+    op.in[XENT_IN_MIX].desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ MIX_COUNT });
+    if (c.weighted)
+        op.in[XENT_IN_CLASS_WEIGHTS].desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ classes });
+    REQUIRE_OK(infer(&op));
+    REQUIRE_OK(run_op(b, &op,
+                      (const void *[OP_MAX_INPUTS]){ logits, own, scalars, NULL, mix, weights },
+                      (void *[OP_MAX_OUTPUTS]){ stats, gradient }));
+    CHECK_NEAR(stats[STATS_LOSS_SUM] / divisor, c.loss, 2e-6 * c.loss);
+    for (int i = 0; i < rows * classes; i++) {
+        char *end = NULL;
+        const double want = strtod(c.gradient, &end);
+        CHECK(end != c.gradient);
+        CHECK_NEAR((double)gradient[i] / divisor, want, 2e-6 * fabs(want));
+        c.gradient = end;
+    }
+}
+
+static int check_lines(Backend *b, const char *file, void (*check)(Backend *b, const char *line))
 {
     uint8_t *text = NULL;
     size_t bytes = 0;
     int lines = 0;
-    REQUIRE_OK(fs_read_file("tests/golden/mix.txt", &text, &bytes));
-    for (const char *line = strchr((const char *)text, '\n'); line && line[1];
-         line = strchr(line + 1, '\n'), lines++) {
-        if (line[1] == 'i') check_input(b, line + 1);
-        else check_loss(b, line + 1);
-    }
-    CHECK_INT(lines, 5 + 6);
+    CHECK_OK(fs_read_file(file, &text, &bytes));
+    for (const char *line = text ? strchr((const char *)text, '\n') : NULL; line && line[1];
+         line = strchr(line + 1, '\n'), lines++)
+        check(b, line + 1);
     mem_free(text);
+    return lines;
+}
+
+static void check_mix(Backend *b, const char *line)
+{
+    if (line[0] == 'i') check_input(b, line);
+    else check_loss(b, line);
+}
+
+static void check_backend(Backend *b)
+{
+    CHECK_INT(check_lines(b, "tests/golden/mix.txt", check_mix), 5 + 6);
+    CHECK_INT(check_lines(b, "tests/golden/loss.txt", check_class_loss), 2 * 2 * 2 * 2 * 5);
     backend_destroy(b);
 }
 

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/str.h"
 #include "data/options.h"
+#include "kernels/op_input.h"
 #include "trainer/config/choices.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,6 +70,10 @@ typedef struct Config {
         int precision /*Precision, or CONFIG_OTHER: auto*/;
         int precision_auto /*what auto is in a run; CONFIG_OTHER: open*/;
         bool auto_before; /* no key: the run that goes on is from before precision_auto */
+        LossKind loss;
+        double bce_threshold /*0 = off*/;
+        bool bce_sum;
+        char *class_weights /*empty: none*/;
         double label_smoothing, eval_every /*epochs; 0 = only at the end*/;
         double loss_scale;
         int64_t loss_scale_interval;

@@ -148,6 +148,23 @@ static Status check_augmentation(const Config *c, const ConfigOrigin *origin)
     return check_channels(c, origin, "data.auto_augment_fill", &c->data.auto_augment_fill);
 }
 
+/* As in check_schedule(): keys of images and the loss that would change nothing. */
+static Status check_idle(const Config *c, const ConfigOrigin *origin)
+{
+    const struct {
+        bool wrong;
+        const char *key, *sentence;
+    } rows[] = {
+        { c->train.bce_threshold > 0 && c->train.loss != LOSS_BCE, "train.bce_threshold",
+          "is of bce; train.loss is another" },
+        { c->train.bce_sum && c->train.loss != LOSS_BCE, "train.bce_sum",
+          "is of bce; train.loss is another" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].wrong) return fail_check(origin, rows[i].key, rows[i].sentence);
+    return OK;
+}
+
 static Status check_scale(const Config *c, const ConfigOrigin *origin)
 {
     char text[WHERE_BYTES];
@@ -228,6 +245,7 @@ Status config_check(const Config *c, const ConfigOrigin *origin)
     TRY(check_schedule(c, origin));
     TRY(check_augmentation(c, origin));
     TRY(check_groups(c, origin));
+    TRY(check_idle(c, origin));
     TRY(check_scale(c, origin));
     TRY(check_trace(c, origin));
     if (c->optimizer.betas.count != 2) {

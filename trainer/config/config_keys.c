@@ -10,6 +10,7 @@
  * global batch itself, and how ranks share it may change on resume. Paths are RUNTIME because data
  * moves; a checkpoint stores the number of images. */
 #include "kernels/backend_cuda.h"
+#include "kernels/ops/softmax_xent.h"
 #include "kernels/ops/update.h"
 #include "models/models.h"
 #include "trainer/config/config_internal.h"
@@ -213,6 +214,16 @@ const ConfigKey config_keys[] = {
      "Seed of initial weights, shuffling and augmentation"},
     {DOUBLE(train, label_smoothing, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "Share of the target that is spread over all classes"},
+    {ENUM(train, loss, "cross_entropy", softmax_xent_loss_names), KEY_MATH | KEY_YOUNG,
+     "What training minimises: cross entropy over the classes, or binary cross entropy (bce) of "
+     "each class, as timm's; evaluation reports cross entropy"},
+    {DOUBLE(train, bce_threshold, "0", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MAX,
+     "bce: targets above it become 1, all others 0; 0 leaves them as they are"},
+    {BOOL(train, bce_sum, "false"), KEY_MATH | KEY_YOUNG,
+     "bce: sum over the classes, as Composer has it, instead of their mean"},
+    {STRING(train, class_weights, ""), KEY_MATH | KEY_YOUNG,
+     "Weight of each class in the loss: auto is images / (classes x images of the class); or a "
+     "file with a number a line for each class; empty: all count alike"},
     {DOUBLE(train, eval_every, "1", 0, 1e6), KEY_RUNTIME,
      "Evaluate every so many epochs; 0 means only at the end"},
 

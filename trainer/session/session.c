@@ -1,6 +1,7 @@
 /* session.c - see session.h. */
 #include "trainer/session/session.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "trainer/session/augment_options.h"
 #include <string.h>
 
@@ -42,6 +43,10 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
                               .seed = (uint64_t)c->train.seed,
                               .freeze = c->model.freeze,
                               .label_smoothing = training ? (float)c->train.label_smoothing : 0,
+                              .loss = c->train.loss,
+                              .bce_threshold = (float)c->train.bce_threshold,
+                              .bce_sum = c->train.bce_sum,
+                              .class_weights = c->train.class_weights[0] != '\0',
                               .erase = training && augment_options_erase(c),
                               .mix = training && augment_options_mix(c),
                               .views = training ? VIEWS_ONE : views_of(c) };
@@ -150,6 +155,8 @@ static Status commit_local(Session *s)
     Executor *x = s->executor;
     TRY(executor_commit(x));
     TRY(executor_init_states(x, (uint64_t)c->train.seed));
+    if (s->first && s->class_weights)
+        TRY(executor_set_record(x, "class_weights", s->class_weights));
     if (d && s->comm->world > 1) TRY(d->alloc_pinned(s->backend, STAGING_BYTES, &s->staging));
     if (s->first)
         TRY(prefetch_create(&s->train_input, x, s->plan.batch, session_image_bytes(s, DATA_TRAIN),
@@ -222,6 +229,7 @@ void session_close(Session *s)
     backend_destroy(s->backend);
     dataset_close(s->train);
     dataset_close(s->val);
+    mem_free(s->class_weights);
     cache_destroy(s->cache);
     *s = (Session){ 0 };
 }

@@ -33,6 +33,7 @@ typedef struct Session {
     Dataset *train, *val; /* NULL where unused */
     SampleCache *cache;   /* of both; NULL without data.cache: ram */
     int64_t classes;
+    float *class_weights; /* [classes], owned; NULL: none (class_weights.h) */
     TrainPlan plan;
     DeviceChoice device;
     Backend *backend;

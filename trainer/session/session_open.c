@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "trainer/session/announce.h"
+#include "trainer/session/class_weights.h"
 #include "trainer/session/memory.h"
 #include <string.h>
 
@@ -274,9 +275,21 @@ static Status check_same_samples(const Session *s)
 
 /* ---- opening ---- */
 
+/* A threshold below what smoothing gives every class would make all targets 1. */
+static Status check_targets(const Session *s)
+{
+    const double even = s->config->train.label_smoothing / (double)s->classes;
+    if (s->config->train.bce_threshold <= 0 || s->config->train.bce_threshold > even) return OK;
+    return fail(ERR_USAGE,
+                "train.bce_threshold: %g is not above %g, what train.label_smoothing gives each "
+                "class",
+                s->config->train.bce_threshold, even);
+}
+
 static Status plan_local(Session *s, SessionUse use)
 {
     TRY(count_classes(s));
+    if (use == SESSION_TRAIN) TRY(check_targets(s));
     if (use == SESSION_TRAIN)
         return train_plan_make(&s->plan, s->config, s->comm->world, dataset_images(s->train));
     s->plan = (TrainPlan){ .batch = s->config->train.batch_per_rank, .accumulate = 1 };
@@ -287,6 +300,8 @@ static Status open_data(Session *s, SessionUse use)
 {
     TRY(open_sets(s, use));
     TRY(comm_agree(s->comm, plan_local(s, use)));
+    if (use == SESSION_TRAIN)
+        TRY(class_weights_open(&s->class_weights, s->config, s->train, s->classes, s->comm));
     TRY(comm_agree(s->comm, check_same_data(s)));
     return check_same_samples(s);
 }
