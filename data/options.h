@@ -73,12 +73,13 @@ typedef struct PolicyOptions { /* zero: nothing happens */
     int severity;             /* AugMix */
     Sampling sampling;
     uint8_t fill[3]; /* what shear, translate and rotate bring in from outside */
-    double erase;    /* probability of a box that becomes the mean colour */
+    double erase;    /* probability of a box to erase */
 } PolicyOptions;
 
-/* A box of a normalised image that becomes zero; height 0: none. */
+/* A box of a normalised image that becomes zero or noise, and the noise's key; height 0: none. */
 typedef struct EraseBox {
     int32_t top, left, height, width;
+    uint32_t key[2];
 } EraseBox;
 
 /* Who reads a JPEG's Huffman codes: ours where it can, or always libjpeg; same pixels. */

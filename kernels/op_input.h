@@ -23,8 +23,19 @@ enum {
     SCALAR_COUNT
 };
 
-/* An image's box that becomes zero once normalised; height 0: none. Inside the image. */
-enum { ERASE_TOP, ERASE_LEFT, ERASE_HEIGHT, ERASE_WIDTH, ERASE_COUNT };
+/* An image's box that is erased once normalised; height 0: none. Inside the image. The last two are
+ * the key of its noise (erase_noise.h). */
+enum {
+    ERASE_TOP,
+    ERASE_LEFT,
+    ERASE_HEIGHT,
+    ERASE_WIDTH,
+    ERASE_KEY_LOW,
+    ERASE_KEY_HIGH,
+    ERASE_COUNT
+};
+/* What it becomes: zero, one normal draw a channel, or one for each value. */
+typedef enum EraseMode { ERASE_CONST, ERASE_RAND, ERASE_PIXEL, ERASE_MODE_COUNT } EraseMode;
 /* How the images of a batch are mixed, image n with its neighbour op_input_neighbour(n): x =
  * lambda x + rest x', each product rounded to f32 and so their sum (MIX_BOX 0), or x' from top and
  * left up to before bottom and right (MIX_BOX 1). Counts are exact. */
@@ -71,13 +82,14 @@ CUDA_BOTH static inline int64_t op_input_view_from(int view, int64_t at, int64_t
 /* OP_INPUT: uint8 N,H,W,C -> f32 N,C,H,W: (v/255 - mean[c]) / std[c], each step in float32 as
  * torchvision does; then erased, then mixed. With several views those of all images follow behind
  * each other, view by view: views N,C,H,W; a mirrored one is moved first. erase i32
- * [N,ERASE_COUNT]: a box of each image that becomes zero. mix f32 [MIX_COUNT]. Neither with several
+ * [N,ERASE_COUNT]: a box of each image. mix f32 [MIX_COUNT]. Neither with several
  * views. */
 enum { INPUT_IN_IMAGES, INPUT_IN_ERASE /*optional*/, INPUT_IN_MIX /*optional*/ };
 enum { INPUT_OUT_X };
 typedef struct InputAttr {
     float mean[OP_MAX_IMAGE_CHANNELS], std[OP_MAX_IMAGE_CHANNELS];
     int views; /* VIEWS_...; images of VIEWS_SHIFTED have at least 2 x 2 pixels */
+    EraseMode erase;
 } InputAttr;
 
 /* OP_SOFTMAX_XENT: loss, accuracy counts and the gradient of the logits in one pass.

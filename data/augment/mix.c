@@ -24,16 +24,29 @@ static void draw_box(MixDraw *m, int width, int height, Rng *rng)
         1.0 - (double)((m->right - m->left) * (m->bottom - m->top)) / ((double)width * height);
 }
 
+bool mix_is_over(const MixOptions *o, int64_t step, int64_t global_batch, int64_t epoch_images)
+{
+    return o->off_epoch > 0 && step * global_batch / epoch_images >= o->off_epoch;
+}
+
+static bool draw_cutmix(const MixOptions *o, Rng *rng)
+{
+    if (!(o->mixup > 0) || !(o->cutmix > 0)) return o->cutmix > 0;
+    if (o->switch_prob == 0 || o->switch_prob == 0.5) return rng_below(rng, 2) == 1;
+    return rng_uniform(rng) < o->switch_prob;
+}
+
 MixDraw mix_draw(const MixOptions *o, uint64_t seed, int64_t step, int64_t first, int width,
                  int height)
 {
     MixDraw m = { .lambda = 1 };
     if (!(o->mixup > 0) && !(o->cutmix > 0)) return m;
     Rng rng = rng_at(seed, RNG_MIX, (uint32_t)step, (uint32_t)first);
-    bool both = o->mixup > 0 && o->cutmix > 0,
-         cutmix = both ? rng_below(&rng, 2) == 1 : o->cutmix > 0;
+    const bool cutmix = draw_cutmix(o, &rng);
     double alpha = cutmix ? o->cutmix : o->mixup;
     m.lambda = rng_beta(&rng, alpha, alpha);
     if (cutmix) draw_box(&m, width, height, &rng);
+    if (o->prob > 0 && o->prob < 1 && !(rng_uniform(&rng) < o->prob))
+        return (MixDraw){ .lambda = 1 };
     return m;
 }

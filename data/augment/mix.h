@@ -13,13 +13,21 @@ typedef struct MixDraw {
     bool box; /* cutmix */
     int top, left, bottom, right;
 } MixDraw;
-/* alphas of the Beta distributions; 0: off. With both on, one is chosen each time. */
+/* alphas of the Beta distributions; 0: off. With both on, one is chosen each time. The rest is
+ * timm's: a share of the micro-batches is mixed, and none from an epoch on. */
 typedef struct MixOptions {
     double mixup, cutmix;
+    double prob;        /* that a micro-batch is mixed; 0: 1 */
+    double switch_prob; /* of cutmix where both are on; 0: 0.5 */
+    int64_t off_epoch;  /* 0: none */
 } MixOptions;
-/* Draws at address RNG_MIX (step, first): the kind where both are on (below 2: 1 is cutmix),
- * lambda, then for cutmix the middle's column and row. first: index of the micro-batch's first
- * image in its global batch. Exposed for tests. */
+/* The batches of this step, whose first image lies at position step * global_batch of the stream,
+ * are beyond off_epoch. */
+bool mix_is_over(const MixOptions *o, int64_t step, int64_t global_batch, int64_t epoch_images);
+/* Draws at address RNG_MIX (step, first): the kind where both are on (below 2: 1 is cutmix; with
+ * another share than half: a uniform below it is), lambda, for cutmix the middle's column and row,
+ * and with prob below 1 a uniform, which is below it where anything is mixed. first: index of the
+ * micro-batch's first image in its global batch. Exposed for tests. */
 MixDraw mix_draw(const MixOptions *o, uint64_t seed, int64_t step, int64_t first, int width,
                  int height);
 #endif

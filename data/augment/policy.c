@@ -10,7 +10,7 @@
  *                AugMix: weights of picture and mixture, weights of the chains, then per chain its
  *                depth, and per op index, bin and sign, the last two where it has them.
  *   RNG_ERASE    uniform against the probability; per try area, then log of the ratio; after an
- *                accepted try top, left.
+ *                accepted try top, left, and two words that are the key of the box's noise.
  * A sign is a draw below 2: 1 turns the magnitude round (AutoAugment: 0, as torchvision has it).
  *
  * Magnitudes are made in float32 as torch.linspace makes them, because they reach pixels. */
@@ -342,6 +342,7 @@ EraseBox policy_draw_erase(double probability, int width, int height, const Augm
         EraseBox box = { .height = (int32_t)h, .width = (int32_t)w };
         box.top = (int32_t)rng_below(&rng, (uint64_t)(height - box.height + 1));
         box.left = (int32_t)rng_below(&rng, (uint64_t)(width - box.width + 1));
+        for (int k = 0; k < 2; k++) box.key[k] = rng_u32(&rng);
         return box;
     }
     return (EraseBox){ 0 };

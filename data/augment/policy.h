@@ -30,7 +30,7 @@ typedef struct PolicyPlan {
 
 void policy_draw(const PolicyOptions *o, int width, int height, const AugmentDraw *draw,
                  PolicyPlan *out);
-/* Where the normalised image becomes zero; height 0: nowhere. */
+/* Where the normalised image is erased; height 0: nowhere. */
 EraseBox policy_draw_erase(double probability, int width, int height, const AugmentDraw *draw);
 
 typedef struct PolicyScratch { /* zero-initialise; one per thread */

@@ -407,7 +407,8 @@ Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s)
                  .step = l->o.view.training ? l->o.first_step + s->number / l->micros : s->number,
                  .micro = l->o.view.training ? s->number % l->micros : 0,
                  .slot = slot };
-    if (l->o.view.training)
+    if (l->o.view.training &&
+        !mix_is_over(&l->o.mix, batch->step, l->o.global_batch, l->epoch_images))
         batch->mix = mix_draw(&l->o.mix, l->o.seed, batch->step, first_in_step(l, batch->micro),
                               l->o.view.image_size, l->o.view.image_size);
     return OK;

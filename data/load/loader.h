@@ -31,7 +31,7 @@ typedef struct Batch {
     /* [batch, image_size, image_size, channels], borrowed until loader_release */
     const uint8_t *images;
     const int32_t *labels; /* [batch]; -1 = padding, or bad in evaluation */
-    const EraseBox *erase; /* [batch]; what becomes zero once normalised */
+    const EraseBox *erase; /* [batch]; what is erased once normalised */
     MixDraw mix;           /* training: how the normalised images and their targets are mixed */
     /* [batch]; the sample asked for (not its replacement); -1 = padding */
     const int64_t *sample_ids;

@@ -9,6 +9,7 @@
  * every rounding is where op.h says. */
 #include "base/mem.h"
 #include "kernels/cpu/view.h"
+#include "kernels/erase_noise.h"
 #include <string.h>
 
 enum { BYTE_VALUES = 256 };
@@ -25,7 +26,11 @@ typedef struct InputState {
 typedef struct Source {
     const uint8_t *row;
     const Table *table;
-    int64_t erased, erased_end; /* columns that are zero */
+    int64_t erased, erased_end; /* columns that are zero, or noise */
+    const int32_t *box;         /* NULL: zero */
+    EraseMode erase;
+    int y;
+    float share; /* that table is multiplied by */
 } Source;
 
 /* What a run does to images beyond looking them up. */
@@ -33,6 +38,7 @@ typedef struct InputAugment {
     const uint8_t *images;
     const int32_t *boxes; /* NULL: nothing is erased */
     const float *mix;     /* NULL: nothing is mixed */
+    EraseMode erase;
     InputState *state;
     CpuView v;
     int64_t count; /* of images; behind them come their other views */
@@ -94,19 +100,33 @@ static void zero_row(const CpuView *v, void *x, int64_t at)
 
 /* ---- treated images ---- */
 
-static Source source_of(const InputAugment *t, int64_t n, int64_t h, const Table *table)
+static Source source_of(const InputAugment *t, int64_t n, int64_t h, const Table *table,
+                        float share)
 {
-    Source s = { .row = t->images + (n * t->v.h + h) * t->v.w * t->v.c, .table = table };
+    Source s = { .row = t->images + (n * t->v.h + h) * t->v.w * t->v.c,
+                 .table = table,
+                 .erase = t->erase,
+                 .y = (int)h,
+                 .share = share };
     const int32_t *box = t->boxes ? t->boxes + n * ERASE_COUNT : NULL;
     if (!box || h < box[ERASE_TOP] || h >= box[ERASE_TOP] + box[ERASE_HEIGHT]) return s;
     s.erased = box[ERASE_LEFT];
     s.erased_end = s.erased + box[ERASE_WIDTH];
+    if (t->erase != ERASE_CONST) s.box = box;
     return s;
+}
+
+static float erased_at(const Source *s, int64_t w, int64_t c)
+{
+    if (!s->box) return 0.0f;
+    volatile float v = s->share * erase_noise_at(s->box, s->erase, (int)c, s->y, (int)w);
+    return v; /* volatile: rounded, whatever it is added to */
 }
 
 static inline float pick(const Source *s, int64_t w, int64_t c, int64_t channels)
 {
-    return w >= s->erased && w < s->erased_end ? 0.0f : s->table->of[c][s->row[w * channels + c]];
+    return w >= s->erased && w < s->erased_end ? erased_at(s, w, c)
+                                               : s->table->of[c][s->row[w * channels + c]];
 }
 
 /* Columns [from, to) of one channel of a row: a, and b added to it unless it is NULL. */
@@ -126,8 +146,9 @@ static void write_mixed(const InputAugment *t, int64_t n, int64_t h, int64_t c, 
     const bool box = mix[MIX_BOX] != 0;
     const Table *own = box ? &t->state->value : &t->state->own,
                 *other = box ? &t->state->value : &t->state->other;
-    const Source a = source_of(t, n, h, own),
-                 b = source_of(t, op_input_neighbour(n, t->count), h, other);
+    const Source a = source_of(t, n, h, own, box ? 1.0f : mix[MIX_LAMBDA]),
+                 b = source_of(t, op_input_neighbour(n, t->count), h, other,
+                               box ? 1.0f : mix[MIX_REST]);
     if (!box) {
         write_columns(t, &a, &b, 0, t->v.w, c, x, at);
         return;
@@ -161,7 +182,7 @@ static void write_row(const InputAugment *t, int64_t n, int64_t h, int64_t c, vo
     } else if (t->mix) {
         write_mixed(t, n, h, c, x, at);
     } else {
-        const Source own = source_of(t, n, h, &t->state->value);
+        const Source own = source_of(t, n, h, &t->state->value, 1.0f);
         write_columns(t, &own, NULL, 0, t->v.w, c, x, at);
     }
 }
@@ -178,7 +199,9 @@ static void scale_tables(InputState *state, int64_t channels, const float *mix)
 
 static void run_treated(OpInstance *op, void *x)
 {
+    const InputAttr *attr = op->attr;
     const InputAugment t = { .images = op->in[INPUT_IN_IMAGES].data,
+                             .erase = attr->erase,
                              .boxes = op->in[INPUT_IN_ERASE].data,
                              .mix = op->in[INPUT_IN_MIX].data,
                              .state = op->state,

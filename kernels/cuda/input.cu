@@ -10,6 +10,7 @@
 #include "kernels/cuda/input.h"
 #include "kernels/cuda/input_math.h"
 #include "kernels/cuda/vector.cuh"
+#include "kernels/erase_noise.h"
 
 namespace {
 
@@ -76,13 +77,14 @@ struct AugmentedPass {
 /* What one row of an image looks up. */
 struct Source {
     const uint8_t *row;
-    int erased, erased_end; /* columns that are zero */
+    int erased, erased_end; /* columns that are zero, or noise */
+    const int32_t *box;
 };
 
 __device__ __forceinline__ Source source_of(const InputAugment &t, int c, int64_t n, int y)
 {
-    Source s = { t.images + (n * t.h + y) * t.w * c, 0, 0 };
     const int32_t *box = t.boxes + n * ERASE_COUNT;
+    Source s = { t.images + (n * t.h + y) * t.w * c, 0, 0, box };
     if (!t.boxes || y < box[ERASE_TOP] || y >= box[ERASE_TOP] + box[ERASE_HEIGHT]) return s;
     s.erased = box[ERASE_LEFT];
     s.erased_end = s.erased + box[ERASE_WIDTH];
@@ -93,16 +95,25 @@ __device__ __forceinline__ Source source_of(const InputAugment &t, int c, int64_
 __device__ __forceinline__ Source choose(bool second, const Source &a, const Source &b)
 {
     return { second ? b.row : a.row, second ? b.erased : a.erased,
-             second ? b.erased_end : a.erased_end };
+             second ? b.erased_end : a.erased_end, second ? b.box : a.box };
 }
 
-__device__ __forceinline__ float pick(const Source &s, const float *value, int x, int c,
-                                      int channels)
+/* Called: its logarithm and cosine would take the registers of all. */
+__device__ __attribute__((noinline)) float noise_at(const int32_t *box, EraseMode mode, int c,
+                                                    int y, int x)
 {
-    return x >= s.erased && x < s.erased_end ? 0.0f : value[s.row[x * channels + c]];
+    return erase_noise_at(box, mode, c, y, x);
 }
 
-template <typename T>
+template <bool NOISE>
+__device__ __forceinline__ float pick(const AugmentedPass &pass, const Source &s,
+                                      const float *value, int x, int y, int c)
+{
+    if (x < s.erased || x >= s.erased_end) return value[s.row[x * pass.c + c]];
+    return NOISE ? noise_at(s.box, pass.images.attr.erase, c, y, x) : 0.0f;
+}
+
+template <typename T, bool NOISE>
 __global__ void __launch_bounds__(BLOCK, AUGMENTED_PER_SM)
     augmented_kernel(const AugmentedPass pass, uint4 *x)
 {
@@ -134,10 +145,10 @@ __global__ void __launch_bounds__(BLOCK, AUGMENTED_PER_SM)
                 const int c = c0 + k;
                 out[k] = 0.0f;
                 if (c >= pass.c) continue;
-                out[k] = pick(first, value[c], from, c, pass.c);
+                out[k] = pick<NOISE>(pass, first, value[c], from, y, c);
                 if (mixes && !box)
-                    out[k] =
-                        input_mix(out[k], pick(other, value[c], from, c, pass.c), lambda, rest);
+                    out[k] = input_mix(out[k], pick<NOISE>(pass, other, value[c], from, y, c),
+                                       lambda, rest);
             }
             x[row * t.w * pass.vectors + i] = vector_narrow<T>(out);
         }
@@ -151,7 +162,11 @@ cudaError_t launch_augmented(AugmentedPass pass, void *x, int cp, int sm_count, 
     pass.vectors = cp / vector_channels<T>;
     int64_t rows = t.n * t.views * t.h, most = (int64_t)sm_count * BLOCKS_PER_SM;
     unsigned blocks = (unsigned)(rows < most ? rows : most);
-    return CUDA_LAUNCH((augmented_kernel<T>), blocks, BLOCK, stream, pass, static_cast<uint4 *>(x));
+    if (t.boxes && t.attr.erase != ERASE_CONST)
+        return CUDA_LAUNCH((augmented_kernel<T, true>), blocks, BLOCK, stream, pass,
+                           static_cast<uint4 *>(x));
+    return CUDA_LAUNCH((augmented_kernel<T, false>), blocks, BLOCK, stream, pass,
+                       static_cast<uint4 *>(x));
 }
 
 template <typename T>

@@ -1,5 +1,10 @@
 /* input.c - from decoded images to the network's first activation: shapes only. */
+#include "kernels/ops/input.h"
 #include "kernels/ops/infer.h"
+
+const char *const input_erase_names[ERASE_MODE_COUNT + 1] = {
+    [ERASE_CONST] = "const", [ERASE_RAND] = "rand", [ERASE_PIXEL] = "pixel"
+};
 
 static Status infer(const OpSlots *s)
 {

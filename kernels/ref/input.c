@@ -1,9 +1,10 @@
-/* input.c - images to activations: u8 N,H,W,C -> N,C,H,W, (v/255 - mean) / std, zero in the image's
+/* input.c - images to activations: u8 N,H,W,C -> N,C,H,W, (v/255 - mean) / std, zero or noise in the image's
  * box to erase, mixed with the neighbour, and with several views the others behind.
  *
  * The one op of the reference that rounds to float32 after each step, because op.h defines it so:
  * the rounding is part of the meaning (torchvision's ToTensor, Normalize and mixing do the same),
  * hence backends must match it bit for bit. */
+#include "kernels/erase_noise.h"
 #include "kernels/ref/ref.h"
 
 /* Element (c, h, w) of image n, normalised and erased. */
@@ -16,7 +17,9 @@ static float value_at(const OpInstance *op, int64_t n, int64_t c, int64_t h, int
         const int32_t *box = (const int32_t *)op->in[INPUT_IN_ERASE].data + n * ERASE_COUNT;
         if (h >= box[ERASE_TOP] && h < box[ERASE_TOP] + box[ERASE_HEIGHT] && w >= box[ERASE_LEFT] &&
             w < box[ERASE_LEFT] + box[ERASE_WIDTH])
-            return 0;
+            return attr->erase == ERASE_CONST
+                       ? 0
+                       : erase_noise_at(box, attr->erase, (int)c, (int)h, (int)w);
     }
     float v = (float)images[((n * d[1] + h) * d[2] + w) * d[3] + c];
     volatile float unit = v / 255.0f; /* volatile: no excess precision, no contraction */

@@ -84,6 +84,7 @@ TensorId graph_images(Graph *g, const GraphOptions *o)
     InputAttr attr;
     memset(&attr, 0, sizeof attr);
     attr.views = o->training ? 1 : o->views;
+    attr.erase = erase ? o->erase_mode : ERASE_CONST;
     memcpy(attr.mean, o->mean, sizeof attr.mean);
     memcpy(attr.std, o->std, sizeof attr.std);
     const int64_t box_dims[] = { o->batch, ERASE_COUNT }, mix_dims[] = { MIX_COUNT };

@@ -96,6 +96,7 @@ typedef struct GraphOptions {
     bool bce_sum, class_weights;
     /* training: boxes are erased, images and targets are mixed, as further inputs say */
     bool erase, mix;
+    EraseMode erase_mode;
     int views;          /* evaluation: VIEWS_..., whose logits are averaged */
     uint64_t seed;      /* training: of the draws of dropout and stochastic depth */
     const char *freeze; /* training: graph_freeze()'s list; NULL: none. Borrowed by model_build() */

@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-/* ---- input: erase: boxes in all images but the first; mix: 1 mixup, 2 a box of the neighbour;
- * views ---- */
+/* ---- input: erase: boxes in all images but the first, 1 + EraseMode; mix: 1 mixup, 2 a box of the
+ * neighbour; views ---- */
 enum { IN_N, IN_H, IN_W, IN_C, IN_ERASE, IN_MIX, IN_VIEWS };
 
 static const ParamDef input_params[] = {
@@ -26,6 +26,11 @@ static const char *const input_fixed[] = { "n=1 h=1 w=1 c=1",
                                            "n=1 h=4 w=4 c=1 mix=1",
                                            "n=3 h=30 w=31 c=3 erase=1 mix=1",
                                            "n=5 h=20 w=17 c=4 erase=1 mix=2",
+                                           "n=3 h=19 w=11 c=3 erase=2",
+                                           "n=3 h=19 w=21 c=3 erase=3",
+                                           "n=3 h=30 w=31 c=3 erase=2 mix=1",
+                                           "n=4 h=40 w=31 c=3 erase=3 mix=1",
+                                           "n=5 h=20 w=17 c=4 erase=3 mix=2",
                                            "n=2 h=9 w=11 c=3 views=2",
                                            "n=3 h=5 w=8 c=1 views=2",
                                            "n=2 h=9 w=11 c=3 views=6",
@@ -40,7 +45,7 @@ static void draw_input(Rng *rng, int64_t *p)
     p[IN_C] = draw_between(rng, 1, OP_MAX_IMAGE_CHANNELS);
     p[IN_VIEWS] = draw_chance(rng, 5) ? VIEWS_MIRRORED : VIEWS_ONE;
     if (p[IN_H] > 1 && p[IN_W] > 1 && draw_chance(rng, 6)) p[IN_VIEWS] = VIEWS_SHIFTED;
-    p[IN_ERASE] = p[IN_VIEWS] == 1 && draw_chance(rng, 2);
+    p[IN_ERASE] = p[IN_VIEWS] == 1 ? draw_between(rng, 0, ERASE_MODE_COUNT) : 0;
     p[IN_MIX] = p[IN_VIEWS] == 1 ? draw_between(rng, 0, 2) : 0;
 }
 
@@ -55,6 +60,7 @@ static void build_input(const int64_t *p, Problem *out)
     const int64_t dims[] = { p[IN_N], p[IN_H], p[IN_W], p[IN_C] };
     const int64_t boxes[] = { p[IN_N], ERASE_COUNT };
     out->attr.input.views = (int)p[IN_VIEWS];
+    if (p[IN_ERASE]) out->attr.input.erase = (EraseMode)(p[IN_ERASE] - 1);
     out->in[INPUT_IN_IMAGES] = tensor_desc(DTYPE_U8, 4, dims);
     if (p[IN_ERASE]) out->in[INPUT_IN_ERASE] = tensor_desc(DTYPE_I32, 2, boxes);
     if (p[IN_MIX]) out->in[INPUT_IN_MIX] = desc_f32(MIX_COUNT, 0, 0, 0);
@@ -87,6 +93,8 @@ static void fill_input(const int64_t *p, const Problem *problem, Mode mode, Rng 
         double *box = in[INPUT_IN_ERASE].v + n * ERASE_COUNT;
         draw_span(rng, p[IN_H], &box[ERASE_TOP], &box[ERASE_HEIGHT]);
         draw_span(rng, p[IN_W], &box[ERASE_LEFT], &box[ERASE_WIDTH]);
+        for (int k = ERASE_KEY_LOW; k <= ERASE_KEY_HIGH; k++)
+            box[k] = (double)(int32_t)rng_u32(rng);
         if (n == 0) box[ERASE_HEIGHT] = box[ERASE_WIDTH] = 0;
     }
     if (p[IN_MIX]) fill_mix(&in[INPUT_IN_MIX], rng, p[IN_MIX] == 2, p[IN_H], p[IN_W]);

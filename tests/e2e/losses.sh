@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# losses.sh - binary cross entropy and class weights: each changes a run, the same way for any
-# threads, ranks and stops; evaluation knows none of them; bad values are named.
+# losses.sh - binary cross entropy, class weights and erasing with noise: each changes a run, the
+# same way for any threads, ranks and stops; evaluation knows none of them; bad values are named.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 3
 rm "$SCRATCH"/data/train/c*/*[02468].jpg # the classes are not alike
@@ -27,17 +27,26 @@ differs threshold mixed "${bce[@]}" data.mixup=1 train.bce_threshold=0.2
 differs auto plain train.class_weights=auto
 differs file plain "train.class_weights=$SCRATCH/weights"
 differs bce_file bce "${bce[@]}" "train.class_weights=$SCRATCH/weights"
+differs erased plain data.random_erase=1
+differs rand erased data.random_erase=1 data.erase_mode=rand
+differs pixel rand data.random_erase=1 data.erase_mode=pixel
+differs half mixed "${bce[@]}" data.mixup=1 data.mixup_prob=0.5
+differs cutmix plain data.mixup=1 data.cutmix=1
+differs switched cutmix data.mixup=1 data.cutmix=1 data.mixup_switch_prob=0.9
+differs off plain data.mixup=1 data.mixup_off_epoch=1
 
 # Any threads, stops and ranks; the divisor of class weights is no batch's.
 all=("${one[@]}" "${bce[@]}" train.label_smoothing=0.1 train.bce_threshold=0.2 data.mixup=0.8
-    data.cutmix=1 "train.class_weights=$SCRATCH/weights" train.batch_per_rank=4 train.accumulate=2)
+    data.cutmix=1 data.mixup_prob=0.7 "train.class_weights=$SCRATCH/weights" data.random_erase=0.7
+    data.erase_mode=pixel train.batch_per_rank=4 train.accumulate=2)
 train all 1 "${all[@]}" train.max_steps=4
 train threads 1 "${all[@]}" train.max_steps=4 data.threads=4
 same "1 and 4 decode threads" all threads
 train parts 1 "${all[@]}" train.max_steps=3
 train parts 1 "${all[@]}" train.max_steps=4
 same "4 steps and 3 + 1" all parts
-weighted=("${one[@]}" train.max_steps=4 train.class_weights=auto train.label_smoothing=0.1)
+weighted=("${one[@]}" train.max_steps=4 train.class_weights=auto train.label_smoothing=0.1
+    data.random_erase=1 data.erase_mode=rand)
 train whole 1 "${weighted[@]}"
 train micro 1 "${weighted[@]}" train.batch_per_rank=4 train.accumulate=2
 near "1 x 8 and 1 x 4 accumulated twice" whole micro 1e-5

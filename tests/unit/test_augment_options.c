@@ -17,6 +17,9 @@ TEST(every_key_arrives)
         "data.color_jitter=0.1,0.2,0.3,0.4",
         "data.random_erase=0.25",
         "data.mixup=0.5",
+        "data.mixup_prob=0.6",
+        "data.mixup_switch_prob=0.7",
+        "data.mixup_off_epoch=80",
         "data.cutmix=2",
         "data.repeated_augmentation=3",
     };
@@ -36,6 +39,9 @@ TEST(every_key_arrives)
     CHECK_NEAR(o.view.policy.erase, 0.25, 0);
     CHECK_NEAR(o.mix.mixup, 0.5, 0);
     CHECK_NEAR(o.mix.cutmix, 2, 0);
+    CHECK_NEAR(o.mix.prob, 0.6, 0);
+    CHECK_NEAR(o.mix.switch_prob, 0.7, 0);
+    CHECK_INT(o.mix.off_epoch, 80);
     CHECK_INT(o.repeats, 3);
     CHECK(augment_options_erase(c) && augment_options_mix(c));
     config_destroy(c);

@@ -582,10 +582,15 @@ TEST(augmentation_keys_are_checked)
 }
 
 /* What would change nothing is refused: who gives it means another run. */
-TEST(idle_keys_are_refused)
+TEST(idle_keys_of_losses_and_mixing_are_refused)
 {
     check_set_refused("train.bce_threshold=0.2", "train.bce_threshold is of bce");
     check_set_refused("train.bce_sum=true", "train.bce_sum is of bce");
+    check_set_refused("data.mixup_prob=0.5", "data.mixup_prob needs data.mixup or data.cutmix");
+    check_set_refused("data.mixup_off_epoch=3", "data.mixup_off_epoch needs data.mixup or");
+    check_set_refused("data.mixup_switch_prob=0.3", "needs data.mixup and data.cutmix");
+    check_set_refused("data.erase_mode=pixel", "data.erase_mode needs data.random_erase");
+    check_set_refused("data.mixup_prob=0", "data.mixup_prob");
     check_set_refused("train.bce_threshold=1", "train.bce_threshold");
     check_set_refused("train.loss=mse", "cross_entropy");
 }

@@ -120,6 +120,31 @@ TEST(mixing_is_that_of_the_micro_batch)
     dataset_close(d);
 }
 
+/* From the first step of that epoch on, wherever a loader begins. */
+TEST(mixing_ends_at_its_epoch)
+{
+    Dataset *d = open_shapes(); /* three steps an epoch */
+    REQUIRE(d != NULL);
+    for (int64_t first = 4; first < 8; first++) {
+        LoaderOptions o = options(&policies[0], GLOBAL, 2, 1);
+        Loader *l = NULL;
+        Batch b;
+        bool more = true;
+        o.mix.off_epoch = 2;
+        o.first_step = first;
+        o.last_step = 9;
+        REQUIRE_OK(loader_create(&l, d, &o));
+        for (int64_t step = first; step < o.last_step; step++) {
+            REQUIRE_OK(loader_next(l, &b, &more, NULL));
+            REQUIRE(more && b.step == step);
+            CHECK((b.mix.lambda != 1) == (step < 6));
+            loader_release(l, &b);
+        }
+        loader_destroy(l);
+    }
+    dataset_close(d);
+}
+
 TEST(repeats_are_views_of_the_same_samples)
 {
     enum { REPEATS = 3, IMAGES = 36, EPOCH = IMAGES / REPEATS };

@@ -355,6 +355,35 @@ TEST(cutmix_boxes_leave_lambda)
     CHECK_NEAR(mean, 0.6829, 0.006); /* reference: torchvision's draws; the border cuts boxes off */
 }
 
+TEST(a_share_of_the_batches_is_mixed_until_an_epoch)
+{
+    enum { DRAWS = 4000 };
+    const MixOptions all = { .mixup = 0.2, .cutmix = 1 },
+                     said = { .mixup = 0.2, .cutmix = 1, .prob = 1, .switch_prob = 0.5 },
+                     part = { .mixup = 0.2, .cutmix = 1, .prob = 0.3, .switch_prob = 0.5 },
+                     some = { .mixup = 0.2, .cutmix = 1, .switch_prob = 0.8 };
+    int mixed = 0, boxes = 0;
+    for (int64_t step = 0; step < DRAWS; step++) {
+        const MixDraw a = mix_draw(&all, 3, step, 32, 224, 224),
+                      b = mix_draw(&said, 3, step, 32, 224, 224),
+                      c = mix_draw(&part, 3, step, 32, 224, 224);
+        CHECK(a.lambda == b.lambda && a.box == b.box && a.top == b.top && a.right == b.right);
+        /* those that are mixed are mixed as without */
+        CHECK(c.lambda == 1 || (c.lambda == a.lambda && c.box == a.box && c.left == a.left));
+        CHECK(c.lambda != 1 || (!c.box && c.right == 0));
+        mixed += c.lambda != 1;
+        boxes += mix_draw(&some, 3, step, 32, 224, 224).box;
+    }
+    CHECK_NEAR(mixed, 0.3 * DRAWS, 120); /* a box may lie outside */
+    CHECK_NEAR(boxes, 0.8 * DRAWS, 100);
+    const MixOptions ends = { .mixup = 1, .off_epoch = 2 };
+    CHECK(!mix_is_over(&ends, 0, 12, 36) && !mix_is_over(&ends, 5, 12, 36));
+    CHECK(mix_is_over(&ends, 6, 12, 36) && mix_is_over(&ends, 100, 12, 36));
+    CHECK(!mix_is_over(&all, 100, 12, 36));
+    /* a step across the border has the epoch of its first image */
+    CHECK(!mix_is_over(&ends, 6, 10, 32) && mix_is_over(&ends, 7, 10, 32));
+}
+
 TEST(both_mixings_take_turns)
 {
     enum { DRAWS = 20000 };

@@ -57,7 +57,9 @@ typedef struct Config {
         Sampling auto_augment_interpolation;
         int64_t randaugment_ops, randaugment_magnitude, magnitude_bins, augmix_severity,
             repeated_augmentation;
-        double min_crop_area, random_erase, mixup, cutmix;
+        double min_crop_area, random_erase, mixup, cutmix, mixup_prob, mixup_switch_prob;
+        int64_t mixup_off_epoch /*0 = never*/;
+        EraseMode erase_mode;
         bool tta_flip, allow_empty_classes;
         TtaChoice tta;
         ConfigList color_jitter /*brightness, contrast, saturation, hue*/, auto_augment_fill;

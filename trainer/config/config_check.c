@@ -151,10 +151,18 @@ static Status check_augmentation(const Config *c, const ConfigOrigin *origin)
 /* As in check_schedule(): keys of images and the loss that would change nothing. */
 static Status check_idle(const Config *c, const ConfigOrigin *origin)
 {
+    const bool mixup = c->data.mixup > 0, cutmix = c->data.cutmix > 0, none = !mixup && !cutmix;
     const struct {
         bool wrong;
         const char *key, *sentence;
     } rows[] = {
+        { none && c->data.mixup_prob < 1, "data.mixup_prob", "needs data.mixup or data.cutmix" },
+        { none && c->data.mixup_off_epoch > 0, "data.mixup_off_epoch",
+          "needs data.mixup or data.cutmix" },
+        { !(mixup && cutmix) && c->data.mixup_switch_prob != 0.5, "data.mixup_switch_prob",
+          "needs data.mixup and data.cutmix" },
+        { c->data.random_erase == 0 && c->data.erase_mode != ERASE_CONST, "data.erase_mode",
+          "needs data.random_erase above 0" },
         { c->train.bce_threshold > 0 && c->train.loss != LOSS_BCE, "train.bce_threshold",
           "is of bce; train.loss is another" },
         { c->train.bce_sum && c->train.loss != LOSS_BCE, "train.bce_sum",

@@ -10,6 +10,7 @@
  * global batch itself, and how ranks share it may change on resume. Paths are RUNTIME because data
  * moves; a checkpoint stores the number of images. */
 #include "kernels/backend_cuda.h"
+#include "kernels/ops/input.h"
 #include "kernels/ops/softmax_xent.h"
 #include "kernels/ops/update.h"
 #include "models/models.h"
@@ -139,14 +140,23 @@ const ConfigKey config_keys[] = {
     {LIST(data, auto_augment_fill, "0", 0, 255), KEY_MATH,
      "Pixel that shearing, moving and rotating bring in; one value, or one for each channel"},
     {DOUBLE(data, random_erase, "0", 0, 1), KEY_MATH,
-     "Training: probability with which a box of the image becomes the mean colour, 0.02 to 0.33 of "
-     "its area"},
+     "Training: probability with which a box of the image is erased, 0.02 to 0.33 of its area"},
+    {ENUM(data, erase_mode, "const", input_erase_names), KEY_MATH | KEY_YOUNG,
+     "random_erase: the box becomes the mean colour (const), one normal draw a channel (rand), or "
+     "one for each value (pixel), as timm's"},
     {DOUBLE(data, mixup, "0", 0, 100), KEY_MATH,
      "Training: alpha of mixup, which blends each image and its target with its neighbour's; 0 "
      "means off"},
     {DOUBLE(data, cutmix, "0", 0, 100), KEY_MATH,
-     "Training: alpha of cutmix, which takes a box from the neighbour; with mixup on too, each is "
-     "used half the time"},
+     "Training: alpha of cutmix, which takes a box from the neighbour; with mixup on too, one "
+     "of them is chosen each time (mixup_switch_prob)"},
+    {DOUBLE(data, mixup_prob, "1", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
+     "Training: share of the batches that mixup and cutmix change at all"},
+    {DOUBLE(data, mixup_switch_prob, "0.5", 0, 1),
+     KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN | KEY_OPEN_MAX,
+     "Training: how often it is cutmix where mixup is on too"},
+    {INT(data, mixup_off_epoch, "0", 0, 1e6), KEY_MATH | KEY_YOUNG,
+     "Training: mixup and cutmix end when so many epochs are over; 0 means never"},
     {BOOL(data, tta_flip, "false"), KEY_RUNTIME,
      "Evaluation averages the logits of each image and its mirror image, at twice the cost",
      .old = "data.flip_eval"},

@@ -42,6 +42,10 @@ void augment_options_fill(LoaderOptions *out, const Config *c, DataRole role)
                                .seek_index = c->data.seek_index };
     if (!train) return;
     out->view.policy = policy_options(c);
-    out->mix = (MixOptions){ .mixup = c->data.mixup, .cutmix = c->data.cutmix };
+    out->mix = (MixOptions){ .mixup = c->data.mixup,
+                             .cutmix = c->data.cutmix,
+                             .prob = c->data.mixup_prob,
+                             .switch_prob = c->data.mixup_switch_prob,
+                             .off_epoch = c->data.mixup_off_epoch };
     out->repeats = (int)c->data.repeated_augmentation;
 }

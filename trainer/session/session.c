@@ -48,6 +48,7 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
                               .bce_sum = c->train.bce_sum,
                               .class_weights = c->train.class_weights[0] != '\0',
                               .erase = training && augment_options_erase(c),
+                              .erase_mode = c->data.erase_mode,
                               .mix = training && augment_options_mix(c),
                               .views = training ? VIEWS_ONE : views_of(c) };
     for (int i = 0; i < c->model.in_channels; i++) {

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# cuda_losses.sh - binary cross entropy, class weights and boxes of noise on the device: as on the
+# CPU, recorded or not.
+source tests/e2e/lib/common.sh
+source tests/e2e/lib/cuda.sh
+make_tiny_config
+for ((k = 0; k < 10; k++)); do echo "0.$((k + 1))"; done > "$SCRATCH/weights"
+
+bce=(train.loss=bce train.bce_sum=true train.bce_threshold=0.2 train.label_smoothing=0.1
+    data.mixup=0.8 data.cutmix=1 data.mixup_prob=0.7 data.random_erase=1 data.erase_mode=pixel
+    "train.class_weights=$SCRATCH/weights")
+weighted=("train.class_weights=$SCRATCH/weights" data.random_erase=1 data.erase_mode=rand)
+for name in bce weighted; do
+    declare -n sets_of=$name
+    train "${name}_cpu" 1 "${sets_of[@]}" device.backend=cpu
+    train "$name" 1 "${sets_of[@]}"
+    follows "$name" "$name" "${name}_cpu" 1e-5
+    near "$name" "$name" "${name}_cpu" 1e-5
+    train "${name}_eager" 1 "${sets_of[@]}" device.cuda_graph=false
+    same "$name, recorded and eager" "$name" "${name}_eager"
+done
+far "the losses differ" bce weighted 1e-3
+exit "$failed"
