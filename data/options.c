@@ -23,15 +23,18 @@ const char *const auto_policy_names[POLICY_COUNT + 1] = { [POLICY_NONE] = "none"
                                                           [POLICY_AUTOAUGMENT] = "autoaugment",
                                                           [POLICY_TRIVIALAUGMENT] =
                                                               "trivialaugment",
-                                                          [POLICY_AUGMIX] = "augmix" };
+                                                          [POLICY_AUGMIX] = "augmix",
+                                                          [POLICY_RANDAUGMENT_TIMM] =
+                                                              "randaugment_timm" };
 const char *const autoaugment_table_names[AUTOAUGMENT_TABLE_COUNT + 1] = {
     [AUTOAUGMENT_IMAGENET] = "imagenet",
     [AUTOAUGMENT_CIFAR10] = "cifar10",
     [AUTOAUGMENT_SVHN] = "svhn"
 };
-const char *const sampling_names[SAMPLING_COUNT + 1] = {
-    [SAMPLING_BILINEAR] = "bilinear", [SAMPLING_NEAREST] = "nearest"
-};
+const char *const sampling_names[SAMPLING_COUNT + 1] = { [SAMPLING_BILINEAR] = "bilinear",
+                                                         [SAMPLING_NEAREST] = "nearest",
+                                                         [SAMPLING_BICUBIC] = "bicubic",
+                                                         [SAMPLING_RANDOM] = "random" };
 const char *const huffman_decoder_names[HUFFMAN_DECODER_COUNT + 1] = {
     [HUFFMAN_FAST] = "fast", [HUFFMAN_STOCK] = "stock"
 };

@@ -44,13 +44,14 @@ typedef enum Interpolation {
 } Interpolation;
 extern const char *const interpolation_names[INTERPOLATION_COUNT + 1];
 /* What happens to a training image after crop and flip (policy.h): torchvision's transforms of
- * these names. */
+ * these names, and one of timm's. */
 typedef enum AutoPolicy {
     POLICY_NONE,
     POLICY_RANDAUGMENT,
     POLICY_AUTOAUGMENT,
     POLICY_TRIVIALAUGMENT,
     POLICY_AUGMIX,
+    POLICY_RANDAUGMENT_TIMM, /* timm's, of increasing severity (policy_timm.h) */
     POLICY_COUNT
 } AutoPolicy;
 extern const char *const auto_policy_names[POLICY_COUNT + 1];
@@ -61,8 +62,14 @@ typedef enum AutoAugmentTable {
     AUTOAUGMENT_TABLE_COUNT
 } AutoAugmentTable;
 extern const char *const autoaugment_table_names[AUTOAUGMENT_TABLE_COUNT + 1];
-/* How an image is sheared, moved and turned. */
-typedef enum Sampling { SAMPLING_BILINEAR, SAMPLING_NEAREST, SAMPLING_COUNT } Sampling;
+/* How an image is sheared, moved and turned. RANDOM: bilinear or bicubic, drawn for each op. */
+typedef enum Sampling {
+    SAMPLING_BILINEAR,
+    SAMPLING_NEAREST,
+    SAMPLING_BICUBIC,
+    SAMPLING_RANDOM,
+    SAMPLING_COUNT
+} Sampling;
 extern const char *const sampling_names[SAMPLING_COUNT + 1];
 #define POLICY_MAX_OPS 16
 typedef struct PolicyOptions { /* zero: nothing happens */
@@ -70,6 +77,7 @@ typedef struct PolicyOptions { /* zero: nothing happens */
     AutoPolicy policy;
     AutoAugmentTable table;
     int ops, magnitude, bins; /* RandAugment; bins: TrivialAugmentWide too */
+    double deviation;         /* RandAugment of timm: of the magnitude */
     int severity;             /* AugMix */
     Sampling sampling;
     uint8_t fill[3]; /* what shear, translate and rotate bring in from outside */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Golden checksums for tests/unit/test_image_op.c:
-what torchvision.transforms.functional makes of PIL images.
+what torchvision.transforms.functional and timm.data.auto_augment make of PIL images.
 
 Run by hand, never by build or tests:
 
@@ -8,9 +8,11 @@ Run by hand, never by build or tests:
 
 Every op is called through torchvision where that is installed and by the calls of Pillow that
 torchvision makes of it; both must give the same bytes. Without torchvision Pillow alone is asked,
-which shows whether another version of it still agrees.
+which shows whether another version of it still agrees. timm's ops are called through timm; without
+it their lines are left out.
 
-A line of the file: "op value nearest red green blue channels crc32c", the checksum being over the
+A line of the file: "op value sampling red green blue channels crc32c", sampling being 0 bilinear,
+1 nearest or 2 bicubic, the checksum being over the
 results of all PICTURES in turn. The pictures come from a formula that the test has too.
 """
 import math
@@ -21,6 +23,11 @@ from PIL import Image, ImageEnhance, ImageOps
 
 from crc32c import crc32c
 
+try:
+    import timm
+    from timm.data import auto_augment as timm_ops
+except ImportError:
+    timm = None
 try:
     import torchvision
     from torchvision.transforms import InterpolationMode
@@ -53,6 +60,15 @@ VALUES = {
     "hue": (0.0, 0.05, -0.05, 0.1, 0.25, -0.3333, 0.5, -0.5),
 }
 STYLES = ((False, (0, 0, 0)), (True, (0, 0, 0)), (False, (124, 116, 104)), (True, (7, 200, 99)))
+TIMM_STYLES = ((0, (124, 116, 104)), (2, (0, 0, 0)), (2, (124, 116, 104)))
+TIMM_VALUES = {
+    "skew_x": (0.0, 0.01, 0.27, -0.27, 0.3, -0.3, 1.7),
+    "skew_y": (0.0, 0.01, 0.27, -0.27, 0.3, -0.3, 1.7),
+    "slide_x": (0.0, 0.4, -0.4, 3.0, -3.0, 7.25, -12.96, 60.0, -90.0),
+    "slide_y": (0.0, 0.4, -0.4, 3.0, -3.0, 7.25, -12.96, 60.0, -90.0),
+    "rotate": (0.0, 1.0, -1.0, 27.3, -30.0, 90.0, 180.0),
+    "solarize_add": (0, 1, 55, 110, 128),
+}
 STYLED = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
 
 
@@ -154,6 +170,27 @@ def by_torchvision(image, op, value, nearest, fill):
     }[op]()
 
 
+def by_timm(image, op, value, sampling, fill):
+    fill = fill if image.mode == "RGB" else fill[0]
+    style = {"resample": Image.BICUBIC if sampling == 2 else Image.BILINEAR, "fillcolor": fill}
+    return {
+        "skew_x": timm_ops.shear_x, "skew_y": timm_ops.shear_y, "slide_x": timm_ops.translate_x_abs,
+        "slide_y": timm_ops.translate_y_abs, "rotate": timm_ops.rotate,
+        "solarize_add": timm_ops.solarize_add,
+    }[op](image, value, **style)
+
+
+def timm_lines(out):
+    for op, values in TIMM_VALUES.items():
+        for sampling, fill in TIMM_STYLES[:1] if op == "solarize_add" else TIMM_STYLES:
+            for value in values:
+                for channels in (1, 3):
+                    crc = crc32c(b"".join(
+                        by_timm(picture(width, height, kind, channels), op, value, sampling,
+                                fill).tobytes() for width, height, kind in PICTURES))
+                    print(op, repr(value), sampling, *fill, channels, f"{crc:08x}", file=out)
+
+
 def results(op, value, nearest, fill, channels):
     for width, height, kind in PICTURES:
         image = picture(width, height, kind, channels)
@@ -167,7 +204,8 @@ def results(op, value, nearest, fill, channels):
 def main():
     with open(sys.argv[1], "w", encoding="ascii") as out:
         print(f"# Pillow {PIL.__version__}, "
-              f"torchvision {torchvision.__version__ if torchvision else 'absent'};",
+              f"torchvision {torchvision.__version__ if torchvision else 'absent'},",
+              f"timm {timm.__version__ if timm else 'absent'};",
               "made by scripts/make_image_op_golden.py", file=out)
         for op, values in VALUES.items():
             for nearest, fill in STYLES if op in STYLED else STYLES[:1]:
@@ -176,6 +214,8 @@ def main():
                         crc = crc32c(b"".join(results(op, value, nearest, fill, channels)))
                         print(op, repr(value), int(nearest), *fill, channels, f"{crc:08x}",
                               file=out)
+        if timm:
+            timm_lines(out)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 /* affine_op.c - shear, translate and rotate: each target pixel is looked up where the inverse map
  * puts its middle.
  *
- * The maps are torchvision's (functional.affine, and Pillow's own rotate), the sampling is
- * Pillow's, in its order of operations: bilinear in double, truncated; nearest in 16.16 fixed
- * point. Pixels whose place lies outside the picture become the fill; at the border the outermost
- * pixels are repeated.
+ * The maps are torchvision's (functional.affine, and Pillow's own rotate) and timm's, the sampling
+ * is Pillow's, in its order of operations: bilinear and bicubic in double, truncated; nearest in
+ * 16.16 fixed point. Pixels whose place lies outside the picture become the fill; at the border the
+ * outermost pixels are repeated.
  *
  * Two things make it fast. A translation moves whole rows. In a bilinear row the places rise or
  * fall steadily, so the pixels whose four neighbours all exist lie side by side: they need no test,
@@ -261,20 +261,75 @@ static Status reserve_row(Sampling *s, size_t width, ByteBuf *buf)
     return OK;
 }
 
+static Sampling sampling_of(const Picture *p, const uint8_t *copy, const uint8_t *fill)
+{
+    return (Sampling){ .copy = copy,
+                       .width = p->width,
+                       .height = p->height,
+                       .channels = p->channels,
+                       .stride = (size_t)p->width * (size_t)p->channels,
+                       .fill = fill };
+}
+
 static Status sample_bilinear(const Picture *p, const uint8_t *copy, const Map *m,
                               const uint8_t *fill, ImageOpScratch *scratch)
 {
-    Sampling s = { .copy = copy,
-                   .width = p->width,
-                   .height = p->height,
-                   .channels = p->channels,
-                   .stride = (size_t)p->width * (size_t)p->channels,
-                   .fill = fill,
-                   .wide = p->channels == 3 && picture_is_wide(scratch) };
+    Sampling s = sampling_of(p, copy, fill);
+    s.wide = p->channels == 3 && picture_is_wide(scratch);
     TRY(reserve_row(&s, (size_t)p->width, &scratch->row));
     for (int y = 0; y < p->height; y++) {
         find_places(s.xs, s.ys, p->width, m, y + 0.5);
         sample_row(&s, m, p->pixels + (size_t)y * s.stride);
+    }
+    return OK;
+}
+
+/* ---- bicubic ---- */
+
+/* The cubic through b and c with slopes c - a and d - b, at share t of the way from b to c. */
+static double cubic(double a, double b, double c, double d, double t)
+{
+    const double p = -a + c, q = 2 * (a - b) + c - d, r = -a + b - c + d;
+    return b + t * (p + t * (q + t * r));
+}
+
+/* Four rows are interpolated across, then down; one that is not there repeats the last that was. */
+static void sample_cubic_pixel(const Sampling *s, double place_x, double place_y, uint8_t *out)
+{
+    const double fx = place_x - 0.5, fy = place_y - 0.5;
+    const int x = (int)floor(fx), y = (int)floor(fy);
+    size_t at[4];
+    for (int i = 0; i < 4; i++)
+        at[i] = (size_t)clamp_index(x - 1 + i, s->width) * (size_t)s->channels;
+    for (size_t c = 0; c < (size_t)s->channels; c++) {
+        double rows[4];
+        for (int i = 0; i < 4; i++) {
+            const int row = y - 1 + i;
+            if (i > 0 && (row < 0 || row >= s->height)) {
+                rows[i] = rows[i - 1];
+                continue;
+            }
+            const uint8_t *v = s->copy + (size_t)clamp_index(row, s->height) * s->stride + c;
+            rows[i] = cubic(v[at[0]], v[at[1]], v[at[2]], v[at[3]], fx - x);
+        }
+        const double v = cubic(rows[0], rows[1], rows[2], rows[3], fy - y);
+        out[c] = (uint8_t)(v <= 0.0 ? 0.0 : v >= 255.0 ? 255.0 : v);
+    }
+}
+
+static Status sample_cubic(const Picture *p, const uint8_t *copy, const Map *m, const uint8_t *fill,
+                           ImageOpScratch *scratch)
+{
+    Sampling s = sampling_of(p, copy, fill);
+    const size_t channels = (size_t)p->channels;
+    TRY(reserve_row(&s, (size_t)p->width, &scratch->row));
+    for (int y = 0; y < p->height; y++) {
+        find_places(s.xs, s.ys, p->width, m, y + 0.5);
+        for (int x = 0; x < p->width; x++) {
+            uint8_t *out = p->pixels + (size_t)y * s.stride + (size_t)x * channels;
+            if (is_inside(&s, x)) sample_cubic_pixel(&s, s.xs[x], s.ys[x], out);
+            else fill_pixels(out, 1, p->channels, fill);
+        }
     }
     return OK;
 }
@@ -294,6 +349,7 @@ static Status apply(const Picture *p, const Map *m, const ImageOpStyle *style,
     TRY(picture_copy(p, scratch, &copy));
     if (is_translation(m)) move_rows(p, copy, (int)-m->c, (int)-m->f, style->fill);
     else if (style->nearest) sample_nearest(p, copy, m, style->fill);
+    else if (style->cubic) return sample_cubic(p, copy, m, style->fill, scratch);
     else return sample_bilinear(p, copy, m, style->fill, scratch);
     return OK;
 }
@@ -309,6 +365,20 @@ Status affine_op_translate(const Picture *p, double right, double down, const Im
                            ImageOpScratch *scratch)
 {
     const Map m = shear_map(p->width * 0.5, p->height * 0.5, trunc(right), trunc(down), 0, 0);
+    return apply(p, &m, style, scratch);
+}
+
+Status affine_op_skew(const Picture *p, double right, double down, const ImageOpStyle *style,
+                      ImageOpScratch *scratch)
+{
+    const Map m = { .a = 1, .b = right, .d = down, .e = 1 };
+    return apply(p, &m, style, scratch);
+}
+
+Status affine_op_slide(const Picture *p, double left, double up, const ImageOpStyle *style,
+                       ImageOpScratch *scratch)
+{
+    const Map m = { .a = 1, .c = left, .e = 1, .f = up };
     return apply(p, &m, style, scratch);
 }
 

@@ -119,6 +119,13 @@ void color_op_solarize(const Picture *p, double threshold)
     if (first < 256) invert_from(p->pixels, picture_bytes(p), (uint8_t)first);
 }
 
+void color_op_solarize_add(const Picture *p, int add)
+{
+    uint8_t *v = p->pixels;
+    for (size_t i = 0, bytes = picture_bytes(p); i < bytes; i++)
+        if (v[i] < 128) v[i] = (uint8_t)(v[i] + add > 255 ? 255 : v[i] + add);
+}
+
 void color_op_invert(const Picture *p)
 {
     invert_from(p->pixels, picture_bytes(p), 0);

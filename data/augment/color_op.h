@@ -9,6 +9,7 @@ void color_op_contrast(const Picture *p, double factor, bool wide);
 void color_op_sharpness(const Picture *p, const uint8_t *copy, double factor, bool wide);
 void color_op_posterize(const Picture *p, double bits);
 void color_op_solarize(const Picture *p, double threshold);
+void color_op_solarize_add(const Picture *p, int add);
 void color_op_invert(const Picture *p);
 void color_op_autocontrast(const Picture *p);
 void color_op_equalize(const Picture *p);

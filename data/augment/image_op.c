@@ -25,6 +25,11 @@ static const ImageOpRow rows[IMAGE_OP_COUNT] = {
     [IMAGE_EQUALIZE] = { "equalize", false },
     [IMAGE_INVERT] = { "invert", false },
     [IMAGE_HUE] = { "hue", false },
+    [IMAGE_SKEW_X] = { "skew_x", true },
+    [IMAGE_SKEW_Y] = { "skew_y", true },
+    [IMAGE_SLIDE_X] = { "slide_x", true },
+    [IMAGE_SLIDE_Y] = { "slide_y", true },
+    [IMAGE_SOLARIZE_ADD] = { "solarize_add", false },
 };
 
 const char *image_op_name(ImageOpKind kind)
@@ -99,6 +104,17 @@ Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Pictur
         return OK;
     case IMAGE_HUE:
         color_op_turn(p, op->value);
+        return OK;
+    case IMAGE_SKEW_X:
+        return affine_op_skew(p, op->value, 0, style, scratch);
+    case IMAGE_SKEW_Y:
+        return affine_op_skew(p, 0, op->value, style, scratch);
+    case IMAGE_SLIDE_X:
+        return affine_op_slide(p, op->value, 0, style, scratch);
+    case IMAGE_SLIDE_Y:
+        return affine_op_slide(p, 0, op->value, style, scratch);
+    case IMAGE_SOLARIZE_ADD:
+        color_op_solarize_add(p, (int)op->value);
         return OK;
     case IMAGE_IDENTITY:
     case IMAGE_OP_COUNT:

@@ -1,9 +1,9 @@
 /* image_op.h - changes of colour and geometry of a uint8 picture in memory, byte for byte as Pillow
  * makes them.
  *
- * Each kind is one function of torchvision.transforms.functional on a PIL image; value is its
- * parameter, so a picture after a list of ops equals torchvision's after the same list.
- * tests/unit/test_image_op.c holds Pillow's checksums. */
+ * Each kind is one function of torchvision.transforms.functional, or of timm.data.auto_augment, on
+ * a PIL image; value is its parameter, so a picture after a list of ops equals theirs after the
+ * same list. tests/unit/test_image_op.c holds Pillow's checksums. */
 #ifndef CONVOY_DATA_AUGMENT_IMAGE_OP_H
 #define CONVOY_DATA_AUGMENT_IMAGE_OP_H
 #include "data/augment/affine_op.h"
@@ -27,6 +27,12 @@ typedef enum ImageOpKind {
     IMAGE_EQUALIZE,
     IMAGE_INVERT,
     IMAGE_HUE, /* value: share of the colour circle, -0.5 to 0.5; nothing on grey pictures */
+    /* timm's forms: a pixel is looked up further on, by value of the other coordinate, or pixels */
+    IMAGE_SKEW_X,
+    IMAGE_SKEW_Y,
+    IMAGE_SLIDE_X,
+    IMAGE_SLIDE_Y,
+    IMAGE_SOLARIZE_ADD, /* value: whole, 0 to 128; added to bytes below 128 */
     IMAGE_OP_COUNT
 } ImageOpKind;
 

@@ -9,6 +9,8 @@
  *                AutoAugment: sub-policy, two uniforms against its probabilities, two signs.
  *                AugMix: weights of picture and mixture, weights of the chains, then per chain its
  *                depth, and per op index, bin and sign, the last two where it has them.
+ *                RandAugment of timm: policy_timm.c. Behind all of that, where sampling is random,
+ *                below 2 for each op: 1 is bicubic.
  *   RNG_ERASE    uniform against the probability; per try area, then log of the ratio; after an
  *                accepted try top, left, and two words that are the key of the box's noise.
  * A sign is a draw below 2: 1 turns the magnitude round (AutoAugment: 0, as torchvision has it).
@@ -16,6 +18,7 @@
  * Magnitudes are made in float32 as torch.linspace makes them, because they reach pixels. */
 #include "data/augment/policy.h"
 #include "base/rng.h"
+#include "data/augment/policy_timm.h"
 #include <math.h>
 #include <string.h>
 
@@ -193,6 +196,11 @@ bool policy_magnitude(AutoPolicy policy, ImageOpKind kind, int bin, int bins, in
     case IMAGE_EQUALIZE:
     case IMAGE_INVERT:
     case IMAGE_HUE:
+    case IMAGE_SKEW_X:
+    case IMAGE_SKEW_Y:
+    case IMAGE_SLIDE_X:
+    case IMAGE_SLIDE_Y:
+    case IMAGE_SOLARIZE_ADD:
     case IMAGE_OP_COUNT:
         return false;
     }
@@ -305,6 +313,7 @@ void policy_draw(const PolicyOptions *o, int width, int height, const AugmentDra
 {
     Rng jitter = rng_of(draw, RNG_JITTER), rng = rng_of(draw, RNG_POLICY);
     out->op_count = out->chain_count = 0;
+    out->cubic = 0;
     draw_jitter(o->jitter, &jitter, out);
     switch (o->policy) {
     case POLICY_RANDAUGMENT:
@@ -322,10 +331,15 @@ void policy_draw(const PolicyOptions *o, int width, int height, const AugmentDra
     case POLICY_AUGMIX:
         draw_augmix(o, width, height, &rng, out);
         break;
+    case POLICY_RANDAUGMENT_TIMM:
+        policy_timm_draw(o, width, height, &rng, out);
+        break;
     case POLICY_NONE:
     case POLICY_COUNT:
         break;
     }
+    for (int i = 0; o->sampling == SAMPLING_RANDOM && i < POLICY_PLAN_MAX_OPS; i++)
+        out->cubic |= (uint32_t)rng_below(&rng, 2) << i;
 }
 
 EraseBox policy_draw_erase(double probability, int width, int height, const AugmentDraw *draw)
@@ -368,6 +382,14 @@ IMAGE_OP_CLONES static void truncate_to_bytes(const float *restrict sum, size_t 
     }
 }
 
+static Status apply_op(const PolicyPlan *r, int op, const ImageOpStyle *style, const Picture *p,
+                       PolicyScratch *scratch)
+{
+    ImageOpStyle own = *style;
+    own.cubic |= (r->cubic >> op & 1) != 0;
+    return image_op_apply(&r->ops[op], &own, p, &scratch->op);
+}
+
 static Status mix_chains(const PolicyPlan *r, const ImageOpStyle *style, const Picture *p,
                          PolicyScratch *scratch)
 {
@@ -381,8 +403,7 @@ static Status mix_chains(const PolicyPlan *r, const ImageOpStyle *style, const P
     for (int i = 0; i < r->chain_count; i++) {
         const PolicyChain *c = &r->chains[i];
         memcpy(chain.pixels, p->pixels, bytes);
-        for (int k = 0; k < c->count; k++)
-            TRY(image_op_apply(&r->ops[c->first + k], style, &chain, &scratch->op));
+        for (int k = 0; k < c->count; k++) TRY(apply_op(r, c->first + k, style, &chain, scratch));
         add_weighted(sum, chain.pixels, bytes, c->weight, false);
     }
     truncate_to_bytes(sum, bytes, p->pixels);
@@ -392,13 +413,14 @@ static Status mix_chains(const PolicyPlan *r, const ImageOpStyle *style, const P
 Status policy_apply(const PolicyPlan *r, const ImageOpStyle *style, const Picture *p,
                     PolicyScratch *scratch)
 {
-    for (int i = 0; i < r->op_count; i++) TRY(image_op_apply(&r->ops[i], style, p, &scratch->op));
+    for (int i = 0; i < r->op_count; i++) TRY(apply_op(r, i, style, p, scratch));
     return r->chain_count > 0 ? mix_chains(r, style, p, scratch) : OK;
 }
 
 ImageOpStyle policy_style(const PolicyOptions *o)
 {
     return (ImageOpStyle){ .nearest = o->sampling == SAMPLING_NEAREST,
+                           .cubic = o->sampling == SAMPLING_BICUBIC,
                            .fill = { o->fill[0], o->fill[1], o->fill[2] } };
 }
 

@@ -2,7 +2,8 @@
  * policy, erasing; drawn as a plan of ops, then applied.
  *
  * The policies, their tables and distributions are those of torchvision.transforms (ColorJitter,
- * RandAugment, AutoAugment, TrivialAugmentWide, AugMix, RandomErasing) on PIL images; the draws are
+ * RandAugment, AutoAugment, TrivialAugmentWide, AugMix, RandomErasing) on PIL images, and one of
+ * timm's (policy_timm.h); the draws are
  * ours, addressed by (seed, epoch, sample, repeat). policy.c says in which order they are made. */
 #ifndef CONVOY_DATA_AUGMENT_POLICY_H
 #define CONVOY_DATA_AUGMENT_POLICY_H
@@ -26,7 +27,9 @@ typedef struct PolicyPlan {
     int chain_count;
     PolicyChain chains[POLICY_PLAN_MAX_CHAINS];
     float own_weight; /* of the picture that no chain changed; with chains only */
+    uint32_t cubic;   /* bit i: ops[i] samples bicubically, whatever the style says */
 } PolicyPlan;
+_Static_assert(POLICY_PLAN_MAX_OPS <= 32, "a bit for each");
 
 void policy_draw(const PolicyOptions *o, int width, int height, const AugmentDraw *draw,
                  PolicyPlan *out);

@@ -83,6 +83,8 @@ static Status take_op(Line *line, PolicyPlan *r)
     TRY(take_double(line, "op", &op.value));
     if (op.kind == IMAGE_POSTERIZE && !(op.value >= 0 && op.value <= 8))
         return fail(ERR_DATA, "replay: posterize keeps 0 to 8 bits");
+    if (op.kind == IMAGE_SOLARIZE_ADD && !(op.value >= 0 && op.value <= 128))
+        return fail(ERR_DATA, "replay: solarize_add adds 0 to 128");
     r->ops[n] = op;
     if (r->chain_count > 0) r->chains[r->chain_count - 1].count++;
     else r->op_count++;

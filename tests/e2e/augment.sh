@@ -33,7 +33,8 @@ one=(model.bn=frozen schedule.name=constant train.epochs=9 train.label_smoothing
 for key in data.auto_augment=randaugment data.auto_augment=autoaugment \
     data.auto_augment=trivialaugment data.auto_augment=augmix \
     data.color_jitter=0.4,0.4,0.4,0.1 data.random_erase=1 data.mixup=1 data.cutmix=1 \
-    data.repeated_augmentation=4 data.train_interpolation=random; do
+    data.repeated_augmentation=4 data.train_interpolation=random \
+    data.auto_augment=randaugment_timm; do
     train "one_$key" 1 "${one[@]}" "$key"
     far "$key" plain "one_$key" 1e-4
 done

@@ -38,7 +38,8 @@ differs off plain data.mixup=1 data.mixup_off_epoch=1
 # Any threads, stops and ranks; the divisor of class weights is no batch's.
 all=("${one[@]}" "${bce[@]}" train.label_smoothing=0.1 train.bce_threshold=0.2 data.mixup=0.8
     data.cutmix=1 data.mixup_prob=0.7 "train.class_weights=$SCRATCH/weights" data.random_erase=0.7
-    data.erase_mode=pixel train.batch_per_rank=4 train.accumulate=2)
+    data.erase_mode=pixel data.auto_augment=randaugment_timm
+    data.auto_augment_interpolation=random train.batch_per_rank=4 train.accumulate=2)
 train all 1 "${all[@]}" train.max_steps=4
 train threads 1 "${all[@]}" train.max_steps=4 data.threads=4
 same "1 and 4 decode threads" all threads
@@ -75,4 +76,6 @@ train_fails few 65 "train.class_weights: $SCRATCH/weights: 3 numbers for 10 clas
 have_mpi && train_fails few 65 "3 numbers for 10 classes" 2 "train.class_weights=$SCRATCH/weights"
 train_fails low 64 "train.bce_threshold" 1 train.loss=bce train.label_smoothing=0.5 \
     train.bce_threshold=0.04
+train_fails strong 64 "data.randaugment_magnitude" 1 data.auto_augment=randaugment_timm \
+    data.randaugment_magnitude=11
 exit "$failed"

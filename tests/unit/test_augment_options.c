@@ -16,6 +16,7 @@ TEST(every_key_arrives)
         "data.auto_augment_fill=10,20,30",
         "data.color_jitter=0.1,0.2,0.3,0.4",
         "data.random_erase=0.25",
+        "data.randaugment_std=0.75",
         "data.mixup=0.5",
         "data.mixup_prob=0.6",
         "data.mixup_switch_prob=0.7",
@@ -42,6 +43,7 @@ TEST(every_key_arrives)
     CHECK_NEAR(o.mix.prob, 0.6, 0);
     CHECK_NEAR(o.mix.switch_prob, 0.7, 0);
     CHECK_INT(o.mix.off_epoch, 80);
+    CHECK_NEAR(o.view.policy.deviation, 0.75, 0);
     CHECK_INT(o.repeats, 3);
     CHECK(augment_options_erase(c) && augment_options_mix(c));
     config_destroy(c);

@@ -1,6 +1,6 @@
-/* Ops on pictures against Pillow and torchvision, byte for byte: tests/golden/image_ops.txt holds
- * checksums of their results, see scripts/make_image_op_golden.py, whose pictures are made here by
- * the same formula. */
+/* Ops on pictures against Pillow, torchvision and timm, byte for byte: tests/golden/image_ops.txt
+ * holds checksums of their results, see scripts/make_image_op_golden.py, whose pictures are made
+ * here by the same formula. */
 #include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
@@ -70,14 +70,15 @@ static void compare_with_pillow(bool plain)
     const char *line = strchr((const char *)text, '\n'); /* the first one says who made it */
     for (; line && line[1]; line = strchr(line + 1, '\n')) {
         char name[32], number[32];
-        int nearest = 0, fill[3], channels = 0;
+        int sampling = 0, fill[3], channels = 0;
         uint32_t want = 0;
-        REQUIRE(sscanf(line + 1, "%31s %31s %d %d %d %d %d %x", name, number, &nearest, &fill[0],
+        REQUIRE(sscanf(line + 1, "%31s %31s %d %d %d %d %d %x", name, number, &sampling, &fill[0],
                        &fill[1], &fill[2], &channels, &want) == 8);
         ImageOp op = { 0 };
         REQUIRE(image_op_find(name, &op.kind) && str_to_double(number, &op.value));
-        ImageOpStyle style = { nearest != 0,
-                               { (uint8_t)fill[0], (uint8_t)fill[1], (uint8_t)fill[2] } };
+        ImageOpStyle style = { .nearest = sampling == 1,
+                               .cubic = sampling == 2,
+                               .fill = { (uint8_t)fill[0], (uint8_t)fill[1], (uint8_t)fill[2] } };
         seen[op.kind]++;
         if (crc_of(&op, &style, channels, &scratch) == want) continue;
         fprintf(stderr, "differs: %.*s\n", (int)strcspn(line + 1, "\n"), line + 1);

@@ -14,6 +14,11 @@ static const PolicyOptions policies[] = {
     { .policy = POLICY_TRIVIALAUGMENT, .bins = 31, .sampling = SAMPLING_NEAREST },
     { .policy = POLICY_AUTOAUGMENT },
     { .policy = POLICY_AUGMIX, .severity = 3 },
+    { .policy = POLICY_RANDAUGMENT_TIMM,
+      .ops = 2,
+      .magnitude = 9,
+      .deviation = 0.5,
+      .sampling = SAMPLING_RANDOM },
     { .erase = 0.5 },
 };
 

@@ -1,5 +1,5 @@
-/* Automatic augmentation: tables equal torchvision's, plans give the bytes of torchvision from
- * the same parameters, draws have torchvision's distributions. Golden files:
+/* Automatic augmentation: tables equal torchvision's and timm's, plans give the bytes of
+ * torchvision from the same parameters, draws have torchvision's distributions. Golden files:
  * scripts/make_policy_golden.py, scripts/replay_views.py. */
 #include "base/crc32c.h"
 #include "base/fs.h"
@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "data/augment/mix.h"
 #include "data/augment/policy.h"
+#include "data/augment/policy_timm.h"
 #include "data/augment/replay.h"
 #include "data/augment/view.h"
 #include "data/decode/decoder.h"
@@ -56,22 +57,49 @@ static void check_sub_policy(const char *line)
     CHECK_INT(s->bin, bin);
 }
 
-TEST(tables_are_those_of_torchvision)
+static void check_timm(const char *line)
+{
+    static const double magnitudes[] = { 0, 0.25, 1, 3.7, 5, 6, 7, 8.37, 9, 9.999, 10 };
+    enum { COUNT = sizeof magnitudes / sizeof magnitudes[0] };
+    char name[32];
+    int width = 0, height = 0, negative = 0, used = 0, i = 0, index = 0;
+    ImageOpKind kind;
+    REQUIRE(sscanf(line, "timm %31s %d %d %d%n", name, &width, &height, &negative, &used) == 4);
+    REQUIRE(image_op_find(name, &kind));
+    while (index < POLICY_TIMM_OPS && policy_timm_op(index, 0, false, 1, 1).kind != kind) index++;
+    REQUIRE(index < POLICY_TIMM_OPS);
+    for (const char *at = line + used; *at == ' ' && i < COUNT; i++) {
+        char *end = NULL;
+        const double want = strtod(at, &end),
+                     got = policy_timm_op(index, magnitudes[i], negative != 0, width, height).value;
+        if (got != want) fprintf(stderr, "%s %g: %.17g\n", name, magnitudes[i], got);
+        CHECK(got == want);
+        at = end;
+    }
+    CHECK_INT(i, kind == IMAGE_AUTOCONTRAST || kind == IMAGE_EQUALIZE || kind == IMAGE_INVERT
+                     ? 0
+                     : COUNT);
+}
+
+TEST(tables_are_those_of_torchvision_and_timm)
 {
     uint8_t *text = NULL;
     size_t bytes = 0;
-    int magnitudes = 0, steps = 0;
+    int magnitudes = 0, steps = 0, timm = 0;
     REQUIRE_OK(fs_read_file("tests/golden/policies.txt", &text, &bytes));
     for (const char *line = strchr((const char *)text, '\n'); line && line[1];
          line = strchr(line + 1, '\n')) {
-        bool sub = line[1] == 's';
+        bool sub = line[1] == 's', of_timm = line[1] == 't';
         steps += sub;
-        magnitudes += !sub;
+        timm += of_timm;
+        magnitudes += !sub && !of_timm;
         if (sub) check_sub_policy(line + 1);
+        else if (of_timm) check_timm(line + 1);
         else check_magnitudes(line + 1);
     }
     CHECK_INT(steps, AUTOAUGMENT_TABLE_COUNT * AUTOAUGMENT_SUB_POLICIES * 2);
     CHECK(magnitudes > 200);
+    CHECK_INT(timm, 15 * 4);
     mem_free(text);
 }
 
@@ -207,10 +235,50 @@ TEST(randaugment_draws_ops_and_signs_evenly)
         }
     }
     for (int k = 0; k < IMAGE_OP_COUNT; k++) {
-        bool used = k != IMAGE_INVERT && k != IMAGE_HUE;
+        bool used = k < IMAGE_INVERT;
         CHECK_NEAR(count[k], used ? 2.0 * DRAWS / OPS : 0, used ? 220 : 0);
         CHECK_NEAR(negative[k], image_op_mirrors((ImageOpKind)k) ? count[k] / 2 : 0, 120);
     }
+}
+
+/* Two of fifteen ops, each applied half the time, at a strength about the one asked for. */
+TEST(randaugment_of_timm_draws_as_timm_does)
+{
+    enum { DRAWS = 30000 };
+    const PolicyOptions o = { .policy = POLICY_RANDAUGMENT_TIMM,
+                              .ops = 2,
+                              .magnitude = 9,
+                              .deviation = 0.5,
+                              .sampling = SAMPLING_RANDOM };
+    int count[IMAGE_OP_COUNT] = { 0 }, ops = 0, negative = 0, cut = 0, cubic = 0;
+    double sum = 0, squares = 0;
+    for (int64_t id = 0; id < DRAWS; id++) {
+        const PolicyPlan r = drawn(&o, id);
+        REQUIRE(r.op_count <= 2 && r.chain_count == 0);
+        for (int k = 0; k < r.op_count; k++, ops++) {
+            count[r.ops[k].kind]++;
+            cubic += r.cubic >> k & 1;
+            if (r.ops[k].kind != IMAGE_ROTATE) continue;
+            const double strength = fabs(r.ops[k].value) / 3;
+            negative += r.ops[k].value < 0;
+            cut += strength == 10;
+            sum += strength;
+            squares += (strength - 9) * (strength - 9);
+            CHECK(strength > 6 && strength <= 10);
+        }
+    }
+    const double rotates = count[IMAGE_ROTATE];
+    CHECK_NEAR(ops, DRAWS, 400);
+    CHECK_NEAR(cubic, ops / 2.0, 300);
+    for (int k = 0; k < IMAGE_OP_COUNT; k++) {
+        const bool used = (k >= IMAGE_ROTATE && k != IMAGE_HUE);
+        CHECK_NEAR(count[k], used ? DRAWS / 15.0 : 0, used ? 200 : 0);
+    }
+    CHECK_NEAR(negative, rotates / 2, 110);
+    CHECK_NEAR(sum / rotates, 9,
+               0.05); /* 9 - 0.5 times what a normal loses beyond two deviations */
+    CHECK_NEAR(sqrt(squares / rotates), 0.49, 0.03);
+    CHECK_NEAR(cut / rotates, 0.0228, 0.012);
 }
 
 TEST(trivialaugment_draws_bins_evenly)

@@ -60,6 +60,7 @@ typedef struct Config {
         double min_crop_area, random_erase, mixup, cutmix, mixup_prob, mixup_switch_prob;
         int64_t mixup_off_epoch /*0 = never*/;
         EraseMode erase_mode;
+        double randaugment_std;
         bool tta_flip, allow_empty_classes;
         TtaChoice tta;
         ConfigList color_jitter /*brightness, contrast, saturation, hue*/, auto_augment_fill;

@@ -140,7 +140,11 @@ static Status check_augmentation(const Config *c, const ConfigOrigin *origin)
                  jitter->values[3]);
         return fail_check(origin, "data.color_jitter", text);
     }
-    if (c->data.randaugment_magnitude >= c->data.magnitude_bins) {
+    const bool timm = c->data.auto_augment == POLICY_RANDAUGMENT_TIMM;
+    if (timm && c->data.randaugment_magnitude > 10)
+        return fail_check(origin, "data.randaugment_magnitude",
+                          "is above 10, the most that randaugment_timm has");
+    if (!timm && c->data.randaugment_magnitude >= c->data.magnitude_bins) {
         snprintf(text, sizeof text, "is %lld, not below data.magnitude_bins %lld",
                  (long long)c->data.randaugment_magnitude, (long long)c->data.magnitude_bins);
         return fail_check(origin, "data.randaugment_magnitude", text);

@@ -18,6 +18,7 @@ static PolicyOptions policy_options(const Config *c)
                         .table = c->data.autoaugment_policy,
                         .ops = (int)c->data.randaugment_ops,
                         .magnitude = (int)c->data.randaugment_magnitude,
+                        .deviation = c->data.randaugment_std,
                         .bins = (int)c->data.magnitude_bins,
                         .severity = (int)c->data.augmix_severity,
                         .erase = c->data.random_erase,
