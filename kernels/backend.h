@@ -95,9 +95,9 @@ typedef struct DeviceVTable {
     Status (*replay)(Backend *b, Replay *r, Stream *s);
     void (*replay_destroy)(Backend *b, Replay *r);
     /* Parameters are f32 in the PARAM slab. A backend that computes in another type keeps compute
-     * copies: attach makes them (param_copy_bytes of device memory), OP_UPDATE writes them, and
-     * params_changed writes them all after anything else touched the slab (an import, a broadcast).
-     * Before attach, and where their parameters lie outside the slab, ops convert for
+     * copies: attach makes them (param_copy_bytes of device memory), OP_UPDATE and OP_LERP write
+     * them, and params_changed writes them all after anything else touched the slab (an import, a
+     * broadcast). Before attach, and where their parameters lie outside the slab, ops convert for
      * themselves. */
     size_t (*param_copy_bytes)(const Backend *b, size_t slab_bytes);
     Status (*params_attach)(Backend *b, void *slab, size_t slab_bytes);

@@ -20,6 +20,9 @@ enum {
     SCALAR_STEP_HIGH,
     SCALAR_PLACE_LOW,
     SCALAR_PLACE_HIGH,
+    /* LerpAttr.weight: how much of the step's weights goes into their averaged copies */
+    SCALAR_EMA,
+    SCALAR_LOOKAHEAD,
     SCALAR_COUNT
 };
 

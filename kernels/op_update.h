@@ -73,4 +73,21 @@ typedef struct UpdateAttr {
     int segment_count;
     const UpdateSegment *segments; /* borrowed for the life of the instance */
 } UpdateAttr;
+
+/* OP_LERP: an averaged copy of weights moves towards them (trainer/train/averages.h). All flat f32.
+ * average += w (x - average), w = scalars[weight], in torch.lerp's form, which is exact at 0 and 1.
+ * Nothing is done where w is below 0 (the copy has no turn in this step), nor where
+ * LOSS_SCALE_FOUND_INF is set, unless w is 0. LERP_MEET: x takes the result as well. LERP_SWAP: the
+ * two change places, whatever the scalars say. */
+enum {
+    LERP_IN_AVERAGE /*updated in place*/,
+    LERP_IN_X /*likewise, but for LERP_FOLLOW*/,
+    LERP_IN_SCALARS,
+    LERP_IN_LOSS_SCALE /*optional*/
+};
+typedef enum LerpMode { LERP_FOLLOW, LERP_MEET, LERP_SWAP, LERP_MODE_COUNT } LerpMode;
+typedef struct LerpAttr {
+    LerpMode mode;
+    int weight; /* SCALAR_EMA or SCALAR_LOOKAHEAD */
+} LerpAttr;
 #endif

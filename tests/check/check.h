@@ -63,6 +63,7 @@ typedef union Attr {
     ScaleAttr scale;
     LossScaleAttr loss_scale;
     GradNormAttr grad_norm;
+    LerpAttr lerp;
     DropAttr drop;
 } Attr;
 

@@ -131,6 +131,7 @@ int layouts_weight_input(OpKind kind)
 {
     const WeightSlots *s = weights_of(kind);
     if (kind == OP_UPDATE) return UPDATE_IN_PARAM;
+    if (kind == OP_LERP) return LERP_IN_X;
     return s && s->w >= 0 ? s->w : -1;
 }
 

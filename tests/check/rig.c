@@ -17,6 +17,8 @@ bool op_updates_input(const Problem *p, int slot)
         return slot == BN_FINALIZE_IN_RUNNING_MEAN || slot == BN_FINALIZE_IN_RUNNING_VAR;
     if (p->kind == OP_FINITE_CHECK) return slot == FINITE_CHECK_IN_LOSS_SCALE;
     if (p->kind == OP_LOSS_SCALE) return slot == LOSS_SCALE_IN_STATE;
+    if (p->kind == OP_LERP)
+        return slot == LERP_IN_AVERAGE || (slot == LERP_IN_X && p->attr.lerp.mode != LERP_FOLLOW);
     return p->kind == OP_UPDATE &&
            (slot == UPDATE_IN_PARAM || slot == UPDATE_IN_STATE0 || slot == UPDATE_IN_STATE1);
 }
@@ -246,7 +248,8 @@ static Status attach_params(const Run *r, bool attach)
     const OpInstance *op = &r->rig->op;
     Backend *b = r->rig->backend;
     int slot = layouts_weight_input(op->kind);
-    bool wanted = r->rig->variant.mode == MODE_EXACT || op->kind == OP_UPDATE;
+    bool wanted =
+        r->rig->variant.mode == MODE_EXACT || op->kind == OP_UPDATE || op->kind == OP_LERP;
     if (!b->v->device || slot < 0 || !wanted) return OK;
     if (!attach) return b->v->device->params_attach(b, NULL, 0);
     TRY(b->v->device->params_attach(b, op->in[slot].data, op->in[slot].bytes));

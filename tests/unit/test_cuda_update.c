@@ -1,6 +1,7 @@
 /* test_cuda_update.c - the optimizer step of the CUDA backend as a training program uses it:
  * compute copies follow the master weights, a captured step reads its scalars anew each time it is
- * replayed, and a step that is skipped leaves everything as it was. Runs on the test double (EMU=1)
+ * replayed, and a step that is skipped leaves everything as it was; the same of Lookahead, which
+ * writes parameters too. Runs on the test double (EMU=1)
  * and on a GPU; how segments are cut into chunks is tested everywhere. */
 #include "kernels/backend_cuda.h"
 #include "kernels/cuda/update.h"
@@ -229,4 +230,49 @@ TEST(a_skipped_step_changes_nothing)
     run(&r, &r.update);
     step(&r, r.param, 0.5f / 8);
     check_weights(&r, r.param);
+}
+
+/* Averages and weights are whole numbers of halves and quarters: all products are exact. */
+TEST(copies_follow_lookahead_and_what_is_swapped_in)
+{
+    Rig r;
+    Replay *replay = NULL;
+    float average[COUNT], before[COUNT], scalars[SCALAR_COUNT] = { 0 };
+    if (!open_rig(&r, PRECISION_BF16, DTYPE_BF16)) return;
+    prepare_update(&r, false);
+    prepare_linear(&r);
+    LerpAttr meet_attr = { LERP_MEET, SCALAR_LOOKAHEAD }, swap_attr = { LERP_SWAP, 0 };
+    OpInstance meet = { .kind = OP_LERP, .backend = r.backend, .attr = &meet_attr }, swap;
+    meet.in[LERP_IN_AVERAGE] = flat(COUNT);
+    meet.in[LERP_IN_X] = r.update.in[UPDATE_IN_PARAM];
+    meet.in[LERP_IN_SCALARS] = r.update.in[UPDATE_IN_SCALARS];
+    CHECK_OK(backend_prepare_op(&meet));
+    for (int i = 0; i < COUNT; i++) average[i] = (float)(i % 7) / 4;
+    place(&r, &meet.in[LERP_IN_AVERAGE], average);
+    swap = meet;
+    swap.attr = &swap_attr;
+    run(&r, &meet); /* an ordinary run comes first; a weight of 0 takes the average */
+    check_weights(&r, average);
+    CHECK_OK(r.backend->v->import_tensor(r.backend, &meet.in[LERP_IN_X], r.param));
+    CHECK_OK(r.device->params_changed(r.backend, r.stream));
+    CHECK_OK(r.device->capture_begin(r.backend, r.stream));
+    run(&r, &meet);
+    CHECK_OK(r.device->capture_end(r.backend, r.stream, &replay));
+    const float weights[] = { -1, 0.25F, -1 };
+    for (int k = 0; k < 3; k++) {
+        scalars[SCALAR_LOOKAHEAD] = weights[k];
+        CHECK_OK(r.backend->v->import_tensor(r.backend, &r.update.in[UPDATE_IN_SCALARS], scalars));
+        CHECK_OK(r.device->replay(r.backend, replay, r.stream));
+        for (int i = 0; k == 1 && i < COUNT; i++)
+            r.param[i] = average[i] += 0.25F * (r.param[i] - average[i]);
+        check_weights(&r, r.param);
+    }
+    step(&r, r.param, 0.0625F);
+    memcpy(before, r.param, sizeof before);
+    CHECK_OK(r.backend->v->import_tensor(r.backend, &meet.in[LERP_IN_X], r.param));
+    run(&r, &swap);
+    check_weights(&r, average);
+    run(&r, &swap);
+    check_weights(&r, before);
+    r.device->replay_destroy(r.backend, replay);
 }

@@ -1,0 +1,32 @@
+/* lerp.c - averaged copies of weights on the device: a recorded step reads there how far they move,
+ * and where x are the parameters, their compute copies are written in the same pass. */
+#include "kernels/cuda/lerp.h"
+#include "kernels/cuda/cuda.h"
+
+static Status lerp_prepare(OpInstance *op)
+{
+    for (int i = LERP_IN_AVERAGE; i <= LERP_IN_LOSS_SCALE; i++)
+        if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
+    op->implementation = "lerp:flat";
+    return OK;
+}
+
+static Status lerp_run(OpInstance *op, Stream *stream)
+{
+    const CudaBackend *b = cuda_backend(op);
+    const LerpAttr *attr = op->attr;
+    const OpTensor *x = &op->in[LERP_IN_X];
+    LerpPass pass = { .attr = *attr,
+                      .average = op->in[LERP_IN_AVERAGE].data,
+                      .x = x->data,
+                      .scalars = op->in[LERP_IN_SCALARS].data,
+                      .loss_scale = op->in[LERP_IN_LOSS_SCALE].data,
+                      .copy_type = b->compute,
+                      .count = x->desc.dims[0] };
+    if (attr->mode != LERP_FOLLOW && b->param_copies && cuda_compute_copy(b, x))
+        pass.copies = b->param_copies + (size_t)((const char *)x->data - b->param_slab) /
+                                            sizeof(float) * dtype_bytes(b->compute);
+    return CUDA_STATUS(cuda_launch_lerp(&pass, stream->stream));
+}
+
+const OpImpl cuda_lerp = { .prepare = lerp_prepare, .bind = cuda_bind_nothing, .run = lerp_run };
