@@ -73,6 +73,31 @@ static void check_model(const char *model)
     close_plan(&p);
 }
 
+/* What keys of averages add to a plan: copies of parameters and of statistics, and both again in
+ * rank 0's staging. */
+TEST(averaged_copies_are_planned)
+{
+    static const struct {
+        const char *key;
+        size_t params, buffers;
+    } rows[] = { { "ema.decay=0", 0, 0 },
+                 { "ema.half_life=9", 1, 1 },
+                 { "optimizer.lookahead=timm", 1, 0 },
+                 { "optimizer.lookahead=airbench", 1, 1 } };
+    size_t staging = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Planned p;
+        open_plan(&p, "resnet20", 4);
+        REQUIRE_OK(config_override(p.config, &rows[i].key, 1));
+        const MemoryReport r = memory_report(&p.session);
+        CHECK_INT(r.bytes[MEMORY_AVERAGES], r.bytes[MEMORY_PARAMS] * rows[i].params +
+                                                r.bytes[MEMORY_BUFFERS] * rows[i].buffers);
+        if (i == 0) staging = r.bytes[MEMORY_CHECKPOINT];
+        CHECK((r.bytes[MEMORY_CHECKPOINT] > staging) == (rows[i].params > 0));
+        close_plan(&p);
+    }
+}
+
 TEST(the_largest_batch_is_the_last_that_fits)
 {
     check_model("mlp");

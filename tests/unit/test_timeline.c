@@ -92,6 +92,7 @@ static TimelineOptions step_of(const Net *n, TimelineReduce reduce, bool loss_sc
                               .statistics = reduce != TIMELINE_REDUCE_NONE,
                               .loss_scale = loss_scale,
                               .norm = norm,
+                              .averages = true,
                               .buckets = n->buckets,
                               .bucket_count = n->bucket_count };
 }
@@ -123,12 +124,14 @@ TEST(timelines_of_real_networks_are_proved)
             for (int variant = 0; variant < 12; variant++) {
                 TimelineOptions o =
                     step_of(&n, reductions[variant % 3], variant / 3 % 2 == 1, variant >= 6);
+                o.averages = variant % 2 == 0;
                 Timeline *t = NULL;
                 CHECK_OK(timeline_create(&t, n.graph, n.plan, &o));
                 CHECK_OK(timeline_check(t, n.graph, n.plan));
                 CHECK((lane_nodes(t, LANE_WEIGHTS) > 0) == (depth > 0));
                 CHECK_INT(count_kind(t, TIMELINE_UPDATE), n.bucket_count);
                 CHECK_INT(count_kind(t, TIMELINE_SQUARES), o.norm ? n.bucket_count : 0);
+                CHECK_INT(count_kind(t, TIMELINE_LERP), o.averages);
                 CHECK(t->replayable == (o.reduce == TIMELINE_REDUCE_HOST ? 0 : t->count - 1));
                 timeline_destroy(t);
             }
@@ -355,6 +358,15 @@ TEST(wrong_orders_are_noticed)
     t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* never */
     cut(t, find(t, TIMELINE_LOSS_SCALE, 0));
     expect_broken(&n, t, "loss scale");
+    t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* averaged before the last update */
+    move(t, find(t, TIMELINE_LERP, 0), find(t, TIMELINE_UPDATE, n.bucket_count - 1));
+    expect_broken(&n, t, "averages");
+    t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* statistics averaged before they are means */
+    move(t, find(t, TIMELINE_LERP, 0), find(t, TIMELINE_AVERAGE, 0));
+    expect_broken(&n, t, "averages");
+    t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* when it is forgotten that the step is none */
+    move(t, find(t, TIMELINE_LOSS_SCALE, 0), find(t, TIMELINE_LERP, 0));
+    expect_broken(&n, t, "averages");
     t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* a node too early */
     move(t, find(t, TIMELINE_NODE, 5), find(t, TIMELINE_NODE, 4));
     expect_broken(&n, t, "before it is written");

@@ -80,12 +80,15 @@ static double node_bytes(const Program *p, int node)
 static void add_item(const Session *s, const Stepper *stepper, const TimelineItem *item,
                      double seconds, double runs, KindTimes kinds[OP_COUNT])
 {
-    static const OpKind ops[TIMELINE_KIND_COUNT] = {
-        [TIMELINE_FINITE] = OP_FINITE_CHECK,   [TIMELINE_SQUARES] = OP_GRAD_SQUARES,
-        [TIMELINE_NORM] = OP_GRAD_NORM,        [TIMELINE_UPDATE] = OP_UPDATE,
-        [TIMELINE_LOSS_SCALE] = OP_LOSS_SCALE, [TIMELINE_AVERAGE] = OP_SCALE,
-        [TIMELINE_PERTURB] = OP_UPDATE,        [TIMELINE_RESTORE] = OP_UPDATE
-    };
+    static const OpKind ops[TIMELINE_KIND_COUNT] = { [TIMELINE_FINITE] = OP_FINITE_CHECK,
+                                                     [TIMELINE_SQUARES] = OP_GRAD_SQUARES,
+                                                     [TIMELINE_NORM] = OP_GRAD_NORM,
+                                                     [TIMELINE_UPDATE] = OP_UPDATE,
+                                                     [TIMELINE_LOSS_SCALE] = OP_LOSS_SCALE,
+                                                     [TIMELINE_AVERAGE] = OP_SCALE,
+                                                     [TIMELINE_PERTURB] = OP_UPDATE,
+                                                     [TIMELINE_RESTORE] = OP_UPDATE,
+                                                     [TIMELINE_LERP] = OP_LERP };
     const Program *p = stepper_last_program(stepper);
     int buckets;
     const Bucket *bucket = stepper_buckets(stepper, &buckets) + item->index;

@@ -65,7 +65,8 @@ static Status load_weights(Session *s, const char *path, CheckpointMeta *meta)
             status = fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path,
                           meta->model, s->config->model.name);
         if (status == OK) status = weights_check_finite(file, false, path);
-        if (status == OK) status = train_state_restore(s->executor, NULL, s->backend, file, path);
+        if (status == OK)
+            status = train_state_restore(s->executor, NULL, NULL, s->backend, file, path);
         if (status == OK) compare_names(s, meta->class_names, path);
     } else {
         status = weights_restore(s->executor, program_graph(s->eval),

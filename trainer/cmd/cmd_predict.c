@@ -83,7 +83,7 @@ static Status open_network(Predictor *p, const char *path)
     p->model.graph = NULL;
     TRY(executor_add(p->executor, graph, false, &p->program));
     TRY(executor_commit(p->executor));
-    TRY(train_state_restore(p->executor, NULL, p->backend, p->model.file, path));
+    TRY(train_state_restore(p->executor, NULL, NULL, p->backend, p->model.file, path));
     augment_options_fill(&options, c, DATA_VAL);
     p->view = options.view;
     p->pixels =

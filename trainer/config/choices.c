@@ -33,6 +33,12 @@ const char *const decay_skip_names[DECAY_SKIP_COUNT + 1] = { [DECAY_SKIP_TIMM] =
 const char *const decay_from_names[DECAY_FROM_COUNT + 1] = {
     [DECAY_FROM_WARMUP] = "warmup", [DECAY_FROM_START] = "start"
 };
+const char *const lookahead_form_names[LOOKAHEAD_FORM_COUNT + 1] = {
+    [LOOKAHEAD_OFF] = "off", [LOOKAHEAD_TIMM] = "timm", [LOOKAHEAD_AIRBENCH] = "airbench"
+};
+const char *const ema_rule_names[EMA_RULE_COUNT + 1] = {
+    [EMA_TIMM] = "timm", [EMA_TORCHVISION] = "torchvision"
+};
 const char *const grad_dtype_names[GRAD_DTYPE_COUNT + 1] = {
     [GRAD_DTYPE_AUTO] = "auto", [GRAD_DTYPE_FP32] = "fp32", [GRAD_DTYPE_BF16] = "bf16"
 };

@@ -28,6 +28,13 @@ typedef enum DecaySkip {
     DECAY_SKIP_COUNT
 } DecaySkip;
 typedef enum DecayFrom { DECAY_FROM_WARMUP, DECAY_FROM_START, DECAY_FROM_COUNT } DecayFrom;
+typedef enum LookaheadForm {
+    LOOKAHEAD_OFF,
+    LOOKAHEAD_TIMM,
+    LOOKAHEAD_AIRBENCH,
+    LOOKAHEAD_FORM_COUNT
+} LookaheadForm;
+typedef enum EmaRule { EMA_TIMM, EMA_TORCHVISION, EMA_RULE_COUNT } EmaRule;
 typedef enum GradDtype {
     GRAD_DTYPE_AUTO,
     GRAD_DTYPE_FP32,
@@ -64,6 +71,8 @@ extern const char *const lr_scaling_names[LR_SCALING_COUNT + 1];
 extern const char *const schedule_shape_names[SCHEDULE_SHAPE_COUNT + 1];
 extern const char *const decay_skip_names[DECAY_SKIP_COUNT + 1];
 extern const char *const decay_from_names[DECAY_FROM_COUNT + 1];
+extern const char *const lookahead_form_names[LOOKAHEAD_FORM_COUNT + 1];
+extern const char *const ema_rule_names[EMA_RULE_COUNT + 1];
 extern const char *const grad_dtype_names[GRAD_DTYPE_COUNT + 1];
 extern const char *const backend_choice_names[BACKEND_CHOICE_COUNT + 1];
 extern const char *const log_format_names[LOG_FORMAT_COUNT + 1];

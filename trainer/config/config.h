@@ -95,7 +95,16 @@ typedef struct Config {
         char *groups;
         double sam_rho /*0 = off*/;
         int64_t sam_interval;
+        LookaheadForm lookahead;
+        int64_t lookahead_steps;
+        double lookahead_alpha;
     } optimizer;
+    struct {
+        double decay, half_life /*both 0 = off*/;
+        EmaRule rule;
+        int64_t every;
+        bool warmup, best;
+    } ema;
     struct {
         ScheduleShape name;
         double warmup_epochs, warmup_lr /*-1: a step's share of the rise*/, min_lr, power, gamma,

@@ -125,6 +125,18 @@ static Status check_schedule(const Config *c, const ConfigOrigin *origin)
     return OK;
 }
 
+static Status check_averages(const Config *c, const ConfigOrigin *origin)
+{
+    if (c->ema.decay > 0 && c->ema.half_life > 0)
+        return fail_check(origin, "ema.half_life",
+                          "stands beside ema.decay; give one of the two, or 0 for the other");
+    if (c->ema.half_life > 0 && c->ema.rule != EMA_TIMM)
+        return fail_check(origin, "ema.half_life", "is of timm's rule; ema.rule is another");
+    if (c->ema.warmup && c->ema.rule != EMA_TIMM)
+        return fail_check(origin, "ema.warmup", "is of timm's rule; ema.rule is another");
+    return OK;
+}
+
 static Status check_augmentation(const Config *c, const ConfigOrigin *origin)
 {
     char text[WHERE_BYTES];
@@ -255,6 +267,7 @@ Status config_check(const Config *c, const ConfigOrigin *origin)
     TRY(check_ascending(c, origin));
     TRY(check_progressive(c, origin));
     TRY(check_schedule(c, origin));
+    TRY(check_averages(c, origin));
     TRY(check_augmentation(c, origin));
     TRY(check_groups(c, origin));
     TRY(check_idle(c, origin));

@@ -274,6 +274,32 @@ const ConfigKey config_keys[] = {
     {INT(optimizer, sam_interval, "1", 1, 1e15), KEY_MATH | KEY_YOUNG,
      "sam_rho: in every so many-th step, counted from the first; 1 means all"},
 
+    {ENUM(optimizer, lookahead, "off", lookahead_form_names), KEY_MATH | KEY_YOUNG,
+     "Slow weights that the trained ones go back to every few steps: timm's, of parameters; or "
+     "airbench's, of running statistics too, with a share that shrinks over the run, which ends "
+     "with the slow ones"},
+    {INT(optimizer, lookahead_steps, "6", 1, 1e9), KEY_MATH | KEY_YOUNG,
+     "Updates from one time to the next"},
+    {DOUBLE(optimizer, lookahead_alpha, "0.5", 0, 1), KEY_MATH | KEY_YOUNG,
+     "timm: how far the slow weights go towards the trained ones"},
+
+    {DOUBLE(ema, decay, "0", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MAX,
+     "Decay of an exponential moving average of parameters and running statistics, which is "
+     "evaluated beside them; 0 means none"},
+    {DOUBLE(ema, half_life, "0", 0, 1e15), KEY_MATH | KEY_YOUNG,
+     "timm: the decay as the steps after which a step counts half, in place of ema.decay; 0 means "
+     "that counts"},
+    {ENUM(ema, rule, "timm", ema_rule_names), KEY_MATH | KEY_YOUNG,
+     "Whose rule: timm's ModelEmaV3, or that of torchvision's references, which adjusts the decay "
+     "by global batch, ema.every and train.epochs, and copies while the learning rate warms up"},
+    {INT(ema, every, "1", 1, 1e9), KEY_MATH | KEY_YOUNG,
+     "Steps from one time to the next; torchvision's 32 are counted within each epoch"},
+    {BOOL(ema, warmup, "false"), KEY_MATH | KEY_YOUNG,
+     "timm: in update n the decay is at most 1 - n^(-2/3)"},
+    {BOOL(ema, best, "true"), KEY_RUNTIME,
+     "The average decides which checkpoint is the best, and is what eval, predict and export take; "
+     "false: the trained weights"},
+
     {ENUM(schedule, name, "cosine", schedule_shape_names), KEY_MATH,
      "Course of the learning rate after warmup; triangular is a straight line"},
     {DOUBLE(schedule, warmup_epochs, "5", 0, 1e6), KEY_MATH,

@@ -65,6 +65,7 @@ static Status run_item(Executor *x, Program *p, const TimelineItem *item, Stream
     case TIMELINE_AVERAGE:
     case TIMELINE_PERTURB:
     case TIMELINE_RESTORE:
+    case TIMELINE_LERP:
     case TIMELINE_KIND_COUNT:
         break;
     }

@@ -245,7 +245,6 @@ static void emit_updates(Builder *b)
         if (!all_first) emit_sum(b, k);
         emit_work(b, TIMELINE_UPDATE, LANE_COMPUTE, k);
     }
-    if (o->loss_scale) emit_work(b, TIMELINE_LOSS_SCALE, LANE_COMPUTE, 0);
 }
 
 static void emit_statistics(Builder *b)
@@ -275,6 +274,10 @@ static void emit_all(Builder *b)
     if (o->step) {
         emit_updates(b);
         emit_statistics(b);
+    }
+    if (o->step && o->step != TIMELINE_FIRST_PASS) {
+        if (o->averages) emit_work(b, TIMELINE_LERP, LANE_COMPUTE, 0);
+        if (o->loss_scale) emit_work(b, TIMELINE_LOSS_SCALE, LANE_COMPUTE, 0);
     }
     if (host) {
         if (reduce_lane(b) != LANE_COMPUTE) wait_all(b, LANE_COMPUTE, reduce_lane(b));
@@ -348,6 +351,7 @@ const char *timeline_kind_name(TimelineKind kind)
         [TIMELINE_AVERAGE] = "average", [TIMELINE_RESULT] = "result",
         [TIMELINE_SQUARES] = "squares", [TIMELINE_NORM] = "norm",
         [TIMELINE_PERTURB] = "perturb", [TIMELINE_RESTORE] = "restore",
+        [TIMELINE_LERP] = "averages",
     };
     return names[kind];
 }

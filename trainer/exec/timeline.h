@@ -40,8 +40,9 @@ typedef enum TimelineKind {
     TIMELINE_SQUARES,    /* index: bucket; its squares are summed */
     TIMELINE_NORM,       /* of all gradients, from the sums of squares */
     TIMELINE_UPDATE,     /* index: bucket */
-    TIMELINE_LOSS_SCALE, /* grows or shrinks */
     TIMELINE_AVERAGE,    /* running statistics: sum to mean */
+    TIMELINE_LERP,       /* averaged copies of parameters and running statistics */
+    TIMELINE_LOSS_SCALE, /* grows or shrinks */
     TIMELINE_RESULT,     /* stats, and what the step wants to know beside them, go to the host */
     TIMELINE_PERTURB,    /* parameters and statistics are kept, then parameters moved */
     TIMELINE_RESTORE,    /* index: Slab; BUFFER or PARAM comes back */
@@ -75,6 +76,7 @@ typedef struct TimelineOptions {
     bool statistics; /* running statistics are averaged over ranks */
     bool loss_scale;
     bool norm;             /* of all gradients */
+    bool averages;         /* there are averaged copies */
     const Bucket *buckets; /* borrowed */
     int bucket_count;
 } TimelineOptions;

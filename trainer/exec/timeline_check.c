@@ -227,6 +227,11 @@ static void touch_item(Check *c, int i)
     case TIMELINE_RESTORE:
         touch_range(c, i, item->index, 0, c->p->slab_bytes[item->index], true);
         break;
+    case TIMELINE_LERP:
+        touch_range(c, i, SLAB_PARAM, 0, c->p->slab_bytes[SLAB_PARAM], true);
+        touch_range(c, i, SLAB_BUFFER, 0, c->p->slab_bytes[SLAB_BUFFER], true);
+        touch_loss_scale(c, i, false);
+        break;
     case TIMELINE_STATISTICS:
     case TIMELINE_REST:
     case TIMELINE_AVERAGE:
@@ -391,7 +396,7 @@ static Status check_step(const Check *c)
 {
     const TimelineOptions *o = &c->t->options;
     const bool updates = o->step != TIMELINE_FIRST_PASS;
-    int first_update = -1, update, scale, norm, perturb, restore;
+    int first_update = -1, update, scale, norm, perturb, restore, lerp, mean;
     size_t covered = 0;
     for (int i = 0; i < c->t->count && first_update < 0; i++)
         if (c->t->items[i].kind == TIMELINE_UPDATE) first_update = i;
@@ -399,12 +404,17 @@ static Status check_step(const Check *c)
     TRY(find_once(c, TIMELINE_NORM, 0, o->norm && updates, &norm));
     TRY(find_once(c, TIMELINE_PERTURB, 0, !updates, &perturb));
     TRY(find_once(c, TIMELINE_RESTORE, SLAB_PARAM, o->step == TIMELINE_SECOND_PASS, &restore));
+    TRY(find_once(c, TIMELINE_LERP, 0, o->averages && updates, &lerp));
+    TRY(find_once(c, TIMELINE_AVERAGE, 0, o->statistics && updates, &mean));
+    TRY(check_order(c, mean, lerp));
+    TRY(check_order(c, lerp, scale));
     if (perturb >= 0) first_update = norm = perturb;
     else TRY(check_order(c, norm, first_update));
     TRY(check_order(c, restore, first_update));
     for (int k = 0; k < o->bucket_count; k++) {
         TRY(check_bucket(c, k, first_update, norm));
         TRY(find_once(c, TIMELINE_UPDATE, k, updates, &update));
+        TRY(check_order(c, update, lerp));
         TRY(check_order(c, update, scale));
         if (o->buckets[k].offset != covered)
             return fail(ERR_INTERNAL,

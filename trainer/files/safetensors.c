@@ -474,6 +474,14 @@ const SafeTensor *safetensors_at(const SafeFile *f, int index)
     return &f->tensors[index];
 }
 
+bool safetensors_has(const SafeFile *f, const char *prefix)
+{
+    bool found = false;
+    for (int i = 0; i < f->count && !found; i++)
+        found = str_starts_with(f->tensors[i].name, prefix);
+    return found;
+}
+
 const SafeTensor *safetensors_find(const SafeFile *f, const char *name)
 {
     const SafeTensor **found =

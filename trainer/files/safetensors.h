@@ -31,5 +31,7 @@ void safetensors_close(SafeFile *f);
 int safetensors_count(const SafeFile *f);
 const SafeTensor *safetensors_at(const SafeFile *f, int index);
 const SafeTensor *safetensors_find(const SafeFile *f, const char *name); /* NULL */
-const char *safetensors_metadata(const SafeFile *f, const char *key);    /* NULL */
+/* Whether the name of some tensor begins with prefix. */
+bool safetensors_has(const SafeFile *f, const char *prefix);
+const char *safetensors_metadata(const SafeFile *f, const char *key); /* NULL */
 #endif

@@ -2,7 +2,8 @@
  *
  * The two names of a tensor are found by building the network twice, once under each: tensors come
  * in the same order. Ignored in a file are the counters num_batches_tracked of PyTorch's batch
- * norms, which have no part in anything here, and the optimizer's states of a checkpoint. */
+ * norms, which have no part in anything here, and the optimizer's states and averaged copies of a
+ * checkpoint. */
 #include "trainer/files/weights.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -12,7 +13,8 @@
 #include <string.h>
 
 enum { LISTED = 3, SHAPE_TEXT = 96 }; /* tensors of each kind that a message names */
-static const char counter_suffix[] = ".num_batches_tracked", optimizer_prefix[] = "optimizer.";
+static const char counter_suffix[] = ".num_batches_tracked", optimizer_prefix[] = "optimizer.",
+                  lookahead_prefix[] = "lookahead.", average_prefix[] = "ema.";
 
 /* ---- names ---- */
 
@@ -81,6 +83,11 @@ void weights_free(WeightList *list)
     mem_free(list->items);
     graph_destroy(list->named);
     *list = (WeightList){ 0 };
+}
+
+static bool is_state(const char *name)
+{
+    return str_starts_with(name, optimizer_prefix) || str_starts_with(name, lookahead_prefix);
 }
 
 bool weights_are_checkpoint(const SafeFile *file)
@@ -186,7 +193,7 @@ Status weights_check_finite(const SafeFile *file, bool states, const char *path)
 {
     for (int i = 0; i < safetensors_count(file); i++) {
         const SafeTensor *t = safetensors_at(file, i);
-        if (states || !str_starts_with(t->name, optimizer_prefix)) TRY(check_finite(t, path));
+        if (states || !is_state(t->name)) TRY(check_finite(t, path));
     }
     return OK;
 }
@@ -249,7 +256,7 @@ static Status find_strangers(const WeightList *list, const SafeFile *file, Findi
     }
     for (int i = 0; i < safetensors_count(file); i++) {
         const char *name = safetensors_at(file, i)->name, *last = strrchr(name, '.');
-        if (str_starts_with(name, optimizer_prefix)) continue;
+        if (is_state(name) || str_starts_with(name, average_prefix)) continue;
         if (last && strcmp(last, counter_suffix) == 0) continue;
         if (!known[i]) note(&f->strangers, &f->stranger_count, name);
     }

@@ -67,12 +67,14 @@ static void set_whole(Point *p, StrBuf *b, const char *key, int64_t value)
     set(p, b);
 }
 
-/* What makes a training run a measurement: no evaluation, no checkpoint on the way, no resume,
- * every step recorded. */
+/* What makes a training run a measurement: no evaluation, nor an average that would want one, no
+ * checkpoint on the way, no resume, every step recorded. */
 static void add_sets(Point *p, const Config *c, StrBuf *b)
 {
     set_word(p, b, "run.dir", p->run_dir);
     set_word(p, b, "data.val", "");
+    set_whole(p, b, "ema.decay", 0);
+    set_whole(p, b, "ema.half_life", 0);
     set_word(p, b, "checkpoint.resume", "none");
     set_whole(p, b, "checkpoint.every_epochs", 0);
     set_whole(p, b, "checkpoint.every_steps", 0);

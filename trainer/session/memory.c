@@ -2,6 +2,7 @@
 #include "trainer/session/memory.h"
 #include "base/process/process.h"
 #include "kernels/ops/update.h"
+#include "trainer/config/averaging.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ static const char *const item_names[MEMORY_ITEM_COUNT] = {
     [MEMORY_GRADS] = "gradients",
     [MEMORY_OPTIMIZER] = "optimizer state",
     [MEMORY_SHARPNESS] = "parameters kept by sam_rho",
+    [MEMORY_AVERAGES] = "averaged copies",
     [MEMORY_BUFFERS] = "running statistics",
     [MEMORY_ACTIVATIONS] = "activations",
     [MEMORY_WORKSPACE] = "workspace",
@@ -61,13 +63,25 @@ static size_t optimizer_states(const Config *c)
     return (size_t)update_states((UpdateKind)c->optimizer.name, c->optimizer.momentum);
 }
 
+/* Copies of parameters and of running statistics. */
+static void averaged_copies(const Config *c, size_t *params, size_t *buffers)
+{
+    *params = *buffers = 0;
+    for (int k = 0; k < AVERAGE_KIND_COUNT; k++) {
+        const AverageTraits t = averaging_traits(c, (AverageKind)k);
+        *params += t.wanted;
+        *buffers += t.wanted && t.statistics;
+    }
+}
+
 static size_t staging_bytes(const Session *s)
 {
-    size_t bytes = 0;
+    size_t bytes = 0, params, buffers;
+    averaged_copies(s->config, &params, &buffers);
+    params += 1 + optimizer_states(s->config);
     for (int i = 0; i < executor_state_count(s->executor); i++) {
         size_t plain = tensor_plain_bytes(&executor_state(s->executor, i)->desc);
-        bytes += executor_state_is_param(s->executor, i) ? plain * (1 + optimizer_states(s->config))
-                                                         : plain;
+        bytes += plain * (executor_state_is_param(s->executor, i) ? params : 1 + buffers);
     }
     return bytes;
 }
@@ -91,9 +105,13 @@ static void add_plan(const Session *s, const Executor *x, int64_t batch,
     if (s->val)
         bytes[MEMORY_INPUTS] +=
             prefetch_device_bytes(s->backend, batch, session_image_bytes(s, DATA_VAL), false);
-    if (s->use == SESSION_TRAIN) bytes[MEMORY_OPTIMIZER] = m.params * optimizer_states(s->config);
-    if (s->use == SESSION_TRAIN && s->config->optimizer.sam_rho > 0)
-        bytes[MEMORY_SHARPNESS] = m.params + m.buffers;
+    if (s->use == SESSION_TRAIN) {
+        size_t params, buffers;
+        averaged_copies(s->config, &params, &buffers);
+        bytes[MEMORY_OPTIMIZER] = m.params * optimizer_states(s->config);
+        if (s->config->optimizer.sam_rho > 0) bytes[MEMORY_SHARPNESS] = m.params + m.buffers;
+        bytes[MEMORY_AVERAGES] = m.params * params + m.buffers * buffers;
+    }
     bytes[MEMORY_ALLREDUCE] = session_allreduce_bytes(s, m.grads);
 }
 

@@ -10,6 +10,7 @@ typedef enum MemoryItem { /* of the device where there is one, but for the last 
                           MEMORY_GRADS,
                           MEMORY_OPTIMIZER,
                           MEMORY_SHARPNESS, /* running statistics too */
+                          MEMORY_AVERAGES,  /* of parameters and running statistics */
                           MEMORY_BUFFERS,
                           MEMORY_ACTIVATIONS,
                           MEMORY_WORKSPACE,

@@ -409,7 +409,8 @@ static Status open_parts(Loop *l, const char *run_dir)
                        s->executor));
     stepper_set_tracing(l->stepper, l->tracing);
     if (!loop_is_main(l)) return OK;
-    TRY(train_state_list(s->executor, stepper_optimizer(l->stepper), &list, &count));
+    TRY(train_state_list(s->executor, stepper_optimizer(l->stepper), stepper_averages(l->stepper),
+                         &list, &count));
     const Config *c = s->config;
     /* who goes back may have to go behind the newest one */
     const int64_t least = c->train.on_nan == ON_NAN_ROLLBACK ? 2 : 1;

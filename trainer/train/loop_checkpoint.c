@@ -50,8 +50,8 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
 {
     const Session *s = l->s;
     double start_s = clock_s();
-    TRY(train_state_stage(s->executor, stepper_optimizer(l->stepper), s->backend,
-                          l->checkpoint.writer, l->divergence.tensor));
+    TRY(train_state_stage(s->executor, stepper_optimizer(l->stepper), stepper_averages(l->stepper),
+                          s->backend, l->checkpoint.writer, l->divergence.tensor));
     tracing_copy(l->tracing, "checkpoint to staging memory", steps, start_s);
     TRY(loop_checkpoint_poll(l)); /* the file before, while its record is to be had */
     CheckpointMeta meta = { .step = steps + l->start.step_offset,
@@ -166,8 +166,8 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
                               const char *path, bool own, StrBuf *changed)
 {
     TRY(check_resumable(l, meta, path, changed));
-    TRY(train_state_restore(l->s->executor, stepper_optimizer(l->stepper), l->s->backend, file,
-                            path));
+    TRY(train_state_restore(l->s->executor, stepper_optimizer(l->stepper),
+                            stepper_averages(l->stepper), l->s->backend, file, path));
     l->start.resumed = true;
     l->start.step = resume_step(l, meta);
     l->start.step_offset = meta->step - l->start.step;
@@ -231,8 +231,22 @@ static Status broadcast_optimizer(Loop *l)
                                      executor_slab_bytes(l->s->executor, SLAB_PARAM),
                                      "optimizer state"));
     }
+    for (int i = 0; i < AVERAGE_KIND_COUNT * 2; i++) {
+        const Slab slab = i % 2 ? SLAB_BUFFER : SLAB_PARAM;
+        void *copy = averages_slab(stepper_averages(l->stepper), (AverageKind)(i / 2), slab);
+        if (copy)
+            TRY(session_broadcast_memory(l->s, copy, executor_slab_bytes(l->s->executor, slab),
+                                         "averages"));
+    }
     if (scale) TRY(session_broadcast_memory(l->s, scale->data, scale->bytes, "loss scale"));
     return comm_agree(l->s->comm, optimizer_state_changed(o));
+}
+
+static Status start_averages(Loop *l)
+{
+    bool all[AVERAGE_KIND_COUNT];
+    for (int k = 0; k < AVERAGE_KIND_COUNT; k++) all[k] = true;
+    return comm_agree(l->s->comm, averages_start(stepper_averages(l->stepper), all));
 }
 
 Status loop_checkpoint_resume(Loop *l)
@@ -255,9 +269,8 @@ Status loop_checkpoint_resume(Loop *l)
     stepper_set_lr_factor(l->stepper, l->rollback.lr_factor);
     stepper_set_step_offset(l->stepper, l->start.step_offset);
     const bool drawn = l->s->config->model.init[0] == '\0' && !first_weights_needed(l->s);
-    if (!l->start.resumed && drawn) return OK;
-    TRY(session_broadcast(l->s));
-    return l->start.resumed ? broadcast_optimizer(l) : OK;
+    if (l->start.resumed || !drawn) TRY(session_broadcast(l->s));
+    return l->start.resumed ? broadcast_optimizer(l) : start_averages(l);
 }
 
 Status loop_checkpoint_go_back(Loop *l, int64_t below, double lr_factor)

@@ -33,8 +33,9 @@ static Status find_tensor(Loop *l, bool here)
     comm_allreduce(s->comm, &looks, 1, COMM_I64, COMM_MIN, "divergence");
     if (looks == s->comm->world) looks = 0;
     if (looks == s->comm->rank)
-        status = train_state_find_bad(s->executor, stepper_optimizer(l->stepper), s->backend,
-                                      l->divergence.tensor);
+        status =
+            train_state_find_bad(s->executor, stepper_optimizer(l->stepper),
+                                 stepper_averages(l->stepper), s->backend, l->divergence.tensor);
     comm_broadcast(s->comm, l->divergence.tensor, sizeof l->divergence.tensor, (int)looks,
                    "divergence");
     return comm_agree(s->comm, status);

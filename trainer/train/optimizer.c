@@ -264,6 +264,11 @@ void optimizer_scalars(const Optimizer *o, double lr, int64_t step, float scalar
     scalars[SCALAR_BIAS_CORRECTION2] = (float)(1 - pow(o->beta2, update));
 }
 
+int64_t optimizer_skipped(const Optimizer *o)
+{
+    return o->scale.skipped;
+}
+
 bool optimizer_awaits_result(const Optimizer *o)
 {
     return o->scale.state && update_traits(o->kind)->counts_updates;

@@ -27,6 +27,8 @@ Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Co
 void optimizer_destroy(Optimizer *o); /* NULL ok */
 /* SCALAR_LR and the bias corrections of step number step (1-based); skipped ones are no updates. */
 void optimizer_scalars(const Optimizer *o, double lr, int64_t step, float scalars[SCALAR_COUNT]);
+/* Steps that a loss scale has skipped, as of the last result taken. */
+int64_t optimizer_skipped(const Optimizer *o);
 /* These scalars need the result of the step before. */
 bool optimizer_awaits_result(const Optimizer *o);
 Status optimizer_update(Optimizer *o, int bucket, Stream *stream);

@@ -10,6 +10,7 @@
  *   norm of all gradients     where it clips or is logged; then all buckets come before the first
  *                             update
  *   update, bucket by bucket  bucket 0 is updated while the last ones are still under way
+ *   averaged copies           of parameters and statistics, behind all that changes them
  *
  * RUNNING AHEAD. A device may be given step N+1 before step N is done, so that it never waits for
  * the host: stepper_issue() enqueues, stepper_finish() waits for the oldest step and tells its
@@ -147,7 +148,9 @@ StepResult stepper_run(Stepper *s, int64_t step, Status pending, double *item_se
 
 bool stepper_runs_ahead(const Stepper *s)
 {
-    return s->sum.by != TIMELINE_REDUCE_HOST && !optimizer_awaits_result(s->optimizer);
+    /* skipped steps do not count in averages either */
+    const bool counts = optimizer_loss_scale(s->optimizer) && averages_any(s->averages);
+    return s->sum.by != TIMELINE_REDUCE_HOST && !counts && !optimizer_awaits_result(s->optimizer);
 }
 
 /* ---- life ---- */
@@ -188,7 +191,8 @@ static Status plan_stage(Stepper *s, Program *last, size_t cap, size_t first_cap
     const bool norm = optimizer_needs_norm(s->session->config);
     TimelineOptions o = { .reduce = s->sum.by,
                           .statistics = s->average.wanted,
-                          .loss_scale = optimizer_loss_scale(s->optimizer) != NULL };
+                          .loss_scale = optimizer_loss_scale(s->optimizer) != NULL,
+                          .averages = averages_any(s->averages) };
     Bucket *buckets = NULL;
     TRY(plan_buckets(program_plan(last), program_graph(last), cap, first_cap, &buckets,
                      &o.bucket_count));
@@ -252,6 +256,7 @@ static Status fill(Stepper *s)
     TRY(optimizer_create(&s->optimizer, x, session->backend, c, s->buckets.list, s->buckets.count));
     if (sharpness_wanted(c))
         TRY(sharpness_create(&s->sharpness, x, c, optimizer_squares(s->optimizer)));
+    TRY(averages_create(&s->averages, x, c, &session->plan));
     TRY(prepare_average(s));
     if (session->device_comm && s->sum.by == TIMELINE_REDUCE_HOST)
         TRY(host_reduce_create(&s->sum.host, x, s->buckets.list, s->buckets.count));
@@ -299,6 +304,7 @@ void stepper_destroy(Stepper *s)
     host_reduce_destroy(s->sum.host);
     sharpness_destroy(s->sharpness);
     optimizer_destroy(s->optimizer);
+    averages_destroy(s->averages);
     if (s->sum.grads) s->session->backend->v->free(s->session->backend, s->sum.grads);
     mem_free(s->buckets.names);
     if (s->average.op.backend) backend_release_op(&s->average.op);
@@ -329,6 +335,10 @@ Status stepper_set_loader(Stepper *s, Loader *loader)
 Optimizer *stepper_optimizer(const Stepper *s)
 {
     return s->optimizer;
+}
+Averages *stepper_averages(const Stepper *s)
+{
+    return s->averages;
 }
 const Reducer *stepper_reducer(const Stepper *s)
 {

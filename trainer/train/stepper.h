@@ -3,6 +3,7 @@
 #define CONVOY_TRAINER_TRAIN_STEPPER_H
 #include "trainer/config/schedule.h"
 #include "trainer/session/session.h"
+#include "trainer/train/averages.h"
 #include "trainer/train/optimizer.h"
 #include "trainer/train/reducer.h"
 #include "trainer/train/tracing.h"
@@ -38,6 +39,7 @@ void stepper_set_lr_factor(Stepper *s, double factor);
 void stepper_set_tracing(Stepper *s, Tracing *tracing);
 void stepper_destroy(Stepper *s); /* NULL ok */
 Optimizer *stepper_optimizer(const Stepper *s);
+Averages *stepper_averages(const Stepper *s);
 const Reducer *stepper_reducer(const Stepper *s);
 const Bucket *stepper_buckets(const Stepper *s, int *count);
 /* The program of a step's last micro-batch; program_timeline(p, TIMELINE_STEP), or in a step of two

@@ -36,6 +36,7 @@ struct Stepper {
     Schedule schedule;
     Optimizer *optimizer;
     Sharpness *sharpness; /* NULL without it */
+    Averages *averages;
     Tracing *tracing;
     double *item_seconds;
     double metrics[METRIC_COUNT];

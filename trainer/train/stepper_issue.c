@@ -75,6 +75,8 @@ Status stepper_work(void *cookie, const TimelineItem *item, Stream *stream)
     case TIMELINE_RESTORE:
         return s->flight->perturbed ? sharpness_restore(s->sharpness, (Slab)item->index, stream)
                                     : OK;
+    case TIMELINE_LERP:
+        return failed ? OK : averages_run(s->averages, stream);
     case TIMELINE_NODE:
     case TIMELINE_RECORD:
     case TIMELINE_WAIT:
@@ -164,6 +166,8 @@ static Status set_scalars(Stepper *s, int64_t step, double lr, int64_t micro)
     const int64_t share = plan->global_batch / s->session->comm->world;
     float scalars[SCALAR_COUNT];
     optimizer_scalars(s->optimizer, lr, step + 1 + s->step_offset, scalars);
+    averages_scalars(s->averages, step, step + 1 + s->step_offset - optimizer_skipped(s->optimizer),
+                     scalars);
     scalars[SCALAR_GRAD_SCALE] = 1.0f / (float)s->session->plan.global_batch;
     set_halves(&scalars[SCALAR_STEP_LOW], &scalars[SCALAR_STEP_HIGH], step);
     set_halves(&scalars[SCALAR_PLACE_LOW], &scalars[SCALAR_PLACE_HIGH],

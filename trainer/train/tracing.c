@@ -156,6 +156,7 @@ static const char *item_name(const Program *p, const TimelineItem *item, bool de
     case TIMELINE_UPDATE:
     case TIMELINE_LOSS_SCALE:
     case TIMELINE_AVERAGE:
+    case TIMELINE_LERP:
     case TIMELINE_RESULT:
     case TIMELINE_PERTURB:
     case TIMELINE_RESTORE:

@@ -1,0 +1,71 @@
+/* averaging.c - see averaging.h. */
+#include "trainer/config/averaging.h"
+#include <math.h>
+
+#define NO_TURN (-1.0)
+/* timm's exponent of the warm-up, and airbench94's of Lookahead's schedule */
+#define WARMUP_POWER   (2.0 / 3.0)
+#define AIRBENCH_DECAY 0.95
+
+AverageTraits averaging_traits(const Config *c, AverageKind kind)
+{
+    const LookaheadForm form = c->optimizer.lookahead;
+    const AverageTraits traits[AVERAGE_KIND_COUNT] = {
+        [AVERAGE_LOOKAHEAD] = { "lookahead.", form != LOOKAHEAD_OFF, form == LOOKAHEAD_AIRBENCH },
+        [AVERAGE_EMA] = { "ema.", c->ema.decay > 0 || c->ema.half_life > 0, true },
+    };
+    return traits[kind];
+}
+
+static double timm_ema(const Config *c, const TrainPlan *p, int64_t step, int64_t update)
+{
+    (void)p;
+    (void)step;
+    const double every = (double)c->ema.every;
+    double decay = c->ema.half_life > 0 ? exp2(-every / c->ema.half_life) : c->ema.decay;
+    if (update % c->ema.every != 0) return NO_TURN;
+    if (update <= 1) return 1;
+    if (c->ema.warmup) decay = fmin(decay, 1 - pow((double)update, -WARMUP_POWER));
+    return 1 - decay;
+}
+
+static double torchvision_ema(const Config *c, const TrainPlan *p, int64_t step, int64_t update)
+{
+    (void)update;
+    const int64_t epoch = train_plan_epoch(p, step),
+                  first = (epoch * p->images + p->global_batch - 1) / p->global_batch;
+    const double batch = (double)p->global_batch,
+                 adjust = batch * (double)c->ema.every / c->train.epochs,
+                 warmup = c->schedule.warmup_steps > 0
+                              ? (double)c->schedule.warmup_steps * batch / (double)p->images
+                              : c->schedule.warmup_epochs;
+    if ((step - first) % c->ema.every != 0) return NO_TURN;
+    /* its average begins anew at each turn in the warm-up, so that the next one copies */
+    if ((double)epoch < warmup || (step == first && (double)epoch < warmup + 1)) return 1;
+    return fmin(1, (1 - c->ema.decay) * adjust);
+}
+
+static double ema(const Config *c, const TrainPlan *p, int64_t step, int64_t update)
+{
+    static double (*const rules[EMA_RULE_COUNT])(
+        const Config *, const TrainPlan *, int64_t,
+        int64_t) = { [EMA_TIMM] = timm_ema, [EMA_TORCHVISION] = torchvision_ema };
+    return rules[c->ema.rule](c, p, step, update);
+}
+
+static double lookahead(const Config *c, const TrainPlan *p, int64_t step, int64_t update)
+{
+    const int64_t steps = c->optimizer.lookahead_steps;
+    const bool airbench = c->optimizer.lookahead == LOOKAHEAD_AIRBENCH;
+    const double done = (double)(step + 1) / (double)p->total_steps;
+    if (update % steps != 0) return airbench && step + 1 == p->total_steps ? 0 : NO_TURN;
+    if (airbench) return 1 - pow(AIRBENCH_DECAY, (double)steps) * done * done * done;
+    return update == steps ? 1 : c->optimizer.lookahead_alpha;
+}
+
+double averaging_weight(const Config *c, const TrainPlan *p, AverageKind kind, int64_t step,
+                        int64_t update)
+{
+    if (!averaging_traits(c, kind).wanted) return NO_TURN;
+    return kind == AVERAGE_EMA ? ema(c, p, step, update) : lookahead(c, p, step, update);
+}

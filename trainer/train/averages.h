@@ -1,0 +1,32 @@
+/* averages.h - averaged copies of a run's weights: OP_LERP over the parameter slab and that of the
+ * running statistics, behind the updates of a step (TIMELINE_LERP).
+ *
+ * A copy lies as its slabs do, so a tensor of it has its offset there. Which there are and how far
+ * they move is averaging.h's; the number goes with the step's scalars, and a step that a loss scale
+ * skips moves nothing. Lookahead acts first: it is part of the update. */
+#ifndef CONVOY_TRAINER_TRAIN_AVERAGES_H
+#define CONVOY_TRAINER_TRAIN_AVERAGES_H
+#include "trainer/config/averaging.h"
+#include "trainer/exec/executor.h"
+
+typedef struct Averages Averages;
+/* After executor_commit(). Borrows x and c. Copies start at zero. */
+Status averages_create(Averages **out, Executor *x, const Config *c, const TrainPlan *plan);
+void averages_destroy(Averages *a); /* NULL ok */
+bool averages_any(const Averages *a);
+/* SCALAR_EMA and SCALAR_LOOKAHEAD; step and update as averaging_weight() takes them. */
+void averages_scalars(const Averages *a, int64_t step, int64_t update, float scalars[SCALAR_COUNT]);
+/* Enqueues what the step at hand does to all copies. */
+Status averages_run(Averages *a, Stream *stream);
+/* The average and what it is of change places, to the bit; no step is under way. */
+Status averages_swap(Averages *a, AverageKind kind);
+/* Makes the copies that are named equal to the weights, and waits. */
+Status averages_start(Averages *a, const bool kinds[AVERAGE_KIND_COUNT]);
+
+/* For checkpoints: entry i is a copy's tensor, named by the copy's prefix and the state's name. */
+int averages_count(const Averages *a);
+OpTensor averages_entry(const Averages *a, int i, AverageKind *kind, const char **name);
+const char *averages_prefix(const Averages *a, AverageKind kind);
+/* SLAB_PARAM's or SLAB_BUFFER's copy, of executor_slab_bytes(); NULL where there is none. */
+void *averages_slab(const Averages *a, AverageKind kind, Slab slab);
+#endif
