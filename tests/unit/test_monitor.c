@@ -263,6 +263,9 @@ TEST(event_files_tell_of_steps_evaluations_and_gpus)
         { 3, "eval/loss", 2, 0 },
         { 3, "eval/top1", 0.5, 0 },
         { 3, "eval/top5", 0.625, 0 },
+        { 3, "eval/ema_loss", 1.75, 0 },
+        { 3, "eval/ema_top1", 0.75, 0 },
+        { 3, "eval/ema_top5", 0.875, 0 },
         { 3, "gpu0/utilization", 0.97, 0 },
         { 3, "gpu0/memory_gb", 10.73741824, 0 },
         { 3, "gpu0/power_w", 312.5, 0 },
@@ -293,6 +296,7 @@ TEST(event_files_tell_of_steps_evaluations_and_gpus)
         monitor_step(m, &step);
     }
     monitor_eval(m, 3, 2, 0.5, 0.625);
+    monitor_eval_ema(m, 3, 1.75, 0.75, 0.875);
     for (int i = 0; i < 1000 && !monitor_take_gpus(m, gpus, &count); i++) clock_sleep_s(0.01);
     CHECK_INT(count, 2);
     monitor_destroy(m);

@@ -222,6 +222,30 @@ TEST(an_evaluation_ends_no_training)
     }
 }
 
+TEST(the_best_is_by_the_average_where_the_run_says_so)
+{
+    for (int by_average = 0; by_average < 2; by_average++) {
+        StrBuf b = { 0 };
+        ReportRun r;
+        add_start(&b, 1, 100);
+        add_eval(&b, 4, 0.25,
+                 by_average ? ",\"loss\":1,\"ema_loss\":1,\"ema_top1\":0.75,"
+                              "\"ema_best\":true"
+                            : ",\"loss\":1,\"ema_loss\":1,\"ema_top1\":0.75,"
+                              "\"ema_best\":false");
+        add_eval(&b, 8, 0.5, ",\"loss\":1");
+        add_eval(&b, 9, 0.9, ",\"loss\":1,\"ema_loss\":null,\"ema_top1\":0.8,\"ema_best\":true");
+        write_run("averaged", b.text, NULL);
+        read_run(&r, "averaged");
+        const ReportEval *best = report_run_best(&r);
+        REQUIRE(best && r.eval_count == 3);
+        CHECK_INT(best->step, by_average ? 4 : 8);
+        CHECK_NEAR(report_run_score(best), by_average ? 0.75 : 0.5, 0);
+        report_run_free(&r);
+        str_free(&b);
+    }
+}
+
 TEST(broken_lines_and_losses_are_told)
 {
     StrBuf b = { 0 };

@@ -36,6 +36,24 @@ static void check_says(const TopScreen *t, double now_s, const char *const *part
     check_says(&t, now_s, (const char *const[]){ __VA_ARGS__ },                                    \
                (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)))
 
+/* The second is worse by its weights, but the average chooses the best. */
+TEST(an_averaged_evaluation_decides_where_the_run_says_so)
+{
+    TopScreen t;
+    top_screen_init(&t);
+    add(&t, START);
+    add_step(&t, 2, 1001, 1);
+    add(&t, "{\"event\":\"eval\",\"time\":1002,\"step\":1,\"loss\":2,\"top1\":0.5,\"ema_loss\":1,"
+            "\"ema_top1\":0.25,\"ema_best\":true}");
+    add(&t,
+        "{\"event\":\"eval\",\"time\":1002,\"step\":2,\"loss\":null,\"top1\":0.4,\"ema_loss\":1,"
+        "\"ema_top1\":0.75,\"ema_best\":true}");
+    SAYS(1002, " (averaged 75.00 %), loss ", "best 75.00 % at step 2");
+    add(&t, "{\"event\":\"eval\",\"time\":1002,\"step\":3,\"loss\":1,\"top1\":0.875,\"ema_loss\":1,"
+            "\"ema_top1\":0.5,\"ema_best\":false}");
+    SAYS(1002, "best 87.50 % at step 3");
+}
+
 TEST(a_run_from_start_to_end)
 {
     TopScreen t;

@@ -165,8 +165,8 @@ static void say_result(const Config *c)
         return;
     }
     if ((best = report_run_best(&run)))
-        str_printf(&text, "best top-1 %.2f %% in epoch %lld (step %lld), ", 100 * best->top1,
-                   (long long)best->epoch + 1, (long long)best->step);
+        str_printf(&text, "best top-1 %.2f %% in epoch %lld (step %lld), ",
+                   100 * report_run_score(best), (long long)best->epoch + 1, (long long)best->step);
     str_add(&text, "trained for ");
     str_add_duration(&text, run.seconds);
     str_printf(&out, "%s/%s.safetensors", c->run.dir, best ? "best" : "latest");

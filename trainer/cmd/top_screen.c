@@ -91,8 +91,13 @@ static void add_eval(TopScreen *t, const JsonValue *r)
     t->eval_loss = number(r, "loss");
     t->eval_top1 = number(r, "top1");
     t->eval_top5 = number(r, "top5");
-    if (!t->evaluated || (isfinite(t->eval_loss) && t->eval_top1 > t->best_top1)) {
-        t->best_top1 = t->eval_top1;
+    t->ema_top1 = number(r, "ema_top1");
+    const JsonValue *ema_best = json_get(r, "ema_best");
+    const bool by_ema = ema_best && ema_best->type == JSON_BOOL && ema_best->number != 0;
+    const double judged = by_ema ? t->ema_top1 : t->eval_top1,
+                 loss = by_ema ? number(r, "ema_loss") : t->eval_loss;
+    if (!t->evaluated || (isfinite(loss) && judged > t->best_top1)) {
+        t->best_top1 = judged;
         t->best_step = t->eval_step;
     }
     t->evaluated = true;
@@ -263,6 +268,7 @@ void top_screen_describe(const TopScreen *t, const char *name, double now_s, Str
     if (t->evaluated) {
         str_printf(out, "evaluation  top-1 %.2f %%", 100 * t->eval_top1);
         if (!(t->classes <= 5)) str_printf(out, ", top-5 %.2f %%", 100 * t->eval_top5);
+        if (isfinite(t->ema_top1)) str_printf(out, " (averaged %.2f %%)", 100 * t->ema_top1);
         str_printf(out, ", loss %.4f at step %.0f; best %.2f %% at step %.0f\n", t->eval_loss,
                    t->eval_step, 100 * t->best_top1, t->best_step);
     }

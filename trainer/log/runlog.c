@@ -386,6 +386,9 @@ Status runlog_eval(RunLog *r, const EvalRecord *e)
     if (e->classes > 5) snprintf(top5, sizeof top5, ", top-5 %.2f %%", 100 * e->top5);
     log_info("%seval: loss %.4f, top-1 %.2f %%%s of %lld images", where, e->loss, 100 * e->top1,
              top5, (long long)e->images);
+    if (e->has_ema)
+        log_info("%seval of averaged weights: loss %.4f, top-1 %.2f %%", where, e->ema_loss,
+                 100 * e->ema_top1);
     JsonWriter *w = begin(r, "eval");
     if (!w) return OK;
     json_int(w, "epoch", e->epoch);
@@ -394,6 +397,12 @@ Status runlog_eval(RunLog *r, const EvalRecord *e)
     json_number(w, "loss", e->loss);
     json_number(w, "top1", e->top1);
     json_number(w, "top5", e->top5);
+    if (e->has_ema) {
+        json_number(w, "ema_loss", e->ema_loss);
+        json_number(w, "ema_top1", e->ema_top1);
+        json_number(w, "ema_top5", e->ema_top5);
+        json_bool(w, "ema_best", e->ema_best);
+    }
     if (e->checkpoint) json_string(w, "checkpoint", e->checkpoint);
     return end(r);
 }

@@ -55,6 +55,8 @@ typedef struct EvalRecord {
     int64_t epoch, step, images, classes;
     double loss, top1, top5;
     const char *checkpoint; /* by convoy eval: what was evaluated; NULL: by the run itself */
+    bool has_ema, ema_best; /* of averaged weights too, and by those the best is chosen */
+    double ema_loss, ema_top1, ema_top5;
 } EvalRecord;
 typedef struct DivergedRecord {
     int64_t step;

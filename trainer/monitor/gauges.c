@@ -57,6 +57,8 @@ static const Metric run_metrics[] = {
     {"eval_top5_ratio", "gauge",
      "Share of images of the last evaluation whose class was among the first five.",
      RUN(eval_top5), 1, "eval_top5", "Percent", 100},
+    {"eval_ema_top1_ratio", "gauge", "The share of eval_top1_ratio by the averaged weights.",
+     RUN(eval_ema_top1), 1, "eval_ema_top1", "Percent", 100},
     {"eval_step", "gauge", "Step of the last evaluation.", RUN(eval_step), 1, NULL, NULL, 0},
     {"checkpoint_step", "gauge", "Step of the last checkpoint on disk.",
      RUN(checkpoint_step), 1, NULL, NULL, 0},

@@ -31,7 +31,8 @@ typedef struct Gauges {
     double loss, learning_rate, grad_norm, images_per_s;
     /* sums over this process's steps */
     double images, step_seconds, data_wait_seconds, comm_wait_seconds;
-    double eval_loss, eval_top1, eval_top5, eval_step, checkpoint_step, checkpoint_unix_s;
+    double eval_loss, eval_top1, eval_top5, eval_ema_top1, eval_step, checkpoint_step,
+        checkpoint_unix_s;
     int gpu_count;
     GpuGauges gpu[GAUGES_GPUS_MAX];
 } Gauges;

@@ -315,6 +315,18 @@ void monitor_eval(Monitor *m, int64_t step, double loss, double top1, double top
     add_event(m, step, scalars, 3);
 }
 
+void monitor_eval_ema(Monitor *m, int64_t step, double loss, double top1, double top5)
+{
+    if (!m) return;
+    pthread_mutex_lock(&m->lock);
+    m->gauges.eval_ema_top1 = top1;
+    pthread_mutex_unlock(&m->lock);
+    const EventScalar scalars[] = { { "eval/ema_loss", loss },
+                                    { "eval/ema_top1", top1 },
+                                    { "eval/ema_top5", top5 } };
+    add_event(m, step, scalars, 3);
+}
+
 void monitor_checkpoint(Monitor *m, int64_t step)
 {
     if (!m) return;

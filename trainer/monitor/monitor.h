@@ -32,6 +32,8 @@ Status monitor_begin(Monitor *m, bool resumed, int64_t step);
 void monitor_go_back(Monitor *m, int64_t step);
 void monitor_step(Monitor *m, const MonitorStep *s);
 void monitor_eval(Monitor *m, int64_t step, double loss, double top1, double top5);
+/* The same of averaged weights, behind it. */
+void monitor_eval_ema(Monitor *m, int64_t step, double loss, double top1, double top5);
 void monitor_checkpoint(Monitor *m, int64_t step);
 /* GPUs of this host as of the last period, once each period: for metrics.jsonl. False: nothing
  * new. */

@@ -61,6 +61,11 @@ static double eval_top1(const void *p)
     return 100 * ((const ReportEval *)p)->top1;
 }
 
+static double eval_ema_top1(const void *p)
+{
+    return 100 * ((const ReportEval *)p)->ema_top1;
+}
+
 static double eval_top5(const void *p)
 {
     return 100 * ((const ReportEval *)p)->top5;
@@ -69,6 +74,8 @@ static double eval_top5(const void *p)
 static const Curve curves[] = {
     { "Training loss", "loss", FROM_STEPS, step_loss, NAN, NAN, false },
     { "Evaluation: top-1", "% of the images", FROM_EVALS, eval_top1, NAN, NAN, false },
+    { "Evaluation: top-1 of averaged weights", "% of the images", FROM_EVALS, eval_ema_top1, NAN,
+      NAN, true },
     { "Evaluation: loss", "loss", FROM_EVALS, eval_loss, NAN, NAN, true },
     { "Evaluation: top-5", "% of the images", FROM_EVALS, eval_top5, NAN, NAN, true },
     { "Speed", "images/s over all ranks", FROM_STEPS, step_speed, 0, NAN, false },

@@ -160,6 +160,9 @@ static Status take_eval(ReportRun *r, const JsonValue *record)
                                  .loss = number(record, "loss"),
                                  .top1 = number(record, "top1"),
                                  .top5 = few ? (double)NAN : number(record, "top5"),
+                                 .ema_loss = number(record, "ema_loss"),
+                                 .ema_top1 = number(record, "ema_top1"),
+                                 .ema_best = truth(record, "ema_best"),
                                  .by_hand = json_get(record, "checkpoint") != NULL };
     return OK;
 }
@@ -294,12 +297,20 @@ const ReportStep *report_run_nonfinite(const ReportRun *r)
     return NULL;
 }
 
+double report_run_score(const ReportEval *e)
+{
+    return e->ema_best ? e->ema_top1 : e->top1;
+}
+
 const ReportEval *report_run_best(const ReportRun *r)
 {
     const ReportEval *best = NULL;
     for (int64_t i = 0; i < r->eval_count; i++) {
         const ReportEval *e = &r->evals[i];
-        if (!e->by_hand && isfinite(e->loss) && (!best || e->top1 > best->top1)) best = e;
+        const double loss = e->ema_best ? e->ema_loss : e->loss;
+        if (!e->by_hand && isfinite(loss) &&
+            (!best || report_run_score(e) > report_run_score(best)))
+            best = e;
     }
     return best;
 }

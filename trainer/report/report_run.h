@@ -28,6 +28,8 @@ typedef struct ReportEpoch {
 typedef struct ReportEval {
     int64_t epoch, step, images;
     double epochs, loss, top1, top5; /* top5: NaN where there are no more than five classes */
+    double ema_loss, ema_top1;       /* of averaged weights; NaN where there are none */
+    bool ema_best;                   /* by which the best is chosen */
     bool by_hand;                    /* by convoy eval, perhaps of other images */
 } ReportEval;
 
@@ -37,6 +39,9 @@ typedef struct ReportStart { /* of the last start record; integers -1 and texts 
     bool oversubscribed;                         /* more ranks than CPUs, or GPUs, to compute on */
     int64_t images, val_images, classes, parameters, global_batch, steps;
 } ReportStart;
+
+/* The top-1 by which the best is chosen. */
+double report_run_score(const ReportEval *e);
 
 /* the reason of a done record that convoy eval once wrote: no end of training */
 #define REPORT_EVAL_DONE "evaluation completed"

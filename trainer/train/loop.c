@@ -212,28 +212,52 @@ static void record_epoch(Loop *l, int64_t step)
     if (l->input.seconds >= EARLY_LOOK_S) warn_of_input(l, &input);
 }
 
+static bool has_ema(const Loop *l)
+{
+    return averaging_traits(l->s->config, AVERAGE_EMA).wanted;
+}
+
+/* The averaged weights, in the place of the others for as long as it takes. */
+static Status evaluate_ema(Loop *l, EvalResult *out)
+{
+    Averages *averages = stepper_averages(l->stepper);
+    if (!has_ema(l)) return OK;
+    TRY(comm_agree(l->s->comm, averages_swap(averages, AVERAGE_EMA)));
+    const Status status = evaluate(l->s, out);
+    const Status back = averages_swap(averages, AVERAGE_EMA);
+    return status == OK ? comm_agree(l->s->comm, back) : status;
+}
+
 /* *best: this evaluation is the best so far. */
 static Status evaluate_now(Loop *l, int64_t step, bool *best)
 {
-    EvalResult r;
+    EvalResult r, ema = { .images = 0 };
     comm_set_progress(l->s->comm, step + 1, "evaluation");
     TRY(evaluate(l->s, &r));
+    TRY(evaluate_ema(l, &ema));
     EvalRecord record = { .epoch = train_plan_epoch(&l->s->plan, step),
                           .step = step + 1,
                           .images = r.images,
                           .classes = l->s->classes,
                           .loss = r.loss,
                           .top1 = r.top1,
-                          .top5 = r.top5 };
+                          .top5 = r.top5,
+                          .has_ema = has_ema(l),
+                          .ema_best = has_ema(l) && l->s->config->ema.best,
+                          .ema_loss = ema.loss,
+                          .ema_top1 = ema.top1,
+                          .ema_top5 = ema.top5 };
     keep_pending(l, runlog_eval(l->log, &record));
     monitor_eval(l->monitor, step + 1, r.loss, r.top1, r.top5);
+    if (record.has_ema) monitor_eval_ema(l->monitor, step + 1, ema.loss, ema.top1, ema.top5);
     if (r.bad > 0)
         log_warning("%lld images of data.val could not be decoded: counted as wrong",
                     (long long)r.bad);
-    if (!isfinite(r.loss))
+    const EvalResult *judged = record.ema_best ? &ema : &r;
+    if (!isfinite(judged->loss))
         log_warning("the loss on data.val is not finite: this evaluation cannot be the best");
-    *best = isfinite(r.loss) && r.top1 > l->checkpoint.best_top1;
-    if (*best) l->checkpoint.best_top1 = r.top1;
+    *best = isfinite(judged->loss) && judged->top1 > l->checkpoint.best_top1;
+    if (*best) l->checkpoint.best_top1 = judged->top1;
     return OK;
 }
 
@@ -398,6 +422,9 @@ static Status open_parts(Loop *l, const char *run_dir)
     Session *s = l->s;
     SafeTensor *list = NULL;
     int count = 0;
+    if (has_ema(l) && !s->eval)
+        return fail(ERR_USAGE, "%s: the averaged weights would never be evaluated: give data.val",
+                    s->config->ema.decay > 0 ? "ema.decay" : "ema.half_life");
     if (!(l->checkpoint.dir = fs_join(run_dir, "checkpoints"))) return ERR_MEMORY;
     TRY(config_dump_yaml(s->config, &l->checkpoint.config_text));
     for (int i = 0; i < dataset_classes(s->train); i++)
