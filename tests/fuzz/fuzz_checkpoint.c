@@ -58,6 +58,7 @@ int fuzz_checkpoint(const uint8_t *data, size_t size)
         checkpoint_model_class_name(&model, i, name, sizeof name);
         ASSERT(strlen(name) < sizeof name);
     }
+    (void)checkpoint_model_choose(&model, WEIGHTS_EMA, path);
     checkpoint_model_close(&model);
     return 0;
 }

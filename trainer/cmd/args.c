@@ -247,6 +247,13 @@ Status args_dataset(const Args *args, DatasetOptions *out)
     return OK;
 }
 
+Status args_weights(const Args *args, WeightsChoice *out)
+{
+    const bool ema = args_value(args, "--ema"), raw = args_value(args, "--raw");
+    *out = ema ? WEIGHTS_EMA : raw ? WEIGHTS_RAW : WEIGHTS_OF_BEST;
+    return ema && raw ? fail(ERR_USAGE, "--ema and --raw: one of them") : OK;
+}
+
 Status args_seconds(const Args *args, const char *option, double *out)
 {
     const char *text = args_value(args, option);

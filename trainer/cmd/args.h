@@ -14,6 +14,7 @@
 #ifndef CONVOY_TRAINER_CMD_ARGS_H
 #define CONVOY_TRAINER_CMD_ARGS_H
 #include "data/data.h"
+#include "trainer/files/weights.h"
 
 #define ARGS_OPTION_MAX     16
 #define ARGS_POSITIONAL_MAX 4
@@ -48,6 +49,8 @@ const char *args_value(const Args *args, const char *option);
 Status args_choice(const Args *args, const char *option, const char *const *names, int *out);
 /* The option's value as a number of seconds; *out stays where it was not given. */
 Status args_seconds(const Args *args, const char *option, double *out);
+/* --ema or --raw: which weights of a checkpoint are meant. */
+Status args_weights(const Args *args, WeightsChoice *out);
 /* The first positional argument with --format, --role and --allow-empty. */
 Status args_dataset(const Args *args, DatasetOptions *out);
 /* The option's value as a whole number from min to max; fallback if it was not given. */

@@ -16,14 +16,18 @@
 #include <string.h>
 
 static const char help[] =
-    "usage: convoy eval RUN|CHECKPOINT|CONFIG [--checkpoint FILE] [--per-class FILE] [--confusion "
+    "usage: convoy eval RUN|CHECKPOINT|CONFIG [--checkpoint FILE] [--ema] [--raw] [--per-class "
+    "FILE] [--confusion "
     "FILE] [[--set] key=value]...\n\nEvaluates weights on data.val, each image exactly once on any "
     "number of ranks: of the folder of a run its best\ncheckpoint, or the latest; with CONFIG "
     "those of the run that it describes; with --checkpoint FILE a checkpoint of the\nsame model, "
     "or weights that torchvision or timm saved as safetensors. Prints the result and appends an "
     "eval record\nto metrics.jsonl in the run folder, unless a run is writing there.\n\n  convoy "
     "eval runs/demo\n  convoy eval runs/demo data.val=DIR --per-class classes.csv\n\n  "
-    "--checkpoint FILE   a .safetensors file, or the folder of a run\n  --per-class FILE    writes "
+    "--checkpoint FILE   a .safetensors file, or the folder of a run\n  --ema, --raw        "
+    "averaged weights "
+    "(config section ema), or those trained; default: averaged ones where the\n                   "
+    "   run has them, unless ema.best is false\n  --per-class FILE    writes "
     "a CSV file: images and accuracy of each class\n  --confusion FILE    writes a CSV file: how "
     "often each class (row) was taken for which (column)\n  --set key=value     overrides a key of "
     "CONFIG; --set may be left out (convoy inspect config lists them)\n";
@@ -53,21 +57,24 @@ static void compare_names(const Session *s, const char *names, const char *path)
 }
 
 /* Rank 0 reads the file; the session broadcasts what it read. */
-static Status load_weights(Session *s, const char *path, CheckpointMeta *meta)
+static Status load_weights(Session *s, const char *path, WeightsChoice which, CheckpointMeta *meta)
 {
     SafeFile *file = NULL;
+    bool ema = false;
     TRY(safetensors_open(&file, path));
     Status status = OK;
-    if (weights_are_checkpoint(file)) {
+    if (which == WEIGHTS_EMA || weights_are_checkpoint(file)) {
         safetensors_close(file);
         TRY(checkpoint_open(&file, meta, path));
         if (strcmp(meta->model, s->config->model.name) != 0)
             status = fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path,
                           meta->model, s->config->model.name);
         if (status == OK) status = weights_check_finite(file, false, path);
+        if (status == OK) status = weights_choose(file, which, s->config->ema.best, path, &ema);
         if (status == OK)
             status = train_state_restore(s->executor, NULL, NULL, s->backend, file, path);
         if (status == OK) compare_names(s, meta->class_names, path);
+        if (status == OK && ema) log_info("%s: its averaged weights", path);
     } else {
         status = weights_restore(s->executor, program_graph(s->eval),
                                  model_find(s->config->model.name), file, path, false, NULL);
@@ -211,8 +218,11 @@ static Status evaluate_file(Session *s, const Args *args)
 {
     CheckpointMeta meta = { 0 };
     double *counts = NULL;
+    WeightsChoice which;
+    TRY(args_weights(args, &which));
     TRY(session_commit(s));
-    TRY(comm_agree(s->comm, s->comm->rank == 0 ? load_weights(s, args->checkpoint, &meta) : OK));
+    TRY(comm_agree(s->comm,
+                   s->comm->rank == 0 ? load_weights(s, args->checkpoint, which, &meta) : OK));
     TRY(session_broadcast(s));
     const bool tables_wanted = wants_tables(args);
     if (tables_wanted) counts = mem_calloc((size_t)(s->classes * s->classes), sizeof *counts);

@@ -19,7 +19,8 @@
 #define NAME_BYTES 128
 
 static const char help[] =
-    "usage: convoy export RUN|CHECKPOINT OUT [--names NAMES]\n\nWrites the weights of a "
+    "usage: convoy export RUN|CHECKPOINT OUT [--ema] [--raw] [--names NAMES]\n\nWrites the weights "
+    "of a "
     "checkpoint, "
     "of a run its best or the latest, for other programs; the ending of OUT says how:\n  "
     ".safetensors   parameters and statistics for "
@@ -27,7 +28,9 @@ static const char help[] =
     "inference: input \"images\", f32 [N, channels, height, width], normalised as in\n             "
     "    training; output \"logits\", [N, classes]; N is free\n\n  --names NAMES   names of "
     "tensors in a .safetensors file: torchvision or timm (default: those of the network;\n         "
-    "         they differ for EfficientNet alone)\n";
+    "         they differ for EfficientNet alone)\n  --ema, --raw    "
+    "averaged weights (config section ema), or those trained (default: averaged ones where the "
+    "run has them,\n                  unless ema.best is false)\n";
 
 static Status choose_names(const Args *args, const ModelDef *def, ModelNames *out)
 {
@@ -127,11 +130,15 @@ static Status export_from(const char *path, const Args *args)
     CheckpointModel m;
     if (fs_same_file(path, out))
         return fail(ERR_USAGE, "%s: is the checkpoint itself, which a run needs as it is", out);
+    WeightsChoice which;
+    TRY(args_weights(args, &which));
     TRY(checkpoint_model_open(&m, path, 1));
-    Status status = export_to(&m, args);
+    Status status = checkpoint_model_choose(&m, which, path);
+    if (status == OK) status = export_to(&m, args);
     if (status == OK)
-        log_info("%s: %s, %lld classes, from %s at step %lld", out, m.def->name,
-                 (long long)m.classes, path, (long long)m.meta.step);
+        log_info("%s: %s, %lld classes, from %s at step %lld%s", out, m.def->name,
+                 (long long)m.classes, path, (long long)m.meta.step,
+                 m.ema ? ", averaged weights" : "");
     checkpoint_model_close(&m);
     return status;
 }

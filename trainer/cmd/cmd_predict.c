@@ -27,13 +27,16 @@ enum { TOP = 5, TOP_MAX = 1000, NAME_BYTES = 256, PATH_BYTES = 4096 };
 
 static const char help[] =
     "usage: convoy predict RUN|CHECKPOINT IMAGE... [--top K] [--json] [--csv] "
-    "[--precision NAME]\n\nSays what JPEG "
+    "[--ema] [--raw] [--precision NAME]\n\nSays what JPEG "
     "and PNG files show: the most likely classes of each, with probabilities, by a checkpoint or "
     "the best\nof a run. They are scaled and cut as in evaluation. IMAGE may be a folder, for all "
     "pictures below it, or - for paths\non standard input, one a line. A file that cannot be read "
     "is named; the exit code is 65 then.\n\n  --top K  so many classes (default 5)\n  --json   one "
     "JSON object a line: file, and top: class, label and probability\n  --csv    a table: file, "
-    "place, class, label, probability\n  --precision NAME  auto, fp32 or bf16; as train.precision "
+    "place, class, label, probability\n  --ema, --raw      averaged "
+    "weights (config section ema), or those trained; default: averaged ones where the\n           "
+    "         run has them, unless ema.best is false\n  --precision NAME  auto, "
+    "fp32 or bf16; as train.precision "
     "of the run where it is left out, "
     "but fp32 where this CPU\n                    does not compute in that\n";
 
@@ -48,7 +51,8 @@ typedef struct Predictor {
     float *logits;
     int64_t *top;        /* [count] */
     int64_t count, seen; /* seen: pictures so far */
-    int precision;       /* as train.precision */
+    WeightsChoice which;
+    int precision; /* as train.precision */
     bool precision_given;
     void (*print)(const struct Predictor *p, const char *file, StrBuf *out);
 } Predictor;
@@ -73,6 +77,7 @@ static Status open_backend(Predictor *p, Config *c)
 static Status open_network(Predictor *p, const char *path)
 {
     TRY(checkpoint_model_open(&p->model, path, 1));
+    TRY(checkpoint_model_choose(&p->model, p->which, path));
     const Config *c = p->model.config;
     Graph *graph = p->model.graph;
     LoaderOptions options = { 0 };
@@ -317,6 +322,7 @@ Status cmd_predict(int argc, char **argv)
     if (args.help) return OK;
     TRY(choose_output(&p, &args));
     TRY(choose_precision(&p, &args));
+    TRY(args_weights(&args, &p.which));
     Status status = run_source_checkpoint(&path, args.positional[0]);
     if (status == OK && p.print == print_text && fs_is_dir(args.positional[0]))
         log_info("by %s", path);

@@ -1,7 +1,6 @@
 /* checkpoint_model.c - see checkpoint_model.h. The number of classes is that of the last layer in
  * the file, since model.classes may leave it to a dataset that is not here. */
 #include "trainer/files/checkpoint_model.h"
-#include "trainer/files/weights.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -82,6 +81,12 @@ Status checkpoint_model_open(CheckpointModel *out, const char *path, int64_t bat
     if (status == ERR_USAGE) status = fail_note(ERR_DATA, "%s", path);
     if (status != OK) checkpoint_model_close(out);
     return status;
+}
+
+Status checkpoint_model_choose(CheckpointModel *m, WeightsChoice which, const char *path)
+{
+    TRY(weights_choose(m->file, which, m->config->ema.best, path, &m->ema));
+    return check_tensors(m, path);
 }
 
 void checkpoint_model_close(CheckpointModel *m)

@@ -5,6 +5,7 @@
 #include "models/models.h"
 #include "trainer/config/config.h"
 #include "trainer/files/checkpoint.h"
+#include "trainer/files/weights.h"
 
 typedef struct CheckpointModel {
     SafeFile *file;
@@ -13,11 +14,15 @@ typedef struct CheckpointModel {
     const ModelDef *def;
     int64_t classes;
     Graph *graph; /* for evaluation, of the batch it was opened with */
+    bool ema;     /* averaged weights were chosen */
 } CheckpointModel;
 
 /* ERR_DATA naming path: no checkpoint, a damaged configuration in it, an unknown network, tensors
  * that are not the network's or hold what is no finite number. */
 Status checkpoint_model_open(CheckpointModel *out, const char *path, int64_t batch);
+/* Which weights safetensors_find() finds in file from here on; raw ones until then. ERR_DATA naming
+ * path, as checkpoint_model_open(), or where there are none such. */
+Status checkpoint_model_choose(CheckpointModel *m, WeightsChoice which, const char *path);
 /* The configuration that a checkpoint holds; returns to caller (config_destroy). ERR_DATA naming
  * path. */
 Status checkpoint_model_config(Config **out, const CheckpointMeta *meta, const char *path);

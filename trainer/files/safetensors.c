@@ -168,6 +168,7 @@ struct SafeFile {
     SafeTensor *tensors;        /* sorted by offset */
     const SafeTensor **by_name; /* sorted by name */
     int count;
+    const char *prefix; /* of what is found by name; NULL: none */
 };
 
 /* Bytes [from, to) of the file; *crc goes on over them. */
@@ -482,8 +483,19 @@ bool safetensors_has(const SafeFile *f, const char *prefix)
     return found;
 }
 
+void safetensors_set_prefix(SafeFile *f, const char *prefix)
+{
+    f->prefix = prefix;
+}
+
 const SafeTensor *safetensors_find(const SafeFile *f, const char *name)
 {
+    char whole[2 * NAME_LIMIT];
+    if (f->prefix) {
+        const int n = snprintf(whole, sizeof whole, "%s%s", f->prefix, name);
+        if (n < 0 || (size_t)n >= sizeof whole) return NULL;
+        name = whole;
+    }
     const SafeTensor **found =
         bsearch(name, f->by_name, (size_t)f->count, sizeof *f->by_name, compare_to_name);
     return found != NULL ? *found : NULL;

@@ -33,5 +33,7 @@ const SafeTensor *safetensors_at(const SafeFile *f, int index);
 const SafeTensor *safetensors_find(const SafeFile *f, const char *name); /* NULL */
 /* Whether the name of some tensor begins with prefix. */
 bool safetensors_has(const SafeFile *f, const char *prefix);
+/* From here on safetensors_find() looks for NAME under prefix + NAME; a text that outlives f. */
+void safetensors_set_prefix(SafeFile *f, const char *prefix);
 const char *safetensors_metadata(const SafeFile *f, const char *key); /* NULL */
 #endif

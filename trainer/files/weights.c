@@ -85,6 +85,19 @@ void weights_free(WeightList *list)
     *list = (WeightList){ 0 };
 }
 
+Status weights_choose(SafeFile *file, WeightsChoice which, bool best, const char *path, bool *ema)
+{
+    const bool has = safetensors_has(file, average_prefix);
+    if (which == WEIGHTS_EMA && !has)
+        return fail(ERR_DATA,
+                    "%s: no averaged weights in it (--ema): it was trained without "
+                    "ema.decay",
+                    path);
+    *ema = has && (which == WEIGHTS_EMA || (which == WEIGHTS_OF_BEST && best));
+    if (*ema) safetensors_set_prefix(file, average_prefix);
+    return OK;
+}
+
 static bool is_state(const char *name)
 {
     return str_starts_with(name, optimizer_prefix) || str_starts_with(name, lookahead_prefix);

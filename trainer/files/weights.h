@@ -34,6 +34,16 @@ bool weights_change_meaning(const ModelDef *def, ModelNames names);
  * are looked at too. */
 Status weights_check_finite(const SafeFile *file, bool states, const char *path);
 
+/* Which weights of a checkpoint are meant. */
+typedef enum WeightsChoice {
+    WEIGHTS_OF_BEST, /* the averaged ones where there are some and they chose the best */
+    WEIGHTS_RAW,
+    WEIGHTS_EMA
+} WeightsChoice;
+/* Makes safetensors_find() find those of the choice. best: ema.best of the run. *ema: it is the
+ * averaged ones. ERR_DATA naming path where they are asked for and there are none. */
+Status weights_choose(SafeFile *file, WeightsChoice which, bool best, const char *path, bool *ema);
+
 /* Whether a file is one of ours: a checkpoint, with all that a run needs. */
 bool weights_are_checkpoint(const SafeFile *file);
 
