@@ -16,7 +16,7 @@ typedef struct TrainPlan {
 /* batch_mode per_rank: global batch = batch_per_rank * accumulate * world. global: every rank takes
  * global_batch / world in equal micro-batches of at most batch_per_rank images. Steps: the first at
  * which train.epochs whole passes are complete, or max_steps. ERR_USAGE naming the key where that
- * cannot be: not divisible, a global batch larger than the dataset, or sam_rho with micro-batches. */
+ * cannot be: not divisible, a global batch larger than the dataset, sam_rho with micro-batches. */
 Status train_plan_make(TrainPlan *out, const Config *c, int world, int64_t images);
 
 /* Epochs that are complete after steps steps; also the epoch in which step number steps (0-based)

@@ -49,6 +49,7 @@ static Status prepare_and_bind(OpInstance *op)
 static Status make_ops(Sharpness *s, const Config *c, OpTensor squares)
 {
     const OpTensor *scale = executor_record(s->executor, "loss_scale");
+    /* not what is frozen, which lies behind */
     const size_t bytes = executor_slab_bytes(s->executor, SLAB_GRAD);
     s->norm_attr.length = (float)c->optimizer.sam_rho;
     s->norm = (OpInstance){ .kind = OP_GRAD_NORM, .backend = s->backend, .attr = &s->norm_attr };

@@ -1,13 +1,13 @@
-/* sharpness.h - sharpness-aware minimisation (SAM, Foret et al. 2021, eq. 2 and algorithm 1) over any
- * optimizer: a step uses the gradient at w + e, where e = sam_rho g / (|g| + 1e-12) and g is the
- * gradient at w, of the same images.
+/* sharpness.h - sharpness-aware minimisation (SAM, Foret et al. 2021) over any optimizer: a step
+ * uses the gradient at w + e, where e = sam_rho g / (|g| + 1e-12) and g is the gradient at w, of
+ * the same images.
  *
- * A step is two passes over one micro-batch (timeline.h). g is that of the global batch, summed over
- * ranks, and its norm that of all parameters, so that the step is the same on any number of ranks;
- * the authors' own code takes each device's share of the batch for a batch of its own. Parameters
- * come back from a copy, to the bit. Running statistics and what is logged are the first pass's, norm
- * and clipping the second's. Where a loss scale makes g infinite nothing moves, and the step is
- * skipped as any other. sam_interval > 1 leaves out the steps between. */
+ * A step is two passes over one micro-batch (timeline.h). g is that of the global batch, summed
+ * over ranks, and its norm that of all parameters, so that the step is the same on any number of
+ * ranks; the authors' own code takes each device's share of the batch for a batch of its own.
+ * Parameters come back from a copy, to the bit. Running statistics and what is logged are the
+ * first pass's, norm and clipping the second's. Where a loss scale makes g infinite nothing moves,
+ * and the step is skipped as any other. sam_interval > 1 leaves out the steps between. */
 #ifndef CONVOY_TRAINER_TRAIN_SHARPNESS_H
 #define CONVOY_TRAINER_TRAIN_SHARPNESS_H
 #include "trainer/config/config.h"

@@ -34,34 +34,7 @@
 #include <math.h>
 #include <stdio.h>
 
-int stepper_flight_number(const Stepper *s)
-{
-    return (int)(s->flight - s->flights.list);
-}
-
-Program *stepper_last_program(const Stepper *s)
-{
-    return s->session->more ? s->session->more : s->session->first;
-}
-
-void stepper_must(Stepper *s, Status status)
-{
-    if (status == OK) return;
-    log_error("rank %d: %s", s->session->comm->rank, status_message());
-    comm_abort(s->session->comm, status_exit_code(status));
-}
-
 /* ---- finishing ---- */
-
-Status stepper_hand_over(Stepper *s)
-{
-    const bool failed = s->flight->result.own_status != OK;
-    for (int k = 0; s->sum.host && !failed && k < s->buckets.count; k++) {
-        TRY(host_reduce_wait(s->sum.host, k));
-        reducer_ready(s->sum.at_hand, k);
-    }
-    return OK;
-}
 
 static Status finish_backward(Stepper *s)
 {
@@ -89,18 +62,6 @@ static void add_results(Stepper *s)
     s->flight->result.diverged_here = !isfinite(s->metrics[METRIC_LOSS_SUM]);
     s->metrics[METRIC_STOP] = signals_stop_requested();
     s->metrics[METRIC_FAILED] = f->result.own_status != OK;
-}
-
-Status stepper_issue_rest(Stepper *s, TimelineRun run)
-{
-    Executor *x = s->session->executor;
-    Program *p = stepper_last_program(s);
-    const Timeline *line = program_timeline(p, run);
-    const RunOptions o =
-        stepper_run_options(s, s->session->plan.accumulate - 1, run, &(PrefetchInput){ 0 });
-    TRY(executor_issue_rest(x, p, &o));
-    TRY(executor_wait(x));
-    return tracing_add_items(s->tracing, p, run, line->backward_end, line->count);
 }
 
 static void apply(Stepper *s)
@@ -221,6 +182,18 @@ static Status plan_steps(Stepper *s, size_t cap, size_t first_cap)
     return OK;
 }
 
+/* Where the host sums a first pass. */
+static Status create_first_reducer(Stepper *s)
+{
+    if (s->sum.by != TIMELINE_REDUCE_HOST) return OK;
+    const ReducerOptions o = { .buckets = s->buckets.list,
+                               .bucket_count = s->buckets.count,
+                               .grads = s->sum.host
+                                            ? host_reduce_grads(s->sum.host)
+                                            : executor_slab(s->session->executor, SLAB_GRAD) };
+    return reducer_create(&s->sum.first, s->session->comm, &o);
+}
+
 /* What the host sums: everything where it is memory it can reach, else what is staged; of a device
  * that sums by itself only the metrics. */
 static Status create_reducer(Stepper *s)
@@ -238,7 +211,7 @@ static Status create_reducer(Stepper *s)
         o.buffers = s->sum.host ? host_reduce_buffers(s->sum.host) : executor_slab(x, SLAB_BUFFER);
     TRY(reducer_create(&s->sum.reducer, s->session->comm, &o));
     s->sum.at_hand = s->sum.reducer;
-    return s->sharpness ? stepper_ascent_create(s) : OK;
+    return s->sharpness ? create_first_reducer(s) : OK;
 }
 
 static Status fill(Stepper *s)

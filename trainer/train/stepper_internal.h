@@ -1,5 +1,5 @@
 /* stepper_internal.h - what the files of the stepper share: stepper.c has its life and the end of a
- * step, stepper_issue.c its beginning, stepper_ascent.c the first of two passes. */
+ * step, stepper_issue.c its beginning and what is declared here. */
 #ifndef CONVOY_TRAINER_TRAIN_STEPPER_INTERNAL_H
 #define CONVOY_TRAINER_TRAIN_STEPPER_INTERNAL_H
 #include "trainer/train/host_reduce.h"
@@ -27,7 +27,7 @@ typedef struct Flight { /* a step from issue to finish */
     int64_t issued;               /* micro-batches */
     int first_result;             /* of the executor's */
     TimelineRun run;              /* the last one of the step */
-    /* SECOND_PASS: the first has been through its sums; it has moved the parameters */
+    /* of two passes: the first has been through its sums; it has moved the parameters */
     bool ascended, perturbed;
 } Flight;
 
@@ -75,22 +75,11 @@ int stepper_flight_number(const Stepper *s);
 /* An error of the device here is this rank's alone and cannot be agreed on any more: it ends the
  * job. */
 void stepper_must(Stepper *s, Status status);
-/* RunOptions.work: what the timeline leaves to the step. cookie: the Stepper. */
-Status stepper_work(void *cookie, const TimelineItem *item, Stream *stream);
-/* What a run of micro-batch micro on input is told; run: MICRO_BATCH unless it ends the step. */
-RunOptions stepper_run_options(Stepper *s, int64_t micro, TimelineRun run,
-                               const PrefetchInput *input);
 /* The rest of a run that the host sums for, and its end. */
 Status stepper_issue_rest(Stepper *s, TimelineRun run);
-/* Where the host sums a device's gradients: buckets go to the communication thread as they come out
- * of the device. */
+/* Where the host sums a device's gradients: buckets go to the communication thread as they come
+ * out of the device. */
 Status stepper_hand_over(Stepper *s);
 /* A traced run is over, on host memory it has come to backward_end. */
 Status stepper_trace_run(Stepper *s, const Program *p, TimelineRun run);
-
-Status stepper_ascent_create(Stepper *s);
-void stepper_ascent_begin(Stepper *s); /* of a step with a first pass */
-Status stepper_ascent_run(Stepper *s, const PrefetchInput *input);
-/* Part of the run; alone for a rank that failed before, where the host sums: it takes part. */
-void stepper_ascent_end(Stepper *s);
 #endif

@@ -1,8 +1,37 @@
 /* stepper_issue.c - the beginning of a step: its micro-batches are enqueued, and with the last one
- * what the timeline leaves to the step. See stepper.c. */
+ * what the timeline leaves to the step. See stepper.c, whose functions are not called here. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "trainer/train/stepper_internal.h"
+
+/* ---- what all of the stepper use ---- */
+
+int stepper_flight_number(const Stepper *s)
+{
+    return (int)(s->flight - s->flights.list);
+}
+
+Program *stepper_last_program(const Stepper *s)
+{
+    return s->session->more ? s->session->more : s->session->first;
+}
+
+void stepper_must(Stepper *s, Status status)
+{
+    if (status == OK) return;
+    log_error("rank %d: %s", s->session->comm->rank, status_message());
+    comm_abort(s->session->comm, status_exit_code(status));
+}
+
+Status stepper_hand_over(Stepper *s)
+{
+    const bool failed = s->flight->result.own_status != OK;
+    for (int k = 0; s->sum.host && !failed && k < s->buckets.count; k++) {
+        TRY(host_reduce_wait(s->sum.host, k));
+        reducer_ready(s->sum.at_hand, k);
+    }
+    return OK;
+}
 
 /* ---- what the timeline leaves to the step ---- */
 
@@ -43,7 +72,7 @@ static Status sum_statistics(Stepper *s, Stream *stream)
 
 /* A rank that failed waits for the others' sums and does nothing with them; neither does one whose
  * own loss is not finite: its parameters tell what has diverged. */
-Status stepper_work(void *cookie, const TimelineItem *item, Stream *stream)
+static Status do_work(void *cookie, const TimelineItem *item, Stream *stream)
 {
     Stepper *s = cookie;
     const bool failed = s->flight->result.own_status != OK || s->flight->result.diverged_here;
@@ -99,8 +128,8 @@ static TimelineRun run_of(const Stepper *s, int64_t micro)
     return micro + 1 == s->session->plan.accumulate ? s->flight->run : TIMELINE_MICRO_BATCH;
 }
 
-RunOptions stepper_run_options(Stepper *s, int64_t micro, TimelineRun run,
-                               const PrefetchInput *input)
+static RunOptions run_options(Stepper *s, int64_t micro, TimelineRun run,
+                              const PrefetchInput *input)
 {
     const Program *p = program_of(s, micro);
     double *seconds = run == TIMELINE_MICRO_BATCH ? NULL : s->item_seconds;
@@ -111,7 +140,7 @@ RunOptions stepper_run_options(Stepper *s, int64_t micro, TimelineRun run,
                          .mix = input->mix,
                          .step = run,
                          .result = s->flight->first_result + (int)micro,
-                         .work = stepper_work,
+                         .work = do_work,
                          .cookie = s,
                          .item_seconds = seconds ? seconds + program_step_items(p, run) : NULL,
                          .item_times = tracing_items(s->tracing, p, run) };
@@ -122,6 +151,59 @@ Status stepper_trace_run(Stepper *s, const Program *p, TimelineRun run)
     if (s->session->backend->v->device) TRY(executor_wait(s->session->executor));
     return tracing_add_items(s->tracing, p, run, 0, program_timeline(p, run)->backward_end);
 }
+
+Status stepper_issue_rest(Stepper *s, TimelineRun run)
+{
+    Executor *x = s->session->executor;
+    Program *p = stepper_last_program(s);
+    const Timeline *line = program_timeline(p, run);
+    const RunOptions o =
+        run_options(s, s->session->plan.accumulate - 1, run, &(PrefetchInput){ 0 });
+    TRY(executor_issue_rest(x, p, &o));
+    TRY(executor_wait(x));
+    return tracing_add_items(s->tracing, p, run, line->backward_end, line->count);
+}
+
+/* ---- the first of two passes (sharpness.h) ----
+ *
+ * It reads the batch slot that the second reads again. On a device both are enqueued, one behind
+ * the other; where the host sums, the buckets of the first are summed and waited for here, by a
+ * reducer of their own. Metrics of both go with the second. */
+
+static void begin_ascent(Stepper *s)
+{
+    if (!s->sum.first) return;
+    reducer_begin(s->sum.first);
+    s->sum.at_hand = s->sum.first;
+}
+
+/* Alone for a rank that failed before, where the host sums: it takes part in that. */
+static void end_ascent(Stepper *s)
+{
+    Flight *f = s->flight;
+    f->ascended = true;
+    f->perturbed = f->result.own_status == OK;
+    if (!s->sum.first) return;
+    stepper_must(s, stepper_hand_over(s));
+    reducer_backward_done(s->sum.first);
+    stepper_must(s, stepper_issue_rest(s, TIMELINE_FIRST_PASS));
+    reducer_wait_rest(s->sum.first, &f->result.comm_wait_s);
+    s->sum.at_hand = s->sum.reducer;
+}
+
+static Status run_ascent(Stepper *s, const PrefetchInput *input)
+{
+    Program *p = stepper_last_program(s);
+    const double start_s = clock_s();
+    const RunOptions o = run_options(s, 0, TIMELINE_FIRST_PASS, input);
+    TRY(executor_issue(s->session->executor, p, &o));
+    if (o.item_times) TRY(stepper_trace_run(s, p, TIMELINE_FIRST_PASS));
+    tracing_main(s->tracing, "first pass", TRACE_NO_NUMBER, start_s);
+    end_ascent(s);
+    return OK;
+}
+
+/* ---- micro-batches ---- */
 
 /* On host memory all of it is over. On a device the last one is waited for in stepper_finish(),
  * under the watchdog's eyes. */
@@ -142,9 +224,9 @@ static Status run_micro_batch(Stepper *s, int64_t micro)
     ASSERT(more);
     tracing_main(s->tracing, "wait for data", micro, start_s);
     s->flight->issued++;
-    Status status = s->flight->run == TIMELINE_SECOND_PASS ? stepper_ascent_run(s, &input) : OK;
+    Status status = s->flight->run == TIMELINE_SECOND_PASS ? run_ascent(s, &input) : OK;
     start_s = clock_s();
-    RunOptions o = stepper_run_options(s, micro, run_of(s, micro), &input);
+    RunOptions o = run_options(s, micro, run_of(s, micro), &input);
     if (status == OK) status = executor_issue(session->executor, program_of(s, micro), &o);
     if (status == OK && o.item_times) status = trace_micro_batch(s, micro);
     tracing_main(s->tracing, "forward and backward", micro, start_s);
@@ -193,14 +275,13 @@ static void take_part(Stepper *s)
     const int64_t last = s->session->plan.accumulate - 1, issued = s->flight->issued;
     const bool two_passes = s->flight->run == TIMELINE_SECOND_PASS;
     if (s->flight->result.own_status == OK) return;
-    if (two_passes && !s->flight->ascended && s->sum.by == TIMELINE_REDUCE_HOST)
-        stepper_ascent_end(s);
+    if (two_passes && !s->flight->ascended && s->sum.by == TIMELINE_REDUCE_HOST) end_ascent(s);
     if (s->sum.by != TIMELINE_REDUCE_DEVICE) return;
     /* The last one itself failed: which of its sums are in the stream is not known. */
     if (issued > last) stepper_must(s, s->flight->result.own_status);
     PrefetchInput input = prefetch_slot(s->session->train_input, last - issued);
-    if (two_passes) stepper_must(s, stepper_ascent_run(s, &input));
-    RunOptions o = stepper_run_options(s, last, s->flight->run, &input);
+    if (two_passes) stepper_must(s, run_ascent(s, &input));
+    RunOptions o = run_options(s, last, s->flight->run, &input);
     stepper_must(s, executor_issue(s->session->executor, stepper_last_program(s), &o));
     prefetch_skip(s->session->train_input, last + 1 - issued);
 }
@@ -228,7 +309,7 @@ void stepper_issue(Stepper *s, int64_t step, Status pending)
     /* Else two steps may be under way, and the reducer, which has one at a time and of it only the
      * metrics, begins in stepper_finish(). */
     if (s->sum.by == TIMELINE_REDUCE_HOST) reducer_begin(s->sum.reducer);
-    if (f->run == TIMELINE_SECOND_PASS) stepper_ascent_begin(s);
+    if (f->run == TIMELINE_SECOND_PASS) begin_ascent(s);
     f->result.own_status = compute(s, pending);
     take_part(s);
     mark(s);
