@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Golden file for tests/unit/test_sharpness.c: sharpness-aware minimisation (Foret et al. 2021) over
-torch.optim.SGD, float64.
+"""Golden file for tests/unit/test_sharpness.c: sharpness-aware minimisation
+(Foret et al. 2021) over torch.optim.SGD, float64.
 
 Run by hand in an environment with torch and torchvision, never by build or tests:
 
     python3 scripts/make_golden_sam.py tests/golden
 
-The network is a ResNet-20 of half its width; weights, images and labels are those of make_golden.py.
+The network is a ResNet-20 of half its width; weights, images and labels are those of
+make_golden.py.
 """
 import sys
 

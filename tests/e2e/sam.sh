@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# sam.sh - optimizer.sam_rho in whole runs: weights and statistics come back to the bit, ranks change
-# nothing, a run goes on as if it had not been stopped, and what cannot be is refused.
+# sam.sh - optimizer.sam_rho in whole runs: weights and statistics come back to the bit, ranks
+# change nothing, a run goes on as if it had not been stopped, and what cannot be is refused.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 7
 make_config
