@@ -41,6 +41,7 @@
     OP(OP_GRAD_SQUARES, grad_squares, FUSED_NOT)                                                   \
     OP(OP_GRAD_NORM, grad_norm, FUSED_NOT)                                                         \
     OP(OP_LERP, lerp, FUSED_NOT)                                                                   \
+    OP(OP_TRUST_RATIO, trust_ratio, FUSED_NOT)                                                     \
     OP(OP_GATE, gate, FUSED_NOT)                                                                   \
     OP(OP_GATE_BWD, gate_bwd, FUSED_NOT)                                                           \
     OP(OP_DROP, drop, FUSED_NOT)                                                                   \

@@ -33,22 +33,39 @@ enum { GRAD_SQUARES_OUT_SUMS };
 /* OP_GRAD_NORM: norm of all gradients (torch.nn.utils.clip_grad_norm_), kept on the device: the
  * root of all sums, and the factor by which the update shrinks what is too long. The norm is that
  * of the gradients divided by the loss scale. clip f32 [CLIP_COUNT]; the factor is min(1, max_norm
- * / (norm + 1e-6)), not a number where the norm is none. With a length it is length / (norm +
- * 1e-12) instead: what makes of the gradient a step so long (Foret et al. 2021). */
+ * / (norm + eps)), not a number where the norm is none. eps: 1e-6 for clip_grad_norm_, 0 for timm's
+ * Lamb, which divides by max(1, norm / max_norm). With a length it is length / (norm + 1e-12)
+ * instead: what makes of the gradient a step so long (Foret et al. 2021). */
 enum { GRAD_NORM_IN_SUMS, GRAD_NORM_IN_LOSS_SCALE /*optional*/ };
 enum { GRAD_NORM_OUT_CLIP };
 enum { CLIP_NORM, CLIP_FACTOR, CLIP_COUNT };
 typedef struct GradNormAttr {
     float max_norm; /* 0: the factor is 1 */
-    float length;   /* 0: none, it clips */
+    double eps;
+    float length; /* 0: none, it clips */
 } GradNormAttr;
 
 /* OP_UPDATE: optimizer step over flat ranges, one instance per bucket. All flat f32; param and
  * states are updated in place. With a loss scale the gradient is divided by it, and nothing at all
  * is updated where LOSS_SCALE_FOUND_INF is set. SGD as torch.optim.SGD (d = g + wd p; m = momentum
  * m + d, from m = 0; p -= lr (nesterov ? d + momentum m : m)); Adam as torch.optim.Adam (wd into
- * the gradient); AdamW decoupled as torch.optim.AdamW. */
-typedef enum UpdateKind { UPDATE_SGD, UPDATE_ADAM, UPDATE_ADAMW, UPDATE_KIND_COUNT } UpdateKind;
+ * the gradient); AdamW decoupled as torch.optim.AdamW.
+ *
+ * With r the segment's trust ratio (1 without one): LARS as timm's Lars, SGD on d = r (g + wd p);
+ * LARS_MLPERF as MLPerf's reference, with the learning rate inside the momentum: d = lr r (g + wd
+ * p), m = momentum m + d, p -= (nesterov ? d + momentum m : m). LAMB as timm's Lamb: moments as
+ * Adam's, u = m^ / (sqrt(v^) + eps) + wd p, p -= lr r u. RMSPROP_TF as timm's RMSpropTF: d = g + wd
+ * p; s += (1 - beta2) (d^2 - s), from s = 1; m = momentum m + lr d / sqrt(s + eps); p -= m. */
+typedef enum UpdateKind {
+    UPDATE_SGD,
+    UPDATE_ADAM,
+    UPDATE_ADAMW,
+    UPDATE_LARS,
+    UPDATE_LARS_MLPERF,
+    UPDATE_LAMB,
+    UPDATE_RMSPROP_TF,
+    UPDATE_KIND_COUNT
+} UpdateKind;
 enum {
     UPDATE_IN_PARAM,
     UPDATE_IN_GRAD,
@@ -56,23 +73,37 @@ enum {
     UPDATE_IN_STATE1 /*second moment*/,
     UPDATE_IN_SCALARS,
     UPDATE_IN_LOSS_SCALE /*optional*/,
-    UPDATE_IN_CLIP /*optional: what OP_GRAD_NORM left; the gradient is multiplied by its factor*/
+    UPDATE_IN_CLIP /*optional: what OP_GRAD_NORM left; the gradient is multiplied by its factor*/,
+    UPDATE_IN_RATIO /*optional: what OP_TRUST_RATIO left, f32 [segment_count]*/
 };
 /* elements of the flat tensors; sorted, disjoint */
 typedef struct UpdateSegment {
     int64_t first, count;
     float weight_decay;
-    float lr; /* factor of the learning rate */
+    float lr;    /* factor of the learning rate */
+    bool adapts; /* has a trust ratio other than 1, where the kind has one */
 } UpdateSegment;
 typedef struct UpdateAttr {
     UpdateKind kind;
     float momentum, eps;
     /* 1 - beta is formed in double, as torch does: in float 1 - 0.999 is off by 1.3e-5 */
     double beta1, beta2;
-    bool nesterov;
+    double trust_coefficient; /* of LARS */
+    bool trust_clip, nesterov;
     int segment_count;
     const UpdateSegment *segments; /* borrowed for the life of the instance */
 } UpdateAttr;
+
+/* OP_TRUST_RATIO: one ratio for each segment, before the OP_UPDATE whose inputs and attributes it
+ * has; nothing is updated. sums f64 [chunks, TRUST_SUM_COUNT]: of each TRUST_CHUNK elements of a
+ * segment that adapts, counted from its first, the squares of p and of what it is held against: the
+ * gradient (as OP_UPDATE takes it, before decay) for LARS, u for LAMB; the segments' end to end.
+ * ratios f32 [segment_count]: with |.| the roots of a segment's sums, LARS trust_coefficient |p| /
+ * (|g| + wd |p| + eps), with trust_clip min(that / lr, 1) as LARC; LAMB |p| / |u|, with trust_clip
+ * at most 1. Where a norm is 0, before clipping, and where a segment does not adapt: 1. */
+enum { TRUST_CHUNK = 8192 };
+enum { TRUST_SUM_PARAM, TRUST_SUM_OTHER, TRUST_SUM_COUNT };
+enum { TRUST_RATIO_OUT_SUMS, TRUST_RATIO_OUT_RATIOS };
 
 /* OP_LERP: an averaged copy of weights moves towards them (trainer/train/averages.h). All flat f32.
  * average += w (x - average), w = scalars[weight], in torch.lerp's form, which is exact at 0 and 1.

@@ -65,7 +65,7 @@ static Status norm_run(OpInstance *op, Stream *stream)
     (void)stream; /* CPU ops run when called */
     for (int64_t k = 0; k < op->in[GRAD_NORM_IN_SUMS].desc.dims[0]; k++) sum += sums[k];
     double norm = sqrt(sum) / (loss_scale ? (double)loss_scale[LOSS_SCALE_SCALE] : 1.0);
-    double factor = (double)a->max_norm / (norm + 1e-6);
+    double factor = (double)a->max_norm / (norm + a->eps);
     clip[CLIP_NORM] = (float)norm;
     clip[CLIP_FACTOR] = a->max_norm == 0.0f || factor > 1.0 ? 1.0f : (float)factor;
     if (a->length > 0.0f) clip[CLIP_FACTOR] = (float)((double)a->length / (norm + 1e-12));

@@ -1,5 +1,5 @@
-/* update.c - the optimizer step over flat ranges: SGD, Adam and AdamW with torch.optim's rules, in
- * float32 as torch computes them.
+/* update.c - the optimizer step over flat ranges: SGD, Adam and AdamW with torch.optim's rules, the
+ * others with timm.optim's, in float32 as torch computes them.
  *
  * Work is shared out by element over all segments, so one large tensor and many small ones both
  * fill the team. Every element is independent: results do not depend on the number of threads.
@@ -8,23 +8,11 @@
  * in run(); combinations that torch forms in double (1 - beta, lr / correction) are formed in
  * double here too. Gradients are multiplied by the inverse of the loss scale, as torch unscales,
  * and by the factor that clips them. */
-#include "kernels/ops/update.h"
-#include "kernels/cpu/lanes.h"
-#include <math.h>
+#include "kernels/cpu/update.h"
 
-typedef struct Rates { /* one step's numbers, rounded once */
-    float unscale, momentum, beta2, one_minus_beta1, one_minus_beta2, eps, root_correction2;
-    float lr, step, decay, keep; /* of a segment; step: lr / correction1, keep: 1 - lr decay */
-    double base_lr, correction1; /* correction1: 1 where updates are not counted */
-} Rates;
-typedef struct Range {
-    float *param, *state0, *state1;
-    const float *grad;
-    int64_t count;
-} Range;
-typedef void StepFn(const Range *range, const Rates *rates);
+typedef void StepFn(const UpdateRange *range, const UpdateRates *rates);
 
-CPU_CLONES static void step_sgd(const Range *range, const Rates *rates)
+CPU_CLONES static void step_sgd(const UpdateRange *range, const UpdateRates *rates)
 {
     float *p = range->param, lr = rates->lr, decay = rates->decay, unscale = rates->unscale;
     const float *g = range->grad;
@@ -32,7 +20,7 @@ CPU_CLONES static void step_sgd(const Range *range, const Rates *rates)
     for (int64_t i = 0; i < range->count; i++) p[i] -= lr * (unscale * g[i] + decay * p[i]);
 }
 
-CPU_INLINE void momentum_range(const Range *range, const Rates *rates, bool nesterov)
+CPU_INLINE void momentum_range(const UpdateRange *range, const UpdateRates *rates, bool nesterov)
 {
     float *p = range->param, *m = range->state0, lr = rates->lr, momentum = rates->momentum,
           decay = rates->decay, unscale = rates->unscale;
@@ -45,19 +33,20 @@ CPU_INLINE void momentum_range(const Range *range, const Rates *rates, bool nest
     }
 }
 
-CPU_CLONES static void step_momentum(const Range *range, const Rates *rates)
+CPU_CLONES static void step_momentum(const UpdateRange *range, const UpdateRates *rates)
 {
     momentum_range(range, rates, false);
 }
 
-CPU_CLONES static void step_nesterov(const Range *range, const Rates *rates)
+CPU_CLONES static void step_nesterov(const UpdateRange *range, const UpdateRates *rates)
 {
     momentum_range(range, rates, true);
 }
 
 /* Elements [i, i + lanes). The root has a loop of its own: it may set errno, which keeps a compiler
  * that is not told otherwise from making vectors of the loop it is in. */
-CPU_INLINE void adam_lanes(const Range *range, int64_t i, const Rates *r, bool decoupled, int lanes)
+CPU_INLINE void adam_lanes(const UpdateRange *range, int64_t i, const UpdateRates *r,
+                           bool decoupled, int lanes)
 {
     float *p = range->param + i, *m = range->state0 + i, *v = range->state1 + i, root[CPU_LANES];
     const float *g = range->grad + i;
@@ -75,24 +64,92 @@ CPU_INLINE void adam_lanes(const Range *range, int64_t i, const Rates *r, bool d
     }
 }
 
-CPU_INLINE void adam_range(const Range *range, const Rates *rates, bool decoupled)
+CPU_INLINE void adam_range(const UpdateRange *range, const UpdateRates *rates, bool decoupled)
 {
-    Rates r = *rates;
+    UpdateRates r = *rates;
     int64_t i = 0;
     for (; i + CPU_LANES <= range->count; i += CPU_LANES)
         adam_lanes(range, i, &r, decoupled, CPU_LANES);
     for (; i < range->count; i++) adam_lanes(range, i, &r, decoupled, 1);
 }
 
-CPU_CLONES static void step_adam(const Range *range, const Rates *rates)
+CPU_CLONES static void step_adam(const UpdateRange *range, const UpdateRates *rates)
 {
     adam_range(range, rates, false);
 }
 
-CPU_CLONES static void step_adamw(const Range *range, const Rates *rates)
+CPU_CLONES static void step_adamw(const UpdateRange *range, const UpdateRates *rates)
 {
     adam_range(range, rates, true);
 }
+
+/* Both forms: inner is what the momentum takes up, outer what it is multiplied by. */
+CPU_INLINE void lars_range(const UpdateRange *range, const UpdateRates *rates, float inner,
+                           float outer)
+{
+    float *p = range->param, *m = range->state0, decay = rates->decay, unscale = rates->unscale,
+          keep = rates->momentum;
+    const float *g = range->grad;
+    const bool nesterov = rates->nesterov;
+#pragma omp simd
+    for (int64_t i = 0; i < range->count; i++) {
+        float d = inner * (unscale * g[i] + decay * p[i]), next = m ? keep * m[i] + d : d;
+        if (m) m[i] = next;
+        p[i] -= outer * (nesterov ? d + keep * next : next);
+    }
+}
+
+CPU_CLONES static void step_lars(const UpdateRange *range, const UpdateRates *rates)
+{
+    lars_range(range, rates, rates->ratio, rates->lr);
+}
+
+CPU_CLONES static void step_lars_mlperf(const UpdateRange *range, const UpdateRates *rates)
+{
+    lars_range(range, rates, rates->lr_ratio, 1.0f);
+}
+
+CPU_INLINE void lamb_lanes(const UpdateRange *range, int64_t i, const UpdateRates *r, int lanes)
+{
+    float m[CPU_LANES], v[CPU_LANES], u[CPU_LANES];
+    update_lamb_lanes(range, i, r, m, v, u, lanes);
+#pragma omp simd
+    for (int l = 0; l < lanes; l++) {
+        range->state0[i + l] = m[l];
+        range->state1[i + l] = v[l];
+        range->param[i + l] -= r->lr_ratio * u[l];
+    }
+}
+
+CPU_INLINE void rmsprop_tf_lanes(const UpdateRange *range, int64_t i, const UpdateRates *r,
+                                 int lanes)
+{
+    float *p = range->param + i, *m = range->state0 + i, *s = range->state1 + i, d[CPU_LANES],
+          root[CPU_LANES];
+    const float *g = range->grad + i;
+#pragma omp simd
+    for (int l = 0; l < lanes; l++) {
+        d[l] = r->unscale * g[l] + r->decay * p[l];
+        s[l] = s[l] + r->one_minus_beta2 * (d[l] * d[l] - s[l]);
+    }
+    for (int l = 0; l < lanes; l++) root[l] = sqrtf(s[l] + r->eps);
+#pragma omp simd
+    for (int l = 0; l < lanes; l++) {
+        m[l] = r->momentum * m[l] + r->lr * d[l] / root[l];
+        p[l] -= m[l];
+    }
+}
+
+#define LANES_STEP(name, lanes_of)                                                                 \
+    CPU_CLONES static void name(const UpdateRange *range, const UpdateRates *rates)                \
+    {                                                                                              \
+        UpdateRates r = *rates;                                                                    \
+        int64_t i = 0;                                                                             \
+        for (; i + CPU_LANES <= range->count; i += CPU_LANES) lanes_of(range, i, &r, CPU_LANES);   \
+        for (; i < range->count; i++) lanes_of(range, i, &r, 1);                                   \
+    }
+LANES_STEP(step_lamb, lamb_lanes)
+LANES_STEP(step_rmsprop_tf, rmsprop_tf_lanes)
 
 static StepFn *step_of(const UpdateAttr *a)
 {
@@ -100,61 +157,89 @@ static StepFn *step_of(const UpdateAttr *a)
         StepFn *plain, *momentum, *nesterov;
     } rules[UPDATE_KIND_COUNT] = { [UPDATE_SGD] = { step_sgd, step_momentum, step_nesterov },
                                    [UPDATE_ADAM] = { .plain = step_adam },
-                                   [UPDATE_ADAMW] = { .plain = step_adamw } };
+                                   [UPDATE_ADAMW] = { .plain = step_adamw },
+                                   [UPDATE_LARS] = { step_lars, step_lars, step_lars },
+                                   [UPDATE_LARS_MLPERF] = { step_lars_mlperf, step_lars_mlperf,
+                                                            step_lars_mlperf },
+                                   [UPDATE_LAMB] = { .plain = step_lamb },
+                                   [UPDATE_RMSPROP_TF] = { .plain = step_rmsprop_tf } };
     if (!update_traits(a->kind)->by_momentum || a->momentum == 0.0f) return rules[a->kind].plain;
     return a->nesterov ? rules[a->kind].nesterov : rules[a->kind].momentum;
 }
 
-static Rates rates_of(const UpdateAttr *a, const float *scalars, const float *loss_scale,
-                      const float *clip)
+UpdateRates update_rates(const OpInstance *op)
 {
-    Rates r = { .base_lr = (double)scalars[SCALAR_LR],
-                .correction1 = 1,
-                .momentum = a->momentum,
-                .beta2 = (float)a->beta2,
-                .eps = a->eps };
+    const UpdateAttr *a = op->attr;
+    const float *scalars = op->in[UPDATE_IN_SCALARS].data, *clip = op->in[UPDATE_IN_CLIP].data,
+                *loss_scale = op->in[UPDATE_IN_LOSS_SCALE].data;
+    UpdateRates r = { .base_lr = (double)scalars[SCALAR_LR],
+                      .correction1 = 1,
+                      .momentum = a->momentum,
+                      .nesterov = a->nesterov,
+                      .beta2 = (float)a->beta2,
+                      .eps = a->eps };
     r.unscale = loss_scale ? 1.0f / loss_scale[LOSS_SCALE_SCALE] : 1.0f;
     if (clip) r.unscale *= clip[CLIP_FACTOR];
     r.one_minus_beta1 = (float)(1.0 - a->beta1);
     r.one_minus_beta2 = (float)(1.0 - a->beta2);
     if (!update_traits(a->kind)->counts_updates) return r;
     r.correction1 = (double)scalars[SCALAR_BIAS_CORRECTION1];
+    r.correction1_f32 = scalars[SCALAR_BIAS_CORRECTION1];
     r.root_correction2 = (float)sqrt((double)scalars[SCALAR_BIAS_CORRECTION2]);
     return r;
 }
 
-static Rates rates_of_segment(const Rates *rates, const UpdateSegment *s)
+UpdateRates update_rates_of_segment(const UpdateRates *rates, const UpdateSegment *s, float ratio)
 {
-    Rates r = *rates;
+    UpdateRates r = *rates;
     double lr = r.base_lr * (double)s->lr;
     r.lr = (float)lr;
     r.step = (float)(lr / r.correction1);
     r.decay = s->weight_decay;
     r.keep = (float)(1.0 - lr * (double)s->weight_decay);
+    r.ratio = ratio;
+    r.lr_ratio = (float)(lr * (double)ratio);
     return r;
 }
 
-static Status update_prepare(OpInstance *op)
+Status update_decide_plain(OpInstance *op)
 {
     const UpdateAttr *attr = op->attr;
     for (int i = 0; i < update_states(attr->kind, (double)attr->momentum); i++)
         if (op->in[UPDATE_IN_STATE0 + i].desc.rank == 0)
             return fail(ERR_INTERNAL, "update: optimizer state is missing");
-    for (int i = UPDATE_IN_PARAM; i <= UPDATE_IN_CLIP; i++)
+    for (int i = UPDATE_IN_PARAM; i <= UPDATE_IN_RATIO; i++)
         if (op->in[i].desc.rank != 0) cpu_decide_plain(&op->in[i]);
-    op->implementation = "elementwise";
     return OK;
 }
 
-static float *advance(float *base, int64_t elements)
+static Status update_prepare(OpInstance *op)
 {
-    return base ? base + elements : NULL;
+    op->implementation = "elementwise";
+    return update_decide_plain(op);
+}
+
+static float *at(const OpInstance *op, int slot, int64_t first)
+{
+    float *base = op->in[slot].data;
+    return base ? base + first : NULL;
+}
+
+UpdateRange update_range(const OpInstance *op, int64_t first, int64_t count)
+{
+    return (UpdateRange){ .param = at(op, UPDATE_IN_PARAM, first),
+                          .grad = at(op, UPDATE_IN_GRAD, first),
+                          .state0 = at(op, UPDATE_IN_STATE0, first),
+                          .state1 = at(op, UPDATE_IN_STATE1, first),
+                          .count = count };
 }
 
 /* Elements [first, last) in the count over all segments, which may begin and end inside one. */
-static void update_share(const UpdateAttr *attr, const Range *all, StepFn *step, const Rates *rates,
+static void update_share(const OpInstance *op, StepFn *step, const UpdateRates *rates,
                          int64_t first, int64_t last)
 {
+    const UpdateAttr *attr = op->attr;
+    const float *ratios = op->in[UPDATE_IN_RATIO].data;
     int64_t passed = 0;
     for (int i = 0; i < attr->segment_count && passed < last; i++) {
         const UpdateSegment *s = &attr->segments[i];
@@ -162,13 +247,8 @@ static void update_share(const UpdateAttr *attr, const Range *all, StepFn *step,
                 to = last - passed < s->count ? last - passed : s->count;
         passed += s->count;
         if (from >= to) continue;
-        int64_t at = s->first + from;
-        Range part = { .param = all->param + at,
-                       .grad = all->grad + at,
-                       .state0 = advance(all->state0, at),
-                       .state1 = advance(all->state1, at),
-                       .count = to - from };
-        Rates own = rates_of_segment(rates, s);
+        UpdateRange part = update_range(op, s->first + from, to - from);
+        UpdateRates own = update_rates_of_segment(rates, s, ratios ? ratios[i] : 1.0f);
         step(&part, &own);
     }
 }
@@ -176,14 +256,9 @@ static void update_share(const UpdateAttr *attr, const Range *all, StepFn *step,
 static Status update_run(OpInstance *op, Stream *stream)
 {
     const UpdateAttr *attr = op->attr;
-    Range all = { .param = op->in[UPDATE_IN_PARAM].data,
-                  .grad = op->in[UPDATE_IN_GRAD].data,
-                  .state0 = op->in[UPDATE_IN_STATE0].data,
-                  .state1 = op->in[UPDATE_IN_STATE1].data };
     const float *loss_scale = op->in[UPDATE_IN_LOSS_SCALE].data;
     if (loss_scale && loss_scale[LOSS_SCALE_FOUND_INF] != 0) return OK;
-    Rates rates =
-        rates_of(attr, op->in[UPDATE_IN_SCALARS].data, loss_scale, op->in[UPDATE_IN_CLIP].data);
+    UpdateRates rates = update_rates(op);
     StepFn *step = step_of(attr);
     int64_t total = 0;
     for (int i = 0; i < attr->segment_count; i++) total += attr->segments[i].count;
@@ -193,7 +268,7 @@ static Status update_run(OpInstance *op, Stream *stream)
     for (int part = 0; part < parts; part++) {
         int64_t first, last;
         cpu_share(total, part, parts, &first, &last);
-        update_share(attr, &all, step, &rates, first, last);
+        update_share(op, step, &rates, first, last);
     }
     return OK;
 }

@@ -11,7 +11,7 @@ CUDA_BOTH static inline void grad_norm_finish(const GradNormAttr *a, double sum,
                                               const float *loss_scale, float *clip)
 {
     double norm = sqrt(sum) / (loss_scale ? (double)loss_scale[LOSS_SCALE_SCALE] : 1.0);
-    double factor = (double)a->max_norm / (norm + 1e-6);
+    double factor = (double)a->max_norm / (norm + a->eps);
     clip[CLIP_NORM] = (float)norm;
     clip[CLIP_FACTOR] = a->max_norm == 0.0f || factor > 1.0 ? 1.0f : (float)factor;
     if (a->length > 0.0f) clip[CLIP_FACTOR] = (float)((double)a->length / (norm + 1e-12));

@@ -31,6 +31,13 @@ __device__ __forceinline__ void step_element(UpdateElement *e, const UpdateRates
         return update_adam(e, r);
     case UPDATE_ADAMW:
         return update_adamw(e, r);
+    case UPDATE_LARS:
+    case UPDATE_LARS_MLPERF:
+        return update_lars(e, r, pass.state0 != nullptr, pass.nesterov, KIND == UPDATE_LARS_MLPERF);
+    case UPDATE_LAMB:
+        return update_lamb(e, r);
+    case UPDATE_RMSPROP_TF:
+        return update_rmsprop_tf(e, r);
     case UPDATE_KIND_COUNT:
         return;
     }
@@ -136,13 +143,11 @@ __global__ void __launch_bounds__(UPDATE_THREADS) update_kernel(const UpdatePass
 template <typename T> cudaError_t launch_update(const UpdatePass *p, cudaStream_t stream)
 {
     unsigned blocks = (unsigned)p->chunk_count;
+#define LAUNCH_KIND(kind_, ...)                                                                    \
+    case UPDATE_##kind_:                                                                           \
+        return CUDA_LAUNCH((update_kernel<UPDATE_##kind_, T>), blocks, UPDATE_THREADS, stream, *p);
     switch (p->kind) {
-    case UPDATE_SGD:
-        return CUDA_LAUNCH((update_kernel<UPDATE_SGD, T>), blocks, UPDATE_THREADS, stream, *p);
-    case UPDATE_ADAM:
-        return CUDA_LAUNCH((update_kernel<UPDATE_ADAM, T>), blocks, UPDATE_THREADS, stream, *p);
-    case UPDATE_ADAMW:
-        return CUDA_LAUNCH((update_kernel<UPDATE_ADAMW, T>), blocks, UPDATE_THREADS, stream, *p);
+        UPDATE_ROWS(LAUNCH_KIND)
     case UPDATE_KIND_COUNT:
         break;
     }

@@ -1,5 +1,5 @@
-/* update_math.h - one element's optimizer step, with torch.optim's rules in float32; host and
- * device compile it alike.
+/* update_math.h - one element's optimizer step, with the rules of torch.optim and timm.optim in
+ * float32; host and device compile it alike.
  *
  * Combinations that torch forms in double (1 - beta, lr / correction) are formed in double, once
  * per step. Gradients are multiplied by the inverse of the loss scale, as torch unscales, and by
@@ -12,7 +12,8 @@
 
 typedef struct UpdateRates { /* one step's numbers, rounded once */
     float unscale, momentum, beta2, one_minus_beta1, one_minus_beta2, eps, root_correction2;
-    float step, decay, keep; /* of a chunk; keep: 1 - lr decay, formed in double */
+    float step, decay, keep;            /* of a chunk; keep: 1 - lr decay, formed in double */
+    float correction1, ratio, lr_ratio; /* ratio: of trust, of the chunk's segment */
 } UpdateRates;
 
 CUDA_BOTH static inline UpdateRates update_rates(const UpdatePass *p, const UpdateChunk *chunk)
@@ -30,6 +31,9 @@ CUDA_BOTH static inline UpdateRates update_rates(const UpdatePass *p, const Upda
     r.decay = chunk->weight_decay;
     r.keep = (float)(1.0 - lr * (double)chunk->weight_decay);
     r.step = (float)(corrects ? lr / (double)p->scalars[SCALAR_BIAS_CORRECTION1] : lr);
+    r.correction1 = corrects ? p->scalars[SCALAR_BIAS_CORRECTION1] : 1.0f;
+    r.ratio = p->ratios ? p->ratios[chunk->segment] : 1.0f;
+    r.lr_ratio = (float)(lr * (double)r.ratio);
     r.root_correction2 = corrects ? (float)sqrt((double)p->scalars[SCALAR_BIAS_CORRECTION2]) : 1.0f;
     return r;
 }
@@ -72,5 +76,42 @@ CUDA_BOTH static inline void update_adamw(UpdateElement *e, const UpdateRates *r
 {
     e->p *= r->keep;
     update_moments(e, r, r->unscale * e->g);
+}
+
+/* lr_inside: the momentum, as in MLPerf's reference */
+CUDA_BOTH static inline void update_lars(UpdateElement *e, const UpdateRates *r, bool momentum,
+                                         bool nesterov, bool lr_inside)
+{
+    float d = (lr_inside ? r->lr_ratio : r->ratio) * (r->unscale * e->g + r->decay * e->p);
+    float step = d;
+    if (momentum) {
+        e->state0 = r->momentum * e->state0 + d;
+        step = nesterov ? d + r->momentum * e->state0 : e->state0;
+    }
+    e->p -= lr_inside ? step : r->step * step;
+}
+
+/* Moves the moments on. */
+CUDA_BOTH static inline float update_lamb_direction(UpdateElement *e, const UpdateRates *r)
+{
+    float d = r->unscale * e->g;
+    e->state0 = e->state0 + r->one_minus_beta1 * (d - e->state0);
+    e->state1 = r->beta2 * e->state1 + r->one_minus_beta2 * (d * d);
+    return (e->state0 / r->correction1) / (sqrtf(e->state1) / r->root_correction2 + r->eps) +
+           r->decay * e->p;
+}
+
+CUDA_BOTH static inline void update_lamb(UpdateElement *e, const UpdateRates *r)
+{
+    float u = update_lamb_direction(e, r);
+    e->p -= r->lr_ratio * u;
+}
+
+CUDA_BOTH static inline void update_rmsprop_tf(UpdateElement *e, const UpdateRates *r)
+{
+    float d = r->unscale * e->g + r->decay * e->p;
+    e->state1 = e->state1 + r->one_minus_beta2 * (d * d - e->state1);
+    e->state0 = r->momentum * e->state0 + r->step * d / sqrtf(e->state1 + r->eps);
+    e->p -= e->state0;
 }
 #endif

@@ -23,6 +23,23 @@ int update_states(UpdateKind kind, double momentum)
     return rows[kind].by_momentum && momentum == 0 ? 0 : rows[kind].states;
 }
 
+double update_eps(UpdateKind kind)
+{
+    return rows[kind].eps > 0 ? rows[kind].eps : UPDATE_EPS;
+}
+
+int64_t update_trust_chunks(const UpdateSegment *s)
+{
+    return s->adapts ? (s->count + TRUST_CHUNK - 1) / TRUST_CHUNK : 0;
+}
+
+int64_t update_all_trust_chunks(const UpdateAttr *a)
+{
+    int64_t chunks = 0;
+    for (int i = 0; i < a->segment_count; i++) chunks += update_trust_chunks(&a->segments[i]);
+    return chunks;
+}
+
 static Status check_segments(const UpdateAttr *a, int64_t count)
 {
     int64_t at = 0;
@@ -54,7 +71,21 @@ static Status infer(const OpSlots *s)
         TRY(infer_need_dims(s, UPDATE_IN_LOSS_SCALE, 1, (int64_t[]){ LOSS_SCALE_COUNT }));
     if (s->in[UPDATE_IN_CLIP])
         TRY(infer_need_dims(s, UPDATE_IN_CLIP, 1, (int64_t[]){ CLIP_COUNT }));
+    if (s->in[UPDATE_IN_RATIO])
+        TRY(infer_need_dims(s, UPDATE_IN_RATIO, 1, (int64_t[]){ a->segment_count }));
     return check_segments(a, param->dims[0]);
+}
+
+static Status infer_ratio(const OpSlots *s)
+{
+    const UpdateAttr *a = s->attr;
+    TRY(infer(s));
+    const int64_t dims[] = { update_all_trust_chunks(a), TRUST_SUM_COUNT };
+    if (rows[a->kind].trust == TRUST_NONE || dims[0] == 0)
+        return fail(ERR_INTERNAL, "%s: %s has no trust ratios here", op_name(s->kind),
+                    rows[a->kind].name);
+    TRY(infer_output(s, TRUST_RATIO_OUT_SUMS, DTYPE_F64, 2, dims));
+    return infer_output(s, TRUST_RATIO_OUT_RATIOS, DTYPE_F32, 1, (int64_t[]){ a->segment_count });
 }
 
 static void print(const void *attr, char *out, size_t bytes)
@@ -65,9 +96,23 @@ static void print(const void *attr, char *out, size_t bytes)
              traits->by_momentum && a->nesterov ? " nesterov" : "");
 }
 
+#define IN_NAMES                                                                                   \
+    {                                                                                              \
+        "param", "grad", "state0?", "state1?", "scalars", "loss_scale?", "clip?", "ratio?"         \
+    }
+
 const OpDef op_row_update = {
     .attr_bytes = sizeof(UpdateAttr),
-    .in_names = { "param", "grad", "state0?", "state1?", "scalars", "loss_scale?", "clip?" },
+    .in_names = IN_NAMES,
     .infer = infer,
     .print = print,
+};
+
+const OpDef op_row_trust_ratio = {
+    .attr_bytes = sizeof(UpdateAttr),
+    .in_names = IN_NAMES,
+    .out_names = { "sums", "ratios" },
+    .infer = infer_ratio,
+    .print = print,
+    .work = { 4, UPDATE_IN_PARAM },
 };

@@ -22,7 +22,7 @@ static void run_norm(OpInstance *op)
     double norm = sqrt(sum);
     if (ref_has_in(op, GRAD_NORM_IN_LOSS_SCALE))
         norm /= ref_in(op, GRAD_NORM_IN_LOSS_SCALE)[LOSS_SCALE_SCALE];
-    double factor = (double)a->max_norm / (norm + 1e-6);
+    double factor = (double)a->max_norm / (norm + a->eps);
     clip[CLIP_NORM] = norm;
     clip[CLIP_FACTOR] = a->max_norm == 0 || factor > 1 ? 1 : factor;
     if (a->length > 0) clip[CLIP_FACTOR] = (double)a->length / (norm + 1e-12);

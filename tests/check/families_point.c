@@ -339,13 +339,14 @@ const Family family_softmax_xent = { OP_SOFTMAX_XENT, FAMILY_NAN, 0.85,       32
 
 /* ---- update: kind: UpdateKind; momentum and decay in thousandths; gap: elements
  * between segments that belong to none; scale: the loss scale, 0 for none; skip: the gradients are
- * said not to be finite; clip: factor in thousandths, 0 for no clipping ---- */
-enum { UKIND, UCOUNT, USEGMENTS, UGAP, UMOMENTUM, UNESTEROV, UDECAY, USCALE, USKIP, UCLIP };
+ * said not to be finite; clip: factor in thousandths, 0 for no clipping; ratio: trust ratios in
+ * thousandths, 0 for none ---- */
+enum { UKIND, UCOUNT, USEGMENTS, UGAP, UMOMENTUM, UNESTEROV, UDECAY, USCALE, USKIP, UCLIP, URATIO };
 
 static const ParamDef update_params[] = { { "kind", 0 },  { "count", 10 },     { "segments", 1 },
                                           { "gap", 0 },   { "momentum", 900 }, { "nesterov", 0 },
                                           { "decay", 0 }, { "scale", 0 },      { "skip", 0 },
-                                          { "clip", 0 },  { NULL, 0 } };
+                                          { "clip", 0 },  { "ratio", 0 },      { NULL, 0 } };
 static const char *const update_fixed[] = {
     "kind=0 count=1",
     "kind=0 count=100 momentum=0",
@@ -366,6 +367,9 @@ static const char *const update_fixed[] = {
     "kind=1 count=1003 decay=10 clip=40",
     "kind=2 count=1003 decay=10 clip=999 scale=96",
     "kind=0 count=1003 momentum=0 clip=125 scale=1024 skip=1",
+    "kind=* count=1003 decay=10 segments=3 gap=2 ratio=300",
+    "kind=* count=1003 decay=10 nesterov=1 segments=2 ratio=1700 clip=500",
+    "kind=* count=1003 decay=10 momentum=0 segments=2 ratio=20",
     NULL,
 };
 
@@ -381,6 +385,7 @@ static void draw_update(Rng *rng, int64_t *p)
     p[USCALE] = draw_chance(rng, 3) ? draw_between(rng, 1, 2000) : 0;
     p[USKIP] = p[USCALE] && draw_chance(rng, 4);
     p[UCLIP] = draw_chance(rng, 3) ? draw_between(rng, 1, 1000) : 0;
+    p[URATIO] = draw_chance(rng, 2) ? draw_between(rng, 1, 2000) : 0;
 }
 
 static void build_update(const int64_t *p, Problem *out)
@@ -390,12 +395,13 @@ static void build_update(const int64_t *p, Problem *out)
     out->in[UPDATE_IN_SCALARS] = desc_f32(SCALAR_COUNT, 0, 0, 0);
     if (p[USCALE]) out->in[UPDATE_IN_LOSS_SCALE] = desc_f32(LOSS_SCALE_COUNT, 0, 0, 0);
     if (p[UCLIP]) out->in[UPDATE_IN_CLIP] = desc_f32(CLIP_COUNT, 0, 0, 0);
+    if (p[URATIO]) out->in[UPDATE_IN_RATIO] = desc_f32(p[USEGMENTS], 0, 0, 0);
     const float rates[] = { 1.0f, 0.1f, 64.0f };
     int64_t share = p[UCOUNT] / p[USEGMENTS];
     for (int i = 0; i < p[USEGMENTS]; i++)
-        out->segments[i] =
-            (UpdateSegment){ i * share, share - p[UGAP],
-                             i % 2 ? 0 : (float)((double)p[UDECAY] / 1000), rates[i % 3] };
+        out->segments[i] = (UpdateSegment){ i * share, share - p[UGAP],
+                                            i % 2 ? 0 : (float)((double)p[UDECAY] / 1000),
+                                            rates[i % 3], p[URATIO] > 0 };
     out->attr.update = (UpdateAttr){ .kind = (UpdateKind)p[UKIND],
                                      .momentum = (float)((double)p[UMOMENTUM] / 1000),
                                      .beta1 = 0.9,
@@ -422,6 +428,8 @@ static void fill_update(const int64_t *p, const Problem *problem, Mode mode, Rng
     scalars[SCALAR_BIAS_CORRECTION1] = fill_float(1 - 0.9 * 0.9 * 0.9);
     scalars[SCALAR_BIAS_CORRECTION2] = fill_float(1 - 0.999 * 0.999 * 0.999);
     if (p[UCLIP]) in[UPDATE_IN_CLIP].v[CLIP_FACTOR] = fill_float((double)p[UCLIP] / 1000);
+    for (int64_t i = 0; p[URATIO] && i < p[USEGMENTS]; i++)
+        in[UPDATE_IN_RATIO].v[i] = fill_float((double)(p[URATIO] * (i + 1)) / 1000);
     if (!p[USCALE]) return;
     Host *grad = &in[UPDATE_IN_GRAD], *state = &in[UPDATE_IN_LOSS_SCALE];
     for (int64_t i = 0; i < p[UCOUNT]; i++) grad->v[i] = fill_float(grad->v[i] * (double)p[USCALE]);

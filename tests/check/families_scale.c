@@ -153,11 +153,12 @@ const Family family_grad_squares = { OP_GRAD_SQUARES,
                                      NULL };
 
 /* ---- grad_norm: max_norm in thousandths; size: of each sum, in thousandths, -1 for infinity;
- * scale: the loss scale, 0 for none; length in thousandths ---- */
-enum { GN_COUNT, GN_MAX, GN_SIZE, GN_SCALE, GN_LENGTH };
+ * scale: the loss scale, 0 for none; length in thousandths; exact: without 1e-6 beside the norm ---- */
+enum { GN_COUNT, GN_MAX, GN_SIZE, GN_SCALE, GN_LENGTH, GN_EXACT };
 
 static const ParamDef norm_params[] = { { "count", 1 }, { "max_norm", 1000 }, { "size", 1000 },
-                                        { "scale", 0 }, { "length", 0 },      { NULL, 0 } };
+                                        { "scale", 0 }, { "length", 0 },      { "exact", 0 },
+                                        { NULL, 0 } };
 static const char *const norm_fixed[] = {
     "count=1",
     "count=1 max_norm=0",
@@ -175,6 +176,9 @@ static const char *const norm_fixed[] = {
     "count=20 size=-1 length=50",
     "count=20 size=-1",
     "count=20 size=-1 scale=1024 max_norm=5",
+    "count=1 size=0 exact=1",
+    "count=257 max_norm=100 size=40000 exact=1",
+    "count=3 max_norm=1 size=1 exact=1 scale=65536",
     NULL,
 };
 
@@ -185,12 +189,14 @@ static void draw_norm(Rng *rng, int64_t *p)
     p[GN_SIZE] = draw_between(rng, 1, 20000);
     p[GN_SCALE] = draw_chance(rng, 3) ? draw_between(rng, 1, 2000) : 0;
     p[GN_LENGTH] = draw_chance(rng, 4) ? draw_between(rng, 1, 2000) : 0;
+    p[GN_EXACT] = draw_chance(rng, 2);
 }
 
 static void build_norm(const int64_t *p, Problem *out)
 {
-    out->attr.grad_norm.max_norm = (float)((double)p[GN_MAX] / 1000);
-    out->attr.grad_norm.length = (float)((double)p[GN_LENGTH] / 1000);
+    out->attr.grad_norm = (GradNormAttr){ .max_norm = (float)((double)p[GN_MAX] / 1000),
+                                          .eps = p[GN_EXACT] ? 0 : 1e-6,
+                                          .length = (float)((double)p[GN_LENGTH] / 1000) };
     out->in[GRAD_NORM_IN_SUMS] = tensor_desc(DTYPE_F64, 1, &p[GN_COUNT]);
     if (p[GN_SCALE]) out->in[GRAD_NORM_IN_LOSS_SCALE] = desc_f32(LOSS_SCALE_COUNT, 0, 0, 0);
     out->wanted[GRAD_NORM_OUT_CLIP] = true;

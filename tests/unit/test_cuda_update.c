@@ -19,11 +19,11 @@ enum { LENGTH = 3 * UPDATE_CHUNK + 5 };
 TEST(chunks_cover_segments_once)
 {
     static const UpdateSegment segments[] = {
-        { 3, 1, 0.5f, 0.25f },
-        { 4, UPDATE_CHUNK - 4, 0.25f, 1.0f },              /* up to a boundary */
-        { UPDATE_CHUNK, 2 * UPDATE_CHUNK, 0.125f, 64.0f }, /* whole chunks */
-        { 3 * UPDATE_CHUNK + 1, 0, 1.0f, 1.0f },           /* nothing */
-        { 3 * UPDATE_CHUNK + 2, LENGTH - 3 * UPDATE_CHUNK - 2, 0.75f, 0.5f },
+        { 3, 1, 0.5f, 0.25f, false },
+        { 4, UPDATE_CHUNK - 4, 0.25f, 1.0f, false },              /* up to a boundary */
+        { UPDATE_CHUNK, 2 * UPDATE_CHUNK, 0.125f, 64.0f, false }, /* whole chunks */
+        { 3 * UPDATE_CHUNK + 1, 0, 1.0f, 1.0f, false },           /* nothing */
+        { 3 * UPDATE_CHUNK + 2, LENGTH - 3 * UPDATE_CHUNK - 2, 0.75f, 0.5f, false },
     };
     static float decay[LENGTH], lr[LENGTH];
     UpdateChunk chunks[16];

@@ -75,6 +75,7 @@ static void check_rule(Backend *b, UpdateKind kind, float momentum, bool nestero
                               .segment_count = 1,
                               .segments = &all };
     OpInstance op = { .kind = OP_UPDATE, .backend = b, .attr = &attr };
+    for (int s = 0; s < 2; s++) memory[2 + s][0] = update_traits(kind)->state_start[s];
     for (int i = 0; i < 2 + update_states(kind, (double)momentum); i++)
         op.in[i] = (OpTensor){ .desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ 8 }),
                                .bytes = sizeof memory[i],

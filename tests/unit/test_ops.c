@@ -289,9 +289,9 @@ TEST(softmax_xent_needs_labels_of_the_batch)
 
 TEST(update_needs_its_states_and_sorted_segments)
 {
-    static const UpdateSegment good[] = { { 0, 4, 0.1F, 1 }, { 6, 4, 0.0F, 1 } },
-                               overlap[] = { { 0, 4, 0.1F, 1 }, { 3, 2, 0.0F, 1 } },
-                               beyond[] = { { 8, 4, 0.0F, 1 } };
+    static const UpdateSegment good[] = { { 0, 4, 0.1F, 1, false }, { 6, 4, 0.0F, 1, false } },
+                               overlap[] = { { 0, 4, 0.1F, 1, false }, { 3, 2, 0.0F, 1, false } },
+                               beyond[] = { { 8, 4, 0.0F, 1, false } };
     UpdateAttr plain = { .kind = UPDATE_SGD, .segment_count = 2, .segments = good },
                momentum = plain, adam = plain, bad = plain, far = plain;
     momentum.momentum = 0.9F;
@@ -343,7 +343,7 @@ TEST(loss_scale_has_a_state_of_its_own)
 
 TEST(loss_and_update_may_have_a_loss_scale)
 {
-    static const UpdateSegment all[] = { { 0, 10, 0.0F, 1 } };
+    static const UpdateSegment all[] = { { 0, 10, 0.0F, 1, false } };
     XentAttr attr = { 0 };
     UpdateAttr sgd = { .kind = UPDATE_SGD, .segment_count = 1, .segments = all };
     TensorDesc logits = f32x2(4, 10), labels = tensor_desc(DTYPE_I32, 1, (int64_t[]){ 4 }),
@@ -365,7 +365,7 @@ TEST(loss_and_update_may_have_a_loss_scale)
 
 TEST(the_norm_is_made_of_chunks)
 {
-    static const UpdateSegment all[] = { { 0, 10, 0.0F, 1 } };
+    static const UpdateSegment all[] = { { 0, 10, 0.0F, 1, false } };
     GradNormAttr rule = { .max_norm = 1 }, negative = { .max_norm = -1 };
     UpdateAttr sgd = { .kind = UPDATE_SGD, .segment_count = 1, .segments = all };
     TensorDesc x = f32x1(2 * GRAD_SQUARES_CHUNK + 1),
@@ -391,6 +391,29 @@ TEST(the_norm_is_made_of_chunks)
     update.in[UPDATE_IN_CLIP] = &bad;
     CHECK_STATUS(infer(OP_UPDATE, &update), ERR_INTERNAL);
     CHECK_CONTAINS(status_message(), "clip");
+}
+
+TEST(trust_ratios_are_of_kinds_that_have_them)
+{
+    static const UpdateSegment both[] = { { 0, 2 * TRUST_CHUNK + 1, 0.1F, 1, true },
+                                          { 2 * TRUST_CHUNK + 1, 9, 0.0F, 1, false } };
+    UpdateAttr rule = { .kind = UPDATE_LARS, .segment_count = 2, .segments = both }, sgd = rule,
+               still = { .kind = UPDATE_LAMB, .segment_count = 1, .segments = both + 1 };
+    TensorDesc p = f32x1(2 * TRUST_CHUNK + 10), scalars = f32x1(SCALAR_COUNT), bad = f32x1(3);
+    sgd.kind = UPDATE_SGD;
+    Case ratio = { .attr = &rule, .in = { &p, &p, &p, &p, &scalars }, .wanted = { true, true } };
+    CHECK_OK(infer(OP_TRUST_RATIO, &ratio));
+    CHECK_INT(ratio.out[TRUST_RATIO_OUT_SUMS].dims[0], 3);
+    CHECK_INT(ratio.out[TRUST_RATIO_OUT_RATIOS].dims[0], 2);
+    ratio.attr = &sgd;
+    CHECK_STATUS(infer(OP_TRUST_RATIO, &ratio), ERR_INTERNAL);
+    CHECK_CONTAINS(status_message(), "sgd has no trust ratios here");
+    ratio.attr = &still;
+    CHECK_STATUS(infer(OP_TRUST_RATIO, &ratio), ERR_INTERNAL);
+    CHECK_CONTAINS(status_message(), "lamb has no trust ratios here");
+    Case update = { .attr = &rule, .in = { &p, &p, NULL, NULL, &scalars, NULL, NULL, &bad } };
+    CHECK_STATUS(infer(OP_UPDATE, &update), ERR_INTERNAL);
+    CHECK_CONTAINS(status_message(), "ratio");
 }
 
 TEST(attributes_are_printed)

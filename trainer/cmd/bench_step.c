@@ -107,11 +107,11 @@ static void add_item(const Session *s, const Stepper *stepper, const TimelineIte
     const double params = (double)executor_slab_bytes(s->executor, SLAB_PARAM);
     if (item->kind == TIMELINE_PERTURB) k->bytes += runs * 5 * params; /* kept, then moved */
     if (item->kind == TIMELINE_RESTORE && item->index == SLAB_PARAM) k->bytes += runs * 2 * params;
-    /* gradient; parameter and states, there and back; the compute copy */
+    /* gradient; parameter and states, there and back; what trust ratios take; the compute copy */
     if (item->kind == TIMELINE_UPDATE)
         k->bytes +=
             runs *
-            ((double)bucket->bytes * (3 + 2 * optimizer_state_count(stepper_optimizer(stepper))) +
+            ((double)bucket->bytes * optimizer_passes(stepper_optimizer(stepper), item->index) +
              (s->backend->v->device
                   ? (double)s->backend->v->device->param_copy_bytes(s->backend, bucket->bytes)
                   : 0.0));

@@ -87,8 +87,9 @@ typedef struct Config {
     struct {
         int name /*UpdateKind*/;
         LrScaling lr_scaling;
-        double lr, momentum, weight_decay, eps, clip_norm /*0 = off*/;
-        bool nesterov, decay_all;
+        double lr, momentum, weight_decay, eps /*auto is resolved*/, clip_norm /*0 = off*/;
+        double alpha, trust_coefficient;
+        bool nesterov, decay_all, trust_clip, always_adapt;
         DecaySkip decay_skip;
         ConfigList betas;
         double head_lr, layer_decay /*factors; 1 = off*/;

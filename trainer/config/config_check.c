@@ -1,4 +1,5 @@
 /* config_check.c - the checks between keys. */
+#include "kernels/op_update.h"
 #include "models/models.h"
 #include "trainer/config/config_internal.h"
 #include "trainer/config/param_groups.h"
@@ -210,6 +211,27 @@ static Status check_scale(const Config *c, const ConfigOrigin *origin)
     return OK;
 }
 
+/* Of keys that older optimizers do not read only nesterov is theirs, and stays unread. */
+static Status check_optimizer(const Config *c, const ConfigOrigin *origin)
+{
+    char text[WHERE_BYTES];
+    const int name = c->optimizer.name;
+    const bool timm = name == UPDATE_LARS || name == UPDATE_LAMB;
+    if (c->optimizer.betas.count != 2) {
+        snprintf(text, sizeof text, "has %d values; it takes two", c->optimizer.betas.count);
+        return fail_check(origin, "optimizer.betas", text);
+    }
+    if (c->optimizer.nesterov && c->optimizer.momentum <= 0)
+        return fail_check(origin, "optimizer.nesterov", "needs optimizer.momentum above 0");
+    if (c->optimizer.nesterov && name == UPDATE_RMSPROP_TF)
+        return fail_check(origin, "optimizer.nesterov", "is no part of optimizer.name rmsprop_tf");
+    if (c->optimizer.trust_clip && !timm)
+        return fail_check(origin, "optimizer.trust_clip", "needs optimizer.name lars or lamb");
+    if (c->optimizer.always_adapt && !timm)
+        return fail_check(origin, "optimizer.always_adapt", "needs optimizer.name lars or lamb");
+    return OK;
+}
+
 static Status check_trace(const Config *c, const ConfigOrigin *origin)
 {
     int64_t first, last;
@@ -261,7 +283,6 @@ Status config_check_input(const Config *c)
 
 Status config_check(const Config *c, const ConfigOrigin *origin)
 {
-    char text[WHERE_BYTES];
     TRY(check_model(c, origin));
     TRY(check_input(c, origin));
     TRY(check_ascending(c, origin));
@@ -273,12 +294,7 @@ Status config_check(const Config *c, const ConfigOrigin *origin)
     TRY(check_idle(c, origin));
     TRY(check_scale(c, origin));
     TRY(check_trace(c, origin));
-    if (c->optimizer.betas.count != 2) {
-        snprintf(text, sizeof text, "has %d values; it takes two", c->optimizer.betas.count);
-        return fail_check(origin, "optimizer.betas", text);
-    }
-    if (c->optimizer.nesterov && c->optimizer.momentum <= 0)
-        return fail_check(origin, "optimizer.nesterov", "needs optimizer.momentum above 0");
+    TRY(check_optimizer(c, origin));
     if (c->train.batch_mode == BATCH_GLOBAL && c->train.global_batch == 0)
         return fail_check(origin, "train.global_batch",
                           "must be given (above 0) when train.batch_mode is global");

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 /* at least config_key_count; lets callers keep one thing per key in a plain array */
-#define CONFIG_KEY_MAX CONFIG_PRINTS_MAX
+#define CONFIG_KEY_MAX 192CONFIG_PRINTS_MAX
 
 typedef enum KeyType { KEY_BOOL, KEY_INT, KEY_DOUBLE, KEY_ENUM, KEY_STRING, KEY_LIST } KeyType;
 
@@ -34,7 +34,8 @@ typedef struct ConfigKey {
     size_t offset;
     const char *fallback; /* the default, in the form in which --set takes it */
     double min, max;      /* numbers, and each value of a list; max may be INFINITY */
-    const char *other;    /* KEY_ENUM, KEY_INT: the word for CONFIG_OTHER; NULL: there is none */
+    /* KEY_ENUM, KEY_INT, KEY_DOUBLE: the word for CONFIG_OTHER; NULL: there is none */
+    const char *other;
     const char *const *names; /* KEY_ENUM: the owner's, of which the first name_count may be said */
     int name_count;
     int flags;

@@ -245,10 +245,13 @@ const ConfigKey config_keys[] = {
     {ENUM(optimizer, lr_scaling, "linear", lr_scaling_names), KEY_MATH,
      "Multiplies lr: linear by global batch / 256, sqrt by the root of that, world_size by the "
      "number of ranks"},
-    {DOUBLE(optimizer, momentum, "0.9", 0, 1), KEY_MATH | KEY_OPEN_MAX, "Momentum of sgd"},
-    {BOOL(optimizer, nesterov, "false"), KEY_MATH, "Nesterov's form of momentum"},
+    {DOUBLE(optimizer, momentum, "0.9", 0, 1), KEY_MATH | KEY_OPEN_MAX,
+     "Momentum of sgd, lars, lars_mlperf and rmsprop_tf"},
+    {BOOL(optimizer, nesterov, "false"), KEY_MATH,
+     "Nesterov's form of momentum, of sgd, lars and lars_mlperf"},
     {DOUBLE(optimizer, weight_decay, "0.0001", 0, 100), KEY_MATH,
-     "L2 penalty of sgd and adam, decoupled decay of adamw"},
+     "L2 penalty of sgd, adam, lars, lars_mlperf and rmsprop_tf, decoupled decay of adamw and "
+     "lamb"},
     {BOOL(optimizer, decay_all, "false"), KEY_MATH,
      "Decay biases and batch norm too, not only convolution and linear weights"},
     {ENUM(optimizer, decay_skip, "timm", decay_skip_names), KEY_MATH | KEY_YOUNG,
@@ -263,9 +266,20 @@ const ConfigKey config_keys[] = {
      "Factor of the learning rate from each stage of the network to the one before it, from the "
      "last layer down (timm's --layer-decay)"},
     {LIST(optimizer, betas, "0.9, 0.999", 0, 1), KEY_MATH | KEY_OPEN_MAX,
-     "Decay rates of the two moments of adam and adamw"},
-    {DOUBLE(optimizer, eps, "1e-8", 1e-30, 1), KEY_MATH,
-     "Added to the root of adam's second moment"},
+     "Decay rates of the two moments of adam, adamw and lamb"},
+    {DOUBLE(optimizer, alpha, "0.9", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MAX,
+     "rmsprop_tf: decay rate of the mean square"},
+    {HEAD(optimizer, eps, KEY_DOUBLE), "auto", 1e-30, 1, "auto", NULL, 0, KEY_MATH,
+     "Added to the root of the second moment (adam, adamw, lamb), under the root (rmsprop_tf), or "
+     "to what a norm is divided by (lars, lars_mlperf). auto: as published, 1e-8 for adam, adamw "
+     "and lars, 1e-7 for lars_mlperf, 1e-6 for lamb, 1e-3 for rmsprop_tf"},
+    {DOUBLE(optimizer, trust_coefficient, "0.001", 0, 1e6), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
+     "lars, lars_mlperf: eta, factor of the trust ratio"},
+    {BOOL(optimizer, trust_clip, "false"), KEY_MATH | KEY_YOUNG,
+     "lars: the trust ratio makes no learning rate larger than it is (LARC); lamb: the ratio is at "
+     "most 1"},
+    {BOOL(optimizer, always_adapt, "false"), KEY_MATH | KEY_YOUNG,
+     "lars, lamb: trust ratios also where nothing decays"},
     {DOUBLE(optimizer, clip_norm, "0", 0, 1e30), KEY_MATH,
      "Largest norm of all gradients together, beyond which they are shrunk to it; 0 does not clip"},
     {DOUBLE(optimizer, sam_rho, "0", 0, 1e6), KEY_MATH | KEY_YOUNG,

@@ -4,6 +4,7 @@
  * value is checked like a user's. Strings are owned by the Config and never NULL. */
 #include "base/fs.h"
 #include "base/mem.h"
+#include "kernels/ops/update.h"
 #include "models/models.h"
 #include "trainer/config/config_internal.h"
 #include <stdio.h>
@@ -78,6 +79,13 @@ static void resolve_eval_resize(Config *c)
     if (c->data.eval_resize_auto) c->data.eval_resize = usual_resize(c);
 }
 
+/* What the optimizer was published with. */
+static void resolve_eps(Config *c)
+{
+    if (c->optimizer.eps == CONFIG_OTHER)
+        c->optimizer.eps = update_eps((UpdateKind)c->optimizer.name);
+}
+
 /* A warm-up in steps stands in for the default one in epochs; that both are said is an error. kept:
  * by a run's own file, which says every key, so that only --set counts. */
 static void resolve_warmup(Config *c, const ConfigOrigin *origin, bool kept)
@@ -112,6 +120,7 @@ Status config_override(Config *c, const char *const *sets, int set_count)
     ConfigOrigin origin = { .path = NULL };
     TRY(override_kept(c, &origin, sets, set_count));
     if (c->data.eval_resize == CONFIG_OTHER) resolve_eval_resize(c);
+    resolve_eps(c);
     resolve_warmup(c, &origin, true);
     return config_check(c, &origin);
 }
@@ -129,6 +138,7 @@ static Status load(Config *c, ConfigOrigin *origin, const char *folder, const ch
     TRY((folder ? override_kept : override)(c, origin, sets, set_count));
     if (path && c->run.dir[0] == '\0') TRY(default_run_dir(c, path));
     resolve_eval_resize(c);
+    resolve_eps(c);
     resolve_warmup(c, origin, folder != NULL);
     return config_check(c, origin);
 }
@@ -194,6 +204,7 @@ Status config_parse(Config **out, const char *yaml)
     Status status = set_defaults(c);
     if (status == OK) status = config_read_yaml(c, &origin, origin.path, yaml, strlen(yaml), true);
     if (status == OK) resolve_eval_resize(c);
+    if (status == OK) resolve_eps(c);
     if (status == OK) *out = c;
     else config_destroy(c);
     return status;

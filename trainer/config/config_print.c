@@ -47,7 +47,7 @@ void config_add_value(const Config *c, const ConfigKey *key, StrBuf *out)
     case KEY_BOOL:
         str_add(out, *(const bool *)field ? "true" : "false");
         break;
-    case KEY_INT: /* a word for CONFIG_OTHER has been resolved */
+    case KEY_INT: /* a word for CONFIG_OTHER has been resolved, as in a double */
         json_int(&w, NULL, *(const int64_t *)field);
         break;
     case KEY_DOUBLE:

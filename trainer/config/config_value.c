@@ -123,6 +123,13 @@ static bool parse_number(const ConfigKey *key, const char *text, double *out)
     return str_to_double(text, out) && in_range(key, *out);
 }
 
+static bool parse_double(const ConfigKey *key, const char *text, double *out)
+{
+    if (!key->other || strcmp(text, key->other) != 0) return parse_number(key, text, out);
+    *out = CONFIG_OTHER;
+    return true;
+}
+
 /* A whole number; the range is checked in double, whose limits here are whole and below 2^53. */
 static bool parse_int(const ConfigKey *key, const char *text, int64_t *out)
 {
@@ -208,7 +215,7 @@ Status config_set_items(Config *c, const ConfigKey *key, const char *const *item
         good = parse_int(key, items[0], field);
         break;
     case KEY_DOUBLE:
-        good = parse_number(key, items[0], field);
+        good = parse_double(key, items[0], field);
         break;
     case KEY_ENUM:
         good = parse_name(key, items[0], field);

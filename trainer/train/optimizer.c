@@ -4,6 +4,7 @@
 #include "kernels/ops/update.h"
 #include "trainer/train/param_rules.h"
 #include "trainer/train/sharpness.h"
+#include "trainer/train/trust.h"
 #include <math.h>
 
 /* torch.amp.GradScaler's; the largest scale keeps every gradient that is exact in 16 bits finite in
@@ -13,6 +14,8 @@
 #define SCALE_MAX     16777216.0F
 /* Gradients that are not finite even when shrunk so much will not be: the least normal half. */
 #define SCALE_LEAST 6.103515625e-5
+/* torch.nn.utils.clip_grad_norm_'s; timm's Lamb clips by itself, without one */
+#define CLIP_EPS 1e-6
 
 typedef struct HostResult { /* what optimizer_copy_result() copies */
     float scale[LOSS_SCALE_COUNT], clip[CLIP_COUNT];
@@ -30,6 +33,7 @@ struct Optimizer {
         UpdateAttr *attrs;       /* [bucket_count] */
         UpdateSegment *segments; /* all buckets' segments end to end */
         ParamRule *rules;        /* [executor_state_count] */
+        Trust *trusts;           /* [bucket_count] */
     } update;
     struct {
         const OpTensor *state;     /* NULL: there is none, and nothing here is used */
@@ -63,8 +67,10 @@ static int add_segments(Optimizer *o, const Config *c, const Bucket *bucket, Upd
                              .count =
                                  (int64_t)(executor_state(o->executor, i)->bytes / sizeof(float)),
                              .weight_decay = (float)(rules[i].decay * c->optimizer.weight_decay),
-                             .lr = (float)rules[i].lr };
+                             .lr = (float)rules[i].lr,
+                             .adapts = rules[i].decay > 0 };
     }
+    trust_choose(c, out, count);
     return count;
 }
 
@@ -96,6 +102,7 @@ static Status make_op(Optimizer *o, const Config *c, int bucket)
     op->in[UPDATE_IN_SCALARS] = *executor_record(o->executor, "scalars");
     if (o->scale.state) op->in[UPDATE_IN_LOSS_SCALE] = *o->scale.state;
     if (c->optimizer.clip_norm > 0) op->in[UPDATE_IN_CLIP] = o->norm.clip;
+    TRY(trust_init(&o->update.trusts[bucket], op));
     return prepare_and_bind(op);
 }
 
@@ -156,6 +163,7 @@ static Status make_norm(Optimizer *o, const Config *c, const Bucket *buckets)
     }
     if (!o->norm.wanted) return OK;
     o->norm.attr.max_norm = (float)c->optimizer.clip_norm;
+    o->norm.attr.eps = o->kind == UPDATE_LAMB ? 0 : CLIP_EPS;
     o->norm.op = (OpInstance){ .kind = OP_GRAD_NORM, .backend = o->backend, .attr = &o->norm.attr };
     o->norm.op.in[GRAD_NORM_IN_SUMS] = o->norm.sums;
     if (o->scale.state) o->norm.op.in[GRAD_NORM_IN_LOSS_SCALE] = *o->scale.state;
@@ -163,25 +171,48 @@ static Status make_norm(Optimizer *o, const Config *c, const Bucket *buckets)
     return prepare_and_bind(&o->norm.op);
 }
 
+/* Padding begins alike: without gradients nothing moves there. */
+static Status start_state(Optimizer *o, int s, size_t bytes)
+{
+    const float start = update_traits(o->kind)->state_start[s];
+    if (start == 0.0f) return OK; /* as it was allocated */
+    float *values = mem_alloc(bytes);
+    if (!values) return ERR_MEMORY;
+    for (size_t i = 0; i < bytes / sizeof *values; i++) values[i] = start;
+    const OpTensor state = flat(o->states[s], bytes);
+    Status status = o->backend->v->import_tensor(o->backend, &state, values);
+    mem_free(values);
+    return status;
+}
+
+static UpdateAttr attr_of(const Optimizer *o, const Config *c)
+{
+    return (UpdateAttr){ .kind = o->kind,
+                         .momentum = (float)c->optimizer.momentum,
+                         .beta1 = o->beta1,
+                         .beta2 = o->beta2,
+                         .trust_coefficient = c->optimizer.trust_coefficient,
+                         .trust_clip = c->optimizer.trust_clip,
+                         .eps = (float)c->optimizer.eps,
+                         .nesterov = c->optimizer.nesterov };
+}
+
 static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
 {
     size_t bytes = executor_slab_bytes(o->executor, SLAB_PARAM);
     TRY(param_rules_make(o->update.rules, o->executor, c));
-    for (int s = 0; s < o->state_count; s++)
+    for (int s = 0; s < o->state_count; s++) {
         TRY(o->backend->v->alloc(o->backend, bytes, &o->states[s]));
+        TRY(start_state(o, s, bytes));
+    }
     if (o->norm.wanted)
         TRY(o->backend->v->alloc(o->backend, o->norm.clip.bytes, &o->norm.clip.data));
     UpdateSegment *next = o->update.segments;
     for (int k = 0; k < o->bucket_count; k++) {
         int count = add_segments(o, c, &buckets[k], next);
-        o->update.attrs[k] = (UpdateAttr){ .kind = o->kind,
-                                           .momentum = (float)c->optimizer.momentum,
-                                           .beta1 = o->beta1,
-                                           .beta2 = o->beta2,
-                                           .eps = (float)c->optimizer.eps,
-                                           .nesterov = c->optimizer.nesterov,
-                                           .segment_count = count,
-                                           .segments = next };
+        o->update.attrs[k] = attr_of(o, c);
+        o->update.attrs[k].segment_count = count;
+        o->update.attrs[k].segments = next;
         next += count;
         TRY(make_op(o, c, k));
         if (o->scale.state) TRY(make_finite_check(o, k, &buckets[k]));
@@ -196,14 +227,16 @@ Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Co
 {
     Optimizer *o = *out = mem_calloc(1, sizeof *o);
     if (!o) return ERR_MEMORY;
-    *o = (Optimizer){ .executor = x,
-                      .backend = backend,
-                      .kind = (UpdateKind)c->optimizer.name,
-                      .beta1 = c->optimizer.betas.values[0],
-                      .beta2 = c->optimizer.betas.values[1],
-                      .state_count =
-                          update_states((UpdateKind)c->optimizer.name, c->optimizer.momentum),
-                      .bucket_count = bucket_count };
+    *o =
+        (Optimizer){ .executor = x,
+                     .backend = backend,
+                     .kind = (UpdateKind)c->optimizer.name,
+                     .beta1 = c->optimizer.betas.values[0],
+                     .beta2 = c->optimizer.name == UPDATE_RMSPROP_TF ? c->optimizer.alpha
+                                                                     : c->optimizer.betas.values[1],
+                     .state_count =
+                         update_states((UpdateKind)c->optimizer.name, c->optimizer.momentum),
+                     .bucket_count = bucket_count };
     o->scale.state = executor_record(x, "loss_scale");
     o->norm.wanted = optimizer_needs_norm(c);
     o->norm.clip = flat(NULL, CLIP_COUNT * sizeof(float));
@@ -213,10 +246,12 @@ Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Co
     o->update.segments =
         mem_calloc((size_t)executor_state_count(x) + 1, sizeof *o->update.segments);
     o->update.rules = mem_calloc((size_t)executor_state_count(x) + 1, sizeof *o->update.rules);
+    o->update.trusts = mem_calloc(count, sizeof *o->update.trusts);
     o->scale.finite_checks = mem_calloc(count, sizeof *o->scale.finite_checks);
     o->norm.squares = mem_calloc(count, sizeof *o->norm.squares);
     const bool complete = o->update.ops && o->update.attrs && o->update.segments &&
-                          o->update.rules && o->scale.finite_checks && o->norm.squares;
+                          o->update.rules && o->update.trusts && o->scale.finite_checks &&
+                          o->norm.squares;
     Status status = complete ? fill(o, c, buckets) : ERR_MEMORY;
     if (status != OK) {
         optimizer_destroy(o);
@@ -236,6 +271,7 @@ void optimizer_destroy(Optimizer *o)
     const BackendVTable *v = o->backend->v;
     for (int k = 0; k < o->bucket_count; k++) {
         if (o->update.ops) release(&o->update.ops[k]);
+        if (o->update.trusts) trust_deinit(&o->update.trusts[k]);
         if (o->scale.finite_checks) release(&o->scale.finite_checks[k]);
         if (o->norm.squares) release(&o->norm.squares[k]);
     }
@@ -251,6 +287,7 @@ void optimizer_destroy(Optimizer *o)
     mem_free(o->update.attrs);
     mem_free(o->update.segments);
     mem_free(o->update.rules);
+    mem_free(o->update.trusts);
     mem_free(o->scale.finite_checks);
     mem_free(o->norm.squares);
     mem_free(o);
@@ -276,7 +313,15 @@ bool optimizer_awaits_result(const Optimizer *o)
 
 Status optimizer_update(Optimizer *o, int bucket, Stream *stream)
 {
+    TRY(trust_run(&o->update.trusts[bucket], stream));
     return o->backend->v->ops[OP_UPDATE]->run(&o->update.ops[bucket], stream);
+}
+
+int optimizer_passes(const Optimizer *o, int bucket)
+{
+    const bool by_update = update_traits(o->kind)->trust == TRUST_BY_UPDATE;
+    const int ratios = !o->update.trusts[bucket].memory ? 0 : by_update ? 4 : 2;
+    return 3 + 2 * o->state_count + ratios;
 }
 
 Status optimizer_check_finite(Optimizer *o, int bucket, Stream *stream)

@@ -13,15 +13,17 @@
  * come before the first update, which shrinks gradients by the norm if it clips
  * (torch.nn.utils.clip_grad_norm_ over all parameters).
  *
- * What a rule needs of one tensor alone (a norm of its own, say) belongs into optimizer_update():
- * a tensor lies in one bucket, and the bucket's gradients are complete by then. */
+ * What a rule needs of one tensor alone belongs into optimizer_update(): a tensor lies in one
+ * bucket, and the bucket's gradients are complete by then. The trust ratios of LARS and LAMB are
+ * made there (trust.h). */
 #ifndef CONVOY_TRAINER_TRAIN_OPTIMIZER_H
 #define CONVOY_TRAINER_TRAIN_OPTIMIZER_H
 #include "trainer/config/config.h"
 #include "trainer/exec/executor.h"
 
 typedef struct Optimizer Optimizer;
-/* After executor_commit(). Borrows x; copies buckets. States start at zero. */
+/* After executor_commit(). Borrows x; copies buckets. States start as their row of UPDATE_ROWS
+ * says. */
 Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Config *c,
                         const Bucket *buckets, int bucket_count);
 void optimizer_destroy(Optimizer *o); /* NULL ok */
@@ -32,6 +34,8 @@ int64_t optimizer_skipped(const Optimizer *o);
 /* These scalars need the result of the step before. */
 bool optimizer_awaits_result(const Optimizer *o);
 Status optimizer_update(Optimizer *o, int bucket, Stream *stream);
+/* Tensors like the bucket that it reads or writes. */
+int optimizer_passes(const Optimizer *o, int bucket);
 /* for gradients that are not finite */
 Status optimizer_check_finite(Optimizer *o, int bucket, Stream *stream);
 /* the loss scale grows or shrinks */
@@ -60,7 +64,7 @@ OptimizerResult optimizer_take_result(Optimizer *o, int result);
 /* State for checkpoints: state s of parameter i (executor_state order) as a tensor like its
  * parameter. */
 int optimizer_state_count(const Optimizer *o); /* 0, 1 or 2 per parameter */
-/* "momentum", "exp_avg", "exp_avg_sq" */
+/* "momentum", "exp_avg", "exp_avg_sq", "square_avg" */
 const char *optimizer_state_name(const Optimizer *o, int s);
 OpTensor optimizer_state(const Optimizer *o, int s, int param);
 void *optimizer_state_slab(const Optimizer *o, int s);    /* as large as the PARAM slab */

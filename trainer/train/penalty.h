@@ -6,8 +6,8 @@
 #include "trainer/exec/executor.h"
 
 /* optimizer.weight_decay / 2 times the sum of squares of the parameters that decay, as they are
- * now, each by its factor of decay (param_rules.h); 0 for adamw, whose decay is no part of the
- * loss. Allocates and copies parameters to the host: not for every step. No step may be under
+ * now, each by its factor of decay (param_rules.h); 0 for adamw and lamb, whose decay is no part of
+ * the loss. Allocates and copies parameters to the host: not for every step. No step may be under
  * way. */
 Status penalty_of_parameters(Executor *x, const Config *c, double *out);
 #endif
