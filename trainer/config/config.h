@@ -190,7 +190,7 @@ Status config_math_difference(const Config *c, const char *yaml, StrBuf *out);
 /* The same for two configurations and all keys but run.dir, which differs between runs by nature,
  * and those of scale, which training does not read. */
 Status config_difference(const Config *then, const Config *now, StrBuf *out);
-enum { CONFIG_PRINTS_MAX = 160 };
+enum { CONFIG_PRINTS_MAX = 192 };
 /* A number for each key's value, in the order of the table, for ranks to compare; 0 for where data
  * lies, which may differ from host to host. Returns how many. */
 int config_prints(const Config *c, uint32_t prints[CONFIG_PRINTS_MAX]);

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 /* at least config_key_count; lets callers keep one thing per key in a plain array */
-#define CONFIG_KEY_MAX 192CONFIG_PRINTS_MAX
+#define CONFIG_KEY_MAX CONFIG_PRINTS_MAX
 
 typedef enum KeyType { KEY_BOOL, KEY_INT, KEY_DOUBLE, KEY_ENUM, KEY_STRING, KEY_LIST } KeyType;
 
