@@ -14,6 +14,8 @@
     OP(OP_CONV2D_BWD_WEIGHTS, conv2d_bwd_weights, FUSED_NOT)                                       \
     OP(OP_BATCHNORM, batchnorm, FUSED_NOT)                                                         \
     OP(OP_BATCHNORM_BWD, batchnorm_bwd, FUSED_NOT)                                                 \
+    OP(OP_BN_SUMS, bn_sums, FUSED_NOT)                                                             \
+    OP(OP_BN_BWD_SUMS, bn_bwd_sums, FUSED_NOT)                                                     \
     OP(OP_CONV2D_STATS, conv2d_stats, FUSED_TRAINING)                                              \
     OP(OP_CONV2D_BWD_DATA_NORM, conv2d_bwd_data_norm, FUSED_TRAINING)                              \
     OP(OP_CONV2D_BWD_WEIGHTS_NORM, conv2d_bwd_weights_norm, FUSED_TRAINING)                        \

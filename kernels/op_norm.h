@@ -9,26 +9,29 @@ typedef enum BatchNormMode { BN_TRAIN, BN_EVAL, BN_FROZEN, BN_MODE_COUNT } Batch
 
 /* OP_BATCHNORM: y = act(bn(x) + residual). Running statistics are inputs updated in place in
  * BN_TRAIN: r = (1-momentum) r + momentum stat, variance unbiased (n/(n-1)), as torch. saved is
- * [2,C]: the mean and 1/sqrt(var+eps) that were applied, whatever the mode. */
+ * [2,C]: the mean and 1/sqrt(var+eps) that were applied, whatever the mode. With sums, those of
+ * OP_BN_SUMS over `ranks` ranks, the batch is that of all of these. */
 enum {
     BN_IN_X,
     BN_IN_GAMMA,
     BN_IN_BETA,
     BN_IN_RUNNING_MEAN,
     BN_IN_RUNNING_VAR,
-    BN_IN_RESIDUAL /*optional*/
+    BN_IN_RESIDUAL /*optional*/,
+    BN_IN_SUMS /*optional*/
 };
 enum { BN_OUT_Y, BN_OUT_SAVED };
 typedef struct BatchNormAttr {
     float eps, momentum;
     BatchNormMode mode;
     ActKind act;
+    int ranks; /* BN_TRAIN: behind sums, which are there then; 0: x is all of the batch */
 } BatchNormAttr;
 
 /* OP_BATCHNORM_BWD: dz = (dy + dy2) * act'; dresidual = dz; dx, dgamma, dbeta of bn at dz. y is
  * needed only with an activation and a residual; without a residual the sign, or the activation's
  * argument, is recomputed from x exactly as forward computed it. dx may lie over dy, dresidual over
- * dy2. */
+ * dy2. With sums, those of OP_BN_BWD_SUMS over `ranks` ranks, dx is the only result. */
 enum {
     BN_BWD_IN_DY,
     BN_BWD_IN_DY2 /*optional*/,
@@ -36,9 +39,25 @@ enum {
     BN_BWD_IN_Y /*optional*/,
     BN_BWD_IN_GAMMA,
     BN_BWD_IN_BETA,
-    BN_BWD_IN_SAVED
+    BN_BWD_IN_SAVED,
+    BN_BWD_IN_SUMS /*optional*/
 };
 enum { BN_BWD_OUT_DX, BN_BWD_OUT_DGAMMA, BN_BWD_OUT_DBETA, BN_BWD_OUT_DRESIDUAL /*optional*/ };
+
+/* OP_BN_SUMS: of each channel the sum of x and that of its square, f64 [2,C], for statistics over
+ * several ranks: what is between this and OP_BATCHNORM sums them (graph_rank_sum). */
+enum { BN_SUMS_IN_X };
+enum { BN_SUMS_OUT_SUMS };
+
+/* OP_BN_BWD_SUMS: of each channel the sum of dz and that of dz xhat, f64 [2,C], for dx by sums over
+ * several ranks; dgamma and dbeta are this rank's alone, dresidual = dz may lie over dy. Inputs and
+ * attributes: those of OP_BATCHNORM_BWD, without sums. */
+enum {
+    BN_BWD_SUMS_OUT_SUMS,
+    BN_BWD_SUMS_OUT_DGAMMA,
+    BN_BWD_SUMS_OUT_DBETA,
+    BN_BWD_SUMS_OUT_DRESIDUAL /*optional*/
+};
 
 /* OP_BN_FINALIZE: the sums of OP_CONV2D_STATS to statistics; running ones as in OP_BATCHNORM.
  * affine [2,C]: scale = gamma inv_std and shift = beta - mean scale. */

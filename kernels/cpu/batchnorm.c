@@ -4,7 +4,9 @@
  * STATISTICS are sums of x - k and (x - k)^2 where k is the mean of the channel's first values, so
  * that a mean of a thousand deviations costs no digits; float over a run of SUM_STEPS values per
  * lane, double beyond it. saved holds the float mean and 1/sqrt(var + eps) that were applied:
- * backward starts from the same two numbers. */
+ * backward starts from the same two numbers. Sums that are to be added over ranks are about 0,
+ * which all ranks have in common, in double: where the mean is 2^k deviations, 53 - 2k bits of the
+ * variance are left. */
 #include "kernels/cpu/batchnorm.h"
 #include "kernels/cpu/cpu_math.h"
 #include <math.h>
@@ -21,6 +23,8 @@ typedef struct Forward { /* what the sweep's callbacks see */
     CpuView view;
     const void *x, *residual;
     const float *gamma, *beta;
+    const double *totals; /* [2][C]: sums over ranks, NULL where x is all of the batch */
+    double *sums;         /* likewise: of OP_BN_SUMS */
     void *y;
     float *running_mean, *running_var, *saved; /* saved: NULL where nobody wants it */
     SumFn *sum;
@@ -180,20 +184,57 @@ static void sum_x(const void *ctx, const BnSpan *span, const BnLanes *lanes, BnS
     f->sum(f->x, span, lanes, partial);
 }
 
+/* Of the batch, behind which `values` values are. */
+static void use_statistics(const Forward *f, int64_t block, int64_t c, double mean, double var,
+                           BnLanes *lanes)
+{
+    const double values = batchnorm_values(&f->view, f->attr), m = (double)f->attr->momentum;
+    const int64_t channel = block * f->view.b + c;
+    if (var < 0) var = 0;
+    f->running_mean[channel] = (float)((1 - m) * (double)f->running_mean[channel] + m * mean);
+    f->running_var[channel] =
+        (float)((1 - m) * (double)f->running_var[channel] + m * var * (values / (values - 1)));
+    set_channel(f, block, c, (float)mean, inverse_std(f, var), lanes);
+}
+
 static void finish_block(const void *ctx, int64_t block, const BnSums *total, BnLanes *lanes)
 {
     const Forward *f = ctx;
-    double values = (double)f->view.n * (double)f->view.hw, m = (double)f->attr->momentum;
+    const double values = batchnorm_values(&f->view, f->attr);
     for (int64_t c = 0; c < cpu_view_channels(&f->view, block); c++) {
-        int64_t channel = block * f->view.b + c;
-        double offset = cpu_lanes_sum(total->first, c, f->view.b) / values,
-               mean = (double)lanes->mean[c] + offset;
-        double var = cpu_lanes_sum(total->second, c, f->view.b) / values - offset * offset;
-        if (var < 0) var = 0;
-        f->running_mean[channel] = (float)((1 - m) * (double)f->running_mean[channel] + m * mean);
-        f->running_var[channel] =
-            (float)((1 - m) * (double)f->running_var[channel] + m * var * (values / (values - 1)));
-        set_channel(f, block, c, (float)mean, inverse_std(f, var), lanes);
+        const double offset = cpu_lanes_sum(total->first, c, f->view.b) / values;
+        use_statistics(f, block, c, (double)lanes->mean[c] + offset,
+                       cpu_lanes_sum(total->second, c, f->view.b) / values - offset * offset,
+                       lanes);
+    }
+}
+
+/* Keeps the sums about 0. */
+static void finish_sums(const void *ctx, int64_t block, const BnSums *total, BnLanes *lanes)
+{
+    const Forward *f = ctx;
+    const double values = (double)f->view.n * (double)f->view.hw;
+    for (int64_t c = 0; c < cpu_view_channels(&f->view, block); c++) {
+        const int64_t channel = block * f->view.b + c;
+        const double guess = (double)lanes->mean[c],
+                     sum = cpu_lanes_sum(total->first, c, f->view.b),
+                     square = cpu_lanes_sum(total->second, c, f->view.b);
+        f->sums[channel] = values * guess + sum;
+        f->sums[f->view.c + channel] = square + guess * (2 * sum + values * guess);
+    }
+}
+
+/* By the sums over ranks. */
+static void begin_totals(const void *ctx, int64_t block, BnLanes *lanes)
+{
+    const Forward *f = ctx;
+    const double values = batchnorm_values(&f->view, f->attr);
+    memset(lanes, 0, sizeof *lanes);
+    for (int64_t c = 0; c < cpu_view_channels(&f->view, block); c++) {
+        const int64_t channel = block * f->view.b + c;
+        const double mean = f->totals[channel] / values;
+        use_statistics(f, block, c, mean, f->totals[f->view.c + channel] / values - mean * mean,
+                       lanes);
     }
 }
 
@@ -227,11 +268,12 @@ static Status batchnorm_prepare(OpInstance *op)
     TRY(cpu_decide_like(&op->out[BN_OUT_Y], &op->in[BN_IN_X], op));
     if (op->out[BN_OUT_SAVED].desc.rank != 0) cpu_decide_plain(&op->out[BN_OUT_SAVED]);
     CpuView v = cpu_view(&op->in[BN_IN_X]);
-    if (attr->mode == BN_TRAIN && v.n * v.hw < 2)
+    if (op->in[BN_IN_SUMS].desc.rank != 0) cpu_decide_plain(&op->in[BN_IN_SUMS]);
+    if (attr->mode == BN_TRAIN && batchnorm_values(&v, attr) < 2)
         return fail(
             ERR_USAGE,
             "batch norm cannot train on one value per channel: use a larger batch or image");
-    op->workspace_bytes += attr->mode == BN_TRAIN
+    op->workspace_bytes += attr->mode == BN_TRAIN && attr->ranks == 0
                                ? batchnorm_sweep_workspace(&v, cpu_backend_of(op)->threads)
                                : batchnorm_once_workspace(&v);
     op->implementation = v.rows ? "bn_rows" : v.b == 1 ? "bn_plain" : "bn_blocked";
@@ -249,6 +291,7 @@ static Status batchnorm_run(OpInstance *op, Stream *stream)
                       batchnorm_read_operand(&op->in[BN_IN_RESIDUAL], &op->in[BN_IN_X], &workspace),
                   .gamma = op->in[BN_IN_GAMMA].data,
                   .beta = op->in[BN_IN_BETA].data,
+                  .totals = op->in[BN_IN_SUMS].data,
                   .y = op->out[BN_OUT_Y].data,
                   .running_mean = op->in[BN_IN_RUNNING_MEAN].data,
                   .running_var = op->in[BN_IN_RUNNING_VAR].data,
@@ -256,7 +299,7 @@ static Status batchnorm_run(OpInstance *op, Stream *stream)
     BnSweep sweep = { .view = f.view,
                       .threads = cpu_team(op, f.view.n * f.view.cb * f.view.hw * f.view.b),
                       .ctx = &f,
-                      .begin = attr->mode == BN_TRAIN ? begin_block : begin_frozen,
+                      .begin = begin_block,
                       .sum = sum_x,
                       .finish = finish_block,
                       .apply = apply };
@@ -264,11 +307,43 @@ static Status batchnorm_run(OpInstance *op, Stream *stream)
     f.sum = sums[f.view.type];
     f.normalise = normalises[f.view.type][f.residual != NULL][attr->act];
     ASSERT(f.normalise); /* shape inference lets no other activation through */
-    if (attr->mode == BN_TRAIN) batchnorm_sweep(&sweep, workspace);
-    else batchnorm_once(&sweep, workspace);
+    if (attr->mode == BN_TRAIN && attr->ranks == 0) {
+        batchnorm_sweep(&sweep, workspace);
+        return OK;
+    }
+    sweep.begin = attr->mode == BN_TRAIN ? begin_totals : begin_frozen;
+    batchnorm_once(&sweep, workspace);
     return OK;
 }
 
+static Status sums_prepare(OpInstance *op)
+{
+    TRY(cpu_require_decided(&op->in[BN_SUMS_IN_X], op));
+    cpu_decide_plain(&op->out[BN_SUMS_OUT_SUMS]);
+    const CpuView v = cpu_view(&op->in[BN_SUMS_IN_X]);
+    op->workspace_bytes = batchnorm_sweep_workspace(&v, cpu_backend_of(op)->threads);
+    op->implementation = v.rows ? "bn_rows" : v.b == 1 ? "bn_plain" : "bn_blocked";
+    return OK;
+}
+
+static Status sums_run(OpInstance *op, Stream *stream)
+{
+    Forward f = { .view = cpu_view(&op->in[BN_SUMS_IN_X]),
+                  .x = op->in[BN_SUMS_IN_X].data,
+                  .sums = op->out[BN_SUMS_OUT_SUMS].data };
+    const BnSweep sweep = { .view = f.view,
+                            .threads = cpu_team(op, f.view.n * f.view.cb * f.view.hw * f.view.b),
+                            .ctx = &f,
+                            .begin = begin_block,
+                            .sum = sum_x,
+                            .finish = finish_sums };
+    (void)stream;
+    f.sum = sums[f.view.type];
+    batchnorm_sweep(&sweep, op->workspace);
+    return OK;
+}
+
+const OpImpl cpu_bn_sums = { .prepare = sums_prepare, .bind = cpu_bind_nothing, .run = sums_run };
 const OpImpl cpu_batchnorm = { .prepare = batchnorm_prepare,
                                .bind = cpu_bind_nothing,
                                .run = batchnorm_run };

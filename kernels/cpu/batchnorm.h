@@ -110,6 +110,7 @@ typedef struct BnSweep {
     void (*sum)(const void *ctx, const BnSpan *span, const BnLanes *lanes, BnSums *partial);
     /* once per block */
     void (*finish)(const void *ctx, int64_t block, const BnSums *total, BnLanes *lanes);
+    /* NULL: the second pass is left out */
     void (*apply)(const void *ctx, const BnSpan *span, const BnLanes *lanes);
 } BnSweep;
 
@@ -118,6 +119,12 @@ typedef struct BnSweep {
 Status batchnorm_decide_operand(OpInstance *op, OpTensor *t, const OpTensor *x);
 /* Its data, or a copy at *workspace, which moves on; NULL where t is absent. */
 const void *batchnorm_read_operand(const OpTensor *t, const OpTensor *x, void **workspace);
+
+/* Values of a channel behind its sums: x's, and those of other ranks. */
+CPU_INLINE double batchnorm_values(const CpuView *v, const BatchNormAttr *attr)
+{
+    return (double)v->n * (double)v->hw * (attr->ranks > 0 ? attr->ranks : 1);
+}
 
 size_t batchnorm_sweep_workspace(const CpuView *view, int threads);
 void batchnorm_sweep(const BnSweep *sweep, void *workspace);

@@ -4,8 +4,10 @@
  * wants it (dresidual) or, in f32, where pass 2 would otherwise have to read dy2 or y or find the
  * slope of SiLU again (into dx, which pass 2 then overwrites in place); in bf16 it is formed again,
  * as dx would round it. Pass 2 is dx = gamma inv_std (dz - mean(dz) - xhat mean(dz xhat)). With
- * running statistics (frozen) both means are left out. Inputs may lie under outputs element by
- * element (dx over dy, dresidual over dy2): every element is read before it is written. */
+ * running statistics (frozen) both means are left out. Where sums go over ranks each pass is an op
+ * of its own, and dz is formed again unless the residual has it. Inputs may lie under outputs
+ * element by element (dx over dy, dresidual over dy2): every element is read before it is written.
+ */
 #include "kernels/cpu/batchnorm.h"
 #include "kernels/cpu/cpu_math.h"
 #include <string.h>
@@ -29,7 +31,10 @@ typedef void ApplyFn(const Planes *p, const BnSpan *span, const BnLanes *lanes);
 
 typedef struct Backward { /* what the sweep's callbacks see */
     CpuView view;
-    bool frozen, accumulate;
+    const BatchNormAttr *attr;
+    bool accumulate;
+    const double *totals; /* [2][C]: sums over ranks, NULL where x is all of the batch */
+    double *sums;         /* likewise: of OP_BN_BWD_SUMS */
     Planes first, second; /* what the passes see */
     const float *gamma, *beta, *saved;
     float *dgamma, *dbeta;
@@ -151,15 +156,20 @@ CPU_INLINE void apply_span(const Planes *planes, const BnSpan *s, const BnLanes 
     BN_APPLY(one_##name, false, mask, type)                                                        \
     BN_APPLY(two_##name, true, mask, type)
 
-/* Without a stored dz there is one gradient in f32, and the mask is none or comes from x. */
-BN_SUM(sum_f32, false, MASK_NONE, false, DTYPE_F32)
-BN_SUM(sum_x_f32, false, MASK_FROM_X, false, DTYPE_F32)
+/* Without a stored dz there is one gradient in f32, and the mask is none or comes from x, unless
+ * the two passes are two ops. */
+BN_SUMS(sum_f32, MASK_NONE, false, DTYPE_F32)
+BN_SUMS(sum_x_f32, MASK_FROM_X, false, DTYPE_F32)
+BN_SUMS(sum_y_f32, MASK_FROM_Y, false, DTYPE_F32)
+BN_SUMS(sum_silu_f32, MASK_SILU, false, DTYPE_F32)
 BN_SUMS(store_f32, MASK_NONE, true, DTYPE_F32)
 BN_SUMS(store_x_f32, MASK_FROM_X, true, DTYPE_F32)
 BN_SUMS(store_y_f32, MASK_FROM_Y, true, DTYPE_F32)
 BN_SUMS(store_silu_f32, MASK_SILU, true, DTYPE_F32)
-BN_APPLY(apply_f32, false, MASK_NONE, DTYPE_F32)
-BN_APPLY(apply_x_f32, false, MASK_FROM_X, DTYPE_F32)
+BN_APPLIES(apply_f32, MASK_NONE, DTYPE_F32)
+BN_APPLIES(apply_x_f32, MASK_FROM_X, DTYPE_F32)
+BN_APPLIES(apply_y_f32, MASK_FROM_Y, DTYPE_F32)
+BN_APPLIES(apply_silu_f32, MASK_SILU, DTYPE_F32)
 /* With a residual to be given dz the mask is none or comes from y. */
 BN_SUMS(sum_bf16, MASK_NONE, false, DTYPE_BF16)
 BN_SUMS(sum_x_bf16, MASK_FROM_X, false, DTYPE_BF16)
@@ -178,7 +188,10 @@ BN_APPLIES(apply_silu_bf16, MASK_SILU, DTYPE_BF16)
     }
 /* by type, mask, whether there are two gradients */
 static SumFn *const sum_only[][MASK_COUNT][2] = {
-    [DTYPE_F32] = { [MASK_NONE] = { sum_f32 }, [MASK_FROM_X] = { sum_x_f32 } },
+    [DTYPE_F32] = { [MASK_NONE] = BN_ONE_TWO(sum_f32),
+                    [MASK_FROM_X] = BN_ONE_TWO(sum_x_f32),
+                    [MASK_FROM_Y] = BN_ONE_TWO(sum_y_f32),
+                    [MASK_SILU] = BN_ONE_TWO(sum_silu_f32) },
     [DTYPE_BF16] = { [MASK_NONE] = BN_ONE_TWO(sum_bf16),
                      [MASK_FROM_X] = BN_ONE_TWO(sum_x_bf16),
                      [MASK_FROM_Y] = BN_ONE_TWO(sum_y_bf16),
@@ -193,7 +206,10 @@ static SumFn *const sum_and_store[][MASK_COUNT][2] = {
                      [MASK_FROM_Y] = BN_ONE_TWO(store_y_bf16) },
 };
 static ApplyFn *const applies[][MASK_COUNT][2] = {
-    [DTYPE_F32] = { [MASK_NONE] = { apply_f32 }, [MASK_FROM_X] = { apply_x_f32 } },
+    [DTYPE_F32] = { [MASK_NONE] = BN_ONE_TWO(apply_f32),
+                    [MASK_FROM_X] = BN_ONE_TWO(apply_x_f32),
+                    [MASK_FROM_Y] = BN_ONE_TWO(apply_y_f32),
+                    [MASK_SILU] = BN_ONE_TWO(apply_silu_f32) },
     [DTYPE_BF16] = { [MASK_NONE] = BN_ONE_TWO(apply_bf16),
                      [MASK_FROM_X] = BN_ONE_TWO(apply_x_bf16),
                      [MASK_FROM_Y] = BN_ONE_TWO(apply_y_bf16),
@@ -221,11 +237,20 @@ static void sum(const void *ctx, const BnSpan *span, const BnLanes *lanes, BnSum
     g->sum(&g->first, span, lanes, partial);
 }
 
+static void set_means(const Backward *g, int64_t block, int64_t c, double sum_dz,
+                      double sum_dz_xhat, BnLanes *lanes)
+{
+    const int64_t b = g->view.b;
+    const double values = batchnorm_values(&g->view, g->attr),
+                 inv_std = (double)g->saved[g->view.c + block * b + c];
+    cpu_lanes_fill(lanes->mean_dz, c, b, (float)(sum_dz / values));
+    cpu_lanes_fill(lanes->slope, c, b, (float)(inv_std * sum_dz_xhat / values));
+}
+
 static void finish_block(const void *ctx, int64_t block, const BnSums *total, BnLanes *lanes)
 {
     const Backward *g = ctx;
     int64_t b = g->view.b;
-    double values = (double)g->view.n * (double)g->view.hw;
     for (int64_t c = 0; c < cpu_view_channels(&g->view, block); c++) {
         int64_t channel = block * b + c;
         double inv_std = (double)g->saved[g->view.c + channel];
@@ -234,9 +259,23 @@ static void finish_block(const void *ctx, int64_t block, const BnSums *total, Bn
         g->dgamma[channel] =
             (float)(sum_dz_xhat + (g->accumulate ? (double)g->dgamma[channel] : 0.0));
         g->dbeta[channel] = (float)(sum_dz + (g->accumulate ? (double)g->dbeta[channel] : 0.0));
-        if (g->frozen) continue; /* mean_dz and slope stay zero */
-        cpu_lanes_fill(lanes->mean_dz, c, b, (float)(sum_dz / values));
-        cpu_lanes_fill(lanes->slope, c, b, (float)(inv_std * sum_dz_xhat / values));
+        if (g->sums) {
+            g->sums[channel] = sum_dz;
+            g->sums[g->view.c + channel] = sum_dz_xhat;
+        }
+        /* else mean_dz and slope stay zero */
+        if (g->attr->mode == BN_TRAIN) set_means(g, block, c, sum_dz, sum_dz_xhat, lanes);
+    }
+}
+
+/* By the sums over ranks. */
+static void begin_totals(const void *ctx, int64_t block, BnLanes *lanes)
+{
+    const Backward *g = ctx;
+    begin_block(ctx, block, lanes);
+    for (int64_t c = 0; c < cpu_view_channels(&g->view, block); c++) {
+        const int64_t channel = block * g->view.b + c;
+        set_means(g, block, c, g->totals[channel], g->totals[g->view.c + channel], lanes);
     }
 }
 
@@ -248,22 +287,27 @@ static void apply(const void *ctx, const BnSpan *span, const BnLanes *lanes)
 
 /* ---- the op ---- */
 
+/* Of both ops: they read the same, and have sums or dx in one place. */
 static Status batchnorm_bwd_prepare(OpInstance *op)
 {
-    const OpTensor *x = &op->in[BN_BWD_IN_X];
+    OpTensor *x = &op->in[BN_BWD_IN_X], *totals = &op->in[BN_BWD_IN_SUMS], *out = op->out;
     TRY(cpu_require_decided(x, op));
     op->workspace_bytes = 0;
     TRY(batchnorm_decide_operand(op, &op->in[BN_BWD_IN_DY], x));
     TRY(batchnorm_decide_operand(op, &op->in[BN_BWD_IN_DY2], x));
     TRY(batchnorm_decide_operand(op, &op->in[BN_BWD_IN_Y], x));
     for (int i = BN_BWD_IN_GAMMA; i <= BN_BWD_IN_SAVED; i++) cpu_decide_plain(&op->in[i]);
-    TRY(cpu_decide_like(&op->out[BN_BWD_OUT_DX], x, op));
-    cpu_decide_plain(&op->out[BN_BWD_OUT_DGAMMA]);
-    cpu_decide_plain(&op->out[BN_BWD_OUT_DBETA]);
-    if (op->out[BN_BWD_OUT_DRESIDUAL].desc.rank != 0)
-        TRY(cpu_decide_like(&op->out[BN_BWD_OUT_DRESIDUAL], x, op));
+    if (totals->desc.rank != 0) cpu_decide_plain(totals);
+    if (op->kind == OP_BN_BWD_SUMS) cpu_decide_plain(&out[BN_BWD_SUMS_OUT_SUMS]);
+    else TRY(cpu_decide_like(&out[BN_BWD_OUT_DX], x, op));
+    for (int i = BN_BWD_OUT_DGAMMA; i <= BN_BWD_OUT_DBETA; i++)
+        if (out[i].desc.rank != 0) cpu_decide_plain(&out[i]);
+    if (out[BN_BWD_OUT_DRESIDUAL].desc.rank != 0)
+        TRY(cpu_decide_like(&out[BN_BWD_OUT_DRESIDUAL], x, op));
     CpuView v = cpu_view(x);
-    op->workspace_bytes += batchnorm_sweep_workspace(&v, cpu_backend_of(op)->threads);
+    op->workspace_bytes += totals->desc.rank != 0
+                               ? batchnorm_once_workspace(&v)
+                               : batchnorm_sweep_workspace(&v, cpu_backend_of(op)->threads);
     op->implementation = v.rows ? "bn_rows" : v.b == 1 ? "bn_plain" : "bn_blocked";
     return OK;
 }
@@ -272,8 +316,9 @@ static Status batchnorm_bwd_prepare(OpInstance *op)
 static void choose(Backward *g, Mask mask, void *dresidual)
 {
     const DType type = g->view.type;
-    const bool two = g->first.dy2 != NULL,
-               again = type == DTYPE_BF16 || (!two && (mask == MASK_NONE || mask == MASK_FROM_X)),
+    const bool two = g->first.dy2 != NULL, apart = g->sums || g->totals,
+               again = apart || type == DTYPE_BF16 ||
+                       (!two && (mask == MASK_NONE || mask == MASK_FROM_X)),
                store = dresidual != NULL || !again;
     g->first.dz = dresidual != NULL ? dresidual : g->first.dx;
     g->second = g->first;
@@ -306,15 +351,18 @@ static Status batchnorm_bwd_run(OpInstance *op, Stream *stream)
 {
     const BatchNormAttr *attr = op->attr;
     const OpTensor *in = op->in, *out = op->out, *x = &in[BN_BWD_IN_X];
+    const bool sums = op->kind == OP_BN_BWD_SUMS;
     void *workspace = op->workspace;
     Backward g = { .view = cpu_view(x),
-                   .frozen = attr->mode != BN_TRAIN,
+                   .attr = attr,
                    .accumulate = op->accumulate,
+                   .totals = in[BN_BWD_IN_SUMS].data,
+                   .sums = sums ? out[BN_BWD_SUMS_OUT_SUMS].data : NULL,
                    .first = { .dy = batchnorm_read_operand(&in[BN_BWD_IN_DY], x, &workspace),
                               .dy2 = batchnorm_read_operand(&in[BN_BWD_IN_DY2], x, &workspace),
                               .x = x->data,
                               .y = batchnorm_read_operand(&in[BN_BWD_IN_Y], x, &workspace),
-                              .dx = out[BN_BWD_OUT_DX].data },
+                              .dx = sums ? NULL : out[BN_BWD_OUT_DX].data },
                    .gamma = in[BN_BWD_IN_GAMMA].data,
                    .beta = in[BN_BWD_IN_BETA].data,
                    .saved = in[BN_BWD_IN_SAVED].data,
@@ -325,14 +373,18 @@ static Status batchnorm_bwd_run(OpInstance *op, Stream *stream)
     BnSweep sweep = { .view = g.view,
                       .threads = cpu_team(op, g.view.n * g.view.cb * g.view.hw * g.view.b),
                       .ctx = &g,
-                      .begin = begin_block,
+                      .begin = g.totals ? begin_totals : begin_block,
                       .sum = sum,
                       .finish = finish_block,
-                      .apply = apply };
-    batchnorm_sweep(&sweep, workspace);
+                      .apply = sums ? NULL : apply };
+    if (g.totals) batchnorm_once(&sweep, workspace);
+    else batchnorm_sweep(&sweep, workspace);
     return OK;
 }
 
 const OpImpl cpu_batchnorm_bwd = { .prepare = batchnorm_bwd_prepare,
                                    .bind = cpu_bind_nothing,
                                    .run = batchnorm_bwd_run };
+const OpImpl cpu_bn_bwd_sums = { .prepare = batchnorm_bwd_prepare,
+                                 .bind = cpu_bind_nothing,
+                                 .run = batchnorm_bwd_run };

@@ -150,7 +150,7 @@ static void sweep_group(const BnSweep *s, int64_t first, int64_t count)
             add_partial(&totals[j], &partial);
         }
     for (int64_t j = 0; j < count; j++) s->finish(s->ctx, first + j, &totals[j], &lanes[j]);
-    for (int64_t n = s->view.n - 1; n >= 0; n--)
+    for (int64_t n = s->apply ? s->view.n - 1 : -1; n >= 0; n--)
         for (int64_t j = 0; j < count; j++) apply_plane(s, n * s->view.cb + first + j, &lanes[j]);
 }
 
@@ -180,6 +180,7 @@ static void sweep_shared(const BnSweep *s, int64_t count, void *workspace)
         for (int64_t n = 0; n < images; n++) add_partial(&total, &partials[j * images + n]);
         s->finish(s->ctx, first + j, &total, &lanes[j]);
     }
+    if (!s->apply) return;
 #pragma omp for schedule(static)
     for (int64_t i = count * images - 1; i >= 0; i--) {
         int64_t j = i / images, n = i % images;
@@ -259,6 +260,7 @@ static void sweep_rows(const BnSweep *s, void *workspace)
     }
 #pragma omp for schedule(static)
     for (int64_t block = 0; block < v->cb; block++) finish_rows(s, block, partials, tables);
+    if (!s->apply) return;
 #pragma omp single
     repeat_rows(v, tables);
 #pragma omp for schedule(static)

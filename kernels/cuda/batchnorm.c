@@ -2,7 +2,10 @@
  * which workspace.
  *
  * All kernels of an instance work in one type, that of x: the compute type, or f32 where x came
- * from a linear layer. What lies in another type is cast into the workspace first. */
+ * from a linear layer. What lies in another type is cast into the workspace first.
+ *
+ * Where statistics are of several ranks each pass is an op of its own: OP_BN_SUMS and
+ * OP_BN_BWD_SUMS make sums, by the same kernels, and the rest starts from their totals. */
 #include "kernels/cuda/batchnorm.h"
 #include "base/mem.h"
 #include "kernels/cuda/cast.h"
@@ -70,6 +73,18 @@ static size_t partials_bytes(const RowGrid *g, const CudaView *x)
     return (size_t)row_grid_partials(g) * 2 * (size_t)x->cp * sizeof(float);
 }
 
+/* Values of a channel behind its sums: x's, and those of other ranks. */
+static double count_values(const CudaView *x, const BatchNormAttr *attr)
+{
+    return (double)x->rows * (attr->ranks > 0 ? attr->ranks : 1);
+}
+
+static void take_sums_workspace(OpInstance *op, ForwardState *s, const CudaView *x)
+{
+    s->partials_at = cuda_take_workspace(op, partials_bytes(&s->kernel.grid, x));
+    s->guess_at = cuda_take_workspace(op, (size_t)x->cp * sizeof(float));
+}
+
 static Status forward_prepare(OpInstance *op)
 {
     const BatchNormAttr *attr = op->attr;
@@ -82,7 +97,8 @@ static Status forward_prepare(OpInstance *op)
     decide_vectors(op, &op->in[BN_IN_GAMMA], BN_IN_RUNNING_VAR - BN_IN_GAMMA + 1);
     decide_vectors(op, saved, 1);
     decide_rows(op, &op->out[BN_OUT_Y], v.dtype);
-    if (attr->mode == BN_TRAIN && v.rows < 2)
+    if (op->in[BN_IN_SUMS].desc.rank != 0) cuda_decide_plain(&op->in[BN_IN_SUMS]);
+    if (attr->mode == BN_TRAIN && count_values(&v, attr) < 2)
         return fail(
             ERR_USAGE,
             "batch norm cannot train on one value per channel: use a larger batch or image");
@@ -92,17 +108,32 @@ static Status forward_prepare(OpInstance *op)
                       .cp = (int)v.cp,
                       .eps = attr->eps,
                       .momentum = attr->momentum,
-                      .act = attr->act };
+                      .act = attr->act,
+                      .count = count_values(&v, attr) };
     TRY(batchnorm_make_grid(op, &k->grid, &v, BN_FORWARD_BLOCKS));
     s->mode = attr->mode;
     op->workspace_bytes = 0;
     s->residual = read_rows(op, &op->in[BN_IN_RESIDUAL], v.dtype);
     if (saved->desc.rank == 0)
         s->statistics_at = cuda_take_workspace(op, 2 * (size_t)v.cp * sizeof(float));
-    if (attr->mode == BN_TRAIN) {
-        s->partials_at = cuda_take_workspace(op, partials_bytes(&k->grid, &v));
-        s->guess_at = cuda_take_workspace(op, (size_t)v.cp * sizeof(float));
-    }
+    if (attr->mode == BN_TRAIN && attr->ranks == 0) take_sums_workspace(op, s, &v);
+    op->implementation = "bn_rows";
+    return OK;
+}
+
+static Status sums_prepare(OpInstance *op)
+{
+    ForwardState *s = op->state = mem_calloc(1, sizeof *s);
+    if (!s) return ERR_MEMORY;
+    if (!op->in[BN_SUMS_IN_X].bytes)
+        cuda_decide_activation(cuda_backend(op), &op->in[BN_SUMS_IN_X]);
+    cuda_decide_plain(&op->out[BN_SUMS_OUT_SUMS]);
+    const CudaView v = cuda_view(cuda_backend(op), &op->in[BN_SUMS_IN_X]);
+    s->kernel =
+        (BnForward){ .dtype = v.dtype, .c = (int)v.c, .cp = (int)v.cp, .count = (double)v.rows };
+    TRY(batchnorm_make_grid(op, &s->kernel.grid, &v, BN_FORWARD_BLOCKS));
+    op->workspace_bytes = 0;
+    take_sums_workspace(op, s, &v);
     op->implementation = "bn_rows";
     return OK;
 }
@@ -128,8 +159,10 @@ static BnMask choose_mask(const OpInstance *op)
     return BN_MASK_NONE;
 }
 
+/* Of OP_BN_BWD_SUMS too, which has sums in the place of dx. */
 static Status backward_prepare(OpInstance *op)
 {
+    const bool sums = op->kind == OP_BN_BWD_SUMS;
     const BatchNormAttr *attr = op->attr;
     OpTensor *x = &op->in[BN_BWD_IN_X], *dresidual = &op->out[BN_BWD_OUT_DRESIDUAL];
     BackwardState *s = op->state = mem_calloc(1, sizeof *s);
@@ -139,7 +172,9 @@ static Status backward_prepare(OpInstance *op)
     const CudaView v = cuda_view(cuda_backend(op), x);
     decide_vectors(op, &op->in[BN_BWD_IN_GAMMA], BN_BWD_IN_SAVED - BN_BWD_IN_GAMMA + 1);
     decide_vectors(op, &op->out[BN_BWD_OUT_DGAMMA], BN_BWD_OUT_DBETA - BN_BWD_OUT_DGAMMA + 1);
-    decide_rows(op, &op->out[BN_BWD_OUT_DX], v.dtype);
+    if (sums) cuda_decide_plain(&op->out[BN_BWD_SUMS_OUT_SUMS]);
+    else decide_rows(op, &op->out[BN_BWD_OUT_DX], v.dtype);
+    if (op->in[BN_BWD_IN_SUMS].desc.rank != 0) cuda_decide_plain(&op->in[BN_BWD_IN_SUMS]);
     if (dresidual->desc.rank != 0) decide_rows(op, dresidual, v.dtype);
     BnBackward *k = &s->kernel;
     *k = (BnBackward){ .dtype = v.dtype,
@@ -147,7 +182,8 @@ static Status backward_prepare(OpInstance *op)
                        .cp = (int)v.cp,
                        .mask = choose_mask(op),
                        .accumulate = op->accumulate,
-                       .constant = attr->mode != BN_TRAIN };
+                       .constant = attr->mode != BN_TRAIN,
+                       .count = count_values(&v, attr) };
     TRY(batchnorm_make_grid(op, &k->grid, &v, BN_BACKWARD_BLOCKS));
     op->workspace_bytes = 0;
     s->dy = read_rows(op, &op->in[BN_BWD_IN_DY], v.dtype);
@@ -182,6 +218,17 @@ static Status forward_bind(OpInstance *op)
     k->statistics = saved->desc.rank != 0 ? saved->data : cuda_workspace(op, s->statistics_at);
     k->partials = cuda_workspace(op, s->partials_at);
     k->guess = cuda_workspace(op, s->guess_at);
+    k->totals = op->in[BN_IN_SUMS].desc.rank != 0 ? op->in[BN_IN_SUMS].data : NULL;
+    return OK;
+}
+
+static Status sums_bind(OpInstance *op)
+{
+    ForwardState *s = op->state;
+    s->kernel.x = op->in[BN_SUMS_IN_X].data;
+    s->kernel.sums = op->out[BN_SUMS_OUT_SUMS].data;
+    s->kernel.partials = cuda_workspace(op, s->partials_at);
+    s->kernel.guess = cuda_workspace(op, s->guess_at);
     return OK;
 }
 
@@ -196,7 +243,9 @@ static Status backward_bind(OpInstance *op)
     k->gamma = op->in[BN_BWD_IN_GAMMA].data;
     k->beta = op->in[BN_BWD_IN_BETA].data;
     k->statistics = op->in[BN_BWD_IN_SAVED].data;
-    k->dx = op->out[BN_BWD_OUT_DX].data;
+    if (op->kind == OP_BN_BWD_SUMS) k->sums = op->out[BN_BWD_SUMS_OUT_SUMS].data;
+    else k->dx = op->out[BN_BWD_OUT_DX].data;
+    k->totals = op->in[BN_BWD_IN_SUMS].desc.rank != 0 ? op->in[BN_BWD_IN_SUMS].data : NULL;
     k->dgamma = op->out[BN_BWD_OUT_DGAMMA].data;
     k->dbeta = op->out[BN_BWD_OUT_DBETA].data;
     k->dresidual =
@@ -221,7 +270,9 @@ static Status forward_run(OpInstance *op, Stream *stream)
     const ForwardState *s = op->state;
     const BnForward *k = &s->kernel;
     TRY(cast_operand(op, &s->residual, k->dtype, stream->stream));
-    if (s->mode == BN_TRAIN) {
+    if (k->totals) {
+        TRY_CUDA(cuda_launch_batchnorm_totals(k, stream->stream));
+    } else if (s->mode == BN_TRAIN) {
         TRY_CUDA(cuda_launch_batchnorm_statistics(k, stream->stream));
         TRY_CUDA(cuda_launch_batchnorm_finish(k, stream->stream));
     } else TRY_CUDA(cuda_launch_batchnorm_constant(k, stream->stream));
@@ -235,11 +286,25 @@ static Status backward_run(OpInstance *op, Stream *stream)
     TRY(cast_operand(op, &s->dy, k->dtype, stream->stream));
     TRY(cast_operand(op, &s->dy2, k->dtype, stream->stream));
     TRY(cast_operand(op, &s->y, k->dtype, stream->stream));
-    TRY_CUDA(cuda_launch_batchnorm_bwd_sums(k, stream->stream));
-    TRY_CUDA(cuda_launch_batchnorm_bwd_finish(k, stream->stream));
-    return CUDA_STATUS(cuda_launch_batchnorm_bwd_apply(k, stream->stream));
+    if (k->totals) {
+        TRY_CUDA(cuda_launch_batchnorm_bwd_totals(k, stream->stream));
+    } else {
+        TRY_CUDA(cuda_launch_batchnorm_bwd_sums(k, stream->stream));
+        TRY_CUDA(cuda_launch_batchnorm_bwd_finish(k, stream->stream));
+    }
+    return k->sums ? OK : CUDA_STATUS(cuda_launch_batchnorm_bwd_apply(k, stream->stream));
+}
+
+static Status sums_run(OpInstance *op, Stream *stream)
+{
+    const ForwardState *s = op->state;
+    TRY_CUDA(cuda_launch_batchnorm_statistics(&s->kernel, stream->stream));
+    return CUDA_STATUS(cuda_launch_batchnorm_finish(&s->kernel, stream->stream));
 }
 
 const OpImpl batchnorm_own = { forward_prepare, forward_bind, forward_run, cuda_release_state };
 const OpImpl batchnorm_own_bwd = { backward_prepare, backward_bind, backward_run,
                                    cuda_release_state };
+const OpImpl cuda_bn_sums = { sums_prepare, sums_bind, sums_run, cuda_release_state };
+const OpImpl cuda_bn_bwd_sums = { backward_prepare, backward_bind, backward_run,
+                                  cuda_release_state };

@@ -79,20 +79,40 @@ static __device__ __forceinline__ void store_statistics(const BnForward f, int c
     f.statistics[f.cp + channel] = real ? batchnorm_inv_std(var, f.eps) : 0;
 }
 
-static __global__ void __launch_bounds__(FINISH_THREADS) bn_finish_kernel(const BnForward f)
+static __device__ __forceinline__ void use_moments(const BnForward f, int channel, BnMoments m)
 {
-    __shared__ FinishSums shared;
-    double sum, square, count = (double)f.grid.rows;
-    int channel = batchnorm_finish_channel();
-    if (!batchnorm_finish_add(&shared, f.partials, f.grid.splits * f.grid.regions, f.cp, &sum,
-                              &square))
-        return;
-    BnMoments m = batchnorm_moments((double)f.guess[channel], sum, square, count);
     store_statistics(f, channel, (float)m.mean, m.var);
     if (channel >= f.c) return;
     f.running_mean[channel] = batchnorm_running(f.running_mean[channel], m.mean, f.momentum);
     f.running_var[channel] =
-        batchnorm_running(f.running_var[channel], m.var * (count / (count - 1)), f.momentum);
+        batchnorm_running(f.running_var[channel], m.var * (f.count / (f.count - 1)), f.momentum);
+}
+
+static __global__ void __launch_bounds__(FINISH_THREADS) bn_finish_kernel(const BnForward f)
+{
+    __shared__ FinishSums shared;
+    double sum, square;
+    int channel = batchnorm_finish_channel();
+    if (!batchnorm_finish_add(&shared, f.partials, f.grid.splits * f.grid.regions, f.cp, &sum,
+                              &square))
+        return;
+    const double guess = (double)f.guess[channel];
+    if (!f.sums) {
+        use_moments(f, channel, batchnorm_moments(guess, sum, square, f.count));
+    } else if (channel < f.c) {
+        f.sums[channel] = f.count * guess + sum;
+        f.sums[f.c + channel] = square + guess * (2 * sum + f.count * guess);
+    }
+}
+
+static __global__ void __launch_bounds__(FINISH_THREADS) bn_totals_kernel(const BnForward f)
+{
+    int channel = (int)(blockIdx.x * FINISH_THREADS + threadIdx.x);
+    if (channel >= f.cp) return;
+    const bool real = channel < f.c;
+    use_moments(f, channel,
+                batchnorm_moments(0, real ? f.totals[channel] : 0,
+                                  real ? f.totals[f.c + channel] : 0, f.count));
 }
 
 static __global__ void __launch_bounds__(FINISH_THREADS) bn_constant_kernel(const BnForward f)
@@ -178,6 +198,12 @@ cudaError_t cuda_launch_batchnorm_statistics(const BnForward *f, cudaStream_t st
 cudaError_t cuda_launch_batchnorm_finish(const BnForward *f, cudaStream_t stream)
 {
     return CUDA_LAUNCH(bn_finish_kernel, launch_blocks(f->cp, FINISH_CHANNELS), FINISH_THREADS,
+                       stream, *f);
+}
+
+cudaError_t cuda_launch_batchnorm_totals(const BnForward *f, cudaStream_t stream)
+{
+    return CUDA_LAUNCH(bn_totals_kernel, launch_blocks(f->cp, FINISH_THREADS), FINISH_THREADS,
                        stream, *f);
 }
 

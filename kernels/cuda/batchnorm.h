@@ -43,11 +43,17 @@ typedef struct BnForward {
     float *statistics;
     float *partials; /* workspace [partials][2][cp]: sums of x - guess and of its square */
     float *guess;    /* workspace [cp] */
+    double count;    /* values of a channel: x's, or those behind totals */
+    /* over ranks, [2][c]: what statistics come from; NULL where x is all of the batch */
+    const double *totals;
+    double *sums; /* likewise, of OP_BN_SUMS; else NULL */
 } BnForward;
 /* Sums of one pass over x -> partials, guess. */
 C_LINKAGE cudaError_t cuda_launch_batchnorm_statistics(const BnForward *f, cudaStream_t stream);
-/* partials, guess -> statistics, running statistics. */
+/* partials, guess -> statistics, running statistics; with sums -> sums alone. */
 C_LINKAGE cudaError_t cuda_launch_batchnorm_finish(const BnForward *f, cudaStream_t stream);
+/* totals -> statistics, running statistics. */
+C_LINKAGE cudaError_t cuda_launch_batchnorm_totals(const BnForward *f, cudaStream_t stream);
 /* Running statistics -> statistics. */
 C_LINKAGE cudaError_t cuda_launch_batchnorm_constant(const BnForward *f, cudaStream_t stream);
 /* y = act(bn(x) + residual) by statistics. */
@@ -71,11 +77,16 @@ typedef struct BnBackward {
     float *dgamma, *dbeta;
     float *partials; /* workspace [partials][2][cp]: sums of dz and of dz (x - mean) */
     float *means;    /* workspace [2][cp]: mean dz, and slope (batchnorm_math.h) */
+    double count;    /* as in BnForward */
+    const double *totals;
+    double *sums;
 } BnBackward;
 /* dz -> partials, dresidual. */
 C_LINKAGE cudaError_t cuda_launch_batchnorm_bwd_sums(const BnBackward *b, cudaStream_t stream);
-/* partials -> dgamma, dbeta, means. */
+/* partials -> dgamma, dbeta, and means or sums. */
 C_LINKAGE cudaError_t cuda_launch_batchnorm_bwd_finish(const BnBackward *b, cudaStream_t stream);
+/* totals -> means. */
+C_LINKAGE cudaError_t cuda_launch_batchnorm_bwd_totals(const BnBackward *b, cudaStream_t stream);
 /* dx by means, from dresidual where that was written. */
 C_LINKAGE cudaError_t cuda_launch_batchnorm_bwd_apply(const BnBackward *b, cudaStream_t stream);
 #endif

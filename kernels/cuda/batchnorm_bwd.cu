@@ -96,21 +96,42 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
     batchnorm_partials_store<V>(b.partials, &shared, b.grid, b.cp);
 }
 
+static __device__ __forceinline__ void store_means(const BnBackward b, int channel, double sum_dz,
+                                                   double sum_dz_xhat)
+{
+    const bool used = channel < b.c && !b.constant;
+    const double inv_std = (double)b.statistics[b.cp + channel];
+    b.means[channel] = used ? (float)(sum_dz / b.count) : 0;
+    b.means[b.cp + channel] = used ? (float)(inv_std * sum_dz_xhat / b.count) : 0;
+}
+
 static __global__ void __launch_bounds__(FINISH_THREADS) bn_bwd_finish_kernel(const BnBackward b)
 {
     __shared__ FinishSums shared;
-    double sum_dz, sum_dz_x, count = (double)b.grid.rows;
+    double sum_dz, sum_dz_x;
     int channel = batchnorm_finish_channel();
     if (!batchnorm_finish_add(&shared, b.partials, b.grid.splits * b.grid.regions, b.cp, &sum_dz,
                               &sum_dz_x))
         return;
     bool real = channel < b.c;
     double inv_std = (double)b.statistics[b.cp + channel], sum_dz_xhat = sum_dz_x * inv_std;
-    b.means[channel] = real && !b.constant ? (float)(sum_dz / count) : 0;
-    b.means[b.cp + channel] = real && !b.constant ? (float)(inv_std * sum_dz_xhat / count) : 0;
+    if (!b.sums) {
+        store_means(b, channel, sum_dz, sum_dz_xhat);
+    } else if (real) {
+        b.sums[channel] = sum_dz;
+        b.sums[b.c + channel] = sum_dz_xhat;
+    }
     if (!real) sum_dz = sum_dz_xhat = 0;
     b.dgamma[channel] = (float)(sum_dz_xhat + (b.accumulate ? (double)b.dgamma[channel] : 0.0));
     b.dbeta[channel] = (float)(sum_dz + (b.accumulate ? (double)b.dbeta[channel] : 0.0));
+}
+
+static __global__ void __launch_bounds__(FINISH_THREADS) bn_bwd_totals_kernel(const BnBackward b)
+{
+    int channel = (int)(blockIdx.x * FINISH_THREADS + threadIdx.x);
+    if (channel >= b.cp) return;
+    const bool real = channel < b.c;
+    store_means(b, channel, real ? b.totals[channel] : 0, real ? b.totals[b.c + channel] : 0);
 }
 
 /* dx may be dy: every element is read before it is written, by the same thread. */
@@ -210,6 +231,12 @@ cudaError_t cuda_launch_batchnorm_bwd_sums(const BnBackward *b, cudaStream_t str
 cudaError_t cuda_launch_batchnorm_bwd_finish(const BnBackward *b, cudaStream_t stream)
 {
     return CUDA_LAUNCH(bn_bwd_finish_kernel, launch_blocks(b->cp, FINISH_CHANNELS), FINISH_THREADS,
+                       stream, *b);
+}
+
+cudaError_t cuda_launch_batchnorm_bwd_totals(const BnBackward *b, cudaStream_t stream)
+{
+    return CUDA_LAUNCH(bn_bwd_totals_kernel, launch_blocks(b->cp, FINISH_THREADS), FINISH_THREADS,
                        stream, *b);
 }
 

@@ -34,7 +34,7 @@ static bool is_cudnns(const OpInstance *op, const Pass *pass)
     const BatchNormAttr *attr = op->attr;
     const TensorDesc *x = &op->in[pass->x].desc;
     /* they are for statistics of this batch */
-    if (attr->mode != BN_TRAIN) return false;
+    if (attr->mode != BN_TRAIN || attr->ranks > 0) return false;
     /* rows between linear layers may be of several types */
     if (x->rank != 4) return false;
     /* ours says what is wrong with that */

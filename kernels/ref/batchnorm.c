@@ -43,6 +43,21 @@ static void channel_statistics(const OpInstance *op, const Span *s, int64_t c, d
     *var = squares / (double)count;
 }
 
+/* From the sums over ranks; float64 has digits enough for the difference. */
+static void total_statistics(const OpInstance *op, int64_t c, double count, double *mean,
+                             double *var)
+{
+    const double *sums = ref_in(op, BN_IN_SUMS);
+    *mean = sums[c] / count;
+    *var = sums[ref_in_dims(op, BN_IN_SUMS)[1] + c] / count - *mean * *mean;
+    if (*var < 0) *var = 0;
+}
+
+static int64_t ranks_of(const BatchNormAttr *attr)
+{
+    return attr->ranks > 0 ? attr->ranks : 1;
+}
+
 static void update_running(const OpInstance *op, int64_t c, int64_t count, double mean, double var)
 {
     const BatchNormAttr *attr = op->attr;
@@ -65,8 +80,10 @@ static void run_forward(OpInstance *op)
     for (int64_t c = 0; c < s.c; c++) {
         double mean = ref_in(op, BN_IN_RUNNING_MEAN)[c], var = ref_in(op, BN_IN_RUNNING_VAR)[c];
         if (attr->mode == BN_TRAIN) {
-            channel_statistics(op, &s, c, &mean, &var);
-            update_running(op, c, s.n * s.hw, mean, var);
+            const int64_t count = s.n * s.hw * ranks_of(attr);
+            if (attr->ranks) total_statistics(op, c, (double)count, &mean, &var);
+            else channel_statistics(op, &s, c, &mean, &var);
+            update_running(op, c, count, mean, var);
         }
         double istd = 1 / sqrt(var + (double)attr->eps);
         if (saved) {
@@ -104,31 +121,71 @@ static double gradient_of_z(const Backward *b, int64_t at)
     return ref_activate_bwd(attr->act, dz, y);
 }
 
+static void sum_gradients(const Backward *b, int64_t c, double *dgamma, double *dbeta)
+{
+    *dgamma = *dbeta = 0;
+    for (int64_t i = 0; i < b->s.n * b->s.hw; i++) {
+        int64_t at = element(&b->s, c, i);
+        double dz = gradient_of_z(b, at);
+        *dbeta += dz;
+        *dgamma += dz * normalised(b, at);
+    }
+}
+
 static void backward_channel(const Backward *b, int64_t c)
 {
     const OpInstance *op = b->op;
     const BatchNormAttr *attr = op->attr;
-    int64_t count = b->s.n * b->s.hw;
-    double dgamma = 0, dbeta = 0;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t at = element(&b->s, c, i);
-        double dz = gradient_of_z(b, at);
-        dbeta += dz;
-        dgamma += dz * normalised(b, at);
+    double dgamma, dbeta, count = (double)(b->s.n * b->s.hw * ranks_of(attr));
+    sum_gradients(b, c, &dgamma, &dbeta);
+    if (ref_has_out(op, BN_BWD_OUT_DGAMMA)) {
+        ref_store_gradient(op, &ref_out(op, BN_BWD_OUT_DGAMMA)[c], dgamma);
+        ref_store_gradient(op, &ref_out(op, BN_BWD_OUT_DBETA)[c], dbeta);
+    }
+    if (attr->ranks) {
+        dbeta = ref_in(op, BN_BWD_IN_SUMS)[c];
+        dgamma = ref_in(op, BN_BWD_IN_SUMS)[b->s.c + c];
     }
     bool train = attr->mode == BN_TRAIN;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < b->s.n * b->s.hw; i++) {
         int64_t at = element(&b->s, c, i);
         double dz = gradient_of_z(b, at), xh = normalised(b, at);
-        double centred = train ? dz - dbeta / (double)count - xh * dgamma / (double)count : dz;
+        double centred = train ? dz - dbeta / count - xh * dgamma / count : dz;
         if (ref_has_out(op, BN_BWD_OUT_DRESIDUAL)) ref_out(op, BN_BWD_OUT_DRESIDUAL)[at] = dz;
         ref_out(op, BN_BWD_OUT_DX)[at] = b->gamma * b->istd * centred;
     }
-    ref_store_gradient(op, &ref_out(op, BN_BWD_OUT_DGAMMA)[c], dgamma);
-    ref_store_gradient(op, &ref_out(op, BN_BWD_OUT_DBETA)[c], dbeta);
 }
 
-static void run_backward(OpInstance *op)
+static void sums_channel(const Backward *b, int64_t c)
+{
+    const OpInstance *op = b->op;
+    double dgamma, dbeta, *sums = ref_out(op, BN_BWD_SUMS_OUT_SUMS);
+    sum_gradients(b, c, &dgamma, &dbeta);
+    sums[c] = dbeta;
+    sums[b->s.c + c] = dgamma;
+    ref_store_gradient(op, &ref_out(op, BN_BWD_SUMS_OUT_DGAMMA)[c], dgamma);
+    ref_store_gradient(op, &ref_out(op, BN_BWD_SUMS_OUT_DBETA)[c], dbeta);
+    for (int64_t i = 0; ref_has_out(op, BN_BWD_SUMS_OUT_DRESIDUAL) && i < b->s.n * b->s.hw; i++) {
+        int64_t at = element(&b->s, c, i);
+        ref_out(op, BN_BWD_SUMS_OUT_DRESIDUAL)[at] = gradient_of_z(b, at);
+    }
+}
+
+static void run_sums(OpInstance *op)
+{
+    const Span s = span_of(&op->in[BN_SUMS_IN_X].desc);
+    double *sums = ref_out(op, BN_SUMS_OUT_SUMS);
+    for (int64_t c = 0; c < s.c; c++) {
+        sums[c] = sums[s.c + c] = 0;
+        for (int64_t i = 0; i < s.n * s.hw; i++) {
+            const double x = ref_in(op, BN_SUMS_IN_X)[element(&s, c, i)];
+            sums[c] += x;
+            sums[s.c + c] += x * x;
+        }
+    }
+}
+
+static void run_channels(const OpInstance *op, void (*channel)(const Backward *b, int64_t c))
 {
     Span s = span_of(&op->in[BN_BWD_IN_X].desc);
     const double *saved = ref_in(op, BN_BWD_IN_SAVED);
@@ -139,9 +196,21 @@ static void run_backward(OpInstance *op)
                        saved[s.c + c],
                        ref_in(op, BN_BWD_IN_GAMMA)[c],
                        ref_in(op, BN_BWD_IN_BETA)[c] };
-        backward_channel(&b, c);
+        channel(&b, c);
     }
+}
+
+static void run_backward(OpInstance *op)
+{
+    run_channels(op, backward_channel);
+}
+
+static void run_backward_sums(OpInstance *op)
+{
+    run_channels(op, sums_channel);
 }
 
 REF_LOOPS(ref_batchnorm, run_forward);
 REF_LOOPS(ref_batchnorm_bwd, run_backward);
+REF_LOOPS(ref_bn_sums, run_sums);
+REF_LOOPS(ref_bn_bwd_sums, run_backward_sums);

@@ -147,7 +147,8 @@ static void move_or_split(const Fuser *f, const GraphNode *n, GraphNode *to, con
     const BatchNormAttr *attr = n->attr;
     const int made_by = n->kind == OP_BATCHNORM ? g->tensors[n->in[BN_IN_X]].producer : -1;
     GraphNode *conv = made_by >= 0 ? &to[place[made_by]] : NULL;
-    if (conv && conv->kind == OP_CONV2D && attr->mode == BN_TRAIN && op_act(attr->act)->by_sign) {
+    if (conv && conv->kind == OP_CONV2D && attr->mode == BN_TRAIN && attr->ranks == 0 &&
+        op_act(attr->act)->by_sign) {
         const int64_t *x = g->tensors[n->in[BN_IN_X]].desc.dims;
         const BnFinalizeAttr finalize = { attr->eps, attr->momentum, x[0] * x[2] * x[3] };
         const Fusion fusion = statistics_fusion(g, conv, n, &finalize);
@@ -295,9 +296,9 @@ static void fuse_block_end(const Fuser *f, const GraphNode *apply)
 static bool is_inner_gradient(const GraphNode *bn)
 {
     const BatchNormAttr *attr = bn->attr;
-    return bn->kind == OP_BATCHNORM_BWD && attr->mode == BN_TRAIN && attr->act == ACT_RELU &&
-           bn->in[BN_BWD_IN_DY2] == TENSOR_NONE && bn->in[BN_BWD_IN_Y] == TENSOR_NONE &&
-           bn->out[BN_BWD_OUT_DRESIDUAL] == TENSOR_NONE;
+    return bn->kind == OP_BATCHNORM_BWD && attr->mode == BN_TRAIN && attr->ranks == 0 &&
+           attr->act == ACT_RELU && bn->in[BN_BWD_IN_DY2] == TENSOR_NONE &&
+           bn->in[BN_BWD_IN_Y] == TENSOR_NONE && bn->out[BN_BWD_OUT_DRESIDUAL] == TENSOR_NONE;
 }
 
 static Fusion gradient_fusion(const Graph *g, const GraphNode *data, const GraphNode *bn)

@@ -210,7 +210,7 @@ static void build_part(const int64_t *p, Problem *out)
             out->in[i] = vector;
         out->wanted[BN_FINALIZE_OUT_AFFINE] = p[PACT] != 0;
     } else if (out->kind == OP_BN_APPLY) {
-        out->attr.bn = (BatchNormAttr){ 1e-5f, 0.1f, BN_TRAIN, (ActKind)p[PACT] };
+        out->attr.bn = (BatchNormAttr){ 1e-5f, 0.1f, BN_TRAIN, (ActKind)p[PACT], 0 };
         out->in[BN_APPLY_IN_X] = x;
         out->in[BN_APPLY_IN_GAMMA] = out->in[BN_APPLY_IN_BETA] = vector;
         out->in[BN_APPLY_IN_SAVED] = vectors;

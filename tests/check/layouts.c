@@ -96,7 +96,7 @@ static bool comes_from_linear(OpKind kind, const Variant *v, int slot)
     if (!v->wide) return false;
     if (kind == OP_ACTIVATION_BWD) return slot == ACTIVATION_BWD_IN_Y;
     if (kind == OP_ADD) return slot == ADD_IN_B;
-    if (kind == OP_BATCHNORM_BWD) return slot == BN_BWD_IN_X;
+    if (kind == OP_BATCHNORM_BWD || kind == OP_BN_BWD_SUMS) return slot == BN_BWD_IN_X;
     return slot == 0;
 }
 
@@ -165,7 +165,10 @@ static Status decide_weights(Backend *b, const Variant *v, const WeightSlots *s,
 /* What backward reads of the forward op's own: its vectors and statistics. */
 static Status decide_norm_vectors(Backend *b, OpInstance *op)
 {
-    OpInstance forward = { .kind = OP_BATCHNORM, .backend = b, .attr = op->attr };
+    BatchNormAttr attr = *(const BatchNormAttr *)op->attr;
+    OpInstance forward = { .kind = OP_BATCHNORM, .backend = b, .attr = &attr };
+    if (attr.ranks) attr.mode = BN_FROZEN; /* lies alike, and is made of one value too */
+    attr.ranks = 0;
     forward.in[BN_IN_X] = op->in[BN_BWD_IN_X];
     for (int slot = BN_IN_GAMMA; slot <= BN_IN_RUNNING_VAR; slot++)
         forward.in[slot].desc = op->in[BN_BWD_IN_GAMMA].desc;
@@ -206,7 +209,8 @@ Status layouts_decide_inputs(Backend *b, const Problem *p, const Variant *v, OpI
         bool linear = op->in[i].desc.rank == 2 && comes_from_linear(p->kind, v, i);
         TRY(linear ? decide_linear_rows(b, &op->in[i]) : decide_activation(b, v, &op->in[i]));
     }
-    if (p->kind == OP_BATCHNORM_BWD && !v->plain) TRY(decide_norm_vectors(b, op));
+    if ((p->kind == OP_BATCHNORM_BWD || p->kind == OP_BN_BWD_SUMS) && !v->plain)
+        TRY(decide_norm_vectors(b, op));
     if (weights) TRY(decide_weights(b, v, weights, op));
     if (op->in[POOL_BWD_IN_INDEX].desc.rank && p->kind == OP_POOL2D_BWD)
         TRY(decide_pool_index(b, v, op));

@@ -25,7 +25,8 @@ bool op_updates_input(const Problem *p, int slot)
 
 bool op_out_is_gradient(OpKind kind, int slot)
 {
-    if (kind == OP_BATCHNORM_BWD) return slot == BN_BWD_OUT_DGAMMA || slot == BN_BWD_OUT_DBETA;
+    if (kind == OP_BATCHNORM_BWD || kind == OP_BN_BWD_SUMS)
+        return slot == BN_BWD_OUT_DGAMMA || slot == BN_BWD_OUT_DBETA;
     if (kind == OP_CONV2D_BWD_DATA_NORM)
         return slot == CONV_BWD_DATA_NORM_OUT_DGAMMA || slot == CONV_BWD_DATA_NORM_OUT_DBETA;
     return kind == OP_CONV2D_BWD_WEIGHTS || kind == OP_CONV2D_BWD_WEIGHTS_NORM ||

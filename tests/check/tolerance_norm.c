@@ -5,7 +5,9 @@
  *   var     V = 2 mean(|x - mean| A) + var istd is uncertain by istd V / (2 (var + eps))
  *   xh      X = istd A + |xh| (1 + V / (2 (var + eps)))     V = 0 in eval, frozen and backward
  *   y       |gamma| X + |beta| + |residual|
- *   dbeta   sum |dz|                    dgamma  sum |dz| X
+ *   dbeta   sum |dz|                    dgamma  sum |dz| X        as the sums over ranks
+ *   sums    of x sum D, of its square sum D^2 + 2 |mean| D, where D = |x - mean| + max |x - mean|
+ *           bounds x - guess
  *   dx      |gamma| istd (|dz| + mean|dz| + |xh| mean(|dz| X) + X mean(|dz xh|))
  * SiLU has slopes up to 1.1, and its slope changes by at most half of what its argument does: y is
  * allowed 1.1 times that, and dz = |dy| (1.1 + (|gamma| X + |beta|) / 2) for |dy| above.
@@ -46,7 +48,8 @@ static void find_var_scale(Channel *k, const Host *x)
 {
     double sum = 0;
     for (int64_t i = 0; i < k->n; i++)
-        sum += fabs(x->v[at(k, i)] - k->mean) * centred_scale(k, x, i);
+        if (!isnan(x->v[at(k, i)])) /* statistics that are given know nothing of it */
+            sum += fabs(x->v[at(k, i)] - k->mean) * centred_scale(k, x, i);
     k->var_scale = 2 * sum / (double)k->n + k->var_eps;
 }
 
@@ -70,7 +73,7 @@ static void forward_channel(const Problem *p, const Host *in, Channel *k, bool i
     if (p->attr.bn.mode == BN_TRAIN) find_var_scale(k, x);
     if (input) {
         double r = fabs(in[slot].v[k->c]), m = (double)p->attr.bn.momentum;
-        double n = (double)k->n;
+        double n = (double)(p->attr.bn.ranks ? p->attr.bn.ranks * k->n : k->n);
         scale[k->c] =
             r + m * (slot == BN_IN_RUNNING_MEAN ? mean_abs(k, x) : k->var_scale * n / (n - 1));
     } else if (slot == BN_OUT_SAVED) {
@@ -96,8 +99,8 @@ static double dz_scale(const Channel *k, const Host *in, int64_t i)
     return dz * (1.1 + z / 2);
 }
 
-static void backward_channel(const Host *in, const Channel *k, int slot, const double *result,
-                             double *scale)
+static void backward_channel(const Problem *p, const Host *in, const Channel *k, int slot,
+                             const double *result, double *scale)
 {
     const Host *x = &in[BN_BWD_IN_X];
     double sum_dz = 0, sum_dz_x = 0, sum_dz_xh = 0, n = (double)k->n;
@@ -110,6 +113,11 @@ static void backward_channel(const Host *in, const Channel *k, int slot, const d
     if (slot == BN_BWD_OUT_DGAMMA) scale[k->c] = sum_dz_x + fabs(result[k->c]);
     if (slot == BN_BWD_OUT_DBETA) scale[k->c] = sum_dz + fabs(result[k->c]);
     if (slot != BN_BWD_OUT_DX) return;
+    if (p->kind == OP_BN_BWD_SUMS) {
+        scale[k->c] = sum_dz;
+        scale[k->channels + k->c] = sum_dz_x;
+        return;
+    }
     double factor = fabs(in[BN_BWD_IN_GAMMA].v[k->c]) * k->istd;
     for (int64_t i = 0; i < k->n; i++) {
         double xh = fabs(x->v[at(k, i)] - k->mean) * k->istd;
@@ -118,18 +126,38 @@ static void backward_channel(const Host *in, const Channel *k, int slot, const d
     }
 }
 
+static void sums_channel(const Host *x, int64_t c, double *scale)
+{
+    const int64_t *d = x->desc.dims;
+    Channel k = { .c = c, .channels = d[1], .hw = x->desc.rank == 4 ? d[2] * d[3] : 1 };
+    double most = 0;
+    k.n = d[0] * k.hw;
+    for (int64_t i = 0; i < k.n; i++) k.mean += x->v[at(&k, i)] / (double)k.n;
+    for (int64_t i = 0; i < k.n; i++) most = fmax(most, fabs(x->v[at(&k, i)] - k.mean));
+    scale[c] = scale[k.channels + c] = 0;
+    for (int64_t i = 0; i < k.n; i++) {
+        const double off = fabs(x->v[at(&k, i)] - k.mean) + most;
+        scale[c] += off;
+        scale[k.channels + c] += off * off + 2 * fabs(k.mean) * off;
+    }
+}
+
 void tolerance_norm_scale(const Problem *p, const Host *in, const Result *ref, bool input, int slot,
                           double *scale)
 {
     bool forward = p->kind == OP_BATCHNORM;
-    const Host *x = forward ? &in[BN_IN_X] : &in[BN_BWD_IN_X];
+    const Host *x = forward || p->kind == OP_BN_SUMS ? &in[BN_IN_X] : &in[BN_BWD_IN_X];
     const Host *saved = forward ? &ref->out[BN_OUT_SAVED] : &in[BN_BWD_IN_SAVED];
     for (int64_t c = 0; c < x->desc.dims[1]; c++) {
+        if (p->kind == OP_BN_SUMS) {
+            sums_channel(&in[BN_SUMS_IN_X], c, scale);
+            continue;
+        }
         Channel k = channel_of(x, saved, c);
         k.curved = !op_act(p->attr.bn.act)->by_sign;
         if (forward) forward_channel(p, in, &k, input, slot, scale);
         else
-            backward_channel(in, &k, slot, ref->out[slot].v,
+            backward_channel(p, in, &k, slot, ref->out[slot].v,
                              scale); /* with accumulation the result's size covers the start's */
     }
 }

@@ -71,11 +71,11 @@ static OpInstance instance(Backend *b, OpKind kind, ActKind act, bool residual, 
     if (kind == OP_ACTIVATION || kind == OP_ACTIVATION_BWD) attr->activation.act = act;
     else if (kind == OP_CONV2D_BN)
         attr->conv = (Conv2dBnAttr){ .conv = { 1, 1, 0, 0, 0, 0, 1 }, .eps = 1e-5f, .act = act };
-    else attr->norm = (BatchNormAttr){ 1e-5f, 0.1f, BN_TRAIN, act };
+    else attr->norm = (BatchNormAttr){ 1e-5f, 0.1f, BN_TRAIN, act, 0 };
     for (int i = 0; i < op_inputs(def); i++) {
         const char *name = def->in_names[i];
         const bool image = strchr("xyd", name[0]) != NULL;
-        if (strcmp(name, "dy2?") == 0) continue;
+        if (strcmp(name, "dy2?") == 0 || strcmp(name, "sums?") == 0) continue;
         if ((strcmp(name, "y?") == 0 || strcmp(name, "residual?") == 0) && !residual) continue;
         op.in[i].desc = image || name[0] == 'r' ? x : vector;
         if (strncmp(name, "running", 7) == 0) op.in[i].desc = vector;
@@ -115,7 +115,7 @@ static void check_op(Backend *b, OpKind kind, ActKind act, bool residual, bool m
 
 static void check_backend(Backend *b)
 {
-    static const OpKind normed[] = { OP_BATCHNORM, OP_BATCHNORM_BWD, OP_CONV2D_BN };
+    static const OpKind normed[] = { OP_BATCHNORM, OP_BATCHNORM_BWD, OP_BN_BWD_SUMS, OP_CONV2D_BN };
     for (int a = 0; a < ACT_COUNT; a++) {
         const ActKind act = (ActKind)a;
         check_op(b, OP_ACTIVATION, act, false, false);

@@ -79,7 +79,7 @@ static uint64_t run(OpInstance *op, OpTensor *x)
 
 static uint64_t forward(const Norm *n)
 {
-    const BatchNormAttr attr = { 1e-5f, 0.1f, n->mode, n->act };
+    const BatchNormAttr attr = { 1e-5f, 0.1f, n->mode, n->act, 0 };
     const TensorDesc x = tensor_desc(DTYPE_F32, 4, n->dims),
                      vector = tensor_desc(DTYPE_F32, 1, &n->dims[1]);
     OpInstance op = { .kind = OP_BATCHNORM, .backend = backend, .attr = &attr };
@@ -92,7 +92,7 @@ static uint64_t forward(const Norm *n)
 
 static uint64_t backward(const Norm *n)
 {
-    const BatchNormAttr attr = { 1e-5f, 0.1f, n->mode, n->act };
+    const BatchNormAttr attr = { 1e-5f, 0.1f, n->mode, n->act, 0 };
     const TensorDesc x = tensor_desc(DTYPE_F32, 4, n->dims),
                      vector = tensor_desc(DTYPE_F32, 1, &n->dims[1]);
     OpInstance op = { .kind = OP_BATCHNORM_BWD, .backend = backend, .attr = &attr };

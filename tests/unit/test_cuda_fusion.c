@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 static const Conv2dAttr one = { 1, 1, 0, 0, 0, 0, 1 }, three = { 1, 1, 1, 1, 1, 1, 1 };
-static const BatchNormAttr relu = { 1e-5f, 0.1f, BN_TRAIN, ACT_RELU };
+static const BatchNormAttr relu = { 1e-5f, 0.1f, BN_TRAIN, ACT_RELU, 0 };
 
 static TensorDesc desc(int rank, int64_t a, int64_t b, int64_t c, int64_t d)
 {

@@ -9,11 +9,11 @@
 #include "tests/emu/cudnn_emu.h"
 #endif
 
-static const BatchNormAttr train = { 1e-5f, 0.1f, BN_TRAIN, ACT_NONE },
-                           relu = { 1e-5f, 0.1f, BN_TRAIN, ACT_RELU },
-                           silu = { 1e-5f, 0.1f, BN_TRAIN, ACT_SILU },
-                           frozen = { 1e-5f, 0.1f, BN_FROZEN, ACT_RELU },
-                           eval = { 1e-5f, 0.1f, BN_EVAL, ACT_RELU };
+static const BatchNormAttr train = { 1e-5f, 0.1f, BN_TRAIN, ACT_NONE, 0 },
+                           relu = { 1e-5f, 0.1f, BN_TRAIN, ACT_RELU, 0 },
+                           silu = { 1e-5f, 0.1f, BN_TRAIN, ACT_SILU, 0 },
+                           frozen = { 1e-5f, 0.1f, BN_FROZEN, ACT_RELU, 0 },
+                           eval = { 1e-5f, 0.1f, BN_EVAL, ACT_RELU, 0 };
 
 typedef struct Case {
     const BatchNormAttr *attr;

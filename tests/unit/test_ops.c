@@ -169,7 +169,7 @@ TEST(conv2d_counts_flops_in_all_directions)
 
 TEST(batchnorm_shapes_and_residual_rule)
 {
-    BatchNormAttr attr = { 1e-5F, 0.1F, BN_TRAIN, ACT_RELU };
+    BatchNormAttr attr = { 1e-5F, 0.1F, BN_TRAIN, ACT_RELU, 0 };
     TensorDesc x = f32x4(2, 8, 4, 4), v = f32x1(8), short_v = f32x1(7), saved = f32x2(2, 8);
     Case c = { .attr = &attr, .in = { &x, &v, &v, &v, &v, &x }, .wanted = { true, true } };
     CHECK_OK(infer(OP_BATCHNORM, &c));
@@ -424,7 +424,7 @@ TEST(attributes_are_printed)
     CHECK_STR(text, "/2 pad 1");
     op_def(OP_CONV2D)->print(&odd, text, sizeof text);
     CHECK_STR(text, "/1x2 pad 0,1,0,1 groups 4");
-    BatchNormAttr bn = { 1e-5F, 0.1F, BN_FROZEN, ACT_RELU };
+    BatchNormAttr bn = { 1e-5F, 0.1F, BN_FROZEN, ACT_RELU, 0 };
     op_def(OP_BATCHNORM)->print(&bn, text, sizeof text);
     CHECK_STR(text, "frozen relu");
     Pool2dAttr pool = { POOL_MAX, 3, 3, 2, 2, 1, 1 };
