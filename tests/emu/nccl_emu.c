@@ -26,6 +26,8 @@ typedef struct Shared { /* one piece of memory for all ranks; a chunk for each o
 
 struct DeviceTransport {
     Comm *comm;
+    int rank, world; /* among those that sum */
+    DeviceTransportId id;
     Shared *shared;
     size_t bytes;
     bool aborted;
@@ -61,6 +63,8 @@ static Status open_transport(DeviceTransport **out, Comm *comm, int device, int 
         return fail(ERR_ENV, "CUDA device %d: there is none", device);
     if (!(*out = mem_calloc(1, sizeof **out))) return ERR_MEMORY;
     (*out)->comm = comm;
+    (*out)->rank = comm->rank;
+    (*out)->world = comm->world;
     (*out)->bytes = sizeof(Shared) + (size_t)comm->world * CHUNK_BYTES;
     return OK;
 }
@@ -87,7 +91,7 @@ static void meet(const DeviceTransport *c)
 {
     Shared *s = c->shared;
     int generation = s->generation;
-    if (atomic_fetch_add(&s->arrived, 1) + 1 == c->comm->world) {
+    if (atomic_fetch_add(&s->arrived, 1) + 1 == c->world) {
         s->arrived = 0;
         s->generation = generation + 1;
         return;
@@ -97,9 +101,29 @@ static void meet(const DeviceTransport *c)
 
 static Status connect_transport(DeviceTransport *c, const DeviceTransportId *id)
 {
+    c->id = *id;
     if (!c->shared) TRY(open_shared(id->bytes, O_RDWR, c->bytes, &c->shared));
     meet(c);
     if (c->comm->rank == 0) shm_unlink(id->bytes); /* the mappings stay */
+    return OK;
+}
+
+/* The barriers: no rank opens what the first of its group has not made, none unlinks it before. */
+static Status split(DeviceTransport *c, int ranks, DeviceTransport **out)
+{
+    char name[sizeof c->id.bytes + 16];
+    DeviceTransport *group = *out = mem_calloc(1, sizeof *group);
+    if (!group) return ERR_MEMORY;
+    *group = (DeviceTransport){
+        .comm = c->comm, .rank = c->rank % ranks, .world = ranks, .bytes = c->bytes
+    };
+    snprintf(name, sizeof name, "%s-%d", c->id.bytes, c->rank / ranks);
+    if (group->rank == 0)
+        TRY(open_shared(name, O_RDWR | O_CREAT | O_EXCL, group->bytes, &group->shared));
+    meet(c);
+    if (group->rank != 0) TRY(open_shared(name, O_RDWR, group->bytes, &group->shared));
+    meet(c);
+    if (group->rank == 0) shm_unlink(name);
     return OK;
 }
 
@@ -137,7 +161,7 @@ static void sum_chunk(const Operation *o, char *data, size_t bytes)
     for (size_t at = 0; at < bytes; at += element) {
         char sum[sizeof(double)];
         memcpy(sum, chunk_of(o->transport, 0) + at, element);
-        for (int r = 1; r < o->transport->comm->world; r++)
+        for (int r = 1; r < o->transport->world; r++)
             store(sum, o->type, load(sum, o->type) + load(chunk_of(o->transport, r) + at, o->type));
         memcpy(data + at, sum, element);
     }
@@ -147,7 +171,7 @@ static void run(const void *cookie)
 {
     Operation o;
     memcpy(&o, cookie, sizeof o);
-    const int rank = o.transport->comm->rank;
+    const int rank = o.transport->rank;
     const size_t bytes = o.count * dtype_bytes(o.type);
     for (size_t at = 0; at < bytes; at += CHUNK_BYTES) {
         const size_t n = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
@@ -199,6 +223,7 @@ static const DeviceTransportVTable vtable = {
     .open = open_transport,
     .make_id = make_id,
     .connect = connect_transport,
+    .split = split,
     .allreduce = allreduce,
     .error = no_error,
     .abort = stop,

@@ -103,6 +103,30 @@ static Status check_small_operations(Comm *c)
     return OK;
 }
 
+/* Sums over groups between sums over all, none waited for before all are posted. */
+static Status check_groups(Comm *c)
+{
+    enum { JOBS = 40 };
+    const int ranks = c->world % 2 == 0 ? c->world / 2 : c->world;
+    CommJob jobs[JOBS];
+    float x[JOBS];
+    comm_group(c, ranks);
+    for (int j = 0; j < JOBS; j++) {
+        x[j] = (float)value_of(c->rank, (size_t)j);
+        jobs[j] = (CommJob){ .data = &x[j], .count = 1, .group = j % 3 != 0, .name = "a group" };
+        comm_post(c, &jobs[j]);
+    }
+    for (int j = 0; j < JOBS; j++) {
+        const int first = jobs[j].group ? c->rank / ranks * ranks : 0;
+        int sum = 0;
+        for (int r = first; r < first + (jobs[j].group ? ranks : c->world); r++)
+            sum += value_of(r, (size_t)j);
+        comm_wait(c, &jobs[j]);
+        if (x[j] != (float)sum) return fail(ERR_INTERNAL, "sum %d, of %d ranks", j, ranks);
+    }
+    return OK;
+}
+
 static Status check_broadcast(Comm *c, size_t bytes, int root)
 {
     unsigned char *x = mem_alloc(bytes + 1);
@@ -154,6 +178,7 @@ static Status check_operations(Comm *c)
         TRY(check_float_sum(c, counts[i]));
     TRY(check_same_bits(c));
     TRY(check_small_operations(c));
+    TRY(check_groups(c));
     for (int root = 0; root < c->world; root++) TRY(check_broadcast(c, 100003, root));
     TRY(check_broadcast(c, 0, 0));
     TRY(check_broadcast(c, 40000003, c->world - 1)); /* more than one piece */

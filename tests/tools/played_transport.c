@@ -107,7 +107,7 @@ Backend played_device = { &backend_vtable };
 struct DeviceTransport {
     int unused;
 };
-static DeviceTransport the_transport;
+static DeviceTransport the_transport, the_group; /* the_group: what split() gives */
 static _Atomic bool inside; /* a call of the transport, NCCL's must come one at a time */
 
 static Status called(const char *what, const char *name)
@@ -156,14 +156,22 @@ static Status play_connect(DeviceTransport *c, const DeviceTransportId *id)
     return played.connect_status == OK ? OK : fail(played.connect_status, "no route");
 }
 
+static Status play_split(DeviceTransport *c, int ranks, DeviceTransport **out)
+{
+    CHECK(c == &the_transport && ranks > 1);
+    *out = &the_group;
+    return called("split", NULL);
+}
+
 static Status play_allreduce(DeviceTransport *c, void *data, size_t count, DType type, void *stream,
                              const char *name)
 {
-    (void)c;
     stay_inside();
+    if (c == &the_group) called("group", NULL);
     if (played.stick) ((Stream *)stream)->stuck = true;
-    CHECK(data != NULL && stream != NULL && count > 0 && (type == DTYPE_F32 || type == DTYPE_BF16));
-    return called(type == DTYPE_F32 ? "allreduce" : "short allreduce", name);
+    CHECK(data != NULL && stream != NULL && count > 0);
+    CHECK(type == DTYPE_F32 || type == DTYPE_BF16 || (type == DTYPE_F64 && c == &the_group));
+    return called(type == DTYPE_BF16 ? "short allreduce" : "allreduce", name);
 }
 
 static Status play_error(DeviceTransport *c)
@@ -184,7 +192,7 @@ static void play_abort(DeviceTransport *c)
 
 static void play_destroy(DeviceTransport *c)
 {
-    CHECK(c == &the_transport);
+    CHECK(c == &the_transport || c == &the_group);
     called("destroy", NULL);
 }
 
@@ -192,6 +200,7 @@ const DeviceTransportVTable played_transport = { .device_id = play_device_id,
                                                  .open = play_open,
                                                  .make_id = play_make_id,
                                                  .connect = play_connect,
+                                                 .split = play_split,
                                                  .allreduce = play_allreduce,
                                                  .error = play_error,
                                                  .abort = play_abort,

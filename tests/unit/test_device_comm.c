@@ -120,6 +120,24 @@ TEST(operations_reach_the_transport_in_order)
     comm_destroy(c);
 }
 
+TEST(groups_have_a_transport_of_their_own)
+{
+    Comm *c = make_self();
+    DeviceComm *d = NULL;
+    Stream stream = { 0 };
+    double x[2] = { 1, 2 };
+    REQUIRE(c != NULL);
+    REQUIRE_OK(device_transport_create_comm(&d, c, &played_device, DEVICE_COMM_NCCL, 0,
+                                            &played_transport));
+    CHECK_OK(device_comm_group(d, 2));
+    CHECK_OK(device_comm_allreduce_group(d, x, 2, DTYPE_F64, true, &stream, "sums of norms"));
+    CHECK_OK(device_comm_allreduce(d, x, 2, DTYPE_F32, &stream, "bucket 0"));
+    device_comm_destroy(d);
+    CHECK_STR(played_calls, "open 1000 0;id;connect;split;group;allreduce sums of norms;allreduce "
+                            "bucket 0;destroy;destroy;");
+    comm_destroy(c);
+}
+
 TEST(a_transport_that_fails_leaves_nothing_behind)
 {
     Comm *c = make_self();

@@ -156,6 +156,15 @@ void comm_barrier(Comm *c, const char *name)
     run_job(c, &job);
 }
 
+/* The barrier first: the watchdog sees who does not come to it, and what follows waits for nobody
+ * long. */
+void comm_group(Comm *c, int ranks)
+{
+    CommJob job = { .kind = COMM_GROUP, .count = (size_t)ranks, .name = "groups of ranks" };
+    comm_barrier(c, "groups of ranks");
+    run_job(c, &job);
+}
+
 /* One minimum finds the worst status and, among those who have it, the lowest rank: status * 2^32 +
  * rank orders by both. A second number tells whether every rank failed. Only where there is an
  * error does its sentence travel. */

@@ -19,7 +19,13 @@
 
 typedef enum CommType { COMM_F32, COMM_F64, COMM_I64, COMM_BYTES } CommType;
 typedef enum CommOp { COMM_SUM, COMM_MAX, COMM_MIN } CommOp;
-typedef enum CommKind { COMM_ALLREDUCE, COMM_BROADCAST, COMM_BARRIER, COMM_ALLGATHER } CommKind;
+typedef enum CommKind {
+    COMM_ALLREDUCE,
+    COMM_BROADCAST,
+    COMM_BARRIER,
+    COMM_ALLGATHER,
+    COMM_GROUP /* makes groups of `count` ranks: comm_group() */
+} CommKind;
 
 /* zero-initialise or fill; must stay alive and in place until waited for */
 typedef struct CommJob {
@@ -29,6 +35,7 @@ typedef struct CommJob {
     void *data;   /* in place; allgather: world * count elements, own part already in place */
     size_t count; /* elements (allgather: per rank) */
     int root;
+    bool group; /* allreduce: over this rank's group alone */
     /* "bucket 3", for the watchdog; static or outlives the job */
     const char *name;
     double posted_s, started_s, finished_s; /* clock_s(), filled in; for traces */
@@ -88,6 +95,9 @@ void comm_wait(Comm *c, CommJob *job);
 void comm_allreduce(Comm *c, void *data, size_t count, CommType type, CommOp op, const char *name);
 void comm_broadcast(Comm *c, void *data, size_t bytes, int root, const char *name);
 void comm_barrier(Comm *c, const char *name);
+/* Collective, once: from here on jobs may go over a group, so many ranks in a row. ranks divides
+ * the world. Jobs of a group are posted in the order of all others. */
+void comm_group(Comm *c, int ranks);
 /* All ranks call with their own status; all get the worst (most negative) one. Where it is an
  * error, status_message() on every rank is that of the lowest rank that has it, prefixed "rank N: "
  * when world > 1 and not every rank failed. OK if all are OK. */

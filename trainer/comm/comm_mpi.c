@@ -5,6 +5,9 @@
  * a queue under the lock and sleep on a condition until theirs is done. While nothing is in flight
  * the thread sleeps too; otherwise it polls, and naps between polls in which nothing moved.
  *
+ * GROUPS of ranks have a communicator of their own. Its collectives are started in the one order of
+ * all jobs, and none of them waits in a call, so ranks of different groups cannot wait in a circle.
+ *
  * PIECES AND LANES. A job is cut into pieces, each one non-blocking collective of at most
  * PIECE_BYTES, and at most LANES of them are in flight. Pieces start in the order of the jobs,
  * which is the same on all ranks, hence so is the order of MPI calls on the communicator. Pieces of
@@ -64,9 +67,9 @@ typedef struct MpiComm {
     char start_message[256];
 
     /* Below: the communication thread's own. */
-    MPI_Comm comm;
-    CommJob *starting;  /* job whose pieces are being started, NULL if none */
-    size_t next, total; /* its elements that have started, and all of them */
+    MPI_Comm comm, group; /* group: of this rank, MPI_COMM_NULL before there are any */
+    CommJob *starting;    /* job whose pieces are being started, NULL if none */
+    size_t next, total;   /* its elements that have started, and all of them */
     Lane lanes[LANES];
     int busy_lanes;
     double polled_s; /* when the lanes were looked at last */
@@ -123,7 +126,7 @@ static bool gathers_by_broadcast(const CommJob *job)
 /* Elements that the pieces of a job cover. */
 static size_t job_total(const MpiComm *m, const CommJob *job)
 {
-    if (job->kind == COMM_BARRIER) return 1;
+    if (job->kind == COMM_BARRIER || job->kind == COMM_GROUP) return 1;
     return gathers_by_broadcast(job) ? job->count * (size_t)m->base.world : job->count;
 }
 
@@ -142,13 +145,18 @@ static void start_piece(MpiComm *m, size_t elements, MPI_Request *request)
     CommJob *job = m->starting;
     TypeInfo t = type_info(job->type);
     int count = (int)elements;
-    char *data = job->kind == COMM_BARRIER ? NULL : (char *)job->data + m->next * t.bytes;
+    char *data = job->data ? (char *)job->data + m->next * t.bytes : NULL;
     switch (job->kind) {
+    case COMM_GROUP:
+        MPI_Comm_split(m->comm, m->base.rank / (int)job->count, m->base.rank, &m->group);
+        *request = MPI_REQUEST_NULL; /* which is done when it is asked for */
+        break;
     case COMM_BARRIER:
         MPI_Ibarrier(m->comm, request);
         break;
     case COMM_ALLREDUCE:
-        MPI_Iallreduce(MPI_IN_PLACE, data, count, t.type, mpi_op(job->op), m->comm, request);
+        MPI_Iallreduce(MPI_IN_PLACE, data, count, t.type, mpi_op(job->op),
+                       job->group ? m->group : m->comm, request);
         break;
     case COMM_BROADCAST:
         MPI_Ibcast(data, count, t.type, job->root, m->comm, request);
@@ -352,6 +360,7 @@ static void *communicate(void *arg)
         watch(m);
         if (m->busy_lanes > 0) nap(&nap_us);
     }
+    if (m->group != MPI_COMM_NULL) MPI_Comm_free(&m->group);
     if (m->comm != MPI_COMM_NULL) {
         MPI_Comm_free(&m->comm);
         MPI_Finalize();
@@ -481,7 +490,7 @@ Status comm_mpi_create(Comm **out, double start_s, bool (*stopped)(void))
     if (m == NULL) return ERR_MEMORY;
     m->base.v = &mpi_vtable;
     m->base.name = "mpi";
-    m->comm = MPI_COMM_NULL;
+    m->comm = m->group = MPI_COMM_NULL;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -29,6 +29,7 @@ typedef struct NcclFunctions {
     __typeof__(ncclGetVersion) *get_version;
     __typeof__(ncclGetUniqueId) *get_unique_id;
     __typeof__(ncclCommInitRankConfig) *init_rank;
+    __typeof__(ncclCommSplit) *split;
     __typeof__(ncclCommFinalize) *finalize;
     __typeof__(ncclCommDestroy) *destroy;
     __typeof__(ncclCommAbort) *abort;
@@ -80,6 +81,7 @@ static Status open_library(NcclFunctions *f, void **library)
         { "ncclGetVersion", &f->get_version, false },
         { "ncclGetUniqueId", &f->get_unique_id, false },
         { "ncclCommInitRankConfig", &f->init_rank, false },
+        { "ncclCommSplit", &f->split, false },
         { "ncclCommFinalize", &f->finalize, false },
         { "ncclCommDestroy", &f->destroy, false },
         { "ncclCommAbort", &f->abort, false },
@@ -247,6 +249,22 @@ static Status nccl_connect(DeviceTransport *c, const DeviceTransportId *id)
     return settle(n, result, "ncclCommInitRankConfig", NULL);
 }
 
+/* With nothing else under way: NCCL wants that of a split. */
+static Status nccl_split(DeviceTransport *c, int ranks, DeviceTransport **out)
+{
+    NcclTransport *n = self(c), *group = mem_calloc(1, sizeof *group);
+    *out = (DeviceTransport *)group;
+    if (!group) return ERR_MEMORY;
+    *group = (NcclTransport){ .f = n->f, .comm = n->comm, .max_ctas = n->max_ctas };
+    ncclComm_t comm = NULL;
+    ncclResult_t result =
+        n->f.split(n->nccl, n->comm->rank / ranks, n->comm->rank, &comm, NULL); /* as its parent */
+    TRY(settle(n, result, "ncclCommSplit", NULL));
+    group->nccl = comm;
+    if (!comm) return broken(n, ncclInternalError, "ncclCommSplit", NULL);
+    return settle(group, ncclSuccess, "ncclCommSplit", NULL);
+}
+
 /* ---- operations ---- */
 
 static Status nccl_type(DType type, ncclDataType_t *out)
@@ -290,6 +308,7 @@ static const DeviceTransportVTable nccl_vtable = {
     .open = nccl_open,
     .make_id = nccl_make_id,
     .connect = nccl_connect,
+    .split = nccl_split,
     .allreduce = nccl_allreduce,
     .error = nccl_error,
     .abort = nccl_abort,

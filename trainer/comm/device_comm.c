@@ -33,7 +33,7 @@ struct DeviceComm {
     Backend *backend;
     DeviceCommTransport transport;
     const DeviceTransportVTable *v;
-    DeviceTransport *nccl; /* NULL but for DEVICE_COMM_NCCL */
+    DeviceTransport *nccl, *group; /* NULL but for DEVICE_COMM_NCCL; group: once there are any */
     DeviceMarks marks;
 
     pthread_t thread;
@@ -155,6 +155,7 @@ Status device_comm_choose(DeviceCommTransport *out, Comm *comm, int device)
 static void *abort_transport(void *arg)
 {
     DeviceComm *d = arg;
+    if (d->group) d->v->abort(d->group);
     d->v->abort(d->nccl);
     d->aborted = true;
     return NULL;
@@ -182,6 +183,7 @@ static Status transport_error(DeviceComm *d)
 {
     if (!d->nccl || pthread_mutex_trylock(&d->calls) != 0) return OK;
     Status status = d->v->error(d->nccl);
+    if (status == OK && d->group) status = d->v->error(d->group);
     pthread_mutex_unlock(&d->calls);
     return status;
 }
@@ -329,6 +331,7 @@ void device_comm_destroy(DeviceComm *d)
         pthread_mutex_destroy(&d->lock);
         pthread_mutex_destroy(&d->calls);
     }
+    if (d->group) d->v->destroy(d->group);
     if (d->nccl) d->v->destroy(d->nccl);
     device_marks_deinit(&d->marks);
     mem_free(d);
@@ -348,15 +351,37 @@ static bool carries(const DeviceComm *d)
     return d->transport == DEVICE_COMM_NCCL;
 }
 
+Status device_comm_group(DeviceComm *d, int ranks)
+{
+    Status status = OK;
+    DeviceTransport *group = NULL;
+    comm_barrier(d->comm, "groups of ranks");
+    pthread_mutex_lock(&d->calls);
+    if (carries(d)) status = d->v->split(d->nccl, ranks, &group);
+    pthread_mutex_unlock(&d->calls);
+    pthread_mutex_lock(&d->lock);
+    d->group = group;
+    pthread_mutex_unlock(&d->lock);
+    return comm_agree(d->comm, status);
+}
+
+Status device_comm_allreduce_group(DeviceComm *d, void *data, size_t count, DType type, bool group,
+                                   Stream *stream, const char *name)
+{
+    if (!carries(d) || count == 0) return OK;
+    DeviceTransport *by = group ? d->group : d->nccl;
+    ASSERT(by);
+    TRY(device_marks_begin(&d->marks, stream, name));
+    pthread_mutex_lock(&d->calls);
+    Status status = d->v->allreduce(by, data, count, type, handle(d, stream), name);
+    pthread_mutex_unlock(&d->calls);
+    return status != OK ? status : device_marks_end(&d->marks, stream, name);
+}
+
 Status device_comm_allreduce(DeviceComm *d, void *data, size_t count, DType type, Stream *stream,
                              const char *name)
 {
-    if (!carries(d) || count == 0) return OK;
-    TRY(device_marks_begin(&d->marks, stream, name));
-    pthread_mutex_lock(&d->calls);
-    Status status = d->v->allreduce(d->nccl, data, count, type, handle(d, stream), name);
-    pthread_mutex_unlock(&d->calls);
-    return status != OK ? status : device_marks_end(&d->marks, stream, name);
+    return device_comm_allreduce_group(d, data, count, type, false, stream, name);
 }
 
 Status device_comm_allreduce_as(DeviceComm *d, float *data, size_t count, DType wire, void *scratch,

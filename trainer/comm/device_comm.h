@@ -59,11 +59,18 @@ Status device_comm_create(DeviceComm **out, Comm *comm, Backend *backend,
 void device_comm_destroy(DeviceComm *d);
 DeviceCommTransport device_comm_transport(const DeviceComm *d);
 
+/* Collective and agreed, once, with NCCL: from here on sums may go over groups of so many ranks in
+ * a row; ranks divides the world. */
+Status device_comm_group(DeviceComm *d, int ranks);
 /* data[i] = sum over ranks, in place. type: DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64; 16-bit
  * sums are rounded to that type at every hop. name: for the watchdog ("bucket 3"); outlives d.
  * count 0 is fine. */
 Status device_comm_allreduce(DeviceComm *d, void *data, size_t count, DType type, Stream *stream,
                              const char *name);
+/* The same, with group over this rank's group alone. All sums of d go through one stream: so two
+ * communicators never wait for each other. */
+Status device_comm_allreduce_group(DeviceComm *d, void *data, size_t count, DType type, bool group,
+                                   Stream *stream, const char *name);
 /* The same for f32 data that travels as another type: cast into scratch (count elements of wire,
  * 16-byte aligned), summed there, cast back. wire DTYPE_F32: scratch is not used. */
 Status device_comm_allreduce_as(DeviceComm *d, float *data, size_t count, DType wire, void *scratch,

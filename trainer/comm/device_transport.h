@@ -27,6 +27,8 @@ typedef struct DeviceTransportVTable {
     Status (*make_id)(DeviceTransport *c, DeviceTransportId *id);
     /* all ranks, at the same time */
     Status (*connect)(DeviceTransport *c, const DeviceTransportId *id);
+    /* all ranks, once connected: another one among this rank's group, `ranks` in a row */
+    Status (*split)(DeviceTransport *c, int ranks, DeviceTransport **out);
     Status (*allreduce)(DeviceTransport *c, void *data, size_t count, DType type, void *stream,
                         const char *name);
     /* ERR_PEER if something went wrong since, on another thread of the library */
