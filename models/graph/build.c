@@ -138,6 +138,14 @@ static BatchNormMode batchnorm_mode(const GraphOptions *o, bool frozen)
     return frozen || o->bn_frozen ? BN_FROZEN : BN_TRAIN;
 }
 
+/* The sums of x, which whoever runs the graph adds up over ranks. */
+static TensorId add_sums(Graph *g, const char *name, TensorId x)
+{
+    const char *own = arena_printf(g->arena, "%s.sums", name);
+    if (!own) graph_break(g, ERR_MEMORY);
+    return own ? add_unary(g, OP_BN_SUMS, own, NULL, x) : TENSOR_NONE;
+}
+
 TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions *bn)
 {
     TensorDesc xd;
@@ -153,10 +161,14 @@ TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions
     in[BN_IN_BETA] = add_weight(g, name, &beta, 1, dims);
     in[BN_IN_RUNNING_MEAN] = add_weight(g, name, &mean, 1, dims);
     in[BN_IN_RUNNING_VAR] = add_weight(g, name, &var, 1, dims);
+    const BatchNormMode mode = batchnorm_mode(&g->options, bn->frozen);
+    const bool over_ranks = mode == BN_TRAIN && g->options.bn_ranks > 1;
     const BatchNormAttr attr = { .eps = bn->eps,
                                  .momentum = bn->momentum,
-                                 .mode = batchnorm_mode(&g->options, bn->frozen),
-                                 .act = bn->act };
+                                 .mode = mode,
+                                 .act = bn->act,
+                                 .ranks = over_ranks ? g->options.bn_ranks : 0 };
+    in[BN_IN_SUMS] = over_ranks ? add_sums(g, name, x) : TENSOR_NONE;
     const bool wanted[OP_MAX_OUTPUTS] = { [BN_OUT_Y] = true, [BN_OUT_SAVED] = g->options.training };
     return node_output(
         g, graph_add_node(g, OP_BATCHNORM, PHASE_FORWARD, name, &attr, in, wanted, NULL), BN_OUT_Y);

@@ -22,9 +22,8 @@ static bool fold_add(Graph *g, int node)
     if (add->kind != OP_ADD || g->tensors[sum].role != ROLE_ACTIVATION) return false;
     if (graph_edit_count_readers(g, sum, &reader, &slot) != 1) return false;
     GraphNode *bn = &g->nodes[reader];
-    if (bn->kind != OP_BATCHNORM_BWD || slot != BN_BWD_IN_DY ||
-        bn->in[BN_BWD_IN_DY2] != TENSOR_NONE)
-        return false;
+    const bool reads_two = bn->kind == OP_BATCHNORM_BWD || bn->kind == OP_BN_BWD_SUMS;
+    if (!reads_two || slot != BN_BWD_IN_DY || bn->in[BN_BWD_IN_DY2] != TENSOR_NONE) return false;
     bn->in[BN_BWD_IN_DY] = add->in[ADD_IN_A];
     bn->in[BN_BWD_IN_DY2] = add->in[ADD_IN_B];
     return true;

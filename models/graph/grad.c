@@ -14,6 +14,7 @@
  * produced is also their order in the GRAD slab (plan.h). */
 #include "models/graph/graph.h"
 #include "models/graph/graph_internal.h"
+#include <string.h>
 
 typedef struct Walk {
     Graph *g;
@@ -137,6 +138,36 @@ static void grad_linear(Walk *w, const GraphNode *n, TensorId dy)
         emit(w, n, OP_LINEAR_BWD_DATA, "bwd_data", data_in, NULL, dx).out[LINEAR_BWD_DATA_OUT_DX]);
 }
 
+/* dx by sums over ranks: one node makes this rank's, another dx; what is between them sums. in: of
+ * OP_BATCHNORM_BWD. The second forms dz again, or has it from the residual's gradient. */
+static void grad_batchnorm_ranks(Walk *w, const GraphNode *n, const TensorId *in,
+                                 const bool *wanted, const TensorDesc *preset)
+{
+    TensorDesc sums_preset[OP_MAX_OUTPUTS];
+    memcpy(sums_preset, preset, sizeof sums_preset);
+    sums_preset[BN_BWD_SUMS_OUT_SUMS] = (TensorDesc){ .rank = 0 };
+    const GraphNode sums = emit(w, n, OP_BN_BWD_SUMS, "bwd_sums", in, wanted, sums_preset);
+    const TensorId dz = sums.out[BN_BWD_SUMS_OUT_DRESIDUAL];
+    BatchNormAttr attr = *(const BatchNormAttr *)n->attr;
+    TensorId apply_in[OP_MAX_INPUTS];
+    memcpy(apply_in, in, sizeof apply_in);
+    apply_in[BN_BWD_IN_SUMS] = sums.out[BN_BWD_SUMS_OUT_SUMS];
+    if (dz != TENSOR_NONE) {
+        apply_in[BN_BWD_IN_DY] = dz;
+        apply_in[BN_BWD_IN_Y] = TENSOR_NONE;
+        attr.act = ACT_NONE;
+    }
+    GraphNode like = *n;
+    like.attr = &attr;
+    own(w, n->in[BN_IN_GAMMA], sums.out[BN_BWD_SUMS_OUT_DGAMMA]);
+    own(w, n->in[BN_IN_BETA], sums.out[BN_BWD_SUMS_OUT_DBETA]);
+    const bool only_dx[OP_MAX_OUTPUTS] = { [BN_BWD_OUT_DX] = true };
+    const TensorDesc dx[OP_MAX_OUTPUTS] = { [BN_BWD_OUT_DX] = preset[BN_BWD_OUT_DX] };
+    deliver(w, n->in[BN_IN_X],
+            emit(w, &like, OP_BATCHNORM_BWD, "bwd", apply_in, only_dx, dx).out[BN_BWD_OUT_DX]);
+    deliver(w, n->in[BN_IN_RESIDUAL], dz);
+}
+
 static void grad_batchnorm(Walk *w, const GraphNode *n, TensorId dy)
 {
     const BatchNormAttr *attr = n->attr;
@@ -151,13 +182,18 @@ static void grad_batchnorm(Walk *w, const GraphNode *n, TensorId dy)
                                          [BN_BWD_IN_Y] = needs_y ? n->out[BN_OUT_Y] : TENSOR_NONE,
                                          [BN_BWD_IN_GAMMA] = gamma,
                                          [BN_BWD_IN_BETA] = beta,
-                                         [BN_BWD_IN_SAVED] = n->out[BN_OUT_SAVED] };
+                                         [BN_BWD_IN_SAVED] = n->out[BN_OUT_SAVED],
+                                         [BN_BWD_IN_SUMS] = TENSOR_NONE };
     const bool wanted[OP_MAX_OUTPUTS] = { true, true,
                                           true, [BN_BWD_OUT_DRESIDUAL] = gives_residual };
     const TensorDesc preset[OP_MAX_OUTPUTS] = { [BN_BWD_OUT_DX] = desc_of(w, x),
                                                 [BN_BWD_OUT_DGAMMA] = desc_of(w, gamma),
                                                 [BN_BWD_OUT_DBETA] = desc_of(w, beta),
                                                 [BN_BWD_OUT_DRESIDUAL] = desc_of(w, residual) };
+    if (attr->ranks > 0) {
+        grad_batchnorm_ranks(w, n, in, wanted, preset);
+        return;
+    }
     const GraphNode b = emit(w, n, OP_BATCHNORM_BWD, "bwd", in, wanted, preset);
     own(w, gamma, b.out[BN_BWD_OUT_DGAMMA]);
     own(w, beta, b.out[BN_BWD_OUT_DBETA]);

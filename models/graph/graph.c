@@ -53,6 +53,12 @@ Status graph_status(const Graph *g)
     return fail(g->status, "%s", g->message);
 }
 
+TensorId graph_rank_sum(const GraphNode *n)
+{
+    if (n->kind == OP_BN_SUMS) return n->out[BN_SUMS_OUT_SUMS];
+    return n->kind == OP_BN_BWD_SUMS ? n->out[BN_BWD_SUMS_OUT_SUMS] : TENSOR_NONE;
+}
+
 int graph_node_count(const Graph *g)
 {
     return g->node_count;

@@ -66,6 +66,8 @@ typedef struct GraphNode {
 typedef struct Graph Graph;
 Status graph_create(Graph **out);
 void graph_destroy(Graph *g);
+/* What of n's outputs must be summed over ranks before anybody reads it; TENSOR_NONE: nothing. */
+TensorId graph_rank_sum(const GraphNode *n);
 /* the first error of the builder; its sentence is re-recorded with fail() */
 Status graph_status(const Graph *g);
 int graph_node_count(const Graph *g);
@@ -87,6 +89,7 @@ typedef struct GraphOptions {
     /* training: batch statistics (unless frozen), backward can be appended; else evaluation */
     bool training;
     bool bn_frozen;
+    int bn_ranks; /* training: statistics are of so many ranks' batches; 0, 1: of this batch */
     /* training: the gradient of the logits is multiplied by a dynamic loss scale, an input */
     bool loss_scale;
     float label_smoothing;

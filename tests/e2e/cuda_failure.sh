@@ -44,4 +44,5 @@ export CONVOY_EMU_OWN_DEVICES=1
 vanish devices
 vanish accumulated train.accumulate=2
 vanish scaled train.precision=fp16
+vanish norms model.bn=sync train.accumulate=3
 exit "$failed"

@@ -21,13 +21,13 @@ typedef struct Net {
 typedef struct NetSpec {
     const char *name;
     int64_t batch, size, channels, classes;
+    int bn_ranks; /* that share the statistics of batch norms; 0: none */
 } NetSpec;
 
 static const NetSpec specs[] = {
-    { "resnet50", 4, 64, 3, 1000 },
-    { "resnet18", 2, 32, 3, 10 },
-    { "resnet20", 8, 32, 3, 10 },
-    { "mlp", 16, 28, 1, 10 },
+    { "resnet50", 4, 64, 3, 1000, 0 }, { "resnet18", 2, 32, 3, 10, 0 },
+    { "resnet20", 8, 32, 3, 10, 0 },   { "mlp", 16, 28, 1, 10, 0 },
+    { "resnet20", 8, 32, 3, 10, 4 },
 };
 
 static ModelOptions options_of(const NetSpec *spec)
@@ -39,6 +39,7 @@ static ModelOptions options_of(const NetSpec *spec)
                                   .width = spec->size,
                                   .classes = spec->classes,
                                   .training = true,
+                                  .bn_ranks = spec->bn_ranks,
                                   .loss_scale = true } };
     for (int c = 0; c < OP_MAX_IMAGE_CHANNELS; c++) o.graph.std[c] = 1;
     return o;
@@ -288,7 +289,8 @@ TEST(every_wait_for_data_is_needed)
             CHECK(waits[LANE_WEIGHTS] > 0);
             CHECK_INT(missed[LANE_WEIGHTS], 0);
             CHECK_INT(missed[LANE_COMM], 0);
-            CHECK((waits[LANE_COMM] > 0) == (reductions[k] != TIMELINE_REDUCE_NONE));
+            CHECK((waits[LANE_COMM] > 0) ==
+                  (reductions[k] != TIMELINE_REDUCE_NONE || specs[i].bn_ranks > 0));
             /* joins guard memory that something else may happen not to be given */
             CHECK(waits[LANE_COMPUTE] > 0 && missed[LANE_COMPUTE] < waits[LANE_COMPUTE]);
             close_net(&n);
@@ -418,6 +420,46 @@ TEST(wrong_orders_of_two_passes_are_noticed)
     t = pass_timeline(&n, TIMELINE_SECOND_PASS, TIMELINE_REDUCE_DEVICE);
     move(t, find(t, TIMELINE_RESTORE, SLAB_BUFFER), find(t, TIMELINE_STATISTICS, 0));
     expect_broken(&n, t, "restore");
+    close_net(&n);
+}
+
+/* The first node of that kind. */
+static int node_of(const Net *n, OpKind kind)
+{
+    int i = 0;
+    while (graph_node(n->graph, i)->kind != kind) i++;
+    return i;
+}
+
+TEST(sums_over_ranks_are_in_one_order)
+{
+    static const TimelineReduce reductions[] = { TIMELINE_REDUCE_HOST, TIMELINE_REDUCE_DEVICE };
+    Net n;
+    open_net(&n, &specs[4], 2);
+    const int sums = node_of(&n, OP_BN_SUMS), back = node_of(&n, OP_BN_BWD_SUMS);
+    for (int r = 0; r < 2; r++) {
+        Timeline *t = step_timeline(&n, reductions[r]);
+        CHECK_INT(count_kind(t, TIMELINE_NORM_SUMS), 2 * 19);
+        cut(t, find(t, TIMELINE_NORM_SUMS, sums)); /* never */
+        expect_broken(&n, t, "sums of norms");
+        t = step_timeline(&n, reductions[r]); /* another one twice */
+        t->items[find(t, TIMELINE_NORM_SUMS, sums)].index = back;
+        expect_broken(&n, t, "sums of norms");
+        t = step_timeline(&n, reductions[r]); /* behind what reads it */
+        move(t, find(t, TIMELINE_NORM_SUMS, back), find(t, TIMELINE_NODE, back + 1));
+        expect_broken(&n, t, "sums of norms");
+        t = step_timeline(&n, reductions[r]); /* before what makes it */
+        move(t, find(t, TIMELINE_NORM_SUMS, sums), find(t, TIMELINE_NODE, sums));
+        expect_broken(&n, t, "sums of norms");
+        t = step_timeline(&n, reductions[r]); /* beside the buckets */
+        t->items[find(t, TIMELINE_NORM_SUMS, back)].lane = LANE_COMPUTE;
+        expect_broken(&n, t, "is summed on the");
+        t = step_timeline(&n, reductions[r]); /* the reader does not wait */
+        int wait = find(t, TIMELINE_NORM_SUMS, sums);
+        while (t->items[wait].kind != TIMELINE_WAIT || t->items[wait].lane != LANE_COMPUTE) wait++;
+        cut(t, wait);
+        expect_broken(&n, t, "sums of norms");
+    }
     close_net(&n);
 }
 

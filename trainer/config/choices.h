@@ -5,7 +5,12 @@
 
 /* of what an evaluation averages the logits (VIEWS_...) */
 typedef enum TtaChoice { TTA_NONE, TTA_FLIP, TTA_AIRBENCH, TTA_CHOICE_COUNT } TtaChoice;
-typedef enum BnChoice { BN_CHOICE_TRAIN, BN_CHOICE_FROZEN, BN_CHOICE_COUNT } BnChoice;
+typedef enum BnChoice {
+    BN_CHOICE_TRAIN,
+    BN_CHOICE_FROZEN,
+    BN_CHOICE_SYNC,
+    BN_CHOICE_COUNT
+} BnChoice;
 typedef enum BatchMode { BATCH_PER_RANK, BATCH_GLOBAL, BATCH_MODE_COUNT } BatchMode;
 typedef enum OnNan { ON_NAN_STOP, ON_NAN_ROLLBACK, ON_NAN_COUNT } OnNan;
 typedef enum LrScaling { LR_NONE, LR_LINEAR, LR_SQRT, LR_WORLD_SIZE, LR_SCALING_COUNT } LrScaling;

@@ -30,6 +30,7 @@ typedef struct Config {
         int64_t classes /*0 = from the dataset*/, in_channels;
         int stem /*Stem*/, blurpool /*BlurPool*/;
         BnChoice bn;
+        int64_t bn_group; /*0 = all ranks*/
         bool zero_init_last_gamma;
         double stochastic_depth, dropout /*-1 = as published*/;
     } model;

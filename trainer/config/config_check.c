@@ -27,6 +27,12 @@ static Status check_model(const Config *c, const ConfigOrigin *origin)
     return fail_check(origin, "model.name", text);
 }
 
+static Status check_norms(const Config *c, const ConfigOrigin *origin)
+{
+    if (c->model.bn_group == 0 || c->model.bn == BN_CHOICE_SYNC) return OK;
+    return fail_check(origin, "model.bn_group", "is of model.bn: sync, which is not what it is");
+}
+
 static Status check_channels(const Config *c, const ConfigOrigin *origin, const char *key,
                              const ConfigList *list)
 {
@@ -284,6 +290,7 @@ Status config_check_input(const Config *c)
 Status config_check(const Config *c, const ConfigOrigin *origin)
 {
     TRY(check_model(c, origin));
+    TRY(check_norms(c, origin));
     TRY(check_input(c, origin));
     TRY(check_ascending(c, origin));
     TRY(check_progressive(c, origin));

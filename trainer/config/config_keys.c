@@ -55,8 +55,10 @@ const ConfigKey config_keys[] = {
      "ResNets: 3x3 blurs where images shrink: before convolutions with a stride (ffcv), there and "
      "at the max pool (composer), or behind the 3x3 and the max pool (timm's resnetblur)"},
     {ENUM(model, bn, "train", bn_choice_names), KEY_MATH,
-     "Batch norm by batch statistics, or by frozen running statistics (gamma and beta still "
-     "train)"},
+     "Batch norm by the statistics of a rank's batch, by those of several ranks (sync), or by "
+     "frozen running statistics (gamma and beta still train)"},
+    {INT(model, bn_group, "0", 0, 1e6), KEY_MATH | KEY_YOUNG,
+     "Ranks in a row that share the statistics of model.bn: sync; 0: all"},
     {BOOL(model, zero_init_last_gamma, "false"), KEY_MATH,
      "Start the last batch norm of each residual block at zero, so that blocks begin as the "
      "identity"},

@@ -53,6 +53,7 @@ static Status run_item(Executor *x, Program *p, const TimelineItem *item, Stream
         return d ? d->event_wait(x->backend, x->events[item->index], lane) : OK;
     case TIMELINE_RESULT:
         return copy_result(x, p, item, lane, o);
+    case TIMELINE_NORM_SUMS:
     case TIMELINE_BUCKET:
     case TIMELINE_AWAIT:
     case TIMELINE_STATISTICS:

@@ -182,6 +182,15 @@ static void emit_bucket(Builder *b, int bucket)
     if (b->t->options.reduce == TIMELINE_REDUCE_DEVICE) mark_sum(b, bucket);
 }
 
+/* All of the compute lane waits for the sum: what reads it mostly follows at once. */
+static void emit_rank_sum(Builder *b, int node)
+{
+    if (graph_rank_sum(graph_node(b->g, node)) == TENSOR_NONE) return;
+    wait_for_node(b, node);
+    emit_work(b, TIMELINE_NORM_SUMS, reduce_lane(b), node);
+    if (reduce_lane(b) != LANE_COMPUTE) wait_all(b, LANE_COMPUTE, reduce_lane(b));
+}
+
 /* Running statistics are complete when forward is. */
 static bool ends_forward(const Builder *b, int node)
 {
@@ -197,6 +206,7 @@ static void emit_nodes(Builder *b)
     int next_bucket = 0;
     for (int i = 0; i < graph_node_count(b->g); i++) {
         emit_node(b, i);
+        emit_rank_sum(b, i);
         if (o->step == TIMELINE_SECOND_PASS && ends_forward(b, i))
             emit_work(b, TIMELINE_RESTORE, LANE_COMPUTE, SLAB_BUFFER);
         if (o->step && o->statistics && o->reduce == TIMELINE_REDUCE_DEVICE && ends_forward(b, i)) {
@@ -351,7 +361,7 @@ const char *timeline_kind_name(TimelineKind kind)
         [TIMELINE_AVERAGE] = "average", [TIMELINE_RESULT] = "result",
         [TIMELINE_SQUARES] = "squares", [TIMELINE_NORM] = "norm",
         [TIMELINE_PERTURB] = "perturb", [TIMELINE_RESTORE] = "restore",
-        [TIMELINE_LERP] = "averages",
+        [TIMELINE_LERP] = "averages",   [TIMELINE_NORM_SUMS] = "sums of norms",
     };
     return names[kind];
 }

@@ -14,6 +14,11 @@
  *   TIMELINE_REDUCE_HOST    the host sums: BUCKET announces (or copies out) a bucket, the host
  *                           waits at backward_end for its gradients and at AWAIT for the sum of the
  *                           others
+ * BATCH NORM OVER RANKS. In every run, step or not, what graph_rank_sum() names of a node is summed
+ * over a group of ranks behind that node, and nothing reads it before. These sums, those of buckets
+ * and that of running statistics are on one lane; which there are, and in which order, follows from
+ * graph, plan and options alone, so it is the same on all ranks.
+ *
  * With a loss scale all buckets are looked through before the first is updated, and where the norm
  * of all gradients is wanted all are measured.
  *
@@ -30,6 +35,7 @@
 
 typedef enum TimelineKind {
     TIMELINE_NODE,       /* index: node */
+    TIMELINE_NORM_SUMS,  /* index: node; its graph_rank_sum() is summed over a group of ranks */
     TIMELINE_RECORD,     /* index: event */
     TIMELINE_WAIT,       /* index: event; the lane goes on when it was reached */
     TIMELINE_BUCKET,     /* index: bucket; reduce device: summed over ranks; host: announced */

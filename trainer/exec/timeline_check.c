@@ -188,6 +188,9 @@ static void touch_item(Check *c, int i)
     case TIMELINE_NODE:
         touch_node(c, i, item->index);
         break;
+    case TIMELINE_NORM_SUMS:
+        touch(c, i, graph_rank_sum(graph_node(c->g, item->index)), true);
+        break;
     case TIMELINE_BUCKET:
         /* a sum by the host is written back at AWAIT */
         touch_bucket(c, i, SLAB_GRAD, c->t->options.reduce == TIMELINE_REDUCE_DEVICE);
@@ -427,6 +430,45 @@ static Status check_step(const Check *c)
     return check_statistics(c);
 }
 
+/* Sums over ranks on one lane: there the order in which they are issued is that in which they run.
+ */
+static Status check_sums_lane(const Check *c)
+{
+    int first = -1;
+    for (int i = 0; i < c->t->count; i++) {
+        const TimelineItem *item = &c->t->items[i];
+        if (item->kind != TIMELINE_NORM_SUMS && item->kind != TIMELINE_BUCKET &&
+            item->kind != TIMELINE_STATISTICS)
+            continue;
+        if (first < 0) first = i;
+        if (item->lane == c->t->items[first].lane) continue;
+        return fail(ERR_INTERNAL, "timeline: %s is summed on the %s lane and %s on the %s lane",
+                    item_name(c, first), timeline_lane_name(c->t->items[first].lane),
+                    item_name(c, i), timeline_lane_name(item->lane));
+    }
+    return OK;
+}
+
+/* What is to be summed over ranks is, once, before anybody reads it. */
+static Status check_rank_sums(const Check *c)
+{
+    int made, sum, read;
+    for (int i = 0; i < graph_node_count(c->g); i++) {
+        const TensorId id = graph_rank_sum(graph_node(c->g, i));
+        TRY(find_once(c, TIMELINE_NORM_SUMS, i, id != TENSOR_NONE, &sum));
+        if (id == TENSOR_NONE) continue;
+        TRY(find_once(c, TIMELINE_NODE, i, true, &made));
+        TRY(check_order(c, made, sum));
+        for (int n = 0; n < graph_node_count(c->g); n++)
+            for (int k = 0; k < OP_MAX_INPUTS; k++) {
+                if (graph_node(c->g, n)->in[k] != id) continue;
+                TRY(find_once(c, TIMELINE_NODE, n, true, &read));
+                TRY(check_order(c, sum, read));
+            }
+    }
+    return check_sums_lane(c);
+}
+
 /* Every node once, and every run ends with what it found out. */
 static Status check_complete(const Check *c)
 {
@@ -442,6 +484,7 @@ static Status check_all(Check *c)
 {
     TRY(walk(c));
     TRY(check_complete(c));
+    TRY(check_rank_sums(c));
     TRY(check_memory(c));
     TRY(check_joined(c, c->t->replayable));
     TRY(check_joined(c, c->t->count));

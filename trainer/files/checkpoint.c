@@ -39,7 +39,7 @@ enum {
     STAGING_ALIGN = 64,
     NUMBER_BYTES = 32,
     MESSAGE_BYTES = 1024,
-    SCALARS = 13,
+    SCALARS = 14,
     PAIRS = SCALARS + 4
 };
 
@@ -62,6 +62,7 @@ static const MetaRow meta_rows[SCALARS] = {
     { "config_hash", META_U32, offsetof(CheckpointMeta, config_hash), NULL },
     { "global_batch", META_I64, offsetof(CheckpointMeta, global_batch), NULL },
     { "dataset_images", META_I64, offsetof(CheckpointMeta, dataset_images), NULL },
+    { "norm_images", META_I64, offsetof(CheckpointMeta, norm_images), "0" },
     { "best_top1", META_DOUBLE, offsetof(CheckpointMeta, best_top1), NULL },
     { "eval_due", META_I64, offsetof(CheckpointMeta, eval_due), NULL },
     { "lr_factor", META_DOUBLE, offsetof(CheckpointMeta, lr_factor), "1" },

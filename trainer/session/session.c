@@ -22,6 +22,13 @@ static int views_of(const Config *c)
     return c->data.tta == TTA_NONE && c->data.tta_flip ? VIEWS_MIRRORED : views[c->data.tta];
 }
 
+int session_bn_ranks(const Session *s)
+{
+    const Config *c = s->config;
+    if (c->model.bn != BN_CHOICE_SYNC) return 1;
+    return c->model.bn_group > 0 ? (int)c->model.bn_group : s->comm->world;
+}
+
 static ModelOptions model_options(const Session *s, bool training, int64_t batch,
                                   int64_t image_size)
 {
@@ -39,6 +46,7 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
                               .classes = s->classes,
                               .training = training,
                               .bn_frozen = c->model.bn == BN_CHOICE_FROZEN,
+                              .bn_ranks = session_bn_ranks(s),
                               .loss_scale = training && s->device.precision == PRECISION_FP16,
                               .seed = (uint64_t)c->train.seed,
                               .freeze = c->model.freeze,
@@ -182,10 +190,24 @@ static Status join_devices(Session *s)
                               (int)s->config->comm.max_ctas);
 }
 
+/* Of ranks that share the statistics of batch norms, where these are not all ranks. */
+static Status join_groups(Session *s)
+{
+    const int ranks = session_bn_ranks(s);
+    if (!s->first || ranks == 1) return OK;
+    if (s->device_comm && device_comm_transport(s->device_comm) == DEVICE_COMM_STAGED)
+        return fail(ERR_USAGE, "model.bn: sync on GPUs needs NCCL, and a GPU for each rank");
+    if (ranks == s->comm->world) return OK;
+    if (s->device_comm) return device_comm_group(s->device_comm, ranks);
+    comm_group(s->comm, ranks);
+    return OK;
+}
+
 Status session_commit(Session *s)
 {
     TRY(comm_agree(s->comm, commit_local(s)));
     TRY(join_devices(s));
+    TRY(join_groups(s));
     return session_broadcast(s);
 }
 

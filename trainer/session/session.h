@@ -52,6 +52,9 @@ typedef struct Session {
     void *staging;
 } Session;
 
+/* Ranks whose batches a batch norm in training takes its statistics from, by model.bn and
+ * model.bn_group; 1: its own alone. */
+int session_bn_ranks(const Session *s);
 /* Training batches are erased or mixed when they are normalised. */
 bool session_augments(const Session *s);
 /* Prepares the programs on the backend and sets the last stage. Allocates no slab yet. */

@@ -46,6 +46,12 @@ Status loop_checkpoint_finish(Loop *l)
     return poll_on_save(l);
 }
 
+/* CheckpointMeta.norm_images */
+static int64_t norm_images(const Session *s)
+{
+    return s->config->model.bn_group > 0 ? session_bn_ranks(s) * s->plan.batch : 0;
+}
+
 static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
 {
     const Session *s = l->s;
@@ -61,6 +67,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
                             .config_hash = config_math_hash(s->config),
                             .global_batch = s->plan.global_batch,
                             .dataset_images = s->plan.images,
+                            .norm_images = norm_images(s),
                             .best_top1 = l->checkpoint.best_top1,
                             .eval_due = eval_due,
                             .lr_factor = l->rollback.lr_factor,
@@ -153,6 +160,12 @@ static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const c
     if (strcmp(meta->model, s->config->model.name) != 0) {
         return fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path, meta->model,
                     s->config->model.name);
+    }
+    if (norm_images(s) > 0 && meta->norm_images > 0 && norm_images(s) != meta->norm_images) {
+        return fail(ERR_USAGE,
+                    "model.bn_group: %lld images shared statistics in the checkpoint, now %lld "
+                    "would",
+                    (long long)meta->norm_images, (long long)norm_images(s));
     }
     if (meta->dataset_images != s->plan.images) {
         log_warning(

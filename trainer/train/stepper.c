@@ -23,7 +23,10 @@
  * (host_reduce.h). Metrics are always summed by the host.
  *
  * Every loss gradient carries the factor 1 / global batch, so the sum over ranks is the gradient of
- * the mean loss whatever the slices. A rank that fails inside the step (its data, its disk) still
+ * the mean loss whatever the slices. Batch norm over ranks (model.bn: sync) sums within forward and
+ * backward, in every micro-batch: by the communication thread, for whom the issuing thread waits,
+ * or by the device.
+ * A rank that fails inside the step (its data, its disk) still
  * takes part in every reduction, with whatever its slabs hold, and says so in the metrics: all
  * ranks learn of it at the same point, and none hangs. What they hold then is not used any more. */
 #include "base/clock.h"
@@ -120,8 +123,9 @@ static Status prepare_average(Stepper *s)
 {
     Executor *x = s->session->executor;
     size_t bytes = executor_slab_bytes(x, SLAB_BUFFER);
-    s->average.wanted =
-        bytes > 0 && s->session->config->model.bn == BN_CHOICE_TRAIN && s->session->comm->world > 1;
+    /* where all ranks share their statistics the running ones are the same on all */
+    s->average.wanted = bytes > 0 && s->session->config->model.bn != BN_CHOICE_FROZEN &&
+                        s->norms.ranks < s->session->comm->world;
     if (!s->average.wanted) return OK;
     int64_t n = (int64_t)(bytes / sizeof(float));
     OpTensor flat = { .desc = tensor_desc(DTYPE_F32, 1, &n),
@@ -222,6 +226,7 @@ static Status fill(Stepper *s)
     Program *last = stepper_last_program(s);
     size_t cap, first;
     s->sum.by = choose_reduce(session);
+    s->norms.ranks = session_bn_ranks(session);
     reducer_caps(executor_slab_bytes(x, SLAB_GRAD), c->comm.bucket_mb, c->comm.first_bucket_mb,
                  &cap, &first);
     TRY(plan_buckets(program_plan(last), program_graph(last), cap, first, &s->buckets.list,

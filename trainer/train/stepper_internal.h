@@ -57,6 +57,10 @@ struct Stepper {
         DType type;       /* the device sums: in this type */
         void *grads;      /* gradients in that type, at the same indices; NULL for f32 */
     } sum;
+    struct {                    /* batch norm over ranks */
+        int ranks;              /* 1: none */
+        const Program *program; /* the one that is being issued */
+    } norms;
     struct { /* running statistics: sum over ranks -> mean */
         bool wanted;
         OpInstance op;

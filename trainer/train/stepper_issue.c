@@ -2,6 +2,7 @@
  * what the timeline leaves to the step. See stepper.c, whose functions are not called here. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "trainer/train/stepper_internal.h"
 
 /* ---- what all of the stepper use ---- */
@@ -70,6 +71,33 @@ static Status sum_statistics(Stepper *s, Stream *stream)
                                  stream, "running statistics");
 }
 
+/* Sums of batch norms over the ranks that share them. Host memory: the communication thread takes
+ * the job in the order of all jobs, that of the timeline, and nothing goes on before it is done. */
+static Status sum_norm(Stepper *s, int node, Stream *stream)
+{
+    static const char name[] = "sums of norms";
+    const Session *session = s->session;
+    const Program *p = s->norms.program;
+    const OpTensor *t = program_tensor(p, graph_rank_sum(graph_node(program_graph(p), node)));
+    const size_t count = (size_t)tensor_elements(&t->desc);
+    const bool group = s->norms.ranks < session->comm->world;
+    if (session->device_comm)
+        return device_comm_allreduce_group(session->device_comm, t->data, count, DTYPE_F64, group,
+                                           stream, name);
+    CommJob job = { .kind = COMM_ALLREDUCE,
+                    .type = COMM_F64,
+                    .op = COMM_SUM,
+                    .data = t->data,
+                    .count = count,
+                    .group = group,
+                    .name = name };
+    const double start_s = clock_s();
+    comm_post(session->comm, &job);
+    comm_wait(session->comm, &job);
+    s->flight->result.comm_wait_s += clock_s() - start_s;
+    return OK;
+}
+
 /* A rank that failed waits for the others' sums and does nothing with them; neither does one whose
  * own loss is not finite: its parameters tell what has diverged. */
 static Status do_work(void *cookie, const TimelineItem *item, Stream *stream)
@@ -77,6 +105,8 @@ static Status do_work(void *cookie, const TimelineItem *item, Stream *stream)
     Stepper *s = cookie;
     const bool failed = s->flight->result.own_status != OK || s->flight->result.diverged_here;
     switch (item->kind) {
+    case TIMELINE_NORM_SUMS:
+        return sum_norm(s, item->index, stream);
     case TIMELINE_BUCKET:
         return start_sum(s, item->index, stream);
     case TIMELINE_AWAIT:
@@ -120,6 +150,16 @@ static Status do_work(void *cookie, const TimelineItem *item, Stream *stream)
 static Program *program_of(const Stepper *s, int64_t micro)
 {
     return micro == 0 ? s->session->first : s->session->more;
+}
+
+static Status issue(Stepper *s, int64_t micro, const RunOptions *o)
+{
+    Program *p = program_of(s, micro);
+    s->norms.program = p;
+    Status status = executor_issue(s->session->executor, p, o);
+    /* Which sums of its norms the others have is not known. */
+    if (s->norms.ranks > 1) stepper_must(s, status);
+    return status;
 }
 
 /* How the micro-batch runs; a first pass comes before it. */
@@ -196,7 +236,7 @@ static Status run_ascent(Stepper *s, const PrefetchInput *input)
     Program *p = stepper_last_program(s);
     const double start_s = clock_s();
     const RunOptions o = run_options(s, 0, TIMELINE_FIRST_PASS, input);
-    TRY(executor_issue(s->session->executor, p, &o));
+    TRY(issue(s, 0, &o));
     if (o.item_times) TRY(stepper_trace_run(s, p, TIMELINE_FIRST_PASS));
     tracing_main(s->tracing, "first pass", TRACE_NO_NUMBER, start_s);
     end_ascent(s);
@@ -227,7 +267,7 @@ static Status run_micro_batch(Stepper *s, int64_t micro)
     Status status = s->flight->run == TIMELINE_SECOND_PASS ? run_ascent(s, &input) : OK;
     start_s = clock_s();
     RunOptions o = run_options(s, micro, run_of(s, micro), &input);
-    if (status == OK) status = executor_issue(session->executor, program_of(s, micro), &o);
+    if (status == OK) status = issue(s, micro, &o);
     if (status == OK && o.item_times) status = trace_micro_batch(s, micro);
     tracing_main(s->tracing, "forward and backward", micro, start_s);
     Status done = prefetch_done(session->train_input);
@@ -268,21 +308,48 @@ static Status compute(Stepper *s, Status pending)
     return OK;
 }
 
-/* The device's sums want every rank: one that failed runs the end of the step on what lies in its
- * slot. */
+/* Zeros stand for what a run brings where there is no slot to take it from: host memory. */
+static void *zeros_for(Stepper *s, const Program *p, const char *input)
+{
+    const TensorId id = graph_input(program_graph(p), input);
+    void *zeros = id == TENSOR_NONE ? NULL : mem_calloc(1, program_tensor(p, id)->bytes);
+    if (id != TENSOR_NONE && !zeros) stepper_must(s, fail(ERR_MEMORY, "out of memory"));
+    return zeros;
+}
+
+/* What this micro-batch computes is for the sums alone. ahead: of the batches that were given. */
+static void run_idle(Stepper *s, int64_t micro, int64_t ahead)
+{
+    const Program *p = program_of(s, micro);
+    PrefetchInput input = prefetch_slot(s->session->train_input, ahead);
+    void *zeros[4] = { NULL };
+    if (!s->session->backend->v->device) {
+        input.images = zeros[0] = zeros_for(s, p, "images");
+        input.labels = zeros[1] = zeros_for(s, p, "labels");
+        input.erase = zeros[2] = zeros_for(s, p, "erase");
+        input.mix = zeros[3] = zeros_for(s, p, "mix");
+    }
+    if (s->flight->run == TIMELINE_SECOND_PASS) stepper_must(s, run_ascent(s, &input));
+    const RunOptions o = run_options(s, micro, run_of(s, micro), &input);
+    stepper_must(s, issue(s, micro, &o));
+    for (int i = 0; i < 4; i++) mem_free(zeros[i]);
+}
+
+/* The device's sums and those of norms want every rank: one that failed runs the end of the step,
+ * or with norms all that is left of it, on what lies in its slot. */
 static void take_part(Stepper *s)
 {
     const int64_t last = s->session->plan.accumulate - 1, issued = s->flight->issued;
-    const bool two_passes = s->flight->run == TIMELINE_SECOND_PASS;
+    const bool two_passes = s->flight->run == TIMELINE_SECOND_PASS, norms = s->norms.ranks > 1;
     if (s->flight->result.own_status == OK) return;
-    if (two_passes && !s->flight->ascended && s->sum.by == TIMELINE_REDUCE_HOST) end_ascent(s);
-    if (s->sum.by != TIMELINE_REDUCE_DEVICE) return;
+    if (s->sum.by != TIMELINE_REDUCE_DEVICE && !norms) {
+        if (two_passes && !s->flight->ascended) end_ascent(s);
+        return;
+    }
     /* The last one itself failed: which of its sums are in the stream is not known. */
     if (issued > last) stepper_must(s, s->flight->result.own_status);
-    PrefetchInput input = prefetch_slot(s->session->train_input, last - issued);
-    if (two_passes) stepper_must(s, run_ascent(s, &input));
-    RunOptions o = run_options(s, last, s->flight->run, &input);
-    stepper_must(s, executor_issue(s->session->executor, stepper_last_program(s), &o));
+    for (int64_t micro = norms ? issued : last; micro <= last; micro++)
+        run_idle(s, micro, micro - issued);
     prefetch_skip(s->session->train_input, last + 1 - issued);
 }
 

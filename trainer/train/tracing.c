@@ -149,6 +149,7 @@ static const char *item_name(const Program *p, const TimelineItem *item, bool de
         return "wait for a bucket's sum";
     case TIMELINE_REST:
         return "wait for statistics and metrics";
+    case TIMELINE_NORM_SUMS:
     case TIMELINE_STATISTICS:
     case TIMELINE_FINITE:
     case TIMELINE_SQUARES:

@@ -330,6 +330,14 @@ follows()
         broken_run "$1: $2 and $3"
 }
 
+# unlike WHAT RUN RUN TOLERANCE - follows() would fail: some loss differs by more than this share.
+unlike()
+{
+    paste -d ' ' <(losses "$2") <(losses "$3") | awk -v tolerance="$4" '
+        { d = ($2 - $4) / $4; if (d < 0) d = -d; if (d > tolerance) found = 1 }
+        END { exit !found }' || broken "$1: the losses of $2 and $3 do not differ"
+}
+
 # newest RUN - the file with the highest step; "" if there is none.
 newest()
 {
