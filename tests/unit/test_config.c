@@ -544,12 +544,12 @@ TEST(docs_page_is_current)
     str_free(&want);
 }
 
-static void check_config_file(const char *name)
+static void check_config_file(const char *folder, const char *name)
 {
     char path[256], run_dir[256];
     Config *c = NULL, *again = NULL;
     StrBuf dump = { 0 };
-    snprintf(path, sizeof path, "configs/%s", name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     REQUIRE_OK(config_load(&c, path, NULL, 0));
     snprintf(run_dir, sizeof run_dir, "runs/%.*s", (int)(strlen(name) - strlen(".yaml")), name);
     CHECK_STR(c->run.dir, run_dir);
@@ -563,16 +563,19 @@ static void check_config_file(const char *name)
 
 TEST(all_configs_load)
 {
-    char **names = NULL;
-    int64_t count = 0, yaml = 0;
-    REQUIRE_OK(fs_list("configs", &names, &count));
-    for (int64_t i = 0; i < count; i++) {
-        if (!str_ends_with_nocase(names[i], ".yaml")) continue;
-        yaml++;
-        check_config_file(names[i]);
+    static const char *const folders[] = { "configs", "configs/recipes" };
+    for (int k = 0; k < 2; k++) {
+        char **names = NULL;
+        int64_t count = 0, yaml = 0;
+        REQUIRE_OK(fs_list(folders[k], &names, &count));
+        for (int64_t i = 0; i < count; i++) {
+            if (!str_ends_with_nocase(names[i], ".yaml")) continue;
+            yaml++;
+            check_config_file(folders[k], names[i]);
+        }
+        CHECK(yaml >= 5);
+        mem_free(names);
     }
-    CHECK(yaml >= 5);
-    mem_free(names);
 }
 
 TEST(augmentation_keys_are_checked)

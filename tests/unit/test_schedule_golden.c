@@ -1,10 +1,14 @@
 /* test_schedule_golden.c - learning rates of published recipes, said by config keys, against
  * tests/golden/schedules.txt. */
+#include "base/fs.h"
+#include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/golden.h"
 #include "trainer/config/schedule.h"
+#include "trainer/config/train_plan.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define IMAGENET_IMAGES 1281167
@@ -69,6 +73,65 @@ TEST(the_schedules_of_mlperf)
         check_line("mlperf_formula", &s, 7);
         sets[7] = decay;
     }
+}
+
+/* Fields of a row of the recipe's table. */
+enum { BATCH, IMAGES, EPOCHS, LR, WARMUP, DECAY, WEIGHT_DECAY, MOMENTUM, REACHED, FIELDS };
+
+static void check_row(const char *path, char field[FIELDS][16])
+{
+    static const char *const keys[FIELDS] = { [BATCH] = "train.global_batch",
+                                              [IMAGES] = "train.batch_per_rank",
+                                              [EPOCHS] = "train.epochs",
+                                              [LR] = "optimizer.lr",
+                                              [WARMUP] = "schedule.warmup_steps",
+                                              [DECAY] = "schedule.decay_steps",
+                                              [WEIGHT_DECAY] = "optimizer.weight_decay",
+                                              [MOMENTUM] = "optimizer.momentum" };
+    char text[REACHED][64], line[32];
+    const char *sets[REACHED];
+    Config *c = NULL;
+    TrainPlan plan;
+    for (int i = 0; i < REACHED; i++) {
+        snprintf(text[i], sizeof text[i], "%s=%s", keys[i], field[i]);
+        sets[i] = text[i];
+    }
+    REQUIRE_OK(config_load(&c, path, sets, REACHED));
+    const int ranks = (int)(c->train.global_batch / c->train.batch_per_rank);
+    REQUIRE_OK(train_plan_make(&plan, c, ranks, IMAGENET_IMAGES));
+    CHECK(plan.accumulate == 1 && plan.batch * ranks == c->train.global_batch);
+    /* It runs to the end of the decay, for more epochs than it reached its goal in. */
+    CHECK(plan.total_steps >= c->schedule.warmup_steps + c->schedule.decay_steps - 1);
+    CHECK(c->train.epochs > strtod(field[REACHED], NULL));
+    const Schedule s =
+        schedule_from_config(c, plan.global_batch, ranks, plan.images, plan.total_steps);
+    snprintf(line, sizeof line, "mlperf_%.15s", field[BATCH]);
+    check_line(line, &s, 7);
+    config_destroy(c);
+}
+
+/* The file says the same, in its own keys and in the table of its comment. */
+TEST(the_recipe_of_mlperf_has_its_schedules)
+{
+    static const char path[] = "configs/recipes/resnet50-mlperf.yaml";
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    int rows = 0;
+    Config *c = NULL;
+    REQUIRE_OK(fs_read_file(path, &text, &bytes));
+    for (const char *at = (const char *)text; (at = strstr(at, "\n#= ")); at++) {
+        char f[FIELDS][16];
+        REQUIRE(sscanf(at, "\n#= %15s %15s %15s %15s %15s %15s %15s %15s %15s", f[0], f[1], f[2],
+                       f[3], f[4], f[5], f[6], f[7], f[8]) == FIELDS);
+        check_row(path, f);
+        rows++;
+    }
+    CHECK_INT(rows, 10);
+    mem_free(text);
+    REQUIRE_OK(config_load(&c, path, NULL, 0));
+    const Schedule s = schedule_from_config(c, 3264, 16, IMAGENET_IMAGES, 15309);
+    check_line("mlperf_3264", &s, 7);
+    config_destroy(c);
 }
 
 TEST(the_schedules_of_other_trainers)
