@@ -1,5 +1,5 @@
-/* input.c - images to activations: u8 N,H,W,C -> N,C,H,W, (v/255 - mean) / std, zero or noise in the image's
- * box to erase, mixed with the neighbour, and with several views the others behind.
+/* input.c - images to activations: u8 N,H,W,C -> N,C,H,W, (v/255 - mean) / std, zero or noise in
+ * the image's box to erase, mixed with the neighbour, and with several views the others behind.
  *
  * The one op of the reference that rounds to float32 after each step, because op.h defines it so:
  * the rounding is part of the meaning (torchvision's ToTensor, Normalize and mixing do the same),

@@ -153,7 +153,7 @@ const Family family_grad_squares = { OP_GRAD_SQUARES,
                                      NULL };
 
 /* ---- grad_norm: max_norm in thousandths; size: of each sum, in thousandths, -1 for infinity;
- * scale: the loss scale, 0 for none; length in thousandths; exact: without 1e-6 beside the norm ---- */
+ * scale: the loss scale, 0 for none; length in thousandths; exact: no 1e-6 beside the norm ---- */
 enum { GN_COUNT, GN_MAX, GN_SIZE, GN_SCALE, GN_LENGTH, GN_EXACT };
 
 static const ParamDef norm_params[] = { { "count", 1 }, { "max_norm", 1000 }, { "size", 1000 },

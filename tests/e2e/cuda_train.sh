@@ -31,7 +31,8 @@ for precision in fp32 fp16; do
 done
 
 # Frozen stages and parts of layers, and rates by group.
-groups=("model.freeze=layer1, *.bn2.bias, fc.weight" "optimizer.groups=layer3.*: lr=3" optimizer.decay_skip=none)
+groups=("model.freeze=layer1, *.bn2.bias, fc.weight" "optimizer.groups=layer3.*: lr=3"
+    optimizer.decay_skip=none)
 train groups_cpu 1 "${groups[@]}" device.backend=cpu
 train groups 1 "${groups[@]}"
 near "frozen and grouped" groups groups_cpu 1e-5
