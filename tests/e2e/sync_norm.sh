@@ -88,6 +88,18 @@ cp "$SCRATCH/hang.out" "$out"
 ((code == 76)) || broken_run "hang: exit code $code, expected 76"
 expect_text "hang" some "operation sums of norms: a peer was lost or hangs"
 
+# One process tells of a run of many ranks.
+told=(model.bn=sync train.batch_per_rank=1 data.image_size=32 --images 1000 --ranks 4)
+for group in 0 2; do
+    expect "a group of $group" 0 run 1 inspect config model.name=efficientnet_b0 \
+        "model.bn_group=$group" "${told[@]}"
+    expect_text "a group of $group" 1 "GiB a rank"
+done
+expect_error "told of three" 64 "model.bn_group: 3 ranks a group do not divide 4 ranks" 1 \
+    inspect config model.name=efficientnet_b0 model.bn_group=3 "${told[@]}"
+expect "the memory of one of two" 0 run 1 inspect memory "$SCRATCH/small.yaml" model.bn=sync \
+    model.bn_group=2
+
 # Wrong keys.
 train_fails wrong 64 "model.bn_group: 3 ranks a group do not divide 2 ranks" 2 "${sync[@]}" \
     model.bn_group=3

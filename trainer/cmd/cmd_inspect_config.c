@@ -122,6 +122,8 @@ static Status describe_memory(char *out, size_t bytes, Comm *comm, const Config 
     local.train.batch_mode = BATCH_PER_RANK;
     local.train.batch_per_rank = p->batch;
     local.train.accumulate = p->accumulate;
+    if (c->model.bn == BN_CHOICE_SYNC && c->model.bn_group == 0)
+        local.model.bn_group = p->global_batch / (p->batch * p->accumulate);
     Status status = session_open_plan(&session, &local, comm, SESSION_TRAIN);
     if (status == OK) {
         const MemoryReport r = memory_report(&session);
@@ -163,6 +165,7 @@ static Status tell_plan(Comm *comm, Config *c, const Args *args)
     TrainPlan plan;
     TRY(args_count(args, "--ranks", comm->world, 1, 1 << 20, &ranks));
     TRY(count_images(&images, &classes, comm, c, args));
+    TRY(comm_agree(comm, train_plan_check_norms(c, (int)ranks)));
     TRY(comm_agree(comm, train_plan_make(&plan, c, (int)ranks, images)));
     const Schedule s =
         schedule_from_config(c, plan.global_batch, (int)ranks, images, plan.total_steps);

@@ -17,6 +17,13 @@ static Status check_passes(const TrainPlan *p, const Config *c)
             : "");
 }
 
+Status train_plan_check_norms(const Config *c, int world)
+{
+    if (c->model.bn_group == 0 || world % c->model.bn_group == 0) return OK;
+    return fail(ERR_USAGE, "model.bn_group: %lld ranks a group do not divide %d ranks",
+                (long long)c->model.bn_group, world);
+}
+
 static Status global_mode(TrainPlan *p, const Config *c, int world)
 {
     int64_t global = c->train.global_batch, limit = c->train.batch_per_rank;

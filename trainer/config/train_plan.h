@@ -18,6 +18,9 @@ typedef struct TrainPlan {
  * which train.epochs whole passes are complete, or max_steps. ERR_USAGE naming the key where that
  * cannot be: not divisible, a global batch larger than the dataset, sam_rho with micro-batches. */
 Status train_plan_make(TrainPlan *out, const Config *c, int world, int64_t images);
+/* ERR_USAGE naming model.bn_group where world ranks cannot be cut into such groups. Not part of a
+ * plan, which one process may make of a run of many ranks. */
+Status train_plan_check_norms(const Config *c, int world);
 
 /* Epochs that are complete after steps steps; also the epoch in which step number steps (0-based)
  * begins. */

@@ -286,19 +286,10 @@ static Status check_targets(const Session *s)
                 s->config->train.bce_threshold, even);
 }
 
-static Status check_groups(const Session *s)
-{
-    const int ranks = session_bn_ranks(s);
-    if (s->comm->world % ranks == 0) return OK;
-    return fail(ERR_USAGE, "model.bn_group: %d ranks a group do not divide %d ranks", ranks,
-                s->comm->world);
-}
-
 static Status plan_local(Session *s, SessionUse use)
 {
     TRY(count_classes(s));
     if (use == SESSION_TRAIN) TRY(check_targets(s));
-    if (use == SESSION_TRAIN) TRY(check_groups(s));
     if (use == SESSION_TRAIN)
         return train_plan_make(&s->plan, s->config, s->comm->world, dataset_images(s->train));
     s->plan = (TrainPlan){ .batch = s->config->train.batch_per_rank, .accumulate = 1 };
