@@ -51,20 +51,21 @@ one=(model.name=efficientnet_b0 train.batch_per_rank=1 train.max_steps=2)
 train_fails small 64 "batch norm cannot train on one value per channel" 1 "${one[@]}"
 train small 2 "${one[@]}" model.bn=sync
 
-# A rank whose images vanish takes part in every sum of the step, and all leave with its message.
+# A rank whose images vanish takes part in every sum of the step, also of one in two passes, and all
+# leave with its message.
 cat > "$SCRATCH/own_data" << 'END'
 #!/usr/bin/env bash
 exec "$REAL" "$@" --set "data.train=$DATA${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-0}}/train"
 END
 chmod +x "$SCRATCH/own_data"
 export REAL=$CONVOY
-for accumulate in 1 3; do
-    name=vanish$accumulate
+for key in train.accumulate=1 train.accumulate=3 optimizer.sam_rho=0.1; do
+    name=vanish_$key
     export DATA=$SCRATCH/$name
     cp -r "$SCRATCH/data" "${DATA}0"
     cp -r "$SCRATCH/data" "${DATA}1"
     CONVOY=$SCRATCH/own_data train_in_background "$name" 2 model.bn=sync train.batch_per_rank=2 \
-        "train.accumulate=$accumulate" data.read_ahead_mb=0.05 train.epochs=999
+        "$key" data.read_ahead_mb=0.05 train.epochs=999
     wait_for_step "$name" 5
     rm -r "${DATA}1"
     wait_to_end 60
