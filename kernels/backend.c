@@ -27,6 +27,20 @@ Status backend_prepare_op(OpInstance *op)
     return st == OK ? OK : fail_note(st, "%s", op_name(op->kind));
 }
 
+Status backend_ready_op(OpInstance *op)
+{
+    TRY(backend_prepare_op(op));
+    ASSERT(op->workspace_bytes == 0);
+    const OpImpl *impl = op->backend->v->ops[op->kind];
+    return impl->bind ? impl->bind(op) : OK;
+}
+
+OpTensor backend_flat(void *data, size_t bytes)
+{
+    const int64_t n = (int64_t)(bytes / sizeof(float));
+    return (OpTensor){ .desc = tensor_desc(DTYPE_F32, 1, &n), .bytes = bytes, .data = data };
+}
+
 void backend_release_op(OpInstance *op)
 {
     if (!op || !op->backend) return;

@@ -197,5 +197,9 @@ void backend_destroy(Backend *b); /* NULL ok */
 
 /* prepare() through the table with a clear error where the op is missing; release() likewise. */
 Status backend_prepare_op(OpInstance *op);
-void backend_release_op(OpInstance *op);
+/* prepare() and bind() of an op that is no node: tensors have memory, it takes no workspace. */
+Status backend_ready_op(OpInstance *op);
+void backend_release_op(OpInstance *op); /* also of one that was never prepared */
+/* f32 memory, flat. */
+OpTensor backend_flat(void *data, size_t bytes);
 #endif

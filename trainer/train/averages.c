@@ -20,25 +20,17 @@ struct Averages {
     Copy copies[AVERAGE_KIND_COUNT];
 };
 
-static OpTensor flat(void *data, size_t bytes)
-{
-    const int64_t n = (int64_t)(bytes / sizeof(float));
-    return (OpTensor){ .desc = tensor_desc(DTYPE_F32, 1, &n), .bytes = bytes, .data = data };
-}
-
 static Status prepare(OpInstance *op, const Averages *a, const LerpAttr *attr, void *copy,
                       Slab slab)
 {
     const size_t bytes = executor_slab_bytes(a->executor, slab);
     const OpTensor *scale = executor_record(a->executor, "loss_scale");
     *op = (OpInstance){ .kind = OP_LERP, .backend = executor_backend(a->executor), .attr = attr };
-    op->in[LERP_IN_AVERAGE] = flat(copy, bytes);
-    op->in[LERP_IN_X] = flat(executor_slab(a->executor, slab), bytes);
+    op->in[LERP_IN_AVERAGE] = backend_flat(copy, bytes);
+    op->in[LERP_IN_X] = backend_flat(executor_slab(a->executor, slab), bytes);
     op->in[LERP_IN_SCALARS] = *executor_record(a->executor, "scalars");
     if (scale) op->in[LERP_IN_LOSS_SCALE] = *scale;
-    TRY(backend_prepare_op(op));
-    ASSERT(op->workspace_bytes == 0);
-    return op->backend->v->ops[OP_LERP]->bind(op);
+    return backend_ready_op(op);
 }
 
 static Status fill(Averages *a, AverageKind kind)
@@ -86,8 +78,8 @@ void averages_destroy(Averages *a)
     for (int k = 0; k < AVERAGE_KIND_COUNT; k++) {
         Copy *c = &a->copies[k];
         for (int p = 0; p < PARTS; p++) {
-            if (c->moves[p].backend) backend_release_op(&c->moves[p]);
-            if (c->swaps[p].backend) backend_release_op(&c->swaps[p]);
+            backend_release_op(&c->moves[p]);
+            backend_release_op(&c->swaps[p]);
             if (c->data[p]) b->v->free(b, c->data[p]);
         }
     }

@@ -74,20 +74,6 @@ static int add_segments(Optimizer *o, const Config *c, const Bucket *bucket, Upd
     return count;
 }
 
-static OpTensor flat(void *data, size_t bytes)
-{
-    int64_t n = (int64_t)(bytes / sizeof(float));
-    return (OpTensor){ .desc = tensor_desc(DTYPE_F32, 1, &n), .bytes = bytes, .data = data };
-}
-
-static Status prepare_and_bind(OpInstance *op)
-{
-    TRY(backend_prepare_op(op));
-    ASSERT(op->workspace_bytes == 0);
-    const OpImpl *impl = op->backend->v->ops[op->kind];
-    return impl->bind ? impl->bind(op) : OK;
-}
-
 /* What is frozen lies behind what has gradients. */
 static Status make_op(Optimizer *o, const Config *c, int bucket)
 {
@@ -95,15 +81,15 @@ static Status make_op(Optimizer *o, const Config *c, int bucket)
     size_t bytes = executor_slab_bytes(o->executor, SLAB_GRAD);
     *op =
         (OpInstance){ .kind = OP_UPDATE, .backend = o->backend, .attr = &o->update.attrs[bucket] };
-    op->in[UPDATE_IN_PARAM] = flat(executor_slab(o->executor, SLAB_PARAM), bytes);
-    op->in[UPDATE_IN_GRAD] = flat(executor_slab(o->executor, SLAB_GRAD), bytes);
+    op->in[UPDATE_IN_PARAM] = backend_flat(executor_slab(o->executor, SLAB_PARAM), bytes);
+    op->in[UPDATE_IN_GRAD] = backend_flat(executor_slab(o->executor, SLAB_GRAD), bytes);
     for (int s = 0; s < o->state_count; s++)
-        op->in[UPDATE_IN_STATE0 + s] = flat(o->states[s], bytes);
+        op->in[UPDATE_IN_STATE0 + s] = backend_flat(o->states[s], bytes);
     op->in[UPDATE_IN_SCALARS] = *executor_record(o->executor, "scalars");
     if (o->scale.state) op->in[UPDATE_IN_LOSS_SCALE] = *o->scale.state;
     if (c->optimizer.clip_norm > 0) op->in[UPDATE_IN_CLIP] = o->norm.clip;
     TRY(trust_init(&o->update.trusts[bucket], op));
-    return prepare_and_bind(op);
+    return backend_ready_op(op);
 }
 
 static Status make_finite_check(Optimizer *o, int bucket, const Bucket *b)
@@ -111,9 +97,9 @@ static Status make_finite_check(Optimizer *o, int bucket, const Bucket *b)
     OpInstance *op = &o->scale.finite_checks[bucket];
     *op = (OpInstance){ .kind = OP_FINITE_CHECK, .backend = o->backend };
     op->in[FINITE_CHECK_IN_X] =
-        flat((char *)executor_slab(o->executor, SLAB_GRAD) + b->offset, b->bytes);
+        backend_flat((char *)executor_slab(o->executor, SLAB_GRAD) + b->offset, b->bytes);
     op->in[FINITE_CHECK_IN_LOSS_SCALE] = *o->scale.state;
-    return prepare_and_bind(op);
+    return backend_ready_op(op);
 }
 
 static Status make_scale_update(Optimizer *o, const Config *c)
@@ -127,7 +113,7 @@ static Status make_scale_update(Optimizer *o, const Config *c)
     o->scale.op =
         (OpInstance){ .kind = OP_LOSS_SCALE, .backend = o->backend, .attr = &o->scale.attr };
     o->scale.op.in[LOSS_SCALE_IN_STATE] = *o->scale.state;
-    return prepare_and_bind(&o->scale.op);
+    return backend_ready_op(&o->scale.op);
 }
 
 bool optimizer_needs_norm(const Config *c)
@@ -156,10 +142,10 @@ static Status make_norm(Optimizer *o, const Config *c, const Bucket *buckets)
     for (int k = 0; k < o->bucket_count; first += chunks_of(&buckets[k]), k++) {
         OpInstance *op = &o->norm.squares[k];
         *op = (OpInstance){ .kind = OP_GRAD_SQUARES, .backend = o->backend };
-        op->in[GRAD_SQUARES_IN_X] = flat(
+        op->in[GRAD_SQUARES_IN_X] = backend_flat(
             (char *)executor_slab(o->executor, SLAB_GRAD) + buckets[k].offset, buckets[k].bytes);
         op->out[GRAD_SQUARES_OUT_SUMS] = sums_of(o, first, chunks_of(&buckets[k]));
-        TRY(prepare_and_bind(op));
+        TRY(backend_ready_op(op));
     }
     if (!o->norm.wanted) return OK;
     o->norm.attr.max_norm = (float)c->optimizer.clip_norm;
@@ -168,7 +154,7 @@ static Status make_norm(Optimizer *o, const Config *c, const Bucket *buckets)
     o->norm.op.in[GRAD_NORM_IN_SUMS] = o->norm.sums;
     if (o->scale.state) o->norm.op.in[GRAD_NORM_IN_LOSS_SCALE] = *o->scale.state;
     o->norm.op.out[GRAD_NORM_OUT_CLIP] = o->norm.clip;
-    return prepare_and_bind(&o->norm.op);
+    return backend_ready_op(&o->norm.op);
 }
 
 /* Padding begins alike: without gradients nothing moves there. */
@@ -179,7 +165,7 @@ static Status start_state(Optimizer *o, int s, size_t bytes)
     float *values = mem_alloc(bytes);
     if (!values) return ERR_MEMORY;
     for (size_t i = 0; i < bytes / sizeof *values; i++) values[i] = start;
-    const OpTensor state = flat(o->states[s], bytes);
+    const OpTensor state = backend_flat(o->states[s], bytes);
     Status status = o->backend->v->import_tensor(o->backend, &state, values);
     mem_free(values);
     return status;
@@ -239,7 +225,7 @@ Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Co
                      .bucket_count = bucket_count };
     o->scale.state = executor_record(x, "loss_scale");
     o->norm.wanted = optimizer_needs_norm(c);
-    o->norm.clip = flat(NULL, CLIP_COUNT * sizeof(float));
+    o->norm.clip = backend_flat(NULL, CLIP_COUNT * sizeof(float));
     size_t count = (size_t)bucket_count + 1;
     o->update.ops = mem_calloc(count, sizeof *o->update.ops);
     o->update.attrs = mem_calloc(count, sizeof *o->update.attrs);
@@ -260,23 +246,18 @@ Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Co
     return status;
 }
 
-static void release(OpInstance *op)
-{
-    if (op->backend) backend_release_op(op);
-}
-
 void optimizer_destroy(Optimizer *o)
 {
     if (!o) return;
     const BackendVTable *v = o->backend->v;
     for (int k = 0; k < o->bucket_count; k++) {
-        if (o->update.ops) release(&o->update.ops[k]);
+        if (o->update.ops) backend_release_op(&o->update.ops[k]);
         if (o->update.trusts) trust_deinit(&o->update.trusts[k]);
-        if (o->scale.finite_checks) release(&o->scale.finite_checks[k]);
-        if (o->norm.squares) release(&o->norm.squares[k]);
+        if (o->scale.finite_checks) backend_release_op(&o->scale.finite_checks[k]);
+        if (o->norm.squares) backend_release_op(&o->norm.squares[k]);
     }
-    release(&o->scale.op);
-    release(&o->norm.op);
+    backend_release_op(&o->scale.op);
+    backend_release_op(&o->norm.op);
     if (o->norm.sums.data) v->free(o->backend, o->norm.sums.data);
     if (o->norm.clip.data) v->free(o->backend, o->norm.clip.data);
     for (int s = 0; s < o->state_count; s++) {

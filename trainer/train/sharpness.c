@@ -26,24 +26,10 @@ bool sharpness_in_step(const Config *c, int64_t step)
     return sharpness_wanted(c) && step % c->optimizer.sam_interval == 0;
 }
 
-static OpTensor flat(void *data, size_t bytes)
-{
-    int64_t n = (int64_t)(bytes / sizeof(float));
-    return (OpTensor){ .desc = tensor_desc(DTYPE_F32, 1, &n), .bytes = bytes, .data = data };
-}
-
 static Status alloc_flat(Sharpness *s, size_t count, OpTensor *out)
 {
-    *out = flat(NULL, count * sizeof(float));
+    *out = backend_flat(NULL, count * sizeof(float));
     return s->backend->v->alloc(s->backend, out->bytes, &out->data);
-}
-
-static Status prepare_and_bind(OpInstance *op)
-{
-    TRY(backend_prepare_op(op));
-    ASSERT(op->workspace_bytes == 0);
-    const OpImpl *impl = op->backend->v->ops[op->kind];
-    return impl->bind ? impl->bind(op) : OK;
 }
 
 static Status make_ops(Sharpness *s, const Config *c, OpTensor squares)
@@ -58,13 +44,13 @@ static Status make_ops(Sharpness *s, const Config *c, OpTensor squares)
     s->all = (UpdateSegment){ .count = (int64_t)(bytes / sizeof(float)), .lr = 1 };
     s->step_attr = (UpdateAttr){ .kind = UPDATE_SGD, .segment_count = 1, .segments = &s->all };
     s->step = (OpInstance){ .kind = OP_UPDATE, .backend = s->backend, .attr = &s->step_attr };
-    s->step.in[UPDATE_IN_PARAM] = flat(executor_slab(s->executor, SLAB_PARAM), bytes);
-    s->step.in[UPDATE_IN_GRAD] = flat(executor_slab(s->executor, SLAB_GRAD), bytes);
+    s->step.in[UPDATE_IN_PARAM] = backend_flat(executor_slab(s->executor, SLAB_PARAM), bytes);
+    s->step.in[UPDATE_IN_GRAD] = backend_flat(executor_slab(s->executor, SLAB_GRAD), bytes);
     s->step.in[UPDATE_IN_SCALARS] = s->scalars;
     s->step.in[UPDATE_IN_CLIP] = s->factor;
     if (scale) s->norm.in[GRAD_NORM_IN_LOSS_SCALE] = s->step.in[UPDATE_IN_LOSS_SCALE] = *scale;
-    TRY(prepare_and_bind(&s->norm));
-    return prepare_and_bind(&s->step);
+    TRY(backend_ready_op(&s->norm));
+    return backend_ready_op(&s->step);
 }
 
 static Status fill(Sharpness *s, const Config *c, OpTensor squares)
@@ -97,8 +83,8 @@ void sharpness_destroy(Sharpness *s)
 {
     if (!s) return;
     void *const memory[] = { s->params, s->buffers, s->factor.data, s->scalars.data };
-    if (s->norm.backend) backend_release_op(&s->norm);
-    if (s->step.backend) backend_release_op(&s->step);
+    backend_release_op(&s->norm);
+    backend_release_op(&s->step);
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
         if (memory[i]) s->backend->v->free(s->backend, memory[i]);
     mem_free(s);

@@ -127,17 +127,12 @@ static Status prepare_average(Stepper *s)
     s->average.wanted = bytes > 0 && s->session->config->model.bn != BN_CHOICE_FROZEN &&
                         s->norms.ranks < s->session->comm->world;
     if (!s->average.wanted) return OK;
-    int64_t n = (int64_t)(bytes / sizeof(float));
-    OpTensor flat = { .desc = tensor_desc(DTYPE_F32, 1, &n),
-                      .bytes = bytes,
-                      .data = executor_slab(x, SLAB_BUFFER) };
     s->average.attr.factor = 1.0f / (float)s->session->comm->world;
     s->average.op =
         (OpInstance){ .kind = OP_SCALE, .backend = s->session->backend, .attr = &s->average.attr };
-    s->average.op.in[SCALE_IN_X] = s->average.op.out[SCALE_OUT_Y] = flat;
-    TRY(backend_prepare_op(&s->average.op));
-    const OpImpl *impl = s->session->backend->v->ops[OP_SCALE];
-    return impl->bind ? impl->bind(&s->average.op) : OK;
+    s->average.op.in[SCALE_IN_X] = s->average.op.out[SCALE_OUT_Y] =
+        backend_flat(executor_slab(x, SLAB_BUFFER), bytes);
+    return backend_ready_op(&s->average.op);
 }
 
 static TimelineReduce choose_reduce(const Session *session)
@@ -285,7 +280,7 @@ void stepper_destroy(Stepper *s)
     averages_destroy(s->averages);
     if (s->sum.grads) s->session->backend->v->free(s->session->backend, s->sum.grads);
     mem_free(s->buckets.names);
-    if (s->average.op.backend) backend_release_op(&s->average.op);
+    backend_release_op(&s->average.op);
     mem_free(s->buckets.list);
     mem_free(s);
 }

@@ -30,8 +30,7 @@ Status trust_init(Trust *t, OpInstance *update)
     sums->data = t->memory;
     ratios->data = (char *)t->memory + sums->bytes;
     update->in[UPDATE_IN_RATIO] = *ratios;
-    TRY(backend_prepare_op(&t->op));
-    return v->ops[OP_TRUST_RATIO]->bind(&t->op);
+    return backend_ready_op(&t->op);
 }
 
 Status trust_run(Trust *t, Stream *stream)
