@@ -2,7 +2,7 @@
  * exact in double, and chunks are added up in a fixed order: the result depends neither on threads
  * nor on the instruction set. */
 #include "kernels/cpu/lanes.h"
-#include <math.h>
+#include "kernels/ops/grad_norm_math.h"
 
 CPU_CLONES static double sum_of_squares(const float *x, int64_t count)
 {
@@ -57,18 +57,12 @@ static Status norm_prepare(OpInstance *op)
 
 static Status norm_run(OpInstance *op, Stream *stream)
 {
-    const GradNormAttr *a = op->attr;
     const double *sums = op->in[GRAD_NORM_IN_SUMS].data;
-    const float *loss_scale = op->in[GRAD_NORM_IN_LOSS_SCALE].data;
-    float *clip = op->out[GRAD_NORM_OUT_CLIP].data;
     double sum = 0;
     (void)stream; /* CPU ops run when called */
     for (int64_t k = 0; k < op->in[GRAD_NORM_IN_SUMS].desc.dims[0]; k++) sum += sums[k];
-    double norm = sqrt(sum) / (loss_scale ? (double)loss_scale[LOSS_SCALE_SCALE] : 1.0);
-    double factor = (double)a->max_norm / (norm + a->eps);
-    clip[CLIP_NORM] = (float)norm;
-    clip[CLIP_FACTOR] = a->max_norm == 0.0f || factor > 1.0 ? 1.0f : (float)factor;
-    if (a->length > 0.0f) clip[CLIP_FACTOR] = (float)((double)a->length / (norm + 1e-12));
+    grad_norm_finish(op->attr, sum, op->in[GRAD_NORM_IN_LOSS_SCALE].data,
+                     op->out[GRAD_NORM_OUT_CLIP].data);
     return OK;
 }
 

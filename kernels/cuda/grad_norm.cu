@@ -5,8 +5,8 @@
  * added pairwise: the order is that of chunk and thread numbers alone, so the same gradients give
  * the same bits on every device. */
 #include "kernels/cuda/grad_norm.h"
-#include "kernels/cuda/grad_norm_math.h"
 #include "kernels/cuda/vector.cuh"
+#include "kernels/ops/grad_norm_math.h"
 
 namespace {
 

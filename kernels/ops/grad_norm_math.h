@@ -1,9 +1,9 @@
 /* grad_norm_math.h - from the sum of squares to norm and factor (torch.nn.utils.clip_grad_norm_);
  * host and device compile it alike. */
-#ifndef CONVOY_KERNELS_CUDA_GRAD_NORM_MATH_H
-#define CONVOY_KERNELS_CUDA_GRAD_NORM_MATH_H
-#include "kernels/float_math.h"
-#include "kernels/op.h"
+#ifndef CONVOY_KERNELS_OPS_GRAD_NORM_MATH_H
+#define CONVOY_KERNELS_OPS_GRAD_NORM_MATH_H
+#include "base/both.h"
+#include "kernels/op_update.h"
 #include <math.h>
 
 /* loss_scale: NULL if absent */
