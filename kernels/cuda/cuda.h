@@ -111,6 +111,8 @@ CudaView cuda_view(const CudaBackend *b, const OpTensor *t);
 /* The weights that a kernel of the compute type reads: t->data itself for f32, else its compute
  * copy; NULL where t lies outside the attached slab. Valid once bound. */
 const void *cuda_compute_copy(const CudaBackend *b, const OpTensor *t);
+/* That of parameters, for who changes them; NULL where there is none to write. */
+void *cuda_param_copies(const CudaBackend *b, const OpTensor *t);
 
 /* ---- cuda.c ---- */
 /* For ops that read addresses when they run. */

@@ -110,3 +110,8 @@ const void *cuda_compute_copy(const CudaBackend *b, const OpTensor *t)
     return b->param_copies +
            (size_t)(data - b->param_slab) / sizeof(float) * dtype_bytes(b->compute);
 }
+
+void *cuda_param_copies(const CudaBackend *b, const OpTensor *t)
+{
+    return b->param_copies ? (void *)(uintptr_t)cuda_compute_copy(b, t) : NULL;
+}

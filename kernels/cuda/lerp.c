@@ -23,9 +23,7 @@ static Status lerp_run(OpInstance *op, Stream *stream)
                       .loss_scale = op->in[LERP_IN_LOSS_SCALE].data,
                       .copy_type = b->compute,
                       .count = x->desc.dims[0] };
-    if (attr->mode != LERP_FOLLOW && b->param_copies && cuda_compute_copy(b, x))
-        pass.copies = b->param_copies + (size_t)((const char *)x->data - b->param_slab) /
-                                            sizeof(float) * dtype_bytes(b->compute);
+    if (attr->mode != LERP_FOLLOW) pass.copies = cuda_param_copies(b, x);
     return CUDA_STATUS(cuda_launch_lerp(&pass, stream->stream));
 }
 

@@ -82,15 +82,6 @@ Status update_table_bind(OpInstance *op)
     return OK;
 }
 
-/* Not const: the copies are this op's to write. */
-static void *compute_copies(const CudaBackend *b, const OpTensor *param)
-{
-    const char *data = param->data;
-    if (!b->param_copies || !cuda_compute_copy(b, param)) return NULL;
-    return b->param_copies +
-           (size_t)(data - b->param_slab) / sizeof(float) * dtype_bytes(b->compute);
-}
-
 UpdatePass update_pass(const OpInstance *op)
 {
     const UpdateAttr *attr = op->attr;
@@ -120,7 +111,7 @@ UpdatePass update_pass(const OpInstance *op)
 static Status update_run(OpInstance *op, Stream *stream)
 {
     UpdatePass pass = update_pass(op);
-    pass.copies = compute_copies(cuda_backend(op), &op->in[UPDATE_IN_PARAM]);
+    pass.copies = cuda_param_copies(cuda_backend(op), &op->in[UPDATE_IN_PARAM]);
     return CUDA_STATUS(cuda_launch_update(&pass, stream->stream));
 }
 
