@@ -105,6 +105,14 @@ at 1/2 7271 18.522 2.93442740043
 at 3/4 10906 27.782 0.734085415966
 last 14541 37.043 0.000100221952898" ]] || broken_run "inspect config: other steps or rates"
 expect_text "inspect config of a recipe" 1 " GiB a rank; convoy inspect memory has its parts"
+seq 10 > "$SCRATCH/weights"
+for group in 0 4; do
+    expect "inspect config of groups" 0 run 1 inspect config --ranks 8 --images 50000 \
+        model.name=resnet20 model.bn=sync "model.bn_group=$group" \
+        "train.class_weights=$SCRATCH/weights"
+done
+expect_error "inspect config of groups" 64 "3 ranks a group do not divide 8 ranks" 1 \
+    inspect config --ranks 8 --images 50000 model.bn=sync model.bn_group=3
 stairs=(--images 1282048 optimizer.lr=0.016 schedule.name=exponential schedule.warmup_lr=0
     schedule.gamma=0.97 train.batch_per_rank=4096 train.epochs=350)
 expect "inspect config of epochs" 0 run 1 inspect config --epochs 0,1,5,10,349 "${stairs[@]}"

@@ -112,18 +112,19 @@ static void add_sizes(StrBuf *text, const TrainPlan *p, const Config *c)
 /* Of a rank of the plan, by the programs that it would run, over generated images. What cannot be
  * prepared on this machine has a sentence in its place; a config that is wrong is an error. */
 static Status describe_memory(char *out, size_t bytes, Comm *comm, const Config *c,
-                              const TrainPlan *p, int64_t classes)
+                              const TrainPlan *p, int ranks, int64_t classes)
 {
+    static char any_weights[] = "auto"; /* a file may be of classes that nobody has counted */
     Session session;
     Config local = *c; /* shares its strings; only plain fields change */
     local.data.format = DATA_SYNTHETIC;
     local.data.synthetic_images = p->batch * p->accumulate * comm->world;
     local.model.classes = classes;
+    if (c->model.bn == BN_CHOICE_SYNC && c->model.bn_group == 0) local.model.bn_group = ranks;
+    if (c->train.class_weights[0]) local.train.class_weights = any_weights;
     local.train.batch_mode = BATCH_PER_RANK;
     local.train.batch_per_rank = p->batch;
     local.train.accumulate = p->accumulate;
-    if (c->model.bn == BN_CHOICE_SYNC && c->model.bn_group == 0)
-        local.model.bn_group = p->global_batch / (p->batch * p->accumulate);
     Status status = session_open_plan(&session, &local, comm, SESSION_TRAIN);
     if (status == OK) {
         const MemoryReport r = memory_report(&session);
@@ -170,7 +171,7 @@ static Status tell_plan(Comm *comm, Config *c, const Args *args)
     const Schedule s =
         schedule_from_config(c, plan.global_batch, (int)ranks, images, plan.total_steps);
     const char *epochs = args_value(args, "--epochs");
-    TRY(describe_memory(memory, sizeof memory, comm, c, &plan, classes));
+    TRY(describe_memory(memory, sizeof memory, comm, c, &plan, (int)ranks, classes));
     return comm_agree(comm,
                       comm->rank == 0 ? print_plan(c, &plan, &s, (int)ranks, memory, epochs) : OK);
 }
