@@ -76,6 +76,11 @@ train_fails few 65 "train.class_weights: $SCRATCH/weights: 3 numbers for 10 clas
 have_mpi && train_fails few 65 "3 numbers for 10 classes" 2 "train.class_weights=$SCRATCH/weights"
 train_fails low 64 "train.bce_threshold" 1 train.loss=bce train.label_smoothing=0.5 \
     train.bce_threshold=0.04
+train_fails high 64 "train.bce_threshold" 1 train.loss=bce train.label_smoothing=0.1 \
+    train.bce_threshold=0.95
+printf '1\n\0\n' > "$SCRATCH/weights"
+train_fails binary 65 "train.class_weights: $SCRATCH/weights: is no text" 1 \
+    "train.class_weights=$SCRATCH/weights"
 train_fails strong 64 "data.randaugment_magnitude" 1 data.auto_augment=randaugment_timm \
     data.randaugment_magnitude=11
 exit "$failed"

@@ -6,7 +6,8 @@
 #include "base/str.h"
 #include <string.h>
 
-#define KEY "train.class_weights"
+#define KEY        "train.class_weights"
+#define WEIGHT_MAX 1e9
 
 static int64_t images_of(const Dataset *d, int64_t label)
 {
@@ -38,9 +39,9 @@ static Status parse(double *w, char *text, const char *path, int64_t classes)
         if (count == classes)
             return fail(ERR_DATA, KEY ": %s:%d: more numbers than the %lld classes", path, line,
                         (long long)classes);
-        if (!str_to_double(at, &w[count]) || w[count] < 0)
-            return fail(ERR_DATA, KEY ": %s:%d: \"%.40s\" is no number of at least 0", path, line,
-                        at);
+        if (!str_to_double(at, &w[count]) || w[count] < 0 || w[count] > WEIGHT_MAX)
+            return fail(ERR_DATA, KEY ": %s:%d: \"%.40s\" is no number from 0 to %g", path, line,
+                        at, WEIGHT_MAX);
         count++;
     }
     if (count == classes) return OK;
@@ -53,8 +54,9 @@ static Status read_weights(double *w, const char *path, int64_t classes)
     uint8_t *text = NULL;
     size_t bytes = 0;
     Status status = fs_read_limited(path, FS_TEXT_BYTES, &text, &bytes);
-    if (status == OK) status = parse(w, (char *)text, path, classes);
-    else fail_note(status, KEY);
+    if (status != OK) fail_note(status, KEY);
+    else if (strlen((char *)text) != bytes) status = fail(ERR_DATA, KEY ": %s: is no text", path);
+    else status = parse(w, (char *)text, path, classes);
     mem_free(text);
     return status;
 }

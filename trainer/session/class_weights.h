@@ -2,7 +2,7 @@
  *
  * auto: images / (classes x images of the class) over the classes that have images, which is
  * scikit-learn's "balanced" and has the mean 1 over the images; a class without images gets 1. A
- * file: a number a line, of at least 0, in the order of the classes; blank lines count for nothing.
+ * file: a number a line, from 0 to 1e9, in the order of the classes; blank lines count for nothing.
  *
  * torch divides the weighted cross entropy of a batch by the sum of its labels' weights. Here the
  * divisor is what that sum is on average: for cross entropy the weights are divided by their mean

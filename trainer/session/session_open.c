@@ -275,15 +275,18 @@ static Status check_same_samples(const Session *s)
 
 /* ---- opening ---- */
 
-/* A threshold below what smoothing gives every class would make all targets 1. */
+/* Smoothing gives every class a little and leaves the label less: a threshold beyond the two would
+ * make all targets the same. */
 static Status check_targets(const Session *s)
 {
-    const double even = s->config->train.label_smoothing / (double)s->classes;
-    if (s->config->train.bce_threshold <= 0 || s->config->train.bce_threshold > even) return OK;
+    const double threshold = s->config->train.bce_threshold,
+                 smoothing = s->config->train.label_smoothing,
+                 even = smoothing / (double)s->classes, label = 1 - smoothing + even;
+    if (threshold <= 0 || (threshold > even && threshold < label)) return OK;
     return fail(ERR_USAGE,
-                "train.bce_threshold: %g is not above %g, what train.label_smoothing gives each "
-                "class",
-                s->config->train.bce_threshold, even);
+                "train.bce_threshold: %g is not between %g and %g, what train.label_smoothing "
+                "gives each class and what it leaves the label",
+                threshold, even, label);
 }
 
 static Status plan_local(Session *s, SessionUse use)
