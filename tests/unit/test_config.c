@@ -588,10 +588,16 @@ TEST(augmentation_keys_are_checked)
 }
 
 /* What would change nothing is refused: who gives it means another run. */
-TEST(idle_keys_of_losses_and_mixing_are_refused)
+TEST(idle_keys_are_refused)
 {
     check_set_refused("train.bce_threshold=0.2", "train.bce_threshold is of bce");
     check_set_refused("train.bce_sum=true", "train.bce_sum is of bce");
+    check_set_refused("ema.rule=torchvision", "ema.rule needs ema.decay or ema.half_life");
+    check_set_refused("ema.warmup=true", "ema.warmup needs ema.decay or ema.half_life");
+    check_set_refused("ema.every=32", "ema.every needs ema.decay or ema.half_life");
+    check_set_refused("optimizer.lookahead_steps=5", "lookahead_steps needs optimizer.lookahead");
+    check_set_refused("optimizer.lookahead_alpha=1", "lookahead_alpha needs optimizer.lookahead");
+    check_set_refused("optimizer.sam_interval=5", "sam_interval needs optimizer.sam_rho");
     check_set_refused("data.mixup_prob=0.5", "data.mixup_prob needs data.mixup or data.cutmix");
     check_set_refused("data.mixup_off_epoch=3", "data.mixup_off_epoch needs data.mixup or");
     check_set_refused("data.mixup_switch_prob=0.3", "needs data.mixup and data.cutmix");

@@ -18,6 +18,20 @@ static Status fail_check(const ConfigOrigin *origin, const char *key, const char
     return fail(ERR_USAGE, "%s%s %s", line == ORIGIN_SET ? "--set: " : "", key, sentence);
 }
 
+/* Keys that cannot stand beside others. Those that would change nothing are among them: who gives
+ * them means another run. */
+typedef struct Refusal {
+    bool wrong;
+    const char *key, *sentence;
+} Refusal;
+
+static Status refuse(const ConfigOrigin *origin, const Refusal *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].wrong) return fail_check(origin, rows[i].key, rows[i].sentence);
+    return OK;
+}
+
 static Status check_model(const Config *c, const ConfigOrigin *origin)
 {
     char text[WHERE_BYTES], suggestion[MODEL_SUGGESTION_BYTES];
@@ -101,16 +115,12 @@ static Status check_progressive(const Config *c, const ConfigOrigin *origin)
     return OK;
 }
 
-/* Keys that would change nothing are refused: who gives them means another schedule. */
 static Status check_schedule(const Config *c, const ConfigOrigin *origin)
 {
     const ScheduleShape name = c->schedule.name;
     const bool warms = c->schedule.warmup_steps > 0 || c->schedule.warmup_epochs > 0;
     const bool counts = name == SCHEDULE_COSINE || name == SCHEDULE_POLY;
-    const struct {
-        bool wrong;
-        const char *key, *sentence;
-    } rows[] = {
+    const Refusal rows[] = {
         { c->schedule.warmup_steps > 0 && c->schedule.warmup_epochs > 0, "schedule.warmup_steps",
           "stands beside schedule.warmup_epochs; give one of the two, or 0 for the other" },
         { c->schedule.warmup_lr < 0 && c->schedule.warmup_lr != -1, "schedule.warmup_lr",
@@ -127,21 +137,32 @@ static Status check_schedule(const Config *c, const ConfigOrigin *origin)
         { c->schedule.decay_from == DECAY_FROM_START && !counts, "schedule.decay_from",
           "is start, which is of cosine and poly; schedule.name is another" },
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].wrong) return fail_check(origin, rows[i].key, rows[i].sentence);
-    return OK;
+    return refuse(origin, rows, sizeof rows / sizeof *rows);
 }
 
+/* More than one set of weights. */
 static Status check_averages(const Config *c, const ConfigOrigin *origin)
 {
-    if (c->ema.decay > 0 && c->ema.half_life > 0)
-        return fail_check(origin, "ema.half_life",
-                          "stands beside ema.decay; give one of the two, or 0 for the other");
-    if (c->ema.half_life > 0 && c->ema.rule != EMA_TIMM)
-        return fail_check(origin, "ema.half_life", "is of timm's rule; ema.rule is another");
-    if (c->ema.warmup && c->ema.rule != EMA_TIMM)
-        return fail_check(origin, "ema.warmup", "is of timm's rule; ema.rule is another");
-    return OK;
+    static const char none[] = "needs ema.decay or ema.half_life above 0";
+    const bool timm = c->ema.rule == EMA_TIMM, any = c->ema.decay > 0 || c->ema.half_life > 0;
+    const LookaheadForm lookahead = c->optimizer.lookahead;
+    const Refusal rows[] = {
+        { c->ema.decay > 0 && c->ema.half_life > 0, "ema.half_life",
+          "stands beside ema.decay; give one of the two, or 0 for the other" },
+        { c->ema.half_life > 0 && !timm, "ema.half_life",
+          "is of timm's rule; ema.rule is another" },
+        { c->ema.warmup && !timm, "ema.warmup", "is of timm's rule; ema.rule is another" },
+        { !any && !timm, "ema.rule", none },
+        { !any && c->ema.warmup, "ema.warmup", none },
+        { !any && c->ema.every != 1, "ema.every", none },
+        { lookahead == LOOKAHEAD_OFF && c->optimizer.lookahead_steps != 6,
+          "optimizer.lookahead_steps", "needs optimizer.lookahead" },
+        { lookahead != LOOKAHEAD_TIMM && c->optimizer.lookahead_alpha != 0.5,
+          "optimizer.lookahead_alpha", "needs optimizer.lookahead timm" },
+        { c->optimizer.sam_rho == 0 && c->optimizer.sam_interval != 1, "optimizer.sam_interval",
+          "needs optimizer.sam_rho above 0" },
+    };
+    return refuse(origin, rows, sizeof rows / sizeof *rows);
 }
 
 static Status check_augmentation(const Config *c, const ConfigOrigin *origin)
@@ -171,14 +192,11 @@ static Status check_augmentation(const Config *c, const ConfigOrigin *origin)
     return check_channels(c, origin, "data.auto_augment_fill", &c->data.auto_augment_fill);
 }
 
-/* As in check_schedule(): keys of images and the loss that would change nothing. */
+/* Keys of images and the loss that would change nothing. */
 static Status check_idle(const Config *c, const ConfigOrigin *origin)
 {
     const bool mixup = c->data.mixup > 0, cutmix = c->data.cutmix > 0, none = !mixup && !cutmix;
-    const struct {
-        bool wrong;
-        const char *key, *sentence;
-    } rows[] = {
+    const Refusal rows[] = {
         { none && c->data.mixup_prob < 1, "data.mixup_prob", "needs data.mixup or data.cutmix" },
         { none && c->data.mixup_off_epoch > 0, "data.mixup_off_epoch",
           "needs data.mixup or data.cutmix" },
@@ -191,9 +209,7 @@ static Status check_idle(const Config *c, const ConfigOrigin *origin)
         { c->train.bce_sum && c->train.loss != LOSS_BCE, "train.bce_sum",
           "is of bce; train.loss is another" },
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].wrong) return fail_check(origin, rows[i].key, rows[i].sentence);
-    return OK;
+    return refuse(origin, rows, sizeof rows / sizeof *rows);
 }
 
 static Status check_scale(const Config *c, const ConfigOrigin *origin)
