@@ -78,7 +78,7 @@ const char *model_interpolation_name(ModelInterpolation interpolation)
 static Status check_options(const ModelDef *def, const ModelOptions *o)
 {
     if (!def->drops && (o->stochastic_depth > 0 || o->dropout > 0))
-        return fail(ERR_USAGE, "this network has neither stochastic depth nor dropout");
+        return fail(ERR_USAGE, "model.stochastic_depth, model.dropout: this network has neither");
     if (o->stochastic_depth >= 1 || o->dropout >= 1)
         return fail(ERR_USAGE, "stochastic depth and dropout must stay below 1");
     if (!def->blurs && o->blurpool != BLURPOOL_NONE)
@@ -87,7 +87,9 @@ static Status check_options(const ModelDef *def, const ModelOptions *o)
     if (g->batch < 1 || g->height < 1 || g->width < 1)
         return fail(ERR_USAGE, "batch and image size must be at least 1");
     if (g->height < def->least_size || g->width < def->least_size)
-        return fail(ERR_USAGE, "images must have at least %d x %d pixels (data.image_size)",
+        return fail(ERR_USAGE,
+                    "images must have at least %d x %d pixels (data.image_size, data.train_size, "
+                    "data.progressive_sizes)",
                     def->least_size, def->least_size);
     if (g->classes < 1) return fail(ERR_USAGE, "a network needs at least one class");
     if (!(o->width > 0)) return fail(ERR_USAGE, "the width multiplier must be positive");

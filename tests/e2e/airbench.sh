@@ -41,6 +41,7 @@ for other in none airbench; do
 done
 
 train_fails small 64 "data.image_size" 1 "${net[@]}" data.image_size=24 data.eval_resize=24
+train_fails small 64 "data.train_size" 1 "${net[@]}" data.train_size=24
 train_fails both 64 "data.tta stands beside data.tta_flip" 1 "${net[@]}" data.tta=airbench \
     data.tta_flip=true
 exit "$failed"

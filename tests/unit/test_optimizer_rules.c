@@ -483,7 +483,7 @@ TEST(auto_eps_is_what_the_optimizer_was_published_with)
 TEST(keys_name_whose_they_are)
 {
     check_refused("optimizer.name=rmsprop_tf", "optimizer.nesterov=true",
-                  "optimizer.nesterov is no part of optimizer.name rmsprop_tf");
+                  "optimizer.nesterov is no part of optimizer.name lamb and rmsprop_tf");
     check_refused("optimizer.name=lars_mlperf", "optimizer.trust_clip=true",
                   "optimizer.trust_clip needs optimizer.name lars or lamb");
     check_refused("optimizer.name=adam", "optimizer.always_adapt=true",

@@ -233,7 +233,7 @@ static Status check_scale(const Config *c, const ConfigOrigin *origin)
     return OK;
 }
 
-/* Of keys that older optimizers do not read only nesterov is theirs, and stays unread. */
+/* adam and adamw leave nesterov unread, as they always have. */
 static Status check_optimizer(const Config *c, const ConfigOrigin *origin)
 {
     char text[WHERE_BYTES];
@@ -245,8 +245,9 @@ static Status check_optimizer(const Config *c, const ConfigOrigin *origin)
     }
     if (c->optimizer.nesterov && c->optimizer.momentum <= 0)
         return fail_check(origin, "optimizer.nesterov", "needs optimizer.momentum above 0");
-    if (c->optimizer.nesterov && name == UPDATE_RMSPROP_TF)
-        return fail_check(origin, "optimizer.nesterov", "is no part of optimizer.name rmsprop_tf");
+    if (c->optimizer.nesterov && (name == UPDATE_LAMB || name == UPDATE_RMSPROP_TF))
+        return fail_check(origin, "optimizer.nesterov",
+                          "is no part of optimizer.name lamb and rmsprop_tf");
     if (c->optimizer.trust_clip && !timm)
         return fail_check(origin, "optimizer.trust_clip", "needs optimizer.name lars or lamb");
     if (c->optimizer.always_adapt && !timm)
