@@ -86,7 +86,7 @@ expect_error "inspect model of data" 64 "--set data.train_size=8: what makes a n
     inspect model resnet50 data.train_size=8
 expect_error "a blur of no ResNet" 64 "model.blurpool is of ResNets" 1 \
     inspect model efficientnet_b0 model.blurpool=ffcv
-expect_error "depth of no residual network" 64 "model.stochastic_depth, model.dropout: this network" 1 \
+expect_error "depth of no residual network" 64 "model.dropout: this network has neither" 1 \
     inspect model mlp model.stochastic_depth=0.1
 
 answers "checkpoint.resume" inspect config
