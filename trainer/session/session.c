@@ -195,7 +195,6 @@ static Status join_groups(Session *s)
 {
     const int ranks = session_bn_ranks(s);
     if (!s->first || ranks == 1) return OK;
-    TRY(train_plan_check_norms(s->config, s->comm->world));
     if (s->device_comm && device_comm_transport(s->device_comm) == DEVICE_COMM_STAGED)
         return fail(ERR_USAGE, "model.bn: sync on GPUs needs NCCL, and a GPU for each rank");
     if (ranks == s->comm->world) return OK;

@@ -325,6 +325,8 @@ Status session_open_plan(Session *s, const Config *c, Comm *comm, SessionUse use
 
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
 {
+    *s = (Session){ .config = c, .comm = comm };
+    if (use == SESSION_TRAIN) TRY(comm_agree(comm, train_plan_check_norms(c, comm->world)));
     TRY(session_open_plan(s, c, comm, use));
     return comm_agree(comm, memory_check(s, OK));
 }
