@@ -121,9 +121,11 @@ static ModelOptions resnet18_options(void)
     return o;
 }
 
+/* Few values: of 400,000 before ReLUs one lay so near 0 that two orders of summing disagreed about
+ * its sign (AVX2 and the test double), and one of them moves gradients by 2 %. */
 static ModelOptions resnet20_options(void)
 {
-    ModelOptions o = network_narrow(8, 16);
+    ModelOptions o = network_narrow(4, 8);
     o.width = 1;
     return o;
 }
