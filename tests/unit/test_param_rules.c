@@ -32,6 +32,9 @@ TEST(groups_are_read)
     CHECK_INT(g.count, 0);
 }
 
+#define TEN     "0123456789"
+#define SEVENTY TEN TEN TEN TEN TEN TEN TEN
+
 TEST(groups_that_cannot_be_name_the_key)
 {
     static const struct {
@@ -48,9 +51,11 @@ TEST(groups_that_cannot_be_name_the_key)
         { "fc.*: decay=", "a factor is a number" },
         { "fc.*: decay=1e7", "a factor is a number" },
         { "fc.*: wd=2", "optimizer.groups has \"wd=2\" behind \"fc.*:\"; there it takes lr=" },
+        { SEVENTY SEVENTY "*: lr=2", "optimizer.groups has a pattern of more than 126 characters" },
+        { "fc.*: lr=1." SEVENTY "e9", "a factor is a number" }, /* behind what a buffer holds */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char set[96];
+        char set[256];
         const char *sets[] = { set };
         Config *c = NULL;
         snprintf(set, sizeof set, "optimizer.groups=%s", rows[i].text);

@@ -29,7 +29,8 @@ static Status set_factor(ParamGroup *g, const char *word)
                     "has \"%s\" behind \"%s:\"; there it takes lr=FACTOR and "
                     "decay=FACTOR",
                     word, g->pattern);
-    if (!str_to_double(strchr(word, '=') + 1, &value) || value < 0 || value > FACTOR_MAX)
+    const bool cut = strlen(word) + 1 == WORD_BYTES;
+    if (cut || !str_to_double(strchr(word, '=') + 1, &value) || value < 0 || value > FACTOR_MAX)
         return fail(ERR_USAGE, "has \"%s\" for \"%s\"; a factor is a number from 0 to %g", word,
                     g->pattern, FACTOR_MAX);
     if (lr && value == 0)
@@ -52,6 +53,9 @@ static Status parse_group(ParamGroup *g, const char *text, const char *end)
                     "is no list of groups such as \"fc.*: lr=10; *.bias: lr=64 decay=0\": "
                     "see \"%.*s\"",
                     (int)(end - text), text);
+    if (strlen(g->pattern) + 1 == sizeof g->pattern)
+        return fail(ERR_USAGE, "has a pattern of more than %d characters: \"%s...\"",
+                    PARAM_GROUPS_PATTERN_BYTES - 2, g->pattern);
     at = colon + 1;
     if (!next_word(&at, end, word, sizeof word))
         return fail(ERR_USAGE, "says nothing of \"%s\"; it takes lr=FACTOR and decay=FACTOR",
