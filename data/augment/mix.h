@@ -21,9 +21,9 @@ typedef struct MixOptions {
     double switch_prob; /* of cutmix where both are on; 0: 0.5 */
     int64_t off_epoch;  /* 0: none */
 } MixOptions;
-/* The batches of this step, whose first image lies at position step * global_batch of the stream,
- * are beyond off_epoch. */
-bool mix_is_over(const MixOptions *o, int64_t step, int64_t global_batch, int64_t epoch_images);
+/* The batches of a step whose first image lies at this position of the stream are beyond
+ * off_epoch. */
+bool mix_is_over(const MixOptions *o, int64_t image, int64_t epoch_images);
 /* Draws at address RNG_MIX (step, first): the kind where both are on (below 2: 1 is cutmix; with
  * another share than half: a uniform below it is), lambda, for cutmix the middle's column and row,
  * and with prob below 1 a uniform, which is below it where anything is mixed. first: index of the

@@ -72,11 +72,18 @@ typedef struct Place { /* what a ticket asks for */
 static Place find_repeated(const Loader *l, int64_t step, int64_t in_step)
 {
     int64_t distinct = l->o.global_batch / l->o.repeats, of_epoch = l->epoch_images / l->o.repeats;
-    int64_t at = step * distinct + in_step % distinct, epoch = at / of_epoch;
+    int64_t at = step * distinct + l->o.shift / l->o.repeats + in_step % distinct;
+    int64_t epoch = at / of_epoch;
     return (Place){ .id = sampler_id(l->o.seed, l->epoch_images,
                                      epoch * l->epoch_images + at % of_epoch),
                     .epoch = (uint32_t)epoch,
                     .repeat = (uint32_t)(in_step / distinct) };
+}
+
+/* Training: where in the stream the step begins. */
+static int64_t first_of_step(const Loader *l, int64_t step)
+{
+    return step * l->o.global_batch + l->o.shift;
 }
 
 /* Training: index of the micro-batch's first image in its global batch. */
@@ -94,7 +101,7 @@ static Place find_place(const Loader *l, const RingTicket *t)
     }
     int64_t step = l->o.first_step + t->batch / l->micros, micro = t->batch % l->micros;
     int64_t in_step = first_in_step(l, micro) + in_batch,
-            position = step * l->o.global_batch + in_step;
+            position = first_of_step(l, step) + in_step;
     if (l->o.repeats > 1) return find_repeated(l, step, in_step);
     return (Place){ .id = sampler_id(l->o.seed, l->epoch_images, position),
                     .epoch = (uint32_t)(position / l->epoch_images) };
@@ -408,7 +415,7 @@ Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s)
                  .micro = l->o.view.training ? s->number % l->micros : 0,
                  .slot = slot };
     if (l->o.view.training &&
-        !mix_is_over(&l->o.mix, batch->step, l->o.global_batch, l->epoch_images))
+        !mix_is_over(&l->o.mix, first_of_step(l, batch->step), l->epoch_images))
         batch->mix = mix_draw(&l->o.mix, l->o.seed, batch->step, first_in_step(l, batch->micro),
                               l->o.view.image_size, l->o.view.image_size);
     return OK;

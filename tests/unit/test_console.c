@@ -27,7 +27,8 @@ TEST(table_has_the_columns_of_tensorflows_example)
     char text[CONSOLE_TEXT_BYTES];
     CHECK_STR(console_table_header, "  Step Epoch Speed   Loss  FinLoss   LR");
     REQUIRE_OK(config_load(&c, NULL, sets, (int)(sizeof sets / sizeof sets[0])));
-    Schedule s = schedule_from_config(c, 8192, 32, IMAGENET_IMAGES, 300);
+    const TrainPlan plan = { .images = IMAGENET_IMAGES, .global_batch = 8192, .total_steps = 300 };
+    Schedule s = schedule_from_config(c, &plan, 32);
     static const struct {
         int64_t step;
         const char *text;

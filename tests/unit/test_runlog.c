@@ -163,7 +163,8 @@ static void write_all_events(void)
                                            .measured = true,
                                            .grad_norm = 2.5 }));
     CHECK_OK(runlog_epoch(
-        r, &(EpochRecord){ .epoch = 1, .seconds = 2.5, .images = 1000, .images_per_s = 400 }));
+        r, &(EpochRecord){
+               .epoch = 1, .seconds = 2.5, .images = 1000, .steps = 20, .images_per_s = 400 }));
     CHECK_OK(runlog_eval(
         r, &(EvalRecord){
                .epoch = 1, .step = 8, .images = 100, .loss = 2, .top1 = 0.25, .top5 = 0.75 }));
@@ -231,11 +232,12 @@ static const char *const rare[] = {
     "\"memory_used_bytes\":1024,\"power_w\":300,\"temperature_c\":54,\"sm_clock_mhz\":1755,"
     "\"throttle_reasons\":0}\n",
     "\"gpu\":3,\"uuid\":\"u\",\"power_w\":200,\"throttle_reasons\":64}\n", /* NaN: not known */
-    "\"epoch\":1,\"seconds\":2.5,\"images\":1000,\"images_per_s\":400,\"data_wait_percent\":25,"
+    "\"epoch\":1,\"seconds\":2.5,\"images\":1000,\"steps\":20,\"images_per_s\":400,\"data_wait_"
+    "percent\":25,"
     "\"ready_batches\":1.5,\"decode_p50_ms\":2000,\"decode_p99_ms\":3000,\"read_p50_ms\":4000,"
     "\"read_p99_ms\":5000,\"read_mb_per_s\":6,\"cache_hits\":7,\"replaced\":8,\"decode_threads\":9,"
     "\"readers\":10}\n",
-    "\"epoch\":0,\"step\":4,\"images\":5,\"loss\":1,\"top1\":0.5,\"top5\":1,"
+    "\"epoch\":0,\"step\":4,\"epochs\":0.5,\"images\":5,\"loss\":1,\"top1\":0.5,\"top5\":1,"
     "\"checkpoint\":\"c.safetensors\"}\n",
 };
 
@@ -267,10 +269,14 @@ TEST(records_that_few_runs_have)
     CHECK_OK(runlog_diverged(r, &(DivergedRecord){ 9, 3, "", 1, 0, false }));
     CHECK_OK(runlog_on_save(r, &(OnSaveResult){ ON_SAVE_TIMED_OUT, 20, 137, 1.5 }));
     CHECK_OK(runlog_gpus(r, gpus, 2));
-    CHECK_OK(runlog_epoch(
-        r, &(EpochRecord){
-               .epoch = 1, .seconds = 2.5, .images = 1000, .images_per_s = 400, .input = &input }));
+    CHECK_OK(runlog_epoch(r, &(EpochRecord){ .epoch = 1,
+                                             .seconds = 2.5,
+                                             .images = 1000,
+                                             .steps = 20,
+                                             .images_per_s = 400,
+                                             .input = &input }));
     CHECK_OK(runlog_eval(r, &(EvalRecord){ .step = 4,
+                                           .epochs = 0.5,
                                            .images = 5,
                                            .loss = 1,
                                            .top1 = 0.5,

@@ -12,7 +12,8 @@ static Schedule make(const char *const *sets, int count)
     Config *c = NULL;
     for (int i = 0; i < count; i++) all[3 + i] = sets[i];
     CHECK_OK(config_load(&c, NULL, all, 3 + count));
-    Schedule s = schedule_from_config(c, 32, 1, 320, 100);
+    const TrainPlan plan = { .images = 320, .global_batch = 32, .total_steps = 100 };
+    Schedule s = schedule_from_config(c, &plan, 1);
     config_destroy(c);
     return s;
 }
@@ -73,7 +74,8 @@ TEST(rates_are_scaled_by_batch_or_world)
                                "schedule.name=constant", rows[i].set };
         Config *c = NULL;
         REQUIRE_OK(config_load(&c, NULL, sets, 4));
-        Schedule s = schedule_from_config(c, 1024, 4, 4096, 10);
+        const TrainPlan plan = { .images = 4096, .global_batch = 1024, .total_steps = 10 };
+        Schedule s = schedule_from_config(c, &plan, 4);
         CHECK_NEAR(schedule_lr(&s, 0), rows[i].want, 1e-12);
         config_destroy(c);
     }

@@ -27,13 +27,14 @@ TEST(poly_decay_prints_the_digits_of_the_tensorflow_example)
     TrainPlan plan;
     REQUIRE_OK(config_load(&c, NULL, sets, sizeof sets / sizeof sets[0]));
     REQUIRE_OK(train_plan_make(&plan, c, 128, 1281167));
-    Schedule s = schedule_from_config(c, plan.global_batch, 128, plan.images, plan.total_steps);
+    Schedule s = schedule_from_config(c, &plan, 128);
     CHECK_INT(plan.total_steps, 300);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char text[32];
         snprintf(text, sizeof text, "%7.5f", schedule_lr(&s, rows[i].step));
         CHECK_STR(text, rows[i].lr);
-        snprintf(text, sizeof text, "%5.1f", (double)rows[i].step / s.steps_per_epoch);
+        snprintf(text, sizeof text, "%5.1f",
+                 (double)train_plan_images(&plan, rows[i].step) / (double)plan.images);
         CHECK_STR(text, rows[i].epoch);
     }
     config_destroy(c);
@@ -50,7 +51,7 @@ TEST(warmup_rises_and_milestones_cut)
                    .total_steps = 40,
                    .decay_start = 10,
                    .decay_steps = 30,
-                   .steps_per_epoch = 10 };
+                   .plan = { .images = 80, .global_batch = 8, .total_steps = 40 } };
     CHECK_NEAR(schedule_lr(&s, 0), 0.1, 1e-12);
     CHECK_NEAR(schedule_lr(&s, 9), 1, 1e-12);
     CHECK_NEAR(schedule_lr(&s, 19), 1, 1e-12);

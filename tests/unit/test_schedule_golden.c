@@ -31,7 +31,8 @@ static Schedule make(const char *const *sets, int count, int64_t batch, int64_t 
     Config *c = NULL;
     Schedule s = { .name = SCHEDULE_CONSTANT };
     CHECK_OK(config_load(&c, NULL, sets, count));
-    if (c) s = schedule_from_config(c, batch, 1, images, steps);
+    const TrainPlan plan = { .images = images, .global_batch = batch, .total_steps = steps };
+    if (c) s = schedule_from_config(c, &plan, 1);
     config_destroy(c);
     return s;
 }
@@ -103,8 +104,7 @@ static void check_row(const char *path, char field[FIELDS][16])
     /* It runs to the end of the decay, for more epochs than it reached its goal in. */
     CHECK(plan.total_steps >= c->schedule.warmup_steps + c->schedule.decay_steps - 1);
     CHECK(c->train.epochs > strtod(field[REACHED], NULL));
-    const Schedule s =
-        schedule_from_config(c, plan.global_batch, ranks, plan.images, plan.total_steps);
+    const Schedule s = schedule_from_config(c, &plan, ranks);
     snprintf(line, sizeof line, "mlperf_%.15s", field[BATCH]);
     check_line(line, &s, 7);
     config_destroy(c);
@@ -129,7 +129,10 @@ TEST(the_recipe_of_mlperf_has_its_schedules)
     CHECK_INT(rows, 10);
     mem_free(text);
     REQUIRE_OK(config_load(&c, path, NULL, 0));
-    const Schedule s = schedule_from_config(c, 3264, 16, IMAGENET_IMAGES, 15309);
+    const TrainPlan plan = { .images = IMAGENET_IMAGES,
+                             .global_batch = 3264,
+                             .total_steps = 15309 };
+    const Schedule s = schedule_from_config(c, &plan, 16);
     check_line("mlperf_3264", &s, 7);
     config_destroy(c);
 }

@@ -8,7 +8,8 @@
 #define START                                                                                      \
     "{\"event\":\"start\",\"time\":1000,\"model\":\"resnet50\",\"device\":\"cuda\",\"precision\":" \
     "\"bf16\","                                                                                    \
-    "\"host\":\"n1\",\"world\":4,\"images\":12800,\"global_batch\":128,\"steps\":1000}"
+    "\"host\":\"n1\",\"world\":4,\"images\":12800,\"global_batch\":128,\"steps\":1000,"            \
+    "\"epochs\":10}"
 
 static void add(TopScreen *t, const char *line)
 {
@@ -19,9 +20,10 @@ static void add_step(TopScreen *t, int step, double time, double loss)
 {
     char line[512];
     snprintf(line, sizeof line,
-             "{\"event\":\"step\",\"time\":%.3f,\"epoch\":%d,\"step\":%d,\"loss\":%.17g,\"lr\":0.5,"
+             "{\"event\":\"step\",\"time\":%.3f,\"epoch\":%d,\"step\":%d,\"epochs\":%g,"
+             "\"loss\":%.17g,\"lr\":0.5,"
              "\"images_per_s\":640,\"step_ms\":200,\"data_wait_ms\":10,\"comm_wait_ms\":4}",
-             time, step / 100, step, loss);
+             time, step / 100, step, step / 100.0, loss);
     add(t, line);
 }
 

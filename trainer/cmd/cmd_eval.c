@@ -90,12 +90,6 @@ static int64_t epoch_of(const CheckpointMeta *meta)
     return before > 0 && meta->dataset_images > 0 ? before / meta->dataset_images : 0;
 }
 
-/* Ranks other than 0 have read no file and record nothing. */
-static int64_t step_of(const CheckpointMeta *meta)
-{
-    return meta->global_batch > 0 ? meta->images / meta->global_batch : 0;
-}
-
 /* The run folder is only touched once there is a result to add to it, and the result is said in any
  * case: a run that is still being trained holds its folder. */
 static Status record(Comm *comm, const Config *c, const EvalRecord *r)
@@ -197,7 +191,10 @@ static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMet
     EvalResult r;
     TRY(counts ? evaluate_confusion(s, &r, counts) : evaluate(s, &r));
     EvalRecord e = { .epoch = epoch_of(meta),
-                     .step = step_of(meta),
+                     .step = meta->run_step,
+                     .epochs = meta->dataset_images > 0
+                                   ? (double)meta->images / (double)meta->dataset_images
+                                   : 0,
                      .images = r.images,
                      .classes = s->classes,
                      .loss = r.loss,

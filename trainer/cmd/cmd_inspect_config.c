@@ -63,7 +63,7 @@ static void add_row(StrBuf *text, const char *name, const TrainPlan *p, const Sc
     const double last = (double)p->total_steps - 1;
     const int64_t at = (int64_t)fmin(fmax(step, 0), last);
     str_printf(text, "%-16s %12lld %12.3f  %.12g\n", name, (long long)at + 1,
-               (double)at * (double)p->global_batch / (double)p->images, schedule_lr(s, at));
+               (double)train_plan_images(p, at) / (double)p->images, schedule_lr(s, at));
 }
 
 static void add_usual_rows(StrBuf *text, const TrainPlan *p, const Schedule *s)
@@ -88,13 +88,25 @@ static Status add_epochs(StrBuf *text, const TrainPlan *p, const Schedule *s, co
         snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
         if (!str_to_double(word, &epoch) || epoch < 0)
             return fail(ERR_USAGE, "--epochs: \"%s\" is no epoch", word);
-        const double step = ceil(epoch * s->steps_per_epoch - 1e-9);
+        const double step = ceil(train_plan_steps(p, epoch) - 1e-9);
         if (step >= (double)p->total_steps)
             return fail(ERR_USAGE, "--epochs: the run ends before epoch %s", word);
         snprintf(name, sizeof name, "epoch %s", word);
         add_row(text, name, p, s, step);
     }
     return OK;
+}
+
+static void add_batches(StrBuf *text, const TrainPlan *p)
+{
+    TrainPlan at = *p;
+    for (int64_t step = 0; step < p->total_steps; step = train_plan_phase_end(p, step)) {
+        train_plan_enter(&at, step);
+        str_printf(text, "global batch     %lld: %lld images, %lld a step and rank",
+                   (long long)at.global_batch, (long long)at.batch, (long long)at.accumulate);
+        if (p->phase_count > 0) str_printf(text, ", from step %lld", (long long)step + 1);
+        str_add(text, "\n");
+    }
 }
 
 /* "16 pixels to step 10, 24 to step 20, 32; evaluation 32". */
@@ -118,13 +130,16 @@ static Status describe_memory(char *out, size_t bytes, Comm *comm, const Config 
     Session session;
     Config local = *c; /* shares its strings; only plain fields change */
     local.data.format = DATA_SYNTHETIC;
-    local.data.synthetic_images = p->batch * p->accumulate * comm->world;
+    int64_t least, most;
+    train_plan_micros(p, &least, &most);
+    local.data.synthetic_images = p->batch * most * comm->world;
     local.model.classes = classes;
     if (c->model.bn == BN_CHOICE_SYNC && c->model.bn_group == 0) local.model.bn_group = ranks;
     if (c->train.class_weights[0]) local.train.class_weights = any_weights;
     local.train.batch_mode = BATCH_PER_RANK;
     local.train.batch_per_rank = p->batch;
-    local.train.accumulate = p->accumulate;
+    if (p->phase_count == 0)
+        local.train.accumulate = (ConfigList){ .count = 1, .values = { (double)p->accumulate } };
     Status status = session_open_plan(&session, &local, comm, SESSION_TRAIN);
     if (status == OK) {
         const MemoryReport r = memory_report(&session);
@@ -144,11 +159,10 @@ static Status print_plan(const Config *c, const TrainPlan *p, const Schedule *s,
     StrBuf text = { 0 };
     Status status = OK;
     str_printf(&text, "images           %lld\nranks            %d\n", (long long)p->images, ranks);
-    str_printf(&text, "global batch     %lld: %lld images, %lld a step and rank\n",
-               (long long)p->global_batch, (long long)p->batch, (long long)p->accumulate);
+    add_batches(&text, p);
     add_sizes(&text, p, c);
     str_printf(&text, "steps            %lld, %.3f an epoch\n", (long long)p->total_steps,
-               s->steps_per_epoch);
+               train_plan_steps(p, c->train.epochs) / c->train.epochs);
     str_printf(&text, "memory           %s\n\n", memory);
     str_printf(&text, "%-16s %12s %12s  learning rate\n", "", "step", "epochs done");
     if (epochs) status = add_epochs(&text, p, s, epochs);
@@ -168,8 +182,7 @@ static Status tell_plan(Comm *comm, Config *c, const Args *args)
     TRY(count_images(&images, &classes, comm, c, args));
     TRY(comm_agree(comm, train_plan_check_norms(c, (int)ranks)));
     TRY(comm_agree(comm, train_plan_make(&plan, c, (int)ranks, images)));
-    const Schedule s =
-        schedule_from_config(c, plan.global_batch, (int)ranks, images, plan.total_steps);
+    const Schedule s = schedule_from_config(c, &plan, (int)ranks);
     const char *epochs = args_value(args, "--epochs");
     TRY(describe_memory(memory, sizeof memory, comm, c, &plan, (int)ranks, classes));
     return comm_agree(comm,

@@ -68,7 +68,9 @@ static Status start_record(RunLog *log, const Session *s, int hosts)
                       .classes = s->classes,
                       .parameters = graph_parameter_elements(program_graph(s->first)),
                       .global_batch = s->plan.global_batch,
-                      .steps = s->plan.total_steps };
+                      .steps = s->plan.total_steps,
+                      .epochs = (double)train_plan_images(&s->plan, s->plan.total_steps) /
+                                (double)s->plan.images };
     TRY(runlog_start(log, &r));
     if (s->device.plan_cache[0] && s->comm->rank == 0)
         log_info("convolution plans are kept in %s (device.plan_cache)", s->device.plan_cache);

@@ -47,6 +47,7 @@ static void add_start(TopScreen *t, const JsonValue *r)
     t->steps = number(r, "steps");
     t->images = number(r, "images");
     t->global_batch = number(r, "global_batch");
+    t->epochs = number(r, "epochs");
 }
 
 /* A history that is full is halved: each value then stands for twice as many losses. */
@@ -73,6 +74,7 @@ static void add_step(TopScreen *t, const JsonValue *r)
     t->stepped = true;
     t->step = number(r, "step");
     t->epoch = number(r, "epoch");
+    t->epochs_done = number(r, "epochs");
     t->loss = number(r, "loss");
     t->lr = number(r, "lr");
     t->images_per_s = number(r, "images_per_s");
@@ -203,8 +205,7 @@ static void add_progress(const TopScreen *t, StrBuf *out)
         str_add_duration(out, (t->steps - t->step) * t->seconds_per_step);
         str_add(out, " left");
     }
-    str_printf(out, "\nepochs      %.2f of %.2f\n", t->step * t->global_batch / t->images,
-               t->steps * t->global_batch / t->images);
+    str_printf(out, "\nepochs      %.2f of %.2f\n", t->epochs_done, t->epochs);
 }
 
 /* Losses from the first step to now, as heights. */

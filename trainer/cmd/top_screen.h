@@ -16,8 +16,9 @@ typedef struct TopScreen { /* zero-initialise by top_screen_init() */
     bool started, stepped, evaluated, saved, sent, ended;
     char model[TOP_TEXT_BYTES], device[TOP_TEXT_BYTES], host[TOP_TEXT_BYTES],
         reason[TOP_TEXT_BYTES];
-    double world, classes, steps, images, global_batch;
-    double step, epoch, loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms, grad_norm;
+    double world, classes, steps, epochs, images, global_batch;
+    double step, epoch, epochs_done, loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms,
+        grad_norm;
     double seconds_per_step; /* smoothed */
     double eval_step, eval_loss, eval_top1, eval_top5, ema_top1, best_top1, best_step;
     double checkpoint_step, checkpoint_time, on_save_step;

@@ -33,11 +33,12 @@ static double torchvision_ema(const Config *c, const TrainPlan *p, int64_t step,
 {
     (void)update;
     const int64_t epoch = train_plan_epoch(p, step),
-                  first = (epoch * p->images + p->global_batch - 1) / p->global_batch;
-    const double batch = (double)p->global_batch,
-                 adjust = batch * (double)c->ema.every / c->train.epochs,
+                  first = train_plan_step_at(p, epoch * p->images),
+                  batch = train_plan_images(p, step + 1) - train_plan_images(p, step);
+    const double adjust = (double)(batch * c->ema.every) / c->train.epochs,
                  warmup = c->schedule.warmup_steps > 0
-                              ? (double)c->schedule.warmup_steps * batch / (double)p->images
+                              ? (double)train_plan_images(p, c->schedule.warmup_steps) /
+                                    (double)p->images
                               : c->schedule.warmup_epochs;
     if ((step - first) % c->ema.every != 0) return NO_TURN;
     /* its average begins anew at each turn in the warm-up, so that the next one copies */

@@ -69,7 +69,8 @@ typedef struct Config {
     } data;
     struct {
         double epochs;
-        int64_t max_steps /*0 = no limit*/, batch_per_rank, global_batch, accumulate, seed;
+        int64_t max_steps /*0 = no limit*/, batch_per_rank, global_batch, seed;
+        ConfigList accumulate /*by epoch*/;
         BatchMode batch_mode;
         int precision /*Precision, or CONFIG_OTHER: auto*/;
         int precision_auto /*what auto is in a run; CONFIG_OTHER: open*/;

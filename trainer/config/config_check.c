@@ -304,6 +304,25 @@ Status config_check_input(const Config *c)
     return check_input(c, &stored);
 }
 
+static Status check_batch(const Config *c, const ConfigOrigin *origin)
+{
+    const bool global = c->train.batch_mode == BATCH_GLOBAL, list = c->train.accumulate.count > 1;
+    const LrScaling scaling = c->optimizer.lr_scaling;
+    const Refusal rows[] = {
+        { global && c->train.global_batch == 0, "train.global_batch",
+          "must be given (above 0) when train.batch_mode is global" },
+        { c->train.accumulate.count == 0, "train.accumulate", "is empty; give at least 1" },
+        { list && global, "train.accumulate",
+          "is a list by epoch, which train.batch_mode global has no use for: its step has "
+          "train.global_batch images; make that per_rank" },
+        { list && (scaling == LR_LINEAR || scaling == LR_SQRT), "optimizer.lr_scaling",
+          "goes by the global batch, which train.accumulate changes from epoch to epoch; make it "
+          "none or world_size" },
+    };
+    TRY(check_whole(origin, "train.accumulate", &c->train.accumulate));
+    return refuse(origin, rows, sizeof rows / sizeof *rows);
+}
+
 Status config_check(const Config *c, const ConfigOrigin *origin)
 {
     TRY(check_model(c, origin));
@@ -319,8 +338,5 @@ Status config_check(const Config *c, const ConfigOrigin *origin)
     TRY(check_scale(c, origin));
     TRY(check_trace(c, origin));
     TRY(check_optimizer(c, origin));
-    if (c->train.batch_mode == BATCH_GLOBAL && c->train.global_batch == 0)
-        return fail_check(origin, "train.global_batch",
-                          "must be given (above 0) when train.batch_mode is global");
-    return OK;
+    return check_batch(c, origin);
 }

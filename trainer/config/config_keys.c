@@ -201,9 +201,9 @@ const ConfigKey config_keys[] = {
      "Images of a rank in one pass through the network; with batch_mode global, at most so many"},
     {INT(train, global_batch, "0", 0, 1e9), KEY_RUNTIME,
      "Images of a step over all ranks and passes, with batch_mode global"},
-    {INT(train, accumulate, "1", 1, 1e6), KEY_RUNTIME,
+    {LIST(train, accumulate, "1", 1, 1e6), KEY_RUNTIME,
      "Passes through the network whose gradients are summed for one step; with batch_mode global, "
-     "at least so many"},
+     "at least so many. A list is by epoch, its last value that of all further ones"},
     {NAMES(train, precision, "auto", "auto", precision_names, PRECISION_COUNT), KEY_MATH,
      "Number format of the computation; parameters stay fp32. auto: bf16 on GPUs that have it "
      "(compute capability 8.0), fp16 on older ones; on the CPU bf16 where all ranks have AMX and "

@@ -33,6 +33,6 @@ int64_t progressive_stage_end(const Config *c, const TrainPlan *p, int stage)
 {
     if (stage + 1 >= progressive_stage_count(c)) return p->total_steps;
     int64_t images = (int64_t)c->data.progressive_until.values[stage] * p->images;
-    int64_t end = (images + p->global_batch - 1) / p->global_batch;
+    int64_t end = train_plan_step_at(p, images);
     return end < p->total_steps ? end : p->total_steps;
 }

@@ -5,6 +5,11 @@
 
 static const double pi = 3.14159265358979323846;
 
+static double epochs_before(const Schedule *s, double step)
+{
+    return (double)train_plan_images(&s->plan, (int64_t)step) / (double)s->plan.images;
+}
+
 static double lr_cosine(const Schedule *s, double done, double step)
 {
     (void)step;
@@ -14,7 +19,7 @@ static double lr_cosine(const Schedule *s, double done, double step)
 static double lr_step(const Schedule *s, double done, double step)
 {
     (void)done;
-    double lr = s->peak_lr, epoch = step / s->steps_per_epoch;
+    double lr = s->peak_lr, epoch = epochs_before(s, step);
     for (int i = 0; i < s->milestones.count; i++) {
         if (epoch >= s->milestones.values[i]) lr *= s->gamma;
     }
@@ -37,7 +42,7 @@ static double lr_triangular(const Schedule *s, double done, double step)
 static double lr_exponential(const Schedule *s, double done, double step)
 {
     (void)done;
-    double stairs = floor(step / (s->decay_epochs * s->steps_per_epoch) + 1e-9);
+    double stairs = floor(epochs_before(s, step) / s->decay_epochs + 1e-9);
     return fmax(s->min_lr, s->peak_lr * pow(s->gamma, stairs));
 }
 
@@ -89,8 +94,9 @@ static double scaled_lr(double lr, LrScaling lr_scaling, int64_t global_batch, i
     return lr;
 }
 
-static void warn_of_warmup(const Schedule *s, const char *key, int64_t total_steps)
+static void warn_of_warmup(const Schedule *s, const char *key)
 {
+    const int64_t total_steps = s->plan.total_steps;
     if (s->warmup_steps <= 0 || s->warmup_steps < s->total_steps) return;
     log_warning("%s: warm-up of %.0f steps is no shorter than the run of %lld steps; the learning "
                 "rate never passes %g of %g",
@@ -98,8 +104,7 @@ static void warn_of_warmup(const Schedule *s, const char *key, int64_t total_ste
                 schedule_lr(s, total_steps > 0 ? total_steps - 1 : 0), s->peak_lr);
 }
 
-Schedule schedule_from_config(const Config *c, int64_t global_batch, int world,
-                              int64_t dataset_images, int64_t total_steps)
+Schedule schedule_from_config(const Config *c, const TrainPlan *plan, int world)
 {
     Schedule s = { .name = c->schedule.name,
                    .min_lr = c->schedule.min_lr,
@@ -108,15 +113,15 @@ Schedule schedule_from_config(const Config *c, int64_t global_batch, int world,
                    .decay_epochs = c->schedule.decay_epochs,
                    .milestones = c->schedule.milestones,
                    .warmup_lr = c->schedule.warmup_lr,
-                   .total_steps = (double)total_steps };
+                   .total_steps = (double)plan->total_steps,
+                   .plan = *plan };
     const bool by_steps = c->schedule.warmup_steps > 0;
-    s.peak_lr = scaled_lr(c->optimizer.lr, c->optimizer.lr_scaling, global_batch, world);
-    s.steps_per_epoch = (double)dataset_images / (double)global_batch;
-    s.warmup_steps =
-        by_steps ? (double)c->schedule.warmup_steps : c->schedule.warmup_epochs * s.steps_per_epoch;
+    s.peak_lr = scaled_lr(c->optimizer.lr, c->optimizer.lr_scaling, plan->global_batch, world);
+    s.warmup_steps = by_steps ? (double)c->schedule.warmup_steps
+                              : train_plan_steps(plan, c->schedule.warmup_epochs);
     s.decay_start = c->schedule.decay_from == DECAY_FROM_START ? 0 : s.warmup_steps;
     s.decay_steps = c->schedule.decay_steps > 0 ? (double)c->schedule.decay_steps
                                                 : s.total_steps - s.decay_start;
-    warn_of_warmup(&s, by_steps ? "schedule.warmup_steps" : "schedule.warmup_epochs", total_steps);
+    warn_of_warmup(&s, by_steps ? "schedule.warmup_steps" : "schedule.warmup_epochs");
     return s;
 }

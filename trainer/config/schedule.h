@@ -2,7 +2,7 @@
  * change of world size need nothing. */
 #ifndef CONVOY_TRAINER_CONFIG_SCHEDULE_H
 #define CONVOY_TRAINER_CONFIG_SCHEDULE_H
-#include "trainer/config/config.h"
+#include "trainer/config/train_plan.h"
 
 typedef struct Schedule {
     ScheduleShape name;
@@ -10,16 +10,15 @@ typedef struct Schedule {
     double min_lr, power, gamma;
     double decay_epochs;   /* exponential */
     ConfigList milestones; /* epochs */
-    double warmup_steps, total_steps, steps_per_epoch;
+    double warmup_steps, total_steps;
+    TrainPlan plan;     /* which epoch a step lies in */
     double warmup_lr;   /* of step 0; below 0: peak / warmup_steps, and the peak a step earlier */
     double decay_start; /* cosine, poly, triangular: the step at which they leave the peak ... */
     double decay_steps; /* ... and how many they take */
 } Schedule;
 
-/* The run's schedule. steps_per_epoch = images / global batch, a fraction as a rule. Warns where
- * warm-up is no shorter than the run. */
-Schedule schedule_from_config(const Config *c, int64_t global_batch, int world,
-                              int64_t dataset_images, int64_t total_steps);
+/* The run's schedule, of world ranks. Warns where warm-up is no shorter than the run. */
+Schedule schedule_from_config(const Config *c, const TrainPlan *plan, int world);
 /* Learning rate of step (0-based). Warm-up is linear: step s of w uses peak (s+1)/w (Goyal et al.
  * 2017, 2.2, starting near 0), or, from a start value, start + (peak - start) s/w. Behind it cosine
  * (Loshchilov and Hutter 2017, no restarts), poly (1 - s/length)^power, triangular (poly of power

@@ -6,12 +6,14 @@
 /* Both passes of a step read its images, which lie in one batch slot. */
 static Status check_passes(const TrainPlan *p, const Config *c)
 {
-    if (c->optimizer.sam_rho <= 0 || p->accumulate == 1) return OK;
+    int64_t least, most;
+    train_plan_micros(p, &least, &most);
+    if (c->optimizer.sam_rho <= 0 || most == 1) return OK;
     return fail(
         ERR_USAGE,
         "optimizer.sam_rho: a step would be %lld micro-batches, and both of its passes need "
         "all images at once; make train.accumulate 1%s",
-        (long long)p->accumulate,
+        (long long)most,
         c->train.batch_mode == BATCH_GLOBAL
             ? ", with train.batch_per_rank at least a rank's share of train.global_batch"
             : "");
@@ -32,17 +34,43 @@ static Status global_mode(TrainPlan *p, const Config *c, int world)
                     (long long)global, world);
     }
     int64_t share = global / world;
-    int64_t accumulate = c->train.accumulate;
+    int64_t accumulate = (int64_t)c->train.accumulate.values[0];
     while (accumulate <= share && (share % accumulate != 0 || share / accumulate > limit))
         accumulate++;
     if (accumulate > share) {
         return fail(ERR_USAGE,
                     "train.accumulate: %lld micro-batches are more than the %lld images a rank has "
                     "per step",
-                    (long long)c->train.accumulate, (long long)share);
+                    (long long)c->train.accumulate.values[0], (long long)share);
     }
     p->accumulate = accumulate;
     p->batch = share / accumulate;
+    return OK;
+}
+
+static Status check_batch(const TrainPlan *p, const Config *c, int64_t global_batch)
+{
+    if (global_batch <= p->images) return OK;
+    return fail(ERR_USAGE,
+                "%s: a global batch of %lld images is larger than the dataset of %lld images%s%s",
+                c->train.batch_mode == BATCH_GLOBAL ? "train.global_batch" : "train.batch_per_rank",
+                (long long)global_batch, (long long)p->images, c->data.train[0] ? " in " : "",
+                c->data.train);
+}
+
+/* Equal neighbours are one phase. */
+static Status add_phases(TrainPlan *p, const Config *c, int world)
+{
+    const ConfigList *list = &c->train.accumulate;
+    for (int i = 0; i < list->count && list->count > 1; i++) {
+        TrainPhase phase = { .accumulate = (int64_t)list->values[i] };
+        phase.global_batch = p->batch * phase.accumulate * world;
+        TRY(check_batch(p, c, phase.global_batch));
+        if (i > 0 && list->values[i] == list->values[i - 1]) continue;
+        phase.first_step = i > 0 ? train_plan_step_at(p, i * p->images) : 0;
+        phase.first_image = train_plan_images(p, phase.first_step);
+        p->phases[p->phase_count++] = phase;
+    }
     return OK;
 }
 
@@ -50,19 +78,13 @@ Status train_plan_make(TrainPlan *out, const Config *c, int world, int64_t image
 {
     TrainPlan p = { .images = images,
                     .batch = c->train.batch_per_rank,
-                    .accumulate = c->train.accumulate };
+                    .accumulate = (int64_t)c->train.accumulate.values[0] };
     if (c->train.batch_mode == BATCH_GLOBAL) TRY(global_mode(&p, c, world));
-    TRY(check_passes(&p, c));
     p.global_batch = p.batch * p.accumulate * world;
-    if (p.global_batch > images) {
-        return fail(
-            ERR_USAGE,
-            "%s: a global batch of %lld images is larger than the dataset of %lld images%s%s",
-            c->train.batch_mode == BATCH_GLOBAL ? "train.global_batch" : "train.batch_per_rank",
-            (long long)p.global_batch, (long long)images, c->data.train[0] ? " in " : "",
-            c->data.train);
-    }
-    p.total_steps = (int64_t)ceil(c->train.epochs * (double)images / (double)p.global_batch - 1e-9);
+    TRY(check_batch(&p, c, p.global_batch));
+    TRY(add_phases(&p, c, world));
+    TRY(check_passes(&p, c));
+    p.total_steps = (int64_t)ceil(train_plan_steps(&p, c->train.epochs) - 1e-9);
     if (p.total_steps < 1) p.total_steps = 1;
     if (c->train.max_steps > 0 && p.total_steps > c->train.max_steps)
         p.total_steps = c->train.max_steps;
@@ -70,15 +92,82 @@ Status train_plan_make(TrainPlan *out, const Config *c, int world, int64_t image
     return OK;
 }
 
+/* ---- phases ---- */
+
+/* The last one whose first step, or first image, is not behind that; *end: of the next one. */
+static TrainPhase phase_at(const TrainPlan *p, double step, double image, int64_t *end)
+{
+    TrainPhase at = { .accumulate = p->accumulate, .global_batch = p->global_batch };
+    *end = p->total_steps;
+    for (int i = 0; i < p->phase_count; i++) {
+        const TrainPhase *next = &p->phases[i];
+        if ((double)next->first_step > step || (double)next->first_image > image) {
+            if (next->first_step < *end) *end = next->first_step;
+            break;
+        }
+        at = *next;
+    }
+    return at;
+}
+
+void train_plan_enter(TrainPlan *p, int64_t step)
+{
+    int64_t end;
+    const TrainPhase at = phase_at(p, (double)step, INFINITY, &end);
+    p->accumulate = at.accumulate;
+    p->global_batch = at.global_batch;
+}
+
+int64_t train_plan_phase_end(const TrainPlan *p, int64_t step)
+{
+    int64_t end;
+    (void)phase_at(p, (double)step, INFINITY, &end);
+    return end;
+}
+
+void train_plan_micros(const TrainPlan *p, int64_t *least, int64_t *most)
+{
+    *least = *most = p->accumulate;
+    for (int i = 0; i < p->phase_count; i++) {
+        const int64_t micros = p->phases[i].accumulate;
+        if (micros < *least) *least = micros;
+        if (micros > *most) *most = micros;
+    }
+}
+
+/* ---- positions ---- */
+
+int64_t train_plan_images(const TrainPlan *p, int64_t steps)
+{
+    int64_t end;
+    const TrainPhase at = phase_at(p, (double)steps, INFINITY, &end);
+    return at.first_image + (steps - at.first_step) * at.global_batch;
+}
+
+int64_t train_plan_step_at(const TrainPlan *p, int64_t image)
+{
+    int64_t end;
+    const TrainPhase at = phase_at(p, INFINITY, (double)image, &end);
+    return at.first_step + (image - at.first_image + at.global_batch - 1) / at.global_batch;
+}
+
+double train_plan_steps(const TrainPlan *p, double epochs)
+{
+    int64_t end;
+    const double image = epochs * (double)p->images;
+    const TrainPhase at = phase_at(p, INFINITY, image, &end);
+    return (double)at.first_step + (image - (double)at.first_image) / (double)at.global_batch;
+}
+
 int64_t train_plan_epoch(const TrainPlan *p, int64_t steps)
 {
-    return steps * p->global_batch / p->images;
+    return train_plan_images(p, steps) / p->images;
 }
 
 bool train_plan_due(const TrainPlan *p, int64_t step, double every_epochs)
 {
     if (every_epochs <= 0) return false;
-    double period = every_epochs * (double)p->images, batch = (double)p->global_batch;
-    return floor((double)(step + 1) * batch / period + 1e-9) >
-           floor((double)step * batch / period + 1e-9);
+    const double period = every_epochs * (double)p->images;
+    return floor((double)train_plan_images(p, step + 1) / period + 1e-9) >
+           floor((double)train_plan_images(p, step) / period + 1e-9);
 }

@@ -39,7 +39,7 @@ enum {
     STAGING_ALIGN = 64,
     NUMBER_BYTES = 32,
     MESSAGE_BYTES = 1024,
-    SCALARS = 14,
+    SCALARS = 15,
     PAIRS = SCALARS + 4
 };
 
@@ -56,6 +56,7 @@ typedef struct MetaRow {
 
 static const MetaRow meta_rows[SCALARS] = {
     { "step", META_I64, offsetof(CheckpointMeta, step), NULL },
+    { "run_step", META_I64, offsetof(CheckpointMeta, run_step), "0" },
     { "images", META_I64, offsetof(CheckpointMeta, images), NULL },
     { "epoch", META_I64, offsetof(CheckpointMeta, epoch), NULL },
     { "seed", META_U64, offsetof(CheckpointMeta, seed), NULL },
@@ -506,6 +507,7 @@ static Status read_meta(const SafeFile *f, CheckpointMeta *meta, const char *pat
             ERR_DATA,
             "%s: metadata entries global_batch, dataset_images and lr_factor must be above 0",
             path);
+    if (meta->run_step == 0) meta->run_step = meta->images / meta->global_batch;
     meta->model = safetensors_metadata(f, "model");
     meta->config = safetensors_metadata(f, "config");
     meta->class_names = safetensors_metadata(f, "class_names");

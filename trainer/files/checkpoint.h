@@ -17,9 +17,10 @@
 /* everything besides tensors; strings are borrowed for the call (submit copies), or live as long as
  * the SafeFile */
 typedef struct CheckpointMeta {
-    int64_t step;   /* global steps done */
-    int64_t images; /* position in the training stream: images consumed in all */
-    int64_t epoch;  /* whole epochs done */
+    int64_t step;     /* updates done */
+    int64_t run_step; /* ... of them by the count of a run that had this global batch from step 0 */
+    int64_t images;   /* position in the training stream: images consumed in all */
+    int64_t epoch;    /* whole epochs done */
     uint64_t seed;
     uint32_t config_hash;
     int64_t global_batch, dataset_images;

@@ -295,6 +295,7 @@ Status runlog_start(RunLog *r, const StartRecord *s)
     json_int(w, "parameters", s->parameters);
     json_int(w, "global_batch", s->global_batch);
     json_int(w, "steps", s->steps);
+    json_number(w, "epochs", s->epochs);
     return end(r);
 }
 
@@ -318,6 +319,7 @@ Status runlog_step(RunLog *r, const StepRecord *s)
     if (!w) return OK;
     json_int(w, "epoch", s->epoch);
     json_int(w, "step", s->step);
+    json_number(w, "epochs", s->epochs);
     json_number(w, "loss", s->loss);
     json_number(w, "lr", s->lr);
     json_number(w, "images_per_s", s->images_per_s);
@@ -371,6 +373,7 @@ Status runlog_epoch(RunLog *r, const EpochRecord *e)
     json_int(w, "epoch", e->epoch);
     json_number(w, "seconds", e->seconds);
     json_int(w, "images", e->images);
+    json_int(w, "steps", e->steps);
     json_number(w, "images_per_s", e->images_per_s);
     if (e->input) add_input(w, e->input);
     return end(r);
@@ -393,6 +396,7 @@ Status runlog_eval(RunLog *r, const EvalRecord *e)
     if (!w) return OK;
     json_int(w, "epoch", e->epoch);
     json_int(w, "step", e->step);
+    json_number(w, "epochs", e->epochs);
     json_int(w, "images", e->images);
     json_number(w, "loss", e->loss);
     json_number(w, "top1", e->top1);

@@ -41,9 +41,11 @@ typedef struct StartRecord {
     /* more ranks than CPUs, or GPUs, to compute on */
     bool oversubscribed;
     int64_t images, val_images, classes, parameters, global_batch, steps;
+    double epochs; /* that the steps make */
 } StartRecord;
 typedef struct StepRecord {
     int64_t epoch, step; /* epoch: from 0, as in all records; step: from 1 */
+    double epochs;       /* done behind the step */
     double loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms;
     double loss_scale; /* 0: there is none, and neither is the next in the record */
     int64_t skipped;
@@ -53,7 +55,7 @@ typedef struct StepRecord {
 } StepRecord;
 typedef struct EvalRecord {
     int64_t epoch, step, images, classes;
-    double loss, top1, top5;
+    double epochs, loss, top1, top5; /* epochs: of training, done behind the step */
     const char *checkpoint; /* by convoy eval: what was evaluated; NULL: by the run itself */
     bool has_ema, ema_best; /* of averaged weights too, and by those the best is chosen */
     double ema_loss, ema_top1, ema_top5;

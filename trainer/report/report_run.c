@@ -47,8 +47,11 @@ static Status grow(void *array, int64_t count, size_t size)
     return OK;
 }
 
-static double epochs_of(const ReportRun *r, int64_t step)
+/* Of a record of that step; those of earlier versions do not tell. */
+static double epochs_of(const ReportRun *r, const JsonValue *record, int64_t step)
 {
+    const double told = number(record, "epochs");
+    if (!isnan(told)) return told;
     if (r->start.images <= 0 || r->start.global_batch <= 0) return (double)NAN;
     return (double)step * (double)r->start.global_batch / (double)r->start.images;
 }
@@ -119,7 +122,7 @@ static Status take_step(ReportRun *r, const JsonValue *record)
     TRY(grow(&r->steps, r->step_count, sizeof *r->steps));
     r->steps[r->step_count++] = (ReportStep){ .epoch = whole(record, "epoch"),
                                               .step = step,
-                                              .epochs = epochs_of(r, step),
+                                              .epochs = epochs_of(r, record, step),
                                               .loss = number(record, "loss"),
                                               .lr = number(record, "lr"),
                                               .images_per_s = number(record, "images_per_s"),
@@ -139,7 +142,9 @@ static Status take_epoch(ReportRun *r, const JsonValue *record)
                         .seconds = number(record, "seconds"),
                         .first = r->cold,
                         .steps_before = r->step_count ? r->steps[r->step_count - 1].step : 0 };
-    e->partial = e->images + r->start.global_batch <= r->start.images;
+    const int64_t steps = whole(record, "steps"),
+                  batch = steps > 0 ? e->images / steps : r->start.global_batch;
+    e->partial = e->images + batch <= r->start.images;
     r->cold = false;
     return OK;
 }
@@ -156,7 +161,7 @@ static Status take_eval(ReportRun *r, const JsonValue *record)
     r->evals[at] = (ReportEval){ .epoch = whole(record, "epoch"),
                                  .step = step,
                                  .images = whole(record, "images"),
-                                 .epochs = epochs_of(r, step),
+                                 .epochs = epochs_of(r, record, step),
                                  .loss = number(record, "loss"),
                                  .top1 = number(record, "top1"),
                                  .top5 = few ? (double)NAN : number(record, "top5"),

@@ -96,11 +96,13 @@ static Status add_program(const Session *s, Executor *x, const ProgramOptions *p
 
 static Status create_executor(const Session *s, Executor **out)
 {
+    int64_t least, most;
+    train_plan_micros(&s->plan, &least, &most);
     TRY(executor_create(out, s->backend));
-    executor_configure(
-        *out, &(ExecutorOptions){ .side_depth = s->device.cuda ? EXECUTOR_SIDE_DEPTH : 0,
-                                  .replay = s->device.cuda && s->config->device.cuda_graph,
-                                  .results = SESSION_STEPS_MAX * (int)s->plan.accumulate });
+    executor_configure(*out,
+                       &(ExecutorOptions){ .side_depth = s->device.cuda ? EXECUTOR_SIDE_DEPTH : 0,
+                                           .replay = s->device.cuda && s->config->device.cuda_graph,
+                                           .results = SESSION_STEPS_MAX * (int)most });
     return OK;
 }
 
@@ -112,13 +114,15 @@ typedef struct Programs {
 static Status add_programs(const Session *s, SessionUse use, Executor *x, int64_t batch,
                            Programs *out)
 {
+    int64_t least, most;
+    train_plan_micros(&s->plan, &least, &most);
     for (int i = use == SESSION_TRAIN ? progressive_stage_count(s->config) - 1 : -1; i >= 0; i--) {
         ProgramOptions o = { .batch = batch,
                              .image_size = progressive_image_size(s->config, i),
                              .training = true };
         TRY(add_program(s, x, &o, &out->first[i]));
         o.accumulate = true;
-        if (s->plan.accumulate > 1) TRY(add_program(s, x, &o, &out->more[i]));
+        if (most > 1) TRY(add_program(s, x, &o, &out->more[i]));
     }
     const ProgramOptions eval = { .batch = batch, .image_size = s->config->data.image_size };
     return s->val ? add_program(s, x, &eval, &out->eval) : OK;

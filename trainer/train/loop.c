@@ -100,22 +100,24 @@ static void tell_monitor(Loop *l, const StepRecord *record, const StepResult *r)
         keep_pending(l, runlog_gpus(l->log, gpus, count));
 }
 
+static double epochs_done(const Loop *l, int64_t steps)
+{
+    return (double)train_plan_images(&l->s->plan, steps) / (double)l->s->plan.images;
+}
+
 static void print_row(Loop *l, int64_t step, const StepResult *r)
 {
-    const TrainPlan *p = &l->s->plan;
     l->row.seconds += r->seconds;
-    l->row.steps++;
+    l->row.images += l->s->plan.global_batch;
     if (!row_due(l, step)) return;
-    runlog_row(
-        l->log,
-        &(ConsoleRow){ .step = step,
-                       .epochs = (double)step * (double)p->global_batch / (double)p->images,
-                       .images_per_s = (double)(l->row.steps * p->global_batch) / l->row.seconds,
-                       .loss = r->loss,
-                       .penalty = l->penalty,
-                       .lr = r->lr });
+    runlog_row(l->log, &(ConsoleRow){ .step = step,
+                                      .epochs = epochs_done(l, step),
+                                      .images_per_s = (double)l->row.images / l->row.seconds,
+                                      .loss = r->loss,
+                                      .penalty = l->penalty,
+                                      .lr = r->lr });
     l->row.seconds = 0;
-    l->row.steps = 0;
+    l->row.images = 0;
 }
 
 static void record_step(Loop *l, int64_t step, const StepResult *r)
@@ -123,9 +125,10 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
     const TrainPlan *p = &l->s->plan;
     int64_t total = p->total_steps;
     l->recent.seconds += r->seconds;
-    l->recent.steps++;
+    l->recent.images += p->global_batch;
     StepRecord record = { .epoch = train_plan_epoch(p, step),
                           .step = step + 1,
+                          .epochs = epochs_done(l, step + 1),
                           .loss = r->loss,
                           .lr = r->lr,
                           .images_per_s = (double)p->global_batch / r->seconds,
@@ -136,26 +139,26 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                           .skipped = r->optimizer.skipped,
                           .measured = r->optimizer.measured,
                           .grad_norm = r->optimizer.grad_norm,
-                          .recent_images_per_s =
-                              (double)(l->recent.steps * p->global_batch) / l->recent.seconds };
+                          .recent_images_per_s = (double)l->recent.images / l->recent.seconds };
     l->epoch.seconds += r->seconds;
     l->epoch.images += p->global_batch;
-    l->progress.seconds_per_step = l->progress.seconds_per_step > 0
-                                       ? 0.98 * l->progress.seconds_per_step + 0.02 * r->seconds
-                                       : r->seconds;
+    const double pace = r->seconds / (double)p->global_batch;
+    l->progress.seconds_per_image = l->progress.seconds_per_image > 0
+                                        ? 0.98 * l->progress.seconds_per_image + 0.02 * pace
+                                        : pace;
     bool last = step + 1 == total || step == l->start.step;
     tell_monitor(l, &record, r);
     print_row(l, step, r);
     if (record_due(l, step)) {
         keep_pending(l, runlog_step(l->log, &record));
         l->recent.seconds = 0;
-        l->recent.steps = 0;
+        l->recent.images = 0;
     }
     double now = clock_s(), period = log_console_is_terminal() ? TERMINAL_PERIOD_S : PLAIN_PERIOD_S;
     if (!last && now - l->progress.shown_s < period) return;
     l->progress.shown_s = now;
-    runlog_progress(l->log, &record, total,
-                    (double)(total - step - 1) * l->progress.seconds_per_step);
+    const int64_t left = train_plan_images(p, total) - train_plan_images(p, step + 1);
+    runlog_progress(l->log, &record, total, (double)left * l->progress.seconds_per_image);
 }
 
 /* What the input did since *start. */
@@ -237,6 +240,7 @@ static Status evaluate_now(Loop *l, int64_t step, bool *best)
     TRY(evaluate_ema(l, &ema));
     EvalRecord record = { .epoch = train_plan_epoch(&l->s->plan, step),
                           .step = step + 1,
+                          .epochs = epochs_done(l, step + 1),
                           .images = r.images,
                           .classes = l->s->classes,
                           .loss = r.loss,
@@ -341,16 +345,31 @@ static Status create_loader(Loop *l)
     LoaderOptions options = session_loader_options(l->s, DATA_TRAIN);
     options.first_step = l->stage.first;
     options.last_step = l->stage.end;
+    options.shift =
+        train_plan_images(&l->s->plan, l->stage.first) - l->stage.first * l->s->plan.global_batch;
     options.trace = tracing_trace(l->tracing);
     prefetch_loader_options(l->s->train_input, &options);
     TRY(loader_create(&l->loader, l->s->train, &options));
     return stepper_set_loader(l->stepper, l->loader);
 }
 
-/* From step on images have the size of its stage; nothing is under way. */
+static void tell_stage(const Loop *l, int64_t step, int stage)
+{
+    const TrainPlan *p = &l->s->plan;
+    if (progressive_stage_count(l->s->config) > 1)
+        log_info("from step %lld on training images are of %lld pixels", (long long)step + 1,
+                 (long long)progressive_image_size(l->s->config, stage));
+    if (p->phase_count > 1)
+        log_info("from step %lld on the global batch is %lld, %lld images of a rank at a time",
+                 (long long)step + 1, (long long)p->global_batch, (long long)p->batch);
+}
+
+/* From step on images have the size of its stage, and steps the batch of its phase; nothing is
+ * under way. */
 static Status enter_stage(Loop *l, int64_t step)
 {
     Session *s = l->s;
+    const int64_t phase_end = train_plan_phase_end(&s->plan, step);
     const int stage = progressive_stage_at(s->config, &s->plan, step);
     Status status = stepper_set_loader(l->stepper, NULL);
     loader_destroy(l->loader);
@@ -359,10 +378,10 @@ static Status enter_stage(Loop *l, int64_t step)
     l->input.seconds = 0;
     l->stage.first = step;
     l->stage.end = progressive_stage_end(s->config, &s->plan, stage);
+    if (phase_end < l->stage.end) l->stage.end = phase_end;
+    train_plan_enter(&s->plan, step);
     session_set_stage(s, stage);
-    if (loop_is_main(l) && progressive_stage_count(s->config) > 1)
-        log_info("from step %lld on training images are of %lld pixels", (long long)step + 1,
-                 (long long)progressive_image_size(s->config, stage));
+    if (loop_is_main(l)) tell_stage(l, step, stage);
     if (status == OK) status = create_loader(l);
     return comm_agree(s->comm, status);
 }

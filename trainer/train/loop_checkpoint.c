@@ -55,17 +55,19 @@ static int64_t norm_images(const Session *s)
 static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
 {
     const Session *s = l->s;
+    const int64_t images = train_plan_images(&s->plan, steps);
     double start_s = clock_s();
     TRY(train_state_stage(s->executor, stepper_optimizer(l->stepper), stepper_averages(l->stepper),
                           s->backend, l->checkpoint.writer, l->divergence.tensor));
     tracing_copy(l->tracing, "checkpoint to staging memory", steps, start_s);
     TRY(loop_checkpoint_poll(l)); /* the file before, while its record is to be had */
     CheckpointMeta meta = { .step = steps + l->start.step_offset,
-                            .images = steps * s->plan.global_batch,
+                            .run_step = steps,
+                            .images = images,
                             .epoch = train_plan_epoch(&s->plan, steps),
                             .seed = (uint64_t)s->config->train.seed,
                             .config_hash = config_math_hash(s->config),
-                            .global_batch = s->plan.global_batch,
+                            .global_batch = images - train_plan_images(&s->plan, steps - 1),
                             .dataset_images = s->plan.images,
                             .norm_images = norm_images(s),
                             .best_top1 = l->checkpoint.best_top1,
@@ -124,15 +126,18 @@ static Status find_resume(const Loop *l, SafeFile **file, CheckpointMeta *meta, 
 /* The step of this run's stream at which a checkpoint continues. */
 static int64_t resume_step(const Loop *l, const CheckpointMeta *meta)
 {
-    int64_t batch = l->s->plan.global_batch, step = meta->images / batch;
-    if (meta->global_batch == batch) return step;
+    const TrainPlan *p = &l->s->plan;
+    int64_t step = train_plan_step_at(p, meta->images);
+    if (train_plan_images(p, step) > meta->images) step--;
+    const int64_t position = train_plan_images(p, step), next = train_plan_images(p, step + 1);
+    if (meta->run_step == step && position == meta->images) return step;
     log_warning(
         "the global batch was %lld images and is now %lld: step %lld of the checkpoint is step "
         "%lld from here on",
-        (long long)meta->global_batch, (long long)batch,
-        (long long)(meta->images / meta->global_batch), (long long)step);
-    if (meta->images % batch != 0)
-        log_warning("%lld images are seen again", (long long)(meta->images % batch));
+        (long long)meta->global_batch, (long long)(next - position), (long long)meta->run_step,
+        (long long)step);
+    if (meta->images > position)
+        log_warning("%lld images are seen again", (long long)(meta->images - position));
     return step;
 }
 
@@ -300,6 +305,6 @@ Status loop_checkpoint_go_back(Loop *l, int64_t below, double lr_factor)
     monitor_go_back(l->monitor, l->start.step);
     /* of steps that are done again */
     l->epoch.seconds = l->recent.seconds = l->row.seconds = 0;
-    l->epoch.images = l->recent.steps = l->row.steps = 0;
+    l->epoch.images = l->recent.images = l->row.images = 0;
     return OK;
 }

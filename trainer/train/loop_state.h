@@ -46,7 +46,7 @@ typedef struct Loop {
         double value;
         char tensor[TRAIN_STATE_NAME_BYTES]; /* the first bad one; "": all are finite */
     } divergence;
-    struct { /* steps that the loader at hand feeds (progressive.h) */
+    struct { /* steps that the loader at hand feeds: of one size (progressive.h) and phase */
         int64_t first, end;
     } stage;
     struct { /* since the last epoch record */
@@ -56,10 +56,10 @@ typedef struct Loop {
     } epoch;
     struct { /* since the last step record, and the last row of the table */
         double seconds;
-        int64_t steps;
+        int64_t images;
     } recent, row;
     struct { /* the line on the console */
-        double shown_s, seconds_per_step;
+        double shown_s, seconds_per_image;
     } progress;
     struct { /* whether data keeps up, judged behind the first step of a loader */
         double seconds;

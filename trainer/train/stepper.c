@@ -174,9 +174,11 @@ static Status plan_stage(Stepper *s, Program *last, size_t cap, size_t first_cap
 static Status plan_steps(Stepper *s, size_t cap, size_t first_cap)
 {
     const Session *session = s->session;
+    int64_t least, most;
+    train_plan_micros(&session->plan, &least, &most);
     for (int i = 0; i < progressive_stage_count(session->config); i++) {
-        Program *more = session->stage_more[i];
-        TRY(plan_stage(s, more ? more : session->stage_first[i], cap, first_cap));
+        if (most > 1) TRY(plan_stage(s, session->stage_more[i], cap, first_cap));
+        if (least == 1) TRY(plan_stage(s, session->stage_first[i], cap, first_cap));
     }
     return OK;
 }
@@ -253,9 +255,7 @@ Status stepper_create(Stepper **out, Session *session)
     if (!s) return ERR_MEMORY;
     s->session = session;
     s->lr_factor = 1;
-    s->schedule =
-        schedule_from_config(session->config, session->plan.global_batch, session->comm->world,
-                             session->plan.images, session->plan.total_steps);
+    s->schedule = schedule_from_config(session->config, &session->plan, session->comm->world);
     Status status = fill(s);
     if (status != OK) {
         stepper_destroy(s);

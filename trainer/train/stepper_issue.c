@@ -14,7 +14,7 @@ int stepper_flight_number(const Stepper *s)
 
 Program *stepper_last_program(const Stepper *s)
 {
-    return s->session->more ? s->session->more : s->session->first;
+    return s->session->plan.accumulate > 1 ? s->session->more : s->session->first;
 }
 
 void stepper_must(Stepper *s, Status status)
