@@ -83,6 +83,16 @@ near "progressive resizing" grow grow_cpu 1e-4
 train grow_eager 1 "${grow[@]}" device.cuda_graph=false
 same "progressive resizing, recorded and eager" grow grow_eager
 
+# Micro-batches by epoch: a step of one is recorded apart from the first of two. 12 images are 3
+# steps of one, then 2 of two, then steps of one.
+epochs=(data.synthetic_images=12 "train.accumulate=1, 2, 1" train.epochs=4 train.max_steps=0
+    optimizer.lr=0.002)
+train epochs_cpu 1 "${epochs[@]}" device.backend=cpu
+train epochs 1 "${epochs[@]}"
+follows "micro-batches by epoch" epochs epochs_cpu 1e-3
+train epochs_eager 1 "${epochs[@]}" device.cuda_graph=false
+same "micro-batches by epoch, recorded and eager" epochs epochs_eager
+
 # A perceptron, and Adam; the loss falls.
 mlp=(model.name=mlp optimizer.name=adam optimizer.lr=0.001 train.batch_per_rank=16
     train.max_steps=24 train.epochs=9)
