@@ -35,6 +35,25 @@ Status backend_ready_op(OpInstance *op)
     return impl->bind ? impl->bind(op) : OK;
 }
 
+/* Where there is no tensor there is nothing to move. */
+static double pass_bytes(const OpTensor *t, OpPasses *p)
+{
+    if (t->desc.rank == 0) *p = (OpPasses){ 0, 0 };
+    return (p->reads + p->writes) * (double)t->bytes;
+}
+
+double backend_traffic(const OpInstance *op, OpTraffic *out)
+{
+    *out = (OpTraffic){ .other_bytes = 0 };
+    for (int i = 0; i < OP_MAX_INPUTS; i++) out->in[i].reads = 1;
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) out->out[i].writes = 1;
+    if (op->backend->v->traffic) op->backend->v->traffic(op, out);
+    double bytes = out->other_bytes;
+    for (int i = 0; i < OP_MAX_INPUTS; i++) bytes += pass_bytes(&op->in[i], &out->in[i]);
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) bytes += pass_bytes(&op->out[i], &out->out[i]);
+    return bytes;
+}
+
 OpTensor backend_flat(void *data, size_t bytes)
 {
     const int64_t n = (int64_t)(bytes / sizeof(float));

@@ -47,6 +47,19 @@ struct OpInstance {
     const char *implementation; /* for dumps: "jit:avx2", "bn_blocked"; static or backend-owned */
 };
 
+/* What run() moves between the device's memory and its chip, as prepared: how often each tensor is
+ * read and written, whole; a part where kernels need no more of it, or have it as a copy in another
+ * type. What a kernel keeps on the chip it moves once; what two kernels read is moved twice. */
+typedef struct OpPasses {
+    double reads, writes;
+} OpPasses;
+typedef struct OpTraffic {
+    OpPasses in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS];
+    double other_bytes; /* beside the tensors: of the workspace, of copies */
+    /* a library's product: a library's kernels move what they move; at best each operand once */
+    bool product;
+} OpTraffic;
+
 typedef struct OpImpl {
     Status (*prepare)(OpInstance *op);
     /* all data pointers and workspace are set; may be called again with other addresses */
@@ -148,6 +161,8 @@ typedef struct BackendVTable {
     /* How often a library's kernels were chosen over the backend's own, in the form of
      * FusionVTable.describe; NULL: there is no choice. */
     void (*describe_kernels)(const Backend *b, char *out, size_t bytes);
+    /* Corrects what backend_traffic() assumes of a prepared op; NULL: that is how it is. */
+    void (*traffic)(const OpInstance *op, OpTraffic *t);
     void (*destroy)(Backend *b);
 } BackendVTable;
 
@@ -199,6 +214,9 @@ void backend_destroy(Backend *b); /* NULL ok */
 Status backend_prepare_op(OpInstance *op);
 /* prepare() and bind() of an op that is no node: tensors have memory, it takes no workspace. */
 Status backend_ready_op(OpInstance *op);
+/* Of a prepared op; inputs read once and outputs written once unless the backend knows better.
+ * Returns the bytes in all. */
+double backend_traffic(const OpInstance *op, OpTraffic *out);
 void backend_release_op(OpInstance *op); /* also of one that was never prepared */
 /* f32 memory, flat. */
 OpTensor backend_flat(void *data, size_t bytes);

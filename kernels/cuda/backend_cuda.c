@@ -10,6 +10,7 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/fusion.h"
 #include "kernels/cuda/properties.h"
+#include "kernels/cuda/traffic.h"
 #include "kernels/cuda/transfer.h"
 #include <stdio.h>
 
@@ -126,6 +127,7 @@ static const BackendVTable vtable = {
                 .takes = cuda_fusion_takes,
                 .describe = cuda_fusion_describe },
     .describe_kernels = cuda_describe_kernels,
+    .traffic = cuda_traffic_of_op,
     .device = &cuda_device_vtable,
     .alignment = 256,
     .alloc = cuda_device_alloc,

@@ -302,6 +302,57 @@ static Status sums_run(OpInstance *op, Stream *stream)
     return CUDA_STATUS(cuda_launch_batchnorm_finish(&s->kernel, stream->stream));
 }
 
+/* ---- what run() moves ---- */
+
+/* Kernels read an operand so often; where it is cast, of the workspace, which lies like x. */
+static void read_operand(const Operand *o, double reads, const OpTensor *x, OpPasses *slot,
+                         OpTraffic *t)
+{
+    slot->reads = o->casts ? 1 : reads;
+    if (o->casts) t->other_bytes += (1 + reads) * (double)x->bytes;
+}
+
+/* Partial sums are written once and read once. */
+static double partials_moved(const RowGrid *g, int cp)
+{
+    return 2.0 * row_grid_partials(g) * 2 * cp * sizeof(float);
+}
+
+/* Statistics, then y: x twice. */
+void batchnorm_traffic(const OpInstance *op, OpTraffic *t)
+{
+    const ForwardState *s = op->state;
+    if (op->kind == OP_BN_SUMS) {
+        t->other_bytes = partials_moved(&s->kernel.grid, s->kernel.cp);
+        return;
+    }
+    const bool trains = ((const BatchNormAttr *)op->attr)->mode == BN_TRAIN,
+               sums = trains && op->in[BN_IN_SUMS].desc.rank == 0;
+    t->in[BN_IN_RUNNING_MEAN].writes = t->in[BN_IN_RUNNING_VAR].writes = trains;
+    if (s->base.by != &batchnorm_own) return;
+    t->in[BN_IN_X].reads = sums ? 2 : 1;
+    if (sums) t->other_bytes = partials_moved(&s->kernel.grid, s->kernel.cp);
+    read_operand(&s->residual, 1, &op->in[BN_IN_X], &t->in[BN_IN_RESIDUAL], t);
+}
+
+/* Sums, then dx: x twice, and what dz is made of, unless the first pass writes dz down. */
+void batchnorm_bwd_traffic(const OpInstance *op, OpTraffic *t)
+{
+    const BackwardState *s = op->state;
+    const OpTensor *x = &op->in[BN_BWD_IN_X];
+    const bool sums = op->in[BN_BWD_IN_SUMS].desc.rank == 0, applies = op->kind != OP_BN_BWD_SUMS,
+               writes_dz = op->out[BN_BWD_OUT_DRESIDUAL].desc.rank != 0;
+    const double passes = sums + applies, of_dz = writes_dz ? 1 : passes;
+    t->out[BN_BWD_OUT_DRESIDUAL].reads = applies;
+    t->out[BN_BWD_OUT_DGAMMA].reads = t->out[BN_BWD_OUT_DBETA].reads = op->accumulate;
+    if (s->base.by != &batchnorm_own_bwd) return;
+    t->in[BN_BWD_IN_X].reads = passes;
+    read_operand(&s->dy, of_dz, x, &t->in[BN_BWD_IN_DY], t);
+    read_operand(&s->dy2, of_dz, x, &t->in[BN_BWD_IN_DY2], t);
+    read_operand(&s->y, s->kernel.mask == BN_MASK_FROM_Y ? of_dz : 0, x, &t->in[BN_BWD_IN_Y], t);
+    if (sums) t->other_bytes += partials_moved(&s->kernel.grid, s->kernel.cp);
+}
+
 const OpImpl batchnorm_own = { forward_prepare, forward_bind, forward_run, cuda_release_state };
 const OpImpl batchnorm_own_bwd = { backward_prepare, backward_bind, backward_run,
                                    cuda_release_state };

@@ -22,6 +22,11 @@ typedef struct BnState {
 extern const struct OpImpl batchnorm_own, batchnorm_own_bwd;
 struct OpInstance;
 struct CudaView;
+struct OpTraffic;
+/* What the ops of batchnorm.c and batchnorm_cudnn.c move (traffic.h). A norm graph of cuDNN, which
+ * keeps part of x on the chip, is taken to read it once: the least it can. */
+void batchnorm_traffic(const struct OpInstance *op, struct OpTraffic *t);
+void batchnorm_bwd_traffic(const struct OpInstance *op, struct OpTraffic *t);
 /* The grid of a pass over x. ERR_USAGE where it is too large. */
 Status batchnorm_make_grid(const struct OpInstance *op, RowGrid *out, const struct CudaView *x,
                            int blocks_per_sm);

@@ -200,6 +200,11 @@ static Status convert_weights(OpInstance *op, const OpTensor *w, Stream *stream)
                                         cuda_backend(op)->compute, s->weights, stream->stream));
 }
 
+bool conv2d_is_own(const OpInstance *op)
+{
+    return ((const ConvState *)op->state)->own != NULL;
+}
+
 static void release(OpInstance *op)
 {
     ConvState *s = op->state;

@@ -11,6 +11,8 @@ Status conv2d_decide(const CudaBackend *b, const Conv2dAttr *attr, OpTensor *x, 
 /* Of decided tensors. */
 ConvShape conv2d_shape(const CudaBackend *b, const Conv2dAttr *attr, const OpTensor *x,
                        const OpTensor *w, const OpTensor *y);
+/* Of a prepared op of conv2d.c: kernels of our own run it. */
+bool conv2d_is_own(const OpInstance *op);
 int64_t conv2d_weights(const ConvShape *s); /* elements, padding included */
 /* Of the weights in the compute type, rounded up to the alignment; 0 for f32, which needs no
  * copy. */

@@ -43,6 +43,18 @@ cudaError_t emu_enqueue(cudaStream_t stream, const char *name, void (*run)(const
  * it. */
 bool emu_is_device_memory(const void *p, size_t bytes);
 
+/* What work on the device touches of [p, p+bytes) from now on, in whole pages, in bytes: each piece
+ * of work closes them anew, so what two kernels read counts twice, what one reads twice once. A
+ * kernel that writes a page before it reads there is not seen to read. Only x86-64 says whether a
+ * touch is a read: elsewhere nothing is watched. Returns the watch's number; ranges must not
+ * overlap. emu_watch_end() ends all. */
+typedef struct EmuTouched {
+    size_t watched, read, written;
+} EmuTouched;
+int emu_watch(const void *p, size_t bytes);
+EmuTouched emu_touched(int watch);
+void emu_watch_end(void);
+
 #ifdef __cplusplus
 }
 #endif

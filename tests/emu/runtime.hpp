@@ -99,6 +99,9 @@ struct OpenMemory { // device memory is open while one of these lives
 // are mixed up.
 cudaError_t check_range(const void *p, size_t bytes, bool device, const char *what);
 
+// ---- watch.cpp ----
+Work watched(Work work); // the same, seen by emu_watch()
+
 // ---- streams.cpp ----
 cudaError_t enqueue(cudaStream_t stream, const char *name, Work work);
 bool is_live(cudaStream_t stream);

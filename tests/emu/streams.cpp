@@ -148,6 +148,7 @@ cudaError_t enqueue(cudaStream_t stream, const char *name, Work work)
 {
     Runtime &r = runtime();
     Guard guard(r.lock);
+    work = watched(std::move(work));
     if (!stream) {
         for (Capture *c : r.captures)
             if (c->mode != cudaStreamCaptureModeRelaxed)

@@ -64,18 +64,6 @@ typedef struct KindTimes {
     double seconds, flops, bytes;
 } KindTimes;
 
-/* Bytes of a node's tensors, each read or written once. */
-static double node_bytes(const Program *p, int node)
-{
-    const GraphNode *n = graph_node(program_graph(p), node);
-    double bytes = 0;
-    for (int k = 0; k < OP_MAX_INPUTS; k++)
-        if (n->in[k] != TENSOR_NONE) bytes += (double)program_tensor(p, n->in[k])->bytes;
-    for (int k = 0; k < OP_MAX_OUTPUTS; k++)
-        if (n->out[k] != TENSOR_NONE) bytes += (double)program_tensor(p, n->out[k])->bytes;
-    return bytes;
-}
-
 /* runs: how often in a step, on average. */
 static void add_item(const Session *s, const Stepper *stepper, const TimelineItem *item,
                      double seconds, double runs, KindTimes kinds[OP_COUNT])
@@ -90,13 +78,14 @@ static void add_item(const Session *s, const Stepper *stepper, const TimelineIte
                                                      [TIMELINE_RESTORE] = OP_UPDATE,
                                                      [TIMELINE_LERP] = OP_LERP };
     const Program *p = stepper_last_program(stepper);
+    OpTraffic traffic;
     int buckets;
     const Bucket *bucket = stepper_buckets(stepper, &buckets) + item->index;
     if (item->kind == TIMELINE_NODE) {
         KindTimes *k = &kinds[graph_node(program_graph(p), item->index)->kind];
         k->seconds += seconds;
         k->flops += runs * graph_node_flops(program_graph(p), item->index);
-        k->bytes += runs * node_bytes(p, item->index);
+        k->bytes += runs * program_node_traffic(p, item->index, &traffic);
         return;
     }
     KindTimes *k = &kinds[ops[item->kind]];

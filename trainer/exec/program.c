@@ -53,6 +53,10 @@ const char *program_implementation(const Program *p, int node)
 {
     return p->nodes[node].implementation;
 }
+double program_node_traffic(const Program *p, int node, OpTraffic *out)
+{
+    return backend_traffic(&p->nodes[node], out);
+}
 const Timeline *program_timeline(const Program *p, TimelineRun run)
 {
     return p->timelines[run];

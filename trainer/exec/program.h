@@ -19,6 +19,8 @@ int program_step_items(const Program *p, TimelineRun run);
 /* Where a tensor of a program lives; after commit. */
 const OpTensor *program_tensor(const Program *p, TensorId id);
 const char *program_implementation(const Program *p, int node); /* OpInstance.implementation */
+/* Bytes that a node moves when it runs (backend_traffic). */
+double program_node_traffic(const Program *p, int node, OpTraffic *out);
 /* Points an input ("images", "labels", "erase", "mix") at other memory that the backend can read,
  * until the next call. */
 Status program_set_input(Program *p, const char *name, const void *data);

@@ -1,0 +1,118 @@
+/* traffic.c - see traffic.h. The table of what each op moves. */
+#include "kernels/cuda/traffic.h"
+#include "kernels/cuda/batchnorm.h"
+#include "kernels/cuda/conv2d.h"
+
+typedef void Traffic(const OpInstance *op, OpTraffic *t);
+
+/* The workspace is written by one kernel and read by the next. */
+static void through_workspace(const OpInstance *op, OpTraffic *t)
+{
+    t->other_bytes = 2 * (double)op->workspace_bytes;
+}
+
+/* ---- products ----
+ *
+ * By plans of a library; weights are input 1, their gradient is output 0. Activations that linear
+ * layers bring into the workspace first, which are small, are not counted there. */
+
+_Static_assert((int)CONV_IN_W == 1 && (int)CONV_BWD_DATA_IN_W == 1 && (int)CONV_STATS_IN_W == 1 &&
+                   (int)CONV_BWD_DATA_NORM_IN_W == 1 && (int)LINEAR_IN_W == 1 &&
+                   (int)LINEAR_BWD_DATA_IN_W == 1,
+               "by_weights() takes these as one");
+
+/* In 16 bits a compute copy is read, half as large; where there is none (tests of single ops) one
+ * is written into the workspace first. */
+static void by_weights(const OpInstance *op, OpTraffic *t)
+{
+    const CudaBackend *b = cuda_backend(op);
+    const OpTensor *w = &op->in[1];
+    t->product = true;
+    if (b->compute == DTYPE_F32) return;
+    const bool converts = w->data && !cuda_compute_copy(b, w);
+    t->in[1].reads = converts ? 1 : 0.5;
+    if (converts) t->other_bytes = (double)w->bytes;
+}
+
+static void to_weights(const OpInstance *op, OpTraffic *t)
+{
+    t->product = true;
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) t->out[i].reads = op->accumulate;
+}
+
+/* In 16 bits the gradient comes out in these, into the workspace, and is converted from there. */
+static void conv2d_to_weights(const OpInstance *op, OpTraffic *t)
+{
+    to_weights(op, t);
+    if (cuda_backend(op)->compute != DTYPE_F32) t->other_bytes = (double)op->out[0].bytes;
+}
+
+/* db needs dy once more. */
+static void linear_bwd_weights(const OpInstance *op, OpTraffic *t)
+{
+    to_weights(op, t);
+    if (op->out[LINEAR_BWD_WEIGHTS_OUT_DB].desc.rank) t->in[LINEAR_BWD_WEIGHTS_IN_DY].reads = 2;
+}
+
+/* The part of x that windows cover which lie apart. */
+static double covered(const OpInstance *op, const OpTensor *w)
+{
+    const Conv2dAttr *a = op->attr;
+    const int64_t *k = w->desc.dims;
+    return (k[2] < a->stride_h ? (double)k[2] / a->stride_h : 1) *
+           (k[3] < a->stride_w ? (double)k[3] / a->stride_w : 1);
+}
+
+static void conv2d(const OpInstance *op, OpTraffic *t)
+{
+    by_weights(op, t);
+    t->product = !conv2d_is_own(op);
+    if (op->kind == OP_CONV2D) t->in[CONV_IN_X].reads = covered(op, &op->in[CONV_IN_W]);
+}
+
+static void conv2d_bwd_weights(const OpInstance *op, OpTraffic *t)
+{
+    conv2d_to_weights(op, t);
+    t->product = !conv2d_is_own(op);
+    if (!t->product) through_workspace(op, t); /* f32 partial sums, and f32 from them */
+    t->in[CONV_BWD_WEIGHTS_IN_X].reads = covered(op, &op->out[CONV_BWD_WEIGHTS_OUT_DW]);
+}
+
+/* ---- the rest ---- */
+
+/* Partial sums of dg, then dg: both by g. */
+static void gate_bwd(const OpInstance *op, OpTraffic *t)
+{
+    through_workspace(op, t);
+    t->in[GATE_BWD_IN_G].reads = 2;
+}
+
+/* Pixels that are left out, and their rows, are not touched. */
+static void subsample(const OpInstance *op, OpTraffic *t)
+{
+    const int64_t *x = op->in[SUBSAMPLE_IN_X].desc.dims, *y = op->out[SUBSAMPLE_OUT_Y].desc.dims;
+    t->in[SUBSAMPLE_IN_X].reads = (double)(y[2] * y[3]) / (double)(x[2] * x[3]);
+}
+
+static Traffic *const table[OP_COUNT] = { [OP_CONV2D] = conv2d,
+                                          [OP_CONV2D_BWD_DATA] = conv2d,
+                                          [OP_CONV2D_BWD_WEIGHTS] = conv2d_bwd_weights,
+                                          [OP_CONV2D_STATS] = by_weights,
+                                          [OP_CONV2D_BWD_DATA_NORM] = by_weights,
+                                          [OP_CONV2D_BWD_WEIGHTS_NORM] = conv2d_to_weights,
+                                          [OP_BATCHNORM] = batchnorm_traffic,
+                                          [OP_BN_SUMS] = batchnorm_traffic,
+                                          [OP_BATCHNORM_BWD] = batchnorm_bwd_traffic,
+                                          [OP_BN_BWD_SUMS] = batchnorm_bwd_traffic,
+                                          [OP_LINEAR] = by_weights,
+                                          [OP_LINEAR_BWD_DATA] = by_weights,
+                                          [OP_LINEAR_BWD_WEIGHTS] = linear_bwd_weights,
+                                          [OP_SUBSAMPLE] = subsample,
+                                          [OP_GATE_BWD] = gate_bwd,
+                                          [OP_SOFTMAX_XENT] = through_workspace,
+                                          [OP_DROP] = through_workspace };
+
+void cuda_traffic_of_op(const OpInstance *op, OpTraffic *t)
+{
+    if (table[op->kind]) table[op->kind](op, t);
+}

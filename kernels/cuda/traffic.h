@@ -1,0 +1,11 @@
+/* traffic.h - what the kernels of an op read and write: one function for each op that does not move
+ * every tensor once. Those of ops with kernels of several passes stand beside what launches these,
+ * and change with them; tests/unit/test_cuda_traffic.c holds them against what kernels touch. */
+#ifndef CONVOY_KERNELS_CUDA_TRAFFIC_H
+#define CONVOY_KERNELS_CUDA_TRAFFIC_H
+#include "kernels/backend.h"
+
+/* BackendVTable.traffic. Of a convolution whose weights have a compute copy it says what is read of
+ * that; before it is bound all of them are taken to have one. */
+void cuda_traffic_of_op(const OpInstance *op, OpTraffic *t);
+#endif
