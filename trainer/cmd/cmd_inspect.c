@@ -9,6 +9,7 @@
 #include "models/models.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
+#include "trainer/cmd/inspect_bytes.h"
 #include "trainer/files/checkpoint.h"
 #include "trainer/files/run_source.h"
 #include "trainer/session/precision.h"
@@ -28,13 +29,19 @@ static Status print_and_free(StrBuf *text, Status status)
 /* ---- model ---- */
 
 static const char model_help[] =
-    "usage: convoy inspect model NAME [--image-size N] [--classes N] [--dot] [[--set] "
-    "key=value]...\n\nPrints the layers "
+    "usage: convoy inspect model NAME [--image-size N] [--classes N] [--dot] [--bytes] [--gpu "
+    "FILE]\n  "
+    "[[--set] key=value]...\n\nPrints the layers "
     "of a network for one image and 1000 classes, with output shapes, parameters, FLOPs and the "
     "bytes\nof what each layer leaves behind. The image has the size that the network was "
     "published with; a first line says\nit, and how evaluation gets there: the shorter side before "
     "the crop, and the interpolation.\n\n  --image-size N   another size\n  --classes N      "
-    "another number of classes\n  --dot            a drawing for Graphviz instead\n  --set "
+    "another number of classes\n  --dot            a drawing for Graphviz instead\n  --bytes       "
+    "   instead, by "
+    "kind of operation, what a training step moves and computes on a GPU, and how\n               "
+    "    long that would take by a model. Any key of a run may be set then; unless set, "
+    "train.batch_per_rank\n                   is 256 and device.fuse all\n  --gpu FILE       with "
+    "--bytes: the GPU's description, such as configs/gpus/h200.json\n  --set "
     "key=value  a key of the network, such as model.stem=cifar or model.blurpool=timm\n\nNAME is "
     "one of:\n";
 
@@ -116,6 +123,8 @@ static Status cmd_inspect_model(int argc, char **argv)
     TRY(args_parse(&args, argc, argv, model_help));
     const char *name = args.positional[0];
     const ModelDef *def = model_find(name);
+    if (def && args_value(&args, "--bytes")) return inspect_bytes(&args);
+    if (def && args_value(&args, "--gpu")) return fail(ERR_USAGE, "--gpu FILE goes with --bytes");
     if (def) return describe_model(def, &args);
     char suggestion[MODEL_SUGGESTION_BYTES];
     model_suggest(name, suggestion, sizeof suggestion);
@@ -186,8 +195,9 @@ static Status cmd_inspect_checkpoint(int argc, char **argv)
 /* ---- the command ---- */
 
 static const CmdRow rows[] = {
-    { "model", cmd_inspect_model, "NAME [--image-size N] [--classes N] [--dot] [key=value]...",
-      "layers, shapes, parameters and FLOPs of a network" },
+    { "model", cmd_inspect_model,
+      "NAME [--image-size N] [--classes N] [--dot] [--bytes] [--gpu FILE] [key=value]...",
+      "layers, shapes, parameters and FLOPs of a network; what a step moves on a GPU" },
     { "checkpoint", cmd_inspect_checkpoint, "RUN|FILE",
       "verify a checkpoint and list what is in it" },
     { "config", cmd_inspect_config, "[CONFIG|RUN] [key=value]...",

@@ -300,9 +300,13 @@ Status optimizer_update(Optimizer *o, int bucket, Stream *stream)
 
 int optimizer_passes(const Optimizer *o, int bucket)
 {
-    const bool by_update = update_traits(o->kind)->trust == TRUST_BY_UPDATE;
-    const int ratios = !o->update.trusts[bucket].memory ? 0 : by_update ? 4 : 2;
-    return 3 + 2 * o->state_count + ratios;
+    return optimizer_rule_passes(o->kind, o->state_count, o->update.trusts[bucket].memory);
+}
+
+int optimizer_rule_passes(UpdateKind kind, int states, bool ratios)
+{
+    const bool by_update = update_traits(kind)->trust == TRUST_BY_UPDATE;
+    return 3 + 2 * states + (!ratios ? 0 : by_update ? 4 : 2);
 }
 
 Status optimizer_check_finite(Optimizer *o, int bucket, Stream *stream)

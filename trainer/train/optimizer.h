@@ -36,6 +36,8 @@ bool optimizer_awaits_result(const Optimizer *o);
 Status optimizer_update(Optimizer *o, int bucket, Stream *stream);
 /* Tensors like the bucket that it reads or writes. */
 int optimizer_passes(const Optimizer *o, int bucket);
+/* The same of a rule that keeps so many states; ratios: with those of trust.h. */
+int optimizer_rule_passes(UpdateKind kind, int states, bool ratios);
 /* for gradients that are not finite */
 Status optimizer_check_finite(Optimizer *o, int bucket, Stream *stream);
 /* the loss scale grows or shrinks */

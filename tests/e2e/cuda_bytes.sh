@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# cuda_bytes.sh - what a step moves on a GPU that is not here: convoy inspect model NAME --bytes.
+source tests/e2e/lib/common.sh
+source tests/e2e/lib/cuda.sh
+
+if ! emulated; then
+    echo "this wants the emulated device"
+    exit 77
+fi
+# The plain loops that stand for cuDNN want much workspace.
+budget=(inspect model resnet50 --bytes --gpu configs/gpus/h200.json device.workspace_mb=8192)
+
+# number ROW COLUMN - of the table in $out
+number()
+{
+    awk -v row="$1" -v column="$2" '$1 == row { print $column }' "$out"
+}
+
+# The page has the table, of which cuDNN decides nothing in bf16: every row is as printed.
+expect "bytes in bf16" 0 run 1 "${budget[@]}" train.precision=bf16
+expect_text "bytes in bf16" 1 "resnet50 in bf16, 256 images of 224 x 224 pixels a step, on NVIDIA"
+expect_text "bytes in bf16" 1 "a model, nothing was measured"
+for row in conv2d conv2d_bwd_data conv2d_bwd_weights batchnorm batchnorm_bwd update sum; do
+    said=$(sed -nE "s/^\| $row \| ([0-9.]+) \| [0-9.]+ \| ([0-9.]+) \| ([0-9.]+) .*/\1 \2 \3/p" \
+        docs/gpu.md)
+    printed="$(number "$row" 3) $(number "$row" 5) $(number "$row" 6)"
+    [[ $said == "$printed" ]] || broken "docs/gpu.md says of $row ${said:-nothing}, not $printed"
+done
+whole=$(number sum 3)
+
+# Half the images: the same of each, but for weights and the update.
+expect "bytes of half a batch" 0 run 1 "${budget[@]}" train.precision=bf16 train.batch_per_rank=128
+awk -v a="$whole" -v b="$(number sum 3)" 'BEGIN { exit !(b > a && b < 1.02 * a) }' ||
+    broken_run "half a batch moves $(number sum 3) MB an image, the whole $whole"
+expect "bytes, fused" 0 run 1 "${budget[@]}" train.precision=fp16
+expect_text "bytes, fused" some "fused (device.fuse): gradient"
+awk -v a="$whole" -v b="$(number sum 3)" 'BEGIN { exit !(b < 0.87 * a) }' ||
+    broken_run "fused it moves $(number sum 3) MB an image, in bf16 $whole"
+expect "bytes, not fused" 0 run 1 "${budget[@]}" train.precision=fp16 device.fuse=none
+expect_text "bytes, not fused" 1 "fused (device.fuse): nothing"
+expect "bytes of two micro-batches" 0 run 1 "${budget[@]}" train.precision=bf16 train.accumulate=2
+expect_text "bytes of two micro-batches" 1 "512 images of"
+
+# Images as the network was published with, or as they are asked for.
+expect "bytes of small images" 0 run 1 inspect model resnet20 --bytes --gpu configs/gpus/a100.json
+expect_text "bytes of small images" 1 "256 images of 32 x 32 pixels"
+expect "bytes of other images" 0 run 1 inspect model resnet20 --bytes --gpu configs/gpus/t4.json \
+    --image-size 48 --classes 7 train.precision=fp32 train.batch_per_rank=4
+expect_text "bytes of other images" 1 "resnet20 in fp32, 4 images of 48 x 48 pixels"
+
+expect_error "no GPU named" 64 "--bytes wants --gpu FILE" 1 inspect model resnet50 --bytes
+expect_error "a GPU for nothing" 64 "--gpu FILE goes with --bytes" 1 inspect model resnet50 \
+    --gpu configs/gpus/h200.json
+expect_error "two answers" 64 "--dot and --bytes" 1 "${budget[@]}" --dot
+expect_error "no such file" 65 "none.json" 1 inspect model resnet50 --bytes --gpu none.json
+sed 's/NVIDIA H200/NVIDIA H2000/' configs/gpus/h200.json > "$SCRATCH/odd.json"
+expect_error "no rates" 65 "no data sheet's rates of this GPU are known here" 1 \
+    inspect model resnet50 --bytes --gpu "$SCRATCH/odd.json" train.batch_per_rank=2
+expect_error "two passes" 64 "leave optimizer.sam_rho out" 1 "${budget[@]}" optimizer.sam_rho=0.1
+exit "$failed"
