@@ -31,6 +31,14 @@ train fp16_staged 2 train.precision=fp16 train.loss_scale=524288 train.max_steps
 # The rest wants a GPU for each rank.
 emulated || { echo "not tested: NCCL between ranks: wants the emulated device" && exit "$failed"; }
 
+# NCCL takes a rank with a NCCL_HOSTID of its own for a host, and a GPU of two hosts for two: so one
+# GPU is enough to sum by it, over sockets, in captured steps too.
+# shellcheck disable=SC2016 # of the ranks' own shells
+as_hosts='NCCL_HOSTID=host$OMPI_COMM_WORLD_RANK exec "$@"'
+expect "sums of two ranks on one device by NCCL" 0 mpirun -n 2 sh -c "$as_hosts" sh "$check" device
+expect_text "sums of two ranks on one device by NCCL" some "2 ranks sum by: nccl"
+expect_text "sums of two ranks on one device by NCCL" some "ranks share a GPU and sum by NCCL"
+
 # CONVOY_EMU_OWN_DEVICES gives each rank a device, so that they sum by the stand-in for NCCL.
 export CONVOY_EMU_OWN_DEVICES=1
 expect "sums of two ranks" 0 mpirun -n 2 "$check" device

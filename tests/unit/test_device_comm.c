@@ -6,6 +6,7 @@
 #include "tests/tools/played_transport.h"
 #include "trainer/comm/device_marks.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static Comm *make_self(void)
@@ -17,8 +18,9 @@ static Comm *make_self(void)
 
 /* ---- choice ---- */
 
-/* A second rank that either uses the same device or another one. */
+/* A second rank that either uses the same device or another one, or says always the same of it. */
 static bool peer_shares;
+static int64_t peer_says, said, said_before; /* peer_says: 0: as peer_shares tells */
 
 static void play_post(Comm *c, CommJob *job)
 {
@@ -26,7 +28,9 @@ static void play_post(Comm *c, CommJob *job)
     int64_t *data = job->data;
     if (job->kind == COMM_ALLGATHER) {
         CHECK(job->type == COMM_I64 && job->count == 1);
-        data[1] = peer_shares ? data[0] : data[0] + 1;
+        said_before = said;
+        said = data[0];
+        data[1] = peer_says ? peer_says : peer_shares ? data[0] : data[0] + 1;
     }
     job->done = 1;
 }
@@ -52,6 +56,34 @@ TEST(ranks_that_share_a_device_are_staged)
     peer_shares = false;
     CHECK_OK(device_transport_choose(&transport, &two, 0, NULL)); /* built without NCCL */
     CHECK_INT(transport, DEVICE_COMM_STAGED);
+}
+
+/* The peer is told no name of its host, or the same as this rank. */
+TEST(nccl_is_tried_where_it_takes_ranks_for_hosts)
+{
+    static const CommVTable peers = { .post = play_post, .wait = play_wait };
+    Comm two = { .v = &peers, .world = 2, .local_world = 2 };
+    DeviceCommTransport transport = DEVICE_COMM_STAGED;
+    int sharers = 0;
+    CHECK_OK(device_transport_sharers(&sharers, &two, 0, &played_transport));
+    peer_says = said;
+    CHECK_OK(device_transport_choose(&transport, &two, 0, &played_transport));
+    CHECK_INT(transport, DEVICE_COMM_STAGED);
+    setenv("NCCL_HOSTID", "one", 1);
+    CHECK_OK(device_transport_choose(&transport, &two, 0, &played_transport));
+    CHECK_INT(transport, DEVICE_COMM_NCCL);
+    CHECK_OK(device_transport_sharers(&sharers, &two, 0, &played_transport));
+    CHECK_INT(sharers, 2); /* of its memory */
+    peer_says = 0;
+    peer_shares = true;
+    CHECK_OK(device_transport_choose(&transport, &two, 0, &played_transport));
+    CHECK_INT(transport, DEVICE_COMM_STAGED);
+    peer_says = said_before; /* a device of its own, on a host of the same name: NCCL will tell */
+    CHECK_OK(device_transport_choose(&transport, &two, 0, &played_transport));
+    CHECK_INT(transport, DEVICE_COMM_NCCL);
+    peer_says = 0;
+    peer_shares = false;
+    unsetenv("NCCL_HOSTID");
 }
 
 /* Schedulers that show each rank one device give all of them index 0; where it sits tells them

@@ -3,7 +3,7 @@
  *
  * The environment is read here, and only to see whether a launcher (mpirun, srun) started this
  * process, and where it is: that must be known before MPI may be touched, and no command line says
- * it. */
+ * it; and what NCCL reads there of the host. */
 #include "trainer/comm/comm.h"
 
 #include <stdio.h>
@@ -82,6 +82,11 @@ void comm_find_launcher(Comm *c)
     const char *address = getenv(LAUNCHER_ADDRESS);
     /* One that never answered (packets filtered between hosts) is no sign of anything later. */
     if (address && launcher_answers(address, LAUNCHER_S)) c->launcher = address;
+}
+
+const char *comm_nccl_host(void)
+{
+    return getenv("NCCL_HOSTID");
 }
 
 void comm_set_timeout(Comm *c, double seconds)

@@ -74,6 +74,8 @@ void comm_set_last_words(Comm *c, void (*words)(void *cookie, int exit_code, con
  * then on a rank that ends because of a lost peer looks whether its host was cut off: then it ends
  * mpirun's daemon on it too. */
 void comm_find_launcher(Comm *c);
+/* What NCCL takes for the name of this host, where the environment sets one (NCCL_HOSTID); NULL. */
+const char *comm_nccl_host(void);
 /* True on every rank if value is the same on all of them. */
 bool comm_all_equal(Comm *c, int64_t value);
 

@@ -27,6 +27,7 @@
 
 #define POLL_S           0.05
 #define ABORT_PATIENCE_S 5.0
+#define HASH_BASIS       14695981039346656037U
 
 struct DeviceComm {
     Comm *comm;
@@ -74,12 +75,11 @@ static uint64_t hash_host(void)
     uint8_t *boot = NULL;
     size_t bytes;
     char name[256] = { 0 };
-    const uint64_t basis = 14695981039346656037U;
     if (fs_read_file("/proc/sys/kernel/random/boot_id", &boot, &bytes) != OK) {
         if (gethostname(name, sizeof name - 1) != 0) name[0] = '\0';
-        return hash_text(basis, name);
+        return hash_text(HASH_BASIS, name);
     }
-    uint64_t hash = hash_text(basis, (const char *)boot);
+    uint64_t hash = hash_text(HASH_BASIS, (const char *)boot);
     mem_free(boot);
     return hash;
 }
@@ -112,24 +112,31 @@ static Status count_users(Comm *comm, uint64_t device, int *mine, int *most)
     return OK;
 }
 
-/* Collective. device -1: a rank without one, which shares it with nobody. */
-static Status count_users_of(Comm *comm, int device, const DeviceTransportVTable *v, int *mine,
-                             int *most)
+/* Collective. device -1: a rank without one, which shares it with nobody. name: of this rank's host
+ * where NCCL is told one, else NULL. */
+static Status count_users_of(Comm *comm, int device, const DeviceTransportVTable *v,
+                             const char *name, int *mine, int *most)
 {
     char id[64];
     snprintf(id, sizeof id, "none of rank %d", comm->rank);
     TRY(comm_agree(comm, device < 0 ? OK : v->device_id(device, id, sizeof id)));
-    return count_users(comm, hash_text(hash_host(), id), mine, most);
+    const uint64_t host = name ? hash_text(HASH_BASIS, name) : hash_host();
+    return count_users(comm, hash_text(host, id), mine, most);
 }
 
 Status device_transport_choose(DeviceCommTransport *out, Comm *comm, int device,
                                const DeviceTransportVTable *v)
 {
-    int mine, most;
+    int mine, most, sharers;
     *out = comm->world == 1 ? DEVICE_COMM_SELF : DEVICE_COMM_STAGED;
     if (comm->world == 1 || !v) return OK;
-    TRY(count_users_of(comm, device, v, &mine, &most));
-    if (most == 1) *out = DEVICE_COMM_NCCL;
+    TRY(count_users_of(comm, device, v, comm_nccl_host(), &mine, &most));
+    TRY(count_users_of(comm, device, v, NULL, &mine, &sharers));
+    if (most > 1 && sharers > 1) return OK;
+    *out = DEVICE_COMM_NCCL;
+    if (sharers > 1)
+        log_warning("ranks share a GPU and sum by NCCL, since NCCL_HOSTID gives them hosts of "
+                    "their own: for tests, and slow");
     return OK;
 }
 
@@ -137,7 +144,7 @@ Status device_transport_sharers(int *out, Comm *comm, int device, const DeviceTr
 {
     int most;
     *out = 1;
-    return comm->world == 1 || !v ? OK : count_users_of(comm, device, v, out, &most);
+    return comm->world == 1 || !v ? OK : count_users_of(comm, device, v, NULL, out, &most);
 }
 
 Status device_comm_sharers(int *out, Comm *comm, int device)

@@ -8,6 +8,9 @@
  *                       CUDA test double): the caller copies to pinned host memory and sums by
  *                       comm.h. Nothing may be enqueued here; the watchdog works as with the
  *                       others. Such a step cannot be captured.
+ * A host is what NCCL takes for one: where the environment gives ranks NCCL_HOSTIDs of their own,
+ * those that share a device use NCCL too, over sockets and in turns, so that one GPU is enough to
+ * try it.
  *
  * ENQUEUE. allreduce returns when the sum is in the stream; it may be captured, after one run
  * outside a capture (NCCL connects lazily). All ranks enqueue the same sums in the same order,
